@@ -1,0 +1,76 @@
+package trace
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+// clock is a time source that a test moves by hand.
+type clock struct{ t time.Time }
+
+func (c *clock) now() time.Time { return c.t }
+func (c *clock) pass(d time.Duration) {
+	c.t = c.t.Add(d)
+}
+
+func TestTotalsAndNow(t *testing.T) {
+	c := &clock{t: time.Unix(0, 0)}
+	r := newAt(8, c.now)
+	c.pass(time.Second)
+	r.Step(1)
+	r.Enter(Input)
+	c.pass(2 * time.Second)
+	r.Enter(Compute)
+	c.pass(3 * time.Second)
+	r.Enter(Input)
+	c.pass(4 * time.Second)
+	if step, p, in := r.Now(); step != 1 || p != Input || in != 4*time.Second {
+		t.Fatalf("Now = step %d, %v for %v; want step 1, input for 4s", step, p, in)
+	}
+	tot := r.Totals()
+	if tot[Start] != time.Second || tot[Input] != 2*time.Second || tot[Compute] != 3*time.Second {
+		t.Fatalf("Totals = %v", tot)
+	}
+}
+
+func TestChromeTraceHoldsTheLastSpansInOrder(t *testing.T) {
+	c := &clock{t: time.Unix(0, 0)}
+	r := newAt(3, c.now)
+	for i := range 7 {
+		r.Step(int64(i))
+		c.pass(time.Millisecond)
+		r.Enter(Phase(i % Phases))
+	}
+	var b strings.Builder
+	if err := r.WriteChrome(&b, 5); err != nil {
+		t.Fatal(err)
+	}
+	var events []struct {
+		Name string
+		Ph   string
+		Ts   float64
+		Dur  float64
+		Pid  int
+		Args struct{ Step int64 }
+	}
+	if err := json.Unmarshal([]byte(b.String()), &events); err != nil {
+		t.Fatalf("%v in\n%s", err, b.String())
+	}
+	if len(events) != 4 {
+		t.Fatalf("%d events, want the name and 3 spans", len(events))
+	}
+	for i, e := range events[1:] {
+		if want := Phase(3 + i); e.Name != want.String() || e.Dur != 1000 || e.Ts != float64(4+i)*1000 || e.Pid != 5 {
+			t.Errorf("span %d = %+v, want %v at %d µs", i, e, want, (4+i)*1000)
+		}
+	}
+}
+
+func TestEnterAllocatesNothing(t *testing.T) {
+	r := New(16)
+	if n := testing.AllocsPerRun(100, func() { r.Enter(Input); r.Enter(Compute) }); n != 0 {
+		t.Fatalf("%v allocations per two phases", n)
+	}
+}
