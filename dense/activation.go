@@ -1,0 +1,67 @@
+package dense
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/wdlrun/wdlrun/internal/f32"
+)
+
+// Activations lists the accepted names of an activation.
+func Activations() []string { return []string{"relu", "tanh", "sigmoid", "identity"} }
+
+// Activation applies relu, tanh or sigmoid to every element.
+type Activation struct {
+	name, kind string
+	y          []float32
+}
+
+// NewActivation makes a layer name of the given kind, one of Activations. It
+// panics on any other.
+func NewActivation(name, kind string) *Activation {
+	switch kind {
+	case "relu", "tanh", "sigmoid", "identity":
+		return &Activation{name: name, kind: kind}
+	}
+	panic(fmt.Sprintf("dense: NewActivation: %s: unknown kind %q", name, kind))
+}
+
+// Name implements Layer.
+func (l *Activation) Name() string { return l.name }
+
+// Forward implements Layer. NaN passes through every kind.
+func (l *Activation) Forward(x []float32, _ int, _ bool) ([]float32, error) {
+	l.y = grow(l.y, len(x))
+	switch l.kind {
+	case "relu":
+		for i, v := range x {
+			l.y[i] = max(v, 0)
+		}
+	case "tanh":
+		for i, v := range x {
+			l.y[i] = float32(math.Tanh(float64(v)))
+		}
+	case "sigmoid":
+		f32.Sigmoid(l.y, x)
+	default:
+		copy(l.y, x)
+	}
+	return l.y, nil
+}
+
+// Backward implements Layer; it works in dy.
+func (l *Activation) Backward(dy []float32, _ int) ([]float32, error) {
+	switch y := l.y[:len(dy)]; l.kind {
+	case "relu":
+		f32.ReLUGrad(dy, y)
+	case "tanh":
+		for i, v := range y {
+			dy[i] *= 1 - v*v
+		}
+	case "sigmoid":
+		for i, v := range y {
+			dy[i] *= v * (1 - v)
+		}
+	}
+	return dy, nil
+}

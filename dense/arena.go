@@ -1,0 +1,311 @@
+package dense
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// Init says what a parameter starts with: uniform values in [Low, High), or Low
+// everywhere if the two are equal. The zero value is zeros.
+type Init struct{ Low, High float32 }
+
+// Param is one trained matrix or vector. Its slices are views into the arena
+// and nil until Build.
+type Param struct {
+	Name       string // "deep/linear0/weight": unique in the arena
+	Rows, Cols int    // a vector has one row
+	Init       Init
+	Decay      bool      // L2 applies: weights, not biases
+	Value      []float32 // Rows·Cols, row-major
+	Grad       []float32 // Rows·Cols: the sum over the batch
+	State      []float32 // what the group's rule keeps; empty without groups
+
+	group int
+}
+
+// Group gives an update rule and a strength of L2 to the parameters whose names
+// begin with Prefix; the longest matching prefix decides and the empty one
+// matches all. A rule with state per row (rowwise_adagrad) takes each parameter
+// as one row.
+type Group struct {
+	Prefix string
+	Rule   optim.Rule
+	L2     float64 // adds L2·w to the gradient of the mean loss, ½·L2·‖w‖² to the loss
+}
+
+// Config is what Build needs to know. The zero value makes an arena that can
+// only evaluate: without groups there is no optimizer state and no Apply.
+type Config struct {
+	Seed   uint64
+	Groups []Group
+	// Tail floats are kept free behind the gradients for the caller's own sums
+	// (samples, loss, flags), so that they ride in the same allreduce. A float32
+	// counts exactly up to 2²⁴.
+	Tail int
+	// Memory makes the buffer of gradients and tail, n zeroed floats. Nil is
+	// make; another may return memory that other ranks can see.
+	Memory func(n int) []float32
+}
+
+// maxFloats bounds a model: a fault in a configuration (a width of 10⁹) is
+// reported instead of exhausting the machine. 2³⁰ floats are 4 GiB of values.
+const maxFloats = 1 << 30
+
+// Arena holds the parameters of a model: one flat array of values, one of
+// gradients, one of optimizer state. Add declares parameters, Build allocates
+// them; the zero value is ready for Add.
+type Arena struct {
+	params  []*Param
+	buffers []*buffer
+	groups  []Group
+	updates []optim.Update // one per group, of the step being applied
+	seed    uint64
+	built   bool
+
+	values  []float32 // of every parameter, then of every buffer
+	grads   []float32 // of every parameter, then the tail
+	state   []float32
+	trained int // floats of values and grads that are parameters
+}
+
+// buffer is saved with the parameters but not trained: running statistics.
+type buffer struct {
+	name  string
+	start float32
+	value []float32
+	size  int
+}
+
+// Add declares a parameter; Name, Rows, Cols, Init and Decay are read. It panics
+// after Build. Names are checked by Build.
+func (a *Arena) Add(p Param) *Param {
+	if a.built {
+		panic("dense: Arena.Add: " + p.Name + " comes after Build")
+	}
+	p.Value, p.Grad, p.State = nil, nil, nil
+	a.params = append(a.params, &p)
+	return &p
+}
+
+func (a *Arena) addBuffer(name string, n int, start float32) *buffer {
+	b := &buffer{name: name, start: start, size: n}
+	a.buffers = append(a.buffers, b)
+	return b
+}
+
+// Build allocates the arena and sets every parameter to its initial value. It
+// returns all faults of the declaration at once and must be called once.
+func (a *Arena) Build(c Config) error {
+	if a.built {
+		panic("dense: Arena.Build: called twice")
+	}
+	stateLen, err := a.plan(c)
+	if err != nil {
+		return err
+	}
+	a.built, a.seed, a.groups, a.updates = true, c.Seed, c.Groups, make([]optim.Update, len(c.Groups))
+	total := a.trained
+	for _, b := range a.buffers {
+		total += b.size
+	}
+	memory := c.Memory
+	if memory == nil {
+		memory = func(n int) []float32 { return make([]float32, n) }
+	}
+	a.values, a.grads, a.state = make([]float32, total), memory(a.trained+c.Tail), make([]float32, stateLen)
+	if len(a.grads) != a.trained+c.Tail {
+		panic(fmt.Sprintf("dense: Arena.Build: Memory made %d floats of the %d asked for", len(a.grads), a.trained+c.Tail))
+	}
+	at, stateAt := 0, 0
+	for _, p := range a.params {
+		n := p.Rows * p.Cols
+		p.Value, p.Grad = a.values[at:at+n:at+n], a.grads[at:at+n:at+n]
+		at += n
+		if len(c.Groups) > 0 {
+			s := c.Groups[p.group].Rule.StateLen(n)
+			p.State = a.state[stateAt : stateAt+s : stateAt+s]
+			stateAt += s
+		}
+	}
+	for _, b := range a.buffers {
+		b.value = a.values[at : at+b.size : at+b.size]
+		at += b.size
+	}
+	a.Reset()
+	return nil
+}
+
+// plan checks the declaration, finds each parameter's group and counts floats.
+func (a *Arena) plan(c Config) (stateLen int, err error) {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("dense: build: "+format, args...))
+	}
+	if c.Tail < 0 || c.Tail > maxFloats {
+		fault("a tail of %d floats", c.Tail)
+	}
+	for _, g := range c.Groups {
+		for _, f := range g.Rule.Validate() {
+			fault("group %q: %w", g.Prefix, f)
+		}
+		if !(g.L2 >= 0 && g.L2 < 1e30) {
+			fault("group %q: L2 %v is not a finite number of at least 0", g.Prefix, g.L2)
+		}
+	}
+	total, seen := 0, map[string]bool{}
+	room := func(name string, rows, cols int) bool {
+		if seen[name] || name == "" || len(name) > maxName {
+			fault("name %q is empty, used twice or over %d bytes long", name, maxName)
+		}
+		seen[name] = true
+		if rows < 0 || cols < 0 || cols > 0 && rows > (maxFloats-total)/cols {
+			fault("%s of %d×%d makes the model larger than %d floats: use narrower layers", name, rows, cols, maxFloats)
+			return false
+		}
+		total += rows * cols
+		return true
+	}
+	for _, p := range a.params {
+		if !room(p.Name, p.Rows, p.Cols) || len(c.Groups) == 0 {
+			continue
+		}
+		if p.group = groupOf(c.Groups, p.Name); p.group < 0 {
+			fault("no group's prefix matches parameter %s: add one with an empty prefix", p.Name)
+		} else if len(faults) == 0 {
+			stateLen += c.Groups[p.group].Rule.StateLen(p.Rows * p.Cols)
+		}
+	}
+	a.trained = total
+	for _, b := range a.buffers {
+		room(b.name, 1, b.size)
+	}
+	return stateLen, errors.Join(faults...)
+}
+
+// groupOf returns the group with the longest prefix of name, -1 if none.
+func groupOf(groups []Group, name string) int {
+	best := -1
+	for i, g := range groups {
+		if strings.HasPrefix(name, g.Prefix) && (best < 0 || len(g.Prefix) > len(groups[best].Prefix)) {
+			best = i
+		}
+	}
+	return best
+}
+
+// Reset sets values, running statistics and optimizer state back to what they
+// were after Build, and gradients and tail to zero.
+func (a *Arena) Reset() {
+	for _, p := range a.params {
+		s, width := stream(a.seed, p.Name), p.Init.High-p.Init.Low
+		for i := range p.Value {
+			// The conversion forbids a fused multiply-add: every machine makes
+			// the same bits.
+			p.Value[i] = p.Init.Low + float32(width*unit(mix(s+uint64(i+1)*golden)))
+		}
+		if len(a.groups) > 0 {
+			a.groups[p.group].Rule.InitState(p.State)
+		}
+	}
+	for _, b := range a.buffers {
+		for i := range b.value {
+			b.value[i] = b.start
+		}
+	}
+	a.ZeroGrad()
+}
+
+// Params returns the parameters in the order of their declaration.
+func (a *Arena) Params() []*Param { return a.params }
+
+// Param returns the parameter of that name, nil if there is none.
+func (a *Arena) Param(name string) *Param {
+	for _, p := range a.params {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// Values returns the whole model: every parameter, then the running statistics.
+// A copy of it is a snapshot, copying it back restores the model.
+func (a *Arena) Values() []float32 { return a.values }
+
+// Grads returns the gradients of every parameter and the tail behind them: what
+// ranks sum in one allreduce.
+func (a *Arena) Grads() []float32 { return a.grads }
+
+// Tail returns the caller's own floats at the end of Grads.
+func (a *Arena) Tail() []float32 { return a.grads[a.trained:] }
+
+// ZeroGrad clears gradients and tail.
+func (a *Arena) ZeroGrad() { clear(a.grads) }
+
+// GradNormSq returns the squared norm of the gradient that Apply would use with
+// this scale and no clip: scale·gradient + L2·value.
+func (a *Arena) GradNormSq(scale float32) float64 {
+	var sum float64
+	for _, p := range a.params {
+		l2 := a.l2(p)
+		if l2 == 0 {
+			sum += float64(scale) * float64(scale) * f32.SumSquares(p.Grad)
+			continue
+		}
+		for i, g := range p.Grad {
+			v := float64(scale*g + l2*p.Value[i])
+			sum += v * v
+		}
+	}
+	return sum
+}
+
+// Apply takes one optimizer step, numbered from 1, with the gradient
+//
+//	clip · (scale·Grad + L2·Value),
+//
+// where scale is one over the global batch and clip is 1, or less if the
+// gradient's norm is too large. rate multiplies the learning rate of every
+// group. Afterwards Grads holds the gradient that was applied. It panics if the
+// arena was built without groups.
+func (a *Arena) Apply(step int64, scale, clip float32, rate float64) {
+	if len(a.groups) == 0 {
+		panic("dense: Arena.Apply: the arena was built without groups, for evaluation")
+	}
+	for i := range a.groups {
+		a.updates[i] = a.groups[i].Rule.At(step, rate)
+	}
+	for _, p := range a.params {
+		if l2 := a.l2(p); l2 != 0 {
+			for i, g := range p.Grad {
+				p.Grad[i] = clip * (scale*g + l2*p.Value[i])
+			}
+		} else {
+			f32.Scale(p.Grad, scale*clip)
+		}
+		a.updates[p.group].Apply(p.Value, p.Grad, p.State)
+	}
+}
+
+// l2 returns the strength of L2 on p.
+func (a *Arena) l2(p *Param) float32 {
+	if !p.Decay || len(a.groups) == 0 {
+		return 0
+	}
+	return float32(a.groups[p.group].L2)
+}
+
+// NonFinite returns the first parameter that holds a NaN or an infinity and the
+// index of it, or nil.
+func (a *Arena) NonFinite() (*Param, int) {
+	for _, p := range a.params {
+		if i := f32.FirstNonFinite(p.Value); i >= 0 {
+			return p, i
+		}
+	}
+	return nil, -1
+}

@@ -1,0 +1,77 @@
+// Package dense holds the layers of a multi-layer perceptron, their gradients
+// and their parameters in one flat arena.
+//
+// Shapes. A batch is rows×width float32, row-major. Letters: P ranks, B batch
+// (rows of one rank), D inputs, H hidden width. A Linear layer maps B×in to
+// B×out with weights in×out and out biases.
+//
+// Use. Declare layers, then build the arena, then step:
+//
+//	a := new(dense.Arena)
+//	m, err := dense.NewMLP(a, "deep", dense.Spec{In: D, Hidden: []int{128, 64}, Out: 1})
+//	err = a.Build(dense.Config{Seed: 1, Tail: 2, Groups: []dense.Group{{Rule: optim.Rule{Kind: "adam"}}}})
+//	for step := int64(1); ; step++ {
+//		a.ZeroGrad()
+//		m.SetStep(step, rowIDs)                    // only dropout reads it
+//		logit, err := m.Forward(x, B, true)
+//		loss := dense.LogLoss(grad, logit, label)  // sums, not means
+//		dx, err := m.Backward(grad, B)
+//		a.Tail()[0] = float32(B)
+//		sum over ranks of a.Grads()                // ONE allreduce, tail included
+//		a.Apply(step, 1/a.Tail()[0], 1, rate)
+//	}
+//
+// Several Forward and Backward pairs may precede one Apply: gradients add up.
+//
+// Same bits. Initial values are a function of (seed, parameter name, index),
+// dropout masks of (seed, layer, step, global row, unit): neither knows of
+// ranks, so a model does not depend on the world size in them and a resumed run
+// repeats them. With the same batch split the whole step repeats bit by bit.
+//
+// Errors and panics. What a configuration or a file can get wrong is an error;
+// so is a failed reduction of BatchNorm, the only way Forward and Backward can
+// fail. A slice of the wrong length is a fault of the program and panics. NaN
+// and infinities are computed with; NonFinite finds where they arose.
+//
+// Cost. Forward 2·B·in·out operations a Linear layer, Backward twice that.
+// After the largest batch was seen once a step allocates nothing. Memory: two
+// floats a parameter and the rule's state; per layer one or two B×H buffers.
+//
+// Concurrency. A layer keeps the last batch between Forward and Backward, so a
+// model belongs to one goroutine at a time, and an evaluation must not come
+// between the two. Returned slices are the layer's own: they stay valid until
+// its next call.
+//
+// Sources: Glorot and Bengio 2010 and He et al. 2015 (initial values), Ioffe and
+// Szegedy 2015 (BatchNorm), Srivastava et al. 2014 (dropout), Cheng et al. 2016
+// (the deep part of Wide & Deep).
+package dense
+
+import "github.com/wdlrun/wdlrun/internal/f32"
+
+// Layer maps a batch forward and its gradient back.
+type Layer interface {
+	// Name is unique in the model: its parameters' names begin with it.
+	Name() string
+	// Forward computes the layer's output for rows rows of x. A layer that is to
+	// run Backward needs train, and reads x again there.
+	Forward(x []float32, rows int, train bool) ([]float32, error)
+	// Backward adds the gradients of the layer's parameters for the batch of the
+	// last Forward and returns that by its input. It may overwrite dy.
+	Backward(dy []float32, rows int) ([]float32, error)
+}
+
+// LogLoss returns the sum over the batch of the binary cross entropy of logits
+// and labels, and stores its gradient by each logit in grad (sum form: divide
+// by the global batch when applying). A nil grad is left out.
+func LogLoss(grad, logit, label []float32) float64 {
+	return f32.SigmoidLoss(grad, logit, label)
+}
+
+// grow returns a buffer of n floats, buf's own memory if that suffices.
+func grow(buf []float32, n int) []float32 {
+	if cap(buf) < n {
+		return make([]float32, n)
+	}
+	return buf[:n]
+}

@@ -1,0 +1,75 @@
+package dense
+
+// Dropout zeroes each element with probability p while training and divides the
+// others by 1−p, so that evaluation is the identity. Whether it does is a pure
+// function of (seed, layer name, step, global row, unit).
+type Dropout struct {
+	name  string
+	arena *Arena // for its seed
+	width int
+	p     float64
+
+	step   int64
+	rowIDs []uint64
+	mask   []float32 // 0 or 1/(1−p) for each element of the last batch
+	y      []float32
+	train  bool
+}
+
+// NewDropout makes a layer name over rows of width units that drops with
+// probability p in [0, 1). It panics on any other p.
+func NewDropout(a *Arena, name string, width int, p float64) *Dropout {
+	if !(p >= 0 && p < 1) {
+		panic("dense: NewDropout: " + name + ": the probability is not in [0, 1)")
+	}
+	return &Dropout{name: name, arena: a, width: width, p: p}
+}
+
+// SetStep names the batch of the next Forward: the step and the global number
+// of each row, unique in the global batch. Nil numbers them from 0, which is
+// right on one rank. rowIDs is kept until the next SetStep, not copied.
+func (l *Dropout) SetStep(step int64, rowIDs []uint64) { l.step, l.rowIDs = step, rowIDs }
+
+// Name implements Layer.
+func (l *Dropout) Name() string { return l.name }
+
+// Forward implements Layer. It panics if fewer row numbers than rows were set.
+func (l *Dropout) Forward(x []float32, rows int, train bool) ([]float32, error) {
+	if l.train = train && l.p > 0; !l.train {
+		return x, nil
+	}
+	l.y, l.mask = grow(l.y, len(x)), grow(l.mask, len(x))
+	// A unit stays if its 32 random bits are below keep.
+	keep := uint32(min((1-l.p)*(1<<32), 1<<32-1))
+	scale := float32(1 / (1 - l.p))
+	batch := mix(stream(l.arena.seed, l.name) + uint64(l.step)*golden)
+	for r := range rows {
+		id := uint64(r)
+		if l.rowIDs != nil {
+			id = l.rowIDs[r]
+		}
+		at := mix(batch + id*golden)
+		mask := l.mask[r*l.width : (r+1)*l.width]
+		for j := range mask {
+			var m float32
+			if at += golden; uint32(mix(at)>>32) < keep {
+				m = scale
+			}
+			mask[j] = m
+		}
+	}
+	for i, v := range x {
+		l.y[i] = v * l.mask[i]
+	}
+	return l.y, nil
+}
+
+// Backward implements Layer; it works in dy.
+func (l *Dropout) Backward(dy []float32, _ int) ([]float32, error) {
+	if l.train {
+		for i, m := range l.mask[:len(dy)] {
+			dy[i] *= m
+		}
+	}
+	return dy, nil
+}

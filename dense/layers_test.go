@@ -1,0 +1,386 @@
+package dense
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// sumRing sums slices of P goroutines, as an allreduce does over ranks.
+type sumRing struct {
+	mu      sync.Mutex
+	all     *sync.Cond
+	size    int
+	arrived int
+	round   int
+	sum     []float32
+	result  []float32
+}
+
+func newSumRing(size int) *sumRing {
+	r := &sumRing{size: size}
+	r.all = sync.NewCond(&r.mu)
+	return r
+}
+
+func (r *sumRing) reduce(x []float32) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.arrived == 0 {
+		r.sum = make([]float32, len(x))
+	}
+	if len(x) != len(r.sum) {
+		panic(fmt.Sprintf("one rank reduces %d floats, another %d", len(x), len(r.sum)))
+	}
+	for i, v := range x {
+		r.sum[i] += v
+	}
+	if r.arrived++; r.arrived == r.size {
+		r.arrived, r.result = 0, r.sum
+		r.round++
+		r.all.Broadcast()
+	} else {
+		for round := r.round; round == r.round; {
+			r.all.Wait()
+		}
+	}
+	copy(x, r.result)
+	return nil
+}
+
+// TestRanksTogetherAreOneModel trains on uneven parts of a batch, one of them
+// empty, and expects what one rank computes from the whole.
+func TestRanksTogetherAreOneModel(t *testing.T) {
+	s := Spec{In: 6, Hidden: []int{9, 5}, BatchNorm: true, Dropout: 0.3, Out: 1}
+	const rows = 13
+	whole := newModel(t, s, rows, adam())
+	parts := [][2]int{{0, 4}, {4, 4}, {4, 11}, {11, 13}}
+	ranks, dx := make([]*model, len(parts)), make([][]float32, len(parts))
+	ring := newSumRing(len(parts))
+	for r, part := range parts {
+		ranks[r] = newModel(t, s, rows, adam())
+		m := ranks[r]
+		m.x, m.label, m.grad = m.x[part[0]*s.In:part[1]*s.In], m.label[part[0]:part[1]], m.grad[part[0]:part[1]]
+		m.rows = part[1] - part[0]
+		m.mlp.Synchronise(ring.reduce)
+	}
+	for step := int64(1); step <= 3; step++ {
+		whole.arena.ZeroGrad()
+		whole.mlp.SetStep(step, nil)
+		_, want := whole.backprop(t)
+		var wg sync.WaitGroup
+		for r, m := range ranks {
+			wg.Go(func() {
+				ids := make([]uint64, m.rows)
+				for i := range ids {
+					ids[i] = uint64(parts[r][0] + i)
+				}
+				m.arena.ZeroGrad()
+				m.mlp.SetStep(step, ids)
+				_, dx[r] = m.backprop(t)
+				_ = ring.reduce(m.arena.Grads())
+			})
+		}
+		wg.Wait()
+		for r, m := range ranks {
+			closeTo(t, fmt.Sprintf("step %d, rank %d: gradients", step, r), m.arena.Grads(), whole.arena.Grads())
+			closeTo(t, fmt.Sprintf("step %d, rank %d: input gradient", step, r), dx[r], want[parts[r][0]*s.In:parts[r][1]*s.In])
+			m.arena.Apply(step, 1.0/rows, 1, 1)
+			if !same(m.arena.Values(), ranks[0].arena.Values()) {
+				t.Fatalf("step %d: rank %d left rank 0", step, r)
+			}
+		}
+		whole.arena.Apply(step, 1.0/rows, 1, 1)
+		copy(whole.arena.Values(), ranks[0].arena.Values()) // roundings must not pile up
+	}
+}
+
+func closeTo(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d values, want %d", what, len(got), len(want))
+	}
+	for i, v := range got {
+		if d := math.Abs(float64(v - want[i])); !(d <= 2e-5*(1+math.Abs(float64(want[i])))) {
+			t.Fatalf("%s: value %d is %v, want %v", what, i, v, want[i])
+		}
+	}
+}
+
+func TestBatchNormOfFarAwayValues(t *testing.T) {
+	a := new(Arena)
+	l := NewBatchNorm(a, "norm", 1)
+	if err := a.Build(Config{}); err != nil {
+		t.Fatal(err)
+	}
+	// Mean 10⁵, deviation 1: E[x²]−E[x]² has no digit left in float32.
+	y, err := l.Forward([]float32{99999, 100001, 99999, 100001}, 4, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeTo(t, "output", y, []float32{-1, 1, -1, 1})
+	// One batch weighs a tenth; the variance is the unbiased 4/3.
+	closeTo(t, "running statistics", []float32{l.mean.value[0], l.vrn.value[0]}, []float32{10000, 0.9 + 0.4/3})
+	if y, _ = l.Forward([]float32{10000}, 1, false); math.Abs(float64(y[0])) > 1e-3 {
+		t.Errorf("evaluation of the running mean gives %v", y[0])
+	}
+}
+
+func TestBatchNormOfFewRows(t *testing.T) {
+	a := new(Arena)
+	l := NewBatchNorm(a, "norm", 2)
+	if err := a.Build(Config{}); err != nil {
+		t.Fatal(err)
+	}
+	before := append([]float32(nil), a.Values()...)
+	for range 2 {
+		if y, err := l.Forward(nil, 0, true); err != nil || len(y) != 0 {
+			t.Fatal(y, err)
+		}
+		if dx, err := l.Backward(nil, 0); err != nil || len(dx) != 0 {
+			t.Fatal(dx, err)
+		}
+	}
+	if !same(before, a.Values()) {
+		t.Error("a batch of no rows changed the running statistics")
+	}
+	if y, _ := l.Forward([]float32{4, -5}, 1, true); y[0] != 0 || y[1] != 0 {
+		t.Errorf("one row is its own mean, the output is %v", y)
+	}
+}
+
+func TestFailedReductionIsAnError(t *testing.T) {
+	m := newModel(t, Spec{In: 2, Hidden: []int{3}, BatchNorm: true, Out: 1}, 4, Config{})
+	lost := errors.New("rank 3 is lost")
+	calls, failAt := 0, 0
+	m.mlp.Synchronise(func([]float32) error {
+		if calls++; calls == failAt {
+			return lost
+		}
+		return nil
+	})
+	for failAt = 1; failAt <= 3; failAt++ {
+		calls = 0
+		_, err := m.mlp.Forward(m.x, m.rows, true)
+		if err == nil {
+			_, err = m.mlp.Backward(m.grad, m.rows)
+		}
+		if !errors.Is(err, lost) || !strings.Contains(err.Error(), "deep/norm0") {
+			t.Errorf("failure of reduction %d: %v", failAt, err)
+		}
+	}
+	calls, failAt = 0, 0
+	if _, err := m.mlp.Forward(m.x, m.rows, false); err != nil || calls != 0 {
+		t.Errorf("evaluation reduced %d times: %v", calls, err)
+	}
+}
+
+func newDropout(t testing.TB, width int, p float64) *Dropout {
+	a := new(Arena)
+	l := NewDropout(a, "deep/dropout0", width, p)
+	if err := a.Build(Config{Seed: 4}); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// drop returns the masks of the given rows, row after row.
+func drop(l *Dropout, step int64, ids []uint64) []float32 {
+	x := make([]float32, len(ids)*l.width)
+	for i := range x {
+		x[i] = 1
+	}
+	l.SetStep(step, ids)
+	y, _ := l.Forward(x, len(ids), true)
+	return append([]float32(nil), y...)
+}
+
+func TestDropoutDoesNotKnowHowTheBatchIsSplit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		width := rapid.IntRange(1, 20).Draw(t, "width")
+		a := new(Arena)
+		l := NewDropout(a, "d", width, rapid.Float64Range(0.01, 0.99).Draw(t, "p"))
+		if err := a.Build(Config{Seed: rapid.Uint64().Draw(t, "seed")}); err != nil {
+			t.Fatal(err)
+		}
+		ids := rapid.SliceOfN(rapid.Uint64(), 1, 30).Draw(t, "rows")
+		step := rapid.Int64Min(1).Draw(t, "step")
+		cut := rapid.IntRange(0, len(ids)).Draw(t, "cut")
+		whole := drop(l, step, ids)
+		if got := append(drop(l, step, ids[:cut]), drop(l, step, ids[cut:])...); !same(got, whole) {
+			t.Fatalf("cut at %d: %v, whole: %v", cut, got, whole)
+		}
+	})
+}
+
+func TestDropoutDropsTheShareItSays(t *testing.T) {
+	const rows, width = 500, 100
+	ids := make([]uint64, rows)
+	for i := range ids {
+		ids[i] = uint64(i)
+	}
+	for _, p := range []float64{0, 0.1, 0.5, 0.9} {
+		l := newDropout(t, width, p)
+		mask := drop(l, 1, ids)
+		dropped, keep := 0, float32(1/(1-p))
+		for _, v := range mask {
+			if v == 0 {
+				dropped++
+			} else if v != keep {
+				t.Fatalf("p=%v: factor %v, want 0 or %v", p, v, keep)
+			}
+		}
+		if share := float64(dropped) / (rows * width); math.Abs(share-p) > 0.01 { // 4 deviations
+			t.Errorf("p=%v: %v were dropped", p, share)
+		}
+		if p > 0 && (same(mask, drop(l, 2, ids)) || same(mask[:width], mask[width:2*width])) {
+			t.Errorf("p=%v: two steps or two rows have the same mask", p)
+		}
+		if !same(mask, drop(l, 1, ids)) {
+			t.Errorf("p=%v: a repeated step has another mask", p)
+		}
+	}
+}
+
+func TestDropoutMaskIsPinned(t *testing.T) {
+	// The bits are part of the format of a run, as those of initial values are.
+	var got strings.Builder
+	for _, v := range drop(newDropout(t, 16, 0.5), 7, []uint64{0, 1, 1 << 40}) {
+		fmt.Fprint(&got, v/2)
+	}
+	const want = "111010101111001001100000101110011100000111101001"
+	if got.String() != want {
+		t.Errorf("mask %s, earlier versions made %s", got.String(), want)
+	}
+}
+
+func TestDropoutIsOffInEvaluation(t *testing.T) {
+	l := newDropout(t, 3, 0.9)
+	x := []float32{1, 2, 3}
+	if y, _ := l.Forward(x, 1, false); !same(x, y) {
+		t.Errorf("evaluation of %v gives %v", x, y)
+	}
+}
+
+func TestNonFiniteNamesThePlace(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	set := func(m *model, name string, at int, v float32) { m.arena.Param(name).Value[at] = v }
+	for _, c := range []struct {
+		want  string
+		spoil func(m *model)
+	}{
+		{"", func(*model) {}},
+		{"input of deep, row 2, column 1", func(m *model) { m.x[5] = nan }},
+		{"parameter deep/linear1/weight, row 1, column 2", func(m *model) { set(m, "deep/linear1/weight", 6, nan) }},
+		{"parameter deep/norm0/shift, row 0, column 3", func(m *model) { set(m, "deep/norm0/shift", 3, inf) }},
+		{"output of deep/out", func(m *model) { // finite factors, infinite product
+			set(m, "deep/norm1/shift", 0, 1e20)
+			set(m, "deep/out/weight", 0, 1e20)
+			set(m, "deep/out/bias", 0, 1)
+		}},
+	} {
+		m := newModel(t, Spec{In: 2, Hidden: []int{4, 4}, BatchNorm: true, Activation: "identity", Out: 1}, 5, Config{})
+		c.spoil(m)
+		if _, err := m.mlp.Forward(m.x, m.rows, true); err != nil {
+			t.Fatal(err)
+		}
+		if place, found := m.mlp.NonFinite(); place != c.want || found != (c.want != "") {
+			t.Errorf("found %v at %q, want %q", found, place, c.want)
+		}
+		p, i := m.arena.NonFinite()
+		if got := strings.HasPrefix(c.want, "parameter"); got != (p != nil) || got && p.Value[i]-p.Value[i] == 0 {
+			t.Errorf("%q: the arena finds %v at %d", c.want, p, i)
+		}
+	}
+}
+
+func TestSpecReportsEveryFault(t *testing.T) {
+	s := Spec{In: 0, Hidden: []int{4, -1}, Activation: "gelu", Dropout: 1, Out: -2}
+	if faults := s.Validate(); len(faults) != 5 {
+		t.Errorf("%d faults, want 5: %v", len(faults), faults)
+	}
+	if _, err := NewMLP(new(Arena), "deep", s); err == nil || !strings.Contains(err.Error(), "dense: mlp deep: in 0") {
+		t.Errorf("error %v", err)
+	}
+	if faults := (Spec{In: 3}).Validate(); len(faults) != 1 {
+		t.Errorf("no layer at all: %v", faults)
+	}
+}
+
+func TestMLPWithoutALastLayer(t *testing.T) {
+	a := new(Arena)
+	m, err := NewMLP(a, "m", Spec{In: 3, Hidden: []int{4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Build(Config{}); err != nil {
+		t.Fatal(err)
+	}
+	y, err := m.Forward(make([]float32, 6), 2, false)
+	if err != nil || len(y) != 8 || m.Out() != 4 || m.In() != 3 || m.Name() != "m" {
+		t.Errorf("%d outputs, widths %d to %d, %v", len(y), m.In(), m.Out(), err)
+	}
+}
+
+func TestAStepAllocatesNothing(t *testing.T) {
+	s := Spec{In: 30, Hidden: []int{40, 20}, BatchNorm: true, Dropout: 0.5, Activation: "tanh", Out: 1}
+	m := newModel(t, s, 64, Config{Groups: adam().Groups, Tail: 1})
+	m.mlp.Synchronise(func([]float32) error { return nil })
+	step := int64(0)
+	run := func() {
+		step++
+		m.rows = 64 - int(step%5)*12
+		x, label, grad := m.x, m.label, m.grad
+		m.x, m.label, m.grad = x[:m.rows*s.In], label[:m.rows], grad[:m.rows]
+		m.arena.ZeroGrad()
+		m.mlp.SetStep(step, nil)
+		m.backprop(t)
+		scale := 1 / float32(m.rows)
+		clip := float32(min(1, 10/math.Sqrt(m.arena.GradNormSq(scale))))
+		m.arena.Apply(step, scale, clip, 1)
+		m.x, m.label, m.grad = x, label, grad
+	}
+	for range 5 {
+		run()
+	}
+	if n := testing.AllocsPerRun(20, run); n != 0 {
+		t.Errorf("%v allocations a step", n)
+	}
+}
+
+func BenchmarkStep(b *testing.B) {
+	for _, s := range []Spec{
+		{In: 120, Hidden: []int{128, 64}, Out: 1},
+		{In: 120, Hidden: []int{128, 64}, BatchNorm: true, Dropout: 0.5, Out: 1},
+	} {
+		b.Run(fmt.Sprintf("bn=%v", s.BatchNorm), func(b *testing.B) {
+			m := newModel(b, s, 256, adam())
+			step := int64(0)
+			for b.Loop() {
+				step++
+				m.arena.ZeroGrad()
+				m.backprop(b)
+				m.arena.Apply(step, 1.0/256, 1, 1)
+			}
+			b.ReportMetric(256*float64(b.N)/b.Elapsed().Seconds(), "samples/s")
+		})
+	}
+}
+
+func TestHiddenWeightsStartAsTheirActivationNeeds(t *testing.T) {
+	for activation, limit := range map[string]float64{"": math.Sqrt(6.0 / 50), "tanh": math.Sqrt(6.0 / 110)} {
+		m := newModel(t, Spec{In: 50, Hidden: []int{60}, Activation: activation, Out: 1}, 1, Config{})
+		var largest float64
+		for _, v := range m.arena.Param("deep/linear0/weight").Value {
+			largest = max(largest, math.Abs(float64(v)))
+		}
+		if largest > limit || largest < 0.99*limit {
+			t.Errorf("activation %q: the largest weight is %v, the limit %v", activation, largest, limit)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package dense
+
+import (
+	"math"
+
+	"github.com/wdlrun/wdlrun/internal/f32"
+)
+
+// Linear is y = x·W + b, with ReLU fused into it by choice.
+type Linear struct {
+	W, B *Param
+
+	name    string
+	in, out int
+	relu    bool
+	packed  f32.Packed
+	x, y    []float32 // x is the caller's
+	dx      []float32
+}
+
+// NewLinear declares a layer name of in inputs and out outputs. Weights are
+// name/weight, in×out, and start uniform within ±√(6/in) before ReLU (He) and
+// ±√(6/(in+out)) otherwise (Glorot); biases are name/bias and start at 0.
+func NewLinear(a *Arena, name string, in, out int, relu bool) *Linear {
+	limit := glorot(in, out)
+	if relu {
+		limit = he(in)
+	}
+	return newLinear(a, name, in, out, relu, limit)
+}
+
+func newLinear(a *Arena, name string, in, out int, relu bool, limit float32) *Linear {
+	return &Linear{
+		W:    a.Add(Param{Name: name + "/weight", Rows: in, Cols: out, Decay: true, Init: Init{-limit, limit}}),
+		B:    a.Add(Param{Name: name + "/bias", Rows: 1, Cols: out}),
+		name: name, in: in, out: out, relu: relu,
+	}
+}
+
+// he and glorot keep the variance of activations, and for glorot also that of
+// gradients, from layer to layer.
+func he(in int) float32          { return float32(math.Sqrt(6 / float64(max(in, 1)))) }
+func glorot(in, out int) float32 { return float32(math.Sqrt(6 / float64(max(in+out, 1)))) }
+
+// Name implements Layer.
+func (l *Linear) Name() string { return l.name }
+
+// Forward implements Layer; x is rows×in, the result rows×out. Weights must not
+// change between it and Backward.
+func (l *Linear) Forward(x []float32, rows int, train bool) ([]float32, error) {
+	l.packed.Pack(l.W.Value, l.in, l.out)
+	l.y = grow(l.y, rows*l.out)
+	f32.Forward(l.y, x, &l.packed, l.B.Value, rows, l.relu)
+	l.x = x
+	return l.y, nil
+}
+
+// Backward implements Layer; dy is rows×out, the result rows×in.
+func (l *Linear) Backward(dy []float32, rows int) ([]float32, error) {
+	if l.relu {
+		f32.ReLUGrad(dy, l.y)
+	}
+	f32.GradWeight(l.W.Grad, l.B.Grad, l.x, dy, rows, l.in, l.out)
+	l.dx = grow(l.dx, rows*l.in)
+	f32.GradInput(l.dx, dy, &l.packed, rows)
+	return l.dx, nil
+}

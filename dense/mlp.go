@@ -1,0 +1,190 @@
+package dense
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/f32"
+)
+
+// Spec describes a multi-layer perceptron: for each hidden width Linear,
+// BatchNorm by choice, activation, dropout by choice; then Linear to Out.
+type Spec struct {
+	In         int
+	Hidden     []int
+	Activation string // one of Activations; empty is relu
+	BatchNorm  bool
+	Dropout    float64 // probability of dropping a hidden unit, in [0, 1)
+	Out        int     // 0: no last layer, the output is the last hidden one
+}
+
+// maxWidth and maxDepth bound a Spec; no published CTR model comes near.
+const (
+	maxWidth = 1 << 20
+	maxDepth = 1 << 10
+)
+
+// Validate returns every fault of s, none if there is none.
+func (s Spec) Validate() (faults []error) {
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if s.In < 1 || s.In > maxWidth {
+		fault("in %d is not in 1 … %d", s.In, maxWidth)
+	}
+	if len(s.Hidden) > maxDepth {
+		fault("%d hidden layers, at most %d are allowed", len(s.Hidden), maxDepth)
+	}
+	for i, h := range s.Hidden {
+		if h < 1 || h > maxWidth {
+			fault("hidden layer %d: width %d is not in 1 … %d", i, h, maxWidth)
+		}
+	}
+	if s.Activation != "" && !slices.Contains(Activations(), s.Activation) {
+		fault("activation %q is not one of %s", s.Activation, strings.Join(Activations(), ", "))
+	}
+	if !(s.Dropout >= 0 && s.Dropout < 1) {
+		fault("dropout %v is not in [0, 1)", s.Dropout)
+	}
+	if s.Out < 0 || s.Out > maxWidth {
+		fault("out %d is not in 0 … %d", s.Out, maxWidth)
+	}
+	if s.Out == 0 && len(s.Hidden) == 0 {
+		fault("no hidden layer and no output: there is nothing to compute")
+	}
+	return faults
+}
+
+// MLP is a chain of layers. It is a Layer itself.
+type MLP struct {
+	name   string
+	in     int
+	out    int
+	layers []Layer
+	drops  []*Dropout
+	norms  []*BatchNorm
+
+	x    []float32   // the last input, the caller's
+	outs [][]float32 // the layers' outputs for it, nil where it did not get to
+}
+
+// NewMLP declares the layers of s under name: name/linear0, name/norm0,
+// name/activation0, name/dropout0, … and name/out. It returns all faults of s.
+func NewMLP(a *Arena, name string, s Spec) (*MLP, error) {
+	if faults := s.Validate(); len(faults) > 0 {
+		return nil, fmt.Errorf("dense: mlp %s: %w", name, errors.Join(faults...))
+	}
+	if s.Activation == "" {
+		s.Activation = "relu"
+	}
+	m := &MLP{name: name, in: s.In, out: s.In}
+	for i, h := range s.Hidden {
+		m.addHidden(a, s, i, h)
+	}
+	if s.Out > 0 {
+		m.layers = append(m.layers, NewLinear(a, name+"/out", m.out, s.Out, false))
+		m.out = s.Out
+	}
+	m.outs = make([][]float32, len(m.layers))
+	return m, nil
+}
+
+// addHidden appends hidden layer i of width h.
+func (m *MLP) addHidden(a *Arena, s Spec, i, h int) {
+	layer := func(kind string) string { return fmt.Sprintf("%s/%s%d", m.name, kind, i) }
+	limit := glorot(m.out, h)
+	if s.Activation == "relu" {
+		limit = he(m.out)
+	}
+	fused := s.Activation == "relu" && !s.BatchNorm
+	m.layers = append(m.layers, newLinear(a, layer("linear"), m.out, h, fused, limit))
+	if s.BatchNorm {
+		bn := NewBatchNorm(a, layer("norm"), h)
+		m.layers, m.norms = append(m.layers, bn), append(m.norms, bn)
+	}
+	if !fused && s.Activation != "identity" {
+		m.layers = append(m.layers, NewActivation(layer("activation"), s.Activation))
+	}
+	if s.Dropout > 0 {
+		d := NewDropout(a, layer("dropout"), h, s.Dropout)
+		m.layers, m.drops = append(m.layers, d), append(m.drops, d)
+	}
+	m.out = h
+}
+
+// Synchronise makes every BatchNorm use the statistics of the global batch:
+// reduce sums a slice over all ranks in place. See BatchNorm.
+func (m *MLP) Synchronise(reduce func([]float32) error) {
+	for _, l := range m.norms {
+		l.Synchronise(reduce)
+	}
+}
+
+// SetStep names the next batch for dropout: the step and the global number of
+// each row. See Dropout.SetStep.
+func (m *MLP) SetStep(step int64, rowIDs []uint64) {
+	for _, l := range m.drops {
+		l.SetStep(step, rowIDs)
+	}
+}
+
+// Name implements Layer.
+func (m *MLP) Name() string { return m.name }
+
+// In and Out are the widths of a row of input and output.
+func (m *MLP) In() int  { return m.in }
+func (m *MLP) Out() int { return m.out }
+
+// Forward implements Layer; x is rows×In, the result rows×Out.
+func (m *MLP) Forward(x []float32, rows int, train bool) (y []float32, err error) {
+	clear(m.outs)
+	m.x, y = x, x
+	for i, l := range m.layers {
+		if y, err = l.Forward(y, rows, train); err != nil {
+			return nil, err
+		}
+		m.outs[i] = y
+	}
+	return y, nil
+}
+
+// Backward implements Layer; dy is rows×Out, the result rows×In.
+func (m *MLP) Backward(dy []float32, rows int) (dx []float32, err error) {
+	for i := len(m.layers) - 1; i >= 0; i-- {
+		if dy, err = m.layers[i].Backward(dy, rows); err != nil {
+			return nil, err
+		}
+	}
+	return dy, nil
+}
+
+// NonFinite names the first place of the last Forward where a NaN or an infinity
+// arose: the input, a layer's parameter or a layer's output, in the order of
+// computation. found is false if everything is finite.
+func (m *MLP) NonFinite() (place string, found bool) {
+	if i := f32.FirstNonFinite(m.x); i >= 0 {
+		return fmt.Sprintf("input of %s, row %d, column %d", m.name, i/m.in, i%m.in), true
+	}
+	for k, l := range m.layers {
+		for _, p := range params(l) {
+			if i := f32.FirstNonFinite(p.Value); i >= 0 {
+				return fmt.Sprintf("parameter %s, row %d, column %d", p.Name, i/p.Cols, i%p.Cols), true
+			}
+		}
+		if f32.FirstNonFinite(m.outs[k]) >= 0 {
+			return "output of " + l.Name(), true
+		}
+	}
+	return "", false
+}
+
+// params returns a layer's own parameters.
+func params(l Layer) []*Param {
+	switch l := l.(type) {
+	case *Linear:
+		return []*Param{l.W, l.B}
+	case *BatchNorm:
+		return []*Param{l.Scale, l.Shift}
+	}
+	return nil
+}

@@ -1,0 +1,313 @@
+package f32
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// batch is one layer's matrices, filled at random.
+type batch struct {
+	rows, in, out                 int
+	x, w, bias, y, dy, dx, dw, db []float32
+	wantY, wantDx, wantDw, wantDb []float32
+}
+
+func newBatch(seed uint64, rows, in, out int) *batch {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	fill := func(n int) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			if v[i] = float32(rng.NormFloat64()); rng.IntN(4) == 0 {
+				v[i] = 0 // what ReLU and one-hot inputs are full of
+			}
+		}
+		return v
+	}
+	return &batch{
+		rows: rows, in: in, out: out,
+		x: fill(rows * in), w: fill(in * out), bias: fill(out), y: fill(rows * out),
+		dy: fill(rows * out), dx: fill(rows * in), dw: fill(in * out), db: fill(out),
+	}
+}
+
+// run computes the three products by the package and by the specification.
+func (m *batch) run(relu bool) {
+	m.wantY, m.wantDx = make([]float32, len(m.y)), make([]float32, len(m.dx))
+	m.wantDw, m.wantDb = append([]float32(nil), m.dw...), append([]float32(nil), m.db...)
+	specForward(m.wantY, m.x, m.w, m.bias, m.rows, m.in, m.out, relu)
+	specGradInput(m.wantDx, m.dy, m.w, m.rows, m.in, m.out)
+	specGradWeight(m.wantDw, m.wantDb, m.x, m.dy, m.rows, m.in, m.out)
+	var p Packed
+	p.Pack(m.w, m.in, m.out)
+	Forward(m.y, m.x, &p, m.bias, m.rows, relu)
+	GradInput(m.dx, m.dy, &p, m.rows)
+	GradWeight(m.dw, m.db, m.x, m.dy, m.rows, m.in, m.out)
+}
+
+// differ describes the first difference of the two results, "" if none. Sums of
+// n terms of size about 1 may differ by their rounding, not by a term.
+func (m *batch) differ() string {
+	for _, c := range []struct {
+		name      string
+		got, want []float32
+		terms     int
+	}{
+		{"y", m.y, m.wantY, m.in}, {"dx", m.dx, m.wantDx, m.out},
+		{"dw", m.dw, m.wantDw, m.rows}, {"db", m.db, m.wantDb, m.rows},
+	} {
+		for i, v := range c.got {
+			if d := math.Abs(float64(v - c.want[i])); !(d <= 1e-6*float64(c.terms+1)) {
+				return fmt.Sprintf("%d×%d×%d: %s[%d] is %v, the specification %v", m.rows, m.in, m.out, c.name, i, v, c.want[i])
+			}
+		}
+	}
+	return ""
+}
+
+func TestProductsMeetTheirSpecification(t *testing.T) {
+	sizes := []int{0, 1, 2, 3, 4, 5, 15, 16, 17, 63, 65, 130}
+	for _, rows := range sizes {
+		for _, in := range sizes {
+			for _, out := range sizes {
+				m := newBatch(uint64(rows<<16|in<<8|out), rows, in, out)
+				m.run(out%2 == 0)
+				if d := m.differ(); d != "" {
+					t.Fatal(d)
+				}
+			}
+		}
+	}
+}
+
+func FuzzProducts(f *testing.F) {
+	f.Add(uint64(1), uint8(5), uint8(17), uint8(33), true)
+	f.Add(uint64(2), uint8(200), uint8(255), uint8(1), false)
+	f.Fuzz(func(t *testing.T, seed uint64, rows, in, out uint8, relu bool) {
+		m := newBatch(seed, int(rows), int(in), int(out))
+		m.run(relu)
+		if d := m.differ(); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+// TestProductsAgreeWithGonum checks the specification itself, in float64.
+func TestProductsAgreeWithGonum(t *testing.T) {
+	const rows, in, out = 37, 29, 41
+	m := newBatch(3, rows, in, out)
+	clear(m.dw)
+	m.run(false)
+	dense := func(r, c int, v []float32) *mat.Dense {
+		d := mat.NewDense(r, c, nil)
+		for i, x := range v {
+			d.Set(i/c, i%c, float64(x))
+		}
+		return d
+	}
+	x, w, dy := dense(rows, in, m.x), dense(in, out, m.w), dense(rows, out, m.dy)
+	var y, dx, dw mat.Dense
+	y.Mul(x, w)
+	y.Apply(func(_, j int, v float64) float64 { return v + float64(m.bias[j]) }, &y)
+	dx.Mul(dy, w.T())
+	dw.Mul(x.T(), dy)
+	for _, c := range []struct {
+		name      string
+		got, want *mat.Dense
+	}{{"y", dense(rows, out, m.y), &y}, {"dx", dense(rows, in, m.dx), &dx}, {"dw", dense(in, out, m.dw), &dw}} {
+		if !mat.EqualApprox(c.got, c.want, 1e-4) {
+			t.Errorf("%s differs from gonum's", c.name)
+		}
+	}
+}
+
+func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
+	for _, out := range []int{1, 8, 64, 200} {
+		m := newBatch(11, 131, 70, out)
+		m.run(true)
+		var p Packed
+		p.Pack(m.w, m.in, out)
+		y, dx := make([]float32, out), make([]float32, m.in)
+		for _, r := range []int{0, 1, 63, 64, 129, 130} {
+			Forward(y, m.x[r*m.in:(r+1)*m.in], &p, m.bias, 1, true)
+			GradInput(dx, m.dy[r*out:(r+1)*out], &p, 1)
+			for j, v := range y {
+				if math.Float32bits(v) != math.Float32bits(m.y[r*out+j]) {
+					t.Fatalf("output %d of row %d: %v alone, %v in the batch", j, r, v, m.y[r*out+j])
+				}
+			}
+			for i, v := range dx {
+				if math.Float32bits(v) != math.Float32bits(m.dx[r*m.in+i]) {
+					t.Fatalf("input gradient %d of row %d: %v alone, %v in the batch", i, r, v, m.dx[r*m.in+i])
+				}
+			}
+		}
+	}
+}
+
+func TestPackTakesNewValues(t *testing.T) {
+	m := newBatch(5, 3, 20, 18)
+	var p Packed
+	for range 3 {
+		p.Pack(m.w, m.in, m.out)
+		GradInput(m.dx, m.dy, &p, m.rows)
+		want := make([]float32, len(m.dx))
+		specGradInput(want, m.dy, m.w, m.rows, m.in, m.out)
+		for i, v := range want {
+			if math.Abs(float64(v-m.dx[i])) > 1e-4 {
+				t.Fatalf("dx[%d] is %v, want %v: weights of an earlier step", i, m.dx[i], v)
+			}
+		}
+		Scale(m.w, -2)
+	}
+}
+
+func TestReLU(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	negative := math.Float32frombits(0xffc00000) // the NaN that Inf − Inf makes
+	x := []float32{-1, 2, nan, inf, -inf, 0, negative}
+	var p Packed
+	p.Pack([]float32{1}, 1, 1)
+	y := make([]float32, len(x))
+	Forward(y, x, &p, nil, len(x), true)
+	if y[0] != 0 || y[1] != 2 || y[2] == y[2] || y[3] != inf || y[4] != 0 || y[5] != 0 || y[6] == y[6] {
+		t.Errorf("ReLU of %v is %v", x, y)
+	}
+	dy := []float32{1, 1, 1, 1, 1, 1}
+	ReLUGrad(dy, []float32{0, 2, nan, inf, float32(math.Copysign(0, -1)), 1e-45})
+	for i, want := range []float32{0, 1, 1, 1, 0, 1} {
+		if dy[i] != want {
+			t.Errorf("gradient %d through ReLU is %v, want %v", i, dy[i], want)
+		}
+	}
+}
+
+func TestVectors(t *testing.T) {
+	for n := range 40 {
+		m := newBatch(uint64(n), 1, n, n)
+		x, y := m.x, m.y
+		var dot, squares float64
+		sum := append([]float32(nil), y...)
+		for i, v := range x {
+			dot += float64(v) * float64(y[i])
+			squares += float64(v) * float64(v)
+			sum[i] = (y[i] + 3*v + v) * 0.5
+		}
+		if d := Dot(x, y); math.Abs(float64(d)-dot) > 1e-4 {
+			t.Errorf("n=%d: Dot %v, want %v", n, d, dot)
+		}
+		if s := SumSquares(x); math.Abs(s-squares) > 1e-9 {
+			t.Errorf("n=%d: SumSquares %v, want %v", n, s, squares)
+		}
+		Axpy(y, 3, x)
+		AddTo(y, x)
+		Scale(y, 0.5)
+		for i, v := range sum {
+			if math.Abs(float64(y[i]-v)) > 1e-5 {
+				t.Errorf("n=%d: element %d is %v, want %v", n, i, y[i], v)
+			}
+		}
+	}
+	if s := SumSquares([]float32{math.MaxFloat32, math.MaxFloat32}); math.IsInf(s, 0) {
+		t.Error("SumSquares overflows")
+	}
+}
+
+func TestFirstNonFinite(t *testing.T) {
+	x := []float32{0, -1, math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32}
+	if i := FirstNonFinite(x); i != -1 {
+		t.Errorf("index %d of finite values", i)
+	}
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		for at := range x {
+			y := append([]float32(nil), x...)
+			y[at] = float32(bad)
+			if i := FirstNonFinite(y); i != at {
+				t.Errorf("%v at %d found at %d", bad, at, i)
+			}
+		}
+	}
+}
+
+func TestSigmoidLoss(t *testing.T) {
+	for _, z := range []float32{0, 1e-6, -1e-6, 0.3, -2, 17, -40, 90, -100, 1e30, -1e30} {
+		for _, y := range []float32{0, 1, 0.25} {
+			grad := []float32{9}
+			loss := SigmoidLoss(grad, []float32{z}, []float32{y})
+			// log(sigmoid(z)) = −log1p(exp(−z)), exactly −z·[z<0] at the ends
+			log1pexp := func(v float64) float64 {
+				if v > 50 {
+					return v
+				}
+				return math.Log1p(math.Exp(v))
+			}
+			want := float64(y)*log1pexp(-float64(z)) + (1-float64(y))*log1pexp(float64(z))
+			if math.Abs(loss-want) > 1e-9*(1+want) {
+				t.Errorf("loss of logit %v, label %v is %v, want %v", z, y, loss, want)
+			}
+			if d := 1/(1+math.Exp(-float64(z))) - float64(y); math.Abs(float64(grad[0])-d) > 1e-6 {
+				t.Errorf("gradient of logit %v, label %v is %v, want %v", z, y, grad[0], d)
+			}
+		}
+	}
+	two := SigmoidLoss(nil, []float32{0, 0}, []float32{1, 0})
+	if math.Abs(two-2*math.Ln2) > 1e-15 {
+		t.Errorf("two logits of 0 lose %v, want 2·ln 2", two)
+	}
+	z := []float32{float32(math.NaN())}
+	if loss := SigmoidLoss(z, z, []float32{1}); loss == loss || z[0] == z[0] {
+		t.Errorf("a NaN logit loses %v with gradient %v", loss, z[0])
+	}
+	p := []float32{-1e30, 0, 1e30}
+	if Sigmoid(p, p); p[0] != 0 || p[1] != 0.5 || p[2] != 1 {
+		t.Errorf("sigmoid is %v", p)
+	}
+}
+
+func TestWrongShapesPanic(t *testing.T) {
+	var p Packed
+	p.Pack(make([]float32, 6), 2, 3)
+	v := func(n int) []float32 { return make([]float32, n) }
+	for name, f := range map[string]func(){
+		"Pack":        func() { new(Packed).Pack(v(5), 2, 3) },
+		"Forward":     func() { Forward(v(3), v(3), &p, nil, 1, false) },
+		"GradInput":   func() { GradInput(v(2), v(4), &p, 1) },
+		"GradWeight":  func() { GradWeight(v(6), v(2), v(2), v(3), 1, 2, 3) },
+		"ReLUGrad":    func() { ReLUGrad(v(1), v(2)) },
+		"Axpy":        func() { Axpy(v(1), 1, v(2)) },
+		"AddTo":       func() { AddTo(v(1), v(2)) },
+		"Dot":         func() { Dot(v(1), v(2)) },
+		"SigmoidLoss": func() { SigmoidLoss(v(1), v(2), v(2)) },
+		"Sigmoid":     func() { Sigmoid(v(1), v(2)) },
+	} {
+		func() {
+			defer func() {
+				if msg := fmt.Sprint(recover()); !strings.HasPrefix(msg, "f32: "+name) {
+					t.Errorf("%s of a wrong shape: %s", name, msg)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+func TestProductsAllocateNothing(t *testing.T) {
+	m := newBatch(1, 300, 120, 130)
+	var p Packed
+	step := func() {
+		p.Pack(m.w, m.in, m.out)
+		Forward(m.y, m.x, &p, m.bias, m.rows, true)
+		ReLUGrad(m.dy, m.y)
+		GradInput(m.dx, m.dy, &p, m.rows)
+		GradWeight(m.dw, m.db, m.x, m.dy, m.rows, m.in, m.out)
+		SigmoidLoss(m.dx, m.x, m.x)
+	}
+	step()
+	if n := testing.AllocsPerRun(5, step); n != 0 {
+		t.Errorf("%v allocations a step", n)
+	}
+}
