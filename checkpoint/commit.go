@@ -1,0 +1,226 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Commit makes the parts named in m.Files, in order of part, the checkpoint of
+// m.Step. Exactly one rank calls it, after every rank's Close. It sees to it that
+// all parts are there and whole up to their directories, and that no two hold a
+// section of the same name; it replaces a checkpoint of the same step.
+//
+// After an error nothing has changed for readers and Abandon clears away the
+// parts; only when the very last fsync fails is the new checkpoint already
+// visible, and not certain to survive a loss of power.
+func Commit(root string, m Manifest) error { return commit(system{}, root, m) }
+
+func commit(d disk, root string, m Manifest) error {
+	m.FormatVersion, m.WorldSize = Version, len(m.Files)
+	if m.Time.IsZero() {
+		m.Time = time.Now()
+	}
+	m.Time = m.Time.UTC()
+	dir := tmpDir(root, m.Step)
+	fail := func(err error) error {
+		return fmt.Errorf("checkpoint: commit: step %d: %s: %w%s", m.Step, dir, err, advice(err))
+	}
+	if err := m.check(); err != nil {
+		return fail(err)
+	}
+	if _, err := readParts(dir, &m); err != nil {
+		return fail(err)
+	}
+	if err := removeStrangers(d, dir, &m); err != nil {
+		return fail(err)
+	}
+	text, err := m.encode()
+	if err != nil {
+		return fail(fmt.Errorf("%s: %w", manifestName, err))
+	}
+	if err := writeFile(d, filepath.Join(dir, manifestName), text); err != nil {
+		return fail(err)
+	}
+	if err := d.Sync(dir); err != nil {
+		return fail(err)
+	}
+	if err := publish(d, root, m.Step); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// removeStrangers removes what an earlier attempt at this step left behind, for
+// example parts of another world size.
+func removeStrangers(d disk, dir string, m *Manifest) error {
+	ours := make(map[string]bool, len(m.Files))
+	for _, f := range m.Files {
+		ours[f.Name] = true
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !ours[e.Name()] {
+			if err := d.Remove(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func writeFile(d disk, path string, b []byte) error {
+	f, err := d.Create(path)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(b); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close()) // both name the path
+}
+
+// publish gives the finished directory its final name.
+func publish(d disk, root string, step int64) error {
+	final, old := Dir(root, step), oldDir(root, step)
+	replaced := exists(final)
+	if replaced {
+		if err := removeTree(d, old); err != nil {
+			return err
+		}
+		if err := d.Rename(final, old); err != nil {
+			return err
+		}
+	}
+	if err := d.Rename(tmpDir(root, step), final); err != nil {
+		if replaced {
+			err = errors.Join(err, d.Rename(old, final))
+		}
+		return err
+	}
+	if err := d.Sync(root); err != nil {
+		return err
+	}
+	// An .old without its successor is a checkpoint; beside it, it is rubbish.
+	// Failing to take it away does not undo the commit: Clean will try again.
+	if exists(old) {
+		_ = removeTree(d, old)
+	}
+	return nil
+}
+
+// Abandon removes the parts written for a step that was not committed. Where
+// there are none it does nothing.
+func Abandon(root string, step int64) error { return abandon(system{}, root, step) }
+
+func abandon(d disk, root string, step int64) error {
+	if err := removeTree(d, tmpDir(root, step)); err != nil {
+		return fmt.Errorf("checkpoint: abandon: step %d: %w", step, err)
+	}
+	return nil
+}
+
+// Clean removes what a crash left under root and says what it was. One process
+// calls it at start, before any Create. A root that does not exist is clean.
+func Clean(root string) (removed []string, err error) { return clean(system{}, root) }
+
+func clean(d disk, root string) (removed []string, err error) {
+	if !exists(root) {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: clean: %w", err)
+	}
+	for _, e := range entries {
+		name, path := e.Name(), filepath.Join(root, e.Name())
+		if step, ok := parseStep(strings.TrimPrefix(name, oldPrefix)); ok && strings.HasPrefix(name, oldPrefix) && !exists(Dir(root, step)) {
+			// Its successor never came: it is the checkpoint of its step again.
+			if err := errors.Join(d.Rename(path, Dir(root, step)), d.Sync(root)); err != nil {
+				return removed, fmt.Errorf("checkpoint: clean: %w", err)
+			}
+			continue
+		}
+		if !isRubbish(name) {
+			continue
+		}
+		if err := removeTree(d, path); err != nil {
+			return removed, fmt.Errorf("checkpoint: clean: %w", err)
+		}
+		removed = append(removed, path)
+	}
+	return removed, nil
+}
+
+// isRubbish says whether a name is one that this package gives to what is not,
+// or no longer, a checkpoint.
+func isRubbish(name string) bool {
+	for _, prefix := range []string{tmpPrefix, oldPrefix, delPrefix} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			_, ok = parseStep(rest)
+			return ok
+		}
+	}
+	return false
+}
+
+// Prune removes all but the newest keep checkpoints that open, keep ≥ 1. Those
+// that do not open count for nothing: one newer than the last kept is left for
+// whoever wants to look at it, an older one goes. Those in protect, given as
+// directories or their names, stay and do not count either.
+func Prune(root string, keep int, protect ...string) error {
+	return prune(system{}, root, keep, protect)
+}
+
+func prune(d disk, root string, keep int, protect []string) error {
+	if keep < 1 {
+		return fmt.Errorf("checkpoint: prune: %s: keep %d, must be at least 1", root, keep)
+	}
+	found, err := List(root)
+	if err != nil {
+		return err
+	}
+	protected := map[string]bool{}
+	for _, p := range protect {
+		protected[strings.TrimPrefix(filepath.Base(filepath.Clean(p)), oldPrefix)] = true
+	}
+	good := 0
+	for _, f := range found {
+		switch {
+		case protected[stepName(f.Step)]:
+		case good < keep:
+			if _, err := Open(f.Dir); err == nil {
+				good++
+			}
+		default:
+			if err := vanish(d, root, f); err != nil {
+				return fmt.Errorf("checkpoint: prune: %s: %w", f.Dir, err)
+			}
+		}
+	}
+	return nil
+}
+
+// vanish takes a checkpoint away: first its name, at once, then its files, so
+// that no reader ever meets half of one.
+func vanish(d disk, root string, f Found) error {
+	del := delDir(root, f.Step)
+	if err := removeTree(d, del); err != nil {
+		return err
+	}
+	if old := oldDir(root, f.Step); f.Dir != old { // or it would come back in its place
+		if err := removeTree(d, old); err != nil {
+			return err
+		}
+	}
+	if err := d.Rename(f.Dir, del); err != nil {
+		return err
+	}
+	return removeTree(d, del)
+}

@@ -1,0 +1,189 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Folder is where a run directory keeps its checkpoints.
+const Folder = "checkpoints"
+
+const (
+	manifestName = "MANIFEST.json"
+	tmpPrefix    = ".tmp-"
+	oldPrefix    = ".old-"
+	delPrefix    = ".del-"
+
+	maxParts = 1 << 16 // ranks; far beyond any job, small enough to allocate for
+	maxName  = 1 << 10 // bytes of a section's name
+)
+
+// Dir is the directory of the checkpoint of a step, once it is committed. It
+// touches nothing.
+func Dir(root string, step int64) string { return filepath.Join(root, stepName(step)) }
+
+func stepName(step int64) string { return fmt.Sprintf("step-%09d", step) }
+
+func tmpDir(root string, step int64) string { return filepath.Join(root, tmpPrefix+stepName(step)) }
+
+func oldDir(root string, step int64) string { return filepath.Join(root, oldPrefix+stepName(step)) }
+
+func delDir(root string, step int64) string { return filepath.Join(root, delPrefix+stepName(step)) }
+
+func partName(part, parts int) string { return fmt.Sprintf("rank-%04d-of-%04d.wck", part, parts) }
+
+// parseStep is the inverse of stepName and accepts nothing else.
+func parseStep(name string) (step int64, ok bool) {
+	digits, ok := strings.CutPrefix(name, "step-")
+	if !ok {
+		return 0, false
+	}
+	step, err := strconv.ParseInt(digits, 10, 64)
+	return step, err == nil && step >= 0 && stepName(step) == name
+}
+
+// checkPlace refuses what cannot be a part of a checkpoint.
+func checkPlace(step int64, part, parts int) error {
+	switch {
+	case step < 0:
+		return fmt.Errorf("step %d is negative", step)
+	case parts < 1 || parts > maxParts:
+		return fmt.Errorf("%d parts, must be 1 to %d", parts, maxParts)
+	case part < 0 || part >= parts:
+		return fmt.Errorf("part %d of %d, must be 0 to %d", part, parts, parts-1)
+	}
+	return nil
+}
+
+// checkName refuses names that would be hard to print or to bound.
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("the name of a section is empty")
+	case len(name) > maxName:
+		return fmt.Errorf("the name of a section has %d bytes, at most %d are allowed", len(name), maxName)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("the section name %q is not UTF-8", name)
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Errorf("the section name %q holds a control character", name)
+	}
+	return nil
+}
+
+// Found is a checkpoint that List saw by its name, not opened yet.
+type Found struct {
+	Step int64
+	Dir  string
+}
+
+// List names the checkpoints under root, newest step first, good and bad alike.
+// A root that does not exist is an error that is fs.ErrNotExist.
+func List(root string) ([]Found, error) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: list: %w", err)
+	}
+	dirs := map[int64]string{}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		// ReadDir sorts, and a dot comes before a letter: the committed one of
+		// a step follows its .old and takes its place.
+		if step, ok := parseStep(strings.TrimPrefix(e.Name(), oldPrefix)); ok {
+			dirs[step] = filepath.Join(root, e.Name())
+		}
+	}
+	found := make([]Found, 0, len(dirs))
+	for step, dir := range dirs {
+		found = append(found, Found{step, dir})
+	}
+	slices.SortFunc(found, func(a, b Found) int {
+		if a.Step > b.Step {
+			return -1
+		}
+		return 1
+	})
+	return found, nil
+}
+
+// Latest opens the newest checkpoint under root that opens and that every accept
+// function accepts; one that calls Verify makes sure of every byte. Each newer
+// one stands in refused with the place of its fault.
+//
+// Where there is no checkpoint at all the error is fs.ErrNotExist; where there
+// are some and none is good it is not, since starting afresh would then throw
+// work away.
+func Latest(root string, accept ...func(*Checkpoint) error) (c *Checkpoint, refused []error, err error) {
+	found, err := List(root)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, f := range found {
+		c, err := openAccepted(f.Dir, accept)
+		if err == nil {
+			return c, refused, nil
+		}
+		refused = append(refused, err)
+	}
+	if len(refused) == 0 {
+		return nil, nil, fmt.Errorf("checkpoint: latest: %s holds no checkpoint: %w", root, fs.ErrNotExist)
+	}
+	return nil, refused, fmt.Errorf("checkpoint: latest: %s: none of %d checkpoints is usable (move them away to start afresh): newest: %v",
+		root, len(refused), refused[0])
+}
+
+func openAccepted(dir string, accept []func(*Checkpoint) error) (*Checkpoint, error) {
+	c, err := Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, ok := range accept {
+		if err := ok(c); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// Resolve opens what a user may mean by path: a run directory or a checkpoint
+// root, of which it takes the latest (see Latest), or one checkpoint, of which
+// it takes that and no other.
+func Resolve(path string, accept ...func(*Checkpoint) error) (c *Checkpoint, refused []error, err error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, nil, fmt.Errorf("checkpoint: resolve: %w", err)
+	}
+	_, isStep := parseStep(filepath.Base(filepath.Clean(path)))
+	if isStep || exists(filepath.Join(path, manifestName)) {
+		c, err := openAccepted(path, accept)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w (give the directory above it to use the newest that is whole)", err)
+		}
+		return c, nil, nil
+	}
+	if sub := filepath.Join(path, Folder); exists(sub) {
+		return Latest(sub, accept...)
+	}
+	found, err := List(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(found) == 0 {
+		return nil, nil, fmt.Errorf("checkpoint: resolve: %s is no run directory (it has no %s), no checkpoint (no %s) and holds none (no step-…): %w",
+			path, Folder, manifestName, fs.ErrNotExist)
+	}
+	return Latest(path, accept...)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,200 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestStepNames(t *testing.T) {
+	for _, step := range []int64{0, 412, 999999999, 1000000000, 1<<63 - 1} {
+		if got, ok := parseStep(stepName(step)); !ok || got != step {
+			t.Errorf("%d became %s and then %d, %v", step, stepName(step), got, ok)
+		}
+	}
+	for _, name := range []string{"", "step-", "step-1", "step-0000000001", "step-+00000001", "step--00000001", "step-00000000x", "step-99999999999999999999", "xstep-000000001"} {
+		if step, ok := parseStep(name); ok {
+			t.Errorf("%q is taken for step %d", name, step)
+		}
+	}
+	if Dir("r", 7) != filepath.Join("r", "step-000000007") {
+		t.Error(Dir("r", 7))
+	}
+}
+
+// steps lists what is under root, newest first.
+func steps(t *testing.T, root string) (s []int64) {
+	t.Helper()
+	found, err := List(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		s = append(s, f.Step)
+	}
+	return s
+}
+
+func TestListIsByStepAndIgnoresTheRest(t *testing.T) {
+	root := t.TempDir()
+	for _, step := range []int64{5, 2000000000, 30} { // the second sorts wrongly as text
+		mustSave(t, root, step, sample("x"))
+	}
+	write(t, filepath.Join(root, "step-000000099"), nil) // a file
+	for _, dir := range []string{"best", ".tmp-step-000000077", ".del-step-000000078", ".old-step-000000030"} {
+		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := steps(t, root); !slices.Equal(got, []int64{2000000000, 30, 5}) {
+		t.Fatal(got)
+	}
+	if found, _ := List(root); found[1].Dir != Dir(root, 30) {
+		t.Fatalf("an .old was taken before its successor: %v", found[1])
+	}
+	if _, err := List(filepath.Join(root, "nowhere")); !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+}
+
+func TestLatestFallsBackAndTellsWhy(t *testing.T) {
+	root := t.TempDir()
+	for step := range int64(4) {
+		mustSave(t, root, step, sample("x"))
+	}
+	overwrite(t, filepath.Join(Dir(root, 3), manifestName), 100, 0)
+	overwrite(t, filepath.Join(Dir(root, 2), partName(1, 2)), headSize, 0) // only Verify sees it
+	c, refused, err := Latest(root)
+	if err != nil || c.Step() != 2 || len(refused) != 1 || !strings.Contains(refused[0].Error(), Dir(root, 3)) {
+		t.Fatal(c, refused, err)
+	}
+	all := func(c *Checkpoint) error { return c.Verify(context.Background()) }
+	c, refused, err = Latest(root, all)
+	if err != nil || c.Step() != 1 || len(refused) != 2 || !strings.Contains(refused[1].Error(), Dir(root, 2)) {
+		t.Fatal(c, refused, err)
+	}
+	c, refused, err = Latest(root, func(c *Checkpoint) error { return fmt.Errorf("step %d is not wanted", c.Step()) })
+	if err == nil || errors.Is(err, os.ErrNotExist) || c != nil || len(refused) != 4 || !strings.Contains(err.Error(), "none of 4 checkpoints is usable") {
+		t.Fatal(c, refused, err)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	run := t.TempDir()
+	root := filepath.Join(run, Folder)
+	for step := range int64(3) {
+		mustSave(t, root, step, sample("x"))
+	}
+	overwrite(t, filepath.Join(Dir(root, 2), manifestName), 100, 0)
+	best := filepath.Join(run, "best")
+	if err := os.CopyFS(best, os.DirFS(Dir(root, 0))); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int64{run: 1, root: 1, Dir(root, 0): 0, Dir(root, 1) + "/": 1, best: 0} {
+		c, refused, err := Resolve(path)
+		if err != nil || c.Step() != want {
+			t.Errorf("%s: %v, %v", path, c, err)
+		}
+		if latest := path == run || path == root; latest != (len(refused) == 1) {
+			t.Errorf("%s: refused %v", path, refused)
+		}
+	}
+	if _, _, err := Resolve(Dir(root, 2)); err == nil || !strings.Contains(err.Error(), "give the directory above it") {
+		t.Errorf("a damaged one that was named: %v", err)
+	}
+	if _, _, err := Resolve(Dir(root, 1), func(*Checkpoint) error { return errors.New("no") }); err == nil {
+		t.Error("accept was not asked")
+	}
+	if _, _, err := Resolve(t.TempDir()); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "no run directory") {
+		t.Errorf("an empty directory: %v", err)
+	}
+	if _, _, err := Resolve(filepath.Join(run, "nowhere")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("nothing: %v", err)
+	}
+}
+
+func TestPrune(t *testing.T) {
+	root := t.TempDir()
+	for step := range int64(8) {
+		mustSave(t, root, step, sample("x"))
+	}
+	overwrite(t, filepath.Join(Dir(root, 7), manifestName), 100, 0) // damaged: not counted, kept to be looked at
+	overwrite(t, filepath.Join(Dir(root, 1), manifestName), 100, 0) // damaged and older: goes
+	if err := Prune(root, 2, Dir(root, 3), "step-000000000"); err != nil {
+		t.Fatal(err)
+	}
+	if got := steps(t, root); !slices.Equal(got, []int64{7, 6, 5, 3, 0}) {
+		t.Fatal(got)
+	}
+	for _, step := range []int64{6, 5, 3, 0} {
+		if err := verify(t.Context(), Dir(root, step)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if entries, _ := os.ReadDir(root); len(entries) != 5 {
+		t.Fatalf("left behind: %v", entries)
+	}
+	for _, step := range []int64{0, 4} { // a crash left .old: beside its successor, and alone
+		if err := os.CopyFS(oldDir(root, step), os.DirFS(Dir(root, 5))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Prune(root, 3, oldDir(root, 4)); err != nil {
+		t.Fatal(err)
+	}
+	if got := steps(t, root); !slices.Equal(got, []int64{7, 6, 5, 4, 3}) {
+		t.Fatalf("%v: 0 must be gone for good, 4 is protected", got)
+	}
+	if err := Prune(root, 3); err != nil {
+		t.Fatal(err)
+	}
+	if got := steps(t, root); !slices.Equal(got, []int64{7, 6, 5, 4}) {
+		t.Fatalf("%v: an .old that is alone counts", got)
+	}
+	if err := Prune(root, 0); err == nil {
+		t.Fatal("Prune took keep 0")
+	}
+}
+
+func TestClean(t *testing.T) {
+	root := t.TempDir()
+	if removed, err := Clean(filepath.Join(root, "nowhere")); err != nil || removed != nil {
+		t.Fatal(removed, err)
+	}
+	mustSave(t, root, 1, sample("one"))
+	mustSave(t, root, 2, sample("two"))
+	if err := os.Rename(Dir(root, 2), oldDir(root, 2)); err != nil { // a crash inside a replacement
+		t.Fatal(err)
+	}
+	if c, _, err := Latest(root); err != nil || c.Step() != 2 {
+		t.Fatal(c, err)
+	}
+	if _, err := savePart(unsynced{}, root, 3, sample("x"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{".old-step-000000001", ".del-step-000000000", ".tmp-other", ".git"} {
+		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removed, err := Clean(root)
+	if err != nil || len(removed) != 3 {
+		t.Fatal(removed, err)
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if want := []string{".git", ".tmp-other", "step-000000001", "step-000000002"}; !slices.Equal(names, want) {
+		t.Fatalf("%v, want %v: what is not ours stays, what was replaced comes back", names, want)
+	}
+}

@@ -1,0 +1,314 @@
+package checkpoint
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+)
+
+// heldBytes is the size from which on a section is streamed and no longer held
+// in memory until its checksum is known.
+const heldBytes = 64 << 20
+
+// chunk is how much is read at a time, and how far apart Verify looks at its
+// context.
+const chunk = 1 << 20
+
+// Checkpoint is one that has been opened: its manifest and the directories of
+// its parts, no open files. Pruning it makes later reads fail.
+type Checkpoint struct {
+	dir      string
+	manifest Manifest
+	parts    [][]section
+	byName   map[string]place
+	held     int64 // heldBytes, or less in tests
+}
+
+// place is a section's part and its number in there.
+type place struct{ part, index int }
+
+// Open reads the manifest and the directories of all parts and checks them and
+// the sizes of the files, not yet the payloads: Read does that for one, Verify
+// for all.
+func Open(dir string) (*Checkpoint, error) {
+	m, err := readManifest(filepath.Join(dir, manifestName))
+	if err != nil {
+		if st, serr := os.Stat(dir); serr == nil && st.IsDir() && errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("it has no %s: it was never committed, or is incomplete: %w", manifestName, err)
+		} else if !errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("%s: %w", manifestName, err)
+		}
+		return nil, fmt.Errorf("checkpoint: open: %s: %w", dir, err)
+	}
+	parts, err := readParts(dir, m)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: open: %s: %w", dir, err)
+	}
+	c := &Checkpoint{dir: dir, manifest: *m, parts: parts, byName: map[string]place{}, held: heldBytes}
+	for p, sections := range parts {
+		for i, s := range sections {
+			c.byName[s.name] = place{p, i}
+		}
+	}
+	return c, nil
+}
+
+// readParts reads the directories of all parts of m, which lie in dir.
+func readParts(dir string, m *Manifest) ([][]section, error) {
+	parts, owner := make([][]section, len(m.Files)), map[string]int{}
+	for p, f := range m.Files {
+		sections, err := readPart(filepath.Join(dir, f.Name), f, head{Version, uint32(p), uint32(len(m.Files)), m.Step})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		for _, s := range sections {
+			if q, twice := owner[s.name]; twice {
+				return nil, fmt.Errorf("section %q is in %s and in %s: two ranks wrote the same thing", s.name, m.Files[q].Name, f.Name)
+			}
+			owner[s.name] = p
+		}
+		parts[p] = sections
+	}
+	return parts, nil
+}
+
+// readPart reads the directory of one part and checks all but the payloads.
+func readPart(path string, want File, h head) ([]section, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // opened to read: nothing can be lost
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() || st.Size() != want.Size {
+		return nil, fmt.Errorf("%d bytes, the manifest says %d: cut short, or still being copied", st.Size(), want.Size)
+	}
+	b := make([]byte, headSize)
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return nil, fmt.Errorf("header: %w", err)
+	}
+	if err := h.check(b); err != nil {
+		return nil, err
+	}
+	b = b[:tailSize]
+	if _, err := f.ReadAt(b, want.Size-tailSize); err != nil {
+		return nil, fmt.Errorf("trailer: %w", err)
+	}
+	t, err := parseTail(b, want.Size)
+	if err != nil {
+		return nil, err
+	}
+	b = make([]byte, t.length)
+	if _, err := f.ReadAt(b, t.offset); err != nil {
+		return nil, fmt.Errorf("directory: %w", err)
+	}
+	if got := Sum(xxh3.Hash(b)); got != t.sum {
+		return nil, fmt.Errorf("offset %d: checksum of the directory is %v, the trailer says %v: damaged", t.offset, got, t.sum)
+	}
+	if t.sum != want.Directory {
+		return nil, fmt.Errorf("offset %d: checksum of the directory is %v, the manifest says %v: files of two checkpoints were mixed", t.offset, t.sum, want.Directory)
+	}
+	sections, err := parseDirectory(b, t.offset)
+	if err == nil && len(sections) != want.Sections {
+		err = fmt.Errorf("offset %d: %d sections, the manifest says %d", t.offset, len(sections), want.Sections)
+	}
+	return sections, err
+}
+
+// Dir is the directory c was opened from.
+func (c *Checkpoint) Dir() string { return c.dir }
+
+// Step is the step after which c was taken.
+func (c *Checkpoint) Step() int64 { return c.manifest.Step }
+
+// Manifest is what was committed. The caller must not change what it points to.
+func (c *Checkpoint) Manifest() Manifest { return c.manifest }
+
+// Names lists all sections, sorted.
+func (c *Checkpoint) Names() []string {
+	names := make([]string, 0, len(c.byName))
+	for name := range c.byName {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Has says whether there is a section of this name.
+func (c *Checkpoint) Has(name string) bool {
+	_, ok := c.byName[name]
+	return ok
+}
+
+// Size is the length of a section's payload in bytes, 0 for one that does not
+// exist.
+func (c *Checkpoint) Size(name string) int64 {
+	if at, ok := c.byName[name]; ok {
+		return c.parts[at.part][at.index].length
+	}
+	return 0
+}
+
+// Read hands the payload of a section to read. Leaving bytes unread is an error:
+// what writes a section and what reads it then disagree about its form.
+//
+// A payload of less than 64 MiB is checked before read sees its first byte. A
+// larger one is streamed, and only when Read returns nil was it what had been
+// written: load such a section into something fresh and drop that on an error.
+func (c *Checkpoint) Read(name string, read func(io.Reader) error) error {
+	at, ok := c.byName[name]
+	if !ok {
+		return fmt.Errorf("checkpoint: read: %s: there is no section %q among its %d", c.dir, name, len(c.byName))
+	}
+	s := c.parts[at.part][at.index]
+	path := filepath.Join(c.dir, c.manifest.Files[at.part].Name)
+	f, err := os.Open(path)
+	if err == nil {
+		in := &checked{r: io.NewSectionReader(f, s.offset, s.length), hash: xxh3.New(), left: s.length}
+		if s.length < c.held {
+			err = readHeld(in, s, read)
+		} else {
+			err = readStreamed(in, s, read)
+		}
+		f.Close() // opened to read: nothing can be lost
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint: read: %s: section %q (%d bytes at offset %d): %w", path, name, s.length, s.offset, err)
+	}
+	return nil
+}
+
+// checked sums up what is read through it. It ends after left bytes and calls an
+// earlier end an error.
+type checked struct {
+	r    io.Reader
+	hash *xxh3.Hasher
+	left int64
+}
+
+func (c *checked) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := c.r.Read(p)
+	c.hash.Write(p[:n]) // never fails
+	c.left -= int64(n)
+	if err == io.EOF {
+		err = nil
+		if n == 0 {
+			err = fmt.Errorf("the file has become shorter by at least %d bytes: %w", c.left, io.ErrUnexpectedEOF)
+		}
+	}
+	return n, err
+}
+
+func (c *checked) sum(s section) error {
+	if got := Sum(c.hash.Sum64()); got != s.sum {
+		return fmt.Errorf("checksum of the payload is %v, the directory says %v: damaged: use an earlier checkpoint", got, s.sum)
+	}
+	return nil
+}
+
+func unread(n, length int64) error {
+	return fmt.Errorf("its reader left the last %d of %d bytes unread", n, length)
+}
+
+// readHeld reads all, checks it, then hands it over.
+func readHeld(in *checked, s section, read func(io.Reader) error) error {
+	b := make([]byte, s.length)
+	if _, err := io.ReadFull(in, b); err != nil {
+		return err
+	}
+	if err := in.sum(s); err != nil {
+		return err
+	}
+	r := bytes.NewReader(b)
+	if err := read(r); err != nil {
+		return err
+	}
+	if r.Len() != 0 {
+		return unread(int64(r.Len()), s.length)
+	}
+	return nil
+}
+
+// readStreamed hands over while reading and checks at the end.
+func readStreamed(in *checked, s section, read func(io.Reader) error) error {
+	r := bufio.NewReaderSize(in, chunk)
+	rerr := read(r)
+	left := in.left + int64(r.Buffered())
+	// A reader that fails or stops early may have met damage: that, then, is
+	// the cause to name, so the rest is read for its checksum.
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		return errors.Join(rerr, err)
+	}
+	if err := in.sum(s); err != nil {
+		if rerr != nil {
+			return fmt.Errorf("%w; its reader said: %w", err, rerr)
+		}
+		return err
+	}
+	if rerr != nil {
+		return rerr
+	}
+	if left != 0 {
+		return unread(left, s.length)
+	}
+	return nil
+}
+
+// Verify opens c anew and reads every payload. It reports every fault it finds,
+// or the end of ctx.
+func (c *Checkpoint) Verify(ctx context.Context) error {
+	now, err := Open(c.dir)
+	if err != nil {
+		return err
+	}
+	var faults []error
+	buf := make([]byte, chunk)
+	for p, sections := range now.parts {
+		path := filepath.Join(c.dir, now.manifest.Files[p].Name)
+		f, err := os.Open(path)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("checkpoint: verify: %w", err))
+			continue
+		}
+		for _, s := range sections {
+			if ctx.Err() != nil {
+				break
+			}
+			if err := verifySection(ctx, f, s, buf); err != nil {
+				faults = append(faults, fmt.Errorf("checkpoint: verify: %s: section %q (%d bytes at offset %d): %w", path, s.name, s.length, s.offset, err))
+			}
+		}
+		f.Close() // opened to read: nothing can be lost
+	}
+	if err := ctx.Err(); err != nil {
+		faults = append(faults, fmt.Errorf("checkpoint: verify: %s: stopped before the end: %w", c.dir, err))
+	}
+	return errors.Join(faults...)
+}
+
+func verifySection(ctx context.Context, f io.ReaderAt, s section, buf []byte) error {
+	in := &checked{r: io.NewSectionReader(f, s.offset, s.length), hash: xxh3.New(), left: s.length}
+	for in.left > 0 {
+		if ctx.Err() != nil {
+			return nil // Verify says so once
+		}
+		if _, err := in.Read(buf); err != nil {
+			return err
+		}
+	}
+	return in.sum(s)
+}

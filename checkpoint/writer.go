@@ -1,0 +1,211 @@
+package checkpoint
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/zeebo/xxh3"
+)
+
+// bufferSize gathers small writes into large ones.
+const bufferSize = 256 << 10
+
+// File is what the manifest says of one part. Each rank gets the one of its part
+// from Close and hands it, as JSON or otherwise, to the rank that commits.
+type File struct {
+	Name      string `json:"name"`
+	Size      int64  `json:"size"`
+	Sections  int    `json:"sections"`
+	Directory Sum    `json:"directory_checksum"` // of the directory, which holds those of the payloads
+}
+
+// Writer writes one part. After the first error every call returns it.
+type Writer struct {
+	disk     disk
+	path     string
+	who      string // "part 1 of 4"
+	f        file   // nil once closed
+	buf      *bufio.Writer
+	hash     *xxh3.Hasher
+	offset   int64
+	sections []section
+	names    map[string]bool
+	writing  string // the section whose function runs, if any
+	done     bool   // Close succeeded
+	err      error
+}
+
+// Create starts part `part` of `parts` of the checkpoint of a step, in a
+// directory that stays invisible until Commit. A file that an earlier attempt
+// left there is replaced.
+//
+//	w, err := checkpoint.Create(root, step, rank, size)
+//	if err != nil { … }
+//	defer w.Discard() // does nothing after a Close without error
+//	err = w.Section("dense", model.Save)
+//	…
+//	file, err := w.Close()
+func Create(root string, step int64, part, parts int) (*Writer, error) {
+	return create(system{}, root, step, part, parts)
+}
+
+func create(d disk, root string, step int64, part, parts int) (*Writer, error) {
+	if err := checkPlace(step, part, parts); err != nil {
+		return nil, fmt.Errorf("checkpoint: create: %w", err)
+	}
+	w := &Writer{
+		disk:  d,
+		path:  filepath.Join(tmpDir(root, step), partName(part, parts)),
+		who:   fmt.Sprintf("part %d of %d", part, parts),
+		hash:  xxh3.New(),
+		names: map[string]bool{},
+	}
+	f, err := d.Create(w.path)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: create: %s: %s: %w%s", w.who, w.path, err, advice(err))
+	}
+	w.f, w.buf = f, bufio.NewWriterSize(f, bufferSize)
+	w.put(head{Version, uint32(part), uint32(parts), step}.encode())
+	return w, nil
+}
+
+// put appends b to the file and remembers the first error.
+func (w *Writer) put(b []byte) {
+	if w.err != nil {
+		return
+	}
+	n, err := w.buf.Write(b)
+	w.offset += int64(n)
+	w.fail(err)
+}
+
+// fail keeps the first error of the disk, with its place.
+func (w *Writer) fail(err error) {
+	if err != nil && w.err == nil {
+		w.err = fmt.Errorf("checkpoint: write: %s: %s: near offset %d: %w%s", w.who, w.path, w.offset, err, advice(err))
+	}
+}
+
+// Section appends a section whose payload is what write writes. Names are unique
+// in a checkpoint: here within the part, in Commit among parts. An error of
+// write makes the whole part unusable, as does a full disk.
+func (w *Writer) Section(name string, write func(io.Writer) error) error {
+	if w.err != nil {
+		return w.err
+	}
+	if err := w.begin(name); err != nil {
+		w.err = fmt.Errorf("checkpoint: section: %s: %s: %w", w.who, w.path, err)
+		return w.err
+	}
+	start := w.offset
+	w.hash.Reset()
+	w.writing = name
+	err := write(sectionWriter{w, name})
+	w.writing = ""
+	if w.err == nil && err != nil {
+		w.err = fmt.Errorf("checkpoint: section: %s: %s: section %q: %w", w.who, w.path, name, err)
+	}
+	if w.err != nil {
+		return w.err // a failure of the disk comes before what the caller made of it
+	}
+	w.names[name] = true
+	w.sections = append(w.sections, section{name, start, w.offset - start, Sum(w.hash.Sum64())})
+	return nil
+}
+
+func (w *Writer) begin(name string) error {
+	switch {
+	case w.f == nil:
+		return fmt.Errorf("section %q comes after Close or Discard", name)
+	case w.writing != "":
+		return fmt.Errorf("section %q begins inside section %q", name, w.writing)
+	case w.names[name]:
+		return fmt.Errorf("section %q is written twice", name)
+	case len(w.sections) == maxSections:
+		return fmt.Errorf("section %q is one more than the %d that a part may have", name, maxSections)
+	}
+	return checkName(name)
+}
+
+// sectionWriter is the writer that the payload of one section goes through.
+type sectionWriter struct {
+	w    *Writer
+	name string
+}
+
+func (s sectionWriter) Write(p []byte) (int, error) {
+	w := s.w
+	if w.err != nil {
+		return 0, w.err
+	}
+	if w.writing != s.name {
+		return 0, fmt.Errorf("checkpoint: section: %s: %s: section %q is written to after its function returned", w.who, w.path, s.name)
+	}
+	w.hash.Write(p) // never fails
+	w.put(p)
+	if w.err != nil {
+		return 0, w.err
+	}
+	return len(p), nil
+}
+
+// Close writes the directory and makes the part durable. The part counts for
+// nothing until Commit.
+func (w *Writer) Close() (File, error) {
+	if w.f == nil && w.err == nil {
+		w.err = fmt.Errorf("checkpoint: close: %s: %s: closed or discarded before", w.who, w.path)
+	}
+	if w.writing != "" && w.err == nil {
+		w.err = fmt.Errorf("checkpoint: close: %s: %s: section %q is still being written", w.who, w.path, w.writing)
+	}
+	dir := encodeDirectory(w.sections)
+	if len(dir) > maxDirectory && w.err == nil {
+		w.err = fmt.Errorf("checkpoint: close: %s: %s: the names of %d sections need a directory of %d bytes, at most %d are allowed",
+			w.who, w.path, len(w.sections), len(dir), maxDirectory)
+	}
+	if w.err != nil {
+		return File{}, w.err
+	}
+	sum := Sum(xxh3.Hash(dir))
+	at := w.offset
+	w.put(dir)
+	w.put(tail{at, int64(len(dir)), sum}.encode())
+	if w.err == nil {
+		w.fail(w.buf.Flush())
+	}
+	if w.err == nil {
+		w.fail(w.f.Sync())
+	}
+	w.fail(w.f.Close())
+	w.f = nil
+	if w.err == nil {
+		w.fail(w.disk.Sync(filepath.Dir(w.path)))
+	}
+	if w.err != nil {
+		return File{}, w.err
+	}
+	w.done = true
+	return File{filepath.Base(w.path), w.offset, len(w.sections), sum}, nil
+}
+
+// Discard gives the part up and removes its file. After a Close without error,
+// or another Discard, it does nothing: Abandon removes finished parts.
+func (w *Writer) Discard() {
+	if w.done {
+		return
+	}
+	w.done = true
+	if w.f != nil {
+		w.f.Close() // its data is going away
+		w.f = nil
+	}
+	if w.err == nil {
+		w.err = fmt.Errorf("checkpoint: write: %s: %s: the part was discarded", w.who, w.path)
+	}
+	if err := w.disk.Remove(w.path); err != nil {
+		w.err = errors.Join(w.err, err) // Clean will try again at the next start
+	}
+}
