@@ -1,0 +1,94 @@
+package sparse
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// steadyStep returns one training step over 26 features in 3 tables.
+func steadyStep(tb testing.TB, s *Store, batch int) func() {
+	tb.Helper()
+	rng := rand.New(rand.NewPCG(1, 1))
+	zipf := rand.NewZipf(rng, 1.2, 1, 1<<20)
+	var bags []Bags
+	for f := range 26 {
+		b := Bags{Table: f % 3, Offsets: make([]int32, 1, batch+1), Pooling: Pooling(f % 3)}
+		for range batch {
+			for range 1 + f%2 {
+				b.Values = append(b.Values, zipf.Uint64())
+			}
+			b.Offsets = append(b.Offsets, int32(len(b.Values)))
+		}
+		bags = append(bags, b)
+	}
+	l, dst := s.NewLookup(), make([]float32, batch*8)
+	n := int64(0)
+	return func() {
+		n++
+		if err := s.Pull(l, bags, true); err != nil {
+			tb.Fatal(err)
+		}
+		for f := range bags {
+			l.Pool(f, 0, dst, 8, false)
+			l.PoolGrad(f, 0, dst, 8)
+			l.Pool(f, 1, dst, 8, true)
+			l.PoolGrad(f, 1, dst, 8)
+		}
+		if err := s.Push(l); err != nil {
+			tb.Fatal(err)
+		}
+		s.GradNormSq(0.1)
+		if err := s.Apply(Step{N: n, Scale: 0.1, Rate: 1, Clip: 0.5}); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+func steadyConfig() Config {
+	cfg := Config{Shards: 64}
+	for i, name := range []string{"a", "b", "c"} {
+		cfg.Tables = append(cfg.Tables, Table{Name: name, Parts: []Part{
+			{Name: "deep", Dim: 8, Rule: optim.Rule{Kind: []string{"adam", "adagrad", "rowwise_adagrad"}[i]}, L2: 0.01, DenseL2: i == 1},
+			{Name: "wide", Dim: 1, Rule: optim.Rule{Kind: "ftrl"}},
+		}})
+	}
+	return cfg
+}
+
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	step := steadyStep(t, open(t, steadyConfig()), 64)
+	step()
+	if n := testing.AllocsPerRun(20, step); n != 0 {
+		t.Fatalf("%v allocations in a step", n)
+	}
+}
+
+func BenchmarkStep(b *testing.B) {
+	const batch = 1024
+	s := open(b, steadyConfig())
+	step := steadyStep(b, s, batch)
+	step()
+	for b.Loop() {
+		step()
+	}
+	c := s.Counters()
+	b.ReportMetric(float64(c.KeysPulled)/b.Elapsed().Seconds()/1e6, "Mkeys/s")
+	b.ReportMetric(float64(c.StepsOfRows)/b.Elapsed().Seconds()/1e6, "Mrows/s")
+}
+
+func BenchmarkUnique(b *testing.B) {
+	const n = 1 << 18
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 1)), 1.05, 1, 1<<24)
+	keys, ids := make([]uint64, n), make([]uint32, n)
+	for i := range keys {
+		keys[i] = zipf.Uint64()
+	}
+	var s keySet
+	for b.Loop() {
+		s.reset()
+		s.addAll(1, keys, ids)
+	}
+	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mkeys/s")
+}

@@ -1,0 +1,126 @@
+package sparse
+
+import (
+	"fmt"
+	"math"
+)
+
+// Pooling says how the rows of a bag become one.
+type Pooling uint8
+
+// The poolings, for values x and weights w of a bag. A bag that is empty, or
+// whose denominator is 0, pools to zeros.
+const (
+	Sum   Pooling = iota // Σ w·x
+	Mean                 // Σ w·x / Σ w
+	SqrtN                // Σ w·x / √Σ w²
+)
+
+func (p Pooling) String() string {
+	switch p {
+	case Sum:
+		return "sum"
+	case Mean:
+		return "mean"
+	case SqrtN:
+		return "sqrtn"
+	}
+	return fmt.Sprintf("pooling %d", uint8(p))
+}
+
+// Bags is one feature of a batch: bag b holds Values[Offsets[b]:Offsets[b+1]].
+// A key that stands in a bag twice counts twice.
+type Bags struct {
+	Table   int       // index in Config.Tables
+	Values  []uint64  // keys
+	Offsets []int32   // B+1; nil for no bags
+	Weights []float32 // one for each value; nil: all 1
+	Pooling Pooling
+}
+
+// check returns what is wrong with a feature's bags.
+func (b *Bags) check(tables int) error {
+	if b.Table < 0 || b.Table >= tables {
+		return fmt.Errorf("table %d: there are %d", b.Table, tables)
+	}
+	if b.Pooling > SqrtN {
+		return fmt.Errorf("%v is not sum, mean or sqrtn", b.Pooling)
+	}
+	if b.Weights != nil && len(b.Weights) != len(b.Values) {
+		return fmt.Errorf("%d weights for %d values", len(b.Weights), len(b.Values))
+	}
+	if len(b.Offsets) == 0 {
+		if len(b.Values) != 0 {
+			return fmt.Errorf("%d values and no offsets", len(b.Values))
+		}
+		return nil
+	}
+	if b.Offsets[0] != 0 {
+		return fmt.Errorf("offsets[0] is %d, not 0", b.Offsets[0])
+	}
+	for i := 1; i < len(b.Offsets); i++ {
+		if b.Offsets[i] < b.Offsets[i-1] {
+			return fmt.Errorf("offsets[%d] is %d, below offsets[%d], %d", i, b.Offsets[i], i-1, b.Offsets[i-1])
+		}
+	}
+	if last := b.Offsets[len(b.Offsets)-1]; int(last) != len(b.Values) {
+		return fmt.Errorf("the last offset is %d, there are %d values", last, len(b.Values))
+	}
+	return nil
+}
+
+// plain reports whether every value counts once, so that no coefficients are
+// needed. The usual feature, one value in each bag, is plain for any pooling.
+func (b *Bags) plain() bool {
+	if b.Weights != nil {
+		return false
+	}
+	if b.Pooling != Sum {
+		for i := 1; i < len(b.Offsets); i++ {
+			if b.Offsets[i]-b.Offsets[i-1] > 1 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// coefficients writes the factor of each value, weight over denominator.
+func (b *Bags) coefficients(dst []float32) {
+	for i := 1; i < len(b.Offsets); i++ {
+		lo, hi := b.Offsets[i-1], b.Offsets[i]
+		scale := b.scale(lo, hi)
+		for j := lo; j < hi; j++ {
+			dst[j] = float32(b.weight(j) * scale)
+		}
+	}
+}
+
+func (b *Bags) weight(i int32) float64 {
+	if b.Weights == nil {
+		return 1
+	}
+	return float64(b.Weights[i])
+}
+
+// scale is one over the denominator of the bag of values lo to hi.
+func (b *Bags) scale(lo, hi int32) float64 {
+	if b.Pooling == Sum {
+		return 1
+	}
+	var sum float64
+	for j := lo; j < hi; j++ {
+		w := b.weight(j)
+		if b.Pooling == SqrtN {
+			w = float64(w * w)
+		}
+		sum += w
+	}
+	if b.Pooling == SqrtN {
+		sum = math.Sqrt(sum)
+	}
+	if sum == 0 {
+		return 0
+	}
+	return 1 / sum
+}

@@ -1,0 +1,124 @@
+// Package sparse is a sharded store of embedding tables that grow as keys
+// arrive. It is usable alone: all it needs of the world is an [Exchanger], two
+// all-to-all calls.
+//
+// # Words and shapes
+//
+// P ranks share the store, each owns some shards. A table maps 64-bit keys to
+// rows and declares no size: every key of 0 to 2⁶⁴−1 exists from the start with
+// a row that is a pure function of (seed, table name, part name, key), and takes
+// memory only after its first optimizer step. A row is made of parts, stretches
+// of values with their own update rule: say the deep embedding (dim 8, Adam) and
+// the wide weight (dim 1, FTRL) of the same key. One key, one probe and one
+// message serve all parts. In memory a row is one record
+//
+//	| values of part 0 | values of part 1 | … | state of part 0 | state of part 1 | … |
+//	|<---------------- V float32 ---------->|<---------------- S float32 ---------->|
+//
+// A batch gives, for each feature, B bags of keys ([Bags]); several features may
+// read one table.
+//
+// # A step
+//
+//	Pull      collective   keys of the batch → unique keys → owners → rows
+//	Pool      local        B×dim values of a feature, rows of a bag pooled
+//	PoolGrad  local        gradient of those values → gradient of each unique key
+//	Push      collective   gradients of unique keys → owners, summed over ranks
+//	GradNormSq local       for clipping
+//	Apply     local        one optimizer step for each distinct key
+//
+// Pull is free of side effects: it reads the rows as the last Apply left them,
+// and a key that nobody holds is answered with its initial row. A key pulled
+// with insert=true is inserted by the Apply that follows its Push. So a batch
+// that is pulled and then dropped leaves no trace. Several Pushes before one
+// Apply add up, in order.
+//
+// Every rank makes the collective calls in the same order; one without samples
+// passes empty bags. After an error of a collective call the group is out of
+// step: abort it. Each Pull tells the peers its number, its kind and the
+// fingerprint of the configuration, so that a rank out of step is named.
+//
+// # Placement
+//
+// A key's shard is the high bits of a mixed hash of key and table ([ShardOf]);
+// shards go to ranks in equal consecutive ranges ([OwnerOf]). The number of
+// shards is fixed for the life of a model and checkpoints keep shards apart, so
+// any number of ranks can load them.
+//
+// # Order of sums
+//
+// Results are the same bits on every run with the same P. A bag pools its values
+// from first to last. A unique key's gradient on one rank sums from zero in the
+// order of the PoolGrad calls, bags and values. The owner sums over ranks in
+// rank order. GradNormSq does not depend on the order of rows at all, so that it
+// survives saving and loading. Another P gives the same sums in another order.
+//
+// # Cost
+//
+// With u_r unique keys of this rank that live elsewhere, a Pull sends 8·u_r bytes
+// of keys and receives 4·V·u_r bytes of rows, and a Push sends 4·V·u_r bytes of
+// gradients; each Pull also sends 8·(2+tables) bytes of counts to each peer. That
+// is three all-to-alls of a Pull and one of a Push for all tables together.
+// [Counters] counts every byte.
+//
+// Memory for each key held, in bytes:
+//
+//	index   15 to 40, about 21 on average: slots of 12 bytes, filled to between
+//	        30 % and 80 %; a shard in use has at least 8 slots
+//	record  4·(V+S)
+//	stamp   4, only in tables with a DenseL2 part
+//
+// and for each table 40 bytes for each shard, in use or not.
+//
+// An example: dim 8 with Adam and a wide weight with FTRL is V = 9, S = 18, so
+// 108 + 21 bytes on average. Records lie in slabs of about 64 KiB and never move.
+// A shard doubles its own index when it is full; shards fill at different
+// thresholds, so growth is spread over many steps. A steady state allocates
+// nothing.
+//
+// # Errors and panics
+//
+// What the world can do is an error that names the rank and the place: malformed
+// bags, a failed exchange, a peer's count past the limit, a gradient that is not
+// finite, a file that does not fit. What only a wrong program can do panics: a
+// feature or part that does not exist, a destination that is too short, pooling
+// before pulling.
+//
+// # Concurrency
+//
+// A Store and its Lookups belong to one goroutine at a time. Pool alone only
+// reads, and several goroutines may call it on one Lookup at once.
+//
+// # The format of a saved shard
+//
+// [Store.SaveShard] writes one table's rows of one shard, little-endian:
+//
+//	offset  size  content
+//	     0     8  "WDLSHARD"
+//	     8     4  format version, 1
+//	    12     4  length h of the description
+//	    16     h  description
+//	  16+h     8  rows n
+//	  24+h     n·(8+4·(V+S))  rows by ascending key: key, then the record
+//	     …     4  CRC-32C of everything before it
+//
+//	description:
+//	     4        shard
+//	     4        shards
+//	     2+length table name
+//	     4        parts, and for each of them
+//	     2+length   name
+//	     2+length   kind of the update rule
+//	     4          dim
+//	     4          floats of state
+//
+// Equal rows make equal bytes. Shards without rows are not saved
+// ([Store.Sections] leaves them out) and not loaded. A file whose description
+// differs from the table's is refused with both named.
+//
+// # Sources
+//
+// Sharded embeddings exchanged by all-to-all: Naumov et al. 2019 (DLRM) and
+// Mudigere et al. 2022. Growing hash tables in place of vocabularies: Jiang et
+// al. 2019 (XDL). Update rules: see package optim.
+package sparse

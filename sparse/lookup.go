@@ -1,0 +1,230 @@
+package sparse
+
+import (
+	"fmt"
+	"math"
+)
+
+// Lookup holds the unique keys, rows and gradients of one batch in flight. Its
+// buffers grow to the largest batch and are used again for the next. Several may
+// be in flight at once.
+type Lookup struct {
+	store      *Store
+	state      lookupState
+	generation int64 // the store's, at Pull
+
+	features []feature
+	sets     []keySet   // by table: unique keys
+	place    [][]uint32 // by table: where in the rows each unique key's row begins
+	offsets  []int32    // of all features
+	at       []uint32   // of all features, by value: where its row begins
+	coefs    []float32  // of the features that need them
+
+	want  side      // what this rank asks of the owners
+	give  side      // what the ranks ask of this owner
+	held  []uint32  // by key of give: its row, 0 if not held
+	grads []float32 // by unique key, laid out as want.rows
+
+	announce, announced []int64
+	next                []cursor
+}
+
+type lookupState uint8
+
+const (
+	idle    lookupState = iota // nothing pulled, or the pull failed
+	reading                    // pulled with insert=false
+	training
+	pushed
+)
+
+// feature is one feature of the batch: slices of the Lookup's arenas.
+type feature struct {
+	table   int
+	offsets []int32   // B+1, or none
+	at      []uint32  // by value
+	coefs   []float32 // by value; nil: all 1
+}
+
+func (f *feature) bags() int { return max(0, len(f.offsets)-1) }
+
+// side is one end of an exchange: keys and rows in sections by (rank, table),
+// all tables of rank 0 first. A section has the width of its table.
+type side struct {
+	counts   []int64 // P×T keys
+	keyBytes []int   // by rank
+	rowBytes []int   // by rank
+	keys     []uint64
+	rows     []float32
+}
+
+// cursor is the next place to fill in a section.
+type cursor struct {
+	key int
+	row int
+}
+
+// NewLookup returns an empty Lookup of this store.
+func (s *Store) NewLookup() *Lookup {
+	n := s.size * len(s.tables)
+	newSide := func() side {
+		return side{counts: make([]int64, n), keyBytes: make([]int, s.size), rowBytes: make([]int, s.size)}
+	}
+	return &Lookup{
+		store: s, sets: make([]keySet, len(s.tables)), place: make([][]uint32, len(s.tables)),
+		want: newSide(), give: newSide(), next: make([]cursor, n),
+		announce: make([]int64, s.size*(announceWords+len(s.tables))), announced: make([]int64, s.size*(announceWords+len(s.tables))),
+	}
+}
+
+// layout sizes keys and rows by counts.
+func (d *side) layout(tables []*table) error {
+	var keys, floats int64
+	for r := range d.keyBytes {
+		k0, f0 := keys, floats
+		for t, x := range tables {
+			n := d.counts[r*len(tables)+t]
+			keys += n
+			floats += n * int64(x.width)
+		}
+		d.keyBytes[r], d.rowBytes[r] = int(8*(keys-k0)), int(4*(floats-f0))
+	}
+	if floats > math.MaxUint32 {
+		return fmt.Errorf("the rows of one pull have %d values, at most %d are possible: make the batch smaller", floats, uint32(math.MaxUint32))
+	}
+	d.keys, d.rows = resize(d.keys, int(keys)), resize(d.rows, int(floats))
+	return nil
+}
+
+// resize returns n elements, of the same memory if it suffices; what they hold
+// is not defined. It leaves a quarter of slack so that batches of nearly equal
+// size do not each allocate.
+func resize[T any](x []T, n int) []T {
+	if cap(x) < n {
+		return make([]T, n, n+n/4)
+	}
+	return x[:n]
+}
+
+// part returns a feature and where part p lies in its rows; it panics if there
+// is none or if a B×stride matrix of len values cannot hold it.
+func (l *Lookup) part(call string, f, p, length, stride int) (*feature, int, int) {
+	if l.state == idle {
+		panic("sparse: " + call + ": nothing has been pulled into this Lookup")
+	}
+	if f < 0 || f >= len(l.features) {
+		panic(fmt.Sprintf("sparse: %s: feature %d of %d", call, f, len(l.features)))
+	}
+	x := &l.features[f]
+	t := l.store.tables[x.table]
+	if p < 0 || p >= len(t.parts) {
+		panic(fmt.Sprintf("sparse: %s: feature %d: part %d of %d of table %q", call, f, p, len(t.parts), t.Name))
+	}
+	lo, dim := t.parts[p].lo, t.parts[p].Dim
+	if n := x.bags(); n > 0 && (stride < dim || length < (n-1)*stride+dim) {
+		panic(fmt.Sprintf("sparse: %s: feature %d: %d values with stride %d cannot hold %d bags of dim %d", call, f, length, stride, n, dim))
+	}
+	return x, lo, dim
+}
+
+// Pool writes the pooled values of part p of feature f: those of bag b to
+// dst[b·stride : b·stride+dim], added to what stands there if add is set.
+func (l *Lookup) Pool(f, p int, dst []float32, stride int, add bool) {
+	x, lo, dim := l.part("Pool", f, p, len(dst), stride)
+	rows := l.want.rows[min(lo, len(l.want.rows)):]
+	for b := range x.bags() {
+		d := dst[b*stride : b*stride+dim]
+		first, set := int(x.offsets[b]), !add
+		for i := first; i < int(x.offsets[b+1]); i++ {
+			row := rows[x.at[i]:][:len(d)]
+			switch {
+			case x.coefs != nil && set:
+				scale(d, row, x.coefs[i])
+			case x.coefs != nil:
+				addScaled(d, row, x.coefs[i])
+			case set:
+				copy(d, row)
+			default:
+				addTo(d, row)
+			}
+			set = false
+		}
+		if set {
+			clear(d)
+		}
+	}
+}
+
+// PoolGrad is the backward of Pool: it adds the gradient of the pooled values,
+// dy[b·stride : b·stride+dim] for bag b, to the gradients of the unique keys.
+func (l *Lookup) PoolGrad(f, p int, dy []float32, stride int) {
+	x, lo, dim := l.part("PoolGrad", f, p, len(dy), stride)
+	if l.state != training {
+		panic("sparse: PoolGrad: the Lookup was pulled with insert=false or is pushed already")
+	}
+	grads := l.grads[min(lo, len(l.grads)):]
+	for b := range x.bags() {
+		d := dy[b*stride : b*stride+dim]
+		for i := int(x.offsets[b]); i < int(x.offsets[b+1]); i++ {
+			g := grads[x.at[i]:][:len(d)]
+			if x.coefs != nil {
+				addScaled(g, d, x.coefs[i])
+			} else {
+				addTo(g, d)
+			}
+		}
+	}
+}
+
+// NonFinite looks for a value or gradient that is NaN or infinite among the rows
+// of the batch and names the first: the way to blame a key for a loss that is
+// not a number.
+func (l *Lookup) NonFinite() (table string, key uint64, found bool) {
+	if l.state == idle {
+		return "", 0, false
+	}
+	k, w := 0, 0
+	for i, n := range l.want.counts {
+		t := l.store.tables[i%len(l.store.tables)]
+		for range n {
+			if !finite(l.want.rows[w:w+t.width]) || l.state != reading && !finite(l.grads[w:w+t.width]) {
+				return t.Name, l.want.keys[k], true
+			}
+			k, w = k+1, w+t.width
+		}
+	}
+	return "", 0, false
+}
+
+// finite reports whether all x are: 0·x is 0 for a finite x and NaN otherwise.
+func finite(x []float32) bool {
+	var sum float32
+	for _, v := range x {
+		sum += 0 * v
+	}
+	return sum == 0
+}
+
+// The float32 conversions keep products from being fused with sums where the
+// processor could, so that every machine gives the same bits.
+
+func addTo(dst, x []float32) {
+	x = x[:len(dst)]
+	for i, v := range x {
+		dst[i] += v
+	}
+}
+
+func addScaled(dst, x []float32, c float32) {
+	x = x[:len(dst)]
+	for i, v := range x {
+		dst[i] += float32(c * v)
+	}
+}
+
+func scale(dst, x []float32, c float32) {
+	x = x[:len(dst)]
+	for i, v := range x {
+		dst[i] = c * v
+	}
+}

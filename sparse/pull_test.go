@@ -1,0 +1,596 @@
+package sparse
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// plainConfig is one table of one part whose rows start at zero and move by
+// minus the gradient.
+func plainConfig(dim int) Config {
+	return Config{Shards: 8, Tables: []Table{{Name: "x", Parts: []Part{
+		{Name: "deep", Dim: dim, Rule: optim.Rule{Kind: "sgd", LearningRate: 1}, Init: Init{Kind: "zero"}},
+	}}}}
+}
+
+// oneBag is a batch of one bag.
+func oneBag(keys ...uint64) []Bags {
+	return []Bags{{Values: keys, Offsets: []int32{0, int32(len(keys))}}}
+}
+
+// set makes the row of each key hold the given value, on a store of one rank.
+func set(t *testing.T, s *Store, rows map[uint64]float32) {
+	t.Helper()
+	for key, v := range rows {
+		step(t, s, oneBag(key), []float32{-v}, Step{N: 1, Scale: 1, Rate: 1})
+	}
+}
+
+func step(t *testing.T, s *Store, bags []Bags, dy []float32, at Step) {
+	t.Helper()
+	l := s.NewLookup()
+	if err := s.Pull(l, bags, true); err != nil {
+		t.Fatal(err)
+	}
+	l.PoolGrad(0, 0, dy, s.tables[bags[0].Table].parts[0].Dim)
+	if err := s.Push(l); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Apply(at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t testing.TB, cfg Config) *Store {
+	t.Helper()
+	s, err := Open(Local{}, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// read returns the values of one key without side effects.
+func read(t *testing.T, s *Store, key uint64) []float32 {
+	t.Helper()
+	l := s.NewLookup()
+	if err := s.Pull(l, oneBag(key), false); err != nil {
+		t.Fatal(err)
+	}
+	dst := make([]float32, s.tables[0].parts[0].Dim)
+	l.Pool(0, 0, dst, len(dst), false)
+	return dst
+}
+
+func TestPoolingByHand(t *testing.T) {
+	s := open(t, plainConfig(1))
+	set(t, s, map[uint64]float32{0: 2, 7: 10, math.MaxUint64: -4})
+	values := []uint64{0, 0, 7, math.MaxUint64} // key 0 twice: it counts twice
+	for _, c := range []struct {
+		pooling Pooling
+		weights []float32
+		want    float32
+	}{
+		{Sum, nil, 10}, {Mean, nil, 2.5}, {SqrtN, nil, 5},
+		{Sum, []float32{1, 2, 3, 0}, 36}, {Mean, []float32{1, 2, 3, 0}, 6},
+		{SqrtN, []float32{2, 0, 0, 0}, 2}, {SqrtN, []float32{1, 1, 1, 1}, 5},
+		{Mean, []float32{0, 0, 0, 0}, 0}, {SqrtN, []float32{0, 0, 0, 0}, 0},
+	} {
+		b := Bags{Values: values, Offsets: []int32{0, 0, 4, 4}, Weights: c.weights, Pooling: c.pooling}
+		l := s.NewLookup()
+		if err := s.Pull(l, []Bags{b}, false); err != nil {
+			t.Fatal(err)
+		}
+		got := []float32{9, 9, 9, 9, 9, 9}
+		l.Pool(0, 0, got, 2, false)
+		if want := []float32{0, 9, c.want, 9, 0, 9}; !slices.Equal(got, want) {
+			t.Errorf("%v of weights %v: %v, want %v", c.pooling, c.weights, got, want)
+		}
+		l.Pool(0, 0, got, 2, true)
+		if want := []float32{0, 9, 2 * c.want, 9, 0, 9}; !slices.Equal(got, want) {
+			t.Errorf("%v of weights %v added: %v, want %v", c.pooling, c.weights, got, want)
+		}
+	}
+}
+
+func TestBagsMayBeReusedAfterPull(t *testing.T) {
+	s := open(t, plainConfig(1))
+	set(t, s, map[uint64]float32{1: 1, 2: 2})
+	b := Bags{Values: []uint64{1, 2}, Offsets: []int32{0, 1, 2}, Weights: []float32{3, 5}}
+	l := s.NewLookup()
+	if err := s.Pull(l, []Bags{b}, false); err != nil {
+		t.Fatal(err)
+	}
+	clear(b.Values)
+	clear(b.Offsets)
+	clear(b.Weights)
+	got := make([]float32, 2)
+	l.Pool(0, 0, got, 1, false)
+	if !slices.Equal(got, []float32{3, 10}) {
+		t.Fatalf("pooled %v after the bags were overwritten", got)
+	}
+}
+
+func TestReadingHasNoSideEffects(t *testing.T) {
+	cfg := plainConfig(3)
+	cfg.Tables[0].Parts[0].Init = Init{Kind: "normal", Scale: 1}
+	s := open(t, cfg)
+	before := read(t, s, 5)
+	if before[0] == 0 {
+		t.Fatal("an unknown key does not read as its initial row")
+	}
+	if c := s.Counters(); c.RowsHeld != 0 || c.RowsInserted != 0 || c.MemoryBytes != 0 {
+		t.Fatalf("reading left %+v", c)
+	}
+	l := s.NewLookup()
+	if err := s.Pull(l, oneBag(5), true); err != nil { // pulled to train, and dropped
+		t.Fatal(err)
+	}
+	if err := s.Apply(Step{N: 1, Scale: 1, Rate: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Counters().RowsHeld; n != 0 {
+		t.Fatalf("a batch that was never pushed left %d rows", n)
+	}
+	step(t, s, oneBag(5), []float32{1, 1, 1}, Step{N: 1, Scale: 1, Rate: 1})
+	after := read(t, s, 5)
+	for i := range after {
+		if after[i] != before[i]-1 {
+			t.Fatalf("row %v moved by a gradient of 1 to %v", before, after)
+		}
+	}
+	if n := s.Rows(0); n != 1 {
+		t.Fatalf("%d rows are held, want 1", n)
+	}
+}
+
+// TestTwoLookupsInFlight pulls batch 2 before batch 1 is applied, with a key that
+// is new in both: the second must find the row the first inserted.
+func TestTwoLookupsInFlight(t *testing.T) {
+	s := open(t, plainConfig(1))
+	a, b := s.NewLookup(), s.NewLookup()
+	for _, l := range []*Lookup{a, b} {
+		if err := s.Pull(l, oneBag(9), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, l := range []*Lookup{a, b} {
+		l.PoolGrad(0, 0, []float32{float32(i + 1)}, 1)
+		if err := s.Push(l); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Apply(Step{N: int64(i + 1), Scale: 1, Rate: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := read(t, s, 9)[0]; v != -3 || s.Rows(0) != 1 {
+		t.Fatalf("value %v in %d rows, want -3 in one", v, s.Rows(0))
+	}
+}
+
+func TestPushesAddUpUntilApply(t *testing.T) {
+	cfg := plainConfig(1)
+	cfg.Tables[0].Parts[0].Rule = optim.Rule{Kind: "adagrad"}
+	s, whole := open(t, cfg), open(t, cfg)
+	for _, key := range []uint64{1, 2, 1} {
+		l := s.NewLookup()
+		if err := s.Pull(l, oneBag(key), true); err != nil {
+			t.Fatal(err)
+		}
+		l.PoolGrad(0, 0, []float32{0.5}, 1)
+		if err := s.Push(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Apply(Step{N: 1, Scale: 1, Rate: 1}); err != nil {
+		t.Fatal(err)
+	}
+	step(t, whole, oneBag(1, 2, 1), []float32{0.5}, Step{N: 1, Scale: 1, Rate: 1})
+	if err := differ(records(s), records(whole), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRankWithoutSamplesTakesPart(t *testing.T) {
+	for _, nothing := range [][]Bags{nil, {{Offsets: []int32{0}}}, {{}}} {
+		onRanks(t, 3, plainConfig(2), func(s *Store) error {
+			bags, l := nothing, s.NewLookup()
+			if s.rank == 1 {
+				bags = oneBag(1, 2, 3, 4, 5)
+			}
+			if err := s.Pull(l, bags, true); err != nil {
+				return err
+			}
+			if s.rank == 1 {
+				l.PoolGrad(0, 0, []float32{1, 1}, 2)
+			} else if len(bags) > 0 {
+				l.Pool(0, 0, nil, 2, false)
+				l.PoolGrad(0, 0, nil, 2)
+			}
+			if err := s.Push(l); err != nil {
+				return err
+			}
+			return s.Apply(Step{N: 1, Scale: 1, Rate: 1})
+		})
+	}
+}
+
+func TestBytesOnTheWire(t *testing.T) {
+	const size, tables, steps = 3, 2, 4
+	cfg := Config{Shards: 32, Tables: []Table{
+		{Name: "a", Parts: []Part{{Name: "deep", Dim: 8}, {Name: "wide", Dim: 1}}},
+		{Name: "b", Parts: []Part{{Name: "deep", Dim: 3}}},
+	}}
+	counters := make([]Counters, size)
+	want := make([]Counters, size)
+	onRanks(t, size, cfg, func(s *Store) error {
+		rng, l := rand.New(rand.NewPCG(uint64(s.rank), 0)), s.NewLookup()
+		for n := range steps {
+			bags, w := []Bags{{Table: 0, Offsets: []int32{0}}, {Table: 1, Offsets: []int32{0}}, {Table: 0, Offsets: []int32{0}}}, &want[s.rank]
+			seen := map[[2]uint64]bool{}
+			for f := range bags {
+				b := &bags[f]
+				for range 50 {
+					key := uint64(rng.IntN(60))
+					b.Values = append(b.Values, key)
+					b.Offsets = append(b.Offsets, int32(len(b.Values)))
+					w.KeysPulled++
+					if id := [2]uint64{uint64(b.Table), key}; !seen[id] {
+						seen[id] = true
+						w.UniqueKeys++
+						table := cfg.Tables[b.Table].Name
+						if owner := OwnerOf(ShardOf(Salt(table), key, 32), 32, size); owner != s.rank {
+							width := int64(map[string]int{"a": 9, "b": 3}[table])
+							w.RemoteUniqueKeys++
+							w.KeyBytesSent += 8
+							w.RowBytesReceived += 4 * width
+							w.GradBytesSent += 4 * width
+						}
+					}
+				}
+			}
+			w.CountBytesSent += 8 * (2 + tables) * (size - 1)
+			if err := s.Pull(l, bags, true); err != nil {
+				return err
+			}
+			if err := s.Push(l); err != nil {
+				return err
+			}
+			if err := s.Apply(Step{N: int64(n + 1), Scale: 1, Rate: 1}); err != nil {
+				return err
+			}
+		}
+		counters[s.rank] = s.Counters()
+		return nil
+	})
+	var sent, received, held, inserted int64
+	for r, c := range counters {
+		w := want[r]
+		got := []int64{c.KeysPulled, c.UniqueKeys, c.RemoteUniqueKeys, c.KeyBytesSent, c.RowBytesReceived, c.GradBytesSent, c.CountBytesSent}
+		exact := []int64{w.KeysPulled, w.UniqueKeys, w.RemoteUniqueKeys, w.KeyBytesSent, w.RowBytesReceived, w.GradBytesSent, w.CountBytesSent}
+		if !slices.Equal(got, exact) || c.RemoteUniqueKeys == 0 {
+			t.Errorf("rank %d counted %v, want %v", r, got, exact)
+		}
+		sent, received = sent+c.BytesSent(), received+c.BytesReceived()
+		held, inserted = held+c.RowsHeld, inserted+c.RowsInserted
+	}
+	if sent != received {
+		t.Errorf("%d bytes sent, %d received", sent, received)
+	}
+	if held != 120 || inserted != 120 {
+		t.Errorf("%d rows held, %d inserted, want 120", held, inserted)
+	}
+}
+
+func TestNonFiniteNamesTableAndKey(t *testing.T) {
+	nan := float32(math.NaN())
+	cfg := plainConfig(2)
+	cfg.Tables = append(cfg.Tables, cfg.Tables[0])
+	cfg.Tables[1].Name = "y"
+	s := open(t, cfg)
+	bags := []Bags{{Table: 0, Values: []uint64{1}, Offsets: []int32{0, 1}}, {Table: 1, Values: []uint64{3, 4}, Offsets: []int32{0, 1, 2}}}
+	l := s.NewLookup()
+	if _, _, found := l.NonFinite(); found {
+		t.Fatal("an empty Lookup holds a NaN")
+	}
+	if err := s.Pull(l, bags, true); err != nil {
+		t.Fatal(err)
+	}
+	if table, key, found := l.NonFinite(); found {
+		t.Fatalf("blames table %q key %d of finite rows", table, key)
+	}
+	l.PoolGrad(1, 0, []float32{0, 0, 0, nan}, 2)
+	if table, key, found := l.NonFinite(); !found || table != "y" || key != 4 {
+		t.Fatalf("blames table %q key %d (%t), want y 4", table, key, found)
+	}
+	if err := s.Push(l); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Apply(Step{N: 3, Scale: 1, Rate: 1})
+	var nf *NonFiniteError
+	if !errors.As(err, &nf) || nf.Table != "y" || nf.Key != 4 {
+		t.Fatalf("Apply returned %v", err)
+	}
+	if s.Rows(0)+s.Rows(1) != 0 {
+		t.Fatal("an Apply that failed changed rows")
+	}
+	if n := s.GradNormSq(1); !math.IsNaN(n) {
+		t.Fatalf("the norm of a NaN is %v", n)
+	}
+	s.tables[0].insert(1)
+	copy(s.tables[0].rows.row(1), []float32{0, float32(math.Inf(1))})
+	if err := s.Pull(l, bags, false); err != nil {
+		t.Fatal(err)
+	}
+	if table, key, found := l.NonFinite(); !found || table != "x" || key != 1 {
+		t.Fatalf("blames table %q key %d (%t) for an infinite row, want x 1", table, key, found)
+	}
+}
+
+func TestBadBagsAreNamed(t *testing.T) {
+	s := open(t, plainConfig(1))
+	for want, b := range map[string]Bags{
+		"table 4: there are 1":                          {Table: 4},
+		"table -1: there are 1":                         {Table: -1},
+		"pooling 9 is not sum, mean or sqrtn":           {Pooling: 9},
+		"2 weights for 1 values":                        {Values: []uint64{1}, Offsets: []int32{0, 1}, Weights: []float32{1, 2}},
+		"1 values and no offsets":                       {Values: []uint64{1}},
+		"offsets[0] is 1, not 0":                        {Values: []uint64{1}, Offsets: []int32{1}},
+		"offsets[2] is 1, below offsets[1], 2":          {Values: []uint64{1, 2}, Offsets: []int32{0, 2, 1}},
+		"the last offset is 1, there are 2 values":      {Values: []uint64{1, 2}, Offsets: []int32{0, 1}},
+		`feature 1 (table "x"): offsets[0] is 1, not 0`: {Offsets: []int32{1}},
+	} {
+		err := s.Pull(s.NewLookup(), []Bags{{}, b}, true)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "sparse: pull") {
+			t.Errorf("%+v: %v, want %q", b, err, want)
+		}
+	}
+}
+
+// wantFault runs call on two ranks and wants one of them to say so.
+func wantFault(t *testing.T, cfg func(rank int) Config, call func(s *Store, l *Lookup) error, want string) {
+	t.Helper()
+	g, errs := newGroup(2), make(chan error, 2)
+	for r := range 2 {
+		go func() {
+			s, err := Open(member{g, r}, cfg(r))
+			if err == nil {
+				err = call(s, s.NewLookup())
+			}
+			if err != nil {
+				g.fail(fmt.Errorf("aborted by rank %d", r))
+			}
+			errs <- err
+		}()
+	}
+	first, second := <-errs, <-errs
+	if all := fmt.Sprint(first, second); !strings.Contains(all, want) {
+		t.Fatalf("errors %v and %v, want %q", first, second, want)
+	}
+}
+
+func TestRanksOutOfStepAreNamed(t *testing.T) {
+	same := func(int) Config { return plainConfig(1) }
+	limited := func(int) Config {
+		cfg := plainConfig(1)
+		cfg.MaxKeysPerExchange = 4
+		return cfg
+	}
+	large := oneBag(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+	other := func(rank int) Config {
+		cfg := plainConfig(1)
+		cfg.Seed = uint64(rank)
+		return cfg
+	}
+	for name, c := range map[string]struct {
+		cfg  func(rank int) Config
+		call func(s *Store, l *Lookup) error
+		want string
+	}{
+		"configuration": {other, func(s *Store, l *Lookup) error { return s.Pull(l, nil, true) }, "has another configuration"},
+		"kind":          {same, func(s *Store, l *Lookup) error { return s.Pull(l, nil, s.rank == 0) }, "every rank must make the same calls"},
+		"number": {same, func(s *Store, l *Lookup) error {
+			if s.rank == 1 {
+				s.pulls++
+			}
+			return s.Pull(l, nil, true)
+		}, "is at pull 2"},
+		"limit of the receiver": {limited, func(s *Store, l *Lookup) error {
+			if s.rank == 0 {
+				return s.Pull(l, nil, true)
+			}
+			s.cfg.MaxKeysPerExchange = 1000
+			return s.Pull(l, large, true)
+		}, "rank 1 announces"},
+		"limit of the sender": {limited, func(s *Store, l *Lookup) error { return s.Pull(l, large, true) }, "raise MaxKeysPerExchange"},
+	} {
+		t.Run(name, func(t *testing.T) { wantFault(t, c.cfg, c.call, c.want) })
+	}
+}
+
+func TestCallsOutOfOrderAreNamed(t *testing.T) {
+	for want, call := range map[string]func(s *Store, l *Lookup) error{
+		"nothing has been pulled": func(s *Store, l *Lookup) error { return s.Push(l) },
+		"insert=false":            func(s *Store, l *Lookup) error { return errors.Join(s.Pull(l, nil, false), s.Push(l)) },
+		"pushed already":          func(s *Store, l *Lookup) error { return errors.Join(s.Pull(l, nil, true), s.Push(l), s.Push(l)) },
+		"reset after the pull": func(s *Store, l *Lookup) error {
+			err := s.Pull(l, nil, true)
+			s.Reset()
+			return errors.Join(err, s.Push(l))
+		},
+		"step 0: steps count from 1": func(s *Store, _ *Lookup) error { return s.Apply(Step{Scale: 1, Rate: 1}) },
+		"rate NaN":                   func(s *Store, _ *Lookup) error { return s.Apply(Step{N: 1, Rate: math.NaN()}) },
+		"clip +Inf":                  func(s *Store, _ *Lookup) error { return s.Apply(Step{N: 1, Clip: float32(math.Inf(1))}) },
+	} {
+		t.Run(want, func(t *testing.T) {
+			wantFault(t, func(int) Config { return plainConfig(1) }, call, want)
+		})
+	}
+}
+
+func TestLostPeerEndsEveryCall(t *testing.T) {
+	lost := errors.New("rank 2 is lost")
+	for at := range 8 {
+		errs := together(3, plainConfig(2), func(s *Store) error {
+			calls := &dying{Exchanger: s.ex, left: at, rank: 2, err: lost}
+			s.ex = calls
+			l := s.NewLookup()
+			for n := int64(1); n <= 2; n++ {
+				if err := s.Pull(l, oneBag(1, 2, 3), true); err != nil {
+					return err
+				}
+				if err := s.Push(l); err != nil {
+					return err
+				}
+				if err := s.Apply(Step{N: n, Scale: 1, Rate: 1}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for r, err := range errs {
+			if !errors.Is(err, lost) || !strings.Contains(err.Error(), fmt.Sprintf("rank %d of 3", r)) {
+				t.Errorf("lost at exchange %d: rank %d says %v", at, r, err)
+			}
+		}
+	}
+}
+
+// dying is an Exchanger whose rank fails after some exchanges.
+type dying struct {
+	Exchanger
+	left, rank int
+	err        error
+}
+
+func (d *dying) tick() error {
+	if d.Rank() == d.rank {
+		if d.left == 0 {
+			return d.err
+		}
+		d.left--
+	}
+	return nil
+}
+
+func (d *dying) AllToAll(send, recv []int64) error {
+	if err := d.tick(); err != nil {
+		return err
+	}
+	return d.Exchanger.AllToAll(send, recv)
+}
+
+func (d *dying) AllToAllV(send []byte, sc []int, recv []byte, rc []int) error {
+	if err := d.tick(); err != nil {
+		return err
+	}
+	return d.Exchanger.AllToAllV(send, sc, recv, rc)
+}
+
+func TestWrongProgramsPanic(t *testing.T) {
+	s, other := open(t, plainConfig(4)), open(t, plainConfig(4))
+	pull := func(insert bool) *Lookup {
+		l := s.NewLookup()
+		if err := s.Pull(l, []Bags{{Values: []uint64{1, 2}, Offsets: []int32{0, 1, 2}}}, insert); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	for name, f := range map[string]func(){
+		"before the pull":       func() { s.NewLookup().Pool(0, 0, nil, 4, false) },
+		"no such feature":       func() { pull(true).Pool(1, 0, make([]float32, 8), 4, false) },
+		"no such part":          func() { pull(true).Pool(0, 1, make([]float32, 8), 4, false) },
+		"short destination":     func() { pull(true).Pool(0, 0, make([]float32, 7), 4, false) },
+		"short stride":          func() { pull(true).Pool(0, 0, make([]float32, 8), 3, false) },
+		"gradient of a reading": func() { pull(false).PoolGrad(0, 0, make([]float32, 8), 4) },
+		"Pull of another store": func() { _ = other.Pull(pull(true), nil, true) },
+		"Push of another store": func() { _ = other.Push(pull(true)) },
+	} {
+		func() {
+			defer func() {
+				if r := recover(); !strings.HasPrefix(fmt.Sprint(r), "sparse: ") {
+					t.Errorf("%s: recovered %v", name, r)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+func TestFailedPullLeavesNothingToPool(t *testing.T) {
+	s := open(t, plainConfig(1))
+	l := s.NewLookup()
+	if err := s.Pull(l, oneBag(1), true); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Pull(l, []Bags{{Table: 9}}, true); err == nil {
+		t.Fatal("a bad batch was pulled")
+	}
+	if err := s.Push(l); err == nil {
+		t.Fatal("a failed pull was pushed")
+	}
+}
+
+// lying is an Exchanger whose peer, rank 1, announces these counts.
+type lying struct {
+	Exchanger
+	counts []int64
+}
+
+func (lying) Size() int { return 2 }
+
+func (x lying) AllToAll(send, recv []int64) error {
+	half := len(send) / 2
+	copy(recv, send)
+	copy(recv[half+announceWords:], x.counts)
+	return nil
+}
+
+func TestAnnouncedCountsAreNotBelieved(t *testing.T) {
+	cfg := plainConfig(1)
+	cfg.MaxKeysPerExchange = 10
+	cfg.Tables = append(cfg.Tables, cfg.Tables[0])
+	cfg.Tables[1].Name = "y"
+	for want, counts := range map[string][]int64{
+		`announces -1 keys of table "x"`:                  {-1, 0},
+		`announces 9223372036854775807 keys of table "y"`: {0, math.MaxInt64},
+		"announces 12 keys, at most 10":                   {6, 6},
+	} {
+		s, err := Open(lying{Local{}, counts}, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Pull(s.NewLookup(), nil, true); err == nil || !strings.Contains(err.Error(), "rank 1 "+want) {
+			t.Errorf("counts %v: %v, want %q", counts, err, want)
+		}
+	}
+}
+
+func TestRowsOfOnePullAreBounded(t *testing.T) {
+	s := open(t, plainConfig(MaxDim))
+	d := side{counts: []int64{1 << 21}, keyBytes: make([]int, 1), rowBytes: make([]int, 1)}
+	if err := d.layout(s.tables); err == nil || !strings.Contains(err.Error(), "make the batch smaller") {
+		t.Fatalf("2³³ values in one pull: %v", err)
+	}
+}
+
+// TestStampsSurviveTheirWrap takes the step after which stamps begin again, with
+// an old row that carries the first of the new ones.
+func TestStampsSurviveTheirWrap(t *testing.T) {
+	cfg := plainConfig(1)
+	cfg.Tables[0].Parts[0].L2, cfg.Tables[0].Parts[0].DenseL2 = 0.5, true
+	s := open(t, cfg)
+	step(t, s, oneBag(1), []float32{-8}, Step{N: 1, Scale: 1, Rate: 1}) // stamp 1
+	s.tables[0].stamp = math.MaxUint32
+	step(t, s, oneBag(2), []float32{0}, Step{N: 2, Scale: 1, Rate: 1})
+	if v := read(t, s, 1)[0]; v != 4 {
+		t.Fatalf("the other row decayed from 8 to %v, want 4", v)
+	}
+}

@@ -1,0 +1,424 @@
+package sparse
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+
+	"github.com/wdlrun/wdlrun/internal/golden"
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// saved is a checkpoint in memory, written by several ranks at once.
+type saved struct {
+	mu       sync.Mutex
+	sections map[string][]byte
+}
+
+func (c *saved) save(s *Store) error {
+	for _, sec := range s.Sections() {
+		var b bytes.Buffer
+		if err := s.SaveShard(&b, sec.Table, sec.Shard); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		if c.sections == nil {
+			c.sections = map[string][]byte{}
+		}
+		c.sections[sec.Name] = b.Bytes()
+		c.mu.Unlock()
+	}
+	return nil
+}
+
+func (c *saved) load(s *Store) error {
+	for t, table := range s.Config().Tables {
+		for _, shard := range s.Owned() {
+			b, ok := c.sections[SectionName(table.Name, shard)]
+			if !ok {
+				continue // a shard without rows
+			}
+			r := bytes.NewReader(b)
+			if err := s.LoadShard(r, t, shard); err != nil {
+				return err
+			}
+			if r.Len() != 0 {
+				return fmt.Errorf("%d bytes are left unread", r.Len())
+			}
+		}
+	}
+	return nil
+}
+
+// saveAfter runs the first steps of a job and saves; it also returns the rows.
+func (j *job) saveAfter(t *testing.T, size, steps int) (*saved, []map[uint64][]float32) {
+	t.Helper()
+	ck, rows := &saved{}, make([][]map[uint64][]float32, size)
+	onRanks(t, size, j.cfg, func(s *Store) error {
+		l := s.NewLookup()
+		for i := range steps {
+			if _, _, err := j.steps[i].run(s, l); err != nil {
+				return err
+			}
+		}
+		rows[s.rank] = records(s)
+		return ck.save(s)
+	})
+	all, err := merge(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ck, all
+}
+
+// continued loads a job into new stores, or into ones in use, and runs it from
+// step first to its end.
+func (j *job) continued(t *testing.T, ck *saved, size, first int, used bool) ([]map[uint64][]float32, []float64) {
+	t.Helper()
+	rows, norms := make([][]map[uint64][]float32, size), make([][]float64, size)
+	onRanks(t, size, j.cfg, func(s *Store) error {
+		l := s.NewLookup()
+		if used {
+			for i := range j.steps {
+				if _, _, err := j.steps[i].run(s, l); err != nil {
+					return err
+				}
+			}
+			s.Reset()
+		}
+		if err := ck.load(s); err != nil {
+			return err
+		}
+		for i := first; i < len(j.steps); i++ {
+			_, norm, err := j.steps[i].run(s, l)
+			if err != nil {
+				return err
+			}
+			norms[s.rank] = append(norms[s.rank], norm)
+		}
+		rows[s.rank] = records(s)
+		return nil
+	})
+	all, err := merge(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := make([]float64, len(j.steps)-first)
+	for _, of := range norms {
+		for i, x := range of {
+			sums[i] += x
+		}
+	}
+	return all, sums
+}
+
+// TestSaveLoadContinueEqualsUninterrupted stops a job in the middle, continues
+// it from what was saved and compares rows and norms to the bit.
+func TestSaveLoadContinueEqualsUninterrupted(t *testing.T) {
+	const steps, half, size = 12, 5, 2
+	for _, kind := range optim.Kinds() {
+		for _, dense := range []bool{false, true} {
+			j := fixedJob(optim.Rule{Kind: kind}, dense, size, steps)
+			whole := j.onStores(t, size)
+			ck, _ := j.saveAfter(t, size, half)
+			for _, used := range []bool{false, true} {
+				rows, norms := j.continued(t, ck, size, half, used)
+				if err := differ(rows, whole.rows, 0); err != nil {
+					t.Errorf("%s, dense %t, used %t: %v", kind, dense, used, err)
+				}
+				if !slices.Equal(norms, whole.norms[half:]) {
+					t.Errorf("%s, dense %t, used %t: squared norms %v, uninterrupted %v", kind, dense, used, norms, whole.norms[half:])
+				}
+			}
+		}
+	}
+}
+
+// TestAnyNumberOfRanksLoads loads what two ranks saved, and saves it again.
+func TestAnyNumberOfRanksLoads(t *testing.T) {
+	j := fixedJob(optim.Rule{Kind: "adam"}, true, 2, 5)
+	ck, want := j.saveAfter(t, 2, 5)
+	for size := 1; size <= 20; size++ { // more ranks than the 16 shards, too
+		rows, again := make([][]map[uint64][]float32, size), &saved{}
+		onRanks(t, size, j.cfg, func(s *Store) error {
+			if err := ck.load(s); err != nil {
+				return err
+			}
+			rows[s.rank] = records(s)
+			return again.save(s)
+		})
+		got, err := merge(rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := differ(got, want, 0); err != nil {
+			t.Errorf("loaded on %d ranks: %v", size, err)
+		}
+		if !maps.EqualFunc(again.sections, ck.sections, bytes.Equal) {
+			t.Errorf("saved by %d ranks the bytes differ", size)
+		}
+	}
+}
+
+// fixture is a store of one shard with three rows, and that shard's file.
+func fixture(t testing.TB) (*Store, []byte) {
+	s := open(t, fixtureConfig())
+	x := s.tables[0]
+	for _, key := range []uint64{math.MaxUint64, 0, 1000} {
+		rec := x.rows.row(x.insert(key))
+		for i := range rec {
+			rec[i] = float32(key%97) + float32(i)/8
+		}
+	}
+	var b bytes.Buffer
+	if err := s.SaveShard(&b, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	return s, b.Bytes()
+}
+
+func fixtureConfig() Config {
+	return Config{Shards: 1, Tables: []Table{{Name: "user", Parts: []Part{
+		{Name: "deep", Dim: 2, Rule: optim.Rule{Kind: "adam"}, DenseL2: true},
+		{Name: "wide", Dim: 1, Rule: optim.Rule{Kind: "ftrl"}},
+	}}}}
+}
+
+// TestFormatOneStaysReadable holds the bytes of format version 1.
+func TestFormatOneStaysReadable(t *testing.T) {
+	s, b := fixture(t)
+	golden.Check(t, "shard-v1.hex", hex.Dump(b))
+	loaded := open(t, fixtureConfig())
+	if err := loaded.LoadShard(iotest.OneByteReader(bytes.NewReader(b)), 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := differ(records(loaded), records(s), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDamagedShardsAreRefused(t *testing.T) {
+	_, b := fixture(t)
+	refused := func(what string, file []byte) {
+		t.Helper()
+		s := open(t, fixtureConfig())
+		err := s.LoadShard(bytes.NewReader(file), 0, 0)
+		if err == nil {
+			t.Fatalf("%s: accepted", what)
+		}
+		if !strings.HasPrefix(err.Error(), `sparse: load: rank 0 of 1: shard 0 (table "user"): `) {
+			t.Fatalf("%s: %v does not name the place", what, err)
+		}
+		if s.Rows(0) != 0 || len(s.Sections()) != 0 || len(s.tables[0].stamps) != 0 {
+			t.Fatalf("%s: rows stayed", what)
+		}
+		if err := s.LoadShard(bytes.NewReader(b), 0, 0); err != nil || s.Rows(0) != 3 {
+			t.Fatalf("%s: the store is unusable afterwards: %v", what, err)
+		}
+	}
+	for n := range b {
+		refused(fmt.Sprintf("cut at byte %d", n), b[:n])
+	}
+	for n := range b {
+		file := slices.Clone(b)
+		file[n] ^= 0x10
+		refused(fmt.Sprintf("byte %d flipped", n), file)
+	}
+}
+
+func TestUnfittingShardsNameBothSides(t *testing.T) {
+	_, b := fixture(t)
+	change := func(f func(cfg *Config)) *Store {
+		cfg := fixtureConfig()
+		f(&cfg)
+		return open(t, cfg)
+	}
+	file := `the file holds shard 0 of 1 of table "user", part "deep" (dim 2, rule adam, state 4), part "wide" (dim 1, rule ftrl, state 2)`
+	for want, s := range map[string]*Store{
+		`of table "item"`:                 change(func(c *Config) { c.Tables[0].Name = "item" }),
+		`part "deep" (dim 3`:              change(func(c *Config) { c.Tables[0].Parts[0].Dim = 3 }),
+		`part "emb"`:                      change(func(c *Config) { c.Tables[0].Parts[0].Name = "emb" }),
+		`(dim 2, rule adagrad, state 2)`:  change(func(c *Config) { c.Tables[0].Parts[0].Rule.Kind = "adagrad" }),
+		`the store has shard 0 of 2`:      change(func(c *Config) { c.Shards = 2 }),
+		`state 4): open the store with t`: change(func(c *Config) { c.Tables[0].Parts = c.Tables[0].Parts[:1] }),
+	} {
+		err := s.LoadShard(bytes.NewReader(b), 0, 0)
+		if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nwant %q and %q", err, file, want)
+		}
+	}
+	s, _ := fixture(t)
+	if err := s.LoadShard(bytes.NewReader(b), 0, 0); err == nil || !strings.Contains(err.Error(), "holds 3 rows already") {
+		t.Errorf("loading twice: %v", err)
+	}
+	for want, place := range map[string][2]int{"table 1: there are 1": {1, 0}, "there are 1 shards": {0, 1}, "table -1": {-1, 0}} {
+		for _, err := range []error{s.LoadShard(bytes.NewReader(b), place[0], place[1]), s.SaveShard(io.Discard, place[0], place[1])} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("table %d shard %d: %v, want %q", place[0], place[1], err, want)
+			}
+		}
+	}
+	foreign, err := Open(member{newGroup(2), 1}, plainConfig(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := foreign.LoadShard(bytes.NewReader(b), 0, 0); err == nil || !strings.Contains(err.Error(), "rank 0 owns it") {
+		t.Errorf("loading another rank's shard: %v", err)
+	}
+}
+
+func TestLoadNeedsAppliedGradients(t *testing.T) {
+	s, b := fixture(t)
+	s.Reset()
+	l := s.NewLookup()
+	if err := errors.Join(s.Pull(l, oneBag(5), true), s.Push(l)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.LoadShard(bytes.NewReader(b), 0, 0); err == nil || !strings.Contains(err.Error(), "Apply them") {
+		t.Fatalf("loaded beside staged gradients: %v", err)
+	}
+}
+
+func TestSaveReportsAFailedWrite(t *testing.T) {
+	s, b := fixture(t)
+	full := errors.New("no space left")
+	for room := range len(b) {
+		err := s.SaveShard(&small{room: room, err: full}, 0, 0)
+		if !errors.Is(err, full) || !strings.HasPrefix(err.Error(), "sparse: save: ") {
+			t.Fatalf("with room for %d bytes: %v", room, err)
+		}
+	}
+}
+
+// small is a writer with little room.
+type small struct {
+	room int
+	err  error
+}
+
+func (w *small) Write(p []byte) (int, error) {
+	if len(p) > w.room {
+		return w.room, w.err
+	}
+	w.room -= len(p)
+	return len(p), nil
+}
+
+func TestAnnouncedSizesAreNotBelieved(t *testing.T) {
+	_, b := fixture(t)
+	rows := 16 + int(binary.LittleEndian.Uint32(b[12:]))
+	for _, n := range []uint64{1 << 31, math.MaxUint64} {
+		file := slices.Clone(b)
+		binary.LittleEndian.PutUint64(file[rows:], n)
+		s := open(t, fixtureConfig())
+		if err := s.LoadShard(bytes.NewReader(file), 0, 0); err == nil {
+			t.Fatalf("%d rows were accepted", n)
+		}
+		if m := s.Counters().MemoryBytes; m > 1<<20 {
+			t.Fatalf("an announcement of %d rows took %d bytes", n, m)
+		}
+	}
+}
+
+func FuzzLoadShard(f *testing.F) {
+	_, b := fixture(f)
+	f.Add(b)
+	f.Add(b[:40])
+	f.Add([]byte(magic))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		s := open(t, fixtureConfig())
+		r := bytes.NewReader(file)
+		if err := s.LoadShard(r, 0, 0); err != nil {
+			if s.Rows(0) != 0 {
+				t.Fatalf("rows stayed after %v", err)
+			}
+			return
+		}
+		var again bytes.Buffer
+		if err := s.SaveShard(&again, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		if read := file[:len(file)-r.Len()]; !bytes.Equal(again.Bytes(), read) {
+			t.Fatalf("loaded %x, saved %x", read, again.Bytes())
+		}
+	})
+}
+
+func FuzzDescription(f *testing.F) {
+	s, _ := fixture(f)
+	f.Add(s.describe(s.tables[0], 0).encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d, err := decodeDescription(b)
+		if err == nil && !bytes.Equal(d.encode(), b) {
+			t.Fatalf("%x decodes to %v, which encodes to %x", b, d, d.encode())
+		}
+	})
+}
+
+// reseal makes the checksum right again after a change.
+func reseal(file []byte) []byte {
+	body := file[:len(file)-4]
+	return binary.LittleEndian.AppendUint32(slices.Clone(body), crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// TestForgedShardsAreRefused changes what a checksum cannot know.
+func TestForgedShardsAreRefused(t *testing.T) {
+	_, b := fixture(t)
+	const size = 8 + 4*9 // of a row: 3 values, 6 of state
+	rows := 16 + int(binary.LittleEndian.Uint32(b[12:])) + 8
+	forge := func(f func(b []byte) []byte) []byte { return reseal(f(slices.Clone(b))) }
+	for want, file := range map[string][]byte{
+		"key 0 follows key 0": forge(func(b []byte) []byte {
+			copy(b[rows+size:], b[rows:rows+size])
+			return b
+		}),
+		"key 0 follows key 1000": forge(func(b []byte) []byte {
+			copy(b[rows:], b[rows+size:rows+2*size])
+			binary.LittleEndian.PutUint64(b[rows+size:], 0)
+			return b
+		}),
+		"1 bytes follow its end": forge(func(b []byte) []byte {
+			binary.LittleEndian.PutUint32(b[12:], uint32(rows-8-16+1))
+			return slices.Insert(b, rows-8, 0)
+		}),
+		"17 parts, at most 16": forge(func(b []byte) []byte {
+			b[16+8+2+len("user")] = 17
+			return b
+		}),
+		"format version 2": forge(func(b []byte) []byte {
+			b[8] = 2
+			return b
+		}),
+	} {
+		s := open(t, fixtureConfig())
+		if err := s.LoadShard(bytes.NewReader(file), 0, 0); err == nil || !strings.Contains(err.Error(), want) || s.Rows(0) != 0 {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	cfg := fixtureConfig()
+	cfg.Shards = 2
+	s := open(t, cfg)
+	s.tables[0].insert(5)
+	own := ShardOf(Salt("user"), 5, 2)
+	var file bytes.Buffer
+	if err := s.SaveShard(&file, 0, own); err != nil {
+		t.Fatal(err)
+	}
+	other := file.Bytes()
+	binary.LittleEndian.PutUint32(other[16:], uint32(1-own)) // the description's shard, not the key's
+	s.Reset()
+	if err := s.LoadShard(bytes.NewReader(reseal(other)), 0, 1-own); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("key 5 belongs to shard %d", own)) {
+		t.Errorf("a key of another shard: %v", err)
+	}
+}

@@ -1,0 +1,50 @@
+package sparse
+
+import (
+	"math"
+	"math/bits"
+)
+
+// orderFreeSum adds float64s that are not negative so that the total does not
+// depend on their order: it sums mantissas exactly, as integers, apart for each
+// exponent. Rows lie in the order in which they were first seen, which a
+// checkpoint does not keep; a norm summed in that order would change its last
+// bits on resuming.
+type orderFreeSum struct {
+	bins    [2048]struct{ hi, lo uint64 } // by exponent
+	special float64                       // sum of infinities and NaNs, 0 if there were none
+}
+
+func (s *orderFreeSum) reset() { *s = orderFreeSum{} }
+
+func (s *orderFreeSum) add(x float64) {
+	b := math.Float64bits(x)
+	exp, mantissa := b>>52&0x7ff, b&(1<<52-1)
+	switch exp {
+	case 0x7ff:
+		s.special += x
+		return
+	case 0: // subnormal: no implicit bit, same unit as exponent 1
+		exp = 1
+	default:
+		mantissa |= 1 << 52
+	}
+	bin := &s.bins[exp]
+	var carry uint64
+	bin.lo, carry = bits.Add64(bin.lo, mantissa, 0)
+	bin.hi += carry
+}
+
+func (s *orderFreeSum) total() float64 {
+	if s.special != 0 {
+		return s.special
+	}
+	var sum float64
+	for exp, bin := range s.bins {
+		if bin.hi|bin.lo == 0 {
+			continue
+		}
+		sum += math.Ldexp(float64(bin.hi), exp-1075+64) + math.Ldexp(float64(bin.lo), exp-1075)
+	}
+	return sum
+}
