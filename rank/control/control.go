@@ -1,0 +1,127 @@
+// Package control is the control plane of a job: one coordinator and the
+// sessions of the ranks that attend it over gRPC.
+//
+// # Who hosts the coordinator
+//
+// The launcher, for ranks that it started; otherwise rank 0, in its own process.
+// Enter does what fits: a program calls it once and works the same under
+// `wdlrun`, mpirun, srun and torchrun, and alone.
+//
+//	w, _, err := rank.FromEnv(os.Getenv)
+//	s, err := control.Enter(ctx, w, myBulkAddress, control.Options{})
+//	…
+//	defer s.Close()
+//
+// # What passes
+//
+// One bidirectional stream a rank, named Attend:
+//
+//	rank                         coordinator
+//	Hello(member)        ──►                       within 10 s of the connection
+//	                     ◄──     Welcome(timeout)  or a refusal
+//	Status               ──►                       heartbeats, from now on
+//	                     ◄──     Roster            when all ranks are here
+//	                     ◄──     Order             checkpoint, stop, stacks
+//	Report               ──►                       stacks
+//	Failure              ──►                       an error, own or of a link
+//	Done(result)         ──►
+//	                     ◄──     Noted             the rank may go
+//	                     ◄──     Verdict | Finished   ends the stream
+//
+// A heartbeat comes every tenth of the timeout, at most every second; rank 0's,
+// which the display shows, every 150 ms. What they mean is decided by rank.Group.
+// A rank whose stream breaks ends its work: a group without coordinator could
+// not agree on anything.
+//
+// # Trust and limits
+//
+// Every connection proves the job's key by mutual TLS 1.3 (rank.Key.TLS) before
+// a byte of it is read as a message. Messages are at most 8 MiB, results 4 MiB,
+// stacks 512 KiB, causes 4 KiB, other texts 1 KiB; longer texts are cut by the
+// sender and again by the receiver, longer results refused.
+//
+// Costs: a goroutine or two a rank at either side; a heartbeat is about 100
+// bytes. All methods may be called from any goroutine.
+package control
+
+import (
+	"time"
+
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// Order is what the coordinator may tell ranks to do.
+type Order string
+
+// The orders.
+const (
+	Checkpoint Order = "checkpoint" // write a checkpoint at the next step boundary
+	Stop       Order = "stop"       // write one and end, as if the work were done
+	Stacks     Order = "stacks"     // report the stacks of all goroutines; Session does it
+)
+
+// protocol is the version of the messages and their order. Both sides must have
+// the same.
+const protocol = 1
+
+// Limits on what is read from the wire.
+const (
+	maxMessage = 8 << 20
+	maxResult  = 4 << 20
+	maxStacks  = 512 << 10
+	maxCause   = 4 << 10
+	maxText    = 1 << 10
+)
+
+const (
+	// handshakeTimeout bounds how long a connection may take to prove the
+	// key and to say Hello: a stranger holds a slot no longer.
+	handshakeTimeout = 10 * time.Second
+
+	// settleTimeout bounds the wait for a verdict after a failure was
+	// reported: many times rank.GroupConfig.Settle.
+	settleTimeout = 10 * time.Second
+
+	// farewell bounds the wait for peers to take leave at the end.
+	farewell = 2 * time.Second
+
+	// keepaliveTime is how often a connection between hosts is tried when
+	// nothing passes, so that a coordinator's host that vanished is noticed.
+	keepaliveTime = 20 * time.Second
+
+	// defaultTimeout bounds how long the coordinator may be out of reach
+	// before the group has formed.
+	defaultTimeout = 60 * time.Second
+
+	// progressInterval is the heartbeat of rank 0, which people watch.
+	progressInterval = 150 * time.Millisecond
+)
+
+// interval is the time between heartbeats.
+func interval(timeout time.Duration, r int) time.Duration {
+	d := min(timeout/10, time.Second)
+	if r == 0 {
+		d = min(d, progressInterval)
+	}
+	return max(d, 10*time.Millisecond)
+}
+
+// Host is told what happens in the group. Its methods are called one at a time,
+// in order, and must not block: heartbeats wait for them.
+type Host interface {
+	Formed(members []rank.Member)
+	Status(r int, s rank.Status)
+	// Report is what a rank sent: the result given to Session.Done, with
+	// about "result", or the answer to an order, with the order's name.
+	Report(r int, about string, body []byte)
+	// Ended is the last call: the verdict, or nil when all work is done.
+	Ended(v *rank.Verdict)
+}
+
+// nobody is the host of a server that was given none.
+type nobody struct{}
+
+func (nobody) Formed([]rank.Member)       {}
+func (nobody) Status(int, rank.Status)    {}
+func (nobody) Report(int, string, []byte) {}
+func (nobody) Ended(*rank.Verdict)        {}

@@ -1,0 +1,512 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/control/controlpb"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("CONTROL_TEST_RANK") != "" {
+		os.Exit(rankProgram())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}
+
+// serve starts a coordinator that the test closes.
+func serve(t *testing.T, c Config) *Server {
+	t.Helper()
+	if c.Key == (rank.Key{}) {
+		c.Key = rank.NewKey()
+	}
+	s, err := Serve(listen(t), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// world is what a launcher would tell rank r of the job that s coordinates.
+func world(s *Server, r int) rank.World {
+	return rank.World{Rank: r, Size: s.config.Size, LocalRank: r, LocalSize: s.config.Size, Host: "here", By: "wdlrun",
+		Generation: s.config.Generation, Coordinator: s.Addr(), Key: s.config.Key, Launched: true}
+}
+
+// all runs f for each rank at once and returns the errors by rank.
+func all(size int, f func(r int) error) []error {
+	errs := make([]error, size)
+	var wg sync.WaitGroup
+	for r := range size {
+		wg.Go(func() { errs[r] = f(r) })
+	}
+	wg.Wait()
+	return errs
+}
+
+// joinAll makes every rank of s a member.
+func joinAll(t *testing.T, s *Server, opts Options) []*Session {
+	t.Helper()
+	sessions := make([]*Session, s.config.Size)
+	for r, err := range all(len(sessions), func(r int) (err error) {
+		sessions[r], err = Join(t.Context(), world(s, r), fmt.Sprintf("10.0.0.%d:7", r), opts)
+		return err
+	}) {
+		if err != nil {
+			t.Fatalf("rank %d: %v", r, err)
+		}
+		t.Cleanup(func() { sessions[r].Close() })
+	}
+	return sessions
+}
+
+// witness writes down what it is told.
+type witness struct {
+	mu       sync.Mutex
+	members  []rank.Member
+	statuses map[int]rank.Status
+	reports  map[string]string // "rank about"
+	ended    int
+	verdict  *rank.Verdict
+	news     chan struct{}
+}
+
+func newWitness() *witness {
+	return &witness{statuses: map[int]rank.Status{}, reports: map[string]string{}, news: make(chan struct{}, 1000)}
+}
+
+func (w *witness) note(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended > 0 {
+		w.ended = 1000 // called after the end
+	}
+	f()
+	select {
+	case w.news <- struct{}{}:
+	default:
+	}
+}
+
+func (w *witness) Formed(m []rank.Member)      { w.note(func() { w.members = m }) }
+func (w *witness) Status(r int, s rank.Status) { w.note(func() { w.statuses[r] = s }) }
+func (w *witness) Ended(v *rank.Verdict)       { w.note(func() { w.ended++; w.verdict = v }) }
+func (w *witness) Report(r int, a string, b []byte) {
+	w.note(func() { w.reports[fmt.Sprint(r, " ", a)] = string(b) })
+}
+
+// until waits for news until ok says that all is there.
+func (w *witness) until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	late := time.After(20 * time.Second)
+	for {
+		w.mu.Lock()
+		good := ok()
+		w.mu.Unlock()
+		if good {
+			return
+		}
+		select {
+		case <-w.news:
+		case <-late:
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func wait(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("waited in vain for %s", what)
+	}
+}
+
+func TestWholeLife(t *testing.T) {
+	host := newWitness()
+	s := serve(t, Config{Size: 3, Generation: 2, Host: host, Timeout: 2 * time.Second})
+	sessions := joinAll(t, s, Options{Version: "v1"})
+	for r, session := range sessions {
+		if got := strings.Join(session.Roster(), " "); got != "10.0.0.0:7 10.0.0.1:7 10.0.0.2:7" {
+			t.Errorf("rank %d: roster %s", r, got)
+		}
+		if m := session.Members()[1]; m.Host != "here" || m.Pid != os.Getpid() || m.Rank != 1 || m.Generation != 2 {
+			t.Errorf("rank %d: member %+v", r, m)
+		}
+		if session.Timeout() != 2*time.Second || session.Err() != nil {
+			t.Errorf("rank %d: timeout %v, error %v", r, session.Timeout(), session.Err())
+		}
+		want := rank.Status{Step: int64(10 + r), Steps: 100, Epoch: 1, Epochs: 2, Phase: "compute", Waits: true, Position: "p", Progress: 4,
+			Samples: 5, SamplesPerSecond: 6.5, Loss: .25, RunDir: "d"}
+		session.Watch(func() rank.Status { return want })
+		host.until(t, "a status", func() bool { return host.statuses[r] == want })
+	}
+	for r, err := range all(3, func(r int) error { return sessions[r].Done([]byte{byte(r)}) }) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+		sessions[r].Close()
+	}
+	wait(t, "the end", s.Ended())
+	if s.Verdict() != nil {
+		t.Error(s.Verdict())
+	}
+	s.Close()
+	if len(host.members) != 3 || host.reports["2 result"] != "\x02" || host.ended != 1 || host.verdict != nil {
+		t.Errorf("the host saw %+v", host)
+	}
+}
+
+// TestEveryoneHearsTheSameVerdict: one rank fails, one blames it, the third
+// hears of it.
+func TestEveryoneHearsTheSameVerdict(t *testing.T) {
+	host := newWitness()
+	s := serve(t, Config{Size: 3, Host: host})
+	sessions := joinAll(t, s, Options{})
+	sessions[1].Watch(func() rank.Status { return rank.Status{Step: 7, Phase: "input", Position: "a.csv offset 9"} })
+	errs := all(3, func(r int) error {
+		switch r {
+		case 0:
+			return sessions[0].Fail(errors.New("tcp: rank 1: reset"), 1)
+		case 1:
+			return sessions[1].Fail(errors.New("data: a.csv: row 3: no number"), -1)
+		}
+		wait(t, "the verdict", sessions[2].Aborted())
+		return sessions[2].Err()
+	})
+	want := fmt.Sprintf("rank 1 (host here, pid %d) failed in phase input, step 7, input a.csv offset 9: data: a.csv: row 3: no number; 1 other rank lost its connection to it", os.Getpid())
+	for r, err := range errs {
+		var v *rank.Verdict
+		if !errors.As(err, &v) || v.String() != want || v.Rank != 1 || v.Kind != rank.Failed || len(v.Others) != 1 {
+			t.Errorf("rank %d:\n got  %v\n want %s", r, err, want)
+		}
+	}
+	for _, session := range sessions {
+		session.Close()
+	}
+	s.Close()
+	if host.ended != 1 || host.verdict.String() != want {
+		t.Errorf("the host saw %v", host.verdict)
+	}
+}
+
+func TestLostConnection(t *testing.T) {
+	s := serve(t, Config{Size: 2})
+	sessions := joinAll(t, s, Options{})
+	sessions[1].cancel() // as if its process had died
+	wait(t, "the verdict", sessions[0].Aborted())
+	if v := s.Verdict(); v.Kind != rank.Lost || v.Rank != 1 {
+		t.Error(v)
+	}
+	if err := sessions[0].Done(nil); err == nil {
+		t.Error("Done after the verdict")
+	}
+}
+
+func TestClosedWithoutDoneIsLost(t *testing.T) {
+	s := serve(t, Config{Size: 2})
+	sessions := joinAll(t, s, Options{})
+	sessions[0].Close()
+	wait(t, "the verdict", sessions[1].Aborted())
+	if v := s.Verdict(); v.Kind != rank.Lost || v.Rank != 0 {
+		t.Error(v)
+	}
+}
+
+// TestKilledProcess: the launcher's word explains what the connection shows.
+func TestKilledProcess(t *testing.T) {
+	s := serve(t, Config{Size: 2, Processes: true, Settle: 5 * time.Second})
+	s.Started(0, "here", 41)
+	s.Started(1, "here", 42)
+	sessions := joinAll(t, s, Options{})
+	sessions[1].cancel()
+	s.Exited(1, 0, 9)
+	if err := sessions[0].Fail(errors.New("reset"), 1); !strings.Contains(err.Error(), "was killed by signal 9 (SIGKILL); 1 other rank lost its connection to it") {
+		t.Error(err)
+	}
+}
+
+// TestSilentRank: a rank whose status never comes back makes no heartbeat.
+func TestSilentRank(t *testing.T) {
+	s := serve(t, Config{Size: 2, Timeout: 400 * time.Millisecond, Settle: 20 * time.Millisecond})
+	sessions := joinAll(t, s, Options{})
+	stuck := make(chan struct{})
+	sessions[1].Watch(func() rank.Status { <-stuck; return rank.Status{} })
+	wait(t, "the verdict", sessions[0].Aborted())
+	if v := s.Verdict(); v.Kind != rank.Silent || v.Rank != 1 || v.Quiet < 400*time.Millisecond {
+		t.Error(v)
+	}
+	close(stuck)
+}
+
+func TestMissingRank(t *testing.T) {
+	s := serve(t, Config{Size: 3, Timeout: 300 * time.Millisecond})
+	errs := all(2, func(r int) error {
+		_, err := Join(t.Context(), world(s, r), "", Options{})
+		return err
+	})
+	for r, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "1 of 3 ranks did not join within 300ms: rank 2") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	s := serve(t, Config{Size: 2, Generation: 1, Version: "v1"})
+	for _, c := range []struct {
+		change func(*rank.World, *Options)
+		want   string
+	}{
+		{func(w *rank.World, o *Options) { w.Size, w.LocalSize = 3, 3 }, "a world of size 3 comes to a group of size 2"},
+		{func(w *rank.World, o *Options) { w.Generation = 0 }, "generation 0 comes to generation 1"},
+		{func(w *rank.World, o *Options) { o.Version = "v2" }, `version "v2"`},
+		{func(w *rank.World, o *Options) { w.Rank = 2 }, "rank 2 is not within 0 … 1"},
+		{func(w *rank.World, o *Options) { w.Key = rank.Key{} }, "no coordinator or no key"},
+		{func(w *rank.World, o *Options) { w.Key = rank.NewKey() }, "does not hold this job's key; another job listens there"},
+	} {
+		w, o := world(s, 1), Options{Version: "v1", Timeout: 200 * time.Millisecond}
+		c.change(&w, &o)
+		if _, err := Join(t.Context(), w, "", o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got  %v\nwant %s", err, c.want)
+		}
+	}
+	if _, err := Serve(nil, Config{}); err == nil {
+		t.Error("a world of no ranks is served")
+	}
+	// After all this the job forms, and its second rank 0 is refused.
+	sessions := joinAll(t, s, Options{Version: "v1"})
+	if _, err := Join(t.Context(), world(s, 0), "", Options{Version: "v1"}); err == nil || !strings.Contains(err.Error(), "rank 0 is already here") {
+		t.Error(err)
+	}
+	for r, err := range all(2, func(r int) error { return sessions[r].Done(nil) }) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+// TestStrangersDoNoHarm: bytes that are no TLS, connections that say nothing,
+// and more of them than there are slots for at once.
+func TestStrangersDoNoHarm(t *testing.T) {
+	s := serve(t, Config{Size: 2})
+	for i := range 20 {
+		conn, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if i%2 == 0 {
+			fmt.Fprintf(conn, "GET / HTTP/1.1\r\n\r\n")
+		}
+	}
+	joinAll(t, s, Options{})
+}
+
+func TestSlots(t *testing.T) {
+	ln := limit(listen(t), 1)
+	accepted := make(chan net.Conn)
+	go func() {
+		defer close(accepted)
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- c
+		}
+	}()
+	for range 2 {
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	first := <-accepted
+	select {
+	case <-accepted:
+		t.Error("a second connection is accepted beside the first")
+	case <-time.After(20 * time.Millisecond):
+	}
+	first.Close()
+	(<-accepted).Close()
+	ln.Close()
+	if c, ok := <-accepted; ok {
+		t.Error("accepted after the end", c)
+	}
+}
+
+// raw opens a stream below Session, to send what it would not.
+func raw(t *testing.T, s *Server) controlpb.Control_AttendClient {
+	t.Helper()
+	l, err := try(t.Context(), func() (string, rank.Key, error) { return s.Addr(), s.config.Key, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	stream, err := controlpb.NewControlClient(c).Attend(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
+
+func hello(protocol uint32, r, size int) *controlpb.FromRank {
+	return &controlpb.FromRank{What: &controlpb.FromRank_Hello{Hello: &controlpb.Hello{Protocol: protocol,
+		Member: &controlpb.Member{Rank: int64(r), Size: int64(size)}}}}
+}
+
+func TestBadMessages(t *testing.T) {
+	s := serve(t, Config{Size: 1})
+	for _, c := range []struct {
+		first *controlpb.FromRank
+		want  string
+	}{
+		{&controlpb.FromRank{}, "the first message is not Hello"},
+		{hello(protocol+1, 0, 1), "the rank speaks version 2 of the protocol, the coordinator version 1"},
+		{hello(protocol, -1, 1), "rank -1 comes to a group of size 1"},
+		{hello(protocol, 1<<40, 1), "comes to a group of size 1"},
+	} {
+		stream := raw(t, s)
+		stream.Send(c.first)
+		if _, err := stream.Recv(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+	if s.Verdict() != nil {
+		t.Errorf("strangers ended the job: %v", s.Verdict())
+	}
+	// A member that sends nonsense is lost.
+	stream := raw(t, s)
+	stream.Send(hello(protocol, 0, 1))
+	stream.Send(&controlpb.FromRank{})
+	wait(t, "the verdict", s.Ended())
+	if v := s.Verdict(); v.Kind != rank.Lost {
+		t.Error(v)
+	}
+}
+
+// TestPlainConnectionIsRefused: without TLS nothing is read as a message.
+func TestPlainConnectionIsRefused(t *testing.T) {
+	s := serve(t, Config{Size: 1})
+	c, err := grpc.NewClient("passthrough:///"+s.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	stream, err := controlpb.NewControlClient(c).Attend(ctx)
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err == nil {
+		t.Error("served")
+	}
+}
+
+func TestOrders(t *testing.T) {
+	host := newWitness()
+	s := serve(t, Config{Size: 2, Host: host})
+	sessions := joinAll(t, s, Options{})
+	s.Order(Checkpoint)
+	s.Order(Stacks)
+	s.Order(Stop)
+	for _, session := range sessions {
+		for _, want := range []Order{Checkpoint, Stop} {
+			select {
+			case got := <-session.Orders():
+				if got != want {
+					t.Errorf("order %s, want %s", got, want)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatalf("no order %s", want)
+			}
+		}
+	}
+	host.until(t, "stacks", func() bool {
+		return strings.Contains(host.reports["0 stacks"], "goroutine ") && strings.Contains(host.reports["1 stacks"], "control.TestOrders")
+	})
+	// Orders that nobody takes hold up nothing.
+	for range 500 {
+		s.Order(Checkpoint)
+	}
+	for r, err := range all(2, func(r int) error { return sessions[r].Done(nil) }) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+func TestCoordinatorGone(t *testing.T) {
+	s := serve(t, Config{Size: 2})
+	sessions := joinAll(t, s, Options{})
+	s.Close()
+	for r, session := range sessions {
+		wait(t, "the news", session.Aborted())
+		var v *rank.Verdict
+		if err := session.Err(); !errors.As(err, &v) || v.Kind != rank.Gone || err.Error() != "the launcher is gone" {
+			t.Errorf("rank %d: %v", r, err)
+		}
+		if err := session.Fail(errors.New("mine"), -1); err == nil {
+			t.Error("Fail returns nil")
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	host := newWitness()
+	s := serve(t, Config{Size: 1, Host: host})
+	session := joinAll(t, s, Options{})[0]
+	if err := session.Done(make([]byte, maxResult+1)); err == nil || !strings.Contains(err.Error(), "at most 4194304 pass") {
+		t.Error(err)
+	}
+	session.Watch(func() rank.Status {
+		return rank.Status{Phase: strings.Repeat("p", 2*maxText), Position: "\xff\xfe", Step: 1}
+	})
+	host.until(t, "a cut status", func() bool {
+		st := host.statuses[0]
+		return len(st.Phase) == maxText && st.Position == "�"
+	})
+	err := session.Fail(errors.New(strings.Repeat("x", 1<<20)), -1)
+	if n := len(err.Error()); n > maxCause+2*maxText+200 || n < maxCause {
+		t.Errorf("a cause of %d bytes came back", n)
+	}
+}
+
+func TestCancelledJoin(t *testing.T) {
+	s := serve(t, Config{Size: 2})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("changed my mind")) })
+	if _, err := Join(ctx, world(s, 0), "", Options{}); err == nil || !strings.Contains(err.Error(), "changed my mind") {
+		t.Error(err)
+	}
+}

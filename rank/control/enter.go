@@ -1,0 +1,96 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// Enter makes this process a member of its job, whoever started it, and returns
+// when the group has formed. addr is where the other ranks reach this one.
+//
+// Where wdlrun launched the ranks it joins the launcher's coordinator. Otherwise
+// rank 0 hosts the coordinator in its own process, and the ranks find it at
+// w.Coordinator with w.Key, or by the job's meeting file (see rank.Meeting),
+// which rank 0 removes once all have joined. A world of one rank meets nobody.
+func Enter(ctx context.Context, w rank.World, addr string, opts Options) (*Session, error) {
+	if err := w.Validate(); err != nil {
+		return nil, err
+	}
+	if w.Launched {
+		return Join(ctx, w, addr, opts)
+	}
+	meets := w.Coordinator == "" && w.Size > 1
+	var meeting rank.Meeting
+	if meets {
+		var err error
+		if meeting, err = w.Meeting(); err != nil {
+			return nil, err
+		}
+	}
+	if w.Rank != 0 {
+		if !meets {
+			return Join(ctx, w, addr, opts)
+		}
+		return join(ctx, w, addr, opts, meeting.Read, nil)
+	}
+	if w.Key == (rank.Key{}) {
+		w.Key = rank.NewKey()
+	}
+	server, err := host(w, opts)
+	if err != nil {
+		return nil, err
+	}
+	if meets {
+		if err := announce(ctx, w, meeting, server.Addr()); err != nil {
+			server.Close()
+			return nil, err
+		}
+		defer meeting.Remove()
+	}
+	here := func() (string, rank.Key, error) { return server.Addr(), w.Key, nil }
+	s, err := join(ctx, w, addr, opts, here, server)
+	if err != nil {
+		server.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// host starts the coordinator in this process.
+func host(w rank.World, opts Options) (*Server, error) {
+	ip, err := w.ListenIP()
+	if err != nil {
+		return nil, err
+	}
+	port := "0"
+	if w.Coordinator != "" {
+		if _, port, err = net.SplitHostPort(w.Coordinator); err != nil {
+			return nil, fmt.Errorf("control: enter: coordinator %q: %w", w.Coordinator, err)
+		}
+	}
+	ln, err := net.Listen("tcp", net.JoinHostPort(ip, port))
+	if err != nil {
+		return nil, fmt.Errorf("control: enter: rank 0 hosts the coordinator: %w; choose another port in WDLRUN_COORDINATOR or address in WDLRUN_IP", err)
+	}
+	server, err := Serve(ln, Config{Key: w.Key, Size: w.Size, Generation: w.Generation, Version: opts.Version, Timeout: opts.Timeout, Host: opts.Host})
+	if err != nil {
+		ln.Close()
+		return nil, err
+	}
+	return server, nil
+}
+
+// announce writes the meeting file. One that is there is stale, unless its
+// coordinator answers: then another job has the same name.
+func announce(ctx context.Context, w rank.World, m rank.Meeting, addr string) error {
+	soon, cancel := context.WithTimeout(ctx, farewell)
+	defer cancel()
+	if old, err := try(soon, m.Read); err == nil {
+		old.conn.Close()
+		return fmt.Errorf("control: enter: another job named %q is running (its coordinator is at %s, see %s): set WDLRUN_JOB to another name", w.Job, old.addr, m.Path())
+	}
+	return m.Publish(addr, w.Key)
+}

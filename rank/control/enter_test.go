@@ -1,0 +1,243 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// mpiWorld is rank r of a job that another engine started on this host.
+func mpiWorld(dir string, r, size int) rank.World {
+	return rank.World{Rank: r, Size: size, LocalRank: r, LocalSize: size, Host: "here", By: "openmpi", Job: "openmpi-7", Rendezvous: dir}
+}
+
+// enterAll runs a job of size ranks to its end and fails t if any rank fails.
+func enterAll(t *testing.T, size int, w func(r int) rank.World) {
+	t.Helper()
+	for r, err := range all(size, func(r int) error {
+		s, err := Enter(t.Context(), w(r), fmt.Sprint(r), Options{Timeout: 20 * time.Second})
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		if len(s.Roster()) != size || s.Roster()[size-1] != fmt.Sprint(size-1) || s.World().Key == (rank.Key{}) {
+			return fmt.Errorf("roster %v, world %v", s.Roster(), s.World())
+		}
+		return s.Done(nil)
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+func TestMeetingByFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	stale, err := mpiWorld(dir, 0, 3).Meeting()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Files that dead jobs left: no one listens there; someone listens there,
+	// but not with that key; not a meeting file at all.
+	stranger := serve(t, Config{Size: 1})
+	silent := listen(t)
+	defer silent.Close()
+	for _, leave := range []func(){
+		func() {},
+		func() { stale.Publish("127.0.0.1:1", rank.NewKey()) },
+		func() { stale.Publish(stranger.Addr(), rank.NewKey()) },
+		func() { os.WriteFile(stale.Path(), []byte("garbage"), 0o600) },
+	} {
+		leave()
+		enterAll(t, 3, func(r int) rank.World { return mpiWorld(dir, r, 3) })
+		if left, _ := os.ReadDir(dir); len(left) != 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+}
+
+func TestTwoJobsOfOneName(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	running := serve(t, Config{Size: 2})
+	m, err := mpiWorld(dir, 0, 2).Meeting()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Publish(running.Addr(), running.config.Key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Enter(t.Context(), mpiWorld(dir, 0, 2), "", Options{}); err == nil || !strings.Contains(err.Error(), `another job named "openmpi-7" is running`) {
+		t.Error(err)
+	}
+	if _, _, err := m.Read(); err != nil {
+		t.Errorf("the running job's file is gone: %v", err)
+	}
+}
+
+func TestAlone(t *testing.T) {
+	enterAll(t, 1, func(int) rank.World { return rank.World{Size: 1, LocalSize: 1, Host: "here"} })
+}
+
+func TestGivenCoordinator(t *testing.T) {
+	ln := listen(t) // to find a free port
+	addr := ln.Addr().String()
+	ln.Close()
+	key := rank.NewKey()
+	enterAll(t, 2, func(r int) rank.World {
+		return rank.World{Rank: r, Size: 2, LocalRank: r, LocalSize: 2, By: "indexed job", Coordinator: addr, Key: key}
+	})
+}
+
+func TestEnterFails(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	short := Options{Timeout: 200 * time.Millisecond}
+	taken := listen(t)
+	defer taken.Close()
+	for _, c := range []struct {
+		w    rank.World
+		want []string
+	}{
+		{mpiWorld(dir, 1, 2), []string{"rank 1: no coordinator within 200ms", filepath.Join(dir, "openmpi-7.0"), "set WDLRUN_RENDEZVOUS"}},
+		{mpiWorld(dir, 0, 2), []string{"1 of 2 ranks did not join within 200ms: rank 1"}},
+		{rank.World{Size: 2, LocalSize: 2, By: "mpich"}, []string{"set WDLRUN_JOB"}},
+		{rank.World{Size: 2, LocalSize: 2, Coordinator: taken.Addr().String(), Key: rank.NewKey()}, []string{"address already in use", "choose another port in WDLRUN_COORDINATOR"}},
+		{rank.World{Size: 0}, []string{"world size 0"}},
+	} {
+		_, err := Enter(t.Context(), c.w, "", short)
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got  %v\nwant %s", err, want)
+			}
+		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestHostFails: where rank 0 hosts the coordinator and fails, the others hear
+// its error, not that it is gone.
+func TestHostFails(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	errs := all(3, func(r int) error {
+		s, err := Enter(t.Context(), mpiWorld(dir, r, 3), "", Options{})
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		if r == 0 {
+			return s.Fail(errors.New("disk full"), -1)
+		}
+		<-s.Aborted()
+		return s.Err()
+	})
+	for r, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "failed: disk full") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+// TestHostWaitsForAll: rank 0's Done returns when all are done, or have failed.
+func TestHostWaitsForAll(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	zeroDone := make(chan error, 1)
+	all(2, func(r int) error {
+		s, err := Enter(t.Context(), mpiWorld(dir, r, 2), "", Options{})
+		if err != nil {
+			t.Error(err)
+			return err
+		}
+		defer s.Close()
+		if r == 0 {
+			zeroDone <- s.Done(nil)
+			return nil
+		}
+		select {
+		case err := <-zeroDone:
+			t.Errorf("rank 0 was done before rank 1: %v", err)
+		case <-time.After(100 * time.Millisecond):
+		}
+		s.Fail(errors.New("late trouble"), -1)
+		return nil
+	})
+	if err := <-zeroDone; err == nil || !strings.Contains(err.Error(), "late trouble") {
+		t.Error(err)
+	}
+}
+
+// rankProgram is what the test binary does as a rank of mpirun.
+func rankProgram() int {
+	w, found, err := rank.FromEnv(os.Getenv)
+	if err != nil || !found {
+		fmt.Println("no rank:", found, err)
+		return 1
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	s, err := Enter(ctx, w, fmt.Sprint("addr", w.Rank), Options{})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer s.Close()
+	fmt.Printf("rank %d of %d by %s: %s\n", w.Rank, w.Size, w.By, strings.Join(s.Roster(), " "))
+	if err := s.Done(nil); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
+
+// TestMPI starts the test binary as the ranks of the real MPI launchers, where
+// they are installed.
+func TestMPI(t *testing.T) {
+	for _, c := range []struct {
+		by   string
+		line []string
+	}{
+		{"openmpi", []string{"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-np", "3"}},
+		{"mpich", []string{"mpiexec.hydra", "-np", "3"}},
+	} {
+		t.Run(c.by, func(t *testing.T) {
+			if _, err := exec.LookPath(c.line[0]); err != nil {
+				t.Skip("not installed")
+			}
+			dir := t.TempDir()
+			if err := os.Chmod(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), c.line[0], append(c.line[1:], os.Args[0])...)
+			cmd.Env = append(os.Environ(), "CONTROL_TEST_RANK=work", "WDLRUN_RENDEZVOUS="+dir)
+			out, err := cmd.CombinedOutput()
+			for r := range 3 {
+				if want := fmt.Sprintf("rank %d of 3 by %s: addr0 addr1 addr2\n", r, c.by); err != nil || !strings.Contains(string(out), want) {
+					t.Fatalf("%v\n%s", err, out)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,110 @@
+package control
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// whereabouts says where the coordinator should be now. It is asked before each
+// attempt, since a meeting file may be one of a dead job that is replaced.
+type whereabouts func() (addr string, key rank.Key, err error)
+
+// link is a connection to the coordinator on which both sides have proved the
+// key.
+type link struct {
+	addr string
+	key  rank.Key
+	conn *tls.Conn
+}
+
+// reach tries until a coordinator answers that holds the key, the timeout is
+// over or ctx ends.
+func reach(ctx context.Context, w rank.World, timeout time.Duration, where whereabouts) (*link, error) {
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errors.New("timeout"))
+	defer cancel()
+	pause := 10 * time.Millisecond
+	for {
+		l, err := try(ctx, where)
+		if err == nil {
+			return l, nil
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(pause*3/2, 250*time.Millisecond)
+		case <-ctx.Done():
+			return nil, unreachable(w, timeout, err, context.Cause(ctx))
+		}
+	}
+}
+
+func try(ctx context.Context, where whereabouts) (*link, error) {
+	addr, key, err := where()
+	if err != nil {
+		return nil, err
+	}
+	secure, err := key.TLS()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	conn, err := (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &link{addr, key, conn.(*tls.Conn)}, nil
+}
+
+// unreachable says why there is no coordinator and what to do.
+func unreachable(w rank.World, timeout time.Duration, err, why error) error {
+	next := ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		next = "; rank 0 has not written it: see its output, and with several hosts set WDLRUN_RENDEZVOUS to a directory that all of them see"
+	case errors.Is(err, rank.ErrStranger):
+		next = "; another job listens there: give all ranks the same WDLRUN_KEY and the port of this job"
+	}
+	return fmt.Errorf("control: join: rank %d: no coordinator within %s (%w): %w%s", w.Rank, timeout, why, err, next)
+}
+
+// client makes a gRPC client of the connection. gRPC is given the one that has
+// proved the key instead of dialling itself, so that the errors above are told
+// and a broken connection stays broken: a rank does not come back.
+func (l *link) client() (*grpc.ClientConn, error) {
+	conn := make(chan net.Conn, 1)
+	conn <- l.conn
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // l.conn is the secure layer
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			select {
+			case c := <-conn:
+				return c, nil
+			default:
+				return nil, errors.New("the connection broke")
+			}
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithIdleTimeout(0),
+	}
+	// The kernel tells of a process that ended on this host; a coordinator
+	// here that does not answer is merely stopped, by a debugger or Ctrl-Z.
+	if a, ok := l.conn.RemoteAddr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+		options = append(options, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTime}))
+	}
+	return grpc.NewClient("passthrough:///"+l.addr, options...)
+}

@@ -1,0 +1,407 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/control/controlpb"
+)
+
+// Options of a session. The zero value is the default.
+type Options struct {
+	// Version of the program; all ranks must have the same.
+	Version string
+
+	// Timeout is how long to wait for the coordinator to be reachable. Where
+	// this process hosts the coordinator it is the group's timeout too.
+	// Default 60 s.
+	Timeout time.Duration
+
+	// Host is told what happens in the group where this process hosts the
+	// coordinator.
+	Host Host
+}
+
+// Session is a rank's attendance.
+type Session struct {
+	world   rank.World
+	timeout time.Duration
+	server  *Server // if this process hosts the coordinator
+
+	client *grpc.ClientConn
+	stream controlpb.Control_AttendClient
+	cancel context.CancelFunc
+	out    chan *controlpb.FromRank
+	watch  atomic.Pointer[func() rank.Status]
+	orders chan Order
+
+	welcome  chan time.Duration // one value
+	formed   chan struct{}      // closed after members is set
+	members  []rank.Member
+	noted    chan struct{}
+	finished chan struct{}
+	aborted  chan struct{} // closed after err is set
+	err      error
+	abort    sync.Once
+
+	leave   chan struct{}
+	once    sync.Once
+	running sync.WaitGroup
+}
+
+// Join attends the coordinator at w.Coordinator, proving w.Key, and returns when
+// the group has formed. addr is where the other ranks reach this one; it is
+// theirs to read. Most programs call Enter instead.
+func Join(ctx context.Context, w rank.World, addr string, opts Options) (*Session, error) {
+	if err := w.Validate(); err != nil {
+		return nil, err
+	}
+	if w.Coordinator == "" || w.Key == (rank.Key{}) {
+		return nil, fmt.Errorf("control: join: rank %d knows no coordinator or no key; use Enter, or set WDLRUN_COORDINATOR and WDLRUN_KEY", w.Rank)
+	}
+	fixed := func() (string, rank.Key, error) { return w.Coordinator, w.Key, nil }
+	return join(ctx, w, addr, opts, fixed, nil)
+}
+
+// join reaches the coordinator that where names and attends it. server is the
+// coordinator if this process hosts it.
+func join(ctx context.Context, w rank.World, addr string, opts Options, where whereabouts, server *Server) (*Session, error) {
+	link, err := reach(ctx, w, opts.Timeout, where)
+	if err != nil {
+		return nil, err
+	}
+	w.Coordinator, w.Key = link.addr, link.key
+	s := &Session{
+		world: w, server: server,
+		out: make(chan *controlpb.FromRank, 16), orders: make(chan Order, 16), welcome: make(chan time.Duration, 1),
+		formed: make(chan struct{}), noted: make(chan struct{}), finished: make(chan struct{}), aborted: make(chan struct{}),
+		leave: make(chan struct{}),
+	}
+	if s.client, err = link.client(); err != nil {
+		link.conn.Close()
+		return nil, fmt.Errorf("control: join: rank %d: %w", w.Rank, err)
+	}
+	var life context.Context
+	life, s.cancel = context.WithCancel(context.Background())
+	s.stream, err = controlpb.NewControlClient(s.client).Attend(life)
+	if err == nil {
+		err = s.stream.Send(s.hello(addr, opts.Version))
+	}
+	if err != nil {
+		s.cancel()
+		s.client.Close()
+		return nil, fmt.Errorf("control: join: rank %d: %w", w.Rank, err)
+	}
+	s.running.Go(s.receive)
+	if err := s.enter(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Session) hello(addr, version string) *controlpb.FromRank {
+	m := rank.Member{Rank: s.world.Rank, Size: s.world.Size, Generation: s.world.Generation, Version: version,
+		Host: s.world.Host, Pid: os.Getpid(), Addr: addr}
+	return &controlpb.FromRank{What: &controlpb.FromRank_Hello{Hello: &controlpb.Hello{Protocol: protocol, Member: memberToWire(m)}}}
+}
+
+// enter waits to be welcomed and for the group to form.
+func (s *Session) enter(ctx context.Context) error {
+	unanswered := time.NewTimer(handshakeTimeout)
+	defer unanswered.Stop()
+	select {
+	case s.timeout = <-s.welcome:
+	case <-s.aborted:
+		return s.err
+	case <-ctx.Done():
+		return s.gaveUp(ctx)
+	case <-unanswered.C:
+		return fmt.Errorf("control: join: rank %d: the coordinator at %s does not answer", s.world.Rank, s.world.Coordinator)
+	}
+	s.running.Go(s.send)
+	// The coordinator judges who is missing; this bound is for the case that
+	// it is stopped itself.
+	late := time.NewTimer(2*s.timeout + settleTimeout)
+	defer late.Stop()
+	select {
+	case <-s.formed:
+		return nil
+	case <-s.aborted:
+		return s.err
+	case <-ctx.Done():
+		return s.gaveUp(ctx)
+	case <-late.C:
+		return fmt.Errorf("control: join: rank %d: the coordinator at %s neither forms the group nor ends it", s.world.Rank, s.world.Coordinator)
+	}
+}
+
+func (s *Session) gaveUp(ctx context.Context) error {
+	return fmt.Errorf("control: join: rank %d: %w", s.world.Rank, context.Cause(ctx))
+}
+
+// World returns the rank's place, with the coordinator and the job's key that
+// were found.
+func (s *Session) World() rank.World { return s.world }
+
+// Timeout returns the group's timeout, as the coordinator gave it.
+func (s *Session) Timeout() time.Duration { return s.timeout }
+
+// Members returns the members of the group by rank.
+func (s *Session) Members() []rank.Member { return s.members }
+
+// Roster returns the addresses that the ranks gave to Join, by rank.
+func (s *Session) Roster() []string {
+	addrs := make([]string, len(s.members))
+	for i, m := range s.members {
+		addrs[i] = m.Addr
+	}
+	return addrs
+}
+
+// Watch has f asked for the rank's status at each heartbeat. f runs in another
+// goroutine and must not wait for anything: a rank whose f hangs falls silent.
+func (s *Session) Watch(f func() rank.Status) { s.watch.Store(&f) }
+
+// Orders yields what the coordinator orders, but Stacks, which the session
+// answers itself. Orders that nobody takes are dropped beyond the 16th.
+func (s *Session) Orders() <-chan Order { return s.orders }
+
+// Aborted is closed when the group has ended with a verdict.
+func (s *Session) Aborted() <-chan struct{} { return s.aborted }
+
+// Err returns nil as long as the group lives, and then why it ended: a
+// *rank.Verdict.
+func (s *Session) Err() error {
+	select {
+	case <-s.aborted:
+		return s.err
+	default:
+		return nil
+	}
+}
+
+// Fail reports an error of this rank, or, with the number of another, one that
+// this other has caused; a negative number means the rank itself. It waits, at
+// most 10 s, and returns the verdict on the group, or cause if none comes.
+func (s *Session) Fail(cause error, blamed int) error {
+	f := &controlpb.Failure{Cause: cut(cause.Error(), maxCause), Blamed: int64(blamed), Status: s.status()}
+	s.put(&controlpb.FromRank{What: &controlpb.FromRank_Failure{Failure: f}})
+	late := time.NewTimer(settleTimeout)
+	defer late.Stop()
+	select {
+	case <-s.aborted:
+		return s.err
+	case <-s.finished:
+	case <-late.C:
+	}
+	return cause
+}
+
+// Done says that this rank's work is done and hands result, of at most 4 MiB,
+// to the coordinator's host. It returns when the coordinator has heard it; in
+// the process that hosts the coordinator, when all ranks are done. The error is
+// the verdict if the group has failed. After Done the rank may Close.
+func (s *Session) Done(result []byte) error {
+	if len(result) > maxResult {
+		return fmt.Errorf("control: done: rank %d: a result of %d bytes; at most %d pass", s.world.Rank, len(result), maxResult)
+	}
+	s.put(&controlpb.FromRank{What: &controlpb.FromRank_Done{Done: &controlpb.Done{Result: result}}})
+	heard, late := s.noted, time.NewTimer(s.timeout+settleTimeout)
+	defer late.Stop()
+	expired := late.C
+	if s.server != nil {
+		heard, expired = s.finished, nil // bounded by the verdict on those that do not get there
+	}
+	select {
+	case <-heard:
+		return nil
+	case <-s.aborted:
+		select {
+		case <-heard: // both have come: the work was done first
+			return nil
+		default:
+			return s.err
+		}
+	case <-expired:
+		return fmt.Errorf("control: done: rank %d: the coordinator at %s does not answer", s.world.Rank, s.world.Coordinator)
+	}
+}
+
+// Close ends the attendance. Without Done before it, the coordinator takes the
+// rank for lost. Waits are bounded by a few seconds.
+func (s *Session) Close() error {
+	s.once.Do(func() {
+		close(s.leave)
+		late := time.AfterFunc(farewell, s.cancel)
+		s.running.Wait()
+		late.Stop()
+		s.cancel()
+		s.client.Close()
+		if s.server != nil {
+			select { // the others are to hear why
+			case <-s.server.Ended():
+			case <-time.After(farewell):
+			}
+			s.server.Close()
+		}
+	})
+	return nil
+}
+
+// put hands a message to the sender, unless nobody would take it any more.
+func (s *Session) put(m *controlpb.FromRank) {
+	select {
+	case s.out <- m:
+	case <-s.aborted:
+	case <-s.leave:
+	case <-s.stream.Context().Done():
+	}
+}
+
+func (s *Session) status() *controlpb.Status {
+	if f := s.watch.Load(); f != nil {
+		return statusToWire((*f)())
+	}
+	return &controlpb.Status{}
+}
+
+// send passes messages and heartbeats on until the rank leaves.
+func (s *Session) send() {
+	beat := time.NewTicker(interval(s.timeout, s.world.Rank))
+	defer beat.Stop()
+	for {
+		var m *controlpb.FromRank
+		select {
+		case m = <-s.out:
+		case <-beat.C:
+			m = &controlpb.FromRank{What: &controlpb.FromRank_Beat{Beat: s.status()}}
+		case <-s.leave:
+			s.drain()
+			return
+		case <-s.stream.Context().Done():
+			return
+		}
+		if s.stream.Send(m) != nil {
+			return // receive learns why
+		}
+	}
+}
+
+// drain sends what is left and closes the rank's side of the stream.
+func (s *Session) drain() {
+	for {
+		select {
+		case m := <-s.out:
+			if s.stream.Send(m) != nil {
+				return
+			}
+		default:
+			s.stream.CloseSend()
+			return
+		}
+	}
+}
+
+// receive takes the coordinator's messages until the stream ends.
+func (s *Session) receive() {
+	for {
+		m, err := s.stream.Recv()
+		if err != nil {
+			s.broken(err)
+			return
+		}
+		switch w := m.GetWhat().(type) {
+		case *controlpb.ToRank_Welcome:
+			select {
+			case s.welcome <- time.Duration(w.Welcome.GetTimeoutNs()):
+			default:
+			}
+		case *controlpb.ToRank_Formed:
+			s.form(rosterFromWire(w.Formed))
+		case *controlpb.ToRank_Order:
+			s.order(Order(w.Order.GetKind()))
+		case *controlpb.ToRank_Noted:
+			once(s.noted)
+		case *controlpb.ToRank_Finished:
+			once(s.finished)
+		case *controlpb.ToRank_Verdict:
+			s.end(verdictFromWire(w.Verdict))
+		}
+	}
+}
+
+// once closes a channel that receive alone closes.
+func once(c chan struct{}) {
+	if !closed(c) {
+		close(c)
+	}
+}
+
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *Session) form(members []rank.Member) {
+	if closed(s.formed) {
+		return
+	}
+	if len(members) != s.world.Size {
+		s.end(fmt.Errorf("control: join: rank %d: a roster of %d members for a world of size %d", s.world.Rank, len(members), s.world.Size))
+		return
+	}
+	s.members = members
+	close(s.formed)
+}
+
+func (s *Session) order(o Order) {
+	if o == Stacks {
+		body := make([]byte, maxStacks)
+		body = body[:runtime.Stack(body, true)]
+		s.put(&controlpb.FromRank{What: &controlpb.FromRank_Report{Report: &controlpb.Report{Order: string(o), Body: body}}})
+		return
+	}
+	select {
+	case s.orders <- o:
+	default:
+	}
+}
+
+func (s *Session) end(err error) {
+	s.abort.Do(func() {
+		s.err = err
+		close(s.aborted)
+	})
+}
+
+// broken judges the end of the stream.
+func (s *Session) broken(err error) {
+	switch {
+	case closed(s.finished), closed(s.noted), closed(s.leave):
+		return // the usual end
+	case !closed(s.formed) && (status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.InvalidArgument):
+		s.end(fmt.Errorf("control: join: rank %d is refused: %s", s.world.Rank, status.Convert(err).Message()))
+		return
+	}
+	v := &rank.Verdict{Kind: rank.Gone, Rank: -1, Cause: "the launcher is gone"}
+	if !s.world.Launched {
+		v.Rank = 0
+		v.Cause = "rank 0, which hosted the coordinator, is gone"
+	}
+	s.end(v)
+}

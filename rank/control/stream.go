@@ -1,0 +1,223 @@
+package control
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/wdlrun/wdlrun/rank/control/controlpb"
+)
+
+// What may wait for a rank that does not read. Orders are dropped earlier, since
+// such a rank is about to be called silent; other messages are few, and more of
+// them than the second number come only of a rank that misbehaves.
+const (
+	maxOrders = 64
+	maxQueue  = 128
+)
+
+// outbox holds the messages for one rank until its stream takes them. Putting
+// never waits, so a rank that does not read cannot hold up the others.
+type outbox struct {
+	mu    sync.Mutex
+	queue []*controlpb.ToRank
+	last  bool // nothing comes after what is queued
+	wake  chan struct{}
+}
+
+func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1)} }
+
+func (b *outbox) put(m *controlpb.ToRank) { b.add(m, maxQueue, false) }
+
+// offer puts an order.
+func (b *outbox) offer(m *controlpb.ToRank) { b.add(m, maxOrders, false) }
+
+// finish puts the last message, which always has room.
+func (b *outbox) finish(m *controlpb.ToRank) { b.add(m, maxQueue+1, true) }
+
+func (b *outbox) add(m *controlpb.ToRank, room int, last bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.last || len(b.queue) >= room {
+		return
+	}
+	b.queue, b.last = append(b.queue, m), last
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (b *outbox) take() (queue []*controlpb.ToRank, last bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	queue, b.queue = b.queue, nil
+	return queue, b.last
+}
+
+// Attend serves one rank's stream.
+func (s *Server) Attend(stream controlpb.Control_AttendServer) error {
+	messages, broken := make(chan *controlpb.FromRank), make(chan struct{})
+	// The reader ends with the stream's context, which ends when this
+	// handler returns; so Close waits for it, not the handler.
+	s.running.Go(func() {
+		defer close(broken)
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			select {
+			case messages <- m:
+			case <-stream.Context().Done():
+				return
+			}
+		}
+	})
+	hello := time.NewTimer(handshakeTimeout)
+	defer hello.Stop()
+	select {
+	case m := <-messages:
+		return s.attend(stream, m, messages, broken)
+	case <-broken:
+		return nil
+	case <-s.closed:
+		return status.Error(codes.Unavailable, errClosed.Error())
+	case <-hello.C:
+		return status.Error(codes.DeadlineExceeded, "control: no Hello in time")
+	}
+}
+
+// attend seats the rank of a stream and passes messages in both directions
+// until either side ends.
+func (s *Server) attend(stream controlpb.Control_AttendServer, first *controlpb.FromRank, messages <-chan *controlpb.FromRank, broken <-chan struct{}) error {
+	h := first.GetHello()
+	if h == nil {
+		return status.Error(codes.InvalidArgument, "control: the first message is not Hello")
+	}
+	if h.GetProtocol() != protocol {
+		return status.Errorf(codes.FailedPrecondition, "control: the rank speaks version %d of the protocol, the coordinator version %d: use the same wdlrun on both sides", h.GetProtocol(), protocol)
+	}
+	m, box := memberFromWire(h.GetMember()), newOutbox()
+	if err := s.join(m, box); err != nil {
+		return status.Error(codes.FailedPrecondition, err.Error())
+	}
+	for {
+		select {
+		case <-box.wake:
+			queue, last := box.take()
+			for _, out := range queue {
+				if err := stream.Send(out); err != nil {
+					s.disconnected(m.Rank)
+					return err
+				}
+			}
+			if last {
+				return nil
+			}
+		case msg := <-messages:
+			if err := s.hear(m.Rank, msg, box); err != nil {
+				s.disconnected(m.Rank)
+				return status.Error(codes.InvalidArgument, err.Error())
+			}
+		case <-broken:
+			s.disconnected(m.Rank)
+			return nil
+		case <-s.closed:
+			return status.Error(codes.Unavailable, errClosed.Error())
+		}
+	}
+}
+
+func (s *Server) disconnected(r int) {
+	s.post(func(now time.Duration) {
+		delete(s.boxes, r)
+		s.act(s.group.Disconnected(now, r))
+	})
+}
+
+// hear passes a message of a seated rank to the loop.
+func (s *Server) hear(r int, m *controlpb.FromRank, box *outbox) error {
+	switch w := m.GetWhat().(type) {
+	case *controlpb.FromRank_Beat:
+		st := statusFromWire(w.Beat)
+		s.post(func(now time.Duration) {
+			s.group.Beat(now, r, st)
+			if !s.over() {
+				s.host.Status(r, st)
+			}
+		})
+	case *controlpb.FromRank_Failure:
+		cause, blamed, st := cut(w.Failure.GetCause(), maxCause), int(w.Failure.GetBlamed()), statusFromWire(w.Failure.GetStatus())
+		s.post(func(now time.Duration) { s.act(s.group.Fail(now, r, cause, blamed, st)) })
+	case *controlpb.FromRank_Done:
+		result := w.Done.GetResult()
+		if len(result) > maxResult {
+			return errors.New("control: a result is too long")
+		}
+		s.post(func(now time.Duration) {
+			if !s.over() {
+				s.host.Report(r, "result", result)
+			}
+			box.put(&controlpb.ToRank{What: &controlpb.ToRank_Noted{Noted: &controlpb.Noted{}}})
+			s.act(s.group.Done(now, r))
+		})
+	case *controlpb.FromRank_Report:
+		about, body := text(w.Report.GetOrder()), w.Report.GetBody()
+		s.post(func(time.Duration) {
+			if !s.over() {
+				s.host.Report(r, about, body[:min(len(body), maxStacks)])
+			}
+		})
+	default:
+		return errors.New("control: a message of no known kind")
+	}
+	return nil
+}
+
+// limit bounds how many connections of ln are open at once, so that strangers
+// who never prove the key cost no more than that.
+func limit(ln net.Listener, n int) net.Listener {
+	return &limited{Listener: ln, slots: make(chan struct{}, n), closed: make(chan struct{})}
+}
+
+type limited struct {
+	net.Listener
+	slots  chan struct{}
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		<-l.slots
+		return nil, err
+	}
+	return &slotted{Conn: conn, release: sync.OnceFunc(func() { <-l.slots })}, nil
+}
+
+func (l *limited) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// slotted gives its slot back when it is closed.
+type slotted struct {
+	net.Conn
+	release func()
+}
+
+func (c *slotted) Close() error {
+	defer c.release()
+	return c.Conn.Close()
+}

@@ -1,0 +1,81 @@
+package control
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// fill gives every field of *v a value other than zero.
+func fill(v reflect.Value) {
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.Int, reflect.Int64:
+			f.SetInt(int64(i) + 1)
+		case reflect.Float64:
+			f.SetFloat(float64(i) + .5)
+		case reflect.String:
+			f.SetString(string(rune('a' + i)))
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Slice:
+			f.Set(reflect.ValueOf([]string{"x", "y"}))
+		default:
+			panic(f.Kind())
+		}
+	}
+}
+
+// TestNoFieldIsLost: a field added to a type and forgotten on the wire fails
+// here.
+func TestNoFieldIsLost(t *testing.T) {
+	var s rank.Status
+	fill(reflect.ValueOf(&s).Elem())
+	if got := statusFromWire(statusToWire(s)); got != s {
+		t.Errorf("%+v", got)
+	}
+	var m rank.Member
+	fill(reflect.ValueOf(&m).Elem())
+	if got := memberFromWire(memberToWire(m)); got != m {
+		t.Errorf("%+v", got)
+	}
+	var v rank.Verdict
+	fill(reflect.ValueOf(&v).Elem())
+	if got := verdictFromWire(verdictToWire(&v)); !reflect.DeepEqual(*got, v) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestCutIsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := string(rapid.SliceOfN(rapid.Byte(), 0, 60).Draw(t, "bytes"))
+		limit := rapid.IntRange(10, 40).Draw(t, "limit")
+		got := cut(s, limit)
+		if len(s) <= limit && got == s {
+			return
+		}
+		if len(got) > 3*limit || got != cut(got, 3*limit) {
+			t.Fatalf("%q", got)
+		}
+	})
+}
+
+func TestIntervals(t *testing.T) {
+	for _, c := range []struct {
+		timeout    time.Duration
+		zero, rest time.Duration
+	}{
+		{60 * time.Second, 150 * time.Millisecond, time.Second},
+		{5 * time.Second, 150 * time.Millisecond, 500 * time.Millisecond},
+		{time.Second, 100 * time.Millisecond, 100 * time.Millisecond},
+		{time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond},
+	} {
+		if zero, rest := interval(c.timeout, 0), interval(c.timeout, 1); zero != c.zero || rest != c.rest {
+			t.Errorf("timeout %v: %v and %v, want %v and %v", c.timeout, zero, rest, c.zero, c.rest)
+		}
+	}
+}

@@ -1,0 +1,303 @@
+package rank
+
+import (
+	"fmt"
+	"time"
+)
+
+// Member is what a rank says of itself when it joins.
+type Member struct {
+	Rank, Size, Generation int
+	Version                string // of its program
+	Host                   string
+	Pid                    int
+	Addr                   string // where other ranks reach it
+}
+
+// GroupConfig says what a Group waits for. The zero value of everything but
+// Size is the default.
+type GroupConfig struct {
+	Size       int
+	Generation int
+
+	// Version every member must have; "" takes that of the first to join.
+	Version string
+
+	// Timeout is how long a rank may be silent, make no progress or be missing
+	// once another has joined. Default 60 s: longer than any step or pause of a
+	// busy host, shorter than a person's patience.
+	Timeout time.Duration
+
+	// Settle is how long evidence is gathered after the first sign of trouble.
+	// Default 150 ms: a dead process shows on its peers' links before its
+	// parent learns of it.
+	Settle time.Duration
+
+	// Processes says that the end of each rank's process is reported (Exited),
+	// so that the group has finished only when all have ended.
+	Processes bool
+}
+
+// Act is what the driver of a group has to do now.
+type Act int
+
+// The decisions of a Group.
+const (
+	Nothing Act = iota
+	Form        // tell all ranks that the group is complete
+	Condemn     // tell all ranks the verdict and end them
+	Finish      // all ranks have done their work
+)
+
+// Decision is the answer of a Group to an event.
+type Decision struct {
+	Act     Act
+	Members []Member // with Form, by rank
+	Verdict *Verdict // with Condemn
+}
+
+// Group is the state machine of one group of ranks: who is here, who is alive,
+// what was the first cause. It has no clock, I/O or goroutine. Every event comes
+// with the time since the group began, never decreasing, and is answered by a
+// decision; Tick must come regularly, a few times in each Settle. After Condemn
+// or Finish, of which exactly one comes, every event is answered by Nothing.
+//
+// A rank's life:
+//
+//	absent ─Join─► here ─Done─► done        (its connection may end now)
+//	   └────────────┴─────────────┴─Exited─► its process has ended
+//
+// Trouble leaves a sign on a rank: the process ended, it reported an error, its
+// connection broke, it fell silent, makes no progress, or blames a peer. From the
+// first sign on, Settle runs; then the rank whose sign is the strongest (see
+// Kind) is the cause and all other signs are folded under it.
+type Group struct {
+	cfg     GroupConfig
+	seats   []seat
+	version string
+
+	joined    int
+	firstJoin time.Duration
+	formed    bool
+	ended     bool
+
+	trouble   bool // signs are being gathered
+	since     time.Duration
+	tick      time.Duration
+	ticked    bool
+	refusals  []refusal
+	doneSince time.Duration // when the last rank was done
+}
+
+// refusal is an attempt to join that failed.
+type refusal struct {
+	rank int
+	why  error
+}
+
+// maxRefusals bounds how many are remembered for the verdict.
+const maxRefusals = 8
+
+// seat is what the group knows of one rank.
+type seat struct {
+	member Member
+	joined bool
+	done   bool
+	status Status
+	beat   time.Duration // last sign of life
+	moved  time.Duration // last progress
+
+	exited       bool
+	code, signal int
+	exitAt       time.Duration
+
+	failed   bool // reported an error of its own
+	cause    string
+	failedAt time.Duration
+
+	blames  bool // reported an error that a peer caused
+	blamed  int
+	blame   string
+	blameAt time.Duration
+
+	lost     bool
+	lostAt   time.Duration
+	silent   bool
+	silentAt time.Duration
+	stuck    bool
+	stuckAt  time.Duration
+}
+
+// NewGroup returns a group of which nobody is here yet. It panics if cfg.Size is
+// not within 1 … MaxSize.
+func NewGroup(cfg GroupConfig) *Group {
+	if cfg.Size < 1 || cfg.Size > MaxSize {
+		panic(fmt.Sprintf("rank: group of %d ranks", cfg.Size))
+	}
+	cfg = cfg.filled()
+	g := &Group{cfg: cfg, seats: make([]seat, cfg.Size), version: cfg.Version}
+	for i := range g.seats {
+		g.seats[i].member.Rank = i
+	}
+	return g
+}
+
+func (c GroupConfig) filled() GroupConfig {
+	if c.Timeout <= 0 {
+		c.Timeout = 60 * time.Second
+	}
+	if c.Settle <= 0 {
+		c.Settle = 150 * time.Millisecond
+	}
+	return c
+}
+
+// Timeout returns the timeout in effect.
+func (g *Group) Timeout() time.Duration { return g.cfg.Timeout }
+
+// Settle returns the settle time in effect.
+func (g *Group) Settle() time.Duration { return g.cfg.Settle }
+
+// seat returns the seat of a rank, nil if there is none or nothing counts any
+// more.
+func (g *Group) seat(rank int) *seat {
+	if g.ended || rank < 0 || rank >= len(g.seats) {
+		return nil
+	}
+	return &g.seats[rank]
+}
+
+// Started says that the process of a rank runs, before it joins (if it ever
+// does), so that a verdict can name it.
+func (g *Group) Started(rank int, host string, pid int) {
+	if s := g.seat(rank); s != nil && !s.joined {
+		s.member.Host, s.member.Pid = host, pid
+	}
+}
+
+// Join says that a rank asks to be a member. The error tells it why it is
+// refused; the group goes on without having noticed it.
+func (g *Group) Join(now time.Duration, m Member) (Decision, error) {
+	if err := g.refuse(m); err != nil {
+		if len(g.refusals) < maxRefusals {
+			g.refusals = append(g.refusals, refusal{m.Rank, err})
+		}
+		return Decision{}, fmt.Errorf("rank: join: %w", err)
+	}
+	if g.version == "" {
+		g.version = m.Version
+	}
+	if g.joined == 0 {
+		g.firstJoin = now
+	}
+	g.joined++
+	s := &g.seats[m.Rank]
+	s.member, s.joined, s.beat, s.moved = m, true, now, now
+	if g.joined == len(g.seats) && !g.formed {
+		return g.form(now), nil
+	}
+	return g.decide(now), nil
+}
+
+func (g *Group) refuse(m Member) error {
+	switch {
+	case g.ended:
+		return fmt.Errorf("rank %d comes after the group has ended", m.Rank)
+	case m.Size != len(g.seats):
+		return fmt.Errorf("rank %d of a world of size %d comes to a group of size %d", m.Rank, m.Size, len(g.seats))
+	case m.Rank < 0 || m.Rank >= len(g.seats):
+		return fmt.Errorf("rank %d comes to a group of size %d", m.Rank, len(g.seats))
+	case m.Generation != g.cfg.Generation:
+		return fmt.Errorf("rank %d of generation %d comes to generation %d: it is left over from before a restart, or ahead of one", m.Rank, m.Generation, g.cfg.Generation)
+	case g.version != "" && m.Version != g.version:
+		return fmt.Errorf("rank %d runs version %q of the program, the others run %q: start the same executable everywhere", m.Rank, m.Version, g.version)
+	}
+	s := &g.seats[m.Rank]
+	if s.joined {
+		return fmt.Errorf("rank %d is already here (host %s, pid %d); the second is host %s, pid %d: two processes were given the same rank",
+			m.Rank, s.member.Host, s.member.Pid, m.Host, m.Pid)
+	}
+	if s.exited {
+		return fmt.Errorf("rank %d comes after its process has ended", m.Rank)
+	}
+	return nil
+}
+
+func (g *Group) form(now time.Duration) Decision {
+	members := make([]Member, len(g.seats))
+	for i := range g.seats {
+		s := &g.seats[i]
+		if s.sign() != "" {
+			return g.decide(now) // a group with a dead member never forms
+		}
+		members[i] = s.member
+		s.moved = now
+	}
+	g.formed = true
+	return Decision{Act: Form, Members: members}
+}
+
+// Beat is a heartbeat of a rank. It decides nothing, so that its cost does not
+// grow with the size of the group; the next Tick sees what it changed.
+func (g *Group) Beat(now time.Duration, rank int, status Status) {
+	s := g.seat(rank)
+	if s == nil || !s.joined {
+		return
+	}
+	if status.mark() != s.status.mark() {
+		s.moved, s.stuck = now, false
+	}
+	s.status, s.beat, s.silent = status, now, false
+}
+
+// Fail is a rank's report of an error. blamed is the rank that caused it; its
+// own number or a negative one if the error is its own. The status is what it
+// was doing.
+func (g *Group) Fail(now time.Duration, rank int, cause string, blamed int, status Status) Decision {
+	s := g.seat(rank)
+	if s == nil || !s.joined || s.failed || s.blames {
+		return Decision{}
+	}
+	if status != (Status{}) {
+		s.status = status
+	}
+	s.beat = now
+	if blamed < 0 || blamed == rank || blamed >= len(g.seats) {
+		s.failed, s.cause, s.failedAt = true, cause, now
+	} else {
+		s.blames, s.blamed, s.blame, s.blameAt = true, blamed, cause, now
+	}
+	return g.decide(now)
+}
+
+// Disconnected says that the connection of a rank broke. After Done that is
+// the usual end.
+func (g *Group) Disconnected(now time.Duration, rank int) Decision {
+	s := g.seat(rank)
+	if s == nil || !s.joined || s.done || s.lost {
+		return Decision{}
+	}
+	s.lost, s.lostAt = true, now
+	return g.decide(now)
+}
+
+// Exited says that the process of a rank ended, with a code or by a signal.
+func (g *Group) Exited(now time.Duration, rank, code, signal int) Decision {
+	s := g.seat(rank)
+	if s == nil || s.exited {
+		return Decision{}
+	}
+	s.exited, s.code, s.signal, s.exitAt = true, code, signal, now
+	return g.decide(now)
+}
+
+// Done says that a rank has done its work.
+func (g *Group) Done(now time.Duration, rank int) Decision {
+	s := g.seat(rank)
+	if s == nil || !s.joined || s.failed || s.blames {
+		return Decision{}
+	}
+	s.done, s.lost, s.silent, s.stuck = true, false, false, false
+	g.doneSince = now
+	return g.decide(now)
+}

@@ -1,0 +1,190 @@
+package rank
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/golden"
+)
+
+// TestConversations runs the texts in testdata: lines that begin with "> " are
+// events, the lines below each are what the group answered. -rewrite writes the
+// answers anew.
+func TestConversations(t *testing.T) {
+	files, err := filepath.Glob("testdata/group_*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no conversations found", err)
+	}
+	for _, path := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := conversation{t: t}
+			for line := range strings.SplitSeq(strings.TrimSuffix(string(b), "\n"), "\n") {
+				switch {
+				case strings.HasPrefix(line, "> "):
+					c.out.WriteString(line + "\n")
+					c.event(splitWords(line[2:]))
+				case line == "" || strings.HasPrefix(line, "#"):
+					c.out.WriteString(line + "\n")
+				}
+			}
+			golden.Check(t, filepath.Base(path), c.out.String())
+		})
+	}
+}
+
+// conversation runs one text.
+type conversation struct {
+	t    *testing.T
+	g    *Group
+	size int
+	now  time.Duration
+	last map[int]Status
+	out  strings.Builder
+}
+
+// splitWords splits at spaces outside of double quotes.
+func splitWords(s string) (words []string) {
+	quoted := false
+	for _, w := range strings.FieldsFunc(s, func(r rune) bool {
+		if r == '"' {
+			quoted = !quoted
+		}
+		return r == ' ' && !quoted
+	}) {
+		words = append(words, strings.ReplaceAll(w, `"`, ""))
+	}
+	return words
+}
+
+// options reads name=value words; a word without value is "true".
+func options(words []string) map[string]string {
+	o := map[string]string{}
+	for _, w := range words {
+		name, value, ok := strings.Cut(w, "=")
+		if !ok {
+			value = "true"
+		}
+		o[name] = value
+	}
+	return o
+}
+
+func (c *conversation) number(s string, absent int) int {
+	if s == "" {
+		return absent
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return n
+}
+
+func (c *conversation) duration(s string) time.Duration {
+	if s == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return d
+}
+
+func (c *conversation) event(words []string) {
+	what, words := words[0], words[1:]
+	if what == "group" {
+		o := options(words)
+		c.size, c.now, c.last = c.number(o["size"], 1), 0, map[int]Status{}
+		c.g = NewGroup(GroupConfig{Size: c.size, Generation: c.number(o["generation"], 0), Version: o["version"],
+			Timeout: c.duration(o["timeout"]), Settle: c.duration(o["settle"]), Processes: o["processes"] != ""})
+		return
+	}
+	if what == "wait" || what == "sleep" {
+		c.pass(what, c.duration(words[0]), options(words[1:]))
+		return
+	}
+	rank, o := c.number(words[0], 0), options(words[1:])
+	switch what {
+	case "start":
+		c.g.Started(rank, "a", c.number(o["pid"], 100+rank))
+	case "join":
+		host := "a"
+		if o["host"] != "" {
+			host = o["host"]
+		}
+		d, err := c.g.Join(c.now, Member{Rank: rank, Size: c.number(o["size"], c.size), Generation: c.number(o["generation"], 0),
+			Version: o["version"], Host: host, Pid: c.number(o["pid"], 100+rank), Addr: fmt.Sprintf("a:%d", 9000+rank)})
+		if err != nil {
+			fmt.Fprintf(&c.out, "refused: %v\n", err)
+		}
+		c.answer(d)
+	case "beat":
+		c.last[rank] = c.status(o)
+		c.g.Beat(c.now, rank, c.last[rank])
+	case "fail":
+		c.answer(c.g.Fail(c.now, rank, o["cause"], c.number(o["blamed"], -1), c.status(o)))
+	case "drop":
+		c.answer(c.g.Disconnected(c.now, rank))
+	case "exit":
+		c.answer(c.g.Exited(c.now, rank, c.number(o["code"], 0), c.number(o["signal"], 0)))
+	case "done":
+		c.answer(c.g.Done(c.now, rank))
+	default:
+		c.t.Fatalf("unknown event %q", what)
+	}
+}
+
+func (c *conversation) status(o map[string]string) Status {
+	return Status{Phase: o["phase"], Step: int64(c.number(o["step"], 0)), Waits: o["waits"] != "",
+		Position: o["position"], Progress: int64(c.number(o["progress"], 0))}
+}
+
+// pass lets time go by: with a tick each 50 ms while the ranks in "beating"
+// repeat their last heartbeat, or, asleep, with nothing at all and one tick at
+// the end.
+func (c *conversation) pass(how string, d time.Duration, o map[string]string) {
+	if how == "sleep" {
+		c.now += d
+		c.answer(c.g.Tick(c.now))
+		return
+	}
+	for end := c.now + d; c.now < end; {
+		c.now += 50 * time.Millisecond
+		if b := o["beating"]; b != "" && c.now%time.Second == 0 {
+			for r := range strings.SplitSeq(b, ",") {
+				rank := c.number(r, 0)
+				c.g.Beat(c.now, rank, c.last[rank])
+			}
+		}
+		c.answer(c.g.Tick(c.now))
+	}
+}
+
+func (c *conversation) answer(d Decision) {
+	at := fmt.Sprintf("%.2fs ", c.now.Seconds())
+	switch d.Act {
+	case Form:
+		c.out.WriteString(at + "form:")
+		for _, m := range d.Members {
+			fmt.Fprintf(&c.out, " %d=%s", m.Rank, m.Addr)
+		}
+		c.out.WriteString("\n")
+	case Condemn:
+		fmt.Fprintf(&c.out, "%sverdict: %s\n", at, d.Verdict)
+		for _, o := range d.Verdict.Others {
+			fmt.Fprintf(&c.out, "  %s\n", o)
+		}
+	case Finish:
+		c.out.WriteString(at + "finish\n")
+	}
+}

@@ -1,0 +1,435 @@
+package rank
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Tick lets time pass: ranks may have fallen silent, and gathered signs become
+// a verdict.
+func (g *Group) Tick(now time.Duration) Decision {
+	if g.ended {
+		return Decision{}
+	}
+	// If the driver itself was stopped, as on a suspended laptop, nobody's
+	// silence meanwhile means anything.
+	if gap := now - g.tick; g.ticked && gap > g.cfg.Timeout/2 {
+		g.firstJoin += gap
+		g.doneSince += gap
+		for i := range g.seats {
+			g.seats[i].beat = min(now, g.seats[i].beat+gap)
+			g.seats[i].moved = min(now, g.seats[i].moved+gap)
+		}
+	}
+	g.tick, g.ticked = now, true
+	for i := range g.seats {
+		s := &g.seats[i]
+		if !s.active() {
+			continue
+		}
+		if !s.silent && now-s.beat > g.cfg.Timeout {
+			s.silent, s.silentAt = true, now
+		}
+		if g.formed && !s.stuck && s.status.Phase != "" && !g.waits(s) && now-s.moved > g.cfg.Timeout {
+			s.stuck, s.stuckAt = true, now
+		}
+	}
+	return g.decide(now)
+}
+
+// active reports whether a rank is at work and must be heard.
+func (s *seat) active() bool { return s.joined && !s.done && !s.exited }
+
+// waits reports whether a rank's standing still may be another's fault. A rank
+// that is alone waits for nobody.
+func (g *Group) waits(s *seat) bool { return s.status.Waits && len(g.seats) > 1 }
+
+// sign is the strongest thing a rank has shown, "" for nothing.
+func (s *seat) sign() Kind {
+	switch {
+	case s.failed:
+		return Failed // its own word explains the end of its process too
+	case s.exited && s.signal != 0:
+		return Killed
+	case s.blames:
+		return Blamed
+	case s.exited && s.code != 0:
+		return Exited
+	case s.exited && s.joined && !s.done, s.lost:
+		return Lost
+	case s.silent:
+		return Silent
+	case s.stuck:
+		return Stuck
+	}
+	return ""
+}
+
+// at is when a rank showed its sign.
+func (s *seat) at() time.Duration {
+	switch s.sign() {
+	case Failed:
+		return s.failedAt
+	case Killed, Exited:
+		return s.exitAt
+	case Blamed:
+		return s.blameAt
+	case Lost:
+		if s.lost {
+			return s.lostAt
+		}
+		return s.exitAt
+	case Silent:
+		return s.silentAt
+	}
+	return s.stuckAt
+}
+
+// strength orders the kinds: the lower, the nearer to the root. A process that
+// was killed and one that ended without a word are equally strong; the earlier
+// counts.
+func strength(k Kind) int {
+	if k == Exited {
+		k = Killed
+	}
+	return slices.Index([]Kind{Killed, Failed, Lost, Silent, Stuck, Blamed}, k)
+}
+
+// complete reports whether all that is expected of a rank has come: its work is
+// done and, where that is reported, its process has ended. A program that never
+// joins is complete when it ends with code 0.
+func (g *Group) complete(s *seat) bool {
+	if s.sign() != "" {
+		return false
+	}
+	if g.cfg.Processes {
+		return s.exited
+	}
+	return s.done
+}
+
+// settled reports whether nothing more is to be learnt about a rank.
+func (g *Group) settled(s *seat) bool {
+	if s.failed || s.blames || s.exited {
+		return true
+	}
+	if g.cfg.Processes {
+		return false
+	}
+	return s.done || s.sign() != ""
+}
+
+// decide ends the group if that is due.
+func (g *Group) decide(now time.Duration) Decision {
+	if g.ended {
+		return Decision{}
+	}
+	signs, complete, settled := 0, 0, 0
+	for i := range g.seats {
+		s := &g.seats[i]
+		if s.sign() != "" {
+			signs++
+		}
+		if g.complete(s) {
+			complete++
+		}
+		if g.settled(s) {
+			settled++
+		}
+	}
+	if signs == 0 {
+		g.trouble = false // a silent rank has spoken again
+		return g.judgeAll(now, complete)
+	}
+	if !g.trouble {
+		g.trouble, g.since = true, now
+	}
+	if settled == len(g.seats) || now-g.since >= g.cfg.Settle {
+		return g.condemn(g.verdict(now))
+	}
+	return Decision{}
+}
+
+// judgeAll decides about the group while no rank shows a sign.
+func (g *Group) judgeAll(now time.Duration, complete int) Decision {
+	switch {
+	case complete == len(g.seats):
+		g.ended = true
+		return Decision{Act: Finish}
+	case !g.formed && g.joined > 0 && (now-g.firstJoin > g.cfg.Timeout || g.neverForms()):
+		return g.condemn(g.absent(now))
+	case g.formed && g.deadlocked(now):
+		return g.condemn(g.deadlock(now))
+	case g.formed && g.lingers(now):
+		return g.condemn(g.lingering(now))
+	}
+	return Decision{}
+}
+
+func (g *Group) condemn(v *Verdict) Decision {
+	g.ended = true
+	return Decision{Act: Condemn, Verdict: v}
+}
+
+// verdict chooses the root among the ranks with signs and folds the others
+// under it.
+func (g *Group) verdict(now time.Duration) *Verdict {
+	root := -1
+	for i := range g.seats {
+		s := &g.seats[i]
+		if s.sign() == "" {
+			continue
+		}
+		if root < 0 || nearer(s, &g.seats[root]) {
+			root = i
+		}
+	}
+	s := &g.seats[root]
+	if s.sign() == Blamed {
+		root, s = g.accused(root)
+	}
+	v := &Verdict{
+		Kind: s.sign(), Rank: root, Host: s.member.Host, Pid: s.member.Pid,
+		Phase: s.status.Phase, Step: s.status.Step, Position: s.status.Position,
+		Cause: s.cause, Code: s.code, Signal: s.signal,
+	}
+	switch v.Kind {
+	case Silent:
+		v.Quiet = now - s.beat
+	case Stuck:
+		v.Quiet = now - s.moved
+	case Lost:
+		v.Cause = "its connection to the coordinator broke"
+		if s.exited {
+			v.Cause = "its process ended with code 0 before its work was done"
+		}
+	case "", Blamed: // nothing but the word of others
+		v.Kind = Blamed
+		v.Cause = g.charges(root)
+	}
+	for i := range g.seats {
+		o := &g.seats[i]
+		if i == root || o.sign() == "" {
+			continue
+		}
+		if o.blames && o.blamed == root {
+			v.Blaming++
+		}
+		v.Folded++
+		if len(v.Others) < MaxOthers {
+			v.Others = append(v.Others, o.line())
+		}
+	}
+	return v
+}
+
+// nearer reports whether a is nearer to the root than b.
+func nearer(a, b *seat) bool {
+	if x, y := strength(a.sign()), strength(b.sign()); x != y {
+		return x < y
+	}
+	return a.at() < b.at()
+}
+
+// accused follows the reports of ranks that blame each other to the rank that
+// most of them blame; with a tie, to the one that the first report blames.
+func (g *Group) accused(first int) (int, *seat) {
+	votes := make([]int, len(g.seats))
+	for i := range g.seats {
+		if g.seats[i].blames {
+			votes[g.seats[i].blamed]++
+		}
+	}
+	root := g.seats[first].blamed
+	for i, n := range votes {
+		if n > votes[root] {
+			root = i
+		}
+	}
+	return root, &g.seats[root]
+}
+
+// charges is what the first rank that blames root says.
+func (g *Group) charges(root int) string {
+	first := -1
+	for i := range g.seats {
+		s := &g.seats[i]
+		if s.blames && s.blamed == root && (first < 0 || s.blameAt < g.seats[first].blameAt) {
+			first = i
+		}
+	}
+	if first < 0 {
+		return ""
+	}
+	return fmt.Sprintf("rank %d reports: %s", first, g.seats[first].blame)
+}
+
+// line says what a rank that is not the cause has shown.
+func (s *seat) line() string {
+	who := fmt.Sprintf("rank %d", s.member.Rank)
+	switch s.sign() {
+	case Failed:
+		return who + " failed: " + s.cause
+	case Killed:
+		return fmt.Sprintf("%s was killed by signal %d", who, s.signal)
+	case Exited:
+		return fmt.Sprintf("%s ended with exit code %d", who, s.code)
+	case Blamed:
+		return fmt.Sprintf("%s lost its connection to rank %d: %s", who, s.blamed, s.blame)
+	case Lost:
+		return who + " was lost"
+	case Silent:
+		return who + " was silent"
+	}
+	return who + " made no progress"
+}
+
+// neverForms reports whether a rank that has not joined has ended, so that
+// waiting for it is of no use.
+func (g *Group) neverForms() bool {
+	for i := range g.seats {
+		if s := &g.seats[i]; s.exited && !s.joined {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *Group) absent(now time.Duration) *Verdict {
+	var missing, ended []int
+	for i := range g.seats {
+		switch s := &g.seats[i]; {
+		case s.joined:
+		case s.exited:
+			ended = append(ended, i)
+		default:
+			missing = append(missing, i)
+		}
+	}
+	v := &Verdict{Kind: Absent, Rank: -1, Quiet: now - g.firstJoin}
+	if ended != nil {
+		v.Cause = fmt.Sprintf("the group cannot form: %s ended with code 0 without joining it, while others wait", list(ended))
+	} else {
+		v.Cause = fmt.Sprintf("%d of %d ranks did not join within %s: %s", len(missing), len(g.seats), g.cfg.Timeout, list(missing))
+	}
+	for _, r := range g.refusals {
+		if s := g.seat(r.rank); s == nil || !s.joined {
+			v.Cause += "; refused: " + r.why.Error()
+		}
+	}
+	return v
+}
+
+// deadlocked reports whether every rank at work waits for another and none has
+// moved for the timeout.
+func (g *Group) deadlocked(now time.Duration) bool {
+	active := 0
+	for i := range g.seats {
+		s := &g.seats[i]
+		if !s.active() {
+			continue
+		}
+		active++
+		if !g.waits(s) || now-s.moved <= g.cfg.Timeout {
+			return false
+		}
+	}
+	return active > 0
+}
+
+func (g *Group) deadlock(now time.Duration) *Verdict {
+	type place struct {
+		phase string
+		step  int64
+	}
+	var order []place
+	at := map[place][]int{}
+	var done []int
+	quiet := now
+	for i := range g.seats {
+		s := &g.seats[i]
+		if !s.active() {
+			done = append(done, i)
+			continue
+		}
+		p := place{s.status.Phase, s.status.Step}
+		if at[p] == nil {
+			order = append(order, p)
+		}
+		at[p] = append(at[p], i)
+		quiet = min(quiet, now-s.moved)
+	}
+	var where []string
+	for i, p := range order {
+		if i == maxPlaces {
+			where = append(where, fmt.Sprintf("and %d more places", len(order)-i))
+			break
+		}
+		where = append(where, fmt.Sprintf("%s in phase %s, step %d", list(at[p]), p.phase, p.step))
+	}
+	if done != nil {
+		where = append(where, list(done)+" done")
+	}
+	return &Verdict{Kind: Deadlock, Rank: -1, Quiet: quiet,
+		Cause: fmt.Sprintf("all ranks have waited for each other for %s: %s", quiet.Round(100*time.Millisecond), strings.Join(where, "; "))}
+}
+
+// maxPlaces bounds the length of a deadlock's verdict.
+const maxPlaces = 16
+
+// lingers reports whether all ranks are done but a process does not end.
+func (g *Group) lingers(now time.Duration) bool {
+	if !g.cfg.Processes || now-g.doneSince <= g.cfg.Timeout {
+		return false
+	}
+	for i := range g.seats {
+		if !g.seats[i].done {
+			return false
+		}
+	}
+	return true
+}
+
+func (g *Group) lingering(now time.Duration) *Verdict {
+	for i := range g.seats {
+		if s := &g.seats[i]; !s.exited {
+			return &Verdict{Kind: Stuck, Rank: i, Host: s.member.Host, Pid: s.member.Pid, Quiet: now - g.doneSince,
+				Cause: "its work is done but its process does not end"}
+		}
+	}
+	return nil // not reached: a group whose processes have all ended has finished
+}
+
+// list writes rank numbers shortly: "rank 3", "ranks 0–2, 5".
+func list(ranks []int) string {
+	var b strings.Builder
+	b.WriteString("rank")
+	if len(ranks) != 1 {
+		b.WriteByte('s')
+	}
+	for i := 0; i < len(ranks); {
+		j := i
+		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
+			j++
+		}
+		sep := ", "
+		if i == 0 {
+			sep = " "
+		}
+		b.WriteString(sep + strconv.Itoa(ranks[i]))
+		if j == i+1 {
+			b.WriteString(", " + strconv.Itoa(ranks[j]))
+		} else if j > i {
+			b.WriteString("–" + strconv.Itoa(ranks[j]))
+		}
+		if b.Len() > 200 {
+			b.WriteString(" …")
+			break
+		}
+		i = j + 1
+	}
+	return b.String()
+}

@@ -1,0 +1,69 @@
+package rank
+
+import (
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// Key is the secret of one job. Whoever holds it is a member. It is given to
+// ranks in their environment (which other users cannot read) or in a file of
+// mode 0600, is never sent over a link, and never used itself: each purpose
+// uses a secret derived from it.
+type Key [32]byte
+
+// NewKey returns a fresh random key.
+func NewKey() Key {
+	var k Key
+	rand.Read(k[:]) // never fails: crypto/rand ends the program instead
+	return k
+}
+
+// ParseKey reads a key of 64 hexadecimal digits. Its errors do not repeat the
+// text, which may be nearly the secret.
+func ParseKey(s string) (Key, error) {
+	var k Key
+	if len(s) != hex.EncodedLen(len(k)) {
+		return Key{}, fmt.Errorf("rank: key: %d characters where %d hexadecimal digits must be", len(s), hex.EncodedLen(len(k)))
+	}
+	if _, err := hex.Decode(k[:], []byte(s)); err != nil {
+		return Key{}, fmt.Errorf("rank: key: a character is not a hexadecimal digit")
+	}
+	if k == (Key{}) {
+		return Key{}, fmt.Errorf("rank: key: all digits are zero, which is no secret")
+	}
+	return k, nil
+}
+
+// Hex returns the key as ParseKey reads it.
+func (k Key) Hex() string { return hex.EncodeToString(k[:]) }
+
+// String names the key without telling it, so that a printed World gives no
+// secret away: the first digits of a derived value.
+func (k Key) String() string {
+	if k == (Key{}) {
+		return "no key"
+	}
+	return "key " + hex.EncodeToString(k.Derive("name")[:4]) + "…"
+}
+
+// GoString is String: %#v tells no more than %v.
+func (k Key) GoString() string { return k.String() }
+
+// Format writes String for every verb, %x and %d of the array included.
+func (k Key) Format(f fmt.State, _ rune) { fmt.Fprint(f, k.String()) }
+
+// MarshalText keeps the key out of JSON and YAML that holds a World.
+func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// Derive returns the 32-byte secret of one purpose, by HKDF with SHA-256
+// (RFC 5869). Secrets of different purposes tell nothing about each other.
+func (k Key) Derive(purpose string) []byte {
+	b, err := hkdf.Key(sha256.New, k[:], nil, "wdlrun "+purpose, 32)
+	if err != nil {
+		panic(err) // only for lengths that 32 is not
+	}
+	return b
+}

@@ -1,0 +1,131 @@
+package rank
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestKey(t *testing.T) {
+	a, b := NewKey(), NewKey()
+	if a == b || a == (Key{}) {
+		t.Fatal("keys are not random")
+	}
+	back, err := ParseKey(a.Hex())
+	if err != nil || back != a {
+		t.Error(back, err)
+	}
+	for _, s := range []string{"", "ab", strings.Repeat("0", 64), strings.Repeat("z", 64), testKey + "0"} {
+		if _, err := ParseKey(s); err == nil {
+			t.Errorf("%q was read as a key", s)
+		}
+	}
+	k := mustKey(testKey)
+	if !bytes.Equal(k.Derive("bulk"), mustKey(testKey).Derive("bulk")) || len(k.Derive("bulk")) != 32 {
+		t.Error("derived secrets of one purpose differ")
+	}
+	if bytes.Equal(k.Derive("bulk"), k.Derive("control")) || bytes.Equal(k.Derive("bulk"), a.Derive("bulk")) {
+		t.Error("derived secrets of two purposes or keys are the same")
+	}
+}
+
+func TestKeyIsNotPrinted(t *testing.T) {
+	k := mustKey(testKey)
+	w := World{Size: 1, Key: k}
+	j, err := json.Marshal(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := fmt.Sprint([32]byte(k)) // decimal bytes
+	for _, s := range []string{k.String(), fmt.Sprintf("%v %+v %#v %x %s %d", k, w, k, k, k, k), string(j)} {
+		if strings.Contains(s, testKey[:16]) || strings.Contains(s, raw[1:40]) {
+			t.Errorf("the secret is in %q", s)
+		}
+	}
+}
+
+// shake lets a client of one key call a server of another and returns what both
+// got.
+func shake(t *testing.T, client, server *tls.Config) (atClient, atServer error) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	got := make(chan error, 1)
+	go func() {
+		conn, err := ln.Accept()
+		if err != nil {
+			got <- err
+			return
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(10 * time.Second))
+		s := tls.Server(conn, server)
+		if err := s.Handshake(); err != nil {
+			got <- err
+			return
+		}
+		_, err = s.Write([]byte("hi"))
+		s.Close()
+		got <- err
+	}()
+	conn, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	c := tls.Client(conn, client)
+	if err = c.Handshake(); err == nil {
+		_, err = io.ReadAll(c)
+	}
+	conn.Close()
+	return err, <-got
+}
+
+func TestOnlyTheKeyConnects(t *testing.T) {
+	config := func(k Key) *tls.Config {
+		c, err := k.TLS()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	job, other := mustKey(testKey), NewKey()
+	if c, s := shake(t, config(job), config(job)); c != nil || s != nil {
+		t.Errorf("the same key: %v, %v", c, s)
+	}
+	if c, s := shake(t, config(other), config(job)); !errors.Is(c, ErrStranger) || s == nil {
+		t.Errorf("a client of another key: %v, %v", c, s)
+	}
+	// A client that does not look at the server's key is refused by the server.
+	careless := config(other)
+	careless.VerifyConnection = nil
+	if c, s := shake(t, careless, config(job)); c == nil || !errors.Is(s, ErrStranger) {
+		t.Errorf("a careless stranger: %v, %v", c, s)
+	}
+	// One that shows the right certificate without its private key, too.
+	thief := config(other)
+	thief.VerifyConnection = nil
+	thief.Certificates[0].Certificate = config(job).Certificates[0].Certificate
+	if c, s := shake(t, thief, config(job)); c == nil || s == nil {
+		t.Errorf("a thief of the certificate: %v, %v", c, s)
+	}
+	none := config(job)
+	none.Certificates = nil
+	if c, s := shake(t, none, config(job)); c == nil || s == nil {
+		t.Errorf("no certificate: %v, %v", c, s)
+	}
+	if _, err := (Key{}).TLS(); err == nil {
+		t.Error("the zero key makes a configuration")
+	}
+}

@@ -1,0 +1,118 @@
+// Package member makes a process a member of its job in one call: a session of
+// the control plane, links to the other ranks, and a communicator over them.
+//
+//	m, err := member.Join(ctx, os.Getenv, control.Options{})
+//	if err != nil { … }
+//	defer m.Close()
+//	if err := collective.AllReduce(m.Comm, x, collective.Sum); err != nil {
+//		return m.Fail(err)
+//	}
+//	return m.Done(nil)
+//
+// It works the same whoever started the process (see package rank), also alone.
+// When a rank of the group is lost, every pending call returns an error at once
+// and Fail returns the verdict, the same on every rank.
+package member
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/tcp"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/control"
+)
+
+// Member is this process's place in a group that has formed.
+type Member struct {
+	World   rank.World
+	Comm    *collective.Comm
+	Session *control.Session
+
+	transport *tcp.Transport
+	closed    chan struct{}
+}
+
+// Join reads from getenv who this process is, meets the other ranks and connects
+// to them. A process that nobody launched is a group of one.
+func Join(ctx context.Context, getenv func(string) string, opts control.Options) (*Member, error) {
+	world, _, err := rank.FromEnv(getenv)
+	if err != nil {
+		return nil, err
+	}
+	ip, err := world.ListenIP()
+	if err != nil {
+		return nil, err
+	}
+	ln, err := tcp.Listen(ip)
+	if err != nil {
+		return nil, err
+	}
+	session, err := control.Enter(ctx, world, ln.Addr(), opts)
+	if err != nil {
+		ln.Close()
+		return nil, err
+	}
+	m := &Member{World: session.World(), Session: session, closed: make(chan struct{})}
+	m.transport, err = ln.Connect(ctx, tcp.Config{
+		Rank: world.Rank, Peers: session.Roster(), Key: m.World.Key.Derive("bulk"),
+		Generation: world.Generation, Timeout: session.Timeout(),
+	})
+	if err != nil {
+		err = m.verdict(err)
+		session.Close()
+		return nil, err
+	}
+	m.Comm = collective.New(m.transport)
+	go m.heed()
+	return m, nil
+}
+
+// heed ends the pending calls of this rank when the group gets its verdict.
+func (m *Member) heed() {
+	select {
+	case <-m.Session.Aborted():
+		m.Comm.Abort(m.Session.Err())
+	case <-m.closed:
+	}
+}
+
+// Fail reports an error to the group, which ends for all, and returns the
+// verdict. An error of a collective call that another rank has caused is
+// reported as that rank's.
+func (m *Member) Fail(cause error) error {
+	if m.Session.Err() == nil {
+		defer m.Comm.Abort(cause)
+	}
+	return m.verdict(cause)
+}
+
+func (m *Member) verdict(cause error) error {
+	if err := m.Session.Err(); err != nil {
+		return err
+	}
+	blamed, ok := collective.Blamed(cause)
+	if !ok {
+		blamed = -1
+	}
+	return m.Session.Fail(cause, blamed)
+}
+
+// Done says that this rank's work is done and hands result, at most 4 MiB, to
+// whoever hosts the coordinator. After it only Close may follow.
+func (m *Member) Done(result []byte) error {
+	if err := m.Session.Done(result); err != nil {
+		return fmt.Errorf("member: done: %w", err)
+	}
+	return nil
+}
+
+// Close leaves the group. Without Done before it the others take this rank for
+// lost.
+func (m *Member) Close() error {
+	close(m.closed)
+	err := m.Session.Close()
+	m.transport.Close()
+	return err
+}

@@ -1,0 +1,166 @@
+// Package rank answers who a process is in a job, how the ranks of a job find
+// each other, and who of them is alive.
+//
+// # Who am I
+//
+// FromEnv reads the World of a process from the environment its launcher gave
+// it. The engines it knows, first match wins:
+//
+//	wdlrun       WDLRUN_RANK and WDLRUN_SIZE
+//	torchrun     RANK and WORLD_SIZE with LOCAL_RANK or MASTER_ADDR
+//	openmpi      OMPI_COMM_WORLD_RANK
+//	mpich        PMI_RANK with MPI_LOCALRANKID (Hydra: MPICH, Intel MPI)
+//	slurm        SLURM_PROCID within a step (srun), not in a bare batch script
+//	indexed job  JOB_COMPLETION_INDEX (Kubernetes) with WDLRUN_SIZE
+//
+// The order is from the innermost engine outwards: torchrun and the MPIs run
+// inside Slurm steps and pods, not the other way round. A program that none of
+// them started is a world of one rank.
+//
+// # What a program is given
+//
+// `wdlrun -np 4 ./program` gives every rank these variables; a person or an
+// engine may set them too, and each of them set beside the variables of another
+// engine wins over what that engine says:
+//
+//	WDLRUN_RANK         0 … size−1
+//	WDLRUN_SIZE         number of ranks of the job
+//	WDLRUN_LOCAL_RANK   0 … local size−1 among the ranks of this host (default 0)
+//	WDLRUN_LOCAL_SIZE   number of ranks on this host (default 1)
+//	WDLRUN_GENERATION   which formation of the group this is (default 0)
+//	WDLRUN_COORDINATOR  host:port of the control plane
+//	WDLRUN_KEY          the job's key, 64 hexadecimal digits, secret
+//	WDLRUN_JOB          a name of the job, the same for all its ranks
+//	WDLRUN_LAUNCHER     process id of the wdlrun that hosts the control plane;
+//	                    absent when rank 0 has to host it
+//	WDLRUN_RENDEZVOUS   a directory of the user, for jobs that wdlrun did not
+//	                    start; seen by all hosts where there are several
+//	WDLRUN_IP           address of this host at which other ranks reach it
+//
+// # How ranks meet
+//
+// Ranks that wdlrun started are given coordinator and key. In other jobs rank 0
+// hosts the coordinator and hands address and key over in a file; see Meeting.
+// Where WDLRUN_COORDINATOR and WDLRUN_KEY are set no file is needed. Every link
+// proves the Key.
+//
+// # Who is alive
+//
+// Group is the state machine that forms the group, watches it and, when it
+// breaks, finds the first cause. It has no clock, no I/O and no goroutine;
+// package rank/control drives it over gRPC.
+//
+// Values are safe for one goroutine at a time. Functions return errors for what
+// the world can do (variables, files) and panic for nothing.
+package rank
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+)
+
+// MaxSize is the largest world: a bound for sizes read from elsewhere.
+const MaxSize = 1 << 16
+
+// World is the place of this process in its job.
+type World struct {
+	Rank, Size           int
+	LocalRank, LocalSize int    // among the ranks of this host
+	Host                 string // name of this host
+	Generation           int    // which formation of the group this is, from 0
+	By                   string // engine that started the rank, "" for none
+	Job                  string // the same for all ranks of the job, "" if the engine names none
+	Coordinator          string // host:port of the control plane, or ""
+	Launched             bool   // the launcher hosts the coordinator, not rank 0
+	Key                  Key    // the job's key; zero if none is known yet
+	Rendezvous           string // directory for the meeting, "" for the user's own below the temporary one
+	IP                   string // address of this host for other ranks, "" to choose one
+}
+
+// Validate reports the first number of w that contradicts another.
+func (w World) Validate() error {
+	switch {
+	case w.Size < 1 || w.Size > MaxSize:
+		return fmt.Errorf("rank: world size %d is not within 1 … %d", w.Size, MaxSize)
+	case w.Rank < 0 || w.Rank >= w.Size:
+		return fmt.Errorf("rank: rank %d is not within 0 … %d of a world of size %d", w.Rank, w.Size-1, w.Size)
+	case w.LocalSize < 1 || w.LocalSize > w.Size:
+		return fmt.Errorf("rank: local size %d is not within 1 … %d, the world size", w.LocalSize, w.Size)
+	case w.LocalRank < 0 || w.LocalRank >= w.LocalSize:
+		return fmt.Errorf("rank: local rank %d is not within 0 … %d of a local size of %d", w.LocalRank, w.LocalSize-1, w.LocalSize)
+	case w.Generation < 0:
+		return fmt.Errorf("rank: generation %d is negative", w.Generation)
+	}
+	return nil
+}
+
+// Env returns the variables that make FromEnv read w, for a process to be
+// started.
+func (w World) Env() []string {
+	env := []string{
+		"WDLRUN_RANK=" + strconv.Itoa(w.Rank),
+		"WDLRUN_SIZE=" + strconv.Itoa(w.Size),
+		"WDLRUN_LOCAL_RANK=" + strconv.Itoa(w.LocalRank),
+		"WDLRUN_LOCAL_SIZE=" + strconv.Itoa(w.LocalSize),
+		"WDLRUN_GENERATION=" + strconv.Itoa(w.Generation),
+	}
+	add := func(name, value string) {
+		if value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	add("WDLRUN_COORDINATOR", w.Coordinator)
+	add("WDLRUN_JOB", w.Job)
+	add("WDLRUN_RENDEZVOUS", w.Rendezvous)
+	add("WDLRUN_IP", w.IP)
+	if w.Key != (Key{}) {
+		add("WDLRUN_KEY", w.Key.Hex())
+	}
+	if w.Launched {
+		add("WDLRUN_LAUNCHER", strconv.Itoa(os.Getpid()))
+	}
+	return env
+}
+
+// OneHost reports whether all ranks of the job are on this host.
+func (w World) OneHost() bool { return w.LocalSize == w.Size }
+
+// ListenIP returns the address on which this rank should listen for its peers:
+// w.IP if it is set, the loopback address if all ranks are on this host, else
+// the first address of this host that others can reach.
+func (w World) ListenIP() (string, error) {
+	if w.IP != "" {
+		return w.IP, nil
+	}
+	if w.OneHost() {
+		return "127.0.0.1", nil
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", fmt.Errorf("rank: addresses of host %s: %w; set WDLRUN_IP to the one other ranks reach it at", w.Host, err)
+	}
+	if ip := outward(addrs); ip != "" {
+		return ip, nil
+	}
+	return "", fmt.Errorf("rank: host %s has no address that other hosts can reach; set WDLRUN_IP to one", w.Host)
+}
+
+// outward picks the first IPv4 address that is neither loopback nor link-local,
+// or else the first such IPv6 address.
+func outward(addrs []net.Addr) (ip string) {
+	for _, a := range addrs {
+		n, ok := a.(*net.IPNet)
+		if !ok || !n.IP.IsGlobalUnicast() {
+			continue
+		}
+		if n.IP.To4() != nil {
+			return n.IP.String()
+		}
+		if ip == "" {
+			ip = n.IP.String()
+		}
+	}
+	return ip
+}

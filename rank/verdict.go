@@ -1,0 +1,179 @@
+package rank
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Kind is the sort of a verdict's cause.
+type Kind string
+
+// The kinds, in the order in which they are believed: of several ranks that
+// showed something, the root cause is the one whose kind stands first here.
+const (
+	Killed   Kind = "killed"   // its process was ended by a signal
+	Exited   Kind = "exited"   // its process ended with a code other than 0 and no word
+	Failed   Kind = "failed"   // it reported an error of its own
+	Lost     Kind = "lost"     // its connection broke, or it left before the end
+	Silent   Kind = "silent"   // no heartbeat within the timeout
+	Stuck    Kind = "stuck"    // heartbeats, but no progress though it waits for nobody
+	Blamed   Kind = "blamed"   // another rank reports that it was lost
+	Absent   Kind = "absent"   // ranks did not join in time; no rank of its own
+	Deadlock Kind = "deadlock" // all ranks wait for each other; no rank of its own
+	Gone     Kind = "gone"     // seen by a rank: the coordinator is gone
+)
+
+// MaxOthers bounds the lines folded under a verdict.
+const MaxOthers = 64
+
+// Verdict says why a group ended before its work was done: one cause, and what
+// the other ranks showed folded under it. It is an error.
+type Verdict struct {
+	Kind     Kind          `json:"kind"`
+	Rank     int           `json:"rank"` // −1 where no single rank is the cause
+	Host     string        `json:"host,omitempty"`
+	Pid      int           `json:"pid,omitempty"`
+	Phase    string        `json:"phase,omitempty"`
+	Step     int64         `json:"step"`
+	Position string        `json:"position,omitempty"`
+	Cause    string        `json:"cause,omitempty"`
+	Code     int           `json:"code,omitempty"`    // exit code of the process
+	Signal   int           `json:"signal,omitempty"`  // that ended it
+	Quiet    time.Duration `json:"quiet,omitempty"`   // how long it was silent, stuck or waiting
+	Others   []string      `json:"others,omitempty"`  // what other ranks showed, a line each, at most MaxOthers
+	Folded   int           `json:"folded,omitempty"`  // how many other ranks showed something
+	Blaming  int           `json:"blaming,omitempty"` // how many of the others name this rank as their cause
+}
+
+// Error is String.
+func (v *Verdict) Error() string { return v.String() }
+
+// String is the verdict in one line.
+func (v *Verdict) String() string {
+	var b strings.Builder
+	switch v.Kind {
+	case Absent, Deadlock, Gone:
+		b.WriteString(v.Cause)
+	default:
+		b.WriteString(v.who())
+		b.WriteString(v.what())
+		b.WriteString(v.where())
+		if v.Cause != "" {
+			b.WriteString(": ")
+			b.WriteString(v.Cause)
+		}
+	}
+	b.WriteString(v.folded())
+	return b.String()
+}
+
+func (v *Verdict) who() string {
+	var in []string
+	if v.Host != "" {
+		in = append(in, "host "+v.Host)
+	}
+	if v.Pid != 0 {
+		in = append(in, fmt.Sprintf("pid %d", v.Pid))
+	}
+	if in == nil {
+		return fmt.Sprintf("rank %d", v.Rank)
+	}
+	return fmt.Sprintf("rank %d (%s)", v.Rank, strings.Join(in, ", "))
+}
+
+func (v *Verdict) what() string {
+	switch v.Kind {
+	case Killed:
+		return fmt.Sprintf(" was killed by signal %d (%s)", v.Signal, name(v.Signal))
+	case Exited:
+		return fmt.Sprintf(" ended with exit code %d", v.Code)
+	case Failed:
+		return " failed"
+	case Lost:
+		return " was lost"
+	case Silent:
+		return fmt.Sprintf(" has been silent for %s", v.Quiet.Round(100*time.Millisecond))
+	case Stuck:
+		return fmt.Sprintf(" has made no progress for %s", v.Quiet.Round(100*time.Millisecond))
+	case Blamed:
+		return " was reported lost"
+	}
+	return " ended: " + string(v.Kind)
+}
+
+func (v *Verdict) where() string {
+	if v.Phase == "" {
+		return ""
+	}
+	s := fmt.Sprintf(" in phase %s, step %d", v.Phase, v.Step)
+	if v.Kind == Silent {
+		s = ", last seen" + s
+	}
+	if v.Position != "" {
+		s += ", input " + v.Position
+	}
+	return s
+}
+
+// folded counts the other ranks that showed something.
+func (v *Verdict) folded() string {
+	var s string
+	switch {
+	case v.Blaming == 1:
+		s += "; 1 other rank lost its connection to it"
+	case v.Blaming > 1:
+		s += fmt.Sprintf("; %d other ranks lost their connection to it", v.Blaming)
+	}
+	if rest := v.Folded - v.Blaming; rest > 0 {
+		s += fmt.Sprintf("; %s in trouble with it", ranks(rest))
+	}
+	return s
+}
+
+func ranks(n int) string {
+	if n == 1 {
+		return "1 other rank was"
+	}
+	return fmt.Sprintf("%d other ranks were", n)
+}
+
+// name is what people call a signal.
+func name(signal int) string {
+	switch s := syscall.Signal(signal); s {
+	case syscall.SIGKILL:
+		return "SIGKILL"
+	case syscall.SIGTERM:
+		return "SIGTERM"
+	case syscall.SIGINT:
+		return "SIGINT"
+	case syscall.SIGHUP:
+		return "SIGHUP"
+	case syscall.SIGPIPE:
+		return "SIGPIPE"
+	default:
+		return s.String()
+	}
+}
+
+// Hint says what to do next, "" where the verdict already does.
+func (v *Verdict) Hint() string {
+	switch {
+	case v.Kind == Killed && v.Signal == int(syscall.SIGKILL):
+		return "if nobody killed it, the host may have run out of memory (see its kernel log): use a smaller batch, smaller tables or more hosts"
+	case v.Kind == Killed:
+		return "see the output of the rank above for a stack"
+	case v.Kind == Exited:
+		return "see the output of the rank above"
+	case v.Kind == Lost || v.Kind == Blamed:
+		return "see the output of the rank, and whether its host is still up"
+	case v.Kind == Silent:
+		return "its process is stopped or its host overloaded or unreachable; a longer timeout waits longer"
+	case v.Kind == Stuck:
+		return "it is alive but computes or reads without end; a longer timeout waits longer"
+	case v.Kind == Deadlock:
+		return "ranks that disagree about the next collective wait for each other; compare the phases and steps"
+	}
+	return ""
+}
