@@ -31,11 +31,11 @@ const (
 	Update                  // optimizer steps
 	Eval                    // evaluation between epochs and at the end
 	Checkpoint              // writing or reading a checkpoint
-	Finish                  // results are being gathered
+	Wait                    // for the other ranks, outside of training steps
 	Phases     = iota       // how many there are
 )
 
-var names = [Phases]string{"start", "scan", "input", "pull", "compute", "push", "sync", "update", "eval", "checkpoint", "finish"}
+var names = [Phases]string{"start", "scan", "input", "pull", "compute", "push", "sync", "update", "eval", "checkpoint", "wait"}
 
 func (p Phase) String() string {
 	if p < 0 || p >= Phases {
@@ -48,7 +48,7 @@ func (p Phase) String() string {
 // its standing still says nothing about itself.
 func (p Phase) Waits() bool {
 	switch p {
-	case Start, Pull, Push, Sync, Finish:
+	case Start, Pull, Push, Sync, Wait:
 		return true
 	}
 	return false

@@ -1,0 +1,155 @@
+package wdl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/wdl/config"
+)
+
+// brief is what rank 0 decides at the start and tells the others, so that all
+// do the same even where their files or flags differ.
+type brief struct {
+	Config string // YAML, filled
+	RunDir string
+	From   string // checkpoint to continue from, "" for none
+}
+
+// maxBrief bounds it.
+const maxBrief = 4 * config.MaxBytes
+
+// briefing makes the brief on rank 0, hands it round, and opens the checkpoint
+// that it names.
+func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
+	var b []byte
+	if j.comm.Rank() == 0 {
+		brief, err := j.decide(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if b, err = json.Marshal(brief); err != nil {
+			return nil, err
+		}
+	}
+	b, err := collective.BroadcastBytes(j.comm, b, 0, maxBrief)
+	if err != nil {
+		return nil, err
+	}
+	var brief brief
+	if err := json.Unmarshal(b, &brief); err != nil {
+		return nil, fmt.Errorf("wdl: brief of rank 0: %w", err)
+	}
+	j.runDir = brief.RunDir
+	if j.config, err = config.Parse("configuration of rank 0", []byte(brief.Config)); err != nil {
+		return nil, err
+	}
+	j.config.Fill()
+	if brief.From == "" {
+		return nil, nil
+	}
+	return checkpoint.Open(brief.From)
+}
+
+func (j *job) decide(ctx context.Context) (b brief, err error) {
+	var from *checkpoint.Checkpoint
+	if j.opt.Resume != "" {
+		if from, err = choose(ctx, j.opt.Resume, j.opt.Warn); err != nil {
+			return b, resumeHint(err, j.opt.Resume)
+		}
+		b.From = from.Dir()
+	}
+	c, err := j.opt.config(from)
+	if err != nil {
+		return b, err
+	}
+	if b.RunDir, err = j.place(from); err != nil {
+		return b, err
+	}
+	removed, err := checkpoint.Clean(filepath.Join(b.RunDir, checkpoint.Folder))
+	if err != nil {
+		return b, err
+	}
+	for _, r := range removed {
+		j.opt.Warn(fmt.Sprintf("an unfinished checkpoint was removed: %s", r))
+	}
+	b.Config = string(c.YAML())
+	return b, writeFile(b.RunDir, fileConfig, c.YAML())
+}
+
+func resumeHint(err error, path string) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("wdl: resume: there is no checkpoint at %s: %w", path, err)
+	}
+	return err
+}
+
+// config resolves the configuration: the one given, else the checkpoint's, else
+// the default; then the single settings.
+func (o Options) config(from *checkpoint.Checkpoint) (*config.Config, error) {
+	c := o.Config
+	switch {
+	case c != nil:
+		c = c.Clone()
+	case from != nil:
+		b, err := readAll(from, sectionConfig)
+		if err != nil {
+			return nil, err
+		}
+		if c, err = config.Parse(filepath.Join(from.Dir(), sectionConfig), b); err != nil {
+			return nil, err
+		}
+	default:
+		c = config.Default()
+	}
+	for _, s := range o.Set {
+		key, value, ok := strings.Cut(s, "=")
+		if !ok {
+			return nil, fmt.Errorf("wdl: setting %q has no =; write it as train.epochs=3", s)
+		}
+		if err := config.Set(c, key, value); err != nil {
+			return nil, err
+		}
+	}
+	c.Fill()
+	return c, nil
+}
+
+// place chooses the run directory: that of the latest checkpoint's run goes on;
+// one checkpoint picked by name begins another line of training and gets a new
+// directory.
+func (j *job) place(from *checkpoint.Checkpoint) (string, error) {
+	if from != nil {
+		root := filepath.Dir(from.Dir())
+		picked := filepath.Clean(j.opt.Resume) == from.Dir()
+		if !picked && filepath.Base(root) == checkpoint.Folder {
+			return filepath.Dir(root), nil
+		}
+	}
+	return NewRunDir(j.opt.Out, time.Now())
+}
+
+// Check finds the faults of a job that one process can find before any rank is
+// started: of the configuration and of the files it names.
+func Check(o Options) error {
+	var from *checkpoint.Checkpoint
+	if o.Resume != "" {
+		var err error
+		if from, _, err = checkpoint.Resolve(o.Resume); err != nil {
+			return resumeHint(err, o.Resume)
+		}
+	}
+	c, err := o.config(from)
+	if err != nil {
+		return err
+	}
+	_, err = openInputs(c)
+	return err
+}

@@ -1,0 +1,127 @@
+package wdl
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+)
+
+// The files of a run directory.
+const (
+	fileConfig  = "config.yaml"   // the configuration in effect
+	fileMetrics = "metrics.jsonl" // one JSON object a line, see metricLine
+	fileResult  = "result.json"   // the Result of the finished job
+)
+
+// NewRunDir makes a directory for one run below parent, named by the time.
+func NewRunDir(parent string, now time.Time) (string, error) {
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return "", fmt.Errorf("wdl: run directory: %w", err)
+	}
+	name := now.Format("20060102-150405")
+	for i := 1; i < 1000; i++ {
+		dir := filepath.Join(parent, name)
+		if i > 1 {
+			dir += fmt.Sprintf("-%d", i)
+		}
+		err := os.Mkdir(dir, 0o755)
+		if err == nil {
+			return dir, nil
+		}
+		if !os.IsExist(err) {
+			return "", fmt.Errorf("wdl: run directory: %w", err)
+		}
+	}
+	return "", fmt.Errorf("wdl: run directory: %s and its successors exist", filepath.Join(parent, name))
+}
+
+// metricLine is one line of metrics.jsonl.
+type metricLine struct {
+	Event   string   `json:"event"` // train, valid or test
+	Time    string   `json:"time"`
+	Step    int64    `json:"step"`
+	Epoch   int64    `json:"epoch"`
+	Samples int64    `json:"samples"`
+	Rate    float64  `json:"rate,omitempty"` // factor of the learning rates
+	Speed   float64  `json:"samples_per_second,omitempty"`
+	LogLoss float64  `json:"logloss"`
+	Metrics *Metrics `json:"metrics,omitempty"`
+}
+
+// metricsLog appends lines to metrics.jsonl. Training never fails for it: after
+// the first error it reports that once and writes no more.
+type metricsLog struct {
+	file *os.File
+	warn func(string)
+}
+
+func openMetrics(dir string, warn func(string)) *metricsLog {
+	f, err := os.OpenFile(filepath.Join(dir, fileMetrics), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		warn(fmt.Sprintf("metrics are not kept: %v", err))
+		return &metricsLog{}
+	}
+	return &metricsLog{file: f, warn: warn}
+}
+
+func (m *metricsLog) write(line metricLine) {
+	if m == nil || m.file == nil {
+		return
+	}
+	line.Time = time.Now().UTC().Format(time.RFC3339Nano)
+	b, err := json.Marshal(line)
+	if err == nil {
+		_, err = m.file.Write(append(b, '\n'))
+	}
+	if err != nil {
+		m.warn(fmt.Sprintf("metrics are no longer kept: %v", err))
+		m.close()
+		m.file = nil
+	}
+}
+
+func (m *metricsLog) close() {
+	if m != nil && m.file != nil {
+		m.file.Close()
+	}
+}
+
+// writeFile writes a small file of the run directory in one piece.
+func writeFile(dir, name string, b []byte) error {
+	tmp := filepath.Join(dir, "."+name)
+	if err := os.WriteFile(tmp, b, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(dir, name))
+}
+
+// RunFile is one entry of a run directory.
+type RunFile struct{ Name, What string }
+
+// RunFiles says what a finished job leaves in its run directory.
+func RunFiles() []RunFile {
+	return []RunFile{
+		{fileConfig, "the configuration in effect"},
+		{fileMetrics, "loss, speed and evaluations, one JSON object a line"},
+		{fileResult, "the result"},
+		{checkpoint.Folder + "/", "the model, to resume from or to evaluate"},
+		{"trace-*.json", "timeline of each rank, for ui.perfetto.dev"},
+	}
+}
+
+// writeTrace leaves this rank's timeline in the run directory.
+func (j *job) writeTrace() {
+	var b bytes.Buffer
+	err := j.rec.WriteChrome(&b, j.comm.Rank())
+	if err == nil {
+		err = writeFile(j.runDir, fmt.Sprintf("trace-%04d.json", j.comm.Rank()), b.Bytes())
+	}
+	if err != nil {
+		j.opt.Warn(fmt.Sprintf("the timeline is not kept: %v", err))
+	}
+}

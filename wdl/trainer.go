@@ -1,0 +1,168 @@
+package wdl
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/trace"
+	"github.com/wdlrun/wdlrun/wdl/config"
+)
+
+// Trainer takes synchronous steps of one model with the other ranks of its
+// group. All ranks call Step and Evaluate in the same order, with batches that
+// may be of different sizes or empty. After every step all ranks hold the same
+// dense parameters, bit for bit, and each row of a table has been changed once,
+// by its owner.
+type Trainer struct {
+	comm  *collective.Comm
+	rec   *trace.Recorder
+	model *model
+	dense []string // names of the dense inputs
+	clip  float64
+	tally *tally
+	norm  []float64 // one number, for the norm of the sharded gradients
+}
+
+// NewTrainer builds the model on a group. columns and dense are the encoder's.
+func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, columns []data.SparseColumn, dense []string) (*Trainer, error) {
+	t := &Trainer{comm: comm, rec: rec, dense: dense, clip: c.Train.ClipNorm, tally: newTally(), norm: make([]float64, 1)}
+	l := newLayout(c, columns, len(dense))
+	store, err := sparse.Open(exchanger{comm}, sparse.Config{Tables: l.tables, Seed: c.Train.Seed})
+	if err != nil {
+		return nil, err
+	}
+	if t.model, err = newModel(c, l, store, t.reduce); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// reduce sums the statistics of batch normalisation over the ranks.
+func (t *Trainer) reduce(x []float32) error {
+	t.rec.Enter(trace.Sync)
+	err := collective.AllReduce(t.comm, x, collective.Sum)
+	t.rec.Enter(trace.Compute)
+	return err
+}
+
+// Wish is what a rank asks of the group at the end of a step.
+type Wish struct{ Save, Stop bool }
+
+// Outcome is what all ranks know after a step.
+type Outcome struct {
+	Rows int64   // samples of the step, over all ranks
+	Loss float64 // sum of their log-losses
+	Wish         // true where at least one rank wished it
+}
+
+// Step trains on one batch of this rank: n counts the steps from 1, rate is the
+// schedule's factor of the learning rates.
+func (t *Trainer) Step(n int64, rate float64, b *data.Batch, w Wish) (Outcome, error) {
+	m := t.model
+	t.rec.Enter(trace.Pull)
+	if err := m.pull(b, true); err != nil {
+		return Outcome{}, err
+	}
+	t.rec.Enter(trace.Compute)
+	if m.mlp != nil {
+		m.mlp.SetStep(n, b.RowID)
+	}
+	loss, err := m.forward(b, true)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return Outcome{}, fmt.Errorf("wdl: step %d: the loss is %v: %w", n, loss, m.nonFinite(b, t.dense))
+	}
+	if err := m.backward(b); err != nil {
+		return Outcome{}, err
+	}
+	t.rec.Enter(trace.Push)
+	if err := m.store.Push(m.lookup); err != nil {
+		return Outcome{}, err
+	}
+	t.rec.Enter(trace.Sync)
+	tail := m.arena.Tail()
+	tail[tailRows], tail[tailLoss] = float32(b.Rows), float32(loss)
+	tail[tailSave], tail[tailStop] = flag(w.Save), flag(w.Stop)
+	if err := collective.AllReduce(t.comm, m.arena.Grads(), collective.Sum); err != nil {
+		return Outcome{}, err
+	}
+	out := Outcome{
+		Rows: int64(tail[tailRows]), Loss: float64(tail[tailLoss]),
+		Wish: Wish{Save: tail[tailSave] > 0, Stop: tail[tailStop] > 0},
+	}
+	return out, t.update(n, rate, out.Rows)
+}
+
+// update takes the optimizer step of the shards and dense parameters this rank
+// holds, on the mean gradient of the step's samples, clipped to the norm.
+func (t *Trainer) update(n int64, rate float64, rows int64) error {
+	m := t.model
+	scale, clip := float32(1/float64(max(rows, 1))), float32(1)
+	if t.clip > 0 {
+		t.norm[0] = m.store.GradNormSq(scale)
+		if err := collective.AllReduce(t.comm, t.norm, collective.Sum); err != nil {
+			return err
+		}
+		if norm := math.Sqrt(t.norm[0] + m.arena.GradNormSq(scale)); norm > t.clip {
+			clip = float32(t.clip / norm)
+		}
+	}
+	t.rec.Enter(trace.Update)
+	if err := m.store.Apply(sparse.Step{N: n, Scale: scale, Clip: clip, Rate: rate}); err != nil {
+		return err
+	}
+	m.arena.Apply(n, scale, clip, rate)
+	return nil
+}
+
+func flag(b bool) float32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Evaluate computes the figures of the batches that next returns, nil after the
+// last. Every rank must return the same number of them, empty ones included.
+// Parameters and tables stay as they are.
+func (t *Trainer) Evaluate(next func() (*data.Batch, error)) (Metrics, error) {
+	t.tally.reset()
+	for {
+		b, err := next()
+		if err != nil {
+			return Metrics{}, err
+		}
+		t.rec.Enter(trace.Wait)
+		if b == nil {
+			return t.tally.reduce(t.comm)
+		}
+		if err := t.model.pull(b, false); err != nil {
+			return Metrics{}, err
+		}
+		t.rec.Enter(trace.Eval)
+		loss, err := t.model.forward(b, false)
+		if err != nil {
+			return Metrics{}, err
+		}
+		if math.IsNaN(loss) || math.IsInf(loss, 0) {
+			return Metrics{}, fmt.Errorf("wdl: evaluation: the loss is %v: %w", loss, t.model.nonFinite(b, t.dense))
+		}
+		t.tally.add(t.model.logit, b.Label, loss)
+	}
+}
+
+// exchanger lets the embedding store speak through a communicator.
+type exchanger struct{ *collective.Comm }
+
+func (e exchanger) AllToAll(send, recv []int64) error {
+	return collective.AllToAll(e.Comm, send, recv)
+}
+
+func (e exchanger) AllToAllV(send []byte, sendCounts []int, recv []byte, recvCounts []int) error {
+	return collective.AllToAllV(e.Comm, send, sendCounts, recv, recvCounts)
+}
