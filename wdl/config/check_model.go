@@ -1,0 +1,189 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// tables checks that each entry of tables changes something that is used.
+func (k checker) tables() {
+	uses := k.full.uses()
+	var names []string
+	for _, t := range k.full.TablesInUse() {
+		names = append(names, t.Name)
+	}
+	unsure := k.doubt("features") || k.doubt("crosses") || k.doubt("model.wide") || k.doubt("model.deep")
+	seen := map[string]int{}
+	for i, t := range k.c.Tables {
+		path := fmt.Sprintf("tables[%d]", i)
+		if t.Name == "" {
+			k.bad(path+".name", "is missing: say which table this is")
+			continue
+		}
+		if first, again := seen[t.Name]; again {
+			k.bad(path+".name", "%s has an entry already: tables[%d]", quote(t.Name), first)
+			continue
+		}
+		seen[t.Name] = i
+		u, used := uses[t.Name]
+		if !used && !unsure && !k.crowded() {
+			k.bad(path+".name", "no feature or cross uses table %s%s", quote(t.Name), instead(t.Name, names))
+		}
+		k.table(path, t, use{u.wide || unsure || !used, u.deep || unsure || !used})
+	}
+}
+
+// table checks one entry against what its table is used for.
+func (k checker) table(path string, t Table, u use) {
+	for _, x := range []struct {
+		name        string
+		given, used bool
+		part        string
+	}{
+		{"dim", t.Dim != 0, u.deep, "deep"}, {"init", t.Init != Init{}, u.deep, "deep"},
+		{"deep", t.Deep != nil, u.deep, "deep"}, {"l2.deep", t.L2.Deep != nil, u.deep, "deep"},
+		{"wide", t.Wide != nil, u.wide, "wide"}, {"l2.wide", t.L2.Wide != nil, u.wide, "wide"},
+	} {
+		if x.given && !x.used {
+			k.bad(path+"."+x.name, "has no meaning: no feature uses table %s in the %s part", quote(t.Name), x.part)
+		}
+	}
+	if t.Deep != nil {
+		k.rule(path+".deep", *t.Deep, "")
+	}
+	if t.Wide != nil {
+		k.rule(path+".wide", *t.Wide, "")
+	}
+	kind := t.Init.Kind
+	if kind == "" {
+		kind = k.full.Model.Init.Kind
+	}
+	k.init(path+".init", kind, t.Init.Scale)
+}
+
+// init checks that a scale has something to scale.
+func (k checker) init(path, kind string, scale float64) {
+	if kind == "zero" && scale != 0 {
+		k.bad(path+".scale", "has no meaning with kind zero")
+	}
+}
+
+// model checks that each part has inputs, and that no setting belongs to a part
+// that is switched off.
+func (k checker) model() {
+	m, o, l2 := k.c.Model, k.c.Train.Optimizer, k.c.Train.L2
+	wide, deep := on(m.Wide), on(m.Deep)
+	if !wide && !deep {
+		k.later("model.wide", "model.deep", "both are false, which leaves no model")
+		return
+	}
+	const maxLayers = 64
+	if len(m.Hidden) > maxLayers {
+		k.bad("model.hidden", "has %d layers, at most %d are possible", len(m.Hidden), maxLayers)
+	}
+	for _, x := range []struct {
+		path  string
+		given bool
+		part  string
+		on    bool
+	}{
+		{"model.embedding_dim", m.EmbeddingDim != 0, "deep", deep},
+		{"model.init", m.Init != Init{}, "deep", deep},
+		{"model.hidden", len(m.Hidden) > 0, "deep", deep},
+		{"model.activation", m.Activation != "", "deep", deep},
+		{"model.batch_norm", m.BatchNorm, "deep", deep},
+		{"model.dropout", m.Dropout != 0, "deep", deep},
+		{"train.optimizer.deep", o.Deep != (optim.Rule{}), "deep", deep},
+		{"train.l2.dense", l2.Dense != 0, "deep", deep},
+		{"train.l2.deep", l2.Deep != 0, "deep", deep},
+		{"train.optimizer.wide", o.Wide != (optim.Rule{}), "wide", wide},
+		{"train.l2.wide", l2.Wide != 0, "wide", wide},
+		{"crosses", len(k.c.Crosses) > 0, "wide", wide},
+	} {
+		if x.given && !x.on {
+			k.bad(x.path, "has no meaning with model.%s: false", x.part)
+		}
+	}
+	k.init("model.init", m.Init.Kind, m.Init.Scale)
+	if k.doubt("features") || k.doubt("crosses") || len(k.c.Features) == 0 {
+		return
+	}
+	var fed use
+	for _, u := range k.full.uses() {
+		fed.wide, fed.deep = fed.wide || u.wide, fed.deep || u.deep
+	}
+	for _, f := range k.c.Features {
+		fed.deep = fed.deep || !sparse(f.Encode)
+	}
+	if wide && !fed.wide {
+		k.bad("model.wide", "has no input: give it a sparse feature or a cross, or set model.wide: false")
+	}
+	if deep && !fed.deep {
+		k.bad("model.deep", "has no input: give it a feature, or set model.deep: false")
+	}
+}
+
+// train checks the settings of the training.
+func (k checker) train() {
+	t := k.c.Train
+	if t.Batch != 0 && t.GlobalBatch != 0 {
+		k.later("train.batch", "train.global_batch", "the batch is given per rank or for all ranks together")
+	}
+	if !on(t.Shuffle) && t.ShuffleWindow != 0 {
+		k.later("train.shuffle", "train.shuffle_window", "without shuffling there is no window")
+	}
+	k.rule("train.optimizer.dense", t.Optimizer.Dense, "adam")
+	k.rule("train.optimizer.deep", t.Optimizer.Deep, "adam")
+	k.rule("train.optimizer.wide", t.Optimizer.Wide, "ftrl")
+	if len(k.c.Data.Valid) > 0 || k.c.Data.ValidFraction > 0 || k.doubt("data.valid") || k.doubt("data.valid_fraction") {
+		return
+	}
+	for _, x := range []struct {
+		path  string
+		given bool
+	}{
+		{"train.early_stop.patience", t.EarlyStop.Patience > 0},
+		{"train.schedule.kind", t.Schedule.Kind == "plateau"},
+	} {
+		if x.given {
+			k.bad(x.path, "needs validation data: give data.valid or data.valid_fraction")
+		}
+	}
+}
+
+// schedule checks that a schedule has what its kind reads, and no more.
+func (k checker) schedule() {
+	s := k.c.Train.Schedule
+	const path = "train.schedule."
+	if k.doubt("train.schedule.kind") {
+		return
+	}
+	kind := k.full.Train.Schedule.Kind
+	for _, x := range []struct {
+		name  string
+		given bool
+		kinds []string
+	}{
+		{"min", s.Min != 0, []string{"linear", "cosine", "step", "plateau"}},
+		{"factor", s.Factor != 0, []string{"step", "plateau"}},
+		{"every_steps", s.EverySteps != 0, []string{"step"}},
+		{"patience", s.Patience != 0, []string{"plateau"}},
+	} {
+		if x.given && !among(kind, x.kinds) && among(kind, schedules()) {
+			k.bad(path+x.name, "has no meaning for a %s schedule", kind)
+		}
+	}
+	if kind == "step" && s.EverySteps == 0 {
+		k.bad(path+"every_steps", "is missing: a step schedule needs the steps between falls")
+	}
+}
+
+func among(s string, list []string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,216 @@
+// Package config is the one YAML file of a training job: where the data lies,
+// what its columns mean, the model, and how it is trained.
+//
+// # From a file to a job
+//
+//	c, err := config.Load("ctr.yaml")            // as written, checked
+//	err = config.Set(c, "train.seed", "7")       // flags and sweeps, checked too
+//	c.Fill()                                     // defaults for all that was left out
+//	os.WriteFile("effective.yaml", c.YAML(), 0o644)
+//
+// A Config as Parse, Load and Default return it holds only what was written: a
+// zero value means the default, so that Set can still replace one setting by its
+// alternative. Fill comes last. Parse of YAML gives the filled Config again, to
+// the bit.
+//
+// # Strictness
+//
+// An unknown key, a value of another type or out of its range, settings that
+// contradict each other and settings that nothing reads are refused, all of
+// them at once, each with file, line and column (type Error). Nothing is
+// guessed: "7" in quotes is no number, and a label value that looks like a
+// number must stand in quotes. Of YAML there are mappings, sequences, scalars,
+// block scalars and comments; anchors, merge keys, tags and several documents
+// are refused, since the configuration in effect is printed without them.
+//
+// A file has at most MaxBytes bytes and 16 levels, so that parsing takes time
+// and memory in proportion to the file.
+//
+// # Units
+//
+// Sizes of batches and windows are samples, intervals are training steps,
+// epochs or seconds as the key says, rates are factors of a rule's learning
+// rate. L2 strengths λ stand for a loss of mean log-loss + λ/2·‖w‖², so that a
+// gradient grows by λ·w. Reference has every key.
+//
+// The package reads no environment and writes no file; its functions panic on
+// no input. A Config is plain data: share it only while nobody writes it.
+package config
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// MaxBytes bounds a configuration file. Thousands of features need less.
+const MaxBytes = 1 << 20
+
+// Config is the whole file.
+type Config struct {
+	Data     data.Source    `yaml:"data"`
+	Label    data.Label     `yaml:"label"`
+	Features []data.Feature `yaml:"features"`
+	Crosses  []data.Cross   `yaml:"crosses"`
+	Tables   []Table        `yaml:"tables"` // only those that differ from the model
+	Model    Model          `yaml:"model"`
+	Train    Train          `yaml:"train"`
+}
+
+// Table says how one embedding table differs from the rest. A rule given here
+// stands alone: it takes no constant from the rules of Train.
+type Table struct {
+	Name    string      `yaml:"name"`
+	Dim     int         `yaml:"dim"`     // E of its deep part
+	Pooling string      `yaml:"pooling"` // sum, mean or sqrtn
+	Init    Init        `yaml:"init"`    // of its deep part; wide weights start at 0
+	Deep    *optim.Rule `yaml:"deep"`    // rule of its embeddings
+	Wide    *optim.Rule `yaml:"wide"`    // rule of its wide weights
+	L2      TableL2     `yaml:"l2"`
+}
+
+// TableL2 is Train.L2 for one table; nil takes Train's.
+type TableL2 struct {
+	Deep *float64 `yaml:"deep"`
+	Wide *float64 `yaml:"wide"`
+}
+
+// Init says how embedding rows start.
+type Init struct {
+	Kind  string  `yaml:"kind"`  // normal, uniform or zero
+	Scale float64 `yaml:"scale"` // standard deviation, or half the width
+}
+
+// Model is the network: the sum of the wide logit (one weight per key) and the
+// deep logit (embeddings and dense inputs through an MLP). Either part may be
+// left out: wide alone is logistic regression.
+type Model struct {
+	Kind         string  `yaml:"kind"`
+	Wide         *bool   `yaml:"wide"`
+	Deep         *bool   `yaml:"deep"`
+	EmbeddingDim int     `yaml:"embedding_dim"` // E
+	Pooling      string  `yaml:"pooling"`
+	Init         Init    `yaml:"init"`
+	Hidden       []int   `yaml:"hidden"` // H of each layer
+	Activation   string  `yaml:"activation"`
+	BatchNorm    bool    `yaml:"batch_norm"`
+	Dropout      float64 `yaml:"dropout"`
+}
+
+// Train says how the model is trained.
+type Train struct {
+	Epochs        int        `yaml:"epochs"`
+	Batch         int        `yaml:"batch"`        // samples per rank and step
+	GlobalBatch   int        `yaml:"global_batch"` // samples of all ranks per step
+	Seed          uint64     `yaml:"seed"`
+	Shuffle       *bool      `yaml:"shuffle"`
+	ShuffleWindow int        `yaml:"shuffle_window"` // samples of all ranks
+	Lanes         int        `yaml:"lanes"`          // 0: the reader chooses
+	Optimizer     Optimizer  `yaml:"optimizer"`
+	L2            L2         `yaml:"l2"`
+	ClipNorm      float64    `yaml:"clip_norm"` // 0: none
+	Schedule      Schedule   `yaml:"schedule"`
+	EvalEvery     int        `yaml:"eval_every"` // epochs
+	EarlyStop     EarlyStop  `yaml:"early_stop"`
+	Checkpoint    Checkpoint `yaml:"checkpoint"`
+}
+
+// Optimizer has the update rules of the three kinds of parameters.
+type Optimizer struct {
+	Dense optim.Rule `yaml:"dense"` // MLP and biases
+	Deep  optim.Rule `yaml:"deep"`  // embeddings
+	Wide  optim.Rule `yaml:"wide"`  // wide weights
+}
+
+// L2 has the strengths λ of the penalty λ/2·‖w‖² on weights (never on biases).
+type L2 struct {
+	Dense float64 `yaml:"dense"`
+	Deep  float64 `yaml:"deep"`
+	Wide  float64 `yaml:"wide"`
+	Mode  string  `yaml:"mode"` // lazy: rows of the batch; dense: every row, every step
+}
+
+// EarlyStop ends training that no longer improves the metric of the validation
+// data, and restores the epoch that was best. Patience 0 switches it off.
+type EarlyStop struct {
+	Patience int     `yaml:"patience"` // evaluations without improvement
+	Metric   string  `yaml:"metric"`   // auc or logloss
+	MinDelta float64 `yaml:"min_delta"`
+}
+
+// Checkpoint says when checkpoints are written besides the last one.
+type Checkpoint struct {
+	EverySteps   int64 `yaml:"every_steps"`
+	EverySeconds int64 `yaml:"every_seconds"`
+	Keep         int   `yaml:"keep"`
+}
+
+//go:embed examples/adult.yaml
+var adult []byte
+
+// Default returns the configuration of the embedded example, UCI Adult.
+func Default() *Config {
+	c, err := Parse("adult.yaml", adult)
+	if err != nil {
+		panic(err) // the embedded file is part of the program
+	}
+	return c
+}
+
+// Load reads and parses a file. Its paths of data stay as they are written:
+// relative ones start at the working directory.
+func Load(path string) (*Config, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("config: load: %w (`wdlrun init -data FILE` writes a configuration for a CSV)", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("config: load: %w", err)
+	}
+	defer f.Close()
+	// One byte more than allowed tells a file that is too long.
+	b, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("config: load: %w", err)
+	}
+	return Parse(path, b)
+}
+
+// Parse reads a configuration; name stands in the faults. An error is always an
+// *Error.
+func Parse(name string, b []byte) (*Config, error) {
+	d := &decoder{file: name, schema: newSchema(), place: map[string]place{}}
+	c := new(Config)
+	if root := d.document(b); root != nil {
+		d.decode(root, c)
+	}
+	if d.readable {
+		d.check(c)
+	}
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Validate returns every fault of a Config made by a program as an *Error
+// without lines, or nil.
+func (c *Config) Validate() error {
+	d := &decoder{schema: newSchema(), place: map[string]place{}}
+	d.check(c)
+	return d.err()
+}
+
+// Global returns the samples of one step of all ranks together.
+func (t Train) Global(worldSize int) int {
+	if t.GlobalBatch > 0 {
+		return t.GlobalBatch
+	}
+	return t.Batch * worldSize
+}

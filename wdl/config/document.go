@@ -1,0 +1,211 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+const (
+	// maxLevels bounds how deep collections nest; a configuration needs six. The
+	// YAML parser recurses, and some nesting costs it time beyond all measure.
+	maxLevels = 16
+	// maxKeys bounds the keys of one block mapping; a configuration has twenty.
+	// The parser's time grows with their square.
+	maxKeys = 1000
+)
+
+// document turns the bytes of a file into the tree of its one document. It
+// returns nil and records faults where that cannot be done; readable says
+// whether there was a document at all.
+func (d *decoder) document(b []byte) ast.Node {
+	if len(b) > MaxBytes {
+		d.fault(place{1, 1}, "", "the file has more than %d bytes; name long lists of data files by a glob", MaxBytes)
+		return nil
+	}
+	b = bytes.TrimPrefix(b, []byte("\ufeff")) // some editors' byte order mark
+	// Every kind of line end becomes one, so that lines are what editors count.
+	b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
+	b = bytes.ReplaceAll(b, []byte("\r"), []byte("\n"))
+	if !d.text(b) {
+		return nil
+	}
+	tokens := lexer.Tokenize(string(b))
+	if !d.guard(tokens) {
+		return nil
+	}
+	file, err := parse(tokens)
+	if err != nil {
+		d.syntax(err)
+		return nil
+	}
+	d.readable = true
+	for _, doc := range file.Docs {
+		if doc.Body != nil {
+			return doc.Body
+		}
+	}
+	return nil
+}
+
+// parse runs the library's parser. A panic of it becomes an error: what it
+// failed on is a file we were given, never a fault of our caller.
+func parse(tokens token.Tokens) (file *ast.File, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the YAML parser gave up (%v)", r)
+		}
+	}()
+	// Duplicate keys are ours to find: the library stops at the first.
+	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+}
+
+// syntax records an error of the library without its picture of the source.
+func (d *decoder) syntax(err error) {
+	at, msg := place{1, 1}, err.Error()
+	var known yaml.Error
+	if errors.As(err, &known) {
+		msg = known.GetMessage()
+		if tk := known.GetToken(); tk != nil {
+			at = placeOf(tk)
+		}
+	}
+	if strings.Contains(msg, "'\t'") {
+		msg = "a tab cannot indent in YAML: use spaces"
+	}
+	if strings.Contains(msg, "reserved character") || strings.Contains(msg, "invalid header option") {
+		msg += ": put the value in quotes"
+	}
+	d.fault(at, "", "is no YAML: %s", msg)
+}
+
+// text checks that b is UTF-8 without control characters: editors do not show
+// them, and they would end up in names.
+func (d *decoder) text(b []byte) bool {
+	line, column := 1, 1
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError && n == 1 {
+			d.fault(place{line, column}, "", "the byte 0x%02x is not UTF-8: save the file as UTF-8", b[0])
+			return false
+		}
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
+			d.fault(place{line, column}, "", "the control character %U does not belong into a file of text", r)
+			return false
+		}
+		b, column = b[n:], column+1
+		if r == '\n' {
+			line, column = line+1, 1
+		}
+	}
+	return true
+}
+
+// guard looks at the tokens before the parser does: it refuses what this
+// package has no use for, and shapes that would cost the parser its stack or far
+// more time than the file is long. It runs in one pass without recursion.
+func (d *decoder) guard(tokens token.Tokens) bool {
+	var open levels
+	begun := false
+	for _, tk := range tokens {
+		at := placeOf(tk)
+		if why := refused(tk.Type, begun); why != "" {
+			d.fault(at, "", "%s", why)
+			continue
+		}
+		if tk.Type == token.CommentType {
+			continue
+		}
+		begun = true
+		if why := open.see(tk.Type, at); why != "" {
+			d.fault(at, "", "%s", why)
+			return false
+		}
+	}
+	return len(d.faults) == 0
+}
+
+// levels counts what is open at a token.
+type levels struct {
+	lines []level // one for each indentation
+	flow  int     // brackets
+	chain int     // "- - - x" and "a: b: c" open a level each on one line
+	line  int     // of the last token
+	entry bool    // that line starts with a dash
+}
+
+// level is one indentation with the keys seen there.
+type level struct{ column, keys int }
+
+// see takes the next token and says what is too much, if anything.
+func (l *levels) see(t token.Type, at place) string {
+	if at.line != l.line && l.flow == 0 {
+		l.line, l.chain, l.entry = at.line, 0, t == token.SequenceEntryType
+		for len(l.lines) > 0 && l.lines[len(l.lines)-1].column > at.column {
+			l.lines = l.lines[:len(l.lines)-1]
+		}
+		if len(l.lines) == 0 || l.lines[len(l.lines)-1].column < at.column {
+			l.lines = append(l.lines, level{column: at.column})
+		}
+	}
+	switch t {
+	case token.MappingStartType, token.SequenceStartType:
+		l.flow, l.chain = l.flow+1, 0
+	case token.MappingEndType, token.SequenceEndType:
+		l.flow, l.chain = max(0, l.flow-1), 0
+	case token.CollectEntryType:
+		l.chain = 0
+	case token.SequenceEntryType:
+		l.chain++
+	case token.MappingValueType:
+		l.chain++
+		if l.flow == 0 && !l.entry && len(l.lines) > 0 {
+			l.lines[len(l.lines)-1].keys++
+			if l.lines[len(l.lines)-1].keys > maxKeys {
+				return fmt.Sprintf("is key %d of one mapping, which no configuration has", maxKeys+1)
+			}
+		}
+	}
+	if len(l.lines)+l.flow+l.chain > maxLevels {
+		return fmt.Sprintf("nests deeper than %d levels", maxLevels)
+	}
+	return ""
+}
+
+// refused says why a kind of token has no place in a configuration, "" if it
+// has one.
+func refused(t token.Type, begun bool) string {
+	switch t {
+	case token.AnchorType, token.AliasType, token.MergeKeyType:
+		return "anchors, aliases and merge keys (& * <<) are not supported: write the value out, or put it in quotes if it is text"
+	case token.TagType:
+		return "tags (!) are not supported: leave it out, or put the value in quotes if it is text"
+	case token.MappingKeyType:
+		return "the ? form of a key is not supported: write key: value, or put the value in quotes if it is text"
+	case token.DirectiveType:
+		return "directives (%) are not supported: leave it out, or put the value in quotes if it is text"
+	case token.DocumentHeaderType:
+		if begun {
+			return "a configuration is one document: --- may only stand before it"
+		}
+	case token.DocumentEndType:
+		return "a configuration is one document: leave ... out"
+	}
+	return ""
+}
+
+// placeOf is the place of a token.
+func placeOf(tk *token.Token) place {
+	if tk == nil || tk.Position == nil {
+		return place{1, 1}
+	}
+	return place{max(1, tk.Position.Line), max(1, tk.Position.Column)}
+}

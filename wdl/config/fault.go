@@ -1,0 +1,139 @@
+package config
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// Fault is one thing wrong with a configuration. Line and Column count from 1;
+// they are 0 where there is no file, as with Set and Validate.
+type Fault struct {
+	File         string
+	Line, Column int
+	Path         string // such as train.optimizer.dense.kind or features[3].encode
+	Msg          string
+}
+
+// String puts the place first, as compilers do.
+func (f Fault) String() string {
+	var b strings.Builder
+	if f.File != "" {
+		b.WriteString(f.File + ":")
+	}
+	if f.Line > 0 {
+		fmt.Fprintf(&b, "%d:%d:", f.Line, f.Column)
+	}
+	if b.Len() > 0 {
+		b.WriteByte(' ')
+	}
+	if f.Path != "" {
+		b.WriteString(f.Path + ": ")
+	}
+	return b.String() + f.Msg
+}
+
+// Error is every fault of a configuration in the order of its lines.
+type Error struct {
+	Faults []Fault
+}
+
+const (
+	shownFaults = 100  // in one message
+	keptFaults  = 1000 // of one configuration; more tell nobody more
+)
+
+// Error lists the faults, one a line when there are several.
+func (e *Error) Error() string {
+	if len(e.Faults) == 1 {
+		return "config: " + e.Faults[0].String()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "config: %d faults:", len(e.Faults))
+	for i, f := range e.Faults {
+		if i == shownFaults {
+			fmt.Fprintf(&b, "\n  and %d more", len(e.Faults)-i)
+			break
+		}
+		b.WriteString("\n  " + f.String())
+	}
+	return b.String()
+}
+
+// place is where a value stands; zero where there is no file.
+type place struct{ line, column int }
+
+// fault records a fault at a place of the file.
+func (d *decoder) fault(at place, path, format string, args ...any) {
+	if d.crowded() {
+		return
+	}
+	d.faults = append(d.faults, Fault{d.file, at.line, at.column, path, fmt.Sprintf(format, args...)})
+}
+
+// crowded says that no more faults are kept, so that the search for near names,
+// which is the costly part of a fault, can be saved.
+func (d *decoder) crowded() bool { return len(d.faults) >= keptFaults }
+
+// where finds the place of a path, or of the nearest thing around it.
+func (d *decoder) where(path string) place {
+	for p := path; ; p = parent(p) {
+		if at, ok := d.place[p]; ok {
+			return at
+		}
+		if p == "" {
+			break
+		}
+	}
+	if d.file == "" {
+		return place{}
+	}
+	return place{1, 1}
+}
+
+// parent drops the last key or index of a path.
+func parent(path string) string {
+	return path[:max(0, strings.LastIndexAny(path, ".["))]
+}
+
+// within says whether path is root or lies inside it.
+func within(path, root string) bool {
+	rest, ok := strings.CutPrefix(path, root)
+	return ok && (rest == "" || root == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// doubt says whether a fault is already known inside path, or on the way to
+// it: what is checked there would then only repeat it.
+func (d *decoder) doubt(path string) bool {
+	for _, f := range d.faults[:d.decoded] {
+		if within(f.Path, path) || within(path, f.Path) {
+			return true
+		}
+	}
+	for _, p := range d.meant {
+		if p == path {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *decoder) err() error {
+	if len(d.faults) == 0 {
+		return nil
+	}
+	sort.SliceStable(d.faults, func(i, j int) bool {
+		a, b := d.faults[i], d.faults[j]
+		return a.Line < b.Line || a.Line == b.Line && a.Column < b.Column
+	})
+	return &Error{d.faults}
+}
+
+// quote shows a piece of the file, cut where it is long.
+func quote(s string) string {
+	const most = 60
+	if len(s) > most {
+		return fmt.Sprintf("%q…", strings.ToValidUTF8(s[:most], ""))
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,193 @@
+package config
+
+import (
+	"reflect"
+
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// sections is every key with its meaning and what it accepts, in the order of
+// the file. Reference prints it, the checks read it, and a test compares it
+// with the structs field by field.
+func sections() []section {
+	return append(dataSections(), append(modelSections(), trainSections()...)...)
+}
+
+// The values some keys choose from.
+func encodings() []string {
+	return []string{"vocabulary", "hash", "id", "quantile", "boundaries", "standardise", "log", "raw"}
+}
+func poolings() []string    { return []string{"sum", "mean", "sqrtn"} }
+func initKinds() []string   { return []string{"normal", "uniform", "zero"} }
+func activations() []string { return []string{"relu", "tanh", "sigmoid", "identity"} }
+func schedules() []string   { return []string{"constant", "linear", "cosine", "step", "plateau"} }
+
+func dataSections() []section {
+	return []section{
+		{"", reflect.TypeFor[Config](), "The file. Paths are relative to the working directory.", []key{
+			{name: "data", about: "where the records are"},
+			{name: "label", about: "what is predicted"},
+			{name: "features", about: "inputs of the model, each made of one field"},
+			{name: "crosses", about: "features of the wide part made of several others"},
+			{name: "tables", about: "embedding tables that differ from the model's settings; all others need no entry"},
+			{name: "model", about: "the network"},
+			{name: "train", about: "how it is trained"},
+		}},
+		{"data", reflect.TypeFor[data.Source](), "Where the records are and how a line becomes fields.", []key{
+			{name: "train", def: "required", about: "training data: files, globs or builtin:NAME", filled: true},
+			{name: "test", def: "none", about: "evaluated once after training"},
+			{name: "valid", def: "none", about: "evaluated after each epoch; early stopping and plateau schedules watch it"},
+			{name: "valid_fraction", def: "0", about: "instead of valid: this share of train is held out", rng: "[0, 1)"},
+			{name: "format", def: "csv", about: "of every file", choices: []string{"csv", "tsv"}},
+			{name: "delimiter", def: "comma for csv, tab for tsv", about: "one byte between fields"},
+			{name: "header", def: "false", about: "the first line of each file names the fields"},
+			{name: "fields", def: "none", about: "names of the fields in file order, where there is no header", filled: true},
+			{name: "comment", def: "none", about: "lines that start with this are skipped"},
+			{name: "missing", def: "none", about: "values that mean missing; the empty one always does"},
+		}},
+		{"label", reflect.TypeFor[data.Label](), "Which field is the label, and how it becomes 0 or 1.", []key{
+			{name: "field", def: "required", about: "the field"},
+			{name: "positive", def: `["1"], negative ["0"], without a threshold`, about: "values that are 1", filled: true},
+			{name: "negative", def: "every other value", about: "values that are 0; any other is then an error"},
+			{name: "threshold", def: "none", about: "instead of positive: 1 where the number is at least this", rng: "(-inf, inf)"},
+		}},
+		{"features[]", reflect.TypeFor[data.Feature](), "One input made of one field; a field may feed several. Sparse encodings (keys of a table):\n" +
+			"vocabulary (strings of the training data, all others share one key), hash (of the string), id (the\n" +
+			"64-bit integer itself), quantile and boundaries (number of the interval). Dense encodings (a number\n" +
+			"for the deep part): standardise ((x - mean) / deviation), log (sign(x) ln(1 + |x|)), raw.", []key{
+			{name: "name", def: "the field, or field_encode if that is taken", about: "name of the feature"},
+			{name: "field", def: "required", about: "the field it is made of"},
+			{name: "encode", def: "required", about: "the encoding", choices: encodings()},
+			{name: "separator", def: "none", about: "vocabulary, hash, id: splits a field of several values"},
+			{name: "buckets", def: "quantile 33, hash none", about: "quantile: how many; hash: modulus", rng: "[1, inf)"},
+			{name: "boundaries", def: "none", about: "boundaries: ascending limits of the intervals", rng: "(-inf, inf)", filled: true},
+			{name: "min_count", def: "1", about: "vocabulary: rarer strings share the key of the unknown", rng: "[1, inf)"},
+			{name: "log", def: "false", about: "standardise: take sign(x) ln(1 + |x|) first"},
+			{name: "table", def: "the feature's name", about: "sparse: table it is looked up in; features may share one"},
+			{name: "wide", def: "model.wide", about: "sparse: part of the wide model"},
+			{name: "deep", def: "model.deep", about: "sparse: part of the deep model"},
+		}},
+		{"crosses[]", reflect.TypeFor[data.Cross](), "A wide feature with one key per combination of the values of others.", []key{
+			{name: "name", def: "the features joined by _x_", about: "name of the cross"},
+			{name: "of", def: "required", about: "names of 2 to 8 sparse features", filled: true},
+			{name: "buckets", def: "none", about: "modulus of the combined hash", rng: "[1, inf)"},
+			{name: "table", def: "the cross's name", about: "table of its weights"},
+		}},
+	}
+}
+
+func modelSections() []section {
+	return []section{
+		{"tables[]", reflect.TypeFor[Table](), "How one table differs. A table is named by the features and crosses that use it.", []key{
+			{name: "name", def: "required", about: "the table"},
+			{name: "dim", def: "model.embedding_dim", about: "width of its embeddings", rng: "[1, 4096]"},
+			{name: "pooling", def: "model.pooling", about: "how several values of a sample become one", choices: poolings()},
+			{name: "init", def: "model.init", about: "how its embeddings start"},
+			{name: "deep", def: "train.optimizer.deep", about: "rule of its embeddings"},
+			{name: "wide", def: "train.optimizer.wide", about: "rule of its wide weights"},
+			{name: "l2", def: "train.l2", about: "its L2 strengths"},
+		}},
+		{"tables[].l2", reflect.TypeFor[TableL2](), "L2 strengths of one table.", []key{
+			{name: "deep", def: "train.l2.deep", about: "of its embeddings", rng: "[0, inf)"},
+			{name: "wide", def: "train.l2.wide", about: "of its wide weights", rng: "[0, inf)"},
+		}},
+		{"model", reflect.TypeFor[Model](), "Wide & Deep (Cheng et al. 2016): logit = wide weights of all keys + MLP(embeddings, dense inputs).", []key{
+			{name: "kind", def: "wide_deep", about: "the architecture", choices: []string{"wide_deep"}, shown: true},
+			{name: "wide", def: "true", about: "false leaves the linear part out"},
+			{name: "deep", def: "true", about: "false leaves the MLP out: logistic regression"},
+			{name: "embedding_dim", def: "8", about: "width of embeddings", rng: "[1, 4096]"},
+			{name: "pooling", def: "sum", about: "how several values of a sample become one: sum, mean, or sum / sqrt(n)", choices: poolings()},
+			{name: "init", about: "how embeddings start; wide weights start at 0"},
+			{name: "hidden", def: "[128, 64]", about: "widths of the MLP's layers, up to 64", rng: "[1, 65536]", filled: true},
+			{name: "activation", def: "relu", about: "after each hidden layer", choices: activations()},
+			{name: "batch_norm", def: "false", about: "normalise each hidden layer over the global batch", shown: true},
+			{name: "dropout", def: "0", about: "share of hidden units left out in training", rng: "[0, 1)", shown: true},
+		}},
+		{"model.init, tables[].init", reflect.TypeFor[Init](), "How embedding rows start.", []key{
+			{name: "kind", def: "normal", about: "normal (deviation scale), uniform (within ±scale) or zero", choices: initKinds()},
+			{name: "scale", def: "0.05", about: "see kind", rng: "(0, 1000]"},
+		}},
+	}
+}
+
+func trainSections() []section {
+	return []section{
+		{"train", reflect.TypeFor[Train](), "How the model is trained.", []key{
+			{name: "epochs", def: "1", about: "passes over the training data", rng: "[1, 1000000]"},
+			{name: "batch", def: "none", about: "samples per rank and step; instead of global_batch", rng: "[1, 16777216]"},
+			{name: "global_batch", def: "256", about: "samples of all ranks per step: the same training on any number of ranks", rng: "[1, 1073741824]"},
+			{name: "seed", def: "0", about: "of initial values, shuffling, hold-out and dropout", shown: true},
+			{name: "shuffle", def: "true", about: "another order in each epoch; false keeps that of the files within each lane"},
+			{name: "shuffle_window", def: "131072", about: "samples of all ranks that are mixed with each other", rng: "[1, 1073741824]"},
+			{name: "lanes", def: "the smallest multiple of the ranks from 64 on", about: "parts of the data read side by side; give it for the same order on any number of ranks", rng: "[1, 65536]"},
+			{name: "optimizer", about: "update rules"},
+			{name: "l2", about: "penalty λ/2 ‖w‖² on weights: gradients grow by λ w"},
+			{name: "clip_norm", def: "0, none", about: "largest norm of the gradient of all parameters together", rng: "[0, inf)", shown: true},
+			{name: "schedule", about: "factor of the learning rates over time"},
+			{name: "eval_every", def: "1", about: "epochs between evaluations of the validation data", rng: "[1, 1000000]"},
+			{name: "early_stop", about: "end when the validation data no longer improves; the best epoch is restored"},
+			{name: "checkpoint", about: "when to save besides the end"},
+		}},
+		{"train.optimizer", reflect.TypeFor[Optimizer](), "Update rules. Each takes the keys of a rule, below.", []key{
+			{name: "dense", def: "kind adam", about: "of the MLP and the biases"},
+			{name: "deep", def: "kind adam", about: "of embeddings"},
+			{name: "wide", def: "kind ftrl", about: "of wide weights"},
+		}},
+		{"a rule: train.optimizer.dense, .deep, .wide, tables[].deep, .wide", reflect.TypeFor[optim.Rule](), "An update rule and its constants.", ruleKeys()},
+		{"train.l2", reflect.TypeFor[L2](), "L2 strengths λ; biases and BatchNorm have none.", []key{
+			{name: "dense", def: "0", about: "of the MLP's weights", rng: "[0, inf)", shown: true},
+			{name: "deep", def: "0", about: "of embeddings", rng: "[0, inf)", shown: true},
+			{name: "wide", def: "0", about: "of wide weights", rng: "[0, inf)", shown: true},
+			{name: "mode", def: "lazy", about: "lazy: rows of the batch only; dense: every row takes a step in every step, as dense frameworks do", choices: []string{"lazy", "dense"}},
+		}},
+		{"train.schedule", reflect.TypeFor[Schedule](), "Factor of the learning rates. linear and cosine fall from 1 to min over all steps, step multiplies by\n" +
+			"factor every every_steps, plateau after patience evaluations without improvement.", []key{
+			{name: "kind", def: "constant", about: "the curve after the warm-up", choices: schedules()},
+			{name: "warmup", def: "0", about: "steps in which the factor rises to 1", rng: "[0, inf)"},
+			{name: "min", def: "0", about: "the factor falls no lower", rng: "[0, 1]"},
+			{name: "factor", def: "0.1", about: "step, plateau: what each fall multiplies by", rng: "(0, 1)"},
+			{name: "every_steps", def: "required by step", about: "step: steps between falls", rng: "[1, inf)"},
+			{name: "patience", def: "1", about: "plateau: evaluations without improvement before a fall", rng: "[1, 1000000]"},
+		}},
+		{"train.early_stop", reflect.TypeFor[EarlyStop](), "Watches the validation data after each evaluation.", []key{
+			{name: "patience", def: "0, never", about: "evaluations without improvement before the end", rng: "[0, 1000000]", shown: true},
+			{name: "metric", def: "auc", about: "what must improve; a plateau schedule watches it too", choices: []string{"auc", "logloss"}},
+			{name: "min_delta", def: "0", about: "an improvement is larger than this", rng: "[0, 1]"},
+		}},
+		{"train.checkpoint", reflect.TypeFor[Checkpoint](), "One is always written at the end. With both intervals whichever passes first counts.", []key{
+			{name: "every_steps", def: "none", about: "steps between checkpoints", rng: "[1, inf)"},
+			{name: "every_seconds", def: "600 without every_steps", about: "seconds between checkpoints", rng: "[1, 31536000]"},
+			{name: "keep", def: "3", about: "newest checkpoints that stay", rng: "[1, 10000]"},
+		}},
+	}
+}
+
+// ruleKeys accept no explicit zero where optim takes zero for the default.
+func ruleKeys() []key {
+	return []key{
+		{name: "kind", def: "see train.optimizer; required in tables", about: "the rule", choices: optim.Kinds()},
+		{name: "learning_rate", def: byKind(func(r optim.Rule) float64 { return r.LearningRate }), about: "step size; FTRL's alpha", rng: "(0, inf)"},
+		{name: "beta1", def: byKind(func(r optim.Rule) float64 { return r.Beta1 }), about: "decay of the first moment", rng: "(0, 1)"},
+		{name: "beta2", def: byKind(func(r optim.Rule) float64 { return r.Beta2 }), about: "decay of the second moment", rng: "(0, 1)"},
+		{name: "beta", def: byKind(func(r optim.Rule) float64 { return r.Beta }), about: "added to the root of the sum of squares", rng: "(0, inf)"},
+		{name: "epsilon", def: byKind(func(r optim.Rule) float64 { return r.Epsilon }), about: "added to the root", rng: "(0, inf)"},
+		{name: "accumulator", def: byKind(func(r optim.Rule) float64 { return r.Accumulator }), about: "initial sum of squares", rng: "(0, inf)"},
+		{name: "l1", def: "0", about: "ftrl: L1 strength, gives zeros", rng: "[0, inf)"},
+		{name: "l2", def: "0", about: "ftrl: L2 strength", rng: "[0, inf)"},
+	}
+}
+
+// byKind writes a constant's default for each rule that has it.
+func byKind(of func(optim.Rule) float64) string {
+	text := ""
+	for _, kind := range optim.Kinds() {
+		if v := of(optim.Rule{Kind: kind}.Default()); v != 0 {
+			if text != "" {
+				text += ", "
+			}
+			text += kind + " " + number(v)
+		}
+	}
+	return text
+}

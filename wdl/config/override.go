@@ -1,0 +1,201 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// Set changes one key, as a flag or a sweep does: the path is that of Reference
+// with an index for entries of lists (train.seed, features[3].encode), the text
+// is YAML ([256, 128], {kind: sgd}), except that a key of text takes it as it
+// stands. The empty text goes back to the default. The result is checked as a
+// file is; on an error (*Error) c stays as it was.
+//
+// A key that excludes others wins over them: train.batch clears
+// train.global_batch and the other way round, and so do data.valid and
+// data.valid_fraction, label.positive and label.threshold, data.header and
+// data.fields; train.shuffle=false clears train.shuffle_window, and
+// model.wide=false and model.deep=false clear what only that part reads, dense
+// features and crosses included. Call Set before Fill.
+func Set(c *Config, path, text string) error {
+	next := c.Clone()
+	d := &decoder{schema: newSchema(), place: map[string]place{}}
+	v, k, ok := d.find(reflect.ValueOf(next).Elem(), path)
+	if ok {
+		d.override(v, k, path, text)
+	}
+	if len(d.faults) == 0 {
+		next.settle(path, v)
+		d.check(next)
+	}
+	// Lines would be those of the text, which has no file.
+	for i := range d.faults {
+		d.faults[i].Line, d.faults[i].Column = 0, 0
+		if d.faults[i].Path == "" {
+			d.faults[i].Path = path
+		}
+	}
+	if err := d.err(); err != nil {
+		return err
+	}
+	*c = *next
+	return nil
+}
+
+// override gives v the value of text.
+func (d *decoder) override(v reflect.Value, k key, path, text string) {
+	v.SetZero()
+	switch {
+	case text == "":
+	case v.Kind() == reflect.String:
+		v.SetString(text)
+	default:
+		if root := d.document([]byte(text)); root != nil {
+			d.pair(root, v, path, place{}, k)
+		} else if len(d.faults) == 0 {
+			d.fault(place{}, path, "%s has no value", quote(text))
+		}
+	}
+	d.place = map[string]place{}
+}
+
+// find follows a path from v; pointers on the way are made.
+func (d *decoder) find(v reflect.Value, path string) (reflect.Value, key, bool) {
+	var k key
+	for at, rest := "", path; rest != "" || at == ""; {
+		step, after, _ := strings.Cut(rest, ".")
+		rest = after
+		name, indexes, _ := strings.Cut(step, "[")
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				v.Set(reflect.New(v.Type().Elem()))
+			}
+			v = v.Elem()
+		}
+		if v.Kind() != reflect.Struct {
+			d.fault(place{}, path, "%s has no keys inside; it is %s", at, d.schema.kindOf(v.Type()))
+			return v, k, false
+		}
+		field, i := d.schema.field(v.Type(), name)
+		if i < 0 {
+			d.unknown(place{}, at, name, v.Type())
+			return v, k, false
+		}
+		v, k, at = v.Field(i), field, join(at, name)
+		if indexes == "" {
+			continue
+		}
+		n, err := strconv.Atoi(strings.TrimSuffix(indexes, "]"))
+		if v.Kind() != reflect.Slice || err != nil || n < 0 || n >= v.Len() || !strings.HasSuffix(indexes, "]") {
+			d.fault(place{}, path, "%s", noEntry(at, v))
+			return v, k, false
+		}
+		v, at = v.Index(n), at+"["+indexes
+	}
+	return v, k, true
+}
+
+func noEntry(at string, v reflect.Value) string {
+	if v.Kind() != reflect.Slice {
+		return at + " is no list"
+	}
+	return fmt.Sprintf("%s has %d entries; they are counted from 0, as %s[0]", at, v.Len(), at)
+}
+
+// settle clears what the key at path, which was just set to v, excludes.
+func (c *Config) settle(path string, v reflect.Value) {
+	if v.IsZero() {
+		return // back to the default: excludes nothing
+	}
+	off := v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Bool && !v.Elem().Bool()
+	switch path {
+	case "train.batch":
+		c.Train.GlobalBatch = 0
+	case "train.global_batch":
+		c.Train.Batch = 0
+	case "data.valid":
+		c.Data.ValidFraction = 0
+	case "data.valid_fraction":
+		c.Data.Valid = nil
+	case "label.positive":
+		c.Label.Threshold = nil
+	case "label.threshold":
+		c.Label.Positive, c.Label.Negative = nil, nil
+	case "data.header":
+		c.Data.Fields = nil
+	case "data.fields":
+		c.Data.Header = false
+	case "train.shuffle":
+		if off {
+			c.Train.ShuffleWindow = 0
+		}
+	case "model.wide":
+		if off {
+			c.dropWide()
+		}
+	case "model.deep":
+		if off {
+			c.dropDeep()
+		}
+	}
+}
+
+// dropWide removes what only the wide part reads.
+func (c *Config) dropWide() {
+	c.fillNames() // names must not change with the features that go
+	c.Crosses = nil
+	c.Train.Optimizer.Wide, c.Train.L2.Wide = optim.Rule{}, 0
+	c.keepFeatures(func(f *data.Feature) bool {
+		f.Wide = nil
+		return on(f.Deep)
+	})
+	for i := range c.Tables {
+		c.Tables[i].Wide, c.Tables[i].L2.Wide = nil, nil
+	}
+	c.keepTables()
+}
+
+// dropDeep removes what only the deep part reads.
+func (c *Config) dropDeep() {
+	c.fillNames()
+	c.Model = Model{Kind: c.Model.Kind, Wide: c.Model.Wide, Deep: c.Model.Deep, Pooling: c.Model.Pooling}
+	c.Train.Optimizer.Deep, c.Train.L2.Deep, c.Train.L2.Dense = optim.Rule{}, 0, 0
+	c.keepFeatures(func(f *data.Feature) bool {
+		f.Deep = nil
+		return sparse(f.Encode) && on(f.Wide)
+	})
+	for i := range c.Tables {
+		t := &c.Tables[i]
+		t.Dim, t.Init, t.Deep, t.L2.Deep = 0, Init{}, nil, nil
+	}
+	c.keepTables()
+}
+
+func (c *Config) keepFeatures(keep func(*data.Feature) bool) {
+	kept := c.Features[:0]
+	for _, f := range c.Features {
+		if keep(&f) {
+			kept = append(kept, f)
+		}
+	}
+	c.Features = kept
+}
+
+// keepTables drops the entries of tables that nothing uses any more.
+func (c *Config) keepTables() {
+	full := c.Clone()
+	full.Fill()
+	uses := full.uses()
+	kept := c.Tables[:0]
+	for _, t := range c.Tables {
+		if _, ok := uses[t.Name]; ok {
+			kept = append(kept, t)
+		}
+	}
+	c.Tables = kept
+}

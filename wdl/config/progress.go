@@ -1,0 +1,65 @@
+package config
+
+import "math"
+
+// Progress is what early stopping and a plateau schedule remember between
+// evaluations of the validation data. It is plain data for a checkpoint; its
+// zero value is the start of a run. Every rank that observes the same metrics
+// has the same Progress.
+type Progress struct {
+	Evaluations int     `json:"evaluations"`
+	BestEpoch   int     `json:"best_epoch"` // 0: none yet
+	Best        float64 `json:"best"`       // its metric
+	Waited      int     `json:"waited"`     // evaluations since the best one
+	RateWaited  int     `json:"rate_waited"`
+	Falls       int     `json:"falls"` // of the learning rate
+}
+
+// Verdict is what follows from one evaluation.
+type Verdict struct {
+	Improved   bool    // the epoch is the best so far: keep its parameters
+	Stop       bool    // end training and restore the best epoch
+	RateFactor float64 // multiplies Schedule.Rate from now on
+}
+
+// Observe adds the metric of one evaluation, made after the given epoch
+// (counted from 1). The metric is what EarlyStop.Metric names: AUC grows as it
+// improves, log-loss falls. A metric that is not finite never improves. t must
+// be filled (Config.Fill).
+func (p Progress) Observe(t *Train, epoch int, metric float64) (Progress, Verdict) {
+	p.Evaluations++
+	if p.improves(t.EarlyStop, metric) {
+		p.BestEpoch, p.Best, p.Waited, p.RateWaited = epoch, metric, 0, 0
+		return p, Verdict{Improved: true, RateFactor: p.RateFactor(t.Schedule)}
+	}
+	p.Waited++
+	p.RateWaited++
+	if t.Schedule.Kind == "plateau" && p.RateWaited >= t.Schedule.Patience {
+		p.RateWaited = 0
+		p.Falls++
+	}
+	stop := t.EarlyStop.Patience > 0 && p.Waited >= t.EarlyStop.Patience
+	return p, Verdict{Stop: stop, RateFactor: p.RateFactor(t.Schedule)}
+}
+
+// RateFactor is what a plateau schedule multiplies the learning rates by now:
+// 1 for every other schedule.
+func (p Progress) RateFactor(s Schedule) float64 {
+	if s.Kind != "plateau" {
+		return 1
+	}
+	return max(s.Min, math.Pow(s.Factor, float64(p.Falls)))
+}
+
+func (p Progress) improves(e EarlyStop, metric float64) bool {
+	if math.IsNaN(metric) || math.IsInf(metric, 0) {
+		return false
+	}
+	if p.BestEpoch == 0 {
+		return true
+	}
+	if e.Metric == "logloss" {
+		return metric < p.Best-e.MinDelta
+	}
+	return metric > p.Best+e.MinDelta
+}

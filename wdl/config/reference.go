@@ -1,0 +1,71 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"text/tabwriter"
+)
+
+// Reference returns every key with its type, default and meaning, in the order
+// of the file.
+func Reference() string {
+	var b strings.Builder
+	s := newSchema()
+	for i, sec := range s.sections {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		if sec.path != "" {
+			b.WriteString(sec.path + "\n")
+		}
+		b.WriteString("  " + strings.ReplaceAll(sec.about, "\n", "\n  ") + "\n\n")
+		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		for _, k := range sec.keys {
+			f, _ := sec.field(k.name)
+			row := "    " + k.name + "\t" + shortKind(f.Type) + "\t" + k.def + "\t" + k.meaning() + "\n"
+			w.Write([]byte(row)) // a Builder takes everything
+		}
+		w.Flush()
+	}
+	return b.String()
+}
+
+// field finds the struct field of a key.
+func (s section) field(name string) (reflect.StructField, bool) {
+	for i := range s.typ.NumField() {
+		if f := s.typ.Field(i); f.Tag.Get("yaml") == name {
+			return f, true
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+// shortKind is a type in a column.
+func shortKind(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return shortKind(t.Elem())
+	case reflect.Slice:
+		return "[" + shortKind(t.Elem()) + "]"
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "true|false"
+	case reflect.Float64:
+		return "number"
+	case reflect.Struct:
+		return "mapping"
+	}
+	return "integer"
+}
+
+// meaning is what a key is about, with what it accepts.
+func (k key) meaning() string {
+	switch {
+	case len(k.choices) > 0:
+		return k.about + " (" + strings.Join(k.choices, ", ") + ")"
+	case k.rng != "" && spell(k.rng) != "finite":
+		return k.about + " (" + spell(k.rng) + ")"
+	}
+	return k.about
+}

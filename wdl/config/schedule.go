@@ -1,0 +1,49 @@
+package config
+
+import "math"
+
+// Schedule is the factor of every learning rate over a run.
+type Schedule struct {
+	Kind       string  `yaml:"kind"`        // constant, linear, cosine, step or plateau
+	Warmup     int64   `yaml:"warmup"`      // steps
+	Min        float64 `yaml:"min"`         // the factor falls no lower
+	Factor     float64 `yaml:"factor"`      // step, plateau
+	EverySteps int64   `yaml:"every_steps"` // step
+	Patience   int     `yaml:"patience"`    // plateau: evaluations
+}
+
+// Rate returns the factor of one training step; steps count from 1 to
+// stepsTotal. In the warm-up of w steps it is step/w. After it, with
+// t = 0 … n−1 counting the steps that follow,
+//
+//	constant, plateau  1 (a plateau's falls are Progress.RateFactor)
+//	linear             1 − (1−min)·t/(n−1)
+//	cosine             min + (1−min)·(1 + cos(π·t/(n−1)))/2    Loshchilov and Hutter 2017, eq. 5
+//	step               max(min, factor^⌊t/every_steps⌋)
+//
+// so that linear and cosine start at 1 and end at min. A step past the end
+// stays there. It is a pure function: a resumed run needs no state of it.
+func (s Schedule) Rate(step, stepsTotal int64) float64 {
+	step = max(0, step)
+	if s.Warmup > 0 && step <= s.Warmup {
+		return float64(step) / float64(s.Warmup)
+	}
+	t, last := max(0, step-s.Warmup-1), stepsTotal-s.Warmup-1
+	p := 0.0
+	if last > 0 {
+		p = min(1, float64(t)/float64(last))
+	} else if t > 0 {
+		p = 1
+	}
+	switch s.Kind {
+	case "linear":
+		return 1 - (1-s.Min)*p
+	case "cosine":
+		return s.Min + (1-s.Min)*(1+math.Cos(math.Pi*p))/2
+	case "step":
+		if s.EverySteps > 0 {
+			return max(s.Min, math.Pow(s.Factor, float64(t/s.EverySteps)))
+		}
+	}
+	return 1
+}

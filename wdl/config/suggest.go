@@ -1,0 +1,337 @@
+package config
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Look is what someone saw in the first rows of a CSV.
+type Look struct {
+	Path      string
+	Delimiter string // empty: comma
+	Header    bool   // the first line names the columns
+	Comment   string // mark of lines that are no records, empty if there are none
+	Columns   []LookColumn
+	Rows      int      // looked at
+	Label     string   // column; empty: not found
+	Positive  []string // values of Label that are 1; empty: not known
+	Missing   []string // values that mean missing, besides the empty one
+}
+
+// LookColumn is one column of a Look.
+type LookColumn struct {
+	Name     string
+	Kind     string   // int, float or string
+	Distinct int      // different values
+	Missing  float64  // share of rows without a value
+	Examples []string // some of its values
+}
+
+const (
+	fewValues        = 20   // of integers: categories rather than amounts
+	vocabularyValues = 1000 // of strings: more are hashed, they grow with the file
+)
+
+// Suggest writes a commented configuration for a CSV that has at least one
+// column besides the label. Parse accepts it; what it could not know is marked
+// CHECK.
+func Suggest(l Look) []byte {
+	s := &suggestion{Look: l, taken: map[string]bool{}}
+	s.columns()
+	s.pickLabel()
+	s.dataSection()
+	s.labelSection()
+	s.featureSection()
+	s.rest()
+	return []byte(s.out.String())
+}
+
+// suggestion is a Look on its way to a file.
+type suggestion struct {
+	Look
+	out   strings.Builder
+	names []string        // of the columns, as the file will call them; "" where it cannot
+	why   []string        // why not
+	label int             // index of the label's column, -1 for none
+	sure  bool            // that it is the label
+	taken map[string]bool // names of features
+}
+
+func (s *suggestion) line(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
+
+// columns decides how columns are called: names that cannot be used are
+// replaced where the configuration may choose (no header), else given up.
+func (s *suggestion) columns() {
+	taken := map[string]bool{}
+	for i, c := range s.Columns {
+		name, why := c.Name, unusable(c.Name)
+		if why == "" && taken[name] {
+			why = "another column has that name"
+		}
+		for n := i + 1; why != "" && !s.Header; n++ {
+			if name = fmt.Sprintf("column_%d", n); !taken[name] {
+				why = ""
+			}
+		}
+		if why != "" {
+			name = ""
+		}
+		taken[name] = true
+		s.names, s.why = append(s.names, name), append(s.why, why)
+	}
+}
+
+// unusable says why a name cannot stand in a configuration.
+func unusable(name string) string {
+	switch {
+	case name == "":
+		return "the column has no name"
+	case !utf8.ValidString(name):
+		return "its name is not UTF-8"
+	case len(name) > 200:
+		return "its name has more than 200 bytes"
+	case strings.IndexFunc(name, unicode.IsControl) >= 0:
+		return "its name has control characters"
+	}
+	return ""
+}
+
+// pickLabel finds the label: the one that was seen, else the last column of two
+// values, else the last one.
+func (s *suggestion) pickLabel() {
+	s.label = -1
+	for i, name := range s.names {
+		if name != "" && s.Label != "" && s.Columns[i].Name == s.Label {
+			s.label, s.sure = i, true
+			return
+		}
+	}
+	for i, name := range s.names {
+		if name != "" && (s.label < 0 || s.Columns[i].Distinct == 2 || s.Columns[s.label].Distinct != 2) {
+			s.label = i
+		}
+	}
+}
+
+func (s *suggestion) dataSection() {
+	s.line("# Written after a look at %s of %s.", count(s.Rows, "row"), text(s.Path))
+	s.line("# Read it through, then: wdlrun train -config THIS_FILE")
+	s.line("# Every key is explained by: wdlrun help config")
+	s.line("")
+	s.line("data:")
+	s.line("  train: [%s]", text(s.Path))
+	s.line("  # test: [FILE]            # evaluated once after training")
+	s.line("  valid_fraction: 0.1       # held out of train to watch the training")
+	switch s.Delimiter {
+	case "", ",":
+	case "\t":
+		s.line("  format: tsv")
+	default:
+		s.line("  delimiter: %s", text(s.Delimiter))
+	}
+	if s.Header {
+		s.line("  header: true")
+	} else {
+		s.line("  # The file has no header; better names make a better report.")
+		s.line("  fields: %s", list(s.names))
+	}
+	if s.Comment != "" && !strings.ContainsAny(s.Comment, "\r\n") {
+		s.line("  comment: %s", text(strings.ToValidUTF8(s.Comment, "?")))
+	}
+	if len(s.Missing) > 0 {
+		s.line("  missing: %s            # besides empty values", list(s.Missing))
+	}
+}
+
+func (s *suggestion) labelSection() {
+	s.line("\nlabel:")
+	if s.label < 0 {
+		s.line("  field: CHECK              # no column can be the label")
+		return
+	}
+	c := s.Columns[s.label]
+	mark := ""
+	if !s.sure {
+		mark = "   # CHECK: nothing looks like a label; this is a guess"
+	}
+	s.line("  field: %s%s", text(s.names[s.label]), mark)
+	positive, sure := s.Positive, true
+	if len(positive) == 0 || !s.sure {
+		positive, sure = guessPositive(c)
+	}
+	switch {
+	case sure:
+		s.line("  positive: %s", list(positive))
+	case c.Kind != "string" && c.Distinct > 2:
+		s.line("  threshold: 1              # CHECK: %s; from this number on a sample is positive", seen(c))
+		return
+	default:
+		s.line("  positive: %s   # CHECK: which value is the 1?", list(positive))
+	}
+	s.line("  # Without a list of negative values every other value is 0.")
+}
+
+// guessPositive picks the value that means yes; sure says whether it is one of
+// the usual words for it.
+func guessPositive(c LookColumn) (values []string, sure bool) {
+	examples := append([]string(nil), c.Examples...)
+	sort.Strings(examples)
+	for _, e := range examples {
+		switch strings.ToLower(strings.TrimSpace(e)) {
+		case "1", "true", "t", "yes", "y", "pos", "positive", "click", "clicked":
+			return []string{e}, c.Distinct <= 2
+		}
+	}
+	for i := len(examples) - 1; i >= 0; i-- {
+		if examples[i] != "" && utf8.ValidString(examples[i]) {
+			return examples[i : i+1], false
+		}
+	}
+	return []string{"1"}, false
+}
+
+func (s *suggestion) featureSection() {
+	s.line("\nfeatures:")
+	written := 0
+	for i, c := range s.Columns {
+		if i == s.label {
+			continue
+		}
+		entries, why := s.entries(i)
+		for _, e := range entries {
+			s.line("  - %s   # %s", e, seen(c))
+			written++
+		}
+		if len(entries) == 0 {
+			s.line("  # - {field: %s, encode: hash}   # left out: %s; %s", text(c.Name), why, seen(c))
+		}
+	}
+	for i := range s.Columns {
+		if written == 0 && i != s.label && s.names[i] != "" {
+			s.line("  - {field: %s, encode: hash}   # CHECK: nothing better was found", text(s.names[i]))
+			written++
+		}
+	}
+}
+
+// entries are the features made of one column, or the reason for none.
+func (s *suggestion) entries(i int) (entries []string, why string) {
+	c, name := s.Columns[i], s.names[i]
+	if name == "" {
+		return nil, s.why[i]
+	}
+	one := func(encode string) []string { return []string{s.entry(name, encode)} }
+	amount := func() []string { return append(one("quantile"), one("standardise")...) }
+	const enough = 50 // rows from which different values in all of them mean something
+	every := s.Rows >= enough && float64(c.Distinct) >= 0.95*float64(s.Rows)*(1-c.Missing)
+	switch {
+	case c.Distinct <= 1:
+		return nil, "it has one value only"
+	case c.Kind == "float":
+		return amount(), ""
+	case every && (c.Kind == "string" || identifier(c.Name) || c.Distinct >= s.Rows):
+		return nil, "nearly every row has its own value: nothing can be learnt about new ones"
+	case c.Kind == "int" && c.Distinct > fewValues && !identifier(c.Name):
+		return amount(), ""
+	case c.Distinct <= vocabularyValues && 2*c.Distinct <= max(s.Rows, 2*fewValues):
+		return one("vocabulary"), ""
+	}
+	return one("hash"), ""
+}
+
+// entry writes a feature, with a name of its own only where the one it would get
+// belongs to another.
+func (s *suggestion) entry(field, encode string) string {
+	for _, name := range []string{field, field + "_" + encode} {
+		if !s.taken[name] {
+			s.taken[name] = true
+			return "{field: " + text(field) + ", encode: " + encode + "}"
+		}
+	}
+	for n := 2; ; n++ {
+		name := fmt.Sprintf("%s_%s_%d", field, encode, n)
+		if !s.taken[name] && !among(name, s.names) {
+			s.taken[name] = true
+			return "{name: " + text(name) + ", field: " + text(field) + ", encode: " + encode + "}"
+		}
+	}
+}
+
+// identifier knows names of integers that count nothing: id, user_id, userId.
+func identifier(name string) bool {
+	if before, ok := strings.CutSuffix(strings.TrimSuffix(name, "ID"), "Id"); ok || before != name {
+		return true
+	}
+	name = strings.ToLower(name)
+	for _, word := range []string{"userid", "itemid", "deviceid", "sessionid"} {
+		if strings.HasSuffix(name, word) {
+			return true
+		}
+	}
+	for _, word := range []string{"id", "uuid", "guid", "key", "hash", "code", "zip"} {
+		if name == word || strings.HasSuffix(name, "_"+word) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *suggestion) rest() {
+	s.out.WriteString(`
+# Combinations of sparse features for the wide part, by hand or by trial:
+# crosses:
+#   - {of: [A, B], buckets: 100000}
+
+model:
+  embedding_dim: 8
+  hidden: [128, 64]
+
+train:
+  epochs: 10                # early stopping ends it when the held-out rows no longer improve
+  global_batch: 256         # samples of all ranks per step; thousands for millions of rows
+  seed: 1
+  early_stop: {patience: 2, metric: auc}
+`)
+}
+
+// seen describes a column in a comment.
+func seen(c LookColumn) string {
+	kind := map[string]string{"int": "integers", "float": "numbers"}[c.Kind]
+	if kind == "" {
+		kind = "texts"
+	}
+	note := fmt.Sprintf("%s, %d different", kind, c.Distinct)
+	if c.Missing > 0 {
+		note += fmt.Sprintf(", %.3g %% missing", 100*c.Missing)
+	}
+	const shown = 3
+	for i, e := range c.Examples {
+		if i == shown {
+			break
+		}
+		if i == 0 {
+			note += ", such as"
+		}
+		note += " " + quote(strings.ToValidUTF8(e, "?"))
+	}
+	return note
+}
+
+// list writes texts as a YAML list.
+func list(values []string) string {
+	quoted := make([]string, 0, len(values))
+	for _, v := range values {
+		quoted = append(quoted, text(strings.ToValidUTF8(v, "?")))
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,114 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/golden"
+	"pgregory.net/rapid"
+)
+
+// clicks is a file as ads teams have it.
+func clicks() Look {
+	return Look{
+		Path: "clicks.csv", Header: true, Rows: 1000, Label: "click", Positive: []string{"1"}, Missing: []string{"?"}, Comment: "#",
+		Columns: []LookColumn{
+			{Name: "request", Kind: "string", Distinct: 1000, Examples: []string{"9f3c", "77ab"}},
+			{Name: "row", Kind: "int", Distinct: 1000, Examples: []string{"1", "2", "3", "4"}},
+			{Name: "click", Kind: "int", Distinct: 2, Examples: []string{"0", "1"}},
+			{Name: "country", Kind: "string", Distinct: 40, Missing: 0.125, Examples: []string{"DE", "NO"}},
+			{Name: "ad_id", Kind: "int", Distinct: 700, Examples: []string{"1001"}},
+			{Name: "page", Kind: "string", Distinct: 900, Examples: []string{"/a", "/b\n# c: d"}},
+			{Name: "hour", Kind: "int", Distinct: 20, Examples: []string{"0", "23"}},
+			{Name: "age", Kind: "int", Distinct: 70, Examples: []string{"33"}},
+			{Name: "price", Kind: "float", Distinct: 980, Examples: []string{"0.99"}},
+			{Name: "version", Kind: "string", Distinct: 1, Examples: []string{"v1"}},
+			{Name: "age", Kind: "int", Distinct: 70, Examples: []string{"33"}},
+			{Name: "", Kind: "int", Distinct: 70},
+		},
+	}
+}
+
+func TestSuggest(t *testing.T) {
+	b := Suggest(clicks())
+	if _, err := Parse("clicks.yaml", b); err != nil {
+		t.Errorf("%v\n%s", err, b)
+	}
+	golden.Check(t, "suggest.yaml", string(b))
+}
+
+// TestSuggestWithoutLabel: what was not found is marked CHECK, and the file is
+// a configuration all the same.
+func TestSuggestWithoutLabel(t *testing.T) {
+	for name, x := range map[string]struct {
+		label LookColumn
+		want  []string
+	}{
+		"yes and no":    {LookColumn{Name: "bought", Kind: "string", Distinct: 2, Examples: []string{"no", "yes"}}, []string{"field: bought   # CHECK", "positive: [yes]\n"}},
+		"unknown words": {LookColumn{Name: "class", Kind: "string", Distinct: 2, Examples: []string{"<=50K", ">50K"}}, []string{`positive: [">50K"]   # CHECK`}},
+		"stars":         {LookColumn{Name: "stars", Kind: "int", Distinct: 5, Examples: []string{"1", "5"}}, []string{"threshold: 1              # CHECK"}},
+		"nothing known": {LookColumn{Name: "last", Kind: "string", Distinct: 9}, []string{`positive: ["1"]   # CHECK`}},
+	} {
+		l := Look{Path: "x.tsv", Delimiter: "\t", Rows: 100, Columns: []LookColumn{{Name: "a", Kind: "string", Distinct: 5}, x.label}}
+		b := Suggest(l)
+		if _, err := Parse("x.yaml", b); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, b)
+		}
+		for _, want := range append(x.want, "format: tsv", "fields: [a, "+x.label.Name+"]", "{field: a, encode: vocabulary}") {
+			if !strings.Contains(string(b), want) {
+				t.Errorf("%s: no %q in\n%s", name, want, b)
+			}
+		}
+	}
+}
+
+// TestSuggestNames: columns called as features would be.
+func TestSuggestNames(t *testing.T) {
+	l := Look{Path: "x.csv", Header: true, Rows: 100, Label: "y", Positive: []string{"1"}, Columns: []LookColumn{
+		{Name: "a_standardise", Kind: "string", Distinct: 3}, {Name: "a", Kind: "float", Distinct: 50}, {Name: "a_quantile", Kind: "string", Distinct: 3}, {Name: "y", Kind: "int", Distinct: 2},
+	}}
+	c, err := Parse("x", Suggest(l))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Fill()
+	var names []string
+	for _, f := range c.Features {
+		names = append(names, f.Name)
+	}
+	if got, want := strings.Join(names, " "), "a_standardise a a_standardise_2 a_quantile"; got != want {
+		t.Errorf("names %s, want %s", got, want)
+	}
+}
+
+// TestSuggestParses: whatever was seen, the result is a configuration as soon as
+// there are two columns whose names can be used.
+func TestSuggestParses(t *testing.T) {
+	name := rapid.OneOf(rapid.StringN(0, 10, -1), rapid.SampledFrom([]string{"a", "a_standardise", "a_quantile", "a_standardise_vocabulary", "id", "userId", "column_1", "column_2", "", "\xff", "a: b", "# x", "\n", "true", "1"}))
+	column := rapid.Custom(func(t *rapid.T) LookColumn {
+		return LookColumn{
+			Name: name.Draw(t, "name"), Kind: rapid.SampledFrom([]string{"int", "float", "string", ""}).Draw(t, "kind"),
+			Distinct: rapid.IntRange(0, 1000).Draw(t, "distinct"), Missing: rapid.Float64Range(0, 1).Draw(t, "missing"),
+			Examples: rapid.SliceOfN(rapid.OneOf(rapid.String(), rapid.Just("\xff")), 0, 4).Draw(t, "examples"),
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		l := Look{
+			Path:      "dir/" + rapid.String().Draw(t, "path"),
+			Delimiter: rapid.SampledFrom([]string{"", ",", "\t", ";", "|", " "}).Draw(t, "delimiter"),
+			Header:    rapid.Bool().Draw(t, "header"), Rows: rapid.IntRange(0, 1000).Draw(t, "rows"),
+			Columns: append(rapid.SliceOfN(column, 0, 8).Draw(t, "columns"),
+				LookColumn{Name: "usable", Kind: "string", Distinct: 1}, LookColumn{Name: "usable too", Kind: "int", Distinct: 2}),
+			Comment: rapid.OneOf(rapid.Just(""), rapid.String()).Draw(t, "comment"),
+			Missing: rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "missing"),
+		}
+		label := l.Columns[rapid.IntRange(0, len(l.Columns)-1).Draw(t, "label")]
+		if rapid.Bool().Draw(t, "found") {
+			l.Label, l.Positive = label.Name, rapid.SliceOfN(rapid.String(), 0, 2).Draw(t, "positive")
+		}
+		b := Suggest(l)
+		if _, err := Parse("suggested.yaml", b); err != nil {
+			t.Fatalf("%v\n%s", err, b)
+		}
+	})
+}
