@@ -70,6 +70,11 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 	if err != nil {
 		return b, err
 	}
+	if j.eval != nil {
+		err = j.eval.evaluating(c)
+		b.Config = string(c.YAML())
+		return b, err
+	}
 	if b.RunDir, err = j.place(from); err != nil {
 		return b, err
 	}
@@ -138,7 +143,9 @@ func (j *job) place(from *checkpoint.Checkpoint) (string, error) {
 
 // Check finds the faults of a job that one process can find before any rank is
 // started: of the configuration and of the files it names.
-func Check(o Options) error {
+func Check(o Options) error { return check(o, nil) }
+
+func check(o Options, eval *EvalOptions) error {
 	var from *checkpoint.Checkpoint
 	if o.Resume != "" {
 		var err error
@@ -149,6 +156,11 @@ func Check(o Options) error {
 	c, err := o.config(from)
 	if err != nil {
 		return err
+	}
+	if eval != nil {
+		if err := eval.evaluating(c); err != nil {
+			return err
+		}
 	}
 	_, err = openInputs(c)
 	return err

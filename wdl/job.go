@@ -56,6 +56,7 @@ type job struct {
 	comm *collective.Comm
 	rec  *trace.Recorder
 	opt  Options
+	eval *EvalOptions // not nil: this is an evaluation and writes nothing
 
 	config *config.Config
 	runDir string
@@ -349,7 +350,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 	}
 	if stopped {
 		res.TrainLogLoss = j.cursor.LossSum / float64(max(j.cursor.Consumed, 1))
-	} else if err := j.restoreBest(ctx); err != nil {
+	} else if err := j.restoreBest(); err != nil {
 		return Result{}, err
 	}
 	speed := float64(j.cursor.Samples-j.resumed) / j.stepSeconds()
@@ -383,7 +384,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 
 // restoreBest goes back to the best epoch where early stopping is on and the
 // last epoch was not the best.
-func (j *job) restoreBest(ctx context.Context) error {
+func (j *job) restoreBest() error {
 	best := j.cursor.Best
 	if best == 0 || best == j.cursor.Step {
 		return nil

@@ -143,7 +143,7 @@ func (j *job) load(c *checkpoint.Checkpoint) error {
 	if err := readJSON(c, sectionCursor, &j.cursor); err != nil {
 		return err
 	}
-	if now := &j.cursor; now.Data != was.Data {
+	if now := &j.cursor; now.Data != was.Data && j.eval == nil {
 		if now.Consumed > 0 {
 			return fmt.Errorf("wdl: resume: the training data has changed: %d rows, fingerprint %s, and the checkpoint of step %d stands inside an epoch of %d rows, fingerprint %s; restore the data, or resume from a checkpoint at the end of an epoch",
 				was.Rows, was.Data, now.Step, now.Rows, now.Data)

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/wdl/config"
+)
+
+func initCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "init",
+		Usage:     "look at a CSV or TSV and write a configuration for it",
+		UsageText: "wdlrun init -data FILE [-rows N] [-out FILE]",
+		Description: `Guesses delimiter, header, types, label and how each column is best encoded, and
+says in comments what it saw. Read the result through before training on it;
+what could not be guessed is marked CHECK.
+
+Examples:
+   wdlrun init -data clicks.csv -out clicks.yaml
+   wdlrun -np 4 train -config clicks.yaml`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "data", Usage: "`FILE` to look at", Required: true},
+			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "how many rows `N` to look at"},
+			&cli.StringFlag{Name: "out", Value: "-", Usage: "`FILE` to write, which must not exist; - for standard output"},
+			jsonFlag(),
+		},
+		Action: p.init,
+	}
+}
+
+func (p *program) init(c *cli.Context) error {
+	seen, err := data.Inspect(c.String("data"), c.Int("rows"))
+	if err != nil {
+		return err
+	}
+	text, path := config.Suggest(look(seen)), c.String("out")
+	if path != "-" {
+		if err := writeNew(path, text); err != nil {
+			return err
+		}
+	}
+	if c.Bool("json") {
+		return p.printJSON(map[string]any{"data": seen.Path, "rows": seen.Rows, "label": seen.Label, "columns": len(seen.Columns), "config": string(text)})
+	}
+	if path == "-" {
+		_, err := p.stdout.Write(text)
+		return err
+	}
+	fmt.Fprintf(p.stderr, "wrote %s, after a look at %d rows of %s\nnext: read it, then wdlrun -np 2 train -config %s\n", path, seen.Rows, seen.Path, path)
+	return nil
+}
+
+// writeNew writes a file that does not exist yet: what somebody has edited is
+// not overwritten.
+func writeNew(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("init: %w", err)
+	}
+	if _, err := f.Write(b); err != nil {
+		f.Close()
+		return fmt.Errorf("init: %w", err)
+	}
+	return f.Close()
+}
+
+func look(s *data.Inspection) config.Look {
+	l := config.Look{
+		Path: s.Path, Delimiter: s.Delimiter, Header: s.Header, Comment: s.Comment,
+		Rows: s.Rows, Label: s.Label, Positive: s.Positive, Missing: s.Missing,
+	}
+	for _, c := range s.Columns {
+		l.Columns = append(l.Columns, config.LookColumn{
+			Name: c.Name, Kind: c.Kind, Distinct: c.Distinct, Missing: c.Missing, Examples: c.Examples,
+		})
+	}
+	return l
+}
+
+// configHelp lists the keys of a configuration: wdlrun help config.
+func configHelp(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "help",
+		Usage:     "help on the command, on one PROGRAM, or on the configuration file (help config)",
+		UsageText: "wdlrun help [PROGRAM | config]",
+		Action: func(c *cli.Context) error {
+			switch name := c.Args().First(); name {
+			case "":
+				return cli.ShowAppHelp(c)
+			case "config":
+				_, err := fmt.Fprint(p.stdout, config.Reference())
+				return err
+			default:
+				return cli.ShowCommandHelp(c, name)
+			}
+		},
+	}
+}

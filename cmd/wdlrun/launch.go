@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/launcher"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/control"
+	"github.com/wdlrun/wdlrun/rank/member"
+	"github.com/wdlrun/wdlrun/wdl"
+)
+
+func launchFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.IntFlag{Name: "np", Aliases: []string{"n"}, Usage: "`N` ranks; default: the slots of -H or -hostfile, else 1"},
+		&cli.StringFlag{Name: "H", Aliases: []string{"host"}, Usage: "`HOSTS` and their slots, such as localhost:4"},
+		&cli.StringFlag{Name: "hostfile", Usage: "`FILE` of hosts, a line each: name slots=N"},
+		&cli.BoolFlag{Name: "oversubscribe", Usage: "allow more ranks than slots"},
+		&cli.BoolFlag{Name: "plan", Usage: "print who would run where, and start nothing"},
+		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "a rank that is silent, or stands still, for `DURATION` ends the job"},
+		&cli.StringFlag{Name: "output", Value: "prefixed", Usage: "lines of the ranks: prefixed with [rank], or merged"},
+		&cli.StringFlag{Name: "coordinator", Usage: "`ADDRESS` the coordinator listens on; default a free port of 127.0.0.1"},
+		jsonFlag(),
+	}
+}
+
+// executable is the action of a PROGRAM that is no command of ours.
+func (p *program) executable(c *cli.Context) error {
+	if !c.Args().Present() {
+		if c.Bool("plan") {
+			return p.launch(c, nil, nil)
+		}
+		return cli.ShowAppHelp(c)
+	}
+	return p.launch(c, c.Args().Slice(), nil)
+}
+
+// onRank is what one rank of a command does; its result is rank 0's.
+type onRank func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error)
+
+// printer shows the result of a command to a person.
+type printer func(w io.Writer, np int, result []byte) error
+
+// everywhere runs a command that works on all ranks: in a rank it does its
+// share, otherwise it checks the flags and starts the ranks.
+func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, work onRank, print printer) error {
+	world, found, err := rank.FromEnv(p.getenv)
+	if err != nil {
+		return err
+	}
+	if found && !c.IsSet("np") {
+		return p.beRank(c, world, work, print)
+	}
+	if err := check(c); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("where the program lies is not known: %w", err)
+	}
+	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
+	return p.launch(root, append([]string{self}, root.Args().Slice()...), print)
+}
+
+// beRank is the life of one rank of a command of ours.
+func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print printer) error {
+	opts := control.Options{Version: version, Timeout: c.Duration("timeout")}
+	hosts := world.Rank == 0 && !world.Launched
+	if hosts {
+		opts.Host = launcher.NewProgress(p.stderr)
+	}
+	m, err := member.Join(c.Context, p.getenv, opts)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	warn := func(line string) { fmt.Fprintf(p.stderr, "wdlrun: %s\n", line) }
+	result, err := work(c.Context, c, m, warn)
+	if err != nil {
+		if err = m.Fail(err); world.Rank != 0 || world.Launched {
+			return quiet(err)
+		}
+		return err
+	}
+	b, err := json.Marshal(result)
+	if err != nil {
+		return err
+	}
+	if err := m.Done(b); err != nil || !hosts {
+		return err
+	}
+	return p.show(c.Bool("json"), world.Size, b, print)
+}
+
+// quiet makes a verdict silent where somebody else says it.
+func quiet(err error) error {
+	var v *rank.Verdict
+	if errors.As(err, &v) {
+		return exit(1)
+	}
+	return err
+}
+
+// launch starts a program on all ranks and waits for it.
+func (p *program) launch(c *cli.Context, command []string, print printer) error {
+	hosts, err := launcher.Hosts(c.String("H"), c.String("hostfile"))
+	if err != nil {
+		return err
+	}
+	plan, err := launcher.Place(c.Int("np"), hosts, c.Bool("oversubscribe"))
+	if err != nil {
+		return err
+	}
+	if out := c.String("output"); out != "prefixed" && out != "merged" {
+		return fmt.Errorf("-output %q is neither prefixed nor merged", out)
+	}
+	asJSON := wantsJSON(c)
+	if c.Bool("plan") {
+		if asJSON {
+			_, err = fmt.Fprintf(p.stdout, "%s\n", plan.JSON())
+			return err
+		}
+		_, err = fmt.Fprint(p.stdout, plan)
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	orders, stop := checkpointOrders()
+	defer stop()
+	out, err := launcher.Run(c.Context, launcher.Job{
+		Plan: plan, Command: command, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
+		Merged: c.String("output") == "merged", Timeout: c.Duration("timeout"), Listen: c.String("coordinator"), Orders: orders,
+	})
+	if err != nil {
+		fmt.Fprintf(p.stderr, "wdlrun: %v\n", err)
+		return exit(out.Code)
+	}
+	return p.ended(out, len(plan.Ranks), asJSON, print)
+}
+
+// ended tells how a launched job went.
+func (p *program) ended(out launcher.Outcome, np int, asJSON bool, print printer) error {
+	if out.Verdict != nil {
+		fmt.Fprintf(p.stderr, "wdlrun: %v\n", out.Verdict)
+		for _, line := range out.Verdict.Others {
+			fmt.Fprintf(p.stderr, "wdlrun:   %s\n", line)
+		}
+		if dir := out.Status.RunDir; dir != "" {
+			fmt.Fprintf(p.stderr, "wdlrun: to go on from the last checkpoint: wdlrun -np %d train -resume %s\n", np, dir)
+		}
+	}
+	if print != nil && out.Verdict == nil && len(out.Result) > 0 {
+		if err := p.show(asJSON, np, out.Result, print); err != nil {
+			return err
+		}
+	}
+	if out.Code != 0 {
+		return exit(out.Code)
+	}
+	return nil
+}
+
+// show prints a result for programs or for people.
+func (p *program) show(asJSON bool, np int, result []byte, print printer) error {
+	if asJSON {
+		_, err := fmt.Fprintf(p.stdout, "%s\n", result)
+		return err
+	}
+	return print(p.stdout, np, result)
+}
+
+// wantsJSON finds -json before or after the program's name.
+func wantsJSON(c *cli.Context) bool {
+	if c.Bool("json") {
+		return true
+	}
+	for _, a := range c.Args().Slice() {
+		if a == "-json" || a == "--json" {
+			return true
+		}
+	}
+	return false
+}
+
+// checkpointOrders passes SIGUSR1 on to the ranks as the order to write a
+// checkpoint.
+func checkpointOrders() (<-chan control.Order, func()) {
+	signals, orders, done := make(chan os.Signal, 1), make(chan control.Order), make(chan struct{})
+	signal.Notify(signals, syscall.SIGUSR1)
+	go func() {
+		for {
+			select {
+			case <-signals:
+				select {
+				case orders <- control.Checkpoint:
+				case <-done:
+					return
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return orders, func() { signal.Stop(signals); close(done) }
+}
+
+// wishes turns orders and signals into wishes of the job: a checkpoint at the
+// end of the step, or one and the end. The launcher ends its ranks by SIGTERM,
+// and so do clusters that want a machine back.
+func (p *program) wishes(s *control.Session, job *wdl.Job) (stop func()) {
+	signals, done := make(chan os.Signal, 4), make(chan struct{})
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt, syscall.SIGUSR1)
+	go func() {
+		for {
+			select {
+			case o := <-s.Orders():
+				switch o {
+				case control.Checkpoint:
+					job.RequestCheckpoint()
+				case control.Stop:
+					job.RequestStop()
+				}
+			case sig := <-signals:
+				if sig == syscall.SIGUSR1 {
+					job.RequestCheckpoint()
+					break
+				}
+				job.RequestStop()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { signal.Stop(signals); close(done) }
+}

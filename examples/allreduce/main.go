@@ -1,0 +1,39 @@
+// Command allreduce is the smallest program of a group: every rank adds its
+// number to everybody's sum.
+//
+//	go build -o allreduce ./examples/allreduce
+//	wdlrun -np 4 ./allreduce
+//
+// It runs alone, and under mpirun or srun, too.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/rank/control"
+	"github.com/wdlrun/wdlrun/rank/member"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	m, err := member.Join(context.Background(), os.Getenv, control.Options{})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	x := []float32{float32(m.World.Rank), 1}
+	if err := collective.AllReduce(m.Comm, x, collective.Sum); err != nil {
+		return m.Fail(err)
+	}
+	fmt.Printf("the ranks sum to %v, and there are %v of them\n", x[0], x[1])
+	return m.Done(nil)
+}

@@ -1,0 +1,223 @@
+// Package tests holds what no single package can test: the house rules of the
+// module, the command run as a user runs it, and jobs whose ranks are killed.
+package tests
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/wdlrun/wdlrun/"
+
+// source is one parsed Go file of the module.
+type source struct {
+	path string // from the module's root, with slashes
+	file *ast.File
+	fset *token.FileSet
+	text string
+}
+
+func (s source) dir() string       { return filepath.ToSlash(filepath.Dir(s.path)) }
+func (s source) isTest() bool      { return strings.HasSuffix(s.path, "_test.go") }
+func (s source) isGenerated() bool { return ast.IsGenerated(s.file) }
+
+func sources(t *testing.T) (all []source) {
+	t.Helper()
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && d.Name() != ".." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, path, b, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel("..", path)
+		all = append(all, source{filepath.ToSlash(rel), f, fset, string(b)})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 20 {
+		t.Fatalf("only %d Go files found: the walk is broken", len(all))
+	}
+	return all
+}
+
+// ranks reads order.txt: package to line number.
+func ranks(t *testing.T) map[string]int {
+	b, err := os.ReadFile("order.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := map[string]int{}
+	for i, line := range strings.Split(string(b), "\n") {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		for _, pkg := range strings.Fields(line) {
+			place[pkg] = i
+		}
+	}
+	return place
+}
+
+func TestImportsGoOneWay(t *testing.T) {
+	place, seen := ranks(t), map[string]bool{}
+	for _, s := range sources(t) {
+		seen[s.dir()] = true
+		own, ok := place[s.dir()]
+		if !ok {
+			t.Errorf("%s: package %s has no place in tests/order.txt", s.path, s.dir())
+			continue
+		}
+		if s.isTest() {
+			continue // a test may use whatever it needs; the compiler refuses cycles
+		}
+		for _, imp := range s.file.Imports {
+			dep, ok := strings.CutPrefix(strings.Trim(imp.Path.Value, `"`), module)
+			if !ok {
+				continue
+			}
+			if at, known := place[dep]; !known || at >= own {
+				t.Errorf("%s imports %s, which does not stand above it in tests/order.txt", s.path, dep)
+			}
+		}
+	}
+	for pkg := range place {
+		if !seen[pkg] {
+			t.Errorf("tests/order.txt names %s, which does not exist", pkg)
+		}
+	}
+}
+
+func TestSparseAndLauncherStandAlone(t *testing.T) {
+	forbidden := map[string][]string{
+		"sparse":   {"collective", "dense"},
+		"dense":    {"collective", "sparse"},
+		"launcher": {"collective", "sparse", "dense", "wdl", "data"},
+	}
+	for _, s := range sources(t) {
+		for _, dep := range forbidden[s.dir()] {
+			if !s.isTest() && strings.Contains(s.text, `"`+module+dep+`"`) {
+				t.Errorf("%s imports %s: %s must be usable without it", s.path, dep, s.dir())
+			}
+		}
+	}
+}
+
+// maxLines is how long a function may be: what a screen shows at once.
+const maxLines = 70
+
+func TestFunctionsFitAScreen(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.isGenerated() {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			if n := s.fset.Position(fn.End()).Line - s.fset.Position(fn.Pos()).Line + 1; n > maxLines {
+				t.Errorf("%s: %s has %d lines, at most %d are allowed", s.fset.Position(fn.Pos()), fn.Name.Name, n, maxLines)
+			}
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+	doc := map[string]string{}
+	for _, s := range sources(t) {
+		if !s.isTest() || s.dir() == "tests" {
+			doc[s.dir()] += s.file.Doc.Text()
+		}
+	}
+	for pkg, text := range doc {
+		if len(text) < 40 && !strings.HasSuffix(pkg, "pb") {
+			t.Errorf("package %s has no comment that says what it is for", pkg)
+		}
+	}
+}
+
+var vague = regexp.MustCompile(`(Manager|Handler|Helper|Impl|Base)$`)
+
+func TestNames(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.isGenerated() {
+			continue
+		}
+		switch filepath.Base(s.dir()) {
+		case "util", "utils", "common", "base", "helpers":
+			t.Errorf("%s: %s says nothing about what is inside", s.path, s.dir())
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if ts, ok := n.(*ast.TypeSpec); ok && vague.MatchString(ts.Name.Name) {
+				t.Errorf("%s: the type name %s says nothing", s.fset.Position(ts.Pos()), ts.Name.Name)
+			}
+			if it, ok := n.(*ast.InterfaceType); ok && it.Methods != nil && len(it.Methods.List) > 4 {
+				t.Errorf("%s: an interface of %d methods; at most four", s.fset.Position(it.Pos()), len(it.Methods.List))
+			}
+			return true
+		})
+	}
+}
+
+func TestOnlyTheRightRoomsTouchTheWorld(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.isTest() || s.isGenerated() || strings.HasPrefix(s.path, "cmd/") || strings.HasPrefix(s.path, "examples/") {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch x := n.(type) {
+			case *ast.FuncDecl:
+				if x.Name.Name == "init" && x.Recv == nil {
+					t.Errorf("%s: init does work at import", s.fset.Position(x.Pos()))
+				}
+			case *ast.SelectorExpr:
+				pkg, ok := x.X.(*ast.Ident)
+				if !ok || pkg.Name != "os" {
+					break
+				}
+				switch x.Sel.Name {
+				case "Exit":
+					t.Errorf("%s: only main exits", s.fset.Position(x.Pos()))
+				case "Getenv", "LookupEnv":
+					t.Errorf("%s: the environment is read by cmd and handed in", s.fset.Position(x.Pos()))
+				}
+			}
+			return true
+		})
+	}
+}
+
+var unfinished = regexp.MustCompile(`\b(TODO|FIXME|XXX)\b`)
+
+func TestNothingIsLeftUnfinished(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.path == "tests/house_test.go" {
+			continue
+		}
+		if m := unfinished.FindString(s.text); m != "" {
+			t.Errorf("%s holds a %s", s.path, m)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package wdl
+
+import (
+	"context"
+	"errors"
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/trace"
+	"github.com/wdlrun/wdlrun/wdl/config"
+)
+
+// EvalOptions say what an evaluation does. Rank 0's count.
+type EvalOptions struct {
+	Resume string   // run directory or checkpoint to evaluate
+	Data   []string // files; none: the test data of the configuration
+	Warn   func(line string)
+}
+
+// EvalResult is what an evaluation reports, and the JSON line of `wdlrun eval
+// --json`.
+type EvalResult struct {
+	WorldSize  int      `json:"world_size"`
+	Checkpoint string   `json:"checkpoint"`
+	Step       int64    `json:"step"` // that the parameters are of
+	Data       []string `json:"data"`
+	Seconds    float64  `json:"seconds"`
+	Metrics
+}
+
+// Evaluation is one rank's share of an evaluation.
+type Evaluation struct {
+	*Job
+}
+
+// NewEvaluation prepares an evaluation on a group.
+func NewEvaluation(comm *collective.Comm, rec *trace.Recorder, opt EvalOptions) Evaluation {
+	e := Evaluation{NewJob(comm, rec, Options{Resume: opt.Resume, Warn: opt.Warn})}
+	e.eval = &opt
+	return e
+}
+
+// Run evaluates; all ranks return the same result. It writes nothing.
+func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
+	j := &e.job
+	from, err := j.briefing(ctx)
+	if err != nil {
+		return res, err
+	}
+	if err := j.prepare(ctx, from); err != nil {
+		return res, err
+	}
+	step := j.cursor.Step
+	if best := j.cursor.Best; j.cursor.Done && best > 0 && best != step {
+		j.runDir = filepath.Dir(filepath.Dir(from.Dir()))
+		if err := j.restoreBest(); err != nil {
+			return res, err
+		}
+		step = best
+	}
+	m, err := j.evaluate(ctx, j.train, data.All)
+	if err != nil {
+		return res, err
+	}
+	return EvalResult{
+		WorldSize: j.comm.Size(), Checkpoint: from.Dir(), Step: step, Data: j.train.Names(),
+		Seconds: math.Round(time.Since(j.began).Seconds()*1e3) / 1e3, Metrics: m,
+	}, nil
+}
+
+// evaluating turns a training's configuration into one that reads the data to
+// evaluate in the place of training data.
+func (o *EvalOptions) evaluating(c *config.Config) error {
+	files := o.Data
+	if len(files) == 0 {
+		files = c.Data.Test
+	}
+	if len(files) == 0 {
+		return errors.New("wdl: the configuration names no test data: give files with -data")
+	}
+	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.ValidFraction = files, nil, nil, 0
+	return nil
+}
+
+// CheckEval finds the faults of an evaluation that one process can find.
+func CheckEval(o EvalOptions) error {
+	if o.Resume == "" {
+		return errors.New("wdl: eval: -resume DIR says which model: a run directory or a checkpoint")
+	}
+	return check(Options{Resume: o.Resume}, &o)
+}
