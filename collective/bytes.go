@@ -1,0 +1,122 @@
+package collective
+
+import "fmt"
+
+// MaxBytes is the largest limit of a call on byte strings.
+const MaxBytes = 1 << 40
+
+// AllGatherBytes returns the b of every rank, by rank. Lengths may differ, up to
+// limit, which all ranks give alike; if one is longer, every rank returns a
+// *LimitError. The result is new memory.
+func AllGatherBytes(c *Comm, b []byte, limit int) ([][]byte, error) {
+	all, err := c.gatherLengths(CallAllGatherBytes, len(b), 0, limit)
+	if err != nil {
+		return nil, err
+	}
+	buf := make([]byte, c.at[c.size])
+	copy(buf[c.at[c.rank]:], b)
+	tag, err := c.begin(CallAllGatherBytes, Sum, Uint8, 0, limit)
+	if err != nil {
+		return nil, err
+	}
+	c.steps = allGatherRing(c.steps, c.rank, c.size, c.at)
+	if err := run(c, tag, buf, buf); err != nil {
+		return nil, err
+	}
+	return c.cut(all, buf), nil
+}
+
+// GatherBytes returns the b of every rank, by rank, on rank root, and nil on the
+// others. Lengths and limit are as for AllGatherBytes.
+func GatherBytes(c *Comm, b []byte, root, limit int) ([][]byte, error) {
+	all, err := c.gatherLengths(CallGatherBytes, len(b), root, limit)
+	if err != nil {
+		return nil, err
+	}
+	var buf []byte
+	if c.rank == root {
+		buf = make([]byte, c.at[c.size])
+	}
+	tag, err := c.begin(CallGatherBytes, Sum, Uint8, root, limit)
+	if err != nil {
+		return nil, err
+	}
+	c.steps = gatherDirect(c.steps, c.rank, c.size, root, c.at)
+	if err := run(c, tag, b, buf); err != nil || c.rank != root {
+		return nil, err
+	}
+	return c.cut(all, buf), nil
+}
+
+// BroadcastBytes returns the b of rank root on every rank; the b of others is
+// ignored. All ranks give the same limit; if root's b is longer, every rank
+// returns a *LimitError. The result is new memory, except on root.
+func BroadcastBytes(c *Comm, b []byte, root, limit int) ([]byte, error) {
+	checkLimit(CallBroadcastBytes, limit)
+	tag, err := c.begin(CallBroadcastBytes, Sum, Int64, root, limit)
+	if err != nil {
+		return nil, err
+	}
+	length := []int64{int64(len(b))}
+	c.steps = broadcastTree(c.steps, c.rank, c.size, root, 1)
+	if err := run(c, tag, length, length); err != nil {
+		return nil, err
+	}
+	if err := c.checkLength(tag, root, length[0]); err != nil {
+		return nil, err
+	}
+	if c.rank != root {
+		b = make([]byte, length[0])
+	}
+	tag, err = c.begin(CallBroadcastBytes, Sum, Uint8, root, limit)
+	if err != nil {
+		return nil, err
+	}
+	c.steps = broadcastTree(c.steps, c.rank, c.size, root, len(b))
+	return b, run(c, tag, b, b)
+}
+
+// gatherLengths tells every rank the lengths of all, leaves the bounds of the
+// parts in c.at, and returns the list that will hold them.
+func (c *Comm) gatherLengths(call Call, n, root, limit int) ([][]byte, error) {
+	checkLimit(call, limit)
+	tag, err := c.begin(call, Sum, Int64, root, limit)
+	if err != nil {
+		return nil, err
+	}
+	lengths := make([]int64, c.size)
+	lengths[c.rank] = int64(n)
+	c.steps = allGatherRing(c.steps, c.rank, c.size, c.chunks(c.size))
+	if err := run(c, tag, lengths, lengths); err != nil {
+		return nil, err
+	}
+	for i, k := range lengths {
+		if err := c.checkLength(tag, i, k); err != nil {
+			return nil, err
+		}
+		c.at[i+1] = c.at[i] + int(k)
+	}
+	return make([][]byte, c.size), nil
+}
+
+func checkLimit(call Call, limit int) {
+	if limit < 0 || limit > MaxBytes {
+		panic(fmt.Sprintf("collective: %v: limit %d, want 0 to %d", call, limit, MaxBytes))
+	}
+}
+
+// checkLength judges a length as every rank knows it, so that all judge alike.
+func (c *Comm) checkLength(tag Tag, rank int, n int64) error {
+	if n >= 0 && uint64(n) <= tag.Count {
+		return nil
+	}
+	return fmt.Errorf("collective: %v: rank %d: %w", tag.Call, c.rank, &LimitError{Rank: rank, Bytes: n, Limit: int64(tag.Count)})
+}
+
+// cut returns the parts of buf by c.at.
+func (c *Comm) cut(all [][]byte, buf []byte) [][]byte {
+	for i := range all {
+		all[i] = buf[c.at[i]:c.at[i+1]:c.at[i+1]]
+	}
+	return all
+}

@@ -1,0 +1,183 @@
+// Package colltest is the conformance suite of collective transports. The test
+// of a transport is one line:
+//
+//	colltest.Run(t, func(t *testing.T, size int) []collective.Transport { … })
+//
+// The function makes a group of size ranks in this process, by rank, with at
+// least two channels; the suite closes it. Everything is compared, bit for bit,
+// with a serial reference that every rank computes from a seed. A rank that
+// hangs fails the test with the stacks of all goroutines.
+package colltest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+// Make makes the transports of a group, by rank.
+type Make func(t *testing.T, size int) []collective.Transport
+
+// hangTime is how long a group may take for one test: far more than a loaded
+// machine needs.
+const hangTime = 2 * time.Minute
+
+// Run tests the transports that newGroup makes.
+func Run(t *testing.T, newGroup Make) {
+	for _, size := range []int{1, 2, 3, 4, 5, 8} {
+		t.Run(fmt.Sprintf("P=%d", size), func(t *testing.T) {
+			t.Run("World", func(t *testing.T) { world(t, newGroup, size) })
+			t.Run("Results", func(t *testing.T) { results(t, newGroup, size) })
+			t.Run("Large", func(t *testing.T) { large(t, newGroup, size) })
+			t.Run("Random", func(t *testing.T) { random(t, newGroup, size) })
+			t.Run("Channels", func(t *testing.T) { channels(t, newGroup, size) })
+			t.Run("Barrier", func(t *testing.T) { barrier(t, newGroup, size) })
+			t.Run("Limit", func(t *testing.T) { limit(t, newGroup, size) })
+			t.Run("Abort", func(t *testing.T) { abort(t, newGroup, size) })
+		})
+	}
+	for _, size := range []int{2, 3, 5} {
+		t.Run(fmt.Sprintf("P=%d/Mismatch", size), func(t *testing.T) { mismatches(t, newGroup, size) })
+		t.Run(fmt.Sprintf("P=%d/Close", size), func(t *testing.T) { closes(t, newGroup, size) })
+	}
+}
+
+// onRanks runs body as every rank of a new group, closes the group when all have
+// returned, and returns the errors by rank.
+func onRanks(t *testing.T, newGroup Make, size int, body func(c *collective.Comm, tr collective.Transport) error) []error {
+	t.Helper()
+	ts := newGroup(t, size)
+	errs := make([]error, size)
+	var wg sync.WaitGroup
+	for i, tr := range ts {
+		wg.Go(func() { errs[i] = body(collective.New(tr), tr) })
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(hangTime):
+		stacks := make([]byte, 1<<20)
+		t.Fatalf("ranks hang:\n%s", stacks[:runtime.Stack(stacks, true)])
+	}
+	for i, tr := range ts {
+		if err := errors.Join(tr.Close(), tr.Close()); err != nil {
+			t.Errorf("rank %d: Close twice: %v", i, err)
+		}
+	}
+	return errs
+}
+
+// allWell fails the test for every rank that had an error.
+func allWell(t *testing.T, errs []error) {
+	t.Helper()
+	for i, err := range errs {
+		if err != nil {
+			t.Errorf("rank %d: %v", i, err)
+		}
+	}
+}
+
+func world(t *testing.T, newGroup Make, size int) {
+	ts := newGroup(t, size)
+	for i, tr := range ts {
+		if rank, n, channels := tr.World(); rank != i || n != size || channels < 2 {
+			t.Errorf("World of rank %d = %d, %d, %d", i, rank, n, channels)
+		}
+	}
+	for _, tr := range ts {
+		tr.Close()
+	}
+}
+
+// results checks every call with every type at the sizes where bounds change.
+func results(t *testing.T, newGroup Make, size int) {
+	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
+		for _, n := range []int{0, 1, size - 1, size, 2*size + 1, 1003} {
+			for _, k := range checks() {
+				if err := k(c, rand.New(rand.NewPCG(uint64(n), 1)), n); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}))
+}
+
+// large checks messages that fill every buffer on their way, in both directions
+// at once.
+func large(t *testing.T, newGroup Make, size int) {
+	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
+		rng := rand.New(rand.NewPCG(2, 2))
+		n := 1<<19/size + 5 // every rank computes the data of all, so that the work grows with size
+		return errors.Join(
+			checkAllReduce[float32](c, rng, n, collective.Sum),
+			checkAllToAllV[float64](c, rng, n),
+			checkBroadcast[uint8](c, rng, 4*n),
+		)
+	}))
+}
+
+// random makes mixed calls of random sizes while ranks dawdle.
+func random(t *testing.T, newGroup Make, size int) {
+	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
+		return program(c, 3, 120)
+	}))
+}
+
+// program makes n random calls that follow from seed.
+func program(c *collective.Comm, seed uint64, n int) error {
+	rng := rand.New(rand.NewPCG(seed, 4))
+	dawdle := rand.New(rand.NewPCG(seed, uint64(c.Rank())))
+	all := checks()
+	for range n {
+		if dawdle.IntN(8) == 0 {
+			time.Sleep(time.Duration(dawdle.IntN(300)) * time.Microsecond)
+		}
+		if err := all[rng.IntN(len(all))](c, rng, rng.IntN(200)*rng.IntN(20)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// channels runs a program of its own on every channel at once.
+func channels(t *testing.T, newGroup Make, size int) {
+	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, tr collective.Transport) error {
+		_, _, n := tr.World()
+		errs := make([]error, n)
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() { errs[i] = program(c.Channel(i), uint64(100+i), 60) })
+		}
+		wg.Wait()
+		return errors.Join(errs...)
+	}))
+}
+
+// barrier checks that no rank passes before the last has come.
+func barrier(t *testing.T, newGroup Make, size int) {
+	var came atomic.Int64
+	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
+		for k := range 20 {
+			if (k+c.Rank())%4 == 0 {
+				time.Sleep(200 * time.Microsecond)
+			}
+			came.Add(1)
+			if err := collective.Barrier(c); err != nil {
+				return err
+			}
+			if n := came.Load(); n < int64((k+1)*size) {
+				return fmt.Errorf("passed barrier %d when %d of %d had come", k, n, (k+1)*size)
+			}
+		}
+		return nil
+	}))
+}

@@ -1,0 +1,209 @@
+package colltest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+// untilError makes calls until one fails.
+func untilError(c *collective.Comm) error {
+	x := make([]float32, 1000)
+	for {
+		if err := collective.AllReduce(c, x, collective.Max); err != nil {
+			for i := range x { // they are the caller's again: the race detector looks on
+				x[i] = 1
+			}
+			return err
+		}
+	}
+}
+
+// again checks that a group that has ended stays so, for the same cause.
+func again(c *collective.Comm, err error) error {
+	for _, later := range []error{collective.Barrier(c), collective.AllReduce(c, []int32{1}, collective.Sum), c.Err()} {
+		if later == nil {
+			return fmt.Errorf("after %q a call succeeded", err)
+		}
+		rank, ok := collective.Blamed(err)
+		if r, k := collective.Blamed(later); r != rank || k != ok {
+			return fmt.Errorf("after %q a call says %q", err, later)
+		}
+	}
+	return err
+}
+
+// limit checks that a byte string past the limit is an error on all ranks, and
+// that the group goes on.
+func limit(t *testing.T, newGroup Make, size int) {
+	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
+		b := make([]byte, 10)
+		if c.Rank() == size-1 {
+			b = make([]byte, 11)
+		}
+		_, err1 := collective.AllGatherBytes(c, b, 10)
+		_, err2 := collective.GatherBytes(c, b, 0, 10)
+		_, err3 := collective.BroadcastBytes(c, b, size-1, 10)
+		for _, err := range []error{err1, err2, err3} {
+			var over *collective.LimitError
+			if !errors.As(err, &over) || over.Rank != size-1 || over.Bytes != 11 || over.Limit != 10 {
+				return fmt.Errorf("11 bytes with limit 10: %v", err)
+			}
+		}
+		if err := c.Err(); err != nil {
+			return fmt.Errorf("a limit ended the group: %w", err)
+		}
+		return checkAllGatherBytes(c, rand.New(rand.NewPCG(5, 5)), 100)
+	}))
+}
+
+// abort checks that one rank's Abort ends the pending calls of all.
+func abort(t *testing.T, newGroup Make, size int) {
+	blamed := size / 2
+	errs := onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
+		if c.Rank() != blamed {
+			return again(c, untilError(c))
+		}
+		if err := collective.AllReduce(c, make([]float32, 1000), collective.Max); err != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+		c.Abort(errors.New("the moon is full"))
+		return again(c, collective.Barrier(c))
+	})
+	for i, err := range errs {
+		var abort *collective.AbortError
+		if !errors.As(err, &abort) || abort.By != blamed || !strings.Contains(abort.Cause.Error(), "the moon is full") {
+			t.Errorf("rank %d: %v, want the abort of rank %d", i, err, blamed)
+		}
+	}
+}
+
+// mismatches lets one rank make another call than the rest.
+func mismatches(t *testing.T, newGroup Make, size int) {
+	even := func(n int) []int { // n elements for every rank
+		counts := make([]int, size)
+		for i := range counts {
+			counts[i] = n
+		}
+		return counts
+	}
+	for _, k := range []struct {
+		name      string
+		odd, rest func(c *collective.Comm) error
+	}{
+		{"Length",
+			func(c *collective.Comm) error { return collective.AllReduce(c, make([]float32, 11), collective.Sum) },
+			func(c *collective.Comm) error { return collective.AllReduce(c, make([]float32, 10), collective.Sum) }},
+		{"Call",
+			func(c *collective.Comm) error { return collective.Barrier(c) },
+			func(c *collective.Comm) error { return collective.AllReduce(c, []float32{}, collective.Sum) }},
+		{"Type",
+			func(c *collective.Comm) error { return collective.AllReduce(c, make([]int32, 20), collective.Sum) },
+			func(c *collective.Comm) error { return collective.AllReduce(c, make([]float32, 20), collective.Sum) }},
+		{"Op",
+			func(c *collective.Comm) error { return collective.AllReduce(c, make([]float32, 20), collective.Max) },
+			func(c *collective.Comm) error { return collective.AllReduce(c, make([]float32, 20), collective.Sum) }},
+		{"Root",
+			func(c *collective.Comm) error { return collective.Broadcast(c, make([]float32, 20), 1) },
+			func(c *collective.Comm) error { return collective.Broadcast(c, make([]float32, 20), 0) }},
+		{"Limit",
+			func(c *collective.Comm) error { _, err := collective.AllGatherBytes(c, nil, 1); return err },
+			func(c *collective.Comm) error { _, err := collective.AllGatherBytes(c, nil, 2); return err }},
+		{"Counts",
+			func(c *collective.Comm) error {
+				return collective.AllToAllV(c, make([]uint8, 3*size), even(3), make([]uint8, 2*size), even(2))
+			},
+			func(c *collective.Comm) error {
+				return collective.AllToAllV(c, make([]uint8, 2*size), even(2), make([]uint8, 2*size), even(2))
+			}},
+		{"Order",
+			func(c *collective.Comm) error { return collective.Barrier(c) },
+			func(c *collective.Comm) error { return nil }},
+	} {
+		t.Run(k.name, func(t *testing.T) { mismatch(t, newGroup, size, k.odd, k.rest) })
+	}
+	t.Run("Circle", func(t *testing.T) { circle(t, newGroup, size) })
+}
+
+// mismatch runs odd on the last rank and rest on the others.
+func mismatch(t *testing.T, newGroup Make, size int, odd, rest func(c *collective.Comm) error) {
+	errs := onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
+		if err := collective.Barrier(c); err != nil {
+			return err
+		}
+		call := rest
+		if c.Rank() == size-1 {
+			call = odd
+		}
+		err := call(c)
+		if err == nil { // it had no part in the difference; the next call has
+			err = untilError(c)
+		}
+		return again(c, err)
+	})
+	for i, err := range errs {
+		var m *collective.MismatchError
+		if !errors.As(err, &m) {
+			t.Errorf("rank %d: %v, want a mismatch", i, err)
+			continue
+		}
+		if m.Peer.Rank == m.Own.Rank || m.Peer.Tag == m.Own.Tag && m.Peer.Bytes == m.Own.Bytes {
+			t.Errorf("rank %d: %v: sides do not differ", i, err)
+		}
+	}
+}
+
+// circle lets each rank wait for a rank that waits for another: no message that
+// anyone receives shows the difference.
+func circle(t *testing.T, newGroup Make, size int) {
+	if size < 3 {
+		t.Skip("two ranks cannot wait for each other in a circle")
+	}
+	errs := onRanks(t, newGroup, size, func(c *collective.Comm, tr collective.Transport) error {
+		tag := collective.Tag{Call: collective.CallBroadcast, Seq: 1, Root: uint16(c.Rank())}
+		next := (c.Rank() + 1) % size
+		return tr.Exchange(tag, next, nil, next, nil)
+	})
+	for i, err := range errs {
+		var m *collective.MismatchError
+		if !errors.As(err, &m) {
+			t.Errorf("rank %d: %v, want a mismatch", i, err)
+		}
+	}
+}
+
+// closes lets each rank in turn leave while the others go on.
+func closes(t *testing.T, newGroup Make, size int) {
+	for leaver := range size {
+		errs := onRanks(t, newGroup, size, func(c *collective.Comm, tr collective.Transport) error {
+			for range leaver {
+				if err := collective.AllReduce(c, make([]float32, 1000), collective.Max); err != nil {
+					return err
+				}
+			}
+			if c.Rank() != leaver {
+				return again(c, untilError(c))
+			}
+			if err := tr.Close(); err != nil {
+				return err
+			}
+			tr.Abort(errors.New("whoever has left has no say"))
+			return collective.Barrier(c)
+		})
+		for i, err := range errs {
+			var lost *collective.LostError
+			switch {
+			case i == leaver && !errors.Is(err, collective.ErrClosed):
+				t.Errorf("rank %d, which has closed: %v", i, err)
+			case i != leaver && (!errors.As(err, &lost) || lost.Rank != leaver || !errors.Is(err, collective.ErrLeft)):
+				t.Errorf("rank %d: %v, want the loss of rank %d", i, err, leaver)
+			}
+		}
+	}
+}

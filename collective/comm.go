@@ -1,0 +1,165 @@
+package collective
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/wdlrun/wdlrun/internal/raw"
+)
+
+// Comm makes collective calls on one channel of a Transport.
+type Comm struct {
+	t          Transport
+	rank, size int
+	channel    int
+	seq        uint64 // of the last call
+	group      *group
+
+	// Kept between calls so that a repeated call allocates nothing.
+	steps   []exchange
+	at, to  []int    // part bounds: of what is received, and of what is sent where they differ
+	scratch []uint64 // a partial sum on arrival; words, so that it is aligned for every type
+}
+
+// group is what the channels of one rank share.
+type group struct {
+	channels []*Comm
+	err      atomic.Pointer[failure]
+}
+
+type failure struct{ err error }
+
+// New returns the Comm of channel 0 of t.
+func New(t Transport) *Comm {
+	rank, size, channels := t.World()
+	if size < 1 || size > MaxSize || rank < 0 || rank >= size || channels < 1 {
+		panic(fmt.Sprintf("collective: New: rank %d of %d with %d channels", rank, size, channels))
+	}
+	g := &group{channels: make([]*Comm, channels)}
+	for i := range g.channels {
+		g.channels[i] = &Comm{
+			t: t, rank: rank, size: size, channel: i, group: g,
+			at: make([]int, size+1), to: make([]int, size+1),
+		}
+	}
+	return g.channels[0]
+}
+
+// Rank returns this rank, from 0 to Size−1.
+func (c *Comm) Rank() int { return c.rank }
+
+// Size returns the number of ranks.
+func (c *Comm) Size() int { return c.size }
+
+// Channel returns the Comm of channel i of the same transport, the same one each
+// time. It panics if the transport has no such channel.
+func (c *Comm) Channel(i int) *Comm {
+	if i < 0 || i >= len(c.group.channels) {
+		panic(fmt.Sprintf("collective: Channel: %d of %d", i, len(c.group.channels)))
+	}
+	return c.group.channels[i]
+}
+
+// Abort ends the group for every rank: all pending and later calls return cause,
+// as an *AbortError that names this rank. Any goroutine may call it.
+func (c *Comm) Abort(cause error) {
+	c.t.Abort(cause)
+	c.group.err.CompareAndSwap(nil, &failure{fmt.Errorf("collective: rank %d: %w", c.rank, Cause(c.rank, cause))})
+}
+
+// Err returns the first error of this rank that ended the group, or nil. Any
+// goroutine may call it; it does not ask the transport.
+func (c *Comm) Err() error {
+	if f := c.group.err.Load(); f != nil {
+		return f.err
+	}
+	return nil
+}
+
+// begin opens a call: it returns the call's tag, or the error that ended the
+// group.
+func (c *Comm) begin(call Call, op Op, typ Type, root, count int) (Tag, error) {
+	if err := c.Err(); err != nil {
+		return Tag{}, err
+	}
+	if op >= ops {
+		panic(fmt.Sprintf("collective: %v: %v", call, op))
+	}
+	if root < 0 || root >= c.size {
+		panic(fmt.Sprintf("collective: %v: root %d of %d ranks", call, root, c.size))
+	}
+	c.seq++
+	c.steps = c.steps[:0]
+	return Tag{
+		Channel: uint16(c.channel), Call: call, Op: op, Type: typ,
+		Root: uint16(root), Seq: c.seq, Count: uint64(count),
+	}, nil
+}
+
+// chunks sets c.at to the bounds of the chunks of n elements.
+func (c *Comm) chunks(n int) []int {
+	for i := range c.size {
+		c.at[i], c.at[i+1] = Chunk(n, c.size, i)
+	}
+	return c.at
+}
+
+// parts sets at to the bounds of parts of the given lengths, which fill n.
+func (c *Comm) parts(call Call, at, counts []int, n int) []int {
+	if len(counts) != c.size {
+		panic(fmt.Sprintf("collective: %v: %d counts for %d ranks", call, len(counts), c.size))
+	}
+	sum := 0
+	for i, k := range counts {
+		if k < 0 || k > n-sum {
+			panic(fmt.Sprintf("collective: %v: count %d of rank %d does not fit in %d elements after %d", call, k, i, n, sum))
+		}
+		sum += k
+		at[i+1] = sum
+	}
+	if sum != n {
+		panic(fmt.Sprintf("collective: %v: counts add up to %d, the slice has %d", call, sum, n))
+	}
+	return at
+}
+
+// run carries out c.steps for one call: parts of send leave, parts of recv
+// arrive. Both may be the same slice.
+func run[T Number](c *Comm, tag Tag, send, recv []T) error {
+	for i := range c.steps {
+		x := &c.steps[i]
+		out, in := send[x.send.lo:x.send.hi], recv[x.recv.lo:x.recv.hi]
+		if x.from == c.rank {
+			copy(in, out)
+			continue
+		}
+		arrive := in
+		if x.reduce {
+			arrive = scratch[T](c, len(in))
+		}
+		tag.Step = uint32(x.round)
+		if err := c.t.Exchange(tag, x.to, raw.Bytes(out), x.from, raw.Bytes(arrive)); err != nil {
+			return c.fail(tag, err)
+		}
+		if x.reduce {
+			reduce(tag.Op, in, arrive)
+		}
+	}
+	return nil
+}
+
+// scratch returns n elements of memory that the next call of scratch reuses.
+func scratch[T Number](c *Comm, n int) []T {
+	bytes := n * raw.Size[T]()
+	if words := (bytes + 7) / 8; words > len(c.scratch) {
+		c.scratch = make([]uint64, words)
+	}
+	return raw.Of[T](raw.Bytes(c.scratch)[:bytes])
+}
+
+// fail records err as what ended the group, and says where it struck.
+func (c *Comm) fail(tag Tag, err error) error {
+	err = fmt.Errorf("collective: %v: rank %d: %w", tag, c.rank, err)
+	c.group.err.CompareAndSwap(nil, &failure{err})
+	return err
+}

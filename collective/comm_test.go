@@ -1,0 +1,184 @@
+package collective_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/mem"
+)
+
+// untouched is a world of one rank whose transport must not be used.
+type untouched struct{ collective.Transport }
+
+func (untouched) World() (rank, size, channels int) { return 0, 1, 1 }
+
+func TestOneRankNeedsNoTransport(t *testing.T) {
+	c := collective.New(untouched{})
+	x, y := []float64{1, 2, 3}, make([]float64, 3)
+	lo, hi, err := collective.ReduceScatter(c, x, collective.Sum)
+	if err != nil || lo != 0 || hi != 3 {
+		t.Errorf("ReduceScatter = %d, %d, %v", lo, hi, err)
+	}
+	if err := errors.Join(
+		collective.AllReduce(c, x, collective.Max), collective.AllGather(c, x), collective.AllToAll(c, x, y),
+		collective.Broadcast(c, x, 0), collective.Barrier(c),
+	); err != nil {
+		t.Error(err)
+	}
+	if y[2] != 3 {
+		t.Errorf("AllToAll of one rank copies: %v", y)
+	}
+	if b, err := collective.AllGatherBytes(c, []byte("ab"), 2); err != nil || len(b) != 1 || string(b[0]) != "ab" {
+		t.Errorf("AllGatherBytes = %q, %v", b, err)
+	}
+}
+
+// onMem runs body as every rank of a group in memory.
+func onMem(t *testing.T, size int, body func(c *collective.Comm) error) {
+	t.Helper()
+	errs := make(chan error, size)
+	for _, tr := range mem.New(size, 2) {
+		go func() { errs <- body(collective.New(tr)) }()
+	}
+	for range size {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+type weight float32 // a named type is a Number too
+
+func TestSumsAreOrderedAndNaNsSeen(t *testing.T) {
+	const size = 3
+	onMem(t, size, func(c *collective.Comm) error {
+		// In chunk i the sum is (x[i+1] + x[i+2]) + x[i]: big and −big meet first
+		// only where rank i holds the small one.
+		x := [][]weight{{1, 1, 1}, {1e8, 1e8, 1e8}, {-1e8, -1e8, -1e8}}[c.Rank()]
+		if err := collective.AllReduce(c, x, collective.Sum); err != nil {
+			return err
+		}
+		if x[0] != 1 || x[1] != 0 || x[2] != 0 {
+			t.Errorf("rank %d: %v, want [1 0 0]", c.Rank(), x)
+		}
+		y := []float64{0, float64(c.Rank())}
+		if c.Rank() == 1 {
+			y[0] = math.NaN()
+		}
+		if err := collective.AllReduce(c, y, collective.Max); err != nil {
+			return err
+		}
+		if !math.IsNaN(y[0]) || y[1] != size-1 {
+			t.Errorf("rank %d: max is %v, want [NaN 2]", c.Rank(), y)
+		}
+		return nil
+	})
+}
+
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	const size, runs = 4, 50
+	body := func(c *collective.Comm) func() error {
+		x, y := make([]float32, 1001), make([]float32, 1001)
+		counts := []int{300, 0, 700, 1}
+		keys, got := make([]int64, 4*size), make([]int64, 4*size)
+		send, recv := make([]uint8, 10*size), make([]uint8, 10*size)
+		ten := []int{10, 10, 10, 10}
+		return func() error {
+			_, _, err := collective.ReduceScatter(c, y, collective.Min)
+			return errors.Join(err,
+				collective.AllReduce(c, x, collective.Sum), collective.AllGather(c, x), collective.AllGatherV(c, x, counts),
+				collective.AllToAll(c, keys, got), collective.AllToAllV(c, send, ten, recv, ten),
+				collective.Broadcast(c, x, 2), collective.Barrier(c))
+		}
+	}
+	ts := mem.New(size, 1)
+	errs := make(chan error, size)
+	for _, tr := range ts[1:] {
+		step := body(collective.New(tr))
+		go func() {
+			var err error
+			for range runs + 1 { // AllocsPerRun warms up once
+				err = errors.Join(err, step())
+			}
+			errs <- err
+		}()
+	}
+	step := body(collective.New(ts[0]))
+	if n := testing.AllocsPerRun(runs, func() {
+		if err := step(); err != nil {
+			t.Error(err)
+		}
+	}); n >= 1 {
+		t.Errorf("%v allocations in 8 calls, want none", n)
+	}
+	for range size - 1 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestMemWorksInABubble waits in virtual time: a day passes at once.
+func TestMemWorksInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		onMem(t, 3, func(c *collective.Comm) error {
+			if c.Rank() == 2 {
+				time.Sleep(24 * time.Hour)
+			}
+			return collective.Barrier(c)
+		})
+		if d := time.Since(begin); d != 24*time.Hour {
+			t.Errorf("the barrier took %v", d)
+		}
+	})
+}
+
+func TestWrongProgramsPanic(t *testing.T) {
+	c := collective.New(untouched{})
+	for want, call := range map[string]func(){
+		"AllToAll: 2 elements":       func() { collective.AllToAll(c, []int32{1, 2}, []int32{1}) },
+		"AllGatherV: 2 counts":       func() { collective.AllGatherV(c, []int32{1, 2}, []int{1, 1}) },
+		"AllGatherV: count 3":        func() { collective.AllGatherV(c, []int32{1, 2}, []int{3}) },
+		"AllGatherV: count -1":       func() { collective.AllGatherV(c, []int32{1, 2}, []int{-1}) },
+		"AllGatherV: counts add up":  func() { collective.AllGatherV(c, []int32{1, 2}, []int{1}) },
+		"Broadcast: root 1":          func() { collective.Broadcast(c, []int32{1, 2}, 1) },
+		"AllReduce: operation 9":     func() { collective.AllReduce(c, []int32{1, 2}, 9) },
+		"AllGatherBytes: limit -1":   func() { collective.AllGatherBytes(c, nil, -1) },
+		"Channel: 1 of 1":            func() { c.Channel(1) },
+		"Chunk: no such chunk":       func() { collective.Chunk(1, 1, 1) },
+		"New: rank 0 of 0 with 0 ch": func() { collective.New(empty{}) },
+	} {
+		func() {
+			defer func() {
+				if got, _ := recover().(string); !strings.HasPrefix(got, "collective: "+want) {
+					t.Errorf("panic %q, want %q", got, want)
+				}
+			}()
+			call()
+		}()
+	}
+	if err := c.Err(); err != nil {
+		t.Errorf("a panic that was recovered ended the group: %v", err)
+	}
+}
+
+type empty struct{ collective.Transport }
+
+func (empty) World() (rank, size, channels int) { return 0, 0, 0 }
+
+func TestChannelIsOneComm(t *testing.T) {
+	c := collective.New(mem.New(1, 2)[0])
+	if c.Channel(0) != c || c.Channel(1) != c.Channel(1).Channel(1) || c.Channel(1) == c {
+		t.Error("Channel makes a new Comm")
+	}
+	c.Abort(errors.New("enough"))
+	if err := collective.Barrier(c.Channel(1)); err == nil || !strings.Contains(err.Error(), "rank 0 aborted: enough") {
+		t.Errorf("a call on another channel after Abort: %v", err)
+	}
+}

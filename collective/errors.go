@@ -1,0 +1,110 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrClosed is returned by calls on a transport that its own rank has closed.
+var ErrClosed = errors.New("this rank has closed its transport")
+
+// ErrLeft is the Cause of a LostError whose rank closed its transport in good
+// order while others still needed it.
+var ErrLeft = errors.New("it closed its transport and left the group: does it make fewer calls than the others?")
+
+// LostError says that a rank is gone.
+type LostError struct {
+	Rank  int   // who is lost
+	By    int   // who noticed first
+	Cause error // how it showed
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("rank %d was lost (noticed by rank %d): %v", e.Rank, e.By, e.Cause)
+}
+
+func (e *LostError) Unwrap() error { return e.Cause }
+
+// AbortError says that a rank ended the group.
+type AbortError struct {
+	By    int // who called Abort
+	Cause error
+}
+
+func (e *AbortError) Error() string { return fmt.Sprintf("rank %d aborted: %v", e.By, e.Cause) }
+
+func (e *AbortError) Unwrap() error { return e.Cause }
+
+// Side is what one rank was about when ranks disagreed.
+type Side struct {
+	Rank  int
+	Tag   Tag
+	Bytes int64 // length of the message; negative if it was not compared
+}
+
+func (s Side) String() string {
+	if s.Bytes < 0 {
+		return fmt.Sprintf("rank %d is in %v", s.Rank, s.Tag)
+	}
+	return fmt.Sprintf("rank %d has a message of %d bytes in %v", s.Rank, s.Bytes, s.Tag)
+}
+
+// MismatchError says that two ranks made different calls. Which of them is wrong
+// is not known.
+type MismatchError struct {
+	Peer Side // the sender
+	Own  Side // the rank that compared
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("calls differ: %v, but %v; every rank must make the same calls in the same order", e.Peer, e.Own)
+}
+
+// LimitError says that a rank gave more bytes than the call allows. Every rank
+// returns it from the same call, and the group goes on.
+type LimitError struct {
+	Rank         int
+	Bytes, Limit int64
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("rank %d gave %d bytes, the limit of this call is %d", e.Rank, e.Bytes, e.Limit)
+}
+
+// Blamed returns the rank that caused err: the lost one, the one that aborted,
+// or the one past a limit. The caller that is blamed itself is at fault;
+// otherwise the failure came from a peer. It reports false for a mismatch, of
+// which either side may be wrong, and for other errors.
+func Blamed(err error) (rank int, ok bool) {
+	var lost *LostError
+	var abort *AbortError
+	var limit *LimitError
+	switch {
+	case errors.As(err, &lost):
+		return lost.Rank, true
+	case errors.As(err, &abort):
+		return abort.By, true
+	case errors.As(err, &limit):
+		return limit.Rank, true
+	}
+	return -1, false
+}
+
+// Cause is for transports: it returns what ends the group when rank by aborts
+// with err. An error that already says how the group ended stays as it is.
+func Cause(by int, err error) error {
+	var lost *LostError
+	var mismatch *MismatchError
+	var abort *AbortError
+	switch {
+	case err == nil:
+		return &AbortError{By: by, Cause: errors.New("no cause was given")}
+	case errors.As(err, &lost):
+		return lost
+	case errors.As(err, &mismatch):
+		return mismatch
+	case errors.As(err, &abort):
+		return abort
+	}
+	return &AbortError{By: by, Cause: err}
+}

@@ -1,0 +1,105 @@
+package collective
+
+// span is a range of elements.
+type span struct{ lo, hi int }
+
+// exchange is one line of a schedule, as one rank sees it.
+type exchange struct {
+	round      int // the same at both ends of a message
+	to, from   int // a negative rank: none; this rank at both: a copy
+	send, recv span
+	reduce     bool // join what arrives with what is there, instead of overwriting
+}
+
+// Schedules append the exchanges of one rank to dst. at[i] and at[i+1] bound
+// part i, which belongs to rank i.
+
+// reduceScatterRing starts part i at rank i+1 and passes it round the ring, each
+// rank adding its own, until it arrives complete at its owner, rank i.
+func reduceScatterRing(dst []exchange, rank, size int, at []int) []exchange {
+	for k := range size - 1 {
+		out, in := (rank-1-k+2*size)%size, (rank-2-k+2*size)%size
+		dst = append(dst, exchange{
+			round: len(dst), to: (rank + 1) % size, from: (rank - 1 + size) % size,
+			send: span{at[out], at[out+1]}, recv: span{at[in], at[in+1]}, reduce: true,
+		})
+	}
+	return dst
+}
+
+// allGatherRing passes every part round the ring, beginning at its owner.
+func allGatherRing(dst []exchange, rank, size int, at []int) []exchange {
+	for k := range size - 1 {
+		out, in := (rank-k+size)%size, (rank-1-k+size)%size
+		dst = append(dst, exchange{
+			round: len(dst), to: (rank + 1) % size, from: (rank - 1 + size) % size,
+			send: span{at[out], at[out+1]}, recv: span{at[in], at[in+1]},
+		})
+	}
+	return dst
+}
+
+func allReduceRing(dst []exchange, rank, size int, at []int) []exchange {
+	return allGatherRing(reduceScatterRing(dst, rank, size, at), rank, size, at)
+}
+
+// allToAllPairwise copies the rank's own part, then in round k sends to the k-th
+// rank after it and receives from the k-th before it, so that no rank is sent to
+// by two at once.
+func allToAllPairwise(dst []exchange, rank, size int, sendAt, recvAt []int) []exchange {
+	for k := range size {
+		to, from := (rank+k)%size, (rank-k+size)%size
+		dst = append(dst, exchange{
+			round: k, to: to, from: from,
+			send: span{sendAt[to], sendAt[to+1]}, recv: span{recvAt[from], recvAt[from+1]},
+		})
+	}
+	return dst
+}
+
+// broadcastTree halves the distance each round: ranks, counted from the root,
+// that are multiples of 2d hold the n elements and send to the one d further,
+// which answers with an empty message.
+func broadcastTree(dst []exchange, rank, size, root, n int) []exchange {
+	d, v := 1, (rank-root+size)%size
+	for d < size {
+		d *= 2
+	}
+	for round := 0; d > 1; round++ {
+		d /= 2
+		switch {
+		case v%(2*d) == 0 && v+d < size:
+			child := (v + d + root) % size
+			dst = append(dst, exchange{round: round, to: child, from: child, send: span{0, n}})
+		case v%(2*d) == d:
+			parent := (v - d + root) % size
+			dst = append(dst, exchange{round: round, to: parent, from: parent, recv: span{0, n}})
+		}
+	}
+	return dst
+}
+
+// barrierDissemination lets each rank hear of twice as many each round.
+func barrierDissemination(dst []exchange, rank, size int) []exchange {
+	for d := 1; d < size; d *= 2 {
+		dst = append(dst, exchange{round: len(dst), to: (rank + d) % size, from: (rank - d + size) % size})
+	}
+	return dst
+}
+
+// gatherDirect sends each rank's part straight to the root. A rank sends all of
+// its send slice.
+func gatherDirect(dst []exchange, rank, size, root int, at []int) []exchange {
+	mine := span{0, at[rank+1] - at[rank]}
+	if rank != root {
+		return append(dst, exchange{round: rank, to: root, from: -1, send: mine})
+	}
+	for i := range size {
+		x := exchange{round: i, to: -1, from: i, recv: span{at[i], at[i+1]}}
+		if i == root {
+			x.to, x.send = root, mine
+		}
+		dst = append(dst, x)
+	}
+	return dst
+}

@@ -1,0 +1,315 @@
+package collective
+
+import (
+	"fmt"
+	"math/bits"
+	"testing"
+)
+
+// The tests of schedules run them on what an element is made of, instead of on
+// numbers: tally[r] says how often the contribution of rank r is in it.
+
+const proven = 33 // every world size up to here
+
+type tally [proven]uint8
+
+func only(rank int) (t tally) {
+	t[rank] = 1
+	return t
+}
+
+func everyone(size int) (t tally) {
+	for r := range size {
+		t[r] = 1
+	}
+	return t
+}
+
+// machine runs the schedules of all ranks by rendezvous: a message is taken only
+// when its receiver is at its exchange with the sender, as in package mem.
+type machine struct {
+	size       int
+	steps      [][]exchange
+	send, recv [][]tally // by rank; the same slices for calls in place
+	sent       []int     // elements by rank
+}
+
+// run returns an error where ranks stand still or messages do not fit.
+func (m *machine) run() error {
+	at := make([]int, m.size)      // the exchange each rank is in
+	taken := make([]bool, m.size)  // its message was taken
+	filled := make([]bool, m.size) // its awaited message has come
+	for moved := true; moved; {
+		moved = false
+		for r := range m.size {
+			ok, err := m.receive(r, at, taken, filled)
+			if err != nil {
+				return err
+			}
+			moved = moved || ok
+		}
+		for r := range m.size {
+			if at[r] < len(m.steps[r]) {
+				x := m.steps[r][at[r]]
+				if (x.to < 0 || taken[r]) && (x.from < 0 || filled[r]) {
+					at[r]++
+					taken[r], filled[r], moved = false, false, true
+				}
+			}
+		}
+	}
+	for r, k := range at {
+		if k < len(m.steps[r]) {
+			return fmt.Errorf("rank %d stands still at %+v", r, m.steps[r][k])
+		}
+	}
+	return nil
+}
+
+// receive takes the message that rank r waits for, if it is there.
+func (m *machine) receive(r int, at []int, taken, filled []bool) (bool, error) {
+	if at[r] == len(m.steps[r]) || filled[r] {
+		return false, nil
+	}
+	x := m.steps[r][at[r]]
+	p := x.from
+	if p < 0 || at[p] == len(m.steps[p]) || taken[p] {
+		return false, nil
+	}
+	y := m.steps[p][at[p]]
+	if y.to != r {
+		return false, nil
+	}
+	out, in := m.send[p][y.send.lo:y.send.hi], m.recv[r][x.recv.lo:x.recv.hi]
+	if len(out) != len(in) || x.round != y.round {
+		return false, fmt.Errorf("rank %d sends %+v, rank %d expects %+v", p, y, r, x)
+	}
+	for i := range in {
+		if x.reduce {
+			for k := range in[i] {
+				in[i][k] += out[i][k]
+			}
+		} else {
+			in[i] = out[i]
+		}
+	}
+	if p != r {
+		m.sent[p] += len(out)
+	}
+	taken[p], filled[r] = true, true
+	return true, nil
+}
+
+// own is n elements that hold rank's contribution.
+func own(rank, n int) []tally {
+	x := make([]tally, n)
+	for i := range x {
+		x[i] = only(rank)
+	}
+	return x
+}
+
+// inPlace runs schedules on one slice a rank.
+func inPlace(t *testing.T, size int, steps func(rank int) []exchange, x func(rank int) []tally) *machine {
+	t.Helper()
+	m := &machine{size: size, sent: make([]int, size)}
+	for r := range size {
+		m.steps = append(m.steps, steps(r))
+		m.send = append(m.send, x(r))
+	}
+	m.recv = m.send
+	if err := m.run(); err != nil {
+		t.Fatalf("P=%d: %v", size, err)
+	}
+	return m
+}
+
+func bounds(size, n int) []int {
+	at := make([]int, size+1)
+	for i := range size {
+		at[i], at[i+1] = Chunk(n, size, i)
+	}
+	return at
+}
+
+// sizes are lengths where chunk bounds change.
+func sizes(p int) []int { return []int{0, 1, p - 1, p, p + 1, 2*p + 3} }
+
+func wantAll(t *testing.T, what string, size, rank int, got []tally, want func(i int) tally) {
+	t.Helper()
+	for i := range got {
+		if got[i] != want(i) {
+			t.Fatalf("%s: P=%d n=%d: element %d on rank %d holds %v", what, size, len(got), i, rank, got[i][:size])
+		}
+	}
+}
+
+func TestReductionsCountEachRankOnce(t *testing.T) {
+	for p := 1; p <= proven; p++ {
+		for _, n := range sizes(p) {
+			at := bounds(p, n)
+			m := inPlace(t, p, func(r int) []exchange { return allReduceRing(nil, r, p, at) }, func(r int) []tally { return own(r, n) })
+			for r := range p {
+				wantAll(t, "allreduce", p, r, m.send[r], func(int) tally { return everyone(p) })
+				if want := 2*n - (at[r+1] - at[r]) - (at[(r+1)%p+1] - at[(r+1)%p]); len(m.steps[r]) != 2*(p-1) || m.sent[r] != want && p > 1 {
+					t.Fatalf("allreduce: P=%d n=%d: rank %d sent %d elements in %d exchanges, want %d in %d", p, n, r, m.sent[r], len(m.steps[r]), want, 2*(p-1))
+				}
+			}
+			m = inPlace(t, p, func(r int) []exchange { return reduceScatterRing(nil, r, p, at) }, func(r int) []tally { return own(r, n) })
+			for r := range p {
+				wantAll(t, "reduce-scatter", p, r, m.send[r][at[r]:at[r+1]], func(int) tally { return everyone(p) })
+				if len(m.steps[r]) != p-1 || m.sent[r] != n-(at[r+1]-at[r]) {
+					t.Fatalf("reduce-scatter: P=%d n=%d: rank %d sent %d elements", p, n, r, m.sent[r])
+				}
+			}
+		}
+	}
+}
+
+func TestAllGatherBringsEachPartFromItsOwner(t *testing.T) {
+	for p := 1; p <= proven; p++ {
+		for _, n := range sizes(p) {
+			at := bounds(p, n)
+			m := inPlace(t, p, func(r int) []exchange { return allGatherRing(nil, r, p, at) }, func(r int) []tally {
+				x := make([]tally, n)
+				copy(x[at[r]:at[r+1]], own(r, n))
+				return x
+			})
+			for r := range p {
+				for o := range p {
+					wantAll(t, "all-gather", p, r, m.send[r][at[o]:at[o+1]], func(int) tally { return only(o) })
+				}
+				if want := n - (at[(r+1)%p+1] - at[(r+1)%p]); len(m.steps[r]) != p-1 || m.sent[r] != want {
+					t.Fatalf("all-gather: P=%d n=%d: rank %d sent %d elements, want %d", p, n, r, m.sent[r], want)
+				}
+			}
+		}
+	}
+}
+
+func TestAllToAllBringsEachPartToItsRank(t *testing.T) {
+	count := func(from, to int) int { return (from*3 + to*5) % 4 }
+	for p := 1; p <= proven; p++ {
+		m := &machine{size: p, sent: make([]int, p)}
+		for r := range p {
+			sendAt, recvAt := make([]int, p+1), make([]int, p+1)
+			var send []tally
+			for i := range p {
+				sendAt[i+1], recvAt[i+1] = sendAt[i]+count(r, i), recvAt[i]+count(i, r)
+				for range count(r, i) {
+					x := only(r)
+					x[i] += 2 // from r, for i
+					send = append(send, x)
+				}
+			}
+			m.steps = append(m.steps, allToAllPairwise(nil, r, p, sendAt, recvAt))
+			m.send, m.recv = append(m.send, send), append(m.recv, make([]tally, recvAt[p]))
+		}
+		if err := m.run(); err != nil {
+			t.Fatalf("P=%d: %v", p, err)
+		}
+		for r := range p {
+			k := 0
+			for from := range p {
+				want := only(from)
+				want[r] += 2
+				for range count(from, r) {
+					if m.recv[r][k] != want {
+						t.Fatalf("all-to-all: P=%d: element %d on rank %d is %v, want %v", p, k, r, m.recv[r][k][:p], want[:p])
+					}
+					k++
+				}
+			}
+		}
+	}
+}
+
+func TestBroadcastReachesAll(t *testing.T) {
+	const n = 2
+	for p := 1; p <= proven; p++ {
+		depth := bits.Len(uint(p - 1))
+		for root := range p {
+			m := inPlace(t, p, func(r int) []exchange { return broadcastTree(nil, r, p, root, n) }, func(r int) []tally { return own(r, n) })
+			sent := 0
+			for r := range p {
+				wantAll(t, "broadcast", p, r, m.send[r], func(int) tally { return only(root) })
+				sent += m.sent[r]
+				for _, x := range m.steps[r] {
+					if x.round >= depth {
+						t.Fatalf("broadcast: P=%d: round %d, want fewer than %d", p, x.round, depth)
+					}
+				}
+			}
+			if m.sent[root] != n*depth || sent != n*(p-1) {
+				t.Fatalf("broadcast: P=%d: root sent %d elements and all %d, want %d and %d", p, m.sent[root], sent, n*depth, n*(p-1))
+			}
+		}
+	}
+}
+
+// TestBarrierHearsOfAll runs the barrier on what each rank has heard of.
+func TestBarrierHearsOfAll(t *testing.T) {
+	for p := 1; p <= proven; p++ {
+		heard, rounds := make([]uint64, p), bits.Len(uint(p-1))
+		for r := range heard {
+			heard[r] = 1 << r
+		}
+		for k := range rounds {
+			next := append([]uint64(nil), heard...)
+			for r := range p {
+				steps := barrierDissemination(nil, r, p)
+				if len(steps) != rounds {
+					t.Fatalf("barrier: P=%d: %d rounds, want %d", p, len(steps), rounds)
+				}
+				x := steps[k]
+				if back := barrierDissemination(nil, x.from, p)[k].to; back != r {
+					t.Fatalf("barrier: P=%d round %d: rank %d waits for rank %d, which sends to rank %d", p, k, r, x.from, back)
+				}
+				next[r] |= heard[x.from]
+			}
+			heard = next
+		}
+		for r := range heard {
+			if heard[r] != 1<<p-1 {
+				t.Fatalf("barrier: P=%d: rank %d passes having heard of %b", p, r, heard[r])
+			}
+		}
+	}
+}
+
+func TestGatherBringsEachPartToTheRoot(t *testing.T) {
+	for p := 1; p <= proven; p++ {
+		at := bounds(p, 2*p+1)
+		root := p / 2
+		m := &machine{size: p, sent: make([]int, p)}
+		for r := range p {
+			m.steps = append(m.steps, gatherDirect(nil, r, p, root, at))
+			m.send, m.recv = append(m.send, own(r, at[r+1]-at[r])), append(m.recv, nil)
+		}
+		m.recv[root] = make([]tally, at[p])
+		if err := m.run(); err != nil {
+			t.Fatalf("P=%d: %v", p, err)
+		}
+		for o := range p {
+			wantAll(t, "gather", p, root, m.recv[root][at[o]:at[o+1]], func(int) tally { return only(o) })
+		}
+	}
+}
+
+func TestChunk(t *testing.T) {
+	for p := 1; p <= proven; p++ {
+		for _, n := range sizes(p) {
+			end := 0
+			for i := range p {
+				lo, hi := Chunk(n, p, i)
+				if lo != end || hi-lo < n/p || hi-lo > (n+p-1)/p {
+					t.Fatalf("Chunk(%d, %d, %d) = %d, %d after %d", n, p, i, lo, hi, end)
+				}
+				end = hi
+			}
+			if end != n {
+				t.Fatalf("chunks of %d among %d end at %d", n, p, end)
+			}
+		}
+	}
+}

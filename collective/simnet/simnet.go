@@ -1,0 +1,271 @@
+// Package simnet is a collective transport over modelled links: the real
+// schedules and executor on a network whose speed, slow ranks and losses are
+// given as numbers. In a testing/synctest bubble its time is virtual, so that
+// steps, bytes and modelled seconds are exact values that a busy machine cannot
+// blur; outside a bubble it really waits.
+//
+// # The model
+//
+// Every rank has one NIC, shared by its channels, that sends and receives at
+// BytesPerSecond each way at once. A message of b bytes (payload and Overhead)
+//
+//	waits for the sender's NIC, leaves it during b/BytesPerSecond, travels for
+//	Latency, waits for the receiver's NIC, enters it during b/BytesPerSecond
+//
+// where the first byte enters as soon as it has travelled: between idle NICs a
+// message takes Latency + b/BytesPerSecond, the α–β model (Hockney, "The
+// communication challenge for MPP", 1994). Turns at a NIC are given in the order
+// of sending; ranks that send to one NIC at the very same instant get theirs in
+// any order. A message is buffered however long the receiver takes, and Exchange
+// returns when its own bytes have left and the awaited ones have arrived.
+// Reductions cost no time. Messages are copied, which allocates.
+package simnet
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/internal/local"
+)
+
+// Model is the network. The zero value is a perfect one: no time passes.
+type Model struct {
+	Latency        time.Duration
+	BytesPerSecond float64         // of a NIC each way; 0: unlimited
+	Overhead       int             // bytes added to each message
+	Slow           map[int]float64 // by rank: how many times slower its NIC is
+	Lose           map[int]int     // by rank: it is lost at its k-th exchange, from 1
+}
+
+// Traffic is what a rank has sent.
+type Traffic struct {
+	Messages int
+	Bytes    int64 // of payload
+}
+
+// Transport is one rank's end. It implements collective.Transport.
+type Transport struct {
+	rank  int
+	group *local.Group
+	net   *network
+}
+
+// network is what all ranks share.
+type network struct {
+	model Model
+	mu    sync.Mutex
+	nics  []nic
+	boxes map[address]*box
+}
+
+// nic is the state of one rank's NIC and what was counted there.
+type nic struct {
+	outFree, inFree time.Time // until when it is busy
+	exchanges       int
+	sent            Traffic
+}
+
+type address struct {
+	channel  uint16
+	from, to int
+}
+
+// box holds the messages of one address that were not received yet.
+type box struct {
+	queue []message
+	some  chan struct{} // has a token if queue may have a message
+}
+
+type message struct {
+	tag     collective.Tag
+	data    []byte
+	arrives time.Time
+}
+
+// New returns the transports of a group, by rank. It panics if size or channels
+// is less than one or if the model has negative numbers.
+func New(size, channels int, m Model) []*Transport {
+	if m.Latency < 0 || m.BytesPerSecond < 0 || m.Overhead < 0 {
+		panic(fmt.Sprintf("simnet: New: negative numbers in %+v", m))
+	}
+	for rank, k := range m.Slow {
+		if k <= 0 {
+			panic(fmt.Sprintf("simnet: New: rank %d slowed %v times", rank, k))
+		}
+	}
+	g := local.New(size, channels)
+	net := &network{model: m, nics: make([]nic, size), boxes: make(map[address]*box)}
+	ts := make([]*Transport, size)
+	for i := range ts {
+		ts[i] = &Transport{rank: i, group: g, net: net}
+	}
+	return ts
+}
+
+// World returns this rank, the number of ranks and the number of channels.
+func (t *Transport) World() (rank, size, channels int) {
+	size, channels = t.group.World()
+	return t.rank, size, channels
+}
+
+// Traffic returns what this rank has sent so far.
+func (t *Transport) Traffic() Traffic {
+	t.net.mu.Lock()
+	defer t.net.mu.Unlock()
+	return t.net.nics[t.rank].sent
+}
+
+// Exchange is as collective.Transport says.
+func (t *Transport) Exchange(tag collective.Tag, to int, send []byte, from int, recv []byte) error {
+	if err := t.group.Enter(t.rank, tag, to, from); err != nil {
+		return err
+	}
+	if t.net.loses(t.rank) {
+		return t.group.End(&collective.LostError{Rank: t.rank, By: t.rank, Cause: errLost})
+	}
+	var sent time.Time
+	if to >= 0 {
+		sent = t.net.post(tag, t.rank, to, send)
+	}
+	if from >= 0 {
+		if err := t.receive(tag, from, recv); err != nil {
+			return err
+		}
+	}
+	return t.until(sent)
+}
+
+var errLost = errors.New("the model loses it at this exchange")
+
+// loses counts an exchange of rank and reports whether it is the one at which
+// the rank is lost.
+func (n *network) loses(rank int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.nics[rank].exchanges++
+	return n.nics[rank].exchanges == n.model.Lose[rank]
+}
+
+// post sends a message and returns when its last byte leaves.
+func (n *network) post(tag collective.Tag, from, to int, data []byte) (sent time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out, in := &n.nics[from], &n.nics[to]
+	out.sent.Messages++
+	out.sent.Bytes += int64(len(data))
+
+	leaves := later(time.Now(), out.outFree)
+	out.outFree = leaves.Add(n.duration(from, len(data)))
+	enters := later(leaves.Add(n.model.Latency), in.inFree)
+	in.inFree = later(enters.Add(n.duration(to, len(data))), out.outFree.Add(n.model.Latency))
+
+	b := n.box(address{tag.Channel, from, to})
+	b.queue = append(b.queue, message{tag, append([]byte(nil), data...), in.inFree})
+	select {
+	case b.some <- struct{}{}:
+	default:
+	}
+	return out.outFree
+}
+
+// duration is how long the NIC of rank is busy with a message of n bytes.
+func (n *network) duration(rank, bytes int) time.Duration {
+	if n.model.BytesPerSecond == 0 {
+		return 0
+	}
+	s := float64(bytes+n.model.Overhead) / n.model.BytesPerSecond
+	if k, ok := n.model.Slow[rank]; ok {
+		s *= k
+	}
+	return time.Duration(s * float64(time.Second))
+}
+
+// box returns the box of an address. The caller holds mu.
+func (n *network) box(a address) *box {
+	b := n.boxes[a]
+	if b == nil {
+		b = &box{some: make(chan struct{}, 1)}
+		n.boxes[a] = b
+	}
+	return b
+}
+
+func (t *Transport) receive(tag collective.Tag, from int, recv []byte) error {
+	m, err := t.next(address{tag.Channel, from, t.rank})
+	if err != nil {
+		return err
+	}
+	if err := t.until(m.arrives); err != nil {
+		return err
+	}
+	if err := t.group.Match(from, m.tag, len(m.data), t.rank, tag, len(recv)); err != nil {
+		return err
+	}
+	copy(recv, m.data)
+	return nil
+}
+
+// next waits for a message in the box of a and takes it out.
+func (t *Transport) next(a address) (message, error) {
+	gone := t.group.Gone(a.from)
+	for {
+		t.net.mu.Lock()
+		b := t.net.box(a)
+		if len(b.queue) > 0 {
+			m := b.queue[0]
+			b.queue = append(b.queue[:0], b.queue[1:]...)
+			t.net.mu.Unlock()
+			return m, nil
+		}
+		t.net.mu.Unlock()
+		if gone == nil { // what it had sent before it left has been looked for
+			return message{}, t.group.Lost(a.from, t.rank)
+		}
+		select {
+		case <-b.some:
+		case <-t.group.Ended():
+			return message{}, t.group.Cause()
+		case <-t.group.Gone(t.rank):
+			return message{}, collective.ErrClosed
+		case <-gone:
+			gone = nil
+		}
+	}
+}
+
+// until waits for a moment, or for the end of the group or the rank.
+func (t *Transport) until(at time.Time) error {
+	d := time.Until(at)
+	if at.IsZero() || d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-t.group.Ended():
+		return t.group.Cause()
+	case <-t.group.Gone(t.rank):
+		return collective.ErrClosed
+	}
+}
+
+// Abort ends the group for every rank, at once.
+func (t *Transport) Abort(cause error) { t.group.Abort(t.rank, cause) }
+
+// Close leaves the group.
+func (t *Transport) Close() error {
+	t.group.Leave(t.rank)
+	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

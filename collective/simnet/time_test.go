@@ -1,0 +1,199 @@
+package simnet
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/golden"
+)
+
+// tenGigabit is a network like that of a common cluster.
+func tenGigabit() Model { return Model{Latency: 50 * time.Microsecond, BytesPerSecond: 1.25e9} }
+
+// simulate runs body as every rank in virtual time and returns how long the last
+// took, the transports, and the errors by rank.
+func simulate(t *testing.T, size int, m Model, body func(c *collective.Comm) error) (d time.Duration, ts []*Transport, errs []error) {
+	t.Helper()
+	errs = make([]error, size)
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		ts = New(size, 2, m)
+		var wg sync.WaitGroup
+		for i, tr := range ts {
+			wg.Go(func() { errs[i] = body(collective.New(tr)) })
+		}
+		wg.Wait()
+		d = time.Since(begin)
+	})
+	return d, ts, errs
+}
+
+// modelled is simulate for a body that succeeds.
+func modelled(t *testing.T, size int, m Model, body func(c *collective.Comm) error) (time.Duration, []*Transport) {
+	t.Helper()
+	d, ts, errs := simulate(t, size, m, body)
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return d, ts
+}
+
+func TestRingTakesWhatTheFormulaSays(t *testing.T) {
+	m := tenGigabit()
+	const n = 1 << 16
+	for _, p := range []int{2, 3, 4, 5, 8, 16, 33, 64} {
+		d, ts := modelled(t, p, m, func(c *collective.Comm) error {
+			return collective.AllReduce(c, make([]float32, n), collective.Sum)
+		})
+		steps := float64(2 * (p - 1))
+		want := steps * (m.Latency.Seconds() + 4*n/float64(p)/m.BytesPerSecond)
+		if off := math.Abs(d.Seconds()-want) / want; off > .01 {
+			t.Errorf("P=%d: %v, the formula says %.6fs", p, d, want)
+		}
+		sent := int64(0)
+		for _, tr := range ts {
+			if tr.Traffic().Messages != 2*(p-1) {
+				t.Errorf("P=%d: %d messages, want %d", p, tr.Traffic().Messages, 2*(p-1))
+			}
+			sent += tr.Traffic().Bytes
+		}
+		if want := int64(2 * (p - 1) * 4 * n); sent != want {
+			t.Errorf("P=%d: all ranks sent %d bytes, want %d", p, sent, want)
+		}
+	}
+}
+
+// TestTraffic keeps the modelled time, messages and bytes of every call.
+func TestTraffic(t *testing.T) {
+	const n = 10007
+	x := func() []float32 { return make([]float32, n) }
+	counts := func(p int) []int {
+		c := make([]int, p)
+		c[p-1] = n
+		return c
+	}
+	var text strings.Builder
+	fmt.Fprintln(&text, "# 10007 float32 on 10 Gbit/s links of 50 µs: call, P, virtual time, then messages/bytes sent by each rank")
+	for _, k := range []struct {
+		name string
+		call func(c *collective.Comm) error
+	}{
+		{"AllReduce", func(c *collective.Comm) error { return collective.AllReduce(c, x(), collective.Sum) }},
+		{"ReduceScatter", func(c *collective.Comm) error {
+			_, _, err := collective.ReduceScatter(c, x(), collective.Sum)
+			return err
+		}},
+		{"AllGather", func(c *collective.Comm) error { return collective.AllGather(c, x()) }},
+		{"AllGatherV", func(c *collective.Comm) error { return collective.AllGatherV(c, x(), counts(c.Size())) }},
+		{"AllToAll", func(c *collective.Comm) error {
+			k := n / c.Size() * c.Size()
+			return collective.AllToAll(c, x()[:k], x()[:k])
+		}},
+		{"Broadcast", func(c *collective.Comm) error { return collective.Broadcast(c, x(), c.Size()-1) }},
+		{"Barrier", func(c *collective.Comm) error { return collective.Barrier(c) }},
+		{"AllGatherBytes", func(c *collective.Comm) error {
+			_, err := collective.AllGatherBytes(c, make([]byte, 1000*c.Rank()), n)
+			return err
+		}},
+	} {
+		for _, p := range []int{1, 2, 4, 5} {
+			d, ts := modelled(t, p, tenGigabit(), k.call)
+			fmt.Fprintf(&text, "%-14s %d %12v ", k.name, p, d)
+			for _, tr := range ts {
+				fmt.Fprintf(&text, " %d/%d", tr.Traffic().Messages, tr.Traffic().Bytes)
+			}
+			fmt.Fprintln(&text)
+		}
+	}
+	golden.Check(t, "traffic.txt", text.String())
+}
+
+// TestTurnsAtOneNIC lets three ranks send to one: the last byte comes after the
+// time of all three.
+func TestTurnsAtOneNIC(t *testing.T) {
+	m := Model{Latency: time.Second, BytesPerSecond: 100, Overhead: 10}
+	d, _ := modelled(t, 4, m, func(c *collective.Comm) error {
+		// Lengths by ring: three exchanges of 18 bytes. Then 90+10 bytes each.
+		_, err := collective.GatherBytes(c, make([]byte, 90), 0, 90)
+		return err
+	})
+	if want := 3*(time.Second+180*time.Millisecond) + time.Second + 3*time.Second; d != want {
+		t.Errorf("%v, want %v", d, want)
+	}
+}
+
+func TestChannelsShareTheNIC(t *testing.T) {
+	m := Model{BytesPerSecond: 1000}
+	d, _ := modelled(t, 2, m, func(c *collective.Comm) error {
+		errs := make(chan error)
+		for i := range 2 {
+			go func() { errs <- collective.AllToAll(c.Channel(i), make([]uint8, 2000), make([]uint8, 2000)) }()
+		}
+		return errors.Join(<-errs, <-errs)
+	})
+	if d != 2*time.Second {
+		t.Errorf("two channels of 1000 bytes each way at 1000 bytes/s took %v, want 2s", d)
+	}
+}
+
+func TestASlowRankHoldsTheRing(t *testing.T) {
+	m := tenGigabit()
+	allReduce := func(c *collective.Comm) error {
+		return collective.AllReduce(c, make([]float32, 1<<20), collective.Sum)
+	}
+	even, _ := modelled(t, 8, m, allReduce)
+	m.Slow = map[int]float64{3: 4}
+	slow, _ := modelled(t, 8, m, allReduce)
+	if r := slow.Seconds() / even.Seconds(); r < 3 || r > 4.1 {
+		t.Errorf("one rank with a NIC four times slower: %v instead of %v", slow, even)
+	}
+}
+
+// TestLossAtEveryExchange loses each rank at each exchange of an allreduce: all
+// ranks blame it, and none hangs.
+func TestLossAtEveryExchange(t *testing.T) {
+	const size = 5
+	for rank := range size {
+		for k := 1; k <= 2*(size-1); k++ {
+			m := tenGigabit()
+			m.Lose = map[int]int{rank: k}
+			_, _, errs := simulate(t, size, m, func(c *collective.Comm) error {
+				if err := collective.AllReduce(c, make([]float32, 1000), collective.Sum); err != nil {
+					return err
+				}
+				return collective.Barrier(c)
+			})
+			for i, err := range errs {
+				var lost *collective.LostError
+				if !errors.As(err, &lost) || lost.Rank != rank {
+					t.Errorf("rank %d lost at exchange %d: rank %d says %v", rank, k, i, err)
+				}
+			}
+		}
+	}
+}
+
+func TestSameTimesEveryRun(t *testing.T) {
+	run := func() time.Duration {
+		d, _ := modelled(t, 6, tenGigabit(), func(c *collective.Comm) error {
+			for n := range 20 {
+				time.Sleep(time.Duration(c.Rank()*n) * time.Microsecond) // ranks compute for unlike times
+				if err := collective.AllReduce(c, make([]float64, 100*n), collective.Min); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return d
+	}
+	if a, b := run(), run(); a != b {
+		t.Errorf("%v, then %v", a, b)
+	}
+}

@@ -1,0 +1,117 @@
+package collective
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Call is which collective a message belongs to.
+type Call uint8
+
+// The collectives.
+const (
+	callNone Call = iota
+	CallAllReduce
+	CallReduceScatter
+	CallAllGather
+	CallAllGatherV
+	CallAllToAll
+	CallAllToAllV
+	CallBroadcast
+	CallBarrier
+	CallAllGatherBytes
+	CallGatherBytes
+	CallBroadcastBytes
+	calls
+)
+
+var callNames = [calls]string{"no call", "AllReduce", "ReduceScatter", "AllGather", "AllGatherV", "AllToAll",
+	"AllToAllV", "Broadcast", "Barrier", "AllGatherBytes", "GatherBytes", "BroadcastBytes"}
+
+func (c Call) String() string {
+	if c >= calls {
+		return fmt.Sprintf("call %d", uint8(c))
+	}
+	return callNames[c]
+}
+
+// Tag names a message: the sender's and the receiver's must be equal. All of it
+// but Step is the same for every message of one call on every rank.
+type Tag struct {
+	Channel uint16 // independent order of calls
+	Call    Call
+	Op      Op     // of a reduction
+	Type    Type   // of the elements
+	Root    uint16 // of a rooted call
+	Step    uint32 // round of the schedule
+	Seq     uint64 // number of the call on its channel, from 1
+	Count   uint64 // elements as every rank must give them; the limit of a call on byte strings
+}
+
+// SameCall reports whether both tags belong to the same call.
+func (t Tag) SameCall(o Tag) bool {
+	t.Step, o.Step = 0, 0
+	return t == o
+}
+
+// String describes the call for a reader: "AllReduce(sum) of 10 float32, step 2
+// of call 7 on channel 0".
+func (t Tag) String() string {
+	s := t.Call.String()
+	switch t.Call {
+	case CallAllReduce, CallReduceScatter:
+		s += fmt.Sprintf("(%v)", t.Op)
+	case CallBroadcast, CallBroadcastBytes:
+		s += fmt.Sprintf(" from rank %d", t.Root)
+	case CallGatherBytes:
+		s += fmt.Sprintf(" to rank %d", t.Root)
+	}
+	switch t.Call {
+	case CallBarrier:
+	case CallAllToAllV:
+		s += fmt.Sprintf(" of %v", t.Type)
+	case CallAllGatherBytes, CallGatherBytes, CallBroadcastBytes:
+		s += fmt.Sprintf(" of at most %d bytes", t.Count)
+	default:
+		s += fmt.Sprintf(" of %d %v", t.Count, t.Type)
+	}
+	return s + fmt.Sprintf(", step %d of call %d on channel %d", t.Step, t.Seq, t.Channel)
+}
+
+// TagSize is the number of bytes of an encoded Tag.
+const TagSize = 32
+
+// Append appends the encoding of t to b: TagSize bytes, little-endian.
+//
+//	0        2     3    4     5    6      8      12     16    24      32
+//	| channel| call| op | type| 0  | root | step | 0    | seq | count |
+func (t Tag) Append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint16(b, t.Channel)
+	b = append(b, byte(t.Call), byte(t.Op), byte(t.Type), 0)
+	b = binary.LittleEndian.AppendUint16(b, t.Root)
+	b = binary.LittleEndian.AppendUint32(b, t.Step)
+	b = append(b, 0, 0, 0, 0)
+	b = binary.LittleEndian.AppendUint64(b, t.Seq)
+	return binary.LittleEndian.AppendUint64(b, t.Count)
+}
+
+// ParseTag is the inverse of Append. Values of a later version of this package
+// parse too: whoever compares the tag finds the difference.
+func ParseTag(b []byte) (Tag, error) {
+	if len(b) != TagSize {
+		return Tag{}, fmt.Errorf("collective: tag of %d bytes, want %d", len(b), TagSize)
+	}
+	if b[5]|b[12]|b[13]|b[14]|b[15] != 0 {
+		return Tag{}, fmt.Errorf("collective: tag %x: bytes that must be zero are not", b)
+	}
+	return Tag{
+		Channel: binary.LittleEndian.Uint16(b),
+		Call:    Call(b[2]),
+		Op:      Op(b[3]),
+		Type:    Type(b[4]),
+		Root:    binary.LittleEndian.Uint16(b[6:]),
+		Step:    binary.LittleEndian.Uint32(b[8:]),
+		Seq:     binary.LittleEndian.Uint64(b[16:]),
+		Count:   binary.LittleEndian.Uint64(b[24:]),
+	}, nil
+}

@@ -1,0 +1,268 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+const (
+	// handshakeTime is how long a connection may take to prove the key.
+	handshakeTime = 5 * time.Second
+	// strangersMax is how many connections that have not proved the key are kept
+	// beside those that are expected.
+	strangersMax = 64
+	// acceptPause is how long no connection is accepted after the system refused to.
+	acceptPause = 50 * time.Millisecond
+	// partTime bounds the farewell to a refused peer.
+	partTime = 200 * time.Millisecond
+	// Pauses between attempts to dial a peer.
+	pauseMin, pauseMax = 5 * time.Millisecond, 500 * time.Millisecond
+)
+
+// linkID names a link of this rank.
+type linkID struct {
+	peer int
+	link uint16 // channel, or linkControl
+}
+
+// forming is a group that is being connected.
+type forming struct {
+	cfg      Config
+	want     hello         // what every hello of the group says
+	patience time.Duration // for a connection to prove the key
+	complete chan struct{} // closed when no link is missing
+	failed   chan struct{} // closed when fatal is set
+
+	mu        sync.Mutex
+	links     map[linkID]*net.TCPConn
+	missing   map[linkID]bool
+	fatal     error
+	last      error          // why the latest attempt failed
+	strangers []*net.TCPConn // oldest first
+	over      bool           // no stranger is welcome any more
+
+	telling sync.Mutex // one Refused call at a time
+}
+
+// Connect makes the links to all peers and returns when every one of them has
+// proved the job's key in both directions. It ends with an error when a peer
+// refuses this rank, when ctx ends, or after the timeout; where peers are
+// missing then, the error holds a *collective.LostError that blames the first.
+// The listener is closed in any case.
+func (l *Listener) Connect(ctx context.Context, cfg Config) (*Transport, error) {
+	defer l.Close()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	f := newForming(cfg)
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	if err := f.gather(ctx, l); err != nil {
+		f.abandon(err)
+		return nil, fmt.Errorf("tcp: connect: rank %d of %d: %w", cfg.Rank, len(cfg.Peers), err)
+	}
+	return newTransport(cfg, f.links), nil
+}
+
+func newForming(cfg Config) *forming {
+	f := &forming{
+		cfg:      cfg,
+		want:     hello{size: uint32(len(cfg.Peers)), channels: uint16(cfg.Channels), generation: uint64(cfg.Generation)},
+		patience: min(handshakeTime, cfg.Timeout/2),
+		complete: make(chan struct{}),
+		failed:   make(chan struct{}),
+		links:    make(map[linkID]*net.TCPConn),
+		missing:  make(map[linkID]bool),
+	}
+	for p := range cfg.Peers {
+		for i := range cfg.Channels + 1 {
+			if p != cfg.Rank {
+				f.missing[linkID{p, linkNumber(i, cfg.Channels)}] = true
+			}
+		}
+	}
+	if len(f.missing) == 0 {
+		close(f.complete)
+	}
+	return f
+}
+
+// linkNumber returns the i-th of a peer's channels+1 links: control last.
+func linkNumber(i, channels int) uint16 {
+	if i == channels {
+		return linkControl
+	}
+	return uint16(i)
+}
+
+// gather dials the lower ranks and accepts the higher ones until no link is
+// missing. No goroutine of it is left when it returns.
+func (f *forming) gather(ctx context.Context, l *Listener) error {
+	var wg sync.WaitGroup
+	dialing, stop := context.WithCancel(ctx)
+	wg.Go(func() { f.accept(l.ln, &wg) })
+	for p := range f.cfg.Rank {
+		for i := range f.cfg.Channels + 1 {
+			id := linkID{p, linkNumber(i, f.cfg.Channels)}
+			wg.Go(func() { f.dial(dialing, id) })
+		}
+	}
+	select {
+	case <-f.complete:
+	case <-f.failed:
+	case <-ctx.Done():
+	}
+	stop()
+	l.ln.Close()
+	f.mu.Lock()
+	f.over = true
+	f.mu.Unlock()
+	f.dropStrangers()
+	wg.Wait()
+	return f.outcome(ctx)
+}
+
+func (f *forming) outcome(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.missing) == 0 {
+		return nil
+	}
+	if f.fatal != nil {
+		return f.fatal
+	}
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return context.Cause(ctx)
+	}
+	ranks := f.missingRanks()
+	cause := fmt.Errorf("no link from rank %s within %v: did it start, and can it reach this address?", list(ranks), f.cfg.Timeout)
+	if f.last != nil {
+		cause = fmt.Errorf("%w (last attempt: %w)", cause, f.last)
+	}
+	return &collective.LostError{Rank: ranks[0], By: f.cfg.Rank, Cause: cause}
+}
+
+// missingRanks returns the ranks of which a link is missing, in order. The
+// caller holds mu.
+func (f *forming) missingRanks() []int {
+	var ranks []int
+	for id := range f.missing {
+		ranks = append(ranks, id.peer)
+	}
+	slices.Sort(ranks)
+	return slices.Compact(ranks)
+}
+
+// list writes ranks for a reader, not more than a line can hold.
+func list(ranks []int) string {
+	const shown = 8
+	s := ""
+	for i, r := range ranks[:min(len(ranks), shown)] {
+		if i > 0 {
+			s += ", "
+		}
+		s += fmt.Sprint(r)
+	}
+	if more := len(ranks) - shown; more > 0 {
+		s += fmt.Sprintf(" and %d more", more)
+	}
+	return s
+}
+
+// abandon tells the connected peers why this rank gives up, and drops them.
+func (f *forming) abandon(err error) {
+	cause := collective.Cause(f.cfg.Rank, err)
+	frame := appendControl(nil, kindAbort, collective.AppendCause(nil, cause))
+	for id, conn := range f.links {
+		if id.link == linkControl {
+			conn.SetWriteDeadline(time.Now().Add(controlTime))
+			conn.Write(frame)
+		}
+		conn.Close()
+	}
+}
+
+// fail ends the forming with an error that no further attempt can mend.
+func (f *forming) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fatal == nil {
+		f.fatal = err
+		close(f.failed)
+	}
+}
+
+// take keeps a link that has proved the key. A second one of the same name
+// replaces the first: its dialer has given that one up.
+func (f *forming) take(id linkID, conn *net.TCPConn) {
+	conn.SetDeadline(time.Time{})
+	setKeepAlive(conn)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if old := f.links[id]; old != nil {
+		old.Close()
+	}
+	f.links[id] = conn
+	if f.missing[id] {
+		delete(f.missing, id)
+		if len(f.missing) == 0 {
+			close(f.complete)
+		}
+	}
+}
+
+// dial makes one link, trying again for as long as the peer does not answer.
+func (f *forming) dial(ctx context.Context, id linkID) {
+	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+		conn, fatal, err := f.dialOnce(ctx, id)
+		if err == nil {
+			f.take(id, conn)
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		err = fmt.Errorf("rank %d at %s: %w", id.peer, f.cfg.Peers[id.peer], err)
+		if fatal {
+			f.fail(err)
+			return
+		}
+		f.mu.Lock()
+		f.last = err
+		f.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause/2 + rand.N(pause)):
+		}
+	}
+}
+
+// dialOnce makes one attempt.
+func (f *forming) dialOnce(ctx context.Context, id linkID) (_ *net.TCPConn, fatal bool, err error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", f.cfg.Peers[id.peer])
+	if err != nil {
+		return nil, false, err
+	}
+	conn := c.(*net.TCPConn)
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	fatal, err = f.introduce(conn, id)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		conn.Close()
+		return nil, fatal, err
+	}
+	return conn, false, nil
+}

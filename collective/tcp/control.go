@@ -1,0 +1,71 @@
+package tcp
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+// controlTime bounds the write of one control frame. Control frames are few and
+// fit into the system's buffers, unless the peer has stopped reading for long.
+const controlTime = time.Second
+
+// control is the control connection to one peer.
+type control struct {
+	conn   *net.TCPConn
+	mu     sync.Mutex
+	broken bool // a write failed; the reader says why
+}
+
+// write sends a whole frame. A frame that cannot be written is lost together
+// with its connection, whose reader deals with that.
+func (c *control) write(frame []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broken {
+		return
+	}
+	c.conn.SetWriteDeadline(time.Now().Add(controlTime))
+	if _, err := c.conn.Write(frame); err != nil {
+		c.broken = true
+	}
+}
+
+// heed reads the control frames of a peer until the connection ends.
+func (t *Transport) heed(p *peer) {
+	for {
+		f, err := readControl(p.control.conn)
+		if err != nil {
+			if !t.closed.Load() && !p.hasLeft() {
+				t.end(&collective.LostError{Rank: p.rank, By: t.rank, Cause: err})
+			}
+			return
+		}
+		switch f.kind {
+		case kindAbort:
+			t.end(f.cause)
+		case kindGoodbye:
+			if !p.hasLeft() {
+				close(p.left)
+			}
+		case kindStalled:
+			if int(f.tag.Channel) < len(t.slots) {
+				if differ := t.slots[f.tag.Channel].ledger.Compare(p.rank, f.tag); differ != nil {
+					t.end(differ)
+				}
+			}
+		}
+	}
+}
+
+// tell sends a control frame to every peer.
+func (t *Transport) tell(k kind, payload []byte) {
+	frame := appendControl(nil, k, payload)
+	for _, p := range t.peers {
+		if p != nil && !p.hasLeft() {
+			p.control.write(frame)
+		}
+	}
+}

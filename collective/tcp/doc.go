@@ -1,0 +1,62 @@
+// Package tcp is the collective transport between processes, over TCP. Every
+// link proves the job's key in both directions when it is made; what then
+// travels on it is neither encrypted nor signed.
+//
+// # Links
+//
+// Between two ranks there is one connection per channel for data, and one for
+// control. The higher rank dials the lower. A group of P ranks with C channels
+// has (P−1)(C+1) connections, C writer goroutines and one control reader per
+// peer in each process; no call starts a goroutine. The data receiver is the
+// caller, and reads straight into its slice.
+//
+// # Handshake
+//
+// All integers are little-endian. The dialing rank sends a hello, the accepting
+// one answers:
+//
+//	hello    | "WDLR" | version u16 | link u16 | from u32 | to u32 | size u32 |
+//	         | channels u16 | 0 u16 | generation u64 | nonce [32] |            64 bytes
+//	answer   | "WDLR" | version u16 | status u16 | nonce [32] | proof [32] |   72 bytes
+//	proof    | proof [32] |                                                    32 bytes
+//	verdict  | "WDLR" | version u16 | status u16 |                              8 bytes
+//
+// link is the channel, or 0xFFFF for control. A status other than 0 says why the
+// link is refused; it comes as a verdict, in place of an answer too, and is the
+// last message. The first six bytes are the same in every version. A proof is
+//
+//	HMAC-SHA256(key, role ‖ hello ‖ answer's nonce)     role: "wdlrun tcp accept", "wdlrun tcp dial "
+//
+// so that it is bound to version, ranks, channel, generation and both nonces and
+// cannot be reflected or replayed. Proofs are compared in constant time. Nothing
+// of a stranger's choice sizes anything, a link that has not proved the key
+// within handshakeTime is dropped, and there are at most strangersMax more of
+// them than links missing; beyond, the oldest is dropped.
+//
+// # Data
+//
+//	frame    | "WDF1" | 0 u32 | tag [32] | length u64 | payload … |     48 bytes and payload
+//
+// The tag is collective.Tag. The receiver knows tag and length beforehand and
+// ends the group if they differ, so no length is ever taken on trust.
+//
+// # Control
+//
+//	frame    | "WDC1" | kind u16 | 0 u16 | length u32 | payload … |     12 bytes and payload
+//	abort    1: a cause as collective.AppendCause writes it
+//	goodbye  2: no payload; the rank has closed its transport in good order
+//	stalled  3: the tag of an exchange that has been waiting for a while
+//
+// A control connection that ends without goodbye is the loss of its peer. The
+// rank that notices a loss or a mismatch, or calls Abort, sends the cause to all,
+// and each rank passes the first cause it hears on to all, so that everyone has
+// it at once even if its origin dies while sending. A broken data connection
+// counts only if the control connection gives no reason within judgeTime.
+// Stalled frames find ranks that wait for each other in different calls.
+//
+// # Limits
+//
+// Losses that send no packet (a cut cable, a host without power) show after the
+// keep-alive time of about 20 s; a peer that is alive but silent is not a loss
+// here. A process needs (P−1)(C+1) file descriptors.
+package tcp

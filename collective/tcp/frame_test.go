@@ -1,0 +1,121 @@
+package tcp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+func FuzzParseFrame(f *testing.F) {
+	f.Add(appendFrame(nil, collective.Tag{Call: collective.CallAllReduce, Seq: 3, Count: 9}, 36))
+	f.Add([]byte("WDF1"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		tag, n, err := parseFrame(b)
+		if err != nil {
+			return
+		}
+		if n < 0 || !bytes.Equal(appendFrame(nil, tag, int(n)), b) {
+			t.Fatalf("%x parsed as %v of %d bytes", b, tag, n)
+		}
+	})
+}
+
+func FuzzReadControl(f *testing.F) {
+	f.Add(appendControl(nil, kindAbort, collective.AppendCause(nil, errors.New("so"))))
+	f.Add(appendControl(nil, kindGoodbye, nil))
+	f.Add(appendControl(nil, kindStalled, collective.Tag{Seq: 1}.Append(nil)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := bytes.NewReader(b)
+		c, err := readControl(r)
+		if err == nil && (c.kind == kindAbort) != (c.cause != nil) {
+			t.Fatalf("%x parsed as %+v", b, c)
+		}
+		if read := len(b) - r.Len(); read > controlSize+collective.MaxCause {
+			t.Fatalf("%d bytes read for one frame", read)
+		}
+	})
+}
+
+func FuzzParseHello(f *testing.F) {
+	f.Add(hello{link: linkControl, from: 1, size: 2, channels: 2, generation: 7}.append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) != helloSize {
+			return
+		}
+		h, err := parseHello([helloSize]byte(b))
+		if err != nil {
+			return
+		}
+		if again, err := parseHello([helloSize]byte(h.append(nil))); err != nil || again != h {
+			t.Fatalf("%x parsed as %+v, then %+v, %v", b, h, again, err)
+		}
+		if s, err := h.judge(hello{size: 4, channels: 2}, 1); err == nil && (s != statusOK || h.from < 2 || h.from > 3 || h.to != 1) {
+			t.Fatalf("%+v is accepted by rank 1 of 4", h)
+		}
+	})
+}
+
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	const runs = 100
+	ts := group(t, 2)
+	defer closeAll(ts)
+	step := func(tr *Transport) func() error {
+		c, x, y, z := collective.New(tr), make([]float32, 20000), make([]int64, 2), make([]int64, 2)
+		return func() error {
+			return errors.Join(collective.AllReduce(c, x, collective.Sum), collective.AllToAll(c, y, z), collective.Barrier(c))
+		}
+	}
+	done := make(chan error)
+	go func() {
+		f := step(ts[1])
+		var err error
+		for range runs + 1 { // AllocsPerRun warms up once
+			err = errors.Join(err, f())
+		}
+		done <- err
+	}()
+	f := step(ts[0])
+	if n := testing.AllocsPerRun(runs, func() {
+		if err := f(); err != nil {
+			t.Error(err)
+		}
+	}); n >= 1 {
+		t.Errorf("%v allocations in three calls, want none", n)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// BenchmarkAllReduce reduces in place among ranks of this process.
+func BenchmarkAllReduce(b *testing.B) {
+	for _, size := range []int{2, 4} {
+		for _, n := range []int{1, 1 << 12, 1 << 18, 1 << 22} {
+			b.Run(fmt.Sprintf("P=%d/bytes=%d", size, 4*n), func(b *testing.B) {
+				ts := group(b, size)
+				defer closeAll(ts)
+				b.SetBytes(int64(4 * n))
+				b.ReportAllocs()
+				errs := make(chan error)
+				for _, tr := range ts {
+					go func() {
+						c, x := collective.New(tr), make([]float32, n)
+						var err error
+						for range b.N {
+							err = errors.Join(err, collective.AllReduce(c, x, collective.Sum))
+						}
+						errs <- err
+					}()
+				}
+				for range ts {
+					if err := <-errs; err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+// DefaultTimeout bounds Connect: long enough for a host that starts its ranks
+// late, short enough to wait for.
+const DefaultTimeout = 30 * time.Second
+
+// DefaultChannels is one channel for training and one for what runs beside it.
+const DefaultChannels = 2
+
+// Config says which group to join.
+type Config struct {
+	Rank       int
+	Peers      []string      // address of every rank, by rank; the own one is not dialed
+	Key        []byte        // the job's key, KeySize bytes
+	Generation int           // formation of the group; ranks of another are refused
+	Channels   int           // 0: DefaultChannels
+	Timeout    time.Duration // of Connect; 0: DefaultTimeout
+
+	// Refused, if not nil, is told of each connection that was refused and why.
+	// Calls do not overlap. It must not block.
+	Refused func(error)
+}
+
+// Validate reports all faults.
+func (c Config) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("tcp: config: "+format, args...)) }
+	if n := len(c.Peers); n < 1 || n > collective.MaxSize {
+		fault("%d peers, want 1 to %d", n, collective.MaxSize)
+	} else if c.Rank < 0 || c.Rank >= n {
+		fault("rank %d of %d", c.Rank, n)
+	}
+	for i, p := range c.Peers {
+		if _, _, err := net.SplitHostPort(p); err != nil && i != c.Rank {
+			fault("address of rank %d: %v", i, err)
+		}
+	}
+	if len(c.Key) != KeySize {
+		fault("job key of %d bytes, want %d", len(c.Key), KeySize)
+	}
+	if c.Generation < 0 {
+		fault("generation %d is negative", c.Generation)
+	}
+	if c.Channels < 0 || c.Channels > maxChannels {
+		fault("%d channels, want 1 to %d", c.Channels, maxChannels)
+	}
+	if c.Timeout < 0 {
+		fault("timeout %v is negative", c.Timeout)
+	}
+	return errors.Join(errs...)
+}
+
+// withDefaults returns c with zero options replaced.
+func (c Config) withDefaults() Config {
+	if c.Channels == 0 {
+		c.Channels = DefaultChannels
+	}
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	return c
+}
+
+// Listener waits for the peers of a group that is not formed yet.
+type Listener struct{ ln *net.TCPListener }
+
+// Listen opens a port of the system's choice on one address of this host.
+func Listen(ip string) (*Listener, error) {
+	addr, err := netip.ParseAddr(ip)
+	if err != nil {
+		return nil, fmt.Errorf("tcp: listen: %q is no IP address: %w", ip, err)
+	}
+	if addr.IsUnspecified() {
+		return nil, fmt.Errorf("tcp: listen: %v means every network of this host: name the one that peers use", addr)
+	}
+	ln, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)))
+	if err != nil {
+		return nil, fmt.Errorf("tcp: listen: %w", err)
+	}
+	return &Listener{ln}, nil
+}
+
+// Addr returns the address that peers dial, as IP:PORT.
+func (l *Listener) Addr() string { return l.ln.Addr().String() }
+
+// Close stops listening. Connect does so too.
+func (l *Listener) Close() error {
+	if err := l.ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("tcp: close listener: %w", err)
+	}
+	return nil
+}

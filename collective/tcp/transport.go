@@ -1,0 +1,210 @@
+package tcp
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+// judgeTime is how long a broken data connection waits for the control
+// connection to say what happened.
+const judgeTime = 500 * time.Millisecond
+
+// Transport is this process's end of a connected group. It implements
+// collective.Transport.
+type Transport struct {
+	rank, size int
+	peers      []*peer // by rank; nil at the own one
+	slots      []slot  // by channel
+
+	mu    sync.Mutex
+	cause error         // the first, once there is one
+	ended chan struct{} // closed when the cause is set and every peer was told
+
+	closed  atomic.Bool
+	closing sync.Once
+	quit    chan struct{}
+	wg      sync.WaitGroup
+}
+
+// peer is another rank.
+type peer struct {
+	rank    int
+	control *control
+	left    chan struct{} // closed by its goodbye
+	data    []*link       // by channel
+}
+
+func (p *peer) hasLeft() bool {
+	select {
+	case <-p.left:
+		return true
+	default:
+		return false
+	}
+}
+
+func newTransport(cfg Config, links map[linkID]*net.TCPConn) *Transport {
+	t := &Transport{
+		rank: cfg.Rank, size: len(cfg.Peers),
+		peers: make([]*peer, len(cfg.Peers)), slots: make([]slot, cfg.Channels),
+		ended: make(chan struct{}), quit: make(chan struct{}),
+	}
+	for r := range t.peers {
+		if r == t.rank {
+			continue
+		}
+		p := &peer{rank: r, control: &control{conn: links[linkID{r, linkControl}]}, left: make(chan struct{})}
+		for ch := range cfg.Channels {
+			p.data = append(p.data, newLink(links[linkID{r, uint16(ch)}]))
+		}
+		t.peers[r] = p
+	}
+	for _, p := range t.peers {
+		if p == nil {
+			continue
+		}
+		t.wg.Go(func() { t.heed(p) })
+		for _, l := range p.data {
+			t.wg.Go(func() { t.writer(p, l) })
+		}
+	}
+	if t.size > 1 {
+		t.wg.Go(t.watch)
+	}
+	return t
+}
+
+// World returns this rank, the number of ranks and the number of channels.
+func (t *Transport) World() (rank, size, channels int) { return t.rank, t.size, len(t.slots) }
+
+// Exchange is as collective.Transport says.
+func (t *Transport) Exchange(tag collective.Tag, to int, send []byte, from int, recv []byte) error {
+	if int(tag.Channel) >= len(t.slots) || to >= t.size || from >= t.size || to == t.rank || from == t.rank {
+		panic(fmt.Sprintf("tcp: exchange on channel %d of rank %d with ranks %d and %d, of %d", tag.Channel, t.rank, to, from, t.size))
+	}
+	if err := t.standing(); err != nil {
+		return err
+	}
+	s := &t.slots[tag.Channel]
+	s.enter(t.rank, tag)
+	defer s.leave()
+	var out *link
+	if to >= 0 {
+		p := t.peers[to]
+		out = p.data[tag.Channel]
+		if p.hasLeft() {
+			return t.end(&collective.LostError{Rank: to, By: t.rank, Cause: collective.ErrLeft})
+		}
+		select {
+		case out.jobs <- job{tag, send}:
+		case <-out.stopped:
+			return collective.ErrClosed
+		}
+	}
+	var err error
+	if from >= 0 {
+		err = t.receive(t.peers[from], t.peers[from].data[tag.Channel], tag, recv)
+	}
+	if out != nil { // also after an error: the writer must have let go of send
+		if werr := <-out.done; err == nil {
+			err = werr
+		}
+	}
+	return err
+}
+
+// standing returns what ended the group or this rank, or nil.
+func (t *Transport) standing() error {
+	if t.closed.Load() {
+		return collective.ErrClosed
+	}
+	select {
+	case <-t.ended:
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.cause
+	default:
+		return nil
+	}
+}
+
+// end ends the group with cause, unless it has ended: it tells every peer, and
+// wakes every exchange of this rank. It returns the first cause, after all peers
+// were told, so that a caller that exits upon it leaves nobody ignorant.
+func (t *Transport) end(cause error) error {
+	t.mu.Lock()
+	if t.cause != nil {
+		defer t.mu.Unlock()
+		return t.cause
+	}
+	t.cause = cause
+	t.tell(kindAbort, collective.AppendCause(nil, cause))
+	close(t.ended)
+	t.mu.Unlock()
+	for _, p := range t.peers {
+		if p == nil {
+			continue
+		}
+		for _, l := range p.data {
+			l.conn.SetDeadline(time.Unix(1, 0))
+		}
+	}
+	return cause
+}
+
+// judge finds out why the data connection with p broke with err, and ends the
+// group for that reason.
+func (t *Transport) judge(p *peer, err error) error {
+	if t.closed.Load() {
+		return collective.ErrClosed
+	}
+	timer := time.NewTimer(judgeTime)
+	defer timer.Stop()
+	cause := err
+	select {
+	case <-t.quit:
+		return collective.ErrClosed
+	case <-t.ended:
+	case <-p.left:
+		cause = collective.ErrLeft
+	case <-timer.C:
+	}
+	return t.end(&collective.LostError{Rank: p.rank, By: t.rank, Cause: cause})
+}
+
+// Abort ends the group for every rank.
+func (t *Transport) Abort(cause error) {
+	if !t.closed.Load() {
+		t.end(collective.Cause(t.rank, cause))
+	}
+}
+
+// Close leaves the group, ends all goroutines and closes all connections. What
+// was sent still arrives. Pending calls return collective.ErrClosed.
+func (t *Transport) Close() error {
+	t.closing.Do(func() {
+		t.closed.Store(true)
+		select {
+		case <-t.ended: // the cause has been told
+		default:
+			t.tell(kindGoodbye, nil)
+		}
+		close(t.quit)
+		for _, p := range t.peers {
+			if p == nil {
+				continue
+			}
+			p.control.conn.Close()
+			for _, l := range p.data {
+				l.conn.Close()
+			}
+		}
+		t.wg.Wait()
+	})
+	return nil
+}

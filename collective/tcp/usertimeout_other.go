@@ -1,0 +1,11 @@
+//go:build !linux
+
+package tcp
+
+import (
+	"net"
+	"time"
+)
+
+// setUserTimeout does nothing: only Linux has the option.
+func setUserTimeout(*net.TCPConn, time.Duration) {}
