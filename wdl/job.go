@@ -108,6 +108,9 @@ func (j *Job) Status() rank.Status {
 	s := *j.shown.status.Load()
 	step, phase, _ := j.rec.Now()
 	s.Step, s.Phase, s.Waits = step, phase.String(), phase.Waits()
+	if s.Steps > 0 {
+		s.Step = min(step, s.Steps) // the wait for the end of an epoch's input is no step
+	}
 	s.Progress = j.shown.progress.Load()
 	if r := j.shown.reader.Load(); r != nil {
 		s.Position = r.Position()

@@ -1,0 +1,219 @@
+package tests
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// wdlrun builds the command once per run of the tests, without cgo as the README
+// promises, and returns its path.
+var wdlrun = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "wdlrun-tests-")
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "wdlrun")
+	cmd := exec.Command("go", "build", "-o", bin, "../cmd/wdlrun")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if bin, err := wdlrun(); err == nil {
+		os.RemoveAll(filepath.Dir(bin))
+	}
+	os.Exit(code)
+}
+
+// patience bounds every run of the command: many times what any takes here.
+const patience = 2 * time.Minute
+
+// outcome is what a run of the command left.
+type outcome struct {
+	stdout, stderr string
+	code           int
+}
+
+// command prepares a run of wdlrun in dir.
+func command(t testing.TB, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	bin, err := wdlrun()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, bin, args...)
+	cmd.Dir = dir
+	cmd.Stdout, cmd.Stderr = new(bytes.Buffer), new(bytes.Buffer)
+	return cmd
+}
+
+// end waits for a command that was started.
+func end(t testing.TB, cmd *exec.Cmd) outcome {
+	t.Helper()
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return outcome{cmd.Stdout.(*bytes.Buffer).String(), cmd.Stderr.(*bytes.Buffer).String(), cmd.ProcessState.ExitCode()}
+}
+
+// run runs wdlrun to its end.
+func run(t testing.TB, dir string, args ...string) outcome {
+	t.Helper()
+	cmd := command(t, dir, args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return end(t, cmd)
+}
+
+// trained is the JSON line of `wdlrun train --json`.
+type trained struct {
+	WorldSize    int     `json:"world_size"`
+	Steps        int64   `json:"steps"`
+	Samples      int64   `json:"samples"`
+	Seconds      float64 `json:"seconds"`
+	TrainLogLoss float64 `json:"train_logloss"`
+	AUC          float64 `json:"test_auc"`
+	LogLoss      float64 `json:"test_logloss"`
+	Accuracy     float64 `json:"test_accuracy"`
+	RunDir       string  `json:"run_dir"`
+	Stopped      bool    `json:"stopped"`
+}
+
+// train runs a training that must succeed.
+func train(t testing.TB, dir string, np int, args ...string) (r trained) {
+	t.Helper()
+	o := run(t, dir, append([]string{"-np", fmt.Sprint(np), "train", "--json"}, args...)...)
+	if o.code != 0 {
+		t.Fatalf("train: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	return parseTrained(t, o)
+}
+
+func parseTrained(t testing.TB, o outcome) (r trained) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil {
+		t.Fatalf("last line of standard output: %v\n%s", err, o.stdout)
+	}
+	return r
+}
+
+// TestDefaultTraining is the README's first command on 1, 2 and 4 ranks, held to
+// the reference figures of the data set.
+func TestDefaultTraining(t *testing.T) {
+	var all []trained
+	for _, np := range []int{1, 2, 4} {
+		r := train(t, t.TempDir(), np)
+		t.Logf("%d ranks: AUC %.4f, log-loss %.4f, accuracy %.4f", np, r.AUC, r.LogLoss, r.Accuracy)
+		if r.WorldSize != np || r.Samples%32561 != 0 || r.Samples == 0 {
+			t.Errorf("%d ranks: %d samples on %d ranks; the set has 32561", np, r.Samples, r.WorldSize)
+		}
+		if r.AUC < 0.925 || r.LogLoss > 0.283 || r.Accuracy < 0.868 {
+			t.Errorf("%d ranks: AUC %.4f, log-loss %.4f, accuracy %.4f; at least .925, at most .283, at least .868 are expected", np, r.AUC, r.LogLoss, r.Accuracy)
+		}
+		all = append(all, r)
+	}
+	for _, r := range all[1:] {
+		if d := r.AUC - all[0].AUC; d > 0.0015 || d < -0.0015 {
+			t.Errorf("AUC %.5f on %d ranks, %.5f on one", r.AUC, r.WorldSize, all[0].AUC)
+		}
+	}
+}
+
+// short are the flags of a training that takes a second.
+var short = []string{"-set", "train.epochs=2", "-set", "train.checkpoint.every_steps=20", "-set", "model.hidden=[32]"}
+
+// parts are the part files of a checkpoint, name to content.
+func parts(t testing.TB, dir, runDir string, step int64) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, runDir, "checkpoints", fmt.Sprintf("step-%09d", step), "*.wck"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no checkpoint of step %d in %s (%v)", step, runDir, err)
+	}
+	all := map[string]string{}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[filepath.Base(f)] = string(b)
+	}
+	return all
+}
+
+func samePart(t testing.TB, what string, got, want map[string]string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: %d parts, want %d", what, len(got), len(want))
+	}
+	for name, b := range want {
+		if got[name] != b {
+			t.Errorf("%s: %s differs", what, name)
+		}
+	}
+}
+
+func TestSameSeedSameBits(t *testing.T) {
+	dir := t.TempDir()
+	a, b := train(t, dir, 2, short...), train(t, dir, 2, short...)
+	samePart(t, "second run", parts(t, dir, b.RunDir, b.Steps), parts(t, dir, a.RunDir, a.Steps))
+	c := train(t, dir, 2, append([]string{"-set", "train.seed=2"}, short...)...)
+	if c.AUC == a.AUC && c.TrainLogLoss == a.TrainLogLoss {
+		t.Error("another seed gives the same result")
+	}
+}
+
+// TestResumeOnOtherRanks stops a training half way and goes on elsewhere.
+func TestResumeOnOtherRanks(t *testing.T) {
+	dir := t.TempDir()
+	whole := train(t, dir, 2, short...)
+	half := filepath.Join(dir, whole.RunDir, "checkpoints", "step-000000240")
+	for _, np := range []int{1, 3} {
+		r := train(t, dir, np, "-resume", half)
+		if r.RunDir == whole.RunDir {
+			t.Error("a checkpoint picked by name was continued in its own run directory")
+		}
+		if r.Samples != whole.Samples || r.Steps != whole.Steps {
+			t.Errorf("%d ranks: %d samples in %d steps, want %d in %d", np, r.Samples, r.Steps, whole.Samples, whole.Steps)
+		}
+		if d := r.AUC - whole.AUC; d > 0.0015 || d < -0.0015 {
+			t.Errorf("%d ranks: AUC %.5f, uninterrupted on 2 ranks %.5f", np, r.AUC, whole.AUC)
+		}
+	}
+}
+
+func TestMoreRanksThanRows(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "three.csv", "y,a\n1,x\n0,y\n1,x\n")
+	write(t, dir, "c.yaml", "data: {train: [three.csv], test: [three.csv], header: true}\nlabel: {field: y}\nfeatures: [{field: a, encode: hash}]\n")
+	r := train(t, dir, 5, "-config", "c.yaml", "-set", "train.epochs=3", "-set", "train.global_batch=2")
+	if r.Samples != 9 {
+		t.Errorf("%d samples of 3 rows in 3 epochs", r.Samples)
+	}
+}
+
+func write(t testing.TB, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

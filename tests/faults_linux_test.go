@@ -1,0 +1,345 @@
+package tests
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// ranksOf returns the processes of a launcher's ranks by rank.
+func ranksOf(launcher int) map[int]int {
+	pids := map[int]int{}
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", launcher))
+	for _, task := range tasks {
+		b, _ := os.ReadFile(task)
+		for _, f := range strings.Fields(string(b)) {
+			pid, _ := strconv.Atoi(f)
+			env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+			for _, v := range bytes.Split(env, []byte{0}) {
+				if r, ok := strings.CutPrefix(string(v), "WDLRUN_RANK="); ok {
+					rank, _ := strconv.Atoi(r)
+					pids[rank] = pid
+				}
+			}
+		}
+	}
+	return pids
+}
+
+// waitRanks waits until all ranks of a launcher run.
+func waitRanks(t testing.TB, launcher, np int) map[int]int {
+	t.Helper()
+	for range 1000 {
+		if pids := ranksOf(launcher); len(pids) == np {
+			return pids
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("%d ranks did not start", np)
+	return nil
+}
+
+// waitCheckpoint waits for the first checkpoint below dir.
+func waitCheckpoint(t testing.TB, dir string) {
+	t.Helper()
+	for range 2000 {
+		if found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "checkpoints", "step-*")); len(found) > 0 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatal("no checkpoint was written")
+}
+
+// gone waits until none of the processes lives.
+func gone(t testing.TB, pids map[int]int) {
+	t.Helper()
+	for range 1000 {
+		if !slices.ContainsFunc(values(pids), alive) {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Errorf("processes %v are still there", pids)
+}
+
+func values(m map[int]int) (v []int) {
+	for _, x := range m {
+		v = append(v, x)
+	}
+	return v
+}
+
+// alive reports whether a process runs; a zombie does not.
+func alive(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	return !strings.HasPrefix(rest, "Z")
+}
+
+func kill(t testing.TB, pid int, sig syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, sig); err != nil && err != syscall.ESRCH {
+		t.Fatal(err)
+	}
+}
+
+// TestKillAnyRankAtAnyMoment kills one of three ranks with -9 at twenty moments
+// between start and end. Each time the job must end with a verdict that names
+// the rank, and the resumed training must leave the bits of the uninterrupted
+// one.
+func TestKillAnyRankAtAnyMoment(t *testing.T) {
+	moments := 20
+	if testing.Short() {
+		moments = 4
+	}
+	const np = 3
+	dir := t.TempDir()
+	begin := time.Now()
+	whole := train(t, dir, np, short...)
+	took := time.Since(begin)
+	want := parts(t, dir, whole.RunDir, whole.Steps)
+	rng := rand.New(rand.NewPCG(20, 1))
+	verdicts := 0
+	for i := range moments {
+		at := time.Duration((float64(i) + rng.Float64()) / float64(moments) * float64(took))
+		victim := rng.IntN(np)
+		t.Run(fmt.Sprintf("rank %d", victim), func(t *testing.T) {
+			if killed := killAndResume(t, np, victim, at, whole, want); killed {
+				verdicts++
+			}
+		})
+	}
+	if verdicts < moments/2 {
+		t.Errorf("only %d of %d kills met a running job", verdicts, moments)
+	}
+}
+
+func killAndResume(t *testing.T, np, victim int, at time.Duration, whole trained, want map[string]string) (killed bool) {
+	dir := t.TempDir()
+	cmd := command(t, dir, append([]string{"-np", fmt.Sprint(np), "train", "--json"}, short...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pids := waitRanks(t, cmd.Process.Pid, np)
+	time.Sleep(at)
+	kill(t, pids[victim], syscall.SIGKILL)
+	o := end(t, cmd)
+	gone(t, pids)
+	if killed = o.code != 0; killed {
+		if line := fmt.Sprintf("rank %d ", victim); o.code != 137 || !strings.Contains(o.stderr, line) || !strings.Contains(o.stderr, "killed by signal 9") {
+			t.Errorf("after %v: exit code %d, no verdict on rank %d:\n%s", at, o.code, victim, o.stderr)
+		}
+		if n := strings.Count(o.stderr, "wdlrun: rank "); n != 1 {
+			t.Errorf("after %v: %d verdicts:\n%s", at, n, o.stderr)
+		}
+	}
+	runs, _ := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	if len(runs) == 0 {
+		return killed // there is nothing to resume yet
+	}
+	run, _ := filepath.Rel(dir, runs[0])
+	if found, _ := filepath.Glob(filepath.Join(runs[0], "checkpoints", "step-*")); len(found) == 0 {
+		return killed
+	}
+	r := train(t, dir, np, "-resume", run)
+	if r.AUC != whole.AUC || r.TrainLogLoss != whole.TrainLogLoss || r.Samples != whole.Samples {
+		t.Errorf("after %v: resumed %+v, uninterrupted %+v", at, r, whole)
+	}
+	samePart(t, fmt.Sprintf("killed after %v and resumed", at), parts(t, dir, r.RunDir, r.Steps), want)
+	return killed
+}
+
+// TestKilledLauncher: with the launcher gone, its ranks and what they have
+// started must go too.
+func TestKilledLauncher(t *testing.T) {
+	for name, program := range map[string][]string{
+		"training":      {"train", "-set", "train.epochs=1000"},
+		"grandchildren": {"sh", "-c", "sleep 1000 & wait"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := command(t, t.TempDir(), append([]string{"-np", "2"}, program...)...)
+			// Files, not pipes: an orphan must not keep this test waiting.
+			out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			cmd.Stdout, cmd.Stderr = out, out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			pids := waitRanks(t, cmd.Process.Pid, 2)
+			time.Sleep(300 * time.Millisecond)
+			for _, pid := range values(pids) {
+				for i, child := range children(pid) {
+					pids[100*pid+i] = child
+				}
+			}
+			kill(t, cmd.Process.Pid, syscall.SIGKILL)
+			cmd.Wait()
+			gone(t, pids)
+		})
+	}
+}
+
+func children(pid int) (all []int) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for _, f := range strings.Fields(string(b)) {
+		child, _ := strconv.Atoi(f)
+		all = append(all, child)
+	}
+	return all
+}
+
+func TestStoppedRankIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	cmd := command(t, dir, "-np", "2", "-timeout", "2s", "train", "-set", "train.epochs=1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pids := waitRanks(t, cmd.Process.Pid, 2)
+	waitCheckpoint(t, dir)
+	kill(t, pids[1], syscall.SIGSTOP)
+	begin := time.Now()
+	o := end(t, cmd)
+	gone(t, pids)
+	if o.code == 0 || !strings.Contains(o.stderr, "wdlrun: rank 1 ") || !strings.Contains(o.stderr, "silent") {
+		t.Errorf("exit code %d after %v:\n%s", o.code, time.Since(begin), o.stderr)
+	}
+}
+
+// TestInterrupt: Ctrl-C writes a checkpoint, ends every rank with exit code 130,
+// and what was trained is not lost.
+func TestInterrupt(t *testing.T) {
+	dir := t.TempDir()
+	cmd := command(t, dir, append([]string{"-np", "2", "train", "--json"}, short...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pids := waitRanks(t, cmd.Process.Pid, 2)
+	waitCheckpoint(t, dir)
+	kill(t, cmd.Process.Pid, syscall.SIGINT)
+	o := end(t, cmd)
+	gone(t, pids)
+	if o.code != 130 {
+		t.Fatalf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	stopped := parseTrained(t, o)
+	if !stopped.Stopped || stopped.Steps == 0 {
+		t.Fatalf("result %+v", stopped)
+	}
+	resumed, whole := train(t, dir, 2, "-resume", stopped.RunDir), train(t, dir, 2, short...)
+	samePart(t, "interrupted and resumed", parts(t, dir, resumed.RunDir, resumed.Steps), parts(t, dir, whole.RunDir, whole.Steps))
+}
+
+// TestCheckpointOrder: SIGUSR1 to the launcher writes a checkpoint, and training
+// goes on.
+func TestCheckpointOrder(t *testing.T) {
+	dir := t.TempDir()
+	cmd := command(t, dir, "-np", "2", "train", "-set", "train.epochs=1000", "-set", "train.global_batch=32")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pids := waitRanks(t, cmd.Process.Pid, 2)
+	waitRun(t, dir)
+	kill(t, cmd.Process.Pid, syscall.SIGUSR1)
+	waitCheckpoint(t, dir)
+	if !alive(pids[0]) || !alive(pids[1]) {
+		t.Error("a rank ended")
+	}
+	kill(t, cmd.Process.Pid, syscall.SIGTERM)
+	if o := end(t, cmd); o.code != 143 {
+		t.Errorf("exit code %d after SIGTERM\n%s", o.code, o.stderr)
+	}
+	gone(t, pids)
+}
+
+// waitRun waits for the first lines of metrics: training has begun.
+func waitRun(t testing.TB, dir string) {
+	t.Helper()
+	for range 2000 {
+		if found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "metrics.jsonl")); len(found) > 0 {
+			if info, err := os.Stat(found[0]); err == nil && info.Size() > 0 {
+				return
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatal("training did not begin")
+}
+
+// TestFullDisk limits the size of files, which to a program is a disk that fills
+// while a checkpoint is written: training must go on, and say so.
+func TestFullDisk(t *testing.T) {
+	bin, err := wdlrun()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cmd := exec.Command("sh", "-c", `ulimit -f 64; exec "$0" "$@"`, bin, "-np", "2", "train", "--json", "-set", "train.epochs=1")
+	cmd.Dir = dir
+	cmd.Stdout, cmd.Stderr = new(bytes.Buffer), new(bytes.Buffer)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	o := end(t, cmd)
+	if o.code != 0 {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	if r := parseTrained(t, o); r.Samples != 32561 {
+		t.Errorf("trained %d samples", r.Samples)
+	}
+	if !strings.Contains(o.stderr, "failed, training goes on") || !strings.Contains(o.stderr, ".wck") {
+		t.Errorf("the user is not told:\n%s", o.stderr)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "checkpoints", "*")); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestDamagedCheckpoint: a checkpoint with one flipped byte is refused with its
+// place, and the one before it is used.
+func TestDamagedCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	whole := train(t, dir, 2, short...)
+	last := filepath.Join(dir, whole.RunDir, "checkpoints", fmt.Sprintf("step-%09d", whole.Steps))
+	files, _ := filepath.Glob(filepath.Join(last, "*.wck"))
+	b, err := os.ReadFile(files[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	if err := os.WriteFile(files[1], b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o := run(t, dir, "-np", "2", "train", "--json", "-resume", whole.RunDir)
+	if o.code != 0 || !strings.Contains(o.stderr, "refused") || !strings.Contains(o.stderr, filepath.Base(files[1])) {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	if r := parseTrained(t, o); r.AUC != whole.AUC {
+		t.Errorf("AUC %v after the fallback, %v before", r.AUC, whole.AUC)
+	}
+	for _, f := range files { // now none is whole
+		os.Truncate(f, 100)
+	}
+	found, _ := filepath.Glob(filepath.Join(dir, whole.RunDir, "checkpoints", "*", "*.wck"))
+	for _, f := range found {
+		os.Truncate(f, 100)
+	}
+	if o := run(t, dir, "-np", "2", "train", "-resume", whole.RunDir); o.code == 0 || !strings.Contains(o.stderr, ".wck") {
+		t.Errorf("all checkpoints are cut, exit code %d:\n%s", o.code, o.stderr)
+	}
+}
