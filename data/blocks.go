@@ -1,0 +1,45 @@
+package data
+
+// Sizes of blocks. A block is the unit in which records are counted and
+// permuted: small enough that a small file feeds many ranks, large enough that
+// the counts of a terabyte stay a few megabytes.
+const (
+	leastBlock  = 64 << 10
+	largeBlock  = 1 << 20
+	blocksAFile = 256     // wanted of a file of medium size
+	mostBlocks  = 1 << 24 // of a dataset
+)
+
+// block is a range of bytes of a file. The records of a block are those whose
+// first byte lies in it.
+type block struct {
+	file   int32
+	lo, hi int64
+}
+
+// blockBytes is the size of the blocks of a file of a given size.
+func blockBytes(size int64) int64 {
+	b := (size/blocksAFile + leastBlock - 1) / leastBlock * leastBlock
+	return min(max(b, leastBlock), largeBlock)
+}
+
+// cut returns the blocks of the files in their order.
+func cut(files []file) []block {
+	var blocks []block
+	for i, f := range files {
+		step := blockBytes(f.size)
+		for lo := int64(0); lo < f.size; lo += step {
+			blocks = append(blocks, block{int32(i), lo, min(lo+step, f.size)})
+		}
+	}
+	return blocks
+}
+
+// countBlocks is the number of blocks that cut gives, in any size of file.
+func countBlocks(files []file) (n int64) {
+	for _, f := range files {
+		step := blockBytes(f.size)
+		n += (f.size + step - 1) / step
+	}
+	return n
+}

@@ -1,0 +1,320 @@
+package data
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Reserved keys. No interval number reaches them, and a hash or an id is one of
+// them as likely as any other 64-bit number.
+const (
+	KeyMissing uint64 = 0xFDB4_5E1C_8A07_93D2
+	KeyUnknown uint64 = 0xFDB4_5E1C_8A07_93D3
+)
+
+// keySeed of the hash of strings and crosses: changing it makes every model
+// that was trained before useless.
+const keySeed = 0x7764_6C72_756E_0001
+
+func keyOf(b []byte) uint64 { return xxh3.HashSeed(b, keySeed) }
+
+// nextPiece cuts the next value off a field that holds several, nil after the
+// last. Empty ones do not count. Without a separator the field is one value.
+func nextPiece(text []byte, separator string) (piece, rest []byte) {
+	if separator == "" {
+		if len(text) == 0 {
+			return nil, nil
+		}
+		return text, nil
+	}
+	for len(text) > 0 {
+		piece, text = cutPiece(text, separator)
+		if piece = bytes.TrimSpace(piece); len(piece) > 0 {
+			return piece, text
+		}
+	}
+	return nil, nil
+}
+
+func cutPiece(text []byte, separator string) (piece, rest []byte) {
+	i := -1
+	if len(separator) == 1 {
+		i = bytes.IndexByte(text, separator[0])
+	} else {
+		for j := 0; j+len(separator) <= len(text); j++ {
+			if string(text[j:j+len(separator)]) == separator {
+				i = j
+				break
+			}
+		}
+	}
+	if i < 0 {
+		return text, nil
+	}
+	return text[:i], text[i+len(separator):]
+}
+
+// featureCode is a feature with what its encoding needs.
+type featureCode struct {
+	Feature
+	encoding encoding
+	column   int // of the parser's values
+	words    map[uint64]struct{}
+	limits   []float64 // ascending; interval i is [limits[i−1], limits[i])
+	mean     float64
+	inverse  float64 // of the standard deviation; 0 for a constant
+}
+
+// coder turns the values of a parser into keys and numbers. It belongs to one
+// goroutine.
+type coder struct {
+	parser  *parser
+	sparse  []featureCode
+	dense   []featureCode
+	crosses []crossCode
+	unknown []int64 // per sparse feature: values that the vocabulary does not hold
+	keys    []Jagged
+	buf     []byte
+	digits  []int
+}
+
+type crossCode struct {
+	name    string
+	of      []int // sparse features
+	buckets uint64
+}
+
+// newCoder compiles a filled schema. Without statistics the coder can only
+// check records.
+func newCoder(s Schema, stats []statistics, p *parser) *coder {
+	c := &coder{parser: p}
+	place := map[string]int{}
+	for i, f := range s.Features {
+		e, _ := encodingOf(f.Encode)
+		fc := featureCode{Feature: f, encoding: e, limits: f.Boundaries}
+		fc.column = 1 + slices.IndexFunc(p.columns[1:], func(c column) bool { return c.name == f.Field })
+		if stats != nil {
+			fc.take(&stats[i])
+		}
+		if e.sparse() {
+			place[f.Name] = len(c.sparse)
+			c.sparse = append(c.sparse, fc)
+		} else {
+			c.dense = append(c.dense, fc)
+		}
+	}
+	for _, x := range s.Crosses {
+		cc := crossCode{name: x.Name, buckets: x.Buckets}
+		for _, name := range x.Of {
+			cc.of = append(cc.of, place[name])
+		}
+		c.crosses = append(c.crosses, cc)
+	}
+	c.unknown = make([]int64, len(c.sparse))
+	c.keys = make([]Jagged, len(c.sparse)+len(c.crosses))
+	c.buf, c.digits = make([]byte, 8*mostOf), make([]int, mostOf)
+	return c
+}
+
+func (f *featureCode) take(s *statistics) {
+	switch f.encoding {
+	case encVocabulary:
+		f.words = s.set
+	case encQuantile:
+		f.limits = s.Limits
+	case encStandardise:
+		if f.mean = s.Mean; s.Deviation > 0 {
+			f.inverse = 1 / s.Deviation
+		}
+	}
+}
+
+// check finds what is wrong with the parsed record beyond its columns: ids that
+// are no integers, crosses of too many combinations.
+func (c *coder) check() *flaw {
+	for i := range c.sparse {
+		f := &c.sparse[i]
+		if f.encoding != encID && f.Separator == "" {
+			continue
+		}
+		c.keys[i].Values = c.keys[i].Values[:0]
+		if fl := c.appendKeys(i, &c.keys[i]); fl != nil {
+			return fl
+		}
+	}
+	for i := range c.crosses {
+		n := 1
+		for _, f := range c.crosses[i].of {
+			if c.sparse[f].Separator != "" {
+				n *= len(c.keys[f].Values)
+			}
+			if n > mostCrossed {
+				return c.tooMany(&c.crosses[i])
+			}
+		}
+	}
+	return nil
+}
+
+func (c *coder) tooMany(x *crossCode) *flaw {
+	return &flaw{field: -1, want: fmt.Sprintf("cross %s has more than %d combinations in this record; cross features of fewer values", x.name, mostCrossed)}
+}
+
+// row appends the parsed record to a batch.
+func (c *coder) row(b *Batch) *flaw {
+	for i := range c.sparse {
+		if fl := c.appendKeys(i, &b.Sparse[i]); fl != nil {
+			return fl
+		}
+	}
+	for i := range c.crosses {
+		if !c.appendCross(&c.crosses[i], b.Sparse, &b.Sparse[len(c.sparse)+i]) {
+			return c.tooMany(&c.crosses[i])
+		}
+	}
+	for i := range c.dense {
+		b.Dense = append(b.Dense, c.dense[i].number(&c.parser.values[c.dense[i].column]))
+	}
+	for i := range b.Sparse {
+		j := &b.Sparse[i]
+		if len(j.Values) > math.MaxInt32 {
+			return &flaw{field: -1, want: "the batch holds more than 2^31 keys of one feature; use smaller batches"}
+		}
+		j.Offsets = append(j.Offsets, int32(len(j.Values)))
+	}
+	label := float32(0)
+	if c.parser.one {
+		label = 1
+	}
+	b.Label = append(b.Label, label)
+	b.Rows++
+	return nil
+}
+
+// appendKeys appends the keys of a sparse feature, at least one.
+func (c *coder) appendKeys(i int, to *Jagged) *flaw {
+	f := &c.sparse[i]
+	v := &c.parser.values[f.column]
+	switch {
+	case v.missing:
+		to.Values = append(to.Values, KeyMissing)
+		return nil
+	case f.encoding.number():
+		to.Values = append(to.Values, uint64(interval(f.limits, v.number)))
+		return nil
+	}
+	before := len(to.Values)
+	for text := v.text; ; {
+		var piece []byte
+		if piece, text = nextPiece(text, f.Separator); piece == nil {
+			break
+		}
+		if f.Separator != "" && c.parser.isMissing(piece) {
+			continue
+		}
+		key, ok := c.key(i, piece)
+		if !ok {
+			return &flaw{column: f.Field, value: string(cutLong(piece)), want: "is no 64-bit integer, which encode: id needs; use encode: hash for other values"}
+		}
+		to.Values = append(to.Values, key)
+	}
+	if len(to.Values) == before {
+		to.Values = append(to.Values, KeyMissing)
+	}
+	return nil
+}
+
+func (c *coder) key(i int, piece []byte) (uint64, bool) {
+	f := &c.sparse[i]
+	switch f.encoding {
+	case encID:
+		return parseID(piece)
+	case encHash:
+		k := keyOf(piece)
+		if f.Buckets > 0 {
+			k %= f.Buckets
+		}
+		return k, true
+	}
+	k := keyOf(piece)
+	if _, ok := f.words[k]; !ok {
+		c.unknown[i]++
+		return KeyUnknown, true
+	}
+	return k, true
+}
+
+// interval is the number of limits that are at most x.
+func interval(limits []float64, x float64) int {
+	lo, hi := 0, len(limits)
+	for lo < hi {
+		if mid := (lo + hi) / 2; limits[mid] <= x {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// appendCross appends one key per combination of the last row's keys; false if
+// there are too many.
+func (c *coder) appendCross(x *crossCode, sparse []Jagged, to *Jagged) bool {
+	total := 1
+	for d, f := range x.of {
+		c.digits[d] = lastStart(&sparse[f])
+		if total *= len(sparse[f].Values) - c.digits[d]; total > mostCrossed {
+			return false
+		}
+	}
+	buf := c.buf[:8*len(x.of)]
+	for {
+		for d, f := range x.of {
+			binary.LittleEndian.PutUint64(buf[8*d:], sparse[f].Values[c.digits[d]])
+		}
+		key := keyOf(buf)
+		if x.buckets > 0 {
+			key %= x.buckets
+		}
+		to.Values = append(to.Values, key)
+		d := len(x.of) - 1
+		for ; d >= 0; d-- {
+			if c.digits[d]++; c.digits[d] < len(sparse[x.of[d]].Values) {
+				break
+			}
+			c.digits[d] = lastStart(&sparse[x.of[d]])
+		}
+		if d < 0 {
+			return true
+		}
+	}
+}
+
+// lastStart is where the keys of the row that is being appended begin.
+func lastStart(j *Jagged) int { return int(j.Offsets[len(j.Offsets)-1]) }
+
+// number is a dense input. Missing becomes the mean of what is standardised,
+// which is 0, and 0 otherwise.
+func (f *featureCode) number(v *value) float32 {
+	if v.missing {
+		return 0
+	}
+	x := v.number
+	if f.Log || f.encoding == encLog {
+		x = signedLog(x)
+	}
+	if f.encoding == encStandardise {
+		x = (x - f.mean) * f.inverse
+	}
+	return float32(min(max(x, -math.MaxFloat32), math.MaxFloat32))
+}
+
+// signedLog is sign(x)·ln(1 + |x|).
+func signedLog(x float64) float64 {
+	return math.Copysign(math.Log1p(math.Abs(x)), x)
+}

@@ -1,0 +1,270 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Dataset is a list of files, cut into blocks, with the names of their fields.
+// Open it on every rank; then Scan, merge the counts, and Use them.
+type Dataset struct {
+	src    Source
+	schema Schema // filled
+	fields []string
+	files  []file
+	blocks []block
+	digest uint64
+	hold   holdOut
+	totals
+	chosen [3]func() []int32 // rows of each block that a Select chooses
+}
+
+// totals are what is known of the blocks once they have been counted.
+type totals struct {
+	lines, records    []int32 // of each block
+	lineBase, rowBase []int64 // lines of the file, records of the dataset, before each block
+	rows, positives   int64
+}
+
+// Open finds the files that patterns name: paths, globs, folders and
+// builtin:NAME. The settings of src apply to all of them, except its lists of
+// files, and every file has the same fields. All faults of source and schema
+// are reported at once.
+func Open(src Source, s Schema, patterns []string) (*Dataset, error) {
+	if err := joined("data: source", src.Validate()); err != nil {
+		return nil, err
+	}
+	files, err := resolve(patterns)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dataset{src: src, schema: s.Fill(), fields: src.Fields, files: files}
+	for i := range d.files {
+		if err := d.look(i); err != nil {
+			return nil, err
+		}
+	}
+	if err := joined("data: schema of "+d.files[0].name, s.Validate(d.fields)); err != nil {
+		return nil, err
+	}
+	if n := countBlocks(d.files); n > mostBlocks {
+		return nil, fmt.Errorf("data: open: %d blocks of data, at most %d (16 TiB) are possible", n, mostBlocks)
+	}
+	d.blocks = cut(d.files)
+	h := xxh3.New()
+	for _, f := range d.files {
+		fmt.Fprintf(h, "%q %d;", filepath.Base(f.name), f.size)
+	}
+	d.digest = h.Sum64()
+	return d, nil
+}
+
+// look reads the beginning of file i.
+func (d *Dataset) look(i int) error {
+	f := &d.files[i]
+	src, err := f.open()
+	if src != nil {
+		defer src.Close()
+	}
+	if err != nil {
+		return err
+	}
+	if err := f.begin(src); err != nil || !d.src.Header {
+		return err
+	}
+	names, err := d.header(f, src)
+	if err != nil {
+		return err
+	}
+	if i == 0 {
+		d.fields = names
+	} else if !slices.Equal(names, d.fields) {
+		return fmt.Errorf("data: open: %s: its header differs from that of %s: %s, there: %s",
+			f.name, d.files[0].name, strings.Join(names, ","), strings.Join(d.fields, ","))
+	}
+	return nil
+}
+
+// header reads the names of the fields from the first line that is no comment
+// and not blank; the records begin behind it.
+func (d *Dataset) header(f *file, src source) ([]string, error) {
+	var l lines
+	if err := l.start(src, f.size, f.body, f.size, true); err != nil {
+		return nil, fmt.Errorf("data: open: %s: %w", f.name, err)
+	}
+	form := newFormat(d.src)
+	for {
+		line, _, err := l.next()
+		if err == io.EOF {
+			return nil, fmt.Errorf("data: open: %s: there is no header: every line is blank or a comment", f.name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("data: open: %s: header: %w", f.name, err)
+		}
+		if !form.isRecord(line) {
+			continue
+		}
+		fields, fl := form.split(line, nil)
+		if fl != nil {
+			return nil, fmt.Errorf("data: open: %s: header: field %d: %q: %s", f.name, fl.field+1, fl.value, fl.want)
+		}
+		names := make([]string, len(fields))
+		for i, b := range fields {
+			if names[i] = string(b); len(b) == 0 {
+				names[i] = fmt.Sprintf("column_%d", i+1)
+			}
+		}
+		f.body = l.off
+		return names, nil
+	}
+}
+
+// Fields returns the names of the fields of a record.
+func (d *Dataset) Fields() []string { return slices.Clone(d.fields) }
+
+// Bytes is the size of all files.
+func (d *Dataset) Bytes() (n int64) {
+	for _, f := range d.files {
+		n += f.size
+	}
+	return n
+}
+
+// Names returns the names of the files in their order.
+func (d *Dataset) Names() []string {
+	names := make([]string, len(d.files))
+	for i, f := range d.files {
+		names[i] = f.name
+	}
+	return names
+}
+
+// HoldOut keeps a share of the records for validation; Fit does not see them.
+// Which ones they are depends on seed and their place in the dataset alone. It
+// must come before Scan, and be the same on every rank.
+func (d *Dataset) HoldOut(fraction float64, seed uint64) error {
+	if !(fraction >= 0 && fraction < 1) {
+		return fmt.Errorf("data: hold out: the fraction is %v, it must be from 0 up to, not including, 1", fraction)
+	}
+	if d.rowBase != nil {
+		return errors.New("data: hold out: the dataset is in use already")
+	}
+	d.hold = holdOut{seed, uint64(math.Ldexp(fraction, 64))}
+	return nil
+}
+
+// Use tells the dataset how many records its blocks hold: the counts of all
+// parts of a Scan, merged. It comes once, before the first Reader.
+func (d *Dataset) Use(c *Counts) error {
+	if c.dataset != d.digest {
+		return fmt.Errorf("data: use: counts of another dataset (%016x, here %016x)", c.dataset, d.digest)
+	}
+	if len(c.spans) != 1 || c.spans[0].first != 0 || len(c.spans[0].lines) != len(d.blocks) {
+		return fmt.Errorf("data: use: the counts do not cover all %d blocks; merge those of every part", len(d.blocks))
+	}
+	t := totals{lines: c.spans[0].lines, records: c.spans[0].records, positives: c.positives}
+	t.lineBase, t.rowBase = make([]int64, len(d.blocks)), make([]int64, len(d.blocks))
+	lines := int64(0)
+	for i, b := range d.blocks {
+		if b.lo == 0 {
+			lines = 0
+		}
+		t.lineBase[i], t.rowBase[i] = lines, t.rows
+		lines += int64(t.lines[i])
+		t.rows += int64(t.records[i])
+	}
+	if t.rows == 0 {
+		return fmt.Errorf("data: %s: there are no records: every line is blank, a comment or a header", strings.Join(d.some(), ", "))
+	}
+	d.totals = t
+	for s := range d.chosen {
+		d.chosen[s] = sync.OnceValue(func() []int32 { return d.choose(Select(s)) })
+	}
+	return nil
+}
+
+// some names the files, or the first of many.
+func (d *Dataset) some() []string {
+	const few = 3
+	names := d.Names()
+	if len(names) > few {
+		names = append(names[:few], fmt.Sprintf("and %d more", len(names)-few))
+	}
+	return names
+}
+
+// Select says which records a Reader reads.
+type Select int
+
+const (
+	Train Select = iota // those that HoldOut has not kept
+	Valid               // those that it has
+	All
+)
+
+// choose counts the selected records of each block, without reading them.
+func (d *Dataset) choose(sel Select) []int32 {
+	if sel == All || d.hold.limit == 0 && sel == Train {
+		return d.records
+	}
+	rows := make([]int32, len(d.blocks))
+	for b, n := range d.records {
+		for r := range n {
+			if d.selects(sel, b, r) {
+				rows[b]++
+			}
+		}
+	}
+	return rows
+}
+
+// selects tells whether sel takes row r of block b.
+func (d *Dataset) selects(sel Select, b int, r int32) bool {
+	return sel == All || d.hold.holds(b, r) == (sel == Valid)
+}
+
+// Rows is the number of records that sel takes; 0 before Use.
+func (d *Dataset) Rows(sel Select) (n int64) {
+	if d.rowBase == nil || sel < Train || sel > All {
+		return 0
+	}
+	for _, r := range d.chosen[sel]() {
+		n += int64(r)
+	}
+	return n
+}
+
+// Positives is the number of records whose label is 1; 0 before Use.
+func (d *Dataset) Positives() int64 { return d.positives }
+
+// Fingerprint identifies the files by names and sizes and, after Use, by their
+// numbers of records. A position in an epoch is of use only for data of the
+// same fingerprint.
+func (d *Dataset) Fingerprint() string {
+	h := xxh3.New()
+	fmt.Fprintf(h, "%016x", d.digest)
+	for i := range d.records {
+		fmt.Fprintf(h, " %d", d.records[i])
+	}
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
+// holdOut chooses records for validation.
+type holdOut struct {
+	seed  uint64
+	limit uint64 // share · 2^64
+}
+
+// holds tells whether row r of block b is kept for validation. The place is
+// known wherever the block is read, so no rank needs to know what comes before.
+func (h holdOut) holds(b int, r int32) bool {
+	return h.limit > 0 && mixed(h.seed, uint64(b), uint64(r)) < h.limit
+}

@@ -1,0 +1,59 @@
+// Package data turns files of records into batches of numbers, the same ones
+// in the same order whatever the number of ranks.
+//
+// # From files to batches
+//
+//	Open    names → Dataset: files, cut into blocks by byte range
+//	Scan    one pass, shared by the ranks: checks every record, counts records
+//	        per block (Counts), gathers statistics of the training data (Fit)
+//	Merge   Counts and Fit of all parts become one, the same for any number of
+//	        parts and any order of merging
+//	Encoder schema + Fit: which key or number each field becomes; kept with the
+//	        model
+//	Reader  batches of one rank, read ahead of the training step
+//
+// A Batch of B rows holds Dense, B × D numbers row by row; Sparse, F jagged
+// lists of 64-bit keys (features, then crosses); Label, B numbers that are 0 or
+// 1; and RowID, the number of each record in the order of the source.
+//
+// # Records
+//
+// A record is a line; it ends in LF or CRLF, or at the end of the file. Spaces
+// and tabs around a field are dropped. In csv a field may stand in double
+// quotes and may then hold delimiters and doubled quotes, but no line break: a
+// quote left open is an error with its line. In tsv quotes are ordinary bytes.
+// Blank lines, the header and lines that start with the comment mark are no
+// records. A line is at most 1 MiB long. A value is missing if it is empty or
+// listed in Source.Missing.
+//
+// # Order
+//
+// The order of an epoch is a pure function of seed, epoch, the number of
+// records per block and the number of lanes; see order.go. The position in it
+// is one integer, the rows consumed so far, so training resumes exactly on any
+// number of ranks with any batch size.
+//
+// # Keys
+//
+// Vocabulary and hash use the 64-bit xxh3 hash of the value with a fixed seed,
+// so features that share a table share keys. KeyMissing stands for a missing
+// value, KeyUnknown for one that is not in the vocabulary; the key of a cross
+// is the hash of the keys it combines. Quantile and boundaries use the number
+// of the interval: interval i is [limit i−1, limit i).
+//
+// # Cost
+//
+// Scanning and reading are one pass over the bytes each; a rank holds the
+// lines of its share of the shuffle window (by default 131,072 records over all
+// ranks) and a few batches in memory, and allocates nothing per record.
+//
+// # Errors, panics, concurrency
+//
+// What a file or a message from another rank can hold wrong is an error that
+// names the file, line, column and value. Nothing here panics on data. A
+// Dataset and an Encoder do not change once Use has been called and may be
+// shared; a Reader belongs to one goroutine, except Position and Waited.
+//
+// The lanes' positions rest on Hermite's identity: the sum over s of
+// ⌊(x+s)/S⌋ for s = 0 … S−1 is x.
+package data

@@ -1,0 +1,237 @@
+package data
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/golden"
+)
+
+func key(s string) uint64 { return keyOf([]byte(s)) }
+
+func crossKey(keys ...uint64) uint64 {
+	var b []byte
+	for _, k := range keys {
+		for i := range 8 {
+			b = append(b, byte(k>>(8*i)))
+		}
+	}
+	return keyOf(b)
+}
+
+func TestBatchOfPeople(t *testing.T) {
+	path := write(t, "people.csv", people)
+	d, fit := prepare(t, peopleSource(), peopleSchema(), 1, path)
+	all := readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 10, Lanes: 1})
+	if len(all) != 1 || all[0].Rows != 4 {
+		t.Fatalf("%d batches", len(all))
+	}
+	b := all[0]
+	a, bb, c, dd := key("a"), key("b"), key("c"), key("d")
+	basel, zug := key("Basel"), key("Zug, Stadt")
+	for f, want := range []Jagged{
+		{Values: []uint64{1, 2, 3, 4}, Offsets: []int32{0, 1, 2, 3, 4}},
+		{Values: []uint64{1, KeyMissing, 2, 0}, Offsets: []int32{0, 1, 2, 3, 4}},
+		{Values: []uint64{basel, key("Bern"), zug, basel}, Offsets: []int32{0, 1, 2, 3, 4}},
+		{Values: []uint64{a, bb, KeyMissing, c, a, c, dd}, Offsets: []int32{0, 2, 3, 4, 7}},
+		{Values: []uint64{crossKey(basel, a), crossKey(basel, bb), crossKey(key("Bern"), KeyMissing), crossKey(zug, c),
+			crossKey(basel, a), crossKey(basel, c), crossKey(basel, dd)}, Offsets: []int32{0, 2, 3, 4, 7}},
+	} {
+		if got := b.Sparse[f]; !slices.Equal(got.Values, want.Values) || !slices.Equal(got.Offsets, want.Offsets) {
+			t.Errorf("feature %d: %v, want %v", f, got, want)
+		}
+	}
+	if !slices.Equal(b.Label, []float32{1, 0, 1, 0}) || !slices.Equal(b.RowID, []uint64{0, 1, 2, 3}) {
+		t.Errorf("labels %v of rows %v", b.Label, b.RowID)
+	}
+	var mean, square float64
+	for i, x := range []float64{.5, 1.25, -3, 100} {
+		if b.Dense[2*i+1] != float32(x) {
+			t.Errorf("raw score %v, want %v", b.Dense[2*i+1], x)
+		}
+		mean, square = mean+float64(b.Dense[2*i])/4, square+float64(b.Dense[2*i])*float64(b.Dense[2*i])/4
+	}
+	if math.Abs(mean) > 1e-6 || math.Abs(square-1) > 1e-6 {
+		t.Errorf("standardised scores have mean %v and mean square %v", mean, square)
+	}
+}
+
+func TestEncodings(t *testing.T) {
+	seven := Feature{Field: "x", Encode: "hash", Buckets: 7}
+	for _, x := range []struct {
+		f     Feature
+		text  string
+		keys  []uint64
+		dense float32
+	}{
+		{f: Feature{Encode: "hash"}, text: "12", keys: []uint64{key("12")}},
+		{f: seven, text: "12", keys: []uint64{key("12") % 7}},
+		{f: seven, text: "", keys: []uint64{KeyMissing}},
+		{f: Feature{Encode: "id"}, text: "-1", keys: []uint64{math.MaxUint64}},
+		{f: Feature{Encode: "id", Separator: " "}, text: "1 2  3", keys: []uint64{1, 2, 3}},
+		{f: Feature{Encode: "hash", Separator: "|"}, text: "a| b |?|", keys: []uint64{key("a"), key("b")}},
+		{f: Feature{Encode: "hash", Separator: "|"}, text: "||?|", keys: []uint64{KeyMissing}},
+		{f: Feature{Encode: "boundaries", Boundaries: []float64{0, 10}}, text: "10", keys: []uint64{2}},
+		{f: Feature{Encode: "boundaries", Boundaries: []float64{0, 10}}, text: "?", keys: []uint64{KeyMissing}},
+		{f: Feature{Encode: "vocabulary"}, text: "seen", keys: []uint64{key("seen")}},
+		{f: Feature{Encode: "vocabulary"}, text: "new", keys: []uint64{KeyUnknown}},
+		{f: Feature{Encode: "vocabulary"}, text: "?", keys: []uint64{KeyMissing}},
+		{f: Feature{Encode: "raw"}, text: "2.5", dense: 2.5},
+		{f: Feature{Encode: "raw"}, text: "?", dense: 0},
+		{f: Feature{Encode: "log"}, text: "-1", dense: float32(-math.Log(2))},
+		{f: Feature{Encode: "standardise"}, text: "?", dense: 0},
+		{f: Feature{Encode: "standardise"}, text: "9", dense: 0}, // a constant in training
+	} {
+		train := "seen"
+		if enc, _ := encodingOf(x.f.Encode); enc.number() || enc == encID {
+			train = "5"
+		}
+		x.f.Field = "x"
+		s := Schema{Label: Label{Field: "y"}, Features: []Feature{x.f}}
+		src := Source{Fields: []string{"x", "y"}, Missing: []string{"?"}}
+		_, fit := prepare(t, src, s, 1, write(t, "train.csv", train+",1\n"))
+		d, _ := prepare(t, src, s, 1, write(t, "test.csv", x.text+",0\n"))
+		b := readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 1})[0]
+		if x.keys != nil && !slices.Equal(b.Sparse[0].Values, x.keys) || x.keys == nil && b.Dense[0] != x.dense {
+			t.Errorf("%s of %q: %v %v, want %v %v", x.f.Encode, x.text, b.Sparse, b.Dense, x.keys, x.dense)
+		}
+	}
+}
+
+func TestLabelRules(t *testing.T) {
+	half := .5
+	for _, x := range []struct {
+		l    Label
+		text string
+		want string
+	}{
+		{Label{}, "1", "1"}, {Label{}, "0", "0"}, {Label{}, "yes", "error"},
+		{Label{Positive: []string{"a", "b"}}, "b", "1"}, {Label{Positive: []string{"a", "b"}}, "z", "0"},
+		{Label{Positive: []string{"a"}, Negative: []string{"b"}}, "z", "error"},
+		{Label{Threshold: &half}, "0.5", "1"}, {Label{Threshold: &half}, "0.4", "0"}, {Label{Threshold: &half}, "x", "error"},
+	} {
+		x.l.Field = "y"
+		s := Schema{Label: x.l, Features: []Feature{{Field: "x", Encode: "hash"}}}
+		d, err := Open(Source{Fields: []string{"x", "y"}}, s, []string{write(t, "y.csv", "q,"+x.text+"\n")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := "error"
+		if c, err := d.Scan(context.Background(), 0, 1, nil, nil); err == nil {
+			got = fmt.Sprint(c.Positives())
+		}
+		if got != x.want {
+			t.Errorf("%+v of %q: %s, want %s", x.l, x.text, got, x.want)
+		}
+	}
+}
+
+// A saved encoder codes as the one it was made of, and its text is stable.
+func TestEncoderRoundTrip(t *testing.T) {
+	text := strings.ReplaceAll(people, "Bern", "B\xffrn")
+	d, fit := prepare(t, peopleSource(), peopleSchema(), 1, write(t, "people.csv", text))
+	e := newEncoder(t, fit)
+	b, err := e.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "encoder.json", string(b)+"\n")
+	back, err := LoadEncoder(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := back.Marshal(); !bytes.Equal(again, b) {
+		t.Errorf("saved again: %s", again)
+	}
+	if !slices.Equal(back.Sparse(), e.Sparse()) || !slices.Equal(back.Dense(), e.Dense()) {
+		t.Errorf("columns %v %v, want %v %v", back.Sparse(), back.Dense(), e.Sparse(), e.Dense())
+	}
+	want := fmt.Sprint(readAll(t, d, e, ReaderConfig{GlobalBatch: 4})[0].Sparse)
+	if got := fmt.Sprint(readAll(t, d, back, ReaderConfig{GlobalBatch: 4})[0].Sparse); got != want {
+		t.Errorf("the loaded encoder gives %s, want %s", got, want)
+	}
+}
+
+func TestLoadEncoderRefuses(t *testing.T) {
+	_, fit := prepare(t, peopleSource(), peopleSchema(), 1, write(t, "people.csv", people))
+	b, err := newEncoder(t, fit).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range [][2]string{
+		{`"version":1`, `"version":2`}, {"wdlrun feature index", "other"}, {`"encode":"id"`, `"encode":"ids"`},
+		{`"boundaries":[18,50]`, `"boundaries":[50,18]`}, {`"of":["city"`, `"of":["town"`}, {`"format"`, `"fromat"`},
+		{`"deviation":`, `"deviation":-`}, {`"name":"id"`, `"name":"city"`}, {`{"format"`, `["format"`},
+		{`"vocabulary":["Basel"`, `"vocabulary":["Basel","Basel"`},
+	} {
+		bad := bytes.Replace(b, []byte(x[0]), []byte(x[1]), 1)
+		if bytes.Equal(bad, b) {
+			t.Fatalf("%s is not in %s", x[0], b)
+		}
+		if _, err := LoadEncoder(bad); err == nil {
+			t.Errorf("with %s for %s it was accepted", x[1], x[0])
+		}
+	}
+	for n := range len(b) {
+		if _, err := LoadEncoder(b[:n]); err == nil {
+			t.Errorf("cut at %d it was accepted", n)
+		}
+	}
+}
+
+// Files may hold their columns in another order than the training data did.
+func TestColumnsAreFoundByName(t *testing.T) {
+	d, fit := prepare(t, peopleSource(), peopleSchema(), 1, write(t, "people.csv", people))
+	e := newEncoder(t, fit)
+	other := "x,label,score,tags,city,age,id\n0,1,0.5,a|b,Basel,34,1\n"
+	o, _ := prepare(t, peopleSource(), peopleSchema(), 1, write(t, "other.csv", other))
+	got, want := readAll(t, o, e, ReaderConfig{GlobalBatch: 1})[0], readAll(t, d, e, ReaderConfig{GlobalBatch: 1, Lanes: 1})[0]
+	if fmt.Sprint(got.Sparse, got.Dense, got.Label) != fmt.Sprint(want.Sparse, want.Dense, want.Label) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestUnknownIsCounted(t *testing.T) {
+	s := Schema{Label: Label{Field: "y"}, Features: []Feature{{Field: "x", Encode: "vocabulary", Separator: "|"}, {Name: "h", Field: "x", Encode: "hash"}}}
+	src := Source{Fields: []string{"x", "y"}}
+	_, fit := prepare(t, src, s, 1, write(t, "train.csv", "a|b,1\n"))
+	d, _ := prepare(t, src, s, 1, write(t, "test.csv", "a|c,1\nd,0\n,1\n"))
+	r, err := NewReader(d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := r.Next(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Unknown(); !slices.Equal(got, []int64{2, 0}) {
+		t.Errorf("unknown values: %v", got)
+	}
+}
+
+func FuzzLoadEncoder(f *testing.F) {
+	_, fit := prepare(f, peopleSource(), peopleSchema(), 1, write(f, "people.csv", people))
+	b, err := newEncoder(f, fit).Marshal()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := LoadEncoder(b)
+		if err != nil {
+			return
+		}
+		b, err = e.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadEncoder(b); err != nil {
+			t.Fatalf("what was accepted is refused: %v", err)
+		}
+	})
+}

@@ -1,0 +1,243 @@
+package data
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wdlrun/wdlrun/data/adult"
+)
+
+// builtin is what the names of embedded files start with.
+const builtin = "builtin:"
+
+// mostFiles bounds how many files a dataset has.
+const mostFiles = 1 << 20
+
+// file is one input file. Local files are opened when they are read, so that a
+// dataset of many files holds no descriptors.
+type file struct {
+	name    string    // as messages show it
+	size    int64     // bytes
+	time    time.Time // of the last change, local files
+	content []byte    // embedded files
+	mark    int64     // length of the byte order mark, 0 or 3
+	body    int64     // offset of the first line behind mark and header
+}
+
+// source is a file open for reading.
+type source interface {
+	io.ReaderAt
+	io.Closer
+}
+
+type memory struct{ *bytes.Reader }
+
+func (memory) Close() error { return nil }
+
+func (f *file) open() (source, error) {
+	if f.content != nil {
+		return memory{bytes.NewReader(f.content)}, nil
+	}
+	h, err := os.Open(f.name)
+	if err != nil {
+		return nil, fmt.Errorf("data: open: %w", err)
+	}
+	return h, f.unchanged(h)
+}
+
+// unchanged checks that an open file is as it was when the dataset was opened.
+func (f *file) unchanged(s source) error {
+	h, ok := s.(*os.File)
+	if !ok {
+		return nil
+	}
+	info, err := h.Stat()
+	if err != nil {
+		return fmt.Errorf("data: read: %w", err)
+	}
+	if info.Size() != f.size || !info.ModTime().Equal(f.time) {
+		return fmt.Errorf("data: read: %s: %w (%d bytes of %s, now %d of %s)", f.name, ErrChanged,
+			f.size, f.time.Format(time.RFC3339), info.Size(), info.ModTime().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// ErrChanged means that a file is not what it was when the job looked at it.
+var ErrChanged = errors.New("the file changed while the job ran; start the job again, on files that nobody writes")
+
+// resolve turns names, globs and folders into files, in the order given; what
+// a glob or folder holds is sorted by name.
+func resolve(patterns []string) ([]file, error) {
+	var files []file
+	for _, p := range patterns {
+		more, err := resolveOne(p)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, more...)
+		if len(files) > mostFiles {
+			return nil, fmt.Errorf("data: open: more than %d files; join them into fewer, larger ones", mostFiles)
+		}
+	}
+	if len(files) == 0 {
+		return nil, errors.New("data: open: no file is named; give a path, a glob such as day_*.csv, a folder, or builtin:adult.data")
+	}
+	first := map[string]bool{}
+	for _, f := range files {
+		name := f.name
+		if f.content == nil {
+			name = filepath.Clean(name)
+		}
+		if first[name] {
+			return nil, fmt.Errorf("data: open: %s is named twice, its records would count twice; remove one", f.name)
+		}
+		first[name] = true
+	}
+	return files, nil
+}
+
+func resolveOne(p string) ([]file, error) {
+	if name, ok := strings.CutPrefix(p, builtin); ok {
+		b, err := adult.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("data: open: %s: %w", p, err)
+		}
+		return []file{{name: p, size: int64(len(b)), content: b}}, nil
+	}
+	if p == "" {
+		return nil, errors.New("data: open: an empty file name")
+	}
+	if scheme, _, ok := strings.Cut(p, "://"); ok {
+		return nil, fmt.Errorf("data: open: %s: %s:// is not supported; copy the file here and give its path", p, scheme)
+	}
+	info, err := os.Stat(p)
+	switch {
+	case err == nil && info.IsDir():
+		return folder(p)
+	case err == nil:
+		f, err := local(p, info)
+		if err == nil && f.size == 0 {
+			return nil, fmt.Errorf("data: open: %s: the file is empty; check the program that wrote it", p)
+		}
+		return []file{f}, err
+	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(p, "*?["):
+		return glob(p)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("data: open: %s: %w; %s", p, fs.ErrNotExist, whereAmI(p))
+	}
+	return nil, fmt.Errorf("data: open: %w", err)
+}
+
+// whereAmI helps to see why a path leads nowhere.
+func whereAmI(p string) string {
+	if wd, err := os.Getwd(); err == nil && !filepath.IsAbs(p) {
+		return "relative names count from " + wd
+	}
+	return "check the path"
+}
+
+func glob(p string) ([]file, error) {
+	names, err := filepath.Glob(p)
+	if err != nil {
+		return nil, fmt.Errorf("data: open: %s: %w; write \\[ for a bracket in a name", p, err)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("data: open: %s matches no file; %s", p, whereAmI(p))
+	}
+	return several(p, names)
+}
+
+// folder takes the files directly in a folder, but not those whose names start
+// with a dot or an underscore, as the marks that Spark leaves do.
+func folder(p string) ([]file, error) {
+	entries, err := os.ReadDir(p)
+	if err != nil {
+		return nil, fmt.Errorf("data: open: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
+			names = append(names, filepath.Join(p, e.Name()))
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("data: open: %s: the folder holds no files; name one that does (folders inside it are not searched)", p)
+	}
+	return several(p, names)
+}
+
+// several opens the files of a pattern. Empty ones are left out, for programs
+// that write in parts leave some, but not all may be empty.
+func several(pattern string, names []string) ([]file, error) {
+	slices.Sort(names)
+	var files []file
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, fmt.Errorf("data: open: %w", err)
+		}
+		if info.IsDir() || info.Mode().IsRegular() && info.Size() == 0 {
+			continue
+		}
+		f, err := local(name, info)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("data: open: %s: every file is empty; check the program that wrote them", pattern)
+	}
+	return files, nil
+}
+
+func local(name string, info fs.FileInfo) (file, error) {
+	if !info.Mode().IsRegular() {
+		return file{}, fmt.Errorf("data: open: %s is no regular file; copy its content to one, which can be read from several places", name)
+	}
+	return file{name: name, size: info.Size(), time: info.ModTime()}, nil
+}
+
+// kinds of files that are not text, by how they begin.
+var kinds = []struct{ magic, kind, advice string }{
+	{"\x1f\x8b", "gzip", "unpack it first (gunzip)"},
+	{"\x28\xb5\x2f\xfd", "zstd", "unpack it first (unzstd)"},
+	{"BZh91AY&", "bzip2", "unpack it first (bunzip2)"},
+	{"\xfd7zXZ\x00", "xz", "unpack it first (unxz)"},
+	{"PK\x03\x04", "zip", "unpack it first (unzip)"},
+	{"PAR1", "Parquet", "convert it to csv first"},
+	{"Obj\x01", "Avro", "convert it to csv first"},
+	{"\xff\xfe", "UTF-16 text", "convert it first (iconv -f UTF-16 -t UTF-8)"},
+	{"\xfe\xff", "UTF-16 text", "convert it first (iconv -f UTF-16 -t UTF-8)"},
+}
+
+// bom is the byte order mark with which some programs begin UTF-8 files.
+const bom = "\xef\xbb\xbf"
+
+// begin looks at the start of a file: it refuses what is no text and skips the
+// byte order mark.
+func (f *file) begin(s source) error {
+	var head [8]byte
+	n, err := s.ReadAt(head[:min(f.size, int64(len(head)))], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("data: open: %w", err)
+	}
+	for _, k := range kinds {
+		if strings.HasPrefix(string(head[:n]), k.magic) {
+			return fmt.Errorf("data: open: %s is %s, not csv or tsv; %s", f.name, k.kind, k.advice)
+		}
+	}
+	if strings.HasPrefix(string(head[:n]), bom) {
+		f.mark = int64(len(bom))
+		f.body = f.mark
+	}
+	return nil
+}

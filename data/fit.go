@@ -1,0 +1,152 @@
+package data
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Fit gathers what encodings need to know of the training data: the values of
+// numeric columns, the strings of vocabularies. Each part of a Scan fills its
+// own; merged they are the same whatever the number of parts.
+type Fit struct {
+	schema Schema // filled
+	digest uint64
+	// One entry per column of the schema that some feature standardises or cuts
+	// into quantiles, and one per field and separator of a vocabulary.
+	numbers []fitNumbers
+	words   []fitWords
+}
+
+type fitNumbers struct {
+	column int
+	*sketch
+}
+
+type fitWords struct {
+	column    int
+	field     string
+	separator string
+	*vocabulary
+}
+
+// NewFit returns a Fit that has seen nothing. The schema must be valid.
+func NewFit(s Schema) *Fit {
+	f := &Fit{schema: s.Fill()}
+	cols := f.schema.columns()
+	columnOf := map[string]int{}
+	for i, c := range cols[1:] {
+		columnOf[c.name] = i + 1
+	}
+	h := xxh3.New()
+	for _, ft := range f.schema.Features {
+		e, _ := encodingOf(ft.Encode)
+		switch e {
+		case encQuantile, encStandardise:
+			if f.numbersOf(ft.Field) == nil {
+				f.numbers = append(f.numbers, fitNumbers{columnOf[ft.Field], newSketch()})
+			}
+		case encVocabulary:
+			if f.wordsOf(ft.Field, ft.Separator) == nil {
+				f.words = append(f.words, fitWords{columnOf[ft.Field], ft.Field, ft.Separator, newVocabulary()})
+			}
+		default:
+			continue
+		}
+		fmt.Fprintf(h, "%q %q %q;", ft.Field, ft.Encode, ft.Separator)
+	}
+	f.digest = h.Sum64()
+	return f
+}
+
+func (f *Fit) numbersOf(field string) *sketch {
+	cols := f.schema.columns()
+	for _, n := range f.numbers {
+		if cols[n.column].name == field {
+			return n.sketch
+		}
+	}
+	return nil
+}
+
+func (f *Fit) wordsOf(field, separator string) *vocabulary {
+	for _, w := range f.words {
+		if w.field == field && w.separator == separator {
+			return w.vocabulary
+		}
+	}
+	return nil
+}
+
+// add takes in the record that p has parsed.
+func (f *Fit) add(p *parser) error {
+	for _, n := range f.numbers {
+		if v := &p.values[n.column]; v.missing {
+			n.missing++
+		} else {
+			n.sketch.add(v.number)
+		}
+	}
+	for _, w := range f.words {
+		v := &p.values[w.column]
+		if v.missing {
+			continue
+		}
+		for text := v.text; ; {
+			var piece []byte
+			piece, text = nextPiece(text, w.separator)
+			if piece == nil {
+				break
+			}
+			if p.isMissing(piece) {
+				continue
+			}
+			if err := w.vocabulary.add(piece, 1); err != nil {
+				return fmt.Errorf("data: scan: column %s: %w", w.field, err)
+			}
+		}
+	}
+	return nil
+}
+
+const fitMagic = "wdlfit1\n"
+
+// Marshal encodes f for Merge.
+func (f *Fit) Marshal() []byte {
+	b := binary.LittleEndian.AppendUint64([]byte(fitMagic), f.digest)
+	for _, n := range f.numbers {
+		b = n.sketch.append(b)
+	}
+	for _, w := range f.words {
+		b = w.vocabulary.append(b)
+	}
+	return b
+}
+
+// Merge adds what another part's Fit of the same schema has seen. After an
+// error f must not be used.
+func (f *Fit) Merge(b []byte) error {
+	r := &wire{b: b}
+	r.magic(fitMagic)
+	if d := r.uint64(); r.err == nil && d != f.digest {
+		return fmt.Errorf("data: merge: statistics of another schema (%016x, here %016x); all ranks need the same configuration", d, f.digest)
+	}
+	for _, n := range f.numbers {
+		if s := sketchFrom(r); r.err == nil {
+			n.merge(s)
+		}
+	}
+	for _, w := range f.words {
+		if r.err != nil {
+			break
+		}
+		if err := w.merge(r); err != nil && r.err == nil {
+			return fmt.Errorf("data: merge: column %s: %w", w.field, err)
+		}
+	}
+	if err := r.end(); err != nil {
+		return fmt.Errorf("data: merge: broken statistics: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,322 @@
+package data
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Inspection is what the first records of a file look like.
+type Inspection struct {
+	Path      string
+	Format    string // csv or tsv
+	Delimiter string
+	Header    bool   // the first line names the fields
+	Comment   string // mark of lines that are no records, "" if none was seen
+	Rows      int    // records that were looked at
+	Ragged    int    // lines among them with another number of fields, left out
+	Missing   []string
+	Columns   []ColumnLook
+	Label     string   // column that is likely the label
+	Positive  []string // its values that likely mean 1
+}
+
+// ColumnLook is what the values of one column look like.
+type ColumnLook struct {
+	Name     string
+	Kind     string   // int, float or string
+	Distinct int      // different values, missing ones not counted
+	Missing  float64  // share of the records
+	Min, Max float64  // of numbers
+	Examples []string // the most frequent values, at most five
+}
+
+const (
+	defaultLook  = 10000
+	mostLook     = 1 << 20
+	mostExamples = 5
+	sniffLines   = 50 // to find the delimiter
+)
+
+// Words that programs write for a missing value.
+var missingWords = []string{"?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N", "#N/A"}
+
+// Names that columns of labels have.
+var labelNames = []string{"label", "click", "clicked", "clk", "is_click", "target", "y", "class", "income", "conversion", "converted", "response", "outcome"}
+
+// Values that mean 1 where the other one does not.
+var positiveWords = []string{"1", "1.0", "true", "True", "TRUE", "t", "yes", "Yes", "y", "Y", "click", "positive", "pos"}
+
+// Inspect looks at the first rows records of a file (0: 10,000) and guesses how
+// it is written: delimiter, header, types, label. The guesses are for a person
+// to check.
+func Inspect(path string, rows int) (*Inspection, error) {
+	if rows <= 0 {
+		rows = defaultLook
+	}
+	files, err := resolve([]string{path})
+	if err != nil {
+		return nil, err
+	}
+	f := &files[0]
+	all, err := firstLines(f, min(rows, mostLook)+1)
+	if err != nil {
+		return nil, err
+	}
+	in := &Inspection{Path: path}
+	in.Comment, all = comments(all)
+	if len(all) == 0 {
+		return nil, fmt.Errorf("data: inspect: %s: there are no records: every line is blank", f.name)
+	}
+	in.sniffDelimiter(all)
+	records := in.split(all)
+	if len(records) == 0 {
+		return nil, fmt.Errorf("data: inspect: %s: no two lines have the same number of fields; is it csv or tsv?", f.name)
+	}
+	names := in.names(records)
+	if in.Header {
+		records = records[1:]
+	}
+	if in.Rows = len(records); in.Rows == 0 {
+		return nil, fmt.Errorf("data: inspect: %s: there is a header and no record", f.name)
+	}
+	in.columns(names, records)
+	in.guessLabel()
+	return in, nil
+}
+
+// firstLines returns the first lines of a file that are not blank.
+func firstLines(f *file, n int) ([]string, error) {
+	src, err := f.open()
+	if src != nil {
+		defer src.Close()
+	}
+	if err == nil {
+		err = f.begin(src)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var l lines
+	if err := l.start(src, f.size, f.mark, f.size, true); err != nil {
+		return nil, fmt.Errorf("data: inspect: %s: %w", f.name, err)
+	}
+	var all []string
+	for len(all) < n {
+		line, _, err := l.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("data: inspect: %s: %w", f.name, err)
+		}
+		if s := string(line); strings.TrimSpace(s) != "" {
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// comments takes off the lines at the beginning that start with a mark which no
+// later line starts with.
+func comments(all []string) (mark string, rest []string) {
+	for _, m := range []string{"#", "//", "|", "%"} {
+		n := 0
+		for n < len(all) && strings.HasPrefix(all[n], m) {
+			n++
+		}
+		if n > 0 && n < len(all) && !slices.ContainsFunc(all[n:], func(s string) bool { return strings.HasPrefix(s, m) }) {
+			return m, all[n:]
+		}
+	}
+	return "", all
+}
+
+// sniffDelimiter chooses the delimiter that cuts most lines into the same
+// number of fields, and of those the one that cuts more often.
+func (in *Inspection) sniffDelimiter(all []string) {
+	bestSame, bestWidth := -1, 0
+	for _, delim := range []string{",", "\t", ";", "|", " "} {
+		format := "csv"
+		if delim == "\t" {
+			format = "tsv"
+		}
+		widths := map[int]int{}
+		form := newFormat(Source{Format: format, Delimiter: delim})
+		for _, line := range all[:min(len(all), sniffLines)] {
+			if fields, fl := form.split([]byte(line), nil); fl == nil && len(fields) > 1 {
+				widths[len(fields)]++
+			}
+		}
+		width, same := mode(widths)
+		if same > bestSame || same == bestSame && width > bestWidth {
+			in.Format, in.Delimiter, bestSame, bestWidth = format, delim, same, width
+		}
+	}
+	if bestWidth == 0 {
+		in.Format, in.Delimiter = "csv", "," // one column
+	}
+}
+
+// mode is the most frequent width, the larger of two that are as frequent.
+func mode(widths map[int]int) (width, n int) {
+	for w, c := range widths {
+		if c > n || c == n && w > width {
+			width, n = w, c
+		}
+	}
+	return width, n
+}
+
+// split cuts lines into fields and leaves out those of another width than most.
+func (in *Inspection) split(all []string) [][]string {
+	form := newFormat(Source{Format: in.Format, Delimiter: in.Delimiter})
+	widths, records := map[int]int{}, make([][]string, 0, len(all))
+	for _, line := range all {
+		fields, fl := form.split([]byte(line), nil)
+		if fl != nil {
+			in.Ragged++
+			continue
+		}
+		record := make([]string, len(fields))
+		for i, f := range fields {
+			record[i] = string(f)
+		}
+		widths[len(record)]++
+		records = append(records, record)
+	}
+	width, _ := mode(widths)
+	n := len(records)
+	records = slices.DeleteFunc(records, func(r []string) bool { return len(r) != width })
+	in.Ragged += n - len(records)
+	return records
+}
+
+// names decides whether the first record is a header: no field of it is a
+// number or missing, all differ, and either some column below is made of
+// numbers or a field has the name of a label.
+func (in *Inspection) names(records [][]string) []string {
+	first := records[0]
+	seen, header, numbers := map[string]bool{}, true, false
+	for i, s := range first {
+		_, why := parseNumber([]byte(s))
+		header = header && why != "" && s != "" && !slices.Contains(missingWords, s) && !seen[s]
+		seen[s] = true
+		numbers = numbers || isLabelName(s) || kindOf(valuesOf(records[1:], i)) != "string"
+	}
+	if in.Header = header && numbers; in.Header {
+		return first
+	}
+	names := make([]string, len(first))
+	for i := range names {
+		names[i] = fmt.Sprintf("column_%d", i+1)
+	}
+	return names
+}
+
+func isLabelName(s string) bool { return slices.Contains(labelNames, strings.ToLower(s)) }
+
+// valuesOf returns the values of column i that are not missing.
+func valuesOf(records [][]string, i int) []string {
+	values := make([]string, 0, len(records))
+	for _, r := range records {
+		if r[i] != "" && !slices.Contains(missingWords, r[i]) {
+			values = append(values, r[i])
+		}
+	}
+	return values
+}
+
+// kindOf is the narrowest type that holds all values.
+func kindOf(values []string) string {
+	if len(values) == 0 {
+		return "string"
+	}
+	kind := "int"
+	for _, s := range values {
+		if _, ok := parseID([]byte(s)); ok {
+			continue
+		}
+		if _, why := parseNumber([]byte(s)); why != "" {
+			return "string"
+		}
+		kind = "float"
+	}
+	return kind
+}
+
+func (in *Inspection) columns(names []string, records [][]string) {
+	for i, name := range names {
+		values := valuesOf(records, i)
+		c := ColumnLook{Name: name, Kind: kindOf(values), Missing: float64(len(records)-len(values)) / float64(len(records))}
+		for _, r := range records {
+			if slices.Contains(missingWords, r[i]) && !slices.Contains(in.Missing, r[i]) {
+				in.Missing = append(in.Missing, r[i])
+			}
+		}
+		counts := map[string]int{}
+		for j, s := range values {
+			counts[s]++
+			if c.Kind == "string" {
+				continue
+			}
+			x, _ := parseNumber([]byte(s))
+			if j == 0 {
+				c.Min, c.Max = x, x
+			}
+			c.Min, c.Max = min(c.Min, x), max(c.Max, x)
+		}
+		c.Distinct, c.Examples = len(counts), frequent(counts)
+		in.Columns = append(in.Columns, c)
+	}
+	slices.Sort(in.Missing)
+}
+
+// frequent returns the most frequent values, the smaller of two first.
+func frequent(counts map[string]int) []string {
+	values := make([]string, 0, len(counts))
+	for s := range counts {
+		values = append(values, s)
+	}
+	slices.SortFunc(values, func(a, b string) int {
+		if counts[a] != counts[b] {
+			return counts[b] - counts[a]
+		}
+		return strings.Compare(a, b)
+	})
+	return values[:min(len(values), mostExamples)]
+}
+
+// guessLabel takes the column with the name of a label and two values, else any
+// with such a name, else the last one with two values, else the last.
+func (in *Inspection) guessLabel() {
+	best, score := len(in.Columns)-1, 0
+	for i, c := range in.Columns {
+		s := 0
+		if c.Distinct == 2 && c.Missing == 0 {
+			s = 1
+		}
+		if isLabelName(c.Name) {
+			s += 2
+		}
+		if s > 0 && s >= score {
+			if s == score && score >= 2 {
+				continue // of two with such names the first
+			}
+			best, score = i, s
+		}
+	}
+	c := in.Columns[best]
+	in.Label = c.Name
+	if c.Distinct != 2 {
+		return
+	}
+	for _, s := range c.Examples {
+		if slices.Contains(positiveWords, s) {
+			in.Positive = []string{s}
+			return
+		}
+	}
+	in.Positive = []string{c.Examples[1]} // the rarer: clicks are
+}

@@ -1,0 +1,70 @@
+package data
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/golden"
+)
+
+func TestInspect(t *testing.T) {
+	files := map[string]string{
+		"people.csv":    people,
+		"noheader.tsv":  "1\ta\t0.5\n0\tb\t\\N\n1\tc\t2\n",
+		"semicolon.csv": "# made by hand\nname;clicked;n\nx, y;yes;1\nz;no;NA\nw;no;3\n",
+		"strings.csv":   "city,income\nBern,low\nBasel,high\nZug,low\n",
+		"one.csv":       "5\n6\n7\n",
+		"ragged.csv":    "a,b,label\n1,2,1\n3,4\n5,6,0\n\"7,8,0\n",
+		"header.csv":    "a,b\n",
+		"blank.csv":     "\n\n",
+	}
+	dir := t.TempDir()
+	var out strings.Builder
+	for _, name := range []string{"people.csv", "noheader.tsv", "semicolon.csv", "strings.csv", "one.csv", "ragged.csv", "header.csv", "blank.csv", "none.csv"} {
+		path := filepath.Join(dir, name)
+		if content, ok := files[name]; ok {
+			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		show(&out, name, path, dir)
+	}
+	show(&out, "adult", "builtin:adult.test", dir)
+	golden.Check(t, "inspect.txt", out.String())
+}
+
+func show(out *strings.Builder, name, path, dir string) {
+	in, err := Inspect(path, 0)
+	if err != nil {
+		fmt.Fprintf(out, "%s\n\t%s\n", name, strings.ReplaceAll(err.Error(), dir, "DIR"))
+		return
+	}
+	fmt.Fprintf(out, "%s: %s %q header %v comment %q, %d rows, %d ragged, missing %q, label %s %q\n",
+		name, in.Format, in.Delimiter, in.Header, in.Comment, in.Rows, in.Ragged, in.Missing, in.Label, in.Positive)
+	for _, c := range in.Columns {
+		b, _ := json.Marshal(c)
+		fmt.Fprintf(out, "\t%s\n", b)
+	}
+}
+
+func FuzzInspect(f *testing.F) {
+	f.Add(people)
+	f.Add("a;b\n\"\n;")
+	f.Fuzz(func(t *testing.T, content string) {
+		if len(content) > 1<<16 {
+			t.Skip()
+		}
+		path := filepath.Join(t.TempDir(), "f.csv")
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		in, err := Inspect(path, 100)
+		if err == nil && (in.Rows == 0 || len(in.Columns) == 0 || in.Label == "" && in.Columns[len(in.Columns)-1].Name != "") {
+			t.Fatalf("%+v", in)
+		}
+	})
+}

@@ -1,0 +1,127 @@
+package data
+
+import "bytes"
+
+// format cuts a line into fields. Each format of text has one; it may keep
+// buffers, so it belongs to one goroutine.
+type format interface {
+	// isRecord tells records from blank lines and comments.
+	isRecord(line []byte) bool
+	// split appends the fields of a record to dst. They are valid until the
+	// next call, as long as line is.
+	split(line []byte, dst [][]byte) ([][]byte, *flaw)
+}
+
+// delimited is csv and tsv.
+type delimited struct {
+	delim   byte
+	quotes  bool // fields may stand in double quotes
+	comment []byte
+	plain   []byte // quoted fields without their quotes
+}
+
+func newFormat(s Source) format {
+	d := &delimited{delim: ',', quotes: s.Format != "tsv", comment: []byte(s.Comment)}
+	if s.Format == "tsv" {
+		d.delim = '\t'
+	}
+	if s.Delimiter != "" {
+		d.delim = s.Delimiter[0]
+	}
+	return d
+}
+
+func (d *delimited) isRecord(line []byte) bool {
+	if len(d.comment) > 0 && bytes.HasPrefix(line, d.comment) {
+		return false
+	}
+	for _, c := range line {
+		if c == d.delim || c != ' ' && c != '\t' && c != '\r' {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *delimited) split(line []byte, dst [][]byte) ([][]byte, *flaw) {
+	if d.quotes && bytes.IndexByte(line, '"') >= 0 {
+		return d.splitQuoted(line, dst)
+	}
+	for {
+		i := bytes.IndexByte(line, d.delim)
+		if i < 0 {
+			return append(dst, d.trim(line)), nil
+		}
+		dst = append(dst, d.trim(line[:i]))
+		line = line[i+1:]
+	}
+}
+
+// splitQuoted is split for lines that hold a quote. A quote inside a field that
+// does not begin with one is an ordinary byte.
+func (d *delimited) splitQuoted(line []byte, dst [][]byte) ([][]byte, *flaw) {
+	d.plain = d.plain[:0]
+	for {
+		for len(line) > 0 && line[0] != d.delim && (line[0] == ' ' || line[0] == '\t') {
+			line = line[1:]
+		}
+		var field []byte
+		if len(line) > 0 && line[0] == '"' {
+			n, ok := d.unquote(line)
+			if !ok {
+				return dst, &flaw{field: len(dst), value: string(cutLong(line)),
+					want: "the quote that opens the field is not closed on its line"}
+			}
+			field, line = d.plain[len(d.plain)-n.plain:], line[n.line:]
+			for len(line) > 0 && line[0] != d.delim && (line[0] == ' ' || line[0] == '\t') {
+				line = line[1:]
+			}
+			if len(line) > 0 && line[0] != d.delim {
+				return dst, &flaw{field: len(dst), value: string(cutLong(line)),
+					want: "text follows the closing quote of the field; write a quote inside a quoted field twice"}
+			}
+		} else {
+			n := bytes.IndexByte(line, d.delim)
+			if n < 0 {
+				n = len(line)
+			}
+			field, line = d.trim(line[:n]), line[n:]
+		}
+		dst = append(dst, field)
+		if len(line) == 0 {
+			return dst, nil
+		}
+		line = line[1:]
+	}
+}
+
+// span is how long a quoted field is on its line, and without its quotes.
+type span struct{ line, plain int }
+
+// unquote appends the field that begins line, without its quotes, to d.plain.
+func (d *delimited) unquote(line []byte) (n span, closed bool) {
+	before, rest := len(d.plain), line[1:]
+	for {
+		i := bytes.IndexByte(rest, '"')
+		if i < 0 {
+			return span{}, false
+		}
+		d.plain = append(d.plain, rest[:i]...)
+		rest = rest[i+1:]
+		if len(rest) == 0 || rest[0] != '"' {
+			return span{len(line) - len(rest), len(d.plain) - before}, true
+		}
+		d.plain = append(d.plain, '"')
+		rest = rest[1:]
+	}
+}
+
+func (d *delimited) trim(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
+		b = b[1:]
+	}
+	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
+		b = b[:len(b)-1]
+	}
+	return b
+}
