@@ -133,6 +133,15 @@ func TestEnvIsReadBack(t *testing.T) {
 	if n := reflect.TypeFor[World]().NumField(); n != 13 {
 		t.Errorf("World has %d fields, this test sets 13", n)
 	}
+	known := strings.Join(Variables(), " ") + " "
+	for _, v := range w.Env() {
+		if name, _, _ := strings.Cut(v, "="); !strings.Contains(known, name+" ") {
+			t.Errorf("Variables does not name %s", name)
+		}
+	}
+	if len(w.Env()) != len(Variables()) {
+		t.Errorf("%d variables are set, %d named", len(w.Env()), len(Variables()))
+	}
 	got, found, err := fromEnv(variables(strings.Join(w.Env(), " ")), "here", 1)
 	if err != nil || !found || got != w {
 		t.Errorf("got  %+v %v\nwant %+v", got, err, w)

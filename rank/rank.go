@@ -96,6 +96,13 @@ func (w World) Validate() error {
 	return nil
 }
 
+// Variables returns the names of the variables that Env may set: those a
+// launcher takes out of the environment it hands on.
+func Variables() []string {
+	return []string{"WDLRUN_RANK", "WDLRUN_SIZE", "WDLRUN_LOCAL_RANK", "WDLRUN_LOCAL_SIZE", "WDLRUN_GENERATION",
+		"WDLRUN_COORDINATOR", "WDLRUN_KEY", "WDLRUN_JOB", "WDLRUN_LAUNCHER", "WDLRUN_RENDEZVOUS", "WDLRUN_IP"}
+}
+
 // Env returns the variables that make FromEnv read w, for a process to be
 // started.
 func (w World) Env() []string {

@@ -28,8 +28,8 @@
 //	                     ◄──     Noted             the rank may go
 //	                     ◄──     Verdict | Finished   ends the stream
 //
-// A heartbeat comes every tenth of the timeout, at most every second; rank 0's,
-// which the display shows, every 150 ms. What they mean is decided by rank.Group.
+// A heartbeat comes every tenth of the timeout and at least every second; rank
+// 0's, which the display shows, and those of up to 32 ranks every 150 ms. What they mean is decided by rank.Group.
 // A rank whose stream breaks ends its work: a group without coordinator could
 // not agree on anything.
 //
@@ -93,15 +93,17 @@ const (
 	// before the group has formed.
 	defaultTimeout = 60 * time.Second
 
-	// progressInterval is the heartbeat of rank 0, which people watch.
-	progressInterval = 150 * time.Millisecond
+	// quickInterval is the heartbeat of rank 0, which people watch, and of all
+	// ranks of a small world, so that a verdict tells of a fresh step.
+	quickInterval = 150 * time.Millisecond
+	smallWorld    = 32
 )
 
-// interval is the time between heartbeats.
-func interval(timeout time.Duration, r int) time.Duration {
+// interval is the time between heartbeats of a rank.
+func interval(timeout time.Duration, w rank.World) time.Duration {
 	d := min(timeout/10, time.Second)
-	if r == 0 {
-		d = min(d, progressInterval)
+	if w.Rank == 0 || w.Size <= smallWorld {
+		d = min(d, quickInterval)
 	}
 	return max(d, 10*time.Millisecond)
 }

@@ -288,7 +288,7 @@ func TestRefusals(t *testing.T) {
 		{func(w *rank.World, o *Options) { w.Key = rank.Key{} }, "no coordinator or no key"},
 		{func(w *rank.World, o *Options) { w.Key = rank.NewKey() }, "does not hold this job's key; another job listens there"},
 	} {
-		w, o := world(s, 1), Options{Version: "v1", Timeout: 200 * time.Millisecond}
+		w, o := world(s, 1), Options{Version: "v1", Timeout: 500 * time.Millisecond}
 		c.change(&w, &o)
 		if _, err := Join(t.Context(), w, "", o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got  %v\nwant %s", err, c.want)

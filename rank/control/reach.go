@@ -37,16 +37,20 @@ func reach(ctx context.Context, w rank.World, timeout time.Duration, where where
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errors.New("timeout"))
 	defer cancel()
 	pause := 10 * time.Millisecond
+	var last error // the last that tells more than that the time is over
 	for {
 		l, err := try(ctx, where)
 		if err == nil {
 			return l, nil
 		}
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
 		select {
 		case <-time.After(pause):
 			pause = min(pause*3/2, 250*time.Millisecond)
 		case <-ctx.Done():
-			return nil, unreachable(w, timeout, err, context.Cause(ctx))
+			return nil, unreachable(w, timeout, last, context.Cause(ctx))
 		}
 	}
 }

@@ -38,12 +38,13 @@ type Session struct {
 	timeout time.Duration
 	server  *Server // if this process hosts the coordinator
 
-	client *grpc.ClientConn
-	stream controlpb.Control_AttendClient
-	cancel context.CancelFunc
-	out    chan *controlpb.FromRank
-	watch  atomic.Pointer[func() rank.Status]
-	orders chan Order
+	client  *grpc.ClientConn
+	stream  controlpb.Control_AttendClient
+	cancel  context.CancelFunc
+	out     chan *controlpb.FromRank
+	watch   atomic.Pointer[func() rank.Status]
+	watched chan struct{}
+	orders  chan Order
 
 	welcome  chan time.Duration // one value
 	formed   chan struct{}      // closed after members is set
@@ -83,7 +84,7 @@ func join(ctx context.Context, w rank.World, addr string, opts Options, where wh
 	w.Coordinator, w.Key = link.addr, link.key
 	s := &Session{
 		world: w, server: server,
-		out: make(chan *controlpb.FromRank, 16), orders: make(chan Order, 16), welcome: make(chan time.Duration, 1),
+		out: make(chan *controlpb.FromRank, 16), watched: make(chan struct{}, 1), orders: make(chan Order, 16), welcome: make(chan time.Duration, 1),
 		formed: make(chan struct{}), noted: make(chan struct{}), finished: make(chan struct{}), aborted: make(chan struct{}),
 		leave: make(chan struct{}),
 	}
@@ -171,7 +172,13 @@ func (s *Session) Roster() []string {
 
 // Watch has f asked for the rank's status at each heartbeat. f runs in another
 // goroutine and must not wait for anything: a rank whose f hangs falls silent.
-func (s *Session) Watch(f func() rank.Status) { s.watch.Store(&f) }
+func (s *Session) Watch(f func() rank.Status) {
+	s.watch.Store(&f)
+	select {
+	case s.watched <- struct{}{}: // the first is sent now
+	default:
+	}
+}
 
 // Orders yields what the coordinator orders, but Stacks, which the session
 // answers itself. Orders that nobody takes are dropped beyond the 16th.
@@ -278,13 +285,15 @@ func (s *Session) status() *controlpb.Status {
 
 // send passes messages and heartbeats on until the rank leaves.
 func (s *Session) send() {
-	beat := time.NewTicker(interval(s.timeout, s.world.Rank))
+	beat := time.NewTicker(interval(s.timeout, s.world))
 	defer beat.Stop()
 	for {
 		var m *controlpb.FromRank
 		select {
 		case m = <-s.out:
 		case <-beat.C:
+			m = &controlpb.FromRank{What: &controlpb.FromRank_Beat{Beat: s.status()}}
+		case <-s.watched:
 			m = &controlpb.FromRank{What: &controlpb.FromRank_Beat{Beat: s.status()}}
 		case <-s.leave:
 			s.drain()

@@ -65,17 +65,21 @@ func TestCutIsBounded(t *testing.T) {
 }
 
 func TestIntervals(t *testing.T) {
+	zero, small, large := rank.World{Size: 1000}, rank.World{Rank: 1, Size: 8}, rank.World{Rank: 1, Size: 1000}
 	for _, c := range []struct {
-		timeout    time.Duration
-		zero, rest time.Duration
+		timeout time.Duration
+		w       rank.World
+		want    time.Duration
 	}{
-		{60 * time.Second, 150 * time.Millisecond, time.Second},
-		{5 * time.Second, 150 * time.Millisecond, 500 * time.Millisecond},
-		{time.Second, 100 * time.Millisecond, 100 * time.Millisecond},
-		{time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond},
+		{60 * time.Second, zero, 150 * time.Millisecond},
+		{60 * time.Second, small, 150 * time.Millisecond},
+		{60 * time.Second, large, time.Second},
+		{5 * time.Second, large, 500 * time.Millisecond},
+		{time.Second, zero, 100 * time.Millisecond},
+		{time.Millisecond, large, 10 * time.Millisecond},
 	} {
-		if zero, rest := interval(c.timeout, 0), interval(c.timeout, 1); zero != c.zero || rest != c.rest {
-			t.Errorf("timeout %v: %v and %v, want %v and %v", c.timeout, zero, rest, c.zero, c.rest)
+		if got := interval(c.timeout, c.w); got != c.want {
+			t.Errorf("timeout %v, rank %d of %d: %v, want %v", c.timeout, c.w.Rank, c.w.Size, got, c.want)
 		}
 	}
 }

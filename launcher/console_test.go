@@ -1,0 +1,152 @@
+package launcher
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+func TestLines(t *testing.T) {
+	for _, c := range []struct {
+		writes []string
+		want   string
+	}{
+		{[]string{"one\ntwo\n"}, "[3] one\n[3] two\n"},
+		{[]string{"o", "n", "e\ntw", "o"}, "[3] one\n[3] two\n"},
+		{[]string{"\n\n"}, "[3] \n[3] \n"},
+		{[]string{"bar\rbar\n"}, "[3] bar\rbar\n"},
+		{nil, ""},
+		{[]string{strings.Repeat("x", maxLine)}, "[3] " + strings.Repeat("x", maxLine) + "\n"},
+		{[]string{strings.Repeat("x", maxLine+1) + "\n"}, "[3] " + strings.Repeat("x", maxLine) + "\n[3] x\n"},
+		{[]string{strings.Repeat("x", maxLine-1) + "é\n"}, "[3] " + strings.Repeat("x", maxLine-1) + "\n[3] é\n"},
+	} {
+		var b bytes.Buffer
+		l := newLines(&console{stdout: &b, stderr: &b}, &b, 3, true)
+		for _, w := range c.writes {
+			if n, err := l.Write([]byte(w)); n != len(w) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		l.flush()
+		l.flush()
+		if got := b.String(); got != c.want {
+			t.Errorf("%.50q: got %.80q (%d)", c.writes, got, len(got))
+		}
+	}
+}
+
+// TestLinesLoseNothing: however output is cut into writes, the text without
+// prefixes is the same, but for the end of the last line.
+func TestLinesLoseNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var b bytes.Buffer
+		l := newLines(&console{stdout: &b, stderr: &b}, &b, 3, false)
+		want := ""
+		for range rapid.IntRange(0, 8).Draw(t, "writes") {
+			w := rapid.StringMatching(`[ab\n]{0,9}`).Draw(t, "text")
+			want += w
+			l.Write([]byte(w))
+		}
+		l.flush()
+		if want != "" && !strings.HasSuffix(want, "\n") {
+			want += "\n"
+		}
+		if b.String() != want {
+			t.Fatalf("got %q, want %q", b.String(), want)
+		}
+	})
+}
+
+func TestLinesOfManyRanksStayWhole(t *testing.T) {
+	var b bytes.Buffer
+	c := &console{stdout: &b, stderr: &b}
+	var wg sync.WaitGroup
+	for r := range 4 {
+		wg.Go(func() {
+			l := newLines(c, &b, r, true)
+			for range 200 {
+				for _, piece := range []string{"rank ", fmt.Sprint(r), " line\n"} {
+					l.Write([]byte(piece))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for line := range strings.Lines(b.String()) {
+		if !regexp.MustCompile(`^\[(\d)\] rank \d line\n$`).MatchString(line) || line[1] != line[9] {
+			t.Fatalf("%q", line)
+		}
+	}
+}
+
+// TestProgressIsNotGarbled: on a terminal the progress line is taken away before
+// a line of a rank and put back after it.
+func TestProgressIsNotGarbled(t *testing.T) {
+	var out, screen bytes.Buffer
+	c := &console{stdout: &out, stderr: &screen}
+	d := newDisplay(c, time.Time{})
+	d.terminal, d.width = true, func() int { return 20 }
+	at := time.Time{}.Add(time.Second)
+	d.update(at, rank.Status{Step: 1, Steps: 2, Phase: "x", Loss: .5})
+	newLines(c, &out, 0, true).Write([]byte("hello\n"))
+	d.update(at, rank.Status{Step: 1, Steps: 2, Phase: "x", Loss: .5}) // nothing new
+	d.end()
+	const clear, line = "\r\x1b[K", "step 1/2 · loss 0.5"
+	if want := clear + line + clear + line + clear; screen.String() != want {
+		t.Errorf("got  %q\nwant %q", screen.String(), want)
+	}
+	if out.String() != "[0] hello\n" {
+		t.Errorf("%q", out.String())
+	}
+}
+
+// TestPlainProgressIsSparse: at most 20 lines in half an hour, the first after a
+// second.
+func TestPlainProgressIsSparse(t *testing.T) {
+	var screen bytes.Buffer
+	d := newDisplay(&console{stdout: &screen, stderr: &screen}, time.Time{})
+	for ms := 0; ms < 1800_000; ms += 150 {
+		d.update(time.Time{}.Add(time.Duration(ms)*time.Millisecond), rank.Status{Step: int64(ms), Steps: 1800_000, Phase: "compute"})
+		if n := strings.Count(screen.String(), "\n"); ms == 1500 && n != 1 {
+			t.Errorf("%d lines after 1.5 s", n)
+		}
+	}
+	d.end()
+	if n := strings.Count(screen.String(), "\n"); n > 20 || n < 10 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+func TestProgressLine(t *testing.T) {
+	for _, c := range []struct {
+		s    rank.Status
+		at   time.Duration
+		want string
+	}{
+		{rank.Status{Step: 50, Steps: 200, Epoch: 2, Epochs: 5, Samples: 9, SamplesPerSecond: 123456, Loss: .31416}, 20 * time.Second,
+			"step 50/200 · epoch 2/5 · 123k samples/s · loss 0.3142 · 1:00 left"},
+		{rank.Status{Phase: "scan"}, 3 * time.Second, "scan · 0:03"},
+		{rank.Status{Step: 3, Epoch: 1, Phase: "compute"}, 2 * time.Hour, "step 3 · epoch 1 · 2:00:00"},
+		{rank.Status{Step: 1, Steps: math.MaxInt64}, time.Hour, "step 1/9223372036854775807 · 1:00:00"},
+		{rank.Status{Step: 9, Steps: 4, Loss: math.NaN()}, time.Second, "step 9/4 · loss NaN · 0:01"},
+	} {
+		if got := progressLine(c.s, c.at); got != c.want || !utf8.ValidString(got) {
+			t.Errorf("got  %q\nwant %q", got, c.want)
+		}
+	}
+	for x, want := range map[float64]string{0: "0", 7: "7", 999: "999", 999.6: "1k", 1234: "1.23k", 999499: "999k", 999600: "1M", 2.5e6: "2.5M", math.Inf(1): "?"} {
+		if got := short(x); got != want {
+			t.Errorf("%v: %q, want %q", x, got, want)
+		}
+	}
+}

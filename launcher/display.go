@@ -1,0 +1,172 @@
+package launcher
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// display shows rank 0's progress on standard error: on a terminal one line that
+// is rewritten, elsewhere plain lines at growing distances, about 20 in the
+// first hour.
+type display struct {
+	console  *console
+	terminal bool
+	width    func() int
+	begin    time.Time
+	next     time.Duration // when the next plain line is due
+
+	latest chan rank.Status // what to show next; an older one is replaced
+	ended  chan struct{}
+}
+
+// newDisplay returns a display on c, whose standard error is a terminal if it is
+// a file that is one.
+func newDisplay(c *console, now time.Time) *display {
+	d := &display{console: c, begin: now, next: time.Second, width: func() int { return 80 },
+		latest: make(chan rank.Status, 1), ended: make(chan struct{})}
+	if f, ok := c.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		d.terminal = true
+		d.width = func() int {
+			w, _, err := term.GetSize(int(f.Fd()))
+			if err != nil || w < 20 {
+				return 80
+			}
+			return w
+		}
+	}
+	return d
+}
+
+// spacing is the ratio of the times of successive plain lines: 1.0, 1.5, 2.3,
+// 3.4, 5.1 s …, 19 of them in the first half hour.
+const spacing = 1.5
+
+// update shows a new status.
+func (d *display) update(now time.Time, s rank.Status) {
+	if s.Step == 0 && s.Samples == 0 && s.Phase == "" {
+		return // the program does not say
+	}
+	at := now.Sub(d.begin)
+	if d.terminal {
+		line := progressLine(s, at)
+		if room := d.width() - 1; utf8.RuneCountInString(line) > room {
+			line = string([]rune(line)[:room])
+		}
+		d.console.show(line)
+		return
+	}
+	if at < d.next {
+		return
+	}
+	d.next = time.Duration(float64(at) * spacing)
+	d.console.write(d.console.stderr, []byte(progressLine(s, at)+"\n"))
+}
+
+// run shows what offer is given until close. It has a goroutine of its own, so
+// that a terminal that is held up holds up nothing but what is written to it.
+func (d *display) run() {
+	defer close(d.ended)
+	for s := range d.latest {
+		d.update(time.Now(), s)
+	}
+	d.end()
+}
+
+// offer gives a status to run without waiting. One goroutine calls it.
+func (d *display) offer(s rank.Status) {
+	select {
+	case <-d.latest:
+	default:
+	}
+	d.latest <- s
+}
+
+// close ends run. It does not wait longer than reapTime for the terminal.
+func (d *display) close() {
+	close(d.latest)
+	select {
+	case <-d.ended:
+	case <-time.After(reapTime):
+	}
+}
+
+// end takes the line off the terminal.
+func (d *display) end() {
+	if d.terminal {
+		d.console.show("")
+	}
+}
+
+// progressLine is a status for people, "" parts left out.
+func progressLine(s rank.Status, elapsed time.Duration) string {
+	parts := []string{}
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	switch {
+	case s.Steps > 0:
+		add("step %d/%d", s.Step, s.Steps)
+	case s.Step > 0:
+		add("step %d", s.Step)
+	case s.Phase != "":
+		add("%s", s.Phase)
+	}
+	switch {
+	case s.Epochs > 1:
+		add("epoch %d/%d", s.Epoch, s.Epochs)
+	case s.Epoch > 0:
+		add("epoch %d", s.Epoch)
+	}
+	if s.SamplesPerSecond > 0 {
+		add("%s samples/s", short(s.SamplesPerSecond))
+	}
+	if s.Loss != 0 {
+		add("loss %.4f", s.Loss)
+	}
+	if eta, ok := remaining(s, elapsed); ok {
+		add("%s left", clock(eta))
+	} else {
+		add("%s", clock(elapsed))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// remaining guesses the time to the last step from the pace so far.
+func remaining(s rank.Status, elapsed time.Duration) (time.Duration, bool) {
+	if s.Steps <= 0 || s.Step <= 0 || s.Step > s.Steps {
+		return 0, false
+	}
+	eta := float64(elapsed) / float64(s.Step) * float64(s.Steps-s.Step)
+	if math.IsNaN(eta) || eta > float64(1000*time.Hour) {
+		return 0, false
+	}
+	return time.Duration(eta), true
+}
+
+// short writes a count with three digits that count.
+func short(x float64) string {
+	switch {
+	case math.IsNaN(x) || math.IsInf(x, 0):
+		return "?"
+	case x >= 999.5e3:
+		return fmt.Sprintf("%.3gM", x/1e6)
+	case x >= 999.5:
+		return fmt.Sprintf("%.3gk", x/1e3)
+	}
+	return fmt.Sprintf("%.3g", x)
+}
+
+// clock writes a duration as m:ss or h:mm:ss.
+func clock(d time.Duration) string {
+	s := int64(d.Round(time.Second) / time.Second)
+	if s >= 3600 {
+		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+	}
+	return fmt.Sprintf("%d:%02d", s/60, s%60)
+}

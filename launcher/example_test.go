@@ -1,0 +1,30 @@
+//go:build unix
+
+package launcher_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/wdlrun/wdlrun/launcher"
+)
+
+// Any program can be the rank of a job. A launcher's main would also give a
+// Guard and the context of WithSignals.
+func ExampleRun() {
+	plan, err := launcher.Place(1, nil, false)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	out, err := launcher.Run(context.Background(), launcher.Job{
+		Plan:    plan,
+		Command: []string{"sh", "-c", "echo rank $WDLRUN_RANK of $WDLRUN_SIZE; exit 3"},
+		Stdout:  os.Stdout,
+	})
+	fmt.Println(out.Code, out.Verdict.Code, err)
+	// Output:
+	// [0] rank 0 of 1
+	// 3 3 <nil>
+}

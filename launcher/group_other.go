@@ -1,0 +1,34 @@
+//go:build !unix
+
+package launcher
+
+import (
+	"os"
+	"os/exec"
+)
+
+// Without Unix process groups a rank's own process is all that is ended.
+
+func ownGroup(*exec.Cmd) {}
+
+func tellGroup(pid int) { killGroup(pid) }
+
+func killGroup(pid int) {
+	if p, err := os.FindProcess(pid); err == nil {
+		p.Kill()
+		p.Release()
+	}
+}
+
+func outlive() {}
+
+func ending(state *os.ProcessState) (code, sig int) {
+	if state == nil {
+		return 1, 0
+	}
+	return state.ExitCode(), 0
+}
+
+var endingSignals = [...]os.Signal{os.Interrupt}
+
+func signalNumber(os.Signal) int { return 2 }

@@ -1,0 +1,334 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/control"
+)
+
+// Job is a program and where its ranks run. The zero value of everything but
+// Plan and Command is the default.
+type Job struct {
+	Plan    Plan
+	Command []string // program and arguments
+	Dir     string   // working directory, "" for the launcher's
+	Env     []string // environment, nil for the launcher's
+
+	Stdout, Stderr io.Writer // nil discards
+	Merged         bool      // no "[rank] " before the lines
+	Quiet          bool      // no progress
+
+	// Guard is the command of a process that calls Guard(os.Stdin), usually
+	// the launcher's own executable with a word that its main knows. Empty
+	// for none: then what ranks have started may outlive a killed launcher.
+	Guard []string
+
+	Name       string        // of the job, for the ranks
+	Generation int           // which formation of the group this is
+	Version    string        // that the ranks' program must have, "" for any
+	Timeout    time.Duration // of the group, default rank.GroupConfig's
+	Grace      time.Duration // between SIGTERM and SIGKILL, default 3 s
+	Listen     string        // address of the coordinator, default a free port of 127.0.0.1
+
+	Orders <-chan control.Order // passed on to the ranks
+	Host   control.Host         // is told what happens in the group
+}
+
+// Outcome is how a job ended.
+type Outcome struct {
+	Code    int           // exit code for the launcher: of the first failure, or 0
+	Verdict *rank.Verdict // why the group failed, nil if it did not
+	Result  []byte        // what rank 0 gave to Session.Done
+	Status  rank.Status   // the last of rank 0
+	Elapsed time.Duration
+}
+
+// Run starts the ranks of a job and returns when all have ended. If ctx ends
+// before, all are ended; with the cause Interrupted (see WithSignals) the
+// outcome's code is that of the signal. The error says why the job could not be
+// run; that ranks failed is in the outcome.
+func Run(ctx context.Context, job Job) (Outcome, error) {
+	if err := job.check(); err != nil {
+		return Outcome{Code: startCode(err)}, err
+	}
+	r, err := newRun(job)
+	if err != nil {
+		return Outcome{Code: 1}, err
+	}
+	defer r.close()
+	if err := r.start(ctx); err != nil {
+		r.fleet.kill()
+		r.reap()
+		if ctx.Err() != nil {
+			r.interrupt = context.Cause(ctx)
+			return r.outcome(), nil
+		}
+		return Outcome{Code: startCode(err)}, err
+	}
+	err = r.watch(ctx)
+	return r.outcome(), err
+}
+
+func (job *Job) check() error {
+	if len(job.Command) == 0 || job.Command[0] == "" {
+		return errors.New("launcher: run: no program is given")
+	}
+	if len(job.Plan.Ranks) == 0 {
+		return errors.New("launcher: run: the plan has no ranks")
+	}
+	if h := job.Plan.Remote(); h != "" {
+		return fmt.Errorf("launcher: run: host %s: ranks on other hosts are not started yet; use localhost, or start them with mpirun, srun or torchrun, which wdlrun's programs understand", h)
+	}
+	if job.Dir != "" {
+		if _, err := os.Stat(job.Dir); err != nil {
+			return fmt.Errorf("launcher: run: working directory: %w", err)
+		}
+		return nil // a relative path of the program starts there
+	}
+	if _, err := exec.LookPath(job.Command[0]); err != nil {
+		return fmt.Errorf("launcher: run: %w", explain(err))
+	}
+	return nil
+}
+
+// startCode is the exit code of a program that could not be started, as shells
+// have it.
+func startCode(err error) int {
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return 127
+	case errors.Is(err, fs.ErrPermission):
+		return 126
+	}
+	return 1
+}
+
+// run is a job that runs.
+type run struct {
+	job     Job
+	begin   time.Time
+	console *console
+	relay   *relay
+	server  *control.Server
+	guard   *guard
+	fleet   *fleet
+	key     rank.Key
+
+	left      int          // processes that have not ended
+	exits     map[int]exit // of those that have, by rank
+	own       map[int]bool // ended before any was told to
+	told      bool
+	interrupt error // why ctx ended, if it did before the group
+}
+
+func newRun(job Job) (*run, error) {
+	if job.Stdout == nil {
+		job.Stdout = io.Discard
+	}
+	if job.Stderr == nil {
+		job.Stderr = io.Discard
+	}
+	if job.Grace <= 0 {
+		job.Grace = grace
+	}
+	if job.Listen == "" {
+		job.Listen = "127.0.0.1:0"
+	}
+	r := &run{job: job, begin: time.Now(), key: rank.NewKey(), exits: map[int]exit{}, own: map[int]bool{}}
+	r.console = &console{stdout: job.Stdout, stderr: job.Stderr}
+	r.relay = &relay{next: job.Host}
+	if !job.Quiet {
+		r.relay.display = newDisplay(r.console, r.begin)
+	}
+	ln, err := net.Listen("tcp", job.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("launcher: run: coordinator: %w; without an address a free port is taken", err)
+	}
+	r.server, err = control.Serve(ln, control.Config{Key: r.key, Size: len(job.Plan.Ranks), Generation: job.Generation,
+		Version: job.Version, Timeout: job.Timeout, Processes: true, Host: r.relay})
+	if err != nil {
+		ln.Close()
+		return nil, err
+	}
+	if r.guard, err = startGuard(job.Guard); err != nil {
+		r.server.Close()
+		return nil, err
+	}
+	r.fleet = newFleet(len(job.Plan.Ranks), r.guard)
+	if r.relay.display != nil {
+		go r.relay.display.run()
+	}
+	return r, nil
+}
+
+// close ends what the run has beside the ranks. If a process could not be ended
+// its waiter stays.
+func (r *run) close() {
+	if r.left == 0 {
+		r.fleet.close()
+	}
+	r.server.Close()
+	r.guard.close()
+	if r.relay.display != nil {
+		r.relay.display.close()
+	}
+}
+
+// start starts all ranks, or fails with some started.
+func (r *run) start(ctx context.Context) error {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	for _, p := range r.job.Plan.Ranks {
+		if ctx.Err() != nil {
+			return fmt.Errorf("launcher: start: rank %d: %w", p.Rank, context.Cause(ctx))
+		}
+		cmd := exec.Command(r.job.Command[0], r.job.Command[1:]...)
+		cmd.Dir = r.job.Dir
+		cmd.Env = r.env(p, cmd)
+		out := [2]*lines{
+			newLines(r.console, r.job.Stdout, p.Rank, !r.job.Merged),
+			newLines(r.console, r.job.Stderr, p.Rank, !r.job.Merged),
+		}
+		pid, err := r.fleet.start(p.Rank, cmd, out)
+		if err != nil {
+			return err
+		}
+		r.left++
+		r.server.Started(p.Rank, host, pid)
+	}
+	return nil
+}
+
+// env is the environment of a rank.
+func (r *run) env(p Placed, cmd *exec.Cmd) []string {
+	base := r.job.Env
+	if base == nil {
+		base = cmd.Environ()
+	}
+	own := rank.Variables()
+	base = slices.DeleteFunc(slices.Clone(base), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(own, name)
+	})
+	w := rank.World{Rank: p.Rank, Size: len(r.job.Plan.Ranks), LocalRank: p.LocalRank, LocalSize: p.LocalSize,
+		Generation: r.job.Generation, Job: r.job.Name, Coordinator: r.server.Addr(), Launched: true, Key: r.key}
+	return append(base, w.Env()...)
+}
+
+// watch waits for all ranks to end and ends them when it is time.
+func (r *run) watch(ctx context.Context) error {
+	var tell, kill, lost <-chan time.Time
+	done, ended, orders := ctx.Done(), r.server.Ended(), r.job.Orders
+	for r.left > 0 {
+		select {
+		case e := <-r.fleet.exits:
+			r.ended(e)
+		case o, ok := <-orders:
+			if !ok {
+				orders = nil
+				continue
+			}
+			r.server.Order(o)
+		case <-ended:
+			ended = nil
+			if r.server.Verdict() != nil && tell == nil {
+				tell = time.After(r.patience())
+			}
+		case <-done:
+			done = nil
+			if r.server.Verdict() == nil {
+				r.interrupt = context.Cause(ctx)
+			}
+			tell = time.After(0)
+		case <-tell:
+			tell, r.told = nil, true
+			r.fleet.tell()
+			if kill == nil {
+				kill = time.After(r.job.Grace)
+			}
+		case <-kill:
+			r.fleet.kill()
+			lost = time.After(reapTime)
+		case <-lost:
+			return fmt.Errorf("launcher: run: %d %s did not end although killed: stuck in the kernel, on a file system that does not answer?", r.left, plural("rank", r.left))
+		}
+	}
+	select { // the end of the last process ends the group
+	case <-r.server.Ended():
+	case <-time.After(reapTime):
+	}
+	return nil
+}
+
+// patience is how long ranks may take to end by themselves after the verdict:
+// no time for programs that could not hear it.
+func (r *run) patience() time.Duration {
+	if r.relay.isFormed() {
+		return ownEnd
+	}
+	return 0
+}
+
+func (r *run) ended(e exit) {
+	r.left--
+	r.exits[e.rank] = e
+	r.own[e.rank] = !r.told
+	r.server.Exited(e.rank, e.code, e.signal)
+}
+
+// reap waits for the ends of killed processes.
+func (r *run) reap() {
+	late := time.After(reapTime)
+	for r.left > 0 {
+		select {
+		case e := <-r.fleet.exits:
+			r.ended(e)
+		case <-late:
+			return
+		}
+	}
+}
+
+func (r *run) outcome() Outcome {
+	o := Outcome{Elapsed: time.Since(r.begin), Verdict: r.server.Verdict()}
+	o.Result, o.Status = r.relay.got()
+	switch {
+	case r.interrupt != nil:
+		o.Verdict = nil // it tells of ranks that were told to end
+		o.Code = 1
+		if i, ok := r.interrupt.(Interrupted); ok {
+			o.Code = 128 + signalNumber(i.Signal)
+		}
+	case o.Verdict != nil:
+		o.Code = r.code(o.Verdict)
+	}
+	return o
+}
+
+// code is the exit code of the rank that the verdict names, if that says
+// something: not if it was ended by the launcher.
+func (r *run) code(v *rank.Verdict) int {
+	switch v.Kind {
+	case rank.Killed:
+		return 128 + v.Signal
+	case rank.Exited:
+		return v.Code
+	}
+	if e, ok := r.exits[v.Rank]; ok && r.own[v.Rank] && e.status() != 0 {
+		return e.status()
+	}
+	return 1
+}

@@ -1,0 +1,384 @@
+//go:build linux
+
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/control"
+)
+
+// text is a writer that several goroutines write and wait for.
+type text struct {
+	mu   sync.Mutex
+	b    bytes.Buffer
+	news chan struct{}
+}
+
+func newText() *text { return &text{news: make(chan struct{}, 1)} }
+
+func (w *text) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case w.news <- struct{}{}:
+	default:
+	}
+	return w.b.Write(p)
+}
+
+func (w *text) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.String()
+}
+
+// find waits until n matches of the pattern are there and returns the first
+// group of each.
+func (w *text) find(t *testing.T, pattern string, n int) (found []string) {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	late := time.After(20 * time.Second)
+	for {
+		m := re.FindAllStringSubmatch(w.String(), -1)
+		if len(m) >= n {
+			for _, g := range m {
+				found = append(found, g[len(g)-1])
+			}
+			return found
+		}
+		select {
+		case <-w.news:
+		case <-late:
+			t.Fatalf("waited in vain for %d of %s in:\n%s", n, pattern, w)
+		}
+	}
+}
+
+func (w *text) pids(t *testing.T, pattern string, n int) (pids []int) {
+	t.Helper()
+	for _, s := range w.find(t, pattern, n) {
+		pid, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// begin runs a job in another goroutine.
+func begin(t *testing.T, ctx context.Context, job Job) (out *text, end func() Outcome) {
+	t.Helper()
+	out = newText()
+	job.Stdout, job.Guard = out, self("guard")
+	if job.Stderr == nil {
+		job.Stderr = out
+	}
+	ended := make(chan Outcome, 1)
+	go func() {
+		o, err := Run(ctx, job)
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- o
+	}()
+	return out, func() Outcome {
+		t.Helper()
+		select {
+		case o := <-ended:
+			return o
+		case <-time.After(30 * time.Second):
+			t.Fatalf("the job does not end:\n%s", out)
+		}
+		return Outcome{}
+	}
+}
+
+func TestJob(t *testing.T) {
+	out, end := begin(t, t.Context(), Job{Plan: local(t, 3), Command: self("rank", "work"), Quiet: true, Name: "j"})
+	o := end()
+	if o.Code != 0 || o.Verdict != nil || string(o.Result) != `{"rank":0}` || o.Elapsed <= 0 {
+		t.Errorf("%+v", o)
+	}
+	for r := range 3 {
+		if want := fmt.Sprintf("[%d] rank %d pid ", r, r); !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in %s", want, out)
+		}
+	}
+}
+
+// heard is a job's host that waits for a status that says something.
+type heard struct {
+	from  int
+	first chan struct{}
+	once  sync.Once
+}
+
+func (h *heard) Formed([]rank.Member)       {}
+func (h *heard) Report(int, string, []byte) {}
+func (h *heard) Ended(*rank.Verdict)        {}
+func (h *heard) Status(r int, s rank.Status) {
+	if r == h.from && s.Phase != "" {
+		h.once.Do(func() { close(h.first) })
+	}
+}
+
+func TestKilledRank(t *testing.T) {
+	host := &heard{from: 1, first: make(chan struct{})}
+	out, end := begin(t, t.Context(), Job{Plan: local(t, 3), Command: self("rank", "wait"), Quiet: true, Host: host})
+	pids := out.pids(t, `rank \d pid (\d+)\n`, 3)
+	victim := out.pids(t, `rank 1 pid (\d+)\n`, 1)[0]
+	<-host.first
+	began := time.Now()
+	syscall.Kill(victim, syscall.SIGKILL)
+	o := end()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the end took %v", took)
+	}
+	here, _ := os.Hostname()
+	want := fmt.Sprintf("rank 1 (host %s, pid %d) was killed by signal 9 (SIGKILL) in phase exchange, step 12, input adult.data offset 34", here, victim)
+	if o.Code != 137 || o.Verdict == nil || o.Verdict.String() != want {
+		t.Errorf("%+v\n%v\nwant %s", o, o.Verdict, want)
+	}
+	awaitGone(t, pids)
+}
+
+func TestFailedRank(t *testing.T) {
+	_, end := begin(t, t.Context(), Job{Plan: local(t, 2), Command: self("rank", "fail"), Quiet: true})
+	o := end()
+	if o.Code != 5 || o.Verdict == nil || !strings.HasSuffix(o.Verdict.String(), " failed in phase exchange, step 12, input adult.data offset 34: data: row 7: no number") {
+		t.Errorf("%+v %v", o, o.Verdict)
+	}
+}
+
+func TestStoppedRank(t *testing.T) {
+	out, end := begin(t, t.Context(), Job{Plan: local(t, 2), Command: self("rank", "wait"), Quiet: true, Timeout: time.Second})
+	pids := out.pids(t, `rank \d pid (\d+)\n`, 2)
+	victim := out.pids(t, `rank 1 pid (\d+)\n`, 1)[0]
+	syscall.Kill(victim, syscall.SIGSTOP)
+	o := end()
+	if o.Code == 0 || o.Verdict == nil || o.Verdict.Kind != rank.Silent || o.Verdict.Rank != 1 || o.Verdict.Pid != victim {
+		t.Errorf("%+v %v", o, o.Verdict)
+	}
+	awaitGone(t, pids)
+}
+
+// TestDeafRanks: those that neither the verdict nor SIGTERM ends are killed.
+func TestDeafRanks(t *testing.T) {
+	out, end := begin(t, t.Context(), Job{Plan: local(t, 2), Command: self("rank", "deaf"), Quiet: true, Grace: 200 * time.Millisecond})
+	pids := out.pids(t, `rank \d pid (\d+)\n`, 2)
+	syscall.Kill(pids[0], syscall.SIGSEGV) // Go's runtime ends itself by it
+	o := end()
+	if o.Code == 0 || o.Verdict == nil || o.Verdict.Pid != pids[0] {
+		t.Errorf("%+v %v", o, o.Verdict)
+	}
+	awaitGone(t, pids)
+}
+
+// TestAnyProgram: programs that know nothing of the coordinator.
+func TestAnyProgram(t *testing.T) {
+	for _, c := range []struct {
+		script  string
+		code    int
+		verdict string
+		out     string
+	}{
+		{"exit 0", 0, "", ""},
+		{"echo $WDLRUN_RANK/$WDLRUN_SIZE; cat", 0, "", "[1] 1/2\n"}, // standard input is empty
+		{"printf 'no end'", 0, "", "[0] no end\n"},
+		{"[ $WDLRUN_RANK = 0 ] && exit 0; exit 3", 3, "rank 1 .* ended with exit code 3$", ""},
+		{"[ $WDLRUN_RANK = 0 ] && exit 4; sleep 1000", 4, "rank 0 .* ended with exit code 4$", ""},
+		{"[ $WDLRUN_RANK = 0 ] && kill -TERM $$; sleep 1000", 143, `rank 0 .* was killed by signal 15 \(SIGTERM\)`, ""},
+		{"sleep 1000 & exit 0", 0, "", ""}, // the sleep ends with its rank
+	} {
+		out, end := begin(t, t.Context(), Job{Plan: local(t, 2), Command: []string{"sh", "-c", c.script}, Quiet: true})
+		o := end()
+		verdict := ""
+		if o.Verdict != nil {
+			verdict = o.Verdict.String()
+		}
+		if o.Code != c.code || (verdict == "") != (c.verdict == "") || !regexp.MustCompile(c.verdict).MatchString(verdict) {
+			t.Errorf("%s: code %d, verdict %q", c.script, o.Code, verdict)
+		}
+		if !strings.Contains(out.String(), c.out) {
+			t.Errorf("%s: wrote %q", c.script, out)
+		}
+	}
+}
+
+func TestErrorsBeforeTheStart(t *testing.T) {
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, []byte("no program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(dir, "script")
+	if err := os.WriteFile(script, []byte("no program"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	far, err := Place(3, []Host{{Name: "localhost", Slots: 2}, {Name: "far.example", Slots: 2}}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := local(t, 2)
+	for _, c := range []struct {
+		job  Job
+		code int
+		want string
+	}{
+		{Job{Plan: two}, 1, "no program is given"},
+		{Job{Command: self("rank", "work")}, 1, "the plan has no ranks"},
+		{Job{Plan: two, Command: []string{"./missing"}}, 127, "./missing"},
+		{Job{Plan: two, Command: []string{"no-such-program-anywhere"}}, 127, "found in PATH"},
+		{Job{Plan: two, Command: []string{plain}}, 126, "chmod +x"},
+		{Job{Plan: two, Command: []string{script}}, 1, "#! line"},
+		{Job{Plan: two, Command: self("rank", "work"), Dir: filepath.Join(dir, "none")}, 127, "none"},
+		{Job{Plan: two, Command: self("rank", "work"), Listen: taken.Addr().String()}, 1, "address already in use"},
+		{Job{Plan: two, Command: self("rank", "work"), Guard: []string{"./missing"}}, 1, "launcher: guard:"},
+		{Job{Plan: far, Command: self("rank", "work")}, 1, "host far.example: ranks on other hosts are not started yet"},
+	} {
+		c.job.Quiet = true
+		o, err := Run(t.Context(), c.job)
+		if err == nil || !strings.Contains(err.Error(), c.want) || o.Code != c.code {
+			t.Errorf("code %d, error %v\nwant %d, %s", o.Code, err, c.code, c.want)
+		}
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	out, end := begin(t, ctx, Job{Plan: local(t, 2), Command: []string{"sh", "-c", "echo pid $$; sleep 1000 & echo pid $!; wait"}, Quiet: true})
+	pids := out.pids(t, `pid (\d+)\n`, 4)
+	cancel(Interrupted{syscall.SIGINT})
+	if o := end(); o.Code != 130 || o.Verdict != nil {
+		t.Errorf("%+v %v", o, o.Verdict)
+	}
+	awaitGone(t, pids)
+	// A context that has ended already starts nothing that stays.
+	if o, err := Run(ctx, Job{Plan: local(t, 2), Command: []string{"sleep", "1000"}, Quiet: true}); o.Code != 130 || err != nil {
+		t.Errorf("%+v %v", o, err)
+	}
+	// Other ends than by a signal are told by the code 1.
+	ctx, cancel = context.WithCancelCause(t.Context())
+	out, end = begin(t, ctx, Job{Plan: local(t, 1), Command: []string{"sh", "-c", "echo pid $$; sleep 1000"}, Quiet: true})
+	out.pids(t, `pid (\d+)\n`, 1)
+	cancel(errors.New("enough"))
+	if o := end(); o.Code != 1 {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestOrdersReachRanks(t *testing.T) {
+	orders := make(chan control.Order)
+	out, end := begin(t, t.Context(), Job{Plan: local(t, 2), Command: self("rank", "orders"), Quiet: true, Orders: orders})
+	out.pids(t, `rank \d pid (\d+)\n`, 2)
+	orders <- control.Stop
+	close(orders)
+	if o := end(); o.Code != 0 {
+		t.Errorf("%+v %v", o, o.Verdict)
+	}
+}
+
+// launch starts a launcher process whose ranks are shells with children and
+// returns their process numbers.
+func launch(t *testing.T) (cmd *exec.Cmd, ended chan error, pids []int) {
+	t.Helper()
+	out := newText()
+	cmd = exec.Command(os.Args[0], "launch", "2", "sh", "-c", "echo pid $$; (sleep 1000 & echo pid $!; wait) & wait")
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.WaitDelay = time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended = make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	return cmd, ended, out.pids(t, `pid (\d+)\n`, 4)
+}
+
+// TestKilledLauncher: no process stays, nor the children of ranks.
+func TestKilledLauncher(t *testing.T) {
+	cmd, ended, pids := launch(t)
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", cmd.Process.Pid, cmd.Process.Pid))
+	if err == nil {
+		for word := range strings.FieldsSeq(string(children)) {
+			pid, _ := strconv.Atoi(word)
+			pids = append(pids, pid) // the guard among them
+		}
+	}
+	cmd.Process.Kill()
+	<-ended
+	awaitGone(t, pids)
+}
+
+func TestSignalledLauncher(t *testing.T) {
+	for _, c := range []struct {
+		signal syscall.Signal
+		code   int
+	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}} {
+		cmd, ended, pids := launch(t)
+		cmd.Process.Signal(c.signal)
+		<-ended
+		if code := cmd.ProcessState.ExitCode(); code != c.code {
+			t.Errorf("%v: exit code %d, want %d", c.signal, code, c.code)
+		}
+		awaitGone(t, pids)
+	}
+}
+
+// TestGuardKillsWhatIsLeft: the groups that were named and not taken back.
+func TestGuardKillsWhatIsLeft(t *testing.T) {
+	g, err := startGuard(self("guard"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var groups [2]*exec.Cmd
+	for i := range groups {
+		groups[i] = exec.Command("sleep", "1000")
+		ownGroup(groups[i])
+		if err := groups[i].Start(); err != nil {
+			t.Fatal(err)
+		}
+		g.watch(groups[i].Process.Pid)
+	}
+	fmt.Fprint(g.pipe, "nonsense\n+0\n+1\n+-1\n+\n\n") // none of these is a group to kill
+	g.forget(groups[1].Process.Pid)
+	g.close()
+	awaitGone(t, []int{groups[0].Process.Pid})
+	if gone(groups[1].Process.Pid) {
+		t.Error("the group that was taken back is gone too")
+	}
+	groups[1].Process.Kill()
+	for _, c := range groups {
+		c.Wait()
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	_, end := begin(t, t.Context(), Job{Plan: local(t, 1), Quiet: true, Generation: 3, Name: "mine",
+		Env:     []string{"PATH=" + os.Getenv("PATH"), "OTHER=kept", "WDLRUN_RANK=7", "WDLRUN_IP=10.0.0.1", "WDLRUN_MORE=kept"},
+		Command: []string{"sh", "-c", `[ "$OTHER$WDLRUN_MORE" = keptkept ] && [ -z "$WDLRUN_IP" ] && [ $WDLRUN_RANK$WDLRUN_SIZE$WDLRUN_LOCAL_RANK$WDLRUN_LOCAL_SIZE$WDLRUN_GENERATION = 01013 ] && [ $WDLRUN_JOB = mine ] && [ ${#WDLRUN_KEY} = 64 ] && [ $WDLRUN_LAUNCHER = ` + fmt.Sprint(os.Getpid()) + ` ]`}})
+	if o := end(); o.Code != 0 {
+		t.Errorf("%+v %v", o, o.Verdict)
+	}
+}

@@ -1,0 +1,142 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/control"
+)
+
+// The test binary is also the programs that the tests start: its first argument
+// says which.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "guard":
+			Guard(os.Stdin)
+			os.Exit(0)
+		case "launch":
+			os.Exit(launchProgram(os.Args[2:]))
+		case "rank":
+			os.Exit(rankProgram(os.Args[2]))
+		}
+	}
+	// Under the race detector every process would sleep a second at its end.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	goleak.VerifyTestMain(m)
+}
+
+// self is the command of one of the test binary's programs.
+func self(words ...string) []string { return append([]string{os.Args[0]}, words...) }
+
+// launchProgram is a launcher: "2 prog arg…".
+func launchProgram(args []string) int {
+	ctx, stop := WithSignals(context.Background())
+	defer stop()
+	var np int
+	fmt.Sscan(args[0], &np)
+	plan, err := Place(np, nil, false)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	out, err := Run(ctx, Job{Plan: plan, Command: args[1:], Stdout: os.Stdout, Stderr: os.Stderr, Guard: self("guard")})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	if out.Verdict != nil {
+		fmt.Fprintln(os.Stderr, out.Verdict)
+	}
+	return out.Code
+}
+
+// rankProgram joins the job and does what its mode says.
+func rankProgram(mode string) int {
+	w, _, err := rank.FromEnv(os.Getenv)
+	if err != nil {
+		fmt.Println(err)
+		return 9
+	}
+	s, err := control.Enter(context.Background(), w, "", control.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return 8
+	}
+	defer s.Close()
+	s.Watch(func() rank.Status {
+		return rank.Status{Phase: "exchange", Waits: true, Step: 12, Steps: 20, Position: "adult.data offset 34", Progress: time.Now().UnixNano()}
+	})
+	fmt.Printf("rank %d pid %d\n", w.Rank, os.Getpid())
+	switch {
+	case mode == "work":
+		if err := s.Done([]byte(`{"rank":` + fmt.Sprint(w.Rank) + "}")); err != nil {
+			fmt.Println(err)
+			return 7
+		}
+		return 0
+	case mode == "fail" && w.Rank == 1:
+		s.Fail(errors.New("data: row 7: no number"), -1)
+		return 5
+	case mode == "orders":
+		if o := <-s.Orders(); o != control.Stop {
+			return 6
+		}
+		s.Done(nil)
+		return 0
+	case mode == "deaf":
+		signal.Ignore(syscall.SIGTERM)
+		<-s.Aborted()
+		select {} // neither the verdict nor SIGTERM ends it
+	}
+	<-s.Aborted()
+	return 4
+}
+
+// local is np ranks on this host.
+func local(t *testing.T, np int) Plan {
+	t.Helper()
+	p, err := Place(np, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// gone reports whether a process is there no more, or only as a zombie.
+func gone(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	return strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
+}
+
+// awaitGone waits until all the processes are gone.
+func awaitGone(t *testing.T, pids []int) {
+	t.Helper()
+	late := time.Now().Add(10 * time.Second)
+	for _, pid := range pids {
+		for !gone(pid) {
+			if time.Now().After(late) {
+				out, _ := exec.Command("ps", "-o", "pid,ppid,pgid,stat,args", "-p", fmt.Sprint(pid)).Output()
+				if p, err := os.FindProcess(pid); err == nil {
+					p.Kill()
+				}
+				t.Fatalf("process %d is still there:\n%s", pid, out)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+}

@@ -1,0 +1,21 @@
+package launcher
+
+import (
+	"io"
+	"time"
+
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/control"
+)
+
+// NewProgress returns the host of a coordinator that runs without this
+// launcher, in rank 0 of a job that mpirun or srun has started: it shows
+// rank 0's progress on stderr as Run does.
+func NewProgress(stderr io.Writer) control.Host {
+	return progress{&relay{display: newDisplay(&console{stdout: io.Discard, stderr: stderr}, time.Now())}}
+}
+
+type progress struct{ *relay }
+
+// Ended is part of control.Host.
+func (p progress) Ended(*rank.Verdict) { p.display.end() }

@@ -1,0 +1,76 @@
+package launcher
+
+import (
+	"sync"
+
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/control"
+)
+
+// relay is the host of the job's coordinator: it keeps rank 0's result and
+// status, feeds the display and tells the job's own host.
+type relay struct {
+	display *display     // nil for none
+	next    control.Host // nil for none
+
+	mu     sync.Mutex
+	formed bool
+	result []byte
+	status rank.Status
+}
+
+// Formed is part of control.Host.
+func (r *relay) Formed(members []rank.Member) {
+	r.mu.Lock()
+	r.formed = true
+	r.mu.Unlock()
+	if r.next != nil {
+		r.next.Formed(members)
+	}
+}
+
+// Status is part of control.Host.
+func (r *relay) Status(from int, s rank.Status) {
+	if from == 0 {
+		r.mu.Lock()
+		r.status = s
+		r.mu.Unlock()
+		if r.display != nil {
+			r.display.offer(s)
+		}
+	}
+	if r.next != nil {
+		r.next.Status(from, s)
+	}
+}
+
+// Report is part of control.Host.
+func (r *relay) Report(from int, about string, body []byte) {
+	if from == 0 && about == "result" {
+		r.mu.Lock()
+		r.result = body
+		r.mu.Unlock()
+	}
+	if r.next != nil {
+		r.next.Report(from, about, body)
+	}
+}
+
+// Ended is part of control.Host.
+func (r *relay) Ended(v *rank.Verdict) {
+	if r.next != nil {
+		r.next.Ended(v)
+	}
+}
+
+func (r *relay) isFormed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.formed
+}
+
+func (r *relay) got() (result []byte, status rank.Status) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.result, r.status
+}

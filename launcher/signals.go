@@ -1,0 +1,39 @@
+package launcher
+
+import (
+	"context"
+	"os"
+	"os/signal"
+)
+
+// Interrupted is the cause of a context that a signal has ended.
+type Interrupted struct {
+	Signal os.Signal
+}
+
+func (i Interrupted) Error() string { return "interrupted by signal: " + i.Signal.String() }
+
+// WithSignals returns a context that ends when the process is asked to end
+// (SIGINT, SIGTERM, SIGHUP), with the cause Interrupted. A second such signal
+// ends the process at once, and the guard its ranks. stop ends the watch for
+// signals and must be called.
+func WithSignals(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, endingSignals[:]...)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			cancel(Interrupted{s})
+		case <-ctx.Done():
+			signal.Stop(signals)
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-done
+	}
+}

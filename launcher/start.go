@@ -1,0 +1,144 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// exit is how the process of a rank ended.
+type exit struct {
+	rank, code, signal int
+}
+
+// status is the exit as a shell tells it.
+func (e exit) status() int {
+	if e.signal != 0 {
+		return 128 + e.signal
+	}
+	return e.code
+}
+
+// process is the running process of a rank.
+type process struct {
+	rank int
+	cmd  *exec.Cmd
+	out  [2]*lines // what it writes to standard output and error
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+// fleet is the processes of a job.
+type fleet struct {
+	guard *guard
+	exits chan exit // one for each process, buffered for all
+
+	forks   chan func()
+	mu      sync.Mutex
+	live    map[int]*process // by rank
+	waiters sync.WaitGroup
+}
+
+// newFleet returns a fleet for at most size processes. Its close must be called.
+func newFleet(size int, g *guard) *fleet {
+	f := &fleet{guard: g, exits: make(chan exit, size), forks: make(chan func()), live: map[int]*process{}}
+	go f.fork()
+	return f
+}
+
+// fork runs on one thread for the life of the fleet, since the parent death
+// signal comes when the thread that started a process ends, and Go may end any
+// thread that no goroutine holds.
+func (f *fleet) fork() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for start := range f.forks {
+		start()
+	}
+}
+
+// start starts the process of a rank in a group of its own.
+func (f *fleet) start(rank int, cmd *exec.Cmd, out [2]*lines) (pid int, err error) {
+	p := &process{rank: rank, cmd: cmd, out: out}
+	cmd.Stdout, cmd.Stderr = out[0], out[1]
+	cmd.WaitDelay = time.Second // a process that left the group may hold the pipes
+	ownGroup(cmd)
+	dieWithLauncher(cmd)
+	started := make(chan error)
+	f.forks <- func() { started <- cmd.Start() }
+	if err := <-started; err != nil {
+		return 0, fmt.Errorf("launcher: start: rank %d: %w", rank, explain(err))
+	}
+	f.guard.watch(p.pid())
+	f.mu.Lock()
+	f.live[rank] = p
+	f.mu.Unlock()
+	f.waiters.Go(func() { f.await(p) })
+	return p.pid(), nil
+}
+
+// await waits for the end of a process, ends what it left in its group, and
+// reports.
+func (f *fleet) await(p *process) {
+	if awaitEnd(p.pid()) {
+		f.bury(p) // before the number is free for others
+		p.cmd.Wait()
+	} else {
+		p.cmd.Wait()
+		f.bury(p)
+	}
+	for _, out := range p.out {
+		out.flush()
+	}
+	code, signal := ending(p.cmd.ProcessState)
+	f.exits <- exit{p.rank, code, signal}
+}
+
+// bury ends what is left of a process's group and forgets it.
+func (f *fleet) bury(p *process) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	killGroup(p.pid())
+	delete(f.live, p.rank)
+	f.guard.forget(p.pid())
+}
+
+// tell asks all that live to end.
+func (f *fleet) tell() { f.each(tellGroup) }
+
+// kill ends all that live.
+func (f *fleet) kill() { f.each(killGroup) }
+
+func (f *fleet) each(act func(pgid int)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.live {
+		act(p.pid())
+	}
+}
+
+// close ends the forking thread. All processes must have ended.
+func (f *fleet) close() {
+	f.waiters.Wait()
+	close(f.forks)
+}
+
+// explain makes the errors of starting a program say what to do.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, exec.ErrDot):
+		return fmt.Errorf("%w; write ./ before a program of this directory", err)
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w; give the path of a program, or a name found in PATH", err)
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("%w; it is no program for this machine, or a script without a #! line", err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w; make it executable (chmod +x)", err)
+	}
+	return err
+}
