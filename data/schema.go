@@ -29,7 +29,8 @@ type Label struct {
 //	             keep their own key, all others share the key of the unknown
 //	hash         sparse: 64-bit hash of the string, modulo Buckets if given
 //	id           sparse: the field is a 64-bit integer, used as it is
-//	quantile     sparse: number of the quantile (Buckets of them, from training data)
+//	quantile     sparse: number of the interval, of Buckets that hold about equally many
+//	             records of the training data; a value more frequent than that has its own
 //	boundaries   sparse: number of the interval between the given Boundaries
 //	standardise  dense: (x − mean) / standard deviation, from training data
 //	log          dense: sign(x)·ln(1 + |x|)

@@ -107,25 +107,42 @@ func (s *sketch) moments(f func(float64) float64) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation / n)
 }
 
-// limits returns the ascending limits between q quantiles: q−1 or fewer, since
-// equal ones are one. A value that many records share begins no interval with
-// the values above it: each limit is the first value above the quantile.
-func (s *sketch) limits(q int64) []float64 {
+// limits returns the ascending limits between at most q intervals that hold
+// about equally many records. A value that alone fills an interval's share of
+// them, such as the 0 of a counter that is mostly 0, has an interval of its own
+// and the others share what is left; with plain quantiles such a value would
+// swallow the limits of the few records that tell something. Equal limits are
+// one, so there may be fewer. The idea is that of histogram-based gradient
+// boosting (Ke et al. 2017, LightGBM).
+func (s *sketch) limits(q int64) (limits []float64) {
 	all, n := s.sorted(), int64(0)
 	for _, c := range all {
 		n += c.n
 	}
-	var limits []float64
-	below, i := int64(0), int64(1)
+	frequent := func(c counted) bool { return c.n*q >= n }
+	rest, bins := n, q // records of the other values, and intervals for them
+	for _, c := range all {
+		if frequent(c) {
+			rest, bins = rest-c.n, bins-1
+		}
+	}
+	have := int64(0) // of them, since the last limit
 	for j, c := range all {
-		below += c.n
-		past := i
-		for i < q && below*q >= i*n {
-			i++
+		if j+1 == len(all) {
+			break
 		}
-		if i > past && j+1 < len(all) {
-			limits = append(limits, all[j+1].value)
+		if !frequent(c) {
+			have += c.n
 		}
+		switch {
+		case frequent(c): // what came before it and was too little joins it
+			rest -= have
+		case have*bins >= rest, frequent(all[j+1]) && bins > 1 && 2*have*bins >= rest:
+			rest, bins = rest-have, bins-1
+		default:
+			continue
+		}
+		limits, have = append(limits, all[j+1].value), 0
 	}
 	return limits
 }
