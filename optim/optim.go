@@ -9,6 +9,11 @@
 //	rowwise_adagrad  1  (a, mean over n)      Naumov et al. 2019 (DLRM), §3
 //	adam             2n (m, v)                Kingma and Ba 2015, algorithm 1
 //	ftrl             2n (z, n)                McMahan et al. 2013, algorithm 1
+//
+// A schedule multiplies the learning rate of every rule but ftrl: the state z of
+// ftrl is a sum of terms in 1/alpha, and parameters are computed anew from it, so
+// another alpha would rescale all that was learnt. Its steps shrink by themselves,
+// per coordinate.
 package optim
 
 import (
@@ -119,7 +124,7 @@ func (r Rule) InitState(state []float32) {
 }
 
 // At prepares the rule for one training step: step counts from 1 and rate
-// multiplies the learning rate (a schedule's factor, 1 for none).
+// multiplies the learning rate (a schedule's factor, 1 for none), but not ftrl's.
 func (r Rule) At(step int64, rate float64) Update {
 	r = r.Default()
 	u := Update{
@@ -139,6 +144,7 @@ func (r Rule) At(step int64, rate float64) Update {
 		u.c2 = float32(1 / (1 - math.Pow(r.Beta2, float64(step))))
 		u.apply = adam
 	case "ftrl":
+		u.lr = float32(r.LearningRate)
 		u.apply = ftrl
 	default:
 		panic("optim: Rule.At: unknown kind " + r.Kind)

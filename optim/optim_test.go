@@ -77,10 +77,34 @@ func TestRulesFollowTheirPapers(t *testing.T) {
 	}
 }
 
+// A rate of 0, which schedules end with, must change nothing and break nothing.
+func TestRateOfZero(t *testing.T) {
+	for _, kind := range []string{"sgd", "adagrad", "rowwise_adagrad", "adam"} {
+		r := Rule{Kind: kind}
+		w, s := []float32{1, -2}, make([]float32, r.StateLen(2))
+		r.InitState(s)
+		u := r.At(3, 0)
+		u.Apply(w, []float32{0.5, 3}, s)
+		if w[0] != 1 || w[1] != -2 {
+			t.Errorf("%s: a step of rate 0 leaves %v", kind, w)
+		}
+	}
+	r := Rule{Kind: "ftrl"}
+	w0, w1, s0, s1 := []float32{1}, []float32{1}, make([]float32, 2), make([]float32, 2)
+	u0, u1 := r.At(3, 0), r.At(3, 1)
+	u0.Apply(w0, []float32{0.5}, s0)
+	u1.Apply(w1, []float32{0.5}, s1)
+	if w0[0] != w1[0] {
+		t.Errorf("ftrl: %v with rate 0, %v with 1; it keeps its alpha", w0, w1)
+	}
+}
+
 func TestRateMultipliesTheLearningRate(t *testing.T) {
 	for _, kind := range Kinds() {
 		half, full := Rule{Kind: kind}.Default(), Rule{Kind: kind}.Default()
-		full.LearningRate /= 2
+		if kind != "ftrl" {
+			full.LearningRate /= 2
+		}
 		w1, w2, g := []float32{1, 2}, []float32{1, 2}, []float32{0.5, -3}
 		s1, s2 := make([]float32, half.StateLen(2)), make([]float32, half.StateLen(2))
 		half.InitState(s1)

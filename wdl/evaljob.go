@@ -82,6 +82,9 @@ func (o *EvalOptions) evaluating(c *config.Config) error {
 		return errors.New("wdl: the configuration names no test data: give files with -data")
 	}
 	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.ValidFraction = files, nil, nil, 0
+	// What watches validation data has none to watch here.
+	c.Train.EarlyStop, c.Train.Schedule = config.EarlyStop{}, config.Schedule{}
+	c.Fill()
 	return nil
 }
 

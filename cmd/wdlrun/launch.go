@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"syscall"
 	"time"
@@ -42,7 +43,13 @@ func (p *program) executable(c *cli.Context) error {
 		}
 		return cli.ShowAppHelp(c)
 	}
-	return p.launch(c, c.Args().Slice(), nil)
+	command := c.Args().Slice()
+	if _, err := exec.LookPath(command[0]); errors.Is(err, exec.ErrNotFound) {
+		if near := cli.SuggestCommand(c.App.Commands, command[0]); near != "" {
+			fmt.Fprintf(p.stderr, "wdlrun: %q is no program of wdlrun. %s\n", command[0], near)
+		}
+	}
+	return p.launch(c, command, nil)
 }
 
 // onRank is what one rank of a command does; its result is rank 0's.

@@ -97,15 +97,15 @@ Examples:
    wdlrun -np 4 train -config ctr.yaml      train on your own
    wdlrun -np 4 ./trainer -lr 0.1           start your own program on 4 ranks
    wdlrun -H localhost:8 -plan train        show who would run where`,
-		Flags:                  launchFlags(),
-		Commands:               []*cli.Command{trainCommand(p), evalCommand(p), initCommand(p), genCommand(p), configHelp(p)},
-		Action:                 p.executable,
-		Writer:                 p.stdout,
-		ErrWriter:              p.stderr,
-		HideHelpCommand:        true,
-		ExitErrHandler:         func(*cli.Context, error) {},
-		OnUsageError:           usageError,
-		UseShortOptionHandling: false,
+		Flags:                     append(launchFlags(), cli.HelpFlag), // ours is a command of its own
+		Commands:                  []*cli.Command{trainCommand(p), evalCommand(p), initCommand(p), genCommand(p), configHelp(p)},
+		Action:                    p.executable,
+		Writer:                    p.stdout,
+		ErrWriter:                 p.stderr,
+		HideHelpCommand:           true,
+		ExitErrHandler:            func(*cli.Context, error) {},
+		OnUsageError:              usageError,
+		DisableSliceFlagSeparator: true, // -set model.hidden=[64,32] is one setting
 	}
 	for _, c := range app.Commands {
 		c.OnUsageError = usageError

@@ -1,0 +1,146 @@
+package tests
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// clicksYAML reads clicks.csv of the same directory.
+const clicksYAML = `data: {train: [clicks.csv], header: true}
+label: {field: y}
+features:
+  - {field: city, encode: hash}
+  - {field: age, encode: standardise}
+`
+
+// TestBadInput: every fault of a user ends in one line that names the place and
+// leaves no rank behind.
+func TestBadInput(t *testing.T) {
+	const good = "y,city,age\n1,Oslo,3\n0,Bergen,4\n"
+	for _, c := range []struct {
+		name  string
+		csv   string // "" for no file
+		yaml  string
+		flags string
+		want  []string
+	}{
+		{"missing file", "", clicksYAML, "", []string{"clicks.csv", "does not exist"}},
+		{"empty file", " ", clicksYAML, "", []string{"clicks.csv"}},
+		{"only a header", "y,city,age\n", clicksYAML, "", []string{"clicks.csv", "no records"}},
+		{"ragged row", good + "1,Voss\n", clicksYAML, "", []string{"clicks.csv:4", "2 fields"}},
+		{"text in a numeric column", good + "1,Voss,tall\n", clicksYAML, "", []string{"clicks.csv:4", "age", `"tall"`}},
+		{"infinite number", good + "1,Voss,1e999\n", clicksYAML, "", []string{"clicks.csv:4", "age"}},
+		{"label out of range", good + "7,Voss,1\n", clicksYAML, "", []string{"clicks.csv:4", "y", `"7"`}},
+		{"open quote", good + "1,\"Voss,1\n", clicksYAML, "", []string{"clicks.csv:4", "quote"}},
+		{"no such column", good, strings.Replace(clicksYAML, "field: city", "field: citty", 1), "", []string{"citty", "city"}},
+		{"unknown key", good, clicksYAML + "train: {epoch: 3}\n", "", []string{"c.yaml:6", "epoch", "epochs"}},
+		{"wrong type", good, clicksYAML + "train: {epochs: many}\n", "", []string{"c.yaml:6", "epochs"}},
+		{"two faults", good, clicksYAML + "train: {epochs: many, sed: 3}\n", "", []string{"epochs", "sed"}},
+		{"loss no number", good, clicksYAML + "train: {epochs: 60, optimizer: {dense: {kind: sgd, learning_rate: 1e+30}, deep: {kind: sgd, learning_rate: 1e+30}, wide: {kind: sgd, learning_rate: 1e+30}}}\n", "", []string{"step", "no finite number"}},
+		{"nothing to resume", good, clicksYAML, "-resume runs/none", []string{"runs/none"}},
+		{"setting without value", good, clicksYAML, "-set train.epochs", []string{"train.epochs", "="}},
+		{"stray argument", good, clicksYAML, "clicks.csv", []string{"clicks.csv", "-config"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if c.csv != "" {
+				write(t, dir, "clicks.csv", strings.TrimPrefix(c.csv, " "))
+			}
+			write(t, dir, "c.yaml", c.yaml)
+			o := run(t, dir, append([]string{"-np", "2", "train", "-config", "c.yaml"}, strings.Fields(c.flags)...)...)
+			if o.code == 0 {
+				t.Fatalf("exit code 0\n%s%s", o.stdout, o.stderr)
+			}
+			for _, w := range c.want {
+				if !strings.Contains(o.stderr, w) {
+					t.Errorf("no %q in:\n%s", w, o.stderr)
+				}
+			}
+			if strings.Contains(o.stderr, "goroutine ") || strings.Contains(o.stderr, "panic") {
+				t.Errorf("a panic:\n%s", o.stderr)
+			}
+		})
+	}
+}
+
+func TestPortTaken(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	o := run(t, t.TempDir(), "-np", "2", "-coordinator", ln.Addr().String(), "train")
+	if o.code == 0 || !strings.Contains(o.stderr, "in use") || !strings.Contains(o.stderr, ln.Addr().String()) {
+		t.Errorf("exit code %d:\n%s", o.code, o.stderr)
+	}
+}
+
+// TestLaunch: the launcher's own conventions.
+func TestLaunch(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "hosts", "# two machines\nlocalhost slots=2\nfar slots=2\n")
+	for _, c := range []struct {
+		args   string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{"-np 2 sh -c true", 0, "", ""},
+		{"-np 2 -plan train", 0, "localhost", ""},
+		{"-np 4 -hostfile hosts -plan train", 0, "far", ""},
+		{"-np 4 -hostfile hosts train", 1, "", "not started yet"},
+		{"-np 5 -hostfile hosts train", 1, "", "slots"},
+		{"-np 0.5 train", 1, "", "np"},
+		{"-np 2 nosuchprogram", 127, "", "nosuchprogram"},
+		{"-np 2 trian", 127, "", "Did you mean"},
+		{"train --nosuchflag", 1, "", "--help"},
+		{"--help", 0, "PROGRAM", ""},
+		{"train --help", 0, "Examples", ""},
+		{"help config", 0, "global_batch", ""},
+		{"--version", 0, "version", ""},
+	} {
+		o := run(t, dir, strings.Fields(c.args)...)
+		if o.code != c.code || !strings.Contains(o.stdout, c.stdout) || !strings.Contains(o.stderr, c.stderr) {
+			t.Errorf("wdlrun %s: exit code %d, want %d, with %q and %q in\n%s%s", c.args, o.code, c.code, c.stdout, c.stderr, o.stdout, o.stderr)
+		}
+	}
+	o := run(t, dir, "-np", "3", "sh", "-c", `echo "$WDLRUN_RANK of $WDLRUN_SIZE"; exit $WDLRUN_RANK`)
+	if o.code != 1 && o.code != 2 {
+		t.Errorf("exit code %d of ranks that end with 0, 1 and 2", o.code)
+	}
+	if !strings.Contains(o.stdout, "[0] 0 of 3") {
+		t.Errorf("no prefixed line of rank 0:\n%s", o.stdout)
+	}
+}
+
+// TestGenInitTrain goes the way of a user without data: generate, look, train.
+func TestGenInitTrain(t *testing.T) {
+	dir := t.TempDir()
+	for _, args := range []string{
+		"gen -rows 6000 -out clicks.tsv",
+		"init -data clicks.tsv -out clicks.yaml",
+		"-np 2 train -config clicks.yaml -set train.epochs=1",
+	} {
+		if o := run(t, dir, strings.Fields(args)...); o.code != 0 {
+			t.Fatalf("wdlrun %s: exit code %d\n%s%s", args, o.code, o.stdout, o.stderr)
+		}
+	}
+	if o := run(t, dir, "init", "-data", "clicks.tsv", "-out", "clicks.yaml"); o.code == 0 {
+		t.Error("init overwrote a configuration")
+	}
+	runs, _ := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	rel, _ := filepath.Rel(dir, runs[0])
+	o := run(t, dir, "-np", "3", "eval", "-resume", rel, "-data", "clicks.tsv", "--json")
+	if o.code != 0 || !strings.Contains(o.stdout, `"samples":6000`) {
+		t.Errorf("eval: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	for _, f := range []string{"config.yaml", "metrics.jsonl", "result.json", "trace-0000.json", "trace-0001.json"} {
+		if info, err := os.Stat(filepath.Join(runs[0], f)); err != nil || info.Size() == 0 {
+			t.Errorf("the run directory has no %s (%v)", f, err)
+		}
+	}
+}
