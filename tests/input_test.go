@@ -108,6 +108,9 @@ func TestLaunch(t *testing.T) {
 			t.Errorf("wdlrun %s: exit code %d, want %d, with %q and %q in\n%s%s", c.args, o.code, c.code, c.stdout, c.stderr, o.stdout, o.stderr)
 		}
 	}
+	if o := run(t, dir, "-np", "2", "-json", "sh", "-c", "exit 4"); o.code != 4 || !strings.Contains(o.stdout, `"exit_code":4`) {
+		t.Errorf("exit code %d, %q", o.code, o.stdout)
+	}
 	o := run(t, dir, "-np", "3", "sh", "-c", `echo "$WDLRUN_RANK of $WDLRUN_SIZE"; exit $WDLRUN_RANK`)
 	if o.code != 1 && o.code != 2 {
 		t.Errorf("exit code %d of ranks that end with 0, 1 and 2", o.code)

@@ -131,7 +131,7 @@ func (p *program) launch(c *cli.Context, command []string, print printer) error 
 	if out := c.String("output"); out != "prefixed" && out != "merged" {
 		return fmt.Errorf("-output %q is neither prefixed nor merged", out)
 	}
-	asJSON := wantsJSON(c)
+	asJSON := wantsJSON(c, print != nil)
 	if c.Bool("plan") {
 		if asJSON {
 			_, err = fmt.Fprintf(p.stdout, "%s\n", plan.JSON())
@@ -159,24 +159,39 @@ func (p *program) launch(c *cli.Context, command []string, print printer) error 
 
 // ended tells how a launched job went.
 func (p *program) ended(out launcher.Outcome, np int, asJSON bool, print printer) error {
-	if out.Verdict != nil {
-		fmt.Fprintf(p.stderr, "wdlrun: %v\n", out.Verdict)
-		for _, line := range out.Verdict.Others {
+	if v := out.Verdict; v != nil {
+		fmt.Fprintf(p.stderr, "wdlrun: %v\n", v)
+		for _, line := range v.Others {
 			fmt.Fprintf(p.stderr, "wdlrun:   %s\n", line)
+		}
+		if hint := v.Hint(); hint != "" {
+			fmt.Fprintf(p.stderr, "wdlrun: %s\n", hint)
 		}
 		if dir := out.Status.RunDir; dir != "" {
 			fmt.Fprintf(p.stderr, "wdlrun: to go on from the last checkpoint: wdlrun -np %d train -resume %s\n", np, dir)
 		}
 	}
-	if print != nil && out.Verdict == nil && len(out.Result) > 0 {
-		if err := p.show(asJSON, np, out.Result, print); err != nil {
-			return err
-		}
+	var err error
+	switch {
+	case print != nil && out.Verdict == nil && len(out.Result) > 0:
+		err = p.show(asJSON, np, out.Result, print)
+	case asJSON:
+		err = p.printJSON(failure{np, out.Code, out.Elapsed.Seconds(), out.Verdict, out.Status.RunDir})
 	}
-	if out.Code != 0 {
+	if err == nil && out.Code != 0 {
 		return exit(out.Code)
 	}
-	return nil
+	return err
+}
+
+// failure is the JSON line of a job that has no result of its own: one that
+// failed, or any executable.
+type failure struct {
+	WorldSize int           `json:"world_size"`
+	ExitCode  int           `json:"exit_code"`
+	Seconds   float64       `json:"seconds"`
+	Verdict   *rank.Verdict `json:"verdict,omitempty"`
+	RunDir    string        `json:"run_dir,omitempty"`
 }
 
 // show prints a result for programs or for people.
@@ -188,10 +203,11 @@ func (p *program) show(asJSON bool, np int, result []byte, print printer) error 
 	return print(p.stdout, np, result)
 }
 
-// wantsJSON finds -json before or after the program's name.
-func wantsJSON(c *cli.Context) bool {
-	if c.Bool("json") {
-		return true
+// wantsJSON finds -json before the program's name or, for a program of ours,
+// after it.
+func wantsJSON(c *cli.Context, ours bool) bool {
+	if c.Bool("json") || !ours {
+		return c.Bool("json")
 	}
 	for _, a := range c.Args().Slice() {
 		if a == "-json" || a == "--json" {
