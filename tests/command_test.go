@@ -217,3 +217,14 @@ func write(t testing.TB, dir, name, text string) {
 		t.Fatal(err)
 	}
 }
+
+// TestConfigDocument keeps docs/config.md equal to what the command says.
+func TestConfigDocument(t *testing.T) {
+	doc, err := os.ReadFile("../docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := run(t, t.TempDir(), "help", "config"); !strings.Contains(string(doc), "```\n"+o.stdout+"```\n") {
+		t.Error("docs/config.md is not what `wdlrun help config` prints: copy it")
+	}
+}
