@@ -14,9 +14,10 @@ import "sort"
 //	          ⌊(x+s)/S⌋; the sum over s is x (Hermite's identity)
 //
 // So the position in an epoch is x alone. A step that goes from x to y takes
-// records ⌊(x+s)/S⌋ up to ⌊(y+s)/S⌋ of each lane, lane by lane; rank r of P
-// reads lanes ⌊r·S/P⌋ up to ⌊(r+1)·S/P⌋. Joined in the order of ranks, the rows
-// of a step are the same for every P.
+// records ⌊(x+s)/S⌋ up to ⌊(y+s)/S⌋ of each lane: the same records for every P.
+// Rank r of P reads lanes r, r+P, r+2P, …: since one record more in all is one
+// more of the next lane, a step's records are dealt out to the ranks as cards are,
+// and differ by a record or two whatever S, P and the batch.
 //
 // The windows of lane s begin s/S of a window earlier than those of lane 0, so
 // that lanes fill their windows one after another and not in the same step.
@@ -30,19 +31,16 @@ type order struct {
 }
 
 const (
-	defaultLanes  = 64
+	defaultLanes  = 256
 	defaultWindow = 1 << 17 // records, over all lanes
-	leastWindow   = 1024    // records of a lane
+	leastWindow   = 64      // records of a lane
 	mostLanes     = 1 << 16
 )
 
-// DefaultLanes is the number of lanes of a job that starts on so many ranks:
-// the smallest multiple of ranks that is at least 64. A job that continues
-// keeps the lanes it started with.
-func DefaultLanes(ranks int) int {
-	ranks = max(ranks, 1)
-	return (defaultLanes + ranks - 1) / ranks * ranks
-}
+// DefaultLanes is the number of lanes of a job that starts on so many ranks: 256
+// up to as many ranks, so that they all train on the same steps; beyond, one a
+// rank. A job that continues keeps the lanes it started with.
+func DefaultLanes(ranks int) int { return max(defaultLanes, ranks) }
 
 // Steps is how many steps of at most batch records n records make.
 func Steps(n int64, batch int) int64 {
@@ -115,7 +113,7 @@ func (o *order) seek(g int64) (i int, row int64) {
 	return i, g - o.base[i]
 }
 
-// lanesOf are the lanes of rank r of p.
-func (o *order) lanesOf(r, p int) (lo, hi int64) {
-	return int64(r) * o.lanes / int64(p), int64(r+1) * o.lanes / int64(p)
+// lanesOf is how many lanes rank r of p has: r, r+p, r+2p and so on.
+func (o *order) lanesOf(r, p int) int64 {
+	return max(0, (o.lanes-int64(r)+int64(p)-1)/int64(p))
 }

@@ -119,10 +119,9 @@ func NewReader(d *Dataset, e *Encoder, c ReaderConfig) (*Reader, error) {
 	r.unknown = make([]atomic.Int64, len(r.coder.sparse))
 	o := newOrder(d.chosen[c.Select](), c.Seed, uint64(c.Epoch), c.Lanes, c.Window, c.Shuffle)
 	r.filler = filler{scanner: scanner{Dataset: d, parser: p}, order: o, sel: c.Select}
-	lo, hi := o.lanesOf(c.Rank, c.Size)
-	r.lanes = make([]lane, hi-lo)
+	r.lanes = make([]lane, o.lanesOf(c.Rank, c.Size))
 	for i := range r.lanes {
-		r.lanes[i].number = lo + int64(i)
+		r.lanes[i].number = int64(c.Rank + i*c.Size)
 	}
 	go r.run(ctx)
 	return r, nil

@@ -54,7 +54,7 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 		return res, err
 	}
 	step := j.cursor.Step
-	if best := j.cursor.Best; j.cursor.Done && best > 0 && best != step {
+	if best := j.cursor.Best; j.done() && best > 0 && best != step {
 		j.runDir = filepath.Dir(filepath.Dir(from.Dir()))
 		if err := j.restoreBest(); err != nil {
 			return res, err

@@ -199,7 +199,7 @@ func encoder(fit *data.Fit, from *checkpoint.Checkpoint) (e *data.Encoder, encod
 // loop trains the epochs that are left; stopped tells that somebody asked for
 // the end.
 func (j *job) loop(ctx context.Context) (stopped bool, err error) {
-	for !j.cursor.Done {
+	for !j.done() {
 		if stopped, err = j.epoch(ctx); stopped || err != nil {
 			return stopped, err
 		}
@@ -321,8 +321,7 @@ func (j *job) endEpoch(ctx context.Context) error {
 	c.LastLoss = c.LossSum / float64(max(c.Consumed, 1))
 	c.Epoch++
 	c.Consumed, c.LossSum = 0, 0
-	c.Done = c.Epoch >= int64(j.config.Train.Epochs)
-	due := c.Epoch%int64(j.config.Train.EvalEvery) == 0 || c.Done
+	due := c.Epoch%int64(j.config.Train.EvalEvery) == 0 || j.done()
 	if j.valid == nil || !due {
 		return nil
 	}
@@ -340,7 +339,7 @@ func (j *job) endEpoch(ctx context.Context) error {
 	if verdict.Improved && j.config.Train.EarlyStop.Patience > 0 {
 		c.Best = c.Step // the checkpoint that follows is the best so far
 	}
-	c.Done = c.Done || verdict.Stop
+	c.Enough = verdict.Stop
 	return nil
 }
 

@@ -266,14 +266,21 @@ func (p parity) run(t *testing.T, kind string, size int) {
 	})
 }
 
+// group makes a group of goroutines.
+func group(size int) (all []*collective.Comm) {
+	for _, transport := range mem.New(size, 1) {
+		all = append(all, collective.New(transport))
+	}
+	return all
+}
+
 // onRanks runs f on every rank of a group of goroutines. The first error ends
 // all.
-func onRanks(t *testing.T, size int, f func(*collective.Comm) error) {
+func onRanks(t testing.TB, size int, f func(*collective.Comm) error) {
 	t.Helper()
 	var all sync.WaitGroup
-	for _, transport := range mem.New(size, 1) {
+	for _, comm := range group(size) {
 		all.Go(func() {
-			comm := collective.New(transport)
 			if err := f(comm); err != nil {
 				t.Errorf("rank %d: %v", comm.Rank(), err)
 				comm.Abort(err)

@@ -150,7 +150,6 @@ func (j *job) load(c *checkpoint.Checkpoint) error {
 		}
 		now.Rows, now.Data = was.Rows, was.Data
 	}
-	j.cursor.Done = j.cursor.Done && j.cursor.Epoch >= int64(j.config.Train.Epochs)
 	j.lastSaved = c.Step()
 	return j.trainer.load(c)
 }

@@ -22,7 +22,12 @@ type cursor struct {
 	Lanes    int             `json:"lanes"` // of the epoch's order
 	Progress config.Progress `json:"progress"`
 	Best     int64           `json:"best"` // step of the checkpoint of the best epoch, 0 for none
-	Done     bool            `json:"done"` // training is over; only the test remains
+	Enough   bool            `json:"enough"` // early stopping has ended the training
+}
+
+// done reports whether only the test remains.
+func (j *job) done() bool {
+	return j.cursor.Enough || j.cursor.Epoch >= int64(j.config.Train.Epochs)
 }
 
 // The names of a checkpoint's sections. Rank 0 writes the first four; each rank

@@ -120,7 +120,7 @@ func trainSections() []section {
 			{name: "seed", def: "0", about: "of initial values, shuffling, hold-out and dropout", shown: true},
 			{name: "shuffle", def: "true", about: "another order in each epoch; false keeps that of the files within each lane"},
 			{name: "shuffle_window", def: "131072", about: "samples of all ranks that are mixed with each other", rng: "[1, 1073741824]"},
-			{name: "lanes", def: "the smallest multiple of the ranks from 64 on", about: "parts of the data read side by side; give it for the same order on any number of ranks", rng: "[1, 65536]"},
+			{name: "lanes", def: "the larger of 256 and the ranks", about: "parts of the data read side by side, each from its beginning; 1 without shuffle is the order of the files", rng: "[1, 65536]"},
 			{name: "optimizer", about: "update rules"},
 			{name: "l2", about: "penalty λ/2 ‖w‖² on weights: gradients grow by λ w"},
 			{name: "clip_norm", def: "0, none", about: "largest norm of the gradient of all parameters together", rng: "[0, inf)", shown: true},

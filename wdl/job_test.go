@@ -1,0 +1,307 @@
+package wdl
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/trace"
+	"github.com/wdlrun/wdlrun/wdl/config"
+)
+
+// clicks writes a small click log with every kind of column: a category, a list
+// of tags, a number with gaps, and a label that depends on all three.
+func clicks(t testing.TB, rows int) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("click,site,tags,age\n")
+	rng := rand.New(rand.NewPCG(7, 8))
+	for range rows {
+		site, age, z := rng.IntN(40), rng.IntN(60)+18, -1.0
+		tags := make([]string, rng.IntN(4))
+		for i := range tags {
+			tag := rng.IntN(12)
+			tags[i] = fmt.Sprint("t", tag)
+			z += float64(tag%3-1) * 0.5
+		}
+		z += float64(site%5-2)*0.6 + math.Abs(float64(age)-45)/20
+		click, years := 0, fmt.Sprint(age)
+		if rng.Float64() < 1/(1+math.Exp(-z)) {
+			click = 1
+		}
+		if rng.IntN(20) == 0 {
+			years = ""
+		}
+		fmt.Fprintf(&b, "%d,site%d,%s,%s\n", click, site, strings.Join(tags, "|"), years)
+	}
+	path := filepath.Join(t.TempDir(), "clicks.csv")
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// clicksConfig trains on clicks; more is appended to its train section.
+func clicksConfig(t testing.TB, path, model, train string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("clicks.yaml", []byte(fmt.Sprintf(`
+data: {train: [%[1]q], test: [%[1]q], header: true, valid_fraction: 0.2}
+label: {field: click}
+features:
+  - {field: site, encode: hash}
+  - {field: tags, encode: hash, separator: "|"}
+  - {field: age, encode: quantile, buckets: 8}
+  - {field: age, encode: standardise}
+crosses:
+  - {of: [site, age], buckets: 500}
+model: {embedding_dim: 4, hidden: [16, 8]%s}
+train: {global_batch: 64, epochs: 3, checkpoint: {every_steps: 20, keep: 100}%s}
+`, path, model, train)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// job runs a job on size goroutines and returns rank 0's result.
+func runJob(t testing.TB, size int, opt Options) (res Result) {
+	t.Helper()
+	opt.Warn = func(line string) { t.Log(line) }
+	if opt.Out == "" {
+		opt.Out = t.TempDir()
+	}
+	onRanks(t, size, func(comm *collective.Comm) error {
+		r, err := NewJob(comm, trace.New(100), opt).Run(context.Background())
+		if comm.Rank() == 0 {
+			res = r
+		}
+		return err
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+	return res
+}
+
+// recipes are settings that keep state of their own between steps.
+var recipes = map[string][2]string{
+	"plain":    {"", ""},
+	"regular":  {", batch_norm: true, dropout: 0.3", ", clip_norm: 0.5, l2: {deep: 0.01, wide: 0.01, dense: 0.001, mode: dense}"},
+	"lazy":     {", pooling: mean", ", l2: {deep: 0.01, wide: 0.01}, optimizer: {deep: {kind: rowwise_adagrad}, wide: {kind: ftrl, l1: 0.01}, dense: {kind: adagrad}}"},
+	"schedule": {", activation: tanh, pooling: sqrtn", ", schedule: {kind: plateau}, early_stop: {patience: 5, metric: logloss}"},
+	"cosine":   {", deep: true", ", schedule: {kind: cosine, warmup: 10}, optimizer: {deep: {kind: sgd, learning_rate: 0.05}}"},
+}
+
+// TestResumeGivesTheSameBits continues from a checkpoint inside an epoch and
+// must leave the bytes of the uninterrupted training.
+func TestResumeGivesTheSameBits(t *testing.T) {
+	path := clicks(t, 1500)
+	for name, r := range recipes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const size = 2
+			whole := runJob(t, size, Options{Config: clicksConfig(t, path, r[0], r[1])})
+			middle := checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), 40)
+			again := runJob(t, size, Options{Resume: middle})
+			if *again.TestAUC != *whole.TestAUC || again.TrainLogLoss != whole.TrainLogLoss || again.Samples != whole.Samples {
+				t.Errorf("resumed %+v, uninterrupted %+v", again, whole)
+			}
+			for rank := range size {
+				part := fmt.Sprintf("rank-%04d-of-%04d.wck", rank, size)
+				a := read(t, filepath.Join(checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), whole.Steps), part))
+				b := read(t, filepath.Join(checkpoint.Dir(filepath.Join(again.RunDir, checkpoint.Folder), whole.Steps), part))
+				if !slices.Equal(a, b) {
+					t.Errorf("%s differs", part)
+				}
+			}
+		})
+	}
+}
+
+func read(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestWorldSizesAgree: the same samples in the same steps, so only the rounding
+// of sums may differ.
+func TestWorldSizesAgree(t *testing.T) {
+	path := clicks(t, 1500)
+	for name, r := range recipes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			one := runJob(t, 1, Options{Config: clicksConfig(t, path, r[0], r[1])})
+			for _, size := range []int{2, 5} {
+				many := runJob(t, size, Options{Config: clicksConfig(t, path, r[0], r[1])})
+				if d := math.Abs(*many.TestAUC - *one.TestAUC); d > 0.0015 {
+					t.Errorf("%d ranks: AUC %.5f, on one %.5f", size, *many.TestAUC, *one.TestAUC)
+				}
+				if d := math.Abs(many.TrainLogLoss - one.TrainLogLoss); d > 1e-3 {
+					t.Errorf("%d ranks: training log-loss %.5f, on one %.5f", size, many.TrainLogLoss, one.TrainLogLoss)
+				}
+				if many.Samples != one.Samples || many.Steps != one.Steps {
+					t.Errorf("%d ranks: %d samples in %d steps, on one %d in %d", size, many.Samples, many.Steps, one.Samples, one.Steps)
+				}
+			}
+		})
+	}
+}
+
+// lines reads metrics.jsonl.
+func lines(t testing.TB, runDir, event string) (all []metricLine) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(runDir, fileMetrics))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var l metricLine
+		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
+			t.Fatal(err)
+		}
+		if l.Event == event {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// TestEarlyStop: training ends after two evaluations without improvement, and
+// the result is that of the best epoch.
+func TestEarlyStop(t *testing.T) {
+	c := clicksConfig(t, clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}")
+	if err := config.Set(c, "train.epochs", "50"); err != nil {
+		t.Fatal(err)
+	}
+	res := runJob(t, 2, Options{Config: c})
+	valid := lines(t, res.RunDir, "valid")
+	best := slices.MinFunc(valid, func(a, b metricLine) int {
+		if a.LogLoss < b.LogLoss {
+			return -1
+		}
+		return 1
+	})
+	if len(valid) == 50 || len(valid) != int(best.Epoch)+2 {
+		t.Fatalf("%d epochs, the best was the %d.: patience is 2", len(valid), best.Epoch)
+	}
+	onRanks(t, 3, func(comm *collective.Comm) error {
+		for _, from := range []string{res.RunDir, checkpoint.Dir(filepath.Join(res.RunDir, checkpoint.Folder), best.Step)} {
+			e, err := NewEvaluation(comm, trace.New(0), EvalOptions{Resume: from}).Run(context.Background())
+			if err != nil {
+				return err
+			}
+			if e.Step != best.Step || math.Abs(e.LogLoss-*res.TestLogLoss) > 1e-9 || e.AUC != *res.TestAUC {
+				return fmt.Errorf("%s: step %d, log-loss %v; the training reported %v and its best step is %d", from, e.Step, e.LogLoss, *res.TestLogLoss, best.Step)
+			}
+		}
+		return nil
+	})
+}
+
+// TestStop: a wish of any one rank stops all at the same step, with a checkpoint.
+func TestStop(t *testing.T) {
+	opt := Options{Config: clicksConfig(t, clicks(t, 1500), "", ""), Out: t.TempDir()}
+	onRanks(t, 3, func(comm *collective.Comm) error {
+		j := NewJob(comm, trace.New(10), opt)
+		if comm.Rank() == 1 {
+			j.RequestStop()
+		}
+		res, err := j.Run(context.Background())
+		if err == nil && (!res.Stopped || res.Steps != 1) {
+			err = fmt.Errorf("stopped %v after %d steps", res.Stopped, res.Steps)
+		}
+		if err == nil {
+			_, err = checkpoint.Open(checkpoint.Dir(filepath.Join(res.RunDir, checkpoint.Folder), 1))
+		}
+		return err
+	})
+}
+
+// TestNonFiniteLoss: the error names the table and the key.
+func TestNonFiniteLoss(t *testing.T) {
+	c, columns := parityConfig("sgd")
+	tr, err := NewTrainer(single(), trace.New(0), c, columns, []string{"d0", "d1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := loadParity(t)
+	if err := p.start(t, tr); err != nil {
+		t.Fatal(err)
+	}
+	b := p.batch(0, 6)
+	b.Dense[3] = float32(math.NaN())
+	if _, err := tr.Step(1, 1, b, Wish{}); err == nil || !strings.Contains(err.Error(), "dense input d1 of row 1 is NaN") {
+		t.Errorf("NaN input: %v", err)
+	}
+	b = p.batch(0, 6)
+	tr.model.arena.Param("deep/linear1/weight").Value[2] = float32(math.Inf(1))
+	if _, err := tr.Step(1, 1, b, Wish{}); err == nil || !strings.Contains(err.Error(), "deep/linear1/weight") {
+		t.Errorf("infinite weight: %v", err)
+	}
+	if err := tr.model.pull(b, true); err != nil {
+		t.Fatal(err)
+	}
+	tr.model.lookup.PoolGrad(1, 0, slices.Repeat([]float32{3e38}, 6*parityE), parityE)
+	tr.model.lookup.PoolGrad(1, 0, slices.Repeat([]float32{3e38}, 6*parityE), parityE)
+	if err := tr.model.store.Push(tr.model.lookup); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.update(1, 1, 6); err == nil || !strings.Contains(err.Error(), "f1") || !strings.Contains(err.Error(), "key") {
+		t.Errorf("infinite gradient of a row: %v", err)
+	}
+}
+
+func single() *collective.Comm { return group(1)[0] }
+
+// TestStepAllocatesNothing in the steady state.
+func TestStepAllocatesNothing(t *testing.T) {
+	c, columns := parityConfig("adam")
+	tr, err := NewTrainer(single(), trace.New(16), c, columns, []string{"d0", "d1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, n := loadParity(t).batch(0, 6), int64(0)
+	step := func() {
+		n++
+		if _, err := tr.Step(n, 1, b, Wish{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step()
+	if allocs := testing.AllocsPerRun(50, step); allocs != 0 {
+		t.Errorf("%v allocations a step", allocs)
+	}
+}
+
+// TestEvaluationLeavesNoTrace: unknown keys are not inserted, parameters stay.
+func TestEvaluationLeavesNoTrace(t *testing.T) {
+	c, columns := parityConfig("adam")
+	tr, err := NewTrainer(single(), trace.New(0), c, columns, []string{"d0", "d1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := []*data.Batch{loadParity(t).batch(0, 6), nil}
+	before := slices.Clone(tr.model.arena.Values())
+	if _, err := tr.Evaluate(func() (*data.Batch, error) { next := b[0]; b = b[1:]; return next, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(before, tr.model.arena.Values()) || tr.model.store.Counters().RowsHeld != 0 {
+		t.Error("the evaluation has changed the model")
+	}
+}
