@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/wdlrun/wdlrun/internal/nearest"
 )
 
 // Schema says which fields of a record become the label and the inputs of the
@@ -142,7 +144,7 @@ func (v *validator) field(place, name string) {
 	}
 	switch {
 	case n == 0:
-		v.bad(place, "there is no field %q%s", name, advise(name, v.fields))
+		v.bad(place, "there is no field %q%s", name, nearest.Instead(name, v.fields))
 	case n > 1:
 		v.bad(place, "%d fields are called %q; rename all but one", n, name)
 	}
@@ -183,10 +185,10 @@ func (v *validator) feature(i int) {
 	e, ok := encodingOf(f.Encode)
 	switch {
 	case f.Encode == "":
-		v.bad(place, "encode is missing; say how the field becomes an input%s", advise("", Encodings()))
+		v.bad(place, "encode is missing; say how the field becomes an input%s", nearest.Instead("", Encodings()))
 		return
 	case !ok:
-		v.bad(place, "encode is %q%s", f.Encode, advise(f.Encode, Encodings()))
+		v.bad(place, "encode is %q%s", f.Encode, nearest.Instead(f.Encode, Encodings()))
 		return
 	}
 	for _, o := range []struct {
@@ -268,7 +270,7 @@ func (v *validator) cross(i int) {
 		if v.full.index(name) >= 0 {
 			v.bad(place, "%q is a number; a cross is made of sparse features, such as quantile", name)
 		} else {
-			v.bad(place, "there is no feature %q%s", name, advise(name, sparse))
+			v.bad(place, "there is no feature %q%s", name, nearest.Instead(name, sparse))
 		}
 	}
 }
@@ -304,7 +306,7 @@ func (v *validator) names() {
 func (s Source) Validate() []error {
 	var v validator
 	if s.Format != "" && s.Format != "csv" && s.Format != "tsv" {
-		v.bad("format", "is %q%s", s.Format, advise(s.Format, []string{"csv", "tsv"}))
+		v.bad("format", "is %q%s", s.Format, nearest.Instead(s.Format, []string{"csv", "tsv"}))
 	}
 	if s.Delimiter != "" && (len(s.Delimiter) != 1 || strings.ContainsAny(s.Delimiter, "\"\r\n\x00")) {
 		v.bad("delimiter", "is %q, one byte is needed, and no quote or line break", s.Delimiter)

@@ -21,18 +21,18 @@ type Phase int32
 // The phases of a training job. A step passes Input, Pull, Compute, Push, Sync
 // and Update in this order.
 const (
-	Start      Phase = iota // before the group has formed
-	Scan                    // reading the data once to count rows and fit statistics
-	Input                   // waiting for the reader's next batch
-	Pull                    // keys and rows of the batch travel
-	Compute                 // forward, loss, backward
-	Push                    // gradients of rows travel to their owners
-	Sync                    // dense gradients are reduced
-	Update                  // optimizer steps
-	Eval                    // evaluation between epochs and at the end
-	Checkpoint              // writing or reading a checkpoint
-	Wait                    // for the other ranks, outside of training steps
-	Phases     = iota       // how many there are
+	Start      Phase  = iota // before the group has formed
+	Scan                     // reading the data once to count rows and fit statistics
+	Input                    // waiting for the reader's next batch
+	Pull                     // keys and rows of the batch travel
+	Compute                  // forward, loss, backward
+	Push                     // gradients of rows travel to their owners
+	Sync                     // dense gradients are reduced
+	Update                   // optimizer steps
+	Eval                     // evaluation between epochs and at the end
+	Checkpoint               // writing or reading a checkpoint
+	Wait                     // for the other ranks, outside of training steps
+	Phases     = iota        // how many there are
 )
 
 var names = [Phases]string{"start", "scan", "input", "pull", "compute", "push", "sync", "update", "eval", "checkpoint", "wait"}

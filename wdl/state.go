@@ -21,7 +21,7 @@ type cursor struct {
 	Data     string          `json:"data"`  // fingerprint of the training data
 	Lanes    int             `json:"lanes"` // of the epoch's order
 	Progress config.Progress `json:"progress"`
-	Best     int64           `json:"best"` // step of the checkpoint of the best epoch, 0 for none
+	Best     int64           `json:"best"`   // step of the checkpoint of the best epoch, 0 for none
 	Enough   bool            `json:"enough"` // early stopping has ended the training
 }
 

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/wdlrun/wdlrun/optim"
+
+	"github.com/wdlrun/wdlrun/internal/nearest"
 )
 
 // checker compares settings with each other. c is as written, full has its
@@ -147,7 +149,7 @@ func (k checker) field(path, f string) {
 	if k.crowded() {
 		return // saves the search for near names
 	}
-	k.bad(path, "%s is no field of the data%s", quote(f), instead(f, k.c.Data.Fields))
+	k.bad(path, "%s is no field of the data%s", quote(f), nearest.Instead(f, k.c.Data.Fields))
 }
 
 func (k checker) label() {

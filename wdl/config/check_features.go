@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/wdlrun/wdlrun/data"
+
+	"github.com/wdlrun/wdlrun/internal/nearest"
 )
 
 func (k checker) features() {
@@ -21,7 +23,7 @@ func (k checker) features() {
 			k.bad(path+".field", "%s is the label: a model that sees it learns nothing else", quote(f.Field))
 		}
 		if f.Encode == "" {
-			k.bad(path+".encode", "is missing: say how the field becomes an input%s", instead("", encodings()))
+			k.bad(path+".encode", "is missing: say how the field becomes an input%s", nearest.Instead("", encodings()))
 			continue
 		}
 		if among(f.Encode, encodings()) {
@@ -117,7 +119,7 @@ func (k checker) crosses() {
 			case seen[name]:
 				k.bad(at, "%s stands twice", quote(name))
 			case !ok && !k.doubt("features") && !k.crowded():
-				k.bad(at, "%s is no feature%s", quote(name), instead(name, names))
+				k.bad(at, "%s is no feature%s", quote(name), nearest.Instead(name, names))
 			case ok && among(f.Encode, encodings()) && !sparse(f.Encode):
 				k.bad(at, "%s is encoded as %s, a number; a cross needs sparse features, such as quantile", quote(name), f.Encode)
 			}

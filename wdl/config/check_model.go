@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/wdlrun/wdlrun/optim"
+
+	"github.com/wdlrun/wdlrun/internal/nearest"
 )
 
 // tables checks that each entry of tables changes something that is used.
@@ -28,7 +30,7 @@ func (k checker) tables() {
 		seen[t.Name] = i
 		u, used := uses[t.Name]
 		if !used && !unsure && !k.crowded() {
-			k.bad(path+".name", "no feature or cross uses table %s%s", quote(t.Name), instead(t.Name, names))
+			k.bad(path+".name", "no feature or cross uses table %s%s", quote(t.Name), nearest.Instead(t.Name, names))
 		}
 		k.table(path, t, use{u.wide || unsure || !used, u.deep || unsure || !used})
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/wdlrun/wdlrun/internal/nearest"
 )
 
 // decoder turns a tree into a Config and gathers faults on the way.
@@ -179,7 +181,7 @@ func (d *decoder) unknown(at place, path, word string, t reflect.Type) {
 		return
 	}
 	names := d.schema.names(t)
-	if n := nearest(word, names); n != "" {
+	if n := nearest.Of(word, names); n != "" {
 		d.meant = append(d.meant, join(path, n))
 	}
 	elsewhere := ""
@@ -189,7 +191,7 @@ func (d *decoder) unknown(at place, path, word string, t reflect.Type) {
 			break
 		}
 	}
-	d.fault(at, join(path, clip(word)), "is no key here%s%s", elsewhere, instead(word, names))
+	d.fault(at, join(path, clip(word)), "is no key here%s%s", elsewhere, nearest.Instead(word, names))
 }
 
 // what describes a node in messages.

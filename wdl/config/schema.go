@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/nearest"
 )
 
 // maxItems bounds every list of a configuration. With it the checks, some of
@@ -148,7 +150,7 @@ func (k key) odd(s string) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("%s is unknown%s", quote(s), instead(s, k.choices))
+	return fmt.Sprintf("%s is unknown%s", quote(s), nearest.Instead(s, k.choices))
 }
 
 // outside checks a number against the interval.

@@ -1,11 +1,12 @@
-package config
+// Package nearest finds what somebody who wrote an unknown word likely meant.
+package nearest
 
 import "strings"
 
-// nearest returns the candidate that takes the fewest edits (one letter
+// Of returns the candidate that takes the fewest edits (one letter
 // inserted, removed, replaced, or two neighbours swapped) to reach from word,
 // or "" if none is likely to be meant. Equal distances go to the first.
-func nearest(word string, candidates []string) string {
+func Of(word string, candidates []string) string {
 	const longest = 64 // no key is longer; bounds the work for a hostile file
 	if len(word) > longest || word == "" {
 		return ""
@@ -57,12 +58,12 @@ func distance(a, b string) int {
 	return last[len(b)]
 }
 
-// instead is the end of a message about an unknown word: the nearest one and
+// Instead is the end of a message about an unknown word: the nearest one and
 // the list of all, if it is short enough to help.
-func instead(word string, candidates []string) string {
+func Instead(word string, candidates []string) string {
 	const listed = 40
 	var b strings.Builder
-	if n := nearest(word, candidates); n != "" {
+	if n := Of(word, candidates); n != "" {
 		b.WriteString("; did you mean " + n + "?")
 	}
 	if len(candidates) <= listed {

@@ -1,0 +1,159 @@
+package wdl
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// loop trains the epochs that are left; stopped tells that somebody asked for
+// the end.
+func (j *job) loop(ctx context.Context) (stopped bool, err error) {
+	for !j.done() {
+		if stopped, err = j.epoch(ctx); stopped || err != nil {
+			return stopped, err
+		}
+		best := j.cursor.Best
+		if err := j.endEpoch(ctx); err != nil {
+			return false, err
+		}
+		saved, err := j.save()
+		if err != nil {
+			return false, err
+		}
+		if !saved {
+			j.cursor.Best = best // what cannot be restored is not the best
+		}
+	}
+	return false, nil
+}
+
+// epoch trains on what is left of the current epoch.
+func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
+	batch := j.config.Train.Global(j.comm.Size())
+	r, err := data.NewReader(j.train, j.encoder, data.ReaderConfig{
+		Seed: j.config.Train.Seed, Epoch: j.cursor.Epoch, Start: j.cursor.Consumed, GlobalBatch: batch,
+		Lanes: j.cursor.Lanes, Rank: j.comm.Rank(), Size: j.comm.Size(),
+		Shuffle: *j.config.Train.Shuffle, Window: j.config.Train.ShuffleWindow, Select: data.Train,
+	})
+	if err != nil {
+		return false, err
+	}
+	defer r.Close()
+	j.shown.reader.Store(r)
+	defer j.shown.reader.Store(nil)
+	total := int64(j.config.Train.Epochs) * data.Steps(j.cursor.Rows, batch)
+	for {
+		j.rec.Step(j.cursor.Step + 1)
+		j.rec.Enter(trace.Input)
+		b, err := r.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		stop, err := j.step(b, total)
+		if stop || err != nil {
+			return stop, err
+		}
+		r.Recycle(b)
+	}
+}
+
+// step trains on one batch and does what is due at its end.
+func (j *job) step(b *data.Batch, total int64) (stop bool, err error) {
+	c := &j.cursor
+	rate := j.config.Train.Schedule.Rate(c.Step+1, total) * c.Progress.RateFactor(j.config.Train.Schedule)
+	out, err := j.trainer.Step(c.Step+1, rate, b, j.wish())
+	if err != nil {
+		return false, err
+	}
+	c.Step++
+	c.Consumed += out.Rows
+	c.Samples += out.Rows
+	c.LossSum += out.Loss
+	j.show(out, rate, total)
+	if out.Stop || out.Save {
+		if _, err := j.save(); err != nil {
+			return false, err
+		}
+		j.savedAt = time.Now()
+		j.wantSave.Store(false)
+	}
+	return out.Stop, nil
+}
+
+// wish says what this rank wants after the step. Intervals are rank 0's to keep,
+// so that clocks need not agree.
+func (j *job) wish() Wish {
+	w := Wish{Save: j.wantSave.Load(), Stop: j.wantStop.Load()}
+	if every := j.config.Train.Checkpoint; j.comm.Rank() == 0 {
+		w.Save = w.Save || every.EverySteps > 0 && (j.cursor.Step+1)%every.EverySteps == 0 ||
+			every.EverySeconds > 0 && time.Since(j.savedAt) >= time.Duration(every.EverySeconds)*time.Second
+	}
+	return w
+}
+
+// showEvery is how many steps lie between two lines of metrics.jsonl.
+const showEvery = 20
+
+// show tells the outside about a finished step.
+func (j *job) show(out Outcome, rate float64, total int64) {
+	c := &j.cursor
+	if c.Step%showEvery != 0 && c.Step != 1 {
+		return
+	}
+	loss := out.Loss / float64(max(out.Rows, 1))
+	speed := float64(c.Samples-j.resumed) / j.stepSeconds()
+	j.shown.status.Store(&rank.Status{
+		Steps: total, Epoch: c.Epoch + 1, Epochs: int64(j.config.Train.Epochs),
+		Samples: c.Samples, SamplesPerSecond: speed, Loss: loss, RunDir: j.runDir,
+	})
+	j.metrics.write(metricLine{
+		Event: "train", Step: c.Step, Epoch: c.Epoch + 1, Samples: c.Samples, Rate: rate, Speed: speed, LogLoss: loss,
+	})
+}
+
+// stepSeconds is the time this rank has spent in training steps.
+func (j *job) stepSeconds() float64 {
+	totals, sum := j.rec.Totals(), time.Duration(0)
+	for _, p := range []trace.Phase{trace.Input, trace.Pull, trace.Compute, trace.Push, trace.Sync, trace.Update} {
+		sum += totals[p]
+	}
+	return max(sum.Seconds(), 1e-9)
+}
+
+// endEpoch closes the books of an epoch, evaluates the validation data, and
+// decides whether training is over.
+func (j *job) endEpoch(ctx context.Context) error {
+	c := &j.cursor
+	c.LastLoss = c.LossSum / float64(max(c.Consumed, 1))
+	c.Epoch++
+	c.Consumed, c.LossSum = 0, 0
+	due := c.Epoch%int64(j.config.Train.EvalEvery) == 0 || j.done()
+	if j.valid == nil || !due {
+		return nil
+	}
+	m, err := j.evaluate(ctx, j.valid, j.validRows)
+	if err != nil {
+		return err
+	}
+	j.metrics.write(metricLine{Event: "valid", Step: c.Step, Epoch: c.Epoch, Samples: c.Samples, LogLoss: m.LogLoss, Metrics: &m})
+	metric := m.AUC
+	if j.config.Train.EarlyStop.Metric == "logloss" {
+		metric = m.LogLoss
+	}
+	progress, verdict := c.Progress.Observe(&j.config.Train, int(c.Epoch), metric)
+	c.Progress = progress
+	if verdict.Improved && j.config.Train.EarlyStop.Patience > 0 {
+		c.Best = c.Step // the checkpoint that follows is the best so far
+	}
+	c.Enough = verdict.Stop
+	return nil
+}
