@@ -1,6 +1,10 @@
 package collective
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/wdlrun/wdlrun/internal/raw"
+)
 
 // AllToAll cuts send into P equal parts, one for each rank in order, and fills
 // recv with the parts that the ranks have for this one, in order. Both slices
@@ -14,8 +18,7 @@ func AllToAll[T Number](c *Comm, send, recv []T) error {
 		return err
 	}
 	at := c.chunks(len(send))
-	c.steps = allToAllPairwise(c.steps, c.rank, c.size, at, at)
-	return run(c, tag, send, recv)
+	return toAll(c, tag, send, at, recv, at)
 }
 
 // AllToAllV sends sendCounts[i] elements of send to rank i and receives
@@ -28,6 +31,18 @@ func AllToAllV[T Number](c *Comm, send []T, sendCounts []int, recv []T, recvCoun
 	tag, err := c.begin(CallAllToAllV, Sum, typeOf[T](), 0, 0)
 	if err != nil {
 		return err
+	}
+	return toAll(c, tag, send, sendAt, recv, recvAt)
+}
+
+// toAll exchanges the parts bounded by sendAt and recvAt.
+func toAll[T Number](c *Comm, tag Tag, send []T, sendAt []int, recv []T, recvAt []int) error {
+	if c.shares() {
+		size, b := raw.Size[T](), raw.Bytes(recv)
+		for r := range c.size {
+			c.into[r] = b[recvAt[r]*size : recvAt[r+1]*size]
+		}
+		return c.pullParts(tag, raw.Bytes(send), sendAt, size)
 	}
 	c.steps = allToAllPairwise(c.steps, c.rank, c.size, sendAt, recvAt)
 	return run(c, tag, send, recv)

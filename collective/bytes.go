@@ -19,8 +19,7 @@ func AllGatherBytes(c *Comm, b []byte, limit int) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.steps = allGatherRing(c.steps, c.rank, c.size, c.at)
-	if err := run(c, tag, buf, buf); err != nil {
+	if err := gatherAll(c, tag, buf, c.at); err != nil {
 		return nil, err
 	}
 	return c.cut(all, buf), nil
@@ -41,8 +40,7 @@ func GatherBytes(c *Comm, b []byte, root, limit int) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.steps = gatherDirect(c.steps, c.rank, c.size, root, c.at)
-	if err := run(c, tag, b, buf); err != nil || c.rank != root {
+	if err := gatherTo(c, tag, b, buf, root); err != nil || c.rank != root {
 		return nil, err
 	}
 	return c.cut(all, buf), nil
@@ -58,8 +56,7 @@ func BroadcastBytes(c *Comm, b []byte, root, limit int) ([]byte, error) {
 		return nil, err
 	}
 	length := []int64{int64(len(b))}
-	c.steps = broadcastTree(c.steps, c.rank, c.size, root, 1)
-	if err := run(c, tag, length, length); err != nil {
+	if err := copyFrom(c, tag, length, root); err != nil {
 		return nil, err
 	}
 	if err := c.checkLength(tag, root, length[0]); err != nil {
@@ -72,8 +69,7 @@ func BroadcastBytes(c *Comm, b []byte, root, limit int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.steps = broadcastTree(c.steps, c.rank, c.size, root, len(b))
-	return b, run(c, tag, b, b)
+	return b, copyFrom(c, tag, b, root)
 }
 
 // gatherLengths tells every rank the lengths of all, leaves the bounds of the
@@ -86,8 +82,7 @@ func (c *Comm) gatherLengths(call Call, n, root, limit int) ([][]byte, error) {
 	}
 	lengths := make([]int64, c.size)
 	lengths[c.rank] = int64(n)
-	c.steps = allGatherRing(c.steps, c.rank, c.size, c.chunks(c.size))
-	if err := run(c, tag, lengths, lengths); err != nil {
+	if err := gatherAll(c, tag, lengths, c.chunks(c.size)); err != nil {
 		return nil, err
 	}
 	for i, k := range lengths {

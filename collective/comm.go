@@ -15,6 +15,8 @@ type Comm struct {
 	seq        uint64 // of the last call
 	group      *group
 
+	sharing // where the ranks see each other's memory
+
 	// Kept between calls so that a repeated call allocates nothing.
 	steps   []exchange
 	at, to  []int    // part bounds: of what is received, and of what is sent where they differ
@@ -24,6 +26,7 @@ type Comm struct {
 // group is what the channels of one rank share.
 type group struct {
 	channels []*Comm
+	windows  atomic.Pointer[[]window]
 	err      atomic.Pointer[failure]
 }
 
@@ -40,6 +43,9 @@ func New(t Transport) *Comm {
 		g.channels[i] = &Comm{
 			t: t, rank: rank, size: size, channel: i, group: g,
 			at: make([]int, size+1), to: make([]int, size+1),
+		}
+		if size > 1 {
+			g.channels[i].sh, _ = t.(Sharer)
 		}
 	}
 	return g.channels[0]

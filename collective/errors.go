@@ -71,6 +71,20 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("rank %d gave %d bytes, the limit of this call is %d", e.Rank, e.Bytes, e.Limit)
 }
 
+// ShareError says that a rank could not have shared memory. Every rank returns
+// it from the same call, and the group goes on.
+type ShareError struct {
+	Rank  int
+	Bytes int64
+	Cause error
+}
+
+func (e *ShareError) Error() string {
+	return fmt.Sprintf("rank %d has no %d bytes of shared memory: %v", e.Rank, e.Bytes, e.Cause)
+}
+
+func (e *ShareError) Unwrap() error { return e.Cause }
+
 // Blamed returns the rank that caused err: the lost one, the one that aborted,
 // or the one past a limit. The caller that is blamed itself is at fault;
 // otherwise the failure came from a peer. It reports false for a mismatch, of

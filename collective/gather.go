@@ -1,5 +1,7 @@
 package collective
 
+import "github.com/wdlrun/wdlrun/internal/raw"
+
 // AllGather fills x on every rank: the i-th Chunk of it comes from rank i. A
 // rank's own chunk must be in its place in x beforehand. All ranks give the same
 // length.
@@ -8,8 +10,7 @@ func AllGather[T Number](c *Comm, x []T) error {
 	if err != nil {
 		return err
 	}
-	c.steps = allGatherRing(c.steps, c.rank, c.size, c.chunks(len(x)))
-	return run(c, tag, x, x)
+	return gatherAll(c, tag, x, c.chunks(len(x)))
 }
 
 // AllGatherV is AllGather with parts of counts[i] elements instead of chunks.
@@ -20,6 +21,37 @@ func AllGatherV[T Number](c *Comm, x []T, counts []int) error {
 	if err != nil {
 		return err
 	}
+	return gatherAll(c, tag, x, at)
+}
+
+// gatherAll fills x with the parts bounded by at, part i from rank i.
+func gatherAll[T Number](c *Comm, tag Tag, x []T, at []int) error {
+	if c.shares() {
+		size := raw.Size[T]()
+		b := raw.Bytes(x)
+		for r := range c.size {
+			c.into[r] = b[at[r]*size : at[r+1]*size]
+			c.length[r] = len(c.into[r])
+		}
+		return c.pull(tag, c.into[c.rank])
+	}
 	c.steps = allGatherRing(c.steps, c.rank, c.size, at)
 	return run(c, tag, x, x)
+}
+
+// gatherTo fills buf on rank root with the b of every rank, bounded by c.at.
+func gatherTo[T Number](c *Comm, tag Tag, b, buf []T, root int) error {
+	if c.shares() {
+		size := raw.Size[T]()
+		c.wantNothing()
+		for r := range c.size {
+			c.length[r] = (c.at[r+1] - c.at[r]) * size
+			if c.rank == root {
+				c.into[r] = raw.Bytes(buf)[c.at[r]*size : c.at[r+1]*size]
+			}
+		}
+		return c.pull(tag, raw.Bytes(b))
+	}
+	c.steps = gatherDirect(c.steps, c.rank, c.size, root, c.at)
+	return run(c, tag, b, buf)
 }

@@ -7,6 +7,9 @@ func AllReduce[T Number](c *Comm, x []T, op Op) error {
 	if err != nil {
 		return err
 	}
+	if c.shares() {
+		return reduceShared(c, tag, x, true)
+	}
 	c.steps = allReduceRing(c.steps, c.rank, c.size, c.chunks(len(x)))
 	return run(c, tag, x, x)
 }
@@ -19,6 +22,9 @@ func ReduceScatter[T Number](c *Comm, x []T, op Op) (lo, hi int, err error) {
 	tag, err := c.begin(CallReduceScatter, op, typeOf[T](), 0, len(x))
 	if err != nil {
 		return lo, hi, err
+	}
+	if c.shares() {
+		return lo, hi, reduceShared(c, tag, x, false)
 	}
 	c.steps = reduceScatterRing(c.steps, c.rank, c.size, c.chunks(len(x)))
 	return lo, hi, run(c, tag, x, x)

@@ -22,11 +22,12 @@ const (
 	CallAllGatherBytes
 	CallGatherBytes
 	CallBroadcastBytes
+	CallAlloc
 	calls
 )
 
 var callNames = [calls]string{"no call", "AllReduce", "ReduceScatter", "AllGather", "AllGatherV", "AllToAll",
-	"AllToAllV", "Broadcast", "Barrier", "AllGatherBytes", "GatherBytes", "BroadcastBytes"}
+	"AllToAllV", "Broadcast", "Barrier", "AllGatherBytes", "GatherBytes", "BroadcastBytes", "Alloc"}
 
 func (c Call) String() string {
 	if c >= calls {
@@ -67,7 +68,7 @@ func (t Tag) String() string {
 		s += fmt.Sprintf(" to rank %d", t.Root)
 	}
 	switch t.Call {
-	case CallBarrier:
+	case CallBarrier, CallAlloc:
 	case CallAllToAllV:
 		s += fmt.Sprintf(" of %v", t.Type)
 	case CallAllGatherBytes, CallGatherBytes, CallBroadcastBytes:

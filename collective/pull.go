@@ -1,0 +1,253 @@
+package collective
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// smallBytes is up to where a part goes through the staging windows even if it
+// lies in a window: a copy more and a meeting less.
+const smallBytes = 8 << 10
+
+// wantNothing clears what pull is to fetch.
+func (c *Comm) wantNothing() {
+	clear(c.into)
+	clear(c.length)
+}
+
+// pull offers one part to all ranks and copies the part of every rank r, which
+// has c.length[r] bytes, into c.into[r], or nowhere if that is nil.
+//
+// A part in a window is read where it lies, and a last meeting lets its owner go
+// on when all have read. Other parts pass through the staging windows in pieces
+// of halfBytes, a meeting a piece.
+func (c *Comm) pull(tag Tag, offer []byte) error {
+	defer c.sh.Leave(c.channel)
+	note := Note{Bytes: uint64(len(offer))}
+	if len(offer) > smallBytes {
+		note.Where = c.locate(offer)
+	}
+	if note.Where == 0 {
+		copy(c.half(c.rank), offer)
+	}
+	if err := c.meet(&tag, note); err != nil {
+		return err
+	}
+	c.met()
+	pieces, windows, err := c.offers(tag)
+	if err != nil {
+		return err
+	}
+	for k := range pieces {
+		if k > 0 {
+			if at := k * halfBytes; note.Where == 0 && at < len(offer) {
+				copy(c.half(c.rank), offer[at:])
+			}
+			if err := c.meet(&tag, Note{}); err != nil {
+				return err
+			}
+		}
+		if err := c.fetch(tag, offer, k); err != nil {
+			return err
+		}
+		c.turn++
+	}
+	if windows && pieces == 1 {
+		return c.meet(&tag, Note{})
+	}
+	return nil
+}
+
+// offers compares the announced lengths with the expected ones, and returns how
+// many pieces pass through the staging windows, at least one, and whether any
+// part lies in a window.
+func (c *Comm) offers(tag Tag) (pieces int, windows bool, err error) {
+	pieces = 1
+	for r, n := range c.notes {
+		want := uint64(c.length[r])
+		if n.Bytes != want {
+			return 0, false, c.differ(tag, r, int64(n.Bytes), int64(want))
+		}
+		if n.Where != 0 {
+			windows = true
+		} else {
+			pieces = max(pieces, int((n.Bytes+halfBytes-1)/halfBytes))
+		}
+	}
+	return pieces, windows, nil
+}
+
+// fetch copies piece k of every wanted part, beginning behind this rank so that
+// not all read from one.
+func (c *Comm) fetch(tag Tag, offer []byte, k int) error {
+	for i := range c.size {
+		r := (c.rank + i) % c.size
+		into, n := c.into[r], c.notes[r]
+		at := k * halfBytes
+		switch {
+		case len(into) == 0:
+		case r == c.rank:
+			if k == 0 && &into[0] != &offer[0] {
+				copy(into, offer)
+			}
+		case n.Where == 0 && at < len(into):
+			copy(into[at:], c.half(r))
+		case n.Where != 0 && k == 0:
+			b, err := c.memory(r, n.Where, len(into))
+			if err != nil {
+				return c.giveUp(tag, err)
+			}
+			copy(into, b)
+		}
+	}
+	return nil
+}
+
+// pullParts offers to every rank r the part of send from sendAt[r] to
+// sendAt[r+1], in elements of size bytes, and copies this rank's part of every
+// rank r into c.into[r].
+//
+// Each half of a staging window begins with a table of P+1 offsets in bytes. A
+// rank whose parts lie in a window announces where; another one copies them
+// behind its table, whole if they fit (Note.Bytes is 0), else in pieces, of which
+// all have the same length (Note.Bytes is that of the largest part).
+func (c *Comm) pullParts(tag Tag, send []byte, sendAt []int, size int) error {
+	defer c.sh.Leave(c.channel)
+	body, piece := c.partsBody()
+	own := c.half(c.rank)
+	var note Note
+	for i, at := range sendAt {
+		binary.LittleEndian.PutUint64(own[i*tableStride:], uint64(at*size))
+		if i > 0 {
+			note.Bytes = max(note.Bytes, uint64((at-sendAt[i-1])*size))
+		}
+	}
+	if len(send) > smallBytes {
+		note.Where = c.locate(send)
+	}
+	if note.Where == 0 {
+		if len(send) <= halfBytes-body {
+			note.Bytes = 0
+		}
+		c.stageParts(send, sendAt, size, note, 0)
+	}
+	if err := c.meet(&tag, note); err != nil {
+		return err
+	}
+	c.met()
+	pieces, windows := c.partsPlan(piece)
+	for k := range pieces {
+		if k > 0 {
+			c.stageParts(send, sendAt, size, note, k)
+			if err := c.meet(&tag, Note{}); err != nil {
+				return err
+			}
+		}
+		if err := c.fetchParts(tag, send, sendAt, size, k); err != nil {
+			return err
+		}
+		c.turn++
+	}
+	if windows && pieces == 1 {
+		return c.meet(&tag, Note{})
+	}
+	return nil
+}
+
+// partsBody returns where the table of a half ends, and the length of a piece.
+func (c *Comm) partsBody() (body, piece int) {
+	body = (len(c.stage)*tableStride + tableStride + cacheLine - 1) &^ (cacheLine - 1)
+	return body, max((halfBytes-body)/c.size&^(cacheLine-1), tableStride)
+}
+
+// partsPlan returns how many pieces the longest staged part has, and whether any
+// rank offers a window.
+func (c *Comm) partsPlan(piece int) (pieces int, windows bool) {
+	pieces = 1
+	for _, n := range c.notes {
+		if n.Where != 0 {
+			windows = true
+		} else {
+			pieces = max(pieces, (int(n.Bytes)+piece-1)/piece)
+		}
+	}
+	return pieces, windows
+}
+
+// stageParts copies piece k of every part into this rank's half, or all parts.
+func (c *Comm) stageParts(send []byte, sendAt []int, size int, note Note, k int) {
+	body, piece := c.partsBody()
+	own := c.half(c.rank)[body:]
+	switch {
+	case note.Where != 0:
+	case note.Bytes == 0:
+		if k == 0 {
+			lo, hi := sendAt[c.rank]*size, sendAt[c.rank+1]*size // the own part stays here
+			copy(own, send[:lo])
+			copy(own[hi:], send[hi:])
+		}
+	default:
+		for r := range c.size {
+			lo, hi := sendAt[r]*size+k*piece, sendAt[r+1]*size
+			if r != c.rank && lo < hi {
+				copy(own[r*piece:(r+1)*piece], send[lo:hi])
+			}
+		}
+	}
+}
+
+// fetchParts copies piece k of this rank's part of every rank.
+func (c *Comm) fetchParts(tag Tag, send []byte, sendAt []int, size, k int) error {
+	if k == 0 {
+		copy(c.into[c.rank], send[sendAt[c.rank]*size:sendAt[c.rank+1]*size])
+	}
+	body, piece := c.partsBody()
+	for i := 1; i < c.size; i++ {
+		r := (c.rank + i) % c.size
+		into, n, half := c.into[r], c.notes[r], c.half(r)
+		switch {
+		case n.Where == 0 && n.Bytes != 0:
+			if k == 0 {
+				if _, err := c.partOf(tag, r, half, maxWindow); err != nil {
+					return err
+				}
+			}
+			if at := k * piece; at < len(into) {
+				copy(into[at:], half[body+c.rank*piece:][:piece])
+			}
+		case k > 0:
+		case n.Where == 0:
+			lo, err := c.partOf(tag, r, half, halfBytes-body)
+			if err != nil {
+				return err
+			}
+			copy(into, half[body+lo:])
+		default:
+			lo, err := c.partOf(tag, r, half, maxWindow)
+			if err != nil {
+				return err
+			}
+			b, err := c.memory(r, n.Where, lo+len(into))
+			if err != nil {
+				return c.giveUp(tag, err)
+			}
+			copy(into, b[lo:])
+		}
+	}
+	return nil
+}
+
+// partOf reads from rank's table where this rank's part begins, and compares its
+// length with the expected one. limit bounds its end.
+func (c *Comm) partOf(tag Tag, rank int, half []byte, limit int) (lo int, err error) {
+	a := binary.LittleEndian.Uint64(half[c.rank*tableStride:])
+	b := binary.LittleEndian.Uint64(half[(c.rank+1)*tableStride:])
+	want := len(c.into[rank])
+	if b-a != uint64(want) {
+		return 0, c.differ(tag, rank, int64(b-a), int64(want))
+	}
+	if a > uint64(limit) || b > uint64(limit) {
+		return 0, c.giveUp(tag, fmt.Errorf("rank %d told of a part from %d to %d, past %d bytes", rank, a, b, limit))
+	}
+	return int(a), nil
+}

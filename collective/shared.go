@@ -1,0 +1,204 @@
+package collective
+
+import (
+	"unsafe"
+
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/raw"
+)
+
+// reduceShared joins the x of all ranks; every element in the order that the
+// ring has (see the package comment), whoever adds it up. With whole, all of x is
+// the result, else only this rank's chunk.
+//
+//	small        every rank copies x to its staging window; all meet; every rank
+//	             reads all ranks' x                           1 meeting, n(P+1) read
+//	in windows   all meet; each rank reads its chunk of all ranks and writes the
+//	             sum to all; all meet                         2 meetings, n read, n written
+//	elsewhere    the same in the staging windows, in pieces of halfBytes, copied
+//	             in and out               1 meeting a piece and 1, 3n read, 3n written
+func reduceShared[T Number](c *Comm, tag Tag, x []T, whole bool) error {
+	defer c.sh.Leave(c.channel)
+	b := raw.Bytes(x)
+	if len(b) <= c.everyoneBytes() {
+		return reduceSmall(c, tag, x, whole)
+	}
+	note := Note{Where: c.locate(b), Bytes: uint64(len(b))}
+	if note.Where == 0 {
+		copy(c.half(c.rank), b)
+	}
+	if err := c.meet(&tag, note); err != nil {
+		return err
+	}
+	c.met()
+	placed := 0
+	for _, n := range c.notes {
+		if n.Where != 0 {
+			placed++
+		}
+	}
+	if placed == c.size {
+		return reduceWindows(c, tag, x, whole)
+	}
+	if placed > 0 { // some have not staged yet
+		if note.Where != 0 {
+			copy(c.half(c.rank), b)
+		}
+		if err := c.meet(&tag, Note{}); err != nil {
+			return err
+		}
+	}
+	return reduceStaged(c, tag, x, whole)
+}
+
+// everyoneBytes is up to where every rank reads everything: the more ranks, the
+// less pays to save a meeting.
+func (c *Comm) everyoneBytes() int {
+	switch {
+	case c.size <= 2:
+		return 4 << 10
+	case c.size <= 4:
+		return 4 << 10
+	}
+	return 4 << 10
+}
+
+func reduceSmall[T Number](c *Comm, tag Tag, x []T, whole bool) error {
+	copy(c.half(c.rank), raw.Bytes(x))
+	if err := c.meet(&tag, Note{}); err != nil {
+		return err
+	}
+	for r := range c.size {
+		c.peers[r] = c.half(r)[:len(x)*raw.Size[T]()]
+	}
+	c.peers[c.rank] = raw.Bytes(x)
+	dst := rowsOf[T](c, c.size+1)[c.size:]
+	for i := range c.size {
+		if whole || i == c.rank {
+			lo, hi := Chunk(len(x), c.size, i)
+			dst[0] = x[lo:hi]
+			join(c, tag, i, lo, hi, dst)
+		}
+	}
+	c.turn++
+	return nil
+}
+
+func reduceWindows[T Number](c *Comm, tag Tag, x []T, whole bool) error {
+	for r, n := range c.notes {
+		b, err := c.memory(r, n.Where, len(x)*raw.Size[T]())
+		if err != nil {
+			return c.giveUp(tag, err)
+		}
+		c.peers[r] = b
+	}
+	lo, hi := Chunk(len(x), c.size, c.rank)
+	block := blockBytes / raw.Size[T]()
+	for ; lo < hi; lo += block {
+		to := min(lo+block, hi)
+		var dst [][]T
+		if !whole {
+			dst = rowsOf[T](c, c.size+1)[c.size:]
+			dst[0] = x[lo:to]
+		}
+		join(c, tag, c.rank, lo, to, dst)
+	}
+	return c.meet(&tag, Note{})
+}
+
+// reduceStaged goes on when the first piece is in the staging windows. While a
+// piece is summed the next is copied in, so that each takes one meeting.
+func reduceStaged[T Number](c *Comm, tag Tag, x []T, whole bool) error {
+	size := raw.Size[T]()
+	piece := halfBytes / size
+	for lo := 0; lo < len(x); lo += piece {
+		hi := min(lo+piece, len(x))
+		for r := range c.size {
+			c.peers[r] = c.half(r)[:(hi-lo)*size]
+		}
+		mine := c.peers[c.rank]
+		joinPiece[T](c, tag, len(x), lo, hi)
+		c.turn++
+		copy(c.half(c.rank), raw.Bytes(x[hi:]))
+		if err := c.meet(&tag, Note{}); err != nil {
+			return err
+		}
+		from, to := lo, hi
+		if !whole {
+			from, to = Chunk(len(x), c.size, c.rank)
+			from, to = max(from, lo), min(to, hi)
+		}
+		if from < to {
+			copy(raw.Bytes(x[from:to]), mine[(from-lo)*size:])
+		}
+	}
+	c.turn++
+	return nil
+}
+
+// joinPiece joins this rank's share of the elements lo to hi of n, which c.peers
+// hold, chunk by chunk because each chunk has its own order.
+func joinPiece[T Number](c *Comm, tag Tag, n, lo, hi int) {
+	from, to := Chunk(hi-lo, c.size, c.rank)
+	from, to = lo+from, lo+to
+	for i := range c.size {
+		a, b := Chunk(n, c.size, i)
+		if a, b = max(a, from), min(b, to); a < b {
+			join[T](c, tag, i, a-lo, b-lo, nil)
+		}
+	}
+}
+
+// join sets dst, or where it is nil all of c.peers, to the reduction of the
+// elements lo to hi of c.peers in the order of chunk i.
+func join[T Number](c *Comm, tag Tag, i, lo, hi int, dst [][]T) {
+	if lo == hi {
+		return
+	}
+	rows := rowsOf[T](c, c.size)
+	for k := range rows {
+		rows[k] = raw.Of[T](c.peers[(i+1+k)%c.size])[lo:hi]
+	}
+	if dst == nil {
+		dst = rows
+	}
+	if tag.Type == Float32 && tag.Op == Sum {
+		f32.SumRows(*(*[][]float32)(unsafe.Pointer(&dst)), *(*[][]float32)(unsafe.Pointer(&rows)))
+		return
+	}
+	joinBlocks(tag.Op, dst, rows)
+}
+
+// joinBlocks is join for every type, a block at a time that stays in cache.
+func joinBlocks[T Number](op Op, dst, rows [][]T) {
+	var block [256]T
+	for lo := 0; lo < len(rows[0]); lo += len(block) {
+		hi := min(lo+len(block), len(rows[0]))
+		sum := block[:copy(block[:], rows[0][lo:hi])]
+		for _, r := range rows[1:] {
+			reduceOnto(op, sum, r[lo:hi])
+		}
+		for _, d := range dst {
+			copy(d[lo:hi], sum)
+		}
+	}
+}
+
+// reduceOnto sets partial[i] = partial[i] op own[i].
+func reduceOnto[T Number](op Op, partial, own []T) {
+	own = own[:len(partial)]
+	switch op {
+	case Sum:
+		for i, p := range partial {
+			partial[i] = p + own[i]
+		}
+	case Min:
+		for i, p := range partial {
+			partial[i] = min(p, own[i])
+		}
+	case Max:
+		for i, p := range partial {
+			partial[i] = max(p, own[i])
+		}
+	}
+}

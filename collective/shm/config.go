@@ -1,0 +1,81 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrUnavailable says that this system cannot share memory between processes in
+// the way this package needs.
+var ErrUnavailable = errors.New("shm: memory shared between processes is not available on this system")
+
+// MaxSize is the largest number of ranks of a group: those of one host.
+const MaxSize = 1 << 8
+
+// KeySize is the length of a job key in bytes.
+const KeySize = 32
+
+// DefaultTimeout bounds Connect. Processes of one host that agreed to share
+// memory are there within milliseconds.
+const DefaultTimeout = 10 * time.Second
+
+// DefaultChannels is one channel for training and one for what runs beside it.
+const DefaultChannels = 2
+
+// DefaultMaxBytes bounds the shared memory of one rank: more than any model that
+// one host can train, less than what a fault in a size would ask for.
+const DefaultMaxBytes = 1 << 38
+
+const maxChannels = 1 << 8
+
+// Config says which group to join.
+type Config struct {
+	Rank, Size int
+	Key        []byte        // secret of the job for this purpose, KeySize bytes
+	Generation int           // formation of the group; ranks of another are refused
+	Channels   int           // 0: DefaultChannels
+	Timeout    time.Duration // of Connect; 0: DefaultTimeout
+	MaxBytes   int64         // shared memory of this rank; 0: DefaultMaxBytes
+}
+
+// Validate reports all faults.
+func (c Config) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("shm: config: "+format, args...)) }
+	if c.Size < 1 || c.Size > MaxSize {
+		fault("%d ranks, want 1 to %d", c.Size, MaxSize)
+	} else if c.Rank < 0 || c.Rank >= c.Size {
+		fault("rank %d of %d", c.Rank, c.Size)
+	}
+	if len(c.Key) != KeySize {
+		fault("job key of %d bytes, want %d", len(c.Key), KeySize)
+	}
+	if c.Generation < 0 {
+		fault("generation %d is negative", c.Generation)
+	}
+	if c.Channels < 0 || c.Channels > maxChannels {
+		fault("%d channels, want 1 to %d", c.Channels, maxChannels)
+	}
+	if c.Timeout < 0 {
+		fault("timeout %v is negative", c.Timeout)
+	}
+	if c.MaxBytes < 0 {
+		fault("limit of %d bytes is negative", c.MaxBytes)
+	}
+	return errors.Join(errs...)
+}
+
+// withDefaults returns c with zero options replaced.
+func (c Config) withDefaults() Config {
+	if c.Channels == 0 {
+		c.Channels = DefaultChannels
+	}
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.MaxBytes == 0 {
+		c.MaxBytes = DefaultMaxBytes
+	}
+	return c
+}

@@ -1,0 +1,104 @@
+package shm
+
+import (
+	"fmt"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+// enter opens a call's use of shared memory on its channel.
+func (t *Transport) enter(tag collective.Tag) (*slot, error) {
+	if int(tag.Channel) >= t.channels {
+		panic(fmt.Sprintf("shm: channel %d of %d", tag.Channel, t.channels))
+	}
+	s := &t.slots[tag.Channel]
+	if !s.in.Load() {
+		s.in.Store(true)
+	}
+	if t.over.Load() { // after in was set: Close waits for it
+		err := t.standing()
+		s.in.Store(false)
+		return s, err
+	}
+	return s, nil
+}
+
+// Meet is as collective.Sharer says.
+func (t *Transport) Meet(tag collective.Tag, note collective.Note) error {
+	s, err := t.enter(tag)
+	if err != nil {
+		return err
+	}
+	s.serial++
+	serial := s.serial
+	mine := &s.mine.posts[serial&1]
+	mine.tag, mine.note = words(tag), note
+	mine.serial.Store(serial)
+	if s.mine.sleepers.Load() != 0 {
+		rouse(low(&mine.serial))
+	}
+	for i := 1; i < t.size; i++ {
+		r := t.rank + i
+		if r >= t.size {
+			r -= t.size
+		}
+		theirs := s.desks[r]
+		post := &theirs.posts[serial&1]
+		if post.serial.Load() < serial {
+			if err := t.await(s, t.peers[r], theirs, &post.serial, serial); err != nil {
+				return err
+			}
+		}
+		if post.tag != mine.tag {
+			return t.end(&collective.MismatchError{
+				Peer: collective.Side{Rank: r, Tag: tagOf(post.tag), Bytes: -1},
+				Own:  collective.Side{Rank: t.rank, Tag: tag, Bytes: -1},
+			})
+		}
+	}
+	return nil
+}
+
+// Met is as collective.Sharer says.
+func (t *Transport) Met(channel, rank int) collective.Note {
+	s := &t.slots[channel]
+	return s.desks[rank].posts[s.serial&1].note
+}
+
+// lookRound compares the call that this rank waits in with those the peers are
+// in, and ends the group if one of them is in another: neither would ever meet.
+func (t *Transport) lookRound(s *slot) error {
+	if err := t.standing(); err != nil {
+		return err
+	}
+	own, ok := s.mine.doing()
+	if !ok {
+		return nil
+	}
+	for r, d := range s.desks {
+		theirs, ok := d.doing()
+		if ok && r != t.rank && theirs.Seq == own.Seq && !theirs.SameCall(own) {
+			return t.end(&collective.MismatchError{
+				Peer: collective.Side{Rank: r, Tag: theirs, Bytes: -1},
+				Own:  collective.Side{Rank: t.rank, Tag: own, Bytes: -1},
+			})
+		}
+	}
+	return nil
+}
+
+// doing returns the call that the rank of d is in, or was in last.
+func (d *desk) doing() (collective.Tag, bool) {
+	tag, ok := d.getCurrent()
+	for i := range d.posts {
+		p := &d.posts[i]
+		serial := p.serial.Load()
+		if serial == 0 {
+			continue
+		}
+		if met := tagOf(p.tag); p.serial.Load() == serial && (!ok || met.Seq > tag.Seq) {
+			tag, ok = met, true
+		}
+	}
+	return tag, ok
+}

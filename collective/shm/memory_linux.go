@@ -1,0 +1,117 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const hugePage = 2 << 20
+
+// memory is a mapped window.
+type memory struct {
+	p unsafe.Pointer
+	n int // whole pages
+}
+
+func (m memory) bytes() []byte { return unsafe.Slice((*byte)(m.p), m.n) }
+
+// pages rounds a length up to whole pages, at least one.
+func pages(n int) int {
+	size := os.Getpagesize()
+	return (max(n, 1) + size - 1) / size * size
+}
+
+// create makes a window of n bytes, zeroed, all of it allocated, and the sealed
+// file that others map it from.
+func create(n int) (memory, int, error) {
+	n = pages(n)
+	fd, err := unix.MemfdCreate("wdlrun", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return memory{}, -1, fmt.Errorf("memfd_create: %w", err)
+	}
+	m, err := fill(fd, n)
+	if err != nil {
+		unix.Close(fd)
+		return memory{}, -1, err
+	}
+	return m, fd, nil
+}
+
+const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+func fill(fd, n int) (memory, error) {
+	if err := unix.Ftruncate(fd, int64(n)); err != nil {
+		return memory{}, fmt.Errorf("ftruncate to %d bytes: %w", n, err)
+	}
+	m, err := mapShared(fd, n)
+	if err != nil {
+		return memory{}, err
+	}
+	// Populating through the mapping lets huge pages come; where the kernel
+	// cannot, the file is filled instead.
+	err = unix.Madvise(m.bytes(), unix.MADV_POPULATE_WRITE)
+	if errors.Is(err, unix.EINVAL) {
+		err = unix.Fallocate(fd, 0, 0, int64(n))
+	}
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+	}
+	if err != nil {
+		m.unmap()
+		return memory{}, fmt.Errorf("%d bytes: %w", n, err)
+	}
+	return m, nil
+}
+
+// mapShared maps a file of n bytes, in huge pages where the system allows them.
+func mapShared(fd, n int) (memory, error) {
+	p, err := unix.MmapPtr(fd, 0, nil, uintptr(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return memory{}, fmt.Errorf("mmap of %d bytes: %w", n, err)
+	}
+	m := memory{p, n}
+	if n >= hugePage {
+		unix.Madvise(m.bytes(), unix.MADV_HUGEPAGE) // a wish: without it pages are small
+	}
+	return m, nil
+}
+
+// attach maps the window of a peer, which has announced n bytes.
+func attach(fd, n int) (memory, error) {
+	n = pages(n)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return memory{}, fmt.Errorf("fstat: %w", err)
+	}
+	if st.Size != int64(n) {
+		return memory{}, fmt.Errorf("its window has %d bytes, it announced %d", st.Size, n)
+	}
+	if has, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil || has&seals != seals {
+		return memory{}, fmt.Errorf("its window is not sealed (%#x, %v)", has, err)
+	}
+	m, err := mapShared(fd, n)
+	if err == nil {
+		unix.Madvise(m.bytes(), unix.MADV_POPULATE_WRITE) // or the first use takes the page faults
+	}
+	return m, err
+}
+
+// unmap gives the memory back.
+func (m memory) unmap() {
+	if m.p != nil {
+		unix.MunmapPtr(m.p, uintptr(m.n))
+	}
+}
+
+// forget gives the memory back but keeps its addresses readable, as zeros: the
+// program may still hold slices of it.
+func (m memory) forget() {
+	if m.p != nil {
+		unix.MmapPtr(-1, 0, m.p, uintptr(m.n), unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED|unix.MAP_NORESERVE)
+	}
+}

@@ -1,0 +1,107 @@
+package shm
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+// tagWords is the size of a tag in words, as it lies in shared memory.
+const tagWords = collective.TagSize / 8
+
+// post is what a rank brings to a meeting: one cache line.
+type post struct {
+	serial atomic.Uint64 // of the meeting; set last
+	tag    [tagWords]uint64
+	note   collective.Note
+	_      [8]byte
+}
+
+// desk is a rank's part of one channel.
+type desk struct {
+	posts [2]post
+	// sleepers is how many peers sleep until a post of this rank comes.
+	sleepers atomic.Uint32
+	_        [60]byte
+	// bell is rung by peers that moved a ring while asleep was set.
+	bell   atomic.Uint32
+	asleep atomic.Uint32
+	_      [56]byte
+	// current is the tag of the exchange that the rank is in: version is odd
+	// while it changes.
+	version atomic.Uint64
+	current [tagWords]atomic.Uint64
+	_       [24]byte
+}
+
+// ring carries the messages of one channel from one rank to another. It is in
+// the sender's page.
+type ring struct {
+	sent  atomic.Uint64 // bytes, moved by the sender
+	_     [120]byte
+	taken atomic.Uint64 // bytes, moved by the receiver
+	_     [120]byte
+	data  [ringBytes]byte
+}
+
+const (
+	// ringBytes is the room of a ring: a few pieces that fit in a core's cache.
+	ringBytes = 16 << 10
+	deskSize  = int(unsafe.Sizeof(desk{}))
+	ringSize  = int(unsafe.Sizeof(ring{}))
+)
+
+// page is the mapped page of a rank.
+type page struct {
+	memory
+	size, channels int
+}
+
+// pageBytes is the length of a page: desks of all channels, then rings by
+// channel and receiver.
+func pageBytes(size, channels int) int { return channels * (deskSize + size*ringSize) }
+
+func (p page) desk(channel int) *desk {
+	return (*desk)(unsafe.Add(p.p, channel*deskSize))
+}
+
+func (p page) ring(channel, to int) *ring {
+	return (*ring)(unsafe.Add(p.p, p.channels*deskSize+(channel*p.size+to)*ringSize))
+}
+
+// words encodes a tag.
+func words(t collective.Tag) (w [tagWords]uint64) {
+	w[0] = uint64(t.Channel) | uint64(t.Call)<<16 | uint64(t.Op)<<24 | uint64(t.Type)<<32 | uint64(t.Root)<<48
+	w[1], w[2], w[3] = uint64(t.Step), t.Seq, t.Count
+	return w
+}
+
+// tagOf is the inverse of words.
+func tagOf(w [tagWords]uint64) collective.Tag {
+	return collective.Tag{
+		Channel: uint16(w[0]), Call: collective.Call(w[0] >> 16), Op: collective.Op(w[0] >> 24),
+		Type: collective.Type(w[0] >> 32), Root: uint16(w[0] >> 48),
+		Step: uint32(w[1]), Seq: w[2], Count: w[3],
+	}
+}
+
+// setCurrent tells the peers which exchange this rank is in.
+func (d *desk) setCurrent(t collective.Tag) {
+	w := words(t)
+	d.version.Add(1)
+	for i := range w {
+		d.current[i].Store(w[i])
+	}
+	d.version.Add(1)
+}
+
+// getCurrent reads it, unless it is changing.
+func (d *desk) getCurrent() (collective.Tag, bool) {
+	v := d.version.Load()
+	var w [tagWords]uint64
+	for i := range w {
+		w[i] = d.current[i].Load()
+	}
+	return tagOf(w), v&1 == 0 && v > 0 && d.version.Load() == v
+}

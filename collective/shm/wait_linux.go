@@ -1,0 +1,124 @@
+package shm
+
+import (
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+const (
+	// spins is how often a waiting rank looks before it yields its core, if every
+	// rank has one: some hundred nanoseconds, the time of a meeting.
+	spins = 150
+	// yields is how often it looks with yields between before it sleeps.
+	yields = 300
+	// goschedEvery is how often a yield is to goroutines of this process instead
+	// of other processes: ranks may be goroutines, and the heeders must run.
+	goschedEvery = 16
+	// sleepTime bounds one sleep. What should have waked it is then found anyway.
+	sleepTime = 20 * time.Millisecond
+
+	futexWait = 0
+	futexWake = 1
+)
+
+// sleep waits until word is not value, somebody wakes it, or sleepTime passes.
+// It enters the scheduler, so that other goroutines take over the core.
+func sleep(word *atomic.Uint32, value uint32) {
+	ts := unix.NsecToTimespec(int64(sleepTime))
+	syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(value), uintptr(unsafe.Pointer(&ts)), 0, 0)
+}
+
+// rouse wakes all that sleep on word, in any process.
+func rouse(word *atomic.Uint32) {
+	syscall.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, 1<<30, 0, 0, 0)
+}
+
+// yield lets another thread run, and now and then another goroutine.
+func yield(i int) {
+	if i%goschedEvery == 0 {
+		runtime.Gosched()
+		return
+	}
+	syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+}
+
+// low is the half of a word on which a futex sleeps.
+func low(word *atomic.Uint64) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(word)) }
+
+// await waits until peer p has posted serial or a later one in word.
+func (t *Transport) await(s *slot, p *peer, theirs *desk, word *atomic.Uint64, serial uint64) error {
+	n := spins
+	if t.crowded {
+		n = 1
+	}
+	for range n {
+		if word.Load() >= serial {
+			return nil
+		}
+	}
+	for i := range yields {
+		yield(i)
+		if word.Load() >= serial {
+			return nil
+		}
+		if t.over.Load() || i == 0 && p.hasLeft() {
+			break
+		}
+	}
+	for {
+		left := p.hasLeft()
+		seen := word.Load()
+		if seen >= serial {
+			return nil
+		}
+		if err := t.standing(); err != nil {
+			return err
+		}
+		if left {
+			return t.end(&collective.LostError{Rank: p.rank, By: t.rank, Cause: collective.ErrLeft})
+		}
+		s.sleeping.Store(low(word))
+		theirs.sleepers.Add(1)
+		if word.Load() == seen && !t.over.Load() && !p.hasLeft() {
+			sleep(low(word), uint32(seen))
+		}
+		theirs.sleepers.Add(^uint32(0))
+		s.sleeping.Store(nil)
+		if word.Load() < serial {
+			if err := t.lookRound(s); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// wake rouses every wait of this process, so that it looks at how the group
+// stands. It may rouse others too, which does no harm.
+func (t *Transport) wake() {
+	for i := range t.slots {
+		if word := t.slots[i].sleeping.Load(); word != nil {
+			rouse(word)
+		}
+	}
+}
+
+// settle waits until no call touches shared memory.
+func (t *Transport) settle() {
+	for i := range t.slots {
+		for k := 0; t.slots[i].in.Load(); k++ {
+			if k < yields {
+				runtime.Gosched()
+			} else {
+				t.wake()
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+	}
+}

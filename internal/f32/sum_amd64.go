@@ -1,0 +1,24 @@
+//go:build amd64 && !noasm
+
+package f32
+
+import "golang.org/x/sys/cpu"
+
+// sumStep is how many elements the shortest assembly loop takes at once.
+const sumStep = 8
+
+// sumRowsFast does as many of the n elements as the assembly can and returns
+// their number.
+func sumRowsFast(dst, rows [][]float32, n int) int {
+	n -= n % sumStep
+	if n == 0 || !cpu.X86.HasAVX2 {
+		return 0
+	}
+	sumRowsAVX2(&dst[0], &rows[0], len(dst), len(rows), n)
+	return n
+}
+
+// sumRowsAVX2 sums p rows into d results; n is a positive multiple of sumStep.
+//
+//go:noescape
+func sumRowsAVX2(dst, rows *[]float32, d, p, n int)
