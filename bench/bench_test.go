@@ -1,0 +1,202 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/golden"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// onRanks runs body as every rank over transports made from mem's by wrap, and
+// returns the errors by rank.
+func onRanks(size int, wrap func(collective.Transport) collective.Transport, body func(c *collective.Comm) error) []error {
+	errs := make([]error, size)
+	var wg sync.WaitGroup
+	for i, tr := range mem.New(size, 1) {
+		wg.Go(func() {
+			defer tr.Close()
+			c := collective.New(wrap(tr))
+			if errs[i] = body(c); errs[i] != nil {
+				c.Abort(errs[i])
+			}
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+func plain(t collective.Transport) collective.Transport { return t }
+
+// quick measures everything in next to no time.
+var quick = Options{
+	Ops: Ops(), Sizes: []int{4, 9, 1000, 100_003},
+	Time: 100 * time.Microsecond, Batch: 10 * time.Microsecond, Transport: "mem",
+}
+
+func TestEveryOperationAndForm(t *testing.T) {
+	for _, np := range []int{1, 2, 3} {
+		for _, ordinary := range []bool{false, true} {
+			seen := map[string]int{}
+			o := quick
+			o.Ordinary = ordinary
+			errs := onRanks(np, plain, func(c *collective.Comm) error {
+				return Run(c, o, func(l Line) {
+					if c.Rank() != 0 {
+						t.Errorf("rank %d emits", c.Rank())
+					}
+					seen[l.Op]++
+					if l.Lib != "wdlrun" || l.Transport != "mem" || l.NP != np || !(l.MedianUS > 0) || l.AlgBW < 0 || l.BusBW < 0 {
+						t.Errorf("implausible: %+v", l)
+					}
+				})
+			})
+			for r, err := range errs {
+				if err != nil {
+					t.Errorf("np %d: rank %d: %v", np, r, err)
+				}
+			}
+			for _, op := range Ops() {
+				want, use := len(o.Sizes), len(o.Sizes)
+				if op == "barrier" {
+					want, use = 1, 0
+				}
+				if seen[op] != want || seen[op+"_use"] != use {
+					t.Errorf("np %d: %s: %d lines and %d of _use, want %d and %d", np, op, seen[op], seen[op+"_use"], want, use)
+				}
+			}
+		}
+	}
+}
+
+// corrupter changes one bit of every large message.
+type corrupter struct{ collective.Transport }
+
+func (x corrupter) Exchange(tag collective.Tag, to int, send []byte, from int, recv []byte) error {
+	err := x.Transport.Exchange(tag, to, send, from, recv)
+	if n := tag.Count; len(recv) > 0 && (n > 200 || tag.Call == collective.CallAllToAllV && len(recv) > 200) {
+		recv[len(recv)/2|3] ^= 0x40 // in a float, its exponent
+	}
+	return err
+}
+
+func TestWrongResultsAreNotTimed(t *testing.T) {
+	corrupt := func(t collective.Transport) collective.Transport { return corrupter{t} }
+	for _, op := range Ops() {
+		if op == "barrier" {
+			continue
+		}
+		o := quick
+		o.Ops, o.Sizes = []string{op}, []int{1200}
+		errs := onRanks(2, corrupt, func(c *collective.Comm) error {
+			b, err := newBuffers(c, 1200, true)
+			if err != nil {
+				return err
+			}
+			found, _ := find(op)
+			l := &loop{c: c, time: o.Time, batch: o.Batch}
+			return runOne(l, b, o, found, 1200, Model{}, func(l Line) { t.Errorf("timed: %+v", l) })
+		})
+		if err := fmt.Sprint(errs); !strings.Contains(err, "wrong result: element") {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
+}
+
+func TestOptionsReportAllFaults(t *testing.T) {
+	err := Options{Ops: []string{"alltoal"}, Sizes: []int{0}, Time: -1, Batch: 2 * time.Hour}.Validate()
+	for _, want := range []string{`no operation "alltoal"; there are ["barrier"`, "size 0", "time -1ns", "batch 2h"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %q in it", err, want)
+		}
+	}
+	if err := (Options{}).Validate(); err != nil {
+		t.Error(err)
+	}
+	errs := onRanks(1, plain, func(c *collective.Comm) error { return Run(c, Options{Sizes: []int{1}}, nil) })
+	if errs[0] == nil {
+		t.Error("bad options measured")
+	}
+}
+
+// The keys and units are what other programs read.
+func TestLines(t *testing.T) {
+	l := newLine("tcp", "allreduce_use", 4, 1_000_000, 250e-6, 1.5)
+	l.PredictedUS = 240
+	b, err := json.Marshal(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "line.txt", string(b)+"\n"+Header+"\n"+l.String()+"\n"+newLine("shm", "barrier", 2, 0, 3e-7, 1).String()+"\n")
+}
+
+func TestPredictions(t *testing.T) {
+	m := Model{Alpha: 10e-6, Beta: 1e-9, Gamma: 0.25e-9}
+	text := fmt.Sprintf("# %v\n# µs; one line per operation and bytes, one column per np 1 2 3 4 8 32\n", m)
+	for _, op := range operations() {
+		for _, bytes := range []int{0, 1 << 10, 1 << 20} {
+			text += fmt.Sprintf("%-14s %8d", op.name, bytes)
+			for _, np := range []int{1, 2, 3, 4, 8, 32} {
+				text += fmt.Sprintf(" %10.2f", op.predict(m, np, bytes)*1e6)
+			}
+			text += "\n"
+			if !op.sized {
+				break
+			}
+		}
+	}
+	golden.Check(t, "predictions.txt", text)
+}
+
+// What the predictions say of a model is the model that fit finds.
+func TestFitInvertsThePredictions(t *testing.T) {
+	for _, np := range []int{2, 3, 8, 100} {
+		want := Model{Alpha: 7e-6, Beta: 2e-10, Gamma: 5e-11}
+		got := fit(np, 1<<20, want.Barrier(np), want.AllGather(np, 1<<20), want.ReduceScatter(np, 1<<20))
+		for _, x := range [][2]float64{{got.Alpha, want.Alpha}, {got.Beta, want.Beta}, {got.Gamma, want.Gamma}} {
+			if math.Abs(x[0]-x[1]) > 1e-6*x[1] {
+				t.Errorf("np %d: %v, want %v", np, got, want)
+			}
+		}
+	}
+	if m := fit(2, 1<<20, 1e-5, 1e-6, 1e-7); m.Beta != 0 || m.Gamma != 0 || m.String() == "" {
+		t.Errorf("noise gave %v", m)
+	}
+}
+
+func TestMeasureIsTheSameOnAllRanks(t *testing.T) {
+	for _, np := range []int{1, 2, 3} {
+		models := make([]Model, np)
+		errs := onRanks(np, plain, func(c *collective.Comm) (err error) {
+			models[c.Rank()], err = Measure(c)
+			return err
+		})
+		for r := range np {
+			if errs[r] != nil || models[r] != models[0] {
+				t.Errorf("np %d: rank %d: %v %v, rank 0: %v", np, r, models[r], errs[r], models[0])
+			}
+		}
+		if np > 1 && !(models[0].Alpha > 0) {
+			t.Errorf("np %d: %v", np, models[0])
+		}
+	}
+}
+
+func TestMedian(t *testing.T) {
+	if got := median([]float64{5, 1, 2}); got != 2 {
+		t.Error(got)
+	}
+	if got := median([]float64{4, 1, 2, 3}); got != 2.5 {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,43 @@
+package bench
+
+import "fmt"
+
+// Line is the outcome for one operation and size.
+type Line struct {
+	Lib       string  `json:"lib"`
+	Transport string  `json:"transport"`
+	Op        string  `json:"op"` // with _use: rewritten before and read after each call
+	NP        int     `json:"np"`
+	Bytes     int     `json:"bytes"`
+	MedianUS  float64 `json:"median_us"`
+	AlgBW     float64 `json:"algbw_GBps"`
+	BusBW     float64 `json:"busbw_GBps"`
+
+	// PredictedUS is what the cost model says; 0 where it says nothing.
+	PredictedUS float64 `json:"-"`
+}
+
+// lib is the name of this library among others that are measured beside it.
+const lib = "wdlrun"
+
+// Header is the heading of Line.String.
+const Header = "op                   np       bytes   median µs  predicted µs   alg GB/s   bus GB/s"
+
+// String is a line of a table for people.
+func (l Line) String() string {
+	predicted := "-"
+	if l.PredictedUS > 0 {
+		predicted = fmt.Sprintf("%.1f", l.PredictedUS)
+	}
+	return fmt.Sprintf("%-20s %2d %11d %11.1f %13s %10.3f %10.3f", l.Op, l.NP, l.Bytes, l.MedianUS, predicted, l.AlgBW, l.BusBW)
+}
+
+// newLine derives the bandwidths from a time in seconds.
+func newLine(transport, op string, np, bytes int, seconds, busFactor float64) Line {
+	l := Line{Lib: lib, Transport: transport, Op: op, NP: np, Bytes: bytes, MedianUS: seconds * 1e6}
+	if seconds > 0 {
+		l.AlgBW = float64(bytes) / seconds * 1e-9
+		l.BusBW = l.AlgBW * busFactor
+	}
+	return l
+}

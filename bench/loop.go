@@ -1,0 +1,126 @@
+package bench
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+const (
+	minBatches, maxBatches = 5, 2000
+	maxCalls               = 20000 // of a batch
+	warmCalls              = 200   // to warm up with, at most
+	warmTime               = 60 * time.Millisecond
+)
+
+// loop measures calls on one Comm.
+type loop struct {
+	c           *collective.Comm
+	time, batch time.Duration
+
+	samples [maxBatches]float64 // seconds a call, by batch
+	word    [2]int64            // what rank 0 decides for all
+	seen    int                 // keeps the reading of results alive
+}
+
+// decide makes rank 0's words those of every rank.
+func (l *loop) decide(words ...int64) error {
+	copy(l.word[:], words)
+	return collective.Broadcast(l.c, l.word[:len(words)], 0)
+}
+
+// measure returns the median time of a call, in seconds, the same on all ranks.
+func (l *loop) measure(x call, use bool) (float64, error) {
+	once, err := l.warm(x, use)
+	if err != nil {
+		return 0, err
+	}
+	if err := l.decide(l.plan(once, use)); err != nil {
+		return 0, err
+	}
+	if !use { // the estimate of one call, refined by a batch
+		if once, err = l.one(x, false, int(l.word[0])); err != nil {
+			return 0, err
+		}
+	}
+	calls := l.plan(once, use)
+	if err := l.decide(calls, l.batches(once, calls)); err != nil {
+		return 0, err
+	}
+	k, samples := int(l.word[0]), l.samples[:l.word[1]]
+	for i := range samples {
+		if samples[i], err = l.one(x, use, k); err != nil {
+			return 0, err
+		}
+	}
+	if err := collective.AllReduce(l.c, samples, collective.Max); err != nil {
+		return 0, err
+	}
+	return median(samples), nil
+}
+
+// warm calls until caches, connections and the scheduler have settled, and
+// returns the least time of a call in seconds.
+func (l *loop) warm(x call, use bool) (float64, error) {
+	least, start, enough := 1e9, time.Now(), min(warmTime, l.time/2)
+	for i := range warmCalls {
+		t, err := l.one(x, use, 1)
+		if err != nil {
+			return 0, err
+		}
+		least = min(least, t)
+		stop := int64(0)
+		if time.Since(start) > enough && i >= 2 {
+			stop = 1
+		}
+		if err := l.decide(stop); err != nil {
+			return 0, err
+		}
+		if l.word[0] == 1 {
+			break
+		}
+	}
+	return least, nil
+}
+
+// one returns the seconds of a call, as the mean over k calls after a barrier.
+func (l *loop) one(x call, use bool, k int) (float64, error) {
+	if use {
+		clear(x.sent)
+	}
+	if err := collective.Barrier(l.c); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	for range k {
+		if err := x.do(); err != nil {
+			return 0, err
+		}
+	}
+	if use {
+		l.seen += bytes.Count(x.got, []byte{1}) // reads at vector speed
+	}
+	return time.Since(start).Seconds() / float64(k), nil
+}
+
+// plan returns the calls of a batch for calls that take that many seconds.
+func (l *loop) plan(seconds float64, use bool) int64 {
+	if use {
+		return 1
+	}
+	return int64(min(max(l.batch.Seconds()/max(seconds, 2e-8), 1), maxCalls))
+}
+
+// batches returns how many batches to measure.
+func (l *loop) batches(seconds float64, calls int64) int64 {
+	return int64(min(max(l.time.Seconds()/(float64(calls)*max(seconds, 2e-8)), minBatches), maxBatches))
+}
+
+// median sorts x and returns its middle.
+func median(x []float64) float64 {
+	slices.Sort(x)
+	n := len(x)
+	return (x[(n-1)/2] + x[n/2]) / 2
+}

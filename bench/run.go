@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+// Options says what to measure. All ranks give the same.
+type Options struct {
+	Ops       []string      // of Ops; nil: DefaultOps
+	Sizes     []int         // bytes of a rank's buffer; nil: DefaultSizes
+	Time      time.Duration // of measuring each operation, form and size; 0: DefaultTime
+	Batch     time.Duration // a batch lasts about this long; 0: DefaultBatch
+	Transport string        // what the lines name
+	PlainOnly bool          // without the _use forms
+	Ordinary  bool          // buffers in ordinary memory, not in windows
+}
+
+const (
+	// DefaultTime is long enough for a median of a hundred batches.
+	DefaultTime = 150 * time.Millisecond
+	// DefaultBatch is far above the resolution of the clock and the cost of a
+	// barrier, and below a tick of the scheduler.
+	DefaultBatch = time.Millisecond
+	// MaxBytes is the largest size.
+	MaxBytes = 1 << 32
+	// maxTime bounds a slip of the pen.
+	maxTime = time.Hour
+)
+
+// DefaultSizes returns one float64, 1 KiB, 16 KiB, 256 KiB, the gradients of a
+// small model (350,000 float32), 16 MiB and 64 MiB.
+func DefaultSizes() []int {
+	return []int{8, 1 << 10, 16 << 10, 256 << 10, 1_400_000, 16 << 20, 64 << 20}
+}
+
+// DefaultOps returns the operations that a trainer lives on.
+func DefaultOps() []string { return []string{"barrier", "allreduce", "alltoallv"} }
+
+// Ops returns the names of all operations.
+func Ops() []string {
+	var names []string
+	for _, op := range operations() {
+		names = append(names, op.name)
+	}
+	return names
+}
+
+// Validate reports all faults.
+func (o Options) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("bench: options: "+format, args...)) }
+	for _, name := range o.Ops {
+		if _, ok := find(name); !ok {
+			fault("there is no operation %q; there are %q", name, Ops())
+		}
+	}
+	for _, n := range o.Sizes {
+		if n < 4 || n > MaxBytes {
+			fault("size %d, want 4 to %d bytes", n, int64(MaxBytes))
+		}
+	}
+	if o.Time < 0 || o.Time > maxTime {
+		fault("time %v, want at most %v", o.Time, maxTime)
+	}
+	if o.Batch < 0 || o.Batch > maxTime {
+		fault("batch %v, want at most %v", o.Batch, maxTime)
+	}
+	return errors.Join(errs...)
+}
+
+// withDefaults returns o with zero options replaced.
+func (o Options) withDefaults() Options {
+	if o.Ops == nil {
+		o.Ops = DefaultOps()
+	}
+	if o.Sizes == nil {
+		o.Sizes = DefaultSizes()
+	}
+	if o.Time == 0 {
+		o.Time = DefaultTime
+	}
+	if o.Batch == 0 {
+		o.Batch = DefaultBatch
+	}
+	return o
+}
+
+// Run measures what o asks for and hands each outcome to emit, on rank 0 only.
+// It first takes the figures of the cost model, so that lines can tell what was
+// predicted.
+func Run(c *collective.Comm, o Options, emit func(Line)) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	o = o.withDefaults()
+	most := modelBytes
+	for _, n := range o.Sizes {
+		most = max(most, n)
+	}
+	b, err := newBuffers(c, most, o.Ordinary)
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	l := &loop{c: c, time: o.Time, batch: o.Batch}
+	model, err := measureModel(l, b)
+	if err != nil {
+		return fmt.Errorf("bench: measure the cost model: %w", err)
+	}
+	for _, name := range o.Ops {
+		op, _ := find(name)
+		sizes := o.Sizes
+		if !op.sized {
+			sizes = []int{0}
+		}
+		for _, n := range sizes {
+			if err := runOne(l, b, o, op, n, model, emit); err != nil {
+				return fmt.Errorf("bench: %s of %d bytes on rank %d of %d: %w", op.name, n, c.Rank(), c.Size(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// runOne checks and measures both forms of one operation at one size.
+func runOne(l *loop, b *buffers, o Options, op operation, bytes int, model Model, emit func(Line)) error {
+	np := l.c.Size()
+	call := op.prepare(b, bytes)
+	if call.check != nil {
+		call.fill()
+		if err := call.do(); err != nil {
+			return err
+		}
+		if err := call.check(); err != nil {
+			return err
+		}
+		clear(call.sent)
+		clear(call.got)
+	}
+	for _, use := range []bool{false, true} {
+		if use && (o.PlainOnly || !op.sized) {
+			continue
+		}
+		seconds, err := l.measure(call, use)
+		if err != nil {
+			return err
+		}
+		if l.c.Rank() != 0 {
+			continue
+		}
+		name := op.name
+		if use {
+			name += "_use"
+		}
+		line := newLine(o.Transport, name, np, bytes, seconds, op.busFactor(np))
+		line.PredictedUS = op.predict(model, np, bytes) * 1e6
+		emit(line)
+	}
+	return nil
+}
