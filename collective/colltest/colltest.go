@@ -36,6 +36,7 @@ func Run(t *testing.T, newGroup Make) {
 			t.Run("World", func(t *testing.T) { world(t, newGroup, size) })
 			t.Run("Results", func(t *testing.T) { results(t, newGroup, size) })
 			t.Run("Large", func(t *testing.T) { large(t, newGroup, size) })
+			t.Run("Windows", func(t *testing.T) { windows(t, newGroup, size) })
 			t.Run("Random", func(t *testing.T) { random(t, newGroup, size) })
 			t.Run("Channels", func(t *testing.T) { channels(t, newGroup, size) })
 			t.Run("Barrier", func(t *testing.T) { barrier(t, newGroup, size) })

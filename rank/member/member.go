@@ -10,6 +10,10 @@
 //	return m.Done(nil)
 //
 // It works the same whoever started the process (see package rank), also alone.
+// Ranks of one host share memory (collective/shm) if every one of them can, and
+// else exchange over TCP, as ranks of several hosts do; Options.Transport decides
+// otherwise.
+//
 // When a rank of the group is lost, every pending call returns an error at once
 // and Fail returns the verdict, the same on every rank.
 package member
@@ -26,17 +30,26 @@ import (
 
 // Member is this process's place in a group that has formed.
 type Member struct {
-	World   rank.World
-	Comm    *collective.Comm
-	Session *control.Session
+	World     rank.World
+	Comm      *collective.Comm
+	Session   *control.Session
+	Transport string // what carries the calls of Comm: TCP or Shared
 
-	transport *tcp.Transport
-	closed    chan struct{}
+	links  collective.Transport
+	closed chan struct{}
 }
 
-// Join reads from getenv who this process is, meets the other ranks and connects
-// to them. A process that nobody launched is a group of one.
+// Join is JoinWith the default options but those of the session.
 func Join(ctx context.Context, getenv func(string) string, opts control.Options) (*Member, error) {
+	return JoinWith(ctx, getenv, Options{Control: opts})
+}
+
+// JoinWith reads from getenv who this process is, meets the other ranks and
+// connects to them. A process that nobody launched is a group of one.
+func JoinWith(ctx context.Context, getenv func(string) string, opts Options) (*Member, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
 	world, _, err := rank.FromEnv(getenv)
 	if err != nil {
 		return nil, err
@@ -49,24 +62,37 @@ func Join(ctx context.Context, getenv func(string) string, opts control.Options)
 	if err != nil {
 		return nil, err
 	}
-	session, err := control.Enter(ctx, world, ln.Addr(), opts)
+	session, err := control.Enter(ctx, world, ln.Addr(), opts.Control)
 	if err != nil {
 		ln.Close()
 		return nil, err
 	}
 	m := &Member{World: session.World(), Session: session, closed: make(chan struct{})}
-	m.transport, err = ln.Connect(ctx, tcp.Config{
-		Rank: world.Rank, Peers: session.Roster(), Key: m.World.Key.Derive("bulk"),
-		Generation: world.Generation, Timeout: session.Timeout(),
-	})
-	if err != nil {
+	if err := m.connect(ctx, ln, opts); err != nil {
 		err = m.verdict(err)
 		session.Close()
 		return nil, err
 	}
-	m.Comm = collective.New(m.transport)
 	go m.heed()
 	return m, nil
+}
+
+// connect links this rank with the others over TCP, and then, where the options
+// and the place of the ranks say so, over shared memory instead.
+func (m *Member) connect(ctx context.Context, ln *tcp.Listener, opts Options) error {
+	links, err := ln.Connect(ctx, tcp.Config{
+		Rank: m.World.Rank, Peers: m.Session.Roster(), Key: m.World.Key.Derive("bulk"),
+		Generation: m.World.Generation, Timeout: m.Session.Timeout(),
+	})
+	if err != nil {
+		return err
+	}
+	m.links, m.Transport, m.Comm = links, TCP, collective.New(links)
+	if err := m.share(ctx, opts); err != nil {
+		m.links.Close()
+		return err
+	}
+	return nil
 }
 
 // heed ends the pending calls of this rank when the group gets its verdict.
@@ -113,6 +139,6 @@ func (m *Member) Done(result []byte) error {
 func (m *Member) Close() error {
 	close(m.closed)
 	err := m.Session.Close()
-	m.transport.Close()
+	m.links.Close()
 	return err
 }

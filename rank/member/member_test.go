@@ -1,0 +1,110 @@
+package member_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/shm"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/member"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// env is what a launcher gives to a rank of a job on one host.
+func env(r, size int, dir string, key rank.Key) func(string) string {
+	vars := map[string]string{
+		"WDLRUN_RANK": strconv.Itoa(r), "WDLRUN_SIZE": strconv.Itoa(size),
+		"WDLRUN_LOCAL_RANK": strconv.Itoa(r), "WDLRUN_LOCAL_SIZE": strconv.Itoa(size),
+		"WDLRUN_RENDEZVOUS": dir, "WDLRUN_JOB": "test", "WDLRUN_KEY": key.Hex(),
+	}
+	return func(name string) string { return vars[name] }
+}
+
+// join lets size ranks join, each with its options, and returns for each the
+// transport and the sum of all ranks, or why it could not.
+func join(t *testing.T, key rank.Key, opts []member.Options) (transports []string, errs []error) {
+	t.Helper()
+	size, dir := len(opts), t.TempDir()
+	transports, errs = make([]string, size), make([]error, size)
+	var wg sync.WaitGroup
+	for r := range size {
+		wg.Go(func() {
+			m, err := member.JoinWith(context.Background(), env(r, size, dir, key), opts[r])
+			if err != nil {
+				errs[r] = err
+				return
+			}
+			defer m.Close()
+			transports[r] = m.Transport
+			x := []float32{float32(r)}
+			err = collective.AllReduce(m.Comm, x, collective.Sum)
+			if want := float32(size*(size-1)) / 2; err == nil && x[0] != want {
+				err = fmt.Errorf("sum is %v, want %v", x[0], want)
+			}
+			errs[r] = errors.Join(err, m.Done(nil))
+		})
+	}
+	wg.Wait()
+	return transports, errs
+}
+
+func TestRanksOfOneHostShareMemoryUnlessToldOtherwise(t *testing.T) {
+	for _, k := range []struct{ asked, got string }{{"", member.Shared}, {member.Shared, member.Shared}, {member.TCP, member.TCP}} {
+		opt := member.Options{Transport: k.asked, Warn: func(line string) { t.Errorf("warned: %s", line) }}
+		transports, errs := join(t, rank.NewKey(), []member.Options{opt, opt, opt})
+		for r := range transports {
+			if errs[r] != nil || transports[r] != k.got {
+				t.Errorf("asked for %q, rank %d got %q, %v", k.asked, r, transports[r], errs[r])
+			}
+		}
+	}
+}
+
+// TestRanksFallBackTogether takes the socket's name of one rank away.
+func TestRanksFallBackTogether(t *testing.T) {
+	key := rank.NewKey()
+	squatter, err := shm.Listen(shm.Config{Rank: 1, Size: 3, Key: key.Derive("shared memory")})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer squatter.Close()
+	var lines []string
+	opt := member.Options{Warn: func(line string) { lines = append(lines, line) }}
+	transports, errs := join(t, key, []member.Options{opt, opt, opt})
+	for r := range transports {
+		if errs[r] != nil || transports[r] != member.TCP {
+			t.Errorf("rank %d got %q, %v", r, transports[r], errs[r])
+		}
+	}
+	if len(lines) != 1 || !strings.Contains(lines[0], "TCP on this host: rank 1 cannot share memory: shm: listen: rank 1") {
+		t.Errorf("warned: %q", lines)
+	}
+	opt.Transport = member.Shared
+	_, errs = join(t, key, []member.Options{opt, opt, opt})
+	for r, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "cannot share memory") {
+			t.Errorf("rank %d, which must have shared memory: %v", r, err)
+		}
+	}
+}
+
+func TestDifferentTransportsAreRefused(t *testing.T) {
+	_, errs := join(t, rank.NewKey(), []member.Options{{Transport: member.TCP}, {}})
+	for r, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "different transports") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+	if _, err := member.JoinWith(context.Background(), func(string) string { return "" }, member.Options{Transport: "pigeon"}); err == nil {
+		t.Error("joined by pigeon")
+	}
+}
