@@ -228,3 +228,47 @@ func TestConfigDocument(t *testing.T) {
 		t.Error("docs/config.md is not what `wdlrun help config` prints: copy it")
 	}
 }
+
+// TestTransportsGiveTheSameBits: shared memory and sockets sum in one order.
+func TestTransportsGiveTheSameBits(t *testing.T) {
+	dir := t.TempDir()
+	for _, np := range []int{2, 3} {
+		var want map[string]string
+		for _, transport := range []string{"tcp", "shm"} {
+			o := run(t, dir, append([]string{"-transport", transport, "-np", fmt.Sprint(np), "train", "--json"}, short...)...)
+			if o.code != 0 {
+				t.Fatalf("%s: exit code %d\n%s", transport, o.code, o.stderr)
+			}
+			r := parseTrained(t, o)
+			got := parts(t, dir, r.RunDir, r.Steps)
+			if want != nil {
+				samePart(t, fmt.Sprintf("%d ranks over %s", np, transport), got, want)
+			}
+			want = got
+		}
+	}
+}
+
+// TestBench prints a JSON object for each operation, form and size.
+func TestBench(t *testing.T) {
+	o := run(t, t.TempDir(), "-np", "2", "bench", "allreduce", "barrier", "-sizes", "8,4k", "-time", "5ms", "-json")
+	if o.code != 0 {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	count := map[string]int{}
+	for line := range strings.Lines(o.stdout) {
+		var l struct {
+			Op    string
+			NP    int
+			Bytes int
+			US    float64 `json:"median_us"`
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil || l.NP != 2 || l.US <= 0 {
+			t.Fatalf("%v in %q", err, line)
+		}
+		count[l.Op]++
+	}
+	if count["allreduce"] != 2 || count["allreduce_use"] != 2 || count["barrier"] != 1 {
+		t.Errorf("lines %v in\n%s", count, o.stdout)
+	}
+}

@@ -38,7 +38,9 @@ type model struct {
 	dlogit []float32     // B: gradient of the summed loss by the logit
 }
 
-func newModel(c *config.Config, l layout, store *sparse.Store, reduce func([]float32) error) (*model, error) {
+// newModel builds the model. memory makes the buffer of the dense gradients, and
+// reduce sums the statistics of batch normalisation over the ranks.
+func newModel(c *config.Config, l layout, store *sparse.Store, memory func(n int) []float32, reduce func([]float32) error) (*model, error) {
 	m := &model{layout: l, store: store, lookup: store.NewLookup(), arena: new(dense.Arena), bags: make([]sparse.Bags, len(l.features))}
 	if *c.Model.Wide {
 		m.bias = m.arena.Add(dense.Param{Name: "wide/bias", Rows: 1, Cols: 1})
@@ -55,7 +57,7 @@ func newModel(c *config.Config, l layout, store *sparse.Store, reduce func([]flo
 		m.mlp = mlp
 	}
 	o := c.Train.Optimizer
-	return m, m.arena.Build(dense.Config{Seed: c.Train.Seed, Tail: tailWidth, Groups: []dense.Group{
+	return m, m.arena.Build(dense.Config{Seed: c.Train.Seed, Tail: tailWidth, Memory: memory, Groups: []dense.Group{
 		{Prefix: "wide/", Rule: o.Wide},
 		{Prefix: "deep/", Rule: o.Dense, L2: c.Train.L2.Dense},
 	}})

@@ -34,10 +34,19 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, co
 	if err != nil {
 		return nil, err
 	}
-	if t.model, err = newModel(c, l, store, t.reduce); err != nil {
+	var refused error
+	window := func(n int) []float32 {
+		// Where ranks share memory the allreduce then reads gradients in place.
+		grads, err := collective.Alloc[float32](comm, n)
+		if err != nil {
+			refused, grads = err, make([]float32, n)
+		}
+		return grads
+	}
+	if t.model, err = newModel(c, l, store, window, t.reduce); err != nil {
 		return nil, err
 	}
-	return t, nil
+	return t, refused
 }
 
 // reduce sums the statistics of batch normalisation over the ranks.

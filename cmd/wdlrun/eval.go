@@ -30,7 +30,7 @@ Examples:
 			&cli.StringSliceFlag{Name: "data", Usage: "`FILE` or glob to evaluate on; default: the test data of the configuration"},
 			jsonFlag(),
 		},
-		Action: func(c *cli.Context) error { return p.everywhere(c, checkEval, p.evalRank, printEvaluated) },
+		Action: func(c *cli.Context) error { return p.everywhere(c, checkEval, p.evalRank, either(printEvaluated)) },
 	}
 }
 

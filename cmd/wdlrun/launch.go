@@ -30,6 +30,7 @@ func launchFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "plan", Usage: "print who would run where, and start nothing"},
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "a rank that is silent, or stands still, for `DURATION` ends the job"},
 		&cli.StringFlag{Name: "output", Value: "prefixed", Usage: "lines of the ranks: prefixed with [rank], or merged"},
+		&cli.StringFlag{Name: "transport", Value: member.Auto, Usage: "between ranks: shm (memory of one host), tcp, or auto"},
 		&cli.StringFlag{Name: "coordinator", Usage: "`ADDRESS` the coordinator listens on; default a free port of 127.0.0.1"},
 		jsonFlag(),
 	}
@@ -55,8 +56,19 @@ func (p *program) executable(c *cli.Context) error {
 // onRank is what one rank of a command does; its result is rank 0's.
 type onRank func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error)
 
-// printer shows the result of a command to a person.
-type printer func(w io.Writer, np int, result []byte) error
+// printer shows the result of a command to a person, or to a program.
+type printer func(w io.Writer, np int, asJSON bool, result []byte) error
+
+// either prints a result as it is to programs, and by people to people.
+func either(people func(w io.Writer, np int, result []byte) error) printer {
+	return func(w io.Writer, np int, asJSON bool, result []byte) error {
+		if !asJSON {
+			return people(w, np, result)
+		}
+		_, err := fmt.Fprintf(w, "%s\n", result)
+		return err
+	}
+}
 
 // everywhere runs a command that works on all ranks: in a rank it does its
 // share, otherwise it checks the flags and starts the ranks.
@@ -76,7 +88,7 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 		return fmt.Errorf("where the program lies is not known: %w", err)
 	}
 	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
-	return p.launch(root, append([]string{self}, root.Args().Slice()...), print)
+	return p.launch(root, append([]string{self, "-transport", root.String("transport")}, root.Args().Slice()...), print)
 }
 
 // beRank is the life of one rank of a command of ours.
@@ -86,12 +98,12 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 	if hosts {
 		opts.Host = launcher.NewProgress(p.stderr)
 	}
-	m, err := member.Join(c.Context, p.getenv, opts)
+	warn := func(line string) { fmt.Fprintf(p.stderr, "wdlrun: %s\n", line) }
+	m, err := member.JoinWith(c.Context, p.getenv, member.Options{Control: opts, Transport: c.String("transport"), Warn: warn})
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	warn := func(line string) { fmt.Fprintf(p.stderr, "wdlrun: %s\n", line) }
 	result, err := work(c.Context, c, m, warn)
 	if err != nil {
 		if err = m.Fail(err); world.Rank != 0 || world.Launched {
@@ -106,7 +118,7 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 	if err := m.Done(b); err != nil || !hosts {
 		return err
 	}
-	return p.show(c.Bool("json"), world.Size, b, print)
+	return print(p.stdout, world.Size, c.Bool("json"), b)
 }
 
 // quiet makes a verdict silent where somebody else says it.
@@ -174,7 +186,7 @@ func (p *program) ended(out launcher.Outcome, np int, asJSON bool, print printer
 	var err error
 	switch {
 	case print != nil && out.Verdict == nil && len(out.Result) > 0:
-		err = p.show(asJSON, np, out.Result, print)
+		err = print(p.stdout, np, asJSON, out.Result)
 	case asJSON:
 		err = p.printJSON(failure{np, out.Code, out.Elapsed.Seconds(), out.Verdict, out.Status.RunDir})
 	}
@@ -192,15 +204,6 @@ type failure struct {
 	Seconds   float64       `json:"seconds"`
 	Verdict   *rank.Verdict `json:"verdict,omitempty"`
 	RunDir    string        `json:"run_dir,omitempty"`
-}
-
-// show prints a result for programs or for people.
-func (p *program) show(asJSON bool, np int, result []byte, print printer) error {
-	if asJSON {
-		_, err := fmt.Fprintf(p.stdout, "%s\n", result)
-		return err
-	}
-	return print(p.stdout, np, result)
 }
 
 // wantsJSON finds -json before the program's name or, for a program of ours,

@@ -38,7 +38,7 @@ Examples:
 			&cli.StringFlag{Name: "out", Value: "runs", Usage: "parent `DIR` of the new run directory"},
 			jsonFlag(),
 		},
-		Action: func(c *cli.Context) error { return p.everywhere(c, p.checkTrain, p.trainRank, printTrained) },
+		Action: func(c *cli.Context) error { return p.everywhere(c, p.checkTrain, p.trainRank, either(printTrained)) },
 	}
 }
 

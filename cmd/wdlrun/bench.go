@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/bench"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/member"
+)
+
+func benchCommand(p *program) *cli.Command {
+	b := &cli.Command{
+		Name:      "bench",
+		Usage:     "measure the collectives on these ranks",
+		UsageText: "wdlrun [launch flags] bench [OPERATION]… [flags]",
+		Description: `OPERATION is one of ` + strings.Join(bench.Ops(), ", ") + `;
+without one, ` + strings.Join(bench.DefaultOps(), ", ") + `. Each comes in two forms, plain and
+_use: every rank rewrites what it sends before a call and reads what it got after
+it, as a trainer does. Times are medians of the slowest rank; -json prints an
+object a line. "predicted" is what the cost model says, from a latency, a
+bandwidth and a speed of summing that are measured at the start.
+
+Examples:
+   wdlrun -np 2 bench
+   wdlrun -np 4 bench allreduce -sizes 64k,1m,16m -json`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "sizes", Usage: "`BYTES` of a rank's buffer, such as 8,1k,16m"},
+			&cli.DurationFlag{Name: "time", Value: bench.DefaultTime, Usage: "`DURATION` of measuring each operation, form and size"},
+			&cli.BoolFlag{Name: "plain", Usage: "leave out the _use forms"},
+			&cli.BoolFlag{Name: "ordinary", Usage: "buffers in ordinary memory, not in windows"},
+			jsonFlag(),
+		},
+	}
+	b.Action = func(c *cli.Context) error {
+		c, ops, err := wordsFirst(c, b.Flags)
+		if err != nil {
+			return usageError(c, err, false)
+		}
+		opt, err := benchOptions(c, ops)
+		if err != nil {
+			return err
+		}
+		work := func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
+			return measure(m, opt)
+		}
+		return p.everywhere(c, func(*cli.Context) error { return opt.Validate() }, work, printBench)
+	}
+	return b
+}
+
+// wordsFirst parses the flags that follow the command's words, as in
+// "bench allreduce -json".
+func wordsFirst(c *cli.Context, flags []cli.Flag) (*cli.Context, []string, error) {
+	rest, words := c.Args().Slice(), []string(nil)
+	for len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		words, rest = append(words, rest[0]), rest[1:]
+	}
+	if len(rest) == 0 {
+		return c, words, nil
+	}
+	set := flag.NewFlagSet("bench", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	for _, f := range flags {
+		if err := f.Apply(set); err != nil {
+			return c, nil, err
+		}
+	}
+	if err := set.Parse(rest); err != nil {
+		return c, nil, err
+	}
+	later := cli.NewContext(c.App, set, c)
+	later.Command = c.Command
+	return later, append(words, set.Args()...), nil
+}
+
+func benchOptions(c *cli.Context, ops []string) (bench.Options, error) {
+	opt := bench.Options{Ops: ops, Time: c.Duration("time"), PlainOnly: c.Bool("plain"), Ordinary: c.Bool("ordinary")}
+	for _, s := range strings.FieldsFunc(c.String("sizes"), func(r rune) bool { return r == ',' }) {
+		n, err := parseBytes(s)
+		if err != nil {
+			return opt, err
+		}
+		opt.Sizes = append(opt.Sizes, n)
+	}
+	return opt, opt.Validate()
+}
+
+// parseBytes reads 8, 16k, 16KiB, 4m, 1g: powers of 1024.
+func parseBytes(s string) (int, error) {
+	text := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(strings.TrimSpace(s)), "ib"), "b")
+	shift := 0
+	for i, unit := range []string{"k", "m", "g"} {
+		if t, ok := strings.CutSuffix(text, unit); ok {
+			text, shift = t, 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("-sizes: %q is no number of bytes; write 8, 16k or 4m", s)
+	}
+	return int(n) << shift, nil
+}
+
+// measure runs the benchmark and gathers its lines, on rank 0.
+func measure(m *member.Member, opt bench.Options) ([]benchLine, error) {
+	var lines []benchLine
+	done := int64(0)
+	opt.Transport = m.Transport
+	m.Session.Watch(func() rank.Status { return rank.Status{Phase: "bench", Waits: true} })
+	err := bench.Run(m.Comm, opt, func(l bench.Line) {
+		lines = append(lines, benchLine{l, l.PredictedUS})
+		done++
+		n := done
+		m.Session.Watch(func() rank.Status { return rank.Status{Phase: "bench", Waits: true, Progress: n} })
+	})
+	return lines, err
+}
+
+// benchLine carries the prediction, which is for people, to the launcher.
+type benchLine struct {
+	bench.Line
+	Predicted float64 `json:"predicted_us"`
+}
+
+func printBench(w io.Writer, _ int, asJSON bool, result []byte) error {
+	var lines []benchLine
+	if err := json.Unmarshal(result, &lines); err != nil {
+		return err
+	}
+	if !asJSON {
+		fmt.Fprintln(w, bench.Header)
+	}
+	for _, l := range lines {
+		l.PredictedUS = l.Predicted
+		if !asJSON {
+			fmt.Fprintln(w, l.Line)
+			continue
+		}
+		b, err := json.Marshal(l.Line)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s\n", b)
+	}
+	return nil
+}
