@@ -42,7 +42,7 @@ type forming struct {
 	failed   chan struct{} // closed when fatal is set
 
 	mu        sync.Mutex
-	links     map[linkID]*net.TCPConn
+	links     map[linkID]net.Conn
 	missing   map[linkID]bool
 	fatal     error
 	last      error          // why the latest attempt failed
@@ -80,7 +80,7 @@ func newForming(cfg Config) *forming {
 		patience: min(handshakeTime, cfg.Timeout/2),
 		complete: make(chan struct{}),
 		failed:   make(chan struct{}),
-		links:    make(map[linkID]*net.TCPConn),
+		links:    make(map[linkID]net.Conn),
 		missing:  make(map[linkID]bool),
 	}
 	for p := range cfg.Peers {
@@ -205,7 +205,7 @@ func (f *forming) fail(err error) {
 // replaces the first: its dialer has given that one up.
 func (f *forming) take(id linkID, conn *net.TCPConn) {
 	conn.SetDeadline(time.Time{})
-	setKeepAlive(conn)
+	setOptions(conn)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if old := f.links[id]; old != nil {

@@ -14,7 +14,7 @@ const controlTime = time.Second
 
 // control is the control connection to one peer.
 type control struct {
-	conn   *net.TCPConn
+	conn   net.Conn
 	mu     sync.Mutex
 	broken bool // a write failed; the reader says why
 }

@@ -7,8 +7,15 @@
 // Between two ranks there is one connection per channel for data, and one for
 // control. The higher rank dials the lower. A group of P ranks with C channels
 // has (P−1)(C+1) connections, C writer goroutines and one control reader per
-// peer in each process; no call starts a goroutine. The data receiver is the
-// caller, and reads straight into its slice.
+// peer in each process; no call starts a goroutine, none allocates.
+//
+// On Linux the caller of Exchange moves the bytes itself, straight from and into
+// its slices: a segment of 256 KiB out, a segment in, by one vectored system call
+// each, header included. While nothing moves it polls for about a millisecond,
+// and then sleeps; a sender that must sleep while it also receives leaves the
+// rest to its writer. Elsewhere, and on secured links, the writer sends and the
+// caller receives. A round inside a host thus costs two system calls a side and
+// no change of goroutine. Links inside a host use Reno as congestion control.
 //
 // # Handshake
 //

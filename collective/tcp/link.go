@@ -10,61 +10,84 @@ import (
 
 const (
 	readAhead  = 4 << 10 // a small frame comes in one read
-	smallFrame = 4 << 10 // a payload up to here is copied behind its header to leave in one write
+	smallFrame = 4 << 10 // a payload up to here is copied behind its header to leave in one piece
 )
 
-// link is the connection for the data of one channel with one peer. One
-// goroutine, the writer, sends; the caller of Exchange receives.
+// link is the connection for the data of one channel with one peer. The caller
+// of Exchange sends and receives. Where it would have to wait for both, the
+// writer, a goroutine, does the sending.
 type link struct {
-	conn    *net.TCPConn
-	jobs    chan job
-	done    chan error    // the result of the job in hand; holds one
+	peer *peer
+	conn net.Conn
+	sock *socket // how to send and receive without waiting; nil: conn cannot
+
+	jobs    chan struct{} // the writer is to send the rest of vec
+	done    chan error    // with what outcome; holds one
 	stopped chan struct{} // closed when the writer has ended
 
-	r    *bufio.Reader
-	head [frameSize]byte // of the frame being received
-
-	out  []byte // header, or small frame, being sent
-	vec  [2][]byte
+	out  []byte    // header, or small frame
+	vec  [2][]byte // what of the frame in hand is to be sent yet
 	bufs net.Buffers
+
+	head [frameSize]byte // of the frame being received
+	got  int             // bytes of that frame
+	r    *bufio.Reader   // for conn without sock
 }
 
-type job struct {
-	tag  collective.Tag
-	data []byte
-}
-
-func newLink(conn *net.TCPConn) *link {
-	return &link{
-		conn: conn, jobs: make(chan job), done: make(chan error, 1), stopped: make(chan struct{}),
-		r: bufio.NewReaderSize(conn, readAhead), out: make([]byte, 0, frameSize+smallFrame),
+func newLink(p *peer, conn net.Conn) *link {
+	l := &link{
+		peer: p, conn: conn, sock: newSocket(conn),
+		jobs: make(chan struct{}), done: make(chan error, 1), stopped: make(chan struct{}),
+		out: make([]byte, 0, frameSize+smallFrame),
 	}
+	if l.sock == nil {
+		l.r = bufio.NewReaderSize(conn, readAhead)
+	}
+	return l
 }
 
-// write sends one frame.
-func (l *link) write(j job) error {
-	l.out = appendFrame(l.out[:0], j.tag, len(j.data))
-	if len(j.data) <= smallFrame {
-		l.out = append(l.out, j.data...)
-		_, err := l.conn.Write(l.out)
-		return err
+// open makes a frame the one to send.
+func (l *link) open(tag collective.Tag, data []byte) {
+	l.out = appendFrame(l.out[:0], tag, len(data))
+	if len(data) <= smallFrame {
+		l.out, data = append(l.out, data...), nil
 	}
-	l.vec = [2][]byte{l.out, j.data}
-	l.bufs = l.vec[:]
-	_, err := l.bufs.WriteTo(l.conn)
+	l.vec = [2][]byte{l.out, data}
+}
+
+// sent takes n bytes off the frame in hand.
+func (l *link) sent(n int) {
+	k := min(n, len(l.vec[0]))
+	l.vec[0], l.vec[1] = l.vec[0][k:], l.vec[1][n-k:]
+}
+
+func (l *link) unsent() bool { return len(l.vec[0])+len(l.vec[1]) > 0 }
+
+// write sends the rest of the frame in hand, waiting as long as it takes.
+func (l *link) write() error {
+	if len(l.vec[0]) == 0 {
+		l.vec[0], l.vec[1] = l.vec[1], nil
+	}
+	var err error
+	if len(l.vec[1]) == 0 {
+		_, err = l.conn.Write(l.vec[0])
+	} else {
+		l.bufs = l.vec[:]
+		_, err = l.bufs.WriteTo(l.conn)
+	}
 	l.vec = [2][]byte{} // the caller's slice is its own again
 	return err
 }
 
 // writer sends what is handed over until quit.
-func (t *Transport) writer(p *peer, l *link) {
+func (t *Transport) writer(l *link) {
 	defer close(l.stopped)
 	for {
 		select {
-		case j := <-l.jobs:
-			err := l.write(j)
+		case <-l.jobs:
+			err := l.write()
 			if err != nil {
-				err = t.judge(p, err)
+				err = t.judge(l.peer, err)
 			}
 			l.done <- err
 		case <-t.quit:
@@ -73,23 +96,66 @@ func (t *Transport) writer(p *peer, l *link) {
 	}
 }
 
-// receive reads the frame that tag and recv expect of peer p.
-func (t *Transport) receive(p *peer, l *link, tag collective.Tag, recv []byte) error {
+// handOver lets the writer send the frame in hand; settle waits for it.
+func (l *link) handOver() error {
+	select {
+	case l.jobs <- struct{}{}:
+		return nil
+	case <-l.stopped:
+		return collective.ErrClosed
+	}
+}
+
+// settle returns when the writer has let go of the frame in hand.
+func (l *link) settle(err error) error {
+	if werr := <-l.done; err == nil {
+		return werr
+	}
+	return err
+}
+
+// relay exchanges frames over connections that can only wait.
+func (t *Transport) relay(out, in *link, tag collective.Tag, recv []byte) error {
+	if out != nil {
+		if err := out.handOver(); err != nil {
+			return err
+		}
+	}
+	var err error
+	if in != nil {
+		err = t.receive(in, tag, recv)
+	}
+	if out != nil { // also after an error: the writer must have let go of the caller's slice
+		err = out.settle(err)
+	}
+	return err
+}
+
+// receive reads the frame that tag and recv expect.
+func (t *Transport) receive(l *link, tag collective.Tag, recv []byte) error {
 	if _, err := io.ReadFull(l.r, l.head[:]); err != nil {
-		return t.judge(p, err)
+		return t.judge(l.peer, err)
 	}
-	theirs, n, err := parseFrame(l.head[:])
-	if err != nil {
-		return t.end(&collective.LostError{Rank: p.rank, By: t.rank, Cause: err})
-	}
-	if theirs != tag || n != int64(len(recv)) {
-		return t.end(&collective.MismatchError{
-			Peer: collective.Side{Rank: p.rank, Tag: theirs, Bytes: n},
-			Own:  collective.Side{Rank: t.rank, Tag: tag, Bytes: int64(len(recv))},
-		})
+	if err := t.compare(l, tag, len(recv)); err != nil {
+		return err
 	}
 	if _, err := io.ReadFull(l.r, recv); err != nil {
-		return t.judge(p, err)
+		return t.judge(l.peer, err)
+	}
+	return nil
+}
+
+// compare ends the group if the received header is not the expected one.
+func (t *Transport) compare(l *link, tag collective.Tag, bytes int) error {
+	theirs, n, err := parseFrame(l.head[:])
+	if err != nil {
+		return t.end(&collective.LostError{Rank: l.peer.rank, By: t.rank, Cause: err})
+	}
+	if theirs != tag || n != int64(bytes) {
+		return t.end(&collective.MismatchError{
+			Peer: collective.Side{Rank: l.peer.rank, Tag: theirs, Bytes: n},
+			Own:  collective.Side{Rank: t.rank, Tag: tag, Bytes: int64(bytes)},
+		})
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -136,10 +137,10 @@ func kill(tr *Transport) {
 			continue
 		}
 		for _, l := range p.data {
-			l.conn.SetLinger(0)
+			bare(l.conn).SetLinger(0)
 			l.conn.Close()
 		}
-		p.control.conn.SetLinger(0)
+		bare(p.control.conn).SetLinger(0)
 		p.control.conn.Close()
 	}
 }
@@ -233,7 +234,7 @@ func TestFrameCutOff(t *testing.T) {
 func TestOneLinkBreaks(t *testing.T) {
 	ts := group(t, 2)
 	defer closeAll(ts)
-	ts[0].peers[1].data[1].conn.CloseWrite()
+	bare(ts[0].peers[1].data[1].conn).CloseWrite()
 	err := collective.Barrier(collective.New(ts[1]).Channel(1))
 	var lost *collective.LostError
 	if !errors.As(err, &lost) || lost.Rank != 0 || !errors.Is(err, io.EOF) {
@@ -277,3 +278,5 @@ func TestCloseWakesPendingCalls(t *testing.T) {
 		t.Errorf("%v, want ErrClosed", err)
 	}
 }
+
+func bare(conn net.Conn) *net.TCPConn { return conn.(*net.TCPConn) }

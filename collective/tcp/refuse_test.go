@@ -305,7 +305,7 @@ func TestAConnectedRankLearnsWhyAnotherGaveUp(t *testing.T) {
 	f := newForming(Config{Rank: 1, Peers: make([]string, 2), Channels: 1, Timeout: time.Second, Key: testKey})
 	ts := group(t, 2)
 	defer closeAll(ts)
-	f.links = map[linkID]*net.TCPConn{{0, linkControl}: ts[1].peers[0].control.conn}
+	f.links = map[linkID]net.Conn{{0, linkControl}: ts[1].peers[0].control.conn}
 	f.abandon(&collective.LostError{Rank: 3, By: 1, Cause: errors.New("no link")})
 	err := collective.Barrier(collective.New(ts[0]))
 	for err == nil {

@@ -3,6 +3,7 @@ package tcp
 import (
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,8 @@ type Transport struct {
 	rank, size int
 	peers      []*peer // by rank; nil at the own one
 	slots      []slot  // by channel
+	direct     bool    // all data links have a socket
+	crowded    bool    // this host has more ranks than cores
 
 	mu    sync.Mutex
 	cause error         // the first, once there is one
@@ -48,7 +51,7 @@ func (p *peer) hasLeft() bool {
 	}
 }
 
-func newTransport(cfg Config, links map[linkID]*net.TCPConn) *Transport {
+func newTransport(cfg Config, links map[linkID]net.Conn) *Transport {
 	t := &Transport{
 		rank: cfg.Rank, size: len(cfg.Peers),
 		peers: make([]*peer, len(cfg.Peers)), slots: make([]slot, cfg.Channels),
@@ -60,17 +63,20 @@ func newTransport(cfg Config, links map[linkID]*net.TCPConn) *Transport {
 		}
 		p := &peer{rank: r, control: &control{conn: links[linkID{r, linkControl}]}, left: make(chan struct{})}
 		for ch := range cfg.Channels {
-			p.data = append(p.data, newLink(links[linkID{r, uint16(ch)}]))
+			l := newLink(p, links[linkID{r, uint16(ch)}])
+			t.direct = l.sock != nil
+			p.data = append(p.data, l)
 		}
 		t.peers[r] = p
 	}
+	t.crowded = neighbours(t.peers)+1 > runtime.GOMAXPROCS(0)
 	for _, p := range t.peers {
 		if p == nil {
 			continue
 		}
 		t.wg.Go(func() { t.heed(p) })
 		for _, l := range p.data {
-			t.wg.Go(func() { t.writer(p, l) })
+			t.wg.Go(func() { t.writer(l) })
 		}
 	}
 	if t.size > 1 {
@@ -93,29 +99,21 @@ func (t *Transport) Exchange(tag collective.Tag, to int, send []byte, from int, 
 	s := &t.slots[tag.Channel]
 	s.enter(t.rank, tag)
 	defer s.leave()
-	var out *link
+	var out, in *link
 	if to >= 0 {
-		p := t.peers[to]
-		out = p.data[tag.Channel]
-		if p.hasLeft() {
+		out = t.peers[to].data[tag.Channel]
+		if out.peer.hasLeft() {
 			return t.end(&collective.LostError{Rank: to, By: t.rank, Cause: collective.ErrLeft})
 		}
-		select {
-		case out.jobs <- job{tag, send}:
-		case <-out.stopped:
-			return collective.ErrClosed
-		}
+		out.open(tag, send)
 	}
-	var err error
 	if from >= 0 {
-		err = t.receive(t.peers[from], t.peers[from].data[tag.Channel], tag, recv)
+		in = t.peers[from].data[tag.Channel]
 	}
-	if out != nil { // also after an error: the writer must have let go of send
-		if werr := <-out.done; err == nil {
-			err = werr
-		}
+	if t.direct {
+		return t.flow(out, in, tag, recv)
 	}
-	return err
+	return t.relay(out, in, tag, recv)
 }
 
 // standing returns what ended the group or this rank, or nil.

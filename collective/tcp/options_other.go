@@ -9,3 +9,5 @@ import (
 
 // setUserTimeout does nothing: only Linux has the option.
 func setUserTimeout(*net.TCPConn, time.Duration) {}
+
+func setUnpaced(*net.TCPConn) {}

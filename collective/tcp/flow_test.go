@@ -1,0 +1,71 @@
+package tcp
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+// Frames far larger than what the system buffers, both ways at once, where one
+// rank begins late: it exercises segments, sleeping and the writer.
+func TestLargeFramesBothWays(t *testing.T) {
+	const size = 3
+	ts := group(t, size)
+	defer closeAll(ts)
+	for _, n := range []int{0, 1, smallFrame, smallFrame + 1, segmentBytes - 1, segmentBytes + 1, 6 << 20} {
+		var wg sync.WaitGroup
+		for r, tr := range ts {
+			wg.Go(func() {
+				to, from := (r+1)%size, (r+size-1)%size
+				tag := collective.Tag{Call: collective.CallBarrier, Seq: uint64(n + 1)}
+				send, recv := bytes.Repeat([]byte{byte(r + 1)}, n), make([]byte, n)
+				if err := tr.Exchange(tag, to, send, from, recv); err != nil {
+					t.Errorf("%d bytes: rank %d: %v", n, r, err)
+				} else if bytes.Count(recv, []byte{byte(from + 1)}) != n {
+					t.Errorf("%d bytes: rank %d: got others than rank %d sent", n, r, from)
+				}
+				if l := tr.peers[to].data[0]; l.unsent() {
+					t.Errorf("%d bytes: rank %d keeps the caller's slice", n, r)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+func TestExchangeAllocatesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("counts allocations")
+	}
+	ts := group(t, 2)
+	defer closeAll(ts)
+	if ts[0].peers[1].data[0].sock == nil {
+		t.Skip("connections of this system always go through the writer")
+	}
+	const rounds = 100
+	exchange := func(tr *Transport, seq *uint64, buf []byte) {
+		*seq++
+		tag := collective.Tag{Call: collective.CallAllReduce, Seq: 1 + *seq}
+		if err := tr.Exchange(tag, 1-tr.rank, buf[:len(buf)/2], 1-tr.rank, buf[len(buf)/2:]); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, n := range []int{64, 1 << 20} {
+		var seq [2]uint64
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			buf := make([]byte, 2*n)
+			for range rounds + 1 {
+				exchange(ts[1], &seq[1], buf)
+			}
+		}()
+		buf := make([]byte, 2*n)
+		if a := testing.AllocsPerRun(rounds, func() { exchange(ts[0], &seq[0], buf) }); a > 0 {
+			t.Errorf("%d bytes: %v allocations a call", n, a)
+		}
+		<-done
+	}
+}

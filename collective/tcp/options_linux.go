@@ -1,0 +1,27 @@
+package tcp
+
+import (
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// setUserTimeout bounds how long sent bytes may stay unacknowledged, during
+// which the system sends no keep-alive probes.
+func setUserTimeout(conn *net.TCPConn, d time.Duration) {
+	onSocket(conn, func(fd int) { unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d/time.Millisecond)) })
+}
+
+// setUnpaced chooses a congestion control that every system has and that sends
+// at once. Others, such as BBR, space packets by a bandwidth they estimate, which
+// inside a host is a figure of the scheduler.
+func setUnpaced(conn *net.TCPConn) {
+	onSocket(conn, func(fd int) { unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno") })
+}
+
+func onSocket(conn *net.TCPConn, set func(fd int)) {
+	if raw, err := conn.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) { set(int(fd)) })
+	}
+}
