@@ -5,9 +5,21 @@ import (
 	"fmt"
 )
 
-// smallBytes is up to where a part goes through the staging windows even if it
-// lies in a window: a copy more and a meeting less.
-const smallBytes = 8 << 10
+// Up to here a part goes through the staging windows even if it lies in a window:
+// a copy more and a meeting less. A meeting costs far more where the ranks take
+// turns on the cores. Each rank decides for itself and tells the others.
+const (
+	smallBytes   = 8 << 10
+	crowdedBytes = 64 << 10
+)
+
+// direct reports whether an offer of n bytes is read where it lies.
+func (c *Comm) direct(n int) bool {
+	if c.crowded {
+		return n > crowdedBytes
+	}
+	return n > smallBytes
+}
 
 // wantNothing clears what pull is to fetch.
 func (c *Comm) wantNothing() {
@@ -24,7 +36,7 @@ func (c *Comm) wantNothing() {
 func (c *Comm) pull(tag Tag, offer []byte) error {
 	defer c.sh.Leave(c.channel)
 	note := Note{Bytes: uint64(len(offer))}
-	if len(offer) > smallBytes {
+	if c.direct(len(offer)) {
 		note.Where = c.locate(offer)
 	}
 	if note.Where == 0 {
@@ -122,7 +134,7 @@ func (c *Comm) pullParts(tag Tag, send []byte, sendAt []int, size int) error {
 			note.Bytes = max(note.Bytes, uint64((at-sendAt[i-1])*size))
 		}
 	}
-	if len(send) > smallBytes {
+	if c.direct(len(send)) {
 		note.Where = c.locate(send)
 	}
 	if note.Where == 0 {

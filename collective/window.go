@@ -3,6 +3,7 @@ package collective
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"unsafe"
 
 	"github.com/wdlrun/wdlrun/internal/raw"
@@ -69,6 +70,8 @@ type sharing struct {
 	into   [][]byte // where each rank's part goes; nil: it is not wanted
 	rows   [][]byte // headers for rowsOf
 	peers  [][]byte // each rank's buffer in a window
+
+	crowded bool // more ranks than this process sees cores
 }
 
 // Alloc returns n zeroed elements that live in a window: memory that the ranks
@@ -124,7 +127,7 @@ func (c *Comm) shares() bool {
 	}
 	n := c.size
 	c.stage, c.notes, c.length, c.into, c.peers = stage, make([]Note, n), make([]int, n), make([][]byte, n), make([][]byte, n)
-	c.rows = make([][]byte, n+1)
+	c.rows, c.crowded = make([][]byte, n+1), n > runtime.NumCPU()
 	return true
 }
 

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/colltest"
 	"github.com/wdlrun/wdlrun/rank"
@@ -39,5 +37,3 @@ func newGroup(t *testing.T, size int) []collective.Transport {
 }
 
 func TestConformance(t *testing.T) { colltest.Run(t, newGroup) }
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

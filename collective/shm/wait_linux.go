@@ -15,12 +15,12 @@ import (
 const (
 	// spins is how often a waiting rank looks before it yields its core, if every
 	// rank has one: some hundred nanoseconds, the time of a meeting.
-	spins = 150
+	spins = 4000
 	// yields is how often it looks with yields between before it sleeps.
 	yields = 300
 	// goschedEvery is how often a yield is to goroutines of this process instead
 	// of other processes: ranks may be goroutines, and the heeders must run.
-	goschedEvery = 16
+	goschedEvery = 64
 	// sleepTime bounds one sleep. What should have waked it is then found anyway.
 	sleepTime = 20 * time.Millisecond
 
@@ -42,7 +42,7 @@ func rouse(word *atomic.Uint32) {
 
 // yield lets another thread run, and now and then another goroutine.
 func yield(i int) {
-	if i%goschedEvery == 0 {
+	if i%goschedEvery == goschedEvery-1 {
 		runtime.Gosched()
 		return
 	}

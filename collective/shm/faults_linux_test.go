@@ -1,0 +1,224 @@
+package shm
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+// connect connects a group of this process with the configurations that change
+// makes of the usual one.
+func connect(size int, change func(*Config)) ([]*Transport, []error) {
+	key := make([]byte, KeySize)
+	rand.Read(key)
+	ts, errs := make([]*Transport, size), make([]error, size)
+	var wg sync.WaitGroup
+	for r := range size {
+		cfg := Config{Rank: r, Size: size, Key: key}
+		change(&cfg)
+		wg.Go(func() {
+			l, err := Listen(cfg)
+			if err == nil {
+				ts[r], err = l.Connect(context.Background())
+			}
+			errs[r] = err
+		})
+	}
+	wg.Wait()
+	return ts, errs
+}
+
+// onAll runs body on every rank and returns the errors joined.
+func onAll(ts []*Transport, body func(c *collective.Comm) error) error {
+	errs := make([]error, len(ts))
+	var wg sync.WaitGroup
+	for r, tr := range ts {
+		wg.Go(func() { errs[r] = body(collective.New(tr)) })
+	}
+	wg.Wait()
+	for _, tr := range ts {
+		tr.Close()
+	}
+	return errors.Join(errs...)
+}
+
+func TestStrangersDoNotHarm(t *testing.T) {
+	key := make([]byte, KeySize)
+	rand.Read(key)
+	zero := Config{Rank: 0, Size: 2, Key: key}
+	l, err := Listen(zero)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := gathering{cfg: Config{Rank: 1, Size: 2, Key: key, Channels: DefaultChannels}}
+	good := g.hello(0)
+	other := gathering{cfg: Config{Rank: 1, Size: 3, Key: key, Channels: DefaultChannels}}
+	wrong := other.hello(0)
+	var strangers []net.Conn
+	for _, packet := range [][]byte{[]byte("GET / HTTP/1.1\r\n\r\n"), good.b[:7], append(good.b[:], 0), wrong.b[:], good.b[:], nil} {
+		conn, err := net.DialUnix("unixpacket", nil, zero.address(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		strangers = append(strangers, conn)
+		conn.Write(packet) // the hello without fault is followed by a proof with another key
+		if len(packet) == helloSize {
+			conn.Write(make([]byte, proofSize))
+		}
+	}
+	two := make([]*Transport, 2)
+	var wg sync.WaitGroup
+	wg.Go(func() { two[0], err = l.Connect(context.Background()) })
+	l1, err1 := Listen(Config{Rank: 1, Size: 2, Key: key})
+	if err1 != nil {
+		t.Fatal(err1)
+	}
+	two[1], err1 = l1.Connect(context.Background())
+	wg.Wait()
+	if err != nil || err1 != nil {
+		t.Fatal(err, err1)
+	}
+	for _, conn := range strangers {
+		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		for err == nil {
+			_, err = conn.Read(make([]byte, 256))
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("a stranger's connection stays open")
+		}
+		conn.Close()
+	}
+	if err := onAll(two, collective.Barrier); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMissingPeerIsNamed(t *testing.T) {
+	l, err := Listen(Config{Rank: 1, Size: 3, Key: make([]byte, KeySize), Timeout: 30 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Connect(context.Background()); err == nil || !strings.Contains(err.Error(), "no link with rank 0 and 1 more within 30ms") {
+		t.Error(err)
+	}
+}
+
+func TestNoMemoryForThePageIsSaid(t *testing.T) {
+	_, errs := connect(3, func(c *Config) {
+		if c.Rank == 1 {
+			c.MaxBytes = 1000
+		}
+	})
+	for r, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "more than the limit of 1000") && !strings.Contains(err.Error(), "rank 1 was lost") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+// TestShortMemoryIsOrdinaryMemory limits one rank to its page, and to page and
+// staging windows: calls work all the same, on every rank.
+func TestShortMemoryIsOrdinaryMemory(t *testing.T) {
+	page := int64(pages(pageBytes(3, 2)))
+	for _, limit := range []int64{page, page + 512<<10} {
+		ts, errs := connect(3, func(c *Config) {
+			if c.Rank == 1 {
+				c.MaxBytes = limit
+			}
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		if err := onAll(ts, func(c *collective.Comm) error {
+			x, err := collective.Alloc[float32](c, 100_000)
+			if err != nil {
+				return err
+			}
+			if collective.InWindow(c, x) {
+				return errors.New("memory past the limit is in a window")
+			}
+			x[0], x[99_999] = 1, 2
+			if err := collective.AllReduce(c, x, collective.Sum); err != nil {
+				return err
+			}
+			if x[0] != 3 || x[99_999] != 6 {
+				return fmt.Errorf("sums are %v and %v", x[0], x[99_999])
+			}
+			return nil
+		}); err != nil {
+			t.Errorf("limit %d: %v", limit, err)
+		}
+	}
+}
+
+// TestAnImpossibleWindowIsAnError asks the system itself for too much.
+func TestAnImpossibleWindowIsAnError(t *testing.T) {
+	if m, fd, err := create(1 << 62); err == nil {
+		m.unmap()
+		t.Errorf("4 EiB were made, as file %d", fd)
+	}
+}
+
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	const size, runs = 2, 100
+	ts, errs := connect(size, func(*Config) {})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	if err := onAll(ts, func(c *collective.Comm) error {
+		x, err := collective.Alloc[float32](c, 50_000)
+		if err != nil {
+			return err
+		}
+		plain, keys, got := make([]float32, 200_000), make([]int64, 20*size), make([]int64, 20*size)
+		counts := []int{20, 20}
+		step := func() {
+			_, _, e := collective.ReduceScatter(c, plain, collective.Min)
+			err = errors.Join(err, e, collective.AllReduce(c, x, collective.Sum), collective.AllReduce(c, plain, collective.Sum),
+				collective.AllReduce(c, x[:9], collective.Max), collective.AllGather(c, x), collective.Broadcast(c, x, 1),
+				collective.AllToAllV(c, keys, counts, got, counts), collective.Barrier(c))
+		}
+		if c.Rank() != 0 {
+			for range runs + 1 {
+				step()
+			}
+			return err
+		}
+		if n := testing.AllocsPerRun(runs, step); n >= 1 {
+			t.Errorf("%v allocations in 8 calls, want none", n)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSlicesOutliveTheTransport(t *testing.T) {
+	ts, errs := connect(2, func(*Config) {})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	xs := make([][]float32, 2)
+	if err := onAll(ts, func(c *collective.Comm) (err error) {
+		xs[c.Rank()], err = collective.Alloc[float32](c, 3000)
+		xs[c.Rank()][2999] = 5
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range xs {
+		if x[2999] != 0 {
+			t.Errorf("after Close memory holds %v, want zeros", x[2999])
+		}
+		x[0] = 1 // and it may be written
+	}
+}
