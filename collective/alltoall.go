@@ -35,14 +35,59 @@ func AllToAllV[T Number](c *Comm, send []T, sendCounts []int, recv []T, recvCoun
 	return toAll(c, tag, send, sendAt, recv, recvAt)
 }
 
+// AllToAllVisit is AllToAllV without a place for what is received: visit is
+// called once with each rank's part, in the order of ranks, and reads it where it
+// lies: in the other rank's buffer if that is memory of Alloc. A part is valid
+// until its visit returns and must not be changed; visit must not make calls on
+// c. After an error of visit the other parts are skipped and the error is
+// returned; the group goes on.
+func AllToAllVisit[T Number](c *Comm, send []T, sendCounts, recvCounts []int, visit func(from int, part []T) error) error {
+	total := 0
+	for _, n := range recvCounts {
+		total += n
+	}
+	sendAt := c.parts(CallAllToAllVisit, c.to, sendCounts, len(send))
+	recvAt := c.parts(CallAllToAllVisit, c.at, recvCounts, total)
+	tag, err := c.begin(CallAllToAllVisit, Sum, typeOf[T](), 0, 0)
+	if err != nil {
+		return err
+	}
+	if !c.shares() {
+		c.steps = allToAllPairwise(c.steps, c.rank, c.size, sendAt, recvAt)
+		recv := scratch[T](c, total)
+		if err := run(c, tag, send, recv); err != nil {
+			return err
+		}
+		for r := range c.size {
+			if err := visit(r, recv[recvAt[r]:recvAt[r+1]]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	size := raw.Size[T]()
+	for r, n := range recvCounts {
+		c.into[r], c.length[r] = nil, n*size
+	}
+	return c.pullParts(tag, raw.Bytes(send), sendAt, size, func() error {
+		for r := range c.size {
+			if err := visit(r, raw.Of[T](c.into[r])); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // toAll exchanges the parts bounded by sendAt and recvAt.
 func toAll[T Number](c *Comm, tag Tag, send []T, sendAt []int, recv []T, recvAt []int) error {
 	if c.shares() {
 		size, b := raw.Size[T](), raw.Bytes(recv)
 		for r := range c.size {
 			c.into[r] = b[recvAt[r]*size : recvAt[r+1]*size]
+			c.length[r] = len(c.into[r])
 		}
-		return c.pullParts(tag, raw.Bytes(send), sendAt, size)
+		return c.pullParts(tag, raw.Bytes(send), sendAt, size, nil)
 	}
 	c.steps = allToAllPairwise(c.steps, c.rank, c.size, sendAt, recvAt)
 	return run(c, tag, send, recv)

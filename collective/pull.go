@@ -3,6 +3,8 @@ package collective
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/wdlrun/wdlrun/internal/raw"
 )
 
 // Up to here a part goes through the staging windows even if it lies in a window:
@@ -116,14 +118,15 @@ func (c *Comm) fetch(tag Tag, offer []byte, k int) error {
 }
 
 // pullParts offers to every rank r the part of send from sendAt[r] to
-// sendAt[r+1], in elements of size bytes, and copies this rank's part of every
-// rank r into c.into[r].
+// sendAt[r+1], in elements of size bytes, and takes this rank's part of every
+// rank r, which has c.length[r] bytes: a copy in c.into[r], or, where that is nil,
+// c.into[r] becomes a view of it, which use may read. With use, into must be nil.
 //
 // Each half of a staging window begins with a table of P+1 offsets in bytes. A
 // rank whose parts lie in a window announces where; another one copies them
 // behind its table, whole if they fit (Note.Bytes is 0), else in pieces, of which
 // all have the same length (Note.Bytes is that of the largest part).
-func (c *Comm) pullParts(tag Tag, send []byte, sendAt []int, size int) error {
+func (c *Comm) pullParts(tag Tag, send []byte, sendAt []int, size int, use func() error) error {
 	defer c.sh.Leave(c.channel)
 	body, piece := c.partsBody()
 	own := c.half(c.rank)
@@ -148,6 +151,10 @@ func (c *Comm) pullParts(tag Tag, send []byte, sendAt []int, size int) error {
 	}
 	c.met()
 	pieces, windows := c.partsPlan(piece)
+	var used error
+	if use != nil {
+		c.roomForPieces()
+	}
 	for k := range pieces {
 		if k > 0 {
 			c.stageParts(send, sendAt, size, note, k)
@@ -158,12 +165,39 @@ func (c *Comm) pullParts(tag Tag, send []byte, sendAt []int, size int) error {
 		if err := c.fetchParts(tag, send, sendAt, size, k); err != nil {
 			return err
 		}
+		if use != nil && k == pieces-1 {
+			used = use()
+		}
 		c.turn++
 	}
-	if windows && pieces == 1 {
-		return c.meet(&tag, Note{})
+	if windows && pieces == 1 || use != nil && (windows || pieces > 1) { // then owners may go on
+		if err := c.meet(&tag, Note{}); err != nil {
+			return err
+		}
 	}
-	return nil
+	return used
+}
+
+// roomForPieces makes room in c.scratch for parts that come in pieces: only
+// others can be read where they lie.
+func (c *Comm) roomForPieces() {
+	total := 0
+	for r, n := range c.notes {
+		if c.pieced(r, n) {
+			total += (c.length[r] + 7) / 8
+		}
+	}
+	room := raw.Bytes(scratch[uint64](c, total))
+	for r, n := range c.notes {
+		if c.pieced(r, n) {
+			c.into[r], room = room[:c.length[r]], room[(c.length[r]+7)&^7:]
+		}
+	}
+}
+
+// pieced reports whether the part of rank comes in pieces.
+func (c *Comm) pieced(rank int, n Note) bool {
+	return rank != c.rank && n.Where == 0 && n.Bytes != 0 && c.length[rank] > 0
 }
 
 // partsBody returns where the table of a half ends, and the length of a piece.
@@ -208,45 +242,56 @@ func (c *Comm) stageParts(send []byte, sendAt []int, size int, note Note, k int)
 	}
 }
 
-// fetchParts copies piece k of this rank's part of every rank.
+// fetchParts takes piece k of this rank's part of every rank.
 func (c *Comm) fetchParts(tag Tag, send []byte, sendAt []int, size, k int) error {
-	if k == 0 {
-		copy(c.into[c.rank], send[sendAt[c.rank]*size:sendAt[c.rank+1]*size])
-	}
 	body, piece := c.partsBody()
-	for i := 1; i < c.size; i++ {
+	for i := range c.size {
 		r := (c.rank + i) % c.size
-		into, n, half := c.into[r], c.notes[r], c.half(r)
+		n, half := c.notes[r], c.half(r)
+		staged, whole := n.Where == 0, n.Bytes == 0
 		switch {
-		case n.Where == 0 && n.Bytes != 0:
+		case r == c.rank:
+			if k == 0 {
+				c.take(r, send[sendAt[r]*size:sendAt[r+1]*size])
+			}
+		case staged && !whole:
 			if k == 0 {
 				if _, err := c.partOf(tag, r, half, maxWindow); err != nil {
 					return err
 				}
 			}
-			if at := k * piece; at < len(into) {
-				copy(into[at:], half[body+c.rank*piece:][:piece])
+			if at := k * piece; at < c.length[r] {
+				copy(c.into[r][at:], half[body+c.rank*piece:][:piece])
 			}
 		case k > 0:
-		case n.Where == 0:
+		case staged:
 			lo, err := c.partOf(tag, r, half, halfBytes-body)
 			if err != nil {
 				return err
 			}
-			copy(into, half[body+lo:])
+			c.take(r, half[body+lo:][:c.length[r]])
 		default:
 			lo, err := c.partOf(tag, r, half, maxWindow)
 			if err != nil {
 				return err
 			}
-			b, err := c.memory(r, n.Where, lo+len(into))
+			b, err := c.memory(r, n.Where, lo+c.length[r])
 			if err != nil {
 				return c.giveUp(tag, err)
 			}
-			copy(into, b[lo:])
+			c.take(r, b[lo:])
 		}
 	}
 	return nil
+}
+
+// take copies a whole part to its place, or notes where it lies if it has none.
+func (c *Comm) take(rank int, part []byte) {
+	if c.into[rank] == nil {
+		c.into[rank] = part
+		return
+	}
+	copy(c.into[rank], part)
 }
 
 // partOf reads from rank's table where this rank's part begins, and compares its
@@ -254,7 +299,7 @@ func (c *Comm) fetchParts(tag Tag, send []byte, sendAt []int, size, k int) error
 func (c *Comm) partOf(tag Tag, rank int, half []byte, limit int) (lo int, err error) {
 	a := binary.LittleEndian.Uint64(half[c.rank*tableStride:])
 	b := binary.LittleEndian.Uint64(half[(c.rank+1)*tableStride:])
-	want := len(c.into[rank])
+	want := c.length[rank]
 	if b-a != uint64(want) {
 		return 0, c.differ(tag, rank, int64(b-a), int64(want))
 	}

@@ -23,11 +23,12 @@ const (
 	CallGatherBytes
 	CallBroadcastBytes
 	CallAlloc
+	CallAllToAllVisit
 	calls
 )
 
 var callNames = [calls]string{"no call", "AllReduce", "ReduceScatter", "AllGather", "AllGatherV", "AllToAll",
-	"AllToAllV", "Broadcast", "Barrier", "AllGatherBytes", "GatherBytes", "BroadcastBytes", "Alloc"}
+	"AllToAllV", "Broadcast", "Barrier", "AllGatherBytes", "GatherBytes", "BroadcastBytes", "Alloc", "AllToAllVisit"}
 
 func (c Call) String() string {
 	if c >= calls {
@@ -69,7 +70,7 @@ func (t Tag) String() string {
 	}
 	switch t.Call {
 	case CallBarrier, CallAlloc:
-	case CallAllToAllV:
+	case CallAllToAllV, CallAllToAllVisit:
 		s += fmt.Sprintf(" of %v", t.Type)
 	case CallAllGatherBytes, CallGatherBytes, CallBroadcastBytes:
 		s += fmt.Sprintf(" of at most %d bytes", t.Count)

@@ -28,7 +28,7 @@ func checks() []check {
 }
 
 func typed[T collective.Number]() []check {
-	all := []check{checkReduceScatter[T], checkAllGather[T], checkAllGatherV[T], checkAllToAll[T], checkAllToAllV[T], checkBroadcast[T]}
+	all := []check{checkReduceScatter[T], checkAllGather[T], checkAllGatherV[T], checkAllToAll[T], checkAllToAllV[T], checkAllToAllVisit[T], checkBroadcast[T]}
 	for _, op := range []collective.Op{collective.Sum, collective.Min, collective.Max} {
 		all = append(all, func(c *collective.Comm, rng *rand.Rand, n int) error { return checkAllReduce[T](c, rng, n, op) })
 	}
@@ -197,6 +197,42 @@ func checkAllToAllV[T collective.Number](c *collective.Comm, rng *rand.Rand, n i
 		return err
 	}
 	return same(c, "AllToAllV", recv, want)
+}
+
+func checkAllToAllVisit[T collective.Number](c *collective.Comm, rng *rand.Rand, n int) error {
+	return visitAll(c, rng, n, func(x []T) []T { return x })
+}
+
+// visitAll checks AllToAllVisit with a send buffer that place made of its data.
+func visitAll[T collective.Number](c *collective.Comm, rng *rand.Rand, n int, place func([]T) []T) error {
+	all := drawAll[T](rng, c.Size(), n)
+	var sendCounts, recvCounts []int
+	var want [][]T
+	for from := range all {
+		counts, lo := drawCounts(rng, c.Size(), n), 0
+		if from == c.Rank() {
+			sendCounts = counts
+		}
+		for i := range c.Rank() {
+			lo += counts[i]
+		}
+		want = append(want, all[from][lo:lo+counts[c.Rank()]])
+		recvCounts = append(recvCounts, counts[c.Rank()])
+	}
+	send, next, stop := place(all[c.Rank()]), 0, fmt.Errorf("enough")
+	err := collective.AllToAllVisit(c, send, sendCounts, recvCounts, func(from int, part []T) error {
+		if from != next {
+			return fmt.Errorf("AllToAllVisit on rank %d: part of rank %d where that of %d is due", c.Rank(), from, next)
+		}
+		if next++; next == c.Size() && c.Rank() == 0 {
+			return stop // the group goes on
+		}
+		return same(c, "AllToAllVisit", part, want[from])
+	})
+	if err == stop {
+		err = nil
+	}
+	return err
 }
 
 func checkBroadcast[T collective.Number](c *collective.Comm, rng *rand.Rand, n int) error {

@@ -103,6 +103,9 @@ func (b buffer[T]) check(c *collective.Comm, rng *rand.Rand, n int) error {
 	if err := same(c, "Broadcast", x, all[root]); err != nil {
 		return err
 	}
+	if err := visitAll(c, rng, n, func(x []T) []T { return b.of(c, x, 0) }); err != nil {
+		return err
+	}
 	return b.checkAllToAllV(c, rng, all)
 }
 

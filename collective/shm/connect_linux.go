@@ -324,19 +324,24 @@ func (h hello) judge(cfg Config, peer int) error {
 	return nil
 }
 
-// sameUser checks that the process at the other end belongs to this user.
-func sameUser(conn *net.UnixConn) error {
+// credentials returns who is at the other end.
+func credentials(conn *net.UnixConn) (cred *unix.Ucred, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var cred *unix.Ucred
 	var cerr error
 	if err := raw.Control(func(fd uintptr) { cred, cerr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
-		return err
+		return nil, err
 	}
-	if cerr != nil {
-		return cerr
+	return cred, cerr
+}
+
+// sameUser checks that the process at the other end belongs to this user.
+func sameUser(conn *net.UnixConn) error {
+	cred, err := credentials(conn)
+	if err != nil {
+		return err
 	}
 	if own := unix.Geteuid(); int(cred.Uid) != own {
 		return fmt.Errorf("it belongs to user %d, this rank to user %d", cred.Uid, own)

@@ -154,7 +154,7 @@ func (f *flow) ringBell() {
 func (t *Transport) idle(s *slot, out, in *flow, turn int) error {
 	if turn < yields && !t.over.Load() {
 		if t.crowded || turn > spins {
-			yield(turn)
+			t.yield(turn)
 		}
 		return nil
 	}

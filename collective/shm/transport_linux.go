@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,7 @@ const maxWindow = 1 << 40
 type Transport struct {
 	rank, size, channels int
 	crowded              bool // more ranks than cores
+	together             bool // ranks are goroutines of one process
 	maxBytes             int64
 	bytes                atomic.Int64 // shared by this rank
 	page                 page
@@ -61,6 +63,9 @@ func newTransport(ctx context.Context, cfg Config, conns []*net.UnixConn) (*Tran
 	for r, c := range conns {
 		if c != nil {
 			t.peers[r] = &peer{rank: r, conn: c, left: make(chan struct{}), windows: map[windowID]offer{}, came: make(chan struct{})}
+			if cred, err := credentials(c); err == nil && int(cred.Pid) == os.Getpid() {
+				t.together = true
+			}
 		}
 	}
 	for _, p := range t.peers {

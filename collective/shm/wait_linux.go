@@ -19,7 +19,8 @@ const (
 	// yields is how often it looks with yields between before it sleeps.
 	yields = 300
 	// goschedEvery is how often a yield is to goroutines of this process instead
-	// of other processes: ranks may be goroutines, and the heeders must run.
+	// of other processes, so that its other work goes on. It costs several times
+	// more, because the runtime wakes a thread to look for work.
 	goschedEvery = 64
 	// sleepTime bounds one sleep. What should have waked it is then found anyway.
 	sleepTime = 20 * time.Millisecond
@@ -40,9 +41,10 @@ func rouse(word *atomic.Uint32) {
 	syscall.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, 1<<30, 0, 0, 0)
 }
 
-// yield lets another thread run, and now and then another goroutine.
-func yield(i int) {
-	if i%goschedEvery == goschedEvery-1 {
+// yield lets another thread run, and now and then another goroutine: always where
+// ranks are goroutines of this process.
+func (t *Transport) yield(i int) {
+	if t.together || i%goschedEvery == goschedEvery-1 {
 		runtime.Gosched()
 		return
 	}
@@ -64,7 +66,7 @@ func (t *Transport) await(s *slot, p *peer, theirs *desk, word *atomic.Uint64, s
 		}
 	}
 	for i := range yields {
-		yield(i)
+		t.yield(i)
 		if word.Load() >= serial {
 			return nil
 		}

@@ -15,9 +15,6 @@ const (
 	// millisecond on an idle machine, a hundred times what falling asleep and waking
 	// up cost, because ranks that sleep are put on one core by the system.
 	polls = 1000
-	// eager is how many of the polls do not offer the core to other processes.
-	// Where ranks outnumber cores, all do.
-	eager = 30
 )
 
 // flow exchanges frames on the caller's goroutine: a segment out, a segment in,
@@ -49,10 +46,10 @@ func (t *Transport) flow(out, in *link, tag collective.Tag, recv []byte) error {
 			continue
 		}
 		if idle++; idle < polls {
-			runtime.Gosched()
-			if t.crowded || idle > eager {
-				yield()
+			if idle%16 == 0 {
+				runtime.Gosched() // wakes another thread: dear, but others of this process must run too
 			}
+			yield()
 		} else if sending && receiving {
 			if err := out.handOver(); err != nil {
 				return err

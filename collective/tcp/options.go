@@ -33,14 +33,3 @@ func sameHost(conn net.Conn) bool {
 	theirs, _, err := net.SplitHostPort(conn.RemoteAddr().String())
 	return err == nil && own == theirs
 }
-
-// neighbours counts the peers on this host.
-func neighbours(peers []*peer) int {
-	n := 0
-	for _, p := range peers {
-		if p != nil && sameHost(p.control.conn) {
-			n++
-		}
-	}
-	return n
-}

@@ -3,7 +3,6 @@ package tcp
 import (
 	"fmt"
 	"net"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +21,6 @@ type Transport struct {
 	peers      []*peer // by rank; nil at the own one
 	slots      []slot  // by channel
 	direct     bool    // all data links have a socket
-	crowded    bool    // this host has more ranks than cores
 
 	mu    sync.Mutex
 	cause error         // the first, once there is one
@@ -69,7 +67,6 @@ func newTransport(cfg Config, links map[linkID]net.Conn) *Transport {
 		}
 		t.peers[r] = p
 	}
-	t.crowded = neighbours(t.peers)+1 > runtime.GOMAXPROCS(0)
 	for _, p := range t.peers {
 		if p == nil {
 			continue
