@@ -98,8 +98,34 @@ func TestCriteoLayout(t *testing.T) {
 			t.Errorf("features[%d] is %s by %s, want %s by %s", i, f.Field, f.Encode, c.Data.Fields[i+1], want)
 		}
 	}
-	if got := c.Train.Global(4); got != 16384 {
-		t.Errorf("global batch %d at 4 ranks of 4096, want 16384", got)
+	if got := c.Data.Train[0] + " " + c.Data.Test[0]; got != "train.tsv test.tsv" {
+		t.Errorf("trains and tests on %s, not on what the example tells to write", got)
+	}
+	// 200,000 rows must be enough steps to learn from.
+	if got := c.Train.Global(2); got != 1024 || c.Train.Schedule.Warmup > 20 {
+		t.Errorf("global batch %d at 2 ranks, want 1024; warmup %d", got, c.Train.Schedule.Warmup)
+	}
+}
+
+// TestCriteoForRealLogs: the settings that the example keeps as a comment are a
+// configuration too.
+func TestCriteoForRealLogs(t *testing.T) {
+	b, err := os.ReadFile("examples/criteo.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(b), "\nmodel:")
+	_, tail, found := strings.Cut(string(b), "\n# tables:")
+	if !found {
+		t.Fatal("there is no comment with tables")
+	}
+	c, err := Parse("real", []byte(head+"\ntables:"+strings.ReplaceAll(tail, "\n# ", "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Fill()
+	if got := c.Train.Global(4); got != 16384 || len(c.Tables) == 0 || c.Train.Schedule.Warmup != 2000 {
+		t.Errorf("global batch %d at 4 ranks of 4096, %d tables, warmup %d", got, len(c.Tables), c.Train.Schedule.Warmup)
 	}
 }
 
