@@ -46,7 +46,7 @@ func (t *Transport) flow(out, in *link, tag collective.Tag, recv []byte) error {
 			continue
 		}
 		if idle++; idle < polls {
-			if idle%16 == 0 {
+			if idle%128 == 0 {
 				runtime.Gosched() // wakes another thread: dear, but others of this process must run too
 			}
 			yield()
