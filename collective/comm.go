@@ -148,7 +148,7 @@ func run[T Number](c *Comm, tag Tag, send, recv []T) error {
 			return c.fail(tag, err)
 		}
 		if x.reduce {
-			reduce(tag.Op, in, arrive)
+			reduce(tag.Op, tag.Type, in, arrive)
 		}
 	}
 	return nil

@@ -1,6 +1,10 @@
 package collective
 
-import "github.com/wdlrun/wdlrun/internal/raw"
+import (
+	"fmt"
+
+	"github.com/wdlrun/wdlrun/internal/raw"
+)
 
 // AllGather fills x on every rank: the i-th Chunk of it comes from rank i. A
 // rank's own chunk must be in its place in x beforehand. All ranks give the same
@@ -37,6 +41,23 @@ func gatherAll[T Number](c *Comm, tag Tag, x []T, at []int) error {
 	}
 	c.steps = allGatherRing(c.steps, c.rank, c.size, at)
 	return run(c, tag, x, x)
+}
+
+// Gather copies the x of every rank to recv on rank root, in the order of ranks;
+// recv has P times the length of x there and is ignored on the others. All ranks
+// give the same length and root. The slices do not overlap.
+func Gather[T Number](c *Comm, x, recv []T, root int) error {
+	if c.rank == root && len(recv) != c.size*len(x) {
+		panic(fmt.Sprintf("collective: Gather: %d elements to receive of %d ranks with %d each", len(recv), c.size, len(x)))
+	}
+	tag, err := c.begin(CallGather, Sum, typeOf[T](), root, len(x))
+	if err != nil {
+		return err
+	}
+	for i := range c.at {
+		c.at[i] = i * len(x)
+	}
+	return gatherTo(c, tag, x, recv, root)
 }
 
 // gatherTo fills buf on rank root with the b of every rank, bounded by c.at.

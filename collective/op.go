@@ -36,7 +36,7 @@ func (op Op) String() string {
 // Type is the code of an element type on the wire.
 type Type uint8
 
-// The element types. A named type has the code of its underlying type.
+// The element types. A named type, but BF16, has the code of its underlying type.
 const (
 	typeNone Type = iota
 	Uint8
@@ -47,10 +47,11 @@ const (
 	Uint64
 	Float32
 	Float64
+	BFloat16
 	types
 )
 
-var typeNames = [types]string{"untyped", "uint8", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"}
+var typeNames = [types]string{"untyped", "uint8", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "bf16"}
 
 func (t Type) String() string {
 	if t >= types {
@@ -60,10 +61,14 @@ func (t Type) String() string {
 }
 
 func typeOf[T Number]() Type {
-	switch reflect.TypeFor[T]().Kind() {
+	t := reflect.TypeFor[T]()
+	switch t.Kind() {
 	case reflect.Uint8:
 		return Uint8
 	case reflect.Uint16:
+		if t == reflect.TypeFor[BF16]() {
+			return BFloat16
+		}
 		return Uint16
 	case reflect.Int32:
 		return Int32
@@ -81,8 +86,14 @@ func typeOf[T Number]() Type {
 }
 
 // reduce sets own[i] = partial[i] op own[i].
-func reduce[T Number](op Op, own, partial []T) {
+func reduce[T Number](op Op, typ Type, own, partial []T) {
 	partial = partial[:len(own)]
+	if typ == BFloat16 {
+		for i, p := range partial {
+			own[i] = T(joinBF16(op, BF16(p), BF16(own[i])))
+		}
+		return
+	}
 	switch op {
 	case Sum:
 		for i, p := range partial {

@@ -159,17 +159,17 @@ func join[T Number](c *Comm, tag Tag, i, lo, hi int, dst [][]T) {
 		f32.SumRows(*(*[][]float32)(unsafe.Pointer(&dst)), *(*[][]float32)(unsafe.Pointer(&rows)))
 		return
 	}
-	joinBlocks(tag.Op, dst, rows)
+	joinBlocks(tag, dst, rows)
 }
 
 // joinBlocks is join for every type, a block at a time that stays in cache.
-func joinBlocks[T Number](op Op, dst, rows [][]T) {
+func joinBlocks[T Number](tag Tag, dst, rows [][]T) {
 	var block [256]T
 	for lo := 0; lo < len(rows[0]); lo += len(block) {
 		hi := min(lo+len(block), len(rows[0]))
 		sum := block[:copy(block[:], rows[0][lo:hi])]
 		for _, r := range rows[1:] {
-			reduceOnto(op, sum, r[lo:hi])
+			reduceOnto(tag.Op, tag.Type, sum, r[lo:hi])
 		}
 		for _, d := range dst {
 			copy(d[lo:hi], sum)
@@ -178,8 +178,14 @@ func joinBlocks[T Number](op Op, dst, rows [][]T) {
 }
 
 // reduceOnto sets partial[i] = partial[i] op own[i].
-func reduceOnto[T Number](op Op, partial, own []T) {
+func reduceOnto[T Number](op Op, typ Type, partial, own []T) {
 	own = own[:len(partial)]
+	if typ == BFloat16 {
+		for i, p := range partial {
+			partial[i] = T(joinBF16(op, BF16(p), BF16(own[i])))
+		}
+		return
+	}
 	switch op {
 	case Sum:
 		for i, p := range partial {

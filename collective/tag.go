@@ -24,11 +24,12 @@ const (
 	CallBroadcastBytes
 	CallAlloc
 	CallAllToAllVisit
+	CallGather
 	calls
 )
 
 var callNames = [calls]string{"no call", "AllReduce", "ReduceScatter", "AllGather", "AllGatherV", "AllToAll",
-	"AllToAllV", "Broadcast", "Barrier", "AllGatherBytes", "GatherBytes", "BroadcastBytes", "Alloc", "AllToAllVisit"}
+	"AllToAllV", "Broadcast", "Barrier", "AllGatherBytes", "GatherBytes", "BroadcastBytes", "Alloc", "AllToAllVisit", "Gather"}
 
 func (c Call) String() string {
 	if c >= calls {
@@ -65,7 +66,7 @@ func (t Tag) String() string {
 		s += fmt.Sprintf("(%v)", t.Op)
 	case CallBroadcast, CallBroadcastBytes:
 		s += fmt.Sprintf(" from rank %d", t.Root)
-	case CallGatherBytes:
+	case CallGatherBytes, CallGather:
 		s += fmt.Sprintf(" to rank %d", t.Root)
 	}
 	switch t.Call {

@@ -24,11 +24,12 @@ func checks() []check {
 	all = append(all, typed[int64]()...)
 	all = append(all, typed[uint64]()...)
 	all = append(all, typed[float32]()...)
-	return append(all, typed[float64]()...)
+	all = append(all, typed[float64]()...)
+	return append(all, typed[collective.BF16]()...)
 }
 
 func typed[T collective.Number]() []check {
-	all := []check{checkReduceScatter[T], checkAllGather[T], checkAllGatherV[T], checkAllToAll[T], checkAllToAllV[T], checkAllToAllVisit[T], checkBroadcast[T]}
+	all := []check{checkReduceScatter[T], checkAllGather[T], checkAllGatherV[T], checkAllToAll[T], checkAllToAllV[T], checkAllToAllVisit[T], checkBroadcast[T], checkGather[T]}
 	for _, op := range []collective.Op{collective.Sum, collective.Min, collective.Max} {
 		all = append(all, func(c *collective.Comm, rng *rand.Rand, n int) error { return checkAllReduce[T](c, rng, n, op) })
 	}
@@ -40,7 +41,9 @@ func draw[T collective.Number](rng *rand.Rand, n int) []T {
 	half := 0.5
 	x := make([]T, n)
 	for i := range x {
-		if T(half) != 0 {
+		if bf, ok := any(&x[i]).(*collective.BF16); ok {
+			*bf = collective.ToBF16(float32(rng.NormFloat64()))
+		} else if T(half) != 0 {
 			x[i] = T(rng.NormFloat64())
 		} else {
 			x[i] = T(rng.Uint64())
@@ -76,6 +79,9 @@ func reduced[T collective.Number](all [][]T, op collective.Op) []T {
 }
 
 func join[T collective.Number](op collective.Op, a, b T) T {
+	if x, ok := any(a).(collective.BF16); ok {
+		return T(collective.ToBF16(join(op, x.Float32(), collective.BF16(b).Float32())))
+	}
 	switch op {
 	case collective.Min:
 		return min(a, b)
@@ -246,6 +252,22 @@ func checkBroadcast[T collective.Number](c *collective.Comm, rng *rand.Rand, n i
 		return err
 	}
 	return same(c, "Broadcast", x, want)
+}
+
+func checkGather[T collective.Number](c *collective.Comm, rng *rand.Rand, n int) error {
+	root := rng.IntN(c.Size())
+	all := drawAll[T](rng, c.Size(), n/c.Size())
+	var want, recv []T
+	if c.Rank() == root {
+		for _, x := range all {
+			want = append(want, x...)
+		}
+		recv = make([]T, len(want))
+	}
+	if err := collective.Gather(c, all[c.Rank()], recv, root); err != nil {
+		return err
+	}
+	return same(c, "Gather", recv, want)
 }
 
 // drawStrings returns a byte string of every rank, of up to n bytes.
