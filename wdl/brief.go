@@ -78,6 +78,9 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 	if b.RunDir, err = j.place(from); err != nil {
 		return b, err
 	}
+	if j.unlock, err = lock(b.RunDir); err != nil {
+		return b, err
+	}
 	removed, err := checkpoint.Clean(filepath.Join(b.RunDir, checkpoint.Folder))
 	if err != nil {
 		return b, err
@@ -86,7 +89,38 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 		j.opt.Warn(fmt.Sprintf("an unfinished checkpoint was removed: %s", r))
 	}
 	b.Config = string(c.YAML())
-	return b, writeFile(b.RunDir, fileConfig, c.YAML())
+	if err := writeFile(b.RunDir, fileConfig, c.YAML()); err != nil {
+		return b, fmt.Errorf("wdl: run directory: %w; free some space, or choose another place with -out", err)
+	}
+	if from != nil && filepath.Dir(from.Dir()) != filepath.Join(b.RunDir, checkpoint.Folder) {
+		err = j.inherit(from, b.RunDir)
+	}
+	return b, err
+}
+
+// inherit puts the checkpoint that a new line of training begins with, and that
+// of the best epoch before it, into the new run directory, which then stands for
+// itself.
+func (j *job) inherit(from *checkpoint.Checkpoint, runDir string) error {
+	root := filepath.Join(runDir, checkpoint.Folder)
+	if err := checkpoint.Copy(from, root); err != nil {
+		return err
+	}
+	var c cursor
+	if err := readJSON(from, sectionCursor, &c); err != nil {
+		return err
+	}
+	if c.Best == 0 || c.Best == c.Step {
+		return nil
+	}
+	best, err := checkpoint.Open(checkpoint.Dir(filepath.Dir(from.Dir()), c.Best))
+	if err == nil {
+		err = checkpoint.Copy(best, root)
+	}
+	if err != nil {
+		j.opt.Warn(fmt.Sprintf("the best epoch so far (step %d) can no longer be restored: %v", c.Best, err))
+	}
+	return nil
 }
 
 func resumeHint(err error, path string) error {
@@ -133,12 +167,16 @@ func (o Options) config(from *checkpoint.Checkpoint) (*config.Config, error) {
 func (j *job) place(from *checkpoint.Checkpoint) (string, error) {
 	if from != nil {
 		root := filepath.Dir(from.Dir())
-		picked := filepath.Clean(j.opt.Resume) == from.Dir()
-		if !picked && filepath.Base(root) == checkpoint.Folder {
+		if !j.picked(from) && filepath.Base(root) == checkpoint.Folder {
 			return filepath.Dir(root), nil
 		}
 	}
 	return NewRunDir(j.opt.Out, time.Now())
+}
+
+// picked reports whether the user named this very checkpoint, not its run.
+func (j *job) picked(from *checkpoint.Checkpoint) bool {
+	return filepath.Clean(j.opt.Resume) == filepath.Clean(from.Dir())
 }
 
 // Check finds the faults of a job that one process can find before any rank is
@@ -162,6 +200,6 @@ func check(o Options, eval *EvalOptions) error {
 			return err
 		}
 	}
-	_, err = openInputs(c)
+	_, err = openInputs(c, eval != nil)
 	return err
 }

@@ -54,12 +54,15 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 		return res, err
 	}
 	step := j.cursor.Step
-	if best := j.cursor.Best; j.done() && best > 0 && best != step {
+	if best := j.cursor.Best; !j.picked(from) && j.done() && best > 0 && best != step {
 		j.runDir = filepath.Dir(filepath.Dir(from.Dir()))
-		if err := j.restoreBest(); err != nil {
+		restored, err := j.restoreBest()
+		if err != nil {
 			return res, err
 		}
-		step = best
+		if restored {
+			step = best
+		}
 	}
 	m, err := j.evaluate(ctx, j.train, data.All)
 	if err != nil {
@@ -79,7 +82,7 @@ func (o *EvalOptions) evaluating(c *config.Config) error {
 		files = c.Data.Test
 	}
 	if len(files) == 0 {
-		return errors.New("wdl: the configuration names no test data: give files with -data")
+		return errors.New("wdl: the configuration names no test data: give files with -data FILE")
 	}
 	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.ValidFraction = files, nil, nil, 0
 	// What watches validation data has none to watch here.

@@ -21,10 +21,19 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 		WorldSize: j.comm.Size(), Steps: j.cursor.Step, Samples: j.cursor.Samples,
 		TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped,
 	}
+	model, valid := j.cursor.Step, j.cursor.Valid
 	if stopped {
-		res.TrainLogLoss = j.cursor.LossSum / float64(max(j.cursor.Consumed, 1))
-	} else if err := j.restoreBest(); err != nil {
+		res.TrainLogLoss, valid = j.cursor.LossSum/float64(max(j.cursor.Consumed, 1)), nil
+	} else if restored, err := j.restoreBest(); err != nil {
 		return Result{}, err
+	} else if restored {
+		model, valid, res.BestEpoch = j.cursor.Best, j.cursor.AtBest, j.cursor.Progress.BestEpoch
+	}
+	if valid != nil {
+		res.ValidAUC, res.ValidLogLoss = &valid.AUC, &valid.LogLoss
+	}
+	if model != j.cursor.Step || j.lastSaved == model {
+		res.Checkpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), model)
 	}
 	speed := float64(j.cursor.Samples-j.resumed) / j.stepSeconds()
 	wait := []float64{j.rec.Totals()[trace.Input].Seconds() / j.stepSeconds()}
@@ -42,31 +51,73 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 	}
 	j.rec.Enter(trace.Wait)
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
-	if j.comm.Rank() == 0 {
-		b, err := json.MarshalIndent(res, "", "  ")
-		if err == nil {
-			err = writeFile(j.runDir, fileResult, append(b, '\n'))
-		}
-		if err != nil {
-			j.opt.Warn(fmt.Sprintf("the result is not kept: %v", err))
-		}
-	}
+	j.keep(res)
 	j.writeTrace()
 	return res, collective.Barrier(j.comm)
 }
 
+// keep writes the result to the run directory, from rank 0.
+func (j *job) keep(res Result) {
+	if j.comm.Rank() != 0 {
+		return
+	}
+	b, err := json.MarshalIndent(res, "", "  ")
+	if err == nil {
+		err = writeFile(j.runDir, fileResult, append(b, '\n'))
+	}
+	if err != nil {
+		j.opt.Warn(fmt.Sprintf("the result is not kept: %v", err))
+	}
+}
+
 // restoreBest goes back to the best epoch where early stopping is on and the
-// last epoch was not the best.
-func (j *job) restoreBest() error {
+// last epoch was not the best. If its checkpoint is gone or damaged, the last
+// epoch stays, and the user is told.
+func (j *job) restoreBest() (restored bool, err error) {
 	best := j.cursor.Best
 	if best == 0 || best == j.cursor.Step {
-		return nil
-	}
-	dir := checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), best)
-	c, err := checkpoint.Open(dir)
-	if err != nil {
-		return fmt.Errorf("wdl: the best epoch (step %d) cannot be restored: %w", best, err)
+		return best > 0, nil
 	}
 	j.rec.Enter(trace.Checkpoint)
-	return j.trainer.load(c)
+	dir := checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), best)
+	fault, err := j.first(func() error {
+		c, err := checkpoint.Open(dir)
+		if err == nil {
+			err = c.Verify(context.Background())
+		}
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	if fault != "" {
+		j.warn(fmt.Sprintf("the best epoch (step %d) cannot be restored, the result is that of the last epoch: %s", best, fault))
+		return false, nil
+	}
+	c, err := checkpoint.Open(dir)
+	if err != nil {
+		return false, err
+	}
+	return true, j.trainer.load(c)
+}
+
+// first does something on rank 0 and tells all ranks how it went: "" for well.
+func (j *job) first(do func() error) (fault string, err error) {
+	var b []byte
+	if j.comm.Rank() == 0 {
+		if err := do(); err != nil {
+			b = []byte(err.Error())
+			b = b[:min(len(b), maxReport)]
+		}
+	}
+	j.rec.Enter(trace.Wait)
+	b, err = collective.BroadcastBytes(j.comm, b, 0, maxReport)
+	return string(b), err
+}
+
+// warn tells the user from one rank that something went wrong.
+func (j *job) warn(line string) {
+	if j.comm.Rank() == 0 {
+		j.opt.Warn(line)
+	}
 }

@@ -24,7 +24,13 @@ type inputs struct {
 // vocabularies.
 const maxShare = 1 << 30
 
-func openInputs(c *config.Config) (in inputs, err error) {
+// openInputs opens the data that a configuration names. An evaluation's stand in
+// the place of training data.
+func openInputs(c *config.Config, eval bool) (in inputs, err error) {
+	training := "training"
+	if eval {
+		training = "test"
+	}
 	s := data.Schema{Label: c.Label, Features: c.Features, Crosses: c.Crosses}
 	open := func(what string, patterns []string) *data.Dataset {
 		if len(patterns) == 0 || err != nil {
@@ -36,7 +42,7 @@ func openInputs(c *config.Config) (in inputs, err error) {
 		}
 		return d
 	}
-	in.train, in.valid, in.test = open("training", c.Data.Train), open("validation", c.Data.Valid), open("test", c.Data.Test)
+	in.train, in.valid, in.test = open(training, c.Data.Train), open("validation", c.Data.Valid), open("test", c.Data.Test)
 	in.validRows = data.All
 	if err == nil && in.train == nil {
 		err = errors.New("training data: data.train names no file")

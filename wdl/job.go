@@ -3,6 +3,7 @@ package wdl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +21,8 @@ type Options struct {
 	Set    []string          // settings that replace the configuration's, "train.seed=7"
 	Out    string            // where the run directory is made, default "runs"
 	Resume string            // run directory or checkpoint to continue from
-	Warn   func(line string) // tells the user something, one line; nil: silent
+	Warn   func(line string) // tells the user of something that went wrong, one line; nil: silent
+	Say    func(line string) // tells the user how training gets on, a line an epoch; nil: silent
 }
 
 // Result is what a finished job reports, and the JSON line of `wdlrun train
@@ -37,7 +39,11 @@ type Result struct {
 	TestAUC          *float64 `json:"test_auc"`         // null without test data
 	TestLogLoss      *float64 `json:"test_logloss"`
 	TestAccuracy     *float64 `json:"test_accuracy"`
+	ValidAUC         *float64 `json:"valid_auc,omitempty"` // of the epoch that the result is of
+	ValidLogLoss     *float64 `json:"valid_logloss,omitempty"`
+	BestEpoch        int      `json:"best_epoch,omitempty"` // that early stopping restored
 	RunDir           string   `json:"run_dir"`
+	Checkpoint       string   `json:"checkpoint"`        // of the model; empty if it could not be written
 	Stopped          bool     `json:"stopped,omitempty"` // on request, before the end; resume continues
 }
 
@@ -66,6 +72,8 @@ type job struct {
 	savedAt   time.Time // when it was written
 	began     time.Time // start of this job
 	resumed   int64     // samples trained on before this job
+	shownAt   time.Time // when show last told of a step
+	unlock    func()    // gives the run directory back; rank 0
 	shown     display
 
 	wantSave, wantStop atomic.Bool // wishes of the outside
@@ -85,6 +93,9 @@ func NewJob(comm *collective.Comm, rec *trace.Recorder, opt Options) *Job {
 	}
 	if opt.Warn == nil {
 		opt.Warn = func(string) {}
+	}
+	if opt.Say == nil {
+		opt.Say = func(string) {}
 	}
 	j := &Job{job{comm: comm, rec: rec, opt: opt, began: time.Now()}}
 	j.shown.status.Store(&rank.Status{})
@@ -117,6 +128,9 @@ func (j *Job) Status() rank.Status {
 // return the same result, or an error each.
 func (j *Job) Run(ctx context.Context) (Result, error) {
 	from, err := j.briefing(ctx)
+	if j.unlock != nil {
+		defer j.unlock()
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -124,8 +138,9 @@ func (j *Job) Run(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	if j.comm.Rank() == 0 {
-		j.metrics = openMetrics(j.runDir, j.opt.Warn)
+		j.metrics = openMetrics(j.runDir, j.cursor.Step, j.opt.Warn)
 		defer j.metrics.close()
+		j.advise()
 	}
 	j.resumed, j.savedAt = j.cursor.Samples, time.Now()
 	stopped, err := j.loop(ctx)
@@ -138,7 +153,7 @@ func (j *Job) Run(ctx context.Context) (Result, error) {
 // prepare reads the data once, fits the features or takes them from the
 // checkpoint, builds the model and sets it where training begins.
 func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
-	if j.inputs, err = openInputs(j.config); err != nil {
+	if j.inputs, err = openInputs(j.config, j.eval != nil); err != nil {
 		return err
 	}
 	var fit *data.Fit
@@ -189,4 +204,17 @@ func encoder(fit *data.Fit, from *checkpoint.Checkpoint) (e *data.Encoder, encod
 	}
 	e, err = data.LoadEncoder(encoded)
 	return e, encoded, err
+}
+
+// advise warns of settings that are possible and hardly meant.
+func (j *job) advise() {
+	switch n := j.train.Rows(data.All); j.train.Positives() {
+	case 0:
+		j.opt.Warn(fmt.Sprintf("none of the %d training rows has the label 1: check the label section of the configuration", n))
+	case n:
+		j.opt.Warn(fmt.Sprintf("all of the %d training rows have the label 1: check the label section of the configuration", n))
+	}
+	if s := j.config.Train.Schedule; s.Warmup >= j.total() && !j.done() {
+		j.opt.Warn(fmt.Sprintf("the learning rate never reaches its full height: train.schedule.warmup is %d steps, the training has %d", s.Warmup, j.total()))
+	}
 }

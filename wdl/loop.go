@@ -3,6 +3,7 @@ package wdl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -18,7 +19,7 @@ func (j *job) loop(ctx context.Context) (stopped bool, err error) {
 		if stopped, err = j.epoch(ctx); stopped || err != nil {
 			return stopped, err
 		}
-		best := j.cursor.Best
+		best, atBest := j.cursor.Best, j.cursor.AtBest
 		if err := j.endEpoch(ctx); err != nil {
 			return false, err
 		}
@@ -27,7 +28,7 @@ func (j *job) loop(ctx context.Context) (stopped bool, err error) {
 			return false, err
 		}
 		if !saved {
-			j.cursor.Best = best // what cannot be restored is not the best
+			j.cursor.Best, j.cursor.AtBest = best, atBest // what cannot be restored is not the best
 		}
 	}
 	return false, nil
@@ -47,7 +48,7 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 	defer r.Close()
 	j.shown.reader.Store(r)
 	defer j.shown.reader.Store(nil)
-	total := int64(j.config.Train.Epochs) * data.Steps(j.cursor.Rows, batch)
+	total := j.total()
 	for {
 		j.rec.Step(j.cursor.Step + 1)
 		j.rec.Enter(trace.Input)
@@ -64,6 +65,17 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 		}
 		r.Recycle(b)
 	}
+}
+
+// total is how many steps the training will have had at its end, if early
+// stopping does not end it. Call it between steps.
+func (j *job) total() int64 {
+	c, batch := &j.cursor, j.config.Train.Global(j.comm.Size())
+	left := max(int64(j.config.Train.Epochs)-c.Epoch, 0)
+	if left == 0 {
+		return c.Step
+	}
+	return c.Step + data.Steps(c.Rows-c.Consumed, batch) + (left-1)*data.Steps(c.Rows, batch)
 }
 
 // step trains on one batch and does what is due at its end.
@@ -100,21 +112,28 @@ func (j *job) wish() Wish {
 	return w
 }
 
-// showEvery is how many steps lie between two lines of metrics.jsonl.
-const showEvery = 20
+const (
+	showEvery = 20                     // steps between two lines of metrics.jsonl
+	showPause = 200 * time.Millisecond // between two looks of people, on slow steps
+)
 
 // show tells the outside about a finished step.
 func (j *job) show(out Outcome, rate float64, total int64) {
 	c := &j.cursor
-	if c.Step%showEvery != 0 && c.Step != 1 {
+	due := c.Step%showEvery == 0 || c.Step == 1
+	if !due && time.Since(j.shownAt) < showPause {
 		return
 	}
+	j.shownAt = time.Now()
 	loss := out.Loss / float64(max(out.Rows, 1))
 	speed := float64(c.Samples-j.resumed) / j.stepSeconds()
 	j.shown.status.Store(&rank.Status{
 		Steps: total, Epoch: c.Epoch + 1, Epochs: int64(j.config.Train.Epochs),
 		Samples: c.Samples, SamplesPerSecond: speed, Loss: loss, RunDir: j.runDir,
 	})
+	if !due {
+		return
+	}
 	j.metrics.write(metricLine{
 		Event: "train", Step: c.Step, Epoch: c.Epoch + 1, Samples: c.Samples, Rate: rate, Speed: speed, LogLoss: loss,
 	})
@@ -136,24 +155,37 @@ func (j *job) endEpoch(ctx context.Context) error {
 	c.LastLoss = c.LossSum / float64(max(c.Consumed, 1))
 	c.Epoch++
 	c.Consumed, c.LossSum = 0, 0
-	due := c.Epoch%int64(j.config.Train.EvalEvery) == 0 || j.done()
-	if j.valid == nil || !due {
+	line := fmt.Sprintf("epoch %d of %d: train log-loss %.4f", c.Epoch, j.config.Train.Epochs, c.LastLoss)
+	if due := c.Epoch%int64(j.config.Train.EvalEvery) == 0 || j.done(); j.valid == nil || !due {
+		j.say(line)
 		return nil
 	}
 	m, err := j.evaluate(ctx, j.valid, j.validRows)
 	if err != nil {
 		return err
 	}
+	c.Valid = &m
 	j.metrics.write(metricLine{Event: "valid", Step: c.Step, Epoch: c.Epoch, Samples: c.Samples, LogLoss: m.LogLoss, Metrics: &m})
+	line += fmt.Sprintf(", validation AUC %.4f, log-loss %.4f", m.AUC, m.LogLoss)
 	metric := m.AUC
 	if j.config.Train.EarlyStop.Metric == "logloss" {
 		metric = m.LogLoss
 	}
 	progress, verdict := c.Progress.Observe(&j.config.Train, int(c.Epoch), metric)
-	c.Progress = progress
+	c.Progress, c.Enough = progress, verdict.Stop
 	if verdict.Improved && j.config.Train.EarlyStop.Patience > 0 {
-		c.Best = c.Step // the checkpoint that follows is the best so far
+		c.Best, c.AtBest = c.Step, &m // the checkpoint that follows is the best so far
 	}
-	c.Enough = verdict.Stop
+	if verdict.Stop {
+		line += fmt.Sprintf("; no better for %d evaluations: epoch %d was the best", progress.Waited, progress.BestEpoch)
+	}
+	j.say(line)
 	return nil
+}
+
+// say tells the user something from one rank.
+func (j *job) say(line string) {
+	if j.comm.Rank() == 0 {
+		j.opt.Say(line)
+	}
 }

@@ -1,9 +1,12 @@
 package wdl
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -60,13 +63,48 @@ type metricsLog struct {
 	warn func(string)
 }
 
-func openMetrics(dir string, warn func(string)) *metricsLog {
-	f, err := os.OpenFile(filepath.Join(dir, fileMetrics), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+// openMetrics opens the file, without the lines of steps that a resumed training
+// will take again.
+func openMetrics(dir string, step int64, warn func(string)) *metricsLog {
+	path := filepath.Join(dir, fileMetrics)
+	if err := dropLater(path, step); err != nil {
+		warn(fmt.Sprintf("%s keeps lines of steps after %d: %v", path, step, err))
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		warn(fmt.Sprintf("metrics are not kept: %v", err))
 		return &metricsLog{}
 	}
 	return &metricsLog{file: f, warn: warn}
+}
+
+// dropLater removes the lines of metrics after a step, and a torn last one.
+func dropLater(path string, step int64) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	out, err := os.Create(path + ".new")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name())
+	defer out.Close()
+	w := bufio.NewWriter(out)
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var l metricLine
+		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Step <= step {
+			w.Write(append(lines.Bytes(), '\n'))
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return os.Rename(out.Name(), path)
 }
 
 func (m *metricsLog) write(line metricLine) {

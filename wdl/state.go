@@ -21,8 +21,10 @@ type cursor struct {
 	Data     string          `json:"data"`  // fingerprint of the training data
 	Lanes    int             `json:"lanes"` // of the epoch's order
 	Progress config.Progress `json:"progress"`
-	Best     int64           `json:"best"`   // step of the checkpoint of the best epoch, 0 for none
-	Enough   bool            `json:"enough"` // early stopping has ended the training
+	Valid    *Metrics        `json:"valid,omitempty"`   // of the last evaluation of validation data
+	Best     int64           `json:"best"`              // step of the checkpoint of the best epoch, 0 for none
+	AtBest   *Metrics        `json:"at_best,omitempty"` // of the validation data then
+	Enough   bool            `json:"enough"`            // early stopping has ended the training
 }
 
 // done reports whether only the test remains.

@@ -53,6 +53,9 @@ func (p *program) gen(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if c.Args().Present() {
+		return fmt.Errorf("gen takes no argument, and %q is one; a file is given as -out FILE", c.Args().First())
+	}
 	rows, start, path := c.Int64("rows"), c.Int64("start"), c.String("out")
 	if rows < 0 || start < 0 || start+rows > synth.MaxRow {
 		return fmt.Errorf("gen: %d rows from row %d: both must be at least 0 and end before row %d", rows, start, int64(synth.MaxRow))
@@ -66,6 +69,9 @@ func (p *program) gen(c *cli.Context) (err error) {
 		defer func() {
 			if e := f.Close(); err == nil && e != nil {
 				err = fmt.Errorf("gen: %w", e)
+			}
+			if err != nil {
+				os.Remove(path) // half a log would pass for a whole one
 			}
 		}()
 		out = f

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -23,7 +24,7 @@ Examples:
    wdlrun init -data clicks.csv -out clicks.yaml
    wdlrun -np 4 train -config clicks.yaml`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "data", Usage: "`FILE` to look at", Required: true},
+			&cli.StringFlag{Name: "data", Usage: "`FILE` to look at"},
 			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "how many rows `N` to look at"},
 			&cli.StringFlag{Name: "out", Value: "-", Usage: "`FILE` to write, which must not exist; - for standard output"},
 			jsonFlag(),
@@ -33,7 +34,14 @@ Examples:
 }
 
 func (p *program) init(c *cli.Context) error {
-	seen, err := data.Inspect(c.String("data"), c.Int("rows"))
+	file := c.String("data")
+	if file == "" {
+		file = c.Args().First()
+	}
+	if file == "" {
+		return errors.New("init: which file? wdlrun init -data FILE")
+	}
+	seen, err := data.Inspect(file, c.Int("rows"))
 	if err != nil {
 		return err
 	}
@@ -61,11 +69,15 @@ func writeNew(path string, b []byte) error {
 	if err != nil {
 		return fmt.Errorf("init: %w", err)
 	}
-	if _, err := f.Write(b); err != nil {
-		f.Close()
+	_, err = f.Write(b)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		os.Remove(path) // half a configuration helps nobody
 		return fmt.Errorf("init: %w", err)
 	}
-	return f.Close()
+	return nil
 }
 
 func look(s *data.Inspection) config.Look {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/internal/nearest"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/control"
@@ -38,19 +39,29 @@ func launchFlags() []cli.Flag {
 
 // executable is the action of a PROGRAM that is no command of ours.
 func (p *program) executable(c *cli.Context) error {
-	if !c.Args().Present() {
+	command := c.Args().Slice()
+	if len(command) == 0 {
 		if c.Bool("plan") {
 			return p.launch(c, nil, nil)
 		}
+		if c.NumFlags() > 0 {
+			return errors.New("there is no PROGRAM to start: wdlrun [launch flags] PROGRAM, such as: wdlrun -np 2 train")
+		}
 		return cli.ShowAppHelp(c)
 	}
-	command := c.Args().Slice()
 	if _, err := exec.LookPath(command[0]); errors.Is(err, exec.ErrNotFound) {
-		if near := cli.SuggestCommand(c.App.Commands, command[0]); near != "" {
-			fmt.Fprintf(p.stderr, "wdlrun: %q is no program of wdlrun. %s\n", command[0], near)
-		}
+		fmt.Fprintf(p.stderr, "wdlrun: %q is no program of wdlrun, and no executable in PATH%s\n", command[0], nearest.Instead(command[0], programs(c.App)))
+		return exit(127)
 	}
 	return p.launch(c, command, nil)
+}
+
+// programs names the commands that are ours.
+func programs(app *cli.App) (names []string) {
+	for _, c := range app.Commands {
+		names = append(names, c.Name)
+	}
+	return names
 }
 
 // onRank is what one rank of a command does; its result is rank 0's.
@@ -106,10 +117,7 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 	defer m.Close()
 	result, err := work(c.Context, c, m, warn)
 	if err != nil {
-		if err = m.Fail(err); world.Rank != 0 || world.Launched {
-			return quiet(err)
-		}
-		return err
+		return p.failed(m, m.Fail(err))
 	}
 	b, err := json.Marshal(result)
 	if err != nil {
@@ -121,13 +129,33 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 	return print(p.stdout, world.Size, c.Bool("json"), b)
 }
 
-// quiet makes a verdict silent where somebody else says it.
-func quiet(err error) error {
+// failed says the verdict, once in the whole job: the launcher does where there is
+// one, else rank 0, and where rank 0 is gone with the coordinator each rank that
+// is left.
+func (p *program) failed(m *member.Member, err error) error {
 	var v *rank.Verdict
-	if errors.As(err, &v) {
+	switch {
+	case !errors.As(err, &v):
+		return err
+	case m.World.Launched, m.World.Rank != 0 && v.Kind != rank.Gone:
 		return exit(1)
 	}
-	return err
+	p.sayVerdict(v, m.World.Size, "")
+	return exit(1)
+}
+
+// sayVerdict tells why a job ended, and what to do.
+func (p *program) sayVerdict(v *rank.Verdict, np int, runDir string) {
+	fmt.Fprintf(p.stderr, "wdlrun: %v\n", v)
+	for _, line := range v.Others {
+		fmt.Fprintf(p.stderr, "wdlrun:   %s\n", line)
+	}
+	if hint := v.Hint(); hint != "" {
+		fmt.Fprintf(p.stderr, "wdlrun: %s\n", hint)
+	}
+	if runDir != "" {
+		fmt.Fprintf(p.stderr, "wdlrun: to go on from the last checkpoint: wdlrun -np %d train -resume %s\n", np, runDir)
+	}
 }
 
 // launch starts a program on all ranks and waits for it.
@@ -139,6 +167,12 @@ func (p *program) launch(c *cli.Context, command []string, print printer) error 
 	plan, err := launcher.Place(c.Int("np"), hosts, c.Bool("oversubscribe"))
 	if err != nil {
 		return err
+	}
+	if np := c.Int("np"); c.IsSet("np") && np < 1 {
+		return fmt.Errorf("-np %d: at least one rank is needed", np)
+	}
+	if d := c.Duration("timeout"); d <= 0 {
+		return fmt.Errorf("-timeout %v: it must be positive, such as 30s", d)
 	}
 	if out := c.String("output"); out != "prefixed" && out != "merged" {
 		return fmt.Errorf("-output %q is neither prefixed nor merged", out)
@@ -171,17 +205,8 @@ func (p *program) launch(c *cli.Context, command []string, print printer) error 
 
 // ended tells how a launched job went.
 func (p *program) ended(out launcher.Outcome, np int, asJSON bool, print printer) error {
-	if v := out.Verdict; v != nil {
-		fmt.Fprintf(p.stderr, "wdlrun: %v\n", v)
-		for _, line := range v.Others {
-			fmt.Fprintf(p.stderr, "wdlrun:   %s\n", line)
-		}
-		if hint := v.Hint(); hint != "" {
-			fmt.Fprintf(p.stderr, "wdlrun: %s\n", hint)
-		}
-		if dir := out.Status.RunDir; dir != "" {
-			fmt.Fprintf(p.stderr, "wdlrun: to go on from the last checkpoint: wdlrun -np %d train -resume %s\n", np, dir)
-		}
+	if out.Verdict != nil {
+		p.sayVerdict(out.Verdict, np, out.Status.RunDir)
 	}
 	var err error
 	switch {
@@ -190,8 +215,9 @@ func (p *program) ended(out launcher.Outcome, np int, asJSON bool, print printer
 	case asJSON:
 		err = p.printJSON(failure{np, out.Code, out.Elapsed.Seconds(), out.Verdict, out.Status.RunDir})
 	}
-	if err == nil && out.Code != 0 {
-		return exit(out.Code)
+	var code exit
+	if out.Code != 0 && (err == nil || errors.As(err, &code)) {
+		return exit(out.Code) // of the signal that stopped all, for one
 	}
 	return err
 }

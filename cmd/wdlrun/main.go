@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -48,6 +50,9 @@ type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
+// afterwards is an error that came when the command's result had been printed.
+type afterwards struct{ error }
+
 // main returns the exit code.
 func (p *program) main(args []string) int {
 	ctx, stop := p.signals()
@@ -55,16 +60,26 @@ func (p *program) main(args []string) int {
 	err := p.app().RunContext(ctx, args)
 	var code exit
 	var verdict *rank.Verdict
+	var late afterwards
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &code):
 		return int(code)
-	case errors.As(err, &verdict) && p.launched():
-		return 1 // the launcher says it once, for all ranks
+	case p.launched():
+		if errors.As(err, &verdict) {
+			return 1 // the launcher says it once, for all ranks
+		}
+	case asksJSON(args) && !errors.As(err, &late):
+		p.printJSON(map[string]any{"exit_code": 1, "error": err.Error()})
 	}
 	fmt.Fprintf(p.stderr, "wdlrun: %v\n", err)
 	return 1
+}
+
+// asksJSON finds -json among arguments that may not parse.
+func asksJSON(args []string) bool {
+	return slices.Contains(args, "-json") || slices.Contains(args, "--json")
 }
 
 // launched reports whether wdlrun started this process as a rank.
@@ -116,11 +131,23 @@ Examples:
 
 // usageError says what is wrong with the flags in one line, and where to look.
 func usageError(c *cli.Context, err error, _ bool) error {
-	name := c.App.Name
-	if c.Command != nil && c.Command.Name != "" && c.Command.Name != name {
+	name, ours := c.App.Name, launchFlags()
+	program := c.Command != nil && c.Command.Name != "" && c.Command.Name != name
+	if program {
 		name += " " + c.Command.Name
 	}
+	flag := strings.TrimPrefix(err.Error(), "flag provided but not defined: -")
+	switch {
+	case program && defined(ours, flag):
+		return fmt.Errorf("-%s is a launch flag and stands before the program: wdlrun -%s … %s", flag, flag, c.Command.Name)
+	case !program && slices.ContainsFunc(c.App.Commands, func(k *cli.Command) bool { return defined(k.Flags, flag) }):
+		return fmt.Errorf("-%s is a flag of a program and stands after it: wdlrun [launch flags] PROGRAM -%s …", flag, flag)
+	}
 	return fmt.Errorf("%w; see: %s --help", err, name)
+}
+
+func defined(flags []cli.Flag, name string) bool {
+	return slices.ContainsFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 }
 
 func jsonFlag() cli.Flag {

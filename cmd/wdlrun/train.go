@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -38,7 +39,7 @@ Examples:
 			&cli.StringFlag{Name: "out", Value: "runs", Usage: "parent `DIR` of the new run directory"},
 			jsonFlag(),
 		},
-		Action: func(c *cli.Context) error { return p.everywhere(c, p.checkTrain, p.trainRank, either(printTrained)) },
+		Action: func(c *cli.Context) error { return p.everywhere(c, p.checkTrain, p.trainRank, printTrained) },
 	}
 }
 
@@ -74,7 +75,7 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 	if err != nil {
 		return nil, err
 	}
-	opt.Warn = warn
+	opt.Warn, opt.Say = warn, func(line string) { fmt.Fprintln(p.stderr, line) }
 	job := wdl.NewJob(m.Comm, trace.New(traceSpans), opt)
 	m.Session.Watch(job.Status)
 	defer p.wishes(m.Session, job)()
@@ -85,32 +86,72 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 // thousand steps or so, 2.5 MB.
 const traceSpans = 1 << 16
 
-// printTrained shows a wdl.Result to a person.
-func printTrained(w io.Writer, np int, result []byte) error {
+// printTrained shows a wdl.Result to a person. A model that could not be saved
+// is an error, whoever reads.
+func printTrained(w io.Writer, np int, asJSON bool, result []byte) error {
 	var r wdl.Result
 	if err := json.Unmarshal(result, &r); err != nil {
 		return err
 	}
+	if asJSON {
+		fmt.Fprintf(w, "%s\n", result)
+	} else {
+		figures(w, r)
+		rundir(w, np, r)
+	}
+	switch {
+	case r.Checkpoint == "":
+		return afterwards{errors.New("the trained model could not be saved (see above): free some space there or choose another place with -out, and train again")}
+	case r.Stopped:
+		return exit(stoppedCode)
+	}
+	return nil
+}
+
+// stoppedCode is the exit code of a training that was asked to stop by a signal
+// to a rank: nobody is to take it for finished. It is that of SIGTERM.
+const stoppedCode = 143
+
+func figures(w io.Writer, r wdl.Result) {
 	if r.Stopped {
 		fmt.Fprintf(w, "stopped after step %d, as asked\n", r.Steps)
-	} else {
+		return
+	}
+	if r.SamplesPerSecond > 0 {
 		fmt.Fprintf(w, "trained %d samples in %d steps, %.1f s, %.0f samples/s on %d %s (%.1f %% waiting for input)\n",
 			r.Samples, r.Steps, r.Seconds, r.SamplesPerSecond, r.WorldSize, plural(r.WorldSize, "rank"), 100*r.InputWaitShare)
-		fmt.Fprintf(w, "train  log-loss %.4f\n", r.TrainLogLoss)
+	} else {
+		fmt.Fprintf(w, "nothing was left to train after %d steps; to train on: -set train.epochs=N with more epochs\n", r.Steps)
+	}
+	fmt.Fprintf(w, "train  log-loss %.4f in the last epoch\n", r.TrainLogLoss)
+	if r.ValidAUC != nil {
+		epoch := ""
+		if r.BestEpoch > 0 {
+			epoch = fmt.Sprintf("   (epoch %d, the best)", r.BestEpoch)
+		}
+		fmt.Fprintf(w, "valid  AUC %.4f   log-loss %.4f%s\n", *r.ValidAUC, *r.ValidLogLoss, epoch)
 	}
 	if r.TestAUC != nil {
 		fmt.Fprintf(w, "test   AUC %.4f   log-loss %.4f   accuracy %.4f\n", *r.TestAUC, *r.TestLogLoss, *r.TestAccuracy)
 	}
+}
+
+// rundir says what lies where, and what to do next.
+func rundir(w io.Writer, np int, r wdl.Result) {
 	fmt.Fprintf(w, "\nrun directory  %s\n", r.RunDir)
 	for _, f := range wdl.RunFiles() {
 		fmt.Fprintf(w, "  %-15s %s\n", f.Name, f.What)
 	}
 	next := fmt.Sprintf("wdlrun -np %d eval -resume %s", np, r.RunDir)
-	if r.Stopped {
+	switch {
+	case r.Checkpoint == "":
+		return
+	case r.Stopped:
 		next = fmt.Sprintf("wdlrun -np %d train -resume %s", np, r.RunDir)
+	case r.TestAUC == nil:
+		next += " -data FILE"
 	}
 	fmt.Fprintf(w, "next           %s\n", next)
-	return nil
 }
 
 func plural(n int, word string) string {

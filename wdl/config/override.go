@@ -23,28 +23,61 @@ import (
 // model.wide=false and model.deep=false clear what only that part reads, dense
 // features and crosses included. Call Set before Fill.
 func Set(c *Config, path, text string) error {
+	return apply(c, func(d *decoder, next *Config) { d.set(next, path, text) })
+}
+
+// SetAll changes keys in the order of the settings, each written KEY=VALUE; see
+// Set. The result is checked once all are in place, so that two settings may
+// need each other. An *Error has the faults of all of them, and leaves c as it
+// was.
+func SetAll(c *Config, settings []string) error {
+	return apply(c, func(d *decoder, next *Config) {
+		for _, s := range settings {
+			path, text, ok := strings.Cut(s, "=")
+			switch path = strings.TrimSpace(path); {
+			case !ok:
+				d.fault(place{}, "", "%s has no =: write KEY=VALUE, such as train.epochs=3", quote(s))
+			case path == "":
+				d.fault(place{}, "", "%s has no key before the =: write KEY=VALUE, such as train.epochs=3", quote(s))
+			default:
+				d.set(next, path, text)
+			}
+		}
+	})
+}
+
+// apply changes a copy of c, which takes its place if it has no faults.
+func apply(c *Config, change func(d *decoder, next *Config)) error {
 	next := c.Clone()
 	d := &decoder{schema: newSchema(), place: map[string]place{}}
-	v, k, ok := d.find(reflect.ValueOf(next).Elem(), path)
-	if ok {
-		d.override(v, k, path, text)
-	}
-	if len(d.faults) == 0 {
-		next.settle(path, v)
-		d.check(next)
-	}
-	// Lines would be those of the text, which has no file.
+	change(d, next)
+	d.check(next)
 	for i := range d.faults {
 		d.faults[i].Line, d.faults[i].Column = 0, 0
-		if d.faults[i].Path == "" {
-			d.faults[i].Path = path
-		}
 	}
 	if err := d.err(); err != nil {
 		return err
 	}
 	*c = *next
 	return nil
+}
+
+// set changes one key of c, unless there is a fault.
+func (d *decoder) set(c *Config, path, text string) {
+	before := len(d.faults)
+	v, k, ok := d.find(reflect.ValueOf(c).Elem(), path)
+	if ok {
+		d.override(v, k, path, text)
+	}
+	for i := range d.faults[before:] {
+		// Lines would be those of the text, which has no file.
+		if f := &d.faults[before+i]; f.Path == "" && path != "" {
+			f.Path = path
+		}
+	}
+	if len(d.faults) == before {
+		c.settle(path, v)
+	}
 }
 
 // override gives v the value of text.
@@ -67,6 +100,10 @@ func (d *decoder) override(v reflect.Value, k key, path, text string) {
 // find follows a path from v; pointers on the way are made.
 func (d *decoder) find(v reflect.Value, path string) (reflect.Value, key, bool) {
 	var k key
+	if path == "" {
+		d.fault(place{}, "", "the key is empty; name one, such as train.epochs (`wdlrun help config` lists them)")
+		return v, k, false
+	}
 	for at, rest := "", path; rest != "" || at == ""; {
 		step, after, _ := strings.Cut(rest, ".")
 		rest = after

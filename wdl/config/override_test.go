@@ -53,7 +53,7 @@ func TestSetFaults(t *testing.T) {
 	for _, x := range []struct{ path, text, want string }{
 		{"train.sed", "7", "config: train.sed: is no key here; did you mean seed?"},
 		{"trian.seed", "7", "config: trian: is no key here; did you mean train?"},
-		{"", "7", "is no key here"},
+		{"", "7", "config: the key is empty; name one, such as train.epochs"},
 		{"train.seed.x", "7", "config: train.seed.x: train.seed has no keys inside; it is an integer"},
 		{"train.seed[0]", "7", "train.seed is no list"},
 		{"features[99].encode", "hash", "features has 20 entries; they are counted from 0"},
@@ -84,6 +84,37 @@ func TestSetFaults(t *testing.T) {
 		if !reflect.DeepEqual(c, before) {
 			t.Errorf("%s=%s: the configuration changed in spite of the fault", x.path, x.text)
 		}
+	}
+}
+
+// TestSetAll: settings are applied in order, and all their faults come at once.
+func TestSetAll(t *testing.T) {
+	c := Default()
+	if err := SetAll(c, []string{"train.epochs=3", "train.epochs = 4", "data.comment=a=b", "train.schedule.kind=step",
+		"train.schedule.every_steps=10", "model.hidden=[8]", "train.batch=32"}); err != nil {
+		t.Fatal(err)
+	}
+	if c.Train.Epochs != 4 || c.Data.Comment != "a=b" || c.Train.Schedule.EverySteps != 10 || c.Train.Batch != 32 || c.Train.GlobalBatch != 0 {
+		t.Errorf("got\n%s", c.YAML())
+	}
+	before := c.Clone()
+	err := SetAll(c, []string{"model.hidden=[16]", "train.epochs", "=3", "", "train.sed=1", "model.dropout=2", "train.batch=many", "label.field="})
+	want := `config: 7 faults:
+  "train.epochs" has no =: write KEY=VALUE, such as train.epochs=3
+  "=3" has no key before the =: write KEY=VALUE, such as train.epochs=3
+  "" has no =: write KEY=VALUE, such as train.epochs=3
+  train.sed: is no key here; did you mean seed? (there are: epochs, batch, global_batch, seed, shuffle, shuffle_window, lanes, optimizer, l2, clip_norm, schedule, eval_every, early_stop, checkpoint)
+  train.batch: is the text "many"; it must be an integer
+  model.dropout: is 2; it must be at least 0 and less than 1
+  label.field: is missing: name a field of the data`
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	if !reflect.DeepEqual(c, before) {
+		t.Error("the configuration changed in spite of the faults")
+	}
+	if err := SetAll(c, nil); err != nil {
+		t.Errorf("no settings: %v", err)
 	}
 }
 

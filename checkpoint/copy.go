@@ -1,0 +1,56 @@
+package checkpoint
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Copy puts the checkpoint c into another root, as the checkpoint of its step,
+// atomically as Commit does. c is not read beyond its bytes; verify it before
+// where that matters.
+func Copy(c *Checkpoint, root string) error { return copyTo(system{}, c, root) }
+
+func copyTo(d disk, c *Checkpoint, root string) error {
+	dir := tmpDir(root, c.Step())
+	fail := func(err error) error {
+		d.Remove(dir)
+		return fmt.Errorf("checkpoint: copy: %s to %s: %w%s", c.Dir(), root, err, advice(err))
+	}
+	names := []string{manifestName}
+	for _, f := range c.Manifest().Files {
+		names = append(names, f.Name)
+	}
+	for _, name := range names {
+		if err := copyFile(d, filepath.Join(c.Dir(), name), filepath.Join(dir, name)); err != nil {
+			return fail(err)
+		}
+	}
+	if err := d.Sync(dir); err != nil {
+		return fail(err)
+	}
+	if err := publish(d, root, c.Step()); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+func copyFile(d disk, from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := d.Create(to)
+	if err != nil {
+		return err
+	}
+	if _, err = io.Copy(out, in); err == nil {
+		err = out.Sync()
+	}
+	if e := out.Close(); err == nil {
+		err = e
+	}
+	return err
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Diff lists the settings of two filled Configs that differ, each with both
+// values as the file would have them:
+//
+//	train.optimizer.deep.kind: adam → sgd
+//
+// Features, crosses and tables are matched by name; their indexes are those of
+// now, of was for what now has not. It is empty where both train alike.
+func Diff(was, now *Config) []string {
+	d := differ{emitter: emitter{schema: newSchema()}}
+	d.value("", reflect.ValueOf(was).Elem(), reflect.ValueOf(now).Elem())
+	return d.lines
+}
+
+type differ struct {
+	emitter
+	lines []string
+}
+
+func (d *differ) add(path, was, now string) {
+	d.lines = append(d.lines, path+": "+was+" → "+now)
+}
+
+// show writes a value, none where there is none.
+func (d *differ) show(v reflect.Value) string {
+	if (v.Kind() == reflect.Pointer || v.Kind() == reflect.Slice) && (v.IsNil() || v.Kind() == reflect.Slice && v.Len() == 0) {
+		return "none"
+	}
+	return d.line(v)
+}
+
+func (d *differ) value(path string, was, now reflect.Value) {
+	switch was.Kind() {
+	case reflect.Struct:
+		for i := range was.NumField() {
+			d.value(join(path, was.Type().Field(i).Tag.Get("yaml")), was.Field(i), now.Field(i))
+		}
+		return
+	case reflect.Pointer:
+		if !was.IsNil() && !now.IsNil() {
+			d.value(path, was.Elem(), now.Elem())
+			return
+		}
+	case reflect.Slice:
+		if was.Type().Elem().Kind() == reflect.Struct {
+			d.entries(path, was, now)
+			return
+		}
+	}
+	if a, b := d.show(was), d.show(now); a != b {
+		d.add(path, a, b)
+	}
+}
+
+// entries compares two lists of mappings that have names.
+func (d *differ) entries(path string, was, now reflect.Value) {
+	at := func(i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+	left := byName(was)
+	var before, after []string // the order of those that both have
+	for i := range now.Len() {
+		name := nameOf(now.Index(i))
+		j, ok := left[name]
+		if !ok {
+			d.add(at(i), "none", d.show(now.Index(i)))
+			continue
+		}
+		delete(left, name)
+		after = append(after, name)
+		d.value(at(i), was.Index(j), now.Index(i))
+	}
+	both := byName(now)
+	for i := range was.Len() {
+		name := nameOf(was.Index(i))
+		if _, ok := both[name]; ok {
+			before = append(before, name)
+		} else if _, ok := left[name]; ok {
+			d.add(at(i), d.show(was.Index(i)), "none")
+		}
+	}
+	if a, b := strings.Join(before, ", "), strings.Join(after, ", "); a != b {
+		d.add(path, "in the order "+a, b)
+	}
+}
+
+func nameOf(entry reflect.Value) string { return entry.FieldByName("Name").String() }
+
+// byName finds the entries of a list.
+func byName(list reflect.Value) map[string]int {
+	index := map[string]int{}
+	for i := range list.Len() {
+		index[nameOf(list.Index(i))] = i
+	}
+	return index
+}

@@ -1,0 +1,35 @@
+//go:build unix
+
+package wdl
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// lock makes this process the only one that trains in a run directory, until
+// unlock or its end, in whatever way. The lock is the kernel's; the file only
+// says who has it.
+func lock(dir string) (unlock func(), err error) {
+	path := filepath.Join(dir, ".lock")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("wdl: run directory: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		who, _ := io.ReadAll(io.LimitReader(f, 100))
+		f.Close()
+		return nil, fmt.Errorf("wdl: run directory: %s is in use by another training (%s): wait for it, or train into a new directory by resuming from one of its checkpoints", dir, strings.TrimSpace(string(who)))
+	}
+	if err == nil { // file systems without locks go without
+		f.Truncate(0)
+		fmt.Fprintf(f, "pid %d\n", os.Getpid())
+	}
+	return func() { os.Remove(path); f.Close() }, nil
+}
