@@ -25,11 +25,12 @@ const (
 	CallAlloc
 	CallAllToAllVisit
 	CallGather
+	CallSplit
 	calls
 )
 
 var callNames = [calls]string{"no call", "AllReduce", "ReduceScatter", "AllGather", "AllGatherV", "AllToAll",
-	"AllToAllV", "Broadcast", "Barrier", "AllGatherBytes", "GatherBytes", "BroadcastBytes", "Alloc", "AllToAllVisit", "Gather"}
+	"AllToAllV", "Broadcast", "Barrier", "AllGatherBytes", "GatherBytes", "BroadcastBytes", "Alloc", "AllToAllVisit", "Gather", "Split"}
 
 func (c Call) String() string {
 	if c >= calls {
@@ -47,6 +48,7 @@ type Tag struct {
 	Type    Type   // of the elements
 	Root    uint16 // of a rooted call
 	Step    uint32 // round of the schedule
+	Group   uint32 // which subset of the ranks calls, as Split numbers them; 0: all
 	Seq     uint64 // number of the call on its channel, from 1
 	Count   uint64 // elements as every rank must give them; the limit of a call on byte strings
 }
@@ -70,7 +72,7 @@ func (t Tag) String() string {
 		s += fmt.Sprintf(" to rank %d", t.Root)
 	}
 	switch t.Call {
-	case CallBarrier, CallAlloc:
+	case CallBarrier, CallAlloc, CallSplit:
 	case CallAllToAllV, CallAllToAllVisit:
 		s += fmt.Sprintf(" of %v", t.Type)
 	case CallAllGatherBytes, CallGatherBytes, CallBroadcastBytes:
@@ -78,7 +80,11 @@ func (t Tag) String() string {
 	default:
 		s += fmt.Sprintf(" of %d %v", t.Count, t.Type)
 	}
-	return s + fmt.Sprintf(", step %d of call %d on channel %d", t.Step, t.Seq, t.Channel)
+	s += fmt.Sprintf(", step %d of call %d on channel %d", t.Step, t.Seq, t.Channel)
+	if t.Group != 0 {
+		s += " of a part of the ranks"
+	}
+	return s
 }
 
 // TagSize is the number of bytes of an encoded Tag.
@@ -87,13 +93,13 @@ const TagSize = 32
 // Append appends the encoding of t to b: TagSize bytes, little-endian.
 //
 //	0        2     3    4     5    6      8      12     16    24      32
-//	| channel| call| op | type| 0  | root | step | 0    | seq | count |
+//	| channel| call| op | type| 0  | root | step | group| seq | count |
 func (t Tag) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint16(b, t.Channel)
 	b = append(b, byte(t.Call), byte(t.Op), byte(t.Type), 0)
 	b = binary.LittleEndian.AppendUint16(b, t.Root)
 	b = binary.LittleEndian.AppendUint32(b, t.Step)
-	b = append(b, 0, 0, 0, 0)
+	b = binary.LittleEndian.AppendUint32(b, t.Group)
 	b = binary.LittleEndian.AppendUint64(b, t.Seq)
 	return binary.LittleEndian.AppendUint64(b, t.Count)
 }
@@ -104,8 +110,8 @@ func ParseTag(b []byte) (Tag, error) {
 	if len(b) != TagSize {
 		return Tag{}, fmt.Errorf("collective: tag of %d bytes, want %d", len(b), TagSize)
 	}
-	if b[5]|b[12]|b[13]|b[14]|b[15] != 0 {
-		return Tag{}, fmt.Errorf("collective: tag %x: bytes that must be zero are not", b)
+	if b[5] != 0 {
+		return Tag{}, fmt.Errorf("collective: tag %x: a byte that must be zero is not", b)
 	}
 	return Tag{
 		Channel: binary.LittleEndian.Uint16(b),
@@ -114,6 +120,7 @@ func ParseTag(b []byte) (Tag, error) {
 		Type:    Type(b[4]),
 		Root:    binary.LittleEndian.Uint16(b[6:]),
 		Step:    binary.LittleEndian.Uint32(b[8:]),
+		Group:   binary.LittleEndian.Uint32(b[12:]),
 		Seq:     binary.LittleEndian.Uint64(b[16:]),
 		Count:   binary.LittleEndian.Uint64(b[24:]),
 	}, nil

@@ -39,6 +39,7 @@ func Run(t *testing.T, newGroup Make) {
 			t.Run("Windows", func(t *testing.T) { windows(t, newGroup, size) })
 			t.Run("Random", func(t *testing.T) { random(t, newGroup, size) })
 			t.Run("Channels", func(t *testing.T) { channels(t, newGroup, size) })
+			t.Run("Split", func(t *testing.T) { split(t, newGroup, size) })
 			t.Run("Barrier", func(t *testing.T) { barrier(t, newGroup, size) })
 			t.Run("Limit", func(t *testing.T) { limit(t, newGroup, size) })
 			t.Run("Abort", func(t *testing.T) { abort(t, newGroup, size) })
@@ -160,6 +161,38 @@ func channels(t *testing.T, newGroup Make, size int) {
 		}
 		wg.Wait()
 		return errors.Join(errs...)
+	}))
+}
+
+// split lets even and odd ranks, in opposite order, run programs of their own,
+// and parts of those again, while rank 0 is in none.
+func split(t *testing.T, newGroup Make, size int) {
+	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
+		color := c.Rank() % 2
+		if c.Rank() == 0 {
+			color = -1
+		}
+		part, err := c.Split(color, -c.Rank())
+		if err != nil || (part == nil) != (color < 0) {
+			return fmt.Errorf("Split of rank %d: %v, %v", c.Rank(), part, err)
+		}
+		if part != nil {
+			wantSize, wantRank := (size-1+color)/2, (size-1-c.Rank())/2 // rank 0 is no part of the even ones
+			if part.Size() != wantSize || part.Rank() != wantRank {
+				return fmt.Errorf("rank %d of %d became %d of %d, want %d of %d", c.Rank(), size, part.Rank(), part.Size(), wantRank, wantSize)
+			}
+			if err := program(part, uint64(color), 20+10*color); err != nil {
+				return err
+			}
+			pair, err := part.Split(part.Rank()/2, 0)
+			if err != nil {
+				return err
+			}
+			if err := program(pair, uint64(10*color+part.Rank()/2), 10); err != nil {
+				return err
+			}
+		}
+		return program(c, 9, 20)
 	}))
 }
 

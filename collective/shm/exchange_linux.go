@@ -24,6 +24,9 @@ type flow struct {
 
 func (f *flow) over() bool { return f.peer == nil || f.done == headBytes+len(f.body) }
 
+// deserted reports whether something has still to move and the peer has left.
+func (f *flow) deserted() bool { return !f.over() && f.peer.hasLeft() }
+
 // Exchange is as collective.Transport says.
 func (t *Transport) Exchange(tag collective.Tag, to int, send []byte, from int, recv []byte) error {
 	if int(tag.Channel) >= t.channels || to >= t.size || from >= t.size || to == t.rank || from == t.rank {
@@ -161,14 +164,12 @@ func (t *Transport) idle(s *slot, out, in *flow, turn int) error {
 	if err := t.standing(); err != nil {
 		return err
 	}
-	lost := -1
-	for _, f := range []*flow{out, in} {
-		if !f.over() && f.peer.hasLeft() {
-			lost = f.peer.rank
-		}
+	lost := in
+	if out.deserted() {
+		lost = out
 	}
-	if lost >= 0 && !t.canMove(out, in) {
-		return t.end(&collective.LostError{Rank: lost, By: t.rank, Cause: collective.ErrLeft})
+	if lost.deserted() && !t.canMove(out, in) {
+		return t.end(&collective.LostError{Rank: lost.peer.rank, By: t.rank, Cause: collective.ErrLeft})
 	}
 	bell := s.mine.bell.Load()
 	s.sleeping.Store(&s.mine.bell)

@@ -77,7 +77,7 @@ func (t *Transport) lookRound(s *slot) error {
 	}
 	for r, d := range s.desks {
 		theirs, ok := d.doing()
-		if ok && r != t.rank && theirs.Seq == own.Seq && !theirs.SameCall(own) {
+		if ok && r != t.rank && theirs.Seq == own.Seq && theirs.Group == own.Group && !theirs.SameCall(own) {
 			return t.end(&collective.MismatchError{
 				Peer: collective.Side{Rank: r, Tag: theirs, Bytes: -1},
 				Own:  collective.Side{Rank: t.rank, Tag: own, Bytes: -1},

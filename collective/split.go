@@ -1,0 +1,80 @@
+package collective
+
+import (
+	"cmp"
+	"encoding/binary"
+	"hash/fnv"
+	"slices"
+)
+
+// Split parts the ranks of c into smaller groups: those that give the same color
+// form one, numbered by key and, where keys are equal, by their rank in c. A rank
+// with a negative color is in none and gets nil. Every rank of c calls Split.
+//
+// The new Comm makes its calls on the channel of c, in one order with those of c,
+// by message exchanges: it shares no memory. Whatever ends c ends it, the other
+// way round as well, and errors name ranks as the transport numbers them. It has
+// one channel.
+func (c *Comm) Split(color, key int) (*Comm, error) {
+	all := make([]int64, 2*c.size)
+	all[2*c.rank], all[2*c.rank+1] = int64(color), int64(key)
+	for i := range c.at {
+		c.at[i] = 2 * i
+	}
+	tag, err := c.begin(CallSplit, Sum, Int64, 0, len(all))
+	if err != nil {
+		return nil, err
+	}
+	if err := gatherAll(c, tag, all, c.at); err != nil {
+		return nil, err
+	}
+	if color < 0 {
+		return nil, nil
+	}
+	var ranks []int
+	for r := range c.size {
+		if all[2*r] == int64(color) {
+			ranks = append(ranks, r)
+		}
+	}
+	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(all[2*a+1], all[2*b+1]) })
+	s := &subset{t: c.t, channel: tag.Channel, id: groupID(tag, color), ranks: ranks, rank: slices.Index(ranks, c.rank)}
+	return New(s), nil
+}
+
+// groupID tells the calls of one subset from those of others on the channel.
+func groupID(tag Tag, color int) uint32 {
+	h := fnv.New32a()
+	h.Write(binary.LittleEndian.AppendUint64(tag.Append(nil), uint64(color)))
+	return max(h.Sum32(), 1)
+}
+
+// subset is some ranks of a Transport, on one of its channels.
+type subset struct {
+	t       Transport
+	channel uint16
+	id      uint32
+	ranks   []int // of t, by rank of the subset
+	rank    int
+}
+
+func (s *subset) World() (rank, size, channels int) { return s.rank, len(s.ranks), 1 }
+
+func (s *subset) Exchange(tag Tag, to int, send []byte, from int, recv []byte) error {
+	tag.Channel = s.channel
+	if tag.Group == 0 { // else it is of a subset of this one
+		tag.Group = s.id
+	}
+	if to >= 0 {
+		to = s.ranks[to]
+	}
+	if from >= 0 {
+		from = s.ranks[from]
+	}
+	return s.t.Exchange(tag, to, send, from, recv)
+}
+
+func (s *subset) Abort(cause error) { s.t.Abort(cause) }
+
+// Close does nothing: the transport belongs to the whole group.
+func (s *subset) Close() error { return nil }
