@@ -59,7 +59,9 @@ type Decision struct {
 // Group is the state machine of one group of ranks: who is here, who is alive,
 // what was the first cause. It has no clock, I/O or goroutine. Every event comes
 // with the time since the group began, never decreasing, and is answered by a
-// decision; Tick must come regularly, a few times in each Settle. After Condemn
+// decision; Tick must come regularly, a few times in each Settle: an event long after
+// the last tick shows that the driver itself was stopped, and gives every rank
+// the whole timeout anew. After Condemn
 // or Finish, of which exactly one comes, every event is answered by Nothing.
 //
 // A rank's life:
@@ -142,6 +144,41 @@ func NewGroup(cfg GroupConfig) *Group {
 	return g
 }
 
+// MaxTimeout is the longest timeout: a bound for what is given and read elsewhere.
+const MaxTimeout = 365 * 24 * time.Hour
+
+// CheckTimeout refuses a timeout that a person gave and that cannot be waited
+// for. Zero is refused too: in a config it means the default, in a flag nothing.
+func CheckTimeout(d time.Duration) error {
+	switch {
+	case d <= 0:
+		return fmt.Errorf("timeout %s: must be positive", d)
+	case d > MaxTimeout:
+		return fmt.Errorf("timeout %s: must be at most %s", d, MaxTimeout)
+	}
+	return nil
+}
+
+// Validate reports the first number of c that cannot be: a negative time, for
+// instance. Zero is the default of all but Size.
+func (c GroupConfig) Validate() error {
+	if c.Size < 1 || c.Size > MaxSize {
+		return fmt.Errorf("rank: world size %d is not within 1 … %d", c.Size, MaxSize)
+	}
+	if c.Generation < 0 {
+		return fmt.Errorf("rank: generation %d is negative", c.Generation)
+	}
+	if c.Timeout != 0 {
+		if err := CheckTimeout(c.Timeout); err != nil {
+			return fmt.Errorf("rank: %w", err)
+		}
+	}
+	if c.Settle < 0 || c.Settle > MaxTimeout {
+		return fmt.Errorf("rank: settle %s: must be within 0s … %s", c.Settle, MaxTimeout)
+	}
+	return nil
+}
+
 func (c GroupConfig) filled() GroupConfig {
 	if c.Timeout <= 0 {
 		c.Timeout = 60 * time.Second
@@ -178,6 +215,7 @@ func (g *Group) Started(rank int, host string, pid int) {
 // Join says that a rank asks to be a member. The error tells it why it is
 // refused; the group goes on without having noticed it.
 func (g *Group) Join(now time.Duration, m Member) (Decision, error) {
+	g.wake(now)
 	if err := g.refuse(m); err != nil {
 		if len(g.refusals) < maxRefusals {
 			g.refusals = append(g.refusals, refusal{m.Rank, err})
@@ -240,6 +278,7 @@ func (g *Group) form(now time.Duration) Decision {
 // Beat is a heartbeat of a rank. It decides nothing, so that its cost does not
 // grow with the size of the group; the next Tick sees what it changed.
 func (g *Group) Beat(now time.Duration, rank int, status Status) {
+	g.wake(now)
 	s := g.seat(rank)
 	if s == nil || !s.joined {
 		return
@@ -254,6 +293,7 @@ func (g *Group) Beat(now time.Duration, rank int, status Status) {
 // own number or a negative one if the error is its own. The status is what it
 // was doing.
 func (g *Group) Fail(now time.Duration, rank int, cause string, blamed int, status Status) Decision {
+	g.wake(now)
 	s := g.seat(rank)
 	if s == nil || !s.joined || s.failed || s.blames {
 		return Decision{}
@@ -273,6 +313,7 @@ func (g *Group) Fail(now time.Duration, rank int, cause string, blamed int, stat
 // Disconnected says that the connection of a rank broke. After Done that is
 // the usual end.
 func (g *Group) Disconnected(now time.Duration, rank int) Decision {
+	g.wake(now)
 	s := g.seat(rank)
 	if s == nil || !s.joined || s.done || s.lost {
 		return Decision{}
@@ -283,6 +324,7 @@ func (g *Group) Disconnected(now time.Duration, rank int) Decision {
 
 // Exited says that the process of a rank ended, with a code or by a signal.
 func (g *Group) Exited(now time.Duration, rank, code, signal int) Decision {
+	g.wake(now)
 	s := g.seat(rank)
 	if s == nil || s.exited {
 		return Decision{}
@@ -293,6 +335,7 @@ func (g *Group) Exited(now time.Duration, rank, code, signal int) Decision {
 
 // Done says that a rank has done its work.
 func (g *Group) Done(now time.Duration, rank int) Decision {
+	g.wake(now)
 	s := g.seat(rank)
 	if s == nil || !s.joined || s.failed || s.blames {
 		return Decision{}

@@ -109,6 +109,10 @@ func (c *conversation) event(words []string) {
 			Timeout: c.duration(o["timeout"]), Settle: c.duration(o["settle"]), Processes: o["processes"] != ""})
 		return
 	}
+	if what == "stop" {
+		c.now += c.duration(words[0])
+		return
+	}
 	if what == "wait" || what == "sleep" {
 		c.pass(what, c.duration(words[0]), options(words[1:]))
 		return
@@ -151,7 +155,7 @@ func (c *conversation) status(o map[string]string) Status {
 
 // pass lets time go by: with a tick each 50 ms while the ranks in "beating"
 // repeat their last heartbeat, or, asleep, with nothing at all and one tick at
-// the end.
+// the end. (While it is stopped there is not even that.)
 func (c *conversation) pass(how string, d time.Duration, o map[string]string) {
 	if how == "sleep" {
 		c.now += d

@@ -14,16 +14,7 @@ func (g *Group) Tick(now time.Duration) Decision {
 	if g.ended {
 		return Decision{}
 	}
-	// If the driver itself was stopped, as on a suspended laptop, nobody's
-	// silence meanwhile means anything.
-	if gap := now - g.tick; g.ticked && gap > g.cfg.Timeout/2 {
-		g.firstJoin += gap
-		g.doneSince += gap
-		for i := range g.seats {
-			g.seats[i].beat = min(now, g.seats[i].beat+gap)
-			g.seats[i].moved = min(now, g.seats[i].moved+gap)
-		}
-	}
+	g.wake(now)
 	g.tick, g.ticked = now, true
 	for i := range g.seats {
 		s := &g.seats[i]
@@ -38,6 +29,25 @@ func (g *Group) Tick(now time.Duration) Decision {
 		}
 	}
 	return g.decide(now)
+}
+
+// dozed bounds from below how late a tick shows that the driver itself did not
+// run: a busy host delays one by less.
+const dozed = 250 * time.Millisecond
+
+// wake looks whether the driver itself was stopped since the last tick, by a
+// debugger, Ctrl-Z or a laptop's lid. Nobody's silence meanwhile means anything,
+// and what the ranks have said is still queued behind this event: so every rank
+// counts as heard now, and the evidence is gathered anew.
+func (g *Group) wake(now time.Duration) {
+	if !g.ticked || g.ended || now-g.tick <= max(g.cfg.Timeout/8, dozed) {
+		return
+	}
+	g.tick, g.since, g.firstJoin, g.doneSince = now, now, now, now
+	for i := range g.seats {
+		s := &g.seats[i]
+		s.beat, s.moved, s.silent, s.stuck = now, now, false, false
+	}
 }
 
 // active reports whether a rank is at work and must be heard.
@@ -219,10 +229,8 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 			v.Blaming++
 		}
 		v.Folded++
-		if len(v.Others) < MaxOthers {
-			v.Others = append(v.Others, o.line())
-		}
 	}
+	v.Others = g.others(root, v)
 	return v
 }
 
@@ -267,26 +275,6 @@ func (g *Group) charges(root int) string {
 	return fmt.Sprintf("rank %d reports: %s", first, g.seats[first].blame)
 }
 
-// line says what a rank that is not the cause has shown.
-func (s *seat) line() string {
-	who := fmt.Sprintf("rank %d", s.member.Rank)
-	switch s.sign() {
-	case Failed:
-		return who + " failed: " + s.cause
-	case Killed:
-		return fmt.Sprintf("%s was killed by signal %d", who, s.signal)
-	case Exited:
-		return fmt.Sprintf("%s ended with exit code %d", who, s.code)
-	case Blamed:
-		return fmt.Sprintf("%s lost its connection to rank %d: %s", who, s.blamed, s.blame)
-	case Lost:
-		return who + " was lost"
-	case Silent:
-		return who + " was silent"
-	}
-	return who + " made no progress"
-}
-
 // neverForms reports whether a rank that has not joined has ended, so that
 // waiting for it is of no use.
 func (g *Group) neverForms() bool {
@@ -324,8 +312,11 @@ func (g *Group) absent(now time.Duration) *Verdict {
 }
 
 // deadlocked reports whether every rank at work waits for another and none has
-// moved for the timeout.
+// moved for the timeout; that one is done is a move too.
 func (g *Group) deadlocked(now time.Duration) bool {
+	if g.anyDone() && now-g.doneSince <= g.cfg.Timeout {
+		return false
+	}
 	active := 0
 	for i := range g.seats {
 		s := &g.seats[i]
@@ -370,11 +361,17 @@ func (g *Group) deadlock(now time.Duration) *Verdict {
 		}
 		where = append(where, fmt.Sprintf("%s in phase %s, step %d", list(at[p]), p.phase, p.step))
 	}
+	who := "all ranks"
 	if done != nil {
+		who = "all ranks still at work"
 		where = append(where, list(done)+" done")
 	}
 	return &Verdict{Kind: Deadlock, Rank: -1, Quiet: quiet,
-		Cause: fmt.Sprintf("all ranks have waited for each other for %s: %s", quiet.Round(100*time.Millisecond), strings.Join(where, "; "))}
+		Cause: fmt.Sprintf("%s have waited for each other for %s: %s", who, quiet.Round(100*time.Millisecond), strings.Join(where, "; "))}
+}
+
+func (g *Group) anyDone() bool {
+	return slices.ContainsFunc(g.seats, func(s seat) bool { return s.done })
 }
 
 // maxPlaces bounds the length of a deadlock's verdict.
