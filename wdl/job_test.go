@@ -305,3 +305,89 @@ func TestEvaluationLeavesNoTrace(t *testing.T) {
 		t.Error("the evaluation has changed the model")
 	}
 }
+
+// TestBestEpochTravels: a training that is continued in a new run directory, from
+// a checkpoint after the best epoch, still restores the best one; when that is
+// gone it says so and keeps the last.
+func TestBestEpochTravels(t *testing.T) {
+	c := clicksConfig(t, clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}")
+	if err := config.Set(c, "train.epochs", "50"); err != nil {
+		t.Fatal(err)
+	}
+	whole := runJob(t, 2, Options{Config: c})
+	root := filepath.Join(whole.RunDir, checkpoint.Folder)
+	valid := lines(t, whole.RunDir, "valid")
+	after := valid[len(valid)-2].Step // one epoch after the best
+	again := runJob(t, 2, Options{Resume: checkpoint.Dir(root, after)})
+	if *again.TestLogLoss != *whole.TestLogLoss || again.BestEpoch != whole.BestEpoch || again.RunDir == whole.RunDir {
+		t.Errorf("continued %+v, uninterrupted %+v", again, whole)
+	}
+	if _, err := checkpoint.Open(again.Checkpoint); err != nil || filepath.Dir(again.Checkpoint) != filepath.Join(again.RunDir, checkpoint.Folder) {
+		t.Errorf("the model is said to be in %s: %v", again.Checkpoint, err)
+	}
+	best := checkpoint.Dir(root, valid[whole.BestEpoch-1].Step)
+	if err := os.RemoveAll(best); err != nil {
+		t.Fatal(err)
+	}
+	var warned []string
+	onRanks(t, 2, func(comm *collective.Comm) error {
+		res, err := NewJob(comm, trace.New(0), Options{Resume: checkpoint.Dir(root, after), Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}).Run(context.Background())
+		if err == nil && (res.BestEpoch != 0 || res.Checkpoint == "") {
+			err = fmt.Errorf("result %+v", res)
+		}
+		return err
+	})
+	if !strings.Contains(strings.Join(warned, "\n"), "best epoch") {
+		t.Errorf("the user is not told: %q", warned)
+	}
+}
+
+// TestOneTrainingARunDirectory: the second is refused while the first lasts.
+func TestOneTrainingARunDirectory(t *testing.T) {
+	dir := t.TempDir()
+	unlock, err := lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lock(dir); err == nil || !strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())) {
+		t.Errorf("the second training: %v", err)
+	}
+	unlock()
+	again, err := lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
+}
+
+// TestResumeDropsLaterMetrics: steps taken again stand once in metrics.jsonl.
+func TestResumeDropsLaterMetrics(t *testing.T) {
+	dir := t.TempDir()
+	text := `{"event":"train","step":20}` + "\n" + `{"event":"train","step":40}` + "\n" + `{"event":"tr`
+	if err := os.WriteFile(filepath.Join(dir, fileMetrics), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m := openMetrics(dir, 20, func(line string) { t.Error(line) })
+	m.write(metricLine{Event: "train", Step: 40})
+	m.close()
+	if all := lines(t, dir, "train"); len(all) != 2 || all[0].Step != 20 || all[1].Step != 40 {
+		t.Errorf("lines %+v", all)
+	}
+}
+
+func TestAdvice(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ones.csv")
+	if err := os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat("1,a,t1,30\n1,b,t2,31\n", 50)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var warned []string
+	opt := Options{Config: clicksConfig(t, path, "", ", schedule: {kind: linear, warmup: 5000}"), Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}
+	onRanks(t, 1, func(comm *collective.Comm) error {
+		_, err := NewJob(comm, trace.New(0), opt).Run(context.Background())
+		return err
+	})
+	all := strings.Join(warned, "\n")
+	if !strings.Contains(all, "all of the 100 training rows have the label 1") || !strings.Contains(all, "warmup is 5000") {
+		t.Errorf("warnings: %q", warned)
+	}
+}

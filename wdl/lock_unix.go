@@ -31,5 +31,5 @@ func lock(dir string) (unlock func(), err error) {
 		f.Truncate(0)
 		fmt.Fprintf(f, "pid %d\n", os.Getpid())
 	}
-	return func() { os.Remove(path); f.Close() }, nil
+	return func() { f.Close() }, nil // the file stays: removing it would let two in
 }

@@ -93,7 +93,7 @@ func TestDiff(t *testing.T) {
 		{func(c *Config) { c.Label.Threshold = nil }, []string{"label.threshold: 0.5 → none"}},
 		{func(c *Config) { c.Data.Valid = nil }, []string{`data.valid: [v.csv] → none`}},
 		{func(c *Config) { c.Data.Comment = "" }, []string{`data.comment: "|" → ""`}},
-		{func(c *Config) { c.Tables[0].Wide = nil }, []string{"tables[0].wide: {kind: ftrl, learning_rate: 0.05, beta: 1, l1: 1} → none"}},
+		{func(c *Config) { c.Tables[0].Wide = nil }, []string{"tables[0].wide: {kind: ftrl, learning_rate: 0.1, beta: 1, l1: 1} → none"}},
 		{func(c *Config) { c.Crosses = c.Crosses[1:] }, []string{
 			"crosses[0]: {name: education_x_occupation, of: [education, occupation], buckets: 10000, table: education_x_occupation} → none"}},
 		{func(c *Config) { c.Crosses[0], c.Crosses[1] = c.Crosses[1], c.Crosses[0] }, []string{

@@ -23,7 +23,7 @@ import (
 // model.wide=false and model.deep=false clear what only that part reads, dense
 // features and crosses included. Call Set before Fill.
 func Set(c *Config, path, text string) error {
-	return apply(c, func(d *decoder, next *Config) { d.set(next, path, text) })
+	return apply(c, nil, []setting{{path, text}})
 }
 
 // SetAll changes keys in the order of the settings, each written KEY=VALUE; see
@@ -31,30 +31,46 @@ func Set(c *Config, path, text string) error {
 // need each other. An *Error has the faults of all of them, and leaves c as it
 // was.
 func SetAll(c *Config, settings []string) error {
-	return apply(c, func(d *decoder, next *Config) {
-		for _, s := range settings {
-			path, text, ok := strings.Cut(s, "=")
-			switch path = strings.TrimSpace(path); {
-			case !ok:
-				d.fault(place{}, "", "%s has no =: write KEY=VALUE, such as train.epochs=3", quote(s))
-			case path == "":
-				d.fault(place{}, "", "%s has no key before the =: write KEY=VALUE, such as train.epochs=3", quote(s))
-			default:
-				d.set(next, path, text)
-			}
+	var unread []Fault
+	var all []setting
+	for _, s := range settings {
+		path, text, ok := strings.Cut(s, "=")
+		why := ""
+		switch path = strings.TrimSpace(path); {
+		case !ok:
+			why = "has no ="
+		case path == "":
+			why = "has no key before the ="
+		default:
+			all = append(all, setting{path, text})
+			continue
 		}
-	})
+		unread = append(unread, Fault{Msg: quote(s) + " " + why + ": write KEY=VALUE, such as train.epochs=3"})
+	}
+	return apply(c, unread, all)
 }
 
-// apply changes a copy of c, which takes its place if it has no faults.
-func apply(c *Config, change func(d *decoder, next *Config)) error {
+// setting is a key and its new value.
+type setting struct{ path, text string }
+
+// apply changes a copy of c, which takes its place if there are no faults.
+// unread are those known before.
+func apply(c *Config, unread []Fault, all []setting) error {
 	next := c.Clone()
 	d := &decoder{schema: newSchema(), place: map[string]place{}}
-	change(d, next)
+	for _, s := range all {
+		// Each setting is a file of its own, which must not stop at the
+		// faults of another.
+		one := &decoder{schema: d.schema, place: map[string]place{}}
+		one.set(next, s.path, s.text)
+		d.faults, d.meant = append(d.faults, one.faults...), append(d.meant, one.meant...)
+	}
 	d.check(next)
+	// Lines would be those of the text, which has no file.
 	for i := range d.faults {
 		d.faults[i].Line, d.faults[i].Column = 0, 0
 	}
+	d.faults = append(unread, d.faults...)
 	if err := d.err(); err != nil {
 		return err
 	}
@@ -64,19 +80,17 @@ func apply(c *Config, change func(d *decoder, next *Config)) error {
 
 // set changes one key of c, unless there is a fault.
 func (d *decoder) set(c *Config, path, text string) {
-	before := len(d.faults)
 	v, k, ok := d.find(reflect.ValueOf(c).Elem(), path)
 	if ok {
 		d.override(v, k, path, text)
 	}
-	for i := range d.faults[before:] {
-		// Lines would be those of the text, which has no file.
-		if f := &d.faults[before+i]; f.Path == "" && path != "" {
-			f.Path = path
-		}
-	}
-	if len(d.faults) == before {
+	if len(d.faults) == 0 {
 		c.settle(path, v)
+	}
+	for i := range d.faults {
+		if d.faults[i].Path == "" {
+			d.faults[i].Path = path
+		}
 	}
 }
 
