@@ -200,7 +200,7 @@ func TestEveryoneHearsTheSameVerdict(t *testing.T) {
 	want := fmt.Sprintf("rank 1 (host here, pid %d) failed in phase input, step 7, input a.csv offset 9: data: a.csv: row 3: no number; 1 other rank lost its connection to it", os.Getpid())
 	for r, err := range errs {
 		var v *rank.Verdict
-		if !errors.As(err, &v) || v.String() != want || v.Rank != 1 || v.Kind != rank.Failed || len(v.Others) != 1 {
+		if !errors.As(err, &v) || v.String() != want || v.Rank != 1 || v.Kind != rank.Failed || v.Folded != 1 || len(v.Others) != 0 {
 			t.Errorf("rank %d:\n got  %v\n want %s", r, err, want)
 		}
 	}
@@ -294,8 +294,16 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
 	}
-	if _, err := Serve(nil, Config{}); err == nil {
-		t.Error("a world of no ranks is served")
+	for _, c := range []Config{{}, {Size: 1, Timeout: -time.Second}, {Size: 1, Settle: -1}, {Size: 1, Generation: -1}, {Size: 1, Timeout: 2 * rank.MaxTimeout}} {
+		if _, err := Serve(nil, c); err == nil {
+			t.Errorf("%+v is served", c)
+		}
+	}
+	if _, err := Join(t.Context(), world(s, 1), "", Options{Timeout: -time.Second}); err == nil || err.Error() != "control: timeout -1s: must be positive" {
+		t.Error(err)
+	}
+	if _, err := Enter(t.Context(), world(s, 1), "", Options{Timeout: -1}); err == nil || err.Error() != "control: timeout -1ns: must be positive" {
+		t.Error(err)
 	}
 	// After all this the job forms, and its second rank 0 is refused.
 	sessions := joinAll(t, s, Options{Version: "v1"})
@@ -478,6 +486,30 @@ func TestCoordinatorGone(t *testing.T) {
 		}
 		if err := session.Fail(errors.New("mine"), -1); err == nil {
 			t.Error("Fail returns nil")
+		}
+	}
+}
+
+// TestStoppedCoordinator: what came while the coordinator did not run is heard
+// before anybody is judged.
+func TestStoppedCoordinator(t *testing.T) {
+	s := serve(t, Config{Size: 2, Timeout: 400 * time.Millisecond})
+	sessions := joinAll(t, s, Options{})
+	waiting := func() rank.Status { return rank.Status{Phase: "pull", Step: 351, Waits: true} }
+	sessions[0].Watch(waiting)
+	sessions[1].Watch(waiting)
+	stopped := make(chan struct{})
+	s.post(func(time.Duration) {
+		close(stopped)
+		time.Sleep(time.Second) // as good as SIGSTOP: the loop alone looks at the clock
+	})
+	<-stopped
+	for r, err := range all(2, func(r int) error {
+		time.Sleep(time.Duration(1-r) * 50 * time.Millisecond)
+		return sessions[r].Done(nil)
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 
@@ -16,7 +17,7 @@ import (
 // w.Coordinator with w.Key, or by the job's meeting file (see rank.Meeting),
 // which rank 0 removes once all have joined. A world of one rank meets nobody.
 func Enter(ctx context.Context, w rank.World, addr string, opts Options) (*Session, error) {
-	if err := w.Validate(); err != nil {
+	if err := errors.Join(w.Validate(), opts.Validate()); err != nil {
 		return nil, err
 	}
 	if w.Launched {

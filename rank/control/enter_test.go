@@ -158,6 +158,45 @@ func TestHostFails(t *testing.T) {
 	}
 }
 
+// TestHostKilled: where the process of rank 0, which hosts the coordinator, is
+// killed, the others say so at once, and where they were.
+func TestHostKilled(t *testing.T) {
+	ln := listen(t) // to find a free port
+	w := rank.World{Size: 2, LocalSize: 2, Coordinator: ln.Addr().String(), Key: rank.NewKey(), Host: "here"}
+	ln.Close()
+	zero := exec.CommandContext(t.Context(), os.Args[0])
+	zero.Env = append(append(os.Environ(), w.Env()...), "CONTROL_TEST_RANK=wait")
+	if err := zero.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer zero.Wait()
+	defer zero.Process.Kill()
+	w.Rank, w.LocalRank = 1, 1
+	s, err := Enter(t.Context(), w, "", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	asked := make(chan struct{}, 1000)
+	s.Watch(func() rank.Status {
+		asked <- struct{}{}
+		return rank.Status{Phase: "pull", Step: 12}
+	})
+	<-asked
+	<-asked // the first has been kept
+	zero.Process.Kill()
+	began := time.Now()
+	err = s.Fail(errors.New("tcp: rank 0: connection reset"), 0)
+	want := "rank 0, which hosts the coordinator, is gone (lost while rank 1 was in phase pull, step 12)"
+	var v *rank.Verdict
+	if !errors.As(err, &v) || v.Kind != rank.Gone || v.Rank != 0 || err.Error() != want || s.Err() != err {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	if took := time.Since(began); took >= settleTimeout {
+		t.Errorf("the news took %v", took)
+	}
+}
+
 // TestHostWaitsForAll: rank 0's Done returns when all are done, or have failed.
 func TestHostWaitsForAll(t *testing.T) {
 	dir := t.TempDir()
@@ -204,6 +243,10 @@ func rankProgram() int {
 		return 1
 	}
 	defer s.Close()
+	if os.Getenv("CONTROL_TEST_RANK") == "wait" {
+		<-s.Aborted()
+		return 2
+	}
 	fmt.Printf("rank %d of %d by %s: %s\n", w.Rank, w.Size, w.By, strings.Join(s.Roster(), " "))
 	if err := s.Done(nil); err != nil {
 		fmt.Println(err)

@@ -50,8 +50,10 @@ type Server struct {
 
 // Serve starts a coordinator on ln, which it closes in the end.
 func Serve(ln net.Listener, config Config) (*Server, error) {
-	if config.Size < 1 || config.Size > rank.MaxSize {
-		return nil, fmt.Errorf("control: serve: world size %d is not within 1 … %d", config.Size, rank.MaxSize)
+	group := rank.GroupConfig{Size: config.Size, Generation: config.Generation, Version: config.Version,
+		Timeout: config.Timeout, Settle: config.Settle, Processes: config.Processes}
+	if err := group.Validate(); err != nil {
+		return nil, fmt.Errorf("control: serve: %w", err)
 	}
 	secure, err := config.Key.TLS()
 	if err != nil {
@@ -62,8 +64,7 @@ func Serve(ln net.Listener, config Config) (*Server, error) {
 		addr:   ln.Addr().String(),
 		host:   config.Host,
 		origin: time.Now(),
-		group: rank.NewGroup(rank.GroupConfig{Size: config.Size, Generation: config.Generation, Version: config.Version,
-			Timeout: config.Timeout, Settle: config.Settle, Processes: config.Processes}),
+		group:  rank.NewGroup(group),
 		events: make(chan func(time.Duration), 256),
 		boxes:  map[int]*outbox{},
 		ended:  make(chan struct{}),
@@ -157,15 +158,29 @@ func (s *Server) post(event func(now time.Duration)) {
 
 // loop drives the group with real time.
 func (s *Server) loop() {
-	tick := time.NewTicker(min(s.group.Settle()/4, s.group.Timeout()/20))
+	tick := time.NewTicker(max(min(s.group.Settle()/4, s.group.Timeout()/20), time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
 		case event := <-s.events:
 			event(time.Since(s.origin))
 		case <-tick.C:
+			s.drain()
 			s.act(s.group.Tick(time.Since(s.origin)))
 		case <-s.closed:
+			return
+		}
+	}
+}
+
+// drain hears what has come before time is let pass: a rank that has spoken is
+// not silent.
+func (s *Server) drain() {
+	for range cap(s.events) {
+		select {
+		case event := <-s.events:
+			event(time.Since(s.origin))
+		default:
 			return
 		}
 	}

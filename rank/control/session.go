@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -32,6 +33,17 @@ type Options struct {
 	Host Host
 }
 
+// Validate refuses times that cannot be waited for. Zero is the default.
+func (o Options) Validate() error {
+	if o.Timeout == 0 {
+		return nil
+	}
+	if err := rank.CheckTimeout(o.Timeout); err != nil {
+		return fmt.Errorf("control: %w", err)
+	}
+	return nil
+}
+
 // Session is a rank's attendance.
 type Session struct {
 	world   rank.World
@@ -43,6 +55,7 @@ type Session struct {
 	cancel  context.CancelFunc
 	out     chan *controlpb.FromRank
 	watch   atomic.Pointer[func() rank.Status]
+	last    atomic.Pointer[controlpb.Status] // that was asked for; it is not written any more
 	watched chan struct{}
 	orders  chan Order
 
@@ -64,7 +77,7 @@ type Session struct {
 // the group has formed. addr is where the other ranks reach this one; it is
 // theirs to read. Most programs call Enter instead.
 func Join(ctx context.Context, w rank.World, addr string, opts Options) (*Session, error) {
-	if err := w.Validate(); err != nil {
+	if err := errors.Join(w.Validate(), opts.Validate()); err != nil {
 		return nil, err
 	}
 	if w.Coordinator == "" || w.Key == (rank.Key{}) {
@@ -278,7 +291,9 @@ func (s *Session) put(m *controlpb.FromRank) {
 
 func (s *Session) status() *controlpb.Status {
 	if f := s.watch.Load(); f != nil {
-		return statusToWire((*f)())
+		now := statusToWire((*f)())
+		s.last.Store(now)
+		return now
 	}
 	return &controlpb.Status{}
 }
@@ -333,7 +348,7 @@ func (s *Session) receive() {
 		switch w := m.GetWhat().(type) {
 		case *controlpb.ToRank_Welcome:
 			select {
-			case s.welcome <- time.Duration(w.Welcome.GetTimeoutNs()):
+			case s.welcome <- min(max(time.Duration(w.Welcome.GetTimeoutNs()), time.Millisecond), rank.MaxTimeout):
 			default:
 			}
 		case *controlpb.ToRank_Formed:
@@ -407,10 +422,19 @@ func (s *Session) broken(err error) {
 		s.end(fmt.Errorf("control: join: rank %d is refused: %s", s.world.Rank, status.Convert(err).Message()))
 		return
 	}
+	s.end(s.gone())
+}
+
+// gone is the verdict of a rank that is left alone. It asks for no new status,
+// which might not come.
+func (s *Session) gone() *rank.Verdict {
 	v := &rank.Verdict{Kind: rank.Gone, Rank: -1, Cause: "the launcher is gone"}
 	if !s.world.Launched {
 		v.Rank = 0
-		v.Cause = "rank 0, which hosted the coordinator, is gone"
+		v.Cause = "rank 0, which hosts the coordinator, is gone"
 	}
-	s.end(v)
+	if last := s.last.Load(); last.GetPhase() != "" {
+		v.Cause += fmt.Sprintf(" (lost while rank %d was in phase %s, step %d)", s.world.Rank, last.GetPhase(), last.GetStep())
+	}
+	return v
 }
