@@ -6,13 +6,15 @@ import (
 	"slices"
 )
 
-// Counts says how many lines and records begin in each block of a dataset. A
-// Scan of one part gives the counts of that part's blocks; Merge joins them.
+// Counts says how many lines and records begin in each block of a dataset. It
+// carries a digest of what the lines say, too. A Scan of one part gives the
+// counts of that part's blocks; Merge joins them.
 // The zero Counts is that of no block, of any dataset.
 type Counts struct {
 	dataset   uint64
 	spans     []span32 // ascending, none touching the next
 	positives int64
+	content   uint64 // sum of the digests of the blocks, which no order changes
 }
 
 // span32 is a run of blocks.
@@ -36,11 +38,12 @@ func (c *Counts) Records() (n int64) {
 // Positives is the number of those whose label is 1.
 func (c *Counts) Positives() int64 { return c.positives }
 
-const countsMagic = "wdlcnt1\n"
+const countsMagic = "wdlcnt2\n"
 
 // Marshal encodes c for Merge.
 func (c *Counts) Marshal() []byte {
 	b := binary.LittleEndian.AppendUint64([]byte(countsMagic), c.dataset)
+	b = binary.LittleEndian.AppendUint64(b, c.content)
 	b = binary.AppendUvarint(b, uint64(c.positives))
 	b = binary.AppendUvarint(b, uint64(len(c.spans)))
 	for _, s := range c.spans {
@@ -86,14 +89,14 @@ func (c *Counts) Merge(b []byte) error {
 			joint[last].records = slices.Concat(joint[last].records, s.records)
 		}
 	}
-	c.spans, c.positives = joint, c.positives+o.positives
+	c.spans, c.positives, c.content = joint, c.positives+o.positives, c.content+o.content
 	return nil
 }
 
 func countsFrom(b []byte) (c Counts, err error) {
 	r := &wire{b: b}
 	r.magic(countsMagic)
-	c.dataset = r.uint64()
+	c.dataset, c.content = r.uint64(), r.uint64()
 	c.positives = r.count()
 	end := 0
 	for range r.length(mostBlocks, 4) {

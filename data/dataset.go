@@ -32,6 +32,7 @@ type totals struct {
 	lines, records    []int32 // of each block
 	lineBase, rowBase []int64 // lines of the file, records of the dataset, before each block
 	rows, positives   int64
+	content           uint64 // digest of all lines
 }
 
 // Open finds the files that patterns name: paths, globs, folders and
@@ -170,7 +171,7 @@ func (d *Dataset) Use(c *Counts) error {
 	if len(c.spans) != 1 || c.spans[0].first != 0 || len(c.spans[0].lines) != len(d.blocks) {
 		return fmt.Errorf("data: use: the counts do not cover all %d blocks; merge those of every part", len(d.blocks))
 	}
-	t := totals{lines: c.spans[0].lines, records: c.spans[0].records, positives: c.positives}
+	t := totals{lines: c.spans[0].lines, records: c.spans[0].records, positives: c.positives, content: c.content}
 	t.lineBase, t.rowBase = make([]int64, len(d.blocks)), make([]int64, len(d.blocks))
 	lines := int64(0)
 	for i, b := range d.blocks {
@@ -245,12 +246,12 @@ func (d *Dataset) Rows(sel Select) (n int64) {
 // Positives is the number of records whose label is 1; 0 before Use.
 func (d *Dataset) Positives() int64 { return d.positives }
 
-// Fingerprint identifies the files by names and sizes and, after Use, by their
-// numbers of records. A position in an epoch is of use only for data of the
-// same fingerprint.
+// Fingerprint identifies the data by names and sizes of files and, after Use,
+// by what every line says. A position in an epoch is of use only for data of
+// the same fingerprint.
 func (d *Dataset) Fingerprint() string {
 	h := xxh3.New()
-	fmt.Fprintf(h, "%016x", d.digest)
+	fmt.Fprintf(h, "%016x %016x", d.digest, d.content)
 	for i := range d.records {
 		fmt.Fprintf(h, " %d", d.records[i])
 	}

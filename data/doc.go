@@ -3,9 +3,11 @@
 //
 // # From files to batches
 //
-//	Open    names → Dataset: files, cut into blocks by byte range
+//	Open    names → Dataset: files, cut into blocks by byte range; a name is a
+//	        path, a glob, a folder (the files directly in it, sorted by name,
+//	        without those that begin with . or _) or builtin:NAME
 //	Scan    one pass, shared by the ranks: checks every record, counts records
-//	        per block (Counts), gathers statistics of the training data (Fit)
+//	        per block and digests every line (Counts), gathers statistics of the training data (Fit)
 //	Merge   Counts and Fit of all parts become one, the same for any number of
 //	        parts and any order of merging
 //	Encoder schema + Fit: which key or number each field becomes; kept with the

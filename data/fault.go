@@ -17,6 +17,7 @@ type flaw struct {
 	column string // "" if the whole record is meant
 	value  string
 	want   string // what is wrong, or was expected
+	width  bool   // the record has another number of fields
 }
 
 // Fault is a record that cannot be used.

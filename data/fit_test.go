@@ -202,7 +202,7 @@ func adultFit(t testing.TB) *Fit {
 
 func TestCountsMerge(t *testing.T) {
 	part := func(first int32, n ...int32) *Counts {
-		return &Counts{dataset: 9, spans: []span32{{first, n, n}}, positives: 1}
+		return &Counts{dataset: 9, spans: []span32{{first, n, n}}, positives: 1, content: 1 << 62}
 	}
 	c := new(Counts)
 	for _, p := range []*Counts{part(4, 7), part(0, 1, 2), {dataset: 9}, part(2, 3, 4)} {
@@ -210,7 +210,7 @@ func TestCountsMerge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(c.spans) != 1 || !slices.Equal(c.spans[0].records, []int32{1, 2, 3, 4, 7}) || c.Records() != 17 || c.Positives() != 3 {
+	if len(c.spans) != 1 || !slices.Equal(c.spans[0].records, []int32{1, 2, 3, 4, 7}) || c.Records() != 17 || c.Positives() != 3 || c.content != 3<<62 {
 		t.Errorf("merged: %+v", c)
 	}
 	if err := c.Merge(part(4, 1).Marshal()); err == nil {
@@ -248,14 +248,14 @@ func TestScanInParts(t *testing.T) {
 }
 
 func FuzzMergeCounts(f *testing.F) {
-	f.Add((&Counts{dataset: 9, spans: []span32{{3, []int32{5, 6}, []int32{4, 6}}}, positives: 2}).Marshal())
+	f.Add((&Counts{dataset: 9, spans: []span32{{3, []int32{5, 6}, []int32{4, 6}}}, positives: 2, content: 1 << 63}).Marshal())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var c Counts
 		if c.Merge(b) != nil {
 			return
 		}
 		var again Counts
-		if err := again.Merge(c.Marshal()); err != nil || again.Records() != c.Records() {
+		if err := again.Merge(c.Marshal()); err != nil || again.Records() != c.Records() || again.content != c.content {
 			t.Fatalf("what was accepted is refused: %v", err)
 		}
 	})

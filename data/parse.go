@@ -78,7 +78,7 @@ func (p *parser) parse(line []byte) (fl *flaw) {
 		return fl
 	}
 	if len(p.fields) != p.width {
-		return &flaw{field: -1, want: fmt.Sprintf("the record has %d fields, %d are expected", len(p.fields), p.width)}
+		return &flaw{field: -1, width: true, want: fmt.Sprintf("the record has %d fields, %d are expected", len(p.fields), p.width)}
 	}
 	for i := range p.columns {
 		v := &p.values[i]

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/zeebo/xxh3"
 )
 
 // Scan reads part number part, counted from 0, of parts: a run of blocks that
@@ -32,10 +34,11 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *Fit, progress 
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("data: scan: %w", err)
 		}
-		lines, records, err := s.block(b)
+		lines, records, digest, err := s.block(b)
 		if err != nil {
 			return nil, err
 		}
+		c.content += mixed(digest, uint64(b))
 		sp.lines, sp.records = append(sp.lines, lines), append(sp.records, records)
 		if done += d.blocks[b].hi - d.blocks[b].lo; progress != nil {
 			progress(done)
@@ -79,11 +82,13 @@ func (s *scanner) use(i int) (err error) {
 	return err
 }
 
-func (s *scanner) block(b int) (lines, records int32, err error) {
+// block checks the lines that begin in block b. digest tells lines of other text
+// or order apart.
+func (s *scanner) block(b int) (lines, records int32, digest uint64, err error) {
 	bl := s.blocks[b]
 	f := &s.files[bl.file]
 	if err := s.use(int(bl.file)); err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	err = s.lines.begin(s.src, f, bl)
 	for err == nil {
@@ -93,18 +98,19 @@ func (s *scanner) block(b int) (lines, records int32, err error) {
 			break
 		}
 		lines++
+		digest = mix(digest + increment ^ xxh3.Hash(line))
 		if at < f.body || !s.parser.format.isRecord(line) {
 			continue
 		}
 		if err := s.record(b, records, line, at); err != nil {
-			return 0, 0, err
+			return 0, 0, 0, err
 		}
 		records++
 	}
 	if err == io.EOF {
-		return lines, records, nil
+		return lines, records, digest, nil
 	}
-	return 0, 0, s.broken(f, err)
+	return 0, 0, 0, s.broken(f, err)
 }
 
 // broken is the error of a file that cannot be read on.
@@ -132,7 +138,7 @@ func (s *scanner) record(b int, r int32, line []byte, at int64) error {
 		fl = s.coder.check()
 	}
 	if fl != nil {
-		return s.note(b, fl, at)
+		return s.note(b, fl, line, at)
 	}
 	if s.parser.one {
 		s.positives++
@@ -144,7 +150,7 @@ func (s *scanner) record(b int, r int32, line []byte, at int64) error {
 }
 
 // note keeps the first fault and counts the others.
-func (s *scanner) note(b int, fl *flaw, at int64) error {
+func (s *scanner) note(b int, fl *flaw, line []byte, at int64) error {
 	if s.fault != nil {
 		s.fault.More++
 		return nil
@@ -155,12 +161,21 @@ func (s *scanner) note(b int, fl *flaw, at int64) error {
 		return fmt.Errorf("data: scan: %s: %w", f.name, err)
 	}
 	s.fault = &Fault{File: f.name, Line: n, Column: fl.column, Value: fl.value, Want: fl.want}
+	if fl.width && (n == 1 || isMarked(line, s.parser.fields)) {
+		s.fault.Want += "; if this line is no record, set data.comment or data.header"
+	}
 	if fl.column == "" && fl.field >= 0 {
 		if s.fault.Column = fmt.Sprint(fl.field + 1); fl.field < len(s.fields) {
 			s.fault.Column = s.fields[fl.field]
 		}
 	}
 	return nil
+}
+
+// isMarked tells whether a line begins as comments do, not as a number, a quoted
+// field or an empty one would.
+func isMarked(line []byte, fields [][]byte) bool {
+	return len(fields) > 0 && len(fields[0]) > 0 && bytes.IndexByte([]byte("#%|/!;*>=~@$&"), line[0]) >= 0
 }
 
 // lineNumber is the number of the line that begins at an offset, from 1. It

@@ -121,6 +121,25 @@ type validator struct {
 	fields       []string
 	schema, full Schema
 	faults       []error
+	listed       map[string]bool // lists of what there is that a fault has shown
+}
+
+// instead is what to write in the place of an unknown word. Each list of what
+// there is stands in the first fault that needs it.
+func (v *validator) instead(word string, candidates []string) string {
+	text := nearest.Instead(word, candidates)
+	at := strings.LastIndex(text, " (there are: ")
+	if at < 0 {
+		return text
+	}
+	if v.listed[text[at:]] {
+		return text[:at]
+	}
+	if v.listed == nil {
+		v.listed = map[string]bool{}
+	}
+	v.listed[text[at:]] = true
+	return text
 }
 
 func (v *validator) bad(place, format string, args ...any) {
@@ -144,7 +163,7 @@ func (v *validator) field(place, name string) {
 	}
 	switch {
 	case n == 0:
-		v.bad(place, "there is no field %q%s", name, nearest.Instead(name, v.fields))
+		v.bad(place, "there is no field %q%s", name, v.instead(name, v.fields))
 	case n > 1:
 		v.bad(place, "%d fields are called %q; rename all but one", n, name)
 	}
@@ -185,10 +204,10 @@ func (v *validator) feature(i int) {
 	e, ok := encodingOf(f.Encode)
 	switch {
 	case f.Encode == "":
-		v.bad(place, "encode is missing; say how the field becomes an input%s", nearest.Instead("", Encodings()))
+		v.bad(place, "encode is missing; say how the field becomes an input%s", v.instead("", Encodings()))
 		return
 	case !ok:
-		v.bad(place, "encode is %q%s", f.Encode, nearest.Instead(f.Encode, Encodings()))
+		v.bad(place, "encode is %q%s", f.Encode, v.instead(f.Encode, Encodings()))
 		return
 	}
 	for _, o := range []struct {
@@ -270,7 +289,7 @@ func (v *validator) cross(i int) {
 		if v.full.index(name) >= 0 {
 			v.bad(place, "%q is a number; a cross is made of sparse features, such as quantile", name)
 		} else {
-			v.bad(place, "there is no feature %q%s", name, nearest.Instead(name, sparse))
+			v.bad(place, "there is no feature %q%s", name, v.instead(name, sparse))
 		}
 	}
 }
@@ -306,7 +325,7 @@ func (v *validator) names() {
 func (s Source) Validate() []error {
 	var v validator
 	if s.Format != "" && s.Format != "csv" && s.Format != "tsv" {
-		v.bad("format", "is %q%s", s.Format, nearest.Instead(s.Format, []string{"csv", "tsv"}))
+		v.bad("format", "is %q%s", s.Format, v.instead(s.Format, []string{"csv", "tsv"}))
 	}
 	if s.Delimiter != "" && (len(s.Delimiter) != 1 || strings.ContainsAny(s.Delimiter, "\"\r\n\x00")) {
 		v.bad("delimiter", "is %q, one byte is needed, and no quote or line break", s.Delimiter)

@@ -126,7 +126,26 @@ func (d *decoder) err() error {
 		a, b := d.faults[i], d.faults[j]
 		return a.Line < b.Line || a.Line == b.Line && a.Column < b.Column
 	})
+	listOnce(d.faults)
 	return &Error{d.faults}
+}
+
+// listOnce leaves a list of what there is to the first fault that has it: many
+// faults about the fields of one file would otherwise repeat them all.
+func listOnce(faults []Fault) {
+	seen := map[string]bool{}
+	for i := range faults {
+		f := &faults[i]
+		at := strings.LastIndex(f.Msg, " (there are: ")
+		if at < 0 {
+			continue
+		}
+		if list := f.Msg[at:]; seen[list] {
+			f.Msg = f.Msg[:at]
+		} else {
+			seen[list] = true
+		}
+	}
 }
 
 // quote shows a piece of the file, cut where it is long.

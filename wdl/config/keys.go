@@ -35,7 +35,7 @@ func dataSections() []section {
 			{name: "train", about: "how it is trained"},
 		}},
 		{"data", reflect.TypeFor[data.Source](), "Where the records are and how a line becomes fields.", []key{
-			{name: "train", def: "required", about: "training data: files, globs, folders (every file in it, by name; one in the working directory is ./NAME, itself .) or builtin:NAME", filled: true},
+			{name: "train", def: "required", about: "training data: files, globs, folders (all files directly in them, by name; those that begin with . or _ left out) or builtin:NAME", filled: true},
 			{name: "test", def: "none", about: "evaluated once after training"},
 			{name: "valid", def: "none", about: "evaluated after each epoch; early stopping and plateau schedules watch it"},
 			{name: "valid_fraction", def: "0", about: "instead of valid: this share of train is held out", rng: "[0, 1)"},
