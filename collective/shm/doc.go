@@ -37,8 +37,9 @@
 //
 // # Waiting
 //
-// A few polls; then polls with sched_yield between, which lets the peers run
-// where ranks outnumber cores; then a futex. A wait in a futex ends after
+// Polls for a few microseconds, fewer where yields show that others need the
+// core; then polls with sched_yield between, which lets the peers run where ranks
+// outnumber cores; then a futex. A wait in a futex ends after
 // sleepTime at most, looks round for the end of the group and for peers that are
 // in another call, and goes on.
 //

@@ -153,12 +153,10 @@ func (f *flow) ringBell() {
 	}
 }
 
-// idle waits a little for either flow to move: it yields at first, then sleeps.
+// idle waits a little for either flow to move: it yields, then sleeps.
 func (t *Transport) idle(s *slot, out, in *flow, turn int) error {
 	if turn < yields && !t.over.Load() {
-		if t.crowded || turn > spins {
-			t.yield(turn)
-		}
+		t.yield(turn)
 		return nil
 	}
 	if err := t.standing(); err != nil {

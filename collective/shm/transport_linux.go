@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -21,7 +20,6 @@ const maxWindow = 1 << 40
 // collective.Sharer.
 type Transport struct {
 	rank, size, channels int
-	crowded              bool // more ranks than cores
 	together             bool // ranks are goroutines of one process
 	maxBytes             int64
 	bytes                atomic.Int64 // shared by this rank
@@ -48,6 +46,7 @@ type slot struct {
 	desks    []*desk // by rank
 	serial   uint64  // of the last meeting
 	shares   uint32  // windows asked for
+	spins    int     // before the next yield
 	in       atomic.Bool
 	sleeping atomic.Pointer[atomic.Uint32] // the word that this rank sleeps on
 	_        [64]byte
@@ -56,7 +55,7 @@ type slot struct {
 // newTransport hands this rank's page to the peers and maps theirs.
 func newTransport(ctx context.Context, cfg Config, conns []*net.UnixConn) (*Transport, error) {
 	t := &Transport{
-		rank: cfg.Rank, size: cfg.Size, channels: cfg.Channels, crowded: cfg.Size > runtime.NumCPU(),
+		rank: cfg.Rank, size: cfg.Size, channels: cfg.Channels,
 		maxBytes: cfg.MaxBytes, peers: make([]*peer, cfg.Size), slots: make([]slot, cfg.Channels),
 		ended: make(chan struct{}), quit: make(chan struct{}),
 	}
@@ -89,6 +88,7 @@ func (t *Transport) exchangePages(ctx context.Context) error {
 	}
 	t.page = page{own, t.size, t.channels}
 	for i := range t.slots {
+		t.slots[i].spins = 1 // grows where it finds nobody in its way
 		t.slots[i].mine, t.slots[i].desks = t.page.desk(i), make([]*desk, t.size)
 		t.slots[i].desks[t.rank] = t.slots[i].mine
 	}

@@ -13,9 +13,12 @@ import (
 )
 
 const (
-	// spins is how often a waiting rank looks before it yields its core, if every
-	// rank has one: some hundred nanoseconds, the time of a meeting.
+	// spins is how often a waiting rank looks before it yields its core: a few
+	// microseconds, many times a meeting of ranks that have a core each. Where
+	// the core is taken by another when it yields, the rank spins less next time.
 	spins = 4000
+	// turnTime is more than a yield takes that nobody makes use of.
+	turnTime = time.Microsecond
 	// yields is how often it looks with yields between before it sleeps.
 	yields = 300
 	// goschedEvery is how often a yield is to goroutines of this process instead
@@ -51,22 +54,35 @@ func (t *Transport) yield(i int) {
 	syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 }
 
+// adapt yields, and finds out whether another process took the core: then this
+// one is in its way while it spins. Ranks may share a core even where there are
+// enough of them, and other programs run too.
+func (s *slot) adapt(t *Transport) {
+	begin := time.Now()
+	t.yield(0)
+	if time.Since(begin) > turnTime {
+		s.spins = max(s.spins/2, 1)
+	} else {
+		s.spins = min(2*s.spins, spins)
+	}
+}
+
 // low is the half of a word on which a futex sleeps.
 func low(word *atomic.Uint64) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(word)) }
 
 // await waits until peer p has posted serial or a later one in word.
 func (t *Transport) await(s *slot, p *peer, theirs *desk, word *atomic.Uint64, serial uint64) error {
-	n := spins
-	if t.crowded {
-		n = 1
-	}
-	for range n {
+	for range s.spins {
 		if word.Load() >= serial {
 			return nil
 		}
 	}
 	for i := range yields {
-		t.yield(i)
+		if i == 0 {
+			s.adapt(t)
+		} else {
+			t.yield(i)
+		}
 		if word.Load() >= serial {
 			return nil
 		}

@@ -76,7 +76,7 @@ func (l *Listener) Connect(ctx context.Context, cfg Config) (*Transport, error) 
 func newForming(cfg Config) *forming {
 	f := &forming{
 		cfg:      cfg,
-		want:     hello{size: uint32(len(cfg.Peers)), channels: uint16(cfg.Channels), generation: uint64(cfg.Generation)},
+		want:     hello{size: uint32(len(cfg.Peers)), channels: uint16(cfg.Channels), secured: cfg.Secure != nil, generation: uint64(cfg.Generation)},
 		patience: min(handshakeTime, cfg.Timeout/2),
 		complete: make(chan struct{}),
 		failed:   make(chan struct{}),
@@ -201,11 +201,26 @@ func (f *forming) fail(err error) {
 	}
 }
 
+// secure encrypts a link that has proved the key, if the group encrypts. It closes
+// conn if that fails.
+func (f *forming) secure(conn *net.TCPConn, server bool) (net.Conn, error) {
+	setOptions(conn)
+	if f.cfg.Secure == nil {
+		return conn, nil
+	}
+	conn.SetDeadline(time.Now().Add(f.patience))
+	secured, err := f.cfg.Secure(conn, server)
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("securing the link: %w", err)
+	}
+	return secured, nil
+}
+
 // take keeps a link that has proved the key. A second one of the same name
 // replaces the first: its dialer has given that one up.
-func (f *forming) take(id linkID, conn *net.TCPConn) {
+func (f *forming) take(id linkID, conn net.Conn) {
 	conn.SetDeadline(time.Time{})
-	setOptions(conn)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if old := f.links[id]; old != nil {
@@ -248,7 +263,7 @@ func (f *forming) dial(ctx context.Context, id linkID) {
 }
 
 // dialOnce makes one attempt.
-func (f *forming) dialOnce(ctx context.Context, id linkID) (_ *net.TCPConn, fatal bool, err error) {
+func (f *forming) dialOnce(ctx context.Context, id linkID) (_ net.Conn, fatal bool, err error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", f.cfg.Peers[id.peer])
 	if err != nil {
@@ -256,7 +271,10 @@ func (f *forming) dialOnce(ctx context.Context, id linkID) (_ *net.TCPConn, fata
 	}
 	conn := c.(*net.TCPConn)
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	fatal, err = f.introduce(conn, id)
+	var secured net.Conn
+	if fatal, err = f.introduce(conn, id); err == nil {
+		secured, err = f.secure(conn, false)
+	}
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -264,5 +282,5 @@ func (f *forming) dialOnce(ctx context.Context, id linkID) (_ *net.TCPConn, fata
 		conn.Close()
 		return nil, fatal, err
 	}
-	return conn, false, nil
+	return secured, false, nil
 }

@@ -1,6 +1,6 @@
 // Package tcp is the collective transport between processes, over TCP. Every
 // link proves the job's key in both directions when it is made; what then
-// travels on it is neither encrypted nor signed.
+// travels on it is neither encrypted nor signed, unless Config.Secure says how.
 //
 // # Links
 //
@@ -23,12 +23,13 @@
 // one answers:
 //
 //	hello    | "WDLR" | version u16 | link u16 | from u32 | to u32 | size u32 |
-//	         | channels u16 | 0 u16 | generation u64 | nonce [32] |            64 bytes
+//	         | channels u16 | flags u16 | generation u64 | nonce [32] |            64 bytes
 //	answer   | "WDLR" | version u16 | status u16 | nonce [32] | proof [32] |   72 bytes
 //	proof    | proof [32] |                                                    32 bytes
 //	verdict  | "WDLR" | version u16 | status u16 |                              8 bytes
 //
-// link is the channel, or 0xFFFF for control. A status other than 0 says why the
+// link is the channel, or 0xFFFF for control. Flag 1: links are secured, from the
+// verdict on. A status other than 0 says why the
 // link is refused; it comes as a verdict, in place of an answer too, and is the
 // last message. The first six bytes are the same in every version. A proof is
 //

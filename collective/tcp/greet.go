@@ -115,8 +115,11 @@ func (f *forming) greet(conn *net.TCPConn) {
 			return
 		}
 		if _, err = conn.Write(appendOpening(nil, uint16(statusOK))); err == nil {
-			f.take(linkID{int(h.from), h.link}, conn)
-			return
+			var secured net.Conn
+			if secured, err = f.secure(conn, true); err == nil {
+				f.take(linkID{int(h.from), h.link}, secured)
+				return
+			}
 		}
 	}
 	f.part(conn, s)

@@ -41,7 +41,7 @@ const (
 var statusNames = [statuses]string{
 	"accepted",
 	"it speaks another version of the protocol: start all ranks from the same program",
-	"it has another world size or number of channels: start all ranks with the same options",
+	"it has another world size, number of channels or choice of encryption: start all ranks with the same options",
 	"it belongs to another generation (formation of the group): is a rank of an earlier start still running?",
 	"it is another rank than the one dialed: check the list of addresses",
 	"it has another job key: is it a rank of another job?",
@@ -60,6 +60,7 @@ type hello struct {
 	from, to   uint32
 	size       uint32
 	channels   uint16
+	secured    bool
 	generation uint64
 	nonce      [32]byte
 }
@@ -71,6 +72,9 @@ func (h hello) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, h.size)
 	b = binary.LittleEndian.AppendUint16(b, h.channels)
 	b = append(b, 0, 0)
+	if h.secured {
+		b[len(b)-2] = 1
+	}
 	b = binary.LittleEndian.AppendUint64(b, h.generation)
 	return append(b, h.nonce[:]...)
 }
@@ -86,7 +90,8 @@ func parseHello(b [helloSize]byte) (h hello, err error) {
 	h.channels = binary.LittleEndian.Uint16(b[20:])
 	h.generation = binary.LittleEndian.Uint64(b[24:])
 	copy(h.nonce[:], b[32:])
-	if b[22]|b[23] != 0 {
+	h.secured = b[22] == 1
+	if b[22] > 1 || b[23] != 0 {
 		return h, errors.New("its hello has bytes set that must be zero")
 	}
 	return h, nil
@@ -98,6 +103,8 @@ func (h hello) judge(want hello, own uint32) (status, error) {
 	switch {
 	case h.size != want.size || h.channels != want.channels:
 		return statusWorld, fmt.Errorf("it has %d ranks and %d channels, this rank %d and %d", h.size, h.channels, want.size, want.channels)
+	case h.secured != want.secured:
+		return statusWorld, fmt.Errorf("it says encrypted links: %t, this rank: %t", h.secured, want.secured)
 	case h.generation != want.generation:
 		return statusGeneration, fmt.Errorf("it is of generation %d, this rank of %d", h.generation, want.generation)
 	case h.to != own || h.from <= own || h.from >= h.size:

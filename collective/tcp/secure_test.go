@@ -1,0 +1,123 @@
+package tcp
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// withTLS is a Secure for holders of key.
+func withTLS(t *testing.T, key rank.Key) func(net.Conn, bool) (net.Conn, error) {
+	cfg, err := key.TLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(conn net.Conn, server bool) (net.Conn, error) {
+		c := tls.Client(conn, cfg)
+		if server {
+			c = tls.Server(conn, cfg)
+		}
+		return c, c.Handshake()
+	}
+}
+
+// connectWith connects ranks that secure their links each in its own way.
+func connectWith(t *testing.T, timeout time.Duration, secure ...func(net.Conn, bool) (net.Conn, error)) ([]*Transport, []error) {
+	lns, peers := listen(t, len(secure))
+	ts, errs := make([]*Transport, len(secure)), make([]error, len(secure))
+	var wg sync.WaitGroup
+	for i := range ts {
+		cfg := Config{Rank: i, Peers: peers, Key: testKey, Secure: secure[i], Timeout: timeout}
+		wg.Go(func() { ts[i], errs[i] = lns[i].Connect(context.Background(), cfg) })
+	}
+	wg.Wait()
+	t.Cleanup(func() { closeAll(ts) })
+	return ts, errs
+}
+
+func TestSecuredLinks(t *testing.T) {
+	s := withTLS(t, rank.NewKey())
+	ts, errs := connectWith(t, 0, s, s, s)
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	sums := make([][]float32, len(ts))
+	var wg sync.WaitGroup
+	for r, tr := range ts {
+		sums[r] = make([]float32, 300_000)
+		for i := range sums[r] {
+			sums[r][i] = float32(r + i%5)
+		}
+		wg.Go(func() {
+			if err := collective.AllReduce(collective.New(tr), sums[r], collective.Sum); err != nil {
+				t.Error(err)
+			}
+		})
+		for _, p := range tr.peers {
+			if p == nil {
+				continue
+			}
+			for _, conn := range []net.Conn{p.control.conn, p.data[0].conn, p.data[1].conn} {
+				if c, ok := conn.(*tls.Conn); !ok || c.ConnectionState().Version != tls.VersionTLS13 {
+					t.Errorf("rank %d has a bare link with rank %d: %T", r, p.rank, conn)
+				}
+			}
+		}
+	}
+	wg.Wait()
+	for r := range sums {
+		for i, v := range sums[r] {
+			if want := float32(3 + 3*(i%5)); v != want {
+				t.Fatalf("rank %d: element %d is %v, want %v", r, i, v, want)
+			}
+		}
+	}
+	cause := errors.New("disk full")
+	ts[1].Abort(cause)
+	err := collective.Barrier(collective.New(ts[2]))
+	if who, ok := collective.Blamed(err); !ok || who != 1 || !strings.Contains(err.Error(), "disk full") {
+		t.Errorf("after rank 1's abort: %v", err)
+	}
+}
+
+func TestOneSideSecured(t *testing.T) {
+	_, errs := connectWith(t, 5*time.Second, nil, withTLS(t, rank.NewKey()))
+	if err := errs[1]; err == nil || !strings.Contains(err.Error(), "choice of encryption") {
+		t.Errorf("rank 1: %v", err)
+	}
+	if errs[0] == nil {
+		t.Error("rank 0 connected")
+	}
+}
+
+func TestSecuredByAnotherKey(t *testing.T) {
+	_, errs := connectWith(t, 300*time.Millisecond, withTLS(t, rank.NewKey()), withTLS(t, rank.NewKey()))
+	for r, err := range errs {
+		if err == nil {
+			t.Errorf("rank %d connected", r)
+		}
+	}
+	if err := errs[1]; err == nil || !strings.Contains(err.Error(), "job's key") {
+		t.Errorf("rank 1: %v", err)
+	}
+}
+
+func TestHelloTellsOfSecuredLinks(t *testing.T) {
+	h := hello{link: 1, from: 2, to: 1, size: 3, channels: 2, secured: true, generation: 9}
+	got, err := parseHello([helloSize]byte(h.append(nil)))
+	if err != nil || got != h {
+		t.Errorf("%+v %v, want %+v", got, err, h)
+	}
+	if b := h.append(nil); !bytes.Equal(b[22:24], []byte{1, 0}) {
+		t.Errorf("flags % x", b[22:24])
+	}
+}
