@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -131,34 +132,57 @@ func resumeHint(err error, path string) error {
 }
 
 // config resolves the configuration: the one given, else the checkpoint's, else
-// the default; then the single settings.
+// the default; then the single settings. What a training that goes on cannot
+// change is refused.
 func (o Options) config(from *checkpoint.Checkpoint) (*config.Config, error) {
-	c := o.Config
-	switch {
-	case c != nil:
-		c = c.Clone()
-	case from != nil:
+	var was *config.Config
+	if from != nil {
 		b, err := readAll(from, sectionConfig)
 		if err != nil {
 			return nil, err
 		}
-		if c, err = config.Parse(filepath.Join(from.Dir(), sectionConfig), b); err != nil {
+		if was, err = config.Parse(filepath.Join(from.Dir(), sectionConfig), b); err != nil {
 			return nil, err
 		}
+	}
+	c := o.Config
+	switch {
+	case c != nil:
+	case was != nil:
+		c = was
 	default:
 		c = config.Default()
 	}
-	for _, s := range o.Set {
-		key, value, ok := strings.Cut(s, "=")
-		if !ok {
-			return nil, fmt.Errorf("wdl: setting %q has no =; write it as train.epochs=3", s)
-		}
-		if err := config.Set(c, key, value); err != nil {
-			return nil, err
-		}
+	c = c.Clone()
+	if err := config.SetAll(c, o.Set); err != nil {
+		return nil, err
 	}
 	c.Fill()
-	return c, nil
+	if was == nil {
+		return c, nil
+	}
+	was.Fill()
+	return c, unchanged(was, c)
+}
+
+// free are the settings that a training may change when it goes on: how long and
+// how fast it learns, and where its data lies (what the data is, its fingerprint
+// tells). All others decide what the parameters mean, or which samples are left
+// in the epoch.
+var free = regexp.MustCompile(`^(data\.(train|test|valid)\b|train\.(epochs|batch|global_batch|clip_norm|eval_every|schedule|early_stop|checkpoint|l2)\b|` +
+	`(train\.optimizer|tables\[\d+\])\.(dense|deep|wide)\.(learning_rate|beta|beta1|beta2|epsilon|l1|l2):)`)
+
+func unchanged(was, now *config.Config) error {
+	var fixed []string
+	for _, d := range config.Diff(was, now) {
+		if !free.MatchString(d) {
+			fixed = append(fixed, d)
+		}
+	}
+	if len(fixed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("wdl: resume: a training that goes on cannot change these settings; begin a new one for them:\n  %s", strings.Join(fixed, "\n  "))
 }
 
 // place chooses the run directory: that of the latest checkpoint's run goes on;

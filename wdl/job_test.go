@@ -391,3 +391,25 @@ func TestAdvice(t *testing.T) {
 		t.Errorf("warnings: %q", warned)
 	}
 }
+
+// TestResumeKeepsItsSettings: what would change the meaning of parameters or the
+// order of samples is refused, all at once; how long and fast to train is free.
+func TestResumeKeepsItsSettings(t *testing.T) {
+	whole := runJob(t, 1, Options{Config: clicksConfig(t, clicks(t, 300), "", "")})
+	err := Check(Options{Resume: whole.RunDir, Set: []string{"train.seed=9", "model.hidden=[16]", "train.lanes=32", "train.epochs=9"}})
+	if err == nil {
+		t.Fatal("another seed and model were accepted")
+	}
+	for _, want := range []string{"train.seed: ", "model.hidden: ", "train.lanes: "} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in: %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "train.epochs") {
+		t.Errorf("more epochs are refused: %v", err)
+	}
+	more := runJob(t, 2, Options{Resume: whole.RunDir, Set: []string{"train.epochs=4", "train.optimizer.deep.learning_rate=0.01", "train.global_batch=50"}})
+	if more.Samples != whole.Samples/3*4 || more.RunDir != whole.RunDir {
+		t.Errorf("continued to %d samples in %s; %d before in %s", more.Samples, more.RunDir, whole.Samples, whole.RunDir)
+	}
+}
