@@ -23,7 +23,7 @@
 // one answers:
 //
 //	hello    | "WDLR" | version u16 | link u16 | from u32 | to u32 | size u32 |
-//	         | channels u16 | flags u16 | generation u64 | nonce [32] |            64 bytes
+//	         | channels u16 | flags u16 | generation u64 | nonce [32] |        64 bytes
 //	answer   | "WDLR" | version u16 | status u16 | nonce [32] | proof [32] |   72 bytes
 //	proof    | proof [32] |                                                    32 bytes
 //	verdict  | "WDLR" | version u16 | status u16 |                              8 bytes

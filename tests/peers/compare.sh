@@ -154,7 +154,7 @@ quick | full)
   if [ "${1:-quick}" = quick ]; then
     defaults "2 4" "1024 65536 1048576" "plain" 0.02 1 5
   else
-    defaults "2 4 8" "8 1024 16384 262144 1400000 16777216 67108864" "plain use" 0.05 2 20
+    defaults "2 4 8" "8 1024 16384 262144 1400000 16777216 67108864" "plain use" 0.03 2 12
   fi
   build_all
   measure
