@@ -23,6 +23,10 @@ func tellGroup(pgid int) {
 	syscall.Kill(-pgid, syscall.SIGCONT)
 }
 
+// pauseGroup stops the processes of a group, and wakeGroup lets them go on.
+func pauseGroup(pgid int) { syscall.Kill(-pgid, syscall.SIGSTOP) }
+func wakeGroup(pgid int)  { syscall.Kill(-pgid, syscall.SIGCONT) }
+
 // killGroup ends the processes of a group.
 func killGroup(pgid int) { syscall.Kill(-pgid, syscall.SIGKILL) }
 

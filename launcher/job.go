@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/wdlrun/wdlrun/rank"
@@ -25,6 +26,7 @@ type Job struct {
 	Dir     string   // working directory, "" for the launcher's
 	Env     []string // environment, nil for the launcher's
 
+	Stdin          io.Reader // of rank 0, nil for none; the other ranks have none
 	Stdout, Stderr io.Writer // nil discards
 	Merged         bool      // no "[rank] " before the lines
 	Quiet          bool      // no progress
@@ -37,9 +39,13 @@ type Job struct {
 	Name       string        // of the job, for the ranks
 	Generation int           // which formation of the group this is
 	Version    string        // that the ranks' program must have, "" for any
-	Timeout    time.Duration // of the group, default rank.GroupConfig's
+	Timeout    time.Duration // of the group, default rank.GroupConfig's; not negative
 	Grace      time.Duration // between SIGTERM and SIGKILL, default 3 s
 	Listen     string        // address of the coordinator, default a free port of 127.0.0.1
+
+	// Suspends has Ctrl-Z (SIGTSTP) stop the ranks with the launcher while the
+	// job runs, and SIGCONT wake them. Only one job of a process should.
+	Suspends bool
 
 	Orders <-chan control.Order // passed on to the ranks
 	Host   control.Host         // is told what happens in the group
@@ -67,6 +73,10 @@ func Run(ctx context.Context, job Job) (Outcome, error) {
 		return Outcome{Code: 1}, err
 	}
 	defer r.close()
+	if job.Suspends { // before a rank runs
+		stop := suspends(r.fleet)
+		defer stop()
+	}
 	if err := r.start(ctx); err != nil {
 		r.fleet.kill()
 		r.reap()
@@ -87,6 +97,14 @@ func (job *Job) check() error {
 	if len(job.Plan.Ranks) == 0 {
 		return errors.New("launcher: run: the plan has no ranks")
 	}
+	if job.Timeout != 0 {
+		if err := rank.CheckTimeout(job.Timeout); err != nil {
+			return fmt.Errorf("launcher: run: %w", err)
+		}
+	}
+	if job.Grace < 0 {
+		return fmt.Errorf("launcher: run: grace %s: must not be negative", job.Grace)
+	}
 	if h := job.Plan.Remote(); h != "" {
 		return fmt.Errorf("launcher: run: host %s: ranks on other hosts are not started yet; use localhost, or start them with mpirun, srun or torchrun, which wdlrun's programs understand", h)
 	}
@@ -103,15 +121,25 @@ func (job *Job) check() error {
 }
 
 // startCode is the exit code of a program that could not be started, as shells
-// have it.
+// have it: 127 if it is not there, 126 if it is but cannot be run.
 func startCode(err error) int {
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return 127
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission), unrunnable(err):
 		return 126
 	}
 	return 1
+}
+
+// unrunnable reports whether the system says that a file is no program.
+func unrunnable(err error) bool {
+	for _, e := range []error{syscall.EISDIR, syscall.ENOTDIR, syscall.ENOEXEC, syscall.ELOOP, syscall.ENAMETOOLONG} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // run is a job that runs.
@@ -122,6 +150,7 @@ type run struct {
 	relay   *relay
 	server  *control.Server
 	guard   *guard
+	input   *input // of rank 0
 	fleet   *fleet
 	key     rank.Key
 
@@ -139,7 +168,7 @@ func newRun(job Job) (*run, error) {
 	if job.Stderr == nil {
 		job.Stderr = io.Discard
 	}
-	if job.Grace <= 0 {
+	if job.Grace == 0 {
 		job.Grace = grace
 	}
 	if job.Listen == "" {
@@ -178,6 +207,7 @@ func (r *run) close() {
 	if r.left == 0 {
 		r.fleet.close()
 	}
+	r.input.close()
 	r.server.Close()
 	r.guard.close()
 	if r.relay.display != nil {
@@ -202,9 +232,18 @@ func (r *run) start(ctx context.Context) error {
 			newLines(r.console, r.job.Stdout, p.Rank, !r.job.Merged),
 			newLines(r.console, r.job.Stderr, p.Rank, !r.job.Merged),
 		}
+		if p.Rank == 0 {
+			if r.input, err = newInput(r.job.Stdin); err != nil {
+				return err
+			}
+			cmd.Stdin = r.input.child()
+		}
 		pid, err := r.fleet.start(p.Rank, cmd, out)
 		if err != nil {
 			return err
+		}
+		if p.Rank == 0 {
+			r.input.run()
 		}
 		r.left++
 		r.server.Started(p.Rank, host, pid)

@@ -167,6 +167,15 @@ func TestFailedRank(t *testing.T) {
 	}
 }
 
+// TestLeavingRank: code 0 is no good end for a rank that had joined.
+func TestLeavingRank(t *testing.T) {
+	_, end := begin(t, t.Context(), Job{Plan: local(t, 2), Command: self("rank", "leave"), Quiet: true})
+	o := end()
+	if o.Code != 1 || o.Verdict == nil || o.Verdict.Kind != rank.Lost || o.Verdict.Rank != 1 || !strings.Contains(o.Verdict.String(), "its process ended with code 0 before its work was done") {
+		t.Errorf("%+v %v", o, o.Verdict)
+	}
+}
+
 func TestStoppedRank(t *testing.T) {
 	out, end := begin(t, t.Context(), Job{Plan: local(t, 2), Command: self("rank", "wait"), Quiet: true, Timeout: time.Second})
 	pids := out.pids(t, `rank \d pid (\d+)\n`, 2)
@@ -252,7 +261,12 @@ func TestErrorsBeforeTheStart(t *testing.T) {
 		{Job{Plan: two, Command: []string{"./missing"}}, 127, "./missing"},
 		{Job{Plan: two, Command: []string{"no-such-program-anywhere"}}, 127, "found in PATH"},
 		{Job{Plan: two, Command: []string{plain}}, 126, "chmod +x"},
-		{Job{Plan: two, Command: []string{script}}, 1, "#! line"},
+		{Job{Plan: two, Command: []string{script}}, 126, "#! line"},
+		{Job{Plan: two, Command: []string{dir}}, 126, "path of the program in it"},
+		{Job{Plan: two, Command: []string{plain + "/program"}}, 126, "not a directory"},
+		{Job{Plan: two, Command: []string{dir}, Dir: dir}, 126, dir},
+		{Job{Plan: two, Command: self("rank", "work"), Timeout: -time.Second}, 1, "timeout -1s: must be positive"},
+		{Job{Plan: two, Command: self("rank", "work"), Grace: -1}, 1, "grace -1ns: must not be negative"},
 		{Job{Plan: two, Command: self("rank", "work"), Dir: filepath.Join(dir, "none")}, 127, "none"},
 		{Job{Plan: two, Command: self("rank", "work"), Listen: taken.Addr().String()}, 1, "address already in use"},
 		{Job{Plan: two, Command: self("rank", "work"), Guard: []string{"./missing"}}, 1, "launcher: guard:"},
@@ -307,6 +321,7 @@ func launch(t *testing.T) (cmd *exec.Cmd, ended chan error, pids []int) {
 	out := newText()
 	cmd = exec.Command(os.Args[0], "launch", "2", "sh", "-c", "echo pid $$; (sleep 1000 & echo pid $!; wait) & wait")
 	cmd.Stdout, cmd.Stderr = out, out
+	ownGroup(cmd) // as a shell does it
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

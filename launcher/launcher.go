@@ -8,17 +8,32 @@
 // # What a rank gets
 //
 // The launcher's environment with the WDLRUN_ variables of package rank in place
-// of any that were there; an empty standard input; standard output and error that
-// reach the launcher's, whole lines at a time, prefixed "[rank] ". Each rank is a
-// process group of its own, so that a terminal's Ctrl-C reaches the launcher
-// alone, which then ends everyone.
+// of any that were there; standard output and error that reach the launcher's,
+// whole lines at a time, prefixed "[rank] ". A line of more than 64 KiB is broken
+// into several, each with the prefix. Each rank is a process group of its own, so
+// that a terminal's Ctrl-C reaches the launcher alone, which then ends everyone.
+//
+// Standard input is Job.Stdin for rank 0, as with mpirun, and empty for the
+// others. A file, a pipe or a device is handed on as it is. A terminal cannot be
+// read by rank 0's process group, so the launcher reads it, while it is in the
+// terminal's foreground; Ctrl-D ends the input. A rank 0 that reads nothing holds
+// up nothing.
+//
+// # Ctrl-Z
+//
+// With Job.Suspends Ctrl-Z (SIGTSTP) stops the ranks and then the launcher, and
+// fg (SIGCONT) wakes it and then them; nobody is judged for the time between.
+// Where no shell could wake it Ctrl-Z does nothing.
+// SIGSTOP at the launcher cannot be caught: the ranks go on, and wait once they
+// have written more than a pipe holds.
 //
 // # How a job ends
 //
 // When all ranks have ended with code 0, well. When one fails (ends otherwise,
 // reports an error, falls silent), with one verdict: the others get a second to
 // end by themselves if they attend the coordinator, then SIGTERM, and 3 s later
-// SIGKILL. The exit code is that of the first failure, 128 + signal for a signal.
+// SIGKILL. The exit code is that of the first failure, 128 + signal for a signal;
+// 127 if the program is not found and 126 if it cannot be run, as with shells.
 //
 // No process stays behind. What a rank has started in its group ends with the
 // rank. If the launcher itself is killed, Linux kills the ranks (the parent

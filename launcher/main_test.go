@@ -51,7 +51,7 @@ func launchProgram(args []string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	out, err := Run(ctx, Job{Plan: plan, Command: args[1:], Stdout: os.Stdout, Stderr: os.Stderr, Guard: self("guard")})
+	out, err := Run(ctx, Job{Plan: plan, Command: args[1:], Suspends: true, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Guard: self("guard")})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -85,6 +85,8 @@ func rankProgram(mode string) int {
 			return 7
 		}
 		return 0
+	case mode == "leave" && w.Rank == 1:
+		return 0 // without a word
 	case mode == "fail" && w.Rank == 1:
 		s.Fail(errors.New("data: row 7: no number"), -1)
 		return 5

@@ -111,6 +111,10 @@ func (f *fleet) bury(p *process) {
 // tell asks all that live to end.
 func (f *fleet) tell() { f.each(tellGroup) }
 
+// pause stops all that live, and wake lets them go on.
+func (f *fleet) pause() { f.each(pauseGroup) }
+func (f *fleet) wake()  { f.each(wakeGroup) }
+
 // kill ends all that live.
 func (f *fleet) kill() { f.each(killGroup) }
 
@@ -135,6 +139,8 @@ func explain(err error) error {
 		return fmt.Errorf("%w; write ./ before a program of this directory", err)
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w; give the path of a program, or a name found in PATH", err)
+	case errors.Is(err, syscall.EISDIR):
+		return fmt.Errorf("%w; give the path of the program in it", err)
 	case errors.Is(err, syscall.ENOEXEC):
 		return fmt.Errorf("%w; it is no program for this machine, or a script without a #! line", err)
 	case errors.Is(err, fs.ErrPermission):

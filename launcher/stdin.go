@@ -1,0 +1,85 @@
+package launcher
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// input is the standard input of rank 0. A nil input is empty.
+type input struct {
+	file *os.File // what the rank reads
+	own  bool     // file is the end of a pipe that is ours to close
+
+	from io.Reader // else copied into the pipe
+	into *os.File
+	quit chan struct{}
+	done chan struct{} // closed when copying has ended, nil before it begins
+	tty  *os.File      // from, if it is a terminal
+}
+
+// newInput prepares to hand from on, nil for none.
+func newInput(from io.Reader) (*input, error) {
+	if from == nil {
+		return nil, nil
+	}
+	f, isFile := from.(*os.File)
+	if isFile && f == nil {
+		return nil, nil
+	}
+	if isFile && !(canPoll && term.IsTerminal(int(f.Fd()))) {
+		return &input{file: f}, nil
+	}
+	in := &input{own: true, from: from, quit: make(chan struct{})}
+	if isFile {
+		in.tty = f
+	}
+	var err error
+	if in.file, in.into, err = os.Pipe(); err != nil {
+		return nil, fmt.Errorf("launcher: start: rank 0: standard input: %w", err)
+	}
+	return in, nil
+}
+
+// child is what the rank's process is given.
+func (in *input) child() io.Reader {
+	if in == nil {
+		return nil // not a nil file in an interface
+	}
+	return in.file
+}
+
+// run begins to copy, once the process has its end of the pipe. That the rank
+// does not read, or has ended, is no error of the job.
+func (in *input) run() {
+	if in == nil || !in.own {
+		return
+	}
+	in.file.Close()
+	in.done = make(chan struct{})
+	go func() {
+		defer close(in.done)
+		defer in.into.Close()
+		if in.tty != nil {
+			copyTerminal(in.into, in.tty, in.quit)
+			return
+		}
+		io.Copy(in.into, in.from)
+	}()
+}
+
+// close ends the input. It waits for a terminal's copying to end; a reader of
+// another kind keeps its goroutine until its Read returns.
+func (in *input) close() {
+	if in == nil || !in.own {
+		return
+	}
+	close(in.quit)
+	in.file.Close() // if the process was not started
+	in.into.Close() // wakes a write that nobody reads
+	if in.tty != nil && in.done != nil {
+		<-in.done
+	}
+}
