@@ -19,6 +19,7 @@ type Inspection struct {
 	Missing   []string
 	Columns   []ColumnLook
 	Label     string   // column that is likely the label
+	Sure      bool     // that it is: its name says so
 	Positive  []string // its values that likely mean 1
 }
 
@@ -30,6 +31,9 @@ type ColumnLook struct {
 	Missing  float64  // share of the records
 	Min, Max float64  // of numbers
 	Examples []string // the most frequent values, at most five
+	// Separator is the mark between several values of one field: "|" or "^",
+	// "" if fields hold one each.
+	Separator string
 }
 
 const (
@@ -41,12 +45,6 @@ const (
 
 // Words that programs write for a missing value.
 var missingWords = []string{"?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N", "#N/A"}
-
-// Names that columns of labels have.
-var labelNames = []string{"label", "click", "clicked", "clk", "is_click", "target", "y", "class", "income", "conversion", "converted", "response", "outcome"}
-
-// Values that mean 1 where the other one does not.
-var positiveWords = []string{"1", "1.0", "true", "True", "TRUE", "t", "yes", "Yes", "y", "Y", "click", "positive", "pos"}
 
 // Inspect looks at the first rows records of a file (0: 10,000) and guesses how
 // it is written: delimiter, header, types, label. The guesses are for a person
@@ -64,6 +62,9 @@ func Inspect(path string, rows int) (*Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
+	if isBinary(all) {
+		return nil, fmt.Errorf("data: inspect: %s is no text: it has zero bytes or many control characters; is it csv or tsv?", f.name)
+	}
 	in := &Inspection{Path: path}
 	in.Comment, all = comments(all)
 	if len(all) == 0 {
@@ -78,6 +79,7 @@ func Inspect(path string, rows int) (*Inspection, error) {
 	if in.Header {
 		records = records[1:]
 	}
+	records = records[:min(len(records), rows)] // one more was read, for the header
 	if in.Rows = len(records); in.Rows == 0 {
 		return nil, fmt.Errorf("data: inspect: %s: there is a header and no record", f.name)
 	}
@@ -203,7 +205,7 @@ func (in *Inspection) names(records [][]string) []string {
 		_, why := parseNumber([]byte(s))
 		header = header && why != "" && s != "" && !slices.Contains(missingWords, s) && !seen[s]
 		seen[s] = true
-		numbers = numbers || isLabelName(s) || kindOf(valuesOf(records[1:], i)) != "string"
+		numbers = numbers || IsLabelName(s) || kindOf(valuesOf(records[1:], i)) != "string"
 	}
 	if in.Header = header && numbers; in.Header {
 		return first
@@ -214,8 +216,6 @@ func (in *Inspection) names(records [][]string) []string {
 	}
 	return names
 }
-
-func isLabelName(s string) bool { return slices.Contains(labelNames, strings.ToLower(s)) }
 
 // valuesOf returns the values of column i that are not missing.
 func valuesOf(records [][]string, i int) []string {
@@ -255,6 +255,9 @@ func (in *Inspection) columns(names []string, records [][]string) {
 				in.Missing = append(in.Missing, r[i])
 			}
 		}
+		if c.Kind == "string" {
+			c.Separator = guessSeparator(values, in.Delimiter)
+		}
 		counts := map[string]int{}
 		for j, s := range values {
 			counts[s]++
@@ -286,37 +289,4 @@ func frequent(counts map[string]int) []string {
 		return strings.Compare(a, b)
 	})
 	return values[:min(len(values), mostExamples)]
-}
-
-// guessLabel takes the column with the name of a label and two values, else any
-// with such a name, else the last one with two values, else the last.
-func (in *Inspection) guessLabel() {
-	best, score := len(in.Columns)-1, 0
-	for i, c := range in.Columns {
-		s := 0
-		if c.Distinct == 2 && c.Missing == 0 {
-			s = 1
-		}
-		if isLabelName(c.Name) {
-			s += 2
-		}
-		if s > 0 && s >= score {
-			if s == score && score >= 2 {
-				continue // of two with such names the first
-			}
-			best, score = i, s
-		}
-	}
-	c := in.Columns[best]
-	in.Label = c.Name
-	if c.Distinct != 2 {
-		return
-	}
-	for _, s := range c.Examples {
-		if slices.Contains(positiveWords, s) {
-			in.Positive = []string{s}
-			return
-		}
-	}
-	in.Positive = []string{c.Examples[1]} // the rarer: clicks are
 }

@@ -2,10 +2,14 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"sort"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/wdlrun/wdlrun/data"
 )
 
 // Look is what someone saw in the first rows of a CSV.
@@ -28,6 +32,9 @@ type LookColumn struct {
 	Distinct int      // different values
 	Missing  float64  // share of rows without a value
 	Examples []string // some of its values
+	// Separator is the mark between several values of one field, empty if
+	// there is one value each.
+	Separator string
 }
 
 const (
@@ -100,12 +107,12 @@ func unusable(name string) string {
 }
 
 // pickLabel finds the label: the one that was seen, else the last column of two
-// values, else the last one.
+// values, else the last one. Only a name makes it sure.
 func (s *suggestion) pickLabel() {
 	s.label = -1
 	for i, name := range s.names {
 		if name != "" && s.Label != "" && s.Columns[i].Name == s.Label {
-			s.label, s.sure = i, true
+			s.label, s.sure = i, data.IsLabelName(name)
 			return
 		}
 	}
@@ -155,23 +162,41 @@ func (s *suggestion) labelSection() {
 	c := s.Columns[s.label]
 	mark := ""
 	if !s.sure {
-		mark = "   # CHECK: nothing looks like a label; this is a guess"
+		mark = "   # CHECK: no name says which column is the label; this is a guess"
 	}
 	s.line("  field: %s%s", text(s.names[s.label]), mark)
 	positive, sure := s.Positive, true
-	if len(positive) == 0 || !s.sure {
+	if len(positive) == 0 {
 		positive, sure = guessPositive(c)
 	}
 	switch {
 	case sure:
 		s.line("  positive: %s", list(positive))
 	case c.Kind != "string" && c.Distinct > 2:
-		s.line("  threshold: 1              # CHECK: %s; from this number on a sample is positive", seen(c))
+		s.line("  threshold: %-14s # CHECK: %s; from this number on a sample is positive", number(threshold(c)), seen(c))
 		return
 	default:
 		s.line("  positive: %s   # CHECK: which value is the 1?", list(positive))
 	}
 	s.line("  # Without a list of negative values every other value is 0.")
+}
+
+// threshold is four fifths of the largest rating seen, such as 4 stars of 5,
+// and 1 of other numbers.
+func threshold(c LookColumn) float64 {
+	if !data.IsRatingName(c.Name) {
+		return 1
+	}
+	most := 0.0
+	for _, e := range c.Examples {
+		if x, err := strconv.ParseFloat(e, 64); err == nil && !math.IsInf(x, 0) {
+			most = max(most, x)
+		}
+	}
+	if most == 0 {
+		return 1
+	}
+	return math.Round(80*most) / 100
 }
 
 // guessPositive picks the value that means yes; sure says whether it is one of
@@ -223,18 +248,26 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 	if name == "" {
 		return nil, s.why[i]
 	}
-	one := func(encode string) []string { return []string{s.entry(name, encode)} }
+	one := func(encode string) []string { return []string{s.entry(name, encode, "")} }
 	amount := func() []string { return append(one("quantile"), one("standardise")...) }
 	const enough = 50 // rows from which different values in all of them mean something
 	every := s.Rows >= enough && float64(c.Distinct) >= 0.95*float64(s.Rows)*(1-c.Missing)
 	switch {
-	case c.Distinct <= 1:
+	case c.Distinct == 0:
+		return nil, "it has no value at all"
+	case c.Distinct == 1:
 		return nil, "it has one value only"
-	case c.Kind == "float":
+	case c.Separator != "" && utf8.ValidString(c.Separator) && c.Kind == "string":
+		encode := "hash"
+		if c.Distinct <= vocabularyValues {
+			encode = "vocabulary"
+		}
+		return []string{s.entry(name, encode, c.Separator)}, ""
+	case c.Kind == "float" && !data.IsIDName(c.Name):
 		return amount(), ""
-	case every && (c.Kind == "string" || identifier(c.Name) || c.Distinct >= s.Rows):
+	case every && (c.Kind == "string" || data.IsIDName(c.Name) || c.Distinct >= s.Rows):
 		return nil, "nearly every row has its own value: nothing can be learnt about new ones"
-	case c.Kind == "int" && c.Distinct > fewValues && !identifier(c.Name):
+	case c.Kind == "int" && c.Distinct > fewValues && !data.IsIDName(c.Name):
 		return amount(), ""
 	case c.Distinct <= vocabularyValues && 2*c.Distinct <= max(s.Rows, 2*fewValues):
 		return one("vocabulary"), ""
@@ -244,39 +277,24 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 
 // entry writes a feature, with a name of its own only where the one it would get
 // belongs to another.
-func (s *suggestion) entry(field, encode string) string {
+func (s *suggestion) entry(field, encode, separator string) string {
+	how := ", encode: " + encode
+	if separator != "" {
+		how += ", separator: " + text(separator)
+	}
 	for _, name := range []string{field, field + "_" + encode} {
 		if !s.taken[name] {
 			s.taken[name] = true
-			return "{field: " + text(field) + ", encode: " + encode + "}"
+			return "{field: " + text(field) + how + "}"
 		}
 	}
 	for n := 2; ; n++ {
 		name := fmt.Sprintf("%s_%s_%d", field, encode, n)
 		if !s.taken[name] && !among(name, s.names) {
 			s.taken[name] = true
-			return "{name: " + text(name) + ", field: " + text(field) + ", encode: " + encode + "}"
+			return "{name: " + text(name) + ", field: " + text(field) + how + "}"
 		}
 	}
-}
-
-// identifier knows names of integers that count nothing: id, user_id, userId.
-func identifier(name string) bool {
-	if before, ok := strings.CutSuffix(strings.TrimSuffix(name, "ID"), "Id"); ok || before != name {
-		return true
-	}
-	name = strings.ToLower(name)
-	for _, word := range []string{"userid", "itemid", "deviceid", "sessionid"} {
-		if strings.HasSuffix(name, word) {
-			return true
-		}
-	}
-	for _, word := range []string{"id", "uuid", "guid", "key", "hash", "code", "zip"} {
-		if name == word || strings.HasSuffix(name, "_"+word) {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *suggestion) rest() {

@@ -44,9 +44,9 @@ func TestSuggestWithoutLabel(t *testing.T) {
 		label LookColumn
 		want  []string
 	}{
-		"yes and no":    {LookColumn{Name: "bought", Kind: "string", Distinct: 2, Examples: []string{"no", "yes"}}, []string{"field: bought   # CHECK", "positive: [yes]\n"}},
+		"yes and no":    {LookColumn{Name: "member", Kind: "string", Distinct: 2, Examples: []string{"no", "yes"}}, []string{"field: member   # CHECK", "positive: [yes]\n"}},
 		"unknown words": {LookColumn{Name: "class", Kind: "string", Distinct: 2, Examples: []string{"<=50K", ">50K"}}, []string{`positive: [">50K"]   # CHECK`}},
-		"stars":         {LookColumn{Name: "stars", Kind: "int", Distinct: 5, Examples: []string{"1", "5"}}, []string{"threshold: 1              # CHECK"}},
+		"stars":         {LookColumn{Name: "stars", Kind: "int", Distinct: 5, Examples: []string{"1", "5"}}, []string{"threshold: 4              # CHECK"}},
 		"nothing known": {LookColumn{Name: "last", Kind: "string", Distinct: 9}, []string{`positive: ["1"]   # CHECK`}},
 	} {
 		l := Look{Path: "x.tsv", Delimiter: "\t", Rows: 100, Columns: []LookColumn{{Name: "a", Kind: "string", Distinct: 5}, x.label}}
@@ -58,6 +58,42 @@ func TestSuggestWithoutLabel(t *testing.T) {
 			if !strings.Contains(string(b), want) {
 				t.Errorf("%s: no %q in\n%s", name, want, b)
 			}
+		}
+	}
+}
+
+// TestSuggestSure: a label that was seen is marked all the same, unless its name
+// says what it is.
+func TestSuggestSure(t *testing.T) {
+	for name, sure := range map[string]bool{"click": true, "label": true, "gender": false, "column_1": false} {
+		l := Look{Path: "x.csv", Header: true, Rows: 100, Label: name, Positive: []string{"1"}, Columns: []LookColumn{
+			{Name: name, Kind: "int", Distinct: 2, Examples: []string{"0", "1"}}, {Name: "a", Kind: "string", Distinct: 5}}}
+		b := string(Suggest(l))
+		if strings.Contains(b, "CHECK") == sure || !strings.Contains(b, `positive: ["1"]`+"\n") {
+			t.Errorf("%s: sure is %v in\n%s", name, sure, b)
+		}
+	}
+}
+
+// TestSuggestColumns: how single columns become features.
+func TestSuggestColumns(t *testing.T) {
+	for want, c := range map[string]LookColumn{
+		`{field: genres, encode: vocabulary, separator: "|"}`:            {Name: "genres", Kind: "string", Distinct: 900, Separator: "|"},
+		`{field: tags, encode: hash, separator: "^"}`:                    {Name: "tags", Kind: "string", Distinct: 2000, Separator: "^"},
+		"{field: customer, encode: vocabulary}":                          {Name: "customer", Kind: "int", Distinct: 700},
+		"{field: brand, encode: hash}":                                   {Name: "brand", Kind: "int", Distinct: 1200},
+		"{field: pickup_census_tract, encode: vocabulary}":               {Name: "pickup_census_tract", Kind: "float", Distinct: 400},
+		"{field: amount, encode: quantile}":                              {Name: "amount", Kind: "int", Distinct: 700},
+		"# - {field: empty, encode: hash}   # left out: it has no value": {Name: "empty", Kind: "string", Missing: 1},
+		"# - {field: one, encode: hash}   # left out: it has one value":  {Name: "one", Kind: "int", Distinct: 1},
+	} {
+		l := Look{Path: "x.csv", Header: true, Rows: 2000, Label: "y", Columns: []LookColumn{{Name: "y", Kind: "int", Distinct: 2, Examples: []string{"1"}}, {Name: "a", Kind: "string", Distinct: 5}, c}}
+		b := Suggest(l)
+		if _, err := Parse("x.yaml", b); err != nil {
+			t.Errorf("%s: %v", want, err)
+		}
+		if !strings.Contains(string(b), want) || strings.Contains(string(b), "standardise") != (c.Name == "amount") {
+			t.Errorf("no %s in\n%s", want, b)
 		}
 	}
 }
@@ -89,7 +125,8 @@ func TestSuggestParses(t *testing.T) {
 		return LookColumn{
 			Name: name.Draw(t, "name"), Kind: rapid.SampledFrom([]string{"int", "float", "string", ""}).Draw(t, "kind"),
 			Distinct: rapid.IntRange(0, 1000).Draw(t, "distinct"), Missing: rapid.Float64Range(0, 1).Draw(t, "missing"),
-			Examples: rapid.SliceOfN(rapid.OneOf(rapid.String(), rapid.Just("\xff")), 0, 4).Draw(t, "examples"),
+			Examples:  rapid.SliceOfN(rapid.OneOf(rapid.String(), rapid.Just("\xff")), 0, 4).Draw(t, "examples"),
+			Separator: rapid.SampledFrom([]string{"", "|", "^", "\n", "\xff"}).Draw(t, "separator"),
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
