@@ -11,7 +11,7 @@
 //
 // On Linux the caller of Exchange moves the bytes itself, straight from and into
 // its slices: a segment of 256 KiB out, a segment in, by one vectored system call
-// each, header included. While nothing moves it polls for about a millisecond,
+// each, header included. While nothing moves it polls for some hundred microseconds,
 // and then sleeps; a sender that must sleep while it also receives leaves the
 // rest to its writer. Elsewhere, and on secured links, the writer sends and the
 // caller receives. A round inside a host thus costs two system calls a side and

@@ -90,7 +90,7 @@ func TestSecuredLinks(t *testing.T) {
 }
 
 func TestOneSideSecured(t *testing.T) {
-	_, errs := connectWith(t, 5*time.Second, nil, withTLS(t, rank.NewKey()))
+	_, errs := connectWith(t, 300*time.Millisecond, nil, withTLS(t, rank.NewKey()))
 	if err := errs[1]; err == nil || !strings.Contains(err.Error(), "choice of encryption") {
 		t.Errorf("rank 1: %v", err)
 	}
