@@ -118,6 +118,14 @@ func TestLaunch(t *testing.T) {
 	if o := run(t, dir, "-np", "2", "-json", "sh", "-c", "exit 4"); o.code != 4 || !strings.Contains(o.stdout, `"exit_code":4`) {
 		t.Errorf("exit code %d, %q", o.code, o.stdout)
 	}
+	cmd := command(t, dir, "-np", "2", "sh", "-c", `read line; echo "got $line"`)
+	cmd.Stdin = strings.NewReader("hello\n")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if o := end(t, cmd); !strings.Contains(o.stdout, "[0] got hello\n") || !strings.Contains(o.stdout, "[1] got \n") {
+		t.Errorf("standard input reaches rank 0 alone: %q", o.stdout)
+	}
 	o := run(t, dir, "-np", "3", "sh", "-c", `echo "$WDLRUN_RANK of $WDLRUN_SIZE"; exit $WDLRUN_RANK`)
 	if o.code != 1 && o.code != 2 {
 		t.Errorf("exit code %d of ranks that end with 0, 1 and 2", o.code)

@@ -171,8 +171,8 @@ func (p *program) launch(c *cli.Context, command []string, print printer) error 
 	if np := c.Int("np"); c.IsSet("np") && np < 1 {
 		return fmt.Errorf("-np %d: at least one rank is needed", np)
 	}
-	if d := c.Duration("timeout"); d <= 0 {
-		return fmt.Errorf("-timeout %v: it must be positive, such as 30s", d)
+	if err := rank.CheckTimeout(c.Duration("timeout")); err != nil {
+		return fmt.Errorf("-timeout: %w, such as 30s", err)
 	}
 	if out := c.String("output"); out != "prefixed" && out != "merged" {
 		return fmt.Errorf("-output %q is neither prefixed nor merged", out)
@@ -192,8 +192,12 @@ func (p *program) launch(c *cli.Context, command []string, print printer) error 
 	}
 	orders, stop := checkpointOrders()
 	defer stop()
+	var stdin io.Reader // ours read files and leave it alone
+	if print == nil {
+		stdin = os.Stdin
+	}
 	out, err := launcher.Run(c.Context, launcher.Job{
-		Plan: plan, Command: command, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
+		Plan: plan, Command: command, Stdin: stdin, Suspends: true, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
 		Merged: c.String("output") == "merged", Timeout: c.Duration("timeout"), Listen: c.String("coordinator"), Orders: orders,
 	})
 	if err != nil {
