@@ -122,6 +122,9 @@ func mismatches(t *testing.T, newGroup Make, size int) {
 			func(c *collective.Comm) error {
 				return collective.AllToAllV(c, make([]uint8, 2*size), even(2), make([]uint8, 2*size), even(2))
 			}},
+		{"Alloc",
+			func(c *collective.Comm) error { _, err := collective.Alloc[float32](c, 10); return err },
+			func(c *collective.Comm) error { return collective.Barrier(c) }},
 		{"Order",
 			func(c *collective.Comm) error { return collective.Barrier(c) },
 			func(c *collective.Comm) error { return nil }},

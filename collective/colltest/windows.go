@@ -13,16 +13,16 @@ import (
 // no memory that is ordinary memory.
 func windows(t *testing.T, newGroup Make, size int) {
 	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, tr collective.Transport) error {
-		if err := inWindows[float32](c, tr, 1<<18/size+3); err != nil {
+		if err := inWindows[float32](c, tr, 1<<17/size+3); err != nil {
 			return err
 		}
-		if err := inWindows[int64](c, tr, 40_003); err != nil {
+		if err := inWindows[int64](c, tr, 9001); err != nil {
 			return err
 		}
-		if err := inWindows[uint8](c, tr, 70_001); err != nil {
+		if err := inWindows[uint8](c, tr, 20_001); err != nil {
 			return err
 		}
-		return inWindows[float64](c.Channel(1), tr, 9001)
+		return inWindows[float64](c.Channel(1), tr, 5001)
 	}))
 }
 

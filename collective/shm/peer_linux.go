@@ -31,7 +31,7 @@ const (
 	// socket's buffer, unless the peer has stopped reading for long.
 	packetTime = time.Second
 	// windowsMax bounds the windows of a peer that are announced and not asked for.
-	windowsMax = 64
+	windowsMax = maxChannels + 1
 )
 
 // peer is another rank.

@@ -1,0 +1,54 @@
+package shm
+
+import (
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+// lonely is a rank whose one peer is a test.
+func lonely() (*Transport, *peer) {
+	p := &peer{rank: 1, left: make(chan struct{}), windows: map[windowID]offer{}, came: make(chan struct{}), broken: true}
+	return &Transport{size: 2, peers: []*peer{nil, p}, ended: make(chan struct{}), quit: make(chan struct{})}, p
+}
+
+// FuzzPacket feeds a rank with packets that no rank would send.
+func FuzzPacket(f *testing.F) {
+	f.Add(appendWindow(kindNone, windowID{3, 4}, 100, "no memory"))
+	f.Add(appendWindow(kindWindow, windowID{3, 4}, 1<<62, ""))
+	f.Add(collective.AppendCause([]byte{kindAbort}, collective.ErrLeft))
+	f.Add([]byte{kindGoodbye})
+	f.Add([]byte{kindAbort})
+	f.Add([]byte{99, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) == 0 || len(b) > packetMax {
+			return
+		}
+		tr, p := lonely()
+		err := tr.take(p, b, nil)
+		switch {
+		case b[0] == kindWindow && err == nil:
+			t.Fatal("a window without a file was taken")
+		case err == nil && tr.take(p, b, nil) == nil && b[0] == kindNone:
+			t.Fatal("a window came twice")
+		}
+		for _, o := range p.windows {
+			if o.why == nil || o.p != nil {
+				t.Fatalf("no window became %+v", o)
+			}
+		}
+	})
+}
+
+// TestTagsTravelInPosts checks the words of a tag.
+func TestTagsTravelInPosts(t *testing.T) {
+	tag := collective.Tag{Channel: 0xabcd, Call: 2, Op: 1, Type: 9, Root: 0xfedc, Step: 1 << 31, Group: 1<<32 - 1, Seq: 1 << 63, Count: 1<<64 - 1}
+	if got := tagOf(words(tag)); got != tag {
+		t.Errorf("%+v became %+v", tag, got)
+	}
+	other := tag
+	other.Op = 2
+	if words(other) == words(tag) {
+		t.Error("different tags have the same words")
+	}
+}
