@@ -30,7 +30,7 @@ type Trainer struct {
 func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, columns []data.SparseColumn, dense []string) (*Trainer, error) {
 	t := &Trainer{comm: comm, rec: rec, dense: dense, clip: c.Train.ClipNorm, tally: newTally(), norm: make([]float64, 1)}
 	l := newLayout(c, columns, len(dense))
-	store, err := sparse.Open(exchanger{comm}, sparse.Config{Tables: l.tables, Seed: c.Train.Seed})
+	store, err := sparse.Open(collective.Exchanger{Comm: comm}, sparse.Config{Tables: l.tables, Seed: c.Train.Seed})
 	if err != nil {
 		return nil, err
 	}
@@ -163,15 +163,4 @@ func (t *Trainer) Evaluate(next func() (*data.Batch, error)) (Metrics, error) {
 		}
 		t.tally.add(t.model.logit, b.Label, loss)
 	}
-}
-
-// exchanger lets the embedding store speak through a communicator.
-type exchanger struct{ *collective.Comm }
-
-func (e exchanger) AllToAll(send, recv []int64) error {
-	return collective.AllToAll(e.Comm, send, recv)
-}
-
-func (e exchanger) AllToAllV(send []byte, sendCounts []int, recv []byte, recvCounts []int) error {
-	return collective.AllToAllV(e.Comm, send, sendCounts, recv, recvCounts)
 }

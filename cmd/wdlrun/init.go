@@ -87,7 +87,7 @@ func look(s *data.Inspection) config.Look {
 	}
 	for _, c := range s.Columns {
 		l.Columns = append(l.Columns, config.LookColumn{
-			Name: c.Name, Kind: c.Kind, Distinct: c.Distinct, Missing: c.Missing, Examples: c.Examples,
+			Name: c.Name, Kind: c.Kind, Distinct: c.Distinct, Missing: c.Missing, Separator: c.Separator, Examples: c.Examples,
 		})
 	}
 	return l
