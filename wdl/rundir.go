@@ -133,6 +133,7 @@ func (m *metricsLog) close() {
 func writeFile(dir, name string, b []byte) error {
 	tmp := filepath.Join(dir, "."+name)
 	if err := os.WriteFile(tmp, b, 0o644); err != nil {
+		os.Remove(tmp)
 		return err
 	}
 	return os.Rename(tmp, filepath.Join(dir, name))
@@ -141,15 +142,19 @@ func writeFile(dir, name string, b []byte) error {
 // RunFile is one entry of a run directory.
 type RunFile struct{ Name, What string }
 
-// RunFiles says what a finished job leaves in its run directory.
-func RunFiles() []RunFile {
-	return []RunFile{
+// RunFiles says what a finished job leaves in its run directory; model tells
+// whether a checkpoint could be written.
+func RunFiles(model bool) []RunFile {
+	files := []RunFile{
 		{fileConfig, "the configuration in effect"},
 		{fileMetrics, "loss, speed and evaluations, one JSON object a line"},
 		{fileResult, "the result"},
-		{checkpoint.Folder + "/", "the model, to resume from or to evaluate"},
 		{"trace-*.json", "timeline of each rank, for ui.perfetto.dev"},
 	}
+	if model {
+		files = append(files, RunFile{checkpoint.Folder + "/", "the model, to resume from or to evaluate"})
+	}
+	return files
 }
 
 // writeTrace leaves this rank's timeline in the run directory.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -51,6 +52,9 @@ func trainOptions(c *cli.Context) (wdl.Options, error) {
 		return opt, fmt.Errorf("train takes no argument, and %q is one; a configuration is given as -config FILE", c.Args().First())
 	}
 	if path := c.String("config"); path != "" {
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+			return opt, fmt.Errorf("-config %s: every rank reads it, so it must be a regular file, not a pipe or a folder", path)
+		}
 		cfg, err := config.Load(path)
 		if err != nil {
 			return opt, err
@@ -139,7 +143,7 @@ func figures(w io.Writer, r wdl.Result) {
 // rundir says what lies where, and what to do next.
 func rundir(w io.Writer, np int, r wdl.Result) {
 	fmt.Fprintf(w, "\nrun directory  %s\n", r.RunDir)
-	for _, f := range wdl.RunFiles() {
+	for _, f := range wdl.RunFiles(r.Checkpoint != "") {
 		fmt.Fprintf(w, "  %-15s %s\n", f.Name, f.What)
 	}
 	next := fmt.Sprintf("wdlrun -np %d eval -resume %s", np, r.RunDir)
