@@ -128,17 +128,6 @@ func (d *Dataset) header(f *file, src source) ([]string, error) {
 	}
 }
 
-// Fields returns the names of the fields of a record.
-func (d *Dataset) Fields() []string { return slices.Clone(d.fields) }
-
-// Bytes is the size of all files.
-func (d *Dataset) Bytes() (n int64) {
-	for _, f := range d.files {
-		n += f.size
-	}
-	return n
-}
-
 // Names returns the names of the files in their order.
 func (d *Dataset) Names() []string {
 	names := make([]string, len(d.files))

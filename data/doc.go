@@ -54,7 +54,7 @@
 // What a file or a message from another rank can hold wrong is an error that
 // names the file, line, column and value. Nothing here panics on data. A
 // Dataset and an Encoder do not change once Use has been called and may be
-// shared; a Reader belongs to one goroutine, except Position and Waited.
+// shared; a Reader belongs to one goroutine, except Position and Unknown.
 //
 // The lanes' positions rest on Hermite's identity: the sum over s of
 // ⌊(x+s)/S⌋ for s = 0 … S−1 is x.

@@ -111,9 +111,6 @@ func (e *Encoder) Sparse() []SparseColumn { return e.sparse }
 // Dense names the columns of Batch.Dense. The caller must not change the slice.
 func (e *Encoder) Dense() []string { return e.dense }
 
-// Schema is what the encoder was made of, with all defaults filled in.
-func (e *Encoder) Schema() Schema { return e.schema }
-
 // The encoder's text form. It has types of its own so that a model's file does
 // not change with the names of fields in this package.
 type (

@@ -88,7 +88,6 @@ type Reader struct {
 	done   error // what Next returns from now on
 	cancel context.CancelFunc
 
-	waited  atomic.Int64
 	unknown []atomic.Int64
 	place   struct {
 		sync.Mutex
@@ -224,12 +223,8 @@ func (r *Reader) Next(ctx context.Context) (*Batch, error) {
 		return r.give(b, ok)
 	default:
 	}
-	began := time.Now()
 	r.wait(true)
-	defer func() {
-		r.waited.Add(int64(time.Since(began)))
-		r.wait(false)
-	}()
+	defer r.wait(false)
 	select {
 	case b, ok := <-r.out:
 		return r.give(b, ok)
@@ -278,10 +273,6 @@ func (r *Reader) Position() string {
 	}
 	return fmt.Sprintf("%s offset %d, row %d", strings.TrimPrefix(p.file.name, builtin), p.offset, p.row)
 }
-
-// Waited is how long Next has waited for batches so far. It may be called at
-// any time.
-func (r *Reader) Waited() time.Duration { return time.Duration(r.waited.Load()) }
 
 // Unknown is how many values of each entry of Encoder.Sparse were read so far
 // that its vocabulary does not hold. It may be called at any time.

@@ -44,9 +44,6 @@ var (
 // Attribution is the credit that the licence of the data asks for, as Markdown.
 func Attribution() string { return attribution }
 
-// Names returns the names of the files.
-func Names() []string { return []string{Train, Test} }
-
 // Open returns the content of a file, which the caller must not change.
 // It is safe for concurrent use.
 func Open(name string) ([]byte, error) {
