@@ -38,6 +38,7 @@ Examples:
 			&cli.BoolFlag{Name: "ordinary", Usage: "buffers in ordinary memory, not in windows"},
 			jsonFlag(),
 		},
+		Subcommands: benches(p),
 	}
 	b.Action = func(c *cli.Context) error {
 		c, ops, err := wordsFirst(c, b.Flags)
