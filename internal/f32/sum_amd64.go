@@ -17,8 +17,3 @@ func sumRowsFast(dst, rows [][]float32, n int) int {
 	sumRowsAVX2(&dst[0], &rows[0], len(dst), len(rows), n)
 	return n
 }
-
-// sumRowsAVX2 sums p rows into d results; n is a positive multiple of sumStep.
-//
-//go:noescape
-func sumRowsAVX2(dst, rows *[]float32, d, p, n int)

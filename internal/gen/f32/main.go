@@ -1,0 +1,24 @@
+// Command f32 writes the assembly of package internal/f32, one file for each
+// family of kernels:
+//
+//	go -C internal/gen run ./f32
+package main
+
+import (
+	"errors"
+	"log"
+
+	"github.com/wdlrun/wdlrun/internal/gen/asm"
+)
+
+func main() {
+	var err error
+	for _, f := range []asm.File{
+		{Package: "f32", Name: "sum", Body: sum},
+	} {
+		err = errors.Join(err, f.Write(".."))
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
