@@ -107,8 +107,9 @@ func resize[T any](x []T, n int) []T {
 }
 
 // part returns a feature and where part p lies in its rows; it panics if there
-// is none or if a B×stride matrix of len values cannot hold it.
-func (l *Lookup) part(call string, f, p, length, stride int) (*feature, int, int) {
+// is none, if there are no bags from to to, or if a matrix of len values with
+// rows of stride cannot hold them.
+func (l *Lookup) part(call string, f, p, from, to, length, stride int) (*feature, int, int) {
 	if l.state == idle {
 		panic("sparse: " + call + ": nothing has been pulled into this Lookup")
 	}
@@ -121,7 +122,10 @@ func (l *Lookup) part(call string, f, p, length, stride int) (*feature, int, int
 		panic(fmt.Sprintf("sparse: %s: feature %d: part %d of %d of table %q", call, f, p, len(t.parts), t.Name))
 	}
 	lo, dim := t.parts[p].lo, t.parts[p].Dim
-	if n := x.bags(); n > 0 && (stride < dim || length < (n-1)*stride+dim) {
+	if from < 0 || to < from || to > x.bags() {
+		panic(fmt.Sprintf("sparse: %s: feature %d: bags %d to %d of %d", call, f, from, to, x.bags()))
+	}
+	if n := to - from; n > 0 && (stride < dim || length < (n-1)*stride+dim) {
 		panic(fmt.Sprintf("sparse: %s: feature %d: %d values with stride %d cannot hold %d bags of dim %d", call, f, length, stride, n, dim))
 	}
 	return x, lo, dim
@@ -130,10 +134,17 @@ func (l *Lookup) part(call string, f, p, length, stride int) (*feature, int, int
 // Pool writes the pooled values of part p of feature f: those of bag b to
 // dst[b·stride : b·stride+dim], added to what stands there if add is set.
 func (l *Lookup) Pool(f, p int, dst []float32, stride int, add bool) {
-	x, lo, dim := l.part("Pool", f, p, len(dst), stride)
+	l.PoolRange(f, p, 0, l.bags(f), dst, stride, add)
+}
+
+// PoolRange is Pool of the bags from to to alone, the first of them to the
+// beginning of dst. Goroutines may call it at once.
+func (l *Lookup) PoolRange(f, p, from, to int, dst []float32, stride int, add bool) {
+	x, lo, dim := l.part("PoolRange", f, p, from, to, len(dst), stride)
 	rows := l.want.rows[min(lo, len(l.want.rows)):]
-	for b := range x.bags() {
-		d := dst[b*stride : b*stride+dim]
+	for b := from; b < to; b++ {
+		at := (b - from) * stride
+		d := dst[at : at+dim]
 		first, set := int(x.offsets[b]), !add
 		for i := first; i < int(x.offsets[b+1]); i++ {
 			row := rows[x.at[i]:][:len(d)]
@@ -158,13 +169,21 @@ func (l *Lookup) Pool(f, p int, dst []float32, stride int, add bool) {
 // PoolGrad is the backward of Pool: it adds the gradient of the pooled values,
 // dy[b·stride : b·stride+dim] for bag b, to the gradients of the unique keys.
 func (l *Lookup) PoolGrad(f, p int, dy []float32, stride int) {
-	x, lo, dim := l.part("PoolGrad", f, p, len(dy), stride)
+	l.PoolGradRange(f, p, 0, l.bags(f), dy, stride)
+}
+
+// PoolGradRange is PoolGrad of the bags from to to alone, the first of them
+// from the beginning of dy. Goroutines may call it at once for features of
+// different tables.
+func (l *Lookup) PoolGradRange(f, p, from, to int, dy []float32, stride int) {
+	x, lo, dim := l.part("PoolGradRange", f, p, from, to, len(dy), stride)
 	if l.state != training {
 		panic("sparse: PoolGrad: the Lookup was pulled with insert=false or is pushed already")
 	}
 	grads := l.grads[min(lo, len(l.grads)):]
-	for b := range x.bags() {
-		d := dy[b*stride : b*stride+dim]
+	for b := from; b < to; b++ {
+		at := (b - from) * stride
+		d := dy[at : at+dim]
 		for i := int(x.offsets[b]); i < int(x.offsets[b+1]); i++ {
 			g := grads[x.at[i]:][:len(d)]
 			if x.coefs != nil {
@@ -174,6 +193,14 @@ func (l *Lookup) PoolGrad(f, p int, dy []float32, stride int) {
 			}
 		}
 	}
+}
+
+// bags returns how many bags feature f has, 0 if there is no such feature.
+func (l *Lookup) bags(f int) int {
+	if f < 0 || f >= len(l.features) {
+		return 0
+	}
+	return l.features[f].bags()
 }
 
 // NonFinite looks for a value or gradient that is NaN or infinite among the rows
