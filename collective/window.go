@@ -89,8 +89,9 @@ func Alloc[T Number](c *Comm, n int) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.shares() {
-		return make([]T, n), c.Err()
+	if !c.shares() { // all ranks must come, as where memory is shared
+		c.steps = barrierDissemination(c.steps, c.rank, c.size)
+		return make([]T, n), run[uint8](c, tag, nil, nil)
 	}
 	own, err := c.share(tag, n*size)
 	if err != nil {

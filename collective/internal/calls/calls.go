@@ -1,6 +1,7 @@
-// Package calls remembers which collective calls were made, so that ranks which
-// made different ones are found out even where no message between them is
-// compared: two ranks that both send, or that wait for each other in a circle.
+// Package calls finds out ranks that made different collective calls even where
+// no message between them is compared: two ranks that both send, or that wait for
+// each other in a circle. Waits watches all ranks at once and misses none; Ledger
+// is for ranks that hear of each other's calls only when those have long waited.
 package calls
 
 import (

@@ -20,13 +20,13 @@ type Group struct {
 	cause          error
 	gone           []chan struct{}
 	left           []bool
-	ledgers        []calls.Ledger
-	seen           []uint64 // per channel and rank: number of the call it is in
+	waits          []*calls.Waits // by channel
 }
 
-// New returns a group of size ranks and the given number of channels. It panics
-// if there are none of either, or more than collective.MaxSize ranks.
-func New(size, channels int) *Group {
+// New returns a group of size ranks and the given number of channels. eager says
+// that a message is sent without waiting for its receiver. It panics if there are
+// no ranks or channels, or more than collective.MaxSize ranks.
+func New(size, channels int, eager bool) *Group {
 	if size < 1 || size > collective.MaxSize || channels < 1 || channels > 1<<15 {
 		panic(fmt.Sprintf("collective: %d ranks with %d channels", size, channels))
 	}
@@ -34,7 +34,10 @@ func New(size, channels int) *Group {
 		size: size, channels: channels,
 		ended: make(chan struct{}),
 		gone:  make([]chan struct{}, size), left: make([]bool, size),
-		ledgers: make([]calls.Ledger, channels), seen: make([]uint64, channels*size),
+		waits: make([]*calls.Waits, channels),
+	}
+	for i := range g.waits {
+		g.waits[i] = calls.NewWaits(size, eager)
 	}
 	for i := range g.gone {
 		g.gone[i] = make(chan struct{})
@@ -96,29 +99,33 @@ func (g *Group) Leave(rank int) {
 }
 
 // Enter opens an exchange of rank: it returns what ended the group or the rank,
-// or a mismatch with another rank's call, and checks the peers' numbers.
+// or a mismatch if ranks wait for each other, and checks the peers' numbers. Only
+// if it returns nil, Exit closes the exchange.
 func (g *Group) Enter(rank int, tag collective.Tag, to, from int) error {
 	if int(tag.Channel) >= g.channels || to >= g.size || from >= g.size || to == rank || from == rank {
 		panic(fmt.Sprintf("collective: exchange on channel %d of rank %d with ranks %d and %d, of %d", tag.Channel, rank, to, from, g.size))
 	}
 	g.mu.Lock()
-	cause, left := g.cause, g.left[rank]
-	g.mu.Unlock()
-	if left {
+	defer g.mu.Unlock()
+	switch {
+	case g.left[rank]:
 		return collective.ErrClosed
+	case g.cause != nil:
+		return g.cause
 	}
-	if cause != nil {
-		return cause
-	}
-	seen := &g.seen[int(tag.Channel)*g.size+rank]
-	if *seen == tag.Seq {
-		return nil
-	}
-	*seen = tag.Seq
-	if err := g.ledgers[tag.Channel].Note(rank, tag); err != nil {
-		return g.End(err)
+	if err := g.waits[tag.Channel].Enter(rank, tag, to, from); err != nil {
+		g.cause = err
+		close(g.ended)
+		return err
 	}
 	return nil
+}
+
+// Exit closes the exchange of rank on a channel.
+func (g *Group) Exit(rank int, channel uint16) {
+	g.mu.Lock()
+	g.waits[channel].Leave(rank)
+	g.mu.Unlock()
 }
 
 // Match compares a message of n bytes from peer with what rank expects, and
