@@ -77,18 +77,3 @@ func BenchmarkStep(b *testing.B) {
 	b.ReportMetric(float64(c.KeysPulled)/b.Elapsed().Seconds()/1e6, "Mkeys/s")
 	b.ReportMetric(float64(c.StepsOfRows)/b.Elapsed().Seconds()/1e6, "Mrows/s")
 }
-
-func BenchmarkUnique(b *testing.B) {
-	const n = 1 << 18
-	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 1)), 1.05, 1, 1<<24)
-	keys, ids := make([]uint64, n), make([]uint32, n)
-	for i := range keys {
-		keys[i] = zipf.Uint64()
-	}
-	var s keySet
-	for b.Loop() {
-		s.reset()
-		s.addAll(1, keys, ids)
-	}
-	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mkeys/s")
-}

@@ -1,6 +1,7 @@
 // Package sparse is a sharded store of embedding tables that grow as keys
-// arrive. It is usable alone: all it needs of the world is an [Exchanger], two
-// all-to-all calls.
+// arrive. Each rank keeps its shards in the engine of package table; this package
+// is the exchange between them. It is usable alone: all it needs of the world is
+// an [Exchanger], two all-to-all calls.
 //
 // # Words and shapes
 //
@@ -61,20 +62,7 @@
 // is three all-to-alls of a Pull and one of a Push for all tables together.
 // [Counters] counts every byte.
 //
-// Memory for each key held, in bytes:
-//
-//	index   15 to 40, about 21 on average: slots of 12 bytes, filled to between
-//	        30 % and 80 %; a shard in use has at least 8 slots
-//	record  4·(V+S)
-//	stamp   4, only in tables with a DenseL2 part
-//
-// and for each table 40 bytes for each shard, in use or not.
-//
-// An example: dim 8 with Adam and a wide weight with FTRL is V = 9, S = 18, so
-// 108 + 21 bytes on average. Records lie in slabs of about 64 KiB and never move.
-// A shard doubles its own index when it is full; shards fill at different
-// thresholds, so growth is spread over many steps. A steady state allocates
-// nothing.
+// Package table says what memory a key takes. A steady state allocates nothing.
 //
 // # Errors and panics
 //
@@ -89,32 +77,11 @@
 // A Store and its Lookups belong to one goroutine at a time. Pool alone only
 // reads, and several goroutines may call it on one Lookup at once.
 //
-// # The format of a saved shard
+// # Saved shards
 //
-// [Store.SaveShard] writes one table's rows of one shard, little-endian:
-//
-//	offset  size  content
-//	     0     8  "WDLSHARD"
-//	     8     4  format version, 1
-//	    12     4  length h of the description
-//	    16     h  description
-//	  16+h     8  rows n
-//	  24+h     n·(8+4·(V+S))  rows by ascending key: key, then the record
-//	     …     4  CRC-32C of everything before it
-//
-//	description:
-//	     4        shard
-//	     4        shards
-//	     2+length table name
-//	     4        parts, and for each of them
-//	     2+length   name
-//	     2+length   kind of the update rule
-//	     4          dim
-//	     4          floats of state
-//
-// Equal rows make equal bytes. Shards without rows are not saved
-// ([Store.Sections] leaves them out) and not loaded. A file whose description
-// differs from the table's is refused with both named.
+// [Store.SaveShard] writes one table's rows of one shard in the format of package
+// table. Shards without rows are not saved ([Store.Sections] leaves them out) and
+// not loaded.
 //
 // # Sources
 //

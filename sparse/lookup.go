@@ -3,6 +3,8 @@ package sparse
 import (
 	"fmt"
 	"math"
+
+	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
 // Lookup holds the unique keys, rows and gradients of one batch in flight. Its
@@ -14,16 +16,16 @@ type Lookup struct {
 	generation int64 // the store's, at Pull
 
 	features []feature
-	sets     []keySet   // by table: unique keys
-	place    [][]uint32 // by table: where in the rows each unique key's row begins
-	offsets  []int32    // of all features
-	at       []uint32   // of all features, by value: where its row begins
-	coefs    []float32  // of the features that need them
+	sets     []*table.Set // by table: unique keys
+	place    [][]uint32   // by table: where in the rows each unique key's row begins
+	offsets  []int32      // of all features
+	at       []uint32     // of all features, by value: where its row begins
+	coefs    []float32    // of the features that need them
 
-	want  side      // what this rank asks of the owners
-	give  side      // what the ranks ask of this owner
-	held  []uint32  // by key of give: its row, 0 if not held
-	grads []float32 // by unique key, laid out as want.rows
+	want  side        // what this rank asks of the owners
+	give  side        // what the ranks ask of this owner
+	held  []table.Row // by key of give: its row, 0 if not held
+	grads []float32   // by unique key, laid out as want.rows
 
 	announce, announced []int64
 	next                []cursor
@@ -70,22 +72,26 @@ func (s *Store) NewLookup() *Lookup {
 	newSide := func() side {
 		return side{counts: make([]int64, n), keyBytes: make([]int, s.size), rowBytes: make([]int, s.size)}
 	}
-	return &Lookup{
-		store: s, sets: make([]keySet, len(s.tables)), place: make([][]uint32, len(s.tables)),
+	l := &Lookup{
+		store: s, place: make([][]uint32, len(s.tables)),
 		want: newSide(), give: newSide(), next: make([]cursor, n),
 		announce: make([]int64, s.size*(announceWords+len(s.tables))), announced: make([]int64, s.size*(announceWords+len(s.tables))),
 	}
+	for _, t := range s.tables {
+		l.sets = append(l.sets, table.NewSet(t.Salt(), s.owner, s.size))
+	}
+	return l
 }
 
 // layout sizes keys and rows by counts.
-func (d *side) layout(tables []*table) error {
+func (d *side) layout(tables []*table.Table) error {
 	var keys, floats int64
 	for r := range d.keyBytes {
 		k0, f0 := keys, floats
 		for t, x := range tables {
 			n := d.counts[r*len(tables)+t]
 			keys += n
-			floats += n * int64(x.width)
+			floats += n * int64(x.Width())
 		}
 		d.keyBytes[r], d.rowBytes[r] = int(8*(keys-k0)), int(4*(floats-f0))
 	}
@@ -118,10 +124,11 @@ func (l *Lookup) part(call string, f, p, from, to, length, stride int) (*feature
 	}
 	x := &l.features[f]
 	t := l.store.tables[x.table]
-	if p < 0 || p >= len(t.parts) {
-		panic(fmt.Sprintf("sparse: %s: feature %d: part %d of %d of table %q", call, f, p, len(t.parts), t.Name))
+	if p < 0 || p >= t.Parts() {
+		panic(fmt.Sprintf("sparse: %s: feature %d: part %d of %d of table %q", call, f, p, t.Parts(), t.Config().Name))
 	}
-	lo, dim := t.parts[p].lo, t.parts[p].Dim
+	lo, hi := t.Part(p)
+	dim := hi - lo
 	if from < 0 || to < from || to > x.bags() {
 		panic(fmt.Sprintf("sparse: %s: feature %d: bags %d to %d of %d", call, f, from, to, x.bags()))
 	}
@@ -212,12 +219,13 @@ func (l *Lookup) NonFinite() (table string, key uint64, found bool) {
 	}
 	k, w := 0, 0
 	for i, n := range l.want.counts {
-		t := l.store.tables[i%len(l.store.tables)]
+		t := i % len(l.store.tables)
+		width := l.store.tables[t].Width()
 		for range n {
-			if !finite(l.want.rows[w:w+t.width]) || l.state != reading && !finite(l.grads[w:w+t.width]) {
-				return t.Name, l.want.keys[k], true
+			if !finite(l.want.rows[w:w+width]) || l.state != reading && !finite(l.grads[w:w+width]) {
+				return l.store.name(t), l.want.keys[k], true
 			}
-			k, w = k+1, w+t.width
+			k, w = k+1, w+width
 		}
 	}
 	return "", 0, false

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wdlrun/wdlrun/optim"
+	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
 // job is a deterministic training job on made-up gradients.
@@ -140,9 +141,9 @@ func drawJob(t *rapid.T, size int) *job {
 		Shards: 1 << rapid.IntRange(0, 5).Draw(t, "log shards"),
 	}}
 	for i := range rapid.IntRange(1, 3).Draw(t, "tables") {
-		table := Table{Name: fmt.Sprint("t", i)}
+		tab := Table{Name: fmt.Sprint("t", i)}
 		for k := range rapid.IntRange(1, 3).Draw(t, "parts") {
-			table.Parts = append(table.Parts, Part{
+			tab.Parts = append(tab.Parts, Part{
 				Name:    fmt.Sprint("p", k),
 				Dim:     rapid.IntRange(1, 5).Draw(t, "dim"),
 				Rule:    optim.Rule{Kind: rapid.SampledFrom(optim.Kinds()).Draw(t, "kind")},
@@ -151,7 +152,7 @@ func drawJob(t *rapid.T, size int) *job {
 				DenseL2: rapid.Bool().Draw(t, "dense"),
 			})
 		}
-		j.cfg.Tables = append(j.cfg.Tables, table)
+		j.cfg.Tables = append(j.cfg.Tables, tab)
 	}
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "gradients"), 1))
 	var features []int
@@ -299,10 +300,13 @@ func TestDenseL2EqualsADenseLayer(t *testing.T) {
 	}}}}
 	matrix, state := make([]float32, keys*dim), make([]float32, rule.StateLen(keys*dim))
 	rule.InitState(state)
-	in := newInitial(cfg.Tables[0].Parts[0].Init, cfg.Seed, "x", "deep")
+	initial, err := table.Open(cfg.Tables[0], cfg.Seed, cfg.Shards)
+	if err != nil {
+		t.Fatal(err)
+	}
 	all := Bags{Offsets: []int32{0}}
 	for k := range keys {
-		in.fill(uint64(k), matrix[k*dim:(k+1)*dim])
+		initial.Initial(uint64(k), matrix[k*dim:(k+1)*dim])
 		all.Values = append(all.Values, uint64(k))
 		all.Offsets = append(all.Offsets, int32(k+1))
 	}

@@ -48,7 +48,9 @@ func (s *Store) pull(l *Lookup, bags []Bags, insert bool) error {
 	if err := s.ex.AllToAllV(raw.Bytes(l.want.keys), l.want.keyBytes, raw.Bytes(l.give.keys), l.give.keyBytes); err != nil {
 		return fmt.Errorf("exchange of keys: %w", err)
 	}
-	l.answer()
+	if err := l.answer(); err != nil {
+		return err
+	}
 	if err := s.ex.AllToAllV(raw.Bytes(l.give.rows), l.give.rowBytes, raw.Bytes(l.want.rows), l.want.rowBytes); err != nil {
 		return fmt.Errorf("exchange of rows: %w", err)
 	}
@@ -84,7 +86,7 @@ func (l *Lookup) take(bags []Bags) error {
 	l.offsets, l.at, l.coefs = resize(l.offsets, offsets), resize(l.at, values), resize(l.coefs, coefs)
 	l.features = resize(l.features, len(bags))
 	for t := range l.sets {
-		l.sets[t].reset()
+		l.sets[t].Reset()
 	}
 	values, offsets, coefs = 0, 0, 0
 	for f := range bags {
@@ -97,7 +99,7 @@ func (l *Lookup) take(bags []Bags) error {
 			b.coefficients(x.coefs)
 			coefs += n
 		}
-		l.sets[b.Table].addAll(s.tables[b.Table].salt, b.Values, x.at)
+		l.sets[b.Table].Add(b.Values, x.at)
 		values += n
 		offsets += len(b.Offsets)
 	}
@@ -109,20 +111,17 @@ func (s *Store) tableName(t int) string {
 	if t < 0 || t >= len(s.tables) {
 		return ""
 	}
-	return fmt.Sprintf(" (table %q)", s.tables[t].Name)
+	return fmt.Sprintf(" (table %q)", s.name(t))
 }
 
 // partition puts the unique keys in sections by owner and table, in order of
 // first sight within each, and turns the values' numbers into places of rows.
 func (l *Lookup) partition() error {
 	s := l.store
-	clear(l.want.counts)
-	for t, x := range s.tables {
-		keys := l.sets[t].keys
-		s.counters.UniqueKeys += int64(len(keys))
-		for _, key := range keys {
-			owner := s.owner[hashKey(x.salt, key)>>x.shift]
-			l.want.counts[int(owner)*len(s.tables)+t]++
+	for t := range s.tables {
+		s.counters.UniqueKeys += int64(l.sets[t].Len())
+		for owner, n := range l.sets[t].Counts() {
+			l.want.counts[owner*len(s.tables)+t] = int64(n)
 		}
 	}
 	if err := l.want.layout(s.tables); err != nil {
@@ -137,18 +136,17 @@ func (l *Lookup) partition() error {
 	for i, n := range l.want.counts {
 		l.next[i] = at
 		at.key += int(n)
-		at.row += int(n) * s.tables[i%len(s.tables)].width
+		at.row += int(n) * s.tables[i%len(s.tables)].Width()
 	}
 	for t, x := range s.tables {
-		keys := l.sets[t].keys
+		keys, owners := l.sets[t].Keys(), l.sets[t].Owners()
 		l.place[t] = resize(l.place[t], len(keys))
 		for id, key := range keys {
-			owner := s.owner[hashKey(x.salt, key)>>x.shift]
-			c := &l.next[int(owner)*len(s.tables)+t]
+			c := &l.next[int(owners[id])*len(s.tables)+t]
 			l.want.keys[c.key] = key
 			l.place[t][id] = uint32(c.row)
 			c.key++
-			c.row += x.width
+			c.row += x.Width()
 		}
 	}
 	for f := range l.features {
@@ -189,7 +187,7 @@ func (s *Store) announce(l *Lookup, insert bool) error {
 		var sum int64
 		for t, n := range a[announceWords:] {
 			if n < 0 || n > int64(s.cfg.MaxKeysPerExchange) {
-				return fmt.Errorf("rank %d announces %d keys of table %q, 0 to %d are allowed", r, n, s.tables[t].Name, s.cfg.MaxKeysPerExchange)
+				return fmt.Errorf("rank %d announces %d keys of table %q, 0 to %d are allowed", r, n, s.name(t), s.cfg.MaxKeysPerExchange)
 			}
 			l.give.counts[r*tables+t] = n
 			sum += n
@@ -203,15 +201,18 @@ func (s *Store) announce(l *Lookup, insert bool) error {
 
 // answer fills the rows that the peers asked of this owner, and remembers which
 // of them it holds for the gradients to come.
-func (l *Lookup) answer() {
+func (l *Lookup) answer() error {
 	tables := l.store.tables
 	l.held = resize(l.held, len(l.give.keys))
 	k, w := 0, 0
 	for i, count := range l.give.counts {
 		t, n := tables[i%len(tables)], int(count)
 		keys, held := l.give.keys[k:k+n], l.held[k:k+n]
-		t.findAll(keys, held)
-		t.read(keys, held, l.give.rows[w:w+n*t.width])
-		k, w = k+n, w+n*t.width
+		if err := t.Find(keys, held); err != nil {
+			return err
+		}
+		t.Read(keys, held, l.give.rows[w:w+n*t.Width()], t.Width())
+		k, w = k+n, w+n*t.Width()
 	}
+	return nil
 }

@@ -39,7 +39,7 @@ func step(t *testing.T, s *Store, bags []Bags, dy []float32, at Step) {
 	if err := s.Pull(l, bags, true); err != nil {
 		t.Fatal(err)
 	}
-	l.PoolGrad(0, 0, dy, s.tables[bags[0].Table].parts[0].Dim)
+	l.PoolGrad(0, 0, dy, s.cfg.Tables[bags[0].Table].Parts[0].Dim)
 	if err := s.Push(l); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func read(t *testing.T, s *Store, key uint64) []float32 {
 	if err := s.Pull(l, oneBag(key), false); err != nil {
 		t.Fatal(err)
 	}
-	dst := make([]float32, s.tables[0].parts[0].Dim)
+	dst := make([]float32, s.cfg.Tables[0].Parts[0].Dim)
 	l.Pool(0, 0, dst, len(dst), false)
 	return dst
 }
@@ -324,8 +324,9 @@ func TestNonFiniteNamesTableAndKey(t *testing.T) {
 	if n := s.GradNormSq(1); !math.IsNaN(n) {
 		t.Fatalf("the norm of a NaN is %v", n)
 	}
-	s.tables[0].insert(1)
-	copy(s.tables[0].rows.row(1), []float32{0, float32(math.Inf(1))})
+	if err := s.tables[0].Put(1, []float32{0, float32(math.Inf(1))}); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Pull(l, bags, false); err != nil {
 		t.Fatal(err)
 	}
@@ -578,19 +579,5 @@ func TestRowsOfOnePullAreBounded(t *testing.T) {
 	d := side{counts: []int64{1 << 21}, keyBytes: make([]int, 1), rowBytes: make([]int, 1)}
 	if err := d.layout(s.tables); err == nil || !strings.Contains(err.Error(), "make the batch smaller") {
 		t.Fatalf("2³³ values in one pull: %v", err)
-	}
-}
-
-// TestStampsSurviveTheirWrap takes the step after which stamps begin again, with
-// an old row that carries the first of the new ones.
-func TestStampsSurviveTheirWrap(t *testing.T) {
-	cfg := plainConfig(1)
-	cfg.Tables[0].Parts[0].L2, cfg.Tables[0].Parts[0].DenseL2 = 0.5, true
-	s := open(t, cfg)
-	step(t, s, oneBag(1), []float32{-8}, Step{N: 1, Scale: 1, Rate: 1}) // stamp 1
-	s.tables[0].stamp = math.MaxUint32
-	step(t, s, oneBag(2), []float32{0}, Step{N: 2, Scale: 1, Rate: 1})
-	if v := read(t, s, 1)[0]; v != 4 {
-		t.Fatalf("the other row decayed from 8 to %v, want 4", v)
 	}
 }

@@ -5,23 +5,28 @@ import (
 	"fmt"
 
 	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
 // staged holds the gradients of one table that wait for the next Apply: one per
 // distinct key, summed over ranks.
 type staged struct {
-	set   keySet
-	rows  []uint32  // by number in set: the key's row, 0 if not held
-	grads []float32 // by number in set: V values
+	set   *table.Set
+	rows  []table.Row // by number in set: the key's row, 0 if not held
+	grads []float32   // by number in set: V values
 }
 
 func (g *staged) reset() {
-	g.set.reset()
+	g.set.Reset()
 	g.rows, g.grads = g.rows[:0], g.grads[:0]
 }
 
 func (g *staged) bytes() int64 {
-	return g.set.bytes() + 4*int64(cap(g.rows)) + 4*int64(cap(g.grads))
+	return g.set.Bytes() + 4*int64(cap(g.rows)) + 4*int64(cap(g.grads))
+}
+
+func (g *staged) gradients() table.Gradients {
+	return table.Gradients{Keys: g.set.Keys(), Rows: g.rows, Values: g.grads}
 }
 
 // Push sends the gradients of a pulled batch to the owners of its keys, where
@@ -60,27 +65,28 @@ func (s *Store) Push(l *Lookup) error {
 func (s *Store) stage(l *Lookup) {
 	k, w := 0, 0
 	for i, count := range l.give.counts {
-		t, n := s.tables[i%len(s.tables)], int(count)
+		t, n := i%len(s.tables), int(count)
+		width := s.tables[t].Width()
 		s.ids = resize(s.ids, n)
-		t.stage(l.give.keys[k:k+n], l.held[k:k+n], l.give.rows[w:w+n*t.width], s.ids)
-		k, w = k+n, w+n*t.width
+		s.staged[t].add(l.give.keys[k:k+n], l.held[k:k+n], l.give.rows[w:w+n*width], s.ids)
+		k, w = k+n, w+n*width
 	}
 }
 
-func (t *table) stage(keys []uint64, held []uint32, grads []float32, ids []uint32) {
-	g := &t.staged
-	g.set.addAll(t.salt, keys, ids)
+// add sums gradients, len(grads)/len(keys) values each, into those that wait.
+func (g *staged) add(keys []uint64, held []table.Row, grads []float32, ids []uint32) {
+	if len(keys) == 0 {
+		return
+	}
+	width := len(grads) / len(keys)
+	g.set.Add(keys, ids)
 	for j, id := range ids {
-		grad := grads[j*t.width : (j+1)*t.width]
+		grad := grads[j*width : (j+1)*width]
 		if int(id) < len(g.rows) {
-			addTo(g.grads[int(id)*t.width:][:t.width], grad)
+			addTo(g.grads[int(id)*width:][:width], grad)
 			continue
 		}
-		row := held[j]
-		if row == 0 { // an Apply since the pull may have inserted it
-			row = t.find(keys[j])
-		}
-		g.rows = append(g.rows, row)
+		g.rows = append(g.rows, held[j])
 		g.grads = append(g.grads, grad...)
 	}
 }

@@ -3,6 +3,8 @@ package sparse
 import (
 	"errors"
 	"fmt"
+
+	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
 // Exchanger is what a store needs of a group of ranks. Every rank makes the same
@@ -25,14 +27,14 @@ type Store struct {
 	rank, size int
 	cfg        Config
 	print      uint64 // fingerprint of cfg
-	tables     []*table
-	owner      []int32 // by shard
-	pulls      int64   // how many there were, to find ranks out of step
-	generation int64   // how often Reset was called, to find stale Lookups
-	gradient   []float32
+	tables     []*table.Table
+	staged     []*staged // by table
+	owner      []int32   // by shard
+	pulls      int64     // how many there were, to find ranks out of step
+	generation int64     // how often Reset was called, to find stale Lookups
 	ids        []uint32
 	counters   Counters
-	norm       orderFreeSum
+	norm       table.Sum
 }
 
 // Open makes an empty store on this rank. It does not communicate; ranks whose
@@ -53,13 +55,14 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 	for i := range s.owner {
 		s.owner[i] = int32(OwnerOf(i, cfg.Shards, size))
 	}
-	widest := 0
-	for _, t := range cfg.Tables {
-		x := newTable(t, cfg)
-		s.tables = append(s.tables, x)
-		widest = max(widest, x.width)
+	for _, c := range cfg.Tables {
+		t, err := table.Open(c, cfg.Seed, cfg.Shards)
+		if err != nil {
+			return nil, fmt.Errorf("sparse: open: rank %d: %w", rank, err)
+		}
+		s.tables = append(s.tables, t)
+		s.staged = append(s.staged, &staged{set: table.NewSet(t.Salt(), nil, 1)})
 	}
-	s.gradient = make([]float32, 2*widest)
 	return s, nil
 }
 
@@ -77,17 +80,30 @@ func (s *Store) Owned() (shards []int) {
 }
 
 // Rows returns how many rows of a table this rank holds.
-func (s *Store) Rows(table int) int { return s.tables[table].rows.n }
+func (s *Store) Rows(table int) int { return s.tables[table].Rows() }
 
 // Reset forgets every row and every staged gradient, as if the store had just
-// been opened, and keeps memory for the rows to come: the way to load a
+// been opened, the way to load a
 // checkpoint into a store in use. Lookups pulled before it cannot be pushed.
 func (s *Store) Reset() {
-	for _, t := range s.tables {
-		t.clear()
+	for i, t := range s.tables {
+		t.Reset()
+		s.staged[i].reset()
 	}
 	s.generation++
 }
+
+// Close frees the memory of the tables; the store cannot be used afterwards.
+func (s *Store) Close() error {
+	var errs []error
+	for _, t := range s.tables {
+		errs = append(errs, t.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// name returns the name of a table.
+func (s *Store) name(table int) string { return s.cfg.Tables[table].Name }
 
 // Counters says what a store has done since Open and what it holds. Bytes are
 // payload between different ranks; what a rank exchanges with itself is not
@@ -123,9 +139,9 @@ func (c Counters) BytesReceived() int64 {
 // report, not for every row.
 func (s *Store) Counters() Counters {
 	c := s.counters
-	for _, t := range s.tables {
-		c.RowsHeld += int64(t.rows.n)
-		c.MemoryBytes += t.bytes()
+	for i, t := range s.tables {
+		c.RowsHeld += int64(t.Rows())
+		c.MemoryBytes += t.Bytes() + s.staged[i].bytes()
 	}
 	return c
 }

@@ -8,14 +8,16 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/raw"
 	"github.com/wdlrun/wdlrun/optim"
+	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
 // twin is the specification of a store: one Go map for each table, no ranks, no
 // exchange, loops over float32. It sees the batches of all ranks at once.
 type twin struct {
-	cfg    Config
-	tables []map[uint64]*twinRow
-	staged []map[uint64][]float32 // by table and key: V gradients
+	cfg     Config
+	tables  []map[uint64]*twinRow
+	initial []*table.Table         // asked for initial rows alone
+	staged  []map[uint64][]float32 // by table and key: V gradients
 }
 
 type twinRow struct {
@@ -25,7 +27,12 @@ type twinRow struct {
 
 func newTwin(cfg Config) *twin {
 	w := &twin{cfg: cfg.Default()}
-	for range cfg.Tables {
+	for _, c := range cfg.Tables {
+		t, err := table.Open(c, cfg.Seed, 1)
+		if err != nil {
+			panic(err)
+		}
+		w.initial = append(w.initial, t)
 		w.tables = append(w.tables, map[uint64]*twinRow{})
 		w.staged = append(w.staged, map[uint64][]float32{})
 	}
@@ -43,12 +50,9 @@ func (w *twin) row(t int, key uint64) *twinRow {
 	if r := w.tables[t][key]; r != nil {
 		return r
 	}
-	r := &twinRow{}
+	r := &twinRow{values: make([]float32, w.width(t))}
+	w.initial[t].Initial(key, r.values)
 	for _, p := range w.cfg.Tables[t].Parts {
-		values := make([]float32, p.Dim)
-		in := newInitial(p.Init, w.cfg.Seed, w.cfg.Tables[t].Name, p.Name)
-		in.fill(key, values)
-		r.values = append(r.values, values...)
 		state := make([]float32, p.Rule.StateLen(p.Dim))
 		p.Rule.InitState(state)
 		r.state = append(r.state, state)
@@ -215,9 +219,9 @@ func (w *twin) apply(at Step) {
 // records are all rows, values and state, by table and key.
 func (w *twin) records() []map[uint64][]float32 {
 	var all []map[uint64][]float32
-	for _, table := range w.tables {
+	for _, rows := range w.tables {
 		m := map[uint64][]float32{}
-		for key, row := range table {
+		for key, row := range rows {
 			m[key] = append(slices.Clone(row.values), slices.Concat(row.state...)...)
 		}
 		all = append(all, m)
@@ -230,15 +234,11 @@ func records(s *Store) []map[uint64][]float32 {
 	var all []map[uint64][]float32
 	for _, t := range s.tables {
 		m := map[uint64][]float32{}
-		for i := range t.shards {
-			for _, slot := range t.shards[i].slots {
-				if slot.row != 0 {
-					if t.find(slot.key()) != slot.row {
-						panic("a probe does not find a key")
-					}
-					m[slot.key()] = slices.Clone(t.rows.row(slot.row))
-				}
-			}
+		for shard := range t.Shards() {
+			t.Each(shard, func(key uint64, record []float32) error {
+				m[key] = slices.Clone(record)
+				return nil
+			})
 		}
 		all = append(all, m)
 	}

@@ -1,4 +1,4 @@
-package sparse
+package table
 
 import (
 	"encoding/binary"
@@ -23,8 +23,8 @@ type partShape struct {
 // maxDescription bounds the length a file may announce: every name at its limit.
 const maxDescription = 4 + 4 + 2 + MaxName + 4 + MaxParts*(2+MaxName+2+MaxName+4+4)
 
-func (s *Store) describe(t *table, shard int) description {
-	d := description{shard: uint32(shard), shards: uint32(s.cfg.Shards), table: t.Name}
+func (t *Table) describe(shard int) description {
+	d := description{shard: uint32(shard), shards: uint32(len(t.shards)), table: t.cfg.Name}
 	for i := range t.parts {
 		p := &t.parts[i]
 		d.parts = append(d.parts, partShape{p.Name, p.Rule.Kind, uint32(p.Dim), uint32(p.stateHi - p.stateLo)})

@@ -1,4 +1,9 @@
-package sparse
+package table
+
+import (
+	"cmp"
+	"slices"
+)
 
 // index maps the keys of one shard of one table to row numbers, by open
 // addressing with linear probing. The zero value is empty and takes no memory
@@ -41,7 +46,7 @@ func (x *index) insert(key uint64, row uint32, salt uint64, shard int) {
 	if x.n >= x.limit {
 		x.grow(salt, shard)
 	}
-	x.put(key, hashKey(salt, key), row)
+	x.put(key, hash(salt, key), row)
 	x.n++
 }
 
@@ -64,9 +69,21 @@ func (x *index) grow(salt uint64, shard int) {
 	for _, s := range old {
 		if s.row != 0 {
 			key := s.key()
-			x.put(key, hashKey(salt, key), s.row)
+			x.put(key, hash(salt, key), s.row)
 		}
 	}
+}
+
+// sorted returns the slots in use by ascending key.
+func (x *index) sorted() []indexSlot {
+	used := make([]indexSlot, 0, x.n)
+	for _, slot := range x.slots {
+		if slot.row != 0 {
+			used = append(used, slot)
+		}
+	}
+	slices.SortFunc(used, func(a, b indexSlot) int { return cmp.Compare(a.key(), b.key()) })
+	return used
 }
 
 func (s indexSlot) key() uint64 { return uint64(s.hi)<<32 | uint64(s.lo) }

@@ -1,23 +1,23 @@
-package sparse
+package table
 
 import (
 	"math"
 	"math/bits"
 )
 
-// orderFreeSum adds float64s that are not negative so that the total does not
+// Sum adds float64s that are not negative so that the total does not
 // depend on their order: it sums mantissas exactly, as integers, apart for each
 // exponent. Rows lie in the order in which they were first seen, which a
 // checkpoint does not keep; a norm summed in that order would change its last
 // bits on resuming.
-type orderFreeSum struct {
+type Sum struct {
 	bins    [2048]struct{ hi, lo uint64 } // by exponent
 	special float64                       // sum of infinities and NaNs, 0 if there were none
 }
 
-func (s *orderFreeSum) reset() { *s = orderFreeSum{} }
+func (s *Sum) Reset() { *s = Sum{} }
 
-func (s *orderFreeSum) add(x float64) {
+func (s *Sum) Add(x float64) {
 	b := math.Float64bits(x)
 	exp, mantissa := b>>52&0x7ff, b&(1<<52-1)
 	switch exp {
@@ -35,7 +35,7 @@ func (s *orderFreeSum) add(x float64) {
 	bin.hi += carry
 }
 
-func (s *orderFreeSum) total() float64 {
+func (s *Sum) Total() float64 {
 	if s.special != 0 {
 		return s.special
 	}

@@ -1,4 +1,4 @@
-package sparse
+package table
 
 import "math/bits"
 
@@ -22,7 +22,7 @@ func newSlabs(width int) slabs {
 }
 
 // row returns the record of row r, of 1 to n.
-func (s *slabs) row(r uint32) []float32 {
+func (s *slabs) row(r Row) []float32 {
 	i := uint(r - 1)
 	at := int(i&(1<<s.shift-1)) * s.width
 	return s.full[i>>s.shift][at : at+s.width : at+s.width]
@@ -30,12 +30,12 @@ func (s *slabs) row(r uint32) []float32 {
 
 // add returns the number of a new row; the caller has checked maxRows and fills
 // the record.
-func (s *slabs) add() uint32 {
+func (s *slabs) add() Row {
 	if s.n>>s.shift == len(s.full) {
 		s.full = append(s.full, make([]float32, s.width<<s.shift))
 	}
 	s.n++
-	return uint32(s.n)
+	return Row(s.n)
 }
 
 func (s *slabs) bytes() int64 {

@@ -1,0 +1,39 @@
+package table
+
+import (
+	"hash/fnv"
+	"math/bits"
+)
+
+// mix is a bijection of 64-bit words in which every bit of x moves every bit of
+// the result (the finalizer of SplitMix64, Steele, Lea and Flood 2014).
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Salt is the number by which the keys of a table are told from those of other
+// tables. Without it the key 0 of every table, often the most frequent one,
+// would be owned by the same rank.
+func Salt(table string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(table))
+	return mix(h.Sum64() + 0x9e3779b97f4a7c15)
+}
+
+// hash spreads the keys of a table. Its high bits choose the shard, its low
+// bits the slot within one, so the two do not depend on each other.
+func hash(salt, key uint64) uint64 { return mix(key ^ salt) }
+
+// ShardOf returns the shard, of 0 to shards−1, of a key of the table with that
+// salt. shards is a power of two.
+func ShardOf(salt, key uint64, shards int) int {
+	return int(hash(salt, key) >> shardShift(shards))
+}
+
+// shardShift moves a hash's high bits down to a shard number. For one shard it
+// is 64, which Go shifts to 0.
+func shardShift(shards int) uint { return uint(64 - bits.TrailingZeros(uint(shards))) }

@@ -1,0 +1,282 @@
+package table
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// open opens a table that is closed when the test ends.
+func open(t testing.TB, shards int, parts ...Part) *Table {
+	t.Helper()
+	x, err := Open(Config{Name: "x", Parts: parts}, 1, shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { x.Close() })
+	return x
+}
+
+// step applies one step of the same gradient values to every key.
+func step(t testing.TB, x *Table, at Step, grad float32, keys ...uint64) {
+	t.Helper()
+	g := Gradients{Keys: keys, Rows: make([]Row, len(keys)), Values: make([]float32, len(keys)*x.Width())}
+	for i := range g.Values {
+		g.Values[i] = grad
+	}
+	if err := x.Find(keys, g.Rows); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Apply(at, g); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read returns the values of one key.
+func read(t testing.TB, x *Table, key uint64) []float32 {
+	t.Helper()
+	row, dst := make([]Row, 1), make([]float32, x.Width())
+	if err := x.Find([]uint64{key}, row); err != nil {
+		t.Fatal(err)
+	}
+	x.Read([]uint64{key}, row, dst, x.Width())
+	return dst
+}
+
+// TestInitialRowsAreForever holds the rows that saved models depend on.
+func TestInitialRowsAreForever(t *testing.T) {
+	w := make([]float32, 3)
+	in := newInitial(Init{Kind: "uniform", Scale: 1}, 42, "user", "deep")
+	in.fill(7, w)
+	if !slices.Equal(w, []float32{0.0028885296, -0.49750048, 0.6824183}) {
+		t.Errorf("uniform row %v", w)
+	}
+	in = newInitial(Init{Kind: "normal", Scale: 1}, 42, "user", "deep")
+	in.fill(7, w)
+	for i, want := range []float64{-0.009226226, 1.1749215, 0.39385882} {
+		if math.Abs(float64(w[i])-want) > 1e-6 { // Log and Sincos differ between machines
+			t.Errorf("normal row %v", w)
+		}
+	}
+}
+
+func TestInitialRowsHaveTheirDistribution(t *testing.T) {
+	const keys, dim, scale = 4000, 5, 0.2
+	for kind, want := range map[string]float64{"zero": 0, "normal": scale, "uniform": scale / math.Sqrt(3)} {
+		in := newInitial(Init{Kind: kind, Scale: scale}, 1, "t", "p")
+		var sum, squares, product float64
+		w := make([]float32, dim)
+		for key := range uint64(keys) {
+			in.fill(key, w)
+			for _, x := range w {
+				sum += float64(x)
+				squares += float64(x) * float64(x)
+				if kind == "uniform" && math.Abs(float64(x)) > scale {
+					t.Fatalf("uniform value %v is outside ±%v", x, scale)
+				}
+			}
+			product += float64(w[0]) * float64(w[1])
+		}
+		n := float64(keys * dim)
+		if mean, std := sum/n, math.Sqrt(squares/n); math.Abs(mean) > 0.01*scale*2 || math.Abs(std-want) > 0.02*scale {
+			t.Errorf("%s: mean %v, standard deviation %v, want 0 and %v", kind, mean, std, want)
+		}
+		if r := product / keys / (scale * scale); math.Abs(r) > 0.06 {
+			t.Errorf("%s: first and second value correlate by %v", kind, r)
+		}
+	}
+}
+
+func TestInitialRowsDependOnAllTheirNames(t *testing.T) {
+	row := func(seed uint64, table, part string, key uint64) float32 {
+		in, w := newInitial(Init{Kind: "normal", Scale: 1}, seed, table, part), make([]float32, 1)
+		in.fill(key, w)
+		return w[0]
+	}
+	seen := map[float32]bool{}
+	for _, v := range []float32{row(1, "a", "p", 1), row(2, "a", "p", 1), row(1, "b", "p", 1), row(1, "a", "q", 1), row(1, "a", "p", 2)} {
+		seen[v] = true
+	}
+	if len(seen) != 5 {
+		t.Fatalf("only %d of 5 rows differ", len(seen))
+	}
+}
+
+func TestSetEqualsAMap(t *testing.T) {
+	s := NewSet(5, nil, 1)
+	rapid.Check(t, func(rt *rapid.T) {
+		if rapid.IntRange(0, 9).Draw(rt, "wrap") == 0 {
+			s.epoch = math.MaxUint32 // the next reset wraps
+		}
+		s.Reset()
+		ids := map[uint64]uint32{}
+		for range 3 {
+			keys := rapid.SliceOfN(rapid.OneOf(rapid.Uint64Range(0, 50), rapid.Uint64()), 0, 300).Draw(rt, "keys")
+			got := make([]uint32, len(keys))
+			s.Add(keys, got)
+			for i, key := range keys {
+				if _, ok := ids[key]; !ok {
+					ids[key] = uint32(len(ids))
+				}
+				if got[i] != ids[key] || s.keys[got[i]] != key {
+					rt.Fatalf("key %d has number %d, want %d", key, got[i], ids[key])
+				}
+			}
+		}
+		if len(s.keys) != len(ids) {
+			rt.Fatalf("%d keys, want %d", len(s.keys), len(ids))
+		}
+	})
+}
+
+func TestRowsNeverMoveAndKeysStayFound(t *testing.T) {
+	x := open(t, 4, Part{Name: "p", Dim: 3})
+	rng := rand.New(rand.NewPCG(2, 2))
+	rows, records := map[uint64]Row{}, map[uint64]*float32{}
+	for n := range 50_000 {
+		key := rng.Uint64() >> (rng.Uint64() % 64)
+		if n%2 == 0 { // keys that differ in one half only
+			key = uint64(rng.IntN(100))<<32 | uint64(rng.IntN(100))
+		}
+		r := x.find(key)
+		if have := rows[key]; r != have {
+			t.Fatalf("key %d is in row %d, was put in row %d", key, r, have)
+		}
+		if r == 0 {
+			rows[key] = x.insert(key)
+			records[key] = &x.rows.row(rows[key])[0]
+		}
+	}
+	for key, r := range rows {
+		if x.find(key) != r || &x.rows.row(r)[0] != records[key] {
+			t.Fatalf("key %d moved", key)
+		}
+	}
+	if x.Rows() != len(rows) {
+		t.Fatalf("%d rows, want %d", x.Rows(), len(rows))
+	}
+}
+
+// TestMemoryPerKey holds the promise of the package comment.
+func TestMemoryPerKey(t *testing.T) {
+	x := open(t, 4, Part{Name: "deep", Dim: 8, Rule: optim.Rule{Kind: "adam"}}, Part{Name: "wide", Dim: 1, Rule: optim.Rule{Kind: "ftrl"}})
+	thresholds, worst := map[int]bool{}, 0.0
+	for key := range uint64(60_000) {
+		x.insert(key)
+		if key < 1000 {
+			continue
+		}
+		var index int
+		for i := range x.shards {
+			index += indexSlotBytes * len(x.shards[i].slots)
+			thresholds[x.shards[i].limit*64/len(x.shards[i].slots)] = true
+		}
+		worst = max(worst, float64(index)/float64(key+1))
+	}
+	if worst > 40 {
+		t.Errorf("the index takes %.1f bytes a key, 40 are promised", worst)
+	}
+	if len(thresholds) < 4 {
+		t.Errorf("4 shards grow at only %d thresholds", len(thresholds))
+	}
+	if rows := float64(x.rows.bytes()) / 60_000; rows > 4*27*1.02 {
+		t.Errorf("a record takes %.1f bytes, want 108", rows)
+	}
+}
+
+func TestSumDoesNotDependOnOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		xs := rapid.SliceOfN(rapid.Float64Range(0, math.MaxFloat64/1000), 0, 50).Draw(rt, "numbers")
+		xs = append(xs, 0, 5e-324, 1e-310, 1, 1e-16)
+		total := func() float64 {
+			var s Sum
+			for _, x := range xs {
+				s.Add(x)
+			}
+			return s.Total()
+		}
+		got := total()
+		exact := new(big.Float).SetPrec(4000)
+		for _, x := range xs {
+			exact.Add(exact, new(big.Float).SetFloat64(x))
+		}
+		if want, _ := exact.Float64(); math.Abs(got-want) > 1e-14*want {
+			rt.Fatalf("%v sum to %v, exactly %v", xs, got, want)
+		}
+		rand.New(rand.NewPCG(1, 2)).Shuffle(len(xs), func(i, k int) { xs[i], xs[k] = xs[k], xs[i] })
+		if again := total(); again != got {
+			rt.Fatalf("shuffled, the sum is %v, was %v", again, got)
+		}
+	})
+	var s Sum
+	s.Add(math.Inf(1))
+	if !math.IsInf(s.Total(), 1) {
+		t.Fatal("an infinity is lost")
+	}
+	s.Add(math.NaN())
+	if !math.IsNaN(s.Total()) {
+		t.Fatal("a NaN is lost")
+	}
+	s.Reset()
+	for range 1 << 13 { // more mantissas than 64 bits hold
+		s.Add(0x1.fffffffffffffp0)
+	}
+	if got, want := s.Total(), 0x1.fffffffffffffp13; got != want {
+		t.Fatalf("sum %x, want %x", got, want)
+	}
+}
+
+func BenchmarkUnique(b *testing.B) {
+	const n = 1 << 18
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 1)), 1.05, 1, 1<<24)
+	keys, ids := make([]uint64, n), make([]uint32, n)
+	for i := range keys {
+		keys[i] = zipf.Uint64()
+	}
+	s := NewSet(1, nil, 1)
+	for b.Loop() {
+		s.Reset()
+		s.Add(keys, ids)
+	}
+	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mkeys/s")
+}
+
+// TestStampsSurviveTheirWrap takes the step after which stamps begin again, with
+// an old row that carries the first of the new ones.
+func TestStampsSurviveTheirWrap(t *testing.T) {
+	x := open(t, 1, Part{Name: "p", Dim: 1, L2: 0.5, DenseL2: true, Rule: optim.Rule{Kind: "sgd", LearningRate: 1}})
+	step(t, x, Step{N: 1, Scale: 1, Rate: 1}, -8, 1) // stamp 1
+	x.stamp = math.MaxUint32
+	step(t, x, Step{N: 2, Scale: 1, Rate: 1}, 0, 2)
+	if v := read(t, x, 1)[0]; v != 4 {
+		t.Fatalf("the other row decayed from 8 to %v, want 4", v)
+	}
+}
+
+func FuzzDescription(f *testing.F) {
+	f.Add(open(f, 1, Part{Name: "deep", Dim: 2, Rule: optim.Rule{Kind: "adam"}}, Part{Name: "wide", Dim: 1}).describe(0).encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d, err := decodeDescription(b)
+		if err == nil && !bytes.Equal(d.encode(), b) {
+			t.Fatalf("%x decodes to %v, which encodes to %x", b, d, d.encode())
+		}
+	})
+}
+
+func TestTooManyRowsIsAnError(t *testing.T) {
+	x := open(t, 1, Part{Name: "p", Dim: 1})
+	x.rows.n = maxRows
+	_, err := x.Apply(Step{N: 1, Scale: 1, Rate: 1}, Gradients{Keys: []uint64{1}, Rows: []Row{0}, Values: []float32{1}})
+	if want := fmt.Sprintf("one rank can hold %d: use more ranks", maxRows); err == nil || !strings.Contains(err.Error(), want) {
+		t.Fatalf("applied past the last row number: %v", err)
+	}
+}
