@@ -70,7 +70,12 @@ func (l *Listener) Connect(ctx context.Context, cfg Config) (*Transport, error) 
 		f.abandon(err)
 		return nil, fmt.Errorf("tcp: connect: rank %d of %d: %w", cfg.Rank, len(cfg.Peers), err)
 	}
-	return newTransport(cfg, f.links), nil
+	t, err := newTransport(cfg, f.links)
+	if err != nil {
+		f.abandon(err)
+		return nil, fmt.Errorf("tcp: connect: rank %d of %d: %w", cfg.Rank, len(cfg.Peers), err)
+	}
+	return t, nil
 }
 
 func newForming(cfg Config) *forming {

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -49,6 +50,10 @@ func (t *Transport) heed(p *peer) {
 		case kindGoodbye:
 			if !p.hasLeft() {
 				close(p.left)
+			}
+		case kindProcess:
+			if f.pid == uint32(os.Getpid()) && sameHost(p.control.conn) {
+				t.together.Store(true)
 			}
 		case kindStalled:
 			if int(f.tag.Channel) < len(t.slots) {

@@ -6,16 +6,20 @@
 //
 // Between two ranks there is one connection per channel for data, and one for
 // control. The higher rank dials the lower. A group of P ranks with C channels
-// has (P−1)(C+1) connections, C writer goroutines and one control reader per
-// peer in each process; no call starts a goroutine, none allocates.
+// has (P−1)(C+1) connections, and one control reader per peer in each process; no
+// call starts a goroutine, none allocates.
 //
 // On Linux the caller of Exchange moves the bytes itself, straight from and into
 // its slices: a segment of 256 KiB out, a segment in, by one vectored system call
-// each, header included. While nothing moves it polls for some hundred microseconds,
-// and then sleeps; a sender that must sleep while it also receives leaves the
-// rest to its writer. Elsewhere, and on secured links, the writer sends and the
-// caller receives. A round inside a host thus costs two system calls a side and
-// no change of goroutine. Links inside a host use Reno as congestion control.
+// each, header included. While nothing moves it polls for some hundred
+// microseconds, giving way to other processes in between, and then sleeps in the
+// kernel until either direction can go on. The runtime's poller does not know of
+// data connections: a thread of it would wake at each message and take a core from
+// a rank. A round inside a host thus costs two system calls a side, and no change
+// of thread. Links inside a host use Reno as congestion control.
+//
+// Elsewhere, and on secured links, a writer goroutine for each link sends and the
+// caller receives.
 //
 // # Handshake
 //
@@ -54,13 +58,16 @@
 //	abort    1: a cause as collective.AppendCause writes it
 //	goodbye  2: no payload; the rank has closed its transport in good order
 //	stalled  3: the tag of an exchange that has been waiting for a while
+//	process  4: the process id u32, to a peer with the same address
 //
 // A control connection that ends without goodbye is the loss of its peer. The
 // rank that notices a loss or a mismatch, or calls Abort, sends the cause to all,
 // and each rank passes the first cause it hears on to all, so that everyone has
 // it at once even if its origin dies while sending. A broken data connection
 // counts only if the control connection gives no reason within judgeTime.
-// Stalled frames find ranks that wait for each other in different calls.
+// Stalled frames find ranks that wait for each other in different calls. Ranks
+// that are goroutines of one process find out by process frames, and give way to
+// each other instead of to other processes.
 //
 // # Limits
 //

@@ -8,101 +8,110 @@ import (
 )
 
 const (
-	// segmentBytes is moved at once, so that sending and receiving alternate and
-	// what moves stays in a core's cache.
+	// segmentBytes is moved at once, so that sending, receiving and joining
+	// alternate and what moves stays in a core's cache.
 	segmentBytes = 256 << 10
-	// polls is how often an exchange looks for progress before it sleeps: some
-	// hundred microseconds on an idle machine, ten times what falling asleep and waking
-	// up cost, because ranks that sleep are put on one core by the system.
+	// polls is how often an exchange looks for progress, giving way to others in
+	// between, before it sleeps: some hundred microseconds on an idle machine, ten
+	// times what falling asleep and waking up cost. Where ranks outnumber cores,
+	// giving way hands the core to the rank that is waited for.
 	polls = 200
+	// nothing is what a socket has moved if it would have had to wait.
+	nothing = -1
 )
 
 // flow exchanges frames on the caller's goroutine: a segment out, a segment in,
-// as long as either moves. Only when nothing has moved for a while it sleeps.
-func (t *Transport) flow(out, in *link, tag collective.Tag, recv []byte) error {
+// as long as either moves. It polls while nothing does, and then sleeps.
+func (t *Transport) flow(s *slot, out, in *link, tag collective.Tag, recv []byte) error {
 	if in != nil {
 		in.got = 0
 	}
-	handed := false
 	for idle := 0; ; {
-		sending := out != nil && !handed && out.unsent()
+		sending := out != nil && out.unsent()
 		receiving := in != nil && in.got < frameSize+len(recv)
 		if !sending && !receiving {
-			break
+			return nil
 		}
-		wait := idle >= polls && sending != receiving
-		n, err := t.step(out, in, sending, receiving, wait, tag, recv)
-		if err != nil {
-			if handed {
-				return out.settle(err)
-			}
-			if out != nil {
-				out.vec = [2][]byte{}
-			}
+		moved, err := t.step(out, in, sending, receiving, tag, recv)
+		switch {
+		case err != nil:
 			return err
-		}
-		if n > 0 {
+		case moved:
 			idle = 0
-			continue
-		}
-		if idle++; idle < polls {
-			if idle%16 == 0 {
-				runtime.Gosched() // wakes another thread: dear, but others of this process must run too
-			}
-			yield()
-		} else if sending && receiving {
-			if err := out.handOver(); err != nil {
-				return err
-			}
-			handed = true
+		case t.over.Load():
+			return t.standing()
+		case idle < polls:
+			t.pause()
+			idle++
+		case !s.sleep(out, in, sending, receiving):
+			return t.judge(out.peer, io.EOF)
 		}
 	}
-	if handed {
-		return out.settle(nil)
-	}
-	return nil
 }
 
-// step moves a segment each way and returns how many bytes that were.
-func (t *Transport) step(out, in *link, sending, receiving, wait bool, tag collective.Tag, recv []byte) (int, error) {
-	moved := 0
+// step moves a segment each way and reports whether anything moved.
+func (t *Transport) step(out, in *link, sending, receiving bool, tag collective.Tag, recv []byte) (moved bool, err error) {
 	if sending {
-		n, err := out.sock.send(out.vec[0], segment(out.vec[1], 0), wait)
+		n, err := out.sock.send(out.vec[0], segment(out.vec[1], 0))
 		if err != nil {
-			return 0, t.judge(out.peer, err)
+			return false, t.judge(out.peer, err)
 		}
-		out.sent(n)
-		moved += n
+		if n != nothing {
+			out.sent(n)
+			moved = true
+		}
 	}
 	if !receiving {
 		return moved, nil
 	}
 	before := in.got
-	n, err := in.pull(recv, wait)
+	n, err := in.pull(recv)
 	if err != nil {
-		return 0, t.judge(in.peer, err)
+		return false, t.judge(in.peer, err)
 	}
 	if before < frameSize && in.got >= frameSize {
 		if err := t.compare(in, tag, len(recv)); err != nil {
-			return 0, err
+			return false, err
 		}
 	}
-	return moved + n, nil
+	return moved || n > 0, nil
 }
 
 // pull receives some more of a frame with the payload recv.
-func (l *link) pull(recv []byte, wait bool) (n int, err error) {
+func (l *link) pull(recv []byte) (n int, err error) {
 	if l.got < frameSize {
-		n, err = l.sock.receive(l.head[l.got:], segment(recv, 0), wait)
+		n, err = l.sock.receive(l.head[l.got:], segment(recv, 0))
 	} else {
-		n, err = l.sock.receive(segment(recv, l.got-frameSize), nil, wait)
+		n, err = l.sock.receive(segment(recv, l.got-frameSize), nil)
 	}
 	if err == io.EOF && l.got > 0 {
 		err = io.ErrUnexpectedEOF
 	}
+	n = max(n, 0)
 	l.got += n
 	return n, err
 }
 
 // segment returns the next bytes from at on.
 func segment(b []byte, at int) []byte { return b[at:min(len(b), at+segmentBytes)] }
+
+// pause lets others run for a moment.
+func (t *Transport) pause() {
+	if t.together.Load() {
+		runtime.Gosched()
+	} else {
+		yield()
+	}
+}
+
+// sleep waits until something can move, or somebody rouses a socket.
+func (s *slot) sleep(out, in *link, sending, receiving bool) bool {
+	var o, i *socket
+	if sending {
+		o = out.sock
+	}
+	if receiving {
+		i = in.sock
+	}
+	return s.waiter.await(o, i)
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
 )
@@ -32,6 +33,19 @@ func TestLargeFramesBothWays(t *testing.T) {
 			})
 		}
 		wg.Wait()
+	}
+}
+
+// Ranks that share a process must give way to each other's goroutines.
+func TestRanksOfOneProcessKnowIt(t *testing.T) {
+	ts := group(t, 2)
+	defer closeAll(ts)
+	for r, tr := range ts {
+		for begin := time.Now(); !tr.together.Load(); time.Sleep(time.Millisecond) {
+			if time.Since(begin) > 10*time.Second {
+				t.Fatalf("rank %d takes the other for another process", r)
+			}
+		}
 	}
 }
 

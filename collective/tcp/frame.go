@@ -45,6 +45,7 @@ const (
 	kindAbort kind = iota + 1
 	kindGoodbye
 	kindStalled
+	kindProcess
 )
 
 // controlFrame is one parsed control frame. Only the field of its kind is set.
@@ -52,6 +53,7 @@ type controlFrame struct {
 	kind  kind
 	cause error
 	tag   collective.Tag
+	pid   uint32
 }
 
 // appendControl appends a whole control frame.
@@ -93,6 +95,11 @@ func parseControl(k kind, payload []byte) (f controlFrame, err error) {
 		}
 	case kindStalled:
 		f.tag, err = collective.ParseTag(payload)
+	case kindProcess:
+		if len(payload) != 4 {
+			return f, fmt.Errorf("process frame of %d bytes", len(payload))
+		}
+		f.pid = binary.LittleEndian.Uint32(payload)
 	default:
 		err = fmt.Errorf("control frame of unknown kind %d", k)
 	}

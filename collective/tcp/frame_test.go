@@ -27,6 +27,7 @@ func FuzzReadControl(f *testing.F) {
 	f.Add(appendControl(nil, kindAbort, collective.AppendCause(nil, errors.New("so"))))
 	f.Add(appendControl(nil, kindGoodbye, nil))
 	f.Add(appendControl(nil, kindStalled, collective.Tag{Seq: 1}.Append(nil)))
+	f.Add(appendControl(nil, kindProcess, []byte{1, 2, 3, 4}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := bytes.NewReader(b)
 		c, err := readControl(r)

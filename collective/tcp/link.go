@@ -2,8 +2,10 @@ package tcp
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
 )
@@ -13,15 +15,15 @@ const (
 	smallFrame = 4 << 10 // a payload up to here is copied behind its header to leave in one piece
 )
 
-// link is the connection for the data of one channel with one peer. The caller
-// of Exchange sends and receives. Where it would have to wait for both, the
-// writer, a goroutine, does the sending.
+// link is the connection for the data of one channel with one peer: either sock,
+// on which the caller of Exchange sends and receives, or conn, on which it only
+// receives, and the writer, a goroutine, sends.
 type link struct {
 	peer *peer
+	sock *socket
 	conn net.Conn
-	sock *socket // how to send and receive without waiting; nil: conn cannot
 
-	jobs    chan struct{} // the writer is to send the rest of vec
+	jobs    chan struct{} // the writer is to send vec
 	done    chan error    // with what outcome; holds one
 	stopped chan struct{} // closed when the writer has ended
 
@@ -31,19 +33,39 @@ type link struct {
 
 	head [frameSize]byte // of the frame being received
 	got  int             // bytes of that frame
-	r    *bufio.Reader   // for conn without sock
+	r    *bufio.Reader   // of conn
 }
 
-func newLink(p *peer, conn net.Conn) *link {
-	l := &link{
-		peer: p, conn: conn, sock: newSocket(conn),
-		jobs: make(chan struct{}), done: make(chan error, 1), stopped: make(chan struct{}),
-		out: make([]byte, 0, frameSize+smallFrame),
+func newLink(p *peer, conn net.Conn) (*link, error) {
+	l := &link{peer: p, conn: conn, out: make([]byte, 0, frameSize+smallFrame)}
+	var err error
+	if l.sock, err = takeSocket(conn); err != nil {
+		return nil, fmt.Errorf("link with rank %d: %w", p.rank, err)
 	}
-	if l.sock == nil {
-		l.r = bufio.NewReaderSize(conn, readAhead)
+	if l.sock != nil {
+		l.conn = nil
+		return l, nil
 	}
-	return l
+	l.jobs, l.done, l.stopped = make(chan struct{}), make(chan error, 1), make(chan struct{})
+	l.r = bufio.NewReaderSize(conn, readAhead)
+	return l, nil
+}
+
+// rouse ends every wait for the link, now and from now on.
+func (l *link) rouse() {
+	if l.sock != nil {
+		l.sock.rouse()
+	} else {
+		l.conn.SetDeadline(time.Unix(1, 0))
+	}
+}
+
+func (l *link) close() {
+	if l.sock != nil {
+		l.sock.close()
+	} else {
+		l.conn.Close()
+	}
 }
 
 // open makes a frame the one to send.

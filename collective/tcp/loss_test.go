@@ -137,8 +137,7 @@ func kill(tr *Transport) {
 			continue
 		}
 		for _, l := range p.data {
-			bare(l.conn).SetLinger(0)
-			l.conn.Close()
+			l.reset()
 		}
 		bare(p.control.conn).SetLinger(0)
 		p.control.conn.Close()
@@ -190,18 +189,19 @@ func TestGarbage(t *testing.T) {
 		{"unknown control", true, appendControl(nil, 99, nil), "unknown kind 99"},
 		{"abort without cause", true, appendControl(nil, kindAbort, nil), "cause of 0 bytes"},
 		{"goodbye with more", true, appendControl(nil, kindGoodbye, []byte("x")), "goodbye frame with 1 bytes"},
+		{"process of three bytes", true, appendControl(nil, kindProcess, []byte("abc")), "process frame of 3 bytes"},
 		{"stalled without tag", true, appendControl(nil, kindStalled, []byte("x")), "tag of 1 bytes"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			ts := group(t, 3)
 			defer closeAll(ts)
 			p := ts[0].peers[1]
-			conn := p.data[0].conn
 			if k.control {
-				conn = p.control.conn
-			}
-			if _, err := conn.Write(k.bytes); err != nil {
-				t.Fatal(err)
+				if _, err := p.control.conn.Write(k.bytes); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				p.data[0].put(t, k.bytes)
 			}
 			err := collective.Barrier(collective.New(ts[1])) // which waits for rank 0
 			if err == nil || !strings.Contains(err.Error(), k.want) {
@@ -218,9 +218,8 @@ func TestGarbage(t *testing.T) {
 func TestFrameCutOff(t *testing.T) {
 	ts := group(t, 2)
 	defer closeAll(ts)
-	conn := ts[0].peers[1].data[0].conn
 	tag := collective.Tag{Call: collective.CallBroadcast, Type: collective.Uint8, Seq: 1, Count: 100}
-	conn.Write(append(appendFrame(nil, tag, 100), make([]byte, 99)...))
+	ts[0].peers[1].data[0].put(t, append(appendFrame(nil, tag, 100), make([]byte, 99)...))
 	kill(ts[0])
 	err := collective.Broadcast(collective.New(ts[1]), make([]uint8, 100), 0)
 	var lost *collective.LostError
@@ -234,7 +233,7 @@ func TestFrameCutOff(t *testing.T) {
 func TestOneLinkBreaks(t *testing.T) {
 	ts := group(t, 2)
 	defer closeAll(ts)
-	bare(ts[0].peers[1].data[1].conn).CloseWrite()
+	ts[0].peers[1].data[1].closeWrite()
 	err := collective.Barrier(collective.New(ts[1]).Channel(1))
 	var lost *collective.LostError
 	if !errors.As(err, &lost) || lost.Rank != 0 || !errors.Is(err, io.EOF) {

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"syscall"
@@ -9,83 +10,104 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket sends and receives on a connection without waiting. One goroutine uses
-// it at a time.
+// socket is a connection that the caller of Exchange reads and writes by itself.
+// It is unknown to the runtime's poller, a thread of which would wake at each
+// message and take a core from a rank. One goroutine uses it at a time.
 type socket struct {
-	conn syscall.RawConn
-	iov  [2]unix.Iovec
-
-	// Of the call in progress. The functions are made once, so that no call
-	// allocates; the system's poller calls them again until they return true.
-	n           uintptr
-	errno       syscall.Errno
-	wait        bool
-	read, write func(fd uintptr) bool
+	fd  int
+	iov [2]unix.Iovec
+	msg unix.Msghdr
 }
 
-// newSocket returns nil if conn is not a bare connection.
-func newSocket(conn net.Conn) *socket {
+// takeSocket turns a bare connection into a socket, and closes it; what the
+// connection had read or written stays as it is. It returns nil for another kind
+// of connection, which it leaves alone.
+func takeSocket(conn net.Conn) (*socket, error) {
 	c, ok := conn.(*net.TCPConn)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	s := &socket{conn: raw}
-	s.read = func(fd uintptr) bool { return s.move(syscall.SYS_READV, fd) }
-	s.write = func(fd uintptr) bool { return s.move(syscall.SYS_WRITEV, fd) }
-	return s
-}
-
-// send sends of a and then b what the system takes at once; with wait, at least
-// one byte.
-func (s *socket) send(a, b []byte, wait bool) (int, error) {
-	s.load(a, b, wait)
-	err := s.conn.Write(s.write)
-	return s.outcome(err)
-}
-
-// receive receives into a and then b what is there; with wait, at least one byte.
-func (s *socket) receive(a, b []byte, wait bool) (int, error) {
-	s.load(a, b, wait)
-	err := s.conn.Read(s.read)
-	n, err := s.outcome(err)
-	if n == 0 && err == nil && s.errno == 0 {
-		return 0, io.EOF
+	s := &socket{}
+	s.msg.Iov = &s.iov[0]
+	var errno error
+	err = raw.Control(func(fd uintptr) { s.fd, errno = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
+	if err == nil && errno != nil {
+		err = fmt.Errorf("another descriptor: %w", errno)
 	}
-	return n, err
+	if err != nil {
+		return nil, err
+	}
+	return s, c.Close()
 }
 
-func (s *socket) load(a, b []byte, wait bool) {
-	s.iov[0].Base, s.iov[1].Base = unsafe.SliceData(a), unsafe.SliceData(b)
+// send sends of a and then b what the system takes at once.
+func (s *socket) send(a, b []byte) (int, error) { return s.move(unix.SYS_SENDMSG, a, b) }
+
+// receive receives into a and then b what is there.
+func (s *socket) receive(a, b []byte) (int, error) {
+	n, err := s.move(unix.SYS_RECVMSG, a, b)
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return max(n, 0), err
+}
+
+// move makes one system call, which never waits: the runtime need not know of it.
+func (s *socket) move(call uintptr, a, b []byte) (int, error) {
+	parts := 1
+	s.iov[0].Base = unsafe.SliceData(a)
 	s.iov[0].SetLen(len(a))
-	s.iov[1].SetLen(len(b))
-	s.n, s.errno, s.wait = 0, 0, wait
-}
-
-// move makes one system call; it reports whether its outcome stands.
-func (s *socket) move(call, fd uintptr) bool {
-	for {
-		s.n, _, s.errno = syscall.Syscall(call, fd, uintptr(unsafe.Pointer(&s.iov[0])), uintptr(len(s.iov)))
-		if s.errno != syscall.EINTR {
-			break
-		}
+	if len(b) > 0 {
+		parts = 2
+		s.iov[1].Base = unsafe.SliceData(b)
+		s.iov[1].SetLen(len(b))
 	}
-	if s.errno != 0 {
-		s.n = 0
-	}
-	return !s.wait || s.errno != syscall.EAGAIN
-}
-
-func (s *socket) outcome(err error) (int, error) {
+	s.msg.SetIovlen(parts)
+	n, _, errno := syscall.RawSyscall(call, uintptr(s.fd), uintptr(unsafe.Pointer(&s.msg)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	s.iov[0].Base, s.iov[1].Base = nil, nil // the caller's slices are its own again
-	if err == nil && s.errno != 0 && s.errno != syscall.EAGAIN {
-		err = s.errno
+	switch errno {
+	case 0:
+		return int(n), nil
+	case unix.EAGAIN, unix.EINTR:
+		return nothing, nil
 	}
-	return int(s.n), err
+	return 0, errno
 }
+
+// rouse ends every wait for the socket, now and from now on. The peer does not
+// notice.
+func (s *socket) rouse() { unix.Shutdown(s.fd, unix.SHUT_RD) }
+
+// close closes the socket, once.
+func (s *socket) close() {
+	if s.fd >= 0 {
+		unix.Close(s.fd)
+		s.fd = -1
+	}
+}
+
+// await waits until out takes bytes or in has some. Either may be nil. It reports
+// false if the peer of out has closed the connection.
+func (w *waiter) await(out, in *socket) bool {
+	n := 0
+	if out != nil {
+		w[n] = unix.PollFd{Fd: int32(out.fd), Events: unix.POLLOUT | unix.POLLRDHUP}
+		n++
+	}
+	if in != nil {
+		w[n] = unix.PollFd{Fd: int32(in.fd), Events: unix.POLLIN}
+		n++
+	}
+	unix.Ppoll(w[:n], nil, nil) // interrupted: the caller tries again
+	return out == nil || w[0].Revents&(unix.POLLOUT|unix.POLLRDHUP) != unix.POLLRDHUP
+}
+
+// waiter is what a wait for two sockets needs, kept so that it allocates nothing.
+type waiter [2]unix.PollFd
 
 // yield lets another process run that waits for this core.
 func yield() { syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -1,8 +1,10 @@
 package tcp
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,14 +20,19 @@ const judgeTime = 500 * time.Millisecond
 // collective.Transport.
 type Transport struct {
 	rank, size int
-	peers      []*peer // by rank; nil at the own one
-	slots      []slot  // by channel
-	direct     bool    // all data links have a socket
+	peers      []*peer     // by rank; nil at the own one
+	slots      []slot      // by channel
+	direct     bool        // all data links are sockets, else none
+	together   atomic.Bool // another rank is in this process
 
 	mu    sync.Mutex
 	cause error         // the first, once there is one
 	ended chan struct{} // closed when the cause is set and every peer was told
 
+	linksMu sync.Mutex // of who rouses or closes links
+	gone    bool       // they are closed
+
+	over    atomic.Bool // ended, or closed
 	closed  atomic.Bool
 	closing sync.Once
 	quit    chan struct{}
@@ -49,7 +56,7 @@ func (p *peer) hasLeft() bool {
 	}
 }
 
-func newTransport(cfg Config, links map[linkID]net.Conn) *Transport {
+func newTransport(cfg Config, links map[linkID]net.Conn) (*Transport, error) {
 	t := &Transport{
 		rank: cfg.Rank, size: len(cfg.Peers),
 		peers: make([]*peer, len(cfg.Peers)), slots: make([]slot, cfg.Channels),
@@ -60,26 +67,43 @@ func newTransport(cfg Config, links map[linkID]net.Conn) *Transport {
 			continue
 		}
 		p := &peer{rank: r, control: &control{conn: links[linkID{r, linkControl}]}, left: make(chan struct{})}
+		t.peers[r] = p
 		for ch := range cfg.Channels {
-			l := newLink(p, links[linkID{r, uint16(ch)}])
+			l, err := newLink(p, links[linkID{r, uint16(ch)}])
+			if err != nil {
+				t.closeLinks()
+				return nil, err
+			}
 			t.direct = l.sock != nil
 			p.data = append(p.data, l)
 		}
-		t.peers[r] = p
 	}
+	for i := range t.slots {
+		t.slots[i].init()
+	}
+	t.start()
+	return t, nil
+}
+
+// start starts the goroutines that serve the links.
+func (t *Transport) start() {
 	for _, p := range t.peers {
 		if p == nil {
 			continue
 		}
 		t.wg.Go(func() { t.heed(p) })
 		for _, l := range p.data {
-			t.wg.Go(func() { t.writer(l) })
+			if !t.direct {
+				t.wg.Go(func() { t.writer(l) })
+			}
+		}
+		if sameHost(p.control.conn) {
+			p.control.write(appendControl(nil, kindProcess, binary.LittleEndian.AppendUint32(nil, uint32(os.Getpid()))))
 		}
 	}
 	if t.size > 1 {
 		t.wg.Go(t.watch)
 	}
-	return t
 }
 
 // World returns this rank, the number of ranks and the number of channels.
@@ -94,7 +118,9 @@ func (t *Transport) Exchange(tag collective.Tag, to int, send []byte, from int, 
 		return err
 	}
 	s := &t.slots[tag.Channel]
-	s.enter(t.rank, tag)
+	if !s.enter(t.rank, tag) {
+		return collective.ErrClosed
+	}
 	defer s.leave()
 	var out, in *link
 	if to >= 0 {
@@ -108,7 +134,7 @@ func (t *Transport) Exchange(tag collective.Tag, to int, send []byte, from int, 
 		in = t.peers[from].data[tag.Channel]
 	}
 	if t.direct {
-		return t.flow(out, in, tag, recv)
+		return t.flow(s, out, in, tag, recv)
 	}
 	return t.relay(out, in, tag, recv)
 }
@@ -141,15 +167,41 @@ func (t *Transport) end(cause error) error {
 	t.tell(kindAbort, collective.AppendCause(nil, cause))
 	close(t.ended)
 	t.mu.Unlock()
+	t.rouse()
+	return cause
+}
+
+// rouse lets every exchange see that the group or this rank has ended.
+func (t *Transport) rouse() {
+	t.over.Store(true)
+	t.linksMu.Lock()
+	defer t.linksMu.Unlock()
+	if t.gone {
+		return
+	}
 	for _, p := range t.peers {
 		if p == nil {
 			continue
 		}
 		for _, l := range p.data {
-			l.conn.SetDeadline(time.Unix(1, 0))
+			l.rouse()
 		}
 	}
-	return cause
+}
+
+// closeLinks closes the data links, which no exchange uses any more.
+func (t *Transport) closeLinks() {
+	t.linksMu.Lock()
+	defer t.linksMu.Unlock()
+	t.gone = true
+	for _, p := range t.peers {
+		if p == nil {
+			continue
+		}
+		for _, l := range p.data {
+			l.close()
+		}
+	}
 }
 
 // judge finds out why the data connection with p broke with err, and ends the
@@ -190,15 +242,16 @@ func (t *Transport) Close() error {
 			t.tell(kindGoodbye, nil)
 		}
 		close(t.quit)
+		t.rouse()
+		for i := range t.slots {
+			t.slots[i].shut()
+		}
 		for _, p := range t.peers {
-			if p == nil {
-				continue
-			}
-			p.control.conn.Close()
-			for _, l := range p.data {
-				l.conn.Close()
+			if p != nil {
+				p.control.conn.Close()
 			}
 		}
+		t.closeLinks()
 		t.wg.Wait()
 	})
 	return nil

@@ -22,17 +22,28 @@ type slot struct {
 	serial  uint64 // of the exchange
 	seen    uint64 // serial at the last look
 	told    uint64 // serial that peers were told of
+
+	shutting bool      // no exchange begins any more
+	left     sync.Cond // of an exchange that has ended
+
+	waiter waiter // of the goroutine that exchanges
 }
 
-// enter opens an exchange.
-func (s *slot) enter(rank int, tag collective.Tag) {
+func (s *slot) init() { s.left.L = &s.mu }
+
+// enter opens an exchange; it reports false if there is none any more.
+func (s *slot) enter(rank int, tag collective.Tag) bool {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shutting {
+		return false
+	}
 	if s.tag.Seq != tag.Seq {
 		s.ledger.Note(rank, tag)
 	}
 	s.tag, s.waiting = tag, true
 	s.serial++
-	s.mu.Unlock()
+	return true
 }
 
 // leave closes it.
@@ -40,6 +51,17 @@ func (s *slot) leave() {
 	s.mu.Lock()
 	s.waiting = false
 	s.mu.Unlock()
+	s.left.Signal()
+}
+
+// shut lets no exchange begin any more, and waits for the one in progress.
+func (s *slot) shut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shutting = true
+	for s.waiting {
+		s.left.Wait()
+	}
 }
 
 // stalled reports the exchange that was in progress at the last look already and

@@ -1,0 +1,22 @@
+//go:build !linux
+
+package tcp
+
+import "testing"
+
+// put writes bytes that no exchange would.
+func (l *link) put(t *testing.T, b []byte) {
+	t.Helper()
+	if n, err := l.conn.Write(b); err != nil {
+		t.Fatalf("%d of %d bytes written: %v", n, len(b), err)
+	}
+}
+
+// closeWrite ends the stream of what this side sends.
+func (l *link) closeWrite() { bare(l.conn).CloseWrite() }
+
+// reset closes the link as the system does for a dead process with unread bytes.
+func (l *link) reset() {
+	bare(l.conn).SetLinger(0)
+	l.conn.Close()
+}
