@@ -65,6 +65,8 @@ type Arena struct {
 	updates []optim.Update // one per group, of the step being applied
 	seed    uint64
 	built   bool
+	of      *Arena // whose values these are, for an image; else nil
+	version uint64 // counts the changes of values
 
 	values  []float32 // of every parameter, then of every buffer
 	grads   []float32 // of every parameter, then the tail
@@ -137,6 +139,47 @@ func (a *Arena) Build(c Config) error {
 	}
 	a.Reset()
 	return nil
+}
+
+// Attach makes a an image of b, for a goroutine that works beside others on the
+// same model: the parameters and statistics declared on a, which must be those
+// of b in the same order, share b's values and get gradients of their own. It
+// takes the place of Build. An image has no tail, no optimizer state and no
+// Apply; whoever made it adds its Grads to b's before b.Apply, and nobody may
+// use it while b's values change. Attach panics if b is not built or declares
+// anything else.
+func (a *Arena) Attach(b *Arena) {
+	if a.built || !b.built || b.of != nil || len(a.params) != len(b.params) || len(a.buffers) != len(b.buffers) {
+		panic("dense: Arena.Attach: not the declarations of a built arena")
+	}
+	a.built, a.of, a.seed, a.trained = true, b, b.seed, b.trained
+	a.values, a.grads = b.values, make([]float32, b.trained)
+	at := 0
+	for i, p := range a.params {
+		q := b.params[i]
+		if p.Name != q.Name || p.Rows != q.Rows || p.Cols != q.Cols {
+			panic(fmt.Sprintf("dense: Arena.Attach: %s %d×%d is declared where the other arena has %s %d×%d", p.Name, p.Rows, p.Cols, q.Name, q.Rows, q.Cols))
+		}
+		n := p.Rows * p.Cols
+		p.Value, p.Grad = q.Value, a.grads[at:at+n:at+n]
+		at += n
+	}
+	for i, s := range a.buffers {
+		s.value = b.buffers[i].value
+	}
+}
+
+// Changed tells the layers that somebody has written into Values, so that they
+// pack their weights anew. Apply, Load and Reset do it themselves.
+func (a *Arena) Changed() { a.version++ }
+
+// weights is the version of the values, of the arena or of the one it is an
+// image of.
+func (a *Arena) weights() uint64 {
+	if a.of != nil {
+		return a.of.version
+	}
+	return a.version
 }
 
 // plan checks the declaration, finds each parameter's group and counts floats.
@@ -216,6 +259,7 @@ func (a *Arena) Reset() {
 			b.value[i] = b.start
 		}
 	}
+	a.Changed()
 	a.ZeroGrad()
 }
 
@@ -233,7 +277,7 @@ func (a *Arena) Param(name string) *Param {
 }
 
 // Values returns the whole model: every parameter, then the running statistics.
-// A copy of it is a snapshot, copying it back restores the model.
+// A copy of it is a snapshot; copying it back and Changed restore the model.
 func (a *Arena) Values() []float32 { return a.values }
 
 // Grads returns the gradients of every parameter and the tail behind them: what
@@ -276,6 +320,7 @@ func (a *Arena) Apply(step int64, scale, clip float32, rate float64) {
 	if len(a.groups) == 0 {
 		panic("dense: Arena.Apply: the arena was built without groups, for evaluation")
 	}
+	a.Changed()
 	for i := range a.groups {
 		a.updates[i] = a.groups[i].Rule.At(step, rate)
 	}

@@ -8,12 +8,14 @@ import (
 
 // Linear is y = x·W + b, with ReLU fused into it by choice.
 type Linear struct {
-	W, B *Param
+	W, B *Param // B is nil for a layer without biases
 
 	name    string
+	arena   *Arena
 	in, out int
 	relu    bool
 	packed  f32.Packed
+	version uint64    // of the packed weights
 	x, y    []float32 // x is the caller's
 	dx      []float32
 }
@@ -33,7 +35,16 @@ func newLinear(a *Arena, name string, in, out int, relu bool, limit float32) *Li
 	return &Linear{
 		W:    a.Add(Param{Name: name + "/weight", Rows: in, Cols: out, Decay: true, Init: Init{-limit, limit}}),
 		B:    a.Add(Param{Name: name + "/bias", Rows: 1, Cols: out}),
-		name: name, in: in, out: out, relu: relu,
+		name: name, arena: a, in: in, out: out, relu: relu,
+	}
+}
+
+// newUnbiased is a Linear without biases.
+func newUnbiased(a *Arena, name string, in, out int) *Linear {
+	limit := glorot(in, out)
+	return &Linear{
+		W:    a.Add(Param{Name: name + "/weight", Rows: in, Cols: out, Decay: true, Init: Init{-limit, limit}}),
+		name: name, arena: a, in: in, out: out,
 	}
 }
 
@@ -46,11 +57,15 @@ func glorot(in, out int) float32 { return float32(math.Sqrt(6 / float64(max(in+o
 func (l *Linear) Name() string { return l.name }
 
 // Forward implements Layer; x is rows×in, the result rows×out. Weights must not
-// change between it and Backward.
+// change between it and Backward. They are packed at the first Forward after a
+// change that the arena knows of.
 func (l *Linear) Forward(x []float32, rows int, train bool) ([]float32, error) {
-	l.packed.Pack(l.W.Value, l.in, l.out)
+	if v := l.arena.weights(); l.version != v {
+		l.packed.Pack(l.W.Value, l.in, l.out)
+		l.version = v
+	}
 	l.y = grow(l.y, rows*l.out)
-	f32.Forward(l.y, x, &l.packed, l.B.Value, rows, l.relu)
+	f32.Forward(l.y, x, &l.packed, l.bias(), rows, l.relu)
 	l.x = x
 	return l.y, nil
 }
@@ -60,8 +75,19 @@ func (l *Linear) Backward(dy []float32, rows int) ([]float32, error) {
 	if l.relu {
 		f32.ReLUGrad(dy, l.y)
 	}
-	f32.GradWeight(l.W.Grad, l.B.Grad, l.x, dy, rows, l.in, l.out)
+	var db []float32
+	if l.B != nil {
+		db = l.B.Grad
+	}
+	f32.GradWeight(l.W.Grad, db, l.x, dy, rows, l.in, l.out)
 	l.dx = grow(l.dx, rows*l.in)
 	f32.GradInput(l.dx, dy, &l.packed, rows)
 	return l.dx, nil
+}
+
+func (l *Linear) bias() []float32 {
+	if l.B == nil {
+		return nil
+	}
+	return l.B.Value
 }

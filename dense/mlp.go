@@ -166,13 +166,21 @@ func (m *MLP) NonFinite() (place string, found bool) {
 		return fmt.Sprintf("input of %s, row %d, column %d", m.name, i/m.in, i%m.in), true
 	}
 	for k, l := range m.layers {
-		for _, p := range params(l) {
-			if i := f32.FirstNonFinite(p.Value); i >= 0 {
-				return fmt.Sprintf("parameter %s, row %d, column %d", p.Name, i/p.Cols, i%p.Cols), true
-			}
+		if place, found := nonFinite(params(l)); found {
+			return place, true
 		}
 		if f32.FirstNonFinite(m.outs[k]) >= 0 {
 			return "output of " + l.Name(), true
+		}
+	}
+	return "", false
+}
+
+// nonFinite names the first value of the parameters that is NaN or infinite.
+func nonFinite(all []*Param) (place string, found bool) {
+	for _, p := range all {
+		if i := f32.FirstNonFinite(p.Value); i >= 0 {
+			return fmt.Sprintf("parameter %s, row %d, column %d", p.Name, i/p.Cols, i%p.Cols), true
 		}
 	}
 	return "", false
@@ -182,6 +190,9 @@ func (m *MLP) NonFinite() (place string, found bool) {
 func params(l Layer) []*Param {
 	switch l := l.(type) {
 	case *Linear:
+		if l.B == nil {
+			return []*Param{l.W}
+		}
 		return []*Param{l.W, l.B}
 	case *BatchNorm:
 		return []*Param{l.Scale, l.Shift}

@@ -132,6 +132,7 @@ func (a *Arena) Load(r io.Reader) error {
 	}
 	copy(a.values, values)
 	copy(a.state, state)
+	a.Changed()
 	a.ZeroGrad()
 	return nil
 }

@@ -2,6 +2,7 @@ package wdl
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/dense"
@@ -19,48 +20,98 @@ const (
 	tailWidth = iota
 )
 
-// model is the Wide & Deep network (Cheng et al. 2016) of one rank:
+// network is what one kind of model differs in from another: it makes logits of
+// X, the pooled embeddings and dense inputs of a chunk, in the columns that
+// layout gives them. It keeps one chunk between Forward and Backward.
+type network interface {
+	// SetStep names the rows of the next chunk, which only dropout reads.
+	SetStep(step int64, rowIDs []uint64)
+	// Forward computes the logits of rows rows of x, rows×width.
+	Forward(x []float32, rows int, train bool) (logit []float32, err error)
+	// Backward adds the gradients of the parameters and returns that of x.
+	Backward(dlogit []float32, rows int) (dx []float32, err error)
+	// NonFinite names where in the last Forward a NaN or an infinity arose.
+	NonFinite() (place string, found bool)
+}
+
+// newNetwork declares a network's parameters on a. reduce sums over the ranks.
+func newNetwork(a *dense.Arena, c *config.Config, l layout, reduce func([]float32) error) (network, error) {
+	switch c.Model.Kind {
+	case "wide_deep":
+		return newWideDeep(a, c, l, reduce)
+	case "deepfm":
+		return newDeepFM(a, c, l, reduce)
+	case "dcn_v2":
+		return newDCN(a, c, l, reduce)
+	}
+	return nil, fmt.Errorf("wdl: model %q is not known", c.Model.Kind)
+}
+
+// newMLP declares the perceptron that all kinds have, deep/…, over rows of in
+// columns and with out outputs.
+func newMLP(a *dense.Arena, c *config.Config, in, out int, reduce func([]float32) error) (*dense.MLP, error) {
+	mlp, err := dense.NewMLP(a, "deep", dense.Spec{
+		In: in, Hidden: c.Model.Hidden, Out: out, Activation: c.Model.Activation,
+		BatchNorm: c.Model.BatchNorm, Dropout: c.Model.Dropout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	mlp.Synchronise(reduce)
+	return mlp, nil
+}
+
+// model is what the models of all kinds have in common, on one rank: rows of
+// tables are pulled and pooled, and
 //
-//	logit = bias + Σ wide weights of the sample's keys + MLP([pooled embeddings, dense inputs])
+//	logit = bias + Σ wide weights of the sample's keys + network([pooled embeddings, dense inputs])
 //
-// It keeps the activations of one batch between forward and backward.
+// It works through a batch in chunks, on one or more threads (see worker).
 type model struct {
-	layout layout
-	store  *sparse.Store
-	lookup *sparse.Lookup
-	arena  *dense.Arena
-	mlp    *dense.MLP   // nil: wide model only
-	bias   *dense.Param // of the wide model; nil: deep model only
+	layout  layout
+	store   *sparse.Store
+	lookup  *sparse.Lookup
+	arena   *dense.Arena
+	workers []*worker // the first is the caller's own
+	crew    *crew
+	chunk   int // rows that a worker takes at once
 
 	bags   []sparse.Bags // F of the current batch
-	x      []float32     // B × width: the MLP's input
-	logit  []float32     // B
-	dlogit []float32     // B: gradient of the summed loss by the logit
+	batch  *data.Batch
+	train  bool
+	step   int64
+	logit  []float32 // B
+	dlogit []float32 // B: gradient of the summed loss by the logit
+	dx     []float32 // B × width, with several workers: gradient by the network's input
 }
 
 // newModel builds the model. memory makes the buffer of the dense gradients, and
 // reduce sums the statistics of batch normalisation over the ranks.
 func newModel(c *config.Config, l layout, store *sparse.Store, memory func(n int) []float32, reduce func([]float32) error) (*model, error) {
-	m := &model{layout: l, store: store, lookup: store.NewLookup(), arena: new(dense.Arena), bags: make([]sparse.Bags, len(l.features))}
-	if *c.Model.Wide {
-		m.bias = m.arena.Add(dense.Param{Name: "wide/bias", Rows: 1, Cols: 1})
+	m := &model{layout: l, store: store, lookup: store.NewLookup(), bags: make([]sparse.Bags, len(l.features)), chunk: chunkRows}
+	if c.Model.BatchNorm {
+		m.chunk = math.MaxInt // its statistics are the whole batch's
 	}
-	if *c.Model.Deep {
-		mlp, err := dense.NewMLP(m.arena, "deep", dense.Spec{
-			In: l.width, Hidden: c.Model.Hidden, Out: 1, Activation: c.Model.Activation,
-			BatchNorm: c.Model.BatchNorm, Dropout: c.Model.Dropout,
-		})
+	for range c.Train.Threads {
+		w, err := newWorker(m, c, reduce)
 		if err != nil {
 			return nil, err
 		}
-		mlp.Synchronise(reduce)
-		m.mlp = mlp
+		m.workers = append(m.workers, w)
 	}
+	m.arena = m.workers[0].arena
 	o := c.Train.Optimizer
-	return m, m.arena.Build(dense.Config{Seed: c.Train.Seed, Tail: tailWidth, Memory: memory, Groups: []dense.Group{
+	if err := m.arena.Build(dense.Config{Seed: c.Train.Seed, Tail: tailWidth, Memory: memory, Groups: []dense.Group{
 		{Prefix: "wide/", Rule: o.Wide},
-		{Prefix: "deep/", Rule: o.Dense, L2: c.Train.L2.Dense},
-	}})
+		{Rule: o.Dense, L2: c.Train.L2.Dense},
+	}}); err != nil {
+		return nil, err
+	}
+	for _, w := range m.workers[1:] {
+		w.arena.Attach(m.arena)
+	}
+	m.crew = newCrew(len(m.workers), m.rows, m.tables, m.sum)
+	return m, nil
 }
 
 // pull brings the rows of the batch's keys.
@@ -74,86 +125,40 @@ func (m *model) pull(b *data.Batch, train bool) error {
 	return m.store.Pull(m.lookup, m.bags, train)
 }
 
-// forward computes the logits of the pulled batch and returns the sum of the
-// samples' log-losses; dlogit holds its gradient.
-func (m *model) forward(b *data.Batch, train bool) (float64, error) {
+// compute computes the logits of the pulled batch and returns the sum of the
+// samples' log-losses. In training, numbered step, it leaves the gradients of
+// that sum in the arena and the lookup, unless the loss is no finite number.
+func (m *model) compute(b *data.Batch, step int64, train bool) (loss float64, err error) {
 	m.grow(b.Rows)
-	if m.mlp != nil {
-		m.input(b)
-		y, err := m.mlp.Forward(m.x, b.Rows, train)
-		if err != nil {
-			return 0, err
+	m.batch, m.step, m.train = b, step, train
+	m.crew.run(phaseRows)
+	for _, w := range m.workers {
+		if w.err != nil {
+			return 0, w.err
 		}
-		copy(m.logit, y)
-	} else {
-		clear(m.logit)
+		loss += w.loss
 	}
-	if m.bias != nil {
-		for i := range m.logit {
-			m.logit[i] += m.bias.Value[0]
-		}
-		for f, ft := range m.layout.features {
-			if ft.widePart >= 0 {
-				m.lookup.Pool(f, ft.widePart, m.logit, 1, true)
-			}
-		}
+	if train && len(m.workers) > 1 && finite(loss) {
+		m.crew.run(phaseTables)
+		m.crew.run(phaseSum)
 	}
-	return dense.LogLoss(m.dlogit, m.logit, b.Label), nil
+	return loss, nil
 }
 
-// input fills the MLP's input: the pooled embeddings of each feature, then the
-// dense inputs.
-func (m *model) input(b *data.Batch) {
-	w, d := m.layout.width, m.layout.dense
-	for f, ft := range m.layout.features {
-		if ft.deepPart >= 0 {
-			m.lookup.Pool(f, ft.deepPart, from(m.x, ft.deepCol), w, false)
-		}
-	}
-	for i := range b.Rows {
-		copy(m.x[i*w+w-d:(i+1)*w], b.Dense[i*d:(i+1)*d])
-	}
-}
-
-// backward leaves the gradients of the summed loss in the arena and the lookup.
-func (m *model) backward(b *data.Batch) error {
-	m.arena.ZeroGrad()
-	if m.bias != nil {
-		for _, g := range m.dlogit {
-			m.bias.Grad[0] += g
-		}
-		for f, ft := range m.layout.features {
-			if ft.widePart >= 0 {
-				m.lookup.PoolGrad(f, ft.widePart, m.dlogit, 1)
-			}
-		}
-	}
-	if m.mlp == nil {
-		return nil
-	}
-	dx, err := m.mlp.Backward(m.dlogit, b.Rows)
-	if err != nil {
-		return err
-	}
-	for f, ft := range m.layout.features {
-		if ft.deepPart >= 0 {
-			m.lookup.PoolGrad(f, ft.deepPart, from(dx, ft.deepCol), m.layout.width)
-		}
-	}
-	return nil
-}
-
-// from is x[i:], and empty for an empty batch.
-func from(x []float32, i int) []float32 { return x[min(i, len(x)):] }
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 func (m *model) grow(rows int) {
 	if cap(m.logit) < rows {
-		m.logit = make([]float32, rows)
-		m.dlogit = make([]float32, rows)
-		m.x = make([]float32, rows*m.layout.width)
+		m.logit, m.dlogit = make([]float32, rows), make([]float32, rows)
+		if len(m.workers) > 1 {
+			m.dx = make([]float32, rows*m.layout.width)
+		}
 	}
-	m.logit, m.dlogit, m.x = m.logit[:rows], m.dlogit[:rows], m.x[:rows*m.layout.width]
+	m.logit, m.dlogit = m.logit[:rows], m.dlogit[:rows]
 }
+
+// close ends the model's goroutines.
+func (m *model) close() { m.crew.close() }
 
 // nonFinite explains a loss that is no number: the first place, in the order of
 // the computation, that holds a NaN or an infinity.
@@ -164,13 +169,16 @@ func (m *model) nonFinite(b *data.Batch, dense []string) error {
 	if table, key, ok := m.lookup.NonFinite(); ok {
 		return fmt.Errorf("the row of key %d in table %s holds a value that is no finite number; a smaller learning rate or clip_norm may prevent it", key, table)
 	}
-	if m.mlp != nil {
-		if place, ok := m.mlp.NonFinite(); ok {
+	for _, w := range m.workers {
+		if w.net == nil || finite(w.loss) {
+			continue
+		}
+		if place, ok := w.net.NonFinite(); ok {
 			return fmt.Errorf("%s is no finite number; a smaller learning rate or clip_norm may prevent it", place)
 		}
 	}
-	if m.bias != nil && f32.FirstNonFinite(m.bias.Value) >= 0 {
-		return fmt.Errorf("the wide bias is no finite number; a smaller learning rate or clip_norm may prevent it")
+	if p, _ := m.arena.NonFinite(); p != nil {
+		return fmt.Errorf("parameter %s is no finite number; a smaller learning rate or clip_norm may prevent it", p.Name)
 	}
 	return fmt.Errorf("no parameter or activation is non-finite, but the sum of the losses is")
 }

@@ -1,0 +1,182 @@
+package dense
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// probe is a layer with a batch and the weights of the numbers it makes: the
+// loss Σ c·y, so that c is the gradient of its output.
+type probe struct {
+	layer Layer
+	arena *Arena
+	rows  int
+	x, c  []float32
+	// value computes Σ c·y in float64, from the formula of the paper.
+	value func(x []float64, params map[string][]float64) float64
+}
+
+func newProbe(t *testing.T, rows, in, out int, declare func(a *Arena) Layer) *probe {
+	p := &probe{arena: new(Arena), rows: rows, x: make([]float32, rows*in), c: make([]float32, rows*out)}
+	p.layer = declare(p.arena)
+	if err := p.arena.Build(Config{Seed: 4}); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(9, 7))
+	for _, list := range [][]float32{p.x, p.c, p.arena.Values()} {
+		for i := range list {
+			list[i] = float32(rng.NormFloat64())
+		}
+	}
+	p.arena.Changed()
+	return p
+}
+
+// check compares the output with the formula, and every gradient with central
+// differences of it.
+func (p *probe) check(t *testing.T) {
+	y, err := p.layer.Forward(p.x, p.rows, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got float64
+	for i, v := range y {
+		got += float64(v) * float64(p.c[i])
+	}
+	x, params := widen(p.x), map[string][]float64{}
+	for _, q := range p.arena.Params() {
+		params[q.Name] = widen(q.Value)
+	}
+	want := p.value(x, params)
+	if math.Abs(got-want) > 1e-4*(1+math.Abs(want)) {
+		t.Fatalf("output %v, the formula gives %v", got, want)
+	}
+	dx, err := p.layer.Backward(slices.Clone(p.c), p.rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near := func(name string, i int, got float32, at *float64) {
+		const h = 1e-6
+		v := *at
+		*at = v + h
+		up := p.value(x, params)
+		*at = v - h
+		slope := (up - p.value(x, params)) / (2 * h)
+		*at = v
+		if math.Abs(float64(got)-slope) > 1e-4*(1+math.Abs(slope)) {
+			t.Errorf("gradient of %s[%d] is %v, central differences give %v", name, i, got, slope)
+		}
+	}
+	for i, g := range dx {
+		near("x", i, g, &x[i])
+	}
+	for _, q := range p.arena.Params() {
+		for i, g := range q.Grad {
+			near(q.Name, i, g, &params[q.Name][i])
+		}
+	}
+}
+
+func widen(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
+}
+
+// TestCross against x₀ ⊙ (x·W + b) + x, written out.
+func TestCross(t *testing.T) {
+	const rows, width, layers = 5, 6, 3
+	for _, rank := range []int{0, 2} {
+		t.Run(fmt.Sprintf("rank %d", rank), func(t *testing.T) {
+			p := newProbe(t, rows, width, width, func(a *Arena) Layer { return NewCross(a, "cross", width, layers, rank) })
+			p.value = func(x []float64, params map[string][]float64) (sum float64) {
+				for r := range rows {
+					x0 := x[r*width : (r+1)*width]
+					xl := slices.Clone(x0)
+					for l := range layers {
+						in := xl
+						if rank > 0 {
+							in = times(in, params[fmt.Sprintf("cross/narrow%d/weight", l)], rank)
+						}
+						u := times(in, params[fmt.Sprintf("cross/cross%d/weight", l)], width)
+						b, next := params[fmt.Sprintf("cross/cross%d/bias", l)], make([]float64, width)
+						for j := range next {
+							next[j] = x0[j]*(u[j]+b[j]) + xl[j]
+						}
+						xl = next
+					}
+					for j, v := range xl {
+						sum += v * float64(p.c[r*width+j])
+					}
+				}
+				return sum
+			}
+			p.check(t)
+		})
+	}
+}
+
+// times is x·w for a w of out columns.
+func times(x, w []float64, out int) []float64 {
+	y := make([]float64, out)
+	for i, v := range x {
+		for j := range y {
+			y[j] += v * w[i*out+j]
+		}
+	}
+	return y
+}
+
+// TestFM against the sum over all pairs of fields.
+func TestFM(t *testing.T) {
+	const rows, fields, embed, width = 4, 5, 3, 5*3 + 2
+	p := newProbe(t, rows, width, 1, func(*Arena) Layer { return NewFM("fm", fields, embed, width) })
+	p.value = func(x []float64, _ map[string][]float64) (sum float64) {
+		for r := range rows {
+			for f := range fields {
+				for g := range f {
+					for k := range embed {
+						sum += float64(p.c[r]) * x[r*width+f*embed+k] * x[r*width+g*embed+k]
+					}
+				}
+			}
+		}
+		return sum
+	}
+	p.check(t)
+}
+
+// TestImage: an image computes what its arena does, and its gradients are apart.
+func TestImage(t *testing.T) {
+	s := Spec{In: 5, Hidden: []int{4}, Dropout: 0.3, Out: 1}
+	m, image := newModel(t, s, 6, adam()), newModel(t, s, 6, adam())
+	image.arena = new(Arena)
+	image.mlp, _ = NewMLP(image.arena, "deep", s)
+	image.arena.Attach(m.arena)
+	for step := int64(1); step <= 3; step++ {
+		m.arena.ZeroGrad()
+		image.arena.ZeroGrad()
+		loss, dx := m.backprop(t)
+		again, dx2 := image.backprop(t)
+		if loss != again || !slices.Equal(dx, dx2) || !slices.Equal(m.arena.Grads(), image.arena.Grads()) {
+			t.Fatalf("step %d: the image computes something else", step)
+		}
+		m.arena.Apply(step, 1.0/6, 1, 1)
+		if before := m.arena.Grads()[0]; before == image.arena.Grads()[0] && before != 0 {
+			t.Fatal("the image's gradients are the arena's own")
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("an image of other declarations is accepted")
+		}
+	}()
+	other := new(Arena)
+	_, _ = NewMLP(other, "wide", s)
+	other.Attach(m.arena)
+}
