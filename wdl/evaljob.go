@@ -53,6 +53,7 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 	if err := j.prepare(ctx, from); err != nil {
 		return res, err
 	}
+	defer j.trainer.Close()
 	step := j.cursor.Step
 	if best := j.cursor.Best; !j.picked(from) && j.done() && best > 0 && best != step {
 		j.runDir = filepath.Dir(filepath.Dir(from.Dir()))

@@ -137,6 +137,7 @@ func (j *Job) Run(ctx context.Context) (Result, error) {
 	if err := j.prepare(ctx, from); err != nil {
 		return Result{}, err
 	}
+	defer j.trainer.Close()
 	if j.comm.Rank() == 0 {
 		j.metrics = openMetrics(j.runDir, j.cursor.Step, j.opt.Warn)
 		defer j.metrics.close()

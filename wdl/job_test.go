@@ -240,6 +240,7 @@ func TestNonFiniteLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer tr.Close()
 	p := loadParity(t)
 	if err := p.start(t, tr); err != nil {
 		t.Fatal(err)
@@ -251,6 +252,7 @@ func TestNonFiniteLoss(t *testing.T) {
 	}
 	b = p.batch(0, 6)
 	tr.model.arena.Param("deep/linear1/weight").Value[2] = float32(math.Inf(1))
+	tr.model.arena.Changed()
 	if _, err := tr.Step(1, 1, b, Wish{}); err == nil || !strings.Contains(err.Error(), "deep/linear1/weight") {
 		t.Errorf("infinite weight: %v", err)
 	}
@@ -269,13 +271,24 @@ func TestNonFiniteLoss(t *testing.T) {
 
 func single() *collective.Comm { return group(1)[0] }
 
-// TestStepAllocatesNothing in the steady state.
+// TestStepAllocatesNothing in the steady state, whatever the model.
 func TestStepAllocatesNothing(t *testing.T) {
-	c, columns := parityConfig("adam")
+	for _, kind := range kinds {
+		for threads := range 3 {
+			t.Run(fmt.Sprintf("%v, %d threads", kind, 1+threads), func(t *testing.T) { allocatesNothing(t, kind, 1+threads) })
+		}
+	}
+}
+
+func allocatesNothing(t *testing.T, kind config.Model, threads int) {
+	c, columns := kindConfig(kind)
+	c.Train.Threads = threads
 	tr, err := NewTrainer(single(), trace.New(16), c, columns, []string{"d0", "d1"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer tr.Close()
+	tr.model.chunk = 2
 	b, n := loadParity(t).batch(0, 6), int64(0)
 	step := func() {
 		n++

@@ -246,19 +246,26 @@ func near(what string, got []float32, want []float64) error {
 func TestParity(t *testing.T) {
 	p := loadParity(t)
 	for kind := range p.Runs {
-		for _, size := range []int{1, 2, 3} {
-			t.Run(fmt.Sprintf("%s/%d ranks", kind, size), func(t *testing.T) { p.run(t, kind, size) })
+		for _, x := range []struct{ ranks, threads, chunk int }{
+			{1, 1, chunkRows}, {2, 1, chunkRows}, {3, 1, chunkRows}, {1, 1, 4}, {1, 2, 2}, {1, 4, 1}, {2, 2, 1}, {1, 8, 1},
+		} {
+			t.Run(fmt.Sprintf("%s/%d ranks/%d threads/chunks of %d", kind, x.ranks, x.threads, x.chunk), func(t *testing.T) {
+				p.run(t, kind, x.ranks, x.threads, x.chunk)
+			})
 		}
 	}
 }
 
-func (p parity) run(t *testing.T, kind string, size int) {
+func (p parity) run(t *testing.T, kind string, size, threads, chunk int) {
 	onRanks(t, size, func(comm *collective.Comm) error {
 		c, columns := parityConfig(kind)
+		c.Train.Threads = threads
 		tr, err := NewTrainer(comm, trace.New(0), c, columns, []string{"d0", "d1"})
 		if err != nil {
 			return err
 		}
+		defer tr.Close()
+		tr.model.chunk = chunk
 		if err := p.start(t, tr); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 // group. All ranks call Step and Evaluate in the same order, with batches that
 // may be of different sizes or empty. After every step all ranks hold the same
 // dense parameters, bit for bit, and each row of a table has been changed once,
-// by its owner.
+// by its owner. Close ends its threads.
 type Trainer struct {
 	comm  *collective.Comm
 	rec   *trace.Recorder
@@ -49,6 +49,9 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, co
 	return t, refused
 }
 
+// Close ends the trainer's threads. Nobody may use it afterwards.
+func (t *Trainer) Close() { t.model.close() }
+
 // reduce sums the statistics of batch normalisation over the ranks.
 func (t *Trainer) reduce(x []float32) error {
 	t.rec.Enter(trace.Sync)
@@ -76,18 +79,12 @@ func (t *Trainer) Step(n int64, rate float64, b *data.Batch, w Wish) (Outcome, e
 		return Outcome{}, err
 	}
 	t.rec.Enter(trace.Compute)
-	if m.mlp != nil {
-		m.mlp.SetStep(n, b.RowID)
-	}
-	loss, err := m.forward(b, true)
+	loss, err := m.compute(b, n, true)
 	if err != nil {
 		return Outcome{}, err
 	}
-	if math.IsNaN(loss) || math.IsInf(loss, 0) {
+	if !finite(loss) {
 		return Outcome{}, fmt.Errorf("wdl: step %d: the loss is %v: %w", n, loss, m.nonFinite(b, t.dense))
-	}
-	if err := m.backward(b); err != nil {
-		return Outcome{}, err
 	}
 	t.rec.Enter(trace.Push)
 	if err := m.store.Push(m.lookup); err != nil {
@@ -154,11 +151,11 @@ func (t *Trainer) Evaluate(next func() (*data.Batch, error)) (Metrics, error) {
 			return Metrics{}, err
 		}
 		t.rec.Enter(trace.Eval)
-		loss, err := t.model.forward(b, false)
+		loss, err := t.model.compute(b, 0, false)
 		if err != nil {
 			return Metrics{}, err
 		}
-		if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		if !finite(loss) {
 			return Metrics{}, fmt.Errorf("wdl: evaluation: the loss is %v: %w", loss, t.model.nonFinite(b, t.dense))
 		}
 		t.tally.add(t.model.logit, b.Label, loss)

@@ -75,7 +75,7 @@ func (k checker) init(path, kind string, scale float64) {
 // that is switched off.
 func (k checker) model() {
 	m, o, l2 := k.c.Model, k.c.Train.Optimizer, k.c.Train.L2
-	wide, deep := on(m.Wide), on(m.Deep)
+	wide, deep := m.wide(), on(m.Deep)
 	if !wide && !deep {
 		k.later("model.wide", "model.deep", "both are false, which leaves no model")
 		return
@@ -108,6 +108,7 @@ func (k checker) model() {
 		}
 	}
 	k.init("model.init", m.Init.Kind, m.Init.Scale)
+	k.kind()
 	if k.doubt("features") || k.doubt("crosses") || len(k.c.Features) == 0 {
 		return
 	}
@@ -126,9 +127,35 @@ func (k checker) model() {
 	}
 }
 
+// kind checks what the kinds of models ask for.
+func (k checker) kind() {
+	m := k.c.Model
+	if k.doubt("model.kind") {
+		return
+	}
+	kind := k.full.Model.Kind
+	if m.Cross != (Cross{}) && kind != "dcn_v2" {
+		k.bad("model.cross", "has no meaning for %s: only dcn_v2 has cross layers", kind)
+	}
+	if kind != "wide_deep" && !on(m.Deep) {
+		k.later("model.kind", "model.deep", kind+" is a network of embeddings; for the wide part alone use wide_deep")
+	}
+	if kind != "deepfm" || k.crowded() {
+		return
+	}
+	for i, t := range k.c.Tables {
+		if t.Dim != 0 && t.Dim != k.full.Model.EmbeddingDim {
+			k.bad(fmt.Sprintf("tables[%d].dim", i), "is %d and model.embedding_dim %d: a factorization machine needs embeddings of one width", t.Dim, k.full.Model.EmbeddingDim)
+		}
+	}
+}
+
 // train checks the settings of the training.
 func (k checker) train() {
 	t := k.c.Train
+	if t.Threads > 1 && k.c.Model.BatchNorm {
+		k.later("train.threads", "model.batch_norm", "its statistics are those of the whole batch, which then is one thread's")
+	}
 	if t.Batch != 0 && t.GlobalBatch != 0 {
 		k.later("train.batch", "train.global_batch", "the batch is given per rank or for all ranks together")
 	}

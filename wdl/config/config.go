@@ -88,10 +88,10 @@ type Init struct {
 }
 
 // Model is the network: the sum of the wide logit (one weight per key) and the
-// deep logit (embeddings and dense inputs through an MLP). Either part may be
-// left out: wide alone is logistic regression.
+// deep logit (embeddings and dense inputs through the network of its kind).
+// Either part may be left out: wide alone is logistic regression.
 type Model struct {
-	Kind         string  `yaml:"kind"`
+	Kind         string  `yaml:"kind"` // wide_deep, deepfm or dcn_v2
 	Wide         *bool   `yaml:"wide"`
 	Deep         *bool   `yaml:"deep"`
 	EmbeddingDim int     `yaml:"embedding_dim"` // E
@@ -101,6 +101,22 @@ type Model struct {
 	Activation   string  `yaml:"activation"`
 	BatchNorm    bool    `yaml:"batch_norm"`
 	Dropout      float64 `yaml:"dropout"`
+	Cross        Cross   `yaml:"cross"` // of dcn_v2
+}
+
+// Cross is the cross network of DCN-v2.
+type Cross struct {
+	Layers    int    `yaml:"layers"`
+	Rank      int    `yaml:"rank"`      // 0: full
+	Structure string `yaml:"structure"` // stacked or parallel
+}
+
+// wide says whether the model has a wide part: DCN-v2 has one only if told to.
+func (m Model) wide() bool {
+	if m.Wide == nil {
+		return m.Kind != "dcn_v2"
+	}
+	return *m.Wide
 }
 
 // Train says how the model is trained.
@@ -112,6 +128,7 @@ type Train struct {
 	Shuffle       *bool      `yaml:"shuffle"`
 	ShuffleWindow int        `yaml:"shuffle_window"` // samples of all ranks
 	Lanes         int        `yaml:"lanes"`          // 0: the reader chooses
+	Threads       int        `yaml:"threads"`        // of each rank's compute
 	Optimizer     Optimizer  `yaml:"optimizer"`
 	L2            L2         `yaml:"l2"`
 	ClipNorm      float64    `yaml:"clip_norm"` // 0: none

@@ -12,7 +12,7 @@ import (
 // reads, each beside its reason. Only the names of features and tables are
 // given elsewhere (fillNames, fillTables), since they depend on each other.
 func defaults(c *Config) (d Config) {
-	wide, deep := on(c.Model.Wide), on(c.Model.Deep)
+	wide, deep := c.Model.wide(), on(c.Model.Deep)
 	d.Data.Format, d.Data.Delimiter = "csv", ","
 	if c.Data.Format == "tsv" {
 		d.Data.Delimiter = "\t"
@@ -22,7 +22,7 @@ func defaults(c *Config) (d Config) {
 		d.Label = data.Label{Positive: []string{"1"}, Negative: []string{"0"}}
 	}
 
-	d.Model.Kind, d.Model.Wide, d.Model.Deep = "wide_deep", ptr(true), ptr(true)
+	d.Model.Kind, d.Model.Wide, d.Model.Deep = "wide_deep", ptr(wide), ptr(true)
 	d.Model.Pooling = "sum" // keeps how often a value stands in a bag
 	if deep {
 		d.Model.EmbeddingDim = 8        // enough for small sets; benchmarks use 10 to 40
@@ -34,6 +34,11 @@ func defaults(c *Config) (d Config) {
 		}
 	}
 
+	if c.Model.Kind == "dcn_v2" {
+		d.Model.Cross.Layers = 3            // the paper finds two or three best
+		d.Model.Cross.Structure = "stacked" // the better one on Criteo in the paper
+	}
+
 	t := &d.Train
 	t.Epochs = 1 // click models overfit from the second pass on
 	if c.Train.Batch == 0 {
@@ -41,6 +46,7 @@ func defaults(c *Config) (d Config) {
 		// ranks; small, so that small sets get enough steps.
 		t.GlobalBatch = 256
 	}
+	t.Threads = 1 // ranks use the cores of a host as well, and share out the tables too
 	t.Shuffle = ptr(true)
 	if on(c.Train.Shuffle) {
 		t.ShuffleWindow = 131072 // tens of MB of records: mixes days of a log well
@@ -154,7 +160,7 @@ func (c *Config) fillFeature(f *data.Feature) {
 		f.Table = f.Name
 	}
 	if f.Wide == nil {
-		f.Wide = ptr(on(c.Model.Wide))
+		f.Wide = ptr(c.Model.wide())
 	}
 	if f.Deep == nil {
 		f.Deep = ptr(on(c.Model.Deep))

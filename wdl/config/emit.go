@@ -43,7 +43,7 @@ func (e *emitter) block(v reflect.Value, depth int) {
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Tag.Get("yaml")
 		f := v.Field(i)
-		oneLine := f.Type() == reflect.TypeFor[optim.Rule]() || f.Type() == reflect.TypeFor[Init]()
+		oneLine := f.Type() == reflect.TypeFor[optim.Rule]() || f.Type() == reflect.TypeFor[Init]() || f.Type() == reflect.TypeFor[Cross]()
 		switch {
 		case f.Kind() == reflect.Struct && !oneLine:
 			if depth == 0 {

@@ -20,6 +20,7 @@ func encodings() []string {
 }
 func poolings() []string    { return []string{"sum", "mean", "sqrtn"} }
 func initKinds() []string   { return []string{"normal", "uniform", "zero"} }
+func kinds() []string       { return []string{"wide_deep", "deepfm", "dcn_v2"} }
 func activations() []string { return []string{"relu", "tanh", "sigmoid", "identity"} }
 func schedules() []string   { return []string{"constant", "linear", "cosine", "step", "plateau"} }
 
@@ -92,9 +93,12 @@ func modelSections() []section {
 			{name: "deep", def: "train.l2.deep", about: "of its embeddings", rng: "[0, inf)"},
 			{name: "wide", def: "train.l2.wide", about: "of its wide weights", rng: "[0, inf)"},
 		}},
-		{"model", reflect.TypeFor[Model](), "Wide & Deep (Cheng et al. 2016): logit = wide weights of all keys + MLP(embeddings, dense inputs).", []key{
-			{name: "kind", def: "wide_deep", about: "the architecture", choices: []string{"wide_deep"}, shown: true},
-			{name: "wide", def: "true", about: "false leaves the linear part out"},
+		{"model", reflect.TypeFor[Model](), "logit = wide weights of all keys + network(x), x = the embeddings and dense inputs. The network is, by kind,\n" +
+			"wide_deep (Cheng et al. 2016)  MLP(x)\n" +
+			"deepfm    (Guo et al. 2017)    MLP(x) + products of all pairs of embeddings\n" +
+			"dcn_v2    (Wang et al. 2021)   MLP(cross(x)) or MLP(x) + w cross(x)", []key{
+			{name: "kind", def: "wide_deep", about: "the architecture", choices: kinds(), shown: true},
+			{name: "wide", def: "true", about: "false leaves the linear part out; for dcn_v2, whose paper has none, false is the default"},
 			{name: "deep", def: "true", about: "false leaves the MLP out: logistic regression"},
 			{name: "embedding_dim", def: "8", about: "width of embeddings", rng: "[1, 4096]"},
 			{name: "pooling", def: "sum", about: "how several values of a sample become one: sum, mean, or sum / sqrt(n)", choices: poolings()},
@@ -103,6 +107,12 @@ func modelSections() []section {
 			{name: "activation", def: "relu", about: "after each hidden layer", choices: activations()},
 			{name: "batch_norm", def: "false", about: "normalise each hidden layer over the global batch", shown: true},
 			{name: "dropout", def: "0", about: "share of hidden units left out in training", rng: "[0, 1)", shown: true},
+			{name: "cross", about: "dcn_v2: its cross layers"},
+		}},
+		{"model.cross", reflect.TypeFor[Cross](), "Cross layers of dcn_v2: x' = x0 * (W x + b) + x, element by element, from x = x0, the input.", []key{
+			{name: "layers", def: "3", about: "how many", rng: "[1, 16]"},
+			{name: "rank", def: "0, full", about: "W as a product of two matrices of this inner width", rng: "[0, 65536]"},
+			{name: "structure", def: "stacked", about: "stacked: the MLP reads what the cross layers make; parallel: both read the input", choices: []string{"stacked", "parallel"}},
 		}},
 		{"model.init, tables[].init", reflect.TypeFor[Init](), "How embedding rows start.", []key{
 			{name: "kind", def: "normal", about: "normal (deviation scale), uniform (within ±scale) or zero", choices: initKinds()},
@@ -121,6 +131,7 @@ func trainSections() []section {
 			{name: "shuffle", def: "true", about: "another order in each epoch; false keeps that of the files within each lane"},
 			{name: "shuffle_window", def: "131072", about: "samples of all ranks that are mixed with each other", rng: "[1, 1073741824]"},
 			{name: "lanes", def: "the larger of 256 and the ranks", about: "parts of the data read side by side, each from its beginning; 1 without shuffle is the order of the files", rng: "[1, 65536]"},
+			{name: "threads", def: "1", about: "threads of each rank that work through its batch; another number rounds differently", rng: "[1, 256]"},
 			{name: "optimizer", about: "update rules"},
 			{name: "l2", about: "penalty λ/2 ‖w‖² on weights: gradients grow by λ w"},
 			{name: "clip_norm", def: "0, none", about: "largest norm of the gradient of all parameters together", rng: "[0, inf)", shown: true},

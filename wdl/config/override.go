@@ -185,6 +185,8 @@ func (c *Config) settle(path string, v reflect.Value) {
 		if off {
 			c.Train.ShuffleWindow = 0
 		}
+	case "model.kind":
+		c.dropKind()
 	case "model.wide":
 		if off {
 			c.dropWide()
@@ -193,6 +195,18 @@ func (c *Config) settle(path string, v reflect.Value) {
 		if off {
 			c.dropDeep()
 		}
+	}
+}
+
+// dropKind removes what the model's kind has no use for.
+func (c *Config) dropKind() {
+	if c.Model.Kind != "dcn_v2" {
+		c.Model.Cross = Cross{}
+	} else if !c.Model.wide() {
+		c.dropWide()
+	}
+	if c.Model.Kind != "wide_deep" && !on(c.Model.Deep) {
+		c.Model.Deep = nil
 	}
 }
 
@@ -214,7 +228,7 @@ func (c *Config) dropWide() {
 // dropDeep removes what only the deep part reads.
 func (c *Config) dropDeep() {
 	c.fillNames()
-	c.Model = Model{Kind: c.Model.Kind, Wide: c.Model.Wide, Deep: c.Model.Deep, Pooling: c.Model.Pooling}
+	c.Model = Model{Wide: c.Model.Wide, Deep: c.Model.Deep, Pooling: c.Model.Pooling}
 	c.Train.Optimizer.Deep, c.Train.L2.Deep, c.Train.L2.Dense = optim.Rule{}, 0, 0
 	c.keepFeatures(func(f *data.Feature) bool {
 		f.Deep = nil

@@ -1,0 +1,181 @@
+package wdl
+
+import (
+	"github.com/wdlrun/wdlrun/dense"
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/wdl/config"
+)
+
+// chunkRows is how many rows a worker takes forward and backward at once: few
+// enough that their activations stay in the second-level cache beside the
+// weights, many enough that a product's packing is paid by them.
+const chunkRows = 256
+
+// A step's compute has up to three phases, each of all workers at once. One
+// worker alone needs only the first.
+const (
+	phaseRows   = iota // each worker: its rows of the batch, forward and backward
+	phaseTables        // each worker: the gradients of its tables' keys
+	phaseSum           // each worker: its stretch of the sum of the workers' dense gradients
+)
+
+// worker takes an equal, contiguous share of each batch through the network, in
+// chunks, with activations and dense gradients of its own. Shares, chunks and
+// the order of all sums depend on the batch and the number of workers alone:
+// the same number gives the same bits, another number rounds differently.
+type worker struct {
+	model *model
+	arena *dense.Arena // the model's for the first worker, an image for others
+	net   network      // nil: wide model only
+	bias  *dense.Param // of the wide model; nil: deep model only
+
+	x    []float32 // chunk × width: the network's input
+	loss float64   // of its rows of this batch
+	err  error
+}
+
+func newWorker(m *model, c *config.Config, reduce func([]float32) error) (w *worker, err error) {
+	w = &worker{model: m, arena: new(dense.Arena)}
+	if *c.Model.Wide {
+		w.bias = w.arena.Add(dense.Param{Name: "wide/bias", Rows: 1, Cols: 1})
+	}
+	if *c.Model.Deep {
+		w.net, err = newNetwork(w.arena, c, m.layout, reduce)
+	}
+	return w, err
+}
+
+// share is part i of n of x elements: [lo, hi).
+func share(x, n, i int) (lo, hi int) { return x * i / n, x * (i + 1) / n }
+
+// rows is phaseRows of worker i. It ends at a chunk whose loss is no finite
+// number, so that the network still has what led to it.
+func (m *model) rows(i int) {
+	w := m.workers[i]
+	w.loss, w.err = 0, nil
+	if m.train {
+		w.arena.ZeroGrad()
+	}
+	lo, hi := share(m.batch.Rows, len(m.workers), i)
+	for first := true; first || lo < hi; first = false { // no rows are one empty chunk: batch normalisation takes part
+		n := min(hi-lo, m.chunk)
+		loss, err := w.forward(lo, lo+n)
+		w.loss += loss
+		if err == nil && m.train && finite(loss) {
+			err = w.backward(lo, lo+n)
+		}
+		if w.err = err; err != nil || !finite(loss) {
+			return
+		}
+		lo += n
+	}
+}
+
+// forward computes the logits of rows lo to hi, their gradients and the sum of
+// the losses.
+func (w *worker) forward(lo, hi int) (float64, error) {
+	m := w.model
+	logit := m.logit[lo:hi]
+	if w.net != nil {
+		w.input(lo, hi)
+		w.net.SetStep(m.step, m.batch.RowID[lo:hi])
+		y, err := w.net.Forward(w.x, hi-lo, m.train)
+		if err != nil {
+			return 0, err
+		}
+		copy(logit, y)
+	} else {
+		clear(logit)
+	}
+	if w.bias != nil {
+		for i := range logit {
+			logit[i] += w.bias.Value[0]
+		}
+		for f, ft := range m.layout.features {
+			if ft.widePart >= 0 {
+				m.lookup.PoolRange(f, ft.widePart, lo, hi, logit, 1, true)
+			}
+		}
+	}
+	return dense.LogLoss(m.dlogit[lo:hi], logit, m.batch.Label[lo:hi]), nil
+}
+
+// input fills the network's input: the pooled embeddings of each feature, then
+// the dense inputs.
+func (w *worker) input(lo, hi int) {
+	m := w.model
+	width, d := m.layout.width, m.layout.dense
+	if n := (hi - lo) * width; cap(w.x) < n {
+		w.x = make([]float32, n)
+	}
+	w.x = w.x[:(hi-lo)*width]
+	for f, ft := range m.layout.features {
+		if ft.deepPart >= 0 {
+			m.lookup.PoolRange(f, ft.deepPart, lo, hi, from(w.x, ft.deepCol), width, false)
+		}
+	}
+	if d > 0 {
+		for i := range hi - lo {
+			copy(w.x[(i+1)*width-d:(i+1)*width], m.batch.Dense[(lo+i)*d:])
+		}
+	}
+}
+
+// backward adds the gradients of rows lo to hi. Those of keys it adds at once if
+// it is the only worker, and leaves to phaseTables otherwise.
+func (w *worker) backward(lo, hi int) error {
+	m := w.model
+	if w.bias != nil {
+		for _, g := range m.dlogit[lo:hi] {
+			w.bias.Grad[0] += g
+		}
+	}
+	var dx []float32
+	if w.net != nil {
+		var err error
+		if dx, err = w.net.Backward(m.dlogit[lo:hi], hi-lo); err != nil {
+			return err
+		}
+	}
+	if len(m.workers) > 1 {
+		copy(m.dx[lo*m.layout.width:], dx)
+		return nil
+	}
+	for f := range m.layout.features {
+		m.keyGradients(f, lo, hi, dx)
+	}
+	return nil
+}
+
+// keyGradients adds the gradients of feature f's keys in rows lo to hi, given
+// that of the network's input for these rows.
+func (m *model) keyGradients(f, lo, hi int, dx []float32) {
+	ft := m.layout.features[f]
+	if ft.widePart >= 0 {
+		m.lookup.PoolGradRange(f, ft.widePart, lo, hi, m.dlogit[lo:hi], 1)
+	}
+	if ft.deepPart >= 0 {
+		m.lookup.PoolGradRange(f, ft.deepPart, lo, hi, from(dx, ft.deepCol), m.layout.width)
+	}
+}
+
+// tables is phaseTables of worker i: no two workers have features of one table.
+func (m *model) tables(i int) {
+	for f, ft := range m.layout.features {
+		if ft.table%len(m.workers) == i {
+			m.keyGradients(f, 0, m.batch.Rows, m.dx)
+		}
+	}
+}
+
+// sum is phaseSum of worker i: worker after worker, into the arena.
+func (m *model) sum(i int) {
+	all := m.arena.Grads()[:len(m.arena.Grads())-tailWidth]
+	lo, hi := share(len(all), len(m.workers), i)
+	for _, w := range m.workers[1:] {
+		f32.AddTo(all[lo:hi], w.arena.Grads()[lo:hi])
+	}
+}
+
+// from is x[i:], and empty for an empty batch.
+func from(x []float32, i int) []float32 { return x[min(i, len(x)):] }
