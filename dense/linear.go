@@ -81,7 +81,7 @@ func (l *Linear) Backward(dy []float32, rows int) ([]float32, error) {
 	}
 	f32.GradWeight(l.W.Grad, db, l.x, dy, rows, l.in, l.out)
 	l.dx = grow(l.dx, rows*l.in)
-	f32.GradInput(l.dx, dy, &l.packed, rows)
+	f32.GradInput(l.dx, dy, &l.packed, rows, nil)
 	return l.dx, nil
 }
 

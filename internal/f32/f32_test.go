@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,20 +38,32 @@ func newBatch(seed uint64, rows, in, out int) *batch {
 
 // run computes the three products by the package and by the specification.
 func (m *batch) run(relu bool) {
-	m.wantY, m.wantDx = make([]float32, len(m.y)), make([]float32, len(m.dx))
-	m.wantDw, m.wantDb = append([]float32(nil), m.dw...), append([]float32(nil), m.db...)
-	specForward(m.wantY, m.x, m.w, m.bias, m.rows, m.in, m.out, relu)
-	specGradInput(m.wantDx, m.dy, m.w, m.rows, m.in, m.out)
-	specGradWeight(m.wantDw, m.wantDb, m.x, m.dy, m.rows, m.in, m.out)
+	add := multiplyAdd(fused)
+	if active == nil {
+		add = rounded
+	}
+	var bias, gate, db, wantDb []float32
+	if m.wantDb = slices.Clone(m.db); m.rows%3 > 0 {
+		bias, db, wantDb = m.bias, m.db, m.wantDb
+	}
+	if relu {
+		gate = m.x
+	}
+	m.wantY, m.wantDx, m.wantDw = make([]float32, len(m.y)), make([]float32, len(m.dx)), slices.Clone(m.dw)
+	specForward(add, m.wantY, m.x, m.w, bias, m.rows, m.in, m.out, relu)
+	specGradInput(add, m.wantDx, m.dy, m.w, m.rows, m.in, m.out, gate)
+	specGradWeight(add, m.wantDw, wantDb, m.x, m.dy, m.rows, m.in, m.out)
 	var p Packed
 	p.Pack(m.w, m.in, m.out)
-	Forward(m.y, m.x, &p, m.bias, m.rows, relu)
-	GradInput(m.dx, m.dy, &p, m.rows)
-	GradWeight(m.dw, m.db, m.x, m.dy, m.rows, m.in, m.out)
+	Forward(m.y, m.x, &p, bias, m.rows, relu)
+	GradInput(m.dx, m.dy, &p, m.rows, gate)
+	GradWeight(m.dw, db, m.x, m.dy, m.rows, m.in, m.out)
 }
 
-// differ describes the first difference of the two results, "" if none. Sums of
-// n terms of size about 1 may differ by their rounding, not by a term.
+// differ describes the first difference of the two results, "" if none. The
+// backends must give the specification's bits. The portable code orders its
+// additions as it likes: sums of n terms of size about 1 may differ by their
+// rounding, not by a term.
 func (m *batch) differ() string {
 	for _, c := range []struct {
 		name      string
@@ -61,26 +74,56 @@ func (m *batch) differ() string {
 		{"dw", m.dw, m.wantDw, m.rows}, {"db", m.db, m.wantDb, m.rows},
 	} {
 		for i, v := range c.got {
-			if d := math.Abs(float64(v - c.want[i])); !(d <= 1e-6*float64(c.terms+1)) {
-				return fmt.Sprintf("%d×%d×%d: %s[%d] is %v, the specification %v", m.rows, m.in, m.out, c.name, i, v, c.want[i])
+			same := math.Float32bits(v) == math.Float32bits(c.want[i])
+			if active == nil {
+				same = math.Abs(float64(v-c.want[i])) <= 1e-6*float64(c.terms+1)
+			}
+			if !same {
+				return fmt.Sprintf("%s: %d×%d×%d: %s[%d] is %v, the specification %v", Backend(), m.rows, m.in, m.out, c.name, i, v, c.want[i])
 			}
 		}
 	}
 	return ""
 }
 
+// eachBackend runs f once for every backend of this CPU and for the portable
+// code.
+func eachBackend(f func(name string)) {
+	defer func(b *backend) { active = b }(active)
+	for _, b := range append(backends(), nil) {
+		active = b
+		f(Backend())
+	}
+}
+
+// The sizes are those at which blocks, vectors and panels begin and end.
 func TestProductsMeetTheirSpecification(t *testing.T) {
-	sizes := []int{0, 1, 2, 3, 4, 5, 15, 16, 17, 63, 65, 130}
+	sizes := []int{0, 1, 2, 5, 7, 8, 9, 15, 16, 17, 29, 33, 64, 75}
 	for _, rows := range sizes {
 		for _, in := range sizes {
 			for _, out := range sizes {
-				m := newBatch(uint64(rows<<16|in<<8|out), rows, in, out)
-				m.run(out%2 == 0)
-				if d := m.differ(); d != "" {
-					t.Fatal(d)
-				}
+				eachBackend(func(string) {
+					m := newBatch(uint64(rows<<16|in<<8|out), rows, in, out)
+					m.run(out%2 == 0)
+					if d := m.differ(); d != "" {
+						t.Fatal(d)
+					}
+				})
 			}
 		}
+	}
+}
+
+// Chunks of rows begin and end, too.
+func TestProductsOfManyRows(t *testing.T) {
+	for _, rows := range []int{251, 253, 300, 330, 600} {
+		eachBackend(func(string) {
+			m := newBatch(9, rows, 20, 37)
+			m.run(true)
+			if d := m.differ(); d != "" {
+				t.Fatal(d)
+			}
+		})
 	}
 }
 
@@ -88,11 +131,13 @@ func FuzzProducts(f *testing.F) {
 	f.Add(uint64(1), uint8(5), uint8(17), uint8(33), true)
 	f.Add(uint64(2), uint8(200), uint8(255), uint8(1), false)
 	f.Fuzz(func(t *testing.T, seed uint64, rows, in, out uint8, relu bool) {
-		m := newBatch(seed, int(rows), int(in), int(out))
-		m.run(relu)
-		if d := m.differ(); d != "" {
-			t.Fatal(d)
-		}
+		eachBackend(func(string) {
+			m := newBatch(seed, int(rows), int(in), int(out))
+			m.run(relu)
+			if d := m.differ(); d != "" {
+				t.Fatal(d)
+			}
+		})
 	})
 }
 
@@ -126,27 +171,44 @@ func TestProductsAgreeWithGonum(t *testing.T) {
 }
 
 func TestRowsDoNotDependOnTheirBatch(t *testing.T) {
-	for _, out := range []int{1, 8, 64, 200} {
-		m := newBatch(11, 131, 70, out)
-		m.run(true)
-		var p Packed
-		p.Pack(m.w, m.in, out)
-		y, dx := make([]float32, out), make([]float32, m.in)
-		for _, r := range []int{0, 1, 63, 64, 129, 130} {
-			Forward(y, m.x[r*m.in:(r+1)*m.in], &p, m.bias, 1, true)
-			GradInput(dx, m.dy[r*out:(r+1)*out], &p, 1)
-			for j, v := range y {
-				if math.Float32bits(v) != math.Float32bits(m.y[r*out+j]) {
-					t.Fatalf("output %d of row %d: %v alone, %v in the batch", j, r, v, m.y[r*out+j])
-				}
-			}
-			for i, v := range dx {
-				if math.Float32bits(v) != math.Float32bits(m.dx[r*m.in+i]) {
-					t.Fatalf("input gradient %d of row %d: %v alone, %v in the batch", i, r, v, m.dx[r*m.in+i])
+	eachBackend(func(name string) {
+		for _, out := range []int{1, 8, 64, 200} {
+			m := newBatch(11, 131, 70, out)
+			m.run(true)
+			var p Packed
+			p.Pack(m.w, m.in, out)
+			y, dx := make([]float32, out), make([]float32, m.in)
+			for _, r := range []int{0, 1, 63, 64, 129, 130} {
+				x := m.x[r*m.in : (r+1)*m.in]
+				Forward(y, x, &p, m.bias, 1, true)
+				GradInput(dx, m.dy[r*out:(r+1)*out], &p, 1, x)
+				if !same(y, m.y[r*out:(r+1)*out]) || !same(dx, m.dx[r*m.in:(r+1)*m.in]) {
+					t.Fatalf("%s: %d outputs: row %d alone differs from row %d in the batch", name, out, r, r)
 				}
 			}
 		}
-	}
+	})
+}
+
+// TestGradWeightOfPartsOfABatch splits a batch as ranks, threads and chunks do
+// one after the other: the sum goes on where it stopped.
+func TestGradWeightOfPartsOfABatch(t *testing.T) {
+	eachBackend(func(name string) {
+		whole, parts := newBatch(12, 131, 70, 50), newBatch(12, 131, 70, 50)
+		GradWeight(whole.dw, whole.db, whole.x, whole.dy, 131, 70, 50)
+		for r, end := range []int{1, 7, 64, 131} {
+			begin := []int{0, 1, 7, 64}[r]
+			GradWeight(parts.dw, parts.db, parts.x[begin*70:end*70], parts.dy[begin*50:end*50], end-begin, 70, 50)
+		}
+		if !same(whole.db, parts.db) || active != nil && !same(whole.dw, parts.dw) {
+			t.Errorf("%s: the gradients of a batch differ from those of its parts", name)
+		}
+	})
+}
+
+// same compares bits.
+func same(a, b []float32) bool {
+	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
 }
 
 func TestPackTakesNewValues(t *testing.T) {
@@ -154,9 +216,9 @@ func TestPackTakesNewValues(t *testing.T) {
 	var p Packed
 	for range 3 {
 		p.Pack(m.w, m.in, m.out)
-		GradInput(m.dx, m.dy, &p, m.rows)
+		GradInput(m.dx, m.dy, &p, m.rows, nil)
 		want := make([]float32, len(m.dx))
-		specGradInput(want, m.dy, m.w, m.rows, m.in, m.out)
+		specGradInput(rounded, want, m.dy, m.w, m.rows, m.in, m.out, nil)
 		for i, v := range want {
 			if math.Abs(float64(v-m.dx[i])) > 1e-4 {
 				t.Fatalf("dx[%d] is %v, want %v: weights of an earlier step", i, m.dx[i], v)
@@ -275,7 +337,7 @@ func TestWrongShapesPanic(t *testing.T) {
 	for name, f := range map[string]func(){
 		"Pack":        func() { new(Packed).Pack(v(5), 2, 3) },
 		"Forward":     func() { Forward(v(3), v(3), &p, nil, 1, false) },
-		"GradInput":   func() { GradInput(v(2), v(4), &p, 1) },
+		"GradInput":   func() { GradInput(v(2), v(4), &p, 1, nil) },
 		"GradWeight":  func() { GradWeight(v(6), v(2), v(2), v(3), 1, 2, 3) },
 		"ReLUGrad":    func() { ReLUGrad(v(1), v(2)) },
 		"Axpy":        func() { Axpy(v(1), 1, v(2)) },
@@ -302,7 +364,7 @@ func TestProductsAllocateNothing(t *testing.T) {
 		p.Pack(m.w, m.in, m.out)
 		Forward(m.y, m.x, &p, m.bias, m.rows, true)
 		ReLUGrad(m.dy, m.y)
-		GradInput(m.dx, m.dy, &p, m.rows)
+		GradInput(m.dx, m.dy, &p, m.rows, nil)
 		GradWeight(m.dw, m.db, m.x, m.dy, m.rows, m.in, m.out)
 		SigmoidLoss(m.dx, m.x, m.x)
 	}

@@ -1,134 +1,125 @@
 package f32
 
-import (
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/gonum"
-)
+// The products of a backend are cut twice: into chunks of rows, whose activations
+// and weights stay in a core's second-level cache, and within a chunk into
+// panels of columns and blocks of rows, whose sums stay in registers. Neither
+// cut shows in the result: an element is one chain of fused multiply-adds.
 
-// The two products are cut into tiles that stay in the first-level cache and
-// given to gonum, whose inner loop is four lanes wide. Tiles are also below the
-// size at which gonum would start goroutines and allocate: fewer than four
-// blocks of 64×64 in the result. Where rows of the result are shorter than
-// narrow, its calls cost more than they do and the loops below are used.
-const (
-	tileRows  = 64
-	tileCols  = 128
-	tileDepth = 64
-	narrow    = 24
-)
+// chunkRows is a multiple of every height of blocks. 252 rows of 600 floats are
+// 600 KB.
+const chunkRows = 252
 
-// addProduct computes c += a·b for a m×k, b k×n, c m×n. Each element of c is
-// summed over k upwards.
-func addProduct(c, a, b []float32, m, k, n int) {
-	if m == 0 || k == 0 || n == 0 {
-		return
+// chunk returns how many rows to take next of those left: no sliver remains.
+func chunk(left int) int {
+	if left < chunkRows+chunkRows/4 {
+		return left
 	}
-	if n < narrow {
-		addNarrow(c, a, b, m, k, n)
-		return
+	return chunkRows
+}
+
+// columns returns the width of the panel that begins n columns before the end,
+// how many of them exist and the index of its kernels.
+func (b *backend) columns(n int) (width, cols, kernel int) {
+	if n >= 2*b.lanes {
+		return 2 * b.lanes, 2 * b.lanes, 1
 	}
-	width := tileWidth(n)
-	for i := 0; i < m; i += tileRows {
-		mm := min(tileRows, m-i)
-		for j := 0; j < n; j += width {
-			nn := min(width, n-j)
-			for l := 0; l < k; l += tileDepth {
-				gonum.Implementation{}.Sgemm(blas.NoTrans, blas.NoTrans, mm, nn, min(tileDepth, k-l),
-					1, a[i*k+l:], k, b[l*n+j:], n, 1, c[i*n+j:], n)
+	return b.lanes, min(n, b.lanes), 0
+}
+
+// panelsLen is the size of a k×n matrix in panels: whole vectors of columns.
+func (b *backend) panelsLen(k, n int) int { return k * ((n + b.lanes - 1) / b.lanes * b.lanes) }
+
+// pack stores w, k×n, in panels: columns j to j+width lie row by row at j·k.
+func (b *backend) pack(panels, w []float32, k, n int) {
+	for j := 0; j < n && k > 0; {
+		width, cols, kernel := b.columns(n - j)
+		b.panel[kernel](&panels[j*k], &w[j], k, n, cols)
+		j += width
+	}
+}
+
+// packTransposed stores the transpose of w, n×k, in panels.
+func (b *backend) packTransposed(panels, w []float32, k, n int) {
+	for j := 0; j < n && k > 0; {
+		width, cols, _ := b.columns(n - j)
+		panel := panels[j*k:][:k*width]
+		for at := 0; at < width; at += 8 {
+			rows, done := min(8, cols-at), 0
+			if rows == 8 && k >= 8 {
+				b.transpose(&panel[at], &w[(j+at)*k], k/8, width, k)
+				done = k &^ 7
+			}
+			for l := done; l < k; l++ {
+				for i := range 8 {
+					var v float32
+					if i < rows {
+						v = w[(j+at+i)*k+l]
+					}
+					panel[l*width+at+i] = v
+				}
 			}
 		}
+		j += width
 	}
 }
 
-// addTransposedProduct computes c += aᵀ·b for a k×m, b k×n, c m×n, in the same
-// order.
-func addTransposedProduct(c, a, b []float32, m, k, n int) {
-	if m == 0 || k == 0 || n == 0 {
-		return
-	}
-	if n < narrow {
-		addTransposedNarrow(c, a, b, m, k, n)
-		return
-	}
-	width := tileWidth(n)
-	for i := 0; i < m; i += tileRows {
-		mm := min(tileRows, m-i)
-		for j := 0; j < n; j += width {
-			nn := min(width, n-j)
-			for l := 0; l < k; l += tileDepth {
-				gonum.Implementation{}.Sgemm(blas.Trans, blas.NoTrans, mm, nn, min(tileDepth, k-l),
-					1, a[l*m+i:], m, b[l*n+j:], n, 1, c[i*n+j:], n)
+// multiply computes c = max(init + a·b, floor), rows×n, for a rows×k and b k×n
+// in panels, and zeroes it where gate, rows×n, is 0. init and gate may be nil; k
+// is not 0.
+func (b *backend) multiply(c, a, panels, init, gate []float32, rows, k, n int, floor float32) {
+	for r := 0; r < rows; {
+		end := r + chunk(rows-r)
+		for j := 0; j < n; {
+			width, cols, kernel := b.columns(n - j)
+			var start, open *float32
+			if init != nil {
+				start = &init[j]
 			}
-		}
-	}
-}
-
-// tileWidth cuts n columns into equal tiles of at most tileCols, so that no
-// sliver is left over, in whole cache lines.
-func tileWidth(n int) int {
-	tiles := (n + tileCols - 1) / tileCols
-	width := (n + tiles - 1) / tiles
-	return (width + 15) &^ 15
-}
-
-// addNarrow is addProduct in blocks of 2 rows by 4 steps of k: eight factors
-// stay in registers and every load of b serves two rows.
-func addNarrow(c, a, b []float32, m, k, n int) {
-	i := 0
-	for ; i+2 <= m; i += 2 {
-		a0, a1 := a[i*k:(i+1)*k], a[(i+1)*k:(i+2)*k]
-		c0, c1 := c[i*n:(i+1)*n], c[(i+1)*n:(i+2)*n]
-		l := 0
-		for ; l+4 <= k; l += 4 {
-			p0, p1, p2, p3 := a0[l], a0[l+1], a0[l+2], a0[l+3]
-			q0, q1, q2, q3 := a1[l], a1[l+1], a1[l+2], a1[l+3]
-			c1 := c1[:len(c0)]
-			b0, b1 := b[l*n:][:len(c0)], b[(l+1)*n:][:len(c0)]
-			b2, b3 := b[(l+2)*n:][:len(c0)], b[(l+3)*n:][:len(c0)]
-			for j := range c0 {
-				x0, x1, x2, x3 := b0[j], b1[j], b2[j], b3[j]
-				c0[j] = c0[j] + p0*x0 + p1*x1 + p2*x2 + p3*x3
-				c1[j] = c1[j] + q0*x0 + q1*x1 + q2*x2 + q3*x3
+			for i, at := r, 0; i < end; {
+				for b.blocks[at].height > end-i {
+					at++
+				}
+				if gate != nil {
+					open = &gate[i*n+j]
+				}
+				t := &b.blocks[at]
+				t.dot[kernel](&c[i*n+j], &a[i*k], &panels[j*k], start, open, k, k, n, cols, floor)
+				i += t.height
 			}
+			j += width
 		}
-		for ; l < k; l++ {
-			addRow(c0, a0[l], b[l*n:])
-			addRow(c1, a1[l], b[l*n:])
-		}
-	}
-	if i < m {
-		for l, v := range a[i*k : (i+1)*k] {
-			addRow(c[i*n:(i+1)*n], v, b[l*n:])
-		}
+		r = end
 	}
 }
 
-// addTransposedNarrow is addTransposedProduct in blocks of 4 steps of k.
-func addTransposedNarrow(c, a, b []float32, m, k, n int) {
-	l := 0
-	for ; l+4 <= k; l += 4 {
-		a0 := a[l*m : (l+1)*m]
-		a1, a2, a3 := a[(l+1)*m:][:len(a0)], a[(l+2)*m:][:len(a0)], a[(l+3)*m:][:len(a0)]
-		for j := range n {
-			x0, x1, x2, x3 := b[l*n+j], b[(l+1)*n+j], b[(l+2)*n+j], b[(l+3)*n+j]
-			at := j
-			for i := range a0 {
-				c[at] = c[at] + a0[i]*x0 + a1[i]*x1 + a2[i]*x2 + a3[i]*x3
-				at += n
+// addOuter computes c += aᵀ·b, m×n, for a rows×m and b rows×n.
+func (b *backend) addOuter(c, a, d []float32, rows, m, n int) {
+	for r := 0; r < rows; {
+		k := chunk(rows - r)
+		for j := 0; j < n; {
+			width, cols, kernel := b.columns(n - j)
+			for i, at := 0, 0; i < m; {
+				for b.blocks[at].height > m-i {
+					at++
+				}
+				t := &b.blocks[at]
+				t.outer[kernel](&c[i*n+j], &a[r*m+i], &d[r*n+j], k, m, n, n, cols)
+				i += t.height
 			}
+			j += width
 		}
-	}
-	for ; l < k; l++ {
-		for i, v := range a[l*m : (l+1)*m] {
-			addRow(c[i*n:(i+1)*n], v, b[l*n:])
-		}
+		r += k
 	}
 }
 
-// addRow adds alpha·x to the short row c.
-func addRow(c []float32, alpha float32, x []float32) {
-	x = x[:len(c)]
-	for j := range c {
-		c[j] += alpha * x[j]
+// addColumnSums adds the rows of a, rows×n, to sum.
+func (b *backend) addColumnSums(sum, a []float32, rows, n int) {
+	for j := 0; j < n && rows > 0; {
+		kernel, cols := 0, min(n-j, b.lanes)
+		if n-j >= 4*b.lanes {
+			kernel, cols = 1, 4*b.lanes
+		}
+		b.columnSums[kernel](&sum[j], &a[j], rows, n, cols)
+		j += cols
 	}
 }

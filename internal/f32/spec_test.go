@@ -1,8 +1,13 @@
 package f32
 
-// The loops below are what the products mean, written to be read.
+import "math"
 
-func specForward(y, x, w, bias []float32, rows, in, out int, relu bool) {
+// The loops below are what the products mean, written to be read. add is
+// a·b + c: fused for the backends, which the loops then give bit by bit.
+
+type multiplyAdd func(a, b, c float32) float32
+
+func specForward(add multiplyAdd, y, x, w, bias []float32, rows, in, out int, relu bool) {
 	for r := range rows {
 		for j := range out {
 			var sum float32
@@ -10,7 +15,7 @@ func specForward(y, x, w, bias []float32, rows, in, out int, relu bool) {
 				sum = bias[j]
 			}
 			for i := range in {
-				sum += x[r*in+i] * w[i*out+j]
+				sum = add(x[r*in+i], w[i*out+j], sum)
 			}
 			if relu && sum < 0 {
 				sum = 0
@@ -20,25 +25,52 @@ func specForward(y, x, w, bias []float32, rows, in, out int, relu bool) {
 	}
 }
 
-func specGradInput(dx, dy, w []float32, rows, in, out int) {
+func specGradInput(add multiplyAdd, dx, dy, w []float32, rows, in, out int, gate []float32) {
 	for r := range rows {
 		for i := range in {
 			var sum float32
 			for j := range out {
-				sum += dy[r*out+j] * w[i*out+j]
+				sum = add(dy[r*out+j], w[i*out+j], sum)
+			}
+			if gate != nil && gate[r*in+i] == 0 {
+				sum = 0
 			}
 			dx[r*in+i] = sum
 		}
 	}
 }
 
-func specGradWeight(dw, db, x, dy []float32, rows, in, out int) {
+func specGradWeight(add multiplyAdd, dw, db, x, dy []float32, rows, in, out int) {
 	for r := range rows {
 		for j := range out {
-			db[j] += dy[r*out+j]
+			if db != nil {
+				db[j] += dy[r*out+j]
+			}
 			for i := range in {
-				dw[i*out+j] += x[r*in+i] * dy[r*out+j]
+				dw[i*out+j] = add(x[r*in+i], dy[r*out+j], dw[i*out+j])
 			}
 		}
 	}
+}
+
+// rounded rounds the product and the sum.
+func rounded(a, b, c float32) float32 { return float32(a*b) + c }
+
+// fused rounds once. The product is exact in float64; its sum with c is rounded
+// to odd, so that rounding it once more to float32 errs no further.
+func fused(a, b, c float32) float32 {
+	p, q := float64(a)*float64(b), float64(c)
+	sum := p + q
+	t := sum - p
+	if lost := (p - (sum - t)) + (q - t); lost > 0 || lost < 0 {
+		if bits := math.Float64bits(sum); bits&1 == 0 {
+			if (lost > 0) == (sum > 0) {
+				bits++
+			} else {
+				bits--
+			}
+			sum = math.Float64frombits(bits)
+		}
+	}
+	return float32(sum)
 }

@@ -15,6 +15,8 @@ func main() {
 	var err error
 	for _, f := range []asm.File{
 		{Package: "f32", Name: "sum", Body: sum},
+		{Package: "f32", Name: "product", Body: product},
+		{Package: "f32", Name: "pack", Body: pack},
 	} {
 		err = errors.Join(err, f.Write(".."))
 	}

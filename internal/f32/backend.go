@@ -1,0 +1,64 @@
+package f32
+
+// backend is the assembly for one width of vectors. Which one runs is chosen
+// once by the features of the CPU; nil is the portable code.
+type backend struct {
+	name  string
+	lanes int // floats in a vector; a whole panel is two vectors wide
+
+	blocks     []block             // the tallest first, 1 row last
+	panel      [2]panelKernel      // one masked vector, two
+	columnSums [2]columnSumsKernel // one masked vector, four
+	transpose  func(dst, src *float32, n, ldd, lds int)
+	peak       func(n int)
+}
+
+// block is the inner loop of the matrix products for height rows of a result:
+// one vector of at most cols columns, or two whole ones.
+type block struct {
+	height int
+	dot    [2]dotKernel
+	outer  [2]outerKernel
+}
+
+type (
+	// dotKernel sets c to max(init + a·b, floor), and to 0 where gate is 0. b is
+	// a panel; init and gate may be nil.
+	dotKernel func(c, a, b, init, gate *float32, k, lda, ldc, cols int, floor float32)
+	// outerKernel adds aᵀ·b to c.
+	outerKernel func(c, a, b *float32, k, lda, ldb, ldc, cols int)
+	// panelKernel copies columns of src to a panel, with zeros behind them.
+	panelKernel func(dst, src *float32, rows, lds, cols int)
+	// columnSumsKernel adds the rows of a to sum.
+	columnSumsKernel func(sum, a *float32, rows, lda, cols int)
+)
+
+// active is the backend of this machine. Only tests set it anew.
+var active = fastest()
+
+func fastest() *backend {
+	all := backends()
+	if len(all) == 0 {
+		return nil
+	}
+	return all[0]
+}
+
+// Backend names the kernels in use: AVX512, AVX2 or portable.
+func Backend() string {
+	if active == nil {
+		return "portable"
+	}
+	return active.name
+}
+
+// PeakFLOP runs n rounds of multiply-adds on registers and returns how many
+// operations they are (0 for the portable code, which has no such loop): timed,
+// they give the bound that no matrix product on this core can pass.
+func PeakFLOP(n int) int {
+	if active == nil || n < 1 {
+		return 0
+	}
+	active.peak(n)
+	return n * 12 * 2 * active.lanes
+}

@@ -1,0 +1,46 @@
+//go:build !noasm
+
+package f32
+
+import "golang.org/x/sys/cpu"
+
+// backends returns what this CPU can run, the fastest first.
+func backends() (all []*backend) {
+	x := &cpu.X86
+	if !x.HasAVX2 || !x.HasFMA || !x.HasBMI2 {
+		return nil
+	}
+	if x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512BW {
+		all = append(all, avx512())
+	}
+	return append(all, avx2())
+}
+
+func avx2() *backend {
+	return &backend{
+		name: "AVX2", lanes: 8, transpose: transposeAVX2, peak: peakAVX2,
+		panel:      [2]panelKernel{panel1AVX2, panel2AVX2},
+		columnSums: [2]columnSumsKernel{columnSums1AVX2, columnSums4AVX2},
+		blocks: []block{
+			{6, [2]dotKernel{dot6x1AVX2, dot6x2AVX2}, [2]outerKernel{outer6x1AVX2, outer6x2AVX2}},
+			{4, [2]dotKernel{dot4x1AVX2, dot4x2AVX2}, [2]outerKernel{outer4x1AVX2, outer4x2AVX2}},
+			{2, [2]dotKernel{dot2x1AVX2, dot2x2AVX2}, [2]outerKernel{outer2x1AVX2, outer2x2AVX2}},
+			{1, [2]dotKernel{dot1x1AVX2, dot1x2AVX2}, [2]outerKernel{outer1x1AVX2, outer1x2AVX2}},
+		},
+	}
+}
+
+func avx512() *backend {
+	return &backend{
+		name: "AVX512", lanes: 16, transpose: transposeAVX2, peak: peakAVX512,
+		panel:      [2]panelKernel{panel1AVX512, panel2AVX512},
+		columnSums: [2]columnSumsKernel{columnSums1AVX512, columnSums4AVX512},
+		blocks: []block{
+			{14, [2]dotKernel{dot14x1AVX512, dot14x2AVX512}, [2]outerKernel{outer14x1AVX512, outer14x2AVX512}},
+			{8, [2]dotKernel{dot8x1AVX512, dot8x2AVX512}, [2]outerKernel{outer8x1AVX512, outer8x2AVX512}},
+			{4, [2]dotKernel{dot4x1AVX512, dot4x2AVX512}, [2]outerKernel{outer4x1AVX512, outer4x2AVX512}},
+			{2, [2]dotKernel{dot2x1AVX512, dot2x2AVX512}, [2]outerKernel{outer2x1AVX512, outer2x2AVX512}},
+			{1, [2]dotKernel{dot1x1AVX512, dot1x2AVX512}, [2]outerKernel{outer1x1AVX512, outer1x2AVX512}},
+		},
+	}
+}

@@ -1,0 +1,53 @@
+package f32
+
+import (
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// guarded returns a copy of v that ends (or begins) at a page that must not be
+// touched: a kernel that reaches past a slice dies there.
+func guarded(t *testing.T, v []float32, atEnd bool) []float32 {
+	t.Helper()
+	page := unix.Getpagesize()
+	size := (4*len(v) + page - 1) / page * page
+	m, err := unix.Mmap(-1, 0, size+2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(m) })
+	for _, p := range [][]byte{m[:page], m[page+size:]} {
+		if err := unix.Mprotect(p, unix.PROT_NONE); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(v) == 0 {
+		return nil
+	}
+	at := page
+	if atEnd {
+		at += size - 4*len(v)
+	}
+	g := unsafe.Slice((*float32)(unsafe.Pointer(&m[at])), len(v))
+	copy(g, v)
+	return g
+}
+
+func TestProductsStayWithinTheirSlices(t *testing.T) {
+	for _, shape := range [][3]int{{1, 1, 1}, {15, 9, 33}, {27, 31, 40}, {5, 64, 17}, {29, 50, 7}, {14, 14, 32}} {
+		for _, atEnd := range []bool{true, false} {
+			eachBackend(func(string) {
+				m := newBatch(4, shape[0], shape[1], shape[2])
+				for _, v := range []*[]float32{&m.x, &m.w, &m.bias, &m.y, &m.dy, &m.dx, &m.dw, &m.db} {
+					*v = guarded(t, *v, atEnd)
+				}
+				m.run(true)
+				if d := m.differ(); d != "" {
+					t.Error(d)
+				}
+			})
+		}
+	}
+}
