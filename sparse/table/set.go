@@ -94,6 +94,20 @@ func (s *Set) admit(key, h uint64) {
 	s.counts[rank]++
 }
 
+// Has reports whether the set holds a key.
+func (s *Set) Has(key uint64) bool {
+	if len(s.keys) == 0 {
+		return false
+	}
+	mask := uint64(len(s.slots) - 1)
+	for j := hash(s.salt, key) & mask; s.slots[j].epoch == s.epoch; j = (j + 1) & mask {
+		if s.slots[j].key == key {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *Set) grow() {
 	s.slots = make([]setSlot, max(minSetSlots, 2*len(s.slots)))
 	s.epoch = 1
