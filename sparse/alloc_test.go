@@ -7,12 +7,10 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// steadyStep returns one training step over 26 features in 3 tables.
-func steadyStep(tb testing.TB, s *Store, batch int) func() {
-	tb.Helper()
+// steadyBags are 26 features in 3 tables.
+func steadyBags(batch int) (bags []Bags) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	zipf := rand.NewZipf(rng, 1.2, 1, 1<<20)
-	var bags []Bags
 	for f := range 26 {
 		b := Bags{Table: f % 3, Offsets: make([]int32, 1, batch+1), Pooling: Pooling(f % 3)}
 		for range batch {
@@ -23,6 +21,13 @@ func steadyStep(tb testing.TB, s *Store, batch int) func() {
 		}
 		bags = append(bags, b)
 	}
+	return bags
+}
+
+// steadyStep returns one training step over 26 features in 3 tables.
+func steadyStep(tb testing.TB, s *Store, batch int) func() {
+	tb.Helper()
+	bags := steadyBags(batch)
 	l, dst := s.NewLookup(), make([]float32, batch*8)
 	n := int64(0)
 	return func() {

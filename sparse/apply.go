@@ -2,6 +2,7 @@ package sparse
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
@@ -21,6 +22,7 @@ func (s *Store) Apply(at Step) error {
 	fault := func(err error) error {
 		return fmt.Errorf("sparse: apply: step %d: rank %d of %d: %w", at.N, s.rank, s.size, err)
 	}
+	s.settle()
 	for i, t := range s.tables {
 		if err := t.Check(at, s.staged[i].gradients()); err != nil {
 			return fault(err)
@@ -35,6 +37,7 @@ func (s *Store) Apply(at Step) error {
 		s.counters.StepsOfRows += int64(done.Steps)
 		s.staged[i].reset()
 	}
+	s.flying = slices.DeleteFunc(s.flying, func(l *Lookup) bool { return l.state == pushed })
 	return nil
 }
 
@@ -42,6 +45,7 @@ func (s *Store) Apply(at Step) error {
 // keys and every row of DenseL2 parts; summed over ranks it is what clipping
 // needs. The sum does not depend on the order of rows.
 func (s *Store) GradNormSq(scale float32) float64 {
+	s.settle()
 	s.norm.Reset()
 	for i, t := range s.tables {
 		t.NormSq(scale, s.staged[i].gradients(), &s.norm)

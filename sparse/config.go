@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"slices"
 
@@ -35,10 +36,20 @@ type Config struct {
 	// means 1024, which divides well over up to some hundred ranks.
 	Shards int
 
+	// Wire says by the name of a table how its rows and gradients travel; a table
+	// that is not named has the zero Wire.
+	Wire map[string]Wire
+
 	// MaxKeysPerExchange bounds the unique keys that one rank may ask of one
 	// owner in one Pull, so that a broken peer cannot ask for any amount of
 	// memory; 0 means 2²⁴ (128 MiB of keys).
 	MaxKeysPerExchange int
+}
+
+// Wire says how the numbers of a table travel between ranks.
+type Wire struct {
+	Rows      Precision // owner to reader
+	Gradients Precision // reader to owner
 }
 
 // Default returns c with every zero option replaced by its default.
@@ -78,6 +89,15 @@ func (c Config) Validate() error {
 		seen[t.Name] = true
 		for _, err := range t.Validate() {
 			fault("table %d (%q): %w", i, t.Name, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Wire)) {
+		w := c.Wire[name]
+		if !seen[name] {
+			fault("wire: there is no table %q", name)
+		}
+		if w.Rows > BF16 || w.Gradients > BF16 {
+			fault("wire: table %q: %v and %v: give fp32 or bf16", name, w.Rows, w.Gradients)
 		}
 	}
 	return errors.Join(faults...)

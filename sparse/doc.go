@@ -39,6 +39,23 @@
 // step: abort it. Each Pull tells the peers its number, its kind and the
 // fingerprint of the configuration, so that a rank out of step is named.
 //
+// # Working ahead
+//
+// A Pull can be split in two, so that most of it is done while the batch before
+// is computed:
+//
+//	Complete(i)  ── Prepare(i+1) ── Pool, PoolGrad(i) ── Push(i) ── Apply(i) ── Complete(i+1)
+//	                     │ beside, if Ahead was called                             │
+//	                     └ unique keys → owners → rows that no batch in flight has │
+//	                       rows that batch i has: after Apply(i) ──────────────────┘
+//
+// The owner has the keys of batch i, so it knows which rows of batch i+1 its
+// Apply will change and sends the others at once, with one bit for each key to
+// tell which. Nothing is stale: results are those of Pull to the bit. That the
+// overlap of neighbouring batches is small and known in advance is the
+// observation of Agarwal et al. 2023 (BagPipe), who cache rows by it. Rows of
+// tables with a DenseL2 part all change in every step and never travel ahead.
+//
 // # Placement
 //
 // A key's shard is the high bits of a mixed hash of key and table ([ShardOf]);
@@ -58,8 +75,11 @@
 //
 // With u_r unique keys of this rank that live elsewhere, a Pull sends 8·u_r bytes
 // of keys and receives 4·V·u_r bytes of rows, and a Push sends 4·V·u_r bytes of
-// gradients; each Pull also sends 8·(2+tables) bytes of counts to each peer. That
-// is three all-to-alls of a Pull and one of a Push for all tables together.
+// gradients; a number takes 2 bytes in place of 4 where [Config].Wire says bf16.
+// Each Pull also sends 8·(3+tables) bytes of counts to each peer. That
+// is three all-to-alls of a Pull and one of a Push for all tables together. A
+// batch that is prepared beside sends u_r/8 bytes of marks more, in one all-to-all,
+// and its rows in two.
 // [Counters] counts every byte.
 //
 // Package table says what memory a key takes. A steady state allocates nothing.
@@ -74,7 +94,7 @@
 //
 // # Concurrency
 //
-// A Store and its Lookups belong to one goroutine at a time. Pool alone only
+// A Store and its Lookups belong to one goroutine at a time, that of Ahead apart. Pool alone only
 // reads, and several goroutines may call it on one Lookup at once.
 //
 // # Saved shards

@@ -2,7 +2,6 @@ package sparse
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
@@ -13,7 +12,9 @@ import (
 type Lookup struct {
 	store      *Store
 	state      lookupState
-	generation int64 // the store's, at Pull
+	insert     bool
+	number     int64 // of its Pull or Prepare
+	generation int64 // the store's then
 
 	features []feature
 	sets     []*table.Set // by table: unique keys
@@ -24,18 +25,38 @@ type Lookup struct {
 
 	want  side        // what this rank asks of the owners
 	give  side        // what the ranks ask of this owner
+	rowAt []int       // by section of want, and one more: where its rows begin
+	rows  []float32   // by unique key, in the order of want
+	grads []float32   // the same
 	held  []table.Row // by key of give: its row, 0 if not held
-	grads []float32   // by unique key, laid out as want.rows
+	epoch []uint64    // by table: when held was found
 
+	rooms               rooms
 	announce, announced []int64
 	next                []cursor
+	tally               Counters // what the exchange has counted
+	early               bool     // rows marked in want and give travel ahead
+	phase               phase
+	asked               []*table.Set // by table: distinct keys of give
+	indexed             bool         // asked is filled
+	picked              struct {
+		keys []uint64
+		held []table.Row
+		ids  []uint32
+	}
+	floats []float32
+	batch  []Bags // what is being prepared
+	err    error  // of preparing it
+
+	onKeys, onMarks, onRows, onGrads func(from int, part []byte) error // kept so that a step allocates nothing
 }
 
 type lookupState uint8
 
 const (
-	idle    lookupState = iota // nothing pulled, or the pull failed
-	reading                    // pulled with insert=false
+	idle     lookupState = iota // nothing pulled, or the pull failed
+	prepared                    // Prepare was called and Complete was not
+	reading                     // pulled with insert=false
 	training
 	pushed
 )
@@ -50,16 +71,6 @@ type feature struct {
 
 func (f *feature) bags() int { return max(0, len(f.offsets)-1) }
 
-// side is one end of an exchange: keys and rows in sections by (rank, table),
-// all tables of rank 0 first. A section has the width of its table.
-type side struct {
-	counts   []int64 // P×T keys
-	keyBytes []int   // by rank
-	rowBytes []int   // by rank
-	keys     []uint64
-	rows     []float32
-}
-
 // cursor is the next place to fill in a section.
 type cursor struct {
 	key int
@@ -68,55 +79,27 @@ type cursor struct {
 
 // NewLookup returns an empty Lookup of this store.
 func (s *Store) NewLookup() *Lookup {
-	n := s.size * len(s.tables)
-	newSide := func() side {
-		return side{counts: make([]int64, n), keyBytes: make([]int, s.size), rowBytes: make([]int, s.size)}
-	}
+	tables := len(s.tables)
+	words := s.size * (announceWords + tables)
 	l := &Lookup{
-		store: s, place: make([][]uint32, len(s.tables)),
-		want: newSide(), give: newSide(), next: make([]cursor, n),
-		announce: make([]int64, s.size*(announceWords+len(s.tables))), announced: make([]int64, s.size*(announceWords+len(s.tables))),
+		store: s, place: make([][]uint32, tables), epoch: make([]uint64, tables),
+		want: newSide(s.size, tables), give: newSide(s.size, tables),
+		rowAt: make([]int, s.size*tables+1), next: make([]cursor, s.size*tables),
+		announce: make([]int64, words), announced: make([]int64, words),
 	}
 	for _, t := range s.tables {
 		l.sets = append(l.sets, table.NewSet(t.Salt(), s.owner, s.size))
+		l.asked = append(l.asked, table.NewSet(t.Salt(), nil, 1))
 	}
+	l.onKeys, l.onMarks, l.onRows, l.onGrads = l.takeKeys, l.takeMarks, l.takeRows, l.takeGrads
 	return l
-}
-
-// layout sizes keys and rows by counts.
-func (d *side) layout(tables []*table.Table) error {
-	var keys, floats int64
-	for r := range d.keyBytes {
-		k0, f0 := keys, floats
-		for t, x := range tables {
-			n := d.counts[r*len(tables)+t]
-			keys += n
-			floats += n * int64(x.Width())
-		}
-		d.keyBytes[r], d.rowBytes[r] = int(8*(keys-k0)), int(4*(floats-f0))
-	}
-	if floats > math.MaxUint32 {
-		return fmt.Errorf("the rows of one pull have %d values, at most %d are possible: make the batch smaller", floats, uint32(math.MaxUint32))
-	}
-	d.keys, d.rows = resize(d.keys, int(keys)), resize(d.rows, int(floats))
-	return nil
-}
-
-// resize returns n elements, of the same memory if it suffices; what they hold
-// is not defined. It leaves a quarter of slack so that batches of nearly equal
-// size do not each allocate.
-func resize[T any](x []T, n int) []T {
-	if cap(x) < n {
-		return make([]T, n, n+n/4)
-	}
-	return x[:n]
 }
 
 // part returns a feature and where part p lies in its rows; it panics if there
 // is none, if there are no bags from to to, or if a matrix of len values with
 // rows of stride cannot hold them.
 func (l *Lookup) part(call string, f, p, from, to, length, stride int) (*feature, int, int) {
-	if l.state == idle {
+	if l.state <= prepared {
 		panic("sparse: " + call + ": nothing has been pulled into this Lookup")
 	}
 	if f < 0 || f >= len(l.features) {
@@ -148,7 +131,7 @@ func (l *Lookup) Pool(f, p int, dst []float32, stride int, add bool) {
 // beginning of dst. Goroutines may call it at once.
 func (l *Lookup) PoolRange(f, p, from, to int, dst []float32, stride int, add bool) {
 	x, lo, dim := l.part("PoolRange", f, p, from, to, len(dst), stride)
-	rows := l.want.rows[min(lo, len(l.want.rows)):]
+	rows := l.rows[min(lo, len(l.rows)):]
 	for b := from; b < to; b++ {
 		at := (b - from) * stride
 		d := dst[at : at+dim]
@@ -214,7 +197,7 @@ func (l *Lookup) bags(f int) int {
 // of the batch and names the first: the way to blame a key for a loss that is
 // not a number.
 func (l *Lookup) NonFinite() (table string, key uint64, found bool) {
-	if l.state == idle {
+	if l.state <= prepared {
 		return "", 0, false
 	}
 	k, w := 0, 0
@@ -222,7 +205,7 @@ func (l *Lookup) NonFinite() (table string, key uint64, found bool) {
 		t := i % len(l.store.tables)
 		width := l.store.tables[t].Width()
 		for range n {
-			if !finite(l.want.rows[w:w+width]) || l.state != reading && !finite(l.grads[w:w+width]) {
+			if !finite(l.rows[w:w+width]) || l.state != reading && !finite(l.grads[w:w+width]) {
 				return l.store.name(t), l.want.keys[k], true
 			}
 			k, w = k+1, w+width

@@ -30,11 +30,15 @@ type jobStep struct {
 // run is what one rank does in one step; it returns the pooled values by feature
 // and part and the rank's share of the norm.
 func (j *jobStep) run(s *Store, l *Lookup) (pooled [][][]float32, norm float64, err error) {
-	bags := j.bags[s.rank]
-	if err := s.Pull(l, bags, true); err != nil {
+	if err := s.Pull(l, j.bags[s.rank], true); err != nil {
 		return nil, 0, err
 	}
-	for f, b := range bags {
+	return j.train(s, l)
+}
+
+// train is run behind the pull.
+func (j *jobStep) train(s *Store, l *Lookup) (pooled [][][]float32, norm float64, err error) {
+	for f, b := range j.bags[s.rank] {
 		var parts [][]float32
 		for p, part := range s.cfg.Tables[b.Table].Parts {
 			dst := make([]float32, (len(b.Offsets)-1)*part.Dim)
@@ -139,6 +143,7 @@ func drawJob(t *rapid.T, size int) *job {
 	j := &job{cfg: Config{
 		Seed:   rapid.Uint64().Draw(t, "seed"),
 		Shards: 1 << rapid.IntRange(0, 5).Draw(t, "log shards"),
+		Wire:   map[string]Wire{},
 	}}
 	for i := range rapid.IntRange(1, 3).Draw(t, "tables") {
 		tab := Table{Name: fmt.Sprint("t", i)}

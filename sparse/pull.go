@@ -1,14 +1,15 @@
 package sparse
 
 import (
+	"errors"
 	"fmt"
-
-	"github.com/wdlrun/wdlrun/internal/raw"
+	"slices"
 )
 
 // announceWords precede the counts that a Pull sends to each peer: the
-// fingerprint of the configuration, and the number of the Pull with its kind.
-const announceWords = 2
+// fingerprint of the configuration, the number of the Pull with its kind, and
+// whether this rank asks for longer windows.
+const announceWords = 3
 
 // Pull fetches the rows of a batch; every rank calls it. Rows are as the last
 // Apply left them, and a key that is not held gives its initial row. With insert
@@ -17,202 +18,186 @@ const announceWords = 2
 //
 // What the Lookup held before is dropped, and gradients start from zero.
 func (s *Store) Pull(l *Lookup, bags []Bags, insert bool) error {
+	if err := s.begin("pull", l, insert); err != nil {
+		return err
+	}
+	s.settle()
+	l.early = false
+	err := l.ask(&s.link, bags)
+	if err == nil {
+		err = l.rest()
+	}
+	return s.end("pull", l, err)
+}
+
+// begin drops what l held and numbers the call.
+func (s *Store) begin(call string, l *Lookup, insert bool) error {
 	if l.store != s {
-		panic("sparse: Pull: the Lookup belongs to another Store")
+		panic("sparse: " + call + ": the Lookup belongs to another Store")
 	}
-	l.state = idle
+	if w := s.waiting; w != nil && (insert || w == l) {
+		return fmt.Errorf("sparse: %s: rank %d of %d: the batch of pull %d is prepared: Complete it first", call, s.rank, s.size, w.number)
+	}
+	s.land(l)
 	s.pulls++
-	if err := s.pull(l, bags, insert); err != nil {
-		return fmt.Errorf("sparse: pull %d: rank %d of %d: %w", s.pulls, s.rank, s.size, err)
+	l.state, l.insert, l.number, l.generation, l.tally = idle, insert, s.pulls, s.generation, Counters{}
+	return nil
+}
+
+// end makes l ready for pooling, or says why it is not.
+func (s *Store) end(call string, l *Lookup, err error) error {
+	if err == nil && l.generation != s.generation {
+		err = errors.New("the store was reset since: pull again")
 	}
-	l.generation = s.generation
+	if err != nil {
+		l.state = idle
+		return fmt.Errorf("sparse: %s %d: rank %d of %d: %w", call, l.number, s.rank, s.size, err)
+	}
+	s.counters.add(l.tally)
 	l.state = reading
-	if insert {
+	if l.insert {
 		l.state = training
-		l.grads = resize(l.grads, len(l.want.rows))
+		l.grads = floatsOf(l.rooms.grads.take(4 * len(l.rows)))
 		clear(l.grads)
+		s.flying = append(s.flying, l)
 	}
 	return nil
 }
 
-func (s *Store) pull(l *Lookup, bags []Bags, insert bool) error {
+// land takes l out of the batches in flight.
+func (s *Store) land(l *Lookup) {
+	s.flying = slices.DeleteFunc(s.flying, func(x *Lookup) bool { return x == l })
+}
+
+// ask tells the owners the keys of a batch.
+func (l *Lookup) ask(k *link, bags []Bags) error {
 	if err := l.take(bags); err != nil {
 		return err
 	}
 	if err := l.partition(); err != nil {
 		return err
 	}
-	if err := s.announce(l, insert); err != nil {
+	if err := l.announceCounts(k); err != nil {
 		return err
 	}
-	if err := s.ex.AllToAllV(raw.Bytes(l.want.keys), l.want.keyBytes, raw.Bytes(l.give.keys), l.give.keyBytes); err != nil {
+	l.indexed = false
+	if err := k.visit.AllToAllVisit(bytesOf(l.want.keys), l.want.keyBytes, l.give.keyBytes, l.onKeys); err != nil {
 		return fmt.Errorf("exchange of keys: %w", err)
 	}
-	if err := l.answer(); err != nil {
-		return err
-	}
-	if err := s.ex.AllToAllV(raw.Bytes(l.give.rows), l.give.rowBytes, raw.Bytes(l.want.rows), l.want.rowBytes); err != nil {
-		return fmt.Errorf("exchange of rows: %w", err)
-	}
-	for r := range s.size {
-		if r == s.rank {
-			continue
-		}
-		s.counters.RemoteUniqueKeys += int64(l.want.keyBytes[r] / 8)
-		s.counters.KeyBytesSent += int64(l.want.keyBytes[r])
-		s.counters.KeyBytesReceived += int64(l.give.keyBytes[r])
-		s.counters.RowBytesSent += int64(l.give.rowBytes[r])
-		s.counters.RowBytesReceived += int64(l.want.rowBytes[r])
-	}
+	own := l.want.keyBytes[l.store.rank]
+	l.tally.RemoteUniqueKeys += int64(len(l.want.keys) - own/8)
+	l.tally.KeyBytesSent += int64(8*len(l.want.keys) - own)
+	l.tally.KeyBytesReceived += int64(8*len(l.give.keys) - own)
 	return nil
 }
 
-// take checks the bags, copies what backward will need of them and numbers the
-// distinct keys of each table.
-func (l *Lookup) take(bags []Bags) error {
-	s := l.store
-	values, offsets, coefs := 0, 0, 0
-	for f := range bags {
-		b := &bags[f]
-		if err := b.check(len(s.tables)); err != nil {
-			return fmt.Errorf("feature %d%s: %w", f, s.tableName(b.Table), err)
-		}
-		values += len(b.Values)
-		offsets += len(b.Offsets)
-		if !b.plain() {
-			coefs += len(b.Values)
-		}
-	}
-	l.offsets, l.at, l.coefs = resize(l.offsets, offsets), resize(l.at, values), resize(l.coefs, coefs)
-	l.features = resize(l.features, len(bags))
-	for t := range l.sets {
-		l.sets[t].Reset()
-	}
-	values, offsets, coefs = 0, 0, 0
-	for f := range bags {
-		b, x := &bags[f], &l.features[f]
-		n := len(b.Values)
-		*x = feature{table: b.Table, offsets: l.offsets[offsets : offsets+len(b.Offsets)], at: l.at[values : values+n]}
-		copy(x.offsets, b.Offsets)
-		if !b.plain() {
-			x.coefs = l.coefs[coefs : coefs+n]
-			b.coefficients(x.coefs)
-			coefs += n
-		}
-		l.sets[b.Table].Add(b.Values, x.at)
-		values += n
-		offsets += len(b.Offsets)
-	}
-	s.counters.KeysPulled += int64(values)
+// takeKeys keeps the keys that a rank asks for: their gradients come without.
+func (l *Lookup) takeKeys(from int, part []byte) error {
+	copy(bytesOf(l.give.keys[l.give.at[from*len(l.store.tables)]:]), part)
 	return nil
 }
 
-func (s *Store) tableName(t int) string {
-	if t < 0 || t >= len(s.tables) {
-		return ""
+// rest brings the rows that have not travelled ahead, and this rank's own.
+func (l *Lookup) rest() error {
+	s, what := l.store, all
+	if l.early {
+		what = late
 	}
-	return fmt.Sprintf(" (table %q)", s.name(t))
-}
-
-// partition puts the unique keys in sections by owner and table, in order of
-// first sight within each, and turns the values' numbers into places of rows.
-func (l *Lookup) partition() error {
-	s := l.store
-	for t := range s.tables {
-		s.counters.UniqueKeys += int64(l.sets[t].Len())
-		for owner, n := range l.sets[t].Counts() {
-			l.want.counts[owner*len(s.tables)+t] = int64(n)
-		}
-	}
-	if err := l.want.layout(s.tables); err != nil {
+	if err := l.exchangeRows(&s.link, what); err != nil {
 		return err
-	}
-	for r := range s.size {
-		if n := l.want.keyBytes[r] / 8; n > s.cfg.MaxKeysPerExchange {
-			return fmt.Errorf("the batch has %d keys of rank %d, at most %d are allowed: make the batch smaller or raise MaxKeysPerExchange", n, r, s.cfg.MaxKeysPerExchange)
-		}
-	}
-	var at cursor
-	for i, n := range l.want.counts {
-		l.next[i] = at
-		at.key += int(n)
-		at.row += int(n) * s.tables[i%len(s.tables)].Width()
 	}
 	for t, x := range s.tables {
-		keys, owners := l.sets[t].Keys(), l.sets[t].Owners()
-		l.place[t] = resize(l.place[t], len(keys))
-		for id, key := range keys {
-			c := &l.next[int(owners[id])*len(s.tables)+t]
-			l.want.keys[c.key] = key
-			l.place[t][id] = uint32(c.row)
-			c.key++
-			c.row += x.Width()
+		keys, held := l.section(s.rank, t)
+		if err := x.Find(keys, held); err != nil {
+			return err
 		}
-	}
-	for f := range l.features {
-		x := &l.features[f]
-		place := l.place[x.table]
-		for i, id := range x.at {
-			x.at[i] = place[id]
-		}
+		i := s.rank*len(s.tables) + t
+		rows := l.rows[l.rowAt[i]:l.rowAt[i+1]]
+		x.Read(keys, held, rows, x.Width())
+		s.wire[t].Rows.round(rows)
+		l.epoch[t] = x.Epoch()
 	}
 	return nil
 }
 
-// announce exchanges the counts and makes room for what the peers will ask.
-func (s *Store) announce(l *Lookup, insert bool) error {
+// announceCounts exchanges the counts, makes windows if a rank asks for them, and
+// makes room for what the peers will ask.
+func (l *Lookup) announceCounts(k *link) error {
+	s := l.store
 	tables := len(s.tables)
 	words := announceWords + tables
-	call := s.pulls << 1
-	if insert {
-		call |= 1
-	}
 	for r := range s.size {
 		a := l.announce[r*words : (r+1)*words]
-		a[0], a[1] = int64(s.print), call
+		a[0], a[1], a[2] = int64(s.print), l.call(), 0
+		if l.rooms.lacking() {
+			a[2] = 1
+		}
 		copy(a[announceWords:], l.want.counts[r*tables:])
 	}
-	if err := s.ex.AllToAll(l.announce, l.announced); err != nil {
+	if err := k.ex.AllToAll(l.announce, l.announced); err != nil {
 		return fmt.Errorf("exchange of counts: %w", err)
 	}
-	s.counters.CountBytesSent += int64(8 * words * (s.size - 1))
+	l.tally.CountBytesSent += int64(8 * words * (s.size - 1))
+	lacking := false
 	for r := range s.size {
 		a := l.announced[r*words : (r+1)*words]
-		if uint64(a[0]) != s.print {
-			return fmt.Errorf("rank %d has another configuration (fingerprint %016x, here %016x): open every rank with the same Config", r, uint64(a[0]), s.print)
-		}
-		if a[1] != call {
-			return fmt.Errorf("rank %d is at pull %d with insert=%t, this rank at pull %d with insert=%t: every rank must make the same calls in the same order", r, a[1]>>1, a[1]&1 == 1, s.pulls, insert)
-		}
-		var sum int64
-		for t, n := range a[announceWords:] {
-			if n < 0 || n > int64(s.cfg.MaxKeysPerExchange) {
-				return fmt.Errorf("rank %d announces %d keys of table %q, 0 to %d are allowed", r, n, s.name(t), s.cfg.MaxKeysPerExchange)
-			}
-			l.give.counts[r*tables+t] = n
-			sum += n
-		}
-		if sum > int64(s.cfg.MaxKeysPerExchange) {
-			return fmt.Errorf("rank %d announces %d keys, at most %d are allowed: make its batch smaller or raise MaxKeysPerExchange", r, sum, s.cfg.MaxKeysPerExchange)
-		}
-	}
-	return l.give.layout(s.tables)
-}
-
-// answer fills the rows that the peers asked of this owner, and remembers which
-// of them it holds for the gradients to come.
-func (l *Lookup) answer() error {
-	tables := l.store.tables
-	l.held = resize(l.held, len(l.give.keys))
-	k, w := 0, 0
-	for i, count := range l.give.counts {
-		t, n := tables[i%len(tables)], int(count)
-		keys, held := l.give.keys[k:k+n], l.held[k:k+n]
-		if err := t.Find(keys, held); err != nil {
+		if err := l.hear(r, a); err != nil {
 			return err
 		}
-		t.Read(keys, held, l.give.rows[w:w+n*t.Width()], t.Width())
-		k, w = k+n, w+n*t.Width()
+		lacking = lacking || a[2] != 0
+	}
+	l.give.keys = resize(l.give.keys, l.give.layout(s))
+	l.held = resize(l.held, len(l.give.keys))
+	if lacking && k.alloc != nil {
+		return l.moveToWindows(k)
+	}
+	return nil
+}
+
+// moveToWindows grows the windows; the keys of the batch lie in one already.
+func (l *Lookup) moveToWindows(k *link) error {
+	if err := l.rooms.grow(k.alloc); err != nil {
+		return fmt.Errorf("windows: %w", err)
+	}
+	keys := wordsOf(l.rooms.keys.take(8 * len(l.want.keys)))
+	copy(keys, l.want.keys)
+	l.want.keys = keys
+	return nil
+}
+
+// call is the number of the pull and its kind in one word.
+func (l *Lookup) call() int64 {
+	call := l.number << 2
+	if l.early {
+		call |= 2
+	}
+	if l.insert {
+		call |= 1
+	}
+	return call
+}
+
+// hear takes what rank r announces.
+func (l *Lookup) hear(r int, a []int64) error {
+	s := l.store
+	if uint64(a[0]) != s.print {
+		return fmt.Errorf("rank %d has another configuration (fingerprint %016x, here %016x): open every rank with the same Config", r, uint64(a[0]), s.print)
+	}
+	if call := l.call(); a[1] != call {
+		return fmt.Errorf("rank %d is at pull %d with insert=%t, prepared=%t, this rank at pull %d with insert=%t, prepared=%t: every rank must make the same calls in the same order",
+			r, a[1]>>2, a[1]&1 == 1, a[1]&2 == 2, l.number, l.insert, l.early)
+	}
+	var sum int64
+	limit := int64(s.cfg.MaxKeysPerExchange)
+	for t, n := range a[announceWords:] {
+		if n < 0 || n > limit {
+			return fmt.Errorf("rank %d announces %d keys of table %q, 0 to %d are allowed", r, n, s.name(t), limit)
+		}
+		l.give.counts[r*len(s.tables)+t] = n
+		sum += n
+	}
+	if sum > limit {
+		return fmt.Errorf("rank %d announces %d keys, at most %d are allowed: make its batch smaller or raise MaxKeysPerExchange", r, sum, limit)
 	}
 	return nil
 }

@@ -256,7 +256,7 @@ func TestBytesOnTheWire(t *testing.T) {
 					}
 				}
 			}
-			w.CountBytesSent += 8 * (2 + tables) * (size - 1)
+			w.CountBytesSent += 8 * (3 + tables) * (size - 1)
 			if err := s.Pull(l, bags, true); err != nil {
 				return err
 			}
@@ -286,6 +286,46 @@ func TestBytesOnTheWire(t *testing.T) {
 	}
 	if held != 120 || inserted != 120 {
 		t.Errorf("%d rows held, %d inserted, want 120", held, inserted)
+	}
+}
+
+// TestHalfPrecisionHalvesTheBytes counts rows and gradients of an odd number of
+// values: a table's share of a message is padded to 4 bytes.
+func TestHalfPrecisionHalvesTheBytes(t *testing.T) {
+	cfg := plainConfig(3)
+	full, half := map[string]Wire{}, map[string]Wire{"x": {Rows: BF16, Gradients: BF16}}
+	var rows, grads [2]int64
+	for i, wire := range []map[string]Wire{full, half} {
+		cfg.Wire = wire
+		onRanks(t, 2, cfg, func(s *Store) error {
+			l := s.NewLookup()
+			if err := errors.Join(s.Pull(l, oneBag(1, 2, 3, 4, 5, 6, 7), true), s.Push(l)); err != nil {
+				return err
+			}
+			if c := s.Counters(); s.rank == 0 {
+				rows[i], grads[i] = c.RowBytesReceived/c.RemoteUniqueKeys, c.GradBytesSent/c.RemoteUniqueKeys
+				if pad := c.GradBytesSent % 4; pad != 0 {
+					return fmt.Errorf("%d bytes: not whole words", c.GradBytesSent)
+				}
+			}
+			return nil
+		})
+	}
+	if rows != [2]int64{12, 6} || grads != [2]int64{12, 6} {
+		t.Errorf("bytes of a row %v, of a gradient %v, want 12 and 6", rows, grads)
+	}
+	cfg.Wire = map[string]Wire{"y": {}, "x": {Rows: 9}}
+	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), `no table "y"`) || !strings.Contains(err.Error(), "precision 9") {
+		t.Errorf("bad wires: %v", err)
+	}
+}
+
+func TestRoundingKeepsWhatIsNotFinite(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), math.Float32frombits(0x7f800001)
+	x := []float32{inf, -inf, nan, math.MaxFloat32}
+	BF16.round(x)
+	if x[0] != inf || x[1] != -inf || x[2] == x[2] || x[3] != inf {
+		t.Fatalf("rounded to %v", x)
 	}
 }
 
@@ -440,8 +480,8 @@ func TestLostPeerEndsEveryCall(t *testing.T) {
 	lost := errors.New("rank 2 is lost")
 	for at := range 8 {
 		errs := together(3, plainConfig(2), func(s *Store) error {
-			calls := &dying{Exchanger: s.ex, left: at, rank: 2, err: lost}
-			s.ex = calls
+			calls := &dying{Exchanger: s.link.ex, left: at, rank: 2, err: lost}
+			s.link = newLink(calls)
 			l := s.NewLookup()
 			for n := int64(1); n <= 2; n++ {
 				if err := s.Pull(l, oneBag(1, 2, 3), true); err != nil {
@@ -576,8 +616,10 @@ func TestAnnouncedCountsAreNotBelieved(t *testing.T) {
 
 func TestRowsOfOnePullAreBounded(t *testing.T) {
 	s := open(t, plainConfig(MaxDim))
-	d := side{counts: []int64{1 << 21}, keyBytes: make([]int, 1), rowBytes: make([]int, 1)}
-	if err := d.layout(s.tables); err == nil || !strings.Contains(err.Error(), "make the batch smaller") {
+	l := s.NewLookup()
+	l.want.counts[0] = 1 << 21
+	l.want.layout(s)
+	if err := l.placeRows(); err == nil || !strings.Contains(err.Error(), "make the batch smaller") {
 		t.Fatalf("2³³ values in one pull: %v", err)
 	}
 }

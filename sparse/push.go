@@ -37,7 +37,7 @@ func (s *Store) Push(l *Lookup) error {
 	}
 	fault := func(err error) error { return fmt.Errorf("sparse: push: rank %d of %d: %w", s.rank, s.size, err) }
 	switch {
-	case l.state == idle:
+	case l.state <= prepared:
 		return fault(errors.New("nothing has been pulled into this Lookup"))
 	case l.state == reading:
 		return fault(errors.New("the Lookup was pulled with insert=false, for reading only"))
@@ -47,30 +47,67 @@ func (s *Store) Push(l *Lookup) error {
 		return fault(errors.New("the store was reset after the pull: pull again"))
 	}
 	l.state = pushed
-	// The answer to the pull has the shape of the gradients; its memory serves twice.
-	if err := s.ex.AllToAllV(raw.Bytes(l.grads), l.want.rowBytes, raw.Bytes(l.give.rows), l.give.rowBytes); err != nil {
+	wire := l.wireGrads()
+	if err := s.visit.AllToAllVisit(wire, l.want.gradBytes, l.give.gradBytes, l.onGrads); err != nil {
 		return fault(fmt.Errorf("exchange of gradients: %w", err))
 	}
 	for r := range s.size {
 		if r != s.rank {
-			s.counters.GradBytesSent += int64(l.want.rowBytes[r])
-			s.counters.GradBytesReceived += int64(l.give.rowBytes[r])
+			s.counters.GradBytesSent += int64(l.want.gradBytes[r])
+			s.counters.GradBytesReceived += int64(l.give.gradBytes[r])
 		}
 	}
-	s.stage(l)
 	return nil
 }
 
-// stage adds received gradients to those that wait, ranks in order.
-func (s *Store) stage(l *Lookup) {
-	k, w := 0, 0
-	for i, count := range l.give.counts {
-		t, n := i%len(s.tables), int(count)
-		width := s.tables[t].Width()
-		s.ids = resize(s.ids, n)
-		s.staged[t].add(l.give.keys[k:k+n], l.held[k:k+n], l.give.rows[w:w+n*width], s.ids)
-		k, w = k+n, w+n*width
+// wireGrads returns the gradients as they travel: in their own memory, unless
+// some are encoded.
+func (l *Lookup) wireGrads() []byte {
+	s := l.store
+	if !s.encodes {
+		return raw.Bytes(l.grads)
 	}
+	total := 0
+	for _, n := range l.want.gradBytes {
+		total += n
+	}
+	wire := l.rooms.rows.take(total) // the answers have been read
+	to := wire
+	for i := range l.want.counts {
+		p, grads := s.wire[i%len(s.tables)].Gradients, l.grads[l.rowAt[i]:l.rowAt[i+1]]
+		p.encode(to, grads)
+		to = to[p.section(len(grads)):]
+	}
+	return wire
+}
+
+// takeGrads adds the gradients of a rank to those that wait. It is called with
+// the ranks in order.
+func (l *Lookup) takeGrads(from int, part []byte) error {
+	s := l.store
+	for t, x := range s.tables {
+		keys, held := l.section(from, t)
+		p, n := s.wire[t].Gradients, len(keys)*x.Width()
+		wire := part[:p.section(n)]
+		part = part[len(wire):]
+		if x.Epoch() != l.epoch[t] {
+			clear(held) // Apply finds them
+		}
+		grads := l.decoded(p, wire, n)
+		s.ids = resize(s.ids, len(keys))
+		s.staged[t].add(keys, held, grads, s.ids)
+	}
+	return nil
+}
+
+// decoded views or decodes n numbers.
+func (l *Lookup) decoded(p Precision, wire []byte, n int) []float32 {
+	if p == FP32 {
+		return raw.Of[float32](wire)
+	}
+	l.floats = resize(l.floats, n)
+	p.decode(l.floats, wire)
+	return l.floats
 }
 
 // add sums gradients, len(grads)/len(keys) values each, into those that wait.

@@ -3,27 +3,14 @@ package sparse
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// Exchanger is what a store needs of a group of ranks. Every rank makes the same
-// calls in the same order; a call ends on every rank, with an error if a peer is
-// lost.
-type Exchanger interface {
-	Rank() int
-	Size() int
-	// AllToAll sends len(send)/Size numbers to every rank, itself included, and
-	// receives as many from each. Both slices are in rank order.
-	AllToAll(send, recv []int64) error
-	// AllToAllV sends sendCounts[r] bytes to rank r and receives recvCounts[r]
-	// from it. Both buffers are contiguous in rank order.
-	AllToAllV(send []byte, sendCounts []int, recv []byte, recvCounts []int) error
-}
-
 // Store is one rank's share of the tables and its way to the others'.
 type Store struct {
-	ex         Exchanger
+	link
 	rank, size int
 	cfg        Config
 	print      uint64 // fingerprint of cfg
@@ -32,6 +19,13 @@ type Store struct {
 	owner      []int32   // by shard
 	pulls      int64     // how many there were, to find ranks out of step
 	generation int64     // how often Reset was called, to find stale Lookups
+	wire       []Wire    // by table
+	still      []bool    // by table: a step changes the rows of its keys alone
+	encodes    bool      // the gradients of a table travel encoded
+	early      bool      // a table is still: rows can travel ahead
+	ahead      *ahead    // nil if batches are not prepared on the side
+	waiting    *Lookup   // prepared and not completed
+	flying     []*Lookup // pulled to train, and not applied
 	ids        []uint32
 	counters   Counters
 	norm       table.Sum
@@ -51,7 +45,7 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("sparse: open: rank %d: configuration:\n%w", rank, err)
 	}
 	cfg = cfg.Default()
-	s := &Store{ex: ex, rank: rank, size: size, cfg: cfg, print: cfg.fingerprint(), owner: make([]int32, cfg.Shards)}
+	s := &Store{link: newLink(ex), rank: rank, size: size, cfg: cfg, print: cfg.fingerprint(), owner: make([]int32, cfg.Shards)}
 	for i := range s.owner {
 		s.owner[i] = int32(OwnerOf(i, cfg.Shards, size))
 	}
@@ -61,6 +55,11 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 			return nil, fmt.Errorf("sparse: open: rank %d: %w", rank, err)
 		}
 		s.tables = append(s.tables, t)
+		s.wire = append(s.wire, cfg.Wire[c.Name])
+		still := !slices.ContainsFunc(c.Parts, func(p Part) bool { return p.DenseL2 })
+		s.still = append(s.still, still)
+		s.early = s.early || still
+		s.encodes = s.encodes || cfg.Wire[c.Name].Gradients != FP32
 		s.staged = append(s.staged, &staged{set: table.NewSet(t.Salt(), nil, 1)})
 	}
 	return s, nil
@@ -86,6 +85,8 @@ func (s *Store) Rows(table int) int { return s.tables[table].Rows() }
 // been opened, the way to load a
 // checkpoint into a store in use. Lookups pulled before it cannot be pushed.
 func (s *Store) Reset() {
+	s.settle()
+	s.flying = s.flying[:0]
 	for i, t := range s.tables {
 		t.Reset()
 		s.staged[i].reset()
@@ -93,8 +94,11 @@ func (s *Store) Reset() {
 	s.generation++
 }
 
-// Close frees the memory of the tables; the store cannot be used afterwards.
+// Close ends the goroutine of Ahead and frees the memory of the tables; the store
+// cannot be used afterwards. It waits for a batch that is being prepared: if a
+// peer is lost, abort the group first.
 func (s *Store) Close() error {
+	s.stop()
 	var errs []error
 	for _, t := range s.tables {
 		errs = append(errs, t.Close())
@@ -112,27 +116,43 @@ type Counters struct {
 	KeysPulled        int64 // values of all bags
 	UniqueKeys        int64 // of them distinct within their batch and table
 	RemoteUniqueKeys  int64 // of them owned by other ranks
-	CountBytesSent    int64 // 8·(2+tables) for each peer and Pull; as many are received
+	CountBytesSent    int64 // 8·(3+tables) for each peer and Pull; as many are received
 	KeyBytesSent      int64 // 8 for each remote unique key
 	KeyBytesReceived  int64
 	RowBytesSent      int64
 	RowBytesReceived  int64 // 4·V for each remote unique key
 	GradBytesSent     int64 // 4·V for each remote unique key
 	GradBytesReceived int64
+	MarkBytesSent     int64 // an eighth for each key of another rank that was answered ahead or could have been
+	MarkBytesReceived int64
 	RowsInserted      int64
 	RowsHeld          int64 // now, on this rank
 	StepsOfRows       int64 // optimizer steps taken, counted by row
 	MemoryBytes       int64 // of rows, indexes and staged gradients, now
 }
 
+// add adds what one exchange has counted.
+func (c *Counters) add(x Counters) {
+	c.KeysPulled += x.KeysPulled
+	c.UniqueKeys += x.UniqueKeys
+	c.RemoteUniqueKeys += x.RemoteUniqueKeys
+	c.CountBytesSent += x.CountBytesSent
+	c.KeyBytesSent += x.KeyBytesSent
+	c.KeyBytesReceived += x.KeyBytesReceived
+	c.RowBytesSent += x.RowBytesSent
+	c.RowBytesReceived += x.RowBytesReceived
+	c.MarkBytesSent += x.MarkBytesSent
+	c.MarkBytesReceived += x.MarkBytesReceived
+}
+
 // BytesSent is all payload sent to other ranks.
 func (c Counters) BytesSent() int64 {
-	return c.CountBytesSent + c.KeyBytesSent + c.RowBytesSent + c.GradBytesSent
+	return c.CountBytesSent + c.KeyBytesSent + c.RowBytesSent + c.GradBytesSent + c.MarkBytesSent
 }
 
 // BytesReceived is all payload received from other ranks.
 func (c Counters) BytesReceived() int64 {
-	return c.CountBytesSent + c.KeyBytesReceived + c.RowBytesReceived + c.GradBytesReceived
+	return c.CountBytesSent + c.KeyBytesReceived + c.RowBytesReceived + c.GradBytesReceived + c.MarkBytesReceived
 }
 
 // Counters returns the counters of this rank. It walks the shards: call it for a
@@ -144,31 +164,4 @@ func (s *Store) Counters() Counters {
 		c.MemoryBytes += t.Bytes() + s.staged[i].bytes()
 	}
 	return c
-}
-
-// Local is the Exchanger of a single rank.
-type Local struct{}
-
-// Rank returns 0.
-func (Local) Rank() int { return 0 }
-
-// Size returns 1.
-func (Local) Size() int { return 1 }
-
-// AllToAll copies send to recv.
-func (Local) AllToAll(send, recv []int64) error {
-	if len(send) != len(recv) {
-		return fmt.Errorf("local: all-to-all: %d numbers sent, %d expected", len(send), len(recv))
-	}
-	copy(recv, send)
-	return nil
-}
-
-// AllToAllV copies send to recv.
-func (Local) AllToAllV(send []byte, _ []int, recv []byte, _ []int) error {
-	if len(send) != len(recv) {
-		return fmt.Errorf("local: all-to-all: %d bytes sent, %d expected", len(send), len(recv))
-	}
-	copy(recv, send)
-	return nil
 }

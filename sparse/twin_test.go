@@ -60,6 +60,26 @@ func (w *twin) row(t int, key uint64) *twinRow {
 	return r
 }
 
+func (w *twin) wire(t int) Wire { return w.cfg.Wire[w.cfg.Tables[t].Name] }
+
+// rounded is the definition of a precision: bf16 is the float32 with 16 zero bits
+// below that is nearest, the one with an even last bit if two are.
+func rounded(p Precision, x []float32) {
+	for i, v := range x {
+		if p == FP32 {
+			continue
+		}
+		down := math.Float32frombits(math.Float32bits(v) &^ 0xffff)
+		up := math.Float32frombits(math.Float32bits(v)&^0xffff + 0x10000)
+		a, b := math.Abs(float64(v)-float64(down)), math.Abs(float64(up)-float64(v))
+		if a < b || a == b && math.Float32bits(down)&0x10000 == 0 {
+			x[i] = down
+		} else {
+			x[i] = up
+		}
+	}
+}
+
 // place returns where a part's values begin.
 func (w *twin) place(t, part int) (at int) {
 	for _, p := range w.cfg.Tables[t].Parts[:part] {
@@ -97,7 +117,8 @@ func (w *twin) pool(b Bags, part int) (out []float32) {
 	for bag := range len(b.Offsets) - 1 {
 		sum := make([]float32, dim)
 		for i, c := range factors(b, bag) {
-			row := w.row(b.Table, b.Values[int(b.Offsets[bag])+i]).values[at:]
+			row := slices.Clone(w.row(b.Table, b.Values[int(b.Offsets[bag])+i]).values[at:])
+			rounded(w.wire(b.Table).Rows, row)
 			for d := range sum {
 				if i == 0 {
 					sum[d] = c * row[d]
@@ -134,6 +155,7 @@ func (w *twin) push(bags []Bags, dy [][][]float32) {
 			}
 		}
 		for key, g := range unique {
+			rounded(w.wire(t).Gradients, g)
 			if have := w.staged[t][key]; have == nil {
 				w.staged[t][key] = g
 			} else {

@@ -1,0 +1,186 @@
+package sparse
+
+import (
+	"fmt"
+)
+
+// link is an Exchanger with what more it can do.
+type link struct {
+	ex    Exchanger
+	visit Visitor
+	alloc Allocator // nil if it has no memory to share
+}
+
+func newLink(ex Exchanger) link {
+	alloc, _ := ex.(Allocator)
+	return link{ex, visitor(ex), alloc}
+}
+
+// ahead is the goroutine that prepares batches.
+type ahead struct {
+	link
+	work chan *Lookup
+	done chan struct{}
+	busy bool // it has work whose end nobody has waited for
+}
+
+// Ahead lets Prepare work on the side, by a goroutine of its own that exchanges
+// over ex: the same ranks as those of the store, on another channel. Close ends
+// it. Without Ahead, Prepare does its work before it returns. Every rank decides
+// alike.
+func (s *Store) Ahead(ex Exchanger) error {
+	switch {
+	case s.ahead != nil:
+		return fmt.Errorf("sparse: ahead: rank %d of %d: it was called before", s.rank, s.size)
+	case ex == nil || ex.Rank() != s.rank || ex.Size() != s.size:
+		return fmt.Errorf("sparse: ahead: rank %d of %d: give an Exchanger of the same ranks, have %v", s.rank, s.size, ex)
+	}
+	a := &ahead{link: newLink(ex), work: make(chan *Lookup, 1), done: make(chan struct{}, 1)}
+	s.ahead = a
+	go func() {
+		for l := range a.work {
+			l.err = l.prepare(&a.link)
+			a.done <- struct{}{}
+		}
+		close(a.done)
+	}()
+	return nil
+}
+
+// Prepare begins what Pull does and Complete ends it; every rank calls both.
+// While the batch before is computed, pushed and applied, the keys of this one
+// are made unique and told to their owners, and the owners answer with the rows
+// that no batch in flight will change. So the rows are those that Pull would
+// have brought at the time of Complete, to the bit.
+//
+// bags must not change until Complete returns. Only one batch can be prepared at
+// a time, and no other be pulled with insert until it is completed.
+func (s *Store) Prepare(l *Lookup, bags []Bags, insert bool) error {
+	if s.waiting != nil {
+		return fmt.Errorf("sparse: prepare: rank %d of %d: the batch of pull %d is prepared: Complete it first", s.rank, s.size, s.waiting.number)
+	}
+	if err := s.begin("prepare", l, insert); err != nil {
+		return err
+	}
+	s.waiting, l.state, l.batch = l, prepared, bags
+	if s.ahead == nil {
+		l.early = false
+		l.err = l.ask(&s.link, bags)
+		return nil
+	}
+	l.early = s.early
+	s.ahead.busy = true
+	s.ahead.work <- l
+	return nil
+}
+
+// Complete ends what Prepare began: then the Lookup is as after Pull.
+func (s *Store) Complete(l *Lookup) error {
+	if s.waiting != l {
+		return fmt.Errorf("sparse: complete: rank %d of %d: the batch was not prepared", s.rank, s.size)
+	}
+	s.settle()
+	s.waiting, l.batch = nil, nil
+	err := l.err
+	if err == nil && l.generation == s.generation {
+		err = l.rest()
+	}
+	return s.end("complete", l, err)
+}
+
+// stop ends the goroutine of Ahead.
+func (s *Store) stop() {
+	if s.ahead != nil {
+		s.settle()
+		close(s.ahead.work)
+		<-s.ahead.done
+		s.ahead = nil
+	}
+}
+
+// settle waits until the goroutine of Ahead touches no table.
+func (s *Store) settle() {
+	if s.ahead != nil && s.ahead.busy {
+		<-s.ahead.done
+		s.ahead.busy = false
+	}
+}
+
+// prepare is what the goroutine of Ahead does with a batch.
+func (l *Lookup) prepare(k *link) error {
+	if err := l.ask(k, l.batch); err != nil || !l.early {
+		return err
+	}
+	if err := l.mark(); err != nil {
+		return err
+	}
+	if err := k.visit.AllToAllVisit(l.give.marks, l.give.markBytes, l.want.markBytes, l.onMarks); err != nil {
+		return fmt.Errorf("exchange of marks: %w", err)
+	}
+	l.tally.MarkBytesSent += int64(len(l.give.marks))
+	l.tally.MarkBytesReceived += int64(len(l.want.marks))
+	return l.exchangeRows(k, early)
+}
+
+// mark marks the keys whose rows will not change before Complete: those that are
+// held, of tables in which a step changes the rows of its keys alone, and that no
+// batch in flight has.
+func (l *Lookup) mark() error {
+	s := l.store
+	for _, x := range s.flying {
+		x.index()
+	}
+	for t, x := range s.tables {
+		l.epoch[t] = x.Epoch()
+	}
+	clear(l.give.marks)
+	for r := range s.size {
+		if r == s.rank {
+			continue
+		}
+		i := 0
+		for t, x := range s.tables {
+			keys, held := l.section(r, t)
+			if err := x.Find(keys, held); err != nil {
+				return err
+			}
+			for j, key := range keys {
+				if held[j] != 0 && s.still[t] && !s.inFlight(t, key) {
+					l.give.marks[l.give.markAt[r]+i/8] |= 1 << (i % 8)
+				}
+				i++
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) inFlight(t int, key uint64) bool {
+	for _, x := range s.flying {
+		if x.asked[t].Has(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// index fills asked.
+func (l *Lookup) index() {
+	if l.indexed {
+		return
+	}
+	l.indexed = true
+	for t := range l.asked {
+		l.asked[t].Reset()
+		for r := range l.store.size {
+			keys, _ := l.section(r, t)
+			l.picked.ids = resize(l.picked.ids, len(keys))
+			l.asked[t].Add(keys, l.picked.ids)
+		}
+	}
+}
+
+func (l *Lookup) takeMarks(from int, part []byte) error {
+	copy(l.want.marks[l.want.markAt[from]:], part)
+	return nil
+}

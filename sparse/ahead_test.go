@@ -1,0 +1,299 @@
+package sparse
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// ahead runs the job as onStores does, each batch prepared while the one before
+// is in flight, and returns the counters by rank as well. Without side, Prepare
+// works before it returns.
+func (j *job) ahead(t testing.TB, size int, side bool) (outcome, []Counters) {
+	t.Helper()
+	out := outcome{norms: make([]float64, len(j.steps))}
+	norms, rows := make([][]float64, size), make([][]map[uint64][]float32, size)
+	counters := make([]Counters, size)
+	for range j.steps {
+		out.pooled = append(out.pooled, make([][][][]float32, size))
+	}
+	beside := newGroup(size)
+	onRanks(t, size, j.cfg, func(s *Store) error {
+		defer s.Close()
+		if side {
+			if err := s.Ahead(member{beside, s.rank}); err != nil {
+				return err
+			}
+		}
+		now, next := s.NewLookup(), s.NewLookup()
+		if err := s.Prepare(now, j.steps[0].bags[s.rank], true); err != nil {
+			return err
+		}
+		for i := range j.steps {
+			if err := s.Complete(now); err != nil {
+				return err
+			}
+			if i+1 < len(j.steps) {
+				if err := s.Prepare(next, j.steps[i+1].bags[s.rank], true); err != nil {
+					return err
+				}
+			}
+			pooled, norm, err := j.steps[i].train(s, now)
+			if err != nil {
+				return err
+			}
+			out.pooled[i][s.rank] = pooled
+			norms[s.rank] = append(norms[s.rank], norm)
+			now, next = next, now
+		}
+		rows[s.rank], counters[s.rank] = records(s), s.Counters()
+		return nil
+	})
+	for _, of := range norms {
+		for i, x := range of {
+			out.norms[i] += x
+		}
+	}
+	all, err := merge(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.rows = all
+	return out, counters
+}
+
+func TestPreparedBatchesGiveTheSameBits(t *testing.T) {
+	for size := 1; size <= 3; size++ {
+		for _, side := range []bool{true, false} {
+			t.Run(fmt.Sprintf("P=%d side=%t", size, side), func(t *testing.T) {
+				rapid.Check(t, func(rt *rapid.T) {
+					j := drawJob(rt, size)
+					got, _ := j.ahead(t, size, side)
+					if err := got.compare(j.onTwin(), 0); err != nil {
+						rt.Fatal(err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestRowsThatNothingChangesTravelAhead counts: a batch that shares no key with
+// the one before needs nothing at Complete, one that is equal needs everything,
+// and the sum is that of Pull.
+func TestRowsThatNothingChangesTravelAhead(t *testing.T) {
+	const size, dim, keys = 2, 3, 64
+	cfg := plainConfig(dim)
+	batch := func(from, to int) []Bags {
+		b := Bags{Offsets: []int32{0}}
+		for k := from; k < to; k++ {
+			b.Values = append(b.Values, uint64(k))
+			b.Offsets = append(b.Offsets, int32(len(b.Values)))
+		}
+		return []Bags{b}
+	}
+	beside := newGroup(size)
+	onRanks(t, size, cfg, func(s *Store) error {
+		defer s.Close()
+		if err := s.Ahead(member{beside, s.rank}); err != nil {
+			return err
+		}
+		now, next := s.NewLookup(), s.NewLookup()
+		for n := int64(1); n <= 2; n++ { // every key is held
+			if err := errors.Join(s.Pull(now, batch(0, 2*keys), true), s.Push(now), s.Apply(Step{N: n, Scale: 1, Rate: 1})); err != nil {
+				return err
+			}
+		}
+		for _, c := range []struct{ from, to, ahead int }{{0, keys, 0}, {keys, 2 * keys, keys}, {keys / 2, 3 * keys / 2, keys / 2}} {
+			if err := s.Pull(now, batch(0, keys), true); err != nil {
+				return err
+			}
+			if err := s.Prepare(next, batch(c.from, c.to), true); err != nil {
+				return err
+			}
+			s.settle()
+			remote, ahead := 0, 0
+			for k := c.from; k < c.to; k++ {
+				if OwnerOf(ShardOf(Salt("x"), uint64(k), cfg.Shards), cfg.Shards, size) != s.rank {
+					remote++
+					if k >= keys {
+						ahead++
+					}
+				}
+			}
+			if got := int(next.tally.RowBytesReceived); got != 4*dim*ahead {
+				return fmt.Errorf("keys %d to %d behind 0 to %d: %d bytes of rows came ahead, want %d", c.from, c.to, keys, got, 4*dim*ahead)
+			}
+			if err := errors.Join(s.Push(now), s.Apply(Step{N: 3, Scale: 1, Rate: 1}), s.Complete(next)); err != nil {
+				return err
+			}
+			if got := int(next.tally.RowBytesReceived); got != 4*dim*remote {
+				return fmt.Errorf("keys %d to %d: %d bytes of rows came in all, want %d", c.from, c.to, got, 4*dim*remote)
+			}
+			if got := int(next.tally.MarkBytesReceived); got != (remote+7)/8 {
+				return fmt.Errorf("%d bytes of marks for %d keys", got, remote)
+			}
+			if err := errors.Join(s.Push(next), s.Apply(Step{N: 4, Scale: 1, Rate: 1})); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func TestPreparedJobsSaveTheSameBytes(t *testing.T) {
+	for _, dense := range []bool{false, true} {
+		for size := 1; size <= 3; size++ {
+			j := fixedJob(optim.Rule{Kind: "adam"}, dense, size, 12)
+			plain, _ := j.files(t, size, false)
+			piped, counters := j.files(t, size, true)
+			if !slices.Equal(piped, plain) {
+				t.Errorf("P=%d dense=%t: the saved shards differ", size, dense)
+			}
+			if size > 1 && !dense && counters[0].MarkBytesSent == 0 {
+				t.Errorf("P=%d: nothing was marked: the test tests nothing", size)
+			}
+		}
+	}
+}
+
+// files runs the job and returns what every rank saves, shards in order.
+func (j *job) files(t *testing.T, size int, ahead bool) (files []string, counters []Counters) {
+	beside, all := newGroup(size), make([][]string, size)
+	counters = make([]Counters, size)
+	onRanks(t, size, j.cfg, func(s *Store) error {
+		defer s.Close()
+		if err := s.Ahead(member{beside, s.rank}); err != nil {
+			return err
+		}
+		now, next := s.NewLookup(), s.NewLookup()
+		for i := range j.steps {
+			var err error
+			switch {
+			case i == 0 || !ahead:
+				err = s.Pull(now, j.steps[i].bags[s.rank], true)
+			default:
+				err = s.Complete(now)
+			}
+			if err != nil {
+				return err
+			}
+			if ahead && i+1 < len(j.steps) {
+				if err := s.Prepare(next, j.steps[i+1].bags[s.rank], true); err != nil {
+					return err
+				}
+			}
+			if _, _, err := j.steps[i].train(s, now); err != nil {
+				return err
+			}
+			if ahead {
+				now, next = next, now
+			}
+		}
+		for _, section := range s.Sections() {
+			var b bytes.Buffer
+			if err := s.SaveShard(&b, section.Table, section.Shard); err != nil {
+				return err
+			}
+			all[s.rank] = append(all[s.rank], section.Name+"\n"+b.String())
+		}
+		counters[s.rank] = s.Counters()
+		return nil
+	})
+	return slices.Sorted(slices.Values(slices.Concat(all...))), counters
+}
+
+func TestPreparingOutOfOrderIsNamed(t *testing.T) {
+	cfg := func(int) Config { return plainConfig(1) }
+	for want, call := range map[string]func(s *Store, l *Lookup) error{
+		"the batch of pull 1 is prepared: Complete it first": func(s *Store, l *Lookup) error {
+			return errors.Join(s.Prepare(l, nil, true), s.Pull(s.NewLookup(), nil, true))
+		},
+		"sparse: prepare: rank 0 of 2: the batch of pull 1 is prepared": func(s *Store, l *Lookup) error {
+			return errors.Join(s.Prepare(l, nil, true), s.Prepare(s.NewLookup(), nil, true))
+		},
+		"the batch was not prepared": func(s *Store, l *Lookup) error { return s.Complete(l) },
+		"nothing has been pulled":    func(s *Store, l *Lookup) error { return errors.Join(s.Prepare(l, nil, true), s.Push(l)) },
+		"was reset since": func(s *Store, l *Lookup) error {
+			err := s.Prepare(l, nil, true)
+			s.Reset()
+			return errors.Join(err, s.Complete(l))
+		},
+		"complete 1: rank 1 of 2: feature 0: table 7: there are 1": func(s *Store, l *Lookup) error {
+			var bags []Bags
+			if s.rank == 1 {
+				bags = []Bags{{Table: 7}}
+			}
+			if err := s.Prepare(l, bags, true); err != nil {
+				return err
+			}
+			return s.Complete(l)
+		},
+		"it was called before": func(s *Store, _ *Lookup) error {
+			beside := newGroup(2)
+			defer s.Close()
+			return errors.Join(s.Ahead(member{beside, s.rank}), s.Ahead(member{beside, s.rank}))
+		},
+		"of the same ranks": func(s *Store, _ *Lookup) error { return s.Ahead(Local{}) },
+	} {
+		t.Run(want, func(t *testing.T) { wantFault(t, cfg, call, want) })
+	}
+}
+
+// TestLostPeerEndsPreparing loses rank 1 while rank 0's goroutine waits for it.
+func TestLostPeerEndsPreparing(t *testing.T) {
+	beside, lost := newGroup(2), errors.New("rank 1 is lost")
+	errs := together(2, plainConfig(1), func(s *Store) error {
+		defer s.Close()
+		if err := s.Ahead(member{beside, s.rank}); err != nil {
+			return err
+		}
+		if s.rank == 1 {
+			beside.fail(lost)
+			return lost
+		}
+		l := s.NewLookup()
+		if err := s.Prepare(l, oneBag(1, 2, 3), true); err != nil {
+			return err
+		}
+		return s.Complete(l)
+	})
+	if !errors.Is(errs[0], lost) || !strings.Contains(errs[0].Error(), "complete 1: rank 0 of 2: exchange of counts") {
+		t.Fatalf("rank 0 says %v", errs[0])
+	}
+}
+
+func TestPreparingAllocatesNothing(t *testing.T) {
+	s := open(t, steadyConfig())
+	if err := s.Ahead(Local{}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	bags := steadyBags(64)
+	now, next := s.NewLookup(), s.NewLookup()
+	if err := s.Prepare(now, bags, true); err != nil {
+		t.Fatal(err)
+	}
+	n := int64(0)
+	step := func() {
+		n++
+		err := errors.Join(s.Complete(now), s.Prepare(next, bags, true), s.Push(now), s.Apply(Step{N: n, Scale: 1, Rate: 1}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, next = next, now
+	}
+	for range 3 {
+		step()
+	}
+	if n := testing.AllocsPerRun(20, step); n != 0 {
+		t.Fatalf("%v allocations in a step", n)
+	}
+}

@@ -1,0 +1,174 @@
+package sparse
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/wdlrun/wdlrun/sparse/table"
+)
+
+// side is one end of an exchange of keys: sections by (rank, table), all tables
+// of rank 0 first.
+type side struct {
+	counts    []int64 // by section: keys
+	at        []int   // by section, and one more: its first key
+	keys      []uint64
+	keyBytes  []int  // by rank
+	rowBytes  []int  // by rank, of the rows that travel in the phase at hand
+	gradBytes []int  // by rank
+	markBytes []int  // by rank
+	markAt    []int  // by rank: its first byte in marks
+	marks     []byte // a bit for each key, of ranks that are others
+}
+
+func newSide(ranks, tables int) side {
+	return side{
+		counts: make([]int64, ranks*tables), at: make([]int, ranks*tables+1),
+		keyBytes: make([]int, ranks), rowBytes: make([]int, ranks), gradBytes: make([]int, ranks), markBytes: make([]int, ranks), markAt: make([]int, ranks),
+	}
+}
+
+// layout places the sections, whose counts are given, and returns the number of
+// keys.
+func (d *side) layout(s *Store) int {
+	tables := len(s.tables)
+	clear(d.gradBytes)
+	for i, n := range d.counts {
+		d.at[i+1] = d.at[i] + int(n)
+		d.gradBytes[i/tables] += s.wire[i%tables].Gradients.section(int(n) * s.tables[i%tables].Width())
+	}
+	marks := 0
+	for r := range d.keyBytes {
+		n := d.at[(r+1)*tables] - d.at[r*tables]
+		d.keyBytes[r], d.markBytes[r], d.markAt[r] = 8*n, 0, marks
+		if r != s.rank {
+			d.markBytes[r] = (n + 7) / 8
+		}
+		marks += d.markBytes[r]
+	}
+	d.marks = resize(d.marks, marks)
+	return d.at[len(d.counts)]
+}
+
+// resize returns n elements, of the same memory if it suffices; what they hold
+// is not defined. It leaves a quarter of slack so that batches of nearly equal
+// size do not each allocate.
+func resize[T any](x []T, n int) []T {
+	if cap(x) < n {
+		return make([]T, n, n+n/4)
+	}
+	return x[:n]
+}
+
+// take checks the bags, copies what backward will need of them and numbers the
+// distinct keys of each table.
+func (l *Lookup) take(bags []Bags) error {
+	s := l.store
+	values, offsets, coefs := 0, 0, 0
+	for f := range bags {
+		b := &bags[f]
+		if err := b.check(len(s.tables)); err != nil {
+			return fmt.Errorf("feature %d%s: %w", f, s.tableName(b.Table), err)
+		}
+		values += len(b.Values)
+		offsets += len(b.Offsets)
+		if !b.plain() {
+			coefs += len(b.Values)
+		}
+	}
+	l.offsets, l.at, l.coefs = resize(l.offsets, offsets), resize(l.at, values), resize(l.coefs, coefs)
+	l.features = resize(l.features, len(bags))
+	for t := range l.sets {
+		l.sets[t].Reset()
+	}
+	values, offsets, coefs = 0, 0, 0
+	for f := range bags {
+		b, x := &bags[f], &l.features[f]
+		n := len(b.Values)
+		*x = feature{table: b.Table, offsets: l.offsets[offsets : offsets+len(b.Offsets)], at: l.at[values : values+n]}
+		copy(x.offsets, b.Offsets)
+		if !b.plain() {
+			x.coefs = l.coefs[coefs : coefs+n]
+			b.coefficients(x.coefs)
+			coefs += n
+		}
+		l.sets[b.Table].Add(b.Values, x.at)
+		values += n
+		offsets += len(b.Offsets)
+	}
+	l.tally.KeysPulled += int64(values)
+	return nil
+}
+
+func (s *Store) tableName(t int) string {
+	if t < 0 || t >= len(s.tables) {
+		return ""
+	}
+	return fmt.Sprintf(" (table %q)", s.name(t))
+}
+
+// partition puts the unique keys in sections by owner and table, in order of
+// first sight within each, and turns the values' numbers into places of rows.
+func (l *Lookup) partition() error {
+	s := l.store
+	for t := range s.tables {
+		l.tally.UniqueKeys += int64(l.sets[t].Len())
+		for owner, n := range l.sets[t].Counts() {
+			l.want.counts[owner*len(s.tables)+t] = int64(n)
+		}
+	}
+	n := l.want.layout(s)
+	l.want.keys = wordsOf(l.rooms.keys.take(8 * n))
+	for r := range s.size {
+		if n := l.want.keyBytes[r] / 8; n > s.cfg.MaxKeysPerExchange {
+			return fmt.Errorf("the batch has %d keys of rank %d, at most %d are allowed: make the batch smaller or raise MaxKeysPerExchange", n, r, s.cfg.MaxKeysPerExchange)
+		}
+	}
+	if err := l.placeRows(); err != nil {
+		return err
+	}
+	for t, x := range s.tables {
+		keys, owners := l.sets[t].Keys(), l.sets[t].Owners()
+		l.place[t] = resize(l.place[t], len(keys))
+		for id, key := range keys {
+			c := &l.next[int(owners[id])*len(s.tables)+t]
+			l.want.keys[c.key] = key
+			l.place[t][id] = uint32(c.row)
+			c.key++
+			c.row += x.Width()
+		}
+	}
+	for f := range l.features {
+		x := &l.features[f]
+		place := l.place[x.table]
+		for i, id := range x.at {
+			x.at[i] = place[id]
+		}
+	}
+	return nil
+}
+
+// placeRows finds where the rows of each section begin, and makes room for them.
+func (l *Lookup) placeRows() error {
+	tables := l.store.tables
+	at := 0
+	for i, n := range l.want.counts {
+		l.next[i] = cursor{l.want.at[i], at}
+		l.rowAt[i] = at
+		at += int(n) * tables[i%len(tables)].Width()
+	}
+	l.rowAt[len(l.want.counts)] = at
+	if at > math.MaxUint32 {
+		return fmt.Errorf("the rows of one pull have %d values, at most %d are possible: make the batch smaller", at, uint32(math.MaxUint32))
+	}
+	l.rows = resize(l.rows, at)
+	return nil
+}
+
+// section returns the keys that rank asks of a table of this owner, and where its
+// rows are.
+func (l *Lookup) section(rank, t int) ([]uint64, []table.Row) {
+	i := rank*len(l.store.tables) + t
+	lo, hi := l.give.at[i], l.give.at[i+1]
+	return l.give.keys[lo:hi], l.held[lo:hi]
+}

@@ -1,0 +1,182 @@
+package sparse
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/wdlrun/wdlrun/sparse/table"
+)
+
+// phase says which rows of a batch travel: all at once, or those that no batch in
+// flight will change ahead of the others.
+type phase uint8
+
+const (
+	all   phase = iota
+	early       // the marked ones
+	late        // the others
+)
+
+// marked reports whether the i-th key of a rank has its mark.
+func (d *side) marked(rank, i int) bool { return d.marks[d.markAt[rank]+i/8]>>(i%8)&1 == 1 }
+
+// picks reports whether the i-th key of a rank travels in a phase.
+func (d *side) picks(p phase, rank, i int) bool {
+	return p == all || d.marked(rank, i) == (p == early)
+}
+
+// count returns how many keys of a section travel in a phase.
+func (d *side) count(p phase, rank, section, first int) int {
+	lo, hi := d.at[section]-first, d.at[section+1]-first
+	if p == all {
+		return hi - lo
+	}
+	n := 0
+	for i := lo; i < hi; i++ {
+		if i%8 == 0 && i+8 <= hi {
+			n += bits.OnesCount8(d.marks[d.markAt[rank]+i/8])
+			i += 7
+			continue
+		}
+		if d.marked(rank, i) {
+			n++
+		}
+	}
+	if p == late {
+		n = hi - lo - n
+	}
+	return n
+}
+
+// layoutRows sets rowBytes for a phase and returns their sum. A rank reads its
+// own rows without an exchange.
+func (d *side) layoutRows(s *Store, p phase) (sum int) {
+	tables := len(s.tables)
+	for r := range d.rowBytes {
+		d.rowBytes[r] = 0
+		if r == s.rank {
+			continue
+		}
+		for t, x := range s.tables {
+			section := r*tables + t
+			d.rowBytes[r] += s.wire[t].Rows.section(d.count(p, r, section, d.at[r*tables]) * x.Width())
+		}
+		sum += d.rowBytes[r]
+	}
+	return sum
+}
+
+// exchangeRows answers the peers and takes their answers.
+func (l *Lookup) exchangeRows(k *link, p phase) error {
+	l.phase = p
+	n := l.give.layoutRows(l.store, p)
+	wire := l.rooms.rows.take(n)
+	if err := l.answer(wire); err != nil {
+		return err
+	}
+	m := l.want.layoutRows(l.store, p)
+	if err := k.visit.AllToAllVisit(wire, l.give.rowBytes, l.want.rowBytes, l.onRows); err != nil {
+		return fmt.Errorf("exchange of rows: %w", err)
+	}
+	l.tally.RowBytesSent += int64(n)
+	l.tally.RowBytesReceived += int64(m)
+	return nil
+}
+
+// answer writes the rows that the peers asked of this owner, and remembers which
+// of them it holds for the gradients to come.
+func (l *Lookup) answer(wire []byte) error {
+	s := l.store
+	for r := range s.size {
+		if r == s.rank {
+			continue
+		}
+		for t, x := range s.tables {
+			keys, held, err := l.pick(r, t)
+			if err != nil {
+				return err
+			}
+			n := s.wire[t].Rows.section(len(keys) * x.Width())
+			l.write(wire[:n], t, keys, held)
+			wire = wire[n:]
+		}
+	}
+	return nil
+}
+
+// pick returns the keys of a section that travel in this phase, and their rows.
+// What travels early was found when it was marked; the others are found now.
+func (l *Lookup) pick(rank, t int) ([]uint64, []table.Row, error) {
+	x := l.store.tables[t]
+	keys, held := l.section(rank, t)
+	if l.phase == all {
+		return keys, held, x.Find(keys, held)
+	}
+	first := l.give.at[rank*len(l.store.tables)]
+	at := l.give.at[rank*len(l.store.tables)+t] - first
+	some := &l.picked
+	some.keys, some.held = some.keys[:0], some.held[:0]
+	for i, key := range keys {
+		if l.give.picks(l.phase, rank, at+i) {
+			some.keys, some.held = append(some.keys, key), append(some.held, held[i])
+		}
+	}
+	if l.phase == early {
+		return some.keys, some.held, nil
+	}
+	if err := x.Find(some.keys, some.held); err != nil {
+		return nil, nil, err
+	}
+	n := 0
+	for i := range keys {
+		switch {
+		case l.give.picks(late, rank, at+i):
+			held[i] = some.held[n]
+			n++
+		case x.Epoch() != l.epoch[t]:
+			held[i] = 0 // it may have moved since it was marked: Apply finds it
+		}
+	}
+	return some.keys, some.held, nil
+}
+
+// write encodes rows. Those that travel as they are kept are read into place.
+func (l *Lookup) write(wire []byte, t int, keys []uint64, held []table.Row) {
+	x, p := l.store.tables[t], l.store.wire[t].Rows
+	n := len(keys) * x.Width()
+	if p == FP32 {
+		x.Read(keys, held, floatsOf(wire), x.Width())
+		return
+	}
+	l.floats = resize(l.floats, n)
+	x.Read(keys, held, l.floats, x.Width())
+	p.encode(wire, l.floats)
+}
+
+// takeRows puts the answers of an owner where the values find them.
+func (l *Lookup) takeRows(from int, part []byte) error {
+	s := l.store
+	if from == s.rank {
+		return nil
+	}
+	tables, first := len(s.tables), l.want.at[from*len(s.tables)]
+	for t, x := range s.tables {
+		section, width, p := from*tables+t, x.Width(), s.wire[t].Rows
+		rows := l.rows[l.rowAt[section]:l.rowAt[section+1]]
+		n := l.want.count(l.phase, from, section, first) * width
+		wire := part[:p.section(n)]
+		part = part[len(wire):]
+		if l.phase == all {
+			p.decode(rows, wire)
+			continue
+		}
+		at := l.want.at[section] - first
+		for i := 0; len(rows) > 0; i, rows = i+1, rows[width:] {
+			if l.want.picks(l.phase, from, at+i) {
+				p.decode(rows[:width], wire)
+				wire = wire[p.Bytes()*width:]
+			}
+		}
+	}
+	return nil
+}
