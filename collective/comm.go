@@ -10,6 +10,7 @@ import (
 // Comm makes collective calls on one channel of a Transport.
 type Comm struct {
 	t          Transport
+	joiner     Joiner // t, if it is one
 	rank, size int
 	channel    int
 	seq        uint64 // of the last call
@@ -44,6 +45,7 @@ func New(t Transport) *Comm {
 			t: t, rank: rank, size: size, channel: i, group: g,
 			at: make([]int, size+1), to: make([]int, size+1),
 		}
+		g.channels[i].joiner, _ = t.(Joiner)
 		if size > 1 {
 			g.channels[i].sh, _ = t.(Sharer)
 		}
@@ -139,11 +141,17 @@ func run[T Number](c *Comm, tag Tag, send, recv []T) error {
 			copy(in, out)
 			continue
 		}
+		tag.Step = uint32(x.round)
+		if x.reduce && c.joiner != nil && (x.send.hi <= x.recv.lo || x.recv.hi <= x.send.lo) {
+			if err := c.joiner.ExchangeJoin(tag, x.to, raw.Bytes(out), x.from, raw.Bytes(in)); err != nil {
+				return c.fail(tag, err)
+			}
+			continue
+		}
 		arrive := in
 		if x.reduce {
 			arrive = scratch[T](c, len(in))
 		}
-		tag.Step = uint32(x.round)
 		if err := c.t.Exchange(tag, x.to, raw.Bytes(out), x.from, raw.Bytes(arrive)); err != nil {
 			return c.fail(tag, err)
 		}

@@ -1,0 +1,48 @@
+package collective
+
+import (
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/raw"
+)
+
+// Joiner is a Transport that joins what arrives with what is there while the rest
+// is still on its way.
+type Joiner interface {
+	// ExchangeJoin is Exchange, but what arrives does not overwrite own: each of its
+	// elements is joined with the one in its place by Join. send and own do not
+	// overlap.
+	ExchangeJoin(tag Tag, to int, send []byte, from int, own []byte) error
+}
+
+// Join joins elements of a message of tag's call, which is a reduction, with those
+// of own, one by one: own[i] = partial[i] op own[i]. Both have the same length and
+// are aligned for the type of their elements.
+func Join(tag Tag, own, partial []byte) {
+	switch tag.Type {
+	case Uint8:
+		joinAs[uint8](tag, own, partial)
+	case Uint16, BFloat16:
+		joinAs[uint16](tag, own, partial)
+	case Int32:
+		joinAs[int32](tag, own, partial)
+	case Uint32:
+		joinAs[uint32](tag, own, partial)
+	case Int64:
+		joinAs[int64](tag, own, partial)
+	case Uint64:
+		joinAs[uint64](tag, own, partial)
+	case Float32:
+		if tag.Op == Sum {
+			dst := raw.Of[float32](own)
+			f32.SumRows([][]float32{dst}, [][]float32{raw.Of[float32](partial), dst})
+			return
+		}
+		joinAs[float32](tag, own, partial)
+	case Float64:
+		joinAs[float64](tag, own, partial)
+	}
+}
+
+func joinAs[T Number](tag Tag, own, partial []byte) {
+	reduce(tag.Op, tag.Type, raw.Of[T](own), raw.Of[T](partial))
+}
