@@ -18,6 +18,9 @@
 // a rank. A round inside a host thus costs two system calls a side, and no change
 // of thread. Links inside a host use Reno as congestion control.
 //
+// A message that is to be joined with what is there lands in pieces of 64 KiB, and
+// each is joined while the rest is on its way and it is still in a core's cache.
+//
 // Elsewhere, and on secured links, a writer goroutine for each link sends and the
 // caller receives.
 //

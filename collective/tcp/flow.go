@@ -22,17 +22,12 @@ const (
 
 // flow exchanges frames on the caller's goroutine: a segment out, a segment in,
 // as long as either moves. It polls while nothing does, and then sleeps.
-func (t *Transport) flow(s *slot, out, in *link, tag collective.Tag, recv []byte) error {
-	if in != nil {
-		in.got = 0
-	}
+func (t *Transport) flow(s *slot, out, in *link, tag collective.Tag) error {
 	for idle := 0; ; {
-		sending := out != nil && out.unsent()
-		receiving := in != nil && in.got < frameSize+len(recv)
-		if !sending && !receiving {
+		if !out.sending() && !in.receiving() {
 			return nil
 		}
-		moved, err := t.step(out, in, sending, receiving, tag, recv)
+		moved, err := t.step(out, in, tag)
 		switch {
 		case err != nil:
 			return err
@@ -43,15 +38,15 @@ func (t *Transport) flow(s *slot, out, in *link, tag collective.Tag, recv []byte
 		case idle < polls:
 			t.pause()
 			idle++
-		case !s.sleep(out, in, sending, receiving):
+		case !s.sleep(out, in):
 			return t.judge(out.peer, io.EOF)
 		}
 	}
 }
 
 // step moves a segment each way and reports whether anything moved.
-func (t *Transport) step(out, in *link, sending, receiving bool, tag collective.Tag, recv []byte) (moved bool, err error) {
-	if sending {
+func (t *Transport) step(out, in *link, tag collective.Tag) (moved bool, err error) {
+	if out.sending() {
 		n, err := out.sock.send(out.vec[0], segment(out.vec[1], 0))
 		if err != nil {
 			return false, t.judge(out.peer, err)
@@ -61,28 +56,29 @@ func (t *Transport) step(out, in *link, sending, receiving bool, tag collective.
 			moved = true
 		}
 	}
-	if !receiving {
+	if !in.receiving() {
 		return moved, nil
 	}
 	before := in.got
-	n, err := in.pull(recv)
+	n, err := in.pull()
 	if err != nil {
 		return false, t.judge(in.peer, err)
 	}
 	if before < frameSize && in.got >= frameSize {
-		if err := t.compare(in, tag, len(recv)); err != nil {
+		if err := t.compare(in, tag, len(in.recv)); err != nil {
 			return false, err
 		}
 	}
+	in.absorb(tag)
 	return moved || n > 0, nil
 }
 
-// pull receives some more of a frame with the payload recv.
-func (l *link) pull(recv []byte) (n int, err error) {
+// pull receives some more of the frame.
+func (l *link) pull() (n int, err error) {
 	if l.got < frameSize {
-		n, err = l.sock.receive(l.head[l.got:], segment(recv, 0))
+		n, err = l.sock.receive(l.head[l.got:], l.place())
 	} else {
-		n, err = l.sock.receive(segment(recv, l.got-frameSize), nil)
+		n, err = l.sock.receive(l.place(), nil)
 	}
 	if err == io.EOF && l.got > 0 {
 		err = io.ErrUnexpectedEOF
@@ -91,9 +87,6 @@ func (l *link) pull(recv []byte) (n int, err error) {
 	l.got += n
 	return n, err
 }
-
-// segment returns the next bytes from at on.
-func segment(b []byte, at int) []byte { return b[at:min(len(b), at+segmentBytes)] }
 
 // pause lets others run for a moment.
 func (t *Transport) pause() {
@@ -104,14 +97,18 @@ func (t *Transport) pause() {
 	}
 }
 
-// sleep waits until something can move, or somebody rouses a socket.
-func (s *slot) sleep(out, in *link, sending, receiving bool) bool {
+// sleep waits until something can move, or somebody rouses a socket. It reports
+// false if the peer of out has closed its side.
+func (s *slot) sleep(out, in *link) bool {
 	var o, i *socket
-	if sending {
+	if out.sending() {
 		o = out.sock
 	}
-	if receiving {
+	if in.receiving() {
 		i = in.sock
 	}
 	return s.waiter.await(o, i)
 }
+
+// segment returns the next bytes from at on.
+func segment(b []byte, at int) []byte { return b[at:min(len(b), at+segmentBytes)] }

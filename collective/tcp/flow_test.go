@@ -27,12 +27,46 @@ func TestLargeFramesBothWays(t *testing.T) {
 				} else if bytes.Count(recv, []byte{byte(from + 1)}) != n {
 					t.Errorf("%d bytes: rank %d: got others than rank %d sent", n, r, from)
 				}
-				if l := tr.peers[to].data[0]; l.unsent() {
+				if l := tr.peers[to].data[0]; l.sending() {
 					t.Errorf("%d bytes: rank %d keeps the caller's slice", n, r)
 				}
 			})
 		}
 		wg.Wait()
+	}
+}
+
+// Joining on arrival, in whatever pieces the system delivers, gives the bits of
+// joining all at once, for elements of 2, 4 and 8 bytes.
+func TestJoinOnArrival(t *testing.T) {
+	ts := group(t, 2)
+	defer closeAll(ts)
+	seq := uint64(0)
+	for _, typ := range []collective.Type{collective.BFloat16, collective.Float32, collective.Float64} {
+		for _, n := range []int{0, 8, frameSize, landBytes - 8, landBytes, landBytes + 8, 3<<20 + 24} {
+			seq++
+			tag := collective.Tag{Call: collective.CallReduceScatter, Op: collective.Sum, Type: typ, Seq: seq, Count: uint64(n)}
+			send, own := [2][]byte{}, [2][]byte{}
+			for r := range ts {
+				send[r], own[r] = make([]byte, n), make([]byte, n)
+				for i := range n { // bytes that are finite numbers in every type
+					send[r][i], own[r][i] = byte((i*7+r)%61), byte((i*5+r)%53)
+				}
+			}
+			var wg sync.WaitGroup
+			for r, tr := range ts {
+				want := bytes.Clone(own[r])
+				collective.Join(tag, want, send[1-r])
+				wg.Go(func() {
+					if err := tr.ExchangeJoin(tag, 1-r, send[r], 1-r, own[r]); err != nil {
+						t.Error(err)
+					} else if !bytes.Equal(own[r], want) {
+						t.Errorf("%v, %d bytes: rank %d: other bits than joined at once", typ, n, r)
+					}
+				})
+			}
+			wg.Wait()
+		}
 	}
 }
 

@@ -13,6 +13,9 @@ import (
 const (
 	readAhead  = 4 << 10 // a small frame comes in one read
 	smallFrame = 4 << 10 // a payload up to here is copied behind its header to leave in one piece
+
+	landBytes    = 64 << 10 // lands at once of a payload that is joined: less than a core's cache
+	elementBytes = 8        // the largest element
 )
 
 // link is the connection for the data of one channel with one peer: either sock,
@@ -31,9 +34,13 @@ type link struct {
 	vec  [2][]byte // what of the frame in hand is to be sent yet
 	bufs net.Buffers
 
-	head [frameSize]byte // of the frame being received
-	got  int             // bytes of that frame
-	r    *bufio.Reader   // of conn
+	head   [frameSize]byte // of the frame being received
+	recv   []byte          // where its payload goes
+	got    int             // bytes of the frame so far
+	join   bool            // the payload is joined with recv instead of overwriting it
+	landed []byte          // where a payload arrives that is to be joined
+	joined int             // bytes of the payload that have been
+	r      *bufio.Reader   // of conn
 }
 
 func newLink(p *peer, conn net.Conn) (*link, error) {
@@ -83,7 +90,50 @@ func (l *link) sent(n int) {
 	l.vec[0], l.vec[1] = l.vec[0][k:], l.vec[1][n-k:]
 }
 
-func (l *link) unsent() bool { return len(l.vec[0])+len(l.vec[1]) > 0 }
+func (l *link) sending() bool { return l != nil && len(l.vec[0])+len(l.vec[1]) > 0 }
+
+// expect makes recv the payload of the frame to receive.
+func (l *link) expect(recv []byte, join bool) {
+	l.recv, l.join, l.got, l.joined = recv, join, 0, 0
+	if join && l.landed == nil {
+		l.landed = make([]byte, landBytes)
+	}
+}
+
+func (l *link) receiving() bool { return l != nil && l.got < frameSize+len(l.recv) }
+
+// place returns where the next bytes of the payload go, a segment at most.
+func (l *link) place() []byte {
+	at := max(l.got-frameSize, 0)
+	if !l.join {
+		return segment(l.recv, at)
+	}
+	kept := at - l.joined
+	return l.landed[kept:min(len(l.landed), kept+len(l.recv)-at)]
+}
+
+// absorb joins what has landed of the payload, whole elements, while the rest is
+// on its way. They are still in the core's cache.
+func (l *link) absorb(tag collective.Tag) {
+	kept := l.got - frameSize - l.joined
+	if !l.join || kept <= 0 {
+		return
+	}
+	whole := kept
+	if l.receiving() {
+		whole &^= elementBytes - 1
+	}
+	collective.Join(tag, l.recv[l.joined:l.joined+whole], l.landed[:whole])
+	copy(l.landed, l.landed[whole:kept])
+	l.joined += whole
+}
+
+// release lets go of the caller's slices.
+func (l *link) release() {
+	if l != nil {
+		l.vec, l.recv = [2][]byte{}, nil
+	}
+}
 
 // write sends the rest of the frame in hand, waiting as long as it takes.
 func (l *link) write() error {
@@ -97,7 +147,6 @@ func (l *link) write() error {
 		l.bufs = l.vec[:]
 		_, err = l.bufs.WriteTo(l.conn)
 	}
-	l.vec = [2][]byte{} // the caller's slice is its own again
 	return err
 }
 
@@ -137,7 +186,7 @@ func (l *link) settle(err error) error {
 }
 
 // relay exchanges frames over connections that can only wait.
-func (t *Transport) relay(out, in *link, tag collective.Tag, recv []byte) error {
+func (t *Transport) relay(out, in *link, tag collective.Tag) error {
 	if out != nil {
 		if err := out.handOver(); err != nil {
 			return err
@@ -145,7 +194,7 @@ func (t *Transport) relay(out, in *link, tag collective.Tag, recv []byte) error 
 	}
 	var err error
 	if in != nil {
-		err = t.receive(in, tag, recv)
+		err = t.receive(in, tag)
 	}
 	if out != nil { // also after an error: the writer must have let go of the caller's slice
 		err = out.settle(err)
@@ -153,16 +202,20 @@ func (t *Transport) relay(out, in *link, tag collective.Tag, recv []byte) error 
 	return err
 }
 
-// receive reads the frame that tag and recv expect.
-func (t *Transport) receive(l *link, tag collective.Tag, recv []byte) error {
+// receive reads the frame that is expected.
+func (t *Transport) receive(l *link, tag collective.Tag) error {
 	if _, err := io.ReadFull(l.r, l.head[:]); err != nil {
 		return t.judge(l.peer, err)
 	}
-	if err := t.compare(l, tag, len(recv)); err != nil {
+	if err := t.compare(l, tag, len(l.recv)); err != nil {
 		return err
 	}
-	if _, err := io.ReadFull(l.r, recv); err != nil {
-		return t.judge(l.peer, err)
+	for l.got = frameSize; l.receiving(); l.absorb(tag) {
+		n, err := io.ReadFull(l.r, l.place())
+		if err != nil {
+			return t.judge(l.peer, err)
+		}
+		l.got += n
 	}
 	return nil
 }

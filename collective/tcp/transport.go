@@ -111,6 +111,15 @@ func (t *Transport) World() (rank, size, channels int) { return t.rank, t.size, 
 
 // Exchange is as collective.Transport says.
 func (t *Transport) Exchange(tag collective.Tag, to int, send []byte, from int, recv []byte) error {
+	return t.exchange(tag, to, send, from, recv, false)
+}
+
+// ExchangeJoin is as collective.Joiner says.
+func (t *Transport) ExchangeJoin(tag collective.Tag, to int, send []byte, from int, own []byte) error {
+	return t.exchange(tag, to, send, from, own, true)
+}
+
+func (t *Transport) exchange(tag collective.Tag, to int, send []byte, from int, recv []byte, join bool) error {
 	if int(tag.Channel) >= len(t.slots) || to >= t.size || from >= t.size || to == t.rank || from == t.rank {
 		panic(fmt.Sprintf("tcp: exchange on channel %d of rank %d with ranks %d and %d, of %d", tag.Channel, t.rank, to, from, t.size))
 	}
@@ -132,11 +141,19 @@ func (t *Transport) Exchange(tag collective.Tag, to int, send []byte, from int, 
 	}
 	if from >= 0 {
 		in = t.peers[from].data[tag.Channel]
+		in.expect(recv, join)
 	}
+	err := t.transfer(s, out, in, tag)
+	out.release()
+	in.release()
+	return err
+}
+
+func (t *Transport) transfer(s *slot, out, in *link, tag collective.Tag) error {
 	if t.direct {
-		return t.flow(s, out, in, tag, recv)
+		return t.flow(s, out, in, tag)
 	}
-	return t.relay(out, in, tag, recv)
+	return t.relay(out, in, tag)
 }
 
 // standing returns what ended the group or this rank, or nil.
