@@ -27,6 +27,7 @@ var kinds = []config.Model{
 func kindConfig(m config.Model) (*config.Config, []data.SparseColumn) {
 	c, columns := parityConfig("sgd")
 	c.Model.Kind, c.Model.Cross, c.Model.Activation = m.Kind, m.Cross, "tanh"
+	c.Model.Init.Scale = 0.5 // large enough for products of embeddings to count
 	if m.Wide != nil {
 		c.Model.Wide = m.Wide
 		for i := range columns {
