@@ -52,6 +52,28 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, co
 // Close ends the trainer's threads. Nobody may use it afterwards.
 func (t *Trainer) Close() { t.model.close() }
 
+// Spent returns the times of the parts of compute on this rank since the
+// trainer was made.
+func (t *Trainer) Spent() Spent { return t.model.workers[0].spent }
+
+// Traffic returns what this rank's share of the tables has done and moved.
+func (t *Trainer) Traffic() sparse.Counters { return t.model.store.Counters() }
+
+// FLOP returns the floating-point operations that a sample's forward and
+// backward take in products of matrices: two for each weight forward, four
+// backward.
+func (t *Trainer) FLOP() (n int64) {
+	for _, p := range t.model.arena.Params() {
+		if p.Decay { // weights, not biases
+			n += 6 * int64(p.Rows) * int64(p.Cols)
+		}
+	}
+	return n
+}
+
+// Parameters returns how many dense parameters there are.
+func (t *Trainer) Parameters() int { return len(t.model.arena.Grads()) - tailWidth }
+
 // reduce sums the statistics of batch normalisation over the ranks.
 func (t *Trainer) reduce(x []float32) error {
 	t.rec.Enter(trace.Sync)

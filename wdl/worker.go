@@ -1,6 +1,8 @@
 package wdl
 
 import (
+	"time"
+
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/wdl/config"
@@ -29,9 +31,25 @@ type worker struct {
 	net   network      // nil: wide model only
 	bias  *dense.Param // of the wide model; nil: deep model only
 
-	x    []float32 // chunk × width: the network's input
-	loss float64   // of its rows of this batch
-	err  error
+	x     []float32 // chunk × width: the network's input
+	loss  float64   // of its rows of this batch
+	err   error
+	spent Spent
+}
+
+// Spent is the time of the first worker in the parts of compute.
+type Spent struct {
+	Pool     time.Duration // rows to the network's input and to the wide logit
+	Forward  time.Duration // network and loss
+	Backward time.Duration // network
+	Keys     time.Duration // gradients to those of the unique keys
+}
+
+// lap adds the time since start to a part and returns the present.
+func lap(part *time.Duration, start time.Time) time.Time {
+	now := time.Now()
+	*part += now.Sub(start)
+	return now
 }
 
 func newWorker(m *model, c *config.Config, reduce func([]float32) error) (w *worker, err error) {
@@ -74,30 +92,40 @@ func (m *model) rows(i int) {
 // forward computes the logits of rows lo to hi, their gradients and the sum of
 // the losses.
 func (w *worker) forward(lo, hi int) (float64, error) {
-	m := w.model
+	m, at := w.model, time.Now()
 	logit := m.logit[lo:hi]
+	w.wide(lo, hi)
 	if w.net != nil {
 		w.input(lo, hi)
+		at = lap(&w.spent.Pool, at)
 		w.net.SetStep(m.step, m.batch.RowID[lo:hi])
 		y, err := w.net.Forward(w.x, hi-lo, m.train)
 		if err != nil {
 			return 0, err
 		}
-		copy(logit, y)
-	} else {
-		clear(logit)
+		f32.AddTo(logit, y)
 	}
-	if w.bias != nil {
-		for i := range logit {
-			logit[i] += w.bias.Value[0]
-		}
-		for f, ft := range m.layout.features {
-			if ft.widePart >= 0 {
-				m.lookup.PoolRange(f, ft.widePart, lo, hi, logit, 1, true)
-			}
+	loss := dense.LogLoss(m.dlogit[lo:hi], logit, m.batch.Label[lo:hi])
+	lap(&w.spent.Forward, at)
+	return loss, nil
+}
+
+// wide sets the logits of rows lo to hi to those of the wide model.
+func (w *worker) wide(lo, hi int) {
+	m := w.model
+	logit := m.logit[lo:hi]
+	clear(logit)
+	if w.bias == nil {
+		return
+	}
+	for i := range logit {
+		logit[i] = w.bias.Value[0]
+	}
+	for f, ft := range m.layout.features {
+		if ft.widePart >= 0 {
+			m.lookup.PoolRange(f, ft.widePart, lo, hi, logit, 1, true)
 		}
 	}
-	return dense.LogLoss(m.dlogit[lo:hi], logit, m.batch.Label[lo:hi]), nil
 }
 
 // input fills the network's input: the pooled embeddings of each feature, then
@@ -124,7 +152,7 @@ func (w *worker) input(lo, hi int) {
 // backward adds the gradients of rows lo to hi. Those of keys it adds at once if
 // it is the only worker, and leaves to phaseTables otherwise.
 func (w *worker) backward(lo, hi int) error {
-	m := w.model
+	m, at := w.model, time.Now()
 	if w.bias != nil {
 		for _, g := range m.dlogit[lo:hi] {
 			w.bias.Grad[0] += g
@@ -137,6 +165,7 @@ func (w *worker) backward(lo, hi int) error {
 			return err
 		}
 	}
+	at = lap(&w.spent.Backward, at)
 	if len(m.workers) > 1 {
 		copy(m.dx[lo*m.layout.width:], dx)
 		return nil
@@ -144,6 +173,7 @@ func (w *worker) backward(lo, hi int) error {
 	for f := range m.layout.features {
 		m.keyGradients(f, lo, hi, dx)
 	}
+	lap(&w.spent.Keys, at)
 	return nil
 }
 
@@ -161,6 +191,7 @@ func (m *model) keyGradients(f, lo, hi int, dx []float32) {
 
 // tables is phaseTables of worker i: no two workers have features of one table.
 func (m *model) tables(i int) {
+	defer lap(&m.workers[i].spent.Keys, time.Now())
 	for f, ft := range m.layout.features {
 		if ft.table%len(m.workers) == i {
 			m.keyGradients(f, 0, m.batch.Rows, m.dx)

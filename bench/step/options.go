@@ -1,0 +1,108 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/optim"
+	"github.com/wdlrun/wdlrun/wdl/config"
+)
+
+// Options says what to measure. All ranks give the same.
+type Options struct {
+	Workload string // of Workloads
+	Batch    int    // samples a step, of all ranks together; 0: DefaultBatch
+	Model    string // kind of the configuration's model; "": wide_deep
+	Threads  int    // of each rank; 0: 1
+	Steps    int    // that are timed; 0: DefaultSteps
+	Batches  int    // made beforehand; 0: DefaultBatches
+	Epoch    bool   // instead: train on the whole workload once and evaluate
+}
+
+const (
+	DefaultBatch = 1024
+	// DefaultSteps gives a median of a second or two.
+	DefaultSteps = 120
+	// DefaultBatches of 1024 samples hold four million keys of w1.
+	DefaultBatches = 64
+
+	maxSamples = 1 << 24 // in the batches made beforehand
+)
+
+// Validate reports all faults.
+func (o Options) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("step: options: "+format, args...)) }
+	if !slices.Contains(Workloads(), o.Workload) {
+		fault("there is no workload %q; there are %q", o.Workload, Workloads())
+	}
+	for _, x := range []struct {
+		name string
+		n    int
+		most int
+	}{{"batch", o.Batch, 1 << 20}, {"threads", o.Threads, 256}, {"steps", o.Steps, 1 << 20}, {"batches", o.Batches, 1 << 16}} {
+		if x.n < 0 || x.n > x.most {
+			fault("%s %d, want 1 to %d", x.name, x.n, x.most)
+		}
+	}
+	if o = o.withDefaults(); len(errs) == 0 && o.Batch*o.Batches > maxSamples {
+		fault("%d batches of %d samples are over %d: give fewer of them", o.Batches, o.Batch, maxSamples)
+	}
+	if len(errs) == 0 {
+		w, _ := NewWorkload(o.Workload)
+		c, _ := w.config(o)
+		if err := c.Validate(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// withDefaults returns o with zero options replaced.
+func (o Options) withDefaults() Options {
+	for _, x := range []struct{ have, standard *int }{
+		{&o.Batch, ptr(DefaultBatch)}, {&o.Threads, ptr(1)}, {&o.Steps, ptr(DefaultSteps)}, {&o.Batches, ptr(DefaultBatches)},
+	} {
+		if *x.have == 0 {
+			*x.have = *x.standard
+		}
+	}
+	return o
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// config is a workload's training: the model and the rules.
+func (w *Workload) config(o Options) (*config.Config, []data.SparseColumn) {
+	c := new(config.Config)
+	c.Data.Train, c.Data.Header, c.Label.Field = []string{"generated"}, true, "label"
+	c.Model.Kind, c.Model.EmbeddingDim, c.Model.Hidden = o.Model, w.Dim, []int{256, 256, 256}
+	c.Model.Init = config.Init{Kind: "normal", Scale: 0.01}
+	// The accumulator cannot be 0; this one is below every squared gradient.
+	adagrad := func(rate float64) optim.Rule {
+		return optim.Rule{Kind: "adagrad", LearningRate: rate, Accumulator: 1e-20}
+	}
+	c.Train.Optimizer = config.Optimizer{Dense: adagrad(0.01), Deep: adagrad(w.Rate)}
+	c.Train.Threads, c.Train.Seed = o.Threads, 1
+	wide := o.Model != "dcn_v2"
+	if wide {
+		c.Train.Optimizer.Wide = adagrad(w.Rate)
+	}
+	var columns []data.SparseColumn
+	for f := range w.Vocabulary {
+		name := fmt.Sprintf("c%d", f)
+		c.Features = append(c.Features, data.Feature{Name: name, Field: name, Encode: "id"})
+		columns = append(columns, data.SparseColumn{Name: name, Table: name, Wide: wide, Deep: true})
+	}
+	return c, columns
+}
+
+// dense names the dense inputs.
+func (w *Workload) dense() (names []string) {
+	for j := range w.Dense {
+		names = append(names, fmt.Sprintf("i%d", j))
+	}
+	return names
+}

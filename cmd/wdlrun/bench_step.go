@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/bench/step"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/member"
+)
+
+func benchStepCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "step",
+		Usage:     "measure the training step and how near it is to the machine's bound",
+		UsageText: "wdlrun [launch flags] bench step [flags]",
+		Description: `Trains on click logs that are generated in memory, w1 (60 sparse fields, 10
+million keys) or w2 (26 sparse and 13 dense fields, 2 million keys), and tells
+the median step, the time of each part, and the share of what multiply-adds or
+memory would allow. All of it is measured in the same run.
+
+Examples:
+   wdlrun -np 1 bench step -workload w1 -batch 1024
+   wdlrun -np 2 bench step -workload w2 -batch 4096 -json
+   wdlrun -np 2 bench step -workload w2 -epoch`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "workload", Value: "w1", Usage: "`NAME`: " + strings.Join(step.Workloads(), " or ")},
+			&cli.IntFlag{Name: "batch", Value: step.DefaultBatch, Usage: "`SAMPLES` a step, of all ranks together"},
+			&cli.StringFlag{Name: "model", Value: "wide_deep", Usage: "`KIND` of model: wide_deep, deepfm or dcn_v2"},
+			&cli.IntFlag{Name: "threads", Value: 1, Usage: "`NUMBER` of threads of each rank"},
+			&cli.IntFlag{Name: "steps", Value: step.DefaultSteps, Usage: "`NUMBER` of steps that are timed"},
+			&cli.BoolFlag{Name: "epoch", Usage: "train on the whole workload once and evaluate its test rows"},
+			jsonFlag(),
+		},
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return fmt.Errorf("bench step takes no argument, and %q is one", c.Args().First())
+			}
+			opt := step.Options{
+				Workload: c.String("workload"), Batch: c.Int("batch"), Model: c.String("model"),
+				Threads: c.Int("threads"), Steps: c.Int("steps"), Epoch: c.Bool("epoch"),
+			}
+			work := func(_ context.Context, _ *cli.Context, m *member.Member, _ func(string)) (any, error) {
+				m.Session.Watch(func() rank.Status { return rank.Status{Phase: "bench", Waits: true} })
+				return step.Run(m.Comm, opt)
+			}
+			return p.everywhere(c, func(*cli.Context) error { return opt.Validate() }, work, printBenchStep)
+		},
+	}
+}
+
+func printBenchStep(w io.Writer, _ int, asJSON bool, result []byte) error {
+	if asJSON {
+		_, err := fmt.Fprintf(w, "%s\n", result)
+		return err
+	}
+	var r step.Result
+	if err := json.Unmarshal(result, &r); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(w, r)
+	return err
+}
