@@ -69,6 +69,9 @@ func (o Options) withDefaults() Options {
 			*x.have = *x.standard
 		}
 	}
+	if o.Model == "" {
+		o.Model = "wide_deep"
+	}
 	return o
 }
 

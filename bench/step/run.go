@@ -30,25 +30,31 @@ func Run(comm *collective.Comm, o Options) (Result, error) {
 	if err := o.Validate(); err != nil {
 		return Result{}, err
 	}
-	m := &meter{o: o.withDefaults(), comm: comm, rec: trace.New(0)}
-	m.w, _ = NewWorkload(o.Workload)
-	c, columns := m.w.config(m.o)
-	c.Fill()
-	var err error
-	if m.trainer, err = wdl.NewTrainer(comm, m.rec, c, columns, m.w.dense()); err != nil {
+	w, _ := NewWorkload(o.Workload)
+	m, err := newMeter(comm, o, w)
+	if err != nil {
 		return Result{}, fmt.Errorf("step: %w", err)
 	}
 	defer m.trainer.Close()
 	if err := collective.Barrier(comm); err != nil {
 		return Result{}, err
 	}
-	r := Result{Workload: o.Workload, Model: c.Model.Kind, NP: comm.Size(), Threads: m.o.Threads, Batch: m.o.Batch, Machine: measureMachine()}
+	r := Result{Workload: o.Workload, Model: m.o.Model, NP: comm.Size(), Threads: m.o.Threads, Batch: m.o.Batch, Machine: measureMachine()}
 	if o.Epoch {
 		err = m.epoch(&r)
 	} else {
 		err = m.steps(&r)
 	}
 	return r, err
+}
+
+func newMeter(comm *collective.Comm, o Options, w *Workload) (*meter, error) {
+	m := &meter{o: o.withDefaults(), w: w, comm: comm, rec: trace.New(0)}
+	c, columns := w.config(m.o)
+	c.Fill()
+	var err error
+	m.trainer, err = wdl.NewTrainer(comm, m.rec, c, columns, w.dense())
+	return m, err
 }
 
 // batch is this rank's part of the global batch that begins with row from.

@@ -1,0 +1,96 @@
+package step
+
+import (
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/mem"
+)
+
+// onRanks runs a measurement on ranks that are goroutines and returns rank 0's.
+func onRanks(t *testing.T, size int, o Options) (r Result) {
+	t.Helper()
+	var all sync.WaitGroup
+	for i, transport := range mem.New(size, 1) {
+		comm := collective.New(transport)
+		all.Go(func() {
+			got, err := Run(comm, o)
+			if err != nil {
+				t.Errorf("rank %d: %v", i, err)
+				comm.Abort(err)
+			}
+			if i == 0 {
+				r = got
+			}
+		})
+	}
+	all.Wait()
+	return r
+}
+
+func TestRun(t *testing.T) {
+	for _, x := range []struct {
+		ranks int
+		o     Options
+		flop  int64
+	}{
+		{1, Options{Workload: "w1", Batch: 64, Steps: 4, Batches: 2}, 64 * 6 * (600*256 + 2*256*256 + 256)},
+		{2, Options{Workload: "w2", Batch: 64, Steps: 4, Batches: 2, Threads: 2, Model: "deepfm"}, 32 * 6 * ((26*16+13)*256 + 2*256*256 + 256)},
+	} {
+		r := onRanks(t, x.ranks, x.o)
+		var parts float64
+		for _, p := range r.Parts {
+			parts += p.MS
+		}
+		if r.FLOP != x.flop {
+			t.Errorf("%+v: %d operations a step, want %d", x.o, r.FLOP, x.flop)
+		}
+		if r.NP != x.ranks || r.Speed <= 0 || r.StepMS <= 0 || r.Unique <= 0 || r.Bytes <= 0 || parts <= 0 || r.Allocs == nil {
+			t.Errorf("%+v gives %+v", x.o, r)
+		}
+		if r.Share <= 0 || r.Share > 1.5 {
+			t.Errorf("%+v: %v of the bound", x.o, r.Share)
+		}
+		if text := r.String(); !strings.Contains(text, "backward") || !strings.Contains(text, r.Bound) {
+			t.Errorf("the table is\n%s", text)
+		}
+	}
+}
+
+// TestEpoch trains a small part of a workload and evaluates what follows it.
+func TestEpoch(t *testing.T) {
+	o := Options{Workload: "w2", Batch: 256}
+	w, _ := NewWorkload("w2")
+	w.Train, w.Test = 20_000, 4_000
+	for i, transport := range mem.New(1, 1) {
+		m, err := newMeter(collective.New(transport), o, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.trainer.Close()
+		var r Result
+		if err := m.epoch(&r); err != nil {
+			t.Fatal(i, err)
+		}
+		if r.AUC == nil || *r.AUC < 0.6 || *r.AUC > 0.8 || math.IsNaN(*r.LogLoss) {
+			t.Errorf("after %d rows: %+v", w.Train, r)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	err := Options{Workload: "w3", Batch: -1, Threads: 1000}.Validate()
+	for _, want := range []string{`no workload "w3"`, "batch -1", "threads 1000"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+	for _, o := range []Options{{Workload: "w1", Model: "transformer"}, {Workload: "w1", Batch: 1 << 20, Batches: 1 << 10}} {
+		if o.Validate() == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+}
