@@ -26,8 +26,8 @@ func AllToAll[T Number](c *Comm, send, recv []T) error {
 // counts add up to the lengths of the slices, which do not overlap. Every
 // sendCounts[i] must be what rank i has as recvCounts for this rank.
 func AllToAllV[T Number](c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) error {
-	sendAt := c.parts(CallAllToAllV, c.to, sendCounts, len(send))
-	recvAt := c.parts(CallAllToAllV, c.at, recvCounts, len(recv))
+	sendAt := c.bounds(CallAllToAllV, c.to, sendCounts, len(send))
+	recvAt := c.bounds(CallAllToAllV, c.at, recvCounts, len(recv))
 	tag, err := c.begin(CallAllToAllV, Sum, typeOf[T](), 0, 0)
 	if err != nil {
 		return err
@@ -46,16 +46,17 @@ func AllToAllVisit[T Number](c *Comm, send []T, sendCounts, recvCounts []int, vi
 	for _, n := range recvCounts {
 		total += n
 	}
-	sendAt := c.parts(CallAllToAllVisit, c.to, sendCounts, len(send))
-	recvAt := c.parts(CallAllToAllVisit, c.at, recvCounts, total)
+	sendAt := c.bounds(CallAllToAllVisit, c.to, sendCounts, len(send))
+	recvAt := c.bounds(CallAllToAllVisit, c.at, recvCounts, total)
 	tag, err := c.begin(CallAllToAllVisit, Sum, typeOf[T](), 0, 0)
 	if err != nil {
 		return err
 	}
 	if !c.shares() {
+		tag.Algorithm = Pairwise
 		c.steps = allToAllPairwise(c.steps, c.rank, c.size, sendAt, recvAt)
-		recv := scratch[T](c, total)
-		if err := run(c, tag, send, recv); err != nil {
+		recv := room[T](&c.parts, total)
+		if err := run(c, &tag, send, recv); err != nil {
 			return err
 		}
 		for r := range c.size {
@@ -89,6 +90,7 @@ func toAll[T Number](c *Comm, tag Tag, send []T, sendAt []int, recv []T, recvAt 
 		}
 		return c.pullParts(tag, raw.Bytes(send), sendAt, size, nil)
 	}
+	tag.Algorithm = Pairwise
 	c.steps = allToAllPairwise(c.steps, c.rank, c.size, sendAt, recvAt)
-	return run(c, tag, send, recv)
+	return run(c, &tag, send, recv)
 }

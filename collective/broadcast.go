@@ -24,8 +24,17 @@ func copyFrom[T Number](c *Comm, tag Tag, x []T, root int) error {
 		c.into[root] = b
 		return c.pull(tag, nil)
 	}
-	c.steps = broadcastTree(c.steps, c.rank, c.size, root, len(x))
-	return run(c, tag, x, x)
+	tag.Algorithm = c.way(CallBroadcast, tag, len(x)*raw.Size[T]())
+	c.steps = c.steps[:0]
+	switch tag.Algorithm {
+	case Lanes:
+		return copyLanes(c, tag, x, root)
+	case Scatter:
+		c.steps = broadcastScatter(c.steps, c.rank, c.size, root, c.chunks(len(x)))
+	default:
+		c.steps = broadcastTree(c.steps, c.rank, c.size, root, len(x))
+	}
+	return run(c, &tag, x, x)
 }
 
 // Barrier returns when every rank has called it.
@@ -34,10 +43,18 @@ func Barrier(c *Comm) error {
 	if err != nil {
 		return err
 	}
+	return c.meetAll(tag)
+}
+
+// meetAll returns when every rank has called it.
+func (c *Comm) meetAll(tag Tag) error {
 	if c.shares() {
 		defer c.sh.Leave(c.channel)
 		return c.meet(&tag, Note{})
 	}
-	c.steps = barrierDissemination(c.steps, c.rank, c.size)
-	return run[uint8](c, tag, nil, nil)
+	if tag.Algorithm = c.way(CallBarrier, tag, 0); tag.Algorithm == Lanes {
+		return meetLanes(c, tag)
+	}
+	c.steps = barrierDissemination(c.steps[:0], c.rank, c.size)
+	return run[uint8](c, &tag, nil, nil)
 }

@@ -12,9 +12,12 @@ type Comm struct {
 	t          Transport
 	joiner     Joiner // t, if it is one
 	rank, size int
+	name       int // this rank in errors
 	channel    int
 	seq        uint64 // of the last call
 	group      *group
+	shape      Shape
+	hosts      *hosts // nil: where the ranks are is not known
 
 	sharing // where the ranks see each other's memory
 
@@ -22,11 +25,15 @@ type Comm struct {
 	steps   []exchange
 	at, to  []int    // part bounds: of what is received, and of what is sent where they differ
 	scratch []uint64 // a partial sum on arrival; words, so that it is aligned for every type
+	parts   []uint64 // other ranks' elements, for as long as a call lasts
+	peers   [][]byte // each rank's elements, where they lie
+	rows    [][]byte // headers for rowsOf
 }
 
 // group is what the channels of one rank share.
 type group struct {
 	channels []*Comm
+	costs    Costs
 	windows  atomic.Pointer[[]window]
 	err      atomic.Pointer[failure]
 }
@@ -39,15 +46,16 @@ func New(t Transport) *Comm {
 	if size < 1 || size > MaxSize || rank < 0 || rank >= size || channels < 1 {
 		panic(fmt.Sprintf("collective: New: rank %d of %d with %d channels", rank, size, channels))
 	}
-	g := &group{channels: make([]*Comm, channels)}
+	g := &group{channels: make([]*Comm, channels), costs: DefaultCosts()}
 	for i := range g.channels {
 		g.channels[i] = &Comm{
-			t: t, rank: rank, size: size, channel: i, group: g,
+			t: t, rank: rank, name: rank, size: size, channel: i, group: g,
 			at: make([]int, size+1), to: make([]int, size+1),
+			shape: Shape{Size: size},
 		}
-		g.channels[i].joiner, _ = t.(Joiner)
+		g.channels[i].joiner = joinerOf(t)
 		if size > 1 {
-			g.channels[i].sh, _ = t.(Sharer)
+			g.channels[i].sh, g.channels[i].shape.Windows = t.(Sharer)
 		}
 	}
 	return g.channels[0]
@@ -112,8 +120,8 @@ func (c *Comm) chunks(n int) []int {
 	return c.at
 }
 
-// parts sets at to the bounds of parts of the given lengths, which fill n.
-func (c *Comm) parts(call Call, at, counts []int, n int) []int {
+// bounds sets at to the bounds of parts of the given lengths, which fill n.
+func (c *Comm) bounds(call Call, at, counts []int, n int) []int {
 	if len(counts) != c.size {
 		panic(fmt.Sprintf("collective: %v: %d counts for %d ranks", call, len(counts), c.size))
 	}
@@ -132,8 +140,9 @@ func (c *Comm) parts(call Call, at, counts []int, n int) []int {
 }
 
 // run carries out c.steps for one call: parts of send leave, parts of recv
-// arrive. Both may be the same slice.
-func run[T Number](c *Comm, tag Tag, send, recv []T) error {
+// arrive. Both may be the same slice. It counts the steps in tag.
+func run[T Number](c *Comm, tag *Tag, send, recv []T) error {
+	first, last := tag.Step, tag.Step
 	for i := range c.steps {
 		x := &c.steps[i]
 		out, in := send[x.send.lo:x.send.hi], recv[x.recv.lo:x.recv.hi]
@@ -141,39 +150,44 @@ func run[T Number](c *Comm, tag Tag, send, recv []T) error {
 			copy(in, out)
 			continue
 		}
-		tag.Step = uint32(x.round)
-		if x.reduce && c.joiner != nil && (x.send.hi <= x.recv.lo || x.recv.hi <= x.send.lo) {
-			if err := c.joiner.ExchangeJoin(tag, x.to, raw.Bytes(out), x.from, raw.Bytes(in)); err != nil {
-				return c.fail(tag, err)
+		tag.Step = first + uint32(x.round)
+		last = max(last, tag.Step+1)
+		if x.reduce == before && c.joiner != nil && (x.send.hi <= x.recv.lo || x.recv.hi <= x.send.lo) {
+			if err := c.joiner.ExchangeJoin(*tag, x.to, raw.Bytes(out), x.from, raw.Bytes(in)); err != nil {
+				return c.fail(*tag, err)
 			}
 			continue
 		}
 		arrive := in
-		if x.reduce {
-			arrive = scratch[T](c, len(in))
+		if x.reduce != overwrite {
+			arrive = room[T](&c.scratch, len(in))
 		}
-		if err := c.t.Exchange(tag, x.to, raw.Bytes(out), x.from, raw.Bytes(arrive)); err != nil {
-			return c.fail(tag, err)
+		if err := c.t.Exchange(*tag, x.to, raw.Bytes(out), x.from, raw.Bytes(arrive)); err != nil {
+			return c.fail(*tag, err)
 		}
-		if x.reduce {
-			reduce(tag.Op, tag.Type, in, arrive)
+		switch x.reduce {
+		case before:
+			reduce(tag.Op, tag.Type, in, arrive, in)
+		case after:
+			reduce(tag.Op, tag.Type, in, in, arrive)
 		}
 	}
+	tag.Step = last
 	return nil
 }
 
-// scratch returns n elements of memory that the next call of scratch reuses.
-func scratch[T Number](c *Comm, n int) []T {
+// room returns n elements of memory that the next call on the same words reuses.
+func room[T Number](words *[]uint64, n int) []T {
 	bytes := n * raw.Size[T]()
-	if words := (bytes + 7) / 8; words > len(c.scratch) {
-		c.scratch = make([]uint64, words)
+	if k := (bytes + 7) / 8; k > len(*words) {
+		*words = make([]uint64, k)
 	}
-	return raw.Of[T](raw.Bytes(c.scratch)[:bytes])
+	return raw.Of[T](raw.Bytes(*words)[:bytes])
 }
 
 // fail records err as what ended the group, and says where it struck.
 func (c *Comm) fail(tag Tag, err error) error {
-	err = fmt.Errorf("collective: %v: rank %d: %w", tag, c.rank, err)
+	err = fmt.Errorf("collective: %v: rank %d: %w", tag, c.name, err)
 	c.group.err.CompareAndSwap(nil, &failure{err})
 	return err
 }

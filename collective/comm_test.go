@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,15 +39,23 @@ func TestOneRankNeedsNoTransport(t *testing.T) {
 	}
 }
 
-// onMem runs body as every rank of a group in memory.
+// ranksOnMem runs body as every rank of a group in memory and returns the errors
+// by rank.
+func ranksOnMem(size int, body func(c *collective.Comm) error) []error {
+	errs := make([]error, size)
+	var wg sync.WaitGroup
+	for r, tr := range mem.New(size, 2) {
+		wg.Go(func() { errs[r] = body(collective.New(tr)) })
+	}
+	wg.Wait()
+	return errs
+}
+
+// onMem is ranksOnMem for a body that succeeds.
 func onMem(t *testing.T, size int, body func(c *collective.Comm) error) {
 	t.Helper()
-	errs := make(chan error, size)
-	for _, tr := range mem.New(size, 2) {
-		go func() { errs <- body(collective.New(tr)) }()
-	}
-	for range size {
-		if err := <-errs; err != nil {
+	for _, err := range ranksOnMem(size, body) {
+		if err != nil {
 			t.Error(err)
 		}
 	}

@@ -7,27 +7,50 @@
 // An algorithm is a schedule: a pure function of rank, world size and part
 // bounds that lists exchanges (peer to send to, peer to receive from, range to
 // send, range to receive, reduce or overwrite). One small executor runs it.
-// With n elements of which rank i owns the i-th Chunk, per rank:
+// With n elements of which rank i owns the i-th Chunk and L = ⌈log2 P⌉, per rank:
 //
-//	call           schedule                            rounds      elements sent
-//	ReduceScatter  ring                                P−1         n(P−1)/P
-//	AllGather(V)   ring                                P−1         n(P−1)/P
-//	AllReduce      ring reduce-scatter, ring gather    2(P−1)      2n(P−1)/P
-//	AllToAll(V)    pairwise: to r+k, from r−k          P−1         n(P−1)/P
-//	Broadcast      binomial tree                       ⌈log2 P⌉    n⌈log2 P⌉ at the root
-//	Barrier        dissemination: to r+2^k, from r−2^k ⌈log2 P⌉    0
-//	AllGatherBytes lengths, then bytes, by ring        2(P−1)      8(P−1) + Σ len bytes
-//	Gather         to the root directly                P−1         n at each rank
-//	GatherBytes    lengths by ring, bytes to the root  P at most   8(P−1) + len bytes
-//	BroadcastBytes length, then bytes, by tree         2⌈log2 P⌉   as Broadcast, twice
+//	call           algorithm                             rounds    elements sent      reduced
+//	AllReduce      Ring: reduce-scatter, all-gather      2(P−1)    2n(P−1)/P          n(P−1)/P
+//	               Bruck: gather all, sum all            L         n(P−1)             n(P−1)
+//	               Direct: chunks to owners, Bruck       P−1+L     2n(P−1)/P          n(P−1)/P
+//	               Doubling, any order                   L         nL                 nL
+//	               Lanes, L ranks on each of H hosts     see below
+//	ReduceScatter  Ring, Direct                          P−1       n(P−1)/P           n(P−1)/P
+//	               Bruck: gather all, sum the chunk      L         n(P−1)             n(P−1)/P
+//	AllGather(V)   Ring                                  P−1       n(P−1)/P           –
+//	               Bruck                                 L         n(P−1)/P           –
+//	AllToAll(V)    Pairwise: to r+k, from r−k            P−1       n(P−1)/P           –
+//	Broadcast      Tree: binomial                        L         nL at the root     –
+//	               Scatter: parts by tree, then Ring     L+P−1     2n(P−1)/P at most  –
+//	Barrier        Doubling: to r+2^k, from r−2^k        L         0                  –
+//	Gather         to the root directly                  P−1       n at each rank     –
+//	AllGatherBytes lengths, then bytes, as AllGather
+//	GatherBytes    lengths to all, bytes to the root
+//	BroadcastBytes length, then bytes, as Broadcast
 //
-// (n(P−1)/P is exact where P divides n; otherwise chunks differ by one element.)
-// Over links with latency α and β bytes a second a ring allreduce of b bytes
-// takes 2(P−1)(α + b/(Pβ)), the least bandwidth any allreduce can use (Patarasu
+// (n(P−1)/P is exact where P divides n; otherwise chunks differ by one element.
+// Doubling takes two rounds of n more where P is no power of two.) In a tree, a
+// receiver answers with an empty message, so that both ends of every edge compare
+// what they were called for. Empty parts are exchanged too, for the same reason.
+// With P = 1 no exchange is made.
+//
+// Over links with latency α and β seconds a byte a ring allreduce of b bytes
+// takes 2(P−1)(α + bβ/P), the least bandwidth any allreduce can use (Patarasu
 // and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
-// workstations", 2009). In a tree, a receiver answers with an empty message, so
-// that both ends of every edge compare what they were called for. Empty parts
-// are exchanged too, for the same reason. With P = 1 no exchange is made.
+// workstations", 2009). Which algorithm a call takes follows from Costs, a model
+// of α, β and γ (seconds a byte reduced) that all ranks share: DefaultCosts, or
+// what Measure found. Choose is the pure function that decides.
+//
+// # Hosts
+//
+// NewHosts makes a group that knows which ranks share a host. Between hosts, a
+// call can then go in lanes: the ranks of a host reduce among themselves, each
+// its chunk; those of equal local rank on all hosts reduce that chunk between the
+// hosts; the ranks of a host gather the chunks. A host's link carries 2n(H−1)/H
+// elements instead of the 2n(P−1)/P of a flat ring, in far fewer rounds, and all
+// ranks drive it. Where hosts have unlike numbers of ranks there are as many
+// lanes as the emptiest has, and the first stage is an allreduce. Broadcast and
+// Barrier have the like; the other calls go over the flat transport.
 //
 // # Windows
 //
@@ -54,18 +77,28 @@
 // # Order of summation
 //
 // Chunk i of a reduction is ((x[i+1] + x[i+2]) + … ) + x[i], ranks counted
-// modulo P and x[r] being rank r's contribution. All ranks then hold the same
-// bits. The order depends on P and on n, never on time. Min and Max return NaN
-// where any contribution is NaN; integer sums wrap. A sum of BF16 rounds each
-// partial sum. Which NaN comes out of several is not said.
+// modulo P and x[r] being rank r's contribution: the order of the ring. Every
+// algorithm keeps it, by messages or in windows. In a group of NewHosts that is
+// the order of each host's ranks among themselves; then the hosts' sums are added
+// in that order too, each lane's chunk of n by itself: chunk j of it is ((h[j+1] +
+// h[j+2]) + … ) + h[j], h[k] being the sum of host k. If every host has one rank,
+// or all ranks are on one host, that is the order of a flat group.
+//
+// All ranks then hold the same bits. They depend on n and on how many ranks are
+// where, never on time, transport or algorithm. Where that is not enough, ExactSum
+// depends on the numbers alone. Doubling, which keeps no order, is taken only
+// where none is needed: for integers, Min and Max. These two return NaN where any
+// contribution is NaN; integer sums wrap. A sum of BF16 rounds each partial sum.
+// Which NaN comes out of several is not said.
 //
 // # Rules of use
 //
 // Every rank makes the same calls in the same order on each channel. Calls of
 // one channel are made by one goroutine at a time; different channels are
 // independent and may be used at once. Split makes groups of some of the ranks. A
-// Comm keeps its scratch memory (at most one chunk of the largest reduction) and
-// its schedule, so that a call repeated allocates nothing; calls that return byte
+// Comm keeps its scratch memory (one chunk of the largest reduction by Ring, n
+// elements for Direct, n·P for Bruck, which is taken where that is little) and its
+// schedule, so that a call repeated allocates nothing; calls that return byte
 // strings allocate them.
 //
 // # Errors and panics

@@ -20,7 +20,7 @@ func AllGather[T Number](c *Comm, x []T) error {
 // AllGatherV is AllGather with parts of counts[i] elements instead of chunks.
 // All ranks give the same counts, which add up to len(x).
 func AllGatherV[T Number](c *Comm, x []T, counts []int) error {
-	at := c.parts(CallAllGatherV, c.at, counts, len(x))
+	at := c.bounds(CallAllGatherV, c.at, counts, len(x))
 	tag, err := c.begin(CallAllGatherV, Sum, typeOf[T](), 0, len(x))
 	if err != nil {
 		return err
@@ -39,8 +39,32 @@ func gatherAll[T Number](c *Comm, tag Tag, x []T, at []int) error {
 		}
 		return c.pull(tag, c.into[c.rank])
 	}
+	c.steps = c.steps[:0]
+	if tag.Algorithm = c.way(CallAllGather, tag, len(x)*raw.Size[T]()); tag.Algorithm == Bruck {
+		return gatherBruck(c, tag, x, at)
+	}
 	c.steps = allGatherRing(c.steps, c.rank, c.size, at)
-	return run(c, tag, x, x)
+	return run(c, &tag, x, x)
+}
+
+// gatherBruck is gatherAll in ⌈log2 P⌉ rounds, through memory in which the own
+// part comes first.
+func gatherBruck[T Number](c *Comm, tag Tag, x []T, at []int) error {
+	all := room[T](&c.parts, len(x))
+	c.to[0] = 0
+	for j := range c.size {
+		r := (c.rank + j) % c.size
+		c.to[j+1] = c.to[j] + at[r+1] - at[r]
+	}
+	copy(all, x[at[c.rank]:at[c.rank+1]])
+	c.steps = allGatherBruck(c.steps, c.rank, c.size, c.to)
+	if err := run(c, &tag, all, all); err != nil {
+		return err
+	}
+	for j := 1; j < c.size; j++ {
+		copy(x[at[(c.rank+j)%c.size]:], all[c.to[j]:c.to[j+1]])
+	}
+	return nil
 }
 
 // Gather copies the x of every rank to recv on rank root, in the order of ranks;
@@ -74,5 +98,5 @@ func gatherTo[T Number](c *Comm, tag Tag, b, buf []T, root int) error {
 		return c.pull(tag, raw.Bytes(b))
 	}
 	c.steps = gatherDirect(c.steps, c.rank, c.size, root, c.at)
-	return run(c, tag, b, buf)
+	return run(c, &tag, b, buf)
 }

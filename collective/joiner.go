@@ -14,6 +14,23 @@ type Joiner interface {
 	ExchangeJoin(tag Tag, to int, send []byte, from int, own []byte) error
 }
 
+// joinerOf returns t as a Joiner, or nil where it is none or stands before one
+// that is none.
+func joinerOf(t Transport) Joiner {
+	switch w := t.(type) {
+	case *subset:
+		if joinerOf(w.t) == nil {
+			return nil
+		}
+	case *outside:
+		if joinerOf(w.Transport) == nil {
+			return nil
+		}
+	}
+	j, _ := t.(Joiner)
+	return j
+}
+
 // Join joins elements of a message of tag's call, which is a reduction, with those
 // of own, one by one: own[i] = partial[i] op own[i]. Both have the same length and
 // are aligned for the type of their elements.
@@ -44,5 +61,5 @@ func Join(tag Tag, own, partial []byte) {
 }
 
 func joinAs[T Number](tag Tag, own, partial []byte) {
-	reduce(tag.Op, tag.Type, raw.Of[T](own), raw.Of[T](partial))
+	reduce(tag.Op, tag.Type, raw.Of[T](own), raw.Of[T](partial), raw.Of[T](own))
 }

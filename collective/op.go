@@ -18,6 +18,12 @@ const (
 	Sum Op = iota
 	Min
 	Max
+
+	// ExactSum is the sum of all ranks' elements rounded once, to the nearest,
+	// halves to even. It depends on the elements alone, not on their order, on
+	// the number of ranks or on where they are. It takes the bytes of a Sum and
+	// more time; of integers it is Sum.
+	ExactSum
 	ops
 )
 
@@ -29,6 +35,8 @@ func (op Op) String() string {
 		return "min"
 	case Max:
 		return "max"
+	case ExactSum:
+		return "exact sum"
 	}
 	return fmt.Sprintf("operation %d", uint8(op))
 }
@@ -85,27 +93,27 @@ func typeOf[T Number]() Type {
 	}
 }
 
-// reduce sets own[i] = partial[i] op own[i].
-func reduce[T Number](op Op, typ Type, own, partial []T) {
-	partial = partial[:len(own)]
+// reduce sets dst[i] = a[i] op b[i]; dst may be either.
+func reduce[T Number](op Op, typ Type, dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
 	if typ == BFloat16 {
-		for i, p := range partial {
-			own[i] = T(joinBF16(op, BF16(p), BF16(own[i])))
+		for i, v := range a {
+			dst[i] = T(joinBF16(op, BF16(v), BF16(b[i])))
 		}
 		return
 	}
 	switch op {
-	case Sum:
-		for i, p := range partial {
-			own[i] = p + own[i]
+	case Sum, ExactSum: // here of integers
+		for i, v := range a {
+			dst[i] = v + b[i]
 		}
 	case Min:
-		for i, p := range partial {
-			own[i] = min(p, own[i])
+		for i, v := range a {
+			dst[i] = min(v, b[i])
 		}
 	case Max:
-		for i, p := range partial {
-			own[i] = max(p, own[i])
+		for i, v := range a {
+			dst[i] = max(v, b[i])
 		}
 	}
 }

@@ -187,7 +187,7 @@ func (c *Comm) roomForPieces() {
 			total += (c.length[r] + 7) / 8
 		}
 	}
-	room := raw.Bytes(scratch[uint64](c, total))
+	room := raw.Bytes(room[uint64](&c.scratch, total))
 	for r, n := range c.notes {
 		if c.pieced(r, n) {
 			c.into[r], room = room[:c.length[r]], room[(c.length[r]+7)&^7:]

@@ -1,5 +1,7 @@
 package collective
 
+import "github.com/wdlrun/wdlrun/internal/raw"
+
 // AllReduce joins the x of all ranks element by element and leaves the result
 // in x on every rank. All ranks give the same length.
 func AllReduce[T Number](c *Comm, x []T, op Op) error {
@@ -7,11 +9,7 @@ func AllReduce[T Number](c *Comm, x []T, op Op) error {
 	if err != nil {
 		return err
 	}
-	if c.shares() {
-		return reduceShared(c, tag, x, true)
-	}
-	c.steps = allReduceRing(c.steps, c.rank, c.size, c.chunks(len(x)))
-	return run(c, tag, x, x)
+	return reduceAll(c, tag, x)
 }
 
 // ReduceScatter joins the x of all ranks element by element and leaves this
@@ -23,9 +21,95 @@ func ReduceScatter[T Number](c *Comm, x []T, op Op) (lo, hi int, err error) {
 	if err != nil {
 		return lo, hi, err
 	}
+	return lo, hi, reduceChunk(c, tag, x)
+}
+
+// reduceAll is AllReduce for a call that has begun.
+func reduceAll[T Number](c *Comm, tag Tag, x []T) error {
+	if c.size == 1 {
+		return nil
+	}
 	if c.shares() {
-		return lo, hi, reduceShared(c, tag, x, false)
+		return reduceShared(c, tag, x, true)
+	}
+	tag.Algorithm = c.way(CallAllReduce, tag, len(x)*raw.Size[T]())
+	c.steps = c.steps[:0]
+	switch tag.Algorithm {
+	case Lanes:
+		return reduceLanes(c, tag, x)
+	case Bruck:
+		return reduceGathered(c, tag, x, 0, len(x))
+	case Direct:
+		if err := reduceDirect(c, &tag, x); err != nil {
+			return err
+		}
+		return gatherBruck(c, tag, x, c.chunks(len(x)))
+	case Doubling:
+		c.steps = allReduceDoubling(c.steps, c.rank, c.size, len(x))
+	default:
+		c.steps = allReduceRing(c.steps, c.rank, c.size, c.chunks(len(x)))
+	}
+	return run(c, &tag, x, x)
+}
+
+// reduceChunk is ReduceScatter for a call that has begun.
+func reduceChunk[T Number](c *Comm, tag Tag, x []T) error {
+	if c.size == 1 {
+		return nil
+	}
+	if c.shares() {
+		return reduceShared(c, tag, x, false)
+	}
+	tag.Algorithm = c.way(CallReduceScatter, tag, len(x)*raw.Size[T]())
+	c.steps = c.steps[:0]
+	switch tag.Algorithm {
+	case Bruck:
+		lo, hi := Chunk(len(x), c.size, c.rank)
+		return reduceGathered(c, tag, x, lo, hi)
+	case Direct:
+		return reduceDirect(c, &tag, x)
 	}
 	c.steps = reduceScatterRing(c.steps, c.rank, c.size, c.chunks(len(x)))
-	return lo, hi, run(c, tag, x, x)
+	return run(c, &tag, x, x)
+}
+
+// reduceGathered brings the x of all ranks here and reduces the elements lo to hi.
+func reduceGathered[T Number](c *Comm, tag Tag, x []T, lo, hi int) error {
+	n := len(x)
+	for i := range c.at {
+		c.at[i] = i * n
+	}
+	all := room[T](&c.parts, c.size*n)
+	copy(all, x)
+	c.steps = allGatherBruck(c.steps, c.rank, c.size, c.at)
+	if err := run(c, &tag, all, all); err != nil {
+		return err
+	}
+	c.headers()
+	for j := range c.size {
+		c.peers[(c.rank+j)%c.size] = raw.Bytes(all[j*n : (j+1)*n])
+	}
+	joinSpan(c, tag, n, lo, hi, 0, x[lo:hi])
+	return nil
+}
+
+// reduceDirect brings this rank's chunk of all ranks here and reduces it.
+func reduceDirect[T Number](c *Comm, tag *Tag, x []T) error {
+	lo, hi := Chunk(len(x), c.size, c.rank)
+	n := hi - lo
+	for i := range c.to {
+		c.to[i] = i * n
+	}
+	all := room[T](&c.parts, c.size*n)
+	c.steps = allToAllPairwise(c.steps, c.rank, c.size, c.chunks(len(x)), c.to)
+	if err := run(c, tag, x, all); err != nil {
+		return err
+	}
+	c.steps = c.steps[:0]
+	c.headers()
+	for r := range c.size {
+		c.peers[r] = raw.Bytes(all[r*n : (r+1)*n])
+	}
+	joinSpan(c, *tag, len(x), lo, hi, lo, x[lo:hi])
+	return nil
 }

@@ -1,5 +1,7 @@
 package collective
 
+import "math/bits"
+
 // span is a range of elements.
 type span struct{ lo, hi int }
 
@@ -8,8 +10,17 @@ type exchange struct {
 	round      int // the same at both ends of a message
 	to, from   int // a negative rank: none; this rank at both: a copy
 	send, recv span
-	reduce     bool // join what arrives with what is there, instead of overwriting
+	reduce     reduction
 }
+
+// reduction is what becomes of what arrives.
+type reduction uint8
+
+const (
+	overwrite reduction = iota
+	before              // it is joined with what is there: it op that
+	after               // that op it
+)
 
 // Schedules append the exchanges of one rank to dst. at[i] and at[i+1] bound
 // part i, which belongs to rank i.
@@ -21,7 +32,7 @@ func reduceScatterRing(dst []exchange, rank, size int, at []int) []exchange {
 		out, in := (rank-1-k+2*size)%size, (rank-2-k+2*size)%size
 		dst = append(dst, exchange{
 			round: len(dst), to: (rank + 1) % size, from: (rank - 1 + size) % size,
-			send: span{at[out], at[out+1]}, recv: span{at[in], at[in+1]}, reduce: true,
+			send: span{at[out], at[out+1]}, recv: span{at[in], at[in+1]}, reduce: before,
 		})
 	}
 	return dst
@@ -42,6 +53,62 @@ func allGatherRing(dst []exchange, rank, size int, at []int) []exchange {
 func allReduceRing(dst []exchange, rank, size int, at []int) []exchange {
 	return allGatherRing(reduceScatterRing(dst, rank, size, at), rank, size, at)
 }
+
+// allGatherBruck lets each rank have the parts of twice as many ranks each round
+// (Bruck et al., "Efficient algorithms for all-to-all communications in
+// multiport message-passing systems", 1997). Parts are counted from the own one:
+// at[j] and at[j+1] bound that of rank+j.
+func allGatherBruck(dst []exchange, rank, size int, at []int) []exchange {
+	for d := 1; d < size; d *= 2 {
+		k := min(d, size-d)
+		dst = append(dst, exchange{
+			round: len(dst), to: (rank - d + size) % size, from: (rank + d) % size,
+			send: span{0, at[k]}, recv: span{at[d], at[d+k]},
+		})
+	}
+	return dst
+}
+
+// allReduceDoubling joins all n elements with the rank whose number differs in
+// one bit, one bit after another. Ranks beyond the largest power of two give
+// their elements to a neighbour first and get the result in the end. Both of a
+// pair join the lower rank's elements first, so that they have the same bits.
+func allReduceDoubling(dst []exchange, rank, size, n int) []exchange {
+	whole, power := span{0, n}, 1
+	for 2*power <= size {
+		power *= 2
+	}
+	extra, round, pos := size-power, 0, rank-(size-power) // the first 2·extra ranks are pairs
+	if extra > 0 {
+		round = 1
+		if rank < 2*extra {
+			if pos = rank / 2; rank%2 == 0 {
+				return append(dst,
+					exchange{round: 0, to: rank + 1, from: -1, send: whole},
+					exchange{round: 1 + log2Floor(power), to: -1, from: rank + 1, recv: whole})
+			}
+			dst = append(dst, exchange{round: 0, to: -1, from: rank - 1, recv: whole, reduce: before})
+		}
+	}
+	for d := 1; d < power; d, round = 2*d, round+1 {
+		other, join := pos^d, before
+		if other > pos {
+			join = after
+		}
+		if other < extra {
+			other = 2*other + 1
+		} else {
+			other += extra
+		}
+		dst = append(dst, exchange{round: round, to: other, from: other, send: whole, recv: whole, reduce: join})
+	}
+	if rank < 2*extra {
+		dst = append(dst, exchange{round: round, to: rank - 1, from: -1, send: whole})
+	}
+	return dst
+}
+
+func log2Floor(n int) int { return bits.Len(uint(n)) - 1 }
 
 // allToAllPairwise copies the rank's own part, then in round k sends to the k-th
 // rank after it and receives from the k-th before it, so that no rank is sent to
@@ -75,6 +142,35 @@ func broadcastTree(dst []exchange, rank, size, root, n int) []exchange {
 			parent := (v - d + root) % size
 			dst = append(dst, exchange{round: round, to: parent, from: parent, recv: span{0, n}})
 		}
+	}
+	return dst
+}
+
+// broadcastScatter sends parts down the tree of broadcastTree, to each rank those
+// of all below it, then passes them round the ring. Part j is that of the j-th
+// rank from the root; an empty message answers each that goes down.
+func broadcastScatter(dst []exchange, rank, size, root int, at []int) []exchange {
+	d, v := 1, (rank-root+size)%size
+	for d < size {
+		d *= 2
+	}
+	round := 0
+	for ; d > 1; round++ {
+		d /= 2
+		switch {
+		case v%(2*d) == 0 && v+d < size:
+			child := (v + d + root) % size
+			dst = append(dst, exchange{round: round, to: child, from: child, send: span{at[v+d], at[min(v+2*d, size)]}})
+		case v%(2*d) == d:
+			parent := (v - d + root) % size
+			dst = append(dst, exchange{round: round, to: parent, from: parent, recv: span{at[v], at[min(v+d, size)]}})
+		}
+	}
+	first := len(dst)
+	dst = allGatherRing(dst, v, size, at)
+	for i := range dst[first:] {
+		x := &dst[first+i]
+		x.round, x.to, x.from = round+i, (x.to+root)%size, (x.from+root)%size
 	}
 	return dst
 }

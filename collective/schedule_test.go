@@ -32,10 +32,12 @@ type machine struct {
 	steps      [][]exchange
 	send, recv [][]tally // by rank; the same slices for calls in place
 	sent       []int     // elements by rank
+	came       [][]tally // what has arrived in the exchange that each rank is in
 }
 
 // run returns an error where ranks stand still or messages do not fit.
 func (m *machine) run() error {
+	m.came = make([][]tally, m.size)
 	at := make([]int, m.size)      // the exchange each rank is in
 	taken := make([]bool, m.size)  // its message was taken
 	filled := make([]bool, m.size) // its awaited message has come
@@ -52,6 +54,7 @@ func (m *machine) run() error {
 			if at[r] < len(m.steps[r]) {
 				x := m.steps[r][at[r]]
 				if (x.to < 0 || taken[r]) && (x.from < 0 || filled[r]) {
+					m.settle(r, x)
 					at[r]++
 					taken[r], filled[r], moved = false, false, true
 				}
@@ -64,6 +67,20 @@ func (m *machine) run() error {
 		}
 	}
 	return nil
+}
+
+// settle ends an exchange: only now may what was sent be overwritten.
+func (m *machine) settle(r int, x exchange) {
+	in := m.recv[r][x.recv.lo:x.recv.hi]
+	for i, v := range m.came[r] {
+		if x.reduce != overwrite {
+			for k := range in[i] {
+				v[k] += in[i][k]
+			}
+		}
+		in[i] = v
+	}
+	m.came[r] = nil
 }
 
 // receive takes the message that rank r waits for, if it is there.
@@ -84,15 +101,7 @@ func (m *machine) receive(r int, at []int, taken, filled []bool) (bool, error) {
 	if len(out) != len(in) || x.round != y.round {
 		return false, fmt.Errorf("rank %d sends %+v, rank %d expects %+v", p, y, r, x)
 	}
-	for i := range in {
-		if x.reduce {
-			for k := range in[i] {
-				in[i][k] += out[i][k]
-			}
-		} else {
-			in[i] = out[i]
-		}
-	}
+	m.came[r] = append([]tally(nil), out...)
 	if p != r {
 		m.sent[p] += len(out)
 	}
@@ -187,6 +196,100 @@ func TestAllGatherBringsEachPartFromItsOwner(t *testing.T) {
 	}
 }
 
+func TestBruckBringsEachPart(t *testing.T) {
+	for p := 1; p <= proven; p++ {
+		for _, n := range sizes(p) {
+			at := bounds(p, n)
+			from := func(r int) []int { // bounds of the parts, counted from rank r
+				own := []int{0}
+				for j := range p {
+					k := (r + j) % p
+					own = append(own, own[j]+at[k+1]-at[k])
+				}
+				return own
+			}
+			m := inPlace(t, p, func(r int) []exchange { return allGatherBruck(nil, r, p, from(r)) }, func(r int) []tally {
+				x := make([]tally, n)
+				copy(x, own(r, at[r+1]-at[r]))
+				return x
+			})
+			for r := range p {
+				for j := range p {
+					wantAll(t, "bruck", p, r, m.send[r][from(r)[j]:from(r)[j+1]], func(int) tally { return only((r + j) % p) })
+				}
+				if len(m.steps[r]) != bits.Len(uint(p-1)) {
+					t.Fatalf("bruck: P=%d: %d rounds", p, len(m.steps[r]))
+				}
+			}
+			if sent := total(m.sent); sent != n*(p-1) {
+				t.Fatalf("bruck: P=%d n=%d: all sent %d elements, want %d", p, n, sent, n*(p-1))
+			}
+		}
+	}
+}
+
+func total(x []int) (sum int) {
+	for _, v := range x {
+		sum += v
+	}
+	return sum
+}
+
+func TestDoublingCountsEachRankOnce(t *testing.T) {
+	const n = 3
+	for p := 1; p <= proven; p++ {
+		m := inPlace(t, p, func(r int) []exchange { return allReduceDoubling(nil, r, p, n) }, func(r int) []tally { return own(r, n) })
+		rounds := bits.Len(uint(p)) - 1
+		want := n * rounds << rounds
+		if extra := p - 1<<rounds; extra > 0 {
+			rounds, want = rounds+2, want+2*extra*n
+		}
+		for r := range p {
+			wantAll(t, "doubling", p, r, m.send[r], func(int) tally { return everyone(p) })
+			for _, x := range m.steps[r] {
+				if x.round >= rounds {
+					t.Fatalf("doubling: P=%d: round %d of %d", p, x.round, rounds)
+				}
+			}
+		}
+		if total(m.sent) != want {
+			t.Fatalf("doubling: P=%d: all sent %d elements, want %d", p, total(m.sent), want)
+		}
+	}
+}
+
+// TestDirectBringsChunksToTheirOwners is the first half of Direct; the second is
+// Bruck.
+func TestDirectBringsChunksToTheirOwners(t *testing.T) {
+	for p := 1; p <= proven; p++ {
+		for _, n := range sizes(p) {
+			m := &machine{size: p, sent: make([]int, p)}
+			at := bounds(p, n)
+			for r := range p {
+				k := at[r+1] - at[r]
+				to := make([]int, p+1)
+				for i := range to {
+					to[i] = i * k
+				}
+				m.steps = append(m.steps, allToAllPairwise(nil, r, p, at, to))
+				m.send, m.recv = append(m.send, own(r, n)), append(m.recv, make([]tally, p*k))
+			}
+			if err := m.run(); err != nil {
+				t.Fatalf("P=%d: %v", p, err)
+			}
+			for r := range p {
+				k := at[r+1] - at[r]
+				for from := range p {
+					wantAll(t, "direct", p, r, m.recv[r][from*k:(from+1)*k], func(int) tally { return only(from) })
+				}
+				if m.sent[r] != n-k {
+					t.Fatalf("direct: P=%d n=%d: rank %d sent %d elements, want %d", p, n, r, m.sent[r], n-k)
+				}
+			}
+		}
+	}
+}
+
 func TestAllToAllBringsEachPartToItsRank(t *testing.T) {
 	count := func(from, to int) int { return (from*3 + to*5) % 4 }
 	for p := 1; p <= proven; p++ {
@@ -242,6 +345,22 @@ func TestBroadcastReachesAll(t *testing.T) {
 			}
 			if m.sent[root] != n*depth || sent != n*(p-1) {
 				t.Fatalf("broadcast: P=%d: root sent %d elements and all %d, want %d and %d", p, m.sent[root], sent, n*depth, n*(p-1))
+			}
+		}
+	}
+}
+
+func TestScatterReachesAll(t *testing.T) {
+	for p := 1; p <= proven; p++ {
+		for root := range p {
+			n := 2*p + 1
+			at := bounds(p, n)
+			m := inPlace(t, p, func(r int) []exchange { return broadcastScatter(nil, r, p, root, at) }, func(r int) []tally { return own(r, n) })
+			for r := range p {
+				wantAll(t, "scatter", p, r, m.send[r], func(int) tally { return only(root) })
+			}
+			if want := n - at[1] + n - (at[(0+1)%p+1] - at[(0+1)%p]); p > 1 && m.sent[root] != want {
+				t.Fatalf("scatter: P=%d: root sent %d elements, want %d", p, m.sent[root], want)
 			}
 		}
 	}

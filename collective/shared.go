@@ -1,11 +1,6 @@
 package collective
 
-import (
-	"unsafe"
-
-	"github.com/wdlrun/wdlrun/internal/f32"
-	"github.com/wdlrun/wdlrun/internal/raw"
-)
+import "github.com/wdlrun/wdlrun/internal/raw"
 
 // reduceShared joins the x of all ranks; every element in the order that the
 // ring has (see the package comment), whoever adds it up. With whole, all of x is
@@ -65,14 +60,11 @@ func reduceSmall[T Number](c *Comm, tag Tag, x []T, whole bool) error {
 		c.peers[r] = c.half(r)[:len(x)*raw.Size[T]()]
 	}
 	c.peers[c.rank] = raw.Bytes(x)
-	dst := rowsOf[T](c, c.size+1)[c.size:]
-	for i := range c.size {
-		if whole || i == c.rank {
-			lo, hi := Chunk(len(x), c.size, i)
-			dst[0] = x[lo:hi]
-			join(c, tag, i, lo, hi, dst)
-		}
+	lo, hi := 0, len(x)
+	if !whole {
+		lo, hi = Chunk(len(x), c.size, c.rank)
 	}
+	joinSpan(c, tag, len(x), lo, hi, 0, x[lo:hi])
 	c.turn++
 	return nil
 }
@@ -89,12 +81,11 @@ func reduceWindows[T Number](c *Comm, tag Tag, x []T, whole bool) error {
 	block := blockBytes / raw.Size[T]()
 	for ; lo < hi; lo += block {
 		to := min(lo+block, hi)
-		var dst [][]T
+		var dst []T
 		if !whole {
-			dst = rowsOf[T](c, c.size+1)[c.size:]
-			dst[0] = x[lo:to]
+			dst = x[lo:to]
 		}
-		join(c, tag, c.rank, lo, to, dst)
+		joinSpan(c, tag, len(x), lo, to, 0, dst)
 	}
 	return c.meet(&tag, Note{})
 }
@@ -110,13 +101,14 @@ func reduceStaged[T Number](c *Comm, tag Tag, x []T, whole bool) error {
 			c.peers[r] = c.half(r)[:(hi-lo)*size]
 		}
 		mine := c.peers[c.rank]
-		joinPiece[T](c, tag, len(x), lo, hi)
+		from, to := Chunk(hi-lo, c.size, c.rank)
+		joinSpan[T](c, tag, len(x), lo+from, lo+to, lo, nil)
 		c.turn++
 		copy(c.half(c.rank), raw.Bytes(x[hi:]))
 		if err := c.meet(&tag, Note{}); err != nil {
 			return err
 		}
-		from, to := lo, hi
+		from, to = lo, hi
 		if !whole {
 			from, to = Chunk(len(x), c.size, c.rank)
 			from, to = max(from, lo), min(to, hi)
@@ -127,77 +119,4 @@ func reduceStaged[T Number](c *Comm, tag Tag, x []T, whole bool) error {
 	}
 	c.turn++
 	return nil
-}
-
-// joinPiece joins this rank's share of the elements lo to hi of n, which c.peers
-// hold, chunk by chunk because each chunk has its own order.
-func joinPiece[T Number](c *Comm, tag Tag, n, lo, hi int) {
-	from, to := Chunk(hi-lo, c.size, c.rank)
-	from, to = lo+from, lo+to
-	for i := range c.size {
-		a, b := Chunk(n, c.size, i)
-		if a, b = max(a, from), min(b, to); a < b {
-			join[T](c, tag, i, a-lo, b-lo, nil)
-		}
-	}
-}
-
-// join sets dst, or where it is nil all of c.peers, to the reduction of the
-// elements lo to hi of c.peers in the order of chunk i.
-func join[T Number](c *Comm, tag Tag, i, lo, hi int, dst [][]T) {
-	if lo == hi {
-		return
-	}
-	rows := rowsOf[T](c, c.size)
-	for k := range rows {
-		rows[k] = raw.Of[T](c.peers[(i+1+k)%c.size])[lo:hi]
-	}
-	if dst == nil {
-		dst = rows
-	}
-	if tag.Type == Float32 && tag.Op == Sum {
-		f32.SumRows(*(*[][]float32)(unsafe.Pointer(&dst)), *(*[][]float32)(unsafe.Pointer(&rows)))
-		return
-	}
-	joinBlocks(tag, dst, rows)
-}
-
-// joinBlocks is join for every type, a block at a time that stays in cache.
-func joinBlocks[T Number](tag Tag, dst, rows [][]T) {
-	var block [256]T
-	for lo := 0; lo < len(rows[0]); lo += len(block) {
-		hi := min(lo+len(block), len(rows[0]))
-		sum := block[:copy(block[:], rows[0][lo:hi])]
-		for _, r := range rows[1:] {
-			reduceOnto(tag.Op, tag.Type, sum, r[lo:hi])
-		}
-		for _, d := range dst {
-			copy(d[lo:hi], sum)
-		}
-	}
-}
-
-// reduceOnto sets partial[i] = partial[i] op own[i].
-func reduceOnto[T Number](op Op, typ Type, partial, own []T) {
-	own = own[:len(partial)]
-	if typ == BFloat16 {
-		for i, p := range partial {
-			partial[i] = T(joinBF16(op, BF16(p), BF16(own[i])))
-		}
-		return
-	}
-	switch op {
-	case Sum:
-		for i, p := range partial {
-			partial[i] = p + own[i]
-		}
-	case Min:
-		for i, p := range partial {
-			partial[i] = min(p, own[i])
-		}
-	case Max:
-		for i, p := range partial {
-			partial[i] = max(p, own[i])
-		}
-	}
 }

@@ -61,17 +61,29 @@ type subset struct {
 func (s *subset) World() (rank, size, channels int) { return s.rank, len(s.ranks), 1 }
 
 func (s *subset) Exchange(tag Tag, to int, send []byte, from int, recv []byte) error {
+	return s.t.Exchange(s.tag(tag), s.peer(to), send, s.peer(from), recv)
+}
+
+// ExchangeJoin is for a transport that is a Joiner.
+func (s *subset) ExchangeJoin(tag Tag, to int, send []byte, from int, own []byte) error {
+	return s.t.(Joiner).ExchangeJoin(s.tag(tag), s.peer(to), send, s.peer(from), own)
+}
+
+// tag returns tag as the transport is to have it.
+func (s *subset) tag(tag Tag) Tag {
 	tag.Channel = s.channel
 	if tag.Group == 0 { // else it is of a subset of this one
 		tag.Group = s.id
 	}
-	if to >= 0 {
-		to = s.ranks[to]
+	return tag
+}
+
+// peer returns the number of a rank in the transport.
+func (s *subset) peer(rank int) int {
+	if rank < 0 {
+		return rank
 	}
-	if from >= 0 {
-		from = s.ranks[from]
-	}
-	return s.t.Exchange(tag, to, send, from, recv)
+	return s.ranks[rank]
 }
 
 func (s *subset) Abort(cause error) { s.t.Abort(cause) }

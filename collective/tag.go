@@ -42,15 +42,16 @@ func (c Call) String() string {
 // Tag names a message: the sender's and the receiver's must be equal. All of it
 // but Step is the same for every message of one call on every rank.
 type Tag struct {
-	Channel uint16 // independent order of calls
-	Call    Call
-	Op      Op     // of a reduction
-	Type    Type   // of the elements
-	Root    uint16 // of a rooted call
-	Step    uint32 // round of the schedule
-	Group   uint32 // which subset of the ranks calls, as Split numbers them; 0: all
-	Seq     uint64 // number of the call on its channel, from 1
-	Count   uint64 // elements as every rank must give them; the limit of a call on byte strings
+	Channel   uint16 // independent order of calls
+	Call      Call
+	Op        Op        // of a reduction
+	Type      Type      // of the elements
+	Algorithm Algorithm // how the call is carried out
+	Root      uint16    // of a rooted call
+	Step      uint32    // round of the schedule
+	Group     uint32    // which subset of the ranks calls, as Split numbers them; 0: all
+	Seq       uint64    // number of the call on its channel, from 1
+	Count     uint64    // elements as every rank must give them; the limit of a call on byte strings
 }
 
 // SameCall reports whether both tags belong to the same call.
@@ -80,6 +81,9 @@ func (t Tag) String() string {
 	default:
 		s += fmt.Sprintf(" of %d %v", t.Count, t.Type)
 	}
+	if t.Algorithm != Windows {
+		s += fmt.Sprintf(" by %v", t.Algorithm)
+	}
 	s += fmt.Sprintf(", step %d of call %d on channel %d", t.Step, t.Seq, t.Channel)
 	if t.Group != 0 {
 		s += " of a part of the ranks"
@@ -93,10 +97,10 @@ const TagSize = 32
 // Append appends the encoding of t to b: TagSize bytes, little-endian.
 //
 //	0        2     3    4     5    6      8      12     16    24      32
-//	| channel| call| op | type| 0  | root | step | group| seq | count |
+//	| channel| call| op | type| alg| root | step | group| seq | count |
 func (t Tag) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint16(b, t.Channel)
-	b = append(b, byte(t.Call), byte(t.Op), byte(t.Type), 0)
+	b = append(b, byte(t.Call), byte(t.Op), byte(t.Type), byte(t.Algorithm))
 	b = binary.LittleEndian.AppendUint16(b, t.Root)
 	b = binary.LittleEndian.AppendUint32(b, t.Step)
 	b = binary.LittleEndian.AppendUint32(b, t.Group)
@@ -110,18 +114,16 @@ func ParseTag(b []byte) (Tag, error) {
 	if len(b) != TagSize {
 		return Tag{}, fmt.Errorf("collective: tag of %d bytes, want %d", len(b), TagSize)
 	}
-	if b[5] != 0 {
-		return Tag{}, fmt.Errorf("collective: tag %x: a byte that must be zero is not", b)
-	}
 	return Tag{
-		Channel: binary.LittleEndian.Uint16(b),
-		Call:    Call(b[2]),
-		Op:      Op(b[3]),
-		Type:    Type(b[4]),
-		Root:    binary.LittleEndian.Uint16(b[6:]),
-		Step:    binary.LittleEndian.Uint32(b[8:]),
-		Group:   binary.LittleEndian.Uint32(b[12:]),
-		Seq:     binary.LittleEndian.Uint64(b[16:]),
-		Count:   binary.LittleEndian.Uint64(b[24:]),
+		Channel:   binary.LittleEndian.Uint16(b),
+		Call:      Call(b[2]),
+		Op:        Op(b[3]),
+		Type:      Type(b[4]),
+		Algorithm: Algorithm(b[5]),
+		Root:      binary.LittleEndian.Uint16(b[6:]),
+		Step:      binary.LittleEndian.Uint32(b[8:]),
+		Group:     binary.LittleEndian.Uint32(b[12:]),
+		Seq:       binary.LittleEndian.Uint64(b[16:]),
+		Count:     binary.LittleEndian.Uint64(b[24:]),
 	}, nil
 }

@@ -68,8 +68,6 @@ type sharing struct {
 	notes  []Note   // by rank
 	length []int    // bytes of each rank's part
 	into   [][]byte // where each rank's part goes; nil: it is not wanted
-	rows   [][]byte // headers for rowsOf
-	peers  [][]byte // each rank's buffer in a window
 
 	crowded bool // more ranks than this process sees cores
 }
@@ -81,17 +79,27 @@ type sharing struct {
 // differ. The memory may be used on every channel once all ranks have it, whole
 // or in parts, until the transport is closed; it is never freed before.
 func Alloc[T Number](c *Comm, n int) ([]T, error) {
-	size := raw.Size[T]()
-	if n < 0 || n > maxWindow/size {
+	if n < 0 || n > maxWindow/raw.Size[T]() {
 		panic(fmt.Sprintf("collective: Alloc: %d elements", n))
 	}
 	tag, err := c.begin(CallAlloc, Sum, typeOf[T](), 0, 0)
 	if err != nil {
 		return nil, err
 	}
+	if c.hosts != nil {
+		x, err := alloc[T](c.hosts.local, tag, n)
+		if err != nil {
+			return nil, c.passOn(err)
+		}
+		return x, c.meetAll(tag)
+	}
+	return alloc[T](c, tag, n)
+}
+
+func alloc[T Number](c *Comm, tag Tag, n int) ([]T, error) {
+	size := raw.Size[T]()
 	if !c.shares() { // all ranks must come, as where memory is shared
-		c.steps = barrierDissemination(c.steps, c.rank, c.size)
-		return make([]T, n), run[uint8](c, tag, nil, nil)
+		return make([]T, n), c.meetAll(tag)
 	}
 	own, err := c.share(tag, n*size)
 	if err != nil {
@@ -104,7 +112,12 @@ func Alloc[T Number](c *Comm, n int) ([]T, error) {
 }
 
 // InWindow reports whether x lies in memory of Alloc that other ranks see.
-func InWindow[T Number](c *Comm, x []T) bool { return c.locate(raw.Bytes(x)) != 0 }
+func InWindow[T Number](c *Comm, x []T) bool {
+	if c.hosts != nil {
+		c = c.hosts.local
+	}
+	return c.locate(raw.Bytes(x)) != 0
+}
 
 // shares reports whether the ranks of this channel share memory, and takes what
 // it needs on the first call. All ranks get the same answer.
@@ -123,12 +136,13 @@ func (c *Comm) shares() bool {
 		}
 	}
 	if err != nil || (c.size+1)*tableStride > halfBytes/2 {
-		c.sh = nil
+		c.sh, c.shape.Windows = nil, false
 		return false
 	}
 	n := c.size
-	c.stage, c.notes, c.length, c.into, c.peers = stage, make([]Note, n), make([]int, n), make([][]byte, n), make([][]byte, n)
-	c.rows, c.crowded = make([][]byte, n+1), n > runtime.NumCPU()
+	c.stage, c.notes, c.length, c.into = stage, make([]Note, n), make([]int, n), make([][]byte, n)
+	c.crowded = n > runtime.NumCPU()
+	c.headers()
 	return true
 }
 
@@ -237,13 +251,10 @@ func (c *Comm) differ(tag Tag, rank int, theirs, own int64) error {
 
 // giveUp ends the group for all with err.
 func (c *Comm) giveUp(tag Tag, err error) error {
+	err = Cause(c.rank, err)
 	c.t.Abort(err)
-	return c.fail(tag, Cause(c.rank, err))
-}
-
-// rowsOf views k row headers of c as slices of T. The headers are of this call
-// alone: a slice header is the same whatever its elements are.
-func rowsOf[T Number](c *Comm, k int) [][]T {
-	rows := c.rows[:k]
-	return *(*[][]T)(unsafe.Pointer(&rows))
+	if t, ok := c.t.(interface{ judge(error) error }); ok { // it knows the ranks by other numbers
+		err = t.judge(err)
+	}
+	return c.fail(tag, err)
 }

@@ -72,7 +72,7 @@ func (p page) ring(channel, to int) *ring {
 
 // words encodes a tag.
 func words(t collective.Tag) (w [tagWords]uint64) {
-	w[0] = uint64(t.Channel) | uint64(t.Call)<<16 | uint64(t.Op)<<24 | uint64(t.Type)<<32 | uint64(t.Root)<<48
+	w[0] = uint64(t.Channel) | uint64(t.Call)<<16 | uint64(t.Op)<<24 | uint64(t.Type)<<32 | uint64(t.Algorithm)<<40 | uint64(t.Root)<<48
 	w[1], w[2], w[3] = uint64(t.Step)|uint64(t.Group)<<32, t.Seq, t.Count
 	return w
 }
@@ -81,7 +81,7 @@ func words(t collective.Tag) (w [tagWords]uint64) {
 func tagOf(w [tagWords]uint64) collective.Tag {
 	return collective.Tag{
 		Channel: uint16(w[0]), Call: collective.Call(w[0] >> 16), Op: collective.Op(w[0] >> 24),
-		Type: collective.Type(w[0] >> 32), Root: uint16(w[0] >> 48),
+		Type: collective.Type(w[0] >> 32), Algorithm: collective.Algorithm(w[0] >> 40), Root: uint16(w[0] >> 48),
 		Step: uint32(w[1]), Group: uint32(w[1] >> 32), Seq: w[2], Count: w[3],
 	}
 }

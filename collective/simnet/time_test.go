@@ -45,11 +45,19 @@ func modelled(t *testing.T, size int, m Model, body func(c *collective.Comm) err
 	return d, ts
 }
 
+// take makes calls on c take algorithm a.
+func take(c *collective.Comm, a collective.Algorithm) {
+	k := c.Costs()
+	k.Take = a
+	c.SetCosts(k)
+}
+
 func TestRingTakesWhatTheFormulaSays(t *testing.T) {
 	m := tenGigabit()
 	const n = 1 << 16
-	for _, p := range []int{2, 3, 4, 5, 8, 16, 33, 64} {
+	for _, p := range []int{2, 3, 4, 5, 8, 16, 33, 64, 256} {
 		d, ts := modelled(t, p, m, func(c *collective.Comm) error {
+			take(c, collective.Ring)
 			return collective.AllReduce(c, make([]float32, n), collective.Sum)
 		})
 		steps := float64(2 * (p - 1))
@@ -121,6 +129,7 @@ func TestTurnsAtOneNIC(t *testing.T) {
 	m := Model{Latency: time.Second, BytesPerSecond: 100, Overhead: 10}
 	d, _ := modelled(t, 4, m, func(c *collective.Comm) error {
 		// Lengths by ring: three exchanges of 18 bytes. Then 90+10 bytes each.
+		take(c, collective.Ring)
 		_, err := collective.GatherBytes(c, make([]byte, 90), 0, 90)
 		return err
 	})
@@ -165,6 +174,7 @@ func TestLossAtEveryExchange(t *testing.T) {
 			m := tenGigabit()
 			m.Lose = map[int]int{rank: k}
 			_, _, errs := simulate(t, size, m, func(c *collective.Comm) error {
+				take(c, collective.Ring)
 				if err := collective.AllReduce(c, make([]float32, 1000), collective.Sum); err != nil {
 					return err
 				}

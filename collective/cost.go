@@ -1,0 +1,236 @@
+package collective
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// Level is the cost of an exchange round between some ranks, in which each sends
+// and receives b bytes at once: Alpha + b·Beta seconds, and b·Gamma more where b
+// bytes are summed or copied. (Hockney, "The communication challenge for MPP",
+// 1994; with the reduction added as in Thakur, Rabenseifner and Gropp,
+// "Optimization of collective communication operations in MPICH", 2005.)
+type Level struct {
+	Alpha float64 // seconds a round
+	Beta  float64 // seconds a byte exchanged; between hosts, of all ranks of a host together
+	Gamma float64 // seconds a byte reduced
+}
+
+func (l Level) String() string {
+	return fmt.Sprintf("round %.2f µs, exchange %.2f GB/s, reduction %.2f GB/s", l.Alpha*1e6, rate(l.Beta), rate(l.Gamma))
+}
+
+// rate returns 1e9 bytes a second, or 0 where nothing was measured.
+func rate(secondsPerByte float64) float64 {
+	if secondsPerByte <= 0 {
+		return 0
+	}
+	return 1e-9 / secondsPerByte
+}
+
+// Costs is what calls are chosen by.
+type Costs struct {
+	Local Level // between the ranks of a host; of windows where they share memory
+	Links Level // between hosts, and between all ranks of a group whose hosts are not known
+
+	// Take, if it is not Windows, is the algorithm of every call by messages that
+	// it can carry out. It is for comparing algorithms.
+	Take Algorithm
+}
+
+// DefaultCosts are those of a common cluster: 10 Gbit/s and 50 µs between hosts.
+// Every rank has the same, so that all choose alike without a word.
+func DefaultCosts() Costs {
+	return Costs{
+		Local: Level{Alpha: 2e-6, Beta: 0.1e-9, Gamma: 0.1e-9},
+		Links: Level{Alpha: 50e-6, Beta: 0.8e-9, Gamma: 0.1e-9},
+	}
+}
+
+// Shape is of how many ranks a group consists, and where they are.
+type Shape struct {
+	Size    int  // ranks
+	Hosts   int  // how many hosts they are on; 0: not known
+	Most    int  // ranks of the fullest host
+	Least   int  // ranks of the emptiest host
+	Windows bool // all ranks share memory; where hosts are known, those of each host are taken to
+}
+
+// candidates are the algorithms of a call, the preferred one of equals first.
+func candidates(call Call) []Algorithm {
+	switch call {
+	case CallAllReduce:
+		return []Algorithm{Lanes, Ring, Direct, Bruck, Doubling}
+	case CallReduceScatter:
+		return []Algorithm{Ring, Direct, Bruck}
+	case CallAllGather, CallAllGatherV:
+		return []Algorithm{Ring, Bruck}
+	case CallBroadcast:
+		return []Algorithm{Lanes, Tree, Scatter}
+	case CallBarrier, CallAlloc:
+		return []Algorithm{Lanes, Doubling}
+	}
+	return []Algorithm{Pairwise}
+}
+
+// Choose returns the algorithm that takes least by the model, and how many
+// seconds the model says. bytes is the buffer of a rank, counted as package bench
+// does. It depends on its arguments alone: ranks that give the same choose alike.
+func (k Costs) Choose(s Shape, call Call, op Op, typ Type, bytes int) (Algorithm, float64) {
+	if s.Windows && s.Hosts == 0 {
+		return Windows, k.windows(s.Size, call, float64(bytes))
+	}
+	best, least := algorithms, 0.0
+	for _, a := range candidates(call) {
+		if !a.passes(op, typ) || a == Lanes && s.Hosts == 0 || a == Ring && s.Hosts > 0 && reduces(call) {
+			continue
+		}
+		t := k.Predict(s, a, call, op, typ, bytes)
+		if a == k.Take && a != Windows {
+			return a, t
+		}
+		if best == algorithms || t < least*(1-worth) {
+			best, least = a, t
+		}
+	}
+	return best, least
+}
+
+// worth is by how much a less preferred algorithm must be faster: the model is
+// rough, and the preferred ones need less memory.
+const worth = .02
+
+func reduces(call Call) bool { return call == CallAllReduce || call == CallReduceScatter }
+
+// Predict returns the seconds of a call by one algorithm.
+func (k Costs) Predict(s Shape, a Algorithm, call Call, op Op, typ Type, bytes int) float64 {
+	b, p := float64(bytes), float64(s.Size)
+	if s.Size == 1 {
+		return 0
+	}
+	if a == Windows {
+		return k.windows(s.Size, call, b)
+	}
+	if a == Lanes {
+		return k.lanes(s, call, op, typ, bytes)
+	}
+	l := k.Links
+	depth, others, part := log2(s.Size), p-1, b*(p-1)/p
+	if s.Hosts > 0 && a != Ring { // the ranks of a host send at once, through one link
+		l.Beta *= float64(s.Most)
+	}
+	switch {
+	case a == Doubling && call == CallAllReduce:
+		rounds := float64(bits.Len(uint(s.Size)) - 1)
+		if s.Size&(s.Size-1) != 0 {
+			rounds += 2
+		}
+		return rounds * (l.Alpha + b*(l.Beta+l.Gamma))
+	case a == Doubling: // a barrier
+		return depth * l.Alpha
+	case a == Tree:
+		return depth * (l.Alpha + b*l.Beta)
+	case a == Scatter:
+		return (depth+others)*l.Alpha + 2*part*l.Beta
+	case a == Bruck && call == CallAllReduce:
+		return depth*l.Alpha + others*b*(l.Beta+l.Gamma)
+	case a == Bruck && call == CallReduceScatter:
+		return depth*l.Alpha + others*b*l.Beta + b*l.Gamma
+	case a == Bruck:
+		return depth*l.Alpha + part*l.Beta + 2*b*l.Gamma
+	case a == Direct && call == CallAllReduce:
+		return (others+depth)*l.Alpha + 2*part*l.Beta + part*l.Gamma + 2*b*l.Gamma
+	case a == Ring && call == CallAllReduce:
+		return 2*others*l.Alpha + 2*part*l.Beta + part*l.Gamma
+	case call == CallReduceScatter: // Ring, Direct
+		return others*l.Alpha + part*(l.Beta+l.Gamma)
+	}
+	return others*l.Alpha + part*l.Beta // Ring, Pairwise
+}
+
+// windows is a call where ranks share memory: meetings, and what each rank reads
+// and writes.
+func (k Costs) windows(size int, call Call, b float64) float64 {
+	l, part := k.Local, b*float64(size-1)/float64(size)
+	switch {
+	case size == 1:
+		return 0
+	case call == CallBarrier || call == CallAlloc:
+		return l.Alpha
+	case reduces(call) && b <= everyoneBytes:
+		return l.Alpha + b*float64(size)*l.Gamma
+	case call == CallAllReduce:
+		return 2*l.Alpha + part*(l.Beta+l.Gamma)
+	case call == CallReduceScatter:
+		return 2*l.Alpha + part*l.Gamma
+	case call == CallBroadcast:
+		return 2*l.Alpha + b*l.Beta
+	}
+	return 2*l.Alpha + part*l.Beta
+}
+
+// lanes is a call inside every host, then between hosts, then inside again. What
+// goes between hosts shares the link of the host.
+func (k Costs) lanes(s Shape, call Call, op Op, typ Type, bytes int) float64 {
+	in := Shape{Size: s.Most, Windows: s.Windows}
+	local := Costs{Local: k.Local, Links: k.Local}
+	inside := func(call Call) float64 {
+		if s.Most == 1 {
+			return 0
+		}
+		_, t := local.Choose(in, call, op, typ, bytes)
+		return t
+	}
+	if call != CallAllReduce {
+		t := 2 * inside(call)
+		_, between := k.Choose(Shape{Size: s.Hosts}, call, op, typ, bytes)
+		return t + between
+	}
+	_, between := k.lane(s.Least).Choose(Shape{Size: s.Hosts}, call, op, typ, bytes/s.Least)
+	first := CallReduceScatter
+	if s.Least != s.Most {
+		first = CallAllReduce
+	}
+	return inside(first) + between + inside(CallAllGather)
+}
+
+// log2 returns ⌈log2 p⌉.
+func log2(p int) float64 { return float64(bits.Len(uint(p - 1))) }
+
+// SetCosts makes calls on every channel of c's group follow k. All ranks give the
+// same, at the same place in the order of calls, and no call is in progress.
+func (c *Comm) SetCosts(k Costs) {
+	c.group.costs = k
+	for _, ch := range c.group.channels {
+		if h := ch.hosts; h != nil {
+			h.local.group.costs = Costs{Local: k.Local, Links: k.Local, Take: k.Take}
+			if h.lane != nil {
+				h.lane.group.costs = k.lane(h.lanes)
+			}
+		}
+	}
+}
+
+// lane returns the costs of one of the lanes, which share a link.
+func (k Costs) lane(lanes int) Costs {
+	k.Links.Beta *= float64(lanes)
+	return k
+}
+
+// Costs returns what calls are chosen by.
+func (c *Comm) Costs() Costs { return c.group.costs }
+
+// Shape returns the shape of the group.
+func (c *Comm) Shape() Shape { return c.shape }
+
+// Choose returns how a call on a buffer of that many bytes a rank is carried out,
+// and the seconds that it takes by the cost model.
+func (c *Comm) Choose(call Call, op Op, typ Type, bytes int) (Algorithm, float64) {
+	return c.group.costs.Choose(c.shape, call, op, typ, bytes)
+}
+
+// way is the algorithm of a call by messages, for a stage of the call of tag.
+func (c *Comm) way(call Call, tag Tag, bytes int) Algorithm {
+	a, _ := c.Choose(call, tag.Op, tag.Type, bytes)
+	return a
+}

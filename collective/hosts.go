@@ -1,0 +1,367 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/wdlrun/wdlrun/internal/raw"
+)
+
+// hosts is what a Comm knows that knows which ranks share a host.
+//
+// A lane is one rank of every host: lane l those with local rank l. There are as
+// many lanes as the emptiest host has ranks. Each carries its own part of a
+// reduction between hosts, so that all ranks take part in driving the links.
+type hosts struct {
+	ranks [][]int // of every host, by local rank
+	host  int     // this rank's
+	index int     // local rank
+	lanes int
+	where []int // host of every rank
+
+	local *Comm // the ranks of this host
+	lane  *Comm // the ranks of this lane, by host; nil beyond the last lane
+
+	sums  [][]byte // what each host's ranks give together, headers and memory
+	words []uint64
+}
+
+// NewHosts returns the Comm of channel 0 of a group whose ranks are on several
+// hosts: hosts[r] is the number of rank r's host, from 0, without gaps. flat links
+// all ranks; local links those of this rank's host, numbered in the order of
+// their ranks, and has at least as many channels. If local is nil they are linked
+// by flat. Every rank gives the same hosts.
+//
+// Calls take the path that the cost model says is shortest: over flat alone, or
+// inside the hosts over local, between them over flat, and inside again. Both
+// give the same bits. Memory of Alloc comes from local.
+//
+// Whatever ends one of the transports ends the other with the same cause. Both
+// are closed by who made them.
+func NewHosts(flat, local Transport, hostOf []int) *Comm {
+	rank, size, channels := flat.World()
+	plan := newPlan(rank, size, hostOf)
+	mates := plan.ranks[plan.host]
+	outer := flat
+	if local != nil {
+		if r, n, k := local.World(); r != plan.index || n != len(mates) || k < channels {
+			panic(fmt.Sprintf("collective: NewHosts: rank %d is %d of %d on its host; its local transport says %d of %d, with %d channels for %d",
+				rank, plan.index, len(mates), r, n, k, channels))
+		}
+		outer, local = &outside{flat, local}, inside(flat, local, mates)
+	}
+	c := New(outer)
+	var all *Comm
+	if local != nil {
+		all = New(local)
+	}
+	for i, ch := range c.group.channels {
+		h := plan
+		if local != nil {
+			h.local = all.Channel(i)
+		} else {
+			h.local = New(&subset{t: outer, channel: uint16(i), id: partID("host", plan.host), ranks: mates, rank: plan.index})
+		}
+		h.local.name = rank
+		if plan.index < plan.lanes {
+			h.lane = New(&subset{t: outer, channel: uint16(i), id: partID("lane", plan.index), ranks: plan.column(plan.index), rank: plan.host})
+			h.lane.name = rank
+		}
+		ch.sh, ch.hosts = nil, &h
+		ch.shape = plan.shape(size)
+	}
+	c.SetCosts(DefaultCosts())
+	return c
+}
+
+// newPlan checks and orders which ranks are where.
+func newPlan(rank, size int, hostOf []int) hosts {
+	if len(hostOf) != size {
+		panic(fmt.Sprintf("collective: NewHosts: hosts of %d ranks, the group has %d", len(hostOf), size))
+	}
+	h := hosts{where: append([]int(nil), hostOf...), host: hostOf[rank]}
+	for r, host := range hostOf {
+		if host < 0 || host >= size {
+			panic(fmt.Sprintf("collective: NewHosts: rank %d is on host %d of at most %d", r, host, size))
+		}
+		for host >= len(h.ranks) {
+			h.ranks = append(h.ranks, nil)
+		}
+		if r == rank {
+			h.index = len(h.ranks[host])
+		}
+		h.ranks[host] = append(h.ranks[host], r)
+	}
+	h.lanes = size
+	for host, ranks := range h.ranks {
+		if len(ranks) == 0 {
+			panic(fmt.Sprintf("collective: NewHosts: no rank is on host %d of %d", host, len(h.ranks)))
+		}
+		h.lanes = min(h.lanes, len(ranks))
+	}
+	h.sums = make([][]byte, len(h.ranks))
+	return h
+}
+
+// column returns the ranks of a lane.
+func (h *hosts) column(lane int) []int {
+	ranks := make([]int, len(h.ranks))
+	for i, mates := range h.ranks {
+		ranks[i] = mates[lane]
+	}
+	return ranks
+}
+
+func (h *hosts) shape(size int) Shape {
+	s := Shape{Size: size, Hosts: len(h.ranks), Least: h.lanes, Windows: true}
+	for _, mates := range h.ranks {
+		s.Most = max(s.Most, len(mates))
+	}
+	return s
+}
+
+// partID numbers the subset of a host or lane, as groupID does those of Split.
+func partID(kind string, i int) uint32 {
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%s %d", kind, i)
+	return max(h.Sum32(), 1)
+}
+
+// even reports whether all hosts have the same number of ranks.
+func (c *Comm) even() bool { return c.shape.Least == c.shape.Most }
+
+// reduceLanes is AllReduce by way of the hosts. Each host's ranks reduce among
+// themselves, and each lane reduces its chunk between the hosts:
+//
+//	even hosts   reduce-scatter of n | allreduce of n/L over H hosts | all-gather of n
+//	otherwise    allreduce of n      | the same with L the number of lanes | all-gather of n
+func reduceLanes[T Number](c *Comm, tag Tag, x []T) error {
+	h := c.hosts
+	first := reduceAll[T]
+	if c.even() {
+		first = reduceChunk[T]
+	}
+	if err := first(h.local, tag, x); err != nil {
+		return c.passOn(err)
+	}
+	at := h.local.at
+	for i := range at[1:] {
+		at[i], at[i+1] = len(x), len(x)
+		if i < h.lanes {
+			at[i], at[i+1] = Chunk(len(x), h.lanes, i)
+		}
+	}
+	if h.lane != nil {
+		if err := reduceAll(h.lane, tag, x[at[h.index]:at[h.index+1]]); err != nil {
+			return c.passOn(err)
+		}
+	}
+	return c.passOn(gatherAll(h.local, tag, x, at))
+}
+
+// copyLanes is a broadcast on root's host, between the hosts, and on the others.
+func copyLanes[T Number](c *Comm, tag Tag, x []T, root int) error {
+	h := c.hosts
+	home := h.where[root]
+	if h.host == home {
+		at := 0
+		for i, r := range h.ranks[home] {
+			if r == root {
+				at = i
+			}
+		}
+		if err := copyFrom(h.local, tag, x, at); err != nil {
+			return c.passOn(err)
+		}
+	}
+	if h.index == 0 {
+		if err := copyFrom(h.lane, tag, x, home); err != nil {
+			return c.passOn(err)
+		}
+	}
+	if h.host == home {
+		return nil
+	}
+	return c.passOn(copyFrom(h.local, tag, x, 0))
+}
+
+// meetLanes is a barrier on each host, between the hosts, and on each host.
+func meetLanes(c *Comm, tag Tag) error {
+	h := c.hosts
+	if err := h.local.meetAll(tag); err != nil {
+		return c.passOn(err)
+	}
+	if h.index == 0 {
+		if err := h.lane.meetAll(tag); err != nil {
+			return c.passOn(err)
+		}
+	}
+	return c.passOn(h.local.meetAll(tag))
+}
+
+// passOn records the error of a stage.
+func (c *Comm) passOn(err error) error {
+	if err != nil {
+		c.group.err.CompareAndSwap(nil, &failure{err})
+	}
+	return err
+}
+
+// joinHosts is joinSpan in the order of hosts: each host's ranks as a group of
+// their own would, then the hosts, in the chunks of every lane's chunk.
+func joinHosts[T Number](c *Comm, tag Tag, n, lo, hi, base int, dst []T) {
+	h := c.hosts
+	words := room[T](&h.words, len(h.ranks)*(hi-lo))
+	for host, mates := range h.ranks {
+		sum := words[host*(hi-lo):][:hi-lo]
+		h.sums[host] = raw.Bytes(sum)
+		for i := range mates {
+			a, b := Chunk(n, len(mates), i)
+			if a, b = max(a, lo), min(b, hi); a >= b {
+				continue
+			}
+			rows := rowsOf[T](c, len(mates)+1)
+			for k := range mates {
+				rows[k] = raw.Of[T](c.peers[mates[(i+1+k)%len(mates)]])[a-base : b-base]
+			}
+			rows[len(mates)] = sum[a-lo : b-lo]
+			joinRows(tag, rows[len(mates):], rows[:len(mates)])
+		}
+	}
+	rows := rowsOf[T](c, len(h.ranks)+1)
+	for lane := range h.lanes {
+		from, to := Chunk(n, h.lanes, lane)
+		for i := range h.ranks {
+			a, b := Chunk(to-from, len(h.ranks), i)
+			if a, b = max(from+a, lo), min(from+b, hi); a >= b {
+				continue
+			}
+			for k := range h.ranks {
+				rows[k] = raw.Of[T](h.sums[(i+1+k)%len(h.ranks)])[a-lo : b-lo]
+			}
+			rows[len(h.ranks)] = dst[a-lo : b-lo]
+			joinRows(tag, rows[len(h.ranks):], rows[:len(h.ranks)])
+		}
+	}
+}
+
+// outside is the transport of all ranks beside that of a host: what ends it ends
+// the host's.
+type outside struct {
+	Transport
+	local Transport
+}
+
+func (t *outside) Exchange(tag Tag, to int, send []byte, from int, recv []byte) error {
+	return t.judge(t.Transport.Exchange(tag, to, send, from, recv))
+}
+
+// ExchangeJoin is for a transport that is a Joiner.
+func (t *outside) ExchangeJoin(tag Tag, to int, send []byte, from int, own []byte) error {
+	return t.judge(t.Transport.(Joiner).ExchangeJoin(tag, to, send, from, own))
+}
+
+func (t *outside) Abort(cause error) {
+	t.Transport.Abort(cause)
+	rank, _, _ := t.World()
+	t.judge(Cause(rank, cause))
+}
+
+// judge ends the host's transport with err.
+func (t *outside) judge(err error) error {
+	if err != nil && !errors.Is(err, ErrClosed) {
+		t.local.Abort(renumbered(err, func(r int) int { return r + MaxSize }))
+	}
+	return err
+}
+
+// host is the transport of a host's ranks: what ends it ends that of all. In its
+// errors a rank from MaxSize on is one of all ranks, and was told from outside.
+type host struct {
+	Transport
+	flat  Transport
+	ranks []int // of all, by local rank
+}
+
+func inside(flat, local Transport, ranks []int) Transport {
+	h := host{local, flat, ranks}
+	if sh, ok := local.(Sharer); ok {
+		return &sharingHost{h, sh}
+	}
+	return &h
+}
+
+// judge names the ranks of err as all know them, and ends the flat transport.
+func (h *host) judge(err error) error {
+	if err == nil || errors.Is(err, ErrClosed) {
+		return err
+	}
+	err = renumbered(err, func(r int) int {
+		switch {
+		case r >= MaxSize:
+			return r - MaxSize
+		case r < 0 || r >= len(h.ranks):
+			return r
+		}
+		return h.ranks[r]
+	})
+	if short := (*ShareError)(nil); !errors.As(err, &short) { // else the group goes on
+		h.flat.Abort(err)
+	}
+	return err
+}
+
+func (h *host) Exchange(tag Tag, to int, send []byte, from int, recv []byte) error {
+	return h.judge(h.Transport.Exchange(tag, to, send, from, recv))
+}
+
+// Abort is called by a rank that finds its host's ranks at odds.
+func (h *host) Abort(cause error) {
+	h.Transport.Abort(cause)
+	rank, _, _ := h.World()
+	h.judge(Cause(rank, cause))
+}
+
+// sharingHost is a host whose ranks share memory.
+type sharingHost struct {
+	host
+	sh Sharer
+}
+
+func (h *sharingHost) Share(tag Tag, bytes int) ([][]byte, error) {
+	w, err := h.sh.Share(tag, bytes)
+	return w, h.judge(err)
+}
+
+func (h *sharingHost) Meet(tag Tag, note Note) error {
+	if err := h.sh.Meet(tag, note); err != nil {
+		return h.judge(err)
+	}
+	return nil
+}
+
+func (h *sharingHost) Met(channel, rank int) Note { return h.sh.Met(channel, rank) }
+
+func (h *sharingHost) Leave(channel int) { h.sh.Leave(channel) }
+
+// renumbered returns err, as Cause returns it, with every rank replaced.
+func renumbered(err error, to func(int) int) error {
+	var lost *LostError
+	var abort *AbortError
+	var mismatch *MismatchError
+	var short *ShareError
+	switch {
+	case errors.As(err, &lost):
+		return &LostError{Rank: to(lost.Rank), By: to(lost.By), Cause: lost.Cause}
+	case errors.As(err, &abort):
+		return &AbortError{By: to(abort.By), Cause: abort.Cause}
+	case errors.As(err, &mismatch):
+		m := *mismatch
+		m.Peer.Rank, m.Own.Rank = to(m.Peer.Rank), to(m.Own.Rank)
+		return &m
+	case errors.As(err, &short):
+		return &ShareError{Rank: to(short.Rank), Bytes: short.Bytes, Cause: short.Cause}
+	}
+	return err
+}

@@ -1,0 +1,310 @@
+package collective_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/raw"
+)
+
+// plans are places of ranks: hosts of every rank.
+func plans() [][]int {
+	return [][]int{
+		nil, // not known
+		{0},
+		{0, 0, 0},
+		{0, 1, 2},
+		{0, 0, 1, 1},
+		{0, 1, 0, 1, 0, 1},
+		{0, 0, 0, 1},
+		{1, 0, 0, 1, 2, 2, 2},
+		{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2},
+	}
+}
+
+// inOrder is the sum of a group without hosts, chunk by chunk round the ring.
+func inOrder[T collective.Number](all [][]T, join func(a, b T) T) []T {
+	size, n := len(all), len(all[0])
+	out := make([]T, n)
+	for owner := range size {
+		lo, hi := collective.Chunk(n, size, owner)
+		for i := lo; i < hi; i++ {
+			v := all[(owner+1)%size][i]
+			for k := 2; k <= size; k++ {
+				v = join(v, all[(owner+k)%size][i])
+			}
+			out[i] = v
+		}
+	}
+	return out
+}
+
+// inHosts is the documented order of a plan: every host as a group of its own,
+// then every lane's chunk as a group of hosts.
+func inHosts[T collective.Number](all [][]T, hostOf []int, join func(a, b T) T) []T {
+	if hostOf == nil {
+		return inOrder(all, join)
+	}
+	var hosts [][][]T
+	for r, h := range hostOf {
+		for h >= len(hosts) {
+			hosts = append(hosts, nil)
+		}
+		hosts[h] = append(hosts[h], all[r])
+	}
+	lanes := len(all)
+	var sums [][]T
+	for _, h := range hosts {
+		lanes = min(lanes, len(h))
+		sums = append(sums, inOrder(h, join))
+	}
+	var out []T
+	for lane := range lanes {
+		lo, hi := collective.Chunk(len(all[0]), lanes, lane)
+		var parts [][]T
+		for _, s := range sums {
+			parts = append(parts, s[lo:hi])
+		}
+		out = append(out, inOrder(parts, join)...)
+	}
+	return out
+}
+
+// onPlan runs body as every rank of a plan, over mem inside and outside.
+func onPlan(t *testing.T, hostOf []int, local bool, body func(c *collective.Comm) error) []error {
+	t.Helper()
+	size := max(len(hostOf), 1)
+	if hostOf == nil {
+		size = 5
+	}
+	flat, inside := mem.New(size, 2), make([]collective.Transport, size)
+	members := map[int][]int{}
+	for r, h := range hostOf {
+		members[h] = append(members[h], r)
+	}
+	for _, ranks := range members {
+		for i, tr := range mem.New(len(ranks), 2) {
+			inside[ranks[i]] = tr
+		}
+	}
+	errs := make([]error, size)
+	var wg sync.WaitGroup
+	for r := range size {
+		wg.Go(func() {
+			var c *collective.Comm
+			switch {
+			case hostOf == nil:
+				c = collective.New(flat[r])
+			case local:
+				c = collective.NewHosts(flat[r], inside[r], hostOf)
+			default:
+				c = collective.NewHosts(flat[r], nil, hostOf)
+			}
+			errs[r] = body(c)
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatalf("plan %v: ranks hang", hostOf)
+	}
+	return errs
+}
+
+func sameBits[T collective.Number](what string, got, want []T) error {
+	if !bytes.Equal(raw.Bytes(got), raw.Bytes(want)) {
+		return fmt.Errorf("%s of %d %T: %v, want %v", what, len(want), want, got[:min(9, len(got))], want[:min(9, len(want))])
+	}
+	return nil
+}
+
+// checkPlan makes every call whose algorithm is a choice, on data of which every
+// rank knows all.
+func checkPlan(c *collective.Comm, hostOf []int, n int) error {
+	rng := rand.New(rand.NewPCG(uint64(n), 7))
+	all, ints := make([][]float32, c.Size()), make([][]int64, c.Size())
+	for r := range all {
+		all[r], ints[r] = make([]float32, n), make([]int64, n)
+		for i := range n {
+			all[r][i], ints[r][i] = float32(rng.NormFloat64()), rng.Int64()
+		}
+	}
+	add := func(a, b float32) float32 { return a + b }
+	want := inHosts(all, hostOf, add)
+	x := append([]float32(nil), all[c.Rank()]...)
+	if err := collective.AllReduce(c, x, collective.Sum); err != nil {
+		return err
+	}
+	if err := sameBits("AllReduce", x, want); err != nil {
+		return err
+	}
+	copy(x, all[c.Rank()])
+	lo, hi, err := collective.ReduceScatter(c, x, collective.Sum)
+	if err != nil {
+		return err
+	}
+	if err := sameBits("ReduceScatter", x[lo:hi], want[lo:hi]); err != nil {
+		return err
+	}
+	if err := collective.AllGather(c, x); err != nil {
+		return err
+	}
+	if err := sameBits("AllGather", x, want); err != nil {
+		return err
+	}
+	return checkRest(c, rng, all, ints)
+}
+
+// checkRest makes the calls that have no order, on memory of Alloc.
+func checkRest(c *collective.Comm, rng *rand.Rand, all [][]float32, ints [][]int64) error {
+	n := len(all[0])
+	y, err := collective.Alloc[int64](c, n)
+	if err != nil {
+		return err
+	}
+	for _, op := range []collective.Op{collective.Sum, collective.Max, collective.ExactSum} {
+		want := inOrder(ints, func(a, b int64) int64 {
+			if op == collective.Max {
+				return max(a, b)
+			}
+			return a + b
+		})
+		copy(y, ints[c.Rank()])
+		if err := collective.AllReduce(c, y, op); err != nil {
+			return err
+		}
+		if err := sameBits("AllReduce "+op.String(), y, want); err != nil {
+			return err
+		}
+	}
+	x := append([]float32(nil), all[c.Rank()]...)
+	if err := collective.AllReduce(c, x, collective.ExactSum); err != nil {
+		return err
+	}
+	if err := sameBits("ExactSum", x, exactly(all)); err != nil {
+		return err
+	}
+	root := rng.IntN(c.Size())
+	copy(y, ints[c.Rank()])
+	if err := collective.Broadcast(c, y, root); err != nil {
+		return err
+	}
+	if err := sameBits("Broadcast", y, ints[root]); err != nil {
+		return err
+	}
+	return collective.Barrier(c)
+}
+
+// TestEveryAlgorithmGivesTheSameBits takes every algorithm wherever it can carry
+// out a call, on every plan, with messages inside the hosts of their own or not.
+func TestEveryAlgorithmGivesTheSameBits(t *testing.T) {
+	for _, hostOf := range plans() {
+		for _, local := range []bool{false, true} {
+			for a := collective.Windows; a <= collective.Lanes; a++ {
+				for r, err := range onPlan(t, hostOf, local, func(c *collective.Comm) error {
+					k := c.Costs()
+					k.Take = a
+					c.SetCosts(k)
+					for _, n := range []int{0, 1, c.Size() + 1, 131} {
+						if err := checkPlan(c, hostOf, n); err != nil {
+							return err
+						}
+					}
+					return nil
+				}) {
+					if err != nil {
+						t.Errorf("%v on plan %v, local %v: rank %d: %v", a, hostOf, local, r, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestHostsEndOnce ends one transport of a plan: every rank, on whichever host,
+// blames the same rank by its number in the whole group.
+func TestHostsEndOnce(t *testing.T) {
+	hostOf := []int{0, 1, 0, 1, 0, 1}
+	untilError := func(c *collective.Comm) error {
+		for {
+			if err := collective.AllReduce(c, make([]float32, 99), collective.Sum); err != nil {
+				return err
+			}
+		}
+	}
+	for r, err := range onPlan(t, hostOf, true, func(c *collective.Comm) error {
+		k := c.Costs()
+		k.Take = collective.Lanes
+		c.SetCosts(k)
+		if c.Rank() == 3 {
+			if err := collective.AllReduce(c, make([]float32, 99), collective.Sum); err != nil {
+				return err
+			}
+			c.Abort(errors.New("the moon is full"))
+		}
+		return untilError(c)
+	}) {
+		if who, ok := collective.Blamed(err); !ok || who != 3 {
+			t.Errorf("rank %d: %v, want rank 3 blamed", r, err)
+		}
+	}
+	for r, err := range onPlan(t, hostOf, true, func(c *collective.Comm) error {
+		k := c.Costs()
+		k.Take = collective.Lanes
+		c.SetCosts(k)
+		if c.Rank() == 4 { // differs only inside its host
+			return collective.AllReduce(c, make([]float32, 98), collective.Sum)
+		}
+		return untilError(c)
+	}) {
+		var m *collective.MismatchError
+		if !errors.As(err, &m) || m.Own.Rank != 4 && m.Peer.Rank != 4 {
+			t.Errorf("rank %d: %v, want a mismatch with rank 4", r, err)
+		}
+	}
+}
+
+func TestHostsSteadyStateAllocatesNothing(t *testing.T) {
+	const runs = 30
+	var allocs float64
+	for r, err := range onPlan(t, []int{0, 0, 1, 1}, true, func(c *collective.Comm) error {
+		x := make([]float32, 1001)
+		step := func() error {
+			var all error
+			for a := collective.Windows; a <= collective.Lanes; a++ {
+				k := c.Costs()
+				k.Take = a
+				c.SetCosts(k)
+				all = errors.Join(all, collective.AllReduce(c, x, collective.Max), collective.AllReduce(c, x, collective.ExactSum),
+					collective.AllGather(c, x), collective.Broadcast(c, x, 3), collective.Barrier(c))
+			}
+			return all
+		}
+		if c.Rank() > 0 {
+			var err error
+			for range runs + 1 {
+				err = errors.Join(err, step())
+			}
+			return err
+		}
+		var err error
+		allocs = testing.AllocsPerRun(runs, func() { err = errors.Join(err, step()) })
+		return err
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+	if allocs >= 1 {
+		t.Errorf("%v allocations in every call with every algorithm, want none", allocs)
+	}
+}

@@ -1,0 +1,77 @@
+package collective
+
+import (
+	"unsafe"
+
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/raw"
+)
+
+// The order of summation, as the package comment has it, for a rank that has the
+// elements of all ranks before it.
+
+// headers makes room for a header of every rank's buffer.
+func (c *Comm) headers() {
+	if c.peers == nil {
+		c.peers, c.rows = make([][]byte, c.size), make([][]byte, c.size+1)
+	}
+}
+
+// rowsOf views k row headers of c as slices of T. The headers are of this call
+// alone: a slice header is the same whatever its elements are.
+func rowsOf[T Number](c *Comm, k int) [][]T {
+	rows := c.rows[:k]
+	return *(*[][]T)(unsafe.Pointer(&rows))
+}
+
+// joinSpan sets dst, or where it is nil all of c.peers, to the reduction of the
+// elements lo to hi of n. c.peers hold the elements from base on.
+func joinSpan[T Number](c *Comm, tag Tag, n, lo, hi, base int, dst []T) {
+	if c.hosts != nil && lo < hi && (tag.Op != ExactSum || orderless(tag.Op, tag.Type)) {
+		joinHosts(c, tag, n, lo, hi, base, dst)
+		return
+	}
+	for i := range c.size { // each chunk has its own order
+		a, b := Chunk(n, c.size, i)
+		if a, b = max(a, lo), min(b, hi); a >= b {
+			continue
+		}
+		rows := rowsOf[T](c, c.size+1)
+		for k := range c.size {
+			rows[k] = raw.Of[T](c.peers[(i+1+k)%c.size])[a-base : b-base]
+		}
+		if dst == nil {
+			joinRows(tag, rows[:c.size], rows[:c.size])
+			continue
+		}
+		rows[c.size] = dst[a-lo : b-lo]
+		joinRows(tag, rows[c.size:], rows[:c.size])
+	}
+}
+
+// joinRows sets all of dst to the reduction of rows, from the first to the last.
+func joinRows[T Number](tag Tag, dst, rows [][]T) {
+	switch {
+	case tag.Type == Float32 && tag.Op == Sum:
+		f32.SumRows(*(*[][]float32)(unsafe.Pointer(&dst)), *(*[][]float32)(unsafe.Pointer(&rows)))
+	case tag.Op == ExactSum && !orderless(tag.Op, tag.Type):
+		sumExactly(tag.Type, dst, rows)
+	default:
+		joinBlocks(tag, dst, rows)
+	}
+}
+
+// joinBlocks is joinRows for every type, a block at a time that stays in cache.
+func joinBlocks[T Number](tag Tag, dst, rows [][]T) {
+	var block [256]T
+	for lo := 0; lo < len(rows[0]); lo += len(block) {
+		hi := min(lo+len(block), len(rows[0]))
+		sum := block[:copy(block[:], rows[0][lo:hi])]
+		for _, r := range rows[1:] {
+			reduce(tag.Op, tag.Type, sum, sum, r[lo:hi])
+		}
+		for _, d := range dst {
+			copy(d[lo:hi], sum)
+		}
+	}
+}
