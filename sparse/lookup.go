@@ -48,7 +48,7 @@ type Lookup struct {
 	batch  []Bags // what is being prepared
 	err    error  // of preparing it
 
-	onKeys, onMarks, onRows, onGrads func(from int, part []byte) error // kept so that a step allocates nothing
+	onKeys, onMarks, onRows, onGrads, onSlots func(from int, part []byte) error // kept so that a step allocates nothing
 }
 
 type lookupState uint8
@@ -91,7 +91,8 @@ func (s *Store) NewLookup() *Lookup {
 		l.sets = append(l.sets, table.NewSet(t.Salt(), s.owner, s.size))
 		l.asked = append(l.asked, table.NewSet(t.Salt(), nil, 1))
 	}
-	l.onKeys, l.onMarks, l.onRows, l.onGrads = l.takeKeys, l.takeMarks, l.takeRows, l.takeGrads
+	l.onKeys, l.onMarks, l.onRows = l.takeKeys, l.takeMarks, l.takeRows
+	l.onGrads, l.onSlots = l.takeGrads, l.takeSlot
 	return l
 }
 

@@ -1,7 +1,6 @@
 package sparse
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/wdlrun/wdlrun/internal/raw"
@@ -32,24 +31,39 @@ func (g *staged) gradients() table.Gradients {
 // Push sends the gradients of a pulled batch to the owners of its keys, where
 // they wait for Apply; every rank calls it. The keys do not travel again.
 func (s *Store) Push(l *Lookup) error {
+	if err := s.mayPush(l); err != nil {
+		return err
+	}
+	l.state = pushed
+	return s.exchangeGrads(l, l.onGrads)
+}
+
+// mayPush returns why l cannot be pushed.
+func (s *Store) mayPush(l *Lookup) error {
 	if l.store != s {
 		panic("sparse: Push: the Lookup belongs to another Store")
 	}
-	fault := func(err error) error { return fmt.Errorf("sparse: push: rank %d of %d: %w", s.rank, s.size, err) }
+	why := ""
 	switch {
 	case l.state <= prepared:
-		return fault(errors.New("nothing has been pulled into this Lookup"))
+		why = "nothing has been pulled into this Lookup"
 	case l.state == reading:
-		return fault(errors.New("the Lookup was pulled with insert=false, for reading only"))
+		why = "the Lookup was pulled with insert=false, for reading only"
 	case l.state == pushed:
-		return fault(errors.New("the Lookup is pushed already"))
+		why = "the Lookup is pushed already"
 	case l.generation != s.generation:
-		return fault(errors.New("the store was reset after the pull: pull again"))
+		why = "the store was reset after the pull: pull again"
+	default:
+		return nil
 	}
-	l.state = pushed
+	return fmt.Errorf("sparse: push: rank %d of %d: %s", s.rank, s.size, why)
+}
+
+// exchangeGrads sends the gradients to the owners; visit takes what comes.
+func (s *Store) exchangeGrads(l *Lookup, visit func(from int, part []byte) error) error {
 	wire := l.wireGrads()
-	if err := s.visit.AllToAllVisit(wire, l.want.gradBytes, l.give.gradBytes, l.onGrads); err != nil {
-		return fault(fmt.Errorf("exchange of gradients: %w", err))
+	if err := s.visit.AllToAllVisit(wire, l.want.gradBytes, l.give.gradBytes, visit); err != nil {
+		return fmt.Errorf("sparse: push: rank %d of %d: exchange of gradients: %w", s.rank, s.size, err)
 	}
 	for r := range s.size {
 		if r != s.rank {
@@ -85,6 +99,15 @@ func (l *Lookup) wireGrads() []byte {
 // the ranks in order.
 func (l *Lookup) takeGrads(from int, part []byte) error {
 	s := l.store
+	return l.eachGrads(from, part, func(t int, keys []uint64, held []table.Row, grads []float32) {
+		s.ids = resize(s.ids, len(keys))
+		s.staged[t].add(keys, held, grads, s.ids)
+	})
+}
+
+// eachGrads calls f with the gradients of a rank, by table.
+func (l *Lookup) eachGrads(from int, part []byte, f func(t int, keys []uint64, held []table.Row, grads []float32)) error {
+	s := l.store
 	for t, x := range s.tables {
 		keys, held := l.section(from, t)
 		p, n := s.wire[t].Gradients, len(keys)*x.Width()
@@ -93,9 +116,7 @@ func (l *Lookup) takeGrads(from int, part []byte) error {
 		if x.Epoch() != l.epoch[t] {
 			clear(held) // Apply finds them
 		}
-		grads := l.decoded(p, wire, n)
-		s.ids = resize(s.ids, len(keys))
-		s.staged[t].add(keys, held, grads, s.ids)
+		f(t, keys, held, l.decoded(p, wire, n))
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ type Store struct {
 	ahead      *ahead    // nil if batches are not prepared on the side
 	waiting    *Lookup   // prepared and not completed
 	flying     []*Lookup // pulled to train, and not applied
+	slots      slots
 	ids        []uint32
 	counters   Counters
 	norm       table.Sum
@@ -87,6 +88,7 @@ func (s *Store) Rows(table int) int { return s.tables[table].Rows() }
 func (s *Store) Reset() {
 	s.settle()
 	s.flying = s.flying[:0]
+	s.slots.drop(func(Slot) bool { return true })
 	for i, t := range s.tables {
 		t.Reset()
 		s.staged[i].reset()
@@ -159,6 +161,7 @@ func (c Counters) BytesReceived() int64 {
 // report, not for every row.
 func (s *Store) Counters() Counters {
 	c := s.counters
+	c.MemoryBytes = s.slots.bytes()
 	for i, t := range s.tables {
 		c.RowsHeld += int64(t.Rows())
 		c.MemoryBytes += t.Bytes() + s.staged[i].bytes()
