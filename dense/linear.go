@@ -14,6 +14,8 @@ type Linear struct {
 	arena   *Arena
 	in, out int
 	relu    bool
+	after   bool // x is the output of a Linear with ReLU, whose gradient Backward takes too
+	before  bool // the next layer takes the ReLU's gradient
 	packed  f32.Packed
 	version uint64    // of the packed weights
 	x, y    []float32 // x is the caller's
@@ -72,7 +74,7 @@ func (l *Linear) Forward(x []float32, rows int, train bool) ([]float32, error) {
 
 // Backward implements Layer; dy is rows×out, the result rows×in.
 func (l *Linear) Backward(dy []float32, rows int) ([]float32, error) {
-	if l.relu {
+	if l.relu && !l.before {
 		f32.ReLUGrad(dy, l.y)
 	}
 	var db []float32
@@ -81,8 +83,20 @@ func (l *Linear) Backward(dy []float32, rows int) ([]float32, error) {
 	}
 	f32.GradWeight(l.W.Grad, db, l.x, dy, rows, l.in, l.out)
 	l.dx = grow(l.dx, rows*l.in)
-	f32.GradInput(l.dx, dy, &l.packed, rows, nil)
+	var gate []float32
+	if l.after {
+		gate = l.x
+	}
+	f32.GradInput(l.dx, dy, &l.packed, rows, gate)
 	return l.dx, nil
+}
+
+// follow makes l take the gradient of prev's ReLU in the product that makes that
+// of its input, which saves a pass.
+func (l *Linear) follow(prev Layer) {
+	if p, ok := prev.(*Linear); ok && p.relu {
+		l.after, p.before = true, true
+	}
 }
 
 func (l *Linear) bias() []float32 {

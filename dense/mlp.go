@@ -85,6 +85,11 @@ func NewMLP(a *Arena, name string, s Spec) (*MLP, error) {
 		m.layers = append(m.layers, NewLinear(a, name+"/out", m.out, s.Out, false))
 		m.out = s.Out
 	}
+	for i, l := range m.layers {
+		if l, ok := l.(*Linear); ok && i > 0 {
+			l.follow(m.layers[i-1])
+		}
+	}
 	m.outs = make([][]float32, len(m.layers))
 	return m, nil
 }

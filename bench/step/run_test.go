@@ -94,3 +94,21 @@ func TestValidate(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkRun is `wdlrun -np 1 bench step` inside one process, for profiles:
+//
+//	go test ./bench/step -run xxx -bench Run/w1 -benchtime 1x -cpuprofile cpu.out
+func BenchmarkRun(b *testing.B) {
+	for _, name := range Workloads() {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				r, err := Run(collective.New(mem.New(1, 1)[0]), Options{Workload: name, Steps: 200})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(r.Speed, "samples/s")
+				b.ReportMetric(100*r.Share, "%bound")
+			}
+		})
+	}
+}
