@@ -1,7 +1,8 @@
 // Package optim holds the update rules that turn a gradient into a change of
 // parameters. A rule works on one vector of parameters, its gradient and its
 // state, whatever they belong to: dense applies it to a whole layer, sparse to
-// one row of a table. Every rule is the plain loop over float32.
+// the rows of a table. The loops are those of internal/f32: every machine gives
+// the same bits.
 //
 //	rule             state per n parameters   source
 //	sgd              0                        Robbins and Monro 1951
@@ -20,6 +21,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/f32"
 )
 
 // Rule names an update rule and its constants. A zero constant means the
@@ -127,25 +130,25 @@ func (r Rule) InitState(state []float32) {
 // multiplies the learning rate (a schedule's factor, 1 for none), but not ftrl's.
 func (r Rule) At(step int64, rate float64) Update {
 	r = r.Default()
-	u := Update{
-		lr: float32(r.LearningRate * rate), eps: float32(r.Epsilon),
-		b1: float32(r.Beta1), b2: float32(r.Beta2),
-		beta: float32(r.Beta), l1: float32(r.L1), l2: float32(r.L2),
-	}
+	u := Update{kernel: f32.Update{
+		Rate: float32(r.LearningRate * rate), Epsilon: float32(r.Epsilon),
+		Beta1: float32(r.Beta1), Beta2: float32(r.Beta2),
+		Beta: float32(r.Beta), L1: float32(r.L1), L2: float32(r.L2),
+	}}
 	switch r.Kind {
 	case "sgd":
-		u.apply = sgd
+		u.kernel.Rule = f32.SGD
 	case "adagrad":
-		u.apply = adagrad
+		u.kernel.Rule = f32.Adagrad
 	case "rowwise_adagrad":
-		u.apply = rowwiseAdagrad
+		u.kernel.Rule = f32.RowwiseAdagrad
 	case "adam":
-		u.c1 = float32(1 / (1 - math.Pow(r.Beta1, float64(step))))
-		u.c2 = float32(1 / (1 - math.Pow(r.Beta2, float64(step))))
-		u.apply = adam
+		u.kernel.Rule = f32.Adam
+		u.kernel.Unbias1 = float32(1 / (1 - math.Pow(r.Beta1, float64(step))))
+		u.kernel.Unbias2 = float32(1 / (1 - math.Pow(r.Beta2, float64(step))))
 	case "ftrl":
-		u.lr = float32(r.LearningRate)
-		u.apply = ftrl
+		u.kernel.Rule = f32.FTRL
+		u.kernel.Rate = float32(r.LearningRate)
 	default:
 		panic("optim: Rule.At: unknown kind " + r.Kind)
 	}
@@ -154,80 +157,31 @@ func (r Rule) At(step int64, rate float64) Update {
 
 // Update is a rule with its constants for one step. It holds no reference to
 // parameters and may be used by several goroutines at once.
-type Update struct {
-	apply          func(u *Update, w, g, state []float32)
-	lr, eps        float32
-	b1, b2, c1, c2 float32 // adam; c1 and c2 undo the bias of the moments
-	beta, l1, l2   float32 // ftrl
-}
+type Update struct{ kernel f32.Update }
+
+// Gradient says what a rule is given for a gradient g of parameters w:
+// Clip·(Scale·g + Decay·w).
+type Gradient = f32.Gradient
+
+// Part says where a record holds Dim parameters (Value) and their state (State),
+// in floats from the record's beginning.
+type Part = f32.Part
 
 // Apply takes one step: w and g hold n values, state what StateLen(n) says. It
-// panics if w and g differ in length.
+// panics if they do not.
 func (u *Update) Apply(w, g, state []float32) {
-	if len(w) != len(g) {
-		panic(fmt.Sprintf("optim: Apply: %d parameters, %d gradients", len(w), len(g)))
-	}
-	u.apply(u, w, g, state)
+	u.kernel.Vector(w, g, state, Gradient{Scale: 1, Clip: 1})
 }
 
-func sgd(u *Update, w, g, _ []float32) {
-	for i, gi := range g {
-		w[i] -= u.lr * gi
-	}
-}
+// ApplyGradient is Apply with the gradient that m makes of g and w. It leaves g
+// alone.
+func (u *Update) ApplyGradient(m Gradient, w, g, state []float32) { u.kernel.Vector(w, g, state, m) }
 
-func adagrad(u *Update, w, g, a []float32) {
-	for i, gi := range g {
-		a[i] += gi * gi
-		w[i] -= u.lr * gi / (sqrt(a[i]) + u.eps)
-	}
-}
-
-func rowwiseAdagrad(u *Update, w, g, a []float32) {
-	var sum float32
-	for _, gi := range g {
-		sum += gi * gi
-	}
-	a[0] += sum / float32(len(g))
-	scale := u.lr / (sqrt(a[0]) + u.eps)
-	for i, gi := range g {
-		w[i] -= scale * gi
-	}
-}
-
-func adam(u *Update, w, g, state []float32) {
-	m, v := state[:len(w)], state[len(w):]
-	for i, gi := range g {
-		m[i] = u.b1*m[i] + (1-u.b1)*gi
-		v[i] = u.b2*v[i] + (1-u.b2)*gi*gi
-		w[i] -= u.lr * m[i] * u.c1 / (sqrt(v[i]*u.c2) + u.eps)
-	}
-}
-
-func ftrl(u *Update, w, g, state []float32) {
-	z, n := state[:len(w)], state[len(w):]
-	for i, gi := range g {
-		next := n[i] + gi*gi
-		sigma := (sqrt(next) - sqrt(n[i])) / u.lr
-		z[i] += gi - sigma*w[i]
-		n[i] = next
-		if abs(z[i]) <= u.l1 {
-			w[i] = 0
-			continue
-		}
-		l1 := u.l1
-		if z[i] < 0 {
-			l1 = -l1
-		}
-		w[i] = -(z[i] - l1) / ((u.beta+sqrt(next))/u.lr + u.l2)
-	}
-}
-
-func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
-
-func abs(x float32) float32 {
-	if x < 0 {
-		return -x
-	}
-	return x
+// ApplyRows takes one step of one part of each record of a table, record i with
+// the gradient that m makes of grads[i·stride:]. A stride of 0 gives all records
+// the same. They must be distinct and hold what part says; they may lie outside
+// the Go heap. It panics if grads is too short. Large tables are bound by memory:
+// the records of coming rows are fetched ahead.
+func (u *Update) ApplyRows(m Gradient, rows []*float32, part Part, grads []float32, stride int) {
+	u.kernel.Rows(rows, part, grads, stride, m)
 }

@@ -1,6 +1,7 @@
 package f32
 
 import (
+	"math/rand/v2"
 	"testing"
 	"unsafe"
 
@@ -48,6 +49,24 @@ func TestProductsStayWithinTheirSlices(t *testing.T) {
 					t.Error(d)
 				}
 			})
+		}
+	}
+}
+
+func TestUpdatesStayWithinTheirRecords(t *testing.T) {
+	for _, r := range rules {
+		for _, dim := range []int{1, 7, 8, 10, 16, 19, 33} {
+			for _, atEnd := range []bool{true, false} {
+				eachBackend(func(string) {
+					room := func(v []float32) []float32 { return guarded(t, v, atEnd) }
+					recs := newRecords(rand.New(rand.NewPCG(6, 1)), r.rule, 15, dim, room)
+					u := testUpdate(r.rule)
+					recs.grads = room(recs.grads)
+					if d := recs.step(&u, Gradient{0.5, 0.1, 1}); d != "" {
+						t.Error(d)
+					}
+				})
+			}
 		}
 	}
 }

@@ -175,8 +175,8 @@ gated:
 	VANDPS  Y1, Y12, Y12
 	VMOVUPS Y12, (AX)
 	VMOVUPS 32(CX), Y1
-	VCMPPS  $0x04, Y0, Y1, Y1
-	VANDPS  Y1, Y13, Y13
+	VCMPPS  $0x04, Y0, Y1, Y0
+	VANDPS  Y0, Y13, Y13
 	VMOVUPS Y13, 32(AX)
 	ADDQ    DX, AX
 	ADDQ    DX, CX
@@ -369,8 +369,8 @@ gated:
 	ADDQ       DX, AX
 	ADDQ       DX, CX
 	VMASKMOVPS (CX), Y7, Y1
-	VCMPPS     $0x04, Y0, Y1, Y1
-	VANDPS     Y1, Y6, Y6
+	VCMPPS     $0x04, Y0, Y1, Y0
+	VANDPS     Y0, Y6, Y6
 	VMASKMOVPS Y6, Y7, (AX)
 	ADDQ       DX, AX
 	ADDQ       DX, CX
@@ -554,8 +554,8 @@ gated:
 	VANDPS  Y1, Y8, Y8
 	VMOVUPS Y8, (AX)
 	VMOVUPS 32(CX), Y1
-	VCMPPS  $0x04, Y0, Y1, Y1
-	VANDPS  Y1, Y9, Y9
+	VCMPPS  $0x04, Y0, Y1, Y0
+	VANDPS  Y0, Y9, Y9
 	VMOVUPS Y9, 32(AX)
 	ADDQ    DX, AX
 	ADDQ    DX, CX
@@ -706,8 +706,8 @@ gated:
 	ADDQ       DX, AX
 	ADDQ       DX, CX
 	VMASKMOVPS (CX), Y5, Y1
-	VCMPPS     $0x04, Y0, Y1, Y1
-	VANDPS     Y1, Y4, Y4
+	VCMPPS     $0x04, Y0, Y1, Y0
+	VANDPS     Y0, Y4, Y4
 	VMASKMOVPS Y4, Y5, (AX)
 	ADDQ       DX, AX
 	ADDQ       DX, CX
@@ -836,8 +836,8 @@ gated:
 	VANDPS  Y1, Y4, Y4
 	VMOVUPS Y4, (AX)
 	VMOVUPS 32(CX), Y1
-	VCMPPS  $0x04, Y0, Y1, Y1
-	VANDPS  Y1, Y5, Y5
+	VCMPPS  $0x04, Y0, Y1, Y0
+	VANDPS  Y0, Y5, Y5
 	VMOVUPS Y5, 32(AX)
 	ADDQ    DX, AX
 	ADDQ    DX, CX
@@ -943,8 +943,8 @@ gated:
 	ADDQ       DX, AX
 	ADDQ       DX, CX
 	VMASKMOVPS (CX), Y3, Y1
-	VCMPPS     $0x04, Y0, Y1, Y1
-	VANDPS     Y1, Y2, Y2
+	VCMPPS     $0x04, Y0, Y1, Y0
+	VANDPS     Y0, Y2, Y2
 	VMASKMOVPS Y2, Y3, (AX)
 	ADDQ       DX, AX
 	ADDQ       DX, CX
@@ -1040,8 +1040,8 @@ gated:
 	VANDPS  Y1, Y2, Y2
 	VMOVUPS Y2, (AX)
 	VMOVUPS 32(CX), Y1
-	VCMPPS  $0x04, Y0, Y1, Y1
-	VANDPS  Y1, Y3, Y3
+	VCMPPS  $0x04, Y0, Y1, Y0
+	VANDPS  Y0, Y3, Y3
 	VMOVUPS Y3, 32(AX)
 	ADDQ    DX, AX
 	ADDQ    DX, CX
@@ -1125,8 +1125,8 @@ loop:
 gated:
 	VXORPS     Y0, Y0, Y0
 	VMASKMOVPS (CX), Y2, Y3
-	VCMPPS     $0x04, Y0, Y3, Y3
-	VANDPS     Y3, Y1, Y1
+	VCMPPS     $0x04, Y0, Y3, Y0
+	VANDPS     Y0, Y1, Y1
 	VMASKMOVPS Y1, Y2, (AX)
 	ADDQ       DX, AX
 	ADDQ       DX, CX

@@ -143,31 +143,19 @@ func (k *block) finish(c, ldc reg.GPVirtual) {
 	k.end()
 
 	k.Label("gated")
+	const notEqualOrNaN = 4
 	zero := k.zero()
 	for _, row := range k.sum {
 		for i, s := range row {
 			open := k.reg()
 			k.load(asm.At(gate, i*k.bytes()), open)
-			k.keep(s, open, zero)
+			k.zeroUnless(s, notEqualOrNaN, open, zero)
 			k.store(s, asm.At(c, i*k.bytes()))
 		}
 		k.ADDQ(ldc, c)
 		k.ADDQ(ldc, gate)
 	}
 	k.end()
-}
-
-// keep zeroes the lanes of s where open is 0.
-func (v *vec) keep(s, open, zero reg.VecVirtual) {
-	const notEqualOrNaN = 4
-	if v.wide() {
-		m := v.K()
-		v.VCMPPS(operand.Imm(notEqualOrNaN), zero, open, m)
-		v.VMOVAPS_Z(s, m, s)
-		return
-	}
-	v.VCMPPS(operand.Imm(notEqualOrNaN), zero, open, open)
-	v.VANDPS(open, s, s)
 }
 
 // outer is c += aᵀ·b: a sum over the rows of a and b, neither of them packed.

@@ -142,6 +142,28 @@ func (v *vec) broadcast(param string) reg.VecVirtual {
 	return r
 }
 
+// zeroUnless zeroes the lanes of s where a is not in the relation to b.
+func (v *vec) zeroUnless(s reg.VecVirtual, relation uint64, a, b reg.VecVirtual) {
+	if v.wide() {
+		m := v.K()
+		v.VCMPPS(operand.Imm(relation), b, a, m)
+		v.VMOVAPS_Z(s, m, s)
+		return
+	}
+	m := v.reg()
+	v.VCMPPS(operand.Imm(relation), b, a, m)
+	v.VANDPS(m, s, s)
+}
+
+// constant returns a register with these bits in every lane.
+func (v *vec) constant(bits uint32) reg.VecVirtual {
+	g, low, r := v.GP32(), v.XMM(), v.reg()
+	v.MOVL(operand.U32(bits), g)
+	v.VMOVD(g, low)
+	v.VBROADCASTSS(low, r)
+	return r
+}
+
 // param loads a parameter of 64 bits.
 func (v *vec) param(name string) reg.GPVirtual { return asm.Param(v.Context, name) }
 

@@ -1,0 +1,175 @@
+package f32
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// Rule is an update rule. Package optim names their papers and defaults.
+type Rule uint8
+
+// The rules, with the floats of state they keep for n parameters.
+const (
+	SGD            Rule = iota // none
+	Adagrad                    // n: a
+	RowwiseAdagrad             // 1: a, for the whole row
+	Adam                       // 2n: m, then v
+	FTRL                       // 2n: z, then n
+)
+
+// StateLen returns how many floats of state the rule keeps for n parameters.
+func (r Rule) StateLen(n int) int { return [...]int{0, n, 1, 2 * n, 2 * n}[r] }
+
+// Update is a rule with its constants for one step. The formulas are those of
+// the plain loops below, which the kernels follow bit by bit on every machine.
+type Update struct {
+	Rule             Rule
+	Rate             float32 // step size; FTRL's alpha
+	Epsilon          float32 // adagrad, adam: added to the root
+	Beta1, Beta2     float32 // adam: decay of the moments
+	Unbias1, Unbias2 float32 // adam: 1/(1 − βᵗ)
+	Beta, L1, L2     float32 // ftrl
+}
+
+// Gradient says what a rule is given for a gradient g of parameters w:
+// Clip·(Scale·g + Decay·w).
+type Gradient struct{ Scale, Decay, Clip float32 }
+
+// Part says where a record holds Dim parameters and their state, in floats from
+// its beginning.
+type Part struct{ Dim, Value, State int }
+
+// Vector takes one step of the parameters w. It panics if the lengths of w, g
+// and state do not fit.
+func (u *Update) Vector(w, g, state []float32, m Gradient) {
+	check("Update.Vector", "g", len(g), 1, len(w))
+	check("Update.Vector", "state", len(state), 1, u.Rule.StateLen(len(w)))
+	if len(w) == 0 {
+		return
+	}
+	k := u.constants(m)
+	if !vectorFast(u.Rule, &k, w, g, state) {
+		k.plain(u.Rule, w, g, state)
+	}
+}
+
+// Rows takes one step of one part of each record, one after the other: row i
+// with the gradient at grads[i·stride]. A stride of 0 gives all the same. Records
+// may lie outside the Go heap; they must be distinct and hold what part says. It
+// panics if grads is too short.
+func (u *Update) Rows(rows []*float32, part Part, grads []float32, stride int, m Gradient) {
+	n := len(rows)
+	if n == 0 || part.Dim == 0 {
+		return
+	}
+	if part.Dim < 0 || stride < 0 || len(grads) < (n-1)*stride+part.Dim {
+		panic(fmt.Sprintf("f32: Update.Rows: %d gradients with stride %d are too few for %d rows of %d values", len(grads), stride, n, part.Dim))
+	}
+	k := u.constants(m)
+	if rowsFast(u.Rule, &k, rows, part, grads, stride) {
+		return
+	}
+	for i, record := range rows {
+		w := unsafe.Slice(floatAt(record, part.Value), part.Dim)
+		state := unsafe.Slice(floatAt(record, part.State), u.Rule.StateLen(part.Dim))
+		k.plain(u.Rule, w, grads[i*stride:][:part.Dim], state)
+	}
+}
+
+func floatAt(p *float32, i int) *float32 { return (*float32)(unsafe.Add(unsafe.Pointer(p), 4*i)) }
+
+// constants is what the kernels read; internal/gen/f32/rows.go has its offsets.
+type constants struct {
+	scale, decay, clip             float32
+	rate, epsilon                  float32
+	beta1, rest1, beta2, rest2     float32 // rest is 1 − beta
+	unbias1, unbias2, beta, l1, l2 float32
+}
+
+func (u *Update) constants(m Gradient) constants {
+	return constants{
+		scale: m.Scale, decay: m.Decay, clip: m.Clip, rate: u.Rate, epsilon: u.Epsilon,
+		beta1: u.Beta1, rest1: 1 - u.Beta1, beta2: u.Beta2, rest2: 1 - u.Beta2,
+		unbias1: u.Unbias1, unbias2: u.Unbias2, beta: u.Beta, l1: u.L1, l2: u.L2,
+	}
+}
+
+// The plain loops. A conversion to float32 keeps a product from being fused
+// with a sum where the processor could, so that every machine gives the same
+// bits.
+
+func (k *constants) plain(r Rule, w, g, state []float32) {
+	switch n := len(w); r {
+	case SGD:
+		k.sgd(w, g)
+	case Adagrad:
+		k.adagrad(w, g, state)
+	case RowwiseAdagrad:
+		k.rowwise(w, g, state)
+	case Adam:
+		k.adam(w, g, state[:n], state[n:])
+	case FTRL:
+		k.ftrl(w, g, state[:n], state[n:])
+	}
+}
+
+func (k *constants) gradient(g, w float32) float32 {
+	return k.clip * (float32(k.scale*g) + float32(k.decay*w))
+}
+
+func (k *constants) sgd(w, g []float32) {
+	for i := range w {
+		w[i] -= float32(k.rate * k.gradient(g[i], w[i]))
+	}
+}
+
+func (k *constants) adagrad(w, g, a []float32) {
+	for i := range w {
+		x := k.gradient(g[i], w[i])
+		a[i] += float32(x * x)
+		w[i] -= float32(k.rate*x) / (sqrt(a[i]) + k.epsilon)
+	}
+}
+
+// rowwise sums the squares in eight lanes, as a vector register does.
+func (k *constants) rowwise(w, g, a []float32) {
+	var s [8]float32
+	for i := range w {
+		x := k.gradient(g[i], w[i])
+		s[i%8] += float32(x * x)
+	}
+	sum := ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
+	a[0] += sum / float32(len(w))
+	scale := k.rate / (sqrt(a[0]) + k.epsilon)
+	for i := range w {
+		w[i] -= float32(k.gradient(g[i], w[i]) * scale)
+	}
+}
+
+func (k *constants) adam(w, g, m, v []float32) {
+	for i := range w {
+		x := k.gradient(g[i], w[i])
+		m[i] = float32(k.beta1*m[i]) + float32(k.rest1*x)
+		v[i] = float32(k.beta2*v[i]) + float32(float32(k.rest2*x)*x)
+		w[i] -= float32(float32(k.rate*m[i])*k.unbias1) / (sqrt(float32(v[i]*k.unbias2)) + k.epsilon)
+	}
+}
+
+func (k *constants) ftrl(w, g, z, n []float32) {
+	for i := range w {
+		x := k.gradient(g[i], w[i])
+		next := n[i] + float32(x*x)
+		sigma := (sqrt(next) - sqrt(n[i])) / k.rate
+		z[i] += x - float32(sigma*w[i])
+		n[i] = next
+		if size := float32(math.Abs(float64(z[i]))); size <= k.l1 {
+			w[i] = 0
+			continue
+		}
+		l1 := float32(math.Copysign(float64(k.l1), float64(z[i])))
+		w[i] = (l1 - z[i]) / ((k.beta+sqrt(next))/k.rate + k.l2)
+	}
+}
+
+func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }

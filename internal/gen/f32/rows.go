@@ -1,0 +1,332 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+	"github.com/wdlrun/wdlrun/internal/gen/asm"
+)
+
+// The constants of an update lie in one struct; these are the offsets of its
+// floats.
+const (
+	cScale = 4 * iota
+	cDecay
+	cClip
+	cRate
+	cEpsilon
+	cBeta1
+	cRest1 // 1 − beta1
+	cBeta2
+	cRest2 // 1 − beta2
+	cUnbias1
+	cUnbias2
+	cBeta
+	cL1
+	cL2
+)
+
+// rows writes the update rules, each over many rows of a table and over one
+// vector. They round as the plain loops do: no product is fused with a sum.
+func rows(x *build.Context) {
+	maskTable(x)
+	for _, v := range vectors(x) {
+		for _, r := range []struct {
+			name   string
+			states int
+			body   func(*update)
+		}{
+			{"SGD", 0, (*update).sgd}, {"Adagrad", 1, (*update).adagrad},
+			{"Adam", 2, (*update).adam}, {"FTRL", 2, (*update).ftrl},
+		} {
+			(&update{vec: v, states: r.states, body: r.body}).rows(r.name)
+			(&update{vec: v, states: r.states, body: r.body}).vector(r.name)
+		}
+	}
+	rowwise := &update{vec: vectors(x)[0], states: 1}
+	rowwise.body = (*update).rowwiseStep
+	rowwise.rows("Rowwise")
+}
+
+// update is the code of one rule. It reaches the vector at hand at w, g and up
+// to two vectors of state.
+type update struct {
+	vec
+	states int
+	body   func(*update)
+
+	k       reg.GPVirtual // constants
+	w, g    reg.GPVirtual
+	state   [2]reg.GPVirtual
+	at      reg.GPVirtual // bytes from them to the vector
+	whole   reg.GPVirtual // bytes in whole vectors
+	partial reg.Register  // mask of what follows them
+	abs     reg.VecVirtual
+	scale   reg.VecVirtual // rowwise: rate over root
+}
+
+// ahead is how many rows are prefetched: some 100 ns at a row's speed.
+const ahead = 12
+
+// rows begins with the record's address for each row; values and state lie at
+// fixed distances from it.
+func (u *update) rows(name string) {
+	u.function("rows"+name, "func(rows **float32, n int, grads *float32, stride, dim, value, state int, k *float32)",
+		"updates n ≥ 1 rows of dim ≥ 1 values.")
+	next, n, stride := u.param("rows"), u.param("n"), u.floats("stride")
+	value, state := u.floats("value"), u.floats("state")
+	u.g, u.k = u.param("grads"), u.param("k")
+	dim := u.split("dim")
+	u.w, u.state[0], u.state[1], u.at = u.GP64(), u.GP64(), u.GP64(), u.GP64()
+
+	u.Label("row")
+	u.CMPQ(n, operand.Imm(ahead))
+	u.JLE(u.label("near"))
+	u.prefetch(next, value, state, dim)
+	u.Label("near")
+	u.MOVQ(asm.At(next, 0), u.w)
+	u.LEAQ(asm.Indexed(u.w, state, 1, 0), u.state[0])
+	u.LEAQ(asm.Indexed(u.state[0], dim, 1, 0), u.state[1])
+	u.ADDQ(value, u.w)
+	if name == "Rowwise" {
+		u.columns("square", (*update).rowwiseSquare, u.rowwiseBegin, u.rowwiseEnd)
+	}
+	u.columns("column", u.body, nil, nil)
+	u.ADDQ(operand.Imm(8), next)
+	u.ADDQ(stride, u.g)
+	u.DECQ(n)
+	u.JNZ(u.label("row"))
+	u.end()
+}
+
+// prefetch asks for the ends of the values and states of the row ahead.
+func (u *update) prefetch(next, value, state, dim reg.GPVirtual) {
+	far := u.GP64()
+	u.MOVQ(asm.At(next, 8*ahead), far)
+	u.PREFETCHT0(asm.Indexed(far, value, 1, 0))
+	u.PREFETCHT0(asm.Indexed(far, state, 1, 0))
+	u.ADDQ(dim, far)
+	u.PREFETCHT0(asm.Indexed(far, value, 1, -4))
+	if u.states > 0 {
+		u.PREFETCHT0(asm.Indexed(far, state, 1, -4))
+	}
+	if u.states > 1 {
+		u.ADDQ(dim, far)
+		u.PREFETCHT0(asm.Indexed(far, state, 1, -4))
+	}
+}
+
+// vector is a single row whose state lies elsewhere.
+func (u *update) vector(name string) {
+	u.function("vector"+name, "func(w, g0, state *float32, n int, k *float32)", "updates one vector of n ≥ 1 values.")
+	u.w, u.g, u.k, u.at = u.param("w"), u.param("g0"), u.param("k"), u.GP64()
+	n := u.split("n")
+	u.state[0], u.state[1] = u.param("state"), u.GP64()
+	u.LEAQ(asm.Indexed(u.state[0], n, 1, 0), u.state[1])
+	u.columns("column", u.body, nil, nil)
+	u.end()
+}
+
+// split loads a length and returns it in bytes, after setting whole and partial.
+func (u *update) split(param string) reg.GPVirtual {
+	n := u.param(param)
+	rest := u.GP64()
+	u.MOVQ(n, rest)
+	u.ANDQ(operand.Imm(uint64(u.lanes-1)), rest)
+	u.whole = u.GP64()
+	u.MOVQ(n, u.whole)
+	u.SUBQ(rest, u.whole)
+	u.SHLQ(operand.Imm(2), u.whole)
+	u.SHLQ(operand.Imm(2), n)
+	u.mask(rest)
+	u.partial, u.cols = u.cols, nil
+	u.abs = u.constant(0x7fffffff)
+	return n
+}
+
+// columns runs body over the vectors of a row, the last of them masked.
+func (u *update) columns(name string, body func(*update), begin, end func()) {
+	if begin != nil {
+		begin()
+	}
+	u.XORQ(u.at, u.at)
+	u.TESTQ(u.whole, u.whole)
+	u.JZ(u.label("%s_rest", name))
+	u.Label(name)
+	body(u)
+	u.ADDQ(operand.Imm(uint64(u.bytes())), u.at)
+	u.CMPQ(u.at, u.whole)
+	u.JLT(u.label("%s", name))
+	u.Label(name + "_rest")
+	if u.wide() {
+		u.KORTESTW(u.partial, u.partial)
+	} else {
+		u.VPTEST(u.partial, u.partial)
+	}
+	u.JZ(u.label("%s_done", name))
+	u.cols = u.partial
+	body(u)
+	u.cols = nil
+	u.Label(name + "_done")
+	if end != nil {
+		end()
+	}
+}
+
+// c loads a constant into every lane.
+func (u *update) c(offset int) reg.VecVirtual {
+	r := u.reg()
+	u.VBROADCASTSS(asm.At(u.k, offset), r)
+	return r
+}
+
+func (u *update) get(p reg.GPVirtual) reg.VecVirtual {
+	r := u.reg()
+	u.load(asm.Indexed(p, u.at, 1, 0), r)
+	return r
+}
+
+func (u *update) put(r reg.VecVirtual, p reg.GPVirtual) { u.store(r, asm.Indexed(p, u.at, 1, 0)) }
+
+// times multiplies r by a constant.
+func (u *update) times(r reg.VecVirtual, offset int) { u.VMULPS(u.c(offset), r, r) }
+
+// gradient returns the parameters and clip·(scale·g + decay·w).
+func (u *update) gradient() (w, g reg.VecVirtual) {
+	w, g = u.get(u.w), u.get(u.g)
+	u.times(g, cScale)
+	d := u.c(cDecay)
+	u.VMULPS(w, d, d)
+	u.VADDPS(d, g, g)
+	u.times(g, cClip)
+	return w, g
+}
+
+// sgd: w −= rate·g.
+func (u *update) sgd() {
+	w, g := u.gradient()
+	u.times(g, cRate)
+	u.VSUBPS(g, w, w)
+	u.put(w, u.w)
+}
+
+// adagrad: a += g², w −= rate·g / (√a + ε).
+func (u *update) adagrad() {
+	w, g := u.gradient()
+	a, square := u.get(u.state[0]), u.reg()
+	u.VMULPS(g, g, square)
+	u.VADDPS(square, a, a)
+	u.put(a, u.state[0])
+	u.VSQRTPS(a, a)
+	u.VADDPS(u.c(cEpsilon), a, a)
+	u.times(g, cRate)
+	u.VDIVPS(a, g, g)
+	u.VSUBPS(g, w, w)
+	u.put(w, u.w)
+}
+
+// adam: m = β₁·m + (1−β₁)·g, v = β₂·v + (1−β₂)·g², w −= rate·m·c₁ / (√(v·c₂) + ε).
+func (u *update) adam() {
+	w, g := u.gradient()
+	m, v, part := u.get(u.state[0]), u.get(u.state[1]), u.c(cRest1)
+	u.times(m, cBeta1)
+	u.VMULPS(g, part, part)
+	u.VADDPS(part, m, m)
+	u.put(m, u.state[0])
+	u.times(v, cBeta2)
+	square := u.c(cRest2)
+	u.VMULPS(g, square, square)
+	u.VMULPS(g, square, square)
+	u.VADDPS(square, v, v)
+	u.put(v, u.state[1])
+	u.times(v, cUnbias2)
+	u.VSQRTPS(v, v)
+	u.VADDPS(u.c(cEpsilon), v, v)
+	u.times(m, cRate)
+	u.times(m, cUnbias1)
+	u.VDIVPS(v, m, m)
+	u.VSUBPS(m, w, w)
+	u.put(w, u.w)
+}
+
+// ftrl: σ = (√(n+g²) − √n) / rate, z += g − σ·w, n += g²,
+// w = |z| ≤ l1 ? 0 : −(z − sign(z)·l1) / ((β + √n)/rate + l2).
+func (u *update) ftrl() {
+	w, g := u.gradient()
+	z, n, root, next := u.get(u.state[0]), u.get(u.state[1]), u.reg(), u.reg()
+	u.VSQRTPS(n, root)
+	u.VMULPS(g, g, next)
+	u.VADDPS(next, n, next)
+	u.put(next, u.state[1])
+	u.VSQRTPS(next, next)
+	u.VSUBPS(root, next, root)
+	rate := u.c(cRate)
+	u.VDIVPS(rate, root, root)
+	u.VMULPS(w, root, root)
+	u.VSUBPS(root, g, g)
+	u.VADDPS(g, z, z)
+	u.put(z, u.state[0])
+
+	u.VADDPS(u.c(cBeta), next, next)
+	u.VDIVPS(rate, next, next)
+	u.VADDPS(u.c(cL2), next, next)
+	l1, size, sign := u.c(cL1), u.reg(), u.reg()
+	u.VANDPS(u.abs, z, size)
+	u.VANDNPS(z, u.abs, sign)
+	u.VORPS(sign, l1, sign)
+	// −(z − l) is l − z but for the sign of 0, which cannot arise here.
+	u.VSUBPS(z, sign, z)
+	u.VDIVPS(next, z, z)
+	const greaterOrNaN = 6
+	u.zeroUnless(z, greaterOrNaN, size, l1)
+	u.put(z, u.w)
+}
+
+// Row-wise Adagrad: a += mean of g², w −= rate/(√a + ε)·g. The squares are summed
+// in eight lanes on every machine.
+
+func (u *update) rowwiseBegin() {
+	u.scale = u.zero()
+}
+
+func (u *update) rowwiseSquare() {
+	_, g := u.gradient()
+	if u.cols != nil {
+		// decay·w is 0 behind the end, but 0·Inf of a constant is not.
+		u.VANDPS(u.cols, g, g)
+	}
+	u.VMULPS(g, g, g)
+	u.VADDPS(g, u.scale, u.scale)
+}
+
+func (u *update) rowwiseEnd() {
+	sum, other, a, n := u.XMM(), u.XMM(), u.XMM(), u.XMM()
+	u.VEXTRACTF128(operand.Imm(1), u.scale, other)
+	u.VADDPS(u.scale.AsX(), other, sum)
+	u.VMOVHLPS(sum, sum, other)
+	u.VADDPS(other, sum, sum)
+	u.VMOVSHDUP(sum, other)
+	u.VADDSS(other, sum, sum)
+	bytes := u.GP64()
+	u.MOVQ(u.state[1], bytes)
+	u.SUBQ(u.state[0], bytes)
+	u.SHRQ(operand.Imm(2), bytes)
+	u.VXORPS(n, n, n)
+	u.VCVTSI2SSQ(bytes, n, n)
+	u.VDIVSS(n, sum, sum)
+	u.VADDSS(asm.At(u.state[0], 0), sum, a)
+	u.VMOVSS(a, asm.At(u.state[0], 0))
+	u.VSQRTSS(a, a, a)
+	u.VADDSS(asm.At(u.k, cEpsilon), a, a)
+	rate := u.XMM()
+	u.VMOVSS(asm.At(u.k, cRate), rate)
+	u.VDIVSS(a, rate, rate)
+	u.VBROADCASTSS(rate, u.scale)
+}
+
+func (u *update) rowwiseStep() {
+	w, g := u.gradient()
+	u.VMULPS(g, u.scale, g)
+	u.VSUBPS(g, w, w)
+	u.put(w, u.w)
+}
