@@ -48,6 +48,6 @@ func (b *Batch) reset(rows, dense, sparse int) {
 			j.Offsets = make([]int32, 0, rows+1)
 			j.Values = make([]uint64, 0, rows)
 		}
-		j.Values, j.Offsets = j.Values[:0], append(j.Offsets[:0], 0)
+		j.Values, j.Weights, j.Offsets = j.Values[:0], j.Weights[:0], append(j.Offsets[:0], 0)
 	}
 }

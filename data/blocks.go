@@ -23,10 +23,15 @@ func blockBytes(size int64) int64 {
 	return min(max(b, leastBlock), largeBlock)
 }
 
-// cut returns the blocks of the files in their order.
+// cut returns the blocks of the files in their order. A packed file, which is
+// read from its beginning only, is one block.
 func cut(files []file) []block {
 	var blocks []block
 	for i, f := range files {
+		if f.packing != nil {
+			blocks = append(blocks, block{int32(i), 0, unknownSize})
+			continue
+		}
 		step := blockBytes(f.size)
 		for lo := int64(0); lo < f.size; lo += step {
 			blocks = append(blocks, block{int32(i), lo, min(lo+step, f.size)})
@@ -38,6 +43,10 @@ func cut(files []file) []block {
 // countBlocks is the number of blocks that cut gives, in any size of file.
 func countBlocks(files []file) (n int64) {
 	for _, f := range files {
+		if f.packing != nil {
+			n++
+			continue
+		}
 		step := blockBytes(f.size)
 		n += (f.size + step - 1) / step
 	}

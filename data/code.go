@@ -5,9 +5,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/data/value"
 )
 
 // Reserved keys. No interval number reaches them, and a hash or an id is one of
@@ -63,7 +64,8 @@ func cutPiece(text []byte, separator string) (piece, rest []byte) {
 type featureCode struct {
 	Feature
 	encoding encoding
-	column   int // of the parser's values
+	column   int // of the parser's
+	weights  int // column of the weights, 0 for none
 	words    map[uint64]struct{}
 	limits   []float64 // ascending; interval i is [limits[i−1], limits[i])
 	mean     float64
@@ -97,7 +99,10 @@ func newCoder(s Schema, stats []statistics, p *parser) *coder {
 	for i, f := range s.Features {
 		e, _ := encodingOf(f.Encode)
 		fc := featureCode{Feature: f, encoding: e, limits: f.Boundaries}
-		fc.column = 1 + slices.IndexFunc(p.columns[1:], func(c column) bool { return c.name == f.Field })
+		fc.column = p.columnOf(f.Field)
+		if f.Weights != "" {
+			fc.weights = p.columnOf(f.Weights)
+		}
 		if stats != nil {
 			fc.take(&stats[i])
 		}
@@ -135,14 +140,15 @@ func (f *featureCode) take(s *statistics) {
 }
 
 // check finds what is wrong with the parsed record beyond its columns: ids that
-// are no integers, crosses of too many combinations.
+// are no integers, weights that are no numbers, crosses of too many
+// combinations.
 func (c *coder) check() *flaw {
 	for i := range c.sparse {
 		f := &c.sparse[i]
-		if f.encoding != encID && f.Separator == "" {
+		c.keys[i].Values, c.keys[i].Weights = c.keys[i].Values[:0], c.keys[i].Weights[:0]
+		if f.encoding != encID && f.weights == 0 && !c.hasMany(f) {
 			continue
 		}
-		c.keys[i].Values = c.keys[i].Values[:0]
 		if fl := c.appendKeys(i, &c.keys[i]); fl != nil {
 			return fl
 		}
@@ -150,15 +156,17 @@ func (c *coder) check() *flaw {
 	for i := range c.crosses {
 		n := 1
 		for _, f := range c.crosses[i].of {
-			if c.sparse[f].Separator != "" {
-				n *= len(c.keys[f].Values)
-			}
-			if n > mostCrossed {
+			if n *= max(1, len(c.keys[f].Values)); n > mostCrossed {
 				return c.tooMany(&c.crosses[i])
 			}
 		}
 	}
 	return nil
+}
+
+// hasMany tells whether the feature can have more than one key in this record.
+func (c *coder) hasMany(f *featureCode) bool {
+	return f.Separator != "" || c.parser.lists[f.column].Len() > 1
 }
 
 func (c *coder) tooMany(x *crossCode) *flaw {
@@ -178,7 +186,7 @@ func (c *coder) row(b *Batch) *flaw {
 		}
 	}
 	for i := range c.dense {
-		b.Dense = append(b.Dense, c.dense[i].number(&c.parser.values[c.dense[i].column]))
+		b.Dense = append(b.Dense, c.dense[i].number(c.parser))
 	}
 	for i := range b.Sparse {
 		j := &b.Sparse[i]
@@ -196,37 +204,101 @@ func (c *coder) row(b *Batch) *flaw {
 	return nil
 }
 
-// appendKeys appends the keys of a sparse feature, at least one.
+// appendKeys appends the keys of a sparse feature, at least one, and their
+// weights if it has some.
 func (c *coder) appendKeys(i int, to *Jagged) *flaw {
-	f := &c.sparse[i]
-	v := &c.parser.values[f.column]
-	switch {
-	case v.missing:
+	f, p := &c.sparse[i], c.parser
+	before := len(to.Values)
+	if fl := c.appendValues(i, to); fl != nil {
+		return fl
+	}
+	n := len(to.Values) - before
+	if n == 0 {
 		to.Values = append(to.Values, KeyMissing)
+	}
+	if f.weights == 0 {
+		return nil
+	}
+	if n == 0 {
+		to.Weights = append(to.Weights, 1)
+		return nil
+	}
+	return p.appendWeights(f.weights, n, f.Separator, to)
+}
+
+// appendValues appends the keys of the values that are not missing.
+func (c *coder) appendValues(i int, to *Jagged) *flaw {
+	f, p := &c.sparse[i], c.parser
+	l := &p.lists[f.column]
+	switch {
+	case p.absent[f.column]:
 		return nil
 	case f.encoding.number():
-		to.Values = append(to.Values, uint64(interval(f.limits, v.number)))
+		to.Values = append(to.Values, uint64(interval(f.limits, p.numbers[f.column])))
+		return nil
+	case l.Kind == value.Int && f.encoding == encID:
+		for _, x := range l.Ints {
+			to.Values = append(to.Values, uint64(x))
+		}
 		return nil
 	}
-	before := len(to.Values)
-	for text := v.text; ; {
-		var piece []byte
-		if piece, text = nextPiece(text, f.Separator); piece == nil {
-			break
+	many := c.hasMany(f)
+	for k := range l.Len() {
+		text := p.textOf(l, k)
+		for {
+			var piece []byte
+			if piece, text = nextPiece(text, f.Separator); piece == nil {
+				break
+			}
+			if many && f.weights == 0 && p.isMissingText(piece) {
+				continue
+			}
+			key, ok := c.key(i, piece)
+			if !ok {
+				return &flaw{column: f.Field, value: string(cutLong(piece)), want: "is no 64-bit integer, which encode: id needs; use encode: hash for other values"}
+			}
+			to.Values = append(to.Values, key)
 		}
-		if f.Separator != "" && c.parser.isMissing(piece) {
-			continue
-		}
-		key, ok := c.key(i, piece)
-		if !ok {
-			return &flaw{column: f.Field, value: string(cutLong(piece)), want: "is no 64-bit integer, which encode: id needs; use encode: hash for other values"}
-		}
-		to.Values = append(to.Values, key)
-	}
-	if len(to.Values) == before {
-		to.Values = append(to.Values, KeyMissing)
 	}
 	return nil
+}
+
+// appendWeights appends the n weights in a column.
+func (p *parser) appendWeights(column, n int, separator string, to *Jagged) *flaw {
+	l, got := &p.lists[column], 0
+	for k := range l.Len() {
+		if l.Kind != value.Text {
+			x, why := weight(l, k)
+			if why != "" {
+				return p.flaw(column, why)
+			}
+			to.Weights, got = append(to.Weights, float32(x)), got+1
+			continue
+		}
+		for text := l.Texts[k]; ; got++ {
+			var piece []byte
+			if piece, text = nextPiece(text, separator); piece == nil {
+				break
+			}
+			x, why := parseNumber(piece)
+			if why != "" {
+				return &flaw{column: p.columns[column].name, value: string(cutLong(piece)), want: why}
+			}
+			to.Weights = append(to.Weights, float32(x))
+		}
+	}
+	if got != n {
+		return p.flaw(column, fmt.Sprintf("has %d weights for %d values", got, n))
+	}
+	return nil
+}
+
+// weight is number k of a list that is no text.
+func weight(l *value.List, k int) (float64, string) {
+	if l.Kind == value.Int {
+		return float64(l.Ints[k]), ""
+	}
+	return checkNumber(l.Reals[k])
 }
 
 func (c *coder) key(i int, piece []byte) (uint64, bool) {
@@ -300,11 +372,11 @@ func lastStart(j *Jagged) int { return int(j.Offsets[len(j.Offsets)-1]) }
 
 // number is a dense input. Missing becomes the mean of what is standardised,
 // which is 0, and 0 otherwise.
-func (f *featureCode) number(v *value) float32 {
-	if v.missing {
+func (f *featureCode) number(p *parser) float32 {
+	if p.absent[f.column] {
 		return 0
 	}
-	x := v.number
+	x := p.numbers[f.column]
 	if f.Log || f.encoding == encLog {
 		x = signedLog(x)
 	}

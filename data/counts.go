@@ -3,6 +3,7 @@ package data
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -14,13 +15,15 @@ type Counts struct {
 	dataset   uint64
 	spans     []span32 // ascending, none touching the next
 	positives int64
-	content   uint64 // sum of the digests of the blocks, which no order changes
+	bad       int64   // records that cannot be used
+	faults    []Fault // the first of them
+	content   uint64  // sum of the digests of the blocks, which no order changes
 }
 
 // span32 is a run of blocks.
 type span32 struct {
-	first          int32
-	lines, records []int32
+	first                  int32
+	lines, records, flawed []int32
 }
 
 func (s span32) end() int { return int(s.first) + len(s.lines) }
@@ -38,7 +41,24 @@ func (c *Counts) Records() (n int64) {
 // Positives is the number of those whose label is 1.
 func (c *Counts) Positives() int64 { return c.positives }
 
-const countsMagic = "wdlcnt2\n"
+// Bad is the number of records that cannot be used; first are some of them.
+func (c *Counts) Bad() (n int64, first []Fault) { return c.bad, c.faults }
+
+// tooBad is the first fault if there are more than most.
+func (c *Counts) tooBad(most int64) error {
+	if c.bad <= most {
+		return nil
+	}
+	f := c.faults[0]
+	f.More = c.bad - 1
+	return &f
+}
+
+const (
+	countsMagic = "wdlcnt3\n"
+	mostFaults  = 8 // that are kept of a dataset
+	mostText    = 1 << 12
+)
 
 // Marshal encodes c for Merge.
 func (c *Counts) Marshal() []byte {
@@ -52,6 +72,17 @@ func (c *Counts) Marshal() []byte {
 		for i := range s.lines {
 			b = binary.AppendUvarint(b, uint64(s.lines[i]))
 			b = binary.AppendUvarint(b, uint64(s.records[i]))
+			b = binary.AppendUvarint(b, uint64(s.flawed[i]))
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(len(c.faults)))
+	for _, f := range c.faults {
+		for _, x := range []int64{f.Line, f.Row, f.Offset, int64(f.block)} {
+			b = binary.AppendUvarint(b, uint64(x))
+		}
+		for _, text := range []string{f.File, f.Column, f.Value, f.Want} {
+			text = text[:min(len(text), mostText)]
+			b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 		}
 	}
 	return b
@@ -87,9 +118,13 @@ func (c *Counts) Merge(b []byte) error {
 		default:
 			joint[last].lines = slices.Concat(joint[last].lines, s.lines)
 			joint[last].records = slices.Concat(joint[last].records, s.records)
+			joint[last].flawed = slices.Concat(joint[last].flawed, s.flawed)
 		}
 	}
-	c.spans, c.positives, c.content = joint, c.positives+o.positives, c.content+o.content
+	c.spans, c.positives, c.content, c.bad = joint, c.positives+o.positives, c.content+o.content, c.bad+o.bad
+	c.faults = append(c.faults, o.faults...)
+	slices.SortStableFunc(c.faults, func(a, b Fault) int { return int(a.block) - int(b.block) })
+	c.faults = c.faults[:min(len(c.faults), mostFaults)]
 	return nil
 }
 
@@ -99,30 +134,46 @@ func countsFrom(b []byte) (c Counts, err error) {
 	c.dataset, c.content = r.uint64(), r.uint64()
 	c.positives = r.count()
 	end := 0
-	for range r.length(mostBlocks, 4) {
+	for range r.length(mostBlocks, 5) {
 		first := r.uvarint()
-		n := r.length(mostBlocks, 2)
+		n := r.length(mostBlocks, 3)
 		if first > mostBlocks || int(first) < end || n == 0 {
 			r.fail("spans overlap or are empty")
 			break
 		}
-		s := span32{int32(first), make([]int32, n), make([]int32, n)}
+		s := span32{int32(first), make([]int32, n), make([]int32, n), make([]int32, n)}
 		for i := range n {
-			lines, records := r.count(), r.count()
-			if records > lines || lines > largeBlock {
-				r.fail("%d records in %d lines of a block", records, lines)
+			lines, records, flawed := r.count(), r.count(), r.count()
+			if records+flawed > lines || lines > math.MaxInt32 {
+				r.fail("%d and %d records in %d lines of a block", records, flawed, lines)
 				break
 			}
-			s.lines[i], s.records[i] = int32(lines), int32(records)
+			s.lines[i], s.records[i], s.flawed[i] = int32(lines), int32(records), int32(flawed)
+			c.bad += flawed
 		}
 		end = s.end()
 		c.spans = append(c.spans, s)
 	}
+	c.faults = faultsFrom(r)
 	if err := r.end(); err != nil {
 		return Counts{}, err
+	}
+	if c.bad > 0 && len(c.faults) == 0 {
+		return Counts{}, fmt.Errorf("%d records are faulty and none is named", c.bad)
 	}
 	if c.positives > c.Records() {
 		return Counts{}, fmt.Errorf("%d positive of %d records", c.positives, c.Records())
 	}
 	return c, nil
+}
+
+func faultsFrom(r *wire) (faults []Fault) {
+	for range r.length(mostFaults, 8) {
+		f := Fault{Line: r.count(), Row: r.count(), Offset: r.count(), block: int32(min(r.count(), mostBlocks))}
+		for _, text := range []*string{&f.File, &f.Column, &f.Value, &f.Want} {
+			*text = string(r.bytes(mostText))
+		}
+		faults = append(faults, f)
+	}
+	return faults
 }

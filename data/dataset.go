@@ -3,7 +3,6 @@ package data
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
 	"slices"
@@ -18,7 +17,9 @@ import (
 type Dataset struct {
 	src    Source
 	schema Schema // filled
-	fields []string
+	format format
+	fields []string // nil: any name may come
+	stream bool     // some file can only be read from its beginning
 	files  []file
 	blocks []block
 	digest uint64
@@ -30,8 +31,11 @@ type Dataset struct {
 // totals are what is known of the blocks once they have been counted.
 type totals struct {
 	lines, records    []int32 // of each block
+	flawed            []int32 // records of each block that were left out
 	lineBase, rowBase []int64 // lines of the file, records of the dataset, before each block
 	rows, positives   int64
+	bad               int64 // records left out, and the first of them
+	faults            []Fault
 	content           uint64 // digest of all lines
 }
 
@@ -47,7 +51,7 @@ func Open(src Source, s Schema, patterns []string) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dataset{src: src, schema: s.Fill(), fields: src.Fields, files: files}
+	d := &Dataset{src: src, schema: s.Fill(), format: newFormat(src), files: files}
 	for i := range d.files {
 		if err := d.look(i); err != nil {
 			return nil, err
@@ -56,14 +60,19 @@ func Open(src Source, s Schema, patterns []string) (*Dataset, error) {
 	if err := joined("data: schema of "+d.files[0].name, s.Validate(d.fields)); err != nil {
 		return nil, err
 	}
+	if _, err := newParser(src, d.fields, d.schema); err != nil {
+		return nil, err
+	}
 	if n := countBlocks(d.files); n > mostBlocks {
 		return nil, fmt.Errorf("data: open: %d blocks of data, at most %d (16 TiB) are possible", n, mostBlocks)
 	}
 	d.blocks = cut(d.files)
 	h := xxh3.New()
 	for _, f := range d.files {
-		fmt.Fprintf(h, "%q %d;", filepath.Base(f.name), f.size)
+		fmt.Fprintf(h, "%q %d;", filepath.Base(f.name), f.bytes)
+		d.stream = d.stream || f.packing != nil
 	}
+	fmt.Fprintf(h, "%q", d.fields)
 	d.digest = h.Sum64()
 	return d, nil
 }
@@ -71,61 +80,26 @@ func Open(src Source, s Schema, patterns []string) (*Dataset, error) {
 // look reads the beginning of file i.
 func (d *Dataset) look(i int) error {
 	f := &d.files[i]
+	if err := f.begin(d.src.formatName()); err != nil {
+		return err
+	}
 	src, err := f.open()
-	if src != nil {
-		defer src.Close()
-	}
 	if err != nil {
 		return err
 	}
-	if err := f.begin(src); err != nil || !d.src.Header {
-		return err
-	}
-	names, err := d.header(f, src)
+	defer src.Close()
+	names, err := d.format.look(f, src)
 	if err != nil {
 		return err
 	}
-	if i == 0 {
+	switch {
+	case i == 0:
 		d.fields = names
-	} else if !slices.Equal(names, d.fields) {
+	case d.src.Header && !slices.Equal(names, d.fields):
 		return fmt.Errorf("data: open: %s: its header differs from that of %s: %s, there: %s",
 			f.name, d.files[0].name, strings.Join(names, ","), strings.Join(d.fields, ","))
 	}
 	return nil
-}
-
-// header reads the names of the fields from the first line that is no comment
-// and not blank; the records begin behind it.
-func (d *Dataset) header(f *file, src source) ([]string, error) {
-	var l lines
-	if err := l.start(src, f.size, f.body, f.size, true); err != nil {
-		return nil, fmt.Errorf("data: open: %s: %w", f.name, err)
-	}
-	form := newFormat(d.src)
-	for {
-		line, _, err := l.next()
-		if err == io.EOF {
-			return nil, fmt.Errorf("data: open: %s: there is no header: every line is blank or a comment", f.name)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("data: open: %s: header: %w", f.name, err)
-		}
-		if !form.isRecord(line) {
-			continue
-		}
-		fields, fl := form.split(line, nil)
-		if fl != nil {
-			return nil, fmt.Errorf("data: open: %s: header: field %d: %q: %s", f.name, fl.field+1, fl.value, fl.want)
-		}
-		names := make([]string, len(fields))
-		for i, b := range fields {
-			if names[i] = string(b); len(b) == 0 {
-				names[i] = fmt.Sprintf("column_%d", i+1)
-			}
-		}
-		f.body = l.off
-		return names, nil
-	}
 }
 
 // Names returns the names of the files in their order.
@@ -160,7 +134,13 @@ func (d *Dataset) Use(c *Counts) error {
 	if len(c.spans) != 1 || c.spans[0].first != 0 || len(c.spans[0].lines) != len(d.blocks) {
 		return fmt.Errorf("data: use: the counts do not cover all %d blocks; merge those of every part", len(d.blocks))
 	}
-	t := totals{lines: c.spans[0].lines, records: c.spans[0].records, positives: c.positives, content: c.content}
+	if err := c.tooBad(d.src.MaxBad); err != nil {
+		return err
+	}
+	t := totals{
+		lines: c.spans[0].lines, records: c.spans[0].records, flawed: c.spans[0].flawed,
+		positives: c.positives, content: c.content, bad: c.bad, faults: c.faults,
+	}
 	t.lineBase, t.rowBase = make([]int64, len(d.blocks)), make([]int64, len(d.blocks))
 	lines := int64(0)
 	for i, b := range d.blocks {
@@ -234,6 +214,10 @@ func (d *Dataset) Rows(sel Select) (n int64) {
 
 // Positives is the number of records whose label is 1; 0 before Use.
 func (d *Dataset) Positives() int64 { return d.positives }
+
+// Bad is how many records cannot be used and are left out, no more than
+// Source.MaxBad; first are some of them. 0 before Use.
+func (d *Dataset) Bad() (n int64, first []Fault) { return d.bad, d.faults }
 
 // Fingerprint identifies the data by names and sizes of files and, after Use,
 // by what every line says. A position in an epoch is of use only for data of

@@ -20,20 +20,43 @@
 //
 // # Records
 //
-// A record is a line; it ends in LF or CRLF, or at the end of the file. Spaces
-// and tabs around a field are dropped. In csv a field may stand in double
-// quotes and may then hold delimiters and doubled quotes, but no line break: a
-// quote left open is an error with its line. In tsv quotes are ordinary bytes.
-// Blank lines, the header and lines that start with the comment mark are no
-// records. A line is at most 1 MiB long. A value is missing if it is empty or
-// listed in Source.Missing.
+// Source.Format says what a record is (see format.go for what a format is made
+// of):
+//
+//	csv, tsv          a line; fields are cut at a delimiter. Spaces and tabs
+//	                  around a field are dropped. In csv a field may stand in
+//	                  double quotes and may then hold delimiters and doubled
+//	                  quotes, but no line break. In tsv quotes are ordinary
+//	                  bytes. The header and lines that start with the comment
+//	                  mark are no records.
+//	criteo            tsv with the fields label, I1 … I13, C1 … C26
+//	tfrecord          a tf.Example in TFRecord frames; fields are its features
+//	libsvm, libffm    a line: label index:value …, label field:index:value …;
+//	                  see svm.go for the names of their fields
+//
+// A line ends in LF or CRLF, or at the end of the file; it is at most 1 MiB
+// long, and blank ones are no records. A field may hold several values: as a
+// list, or as one text that Feature.Separator cuts; Feature.Weights names a
+// field with a number for each of them. A value is missing if there is none, or
+// it is empty or listed in Source.Missing. Integers and numbers count as the
+// text they are written as in decimal, so a column gives the same keys in every
+// format.
+//
+// A file may be packed with gzip, zstd or snappy (framed), which is told by how
+// it begins.
+//
+// A record that cannot be used is told with its place: line, or offset of the
+// unpacked bytes. Up to Source.MaxBad of them, over all ranks, are left out, in
+// every pass the same ones.
 //
 // # Order
 //
 // The order of an epoch is a pure function of seed, epoch, the number of
 // records per block and the number of lanes; see order.go. The position in it
 // is one integer, the rows consumed so far, so training resumes exactly on any
-// number of ranks with any batch size.
+// number of ranks with any batch size. Packed files cannot be read at random:
+// there every rank unpacks every file and keeps its own records, in an order
+// with the same properties. With many ranks unpacked files are read faster.
 //
 // # Keys
 //
@@ -52,7 +75,7 @@
 // # Errors, panics, concurrency
 //
 // What a file or a message from another rank can hold wrong is an error that
-// names the file, line, column and value. Nothing here panics on data. A
+// names the file, place, column and value. Nothing here panics on data. A
 // Dataset and an Encoder do not change once Use has been called and may be
 // shared; a Reader belongs to one goroutine, except Position and Unknown.
 //

@@ -132,6 +132,7 @@ type (
 		Field      string    `json:"field"`
 		Encode     string    `json:"encode"`
 		Separator  string    `json:"separator,omitempty"`
+		Weights    string    `json:"weights,omitempty"`
 		Buckets    uint64    `json:"buckets,omitempty"`
 		MinCount   int64     `json:"min_count,omitempty"`
 		Log        bool      `json:"log,omitempty"`
@@ -167,7 +168,7 @@ func (e *Encoder) Marshal() ([]byte, error) {
 	for i, f := range e.schema.Features {
 		s := &e.stats[i]
 		j := featureJSON{
-			Name: f.Name, Field: f.Field, Encode: f.Encode, Separator: f.Separator, Buckets: f.Buckets,
+			Name: f.Name, Field: f.Field, Encode: f.Encode, Separator: f.Separator, Weights: f.Weights, Buckets: f.Buckets,
 			MinCount: f.MinCount, Log: f.Log, Table: f.Table, Wide: f.Wide, Deep: f.Deep,
 			Boundaries: f.Boundaries, Mean: s.Mean, Deviation: s.Deviation, Limits: s.Limits,
 		}
@@ -214,7 +215,7 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 	stats := make([]statistics, len(x.Features))
 	for i, j := range x.Features {
 		s.Features = append(s.Features, Feature{
-			Name: j.Name, Field: j.Field, Encode: j.Encode, Separator: j.Separator, Buckets: j.Buckets,
+			Name: j.Name, Field: j.Field, Encode: j.Encode, Separator: j.Separator, Weights: j.Weights, Buckets: j.Buckets,
 			MinCount: j.MinCount, Log: j.Log, Table: j.Table, Wide: j.Wide, Deep: j.Deep, Boundaries: j.Boundaries,
 		})
 		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary}

@@ -3,7 +3,6 @@ package data
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -20,31 +19,50 @@ type flaw struct {
 	width  bool   // the record has another number of fields
 }
 
-// Fault is a record that cannot be used.
+// Fault is a record that cannot be used. Its place is a line of a text, a row of
+// a table or an offset in bytes: unpacked ones, where the file is packed.
 type Fault struct {
 	File   string
-	Line   int64  // counted from 1
+	Line   int64  // counted from 1; 0: the file is no text
+	Row    int64  // counted from 1; 0: the file is no table
+	Offset int64  // of the record, where it has neither line nor row
 	Column string // name of the field; "" if the whole record is meant
 	Value  string // what stands there, cut at 40 bytes
 	Want   string // what is wrong with it, or was expected
 	More   int64  // faulty records behind this one, in the part that was scanned
+
+	block int32 // of the dataset, by which faults are put in order
+}
+
+// Place is where the record is: people.csv:12.
+func (f *Fault) Place() string {
+	switch {
+	case f.Line > 0:
+		return fmt.Sprintf("%s:%d", f.File, f.Line)
+	case f.Row > 0:
+		return fmt.Sprintf("%s: row %d", f.File, f.Row)
+	}
+	return fmt.Sprintf("%s: offset %d", f.File, f.Offset)
+}
+
+// Reason says what is wrong with the record.
+func (f *Fault) Reason() string {
+	if f.Column == "" {
+		return f.Want
+	}
+	return fmt.Sprintf("column %s: %s %s", f.Column, strconv.Quote(f.Value), f.Want)
 }
 
 // Error gives the place first, as compilers do.
 func (f *Fault) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "data: %s:%d: ", f.File, f.Line)
-	if f.Column != "" {
-		fmt.Fprintf(&b, "column %s: %s ", f.Column, strconv.Quote(f.Value))
-	}
-	b.WriteString(f.Want)
+	text := fmt.Sprintf("data: %s: %s", f.Place(), f.Reason())
 	switch {
 	case f.More == 1:
-		b.WriteString(" (and 1 more faulty record)")
+		text += " (and 1 more faulty record)"
 	case f.More > 1:
-		fmt.Fprintf(&b, " (and %d more faulty records)", f.More)
+		text += fmt.Sprintf(" (and %d more faulty records)", f.More)
 	}
-	return b.String()
+	return text
 }
 
 // cutLong shortens what a message shows of a value, at a whole character.

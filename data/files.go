@@ -25,11 +25,13 @@ const mostFiles = 1 << 20
 // dataset of many files holds no descriptors.
 type file struct {
 	name    string    // as messages show it
-	size    int64     // bytes
+	bytes   int64     // of the file as it lies there
+	size    int64     // bytes to read: as many, or unknownSize of a packed file
+	packing *packing  // nil: none
 	time    time.Time // of the last change, local files
 	content []byte    // embedded files
 	mark    int64     // length of the byte order mark, 0 or 3
-	body    int64     // offset of the first line behind mark and header
+	body    int64     // offset of the first record behind mark and header
 }
 
 // source is a file open for reading.
@@ -42,7 +44,17 @@ type memory struct{ *bytes.Reader }
 
 func (memory) Close() error { return nil }
 
+// open opens a file for reading; its offsets are those of the unpacked bytes.
 func (f *file) open() (source, error) {
+	src, err := f.raw()
+	if err != nil || f.packing == nil {
+		return src, err
+	}
+	return &packed{source: src, how: f.packing, size: f.bytes}, nil
+}
+
+// raw opens a file as it lies there.
+func (f *file) raw() (source, error) {
 	if f.content != nil {
 		return memory{bytes.NewReader(f.content)}, nil
 	}
@@ -50,11 +62,18 @@ func (f *file) open() (source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: open: %w", err)
 	}
-	return h, f.unchanged(h)
+	if err := f.unchanged(h); err != nil {
+		h.Close()
+		return nil, err
+	}
+	return h, nil
 }
 
 // unchanged checks that an open file is as it was when the dataset was opened.
 func (f *file) unchanged(s source) error {
+	if p, ok := s.(*packed); ok {
+		s = p.source
+	}
 	h, ok := s.(*os.File)
 	if !ok {
 		return nil
@@ -63,9 +82,9 @@ func (f *file) unchanged(s source) error {
 	if err != nil {
 		return fmt.Errorf("data: read: %w", err)
 	}
-	if info.Size() != f.size || !info.ModTime().Equal(f.time) {
+	if info.Size() != f.bytes || !info.ModTime().Equal(f.time) {
 		return fmt.Errorf("data: read: %s: %w (%d bytes of %s, now %d of %s)", f.name, ErrChanged,
-			f.size, f.time.Format(time.RFC3339), info.Size(), info.ModTime().Format(time.RFC3339))
+			f.bytes, f.time.Format(time.RFC3339), info.Size(), info.ModTime().Format(time.RFC3339))
 	}
 	return nil
 }
@@ -110,7 +129,7 @@ func resolveOne(p string) ([]file, error) {
 		if err != nil {
 			return nil, fmt.Errorf("data: open: %s: %w", p, err)
 		}
-		return []file{{name: p, size: int64(len(b)), content: b}}, nil
+		return []file{{name: p, bytes: int64(len(b)), size: int64(len(b)), content: b}}, nil
 	}
 	if p == "" {
 		return nil, errors.New("data: open: an empty file name")
@@ -124,7 +143,7 @@ func resolveOne(p string) ([]file, error) {
 		return folder(p)
 	case err == nil:
 		f, err := local(p, info)
-		if err == nil && f.size == 0 {
+		if err == nil && f.bytes == 0 {
 			return nil, fmt.Errorf("data: open: %s: the file is empty; check the program that wrote it", p)
 		}
 		return []file{f}, err
@@ -203,41 +222,66 @@ func local(name string, info fs.FileInfo) (file, error) {
 	if !info.Mode().IsRegular() {
 		return file{}, fmt.Errorf("data: open: %s is no regular file; copy its content to one, which can be read from several places", name)
 	}
-	return file{name: name, size: info.Size(), time: info.ModTime()}, nil
+	return file{name: name, bytes: info.Size(), size: info.Size(), time: info.ModTime()}, nil
 }
 
-// kinds of files that are not text, by how they begin.
-var kinds = []struct{ magic, kind, advice string }{
-	{"\x1f\x8b", "gzip", "unpack it first (gunzip)"},
-	{"\x28\xb5\x2f\xfd", "zstd", "unpack it first (unzstd)"},
-	{"BZh91AY&", "bzip2", "unpack it first (bunzip2)"},
-	{"\xfd7zXZ\x00", "xz", "unpack it first (unxz)"},
-	{"PK\x03\x04", "zip", "unpack it first (unzip)"},
-	{"PAR1", "Parquet", "convert it to csv first"},
-	{"Obj\x01", "Avro", "convert it to csv first"},
-	{"\xff\xfe", "UTF-16 text", "convert it first (iconv -f UTF-16 -t UTF-8)"},
-	{"\xfe\xff", "UTF-16 text", "convert it first (iconv -f UTF-16 -t UTF-8)"},
+// kinds of files that no format reads, by how they begin, and those that one
+// other than the given reads.
+var kinds = []struct{ magic, kind, format, advice string }{
+	{"BZh91AY&", "bzip2", "", "unpack it first (bunzip2)"},
+	{"\xfd7zXZ\x00", "xz", "", "unpack it first (unxz)"},
+	{"PK\x03\x04", "zip", "", "unpack it first (unzip)"},
+	{"PAR1", "Parquet", "parquet", "set data.format: parquet"},
+	{"Obj\x01", "Avro", "", "convert it to csv first"},
+	{"\xff\xfe", "UTF-16 text", "", "convert it first (iconv -f UTF-16 -t UTF-8)"},
+	{"\xfe\xff", "UTF-16 text", "", "convert it first (iconv -f UTF-16 -t UTF-8)"},
 }
 
 // bom is the byte order mark with which some programs begin UTF-8 files.
 const bom = "\xef\xbb\xbf"
 
-// begin looks at the start of a file: it refuses what is no text and skips the
-// byte order mark.
-func (f *file) begin(s source) error {
-	var head [8]byte
-	n, err := s.ReadAt(head[:min(f.size, int64(len(head)))], 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("data: open: %w", err)
+// mostMagic is the longest beginning by which a file is known.
+const mostMagic = 10
+
+// begin looks at the start of a file: it finds how it is packed, refuses what
+// the format cannot be and skips the byte order mark.
+func (f *file) begin(format string) error {
+	head, err := f.head()
+	if err != nil {
+		return err
 	}
-	for _, k := range kinds {
-		if strings.HasPrefix(string(head[:n]), k.magic) {
-			return fmt.Errorf("data: open: %s is %s, not csv or tsv; %s", f.name, k.kind, k.advice)
+	if f.packing, err = packingOf(f.name, head); err != nil {
+		return err
+	}
+	if f.packing != nil {
+		f.size = unknownSize
+		if head, err = f.head(); err != nil {
+			return err
 		}
 	}
-	if strings.HasPrefix(string(head[:n]), bom) {
+	for _, k := range kinds {
+		if strings.HasPrefix(string(head), k.magic) && k.format != format {
+			return fmt.Errorf("data: open: %s is %s, not %s; %s", f.name, k.kind, format, k.advice)
+		}
+	}
+	if strings.HasPrefix(string(head), bom) {
 		f.mark = int64(len(bom))
 		f.body = f.mark
 	}
 	return nil
+}
+
+// head returns the first bytes of a file, unpacked if its packing is known.
+func (f *file) head() ([]byte, error) {
+	src, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	head := make([]byte, mostMagic)
+	n, err := src.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("data: open: %s: %w", f.name, err)
+	}
+	return head[:n], nil
 }

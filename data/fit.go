@@ -82,32 +82,40 @@ func (f *Fit) wordsOf(field, separator string) *vocabulary {
 // add takes in the record that p has parsed.
 func (f *Fit) add(p *parser) error {
 	for _, n := range f.numbers {
-		if v := &p.values[n.column]; v.missing {
+		if p.absent[n.column] {
 			n.missing++
 		} else {
-			n.sketch.add(v.number)
+			n.sketch.add(p.numbers[n.column])
 		}
 	}
 	for _, w := range f.words {
-		v := &p.values[w.column]
-		if v.missing {
+		if p.absent[w.column] {
 			continue
 		}
-		for text := v.text; ; {
-			var piece []byte
-			piece, text = nextPiece(text, w.separator)
-			if piece == nil {
-				break
-			}
-			if p.isMissing(piece) {
-				continue
-			}
-			if err := w.vocabulary.add(piece, 1); err != nil {
+		l := &p.lists[w.column]
+		for i := range l.Len() {
+			if err := w.take(p, p.textOf(l, i)); err != nil {
 				return fmt.Errorf("data: scan: column %s: %w", w.field, err)
 			}
 		}
 	}
 	return nil
+}
+
+// take counts the values in one text.
+func (w *fitWords) take(p *parser, text []byte) error {
+	for {
+		var piece []byte
+		if piece, text = nextPiece(text, w.separator); piece == nil {
+			return nil
+		}
+		if p.isMissingText(piece) {
+			continue
+		}
+		if err := w.vocabulary.add(piece, 1); err != nil {
+			return err
+		}
+	}
 }
 
 const fitMagic = "wdlfit1\n"

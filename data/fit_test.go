@@ -202,7 +202,7 @@ func adultFit(t testing.TB) *Fit {
 
 func TestCountsMerge(t *testing.T) {
 	part := func(first int32, n ...int32) *Counts {
-		return &Counts{dataset: 9, spans: []span32{{first, n, n}}, positives: 1, content: 1 << 62}
+		return &Counts{dataset: 9, spans: []span32{{first, n, n, make([]int32, len(n))}}, positives: 1, content: 1 << 62}
 	}
 	c := new(Counts)
 	for _, p := range []*Counts{part(4, 7), part(0, 1, 2), {dataset: 9}, part(2, 3, 4)} {
@@ -248,7 +248,7 @@ func TestScanInParts(t *testing.T) {
 }
 
 func FuzzMergeCounts(f *testing.F) {
-	f.Add((&Counts{dataset: 9, spans: []span32{{3, []int32{5, 6}, []int32{4, 6}}}, positives: 2, content: 1 << 63}).Marshal())
+	f.Add((&Counts{dataset: 9, spans: []span32{{3, []int32{5, 6}, []int32{4, 5}, []int32{0, 1}}}, positives: 2, content: 1 << 63}).Marshal())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var c Counts
 		if c.Merge(b) != nil {

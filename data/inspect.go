@@ -90,16 +90,14 @@ func Inspect(path string, rows int) (*Inspection, error) {
 
 // firstLines returns the first lines of a file that are not blank.
 func firstLines(f *file, n int) ([]string, error) {
+	if err := f.begin("csv or tsv"); err != nil {
+		return nil, err
+	}
 	src, err := f.open()
-	if src != nil {
-		defer src.Close()
-	}
-	if err == nil {
-		err = f.begin(src)
-	}
 	if err != nil {
 		return nil, err
 	}
+	defer src.Close()
 	var l lines
 	if err := l.start(src, f.size, f.mark, f.size, true); err != nil {
 		return nil, fmt.Errorf("data: inspect: %s: %w", f.name, err)
@@ -145,7 +143,7 @@ func (in *Inspection) sniffDelimiter(all []string) {
 			format = "tsv"
 		}
 		widths := map[int]int{}
-		form := newFormat(Source{Format: format, Delimiter: delim})
+		form := newDelimited(Source{Format: format, Delimiter: delim})
 		for _, line := range all[:min(len(all), sniffLines)] {
 			if fields, fl := form.split([]byte(line), nil); fl == nil && len(fields) > 1 {
 				widths[len(fields)]++
@@ -173,7 +171,7 @@ func mode(widths map[int]int) (width, n int) {
 
 // split cuts lines into fields and leaves out those of another width than most.
 func (in *Inspection) split(all []string) [][]string {
-	form := newFormat(Source{Format: in.Format, Delimiter: in.Delimiter})
+	form := newDelimited(Source{Format: in.Format, Delimiter: in.Delimiter})
 	widths, records := map[int]int{}, make([][]string, 0, len(all))
 	for _, line := range all {
 		fields, fl := form.split([]byte(line), nil)

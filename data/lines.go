@@ -6,32 +6,18 @@ import (
 	"io"
 )
 
-const (
-	mostLine  = 1 << 20   // bytes of the longest line
-	readBytes = 128 << 10 // of one read
-)
+const mostLine = 1 << 20 // bytes of the longest line
 
-var (
-	errLongLine = errors.New("a line is longer than 1 MiB; is this a text file with one record per line?")
-	errShrunk   = errors.New("the file ended early")
-)
+var errLongLine = errors.New("a line is longer than 1 MiB; is this a text file with one record per line?")
 
-// lines reads the lines that begin in a range of a file, many per read. It is
-// used again and again; its buffer grows to the longest line met.
-type lines struct {
-	src  io.ReaderAt
-	size int64 // of the file
-	hi   int64 // lines that begin here or later are not read
-	off  int64 // file offset of the next line: of buf[r]
-	buf  []byte
-	r, w int // unread bytes of buf
-}
+// lines reads the lines that begin in a range of a file.
+type lines struct{ buffer }
 
 // start makes l read the lines that begin in [lo, hi) of a file. Unless lo is
 // known to be the beginning of a line, the rest of the line it lies in, which
 // belongs to an earlier range, is skipped.
 func (l *lines) start(src io.ReaderAt, size, lo, hi int64, atLine bool) error {
-	l.src, l.size, l.hi, l.off, l.r, l.w = src, size, hi, lo, 0, 0
+	l.seek(src, size, lo, hi)
 	if atLine || lo == 0 {
 		return nil
 	}
@@ -80,38 +66,11 @@ func (l *lines) take(n, end int) ([]byte, int64, error) {
 	if n > mostLine {
 		return nil, at, errLongLine
 	}
-	l.r += n + end
-	l.off += int64(n + end)
+	l.skip(n + end)
 	if n > 0 && line[n-1] == '\r' {
 		line = line[:n-1]
 	}
 	return line, at, nil
-}
-
-// fill reads more bytes behind the unread ones, which it moves to the front.
-func (l *lines) fill() error {
-	l.w = copy(l.buf, l.buf[l.r:l.w])
-	l.r = 0
-	if len(l.buf)-l.w < readBytes {
-		grown := make([]byte, max(2*len(l.buf), 2*readBytes))
-		copy(grown, l.buf[:l.w])
-		l.buf = grown
-	}
-	// Not far past the end of the range, whose last line alone may reach there.
-	from := l.off + int64(l.w)
-	want := min(int64(readBytes), l.size-from)
-	if left := l.hi - from + 4096; left > 0 {
-		want = min(want, left)
-	}
-	n, err := l.src.ReadAt(l.buf[l.w:l.w+int(want)], from)
-	l.w += n
-	if int64(n) == want {
-		return nil
-	}
-	if err == nil || err == io.EOF {
-		return errShrunk
-	}
-	return err
 }
 
 // begin makes l read the lines of a block, from its first.

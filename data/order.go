@@ -19,6 +19,13 @@ import "sort"
 // more of the next lane, a step's records are dealt out to the ranks as cards are,
 // and differ by a record or two whatever S, P and the batch.
 //
+// A stream is a sequence that can only be read onwards, as packed files are.
+// There the lanes are not runs of it but dealt out like cards: lane s has the
+// records (i+1)·S − 1 − s, those with which ⌊(x+s)/S⌋ grows. A rank reads the
+// whole sequence once and keeps the records of its lanes; no more than two
+// windows of each lane are in memory. Without shuffling the order of a stream
+// is that of its files.
+//
 // The windows of lane s begin s/S of a window earlier than those of lane 0, so
 // that lanes fill their windows one after another and not in the same step.
 type order struct {
@@ -26,6 +33,7 @@ type order struct {
 	lanes   int64
 	window  int64
 	shuffle bool
+	stream  bool
 	perm    []int32 // blocks in their order
 	base    []int64 // records before each of them, and n at the end
 }
@@ -82,6 +90,19 @@ func (o *order) start(s int64) int64 {
 	// n = q·S + r, and the last r lanes have q+1 records each.
 	n := o.rows()
 	return n/o.lanes*s + max(0, s-(o.lanes-n%o.lanes))
+}
+
+// place is where record i of lane s stands in the sequence.
+func (o *order) place(s, i int64) int64 {
+	if o.stream {
+		return (i+1)*o.lanes - 1 - s
+	}
+	return o.start(s) + i
+}
+
+// dealt is the lane of record g of a stream, and its number there.
+func (o *order) dealt(g int64) (s, i int64) {
+	return o.lanes - 1 - g%o.lanes, g / o.lanes
 }
 
 // windowOf is the number of the window in which record i of lane s lies.

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unsafe"
+
+	"github.com/wdlrun/wdlrun/data/value"
 )
 
 // column is a field that the label or a feature needs.
@@ -29,95 +31,132 @@ func (s Schema) columns() []column {
 		if e, _ := encodingOf(f.Encode); e.number() {
 			cols[i].number = true
 		}
+		if _, ok := at[f.Weights]; f.Weights != "" && !ok {
+			at[f.Weights] = len(cols)
+			cols = append(cols, column{name: f.Weights})
+		}
 	}
 	return cols
 }
 
-// value is one field of the current record.
-type value struct {
-	text    []byte
-	number  float64 // of columns that are numbers
-	missing bool
-}
-
-// parser turns lines into the values of the columns of a schema. It belongs to
-// one goroutine.
+// parser turns records into the values of the columns of a schema. It belongs
+// to one goroutine.
 type parser struct {
-	format  format
-	width   int // fields of a record
+	decoder decoder
 	columns []column
-	field   []int // of each column, its place in the record
 	missing []string
 	label   labelRule
 
-	fields [][]byte
-	values []value // of the columns; valid until the next line
-	one    bool    // the label is 1
+	// Of the columns, valid until the next record:
+	lists   []value.List
+	numbers []float64 // of columns that are numbers
+	absent  []bool    // the value is missing
+	one     bool      // the label is 1
+
+	text []byte
 }
 
-func newParser(src Source, fields []string, s Schema) *parser {
-	p := &parser{
-		format: newFormat(src), width: len(fields), columns: s.columns(),
-		missing: src.Missing, label: newLabelRule(s.Label),
+// newParser decodes records of these fields, all of which the schema names
+// exist.
+func newParser(src Source, fields []string, s Schema) (*parser, error) {
+	p := &parser{columns: s.columns(), missing: src.Missing, label: newLabelRule(s.Label)}
+	n := len(p.columns)
+	p.lists, p.numbers, p.absent = make([]value.List, n), make([]float64, n), make([]bool, n)
+	names := make([]string, n)
+	for i, c := range p.columns {
+		names[i] = c.name
 	}
-	p.values = make([]value, len(p.columns))
-	for _, c := range p.columns {
-		for i, name := range fields {
-			if name == c.name {
-				p.field = append(p.field, i)
-				break
-			}
-		}
-	}
-	return p
+	var err error
+	p.decoder, err = newFormat(src).decoder(fields, names)
+	return p, err
 }
 
-// parse reads a record into p.values and p.one.
-func (p *parser) parse(line []byte) (fl *flaw) {
-	if p.fields, fl = p.format.split(line, p.fields[:0]); fl != nil {
+// parse reads a record into the parser's columns.
+func (p *parser) parse(record []byte) *flaw {
+	if fl := p.decoder.decode(record, p.lists); fl != nil {
 		return fl
 	}
-	if len(p.fields) != p.width {
-		return &flaw{field: -1, width: true, want: fmt.Sprintf("the record has %d fields, %d are expected", len(p.fields), p.width)}
-	}
 	for i := range p.columns {
-		v := &p.values[i]
-		v.text = p.fields[p.field[i]]
-		if v.missing = p.isMissing(v.text); v.missing {
+		l := &p.lists[i]
+		if p.absent[i] = p.isAbsent(l); p.absent[i] || !p.columns[i].number {
 			continue
 		}
-		if p.columns[i].number {
-			x, why := parseNumber(v.text)
-			if why != "" {
-				return p.flaw(i, v.text, why)
-			}
-			v.number = x
+		x, why := number(l)
+		if why != "" {
+			return p.flaw(i, why)
 		}
+		p.numbers[i] = x
 	}
 	return p.parseLabel()
 }
 
 func (p *parser) parseLabel() *flaw {
-	v := &p.values[0]
-	if v.missing {
-		return p.flaw(0, v.text, "is missing; every record needs a label")
+	if p.absent[0] {
+		return p.flaw(0, "is missing; every record needs a label")
 	}
-	one, ok := p.label.of(v)
+	l := &p.lists[0]
+	if n := l.Len(); n > 1 {
+		return p.flaw(0, fmt.Sprintf("is %d values; a label is one", n))
+	}
+	if p.label.Threshold != nil {
+		p.one = p.numbers[0] >= *p.label.Threshold
+		return nil
+	}
+	one, ok := p.label.of(p.textOf(l, 0))
 	if !ok {
-		return p.flaw(0, v.text, p.label.expected())
+		return p.flaw(0, p.label.expected())
 	}
 	p.one = one
 	return nil
 }
 
-func (p *parser) flaw(column int, text []byte, want string) *flaw {
-	if string(text) == p.columns[column].name {
+// flaw is about the value of a column.
+func (p *parser) flaw(column int, want string) *flaw {
+	l, text := &p.lists[column], []byte(nil)
+	if l.Len() > 0 {
+		text = l.Append(nil, 0)
+	}
+	if l.Kind == value.Text && string(text) == p.columns[column].name {
 		want += "; this looks like a header: set data.header: true"
 	}
 	return &flaw{column: p.columns[column].name, value: string(cutLong(text)), want: want}
 }
 
-func (p *parser) isMissing(b []byte) bool {
+// columnOf is the place of a field that the schema names.
+func (p *parser) columnOf(field string) int {
+	return 1 + slices.IndexFunc(p.columns[1:], func(c column) bool { return c.name == field })
+}
+
+// textOf is value i as text, valid until the next call.
+func (p *parser) textOf(l *value.List, i int) []byte {
+	if l.Kind == value.Text {
+		return l.Texts[i]
+	}
+	p.text = l.Append(p.text[:0], i)
+	return p.text
+}
+
+// isAbsent tells whether a field is missing: it has no value, or one that means
+// so.
+func (p *parser) isAbsent(l *value.List) bool {
+	switch l.Len() {
+	case 0:
+		return true
+	case 1:
+		return p.isMissing(l, 0)
+	}
+	return false
+}
+
+// isMissing tells whether value i means missing.
+func (p *parser) isMissing(l *value.List, i int) bool {
+	if l.Kind != value.Text && len(p.missing) == 0 {
+		return false
+	}
+	return p.isMissingText(p.textOf(l, i))
+}
+
+func (p *parser) isMissingText(b []byte) bool {
 	if len(b) == 0 {
 		return true
 	}
@@ -129,17 +168,48 @@ func (p *parser) isMissing(b []byte) bool {
 	return false
 }
 
+// number is the one number that a list is. why says what is wrong with it, ""
+// if nothing is.
+func number(l *value.List) (x float64, why string) {
+	if n := l.Len(); n != 1 {
+		return 0, fmt.Sprintf("is %d values; a number is one", n)
+	}
+	switch l.Kind {
+	case value.Text:
+		return parseNumber(l.Texts[0])
+	case value.Int:
+		return float64(l.Ints[0]), ""
+	}
+	return checkNumber(l.Reals[0])
+}
+
+// checkNumber refuses numbers that float32, in which the model computes, cannot
+// hold.
+func checkNumber(x float64) (float64, string) {
+	switch {
+	case math.IsNaN(x) || math.IsInf(x, 0):
+		return 0, notFinite
+	case math.Abs(x) > math.MaxFloat32:
+		return 0, tooLarge
+	}
+	return x, ""
+}
+
+// What may be wrong with a number.
+const (
+	notFinite = "is no finite number; if it means missing, list it in data.missing"
+	tooLarge  = "is larger than a 32-bit floating point number can be (3.4e38)"
+)
+
 // labelRule decides between 0 and 1.
 type labelRule struct{ Label }
 
 func newLabelRule(l Label) labelRule { return labelRule{l} }
 
-func (l *labelRule) of(v *value) (one, ok bool) {
-	if l.Threshold != nil {
-		return v.number >= *l.Threshold, true
-	}
+// of decides by the listed values.
+func (l *labelRule) of(text []byte) (one, ok bool) {
 	for _, p := range l.Positive {
-		if string(v.text) == p {
+		if string(text) == p {
 			return true, true
 		}
 	}
@@ -147,7 +217,7 @@ func (l *labelRule) of(v *value) (one, ok bool) {
 		return false, true
 	}
 	for _, n := range l.Negative {
-		if string(v.text) == n {
+		if string(text) == n {
 			return false, true
 		}
 	}
@@ -178,7 +248,7 @@ func parseNumber(b []byte) (x float64, why string) {
 	for _, c := range b {
 		if (c < '0' || c > '9') && c != '.' && c != '-' && c != '+' && c != 'e' && c != 'E' {
 			if s := strings.ToLower(strings.TrimLeft(string(cutLong(b)), "+-")); s == "nan" || s == "inf" || s == "infinity" {
-				return 0, "is no finite number; if it means missing, list it in data.missing"
+				return 0, notFinite
 			}
 			return 0, want
 		}
@@ -188,7 +258,7 @@ func parseNumber(b []byte) (x float64, why string) {
 	case err != nil && !math.IsInf(x, 0):
 		return 0, want
 	case math.Abs(x) > math.MaxFloat32:
-		return 0, "is larger than a 32-bit floating point number can be (3.4e38)"
+		return 0, tooLarge
 	}
 	return x, ""
 }

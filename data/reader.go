@@ -77,9 +77,8 @@ func (c ReaderConfig) validate(rows int64) error {
 // be none. A goroutine reads ahead until Close.
 type Reader struct {
 	config ReaderConfig
-	filler filler
+	filler *filler
 	coder  *coder
-	lanes  []lane
 	dense  int
 
 	out    chan *Batch
@@ -109,21 +108,36 @@ func NewReader(d *Dataset, e *Encoder, c ReaderConfig) (*Reader, error) {
 	if err := joined("data: reader: "+d.files[0].name, e.schema.Validate(d.fields)); err != nil {
 		return nil, err
 	}
-	p := newParser(d.src, d.fields, e.schema)
+	f, err := d.newFiller(e, c)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Reader{
-		config: c, coder: newCoder(e.schema, e.stats, p), dense: len(e.dense),
+		config: c, filler: f, coder: f.coder, dense: len(e.dense),
 		out: make(chan *Batch, c.Depth), free: make(chan *Batch, c.Depth+2), cancel: cancel,
 	}
 	r.unknown = make([]atomic.Int64, len(r.coder.sparse))
-	o := newOrder(d.chosen[c.Select](), c.Seed, uint64(c.Epoch), c.Lanes, c.Window, c.Shuffle)
-	r.filler = filler{scanner: scanner{Dataset: d, parser: p}, order: o, sel: c.Select}
-	r.lanes = make([]lane, o.lanesOf(c.Rank, c.Size))
-	for i := range r.lanes {
-		r.lanes[i].number = int64(c.Rank + i*c.Size)
-	}
 	go r.run(ctx)
 	return r, nil
+}
+
+func (d *Dataset) newFiller(e *Encoder, c ReaderConfig) (*filler, error) {
+	s, err := d.newScanner(e.schema, e.stats)
+	if err != nil {
+		return nil, err
+	}
+	f := &filler{scanner: s, sel: c.Select, size: int64(c.Size), start: c.Start, live: spot{at: -1}, read: -1}
+	f.order = newOrder(d.chosen[c.Select](), c.Seed, uint64(c.Epoch), c.Lanes, c.Window, c.Shuffle)
+	f.order.stream = d.stream
+	f.lanes = make([]lane, f.order.lanesOf(c.Rank, c.Size))
+	for i := range f.lanes {
+		f.lanes[i].number = int64(c.Rank + i*c.Size)
+	}
+	if d.bad > 0 {
+		f.valid, err = d.newScanner(d.schema, nil)
+	}
+	return f, err
 }
 
 // run reads all batches of the epoch.
@@ -163,22 +177,22 @@ func (r *Reader) take() *Batch {
 func (r *Reader) fill(ctx context.Context, b *Batch, x, y int64) error {
 	o := r.filler.order
 	rows := int64(0)
-	for i := range r.lanes {
-		s := r.lanes[i].number
+	for i := range r.filler.lanes {
+		s := r.filler.lanes[i].number
 		rows += o.taken(s, y) - o.taken(s, x)
 	}
 	b.reset(int(rows), r.dense, len(r.coder.keys))
-	for i := range r.lanes {
-		l := &r.lanes[i]
+	for i := range r.filler.lanes {
+		l := &r.filler.lanes[i]
 		if ctx.Err() != nil {
 			return errClosed
 		}
 		for j := o.taken(l.number, x); j < o.taken(l.number, y); j++ {
-			k, err := r.filler.row(l, j)
+			k, record, err := r.filler.row(l, j)
 			if err != nil {
 				return err
 			}
-			if err := r.add(b, l, k); err != nil {
+			if err := r.add(b, k, record); err != nil {
 				return err
 			}
 		}
@@ -193,17 +207,21 @@ func (r *Reader) fill(ctx context.Context, b *Batch, x, y int64) error {
 }
 
 // add appends one record to the batch.
-func (r *Reader) add(b *Batch, l *lane, k *kept) error {
+func (r *Reader) add(b *Batch, k *kept, record []byte) error {
 	d := r.filler.Dataset
 	row := d.rowBase[k.block] + int64(k.row)
-	p := r.coder.parser
-	fl := p.parse(l.text[k.lo:k.hi])
+	fl := r.coder.parser.parse(record)
 	if fl == nil {
 		fl = r.coder.row(b)
 	}
 	file := &d.files[d.blocks[k.block].file]
 	if fl != nil {
-		return &Fault{File: file.name, Line: d.lineBase[k.block] + int64(k.line) + 1, Column: fl.column, Value: fl.value, Want: fl.want}
+		at, err := d.format.place(file, k.offset)
+		if err != nil {
+			return err
+		}
+		at.Column, at.Value, at.Want = fl.column, fl.value, fl.want
+		return &at
 	}
 	b.RowID = append(b.RowID, uint64(row))
 	if b.at.file == nil {

@@ -1,18 +1,19 @@
 package data
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/zeebo/xxh3"
 )
 
-// Scan reads part number part, counted from 0, of parts: a run of blocks that
-// every rank computes alike. Every record is checked fully. If any is faulty
-// the error is a *Fault, the first of the part in the order of the files. fit,
+// Scan reads part number part, tally from 0, of parts: a run of blocks that
+// every rank computes alike. Every record is checked fully. If more than
+// Source.MaxBad are faulty the error is a *Fault, the first of the part in the
+// order of the files; otherwise they are left out. fit,
 // which may be nil, takes in the records that are not held out. progress, which
 // may be nil, is told how many bytes of the part are done.
 func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *Fit, progress func(bytes int64)) (*Counts, error) {
@@ -21,8 +22,11 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *Fit, progress 
 	}
 	n := int64(len(d.blocks))
 	first, end := int(n*int64(part)/int64(parts)), int(n*int64(part+1)/int64(parts))
-	s := &scanner{Dataset: d, fit: fit, parser: newParser(d.src, d.fields, d.schema)}
-	s.coder = newCoder(d.schema, nil, s.parser)
+	s, err := d.newScanner(d.schema, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.fit = fit
 	defer s.close()
 	c := &Counts{dataset: d.digest}
 	if first == end {
@@ -34,34 +38,53 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *Fit, progress 
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("data: scan: %w", err)
 		}
-		lines, records, digest, err := s.block(b)
+		n, err := s.block(ctx, b)
 		if err != nil {
 			return nil, err
 		}
-		c.content += mixed(digest, uint64(b))
-		sp.lines, sp.records = append(sp.lines, lines), append(sp.records, records)
-		if done += d.blocks[b].hi - d.blocks[b].lo; progress != nil {
+		c.content += mixed(n.digest, uint64(b))
+		sp.lines, sp.records, sp.flawed = append(sp.lines, n.units), append(sp.records, n.records), append(sp.flawed, n.flawed)
+		c.bad += int64(n.flawed)
+		if done += d.blockBytes(b); progress != nil {
 			progress(done)
 		}
 	}
-	if s.fault != nil {
-		return nil, s.fault
+	c.spans, c.positives, c.faults = []span32{sp}, s.positives, s.faults
+	if err := c.tooBad(d.src.MaxBad); err != nil {
+		return nil, err
 	}
-	c.spans, c.positives = []span32{sp}, s.positives
 	return c, nil
 }
 
-// scanner is the state of one Scan.
+// blockBytes is how many bytes of its file a block is.
+func (d *Dataset) blockBytes(b int) int64 {
+	bl := d.blocks[b]
+	if f := &d.files[bl.file]; f.size == unknownSize {
+		return f.bytes
+	}
+	return bl.hi - bl.lo
+}
+
+// scanner reads and checks the records of blocks.
 type scanner struct {
 	*Dataset
 	fit       *Fit
 	parser    *parser
 	coder     *coder
-	lines     lines
+	reader    records
 	opened    int // file that src is, if src is not nil
 	src       source
 	positives int64
-	fault     *Fault
+	faults    []Fault // the first
+}
+
+// newScanner parses by a filled schema.
+func (d *Dataset) newScanner(s Schema, stats []statistics) (*scanner, error) {
+	p, err := newParser(d.src, d.fields, s)
+	if err != nil {
+		return nil, err
+	}
+	return &scanner{Dataset: d, parser: p, coder: newCoder(s, stats, p), reader: d.format.records()}, nil
 }
 
 func (s *scanner) close() {
@@ -82,114 +105,111 @@ func (s *scanner) use(i int) (err error) {
 	return err
 }
 
-// block checks the lines that begin in block b. digest tells lines of other text
-// or order apart.
-func (s *scanner) block(b int) (lines, records int32, digest uint64, err error) {
+// tally is what one block holds.
+type tally struct {
+	units, records, flawed int32
+	digest                 uint64 // tells records of other text or order apart
+}
+
+// unitsAtOnce is how many units are read between two looks at the context.
+const unitsAtOnce = 1 << 14
+
+// block checks the records that begin in block b.
+func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
 	bl := s.blocks[b]
 	f := &s.files[bl.file]
 	if err := s.use(int(bl.file)); err != nil {
-		return 0, 0, 0, err
+		return n, err
 	}
-	err = s.lines.begin(s.src, f, bl)
-	for err == nil {
-		var line []byte
-		var at int64
-		if line, at, err = s.lines.next(); err != nil {
+	var u unit
+	for err = s.reader.begin(s.src, f, bl, -1, 0); err == nil; {
+		if u, err = s.reader.next(); err != nil {
 			break
 		}
-		lines++
-		digest = mix(digest + increment ^ xxh3.Hash(line))
-		if at < f.body || !s.parser.format.isRecord(line) {
+		fl := u.flaw
+		if fl == nil {
+			n.digest = mix(n.digest + increment ^ xxh3.Hash(u.record))
+			fl = s.check(u.record)
+		}
+		if fl != nil {
+			n.flawed++
+			if err := s.note(f, b, fl, u); err != nil {
+				return n, err
+			}
 			continue
 		}
-		if err := s.record(b, records, line, at); err != nil {
-			return 0, 0, 0, err
+		if err := s.take(b, n.records); err != nil {
+			return n, err
 		}
-		records++
+		if n.records++; n.records%unitsAtOnce == 0 && ctx.Err() != nil {
+			return n, fmt.Errorf("data: scan: %w", ctx.Err())
+		}
+		if u.number == math.MaxInt32-1 {
+			return n, fmt.Errorf("data: scan: %s: a packed file of more than 2^31 lines; split it", f.name)
+		}
 	}
-	if err == io.EOF {
-		return lines, records, digest, nil
+	if n.units = u.number; err == io.EOF {
+		return n, nil
 	}
-	return 0, 0, 0, s.broken(f, err)
+	return n, s.broken(f, u, err)
 }
 
 // broken is the error of a file that cannot be read on.
-func (s *scanner) broken(f *file, err error) error {
+func (s *scanner) broken(f *file, u unit, err error) error {
 	if errors.Is(err, errShrunk) {
 		err = ErrChanged
 	}
-	if s.fault != nil {
-		return s.fault // it comes first in the file
+	if len(s.faults) > 0 && s.Dataset.src.MaxBad == 0 {
+		return &s.faults[0] // it comes first in the file
 	}
 	if !errors.Is(err, errLongLine) {
-		return fmt.Errorf("data: scan: %s: offset %d: %w", f.name, s.lines.off, err)
+		return fmt.Errorf("data: scan: %s: offset %d: %w", f.name, u.offset, err)
 	}
-	n, e := lineNumber(s.src, s.lines.off)
+	at, e := s.format.place(f, u.offset)
 	if e != nil {
-		return fmt.Errorf("data: scan: %s: %w", f.name, e)
+		return e
 	}
-	return &Fault{File: f.name, Line: n, Want: err.Error()}
+	at.Want = err.Error()
+	return &at
 }
 
-// record checks a record and takes it in.
-func (s *scanner) record(b int, r int32, line []byte, at int64) error {
-	fl := s.parser.parse(line)
-	if fl == nil {
-		fl = s.coder.check()
+// check finds what is wrong with a record, and leaves its values in the parser.
+func (s *scanner) check(record []byte) *flaw {
+	if fl := s.parser.parse(record); fl != nil {
+		return fl
 	}
-	if fl != nil {
-		return s.note(b, fl, line, at)
-	}
+	return s.coder.check()
+}
+
+// take counts the record in the parser, the r-th good one of block b.
+func (s *scanner) take(b int, r int32) error {
 	if s.parser.one {
 		s.positives++
 	}
-	if s.fit != nil && s.fault == nil && !s.hold.holds(b, r) {
+	if s.fit != nil && !s.hold.holds(b, r) {
 		return s.fit.add(s.parser)
 	}
 	return nil
 }
 
-// note keeps the first fault and counts the others.
-func (s *scanner) note(b int, fl *flaw, line []byte, at int64) error {
-	if s.fault != nil {
-		s.fault.More++
+// note keeps the first faults.
+func (s *scanner) note(f *file, b int, fl *flaw, u unit) error {
+	if len(s.faults) == mostFaults {
 		return nil
 	}
-	f := &s.files[s.blocks[b].file]
-	n, err := lineNumber(s.src, at)
+	at, err := s.format.place(f, u.offset)
 	if err != nil {
-		return fmt.Errorf("data: scan: %s: %w", f.name, err)
+		return err
 	}
-	s.fault = &Fault{File: f.name, Line: n, Column: fl.column, Value: fl.value, Want: fl.want}
-	if fl.width && (n == 1 || isMarked(line, s.parser.fields)) {
-		s.fault.Want += "; if this line is no record, set data.comment or data.header"
+	at.Column, at.Value, at.Want, at.block = fl.column, fl.value, fl.want, int32(b)
+	if fl.width && (at.Line == 1 || isMarked(u.record)) {
+		at.Want += "; if this line is no record, set data.comment or data.header"
 	}
 	if fl.column == "" && fl.field >= 0 {
-		if s.fault.Column = fmt.Sprint(fl.field + 1); fl.field < len(s.fields) {
-			s.fault.Column = s.fields[fl.field]
+		if at.Column = fmt.Sprint(fl.field + 1); fl.field < len(s.fields) {
+			at.Column = s.fields[fl.field]
 		}
 	}
+	s.faults = append(s.faults, at)
 	return nil
-}
-
-// isMarked tells whether a line begins as comments do, not as a number, a quoted
-// field or an empty one would.
-func isMarked(line []byte, fields [][]byte) bool {
-	return len(fields) > 0 && len(fields[0]) > 0 && bytes.IndexByte([]byte("#%|/!;*>=~@$&"), line[0]) >= 0
-}
-
-// lineNumber is the number of the line that begins at an offset, from 1. It
-// reads the file up to there: only whoever found a fault pays for it.
-func lineNumber(src source, offset int64) (int64, error) {
-	buf, n := make([]byte, readBytes), int64(1)
-	for at := int64(0); at < offset; {
-		want := min(int64(len(buf)), offset-at)
-		got, err := src.ReadAt(buf[:want], at)
-		if err != nil && (err != io.EOF || int64(got) < want) {
-			return 0, err
-		}
-		n += int64(bytes.Count(buf[:got], []byte{'\n'}))
-		at += int64(got)
-	}
-	return n, nil
 }

@@ -7,12 +7,13 @@ type Source struct {
 	Test          []string `yaml:"test"`           // evaluated once after training
 	Valid         []string `yaml:"valid"`          // evaluated after each epoch
 	ValidFraction float64  `yaml:"valid_fraction"` // instead of Valid: share of Train held out, in [0, 1)
-	Format        string   `yaml:"format"`         // csv (default) or tsv
+	Format        string   `yaml:"format"`         // one of Formats, csv by default
 	Delimiter     string   `yaml:"delimiter"`      // one byte; default , for csv and tab for tsv
 	Header        bool     `yaml:"header"`         // the first line names the fields
 	Fields        []string `yaml:"fields"`         // names in file order where there is no header
 	Comment       string   `yaml:"comment"`        // lines that start with it are skipped
 	Missing       []string `yaml:"missing"`        // values that mean missing, besides the empty one
+	MaxBad        int64    `yaml:"max_bad"`        // records that cannot be used and are left out; one more is an error
 }
 
 // Label says which field is the label and how it becomes 0 or 1.
@@ -40,6 +41,7 @@ type Feature struct {
 	Field      string    `yaml:"field"`      //
 	Encode     string    `yaml:"encode"`     // see above
 	Separator  string    `yaml:"separator"`  // several values in one field, split here (sparse)
+	Weights    string    `yaml:"weights"`    // field with a number for each of the values (sparse)
 	Buckets    uint64    `yaml:"buckets"`    // hash: modulus, 0 for none; quantile: default 33
 	Boundaries []float64 `yaml:"boundaries"` // ascending
 	MinCount   int64     `yaml:"min_count"`  // vocabulary: default 1

@@ -2,28 +2,23 @@ package data
 
 import "bytes"
 
-// format cuts a line into fields. Each format of text has one; it may keep
-// buffers, so it belongs to one goroutine.
-type format interface {
-	// isRecord tells records from blank lines and comments.
-	isRecord(line []byte) bool
-	// split appends the fields of a record to dst. They are valid until the
-	// next call, as long as line is.
-	split(line []byte, dst [][]byte) ([][]byte, *flaw)
-}
-
 // delimited is csv and tsv.
 type delimited struct {
 	delim   byte
 	quotes  bool // fields may stand in double quotes
 	comment []byte
-	plain   []byte // quoted fields without their quotes
+	header  bool     // the first line of each file names the fields
+	names   []string // of the fields, where there is no header
+	plain   []byte   // quoted fields without their quotes
 }
 
-func newFormat(s Source) format {
-	d := &delimited{delim: ',', quotes: s.Format != "tsv", comment: []byte(s.Comment)}
-	if s.Format == "tsv" {
-		d.delim = '\t'
+func newDelimited(s Source) *delimited {
+	d := &delimited{delim: ',', quotes: true, comment: []byte(s.Comment), header: s.Header, names: s.Fields}
+	if s.Format == "tsv" || s.Format == "criteo" {
+		d.delim, d.quotes = '\t', false
+	}
+	if s.Format == "criteo" {
+		d.names = CriteoFields()
 	}
 	if s.Delimiter != "" {
 		d.delim = s.Delimiter[0]

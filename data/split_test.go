@@ -10,7 +10,7 @@ import (
 
 func fieldsOf(t testing.TB, s Source, line string) []string {
 	t.Helper()
-	fields, fl := newFormat(s).split([]byte(line), nil)
+	fields, fl := newDelimited(s).split([]byte(line), nil)
 	if fl != nil {
 		return []string{"! " + fl.want}
 	}
@@ -68,7 +68,7 @@ func TestIsRecord(t *testing.T) {
 		{Source{Comment: "#"}, "# a,b", false},
 		{Source{Comment: "//"}, "/a", true},
 	} {
-		if got := newFormat(x.src).isRecord([]byte(x.line)); got != x.want {
+		if got := newDelimited(x.src).isRecord([]byte(x.line)); got != x.want {
 			t.Errorf("isRecord(%q) = %v", x.line, got)
 		}
 	}

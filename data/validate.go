@@ -215,6 +215,7 @@ func (v *validator) feature(i int) {
 		given, reads bool
 	}{
 		{"separator", f.Separator != "", e.sparse() && !e.number()},
+		{"weights", f.Weights != "", e.sparse() && !e.number()},
 		{"buckets", f.Buckets != 0, e == encHash || e == encQuantile},
 		{"boundaries", len(f.Boundaries) > 0, e == encBoundaries},
 		{"min_count", f.MinCount != 0, e == encVocabulary},
@@ -227,7 +228,10 @@ func (v *validator) feature(i int) {
 			v.bad(place, "%s has no meaning with encode: %s; remove it", o.name, f.Encode)
 		}
 	}
-	v.text(place, f.Name, f.Field, f.Separator, f.Table)
+	if f.Weights != "" {
+		v.field(place+": weights", f.Weights)
+	}
+	v.text(place, f.Name, f.Field, f.Separator, f.Weights, f.Table)
 	v.values(place, f, e)
 }
 
@@ -324,8 +328,8 @@ func (v *validator) names() {
 // except its files.
 func (s Source) Validate() []error {
 	var v validator
-	if s.Format != "" && s.Format != "csv" && s.Format != "tsv" {
-		v.bad("format", "is %q%s", s.Format, v.instead(s.Format, []string{"csv", "tsv"}))
+	if !slices.Contains(Formats(), s.formatName()) {
+		v.bad("format", "is %q%s", s.Format, v.instead(s.Format, Formats()))
 	}
 	if s.Delimiter != "" && (len(s.Delimiter) != 1 || strings.ContainsAny(s.Delimiter, "\"\r\n\x00")) {
 		v.bad("delimiter", "is %q, one byte is needed, and no quote or line break", s.Delimiter)
@@ -336,16 +340,37 @@ func (s Source) Validate() []error {
 	if s.ValidFraction > 0 && len(s.Valid) > 0 {
 		v.bad("valid_fraction", "is given with valid; keep one of the two")
 	}
+	if s.MaxBad < 0 {
+		v.bad("max_bad", "is %d, at least 0 is needed", s.MaxBad)
+	}
+	if slices.Contains(Formats(), s.formatName()) {
+		v.layout(s)
+	}
+	if strings.ContainsAny(s.Comment, "\r\n") {
+		v.bad("comment", "is %q, it cannot hold a line break", s.Comment)
+	}
+	return v.faults
+}
+
+// layout checks the settings that say what the lines of a text are made of.
+func (v *validator) layout(s Source) {
+	if !s.HasLayout() {
+		for _, o := range []struct {
+			name  string
+			given bool
+		}{{"delimiter", s.Delimiter != ""}, {"header", s.Header}, {"fields", len(s.Fields) > 0}, {"comment", s.Comment != ""}} {
+			if o.given {
+				v.bad(o.name, "has no meaning with format: %s; remove it", s.Format)
+			}
+		}
+		return
+	}
 	if s.Header && len(s.Fields) > 0 {
 		v.bad("fields", "are given with header: true; the header names them, keep one of the two")
 	}
 	if !s.Header && len(s.Fields) == 0 {
 		v.bad("fields", "are missing; name them in the order of the file, or set header: true if its first line does")
 	}
-	if strings.ContainsAny(s.Comment, "\r\n") {
-		v.bad("comment", "is %q, it cannot hold a line break", s.Comment)
-	}
-	return v.faults
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

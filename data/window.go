@@ -6,30 +6,35 @@ import (
 	"io"
 )
 
-// lane reads the records of one lane, a window at a time. It keeps the lines of
-// the window and gives them in shuffled order.
+// lane gives the records of one lane in shuffled order, a window at a time.
 type lane struct {
 	number int64
-	loaded bool
-	window int64
-	lo, hi int64 // records of the lane that the window holds
-	perm   []int32
-	text   []byte // lines of the window
-	rows   []kept
-	next   spot // where the next window begins
+	// The window that is being given and, of a stream, those behind it as far as
+	// they have been read. Windows are used again.
+	held []*window
+	spot // where the next window begins, if it is no stream
 }
 
-// kept is a line of a window.
+// window keeps the records of one window of a lane.
+type window struct {
+	number int64
+	lo, hi int64 // records of the lane
+	perm   []int32
+	text   []byte
+	rows   []kept
+}
+
+// kept is a record of a window.
 type kept struct {
-	lo, hi int // of lane.text
+	lo, hi int // of window.text
 	offset int64
 	block  int32
 	row    int32 // in the block
 	line   int32 // in the block
 }
 
-// spot is a place in the sequence of blocks: the line at offset of the block at
-// perm[at]. Offset −1 is the block's beginning.
+// spot is a place in the sequence of blocks: the record at offset of the block
+// at perm[at]. Offset −1 is the block's beginning.
 type spot struct {
 	at     int
 	offset int64
@@ -39,61 +44,164 @@ type spot struct {
 
 // filler loads windows. It has one file open at a time.
 type filler struct {
-	scanner // files, lines and the format
-	order   *order
-	sel     Select
+	*scanner
+	order *order
+	sel   Select
+	lanes []lane // of rank r: r, r+size, …
+	size  int64
+	start int64 // rows consumed of the epoch before the filler was made
+
+	valid *scanner // parses by the schema of the dataset, to know faulty records
+	live  spot     // where the reader stands; at −1 for nowhere
+	// Of a stream:
+	next spot
+	read int64 // records of the sequence before it; −1 before the first
 }
 
 // row returns record i of a lane, loading the window it lies in.
-func (f *filler) row(l *lane, i int64) (*kept, error) {
-	if !l.loaded || i < l.lo || i >= l.hi {
+func (f *filler) row(l *lane, i int64) (*kept, []byte, error) {
+	if len(l.held) == 0 || i < l.held[0].lo || i >= l.held[0].hi || len(l.held[0].perm) == 0 {
 		if err := f.load(l, i); err != nil {
-			l.loaded = false
-			return nil, err
+			l.held = nil
+			return nil, nil, err
 		}
 	}
-	return &l.rows[l.perm[i-l.lo]], nil
+	w := l.held[0]
+	k := &w.rows[w.perm[i-w.lo]]
+	return k, w.text[k.lo:k.hi], nil
 }
 
-func (f *filler) load(l *lane, i int64) error {
+// load makes the window of record i the lane's first, and reads it.
+func (f *filler) load(l *lane, i int64) (err error) {
 	k := f.order.windowOf(l.number, i)
-	follows := l.loaded && k == l.window+1
-	l.window = k
-	l.lo, l.hi = f.order.bounds(l.number, k)
-	n := int(l.hi - l.lo)
-	l.text, l.rows = l.text[:0], l.rows[:0]
-	if !follows {
-		at, skip := f.order.seek(f.order.start(l.number) + l.lo)
-		l.next = spot{at: at, offset: -1}
-		if err := f.collect(l, int(skip)); err != nil {
-			return err
-		}
-		l.text, l.rows = l.text[:0], l.rows[:0]
+	follows := len(l.held) > 0 && k == l.held[0].number+1
+	if f.order.stream {
+		err = f.stream(l, k)
+	} else {
+		err = f.run(l, f.first(l, k), follows)
 	}
-	if err := f.collect(l, n); err != nil {
+	if err != nil {
 		return err
 	}
-	if cap(l.perm) < n {
-		l.perm = make([]int32, n)
+	w := l.held[0]
+	n := int(w.hi - w.lo)
+	if cap(w.perm) < n {
+		w.perm = make([]int32, n)
 	}
-	l.perm = l.perm[:n]
-	f.order.permute(l.number, k, l.perm)
-	l.loaded = true
+	w.perm = w.perm[:n]
+	f.order.permute(l.number, k, w.perm)
 	return nil
 }
 
-// collect appends the next n selected records to the window.
-func (f *filler) collect(l *lane, n int) error {
-	for n > 0 {
-		if l.next.at >= len(f.order.perm) {
-			return errors.New("data: read: the counts hold fewer records than the order takes") // cannot happen
+// first makes window k the first that the lane holds.
+func (f *filler) first(l *lane, k int64) *window {
+	for n := len(l.held); n > 0 && l.held[0].number < k; n-- {
+		old := l.held[0]
+		copy(l.held, l.held[1:])
+		l.held[len(l.held)-1] = f.empty(l, old, l.held[max(len(l.held)-2, 0)].number+1)
+	}
+	if len(l.held) == 0 || l.held[0].number != k {
+		l.held = append(l.held[:0], f.empty(l, new(window), k))
+	}
+	return l.held[0]
+}
+
+// empty makes w window k of a lane, with nothing in it.
+func (f *filler) empty(l *lane, w *window, k int64) *window {
+	w.number, w.perm, w.text, w.rows = k, w.perm[:0], w.text[:0], w.rows[:0]
+	w.lo, w.hi = f.order.bounds(l.number, k)
+	return w
+}
+
+// run reads a window of a lane that is a run of the sequence.
+func (f *filler) run(l *lane, w *window, follows bool) error {
+	if !follows {
+		at, skip := f.order.seek(f.order.place(l.number, w.lo))
+		l.spot = spot{at: at, offset: -1}
+		if err := f.collect(&l.spot, skip, nil); err != nil {
+			return err
 		}
-		b := int(f.order.perm[l.next.at])
-		if l.next.row == f.records[b] {
-			l.next = spot{at: l.next.at + 1, offset: -1}
+	}
+	return f.collect(&l.spot, w.hi-w.lo, w.keep)
+}
+
+func (w *window) keep(u unit, block, row int32) {
+	lo := len(w.text)
+	w.text = append(w.text, u.record...)
+	w.rows = append(w.rows, kept{lo, len(w.text), u.offset, block, row, u.number})
+}
+
+// stream reads on until window k of the lane is whole.
+func (f *filler) stream(l *lane, k int64) error {
+	if f.read < 0 {
+		if err := f.beginStream(); err != nil {
+			return err
+		}
+	}
+	w := f.first(l, k)
+	until := f.order.place(l.number, w.hi-1) + 1
+	if until <= f.read {
+		return nil
+	}
+	err := f.collect(&f.next, until-f.read, f.deal)
+	if err == nil && int64(len(w.rows)) != w.hi-w.lo {
+		err = errors.New("data: read: a window of a stream is not whole") // cannot happen
+	}
+	return err
+}
+
+// beginStream goes to the first record of the windows in which the lanes stand.
+func (f *filler) beginStream() error {
+	f.read = f.order.rows()
+	for j := range f.lanes {
+		l := &f.lanes[j]
+		i := f.order.taken(l.number, f.start)
+		if i >= f.order.taken(l.number, f.order.rows()) {
 			continue
 		}
-		got, err := f.fromBlock(l, b, n)
+		w := f.first(l, f.order.windowOf(l.number, i))
+		f.read = min(f.read, f.order.place(l.number, w.lo))
+	}
+	at, skip := f.order.seek(f.read)
+	f.next = spot{at: at, offset: -1}
+	return f.collect(&f.next, skip, nil)
+}
+
+// deal keeps the next record of the stream if its lane is one of this rank's.
+func (f *filler) deal(u unit, block, row int32) {
+	s, i := f.order.dealt(f.read)
+	f.read++
+	j := (s - f.lanes[0].number) / f.size
+	if (s-f.lanes[0].number)%f.size != 0 || s < f.lanes[0].number {
+		return
+	}
+	l := &f.lanes[j]
+	if len(l.held) == 0 {
+		return // the lane had no record left
+	}
+	n := f.order.windowOf(s, i) - l.held[0].number
+	if n < 0 {
+		return // given before the start
+	}
+	for int64(len(l.held)) <= n {
+		l.held = append(l.held, f.empty(l, new(window), l.held[0].number+int64(len(l.held))))
+	}
+	l.held[n].keep(u, block, row)
+}
+
+// collect reads the next n selected records from sp on and hands them to keep,
+// which may be nil.
+func (f *filler) collect(sp *spot, n int64, keep func(u unit, block, row int32)) error {
+	for n > 0 {
+		if sp.at >= len(f.order.perm) {
+			return errors.New("data: read: the counts hold fewer records than the order takes") // cannot happen
+		}
+		b := f.order.perm[sp.at]
+		if sp.row == f.Dataset.records[b] {
+			*sp = spot{at: sp.at + 1, offset: -1}
+			continue
+		}
+		got, err := f.fromBlock(sp, b, n, keep)
 		if err != nil {
 			return err
 		}
@@ -104,40 +212,46 @@ func (f *filler) collect(l *lane, n int) error {
 
 // fromBlock reads on in block b until n selected records are found or all of
 // the block's records are read.
-func (f *filler) fromBlock(l *lane, b, n int) (got int, err error) {
+func (f *filler) fromBlock(sp *spot, b int32, n int64, keep func(u unit, block, row int32)) (got int64, err error) {
 	bl := f.blocks[b]
 	file := &f.files[bl.file]
 	if err := f.use(int(bl.file)); err != nil {
 		return 0, err
 	}
-	if l.next.offset < 0 {
-		err = f.lines.begin(f.src, file, bl)
-	} else {
-		err = f.lines.start(f.src, file.size, l.next.offset, bl.hi, true)
+	if f.live != *sp || sp.offset < 0 {
+		err = f.reader.begin(f.src, file, bl, sp.offset, sp.line)
 	}
-	for err == nil && got < n && l.next.row < f.records[b] {
-		line, at, e := f.lines.next()
+	f.live = spot{at: -1}
+	for err == nil && got < n && sp.row < f.Dataset.records[b] {
+		u, e := f.reader.next()
 		if e != nil {
 			err = e
 			break
 		}
-		if at >= file.body && f.parser.format.isRecord(line) {
-			if f.selects(f.sel, b, l.next.row) {
-				lo := len(l.text)
-				l.text = append(l.text, line...)
-				l.rows = append(l.rows, kept{lo, len(l.text), at, int32(b), l.next.row, l.next.line})
-				got++
-			}
-			l.next.row++
+		sp.offset, sp.line = u.end, u.number+1
+		if f.flawed[b] > 0 && (u.flaw != nil || !f.isValid(u.record)) {
+			continue
 		}
-		l.next.line++
+		if u.flaw != nil {
+			err = ErrChanged
+			break
+		}
+		if f.selects(f.sel, int(b), sp.row) {
+			if got++; keep != nil {
+				keep(u, b, sp.row)
+			}
+		}
+		sp.row++
 	}
-	l.next.offset = f.lines.off
 	if err == nil {
+		f.live = *sp
 		return got, nil
 	}
 	if err == io.EOF || errors.Is(err, errShrunk) || errors.Is(err, errLongLine) {
 		err = ErrChanged // the scan found more records than this, and short lines
 	}
-	return 0, fmt.Errorf("data: read: %s: line %d: %w", file.name, f.lineBase[b]+int64(l.next.line)+1, err)
+	return 0, fmt.Errorf("data: read: %s: line %d: %w", file.name, f.lineBase[b]+int64(sp.line)+1, err)
 }
+
+// isValid tells whether the scan took the record.
+func (f *filler) isValid(record []byte) bool { return f.valid.check(record) == nil }

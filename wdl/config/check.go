@@ -108,6 +108,16 @@ func (k checker) source() {
 		k.bad("data.comment", "holds a line end, with which no line starts")
 	}
 	switch {
+	case k.doubt("data.format"):
+	case !s.HasLayout():
+		for _, o := range []struct {
+			name  string
+			given bool
+		}{{"delimiter", s.Delimiter != ""}, {"header", s.Header}, {"fields", len(s.Fields) > 0}, {"comment", s.Comment != ""}} {
+			if o.given {
+				k.later("data.format", "data."+o.name, s.Format+" says itself what a record is made of")
+			}
+		}
 	case s.Header && len(s.Fields) > 0:
 		k.later("data.header", "data.fields", "names come from the header line or from fields")
 	case !s.Header && len(s.Fields) == 0 && !k.doubt("data.header"):

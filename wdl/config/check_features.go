@@ -22,6 +22,9 @@ func (k checker) features() {
 		if f.Field != "" && f.Field == label {
 			k.bad(path+".field", "%s is the label: a model that sees it learns nothing else", quote(f.Field))
 		}
+		if f.Weights != "" {
+			k.field(path+".weights", f.Weights)
+		}
 		if f.Encode == "" {
 			k.bad(path+".encode", "is missing: say how the field becomes an input%s", nearest.Instead("", encodings()))
 			continue
@@ -42,6 +45,7 @@ func (k checker) options(path string, f data.Feature) {
 		reader string
 	}{
 		{"separator", f.Separator != "", among(f.Encode, several()), "vocabulary, hash and id"},
+		{"weights", f.Weights != "", among(f.Encode, several()), "vocabulary, hash and id"},
 		{"buckets", f.Buckets != 0, f.Encode == "hash" || f.Encode == "quantile", "hash and quantile"},
 		{"boundaries", len(f.Boundaries) > 0, f.Encode == "boundaries", "boundaries"},
 		{"min_count", f.MinCount != 0, f.Encode == "vocabulary", "vocabulary"},

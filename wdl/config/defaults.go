@@ -13,9 +13,12 @@ import (
 // given elsewhere (fillNames, fillTables), since they depend on each other.
 func defaults(c *Config) (d Config) {
 	wide, deep := c.Model.wide(), on(c.Model.Deep)
-	d.Data.Format, d.Data.Delimiter = "csv", ","
-	if c.Data.Format == "tsv" {
+	d.Data.Format = "csv"
+	switch {
+	case c.Data.Format == "tsv":
 		d.Data.Delimiter = "\t"
+	case c.Data.HasLayout():
+		d.Data.Delimiter = ","
 	}
 	if len(c.Label.Positive) == 0 && c.Label.Threshold == nil {
 		// What every click log writes. Anything else is an error and no silent 0.

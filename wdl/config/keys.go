@@ -35,17 +35,18 @@ func dataSections() []section {
 			{name: "model", about: "the network"},
 			{name: "train", about: "how it is trained"},
 		}},
-		{"data", reflect.TypeFor[data.Source](), "Where the records are and how a line becomes fields.", []key{
+		{"data", reflect.TypeFor[data.Source](), "Where the records are and how they become fields.", []key{
 			{name: "train", def: "required", about: "training data: files, globs, folders (all files directly in them, by name; those that begin with . or _ left out) or builtin:NAME", filled: true},
 			{name: "test", def: "none", about: "evaluated once after training"},
 			{name: "valid", def: "none", about: "evaluated after each epoch; early stopping and plateau schedules watch it"},
 			{name: "valid_fraction", def: "0", about: "instead of valid: this share of train is held out", rng: "[0, 1)"},
-			{name: "format", def: "csv", about: "of every file", choices: []string{"csv", "tsv"}},
+			{name: "format", def: "csv", about: "of every file; gzip, zstd and snappy are unpacked", choices: data.Formats()},
 			{name: "delimiter", def: "comma for csv, tab for tsv", about: "one byte between fields"},
 			{name: "header", def: "false", about: "the first line of each file names the fields"},
 			{name: "fields", def: "none", about: "names of the fields in file order, where there is no header", filled: true},
 			{name: "comment", def: "none", about: "lines that start with this are skipped"},
 			{name: "missing", def: "none", about: "values that mean missing; the empty one always does"},
+			{name: "max_bad", def: "0", about: "records that cannot be used and are left out, of each of train, valid and test; one more ends the job", rng: "[0, inf)"},
 		}},
 		{"label", reflect.TypeFor[data.Label](), "Which field is the label, and how it becomes 0 or 1.", []key{
 			{name: "field", def: "required", about: "the field"},
@@ -61,6 +62,7 @@ func dataSections() []section {
 			{name: "field", def: "required", about: "the field it is made of"},
 			{name: "encode", def: "required", about: "the encoding", choices: encodings()},
 			{name: "separator", def: "none", about: "vocabulary, hash, id: splits a field of several values"},
+			{name: "weights", def: "none", about: "vocabulary, hash, id: field with a number for each of the values, by which embeddings are multiplied"},
 			{name: "buckets", def: "quantile 33, hash none", about: "quantile: how many; hash: modulus", rng: "[1, inf)"},
 			{name: "boundaries", def: "none", about: "boundaries: ascending limits of the intervals", rng: "(-inf, inf)", filled: true},
 			{name: "min_count", def: "1", about: "vocabulary: rarer strings share the key of the unknown", rng: "[1, inf)"},

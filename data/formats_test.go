@@ -1,0 +1,378 @@
+package data
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/wdlrun/wdlrun/data/tfrecord"
+	"github.com/wdlrun/wdlrun/data/value"
+)
+
+// numberedIn writes records that know their own number: record n has n, its
+// parity as label, and a text of some length.
+func numberedIn(t testing.TB, format string, records int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	for n := range records {
+		text := strings.Repeat("x", n*7%23)
+		switch format {
+		case "csv", "tsv":
+			d := map[string]string{"csv": ",", "tsv": "\t"}[format]
+			fmt.Fprintf(&b, "%d%s%s%s%d\n", n, d, text, d, n%2)
+		case "libsvm":
+			fmt.Fprintf(&b, "%d %d:1 # %s\n", n%2, n, text)
+		case "libffm":
+			fmt.Fprintf(&b, "%d 7:1:0.5 3:%d:1 # %s\n", n%2, n, text)
+		case "tfrecord":
+			b.Write(tfrecord.AppendFrame(nil, tfrecord.AppendExample(nil, []string{"x", "n", "y"}, []value.List{
+				{Kind: value.Text, Texts: [][]byte{[]byte(text)}}, {Kind: value.Int, Ints: []int64{int64(n)}}, {Kind: value.Int, Ints: []int64{int64(n % 2)}},
+			})))
+		default:
+			t.Fatalf("no records are written in %s", format)
+		}
+	}
+	return b.Bytes()
+}
+
+// numberedFields are the schema of numberedIn.
+func numberedFields(format string) (Source, Schema) {
+	src, n, y := Source{Format: format}, "n", "y"
+	switch format {
+	case "csv", "tsv":
+		src.Fields = []string{"n", "x", "y"}
+	case "libsvm":
+		n, y = "features", "label"
+	case "libffm":
+		n, y = "3", "label"
+	}
+	return src, Schema{Label: Label{Field: y}, Features: []Feature{{Field: n, Encode: "id"}}}
+}
+
+// pack compresses b; "" leaves it.
+func pack(t testing.TB, how string, b []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	var w io.WriteCloser
+	switch how {
+	case "":
+		return b
+	case ".gz":
+		w = gzip.NewWriter(&out)
+	case ".zst":
+		w, _ = zstd.NewWriter(&out)
+	case ".sz":
+		w = snappy.NewBufferedWriter(&out)
+	}
+	if _, err := w.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// inFiles writes each content to a file of its own and returns the folder.
+func inFiles(t testing.TB, suffix string, contents ...[]byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i, b := range contents {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("part-%02d%s", i, suffix)), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// everyFormat calls f for each format and packing.
+func everyFormat(t *testing.T, f func(t *testing.T, format, packing string)) {
+	for _, format := range Formats() {
+		if format == "criteo" { // its layout has no place for a number; it is tsv otherwise
+			continue
+		}
+		for _, packing := range []string{"", ".gz", ".zst", ".sz"} {
+			t.Run(format+packing, func(t *testing.T) { f(t, format, packing) })
+		}
+	}
+}
+
+// The laws of TestReaderOnAnyNumberOfRanks hold in every format and packing: an
+// epoch is every record once, a step is the same records for any number of
+// ranks, and from every step on the rest is what an uninterrupted reader gives.
+func TestEveryFormatKeepsTheLaws(t *testing.T) {
+	everyFormat(t, func(t *testing.T, format, packing string) {
+		const records, batch = 3000, 250
+		src, schema := numberedFields(format)
+		all := numberedIn(t, format, records)
+		// Three files, the middle one with most of the records.
+		cuts := []int{0, 700, 2900, records}
+		var parts [][]byte
+		for i, lo := range cuts[:3] {
+			at := len(numberedIn(t, format, lo))
+			parts = append(parts, pack(t, packing, all[at:len(numberedIn(t, format, cuts[i+1]))]))
+		}
+		d, fit := prepare(t, src, schema, 2, inFiles(t, packing, parts...))
+		e := newEncoder(t, fit)
+		c := ReaderConfig{Seed: 5, Epoch: 1, GlobalBatch: batch, Lanes: 16, Shuffle: true, Window: 640}
+		whole := readAll(t, d, e, c)
+		rows := rowsOf(t, whole)
+		sorted := slices.Sorted(slices.Values(rows))
+		if len(rows) != records || slices.Equal(rows, sorted) {
+			t.Fatalf("%d rows; in the order of the files: %v", len(rows), slices.Equal(rows, sorted))
+		}
+		for i, r := range sorted {
+			if r != uint64(i) {
+				t.Fatalf("place %d of the sorted epoch is row %d", i, r)
+			}
+		}
+		for step, want := range whole {
+			c := c
+			c.Start = int64(step * batch)
+			rest := readAll(t, d, e, c)
+			if got := rowsOf(t, rest); !slices.Equal(got, rows[step*batch:]) {
+				t.Fatalf("from step %d on the order is another", step)
+			}
+			if step%4 != 0 {
+				continue
+			}
+			var got []uint64
+			for r := range 3 {
+				c.Rank, c.Size = r, 3
+				got = append(got, readAll(t, d, e, c)[0].RowID...)
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, slices.Sorted(slices.Values(want.RowID))) {
+				t.Fatalf("step %d: 3 ranks read other rows than one", step)
+			}
+		}
+	})
+}
+
+// A packed file gives the order of its files where nothing is shuffled.
+func TestStreamInOrder(t *testing.T) {
+	src, schema := numberedFields("csv")
+	d, fit := prepare(t, src, schema, 1, inFiles(t, ".gz", pack(t, ".gz", numberedIn(t, "csv", 1000))))
+	rows := []uint64{}
+	for _, b := range readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 64, Lanes: 8}) {
+		slices.Sort(b.RowID)
+		rows = append(rows, b.RowID...)
+	}
+	if len(rows) != 1000 || !slices.IsSorted(rows) {
+		t.Errorf("%d rows, in order: %v", len(rows), slices.IsSorted(rows))
+	}
+}
+
+// Held-out records of a stream are those of any part and pass.
+func TestStreamHoldOut(t *testing.T) {
+	src, schema := numberedFields("tfrecord")
+	path := inFiles(t, ".zst", pack(t, ".zst", numberedIn(t, "tfrecord", 2000)))
+	d, err := Open(src, schema, []string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.HoldOut(0.25, 3); err != nil {
+		t.Fatal(err)
+	}
+	fit := NewFit(schema)
+	counts, err := d.Scan(context.Background(), 0, 1, fit, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Use(counts); err != nil {
+		t.Fatal(err)
+	}
+	e, seen := newEncoder(t, fit), map[uint64]int{}
+	for _, sel := range []Select{Train, Valid} {
+		for _, r := range rowsOf(t, readAll(t, d, e, ReaderConfig{Seed: 1, GlobalBatch: 100, Lanes: 4, Window: 200, Shuffle: true, Select: sel})) {
+			seen[r]++
+		}
+	}
+	if valid := d.Rows(Valid); valid < 400 || valid > 600 || len(seen) != 2000 {
+		t.Errorf("%d held out, %d of 2000 rows seen", valid, len(seen))
+	}
+}
+
+// Cut anywhere, a file gives an error, or every record that has begun: never a
+// panic, and no loss without a word. A packed text cut between two of its parts
+// cannot be told from a shorter one, so those are checked for an error only
+// where their packing ends with a mark.
+func TestEveryCutOfEveryFormat(t *testing.T) {
+	everyFormat(t, func(t *testing.T, format, packing string) {
+		const records = 6
+		src, schema := numberedFields(format)
+		plain := numberedIn(t, format, records)
+		file := pack(t, packing, plain)
+		dir := t.TempDir()
+		for n := 1; n <= len(file); n++ {
+			path := filepath.Join(dir, fmt.Sprintf("cut-%d%s", n, packing))
+			if err := os.WriteFile(path, file[:n], 0o644); err != nil {
+				t.Fatal(err)
+			}
+			d, err := Open(src, schema, []string{path})
+			var c *Counts
+			if err == nil {
+				c, err = d.Scan(context.Background(), 0, 1, nil, nil)
+			}
+			if err != nil {
+				if !strings.Contains(err.Error(), filepath.Base(path)) {
+					t.Fatalf("cut at %d: the error names no file: %v", n, err)
+				}
+				continue
+			}
+			begun := int64(0)
+			for r := range records {
+				if packing == "" && len(numberedIn(t, format, r)) < n {
+					begun++
+				}
+			}
+			if whole := n == len(file) || packing == ".sz"; packing != "" && whole {
+				begun = c.Records() // by construction, or as snappy has it
+			}
+			if c.Records() != begun {
+				t.Fatalf("cut at %d of %d: %d records and no error, %d have begun", n, len(file), c.Records(), begun)
+			}
+		}
+	})
+}
+
+// With max_bad, what is damaged is counted, told and left out; the order of the
+// others keeps the laws.
+func TestDamagedRecordsAreLeftOut(t *testing.T) {
+	everyFormat(t, func(t *testing.T, format, packing string) {
+		const records = 2000
+		src, schema := numberedFields(format)
+		b := numberedIn(t, format, records)
+		bad := []int{3, 400, 401, 1999}
+		for _, n := range bad {
+			lo, hi := len(numberedIn(t, format, n)), len(numberedIn(t, format, n+1))
+			if format == "tfrecord" {
+				b[hi-1] ^= 1 // the checksum of the record
+				continue
+			}
+			b[lo] = '?'
+		}
+		path := inFiles(t, packing, pack(t, packing, b))
+		for _, most := range []int64{0, 3} {
+			src.MaxBad = most
+			d, err := Open(src, schema, []string{path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = d.Scan(context.Background(), 0, 1, nil, nil); err == nil || !strings.Contains(err.Error(), "and 3 more faulty records") {
+				t.Fatalf("max_bad %d: %v", most, err)
+			}
+		}
+		src.MaxBad = 4
+		d, fit := prepare(t, src, schema, 2, path)
+		n, first := d.Bad()
+		if n != 4 || len(first) != 4 {
+			t.Fatalf("%d are bad, %d are told", n, len(first))
+		}
+		for i, f := range first {
+			lo := len(numberedIn(t, format, bad[i]))
+			if format == "tfrecord" && f.Offset != int64(lo) || format != "tfrecord" && f.Line != int64(bad[i]+1) {
+				t.Errorf("fault %d is at %s", i, f.Place())
+			}
+		}
+		e := newEncoder(t, fit)
+		for _, size := range []int{1, 3} {
+			var got []uint64
+			for r := range size {
+				for _, b := range readAll(t, d, e, ReaderConfig{Seed: 2, GlobalBatch: 100, Lanes: 8, Window: 400, Shuffle: true, Rank: r, Size: size}) {
+					got = append(got, b.Sparse[0].Values...)
+				}
+			}
+			slices.Sort(got)
+			want := []uint64{}
+			for n := range records {
+				if !slices.Contains(bad, n) {
+					want = append(want, uint64(n))
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("%d ranks read %d records, want %d, or others", size, len(got), len(want))
+			}
+		}
+	})
+}
+
+// Damage to a length loses the frame, not the file: the next one is found.
+func TestTFRecordFindsTheNextFrame(t *testing.T) {
+	src, schema := numberedFields("tfrecord")
+	src.MaxBad = 1
+	whole := numberedIn(t, "tfrecord", 5000)
+	for _, n := range []int{0, 1, 2500, 4999} {
+		b := slices.Clone(whole)
+		b[len(numberedIn(t, "tfrecord", n))] ^= 0x40
+		d, err := Open(src, schema, []string{inFiles(t, "", b)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, parts := range []int{1, 4} {
+			var counts Counts
+			for p := range parts {
+				c, err := d.Scan(context.Background(), p, parts, nil, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := counts.Merge(c.Marshal()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if bad, _ := counts.Bad(); bad != 1 || counts.Records() != 4999 {
+				t.Errorf("frame %d lost, in %d parts: %d records, %d bad", n, parts, counts.Records(), bad)
+			}
+		}
+	}
+}
+
+// Frames are found from any byte on, and damage at any byte is told once by the
+// block before or behind it.
+func TestTFRecordInEveryPairOfBlocks(t *testing.T) {
+	whole := numberedIn(t, "tfrecord", 4)
+	var r exampleRecords
+	for damage := -1; damage < len(whole); damage++ {
+		b := slices.Clone(whole)
+		if damage >= 0 {
+			b[damage] ^= 1
+		}
+		f := &file{name: "f", size: int64(len(b)), bytes: int64(len(b)), content: b}
+		for cut := range int64(len(b)) {
+			good, bad := 0, 0
+			for _, bl := range []block{{0, 0, cut}, {0, cut, int64(len(b))}} {
+				err := r.begin(memory{bytes.NewReader(b)}, f, bl, -1, 0)
+				for bl.lo < bl.hi && err == nil {
+					var u unit
+					if u, err = r.next(); err != nil {
+						break
+					}
+					if u.flaw != nil {
+						bad++
+					} else {
+						good++
+					}
+				}
+				if err != nil && err != io.EOF {
+					t.Fatal(err)
+				}
+			}
+			switch {
+			case damage < 0 && (good != 4 || bad != 0):
+				t.Fatalf("cut at %d: %d records, %d bad", cut, good, bad)
+			case damage >= 0 && (good != 3 || bad != 1):
+				t.Fatalf("damage at %d, cut at %d: %d records, %d bad", damage, cut, good, bad)
+			}
+		}
+	}
+}
