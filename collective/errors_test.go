@@ -108,7 +108,7 @@ func TestErrorsNameBothSides(t *testing.T) {
 		CallGatherBytes:    "GatherBytes to rank 2 of at most 10 bytes, step 3 of call 4 on channel 1",
 		CallAllGatherBytes: "AllGatherBytes of at most 10 bytes, step 3 of call 4 on channel 1",
 		CallAllToAllV:      "AllToAllV of float32, step 3 of call 4 on channel 1",
-		calls:              "call 16 of 10 float32, step 3 of call 4 on channel 1",
+		calls:              "call 17 of 10 float32, step 3 of call 4 on channel 1",
 	} {
 		if got := tagOf(call, 10).String(); got != want {
 			t.Errorf("%s\nwant\n%s", got, want)

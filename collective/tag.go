@@ -26,11 +26,12 @@ const (
 	CallAllToAllVisit
 	CallGather
 	CallSplit
+	CallMeasure
 	calls
 )
 
 var callNames = [calls]string{"no call", "AllReduce", "ReduceScatter", "AllGather", "AllGatherV", "AllToAll",
-	"AllToAllV", "Broadcast", "Barrier", "AllGatherBytes", "GatherBytes", "BroadcastBytes", "Alloc", "AllToAllVisit", "Gather", "Split"}
+	"AllToAllV", "Broadcast", "Barrier", "AllGatherBytes", "GatherBytes", "BroadcastBytes", "Alloc", "AllToAllVisit", "Gather", "Split", "Measure"}
 
 func (c Call) String() string {
 	if c >= calls {
@@ -40,7 +41,7 @@ func (c Call) String() string {
 }
 
 // Tag names a message: the sender's and the receiver's must be equal. All of it
-// but Step is the same for every message of one call on every rank.
+// but Step and Algorithm is the same for every message of one call on every rank.
 type Tag struct {
 	Channel   uint16 // independent order of calls
 	Call      Call
@@ -54,9 +55,10 @@ type Tag struct {
 	Count     uint64    // elements as every rank must give them; the limit of a call on byte strings
 }
 
-// SameCall reports whether both tags belong to the same call.
+// SameCall reports whether both tags belong to the same call, perhaps to stages
+// of it that have algorithms of their own.
 func (t Tag) SameCall(o Tag) bool {
-	t.Step, o.Step = 0, 0
+	t.Step, o.Step, t.Algorithm, o.Algorithm = 0, 0, 0, 0
 	return t == o
 }
 
@@ -73,7 +75,7 @@ func (t Tag) String() string {
 		s += fmt.Sprintf(" to rank %d", t.Root)
 	}
 	switch t.Call {
-	case CallBarrier, CallAlloc, CallSplit:
+	case CallBarrier, CallAlloc, CallSplit, CallMeasure:
 	case CallAllToAllV, CallAllToAllVisit:
 		s += fmt.Sprintf(" of %v", t.Type)
 	case CallAllGatherBytes, CallGatherBytes, CallBroadcastBytes:

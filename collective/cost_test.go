@@ -1,0 +1,110 @@
+package collective_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/golden"
+)
+
+// TestChoices keeps what the default costs choose, and the modelled time.
+func TestChoices(t *testing.T) {
+	shapes := []collective.Shape{
+		{Size: 2}, {Size: 3}, {Size: 4}, {Size: 8}, {Size: 32}, {Size: 1024},
+		{Size: 8, Hosts: 2, Most: 4, Least: 4, Windows: true},
+		{Size: 32, Hosts: 4, Most: 8, Least: 8, Windows: true},
+		{Size: 9, Hosts: 3, Most: 5, Least: 1, Windows: true},
+		{Size: 8, Windows: true},
+	}
+	calls := []struct {
+		call collective.Call
+		op   collective.Op
+		typ  collective.Type
+	}{
+		{collective.CallBarrier, collective.Sum, collective.Uint8},
+		{collective.CallAllReduce, collective.Sum, collective.Float32},
+		{collective.CallAllReduce, collective.Max, collective.Float32},
+		{collective.CallAllReduce, collective.ExactSum, collective.Float32},
+		{collective.CallReduceScatter, collective.Sum, collective.Float32},
+		{collective.CallAllGather, collective.Sum, collective.Float32},
+		{collective.CallBroadcast, collective.Sum, collective.Float32},
+		{collective.CallAllToAllV, collective.Sum, collective.Float32},
+	}
+	var text strings.Builder
+	fmt.Fprintln(&text, "# algorithm and modelled µs of calls on 0, 1 KiB, 64 KiB, 1 MiB and 64 MiB; ranks/hosts (most and least on a host)")
+	for _, k := range calls {
+		for _, s := range shapes {
+			where := fmt.Sprint(s.Size)
+			if s.Hosts > 0 {
+				where += fmt.Sprintf("/%d (%d %d)", s.Hosts, s.Most, s.Least)
+			} else if s.Windows {
+				where += " windows"
+			}
+			fmt.Fprintf(&text, "%-14s %-9s %-12s", k.call, k.op, where)
+			for _, bytes := range []int{0, 1 << 10, 64 << 10, 1 << 20, 64 << 20} {
+				a, seconds := collective.DefaultCosts().Choose(s, k.call, k.op, k.typ, bytes)
+				fmt.Fprintf(&text, " %8v %9.1f", a, seconds*1e6)
+				if k.call == collective.CallBarrier {
+					break
+				}
+			}
+			fmt.Fprintln(&text)
+		}
+	}
+	golden.Check(t, "choices.txt", text.String())
+}
+
+// TestMeasuredCostsAreTheSameOnAllRanks measures in groups with hosts and without.
+func TestMeasuredCostsAreTheSameOnAllRanks(t *testing.T) {
+	for _, hostOf := range plans() {
+		var mu sync.Mutex
+		found := map[collective.Costs]bool{}
+		for r, err := range onPlan(t, hostOf, true, func(c *collective.Comm) error {
+			k, err := collective.Measure(c)
+			mu.Lock()
+			defer mu.Unlock()
+			found[k] = true
+			return err
+		}) {
+			if err != nil {
+				t.Errorf("plan %v: rank %d: %v", hostOf, r, err)
+			}
+		}
+		for k := range found {
+			if len(found) != 1 || !(k.Links.Alpha > 0 && k.Links.Beta > 0 && k.Local.Gamma > 0) {
+				t.Errorf("plan %v: %v", hostOf, found)
+			}
+		}
+	}
+}
+
+// TestOtherCostsAreAMismatch lets ranks choose different algorithms.
+func TestOtherCostsAreAMismatch(t *testing.T) {
+	for a := collective.Ring; a <= collective.Doubling; a++ {
+		for b := collective.Ring; b < a; b++ {
+			errs := make([]error, 3)
+			var wg sync.WaitGroup
+			for r, tr := range mem.New(3, 1) {
+				wg.Go(func() {
+					c := collective.New(tr)
+					k := c.Costs()
+					if k.Take = a; r == 1 {
+						k.Take = b
+					}
+					c.SetCosts(k)
+					errs[r] = collective.AllReduce(c, make([]int32, 50), collective.Sum)
+				})
+			}
+			wg.Wait()
+			for r, err := range errs {
+				if err == nil || !strings.Contains(err.Error(), "calls differ") {
+					t.Errorf("%v and %v: rank %d: %v", a, b, r, err)
+				}
+			}
+		}
+	}
+}
