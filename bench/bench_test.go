@@ -3,7 +3,6 @@ package bench
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -105,7 +104,7 @@ func TestWrongResultsAreNotTimed(t *testing.T) {
 			}
 			found, _ := find(op)
 			l := &loop{c: c, time: o.Time, batch: o.Batch}
-			return runOne(l, b, o, found, 1200, Model{}, func(l Line) { t.Errorf("timed: %+v", l) })
+			return runOne(l, b, o, found, 1200, func(l Line) { t.Errorf("timed: %+v", l) })
 		})
 		if err := fmt.Sprint(errs); !strings.Contains(err, "wrong result: element") {
 			t.Errorf("%s: %v", op, err)
@@ -132,64 +131,12 @@ func TestOptionsReportAllFaults(t *testing.T) {
 // The keys and units are what other programs read.
 func TestLines(t *testing.T) {
 	l := newLine("tcp", "allreduce_use", 4, 1_000_000, 250e-6, 1.5)
-	l.PredictedUS = 240
+	l.Algorithm, l.PredictedUS = "ring", 240
 	b, err := json.Marshal(l)
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden.Check(t, "line.txt", string(b)+"\n"+Header+"\n"+l.String()+"\n"+newLine("shm", "barrier", 2, 0, 3e-7, 1).String()+"\n")
-}
-
-func TestPredictions(t *testing.T) {
-	m := Model{Alpha: 10e-6, Beta: 1e-9, Gamma: 0.25e-9}
-	text := fmt.Sprintf("# %v\n# µs; one line per operation and bytes, one column per np 1 2 3 4 8 32\n", m)
-	for _, op := range operations() {
-		for _, bytes := range []int{0, 1 << 10, 1 << 20} {
-			text += fmt.Sprintf("%-14s %8d", op.name, bytes)
-			for _, np := range []int{1, 2, 3, 4, 8, 32} {
-				text += fmt.Sprintf(" %10.2f", op.predict(m, np, bytes)*1e6)
-			}
-			text += "\n"
-			if !op.sized {
-				break
-			}
-		}
-	}
-	golden.Check(t, "predictions.txt", text)
-}
-
-// What the predictions say of a model is the model that fit finds.
-func TestFitInvertsThePredictions(t *testing.T) {
-	for _, np := range []int{2, 3, 8, 100} {
-		want := Model{Alpha: 7e-6, Beta: 2e-10, Gamma: 5e-11}
-		got := fit(np, 1<<20, want.Barrier(np), want.AllGather(np, 1<<20), want.ReduceScatter(np, 1<<20))
-		for _, x := range [][2]float64{{got.Alpha, want.Alpha}, {got.Beta, want.Beta}, {got.Gamma, want.Gamma}} {
-			if math.Abs(x[0]-x[1]) > 1e-6*x[1] {
-				t.Errorf("np %d: %v, want %v", np, got, want)
-			}
-		}
-	}
-	if m := fit(2, 1<<20, 1e-5, 1e-6, 1e-7); m.Beta != 0 || m.Gamma != 0 || m.String() == "" {
-		t.Errorf("noise gave %v", m)
-	}
-}
-
-func TestMeasureIsTheSameOnAllRanks(t *testing.T) {
-	for _, np := range []int{1, 2, 3} {
-		models := make([]Model, np)
-		errs := onRanks(np, plain, func(c *collective.Comm) (err error) {
-			models[c.Rank()], err = Measure(c)
-			return err
-		})
-		for r := range np {
-			if errs[r] != nil || models[r] != models[0] {
-				t.Errorf("np %d: rank %d: %v %v, rank 0: %v", np, r, models[r], errs[r], models[0])
-			}
-		}
-		if np > 1 && !(models[0].Alpha > 0) {
-			t.Errorf("np %d: %v", np, models[0])
-		}
-	}
 }
 
 func TestMedian(t *testing.T) {

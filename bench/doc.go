@@ -1,5 +1,5 @@
-// Package bench measures collective calls the way their users feel them, and
-// predicts their times from three figures of the transport.
+// Package bench measures collective calls the way their users feel them, beside
+// what the cost model of package collective chose and predicted.
 //
 //	err := bench.Run(comm, bench.Options{Ops: []string{"allreduce"}}, func(l bench.Line) {
 //		fmt.Println(l)

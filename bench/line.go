@@ -13,15 +13,15 @@ type Line struct {
 	AlgBW     float64 `json:"algbw_GBps"`
 	BusBW     float64 `json:"busbw_GBps"`
 
-	// PredictedUS is what the cost model says; 0 where it says nothing.
-	PredictedUS float64 `json:"-"`
+	Algorithm   string  `json:"algorithm"`    // that the call took
+	PredictedUS float64 `json:"predicted_us"` // by the cost model; 0 where it says nothing
 }
 
 // lib is the name of this library among others that are measured beside it.
 const lib = "wdlrun"
 
 // Header is the heading of Line.String.
-const Header = "op                   np       bytes   median µs  predicted µs   alg GB/s   bus GB/s"
+const Header = "op                   np       bytes algorithm   median µs  predicted µs   alg GB/s   bus GB/s"
 
 // String is a line of a table for people.
 func (l Line) String() string {
@@ -29,7 +29,7 @@ func (l Line) String() string {
 	if l.PredictedUS > 0 {
 		predicted = fmt.Sprintf("%.1f", l.PredictedUS)
 	}
-	return fmt.Sprintf("%-20s %2d %11d %11.1f %13s %10.3f %10.3f", l.Op, l.NP, l.Bytes, l.MedianUS, predicted, l.AlgBW, l.BusBW)
+	return fmt.Sprintf("%-20s %2d %11d %-9s %11.1f %13s %10.3f %10.3f", l.Op, l.NP, l.Bytes, l.Algorithm, l.MedianUS, predicted, l.AlgBW, l.BusBW)
 }
 
 // newLine derives the bandwidths from a time in seconds.

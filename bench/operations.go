@@ -13,7 +13,7 @@ type operation struct {
 	name      string
 	sized     bool // has a buffer
 	busFactor func(np int) float64
-	predict   func(m Model, np, bytes int) float64
+	call      collective.Call // whose cost is predicted
 	prepare   func(b *buffers, bytes int) call
 }
 
@@ -32,13 +32,13 @@ func operations() []operation {
 	twice := func(np int) float64 { return 2 * part(np) }
 	whole := func(int) float64 { return 1 }
 	return []operation{
-		{"barrier", false, whole, func(m Model, np, _ int) float64 { return m.Barrier(np) }, barrier},
-		{"allreduce", true, twice, Model.AllReduce, allReduce},
-		{"reduce_scatter", true, part, Model.ReduceScatter, reduceScatter},
-		{"all_gather", true, part, Model.AllGather, allGather},
-		{"alltoall", true, part, Model.AllToAll, allToAll},
-		{"alltoallv", true, part, Model.AllToAll, allToAllV},
-		{"broadcast", true, whole, Model.Broadcast, broadcast},
+		{"barrier", false, whole, collective.CallBarrier, barrier},
+		{"allreduce", true, twice, collective.CallAllReduce, allReduce},
+		{"reduce_scatter", true, part, collective.CallReduceScatter, reduceScatter},
+		{"all_gather", true, part, collective.CallAllGather, allGather},
+		{"alltoall", true, part, collective.CallAllToAll, allToAll},
+		{"alltoallv", true, part, collective.CallAllToAllV, allToAllV},
+		{"broadcast", true, whole, collective.CallBroadcast, broadcast},
 	}
 }
 

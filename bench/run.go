@@ -17,6 +17,10 @@ type Options struct {
 	Transport string        // what the lines name
 	PlainOnly bool          // without the _use forms
 	Ordinary  bool          // buffers in ordinary memory, not in windows
+
+	// Take is the algorithm of every call by messages that it can carry out;
+	// Windows leaves the choice to the cost model.
+	Take collective.Algorithm
 }
 
 const (
@@ -90,14 +94,14 @@ func (o Options) withDefaults() Options {
 }
 
 // Run measures what o asks for and hands each outcome to emit, on rank 0 only.
-// It first takes the figures of the cost model, so that lines can tell what was
-// predicted.
+// It first takes the figures of the cost model, by which the calls are then
+// chosen, so that lines can tell the choice and what was predicted.
 func Run(c *collective.Comm, o Options, emit func(Line)) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
 	o = o.withDefaults()
-	most := modelBytes
+	most := 0
 	for _, n := range o.Sizes {
 		most = max(most, n)
 	}
@@ -106,10 +110,12 @@ func Run(c *collective.Comm, o Options, emit func(Line)) error {
 		return fmt.Errorf("bench: %w", err)
 	}
 	l := &loop{c: c, time: o.Time, batch: o.Batch}
-	model, err := measureModel(l, b)
+	costs, err := collective.Measure(c)
 	if err != nil {
 		return fmt.Errorf("bench: measure the cost model: %w", err)
 	}
+	costs.Take = o.Take
+	c.SetCosts(costs)
 	for _, name := range o.Ops {
 		op, _ := find(name)
 		sizes := o.Sizes
@@ -117,7 +123,7 @@ func Run(c *collective.Comm, o Options, emit func(Line)) error {
 			sizes = []int{0}
 		}
 		for _, n := range sizes {
-			if err := runOne(l, b, o, op, n, model, emit); err != nil {
+			if err := runOne(l, b, o, op, n, emit); err != nil {
 				return fmt.Errorf("bench: %s of %d bytes on rank %d of %d: %w", op.name, n, c.Rank(), c.Size(), err)
 			}
 		}
@@ -126,7 +132,7 @@ func Run(c *collective.Comm, o Options, emit func(Line)) error {
 }
 
 // runOne checks and measures both forms of one operation at one size.
-func runOne(l *loop, b *buffers, o Options, op operation, bytes int, model Model, emit func(Line)) error {
+func runOne(l *loop, b *buffers, o Options, op operation, bytes int, emit func(Line)) error {
 	np := l.c.Size()
 	call := op.prepare(b, bytes)
 	if call.check != nil {
@@ -156,7 +162,8 @@ func runOne(l *loop, b *buffers, o Options, op operation, bytes int, model Model
 			name += "_use"
 		}
 		line := newLine(o.Transport, name, np, bytes, seconds, op.busFactor(np))
-		line.PredictedUS = op.predict(model, np, bytes) * 1e6
+		algorithm, predicted := l.c.Choose(op.call, collective.Sum, collective.Float32, bytes)
+		line.Algorithm, line.PredictedUS = algorithm.String(), predicted*1e6
 		emit(line)
 	}
 	return nil

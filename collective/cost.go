@@ -82,7 +82,7 @@ func (k Costs) Choose(s Shape, call Call, op Op, typ Type, bytes int) (Algorithm
 	}
 	best, least := algorithms, 0.0
 	for _, a := range candidates(call) {
-		if !a.passes(op, typ) || a == Lanes && s.Hosts == 0 || a == Ring && s.Hosts > 0 && reduces(call) {
+		if reduces(call) && !a.passes(op, typ) || a == Lanes && s.Hosts == 0 || a == Ring && s.Hosts > 0 && reduces(call) {
 			continue
 		}
 		t := k.Predict(s, a, call, op, typ, bytes)

@@ -6,12 +6,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/bench"
+	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
 )
@@ -25,8 +27,8 @@ func benchCommand(p *program) *cli.Command {
 without one, ` + strings.Join(bench.DefaultOps(), ", ") + `. Each comes in two forms, plain and
 _use: every rank rewrites what it sends before a call and reads what it got after
 it, as a trainer does. Times are medians of the slowest rank; -json prints an
-object a line. "predicted" is what the cost model says, from a latency, a
-bandwidth and a speed of summing that are measured at the start.
+object a line. The cost model, from a latency, a bandwidth and a speed of summing
+that are measured at the start, chose "algorithm" and said "predicted".
 
 Examples:
    wdlrun -np 2 bench
@@ -35,6 +37,7 @@ Examples:
 			&cli.StringFlag{Name: "sizes", Usage: "`BYTES` of a rank's buffer, such as 8,1k,16m"},
 			&cli.DurationFlag{Name: "time", Value: bench.DefaultTime, Usage: "`DURATION` of measuring each operation, form and size"},
 			&cli.BoolFlag{Name: "plain", Usage: "leave out the _use forms"},
+			&cli.StringFlag{Name: "algorithm", Usage: "take `NAME` wherever it can carry out a call by messages: " + strings.Join(algorithmNames(), ", ")},
 			&cli.BoolFlag{Name: "ordinary", Usage: "buffers in ordinary memory, not in windows"},
 			jsonFlag(),
 		},
@@ -91,7 +94,22 @@ func benchOptions(c *cli.Context, ops []string) (bench.Options, error) {
 		}
 		opt.Sizes = append(opt.Sizes, n)
 	}
+	if name := c.String("algorithm"); name != "" {
+		i := slices.Index(algorithmNames(), name)
+		if i < 0 {
+			return opt, fmt.Errorf("-algorithm: there is no %q; there are %s", name, strings.Join(algorithmNames(), ", "))
+		}
+		opt.Take = collective.Algorithm(i + 1)
+	}
 	return opt, opt.Validate()
+}
+
+// algorithmNames are those of calls by messages, in the order of their numbers.
+func algorithmNames() (names []string) {
+	for a := collective.Ring; a <= collective.Lanes; a++ {
+		names = append(names, a.String())
+	}
+	return names
 }
 
 // parseBytes reads 8, 16k, 16KiB, 4m, 1g: powers of 1024.
@@ -111,13 +129,13 @@ func parseBytes(s string) (int, error) {
 }
 
 // measure runs the benchmark and gathers its lines, on rank 0.
-func measure(m *member.Member, opt bench.Options) ([]benchLine, error) {
-	var lines []benchLine
+func measure(m *member.Member, opt bench.Options) ([]bench.Line, error) {
+	var lines []bench.Line
 	done := int64(0)
 	opt.Transport = m.Transport
 	m.Session.Watch(func() rank.Status { return rank.Status{Phase: "bench", Waits: true} })
 	err := bench.Run(m.Comm, opt, func(l bench.Line) {
-		lines = append(lines, benchLine{l, l.PredictedUS})
+		lines = append(lines, l)
 		done++
 		n := done
 		m.Session.Watch(func() rank.Status { return rank.Status{Phase: "bench", Waits: true, Progress: n} })
@@ -125,14 +143,8 @@ func measure(m *member.Member, opt bench.Options) ([]benchLine, error) {
 	return lines, err
 }
 
-// benchLine carries the prediction, which is for people, to the launcher.
-type benchLine struct {
-	bench.Line
-	Predicted float64 `json:"predicted_us"`
-}
-
 func printBench(w io.Writer, _ int, asJSON bool, result []byte) error {
-	var lines []benchLine
+	var lines []bench.Line
 	if err := json.Unmarshal(result, &lines); err != nil {
 		return err
 	}
@@ -140,12 +152,11 @@ func printBench(w io.Writer, _ int, asJSON bool, result []byte) error {
 		fmt.Fprintln(w, bench.Header)
 	}
 	for _, l := range lines {
-		l.PredictedUS = l.Predicted
 		if !asJSON {
-			fmt.Fprintln(w, l.Line)
+			fmt.Fprintln(w, l)
 			continue
 		}
-		b, err := json.Marshal(l.Line)
+		b, err := json.Marshal(l)
 		if err != nil {
 			return err
 		}
