@@ -3,6 +3,7 @@ package sparse
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 )
@@ -20,6 +21,7 @@ type group struct {
 	bytes    [][]byte
 	counts   [][]int
 	operated []string
+	files    map[string][]byte
 }
 
 func newGroup(size int) *group {
@@ -149,5 +151,22 @@ func onRanks(t testing.TB, size int, cfg Config, f func(s *Store) error) {
 		if err != nil {
 			t.Fatalf("rank %d of %d: %v", r, size, err)
 		}
+	}
+}
+
+// disk joins the files of all ranks once they have met, and returns how to read
+// one.
+func (m member) disk(files map[string][]byte) func(name string) ([]byte, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.files == nil {
+		m.files = map[string][]byte{}
+	}
+	maps.Copy(m.files, files)
+	return func(name string) ([]byte, bool) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		b, ok := m.files[name]
+		return b, ok
 	}
 }

@@ -84,6 +84,7 @@ func (l *Lookup) ask(k *link, bags []Bags) error {
 	if err := k.visit.AllToAllVisit(bytesOf(l.want.keys), l.want.keyBytes, l.give.keyBytes, l.onKeys); err != nil {
 		return fmt.Errorf("exchange of keys: %w", err)
 	}
+	l.measure()
 	own := l.want.keyBytes[l.store.rank]
 	l.tally.RemoteUniqueKeys += int64(len(l.want.keys) - own/8)
 	l.tally.KeyBytesSent += int64(8*len(l.want.keys) - own)

@@ -27,6 +27,7 @@ type Store struct {
 	waiting    *Lookup   // prepared and not completed
 	flying     []*Lookup // pulled to train, and not applied
 	slots      slots
+	loads      []ShardLoad // by shard: what was asked
 	ids        []uint32
 	counters   Counters
 	norm       table.Sum
@@ -46,10 +47,11 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("sparse: open: rank %d: configuration:\n%w", rank, err)
 	}
 	cfg = cfg.Default()
-	s := &Store{link: newLink(ex), rank: rank, size: size, cfg: cfg, print: cfg.fingerprint(), owner: make([]int32, cfg.Shards)}
+	s := &Store{link: newLink(ex), rank: rank, size: size, cfg: cfg, owner: make([]int32, cfg.Shards), loads: make([]ShardLoad, cfg.Shards)}
 	for i := range s.owner {
 		s.owner[i] = int32(OwnerOf(i, cfg.Shards, size))
 	}
+	s.print = s.fingerprint()
 	for _, c := range cfg.Tables {
 		t, err := table.Open(c, cfg.Seed, cfg.Shards)
 		if err != nil {

@@ -1,0 +1,246 @@
+package sparse
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/internal/golden"
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+func TestPlansAreBalanced(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ranks := rapid.IntRange(1, 9).Draw(t, "ranks")
+		loads := make([]ShardLoad, 1<<rapid.IntRange(0, 8).Draw(t, "log shards"))
+		var most, sum int64
+		for i := range loads {
+			loads[i].WireBytes = int64(rapid.IntRange(0, 1000).Draw(t, "bytes"))
+			loads[i].MemoryBytes = int64(rapid.IntRange(0, 1000).Draw(t, "memory"))
+			most, sum = max(most, loads[i].WireBytes), sum+loads[i].WireBytes
+		}
+		var owner []int32
+		if rapid.Bool().Draw(t, "placed") {
+			owner = make([]int32, len(loads))
+			for i := range owner {
+				owner[i] = int32(rapid.IntRange(0, 12).Draw(t, "owner")) // also of a larger group
+			}
+		}
+		p := Place(loads, owner, ranks)
+		carried, moved := make([]int64, ranks), 0
+		for shard, r := range p.Owner {
+			carried[r] += loads[shard].WireBytes
+			if owner != nil && owner[shard] != r {
+				moved++
+			}
+		}
+		// A rank takes a shard only if it was the least loaded, or stays below the limit.
+		limit := float64(sum)/float64(ranks)*slack + float64(most) + 1
+		for r, bytes := range carried {
+			if float64(bytes) > limit {
+				t.Fatalf("rank %d carries %d of %d bytes, the largest shard has %d", r, bytes, sum, most)
+			}
+			if want := bytes * int64(ranks-1) / int64(ranks); p.Ranks[r].WireBytes != want {
+				t.Fatalf("rank %d is said to send %d bytes, want %d", r, p.Ranks[r].WireBytes, want)
+			}
+		}
+		if p.Moved != moved {
+			t.Fatalf("%d shards are said to move, %d do", p.Moved, moved)
+		}
+		if again := Place(loads, p.Owner, ranks); again.Moved > p.Moved && owner != nil {
+			t.Fatalf("planned again, %d shards move", again.Moved)
+		}
+	})
+}
+
+func TestPlanExplainsItself(t *testing.T) {
+	loads := []ShardLoad{{Rows: 10, MemoryBytes: 400, Keys: 30, WireBytes: 3000}, {Rows: 1, MemoryBytes: 40, Keys: 10, WireBytes: 1000}, {Rows: 2, MemoryBytes: 80, Keys: 20, WireBytes: 2000}, {}}
+	p := Place(loads, []int32{0, 0, 0, 1}, 2)
+	if want := []int32{0, 1, 1, 1}; !slices.Equal(p.Owner, want) || p.Moved != 2 || p.Imbalance() != 1 {
+		t.Fatalf("owners %v, %d moved, imbalance %v", p.Owner, p.Moved, p.Imbalance())
+	}
+	b, err := json.MarshalIndent(p, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "plan.txt", p.Compare([]RankLoad{{ShardLoad: ShardLoad{MemoryBytes: 410, WireBytes: 1490}}, {ShardLoad: ShardLoad{MemoryBytes: 125, WireBytes: 1510}}})+string(b)+"\n")
+}
+
+// zipfStep draws one rank's batch of n keys.
+func zipfStep(zipf *rand.Zipf, n int) []Bags {
+	b := Bags{Offsets: make([]int32, 1, n+1)}
+	for range n {
+		b.Values = append(b.Values, zipf.Uint64())
+		b.Offsets = append(b.Offsets, int32(len(b.Values)))
+	}
+	return []Bags{b}
+}
+
+// train takes steps of Zipf(1.2) keys and counts the bytes that the rank has sent
+// and received in them.
+func trainZipf(s *Store, from, steps, batch int) (int64, error) {
+	before := s.Counters()
+	rng := rand.New(rand.NewPCG(uint64(s.rank), uint64(from)))
+	zipf, l := rand.NewZipf(rng, 1.2, 1, 1<<30), s.NewLookup()
+	for n := range steps {
+		err := errors.Join(s.Pull(l, zipfStep(zipf, batch), true), s.Push(l), s.Apply(Step{N: int64(from + n + 1), Scale: 1, Rate: 1}))
+		if err != nil {
+			return 0, err
+		}
+	}
+	after := s.Counters()
+	return after.BytesSent() + after.BytesReceived() - before.BytesSent() - before.BytesReceived(), nil
+}
+
+// TestPlacementEvensOutZipf counts the busiest rank's bytes over the mean for
+// Zipf(1.2) keys of 8 ranks: before and after the shards are placed by what was
+// measured. The steps after are others than those measured.
+func TestPlacementEvensOutZipf(t *testing.T) {
+	for _, batch := range []int{16, 64, 256} {
+		t.Run(fmt.Sprint("batch=", batch), func(t *testing.T) { evenOutZipf(t, batch) })
+	}
+}
+
+func evenOutZipf(t *testing.T, batch int) {
+	const size, steps = 8, 96
+	cfg := plainConfig(8)
+	cfg.Shards = 256
+	before, after := make([]RankLoad, size), make([]RankLoad, size)
+	predicted, measured := make([]RankLoad, size), make([]RankLoad, size)
+	onRanks(t, size, cfg, func(s *Store) error {
+		n, err := trainZipf(s, 0, steps, batch)
+		if err != nil {
+			return err
+		}
+		before[s.rank].WireBytes = n
+		plan, err := s.Plan()
+		if err != nil {
+			return err
+		}
+		predicted[s.rank] = plan.Ranks[s.rank]
+		files := save(s)
+		s.Reset()
+		if err := errors.Join(s.Place(plan.Owner), exchangeFiles(s, files)); err != nil {
+			return err
+		}
+		was := s.Measured()
+		if after[s.rank].WireBytes, err = trainZipf(s, steps, steps, batch); err != nil {
+			return err
+		}
+		measured[s.rank] = s.Measured()
+		measured[s.rank].WireBytes -= was.WireBytes
+		return nil
+	})
+	bytes := func(r RankLoad) int64 { return r.WireBytes }
+	b, a := imbalance(before, bytes), imbalance(after, bytes)
+	t.Logf("busiest rank over the mean: %.3f before, %.3f after", b, a)
+	if a > 1.2 || a > b {
+		t.Errorf("the busiest rank has %.3f of the mean after placement, %.3f before; want at most 1.2", a, b)
+	}
+	for r := range predicted {
+		if p, m := float64(predicted[r].WireBytes), float64(measured[r].WireBytes); m < 0.75*p || m > 1.25*p {
+			t.Errorf("rank %d: %v bytes predicted, %v measured", r, p, m)
+		}
+	}
+}
+
+// save returns the shards of a rank by section name.
+func save(s *Store) map[string][]byte {
+	files := map[string][]byte{}
+	for _, x := range s.Sections() {
+		var b bytes.Buffer
+		if err := s.SaveShard(&b, x.Table, x.Shard); err != nil {
+			panic(err)
+		}
+		files[x.Name] = b.Bytes()
+	}
+	return files
+}
+
+// exchangeFiles loads into every rank its shards out of the files of all: the
+// part of a shared disk is played by a map.
+func exchangeFiles(s *Store, files map[string][]byte) error {
+	disk := s.ex.(member).disk(files)
+	if err := s.ex.(member).meet(); err != nil {
+		return err
+	}
+	for _, shard := range s.Owned() {
+		for t := range s.tables {
+			if b, ok := disk(SectionName(s.name(t), shard)); ok {
+				if err := s.LoadShard(bytes.NewReader(b), t, shard); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// TestPlacedJobsGiveTheSameBits moves all shards in the middle of a job.
+func TestPlacedJobsGiveTheSameBits(t *testing.T) {
+	const size = 3
+	j := fixedJob(optim.Rule{Kind: "adam"}, true, size, 10)
+	want := j.onStores(t, size)
+	rows := make([][]map[uint64][]float32, size)
+	onRanks(t, size, j.cfg, func(s *Store) error {
+		l := s.NewLookup()
+		for i := range j.steps {
+			if i == 5 {
+				owner := s.Owner()
+				for shard := range owner {
+					owner[shard] = (owner[shard] + 1 + int32(shard%2)) % size
+				}
+				files := save(s)
+				s.Reset()
+				if err := errors.Join(s.Place(owner), exchangeFiles(s, files)); err != nil {
+					return err
+				}
+			}
+			if _, _, err := j.steps[i].run(s, l); err != nil {
+				return err
+			}
+		}
+		rows[s.rank] = records(s)
+		return nil
+	})
+	got, err := merge(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := differ(got, want.rows, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBadPlacesAreNamed(t *testing.T) {
+	cfg := func(int) Config { return plainConfig(1) }
+	for want, call := range map[string]func(s *Store, l *Lookup) error{
+		"owners of 1 shards, there are 8": func(s *Store, _ *Lookup) error { return s.Place([]int32{0}) },
+		"shard 3 is given to rank 2":      func(s *Store, _ *Lookup) error { return s.Place([]int32{0, 1, 0, 2, 0, 0, 0, 0}) },
+		"Reset the store and load": func(s *Store, l *Lookup) error {
+			err := errors.Join(s.Pull(l, oneBag(1, 2, 3, 4, 5, 6), true), s.Push(l), s.Apply(Step{N: 1, Scale: 1, Rate: 1}))
+			return errors.Join(err, s.Place(make([]int32, 8)))
+		},
+		"has another configuration": func(s *Store, l *Lookup) error { // another owner of shard 7
+			return errors.Join(s.Place([]int32{0, 0, 0, 0, 0, 0, 0, int32(s.rank)}), s.Pull(l, nil, true))
+		},
+		"the store was reset after the pull": func(s *Store, l *Lookup) error {
+			return errors.Join(s.Pull(l, nil, true), s.Place(make([]int32, 8)), s.Push(l))
+		},
+	} {
+		t.Run(want, func(t *testing.T) { wantFault(t, cfg, call, want) })
+	}
+	defer func() {
+		if r := recover(); !strings.HasPrefix(fmt.Sprint(r), "sparse: Place") {
+			t.Errorf("recovered %v", r)
+		}
+	}()
+	Place(make([]ShardLoad, 2), nil, 0)
+}

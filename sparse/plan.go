@@ -1,0 +1,159 @@
+package sparse
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ShardLoad is what one shard of all tables costs, measured by its owner.
+type ShardLoad struct {
+	Rows        int64 `json:"rows"`         // held
+	MemoryBytes int64 `json:"memory_bytes"` // of these rows and their index
+	Keys        int64 `json:"keys"`         // unique keys that ranks asked for, the owner included
+	WireBytes   int64 `json:"wire_bytes"`   // of these keys, their rows and gradients, if all travelled
+}
+
+func (a *ShardLoad) add(b ShardLoad) {
+	a.Rows += b.Rows
+	a.MemoryBytes += b.MemoryBytes
+	a.Keys += b.Keys
+	a.WireBytes += b.WireBytes
+}
+
+// RankLoad is the share of one rank.
+type RankLoad struct {
+	Shards int `json:"shards"`
+	ShardLoad
+}
+
+// Plan says which rank owns which shard and what each rank is expected to carry.
+// WireBytes of a rank are those of its shards times the share (P−1)/P of ranks
+// that are others, as all ranks ask for about the same.
+type Plan struct {
+	Ranks []RankLoad `json:"ranks"`
+	Owner []int32    `json:"owner"` // by shard
+	Moved int        `json:"moved"` // shards whose owner was another
+}
+
+// slack is how far above the mean a rank may be loaded before a shard leaves it:
+// a plan moves no more than balance asks for.
+const slack = 1.02
+
+// Place spreads shards over ranks: greedily, the most loaded shard first (longest
+// processing time first, Graham 1969). A shard stays where it is unless its owner,
+// or rank owner[shard] if that is one of ranks, would exceed the mean by more
+// than 2 %; then it goes to the least loaded rank. The load is that in bytes on
+// the wire, and, where nothing was asked for, that in memory. Equal inputs give
+// the same Plan on every rank. owner may be nil.
+func Place(loads []ShardLoad, owner []int32, ranks int) Plan {
+	if ranks < 1 || owner != nil && len(owner) != len(loads) {
+		panic(fmt.Sprintf("sparse: Place: %d loads and %d owners for %d ranks", len(loads), len(owner), ranks))
+	}
+	var total ShardLoad
+	order := make([]int, len(loads))
+	for i, l := range loads {
+		order[i] = i
+		total.add(l)
+	}
+	weight := func(l ShardLoad) float64 { return share(l.WireBytes, total.WireBytes) }
+	if total.WireBytes == 0 {
+		weight = func(l ShardLoad) float64 { return share(l.MemoryBytes, total.MemoryBytes) }
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(weight(loads[b]), weight(loads[a])), cmp.Compare(loads[b].MemoryBytes, loads[a].MemoryBytes))
+	})
+	p := Plan{Ranks: make([]RankLoad, ranks), Owner: make([]int32, len(loads))}
+	for _, shard := range order {
+		l := loads[shard]
+		to := p.least(weight)
+		if owner != nil {
+			if was := int(owner[shard]); was >= 0 && was < ranks && p.fits(was, l, weight, len(loads)) {
+				to = was
+			}
+			if int(owner[shard]) != to {
+				p.Moved++
+			}
+		}
+		p.Owner[shard] = int32(to)
+		p.Ranks[to].Shards++
+		p.Ranks[to].add(l)
+	}
+	for i := range p.Ranks {
+		r := &p.Ranks[i]
+		r.WireBytes = r.WireBytes * int64(ranks-1) / int64(ranks)
+	}
+	return p
+}
+
+// share is x of a total, which is at least x.
+func share(x, total int64) float64 {
+	if total == 0 {
+		return 0
+	}
+	return float64(x) / float64(total)
+}
+
+// fits reports whether a shard may stay with its rank. Shards without load count
+// by number.
+func (p *Plan) fits(rank int, l ShardLoad, weight func(ShardLoad) float64, shards int) bool {
+	limit := slack / float64(len(p.Ranks))
+	if weight(l) == 0 {
+		return float64(p.Ranks[rank].Shards+1) <= float64(shards)*limit+1
+	}
+	return weight(p.Ranks[rank].ShardLoad)+weight(l) <= limit
+}
+
+// least is the rank with the least load, then the least memory, then the fewest
+// shards, then the lowest number.
+func (p *Plan) least(weight func(ShardLoad) float64) (rank int) {
+	for r := range p.Ranks {
+		a, b := &p.Ranks[r], &p.Ranks[rank]
+		if cmp.Or(cmp.Compare(weight(a.ShardLoad), weight(b.ShardLoad)), cmp.Compare(a.MemoryBytes, b.MemoryBytes), cmp.Compare(a.Shards, b.Shards)) < 0 {
+			rank = r
+		}
+	}
+	return rank
+}
+
+// Imbalance is the largest share of bytes on the wire over the mean; 1 is even.
+func (p Plan) Imbalance() float64 {
+	return imbalance(p.Ranks, func(r RankLoad) int64 { return r.WireBytes })
+}
+
+func imbalance(ranks []RankLoad, of func(RankLoad) int64) float64 {
+	var most, sum int64
+	for _, r := range ranks {
+		most, sum = max(most, of(r)), sum+of(r)
+	}
+	if sum == 0 {
+		return 1
+	}
+	return float64(most) * float64(len(ranks)) / float64(sum)
+}
+
+// String explains the plan, a line a rank.
+func (p Plan) String() string { return p.explain(nil) }
+
+// Compare explains the plan beside what was measured after it, by rank.
+func (p Plan) Compare(measured []RankLoad) string { return p.explain(measured) }
+
+func (p Plan) explain(measured []RankLoad) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d shards on %d ranks, %d moved; busiest rank %.2f of the mean in bytes, %.2f in memory\n", len(p.Owner), len(p.Ranks), p.Moved,
+		p.Imbalance(), imbalance(p.Ranks, func(r RankLoad) int64 { return r.MemoryBytes }))
+	fmt.Fprintf(&b, "%4s %7s %12s %14s %14s", "rank", "shards", "rows", "memory bytes", "wire bytes")
+	if measured != nil {
+		fmt.Fprintf(&b, " %14s %14s", "measured mem", "measured wire")
+	}
+	b.WriteByte('\n')
+	for i, r := range p.Ranks {
+		fmt.Fprintf(&b, "%4d %7d %12d %14d %14d", i, r.Shards, r.Rows, r.MemoryBytes, r.WireBytes)
+		if i < len(measured) {
+			fmt.Fprintf(&b, " %14d %14d", measured[i].MemoryBytes, measured[i].WireBytes)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
