@@ -388,8 +388,8 @@ func TestForgedShardsAreRefused(t *testing.T) {
 			b[16+8+2+len("user")] = 17
 			return b
 		}),
-		"format version 2": forge(func(b []byte) []byte {
-			b[8] = 2
+		"format version 3": forge(func(b []byte) []byte {
+			b[8] = 3
 			return b
 		}),
 	} {

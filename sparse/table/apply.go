@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/optim"
 )
@@ -37,18 +38,20 @@ func (e *NonFiniteError) Error() string {
 	return fmt.Sprintf("the gradient of key %d of table %q is not finite: look at the input of that key or lower the learning rate", e.Key, e.Table)
 }
 
-// Gradients are those of a step: of distinct keys, with their rows as Find gave
-// them in this Epoch and V values for each. A key whose row is 0 is not held, or
-// was not when it was found.
+// Gradients are those of a step: of distinct keys, with V values for each. Rows
+// are what Find gave for the keys and Epoch the table's Epoch then; if rows may
+// have become invalid since, they are found anew. A row of 0 is always.
 type Gradients struct {
 	Keys   []uint64
 	Rows   []Row
+	Epoch  uint64
 	Values []float32
 }
 
 // Applied counts what an Apply did.
 type Applied struct {
 	Inserted int // rows
+	Refused  int // gradients of keys that are not admitted yet
 	Steps    int // optimizer steps of rows
 }
 
@@ -66,14 +69,18 @@ func (t *Table) Check(at Step, g Gradients) error {
 			}
 		}
 	}
-	return t.room(len(g.Rows))
+	return t.room(len(g.Keys))
 }
 
-// Apply takes one optimizer step for each key, inserting those that are not
-// held, and one for every other row of DenseL2 parts. On an error no row has
+// Apply takes one optimizer step for each key, inserting those that are not held
+// and admitted, and one for every other row of DenseL2 parts; then it gives up
+// the rows that the configuration no longer wants. On an error no row has
 // changed.
 func (t *Table) Apply(at Step, g Gradients) (Applied, error) {
 	if err := t.Check(at, g); err != nil {
+		return Applied{}, err
+	}
+	if err := t.resolve(g); err != nil {
 		return Applied{}, err
 	}
 	if at.Clip == 0 {
@@ -82,74 +89,156 @@ func (t *Table) Apply(at Step, g Gradients) (Applied, error) {
 	for i := range t.parts {
 		t.updates[i] = t.parts[i].Rule.At(at.N, at.Rate)
 	}
-	done := Applied{Inserted: t.applyTouched(at, g), Steps: len(g.Keys)}
+	t.now = at.N
+	done := t.admitAll(g.Keys)
+	t.applyTouched(at, g)
 	if t.dense {
-		done.Steps += t.rows.n - len(g.Keys)
-		t.applyOthers(at)
+		done.Steps += t.others(func(rec []float32) { t.stepRow(at, 0, rec, nil) })
+	}
+	t.counters.Inserted += int64(done.Inserted)
+	t.counters.Refused += int64(done.Refused)
+	if e := t.cfg.Evict; e != (Evict{}) {
+		t.evict()
 	}
 	return done, nil
 }
 
-// applyTouched steps the rows with gradients and returns how many are new.
-func (t *Table) applyTouched(at Step, g Gradients) (inserted int) {
-	t.nextStamp()
-	for i, row := range g.Rows {
-		if row == 0 { // an Apply since it was found may have inserted it
-			row = t.find(g.Keys[i])
-		}
-		if row == 0 {
-			row = t.insert(g.Keys[i])
-			rec := t.rows.row(row)
-			t.Initial(g.Keys[i], rec[:t.width])
-			copy(rec[t.width:], t.fresh)
-			inserted++
-		}
-		rec, grad := t.rows.row(row), g.Values[i*t.width:(i+1)*t.width]
-		for j := range t.parts {
-			p := &t.parts[j]
-			p.step(&t.updates[j], at, rec, grad[p.lo:p.hi], t.scratch)
-		}
-		if t.dense {
-			t.stamps[row-1] = t.stamp
-		}
+// resolve writes the rows of the keys of g to t.found.
+func (t *Table) resolve(g Gradients) error {
+	t.found = resize(t.found, len(g.Keys))
+	if g.Epoch != t.epoch || len(g.Rows) != len(g.Keys) {
+		return t.lookup(g.Keys, t.found)
 	}
-	return inserted
-}
-
-// applyOthers steps the DenseL2 parts of the rows without gradients.
-func (t *Table) applyOthers(at Step) {
-	for row, stamp := range t.stamps {
-		if stamp == t.stamp {
-			continue
-		}
-		rec := t.rows.row(Row(row + 1))
-		for i := range t.parts {
-			if p := &t.parts[i]; p.DenseL2 {
-				p.step(&t.updates[i], at, rec, nil, t.scratch)
+	copy(t.found, g.Rows)
+	for at := 0; at < len(g.Keys); at += chunk {
+		end := min(at+chunk, len(g.Keys))
+		if slices.Contains(t.found[at:end], 0) { // an Apply since may have inserted it
+			if err := t.lookup(g.Keys[at:end], t.found[at:end]); err != nil {
+				return err
 			}
 		}
 	}
+	return nil
 }
 
-// nextStamp starts a new set of touched rows.
-func (t *Table) nextStamp() {
-	t.stamp++
-	if t.stamp == 0 {
-		clear(t.stamps)
-		t.stamp = 1
+// admitAll inserts the keys of t.found that have no row and are admitted.
+func (t *Table) admitAll(keys []uint64) (done Applied) {
+	for i, r := range t.found {
+		if r == 0 {
+			if !t.admit(keys[i]) {
+				done.Refused++
+				continue
+			}
+			t.found[i] = t.insert(keys[i])
+			t.fill(t.found[i], keys[i])
+			t.stamp(t.found[i], uint32(t.now), 0)
+			done.Inserted++
+		}
+		done.Steps++
+	}
+	return done
+}
+
+// applyTouched steps the rows with gradients.
+func (t *Table) applyTouched(at Step, g Gradients) {
+	var starts [chunk]*byte
+	for lo := 0; lo < len(t.found); lo += chunk {
+		rows := t.found[lo:min(lo+chunk, len(t.found))]
+		for i, r := range rows {
+			starts[i] = t.start(r)
+		}
+		prefetchRecords(starts[:len(rows)], 4*t.words())
+		for i, r := range rows {
+			starts[i] = t.noteOf(r)
+		}
+		prefetch(starts[:len(rows)], 0)
+		for i, r := range rows {
+			if r == 0 {
+				continue
+			}
+			key, grad := g.Keys[lo+i], g.Values[(lo+i)*t.width:(lo+i+1)*t.width]
+			t.stepRow(at, key, t.at(r), grad)
+			t.note(r)
+		}
 	}
 }
 
-// step updates one part of a record; a nil gradient is zero.
-func (p *part) step(u *optim.Update, at Step, rec, grad, scratch []float32) {
-	w, x := rec[p.lo:p.hi], scratch[:p.Dim]
+// noteOf returns where the stamp of a row lies.
+func (t *Table) noteOf(r Row) *byte {
+	if r == 0 {
+		return t.start(0)
+	}
+	return (*byte)(t.notes.stamps.at(uint32(r)))
+}
+
+// note counts a gradient of this step.
+func (t *Table) note(r Row) {
+	stamp, score := t.meta(r)
+	if score != nil {
+		*score = t.decayed(*score, t.now-int64(t.age(r))) + 1
+	}
+	*stamp = uint32(t.now)
+}
+
+// stepRow updates the parts of a record, those with DenseL2 alone if grad is nil.
+func (t *Table) stepRow(at Step, key uint64, rec, grad []float32) {
+	w := t.values(rec)
+	for i := range t.parts {
+		p := &t.parts[i]
+		switch {
+		case grad != nil:
+			p.step(&t.updates[i], at, w[p.lo:p.hi], grad[p.lo:p.hi], rec[p.stateLo:p.stateHi], t.scratch)
+		case p.DenseL2:
+			p.step(&t.updates[i], at, w[p.lo:p.hi], nil, rec[p.stateLo:p.stateHi], t.scratch)
+		}
+	}
+	if t.cfg.Values == BFloat16 {
+		stochastic(rec, w, mix(key^t.salt)+mix(uint64(at.N)))
+	}
+}
+
+// values returns the values of a record, in the record itself where they lie
+// there as float32.
+func (t *Table) values(rec []float32) []float32 {
+	if t.cfg.Values == Float32 {
+		return rec[:t.width]
+	}
+	expand(t.record[:t.width], rec)
+	return t.record[:t.width]
+}
+
+// others calls f with the record of every row that t.found does not name, and
+// returns how many there are.
+func (t *Table) others(f func(rec []float32)) (n int) {
+	t.seen = resize(t.seen, int(t.used)/64+1)
+	clear(t.seen)
+	mark := func(rows []Row) {
+		for _, r := range rows {
+			t.seen[r/64] |= 1 << (r % 64)
+		}
+	}
+	t.seen[0] = 1 // there is no row 0
+	mark(t.found)
+	mark(t.free)
+	for r := Row(1); r <= Row(t.used); r++ {
+		if t.seen[r/64]>>(r%64)&1 == 0 {
+			f(t.at(r))
+			n++
+		}
+	}
+	return n
+}
+
+// step updates one part of a row; a nil gradient is zero.
+func (p *part) step(u *optim.Update, at Step, w, grad, state, scratch []float32) {
+	x := scratch[:p.Dim]
 	p.total(at.Scale, w, grad, x)
 	if at.Clip != 1 {
 		for i := range x {
 			x[i] *= at.Clip
 		}
 	}
-	u.Apply(w, x, rec[p.stateLo:p.stateHi])
+	u.Apply(w, x, state)
 }
 
 // total writes scale·grad + L2·w to x. The float32 conversion keeps the product
@@ -169,19 +258,16 @@ func (p *part) total(scale float32, w, grad, x []float32) {
 
 // NormSq adds ‖scale·g + L2·w‖² to sum, over g and every row of DenseL2 parts;
 // summed over tables and ranks it is what clipping needs. The sum does not depend
-// on the order of rows.
+// on the order of rows. A disk that fails makes it NaN; Apply will say why.
 func (t *Table) NormSq(scale float32, g Gradients, sum *Sum) {
-	t.nextStamp()
-	for i, row := range g.Rows {
+	if t.resolve(g) != nil {
+		sum.Add(math.NaN())
+		return
+	}
+	for i, row := range t.found {
 		values := t.scratch[t.width:]
-		if row == 0 {
-			row = t.find(g.Keys[i])
-		}
 		if row != 0 {
-			values = t.rows.row(row)
-			if t.dense {
-				t.stamps[row-1] = t.stamp
-			}
+			values = t.values(t.at(row))
 		} else {
 			t.Initial(g.Keys[i], values)
 		}
@@ -194,24 +280,19 @@ func (t *Table) NormSq(scale float32, g Gradients, sum *Sum) {
 		sum.Add(norm)
 	}
 	if t.dense {
-		t.normOthers(sum)
+		t.others(func(rec []float32) { sum.Add(t.normOther(rec)) })
 	}
 }
 
-func (t *Table) normOthers(sum *Sum) {
-	for row, stamp := range t.stamps {
-		if stamp == t.stamp {
-			continue
+// normOther is the share of a row without a gradient.
+func (t *Table) normOther(rec []float32) (norm float64) {
+	for i := range t.parts {
+		if p := &t.parts[i]; p.DenseL2 {
+			p.total(0, rec[p.lo:p.hi], nil, t.scratch[:p.Dim])
+			norm += squares(t.scratch[:p.Dim])
 		}
-		rec, norm := t.rows.row(Row(row+1)), 0.0
-		for i := range t.parts {
-			if p := &t.parts[i]; p.DenseL2 {
-				p.total(0, rec[p.lo:p.hi], nil, t.scratch[:p.Dim])
-				norm += squares(t.scratch[:p.Dim])
-			}
-		}
-		sum.Add(norm)
 	}
+	return norm
 }
 
 func squares(x []float32) (sum float64) {
@@ -228,4 +309,14 @@ func finite(x []float32) bool {
 		sum += 0 * v
 	}
 	return sum == 0
+}
+
+// resize returns n elements, of the same memory if it suffices; what they hold is
+// not defined. It leaves a quarter of slack so that batches of nearly equal size
+// do not each allocate.
+func resize[T any](x []T, n int) []T {
+	if cap(x) < n {
+		return make([]T, n, n+n/4)
+	}
+	return x[:n]
 }

@@ -37,14 +37,55 @@ type Part struct {
 	DenseL2 bool
 }
 
-// Config describes a table: a set of rows of one shape.
+// Precisions of a row's values. State is float32 always.
+const (
+	Float32  = "float32"
+	BFloat16 = "bfloat16" // half the memory: 8 bits of mantissa, rounded stochastically
+)
+
+// Config describes a table: a set of rows of one shape, and which keys get one.
 type Config struct {
-	Name  string
-	Parts []Part
+	Name   string
+	Parts  []Part
+	Values string // Float32 or BFloat16; empty is Float32
+	Admit  Admit
+	Evict  Evict
+}
+
+// Admit says when a key that is not held gets a row: in its After'th step with a
+// gradient. Until then it reads as its initial row and its gradients are dropped.
+// Sightings are counted by a sketch of Counters bytes over all shards, which may
+// count a key too often, never too seldom.
+type Admit struct {
+	After    int // 0 and 1: in its first; at most 255
+	Counters int // 0 means 2²², good for about a million keys in their first steps
+}
+
+// Evict says when a row is given up; its key reads as its initial row again. Age
+// is counted in steps since the row's last gradient. All decisions are made per
+// shard, so that they do not depend on the number of ranks.
+type Evict struct {
+	Age int // a row older than this goes; 0: never
+
+	// MaxRows bounds the rows of the table over all ranks: a shard that holds more
+	// than its share gives up its oldest rows or, with a HalfLife, those of the
+	// lowest score, until it holds 15/16 of the share. 0: no limit.
+	MaxRows int
+
+	// HalfLife, in steps, makes each row keep a score: the number of its
+	// gradients, halved at every multiple of HalfLife. 0: no score is kept.
+	HalfLife int
+	MinScore float64 // a row below this goes; it needs a HalfLife
 }
 
 // Default returns c with every zero option replaced by its default.
 func (c Config) Default() Config {
+	if c.Values == "" {
+		c.Values = Float32
+	}
+	if c.Admit.After > 1 && c.Admit.Counters == 0 {
+		c.Admit.Counters = 1 << 22
+	}
 	c.Parts = slices.Clone(c.Parts)
 	for i := range c.Parts {
 		p := &c.Parts[i]
@@ -68,6 +109,11 @@ func (c Config) Validate() (faults []error) {
 	if len(c.Name) < 1 || len(c.Name) > MaxName {
 		faults = append(faults, fmt.Errorf("a name has 1 to %d bytes", MaxName))
 	}
+	if c.Values != Float32 && c.Values != BFloat16 {
+		faults = append(faults, fmt.Errorf("values %q: give %s or %s", c.Values, Float32, BFloat16))
+	}
+	faults = append(faults, c.Admit.validate()...)
+	faults = append(faults, c.Evict.validate()...)
 	if n := len(c.Parts); n < 1 || n > MaxParts {
 		faults = append(faults, fmt.Errorf("%d parts: give 1 to %d", n, MaxParts))
 	}
@@ -77,6 +123,9 @@ func (c Config) Validate() (faults []error) {
 			faults = append(faults, fmt.Errorf("part %d: the name %q is taken", i, p.Name))
 		}
 		seen[p.Name] = true
+		if p.DenseL2 && c.Values == BFloat16 {
+			faults = append(faults, fmt.Errorf("part %d (%q): DenseL2 needs values of %s: its small steps would be noise", i, p.Name, Float32))
+		}
 		for _, err := range p.validate() {
 			faults = append(faults, fmt.Errorf("part %d (%q): %w", i, p.Name, err))
 		}
@@ -102,6 +151,32 @@ func (p Part) validate() (faults []error) {
 	}
 	if !(p.L2 >= 0) || p.L2 > math.MaxFloat32 {
 		faults = append(faults, fmt.Errorf("L2 %v is not a finite number of at least 0", p.L2))
+	}
+	return faults
+}
+
+func (a Admit) validate() (faults []error) {
+	if a.After < 0 || a.After > math.MaxUint8 {
+		faults = append(faults, fmt.Errorf("admit after %d sightings: give 0 to %d", a.After, math.MaxUint8))
+	}
+	if a.Counters < 0 || a.Counters > 1<<36 {
+		faults = append(faults, fmt.Errorf("admit by %d counters: give 0 to 2³⁶", a.Counters))
+	}
+	return faults
+}
+
+func (e Evict) validate() (faults []error) {
+	if min(e.Age, e.HalfLife) < 0 || max(e.Age, e.HalfLife) > math.MaxInt32 {
+		faults = append(faults, fmt.Errorf("evict: age %d and half-life %d: give 0 to %d steps", e.Age, e.HalfLife, math.MaxInt32))
+	}
+	if e.MaxRows < 0 {
+		faults = append(faults, fmt.Errorf("evict: at most %d rows: give at least 0", e.MaxRows))
+	}
+	switch {
+	case !(e.MinScore >= 0) || math.IsInf(e.MinScore, 0):
+		faults = append(faults, fmt.Errorf("evict: score %v is not a finite number of at least 0", e.MinScore))
+	case e.MinScore > 0 && e.HalfLife == 0:
+		faults = append(faults, fmt.Errorf("evict: a lowest score of %v needs a half-life", e.MinScore))
 	}
 	return faults
 }

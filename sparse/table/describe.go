@@ -24,7 +24,7 @@ type partShape struct {
 const maxDescription = 4 + 4 + 2 + MaxName + 4 + MaxParts*(2+MaxName+2+MaxName+4+4)
 
 func (t *Table) describe(shard int) description {
-	d := description{shard: uint32(shard), shards: uint32(len(t.shards)), table: t.cfg.Name}
+	d := description{shard: uint32(shard), shards: uint32(len(t.index.shards)), table: t.cfg.Name}
 	for i := range t.parts {
 		p := &t.parts[i]
 		d.parts = append(d.parts, partShape{p.Name, p.Rule.Kind, uint32(p.Dim), uint32(p.stateHi - p.stateLo)})

@@ -23,40 +23,81 @@
 // Calls take many keys at once. Find gives a [Row] for each key, Read copies
 // values, Apply takes one optimizer step for each of distinct keys. Find and Read
 // change nothing that can be seen: a key that is not held reads as its initial
-// row. A [Set] turns the keys of a batch into distinct ones.
+// row. A [Set] turns the keys of a batch into distinct ones, sorted by owner.
 //
-// # Cost
+// Which keys get a row and which lose it is the configuration's to say: [Admit]
+// waits for several sightings, [Evict] gives up rows by age, score or limit, and
+// Delete what it is told. Decisions follow from the steps in order and are made
+// in each shard for itself: they are the same on every run and on any number of
+// ranks. Stamps and scores of rows are saved with them in tables that evict. The
+// sketch that counts sightings is not saved on purpose: it is as large as its
+// counters, whatever the rows, and a key that it has forgotten is admitted a few
+// sightings later.
 //
-// Memory for each key held, in bytes:
+// Delta gives the rows that changed since a step, and SaveDelta and LoadDelta
+// carry them to another table: a checkpoint between full ones, or a server.
+// OpenTier bounds the memory: cold rows go to disk.
 //
-//	index   15 to 40, about 21 on average: slots of 12 bytes, filled to between
-//	        30 % and 80 %; a shard in use has at least 8 slots
-//	record  4·(V+S)
-//	stamp   4, only in tables with a DenseL2 part
+// # The index
 //
-// and for each table 40 bytes for each shard, in use or not.
+// Each shard is an extendible hash table (Fagin et al. 1979) whose segments are
+// flat, with linear probing, and have at most 8192 slots of 12 bytes. A segment
+// that is full, at a threshold of its own, splits; that moves some five thousand
+// keys in some tens of microseconds, and nothing larger ever moves. Records never
+// move at all. Find says where every probe of a chunk of keys begins, asks for
+// that memory, and only then looks.
+//
+// # Memory
+//
+// For each key held, in bytes:
+//
+//	index   16 to 39, about 24 on average
+//	record  4·(V+S); with values of bfloat16 2·V, rounded up to 4, and 4·S
+//	stamp   4
+//	score   4, in tables with a HalfLife
+//	given up: 12 for each key, at most 2²² of them, until Forget
+//
+// A shard with few keys takes 96 bytes of slots and 92 more. On disk a row leaves
+// its index entry, stamp and score in memory. So 10⁸ keys of dim 8 with row-wise
+// Adagrad, V+S = 9, take at most 7.9 GB. Records, large segments, stamps and
+// scores lie outside the Go heap, on Linux in huge pages, and the collector scans
+// nothing of them. The index does not shrink when rows go.
 //
 // # Errors and panics
 //
 // What the world can do is an error that names the table: a gradient that is not
-// finite, a file that does not fit. What only a wrong program can do panics:
+// finite, a file that does not fit, a disk that is full. What only a wrong program can do panics:
 // slices too short, a part or shard that does not exist.
 //
 // # Concurrency
 //
 // A Table belongs to one goroutine at a time.
 //
-// # The format of a saved shard
+// # Formats
 //
-// [Table.SaveShard] writes the rows of one shard, little-endian:
+// [Table.SaveShard] writes the rows of one shard, [Table.SaveDelta] what changed
+// in it, little-endian:
 //
 //	offset  size  content
 //	     0     8  "WDLSHARD"
+//	     8     4  format version: 1, or 2 with notes
+//	    12     4  length h of the description
+//	    16     h  description
+//	  16+h     4  version 2 only: words of notes k, 1 for the stamp, 2 with the score
+//	     …     8  rows n
+//	     …     n·(8+4·(V+S)+4·k)  rows by ascending key: key, record, notes
+//	     …     4  CRC-32C of everything before it
+//
+//	     0     8  "WDLDELTA"
 //	     8     4  format version, 1
 //	    12     4  length h of the description
 //	    16     h  description
-//	  16+h     8  rows n
-//	  24+h     n·(8+4·(V+S))  rows by ascending key: key, then the record
+//	  16+h     8  step since which it tells
+//	  24+h     8  step up to which it tells
+//	  32+h     8  rows n
+//	  40+h     8  keys given up m
+//	  48+h     n·(8+4·(V+S))  rows by ascending key: key, record
+//	     …     8·m  keys given up, ascending
 //	     …     4  CRC-32C of everything before it
 //
 //	description:
@@ -69,6 +110,7 @@
 //	     4          dim
 //	     4          floats of state
 //
-// Equal rows make equal bytes. A file whose description differs from the table's
-// is refused with both named.
+// Values are saved as float32 whatever their precision in memory. Equal rows make
+// equal bytes. A file whose description differs from the table's is refused with
+// both named.
 package table

@@ -2,88 +2,271 @@ package table
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
+	"unsafe"
 )
 
-// index maps the keys of one shard of one table to row numbers, by open
-// addressing with linear probing. The zero value is empty and takes no memory
-// but itself.
+// index maps the keys of a table to rows. It is an extendible hash table (Fagin,
+// Nievergelt, Pippenger and Strong 1979) for each shard: a directory of segments,
+// each a flat table with linear probing. A full segment is doubled while it is
+// small and else split in two, which moves some thousand keys; nothing ever moves
+// all of them.
+//
+// The bits of a hash, from the top: shard, place in the shard's directory, …,
+// place in the segment.
 type index struct {
-	slots []indexSlot
-	n     int // slots in use
-	limit int // at this many the index doubles before the next insert
+	salt   uint64
+	bits   uint // log2 of the shards
+	shards []directory
+	large  slabs  // segments of maxSegment slots
+	used   uint32 // of large
+	free   []uint32
+	bytes  int64 // of all segments and directories
+	moving []slot
+	none   segment // of a shard without keys
 }
 
-// indexSlot is 12 bytes: halves of the key spare the padding that a uint64
-// would bring, and one probe reads one cache line. Row 0 marks a free slot, so
-// that every key can be stored.
-type indexSlot struct {
-	lo, hi, row uint32
+// directory finds the segments of one shard by the next depth bits of a hash.
+type directory struct {
+	segments []*segment // 2^depth; nil for a shard without keys
+	shift    uint       // 64 − bits − depth
+	n        int        // keys
+}
+
+// segment is a part of a shard: a power of two of slots, at least one of them
+// free.
+type segment struct {
+	slots  []slot
+	n      int // slots in use
+	limit  int // at this many the segment grows before the next insert
+	depth  uint
+	number uint32 // in large, if it has maxSegment slots
+}
+
+// slot is 12 bytes: halves of the key spare the padding that a uint64 would
+// bring. Row 0 marks a free slot, so that every key can be stored.
+type slot struct {
+	lo, hi uint32
+	row    Row
 }
 
 const (
-	indexSlotBytes = 12
-	minIndexSlots  = 8
+	slotBytes    = 12
+	minSegment   = 8
+	maxSegment   = 8192
+	segmentBytes = int64(unsafe.Sizeof(segment{}))
+	shardBytes   = int64(unsafe.Sizeof(directory{})) + 8 // with its first entry
 )
 
-// find returns the row of a key, 0 if the index does not hold it.
-func (x *index) find(key, hash uint64) uint32 {
-	if x.n == 0 {
-		return 0
+func newIndex(salt uint64, shards int) index {
+	x := index{salt: salt, bits: uint(bits.TrailingZeros(uint(shards))), shards: make([]directory, shards), large: newSlabs(slotBytes * maxSegment), none: segment{slots: make([]slot, 1)}}
+	for i := range x.shards {
+		x.shards[i].shift = 64 - x.bits
 	}
-	lo, hi, mask := uint32(key), uint32(key>>32), uint64(len(x.slots)-1)
-	for i := hash & mask; ; i = (i + 1) & mask {
-		s := &x.slots[i]
-		if s.row == 0 || s.lo == lo && s.hi == hi {
-			return s.row
+	return x
+}
+
+func (x *index) shardOf(h uint64) int { return int(h >> (64 - x.bits)) }
+
+// segment returns where a hash belongs, nil in a shard without keys.
+func (x *index) segment(h uint64) *segment {
+	d := &x.shards[h>>(64-x.bits)]
+	if len(d.segments) == 0 {
+		return nil
+	}
+	return d.segments[h>>d.shift&uint64(len(d.segments)-1)]
+}
+
+// find returns the slot of a key, or the free slot where its probing ends.
+func (s *segment) find(key, h uint64) *slot {
+	lo, hi, mask := uint32(key), uint32(key>>32), uint64(len(s.slots)-1)
+	for i := h & mask; ; i = (i + 1) & mask {
+		if c := &s.slots[i]; c.row == 0 || c.lo == lo && c.hi == hi {
+			return c
 		}
 	}
 }
 
-// insert adds a key that find does not know. salt gives the hash of the keys
-// that move when the index grows; shard staggers when it does.
-func (x *index) insert(key uint64, row uint32, salt uint64, shard int) {
-	if x.n >= x.limit {
-		x.grow(salt, shard)
+// find returns the row of a key, 0 if the index does not hold it.
+func (x *index) find(key, h uint64) Row {
+	if s := x.segment(h); s != nil {
+		return s.find(key, h).row
 	}
-	x.put(key, hash(salt, key), row)
-	x.n++
+	return 0
 }
 
-func (x *index) put(key, hash uint64, row uint32) {
-	mask := uint64(len(x.slots) - 1)
-	i := hash & mask
-	for x.slots[i].row != 0 {
+// insert adds a key that find does not know.
+func (x *index) insert(key, h uint64, row Row) {
+	s := x.segment(h)
+	for s == nil || s.n >= s.limit {
+		x.grow(h, s)
+		s = x.segment(h)
+	}
+	*s.find(key, h) = slot{uint32(key), uint32(key >> 32), row}
+	s.n++
+	x.shards[x.shardOf(h)].n++
+}
+
+// grow makes room in the segment of a hash.
+func (x *index) grow(h uint64, s *segment) {
+	d := &x.shards[x.shardOf(h)]
+	switch {
+	case s == nil:
+		d.segments = []*segment{x.newSegment(minSegment, 0, h)}
+		x.bytes += segmentBytes + shardBytes
+	case len(s.slots) < maxSegment:
+		x.double(s, h)
+	default:
+		x.split(d, s, h)
+	}
+}
+
+// newSegment returns an empty segment of n slots for the keys that share the
+// first bits of h.
+func (x *index) newSegment(n int, depth uint, h uint64) *segment {
+	s := &segment{depth: depth, limit: x.limit(n, depth, h)}
+	if n < maxSegment {
+		s.slots = make([]slot, n)
+	} else {
+		s.number = x.allocate()
+		s.slots = unsafe.Slice((*slot)(x.large.at(s.number)), n)
+	}
+	x.bytes += slotBytes * int64(n)
+	return s
+}
+
+// limit is the number of keys at which a segment of n slots grows. Segments fill
+// at the same pace, so each draws its own between 40/64 and 49/64 of n from its
+// place: they do not all grow in the same step, a key never costs more than
+// 12·2·64/40 < 39 bytes, and probes stay short.
+func (x *index) limit(n int, depth uint, h uint64) int {
+	place := h >> 1 >> (63 - x.bits - depth)
+	return n * (40 + int(mix(place+x.salt+uint64(n))%10)) / 64
+}
+
+func (x *index) allocate() uint32 {
+	if last := len(x.free) - 1; last >= 0 {
+		n := x.free[last]
+		x.free = x.free[:last]
+		return n
+	}
+	n := x.used
+	x.used++
+	x.large.reserve(n)
+	return n
+}
+
+// double gives a small segment twice its slots.
+func (x *index) double(s *segment, h uint64) {
+	old := s.slots
+	x.bytes -= slotBytes * int64(len(old))
+	*s = *x.newSegment(2*len(old), s.depth, h)
+	for _, c := range old {
+		if c.row != 0 {
+			*s.find(c.key(), hash(x.salt, c.key())) = c
+			s.n++
+		}
+	}
+}
+
+// split gives the keys of a large segment whose next bit is 1 to a new one.
+func (x *index) split(d *directory, s *segment, h uint64) {
+	if len(d.segments) == 1<<s.depth {
+		x.bytes += 8 * int64(len(d.segments))
+		wide := make([]*segment, 2*len(d.segments))
+		for i := range wide {
+			wide[i] = d.segments[i/2]
+		}
+		d.segments, d.shift = wide, d.shift-1
+	}
+	bit := uint64(1) << (63 - x.bits - s.depth)
+	high := x.newSegment(maxSegment, s.depth+1, h|bit)
+	x.bytes += segmentBytes
+	run := len(d.segments) >> s.depth // entries of s, the second half of them high's from now on
+	first := int(h>>d.shift) & (len(d.segments) - 1) &^ (run - 1)
+	for i := first + run/2; i < first+run; i++ {
+		d.segments[i] = high
+	}
+	s.depth, s.n, s.limit = s.depth+1, 0, x.limit(maxSegment, s.depth+1, h&^bit)
+	x.moving = append(x.moving[:0], s.slots...)
+	clear(s.slots)
+	for _, c := range x.moving {
+		if c.row == 0 {
+			continue
+		}
+		to, ch := s, hash(x.salt, c.key())
+		if ch&bit != 0 {
+			to = high
+		}
+		*to.find(c.key(), ch) = c
+		to.n++
+	}
+}
+
+// remove forgets a key that the index holds. Keys behind it whose probing passes
+// over its slot move up, so that no mark of it stays (Knuth, volume 3, section
+// 6.4, algorithm R).
+func (x *index) remove(key, h uint64) {
+	s := x.segment(h)
+	mask := uint64(len(s.slots) - 1)
+	lo, hi := uint32(key), uint32(key>>32)
+	i := h & mask
+	for c := &s.slots[i]; c.lo != lo || c.hi != hi || c.row == 0; c = &s.slots[i] {
 		i = (i + 1) & mask
 	}
-	x.slots[i] = indexSlot{uint32(key), uint32(key >> 32), row}
+	for j := (i + 1) & mask; s.slots[j].row != 0; j = (j + 1) & mask {
+		home := hash(x.salt, s.slots[j].key()) & mask
+		if (j-home)&mask >= (j-i)&mask {
+			s.slots[i] = s.slots[j]
+			i = j
+		}
+	}
+	s.slots[i] = slot{}
+	s.n--
+	x.shards[x.shardOf(h)].n--
 }
 
-// grow doubles the slots. Shards of a table fill at the same pace, so each has
-// its own threshold between 39/64 and 51/64: they do not all double in the same
-// step, a key never costs more than 24·64/39 < 40 bytes, and probes stay short.
-func (x *index) grow(salt uint64, shard int) {
-	old := x.slots
-	x.slots = make([]indexSlot, max(minIndexSlots, 2*len(old)))
-	x.limit = len(x.slots) * (39 + shard*7%13) / 64
-	for _, s := range old {
-		if s.row != 0 {
-			key := s.key()
-			x.put(key, hash(salt, key), s.row)
+// each calls f with the slots in use of a shard, in no order. f may change the
+// row of a slot but neither insert nor remove.
+func (x *index) each(shard int, f func(c *slot)) {
+	d := &x.shards[shard]
+	for i := 0; i < len(d.segments); i += len(d.segments) >> d.segments[i].depth {
+		slots := d.segments[i].slots
+		for j := range slots {
+			if slots[j].row != 0 {
+				f(&slots[j])
+			}
 		}
 	}
 }
 
-// sorted returns the slots in use by ascending key.
-func (x *index) sorted() []indexSlot {
-	used := make([]indexSlot, 0, x.n)
-	for _, slot := range x.slots {
-		if slot.row != 0 {
-			used = append(used, slot)
-		}
-	}
-	slices.SortFunc(used, func(a, b indexSlot) int { return cmp.Compare(a.key(), b.key()) })
+// sorted returns the slots in use of a shard by ascending key.
+func (x *index) sorted(shard int) []slot {
+	used := make([]slot, 0, x.shards[shard].n)
+	x.each(shard, func(c *slot) { used = append(used, *c) })
+	slices.SortFunc(used, bySlotKey)
 	return used
 }
 
-func (s indexSlot) key() uint64 { return uint64(s.hi)<<32 | uint64(s.lo) }
+// drop forgets all keys of a shard.
+func (x *index) drop(shard int) {
+	d := &x.shards[shard]
+	for i := 0; i < len(d.segments); {
+		s := d.segments[i]
+		i += len(d.segments) >> s.depth
+		x.bytes -= slotBytes*int64(len(s.slots)) + segmentBytes
+		if len(s.slots) == maxSegment {
+			clear(s.slots)
+			x.free = append(x.free, s.number)
+		}
+	}
+	if n := int64(len(d.segments)); n > 0 {
+		x.bytes -= shardBytes + 8*(n-1)
+	}
+	*d = directory{shift: 64 - x.bits}
+}
+
+func (c slot) key() uint64 { return uint64(c.hi)<<32 | uint64(c.lo) }
+
+func bySlotKey(a, b slot) int { return cmp.Compare(a.key(), b.key()) }

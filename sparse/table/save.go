@@ -11,44 +11,103 @@ import (
 )
 
 const (
-	magic         = "WDLSHARD"
-	formatVersion = 1
-	chunkBytes    = 64 << 10 // of rows read or written at a time
+	shardMagic = "WDLSHARD"
+	deltaMagic = "WDLDELTA"
+	magicBytes = 8
+	chunkBytes = 64 << 10 // of rows read or written at a time
 )
+
+// noteWords is how many words are saved behind each record: its stamp and its
+// score, in tables that need them to decide which rows to give up.
+func (t *Table) noteWords() int {
+	switch e := t.cfg.Evict; {
+	case e.HalfLife > 0:
+		return 2
+	case e != (Evict{}):
+		return 1
+	}
+	return 0
+}
+
+// version is that of the format in which shards are saved: 1 has no notes.
+func (t *Table) version() uint32 { return uint32(1 + min(1, t.noteWords())) }
+
+// file writes through a checksum. The first error stays and end returns it.
+type file struct {
+	to  io.Writer
+	sum uint32
+	out *bufio.Writer
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func newFile(w io.Writer) *file {
+	f := &file{to: w}
+	f.out = bufio.NewWriterSize(f, chunkBytes)
+	return f
+}
+
+// Write sums what goes to the destination.
+func (f *file) Write(b []byte) (int, error) {
+	f.sum = crc32.Update(f.sum, castagnoli, b)
+	return f.to.Write(b)
+}
+
+func (f *file) number32(x uint32) {
+	f.out.Write(binary.LittleEndian.AppendUint32(f.out.AvailableBuffer(), x))
+}
+func (f *file) number64(x uint64) {
+	f.out.Write(binary.LittleEndian.AppendUint64(f.out.AvailableBuffer(), x))
+}
+
+// head writes what every file begins with.
+func (f *file) head(magic string, version uint32, d description) {
+	desc := d.encode()
+	f.out.WriteString(magic)
+	f.number32(version)
+	f.number32(uint32(len(desc)))
+	f.out.Write(desc)
+}
+
+// end writes the checksum.
+func (f *file) end() error {
+	if err := f.out.Flush(); err != nil {
+		return err
+	}
+	_, err := f.to.Write(binary.LittleEndian.AppendUint32(nil, f.sum))
+	return err
+}
 
 // SaveShard writes the rows of a shard, with their state, in the format of the
 // package comment. It needs 12 bytes of memory for each row beyond the rows
 // themselves.
 func (t *Table) SaveShard(w io.Writer, shard int) error {
-	if err := t.saveShard(w, shard); err != nil {
+	f := newFile(w)
+	f.head(shardMagic, t.version(), t.describe(shard))
+	notes := t.noteWords()
+	if notes > 0 {
+		f.number32(uint32(notes))
+	}
+	f.number64(uint64(t.ShardRows(shard)))
+	for _, c := range t.index.sorted(shard) {
+		rec, err := t.recordOf(c)
+		if err != nil {
+			return fmt.Errorf("table %q: shard %d: %w", t.cfg.Name, shard, err)
+		}
+		f.number64(c.key())
+		f.out.Write(raw.Bytes(rec))
+		stamp, score := t.meta(c.row)
+		if notes > 0 {
+			f.number32(*stamp)
+		}
+		if notes > 1 {
+			f.out.Write(raw.Bytes([]float32{*score}))
+		}
+	}
+	if err := f.end(); err != nil {
 		return fmt.Errorf("table %q: shard %d: %w", t.cfg.Name, shard, err)
 	}
 	return nil
-}
-
-func (t *Table) saveShard(w io.Writer, shard int) error {
-	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
-	out := bufio.NewWriterSize(io.MultiWriter(w, sum), chunkBytes)
-	le, desc := binary.LittleEndian, t.describe(shard).encode()
-	head := le.AppendUint32([]byte(magic), formatVersion)
-	head = le.AppendUint32(head, uint32(len(desc)))
-	head = append(head, desc...)
-	out.Write(le.AppendUint64(head, uint64(t.ShardRows(shard)))) // the first error stays and Flush returns it
-	var number [8]byte
-	err := t.Each(shard, func(key uint64, record []float32) error {
-		le.PutUint64(number[:], key)
-		out.Write(number[:])
-		_, err := out.Write(raw.Bytes(record))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	_, err = w.Write(le.AppendUint32(nil, sum.Sum32()))
-	return err
 }
 
 // LoadShard reads what SaveShard wrote into a shard that is still empty. It
@@ -59,92 +118,145 @@ func (t *Table) LoadShard(r io.Reader, shard int) error {
 	if n := t.ShardRows(shard); n != 0 {
 		return fault(fmt.Errorf("the shard holds %d rows already: Reset first", n))
 	}
-	before := t.rows.n
-	if err := t.loadShard(r, shard); err != nil {
-		t.shards[shard] = index{}
-		t.rows.n = before
-		if t.dense {
-			t.stamps = t.stamps[:before]
-		}
+	sum := crc32.New(castagnoli)
+	in := io.TeeReader(r, sum)
+	notes, err := t.loadHead(in, shard)
+	if err == nil {
+		err = t.loadRows(in, shard, notes)
+	}
+	if err == nil {
+		err = checkSum(r, sum.Sum32())
+	}
+	if err != nil {
+		t.drop(shard)
 		return fault(err)
 	}
 	return nil
 }
 
-func (t *Table) loadShard(r io.Reader, shard int) error {
-	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
-	in := io.TeeReader(r, sum)
-	if err := t.loadHead(in, shard); err != nil {
-		return fmt.Errorf("head: %w", err)
-	}
-	if err := t.loadRows(in, shard); err != nil {
-		return err
-	}
-	return checkSum(r, sum.Sum32())
+// drop forgets the rows of a shard without a trace.
+func (t *Table) drop(shard int) {
+	t.index.each(shard, func(c *slot) {
+		if c.row.onDisk() {
+			t.tier.forget(c.row)
+		} else {
+			t.free = append(t.free, c.row)
+		}
+	})
+	t.index.drop(shard)
+	t.epoch++
 }
 
-// loadHead reads everything up to the number of rows.
-func (t *Table) loadHead(in io.Reader, shard int) error {
+// loadHead reads everything up to the number of rows and returns how many words
+// follow each record.
+func (t *Table) loadHead(in io.Reader, shard int) (notes int, err error) {
+	version, err := t.readHead(in, shardMagic, 2, shard)
+	if err == nil && version == 2 {
+		var b [4]byte
+		if err = readFull(in, b[:]); err == nil {
+			if notes = int(binary.LittleEndian.Uint32(b[:])); notes < 1 || notes > 2 {
+				err = fmt.Errorf("%d words of notes, 1 or 2 are possible: the file is damaged", notes)
+			}
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("head: %w", err)
+	}
+	return notes, nil
+}
+
+// readHead reads what every file begins with and returns its version.
+func (t *Table) readHead(in io.Reader, magic string, newest uint32, shard int) (uint32, error) {
 	le := binary.LittleEndian
-	head := make([]byte, len(magic)+8)
+	head := make([]byte, magicBytes+8)
 	if err := readFull(in, head); err != nil {
-		return err
+		return 0, err
 	}
-	if string(head[:len(magic)]) != magic {
-		return fmt.Errorf("it begins with %q, not with %q: this is no saved shard", head[:len(magic)], magic)
+	if string(head[:magicBytes]) != magic {
+		return 0, fmt.Errorf("it begins with %q, not with %q: this is another kind of file", head[:magicBytes], magic)
 	}
-	if v := le.Uint32(head[len(magic):]); v != formatVersion {
-		return fmt.Errorf("format version %d, this program reads %d: use the program that wrote it or a newer one", v, formatVersion)
+	version := le.Uint32(head[magicBytes:])
+	if version < 1 || version > newest {
+		return 0, fmt.Errorf("format version %d, this program reads 1 to %d: use the program that wrote it or a newer one", version, newest)
 	}
-	n := le.Uint32(head[len(magic)+4:])
+	n := le.Uint32(head[magicBytes+4:])
 	if n > maxDescription {
-		return fmt.Errorf("a description of %d bytes, at most %d are possible: the file is damaged", n, maxDescription)
+		return 0, fmt.Errorf("a description of %d bytes, at most %d are possible: the file is damaged", n, maxDescription)
 	}
 	desc := make([]byte, n)
 	if err := readFull(in, desc); err != nil {
-		return err
+		return 0, err
 	}
 	have, err := decodeDescription(desc)
 	if err != nil {
-		return fmt.Errorf("description: %w: the file is damaged", err)
+		return 0, fmt.Errorf("description: %w: the file is damaged", err)
 	}
 	if want := t.describe(shard); !have.equal(want) {
-		return fmt.Errorf("the file holds %v; the table has %v: open it with the configuration that was saved", have, want)
+		return 0, fmt.Errorf("the file holds %v; the table has %v: open it with the configuration that was saved", have, want)
+	}
+	return version, nil
+}
+
+// loadRows reads the number of rows and the rows.
+func (t *Table) loadRows(in io.Reader, shard, notes int) error {
+	le := binary.LittleEndian
+	var b [8]byte
+	if err := readFull(in, b[:]); err != nil {
+		return fmt.Errorf("number of rows: %w", err)
+	}
+	n := le.Uint64(b[:])
+	if n > maxRows || t.room(int(n)) != nil {
+		return fmt.Errorf("%d rows beside %d held; one rank can hold %d of a table: use more ranks", n, t.Rows(), maxRows)
+	}
+	size := 8 + 4*(t.RecordLen()+notes)
+	buf := make([]byte, max(1, chunkBytes/size)*size)
+	order := ascending{t: t, shard: shard, of: n}
+	for i := uint64(0); i < n; {
+		part := buf[:size*int(min(n-i, uint64(len(buf)/size)))]
+		if err := readFull(in, part); err != nil {
+			return fmt.Errorf("rows from %d of %d: %w", i, n, err)
+		}
+		if err := t.makeRoom(); err != nil {
+			return err
+		}
+		for ; len(part) > 0; part = part[size:] {
+			key := le.Uint64(part)
+			if err := order.check(key); err != nil {
+				return err
+			}
+			t.load(key, part[8:size], notes)
+			i++
+		}
 	}
 	return nil
 }
 
-// loadRows reads the number of rows and the rows.
-func (t *Table) loadRows(in io.Reader, shard int) error {
-	le := binary.LittleEndian
-	size := 8 + 4*t.rows.width
-	buf := make([]byte, max(1, chunkBytes/size)*size)
-	if err := readFull(in, buf[:8]); err != nil {
-		return fmt.Errorf("number of rows: %w", err)
+// load inserts a row as it was saved.
+func (t *Table) load(key uint64, b []byte, notes int) {
+	row := t.insert(key)
+	copy(raw.Bytes(t.record), b)
+	t.unpack(row, t.record)
+	var note [2]float32
+	copy(raw.Bytes(note[:]), b[len(b)-4*notes:])
+	t.stamp(row, raw.Of[uint32](raw.Bytes(note[:1]))[0], note[1])
+}
+
+// ascending checks the keys of a file.
+type ascending struct {
+	t     *Table
+	shard int
+	n, of uint64
+	last  uint64
+}
+
+func (a *ascending) check(key uint64) error {
+	if a.n > 0 && key <= a.last {
+		return fmt.Errorf("row %d of %d: key %d follows key %d, rows must ascend: the file is damaged", a.n, a.of, key, a.last)
 	}
-	n := le.Uint64(buf)
-	if n > uint64(maxRows-t.rows.n) {
-		return fmt.Errorf("%d rows beside %d held; one rank can hold %d of a table: use more ranks", n, t.rows.n, maxRows)
+	if is := a.t.ShardOf(key); is != a.shard {
+		return fmt.Errorf("row %d of %d: key %d belongs to shard %d: the file is damaged", a.n, a.of, key, is)
 	}
-	var last uint64
-	for i := uint64(0); i < n; {
-		chunk := buf[:size*int(min(n-i, uint64(len(buf)/size)))]
-		if err := readFull(in, chunk); err != nil {
-			return fmt.Errorf("rows from %d of %d: %w", i, n, err)
-		}
-		for ; len(chunk) > 0; chunk = chunk[size:] {
-			key := le.Uint64(chunk)
-			if i > 0 && key <= last {
-				return fmt.Errorf("row %d of %d: key %d follows key %d, rows must ascend: the file is damaged", i, n, key, last)
-			}
-			if is := int(hash(t.salt, key) >> t.shift); is != shard {
-				return fmt.Errorf("row %d of %d: key %d belongs to shard %d: the file is damaged", i, n, key, is)
-			}
-			copy(raw.Bytes(t.rows.row(t.insert(key))), chunk[8:size])
-			last = key
-			i++
-		}
-	}
+	a.n, a.last = a.n+1, key
 	return nil
 }
 

@@ -20,7 +20,7 @@ type setSlot struct {
 	id    uint32
 }
 
-const minSetSlots = 64
+const minSetSlots = 4 * chunk
 
 // NewSet returns an empty set for keys of the table with that salt. owner gives
 // the rank, of 0 to ranks−1, of each shard, a power of two of them; it is read
@@ -61,12 +61,26 @@ func (s *Set) Counts() []int { return s.counts }
 // Add adds keys and writes the number of each to ids.
 func (s *Set) Add(keys []uint64, ids []uint32) {
 	ids = ids[:len(keys)]
-	for i, key := range keys {
-		if 2*len(s.keys) >= len(s.slots) {
+	var hashes [chunk]uint64
+	for len(keys) > 0 {
+		n := min(len(keys), chunk)
+		for 2*(len(s.keys)+n) > len(s.slots) {
 			s.grow()
 		}
-		slots, mask := s.slots, uint64(len(s.slots)-1)
-		h := hash(s.salt, key)
+		for i, key := range keys[:n] {
+			hashes[i] = hash(s.salt, key)
+		}
+		prefetchSet(s.slots, hashes[:n])
+		s.add(keys[:n], hashes[:n], ids)
+		keys, ids = keys[n:], ids[n:]
+	}
+}
+
+// add adds keys that the slots have room for.
+func (s *Set) add(keys, hashes []uint64, ids []uint32) {
+	slots, mask := s.slots, uint64(len(s.slots)-1)
+	for i, key := range keys {
+		h := hashes[i]
 		for j := h & mask; ; j = (j + 1) & mask {
 			slot := &slots[j]
 			if slot.epoch != s.epoch {

@@ -1,43 +1,61 @@
 package table
 
-import "math/bits"
-
-// slabs holds the records of one table. Rows are numbered from 1 and never
-// move: growing adds a slab.
-type slabs struct {
-	width int  // floats of a record
-	shift uint // log2 of the rows of a slab
-	full  [][]float32
-	n     int // rows in use
-}
-
-const (
-	slabBytes = 64 << 10
-	maxRows   = 1<<32 - 2 // of one table on one rank: a row number is a uint32
+import (
+	"errors"
+	"math/bits"
+	"unsafe"
 )
 
-func newSlabs(width int) slabs {
-	rows := max(1, slabBytes/(4*width))
-	return slabs{width: width, shift: uint(bits.Len(uint(rows)) - 1)}
+// slabs is an array of items of equal size that grows without moving them: slab
+// k ≥ 1 holds as many items as all slabs before it together, so that there are
+// few and an item's slab is the length of its number. A slab is reserved whole
+// and takes memory as it is touched. Items start zeroed.
+type slabs struct {
+	size  int  // bytes of an item, a multiple of 4
+	shift uint // log2 of the items of slab 0
+	full  [33]pages
+	base  [33]unsafe.Pointer // of full
 }
 
-// row returns the record of row r, of 1 to n.
-func (s *slabs) row(r Row) []float32 {
-	i := uint(r - 1)
-	at := int(i&(1<<s.shift-1)) * s.width
-	return s.full[i>>s.shift][at : at+s.width : at+s.width]
+const firstSlabBytes = 32 << 10
+
+func newSlabs(size int) slabs {
+	return slabs{size: size, shift: uint(bits.Len(uint(max(1, firstSlabBytes/size))) - 1)}
 }
 
-// add returns the number of a new row; the caller has checked maxRows and fills
-// the record.
-func (s *slabs) add() Row {
-	if s.n>>s.shift == len(s.full) {
-		s.full = append(s.full, make([]float32, s.width<<s.shift))
+// slab returns the slab of item i and the item's number in it.
+func (s *slabs) slab(i uint32) (k int, at uint32) {
+	if k = bits.Len32(i >> s.shift); k > 0 {
+		i -= 1 << (s.shift + uint(k) - 1)
 	}
-	s.n++
-	return Row(s.n)
+	return k, i
 }
 
-func (s *slabs) bytes() int64 {
-	return int64(len(s.full)) * int64(s.width) << s.shift * 4
+// at returns item i, which reserve has made room for.
+func (s *slabs) at(i uint32) unsafe.Pointer {
+	k, at := s.slab(i)
+	return unsafe.Add(s.base[k], int(at)*s.size)
+}
+
+// reserve makes room for the items up to i.
+func (s *slabs) reserve(i uint32) {
+	last, _ := s.slab(i)
+	for k := last; k >= 0 && s.base[k] == nil; k-- {
+		items := 1 << s.shift
+		if k > 0 {
+			items <<= k - 1
+		}
+		s.full[k] = newPages(items * s.size)
+		s.base[k] = unsafe.Pointer(unsafe.SliceData(s.full[k].mem))
+	}
+}
+
+// free returns all memory.
+func (s *slabs) free() error {
+	var errs []error
+	for k := range s.full {
+		errs = append(errs, s.full[k].free())
+		s.base[k] = nil
+	}
+	return errors.Join(errs...)
 }

@@ -1,8 +1,9 @@
 package table
 
 import (
+	"errors"
 	"fmt"
-	"slices"
+	"unsafe"
 
 	"github.com/wdlrun/wdlrun/optim"
 )
@@ -11,52 +12,97 @@ import (
 // Epoch does not change.
 type Row uint32
 
+const (
+	maxRows = 1<<31 - 1 // of one table on one rank
+	onDisk  = Row(1) << 31
+)
+
+// onDisk reports whether r numbers a row of the tier on disk. Callers of Find
+// never see one.
+func (r Row) onDisk() bool { return r&onDisk != 0 }
+
+// notes are what is known of rows beside their records.
+type notes struct {
+	stamps slabs // by row: the step of its last gradient, truncated; 0: unknown
+	scores slabs // by row, with a HalfLife: the score at its stamp
+}
+
 // Table is one rank's share of one table.
 type Table struct {
-	cfg   Config
-	salt  uint64
-	shift uint // of a hash, to the shard
-	parts []part
-	width int       // V: values of a row
-	fresh []float32 // S: state of a row before its first step
+	cfg    Config
+	salt   uint64
+	parts  []part
+	width  int       // V: values of a row
+	packed int       // words, of 4 bytes, that hold the values in a record
+	fresh  []float32 // S: state of a row before its first step
+	dense  bool      // some part has DenseL2
 
-	shards []index // by shard; those of other ranks stay empty
-	rows   slabs
-	epoch  uint64
-
-	// stamps mark, by row, the rows a step has touched, so that a sweep over all
-	// rows knows the others. Only tables with a DenseL2 part have them.
-	dense  bool
-	stamps []uint32
-	stamp  uint32
+	index    index
+	records  slabs // by row: packed words of values, S of state
+	notes    notes
+	used     uint32 // rows ever taken into use
+	free     []Row  // of them, given up
+	epoch    uint64
+	now      int64 // number of the last step
+	seen     []uint64
+	sketches []sketch // by shard
+	removed  removals
+	tier     *tier
+	counters Counters
 
 	updates []optim.Update // by part, of the step being applied
-	scratch []float32      // 2·V
+	scratch []float32      // 3·V: gradient, values, random bits
+	record  []float32      // V+S
+	cold    []float32      // a record as it lies on disk
+	none    []float32      // a record to read from where there is none
 	found   []Row
+	victims []victim
+	stale   []uint64
 }
+
+func newNotes() notes { return notes{newSlabs(4), newSlabs(4)} }
+
+func (n *notes) reserve(last uint32, scores bool) {
+	n.stamps.reserve(last)
+	if scores {
+		n.scores.reserve(last)
+	}
+}
+
+func (n *notes) free() error { return errors.Join(n.stamps.free(), n.scores.free()) }
 
 // part is a Part with its places in a record.
 type part struct {
 	Part
 	lo, hi           int // values
-	stateLo, stateHi int // state
+	stateLo, stateHi int // words of the record
 	initial          initial
+}
+
+// Counters says what a table has done since Open.
+type Counters struct {
+	Hits     int64 // keys that Find found held
+	Misses   int64 // keys that it did not
+	Inserted int64 // rows made by steps
+	Refused  int64 // gradients dropped because their key was not admitted
+	Evicted  int64 // rows given up by age, score or limit
+	Deleted  int64 // rows given up by Delete
+	Frozen   int64 // rows moved to disk
+	Thawed   int64 // rows brought back from it
 }
 
 // Open makes an empty table whose key space is cut into shards parts, a power of
 // two. Initial rows are drawn from seed.
 func Open(cfg Config, seed uint64, shards int) (*Table, error) {
+	faults := cfg.Validate()
 	if shards < 1 || shards > MaxShards || shards&(shards-1) != 0 {
-		return nil, fmt.Errorf("table: open %q: %d shards: give a power of two of at most %d", cfg.Name, shards, MaxShards)
+		faults = append(faults, fmt.Errorf("%d shards: give a power of two of at most %d", shards, MaxShards))
 	}
-	if faults := cfg.Validate(); len(faults) != 0 {
-		return nil, fmt.Errorf("table: open %q: %w", cfg.Name, faults[0])
+	if len(faults) != 0 {
+		return nil, fmt.Errorf("table: open %q: %w", cfg.Name, errors.Join(faults...))
 	}
 	cfg = cfg.Default()
-	t := &Table{
-		cfg: cfg, salt: Salt(cfg.Name), shift: shardShift(shards),
-		shards: make([]index, shards), updates: make([]optim.Update, len(cfg.Parts)),
-	}
+	t := &Table{cfg: cfg, salt: Salt(cfg.Name), updates: make([]optim.Update, len(cfg.Parts))}
 	for _, p := range cfg.Parts {
 		t.parts = append(t.parts, part{
 			Part: p, lo: t.width, hi: t.width + p.Dim,
@@ -65,18 +111,40 @@ func Open(cfg Config, seed uint64, shards int) (*Table, error) {
 		t.width += p.Dim
 		t.dense = t.dense || p.DenseL2
 	}
+	t.packed = t.width
+	if cfg.Values == BFloat16 {
+		t.packed = (t.width + 1) / 2
+	}
 	for i := range t.parts {
 		p := &t.parts[i]
 		state := make([]float32, p.Rule.StateLen(p.Dim))
 		p.Rule.InitState(state)
-		p.stateLo = t.width + len(t.fresh)
+		p.stateLo = t.packed + len(t.fresh)
 		p.stateHi = p.stateLo + len(state)
 		t.fresh = append(t.fresh, state...)
 	}
 	t.scratch = make([]float32, 2*t.width)
-	t.rows = newSlabs(t.width + len(t.fresh))
+	t.record = make([]float32, t.RecordLen())
+	t.cold = make([]float32, t.words())
+	t.none = make([]float32, t.words())
+	t.clear(shards)
 	return t, nil
 }
+
+// clear makes everything that grows anew.
+func (t *Table) clear(shards int) {
+	t.index = newIndex(t.salt, shards)
+	t.records, t.notes = newSlabs(4*t.words()), newNotes()
+	t.used, t.free, t.seen = 0, nil, nil
+	t.removed = removals{}
+	t.sketches = nil
+	if t.cfg.Admit.After > 1 {
+		t.sketches = make([]sketch, shards)
+	}
+}
+
+// words is how many words of 4 bytes a record has in memory.
+func (t *Table) words() int { return t.packed + len(t.fresh) }
 
 // Config returns the configuration in effect, defaults filled in.
 func (t *Table) Config() Config { return t.cfg.Default() }
@@ -97,45 +165,52 @@ func (t *Table) Parts() int { return len(t.parts) }
 func (t *Table) Salt() uint64 { return t.salt }
 
 // Shards returns into how many shards the key space is cut.
-func (t *Table) Shards() int { return len(t.shards) }
+func (t *Table) Shards() int { return len(t.index.shards) }
 
 // ShardOf returns the shard of a key.
-func (t *Table) ShardOf(key uint64) int { return int(hash(t.salt, key) >> t.shift) }
+func (t *Table) ShardOf(key uint64) int { return t.index.shardOf(hash(t.salt, key)) }
 
-// Rows returns how many rows the table holds.
-func (t *Table) Rows() int { return t.rows.n }
+// Rows returns how many rows the table holds, in memory and on disk.
+func (t *Table) Rows() int {
+	n := int(t.used) - len(t.free)
+	if t.tier != nil {
+		n += t.tier.rows()
+	}
+	return n
+}
 
 // ShardRows returns how many rows a shard holds.
-func (t *Table) ShardRows(shard int) int { return t.shards[shard].n }
+func (t *Table) ShardRows(shard int) int { return t.index.shards[shard].n }
 
 // Epoch changes whenever a Row may have become invalid: find its key again.
 func (t *Table) Epoch() uint64 { return t.epoch }
 
-// Find writes the row of each key to rows, 0 for a key that is not held.
-func (t *Table) Find(keys []uint64, rows []Row) error {
-	rows = rows[:len(keys)]
-	for i, key := range keys {
-		rows[i] = t.find(key)
+// Counters returns what the table has done since Open.
+func (t *Table) Counters() Counters { return t.counters }
+
+// IndexBytes returns the memory of the index of keys.
+func (t *Table) IndexBytes() int64 { return t.index.bytes }
+
+// Bytes returns the memory the table takes.
+func (t *Table) Bytes() int64 {
+	n := t.IndexBytes() + int64(t.used)*t.rowBytes() + 8*int64(cap(t.seen)) + 4*int64(cap(t.free)) + t.removed.bytes()
+	for i := range t.sketches {
+		n += int64(len(t.sketches[i].counts))
 	}
-	return nil
+	return n
 }
 
-func (t *Table) find(key uint64) Row {
-	h := hash(t.salt, key)
-	return Row(t.shards[h>>t.shift].find(key, h))
+// rowBytes is the memory of a row beside its place in the index.
+func (t *Table) rowBytes() int64 {
+	if t.cfg.Evict.HalfLife > 0 {
+		return int64(4*t.words() + 8)
+	}
+	return int64(4*t.words() + 4)
 }
 
-// Read writes the values of rows, the initial values of their keys where the row
-// is 0, to dst: those of row i to dst[i·stride : i·stride+V].
-func (t *Table) Read(keys []uint64, rows []Row, dst []float32, stride int) {
-	for i, r := range rows {
-		d := dst[i*stride : i*stride+t.width]
-		if r == 0 {
-			t.Initial(keys[i], d)
-			continue
-		}
-		copy(d, t.rows.row(r))
-	}
+// at returns the record of a row as it lies in memory.
+func (t *Table) at(r Row) []float32 {
+	return unsafe.Slice((*float32)(t.records.at(uint32(r))), t.words())
 }
 
 // Initial writes the V values of a key that nobody has trained.
@@ -147,74 +222,148 @@ func (t *Table) Initial(key uint64, values []float32) {
 }
 
 // insert adds a key that is not held and returns its row with the record still
-// to be filled.
+// to be filled. room has been asked.
 func (t *Table) insert(key uint64) Row {
-	r := t.rows.add()
-	shard := hash(t.salt, key) >> t.shift
-	t.shards[shard].insert(key, uint32(r), t.salt, int(shard))
-	if t.dense {
-		t.stamps = append(t.stamps, 0)
-	}
+	r := t.take()
+	t.index.insert(key, hash(t.salt, key), r)
 	return r
 }
 
-// Put writes the record of a key, V values and S of state, inserting it if it is
-// not held.
-func (t *Table) Put(key uint64, record []float32) error {
-	if len(record) != t.RecordLen() {
-		return fmt.Errorf("table %q: put: a record of %d values, want %d", t.cfg.Name, len(record), t.RecordLen())
+// take returns a row that no key has.
+func (t *Table) take() Row {
+	if last := len(t.free) - 1; last >= 0 {
+		r := t.free[last]
+		t.free = t.free[:last]
+		return r
 	}
-	r := t.find(key)
-	if r == 0 {
-		if err := t.room(1); err != nil {
-			return err
-		}
-		r = t.insert(key)
-	}
-	copy(t.rows.row(r), record)
-	return nil
+	t.used++
+	t.records.reserve(t.used)
+	t.notes.reserve(t.used, t.cfg.Evict.HalfLife > 0)
+	return Row(t.used)
 }
 
 // room returns an error if n more rows cannot be held.
 func (t *Table) room(n int) error {
-	if t.rows.n+n > maxRows {
-		return fmt.Errorf("table %q: %d rows are held and %d touched; one rank can hold %d: use more ranks", t.cfg.Name, t.rows.n, n, maxRows)
+	if held := int(t.used) - len(t.free); held+n > maxRows {
+		return fmt.Errorf("table %q: %d rows are held and %d touched; one rank can hold %d: use more ranks", t.cfg.Name, held, n, maxRows)
 	}
 	return nil
+}
+
+// Put writes the record of a key, V values and S of state, inserting it if it is
+// not held. It counts as a change of the step to come.
+func (t *Table) Put(key uint64, record []float32) error {
+	if len(record) != t.RecordLen() {
+		return fmt.Errorf("table %q: put: a record of %d values, want %d", t.cfg.Name, len(record), t.RecordLen())
+	}
+	r, err := t.hold(key)
+	if err != nil {
+		return err
+	}
+	t.unpack(r, record)
+	t.stamp(r, uint32(t.now+1), 1)
+	return nil
+}
+
+// hold returns the row of a key, a new one if it is not held.
+func (t *Table) hold(key uint64) (Row, error) {
+	if r, err := t.find(key); err != nil || r != 0 {
+		return r, err
+	}
+	if err := t.room(1); err != nil {
+		return 0, err
+	}
+	return t.insert(key), nil
+}
+
+// Get copies the record of a key, V values and S of state, to record and reports
+// whether it is held.
+func (t *Table) Get(key uint64, record []float32) (bool, error) {
+	r, err := t.find(key)
+	if err != nil || r == 0 {
+		return false, err
+	}
+	copy(record, t.full(r))
+	return true, nil
+}
+
+// find returns the row of one key, brought to memory, 0 if it is not held.
+func (t *Table) find(key uint64) (Row, error) {
+	r := t.index.find(key, hash(t.salt, key))
+	if !r.onDisk() {
+		return r, nil
+	}
+	rows := []Row{r}
+	err := t.thaw([]uint64{key}, rows)
+	return rows[0], err
+}
+
+// full returns the record of a row in float32; it is valid until the next call.
+func (t *Table) full(r Row) []float32 { return t.widen(t.at(r)) }
+
+// widen returns a record as it lies in memory with values of float32.
+func (t *Table) widen(rec []float32) []float32 {
+	if t.cfg.Values == Float32 {
+		return rec
+	}
+	expand(t.record[:t.width], rec)
+	copy(t.record[t.width:], rec[t.packed:])
+	return t.record
+}
+
+// unpack is the inverse of full.
+func (t *Table) unpack(r Row, record []float32) {
+	rec := t.at(r)
+	if t.cfg.Values == Float32 {
+		copy(rec, record)
+		return
+	}
+	nearest(rec, record[:t.width])
+	copy(rec[t.packed:], record[t.width:])
+}
+
+// stamp notes a gradient, or another change, of a row at a step.
+func (t *Table) stamp(r Row, step uint32, score float32) {
+	at, has := t.meta(r)
+	*at = step
+	if has != nil {
+		*has = score
+	}
 }
 
 // Each calls f with the rows of a shard by ascending key, each with its record,
 // which is valid during the call only, until f fails.
 func (t *Table) Each(shard int, f func(key uint64, record []float32) error) error {
-	for _, slot := range t.shards[shard].sorted() {
-		if err := f(slot.key(), t.rows.row(Row(slot.row))); err != nil {
+	for _, c := range t.index.sorted(shard) {
+		rec, err := t.recordOf(c)
+		if err == nil {
+			err = f(c.key(), rec)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Bytes returns the memory the table takes.
-func (t *Table) Bytes() int64 {
-	n := t.rows.bytes() + 4*int64(cap(t.stamps))
-	for i := range t.shards {
-		n += indexSlotBytes * int64(len(t.shards[i].slots))
+// Reset forgets every row, as if the table had just been opened, and frees the
+// memory.
+func (t *Table) Reset() error {
+	err := errors.Join(t.index.large.free(), t.records.free(), t.notes.free())
+	if t.tier != nil {
+		err = errors.Join(err, t.tier.reset())
 	}
-	return n
-}
-
-// Reset forgets every row, as if the table had just been opened.
-func (t *Table) Reset() {
-	clear(t.shards)
-	t.rows.n = 0
-	t.stamps = t.stamps[:0]
+	t.clear(len(t.index.shards))
+	t.now = 0
 	t.epoch++
+	return err
 }
 
 // Close frees the memory of the table, which cannot be used afterwards.
 func (t *Table) Close() error {
-	t.shards, t.rows.full, t.stamps = nil, nil, nil
-	return nil
+	err := errors.Join(t.index.large.free(), t.records.free(), t.notes.free())
+	if t.tier != nil {
+		err = errors.Join(err, t.tier.close())
+	}
+	return err
 }
-
-func resize[T any](x []T, n int) []T { return slices.Grow(x[:0], n)[:n] }

@@ -142,22 +142,22 @@ func TestRowsNeverMoveAndKeysStayFound(t *testing.T) {
 	x := open(t, 4, Part{Name: "p", Dim: 3})
 	rng := rand.New(rand.NewPCG(2, 2))
 	rows, records := map[uint64]Row{}, map[uint64]*float32{}
-	for n := range 50_000 {
+	for n := range 100_000 {
 		key := rng.Uint64() >> (rng.Uint64() % 64)
 		if n%2 == 0 { // keys that differ in one half only
 			key = uint64(rng.IntN(100))<<32 | uint64(rng.IntN(100))
 		}
-		r := x.find(key)
-		if have := rows[key]; r != have {
-			t.Fatalf("key %d is in row %d, was put in row %d", key, r, have)
+		r, err := x.find(key)
+		if have := rows[key]; err != nil || r != have {
+			t.Fatalf("key %d is in row %d, was put in row %d: %v", key, r, have, err)
 		}
 		if r == 0 {
 			rows[key] = x.insert(key)
-			records[key] = &x.rows.row(rows[key])[0]
+			records[key] = &x.at(rows[key])[0]
 		}
 	}
 	for key, r := range rows {
-		if x.find(key) != r || &x.rows.row(r)[0] != records[key] {
+		if have, _ := x.find(key); have != r || &x.at(r)[0] != records[key] {
 			t.Fatalf("key %d moved", key)
 		}
 	}
@@ -166,30 +166,40 @@ func TestRowsNeverMoveAndKeysStayFound(t *testing.T) {
 	}
 }
 
-// TestMemoryPerKey holds the promise of the package comment.
+// TestMemoryPerKey holds the promise of the package comment at every size.
 func TestMemoryPerKey(t *testing.T) {
 	x := open(t, 4, Part{Name: "deep", Dim: 8, Rule: optim.Rule{Kind: "adam"}}, Part{Name: "wide", Dim: 1, Rule: optim.Rule{Kind: "ftrl"}})
-	thresholds, worst := map[int]bool{}, 0.0
-	for key := range uint64(60_000) {
+	worst, limits := 0.0, map[int]bool{}
+	for key := range uint64(200_000) {
 		x.insert(key)
-		if key < 1000 {
-			continue
+		if key >= 1000 {
+			worst = max(worst, float64(x.IndexBytes())/float64(key+1))
 		}
-		var index int
-		for i := range x.shards {
-			index += indexSlotBytes * len(x.shards[i].slots)
-			thresholds[x.shards[i].limit*64/len(x.shards[i].slots)] = true
+	}
+	held, large := int64(0), 0
+	for shard := range x.index.shards {
+		d := &x.index.shards[shard]
+		held += shardBytes - 8 + 8*int64(len(d.segments))
+		for i := 0; i < len(d.segments); i += len(d.segments) >> d.segments[i].depth {
+			s := d.segments[i]
+			held += slotBytes*int64(len(s.slots)) + segmentBytes
+			if len(s.slots) == maxSegment {
+				large++
+				limits[s.limit] = true
+			}
 		}
-		worst = max(worst, float64(index)/float64(key+1))
 	}
 	if worst > 40 {
 		t.Errorf("the index takes %.1f bytes a key, 40 are promised", worst)
 	}
-	if len(thresholds) < 4 {
-		t.Errorf("4 shards grow at only %d thresholds", len(thresholds))
+	if held != x.index.bytes {
+		t.Errorf("the index has %d bytes and accounts for %d", held, x.index.bytes)
 	}
-	if rows := float64(x.rows.bytes()) / 60_000; rows > 4*27*1.02 {
-		t.Errorf("a record takes %.1f bytes, want 108", rows)
+	if large < 20 || len(limits) < 5 {
+		t.Errorf("%d large segments grow at only %d thresholds", large, len(limits))
+	}
+	if rows := float64(x.Bytes()-x.IndexBytes()) / 200_000; rows > 4*27+4+0.1 {
+		t.Errorf("a row takes %.1f bytes, want 112", rows)
 	}
 }
 
@@ -250,18 +260,6 @@ func BenchmarkUnique(b *testing.B) {
 	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mkeys/s")
 }
 
-// TestStampsSurviveTheirWrap takes the step after which stamps begin again, with
-// an old row that carries the first of the new ones.
-func TestStampsSurviveTheirWrap(t *testing.T) {
-	x := open(t, 1, Part{Name: "p", Dim: 1, L2: 0.5, DenseL2: true, Rule: optim.Rule{Kind: "sgd", LearningRate: 1}})
-	step(t, x, Step{N: 1, Scale: 1, Rate: 1}, -8, 1) // stamp 1
-	x.stamp = math.MaxUint32
-	step(t, x, Step{N: 2, Scale: 1, Rate: 1}, 0, 2)
-	if v := read(t, x, 1)[0]; v != 4 {
-		t.Fatalf("the other row decayed from 8 to %v, want 4", v)
-	}
-}
-
 func FuzzDescription(f *testing.F) {
 	f.Add(open(f, 1, Part{Name: "deep", Dim: 2, Rule: optim.Rule{Kind: "adam"}}, Part{Name: "wide", Dim: 1}).describe(0).encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -274,7 +272,7 @@ func FuzzDescription(f *testing.F) {
 
 func TestTooManyRowsIsAnError(t *testing.T) {
 	x := open(t, 1, Part{Name: "p", Dim: 1})
-	x.rows.n = maxRows
+	x.used = maxRows
 	_, err := x.Apply(Step{N: 1, Scale: 1, Rate: 1}, Gradients{Keys: []uint64{1}, Rows: []Row{0}, Values: []float32{1}})
 	if want := fmt.Sprintf("one rank can hold %d: use more ranks", maxRows); err == nil || !strings.Contains(err.Error(), want) {
 		t.Fatalf("applied past the last row number: %v", err)

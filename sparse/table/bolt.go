@@ -1,0 +1,103 @@
+package table
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"go.etcd.io/bbolt"
+)
+
+// bolt is a store in a bbolt file: one bucket, record by number. It is written
+// without waiting for the disk, since no run reads the file of another, and its
+// name is removed at once, so that a killed run leaves nothing behind.
+type bolt struct {
+	dir, path string
+	db        *bbolt.DB
+}
+
+var bucket = []byte("rows")
+
+func openBolt(dir string) (*bolt, error) {
+	b := &bolt{dir: dir}
+	return b, b.open()
+}
+
+// open makes the file anew.
+func (b *bolt) open() error {
+	f, err := os.CreateTemp(b.dir, "table-*.rows")
+	if err != nil {
+		return err
+	}
+	b.path = f.Name()
+	if err := f.Close(); err != nil {
+		return err
+	}
+	db, err := bbolt.Open(b.path, 0o600, &bbolt.Options{NoSync: true, NoGrowSync: true, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType})
+	if err != nil {
+		return errors.Join(err, os.Remove(b.path))
+	}
+	if err := os.Remove(b.path); err == nil { // some systems keep the name of an open file
+		b.path = b.dir
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucket(bucket)
+		return err
+	})
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	b.db = db
+	return nil
+}
+
+func (b *bolt) put(ids []Row, record func(i int) []byte) (err error) {
+	defer b.guard(&err, debug.SetPanicOnFault(true))
+	return b.db.Update(func(tx *bbolt.Tx) error {
+		rows := tx.Bucket(bucket)
+		rows.FillPercent = 0.9 // numbers are given out in order
+		for i, id := range ids {
+			key := binary.BigEndian.AppendUint32(nil, uint32(id))
+			if err := rows.Put(key, seal(nil, id, record(i))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (b *bolt) get(id Row, use func([]byte) error) (err error) {
+	defer b.guard(&err, debug.SetPanicOnFault(true))
+	return b.db.View(func(tx *bbolt.Tx) error {
+		record, err := unseal(tx.Bucket(bucket).Get(binary.BigEndian.AppendUint32(nil, uint32(id))), id)
+		if err != nil {
+			return err
+		}
+		return use(record)
+	})
+}
+
+// guard turns what a damaged file can cause, a panic of bbolt or the fault of
+// reading mapped memory past the end of a file cut short, into an error. It is
+// deferred; before is how the goroutine took faults before.
+func (b *bolt) guard(err *error, before bool) {
+	debug.SetPanicOnFault(before)
+	if fault := recover(); fault != nil {
+		*err = fmt.Errorf("the file is damaged: %v", fault)
+	}
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", b.path, *err)
+	}
+}
+
+func (b *bolt) reset() error { return errors.Join(b.close(), b.open()) }
+
+func (b *bolt) close() error {
+	err := b.db.Close()
+	if b.path != b.dir {
+		err = errors.Join(err, os.Remove(b.path))
+	}
+	return err
+}

@@ -1,0 +1,242 @@
+package table
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/raw"
+)
+
+// ErrTooOld says that the changes since a step are not all known any more: take
+// the whole table instead.
+var ErrTooOld = errors.New("not every row given up since then is known any more: take the whole table")
+
+// maxRemoved bounds the memory of what has been removed, 12 bytes each.
+const maxRemoved = 1 << 22
+
+// removals remembers the keys whose rows were given up, oldest first.
+type removals struct {
+	keys  []uint64
+	steps []uint32
+	lost  int64 // removals of steps up to this one may be forgotten
+}
+
+func (r *removals) add(key uint64, step int64) {
+	if len(r.keys) == maxRemoved {
+		half := maxRemoved / 2
+		r.forget(int64(r.steps[half-1]), half)
+	}
+	r.keys, r.steps = append(r.keys, key), append(r.steps, uint32(step))
+}
+
+// forget drops the first n removals, those of steps up to lost.
+func (r *removals) forget(lost int64, n int) {
+	r.lost = lost
+	r.keys, r.steps = slices.Delete(r.keys, 0, n), slices.Delete(r.steps, 0, n)
+}
+
+func (r *removals) bytes() int64 { return 8*int64(cap(r.keys)) + 4*int64(cap(r.steps)) }
+
+// since returns the keys removed after a step.
+func (r *removals) since(step int64) ([]uint64, error) {
+	if step < r.lost {
+		return nil, ErrTooOld
+	}
+	i := slices.IndexFunc(r.steps, func(s uint32) bool { return int64(s) > step })
+	if i < 0 {
+		return nil, nil
+	}
+	return r.keys[i:], nil
+}
+
+// Now returns the number of the last step, the point up to which a Delta of now
+// reaches.
+func (t *Table) Now() int64 { return t.now }
+
+// SetNow tells an empty table the step that what will be loaded belongs to.
+func (t *Table) SetNow(step int64) { t.now = step }
+
+// Delta calls f, by ascending key, with the rows of a shard that have changed
+// after a step, each with its record, and with a nil record for each key whose
+// row was given up. Changes between steps count to the later one; rows that were
+// loaded from files have not changed since. In a table with a DenseL2 part every
+// step changes every row. It returns [ErrTooOld] if too many rows were given up
+// since.
+func (t *Table) Delta(shard int, since int64, f func(key uint64, record []float32) error) error {
+	gone, err := t.removed.since(since)
+	if err != nil {
+		return fmt.Errorf("table %q: delta since step %d: %w", t.cfg.Name, since, err)
+	}
+	all := t.index.sorted(shard)
+	all = slices.DeleteFunc(all, func(c slot) bool { return !t.changed(c.row, since) })
+	for _, key := range gone {
+		h := hash(t.salt, key)
+		if t.index.shardOf(h) == shard && t.index.find(key, h) == 0 {
+			all = append(all, slot{uint32(key), uint32(key >> 32), 0})
+		}
+	}
+	slices.SortFunc(all, bySlotKey)
+	all = slices.CompactFunc(all, func(a, b slot) bool { return a.key() == b.key() })
+	for _, c := range all {
+		var rec []float32
+		if c.row != 0 {
+			if rec, err = t.recordOf(c); err != nil {
+				return err
+			}
+		}
+		if err := f(c.key(), rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changed reports whether a row has changed after a step.
+func (t *Table) changed(r Row, since int64) bool {
+	stamp, _ := t.meta(r)
+	if t.dense {
+		return t.now > since
+	}
+	return *stamp != 0 && int32(*stamp-uint32(since)) > 0
+}
+
+// Forget frees the memory of what was removed up to a step. Deltas since an
+// earlier one are refused from now on.
+func (t *Table) Forget(step int64) {
+	n := slices.IndexFunc(t.removed.steps, func(s uint32) bool { return int64(s) > step })
+	if n < 0 {
+		n = len(t.removed.steps)
+	}
+	t.removed.forget(max(step, t.removed.lost), n)
+}
+
+// SaveDelta writes what Delta gives, in the format of the package comment.
+func (t *Table) SaveDelta(w io.Writer, shard int, since int64) error {
+	var keys, gone []uint64
+	err := t.Delta(shard, since, func(key uint64, record []float32) error {
+		if record == nil {
+			gone = append(gone, key)
+		} else {
+			keys = append(keys, key)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	f := newFile(w)
+	f.head(deltaMagic, 1, t.describe(shard))
+	f.number64(uint64(since))
+	f.number64(uint64(t.now))
+	f.number64(uint64(len(keys)))
+	f.number64(uint64(len(gone)))
+	for _, key := range keys {
+		rec, err := t.recordOf(slot{uint32(key), uint32(key >> 32), t.index.find(key, hash(t.salt, key))})
+		if err != nil {
+			return err
+		}
+		f.number64(key)
+		f.out.Write(raw.Bytes(rec))
+	}
+	for _, key := range gone {
+		f.number64(key)
+	}
+	if err := f.end(); err != nil {
+		return fmt.Errorf("table %q: delta of shard %d: %w", t.cfg.Name, shard, err)
+	}
+	return nil
+}
+
+// LoadDelta changes a shard as SaveDelta found it changed. The table must stand
+// at the step since which the delta tells, or between there and its end. On an
+// error nothing has changed, unless a disk failed. The changes count to the last
+// step of the delta, which SetNow should be told when every shard has its delta.
+func (t *Table) LoadDelta(r io.Reader, shard int) (now int64, err error) {
+	fault := func(err error) error { return fmt.Errorf("table %q: delta of shard %d: %w", t.cfg.Name, shard, err) }
+	sum := crc32.New(castagnoli)
+	in := io.TeeReader(r, sum)
+	if _, err := t.readHead(in, deltaMagic, 1, shard); err != nil {
+		return 0, fault(fmt.Errorf("head: %w", err))
+	}
+	var b [32]byte
+	if err := readFull(in, b[:]); err != nil {
+		return 0, fault(fmt.Errorf("head: %w", err))
+	}
+	le := binary.LittleEndian
+	since, now := int64(le.Uint64(b[:])), int64(le.Uint64(b[8:]))
+	if since < 0 || now < since || t.now < since || t.now > now {
+		return 0, fault(fmt.Errorf("it tells of the steps %d to %d, the table stands at %d: load what lies between first", since, now, t.now))
+	}
+	rows, err := readItems(in, le.Uint64(b[16:]), 8+4*t.RecordLen())
+	if err != nil {
+		return 0, fault(fmt.Errorf("rows: %w", err))
+	}
+	gone, err := readItems(in, le.Uint64(b[24:]), 8)
+	if err != nil {
+		return 0, fault(fmt.Errorf("keys given up: %w", err))
+	}
+	if err := checkSum(r, sum.Sum32()); err != nil {
+		return 0, fault(err)
+	}
+	if err := t.change(shard, rows, gone, now); err != nil {
+		return 0, fault(err)
+	}
+	return now, nil
+}
+
+// readItems reads n items of size bytes. Memory grows with what arrives.
+func readItems(in io.Reader, n uint64, size int) ([]byte, error) {
+	if n > maxRows {
+		return nil, fmt.Errorf("%d of them, at most %d are possible: the file is damaged", n, maxRows)
+	}
+	var b bytes.Buffer
+	if _, err := io.CopyN(&b, in, int64(n)*int64(size)); err == io.EOF {
+		return nil, io.ErrUnexpectedEOF
+	} else if err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// change makes the changes of a delta.
+func (t *Table) change(shard int, rows, gone []byte, now int64) error {
+	le, size := binary.LittleEndian, 8+4*t.RecordLen()
+	for _, list := range []struct {
+		items []byte
+		size  int
+	}{{rows, size}, {gone, 8}} {
+		order := ascending{t: t, shard: shard, of: uint64(len(list.items) / list.size)}
+		for b := list.items; len(b) > 0; b = b[list.size:] {
+			if err := order.check(le.Uint64(b)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := t.room(len(rows) / size); err != nil {
+		return err
+	}
+	record := make([]float32, t.RecordLen())
+	for b := rows; len(b) > 0; b = b[size:] {
+		if err := t.makeRoom(); err != nil {
+			return err
+		}
+		row, err := t.hold(le.Uint64(b))
+		if err != nil {
+			return err
+		}
+		copy(raw.Bytes(record), b[8:])
+		t.unpack(row, record)
+		t.stamp(row, uint32(now), 1)
+	}
+	for b := gone; len(b) > 0; b = b[8:] {
+		if key := le.Uint64(b); t.index.find(key, hash(t.salt, key)) != 0 {
+			t.giveUp(key)
+		}
+	}
+	return nil
+}

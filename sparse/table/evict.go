@@ -1,0 +1,145 @@
+package table
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// sweepEvery is in how many steps every shard is searched once for rows that are
+// too old or score too low: a share of the shards in each step.
+const sweepEvery = 64
+
+// victim is a row that may be given up.
+type victim struct {
+	key   uint64
+	age   uint32
+	score float32 // now
+}
+
+// before orders victims: the lowest score first, then the oldest, then the
+// smallest key, so that every run gives up the same rows.
+func (v victim) before(o victim) int {
+	return cmp.Or(cmp.Compare(v.score, o.score), cmp.Compare(o.age, v.age), cmp.Compare(v.key, o.key))
+}
+
+// evict gives up the rows that the configuration no longer wants.
+func (t *Table) evict() {
+	e := &t.cfg.Evict
+	for shard := range t.index.shards {
+		n := t.index.shards[shard].n
+		if n == 0 {
+			continue
+		}
+		if (e.Age > 0 || e.MinScore > 0) && (int64(shard)-t.now)%sweepEvery == 0 {
+			t.sweep(shard)
+		}
+		if share := t.share(); e.MaxRows > 0 && n > share {
+			t.trim(shard, share-share/16)
+		}
+	}
+}
+
+// share is how many rows a shard may hold.
+func (t *Table) share() int {
+	shards := len(t.index.shards)
+	return (t.cfg.Evict.MaxRows + shards - 1) / shards
+}
+
+// sweep gives up the rows of a shard that are too old or score too low.
+func (t *Table) sweep(shard int) {
+	e := &t.cfg.Evict
+	for _, v := range t.candidates(shard) {
+		if e.Age > 0 && v.age > uint32(e.Age) || float64(v.score) < e.MinScore {
+			t.giveUp(v.key)
+			t.counters.Evicted++
+		}
+	}
+}
+
+// trim gives up rows of a shard until keep are left.
+func (t *Table) trim(shard, keep int) {
+	all := t.candidates(shard)
+	if len(all) <= keep {
+		return
+	}
+	slices.SortFunc(all, victim.before)
+	for _, v := range all[:len(all)-keep] {
+		t.giveUp(v.key)
+		t.counters.Evicted++
+	}
+}
+
+// candidates lists the rows of a shard.
+func (t *Table) candidates(shard int) []victim {
+	t.victims = t.victims[:0]
+	t.index.each(shard, func(c *slot) {
+		t.victims = append(t.victims, victim{c.key(), t.age(c.row), t.score(c.row)})
+	})
+	return t.victims
+}
+
+// meta returns the stamp and the score, if one is kept, of a row in memory or on
+// disk.
+func (t *Table) meta(r Row) (stamp *uint32, score *float32) {
+	m := &t.notes
+	if r.onDisk() {
+		m, r = &t.tier.notes, r&^onDisk
+	}
+	if t.cfg.Evict.HalfLife > 0 {
+		score = (*float32)(m.scores.at(uint32(r)))
+	}
+	return (*uint32)(m.stamps.at(uint32(r))), score
+}
+
+// age is in steps since the last gradient of a row. A row whose stamp is unknown,
+// 0, for it was saved without one, counts from now on.
+func (t *Table) age(r Row) uint32 {
+	stamp, _ := t.meta(r)
+	if *stamp == 0 {
+		*stamp = uint32(t.now)
+	}
+	return uint32(max(0, int32(uint32(t.now)-*stamp)))
+}
+
+// score is the score of a row now, 0 in a table that keeps none.
+func (t *Table) score(r Row) float32 {
+	if _, score := t.meta(r); score != nil {
+		return t.decayed(*score, t.now-int64(t.age(r)))
+	}
+	return 0
+}
+
+// decayed is a score of a step as it counts now.
+func (t *Table) decayed(score float32, then int64) float32 {
+	life := int64(t.cfg.Evict.HalfLife)
+	return float32(math.Ldexp(float64(score), -int(t.now/life-then/life)))
+}
+
+// giveUp forgets the row of a key.
+func (t *Table) giveUp(key uint64) {
+	h := hash(t.salt, key)
+	if r := t.index.find(key, h); r.onDisk() {
+		t.tier.forget(r)
+	} else {
+		t.free = append(t.free, r)
+	}
+	t.index.remove(key, h)
+	t.removed.add(key, t.now)
+	t.epoch++
+}
+
+// Delete forgets keys and returns how many of them were held. It counts as a
+// change of the step to come.
+func (t *Table) Delete(keys []uint64) (n int) {
+	t.now++
+	for _, key := range keys {
+		if t.index.find(key, hash(t.salt, key)) != 0 {
+			t.giveUp(key)
+			n++
+		}
+	}
+	t.now--
+	t.counters.Deleted += int64(n)
+	return n
+}
