@@ -19,6 +19,9 @@
 // any order. A message is buffered however long the receiver takes, and Exchange
 // returns when its own bytes have left and the awaited ones have arrived.
 // Reductions cost no time. Messages are copied, which allocates.
+//
+// With Hosts, the ranks of a host share one NIC for what goes to other hosts;
+// among themselves each has one of its own, as fast as Inside says.
 package simnet
 
 import (
@@ -36,8 +39,16 @@ type Model struct {
 	Latency        time.Duration
 	BytesPerSecond float64         // of a NIC each way; 0: unlimited
 	Overhead       int             // bytes added to each message
+	Hosts          []int           // host of every rank, from 0; nil: each has one of its own
+	Inside         Link            // between the ranks of a host
 	Slow           map[int]float64 // by rank: how many times slower its NIC is
 	Lose           map[int]int     // by rank: it is lost at its k-th exchange, from 1
+}
+
+// Link is how fast messages go.
+type Link struct {
+	Latency        time.Duration
+	BytesPerSecond float64 // 0: unlimited
 }
 
 // Traffic is what a rank has sent.
@@ -57,7 +68,8 @@ type Transport struct {
 type network struct {
 	model Model
 	mu    sync.Mutex
-	nics  []nic
+	nics  []nic // by rank
+	hosts []nic // by host, where hosts are known
 	boxes map[address]*box
 }
 
@@ -88,7 +100,7 @@ type message struct {
 // New returns the transports of a group, by rank. It panics if size or channels
 // is less than one or if the model has negative numbers.
 func New(size, channels int, m Model) []*Transport {
-	if m.Latency < 0 || m.BytesPerSecond < 0 || m.Overhead < 0 {
+	if m.Latency < 0 || m.BytesPerSecond < 0 || m.Overhead < 0 || m.Inside.Latency < 0 || m.Inside.BytesPerSecond < 0 {
 		panic(fmt.Sprintf("simnet: New: negative numbers in %+v", m))
 	}
 	for rank, k := range m.Slow {
@@ -98,6 +110,14 @@ func New(size, channels int, m Model) []*Transport {
 	}
 	g := local.New(size, channels, true)
 	net := &network{model: m, nics: make([]nic, size), boxes: make(map[address]*box)}
+	if m.Hosts != nil && len(m.Hosts) != size {
+		panic(fmt.Sprintf("simnet: New: hosts of %d ranks, there are %d", len(m.Hosts), size))
+	}
+	for _, h := range m.Hosts {
+		for h >= len(net.hosts) {
+			net.hosts = append(net.hosts, nic{})
+		}
+	}
 	ts := make([]*Transport, size)
 	for i := range ts {
 		ts[i] = &Transport{rank: i, group: g, net: net}
@@ -116,6 +136,13 @@ func (t *Transport) Traffic() Traffic {
 	t.net.mu.Lock()
 	defer t.net.mu.Unlock()
 	return t.net.nics[t.rank].sent
+}
+
+// Exchanges returns how many exchanges this rank has made or begun.
+func (t *Transport) Exchanges() int {
+	t.net.mu.Lock()
+	defer t.net.mu.Unlock()
+	return t.net.nics[t.rank].exchanges
 }
 
 // Exchange is as collective.Transport says.
@@ -154,14 +181,14 @@ func (n *network) loses(rank int) bool {
 func (n *network) post(tag collective.Tag, from, to int, data []byte) (sent time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out, in := &n.nics[from], &n.nics[to]
-	out.sent.Messages++
-	out.sent.Bytes += int64(len(data))
+	n.nics[from].sent.Messages++
+	n.nics[from].sent.Bytes += int64(len(data))
 
+	link, out, in := n.way(from, to)
 	leaves := later(time.Now(), out.outFree)
-	out.outFree = leaves.Add(n.duration(from, len(data)))
-	enters := later(leaves.Add(n.model.Latency), in.inFree)
-	in.inFree = later(enters.Add(n.duration(to, len(data))), out.outFree.Add(n.model.Latency))
+	out.outFree = leaves.Add(n.duration(link, from, len(data)))
+	enters := later(leaves.Add(link.Latency), in.inFree)
+	in.inFree = later(enters.Add(n.duration(link, to, len(data))), out.outFree.Add(link.Latency))
 
 	b := n.box(address{tag.Channel, from, to})
 	b.queue = append(b.queue, message{tag, append([]byte(nil), data...), in.inFree})
@@ -172,12 +199,26 @@ func (n *network) post(tag collective.Tag, from, to int, data []byte) (sent time
 	return out.outFree
 }
 
+// way returns the link from one rank to another and the NICs at its ends.
+func (n *network) way(from, to int) (link Link, out, in *nic) {
+	m := n.model
+	link, out, in = Link{m.Latency, m.BytesPerSecond}, &n.nics[from], &n.nics[to]
+	switch {
+	case m.Hosts == nil:
+	case m.Hosts[from] == m.Hosts[to]:
+		link = m.Inside
+	default:
+		out, in = &n.hosts[m.Hosts[from]], &n.hosts[m.Hosts[to]]
+	}
+	return link, out, in
+}
+
 // duration is how long the NIC of rank is busy with a message of n bytes.
-func (n *network) duration(rank, bytes int) time.Duration {
-	if n.model.BytesPerSecond == 0 {
+func (n *network) duration(link Link, rank, bytes int) time.Duration {
+	if link.BytesPerSecond == 0 {
 		return 0
 	}
-	s := float64(bytes+n.model.Overhead) / n.model.BytesPerSecond
+	s := float64(bytes+n.model.Overhead) / link.BytesPerSecond
 	if k, ok := n.model.Slow[rank]; ok {
 		s *= k
 	}

@@ -1,0 +1,126 @@
+package simnet
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/golden"
+)
+
+// cluster is hosts of perHost ranks each, with what default costs assume of links
+// between them.
+func cluster(hosts, perHost int) Model {
+	m := tenGigabit()
+	m.Inside = Link{Latency: 2 * time.Microsecond, BytesPerSecond: 1e10}
+	for r := range hosts * perHost {
+		m.Hosts = append(m.Hosts, r/perHost)
+	}
+	return m
+}
+
+// onHosts runs body in virtual time on Comms that know the hosts of m.
+func onHosts(t *testing.T, m Model, body func(c *collective.Comm) error) (time.Duration, []*Transport) {
+	t.Helper()
+	return modelledOn(t, len(m.Hosts), m, func(tr *Transport) *collective.Comm { return collective.NewHosts(tr, nil, m.Hosts) }, body)
+}
+
+func sum(n int) func(c *collective.Comm) error {
+	return func(c *collective.Comm) error {
+		return collective.AllReduce(c, make([]float32, n), collective.Sum)
+	}
+}
+
+func taking(a collective.Algorithm, body func(c *collective.Comm) error) func(c *collective.Comm) error {
+	return func(c *collective.Comm) error {
+		take(c, a)
+		return body(c)
+	}
+}
+
+// TestLanesBeatFlatWhereTheModelSaysSo compares an allreduce that knows its hosts
+// with those that do not, on the same links.
+func TestLanesBeatFlatWhereTheModelSaysSo(t *testing.T) {
+	for _, n := range []int{64, 1 << 14, 1 << 18} {
+		m := cluster(4, 4)
+		lanes, _ := onHosts(t, m, taking(collective.Lanes, sum(n)))
+		for _, a := range []collective.Algorithm{collective.Ring, collective.Bruck, collective.Direct} {
+			flat, _ := modelled(t, len(m.Hosts), m, taking(a, sum(n)))
+			if lanes >= flat {
+				t.Errorf("%d float32: in lanes %v, by %v %v", n, lanes, a, flat)
+			}
+		}
+		best, _ := onHosts(t, m, sum(n))
+		if best > lanes {
+			t.Errorf("%d float32: the choice takes %v, lanes %v", n, best, lanes)
+		}
+	}
+}
+
+// TestScale keeps modelled time, messages and bytes of rank 0 for up to 1024 ranks,
+// beside what the cost model predicts.
+func TestScale(t *testing.T) {
+	var text strings.Builder
+	fmt.Fprintln(&text, "# AllReduce of float32: elements, ranks or hosts×ranks, algorithm, virtual time, predicted, messages/bytes of rank 0")
+	line := func(n int, where string, a collective.Algorithm, predicted float64, d time.Duration, ts []*Transport) {
+		fmt.Fprintf(&text, "%7d %6s %-8v %14v %14v %6d/%d\n", n, where, a, d, time.Duration(predicted*1e9), ts[0].Traffic().Messages, ts[0].Traffic().Bytes)
+	}
+	for _, n := range []int{16, 1 << 14, 1 << 18} {
+		for _, p := range []int{4, 33, 256, 1024} {
+			if n > 16 && p > 33 { // gigabytes of copies
+				continue
+			}
+			k := collective.DefaultCosts()
+			k.Links.Gamma = 0 // the simulation sums in no time
+			a, predicted := k.Choose(collective.Shape{Size: p}, collective.CallAllReduce, collective.Sum, collective.Float32, 4*n)
+			d, ts := modelled(t, p, tenGigabit(), taking(a, sum(n)))
+			line(n, fmt.Sprint(p), a, predicted, d, ts)
+		}
+		for _, h := range [][2]int{{2, 4}, {8, 8}, {64, 4}, {128, 8}} {
+			m := cluster(h[0], h[1])
+			if n > 16 && h[0] > 8 {
+				continue
+			}
+			d, ts := onHosts(t, m, taking(collective.Lanes, sum(n)))
+			k := collective.DefaultCosts()
+			k.Links.Gamma, k.Local.Gamma = 0, 0
+			predicted := k.Predict(collective.Shape{Size: h[0] * h[1], Hosts: h[0], Most: h[1], Least: h[1]}, collective.Lanes, collective.CallAllReduce, collective.Sum, collective.Float32, 4*n)
+			line(n, fmt.Sprintf("%d×%d", h[0], h[1]), collective.Lanes, predicted, d, ts)
+		}
+	}
+	golden.Check(t, "scale.txt", text.String())
+}
+
+// TestLossAnywhere loses a rank at the first, a middle and the last exchange of
+// calls by every algorithm, with hosts and without: all ranks blame it.
+func TestLossAnywhere(t *testing.T) {
+	body := func(c *collective.Comm) error {
+		for range 3 {
+			if err := collective.AllReduce(c, make([]float32, 100), collective.Max); err != nil {
+				return err
+			}
+		}
+		return collective.Barrier(c)
+	}
+	for a := collective.Ring; a <= collective.Lanes; a++ {
+		m := cluster(3, 3)
+		for _, rank := range []int{0, 4, 8} {
+			_, ts := onHosts(t, m, taking(a, body))
+			last := ts[rank].Exchanges()
+			for _, k := range []int{1, 2, last / 2, last} {
+				m.Lose = map[int]int{rank: k}
+				_, _, errs := simulateOn(t, len(m.Hosts), m, func(tr *Transport) *collective.Comm { return collective.NewHosts(tr, nil, m.Hosts) }, taking(a, body))
+				for i, err := range errs {
+					var lost *collective.LostError
+					if err != nil && (!errors.As(err, &lost) || lost.Rank != rank) || err == nil && k < last-2 {
+						t.Errorf("%v: rank %d lost at exchange %d of %d: rank %d says %v", a, rank, k, last, i, err)
+					}
+				}
+				m.Lose = nil
+			}
+		}
+	}
+}
