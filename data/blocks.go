@@ -10,7 +10,7 @@ const (
 	mostBlocks  = 1 << 24 // of a dataset
 )
 
-// block is a range of bytes of a file. The records of a block are those whose
+// block is a range of bytes of a file, or of rows of a table. The records of a block are those whose
 // first byte lies in it.
 type block struct {
 	file   int32
@@ -24,12 +24,20 @@ func blockBytes(size int64) int64 {
 }
 
 // cut returns the blocks of the files in their order. A packed file, which is
-// read from its beginning only, is one block.
+// read from its beginning only, is one block; those of a table are its row
+// groups.
 func cut(files []file) []block {
 	var blocks []block
 	for i, f := range files {
 		if f.packing != nil {
 			blocks = append(blocks, block{int32(i), 0, unknownSize})
+			continue
+		}
+		if first := int64(0); f.groups != nil {
+			for _, rows := range f.groups {
+				blocks = append(blocks, block{int32(i), first, first + rows})
+				first += rows
+			}
 			continue
 		}
 		step := blockBytes(f.size)
@@ -45,6 +53,10 @@ func countBlocks(files []file) (n int64) {
 	for _, f := range files {
 		if f.packing != nil {
 			n++
+			continue
+		}
+		if f.groups != nil {
+			n += int64(len(f.groups))
 			continue
 		}
 		step := blockBytes(f.size)

@@ -19,7 +19,7 @@ type Dataset struct {
 	schema Schema // filled
 	format format
 	fields []string // nil: any name may come
-	stream bool     // some file can only be read from its beginning
+	stream bool     // some file can only be read onwards
 	files  []file
 	blocks []block
 	digest uint64
@@ -70,7 +70,7 @@ func Open(src Source, s Schema, patterns []string) (*Dataset, error) {
 	h := xxh3.New()
 	for _, f := range d.files {
 		fmt.Fprintf(h, "%q %d;", filepath.Base(f.name), f.bytes)
-		d.stream = d.stream || f.packing != nil
+		d.stream = d.stream || f.packing != nil || f.groups != nil
 	}
 	fmt.Fprintf(h, "%q", d.fields)
 	d.digest = h.Sum64()
@@ -144,7 +144,7 @@ func (d *Dataset) Use(c *Counts) error {
 	t.lineBase, t.rowBase = make([]int64, len(d.blocks)), make([]int64, len(d.blocks))
 	lines := int64(0)
 	for i, b := range d.blocks {
-		if b.lo == 0 {
+		if b.lo == 0 && (i == 0 || d.blocks[i-1].file != b.file) {
 			lines = 0
 		}
 		t.lineBase[i], t.rowBase[i] = lines, t.rows

@@ -31,6 +31,7 @@
 //	                  mark are no records.
 //	criteo            tsv with the fields label, I1 … I13, C1 … C26
 //	tfrecord          a tf.Example in TFRecord frames; fields are its features
+//	parquet           a row; fields are flat columns and lists of plain values
 //	libsvm, libffm    a line: label index:value …, label field:index:value …;
 //	                  see svm.go for the names of their fields
 //
@@ -45,8 +46,8 @@
 // A file may be packed with gzip, zstd or snappy (framed), which is told by how
 // it begins.
 //
-// A record that cannot be used is told with its place: line, or offset of the
-// unpacked bytes. Up to Source.MaxBad of them, over all ranks, are left out, in
+// A record that cannot be used is told with its place: line, row, or offset
+// of the unpacked bytes. Up to Source.MaxBad of them, over all ranks, are left out, in
 // every pass the same ones.
 //
 // # Order
@@ -54,9 +55,10 @@
 // The order of an epoch is a pure function of seed, epoch, the number of
 // records per block and the number of lanes; see order.go. The position in it
 // is one integer, the rows consumed so far, so training resumes exactly on any
-// number of ranks with any batch size. Packed files cannot be read at random:
-// there every rank unpacks every file and keeps its own records, in an order
-// with the same properties. With many ranks unpacked files are read faster.
+// number of ranks with any batch size. Packed files and Parquet cannot be read
+// at random: there every rank unpacks every file and keeps its own records, in
+// an order with the same properties. With many ranks plain files are read
+// faster.
 //
 // # Keys
 //

@@ -47,7 +47,7 @@ func (exampleFormat) look(f *file, s source) ([]string, error) {
 	return names, nil
 }
 
-func (exampleFormat) records() records { return &exampleRecords{} }
+func (exampleFormat) records([]string) records { return &exampleRecords{} }
 
 func (exampleFormat) decoder(_, names []string) (decoder, error) {
 	return exampleDecoder{tfrecord.NewDecoder(names)}, nil

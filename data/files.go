@@ -30,6 +30,7 @@ type file struct {
 	packing *packing  // nil: none
 	time    time.Time // of the last change, local files
 	content []byte    // embedded files
+	groups  []int64   // rows of the row groups of a table
 	mark    int64     // length of the byte order mark, 0 or 3
 	body    int64     // offset of the first record behind mark and header
 }

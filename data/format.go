@@ -17,7 +17,9 @@ type format interface {
 	// look reads the beginning of a file. It returns the names of the fields,
 	// nil if any name may come, and sets f.body.
 	look(f *file, s source) (fields []string, err error)
-	records() records
+	// records reads records with the fields of these names; it may leave out
+	// others. What it holds open is freed by Close, if it has one.
+	records(names []string) records
 	// decoder decodes the fields of these names, of those that look returned.
 	decoder(fields, names []string) (decoder, error)
 	// place says where a record is, in the words of the format.
@@ -62,6 +64,7 @@ var formats = []struct {
 	{"tsv", "TSV", func(s Source) format { return newDelimited(s) }},
 	{"criteo", "TSV in Criteo's layout: label, I1 … I13, C1 … C26", func(s Source) format { return newDelimited(s) }},
 	{"tfrecord", "TFRecord of tf.Example", func(Source) format { return exampleFormat{} }},
+	{"parquet", "Parquet, flat and list columns", func(Source) format { return parquetFormat{} }},
 	{"libsvm", "LibSVM: label index:value …", func(Source) format { return svmFormat{} }},
 	{"libffm", "LibFFM: label field:index:value …", func(Source) format { return svmFormat{fields: true} }},
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/wdlrun/wdlrun/data/tfrecord"
 	"github.com/wdlrun/wdlrun/data/value"
@@ -21,10 +22,14 @@ import (
 
 // numberedIn writes records that know their own number: record n has n, its
 // parity as label, and a text of some length.
-func numberedIn(t testing.TB, format string, records int) []byte {
+func numberedIn(t testing.TB, format string, lo, hi int) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	for n := range records {
+	if format == "parquet" {
+		writeTable(t, &b, lo, hi)
+		return b.Bytes()
+	}
+	for n := lo; n < hi; n++ {
 		text := strings.Repeat("x", n*7%23)
 		switch format {
 		case "csv", "tsv":
@@ -43,6 +48,33 @@ func numberedIn(t testing.TB, format string, records int) []byte {
 		}
 	}
 	return b.Bytes()
+}
+
+// numberedRow is a row of a table.
+type numberedRow struct {
+	X string   `parquet:"x,dict"`
+	N int64    `parquet:"n"`
+	Y *int32   `parquet:"y,optional"`
+	L []string `parquet:"l,list"`
+}
+
+// writeTable writes row groups of 500 rows.
+func writeTable(t testing.TB, out io.Writer, lo, hi int) {
+	w := parquet.NewGenericWriter[numberedRow](out, parquet.PageBufferSize(1000), parquet.Compression(&parquet.Snappy))
+	for n := lo; n < hi; n++ {
+		y := int32(n % 2)
+		if _, err := w.Write([]numberedRow{{X: strings.Repeat("x", n*7%23), N: int64(n), Y: &y}}); err != nil {
+			t.Fatal(err)
+		}
+		if n%500 == 499 {
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // numberedFields are the schema of numberedIn.
@@ -102,6 +134,9 @@ func everyFormat(t *testing.T, f func(t *testing.T, format, packing string)) {
 			continue
 		}
 		for _, packing := range []string{"", ".gz", ".zst", ".sz"} {
+			if format == "parquet" && packing != "" {
+				continue // its pages are packed already
+			}
 			t.Run(format+packing, func(t *testing.T) { f(t, format, packing) })
 		}
 	}
@@ -114,13 +149,11 @@ func TestEveryFormatKeepsTheLaws(t *testing.T) {
 	everyFormat(t, func(t *testing.T, format, packing string) {
 		const records, batch = 3000, 250
 		src, schema := numberedFields(format)
-		all := numberedIn(t, format, records)
 		// Three files, the middle one with most of the records.
 		cuts := []int{0, 700, 2900, records}
 		var parts [][]byte
 		for i, lo := range cuts[:3] {
-			at := len(numberedIn(t, format, lo))
-			parts = append(parts, pack(t, packing, all[at:len(numberedIn(t, format, cuts[i+1]))]))
+			parts = append(parts, pack(t, packing, numberedIn(t, format, lo, cuts[i+1])))
 		}
 		d, fit := prepare(t, src, schema, 2, inFiles(t, packing, parts...))
 		e := newEncoder(t, fit)
@@ -162,7 +195,7 @@ func TestEveryFormatKeepsTheLaws(t *testing.T) {
 // A packed file gives the order of its files where nothing is shuffled.
 func TestStreamInOrder(t *testing.T) {
 	src, schema := numberedFields("csv")
-	d, fit := prepare(t, src, schema, 1, inFiles(t, ".gz", pack(t, ".gz", numberedIn(t, "csv", 1000))))
+	d, fit := prepare(t, src, schema, 1, inFiles(t, ".gz", pack(t, ".gz", numberedIn(t, "csv", 0, 1000))))
 	rows := []uint64{}
 	for _, b := range readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 64, Lanes: 8}) {
 		slices.Sort(b.RowID)
@@ -176,7 +209,7 @@ func TestStreamInOrder(t *testing.T) {
 // Held-out records of a stream are those of any part and pass.
 func TestStreamHoldOut(t *testing.T) {
 	src, schema := numberedFields("tfrecord")
-	path := inFiles(t, ".zst", pack(t, ".zst", numberedIn(t, "tfrecord", 2000)))
+	path := inFiles(t, ".zst", pack(t, ".zst", numberedIn(t, "tfrecord", 0, 2000)))
 	d, err := Open(src, schema, []string{path})
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +244,7 @@ func TestEveryCutOfEveryFormat(t *testing.T) {
 	everyFormat(t, func(t *testing.T, format, packing string) {
 		const records = 6
 		src, schema := numberedFields(format)
-		plain := numberedIn(t, format, records)
+		plain := numberedIn(t, format, 0, records)
 		file := pack(t, packing, plain)
 		dir := t.TempDir()
 		for n := 1; n <= len(file); n++ {
@@ -232,7 +265,7 @@ func TestEveryCutOfEveryFormat(t *testing.T) {
 			}
 			begun := int64(0)
 			for r := range records {
-				if packing == "" && len(numberedIn(t, format, r)) < n {
+				if packing == "" && len(numberedIn(t, format, 0, r)) < n {
 					begun++
 				}
 			}
@@ -250,12 +283,15 @@ func TestEveryCutOfEveryFormat(t *testing.T) {
 // others keeps the laws.
 func TestDamagedRecordsAreLeftOut(t *testing.T) {
 	everyFormat(t, func(t *testing.T, format, packing string) {
+		if format == "parquet" {
+			return // a page is whole or not at all
+		}
 		const records = 2000
 		src, schema := numberedFields(format)
-		b := numberedIn(t, format, records)
+		b := numberedIn(t, format, 0, records)
 		bad := []int{3, 400, 401, 1999}
 		for _, n := range bad {
-			lo, hi := len(numberedIn(t, format, n)), len(numberedIn(t, format, n+1))
+			lo, hi := len(numberedIn(t, format, 0, n)), len(numberedIn(t, format, 0, n+1))
 			if format == "tfrecord" {
 				b[hi-1] ^= 1 // the checksum of the record
 				continue
@@ -280,7 +316,7 @@ func TestDamagedRecordsAreLeftOut(t *testing.T) {
 			t.Fatalf("%d are bad, %d are told", n, len(first))
 		}
 		for i, f := range first {
-			lo := len(numberedIn(t, format, bad[i]))
+			lo := len(numberedIn(t, format, 0, bad[i]))
 			if format == "tfrecord" && f.Offset != int64(lo) || format != "tfrecord" && f.Line != int64(bad[i]+1) {
 				t.Errorf("fault %d is at %s", i, f.Place())
 			}
@@ -311,10 +347,10 @@ func TestDamagedRecordsAreLeftOut(t *testing.T) {
 func TestTFRecordFindsTheNextFrame(t *testing.T) {
 	src, schema := numberedFields("tfrecord")
 	src.MaxBad = 1
-	whole := numberedIn(t, "tfrecord", 5000)
+	whole := numberedIn(t, "tfrecord", 0, 5000)
 	for _, n := range []int{0, 1, 2500, 4999} {
 		b := slices.Clone(whole)
-		b[len(numberedIn(t, "tfrecord", n))] ^= 0x40
+		b[len(numberedIn(t, "tfrecord", 0, n))] ^= 0x40
 		d, err := Open(src, schema, []string{inFiles(t, "", b)})
 		if err != nil {
 			t.Fatal(err)
@@ -340,7 +376,7 @@ func TestTFRecordFindsTheNextFrame(t *testing.T) {
 // Frames are found from any byte on, and damage at any byte is told once by the
 // block before or behind it.
 func TestTFRecordInEveryPairOfBlocks(t *testing.T) {
-	whole := numberedIn(t, "tfrecord", 4)
+	whole := numberedIn(t, "tfrecord", 0, 4)
 	var r exampleRecords
 	for damage := -1; damage < len(whole); damage++ {
 		b := slices.Clone(whole)

@@ -11,7 +11,7 @@ import (
 )
 
 // table writes n lines of a function of the line's number.
-func table(header string, n int, line func(i int) string) string {
+func tableOf(header string, n int, line func(i int) string) string {
 	var b strings.Builder
 	b.WriteString(header)
 	for i := range n {
@@ -31,16 +31,16 @@ func TestGuessLabel(t *testing.T) {
 		sure                     bool
 	}{
 		"criteo": {criteo.String(), "column_1", "1", false},
-		"movielens": {table("userId,movieId,rating,timestamp\n", 99, func(i int) string { return fmt.Sprintf("%d,%d,%g,%d", i%7, i%31, 0.5*float64(1+i%10), 1e9+i) }),
+		"movielens": {tableOf("userId,movieId,rating,timestamp\n", 99, func(i int) string { return fmt.Sprintf("%d,%d,%g,%d", i%7, i%31, 0.5*float64(1+i%10), 1e9+i) }),
 			"rating", "", false},
-		"two times":  {table("timestamp,member_id,size\n", 9, func(i int) string { return fmt.Sprintf("%d,%d,%d", i%2, i%2, i) }), "size", "", false},
-		"in between": {table("age,bought_it,day\n", 9, func(i int) string { return fmt.Sprintf("%d,%d,%d", i, i%2, 3*i) }), "bought_it", "1", false},
-		"named": {table("a,ad_click,b\n", 9, func(i int) string { return fmt.Sprintf("%d,%d,%d", i%2, i%2, i%2) }),
+		"two times":  {tableOf("timestamp,member_id,size\n", 9, func(i int) string { return fmt.Sprintf("%d,%d,%d", i%2, i%2, i) }), "size", "", false},
+		"in between": {tableOf("age,bought_it,day\n", 9, func(i int) string { return fmt.Sprintf("%d,%d,%d", i, i%2, 3*i) }), "bought_it", "1", false},
+		"named": {tableOf("a,ad_click,b\n", 9, func(i int) string { return fmt.Sprintf("%d,%d,%d", i%2, i%2, i%2) }),
 			"ad_click", "1", true},
-		"better named": {table("y,target\n", 9, func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) }), "target", "1", true},
-		"last by texts": {table("a,b,c\n", 9, func(i int) string { return fmt.Sprintf("%d,%d,%s", i, i%5, []string{"yes", "no"}[i%2]) }),
+		"better named": {tableOf("y,target\n", 9, func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) }), "target", "1", true},
+		"last by texts": {tableOf("a,b,c\n", 9, func(i int) string { return fmt.Sprintf("%d,%d,%s", i, i%5, []string{"yes", "no"}[i%2]) }),
 			"c", "yes", false},
-		"first by texts": {table("kind,b,size\n", 9, func(i int) string { return fmt.Sprintf("%s,%d,%d", []string{"good", "bad", "good"}[i%3], i%5, i) }),
+		"first by texts": {tableOf("kind,b,size\n", 9, func(i int) string { return fmt.Sprintf("%s,%d,%d", []string{"good", "bad", "good"}[i%3], i%5, i) }),
 			"kind", "bad", false},
 	} {
 		in, err := Inspect(write(t, "x.csv", x.content), 0)
@@ -77,7 +77,7 @@ func TestNames(t *testing.T) {
 // TestInspectSeparator: genres of films are many in one field, and few marks are
 // none.
 func TestInspectSeparator(t *testing.T) {
-	content := table("genres,tags,path,label\n", 100, func(i int) string {
+	content := tableOf("genres,tags,path,label\n", 100, func(i int) string {
 		rare := "b"
 		if i < 10 {
 			rare = "b|c"
@@ -98,7 +98,7 @@ func TestInspectSeparator(t *testing.T) {
 // TestInspectRows: as many records as were asked for, header or not.
 func TestInspectRows(t *testing.T) {
 	for _, header := range []string{"", "a,label\n"} {
-		in, err := Inspect(write(t, "x.csv", table(header, 50, func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) })), 20)
+		in, err := Inspect(write(t, "x.csv", tableOf(header, 50, func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) })), 20)
 		if err != nil || in.Rows != 20 || in.Columns[0].Distinct != 20 {
 			t.Errorf("header %q: %+v, %v; want 20 rows", header, in, err)
 		}

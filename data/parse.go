@@ -62,13 +62,18 @@ func newParser(src Source, fields []string, s Schema) (*parser, error) {
 	p := &parser{columns: s.columns(), missing: src.Missing, label: newLabelRule(s.Label)}
 	n := len(p.columns)
 	p.lists, p.numbers, p.absent = make([]value.List, n), make([]float64, n), make([]bool, n)
-	names := make([]string, n)
+	var err error
+	p.decoder, err = newFormat(src).decoder(fields, p.names())
+	return p, err
+}
+
+// names are those of the columns.
+func (p *parser) names() []string {
+	names := make([]string, len(p.columns))
 	for i, c := range p.columns {
 		names[i] = c.name
 	}
-	var err error
-	p.decoder, err = newFormat(src).decoder(fields, names)
-	return p, err
+	return names
 }
 
 // parse reads a record into the parser's columns.

@@ -59,8 +59,11 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *Fit, progress 
 // blockBytes is how many bytes of its file a block is.
 func (d *Dataset) blockBytes(b int) int64 {
 	bl := d.blocks[b]
-	if f := &d.files[bl.file]; f.size == unknownSize {
+	switch f := &d.files[bl.file]; {
+	case f.packing != nil:
 		return f.bytes
+	case f.groups != nil:
+		return f.bytes / int64(len(f.groups))
 	}
 	return bl.hi - bl.lo
 }
@@ -84,10 +87,13 @@ func (d *Dataset) newScanner(s Schema, stats []statistics) (*scanner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &scanner{Dataset: d, parser: p, coder: newCoder(s, stats, p), reader: d.format.records()}, nil
+	return &scanner{Dataset: d, parser: p, coder: newCoder(s, stats, p), reader: d.format.records(p.names())}, nil
 }
 
 func (s *scanner) close() {
+	if c, ok := s.reader.(io.Closer); ok {
+		c.Close()
+	}
 	if s.src != nil {
 		s.src.Close()
 		s.src = nil

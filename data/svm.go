@@ -23,7 +23,7 @@ func (svmFormat) look(*file, source) ([]string, error) { return nil, nil }
 
 func (svmFormat) place(f *file, offset int64) (Fault, error) { return linePlace(f, offset) }
 
-func (svmFormat) records() records {
+func (svmFormat) records([]string) records {
 	return &textRecords{isRecord: func(line []byte) bool {
 		line = bytes.TrimLeft(line, " \t")
 		return len(line) > 0 && line[0] != '#' && line[0] != '\r'

@@ -60,7 +60,7 @@ func linePlace(f *file, offset int64) (Fault, error) {
 	return Fault{File: f.name, Line: n}, nil
 }
 
-func (d *delimited) records() records { return &textRecords{isRecord: d.isRecord} }
+func (d *delimited) records([]string) records { return &textRecords{isRecord: d.isRecord} }
 
 func (d *delimited) place(f *file, offset int64) (Fault, error) { return linePlace(f, offset) }
 
