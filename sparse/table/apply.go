@@ -93,7 +93,9 @@ func (t *Table) Apply(at Step, g Gradients) (Applied, error) {
 	done := t.admitAll(g.Keys)
 	t.applyTouched(at, g)
 	if t.dense {
-		done.Steps += t.others(func(rec []float32) { t.stepRow(at, 0, rec, nil) })
+		zeros := t.scratch[:t.width]
+		clear(zeros)
+		done.Steps += t.others(func(rows []Row) { t.stepRows(at, rows, zeros, 0, true) })
 	}
 	t.counters.Inserted += int64(done.Inserted)
 	t.counters.Refused += int64(done.Refused)
@@ -141,60 +143,60 @@ func (t *Table) admitAll(keys []uint64) (done Applied) {
 
 // applyTouched steps the rows with gradients.
 func (t *Table) applyTouched(at Step, g Gradients) {
-	var starts [chunk]*byte
-	for lo := 0; lo < len(t.found); lo += chunk {
-		rows := t.found[lo:min(lo+chunk, len(t.found))]
-		for i, r := range rows {
-			starts[i] = t.start(r)
+	for lo := 0; lo < len(t.found); {
+		hi := lo // rows of lo to hi are held
+		for hi < len(t.found) && hi < lo+chunk && t.found[hi] != 0 {
+			hi++
 		}
-		prefetchRecords(starts[:len(rows)], 4*t.words())
-		for i, r := range rows {
-			starts[i] = t.noteOf(r)
+		if hi == lo { // refused
+			lo++
+			continue
 		}
-		prefetch(starts[:len(rows)], 0)
-		for i, r := range rows {
-			if r == 0 {
-				continue
-			}
-			key, grad := g.Keys[lo+i], g.Values[(lo+i)*t.width:(lo+i+1)*t.width]
-			t.stepRow(at, key, t.at(r), grad)
+		rows, grads := t.found[lo:hi], g.Values[lo*t.width:hi*t.width]
+		t.prefetchNotes(rows)
+		if t.cfg.Values == Float32 {
+			t.stepRows(at, rows, grads, t.width, false)
+		} else {
+			t.stepPacked(at, g.Keys[lo:hi], rows, grads)
+		}
+		for _, r := range rows {
 			t.note(r)
 		}
+		lo = hi
 	}
 }
 
-// noteOf returns where the stamp of a row lies.
-func (t *Table) noteOf(r Row) *byte {
-	if r == 0 {
-		return t.start(0)
+// stepRows updates up to chunk rows, only the DenseL2 parts of them if dense is
+// set. A stride of 0 gives all rows the same gradient.
+func (t *Table) stepRows(at Step, rows []Row, grads []float32, stride int, dense bool) {
+	var records [chunk]*float32
+	for i, r := range rows {
+		records[i] = (*float32)(t.records.at(uint32(r)))
 	}
-	return (*byte)(t.notes.stamps.at(uint32(r)))
-}
-
-// note counts a gradient of this step.
-func (t *Table) note(r Row) {
-	stamp, score := t.meta(r)
-	if score != nil {
-		*score = t.decayed(*score, t.now-int64(t.age(r))) + 1
-	}
-	*stamp = uint32(t.now)
-}
-
-// stepRow updates the parts of a record, those with DenseL2 alone if grad is nil.
-func (t *Table) stepRow(at Step, key uint64, rec, grad []float32) {
-	w := t.values(rec)
 	for i := range t.parts {
-		p := &t.parts[i]
-		switch {
-		case grad != nil:
-			p.step(&t.updates[i], at, w[p.lo:p.hi], grad[p.lo:p.hi], rec[p.stateLo:p.stateHi], t.scratch)
-		case p.DenseL2:
-			p.step(&t.updates[i], at, w[p.lo:p.hi], nil, rec[p.stateLo:p.stateHi], t.scratch)
+		if p := &t.parts[i]; p.DenseL2 || !dense {
+			place := optim.Part{Dim: p.Dim, Value: p.lo, State: p.stateLo}
+			t.updates[i].ApplyRows(p.gradient(at), records[:len(rows)], place, grads[p.lo:], stride)
 		}
 	}
-	if t.cfg.Values == BFloat16 {
-		stochastic(rec, w, mix(key^t.salt)+mix(uint64(at.N)))
+}
+
+// stepPacked updates rows of bfloat16.
+func (t *Table) stepPacked(at Step, keys []uint64, rows []Row, grads []float32) {
+	for i, r := range rows {
+		rec := t.at(r)
+		w, grad := t.values(rec), grads[i*t.width:(i+1)*t.width]
+		for j := range t.parts {
+			p := &t.parts[j]
+			t.updates[j].ApplyGradient(p.gradient(at), w[p.lo:p.hi], grad[p.lo:p.hi], rec[p.stateLo:p.stateHi])
+		}
+		stochastic(rec, w, mix(keys[i]^t.salt)+mix(uint64(at.N)))
 	}
+}
+
+// gradient says what the part's rule sees.
+func (p *part) gradient(at Step) optim.Gradient {
+	return optim.Gradient{Scale: at.Scale, Decay: float32(p.L2), Clip: at.Clip}
 }
 
 // values returns the values of a record, in the record itself where they lie
@@ -207,9 +209,27 @@ func (t *Table) values(rec []float32) []float32 {
 	return t.record[:t.width]
 }
 
-// others calls f with the record of every row that t.found does not name, and
-// returns how many there are.
-func (t *Table) others(f func(rec []float32)) (n int) {
+// prefetchNotes asks for the stamps of rows.
+func (t *Table) prefetchNotes(rows []Row) {
+	var starts [chunk]*byte
+	for i, r := range rows {
+		starts[i] = (*byte)(t.notes.stamps.at(uint32(r)))
+	}
+	prefetch(starts[:len(rows)], 0)
+}
+
+// note counts a gradient of this step.
+func (t *Table) note(r Row) {
+	stamp, score := t.meta(r)
+	if score != nil {
+		*score = t.decayed(*score, t.now-int64(t.age(r))) + 1
+	}
+	*stamp = uint32(t.now)
+}
+
+// others calls f with the rows that t.found does not name, up to chunk at a
+// time, and returns how many there are.
+func (t *Table) others(f func(rows []Row)) (n int) {
 	t.seen = resize(t.seen, int(t.used)/64+1)
 	clear(t.seen)
 	mark := func(rows []Row) {
@@ -220,25 +240,21 @@ func (t *Table) others(f func(rec []float32)) (n int) {
 	t.seen[0] = 1 // there is no row 0
 	mark(t.found)
 	mark(t.free)
+	t.batch = resize(t.batch, chunk)
+	rows, in := t.batch, 0
 	for r := Row(1); r <= Row(t.used); r++ {
-		if t.seen[r/64]>>(r%64)&1 == 0 {
-			f(t.at(r))
-			n++
+		if t.seen[r/64]>>(r%64)&1 != 0 {
+			continue
 		}
+		rows[in] = r
+		if in++; in == chunk {
+			f(rows)
+			in = 0
+		}
+		n++
 	}
+	f(rows[:in])
 	return n
-}
-
-// step updates one part of a row; a nil gradient is zero.
-func (p *part) step(u *optim.Update, at Step, w, grad, state, scratch []float32) {
-	x := scratch[:p.Dim]
-	p.total(at.Scale, w, grad, x)
-	if at.Clip != 1 {
-		for i := range x {
-			x[i] *= at.Clip
-		}
-	}
-	u.Apply(w, x, state)
 }
 
 // total writes scale·grad + L2·w to x. The float32 conversion keeps the product
@@ -280,7 +296,11 @@ func (t *Table) NormSq(scale float32, g Gradients, sum *Sum) {
 		sum.Add(norm)
 	}
 	if t.dense {
-		t.others(func(rec []float32) { sum.Add(t.normOther(rec)) })
+		t.others(func(rows []Row) {
+			for _, r := range rows {
+				sum.Add(t.normOther(t.at(r)))
+			}
+		})
 	}
 }
 

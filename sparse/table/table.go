@@ -51,13 +51,13 @@ type Table struct {
 	counters Counters
 
 	updates []optim.Update // by part, of the step being applied
-	scratch []float32      // 3·V: gradient, values, random bits
+	scratch []float32      // 2·V
 	record  []float32      // V+S
 	cold    []float32      // a record as it lies on disk
 	none    []float32      // a record to read from where there is none
 	found   []Row
+	batch   []Row // of others
 	victims []victim
-	stale   []uint64
 }
 
 func newNotes() notes { return notes{newSlabs(4), newSlabs(4)} }
