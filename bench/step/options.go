@@ -19,6 +19,8 @@ type Options struct {
 	Steps    int    // that are timed; 0: DefaultSteps
 	Batches  int    // made beforehand; 0: DefaultBatches
 	Epoch    bool   // instead: train on the whole workload once and evaluate
+
+	Progress func(step int64) // told of every step; nil: nobody is
 }
 
 const (

@@ -69,6 +69,9 @@ func (m *meter) train(b *data.Batch) (float64, error) {
 	m.step++
 	_, err := m.trainer.Step(m.step, 1, b, wdl.Wish{})
 	m.rec.Enter(trace.Input)
+	if m.o.Progress != nil {
+		m.o.Progress(m.step)
+	}
 	return time.Since(start).Seconds(), err
 }
 

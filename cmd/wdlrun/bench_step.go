@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 
@@ -46,7 +47,11 @@ Examples:
 				Threads: c.Int("threads"), Steps: c.Int("steps"), Epoch: c.Bool("epoch"),
 			}
 			work := func(_ context.Context, _ *cli.Context, m *member.Member, _ func(string)) (any, error) {
-				m.Session.Watch(func() rank.Status { return rank.Status{Phase: "bench", Waits: true} })
+				var done atomic.Int64
+				m.Session.Watch(func() rank.Status {
+					return rank.Status{Phase: "bench", Waits: true, Step: done.Load(), Progress: done.Load()}
+				})
+				opt.Progress = done.Store
 				return step.Run(m.Comm, opt)
 			}
 			return p.everywhere(c, func(*cli.Context) error { return opt.Validate() }, work, printBenchStep)

@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# Measures the training step of wdlrun and of PyTorch on the CPU in one run on
+# this host, in turns, and prints how many times faster wdlrun is.
+#
+#   step.sh install        the Debian packages of the peers (needs root)
+#   step.sh [quick|full]   build and generate what is missing, measure, print
+#   step.sh auc            train one epoch of w2 with each and print the AUCs
+#   step.sh table FILE     print the table of lines measured before
+#
+# quick takes about three minutes, full about twelve. PyTorch comes in three
+# classes: stock, as people write it (fusedw; -ddp for two ranks); manual, with a
+# hand-written backward and all-to-all; native, manual with the sparse part in C
+# (see torch/wdl_torch.py). Set in the environment to change:
+#   WORKLOADS BATCHES ROUNDS BUILD BF16 (not empty: bf16 too) (/tmp/wdlrun-peers)
+#   WRAP   a command to prefix every measured one with, such as a lock
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+build=${BUILD:-/tmp/wdlrun-peers}
+lines=$build/step.csv
+python=${PYTHON:-/usr/bin/python3} # the distribution's, which has its packages
+
+install_peers() {
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    gcc python3-torch python3-numpy python3-sklearn libopenblas0-pthread
+}
+
+build_all() {
+  mkdir -p "$build/data" || exit 1
+  (cd "$here/../.." && CGO_ENABLED=0 go build -o "$build/wdlrun" ./cmd/wdlrun) || exit 1
+  "$python" -c 'import torch, numpy, sklearn' || { echo "run: step.sh install" >&2; exit 1; }
+  gcc -O3 -march=native -ffast-math -fopenmp -shared -fPIC -o "$build/libwdl_native.so" "$here/torch/wdl_native.c" || exit 1
+  rows meituan 0 400000 meituan_train
+  rows meituan 400000 100000 meituan_test
+  rows criteo 0 1000000 criteo_train
+  rows criteo 1000000 200000 criteo_test
+}
+
+rows() { # PROFILE START ROWS NAME
+  [ -e "$build/data/$4.npz" ] || "$python" "$here/torch/gen_ctr.py" --profile "$1" --start "$2" --rows "$3" --npz "$build/data/$4.npz" || exit 1
+}
+
+# ours WORKLOAD BATCH NP FLAGS...: workload,variant,np,threads,batch,samples/s,auc
+ours() {
+  local w=$1 b=$2 np=$3
+  shift 3
+  ${WRAP:-} "$build/wdlrun" -np "$np" bench step -workload "$w" -batch "$b" -json "$@" 2>>"$build/step.err" | tail -n 1 | "$python" -c '
+import json, sys
+r = json.loads(sys.stdin.read())
+name = "wdlrun" + ("-bf16" if r["bf16"] else "")
+print("%s,%s,%d,%d,%d,%.0f,%s" % (r["workload"], name, r["np"], r["threads"], r["batch"], r["samples_per_second"], r.get("auc", "")))'
+}
+
+# torch WORKLOAD BATCH FLAGS...: the same line
+torch() {
+  local w=$1 b=$2
+  shift 2
+  (
+    cd "$here/torch" || exit 1
+    GLIBC_TUNABLES=glibc.malloc.hugetlb=1 OMP_WAIT_POLICY=PASSIVE WDL_NATIVE=$build/libwdl_native.so \
+      ${WRAP:-} "$python" wdl_torch.py --data "$build/data" --workload "$w" --batch "$b" --csv "$@" 2>>"$build/step.err" | cut -d, -f1-7
+  )
+}
+
+one_rank=("--impl fusedw" "--impl manual" "--impl native")
+two_ranks=("--impl fusedw --np 2 --dist ddp" "--impl manual --np 2 --dist row" "--impl manual --np 2 --dist table"
+  "--impl native --np 2 --dist row" "--impl native --np 2 --dist table")
+bf16=("--impl fusedw --bf16" "--impl manual --bf16" "--impl native --bf16"
+  "--impl manual --bf16 --np 2 --dist table" "--impl native --bf16 --np 2 --dist table")
+
+measure() {
+  : >"$lines"
+  : >"$build/step.err"
+  local round w b v
+  for ((round = 0; round < ROUNDS; round++)); do
+    for w in $WORKLOADS; do
+      for b in $BATCHES; do
+        local steps=$((b >= 4096 ? 60 : 130))
+        ours "$w" "$b" 1 -steps "$steps"
+        for v in "${one_rank[@]}"; do torch "$w" "$b" --no-eval --steps "$steps" $v; done
+        ours "$w" "$b" 1 -steps "$steps"
+        ours "$w" "$b" 2 -steps "$steps"
+        for v in "${two_ranks[@]}"; do torch "$w" "$b" --no-eval --steps "$steps" $v; done
+        ours "$w" "$b" 2 -steps "$steps"
+        if [ -n "${BF16:-}" ]; then
+          ours "$w" "$b" 1 -steps "$steps" -bf16
+          ours "$w" "$b" 2 -steps "$steps" -bf16
+          for v in "${bf16[@]}"; do torch "$w" "$b" --no-eval --steps "$steps" $v; done
+        fi
+      done
+    done
+  done | tee -a "$lines" >&2
+}
+
+# table FILE: medians, and ours over the best of each class.
+table() {
+  "$python" - "$1" <<'P'
+import collections, statistics, sys
+speed = collections.defaultdict(list)
+for line in open(sys.argv[1]):
+    f = line.strip().split(',')
+    if len(f) >= 6:
+        speed[f[0], int(f[4]), int(f[2]), 'bf16' in f[1], f[1]].append(float(f[5]))
+cases = collections.defaultdict(dict)
+for (w, batch, np, bf16, name), x in speed.items():
+    name = name.replace('-bf16', '')
+    kind = name if name == 'wdlrun' else 'stock' if name.startswith('fused') else name.split('-')[0]
+    best = cases[w, batch, np, bf16]
+    best[kind] = max(best.get(kind, 0), statistics.median(x))
+print('| workload | batch | ranks | precision | wdlrun / stock | / manual | / native |')
+print('|---|---|---|---|---|---|---|')
+for (w, batch, np, bf16), best in sorted(cases.items()):
+    if 'wdlrun' not in best:
+        continue
+    ratio = ['%.2f' % (best['wdlrun'] / best[k]) if k in best else '–' for k in ('stock', 'manual', 'native')]
+    print('| %s | %d | %d | %s | %s |' % (w, batch, np, 'bf16' if bf16 else 'fp32', ' | '.join(ratio)))
+P
+}
+
+auc() {
+  ours w2 1024 1 -epoch
+  ours w2 1024 2 -epoch
+  [ -n "${BF16:-}" ] && ours w2 1024 1 -epoch -bf16
+  torch w2 1024 --impl fusedw
+  torch w2 1024 --impl native
+}
+
+case ${1:-quick} in
+install) install_peers ;;
+quick) WORKLOADS=${WORKLOADS:-w1} BATCHES=${BATCHES:-1024} ROUNDS=${ROUNDS:-3} && build_all && measure && table "$lines" ;;
+full) WORKLOADS=${WORKLOADS:-w1 w2} BATCHES=${BATCHES:-1024 4096} ROUNDS=${ROUNDS:-3} && build_all && measure && table "$lines" ;;
+auc) build_all && auc ;;
+table) table "$2" ;;
+*)
+  echo "usage: step.sh install | quick | full | auc | table FILE" >&2
+  exit 2
+  ;;
+esac
