@@ -314,8 +314,7 @@ func (a *Arena) GradNormSq(scale float32) float64 {
 //
 // where scale is one over the global batch and clip is 1, or less if the
 // gradient's norm is too large. rate multiplies the learning rate of every
-// group. Afterwards Grads holds the gradient that was applied. It panics if the
-// arena was built without groups.
+// group. It panics if the arena was built without groups.
 func (a *Arena) Apply(step int64, scale, clip float32, rate float64) {
 	if len(a.groups) == 0 {
 		panic("dense: Arena.Apply: the arena was built without groups, for evaluation")
@@ -325,14 +324,7 @@ func (a *Arena) Apply(step int64, scale, clip float32, rate float64) {
 		a.updates[i] = a.groups[i].Rule.At(step, rate)
 	}
 	for _, p := range a.params {
-		if l2 := a.l2(p); l2 != 0 {
-			for i, g := range p.Grad {
-				p.Grad[i] = clip * (scale*g + l2*p.Value[i])
-			}
-		} else {
-			f32.Scale(p.Grad, scale*clip)
-		}
-		a.updates[p.group].Apply(p.Value, p.Grad, p.State)
+		a.updates[p.group].ApplyGradient(optim.Gradient{Scale: scale, Decay: a.l2(p), Clip: clip}, p.Value, p.Grad, p.State)
 	}
 }
 
