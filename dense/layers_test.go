@@ -373,8 +373,15 @@ func BenchmarkStep(b *testing.B) {
 }
 
 func TestHiddenWeightsStartAsTheirActivationNeeds(t *testing.T) {
-	for activation, limit := range map[string]float64{"": math.Sqrt(6.0 / 50), "tanh": math.Sqrt(6.0 / 110)} {
-		m := newModel(t, Spec{In: 50, Hidden: []int{60}, Activation: activation, Out: 1}, 1, Config{})
+	for _, x := range []struct {
+		activation, init string
+		limit            float64
+	}{{"", "", math.Sqrt(6.0 / 50)}, {"tanh", "he", math.Sqrt(6.0 / 110)}, {"", "pytorch", math.Sqrt(1.0 / 50)}} {
+		m := newModel(t, Spec{In: 50, Hidden: []int{60}, Activation: x.activation, Init: x.init, Out: 1}, 1, Config{})
+		activation, limit := x.activation, x.limit
+		if biased := m.arena.Param("deep/linear0/bias").Value[0] != 0; biased != (x.init == "pytorch") {
+			t.Errorf("init %q: a bias starts off 0: %v", x.init, biased)
+		}
 		var largest float64
 		for _, v := range m.arena.Param("deep/linear0/weight").Value {
 			largest = max(largest, math.Abs(float64(v)))

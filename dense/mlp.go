@@ -3,6 +3,7 @@ package dense
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ type Spec struct {
 	Activation string // one of Activations; empty is relu
 	BatchNorm  bool
 	Dropout    float64 // probability of dropping a hidden unit, in [0, 1)
+	Init       string  // one of Inits; empty is he
 	Out        int     // 0: no last layer, the output is the last hidden one
 }
 
@@ -25,6 +27,14 @@ const (
 	maxWidth = 1 << 20
 	maxDepth = 1 << 10
 )
+
+// Inits lists how the weights of an MLP may start, uniform within ±limit:
+//
+//	he       limit √(6/in) before ReLU (He et al. 2015), else Glorot's
+//	         √(6/(in+out)); biases at 0
+//	pytorch  limit 1/√in, and the biases too: what torch.nn.Linear does, for
+//	         recipes that were tuned there
+func Inits() []string { return []string{"he", "pytorch"} }
 
 // Validate returns every fault of s, none if there is none.
 func (s Spec) Validate() (faults []error) {
@@ -42,6 +52,9 @@ func (s Spec) Validate() (faults []error) {
 	}
 	if s.Activation != "" && !slices.Contains(Activations(), s.Activation) {
 		fault("activation %q is not one of %s", s.Activation, strings.Join(Activations(), ", "))
+	}
+	if s.Init != "" && !slices.Contains(Inits(), s.Init) {
+		fault("init %q is not one of %s", s.Init, strings.Join(Inits(), ", "))
 	}
 	if !(s.Dropout >= 0 && s.Dropout < 1) {
 		fault("dropout %v is not in [0, 1)", s.Dropout)
@@ -82,7 +95,7 @@ func NewMLP(a *Arena, name string, s Spec) (*MLP, error) {
 		m.addHidden(a, s, i, h)
 	}
 	if s.Out > 0 {
-		m.layers = append(m.layers, NewLinear(a, name+"/out", m.out, s.Out, false))
+		m.layers = append(m.layers, s.linear(a, name+"/out", m.out, s.Out, false, glorot(m.out, s.Out)))
 		m.out = s.Out
 	}
 	for i, l := range m.layers {
@@ -102,7 +115,7 @@ func (m *MLP) addHidden(a *Arena, s Spec, i, h int) {
 		limit = he(m.out)
 	}
 	fused := s.Activation == "relu" && !s.BatchNorm
-	m.layers = append(m.layers, newLinear(a, layer("linear"), m.out, h, fused, limit))
+	m.layers = append(m.layers, s.linear(a, layer("linear"), m.out, h, fused, limit))
 	if s.BatchNorm {
 		bn := NewBatchNorm(a, layer("norm"), h)
 		m.layers, m.norms = append(m.layers, bn), append(m.norms, bn)
@@ -115,6 +128,16 @@ func (m *MLP) addHidden(a *Arena, s Spec, i, h int) {
 		m.layers, m.drops = append(m.layers, d), append(m.drops, d)
 	}
 	m.out = h
+}
+
+// linear declares a layer that starts within ±limit, or as s.Init says.
+func (s Spec) linear(a *Arena, name string, in, out int, relu bool, limit float32) *Linear {
+	l := newLinear(a, name, in, out, relu, limit)
+	if s.Init == "pytorch" {
+		limit = float32(1 / math.Sqrt(float64(max(in, 1))))
+		l.W.Init, l.B.Init = Init{-limit, limit}, Init{-limit, limit}
+	}
+	return l
 }
 
 // Synchronise makes every BatchNorm use the statistics of the global batch:

@@ -84,7 +84,7 @@ func (w *Workload) config(o Options) (*config.Config, []data.SparseColumn) {
 	c := new(config.Config)
 	c.Data.Train, c.Data.Header, c.Label.Field = []string{"generated"}, true, "label"
 	c.Model.Kind, c.Model.EmbeddingDim, c.Model.Hidden = o.Model, w.Dim, []int{256, 256, 256}
-	c.Model.Init = config.Init{Kind: "normal", Scale: 0.01}
+	c.Model.Init, c.Model.Weights = config.Init{Kind: "normal", Scale: 0.01}, "pytorch"
 	// The accumulator cannot be 0; this one is below every squared gradient.
 	adagrad := func(rate float64) optim.Rule {
 		return optim.Rule{Kind: "adagrad", LearningRate: rate, Accumulator: 1e-20}

@@ -96,6 +96,7 @@ func (k checker) model() {
 		{"model.activation", m.Activation != "", "deep", deep},
 		{"model.batch_norm", m.BatchNorm, "deep", deep},
 		{"model.dropout", m.Dropout != 0, "deep", deep},
+		{"model.weights", m.Weights != "", "deep", deep},
 		{"train.optimizer.deep", o.Deep != (optim.Rule{}), "deep", deep},
 		{"train.l2.dense", l2.Dense != 0, "deep", deep},
 		{"train.l2.deep", l2.Deep != 0, "deep", deep},

@@ -101,7 +101,8 @@ type Model struct {
 	Activation   string  `yaml:"activation"`
 	BatchNorm    bool    `yaml:"batch_norm"`
 	Dropout      float64 `yaml:"dropout"`
-	Cross        Cross   `yaml:"cross"` // of dcn_v2
+	Weights      string  `yaml:"weights"` // how the MLP starts: he or pytorch
+	Cross        Cross   `yaml:"cross"`   // of dcn_v2
 }
 
 // Cross is the cross network of DCN-v2.

@@ -31,7 +31,7 @@ func TestFrappeRecipe(t *testing.T) {
 		Model: Model{
 			Kind: "wide_deep", Wide: yes, Deep: yes, EmbeddingDim: 10, Pooling: "sum",
 			Init:   Init{Kind: "normal", Scale: 1e-4},
-			Hidden: []int{400, 400, 400}, Activation: "relu", BatchNorm: true, Dropout: 0.6,
+			Hidden: []int{400, 400, 400}, Activation: "relu", Weights: "he", BatchNorm: true, Dropout: 0.6,
 		},
 		Train: Train{
 			Epochs: 100, GlobalBatch: 4096, Seed: 2019, Shuffle: yes, ShuffleWindow: 131072, Threads: 1,

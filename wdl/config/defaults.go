@@ -32,6 +32,7 @@ func defaults(c *Config) (d Config) {
 		d.Model.Init.Kind = "normal"    // as most frameworks
 		d.Model.Hidden = []int{128, 64} // trains in seconds on two cores
 		d.Model.Activation = "relu"     // the paper's
+		d.Model.Weights = "he"          // keeps the variance from layer to layer
 		if c.Model.Init.Kind != "zero" {
 			d.Model.Init.Scale = 0.05 // small beside a learned row, large enough to tell keys apart
 		}

@@ -22,6 +22,7 @@ func poolings() []string    { return []string{"sum", "mean", "sqrtn"} }
 func initKinds() []string   { return []string{"normal", "uniform", "zero"} }
 func kinds() []string       { return []string{"wide_deep", "deepfm", "dcn_v2"} }
 func activations() []string { return []string{"relu", "tanh", "sigmoid", "identity"} }
+func weights() []string     { return []string{"he", "pytorch"} }
 func schedules() []string   { return []string{"constant", "linear", "cosine", "step", "plateau"} }
 
 func dataSections() []section {
@@ -109,6 +110,7 @@ func modelSections() []section {
 			{name: "activation", def: "relu", about: "after each hidden layer", choices: activations()},
 			{name: "batch_norm", def: "false", about: "normalise each hidden layer over the global batch", shown: true},
 			{name: "dropout", def: "0", about: "share of hidden units left out in training", rng: "[0, 1)", shown: true},
+			{name: "weights", def: "he", about: "how the MLP's weights start: he (uniform, variance 2/in before relu, else Glorot's), pytorch (uniform within 1/sqrt(in), biases too)", choices: weights()},
 			{name: "cross", about: "dcn_v2: its cross layers"},
 		}},
 		{"model.cross", reflect.TypeFor[Cross](), "Cross layers of dcn_v2: x' = x0 * (W x + b) + x, element by element, from x = x0, the input.", []key{
