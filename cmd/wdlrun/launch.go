@@ -32,6 +32,7 @@ func launchFlags() []cli.Flag {
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "a rank that is silent, or stands still, for `DURATION` ends the job"},
 		&cli.StringFlag{Name: "output", Value: "prefixed", Usage: "lines of the ranks: prefixed with [rank], or merged"},
 		&cli.StringFlag{Name: "transport", Value: member.Auto, Usage: "between ranks: shm (memory of one host), tcp, or auto"},
+		&cli.BoolFlag{Name: "encrypt", Usage: "encrypt what ranks exchange over tcp: TLS 1.3, each rank proving its peer ID"},
 		&cli.StringFlag{Name: "coordinator", Usage: "`ADDRESS` the coordinator listens on; default a free port of 127.0.0.1"},
 		jsonFlag(),
 	}
@@ -99,7 +100,7 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 		return fmt.Errorf("where the program lies is not known: %w", err)
 	}
 	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
-	return p.launch(root, append([]string{self, "-transport", root.String("transport")}, root.Args().Slice()...), print)
+	return p.launch(root, append([]string{self, "-transport", root.String("transport"), fmt.Sprintf("-encrypt=%t", root.Bool("encrypt"))}, root.Args().Slice()...), print)
 }
 
 // beRank is the life of one rank of a command of ours.
@@ -110,7 +111,7 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 		opts.Host = launcher.NewProgress(p.stderr)
 	}
 	warn := func(line string) { fmt.Fprintf(p.stderr, "wdlrun: %s\n", line) }
-	m, err := member.JoinWith(c.Context, p.getenv, member.Options{Control: opts, Transport: c.String("transport"), Warn: warn})
+	m, err := member.JoinWith(c.Context, p.getenv, member.Options{Control: opts, Transport: c.String("transport"), Encrypt: c.Bool("encrypt"), Warn: warn})
 	if err != nil {
 		return err
 	}

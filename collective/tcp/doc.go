@@ -1,6 +1,7 @@
 // Package tcp is the collective transport between processes, over TCP. Every
 // link proves the job's key in both directions when it is made; what then
-// travels on it is neither encrypted nor signed, unless Config.Secure says how.
+// travels on it is neither encrypted nor signed, unless Config.Secure says how, as
+// package peertls does.
 //
 // # Links
 //

@@ -12,26 +12,23 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/collective/tcp/peertls"
 )
 
-// withTLS is a Secure for holders of key.
-func withTLS(t *testing.T, key rank.Key) func(net.Conn, bool) (net.Conn, error) {
-	cfg, err := key.TLS()
+// securer is a Config.Secure.
+type securer func(conn net.Conn, peer int, server bool) (net.Conn, error)
+
+// withTLS is a Secure for rank r of size that share a secret.
+func withTLS(t *testing.T, secret byte, r, size int) securer {
+	id, err := peertls.New(bytes.Repeat([]byte{secret}, peertls.SecretSize), r, size)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(conn net.Conn, server bool) (net.Conn, error) {
-		c := tls.Client(conn, cfg)
-		if server {
-			c = tls.Server(conn, cfg)
-		}
-		return c, c.Handshake()
-	}
+	return id.Secure
 }
 
 // connectWith connects ranks that secure their links each in its own way.
-func connectWith(t *testing.T, timeout time.Duration, secure ...func(net.Conn, bool) (net.Conn, error)) ([]*Transport, []error) {
+func connectWith(t *testing.T, timeout time.Duration, secure ...securer) ([]*Transport, []error) {
 	lns, peers := listen(t, len(secure))
 	ts, errs := make([]*Transport, len(secure)), make([]error, len(secure))
 	var wg sync.WaitGroup
@@ -45,8 +42,7 @@ func connectWith(t *testing.T, timeout time.Duration, secure ...func(net.Conn, b
 }
 
 func TestSecuredLinks(t *testing.T) {
-	s := withTLS(t, rank.NewKey())
-	ts, errs := connectWith(t, 0, s, s, s)
+	ts, errs := connectWith(t, 0, withTLS(t, 1, 0, 3), withTLS(t, 1, 1, 3), withTLS(t, 1, 2, 3))
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +86,7 @@ func TestSecuredLinks(t *testing.T) {
 }
 
 func TestOneSideSecured(t *testing.T) {
-	_, errs := connectWith(t, 300*time.Millisecond, nil, withTLS(t, rank.NewKey()))
+	_, errs := connectWith(t, 300*time.Millisecond, nil, withTLS(t, 1, 1, 2))
 	if err := errs[1]; err == nil || !strings.Contains(err.Error(), "choice of encryption") {
 		t.Errorf("rank 1: %v", err)
 	}
@@ -100,13 +96,13 @@ func TestOneSideSecured(t *testing.T) {
 }
 
 func TestSecuredByAnotherKey(t *testing.T) {
-	_, errs := connectWith(t, 300*time.Millisecond, withTLS(t, rank.NewKey()), withTLS(t, rank.NewKey()))
+	_, errs := connectWith(t, 300*time.Millisecond, withTLS(t, 1, 0, 2), withTLS(t, 2, 1, 2))
 	for r, err := range errs {
 		if err == nil {
 			t.Errorf("rank %d connected", r)
 		}
 	}
-	if err := errs[1]; err == nil || !strings.Contains(err.Error(), "job's key") {
+	if err := errs[1]; err == nil || !strings.Contains(err.Error(), peertls.ErrStranger.Error()) {
 		t.Errorf("rank 1: %v", err)
 	}
 }

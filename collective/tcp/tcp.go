@@ -27,11 +27,11 @@ type Config struct {
 	Timeout    time.Duration // of Connect; 0: DefaultTimeout
 
 	// Secure, if not nil, encrypts each link once it has proved the key, and
-	// returns what to use instead of conn. It must authenticate the peer itself, as
-	// TLS with the configuration of rank.Key.TLS does: the proof of the key is not
-	// bound to it. server is true on the accepting side. Deadlines are set on conn
-	// meanwhile. All ranks have one, or none.
-	Secure func(conn net.Conn, server bool) (net.Conn, error)
+	// returns what to use instead of conn, at the other end of which is rank peer.
+	// It must authenticate that rank itself, as package peertls does: the proof of
+	// the key is not bound to it. server is true on the accepting side. Deadlines are
+	// set on conn meanwhile. All ranks have one, or none.
+	Secure func(conn net.Conn, peer int, server bool) (net.Conn, error)
 
 	// Refused, if not nil, is told of each connection that was refused and why.
 	// Calls do not overlap. It must not block.

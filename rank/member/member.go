@@ -24,6 +24,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/tcp"
+	"github.com/wdlrun/wdlrun/collective/tcp/peertls"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/control"
 )
@@ -68,7 +69,9 @@ func JoinWith(ctx context.Context, getenv func(string) string, opts Options) (*M
 		return nil, err
 	}
 	m := &Member{World: session.World(), Session: session, closed: make(chan struct{})}
-	if err := m.connect(ctx, ln, opts); err != nil {
+	connecting, stop := m.untilVerdict(ctx)
+	defer stop()
+	if err := m.connect(connecting, ln, opts); err != nil {
 		err = m.verdict(err)
 		session.Close()
 		return nil, err
@@ -77,13 +80,35 @@ func JoinWith(ctx context.Context, getenv func(string) string, opts Options) (*M
 	return m, nil
 }
 
+// untilVerdict returns a context that ends when the group has its verdict: a rank
+// that cannot connect lets nobody wait for it.
+func (m *Member) untilVerdict(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-m.Session.Aborted():
+			cancel(m.Session.Err())
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
 // connect links this rank with the others over TCP, and then, where the options
 // and the place of the ranks say so, over shared memory instead.
 func (m *Member) connect(ctx context.Context, ln *tcp.Listener, opts Options) error {
-	links, err := ln.Connect(ctx, tcp.Config{
+	cfg := tcp.Config{
 		Rank: m.World.Rank, Peers: m.Session.Roster(), Key: m.World.Key.Derive("bulk"),
 		Generation: m.World.Generation, Timeout: m.Session.Timeout(),
-	})
+	}
+	if opts.Encrypt {
+		id, err := peertls.New(m.World.Key.Derive("peer tls"), m.World.Rank, m.World.Size)
+		if err != nil {
+			return err
+		}
+		cfg.Secure = id.Secure
+	}
+	links, err := ln.Connect(ctx, cfg)
 	if err != nil {
 		return err
 	}

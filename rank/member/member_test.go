@@ -97,6 +97,24 @@ func TestRanksFallBackTogether(t *testing.T) {
 	}
 }
 
+func TestEncryptedGroup(t *testing.T) {
+	opt := member.Options{Transport: member.TCP, Encrypt: true}
+	_, errs := join(t, rank.NewKey(), []member.Options{opt, opt, opt})
+	for r, err := range errs {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+func TestHalfEncryptedGroupIsRefused(t *testing.T) {
+	plain := member.Options{Transport: member.TCP}
+	_, errs := join(t, rank.NewKey(), []member.Options{plain, {Transport: member.TCP, Encrypt: true}})
+	if err := errors.Join(errs...); err == nil || !strings.Contains(err.Error(), "choice of encryption") {
+		t.Errorf("%v, want the choice of encryption named", err)
+	}
+}
+
 func TestDifferentTransportsAreRefused(t *testing.T) {
 	_, errs := join(t, rank.NewKey(), []member.Options{{Transport: member.TCP}, {}})
 	for r, err := range errs {

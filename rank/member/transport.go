@@ -22,6 +22,10 @@ type Options struct {
 	Control   control.Options
 	Transport string // "": Auto
 
+	// Encrypt has the ranks encrypt what they exchange over TCP (package peertls).
+	// All ranks do, or none. Shared memory stays as it is: it never leaves the host.
+	Encrypt bool
+
 	// Warn, if not nil, is told on rank 0 why Auto falls back to TCP on one
 	// host: one line, once.
 	Warn func(line string)
