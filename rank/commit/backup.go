@@ -10,27 +10,38 @@ import (
 // late and how many backups pay.
 //
 // Of slots that were cancelled one knows only how far they were (Ready.Done):
-// a worker that had done a part f of its work after τ would have arrived at τ/f.
-// One that has not answered when the next step commits counts as arriving then.
+// a worker that had done a part f of its work after τ would have arrived at τ/f,
+// and not before it answered. A slot that no worker was free for would have
+// arrived a lease after the step's end.
 type gaps struct {
-	usual time.Duration // of a lease: a moving mean of complete ones
+	usual    time.Duration // of a lease: a moving mean of complete ones
+	arrivals []float64     // of the step in work, seconds from its beginning
+	rows     []row         // of steps before that wait for answers, oldest first
 
-	now  []float64 // arrivals of the step in work, seconds from its beginning
-	last []float64 // of the step before, with estimates of late ones
-	end  float64   // when that step was decided
-	full int       // slots that it had
-
-	sums  []float64 // by rank of arrival, over steps
+	sums  []float64 // by order of arrival, over steps
 	steps int
 }
 
-// window is how many steps are measured before b may change: enough for a mean
-// of stalls that come once in a few dozen steps.
-const window = 64
+// row is one step's arrivals.
+type row struct {
+	step     int64
+	begun    time.Duration
+	end      float64
+	arrivals []float64
+	open     int // cancelled slots whose workers have not answered
+}
+
+const (
+	// window is how many steps are measured before b may change: enough for a
+	// mean of stalls that come once in a few dozen steps.
+	window = 64
+	// patience is for how many steps an answer is waited for.
+	patience = 16
+)
 
 // arrive notes a complete slot: time since the step began and since its lease.
 func (g *gaps) arrive(step, lease time.Duration) {
-	g.now = append(g.now, step.Seconds())
+	g.arrivals = append(g.arrivals, step.Seconds())
 	if g.usual == 0 {
 		g.usual = lease
 	}
@@ -38,36 +49,53 @@ func (g *gaps) arrive(step, lease time.Duration) {
 }
 
 // left notes how far a cancelled slot was.
-func (g *gaps) left(lease time.Duration, done uint8) {
-	if len(g.last) >= g.full {
+func (g *gaps) left(now, lease time.Duration, step int64, done uint8) {
+	for i := range g.rows {
+		r := &g.rows[i]
+		if r.step != step || r.open == 0 {
+			continue
+		}
+		at := lease.Seconds()
+		if done > 0 {
+			at *= maxDone / float64(done)
+		}
+		r.arrivals = append(r.arrivals, max(at, r.end))
+		r.open--
+		g.add(now)
 		return
 	}
-	at := lease.Seconds()
-	if done > 0 {
-		at *= maxDone / float64(done)
-	}
-	g.last = append(g.last, max(at, g.end))
 }
 
-// commit ends a step of n slots.
-func (g *gaps) commit(step time.Duration, n int) {
-	if g.full > 0 {
-		for len(g.last) < g.full {
-			g.last = append(g.last, g.end+step.Seconds())
+// commit ends a step of n slots, of which open were cancelled.
+func (g *gaps) commit(now, begun time.Duration, step int64, n, open int) {
+	r := row{step: step, begun: begun, end: (now - begun).Seconds(), open: open, arrivals: g.arrivals}
+	for len(r.arrivals)+open < n {
+		r.arrivals = append(r.arrivals, r.end+g.usual.Seconds())
+	}
+	if len(r.arrivals)+open > n { // of copies
+		r.arrivals = r.arrivals[:n-open]
+	}
+	g.rows = append(g.rows, r)
+	g.arrivals = make([]float64, 0, n)
+	g.add(now)
+}
+
+// add sums up the oldest rows that are whole or waited for long enough.
+func (g *gaps) add(now time.Duration) {
+	for len(g.rows) > 0 && (g.rows[0].open == 0 || len(g.rows) > patience) {
+		r := g.rows[0]
+		g.rows = append(g.rows[:0], g.rows[1:]...)
+		for ; r.open > 0; r.open-- {
+			r.arrivals = append(r.arrivals, (now - r.begun).Seconds())
 		}
-		slices.Sort(g.last)
-		if len(g.sums) != g.full {
-			g.sums, g.steps = make([]float64, g.full), 0
+		slices.Sort(r.arrivals)
+		if len(g.sums) != len(r.arrivals) {
+			g.sums, g.steps = make([]float64, len(r.arrivals)), 0
 		}
-		for i := range g.sums {
-			g.sums[i] += g.last[i]
+		for i, at := range r.arrivals {
+			g.sums[i] += at
 		}
 		g.steps++
-	}
-	g.last, g.now = g.now, g.last[:0]
-	g.end, g.full = step.Seconds(), n
-	if len(g.last) > n { // arrivals of copies
-		g.last = g.last[:n]
 	}
 }
 
@@ -90,8 +118,12 @@ func (g *gaps) best(now, most int) (b int, gain float64) {
 	return b, speed(b) / speed(now)
 }
 
-// worth is the gain below which b stays: smaller ones are noise.
-const worth = 1.02
+// The gains below which b stays. Fewer backups need a clear gain: arrivals that
+// nobody waited for are estimates, and those of rare long stalls come out low.
+const (
+	worthMore  = 1.02
+	worthFewer = 1.1
+)
 
 // adapt changes b after each window of steps, if that pays.
 func (c *Coordinator) adapt() {
@@ -101,7 +133,7 @@ func (c *Coordinator) adapt() {
 	}
 	old := c.cfg.Backup
 	b, gain := g.best(old, max(1, c.cfg.Slots/4))
-	if b != old && gain > worth {
+	if b > old && gain > worthMore || b < old && gain > worthFewer {
 		mean := func(k int) float64 { return 1000 * g.sums[k-1] / float64(g.steps) }
 		s := c.cfg.Slots
 		c.cfg.Backup = b

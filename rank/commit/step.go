@@ -242,6 +242,7 @@ func (c *Coordinator) decide(now time.Duration) {
 
 // retire cancels the workers of slots that are not complete.
 func (c *Coordinator) retire(now time.Duration) {
+	open := 0
 	for i := range c.slots {
 		for _, a := range c.slots[i].attempts {
 			if a.rank < 0 || c.slots[i].complete {
@@ -251,10 +252,11 @@ func (c *Coordinator) retire(now time.Duration) {
 			if t := (Tag{c.term, c.record.Step + 1, i, a.number}); s.life == busy && s.tag == t {
 				s.life = leaving
 				c.send(a.rank, Cancel, t)
+				open++
 			}
 		}
 	}
-	c.gaps.commit(now-c.begun, len(c.slots))
+	c.gaps.commit(now, c.begun, c.record.Step+1, len(c.slots), min(open, len(c.slots)))
 }
 
 // applied notes an owner's version, and tells when a step is applied by all.
@@ -308,7 +310,7 @@ func (c *Coordinator) ready(now time.Duration, m Message) {
 		return
 	}
 	if s.life == leaving {
-		c.gaps.left(now-s.since, m.Done)
+		c.gaps.left(now, now-s.since, m.Tag.Step, m.Done)
 	} else {
 		c.drop(m.From)
 	}
