@@ -803,6 +803,7 @@ func TestModel(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w.name = name
 			m := newModel(t, w)
 			states, whole, fault := m.explore(10_000_000, 10)
@@ -841,6 +842,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 			continue
 		}
 		t.Run(fmt.Sprint(c.rule), func(t *testing.T) {
+			t.Parallel()
 			w := worlds()[c.world]
 			w.name, w.cfg.mutant = c.world, c.rule
 			m := newModel(t, w)

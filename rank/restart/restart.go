@@ -1,0 +1,173 @@
+// Package restart decides what a launcher does when a rank has ended: start it
+// again, go on without it, restore all from the last checkpoint, or give up. It is
+// a pure state machine without clock, I/O or goroutine; what it says is for
+// people as well (Recovery.Text).
+//
+// A job may fail Budget times without getting on; each step that was never
+// applied before fills the budget up. Pauses double meanwhile. A rank that is the
+// cause again and again is left out and named.
+package restart
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Config says how often a job may fail and go on. The zero value of everything
+// but Size is the default.
+type Config struct {
+	// Size and Min are how many ranks the job has and can do with. Default Min:
+	// Size.
+	Size, Min int
+
+	// Budget is how many restarts a job has without progress; a step applied
+	// since the last one fills it up again. Default 3.
+	Budget int
+
+	// Pause is before the first restart; it doubles with each without progress,
+	// up to MaxPause, and a quarter of it is drawn, so that jobs which fell
+	// together do not rise together. Defaults 250 ms and 30 s.
+	Pause, MaxPause time.Duration
+
+	// Strikes is how often one rank may be the cause within Memory before it is
+	// left out. Defaults 3 and 10 min.
+	Strikes int
+	Memory  time.Duration
+
+	Seed uint64
+}
+
+// Default returns c with defaults filled in.
+func (c Config) Default() Config {
+	if c.Min == 0 {
+		c.Min = c.Size
+	}
+	if c.Budget == 0 {
+		c.Budget = 3
+	}
+	if c.Pause == 0 {
+		c.Pause = 250 * time.Millisecond
+	}
+	if c.MaxPause == 0 {
+		c.MaxPause = 30 * time.Second
+	}
+	if c.Strikes == 0 {
+		c.Strikes = 3
+	}
+	if c.Memory == 0 {
+		c.Memory = 10 * time.Minute
+	}
+	return c
+}
+
+// Plan is what a launcher does after a failure.
+type Plan uint8
+
+// The plans.
+const (
+	GiveUp  Plan = iota // the job has failed
+	Rejoin              // start the rank again; the others go on meanwhile
+	GoOn                // go on without the rank, for good
+	Restore             // start Ranks again from the last checkpoint, in a new generation
+)
+
+// Recovery is a plan with what it needs.
+type Recovery struct {
+	Plan  Plan
+	After time.Duration // wait before
+	Ranks []int         // with Restore: who is there
+	Text  string        // for people
+}
+
+// Policy is the state machine of a job's restart policy. Times are since any
+// fixed moment and never decrease.
+type Policy struct {
+	cfg   Config
+	left  int // of the budget
+	tries int // since progress
+	step  int64
+	out   []int // ranks left out, ascending
+	sins  [][]time.Duration
+	rng   *rand.Rand
+}
+
+// New returns the policy of a job that begins.
+func New(c Config) *Policy {
+	c = c.Default()
+	return &Policy{cfg: c, left: c.Budget, sins: make([][]time.Duration, c.Size), rng: rand.New(rand.NewPCG(c.Seed, 2))}
+}
+
+// Progress says that a step has been applied. Steps that were applied before,
+// and are again after a restore, are no progress.
+func (p *Policy) Progress(step int64) {
+	if step > p.step {
+		p.step, p.left, p.tries = step, p.cfg.Budget, 0
+	}
+}
+
+// Failed says that a rank ended, and whether the others hold its shards.
+func (p *Policy) Failed(now time.Duration, rank int, held bool) Recovery {
+	barred := p.blame(now, rank)
+	ranks := p.ranks()
+	switch {
+	case len(ranks) < p.cfg.Min:
+		return Recovery{Plan: GiveUp, Text: fmt.Sprintf("%s; %d ranks are left and -min-np asks for %d", p.say(rank, barred), len(ranks), p.cfg.Min)}
+	case barred && held:
+		return Recovery{Plan: GoOn, Text: p.say(rank, barred) + "; the others hold its shards and go on"}
+	case p.left == 0:
+		return Recovery{Plan: GiveUp, Text: fmt.Sprintf("%s; %d restarts have brought no step beyond %d", p.say(rank, barred), p.cfg.Budget, p.step)}
+	}
+	p.left--
+	v := Recovery{Plan: Restore, After: p.pause(), Ranks: ranks}
+	if held {
+		v.Plan, v.Ranks = Rejoin, nil
+	}
+	v.Text = fmt.Sprintf("%s; %s in %v", p.say(rank, barred), map[Plan]string{
+		Rejoin: "it is started again", Restore: fmt.Sprintf("%d ranks restore the last checkpoint", len(ranks))}[v.Plan],
+		v.After.Round(time.Millisecond))
+	return v
+}
+
+// blame notes a failure and reports whether the rank is left out for it.
+func (p *Policy) blame(now time.Duration, rank int) bool {
+	if rank < 0 || rank >= len(p.sins) {
+		return false
+	}
+	sins := slices.DeleteFunc(p.sins[rank], func(t time.Duration) bool { return now-t > p.cfg.Memory })
+	p.sins[rank] = append(sins, now)
+	if len(p.sins[rank]) < p.cfg.Strikes {
+		return false
+	}
+	if at, ok := slices.BinarySearch(p.out, rank); !ok {
+		p.out = slices.Insert(p.out, at, rank)
+	}
+	return true
+}
+
+func (p *Policy) say(rank int, barred bool) string {
+	if barred {
+		return fmt.Sprintf("rank %d failed %d times within %v and is left out", rank, len(p.sins[rank]), p.cfg.Memory)
+	}
+	return fmt.Sprintf("rank %d failed", rank)
+}
+
+func (p *Policy) ranks() (ranks []int) {
+	for r := range p.cfg.Size {
+		if _, out := slices.BinarySearch(p.out, r); !out {
+			ranks = append(ranks, r)
+		}
+	}
+	return ranks
+}
+
+// pause doubles with each try, and draws a quarter.
+func (p *Policy) pause() time.Duration {
+	d := p.cfg.Pause
+	for range p.tries {
+		d = min(2*d, p.cfg.MaxPause)
+	}
+	p.tries++
+	return d - time.Duration(p.rng.Int64N(int64(d)/4+1))
+}
