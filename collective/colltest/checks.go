@@ -3,6 +3,8 @@ package colltest
 import (
 	"bytes"
 	"fmt"
+	"math"
+	"math/big"
 	"math/rand/v2"
 
 	"github.com/wdlrun/wdlrun/collective"
@@ -16,7 +18,7 @@ type check func(c *collective.Comm, rng *rand.Rand, n int) error
 
 // checks returns a check of every call with every type.
 func checks() []check {
-	all := []check{checkAllGatherBytes, checkGatherBytes, checkBroadcastBytes}
+	all := []check{checkAllGatherBytes, checkGatherBytes, checkBroadcastBytes, checkExactSum[float32], checkExactSum[float64]}
 	all = append(all, typed[uint8]()...)
 	all = append(all, typed[uint16]()...)
 	all = append(all, typed[int32]()...)
@@ -112,6 +114,38 @@ func checkAllReduce[T collective.Number](c *collective.Comm, rng *rand.Rand, n i
 		return err
 	}
 	return same(c, fmt.Sprintf("AllReduce(%v)", op), x, want)
+}
+
+// checkExactSum sums numbers of very different magnitude, of which many cancel.
+func checkExactSum[T float32 | float64](c *collective.Comm, rng *rand.Rand, n int) error {
+	n = min(n, 100) // the reference is slow
+	all, want := make([][]T, c.Size()), make([]T, n)
+	for r := range all {
+		all[r] = make([]T, n)
+		for i := range n {
+			all[r][i] = T(math.Ldexp(rng.NormFloat64(), rng.IntN(120)-60))
+			if r > 0 && rng.IntN(3) == 0 {
+				all[r][i] = -all[r-1][i]
+			}
+		}
+	}
+	for i := range n {
+		sum := new(big.Float).SetPrec(1000)
+		for _, x := range all {
+			sum.Add(sum, new(big.Float).SetFloat64(float64(x[i])))
+		}
+		if v, ok := any(&want[i]).(*float32); ok {
+			*v, _ = sum.Float32()
+		} else {
+			v, _ := sum.Float64()
+			want[i] = T(v)
+		}
+	}
+	x := all[c.Rank()]
+	if err := collective.AllReduce(c, x, collective.ExactSum); err != nil {
+		return err
+	}
+	return same(c, "AllReduce(exact sum)", x, want)
 }
 
 func checkReduceScatter[T collective.Number](c *collective.Comm, rng *rand.Rand, n int) error {

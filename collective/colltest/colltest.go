@@ -45,6 +45,10 @@ func Run(t *testing.T, newGroup Make) {
 			t.Run("Abort", func(t *testing.T) { abort(t, newGroup, size) })
 		})
 	}
+	t.Run("P=4/Thousand", func(t *testing.T) { thousand(t, newGroup, 4) })
+	for _, size := range []int{2, 5} {
+		t.Run(fmt.Sprintf("P=%d/Algorithms", size), func(t *testing.T) { algorithms(t, newGroup, size) })
+	}
 	for _, size := range []int{2, 3, 5} {
 		t.Run(fmt.Sprintf("P=%d/Mismatch", size), func(t *testing.T) { mismatches(t, newGroup, size) })
 		t.Run(fmt.Sprintf("P=%d/Close", size), func(t *testing.T) { closes(t, newGroup, size) })
@@ -132,6 +136,33 @@ func random(t *testing.T, newGroup Make, size int) {
 	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
 		return program(c, 3, 120)
 	}))
+}
+
+// thousand makes a thousand mixed calls while ranks dawdle: the bits are those of
+// the reference, which are also what package mem gives.
+func thousand(t *testing.T, newGroup Make, size int) {
+	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
+		return program(c, 11, 1000)
+	}))
+}
+
+// algorithms takes each algorithm wherever it can carry out a call, instead of
+// what the cost model chooses, which must give the same bits.
+func algorithms(t *testing.T, newGroup Make, size int) {
+	for a := collective.Ring; a <= collective.Lanes; a++ {
+		t.Run(a.String(), func(t *testing.T) {
+			allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
+				k := c.Costs()
+				k.Take = a
+				c.SetCosts(k)
+				if err := program(c, 12, 60); err != nil {
+					return err
+				}
+				n := 1<<16 + 5
+				return checkAllReduce[float32](c, rand.New(rand.NewPCG(13, 13)), n, collective.Sum)
+			}))
+		})
+	}
 }
 
 // program makes n random calls that follow from seed.
