@@ -60,7 +60,8 @@
 // windows of 512 KiB a rank and channel. Per rank and n elements:
 //
 //	call                      meetings    elements read and written
-//	AllReduce    at most 4 KiB    1       n(P+1) read, 2n written
+//	AllReduce    at most 16 bytes 1       none: they ride in the meeting
+//	             at most 4 KiB    1       n(P+1) read, 2n written
 //	             in windows       2       n read, n written: a chunk of all ranks, to all
 //	             elsewhere        1 + pieces of 256 KiB    3n each
 //	AllGather, AllToAll, Broadcast, Gather

@@ -52,12 +52,28 @@ func joinSpan[T Number](c *Comm, tag Tag, n, lo, hi, base int, dst []T) {
 // joinRows sets all of dst to the reduction of rows, from the first to the last.
 func joinRows[T Number](tag Tag, dst, rows [][]T) {
 	switch {
+	case tag.Op == Sum && tag.Type != BFloat16 && len(rows[0]) <= few:
+		sumFew(dst, rows)
 	case tag.Type == Float32 && tag.Op == Sum:
 		f32.SumRows(*(*[][]float32)(unsafe.Pointer(&dst)), *(*[][]float32)(unsafe.Pointer(&rows)))
 	case tag.Op == ExactSum && !orderless(tag.Op, tag.Type):
 		sumExactly(tag.Type, dst, rows)
 	default:
 		joinBlocks(tag, dst, rows)
+	}
+}
+
+// few elements are summed before a kernel has begun.
+const few = 4
+
+func sumFew[T Number](dst, rows [][]T) {
+	for i, sum := range rows[0] {
+		for _, r := range rows[1:] {
+			sum += r[i]
+		}
+		for _, d := range dst {
+			d[i] = sum
+		}
 	}
 }
 
