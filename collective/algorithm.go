@@ -16,11 +16,11 @@ const (
 	Tree                      // binomial
 	Scatter                   // parts down a tree, then Ring
 	Pairwise                  // to rank r+k, from rank r−k
-	Lanes                     // inside each host, then between hosts, then inside again
+	Rails                     // inside each host, then between hosts, then inside again
 	algorithms
 )
 
-var algorithmNames = [algorithms]string{"windows", "ring", "bruck", "direct", "doubling", "tree", "scatter", "pairwise", "lanes"}
+var algorithmNames = [algorithms]string{"windows", "ring", "bruck", "direct", "doubling", "tree", "scatter", "pairwise", "rails"}
 
 func (a Algorithm) String() string {
 	if a >= algorithms {
@@ -41,7 +41,7 @@ func (a Algorithm) passes(op Op, typ Type) bool {
 	switch a {
 	case Doubling:
 		return orderless(op, typ)
-	case Ring, Lanes:
+	case Ring, Rails:
 		return op != ExactSum || orderless(op, typ)
 	}
 	return true

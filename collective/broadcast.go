@@ -27,8 +27,8 @@ func copyFrom[T Number](c *Comm, tag Tag, x []T, root int) error {
 	tag.Algorithm = c.way(CallBroadcast, tag, len(x)*raw.Size[T]())
 	c.steps = c.steps[:0]
 	switch tag.Algorithm {
-	case Lanes:
-		return copyLanes(c, tag, x, root)
+	case Rails:
+		return copyRails(c, tag, x, root)
 	case Scatter:
 		c.steps = broadcastScatter(c.steps, c.rank, c.size, root, c.chunks(len(x)))
 	default:
@@ -52,8 +52,8 @@ func (c *Comm) meetAll(tag Tag) error {
 		defer c.sh.Leave(c.channel)
 		return c.meet(&tag, Note{})
 	}
-	if tag.Algorithm = c.way(CallBarrier, tag, 0); tag.Algorithm == Lanes {
-		return meetLanes(c, tag)
+	if tag.Algorithm = c.way(CallBarrier, tag, 0); tag.Algorithm == Rails {
+		return meetRails(c, tag)
 	}
 	c.steps = barrierDissemination(c.steps[:0], c.rank, c.size)
 	return run[uint8](c, &tag, nil, nil)

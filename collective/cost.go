@@ -60,15 +60,15 @@ type Shape struct {
 func candidates(call Call) []Algorithm {
 	switch call {
 	case CallAllReduce:
-		return []Algorithm{Lanes, Ring, Direct, Bruck, Doubling}
+		return []Algorithm{Rails, Ring, Direct, Bruck, Doubling}
 	case CallReduceScatter:
 		return []Algorithm{Ring, Direct, Bruck}
 	case CallAllGather, CallAllGatherV:
 		return []Algorithm{Ring, Bruck}
 	case CallBroadcast:
-		return []Algorithm{Lanes, Tree, Scatter}
+		return []Algorithm{Rails, Tree, Scatter}
 	case CallBarrier, CallAlloc:
-		return []Algorithm{Lanes, Doubling}
+		return []Algorithm{Rails, Doubling}
 	}
 	return []Algorithm{Pairwise}
 }
@@ -82,7 +82,7 @@ func (k Costs) Choose(s Shape, call Call, op Op, typ Type, bytes int) (Algorithm
 	}
 	best, least := algorithms, 0.0
 	for _, a := range candidates(call) {
-		if reduces(call) && !a.passes(op, typ) || a == Lanes && s.Hosts == 0 || a == Ring && s.Hosts > 0 && reduces(call) {
+		if reduces(call) && !a.passes(op, typ) || a == Rails && s.Hosts == 0 || a == Ring && s.Hosts > 0 && reduces(call) {
 			continue
 		}
 		t := k.Predict(s, a, call, op, typ, bytes)
@@ -111,8 +111,8 @@ func (k Costs) Predict(s Shape, a Algorithm, call Call, op Op, typ Type, bytes i
 	if a == Windows {
 		return k.windows(s.Size, call, b)
 	}
-	if a == Lanes {
-		return k.lanes(s, call, op, typ, bytes)
+	if a == Rails {
+		return k.rails(s, call, op, typ, bytes)
 	}
 	l := k.Links
 	depth, others, part := log2(s.Size), p-1, b*(p-1)/p
@@ -169,9 +169,9 @@ func (k Costs) windows(size int, call Call, b float64) float64 {
 	return 2*l.Alpha + part*l.Beta
 }
 
-// lanes is a call inside every host, then between hosts, then inside again. What
+// rails is a call inside every host, then between hosts, then inside again. What
 // goes between hosts shares the link of the host.
-func (k Costs) lanes(s Shape, call Call, op Op, typ Type, bytes int) float64 {
+func (k Costs) rails(s Shape, call Call, op Op, typ Type, bytes int) float64 {
 	in := Shape{Size: s.Most, Windows: s.Windows}
 	local := Costs{Local: k.Local, Links: k.Local}
 	inside := func(call Call) float64 {
@@ -186,7 +186,7 @@ func (k Costs) lanes(s Shape, call Call, op Op, typ Type, bytes int) float64 {
 		_, between := k.Choose(Shape{Size: s.Hosts}, call, op, typ, bytes)
 		return t + between
 	}
-	_, between := k.lane(s.Least).Choose(Shape{Size: s.Hosts}, call, op, typ, bytes/s.Least)
+	_, between := k.rail(s.Least).Choose(Shape{Size: s.Hosts}, call, op, typ, bytes/s.Least)
 	first := CallReduceScatter
 	if s.Least != s.Most {
 		first = CallAllReduce
@@ -204,16 +204,16 @@ func (c *Comm) SetCosts(k Costs) {
 	for _, ch := range c.group.channels {
 		if h := ch.hosts; h != nil {
 			h.local.group.costs = Costs{Local: k.Local, Links: k.Local, Take: k.Take}
-			if h.lane != nil {
-				h.lane.group.costs = k.lane(h.lanes)
+			if h.rail != nil {
+				h.rail.group.costs = k.rail(h.rails)
 			}
 		}
 	}
 }
 
-// lane returns the costs of one of the lanes, which share a link.
-func (k Costs) lane(lanes int) Costs {
-	k.Links.Beta *= float64(lanes)
+// rail returns the costs of one of the rails, which share a link.
+func (k Costs) rail(rails int) Costs {
+	k.Links.Beta *= float64(rails)
 	return k
 }
 

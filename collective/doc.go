@@ -14,7 +14,7 @@
 //	               Bruck: gather all, sum all            L         n(P−1)             n(P−1)
 //	               Direct: chunks to owners, Bruck       P−1+L     2n(P−1)/P          n(P−1)/P
 //	               Doubling, any order                   L         nL                 nL
-//	               Lanes, L ranks on each of H hosts     see below
+//	               Rails, L ranks on each of H hosts     see below
 //	ReduceScatter  Ring, Direct                          P−1       n(P−1)/P           n(P−1)/P
 //	               Bruck: gather all, sum the chunk      L         n(P−1)             n(P−1)/P
 //	AllGather(V)   Ring                                  P−1       n(P−1)/P           –
@@ -44,12 +44,12 @@
 // # Hosts
 //
 // NewHosts makes a group that knows which ranks share a host. Between hosts, a
-// call can then go in lanes: the ranks of a host reduce among themselves, each
+// call can then go in rails: the ranks of a host reduce among themselves, each
 // its chunk; those of equal local rank on all hosts reduce that chunk between the
 // hosts; the ranks of a host gather the chunks. A host's link carries 2n(H−1)/H
 // elements instead of the 2n(P−1)/P of a flat ring, in far fewer rounds, and all
 // ranks drive it. Where hosts have unlike numbers of ranks there are as many
-// lanes as the emptiest has, and the first stage is an allreduce. Broadcast and
+// rails as the emptiest has, and the first stage is an allreduce. Broadcast and
 // Barrier have the like; the other calls go over the flat transport.
 //
 // # Windows
@@ -81,7 +81,7 @@
 // modulo P and x[r] being rank r's contribution: the order of the ring. Every
 // algorithm keeps it, by messages or in windows. In a group of NewHosts that is
 // the order of each host's ranks among themselves; then the hosts' sums are added
-// in that order too, each lane's chunk of n by itself: chunk j of it is ((h[j+1] +
+// in that order too, each rail's chunk of n by itself: chunk j of it is ((h[j+1] +
 // h[j+2]) + … ) + h[j], h[k] being the sum of host k. If every host has one rank,
 // or all ranks are on one host, that is the order of a flat group.
 //

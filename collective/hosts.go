@@ -10,18 +10,19 @@ import (
 
 // hosts is what a Comm knows that knows which ranks share a host.
 //
-// A lane is one rank of every host: lane l those with local rank l. There are as
-// many lanes as the emptiest host has ranks. Each carries its own part of a
+// A rail is one rank of every host, as in networks whose switches link equal
+// places of hosts: rail l those with local rank l. There are as
+// many rails as the emptiest host has ranks. Each carries its own part of a
 // reduction between hosts, so that all ranks take part in driving the links.
 type hosts struct {
 	ranks [][]int // of every host, by local rank
 	host  int     // this rank's
 	index int     // local rank
-	lanes int
+	rails int
 	where []int // host of every rank
 
 	local *Comm // the ranks of this host
-	lane  *Comm // the ranks of this lane, by host; nil beyond the last lane
+	rail  *Comm // the ranks of this rail, by host; nil beyond the last rail
 
 	sums  [][]byte // what each host's ranks give together, headers and memory
 	words []uint64
@@ -64,9 +65,9 @@ func NewHosts(flat, local Transport, hostOf []int) *Comm {
 			h.local = New(&subset{t: outer, channel: uint16(i), id: partID("host", plan.host), ranks: mates, rank: plan.index})
 		}
 		h.local.name = rank
-		if plan.index < plan.lanes {
-			h.lane = New(&subset{t: outer, channel: uint16(i), id: partID("lane", plan.index), ranks: plan.column(plan.index), rank: plan.host})
-			h.lane.name = rank
+		if plan.index < plan.rails {
+			h.rail = New(&subset{t: outer, channel: uint16(i), id: partID("rail", plan.index), ranks: plan.column(plan.index), rank: plan.host})
+			h.rail.name = rank
 		}
 		ch.sh, ch.hosts = nil, &h
 		ch.shape = plan.shape(size)
@@ -93,35 +94,35 @@ func newPlan(rank, size int, hostOf []int) hosts {
 		}
 		h.ranks[host] = append(h.ranks[host], r)
 	}
-	h.lanes = size
+	h.rails = size
 	for host, ranks := range h.ranks {
 		if len(ranks) == 0 {
 			panic(fmt.Sprintf("collective: NewHosts: no rank is on host %d of %d", host, len(h.ranks)))
 		}
-		h.lanes = min(h.lanes, len(ranks))
+		h.rails = min(h.rails, len(ranks))
 	}
 	h.sums = make([][]byte, len(h.ranks))
 	return h
 }
 
-// column returns the ranks of a lane.
-func (h *hosts) column(lane int) []int {
+// column returns the ranks of a rail.
+func (h *hosts) column(rail int) []int {
 	ranks := make([]int, len(h.ranks))
 	for i, mates := range h.ranks {
-		ranks[i] = mates[lane]
+		ranks[i] = mates[rail]
 	}
 	return ranks
 }
 
 func (h *hosts) shape(size int) Shape {
-	s := Shape{Size: size, Hosts: len(h.ranks), Least: h.lanes, Windows: true}
+	s := Shape{Size: size, Hosts: len(h.ranks), Least: h.rails, Windows: true}
 	for _, mates := range h.ranks {
 		s.Most = max(s.Most, len(mates))
 	}
 	return s
 }
 
-// partID numbers the subset of a host or lane, as groupID does those of Split.
+// partID numbers the subset of a host or rail, as groupID does those of Split.
 func partID(kind string, i int) uint32 {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%s %d", kind, i)
@@ -131,12 +132,12 @@ func partID(kind string, i int) uint32 {
 // even reports whether all hosts have the same number of ranks.
 func (c *Comm) even() bool { return c.shape.Least == c.shape.Most }
 
-// reduceLanes is AllReduce by way of the hosts. Each host's ranks reduce among
-// themselves, and each lane reduces its chunk between the hosts:
+// reduceRails is AllReduce by way of the hosts. Each host's ranks reduce among
+// themselves, and each rail reduces its chunk between the hosts:
 //
 //	even hosts   reduce-scatter of n | allreduce of n/L over H hosts | all-gather of n
-//	otherwise    allreduce of n      | the same with L the number of lanes | all-gather of n
-func reduceLanes[T Number](c *Comm, tag Tag, x []T) error {
+//	otherwise    allreduce of n      | the same with L the number of rails | all-gather of n
+func reduceRails[T Number](c *Comm, tag Tag, x []T) error {
 	h := c.hosts
 	first := reduceAll[T]
 	if c.even() {
@@ -148,20 +149,20 @@ func reduceLanes[T Number](c *Comm, tag Tag, x []T) error {
 	at := h.local.at
 	for i := range at[1:] {
 		at[i], at[i+1] = len(x), len(x)
-		if i < h.lanes {
-			at[i], at[i+1] = Chunk(len(x), h.lanes, i)
+		if i < h.rails {
+			at[i], at[i+1] = Chunk(len(x), h.rails, i)
 		}
 	}
-	if h.lane != nil {
-		if err := reduceAll(h.lane, tag, x[at[h.index]:at[h.index+1]]); err != nil {
+	if h.rail != nil {
+		if err := reduceAll(h.rail, tag, x[at[h.index]:at[h.index+1]]); err != nil {
 			return c.passOn(err)
 		}
 	}
 	return c.passOn(gatherAll(h.local, tag, x, at))
 }
 
-// copyLanes is a broadcast on root's host, between the hosts, and on the others.
-func copyLanes[T Number](c *Comm, tag Tag, x []T, root int) error {
+// copyRails is a broadcast on root's host, between the hosts, and on the others.
+func copyRails[T Number](c *Comm, tag Tag, x []T, root int) error {
 	h := c.hosts
 	home := h.where[root]
 	if h.host == home {
@@ -176,7 +177,7 @@ func copyLanes[T Number](c *Comm, tag Tag, x []T, root int) error {
 		}
 	}
 	if h.index == 0 {
-		if err := copyFrom(h.lane, tag, x, home); err != nil {
+		if err := copyFrom(h.rail, tag, x, home); err != nil {
 			return c.passOn(err)
 		}
 	}
@@ -186,14 +187,14 @@ func copyLanes[T Number](c *Comm, tag Tag, x []T, root int) error {
 	return c.passOn(copyFrom(h.local, tag, x, 0))
 }
 
-// meetLanes is a barrier on each host, between the hosts, and on each host.
-func meetLanes(c *Comm, tag Tag) error {
+// meetRails is a barrier on each host, between the hosts, and on each host.
+func meetRails(c *Comm, tag Tag) error {
 	h := c.hosts
 	if err := h.local.meetAll(tag); err != nil {
 		return c.passOn(err)
 	}
 	if h.index == 0 {
-		if err := h.lane.meetAll(tag); err != nil {
+		if err := h.rail.meetAll(tag); err != nil {
 			return c.passOn(err)
 		}
 	}
@@ -209,7 +210,7 @@ func (c *Comm) passOn(err error) error {
 }
 
 // joinHosts is joinSpan in the order of hosts: each host's ranks as a group of
-// their own would, then the hosts, in the chunks of every lane's chunk.
+// their own would, then the hosts, in the chunks of every rail's chunk.
 func joinHosts[T Number](c *Comm, tag Tag, n, lo, hi, base int, dst []T) {
 	h := c.hosts
 	words := room[T](&h.words, len(h.ranks)*(hi-lo))
@@ -230,8 +231,8 @@ func joinHosts[T Number](c *Comm, tag Tag, n, lo, hi, base int, dst []T) {
 		}
 	}
 	rows := rowsOf[T](c, len(h.ranks)+1)
-	for lane := range h.lanes {
-		from, to := Chunk(n, h.lanes, lane)
+	for rail := range h.rails {
+		from, to := Chunk(n, h.rails, rail)
 		for i := range h.ranks {
 			a, b := Chunk(to-from, len(h.ranks), i)
 			if a, b = max(from+a, lo), min(from+b, hi); a >= b {

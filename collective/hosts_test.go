@@ -47,7 +47,7 @@ func inOrder[T collective.Number](all [][]T, join func(a, b T) T) []T {
 }
 
 // inHosts is the documented order of a plan: every host as a group of its own,
-// then every lane's chunk as a group of hosts.
+// then every rail's chunk as a group of hosts.
 func inHosts[T collective.Number](all [][]T, hostOf []int, join func(a, b T) T) []T {
 	if hostOf == nil {
 		return inOrder(all, join)
@@ -59,15 +59,15 @@ func inHosts[T collective.Number](all [][]T, hostOf []int, join func(a, b T) T) 
 		}
 		hosts[h] = append(hosts[h], all[r])
 	}
-	lanes := len(all)
+	rails := len(all)
 	var sums [][]T
 	for _, h := range hosts {
-		lanes = min(lanes, len(h))
+		rails = min(rails, len(h))
 		sums = append(sums, inOrder(h, join))
 	}
 	var out []T
-	for lane := range lanes {
-		lo, hi := collective.Chunk(len(all[0]), lanes, lane)
+	for rail := range rails {
+		lo, hi := collective.Chunk(len(all[0]), rails, rail)
 		var parts [][]T
 		for _, s := range sums {
 			parts = append(parts, s[lo:hi])
@@ -209,7 +209,7 @@ func checkRest(c *collective.Comm, rng *rand.Rand, all [][]float32, ints [][]int
 func TestEveryAlgorithmGivesTheSameBits(t *testing.T) {
 	for _, hostOf := range plans() {
 		for _, local := range []bool{false, true} {
-			for a := collective.Windows; a <= collective.Lanes; a++ {
+			for a := collective.Windows; a <= collective.Rails; a++ {
 				for r, err := range onPlan(t, hostOf, local, func(c *collective.Comm) error {
 					k := c.Costs()
 					k.Take = a
@@ -243,7 +243,7 @@ func TestHostsEndOnce(t *testing.T) {
 	}
 	for r, err := range onPlan(t, hostOf, true, func(c *collective.Comm) error {
 		k := c.Costs()
-		k.Take = collective.Lanes
+		k.Take = collective.Rails
 		c.SetCosts(k)
 		if c.Rank() == 3 {
 			if err := collective.AllReduce(c, make([]float32, 99), collective.Sum); err != nil {
@@ -259,7 +259,7 @@ func TestHostsEndOnce(t *testing.T) {
 	}
 	for r, err := range onPlan(t, hostOf, true, func(c *collective.Comm) error {
 		k := c.Costs()
-		k.Take = collective.Lanes
+		k.Take = collective.Rails
 		c.SetCosts(k)
 		if c.Rank() == 4 { // differs only inside its host
 			return collective.AllReduce(c, make([]float32, 98), collective.Sum)
@@ -280,7 +280,7 @@ func TestHostsSteadyStateAllocatesNothing(t *testing.T) {
 		x := make([]float32, 1001)
 		step := func() error {
 			var all error
-			for a := collective.Windows; a <= collective.Lanes; a++ {
+			for a := collective.Windows; a <= collective.Rails; a++ {
 				k := c.Costs()
 				k.Take = a
 				c.SetCosts(k)

@@ -34,9 +34,9 @@ func Measure(c *Comm) (Costs, error) {
 		if h.local.size > 1 {
 			local, err = measureLevel(h.local, tag, h.local.shares())
 		}
-		if err == nil && h.lane != nil && h.lane.size > 1 {
-			links, err = measureLevel(h.lane, tag, false)
-			links.Beta /= float64(h.lanes)
+		if err == nil && h.rail != nil && h.rail.size > 1 {
+			links, err = measureLevel(h.rail, tag, false)
+			links.Beta /= float64(h.rails)
 		}
 	case c.shares():
 		local, err = measureLevel(c, tag, true)

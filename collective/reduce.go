@@ -35,8 +35,8 @@ func reduceAll[T Number](c *Comm, tag Tag, x []T) error {
 	tag.Algorithm = c.way(CallAllReduce, tag, len(x)*raw.Size[T]())
 	c.steps = c.steps[:0]
 	switch tag.Algorithm {
-	case Lanes:
-		return reduceLanes(c, tag, x)
+	case Rails:
+		return reduceRails(c, tag, x)
 	case Bruck:
 		return reduceGathered(c, tag, x, 0, len(x))
 	case Direct:

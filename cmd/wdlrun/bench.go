@@ -106,7 +106,7 @@ func benchOptions(c *cli.Context, ops []string) (bench.Options, error) {
 
 // algorithmNames are those of calls by messages, in the order of their numbers.
 func algorithmNames() (names []string) {
-	for a := collective.Ring; a <= collective.Lanes; a++ {
+	for a := collective.Ring; a <= collective.Rails; a++ {
 		names = append(names, a.String())
 	}
 	return names

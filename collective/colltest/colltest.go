@@ -149,7 +149,7 @@ func thousand(t *testing.T, newGroup Make, size int) {
 // algorithms takes each algorithm wherever it can carry out a call, instead of
 // what the cost model chooses, which must give the same bits.
 func algorithms(t *testing.T, newGroup Make, size int) {
-	for a := collective.Ring; a <= collective.Lanes; a++ {
+	for a := collective.Ring; a <= collective.Rails; a++ {
 		t.Run(a.String(), func(t *testing.T) {
 			allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
 				k := c.Costs()

@@ -43,7 +43,7 @@ func onHosts(t *testing.T, hostOf []int, body func(c *collective.Comm, local col
 	return errs
 }
 
-// TestWindowsInsideHosts reduces in windows inside the hosts and in lanes between
+// TestWindowsInsideHosts reduces in windows inside the hosts and in rails between
 // them: the bits are those of messages that know the same hosts.
 func TestWindowsInsideHosts(t *testing.T) {
 	for _, hostOf := range [][]int{{0, 0, 1, 1}, {0, 1, 0, 1, 0}, {0, 0, 0, 1}} {
@@ -54,7 +54,7 @@ func TestWindowsInsideHosts(t *testing.T) {
 				}
 			}
 			results := make([][]float32, 2*len(hostOf))
-			for way, a := range []collective.Algorithm{collective.Lanes, collective.Direct} {
+			for way, a := range []collective.Algorithm{collective.Rails, collective.Direct} {
 				for r, err := range onHosts(t, hostOf, func(c *collective.Comm, _ collective.Transport) error {
 					k := c.Costs()
 					k.Take = a
@@ -99,7 +99,7 @@ func count(x []int, want int) (n int) {
 func TestLossInsideAHost(t *testing.T) {
 	for r, err := range onHosts(t, []int{0, 1, 0, 1, 0, 1}, func(c *collective.Comm, local collective.Transport) error {
 		k := c.Costs()
-		k.Take = collective.Lanes
+		k.Take = collective.Rails
 		c.SetCosts(k)
 		for i := 0; ; i++ {
 			if err := collective.AllReduce(c, make([]float32, 3000), collective.Sum); err != nil {

@@ -41,21 +41,21 @@ func taking(a collective.Algorithm, body func(c *collective.Comm) error) func(c 
 	}
 }
 
-// TestLanesBeatFlatWhereTheModelSaysSo compares an allreduce that knows its hosts
+// TestRailsBeatFlatWhereTheModelSaysSo compares an allreduce that knows its hosts
 // with those that do not, on the same links.
-func TestLanesBeatFlatWhereTheModelSaysSo(t *testing.T) {
+func TestRailsBeatFlatWhereTheModelSaysSo(t *testing.T) {
 	for _, n := range []int{64, 1 << 14, 1 << 18} {
 		m := cluster(4, 4)
-		lanes, _ := onHosts(t, m, taking(collective.Lanes, sum(n)))
+		rails, _ := onHosts(t, m, taking(collective.Rails, sum(n)))
 		for _, a := range []collective.Algorithm{collective.Ring, collective.Bruck, collective.Direct} {
 			flat, _ := modelled(t, len(m.Hosts), m, taking(a, sum(n)))
-			if lanes >= flat {
-				t.Errorf("%d float32: in lanes %v, by %v %v", n, lanes, a, flat)
+			if rails >= flat {
+				t.Errorf("%d float32: in rails %v, by %v %v", n, rails, a, flat)
 			}
 		}
 		best, _ := onHosts(t, m, sum(n))
-		if best > lanes {
-			t.Errorf("%d float32: the choice takes %v, lanes %v", n, best, lanes)
+		if best > rails {
+			t.Errorf("%d float32: the choice takes %v, rails %v", n, best, rails)
 		}
 	}
 }
@@ -84,11 +84,11 @@ func TestScale(t *testing.T) {
 			if n > 16 && h[0] > 8 {
 				continue
 			}
-			d, ts := onHosts(t, m, taking(collective.Lanes, sum(n)))
+			d, ts := onHosts(t, m, taking(collective.Rails, sum(n)))
 			k := collective.DefaultCosts()
 			k.Links.Gamma, k.Local.Gamma = 0, 0
-			predicted := k.Predict(collective.Shape{Size: h[0] * h[1], Hosts: h[0], Most: h[1], Least: h[1]}, collective.Lanes, collective.CallAllReduce, collective.Sum, collective.Float32, 4*n)
-			line(n, fmt.Sprintf("%d×%d", h[0], h[1]), collective.Lanes, predicted, d, ts)
+			predicted := k.Predict(collective.Shape{Size: h[0] * h[1], Hosts: h[0], Most: h[1], Least: h[1]}, collective.Rails, collective.CallAllReduce, collective.Sum, collective.Float32, 4*n)
+			line(n, fmt.Sprintf("%d×%d", h[0], h[1]), collective.Rails, predicted, d, ts)
 		}
 	}
 	golden.Check(t, "scale.txt", text.String())
@@ -105,7 +105,7 @@ func TestLossAnywhere(t *testing.T) {
 		}
 		return collective.Barrier(c)
 	}
-	for a := collective.Ring; a <= collective.Lanes; a++ {
+	for a := collective.Ring; a <= collective.Rails; a++ {
 		m := cluster(3, 3)
 		for _, rank := range []int{0, 4, 8} {
 			_, ts := onHosts(t, m, taking(a, body))
