@@ -54,7 +54,8 @@
 // tell which. Nothing is stale: results are those of Pull to the bit. That the
 // overlap of neighbouring batches is small and known in advance is the
 // observation of Agarwal et al. 2023 (BagPipe), who cache rows by it. Rows of
-// tables with a DenseL2 part all change in every step and never travel ahead.
+// tables with a DenseL2 part all change in every step, those of tables that evict
+// may go in any, and they never travel ahead.
 //
 // # Placement
 //

@@ -29,7 +29,9 @@ type Lookup struct {
 	rows  []float32   // by unique key, in the order of want
 	grads []float32   // the same
 	held  []table.Row // by key of give: its row, 0 if not held
-	epoch []uint64    // by table: when held was found
+	epoch []uint64    // by table: its Epoch when held began to be found
+
+	foundIn []uint64 // by table: its Epoch when the rows that travel early were marked
 
 	rooms               rooms
 	announce, announced []int64
@@ -82,7 +84,7 @@ func (s *Store) NewLookup() *Lookup {
 	tables := len(s.tables)
 	words := s.size * (announceWords + tables)
 	l := &Lookup{
-		store: s, place: make([][]uint32, tables), epoch: make([]uint64, tables),
+		store: s, place: make([][]uint32, tables), epoch: make([]uint64, tables), foundIn: make([]uint64, tables),
 		want: newSide(s.size, tables), give: newSide(s.size, tables),
 		rowAt: make([]int, s.size*tables+1), next: make([]cursor, s.size*tables),
 		announce: make([]int64, words), announced: make([]int64, words),

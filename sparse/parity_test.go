@@ -17,6 +17,7 @@ import (
 type job struct {
 	cfg   Config
 	steps []jobStep
+	tier  string // folder for all rows of table 1, if it is given
 }
 
 // jobStep is one step: by rank the bags and, by feature and part, the gradients

@@ -116,7 +116,6 @@ func (l *Lookup) rest() error {
 		rows := l.rows[l.rowAt[i]:l.rowAt[i+1]]
 		x.Read(keys, held, rows, x.Width())
 		s.wire[t].Rows.round(rows)
-		l.epoch[t] = x.Epoch()
 	}
 	return nil
 }

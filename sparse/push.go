@@ -11,8 +11,9 @@ import (
 // distinct key, summed over ranks.
 type staged struct {
 	set   *table.Set
-	rows  []table.Row // by number in set: the key's row, 0 if not held
-	grads []float32   // by number in set: V values
+	rows  []table.Row // by number in set: the key's row as found in epoch, 0 if not held
+	epoch uint64
+	grads []float32 // by number in set: V values
 }
 
 func (g *staged) reset() {
@@ -24,7 +25,11 @@ func (g *staged) bytes() int64 {
 	return g.set.Bytes() + 4*int64(cap(g.rows)) + 4*int64(cap(g.grads))
 }
 
-func (g *staged) gradients() table.Gradients {
+// gradients are what x is to apply.
+func (g *staged) gradients(x *table.Table) table.Gradients {
+	if g.epoch != x.Epoch() {
+		clear(g.rows) // Apply finds them
+	}
 	return table.Gradients{Keys: g.set.Keys(), Rows: g.rows, Values: g.grads}
 }
 
@@ -101,7 +106,7 @@ func (l *Lookup) takeGrads(from int, part []byte) error {
 	s := l.store
 	return l.eachGrads(from, part, func(t int, keys []uint64, held []table.Row, grads []float32) {
 		s.ids = resize(s.ids, len(keys))
-		s.staged[t].add(keys, held, grads, s.ids)
+		s.staged[t].add(keys, held, l.epoch[t], grads, s.ids)
 	})
 }
 
@@ -113,9 +118,6 @@ func (l *Lookup) eachGrads(from int, part []byte, f func(t int, keys []uint64, h
 		p, n := s.wire[t].Gradients, len(keys)*x.Width()
 		wire := part[:p.section(n)]
 		part = part[len(wire):]
-		if x.Epoch() != l.epoch[t] {
-			clear(held) // Apply finds them
-		}
 		f(t, keys, held, l.decoded(p, wire, n))
 	}
 	return nil
@@ -132,9 +134,13 @@ func (l *Lookup) decoded(p Precision, wire []byte, n int) []float32 {
 }
 
 // add sums gradients, len(grads)/len(keys) values each, into those that wait.
-func (g *staged) add(keys []uint64, held []table.Row, grads []float32, ids []uint32) {
+// held is what was found in an epoch.
+func (g *staged) add(keys []uint64, held []table.Row, epoch uint64, grads []float32, ids []uint32) {
 	if len(keys) == 0 {
 		return
+	}
+	if len(g.rows) == 0 {
+		g.epoch = epoch
 	}
 	width := len(grads) / len(keys)
 	g.set.Add(keys, ids)
@@ -144,7 +150,11 @@ func (g *staged) add(keys []uint64, held []table.Row, grads []float32, ids []uin
 			addTo(g.grads[int(id)*width:][:width], grad)
 			continue
 		}
-		g.rows = append(g.rows, held[j])
+		row := held[j]
+		if epoch != g.epoch {
+			row = 0 // Apply finds it
+		}
+		g.rows = append(g.rows, row)
 		g.grads = append(g.grads, grad...)
 	}
 }

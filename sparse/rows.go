@@ -87,6 +87,9 @@ func (l *Lookup) exchangeRows(k *link, p phase) error {
 // of them it holds for the gradients to come.
 func (l *Lookup) answer(wire []byte) error {
 	s := l.store
+	for t, x := range s.tables {
+		l.foundIn[t], l.epoch[t] = l.epoch[t], x.Epoch()
+	}
 	for r := range s.size {
 		if r == s.rank {
 			continue
@@ -105,7 +108,9 @@ func (l *Lookup) answer(wire []byte) error {
 }
 
 // pick returns the keys of a section that travel in this phase, and their rows.
-// What travels early was found when it was marked; the others are found now.
+// What travels early was found when it was marked; the others are found now, as
+// is everything once the table has moved rows. The rows are valid until the next
+// pick.
 func (l *Lookup) pick(rank, t int) ([]uint64, []table.Row, error) {
 	x := l.store.tables[t]
 	keys, held := l.section(rank, t)
@@ -121,7 +126,7 @@ func (l *Lookup) pick(rank, t int) ([]uint64, []table.Row, error) {
 			some.keys, some.held = append(some.keys, key), append(some.held, held[i])
 		}
 	}
-	if l.phase == early {
+	if l.phase == early && x.Epoch() == l.foundIn[t] {
 		return some.keys, some.held, nil
 	}
 	if err := x.Find(some.keys, some.held); err != nil {
@@ -130,10 +135,10 @@ func (l *Lookup) pick(rank, t int) ([]uint64, []table.Row, error) {
 	n := 0
 	for i := range keys {
 		switch {
-		case l.give.picks(late, rank, at+i):
+		case l.give.picks(l.phase, rank, at+i):
 			held[i] = some.held[n]
 			n++
-		case x.Epoch() != l.epoch[t]:
+		case x.Epoch() != l.foundIn[t]:
 			held[i] = 0 // it may have moved since it was marked: Apply finds it
 		}
 	}

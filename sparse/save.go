@@ -18,6 +18,7 @@ func SectionName(table string, shard int) string { return fmt.Sprintf("sparse/%s
 // Sections lists what this rank has to save: its shards that hold rows, by table
 // and shard. A checkpoint without a section stands for a shard without rows.
 func (s *Store) Sections() (all []Section) {
+	s.settle()
 	for i, t := range s.tables {
 		for shard := range t.Shards() {
 			if n := t.ShardRows(shard); n > 0 {
@@ -63,6 +64,7 @@ func (s *Store) LoadShard(r io.Reader, table, shard int) error {
 
 // checkPlace returns why this rank cannot save or load a table's shard.
 func (s *Store) checkPlace(table, shard int) error {
+	s.settle()
 	if table < 0 || table >= len(s.tables) {
 		return fmt.Errorf("table %d: there are %d", table, len(s.tables))
 	}
@@ -71,6 +73,67 @@ func (s *Store) checkPlace(table, shard int) error {
 	}
 	if owner := int(s.owner[shard]); owner != s.rank {
 		return fmt.Errorf("table %q: shard %d: rank %d owns it", s.name(table), shard, owner)
+	}
+	return nil
+}
+
+// Now returns the step up to which a delta of a table reaches: that of its last
+// Apply.
+func (s *Store) Now(table int) int64 {
+	s.settle()
+	return s.tables[table].Now()
+}
+
+// SaveDelta writes what has changed in a shard of this rank after a step, rows
+// and keys given up, in the format of package table: a checkpoint between full
+// ones, or what a server loads. table.ErrTooOld says that a full one is needed.
+func (s *Store) SaveDelta(w io.Writer, table, shard int, since int64) error {
+	err := s.checkPlace(table, shard)
+	if err == nil {
+		err = s.tables[table].SaveDelta(w, shard, since)
+	}
+	if err != nil {
+		return fmt.Errorf("sparse: save: rank %d of %d: %w", s.rank, s.size, err)
+	}
+	return nil
+}
+
+// LoadDelta changes a shard of this rank as SaveDelta has written, on any number
+// of ranks, and returns the step up to which it tells; SetNow says it to the table
+// when every shard is changed. What was pulled before cannot be pushed.
+func (s *Store) LoadDelta(r io.Reader, table, shard int) (now int64, err error) {
+	if err = s.checkPlace(table, shard); err == nil {
+		s.generation++
+		now, err = s.tables[table].LoadDelta(r, shard)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("sparse: load: rank %d of %d: %w", s.rank, s.size, err)
+	}
+	return now, nil
+}
+
+// SetNow says to which step of a table the shards and deltas that were loaded
+// belong.
+func (s *Store) SetNow(table int, step int64) {
+	s.settle()
+	s.tables[table].SetNow(step)
+}
+
+// Forget lets go of the keys that were given up until a step: no delta will be
+// asked from before it.
+func (s *Store) Forget(step int64) {
+	s.settle()
+	for _, t := range s.tables {
+		t.Forget(step)
+	}
+}
+
+// OpenTier bounds the memory of the rows of a table on this rank; rows that were
+// not used for long go to files in dir.
+func (s *Store) OpenTier(table int, dir string, memory int64) error {
+	s.settle()
+	if err := s.tables[table].OpenTier(dir, memory); err != nil {
+		return fmt.Errorf("sparse: tier: rank %d of %d: %w", s.rank, s.size, err)
 	}
 	return nil
 }

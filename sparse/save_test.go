@@ -416,3 +416,89 @@ func TestForgedShardsAreRefused(t *testing.T) {
 		t.Errorf("a key of another shard: %v", err)
 	}
 }
+
+// TestDeltasMakeTheCopyEqual follows a job of 2 ranks with a copy on 3: a full
+// load at step 4, then the delta of each 3 steps.
+func TestDeltasMakeTheCopyEqual(t *testing.T) {
+	const size, copies, steps, first, every = 2, 3, 13, 4, 3
+	j := fixedJob(optim.Rule{Kind: "adagrad"}, false, size, steps)
+	j.cfg.Tables[0].Evict.Age = 3 // keys are given up, too
+	full, want := map[string][]byte{}, make([][]map[uint64][]float32, size)
+	deltas := make([]map[string][]byte, (steps-first)/every)
+	var mu sync.Mutex
+	onRanks(t, size, j.cfg, func(s *Store) error {
+		l := s.NewLookup()
+		for i := range j.steps {
+			if _, _, err := j.steps[i].run(s, l); err != nil {
+				return err
+			}
+			n := int64(i + 1)
+			mu.Lock()
+			if n == first {
+				maps.Copy(full, save(s))
+			}
+			if k := int(n-first)/every - 1; n > first && (n-first)%every == 0 {
+				if deltas[k] == nil {
+					deltas[k] = map[string][]byte{}
+				}
+				maps.Copy(deltas[k], saveDelta(s, n-every))
+			}
+			mu.Unlock()
+		}
+		want[s.rank] = records(s)
+		return nil
+	})
+	got := make([][]map[uint64][]float32, copies)
+	onRanks(t, copies, j.cfg, func(s *Store) error {
+		for k, files := range append([]map[string][]byte{full}, deltas...) {
+			for _, shard := range s.Owned() {
+				for table := range s.tables {
+					b, ok := files[SectionName(s.name(table), shard)]
+					if !ok {
+						continue
+					}
+					var err error
+					if k == 0 {
+						err = s.LoadShard(bytes.NewReader(b), table, shard)
+					} else {
+						_, err = s.LoadDelta(bytes.NewReader(b), table, shard)
+					}
+					if err != nil {
+						return err
+					}
+				}
+			}
+			for table := range s.tables {
+				s.SetNow(table, int64(first+k*every))
+			}
+		}
+		got[s.rank] = records(s)
+		return nil
+	})
+	of, err := merge(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := merge(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := differ(of, job, 0); err != nil || len(job[0]) == 0 {
+		t.Fatalf("%d rows: %v", len(job[0]), err)
+	}
+}
+
+// saveDelta returns what has changed on a rank after a step, by section name.
+func saveDelta(s *Store, since int64) map[string][]byte {
+	files := map[string][]byte{}
+	for _, shard := range s.Owned() {
+		for table := range s.tables {
+			var b bytes.Buffer
+			if err := s.SaveDelta(&b, table, shard, since); err != nil {
+				panic(err)
+			}
+			files[SectionName(s.name(table), shard)] = b.Bytes()
+		}
+	}
+	return files
+}

@@ -142,17 +142,18 @@ func (s *Store) Stage(at Slot, gradients []SlotGradients) (first bool, err error
 	if of == nil {
 		return false, nil
 	}
+	s.settle()
 	for _, g := range gradients {
 		x := s.tables[g.Table]
 		to := &of.tables[g.Table]
 		n := len(to.keys)
 		to.keys, to.values = append(to.keys, g.Keys...), append(to.values, g.Values...)
 		to.held = slices.Grow(to.held, len(g.Keys))[:len(to.keys)]
+		to.epoch = x.Epoch()
 		if err := x.Find(to.keys[n:], to.held[n:]); err != nil {
 			s.slots.drop(func(x Slot) bool { return x == at })
 			return fault(err)
 		}
-		to.epoch = x.Epoch()
 	}
 	return true, nil
 }
@@ -220,7 +221,7 @@ func (l *Lookup) takeSlot(from int, part []byte) error {
 	}
 	return l.eachGrads(from, part, func(t int, keys []uint64, held []table.Row, grads []float32) {
 		g := &of.tables[t]
-		g.epoch = s.tables[t].Epoch()
+		g.epoch = l.epoch[t]
 		g.keys, g.held, g.values = append(g.keys, keys...), append(g.held, held...), append(g.values, grads...)
 	})
 }
@@ -258,13 +259,10 @@ func (s *Store) Commit(generation, step int64, committed []int) error {
 	}
 	for _, n := range order {
 		i, _ := s.slots.find(Slot{generation, step, n})
-		for t, x := range s.tables {
+		for t := range s.tables {
 			g := &s.slots.waiting[i].tables[t]
-			if g.epoch != x.Epoch() {
-				clear(g.held) // Apply finds them
-			}
 			s.ids = resize(s.ids, len(g.keys))
-			s.staged[t].add(g.keys, g.held, g.values, s.ids)
+			s.staged[t].add(g.keys, g.held, g.epoch, g.values, s.ids)
 		}
 	}
 	s.slots.applied = step

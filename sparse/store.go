@@ -59,7 +59,7 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 		}
 		s.tables = append(s.tables, t)
 		s.wire = append(s.wire, cfg.Wire[c.Name])
-		still := !slices.ContainsFunc(c.Parts, func(p Part) bool { return p.DenseL2 })
+		still := c.Evict == table.Evict{} && !slices.ContainsFunc(c.Parts, func(p Part) bool { return p.DenseL2 })
 		s.still = append(s.still, still)
 		s.early = s.early || still
 		s.encodes = s.encodes || cfg.Wire[c.Name].Gradients != FP32
@@ -82,20 +82,25 @@ func (s *Store) Owned() (shards []int) {
 }
 
 // Rows returns how many rows of a table this rank holds.
-func (s *Store) Rows(table int) int { return s.tables[table].Rows() }
+func (s *Store) Rows(table int) int {
+	s.settle()
+	return s.tables[table].Rows()
+}
 
 // Reset forgets every row and every staged gradient, as if the store had just
 // been opened, the way to load a
 // checkpoint into a store in use. Lookups pulled before it cannot be pushed.
-func (s *Store) Reset() {
+func (s *Store) Reset() error {
 	s.settle()
 	s.flying = s.flying[:0]
 	s.slots.drop(func(Slot) bool { return true })
+	s.generation++
+	var errs []error
 	for i, t := range s.tables {
-		t.Reset()
+		errs = append(errs, t.Reset())
 		s.staged[i].reset()
 	}
-	s.generation++
+	return errors.Join(errs...)
 }
 
 // Close ends the goroutine of Ahead and frees the memory of the tables; the store
@@ -162,6 +167,7 @@ func (c Counters) BytesReceived() int64 {
 // Counters returns the counters of this rank. It walks the shards: call it for a
 // report, not for every row.
 func (s *Store) Counters() Counters {
+	s.settle()
 	c := s.counters
 	c.MemoryBytes = s.slots.bytes()
 	for i, t := range s.tables {

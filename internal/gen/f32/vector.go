@@ -18,8 +18,6 @@ type vec struct {
 	name  string // suffix of the functions' names
 	lanes int
 	cols  reg.Register
-
-	literals map[float64]operand.Mem // of the file
 }
 
 const (
@@ -28,11 +26,7 @@ const (
 )
 
 func vectors(x *build.Context) []vec {
-	literals := map[float64]operand.Mem{}
-	return []vec{
-		{Context: x, name: "AVX2", lanes: lanesAVX2, literals: literals},
-		{Context: x, name: "AVX512", lanes: lanesAVX512, literals: literals},
-	}
+	return []vec{{Context: x, name: "AVX2", lanes: lanesAVX2}, {Context: x, name: "AVX512", lanes: lanesAVX512}}
 }
 
 // function begins a function named for the width.

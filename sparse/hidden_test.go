@@ -1,0 +1,111 @@
+package sparse_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/simnet"
+	"github.com/wdlrun/wdlrun/internal/golden"
+	"github.com/wdlrun/wdlrun/optim"
+	"github.com/wdlrun/wdlrun/sparse"
+)
+
+// stepTime is the modelled time of a step of 4 ranks on a network of 10 Gbit/s:
+// 8192 keys a rank, dim 16, Zipf(1.05) over 30,000 keys, and a computation that
+// takes the given time. The arithmetic of the store itself takes none.
+func stepTime(t *testing.T, compute time.Duration, how string) (d time.Duration) {
+	const size, warm, steps = 4, 6, 4
+	synctest.Test(t, func(t *testing.T) {
+		net := simnet.Model{Latency: 20 * time.Microsecond, BytesPerSecond: 1.25e9}
+		var wg sync.WaitGroup
+		errs, took := make([]error, size), make([]time.Duration, size)
+		for r, tr := range simnet.New(size, 2, net) {
+			wg.Go(func() {
+				c := collective.New(tr)
+				if took[r], errs[r] = simulate(c, compute, how, warm, steps); errs[r] != nil {
+					c.Abort(errs[r])
+				}
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		d = took[0]
+	})
+	return d
+}
+
+func simulate(c *collective.Comm, compute time.Duration, how string, warm, steps int) (time.Duration, error) {
+	s, err := sparse.Open(collective.Exchanger{Comm: c}, sparse.Config{Tables: []sparse.Table{{
+		Name: "x", Parts: []sparse.Part{{Name: "deep", Dim: 16, Rule: optim.Rule{Kind: "adagrad"}, Init: sparse.Init{Kind: "zero"}}},
+	}}})
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	if how == "ahead" {
+		if err := s.Ahead(collective.Exchanger{Comm: c.Channel(1)}); err != nil {
+			return 0, err
+		}
+	}
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(uint64(c.Rank()), 1)), 1.05, 1, 30_000)
+	draw := func() []sparse.Bags {
+		b := sparse.Bags{Offsets: []int32{0}}
+		for range 8192 {
+			b.Values = append(b.Values, zipf.Uint64())
+			b.Offsets = append(b.Offsets, int32(len(b.Values)))
+		}
+		return []sparse.Bags{b}
+	}
+	now, next := s.NewLookup(), s.NewLookup()
+	bring := func(l *sparse.Lookup, bags []sparse.Bags) error { return s.Pull(l, bags, true) }
+	if how != "pull" {
+		bring = func(l *sparse.Lookup, bags []sparse.Bags) error { return s.Prepare(l, bags, true) }
+		if err := bring(now, draw()); err != nil {
+			return 0, err
+		}
+	}
+	var begin time.Time
+	for n := range warm + steps {
+		if n == warm {
+			begin = time.Now()
+		}
+		if how == "pull" {
+			err = bring(now, draw())
+		} else {
+			err = errors.Join(s.Complete(now), bring(next, draw()))
+		}
+		time.Sleep(compute)
+		if err := errors.Join(err, s.Push(now), s.Apply(sparse.Step{N: int64(n + 1), Scale: 1, Rate: 1})); err != nil {
+			return 0, err
+		}
+		if how != "pull" {
+			now, next = next, now
+		}
+	}
+	return time.Since(begin) / time.Duration(steps), nil
+}
+
+// TestExchangeHides keeps how much of the exchange hides behind the computation.
+// What is left in the open is the push, and the rows that two batches in a row
+// have in common.
+func TestExchangeHides(t *testing.T) {
+	exchange := stepTime(t, 0, "pull")
+	var b strings.Builder
+	fmt.Fprintf(&b, "exchange alone %v\n", exchange.Round(time.Microsecond))
+	for _, share := range []float64{0.5, 1, 2, 4} {
+		compute := time.Duration(share * float64(exchange))
+		pull, ahead := stepTime(t, compute, "pull"), stepTime(t, compute, "ahead")
+		bound := max(compute, exchange)
+		fmt.Fprintf(&b, "compute %.1f of it: step %.2f of the larger with Pull, %.2f ahead\n", share, float64(pull)/float64(bound), float64(ahead)/float64(bound))
+	}
+	golden.Check(t, "hidden.txt", b.String())
+}
