@@ -16,12 +16,21 @@ func newLink(ex Exchanger) link {
 	return link{ex, visitor(ex), alloc}
 }
 
-// ahead is the goroutine that prepares batches.
+// ahead is the goroutine that prepares batches and pushes them.
 type ahead struct {
 	link
-	work chan *Lookup
+	work chan func()
 	done chan struct{}
-	busy bool // it has work whose end nobody has waited for
+	busy int   // pieces of work whose end nobody has waited for
+	err  error // of a push
+
+	pushing bool // a push was begun and no Apply has waited for it
+}
+
+// start hands over a piece of work. One of either kind can be under way.
+func (a *ahead) start(work func()) {
+	a.busy++
+	a.work <- work
 }
 
 // Ahead lets Prepare work on the side, by a goroutine of its own that exchanges
@@ -35,11 +44,12 @@ func (s *Store) Ahead(ex Exchanger) error {
 	case ex == nil || ex.Rank() != s.rank || ex.Size() != s.size:
 		return fmt.Errorf("sparse: ahead: rank %d of %d: give an Exchanger of the same ranks, have %v", s.rank, s.size, ex)
 	}
-	a := &ahead{link: newLink(ex), work: make(chan *Lookup, 1), done: make(chan struct{}, 1)}
+	const kinds = 2 // of work: a batch to prepare, one to push
+	a := &ahead{link: newLink(ex), work: make(chan func(), kinds), done: make(chan struct{}, kinds)}
 	s.ahead = a
 	go func() {
-		for l := range a.work {
-			l.err = l.prepare(&a.link)
+		for work := range a.work {
+			work()
 			a.done <- struct{}{}
 		}
 		close(a.done)
@@ -69,8 +79,7 @@ func (s *Store) Prepare(l *Lookup, bags []Bags, insert bool) error {
 		return nil
 	}
 	l.early = s.early
-	s.ahead.busy = true
-	s.ahead.work <- l
+	s.ahead.start(l.onPrepare)
 	return nil
 }
 
@@ -100,10 +109,40 @@ func (s *Store) stop() {
 
 // settle waits until the goroutine of Ahead touches no table.
 func (s *Store) settle() {
-	if s.ahead != nil && s.ahead.busy {
-		<-s.ahead.done
-		s.ahead.busy = false
+	if s.ahead == nil {
+		return
 	}
+	for ; s.ahead.busy > 0; s.ahead.busy-- {
+		<-s.ahead.done
+	}
+}
+
+// PushBeside is Push by the goroutine of Ahead: beside what the caller does until
+// GradNormSq or Apply, which wait for it, such as the allreduce of dense
+// gradients. It goes behind what Prepare has begun. The Lookup must not be used
+// before Apply, which returns an error of the push. Without Ahead it is Push.
+func (s *Store) PushBeside(l *Lookup) error {
+	if s.ahead == nil {
+		return s.Push(l)
+	}
+	if err := s.mayPush(l); err != nil {
+		return err
+	}
+	s.ahead.pushing = true
+	l.state = pushed
+	s.ahead.start(l.onPush)
+	return nil
+}
+
+// endPush waits for a push beside and returns its error.
+func (s *Store) endPush() error {
+	s.settle()
+	if s.ahead == nil {
+		return nil
+	}
+	err := s.ahead.err
+	s.ahead.pushing, s.ahead.err = false, nil
+	return err
 }
 
 // prepare is what the goroutine of Ahead does with a batch.

@@ -21,8 +21,9 @@ func (j *job) ahead(t testing.TB, size int, side bool) (outcome, []Counters) {
 	out := outcome{norms: make([]float64, len(j.steps))}
 	norms, rows := make([][]float64, size), make([][]map[uint64][]float32, size)
 	counters := make([]Counters, size)
-	for range j.steps {
+	for i := range j.steps {
 		out.pooled = append(out.pooled, make([][][][]float32, size))
+		j.steps[i].beside = side
 	}
 	beside := newGroup(size)
 	onRanks(t, size, j.cfg, func(s *Store) error {
@@ -283,6 +284,43 @@ func TestLostPeerEndsPreparing(t *testing.T) {
 	}
 }
 
+func TestOnePushBesideAtATime(t *testing.T) {
+	s := open(t, plainConfig(1))
+	defer s.Close()
+	a, b := s.NewLookup(), s.NewLookup()
+	err := errors.Join(s.Ahead(Local{}), s.Pull(a, oneBag(1), true), s.Pull(b, oneBag(2), true), s.PushBeside(a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Push(b); err == nil || !strings.Contains(err.Error(), "another batch is pushed beside: Apply first") {
+		t.Fatalf("a second push: %v", err)
+	}
+	if err := errors.Join(s.Apply(Step{N: 1, Scale: 1, Rate: 1}), s.Push(b)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestApplyTellsOfAPushBesideThatFailed(t *testing.T) {
+	beside, lost := newGroup(2), errors.New("rank 1 is lost")
+	errs := together(2, plainConfig(1), func(s *Store) error {
+		defer s.Close()
+		l := s.NewLookup()
+		err := errors.Join(s.Ahead(member{beside, s.rank}), s.Pull(l, oneBag(1, 2, 3), true))
+		if err != nil || s.rank == 1 {
+			beside.fail(lost)
+			return err
+		}
+		if err := s.PushBeside(l); err != nil {
+			return err
+		}
+		s.GradNormSq(1)
+		return s.Apply(Step{N: 1, Scale: 1, Rate: 1})
+	})
+	if !errors.Is(errs[0], lost) || errs[1] != nil || !strings.Contains(errs[0].Error(), "sparse: push: rank 0 of 2: exchange of gradients") {
+		t.Fatalf("%v and %v", errs[0], errs[1])
+	}
+}
+
 func TestPreparingAllocatesNothing(t *testing.T) {
 	s := open(t, steadyConfig())
 	if err := s.Ahead(Local{}); err != nil {
@@ -297,7 +335,7 @@ func TestPreparingAllocatesNothing(t *testing.T) {
 	n := int64(0)
 	step := func() {
 		n++
-		err := errors.Join(s.Complete(now), s.Prepare(next, bags, true), s.Push(now), s.Apply(Step{N: n, Scale: 1, Rate: 1}))
+		err := errors.Join(s.Complete(now), s.Prepare(next, bags, true), s.PushBeside(now), s.Apply(Step{N: n, Scale: 1, Rate: 1}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,10 @@ func (s *Store) Apply(at Step) error {
 	fault := func(err error) error {
 		return fmt.Errorf("sparse: apply: step %d: rank %d of %d: %w", at.N, s.rank, s.size, err)
 	}
-	s.settle()
+	if err := s.endPush(); err != nil {
+		return err
+	}
+	s.admitGuests()
 	for i, t := range s.tables {
 		if err := t.Check(at, s.staged[i].gradients(t)); err != nil {
 			return fault(err)

@@ -117,6 +117,7 @@ func (l *Lookup) partition() error {
 			l.want.counts[owner*len(s.tables)+t] = int64(n)
 		}
 	}
+	l.notice()
 	n := l.want.layout(s)
 	l.want.keys = wordsOf(l.rooms.keys.take(8 * n))
 	for r := range s.size {
@@ -129,8 +130,11 @@ func (l *Lookup) partition() error {
 	}
 	for t, x := range s.tables {
 		keys, owners := l.sets[t].Keys(), l.sets[t].Owners()
-		l.place[t] = resize(l.place[t], len(keys))
+		hot := s.hot.sets[t]
 		for id, key := range keys {
+			if hot.Has(key) {
+				continue
+			}
 			c := &l.next[int(owners[id])*len(s.tables)+t]
 			l.want.keys[c.key] = key
 			l.place[t][id] = uint32(c.row)
@@ -151,6 +155,9 @@ func (l *Lookup) partition() error {
 // placeRows finds where the rows of each section begin, and makes room for them.
 func (l *Lookup) placeRows() error {
 	tables := l.store.tables
+	for t, set := range l.sets {
+		l.place[t] = resize(l.place[t], set.Len())
+	}
 	at := 0
 	for i, n := range l.want.counts {
 		l.next[i] = cursor{l.want.at[i], at}
@@ -158,6 +165,7 @@ func (l *Lookup) placeRows() error {
 		at += int(n) * tables[i%len(tables)].Width()
 	}
 	l.rowAt[len(l.want.counts)] = at
+	at = l.touch(at)
 	if at > math.MaxUint32 {
 		return fmt.Errorf("the rows of one pull have %d values, at most %d are possible: make the batch smaller", at, uint32(math.MaxUint32))
 	}

@@ -44,10 +44,11 @@
 // A Pull can be split in two, so that most of it is done while the batch before
 // is computed:
 //
-//	Complete(i)  ── Prepare(i+1) ── Pool, PoolGrad(i) ── Push(i) ── Apply(i) ── Complete(i+1)
-//	                     │ beside, if Ahead was called                             │
-//	                     └ unique keys → owners → rows that no batch in flight has │
-//	                       rows that batch i has: after Apply(i) ──────────────────┘
+//	Complete(i) ─ Prepare(i+1) ─ Pool, PoolGrad(i) ─ PushBeside(i) ─ Apply(i) ─ Complete(i+1)
+//	                  │ by the goroutine of Ahead         │                         │
+//	                  └ unique keys → owners → rows that  └ gradients, while the    │
+//	                    no batch in flight has              caller reduces others   │
+//	                    rows that batch i has: after Apply(i) ──────────────────────┘
 //
 // The owner has the keys of batch i, so it knows which rows of batch i+1 its
 // Apply will change and sends the others at once, with one bit for each key to
@@ -65,10 +66,26 @@
 // [Store.Place] makes the plan so at a checkpoint, when the store is empty. Owners
 // are part of what a Pull compares between ranks. The number of shards is fixed
 // for the life of a model and checkpoints keep shards apart, so any number of
-// ranks can load them, placed in any way. As a batch asks for a key once, however
-// often it stands there, even Zipf's law leaves little to even out: with 8 ranks
-// and Zipf(1.2) keys the busiest rank has 1.27 of the mean in bytes at 16 keys a
-// batch and 1.08 at 256, and 1.07 and 1.01 once placed (TestPlacementEvensOutZipf).
+// ranks can load them, placed in any way.
+//
+// [Store.ChooseHot] chooses keys, at most [Config].HotKeys, whose rows every rank
+// keeps: reading them sends nothing. Their gradients are summed in rank order by a
+// home for each key, and every rank takes the same step with the sum, so that
+// results are those without hot keys to the bit. A Pull then tells one bit for
+// each hot key to each peer, and a Push is three all-to-alls.
+//
+// As a batch asks for a key once, however often it stands there, even Zipf's law
+// leaves little to even out. Busiest rank over the mean in bytes, 8 ranks, dim 8,
+// Zipf(1.2) keys (TestPlacementEvensOutZipf, TestHotKeysEvenOutZipf):
+//
+//	keys a batch   at first   placed   hot keys, bytes
+//	          16       1.27     1.06   1.13        1.06 times as many
+//	          64       1.18     1.04   1.11        1.01
+//	         256       1.08     1.01   1.04        1.00
+//
+// So place first. Hot keys pay where batches are read far more often than trained
+// on; in a modelled step of training they cost time (testdata/hidden.txt: the sums
+// of gradients travel in the open, and rows would have travelled ahead).
 //
 // # Microbatches that may be late
 //

@@ -21,7 +21,7 @@ import (
 // 8192 keys a rank, dim 16, Zipf(1.05) over 30,000 keys, and a computation that
 // takes the given time. The arithmetic of the store itself takes none.
 func stepTime(t *testing.T, compute time.Duration, how string) (d time.Duration) {
-	const size, warm, steps = 4, 6, 4
+	const size, warm, steps = 4, 9, 4
 	synctest.Test(t, func(t *testing.T) {
 		net := simnet.Model{Latency: 20 * time.Microsecond, BytesPerSecond: 1.25e9}
 		var wg sync.WaitGroup
@@ -46,12 +46,12 @@ func stepTime(t *testing.T, compute time.Duration, how string) (d time.Duration)
 func simulate(c *collective.Comm, compute time.Duration, how string, warm, steps int) (time.Duration, error) {
 	s, err := sparse.Open(collective.Exchanger{Comm: c}, sparse.Config{Tables: []sparse.Table{{
 		Name: "x", Parts: []sparse.Part{{Name: "deep", Dim: 16, Rule: optim.Rule{Kind: "adagrad"}, Init: sparse.Init{Kind: "zero"}}},
-	}}})
+	}}, HotKeys: map[string]int{"hot": 1 << 14}[how]})
 	if err != nil {
 		return 0, err
 	}
 	defer s.Close()
-	if how == "ahead" {
+	if how != "pull" {
 		if err := s.Ahead(collective.Exchanger{Comm: c.Channel(1)}); err != nil {
 			return 0, err
 		}
@@ -90,8 +90,26 @@ func simulate(c *collective.Comm, compute time.Duration, how string, warm, steps
 		if how != "pull" {
 			now, next = next, now
 		}
+		if n == warm-1 && how == "hot" {
+			if err := chooseHot(s, now, bring, draw); err != nil {
+				return 0, err
+			}
+			begin = time.Now()
+		}
 	}
 	return time.Since(begin) / time.Duration(steps), nil
+}
+
+// chooseHot chooses hot keys between a batch that is dropped and the one that is
+// prepared in its place.
+func chooseHot(s *sparse.Store, l *sparse.Lookup, bring func(*sparse.Lookup, []sparse.Bags) error, draw func() []sparse.Bags) error {
+	if err := s.Complete(l); err != nil {
+		return err
+	}
+	if n, err := s.ChooseHot(); err != nil || n == 0 {
+		return fmt.Errorf("%d keys are hot: %w", n, err)
+	}
+	return bring(l, draw())
 }
 
 // TestExchangeHides keeps how much of the exchange hides behind the computation.
@@ -105,7 +123,9 @@ func TestExchangeHides(t *testing.T) {
 		compute := time.Duration(share * float64(exchange))
 		pull, ahead := stepTime(t, compute, "pull"), stepTime(t, compute, "ahead")
 		bound := max(compute, exchange)
-		fmt.Fprintf(&b, "compute %.1f of it: step %.2f of the larger with Pull, %.2f ahead\n", share, float64(pull)/float64(bound), float64(ahead)/float64(bound))
+		hot := stepTime(t, compute, "hot")
+		fmt.Fprintf(&b, "compute %.1f of it: step %.2f of the larger with Pull, %.2f ahead, %.2f with hot keys\n",
+			share, float64(pull)/float64(bound), float64(ahead)/float64(bound), float64(hot)/float64(bound))
 	}
 	golden.Check(t, "hidden.txt", b.String())
 }

@@ -34,6 +34,8 @@ type Lookup struct {
 	foundIn []uint64 // by table: its Epoch when the rows that travel early were marked
 
 	rooms               rooms
+	touched             []uint64   // bits: hot keys of the batch
+	hotAt               [][]uint32 // by table and number: where its row begins, if it is touched
 	announce, announced []int64
 	next                []cursor
 	tally               Counters // what the exchange has counted
@@ -49,6 +51,8 @@ type Lookup struct {
 	floats []float32
 	batch  []Bags // what is being prepared
 	err    error  // of preparing it
+
+	onPrepare, onPush func() // what Ahead's goroutine does
 
 	onKeys, onMarks, onRows, onGrads, onSlots func(from int, part []byte) error // kept so that a step allocates nothing
 }
@@ -82,12 +86,10 @@ type cursor struct {
 // NewLookup returns an empty Lookup of this store.
 func (s *Store) NewLookup() *Lookup {
 	tables := len(s.tables)
-	words := s.size * (announceWords + tables)
 	l := &Lookup{
-		store: s, place: make([][]uint32, tables), epoch: make([]uint64, tables), foundIn: make([]uint64, tables),
+		store: s, place: make([][]uint32, tables), hotAt: make([][]uint32, tables), epoch: make([]uint64, tables), foundIn: make([]uint64, tables),
 		want: newSide(s.size, tables), give: newSide(s.size, tables),
 		rowAt: make([]int, s.size*tables+1), next: make([]cursor, s.size*tables),
-		announce: make([]int64, words), announced: make([]int64, words),
 	}
 	for _, t := range s.tables {
 		l.sets = append(l.sets, table.NewSet(t.Salt(), s.owner, s.size))
@@ -95,6 +97,8 @@ func (s *Store) NewLookup() *Lookup {
 	}
 	l.onKeys, l.onMarks, l.onRows = l.takeKeys, l.takeMarks, l.takeRows
 	l.onGrads, l.onSlots = l.takeGrads, l.takeSlot
+	l.onPrepare = func() { l.err = l.prepare(&s.ahead.link) }
+	l.onPush = func() { s.ahead.err = s.push(l, &s.ahead.link) }
 	return l
 }
 

@@ -26,6 +26,8 @@ type jobStep struct {
 	bags [][]Bags
 	dy   [][][][]float32
 	at   Step
+
+	beside bool // push beside
 }
 
 // run is what one rank does in one step; it returns the pooled values by feature
@@ -49,7 +51,11 @@ func (j *jobStep) train(s *Store, l *Lookup) (pooled [][][]float32, norm float64
 		}
 		pooled = append(pooled, parts)
 	}
-	if err := s.Push(l); err != nil {
+	push := s.Push
+	if j.beside {
+		push = s.PushBeside
+	}
+	if err := push(l); err != nil {
 		return nil, 0, err
 	}
 	norm = s.GradNormSq(j.at.Scale)

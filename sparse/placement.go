@@ -3,10 +3,7 @@ package sparse
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
-
-	"github.com/wdlrun/wdlrun/internal/raw"
 )
 
 // loadEvery is which Pulls are measured for the loads of shards: counting every
@@ -19,15 +16,27 @@ func (l *Lookup) measure() {
 		return
 	}
 	s := l.store
+	s.hot.pulls++
 	for r := range s.size {
 		for t, x := range s.tables {
 			keys, _ := l.section(r, t)
+			if s.cfg.HotKeys > 0 {
+				s.hot.popular[t].add(keys)
+			}
 			bytes := int64(8 + (s.wire[t].Rows.Bytes()+s.wire[t].Gradients.Bytes())*x.Width())
 			for _, key := range keys {
 				load := &s.loads[x.ShardOf(key)]
 				load.Keys += loadEvery
 				load.WireBytes += loadEvery * bytes
 			}
+		}
+		for home := range s.size {
+			s.eachHot(l.heard(r), home, func(t, i int) {
+				key := s.hot.sets[t].Keys()[i : i+1]
+				if int(s.owner[s.tables[t].ShardOf(key[0])]) == s.rank {
+					s.hot.popular[t].add(key)
+				}
+			})
 		}
 	}
 }
@@ -62,14 +71,6 @@ func (s *Store) Place(owner []int32) error {
 	return nil
 }
 
-// fingerprint is equal on ranks with equal configurations and owners.
-func (s *Store) fingerprint() uint64 {
-	h := fnv.New64a()
-	fmt.Fprint(h, s.cfg.fingerprint())
-	h.Write(raw.Bytes(s.owner))
-	return h.Sum64()
-}
-
 // Loads returns what each shard costs: what it holds now if it is this rank's, and
 // what was asked of it since Open or the last Loads with reset, counted in every
 // eighth training Pull and multiplied.
@@ -79,6 +80,9 @@ func (s *Store) Loads(reset bool) []ShardLoad {
 	for shard := range loads {
 		load := &loads[shard]
 		for _, x := range s.tables {
+			if int(s.owner[shard]) != s.rank {
+				break // what it has there are guests
+			}
 			n := int64(x.ShardRows(shard))
 			load.Rows += n
 			if x.Rows() > 0 {

@@ -73,8 +73,8 @@ func TestPlanExplainsItself(t *testing.T) {
 	golden.Check(t, "plan.txt", p.Compare([]RankLoad{{ShardLoad: ShardLoad{MemoryBytes: 410, WireBytes: 1490}}, {ShardLoad: ShardLoad{MemoryBytes: 125, WireBytes: 1510}}})+string(b)+"\n")
 }
 
-// zipfStep draws one rank's batch of n keys.
-func zipfStep(zipf *rand.Zipf, n int) []Bags {
+// zipfBags draws one rank's batch of n keys.
+func zipfBags(zipf *rand.Zipf, n int) []Bags {
 	b := Bags{Offsets: make([]int32, 1, n+1)}
 	for range n {
 		b.Values = append(b.Values, zipf.Uint64())
@@ -90,7 +90,7 @@ func trainZipf(s *Store, from, steps, batch int) (int64, error) {
 	rng := rand.New(rand.NewPCG(uint64(s.rank), uint64(from)))
 	zipf, l := rand.NewZipf(rng, 1.2, 1, 1<<30), s.NewLookup()
 	for n := range steps {
-		err := errors.Join(s.Pull(l, zipfStep(zipf, batch), true), s.Push(l), s.Apply(Step{N: int64(from + n + 1), Scale: 1, Rate: 1}))
+		err := errors.Join(s.Pull(l, zipfBags(zipf, batch), true), s.Push(l), s.Apply(Step{N: int64(from + n + 1), Scale: 1, Rate: 1}))
 		if err != nil {
 			return 0, err
 		}
@@ -147,6 +147,37 @@ func evenOutZipf(t *testing.T, batch int) {
 	for r := range predicted {
 		if p, m := float64(predicted[r].WireBytes), float64(measured[r].WireBytes); m < 0.75*p || m > 1.25*p {
 			t.Errorf("rank %d: %v bytes predicted, %v measured", r, p, m)
+		}
+	}
+}
+
+// TestHotKeysEvenOutZipf counts the same for keys that are hot in
+// place of shards that are placed.
+func TestHotKeysEvenOutZipf(t *testing.T) {
+	const size, steps = 8, 96
+	for _, batch := range []int{16, 64, 256} {
+		cfg := plainConfig(8)
+		cfg.Shards, cfg.HotKeys = 256, 64
+		before, after := make([]RankLoad, size), make([]RankLoad, size)
+		onRanks(t, size, cfg, func(s *Store) (err error) {
+			if before[s.rank].WireBytes, err = trainZipf(s, 0, steps, batch); err != nil {
+				return err
+			}
+			if n, err := s.ChooseHot(); err != nil || n == 0 {
+				return fmt.Errorf("%d keys are hot: %w", n, err)
+			}
+			after[s.rank].WireBytes, err = trainZipf(s, steps, steps, batch)
+			return err
+		})
+		var more, less int64
+		for r := range after {
+			more, less = more+before[r].WireBytes, less+after[r].WireBytes
+		}
+		bytes := func(r RankLoad) int64 { return r.WireBytes }
+		b, a := imbalance(before, bytes), imbalance(after, bytes)
+		t.Logf("batch %d: busiest rank over the mean: %.3f before, %.3f after; bytes %.2f of before", batch, b, a, float64(less)/float64(more))
+		if a > 1.2 || a > b {
+			t.Errorf("batch %d: the busiest rank has %.3f of the mean with hot keys, %.3f before; want at most 1.2", batch, a, b)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/raw"
 )
 
 // announceWords precede the counts that a Pull sends to each peer: the
@@ -18,10 +20,10 @@ const announceWords = 3
 //
 // What the Lookup held before is dropped, and gradients start from zero.
 func (s *Store) Pull(l *Lookup, bags []Bags, insert bool) error {
+	s.settle()
 	if err := s.begin("pull", l, insert); err != nil {
 		return err
 	}
-	s.settle()
 	l.early = false
 	err := l.ask(&s.link, bags)
 	if err == nil {
@@ -117,7 +119,7 @@ func (l *Lookup) rest() error {
 		x.Read(keys, held, rows, x.Width())
 		s.wire[t].Rows.round(rows)
 	}
-	return nil
+	return l.readHot()
 }
 
 // announceCounts exchanges the counts, makes windows if a rank asks for them, and
@@ -125,14 +127,16 @@ func (l *Lookup) rest() error {
 func (l *Lookup) announceCounts(k *link) error {
 	s := l.store
 	tables := len(s.tables)
-	words := announceWords + tables
+	words := announceWords + tables + len(l.touched)
+	l.announce, l.announced = resize(l.announce, words*s.size), resize(l.announced, words*s.size)
 	for r := range s.size {
 		a := l.announce[r*words : (r+1)*words]
 		a[0], a[1], a[2] = int64(s.print), l.call(), 0
 		if l.rooms.lacking() {
 			a[2] = 1
 		}
-		copy(a[announceWords:], l.want.counts[r*tables:])
+		copy(a[announceWords:], l.want.counts[r*tables:(r+1)*tables])
+		copy(raw.Bytes(a[announceWords+tables:]), raw.Bytes(l.touched))
 	}
 	if err := k.ex.AllToAll(l.announce, l.announced); err != nil {
 		return fmt.Errorf("exchange of counts: %w", err)
@@ -187,9 +191,12 @@ func (l *Lookup) hear(r int, a []int64) error {
 		return fmt.Errorf("rank %d is at pull %d with insert=%t, prepared=%t, this rank at pull %d with insert=%t, prepared=%t: every rank must make the same calls in the same order",
 			r, a[1]>>2, a[1]&1 == 1, a[1]&2 == 2, l.number, l.insert, l.early)
 	}
+	if !s.hot.valid(a[announceWords+len(s.tables):]) {
+		return fmt.Errorf("rank %d announces hot keys that there are not", r)
+	}
 	var sum int64
 	limit := int64(s.cfg.MaxKeysPerExchange)
-	for t, n := range a[announceWords:] {
+	for t, n := range a[announceWords:][:len(s.tables)] {
 		if n < 0 || n > limit {
 			return fmt.Errorf("rank %d announces %d keys of table %q, 0 to %d are allowed", r, n, s.name(t), limit)
 		}

@@ -40,7 +40,14 @@ func (s *Store) Push(l *Lookup) error {
 		return err
 	}
 	l.state = pushed
-	return s.exchangeGrads(l, l.onGrads)
+	return s.push(l, &s.link)
+}
+
+func (s *Store) push(l *Lookup, k *link) error {
+	if err := s.exchangeGrads(l, k, l.onGrads); err != nil {
+		return err
+	}
+	return s.exchangeHot(l, k)
 }
 
 // mayPush returns why l cannot be pushed.
@@ -58,6 +65,8 @@ func (s *Store) mayPush(l *Lookup) error {
 		why = "the Lookup is pushed already"
 	case l.generation != s.generation:
 		why = "the store was reset after the pull: pull again"
+	case s.ahead != nil && s.ahead.pushing:
+		why = "another batch is pushed beside: Apply first"
 	default:
 		return nil
 	}
@@ -65,9 +74,9 @@ func (s *Store) mayPush(l *Lookup) error {
 }
 
 // exchangeGrads sends the gradients to the owners; visit takes what comes.
-func (s *Store) exchangeGrads(l *Lookup, visit func(from int, part []byte) error) error {
+func (s *Store) exchangeGrads(l *Lookup, k *link, visit func(from int, part []byte) error) error {
 	wire := l.wireGrads()
-	if err := s.visit.AllToAllVisit(wire, l.want.gradBytes, l.give.gradBytes, visit); err != nil {
+	if err := k.visit.AllToAllVisit(wire, l.want.gradBytes, l.give.gradBytes, visit); err != nil {
 		return fmt.Errorf("sparse: push: rank %d of %d: exchange of gradients: %w", s.rank, s.size, err)
 	}
 	for r := range s.size {
@@ -84,7 +93,7 @@ func (s *Store) exchangeGrads(l *Lookup, visit func(from int, part []byte) error
 func (l *Lookup) wireGrads() []byte {
 	s := l.store
 	if !s.encodes {
-		return raw.Bytes(l.grads)
+		return raw.Bytes(l.grads[:l.rowAt[len(l.want.counts)]])
 	}
 	total := 0
 	for _, n := range l.want.gradBytes {

@@ -21,7 +21,7 @@ func (s *Store) Sections() (all []Section) {
 	s.settle()
 	for i, t := range s.tables {
 		for shard := range t.Shards() {
-			if n := t.ShardRows(shard); n > 0 {
+			if n := t.ShardRows(shard); n > 0 && int(s.owner[shard]) == s.rank {
 				all = append(all, Section{SectionName(t.Config().Name, shard), i, shard, n})
 			}
 		}

@@ -182,11 +182,14 @@ func (s *Store) PushSlot(l *Lookup, at Slot) error {
 	if err := s.mayPush(l); err != nil {
 		return err
 	}
+	if s.hot.words() > 0 {
+		return fmt.Errorf("sparse: push: rank %d of %d: there are hot keys, whose gradients are not staged by slot: open the store without HotKeys", s.rank, s.size)
+	}
 	l.state = pushed
 	if err := s.tell(at); err != nil {
 		return fmt.Errorf("sparse: push: rank %d of %d: exchange of slots: %w", s.rank, s.size, err)
 	}
-	if err := s.exchangeGrads(l, l.onSlots); err != nil {
+	if err := s.exchangeGrads(l, &s.link, l.onSlots); err != nil {
 		return err
 	}
 	if err := s.slots.stale(at); at.Slot >= 0 && err != nil {
@@ -248,6 +251,7 @@ func (s *Store) Commit(generation, step int64, committed []int) error {
 	if err := s.slots.stale(Slot{generation, step, 0}); err != nil {
 		return fault("%w", err)
 	}
+	s.settle()
 	order := slices.Sorted(slices.Values(committed))
 	if len(slices.Compact(slices.Clone(order))) != len(order) {
 		return fault("a slot is given twice in %v", committed)

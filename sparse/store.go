@@ -27,6 +27,7 @@ type Store struct {
 	waiting    *Lookup   // prepared and not completed
 	flying     []*Lookup // pulled to train, and not applied
 	slots      slots
+	hot        hot
 	loads      []ShardLoad // by shard: what was asked
 	ids        []uint32
 	counters   Counters
@@ -51,7 +52,6 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 	for i := range s.owner {
 		s.owner[i] = int32(OwnerOf(i, cfg.Shards, size))
 	}
-	s.print = s.fingerprint()
 	for _, c := range cfg.Tables {
 		t, err := table.Open(c, cfg.Seed, cfg.Shards)
 		if err != nil {
@@ -65,6 +65,8 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 		s.encodes = s.encodes || cfg.Wire[c.Name].Gradients != FP32
 		s.staged = append(s.staged, &staged{set: table.NewSet(t.Salt(), nil, 1)})
 	}
+	s.hot = s.newHot()
+	s.print = s.fingerprint()
 	return s, nil
 }
 
@@ -84,7 +86,7 @@ func (s *Store) Owned() (shards []int) {
 // Rows returns how many rows of a table this rank holds.
 func (s *Store) Rows(table int) int {
 	s.settle()
-	return s.tables[table].Rows()
+	return s.tables[table].Rows() - s.hot.foreign[table]
 }
 
 // Reset forgets every row and every staged gradient, as if the store had just
@@ -94,6 +96,8 @@ func (s *Store) Reset() error {
 	s.settle()
 	s.flying = s.flying[:0]
 	s.slots.drop(func(Slot) bool { return true })
+	s.hot = s.newHot()
+	s.print = s.fingerprint()
 	s.generation++
 	var errs []error
 	for i, t := range s.tables {
@@ -134,10 +138,14 @@ type Counters struct {
 	GradBytesReceived int64
 	MarkBytesSent     int64 // an eighth for each key of another rank that was answered ahead or could have been
 	MarkBytesReceived int64
-	RowsInserted      int64
-	RowsHeld          int64 // now, on this rank
-	StepsOfRows       int64 // optimizer steps taken, counted by row
-	MemoryBytes       int64 // of rows, indexes and staged gradients, now
+
+	HotBytesSent     int64 // rows and gradients of hot keys
+	HotBytesReceived int64
+
+	RowsInserted int64
+	RowsHeld     int64 // now, on this rank
+	StepsOfRows  int64 // optimizer steps taken, counted by row
+	MemoryBytes  int64 // of rows, indexes and staged gradients, now
 }
 
 // add adds what one exchange has counted.
@@ -156,12 +164,12 @@ func (c *Counters) add(x Counters) {
 
 // BytesSent is all payload sent to other ranks.
 func (c Counters) BytesSent() int64 {
-	return c.CountBytesSent + c.KeyBytesSent + c.RowBytesSent + c.GradBytesSent + c.MarkBytesSent
+	return c.CountBytesSent + c.KeyBytesSent + c.RowBytesSent + c.GradBytesSent + c.MarkBytesSent + c.HotBytesSent
 }
 
 // BytesReceived is all payload received from other ranks.
 func (c Counters) BytesReceived() int64 {
-	return c.CountBytesSent + c.KeyBytesReceived + c.RowBytesReceived + c.GradBytesReceived + c.MarkBytesReceived
+	return c.CountBytesSent + c.KeyBytesReceived + c.RowBytesReceived + c.GradBytesReceived + c.MarkBytesReceived + c.HotBytesReceived
 }
 
 // Counters returns the counters of this rank. It walks the shards: call it for a
@@ -171,7 +179,7 @@ func (s *Store) Counters() Counters {
 	c := s.counters
 	c.MemoryBytes = s.slots.bytes()
 	for i, t := range s.tables {
-		c.RowsHeld += int64(t.Rows())
+		c.RowsHeld += int64(t.Rows() - s.hot.foreign[i])
 		c.MemoryBytes += t.Bytes() + s.staged[i].bytes()
 	}
 	return c

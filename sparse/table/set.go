@@ -110,16 +110,22 @@ func (s *Set) admit(key, h uint64) {
 
 // Has reports whether the set holds a key.
 func (s *Set) Has(key uint64) bool {
+	_, ok := s.Number(key)
+	return ok
+}
+
+// Number returns the number of a key, and whether the set holds it.
+func (s *Set) Number(key uint64) (id uint32, ok bool) {
 	if len(s.keys) == 0 {
-		return false
+		return 0, false
 	}
 	mask := uint64(len(s.slots) - 1)
 	for j := hash(s.salt, key) & mask; s.slots[j].epoch == s.epoch; j = (j + 1) & mask {
 		if s.slots[j].key == key {
-			return true
+			return s.slots[j].id, true
 		}
 	}
-	return false
+	return 0, false
 }
 
 func (s *Set) grow() {

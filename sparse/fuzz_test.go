@@ -1,0 +1,59 @@
+package sparse
+
+import (
+	"encoding/binary"
+	"testing"
+)
+
+// FuzzAnnouncement lets a peer announce any words: they are refused or within
+// the limits, and what is refused names the peer.
+func FuzzAnnouncement(f *testing.F) {
+	s, err := Open(lying{Exchanger: Local{}}, Config{Shards: 4, MaxKeysPerExchange: 100, HotKeys: 8, Tables: []Table{
+		{Name: "x", Parts: []Part{{Name: "deep", Dim: 3}}}, {Name: "y", Parts: []Part{{Name: "deep", Dim: 1}}},
+	}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	ids := make([]uint32, 3)
+	s.hot.sets[1].Add([]uint64{7, 8, 9}, ids)
+	s.hot.place()
+	l := s.NewLookup()
+	word := func(words ...int64) (b []byte) {
+		for _, w := range words {
+			b = binary.LittleEndian.AppendUint64(b, uint64(w))
+		}
+		return b
+	}
+	f.Add(word(int64(s.print), 0, 0, 5, 6, 0b101))
+	f.Add(word(int64(s.print), 0, 1, 100, 1, 0))
+	f.Add(word(int64(s.print), 0, 0, -1, 1<<62, 0b1000))
+	f.Add(word(int64(s.print), 4, 0, 0, 0, 0))
+	f.Add(word(1, 0, 0, 0, 0, 0))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a := make([]int64, announceWords+len(s.tables)+s.hot.words())
+		for i := range a {
+			if len(b) >= 8 {
+				a[i], b = int64(binary.LittleEndian.Uint64(b)), b[8:]
+			}
+		}
+		if l.hear(1, a) != nil {
+			return
+		}
+		sum := int64(0)
+		for _, n := range l.give.counts[len(s.tables):] {
+			if n < 0 {
+				t.Fatalf("%d keys were accepted", n)
+			}
+			sum += n
+		}
+		if sum > 100 || a[5] < 0 || a[5] > 0b111 || uint64(a[0]) != s.print {
+			t.Fatalf("accepted %v", a)
+		}
+		l.give.layout(s)
+		s.eachHot([]uint64{uint64(a[5])}, 1, func(table, i int) {
+			if key := s.hot.sets[table].Keys()[i]; key != 8 {
+				t.Fatalf("home 1 has key %d", key)
+			}
+		})
+	})
+}

@@ -1,0 +1,531 @@
+package sparse
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math/bits"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/sparse/table"
+)
+
+// MaxHotKeys bounds how many keys can be hot.
+const MaxHotKeys = 1 << 16
+
+// hot are the keys whose rows every rank holds, those at the head of Zipf's law,
+// which every batch has. A rank reads its own copy; the gradients are summed in
+// rank order by one rank for each key, its home, spread over the ranks by number,
+// and every rank takes the same step with the sum.
+//
+// Those of other ranks' shards are guests in a table: no checkpoint has them and
+// no norm counts them.
+type hot struct {
+	sets   []*table.Set // by table: the keys, numbered
+	wordAt []int        // by table, and one more: where its bits begin
+	sums   [][]float32  // by table: of the keys whose home is here
+	seen   []uint64     // bits: sums that have begun
+	union  []uint64     // bits: keys that some rank has touched
+
+	foreign         []int     // by table: rows held that other ranks own
+	guests          []*staged // by table: gradients of rows whose owner is another rank
+	popular         []popular // by table: what was asked of this owner
+	pulls           int64     // that popular has counted
+	sent, got       []int     // bytes by rank
+	wire            room
+	onReduce, onSum func(from int, part []byte) error
+	lookup          *Lookup // being pushed
+}
+
+// words is the length of the bits of all tables.
+func (h *hot) words() int { return h.wordAt[len(h.wordAt)-1] }
+
+// place numbers the tables' bits.
+func (h *hot) place() {
+	for t, set := range h.sets {
+		h.wordAt[t+1] = h.wordAt[t] + (set.Len()+63)/64
+	}
+	h.seen, h.union = make([]uint64, h.words()), make([]uint64, h.words())
+}
+
+// each calls f with the keys whose bits are set and whose home is the given rank,
+// by table and number.
+func (s *Store) eachHot(set []uint64, home int, f func(t, i int)) {
+	h := &s.hot
+	for t := range h.sets {
+		for w := h.wordAt[t]; w < h.wordAt[t+1]; w++ {
+			for b := set[w]; b != 0; b &= b - 1 {
+				if i := 64*(w-h.wordAt[t]) + bits.TrailingZeros64(b); i%s.size == home {
+					f(t, i)
+				}
+			}
+		}
+	}
+}
+
+// popular counts how many ranks asked for a key: exactly while there is room, then
+// it halves the counts and forgets what is left with none, so that at most limit
+// keys are kept (after Manku and Motwani 2002, lossy counting).
+type popular struct {
+	set    *table.Set
+	counts []uint32
+	ids    []uint32
+}
+
+const popularLimit = 1 << 16
+
+func (p *popular) add(keys []uint64) {
+	p.ids = resize(p.ids, len(keys))
+	p.set.Add(keys, p.ids)
+	for len(p.counts) < p.set.Len() {
+		p.counts = append(p.counts, 0)
+	}
+	for _, id := range p.ids {
+		p.counts[id]++
+	}
+	if p.set.Len() > popularLimit {
+		p.halve()
+	}
+}
+
+func (p *popular) halve() {
+	keys, counts := slices.Clone(p.set.Keys()), slices.Clone(p.counts)
+	p.reset()
+	for i, key := range keys {
+		if n := counts[i] / 2; n > 0 {
+			p.set.Add([]uint64{key}, p.ids[:1])
+			p.counts = append(p.counts, n)
+		}
+	}
+}
+
+func (p *popular) reset() {
+	p.set.Reset()
+	p.counts = p.counts[:0]
+}
+
+// candidate is a key that its owner proposes.
+type candidate struct {
+	table int
+	key   uint64
+	count uint32
+}
+
+// candidates are the held keys that are worth keeping everywhere, at most n of them, the
+// most popular first. A key that a other ranks ask for costs a·(8+8V) bytes as it
+// is, and a·4V to its home and (P−1)·4V from there if it is hot.
+func (s *Store) candidates(n int) (all []candidate, err error) {
+	h := &s.hot
+	for t, x := range s.tables {
+		if !s.still[t] || s.cfg.Tables[t].Admit.After > 1 {
+			continue
+		}
+		record, width := make([]float32, x.RecordLen()), int64(x.Width())
+		for id, key := range h.popular[t].set.Keys() {
+			count := h.popular[t].counts[id]
+			if int64(count)*(width+2) < h.pulls*int64(s.size)*width {
+				continue
+			}
+			held, err := x.Get(key, record)
+			if err != nil {
+				return nil, err
+			}
+			if held {
+				all = append(all, candidate{t, key, count})
+			}
+		}
+	}
+	slices.SortFunc(all, byCount)
+	return all[:min(n, len(all))], nil
+}
+
+func byCount(a, b candidate) int {
+	return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.table, b.table), cmp.Compare(a.key, b.key))
+}
+
+// ChooseHot chooses anew which keys every rank holds, at most Config.HotKeys:
+// those that by what was measured since the last choice cost less so. Call it
+// between Apply and the next Pull or Prepare, say at checkpoints; every rank does.
+// Lookups pulled before cannot be pushed. Results do not depend on the choice, to
+// the bit, as long as each Push has its Apply. Tables that admit, that evict or
+// that have DenseL2 parts take no part.
+func (s *Store) ChooseHot() (n int, err error) {
+	fault := func(err error) (int, error) {
+		return 0, fmt.Errorf("sparse: hot keys: rank %d of %d: %w", s.rank, s.size, err)
+	}
+	n = s.cfg.HotKeys
+	if n == 0 {
+		return 0, nil
+	}
+	s.settle()
+	if s.waiting != nil || slices.ContainsFunc(s.staged, func(g *staged) bool { return g.set.Len() > 0 }) {
+		return fault(errors.New("a batch is prepared, or gradients wait: call it between Apply and the next batch"))
+	}
+	own, err := s.candidates(n)
+	if err != nil {
+		return fault(err)
+	}
+	all, err := s.gather(own, n)
+	if err != nil {
+		return fault(err)
+	}
+	if err := s.install(all); err != nil {
+		return fault(err)
+	}
+	return len(all), nil
+}
+
+// gather joins the candidates of all ranks into one choice of n.
+func (s *Store) gather(own []candidate, n int) (all []candidate, err error) {
+	const words = 3 // table+1, key, count
+	send, recv := make([]int64, words*n*s.size), make([]int64, words*n*s.size)
+	for r := range s.size {
+		for i, c := range own {
+			copy(send[words*(r*n+i):], []int64{int64(c.table) + 1, int64(c.key), int64(c.count)})
+		}
+	}
+	if err := s.ex.AllToAll(send, recv); err != nil {
+		return nil, fmt.Errorf("exchange of candidates: %w", err)
+	}
+	for i := 0; i < len(recv); i += words {
+		t, key := int(recv[i])-1, uint64(recv[i+1])
+		switch {
+		case t == -1:
+		case t < 0 || t >= len(s.tables) || int(s.owner[s.tables[t].ShardOf(key)]) != i/words/n:
+			return nil, fmt.Errorf("rank %d proposes key %d of table %d, which it does not own", i/words/n, key, t)
+		default:
+			all = append(all, candidate{t, key, uint32(recv[i+2])})
+		}
+	}
+	slices.SortFunc(all, byCount)
+	return all[:min(n, len(all))], nil
+}
+
+// install makes the choice so: owners send the rows that are new in it, and the
+// guests that are not in it any more go.
+func (s *Store) install(all []candidate) error {
+	h := &s.hot
+	was := h.sets
+	h.sets = nil
+	for _, x := range s.tables {
+		h.sets = append(h.sets, table.NewSet(x.Salt(), nil, 1))
+	}
+	var fresh []candidate
+	id := make([]uint32, 1)
+	for _, c := range all {
+		h.sets[c.table].Add([]uint64{c.key}, id)
+		if !was[c.table].Has(c.key) {
+			fresh = append(fresh, c)
+		}
+	}
+	for t, x := range s.tables {
+		for _, key := range was[t].Keys() {
+			if int(s.owner[x.ShardOf(key)]) != s.rank && !h.sets[t].Has(key) {
+				x.Delete([]uint64{key})
+			}
+		}
+		h.foreign[t] = 0
+		for _, key := range h.sets[t].Keys() {
+			if int(s.owner[x.ShardOf(key)]) != s.rank {
+				h.foreign[t]++
+			}
+		}
+		h.sums[t] = make([]float32, h.sets[t].Len()*x.Width())
+		h.popular[t].reset()
+	}
+	h.pulls = 0
+	h.place()
+	s.generation++
+	s.print = s.fingerprint()
+	return s.invite(fresh)
+}
+
+// invite sends the records of new hot keys from their owners to all.
+func (s *Store) invite(fresh []candidate) error {
+	owner := func(c candidate) int { return int(s.owner[s.tables[c.table].ShardOf(c.key)]) }
+	var part []byte
+	recv := make([]int, s.size)
+	for _, c := range fresh {
+		x, r := s.tables[c.table], owner(c)
+		recv[r] += 4 * x.RecordLen()
+		if r == s.rank {
+			record := make([]float32, x.RecordLen())
+			if _, err := x.Get(c.key, record); err != nil {
+				return err
+			}
+			part = append(part, raw.Bytes(record)...)
+		}
+	}
+	send := slices.Repeat([]int{len(part)}, s.size)
+	err := s.visit.AllToAllVisit(slices.Repeat(part, s.size), send, recv, func(from int, b []byte) error {
+		for _, c := range fresh {
+			x := s.tables[c.table]
+			if from == s.rank || owner(c) != from {
+				continue
+			}
+			if err := x.Put(c.key, raw.Of[float32](b[:4*x.RecordLen()])); err != nil {
+				return err
+			}
+			b = b[4*x.RecordLen():]
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("exchange of rows: %w", err)
+	}
+	for r, n := range recv {
+		if r != s.rank {
+			s.counters.HotBytesReceived += int64(n)
+			s.counters.HotBytesSent += int64(len(part))
+		}
+	}
+	return nil
+}
+
+// hashHot adds the choice to a fingerprint.
+func (s *Store) hashHot(w io.Writer) {
+	for _, set := range s.hot.sets {
+		fmt.Fprint(w, set.Len(), " ")
+		w.Write(raw.Bytes(set.Keys()))
+	}
+}
+
+// exchangeHot sums the gradients of hot keys, at home and in rank
+// order, and gives every rank the sums.
+func (s *Store) exchangeHot(l *Lookup, k *link) error {
+	h := &s.hot
+	if h.words() == 0 {
+		return nil
+	}
+	h.lookup = l
+	clear(h.seen)
+	clear(h.union)
+	for r := range s.size {
+		for w, b := range l.heard(r) {
+			h.union[w] |= b
+		}
+	}
+	if err := s.reduceHot(l, k); err != nil {
+		return fmt.Errorf("sparse: push: rank %d of %d: sums of hot keys: %w", s.rank, s.size, err)
+	}
+	if err := s.spreadHot(k); err != nil {
+		return fmt.Errorf("sparse: push: rank %d of %d: sums of hot keys: %w", s.rank, s.size, err)
+	}
+	return nil
+}
+
+// gradBytes is the size of a row's gradient on the wire.
+func (s *Store) gradBytes(t int) int { return s.wire[t].Gradients.section(s.tables[t].Width()) }
+
+// reduceHot sends this rank's gradients to the homes of their keys.
+func (s *Store) reduceHot(l *Lookup, k *link) error {
+	h := &s.hot
+	total := 0
+	for r := range s.size {
+		h.sent[r], h.got[r] = 0, 0
+		s.eachHot(l.touched, r, func(t, _ int) { h.sent[r] += s.gradBytes(t) })
+		s.eachHot(l.heard(r), s.rank, func(t, _ int) { h.got[r] += s.gradBytes(t) })
+		total += h.sent[r]
+	}
+	wire := h.wire.take(total)
+	to := wire
+	for r := range s.size {
+		s.eachHot(l.touched, r, func(t, i int) {
+			at, width := l.hotAt[t][i], s.tables[t].Width()
+			s.wire[t].Gradients.encode(to, l.grads[at:int(at)+width])
+			to = to[s.gradBytes(t):]
+		})
+	}
+	return s.countHot(k.visit.AllToAllVisit(wire, h.sent, h.got, h.onReduce))
+}
+
+// countHot counts an exchange that did not fail.
+func (s *Store) countHot(err error) error {
+	for r := range s.size {
+		if r != s.rank && err == nil {
+			s.counters.HotBytesSent += int64(s.hot.sent[r])
+			s.counters.HotBytesReceived += int64(s.hot.got[r])
+		}
+	}
+	return err
+}
+
+// takeReduce adds a rank's gradients to the sums, ranks in order.
+func (s *Store) takeReduce(from int, part []byte) error {
+	h := &s.hot
+	s.eachHot(h.lookup.heard(from), s.rank, func(t, i int) {
+		width := s.tables[t].Width()
+		sum := h.sums[t][i*width : (i+1)*width]
+		grad := h.lookup.decoded(s.wire[t].Gradients, part[:s.gradBytes(t)], width)
+		part = part[s.gradBytes(t):]
+		w, b := h.wordAt[t]+i/64, uint64(1)<<(i%64)
+		if h.seen[w]&b == 0 {
+			h.seen[w] |= b
+			copy(sum, grad)
+			return
+		}
+		addTo(sum, grad)
+	})
+	return nil
+}
+
+// spreadHot sends the sums made here to all ranks.
+func (s *Store) spreadHot(k *link) error {
+	h := &s.hot
+	for r := range s.size {
+		h.got[r] = 0
+		s.eachHot(h.union, r, func(t, _ int) { h.got[r] += 4 * s.tables[t].Width() })
+	}
+	n := h.got[s.rank]
+	wire := h.wire.take(n * s.size)
+	to := wire
+	s.eachHot(h.union, s.rank, func(t, i int) {
+		width := s.tables[t].Width()
+		to = to[copy(to, raw.Bytes(h.sums[t][i*width:(i+1)*width])):]
+	})
+	for r := range s.size {
+		h.sent[r] = n
+		copy(wire[r*n:], wire[:n])
+	}
+	return s.countHot(k.visit.AllToAllVisit(wire, h.sent, h.got, h.onSum))
+}
+
+// takeSum stages a home's sums: owners as what was pushed to them, other ranks
+// apart.
+func (s *Store) takeSum(from int, part []byte) error {
+	h := &s.hot
+	s.eachHot(h.union, from, func(t, i int) {
+		x, key := s.tables[t], h.sets[t].Keys()[i:i+1]
+		width := x.Width()
+		g := h.guests[t]
+		if int(s.owner[x.ShardOf(key[0])]) == s.rank {
+			g = s.staged[t]
+		}
+		s.ids = resize(s.ids, 1)
+		g.add(key, unknown[:], g.epoch, raw.Of[float32](part[:4*width]), s.ids)
+		part = part[4*width:]
+	})
+	return nil
+}
+
+// unknown is a row that Apply finds.
+var unknown [1]table.Row
+
+// admitGuests joins the gradients of guests with those that Apply will take.
+func (s *Store) admitGuests() {
+	for t, g := range s.hot.guests {
+		if g.set.Len() > 0 {
+			s.ids = resize(s.ids, g.set.Len())
+			s.staged[t].add(g.set.Keys(), g.rows, s.staged[t].epoch, g.grads, s.ids)
+			s.counters.StepsOfRows -= int64(g.set.Len())
+			g.reset()
+		}
+	}
+}
+
+// heard is which hot keys a rank has in the batch.
+func (l *Lookup) heard(rank int) []uint64 {
+	words := len(l.announced) / l.store.size
+	return raw.Of[uint64](raw.Bytes(l.announced[(rank+1)*words-len(l.touched) : (rank+1)*words]))
+}
+
+// touch takes the hot keys out of the sections of a batch and places their
+// rows from at on. It returns where they end.
+func (l *Lookup) touch(at int) int {
+	s := l.store
+	h := &s.hot
+	for t, set := range h.sets {
+		l.hotAt[t] = resize(l.hotAt[t], set.Len())
+		if set.Len() == 0 {
+			continue
+		}
+		for id, key := range l.sets[t].Keys() {
+			if i, ok := set.Number(key); ok {
+				l.hotAt[t][i], l.place[t][id] = uint32(at), uint32(at)
+				at += s.tables[t].Width()
+			}
+		}
+	}
+	return at
+}
+
+// notice marks the hot keys of a batch and takes them off the counts.
+func (l *Lookup) notice() {
+	s := l.store
+	h := &s.hot
+	l.touched = resize(l.touched, h.words())
+	clear(l.touched)
+	for t, set := range h.sets {
+		if set.Len() == 0 {
+			continue
+		}
+		owners := l.sets[t].Owners()
+		for id, key := range l.sets[t].Keys() {
+			if i, ok := set.Number(key); ok {
+				l.touched[h.wordAt[t]+int(i/64)] |= 1 << (i % 64)
+				l.want.counts[int(owners[id])*len(s.tables)+t]--
+			}
+		}
+	}
+}
+
+// readHot reads the rows of hot keys, which every rank holds.
+func (l *Lookup) readHot() error {
+	s := l.store
+	for t, set := range s.hot.sets {
+		x, some := s.tables[t], &l.picked
+		some.keys, some.ids = some.keys[:0], some.ids[:0]
+		for i, key := range set.Keys() {
+			if l.touched[s.hot.wordAt[t]+i/64]>>(i%64)&1 == 1 {
+				some.keys, some.ids = append(some.keys, key), append(some.ids, l.hotAt[t][i])
+			}
+		}
+		some.held = resize(some.held, len(some.keys))
+		if err := x.Find(some.keys, some.held); err != nil {
+			return err
+		}
+		for i, at := range some.ids {
+			row := l.rows[at : int(at)+x.Width()]
+			x.Read(some.keys[i:i+1], some.held[i:i+1], row, x.Width())
+			s.wire[t].Rows.round(row)
+		}
+	}
+	return nil
+}
+
+// newHot returns none.
+func (s *Store) newHot() hot {
+	n := len(s.tables)
+	h := hot{
+		wordAt: make([]int, n+1), foreign: make([]int, n), sums: make([][]float32, n), sent: make([]int, s.size), got: make([]int, s.size),
+		onReduce: s.takeReduce, onSum: s.takeSum,
+	}
+	for _, x := range s.tables {
+		h.sets = append(h.sets, table.NewSet(x.Salt(), nil, 1))
+		h.guests = append(h.guests, &staged{set: table.NewSet(x.Salt(), nil, 1)})
+		h.popular = append(h.popular, popular{set: table.NewSet(x.Salt(), nil, 1)})
+	}
+	return h
+}
+
+// fingerprint is equal on ranks with equal configurations, owners and hot keys.
+func (s *Store) fingerprint() uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, s.cfg.fingerprint())
+	h.Write(raw.Bytes(s.owner))
+	s.hashHot(h)
+	return h.Sum64()
+}
+
+// valid reports whether bits that a rank tells stand for keys.
+func (h *hot) valid(told []int64) bool {
+	for t, set := range h.sets {
+		if n := set.Len(); n%64 != 0 && uint64(told[h.wordAt[t+1]-1])>>(n%64) != 0 {
+			return false
+		}
+	}
+	return true
+}
