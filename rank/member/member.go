@@ -11,8 +11,9 @@
 //
 // It works the same whoever started the process (see package rank), also alone.
 // Ranks of one host share memory (collective/shm) if every one of them can, and
-// else exchange over TCP, as ranks of several hosts do; Options.Transport decides
-// otherwise.
+// else exchange over TCP. Ranks of several hosts exchange over TCP; where every host
+// has at least two they share memory inside (collective.NewHosts).
+// Options.Transport decides otherwise.
 //
 // When a rank of the group is lost, every pending call returns an error at once
 // and Fail returns the verdict, the same on every rank.
@@ -34,9 +35,10 @@ type Member struct {
 	World     rank.World
 	Comm      *collective.Comm
 	Session   *control.Session
-	Transport string // what carries the calls of Comm: TCP or Shared
+	Transport string // what carries the calls of Comm: TCP, Shared or Hosts
 
 	links  collective.Transport
+	local  collective.Transport // with Hosts: among the ranks of this host
 	closed chan struct{}
 }
 
@@ -165,5 +167,8 @@ func (m *Member) Close() error {
 	close(m.closed)
 	err := m.Session.Close()
 	m.links.Close()
+	if m.local != nil {
+		m.local.Close()
+	}
 	return err
 }

@@ -97,6 +97,38 @@ func TestRanksFallBackTogether(t *testing.T) {
 	}
 }
 
+// TestHostsOfSeveralRanks lets ranks claim to be on other hosts than they are.
+func TestHostsOfSeveralRanks(t *testing.T) {
+	for _, k := range []struct {
+		hosts string // a letter for each rank
+		got   string
+	}{
+		{"aabb", member.Hosts}, {"abab", member.Hosts}, {"aabbb", member.Hosts}, {"aab", member.TCP}, {"ab", member.TCP}, {"aa", member.Shared},
+	} {
+		opts := make([]member.Options, len(k.hosts))
+		for r := range opts {
+			opts[r] = member.Options{Host: k.hosts[r : r+1], Warn: func(line string) { t.Errorf("warned: %s", line) }}
+		}
+		transports, errs := join(t, rank.NewKey(), opts)
+		for r := range opts {
+			if errs[r] != nil || transports[r] != k.got {
+				t.Errorf("hosts %s: rank %d got %q, %v; want %q", k.hosts, r, transports[r], errs[r], k.got)
+			}
+			opts[r].Transport = member.Shared
+		}
+		if k.got == member.Shared {
+			continue
+		}
+		for r, err := range second(join(t, rank.NewKey(), opts)) {
+			if err == nil || !strings.Contains(err.Error(), "ranks are on 2 hosts") {
+				t.Errorf("hosts %s: rank %d, which must have shared memory: %v", k.hosts, r, err)
+			}
+		}
+	}
+}
+
+func second(_ []string, errs []error) []error { return errs }
+
 func TestEncryptedGroup(t *testing.T) {
 	opt := member.Options{Transport: member.TCP, Encrypt: true}
 	_, errs := join(t, rank.NewKey(), []member.Options{opt, opt, opt})

@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/shm"
@@ -11,9 +12,10 @@ import (
 
 // The transports: what carries collective calls between ranks.
 const (
-	Auto   = "auto" // shared memory where all ranks are on one host and can, else TCP
+	Auto   = "auto" // shared memory among the ranks of a host if they can, and TCP
 	Shared = "shm"  // shared memory, or an error
 	TCP    = "tcp"
+	Hosts  = "shm+tcp" // what Auto comes to on several hosts with several ranks each
 )
 
 // Options of a member. The zero value is the default. All ranks must have the
@@ -26,8 +28,12 @@ type Options struct {
 	// All ranks do, or none. Shared memory stays as it is: it never leaves the host.
 	Encrypt bool
 
-	// Warn, if not nil, is told on rank 0 why Auto falls back to TCP on one
-	// host: one line, once.
+	// Host is the name of this host, by which ranks find who shares it; "": the
+	// system's.
+	Host string
+
+	// Warn, if not nil, is told on rank 0 why Auto does without shared memory: one
+	// line, once.
 	Warn func(line string)
 }
 
@@ -70,13 +76,23 @@ func (m *Member) share(ctx context.Context, opts Options) error {
 	if -most[0] != wish[0] {
 		return fmt.Errorf("member: connect: rank %d: ranks have different transports; give all the same", m.World.Rank)
 	}
-	if m.World.Size == 1 || wish[0] == wishTCP || wish[0] == wishAuto && !m.World.OneHost() {
+	if m.World.Size == 1 || wish[0] == wishTCP {
 		return nil
 	}
-	t, who, why, err := m.tryShare(ctx)
+	place, err := m.locate(opts.Host)
+	if err != nil || wish[0] == wishAuto && place.least == 1 {
+		return err
+	}
+	if wish[0] == wishShared && place.hosts > 1 {
+		return fmt.Errorf("member: connect: rank %d: ranks are on %d hosts, which share no memory; use transport %s or %s", m.World.Rank, place.hosts, Auto, TCP)
+	}
+	t, who, why, err := m.tryShare(ctx, place)
 	switch {
 	case err != nil:
 		return err
+	case why == "" && place.hosts > 1:
+		m.local, m.Comm, m.Transport = t, collective.NewHosts(m.links, t, place.hostOf), Hosts
+		return nil
 	case why == "":
 		links := m.links
 		m.links, m.Comm, m.Transport = t, collective.New(t), Shared
@@ -85,16 +101,88 @@ func (m *Member) share(ctx context.Context, opts Options) error {
 		return fmt.Errorf("member: connect: rank %d cannot share memory: %s; use transport %s or %s", who, why, Auto, TCP)
 	}
 	if opts.Warn != nil && m.World.Rank == 0 {
-		opts.Warn(fmt.Sprintf("ranks exchange over TCP on this host: rank %d cannot share memory: %s", who, why))
+		opts.Warn(fmt.Sprintf("ranks exchange over TCP %s: rank %d cannot share memory: %s", place.where(), who, why))
 	}
 	return nil
 }
 
-// tryShare connects all ranks over shared memory. If one cannot, it returns on
-// every rank who and why, and nothing is left of the attempt.
-func (m *Member) tryShare(ctx context.Context) (t *shm.Transport, who int, why string, err error) {
+// place is where the ranks of the group are.
+type place struct {
+	hostOf      []int // number of each rank's host, in the order of their first ranks
+	hosts       int
+	index, size int // of this rank among those of its host
+	least       int // ranks of the emptiest host
+}
+
+// maxHost bounds the name of a host, in bytes.
+const maxHost = 1 << 8
+
+// locate finds out where all ranks are, by the names of their hosts.
+func (m *Member) locate(name string) (p place, err error) {
+	local := 0
+	if name == "" {
+		name, local = m.World.Host, m.World.LocalSize
+	}
+	name = fmt.Sprintf("%d %s", local, name)
+	names, err := collective.AllGatherBytes(m.Comm, []byte(name[:min(len(name), maxHost)]), maxHost)
+	if err != nil {
+		return p, err
+	}
+	return newPlace(names, m.World.Rank), nil
+}
+
+// newPlace reads the names of the ranks' hosts, each behind the number of ranks
+// that whoever started them says are there, or 0. Where that differs from how
+// many have the name, two hosts have the same one: then no rank is taken to share
+// its host.
+func newPlace(names [][]byte, rank int) (p place) {
+	number := map[string]int{}
+	var counts []int
+	for r, b := range names {
+		h, known := number[string(b)]
+		if !known {
+			h = len(counts)
+			number[string(b)] = h
+			counts = append(counts, 0)
+		}
+		if r == rank {
+			p.index = counts[h]
+		}
+		counts[h]++
+		p.hostOf = append(p.hostOf, h)
+	}
+	p.hosts, p.size, p.least = len(counts), counts[p.hostOf[rank]], slices.Min(counts)
+	for r, h := range p.hostOf {
+		said := 0
+		fmt.Sscan(string(names[r]), &said)
+		if said != 0 && said != counts[h] {
+			p.least = 1
+		}
+	}
+	return p
+}
+
+// where says it for a reader.
+func (p place) where() string {
+	if p.hosts > 1 {
+		return "inside their hosts too"
+	}
+	return "on this host"
+}
+
+// purpose names the secret of the memory that the ranks of one host share.
+func (p place) purpose(rank int) string {
+	if p.hosts == 1 {
+		return "shared memory"
+	}
+	return fmt.Sprintf("shared memory of host %d", p.hostOf[rank])
+}
+
+// tryShare connects the ranks of each host over shared memory. If one cannot, it
+// returns on every rank who and why, and nothing is left of the attempt.
+func (m *Member) tryShare(ctx context.Context, p place) (t *shm.Transport, who int, why string, err error) {
 	l, cause := shm.Listen(shm.Config{
-		Rank: m.World.Rank, Size: m.World.Size, Key: m.World.Key.Derive("shared memory"), Generation: m.World.Generation,
+		Rank: p.index, Size: p.size, Key: m.World.Key.Derive(p.purpose(m.World.Rank)), Generation: m.World.Generation,
 	})
 	if who, why, err = m.agree(cause); err != nil || why != "" {
 		if l != nil {
