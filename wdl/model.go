@@ -157,8 +157,11 @@ func (m *model) grow(rows int) {
 	m.logit, m.dlogit = m.logit[:rows], m.dlogit[:rows]
 }
 
-// close ends the model's goroutines.
-func (m *model) close() { m.crew.close() }
+// close ends the model's goroutines and frees its tables.
+func (m *model) close() error {
+	m.crew.close()
+	return m.store.Close()
+}
 
 // nonFinite explains a loss that is no number: the first place, in the order of
 // the computation, that holds a NaN or an infinity.

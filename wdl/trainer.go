@@ -15,7 +15,7 @@ import (
 // group. All ranks call Step and Evaluate in the same order, with batches that
 // may be of different sizes or empty. After every step all ranks hold the same
 // dense parameters, bit for bit, and each row of a table has been changed once,
-// by its owner. Close ends its threads.
+// by its owner. Close ends its threads and frees its tables.
 type Trainer struct {
 	comm  *collective.Comm
 	rec   *trace.Recorder
@@ -49,8 +49,14 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, co
 	return t, refused
 }
 
-// Close ends the trainer's threads. Nobody may use it afterwards.
-func (t *Trainer) Close() { t.model.close() }
+// Close ends the trainer's threads and frees the memory of its tables. Nobody may
+// use it afterwards.
+func (t *Trainer) Close() error {
+	if err := t.model.close(); err != nil {
+		return fmt.Errorf("wdl: close: %w", err)
+	}
+	return nil
+}
 
 // Spent returns the times of the parts of compute on this rank since the
 // trainer was made.

@@ -1,0 +1,122 @@
+package step
+
+import (
+	"errors"
+	"flag"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/simnet"
+	"github.com/wdlrun/wdlrun/sparse"
+)
+
+var scaling = flag.Bool("scaling", false, "simulate w1 on up to 32 ranks (a minute and 10 GB) and print the efficiency")
+
+// cluster is the modelled network: a rank a host, 25 Gbit/s.
+var cluster = simnet.Model{Latency: 10 * time.Microsecond, BytesPerSecond: 25e9 / 8, Overhead: 60}
+
+// simulated is what a step of the trainer takes in virtual time beside its
+// compute, and what rank 0 sends in it for the tables.
+func simulated(t *testing.T, ranks, batch int, net simnet.Model) (exchange time.Duration, traffic sparse.Counters, parameters int) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := NewWorkload("w1")
+		errs := make([]error, ranks)
+		var all sync.WaitGroup
+		for i, transport := range simnet.New(ranks, 1, net) {
+			comm := collective.New(transport)
+			all.Go(func() {
+				errs[i] = func() error {
+					m, err := newMeter(comm, Options{Workload: "w1", Batch: batch * ranks}, w)
+					if err != nil {
+						return err
+					}
+					defer m.trainer.Close()
+					for step := range int64(2) {
+						b := m.batch(step * int64(batch*ranks))
+						if err := collective.Barrier(comm); err != nil {
+							return err
+						}
+						before, start := m.trainer.Traffic(), time.Now()
+						if _, err := m.train(b); err != nil {
+							return err
+						}
+						if i > 0 {
+							continue
+						}
+						exchange, parameters = time.Since(start), m.trainer.Parameters()
+						traffic = m.trainer.Traffic()
+						traffic.RemoteUniqueKeys -= before.RemoteUniqueKeys
+						traffic.RowBytesSent -= before.RowBytesSent
+						traffic.GradBytesSent -= before.GradBytesSent
+						traffic.KeyBytesSent -= before.KeyBytesSent
+						traffic.CountBytesSent -= before.CountBytesSent
+						traffic.MarkBytesSent -= before.MarkBytesSent
+					}
+					return nil
+				}()
+				if errs[i] != nil {
+					comm.Abort(errs[i])
+				}
+			})
+		}
+		all.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return exchange, traffic, parameters
+}
+
+// predicted is the model of a step's exchanges on P ranks, one a host: the table
+// part is four all-to-alls (counts, keys, rows, gradients) of P−1 rounds each,
+// the dense part an allreduce whose rounds and bytes are those of halving and
+// doubling, the ring's if that is quicker.
+//
+//	4·(P−1)·α + bytes/β + min( 2·⌈log₂ P⌉·α, 2·(P−1)·α ) + 2·(P−1)/P·4·parameters/β
+func predicted(ranks int, net simnet.Model, tableBytes int64, parameters int) time.Duration {
+	rounds, bits := float64(ranks-1), 0
+	for 1<<bits < ranks {
+		bits++
+	}
+	alpha := net.Latency.Seconds() + float64(net.Overhead)/net.BytesPerSecond
+	tables := 4*rounds*alpha + float64(tableBytes)/net.BytesPerSecond
+	dense := 2*float64(bits)*alpha + 2*rounds/float64(ranks)*4*float64(parameters)/net.BytesPerSecond
+	return time.Duration((tables + dense) * 1e9)
+}
+
+// TestSimulatedExchanges: the trainer's step on a modelled network takes the time
+// that the model of its exchanges says, within a quarter.
+func TestSimulatedExchanges(t *testing.T) {
+	sizes := []int{2, 4}
+	for _, ranks := range sizes {
+		got, c, parameters := simulated(t, ranks, 32, cluster)
+		want := predicted(ranks, cluster, c.BytesSent(), parameters)
+		if got < want*3/4 || got > want*5/4 {
+			t.Errorf("%d ranks: %v, the model says %v", ranks, got, want)
+		}
+	}
+}
+
+// TestWeakScaling prints what the efficiency is when every rank adds its own
+// batch: compute over compute and exchanges, for the speed of a rank's compute
+// that -scaling is to be read with.
+//
+//	go test ./bench/step -run WeakScaling -scaling -v
+func TestWeakScaling(t *testing.T) {
+	if !*scaling {
+		t.Skip("-scaling simulates 32 ranks")
+	}
+	const perSecond = 75_000 // samples of w1 on one core
+	for _, batch := range []int{1024, 4096} {
+		compute := time.Duration(float64(batch) / perSecond * 1e9)
+		for _, ranks := range []int{8, 32} {
+			d, c, parameters := simulated(t, ranks, batch, cluster)
+			t.Logf("%2d ranks, batch %d each: compute %v, exchanges %v (model %v), efficiency %.1f %%; %.2f MB of tables a rank",
+				ranks, batch, compute, d, predicted(ranks, cluster, c.BytesSent(), parameters),
+				100*compute.Seconds()/(compute+d).Seconds(), 1e-6*float64(c.BytesSent()))
+		}
+	}
+}
