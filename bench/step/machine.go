@@ -14,24 +14,31 @@ type Machine struct {
 }
 
 const (
-	peakRounds = 1 << 16 // of f32.PeakFLOP: under a millisecond
+	peakRounds = 1 << 15 // of f32.PeakFLOP: a fraction of a millisecond
+	peakEvery  = 4       // steps
 	copyBytes  = 64 << 20
 	tries      = 5 // the best counts: a neighbour slows, nothing speeds up
 )
 
-// measureMachine takes some tens of milliseconds.
-func measureMachine() (m Machine) {
+// peak measures this thread's multiply-adds a second. On a shared machine it
+// changes from one moment to the next, as the steps do; so it is measured between
+// them, and the medians of both are compared.
+func peak() float64 {
+	start := time.Now()
+	flop := f32.PeakFLOP(peakRounds)
+	return float64(flop) / time.Since(start).Seconds()
+}
+
+// bandwidth takes some tens of milliseconds.
+func bandwidth() (best float64) {
 	from, to := make([]byte, copyBytes), make([]byte, copyBytes)
 	for i := 0; i < copyBytes; i += 1 << 12 { // pages of their own
 		from[i], to[i] = 1, 1
 	}
 	for range tries {
 		start := time.Now()
-		flop := f32.PeakFLOP(peakRounds)
-		m.PeakFLOPS = max(m.PeakFLOPS, float64(flop)/time.Since(start).Seconds())
-		start = time.Now()
 		copy(to, from)
-		m.Bandwidth = max(m.Bandwidth, 2*copyBytes/time.Since(start).Seconds())
+		best = max(best, 2*copyBytes/time.Since(start).Seconds())
 	}
-	return m
+	return best
 }

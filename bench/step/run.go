@@ -23,6 +23,7 @@ type meter struct {
 	trainer *wdl.Trainer
 	step    int64
 	seconds []float64 // of each timed step
+	peaks   []float64 // multiply-adds a second, between them
 }
 
 // Run measures what o asks for. All ranks call it alike; the result is rank 0's.
@@ -39,7 +40,8 @@ func Run(comm *collective.Comm, o Options) (Result, error) {
 	if err := collective.Barrier(comm); err != nil {
 		return Result{}, err
 	}
-	r := Result{Workload: o.Workload, Model: m.o.Model, NP: comm.Size(), Threads: m.o.Threads, Batch: m.o.Batch, Machine: measureMachine()}
+	r := Result{Workload: o.Workload, Model: m.o.Model, NP: comm.Size(), Threads: m.o.Threads, Batch: m.o.Batch}
+	r.Machine.Bandwidth = bandwidth()
 	if o.Epoch {
 		err = m.epoch(&r)
 	} else {
@@ -89,8 +91,8 @@ func (m *meter) steps(r *Result) error {
 		}
 		growing = append(growing, s)
 	}
-	r.Growing = float64(m.o.Batch) / median(growing)
-	m.seconds = make([]float64, 0, m.o.Steps)
+	r.Growing = float64(m.o.Batch) / medianOf(growing)
+	m.seconds, m.peaks = make([]float64, 0, m.o.Steps), make([]float64, 0, m.o.Steps)
 	runtime.GC()
 	before := m.snapshot()
 	for i := range m.o.Steps {
@@ -99,6 +101,9 @@ func (m *meter) steps(r *Result) error {
 			return err
 		}
 		m.seconds = append(m.seconds, s)
+		if i%peakEvery == 0 {
+			m.peaks = append(m.peaks, peak())
+		}
 	}
 	after := m.snapshot()
 	m.report(r, before, after)
@@ -109,7 +114,7 @@ func (m *meter) steps(r *Result) error {
 // and evaluates its test rows.
 func (m *meter) epoch(r *Result) error {
 	n := m.w.Train / int64(m.o.Batch)
-	m.seconds = make([]float64, 0, n)
+	m.seconds, m.peaks = make([]float64, 0, n), make([]float64, 0, n)
 	before := m.snapshot()
 	for i := range n {
 		s, err := m.train(m.batch(i * int64(m.o.Batch)))
@@ -117,6 +122,9 @@ func (m *meter) epoch(r *Result) error {
 			return err
 		}
 		m.seconds = append(m.seconds, s)
+		if i%peakEvery == 0 {
+			m.peaks = append(m.peaks, peak())
+		}
 	}
 	m.report(r, before, m.snapshot())
 	r.Allocs = nil // of making rows, above all
@@ -167,8 +175,8 @@ func (m *meter) snapshot() (s snapshot) {
 	return s
 }
 
-// median sorts x and returns its middle.
-func median(x []float64) float64 {
+// medianOf sorts x and returns its middle.
+func medianOf(x []float64) float64 {
 	slices.Sort(x)
 	n := len(x)
 	if n == 0 {
