@@ -46,7 +46,7 @@ func (c *Coordinator) give(now time.Duration, number int) {
 
 func (c *Coordinator) lease(rank int, s *slot, t Tag) {
 	m := c.send(rank, Lease, t)
-	m.Batch, m.Owners = s.Batch, c.ranks()
+	m.Batch, m.Owners = s.Batch, c.ranks
 }
 
 // maxCopies bounds how many ranks are at one slot.

@@ -43,6 +43,7 @@ type Coordinator struct {
 	record Record  // decided last
 	queue  Queue   // of the step in work
 	owners []owner // of the term
+	ranks  []int   // of the owners, ascending; leases share it
 	seats  []seat  // workers by rank
 	free   []int   // idle workers, the first to become so first
 	slots  []slot  // of the step in work, step record.Step+1
@@ -121,7 +122,7 @@ func NewCoordinator(cfg Config, term Term) *Coordinator {
 
 // reign makes ranks the owners of the term.
 func (c *Coordinator) reign(ranks []int) {
-	c.owners = make([]owner, len(ranks))
+	c.owners, c.ranks = make([]owner, len(ranks)), ranks
 	for i, r := range ranks {
 		c.owners[i].rank = r
 	}
@@ -186,7 +187,7 @@ func (c *Coordinator) Leave(now time.Duration, rank int) ([]Message, []Note) {
 	c.drop(rank)
 	c.seats[rank].life = absent
 	c.free = without(c.free, rank)
-	left := without(c.ranks(), rank)
+	left := without(c.ranks, rank)
 	switch {
 	case len(left) == len(c.owners):
 		c.assign(now)
@@ -222,14 +223,6 @@ func (c *Coordinator) reform(owners []int) {
 	c.ask()
 }
 
-func (c *Coordinator) ranks() []int {
-	ranks := make([]int, len(c.owners))
-	for i, o := range c.owners {
-		ranks[i] = o.rank
-	}
-	return ranks
-}
-
 // Receive takes one message of a rank.
 func (c *Coordinator) Receive(now time.Duration, m Message) ([]Message, []Note) {
 	c.begin(now)
@@ -247,8 +240,8 @@ func (c *Coordinator) Receive(now time.Duration, m Message) ([]Message, []Note) 
 		c.applied(m.From, m.Tag.Step)
 		c.rest()
 	case Staged:
-		if i := c.owner(m.From); i >= 0 && c.stage == running && m.Tag.Step == c.record.Step+1 {
-			c.staged(now, i, m.Tag.Slot, m.Tag.Attempt)
+		if i := c.owner(m.From); i >= 0 && c.stage == running && m.Tag.Step == c.record.Step+1 &&
+			c.staged(now, i, m.Tag.Slot, m.Tag.Attempt) {
 			c.advance(now)
 		}
 	case Ready:
@@ -258,7 +251,11 @@ func (c *Coordinator) Receive(now time.Duration, m Message) ([]Message, []Note) 
 }
 
 func (c *Coordinator) owner(rank int) int {
-	return slices.IndexFunc(c.owners, func(o owner) bool { return o.rank == rank })
+	i, ok := slices.BinarySearch(c.ranks, rank)
+	if !ok {
+		return -1
+	}
+	return i
 }
 
 // Tick lets time pass: it repeats what seems lost, and in Speculate looks for

@@ -127,20 +127,20 @@ func (c *Coordinator) lastEpoch() bool {
 }
 
 // staged notes that owner i holds an attempt; when all do, the slot is complete
-// and its workers are free.
-func (c *Coordinator) staged(now time.Duration, i, number, at int) {
+// and its workers are free. It reports whether that is so now.
+func (c *Coordinator) staged(now time.Duration, i, number, at int) bool {
 	if number < 0 || number >= len(c.slots) || c.slots[number].complete && c.cfg.mutant != perOwner {
-		return
+		return false
 	}
 	s := &c.slots[number]
 	k := slices.IndexFunc(s.attempts, func(a attempt) bool { return a.number == at })
 	if k < 0 {
-		return // cancelled meanwhile, or never leased
+		return false // cancelled meanwhile, or never leased
 	}
 	a := &s.attempts[k]
 	a.staged[i] = true
 	if s.complete || slices.Contains(a.staged, false) && c.cfg.mutant != anyOwner && c.cfg.mutant != perOwner {
-		return
+		return c.cfg.mutant == perOwner
 	}
 	s.complete, s.counted = true, at
 	if a.rank >= 0 {
@@ -154,6 +154,7 @@ func (c *Coordinator) staged(now time.Duration, i, number, at int) {
 		}
 	}
 	s.attempts = append(s.attempts[:0], *a)
+	return true
 }
 
 // forget cancels an attempt at its worker and frees what is staged of it.
