@@ -107,7 +107,9 @@ func onPlan(t *testing.T, hostOf []int, local bool, body func(c *collective.Comm
 			default:
 				c = collective.NewHosts(flat[r], nil, hostOf)
 			}
-			errs[r] = body(c)
+			if errs[r] = body(c); errs[r] != nil {
+				c.Abort(errs[r]) // the others wait for it
+			}
 		})
 	}
 	done := make(chan struct{})
