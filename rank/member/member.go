@@ -13,7 +13,8 @@
 // Ranks of one host share memory (collective/shm) if every one of them can, and
 // else exchange over TCP. Ranks of several hosts exchange over TCP; where every host
 // has at least two they share memory inside (collective.NewHosts).
-// Options.Transport decides otherwise.
+// Options.Transport decides otherwise. The ranks then measure what a call costs, by
+// which algorithms are chosen; results do not depend on it.
 //
 // When a rank of the group is lost, every pending call returns an error at once
 // and Fail returns the verdict, the same on every rank.
@@ -115,10 +116,27 @@ func (m *Member) connect(ctx context.Context, ln *tcp.Listener, opts Options) er
 		return err
 	}
 	m.links, m.Transport, m.Comm = links, TCP, collective.New(links)
-	if err := m.share(ctx, opts); err != nil {
-		m.links.Close()
+	err = m.share(ctx, opts)
+	if err == nil {
+		err = m.weigh(opts.Costs)
+	}
+	if err != nil {
+		m.closeLinks()
+	}
+	return err
+}
+
+// weigh makes the calls of Comm follow the given costs, or those of the links.
+func (m *Member) weigh(given *collective.Costs) error {
+	if given != nil {
+		m.Comm.SetCosts(*given)
+		return nil
+	}
+	costs, err := collective.Measure(m.Comm)
+	if err != nil {
 		return err
 	}
+	m.Comm.SetCosts(costs)
 	return nil
 }
 
@@ -166,9 +184,13 @@ func (m *Member) Done(result []byte) error {
 func (m *Member) Close() error {
 	close(m.closed)
 	err := m.Session.Close()
+	m.closeLinks()
+	return err
+}
+
+func (m *Member) closeLinks() {
 	m.links.Close()
 	if m.local != nil {
 		m.local.Close()
 	}
-	return err
 }

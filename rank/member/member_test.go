@@ -33,6 +33,12 @@ func env(r, size int, dir string, key rank.Key) func(string) string {
 // transport and the sum of all ranks, or why it could not.
 func join(t *testing.T, key rank.Key, opts []member.Options) (transports []string, errs []error) {
 	t.Helper()
+	return joinAnd(t, key, opts, func(*member.Member) {})
+}
+
+// joinAnd is join that shows every member to look.
+func joinAnd(t *testing.T, key rank.Key, opts []member.Options, look func(*member.Member)) (transports []string, errs []error) {
+	t.Helper()
 	size, dir := len(opts), t.TempDir()
 	transports, errs = make([]string, size), make([]error, size)
 	var wg sync.WaitGroup
@@ -45,6 +51,7 @@ func join(t *testing.T, key rank.Key, opts []member.Options) (transports []strin
 			}
 			defer m.Close()
 			transports[r] = m.Transport
+			look(m)
 			x := []float32{float32(r)}
 			err = collective.AllReduce(m.Comm, x, collective.Sum)
 			if want := float32(size*(size-1)) / 2; err == nil && x[0] != want {
@@ -128,6 +135,27 @@ func TestHostsOfSeveralRanks(t *testing.T) {
 }
 
 func second(_ []string, errs []error) []error { return errs }
+
+// TestCostsAreMeasuredOrGiven asks each member what its calls are chosen by.
+func TestCostsAreMeasuredOrGiven(t *testing.T) {
+	given := collective.Costs{Local: collective.Level{Alpha: 1, Beta: 2, Gamma: 3}, Links: collective.Level{Alpha: 4, Beta: 5, Gamma: 6}}
+	for _, transport := range []string{member.Auto, member.TCP} {
+		for _, k := range []*collective.Costs{nil, &given} {
+			found := make([]collective.Costs, 3)
+			opt := member.Options{Transport: transport, Costs: k}
+			_, errs := joinAnd(t, rank.NewKey(), []member.Options{opt, opt, opt}, func(m *member.Member) { found[m.World.Rank] = m.Comm.Costs() })
+			if err := errors.Join(errs...); err != nil {
+				t.Fatal(err)
+			}
+			if found[1] != found[0] || found[2] != found[0] {
+				t.Errorf("%s: ranks have different costs: %v", transport, found)
+			}
+			if k == nil && found[0] == collective.DefaultCosts() || k != nil && found[0] != given {
+				t.Errorf("%s, given %v: %v", transport, k, found[0])
+			}
+		}
+	}
+}
 
 func TestEncryptedGroup(t *testing.T) {
 	opt := member.Options{Transport: member.TCP, Encrypt: true}

@@ -32,6 +32,10 @@ type Options struct {
 	// system's.
 	Host string
 
+	// Costs, if not nil, are what calls are chosen by. Else the ranks measure them
+	// (collective.Measure), which takes milliseconds. All ranks give the same, or none.
+	Costs *collective.Costs
+
 	// Warn, if not nil, is told on rank 0 why Auto does without shared memory: one
 	// line, once.
 	Warn func(line string)
