@@ -236,6 +236,13 @@ func (c *coder) appendValues(i int, to *Jagged) *flaw {
 	case f.encoding.number():
 		to.Values = append(to.Values, uint64(interval(f.limits, p.numbers[f.column])))
 		return nil
+	case f.encoding == encHash && l.Kind == value.Text && f.Separator == "" && len(l.Texts) == 1:
+		k := keyOf(l.Texts[0]) // the usual case
+		if f.Buckets > 0 {
+			k %= f.Buckets
+		}
+		to.Values = append(to.Values, k)
+		return nil
 	case l.Kind == value.Int && f.encoding == encID:
 		for _, x := range l.Ints {
 			to.Values = append(to.Values, uint64(x))

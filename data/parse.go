@@ -83,6 +83,10 @@ func (p *parser) parse(record []byte) *flaw {
 	}
 	for i := range p.columns {
 		l := &p.lists[i]
+		if l.Kind == value.Text && len(l.Texts) == 1 && !p.columns[i].number && len(p.missing) == 0 {
+			p.absent[i] = len(l.Texts[0]) == 0 // the usual case
+			continue
+		}
 		if p.absent[i] = p.isAbsent(l); p.absent[i] || !p.columns[i].number {
 			continue
 		}

@@ -141,7 +141,7 @@ func (d *svmDecoder) pair(word []byte, lists []value.List) *flaw {
 	add(lists, d.features, d.values, index, x)
 	if len(d.of) > 0 {
 		if i, ok := d.of[index]; ok {
-			lists[i].Kind, lists[i].Reals = value.Float64, append(lists[i].Reals, x)
+			appendReal(&lists[i], x)
 		}
 	}
 	return nil
@@ -180,12 +180,17 @@ func (d *svmDecoder) triple(word []byte, lists []value.List) *flaw {
 func add(lists []value.List, indices, values int, index uint64, x float64) {
 	if indices >= 0 {
 		l := &lists[indices]
-		l.Kind, l.Ints = value.Int, append(l.Ints, int64(index))
+		l.Begin(value.Int)
+		l.Ints = append(l.Ints, int64(index))
 	}
 	if values >= 0 {
-		l := &lists[values]
-		l.Kind, l.Reals = value.Float64, append(l.Reals, x)
+		appendReal(&lists[values], x)
 	}
+}
+
+func appendReal(l *value.List, x float64) {
+	l.Begin(value.Float64)
+	l.Reals = append(l.Reals, x)
 }
 
 func badWord(word []byte, want string) *flaw {

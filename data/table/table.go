@@ -180,7 +180,8 @@ func Decode(row []byte, lists []value.List) error {
 		if size <= 0 || n > uint64(len(row)) || kind > value.Float64 {
 			return errRow
 		}
-		l.Kind, row = kind, row[size:]
+		l.Begin(kind)
+		row = row[size:]
 		if kind == value.Text {
 			for range n {
 				length, size := binary.Uvarint(row)

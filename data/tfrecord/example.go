@@ -152,6 +152,12 @@ func next(b []byte, number protowire.Number) (v, rest []byte, ok bool, err error
 
 // mapEntry is the name and the feature of one entry, empty where it has none.
 func mapEntry(b []byte) (key, feature []byte, err error) {
+	// As writers write it: the name, then the feature, both short.
+	if len(b) > 4 && b[0] == 0x0a {
+		if n := 2 + int(b[1]); n+2 < len(b) && b[n] == 0x12 && n+2+int(b[n+1]) == len(b) && b[1] < 0x80 && b[n+1] < 0x80 {
+			return b[2:n], b[n+2:], nil
+		}
+	}
 	for len(b) > 0 {
 		number := protowire.Number(b[0] >> 3)
 		if number != 2 {
@@ -173,8 +179,13 @@ func mapEntry(b []byte) (key, feature []byte, err error) {
 	return key, feature, nil
 }
 
-// decodeFeature reads the list that a feature is.
+// decodeFeature reads the list that a feature is. A list of several kinds keeps
+// the last, as protobuf has it.
 func decodeFeature(b []byte, to *value.List) error {
+	to.Reset()
+	if decodeOne(b, to) {
+		return nil
+	}
 	to.Reset()
 	for len(b) > 0 {
 		number := protowire.Number(b[0] >> 3)
@@ -206,17 +217,34 @@ func decodeFeature(b []byte, to *value.List) error {
 	return nil
 }
 
-// begin makes a list one of that kind; a list of several kinds keeps the last,
-// as protobuf has it.
-func begin(to *value.List, k value.Kind) {
-	if to.Kind != k {
-		to.Reset()
-		to.Kind = k
+// decodeOne reads a feature of one text, or of packed integers, if its lengths
+// are short and nothing else is in it: the usual case.
+func decodeOne(b []byte, to *value.List) bool {
+	if len(b) < 5 || b[1] >= 0x80 || 2+int(b[1]) != len(b) || b[2] != 0x0a || b[3] >= 0x80 || 4+int(b[3]) != len(b) {
+		return false
 	}
+	switch v := b[4:len(b):len(b)]; b[0] {
+	case 0x0a:
+		to.SetText(v)
+		return true
+	case 0x1a:
+		to.Begin(value.Int)
+		for len(v) > 0 {
+			x, n := uint64(v[0]), 1
+			if x >= 0x80 {
+				if x, n = protowire.ConsumeVarint(v); n < 0 {
+					return false
+				}
+			}
+			to.Ints, v = append(to.Ints, int64(x)), v[n:]
+		}
+		return true
+	}
+	return false
 }
 
 func texts(b []byte, to *value.List) error {
-	begin(to, value.Text)
+	to.Begin(value.Text)
 	for len(b) > 0 {
 		v, rest, ok, err := next(b, 1)
 		if err != nil {
@@ -230,7 +258,7 @@ func texts(b []byte, to *value.List) error {
 }
 
 func floats(b []byte, to *value.List) error {
-	begin(to, value.Float32)
+	to.Begin(value.Float32)
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -264,7 +292,7 @@ func floats(b []byte, to *value.List) error {
 }
 
 func integers(b []byte, to *value.List) error {
-	begin(to, value.Int)
+	to.Begin(value.Int)
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {

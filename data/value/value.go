@@ -20,8 +20,8 @@ const (
 )
 
 // List are the values of one field in one record, all of one kind. Texts may
-// lie in the record they were read from and are valid as long as it is. The
-// slices of the other kinds are empty. The zero List has no value.
+// lie in the record they were read from and are valid as long as it is. What the
+// slices of other kinds hold means nothing. The zero List has no value.
 type List struct {
 	Kind  Kind
 	Texts [][]byte
@@ -30,8 +30,22 @@ type List struct {
 }
 
 // Reset empties l and keeps its memory.
-func (l *List) Reset() {
-	l.Kind, l.Texts, l.Ints, l.Reals = None, l.Texts[:0], l.Ints[:0], l.Reals[:0]
+func (l *List) Reset() { l.Kind = None }
+
+// Begin makes l a list of a kind: an empty one, unless it is of that kind
+// already.
+func (l *List) Begin(k Kind) {
+	if l.Kind == k {
+		return
+	}
+	switch l.Kind = k; k {
+	case Text:
+		l.Texts = l.Texts[:0]
+	case Int:
+		l.Ints = l.Ints[:0]
+	default:
+		l.Reals = l.Reals[:0]
+	}
 }
 
 // Len is the number of values.
@@ -41,6 +55,8 @@ func (l *List) Len() int {
 		return len(l.Texts)
 	case Int:
 		return len(l.Ints)
+	case None:
+		return 0
 	}
 	return len(l.Reals)
 }
