@@ -247,6 +247,7 @@ const mostMagic = 10
 // begin looks at the start of a file: it finds how it is packed, refuses what
 // the format cannot be and skips the byte order mark.
 func (f *file) begin(format string) error {
+	f.packing = nil
 	head, err := f.head()
 	if err != nil {
 		return err
@@ -273,14 +274,17 @@ func (f *file) begin(format string) error {
 }
 
 // head returns the first bytes of a file, unpacked if its packing is known.
-func (f *file) head() ([]byte, error) {
+func (f *file) head() ([]byte, error) { return f.read(mostMagic) }
+
+// read returns the first n bytes of a file, or all of a shorter one.
+func (f *file) read(n int) ([]byte, error) {
 	src, err := f.open()
 	if err != nil {
 		return nil, err
 	}
 	defer src.Close()
-	head := make([]byte, mostMagic)
-	n, err := src.ReadAt(head, 0)
+	head := make([]byte, n)
+	n, err = src.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("data: open: %s: %w", f.name, err)
 	}

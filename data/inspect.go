@@ -10,7 +10,7 @@ import (
 // Inspection is what the first records of a file look like.
 type Inspection struct {
 	Path      string
-	Format    string // csv or tsv
+	Format    string // one of Formats
 	Delimiter string
 	Header    bool   // the first line names the fields
 	Comment   string // mark of lines that are no records, "" if none was seen
@@ -34,6 +34,7 @@ type ColumnLook struct {
 	// Separator is the mark between several values of one field: "|" or "^",
 	// "" if fields hold one each.
 	Separator string
+	Many      bool // records hold lists of values
 }
 
 const (
@@ -58,6 +59,17 @@ func Inspect(path string, rows int) (*Inspection, error) {
 		return nil, err
 	}
 	f := &files[0]
+	if head, err := f.head(); err != nil {
+		return nil, err
+	} else if f.packing, err = packingOf(f.name, head); err != nil {
+		return nil, err
+	}
+	if format, err := f.sniff(); err != nil || format != "" {
+		if err != nil {
+			return nil, err
+		}
+		return inspectRecords(path, f, format, min(rows, mostLook))
+	}
 	all, err := firstLines(f, min(rows, mostLook)+1)
 	if err != nil {
 		return nil, err
@@ -208,11 +220,30 @@ func (in *Inspection) names(records [][]string) []string {
 	if in.Header = header && numbers; in.Header {
 		return first
 	}
+	if in.isCriteo(records) {
+		in.Format = "criteo"
+		return CriteoFields()
+	}
 	names := make([]string, len(first))
 	for i := range names {
 		names[i] = fmt.Sprintf("column_%d", i+1)
 	}
 	return names
+}
+
+// isCriteo tells whether the records are laid out as Criteo's logs: a label of 0
+// or 1, 13 integers, 26 texts.
+func (in *Inspection) isCriteo(records [][]string) bool {
+	if in.Delimiter != "\t" || len(records[0]) != len(CriteoFields()) {
+		return false
+	}
+	for i := range 14 {
+		values := valuesOf(records, i)
+		if len(values) > 0 && kindOf(values) != "int" || i == 0 && slices.ContainsFunc(values, func(s string) bool { return s != "0" && s != "1" }) {
+			return false
+		}
+	}
+	return true
 }
 
 // valuesOf returns the values of column i that are not missing.
@@ -247,31 +278,37 @@ func kindOf(values []string) string {
 func (in *Inspection) columns(names []string, records [][]string) {
 	for i, name := range names {
 		values := valuesOf(records, i)
-		c := ColumnLook{Name: name, Kind: kindOf(values), Missing: float64(len(records)-len(values)) / float64(len(records))}
 		for _, r := range records {
 			if slices.Contains(missingWords, r[i]) && !slices.Contains(in.Missing, r[i]) {
 				in.Missing = append(in.Missing, r[i])
 			}
 		}
+		c := lookAt(name, values, float64(len(records)-len(values))/float64(len(records)))
 		if c.Kind == "string" {
 			c.Separator = guessSeparator(values, in.Delimiter)
 		}
-		counts := map[string]int{}
-		for j, s := range values {
-			counts[s]++
-			if c.Kind == "string" {
-				continue
-			}
-			x, _ := parseNumber([]byte(s))
-			if j == 0 {
-				c.Min, c.Max = x, x
-			}
-			c.Min, c.Max = min(c.Min, x), max(c.Max, x)
-		}
-		c.Distinct, c.Examples = len(counts), frequent(counts)
 		in.Columns = append(in.Columns, c)
 	}
 	slices.Sort(in.Missing)
+}
+
+// lookAt describes a column by its values and the share of records without one.
+func lookAt(name string, values []string, missing float64) ColumnLook {
+	c := ColumnLook{Name: name, Kind: kindOf(values), Missing: missing}
+	counts := map[string]int{}
+	for j, s := range values {
+		counts[s]++
+		if c.Kind == "string" {
+			continue
+		}
+		x, _ := parseNumber([]byte(s))
+		if j == 0 {
+			c.Min, c.Max = x, x
+		}
+		c.Min, c.Max = min(c.Min, x), max(c.Max, x)
+	}
+	c.Distinct, c.Examples = len(counts), frequent(counts)
+	return c
 }
 
 // frequent returns the most frequent values, the smaller of two first.

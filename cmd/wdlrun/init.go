@@ -14,10 +14,11 @@ import (
 func initCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "init",
-		Usage:     "look at a CSV or TSV and write a configuration for it",
+		Usage:     "look at a file of records and write a configuration for it",
 		UsageText: "wdlrun init -data FILE [-rows N] [-out FILE]",
-		Description: `Guesses delimiter, header, types, label and how each column is best encoded, and
-says in comments what it saw. Read the result through before training on it;
+		Description: `Guesses format, delimiter, header, types, label and how each column is best
+encoded, and says in comments what it saw. CSV, TSV, Criteo's layout, TFRecord of
+tf.Example, Parquet, LibSVM, LibFFM; plain or packed with gzip, zstd or snappy. Read the result through before training on it;
 what could not be guessed is marked CHECK.
 
 Examples:
@@ -82,12 +83,12 @@ func writeNew(path string, b []byte) error {
 
 func look(s *data.Inspection) config.Look {
 	l := config.Look{
-		Path: s.Path, Delimiter: s.Delimiter, Header: s.Header, Comment: s.Comment,
+		Path: s.Path, Format: s.Format, Delimiter: s.Delimiter, Header: s.Header, Comment: s.Comment,
 		Rows: s.Rows, Label: s.Label, Positive: s.Positive, Missing: s.Missing,
 	}
 	for _, c := range s.Columns {
 		l.Columns = append(l.Columns, config.LookColumn{
-			Name: c.Name, Kind: c.Kind, Distinct: c.Distinct, Missing: c.Missing, Separator: c.Separator, Examples: c.Examples,
+			Name: c.Name, Kind: c.Kind, Distinct: c.Distinct, Missing: c.Missing, Separator: c.Separator, Many: c.Many, Examples: c.Examples,
 		})
 	}
 	return l

@@ -12,9 +12,10 @@ import (
 	"github.com/wdlrun/wdlrun/data"
 )
 
-// Look is what someone saw in the first rows of a CSV.
+// Look is what someone saw in the first records of a file.
 type Look struct {
 	Path      string
+	Format    string // of the file; empty: csv or tsv, by the delimiter
 	Delimiter string // empty: comma
 	Header    bool   // the first line names the columns
 	Comment   string // mark of lines that are no records, empty if there are none
@@ -35,6 +36,7 @@ type LookColumn struct {
 	// Separator is the mark between several values of one field, empty if
 	// there is one value each.
 	Separator string
+	Many      bool // rows hold lists of values
 }
 
 const (
@@ -42,7 +44,7 @@ const (
 	vocabularyValues = 1000 // of strings: more are hashed, they grow with the file
 )
 
-// Suggest writes a commented configuration for a CSV that has at least one
+// Suggest writes a commented configuration for a file that has at least one
 // column besides the label. Parse accepts it; what it could not know is marked
 // CHECK.
 func Suggest(l Look) []byte {
@@ -132,6 +134,10 @@ func (s *suggestion) dataSection() {
 	s.line("  train: [%s]", text(s.Path))
 	s.line("  # test: [FILE]            # evaluated once after training")
 	s.line("  valid_fraction: 0.1       # held out of train to watch the training")
+	if !(data.Source{Format: s.Format}).HasLayout() {
+		s.line("  format: %s", s.Format)
+		return
+	}
 	switch s.Delimiter {
 	case "", ",":
 	case "\t":
@@ -257,6 +263,10 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 		return nil, "it has no value at all"
 	case c.Distinct == 1:
 		return nil, "it has one value only"
+	case c.Many && c.Kind == "float":
+		return nil, "lists of numbers; they may be the weights of another field"
+	case c.Many && c.Kind == "int":
+		return one("id"), ""
 	case c.Separator != "" && utf8.ValidString(c.Separator) && c.Kind == "string":
 		encode := "hash"
 		if c.Distinct <= vocabularyValues {
