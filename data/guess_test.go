@@ -30,7 +30,7 @@ func TestGuessLabel(t *testing.T) {
 		content, label, positive string
 		sure                     bool
 	}{
-		"criteo": {criteo.String(), "column_1", "1", false},
+		"criteo": {criteo.String(), "label", "1", true},
 		"movielens": {tableOf("userId,movieId,rating,timestamp\n", 99, func(i int) string { return fmt.Sprintf("%d,%d,%g,%d", i%7, i%31, 0.5*float64(1+i%10), 1e9+i) }),
 			"rating", "", false},
 		"two times":  {tableOf("timestamp,member_id,size\n", 9, func(i int) string { return fmt.Sprintf("%d,%d,%d", i%2, i%2, i) }), "size", "", false},
