@@ -50,6 +50,8 @@
 //   - An owner that a term leaves out has ended, or is never asked again before
 //     it has copied its shards from a holder (see Holders). Without this rule two
 //     halves of a divided network could both go on.
+//   - Staged gradients are kept by generation, step and Place until an owner's
+//     Apply or Discard, whatever terms come meanwhile.
 //   - An outcome's messages are sent after its act is done.
 //   - Messages may be lost, repeated and late. Retry repeats what is outstanding.
 //

@@ -16,6 +16,11 @@ func MakeTerm(generation, n, by int) Term {
 // Next returns the same coordinator's term after t.
 func (t Term) Next() Term { return t + 1<<16 }
 
+// Generation returns the formation of the group that t is of. It is the same for
+// all terms between two restores, and so are staged gradients, which a new term
+// may still count: a store must fence by generation, never by term.
+func (t Term) Generation() int { return int(t >> 40) }
+
 func (t Term) String() string {
 	return fmt.Sprintf("%d.%d.%d", t>>40, t>>16&(1<<24-1), t&(1<<16-1))
 }
@@ -40,6 +45,12 @@ func (t Tag) before(o Tag) bool {
 	return t.Attempt < o.Attempt
 }
 
+// Place numbers an attempt within its step, by slot first: what a store stages it
+// under that knows steps and numbers only. Places ascend as a record's pieces do.
+func (t Tag) Place() int { return t.Slot<<placeBits | t.Attempt }
+
+const placeBits = 21 // more than maxTries takes
+
 // Batch is a microbatch: Rows consecutive samples of an epoch's order.
 type Batch struct {
 	Epoch, First, Rows int64
@@ -50,6 +61,9 @@ type Piece struct {
 	Slot, Attempt int
 	Batch         Batch
 }
+
+// Place is that of the piece's tag.
+func (p Piece) Place() int { return p.Slot<<placeBits | p.Attempt }
 
 // Kind is what a message says.
 type Kind uint8
