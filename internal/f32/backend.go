@@ -10,7 +10,18 @@ type backend struct {
 	panel      [2]panelKernel      // one masked vector, two
 	columnSums [2]columnSumsKernel // one masked vector, four
 	transpose  func(dst, src *float32, n, ldd, lds int)
-	peak       func(n int)
+
+	axpy     func(y, x *float32, n int, alpha float32)
+	scale    func(x *float32, n int, alpha float32)
+	reluGrad func(dy, y *float32, n int)
+	finite   func(x *float32, n int) bool
+	sigmoid  func(p, logit *float32, n int)
+	toBF16   func(dst *uint16, src *float32, n int)
+	fromBF16 func(dst *float32, src *uint16, n int)
+	gather   func(dst *float32, stride int, rows **float32, n, dim, value int)
+	pool     [2]bagsKernel // of plain sums, weighted
+	poolGrad [2]bagsKernel
+	peak     func(n int)
 }
 
 // block is the inner loop of the matrix products for height rows of a result:
@@ -31,6 +42,8 @@ type (
 	panelKernel func(dst, src *float32, rows, lds, cols int)
 	// columnSumsKernel adds the rows of a to sum.
 	columnSumsKernel func(sum, a *float32, rows, lda, cols int)
+	// bagsKernel sums rows of matrix to bags, or adds bags to the rows.
+	bagsKernel func(matrix, bags *float32, stride, n, dim int, offsets *int32, at *uint32, coefs *float32, add int)
 )
 
 // active is the backend of this machine. Only tests set it anew.

@@ -21,6 +21,10 @@ func avx2() *backend {
 		name: "AVX2", lanes: 8, transpose: transposeAVX2, peak: peakAVX2,
 		panel:      [2]panelKernel{panel1AVX2, panel2AVX2},
 		columnSums: [2]columnSumsKernel{columnSums1AVX2, columnSums4AVX2},
+		axpy:       axpyAVX2, scale: scaleAVX2, reluGrad: reluGradAVX2, finite: finiteAVX2,
+		sigmoid: sigmoidAVX2, toBF16: toBF16AVX2, fromBF16: fromBF16AVX2, gather: gatherAVX2,
+		pool:     [2]bagsKernel{poolAVX2, poolWeightedAVX2},
+		poolGrad: [2]bagsKernel{poolGradAVX2, poolGradWeightedAVX2},
 		blocks: []block{
 			{6, [2]dotKernel{dot6x1AVX2, dot6x2AVX2}, [2]outerKernel{outer6x1AVX2, outer6x2AVX2}},
 			{4, [2]dotKernel{dot4x1AVX2, dot4x2AVX2}, [2]outerKernel{outer4x1AVX2, outer4x2AVX2}},
@@ -35,6 +39,10 @@ func avx512() *backend {
 		name: "AVX512", lanes: 16, transpose: transposeAVX2, peak: peakAVX512,
 		panel:      [2]panelKernel{panel1AVX512, panel2AVX512},
 		columnSums: [2]columnSumsKernel{columnSums1AVX512, columnSums4AVX512},
+		axpy:       axpyAVX512, scale: scaleAVX512, reluGrad: reluGradAVX512, finite: finiteAVX512,
+		sigmoid: sigmoidAVX512, toBF16: toBF16AVX512, fromBF16: fromBF16AVX512, gather: gatherAVX512,
+		pool:     [2]bagsKernel{poolAVX512, poolWeightedAVX512},
+		poolGrad: [2]bagsKernel{poolGradAVX512, poolGradWeightedAVX512},
 		blocks: []block{
 			{14, [2]dotKernel{dot14x1AVX512, dot14x2AVX512}, [2]outerKernel{outer14x1AVX512, outer14x2AVX512}},
 			{8, [2]dotKernel{dot8x1AVX512, dot8x2AVX512}, [2]outerKernel{outer8x1AVX512, outer8x2AVX512}},

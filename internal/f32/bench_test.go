@@ -56,11 +56,3 @@ func BenchmarkProducts(b *testing.B) {
 		}
 	}
 }
-
-func BenchmarkSigmoidLoss(b *testing.B) {
-	m := newBatch(1, 1, 1024, 1)
-	for b.Loop() {
-		SigmoidLoss(m.dx, m.x, m.x)
-	}
-	b.SetBytes(4 * 1024)
-}

@@ -98,7 +98,7 @@ func eachBackend(f func(name string)) {
 
 // The sizes are those at which blocks, vectors and panels begin and end.
 func TestProductsMeetTheirSpecification(t *testing.T) {
-	sizes := []int{0, 1, 2, 5, 7, 8, 9, 15, 16, 17, 29, 33, 64, 75}
+	sizes := []int{0, 1, 5, 7, 8, 15, 17, 33, 45, 70}
 	for _, rows := range sizes {
 		for _, in := range sizes {
 			for _, out := range sizes {
@@ -292,41 +292,6 @@ func TestFirstNonFinite(t *testing.T) {
 				t.Errorf("%v at %d found at %d", bad, at, i)
 			}
 		}
-	}
-}
-
-func TestSigmoidLoss(t *testing.T) {
-	for _, z := range []float32{0, 1e-6, -1e-6, 0.3, -2, 17, -40, 90, -100, 1e30, -1e30} {
-		for _, y := range []float32{0, 1, 0.25} {
-			grad := []float32{9}
-			loss := SigmoidLoss(grad, []float32{z}, []float32{y})
-			// log(sigmoid(z)) = −log1p(exp(−z)), exactly −z·[z<0] at the ends
-			log1pexp := func(v float64) float64 {
-				if v > 50 {
-					return v
-				}
-				return math.Log1p(math.Exp(v))
-			}
-			want := float64(y)*log1pexp(-float64(z)) + (1-float64(y))*log1pexp(float64(z))
-			if math.Abs(loss-want) > 1e-9*(1+want) {
-				t.Errorf("loss of logit %v, label %v is %v, want %v", z, y, loss, want)
-			}
-			if d := 1/(1+math.Exp(-float64(z))) - float64(y); math.Abs(float64(grad[0])-d) > 1e-6 {
-				t.Errorf("gradient of logit %v, label %v is %v, want %v", z, y, grad[0], d)
-			}
-		}
-	}
-	two := SigmoidLoss(nil, []float32{0, 0}, []float32{1, 0})
-	if math.Abs(two-2*math.Ln2) > 1e-15 {
-		t.Errorf("two logits of 0 lose %v, want 2·ln 2", two)
-	}
-	z := []float32{float32(math.NaN())}
-	if loss := SigmoidLoss(z, z, []float32{1}); loss == loss || z[0] == z[0] {
-		t.Errorf("a NaN logit loses %v with gradient %v", loss, z[0])
-	}
-	p := []float32{-1e30, 0, 1e30}
-	if Sigmoid(p, p); p[0] != 0 || p[1] != 0.5 || p[2] != 1 {
-		t.Errorf("sigmoid is %v", p)
 	}
 }
 

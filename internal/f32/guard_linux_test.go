@@ -70,3 +70,31 @@ func TestUpdatesStayWithinTheirRecords(t *testing.T) {
 		}
 	}
 }
+
+func TestElementsStayWithinTheirSlices(t *testing.T) {
+	for n := 1; n < 40; n += 6 {
+		for _, atEnd := range []bool{true, false} {
+			eachBackend(func(string) {
+				room := func(v []float32) []float32 { return guarded(t, v, atEnd) }
+				rng := rand.New(rand.NewPCG(6, uint64(n)))
+				x, y, z := room(random(rng, n)), room(random(rng, n)), room(random(rng, n))
+				bf := unsafe.Slice((*BF16)(unsafe.Pointer(&room(make([]float32, (n+1)/2))[0])), n+n%2)
+				if !atEnd {
+					bf = bf[:n]
+				}
+				ToBF16(bf[len(bf)-n:], x)
+				FromBF16(x, bf[len(bf)-n:])
+				Axpy(y, 2, x)
+				Scale(y, 2)
+				ReLUGrad(y, x)
+				SumSquares(x)
+				FirstNonFinite(x)
+				Sigmoid(z, x)
+				SigmoidLoss(z, x, y)
+				if d := poolBoth(uint64(n), 3, n, 0, atEnd, false, room); d != "" {
+					t.Error(d)
+				}
+			})
+		}
+	}
+}

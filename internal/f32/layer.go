@@ -158,6 +158,10 @@ func GradWeight(dw, db, x, dy []float32, rows, in, out int) {
 // ReLUGrad zeroes the entries of dy where the ReLU's output y is 0.
 func ReLUGrad(dy, y []float32) {
 	check("ReLUGrad", "dy", len(dy), 1, len(y))
+	if active != nil && len(y) > 0 {
+		active.reluGrad(&dy[0], &y[0], len(y))
+		return
+	}
 	for i, v := range y {
 		// A mask instead of a branch: the signs of activations are not
 		// predictable, and a wrong guess costs more than the whole element.

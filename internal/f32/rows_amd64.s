@@ -59,17 +59,17 @@ row:
 	PREFETCHT0 -4(R10)(BX*1)
 
 near:
-	MOVQ  (AX), R10
-	LEAQ  (R10)(SI*1), R12
-	LEAQ  (R12)(R9*1), R12
-	ADDQ  BX, R10
-	XORQ  R12, R12
+	MOVQ  (AX), R12
+	LEAQ  (R12)(SI*1), R10
+	LEAQ  (R10)(R9*1), R10
+	ADDQ  BX, R12
+	XORQ  R10, R10
 	TESTQ R11, R11
 	JZ    column_rest
 
 column:
-	VMOVUPS      (R10)(R12*1), Y1
-	VMOVUPS      (DI)(R12*1), Y2
+	VMOVUPS      (R12)(R10*1), Y1
+	VMOVUPS      (DI)(R10*1), Y2
 	VBROADCASTSS (R8), Y3
 	VMULPS       Y3, Y2, Y2
 	VBROADCASTSS 4(R8), Y3
@@ -80,16 +80,16 @@ column:
 	VBROADCASTSS 12(R8), Y3
 	VMULPS       Y3, Y2, Y2
 	VSUBPS       Y2, Y1, Y1
-	VMOVUPS      Y1, (R10)(R12*1)
-	ADDQ         $0x20, R12
-	CMPQ         R12, R11
+	VMOVUPS      Y1, (R12)(R10*1)
+	ADDQ         $0x20, R10
+	CMPQ         R10, R11
 	JLT          column
 
 column_rest:
 	VPTEST       Y0, Y0
 	JZ           column_done
-	VMASKMOVPS   (R10)(R12*1), Y0, Y1
-	VMASKMOVPS   (DI)(R12*1), Y0, Y2
+	VMASKMOVPS   (R12)(R10*1), Y0, Y1
+	VMASKMOVPS   (DI)(R10*1), Y0, Y2
 	VBROADCASTSS (R8), Y3
 	VMULPS       Y3, Y2, Y2
 	VBROADCASTSS 4(R8), Y3
@@ -100,7 +100,7 @@ column_rest:
 	VBROADCASTSS 12(R8), Y3
 	VMULPS       Y3, Y2, Y2
 	VSUBPS       Y2, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (R10)(R12*1)
+	VMASKMOVPS   Y1, Y0, (R12)(R10*1)
 
 column_done:
 	ADDQ $0x08, AX
@@ -117,22 +117,22 @@ TEXT ·vectorSGDAVX2(SB), NOSPLIT, $0-40
 	MOVQ         g0+8(FP), CX
 	MOVQ         k+32(FP), DX
 	MOVQ         n+24(FP), BX
-	MOVQ         BX, DI
-	ANDQ         $0x07, DI
 	MOVQ         BX, SI
-	SUBQ         DI, SI
-	SHLQ         $0x02, SI
+	ANDQ         $0x07, SI
+	MOVQ         BX, DI
+	SUBQ         SI, DI
+	SHLQ         $0x02, DI
 	SHLQ         $0x02, BX
 	LEAQ         lanes<>+0(SB), R8
-	NEGQ         DI
-	VMOVUPS      32(R8)(DI*4), Y0
-	MOVL         $0x7fffffff, DI
-	VMOVD        DI, X1
+	NEGQ         SI
+	VMOVUPS      32(R8)(SI*4), Y0
+	MOVQ         state+16(FP), SI
+	LEAQ         (SI)(BX*1), BX
+	MOVL         $0x7fffffff, BX
+	VMOVD        BX, X1
 	VBROADCASTSS X1, Y1
-	MOVQ         state+16(FP), DI
-	LEAQ         (DI)(BX*1), BX
 	XORQ         BX, BX
-	TESTQ        SI, SI
+	TESTQ        DI, DI
 	JZ           column_rest
 
 column:
@@ -150,7 +150,7 @@ column:
 	VSUBPS       Y2, Y1, Y1
 	VMOVUPS      Y1, (AX)(BX*1)
 	ADDQ         $0x20, BX
-	CMPQ         BX, SI
+	CMPQ         BX, DI
 	JLT          column
 
 column_rest:
@@ -212,17 +212,17 @@ row:
 	PREFETCHT0 -4(R10)(SI*1)
 
 near:
-	MOVQ  (AX), R10
-	LEAQ  (R10)(SI*1), R12
-	LEAQ  (R12)(R9*1), R13
-	ADDQ  BX, R10
-	XORQ  R13, R13
+	MOVQ  (AX), R12
+	LEAQ  (R12)(SI*1), R13
+	LEAQ  (R13)(R9*1), R10
+	ADDQ  BX, R12
+	XORQ  R10, R10
 	TESTQ R11, R11
 	JZ    column_rest
 
 column:
-	VMOVUPS      (R10)(R13*1), Y1
-	VMOVUPS      (DI)(R13*1), Y2
+	VMOVUPS      (R12)(R10*1), Y1
+	VMOVUPS      (DI)(R10*1), Y2
 	VBROADCASTSS (R8), Y3
 	VMULPS       Y3, Y2, Y2
 	VBROADCASTSS 4(R8), Y3
@@ -230,10 +230,10 @@ column:
 	VADDPS       Y3, Y2, Y2
 	VBROADCASTSS 8(R8), Y3
 	VMULPS       Y3, Y2, Y2
-	VMOVUPS      (R12)(R13*1), Y3
+	VMOVUPS      (R13)(R10*1), Y3
 	VMULPS       Y2, Y2, Y4
 	VADDPS       Y4, Y3, Y3
-	VMOVUPS      Y3, (R12)(R13*1)
+	VMOVUPS      Y3, (R13)(R10*1)
 	VSQRTPS      Y3, Y3
 	VBROADCASTSS 16(R8), Y4
 	VADDPS       Y4, Y3, Y3
@@ -241,16 +241,16 @@ column:
 	VMULPS       Y4, Y2, Y2
 	VDIVPS       Y3, Y2, Y2
 	VSUBPS       Y2, Y1, Y1
-	VMOVUPS      Y1, (R10)(R13*1)
-	ADDQ         $0x20, R13
-	CMPQ         R13, R11
+	VMOVUPS      Y1, (R12)(R10*1)
+	ADDQ         $0x20, R10
+	CMPQ         R10, R11
 	JLT          column
 
 column_rest:
 	VPTEST       Y0, Y0
 	JZ           column_done
-	VMASKMOVPS   (R10)(R13*1), Y0, Y1
-	VMASKMOVPS   (DI)(R13*1), Y0, Y2
+	VMASKMOVPS   (R12)(R10*1), Y0, Y1
+	VMASKMOVPS   (DI)(R10*1), Y0, Y2
 	VBROADCASTSS (R8), Y3
 	VMULPS       Y3, Y2, Y2
 	VBROADCASTSS 4(R8), Y3
@@ -258,10 +258,10 @@ column_rest:
 	VADDPS       Y3, Y2, Y2
 	VBROADCASTSS 8(R8), Y3
 	VMULPS       Y3, Y2, Y2
-	VMASKMOVPS   (R12)(R13*1), Y0, Y3
+	VMASKMOVPS   (R13)(R10*1), Y0, Y3
 	VMULPS       Y2, Y2, Y4
 	VADDPS       Y4, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (R12)(R13*1)
+	VMASKMOVPS   Y3, Y0, (R13)(R10*1)
 	VSQRTPS      Y3, Y3
 	VBROADCASTSS 16(R8), Y4
 	VADDPS       Y4, Y3, Y3
@@ -269,7 +269,7 @@ column_rest:
 	VMULPS       Y4, Y2, Y2
 	VDIVPS       Y3, Y2, Y2
 	VSUBPS       Y2, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (R10)(R13*1)
+	VMASKMOVPS   Y1, Y0, (R12)(R10*1)
 
 column_done:
 	ADDQ $0x08, AX
@@ -286,22 +286,22 @@ TEXT ·vectorAdagradAVX2(SB), NOSPLIT, $0-40
 	MOVQ         g0+8(FP), CX
 	MOVQ         k+32(FP), DX
 	MOVQ         n+24(FP), BX
-	MOVQ         BX, DI
-	ANDQ         $0x07, DI
 	MOVQ         BX, SI
-	SUBQ         DI, SI
-	SHLQ         $0x02, SI
+	ANDQ         $0x07, SI
+	MOVQ         BX, DI
+	SUBQ         SI, DI
+	SHLQ         $0x02, DI
 	SHLQ         $0x02, BX
 	LEAQ         lanes<>+0(SB), R8
-	NEGQ         DI
-	VMOVUPS      32(R8)(DI*4), Y0
-	MOVL         $0x7fffffff, DI
-	VMOVD        DI, X1
+	NEGQ         SI
+	VMOVUPS      32(R8)(SI*4), Y0
+	MOVQ         state+16(FP), SI
+	LEAQ         (SI)(BX*1), BX
+	MOVL         $0x7fffffff, BX
+	VMOVD        BX, X1
 	VBROADCASTSS X1, Y1
-	MOVQ         state+16(FP), DI
-	LEAQ         (DI)(BX*1), BX
 	XORQ         BX, BX
-	TESTQ        SI, SI
+	TESTQ        DI, DI
 	JZ           column_rest
 
 column:
@@ -314,10 +314,10 @@ column:
 	VADDPS       Y3, Y2, Y2
 	VBROADCASTSS 8(DX), Y3
 	VMULPS       Y3, Y2, Y2
-	VMOVUPS      (DI)(BX*1), Y3
+	VMOVUPS      (SI)(BX*1), Y3
 	VMULPS       Y2, Y2, Y4
 	VADDPS       Y4, Y3, Y3
-	VMOVUPS      Y3, (DI)(BX*1)
+	VMOVUPS      Y3, (SI)(BX*1)
 	VSQRTPS      Y3, Y3
 	VBROADCASTSS 16(DX), Y4
 	VADDPS       Y4, Y3, Y3
@@ -327,7 +327,7 @@ column:
 	VSUBPS       Y2, Y1, Y1
 	VMOVUPS      Y1, (AX)(BX*1)
 	ADDQ         $0x20, BX
-	CMPQ         BX, SI
+	CMPQ         BX, DI
 	JLT          column
 
 column_rest:
@@ -342,10 +342,10 @@ column_rest:
 	VADDPS       Y3, Y2, Y2
 	VBROADCASTSS 8(DX), Y3
 	VMULPS       Y3, Y2, Y2
-	VMASKMOVPS   (DI)(BX*1), Y0, Y3
+	VMASKMOVPS   (SI)(BX*1), Y0, Y3
 	VMULPS       Y2, Y2, Y4
 	VADDPS       Y4, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DI)(BX*1)
+	VMASKMOVPS   Y3, Y0, (SI)(BX*1)
 	VSQRTPS      Y3, Y3
 	VBROADCASTSS 16(DX), Y4
 	VADDPS       Y4, Y3, Y3
@@ -399,17 +399,17 @@ row:
 	PREFETCHT0 -4(R10)(SI*1)
 
 near:
-	MOVQ  (AX), R10
-	LEAQ  (R10)(SI*1), R12
-	LEAQ  (R12)(R9*1), R13
-	ADDQ  BX, R10
-	XORQ  R14, R14
+	MOVQ  (AX), R12
+	LEAQ  (R12)(SI*1), R13
+	LEAQ  (R13)(R9*1), R14
+	ADDQ  BX, R12
+	XORQ  R10, R10
 	TESTQ R11, R11
 	JZ    column_rest
 
 column:
-	VMOVUPS      (R10)(R14*1), Y1
-	VMOVUPS      (DI)(R14*1), Y2
+	VMOVUPS      (R12)(R10*1), Y1
+	VMOVUPS      (DI)(R10*1), Y2
 	VBROADCASTSS (R8), Y3
 	VMULPS       Y3, Y2, Y2
 	VBROADCASTSS 4(R8), Y3
@@ -417,21 +417,21 @@ column:
 	VADDPS       Y3, Y2, Y2
 	VBROADCASTSS 8(R8), Y3
 	VMULPS       Y3, Y2, Y2
-	VMOVUPS      (R12)(R14*1), Y3
-	VMOVUPS      (R13)(R14*1), Y4
+	VMOVUPS      (R13)(R10*1), Y3
+	VMOVUPS      (R14)(R10*1), Y4
 	VBROADCASTSS 24(R8), Y5
 	VBROADCASTSS 20(R8), Y6
 	VMULPS       Y6, Y3, Y3
 	VMULPS       Y2, Y5, Y5
 	VADDPS       Y5, Y3, Y3
-	VMOVUPS      Y3, (R12)(R14*1)
+	VMOVUPS      Y3, (R13)(R10*1)
 	VBROADCASTSS 28(R8), Y5
 	VMULPS       Y5, Y4, Y4
 	VBROADCASTSS 32(R8), Y5
 	VMULPS       Y2, Y5, Y5
 	VMULPS       Y2, Y5, Y5
 	VADDPS       Y5, Y4, Y4
-	VMOVUPS      Y4, (R13)(R14*1)
+	VMOVUPS      Y4, (R14)(R10*1)
 	VBROADCASTSS 40(R8), Y2
 	VMULPS       Y2, Y4, Y4
 	VSQRTPS      Y4, Y4
@@ -443,16 +443,16 @@ column:
 	VMULPS       Y2, Y3, Y3
 	VDIVPS       Y4, Y3, Y3
 	VSUBPS       Y3, Y1, Y1
-	VMOVUPS      Y1, (R10)(R14*1)
-	ADDQ         $0x20, R14
-	CMPQ         R14, R11
+	VMOVUPS      Y1, (R12)(R10*1)
+	ADDQ         $0x20, R10
+	CMPQ         R10, R11
 	JLT          column
 
 column_rest:
 	VPTEST       Y0, Y0
 	JZ           column_done
-	VMASKMOVPS   (R10)(R14*1), Y0, Y1
-	VMASKMOVPS   (DI)(R14*1), Y0, Y2
+	VMASKMOVPS   (R12)(R10*1), Y0, Y1
+	VMASKMOVPS   (DI)(R10*1), Y0, Y2
 	VBROADCASTSS (R8), Y3
 	VMULPS       Y3, Y2, Y2
 	VBROADCASTSS 4(R8), Y3
@@ -460,21 +460,21 @@ column_rest:
 	VADDPS       Y3, Y2, Y2
 	VBROADCASTSS 8(R8), Y3
 	VMULPS       Y3, Y2, Y2
-	VMASKMOVPS   (R12)(R14*1), Y0, Y3
-	VMASKMOVPS   (R13)(R14*1), Y0, Y4
+	VMASKMOVPS   (R13)(R10*1), Y0, Y3
+	VMASKMOVPS   (R14)(R10*1), Y0, Y4
 	VBROADCASTSS 24(R8), Y5
 	VBROADCASTSS 20(R8), Y6
 	VMULPS       Y6, Y3, Y3
 	VMULPS       Y2, Y5, Y5
 	VADDPS       Y5, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (R12)(R14*1)
+	VMASKMOVPS   Y3, Y0, (R13)(R10*1)
 	VBROADCASTSS 28(R8), Y5
 	VMULPS       Y5, Y4, Y4
 	VBROADCASTSS 32(R8), Y5
 	VMULPS       Y2, Y5, Y5
 	VMULPS       Y2, Y5, Y5
 	VADDPS       Y5, Y4, Y4
-	VMASKMOVPS   Y4, Y0, (R13)(R14*1)
+	VMASKMOVPS   Y4, Y0, (R14)(R10*1)
 	VBROADCASTSS 40(R8), Y2
 	VMULPS       Y2, Y4, Y4
 	VSQRTPS      Y4, Y4
@@ -486,7 +486,7 @@ column_rest:
 	VMULPS       Y2, Y3, Y3
 	VDIVPS       Y4, Y3, Y3
 	VSUBPS       Y3, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (R10)(R14*1)
+	VMASKMOVPS   Y1, Y0, (R12)(R10*1)
 
 column_done:
 	ADDQ $0x08, AX
@@ -503,22 +503,22 @@ TEXT ·vectorAdamAVX2(SB), NOSPLIT, $0-40
 	MOVQ         g0+8(FP), CX
 	MOVQ         k+32(FP), DX
 	MOVQ         n+24(FP), BX
-	MOVQ         BX, DI
-	ANDQ         $0x07, DI
 	MOVQ         BX, SI
-	SUBQ         DI, SI
-	SHLQ         $0x02, SI
+	ANDQ         $0x07, SI
+	MOVQ         BX, DI
+	SUBQ         SI, DI
+	SHLQ         $0x02, DI
 	SHLQ         $0x02, BX
 	LEAQ         lanes<>+0(SB), R8
-	NEGQ         DI
-	VMOVUPS      32(R8)(DI*4), Y0
-	MOVL         $0x7fffffff, DI
-	VMOVD        DI, X1
+	NEGQ         SI
+	VMOVUPS      32(R8)(SI*4), Y0
+	MOVQ         state+16(FP), SI
+	LEAQ         (SI)(BX*1), R8
+	MOVL         $0x7fffffff, BX
+	VMOVD        BX, X1
 	VBROADCASTSS X1, Y1
-	MOVQ         state+16(FP), DI
-	LEAQ         (DI)(BX*1), R8
 	XORQ         BX, BX
-	TESTQ        SI, SI
+	TESTQ        DI, DI
 	JZ           column_rest
 
 column:
@@ -531,14 +531,14 @@ column:
 	VADDPS       Y3, Y2, Y2
 	VBROADCASTSS 8(DX), Y3
 	VMULPS       Y3, Y2, Y2
-	VMOVUPS      (DI)(BX*1), Y3
+	VMOVUPS      (SI)(BX*1), Y3
 	VMOVUPS      (R8)(BX*1), Y4
 	VBROADCASTSS 24(DX), Y5
 	VBROADCASTSS 20(DX), Y6
 	VMULPS       Y6, Y3, Y3
 	VMULPS       Y2, Y5, Y5
 	VADDPS       Y5, Y3, Y3
-	VMOVUPS      Y3, (DI)(BX*1)
+	VMOVUPS      Y3, (SI)(BX*1)
 	VBROADCASTSS 28(DX), Y5
 	VMULPS       Y5, Y4, Y4
 	VBROADCASTSS 32(DX), Y5
@@ -559,7 +559,7 @@ column:
 	VSUBPS       Y3, Y1, Y1
 	VMOVUPS      Y1, (AX)(BX*1)
 	ADDQ         $0x20, BX
-	CMPQ         BX, SI
+	CMPQ         BX, DI
 	JLT          column
 
 column_rest:
@@ -574,14 +574,14 @@ column_rest:
 	VADDPS       Y3, Y2, Y2
 	VBROADCASTSS 8(DX), Y3
 	VMULPS       Y3, Y2, Y2
-	VMASKMOVPS   (DI)(BX*1), Y0, Y3
+	VMASKMOVPS   (SI)(BX*1), Y0, Y3
 	VMASKMOVPS   (R8)(BX*1), Y0, Y4
 	VBROADCASTSS 24(DX), Y5
 	VBROADCASTSS 20(DX), Y6
 	VMULPS       Y6, Y3, Y3
 	VMULPS       Y2, Y5, Y5
 	VADDPS       Y5, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DI)(BX*1)
+	VMASKMOVPS   Y3, Y0, (SI)(BX*1)
 	VBROADCASTSS 28(DX), Y5
 	VMULPS       Y5, Y4, Y4
 	VBROADCASTSS 32(DX), Y5
@@ -646,17 +646,17 @@ row:
 	PREFETCHT0 -4(R10)(SI*1)
 
 near:
-	MOVQ  (AX), R10
-	LEAQ  (R10)(SI*1), R12
-	LEAQ  (R12)(R9*1), R13
-	ADDQ  BX, R10
-	XORQ  R14, R14
+	MOVQ  (AX), R12
+	LEAQ  (R12)(SI*1), R13
+	LEAQ  (R13)(R9*1), R14
+	ADDQ  BX, R12
+	XORQ  R10, R10
 	TESTQ R11, R11
 	JZ    column_rest
 
 column:
-	VMOVUPS      (R10)(R14*1), Y2
-	VMOVUPS      (DI)(R14*1), Y3
+	VMOVUPS      (R12)(R10*1), Y2
+	VMOVUPS      (DI)(R10*1), Y3
 	VBROADCASTSS (R8), Y4
 	VMULPS       Y4, Y3, Y3
 	VBROADCASTSS 4(R8), Y4
@@ -664,12 +664,12 @@ column:
 	VADDPS       Y4, Y3, Y3
 	VBROADCASTSS 8(R8), Y4
 	VMULPS       Y4, Y3, Y3
-	VMOVUPS      (R12)(R14*1), Y4
-	VMOVUPS      (R13)(R14*1), Y5
+	VMOVUPS      (R13)(R10*1), Y4
+	VMOVUPS      (R14)(R10*1), Y5
 	VSQRTPS      Y5, Y6
 	VMULPS       Y3, Y3, Y7
 	VADDPS       Y7, Y5, Y7
-	VMOVUPS      Y7, (R13)(R14*1)
+	VMOVUPS      Y7, (R14)(R10*1)
 	VSQRTPS      Y7, Y7
 	VSUBPS       Y6, Y7, Y6
 	VBROADCASTSS 12(R8), Y5
@@ -677,7 +677,7 @@ column:
 	VMULPS       Y2, Y6, Y6
 	VSUBPS       Y6, Y3, Y3
 	VADDPS       Y3, Y4, Y4
-	VMOVUPS      Y4, (R12)(R14*1)
+	VMOVUPS      Y4, (R13)(R10*1)
 	VBROADCASTSS 44(R8), Y2
 	VADDPS       Y2, Y7, Y7
 	VDIVPS       Y5, Y7, Y7
@@ -691,16 +691,16 @@ column:
 	VDIVPS       Y7, Y4, Y4
 	VCMPPS       $0x06, Y2, Y3, Y2
 	VANDPS       Y2, Y4, Y4
-	VMOVUPS      Y4, (R10)(R14*1)
-	ADDQ         $0x20, R14
-	CMPQ         R14, R11
+	VMOVUPS      Y4, (R12)(R10*1)
+	ADDQ         $0x20, R10
+	CMPQ         R10, R11
 	JLT          column
 
 column_rest:
 	VPTEST       Y0, Y0
 	JZ           column_done
-	VMASKMOVPS   (R10)(R14*1), Y0, Y2
-	VMASKMOVPS   (DI)(R14*1), Y0, Y3
+	VMASKMOVPS   (R12)(R10*1), Y0, Y2
+	VMASKMOVPS   (DI)(R10*1), Y0, Y3
 	VBROADCASTSS (R8), Y4
 	VMULPS       Y4, Y3, Y3
 	VBROADCASTSS 4(R8), Y4
@@ -708,12 +708,12 @@ column_rest:
 	VADDPS       Y4, Y3, Y3
 	VBROADCASTSS 8(R8), Y4
 	VMULPS       Y4, Y3, Y3
-	VMASKMOVPS   (R12)(R14*1), Y0, Y4
-	VMASKMOVPS   (R13)(R14*1), Y0, Y5
+	VMASKMOVPS   (R13)(R10*1), Y0, Y4
+	VMASKMOVPS   (R14)(R10*1), Y0, Y5
 	VSQRTPS      Y5, Y6
 	VMULPS       Y3, Y3, Y7
 	VADDPS       Y7, Y5, Y7
-	VMASKMOVPS   Y7, Y0, (R13)(R14*1)
+	VMASKMOVPS   Y7, Y0, (R14)(R10*1)
 	VSQRTPS      Y7, Y7
 	VSUBPS       Y6, Y7, Y6
 	VBROADCASTSS 12(R8), Y5
@@ -721,7 +721,7 @@ column_rest:
 	VMULPS       Y2, Y6, Y6
 	VSUBPS       Y6, Y3, Y3
 	VADDPS       Y3, Y4, Y4
-	VMASKMOVPS   Y4, Y0, (R12)(R14*1)
+	VMASKMOVPS   Y4, Y0, (R13)(R10*1)
 	VBROADCASTSS 44(R8), Y2
 	VADDPS       Y2, Y7, Y7
 	VDIVPS       Y5, Y7, Y7
@@ -735,7 +735,7 @@ column_rest:
 	VDIVPS       Y7, Y4, Y4
 	VCMPPS       $0x06, Y2, Y3, Y2
 	VANDPS       Y2, Y4, Y4
-	VMASKMOVPS   Y4, Y0, (R10)(R14*1)
+	VMASKMOVPS   Y4, Y0, (R12)(R10*1)
 
 column_done:
 	ADDQ $0x08, AX
@@ -752,22 +752,22 @@ TEXT ·vectorFTRLAVX2(SB), NOSPLIT, $0-40
 	MOVQ         g0+8(FP), CX
 	MOVQ         k+32(FP), DX
 	MOVQ         n+24(FP), BX
-	MOVQ         BX, DI
-	ANDQ         $0x07, DI
 	MOVQ         BX, SI
-	SUBQ         DI, SI
-	SHLQ         $0x02, SI
+	ANDQ         $0x07, SI
+	MOVQ         BX, DI
+	SUBQ         SI, DI
+	SHLQ         $0x02, DI
 	SHLQ         $0x02, BX
 	LEAQ         lanes<>+0(SB), R8
-	NEGQ         DI
-	VMOVUPS      32(R8)(DI*4), Y0
-	MOVL         $0x7fffffff, DI
-	VMOVD        DI, X1
+	NEGQ         SI
+	VMOVUPS      32(R8)(SI*4), Y0
+	MOVQ         state+16(FP), SI
+	LEAQ         (SI)(BX*1), R8
+	MOVL         $0x7fffffff, BX
+	VMOVD        BX, X1
 	VBROADCASTSS X1, Y1
-	MOVQ         state+16(FP), DI
-	LEAQ         (DI)(BX*1), R8
 	XORQ         BX, BX
-	TESTQ        SI, SI
+	TESTQ        DI, DI
 	JZ           column_rest
 
 column:
@@ -780,7 +780,7 @@ column:
 	VADDPS       Y4, Y3, Y3
 	VBROADCASTSS 8(DX), Y4
 	VMULPS       Y4, Y3, Y3
-	VMOVUPS      (DI)(BX*1), Y4
+	VMOVUPS      (SI)(BX*1), Y4
 	VMOVUPS      (R8)(BX*1), Y5
 	VSQRTPS      Y5, Y6
 	VMULPS       Y3, Y3, Y7
@@ -793,7 +793,7 @@ column:
 	VMULPS       Y2, Y6, Y6
 	VSUBPS       Y6, Y3, Y3
 	VADDPS       Y3, Y4, Y4
-	VMOVUPS      Y4, (DI)(BX*1)
+	VMOVUPS      Y4, (SI)(BX*1)
 	VBROADCASTSS 44(DX), Y2
 	VADDPS       Y2, Y7, Y7
 	VDIVPS       Y5, Y7, Y7
@@ -809,7 +809,7 @@ column:
 	VANDPS       Y2, Y4, Y4
 	VMOVUPS      Y4, (AX)(BX*1)
 	ADDQ         $0x20, BX
-	CMPQ         BX, SI
+	CMPQ         BX, DI
 	JLT          column
 
 column_rest:
@@ -824,7 +824,7 @@ column_rest:
 	VADDPS       Y4, Y3, Y3
 	VBROADCASTSS 8(DX), Y4
 	VMULPS       Y4, Y3, Y3
-	VMASKMOVPS   (DI)(BX*1), Y0, Y4
+	VMASKMOVPS   (SI)(BX*1), Y0, Y4
 	VMASKMOVPS   (R8)(BX*1), Y0, Y5
 	VSQRTPS      Y5, Y6
 	VMULPS       Y3, Y3, Y7
@@ -837,7 +837,7 @@ column_rest:
 	VMULPS       Y2, Y6, Y6
 	VSUBPS       Y6, Y3, Y3
 	VADDPS       Y3, Y4, Y4
-	VMASKMOVPS   Y4, Y0, (DI)(BX*1)
+	VMASKMOVPS   Y4, Y0, (SI)(BX*1)
 	VBROADCASTSS 44(DX), Y2
 	VADDPS       Y2, Y7, Y7
 	VDIVPS       Y5, Y7, Y7
@@ -894,17 +894,17 @@ row:
 	PREFETCHT0 -4(R10)(BX*1)
 
 near:
-	MOVQ  (AX), R10
-	LEAQ  (R10)(SI*1), R12
-	LEAQ  (R12)(R9*1), R12
-	ADDQ  BX, R10
-	XORQ  R12, R12
+	MOVQ  (AX), R12
+	LEAQ  (R12)(SI*1), R10
+	LEAQ  (R10)(R9*1), R10
+	ADDQ  BX, R12
+	XORQ  R10, R10
 	TESTQ R11, R11
 	JZ    column_rest
 
 column:
-	VMOVUPS      (R10)(R12*1), Z0
-	VMOVUPS      (DI)(R12*1), Z1
+	VMOVUPS      (R12)(R10*1), Z0
+	VMOVUPS      (DI)(R10*1), Z1
 	VBROADCASTSS (R8), Z2
 	VMULPS       Z2, Z1, Z1
 	VBROADCASTSS 4(R8), Z2
@@ -915,16 +915,16 @@ column:
 	VBROADCASTSS 12(R8), Z2
 	VMULPS       Z2, Z1, Z1
 	VSUBPS       Z1, Z0, Z0
-	VMOVUPS      Z0, (R10)(R12*1)
-	ADDQ         $0x40, R12
-	CMPQ         R12, R11
+	VMOVUPS      Z0, (R12)(R10*1)
+	ADDQ         $0x40, R10
+	CMPQ         R10, R11
 	JLT          column
 
 column_rest:
 	KORTESTW     K1, K1
 	JZ           column_done
-	VMOVUPS.Z    (R10)(R12*1), K1, Z0
-	VMOVUPS.Z    (DI)(R12*1), K1, Z1
+	VMOVUPS.Z    (R12)(R10*1), K1, Z0
+	VMOVUPS.Z    (DI)(R10*1), K1, Z1
 	VBROADCASTSS (R8), Z2
 	VMULPS       Z2, Z1, Z1
 	VBROADCASTSS 4(R8), Z2
@@ -935,7 +935,7 @@ column_rest:
 	VBROADCASTSS 12(R8), Z2
 	VMULPS       Z2, Z1, Z1
 	VSUBPS       Z1, Z0, Z0
-	VMOVUPS      Z0, K1, (R10)(R12*1)
+	VMOVUPS      Z0, K1, (R12)(R10*1)
 
 column_done:
 	ADDQ $0x08, AX
@@ -952,22 +952,22 @@ TEXT ·vectorSGDAVX512(SB), NOSPLIT, $0-40
 	MOVQ         g0+8(FP), CX
 	MOVQ         k+32(FP), DX
 	MOVQ         n+24(FP), BX
-	MOVQ         BX, DI
-	ANDQ         $0x0f, DI
 	MOVQ         BX, SI
-	SUBQ         DI, SI
-	SHLQ         $0x02, SI
+	ANDQ         $0x0f, SI
+	MOVQ         BX, DI
+	SUBQ         SI, DI
+	SHLQ         $0x02, DI
 	SHLQ         $0x02, BX
 	MOVQ         $-1, R8
-	BZHIQ        DI, R8, R8
+	BZHIQ        SI, R8, R8
 	KMOVW        R8, K1
-	MOVL         $0x7fffffff, DI
-	VMOVD        DI, X0
+	MOVQ         state+16(FP), SI
+	LEAQ         (SI)(BX*1), BX
+	MOVL         $0x7fffffff, BX
+	VMOVD        BX, X0
 	VBROADCASTSS X0, Z0
-	MOVQ         state+16(FP), DI
-	LEAQ         (DI)(BX*1), BX
 	XORQ         BX, BX
-	TESTQ        SI, SI
+	TESTQ        DI, DI
 	JZ           column_rest
 
 column:
@@ -985,7 +985,7 @@ column:
 	VSUBPS       Z1, Z0, Z0
 	VMOVUPS      Z0, (AX)(BX*1)
 	ADDQ         $0x40, BX
-	CMPQ         BX, SI
+	CMPQ         BX, DI
 	JLT          column
 
 column_rest:
@@ -1047,17 +1047,17 @@ row:
 	PREFETCHT0 -4(R10)(SI*1)
 
 near:
-	MOVQ  (AX), R10
-	LEAQ  (R10)(SI*1), R12
-	LEAQ  (R12)(R9*1), R13
-	ADDQ  BX, R10
-	XORQ  R13, R13
+	MOVQ  (AX), R12
+	LEAQ  (R12)(SI*1), R13
+	LEAQ  (R13)(R9*1), R10
+	ADDQ  BX, R12
+	XORQ  R10, R10
 	TESTQ R11, R11
 	JZ    column_rest
 
 column:
-	VMOVUPS      (R10)(R13*1), Z0
-	VMOVUPS      (DI)(R13*1), Z1
+	VMOVUPS      (R12)(R10*1), Z0
+	VMOVUPS      (DI)(R10*1), Z1
 	VBROADCASTSS (R8), Z2
 	VMULPS       Z2, Z1, Z1
 	VBROADCASTSS 4(R8), Z2
@@ -1065,10 +1065,10 @@ column:
 	VADDPS       Z2, Z1, Z1
 	VBROADCASTSS 8(R8), Z2
 	VMULPS       Z2, Z1, Z1
-	VMOVUPS      (R12)(R13*1), Z2
+	VMOVUPS      (R13)(R10*1), Z2
 	VMULPS       Z1, Z1, Z3
 	VADDPS       Z3, Z2, Z2
-	VMOVUPS      Z2, (R12)(R13*1)
+	VMOVUPS      Z2, (R13)(R10*1)
 	VSQRTPS      Z2, Z2
 	VBROADCASTSS 16(R8), Z3
 	VADDPS       Z3, Z2, Z2
@@ -1076,16 +1076,16 @@ column:
 	VMULPS       Z3, Z1, Z1
 	VDIVPS       Z2, Z1, Z1
 	VSUBPS       Z1, Z0, Z0
-	VMOVUPS      Z0, (R10)(R13*1)
-	ADDQ         $0x40, R13
-	CMPQ         R13, R11
+	VMOVUPS      Z0, (R12)(R10*1)
+	ADDQ         $0x40, R10
+	CMPQ         R10, R11
 	JLT          column
 
 column_rest:
 	KORTESTW     K1, K1
 	JZ           column_done
-	VMOVUPS.Z    (R10)(R13*1), K1, Z0
-	VMOVUPS.Z    (DI)(R13*1), K1, Z1
+	VMOVUPS.Z    (R12)(R10*1), K1, Z0
+	VMOVUPS.Z    (DI)(R10*1), K1, Z1
 	VBROADCASTSS (R8), Z2
 	VMULPS       Z2, Z1, Z1
 	VBROADCASTSS 4(R8), Z2
@@ -1093,10 +1093,10 @@ column_rest:
 	VADDPS       Z2, Z1, Z1
 	VBROADCASTSS 8(R8), Z2
 	VMULPS       Z2, Z1, Z1
-	VMOVUPS.Z    (R12)(R13*1), K1, Z2
+	VMOVUPS.Z    (R13)(R10*1), K1, Z2
 	VMULPS       Z1, Z1, Z3
 	VADDPS       Z3, Z2, Z2
-	VMOVUPS      Z2, K1, (R12)(R13*1)
+	VMOVUPS      Z2, K1, (R13)(R10*1)
 	VSQRTPS      Z2, Z2
 	VBROADCASTSS 16(R8), Z3
 	VADDPS       Z3, Z2, Z2
@@ -1104,7 +1104,7 @@ column_rest:
 	VMULPS       Z3, Z1, Z1
 	VDIVPS       Z2, Z1, Z1
 	VSUBPS       Z1, Z0, Z0
-	VMOVUPS      Z0, K1, (R10)(R13*1)
+	VMOVUPS      Z0, K1, (R12)(R10*1)
 
 column_done:
 	ADDQ $0x08, AX
@@ -1121,22 +1121,22 @@ TEXT ·vectorAdagradAVX512(SB), NOSPLIT, $0-40
 	MOVQ         g0+8(FP), CX
 	MOVQ         k+32(FP), DX
 	MOVQ         n+24(FP), BX
-	MOVQ         BX, DI
-	ANDQ         $0x0f, DI
 	MOVQ         BX, SI
-	SUBQ         DI, SI
-	SHLQ         $0x02, SI
+	ANDQ         $0x0f, SI
+	MOVQ         BX, DI
+	SUBQ         SI, DI
+	SHLQ         $0x02, DI
 	SHLQ         $0x02, BX
 	MOVQ         $-1, R8
-	BZHIQ        DI, R8, R8
+	BZHIQ        SI, R8, R8
 	KMOVW        R8, K1
-	MOVL         $0x7fffffff, DI
-	VMOVD        DI, X0
+	MOVQ         state+16(FP), SI
+	LEAQ         (SI)(BX*1), BX
+	MOVL         $0x7fffffff, BX
+	VMOVD        BX, X0
 	VBROADCASTSS X0, Z0
-	MOVQ         state+16(FP), DI
-	LEAQ         (DI)(BX*1), BX
 	XORQ         BX, BX
-	TESTQ        SI, SI
+	TESTQ        DI, DI
 	JZ           column_rest
 
 column:
@@ -1149,10 +1149,10 @@ column:
 	VADDPS       Z2, Z1, Z1
 	VBROADCASTSS 8(DX), Z2
 	VMULPS       Z2, Z1, Z1
-	VMOVUPS      (DI)(BX*1), Z2
+	VMOVUPS      (SI)(BX*1), Z2
 	VMULPS       Z1, Z1, Z3
 	VADDPS       Z3, Z2, Z2
-	VMOVUPS      Z2, (DI)(BX*1)
+	VMOVUPS      Z2, (SI)(BX*1)
 	VSQRTPS      Z2, Z2
 	VBROADCASTSS 16(DX), Z3
 	VADDPS       Z3, Z2, Z2
@@ -1162,7 +1162,7 @@ column:
 	VSUBPS       Z1, Z0, Z0
 	VMOVUPS      Z0, (AX)(BX*1)
 	ADDQ         $0x40, BX
-	CMPQ         BX, SI
+	CMPQ         BX, DI
 	JLT          column
 
 column_rest:
@@ -1177,10 +1177,10 @@ column_rest:
 	VADDPS       Z2, Z1, Z1
 	VBROADCASTSS 8(DX), Z2
 	VMULPS       Z2, Z1, Z1
-	VMOVUPS.Z    (DI)(BX*1), K1, Z2
+	VMOVUPS.Z    (SI)(BX*1), K1, Z2
 	VMULPS       Z1, Z1, Z3
 	VADDPS       Z3, Z2, Z2
-	VMOVUPS      Z2, K1, (DI)(BX*1)
+	VMOVUPS      Z2, K1, (SI)(BX*1)
 	VSQRTPS      Z2, Z2
 	VBROADCASTSS 16(DX), Z3
 	VADDPS       Z3, Z2, Z2
@@ -1234,17 +1234,17 @@ row:
 	PREFETCHT0 -4(R10)(SI*1)
 
 near:
-	MOVQ  (AX), R10
-	LEAQ  (R10)(SI*1), R12
-	LEAQ  (R12)(R9*1), R13
-	ADDQ  BX, R10
-	XORQ  R14, R14
+	MOVQ  (AX), R12
+	LEAQ  (R12)(SI*1), R13
+	LEAQ  (R13)(R9*1), R14
+	ADDQ  BX, R12
+	XORQ  R10, R10
 	TESTQ R11, R11
 	JZ    column_rest
 
 column:
-	VMOVUPS      (R10)(R14*1), Z0
-	VMOVUPS      (DI)(R14*1), Z1
+	VMOVUPS      (R12)(R10*1), Z0
+	VMOVUPS      (DI)(R10*1), Z1
 	VBROADCASTSS (R8), Z2
 	VMULPS       Z2, Z1, Z1
 	VBROADCASTSS 4(R8), Z2
@@ -1252,21 +1252,21 @@ column:
 	VADDPS       Z2, Z1, Z1
 	VBROADCASTSS 8(R8), Z2
 	VMULPS       Z2, Z1, Z1
-	VMOVUPS      (R12)(R14*1), Z2
-	VMOVUPS      (R13)(R14*1), Z3
+	VMOVUPS      (R13)(R10*1), Z2
+	VMOVUPS      (R14)(R10*1), Z3
 	VBROADCASTSS 24(R8), Z4
 	VBROADCASTSS 20(R8), Z5
 	VMULPS       Z5, Z2, Z2
 	VMULPS       Z1, Z4, Z4
 	VADDPS       Z4, Z2, Z2
-	VMOVUPS      Z2, (R12)(R14*1)
+	VMOVUPS      Z2, (R13)(R10*1)
 	VBROADCASTSS 28(R8), Z4
 	VMULPS       Z4, Z3, Z3
 	VBROADCASTSS 32(R8), Z4
 	VMULPS       Z1, Z4, Z4
 	VMULPS       Z1, Z4, Z4
 	VADDPS       Z4, Z3, Z3
-	VMOVUPS      Z3, (R13)(R14*1)
+	VMOVUPS      Z3, (R14)(R10*1)
 	VBROADCASTSS 40(R8), Z1
 	VMULPS       Z1, Z3, Z3
 	VSQRTPS      Z3, Z3
@@ -1278,16 +1278,16 @@ column:
 	VMULPS       Z1, Z2, Z2
 	VDIVPS       Z3, Z2, Z2
 	VSUBPS       Z2, Z0, Z0
-	VMOVUPS      Z0, (R10)(R14*1)
-	ADDQ         $0x40, R14
-	CMPQ         R14, R11
+	VMOVUPS      Z0, (R12)(R10*1)
+	ADDQ         $0x40, R10
+	CMPQ         R10, R11
 	JLT          column
 
 column_rest:
 	KORTESTW     K1, K1
 	JZ           column_done
-	VMOVUPS.Z    (R10)(R14*1), K1, Z0
-	VMOVUPS.Z    (DI)(R14*1), K1, Z1
+	VMOVUPS.Z    (R12)(R10*1), K1, Z0
+	VMOVUPS.Z    (DI)(R10*1), K1, Z1
 	VBROADCASTSS (R8), Z2
 	VMULPS       Z2, Z1, Z1
 	VBROADCASTSS 4(R8), Z2
@@ -1295,21 +1295,21 @@ column_rest:
 	VADDPS       Z2, Z1, Z1
 	VBROADCASTSS 8(R8), Z2
 	VMULPS       Z2, Z1, Z1
-	VMOVUPS.Z    (R12)(R14*1), K1, Z2
-	VMOVUPS.Z    (R13)(R14*1), K1, Z3
+	VMOVUPS.Z    (R13)(R10*1), K1, Z2
+	VMOVUPS.Z    (R14)(R10*1), K1, Z3
 	VBROADCASTSS 24(R8), Z4
 	VBROADCASTSS 20(R8), Z5
 	VMULPS       Z5, Z2, Z2
 	VMULPS       Z1, Z4, Z4
 	VADDPS       Z4, Z2, Z2
-	VMOVUPS      Z2, K1, (R12)(R14*1)
+	VMOVUPS      Z2, K1, (R13)(R10*1)
 	VBROADCASTSS 28(R8), Z4
 	VMULPS       Z4, Z3, Z3
 	VBROADCASTSS 32(R8), Z4
 	VMULPS       Z1, Z4, Z4
 	VMULPS       Z1, Z4, Z4
 	VADDPS       Z4, Z3, Z3
-	VMOVUPS      Z3, K1, (R13)(R14*1)
+	VMOVUPS      Z3, K1, (R14)(R10*1)
 	VBROADCASTSS 40(R8), Z1
 	VMULPS       Z1, Z3, Z3
 	VSQRTPS      Z3, Z3
@@ -1321,7 +1321,7 @@ column_rest:
 	VMULPS       Z1, Z2, Z2
 	VDIVPS       Z3, Z2, Z2
 	VSUBPS       Z2, Z0, Z0
-	VMOVUPS      Z0, K1, (R10)(R14*1)
+	VMOVUPS      Z0, K1, (R12)(R10*1)
 
 column_done:
 	ADDQ $0x08, AX
@@ -1338,22 +1338,22 @@ TEXT ·vectorAdamAVX512(SB), NOSPLIT, $0-40
 	MOVQ         g0+8(FP), CX
 	MOVQ         k+32(FP), DX
 	MOVQ         n+24(FP), BX
-	MOVQ         BX, DI
-	ANDQ         $0x0f, DI
 	MOVQ         BX, SI
-	SUBQ         DI, SI
-	SHLQ         $0x02, SI
+	ANDQ         $0x0f, SI
+	MOVQ         BX, DI
+	SUBQ         SI, DI
+	SHLQ         $0x02, DI
 	SHLQ         $0x02, BX
 	MOVQ         $-1, R8
-	BZHIQ        DI, R8, R8
+	BZHIQ        SI, R8, R8
 	KMOVW        R8, K1
-	MOVL         $0x7fffffff, DI
-	VMOVD        DI, X0
+	MOVQ         state+16(FP), SI
+	LEAQ         (SI)(BX*1), R8
+	MOVL         $0x7fffffff, BX
+	VMOVD        BX, X0
 	VBROADCASTSS X0, Z0
-	MOVQ         state+16(FP), DI
-	LEAQ         (DI)(BX*1), R8
 	XORQ         BX, BX
-	TESTQ        SI, SI
+	TESTQ        DI, DI
 	JZ           column_rest
 
 column:
@@ -1366,14 +1366,14 @@ column:
 	VADDPS       Z2, Z1, Z1
 	VBROADCASTSS 8(DX), Z2
 	VMULPS       Z2, Z1, Z1
-	VMOVUPS      (DI)(BX*1), Z2
+	VMOVUPS      (SI)(BX*1), Z2
 	VMOVUPS      (R8)(BX*1), Z3
 	VBROADCASTSS 24(DX), Z4
 	VBROADCASTSS 20(DX), Z5
 	VMULPS       Z5, Z2, Z2
 	VMULPS       Z1, Z4, Z4
 	VADDPS       Z4, Z2, Z2
-	VMOVUPS      Z2, (DI)(BX*1)
+	VMOVUPS      Z2, (SI)(BX*1)
 	VBROADCASTSS 28(DX), Z4
 	VMULPS       Z4, Z3, Z3
 	VBROADCASTSS 32(DX), Z4
@@ -1394,7 +1394,7 @@ column:
 	VSUBPS       Z2, Z0, Z0
 	VMOVUPS      Z0, (AX)(BX*1)
 	ADDQ         $0x40, BX
-	CMPQ         BX, SI
+	CMPQ         BX, DI
 	JLT          column
 
 column_rest:
@@ -1409,14 +1409,14 @@ column_rest:
 	VADDPS       Z2, Z1, Z1
 	VBROADCASTSS 8(DX), Z2
 	VMULPS       Z2, Z1, Z1
-	VMOVUPS.Z    (DI)(BX*1), K1, Z2
+	VMOVUPS.Z    (SI)(BX*1), K1, Z2
 	VMOVUPS.Z    (R8)(BX*1), K1, Z3
 	VBROADCASTSS 24(DX), Z4
 	VBROADCASTSS 20(DX), Z5
 	VMULPS       Z5, Z2, Z2
 	VMULPS       Z1, Z4, Z4
 	VADDPS       Z4, Z2, Z2
-	VMOVUPS      Z2, K1, (DI)(BX*1)
+	VMOVUPS      Z2, K1, (SI)(BX*1)
 	VBROADCASTSS 28(DX), Z4
 	VMULPS       Z4, Z3, Z3
 	VBROADCASTSS 32(DX), Z4
@@ -1481,17 +1481,17 @@ row:
 	PREFETCHT0 -4(R10)(SI*1)
 
 near:
-	MOVQ  (AX), R10
-	LEAQ  (R10)(SI*1), R12
-	LEAQ  (R12)(R9*1), R13
-	ADDQ  BX, R10
-	XORQ  R14, R14
+	MOVQ  (AX), R12
+	LEAQ  (R12)(SI*1), R13
+	LEAQ  (R13)(R9*1), R14
+	ADDQ  BX, R12
+	XORQ  R10, R10
 	TESTQ R11, R11
 	JZ    column_rest
 
 column:
-	VMOVUPS      (R10)(R14*1), Z1
-	VMOVUPS      (DI)(R14*1), Z2
+	VMOVUPS      (R12)(R10*1), Z1
+	VMOVUPS      (DI)(R10*1), Z2
 	VBROADCASTSS (R8), Z3
 	VMULPS       Z3, Z2, Z2
 	VBROADCASTSS 4(R8), Z3
@@ -1499,12 +1499,12 @@ column:
 	VADDPS       Z3, Z2, Z2
 	VBROADCASTSS 8(R8), Z3
 	VMULPS       Z3, Z2, Z2
-	VMOVUPS      (R12)(R14*1), Z3
-	VMOVUPS      (R13)(R14*1), Z4
+	VMOVUPS      (R13)(R10*1), Z3
+	VMOVUPS      (R14)(R10*1), Z4
 	VSQRTPS      Z4, Z5
 	VMULPS       Z2, Z2, Z6
 	VADDPS       Z6, Z4, Z6
-	VMOVUPS      Z6, (R13)(R14*1)
+	VMOVUPS      Z6, (R14)(R10*1)
 	VSQRTPS      Z6, Z6
 	VSUBPS       Z5, Z6, Z5
 	VBROADCASTSS 12(R8), Z4
@@ -1512,7 +1512,7 @@ column:
 	VMULPS       Z1, Z5, Z5
 	VSUBPS       Z5, Z2, Z2
 	VADDPS       Z2, Z3, Z3
-	VMOVUPS      Z3, (R12)(R14*1)
+	VMOVUPS      Z3, (R13)(R10*1)
 	VBROADCASTSS 44(R8), Z1
 	VADDPS       Z1, Z6, Z6
 	VDIVPS       Z4, Z6, Z6
@@ -1526,16 +1526,16 @@ column:
 	VDIVPS       Z6, Z3, Z3
 	VCMPPS       $0x06, Z1, Z2, K2
 	VMOVAPS.Z    Z3, K2, Z3
-	VMOVUPS      Z3, (R10)(R14*1)
-	ADDQ         $0x40, R14
-	CMPQ         R14, R11
+	VMOVUPS      Z3, (R12)(R10*1)
+	ADDQ         $0x40, R10
+	CMPQ         R10, R11
 	JLT          column
 
 column_rest:
 	KORTESTW     K1, K1
 	JZ           column_done
-	VMOVUPS.Z    (R10)(R14*1), K1, Z1
-	VMOVUPS.Z    (DI)(R14*1), K1, Z2
+	VMOVUPS.Z    (R12)(R10*1), K1, Z1
+	VMOVUPS.Z    (DI)(R10*1), K1, Z2
 	VBROADCASTSS (R8), Z3
 	VMULPS       Z3, Z2, Z2
 	VBROADCASTSS 4(R8), Z3
@@ -1543,12 +1543,12 @@ column_rest:
 	VADDPS       Z3, Z2, Z2
 	VBROADCASTSS 8(R8), Z3
 	VMULPS       Z3, Z2, Z2
-	VMOVUPS.Z    (R12)(R14*1), K1, Z3
-	VMOVUPS.Z    (R13)(R14*1), K1, Z4
+	VMOVUPS.Z    (R13)(R10*1), K1, Z3
+	VMOVUPS.Z    (R14)(R10*1), K1, Z4
 	VSQRTPS      Z4, Z5
 	VMULPS       Z2, Z2, Z6
 	VADDPS       Z6, Z4, Z6
-	VMOVUPS      Z6, K1, (R13)(R14*1)
+	VMOVUPS      Z6, K1, (R14)(R10*1)
 	VSQRTPS      Z6, Z6
 	VSUBPS       Z5, Z6, Z5
 	VBROADCASTSS 12(R8), Z4
@@ -1556,7 +1556,7 @@ column_rest:
 	VMULPS       Z1, Z5, Z5
 	VSUBPS       Z5, Z2, Z2
 	VADDPS       Z2, Z3, Z3
-	VMOVUPS      Z3, K1, (R12)(R14*1)
+	VMOVUPS      Z3, K1, (R13)(R10*1)
 	VBROADCASTSS 44(R8), Z1
 	VADDPS       Z1, Z6, Z6
 	VDIVPS       Z4, Z6, Z6
@@ -1570,7 +1570,7 @@ column_rest:
 	VDIVPS       Z6, Z3, Z3
 	VCMPPS       $0x06, Z1, Z2, K2
 	VMOVAPS.Z    Z3, K2, Z3
-	VMOVUPS      Z3, K1, (R10)(R14*1)
+	VMOVUPS      Z3, K1, (R12)(R10*1)
 
 column_done:
 	ADDQ $0x08, AX
@@ -1587,22 +1587,22 @@ TEXT ·vectorFTRLAVX512(SB), NOSPLIT, $0-40
 	MOVQ         g0+8(FP), CX
 	MOVQ         k+32(FP), DX
 	MOVQ         n+24(FP), BX
-	MOVQ         BX, DI
-	ANDQ         $0x0f, DI
 	MOVQ         BX, SI
-	SUBQ         DI, SI
-	SHLQ         $0x02, SI
+	ANDQ         $0x0f, SI
+	MOVQ         BX, DI
+	SUBQ         SI, DI
+	SHLQ         $0x02, DI
 	SHLQ         $0x02, BX
 	MOVQ         $-1, R8
-	BZHIQ        DI, R8, R8
+	BZHIQ        SI, R8, R8
 	KMOVW        R8, K1
-	MOVL         $0x7fffffff, DI
-	VMOVD        DI, X0
+	MOVQ         state+16(FP), SI
+	LEAQ         (SI)(BX*1), R8
+	MOVL         $0x7fffffff, BX
+	VMOVD        BX, X0
 	VBROADCASTSS X0, Z0
-	MOVQ         state+16(FP), DI
-	LEAQ         (DI)(BX*1), R8
 	XORQ         BX, BX
-	TESTQ        SI, SI
+	TESTQ        DI, DI
 	JZ           column_rest
 
 column:
@@ -1615,7 +1615,7 @@ column:
 	VADDPS       Z3, Z2, Z2
 	VBROADCASTSS 8(DX), Z3
 	VMULPS       Z3, Z2, Z2
-	VMOVUPS      (DI)(BX*1), Z3
+	VMOVUPS      (SI)(BX*1), Z3
 	VMOVUPS      (R8)(BX*1), Z4
 	VSQRTPS      Z4, Z5
 	VMULPS       Z2, Z2, Z6
@@ -1628,7 +1628,7 @@ column:
 	VMULPS       Z1, Z5, Z5
 	VSUBPS       Z5, Z2, Z2
 	VADDPS       Z2, Z3, Z3
-	VMOVUPS      Z3, (DI)(BX*1)
+	VMOVUPS      Z3, (SI)(BX*1)
 	VBROADCASTSS 44(DX), Z1
 	VADDPS       Z1, Z6, Z6
 	VDIVPS       Z4, Z6, Z6
@@ -1644,7 +1644,7 @@ column:
 	VMOVAPS.Z    Z3, K2, Z3
 	VMOVUPS      Z3, (AX)(BX*1)
 	ADDQ         $0x40, BX
-	CMPQ         BX, SI
+	CMPQ         BX, DI
 	JLT          column
 
 column_rest:
@@ -1659,7 +1659,7 @@ column_rest:
 	VADDPS       Z3, Z2, Z2
 	VBROADCASTSS 8(DX), Z3
 	VMULPS       Z3, Z2, Z2
-	VMOVUPS.Z    (DI)(BX*1), K1, Z3
+	VMOVUPS.Z    (SI)(BX*1), K1, Z3
 	VMOVUPS.Z    (R8)(BX*1), K1, Z4
 	VSQRTPS      Z4, Z5
 	VMULPS       Z2, Z2, Z6
@@ -1672,7 +1672,7 @@ column_rest:
 	VMULPS       Z1, Z5, Z5
 	VSUBPS       Z5, Z2, Z2
 	VADDPS       Z2, Z3, Z3
-	VMOVUPS      Z3, K1, (DI)(BX*1)
+	VMOVUPS      Z3, K1, (SI)(BX*1)
 	VBROADCASTSS 44(DX), Z1
 	VADDPS       Z1, Z6, Z6
 	VDIVPS       Z4, Z6, Z6
@@ -1730,18 +1730,18 @@ row:
 	PREFETCHT0 -4(R10)(SI*1)
 
 near:
-	MOVQ   (AX), R10
-	LEAQ   (R10)(SI*1), R12
-	LEAQ   (R12)(R9*1), R13
-	ADDQ   BX, R10
+	MOVQ   (AX), R12
+	LEAQ   (R12)(SI*1), R13
+	LEAQ   (R13)(R9*1), R14
+	ADDQ   BX, R12
 	VXORPS Y1, Y1, Y1
-	XORQ   R14, R14
+	XORQ   R10, R10
 	TESTQ  R11, R11
 	JZ     square_rest
 
 square:
-	VMOVUPS      (R10)(R14*1), Y2
-	VMOVUPS      (DI)(R14*1), Y3
+	VMOVUPS      (R12)(R10*1), Y2
+	VMOVUPS      (DI)(R10*1), Y3
 	VBROADCASTSS (R8), Y4
 	VMULPS       Y4, Y3, Y3
 	VBROADCASTSS 4(R8), Y4
@@ -1751,15 +1751,15 @@ square:
 	VMULPS       Y2, Y3, Y3
 	VMULPS       Y3, Y3, Y3
 	VADDPS       Y3, Y1, Y1
-	ADDQ         $0x20, R14
-	CMPQ         R14, R11
+	ADDQ         $0x20, R10
+	CMPQ         R10, R11
 	JLT          square
 
 square_rest:
 	VPTEST       Y0, Y0
 	JZ           square_done
-	VMASKMOVPS   (R10)(R14*1), Y0, Y2
-	VMASKMOVPS   (DI)(R14*1), Y0, Y3
+	VMASKMOVPS   (R12)(R10*1), Y0, Y2
+	VMASKMOVPS   (DI)(R10*1), Y0, Y3
 	VBROADCASTSS (R8), Y4
 	VMULPS       Y4, Y3, Y3
 	VBROADCASTSS 4(R8), Y4
@@ -1778,25 +1778,26 @@ square_done:
 	VADDPS       X2, X1, X1
 	VMOVSHDUP    X1, X2
 	VADDSS       X2, X1, X1
-	SUBQ         R12, R13
-	SHRQ         $0x02, R13
+	MOVQ         R14, R10
+	SUBQ         R13, R10
+	SHRQ         $0x02, R10
 	VXORPS       X2, X2, X2
-	VCVTSI2SSQ   R13, X2, X2
+	VCVTSI2SSQ   R10, X2, X2
 	VDIVSS       X2, X1, X1
-	VADDSS       (R12), X1, X1
-	VMOVSS       X1, (R12)
+	VADDSS       (R13), X1, X1
+	VMOVSS       X1, (R13)
 	VSQRTSS      X1, X1, X1
 	VADDSS       16(R8), X1, X1
 	VMOVSS       12(R8), X2
 	VDIVSS       X1, X2, X2
 	VBROADCASTSS X2, Y1
-	XORQ         R14, R14
+	XORQ         R10, R10
 	TESTQ        R11, R11
 	JZ           column_rest
 
 column:
-	VMOVUPS      (R10)(R14*1), Y2
-	VMOVUPS      (DI)(R14*1), Y3
+	VMOVUPS      (R12)(R10*1), Y2
+	VMOVUPS      (DI)(R10*1), Y3
 	VBROADCASTSS (R8), Y4
 	VMULPS       Y4, Y3, Y3
 	VBROADCASTSS 4(R8), Y4
@@ -1806,16 +1807,16 @@ column:
 	VMULPS       Y4, Y3, Y3
 	VMULPS       Y3, Y1, Y3
 	VSUBPS       Y3, Y2, Y2
-	VMOVUPS      Y2, (R10)(R14*1)
-	ADDQ         $0x20, R14
-	CMPQ         R14, R11
+	VMOVUPS      Y2, (R12)(R10*1)
+	ADDQ         $0x20, R10
+	CMPQ         R10, R11
 	JLT          column
 
 column_rest:
 	VPTEST       Y0, Y0
 	JZ           column_done
-	VMASKMOVPS   (R10)(R14*1), Y0, Y2
-	VMASKMOVPS   (DI)(R14*1), Y0, Y3
+	VMASKMOVPS   (R12)(R10*1), Y0, Y2
+	VMASKMOVPS   (DI)(R10*1), Y0, Y3
 	VBROADCASTSS (R8), Y4
 	VMULPS       Y4, Y3, Y3
 	VBROADCASTSS 4(R8), Y4
@@ -1825,7 +1826,7 @@ column_rest:
 	VMULPS       Y4, Y3, Y3
 	VMULPS       Y3, Y1, Y3
 	VSUBPS       Y3, Y2, Y2
-	VMASKMOVPS   Y2, Y0, (R10)(R14*1)
+	VMASKMOVPS   Y2, Y0, (R12)(R10*1)
 
 column_done:
 	ADDQ $0x08, AX

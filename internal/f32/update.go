@@ -1,7 +1,6 @@
 package f32
 
 import (
-	"fmt"
 	"math"
 	"unsafe"
 )
@@ -63,9 +62,7 @@ func (u *Update) Rows(rows []*float32, part Part, grads []float32, stride int, m
 	if n == 0 || part.Dim == 0 {
 		return
 	}
-	if part.Dim < 0 || stride < 0 || len(grads) < (n-1)*stride+part.Dim {
-		panic(fmt.Sprintf("f32: Update.Rows: %d gradients with stride %d are too few for %d rows of %d values", len(grads), stride, n, part.Dim))
-	}
+	checkRows("Update.Rows", len(grads), stride, n, part.Dim)
 	k := u.constants(m)
 	if rowsFast(u.Rule, &k, rows, part, grads, stride) {
 		return

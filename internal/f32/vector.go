@@ -1,16 +1,16 @@
 package f32
 
-import (
-	"math"
-
-	"gonum.org/v1/gonum/blas/gonum"
-)
+import "math"
 
 // Axpy adds alpha·x to y. It panics if the lengths differ.
 func Axpy(y []float32, alpha float32, x []float32) {
 	check("Axpy", "y", len(y), 1, len(x))
-	if len(x) > 0 {
-		gonum.Implementation{}.Saxpy(len(x), alpha, x, 1, y, 1)
+	if active != nil && len(x) > 0 {
+		active.axpy(&y[0], &x[0], len(x), alpha)
+		return
+	}
+	for i, v := range x {
+		y[i] += float32(alpha * v) // not fused: the same bits everywhere
 	}
 }
 
@@ -40,31 +40,37 @@ func Dot(x, y []float32) float32 {
 
 // Scale multiplies x by alpha in place. Unlike BLAS, 0·NaN is NaN.
 func Scale(x []float32, alpha float32) {
+	if active != nil && len(x) > 0 {
+		active.scale(&x[0], len(x), alpha)
+		return
+	}
 	for i := range x {
 		x[i] *= alpha
 	}
 }
 
-// SumSquares returns the sum of x² in float64, in which no float32 overflows.
+// SumSquares returns the sum of x² in float64, in which no float32 overflows. It
+// has eight interleaved partial sums, the same on every machine.
 func SumSquares(x []float32) float64 {
-	var s0, s1, s2, s3 float64
-	for len(x) >= 4 {
-		a, b, c, d := float64(x[0]), float64(x[1]), float64(x[2]), float64(x[3])
-		s0 += a * a
-		s1 += b * b
-		s2 += c * c
-		s3 += d * d
-		x = x[4:]
+	var s [8]float64
+	if len(x) == 0 || !sumSquaresFast(&s, x) {
+		for i, v := range x {
+			s[i%8] += float64(v) * float64(v) // exact: fused or not
+		}
 	}
-	for _, v := range x {
-		s0 += float64(v) * float64(v)
-	}
-	return (s0 + s1) + (s2 + s3)
+	return sum8(&s)
+}
+
+func sum8(s *[8]float64) float64 {
+	return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
 }
 
 // FirstNonFinite returns the index of the first NaN or infinity of x, -1 if
 // there is none.
 func FirstNonFinite(x []float32) int {
+	if active != nil && (len(x) == 0 || active.finite(&x[0], len(x))) {
+		return -1
+	}
 	const exponent = 0x7f800000
 	for i, v := range x {
 		if math.Float32bits(v)&exponent == exponent {

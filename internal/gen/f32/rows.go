@@ -39,11 +39,11 @@ func rows(x *build.Context) {
 			{"SGD", 0, (*update).sgd}, {"Adagrad", 1, (*update).adagrad},
 			{"Adam", 2, (*update).adam}, {"FTRL", 2, (*update).ftrl},
 		} {
-			(&update{vec: v, states: r.states, body: r.body}).rows(r.name)
-			(&update{vec: v, states: r.states, body: r.body}).vector(r.name)
+			(&update{span: span{vec: v}, states: r.states, body: r.body}).rows(r.name)
+			(&update{span: span{vec: v}, states: r.states, body: r.body}).vector(r.name)
 		}
 	}
-	rowwise := &update{vec: vectors(x)[0], states: 1}
+	rowwise := &update{span: span{vec: vectors(x)[0]}, states: 1}
 	rowwise.body = (*update).rowwiseStep
 	rowwise.rows("Rowwise")
 }
@@ -51,18 +51,15 @@ func rows(x *build.Context) {
 // update is the code of one rule. It reaches the vector at hand at w, g and up
 // to two vectors of state.
 type update struct {
-	vec
+	span
 	states int
 	body   func(*update)
 
-	k       reg.GPVirtual // constants
-	w, g    reg.GPVirtual
-	state   [2]reg.GPVirtual
-	at      reg.GPVirtual // bytes from them to the vector
-	whole   reg.GPVirtual // bytes in whole vectors
-	partial reg.Register  // mask of what follows them
-	abs     reg.VecVirtual
-	scale   reg.VecVirtual // rowwise: rate over root
+	k     reg.GPVirtual // constants
+	w, g  reg.GPVirtual
+	state [2]reg.GPVirtual
+	abs   reg.VecVirtual
+	scale reg.VecVirtual // rowwise: rate over root
 }
 
 // ahead is how many rows are prefetched: some 100 ns at a row's speed.
@@ -77,7 +74,8 @@ func (u *update) rows(name string) {
 	value, state := u.floats("value"), u.floats("state")
 	u.g, u.k = u.param("grads"), u.param("k")
 	dim := u.split("dim")
-	u.w, u.state[0], u.state[1], u.at = u.GP64(), u.GP64(), u.GP64(), u.GP64()
+	u.w, u.state[0], u.state[1] = u.GP64(), u.GP64(), u.GP64()
+	u.abs = u.constant(0x7fffffff)
 
 	u.Label("row")
 	u.CMPQ(n, operand.Imm(ahead))
@@ -89,9 +87,11 @@ func (u *update) rows(name string) {
 	u.LEAQ(asm.Indexed(u.state[0], dim, 1, 0), u.state[1])
 	u.ADDQ(value, u.w)
 	if name == "Rowwise" {
-		u.columns("square", (*update).rowwiseSquare, u.rowwiseBegin, u.rowwiseEnd)
+		u.scale = u.zero()
+		u.columns("square", u.rowwiseSquare)
+		u.rowwiseEnd()
 	}
-	u.columns("column", u.body, nil, nil)
+	u.columns("column", func() { u.body(u) })
 	u.ADDQ(operand.Imm(8), next)
 	u.ADDQ(stride, u.g)
 	u.DECQ(n)
@@ -119,58 +119,13 @@ func (u *update) prefetch(next, value, state, dim reg.GPVirtual) {
 // vector is a single row whose state lies elsewhere.
 func (u *update) vector(name string) {
 	u.function("vector"+name, "func(w, g0, state *float32, n int, k *float32)", "updates one vector of n ≥ 1 values.")
-	u.w, u.g, u.k, u.at = u.param("w"), u.param("g0"), u.param("k"), u.GP64()
+	u.w, u.g, u.k = u.param("w"), u.param("g0"), u.param("k")
 	n := u.split("n")
 	u.state[0], u.state[1] = u.param("state"), u.GP64()
 	u.LEAQ(asm.Indexed(u.state[0], n, 1, 0), u.state[1])
-	u.columns("column", u.body, nil, nil)
-	u.end()
-}
-
-// split loads a length and returns it in bytes, after setting whole and partial.
-func (u *update) split(param string) reg.GPVirtual {
-	n := u.param(param)
-	rest := u.GP64()
-	u.MOVQ(n, rest)
-	u.ANDQ(operand.Imm(uint64(u.lanes-1)), rest)
-	u.whole = u.GP64()
-	u.MOVQ(n, u.whole)
-	u.SUBQ(rest, u.whole)
-	u.SHLQ(operand.Imm(2), u.whole)
-	u.SHLQ(operand.Imm(2), n)
-	u.mask(rest)
-	u.partial, u.cols = u.cols, nil
 	u.abs = u.constant(0x7fffffff)
-	return n
-}
-
-// columns runs body over the vectors of a row, the last of them masked.
-func (u *update) columns(name string, body func(*update), begin, end func()) {
-	if begin != nil {
-		begin()
-	}
-	u.XORQ(u.at, u.at)
-	u.TESTQ(u.whole, u.whole)
-	u.JZ(u.label("%s_rest", name))
-	u.Label(name)
-	body(u)
-	u.ADDQ(operand.Imm(uint64(u.bytes())), u.at)
-	u.CMPQ(u.at, u.whole)
-	u.JLT(u.label("%s", name))
-	u.Label(name + "_rest")
-	if u.wide() {
-		u.KORTESTW(u.partial, u.partial)
-	} else {
-		u.VPTEST(u.partial, u.partial)
-	}
-	u.JZ(u.label("%s_done", name))
-	u.cols = u.partial
-	body(u)
-	u.cols = nil
-	u.Label(name + "_done")
-	if end != nil {
-		end()
-	}
+	u.columns("column", func() { u.body(u) })
+	u.end()
 }
 
 // c loads a constant into every lane.
@@ -179,14 +134,6 @@ func (u *update) c(offset int) reg.VecVirtual {
 	u.VBROADCASTSS(asm.At(u.k, offset), r)
 	return r
 }
-
-func (u *update) get(p reg.GPVirtual) reg.VecVirtual {
-	r := u.reg()
-	u.load(asm.Indexed(p, u.at, 1, 0), r)
-	return r
-}
-
-func (u *update) put(r reg.VecVirtual, p reg.GPVirtual) { u.store(r, asm.Indexed(p, u.at, 1, 0)) }
 
 // times multiplies r by a constant.
 func (u *update) times(r reg.VecVirtual, offset int) { u.VMULPS(u.c(offset), r, r) }
@@ -285,16 +232,9 @@ func (u *update) ftrl() {
 // Row-wise Adagrad: a += mean of g², w −= rate/(√a + ε)·g. The squares are summed
 // in eight lanes on every machine.
 
-func (u *update) rowwiseBegin() {
-	u.scale = u.zero()
-}
-
 func (u *update) rowwiseSquare() {
 	_, g := u.gradient()
-	if u.cols != nil {
-		// decay·w is 0 behind the end, but 0·Inf of a constant is not.
-		u.VANDPS(u.cols, g, g)
-	}
+	u.zeroOutside(g) // 0·Inf of a constant is not 0
 	u.VMULPS(g, g, g)
 	u.VADDPS(g, u.scale, u.scale)
 }

@@ -18,6 +18,8 @@ type vec struct {
 	name  string // suffix of the functions' names
 	lanes int
 	cols  reg.Register
+
+	literals map[float64]operand.Mem // of the file
 }
 
 const (
@@ -26,7 +28,11 @@ const (
 )
 
 func vectors(x *build.Context) []vec {
-	return []vec{{Context: x, name: "AVX2", lanes: lanesAVX2}, {Context: x, name: "AVX512", lanes: lanesAVX512}}
+	literals := map[float64]operand.Mem{}
+	return []vec{
+		{Context: x, name: "AVX2", lanes: lanesAVX2, literals: literals},
+		{Context: x, name: "AVX512", lanes: lanesAVX512, literals: literals},
+	}
 }
 
 // function begins a function named for the width.

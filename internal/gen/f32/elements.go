@@ -1,0 +1,199 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+	"github.com/wdlrun/wdlrun/internal/gen/asm"
+)
+
+// elements writes the kernels of one vector or two.
+func elements(x *build.Context) {
+	maskTable(x)
+	for _, v := range vectors(x) {
+		axpy(&span{vec: v})
+		scale(&span{vec: v})
+		reluGrad(&span{vec: v})
+		finite(&span{vec: v})
+		sumSquares(&span{vec: v})
+		toBF16(v)
+		fromBF16(v)
+	}
+}
+
+func axpy(s *span) {
+	s.function("axpy", "func(y, x *float32, n int, alpha float32)", "adds alpha·x to y, n ≥ 1 values, without fusing.")
+	y, x := s.param("y"), s.param("x")
+	s.split("n")
+	alpha := s.broadcast("alpha")
+	s.columns("loop", func() {
+		r, sum := s.get(x), s.get(y)
+		s.VMULPS(alpha, r, r)
+		s.VADDPS(r, sum, sum)
+		s.put(sum, y)
+	})
+	s.end()
+}
+
+func scale(s *span) {
+	s.function("scale", "func(x *float32, n int, alpha float32)", "multiplies x, n ≥ 1 values, by alpha.")
+	x := s.param("x")
+	s.split("n")
+	alpha := s.broadcast("alpha")
+	s.columns("loop", func() {
+		r := s.get(x)
+		s.VMULPS(alpha, r, r)
+		s.put(r, x)
+	})
+	s.end()
+}
+
+func reluGrad(s *span) {
+	s.function("reluGrad", "func(dy, y *float32, n int)", "zeroes dy, n ≥ 1 values, where y is 0.")
+	dy, y := s.param("dy"), s.param("y")
+	s.split("n")
+	zero := s.zero()
+	s.columns("loop", func() {
+		const notEqualOrNaN = 4
+		r := s.get(dy)
+		s.zeroUnless(r, notEqualOrNaN, s.get(y), zero)
+		s.put(r, dy)
+	})
+	s.end()
+}
+
+// finite sums 0·x, which is 0 for a finite x and NaN for any other.
+func finite(s *span) {
+	s.function("finite", "func(x *float32, n int) bool", "reports whether all of x, n ≥ 1 values, are finite.")
+	x := s.param("x")
+	s.split("n")
+	zero, sum := s.zero(), s.zero()
+	s.columns("loop", func() {
+		r := s.get(x)
+		s.VMULPS(zero, r, r)
+		s.VADDPS(r, sum, sum)
+	})
+	const unordered = 3
+	bits, ok := s.GP32(), s.GP8()
+	if s.wide() {
+		k := s.K()
+		s.VCMPPS(operand.Imm(unordered), sum, sum, k)
+		s.KMOVW(k, bits)
+	} else {
+		s.VCMPPS(operand.Imm(unordered), sum, sum, sum)
+		s.VMOVMSKPS(sum, bits)
+	}
+	s.VZEROUPPER()
+	s.TESTL(bits, bits)
+	s.SETEQ(ok)
+	s.Store(ok, s.ReturnIndex(0))
+	s.RET()
+}
+
+// sumSquares adds the square of element i, in float64, to sum i mod 8.
+func sumSquares(s *span) {
+	s.function("sumSquares", "func(sums *float64, x *float32, n int)", "sets the 8 sums of the squares of x, n ≥ 1 values.")
+	sums, x := s.param("sums"), s.param("x")
+	s.split("n")
+	acc := s.newSums()
+	s.columns("loop", func() {
+		for i, r := range s.doubles(s.get(x)) {
+			s.VMULPD(r, r, r)
+			s.VADDPD(r, acc.of(i), acc.of(i))
+		}
+	})
+	acc.store(sums)
+	s.end()
+}
+
+// sums are eight sums in float64; that of element i is sum i mod 8 for either
+// width of registers.
+type sums struct {
+	*vec
+	acc []reg.VecVirtual
+}
+
+func (v *vec) newSums() sums {
+	s := sums{v, []reg.VecVirtual{v.zero()}}
+	if !v.wide() {
+		s.acc = append(s.acc, v.zero())
+	}
+	return s
+}
+
+// of returns where the half i of a register of floats is added.
+func (s sums) of(i int) reg.VecVirtual { return s.acc[i%len(s.acc)] }
+
+func (s sums) store(p reg.Register) {
+	for i, r := range s.acc {
+		s.VMOVUPD(r, asm.At(p, i*s.bytes()))
+	}
+}
+
+// doubles returns the halves of a register of floats as registers of doubles.
+func (v *vec) doubles(r reg.VecVirtual) [2]reg.VecVirtual {
+	low, high := v.reg(), v.reg()
+	if v.wide() {
+		upper := v.YMM()
+		v.VEXTRACTF64X4(operand.Imm(1), r, upper)
+		v.VCVTPS2PD(upper, high)
+		v.VCVTPS2PD(r.AsY(), low)
+	} else {
+		upper := v.XMM()
+		v.VEXTRACTF128(operand.Imm(1), r, upper)
+		v.VCVTPS2PD(upper, high)
+		v.VCVTPS2PD(r.AsX(), low)
+	}
+	return [2]reg.VecVirtual{low, high}
+}
+
+// toBF16 keeps the upper half of a float, rounded to nearest, ties to even; a
+// NaN stays one because its highest bit of fraction is set.
+func toBF16(v vec) {
+	v.function("toBF16", "func(dst *uint16, src *float32, n int)", "converts n values, a positive multiple of the register.")
+	dst, src, n := v.param("dst"), v.param("src"), v.param("n")
+	one, half, quiet := v.constant(1), v.constant(0x7fff), v.constant(0x40)
+	v.Label("loop")
+	x, up, odd := v.reg(), v.reg(), v.reg()
+	v.VMOVUPS(asm.At(src, 0), x)
+	v.VPSRLD(operand.Imm(16), x, up)
+	v.VANDPS(one, up, odd)
+	v.VPADDD(half, odd, odd)
+	v.VPADDD(x, odd, odd)
+	v.VPSRLD(operand.Imm(16), odd, odd)
+	v.VORPS(quiet, up, up)
+	const unordered = 3
+	if v.wide() {
+		k := v.K()
+		v.VCMPPS(operand.Imm(unordered), x, x, k)
+		v.VMOVAPS(up, k, odd)
+		v.VPMOVDW(odd, asm.At(dst, 0))
+	} else {
+		v.VCMPPS(operand.Imm(unordered), x, x, x)
+		v.VBLENDVPS(x, up, odd, odd)
+		v.VPACKUSDW(odd, odd, odd)
+		const evenQuarters = 0x08
+		v.VPERMQ(operand.Imm(evenQuarters), odd, odd)
+		v.VMOVUPS(odd.AsX(), asm.At(dst, 0))
+	}
+	v.ADDQ(operand.Imm(uint64(v.bytes())), src)
+	v.ADDQ(operand.Imm(uint64(v.bytes()/2)), dst)
+	v.SUBQ(operand.Imm(uint64(v.lanes)), n)
+	v.JNZ(v.label("loop"))
+	v.end()
+}
+
+func fromBF16(v vec) {
+	v.function("fromBF16", "func(dst *float32, src *uint16, n int)", "converts n values, a positive multiple of the register.")
+	dst, src, n := v.param("dst"), v.param("src"), v.param("n")
+	v.Label("loop")
+	x := v.reg()
+	v.VPMOVZXWD(asm.At(src, 0), x)
+	v.VPSLLD(operand.Imm(16), x, x)
+	v.VMOVUPS(x, asm.At(dst, 0))
+	v.ADDQ(operand.Imm(uint64(v.bytes()/2)), src)
+	v.ADDQ(operand.Imm(uint64(v.bytes())), dst)
+	v.SUBQ(operand.Imm(uint64(v.lanes)), n)
+	v.JNZ(v.label("loop"))
+	v.end()
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+	"github.com/wdlrun/wdlrun/internal/gen/asm"
+)
+
+// pools writes what moves embeddings: gather, pooled gather and its backward.
+func pools(x *build.Context) {
+	maskTable(x)
+	for _, v := range vectors(x) {
+		gather(&span{vec: v})
+		for _, weighted := range []bool{false, true} {
+			(&bags{span: span{vec: v}, weighted: weighted}).pool()
+			(&bags{span: span{vec: v}, weighted: weighted}).grad()
+		}
+	}
+}
+
+// gather copies rows that lie anywhere into a matrix.
+func gather(s *span) {
+	s.function("gather", "func(dst *float32, stride int, rows **float32, n, dim, value int)", "copies n ≥ 1 rows of dim ≥ 1 values to dst.")
+	dst, stride, next, n := s.param("dst"), s.floats("stride"), s.param("rows"), s.param("n")
+	value := s.floats("value")
+	dim := s.split("dim")
+	row := s.GP64()
+	s.Label("row")
+	s.CMPQ(n, operand.Imm(ahead))
+	s.JLE(s.label("near"))
+	s.MOVQ(asm.At(next, 8*ahead), row)
+	s.ADDQ(value, row)
+	s.PREFETCHT0(asm.At(row, 0))
+	s.PREFETCHT0(asm.Indexed(row, dim, 1, -4))
+	s.Label("near")
+	s.MOVQ(asm.At(next, 0), row)
+	s.ADDQ(value, row)
+	s.columns("column", func() { s.put(s.get(row), dst) })
+	s.ADDQ(operand.Imm(8), next)
+	s.ADDQ(stride, dst)
+	s.DECQ(n)
+	s.JNZ(s.label("row"))
+	s.end()
+}
+
+// bags are stretches of a list of rows: those of bag b are at[offsets[b]] to
+// at[offsets[b+1]], in floats from the beginning of a matrix.
+type bags struct {
+	span
+	weighted bool
+
+	matrix, n, offsets, at, coefs reg.GPVirtual
+	first, next, last, element    reg.GPVirtual // of the bag at hand
+}
+
+func (b *bags) begin(name, doc string) {
+	if b.weighted {
+		name += "Weighted"
+	}
+	b.function(name, "func(matrix, bags *float32, stride, n, dim int, offsets *int32, at *uint32, coefs *float32, add int)", doc)
+	b.matrix, b.n = b.param("matrix"), b.param("n")
+	b.offsets, b.at, b.coefs = b.param("offsets"), b.param("at"), b.param("coefs")
+	b.first, b.next, b.last, b.element = b.GP64(), b.GP64(), b.GP64(), b.GP64()
+}
+
+// bag loads the bounds of the next bag.
+func (b *bags) bag() {
+	b.MOVLQSX(asm.At(b.offsets, 0), b.first)
+	b.MOVLQSX(asm.At(b.offsets, 4), b.last)
+	b.ADDQ(operand.Imm(4), b.offsets)
+}
+
+// row points element at the next element's row; its coefficient is returned.
+func (b *bags) row() (coef reg.VecVirtual) {
+	b.MOVL(asm.Indexed(b.at, b.next, 4, 0), b.element.As32())
+	b.LEAQ(asm.Indexed(b.matrix, b.element, 4, 0), b.element)
+	if b.weighted {
+		coef = b.reg()
+		b.VBROADCASTSS(asm.Indexed(b.coefs, b.next, 4, 0), coef)
+	}
+	return coef
+}
+
+// pool sums the rows of each bag.
+func (b *bags) pool() {
+	b.begin("pool", "sets each of n ≥ 1 bags to the sum of its rows of dim ≥ 1 values, or adds it.")
+	dst, stride, add := b.param("bags"), b.floats("stride"), b.param("add")
+	b.split("dim")
+	b.Label("bag")
+	b.bag()
+	columns := 0
+	b.columns("column", func() {
+		columns++
+		loop, start, done := b.label("element%d", columns), b.label("start%d", columns), b.label("done%d", columns)
+		sum := b.zero()
+		b.TESTQ(add, add)
+		b.JZ(start)
+		b.load(asm.Indexed(dst, b.span.at, 1, 0), sum)
+		b.Label(string(start))
+		b.MOVQ(b.first, b.next)
+		b.CMPQ(b.next, b.last)
+		b.JGE(done)
+		b.Label(string(loop))
+		coef := b.row()
+		r := b.get(b.element)
+		if b.weighted {
+			b.VMULPS(coef, r, r)
+		}
+		b.VADDPS(r, sum, sum)
+		b.INCQ(b.next)
+		b.CMPQ(b.next, b.last)
+		b.JLT(loop)
+		b.Label(string(done))
+		b.put(sum, dst)
+	})
+	b.ADDQ(stride, dst)
+	b.DECQ(b.n)
+	b.JNZ(b.label("bag"))
+	b.span.end()
+}
+
+// grad adds the gradient of each bag to its rows.
+func (b *bags) grad() {
+	b.begin("poolGrad", "adds each of n ≥ 1 bags to its rows of dim ≥ 1 values. add is not used.")
+	src, stride := b.param("bags"), b.floats("stride")
+	b.split("dim")
+	b.Label("bag")
+	b.bag()
+	b.MOVQ(b.first, b.next)
+	b.CMPQ(b.next, b.last)
+	b.JGE(b.label("done"))
+	b.Label("element")
+	coef := b.row()
+	b.columns("column", func() {
+		r, sum := b.get(src), b.get(b.element)
+		if b.weighted {
+			b.VMULPS(coef, r, r)
+		}
+		b.VADDPS(r, sum, sum)
+		b.put(sum, b.element)
+	})
+	b.INCQ(b.next)
+	b.CMPQ(b.next, b.last)
+	b.JLT(b.label("element"))
+	b.Label("done")
+	b.ADDQ(stride, src)
+	b.DECQ(b.n)
+	b.JNZ(b.label("bag"))
+	b.span.end()
+}
