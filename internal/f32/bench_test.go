@@ -2,6 +2,7 @@ package f32
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 )
@@ -55,4 +56,20 @@ func BenchmarkProducts(b *testing.B) {
 			})
 		}
 	}
+}
+
+// beside times f and g by turns and reports FLOP/s of f and how many times as
+// fast as g it is, by the fastest turns of both.
+func beside(b *testing.B, flop float64, f, g func()) {
+	fastest := [2]float64{math.Inf(1), math.Inf(1)}
+	for b.Loop() {
+		for i, run := range []func(){f, g} {
+			start := time.Now()
+			run()
+			fastest[i] = min(fastest[i], time.Since(start).Seconds())
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(flop/fastest[0]/1e9, "GFLOP/s")
+	b.ReportMetric(fastest[1]/fastest[0], "×float32")
 }

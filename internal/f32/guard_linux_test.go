@@ -98,3 +98,29 @@ func TestElementsStayWithinTheirSlices(t *testing.T) {
 		}
 	}
 }
+
+// TestBF16ProductsStayWithinTheirSlices also where dw and the float32 results end
+// in the middle of a block.
+func TestBF16ProductsStayWithinTheirSlices(t *testing.T) {
+	for _, s := range [][3]int{{1, 1, 1}, {33, 40, 17}, {32, 32, 64}} {
+		for _, atEnd := range []bool{true, false} {
+			room := func(v []float32) []float32 { return guarded(t, v, atEnd) }
+			half := func(v []BF16) []BF16 {
+				g := room(unsafe.Slice((*float32)(unsafe.Pointer(&v[0])), len(v)/2))
+				return unsafe.Slice((*BF16)(unsafe.Pointer(&g[0])), len(v))
+			}
+			want, l := newBF16Layer(7, s[0], s[1], s[2]), newBF16Layer(7, s[0], s[1], s[2])
+			want.step(true)
+			for _, v := range []*[]float32{&l.m.w, &l.m.bias, &l.m.dw, &l.m.db, &l.yf, &l.dxf} {
+				*v = room(*v)
+			}
+			for _, v := range []*[]BF16{&l.x, &l.y, &l.dx, &l.dy} {
+				*v = half(*v)
+			}
+			l.step(true)
+			if !same(l.yf, want.yf) || !same(l.dxf, want.dxf) || !same(l.dw, want.dw) {
+				t.Errorf("%v: other results in guarded memory", s)
+			}
+		}
+	}
+}

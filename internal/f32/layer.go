@@ -22,12 +22,15 @@
 // wide; a block of 14 rows (AVX2: 6) by two vectors stays in registers.
 //
 // Cost: 2·rows·in·out operations a product. On one core of an Intel Sapphire
-// Rapids whose other thread was busy (peak 140 GFLOP/s), batches of 256 rows,
-// 600×256 and 256×256 weights: forward 130 GFLOP/s (93 % of the peak, packing
+// Rapids whose peak was 140 GFLOP/s at the time (a shared machine), batches of
+// 256 rows, 600×256 and 256×256 weights: forward 130 GFLOP/s (93 % of the peak, packing
 // included), weight gradient 129–132 (92–94 %), input gradient 113–126 (81–90 %);
 // OpenBLAS 72–74 at the same time. Batches beyond the second-level cache lose up
 // to a third, so a step works through its batch in parts of some 256 rows.
 // BenchmarkProducts repeats this.
+//
+// bfloat16 is another layer by choice: see PackedBF16 and WorkBF16, and AMX for
+// whether the machine has it.
 //
 // Errors and panics: a slice whose length does not fit the shape is a fault of
 // the program and panics. Values are never refused: NaN and Inf propagate.

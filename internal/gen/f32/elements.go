@@ -154,33 +154,44 @@ func toBF16(v vec) {
 	dst, src, n := v.param("dst"), v.param("src"), v.param("n")
 	one, half, quiet := v.constant(1), v.constant(0x7fff), v.constant(0x40)
 	v.Label("loop")
-	x, up, odd := v.reg(), v.reg(), v.reg()
+	x := v.reg()
 	v.VMOVUPS(asm.At(src, 0), x)
-	v.VPSRLD(operand.Imm(16), x, up)
-	v.VANDPS(one, up, odd)
-	v.VPADDD(half, odd, odd)
-	v.VPADDD(x, odd, odd)
-	v.VPSRLD(operand.Imm(16), odd, odd)
-	v.VORPS(quiet, up, up)
-	const unordered = 3
+	x = v.round(x, one, half, quiet)
 	if v.wide() {
-		k := v.K()
-		v.VCMPPS(operand.Imm(unordered), x, x, k)
-		v.VMOVAPS(up, k, odd)
-		v.VPMOVDW(odd, asm.At(dst, 0))
+		v.VPMOVDW(x, asm.At(dst, 0))
 	} else {
-		v.VCMPPS(operand.Imm(unordered), x, x, x)
-		v.VBLENDVPS(x, up, odd, odd)
-		v.VPACKUSDW(odd, odd, odd)
 		const evenQuarters = 0x08
-		v.VPERMQ(operand.Imm(evenQuarters), odd, odd)
-		v.VMOVUPS(odd.AsX(), asm.At(dst, 0))
+		v.VPACKUSDW(x, x, x)
+		v.VPERMQ(operand.Imm(evenQuarters), x, x)
+		v.VMOVUPS(x.AsX(), asm.At(dst, 0))
 	}
 	v.ADDQ(operand.Imm(uint64(v.bytes())), src)
 	v.ADDQ(operand.Imm(uint64(v.bytes()/2)), dst)
 	v.SUBQ(operand.Imm(uint64(v.lanes)), n)
 	v.JNZ(v.label("loop"))
 	v.end()
+}
+
+// round returns the upper halves of x, rounded, as 32-bit integers.
+func (v *vec) round(x, one, half, quiet reg.VecVirtual) (rounded reg.VecVirtual) {
+	const unordered = 3
+	up, rounded := v.reg(), v.reg()
+	v.VPSRLD(operand.Imm(16), x, up)
+	v.VANDPS(one, up, rounded)
+	v.VPADDD(half, rounded, rounded)
+	v.VPADDD(x, rounded, rounded)
+	v.VPSRLD(operand.Imm(16), rounded, rounded)
+	v.VORPS(quiet, up, up)
+	if v.wide() {
+		k := v.K()
+		v.VCMPPS(operand.Imm(unordered), x, x, k)
+		v.VMOVAPS(up, k, rounded)
+		return rounded
+	}
+	nan := v.reg()
+	v.VCMPPS(operand.Imm(unordered), x, x, nan)
+	v.VBLENDVPS(nan, up, rounded, rounded)
+	return rounded
 }
 
 func fromBF16(v vec) {

@@ -21,6 +21,7 @@ func main() {
 		{Package: "f32", Name: "elements", Body: elements},
 		{Package: "f32", Name: "loss", Body: loss},
 		{Package: "f32", Name: "pool", Body: pools},
+		{Package: "f32", Name: "amx", Body: matrix},
 	} {
 		err = errors.Join(err, f.Write(".."))
 	}

@@ -1,0 +1,257 @@
+package f32
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+)
+
+// bf16Layer is one layer's matrices in bfloat16 and what the products make.
+type bf16Layer struct {
+	rows, in, out int
+	m             *batch
+	x, dy, gate   []BF16
+
+	y, dx   []BF16
+	yf, dxf []float32
+	dw, db  []float32
+	packed  PackedBF16
+	work    WorkBF16
+}
+
+// newBF16Layer fills what lies behind the matrices with rubbish: the products
+// must not look at it, nor leave any behind the columns they write.
+func newBF16Layer(seed uint64, rows, in, out int) *bf16Layer {
+	l := &bf16Layer{rows: rows, in: in, out: out, m: newBatch(seed, rows, in, out)}
+	rubbish := func(n int) []BF16 { return slices.Repeat([]BF16{0x7fc0}, n) }
+	l.x, l.dy = rubbish(LenBF16(rows, in)), rubbish(LenBF16(rows, out))
+	l.y, l.dx = rubbish(LenBF16(rows, out)), rubbish(LenBF16(rows, in))
+	ConvertBF16(l.x, l.m.x, rows, in)
+	ConvertBF16(l.dy, l.m.dy, rows, out)
+	l.yf, l.dxf = make([]float32, rows*out), make([]float32, rows*in)
+	return l
+}
+
+// step runs the three products.
+func (l *bf16Layer) step(relu bool) {
+	l.dw, l.db, l.gate = l.m.dw, l.m.db, nil
+	if relu {
+		l.gate = l.x
+	}
+	l.packed.Pack(l.m.w, l.in, l.out)
+	l.work.Forward(l.y, l.yf, l.x, &l.packed, l.m.bias, l.rows, relu)
+	l.work.GradInput(l.dx, l.dxf, l.dy, &l.packed, l.rows, l.gate)
+	l.work.GradWeight(l.dw, l.db, l.x, l.dy, l.rows, l.in, l.out)
+}
+
+// valid returns the rows of a bfloat16 matrix, padding columns included.
+func valid(v []BF16, rows, cols int) []BF16 { return v[:rows*StrideBF16(cols)] }
+
+// TestBF16LayerIsNearTheFloat32One on matrices rounded to bfloat16 beforehand,
+// so that only the order of additions differs.
+func TestBF16LayerIsNearTheFloat32One(t *testing.T) {
+	for _, s := range [][3]int{{1, 1, 1}, {3, 33, 7}, {40, 70, 65}, {300, 31, 20}} {
+		l := newBF16Layer(1, s[0], s[1], s[2])
+		for _, v := range [][]float32{l.m.x, l.m.w, l.m.dy} {
+			half := make([]BF16, len(v))
+			ToBF16(half, v)
+			FromBF16(v, half)
+		}
+		for _, relu := range []bool{true, false} {
+			m := l.m
+			wantY, wantDx, gate := make([]float32, len(m.y)), make([]float32, len(m.dx)), m.x
+			if !relu {
+				gate = nil
+			}
+			wantDw, wantDb := slices.Clone(m.dw), slices.Clone(m.db)
+			specForward(rounded, wantY, m.x, m.w, m.bias, m.rows, m.in, m.out, relu)
+			specGradInput(rounded, wantDx, m.dy, m.w, m.rows, m.in, m.out, gate)
+			specGradWeight(rounded, wantDw, wantDb, m.x, m.dy, m.rows, m.in, m.out)
+			l.step(relu)
+			for _, c := range []struct {
+				name      string
+				got, want []float32
+				terms     int
+			}{{"y", l.yf, wantY, m.in}, {"dx", l.dxf, wantDx, m.out}, {"dw", l.dw, wantDw, m.rows}, {"db", l.db, wantDb, m.rows}} {
+				for i, v := range c.got {
+					if d := math.Abs(float64(v - c.want[i])); !(d <= 2e-6*float64(c.terms+1)) {
+						t.Fatalf("%v: %s[%d] is %v, in float32 %v", s, c.name, i, v, c.want[i])
+					}
+				}
+			}
+			l.checkHalves(t)
+		}
+	}
+}
+
+// checkHalves compares the bfloat16 results with the float32 ones, and looks for
+// zeros behind them.
+func (l *bf16Layer) checkHalves(t *testing.T) {
+	t.Helper()
+	for _, c := range []struct {
+		half []BF16
+		full []float32
+		cols int
+	}{{l.y, l.yf, l.out}, {l.dx, l.dxf, l.in}} {
+		want := make([]BF16, LenBF16(l.rows, c.cols))
+		ConvertBF16(want, c.full, l.rows, c.cols)
+		if !slices.Equal(valid(c.half, l.rows, c.cols), valid(want, l.rows, c.cols)) {
+			t.Fatalf("%d×%d×%d: bfloat16 results are not the rounded float32 ones, padded with zeros", l.rows, l.in, l.out)
+		}
+	}
+}
+
+func TestTilesGiveTheBitsOfThePlainLoops(t *testing.T) {
+	if err := AMX(); err != nil {
+		t.Skip(err)
+	}
+	sizes := []int{0, 1, 2, 31, 32, 33, 65}
+	for _, rows := range append(sizes, 257) {
+		for _, in := range sizes {
+			for _, out := range sizes {
+				if rows > 100 && in+out > 70 {
+					continue
+				}
+				if d := tilesDiffer(uint64(rows<<16|in<<8|out), rows, in, out); d != "" {
+					t.Fatal(d)
+				}
+			}
+		}
+	}
+}
+
+// tilesDiffer runs a step with tiles and without and describes the difference.
+func tilesDiffer(seed uint64, rows, in, out int) string {
+	fast, plain := newBF16Layer(seed, rows, in, out), newBF16Layer(seed, rows, in, out)
+	fast.step(out%2 == 0)
+	useTiles = false
+	plain.step(out%2 == 0)
+	useTiles = true
+	for _, c := range []struct {
+		name       string
+		got, want  []float32
+		half, full []BF16
+	}{
+		{"Forward", fast.yf, plain.yf, valid(fast.y, rows, out), valid(plain.y, rows, out)},
+		{"GradInput", fast.dxf, plain.dxf, valid(fast.dx, rows, in), valid(plain.dx, rows, in)},
+		{"GradWeight", fast.dw, plain.dw, nil, nil}, {"db", fast.db, plain.db, nil, nil},
+	} {
+		if !same(c.got, c.want) || !slices.Equal(c.half, c.full) {
+			return fmt.Sprintf("%d×%d×%d: %s with tiles differs from the plain loop", rows, in, out, c.name)
+		}
+	}
+	return ""
+}
+
+func FuzzTiles(f *testing.F) {
+	f.Add(uint64(1), uint8(5), uint8(40), uint8(33))
+	f.Fuzz(func(t *testing.T, seed uint64, rows, in, out uint8) {
+		if AMX() != nil {
+			t.Skip(AMX())
+		}
+		if d := tilesDiffer(seed, int(rows), int(in), int(out)); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+func TestBF16RowsDoNotDependOnTheirBatch(t *testing.T) {
+	l := newBF16Layer(2, 70, 40, 33)
+	l.step(true)
+	for _, r := range []int{0, 1, 31, 32, 69} {
+		one := newBF16Layer(2, 1, 40, 33)
+		copy(one.x, l.x[r*StrideBF16(40):][:StrideBF16(40)])
+		one.packed.Pack(l.m.w, 40, 33)
+		one.work.Forward(nil, one.yf, one.x, &one.packed, l.m.bias, 1, true)
+		if !same(one.yf, l.yf[r*33:(r+1)*33]) {
+			t.Errorf("row %d alone differs from row %d in the batch", r, r)
+		}
+	}
+}
+
+func TestBF16LayerAllocatesNothing(t *testing.T) {
+	l := newBF16Layer(3, 20, 40, 33)
+	l.step(true)
+	if n := testing.AllocsPerRun(5, func() {
+		l.packed.Pack(l.m.w, l.in, l.out)
+		l.work.Forward(l.y, l.yf, l.x, &l.packed, l.m.bias, l.rows, true)
+		l.work.GradInput(l.dx, l.dxf, l.dy, &l.packed, l.rows, l.gate)
+		l.work.GradWeight(l.dw, l.db, l.x, l.dy, l.rows, l.in, l.out)
+	}); n != 0 {
+		t.Errorf("%v allocations a step", n)
+	}
+}
+
+// TestTilesSurviveThreadChanges runs products in many goroutines that yield, as
+// tiles are a thread's.
+func TestTilesSurviveThreadChanges(t *testing.T) {
+	if err := AMX(); err != nil {
+		t.Skip(err)
+	}
+	want := newBF16Layer(4, 64, 64, 64)
+	want.step(true)
+	done := make(chan bool)
+	for range 8 {
+		go func() {
+			ok := true
+			for range 50 {
+				l := newBF16Layer(4, 64, 64, 64)
+				l.step(true)
+				ok = ok && same(l.yf, want.yf) && same(l.dw, want.dw)
+			}
+			done <- ok
+		}()
+	}
+	for range 8 {
+		if !<-done {
+			t.Error("a goroutine computed something else")
+		}
+	}
+}
+
+// BenchmarkBF16 gives the GFLOP/s of the bfloat16 products beside those of
+// float32 in the same run, and how many times faster they are. Packing of
+// weights and, for the weight gradient, of x and dy is counted.
+//
+//	go test -run '^$' -bench BF16 -cpu 1 ./internal/f32
+func BenchmarkBF16(b *testing.B) {
+	if err := AMX(); err != nil {
+		b.Skip(err)
+	}
+	for _, s := range [][3]int{{256, 600, 256}, {256, 256, 256}, {256, 256, 128}, {1024, 600, 256}, {1024, 256, 256}} {
+		rows, in, out := s[0], s[1], s[2]
+		l := newBF16Layer(1, rows, in, out)
+		l.step(true)
+		var p Packed
+		p.Pack(l.m.w, in, out)
+		for _, c := range []struct {
+			name      string
+			half, f32 func()
+		}{
+			{"pack", func() { l.packed.Pack(l.m.w, in, out) }, func() { p.Pack(l.m.w, in, out); p.PackGrad() }},
+			{"forward", func() { l.work.Forward(l.y, nil, l.x, &l.packed, l.m.bias, rows, true) },
+				func() { Forward(l.m.y, l.m.x, &p, l.m.bias, rows, true) }},
+			{"input", func() { l.work.GradInput(l.dx, nil, l.dy, &l.packed, rows, l.x) },
+				func() { GradInput(l.m.dx, l.m.dy, &p, rows, l.m.x) }},
+			{"weight", func() { l.work.GradWeight(l.dw, l.db, l.x, l.dy, rows, in, out) },
+				func() { GradWeight(l.m.dw, l.m.db, l.m.x, l.m.dy, rows, in, out) }},
+			{"step", func() {
+				ConvertBF16(l.x, l.m.x, rows, in)
+				l.packed.Pack(l.m.w, in, out)
+				l.work.Forward(l.y, nil, l.x, &l.packed, l.m.bias, rows, true)
+				l.work.GradInput(l.dx, nil, l.dy, &l.packed, rows, l.x)
+				l.work.GradWeight(l.dw, l.db, l.x, l.dy, rows, in, out)
+			}, func() {
+				p.Pack(l.m.w, in, out)
+				Forward(l.m.y, l.m.x, &p, l.m.bias, rows, true)
+				GradInput(l.m.dx, l.m.dy, &p, rows, l.m.x)
+				GradWeight(l.m.dw, l.m.db, l.m.x, l.m.dy, rows, in, out)
+			}},
+		} {
+			b.Run(fmt.Sprintf("%s/%dx%dx%d", c.name, rows, in, out), func(b *testing.B) {
+				beside(b, 2*float64(rows*in*out), c.half, c.f32)
+			})
+		}
+	}
+}
