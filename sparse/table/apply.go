@@ -125,7 +125,14 @@ func (t *Table) resolve(g Gradients) error {
 
 // admitAll inserts the keys of t.found that have no row and are admitted.
 func (t *Table) admitAll(keys []uint64) (done Applied) {
+	var p probes
 	for i, r := range t.found {
+		if i%chunk == 0 {
+			end := min(i+chunk, len(keys))
+			if slices.Contains(t.found[i:end], 0) {
+				t.index.ask(keys[i:end], &p)
+			}
+		}
 		if r == 0 {
 			if !t.admit(keys[i]) {
 				done.Refused++

@@ -16,6 +16,7 @@ import (
 type bolt struct {
 	dir, path string
 	db        *bbolt.DB
+	broken    error // of a file so damaged that bbolt cannot go on, or even close
 }
 
 var bucket = []byte("rows")
@@ -27,6 +28,7 @@ func openBolt(dir string) (*bolt, error) {
 
 // open makes the file anew.
 func (b *bolt) open() error {
+	b.broken = nil
 	f, err := os.CreateTemp(b.dir, "table-*.rows")
 	if err != nil {
 		return err
@@ -54,6 +56,9 @@ func (b *bolt) open() error {
 }
 
 func (b *bolt) put(ids []Row, record func(i int) []byte) (err error) {
+	if b.broken != nil {
+		return b.broken
+	}
 	defer b.guard(&err, debug.SetPanicOnFault(true))
 	return b.db.Update(func(tx *bbolt.Tx) error {
 		rows := tx.Bucket(bucket)
@@ -69,6 +74,9 @@ func (b *bolt) put(ids []Row, record func(i int) []byte) (err error) {
 }
 
 func (b *bolt) get(id Row, use func([]byte) error) (err error) {
+	if b.broken != nil {
+		return b.broken
+	}
 	defer b.guard(&err, debug.SetPanicOnFault(true))
 	return b.db.View(func(tx *bbolt.Tx) error {
 		record, err := unseal(tx.Bucket(bucket).Get(binary.BigEndian.AppendUint32(nil, uint32(id))), id)
@@ -85,7 +93,8 @@ func (b *bolt) get(id Row, use func([]byte) error) (err error) {
 func (b *bolt) guard(err *error, before bool) {
 	debug.SetPanicOnFault(before)
 	if fault := recover(); fault != nil {
-		*err = fmt.Errorf("the file is damaged: %v", fault)
+		b.broken = fmt.Errorf("the file is damaged: %v", fault)
+		*err = b.broken
 	}
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", b.path, *err)
@@ -95,6 +104,9 @@ func (b *bolt) guard(err *error, before bool) {
 func (b *bolt) reset() error { return errors.Join(b.close(), b.open()) }
 
 func (b *bolt) close() error {
+	if b.broken != nil { // the locks that it held when it broke are held for good
+		return nil
+	}
 	err := b.db.Close()
 	if b.path != b.dir {
 		err = errors.Join(err, os.Remove(b.path))

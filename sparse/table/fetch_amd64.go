@@ -22,15 +22,17 @@ func prefetchSet(slots []setSlot, hashes []uint64) {
 	}
 }
 
-// gather copies the width floats at each of addrs to dst, stride floats apart.
+// gather copies the width floats at each of addrs but the last ahead to dst,
+// stride floats apart, and asks for what lies at those last.
 func gather(dst []float32, stride int, addrs []*byte, width int) {
-	if len(addrs) == 0 || width == 0 {
+	n := len(addrs) - ahead
+	if n == 0 || width == 0 {
 		return
 	}
 	if !cpu.X86.HasAVX {
 		gatherPlain(dst, stride, addrs, width)
 		return
 	}
-	_ = dst[(len(addrs)-1)*stride+width-1]
-	gatherRows((*byte)(unsafe.Pointer(&dst[0])), 4*stride, &addrs[0], len(addrs), 4*width)
+	_ = dst[(n-1)*stride+width-1]
+	gatherRows((*byte)(unsafe.Pointer(&dst[0])), 4*stride, &addrs[0], n, 4*width)
 }

@@ -38,17 +38,30 @@ next:
 	RET
 
 // func gatherRows(dst *byte, stride int, addrs **byte, n int, width int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·gatherRows(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ stride+8(FP), CX
 	MOVQ addrs+16(FP), DX
 	MOVQ n+24(FP), BX
 	MOVQ width+32(FP), SI
+	MOVQ SI, R10
+	CMPQ R10, $0x00000100
+	JLE  row
+	MOVQ $0x00000100, R10
 
 row:
-	MOVQ (DX), DI
+	MOVQ 256(DX), DI
 	XORQ R8, R8
+
+line:
+	PREFETCHT0 (DI)(R8*1)
+	ADDQ       $0x40, R8
+	CMPQ       R8, R10
+	JLT        line
+	PREFETCHT0 -1(DI)(R10*1)
+	MOVQ       (DX), DI
+	XORQ       R8, R8
 
 eight:
 	LEAQ    32(R8), R9

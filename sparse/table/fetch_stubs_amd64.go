@@ -14,7 +14,7 @@ func prefetchLines(addrs **byte, n int, disp int)
 //go:noescape
 func prefetchSlots16(base *byte, mask uint64, hashes *uint64, n int)
 
-// gatherRows copies width > 0 bytes, a multiple of 4, from each of n > 0 addresses to dst, dst+stride, …
+// gatherRows copies width > 0 bytes, a multiple of 4, from each of n > 0 addresses to dst, dst+stride, … and asks for what lies at the 32 addresses that follow.
 //
 //go:noescape
 func gatherRows(dst *byte, stride int, addrs **byte, n int, width int)

@@ -21,7 +21,7 @@ func FuzzGather(f *testing.F) {
 		for i := range from {
 			from[i] = float32(rng.NormFloat64())
 		}
-		addrs := make([]*byte, n)
+		addrs := make([]*byte, n+ahead)
 		for i := range addrs {
 			addrs[i] = (*byte)(unsafe.Pointer(&from[rng.IntN(len(from)-w)]))
 		}

@@ -37,27 +37,34 @@ func (t *Table) lookup(keys []uint64, rows []Row) error {
 	return nil
 }
 
-// findChunk finds up to chunk keys and reports whether some row is on disk. The
-// first loop only says where each probe begins, so that the memory of all of them
-// is on its way before the first is looked at.
-func (x *index) findChunk(keys []uint64, rows []Row) (cold bool) {
-	var (
-		hashes   [chunk]uint64
-		segments [chunk]*segment
-		starts   [chunk]*byte
-	)
+// probes says where the probing of up to chunk keys begins.
+type probes struct {
+	hashes   [chunk]uint64
+	segments [chunk]*segment
+	starts   [chunk]*byte
+}
+
+// ask finds where the probing of keys begins and asks for that memory.
+func (x *index) ask(keys []uint64, p *probes) {
 	for i, key := range keys {
 		h := hash(x.salt, key)
 		s := x.segment(h)
 		if s == nil {
 			s = &x.none
 		}
-		hashes[i], segments[i] = h, s
-		starts[i] = (*byte)(unsafe.Pointer(&s.slots[h&uint64(len(s.slots)-1)]))
+		p.hashes[i], p.segments[i] = h, s
+		p.starts[i] = (*byte)(unsafe.Pointer(&s.slots[h&uint64(len(s.slots)-1)]))
 	}
-	prefetch(starts[:len(keys)], 0)
+	prefetch(p.starts[:len(keys)], 0)
+}
+
+// findChunk finds up to chunk keys and reports whether some row is on disk. The
+// memory of all of them is on its way before the first is looked at.
+func (x *index) findChunk(keys []uint64, rows []Row) (cold bool) {
+	var p probes
+	x.ask(keys, &p)
 	for i, key := range keys {
-		r := segments[i].find(key, hashes[i]).row
+		r := p.segments[i].find(key, p.hashes[i]).row
 		rows[i] = r
 		cold = cold || r.onDisk()
 	}
@@ -67,27 +74,46 @@ func (x *index) findChunk(keys []uint64, rows []Row) (cold bool) {
 // Read writes the values of rows, the initial values of their keys where the row
 // is 0, to dst: those of row i to dst[i·stride : i·stride+V].
 func (t *Table) Read(keys []uint64, rows []Row, dst []float32, stride int) {
-	var starts [chunk]*byte
-	for len(rows) > 0 {
-		n := min(len(rows), chunk)
-		for i, r := range rows[:n] {
-			starts[i] = t.start(r)
-		}
-		prefetchRecords(starts[:n], 4*t.packed)
-		if t.cfg.Values == Float32 {
-			gather(dst, stride, starts[:n], t.width)
-		} else {
-			for i, p := range starts[:n] {
-				expand(dst[i*stride:i*stride+t.width], unsafe.Slice((*float32)(unsafe.Pointer(p)), t.packed))
-			}
-		}
-		for i, r := range rows[:n] {
-			if r == 0 {
+	// starts says where rows from at on lie, ahead more of them than are copied
+	// at a time.
+	var starts [chunk + ahead]*byte
+	first := t.starts(rows, starts[:ahead])
+	for at := 0; at < len(rows); at += chunk {
+		end := min(at+chunk, len(rows))
+		n := end - at
+		first = t.starts(first, starts[ahead:n+ahead])
+		t.copyValues(dst[at*stride:], stride, starts[:n+ahead])
+		copy(starts[:ahead], starts[n:n+ahead])
+		for i := at; i < end; i++ {
+			if rows[i] == 0 {
 				t.Initial(keys[i], dst[i*stride:i*stride+t.width])
 			}
 		}
-		rows, keys = rows[n:], keys[n:]
-		dst = dst[min(n*stride, len(dst)):]
+	}
+}
+
+// starts says where the first of rows lie, filled up with a record of zeros, and
+// returns the rest of rows.
+func (t *Table) starts(rows []Row, starts []*byte) []Row {
+	n := min(len(rows), len(starts))
+	for i, r := range rows[:n] {
+		starts[i] = t.start(r)
+	}
+	for i := n; i < len(starts); i++ {
+		starts[i] = t.start(0)
+	}
+	return rows[n:]
+}
+
+// copyValues writes the values of records but the last ahead to dst.
+func (t *Table) copyValues(dst []float32, stride int, starts []*byte) {
+	if t.cfg.Values == Float32 {
+		gather(dst, stride, starts, t.width)
+		return
+	}
+	prefetch(starts[ahead:], 0)
+	for i, p := range starts[:len(starts)-ahead] {
+		expand(dst[i*stride:i*stride+t.width], unsafe.Slice((*float32)(unsafe.Pointer(p)), t.packed))
 	}
 }
 
@@ -102,27 +128,37 @@ func (t *Table) start(r Row) *byte {
 // Insert writes the row of each key to rows, inserting those that are not held
 // with their initial values, past any admission: the way to fill a table.
 func (t *Table) Insert(keys []uint64, rows []Row) error {
-	if err := t.Find(keys, rows); err != nil {
+	if err := t.makeRoom(); err != nil {
 		return err
 	}
 	if err := t.room(len(keys)); err != nil {
 		return err
 	}
-	for i, key := range keys {
-		if rows[i] != 0 {
-			continue
+	for at := 0; at < len(keys); at += chunk {
+		end := min(at+chunk, len(keys))
+		if err := t.lookup(keys[at:end], rows[at:end]); err != nil {
+			return err
 		}
-		h := hash(t.salt, key)
-		if r := t.index.find(key, h); r != 0 { // the same key twice
-			rows[i] = r
-			continue
+		for i := at; i < end; i++ {
+			if rows[i] == 0 {
+				rows[i] = t.insertOnce(keys[i])
+			}
 		}
-		rows[i] = t.take()
-		t.index.insert(key, h, rows[i])
-		t.fill(rows[i], key)
-		t.stamp(rows[i], uint32(t.now+1), 1)
 	}
 	return nil
+}
+
+// insertOnce inserts a key with its initial record unless it is held by now.
+func (t *Table) insertOnce(key uint64) Row {
+	h := hash(t.salt, key)
+	if r := t.index.find(key, h); r != 0 {
+		return r
+	}
+	r := t.take()
+	t.index.insert(key, h, r)
+	t.fill(r, key)
+	t.stamp(r, uint32(t.now+1), 1)
+	return r
 }
 
 // fill writes the initial record of a key.

@@ -60,19 +60,38 @@ func prefetchSlots(x *build.Context) {
 	x.RET()
 }
 
+// ahead is how many rows before its turn the memory of a row is asked for: more
+// than the lines a core can wait for at once, fewer than its first cache holds.
+const ahead = 32
+
 // gather copies n rows of any number of floats to a matrix: vectors of 8, then
-// single values.
+// single values. With each row it asks for the lines of a later one, so that the
+// core always waits for as many as it can.
 func gather(x *build.Context) {
 	x.Function("gatherRows")
 	x.Attributes(attr.NOSPLIT)
 	x.Pragma("noescape")
-	x.Doc("gatherRows copies width > 0 bytes, a multiple of 4, from each of n > 0 addresses to dst, dst+stride, …")
+	x.Doc("gatherRows copies width > 0 bytes, a multiple of 4, from each of n > 0 addresses to dst, dst+stride, … and asks for what lies at the 32 addresses that follow.")
 	x.SignatureExpr("func(dst *byte, stride int, addrs **byte, n, width int)")
 	dst, stride, addrs, n, width := asm.Param(x, "dst"), asm.Param(x, "stride"), asm.Param(x, "addrs"), asm.Param(x, "n"), asm.Param(x, "width")
 	p, at, after, word := x.GP64(), x.GP64(), x.GP64(), x.GP32()
 	half, whole := x.XMM(), x.YMM()
 
+	span := x.GP64()
+	x.MOVQ(width, span) // of it no more than four lines are asked for
+	x.CMPQ(span, operand.U32(256))
+	x.JLE(operand.LabelRef("row"))
+	x.MOVQ(operand.U32(256), span)
+
 	x.Label("row")
+	x.MOVQ(asm.At(addrs, 8*ahead), p)
+	x.XORQ(at, at)
+	x.Label("line")
+	x.PREFETCHT0(asm.Indexed(p, at, 1, 0))
+	x.ADDQ(operand.Imm(64), at)
+	x.CMPQ(at, span)
+	x.JLT(operand.LabelRef("line"))
+	x.PREFETCHT0(asm.Indexed(p, span, 1, -1))
 	x.MOVQ(asm.At(addrs, 0), p)
 	x.XORQ(at, at)
 	x.Label("eight")

@@ -1,0 +1,306 @@
+package table
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// openAs opens a table of one row-wise part with that configuration.
+func openAs(t testing.TB, cfg Config) *Table {
+	t.Helper()
+	cfg.Name, cfg.Parts = "x", []Part{{Name: "p", Dim: 3, Rule: optim.Rule{Kind: "adagrad"}}}
+	x, err := Open(cfg, 1, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { x.Close() })
+	return x
+}
+
+// train takes steps of the same keys, from step first on.
+func train(t testing.TB, x *Table, first, steps int, keys ...uint64) (done Applied) {
+	t.Helper()
+	g := Gradients{Keys: keys, Values: make([]float32, len(keys)*x.Width())}
+	for i := range g.Values {
+		g.Values[i] = float32(i%7) - 3
+	}
+	for n := range steps {
+		d, err := x.Apply(Step{N: int64(first + n), Scale: 1, Rate: 1}, g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done.Inserted, done.Refused, done.Steps = done.Inserted+d.Inserted, done.Refused+d.Refused, done.Steps+d.Steps
+	}
+	return done
+}
+
+func TestAdmissionWaitsForSightings(t *testing.T) {
+	x := openAs(t, Config{Admit: Admit{After: 3}})
+	if d := train(t, x, 1, 2, 5, 6); d != (Applied{Refused: 4}) || x.Rows() != 0 {
+		t.Fatalf("after two sightings %+v, %d rows", d, x.Rows())
+	}
+	initial := read(t, x, 5)
+	if d := train(t, x, 3, 1, 5); d != (Applied{Inserted: 1, Steps: 1}) || x.Rows() != 1 {
+		t.Fatalf("at the third %+v, %d rows", d, x.Rows())
+	}
+	if slices.Equal(read(t, x, 5), initial) {
+		t.Fatal("the admitted key took no step")
+	}
+	if c := x.Counters(); c.Refused != 4 || c.Inserted != 1 {
+		t.Fatalf("counters %+v", c)
+	}
+}
+
+func TestSketchNeverUndercounts(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s, counts := newSketch(rapid.IntRange(0, 4096).Draw(rt, "counters")), map[uint64]int{}
+		for range rapid.IntRange(0, len(s.counts)-1).Draw(rt, "sightings") { // one fewer than halve all
+			h := mix(uint64(rapid.IntRange(0, 300).Draw(rt, "key")))
+			counts[h]++
+			if n := s.see(h); n < min(255, counts[h]) {
+				rt.Fatalf("seen %d times, counted %d", counts[h], n)
+			}
+		}
+	})
+	s := newSketch(1 << 14)
+	for i := range uint64(1000) {
+		s.see(mix(i))
+	}
+	if n := s.see(mix(1 << 40)); n != 1 {
+		t.Errorf("beside 1000 keys in 16384 counters a new one counts %d", n)
+	}
+	s.seen = len(s.counts) - 1
+	s.see(mix(1))
+	if n := s.see(mix(1)); n != 2 { // 1, 2, halved to 1, 2
+		t.Errorf("after the halving a key seen twice counts %d", n)
+	}
+}
+
+func TestRowsGivenUpMakeRoom(t *testing.T) {
+	x := openAs(t, Config{Evict: Evict{MaxRows: 4000}})
+	keys := make([]uint64, 500)
+	for n := range 100 {
+		for i := range keys {
+			keys[i] = uint64(n*len(keys) + i)
+		}
+		train(t, x, n+1, 1, keys...)
+		if x.Rows() > 4000 {
+			t.Fatalf("%d rows", x.Rows())
+		}
+	}
+	if x.used > 5000 {
+		t.Errorf("%d rows were taken into use for at most 4500 at once", x.used)
+	}
+	if c := x.Counters(); c.Inserted-c.Evicted != int64(x.Rows()) || c.Evicted < 45_000 {
+		t.Errorf("%d rows, counters %+v", x.Rows(), c)
+	}
+}
+
+func TestAgeCountsFromTheLastGradient(t *testing.T) {
+	x := openAs(t, Config{Evict: Evict{Age: 100}})
+	train(t, x, 1, 1, 1, 2)
+	train(t, x, 90, 1, 2)
+	train(t, x, 91, 2*sweepEvery-30, 3)
+	if n := x.Rows(); n != 3-1 && n != 3 {
+		t.Fatalf("%d rows", n)
+	}
+	train(t, x, 300, sweepEvery, 3)
+	rows := make([]Row, 3)
+	if err := x.Find([]uint64{1, 2, 3}, rows); err != nil || rows[0] != 0 || rows[1] != 0 || rows[2] == 0 {
+		t.Fatalf("rows %v of keys of age 363, 273 and 0: %v", rows, err)
+	}
+}
+
+func TestDeltasNeedTheirPast(t *testing.T) {
+	x := openAs(t, Config{})
+	train(t, x, 1, 5, 1, 2, 3)
+	x.Delete([]uint64{2})
+	train(t, x, 6, 1, 1)
+	x.Forget(3)
+	none := func(uint64, []float32) error { return nil }
+	if err := x.Delta(0, 2, none); !errors.Is(err, ErrTooOld) {
+		t.Errorf("a delta since a forgotten step: %v", err)
+	}
+	var keys []uint64
+	for shard := range x.Shards() {
+		err := x.Delta(shard, 5, func(key uint64, record []float32) error {
+			if (record == nil) != (key == 2) {
+				t.Errorf("key %d with record %v", key, record)
+			}
+			keys = append(keys, key)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if slices.Sort(keys); !slices.Equal(keys, []uint64{1, 2}) {
+		t.Errorf("since step 5 the keys %d changed", keys)
+	}
+	x.Forget(6)
+	if x.removed.bytes() > 24 && len(x.removed.keys) != 0 {
+		t.Error("what was removed stays")
+	}
+}
+
+// someDelta returns a table at step 3 with the delta to step 5 of one shard.
+func someDelta(t testing.TB) (*Table, []byte, int) {
+	x, behind := openAs(t, Config{}), openAs(t, Config{})
+	train(t, x, 1, 3, 1, 2, 3, 4, 5, 6)
+	train(t, behind, 1, 3, 1, 2, 3, 4, 5, 6)
+	train(t, x, 4, 1, 1, 2, 3, 4, 9)
+	x.Delete([]uint64{5, 6})
+	train(t, x, 5, 1, 2)
+	shard := x.ShardOf(5)
+	var b bytes.Buffer
+	if err := x.SaveDelta(&b, shard, 3); err != nil {
+		t.Fatal(err)
+	}
+	return behind, b.Bytes(), shard
+}
+
+func saved(t testing.TB, x *Table) (all []byte) {
+	for shard := range x.Shards() {
+		var b bytes.Buffer
+		if err := x.SaveShard(&b, shard); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b.Bytes()...)
+	}
+	return all
+}
+
+func TestDamagedDeltasChangeNothing(t *testing.T) {
+	x, b, shard := someDelta(t)
+	before := saved(t, x)
+	refused := func(what string, file []byte) {
+		if _, err := x.LoadDelta(bytes.NewReader(file), shard); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf(`table "x": delta of shard %d: `, shard)) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if !bytes.Equal(saved(t, x), before) {
+			t.Fatalf("%s: it changed the table", what)
+		}
+	}
+	for n := range b {
+		refused(fmt.Sprintf("cut at byte %d", n), b[:n])
+		file := slices.Clone(b)
+		file[n] ^= 4
+		refused(fmt.Sprintf("byte %d flipped", n), file)
+	}
+	if _, err := x.LoadDelta(bytes.NewReader(b), (shard+1)%4); err == nil || !strings.Contains(err.Error(), "the file holds shard") {
+		t.Errorf("the delta of another shard: %v", err)
+	}
+	if now, err := x.LoadDelta(bytes.NewReader(b), shard); err != nil || now != 5 {
+		t.Fatalf("the whole delta: %v", err)
+	}
+	if bytes.Equal(saved(t, x), before) {
+		t.Fatal("the whole delta changed nothing")
+	}
+	x.SetNow(9)
+	if _, err := x.LoadDelta(bytes.NewReader(b), shard); err == nil || !strings.Contains(err.Error(), "tells of the steps 3 to 5, the table stands at 9") {
+		t.Errorf("a delta of the past: %v", err)
+	}
+}
+
+func FuzzLoadDelta(f *testing.F) {
+	_, b, _ := someDelta(f)
+	f.Add(b)
+	f.Add(b[:50])
+	f.Fuzz(func(t *testing.T, file []byte) {
+		x := openAs(t, Config{})
+		for shard := range x.Shards() {
+			if _, err := x.LoadDelta(bytes.NewReader(file), shard); err != nil && x.Rows() != 0 {
+				t.Fatalf("rows after %v", err)
+			}
+		}
+	})
+}
+
+func TestRoundingToBFloat16(t *testing.T) {
+	round := func(v float32, by func(w, v []float32)) float32 {
+		words, out := make([]float32, 1), make([]float32, 1)
+		by(words, []float32{v})
+		expand(out, words)
+		return out[0]
+	}
+	for v, want := range map[float32]float32{
+		1: 1, 1 + 1./512: 1, 1 + 3./256: 1 + 1./64, -1 - 1./256: -1, 3e38: 0x1.c4p127, 0: 0,
+	} {
+		if got := round(v, nearest); got != want {
+			t.Errorf("%v is rounded to %v, want %v", v, got, want)
+		}
+	}
+	inf := float32(math.Inf(1))
+	for _, by := range []func(w, v []float32){nearest, func(w, v []float32) { stochastic(w, v, 3) }} {
+		if v := round(float32(math.NaN()), by); v == v {
+			t.Errorf("a NaN is rounded to %v", v)
+		}
+		if v := round(math.Float32frombits(0x7f800001), by); v == v {
+			t.Errorf("a NaN of low bits is rounded to %v", v)
+		}
+		if v := round(inf, by); v != inf {
+			t.Errorf("infinity is rounded to %v", v)
+		}
+	}
+	const v, n = 1 + 0.3/128, 20_000
+	sum := 0.0
+	for seed := range uint64(n) {
+		x := round(v, func(w, v []float32) { stochastic(w, v, mix(seed)) })
+		if x != 1 && x != 1+1./128 {
+			t.Fatalf("%v is rounded to %v", v, x)
+		}
+		sum += float64(x)
+	}
+	if mean := sum / n; math.Abs(mean-v) > 0.0001 {
+		t.Errorf("%v is rounded to %v in the mean", v, mean)
+	}
+	if x := round(math.MaxFloat32, func(w, v []float32) { stochastic(w, v, 1) }); math.IsInf(float64(x), 0) {
+		t.Error("the largest number is rounded to infinity")
+	}
+}
+
+func TestSetCountsByOwner(t *testing.T) {
+	owner := []int32{2, 0, 2, 1}
+	s := NewSet(9, owner, 3)
+	keys, ids := make([]uint64, 1000), make([]uint32, 1000)
+	for i := range keys {
+		keys[i] = rand.New(rand.NewPCG(uint64(i), 1)).Uint64N(300)
+	}
+	for range 2 {
+		s.Reset()
+		s.Add(keys, ids)
+		counts := make([]int, 3)
+		for i, key := range s.Keys() {
+			if want := owner[ShardOf(9, key, 4)]; s.Owners()[i] != want {
+				t.Fatalf("key %d belongs to %d, want %d", key, s.Owners()[i], want)
+			}
+			counts[s.Owners()[i]]++
+		}
+		if !slices.Equal(counts, s.Counts()) || s.Len() != len(s.Keys()) {
+			t.Fatalf("counts %v, want %v", s.Counts(), counts)
+		}
+	}
+}
+
+func TestFaultsOfPoliciesAreNamed(t *testing.T) {
+	faults := fmt.Sprint(Config{Name: "x", Values: "float16", Parts: []Part{{Name: "p", Dim: 1}},
+		Admit: Admit{After: 256, Counters: -1}, Evict: Evict{Age: -1, MaxRows: -1, MinScore: 2}}.Validate())
+	for _, want := range []string{`values "float16"`, "after 256", "-1 counters", "age -1", "-1 rows", "needs a half-life"} {
+		if !strings.Contains(faults, want) {
+			t.Errorf("no word of %q in %s", want, faults)
+		}
+	}
+	if faults := (Config{Name: "x", Values: BFloat16, Parts: []Part{{Name: "p", Dim: 1, DenseL2: true}}}).Validate(); len(faults) != 1 {
+		t.Errorf("bfloat16 under DenseL2: %v", faults)
+	}
+}

@@ -1,0 +1,161 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// tiered returns a trained table most of whose rows are on disk.
+func tiered(t *testing.T) (*Table, []uint64) {
+	x := openAs(t, Config{})
+	if err := x.OpenTier(t.TempDir(), 20_000); err != nil {
+		t.Fatal(err)
+	}
+	keys := make([]uint64, 1000)
+	for i := range keys {
+		keys[i] = uint64(i)
+	}
+	train(t, x, 1, 2, keys...)
+	if err := x.Find(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if x.tier.rows() < 500 || x.Rows() != 1000 {
+		t.Fatalf("%d of %d rows are on disk", x.tier.rows(), x.Rows())
+	}
+	return x, keys
+}
+
+// broken is a store that fails when it is told to.
+type broken struct {
+	store
+	full bool
+}
+
+func (b *broken) put(ids []Row, record func(i int) []byte) error {
+	if b.full {
+		return errors.New("no space left on device")
+	}
+	return b.store.put(ids, record)
+}
+
+func TestFullDiskLosesNothing(t *testing.T) {
+	x, keys := tiered(t)
+	want := openAs(t, Config{})
+	train(t, want, 1, 2, keys...)
+	b := &broken{store: x.tier.store}
+	x.tier.store = b
+	rows := make([]Row, len(keys))
+	if err := x.Find(keys, rows); err != nil { // brings all to memory
+		t.Fatal(err)
+	}
+	b.full = true
+	err := x.Find(keys[:1], rows)
+	if err == nil || !strings.Contains(err.Error(), `table "x": tier: no space left on device; the rows in memory are whole`) {
+		t.Fatalf("with a full disk: %v", err)
+	}
+	b.full = false
+	if err := x.Find(keys[:1], rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		a, b := make([]float32, x.RecordLen()), make([]float32, x.RecordLen())
+		held, err := x.Get(key, a)
+		if _, e := want.Get(key, b); err != nil || e != nil || !held || fmt.Sprint(a) != fmt.Sprint(b) {
+			t.Fatalf("key %d: %v, want %v (%v)", key, a, b, err)
+		}
+	}
+}
+
+func TestDamagedTierNamesTheKey(t *testing.T) {
+	x, keys := tiered(t)
+	var key uint64
+	for _, key = range keys {
+		if x.index.find(key, hash(x.salt, key)).onDisk() {
+			break
+		}
+	}
+	id := x.index.find(key, hash(x.salt, key)) &^ onDisk
+	if err := x.tier.store.put([]Row{id}, func(int) []byte { return []byte{1, 2} }); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Find([]uint64{key}, make([]Row, 1)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("read key %d: ", key)) {
+		t.Fatalf("a record cut short: %v", err)
+	}
+	if _, err := unseal(seal(nil, 3, []byte("abcd")), 4); err == nil {
+		t.Error("a record in the place of another is taken")
+	}
+	damaged := seal(nil, 3, []byte("abcd"))
+	damaged[1] ^= 1
+	if _, err := unseal(damaged, 3); err == nil || !strings.Contains(err.Error(), "checksum") {
+		t.Errorf("a damaged record: %v", err)
+	}
+}
+
+// TestTierCutShort takes away the file's end, which bbolt has mapped: reading it
+// is a fault of the processor, and must become an error.
+func TestTierCutShort(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the file without a name is found through /proc")
+	}
+	x, keys := tiered(t)
+	links, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := 0
+	for _, l := range links {
+		if to, err := os.Readlink(l); err == nil && strings.Contains(to, t.TempDir()[:len(t.TempDir())-3]) && strings.Contains(to, ".rows") {
+			if err := os.Truncate(l, 0); err != nil {
+				t.Fatal(err)
+			}
+			cut++
+		}
+	}
+	if cut != 1 {
+		t.Fatalf("%d files found", cut)
+	}
+	err = x.Find(keys, make([]Row, len(keys)))
+	if err == nil || !strings.Contains(err.Error(), "the file is damaged") {
+		t.Fatalf("a file cut short: %v", err)
+	}
+}
+
+func TestTierNeedsItsConditions(t *testing.T) {
+	x := openAs(t, Config{})
+	for want, err := range map[string]error{
+		"needs a folder":            x.OpenTier("", 1<<20),
+		"a memory limit of 0 bytes": x.OpenTier(t.TempDir(), 0),
+		"no such file":              x.OpenTier("/nonexistent/folder", 1<<20),
+		"touches every row":         open(t, 1, Part{Name: "p", Dim: 1, DenseL2: true}).OpenTier(t.TempDir(), 1<<20),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), `table "x": tier in `) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestPrefetchReadsAhead(t *testing.T) {
+	x, keys := tiered(t)
+	if err := x.Prefetch(keys[:400]); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.tier.settle(); err != nil {
+		t.Fatal(err)
+	}
+	ahead := len(x.tier.staged)
+	if ahead == 0 {
+		t.Fatal("nothing was read ahead")
+	}
+	thawed := x.Counters().Thawed
+	if err := x.Find(keys[:400], make([]Row, 400)); err != nil {
+		t.Fatal(err)
+	}
+	if n := x.Counters().Thawed - thawed; n != int64(ahead) || len(x.tier.staged) != 0 {
+		t.Fatalf("%d rows came back, %d were read ahead, %d are left", n, ahead, len(x.tier.staged))
+	}
+}
