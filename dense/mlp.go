@@ -19,6 +19,7 @@ type Spec struct {
 	BatchNorm  bool
 	Dropout    float64 // probability of dropping a hidden unit, in [0, 1)
 	Init       string  // one of Inits; empty is he
+	BF16       bool    // products in bfloat16: relu alone, with hidden layers and an output
 	Out        int     // 0: no last layer, the output is the last hidden one
 }
 
@@ -56,6 +57,9 @@ func (s Spec) Validate() (faults []error) {
 	if s.Init != "" && !slices.Contains(Inits(), s.Init) {
 		fault("init %q is not one of %s", s.Init, strings.Join(Inits(), ", "))
 	}
+	if plain := s.Activation == "" || s.Activation == "relu"; s.BF16 && (!plain || s.BatchNorm || s.Dropout != 0 || s.Out == 0) {
+		fault("bfloat16 is for linear layers with ReLU between them: no other activation, no batch norm, no dropout")
+	}
 	if !(s.Dropout >= 0 && s.Dropout < 1) {
 		fault("dropout %v is not in [0, 1)", s.Dropout)
 	}
@@ -76,6 +80,7 @@ type MLP struct {
 	layers []Layer
 	drops  []*Dropout
 	norms  []*BatchNorm
+	halved *halved // nil: float32
 
 	x    []float32   // the last input, the caller's
 	outs [][]float32 // the layers' outputs for it, nil where it did not get to
@@ -97,6 +102,9 @@ func NewMLP(a *Arena, name string, s Spec) (*MLP, error) {
 	if s.Out > 0 {
 		m.layers = append(m.layers, s.linear(a, name+"/out", m.out, s.Out, false, glorot(m.out, s.Out)))
 		m.out = s.Out
+	}
+	if s.BF16 {
+		m.halved = newHalved(m.layers)
 	}
 	for i, l := range m.layers {
 		if l, ok := l.(*Linear); ok && i > 0 {
@@ -167,6 +175,11 @@ func (m *MLP) Out() int { return m.out }
 func (m *MLP) Forward(x []float32, rows int, train bool) (y []float32, err error) {
 	clear(m.outs)
 	m.x, y = x, x
+	if m.halved != nil {
+		y = m.halved.forward(x, rows)
+		m.outs[len(m.outs)-1] = y
+		return y, nil
+	}
 	for i, l := range m.layers {
 		if y, err = l.Forward(y, rows, train); err != nil {
 			return nil, err
@@ -178,6 +191,9 @@ func (m *MLP) Forward(x []float32, rows int, train bool) (y []float32, err error
 
 // Backward implements Layer; dy is rows×Out, the result rows×In.
 func (m *MLP) Backward(dy []float32, rows int) (dx []float32, err error) {
+	if m.halved != nil {
+		return m.halved.backward(dy, rows), nil
+	}
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		if dy, err = m.layers[i].Backward(dy, rows); err != nil {
 			return nil, err

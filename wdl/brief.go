@@ -169,7 +169,7 @@ func (o Options) config(from *checkpoint.Checkpoint) (*config.Config, error) {
 // how fast it learns, and where its data lies (what the data is, its fingerprint
 // tells). All others decide what the parameters mean, or which samples are left
 // in the epoch.
-var free = regexp.MustCompile(`^(data\.(train|test|valid)\b|train\.(epochs|threads|batch|global_batch|clip_norm|eval_every|schedule|early_stop|checkpoint|l2)\b|` +
+var free = regexp.MustCompile(`^(data\.(train|test|valid)\b|train\.(epochs|threads|precision|batch|global_batch|clip_norm|eval_every|schedule|early_stop|checkpoint|l2)\b|` +
 	`(train\.optimizer|tables\[\d+\])\.(dense|deep|wide)\.(learning_rate|beta|beta1|beta2|epsilon|l1|l2):)`)
 
 func unchanged(was, now *config.Config) error {

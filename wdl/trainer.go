@@ -6,6 +6,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
@@ -29,6 +30,11 @@ type Trainer struct {
 // NewTrainer builds the model on a group. columns and dense are the encoder's.
 func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, columns []data.SparseColumn, dense []string) (*Trainer, error) {
 	t := &Trainer{comm: comm, rec: rec, dense: dense, clip: c.Train.ClipNorm, tally: newTally(), norm: make([]float64, 1)}
+	if c.Train.Precision == "bf16" {
+		if err := f32.AMX(); err != nil {
+			return nil, fmt.Errorf("wdl: train.precision bf16 is refused, it would be slower than fp32: %w", err)
+		}
+	}
 	l := newLayout(c, columns, len(dense))
 	store, err := sparse.Open(collective.Exchanger{Comm: comm}, sparse.Config{Tables: l.tables, Seed: c.Train.Seed})
 	if err != nil {

@@ -18,6 +18,7 @@ type Options struct {
 	Threads  int    // of each rank; 0: 1
 	Steps    int    // that are timed; 0: DefaultSteps
 	Batches  int    // made beforehand; 0: DefaultBatches
+	BF16     bool   // products in bfloat16
 	Epoch    bool   // instead: train on the whole workload once and evaluate
 
 	Progress func(step int64) // told of every step; nil: nobody is
@@ -91,6 +92,9 @@ func (w *Workload) config(o Options) (*config.Config, []data.SparseColumn) {
 	}
 	c.Train.Optimizer = config.Optimizer{Dense: adagrad(0.01), Deep: adagrad(w.Rate)}
 	c.Train.Threads, c.Train.Seed = o.Threads, 1
+	if o.BF16 {
+		c.Train.Precision = "bf16"
+	}
 	wide := o.Model != "dcn_v2"
 	if wide {
 		c.Train.Optimizer.Wide = adagrad(w.Rate)

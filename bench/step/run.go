@@ -40,7 +40,7 @@ func Run(comm *collective.Comm, o Options) (Result, error) {
 	if err := collective.Barrier(comm); err != nil {
 		return Result{}, err
 	}
-	r := Result{Workload: o.Workload, Model: m.o.Model, NP: comm.Size(), Threads: m.o.Threads, Batch: m.o.Batch}
+	r := Result{Workload: o.Workload, Model: m.o.Model, NP: comm.Size(), BF16: m.o.BF16, Threads: m.o.Threads, Batch: m.o.Batch}
 	r.Machine.Bandwidth = bandwidth()
 	if o.Epoch {
 		err = m.epoch(&r)

@@ -35,6 +35,7 @@ Examples:
 			&cli.StringFlag{Name: "model", Value: "wide_deep", Usage: "`KIND` of model: wide_deep, deepfm or dcn_v2"},
 			&cli.IntFlag{Name: "threads", Value: 1, Usage: "`NUMBER` of threads of each rank"},
 			&cli.IntFlag{Name: "steps", Value: step.DefaultSteps, Usage: "`NUMBER` of steps that are timed"},
+			&cli.BoolFlag{Name: "bf16", Usage: "products in bfloat16, on a CPU with AMX"},
 			&cli.BoolFlag{Name: "epoch", Usage: "train on the whole workload once and evaluate its test rows"},
 			jsonFlag(),
 		},
@@ -44,7 +45,7 @@ Examples:
 			}
 			opt := step.Options{
 				Workload: c.String("workload"), Batch: c.Int("batch"), Model: c.String("model"),
-				Threads: c.Int("threads"), Steps: c.Int("steps"), Epoch: c.Bool("epoch"),
+				Threads: c.Int("threads"), Steps: c.Int("steps"), Epoch: c.Bool("epoch"), BF16: c.Bool("bf16"),
 			}
 			work := func(_ context.Context, _ *cli.Context, m *member.Member, _ func(string)) (any, error) {
 				var done atomic.Int64

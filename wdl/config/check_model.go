@@ -163,6 +163,9 @@ func (k checker) train() {
 	if !on(t.Shuffle) && t.ShuffleWindow != 0 {
 		k.later("train.shuffle", "train.shuffle_window", "without shuffling there is no window")
 	}
+	if m := k.c.Model; t.Precision == "bf16" && (m.BatchNorm || m.Dropout != 0 || m.Activation != "" && m.Activation != "relu" || !on(m.Deep)) {
+		k.bad("train.precision", "bf16 is for an MLP of linear layers with relu: no other activation, no batch_norm, no dropout")
+	}
 	k.rule("train.optimizer.dense", t.Optimizer.Dense, "adam")
 	k.rule("train.optimizer.deep", t.Optimizer.Deep, "adam")
 	k.rule("train.optimizer.wide", t.Optimizer.Wide, "ftrl")

@@ -130,6 +130,7 @@ type Train struct {
 	ShuffleWindow int        `yaml:"shuffle_window"` // samples of all ranks
 	Lanes         int        `yaml:"lanes"`          // 0: the reader chooses
 	Threads       int        `yaml:"threads"`        // of each rank's compute
+	Precision     string     `yaml:"precision"`      // of the MLP's products: fp32 or bf16
 	Optimizer     Optimizer  `yaml:"optimizer"`
 	L2            L2         `yaml:"l2"`
 	ClipNorm      float64    `yaml:"clip_norm"` // 0: none

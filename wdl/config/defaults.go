@@ -50,7 +50,8 @@ func defaults(c *Config) (d Config) {
 		// ranks; small, so that small sets get enough steps.
 		t.GlobalBatch = 256
 	}
-	t.Threads = 1 // ranks use the cores of a host as well, and share out the tables too
+	t.Precision = "fp32" // as every other framework, on any CPU
+	t.Threads = 1        // ranks use the cores of a host as well, and share out the tables too
 	t.Shuffle = ptr(true)
 	if on(c.Train.Shuffle) {
 		t.ShuffleWindow = 131072 // tens of MB of records: mixes days of a log well

@@ -23,6 +23,7 @@ func initKinds() []string   { return []string{"normal", "uniform", "zero"} }
 func kinds() []string       { return []string{"wide_deep", "deepfm", "dcn_v2"} }
 func activations() []string { return []string{"relu", "tanh", "sigmoid", "identity"} }
 func weights() []string     { return []string{"he", "pytorch"} }
+func precisions() []string  { return []string{"fp32", "bf16"} }
 func schedules() []string   { return []string{"constant", "linear", "cosine", "step", "plateau"} }
 
 func dataSections() []section {
@@ -136,6 +137,7 @@ func trainSections() []section {
 			{name: "shuffle_window", def: "131072", about: "samples of all ranks that are mixed with each other", rng: "[1, 1073741824]"},
 			{name: "lanes", def: "the larger of 256 and the ranks", about: "parts of the data read side by side, each from its beginning; 1 without shuffle is the order of the files", rng: "[1, 65536]"},
 			{name: "threads", def: "1", about: "threads of each rank that work through its batch; another number rounds differently", rng: "[1, 256]"},
+			{name: "precision", def: "fp32", about: "of the MLP's products; bf16 needs a CPU with AMX and keeps weights, sums and updates in fp32", choices: precisions()},
 			{name: "optimizer", about: "update rules"},
 			{name: "l2", about: "penalty λ/2 ‖w‖² on weights: gradients grow by λ w"},
 			{name: "clip_norm", def: "0, none", about: "largest norm of the gradient of all parameters together", rng: "[0, inf)", shown: true},

@@ -103,7 +103,7 @@ func TestSetAll(t *testing.T) {
   "train.epochs" has no =: write KEY=VALUE, such as train.epochs=3
   "=3" has no key before the =: write KEY=VALUE, such as train.epochs=3
   "" has no =: write KEY=VALUE, such as train.epochs=3
-  train.sed: is no key here; did you mean seed? (there are: epochs, batch, global_batch, seed, shuffle, shuffle_window, lanes, threads, optimizer, l2, clip_norm, schedule, eval_every, early_stop, checkpoint)
+  train.sed: is no key here; did you mean seed? (there are: epochs, batch, global_batch, seed, shuffle, shuffle_window, lanes, threads, precision, optimizer, l2, clip_norm, schedule, eval_every, early_stop, checkpoint)
   train.batch: is the text "many"; it must be an integer
   model.dropout: is 2; it must be at least 0 and less than 1
   label.field: is missing: name a field of the data`

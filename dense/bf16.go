@@ -1,0 +1,89 @@
+package dense
+
+import "github.com/wdlrun/wdlrun/internal/f32"
+
+// halved runs a chain of linear layers in bfloat16: activations, their gradients
+// and the packed weights are bfloat16, sums, weight gradients and the weights
+// that the optimizer changes float32. It takes the place of the layers' own
+// Forward and Backward; their parameters stay where they are.
+type halved struct {
+	layers []halvedLinear
+	work   f32.WorkBF16
+	x      []f32.BF16 // the input, rounded
+	y      []float32  // the output
+	dy     []f32.BF16 // the gradient of the output, rounded
+	dx     []float32  // the gradient of the input
+}
+
+// halvedLinear is one layer: y of it is x of the next.
+type halvedLinear struct {
+	*Linear
+	packed  f32.PackedBF16
+	version uint64
+	x, y    []f32.BF16
+	dx      []f32.BF16
+}
+
+// newHalved makes the chain of layers; all are Linear, and all but the last have
+// a ReLU, which Spec.Validate sees to.
+func newHalved(layers []Layer) *halved {
+	h := new(halved)
+	for _, l := range layers {
+		h.layers = append(h.layers, halvedLinear{Linear: l.(*Linear)})
+	}
+	return h
+}
+
+// forward computes the chain's output, rows×Out.
+func (h *halved) forward(x []float32, rows int) []float32 {
+	first := h.layers[0].in
+	h.x = growBF16(h.x, f32.LenBF16(rows, first))
+	f32.ConvertBF16(h.x, x, rows, first)
+	at := h.x
+	for i := range h.layers {
+		l := &h.layers[i]
+		if v := l.arena.weights(); l.version != v {
+			l.packed.Pack(l.W.Value, l.in, l.out)
+			l.version = v
+		}
+		l.x = at
+		if i == len(h.layers)-1 {
+			h.y = grow(h.y, rows*l.out)
+			h.work.Forward(nil, h.y, at, &l.packed, l.bias(), rows, l.relu)
+			break
+		}
+		l.y = growBF16(l.y, f32.LenBF16(rows, l.out))
+		h.work.Forward(l.y, nil, at, &l.packed, l.bias(), rows, l.relu)
+		at = l.y
+	}
+	return h.y
+}
+
+// backward adds the parameters' gradients and returns that of the input.
+func (h *halved) backward(dy []float32, rows int) []float32 {
+	out := h.layers[len(h.layers)-1].out
+	h.dy = growBF16(h.dy, f32.LenBF16(rows, out))
+	f32.ConvertBF16(h.dy, dy, rows, out)
+	at := h.dy
+	for i := len(h.layers) - 1; i >= 0; i-- {
+		l := &h.layers[i]
+		h.work.GradWeight(l.W.Grad, l.B.Grad, l.x, at, rows, l.in, l.out)
+		if i == 0 {
+			h.dx = grow(h.dx, rows*l.in)
+			h.work.GradInput(nil, h.dx, at, &l.packed, rows, nil)
+			break
+		}
+		l.dx = growBF16(l.dx, f32.LenBF16(rows, l.in))
+		h.work.GradInput(l.dx, nil, at, &l.packed, rows, l.x)
+		at = l.dx
+	}
+	return h.dx
+}
+
+// growBF16 is grow for bfloat16.
+func growBF16(buf []f32.BF16, n int) []f32.BF16 {
+	if cap(buf) < n {
+		return make([]f32.BF16, n)
+	}
+	return buf[:n]
+}

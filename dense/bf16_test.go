@@ -1,0 +1,67 @@
+package dense
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+// TestBF16IsNearFloat32: outputs and gradients differ by roundings to eight bits
+// of fraction alone, whatever the chunk.
+func TestBF16IsNearFloat32(t *testing.T) {
+	for _, rows := range []int{1, 7, 70} {
+		s := Spec{In: 45, Hidden: []int{40, 33}, Out: 1, Init: "pytorch"}
+		exact := newModel(t, s, rows, adam())
+		s.BF16 = true
+		half := newModel(t, s, rows, adam())
+		for step := range 2 { // the second on weights that Apply has changed
+			exact.arena.ZeroGrad()
+			half.arena.ZeroGrad()
+			loss, dx := exact.backprop(t)
+			got, gotDx := half.backprop(t)
+			if math.Abs(loss-got) > 2e-3*loss {
+				t.Errorf("%d rows, step %d: loss %v, in float32 %v", rows, step, got, loss)
+			}
+			for name, pair := range map[string][2][]float32{"x": {gotDx, dx}, "parameters": {half.arena.Grads(), exact.arena.Grads()}} {
+				if d := distance(pair[0], pair[1]); d > 0.1 {
+					t.Errorf("%d rows, step %d: gradients of %s are off by %.3f of their norm", rows, step, name, d)
+				}
+			}
+			copy(half.arena.Grads(), exact.arena.Grads())
+			exact.arena.Apply(int64(step+1), 1, 1, 1)
+			half.arena.Apply(int64(step+1), 1, 1, 1)
+		}
+	}
+}
+
+// distance is ‖a−b‖/‖b‖.
+func distance(a, b []float32) float64 {
+	var off, norm float64
+	for i := range b {
+		d := float64(a[i] - b[i])
+		off, norm = off+d*d, norm+float64(b[i])*float64(b[i])
+	}
+	return math.Sqrt(off / norm)
+}
+
+// TestBF16KeepsMasterWeights: a change too small for bfloat16 is not lost.
+func TestBF16KeepsMasterWeights(t *testing.T) {
+	m := newModel(t, Spec{In: 4, Hidden: []int{4}, Out: 1, BF16: true}, 3, adam())
+	before := slices.Clone(m.arena.Values())
+	m.backprop(t)
+	m.arena.Apply(1, 1, 1, 1e-3) // changes of 1e-6
+	if slices.Equal(before, m.arena.Values()) {
+		t.Error("the weights stand still")
+	}
+}
+
+func TestBF16Refuses(t *testing.T) {
+	for _, s := range []Spec{
+		{In: 2, Hidden: []int{3}, Out: 1, BatchNorm: true}, {In: 2, Hidden: []int{3}, Out: 1, Dropout: 0.5},
+		{In: 2, Hidden: []int{3}, Out: 1, Activation: "tanh"}, {In: 2, Hidden: []int{3}},
+	} {
+		if s.BF16 = true; len(s.Validate()) == 0 {
+			t.Errorf("%+v is accepted", s)
+		}
+	}
+}
