@@ -94,6 +94,13 @@
 // that count, in slot order, and forgets the others. Slots 0 to P−1 give the bits
 // that ranks 0 to P−1 give with Push, whoever computed them.
 //
+// # Long bags
+//
+// A bag of hundreds of keys that rarely repeat costs less if owners pool it: a
+// [Pooled] sends keys and takes one sum of each owner for a bag, in place of rows.
+// [Lookup.Compare] says from the counts of a batch what either way costs. Owners'
+// sums are added in rank order, so results equal those of a Lookup up to rounding.
+//
 // # Order of sums
 //
 // Results are the same bits on every run with the same P. A bag pools its values
