@@ -111,6 +111,14 @@ func (d *Dataset) Names() []string {
 	return names
 }
 
+// Bytes is the size of the files as they lie there.
+func (d *Dataset) Bytes() (n int64) {
+	for i := range d.files {
+		n += d.files[i].bytes
+	}
+	return n
+}
+
 // HoldOut keeps a share of the records for validation; Fit does not see them.
 // Which ones they are depends on seed and their place in the dataset alone. It
 // must come before Scan, and be the same on every rank.

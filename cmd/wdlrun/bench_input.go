@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/bench/input"
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/wdl/config"
+)
+
+func benchInputCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "input",
+		Usage:     "measure how fast a file becomes batches, on one core",
+		UsageText: "wdlrun bench input -data FILE [-config FILE] [flags]",
+		Description: `Reads, cuts, checks and encodes the records of a file, as training does, and
+tells records and bytes a second and allocations a record; of plain CSV and TSV
+also what encoding/csv takes to cut the same file. Without -config the features
+are those that wdlrun init would write.
+
+Examples:
+   wdlrun bench input -data day_0.tsv
+   wdlrun bench input -data day_0.tsv -shuffle -json`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "data", Usage: "`FILE`, glob or folder to read"},
+			&cli.StringFlag{Name: "config", Usage: "YAML `FILE` with format and features"},
+			&cli.BoolFlag{Name: "shuffle", Usage: "in a shuffled order, as training reads"},
+			&cli.DurationFlag{Name: "time", Value: 2 * time.Second, Usage: "`DURATION` of measuring"},
+			jsonFlag(),
+		},
+		Action: p.benchInput,
+	}
+}
+
+func (p *program) benchInput(c *cli.Context) error {
+	file := c.String("data")
+	if file == "" {
+		return errors.New("bench input: which file? wdlrun bench input -data FILE")
+	}
+	cfg, err := inputConfig(c.String("config"), file)
+	if err != nil {
+		return err
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	r, err := input.Run(c.Context, input.Options{
+		Source: cfg.Data, Schema: data.Schema{Label: cfg.Label, Features: cfg.Features, Crosses: cfg.Crosses},
+		Files: []string{file}, Shuffle: c.Bool("shuffle"), Time: c.Duration("time"),
+	})
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return p.printJSON(r)
+	}
+	fmt.Fprintf(p.stdout, "%s: %.0f records/s, %.1f MB/s, %.3f allocations a record\n", r.Format, r.RecordsPerSecond, r.BytesPerSecond/1e6, r.AllocsPerRecord)
+	if r.CSVRecordsPerSecond > 0 {
+		fmt.Fprintf(p.stdout, "encoding/csv, cutting alone: %.0f records/s\n", r.CSVRecordsPerSecond)
+	}
+	return nil
+}
+
+// inputConfig is a configuration file, or what init would write for a file of
+// records.
+func inputConfig(path, file string) (*config.Config, error) {
+	if path != "" {
+		return config.Load(path)
+	}
+	seen, err := data.Inspect(file, 0)
+	if err != nil {
+		return nil, err
+	}
+	return config.Parse("the configuration suggested for "+file, config.Suggest(look(seen)))
+}
