@@ -47,6 +47,19 @@ type Job struct {
 	// job runs, and SIGCONT wake them. Only one job of a process should.
 	Suspends bool
 
+	// Restarts is how often the job is started again after a failure before a
+	// training step has been taken that was not before; such a step, as rank 0
+	// reports it, gives all of them back. 0 is never, as with mpirun.
+	Restarts int
+
+	// MinRanks is how few ranks a job that is started again may have: with fewer
+	// than in Plan a rank that failed is left out, else it is replaced. 0 is all.
+	MinRanks int
+
+	// Again is told of each failure after which the job is started again, and
+	// returns the command for it. Nil starts Command.
+	Again func(Failure) []string
+
 	Orders <-chan control.Order // passed on to the ranks
 	Host   control.Host         // is told what happens in the group
 }
@@ -58,16 +71,28 @@ type Outcome struct {
 	Result  []byte        // what rank 0 gave to Session.Done
 	Status  rank.Status   // the last of rank 0
 	Elapsed time.Duration
+
+	Size     int    // ranks of the last generation
+	Restarts int    // how often the job was started again
+	GaveUp   string // why it was not once more, where it may be
 }
 
-// Run starts the ranks of a job and returns when all have ended. If ctx ends
-// before, all are ended; with the cause Interrupted (see WithSignals) the
-// outcome's code is that of the signal. The error says why the job could not be
-// run; that ranks failed is in the outcome.
+// Run starts the ranks of a job and returns when all have ended, for good where
+// the job may be started again. If ctx ends before, all are ended; with the cause
+// Interrupted (see WithSignals) the outcome's code is that of the signal. The error
+// says why the job could not be run; that ranks failed is in the outcome.
 func Run(ctx context.Context, job Job) (Outcome, error) {
 	if err := job.check(); err != nil {
 		return Outcome{Code: startCode(err)}, err
 	}
+	if job.Restarts > 0 {
+		return again(ctx, job)
+	}
+	return once(ctx, job)
+}
+
+// once runs one generation of a job.
+func once(ctx context.Context, job Job) (Outcome, error) {
 	r, err := newRun(job)
 	if err != nil {
 		return Outcome{Code: 1}, err
@@ -101,6 +126,12 @@ func (job *Job) check() error {
 		if err := rank.CheckTimeout(job.Timeout); err != nil {
 			return fmt.Errorf("launcher: run: %w", err)
 		}
+	}
+	if job.Restarts < 0 {
+		return fmt.Errorf("launcher: run: %d restarts: must not be negative", job.Restarts)
+	}
+	if n := len(job.Plan.Ranks); job.MinRanks < 0 || job.MinRanks > n {
+		return fmt.Errorf("launcher: run: at least %d ranks of %d: must be within 1 … %d", job.MinRanks, n, n)
 	}
 	if job.Grace < 0 {
 		return fmt.Errorf("launcher: run: grace %s: must not be negative", job.Grace)
@@ -342,19 +373,24 @@ func (r *run) reap() {
 }
 
 func (r *run) outcome() Outcome {
-	o := Outcome{Elapsed: time.Since(r.begin), Verdict: r.server.Verdict()}
+	o := Outcome{Elapsed: time.Since(r.begin), Verdict: r.server.Verdict(), Size: len(r.job.Plan.Ranks)}
 	o.Result, o.Status = r.relay.got()
 	switch {
 	case r.interrupt != nil:
 		o.Verdict = nil // it tells of ranks that were told to end
-		o.Code = 1
-		if i, ok := r.interrupt.(Interrupted); ok {
-			o.Code = 128 + signalNumber(i.Signal)
-		}
+		o.Code = interruptCode(r.interrupt)
 	case o.Verdict != nil:
 		o.Code = r.code(o.Verdict)
 	}
 	return o
+}
+
+// interruptCode is the exit code of a job whose context has ended.
+func interruptCode(cause error) int {
+	if i, ok := cause.(Interrupted); ok {
+		return 128 + signalNumber(i.Signal)
+	}
+	return 1
 }
 
 // code is the exit code of the rank that the verdict names, if that says

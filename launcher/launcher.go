@@ -2,7 +2,7 @@
 // them: it decides where ranks run (hosts.go, plan.go), starts any program there
 // (start.go), forwards its output line by line and shows progress (console.go,
 // display.go), and carries a job from its first process to its exit code
-// (job.go). It hosts the job's coordinator, package rank/control, but knows
+// (job.go), over failures if it may (again.go). It hosts the job's coordinator, package rank/control, but knows
 // nothing of what the ranks compute.
 //
 // # What a rank gets
@@ -34,6 +34,14 @@
 // end by themselves if they attend the coordinator, then SIGTERM, and 3 s later
 // SIGKILL. The exit code is that of the first failure, 128 + signal for a signal;
 // 127 if the program is not found and 126 if it cannot be run, as with shells.
+//
+// # Starting again
+//
+// With Job.Restarts a failed job is started again, as the next generation: after a
+// pause that doubles while no step is gained, on the ranks that are left where
+// Job.MinRanks allows and with a replacement where it does not (package
+// rank/restart). The programs find the generation in their environment
+// (WDLRUN_GENERATION) and their work where they saved it.
 //
 // No process stays behind. What a rank has started in its group ends with the
 // rank. If the launcher itself is killed, Linux kills the ranks (the parent

@@ -107,6 +107,20 @@ func number(hosts []Host, counts []int) Plan {
 	return p
 }
 
+// Only returns the plan of the given ranks alone, in ascending order: each stays on
+// its host, and they are numbered anew.
+func (p Plan) Only(ranks []int) Plan {
+	var hosts []Host
+	var counts []int
+	for _, r := range ranks {
+		if name := p.Ranks[r].Host; len(hosts) == 0 || hosts[len(hosts)-1].Name != name {
+			hosts, counts = append(hosts, Host{Name: name}), append(counts, 0)
+		}
+		counts[len(counts)-1]++
+	}
+	return number(hosts, counts)
+}
+
 // Remote returns the first host of the plan that is not this machine, "" if
 // there is none.
 func (p Plan) Remote() string {

@@ -61,6 +61,11 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 
 func (j *job) decide(ctx context.Context) (b brief, err error) {
 	var from *checkpoint.Checkpoint
+	if j.opt.Again != "" {
+		if _, _, err := checkpoint.Resolve(j.opt.Again); !errors.Is(err, fs.ErrNotExist) {
+			j.opt.Resume = j.opt.Again
+		}
+	}
 	if j.opt.Resume != "" {
 		if from, err = choose(ctx, j.opt.Resume, j.opt.Warn); err != nil {
 			return b, resumeHint(err, j.opt.Resume)
@@ -187,8 +192,11 @@ func unchanged(was, now *config.Config) error {
 
 // place chooses the run directory: that of the latest checkpoint's run goes on;
 // one checkpoint picked by name begins another line of training and gets a new
-// directory.
+// directory. After a failure that of the generation before is used.
 func (j *job) place(from *checkpoint.Checkpoint) (string, error) {
+	if j.opt.Again != "" {
+		return j.opt.Again, nil
+	}
 	if from != nil {
 		root := filepath.Dir(from.Dir())
 		if !j.picked(from) && filepath.Base(root) == checkpoint.Folder {

@@ -21,6 +21,8 @@ type Options struct {
 	Set    []string          // settings that replace the configuration's, "train.seed=7"
 	Out    string            // where the run directory is made, default "runs"
 	Resume string            // run directory or checkpoint to continue from
+	Again  string            // run directory that an earlier generation of this job made: goes on from its last checkpoint, or begins anew in it
+	Began  func()            // is called when Status first tells the run directory; nil: nobody asks
 	Warn   func(line string) // tells the user of something that went wrong, one line; nil: silent
 	Say    func(line string) // tells the user how training gets on, a line an epoch; nil: silent
 }
@@ -94,6 +96,9 @@ func NewJob(comm *collective.Comm, rec *trace.Recorder, opt Options) *Job {
 	if opt.Warn == nil {
 		opt.Warn = func(string) {}
 	}
+	if opt.Began == nil {
+		opt.Began = func() {}
+	}
 	if opt.Say == nil {
 		opt.Say = func(string) {}
 	}
@@ -134,6 +139,8 @@ func (j *Job) Run(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	j.shown.status.Store(&rank.Status{RunDir: j.runDir})
+	j.opt.Began()
 	if err := j.prepare(ctx, from); err != nil {
 		return Result{}, err
 	}

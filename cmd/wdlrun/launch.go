@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -30,6 +31,8 @@ func launchFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "oversubscribe", Usage: "allow more ranks than slots"},
 		&cli.BoolFlag{Name: "plan", Usage: "print who would run where, and start nothing"},
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "a rank that is silent, or stands still, for `DURATION` ends the job"},
+		&cli.IntFlag{Name: "restarts", Usage: "after a failure start again, `N` times without a new step between; train goes on from its last checkpoint"},
+		&cli.IntFlag{Name: "min-np", Usage: "start again without the rank that failed, down to `M` ranks; default: replace it"},
 		&cli.StringFlag{Name: "output", Value: "prefixed", Usage: "lines of the ranks: prefixed with [rank], or merged"},
 		&cli.StringFlag{Name: "transport", Value: member.Auto, Usage: "between ranks: shm (memory of one host), tcp, or auto"},
 		&cli.BoolFlag{Name: "encrypt", Usage: "encrypt what ranks exchange over tcp: TLS 1.3, each rank proving its peer ID"},
@@ -43,7 +46,7 @@ func (p *program) executable(c *cli.Context) error {
 	command := c.Args().Slice()
 	if len(command) == 0 {
 		if c.Bool("plan") {
-			return p.launch(c, nil, nil)
+			return p.launch(c, nil, launched{})
 		}
 		if c.NumFlags() > 0 {
 			return errors.New("there is no PROGRAM to start: wdlrun [launch flags] PROGRAM, such as: wdlrun -np 2 train")
@@ -54,7 +57,7 @@ func (p *program) executable(c *cli.Context) error {
 		fmt.Fprintf(p.stderr, "wdlrun: %q is no program of wdlrun, and no executable in PATH%s\n", command[0], nearest.Instead(command[0], programs(c.App)))
 		return exit(127)
 	}
-	return p.launch(c, command, nil)
+	return p.launch(c, command, launched{stdin: os.Stdin})
 }
 
 // programs names the commands that are ours.
@@ -63,6 +66,14 @@ func programs(app *cli.App) (names []string) {
 		names = append(names, c.Name)
 	}
 	return names
+}
+
+// launched is what the launcher knows of the program that it starts. The zero value
+// is any executable.
+type launched struct {
+	print printer   // shows the result of a command of ours, nil for an executable
+	goOn  bool      // has the flag -again, to go on in a run directory
+	stdin io.Reader // of rank 0; ours read files and leave it alone
 }
 
 // onRank is what one rank of a command does; its result is rank 0's.
@@ -100,7 +111,7 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 		return fmt.Errorf("where the program lies is not known: %w", err)
 	}
 	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
-	return p.launch(root, append([]string{self, "-transport", root.String("transport"), fmt.Sprintf("-encrypt=%t", root.Bool("encrypt"))}, root.Args().Slice()...), print)
+	return p.launch(root, append([]string{self, "-transport", root.String("transport"), fmt.Sprintf("-encrypt=%t", root.Bool("encrypt"))}, root.Args().Slice()...), launched{print: print, goOn: defined(c.Command.Flags, "again")})
 }
 
 // beRank is the life of one rank of a command of ours.
@@ -160,25 +171,12 @@ func (p *program) sayVerdict(v *rank.Verdict, np int, runDir string) {
 }
 
 // launch starts a program on all ranks and waits for it.
-func (p *program) launch(c *cli.Context, command []string, print printer) error {
-	hosts, err := launcher.Hosts(c.String("H"), c.String("hostfile"))
+func (p *program) launch(c *cli.Context, command []string, what launched) error {
+	plan, err := place(c)
 	if err != nil {
 		return err
 	}
-	plan, err := launcher.Place(c.Int("np"), hosts, c.Bool("oversubscribe"))
-	if err != nil {
-		return err
-	}
-	if np := c.Int("np"); c.IsSet("np") && np < 1 {
-		return fmt.Errorf("-np %d: at least one rank is needed", np)
-	}
-	if err := rank.CheckTimeout(c.Duration("timeout")); err != nil {
-		return fmt.Errorf("-timeout: %w, such as 30s", err)
-	}
-	if out := c.String("output"); out != "prefixed" && out != "merged" {
-		return fmt.Errorf("-output %q is neither prefixed nor merged", out)
-	}
-	asJSON := wantsJSON(c, print != nil)
+	asJSON := wantsJSON(c, what.print != nil)
 	if c.Bool("plan") {
 		if asJSON {
 			_, err = fmt.Fprintf(p.stdout, "%s\n", plan.JSON())
@@ -193,32 +191,78 @@ func (p *program) launch(c *cli.Context, command []string, print printer) error 
 	}
 	orders, stop := checkpointOrders()
 	defer stop()
-	var stdin io.Reader // ours read files and leave it alone
-	if print == nil {
-		stdin = os.Stdin
-	}
 	out, err := launcher.Run(c.Context, launcher.Job{
-		Plan: plan, Command: command, Stdin: stdin, Suspends: true, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
+		Plan: plan, Command: command, Stdin: what.stdin, Suspends: true, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
 		Merged: c.String("output") == "merged", Timeout: c.Duration("timeout"), Listen: c.String("coordinator"), Orders: orders,
+		Restarts: c.Int("restarts"), MinRanks: c.Int("min-np"), Again: p.again(command, what.goOn),
 	})
 	if err != nil {
 		fmt.Fprintf(p.stderr, "wdlrun: %v\n", err)
 		return exit(out.Code)
 	}
-	return p.ended(out, len(plan.Ranks), asJSON, print)
+	return p.ended(out, asJSON, what.print)
+}
+
+// place checks the launch flags and says who runs where.
+func place(c *cli.Context) (plan launcher.Plan, err error) {
+	hosts, err := launcher.Hosts(c.String("H"), c.String("hostfile"))
+	if err != nil {
+		return plan, err
+	}
+	plan, err = launcher.Place(c.Int("np"), hosts, c.Bool("oversubscribe"))
+	if err != nil {
+		return plan, err
+	}
+	np := c.Int("np")
+	if c.IsSet("np") && np < 1 {
+		return plan, fmt.Errorf("-np %d: at least one rank is needed", np)
+	}
+	if n := c.Int("min-np"); c.IsSet("min-np") && (n < 1 || n > len(plan.Ranks)) {
+		return plan, fmt.Errorf("-min-np %d: must be within 1 … %d, the number of ranks", n, len(plan.Ranks))
+	}
+	if n := c.Int("restarts"); n < 0 {
+		return plan, fmt.Errorf("-restarts %d: must not be negative", n)
+	}
+	if c.IsSet("min-np") && c.Int("restarts") == 0 {
+		return plan, errors.New("-min-np says with how few ranks a job is started again; give -restarts too, such as -restarts 3")
+	}
+	if err := rank.CheckTimeout(c.Duration("timeout")); err != nil {
+		return plan, fmt.Errorf("-timeout: %w, such as 30s", err)
+	}
+	if out := c.String("output"); out != "prefixed" && out != "merged" {
+		return plan, fmt.Errorf("-output %q is neither prefixed nor merged", out)
+	}
+	return plan, nil
+}
+
+// again tells of each failure that a job survives, and gives the command that goes
+// on: in the run directory, if there is one and the command can.
+func (p *program) again(command []string, goOn bool) func(launcher.Failure) []string {
+	next := command
+	return func(f launcher.Failure) []string {
+		p.sayVerdict(f.Verdict, 0, "")
+		fmt.Fprintf(p.stderr, "wdlrun: %s\n", f.Next.Text)
+		if dir := f.Status.RunDir; goOn && dir != "" {
+			next = append(slices.Clip(command), "-again", dir)
+		}
+		return next
+	}
 }
 
 // ended tells how a launched job went.
-func (p *program) ended(out launcher.Outcome, np int, asJSON bool, print printer) error {
+func (p *program) ended(out launcher.Outcome, asJSON bool, print printer) error {
 	if out.Verdict != nil {
-		p.sayVerdict(out.Verdict, np, out.Status.RunDir)
+		p.sayVerdict(out.Verdict, out.Size, out.Status.RunDir)
+	}
+	if out.GaveUp != "" {
+		fmt.Fprintf(p.stderr, "wdlrun: %s\n", out.GaveUp)
 	}
 	var err error
 	switch {
 	case print != nil && out.Verdict == nil && len(out.Result) > 0:
-		err = print(p.stdout, np, asJSON, out.Result)
+		err = print(p.stdout, out.Size, asJSON, out.Result)
 	case asJSON:
-		err = p.printJSON(failure{np, out.Code, out.Elapsed.Seconds(), out.Verdict, out.Status.RunDir})
+		err = p.printJSON(failure{out.Size, out.Code, out.Elapsed.Seconds(), out.Verdict, out.Status.RunDir, out.Restarts})
 	}
 	var code exit
 	if out.Code != 0 && (err == nil || errors.As(err, &code)) {
@@ -235,6 +279,7 @@ type failure struct {
 	Seconds   float64       `json:"seconds"`
 	Verdict   *rank.Verdict `json:"verdict,omitempty"`
 	RunDir    string        `json:"run_dir,omitempty"`
+	Restarts  int           `json:"restarts,omitempty"`
 }
 
 // wantsJSON finds -json before the program's name or, for a program of ours,

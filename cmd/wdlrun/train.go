@@ -32,11 +32,13 @@ Examples:
    wdlrun -np 2 train
    wdlrun -np 4 train -config ctr.yaml -set train.epochs=3 -set train.seed=7
    wdlrun -np 8 train -resume runs/20261121-101500
+   wdlrun -np 8 -restarts 3 -min-np 6 train     go on by itself after failures
    mpirun -np 4 wdlrun train -config ctr.yaml`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "YAML `FILE` of the job; see: wdlrun help config"},
 			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting, such as train.epochs=3; may be repeated"},
 			&cli.StringFlag{Name: "resume", Usage: "continue from `DIR`, a run directory or one checkpoint"},
+			&cli.StringFlag{Name: "again", Hidden: true, Usage: "run `DIR` of an earlier generation of this job, which the launcher gives after a failure"},
 			&cli.StringFlag{Name: "out", Value: "runs", Usage: "parent `DIR` of the new run directory"},
 			jsonFlag(),
 		},
@@ -47,7 +49,7 @@ Examples:
 // trainOptions reads the flags; Config is nil unless -config or, for a new
 // training, -set asks for one.
 func trainOptions(c *cli.Context) (wdl.Options, error) {
-	opt := wdl.Options{Out: c.String("out"), Resume: c.String("resume"), Set: c.StringSlice("set")}
+	opt := wdl.Options{Out: c.String("out"), Resume: c.String("resume"), Again: c.String("again"), Set: c.StringSlice("set")}
 	if c.Args().Present() {
 		return opt, fmt.Errorf("train takes no argument, and %q is one; a configuration is given as -config FILE", c.Args().First())
 	}
@@ -79,6 +81,7 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 	if err != nil {
 		return nil, err
 	}
+	opt.Began = m.Session.Beat // the launcher needs the directory if the job must go on
 	opt.Warn, opt.Say = warn, func(line string) { fmt.Fprintln(p.stderr, line) }
 	job := wdl.NewJob(m.Comm, trace.New(traceSpans), opt)
 	m.Session.Watch(job.Status)

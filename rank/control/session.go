@@ -187,9 +187,14 @@ func (s *Session) Roster() []string {
 // goroutine and must not wait for anything: a rank whose f hangs falls silent.
 func (s *Session) Watch(f func() rank.Status) {
 	s.watch.Store(&f)
+	s.Beat()
+}
+
+// Beat sends a heartbeat now, for a status that must not be lost with this process.
+func (s *Session) Beat() {
 	select {
-	case s.watched <- struct{}{}: // the first is sent now
-	default:
+	case s.watched <- struct{}{}:
+	default: // one is about to be sent
 	}
 }
 

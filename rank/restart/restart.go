@@ -4,8 +4,13 @@
 // people as well (Recovery.Text).
 //
 // A job may fail Budget times without getting on; each step that was never
-// applied before fills the budget up. Pauses double meanwhile. A rank that is the
-// cause again and again is left out and named.
+// applied before fills the budget up. Pauses double meanwhile.
+//
+// Where the job can do with fewer ranks (Min), those that are left go on without
+// one that failed, its shards being read from the checkpoint; where the others
+// hold its shards, it is started again until it has been the cause Strikes times.
+// Where all are needed it is always started again, and named if it is the cause
+// again and again.
 package restart
 
 import (
@@ -32,7 +37,7 @@ type Config struct {
 	Pause, MaxPause time.Duration
 
 	// Strikes is how often one rank may be the cause within Memory before it is
-	// left out. Defaults 3 and 10 min.
+	// named, and left out where the job can do without. Defaults 3 and 10 min.
 	Strikes int
 	Memory  time.Duration
 
@@ -107,50 +112,50 @@ func (p *Policy) Progress(step int64) {
 	}
 }
 
-// Failed says that a rank ended, and whether the others hold its shards.
+// Failed says that a rank ended, and whether the others hold its shards. A rank
+// that is none of the job's, -1 say, stands for a failure of no single rank.
 func (p *Policy) Failed(now time.Duration, rank int, held bool) Recovery {
-	barred := p.blame(now, rank)
+	who, strikes := p.blame(now, rank)
+	again := strikes >= p.cfg.Strikes
+	out := strikes > 0 && len(p.ranks()) > p.cfg.Min && (again || !held)
+	switch {
+	case out:
+		at, _ := slices.BinarySearch(p.out, rank)
+		p.out = slices.Insert(p.out, at, rank)
+		who += " and is left out"
+	case again && len(p.ranks()) < p.cfg.Size:
+		who += fmt.Sprintf(", and -min-np %d needs its place", p.cfg.Min)
+	}
 	ranks := p.ranks()
 	switch {
-	case len(ranks) < p.cfg.Min:
-		return Recovery{Plan: GiveUp, Text: fmt.Sprintf("%s; %d ranks are left and -min-np asks for %d", p.say(rank, barred), len(ranks), p.cfg.Min)}
-	case barred && held:
-		return Recovery{Plan: GoOn, Text: p.say(rank, barred) + "; the others hold its shards and go on"}
+	case out && held:
+		return Recovery{Plan: GoOn, Text: who + "; the others hold its shards and go on"}
 	case p.left == 0:
-		return Recovery{Plan: GiveUp, Text: fmt.Sprintf("%s; %d restarts have brought no step beyond %d", p.say(rank, barred), p.cfg.Budget, p.step)}
+		return Recovery{Plan: GiveUp, Text: fmt.Sprintf("%s; %d restarts have brought no step beyond %d", who, p.cfg.Budget, p.step)}
 	}
 	p.left--
 	v := Recovery{Plan: Restore, After: p.pause(), Ranks: ranks}
+	what := fmt.Sprintf("%d ranks restore the last checkpoint", len(ranks))
 	if held {
-		v.Plan, v.Ranks = Rejoin, nil
+		v.Plan, v.Ranks, what = Rejoin, nil, "it is started again"
 	}
-	v.Text = fmt.Sprintf("%s; %s in %v", p.say(rank, barred), map[Plan]string{
-		Rejoin: "it is started again", Restore: fmt.Sprintf("%d ranks restore the last checkpoint", len(ranks))}[v.Plan],
-		v.After.Round(time.Millisecond))
+	v.Text = fmt.Sprintf("%s; %s in %v", who, what, v.After.Round(time.Millisecond))
 	return v
 }
 
-// blame notes a failure and reports whether the rank is left out for it.
-func (p *Policy) blame(now time.Duration, rank int) bool {
+// blame notes a failure, says it, and counts those of the rank within Memory.
+func (p *Policy) blame(now time.Duration, rank int) (who string, strikes int) {
 	if rank < 0 || rank >= len(p.sins) {
-		return false
+		return "the group failed", 0
 	}
 	sins := slices.DeleteFunc(p.sins[rank], func(t time.Duration) bool { return now-t > p.cfg.Memory })
 	p.sins[rank] = append(sins, now)
-	if len(p.sins[rank]) < p.cfg.Strikes {
-		return false
+	strikes = len(p.sins[rank])
+	who = fmt.Sprintf("rank %d failed", rank)
+	if strikes >= p.cfg.Strikes {
+		who += fmt.Sprintf(" %d times within %v", strikes, p.cfg.Memory)
 	}
-	if at, ok := slices.BinarySearch(p.out, rank); !ok {
-		p.out = slices.Insert(p.out, at, rank)
-	}
-	return true
-}
-
-func (p *Policy) say(rank int, barred bool) string {
-	if barred {
-		return fmt.Sprintf("rank %d failed %d times within %v and is left out", rank, len(p.sins[rank]), p.cfg.Memory)
-	}
-	return fmt.Sprintf("rank %d failed", rank)
+	return who, strikes
 }
 
 func (p *Policy) ranks() (ranks []int) {

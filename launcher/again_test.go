@@ -1,0 +1,111 @@
+//go:build linux
+
+package launcher
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// persist runs a shell script on 3 ranks with restarts and returns what it printed,
+// with a line for each failure.
+func persist(t *testing.T, ctx context.Context, script string, restarts, least int, failed func(Failure)) (Outcome, string) {
+	t.Helper()
+	out := newText()
+	job := Job{Plan: local(t, 3), Command: []string{"sh", "-c", script}, Stdout: out, Merged: true, Quiet: true,
+		Restarts: restarts, MinRanks: least, Again: func(f Failure) []string {
+			fmt.Fprintf(out, "after %d: %v %v\n", f.Generation, f.Verdict.Kind, f.Next.Ranks)
+			if failed != nil {
+				failed(f)
+			}
+			return []string{"sh", "-c", script}
+		}}
+	o, err := Run(ctx, job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o, out.String()
+}
+
+// TestReplaced: a rank that fails in two generations is replaced in the next.
+func TestReplaced(t *testing.T) {
+	o, out := persist(t, t.Context(), `
+		[ $WDLRUN_RANK = 1 ] && [ $WDLRUN_GENERATION -lt 2 ] && exit 3
+		[ $WDLRUN_GENERATION = 2 ] || sleep 100
+		echo $WDLRUN_RANK of $WDLRUN_SIZE`, 2, 0, nil)
+	if o.Code != 0 || o.Restarts != 2 || o.Verdict != nil || o.Size != 3 {
+		t.Errorf("outcome %+v", o)
+	}
+	for _, line := range []string{"after 0: exited [0 1 2]", "after 1: exited [0 1 2]", "0 of 3", "1 of 3", "2 of 3"} {
+		if strings.Count(out, line+"\n") != 1 {
+			t.Errorf("%q is not there once:\n%s", line, out)
+		}
+	}
+}
+
+// TestLeftOut: where the job can do with fewer the ranks that are left are numbered
+// anew, and the policy knows them by their places.
+func TestLeftOut(t *testing.T) {
+	var texts []string
+	o, out := persist(t, t.Context(), `
+		[ $WDLRUN_GENERATION = 0 ] && [ $WDLRUN_RANK = 0 ] && exit 3
+		[ $WDLRUN_GENERATION = 1 ] && [ $WDLRUN_RANK = 1 ] && kill -9 $$
+		[ $WDLRUN_GENERATION = 2 ] || sleep 100
+		echo $WDLRUN_RANK of $WDLRUN_SIZE, $WDLRUN_LOCAL_RANK of $WDLRUN_LOCAL_SIZE`, 5, 1, func(f Failure) { texts = append(texts, f.Next.Text) })
+	if o.Code != 0 || o.Restarts != 2 || o.Size != 1 || !strings.Contains(out, "0 of 1, 0 of 1\n") {
+		t.Errorf("outcome %+v\n%s", o, out)
+	}
+	if !strings.Contains(out, "after 0: exited [1 2]\nafter 1: killed [1]\n") {
+		t.Error(out)
+	}
+	if len(texts) != 2 || !strings.HasPrefix(texts[1], "rank 1 was rank 2 at the start; rank 2 failed and is left out") {
+		t.Errorf("%q", texts)
+	}
+}
+
+// TestGivesUp: without progress the restarts are used up, and the outcome is the
+// last failure's.
+func TestGivesUp(t *testing.T) {
+	o, out := persist(t, t.Context(), `[ $WDLRUN_RANK = 2 ] && exit 7; sleep 100`, 2, 0, nil)
+	if o.Code != 7 || o.Restarts != 2 || o.Verdict == nil || !strings.Contains(o.GaveUp, "2 restarts have brought no step") {
+		t.Errorf("outcome %+v\n%s", o, out)
+	}
+}
+
+// TestInterruptedPause: a job that is interrupted between two generations is not
+// started again.
+func TestInterruptedPause(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	o, out := persist(t, ctx, `exit 1`, 5, 0, func(Failure) { cancel(Interrupted{endingSignals[1]}) })
+	if o.Code != 143 || o.Restarts != 0 || strings.Contains(out, "after 1") {
+		t.Errorf("outcome %+v\n%s", o, out)
+	}
+}
+
+func TestPlanOnly(t *testing.T) {
+	p := number([]Host{{Name: "a"}, {Name: "b"}, {Name: "c"}}, []int{2, 1, 2})
+	var got strings.Builder
+	for _, r := range p.Only([]int{1, 3, 4}).Ranks {
+		fmt.Fprintf(&got, "rank %d on %s, %d of %d\n", r.Rank, r.Host, r.LocalRank, r.LocalSize)
+	}
+	if want := "rank 0 on a, 0 of 1\nrank 1 on c, 0 of 2\nrank 2 on c, 1 of 2\n"; got.String() != want {
+		t.Errorf("%s, want\n%s", got.String(), want)
+	}
+}
+
+// TestRestartFlags: numbers that cannot be are refused before a rank is started.
+func TestRestartFlags(t *testing.T) {
+	for want, job := range map[string]Job{
+		"-1 restarts":            {Restarts: -1},
+		"at least 4 ranks of 3":  {MinRanks: 4},
+		"at least -1 ranks of 3": {MinRanks: -1},
+	} {
+		job.Plan, job.Command, job.Timeout = local(t, 3), []string{"true"}, time.Second
+		if _, err := Run(t.Context(), job); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
