@@ -49,22 +49,31 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 	j.shown.reader.Store(r)
 	defer j.shown.reader.Store(nil)
 	total := j.total()
-	for {
-		j.rec.Step(j.cursor.Step + 1)
-		j.rec.Enter(trace.Input)
-		b, err := r.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return false, nil
-		}
+	b, err := j.read(ctx, r)
+	for b != nil {
+		next, err := j.read(ctx, r)
 		if err != nil {
 			return false, err
 		}
-		stop, err := j.step(b, total)
+		stop, err := j.step(b, next, total)
 		if stop || err != nil {
 			return stop, err
 		}
 		r.Recycle(b)
+		b = next
 	}
+	return false, err
+}
+
+// read returns the next batch, nil after the last. Every rank has as many.
+func (j *job) read(ctx context.Context, r *data.Reader) (*data.Batch, error) {
+	j.rec.Step(j.cursor.Step + 1)
+	j.rec.Enter(trace.Input)
+	b, err := r.Next(ctx)
+	if errors.Is(err, io.EOF) {
+		return nil, nil
+	}
+	return b, err
 }
 
 // total is how many steps the training will have had at its end, if early
@@ -78,11 +87,12 @@ func (j *job) total() int64 {
 	return c.Step + data.Steps(c.Rows-c.Consumed, batch) + (left-1)*data.Steps(c.Rows, batch)
 }
 
-// step trains on one batch and does what is due at its end.
-func (j *job) step(b *data.Batch, total int64) (stop bool, err error) {
+// step trains on one batch, which next will follow, and does what is due at its
+// end.
+func (j *job) step(b, next *data.Batch, total int64) (stop bool, err error) {
 	c := &j.cursor
 	rate := j.config.Train.Schedule.Rate(c.Step+1, total) * c.Progress.RateFactor(j.config.Train.Schedule)
-	out, err := j.trainer.Step(c.Step+1, rate, b, j.wish())
+	out, err := j.trainer.Step(c.Step+1, rate, b, next, j.wish())
 	if err != nil {
 		return false, err
 	}

@@ -70,13 +70,14 @@ func newMLP(a *dense.Arena, c *config.Config, in, out int, reduce func([]float32
 type model struct {
 	layout  layout
 	store   *sparse.Store
-	lookup  *sparse.Lookup
+	lookup  *sparse.Lookup // of the current batch
+	next    ahead
 	arena   *dense.Arena
 	workers []*worker // the first is the caller's own
 	crew    *crew
 	chunk   int // rows that a worker takes at once
 
-	bags   []sparse.Bags // F of the current batch
+	bags   []sparse.Bags // F of the batch that is pulled
 	batch  *data.Batch
 	train  bool
 	step   int64
@@ -89,6 +90,7 @@ type model struct {
 // reduce sums the statistics of batch normalisation over the ranks.
 func newModel(c *config.Config, l layout, store *sparse.Store, memory func(n int) []float32, reduce func([]float32) error) (*model, error) {
 	m := &model{layout: l, store: store, lookup: store.NewLookup(), bags: make([]sparse.Bags, len(l.features)), chunk: chunkRows}
+	m.next.lookup, m.next.bags = store.NewLookup(), make([]sparse.Bags, len(l.features))
 	if c.Model.BatchNorm {
 		m.chunk = math.MaxInt // its statistics are the whole batch's
 	}
@@ -114,15 +116,42 @@ func newModel(c *config.Config, l layout, store *sparse.Store, memory func(n int
 	return m, nil
 }
 
+// ahead is the batch after the current one, on its way to the owners of its keys.
+type ahead struct {
+	lookup *sparse.Lookup
+	bags   []sparse.Bags
+	batch  *data.Batch // nil: none is prepared
+}
+
 // pull brings the rows of the batch's keys.
 func (m *model) pull(b *data.Batch, train bool) error {
+	if train && m.next.batch != nil {
+		if m.next.batch != b {
+			return fmt.Errorf("wdl: the batch of %d rows is not the one that was announced, of %d", b.Rows, m.next.batch.Rows)
+		}
+		m.next.batch = nil
+		m.lookup, m.next.lookup = m.next.lookup, m.lookup
+		return m.store.Complete(m.lookup)
+	}
+	return m.store.Pull(m.lookup, m.keys(m.bags, b), train)
+}
+
+// prepare lets the keys of the batch after the current one travel, and those of
+// its rows that the current step leaves alone.
+func (m *model) prepare(b *data.Batch) error {
+	m.next.batch = b
+	return m.store.Prepare(m.next.lookup, m.keys(m.next.bags, b), true)
+}
+
+// keys sets bags to those of a batch.
+func (m *model) keys(bags []sparse.Bags, b *data.Batch) []sparse.Bags {
 	for f, ft := range m.layout.features {
 		j := b.Sparse[f]
-		m.bags[f] = sparse.Bags{
+		bags[f] = sparse.Bags{
 			Table: ft.table, Values: j.Values, Offsets: j.Offsets, Weights: j.Weights, Pooling: ft.pooling,
 		}
 	}
-	return m.store.Pull(m.lookup, m.bags, train)
+	return bags
 }
 
 // compute computes the logits of the pulled batch and returns the sum of the

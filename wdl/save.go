@@ -161,7 +161,9 @@ func (t *Trainer) load(c *checkpoint.Checkpoint) error {
 		return err
 	}
 	store := t.model.store
-	store.Reset()
+	if err := store.Reset(); err != nil {
+		return err
+	}
 	for table, tb := range t.model.layout.tables {
 		for _, shard := range store.Owned() {
 			name := sparse.SectionName(tb.Name, shard)

@@ -1,6 +1,7 @@
 package wdl
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -25,9 +26,15 @@ type Trainer struct {
 	clip  float64
 	tally *tally
 	norm  []float64 // one number, for the norm of the sharded gradients
+	ahead bool      // batches are prepared while the one before is computed
 }
 
-// NewTrainer builds the model on a group. columns and dense are the encoder's.
+// besides is the channel on which batches are prepared and pushed ahead.
+const besides = 1
+
+// NewTrainer builds the model on a group whose transport has two channels: the
+// second is for what runs beside the computation. columns and dense are the
+// encoder's.
 func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, columns []data.SparseColumn, dense []string) (*Trainer, error) {
 	t := &Trainer{comm: comm, rec: rec, dense: dense, clip: c.Train.ClipNorm, tally: newTally(), norm: make([]float64, 1)}
 	if c.Train.Precision == "bf16" {
@@ -39,6 +46,11 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, co
 	store, err := sparse.Open(collective.Exchanger{Comm: comm}, sparse.Config{Tables: l.tables, Seed: c.Train.Seed})
 	if err != nil {
 		return nil, err
+	}
+	if t.ahead = worksAhead(comm); t.ahead {
+		if err := store.Ahead(collective.Exchanger{Comm: comm.Channel(besides)}); err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
 	}
 	var refused error
 	window := func(n int) []float32 {
@@ -53,6 +65,15 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, co
 		return nil, err
 	}
 	return t, refused
+}
+
+// worksAhead is whether batches are prepared, and pushed, beside the computation:
+// where something travels by links. Where all ranks share memory, moving rows is
+// work of the same cores, and nothing is won: on 2 cores with np 2, workload w1
+// takes 21.3 ms a step either way (bench step; over TCP 16.4 and 15.7 ms).
+func worksAhead(comm *collective.Comm) bool {
+	shape := comm.Shape()
+	return comm.Size() > 1 && (!shape.Windows || shape.Hosts > 1)
 }
 
 // Close ends the trainer's threads and frees the memory of its tables. Nobody may
@@ -105,12 +126,19 @@ type Outcome struct {
 }
 
 // Step trains on one batch of this rank: n counts the steps from 1, rate is the
-// schedule's factor of the learning rates.
-func (t *Trainer) Step(n int64, rate float64, b *data.Batch, w Wish) (Outcome, error) {
+// schedule's factor of the learning rates. next is the batch of the following
+// Step, nil if it is not known: every rank gives one or none does. It must not
+// change until then.
+func (t *Trainer) Step(n int64, rate float64, b, next *data.Batch, w Wish) (Outcome, error) {
 	m := t.model
 	t.rec.Enter(trace.Pull)
 	if err := m.pull(b, true); err != nil {
 		return Outcome{}, err
+	}
+	if t.ahead && next != nil {
+		if err := m.prepare(next); err != nil {
+			return Outcome{}, err
+		}
 	}
 	t.rec.Enter(trace.Compute)
 	loss, err := m.compute(b, n, true)
@@ -121,7 +149,7 @@ func (t *Trainer) Step(n int64, rate float64, b *data.Batch, w Wish) (Outcome, e
 		return Outcome{}, fmt.Errorf("wdl: step %d: the loss is %v: %w", n, loss, m.nonFinite(b, t.dense))
 	}
 	t.rec.Enter(trace.Push)
-	if err := m.store.Push(m.lookup); err != nil {
+	if err := m.store.PushBeside(m.lookup); err != nil {
 		return Outcome{}, err
 	}
 	t.rec.Enter(trace.Sync)

@@ -65,11 +65,11 @@ func (m *meter) batch(from int64) *data.Batch {
 	return m.w.Batch(from+int64(lo), from+int64(hi))
 }
 
-// train takes one step and returns its seconds.
-func (m *meter) train(b *data.Batch) (float64, error) {
+// train takes one step, which next follows, and returns its seconds.
+func (m *meter) train(b, next *data.Batch) (float64, error) {
 	start := time.Now()
 	m.step++
-	_, err := m.trainer.Step(m.step, 1, b, wdl.Wish{})
+	_, err := m.trainer.Step(m.step, 1, b, next, wdl.Wish{})
 	m.rec.Enter(trace.Input)
 	if m.o.Progress != nil {
 		m.o.Progress(m.step)
@@ -84,8 +84,8 @@ func (m *meter) steps(r *Result) error {
 		batches[i] = m.batch(int64(i) * int64(m.o.Batch))
 	}
 	var growing []float64
-	for _, b := range batches {
-		s, err := m.train(b)
+	for i, b := range batches {
+		s, err := m.train(b, batches[(i+1)%len(batches)])
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (m *meter) steps(r *Result) error {
 	runtime.GC()
 	before := m.snapshot()
 	for i := range m.o.Steps {
-		s, err := m.train(batches[i%len(batches)])
+		s, err := m.train(batches[i%len(batches)], batches[(i+1)%len(batches)])
 		if err != nil {
 			return err
 		}
@@ -116,8 +116,13 @@ func (m *meter) epoch(r *Result) error {
 	n := m.w.Train / int64(m.o.Batch)
 	m.seconds, m.peaks = make([]float64, 0, n), make([]float64, 0, n)
 	before := m.snapshot()
-	for i := range n {
-		s, err := m.train(m.batch(i * int64(m.o.Batch)))
+	for i, b := int64(0), m.batch(0); i < n; i++ {
+		var next *data.Batch
+		if i+1 < n {
+			next = m.batch((i + 1) * int64(m.o.Batch))
+		}
+		s, err := m.train(b, next)
+		b = next
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 func onRanks(t *testing.T, size int, o Options) (r Result) {
 	t.Helper()
 	var all sync.WaitGroup
-	for i, transport := range mem.New(size, 1) {
+	for i, transport := range mem.New(size, 2) {
 		comm := collective.New(transport)
 		all.Go(func() {
 			got, err := Run(comm, o)
@@ -65,7 +65,7 @@ func TestEpoch(t *testing.T) {
 	o := Options{Workload: "w2", Batch: 256}
 	w, _ := NewWorkload("w2")
 	w.Train, w.Test = 20_000, 4_000
-	for i, transport := range mem.New(1, 1) {
+	for i, transport := range mem.New(1, 2) {
 		m, err := newMeter(collective.New(transport), o, w)
 		if err != nil {
 			t.Fatal(err)
@@ -102,7 +102,7 @@ func BenchmarkRun(b *testing.B) {
 	for _, name := range Workloads() {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				r, err := Run(collective.New(mem.New(1, 1)[0]), Options{Workload: name, Steps: 200})
+				r, err := Run(collective.New(mem.New(1, 2)[0]), Options{Workload: name, Steps: 200})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -25,7 +25,7 @@ func simulated(t *testing.T, ranks, batch int, net simnet.Model) (exchange time.
 		w, _ := NewWorkload("w1")
 		errs := make([]error, ranks)
 		var all sync.WaitGroup
-		for i, transport := range simnet.New(ranks, 1, net) {
+		for i, transport := range simnet.New(ranks, 2, net) {
 			comm := collective.New(transport)
 			all.Go(func() {
 				errs[i] = func() error {
@@ -40,7 +40,7 @@ func simulated(t *testing.T, ranks, batch int, net simnet.Model) (exchange time.
 							return err
 						}
 						before, start := m.trainer.Traffic(), time.Now()
-						if _, err := m.train(b); err != nil {
+						if _, err := m.train(b, nil); err != nil {
 							return err
 						}
 						if i > 0 {
