@@ -70,6 +70,7 @@ type Outcome struct {
 	Verdict *rank.Verdict // why the group failed, nil if it did not
 	Result  []byte        // what rank 0 gave to Session.Done
 	Status  rank.Status   // the last of rank 0
+	Words   []Words       // of the ranks, after a verdict: stacks and traces
 	Elapsed time.Duration
 
 	Size     int    // ranks of the last generation
@@ -207,7 +208,7 @@ func newRun(job Job) (*run, error) {
 	}
 	r := &run{job: job, begin: time.Now(), key: rank.NewKey(), exits: map[int]exit{}, own: map[int]bool{}}
 	r.console = &console{stdout: job.Stdout, stderr: job.Stderr}
-	r.relay = &relay{next: job.Host}
+	r.relay = &relay{next: job.Host, room: maxWords}
 	if !job.Quiet {
 		r.relay.display = newDisplay(r.console, r.begin)
 	}
@@ -374,7 +375,7 @@ func (r *run) reap() {
 
 func (r *run) outcome() Outcome {
 	o := Outcome{Elapsed: time.Since(r.begin), Verdict: r.server.Verdict(), Size: len(r.job.Plan.Ranks)}
-	o.Result, o.Status = r.relay.got()
+	o.Result, o.Status, o.Words = r.relay.got()
 	switch {
 	case r.interrupt != nil:
 		o.Verdict = nil // it tells of ranks that were told to end

@@ -17,7 +17,20 @@ type relay struct {
 	formed bool
 	result []byte
 	status rank.Status
+	words  []Words
+	room   int // bytes of words that are kept yet
 }
+
+// Words is what a rank had to say about the end of its group.
+type Words struct {
+	Rank  int
+	About string // "stacks", or what the program called it
+	Body  []byte
+}
+
+// maxWords bounds the bytes of words that are kept of a generation: the stacks of
+// some hundred ranks.
+const maxWords = 64 << 20
 
 // Formed is part of control.Host.
 func (r *relay) Formed(members []rank.Member) {
@@ -46,11 +59,16 @@ func (r *relay) Status(from int, s rank.Status) {
 
 // Report is part of control.Host.
 func (r *relay) Report(from int, about string, body []byte) {
-	if from == 0 && about == "result" {
-		r.mu.Lock()
-		r.result = body
-		r.mu.Unlock()
+	r.mu.Lock()
+	switch {
+	case about == "result":
+		if from == 0 {
+			r.result = body
+		}
+	case r.room >= len(body):
+		r.words, r.room = append(r.words, Words{from, about, body}), r.room-len(body)
 	}
+	r.mu.Unlock()
 	if r.next != nil {
 		r.next.Report(from, about, body)
 	}
@@ -69,8 +87,8 @@ func (r *relay) isFormed() bool {
 	return r.formed
 }
 
-func (r *relay) got() (result []byte, status rank.Status) {
+func (r *relay) got() (result []byte, status rank.Status, words []Words) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.result, r.status
+	return r.result, r.status, r.words
 }

@@ -208,9 +208,9 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 	}
 	switch v.Kind {
 	case Silent:
-		v.Quiet = now - s.beat
+		v.Quiet, v.Cause = now-s.beat, g.waiting(root)
 	case Stuck:
-		v.Quiet = now - s.moved
+		v.Quiet, v.Cause = now-s.moved, g.waiting(root)
 	case Lost:
 		v.Cause = "its connection to the coordinator broke"
 		if s.exited {
@@ -232,6 +232,27 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 	}
 	v.Others = g.others(root, v)
 	return v
+}
+
+// waiting says which ranks wait for others while one stands still, and where.
+func (g *Group) waiting(root int) string {
+	var who []int
+	first := -1
+	for i := range g.seats {
+		if o := &g.seats[i]; i != root && o.active() && o.sign() == "" && o.status.Waits {
+			if who = append(who, i); first < 0 {
+				first = i
+			}
+		}
+	}
+	if who == nil {
+		return ""
+	}
+	verb, at := "wait", g.seats[first].status
+	if len(who) == 1 {
+		verb = "waits"
+	}
+	return fmt.Sprintf("%s %s for it in phase %s, step %d", list(who), verb, at.Phase, at.Step)
 }
 
 // nearer reports whether a is nearer to the root than b.

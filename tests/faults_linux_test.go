@@ -259,6 +259,22 @@ func TestStoppedRankIsNamed(t *testing.T) {
 	if o.code == 0 || !strings.Contains(o.stderr, "wdlrun: rank 1 ") || !strings.Contains(o.stderr, "silent") {
 		t.Errorf("exit code %d after %v:\n%s", o.code, time.Since(begin), o.stderr)
 	}
+	if !strings.Contains(o.stderr, "rank 0 waits for it in phase ") {
+		t.Errorf("nobody is said to wait:\n%s", o.stderr)
+	}
+	_, folder, _ := strings.Cut(o.stderr, "stacks and traces: ")
+	folder, _, _ = strings.Cut(folder, "\n")
+	for name, holds := range map[string]string{
+		"rank-0000.stacks": "wdl.(*Trainer).Step", // it waited in a step
+		"rank-0001.stacks": "goroutine 1 ",        // it was stopped anywhere
+		"rank-0000.trace":  "  so far\n",
+		"rank-0001.trace":  "  so far\n",
+		"verdict.txt":      "rank 1 (host ",
+	} {
+		if b, err := os.ReadFile(filepath.Join(dir, folder, name)); err != nil || !strings.Contains(string(b), holds) {
+			t.Errorf("%s does not hold %q (%v):\n%.300s", name, holds, err, b)
+		}
+	}
 }
 
 // TestInterrupt: Ctrl-C writes a checkpoint, ends every rank with exit code 130,

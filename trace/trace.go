@@ -136,3 +136,20 @@ func (r *Recorder) WriteChrome(w io.Writer, rank int) error {
 	fmt.Fprintln(b, "]")
 	return b.Flush()
 }
+
+// WriteLast writes the phase that the rank is in and up to n spans before it, the
+// latest first, a line each: step, phase, when it began and how long it took, in
+// seconds. Call it from the goroutine that calls Enter.
+func (r *Recorder) WriteLast(w io.Writer, n int) error {
+	b := bufio.NewWriter(w)
+	line := func(step int64, p Phase, start, end int64, note string) {
+		fmt.Fprintf(b, "%8d  %-10s %12.6f %12.6f%s\n", step, p, float64(start)/1e9, float64(end-start)/1e9, note)
+	}
+	fmt.Fprintf(b, "%8s  %-10s %12s %12s\n", "step", "phase", "began s", "took s")
+	line(r.step.Load(), Phase(r.phase.Load()), r.entered.Load(), r.now().Sub(r.origin).Nanoseconds(), "  so far")
+	for i := len(r.spans) - 1; i >= max(0, len(r.spans)-n); i-- {
+		s := r.spans[(r.next+i)%len(r.spans)]
+		line(s.step, s.phase, s.start, s.end, "")
+	}
+	return b.Flush()
+}

@@ -74,3 +74,26 @@ func TestEnterAllocatesNothing(t *testing.T) {
 		t.Fatalf("%v allocations per two phases", n)
 	}
 }
+
+func TestWriteLast(t *testing.T) {
+	now := time.Unix(0, 0)
+	r := newAt(2, func() time.Time { return now })
+	for i, p := range []Phase{Input, Pull, Compute, Push} {
+		r.Step(int64(i / 2))
+		now = now.Add(time.Second)
+		r.Enter(p)
+	}
+	now = now.Add(500 * time.Millisecond)
+	var b strings.Builder
+	if err := r.WriteLast(&b, 10); err != nil {
+		t.Fatal(err)
+	}
+	want := `    step  phase           began s       took s
+       1  push           4.000000     0.500000  so far
+       1  compute        3.000000     1.000000
+       1  pull           2.000000     1.000000
+`
+	if b.String() != want {
+		t.Errorf("%s, want\n%s", b.String(), want)
+	}
+}

@@ -152,13 +152,16 @@ func (p *program) failed(m *member.Member, err error) error {
 	case m.World.Launched, m.World.Rank != 0 && v.Kind != rank.Gone:
 		return exit(1)
 	}
-	p.sayVerdict(v, m.World.Size, "")
+	p.sayVerdict(v, m.World.Size, "", "")
 	return exit(1)
 }
 
-// sayVerdict tells why a job ended, and what to do.
-func (p *program) sayVerdict(v *rank.Verdict, np int, runDir string) {
-	fmt.Fprintf(p.stderr, "wdlrun: %v\n", v)
+// sayVerdict tells why a job ended, what to do, and where what is known lies.
+func (p *program) sayVerdict(v *rank.Verdict, np int, runDir, kept string) {
+	if kept != "" {
+		kept = "; stacks and traces: " + kept
+	}
+	fmt.Fprintf(p.stderr, "wdlrun: %v%s\n", v, kept)
 	for _, line := range v.Others {
 		fmt.Fprintf(p.stderr, "wdlrun:   %s\n", line)
 	}
@@ -240,7 +243,7 @@ func place(c *cli.Context) (plan launcher.Plan, err error) {
 func (p *program) again(command []string, goOn bool) func(launcher.Failure) []string {
 	next := command
 	return func(f launcher.Failure) []string {
-		p.sayVerdict(f.Verdict, 0, "")
+		p.sayVerdict(f.Verdict, 0, "", p.keepFailure(f.Outcome))
 		fmt.Fprintf(p.stderr, "wdlrun: %s\n", f.Next.Text)
 		if dir := f.Status.RunDir; goOn && dir != "" {
 			next = append(slices.Clip(command), "-again", dir)
@@ -252,7 +255,7 @@ func (p *program) again(command []string, goOn bool) func(launcher.Failure) []st
 // ended tells how a launched job went.
 func (p *program) ended(out launcher.Outcome, asJSON bool, print printer) error {
 	if out.Verdict != nil {
-		p.sayVerdict(out.Verdict, out.Size, out.Status.RunDir)
+		p.sayVerdict(out.Verdict, out.Size, out.Status.RunDir, p.keepFailure(out))
 	}
 	if out.GaveUp != "" {
 		fmt.Fprintf(p.stderr, "wdlrun: %s\n", out.GaveUp)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,11 +84,23 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 	}
 	opt.Began = m.Session.Beat // the launcher needs the directory if the job must go on
 	opt.Warn, opt.Say = warn, func(line string) { fmt.Fprintln(p.stderr, line) }
-	job := wdl.NewJob(m.Comm, trace.New(traceSpans), opt)
+	rec := trace.New(traceSpans)
+	job := wdl.NewJob(m.Comm, rec, opt)
 	m.Session.Watch(job.Status)
 	defer p.wishes(m.Session, job)()
-	return job.Run(ctx)
+	result, err := job.Run(ctx)
+	if err != nil {
+		var last bytes.Buffer
+		if rec.WriteLast(&last, failureSpans) == nil {
+			m.Session.Report(aboutTrace, last.Bytes())
+		}
+	}
+	return result, err
 }
+
+// failureSpans is how many spans of a rank are kept beside a verdict: those of the
+// last hundred steps or so.
+const failureSpans = 1000
 
 // traceSpans is how many spans of a rank's timeline are kept: the last ten
 // thousand steps or so, 2.5 MB.

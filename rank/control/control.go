@@ -26,10 +26,13 @@
 //	Failure              ──►                       an error, own or of a link
 //	Done(result)         ──►
 //	                     ◄──     Noted             the rank may go
-//	                     ◄──     Verdict | Finished   ends the stream
+//	                     ◄──     Verdict | Finished
+//	Report               ──►                       last words: stacks, traces
 //
 // A heartbeat comes every tenth of the timeout and at least every second; rank
 // 0's, which the display shows, and those of up to 32 ranks every 150 ms. What they mean is decided by rank.Group.
+// Before a verdict every rank is ordered to report its stacks. Reports are heard
+// until the rank leaves, at most 5 s after the group's end.
 // A rank whose stream breaks ends its work: a group without coordinator could
 // not agree on anything.
 //
@@ -85,6 +88,10 @@ const (
 	// farewell bounds the wait for peers to take leave at the end.
 	farewell = 2 * time.Second
 
+	// lastWordsTime bounds how long ranks are heard after the group's end: one
+	// that was stopped is woken within this time, to be ended.
+	lastWordsTime = 5 * time.Second
+
 	// keepaliveTime is how often a connection between hosts is tried when
 	// nothing passes, so that a coordinator's host that vanished is noticed.
 	keepaliveTime = 20 * time.Second
@@ -114,9 +121,10 @@ type Host interface {
 	Formed(members []rank.Member)
 	Status(r int, s rank.Status)
 	// Report is what a rank sent: the result given to Session.Done, with
-	// about "result", or the answer to an order, with the order's name.
+	// about "result", the answer to an order, with the order's name, or what it
+	// gave to Session.Report. Reports alone may come after Ended too.
 	Report(r int, about string, body []byte)
-	// Ended is the last call: the verdict, or nil when all work is done.
+	// Ended is the verdict, or nil when all work is done.
 	Ended(v *rank.Verdict)
 }
 

@@ -113,8 +113,14 @@ func (w *witness) note(f func()) {
 func (w *witness) Formed(m []rank.Member)      { w.note(func() { w.members = m }) }
 func (w *witness) Status(r int, s rank.Status) { w.note(func() { w.statuses[r] = s }) }
 func (w *witness) Ended(v *rank.Verdict)       { w.note(func() { w.ended++; w.verdict = v }) }
-func (w *witness) Report(r int, a string, b []byte) {
-	w.note(func() { w.reports[fmt.Sprint(r, " ", a)] = string(b) })
+func (w *witness) Report(r int, a string, b []byte) { // after the end too
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reports[fmt.Sprint(r, " ", a)] = string(b)
+	select {
+	case w.news <- struct{}{}:
+	default:
+	}
 }
 
 // until waits for news until ok says that all is there.
@@ -210,6 +216,59 @@ func TestEveryoneHearsTheSameVerdict(t *testing.T) {
 	s.Close()
 	if host.ended != 1 || host.verdict.String() != want {
 		t.Errorf("the host saw %v", host.verdict)
+	}
+}
+
+// TestLastWords: with the verdict every rank that lives reports its stacks, and may
+// report more until it leaves; a rank that is gone holds nobody up.
+func TestLastWords(t *testing.T) {
+	host := newWitness()
+	s := serve(t, Config{Size: 3, Host: host})
+	sessions := joinAll(t, s, Options{})
+	sessions[2].cancel()
+	for _, session := range sessions[:2] {
+		wait(t, "the verdict", session.Aborted())
+		session.Report("trace", []byte("the last steps"))
+		session.Close()
+	}
+	host.until(t, "last words", func() bool {
+		for _, about := range []string{"0 stacks", "0 trace", "1 stacks", "1 trace"} {
+			if host.reports[about] == "" {
+				return false
+			}
+		}
+		return true
+	})
+	if got := host.reports["1 stacks"]; !strings.Contains(got, "goroutine ") || !strings.Contains(got, "TestLastWords") {
+		t.Errorf("stacks of rank 1: %.200s", got)
+	}
+	if host.reports["0 trace"] != "the last steps" || host.reports["2 stacks"] != "" {
+		t.Errorf("reports %q", host.reports)
+	}
+}
+
+// slowHost takes its time over a result, as a coordinator that is stopped does.
+type slowHost struct {
+	nobody
+	until chan struct{}
+}
+
+func (h slowHost) Report(int, string, []byte) { <-h.until }
+
+// TestDoneIsPatient: a rank whose work is done waits for a coordinator that was
+// stopped for longer than any timeout.
+func TestDoneIsPatient(t *testing.T) {
+	host := slowHost{until: make(chan struct{})}
+	s := serve(t, Config{Size: 1, Host: host})
+	session := joinAll(t, s, Options{})[0]
+	sending := make(chan struct{})
+	var first sync.Once
+	session.Watch(func() rank.Status { first.Do(func() { close(sending) }); return rank.Status{} })
+	<-sending                                             // which has read the timeout
+	session.timeout = 20*time.Millisecond - settleTimeout // the bound that there was: the sum of both
+	time.AfterFunc(200*time.Millisecond, func() { close(host.until) })
+	if err := session.Done([]byte("result")); err != nil {
+		t.Error(err)
 	}
 }
 

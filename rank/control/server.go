@@ -123,13 +123,13 @@ func (s *Server) Exited(r, code, signal int) {
 }
 
 // Order sends an order to all ranks that attend.
-func (s *Server) Order(o Order) {
+func (s *Server) Order(o Order) { s.post(func(time.Duration) { s.order(o) }) }
+
+func (s *Server) order(o Order) {
 	m := &controlpb.ToRank{What: &controlpb.ToRank_Order{Order: &controlpb.Order{Kind: text(string(o))}}}
-	s.post(func(time.Duration) {
-		for _, box := range s.boxes {
-			box.offer(m)
-		}
-	})
+	for _, box := range s.boxes {
+		box.offer(m)
+	}
 }
 
 // Close ends the coordinator. After the group's end it waits, bounded, until
@@ -196,6 +196,7 @@ func (s *Server) act(d rank.Decision) {
 		}
 		s.host.Formed(d.Members)
 	case rank.Condemn:
+		s.order(Stacks) // taken before the verdict undoes what they show
 		s.end(d.Verdict, &controlpb.ToRank{What: &controlpb.ToRank_Verdict{Verdict: verdictToWire(d.Verdict)}})
 	case rank.Finish:
 		s.end(nil, &controlpb.ToRank{What: &controlpb.ToRank_Finished{Finished: &controlpb.Finished{}}})

@@ -117,6 +117,7 @@ func (s *Server) attend(stream controlpb.Control_AttendServer, first *controlpb.
 				}
 			}
 			if last {
+				s.lastWords(m.Rank, messages, broken, box)
 				return nil
 			}
 		case msg := <-messages:
@@ -129,6 +130,27 @@ func (s *Server) attend(stream controlpb.Control_AttendServer, first *controlpb.
 			return nil
 		case <-s.closed:
 			return status.Error(codes.Unavailable, errClosed.Error())
+		}
+	}
+}
+
+// lastWords hears what a rank still has to report after the group's end, until it
+// leaves. One that was stopped answers when it is woken to be ended.
+func (s *Server) lastWords(r int, messages <-chan *controlpb.FromRank, broken <-chan struct{}, box *outbox) {
+	late := time.NewTimer(lastWordsTime)
+	defer late.Stop()
+	for {
+		select {
+		case msg := <-messages:
+			if msg.GetReport() != nil {
+				s.hear(r, msg, box)
+			}
+		case <-broken:
+			return
+		case <-late.C:
+			return
+		case <-s.closed:
+			return
 		}
 	}
 }
@@ -168,11 +190,7 @@ func (s *Server) hear(r int, m *controlpb.FromRank, box *outbox) error {
 		})
 	case *controlpb.FromRank_Report:
 		about, body := text(w.Report.GetOrder()), w.Report.GetBody()
-		s.post(func(time.Duration) {
-			if !s.over() {
-				s.host.Report(r, about, body[:min(len(body), maxStacks)])
-			}
-		})
+		s.post(func(time.Duration) { s.host.Report(r, about, body[:min(len(body), maxStacks)]) })
 	default:
 		return errors.New("control: a message of no known kind")
 	}
