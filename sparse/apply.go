@@ -27,12 +27,12 @@ func (s *Store) Apply(at Step) error {
 	}
 	s.admitGuests()
 	for i, t := range s.tables {
-		if err := t.Check(at, s.staged[i].gradients(t)); err != nil {
+		if err := t.Check(at, s.staged[i].gradients()); err != nil {
 			return fault(err)
 		}
 	}
 	for i, t := range s.tables {
-		done, err := t.Apply(at, s.staged[i].gradients(t))
+		done, err := t.Apply(at, s.staged[i].gradients())
 		if err != nil {
 			return fault(err)
 		}
@@ -51,7 +51,7 @@ func (s *Store) GradNormSq(scale float32) float64 {
 	s.settle()
 	s.norm.Reset()
 	for i, t := range s.tables {
-		t.NormSq(scale, s.staged[i].gradients(t), &s.norm)
+		t.NormSq(scale, s.staged[i].gradients(), &s.norm)
 	}
 	return s.norm.Total()
 }

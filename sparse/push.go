@@ -25,12 +25,9 @@ func (g *staged) bytes() int64 {
 	return g.set.Bytes() + 4*int64(cap(g.rows)) + 4*int64(cap(g.grads))
 }
 
-// gradients are what x is to apply.
-func (g *staged) gradients(x *table.Table) table.Gradients {
-	if g.epoch != x.Epoch() {
-		clear(g.rows) // Apply finds them
-	}
-	return table.Gradients{Keys: g.set.Keys(), Rows: g.rows, Values: g.grads}
+// gradients are what the table is to apply.
+func (g *staged) gradients() table.Gradients {
+	return table.Gradients{Keys: g.set.Keys(), Rows: g.rows, Epoch: g.epoch, Values: g.grads}
 }
 
 // Push sends the gradients of a pulled batch to the owners of its keys, where

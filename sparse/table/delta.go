@@ -130,18 +130,18 @@ func (t *Table) SaveDelta(w io.Writer, shard int, since int64) error {
 		return err
 	}
 	f := newFile(w)
-	f.head(deltaMagic, 1, t.describe(shard))
+	t.head(f, deltaMagic, shard)
 	f.number64(uint64(since))
 	f.number64(uint64(t.now))
 	f.number64(uint64(len(keys)))
 	f.number64(uint64(len(gone)))
 	for _, key := range keys {
-		rec, err := t.recordOf(slot{uint32(key), uint32(key >> 32), t.index.find(key, hash(t.salt, key))})
+		c := slot{uint32(key), uint32(key >> 32), t.index.find(key, hash(t.salt, key))}
+		rec, err := t.recordOf(c)
 		if err != nil {
 			return err
 		}
-		f.number64(key)
-		f.out.Write(raw.Bytes(rec))
+		t.write(f, c, rec)
 	}
 	for _, key := range gone {
 		f.number64(key)
@@ -154,14 +154,16 @@ func (t *Table) SaveDelta(w io.Writer, shard int, since int64) error {
 
 // LoadDelta changes a shard as SaveDelta found it changed. The table must stand
 // at the step since which the delta tells, or between there and its end. On an
-// error nothing has changed, unless a disk failed. The changes count to the last
-// step of the delta, which SetNow should be told when every shard has its delta.
+// error nothing has changed, unless a disk failed. Where the delta has no stamps
+// the changes count to its last step. SetNow should be told that step when every
+// shard has its delta.
 func (t *Table) LoadDelta(r io.Reader, shard int) (now int64, err error) {
 	fault := func(err error) error { return fmt.Errorf("table %q: delta of shard %d: %w", t.cfg.Name, shard, err) }
 	sum := crc32.New(castagnoli)
 	in := io.TeeReader(r, sum)
-	if _, err := t.readHead(in, deltaMagic, 1, shard); err != nil {
-		return 0, fault(fmt.Errorf("head: %w", err))
+	notes, err := t.readHead(in, deltaMagic, shard)
+	if err != nil {
+		return 0, fault(err)
 	}
 	var b [32]byte
 	if err := readFull(in, b[:]); err != nil {
@@ -172,7 +174,7 @@ func (t *Table) LoadDelta(r io.Reader, shard int) (now int64, err error) {
 	if since < 0 || now < since || t.now < since || t.now > now {
 		return 0, fault(fmt.Errorf("it tells of the steps %d to %d, the table stands at %d: load what lies between first", since, now, t.now))
 	}
-	rows, err := readItems(in, le.Uint64(b[16:]), 8+4*t.RecordLen())
+	rows, err := readItems(in, le.Uint64(b[16:]), 8+4*(t.RecordLen()+notes))
 	if err != nil {
 		return 0, fault(fmt.Errorf("rows: %w", err))
 	}
@@ -183,7 +185,7 @@ func (t *Table) LoadDelta(r io.Reader, shard int) (now int64, err error) {
 	if err := checkSum(r, sum.Sum32()); err != nil {
 		return 0, fault(err)
 	}
-	if err := t.change(shard, rows, gone, now); err != nil {
+	if err := t.change(shard, rows, notes, gone, now); err != nil {
 		return 0, fault(err)
 	}
 	return now, nil
@@ -203,9 +205,9 @@ func readItems(in io.Reader, n uint64, size int) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// change makes the changes of a delta.
-func (t *Table) change(shard int, rows, gone []byte, now int64) error {
-	le, size := binary.LittleEndian, 8+4*t.RecordLen()
+// change makes the changes of a delta, whose rows have that many words of notes.
+func (t *Table) change(shard int, rows []byte, notes int, gone []byte, now int64) error {
+	le, size := binary.LittleEndian, 8+4*(t.RecordLen()+notes)
 	for _, list := range []struct {
 		items []byte
 		size  int
@@ -231,7 +233,7 @@ func (t *Table) change(shard int, rows, gone []byte, now int64) error {
 		}
 		copy(raw.Bytes(record), b[8:])
 		t.unpack(row, record)
-		t.stamp(row, uint32(now), 1)
+		t.restamp(row, b[:size], notes, uint32(now))
 	}
 	for b := gone; len(b) > 0; b = b[8:] {
 		if key := le.Uint64(b); t.index.find(key, hash(t.salt, key)) != 0 {

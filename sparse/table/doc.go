@@ -89,14 +89,15 @@
 //	     …     4  CRC-32C of everything before it
 //
 //	     0     8  "WDLDELTA"
-//	     8     4  format version, 1
+//	     8     4  format version: 1, or 2 with notes
 //	    12     4  length h of the description
 //	    16     h  description
-//	  16+h     8  step since which it tells
-//	  24+h     8  step up to which it tells
-//	  32+h     8  rows n
-//	  40+h     8  keys given up m
-//	  48+h     n·(8+4·(V+S))  rows by ascending key: key, record
+//	  16+h     4  version 2 only: words of notes k
+//	     …     8  step since which it tells
+//	     …     8  step up to which it tells
+//	     …     8  rows n
+//	     …     8  keys given up m
+//	     …     n·(8+4·(V+S)+4·k)  rows by ascending key: key, record, notes
 //	     …     8·m  keys given up, ascending
 //	     …     4  CRC-32C of everything before it
 //

@@ -2,8 +2,10 @@ package table
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -153,9 +155,61 @@ func TestDeltasNeedTheirPast(t *testing.T) {
 	}
 }
 
+// TestTablesThatEvictGoOnAfterADelta gives up the same rows at the same steps,
+// whether the past was lived or loaded.
+func TestTablesThatEvictGoOnAfterADelta(t *testing.T) {
+	for _, cfg := range []Config{
+		{Evict: Evict{MaxRows: 400, HalfLife: 7}}, {Evict: Evict{Age: 30}}, {Evict: Evict{HalfLife: 5, MinScore: 0.2}}, {Evict: Evict{MaxRows: 300}},
+	} {
+		lived, loaded := openAs(t, cfg), openAs(t, cfg)
+		rng := rand.New(rand.NewPCG(1, 2))
+		draw := func() (keys []uint64) {
+			for range 60 {
+				keys = append(keys, rng.Uint64N(1+rng.Uint64N(3000)))
+			}
+			slices.Sort(keys)
+			return slices.Compact(keys)
+		}
+		pass := func(first, last int, to ...*Table) {
+			for n := first; n <= last; n++ {
+				keys := draw()
+				for _, x := range to {
+					train(t, x, n, 1, keys...)
+				}
+			}
+		}
+		pass(1, 40, lived)
+		for shard := range lived.Shards() {
+			var b bytes.Buffer
+			if err := errors.Join(lived.SaveShard(&b, shard), loaded.LoadShard(&b, shard)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		loaded.SetNow(40)
+		pass(41, 90, lived)
+		for shard := range lived.Shards() {
+			var b bytes.Buffer
+			if err := lived.SaveDelta(&b, shard, 40); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := loaded.LoadDelta(&b, shard); err != nil {
+				t.Fatal(err)
+			}
+		}
+		loaded.SetNow(90)
+		pass(91, 200, lived, loaded)
+		if !bytes.Equal(saved(t, lived), saved(t, loaded)) {
+			t.Errorf("%+v: other rows, %d and %d", cfg.Evict, lived.Rows(), loaded.Rows())
+		}
+		if lived.Counters().Evicted < 100 {
+			t.Errorf("%+v: only %d rows were given up: the test says little", cfg.Evict, lived.Counters().Evicted)
+		}
+	}
+}
+
 // someDelta returns a table at step 3 with the delta to step 5 of one shard.
-func someDelta(t testing.TB) (*Table, []byte, int) {
-	x, behind := openAs(t, Config{}), openAs(t, Config{})
+func someDelta(t testing.TB, cfg Config) (*Table, []byte, int) {
+	x, behind := openAs(t, cfg), openAs(t, cfg)
 	train(t, x, 1, 3, 1, 2, 3, 4, 5, 6)
 	train(t, behind, 1, 3, 1, 2, 3, 4, 5, 6)
 	train(t, x, 4, 1, 1, 2, 3, 4, 9)
@@ -181,7 +235,13 @@ func saved(t testing.TB, x *Table) (all []byte) {
 }
 
 func TestDamagedDeltasChangeNothing(t *testing.T) {
-	x, b, shard := someDelta(t)
+	for _, cfg := range []Config{{}, {Evict: Evict{HalfLife: 9}}} {
+		damageDelta(t, cfg)
+	}
+}
+
+func damageDelta(t *testing.T, cfg Config) {
+	x, b, shard := someDelta(t, cfg)
 	before := saved(t, x)
 	refused := func(what string, file []byte) {
 		if _, err := x.LoadDelta(bytes.NewReader(file), shard); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf(`table "x": delta of shard %d: `, shard)) {
@@ -212,16 +272,20 @@ func TestDamagedDeltasChangeNothing(t *testing.T) {
 	}
 }
 
+// FuzzLoadDelta loads files whose checksum is right. One that is refused changes
+// nothing.
 func FuzzLoadDelta(f *testing.F) {
-	_, b, _ := someDelta(f)
-	f.Add(b)
-	f.Add(b[:50])
+	for _, cfg := range []Config{{}, {Evict: Evict{HalfLife: 9}}} {
+		_, b, _ := someDelta(f, cfg)
+		f.Add(b[:len(b)-4])
+		f.Add(b[:50])
+	}
 	f.Fuzz(func(t *testing.T, file []byte) {
-		x := openAs(t, Config{})
-		for shard := range x.Shards() {
-			if _, err := x.LoadDelta(bytes.NewReader(file), shard); err != nil && x.Rows() != 0 {
-				t.Fatalf("rows after %v", err)
-			}
+		x, _, shard := someDelta(t, Config{Evict: Evict{HalfLife: 9}})
+		before := saved(t, x)
+		file = binary.LittleEndian.AppendUint32(slices.Clip(file), crc32.Checksum(file, castagnoli))
+		if _, err := x.LoadDelta(bytes.NewReader(file), shard); err != nil && !bytes.Equal(saved(t, x), before) {
+			t.Fatalf("it changed the table: %v", err)
 		}
 	})
 }

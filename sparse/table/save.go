@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 
 	"github.com/wdlrun/wdlrun/internal/raw"
 )
@@ -83,31 +84,41 @@ func (f *file) end() error {
 // themselves.
 func (t *Table) SaveShard(w io.Writer, shard int) error {
 	f := newFile(w)
-	f.head(shardMagic, t.version(), t.describe(shard))
-	notes := t.noteWords()
-	if notes > 0 {
-		f.number32(uint32(notes))
-	}
+	t.head(f, shardMagic, shard)
 	f.number64(uint64(t.ShardRows(shard)))
 	for _, c := range t.index.sorted(shard) {
 		rec, err := t.recordOf(c)
 		if err != nil {
 			return fmt.Errorf("table %q: shard %d: %w", t.cfg.Name, shard, err)
 		}
-		f.number64(c.key())
-		f.out.Write(raw.Bytes(rec))
-		stamp, score := t.meta(c.row)
-		if notes > 0 {
-			f.number32(*stamp)
-		}
-		if notes > 1 {
-			f.out.Write(raw.Bytes([]float32{*score}))
-		}
+		t.write(f, c, rec)
 	}
 	if err := f.end(); err != nil {
 		return fmt.Errorf("table %q: shard %d: %w", t.cfg.Name, shard, err)
 	}
 	return nil
+}
+
+// head writes what a file of a shard begins with.
+func (t *Table) head(f *file, magic string, shard int) {
+	f.head(magic, t.version(), t.describe(shard))
+	if notes := t.noteWords(); notes > 0 {
+		f.number32(uint32(notes))
+	}
+}
+
+// write writes a row with its notes.
+func (t *Table) write(f *file, c slot, rec []float32) {
+	f.number64(c.key())
+	f.out.Write(raw.Bytes(rec))
+	stamp, score := t.meta(c.row)
+	notes := t.noteWords()
+	if notes > 0 {
+		f.number32(*stamp)
+	}
+	if notes > 1 {
+		f.out.Write(raw.Bytes([]float32{*score}))
+	}
 }
 
 // LoadShard reads what SaveShard wrote into a shard that is still empty. It
@@ -120,7 +131,7 @@ func (t *Table) LoadShard(r io.Reader, shard int) error {
 	}
 	sum := crc32.New(castagnoli)
 	in := io.TeeReader(r, sum)
-	notes, err := t.loadHead(in, shard)
+	notes, err := t.readHead(in, shardMagic, shard)
 	if err == nil {
 		err = t.loadRows(in, shard, notes)
 	}
@@ -147,10 +158,10 @@ func (t *Table) drop(shard int) {
 	t.epoch++
 }
 
-// loadHead reads everything up to the number of rows and returns how many words
-// follow each record.
-func (t *Table) loadHead(in io.Reader, shard int) (notes int, err error) {
-	version, err := t.readHead(in, shardMagic, 2, shard)
+// readHead reads what every file begins with and returns how many words follow
+// each record.
+func (t *Table) readHead(in io.Reader, magic string, shard int) (notes int, err error) {
+	version, err := t.readVersion(in, magic, shard)
 	if err == nil && version == 2 {
 		var b [4]byte
 		if err = readFull(in, b[:]); err == nil {
@@ -165,8 +176,11 @@ func (t *Table) loadHead(in io.Reader, shard int) (notes int, err error) {
 	return notes, nil
 }
 
-// readHead reads what every file begins with and returns its version.
-func (t *Table) readHead(in io.Reader, magic string, newest uint32, shard int) (uint32, error) {
+// newest is the last version of either format.
+const newest = 2
+
+// readVersion reads the head up to the description and returns the version.
+func (t *Table) readVersion(in io.Reader, magic string, shard int) (uint32, error) {
 	le := binary.LittleEndian
 	head := make([]byte, magicBytes+8)
 	if err := readFull(in, head); err != nil {
@@ -236,9 +250,20 @@ func (t *Table) load(key uint64, b []byte, notes int) {
 	row := t.insert(key)
 	copy(raw.Bytes(t.record), b)
 	t.unpack(row, t.record)
-	var note [2]float32
-	copy(raw.Bytes(note[:]), b[len(b)-4*notes:])
-	t.stamp(row, raw.Of[uint32](raw.Bytes(note[:1]))[0], note[1])
+	t.restamp(row, b, notes, 0)
+}
+
+// restamp takes over the notes that were saved behind a row; without any its stamp is none.
+func (t *Table) restamp(row Row, b []byte, notes int, none uint32) {
+	stamp, score := none, float32(0)
+	b = b[len(b)-4*notes:]
+	if notes > 0 {
+		stamp = binary.LittleEndian.Uint32(b)
+	}
+	if notes > 1 {
+		score = math.Float32frombits(binary.LittleEndian.Uint32(b[4:]))
+	}
+	t.stamp(row, stamp, score)
 }
 
 // ascending checks the keys of a file.
