@@ -45,6 +45,7 @@ func Run(t *testing.T, newGroup Make) {
 			t.Run("Abort", func(t *testing.T) { abort(t, newGroup, size) })
 		})
 	}
+	t.Run("P=3/Mistakes", func(t *testing.T) { mistakes(t, newGroup) })
 	t.Run("P=4/Thousand", func(t *testing.T) { thousand(t, newGroup, 4) })
 	for _, size := range []int{2, 5} {
 		t.Run(fmt.Sprintf("P=%d/Algorithms", size), func(t *testing.T) { algorithms(t, newGroup, size) })

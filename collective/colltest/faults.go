@@ -129,9 +129,11 @@ func mismatches(t *testing.T, newGroup Make, size int) {
 			func(c *collective.Comm) error { return collective.Barrier(c) },
 			func(c *collective.Comm) error { return nil }},
 	} {
-		t.Run(k.name, func(t *testing.T) { mismatch(t, newGroup, size, k.odd, k.rest) })
+		alongside(t, k.name, func(t *testing.T) { mismatch(t, newGroup, size, k.odd, k.rest) })
 	}
-	t.Run("Circle", func(t *testing.T) { circle(t, newGroup, size) })
+	alongside(t, "Circle", func(t *testing.T) { circle(t, newGroup, size) })
+	alongside(t, "PartsOutOfOrder", func(t *testing.T) { partsOutOfOrder(t, newGroup, size) })
+	alongside(t, "PartsInCircle", func(t *testing.T) { partsInCircle(t, newGroup, size) })
 }
 
 // mismatch runs odd on the last rank and rest on the others.

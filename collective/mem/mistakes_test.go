@@ -7,34 +7,14 @@ import (
 	"testing/synctest"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/colltest"
 )
-
-// mistakes are calls of one rank, of which no two fit together.
-func mistakes() []func(c *collective.Comm) error {
-	return []func(c *collective.Comm) error{
-		func(c *collective.Comm) error { return collective.Barrier(c) },
-		func(c *collective.Comm) error { return collective.AllReduce(c, make([]float32, 3), collective.Sum) },
-		func(c *collective.Comm) error { return collective.AllReduce(c, make([]float32, 3), collective.Max) },
-		func(c *collective.Comm) error { return collective.AllReduce(c, make([]int64, 9000), collective.Sum) },
-		func(c *collective.Comm) error { return collective.AllGather(c, make([]float32, 3)) },
-		func(c *collective.Comm) error {
-			return collective.AllToAll(c, make([]float32, 3), make([]float32, 3))
-		},
-		func(c *collective.Comm) error { return collective.Broadcast(c, make([]float32, 3), 0) },
-		func(c *collective.Comm) error { return collective.Broadcast(c, make([]float32, 3), 2) },
-		func(c *collective.Comm) error {
-			return collective.Gather(c, make([]float32, 3), make([]float32, 9), 1)
-		},
-		func(c *collective.Comm) error { _, err := collective.Alloc[float32](c, 3); return err },
-		func(c *collective.Comm) error { return nil }, // leaves the call out
-	}
-}
 
 // TestEveryMistakeOfThreeRanks makes every assignment of calls to three ranks,
 // after which all go on alike: if the calls differ, every rank gets a mismatch. A
 // rank that waited for ever would be a deadlock of the bubble, which panics.
 func TestEveryMistakeOfThreeRanks(t *testing.T) {
-	all := mistakes()
+	all := colltest.Mistakes()
 	n := len(all)
 	synctest.Test(t, func(t *testing.T) {
 		for k := range n * n * n {
@@ -60,35 +40,5 @@ func TestEveryMistakeOfThreeRanks(t *testing.T) {
 				}
 			}
 		}
-	})
-}
-
-// TestPartsOutOfOrder lets a rank call in a part of the ranks before the whole,
-// and another one after it: nothing but the circle shows that.
-func TestPartsOutOfOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var wg sync.WaitGroup
-		for r, tr := range New(3, 1) {
-			wg.Go(func() {
-				c := collective.New(tr)
-				part, err := c.Split(0, 0)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				first, second := part, c
-				if r == 1 {
-					first, second = c, part
-				}
-				err = collective.Barrier(first)
-				if err == nil {
-					err = collective.Barrier(second)
-				}
-				if m := (*collective.MismatchError)(nil); !errors.As(err, &m) {
-					t.Errorf("rank %d: %v", r, err)
-				}
-			})
-		}
-		wg.Wait()
 	})
 }

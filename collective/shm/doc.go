@@ -40,8 +40,9 @@
 // Polls for a few microseconds, fewer where yields show that others need the
 // core; then polls with sched_yield between, which lets the peers run where ranks
 // outnumber cores; then a futex. A wait in a futex ends after
-// sleepTime at most, looks round for the end of the group and for peers that are
-// in another call, and goes on.
+// sleepTime at most, looks round for the end of the group, for peers that make
+// another call of the same number and for ranks that wait for each other in a
+// circle, and goes on.
 //
 // # Losses
 //

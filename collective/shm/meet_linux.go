@@ -65,24 +65,25 @@ func (t *Transport) Met(channel, rank int) collective.Note {
 	return s.desks[rank].posts[s.serial&1].note
 }
 
-// lookRound compares the call that this rank waits in with those the peers are
-// in, and ends the group if one of them is in another: neither would ever meet.
-func (t *Transport) lookRound(s *slot) error {
+// lookRound compares the call of tag, in which this rank sleeps, with those the
+// peers are in, and ends the group if one of them makes another call of the same
+// number, or if ranks in different calls wait for each other: they never meet.
+func (t *Transport) lookRound(s *slot, tag [tagWords]uint64) error {
 	if err := t.standing(); err != nil {
 		return err
 	}
-	own, ok := s.mine.doing()
-	if !ok {
-		return nil
-	}
+	own, known := s.mine.doing()
 	for r, d := range s.desks {
 		theirs, ok := d.doing()
-		if ok && r != t.rank && theirs.Seq == own.Seq && theirs.Group == own.Group && !theirs.SameCall(own) {
+		if known && ok && r != t.rank && theirs.Seq == own.Seq && theirs.Group == own.Group && !theirs.SameCall(own) {
 			return t.end(&collective.MismatchError{
 				Peer: collective.Side{Rank: r, Tag: theirs, Bytes: -1},
 				Own:  collective.Side{Rank: t.rank, Tag: own, Bytes: -1},
 			})
 		}
+	}
+	if differ := t.circle(s, int(tagOf(tag).Channel)); differ != nil {
+		return t.end(differ)
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ type desk struct {
 	version atomic.Uint64
 	current [tagWords]atomic.Uint64
 	_       [24]byte
+	rest    rest
 }
 
 // ring carries the messages of one channel from one rank to another. It is in

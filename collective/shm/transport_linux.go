@@ -49,6 +49,7 @@ type slot struct {
 	spins    int     // before the next yield
 	in       atomic.Bool
 	sleeping atomic.Pointer[atomic.Uint32] // the word that this rank sleeps on
+	seen     []sleeper                     // by rank, of the last search
 	_        [64]byte
 }
 

@@ -55,6 +55,8 @@ func (t *Transport) heed(p *peer) {
 			if f.pid == uint32(os.Getpid()) && sameHost(p.control.conn) {
 				t.together.Store(true)
 			}
+		case kindProbe:
+			t.chase(p, f.probe)
 		case kindStalled:
 			if int(f.tag.Channel) < len(t.slots) {
 				if differ := t.slots[f.tag.Channel].ledger.Compare(p.rank, f.tag); differ != nil {

@@ -101,12 +101,18 @@ func (t *Transport) pause() {
 // false if the peer of out has closed its side.
 func (s *slot) sleep(out, in *link) bool {
 	var o, i *socket
-	if out.sending() {
+	if !out.sending() {
+		out = nil
+	} else {
 		o = out.sock
 	}
-	if in.receiving() {
+	if !in.receiving() {
+		in = nil
+	} else {
 		i = in.sock
 	}
+	s.block(out, in)
+	defer s.unblock()
 	return s.waiter.await(o, i)
 }
 

@@ -46,6 +46,7 @@ const (
 	kindGoodbye
 	kindStalled
 	kindProcess
+	kindProbe
 )
 
 // controlFrame is one parsed control frame. Only the field of its kind is set.
@@ -54,6 +55,7 @@ type controlFrame struct {
 	cause error
 	tag   collective.Tag
 	pid   uint32
+	probe probe
 }
 
 // appendControl appends a whole control frame.
@@ -100,6 +102,8 @@ func parseControl(k kind, payload []byte) (f controlFrame, err error) {
 			return f, fmt.Errorf("process frame of %d bytes", len(payload))
 		}
 		f.pid = binary.LittleEndian.Uint32(payload)
+	case kindProbe:
+		f.probe, err = parseProbe(payload)
 	default:
 		err = fmt.Errorf("control frame of unknown kind %d", k)
 	}

@@ -24,7 +24,10 @@ const (
 type link struct {
 	peer *peer
 	sock *socket
-	conn net.Conn
+
+	// Frames that this rank has begun to send and to await; mu of the slot guards them.
+	sends, awaits uint64
+	conn          net.Conn
 
 	jobs    chan struct{} // the writer is to send vec
 	done    chan error    // with what outcome; holds one
@@ -186,7 +189,7 @@ func (l *link) settle(err error) error {
 }
 
 // relay exchanges frames over connections that can only wait.
-func (t *Transport) relay(out, in *link, tag collective.Tag) error {
+func (t *Transport) relay(s *slot, out, in *link, tag collective.Tag) error {
 	if out != nil {
 		if err := out.handOver(); err != nil {
 			return err
@@ -194,7 +197,9 @@ func (t *Transport) relay(out, in *link, tag collective.Tag) error {
 	}
 	var err error
 	if in != nil {
+		s.block(nil, in)
 		err = t.receive(in, tag)
+		s.unblock()
 	}
 	if out != nil { // also after an error: the writer must have let go of the caller's slice
 		err = out.settle(err)

@@ -126,21 +126,25 @@ func (t *Transport) exchange(tag collective.Tag, to int, send []byte, from int, 
 	if err := t.standing(); err != nil {
 		return err
 	}
-	s := &t.slots[tag.Channel]
-	if !s.enter(t.rank, tag) {
-		return collective.ErrClosed
-	}
-	defer s.leave()
 	var out, in *link
 	if to >= 0 {
 		out = t.peers[to].data[tag.Channel]
+	}
+	if from >= 0 {
+		in = t.peers[from].data[tag.Channel]
+	}
+	s := &t.slots[tag.Channel]
+	if !s.enter(t.rank, tag, out, in) {
+		return collective.ErrClosed
+	}
+	defer s.leave()
+	if out != nil {
 		if out.peer.hasLeft() {
 			return t.end(&collective.LostError{Rank: to, By: t.rank, Cause: collective.ErrLeft})
 		}
 		out.open(tag, send)
 	}
-	if from >= 0 {
-		in = t.peers[from].data[tag.Channel]
+	if in != nil {
 		in.expect(recv, join)
 	}
 	err := t.transfer(s, out, in, tag)
@@ -153,7 +157,7 @@ func (t *Transport) transfer(s *slot, out, in *link, tag collective.Tag) error {
 	if t.direct {
 		return t.flow(s, out, in, tag)
 	}
-	return t.relay(out, in, tag)
+	return t.relay(s, out, in, tag)
 }
 
 // standing returns what ended the group or this rank, or nil.

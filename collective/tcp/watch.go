@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"math/bits"
 	"sync"
 	"time"
 
@@ -21,7 +22,12 @@ type slot struct {
 	waiting bool
 	serial  uint64 // of the exchange
 	seen    uint64 // serial at the last look
-	told    uint64 // serial that peers were told of
+	stall   uint   // looks at which it was seen already
+
+	blocked bool     // the exchange sleeps until one of these moves
+	out, in *link    // nil: not that one
+	chased  []uint64 // by rank: the last probe that it began and this rank passed on
+	probes  uint64   // begun by this rank
 
 	shutting bool      // no exchange begins any more
 	left     sync.Cond // of an exchange that has ended
@@ -32,7 +38,7 @@ type slot struct {
 func (s *slot) init() { s.left.L = &s.mu }
 
 // enter opens an exchange; it reports false if there is none any more.
-func (s *slot) enter(rank int, tag collective.Tag) bool {
+func (s *slot) enter(rank int, tag collective.Tag, out, in *link) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shutting {
@@ -43,6 +49,12 @@ func (s *slot) enter(rank int, tag collective.Tag) bool {
 	}
 	s.tag, s.waiting = tag, true
 	s.serial++
+	if out != nil {
+		out.sends++
+	}
+	if in != nil {
+		in.awaits++
+	}
 	return true
 }
 
@@ -52,6 +64,20 @@ func (s *slot) leave() {
 	s.waiting = false
 	s.mu.Unlock()
 	s.left.Signal()
+}
+
+// block says that the exchange is about to sleep until out or in moves; unblock,
+// that it is awake.
+func (s *slot) block(out, in *link) {
+	s.mu.Lock()
+	s.blocked, s.out, s.in = true, out, in
+	s.mu.Unlock()
+}
+
+func (s *slot) unblock() {
+	s.mu.Lock()
+	s.blocked = false
+	s.mu.Unlock()
 }
 
 // shut lets no exchange begin any more, and waits for the one in progress.
@@ -64,21 +90,23 @@ func (s *slot) shut() {
 	}
 }
 
-// stalled reports the exchange that was in progress at the last look already and
-// that peers were not told of.
-func (s *slot) stalled() (collective.Tag, bool) {
+// stalled returns at how many looks before this one the exchange in progress was
+// seen, and its tag.
+func (s *slot) stalled() (collective.Tag, uint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	is := s.waiting && s.seen == s.serial && s.told != s.serial
-	s.seen = s.serial
-	if is {
-		s.told = s.serial
+	if s.waiting && s.seen == s.serial {
+		s.stall++
+	} else {
+		s.stall = 0
 	}
-	return s.tag, is
+	s.seen = s.serial
+	return s.tag, s.stall
 }
 
-// watch tells all peers of exchanges that wait for long, so that those in
-// another call find out.
+// watch tells all peers of exchanges that wait for long, so that those in another
+// call find out, and looks for circles of waiting ranks: at first soon, then ever
+// less often.
 func (t *Transport) watch() {
 	tick := time.NewTicker(stallTime)
 	defer tick.Stop()
@@ -86,8 +114,12 @@ func (t *Transport) watch() {
 		select {
 		case <-tick.C:
 			for i := range t.slots {
-				if tag, ok := t.slots[i].stalled(); ok {
+				tag, looks := t.slots[i].stalled()
+				if looks == 1 {
 					t.tell(kindStalled, tag.Append(nil))
+				}
+				if bits.OnesCount(looks) == 1 {
+					t.probe(&t.slots[i])
 				}
 			}
 		case <-t.quit:

@@ -77,7 +77,7 @@ func (w *Waits) Leave(rank int) {
 		return
 	}
 	own.in, own.to, own.from = false, -1, -1
-	if alike(own.tag, w.call) {
+	if Alike(own.tag, w.call) {
 		w.same--
 	} else {
 		w.others--
@@ -86,7 +86,7 @@ func (w *Waits) Leave(rank int) {
 
 // count takes note that one more rank is in the call of tag.
 func (w *Waits) count(tag collective.Tag) {
-	if alike(tag, w.call) {
+	if Alike(tag, w.call) {
 		w.same++
 		return
 	}
@@ -96,7 +96,7 @@ func (w *Waits) count(tag collective.Tag) {
 	}
 	w.call, w.same, w.others = tag, 0, 0
 	for i := range w.ranks {
-		if r := &w.ranks[i]; r.in && alike(r.tag, tag) {
+		if r := &w.ranks[i]; r.in && Alike(r.tag, tag) {
 			w.same++
 		} else if r.in {
 			w.others++
@@ -152,7 +152,7 @@ func (w *Waits) circle(at, goal int) (a, b int, found bool) {
 				continue
 			}
 		}
-		if a == b && !alike(own.tag, w.ranks[next].tag) {
+		if a == b && !Alike(own.tag, w.ranks[next].tag) {
 			a, b = at, next
 		}
 		return a, b, true
@@ -160,8 +160,8 @@ func (w *Waits) circle(at, goal int) (a, b int, found bool) {
 	return 0, 0, false
 }
 
-// alike reports whether two exchanges follow one schedule.
-func alike(a, b collective.Tag) bool {
+// Alike reports whether two exchanges follow one schedule.
+func Alike(a, b collective.Tag) bool {
 	a.Step, b.Step = 0, 0
 	return a == b
 }

@@ -1,0 +1,127 @@
+package colltest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+// Mistakes are calls of one rank, of which no two fit together.
+func Mistakes() []func(c *collective.Comm) error {
+	return []func(c *collective.Comm) error{
+		func(c *collective.Comm) error { return collective.Barrier(c) },
+		func(c *collective.Comm) error { return collective.AllReduce(c, make([]float32, 3), collective.Sum) },
+		func(c *collective.Comm) error { return collective.AllReduce(c, make([]float32, 3), collective.Max) },
+		func(c *collective.Comm) error { return collective.AllReduce(c, make([]int64, 9000), collective.Sum) },
+		func(c *collective.Comm) error { return collective.AllGather(c, make([]float32, 3)) },
+		func(c *collective.Comm) error {
+			return collective.AllToAll(c, make([]float32, 3), make([]float32, 3))
+		},
+		func(c *collective.Comm) error { return collective.Broadcast(c, make([]float32, 3), 0) },
+		func(c *collective.Comm) error { return collective.Broadcast(c, make([]float32, 3), 2) },
+		func(c *collective.Comm) error {
+			return collective.Gather(c, make([]float32, 3), make([]float32, 9), 1)
+		},
+		func(c *collective.Comm) error { _, err := collective.Alloc[float32](c, 3); return err },
+		func(c *collective.Comm) error { return nil }, // leaves the call out
+	}
+}
+
+// mistakesTried is how many assignments of calls to ranks a transport is tested
+// with. Package mem, where that takes no time, tries all.
+const mistakesTried = 24
+
+// mistakes makes assignments of different calls to three ranks, after which all go
+// on alike: every rank gets a mismatch, none waits for ever.
+func mistakes(t *testing.T, newGroup Make) {
+	all, rng := Mistakes(), rand.New(rand.NewPCG(1, 2))
+	for range mistakesTried {
+		var pick [3]int
+		for pick[0] == pick[1] && pick[1] == pick[2] {
+			pick = [3]int{rng.IntN(len(all)), rng.IntN(len(all)), rng.IntN(len(all))}
+		}
+		alongside(t, fmt.Sprint(pick), func(t *testing.T) {
+			wantMismatch(t, newGroup, 3, func(c *collective.Comm) error {
+				err := all[pick[c.Rank()]](c)
+				for err == nil {
+					err = collective.AllReduce(c, make([]float32, 5), collective.Min)
+				}
+				return err
+			})
+		})
+	}
+}
+
+// alongside runs a test that waits for most of its time beside others.
+func alongside(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		test(t)
+	})
+}
+
+// partsOutOfOrder lets a rank call in the whole group before a part of it, and the
+// others after: nothing but the circle shows that.
+func partsOutOfOrder(t *testing.T, newGroup Make, size int) {
+	if size < 3 {
+		t.Skip("two ranks meet in different calls")
+	}
+	wantMismatch(t, newGroup, size, func(c *collective.Comm) error {
+		part, err := c.Split(0, 0)
+		if err != nil {
+			return err
+		}
+		first, second := part, c
+		if c.Rank() == 1 {
+			first, second = c, part
+		}
+		if err := collective.Barrier(first); err != nil {
+			return err
+		}
+		return collective.Barrier(second)
+	})
+}
+
+// partsInCircle lets three ranks, of which any two form a part, call in their parts
+// so that each awaits the next one's message in another call, of another part.
+func partsInCircle(t *testing.T, newGroup Make, size int) {
+	if size < 3 {
+		t.Skip("two ranks meet in different calls")
+	}
+	wantMismatch(t, newGroup, size, func(c *collective.Comm) error {
+		var mine *collective.Comm
+		for first := range 3 { // part k is of ranks k and k+1
+			color := -1
+			if c.Rank() == first || c.Rank() == (first+1)%3 {
+				color = 0
+			}
+			part, err := c.Split(color, (c.Rank()-first+3)%3)
+			if err != nil {
+				return err
+			}
+			if c.Rank() == first {
+				mine = part
+			}
+		}
+		if mine != nil {
+			if err := collective.Broadcast(mine, make([]float32, 3), 1); err != nil {
+				return err
+			}
+		}
+		return collective.Barrier(c)
+	})
+}
+
+// wantMismatch runs body on every rank of a new group, where all are to get a
+// mismatch of two calls.
+func wantMismatch(t *testing.T, newGroup Make, size int, body func(c *collective.Comm) error) {
+	t.Helper()
+	for r, err := range onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error { return body(c) }) {
+		if m := (*collective.MismatchError)(nil); !errors.As(err, &m) || m.Own.Tag.SameCall(m.Peer.Tag) {
+			t.Errorf("rank %d: %v, want a mismatch", r, err)
+		}
+	}
+}
