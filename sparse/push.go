@@ -72,7 +72,11 @@ func (s *Store) mayPush(l *Lookup) error {
 
 // exchangeGrads sends the gradients to the owners; visit takes what comes.
 func (s *Store) exchangeGrads(l *Lookup, k *link, visit func(from int, part []byte) error) error {
-	wire := l.wireGrads()
+	return s.sendGrads(l, k, l.wireGrads(), visit)
+}
+
+// sendGrads sends what is given in their place.
+func (s *Store) sendGrads(l *Lookup, k *link, wire []byte, visit func(from int, part []byte) error) error {
 	if err := k.visit.AllToAllVisit(wire, l.want.gradBytes, l.give.gradBytes, visit); err != nil {
 		return fmt.Errorf("sparse: push: rank %d of %d: exchange of gradients: %w", s.rank, s.size, err)
 	}

@@ -198,6 +198,24 @@ func (s *Store) PushSlot(l *Lookup, at Slot) error {
 	return nil
 }
 
+// PushNone takes part in PushSlot for a rank whose gradients do not count. It
+// neither reads nor changes them: another goroutine may still be computing on l,
+// which must not be pulled into before that has ended.
+func (s *Store) PushNone(l *Lookup) error {
+	if err := s.mayPush(l); err != nil {
+		return err
+	}
+	if err := s.tell(Slot{Slot: -1}); err != nil {
+		return fmt.Errorf("sparse: push: rank %d of %d: exchange of slots: %w", s.rank, s.size, err)
+	}
+	total := 0
+	for _, n := range l.want.gradBytes {
+		total += n
+	}
+	s.nothing = resize(s.nothing, (total+7)/8)
+	return s.sendGrads(l, &s.link, bytesOf(s.nothing)[:total], l.onSlots)
+}
+
 // tell exchanges which slot every rank has.
 func (s *Store) tell(at Slot) error {
 	x := &s.slots

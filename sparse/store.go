@@ -30,6 +30,7 @@ type Store struct {
 	hot        hot
 	loads      []ShardLoad // by shard: what was asked
 	ids        []uint32
+	nothing    []uint64 // what PushNone sends
 	counters   Counters
 	norm       table.Sum
 }

@@ -1,6 +1,9 @@
 package commit
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // assign gives open slots to idle workers: the lowest slot, which was late most
 // often, to the worker that has been idle longest, which was the fastest. So a
@@ -10,6 +13,7 @@ func (c *Coordinator) assign(now time.Duration) {
 	if c.stage != running {
 		return
 	}
+	c.assignHome(now)
 	for i := range c.slots {
 		if len(c.free) == 0 {
 			return
@@ -19,6 +23,32 @@ func (c *Coordinator) assign(now time.Duration) {
 		}
 	}
 	c.redo(now, false)
+}
+
+// assignHome looks at the lowest open slots, as many as there are idle workers, and
+// gives those that were never late to the rank that has their samples, if it is
+// idle. The others, late ones first, are left to whoever else is.
+func (c *Coordinator) assignHome(now time.Duration) {
+	if c.cfg.Home == nil {
+		return
+	}
+	left := len(c.free)
+	for i := range c.slots {
+		if left == 0 {
+			return
+		}
+		s := &c.slots[i]
+		if s.complete || s.copies() > 0 {
+			continue
+		}
+		left--
+		home := c.cfg.Home(s.Batch)
+		if k := slices.Index(c.free, home); k >= 0 && s.Tries == 0 {
+			copy(c.free[1:], c.free[:k])
+			c.free[0] = home
+			c.give(now, i)
+		}
+	}
 }
 
 // copies returns how many workers are at a slot.

@@ -50,6 +50,10 @@ type Config struct {
 	Replicas int
 	Owners   []int
 
+	// Home is the rank that has the samples of a microbatch, nil if all have. It
+	// gets it unless it is busy or was late with it.
+	Home func(Batch) int
+
 	// Epochs is when to end; 0: never. PauseEpochs stops at the end of each
 	// until Resume, for evaluation.
 	Epochs      int64

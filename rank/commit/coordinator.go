@@ -226,8 +226,40 @@ func (c *Coordinator) reform(owners []int) {
 // Receive takes one message of a rank.
 func (c *Coordinator) Receive(now time.Duration, m Message) ([]Message, []Note) {
 	c.begin(now)
+	c.take(now, m)
+	return c.answer()
+}
+
+// ReceiveAll takes messages that came at one time. All that they say is staged
+// counts before anybody gets new work, so that ranks which finish together are
+// not given slots that the step can do without.
+func (c *Coordinator) ReceiveAll(now time.Duration, all []Message) ([]Message, []Note) {
+	c.begin(now)
+	complete := false
+	for _, m := range all {
+		complete = c.takeStaged(now, m) || complete
+	}
+	if complete {
+		c.advance(now)
+	}
+	for _, m := range all {
+		if m.Kind != Staged {
+			c.take(now, m)
+		}
+	}
+	return c.answer()
+}
+
+// takeStaged reports whether a message completes a slot.
+func (c *Coordinator) takeStaged(now time.Duration, m Message) bool {
+	i := c.owner(m.From)
+	return m.Kind == Staged && m.Tag.Term == c.term && i >= 0 && c.stage == running &&
+		m.Tag.Step == c.record.Step+1 && c.staged(now, i, m.Tag.Slot, m.Tag.Attempt)
+}
+
+func (c *Coordinator) take(now time.Duration, m Message) {
 	if c.stage == over || m.Tag.Term != c.term {
-		return c.answer()
+		return
 	}
 	switch m.Kind {
 	case Fenced:
@@ -240,14 +272,12 @@ func (c *Coordinator) Receive(now time.Duration, m Message) ([]Message, []Note) 
 		c.applied(m.From, m.Tag.Step)
 		c.rest()
 	case Staged:
-		if i := c.owner(m.From); i >= 0 && c.stage == running && m.Tag.Step == c.record.Step+1 &&
-			c.staged(now, i, m.Tag.Slot, m.Tag.Attempt) {
+		if c.takeStaged(now, m) {
 			c.advance(now)
 		}
 	case Ready:
 		c.ready(now, m)
 	}
-	return c.answer()
 }
 
 func (c *Coordinator) owner(rank int) int {
