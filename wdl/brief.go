@@ -22,6 +22,9 @@ type brief struct {
 	Config string // YAML, filled
 	RunDir string
 	From   string // checkpoint to continue from, "" for none
+
+	Tolerance Tolerance
+	Chaos     string
 }
 
 // maxBrief bounds it.
@@ -48,11 +51,14 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	if err := json.Unmarshal(b, &brief); err != nil {
 		return nil, fmt.Errorf("wdl: brief of rank 0: %w", err)
 	}
-	j.runDir = brief.RunDir
+	j.runDir, j.opt.Tolerance = brief.RunDir, brief.Tolerance
 	if j.config, err = config.Parse("configuration of rank 0", []byte(brief.Config)); err != nil {
 		return nil, err
 	}
 	j.config.Fill()
+	if err := j.befall(brief.Chaos); err != nil {
+		return nil, err
+	}
 	if brief.From == "" {
 		return nil, nil
 	}
@@ -81,6 +87,10 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 		b.Config = string(c.YAML())
 		return b, err
 	}
+	if err := j.opt.Tolerance.Validate(c, j.comm.Size()); err != nil {
+		return b, err
+	}
+	b.Tolerance, b.Chaos = j.opt.Tolerance, j.opt.Chaos.String()
 	if b.RunDir, err = j.place(from); err != nil {
 		return b, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/chaos"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
@@ -25,6 +26,11 @@ type Options struct {
 	Began  func()            // is called when Status first tells the run directory; nil: nobody asks
 	Warn   func(line string) // tells the user of something that went wrong, one line; nil: silent
 	Say    func(line string) // tells the user how training gets on, a line an epoch; nil: silent
+
+	Tolerance Tolerance  // of slow ranks
+	Chaos     chaos.Spec // faults on purpose; train.seed draws what it leaves open
+	Kill      func()     // ends this process at once, for chaos; nil: kill is refused
+	Failures  int        // of this job before, each by one of chaos' kills
 }
 
 // Result is what a finished job reports, and the JSON line of `wdlrun train
@@ -68,6 +74,8 @@ type job struct {
 	encoded []byte // the encoder as it is kept in checkpoints
 	trainer *Trainer
 	metrics *metricsLog
+	faults  faults
+	slack   *slack // nil: steps wait for all ranks
 
 	cursor    cursor
 	lastSaved int64     // step of the last good checkpoint
@@ -145,6 +153,11 @@ func (j *Job) Run(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	defer j.trainer.Close()
+	j.faults.hold(j.trainer)
+	if err := j.tolerate(); err != nil {
+		return Result{}, err
+	}
+	defer j.slack.close()
 	if j.comm.Rank() == 0 {
 		j.metrics = openMetrics(j.runDir, j.cursor.Step, j.opt.Warn)
 		defer j.metrics.close()

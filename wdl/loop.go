@@ -36,12 +36,10 @@ func (j *job) loop(ctx context.Context) (stopped bool, err error) {
 
 // epoch trains on what is left of the current epoch.
 func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
-	batch := j.config.Train.Global(j.comm.Size())
-	r, err := data.NewReader(j.train, j.encoder, data.ReaderConfig{
-		Seed: j.config.Train.Seed, Epoch: j.cursor.Epoch, Start: j.cursor.Consumed, GlobalBatch: batch,
-		Lanes: j.cursor.Lanes, Rank: j.comm.Rank(), Size: j.comm.Size(),
-		Shuffle: *j.config.Train.Shuffle, Window: j.config.Train.ShuffleWindow, Select: data.Train,
-	})
+	if j.slack != nil {
+		return j.slackEpoch(ctx)
+	}
+	r, err := j.reader(j.cursor.Consumed)
 	if err != nil {
 		return false, err
 	}
@@ -76,10 +74,22 @@ func (j *job) read(ctx context.Context, r *data.Reader) (*data.Batch, error) {
 	return b, err
 }
 
+// reader reads this rank's part of the current epoch from row start on.
+func (j *job) reader(start int64) (*data.Reader, error) {
+	return data.NewReader(j.train, j.encoder, data.ReaderConfig{
+		Seed: j.config.Train.Seed, Epoch: j.cursor.Epoch, Start: start, GlobalBatch: j.config.Train.Global(j.comm.Size()),
+		Lanes: j.cursor.Lanes, Rank: j.comm.Rank(), Size: j.comm.Size(),
+		Shuffle: *j.config.Train.Shuffle, Window: j.config.Train.ShuffleWindow, Select: data.Train,
+	})
+}
+
 // total is how many steps the training will have had at its end, if early
 // stopping does not end it. Call it between steps.
 func (j *job) total() int64 {
 	c, batch := &j.cursor, j.config.Train.Global(j.comm.Size())
+	if j.slack != nil {
+		return j.slackTotal()
+	}
 	left := max(int64(j.config.Train.Epochs)-c.Epoch, 0)
 	if left == 0 {
 		return c.Step
@@ -91,11 +101,23 @@ func (j *job) total() int64 {
 // end.
 func (j *job) step(b, next *data.Batch, total int64) (stop bool, err error) {
 	c := &j.cursor
-	rate := j.config.Train.Schedule.Rate(c.Step+1, total) * c.Progress.RateFactor(j.config.Train.Schedule)
+	rate := j.rate(total)
+	j.faults.kill(c.Step + 1)
 	out, err := j.trainer.Step(c.Step+1, rate, b, next, j.wish())
 	if err != nil {
 		return false, err
 	}
+	return j.stepped(out, rate, total)
+}
+
+// rate is the factor of the next step's learning rates.
+func (j *job) rate(total int64) float64 {
+	return j.config.Train.Schedule.Rate(j.cursor.Step+1, total) * j.cursor.Progress.RateFactor(j.config.Train.Schedule)
+}
+
+// stepped keeps the books of a step and does what is due after it.
+func (j *job) stepped(out Outcome, rate float64, total int64) (stop bool, err error) {
+	c := &j.cursor
 	c.Step++
 	c.Consumed += out.Rows
 	c.Samples += out.Rows

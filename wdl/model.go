@@ -3,6 +3,8 @@ package wdl
 import (
 	"fmt"
 	"math"
+	"sync/atomic"
+	"time"
 
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/dense"
@@ -76,6 +78,13 @@ type model struct {
 	workers []*worker // the first is the caller's own
 	crew    *crew
 	chunk   int // rows that a worker takes at once
+
+	// hold, if not nil, says how long to stand still after a chunk of training that
+	// took so long; halt, whether to give the batch up.
+	hold   func(step int64, took time.Duration) time.Duration
+	halt   *atomic.Bool
+	gaveUp bool // halt said so, in this batch
+	seen   int  // rows of the first worker until then
 
 	bags   []sparse.Bags // F of the batch that is pulled
 	batch  *data.Batch
@@ -159,7 +168,7 @@ func (m *model) keys(bags []sparse.Bags, b *data.Batch) []sparse.Bags {
 // that sum in the arena and the lookup, unless the loss is no finite number.
 func (m *model) compute(b *data.Batch, step int64, train bool) (loss float64, err error) {
 	m.grow(b.Rows)
-	m.batch, m.step, m.train = b, step, train
+	m.batch, m.step, m.train, m.gaveUp = b, step, train, false
 	m.crew.run(phaseRows)
 	for _, w := range m.workers {
 		if w.err != nil {
@@ -167,7 +176,7 @@ func (m *model) compute(b *data.Batch, step int64, train bool) (loss float64, er
 		}
 		loss += w.loss
 	}
-	if train && len(m.workers) > 1 && finite(loss) {
+	if train && len(m.workers) > 1 && finite(loss) && !m.gaveUp {
 		m.crew.run(phaseTables)
 		m.crew.run(phaseSum)
 	}

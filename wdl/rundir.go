@@ -19,6 +19,7 @@ const (
 	fileConfig  = "config.yaml"   // the configuration in effect
 	fileMetrics = "metrics.jsonl" // one JSON object a line, see metricLine
 	fileResult  = "result.json"   // the Result of the finished job
+	fileCommits = "commits.log"   // which microbatches counted, see commit.AppendLog
 )
 
 // NewRunDir makes a directory for one run below parent, named by the time.

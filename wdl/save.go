@@ -72,6 +72,9 @@ func (j *job) save() (saved bool, err error) {
 
 // writePart writes and closes this rank's part.
 func (j *job) writePart(root string) (checkpoint.File, error) {
+	if err := j.faults.diskFull(j.cursor.Step); err != nil {
+		return checkpoint.File{}, err
+	}
 	w, err := checkpoint.Create(root, j.cursor.Step, j.comm.Rank(), j.comm.Size())
 	if err != nil {
 		return checkpoint.File{}, err

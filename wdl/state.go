@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
 
@@ -25,6 +26,9 @@ type cursor struct {
 	Best     int64           `json:"best"`              // step of the checkpoint of the best epoch, 0 for none
 	AtBest   *Metrics        `json:"at_best,omitempty"` // of the validation data then
 	Enough   bool            `json:"enough"`            // early stopping has ended the training
+
+	// Inside an epoch of which some microbatches came late: those that are left.
+	Queue *commit.Queue `json:"queue,omitempty"`
 }
 
 // done reports whether only the test remains.

@@ -24,6 +24,7 @@ type Trainer struct {
 	model *model
 	dense []string // names of the dense inputs
 	clip  float64
+	image func() (*model, error) // makes another model over the same store
 	tally *tally
 	norm  []float64 // one number, for the norm of the sharded gradients
 	ahead bool      // batches are prepared while the one before is computed
@@ -64,6 +65,7 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, co
 	if t.model, err = newModel(c, l, store, window, t.reduce); err != nil {
 		return nil, err
 	}
+	t.image = func() (*model, error) { return newModel(c, l, store, nil, nil) }
 	return t, refused
 }
 
@@ -152,11 +154,17 @@ func (t *Trainer) Step(n int64, rate float64, b, next *data.Batch, w Wish) (Outc
 	if err := m.store.PushBeside(m.lookup); err != nil {
 		return Outcome{}, err
 	}
-	t.rec.Enter(trace.Sync)
 	tail := m.arena.Tail()
 	tail[tailRows], tail[tailLoss] = float32(b.Rows), float32(loss)
+	return t.conclude(n, rate, w)
+}
+
+// conclude sums the dense gradients and what rides behind them, and updates.
+func (t *Trainer) conclude(n int64, rate float64, w Wish) (Outcome, error) {
+	t.rec.Enter(trace.Sync)
+	tail := t.model.arena.Tail()
 	tail[tailSave], tail[tailStop] = flag(w.Save), flag(w.Stop)
-	if err := collective.AllReduce(t.comm, m.arena.Grads(), collective.Sum); err != nil {
+	if err := collective.AllReduce(t.comm, t.model.arena.Grads(), collective.Sum); err != nil {
 		return Outcome{}, err
 	}
 	out := Outcome{

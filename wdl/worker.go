@@ -76,7 +76,7 @@ func (m *model) rows(i int) {
 	}
 	lo, hi := share(m.batch.Rows, len(m.workers), i)
 	for first := true; first || lo < hi; first = false { // no rows are one empty chunk: batch normalisation takes part
-		n := min(hi-lo, m.chunk)
+		n, at := min(hi-lo, m.chunk), time.Now()
 		loss, err := w.forward(lo, lo+n)
 		w.loss += loss
 		if err == nil && m.train && finite(loss) {
@@ -86,7 +86,21 @@ func (m *model) rows(i int) {
 			return
 		}
 		lo += n
+		if m.train && i == 0 && m.paused(lo, hi, at) {
+			return
+		}
 	}
+}
+
+// paused stands still after a chunk that began at some time, if it is to, and
+// reports whether what is left of rows lo to hi is of no use any more.
+func (m *model) paused(lo, hi int, began time.Time) bool {
+	if m.hold != nil {
+		time.Sleep(m.hold(m.step, time.Since(began)))
+	}
+	m.gaveUp = m.halt != nil && lo < hi && m.halt.Load()
+	m.seen = lo * len(m.workers)
+	return m.gaveUp
 }
 
 // forward computes the logits of rows lo to hi, their gradients and the sum of

@@ -36,6 +36,9 @@ func launchFlags() []cli.Flag {
 		&cli.StringFlag{Name: "output", Value: "prefixed", Usage: "lines of the ranks: prefixed with [rank], or merged"},
 		&cli.StringFlag{Name: "transport", Value: member.Auto, Usage: "between ranks: shm (memory of one host), tcp, or auto"},
 		&cli.BoolFlag{Name: "encrypt", Usage: "encrypt what ranks exchange over tcp: TLS 1.3, each rank proving its peer ID"},
+		&cli.StringFlag{Name: "mode", Usage: "train: wait for slow ranks, drop what is late, or speculate: redo it elsewhere", DefaultText: "wait, or drop with -backup"},
+		&cli.StringFlag{Name: "backup", Usage: "train: `B` microbatches of a step may be late, or auto: as many as pays"},
+		&cli.StringFlag{Name: "chaos", Usage: "train: `FAULTS` on purpose, such as slow:3x@5,kill:3@step100"},
 		&cli.StringFlag{Name: "coordinator", Usage: "`ADDRESS` the coordinator listens on; default a free port of 127.0.0.1"},
 		jsonFlag(),
 	}
@@ -111,7 +114,11 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 		return fmt.Errorf("where the program lies is not known: %w", err)
 	}
 	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
-	return p.launch(root, append([]string{self, "-transport", root.String("transport"), fmt.Sprintf("-encrypt=%t", root.Bool("encrypt"))}, root.Args().Slice()...), launched{print: print, goOn: defined(c.Command.Flags, "again")})
+	rankFlags := []string{self, "-transport", root.String("transport"), fmt.Sprintf("-encrypt=%t", root.Bool("encrypt"))}
+	for _, name := range []string{"mode", "backup", "chaos"} {
+		rankFlags = append(rankFlags, "-"+name, root.String(name))
+	}
+	return p.launch(root, append(rankFlags, root.Args().Slice()...), launched{print: print, goOn: defined(c.Command.Flags, "again")})
 }
 
 // beRank is the life of one rank of a command of ours.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -70,6 +71,9 @@ func trainOptions(c *cli.Context) (wdl.Options, error) {
 // checkTrain finds what can be found wrong before any rank is started.
 func (p *program) checkTrain(c *cli.Context) error {
 	opt, err := trainOptions(c)
+	if err == nil {
+		err = tolerant(c, &opt)
+	}
 	if err != nil {
 		return err
 	}
@@ -83,6 +87,11 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 		return nil, err
 	}
 	opt.Began = m.Session.Beat // the launcher needs the directory if the job must go on
+	if err := tolerant(c, &opt); err != nil {
+		return nil, err
+	}
+	opt.Failures = m.World.Generation
+	opt.Kill = func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }
 	opt.Warn, opt.Say = warn, func(line string) { fmt.Fprintln(p.stderr, line) }
 	rec := trace.New(traceSpans)
 	job := wdl.NewJob(m.Comm, rec, opt)
