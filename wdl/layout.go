@@ -5,6 +5,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/sparse/table"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
 
@@ -23,6 +24,8 @@ type feature struct {
 // encoder, so every rank and every restored job has the same.
 type layout struct {
 	tables   []sparse.Table
+	wire     map[string]sparse.Wire // by table
+	tiers    []config.Tier          // by table
 	features []feature
 	dense    int // D dense inputs, the last columns of the MLP's input
 	width    int // columns of the MLP's input: ΣE + D
@@ -32,11 +35,13 @@ type layout struct {
 // and the wide weight of one key are parts of one row: one probe, one message.
 // c is filled; dense is D.
 func newLayout(c *config.Config, columns []data.SparseColumn, dense int) layout {
-	l := layout{dense: dense}
+	l := layout{dense: dense, wire: map[string]sparse.Wire{}}
 	index, pools := map[string]int{}, map[string]string{}
 	for _, t := range c.TablesInUse() {
 		index[t.Name], pools[t.Name] = len(l.tables), t.Pooling
 		l.tables = append(l.tables, newTable(c, t))
+		l.wire[t.Name] = sparse.Wire{Rows: precision(t.Wire.Rows), Gradients: precision(t.Wire.Gradients)}
+		l.tiers = append(l.tiers, t.Tier)
 	}
 	for _, col := range columns {
 		f := feature{name: col.Name, table: index[col.Table], pooling: pooling(pools[col.Table]), deepPart: -1, widePart: -1}
@@ -55,7 +60,11 @@ func newLayout(c *config.Config, columns []data.SparseColumn, dense int) layout 
 }
 
 func newTable(c *config.Config, s config.Table) sparse.Table {
-	t, everyRow := sparse.Table{Name: s.Name}, c.Train.L2.Mode == "dense"
+	t, everyRow := sparse.Table{
+		Name: s.Name, Values: s.Values,
+		Admit: table.Admit{After: s.Admit.After, Counters: s.Admit.Counters},
+		Evict: table.Evict{Age: s.Evict.Age, MaxRows: s.Evict.MaxRows, HalfLife: s.Evict.HalfLife, MinScore: s.Evict.MinScore},
+	}, c.Train.L2.Mode == "dense"
 	if s.Deep != nil {
 		t.Parts = append(t.Parts, sparse.Part{
 			Name: "deep", Dim: s.Dim, Rule: *s.Deep, L2: *s.L2.Deep, DenseL2: everyRow,
@@ -72,6 +81,13 @@ func newTable(c *config.Config, s config.Table) sparse.Table {
 
 func part(t sparse.Table, name string) int {
 	return slices.IndexFunc(t.Parts, func(p sparse.Part) bool { return p.Name == name })
+}
+
+func precision(name string) sparse.Precision {
+	if name == "bfloat16" {
+		return sparse.BF16
+	}
+	return sparse.FP32
 }
 
 func pooling(name string) sparse.Pooling {

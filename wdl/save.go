@@ -168,6 +168,7 @@ func (t *Trainer) load(c *checkpoint.Checkpoint) error {
 		return err
 	}
 	for table, tb := range t.model.layout.tables {
+		store.SetNow(table, c.Step()) // ages count from there
 		for _, shard := range store.Owned() {
 			name := sparse.SectionName(tb.Name, shard)
 			if !c.Has(name) {

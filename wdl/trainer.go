@@ -44,9 +44,17 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, co
 		}
 	}
 	l := newLayout(c, columns, len(dense))
-	store, err := sparse.Open(collective.Exchanger{Comm: comm}, sparse.Config{Tables: l.tables, Seed: c.Train.Seed})
+	store, err := sparse.Open(collective.Exchanger{Comm: comm}, sparse.Config{Tables: l.tables, Wire: l.wire, Seed: c.Train.Seed})
 	if err != nil {
 		return nil, err
+	}
+	for i, tier := range l.tiers {
+		if tier == (config.Tier{}) {
+			continue
+		}
+		if err := store.OpenTier(i, tier.Dir, tier.Memory<<20); err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
 	}
 	if t.ahead = worksAhead(comm); t.ahead {
 		if err := store.Ahead(collective.Exchanger{Comm: comm.Channel(besides)}); err != nil {

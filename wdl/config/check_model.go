@@ -62,6 +62,32 @@ func (k checker) table(path string, t Table, u use) {
 		kind = k.full.Model.Init.Kind
 	}
 	k.init(path+".init", kind, t.Init.Scale)
+	k.rows(path, t)
+}
+
+// rows checks which rows a table keeps, and where.
+func (k checker) rows(path string, t Table) {
+	if t.Admit.Counters != 0 && t.Admit.After < 2 {
+		k.bad(path+".admit.counters", "has no meaning without after: 2 or more, since every key gets a row in its first step")
+	}
+	if t.Evict.MinScore != 0 && t.Evict.HalfLife == 0 {
+		k.bad(path+".evict.min_score", "needs half_life beside it: without it rows have no score")
+	}
+	switch {
+	case t.Tier.Memory != 0 && t.Tier.Dir == "":
+		k.bad(path+".tier.dir", "is missing: a bound of the memory needs a folder for what is past it")
+	case t.Tier.Dir != "" && t.Tier.Memory == 0:
+		k.bad(path+".tier.memory", "is missing: say how many MiB of this table a rank keeps")
+	}
+	if k.c.Train.L2.Mode != "dense" {
+		return
+	}
+	if t.Values == "bfloat16" {
+		k.later(path+".values", "train.l2.mode", "the small steps that every row takes would be lost in rounding")
+	}
+	if t.Tier != (Tier{}) {
+		k.later(path+".tier", "train.l2.mode", "every row takes a step in every step, so that none is cold")
+	}
 }
 
 // init checks that a scale has something to scale.

@@ -73,6 +73,37 @@ type Table struct {
 	Deep    *optim.Rule `yaml:"deep"`    // rule of its embeddings
 	Wide    *optim.Rule `yaml:"wide"`    // rule of its wide weights
 	L2      TableL2     `yaml:"l2"`
+	Values  string      `yaml:"values"` // float32 or bfloat16
+	Admit   Admit       `yaml:"admit"`
+	Evict   Evict       `yaml:"evict"`
+	Wire    Wire        `yaml:"wire"`
+	Tier    Tier        `yaml:"tier"`
+}
+
+// Admit says which keys get a row.
+type Admit struct {
+	After    int `yaml:"after"`    // sightings
+	Counters int `yaml:"counters"` // bytes that count them
+}
+
+// Evict says which rows are given up.
+type Evict struct {
+	Age      int     `yaml:"age"`       // steps
+	MaxRows  int     `yaml:"max_rows"`  // of all ranks
+	HalfLife int     `yaml:"half_life"` // steps
+	MinScore float64 `yaml:"min_score"`
+}
+
+// Wire says in which numbers rows and gradients travel: float32 or bfloat16.
+type Wire struct {
+	Rows      string `yaml:"rows"`
+	Gradients string `yaml:"gradients"`
+}
+
+// Tier bounds the memory of a table on each rank; cold rows go to disk.
+type Tier struct {
+	Dir    string `yaml:"dir"`
+	Memory int64  `yaml:"memory"` // MiB
 }
 
 // TableL2 is Train.L2 for one table; nil takes Train's.

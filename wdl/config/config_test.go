@@ -155,6 +155,7 @@ func TestTablesInUse(t *testing.T) {
 		{Name: "C12", Pooling: "sum", Dim: 32, Init: Init{"uniform", 0.05}, Deep: &deep, Wide: &sgd, L2: TableL2{ptr(0.5), ptr(0.0)}},
 		{Name: "C2_x_C17", Pooling: "sum", Wide: &wide, L2: TableL2{Wide: ptr(0.0)}},
 	} {
+		want.Values, want.Wire = "float32", Wire{"float32", "float32"}
 		if got := byName[want.Name]; !reflect.DeepEqual(got, want) {
 			t.Errorf("table %s is %+v\nwant %+v", want.Name, got, want)
 		}

@@ -182,6 +182,15 @@ func (c *Config) fillTables() {
 		if t.Pooling == "" {
 			t.Pooling = c.Model.Pooling
 		}
+		if t.Values == "" {
+			t.Values = "float32"
+		}
+		if t.Wire.Rows == "" {
+			t.Wire.Rows = "float32"
+		}
+		if t.Wire.Gradients == "" {
+			t.Wire.Gradients = "float32"
+		}
 		if u.deep {
 			c.fillDeep(t)
 		}

@@ -22,6 +22,7 @@ func poolings() []string    { return []string{"sum", "mean", "sqrtn"} }
 func initKinds() []string   { return []string{"normal", "uniform", "zero"} }
 func kinds() []string       { return []string{"wide_deep", "deepfm", "dcn_v2"} }
 func activations() []string { return []string{"relu", "tanh", "sigmoid", "identity"} }
+func numbers() []string     { return []string{"float32", "bfloat16"} }
 func weights() []string     { return []string{"he", "pytorch"} }
 func precisions() []string  { return []string{"fp32", "bf16"} }
 func schedules() []string   { return []string{"constant", "linear", "cosine", "step", "plateau"} }
@@ -92,6 +93,29 @@ func modelSections() []section {
 			{name: "deep", def: "train.optimizer.deep", about: "rule of its embeddings"},
 			{name: "wide", def: "train.optimizer.wide", about: "rule of its wide weights"},
 			{name: "l2", def: "train.l2", about: "its L2 strengths"},
+			{name: "values", def: "float32", about: "of its rows in memory; bfloat16 takes half and rounds stochastically", choices: numbers()},
+			{name: "admit", about: "which keys get a row"},
+			{name: "evict", about: "which rows are given up; their keys start anew"},
+			{name: "wire", about: "numbers in which its rows and gradients travel between ranks"},
+			{name: "tier", about: "bound of its memory, and where cold rows go"},
+		}},
+		{"tables[].admit", reflect.TypeFor[Admit](), "A key gets a row in its after-th step with a gradient. A resumed training counts anew.", []key{
+			{name: "after", def: "1", about: "steps in which a key must occur", rng: "[1, 255]"},
+			{name: "counters", def: "4194304", about: "bytes of the sketch that counts, over all ranks; four for each key expected", rng: "[1024, 68719476736]"},
+		}},
+		{"tables[].evict", reflect.TypeFor[Evict](), "Age counts steps since the last gradient, the score is the number of gradients, halved every half_life steps.", []key{
+			{name: "age", def: "none", about: "an older row goes", rng: "[1, 2147483647]"},
+			{name: "max_rows", def: "none", about: "rows over all ranks; past it the oldest or those of the lowest score go", rng: "[1, inf)"},
+			{name: "half_life", def: "none, no score", about: "steps", rng: "[1, 2147483647]"},
+			{name: "min_score", def: "none", about: "a row of a lower score goes", rng: "(0, inf)"},
+		}},
+		{"tables[].wire", reflect.TypeFor[Wire](), "bfloat16 halves the bytes; sums and updates stay float32.", []key{
+			{name: "rows", def: "float32", about: "from owners to readers", choices: numbers()},
+			{name: "gradients", def: "float32", about: "from readers to owners", choices: numbers()},
+		}},
+		{"tables[].tier", reflect.TypeFor[Tier](), "Past the memory, the rows that were not used for longest go to an unnamed file in dir and come back when they are used.", []key{
+			{name: "dir", def: "required with memory", about: "existing folder on a fast local disk"},
+			{name: "memory", def: "none", about: "MiB of this table on a rank", rng: "[1, 1073741824]"},
 		}},
 		{"tables[].l2", reflect.TypeFor[TableL2](), "L2 strengths of one table.", []key{
 			{name: "deep", def: "train.l2.deep", about: "of its embeddings", rng: "[0, inf)"},
