@@ -38,6 +38,11 @@ func commit(d disk, root string, m Manifest) error {
 	if err := removeStrangers(d, dir, &m); err != nil {
 		return fail(err)
 	}
+	for _, f := range m.Files { // a trailer that Written saw need not be durable yet
+		if err := d.Sync(filepath.Join(dir, f.Name)); err != nil {
+			return fail(err)
+		}
+	}
 	text, err := m.encode()
 	if err != nil {
 		return fail(fmt.Errorf("%s: %w", manifestName, err))

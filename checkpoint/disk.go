@@ -15,7 +15,7 @@ type disk interface {
 	Create(path string) (file, error) // a new, empty file, in a directory made where missing
 	Rename(from, to string) error
 	Remove(path string) error // with all that it holds; one that is not there is no error
-	Sync(dir string) error    // makes the names in a directory durable
+	Sync(path string) error   // makes the names in a directory, or the bytes of a file, durable
 }
 
 // file is an open file that is being written.
@@ -47,8 +47,8 @@ func (system) Rename(from, to string) error { return os.Rename(from, to) }
 
 func (system) Remove(path string) error { return os.RemoveAll(path) }
 
-func (system) Sync(dir string) error {
-	d, err := os.Open(dir)
+func (system) Sync(path string) error {
+	d, err := os.Open(path)
 	if err != nil {
 		return err
 	}

@@ -57,8 +57,9 @@
 //
 // # Atomicity
 //
-// Ranks write into .tmp-step-N and fsync. One rank then commits: it checks the
-// directories of all parts, writes and fsyncs the manifest and the directory,
+// Ranks write into .tmp-step-N and fsync, then write their trailers and fsync again:
+// a part with its trailer is whole, so that ranks need not talk to know (Written).
+// One rank then commits: it checks the directories of all parts, writes and fsyncs the manifest and the directory,
 // renames it to its final name and fsyncs ROOT. A crash at any point leaves the
 // checkpoints that were there and at most directories whose names begin with a
 // dot, which Clean removes at the next start. A checkpoint of the same step is
@@ -66,9 +67,15 @@
 // the checkpoint of step N. All of this assumes that a rename is atomic and that
 // fsync means what it says.
 //
+// # Beside the work
+//
+// A Draft takes a copy of the sections, at the speed of memory; its file is written
+// while the work goes on. A training waits for the copy alone, which it pays with as
+// much memory as its part has bytes.
+//
 // # Cost, errors, concurrency
 //
-// Writing costs one pass over the bytes and two fsyncs per rank; Open reads
+// Writing costs one pass over the bytes and four fsyncs per rank; Open reads
 // headers, directories and the manifest; Read and Verify read payloads once. A
 // section of less than 64 MiB is held in memory while it is read.
 //

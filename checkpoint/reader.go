@@ -109,21 +109,29 @@ func readPart(path string, want File, h head) ([]section, error) {
 	if err != nil {
 		return nil, err
 	}
-	b = make([]byte, t.length)
+	sections, err := readDirectory(f, t)
+	if err != nil {
+		return nil, err
+	}
+	if t.sum != want.Directory {
+		return nil, fmt.Errorf("offset %d: checksum of the directory is %v, the manifest says %v: files of two checkpoints were mixed", t.offset, t.sum, want.Directory)
+	}
+	if len(sections) != want.Sections {
+		return nil, fmt.Errorf("offset %d: %d sections, the manifest says %d", t.offset, len(sections), want.Sections)
+	}
+	return sections, nil
+}
+
+// readDirectory reads the directory that a trailer tells of.
+func readDirectory(f io.ReaderAt, t tail) ([]section, error) {
+	b := make([]byte, t.length)
 	if _, err := f.ReadAt(b, t.offset); err != nil {
 		return nil, fmt.Errorf("directory: %w", err)
 	}
 	if got := Sum(xxh3.Hash(b)); got != t.sum {
 		return nil, fmt.Errorf("offset %d: checksum of the directory is %v, the trailer says %v: damaged", t.offset, got, t.sum)
 	}
-	if t.sum != want.Directory {
-		return nil, fmt.Errorf("offset %d: checksum of the directory is %v, the manifest says %v: files of two checkpoints were mixed", t.offset, t.sum, want.Directory)
-	}
-	sections, err := parseDirectory(b, t.offset)
-	if err == nil && len(sections) != want.Sections {
-		err = fmt.Errorf("offset %d: %d sections, the manifest says %d", t.offset, len(sections), want.Sections)
-	}
-	return sections, err
+	return parseDirectory(b, t.offset)
 }
 
 // Dir is the directory c was opened from.

@@ -89,6 +89,16 @@ func (w *Writer) fail(err error) {
 	}
 }
 
+// flush makes what was put durable.
+func (w *Writer) flush() {
+	if w.err == nil {
+		w.fail(w.buf.Flush())
+	}
+	if w.err == nil {
+		w.fail(w.f.Sync())
+	}
+}
+
 // Section appends a section whose payload is what write writes. Names are unique
 // in a checkpoint: here within the part, in Commit among parts. An error of
 // write makes the whole part unusable, as does a full disk.
@@ -172,18 +182,16 @@ func (w *Writer) Close() (File, error) {
 	sum := Sum(xxh3.Hash(dir))
 	at := w.offset
 	w.put(dir)
-	w.put(tail{at, int64(len(dir)), sum}.encode())
-	if w.err == nil {
-		w.fail(w.buf.Flush())
-	}
-	if w.err == nil {
-		w.fail(w.f.Sync())
-	}
-	w.fail(w.f.Close())
-	w.f = nil
+	w.flush()
 	if w.err == nil {
 		w.fail(w.disk.Sync(filepath.Dir(w.path)))
 	}
+	// The trailer comes when all else is durable: whoever sees it may commit, and
+	// the directory gets another name then.
+	w.put(tail{at, int64(len(dir)), sum}.encode())
+	w.flush()
+	w.fail(w.f.Close())
+	w.f = nil
 	if w.err != nil {
 		return File{}, w.err
 	}

@@ -17,6 +17,9 @@ import (
 // finish restores the best epoch, evaluates the test data and writes the
 // result.
 func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
+	if err := j.settle(); err != nil {
+		return Result{}, err
+	}
 	res := Result{
 		WorldSize: j.comm.Size(), Steps: j.cursor.Step, Samples: j.cursor.Samples,
 		TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped,

@@ -78,7 +78,10 @@ type job struct {
 	slack   *slack // nil: steps wait for all ranks
 
 	cursor    cursor
-	lastSaved int64     // step of the last good checkpoint
+	lastSaved int64    // step of the last good checkpoint
+	pending   *pending // the one under way, nil for none
+	draft     checkpoint.Draft
+	large     bool      // this rank's part does not fit a draft
 	savedAt   time.Time // when it was written
 	began     time.Time // start of this job
 	resumed   int64     // samples trained on before this job
@@ -158,6 +161,7 @@ func (j *Job) Run(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	defer j.slack.close()
+	defer j.abort()
 	if j.comm.Rank() == 0 {
 		j.metrics = openMetrics(j.runDir, j.cursor.Step, j.opt.Warn)
 		defer j.metrics.close()

@@ -19,17 +19,17 @@ func (j *job) loop(ctx context.Context) (stopped bool, err error) {
 		if stopped, err = j.epoch(ctx); stopped || err != nil {
 			return stopped, err
 		}
+		if err := j.settle(); err != nil { // what is the best so far is known then
+			return false, err
+		}
 		best, atBest := j.cursor.Best, j.cursor.AtBest
 		if err := j.endEpoch(ctx); err != nil {
 			return false, err
 		}
-		saved, err := j.save()
-		if err != nil {
+		if err := j.save(); err != nil {
 			return false, err
 		}
-		if !saved {
-			j.cursor.Best, j.cursor.AtBest = best, atBest // what cannot be restored is not the best
-		}
+		j.pending.best, j.pending.atBest = best, atBest
 	}
 	return false, nil
 }
@@ -124,7 +124,7 @@ func (j *job) stepped(out Outcome, rate float64, total int64) (stop bool, err er
 	c.LossSum += out.Loss
 	j.show(out, rate, total)
 	if out.Stop || out.Save {
-		if _, err := j.save(); err != nil {
+		if err := j.save(); err != nil {
 			return false, err
 		}
 		j.savedAt = time.Now()

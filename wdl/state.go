@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"io"
 
-	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
@@ -45,8 +44,13 @@ const (
 	sectionDense   = "dense"   // see dense.Arena
 )
 
+// sections is what takes the sections of a part: a file, or memory.
+type sections interface {
+	Section(name string, write func(io.Writer) error) error
+}
+
 // write puts this rank's share of the job's state into w.
-func (j *job) write(w *checkpoint.Writer) error {
+func (j *job) write(w sections) error {
 	if j.comm.Rank() == 0 {
 		cur, err := json.Marshal(j.cursor)
 		if err != nil {

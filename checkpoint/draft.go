@@ -1,0 +1,100 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrLarge is the error of a section that does not fit below a draft's limit.
+var ErrLarge = errors.New("checkpoint: the part is too large to be held in memory")
+
+// slabBytes is the unit in which a Draft takes memory.
+const slabBytes = 1 << 20
+
+// Draft is a part held in memory: sections are copied into it at once, while those
+// who change them wait, and written to a file later. It holds the bytes of the
+// sections and keeps the memory for the next part. The zero value is empty. A Draft
+// belongs to one goroutine at a time.
+type Draft struct {
+	Limit int64 // bytes of all sections, 0 for any
+
+	slabs    [][]byte // each full but the last in use
+	used     int      // slabs in use
+	sections []drafted
+}
+
+type drafted struct {
+	name   string
+	length int64
+}
+
+// Reset forgets the sections.
+func (d *Draft) Reset() {
+	for i := range d.slabs {
+		d.slabs[i] = d.slabs[i][:0]
+	}
+	d.used, d.sections = 0, d.sections[:0]
+}
+
+// Section appends a section, as Writer.Section does. After an error the draft is
+// good for nothing but Reset.
+func (d *Draft) Section(name string, write func(io.Writer) error) error {
+	before := d.Size()
+	if err := write(draftWriter{d}); err != nil {
+		return fmt.Errorf("checkpoint: draft: section %q: %w", name, err)
+	}
+	d.sections = append(d.sections, drafted{name, d.Size() - before})
+	return nil
+}
+
+// Size is the number of bytes of all sections.
+func (d *Draft) Size() int64 {
+	if d.used == 0 {
+		return 0
+	}
+	return int64(d.used-1)*slabBytes + int64(len(d.slabs[d.used-1]))
+}
+
+type draftWriter struct{ *Draft }
+
+func (d draftWriter) Write(b []byte) (int, error) {
+	if d.Limit > 0 && d.Size()+int64(len(b)) > d.Limit {
+		return 0, ErrLarge
+	}
+	for left := b; len(left) > 0; {
+		if d.used == 0 || len(d.slabs[d.used-1]) == slabBytes {
+			if d.used == len(d.slabs) {
+				d.slabs = append(d.slabs, make([]byte, 0, slabBytes))
+			}
+			d.used++
+		}
+		slab := &d.slabs[d.used-1]
+		n := min(len(left), slabBytes-len(*slab))
+		*slab, left = append(*slab, left[:n]...), left[n:]
+	}
+	return len(b), nil
+}
+
+// Write passes the sections on to a part that is being written.
+func (d *Draft) Write(w *Writer) error {
+	slab, at := 0, 0
+	for _, s := range d.sections {
+		err := w.Section(s.name, func(out io.Writer) error {
+			for left := s.length; left > 0; {
+				n := min(left, int64(slabBytes-at))
+				if _, err := out.Write(d.slabs[slab][at : at+int(n)]); err != nil {
+					return err
+				}
+				if left, at = left-n, at+int(n); at == slabBytes {
+					slab, at = slab+1, 0
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

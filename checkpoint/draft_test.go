@@ -1,0 +1,124 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+)
+
+// TestDraftWritesTheSameFile: a part by way of memory is byte for byte the part that
+// is written at once, also where memory is used again.
+func TestDraftWritesTheSameFile(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var d Draft
+	for round, sizes := range [][]int{{3 * slabBytes, 0, 5}, {slabBytes - 1, 1, slabBytes, 7}, {1}} {
+		d.Reset()
+		roots := [2]string{t.TempDir(), t.TempDir()}
+		direct, err := Create(roots[0], 3, 0, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		later, err := Create(roots[1], 3, 0, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, n := range sizes {
+			b := make([]byte, n)
+			for j := range b {
+				b[j] = byte(rng.Uint32())
+			}
+			write := func(w io.Writer) error {
+				for left := b; len(left) > 0; { // in pieces
+					k := min(len(left), 100_000)
+					if _, err := w.Write(left[:k]); err != nil {
+						return err
+					}
+					left = left[k:]
+				}
+				return nil
+			}
+			name := string(rune('a' + i))
+			if err := errors.Join(direct.Section(name, write), d.Section(name, write)); err != nil {
+				t.Fatal(err)
+			}
+			clear(b) // the work goes on
+			if d.Size() == 0 && n > 0 {
+				t.Error("nothing is held")
+			}
+			for j := range b {
+				b[j] = byte(i)
+			}
+		}
+		if err := d.Write(later); err != nil {
+			t.Fatal(err)
+		}
+		var files [2][]byte
+		for i, w := range []*Writer{direct, later} {
+			if _, err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if files[i], err = os.ReadFile(w.path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(files[0], files[1]) {
+			t.Errorf("round %d: %d and %d bytes that differ", round, len(files[0]), len(files[1]))
+		}
+	}
+}
+
+func TestDraftLimit(t *testing.T) {
+	d := Draft{Limit: 10}
+	ten := func(w io.Writer) error { _, err := w.Write(make([]byte, 10)); return err }
+	if err := d.Section("a", ten); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Section("b", ten); !errors.Is(err, ErrLarge) {
+		t.Error(err)
+	}
+}
+
+// TestWritten: parts that are there without their trailer are waited for, and what is
+// returned can be committed.
+func TestWritten(t *testing.T) {
+	root, parts := t.TempDir(), sample("x")
+	first, err := savePart(unsynced{}, root, 5, parts, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := Create(root, 5, 1, len(parts))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Section("other", func(out io.Writer) error { _, err := out.Write([]byte("x")); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.buf.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := Written(short, root, 5, len(parts)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("a part that is open counts as written: %v", err)
+	}
+	closed := make(chan File)
+	go func() {
+		f, err := w.Close()
+		if err != nil {
+			t.Error(err)
+		}
+		closed <- f
+	}()
+	files, err := Written(t.Context(), root, 5, len(parts))
+	if second := <-closed; err != nil || files[0] != first || files[1] != second {
+		t.Fatalf("%+v, %v; the ranks say %+v and %+v", files, err, first, second)
+	}
+	if err := Commit(root, Manifest{Step: 5, Files: files}); err != nil {
+		t.Fatal(err)
+	}
+}

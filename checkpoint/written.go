@@ -1,0 +1,62 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Written waits until every rank has closed its part of a step and returns what the
+// manifest says of them, for Commit. Ranks meet in the directory that they share
+// anyway, so that none has to interrupt its work to tell; a part is there when its
+// trailer is. The error is that of ctx: a rank whose part failed never closes it.
+func Written(ctx context.Context, root string, step int64, parts int) ([]File, error) {
+	files := make([]File, 0, parts)
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		for len(files) < parts {
+			f, err := closedPart(root, step, len(files), parts)
+			if err != nil {
+				break // not there, or not whole yet
+			}
+			files = append(files, f)
+		}
+		if len(files) == parts {
+			return files, nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("checkpoint: written: step %d: part %d of %d is not there: %w", step, len(files), parts, context.Cause(ctx))
+		}
+	}
+}
+
+// closedPart describes a part whose trailer is there. Commit checks the rest.
+func closedPart(root string, step int64, part, parts int) (File, error) {
+	name := partName(part, parts)
+	f, err := os.Open(filepath.Join(tmpDir(root, step), name))
+	if err != nil {
+		return File{}, err
+	}
+	defer f.Close() // opened to read: nothing can be lost
+	st, err := f.Stat()
+	if err != nil {
+		return File{}, err
+	}
+	size := st.Size()
+	if size < headSize+4+tailSize {
+		return File{}, fmt.Errorf("%s: %d bytes", name, size)
+	}
+	b := make([]byte, tailSize)
+	if _, err := f.ReadAt(b, size-tailSize); err != nil {
+		return File{}, err
+	}
+	t, err := parseTail(b, size)
+	if err != nil {
+		return File{}, err
+	}
+	sections, err := readDirectory(f, t)
+	return File{name, size, len(sections), t.sum}, err
+}
