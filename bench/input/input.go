@@ -77,7 +77,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		return r, err
 	}
 	var m meter
-	for epoch := int64(0); epoch == 0 || m.spent < o.Time; epoch++ {
+	for epoch := int64(0); epoch == 0 || m.records > 0 && m.spent < o.Time; epoch++ {
 		if err := m.pass(ctx, d, e, o, epoch); err != nil {
 			return r, err
 		}
