@@ -50,7 +50,10 @@
 // elements instead of the 2n(P−1)/P of a flat ring, in far fewer rounds, and all
 // ranks drive it. Where hosts have unlike numbers of ranks there are as many
 // rails as the emptiest has, and the first stage is an allreduce. Broadcast and
-// Barrier have the like; the other calls go over the flat transport.
+// Barrier have the like. The other calls go over the flat transport: by the ring,
+// where the ranks of a host follow each other, a link carries H(P−1)/(P(H−1))
+// times what it must, which is 1.14 at most with 8 hosts, and in an all-to-all
+// every byte that crosses a link has to.
 //
 // # Windows
 //

@@ -6,7 +6,7 @@
 #   compare.sh [quick|full]    build what is missing, measure, print the tables
 #   compare.sh table FILE      print the tables of lines measured before
 #
-# quick takes under a minute, full about six. Set in the environment to change:
+# quick takes under a minute, full about ten. Set in the environment to change:
 #   NPS SIZES OPS FORMS SECONDS_EACH ROUNDS CLASSES LIBS   see the code
 #   LIMIT                      seconds for one launch; what it printed is kept
 #   BUILD                      where programs and lines go (/tmp/wdlrun-peers)
@@ -154,7 +154,7 @@ quick | full)
   if [ "${1:-quick}" = quick ]; then
     defaults "2 4" "1024 65536 1048576" "plain" 0.02 1 5
   else
-    defaults "2 4 8" "8 1024 16384 262144 1400000 16777216 67108864" "plain use" 0.03 2 12
+    defaults "2 4 8" "8 1024 16384 262144 1400000 16777216 67108864" "plain use" 0.03 2 40
   fi
   build_all
   measure

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Measures a ring allreduce of two ranks on two hosts, which are two network
-# namespaces of this one, over a link of limited speed both ways, and prints the
-# share of the link that it fills. Needs root, namespaces, veth and tbf; without
-# them it says so and skips.
+# Measures allreduce on two hosts, which are two network namespaces of this one,
+# over a link of limited speed both ways: with a rank on each, and the share of the
+# link that the ring fills; with two ranks on each, flat over TCP beside windows
+# inside the hosts and rails between them. Needs root, namespaces, veth and tbf;
+# without them it says so and skips.
 #
-#   shaped.sh [BYTES…]         default 16777216
+#   shaped.sh [BYTES…]         default 1024 1048576 16777216
 #
 #   MBIT=1000                  speed of the link; frames with their headers count
 #   MTU=1500                   bytes of a packet
@@ -14,7 +15,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=${BUILD:-/tmp/wdlrun-peers}
 mbit=${MBIT:-1000}
 mtu=${MTU:-1500}
-sizes=${*:-16777216}
+sizes=${*:-1024 1048576 16777216}
 a=wdlrun-a-$$
 b=wdlrun-b-$$
 
@@ -49,19 +50,39 @@ done
 mkdir -p "$build"
 (cd "$here/../.." && CGO_ENABLED=0 go build -o "$build/wdlrun" ./cmd/wdlrun) || exit 1
 
-# rank N NAMESPACE IP: one rank, as any launcher would start it.
+# rank N NAMESPACE IP EACH TRANSPORT: one rank of EACH on this host, as any launcher
+# would start it. A host has a name of its own.
 rank() {
-  ip netns exec "$2" env WDLRUN_RANK="$1" WDLRUN_SIZE=2 WDLRUN_LOCAL_RANK=0 WDLRUN_LOCAL_SIZE=1 \
-    WDLRUN_JOB=shaped WDLRUN_RENDEZVOUS="$work" WDLRUN_IP="$3" \
-    timeout 60 "$build/wdlrun" -transport tcp bench allreduce -sizes "${sizes// /,}" -time 2s -plain -json
+  ip netns exec "$2" unshare -u sh -c 'echo "$1" >/proc/sys/kernel/hostname; shift; exec "$@"' sh "$2" \
+    env WDLRUN_RANK="$1" WDLRUN_SIZE=$((2 * $4)) WDLRUN_LOCAL_RANK=$(($1 % $4)) WDLRUN_LOCAL_SIZE="$4" \
+    WDLRUN_JOB="shaped-$4-$5" WDLRUN_RENDEZVOUS="$work" WDLRUN_IP="$3" \
+    timeout 60 "$build/wdlrun" -transport "$5" bench allreduce -sizes "${sizes// /,}" -time 1s -plain -json
 }
-rank 1 "$b" 10.77.0.2 >"$work/rank1" 2>&1 &
-other=$!
-rank 0 "$a" 10.77.0.1 >"$work/rank0" 2>"$work/errors"
-wait "$other" || { cat "$work/errors" "$work/rank1"; exit 1; }
 
-grep '^{"lib"' "$work/rank0" | sed -E 's/.*"bytes":([0-9]+),"median_us":([0-9.]+).*"busbw_GBps":([0-9.e+-]+).*/\1 \2 \3/' |
-  awk -v mbit="$mbit" -v mtu="$mtu" '{
-    payload = $3 * 8000 / mbit * 100; frames = payload * (mtu + 14) / (mtu - 52)
-    printf "allreduce of %d bytes: %.1f ms, payload %.1f %% of the link of %d Mbit/s, with frame headers %.1f %%\n", $1, $2 / 1000, payload, mbit, frames
-  }'
+# job EACH TRANSPORT: prints "BYTES MICROSECONDS BUS-GB/S" for each size.
+job() {
+  local pids=() i
+  for ((i = 1; i < 2 * $1; i++)); do
+    if ((i < $1)); then
+      rank "$i" "$a" 10.77.0.1 "$1" "$2" >"$work/rank$i" 2>&1 &
+    else
+      rank "$i" "$b" 10.77.0.2 "$1" "$2" >"$work/rank$i" 2>&1 &
+    fi
+    pids+=($!)
+  done
+  rank 0 "$a" 10.77.0.1 "$1" "$2" >"$work/rank0" 2>"$work/errors"
+  for i in "${pids[@]}"; do
+    wait "$i" || { cat "$work/errors" "$work"/rank* >&2; return 1; }
+  done
+  grep '^{"lib"' "$work/rank0" | sed -E 's/.*"transport":"([^"]*)".*"bytes":([0-9]+),"median_us":([0-9.]+).*"busbw_GBps":([0-9.e+-]+).*/\2 \3 \4 \1/'
+}
+
+job 1 tcp >"$work/pair" || exit 1
+awk -v mbit="$mbit" -v mtu="$mtu" '{
+  payload = $3 * 8000 / mbit * 100; frames = payload * (mtu + 14) / (mtu - 52)
+  printf "allreduce of %d bytes, a rank on each host: %.2f ms, payload %.1f %% of the link of %d Mbit/s, with frame headers %.1f %%\n", $1, $2 / 1000, payload, mbit, frames
+}' "$work/pair"
+job 2 tcp >"$work/flat" && job 2 auto >"$work/hosts" || exit 1
+paste -d ' ' "$work/flat" "$work/hosts" | awk '{
+  printf "allreduce of %d bytes, two ranks on each host: flat (%s) %.2f ms, by hosts (%s) %.2f ms: %.2f×\n", $1, $4, $2 / 1000, $8, $6 / 1000, $2 / $6
+}'
