@@ -222,3 +222,43 @@ func TestSlicesOutliveTheTransport(t *testing.T) {
 		x[0] = 1 // and it may be written
 	}
 }
+
+// TestNothingIsLeftInTheProcess counts this process's files and windows before and
+// after groups that a rank leaves, and aborts.
+func TestNothingIsLeftInTheProcess(t *testing.T) {
+	count := func() (files, windows int) {
+		list, err := os.ReadDir("/proc/self/fd")
+		maps, err1 := os.ReadFile("/proc/self/maps")
+		if err := errors.Join(err, err1); err != nil {
+			t.Skip(err)
+		}
+		return len(list), strings.Count(string(maps), "memfd:wdlrun")
+	}
+	closing := func(tr *Transport) { tr.Close() }
+	aborting := func(tr *Transport) { tr.Abort(errors.New("enough")) }
+	ts, _ := connect(2, func(*Config) {}) // the runtime's own files are there from now on
+	onAll(ts, collective.Barrier)
+	files, windows := count()
+	for _, end := range []func(tr *Transport){closing, aborting} {
+		ts, errs := connect(3, func(*Config) {})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		err := onAll(ts, func(c *collective.Comm) error {
+			x, err := collective.Alloc[float32](c, 1<<20)
+			if err == nil {
+				err = collective.AllReduce(c, x, collective.Sum)
+			}
+			if c.Rank() == 1 {
+				end(ts[1])
+			}
+			return errors.Join(err, collective.Barrier(c))
+		})
+		if err == nil {
+			t.Error("a barrier without rank 1")
+		}
+	}
+	if f, w := count(); f != files || w != windows || windows != 0 {
+		t.Errorf("%d files and %d windows, %d and %d before", f, w, files, windows)
+	}
+}
