@@ -3,6 +3,7 @@ package sparse
 import (
 	"fmt"
 
+	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
@@ -77,6 +78,14 @@ type feature struct {
 
 func (f *feature) bags() int { return max(0, len(f.offsets)-1) }
 
+// between returns the bags from from to below to.
+func (f *feature) between(from, to int) f32.Bags {
+	if from == to {
+		return f32.Bags{}
+	}
+	return f32.Bags{Offsets: f.offsets[from : to+1], At: f.at, Coefs: f.coefs}
+}
+
 // cursor is the next place to fill in a section.
 type cursor struct {
 	key int
@@ -138,29 +147,7 @@ func (l *Lookup) Pool(f, p int, dst []float32, stride int, add bool) {
 // beginning of dst. Goroutines may call it at once.
 func (l *Lookup) PoolRange(f, p, from, to int, dst []float32, stride int, add bool) {
 	x, lo, dim := l.part("PoolRange", f, p, from, to, len(dst), stride)
-	rows := l.rows[min(lo, len(l.rows)):]
-	for b := from; b < to; b++ {
-		at := (b - from) * stride
-		d := dst[at : at+dim]
-		first, set := int(x.offsets[b]), !add
-		for i := first; i < int(x.offsets[b+1]); i++ {
-			row := rows[x.at[i]:][:len(d)]
-			switch {
-			case x.coefs != nil && set:
-				scale(d, row, x.coefs[i])
-			case x.coefs != nil:
-				addScaled(d, row, x.coefs[i])
-			case set:
-				copy(d, row)
-			default:
-				addTo(d, row)
-			}
-			set = false
-		}
-		if set {
-			clear(d)
-		}
-	}
+	f32.Pool(dst, stride, l.rows[min(lo, len(l.rows)):], x.between(from, to), dim, add)
 }
 
 // PoolGrad is the backward of Pool: it adds the gradient of the pooled values,
@@ -177,19 +164,7 @@ func (l *Lookup) PoolGradRange(f, p, from, to int, dy []float32, stride int) {
 	if l.state != training {
 		panic("sparse: PoolGrad: the Lookup was pulled with insert=false or is pushed already")
 	}
-	grads := l.grads[min(lo, len(l.grads)):]
-	for b := from; b < to; b++ {
-		at := (b - from) * stride
-		d := dy[at : at+dim]
-		for i := int(x.offsets[b]); i < int(x.offsets[b+1]); i++ {
-			g := grads[x.at[i]:][:len(d)]
-			if x.coefs != nil {
-				addScaled(g, d, x.coefs[i])
-			} else {
-				addTo(g, d)
-			}
-		}
-	}
+	f32.PoolGrad(l.grads[min(lo, len(l.grads)):], x.between(from, to), dy, stride, dim)
 }
 
 // bags returns how many bags feature f has, 0 if there is no such feature.

@@ -120,11 +120,7 @@ func (w *twin) pool(b Bags, part int) (out []float32) {
 			row := slices.Clone(w.row(b.Table, b.Values[int(b.Offsets[bag])+i]).values[at:])
 			rounded(w.wire(b.Table).Rows, row)
 			for d := range sum {
-				if i == 0 {
-					sum[d] = c * row[d]
-				} else {
-					sum[d] += float32(c * row[d])
-				}
+				sum[d] += float32(c * row[d])
 			}
 		}
 		out = append(out, sum...)

@@ -108,10 +108,9 @@ func (m *model) paused(lo, hi int, began time.Time) bool {
 func (w *worker) forward(lo, hi int) (float64, error) {
 	m, at := w.model, time.Now()
 	logit := m.logit[lo:hi]
-	w.wide(lo, hi)
+	w.pool(lo, hi)
+	at = lap(&w.spent.Pool, at)
 	if w.net != nil {
-		w.input(lo, hi)
-		at = lap(&w.spent.Pool, at)
 		w.net.SetStep(m.step, m.batch.RowID[lo:hi])
 		y, err := w.net.Forward(w.x, hi-lo, m.train)
 		if err != nil {
@@ -124,26 +123,32 @@ func (w *worker) forward(lo, hi int) (float64, error) {
 	return loss, nil
 }
 
-// wide sets the logits of rows lo to hi to those of the wide model.
-func (w *worker) wide(lo, hi int) {
+// pool sets the logits of rows lo to hi to those of the wide model and fills the
+// network's input: the pooled embeddings of each feature, then the dense inputs.
+// Both are parts of the same rows, so one feature's are taken together.
+func (w *worker) pool(lo, hi int) {
 	m := w.model
-	logit := m.logit[lo:hi]
+	logit, width := m.logit[lo:hi], m.layout.width
 	clear(logit)
-	if w.bias == nil {
-		return
+	if w.bias != nil {
+		for i := range logit {
+			logit[i] = w.bias.Value[0]
+		}
 	}
-	for i := range logit {
-		logit[i] = w.bias.Value[0]
+	if w.net != nil {
+		w.input(lo, hi)
 	}
 	for f, ft := range m.layout.features {
-		if ft.widePart >= 0 {
+		if ft.deepPart >= 0 && w.net != nil {
+			m.lookup.PoolRange(f, ft.deepPart, lo, hi, from(w.x, ft.deepCol), width, false)
+		}
+		if ft.widePart >= 0 && w.bias != nil {
 			m.lookup.PoolRange(f, ft.widePart, lo, hi, logit, 1, true)
 		}
 	}
 }
 
-// input fills the network's input: the pooled embeddings of each feature, then
-// the dense inputs.
+// input makes room for the network's input and fills in the dense inputs.
 func (w *worker) input(lo, hi int) {
 	m := w.model
 	width, d := m.layout.width, m.layout.dense
@@ -151,11 +156,6 @@ func (w *worker) input(lo, hi int) {
 		w.x = make([]float32, n)
 	}
 	w.x = w.x[:(hi-lo)*width]
-	for f, ft := range m.layout.features {
-		if ft.deepPart >= 0 {
-			m.lookup.PoolRange(f, ft.deepPart, lo, hi, from(w.x, ft.deepCol), width, false)
-		}
-	}
 	if d > 0 {
 		for i := range hi - lo {
 			copy(w.x[(i+1)*width-d:(i+1)*width], m.batch.Dense[(lo+i)*d:])

@@ -80,58 +80,72 @@ column_done:
 	RET
 
 // func poolAVX2(matrix *float32, bags *float32, stride int, n int, dim int, offsets *int32, at *uint32, coefs *float32, add int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·poolAVX2(SB), NOSPLIT, $0-72
 	MOVQ    matrix+0(FP), AX
 	MOVQ    n+24(FP), CX
-	MOVQ    offsets+40(FP), DX
-	MOVQ    at+48(FP), BX
-	MOVQ    coefs+56(FP), SI
-	MOVQ    bags+8(FP), R10
-	MOVQ    stride+16(FP), R11
-	SHLQ    $0x02, R11
-	MOVQ    add+64(FP), R12
-	MOVQ    dim+32(FP), SI
-	MOVQ    SI, DI
-	ANDQ    $0x07, DI
-	MOVQ    SI, R14
-	SUBQ    DI, R14
+	MOVQ    bags+8(FP), DX
+	MOVQ    stride+16(FP), BX
+	SHLQ    $0x02, BX
+	MOVQ    offsets+40(FP), SI
+	MOVQ    at+48(FP), DI
+	MOVQ    coefs+56(FP), R8
+	MOVQ    dim+32(FP), R12
+	MOVQ    R12, R8
+	ANDQ    $0x07, R8
+	MOVQ    R12, R14
+	SUBQ    R8, R14
 	SHLQ    $0x02, R14
-	SHLQ    $0x02, SI
-	LEAQ    lanes<>+0(SB), SI
-	NEGQ    DI
-	VMOVUPS 32(SI)(DI*4), Y0
+	SHLQ    $0x02, R12
+	LEAQ    lanes<>+0(SB), R9
+	NEGQ    R8
+	VMOVUPS 32(R9)(R8*4), Y0
+	MOVQ    add+64(FP), R15
 
 bag:
-	MOVLQSX (DX), SI
-	MOVLQSX 4(DX), R8
-	ADDQ    $0x04, DX
+	CMPQ       CX, $0x08
+	JLE        near
+	MOVLQSX    32(SI), R11
+	CMPL       R11, 36(SI)
+	JGE        near
+	MOVL       (DI)(R11*4), R11
+	LEAQ       (AX)(R11*4), R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 -4(R11)(R12*1)
+	LEAQ       (DX)(BX*8), R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 -4(R11)(R12*1)
+
+near:
+	MOVLQSX (SI), R8
+	MOVLQSX 4(SI), R10
+	ADDQ    $0x04, SI
 	XORQ    R13, R13
 	TESTQ   R14, R14
 	JZ      column_rest
 
 column:
 	VXORPS  Y1, Y1, Y1
-	TESTQ   R12, R12
+	TESTQ   R15, R15
 	JZ      start1
-	VMOVUPS (R10)(R13*1), Y1
+	VMOVUPS (DX)(R13*1), Y1
 
 start1:
-	MOVQ SI, DI
-	CMPQ DI, R8
+	MOVQ R8, R9
+	CMPQ R9, R10
 	JGE  done1
 
 element1:
-	MOVL    (BX)(DI*4), R9
-	LEAQ    (AX)(R9*4), R9
-	VMOVUPS (R9)(R13*1), Y2
+	MOVL    (DI)(R9*4), R11
+	LEAQ    (AX)(R11*4), R11
+	VMOVUPS (R11)(R13*1), Y2
 	VADDPS  Y2, Y1, Y1
-	INCQ    DI
-	CMPQ    DI, R8
+	INCQ    R9
+	CMPQ    R9, R10
 	JLT     element1
 
 done1:
-	VMOVUPS Y1, (R10)(R13*1)
+	VMOVUPS Y1, (DX)(R13*1)
 	ADDQ    $0x20, R13
 	CMPQ    R13, R14
 	JLT     column
@@ -140,154 +154,182 @@ column_rest:
 	VPTEST     Y0, Y0
 	JZ         column_done
 	VXORPS     Y1, Y1, Y1
-	TESTQ      R12, R12
+	TESTQ      R15, R15
 	JZ         start2
-	VMASKMOVPS (R10)(R13*1), Y0, Y1
+	VMASKMOVPS (DX)(R13*1), Y0, Y1
 
 start2:
-	MOVQ SI, DI
-	CMPQ DI, R8
+	MOVQ R8, R9
+	CMPQ R9, R10
 	JGE  done2
 
 element2:
-	MOVL       (BX)(DI*4), R9
-	LEAQ       (AX)(R9*4), R9
-	VMASKMOVPS (R9)(R13*1), Y0, Y2
+	MOVL       (DI)(R9*4), R11
+	LEAQ       (AX)(R11*4), R11
+	VMASKMOVPS (R11)(R13*1), Y0, Y2
 	VADDPS     Y2, Y1, Y1
-	INCQ       DI
-	CMPQ       DI, R8
+	INCQ       R9
+	CMPQ       R9, R10
 	JLT        element2
 
 done2:
-	VMASKMOVPS Y1, Y0, (R10)(R13*1)
+	VMASKMOVPS Y1, Y0, (DX)(R13*1)
 
 column_done:
-	ADDQ R11, R10
+	ADDQ BX, DX
 	DECQ CX
 	JNZ  bag
 	VZEROUPPER
 	RET
 
 // func poolGradAVX2(matrix *float32, bags *float32, stride int, n int, dim int, offsets *int32, at *uint32, coefs *float32, add int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·poolGradAVX2(SB), NOSPLIT, $0-72
 	MOVQ    matrix+0(FP), AX
 	MOVQ    n+24(FP), CX
-	MOVQ    offsets+40(FP), DX
-	MOVQ    at+48(FP), BX
-	MOVQ    coefs+56(FP), SI
-	MOVQ    bags+8(FP), R8
-	MOVQ    stride+16(FP), R9
-	SHLQ    $0x02, R9
-	MOVQ    dim+32(FP), SI
-	MOVQ    SI, DI
-	ANDQ    $0x07, DI
-	MOVQ    SI, R10
-	SUBQ    DI, R10
+	MOVQ    bags+8(FP), DX
+	MOVQ    stride+16(FP), BX
+	SHLQ    $0x02, BX
+	MOVQ    offsets+40(FP), SI
+	MOVQ    at+48(FP), DI
+	MOVQ    coefs+56(FP), R8
+	MOVQ    dim+32(FP), R10
+	MOVQ    R10, R8
+	ANDQ    $0x07, R8
+	MOVQ    R10, R11
+	SUBQ    R8, R11
+	SHLQ    $0x02, R11
 	SHLQ    $0x02, R10
-	SHLQ    $0x02, SI
-	LEAQ    lanes<>+0(SB), SI
-	NEGQ    DI
-	VMOVUPS 32(SI)(DI*4), Y0
+	LEAQ    lanes<>+0(SB), R9
+	NEGQ    R8
+	VMOVUPS 32(R9)(R8*4), Y0
 
 bag:
-	MOVLQSX (DX), SI
-	MOVLQSX 4(DX), DI
-	ADDQ    $0x04, DX
-	CMPQ    SI, DI
+	CMPQ       CX, $0x08
+	JLE        near
+	MOVLQSX    32(SI), R12
+	CMPL       R12, 36(SI)
+	JGE        near
+	MOVL       (DI)(R12*4), R12
+	LEAQ       (AX)(R12*4), R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 -4(R12)(R10*1)
+	LEAQ       (DX)(BX*8), R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 -4(R12)(R10*1)
+
+near:
+	MOVLQSX (SI), R8
+	MOVLQSX 4(SI), R9
+	ADDQ    $0x04, SI
+	CMPQ    R8, R9
 	JGE     done
 
 element:
-	MOVL  (BX)(SI*4), R11
-	LEAQ  (AX)(R11*4), R11
-	XORQ  R12, R12
-	TESTQ R10, R10
+	MOVL  (DI)(R8*4), R12
+	LEAQ  (AX)(R12*4), R12
+	XORQ  R13, R13
+	TESTQ R11, R11
 	JZ    column_rest
 
 column:
-	VMOVUPS (R8)(R12*1), Y1
-	VMOVUPS (R11)(R12*1), Y2
+	VMOVUPS (DX)(R13*1), Y1
+	VMOVUPS (R12)(R13*1), Y2
 	VADDPS  Y1, Y2, Y2
-	VMOVUPS Y2, (R11)(R12*1)
-	ADDQ    $0x20, R12
-	CMPQ    R12, R10
+	VMOVUPS Y2, (R12)(R13*1)
+	ADDQ    $0x20, R13
+	CMPQ    R13, R11
 	JLT     column
 
 column_rest:
 	VPTEST     Y0, Y0
 	JZ         column_done
-	VMASKMOVPS (R8)(R12*1), Y0, Y1
-	VMASKMOVPS (R11)(R12*1), Y0, Y2
+	VMASKMOVPS (DX)(R13*1), Y0, Y1
+	VMASKMOVPS (R12)(R13*1), Y0, Y2
 	VADDPS     Y1, Y2, Y2
-	VMASKMOVPS Y2, Y0, (R11)(R12*1)
+	VMASKMOVPS Y2, Y0, (R12)(R13*1)
 
 column_done:
-	INCQ SI
-	CMPQ SI, DI
+	INCQ R8
+	CMPQ R8, R9
 	JLT  element
 
 done:
-	ADDQ R9, R8
+	ADDQ BX, DX
 	DECQ CX
 	JNZ  bag
 	VZEROUPPER
 	RET
 
 // func poolWeightedAVX2(matrix *float32, bags *float32, stride int, n int, dim int, offsets *int32, at *uint32, coefs *float32, add int)
-// Requires: AVX
-TEXT ·poolWeightedAVX2(SB), NOSPLIT, $0-72
+// Requires: AVX, MMX+
+TEXT ·poolWeightedAVX2(SB), NOSPLIT, $8-72
 	MOVQ    matrix+0(FP), AX
 	MOVQ    n+24(FP), CX
-	MOVQ    offsets+40(FP), DX
-	MOVQ    at+48(FP), BX
-	MOVQ    coefs+56(FP), SI
-	MOVQ    bags+8(FP), R11
-	MOVQ    stride+16(FP), R12
-	SHLQ    $0x02, R12
-	MOVQ    add+64(FP), R13
-	MOVQ    dim+32(FP), DI
-	MOVQ    DI, R8
-	ANDQ    $0x07, R8
-	MOVQ    DI, R15
-	SUBQ    R8, R15
+	MOVQ    bags+8(FP), DX
+	MOVQ    stride+16(FP), BX
+	SHLQ    $0x02, BX
+	MOVQ    offsets+40(FP), SI
+	MOVQ    at+48(FP), DI
+	MOVQ    coefs+56(FP), R8
+	MOVQ    dim+32(FP), R13
+	MOVQ    R13, R9
+	ANDQ    $0x07, R9
+	MOVQ    R13, R15
+	SUBQ    R9, R15
 	SHLQ    $0x02, R15
-	SHLQ    $0x02, DI
-	LEAQ    lanes<>+0(SB), DI
-	NEGQ    R8
-	VMOVUPS 32(DI)(R8*4), Y0
+	SHLQ    $0x02, R13
+	LEAQ    lanes<>+0(SB), R10
+	NEGQ    R9
+	VMOVUPS 32(R10)(R9*4), Y0
+	MOVQ    add+64(FP), BP
 
 bag:
-	MOVLQSX (DX), DI
-	MOVLQSX 4(DX), R9
-	ADDQ    $0x04, DX
+	CMPQ       CX, $0x08
+	JLE        near
+	MOVLQSX    32(SI), R12
+	CMPL       R12, 36(SI)
+	JGE        near
+	MOVL       (DI)(R12*4), R12
+	LEAQ       (AX)(R12*4), R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 -4(R12)(R13*1)
+	LEAQ       (DX)(BX*8), R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 -4(R12)(R13*1)
+
+near:
+	MOVLQSX (SI), R9
+	MOVLQSX 4(SI), R11
+	ADDQ    $0x04, SI
 	XORQ    R14, R14
 	TESTQ   R15, R15
 	JZ      column_rest
 
 column:
 	VXORPS  Y1, Y1, Y1
-	TESTQ   R13, R13
+	TESTQ   BP, BP
 	JZ      start1
-	VMOVUPS (R11)(R14*1), Y1
+	VMOVUPS (DX)(R14*1), Y1
 
 start1:
-	MOVQ DI, R8
-	CMPQ R8, R9
+	MOVQ R9, R10
+	CMPQ R10, R11
 	JGE  done1
 
 element1:
-	MOVL         (BX)(R8*4), R10
-	LEAQ         (AX)(R10*4), R10
-	VBROADCASTSS (SI)(R8*4), Y2
-	VMOVUPS      (R10)(R14*1), Y3
+	MOVL         (DI)(R10*4), R12
+	LEAQ         (AX)(R12*4), R12
+	VBROADCASTSS (R8)(R10*4), Y2
+	VMOVUPS      (R12)(R14*1), Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y3, Y1, Y1
-	INCQ         R8
-	CMPQ         R8, R9
+	INCQ         R10
+	CMPQ         R10, R11
 	JLT          element1
 
 done1:
-	VMOVUPS Y1, (R11)(R14*1)
+	VMOVUPS Y1, (DX)(R14*1)
 	ADDQ    $0x20, R14
 	CMPQ    R14, R15
 	JLT     column
@@ -296,99 +338,113 @@ column_rest:
 	VPTEST     Y0, Y0
 	JZ         column_done
 	VXORPS     Y1, Y1, Y1
-	TESTQ      R13, R13
+	TESTQ      BP, BP
 	JZ         start2
-	VMASKMOVPS (R11)(R14*1), Y0, Y1
+	VMASKMOVPS (DX)(R14*1), Y0, Y1
 
 start2:
-	MOVQ DI, R8
-	CMPQ R8, R9
+	MOVQ R9, R10
+	CMPQ R10, R11
 	JGE  done2
 
 element2:
-	MOVL         (BX)(R8*4), R10
-	LEAQ         (AX)(R10*4), R10
-	VBROADCASTSS (SI)(R8*4), Y2
-	VMASKMOVPS   (R10)(R14*1), Y0, Y3
+	MOVL         (DI)(R10*4), R12
+	LEAQ         (AX)(R12*4), R12
+	VBROADCASTSS (R8)(R10*4), Y2
+	VMASKMOVPS   (R12)(R14*1), Y0, Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y3, Y1, Y1
-	INCQ         R8
-	CMPQ         R8, R9
+	INCQ         R10
+	CMPQ         R10, R11
 	JLT          element2
 
 done2:
-	VMASKMOVPS Y1, Y0, (R11)(R14*1)
+	VMASKMOVPS Y1, Y0, (DX)(R14*1)
 
 column_done:
-	ADDQ R12, R11
+	ADDQ BX, DX
 	DECQ CX
 	JNZ  bag
 	VZEROUPPER
 	RET
 
 // func poolGradWeightedAVX2(matrix *float32, bags *float32, stride int, n int, dim int, offsets *int32, at *uint32, coefs *float32, add int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·poolGradWeightedAVX2(SB), NOSPLIT, $0-72
 	MOVQ    matrix+0(FP), AX
 	MOVQ    n+24(FP), CX
-	MOVQ    offsets+40(FP), DX
-	MOVQ    at+48(FP), BX
-	MOVQ    coefs+56(FP), SI
-	MOVQ    bags+8(FP), R9
-	MOVQ    stride+16(FP), R10
-	SHLQ    $0x02, R10
-	MOVQ    dim+32(FP), DI
-	MOVQ    DI, R8
-	ANDQ    $0x07, R8
-	MOVQ    DI, R11
-	SUBQ    R8, R11
+	MOVQ    bags+8(FP), DX
+	MOVQ    stride+16(FP), BX
+	SHLQ    $0x02, BX
+	MOVQ    offsets+40(FP), SI
+	MOVQ    at+48(FP), DI
+	MOVQ    coefs+56(FP), R8
+	MOVQ    dim+32(FP), R11
+	MOVQ    R11, R9
+	ANDQ    $0x07, R9
+	MOVQ    R11, R12
+	SUBQ    R9, R12
+	SHLQ    $0x02, R12
 	SHLQ    $0x02, R11
-	SHLQ    $0x02, DI
-	LEAQ    lanes<>+0(SB), DI
-	NEGQ    R8
-	VMOVUPS 32(DI)(R8*4), Y0
+	LEAQ    lanes<>+0(SB), R10
+	NEGQ    R9
+	VMOVUPS 32(R10)(R9*4), Y0
 
 bag:
-	MOVLQSX (DX), DI
-	MOVLQSX 4(DX), R8
-	ADDQ    $0x04, DX
-	CMPQ    DI, R8
+	CMPQ       CX, $0x08
+	JLE        near
+	MOVLQSX    32(SI), R13
+	CMPL       R13, 36(SI)
+	JGE        near
+	MOVL       (DI)(R13*4), R13
+	LEAQ       (AX)(R13*4), R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 -4(R13)(R11*1)
+	LEAQ       (DX)(BX*8), R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 -4(R13)(R11*1)
+
+near:
+	MOVLQSX (SI), R9
+	MOVLQSX 4(SI), R10
+	ADDQ    $0x04, SI
+	CMPQ    R9, R10
 	JGE     done
 
 element:
-	MOVL         (BX)(DI*4), R12
-	LEAQ         (AX)(R12*4), R12
-	VBROADCASTSS (SI)(DI*4), Y1
-	XORQ         R13, R13
-	TESTQ        R11, R11
+	MOVL         (DI)(R9*4), R13
+	LEAQ         (AX)(R13*4), R13
+	VBROADCASTSS (R8)(R9*4), Y1
+	XORQ         R14, R14
+	TESTQ        R12, R12
 	JZ           column_rest
 
 column:
-	VMOVUPS (R9)(R13*1), Y2
-	VMOVUPS (R12)(R13*1), Y3
+	VMOVUPS (DX)(R14*1), Y2
+	VMOVUPS (R13)(R14*1), Y3
 	VMULPS  Y1, Y2, Y2
 	VADDPS  Y2, Y3, Y3
-	VMOVUPS Y3, (R12)(R13*1)
-	ADDQ    $0x20, R13
-	CMPQ    R13, R11
+	VMOVUPS Y3, (R13)(R14*1)
+	ADDQ    $0x20, R14
+	CMPQ    R14, R12
 	JLT     column
 
 column_rest:
 	VPTEST     Y0, Y0
 	JZ         column_done
-	VMASKMOVPS (R9)(R13*1), Y0, Y2
-	VMASKMOVPS (R12)(R13*1), Y0, Y3
+	VMASKMOVPS (DX)(R14*1), Y0, Y2
+	VMASKMOVPS (R13)(R14*1), Y0, Y3
 	VMULPS     Y1, Y2, Y2
 	VADDPS     Y2, Y3, Y3
-	VMASKMOVPS Y3, Y0, (R12)(R13*1)
+	VMASKMOVPS Y3, Y0, (R13)(R14*1)
 
 column_done:
-	INCQ DI
-	CMPQ DI, R8
+	INCQ R9
+	CMPQ R9, R10
 	JLT  element
 
 done:
-	ADDQ R10, R9
+	ADDQ BX, DX
 	DECQ CX
 	JNZ  bag
 	VZEROUPPER
@@ -452,58 +508,72 @@ column_done:
 	RET
 
 // func poolAVX512(matrix *float32, bags *float32, stride int, n int, dim int, offsets *int32, at *uint32, coefs *float32, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·poolAVX512(SB), NOSPLIT, $0-72
 	MOVQ  matrix+0(FP), AX
 	MOVQ  n+24(FP), CX
-	MOVQ  offsets+40(FP), DX
-	MOVQ  at+48(FP), BX
-	MOVQ  coefs+56(FP), SI
-	MOVQ  bags+8(FP), R10
-	MOVQ  stride+16(FP), R11
-	SHLQ  $0x02, R11
-	MOVQ  add+64(FP), R12
-	MOVQ  dim+32(FP), SI
-	MOVQ  SI, DI
-	ANDQ  $0x0f, DI
-	MOVQ  SI, R14
-	SUBQ  DI, R14
+	MOVQ  bags+8(FP), DX
+	MOVQ  stride+16(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  offsets+40(FP), SI
+	MOVQ  at+48(FP), DI
+	MOVQ  coefs+56(FP), R8
+	MOVQ  dim+32(FP), R12
+	MOVQ  R12, R8
+	ANDQ  $0x0f, R8
+	MOVQ  R12, R14
+	SUBQ  R8, R14
 	SHLQ  $0x02, R14
-	SHLQ  $0x02, SI
-	MOVQ  $-1, SI
-	BZHIQ DI, SI, SI
-	KMOVW SI, K1
+	SHLQ  $0x02, R12
+	MOVQ  $-1, R9
+	BZHIQ R8, R9, R9
+	KMOVW R9, K1
+	MOVQ  add+64(FP), R15
 
 bag:
-	MOVLQSX (DX), SI
-	MOVLQSX 4(DX), R8
-	ADDQ    $0x04, DX
+	CMPQ       CX, $0x08
+	JLE        near
+	MOVLQSX    32(SI), R11
+	CMPL       R11, 36(SI)
+	JGE        near
+	MOVL       (DI)(R11*4), R11
+	LEAQ       (AX)(R11*4), R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 -4(R11)(R12*1)
+	LEAQ       (DX)(BX*8), R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 -4(R11)(R12*1)
+
+near:
+	MOVLQSX (SI), R8
+	MOVLQSX 4(SI), R10
+	ADDQ    $0x04, SI
 	XORQ    R13, R13
 	TESTQ   R14, R14
 	JZ      column_rest
 
 column:
 	VPXORD  Z0, Z0, Z0
-	TESTQ   R12, R12
+	TESTQ   R15, R15
 	JZ      start1
-	VMOVUPS (R10)(R13*1), Z0
+	VMOVUPS (DX)(R13*1), Z0
 
 start1:
-	MOVQ SI, DI
-	CMPQ DI, R8
+	MOVQ R8, R9
+	CMPQ R9, R10
 	JGE  done1
 
 element1:
-	MOVL    (BX)(DI*4), R9
-	LEAQ    (AX)(R9*4), R9
-	VMOVUPS (R9)(R13*1), Z1
+	MOVL    (DI)(R9*4), R11
+	LEAQ    (AX)(R11*4), R11
+	VMOVUPS (R11)(R13*1), Z1
 	VADDPS  Z1, Z0, Z0
-	INCQ    DI
-	CMPQ    DI, R8
+	INCQ    R9
+	CMPQ    R9, R10
 	JLT     element1
 
 done1:
-	VMOVUPS Z0, (R10)(R13*1)
+	VMOVUPS Z0, (DX)(R13*1)
 	ADDQ    $0x40, R13
 	CMPQ    R13, R14
 	JLT     column
@@ -512,154 +582,182 @@ column_rest:
 	KORTESTW  K1, K1
 	JZ        column_done
 	VPXORD    Z2, Z2, Z2
-	TESTQ     R12, R12
+	TESTQ     R15, R15
 	JZ        start2
-	VMOVUPS.Z (R10)(R13*1), K1, Z2
+	VMOVUPS.Z (DX)(R13*1), K1, Z2
 
 start2:
-	MOVQ SI, DI
-	CMPQ DI, R8
+	MOVQ R8, R9
+	CMPQ R9, R10
 	JGE  done2
 
 element2:
-	MOVL      (BX)(DI*4), R9
-	LEAQ      (AX)(R9*4), R9
-	VMOVUPS.Z (R9)(R13*1), K1, Z1
+	MOVL      (DI)(R9*4), R11
+	LEAQ      (AX)(R11*4), R11
+	VMOVUPS.Z (R11)(R13*1), K1, Z1
 	VADDPS    Z1, Z2, Z2
-	INCQ      DI
-	CMPQ      DI, R8
+	INCQ      R9
+	CMPQ      R9, R10
 	JLT       element2
 
 done2:
-	VMOVUPS Z2, K1, (R10)(R13*1)
+	VMOVUPS Z2, K1, (DX)(R13*1)
 
 column_done:
-	ADDQ R11, R10
+	ADDQ BX, DX
 	DECQ CX
 	JNZ  bag
 	VZEROUPPER
 	RET
 
 // func poolGradAVX512(matrix *float32, bags *float32, stride int, n int, dim int, offsets *int32, at *uint32, coefs *float32, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·poolGradAVX512(SB), NOSPLIT, $0-72
 	MOVQ  matrix+0(FP), AX
 	MOVQ  n+24(FP), CX
-	MOVQ  offsets+40(FP), DX
-	MOVQ  at+48(FP), BX
-	MOVQ  coefs+56(FP), SI
-	MOVQ  bags+8(FP), R8
-	MOVQ  stride+16(FP), R9
-	SHLQ  $0x02, R9
-	MOVQ  dim+32(FP), SI
-	MOVQ  SI, DI
-	ANDQ  $0x0f, DI
-	MOVQ  SI, R10
-	SUBQ  DI, R10
+	MOVQ  bags+8(FP), DX
+	MOVQ  stride+16(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  offsets+40(FP), SI
+	MOVQ  at+48(FP), DI
+	MOVQ  coefs+56(FP), R8
+	MOVQ  dim+32(FP), R10
+	MOVQ  R10, R8
+	ANDQ  $0x0f, R8
+	MOVQ  R10, R11
+	SUBQ  R8, R11
+	SHLQ  $0x02, R11
 	SHLQ  $0x02, R10
-	SHLQ  $0x02, SI
-	MOVQ  $-1, SI
-	BZHIQ DI, SI, SI
-	KMOVW SI, K1
+	MOVQ  $-1, R9
+	BZHIQ R8, R9, R9
+	KMOVW R9, K1
 
 bag:
-	MOVLQSX (DX), SI
-	MOVLQSX 4(DX), DI
-	ADDQ    $0x04, DX
-	CMPQ    SI, DI
+	CMPQ       CX, $0x08
+	JLE        near
+	MOVLQSX    32(SI), R12
+	CMPL       R12, 36(SI)
+	JGE        near
+	MOVL       (DI)(R12*4), R12
+	LEAQ       (AX)(R12*4), R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 -4(R12)(R10*1)
+	LEAQ       (DX)(BX*8), R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 -4(R12)(R10*1)
+
+near:
+	MOVLQSX (SI), R8
+	MOVLQSX 4(SI), R9
+	ADDQ    $0x04, SI
+	CMPQ    R8, R9
 	JGE     done
 
 element:
-	MOVL  (BX)(SI*4), R11
-	LEAQ  (AX)(R11*4), R11
-	XORQ  R12, R12
-	TESTQ R10, R10
+	MOVL  (DI)(R8*4), R12
+	LEAQ  (AX)(R12*4), R12
+	XORQ  R13, R13
+	TESTQ R11, R11
 	JZ    column_rest
 
 column:
-	VMOVUPS (R8)(R12*1), Z0
-	VMOVUPS (R11)(R12*1), Z1
+	VMOVUPS (DX)(R13*1), Z0
+	VMOVUPS (R12)(R13*1), Z1
 	VADDPS  Z0, Z1, Z1
-	VMOVUPS Z1, (R11)(R12*1)
-	ADDQ    $0x40, R12
-	CMPQ    R12, R10
+	VMOVUPS Z1, (R12)(R13*1)
+	ADDQ    $0x40, R13
+	CMPQ    R13, R11
 	JLT     column
 
 column_rest:
 	KORTESTW  K1, K1
 	JZ        column_done
-	VMOVUPS.Z (R8)(R12*1), K1, Z0
-	VMOVUPS.Z (R11)(R12*1), K1, Z1
+	VMOVUPS.Z (DX)(R13*1), K1, Z0
+	VMOVUPS.Z (R12)(R13*1), K1, Z1
 	VADDPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (R11)(R12*1)
+	VMOVUPS   Z1, K1, (R12)(R13*1)
 
 column_done:
-	INCQ SI
-	CMPQ SI, DI
+	INCQ R8
+	CMPQ R8, R9
 	JLT  element
 
 done:
-	ADDQ R9, R8
+	ADDQ BX, DX
 	DECQ CX
 	JNZ  bag
 	VZEROUPPER
 	RET
 
 // func poolWeightedAVX512(matrix *float32, bags *float32, stride int, n int, dim int, offsets *int32, at *uint32, coefs *float32, add int)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·poolWeightedAVX512(SB), NOSPLIT, $0-72
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·poolWeightedAVX512(SB), NOSPLIT, $8-72
 	MOVQ  matrix+0(FP), AX
 	MOVQ  n+24(FP), CX
-	MOVQ  offsets+40(FP), DX
-	MOVQ  at+48(FP), BX
-	MOVQ  coefs+56(FP), SI
-	MOVQ  bags+8(FP), R11
-	MOVQ  stride+16(FP), R12
-	SHLQ  $0x02, R12
-	MOVQ  add+64(FP), R13
-	MOVQ  dim+32(FP), DI
-	MOVQ  DI, R8
-	ANDQ  $0x0f, R8
-	MOVQ  DI, R15
-	SUBQ  R8, R15
+	MOVQ  bags+8(FP), DX
+	MOVQ  stride+16(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  offsets+40(FP), SI
+	MOVQ  at+48(FP), DI
+	MOVQ  coefs+56(FP), R8
+	MOVQ  dim+32(FP), R13
+	MOVQ  R13, R9
+	ANDQ  $0x0f, R9
+	MOVQ  R13, R15
+	SUBQ  R9, R15
 	SHLQ  $0x02, R15
-	SHLQ  $0x02, DI
-	MOVQ  $-1, DI
-	BZHIQ R8, DI, DI
-	KMOVW DI, K1
+	SHLQ  $0x02, R13
+	MOVQ  $-1, R10
+	BZHIQ R9, R10, R10
+	KMOVW R10, K1
+	MOVQ  add+64(FP), BP
 
 bag:
-	MOVLQSX (DX), DI
-	MOVLQSX 4(DX), R9
-	ADDQ    $0x04, DX
+	CMPQ       CX, $0x08
+	JLE        near
+	MOVLQSX    32(SI), R12
+	CMPL       R12, 36(SI)
+	JGE        near
+	MOVL       (DI)(R12*4), R12
+	LEAQ       (AX)(R12*4), R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 -4(R12)(R13*1)
+	LEAQ       (DX)(BX*8), R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 -4(R12)(R13*1)
+
+near:
+	MOVLQSX (SI), R9
+	MOVLQSX 4(SI), R11
+	ADDQ    $0x04, SI
 	XORQ    R14, R14
 	TESTQ   R15, R15
 	JZ      column_rest
 
 column:
 	VPXORD  Z0, Z0, Z0
-	TESTQ   R13, R13
+	TESTQ   BP, BP
 	JZ      start1
-	VMOVUPS (R11)(R14*1), Z0
+	VMOVUPS (DX)(R14*1), Z0
 
 start1:
-	MOVQ DI, R8
-	CMPQ R8, R9
+	MOVQ R9, R10
+	CMPQ R10, R11
 	JGE  done1
 
 element1:
-	MOVL         (BX)(R8*4), R10
-	LEAQ         (AX)(R10*4), R10
-	VBROADCASTSS (SI)(R8*4), Z1
-	VMOVUPS      (R10)(R14*1), Z2
+	MOVL         (DI)(R10*4), R12
+	LEAQ         (AX)(R12*4), R12
+	VBROADCASTSS (R8)(R10*4), Z1
+	VMOVUPS      (R12)(R14*1), Z2
 	VMULPS       Z1, Z2, Z2
 	VADDPS       Z2, Z0, Z0
-	INCQ         R8
-	CMPQ         R8, R9
+	INCQ         R10
+	CMPQ         R10, R11
 	JLT          element1
 
 done1:
-	VMOVUPS Z0, (R11)(R14*1)
+	VMOVUPS Z0, (DX)(R14*1)
 	ADDQ    $0x40, R14
 	CMPQ    R14, R15
 	JLT     column
@@ -668,99 +766,113 @@ column_rest:
 	KORTESTW  K1, K1
 	JZ        column_done
 	VPXORD    Z3, Z3, Z3
-	TESTQ     R13, R13
+	TESTQ     BP, BP
 	JZ        start2
-	VMOVUPS.Z (R11)(R14*1), K1, Z3
+	VMOVUPS.Z (DX)(R14*1), K1, Z3
 
 start2:
-	MOVQ DI, R8
-	CMPQ R8, R9
+	MOVQ R9, R10
+	CMPQ R10, R11
 	JGE  done2
 
 element2:
-	MOVL         (BX)(R8*4), R10
-	LEAQ         (AX)(R10*4), R10
-	VBROADCASTSS (SI)(R8*4), Z1
-	VMOVUPS.Z    (R10)(R14*1), K1, Z2
+	MOVL         (DI)(R10*4), R12
+	LEAQ         (AX)(R12*4), R12
+	VBROADCASTSS (R8)(R10*4), Z1
+	VMOVUPS.Z    (R12)(R14*1), K1, Z2
 	VMULPS       Z1, Z2, Z2
 	VADDPS       Z2, Z3, Z3
-	INCQ         R8
-	CMPQ         R8, R9
+	INCQ         R10
+	CMPQ         R10, R11
 	JLT          element2
 
 done2:
-	VMOVUPS Z3, K1, (R11)(R14*1)
+	VMOVUPS Z3, K1, (DX)(R14*1)
 
 column_done:
-	ADDQ R12, R11
+	ADDQ BX, DX
 	DECQ CX
 	JNZ  bag
 	VZEROUPPER
 	RET
 
 // func poolGradWeightedAVX512(matrix *float32, bags *float32, stride int, n int, dim int, offsets *int32, at *uint32, coefs *float32, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·poolGradWeightedAVX512(SB), NOSPLIT, $0-72
 	MOVQ  matrix+0(FP), AX
 	MOVQ  n+24(FP), CX
-	MOVQ  offsets+40(FP), DX
-	MOVQ  at+48(FP), BX
-	MOVQ  coefs+56(FP), SI
-	MOVQ  bags+8(FP), R9
-	MOVQ  stride+16(FP), R10
-	SHLQ  $0x02, R10
-	MOVQ  dim+32(FP), DI
-	MOVQ  DI, R8
-	ANDQ  $0x0f, R8
-	MOVQ  DI, R11
-	SUBQ  R8, R11
+	MOVQ  bags+8(FP), DX
+	MOVQ  stride+16(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  offsets+40(FP), SI
+	MOVQ  at+48(FP), DI
+	MOVQ  coefs+56(FP), R8
+	MOVQ  dim+32(FP), R11
+	MOVQ  R11, R9
+	ANDQ  $0x0f, R9
+	MOVQ  R11, R12
+	SUBQ  R9, R12
+	SHLQ  $0x02, R12
 	SHLQ  $0x02, R11
-	SHLQ  $0x02, DI
-	MOVQ  $-1, DI
-	BZHIQ R8, DI, DI
-	KMOVW DI, K1
+	MOVQ  $-1, R10
+	BZHIQ R9, R10, R10
+	KMOVW R10, K1
 
 bag:
-	MOVLQSX (DX), DI
-	MOVLQSX 4(DX), R8
-	ADDQ    $0x04, DX
-	CMPQ    DI, R8
+	CMPQ       CX, $0x08
+	JLE        near
+	MOVLQSX    32(SI), R13
+	CMPL       R13, 36(SI)
+	JGE        near
+	MOVL       (DI)(R13*4), R13
+	LEAQ       (AX)(R13*4), R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 -4(R13)(R11*1)
+	LEAQ       (DX)(BX*8), R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 -4(R13)(R11*1)
+
+near:
+	MOVLQSX (SI), R9
+	MOVLQSX 4(SI), R10
+	ADDQ    $0x04, SI
+	CMPQ    R9, R10
 	JGE     done
 
 element:
-	MOVL         (BX)(DI*4), R12
-	LEAQ         (AX)(R12*4), R12
-	VBROADCASTSS (SI)(DI*4), Z0
-	XORQ         R13, R13
-	TESTQ        R11, R11
+	MOVL         (DI)(R9*4), R13
+	LEAQ         (AX)(R13*4), R13
+	VBROADCASTSS (R8)(R9*4), Z0
+	XORQ         R14, R14
+	TESTQ        R12, R12
 	JZ           column_rest
 
 column:
-	VMOVUPS (R9)(R13*1), Z1
-	VMOVUPS (R12)(R13*1), Z2
+	VMOVUPS (DX)(R14*1), Z1
+	VMOVUPS (R13)(R14*1), Z2
 	VMULPS  Z0, Z1, Z1
 	VADDPS  Z1, Z2, Z2
-	VMOVUPS Z2, (R12)(R13*1)
-	ADDQ    $0x40, R13
-	CMPQ    R13, R11
+	VMOVUPS Z2, (R13)(R14*1)
+	ADDQ    $0x40, R14
+	CMPQ    R14, R12
 	JLT     column
 
 column_rest:
 	KORTESTW  K1, K1
 	JZ        column_done
-	VMOVUPS.Z (R9)(R13*1), K1, Z1
-	VMOVUPS.Z (R12)(R13*1), K1, Z2
+	VMOVUPS.Z (DX)(R14*1), K1, Z1
+	VMOVUPS.Z (R13)(R14*1), K1, Z2
 	VMULPS    Z0, Z1, Z1
 	VADDPS    Z1, Z2, Z2
-	VMOVUPS   Z2, K1, (R12)(R13*1)
+	VMOVUPS   Z2, K1, (R13)(R14*1)
 
 column_done:
-	INCQ DI
-	CMPQ DI, R8
+	INCQ R9
+	CMPQ R9, R10
 	JLT  element
 
 done:
-	ADDQ R10, R9
+	ADDQ BX, DX
 	DECQ CX
 	JNZ  bag
 	VZEROUPPER

@@ -52,7 +52,13 @@ type bags struct {
 
 	matrix, n, offsets, at, coefs reg.GPVirtual
 	first, next, last, element    reg.GPVirtual // of the bag at hand
+	side, stride, dim             reg.GPVirtual // the bags' own values; bytes
 }
+
+// bagsAhead is how far ahead a bag and its first row are asked for. Rows that
+// several bags share lie in the second-level cache at best, and bags lie a stride
+// apart, which no hardware prefetcher foresees beyond a page.
+const bagsAhead = 8
 
 func (b *bags) begin(name, doc string) {
 	if b.weighted {
@@ -60,15 +66,36 @@ func (b *bags) begin(name, doc string) {
 	}
 	b.function(name, "func(matrix, bags *float32, stride, n, dim int, offsets *int32, at *uint32, coefs *float32, add int)", doc)
 	b.matrix, b.n = b.param("matrix"), b.param("n")
+	b.side, b.stride = b.param("bags"), b.floats("stride")
 	b.offsets, b.at, b.coefs = b.param("offsets"), b.param("at"), b.param("coefs")
 	b.first, b.next, b.last, b.element = b.GP64(), b.GP64(), b.GP64(), b.GP64()
+	b.dim = b.split("dim")
 }
 
 // bag loads the bounds of the next bag.
 func (b *bags) bag() {
+	b.prefetch()
 	b.MOVLQSX(asm.At(b.offsets, 0), b.first)
 	b.MOVLQSX(asm.At(b.offsets, 4), b.last)
 	b.ADDQ(operand.Imm(4), b.offsets)
+}
+
+// prefetch asks for the bag that is bagsAhead further and for its first row, both
+// from end to end.
+func (b *bags) prefetch() {
+	b.CMPQ(b.n, operand.Imm(bagsAhead))
+	b.JLE(b.label("near"))
+	b.MOVLQSX(asm.At(b.offsets, 4*bagsAhead), b.element)
+	b.CMPL(b.element.As32(), asm.At(b.offsets, 4*bagsAhead+4))
+	b.JGE(b.label("near")) // an empty bag, perhaps behind the last index
+	b.MOVL(asm.Indexed(b.at, b.element, 4, 0), b.element.As32())
+	b.LEAQ(asm.Indexed(b.matrix, b.element, 4, 0), b.element)
+	b.PREFETCHT0(asm.At(b.element, 0))
+	b.PREFETCHT0(asm.Indexed(b.element, b.dim, 1, -4))
+	b.LEAQ(asm.Indexed(b.side, b.stride, bagsAhead, 0), b.element)
+	b.PREFETCHT0(asm.At(b.element, 0))
+	b.PREFETCHT0(asm.Indexed(b.element, b.dim, 1, -4))
+	b.Label("near")
 }
 
 // row points element at the next element's row; its coefficient is returned.
@@ -85,8 +112,7 @@ func (b *bags) row() (coef reg.VecVirtual) {
 // pool sums the rows of each bag.
 func (b *bags) pool() {
 	b.begin("pool", "sets each of n ≥ 1 bags to the sum of its rows of dim ≥ 1 values, or adds it.")
-	dst, stride, add := b.param("bags"), b.floats("stride"), b.param("add")
-	b.split("dim")
+	dst, add := b.side, b.param("add")
 	b.Label("bag")
 	b.bag()
 	columns := 0
@@ -114,7 +140,7 @@ func (b *bags) pool() {
 		b.Label(string(done))
 		b.put(sum, dst)
 	})
-	b.ADDQ(stride, dst)
+	b.ADDQ(b.stride, dst)
 	b.DECQ(b.n)
 	b.JNZ(b.label("bag"))
 	b.span.end()
@@ -123,8 +149,7 @@ func (b *bags) pool() {
 // grad adds the gradient of each bag to its rows.
 func (b *bags) grad() {
 	b.begin("poolGrad", "adds each of n ≥ 1 bags to its rows of dim ≥ 1 values. add is not used.")
-	src, stride := b.param("bags"), b.floats("stride")
-	b.split("dim")
+	src := b.side
 	b.Label("bag")
 	b.bag()
 	b.MOVQ(b.first, b.next)
@@ -144,7 +169,7 @@ func (b *bags) grad() {
 	b.CMPQ(b.next, b.last)
 	b.JLT(b.label("element"))
 	b.Label("done")
-	b.ADDQ(stride, src)
+	b.ADDQ(b.stride, src)
 	b.DECQ(b.n)
 	b.JNZ(b.label("bag"))
 	b.span.end()
