@@ -36,7 +36,8 @@ func against(b *testing.B, flop float64, f func()) {
 //	go test -run '^$' -bench Products -cpu 1 ./internal/f32
 func BenchmarkProducts(b *testing.B) {
 	for _, s := range []struct{ rows, in, out int }{
-		{256, 600, 256}, {256, 256, 256}, {256, 256, 128}, {256, 621, 250}, {256, 128, 1}, {1024, 600, 256}, {4096, 600, 256},
+		{256, 600, 256}, {256, 256, 256}, {256, 429, 256}, {1024, 600, 256}, {1024, 256, 256}, {4096, 600, 256}, {4096, 256, 256},
+		{256, 621, 250}, {256, 128, 1}, // no whole vectors, one column
 	} {
 		m := newBatch(1, s.rows, s.in, s.out)
 		var p Packed
