@@ -17,6 +17,9 @@
 // initial accumulator, rates .01 for dense parameters and .02 (w1) or .05 (w2)
 // for rows, as in the peers' trainers.
 //
+// Options.Config measures any other training on rows of its shape: its columns,
+// one key in each, out of as many as its encoding allows.
+//
 // # Method
 //
 // Options.Batches batches are made beforehand and trained on once, so that
@@ -31,7 +34,7 @@
 // A step cannot take less time than its multiply-adds at the rate of registers
 // (Machine.PeakFLOPS), nor than the rows that it must read and write, once each,
 // at the bandwidth of memory (Machine.Bandwidth). Both are measured in the same
-// run, on one thread a rank. The larger one is the bound; the share is that time
+// run, on one thread a rank; the former over as many multiply-adds as a step has. The larger one is the bound; the share is that time
 // over the step's.
 //
 // # Errors

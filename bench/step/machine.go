@@ -14,19 +14,24 @@ type Machine struct {
 }
 
 const (
-	peakRounds = 1 << 15 // of f32.PeakFLOP: a fraction of a millisecond
-	peakEvery  = 4       // steps
-	copyBytes  = 64 << 20
-	tries      = 5 // the best counts: a neighbour slows, nothing speeds up
+	peakEvery = 4 // steps
+	copyBytes = 64 << 20
+	tries     = 5 // the best counts: a neighbour slows, nothing speeds up
 )
 
-// peak measures this thread's multiply-adds a second. On a shared machine it
-// changes from one moment to the next, as the steps do; so it is measured between
-// them, and the medians of both are compared.
-func peak() float64 {
+// peak measures this thread's multiply-adds a second over as many of them as a
+// step has, since a core lowers its clock once wide vectors go on for long. On a
+// shared machine it changes from one moment to the next, as the steps do; so it is
+// measured between them, and the medians of both are compared. It is 0 for the
+// portable kernels, which have no such loop.
+func peak(flop int64) float64 {
+	round := f32.PeakFLOP(1)
+	if round == 0 {
+		return 0
+	}
 	start := time.Now()
-	flop := f32.PeakFLOP(peakRounds)
-	return float64(flop) / time.Since(start).Seconds()
+	done := f32.PeakFLOP(int(flop/int64(round)) + 1)
+	return float64(done) / time.Since(start).Seconds()
 }
 
 // bandwidth takes some tens of milliseconds.

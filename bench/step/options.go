@@ -12,14 +12,15 @@ import (
 
 // Options says what to measure. All ranks give the same.
 type Options struct {
-	Workload string // of Workloads
-	Batch    int    // samples a step, of all ranks together; 0: DefaultBatch
-	Model    string // kind of the configuration's model; "": wide_deep
-	Threads  int    // of each rank; 0: 1
-	Steps    int    // that are timed; 0: DefaultSteps
-	Batches  int    // made beforehand; 0: DefaultBatches
-	BF16     bool   // products in bfloat16
-	Epoch    bool   // instead: train on the whole workload once and evaluate
+	Workload string         // of Workloads
+	Config   *config.Config // instead: a training, on generated data of its shape
+	Batch    int            // samples a step, of all ranks together; 0: DefaultBatch
+	Model    string         // kind of the workload's model; "": wide_deep
+	Threads  int            // of each rank; 0: the configuration's, of a workload 1
+	Steps    int            // that are timed; 0: DefaultSteps
+	Batches  int            // made beforehand; 0: DefaultBatches
+	BF16     bool           // products in bfloat16
+	Epoch    bool           // instead: train on the whole workload once and evaluate
 
 	Progress func(step int64) // told of every step; nil: nobody is
 }
@@ -38,7 +39,10 @@ const (
 func (o Options) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("step: options: "+format, args...)) }
-	if !slices.Contains(Workloads(), o.Workload) {
+	if o.Config != nil && (o.Workload != "" || o.Model != "" || o.Epoch) {
+		fault("a configuration takes the place of a workload, of its model and of its epoch: leave them out")
+	}
+	if o.Config == nil && !slices.Contains(Workloads(), o.Workload) {
 		fault("there is no workload %q; there are %q", o.Workload, Workloads())
 	}
 	for _, x := range []struct {
@@ -54,17 +58,50 @@ func (o Options) Validate() error {
 		fault("%d batches of %d samples are over %d: give fewer of them", o.Batches, o.Batch, maxSamples)
 	}
 	if len(errs) == 0 {
-		w, _ := NewWorkload(o.Workload)
-		c, _ := w.config(o)
-		if err := c.Validate(); err != nil {
-			errs = append(errs, err)
+		s, err := o.subject()
+		if err == nil {
+			err = s.config.Validate()
 		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
+// subject is what is trained: on which rows, and what the model is.
+type subject struct {
+	rows    *Workload
+	config  *config.Config // filled
+	columns []data.SparseColumn
+}
+
+// subject follows o, whose zero options have been replaced.
+func (o Options) subject() (s subject, err error) {
+	if o.Config == nil {
+		s.rows, _ = NewWorkload(o.Workload)
+		s.config, s.columns = s.rows.config(o)
+		s.config.Fill()
+		return s, nil
+	}
+	c := *o.Config
+	c.Fill()
+	c.Train.Threads = o.Threads
+	if o.BF16 {
+		c.Train.Precision = "bf16"
+	}
+	s.config = &c
+	s.rows, s.columns, err = shaped(&c)
+	return s, err
+}
+
 // withDefaults returns o with zero options replaced.
 func (o Options) withDefaults() Options {
+	if o.Config != nil {
+		c := *o.Config
+		c.Fill()
+		if o.Model = c.Model.Kind; o.Threads == 0 {
+			o.Threads = c.Train.Threads
+		}
+	}
 	for _, x := range []struct{ have, standard *int }{
 		{&o.Batch, ptr(DefaultBatch)}, {&o.Threads, ptr(1)}, {&o.Steps, ptr(DefaultSteps)}, {&o.Batches, ptr(DefaultBatches)},
 	} {

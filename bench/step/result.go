@@ -58,15 +58,17 @@ func (m *meter) report(r *Result, before, after snapshot) {
 	}
 	median := medianOf(m.seconds)
 	r.StepMS, r.P90MS, r.Speed = median*1e3, m.seconds[(steps*9)/10]*1e3, float64(m.o.Batch)/median
-	rows := int64(m.o.Batch / m.comm.Size())
-	r.FLOP = rows * m.trainer.FLOP()
+	r.FLOP = m.flop()
 	b, a := before.traffic, after.traffic
 	r.Unique = (a.UniqueKeys - b.UniqueKeys) / steps
 	record := int64(8 * (m.w.Dim + 1)) // values and Adagrad's state
 	r.Bytes = 2*record*(a.StepsOfRows-b.StepsOfRows)/steps + 8*(a.KeysPulled-b.KeysPulled)/steps
 	r.Sent = (a.BytesSent() - b.BytesSent()) / steps
 	r.Machine.PeakFLOPS = medianOf(m.peaks)
-	compute := float64(r.FLOP) / (r.Machine.PeakFLOPS * float64(m.o.Threads))
+	compute := 0.0
+	if r.Machine.PeakFLOPS > 0 {
+		compute = float64(r.FLOP) / (r.Machine.PeakFLOPS * float64(m.o.Threads))
+	}
 	memory := float64(r.Bytes) / r.Machine.Bandwidth
 	r.Bound, r.Share = "multiply-adds", compute/median
 	if memory > compute {

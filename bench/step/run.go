@@ -31,8 +31,7 @@ func Run(comm *collective.Comm, o Options) (Result, error) {
 	if err := o.Validate(); err != nil {
 		return Result{}, err
 	}
-	w, _ := NewWorkload(o.Workload)
-	m, err := newMeter(comm, o, w)
+	m, err := newMeter(comm, o.withDefaults())
 	if err != nil {
 		return Result{}, fmt.Errorf("step: %w", err)
 	}
@@ -40,7 +39,7 @@ func Run(comm *collective.Comm, o Options) (Result, error) {
 	if err := collective.Barrier(comm); err != nil {
 		return Result{}, err
 	}
-	r := Result{Workload: o.Workload, Model: m.o.Model, NP: comm.Size(), BF16: m.o.BF16, Threads: m.o.Threads, Batch: m.o.Batch}
+	r := Result{Workload: m.w.Name, Model: m.o.Model, NP: comm.Size(), BF16: m.o.BF16, Threads: m.o.Threads, Batch: m.o.Batch}
 	r.Machine.Bandwidth = bandwidth()
 	if o.Epoch {
 		err = m.epoch(&r)
@@ -50,12 +49,15 @@ func Run(comm *collective.Comm, o Options) (Result, error) {
 	return r, err
 }
 
-func newMeter(comm *collective.Comm, o Options, w *Workload) (*meter, error) {
-	m := &meter{o: o.withDefaults(), w: w, comm: comm, rec: trace.New(0)}
-	c, columns := w.config(m.o)
-	c.Fill()
-	var err error
-	m.trainer, err = wdl.NewTrainer(comm, m.rec, c, columns, w.dense())
+// newMeter makes the trainer of o, whose zero options have been replaced.
+func newMeter(comm *collective.Comm, o Options) (*meter, error) {
+	s, err := o.subject()
+	if err != nil {
+		return nil, err
+	}
+	o.BF16 = s.config.Train.Precision == "bf16"
+	m := &meter{o: o, w: s.rows, comm: comm, rec: trace.New(0)}
+	m.trainer, err = wdl.NewTrainer(comm, m.rec, s.config, s.columns, s.rows.dense())
 	return m, err
 }
 
@@ -76,6 +78,9 @@ func (m *meter) train(b, next *data.Batch) (float64, error) {
 	}
 	return time.Since(start).Seconds(), err
 }
+
+// flop is what a step of this rank has of multiply-adds, each counting two.
+func (m *meter) flop() int64 { return int64(m.o.Batch/m.comm.Size()) * m.trainer.FLOP() }
 
 // steps trains on the batches once, then times further steps on them.
 func (m *meter) steps(r *Result) error {
@@ -102,7 +107,7 @@ func (m *meter) steps(r *Result) error {
 		}
 		m.seconds = append(m.seconds, s)
 		if i%peakEvery == 0 {
-			m.peaks = append(m.peaks, peak())
+			m.peaks = append(m.peaks, peak(m.flop()))
 		}
 	}
 	after := m.snapshot()
@@ -128,7 +133,7 @@ func (m *meter) epoch(r *Result) error {
 		}
 		m.seconds = append(m.seconds, s)
 		if i%peakEvery == 0 {
-			m.peaks = append(m.peaks, peak())
+			m.peaks = append(m.peaks, peak(m.flop()))
 		}
 	}
 	m.report(r, before, m.snapshot())

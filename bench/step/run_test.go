@@ -1,6 +1,7 @@
 package step
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"sync"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/wdl/config"
 )
 
 // onRanks runs a measurement on ranks that are goroutines and returns rank 0's.
@@ -63,20 +66,19 @@ func TestRun(t *testing.T) {
 // TestEpoch trains a small part of a workload and evaluates what follows it.
 func TestEpoch(t *testing.T) {
 	o := Options{Workload: "w2", Batch: 256}
-	w, _ := NewWorkload("w2")
-	w.Train, w.Test = 20_000, 4_000
 	for i, transport := range mem.New(1, 2) {
-		m, err := newMeter(collective.New(transport), o, w)
+		m, err := newMeter(collective.New(transport), o.withDefaults())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer m.trainer.Close()
+		m.w.Train, m.w.Test = 20_000, 4_000
 		var r Result
 		if err := m.epoch(&r); err != nil {
 			t.Fatal(i, err)
 		}
 		if r.AUC == nil || *r.AUC < 0.6 || *r.AUC > 0.8 || math.IsNaN(*r.LogLoss) {
-			t.Errorf("after %d rows: %+v", w.Train, r)
+			t.Errorf("after %d rows: %+v", m.w.Train, r)
 		}
 	}
 }
@@ -110,5 +112,34 @@ func BenchmarkRun(b *testing.B) {
 				b.ReportMetric(100*r.Share, "%bound")
 			}
 		})
+	}
+}
+
+func TestRunOfAConfiguration(t *testing.T) {
+	c := new(config.Config)
+	c.Data.Train, c.Data.Header, c.Label.Field = []string{"elsewhere.csv"}, true, "y"
+	c.Model.EmbeddingDim, c.Model.Hidden = 4, []int{16, 8}
+	c.Features = []data.Feature{
+		{Field: "a", Encode: "hash", Buckets: 3}, {Field: "b", Encode: "vocabulary"}, {Field: "c", Encode: "raw"},
+		{Field: "d", Encode: "boundaries", Boundaries: []float64{1, 2}},
+	}
+	c.Crosses = []data.Cross{{Of: []string{"a", "b"}}}
+	for _, ranks := range []int{1, 2} {
+		r := onRanks(t, ranks, Options{Config: c, Batch: 32, Steps: 2, Batches: 2})
+		if want := int64(32 / ranks * 6 * ((3*4+1)*16 + 16*8 + 8)); r.FLOP != want {
+			t.Errorf("%d ranks: %d operations a step, want %d", ranks, r.FLOP, want)
+		}
+		if r.Workload != "configuration" || r.Threads != 1 || r.Unique == 0 || r.Speed <= 0 {
+			t.Errorf("%d ranks: %+v", ranks, r)
+		}
+	}
+	if err := (Options{Config: c, Workload: "w1"}).Validate(); err == nil {
+		t.Error("a configuration and a workload at once are allowed")
+	}
+	for range drawDense {
+		c.Features = append(c.Features, data.Feature{Name: fmt.Sprint("x", len(c.Features)), Field: "a", Encode: "id"})
+	}
+	if err := (Options{Config: c}).Validate(); err == nil || !strings.Contains(err.Error(), "132 sparse") {
+		t.Errorf("131 features and a cross: %v", err)
 	}
 }

@@ -22,14 +22,13 @@ var cluster = simnet.Model{Latency: 10 * time.Microsecond, BytesPerSecond: 25e9 
 // compute, and what rank 0 sends in it for the tables.
 func simulated(t *testing.T, ranks, batch int, net simnet.Model) (exchange time.Duration, traffic sparse.Counters, parameters int) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := NewWorkload("w1")
 		errs := make([]error, ranks)
 		var all sync.WaitGroup
 		for i, transport := range simnet.New(ranks, 2, net) {
 			comm := collective.New(transport)
 			all.Go(func() {
 				errs[i] = func() error {
-					m, err := newMeter(comm, Options{Workload: "w1", Batch: batch * ranks}, w)
+					m, err := newMeter(comm, Options{Workload: "w1", Batch: batch * ranks}.withDefaults())
 					if err != nil {
 						return err
 					}

@@ -29,7 +29,7 @@ type Workload struct {
 	missing                          bool // every fifth field is empty in one row of 16
 	fields                           []zipf
 	offsets                          []uint64 // of each field's keys among all
-	pairs                            [pairs][2]int
+	pairs                            [][2]int // none without small fields
 	pairTerms                        [pairs][16]int64
 	denseTerms                       []int64
 }
@@ -136,12 +136,15 @@ func (w *Workload) plant() {
 		}
 	}
 	k := len(small)
-	for p := range w.pairs {
+	for p := range pairs {
+		if k == 0 {
+			break
+		}
 		i, j := p*7%k, (p*11+3)%k
 		if i == j {
 			j = (j + 1) % k
 		}
-		w.pairs[p] = [2]int{small[i], small[j]}
+		w.pairs = append(w.pairs, [2]int{small[i], small[j]})
 		for c := range w.pairTerms[p] {
 			w.pairTerms[p][c] = normal(draw(seedPair, uint64(p*16+c))) * w.pairScale >> 8
 		}

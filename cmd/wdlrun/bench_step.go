@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/bench/step"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
+	"github.com/wdlrun/wdlrun/wdl/config"
 )
 
 func benchStepCommand(p *program) *cli.Command {
@@ -28,24 +29,23 @@ memory would allow. All of it is measured in the same run.
 Examples:
    wdlrun -np 1 bench step -workload w1 -batch 1024
    wdlrun -np 2 bench step -workload w2 -batch 4096 -json
-   wdlrun -np 2 bench step -workload w2 -epoch`,
+   wdlrun -np 2 bench step -workload w2 -epoch
+   wdlrun -np 1 bench step -config ctr.yaml`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "workload", Value: "w1", Usage: "`NAME`: " + strings.Join(step.Workloads(), " or ")},
+			&cli.StringFlag{Name: "config", Usage: "measure the training of YAML `FILE` instead, on generated rows of its shape"},
 			&cli.IntFlag{Name: "batch", Value: step.DefaultBatch, Usage: "`SAMPLES` a step, of all ranks together"},
 			&cli.StringFlag{Name: "model", Value: "wide_deep", Usage: "`KIND` of model: wide_deep, deepfm or dcn_v2"},
-			&cli.IntFlag{Name: "threads", Value: 1, Usage: "`NUMBER` of threads of each rank"},
+			&cli.IntFlag{Name: "threads", Usage: "`NUMBER` of threads of each rank (default: the configuration's, of a workload 1)"},
 			&cli.IntFlag{Name: "steps", Value: step.DefaultSteps, Usage: "`NUMBER` of steps that are timed"},
 			&cli.BoolFlag{Name: "bf16", Usage: "products in bfloat16, on a CPU with AMX"},
 			&cli.BoolFlag{Name: "epoch", Usage: "train on the whole workload once and evaluate its test rows"},
 			jsonFlag(),
 		},
 		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return fmt.Errorf("bench step takes no argument, and %q is one", c.Args().First())
-			}
-			opt := step.Options{
-				Workload: c.String("workload"), Batch: c.Int("batch"), Model: c.String("model"),
-				Threads: c.Int("threads"), Steps: c.Int("steps"), Epoch: c.Bool("epoch"), BF16: c.Bool("bf16"),
+			opt, err := stepOptions(c)
+			if err != nil {
+				return err
 			}
 			work := func(_ context.Context, _ *cli.Context, m *member.Member, _ func(string)) (any, error) {
 				var done atomic.Int64
@@ -58,6 +58,28 @@ Examples:
 			return p.everywhere(c, func(*cli.Context) error { return opt.Validate() }, work, printBenchStep)
 		},
 	}
+}
+
+// stepOptions reads the flags.
+func stepOptions(c *cli.Context) (step.Options, error) {
+	opt := step.Options{
+		Workload: c.String("workload"), Batch: c.Int("batch"), Model: c.String("model"),
+		Threads: c.Int("threads"), Steps: c.Int("steps"), Epoch: c.Bool("epoch"), BF16: c.Bool("bf16"),
+	}
+	if c.Args().Present() {
+		return opt, fmt.Errorf("bench step takes no argument, and %q is one", c.Args().First())
+	}
+	path := c.String("config")
+	if path == "" {
+		return opt, nil
+	}
+	if c.IsSet("workload") || c.IsSet("model") {
+		return opt, fmt.Errorf("bench step takes -config or a -workload and its -model, not both")
+	}
+	opt.Workload, opt.Model = "", ""
+	var err error
+	opt.Config, err = config.Load(path)
+	return opt, err
 }
 
 func printBenchStep(w io.Writer, _ int, asJSON bool, result []byte) error {
