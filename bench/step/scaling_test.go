@@ -10,6 +10,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/simnet"
+	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
@@ -18,9 +19,10 @@ var scaling = flag.Bool("scaling", false, "simulate w1 on up to 32 ranks (a minu
 // cluster is the modelled network: a rank a host, 25 Gbit/s.
 var cluster = simnet.Model{Latency: 10 * time.Microsecond, BytesPerSecond: 25e9 / 8, Overhead: 60}
 
-// simulated is what a step of the trainer takes in virtual time beside its
-// compute, and what rank 0 sends in it for the tables.
-func simulated(t *testing.T, ranks, batch int, net simnet.Model) (exchange time.Duration, traffic sparse.Counters, parameters int) {
+// simulated is what a step of the trainer takes in virtual time, and what rank 0
+// sends in it for the tables. A sample's compute takes perSample; if that is not
+// 0, the step prepares the one behind it, as a training does.
+func simulated(t *testing.T, ranks, batch int, net simnet.Model, perSample time.Duration) (took time.Duration, traffic sparse.Counters, parameters int) {
 	synctest.Test(t, func(t *testing.T) {
 		errs := make([]error, ranks)
 		var all sync.WaitGroup
@@ -33,19 +35,27 @@ func simulated(t *testing.T, ranks, batch int, net simnet.Model) (exchange time.
 						return err
 					}
 					defer m.trainer.Close()
-					for step := range int64(2) {
-						b := m.batch(step * int64(batch*ranks))
+					steps := []*data.Batch{m.batch(0), m.batch(int64(batch * ranks)), nil}
+					if perSample > 0 {
+						steps[2] = m.batch(int64(2 * batch * ranks))
+						m.trainer.Hold(func(int64, time.Duration) time.Duration { return perSample * time.Duration(min(batch, 256)) })
+					}
+					for step, b := range steps[:2] {
+						next := steps[step+1]
+						if perSample == 0 {
+							next = nil
+						}
 						if err := collective.Barrier(comm); err != nil {
 							return err
 						}
 						before, start := m.trainer.Traffic(), time.Now()
-						if _, err := m.train(b, nil); err != nil {
+						if _, err := m.train(b, next); err != nil {
 							return err
 						}
 						if i > 0 {
 							continue
 						}
-						exchange, parameters = time.Since(start), m.trainer.Parameters()
+						took, parameters = time.Since(start), m.trainer.Parameters()
 						traffic = m.trainer.Traffic()
 						traffic.RemoteUniqueKeys -= before.RemoteUniqueKeys
 						traffic.RowBytesSent -= before.RowBytesSent
@@ -66,7 +76,7 @@ func simulated(t *testing.T, ranks, batch int, net simnet.Model) (exchange time.
 			t.Fatal(err)
 		}
 	})
-	return exchange, traffic, parameters
+	return took, traffic, parameters
 }
 
 // predicted is the model of a step's exchanges on P ranks, one a host: the table
@@ -91,7 +101,7 @@ func predicted(ranks int, net simnet.Model, tableBytes int64, parameters int) ti
 func TestSimulatedExchanges(t *testing.T) {
 	sizes := []int{2, 4}
 	for _, ranks := range sizes {
-		got, c, parameters := simulated(t, ranks, 32, cluster)
+		got, c, parameters := simulated(t, ranks, 32, cluster, 0)
 		want := predicted(ranks, cluster, c.BytesSent(), parameters)
 		if got < want*3/4 || got > want*5/4 {
 			t.Errorf("%d ranks: %v, the model says %v", ranks, got, want)
@@ -100,22 +110,22 @@ func TestSimulatedExchanges(t *testing.T) {
 }
 
 // TestWeakScaling prints what the efficiency is when every rank adds its own
-// batch: compute over compute and exchanges, for the speed of a rank's compute
-// that -scaling is to be read with.
+// batch: compute over the step, in which keys and most rows of the next one travel
+// beside the compute.
 //
 //	go test ./bench/step -run WeakScaling -scaling -v
 func TestWeakScaling(t *testing.T) {
 	if !*scaling {
 		t.Skip("-scaling simulates 32 ranks")
 	}
-	const perSecond = 75_000 // samples of w1 on one core
+	const perSample = time.Second / 75_000 // of w1 on one core
 	for _, batch := range []int{1024, 4096} {
-		compute := time.Duration(float64(batch) / perSecond * 1e9)
+		compute := perSample * time.Duration(batch)
 		for _, ranks := range []int{8, 32} {
-			d, c, parameters := simulated(t, ranks, batch, cluster)
-			t.Logf("%2d ranks, batch %d each: compute %v, exchanges %v (model %v), efficiency %.1f %%; %.2f MB of tables a rank",
-				ranks, batch, compute, d, predicted(ranks, cluster, c.BytesSent(), parameters),
-				100*compute.Seconds()/(compute+d).Seconds(), 1e-6*float64(c.BytesSent()))
+			step, c, parameters := simulated(t, ranks, batch, cluster, perSample)
+			t.Logf("%2d ranks, batch %d each: compute %v, rest of the step %v (all exchanges by the model %v), efficiency %.1f %%; %.2f MB of tables a rank",
+				ranks, batch, compute, step-compute, predicted(ranks, cluster, c.BytesSent(), parameters),
+				100*compute.Seconds()/step.Seconds(), 1e-6*float64(c.BytesSent()))
 		}
 	}
 }
