@@ -39,6 +39,7 @@ Examples:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "YAML `FILE` of the job; see: wdlrun help config"},
 			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting, such as train.epochs=3; may be repeated"},
+			&cli.IntFlag{Name: "threads", Usage: "`NUMBER` of threads of each rank: sets train.threads"},
 			&cli.StringFlag{Name: "resume", Usage: "continue from `DIR`, a run directory or one checkpoint"},
 			&cli.StringFlag{Name: "again", Hidden: true, Usage: "run `DIR` of an earlier generation of this job, which the launcher gives after a failure"},
 			&cli.StringFlag{Name: "out", Value: "runs", Usage: "parent `DIR` of the new run directory"},
@@ -54,6 +55,9 @@ func trainOptions(c *cli.Context) (wdl.Options, error) {
 	opt := wdl.Options{Out: c.String("out"), Resume: c.String("resume"), Again: c.String("again"), Set: c.StringSlice("set")}
 	if c.Args().Present() {
 		return opt, fmt.Errorf("train takes no argument, and %q is one; a configuration is given as -config FILE", c.Args().First())
+	}
+	if c.IsSet("threads") {
+		opt.Set = append(opt.Set, fmt.Sprintf("train.threads=%d", c.Int("threads")))
 	}
 	if path := c.String("config"); path != "" {
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
