@@ -104,7 +104,7 @@
 // # Order of sums
 //
 // Results are the same bits on every run with the same P. A bag pools its values
-// from first to last. A unique key's gradient on one rank sums from zero in the
+// from zero and from first to last. A unique key's gradient on one rank sums from zero in the
 // order of the PoolGrad calls, bags and values. The owner sums over ranks in
 // rank order. GradNormSq does not depend on the order of rows at all, so that it
 // survives saving and loading. Another P gives the same sums in another order.
