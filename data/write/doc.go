@@ -1,0 +1,24 @@
+// Package write writes tables of records in the formats that package data reads.
+//
+//	csv, tsv   a header, unless Layout.NoHeader; then a line a record. The values
+//	           of a list are joined by |. csv quotes what it must.
+//	criteo     tsv without a header
+//	tfrecord   a tf.Example a record; missing values are left out
+//	parquet    optional and list columns, row groups of 65,536 rows
+//	libsvm     label index:value …; column i is the index i, counted from 1, of
+//	           those that are not the label; a column "features" of integers
+//	           with "values" beside it is written as the pairs that it is
+//	libffm     label i:index:value …; an integer of column i is its index, of
+//	           value 1; any other number is the value of the index 0
+//
+// What is written is read back as the same values, as text that is: a number
+// that a tf.Example holds is the nearest of 32 bits. What a format cannot hold,
+// such as a line break in a line, is an error and never silently changed: it
+// names the column.
+//
+// A missing value and an empty text are the same in package data, and so they
+// are here.
+//
+// A Writer belongs to one goroutine, keeps nothing of what it is given, and
+// allocates nothing per record, Parquet aside.
+package write

@@ -1,0 +1,57 @@
+package write
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+)
+
+// packings by name and by the suffix of files.
+var packings = []struct{ name, suffix string }{{"none", ""}, {"gzip", ".gz"}, {"zstd", ".zst"}, {"snappy", ".sz"}}
+
+// Packings are the ways to compress a file.
+func Packings() []string {
+	names := make([]string, len(packings))
+	for i, p := range packings {
+		names[i] = p.name
+	}
+	return names
+}
+
+// PackingOf is what the name of a file promises, and the name without it.
+func PackingOf(path string) (packing, rest string) {
+	for _, p := range packings[1:] {
+		if rest, ok := strings.CutSuffix(path, p.suffix); ok {
+			return p.name, rest
+		}
+	}
+	return "none", path
+}
+
+// Pack compresses what is written to w. Close writes what is left and does not
+// close w.
+func Pack(w io.Writer, packing string) (io.WriteCloser, error) {
+	switch packing {
+	case "none":
+		return open{w}, nil
+	case "gzip":
+		return gzip.NewWriter(w), nil
+	case "zstd":
+		z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return nil, fmt.Errorf("write: %w", err)
+		}
+		return z, nil
+	case "snappy":
+		return snappy.NewBufferedWriter(w), nil
+	}
+	return nil, fmt.Errorf("write: there is no compression %q; there are %s", packing, strings.Join(Packings(), ", "))
+}
+
+type open struct{ io.Writer }
+
+func (open) Close() error { return nil }
