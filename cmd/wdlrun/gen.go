@@ -1,24 +1,26 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/data/synth"
+	"github.com/wdlrun/wdlrun/data/value"
+	"github.com/wdlrun/wdlrun/data/write"
 )
 
 func genCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "gen",
 		Usage:     "write a synthetic click log of any size",
-		UsageText: "wdlrun gen [-profile criteo|meituan] [-rows N] [-start N] [-out FILE]",
+		UsageText: "wdlrun gen [-profile criteo|meituan] [-rows N] [-start N] [-format FORMAT] [-out FILE]",
 		Description: `Tab-separated lines in Criteo's layout: label, counts I1…, categories C1…,
 from a planted logistic model with interactions, so that the best possible AUC
 is known. Row n is the same whoever writes it: files may be written in pieces.
@@ -29,12 +31,19 @@ is known. Row n is the same whoever writes it: files may be written in pieces.
 Examples:
    wdlrun gen -rows 200000 -out train.tsv
    wdlrun gen -rows 20000 -start 200000 -out test.tsv
-   wdlrun gen -rows 10 | head -1`,
+   wdlrun gen -rows 10 | head -1
+   wdlrun gen -rows 200000 -out train.parquet       by its name, or by -format and
+   wdlrun gen -rows 200000 -out train.tfrecord.gz   -compress: any format that is read
+
+csv has a header, tsv and criteo have none. In LibSVM and LibFFM a category is the
+number that its eight hexadecimal digits are.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "profile", Value: "criteo", Usage: strings.Join(synth.Profiles(), " or ")},
 			&cli.Int64Flag{Name: "rows", Value: 100_000, Usage: "`N` rows to write"},
 			&cli.Int64Flag{Name: "start", Usage: "number `N` of the first row"},
 			&cli.StringFlag{Name: "out", Value: "-", Usage: "`FILE` to write, - for standard output"},
+			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: " + strings.Join(write.Formats(), ", ") + "; default: by the name of -out, else tsv"},
+			&cli.StringFlag{Name: "compress", Usage: "`HOW`: " + strings.Join(write.Packings(), ", ") + "; default: by the name of -out"},
 			jsonFlag(),
 		},
 		Action: func(c *cli.Context) error { return p.gen(c) },
@@ -60,43 +69,87 @@ func (p *program) gen(c *cli.Context) (err error) {
 	if rows < 0 || start < 0 || start+rows > synth.MaxRow {
 		return fmt.Errorf("gen: %d rows from row %d: both must be at least 0 and end before row %d", rows, start, int64(synth.MaxRow))
 	}
-	out, counted := p.stdout, &counter{}
-	if path != "-" {
-		f, err := os.Create(path)
-		if err != nil {
-			return fmt.Errorf("gen: %w", err)
-		}
-		defer func() {
-			if e := f.Close(); err == nil && e != nil {
-				err = fmt.Errorf("gen: %w", e)
-			}
-			if err != nil {
-				os.Remove(path) // half a log would pass for a whole one
-			}
-		}()
-		out = f
-	} else if c.Bool("json") {
+	to, err := genTarget(path, c.String("format"), c.String("compress"))
+	if err != nil {
+		return fmt.Errorf("gen: %w", err)
+	}
+	if path == "-" && c.Bool("json") {
 		return fmt.Errorf("gen: -json and the rows would share standard output: give -out FILE")
 	}
-	counted.w = out
 	began := time.Now()
-	if err := p.writeRows(c.Context, g, counted, start, rows); err != nil {
+	size, err := p.writeLog(c.Context, g, to, start, rows)
+	if err != nil {
 		return fmt.Errorf("gen: %s: %w", path, err)
 	}
 	if c.Bool("json") {
 		return p.printJSON(map[string]any{
-			"profile": c.String("profile"), "rows": rows, "start": start, "bytes": counted.n,
+			"profile": c.String("profile"), "rows": rows, "start": start, "bytes": size,
 			"seconds": time.Since(began).Seconds(), "file": path,
 		})
 	}
 	if path != "-" {
-		fmt.Fprintf(p.stderr, "wrote %d rows, %d bytes, to %s\nnext: wdlrun init -data %s\n", rows, counted.n, path, path)
+		fmt.Fprintf(p.stderr, "wrote %d rows, %d bytes, to %s\nnext: wdlrun init -data %s\n", rows, size, path, path)
 	}
 	return nil
 }
 
-func (p *program) writeRows(ctx context.Context, g *synth.Generator, out io.Writer, start, rows int64) error {
-	w := bufio.NewWriterSize(out, 1<<20)
+// genTarget settles format and compression. A name that tells none means lines.
+func genTarget(path, format, packing string) (target, error) {
+	promised, rest := write.PackingOf(path)
+	if format == "" && formatOf(rest) == "" {
+		format = "tsv"
+	}
+	if path == "-" && packing == "" && promised == "none" && format != "parquet" {
+		packing = "none"
+	}
+	to, err := targetOf(path, format, packing)
+	to.bare = to.format == "tsv"
+	return to, err
+}
+
+// writeLog writes the rows to a file, or to standard output, and tells how many
+// bytes they took.
+func (p *program) writeLog(ctx context.Context, g *synth.Generator, to target, start, rows int64) (int64, error) {
+	if to.path == "-" {
+		out, err := to.begin(p.stdout, genColumns(g, to.format), nil)
+		if err == nil {
+			err = p.writeRows(ctx, g, out, start, rows)
+		}
+		if err == nil {
+			err = out.end()
+		}
+		return 0, err
+	}
+	out, err := to.create(genColumns(g, to.format), nil)
+	if err != nil {
+		return 0, err
+	}
+	if err := p.writeRows(ctx, g, &out.stream, start, rows); err != nil {
+		out.abandon() // half a log would pass for a whole one
+		return 0, err
+	}
+	err = out.finish()
+	return out.counted.n, err
+}
+
+// genColumns are those of a profile. Formats that hold nothing but numbers get
+// the number that the digits of a category are.
+func genColumns(g *synth.Generator, format string) (columns []write.Column) {
+	for _, name := range g.Header() {
+		c := write.Column{Name: name, Kind: value.Int}
+		if name[0] == 'C' && !strings.HasPrefix(format, "lib") {
+			c.Kind = value.Text
+		}
+		columns = append(columns, c)
+	}
+	return columns
+}
+
+func (p *program) writeRows(ctx context.Context, g *synth.Generator, out *stream, start, rows int64) error {
+	w := io.Writer(&rowWriter{to: out.Writer, digits: strings.HasPrefix(out.format, "lib"), lists: make([]value.List, len(g.Header()))})
+	if out.format == "tsv" || out.format == "criteo" {
+		w = out.pack // lines are what the generator writes
+	}
 	shown := time.Now()
 	for done := int64(0); done < rows; {
 		if err := ctx.Err(); err != nil {
@@ -112,7 +165,42 @@ func (p *program) writeRows(ctx context.Context, g *synth.Generator, out io.Writ
 			fmt.Fprintf(p.stderr, "gen: %d of %d rows\n", done, rows)
 		}
 	}
-	return w.Flush()
+	return nil
+}
+
+// rowWriter turns the generator's lines into records. It is given whole lines.
+type rowWriter struct {
+	to     write.Writer
+	digits bool // categories are numbers in hexadecimal digits
+	lists  []value.List
+	number []byte
+}
+
+func (r *rowWriter) Write(b []byte) (int, error) {
+	n := len(b)
+	for len(b) > 0 {
+		var line []byte
+		line, b, _ = bytes.Cut(b, []byte{'\n'})
+		r.number = r.number[:0]
+		for i := range r.lists {
+			var field []byte
+			field, line, _ = bytes.Cut(line, []byte{'\t'})
+			if r.digits && len(field) == 8 {
+				x, err := strconv.ParseUint(string(field), 16, 32)
+				if err != nil {
+					return 0, err
+				}
+				at := len(r.number)
+				r.number = strconv.AppendUint(r.number, x, 10)
+				field = r.number[at:]
+			}
+			r.lists[i].SetText(field)
+		}
+		if err := r.to.Write(r.lists); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
 }
 
 // counter counts the bytes that pass.

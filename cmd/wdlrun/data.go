@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/wdl/config"
+)
+
+// dataCommand is what people do with files of records before they train.
+func dataCommand(p *program) *cli.Command {
+	d := &cli.Command{
+		Name:      "data",
+		Usage:     "show, describe, check and convert files of records",
+		UsageText: "wdlrun data show|stats|check|convert [flags] [FILE]…",
+		Description: `FILE is a path, a glob, a folder or builtin:adult.data, in any format that training
+reads: CSV, TSV, Criteo's layout, TFRecord of tf.Example, Parquet, LibSVM, LibFFM;
+plain or packed with gzip, zstd or snappy. How it is written is guessed from its
+beginning, as wdlrun init does; -config FILE says it where the guess is wrong.
+
+Examples:
+   wdlrun data show clicks.csv               the first records, a field a line
+   wdlrun data stats clicks.csv              types, distinct and missing values, range
+   wdlrun data check 'part-*.tfrecord.gz'    reads all, shows what cannot be used
+   wdlrun data convert -out clicks.parquet clicks.csv`,
+		Subcommands: []*cli.Command{showCommand(p), statsCommand(p), checkCommand(p), convertCommand(p)},
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return fmt.Errorf("data: there is no %q; there are show, stats, check and convert", c.Args().First())
+			}
+			return cli.ShowSubcommandHelp(c)
+		},
+	}
+	for _, s := range d.Subcommands {
+		s.OnUsageError = usageError
+		s.HideHelpCommand = true
+	}
+	return d
+}
+
+// recordFlags are those of every command that reads records.
+func recordFlags(more ...cli.Flag) []cli.Flag {
+	return append([]cli.Flag{
+		&cli.StringSliceFlag{Name: "data", Usage: "`FILE`, glob or folder to read; also as argument"},
+		&cli.StringFlag{Name: "config", Usage: "YAML `FILE` that says how the records are written"},
+		jsonFlag(),
+	}, more...)
+}
+
+// table is what a command reads.
+type table struct {
+	source   data.Source
+	patterns []string
+	config   *config.Config // nil: none was given
+	label    data.Label     // by guess, where there is no configuration
+}
+
+// records finds what a command shall read, and how it is written.
+func records(c *cli.Context) (t table, err error) {
+	t.patterns = append(c.StringSlice("data"), c.Args().Slice()...)
+	for _, a := range t.patterns {
+		if strings.HasPrefix(a, "-") && a != "-" {
+			return t, fmt.Errorf("data %s: %s stands behind a file: flags come first", c.Command.Name, a)
+		}
+	}
+	if path := c.String("config"); path != "" {
+		if t.config, err = config.Load(path); err != nil {
+			return t, err
+		}
+	} else if len(t.patterns) > 0 && strings.HasPrefix(t.patterns[0], "builtin:") {
+		t.config = config.Default()
+	}
+	if t.config != nil {
+		t.source, t.label = t.config.Data, t.config.Label
+		if len(t.patterns) == 0 {
+			t.patterns = t.config.Data.Train
+		}
+		return t, nil
+	}
+	if len(t.patterns) == 0 {
+		return t, fmt.Errorf("data %s: which file? wdlrun data %s FILE", c.Command.Name, c.Command.Name)
+	}
+	seen, err := data.Inspect(t.patterns[0], 0)
+	if err != nil {
+		return t, err
+	}
+	t.source = seen.Source()
+	if len(seen.Positive) > 0 {
+		t.label = data.Label{Field: seen.Label, Positive: seen.Positive}
+	}
+	return t, nil
+}
+
+// open finds the files and the fields of their records.
+func (t *table) open() (*data.Files, error) { return data.OpenFiles(t.source, t.patterns) }
+
+// progress says on w how much of so many bytes is done, every two seconds.
+func progress(w io.Writer, what string, total int64) func(done int64) {
+	shown := time.Now()
+	return func(done int64) {
+		if time.Since(shown) < genProgress || done >= total {
+			return
+		}
+		shown = time.Now()
+		fmt.Fprintf(w, "%s: %d %% of %.0f MB\n", what, 100*done/max(total, 1), float64(total)/1e6)
+	}
+}
+
+// warnBad tells of records that were passed over by a command that is not
+// there to find them.
+func (p *program) warnBad(w data.Walked, all []string) error {
+	if w.Bad == 0 {
+		return nil
+	}
+	if w.Records == 0 {
+		return fmt.Errorf("none of %d records can be read: %w", w.Bad, &w.Faults[0])
+	}
+	fmt.Fprintf(p.stderr, "wdlrun: %d %s left out, the first: %s: %s\nwdlrun: to see more: wdlrun data check %s\n",
+		w.Bad, plural(int(w.Bad), "record")+" that cannot be read", w.Faults[0].Place(), w.Faults[0].Reason(), strings.Join(all, " "))
+	return nil
+}

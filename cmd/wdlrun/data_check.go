@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/value"
+)
+
+func checkCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "check",
+		Usage:     "read every record, and show those that cannot be used",
+		UsageText: "wdlrun data check [-max-bad N] [flags] FILE…",
+		Description: `Without -config a record is good if it can be cut into its fields: checksums,
+lengths, quotes and numbers of fields are right. With -config it is good if
+training would take it: labels and numbers are what the features need, too.
+
+Each fault is told with its file and line (of tables the row, of TFRecord the
+offset of the unpacked bytes), the first ones in full. A file that cannot be read on, such as a cut
+archive, is an error. The exit code is 1 if more than -max-bad records are bad.
+
+Examples:
+   wdlrun data check clicks.csv
+   wdlrun data check -config ctr.yaml -max-bad 100
+   wdlrun data check --json 'day_*.tsv.gz'`,
+		Flags: recordFlags(
+			&cli.Int64Flag{Name: "max-bad", Usage: "`N` bad records are no failure"},
+			&cli.IntFlag{Name: "show", Value: 8, Usage: "the first `N` of them are shown; with -config at most 8"},
+		),
+		Action: p.dataCheck,
+	}
+}
+
+// checked is data check --json.
+type checked struct {
+	Files   []string  `json:"files"`
+	Format  string    `json:"format"`
+	Records int64     `json:"records"` // that can be used
+	Bad     int64     `json:"bad"`
+	Faults  []faultAt `json:"faults"` // the first
+	Config  bool      `json:"config"` // checked as training would
+	OK      bool      `json:"ok"`
+}
+
+type faultAt struct {
+	File   string `json:"file"`
+	Line   int64  `json:"line,omitempty"`
+	Row    int64  `json:"row,omitempty"`
+	Offset *int64 `json:"offset,omitempty"` // where there is neither
+	Reason string `json:"reason"`
+}
+
+func (p *program) dataCheck(c *cli.Context) error {
+	t, err := records(c)
+	if err != nil {
+		return err
+	}
+	if c.Int("show") < 1 || c.Int64("max-bad") < 0 {
+		return errors.New("data check: -show must be at least 1, -max-bad at least 0")
+	}
+	check := p.checkRecords
+	if c.String("config") != "" {
+		check = p.checkForTraining
+	}
+	r, faults, err := check(c, t)
+	if err != nil {
+		return err
+	}
+	r.Format, r.OK, r.Faults = formatName(t.source), r.Bad <= c.Int64("max-bad"), []faultAt{}
+	for i := range faults {
+		f := &faults[i]
+		at := faultAt{File: f.File, Line: f.Line, Row: f.Row, Reason: f.Reason()}
+		if f.Line == 0 && f.Row == 0 {
+			at.Offset = &f.Offset
+		}
+		r.Faults = append(r.Faults, at)
+	}
+	if c.Bool("json") {
+		err = p.printJSON(r)
+	} else {
+		p.printChecked(r, faults)
+	}
+	if err == nil && !r.OK {
+		return exit(1)
+	}
+	return err
+}
+
+// checkRecords cuts every record into its fields.
+func (p *program) checkRecords(c *cli.Context, t table) (r checked, _ []data.Fault, err error) {
+	f, err := t.open()
+	if err != nil {
+		return r, nil, err
+	}
+	w, err := f.Walk(c.Context, f.Fields(), c.Int("show"), func([]value.List) error { return nil }, progress(p.stderr, "check", f.Bytes()))
+	return checked{Files: f.Names(), Records: w.Records, Bad: w.Bad}, w.Faults, err
+}
+
+// checkForTraining does what training does before its first step.
+func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []data.Fault, err error) {
+	full := t.config.Clone()
+	full.Fill()
+	src := full.Data
+	src.MaxBad = math.MaxInt64
+	d, err := data.Open(src, data.Schema{Label: full.Label, Features: full.Features, Crosses: full.Crosses}, t.patterns)
+	if err != nil {
+		return r, nil, err
+	}
+	n, err := d.Scan(c.Context, 0, 1, nil, progress(p.stderr, "check", d.Bytes()))
+	if err != nil {
+		return r, nil, err
+	}
+	bad, faults := n.Bad()
+	return checked{Files: d.Names(), Records: n.Records(), Bad: bad, Config: true}, faults[:min(len(faults), c.Int("show"))], nil
+}
+
+func (p *program) printChecked(r checked, faults []data.Fault) {
+	for i := range faults {
+		fmt.Fprintf(p.stdout, "%s: %s\n", faults[i].Place(), faults[i].Reason())
+	}
+	if more := r.Bad - int64(len(faults)); more > 0 {
+		fmt.Fprintf(p.stdout, "… and %d more\n", more)
+	}
+	fmt.Fprintf(p.stdout, "%d records in %d %s, %s: %d good, %d bad\n", r.Records+r.Bad, len(r.Files), plural(len(r.Files), "file"), r.Format, r.Records, r.Bad)
+	switch {
+	case r.Bad > 0:
+		fmt.Fprintf(p.stdout, "to train on the good ones: -set data.max_bad=%d\n", r.Bad)
+	case !r.Config:
+		fmt.Fprintln(p.stdout, "the records can be read; whether labels and numbers are right, check -config FILE tells")
+	}
+}

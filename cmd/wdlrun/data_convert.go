@@ -1,0 +1,322 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/value"
+	"github.com/wdlrun/wdlrun/data/write"
+)
+
+func convertCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "convert",
+		Usage:     "write records in another format",
+		UsageText: "wdlrun data convert -out FILE [flags] FILE…",
+		Description: `The name of -out tells format and compression: clicks.tsv.gz, clicks.parquet,
+clicks.tfrecord.zst, clicks.libsvm; -format and -compress say it otherwise.
+
+A first pass finds the types of the fields, a second one writes. Integers and
+numbers become such where the format has types; a field that holds codes such as
+007 stays text. Words that mean missing (data.missing of -config, or ? and NA
+by guess) become missing values. Numbers of a tf.Example have 32 bits.
+
+LibSVM and LibFFM hold numbers alone: -codes FILE gives the texts of each field
+the numbers 1, 2, 3, … and writes to FILE which is which. Their first field is the
+label; without -fields that of -config, or the one that looks like it.
+
+Examples:
+   wdlrun data convert -out clicks.parquet clicks.csv
+   wdlrun data convert -out clicks.csv.zst 'part-*.tfrecord.gz'
+   wdlrun data convert -out adult.libsvm -codes adult.codes builtin:adult.data
+   wdlrun data convert -fields label,I1,C1 -out few.csv day_0.tsv`,
+		Flags: recordFlags(
+			&cli.StringFlag{Name: "out", Usage: "`FILE` to write, which must not exist"},
+			&cli.StringFlag{Name: "format", Usage: "`FORMAT` of it: " + strings.Join(write.Formats(), ", ") + "; default: by its name"},
+			&cli.StringFlag{Name: "compress", Usage: "`HOW`: " + strings.Join(write.Packings(), ", ") + "; default: by its name, snappy for parquet"},
+			&cli.StringFlag{Name: "fields", Usage: "`NAMES` of the fields to write, with commas between, in this order; default: all"},
+			&cli.StringFlag{Name: "codes", Usage: "texts become numbers; `FILE` says which"},
+			&cli.Int64Flag{Name: "max-bad", Usage: "`N` records that cannot be read are left out; one more is an error"},
+		),
+		Action: p.dataConvert,
+	}
+}
+
+// formatOf is what the name of a file, its compression aside, promises; "" if
+// nothing.
+func formatOf(name string) string {
+	switch ext := strings.TrimPrefix(filepath.Ext(name), "."); ext {
+	case "tfrecords", "tfrec":
+		return "tfrecord"
+	case "svm":
+		return "libsvm"
+	case "ffm":
+		return "libffm"
+	case "txt", "":
+		return ""
+	default:
+		if slices.Contains(write.Formats(), ext) {
+			return ext
+		}
+	}
+	return ""
+}
+
+// target is the file that a command writes.
+type target struct {
+	path, format, packing string
+	bare                  bool // tsv without a header
+}
+
+// targetOf settles format and compression by flags and by the file's name.
+func targetOf(path, format, packing string) (o target, err error) {
+	promised, rest := write.PackingOf(path)
+	if format == "" {
+		format = formatOf(rest)
+	}
+	switch {
+	case path == "":
+		return o, errors.New("which file is to be written? -out FILE")
+	case format == "":
+		return o, fmt.Errorf("the name %s tells no format: give -format, one of %s", path, strings.Join(write.Formats(), ", "))
+	case !slices.Contains(write.Formats(), format):
+		return o, fmt.Errorf("-format %s: there are %s", format, strings.Join(write.Formats(), ", "))
+	case packing != "" && !slices.Contains(write.Packings(), packing):
+		return o, fmt.Errorf("-compress %s: there are %s", packing, strings.Join(write.Packings(), ", "))
+	case format == "parquet" && promised != "none":
+		return o, fmt.Errorf("%s: a Parquet file is compressed inside: leave the suffix out and give -compress %s", path, promised)
+	case packing != "" && promised != "none" && packing != promised:
+		return o, fmt.Errorf("-compress %s, and the name %s promises %s", packing, path, promised)
+	case packing == "" && format != "parquet":
+		packing = promised
+	}
+	return target{path: path, format: format, packing: packing}, nil
+}
+
+// stream is records on their way to a target.
+type stream struct {
+	target
+	counted *counter
+	buffer  *bufio.Writer
+	pack    io.WriteCloser
+	write.Writer
+}
+
+// begin starts a table on w.
+func (o target) begin(w io.Writer, columns []write.Column, missing []string) (out *stream, err error) {
+	out = &stream{target: o, counted: &counter{w: w}}
+	out.buffer = bufio.NewWriterSize(out.counted, 1<<20)
+	packing, codec := o.packing, ""
+	if o.format == "parquet" {
+		packing, codec = "none", o.packing
+	}
+	if out.pack, err = write.Pack(out.buffer, packing); err != nil {
+		return nil, err
+	}
+	out.Writer, err = write.New(out.pack, write.Layout{Format: o.format, Codec: codec, Missing: missing, NoHeader: o.bare}, columns)
+	return out, err
+}
+
+// end writes what is left.
+func (o *stream) end() error {
+	for _, step := range []func() error{o.Writer.Close, o.pack.Close, o.buffer.Flush} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// output is a file of records that is being written. It has its name when it is
+// whole.
+type output struct {
+	stream
+	file *os.File
+}
+
+const partSuffix = ".part"
+
+func (o target) create(columns []write.Column, missing []string) (*output, error) {
+	file, err := os.Create(o.path + partSuffix)
+	if err != nil {
+		return nil, err
+	}
+	out := &output{file: file}
+	s, err := o.begin(file, columns, missing)
+	if err != nil {
+		out.abandon()
+		return nil, err
+	}
+	out.stream = *s
+	return out, nil
+}
+
+// abandon removes what was written: half a file would pass for a whole one.
+func (o *output) abandon() {
+	o.file.Close()
+	os.Remove(o.file.Name())
+}
+
+// finish gives the file its name.
+func (o *output) finish() (err error) {
+	for _, step := range []func() error{o.end, o.file.Close, func() error { return os.Rename(o.file.Name(), o.path) }} {
+		if err = step(); err != nil {
+			o.abandon()
+			return err
+		}
+	}
+	return nil
+}
+
+// conversion is what data convert does.
+type conversion struct {
+	table
+	files   *data.Files
+	fields  []string
+	columns []write.Column
+	target  target
+	codes   *write.Codes // nil: none are wanted
+	codesTo string
+}
+
+func (p *program) dataConvert(c *cli.Context) error {
+	v, err := p.planConversion(c)
+	if err != nil {
+		return fmt.Errorf("data convert: %w", err)
+	}
+	began := time.Now()
+	w, bytes, err := p.convert(c.Context, c.Int64("max-bad"), v)
+	if err != nil {
+		return fmt.Errorf("data convert: %w", err)
+	}
+	if c.Bool("json") {
+		return p.printJSON(map[string]any{
+			"files": v.files.Names(), "from": formatName(v.source), "to": v.target.format, "out": v.target.path,
+			"records": w.Records, "bad": w.Bad, "bytes": bytes, "fields": v.fields, "seconds": time.Since(began).Seconds(),
+		})
+	}
+	if err := p.warnBad(w, v.patterns); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stderr, "wrote %d records of %d fields, %d bytes, to %s\nnext: wdlrun data show %s\n", w.Records, len(v.fields), bytes, v.target.path, v.target.path)
+	return nil
+}
+
+// planConversion settles what is read and written.
+func (p *program) planConversion(c *cli.Context) (v conversion, err error) {
+	if v.table, err = records(c); err != nil {
+		return v, err
+	}
+	if v.target, err = targetOf(c.String("out"), c.String("format"), c.String("compress")); err != nil {
+		return v, err
+	}
+	for _, path := range []string{v.target.path, c.String("codes")} {
+		if _, err := os.Lstat(path); path != "" && err == nil {
+			return v, fmt.Errorf("%s exists; remove it first or choose another name", path)
+		}
+	}
+	if v.files, err = v.open(); err != nil {
+		return v, err
+	}
+	v.fields, v.codesTo = v.files.Fields(), c.String("codes")
+	if names := c.String("fields"); names != "" {
+		v.fields = strings.Split(names, ",")
+	} else if i := slices.Index(v.fields, v.label.Field); i > 0 && strings.HasPrefix(v.target.format, "lib") {
+		v.fields = append([]string{v.label.Field}, slices.Delete(v.fields, i, i+1)...) // a line begins with it
+	}
+	if v.target.format == "criteo" && !slices.Equal(v.fields, data.CriteoFields()) {
+		return v, errors.New("criteo is the layout label, I1 … I13, C1 … C26, and these records have other fields; write tsv")
+	}
+	if err := p.typesOf(c, &v); err != nil {
+		return v, err
+	}
+	if v.codesTo != "" {
+		v.codes = write.NewCodes(v.columns)
+		v.columns = v.codes.Columns()
+	}
+	return v, nil
+}
+
+// typesOf finds the types of the fields, in a pass over the records where they
+// matter.
+func (p *program) typesOf(c *cli.Context, v *conversion) error {
+	lines := []string{"csv", "tsv", "criteo"}
+	untyped := slices.Contains(lines, v.target.format) && v.codesTo == ""
+	if untyped && slices.Contains(lines, formatName(v.source)) {
+		for _, name := range v.fields {
+			v.columns = append(v.columns, write.Column{Name: name, Kind: value.Text})
+		}
+		return nil
+	}
+	seen, _, _, err := p.describe(c, "convert: types", v.table, v.files, v.fields)
+	if err != nil {
+		return err
+	}
+	for i, name := range v.fields {
+		col := write.Column{Name: name, Kind: seen[i].Kind(), Many: seen[i].Most > 1}
+		if untyped {
+			col.Kind = value.Text
+		}
+		v.columns = append(v.columns, col)
+	}
+	return nil
+}
+
+// convert writes the records.
+func (p *program) convert(ctx context.Context, mostBad int64, v conversion) (w data.Walked, bytes int64, err error) {
+	out, err := v.target.create(v.columns, v.source.Missing)
+	if err != nil {
+		return w, 0, err
+	}
+	w, err = v.files.Walk(ctx, v.fields, 1, func(lists []value.List) error {
+		if v.codes != nil {
+			if lists, err = v.codes.Replace(lists, v.source.Missing); err != nil {
+				return err
+			}
+		}
+		return out.Write(lists)
+	}, progress(p.stderr, "convert", v.files.Bytes()))
+	if err == nil && w.Bad > mostBad {
+		err = fmt.Errorf("%d records cannot be read, -max-bad is %d; the first: %w", w.Bad, mostBad, &w.Faults[0])
+	}
+	if err != nil {
+		out.abandon()
+		return w, 0, err
+	}
+	if err := v.writeCodes(); err != nil {
+		out.abandon()
+		return w, 0, err
+	}
+	err = out.finish()
+	return w, out.counted.n, err
+}
+
+// writeCodes says which text has which number.
+func (v *conversion) writeCodes() error {
+	if v.codes == nil {
+		return nil
+	}
+	f, err := os.Create(v.codesTo)
+	if err != nil {
+		return err
+	}
+	_, err = v.codes.WriteTo(f)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		os.Remove(v.codesTo)
+	}
+	return err
+}

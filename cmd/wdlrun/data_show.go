@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/value"
+)
+
+func showCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "show",
+		Usage:     "print the first records, a field a line and a record a column",
+		UsageText: "wdlrun data show [-records N] [flags] FILE…",
+		Description: `A missing value is shown as ·, the values of a list between commas, long ones cut.
+With -json values are whole: {"fields": […], "records": [[[value, …], …], …]}.
+
+Examples:
+   wdlrun data show clicks.csv
+   wdlrun data show -records 100 -json day_0.parquet | jq .records[7]`,
+		Flags: recordFlags(
+			&cli.IntFlag{Name: "records", Value: 5, Usage: "`N` records to show"},
+			&cli.IntFlag{Name: "width", Value: 16, Usage: "`N` characters of a value"}),
+		Action: p.dataShow,
+	}
+}
+
+func (p *program) dataShow(c *cli.Context) error {
+	t, err := records(c)
+	if err != nil {
+		return err
+	}
+	f, err := t.open()
+	if err != nil {
+		return err
+	}
+	n, fields := c.Int("records"), f.Fields()
+	if n < 1 || c.Int("width") < 1 {
+		return fmt.Errorf("data show: -records %d and -width %d must be at least 1", n, c.Int("width"))
+	}
+	var all [][][]string // record, field, value
+	w, err := f.Walk(c.Context, fields, 1, func(lists []value.List) error {
+		all = append(all, valuesOf(lists))
+		if len(all) == n {
+			return data.Stop
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		return err
+	}
+	if err := p.warnBad(w, t.patterns); err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return p.printJSON(map[string]any{"files": f.Names(), "format": formatName(t.source), "fields": fields, "records": all})
+	}
+	rows := [][]string{{"field"}}
+	for i := range all {
+		rows[0] = append(rows[0], fmt.Sprint(i+1))
+	}
+	for i, name := range fields {
+		row := []string{name}
+		for _, r := range all {
+			row = append(row, shownValue(r[i], c.Int("width")))
+		}
+		rows = append(rows, row)
+	}
+	fmt.Fprintf(p.stdout, "%s: %s, %d fields\n", f.Names()[0], formatName(t.source), len(fields))
+	_, err = fmt.Fprint(p.stdout, aligned(rows))
+	return err
+}
+
+func formatName(s data.Source) string {
+	if s.Format == "" {
+		return data.Formats()[0]
+	}
+	return s.Format
+}
+
+// valuesOf are the values of each field, as text.
+func valuesOf(lists []value.List) [][]string {
+	record := make([][]string, len(lists))
+	for i := range lists {
+		record[i] = make([]string, lists[i].Len())
+		for j := range record[i] {
+			record[i][j] = string(lists[i].Append(nil, j))
+		}
+	}
+	return record
+}
+
+// shownValue is a field as one word of at most so many characters.
+func shownValue(values []string, width int) string {
+	s := strings.Join(values, ",")
+	if s == "" {
+		return "·"
+	}
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == utf8.RuneError {
+			return '¿'
+		}
+		return r
+	}, s)
+	if r := []rune(s); len(r) > width {
+		s = string(r[:max(width-1, 1)]) + "…"
+	}
+	return s
+}
+
+// aligned sets rows of cells in columns.
+func aligned(rows [][]string) string {
+	var widths []int
+	for _, r := range rows {
+		for i, cell := range r {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, r := range rows {
+		var line strings.Builder
+		for i, cell := range r {
+			line.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,135 @@
+package tests
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// must runs a command that must not fail.
+func must(t *testing.T, dir, args string) outcome {
+	t.Helper()
+	o := run(t, dir, strings.Fields(args)...)
+	if o.code != 0 {
+		t.Fatalf("wdlrun %s: exit code %d\n%s%s", args, o.code, o.stdout, o.stderr)
+	}
+	return o
+}
+
+// described is data stats --json.
+type described struct {
+	Records   int64
+	Bad       int64
+	LabelRate float64 `json:"label_rate"`
+	Columns   []struct {
+		Name, Type string
+		Missing    float64
+		Distinct   int64
+		Sum        float64
+	}
+}
+
+func describe(t *testing.T, dir, args string) (d described) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(must(t, dir, "data stats --json "+args).stdout), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestAdultInEveryFormat: what is known of the built-in set is what is read from
+// every file that it was converted to. The sums of age and hours_per_week are
+// those of UCI's file.
+func TestAdultInEveryFormat(t *testing.T) {
+	dir := t.TempDir()
+	files := []string{"builtin:adult.data"}
+	for _, to := range []string{"a.csv", "a.tsv.gz", "a.parquet", "a.tfrecord.zst"} {
+		must(t, dir, "data convert -out "+to+" "+files[len(files)-1]) // of a chain of formats
+		files = append(files, to)
+	}
+	for _, f := range files {
+		d := describe(t, dir, f)
+		if d.Records != 32561 || d.Bad != 0 || len(d.Columns) != 15 || math.Abs(d.LabelRate-7841./32561) > 1e-9 {
+			t.Errorf("%s: %d records, %d bad, %d columns, label rate %v", f, d.Records, d.Bad, len(d.Columns), d.LabelRate)
+		}
+		found := 0
+		for _, c := range d.Columns {
+			switch c.Name {
+			case "age":
+				if found++; c.Sum != 1256257 || c.Type != "integer" || c.Missing != 0 {
+					t.Errorf("%s: age: %+v", f, c)
+				}
+			case "hours_per_week":
+				if found++; c.Sum != 1316684 {
+					t.Errorf("%s: hours_per_week: %+v", f, c)
+				}
+			case "workclass":
+				if found++; math.Abs(c.Missing-1836./32561) > 1e-9 || c.Distinct != 8 {
+					t.Errorf("%s: workclass: %+v", f, c)
+				}
+			}
+		}
+		if found != 3 {
+			t.Errorf("%s: the columns are %+v", f, d.Columns)
+		}
+	}
+	if o := must(t, dir, "data show -records 2 a.parquet"); !strings.Contains(o.stdout, "State-gov  Self-emp-not-inc") {
+		t.Error(o.stdout)
+	}
+	if o := run(t, dir, "data", "convert", "-out", "a.csv", "builtin:adult.data"); o.code != 1 || !strings.Contains(o.stderr, "a.csv exists") {
+		t.Errorf("convert overwrote a file: %s", o.stderr)
+	}
+}
+
+// TestGenInEveryFormat: the same rows, whatever they are written in.
+func TestGenInEveryFormat(t *testing.T) {
+	dir := t.TempDir()
+	var want float64
+	for _, f := range []string{"c.tsv", "c.csv", "c.tsv.zst", "c.tfrecord.gz", "c.parquet", "c.libsvm", "c.libffm.sz"} {
+		must(t, dir, "gen -rows 300 -out "+f)
+		d := describe(t, dir, f)
+		sum := 0.0
+		for _, c := range d.Columns {
+			if c.Name == "label" {
+				sum = c.Sum
+			}
+		}
+		if want == 0 {
+			want = sum
+		}
+		if d.Records != 300 || sum != want || sum == 0 {
+			t.Errorf("%s: %d records, %v clicks, want %v", f, d.Records, sum, want)
+		}
+	}
+}
+
+func TestDataCheck(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "c.csv", "y,city,age\n1,Oslo,3\n0,Bergen\n1,\"Voss,5\n0,Voss,tall\n0,Moss,4\n")
+	write(t, dir, "c.yaml", strings.Replace(clicksYAML, "clicks.csv", "c.csv", 1))
+	o := run(t, dir, "data", "check", "c.csv")
+	for _, w := range []string{"c.csv:3: the record has 2 fields", "c.csv:4: ", "5 records", "3 good, 2 bad"} {
+		if o.code != 1 || !strings.Contains(o.stdout, w) {
+			t.Errorf("exit code %d, no %q in\n%s%s", o.code, w, o.stdout, o.stderr)
+		}
+	}
+	o = run(t, dir, "data", "check", "-config", "c.yaml")
+	if w := `c.csv:5: column age: "tall" is no number`; o.code != 1 || !strings.Contains(o.stdout, w) || !strings.Contains(o.stdout, "2 good, 3 bad") {
+		t.Errorf("exit code %d, no %q in\n%s%s", o.code, w, o.stdout, o.stderr)
+	}
+	if o := must(t, dir, "data check -max-bad 2 --json c.csv"); !strings.Contains(o.stdout, `"line":3`) || !strings.Contains(o.stdout, `"ok":true`) {
+		t.Error(o.stdout)
+	}
+	must(t, dir, "gen -rows 3000 -out c.tsv.gz")
+	b, err := os.ReadFile(filepath.Join(dir, "c.tsv.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "cut.tsv.gz", string(b[:len(b)/2]))
+	if o := run(t, dir, "data", "check", "cut.tsv.gz"); o.code != 1 || !strings.Contains(o.stderr, "ends early") || !strings.Contains(o.stderr, "cut.tsv.gz") {
+		t.Errorf("exit code %d, %s%s", o.code, o.stdout, o.stderr)
+	}
+}
