@@ -83,6 +83,11 @@ type Line struct {
 	Batches   int     `json:"batches"`
 }
 
+func (l Line) String() string {
+	return fmt.Sprintf("%-4s %d ranks, %d keys, %d distinct of others, dim %d, %9d bytes %9.1f us, copying %9.1f us, ratio %.2f",
+		l.Op, l.NP, l.Keys, l.Remote, l.Dim, l.Bytes, l.MedianUS, l.CopyingUS, l.Ratio)
+}
+
 // copying hides what an Exchanger can do beyond copying.
 type copying struct{ sparse.Exchanger }
 

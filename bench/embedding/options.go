@@ -1,0 +1,133 @@
+package embedding
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/sparse/table"
+)
+
+// Options say what Run measures. The zero value is the default.
+type Options struct {
+	Ops   []string // of Ops; none: all
+	Keys  int      // rows of the tables; 0: as many as fit, see DefaultKeys
+	Dim   int      // of rows that are gathered; 0: 8
+	Batch int      // keys that are made distinct; 0: 262,144
+	Zipf  float64  // exponent of their distribution, above 1; 0: 1.05
+
+	Progress func() // is called after each measurement; nil: nobody looks
+}
+
+// Ops lists what there is to measure.
+func Ops() []string { return []string{"unique", "find", "gather", "grow"} }
+
+// maxKeys is what row numbers of 32 bits allow a table.
+const maxKeys = 1 << 31
+
+// Default returns o with zero options replaced.
+func (o Options) Default() Options {
+	if len(o.Ops) == 0 {
+		o.Ops = Ops()
+	}
+	if o.Keys == 0 {
+		o.Keys = DefaultKeys()
+	}
+	if o.Dim == 0 {
+		o.Dim = 8
+	}
+	if o.Batch == 0 {
+		o.Batch = 1 << 18
+	}
+	if o.Zipf == 0 {
+		o.Zipf = 1.05
+	}
+	if o.Progress == nil {
+		o.Progress = func() {}
+	}
+	return o
+}
+
+// Validate returns every fault of o joined, nil if there is none.
+func (o Options) Validate() error {
+	o = o.Default()
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("bench/embedding: "+format, args...))
+	}
+	for _, op := range o.Ops {
+		if !slices.Contains(Ops(), op) {
+			fault("there is no %q: give some of %s", op, strings.Join(Ops(), ", "))
+		}
+	}
+	if o.Keys < batch || o.Keys > maxKeys {
+		fault("%d keys: give %d to %d", o.Keys, batch, maxKeys)
+	}
+	if o.Dim < 1 || o.Dim > table.MaxDim {
+		fault("dim %d: give 1 to %d", o.Dim, table.MaxDim)
+	}
+	if o.Batch < 1 || o.Batch > 1<<26 {
+		fault("a batch of %d keys: give 1 to %d", o.Batch, 1<<26)
+	}
+	if !(o.Zipf > 1) || o.Zipf > 10 {
+		fault("exponent %v: give more than 1, up to 10", o.Zipf)
+	}
+	return errors.Join(faults...)
+}
+
+// DefaultKeys is how many keys' table and Go map fit a quarter of the memory that
+// is free, at most 50 million; 2²⁰ where it is not known.
+func DefaultKeys() int {
+	const perKey, most = 130, 50_000_000
+	free := freeBytes()
+	if free == 0 {
+		return 1 << 20
+	}
+	return int(min(max(free/4/perKey, batch), most))
+}
+
+// freeBytes is the memory that Linux says is available, elsewhere 0.
+func freeBytes() int64 {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var kib int64
+		if n, _ := fmt.Sscanf(s.Text(), "MemAvailable: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+// Run measures what o asks for, in order.
+func Run(o Options) (all []Result, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.Default()
+	for _, op := range o.Ops {
+		var r Result
+		switch op {
+		case "unique":
+			r = Unique(o.Batch, o.Zipf)
+		case "find":
+			r, err = Find(o.Keys)
+		case "gather":
+			r, err = Gather(o.Keys, o.Dim, "adagrad")
+		case "grow":
+			r, err = Grow(o.Keys)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("bench/embedding: %s: %w", op, err)
+		}
+		all = append(all, r)
+		o.Progress()
+	}
+	return all, nil
+}
