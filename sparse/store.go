@@ -173,6 +173,21 @@ func (c Counters) BytesReceived() int64 {
 	return c.CountBytesSent + c.KeyBytesReceived + c.RowBytesReceived + c.GradBytesReceived + c.MarkBytesReceived + c.HotBytesReceived
 }
 
+// TableCounters says what one table has done and holds on this rank. Inserted may
+// count a hot key on several ranks.
+type TableCounters struct {
+	table.Counters
+	Rows  int64 // held now
+	Bytes int64 // memory of rows and index, now
+}
+
+// Table returns the counters of a table on this rank.
+func (s *Store) Table(i int) TableCounters {
+	s.settle()
+	t := s.tables[i]
+	return TableCounters{Counters: t.Counters(), Rows: int64(t.Rows() - s.hot.foreign[i]), Bytes: t.Bytes()}
+}
+
 // Counters returns the counters of this rank. It walks the shards: call it for a
 // report, not for every row.
 func (s *Store) Counters() Counters {

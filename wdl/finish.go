@@ -53,6 +53,10 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 		res.TestAUC, res.TestLogLoss, res.TestAccuracy = &m.AUC, &m.LogLoss, &m.Accuracy
 	}
 	j.rec.Enter(trace.Wait)
+	var err error
+	if res.Tables, res.SparseBytesSent, err = j.trainer.report(); err != nil {
+		return Result{}, err
+	}
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
 	j.keep(res)
 	j.writeTrace()

@@ -37,22 +37,24 @@ type Options struct {
 // --json`. Steps and Samples count from the very start of training, Seconds and
 // SamplesPerSecond this job alone, the latter only the time in training steps.
 type Result struct {
-	WorldSize        int      `json:"world_size"`
-	Steps            int64    `json:"steps"`
-	Samples          int64    `json:"samples"`
-	Seconds          float64  `json:"seconds"`
-	SamplesPerSecond float64  `json:"samples_per_second"`
-	InputWaitShare   float64  `json:"input_wait_share"` // of the time in steps, mean of the ranks
-	TrainLogLoss     float64  `json:"train_logloss"`    // over the last epoch, while it was trained
-	TestAUC          *float64 `json:"test_auc"`         // null without test data
-	TestLogLoss      *float64 `json:"test_logloss"`
-	TestAccuracy     *float64 `json:"test_accuracy"`
-	ValidAUC         *float64 `json:"valid_auc,omitempty"` // of the epoch that the result is of
-	ValidLogLoss     *float64 `json:"valid_logloss,omitempty"`
-	BestEpoch        int      `json:"best_epoch,omitempty"` // that early stopping restored
-	RunDir           string   `json:"run_dir"`
-	Checkpoint       string   `json:"checkpoint"`        // of the model; empty if it could not be written
-	Stopped          bool     `json:"stopped,omitempty"` // on request, before the end; resume continues
+	WorldSize        int           `json:"world_size"`
+	Steps            int64         `json:"steps"`
+	Samples          int64         `json:"samples"`
+	Seconds          float64       `json:"seconds"`
+	SamplesPerSecond float64       `json:"samples_per_second"`
+	InputWaitShare   float64       `json:"input_wait_share"` // of the time in steps, mean of the ranks
+	TrainLogLoss     float64       `json:"train_logloss"`    // over the last epoch, while it was trained
+	TestAUC          *float64      `json:"test_auc"`         // null without test data
+	TestLogLoss      *float64      `json:"test_logloss"`
+	TestAccuracy     *float64      `json:"test_accuracy"`
+	ValidAUC         *float64      `json:"valid_auc,omitempty"` // of the epoch that the result is of
+	ValidLogLoss     *float64      `json:"valid_logloss,omitempty"`
+	BestEpoch        int           `json:"best_epoch,omitempty"` // that early stopping restored
+	Tables           []TableReport `json:"tables"`
+	SparseBytesSent  int64         `json:"sparse_bytes_sent"` // of all ranks: keys, rows and gradients
+	RunDir           string        `json:"run_dir"`
+	Checkpoint       string        `json:"checkpoint"`        // of the model; empty if it could not be written
+	Stopped          bool          `json:"stopped,omitempty"` // on request, before the end; resume continues
 }
 
 // Job is one rank's share of a training job. Run does the work; the other

@@ -167,6 +167,26 @@ func figures(w io.Writer, r wdl.Result) {
 	if r.TestAUC != nil {
 		fmt.Fprintf(w, "test   AUC %.4f   log-loss %.4f   accuracy %.4f\n", *r.TestAUC, *r.TestLogLoss, *r.TestAccuracy)
 	}
+	tables(w, r)
+}
+
+// tables says in a line what all tables hold, and what policies have done.
+func tables(w io.Writer, r wdl.Result) {
+	var sum wdl.TableReport
+	for _, t := range r.Tables {
+		sum.Rows, sum.Bytes = sum.Rows+t.Rows, sum.Bytes+t.Bytes
+		sum.Refused, sum.Evicted, sum.ToDisk = sum.Refused+t.Refused, sum.Evicted+t.Evicted, sum.ToDisk+t.ToDisk
+	}
+	fmt.Fprintf(w, "tables %d rows, %.1f MB; %.1f MB of keys, rows and gradients sent", sum.Rows, float64(sum.Bytes)*1e-6, float64(r.SparseBytesSent)*1e-6)
+	for _, x := range []struct {
+		n    int64
+		what string
+	}{{sum.Refused, "gradients of keys not admitted yet"}, {sum.Evicted, "rows given up"}, {sum.ToDisk, "rows moved to disk"}} {
+		if x.n > 0 {
+			fmt.Fprintf(w, "; %d %s", x.n, x.what)
+		}
+	}
+	fmt.Fprintln(w)
 }
 
 // rundir says what lies where, and what to do next.
