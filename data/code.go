@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
+	"sync"
 
 	"github.com/zeebo/xxh3"
 
@@ -22,7 +24,29 @@ const (
 // that was trained before useless.
 const keySeed = 0x7764_6C72_756E_0001
 
-func keyOf(b []byte) uint64 { return xxh3.HashSeed(b, keySeed) }
+func keyOf(b []byte) uint64 {
+	if len(b) > 3 && len(b) <= 8 {
+		return shortKey(b)
+	}
+	return xxh3.HashSeed(b, keySeed)
+}
+
+// shortFlip is what XXH3 makes of the seed for inputs of 4 to 8 bytes: bytes 8
+// to 23 of its secret, xored, minus the seed, whose low half is also turned
+// round into its high half.
+const shortFlip = 0x1cad21f72c81017c ^ 0xdb979083e96dd4de - (keySeed ^ 0x01006E75<<32)
+
+// shortKey is xxh3.HashSeed of 4 to 8 bytes, which most values are: the seed is
+// known, and the work small beside a call.
+func shortKey(b []byte) uint64 {
+	x := uint64(binary.LittleEndian.Uint32(b[len(b)-4:])) + uint64(binary.LittleEndian.Uint32(b))<<32
+	x ^= shortFlip
+	x ^= bits.RotateLeft64(x, 49) ^ bits.RotateLeft64(x, 24)
+	x *= 0x9fb21c651e98df25
+	x ^= x>>35 + uint64(len(b))
+	x *= 0x9fb21c651e98df25
+	return x ^ x>>28
+}
 
 // nextPiece cuts the next value off a field that holds several, nil after the
 // last. Empty ones do not count. Without a separator the field is one value.
@@ -69,7 +93,8 @@ type featureCode struct {
 	words    map[uint64]struct{}
 	limits   []float64 // ascending; interval i is [limits[i−1], limits[i])
 	mean     float64
-	inverse  float64 // of the standard deviation; 0 for a constant
+	inverse  float64   // of the standard deviation; 0 for a constant
+	logs     []float64 // of small counts, if logarithms are taken
 }
 
 // coder turns the values of a parser into keys and numbers. It belongs to one
@@ -79,8 +104,9 @@ type coder struct {
 	sparse  []featureCode
 	dense   []featureCode
 	crosses []crossCode
-	unknown []int64 // per sparse feature: values that the vocabulary does not hold
 	keys    []Jagged
+	shape   shape
+	one     Batch // of one row
 	buf     []byte
 	digits  []int
 }
@@ -100,6 +126,9 @@ func newCoder(s Schema, stats []statistics, p *parser) *coder {
 		e, _ := encodingOf(f.Encode)
 		fc := featureCode{Feature: f, encoding: e, limits: f.Boundaries}
 		fc.column = p.columnOf(f.Field)
+		if f.Log || e == encLog {
+			fc.logs = logs()
+		}
 		if f.Weights != "" {
 			fc.weights = p.columnOf(f.Weights)
 		}
@@ -120,8 +149,13 @@ func newCoder(s Schema, stats []statistics, p *parser) *coder {
 		}
 		c.crosses = append(c.crosses, cc)
 	}
-	c.unknown = make([]int64, len(c.sparse))
 	c.keys = make([]Jagged, len(c.sparse)+len(c.crosses))
+	c.shape = shape{dense: len(c.dense), sparse: len(c.keys)}
+	for i := range c.sparse {
+		if c.sparse[i].encoding == encVocabulary {
+			c.shape.vocabs = append(c.shape.vocabs, i)
+		}
+	}
 	c.buf, c.digits = make([]byte, 8*mostOf), make([]int, mostOf)
 	return c
 }
@@ -236,13 +270,6 @@ func (c *coder) appendValues(i int, to *Jagged) *flaw {
 	case f.encoding.number():
 		to.Values = append(to.Values, uint64(interval(f.limits, p.numbers[f.column])))
 		return nil
-	case f.encoding == encHash && l.Kind == value.Text && f.Separator == "" && len(l.Texts) == 1:
-		k := keyOf(l.Texts[0]) // the usual case
-		if f.Buckets > 0 {
-			k %= f.Buckets
-		}
-		to.Values = append(to.Values, k)
-		return nil
 	case l.Kind == value.Int && f.encoding == encID:
 		for _, x := range l.Ints {
 			to.Values = append(to.Values, uint64(x))
@@ -260,7 +287,7 @@ func (c *coder) appendValues(i int, to *Jagged) *flaw {
 			if many && f.weights == 0 && p.isMissingText(piece) {
 				continue
 			}
-			key, ok := c.key(i, piece)
+			key, ok := f.key(piece)
 			if !ok {
 				return &flaw{column: f.Field, value: string(cutLong(piece)), want: "is no 64-bit integer, which encode: id needs; use encode: hash for other values"}
 			}
@@ -308,8 +335,8 @@ func weight(l *value.List, k int) (float64, string) {
 	return checkNumber(l.Reals[k])
 }
 
-func (c *coder) key(i int, piece []byte) (uint64, bool) {
-	f := &c.sparse[i]
+// key is that of one value; false if it must be an integer and is none.
+func (f *featureCode) key(piece []byte) (uint64, bool) {
 	switch f.encoding {
 	case encID:
 		return parseID(piece)
@@ -322,7 +349,6 @@ func (c *coder) key(i int, piece []byte) (uint64, bool) {
 	}
 	k := keyOf(piece)
 	if _, ok := f.words[k]; !ok {
-		c.unknown[i]++
 		return KeyUnknown, true
 	}
 	return k, true
@@ -383,14 +409,34 @@ func (f *featureCode) number(p *parser) float32 {
 	if p.absent[f.column] {
 		return 0
 	}
-	x := p.numbers[f.column]
+	return f.scaled(p.numbers[f.column])
+}
+
+func (f *featureCode) scaled(x float64) float32 {
 	if f.Log || f.encoding == encLog {
-		x = signedLog(x)
+		x = f.log(x)
 	}
 	if f.encoding == encStandardise {
 		x = (x - f.mean) * f.inverse
 	}
 	return float32(min(max(x, -math.MaxFloat32), math.MaxFloat32))
+}
+
+// logs are the logarithms of small counts, which most are.
+var logs = sync.OnceValue(func() []float64 {
+	t := make([]float64, 1<<10)
+	for i := range t {
+		t[i] = signedLog(float64(i))
+	}
+	return t
+})
+
+// log is signedLog, looked up for small counts.
+func (f *featureCode) log(x float64) float64 {
+	if i := int(x); uint(i) < uint(len(f.logs)) && math.Float64bits(float64(i)) == math.Float64bits(x) {
+		return f.logs[i]
+	}
+	return signedLog(x)
 }
 
 // signedLog is sign(x)·ln(1 + |x|).

@@ -70,8 +70,8 @@
 //
 // # Cost
 //
-// Scanning and reading are one pass over the bytes each; a rank holds the
-// lines of its share of the shuffle window (by default 131,072 records over all
+// Scanning and reading are one pass over the bytes each; a rank holds the rows,
+// encoded, of its share of the shuffle window (by default 131,072 records over all
 // ranks) and a few batches in memory, and allocates nothing per record.
 //
 // # Errors, panics, concurrency

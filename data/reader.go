@@ -78,8 +78,7 @@ func (c ReaderConfig) validate(rows int64) error {
 type Reader struct {
 	config ReaderConfig
 	filler *filler
-	coder  *coder
-	dense  int
+	gather gather
 
 	out    chan *Batch
 	free   chan *Batch
@@ -114,10 +113,11 @@ func NewReader(d *Dataset, e *Encoder, c ReaderConfig) (*Reader, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Reader{
-		config: c, filler: f, coder: f.coder, dense: len(e.dense),
+		config: c, filler: f, gather: gather{shape: f.coder.shape},
 		out: make(chan *Batch, c.Depth), free: make(chan *Batch, c.Depth+2), cancel: cancel,
 	}
-	r.unknown = make([]atomic.Int64, len(r.coder.sparse))
+	r.unknown = make([]atomic.Int64, r.gather.sparse)
+	r.gather.unknown = make([]int64, r.gather.sparse)
 	go r.run(ctx)
 	return r, nil
 }
@@ -175,59 +175,67 @@ func (r *Reader) take() *Batch {
 
 // fill reads the rows of this rank between positions x and y of the epoch.
 func (r *Reader) fill(ctx context.Context, b *Batch, x, y int64) error {
-	o := r.filler.order
+	f := r.filler
 	rows := int64(0)
-	for i := range r.filler.lanes {
-		s := r.filler.lanes[i].number
-		rows += o.taken(s, y) - o.taken(s, x)
+	for i := range f.lanes {
+		s := f.lanes[i].number
+		rows += f.order.taken(s, y) - f.order.taken(s, x)
 	}
-	b.reset(int(rows), r.dense, len(r.coder.keys))
-	for i := range r.filler.lanes {
-		l := &r.filler.lanes[i]
+	b.reset(int(rows), r.gather.dense, r.gather.sparse)
+	for i := range f.lanes {
+		l := &f.lanes[i]
 		if ctx.Err() != nil {
 			return errClosed
 		}
-		for j := o.taken(l.number, x); j < o.taken(l.number, y); j++ {
-			k, record, err := r.filler.row(l, j)
-			if err != nil {
-				return err
+		for j := f.order.taken(l.number, x); j < f.order.taken(l.number, y); j++ {
+			if !l.has(j) {
+				r.gather.flush(b) // the window's rows will be written over
+				if err := f.load(l, j); err != nil {
+					return err
+				}
 			}
-			if err := r.add(b, k, record); err != nil {
+			if err := r.add(b, l, j); err != nil {
 				return err
 			}
 		}
 	}
+	r.gather.flush(b)
 	r.place.Lock()
 	r.place.reading = b.at
 	r.place.Unlock()
 	for i := range r.unknown {
-		r.unknown[i].Store(r.coder.unknown[i])
+		r.unknown[i].Store(r.gather.unknown[i])
 	}
 	return nil
 }
 
-// add appends one record to the batch.
-func (r *Reader) add(b *Batch, k *kept, record []byte) error {
+// add appends record i of a lane to the batch.
+func (r *Reader) add(b *Batch, l *lane, i int64) error {
+	w, k := l.row(i)
 	d := r.filler.Dataset
 	row := d.rowBase[k.block] + int64(k.row)
-	fl := r.coder.parser.parse(record)
-	if fl == nil {
-		fl = r.coder.row(b)
-	}
 	file := &d.files[d.blocks[k.block].file]
-	if fl != nil {
-		at, err := d.format.place(file, k.offset)
-		if err != nil {
-			return err
-		}
-		at.Column, at.Value, at.Want = fl.column, fl.value, fl.want
-		return &at
+	if k.at < 0 {
+		return d.fault(file, k.offset, &w.flaws[-1-k.at])
 	}
-	b.RowID = append(b.RowID, uint64(row))
 	if b.at.file == nil {
 		b.at = place{file, k.offset, row}
 	}
+	b.RowID = append(b.RowID, uint64(row))
+	if !r.gather.add(b, w.words[k.at:]) {
+		return d.fault(file, k.offset, &flaw{field: -1, want: "the batch holds more than 2^31 keys of one feature; use smaller batches"})
+	}
 	return nil
+}
+
+// fault is the error of a flaw in the record at an offset.
+func (d *Dataset) fault(f *file, offset int64, fl *flaw) error {
+	at, err := d.format.place(f, offset)
+	if err != nil {
+		return err
+	}
+	at.Column, at.Value, at.Want = fl.column, fl.value, fl.want
+	return &at
 }
 
 // Next returns the batch of the next step, io.EOF after the last. The batch is
@@ -295,7 +303,7 @@ func (r *Reader) Position() string {
 // Unknown is how many values of each entry of Encoder.Sparse were read so far
 // that its vocabulary does not hold. It may be called at any time.
 func (r *Reader) Unknown() []int64 {
-	n := make([]int64, len(r.coder.keys))
+	n := make([]int64, len(r.unknown))
 	for i := range r.unknown {
 		n[i] = r.unknown[i].Load()
 	}

@@ -74,6 +74,7 @@ type scanner struct {
 	fit       *Fit
 	parser    *parser
 	coder     *coder
+	plain     *plain // nil: parser and coder do it
 	reader    records
 	opened    int // file that src is, if src is not nil
 	src       source
@@ -87,7 +88,8 @@ func (d *Dataset) newScanner(s Schema, stats []statistics) (*scanner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &scanner{Dataset: d, parser: p, coder: newCoder(s, stats, p), reader: d.format.records(p.names())}, nil
+	c := newCoder(s, stats, p)
+	return &scanner{Dataset: d, parser: p, coder: c, plain: newPlain(c), reader: d.format.records(p.names())}, nil
 }
 
 func (s *scanner) close() {

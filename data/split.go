@@ -52,7 +52,6 @@ func (d *delimited) split(line []byte, dst [][]byte) ([][]byte, *flaw) {
 // splitPlain cuts a line without quotes at its delimiters. It looks at eight
 // bytes at once: fields are shorter than what a search for each is worth.
 func (d *delimited) splitPlain(line []byte, dst [][]byte) [][]byte {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	every := ones * uint64(d.delim)
 	lo, i := 0, 0
 	for ; i+8 <= len(line); i += 8 {

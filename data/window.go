@@ -20,17 +20,17 @@ type window struct {
 	number int64
 	lo, hi int64 // records of the lane
 	perm   []int32
-	text   []byte
+	words  []uint64 // the rows, see row.go
+	flaws  []flaw
 	rows   []kept
 }
 
 // kept is a record of a window.
 type kept struct {
-	lo, hi int // of window.text
+	at     int // in window.words; before them for one that cannot be encoded: −1 − its flaw
 	offset int64
 	block  int32
 	row    int32 // in the block
-	line   int32 // in the block
 }
 
 // spot is a place in the sequence of blocks: the record at offset of the block
@@ -58,21 +58,24 @@ type filler struct {
 	read int64 // records of the sequence before it; −1 before the first
 }
 
-// row returns record i of a lane, loading the window it lies in.
-func (f *filler) row(l *lane, i int64) (*kept, []byte, error) {
-	if len(l.held) == 0 || i < l.held[0].lo || i >= l.held[0].hi || len(l.held[0].perm) == 0 {
-		if err := f.load(l, i); err != nil {
-			l.held = nil
-			return nil, nil, err
-		}
-	}
+// has tells whether record i of the lane lies in the window that it holds.
+func (l *lane) has(i int64) bool {
+	return len(l.held) > 0 && i >= l.held[0].lo && i < l.held[0].hi && len(l.held[0].perm) > 0
+}
+
+// row returns record i of a lane, which must have it.
+func (l *lane) row(i int64) (*window, *kept) {
 	w := l.held[0]
-	k := &w.rows[w.perm[i-w.lo]]
-	return k, w.text[k.lo:k.hi], nil
+	return w, &w.rows[w.perm[i-w.lo]]
 }
 
 // load makes the window of record i the lane's first, and reads it.
 func (f *filler) load(l *lane, i int64) (err error) {
+	defer func() {
+		if err != nil {
+			l.held = nil
+		}
+	}()
 	k := f.order.windowOf(l.number, i)
 	follows := len(l.held) > 0 && k == l.held[0].number+1
 	if f.order.stream {
@@ -108,8 +111,12 @@ func (f *filler) first(l *lane, k int64) *window {
 
 // empty makes w window k of a lane, with nothing in it.
 func (f *filler) empty(l *lane, w *window, k int64) *window {
-	w.number, w.perm, w.text, w.rows = k, w.perm[:0], w.text[:0], w.rows[:0]
+	w.number, w.perm, w.words, w.flaws, w.rows = k, w.perm[:0], w.words[:0], w.flaws[:0], w.rows[:0]
 	w.lo, w.hi = f.order.bounds(l.number, k)
+	if w.rows == nil {
+		n := int(min(f.order.window, f.order.taken(l.number, f.order.rows()))) // the first may be shorter
+		w.rows, w.words = make([]kept, 0, n), make([]uint64, 0, n*f.coder.shape.plainWords())
+	}
 	return w
 }
 
@@ -122,14 +129,30 @@ func (f *filler) run(l *lane, w *window, follows bool) error {
 			return err
 		}
 	}
-	return f.collect(&l.spot, w.hi-w.lo, w.keep)
+	return f.collect(&l.spot, w.hi-w.lo, w)
 }
 
-func (w *window) keep(u unit, block, row int32) {
-	lo := len(w.text)
-	w.text = append(w.text, u.record...)
-	w.rows = append(w.rows, kept{lo, len(w.text), u.offset, block, row, u.number})
+// keep encodes a record. One that cannot be encoded is a fault only when its
+// turn comes.
+func (f *filler) keep(w *window, u unit, block, row int32) {
+	at := len(w.words)
+	words, fl := f.encode(w.words, u.record)
+	if fl != nil {
+		at = -1 - len(w.flaws)
+		w.flaws = append(w.flaws, *fl)
+	} else {
+		w.words = words
+	}
+	w.rows = append(w.rows, kept{at, u.offset, block, row})
 }
+
+// sink takes the records that are read.
+type sink interface {
+	// next is the window that keeps the next record, nil for none.
+	next() *window
+}
+
+func (w *window) next() *window { return w }
 
 // stream reads on until window k of the lane is whole.
 func (f *filler) stream(l *lane, k int64) error {
@@ -143,7 +166,7 @@ func (f *filler) stream(l *lane, k int64) error {
 	if until <= f.read {
 		return nil
 	}
-	err := f.collect(&f.next, until-f.read, f.deal)
+	err := f.collect(&f.next, until-f.read, dealer{f})
 	if err == nil && int64(len(w.rows)) != w.hi-w.lo {
 		err = errors.New("data: read: a window of a stream is not whole") // cannot happen
 	}
@@ -167,31 +190,35 @@ func (f *filler) beginStream() error {
 	return f.collect(&f.next, skip, nil)
 }
 
-// deal keeps the next record of the stream if its lane is one of this rank's.
-func (f *filler) deal(u unit, block, row int32) {
+// dealer deals the records of a stream to the lanes.
+type dealer struct{ *filler }
+
+// next keeps the next record if its lane is one of this rank's.
+func (d dealer) next() *window {
+	f := d.filler
 	s, i := f.order.dealt(f.read)
 	f.read++
 	j := (s - f.lanes[0].number) / f.size
 	if (s-f.lanes[0].number)%f.size != 0 || s < f.lanes[0].number {
-		return
+		return nil
 	}
 	l := &f.lanes[j]
 	if len(l.held) == 0 {
-		return // the lane had no record left
+		return nil // the lane had no record left
 	}
 	n := f.order.windowOf(s, i) - l.held[0].number
 	if n < 0 {
-		return // given before the start
+		return nil // given before the start
 	}
 	for int64(len(l.held)) <= n {
 		l.held = append(l.held, f.empty(l, new(window), l.held[0].number+int64(len(l.held))))
 	}
-	l.held[n].keep(u, block, row)
+	return l.held[n]
 }
 
-// collect reads the next n selected records from sp on and hands them to keep,
-// which may be nil.
-func (f *filler) collect(sp *spot, n int64, keep func(u unit, block, row int32)) error {
+// collect reads the next n selected records from sp on and hands them to
+// the sink, which may be nil.
+func (f *filler) collect(sp *spot, n int64, to sink) error {
 	for n > 0 {
 		if sp.at >= len(f.order.perm) {
 			return errors.New("data: read: the counts hold fewer records than the order takes") // cannot happen
@@ -201,7 +228,7 @@ func (f *filler) collect(sp *spot, n int64, keep func(u unit, block, row int32))
 			*sp = spot{at: sp.at + 1, offset: -1}
 			continue
 		}
-		got, err := f.fromBlock(sp, b, n, keep)
+		got, err := f.fromBlock(sp, b, n, to)
 		if err != nil {
 			return err
 		}
@@ -212,7 +239,7 @@ func (f *filler) collect(sp *spot, n int64, keep func(u unit, block, row int32))
 
 // fromBlock reads on in block b until n selected records are found or all of
 // the block's records are read.
-func (f *filler) fromBlock(sp *spot, b int32, n int64, keep func(u unit, block, row int32)) (got int64, err error) {
+func (f *filler) fromBlock(sp *spot, b int32, n int64, to sink) (got int64, err error) {
 	bl := f.blocks[b]
 	file := &f.files[bl.file]
 	if err := f.use(int(bl.file)); err != nil {
@@ -237,8 +264,10 @@ func (f *filler) fromBlock(sp *spot, b int32, n int64, keep func(u unit, block, 
 			break
 		}
 		if f.selects(f.sel, int(b), sp.row) {
-			if got++; keep != nil {
-				keep(u, b, sp.row)
+			if got++; to != nil {
+				if w := to.next(); w != nil {
+					f.keep(w, u, b, sp.row)
+				}
 			}
 		}
 		sp.row++

@@ -1,0 +1,82 @@
+package data
+
+import (
+	"encoding/binary"
+
+	"github.com/wdlrun/wdlrun/data/value"
+)
+
+// encode appends a record to dst as a row.
+func (s *scanner) encode(dst []uint64, record []byte) ([]uint64, *flaw) {
+	c := s.coder
+	at := len(dst)
+	dst = extend(dst, c.shape.plainWords())
+	if s.plain != nil && s.plain.encode(dst[at:], record) {
+		return dst, nil
+	}
+	if fl := c.parser.parse(record); fl != nil {
+		return dst[:at], fl
+	}
+	if c.single(dst[at:]) {
+		return dst, nil
+	}
+	c.one.reset(1, c.shape.dense, c.shape.sparse)
+	if fl := c.row(&c.one); fl != nil {
+		return dst[:at], fl
+	}
+	return c.shape.appendLists(dst[:at], &c.one), nil
+}
+
+// single encodes the parsed record if every feature has one key and no weight;
+// then it is what row would have made. The usual case.
+func (c *coder) single(row []uint64) bool {
+	p := c.parser
+	keys := row[c.shape.firstKey():]
+	for i := range c.sparse {
+		f := &c.sparse[i]
+		l := &p.lists[f.column]
+		switch {
+		case f.weights != 0:
+			return false
+		case p.absent[f.column]:
+			keys[i] = KeyMissing
+		case f.encoding.number():
+			keys[i] = uint64(interval(f.limits, p.numbers[f.column]))
+		case f.Separator != "" || l.Len() != 1:
+			return false
+		case l.Kind == value.Int && f.encoding == encID:
+			keys[i] = uint64(l.Ints[0])
+		default:
+			k, ok := f.key(p.textOf(l, 0))
+			if !ok {
+				return false
+			}
+			keys[i] = k
+		}
+	}
+	for i := range c.crosses {
+		x := &c.crosses[i]
+		keys[len(c.sparse)+i] = c.cross(x, keys)
+	}
+	for i := range c.dense {
+		putFloat(row[1:], i, c.dense[i].number(p))
+	}
+	row[0] = 0
+	if p.one {
+		row[0] = headLabel
+	}
+	return true
+}
+
+// cross is the key of a cross of features that have one key each.
+func (c *coder) cross(x *crossCode, keys []uint64) uint64 {
+	buf := c.buf[:8*len(x.of)]
+	for d, f := range x.of {
+		binary.LittleEndian.PutUint64(buf[8*d:], keys[f])
+	}
+	key := keyOf(buf)
+	if x.buckets > 0 {
+		key %= x.buckets
+	}
+	return key
+}

@@ -1,0 +1,144 @@
+package data
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/zeebo/xxh3"
+)
+
+func TestKeyIsXXH3(t *testing.T) {
+	text := []byte("the quick brown fox jumps over the lazy dog; \x00\xff\x80 and again")
+	for n := range 40 {
+		for at := 0; at+n <= len(text); at++ {
+			b := text[at : at+n]
+			if got, want := keyOf(b), xxh3.HashSeed(b, keySeed); got != want {
+				t.Fatalf("keyOf(%q) = %x, xxh3 says %x", b, got, want)
+			}
+		}
+	}
+}
+
+func TestDecimalIsParseNumber(t *testing.T) {
+	for _, s := range []string{"0", "7", "42", "00042", "99999999", "100000000", "-5", "+5", "1.5", "1e3", "", "1 ", "12a", "a12", "\xb012", "1\x8a", "9/", ":9", "123456789012345678"} {
+		for _, behind := range []string{"", "\t", "\t1\tab\t\xff\xff\xff"} {
+			x, ok := decimal([]byte(s), []byte(s+behind))
+			want, why := parseNumber([]byte(s))
+			if ok && (why != "" || math.Float64bits(x) != math.Float64bits(want)) {
+				t.Errorf("decimal(%q) = %v, parseNumber %v %s", s, x, want, why)
+			}
+			if !ok && len(s) < 16 && slices.Contains([]string{"0", "7", "42", "00042", "99999999", "-5", "1.5"}, s) {
+				t.Errorf("decimal(%q) asks", s)
+			}
+		}
+	}
+}
+
+// plainCases are schemas over the fields y, a, b, c with all encodings.
+func plainCases() []Schema {
+	on := 2.0
+	all := []Feature{
+		{Name: "h", Field: "a", Encode: "hash"}, {Name: "hb", Field: "b", Encode: "hash", Buckets: 10},
+		{Name: "v", Field: "a", Encode: "vocabulary"}, {Name: "q", Field: "b", Encode: "boundaries", Boundaries: []float64{1, 5}},
+		{Name: "l", Field: "b", Encode: "log"}, {Name: "r", Field: "c", Encode: "raw"}, {Name: "s", Field: "c", Encode: "raw", Log: true},
+	}
+	return []Schema{
+		{Label: Label{Field: "y"}, Features: all, Crosses: []Cross{{Name: "x", Of: []string{"h", "hb"}}}},
+		{Label: Label{Field: "y", Positive: []string{"yes", "1"}, Negative: []string{"no"}}, Features: all[:1]},
+		{Label: Label{Field: "y", Threshold: &on}, Features: append([]Feature{{Name: "i", Field: "c", Encode: "id"}}, all[1])},
+	}
+}
+
+// samePlain compares what plain makes of a line with what parser and coder make.
+func samePlain(t *testing.T, src Source, s Schema, line []byte) (taken bool) {
+	t.Helper()
+	s = s.Fill()
+	stats := make([]statistics, len(s.Features))
+	for i := range stats {
+		stats[i].set = map[uint64]struct{}{keyOf([]byte("red")): {}}
+	}
+	newScanner := func() *scanner {
+		p, err := newParser(src, []string{"y", "a", "b", "c"}, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newCoder(s, stats, p)
+		return &scanner{parser: p, coder: c, plain: newPlain(c)}
+	}
+	fast, slow := newScanner(), newScanner()
+	slow.plain = nil
+	got := extend([]uint64(nil), fast.coder.shape.plainWords())
+	if taken = fast.plain.encode(got, line); !taken {
+		return false
+	}
+	want, fl := slow.encode(nil, line)
+	if fl != nil {
+		t.Fatalf("%q: taken, but parser and coder refuse it: %+v", line, fl)
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%q: %x, parser and coder %x", line, got, want)
+	}
+	// And the general form of a row says the same.
+	slow.coder.one.reset(1, slow.coder.shape.dense, slow.coder.shape.sparse)
+	if fl := slow.coder.row(&slow.coder.one); fl != nil {
+		t.Fatalf("%q: %+v", line, fl)
+	}
+	var lists, single Batch
+	for b, row := range map[*Batch][]uint64{&single: want, &lists: slow.coder.shape.appendLists(nil, &slow.coder.one)} {
+		b.reset(1, slow.coder.shape.dense, slow.coder.shape.sparse)
+		g := gather{shape: slow.coder.shape, unknown: make([]int64, slow.coder.shape.sparse)}
+		g.add(b, row)
+		g.flush(b)
+	}
+	if fmt.Sprint(single) != fmt.Sprint(lists) {
+		t.Fatalf("%q: as keys %v, as lists %v", line, single, lists)
+	}
+	return true
+}
+
+func plainSources() []Source {
+	return []Source{
+		{Format: "tsv", Fields: []string{"y", "a", "b", "c"}},
+		{Format: "csv", Fields: []string{"y", "a", "b", "c"}, Missing: []string{"?", "NA"}},
+	}
+}
+
+func TestPlainIsParserAndCoder(t *testing.T) {
+	taken := 0
+	for _, src := range plainSources() {
+		d := "\t"
+		if src.Format == "csv" {
+			d = ","
+		}
+		for _, s := range plainCases() {
+			for _, y := range []string{"1", "0", "no", "", "3"} {
+				for _, a := range []string{"red", "blue", "", "?", " red", "a long colour that makes the line longer than a word or two and a block"} {
+					for _, b := range []string{"0", "5", "", "1.5", "-3", "x", "NA", "1023", "1024", "12345678"} {
+						for _, c := range []string{"7", "", "1e3", "2 ", "\"4\"", "4" + d + "4"} {
+							if samePlain(t, src, s, []byte(y+d+a+d+b+d+c)) {
+								taken++
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	if taken < 500 {
+		t.Errorf("only %d lines were taken", taken)
+	}
+}
+
+func FuzzPlain(f *testing.F) {
+	f.Add([]byte("1\tred\t12\t3.5"))
+	f.Add([]byte("0,blue,,7"))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		for _, src := range plainSources() {
+			for _, s := range plainCases() {
+				samePlain(t, src, s, line)
+			}
+		}
+	})
+}

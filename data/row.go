@@ -1,0 +1,188 @@
+package data
+
+import "math"
+
+// A row is a record as the encoder made it, in 64-bit words: what a window keeps
+// of it, so that text is read once, where it lies in order, and rows move in
+// the shuffle.
+//
+//	head    bit 0: the label, bit 1: lists follow, not single keys
+//	dense   the numbers, two float32 a word, the first in the low half
+//	keys    one per entry of Batch.Sparse; or, of lists, per entry its length n
+//	        with bit 63 set if it has weights, n keys, and n weights as above
+const (
+	headLabel  = 1 << 0
+	headLists  = 1 << 1
+	hasWeights = 1 << 63
+)
+
+// floatWords is how many words hold n numbers.
+func floatWords(n int) int { return (n + 1) / 2 }
+
+// putFloat makes x number i of words.
+func putFloat(words []uint64, i int, x float32) {
+	w := &words[i/2]
+	if i%2 == 0 {
+		*w = uint64(math.Float32bits(x))
+	} else {
+		*w |= uint64(math.Float32bits(x)) << 32
+	}
+}
+
+// float is number i of words.
+func float(words []uint64, i int) float32 {
+	return math.Float32frombits(uint32(words[i/2] >> (i % 2 * 32)))
+}
+
+// shape is what rows of an encoder have in common.
+type shape struct {
+	dense  int // numbers
+	sparse int // entries of Batch.Sparse
+	vocabs []int
+}
+
+// firstKey is where the keys of a row begin.
+func (s *shape) firstKey() int { return 1 + floatWords(s.dense) }
+
+// plainWords is the length of a row of single keys.
+func (s *shape) plainWords() int { return s.firstKey() + s.sparse }
+
+// appendLists appends row 0 of a batch to dst, as lists.
+func (s *shape) appendLists(dst []uint64, b *Batch) []uint64 {
+	head := uint64(headLists)
+	if b.Label[0] == 1 {
+		head |= headLabel
+	}
+	dst = append(dst, head)
+	dst = appendFloats(dst, b.Dense)
+	for i := range b.Sparse {
+		j := &b.Sparse[i]
+		n := uint64(len(j.Values))
+		if len(j.Weights) > 0 {
+			n |= hasWeights
+		}
+		dst = append(append(dst, n), j.Values...)
+		dst = appendFloats(dst, j.Weights)
+	}
+	return dst
+}
+
+func appendFloats(dst []uint64, x []float32) []uint64 {
+	at := len(dst)
+	dst = extend(dst, floatWords(len(x)))
+	for i, v := range x {
+		putFloat(dst[at:], i, v)
+	}
+	return dst
+}
+
+// extend makes s longer by n. What the new part holds means nothing.
+func extend[T any](s []T, n int) []T {
+	if len(s)+n <= cap(s) {
+		return s[:len(s)+n]
+	}
+	return append(s, make([]T, n)...)
+}
+
+// tile is how many rows are moved into a batch at once: columns are then written
+// some rows at a time, and the rows, which lie anywhere in the window, are
+// fetched from memory side by side.
+const tile = 16
+
+// gather collects rows and moves them into a batch.
+type gather struct {
+	shape
+	unknown []int64 // per entry of Batch.Sparse: keys the vocabulary does not hold
+	rows    [tile][]uint64
+	n       int
+}
+
+// add takes a row, which must stay until flush.
+func (g *gather) add(b *Batch, row []uint64) bool {
+	if row[0]&headLists != 0 {
+		g.flush(b)
+		return g.lists(b, row)
+	}
+	g.rows[g.n] = row
+	if g.n++; g.n == tile {
+		g.flush(b)
+	}
+	return true
+}
+
+// flush moves the rows into the batch.
+func (g *gather) flush(b *Batch) {
+	rows := g.rows[:g.n]
+	if g.n = 0; len(rows) == 0 {
+		return
+	}
+	b.Rows += len(rows)
+	first := g.firstKey()
+	for _, row := range rows {
+		b.Label = append(b.Label, float32(row[0]&headLabel))
+		n := len(b.Dense)
+		b.Dense = extend(b.Dense, g.dense)
+		words, to := row[1:first], b.Dense[n:]
+		for i, w := range words {
+			to[2*i] = math.Float32frombits(uint32(w))
+			if 2*i+1 < len(to) {
+				to[2*i+1] = math.Float32frombits(uint32(w >> 32))
+			}
+		}
+	}
+	for i := range b.Sparse {
+		j := &b.Sparse[i]
+		n, m := len(j.Values), len(j.Offsets)
+		j.Values, j.Offsets = extend(j.Values, len(rows)), extend(j.Offsets, len(rows))
+		values, offsets := j.Values[n:], j.Offsets[m:]
+		values, offsets = values[:len(rows)], offsets[:len(rows)]
+		for t, row := range rows {
+			values[t] = row[first+i]
+			offsets[t] = int32(n + t + 1)
+		}
+	}
+	for _, i := range g.vocabs {
+		for _, row := range rows {
+			if row[first+i] == KeyUnknown {
+				g.unknown[i]++
+			}
+		}
+	}
+}
+
+// lists moves one row of lists; false if the batch then holds too many keys.
+func (g *gather) lists(b *Batch, row []uint64) bool {
+	b.Rows++
+	b.Label = append(b.Label, float32(row[0]&headLabel))
+	for i := range g.dense {
+		b.Dense = append(b.Dense, float(row[1:], i))
+	}
+	row = row[g.firstKey():]
+	for i := range b.Sparse {
+		j := &b.Sparse[i]
+		n := int(row[0] &^ hasWeights)
+		weighted := row[0]&hasWeights != 0
+		keys := row[1 : 1+n]
+		row = row[1+n:]
+		j.Values = append(j.Values, keys...)
+		if len(j.Values) > math.MaxInt32 {
+			return false
+		}
+		j.Offsets = append(j.Offsets, int32(len(j.Values)))
+		if weighted {
+			for k := range n {
+				j.Weights = append(j.Weights, float(row, k))
+			}
+			row = row[floatWords(n):]
+		}
+	}
+	for _, i := range g.vocabs {
+		j := &b.Sparse[i]
+		for _, k := range j.Values[j.Offsets[len(j.Offsets)-2]:] {
+			if k == KeyUnknown {
+				g.unknown[i]++
+			}
+		}
+	}
+	return true
+}
