@@ -73,8 +73,12 @@ func (j *job) scan(ctx context.Context, d *data.Dataset, fit *data.Fit) error {
 			return fmt.Errorf("wdl: counts of rank %d: %w", rank, err)
 		}
 	}
-	if err := d.Use(&merged); err != nil || fit == nil {
+	if err := d.Use(&merged); err != nil {
 		return err
+	}
+	j.tellBad(d)
+	if fit == nil {
+		return nil
 	}
 	if all, err = collective.AllGatherBytes(j.comm, fit.Marshal(), maxShare); err != nil {
 		return err
@@ -88,6 +92,19 @@ func (j *job) scan(ctx context.Context, d *data.Dataset, fit *data.Fit) error {
 		}
 	}
 	return nil
+}
+
+// tellBad tells the user of the records of a dataset that are left out.
+func (j *job) tellBad(d *data.Dataset) {
+	bad, first := d.Bad()
+	if bad == 0 || j.comm.Rank() != 0 {
+		return
+	}
+	line := fmt.Sprintf("records left out because they cannot be used: %d", bad)
+	if len(first) > 0 {
+		line += fmt.Sprintf("; the first: %v", &first[0])
+	}
+	j.opt.Warn(line)
 }
 
 // evalBatch is how many samples a rank evaluates at once.

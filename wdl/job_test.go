@@ -410,6 +410,26 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// Records that are left out are told, with the place of the first.
+func TestBadRecordsAreTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "some.csv")
+	if err := os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat("1,a,t1,30\n0,b,t2,31\n", 50)+"1,a,t1,old\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := clicksConfig(t, path, "", "")
+	c.Data.MaxBad = 1
+	var warned []string
+	opt := Options{Config: c, Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}
+	onRanks(t, 1, func(comm *collective.Comm) error {
+		_, err := NewJob(comm, trace.New(0), opt).Run(context.Background())
+		return err
+	})
+	all := strings.Join(warned, "\n")
+	if !strings.Contains(all, "cannot be used: 1") || !strings.Contains(all, ".csv:102:") {
+		t.Errorf("warnings: %q", warned)
+	}
+}
+
 // TestResumeKeepsItsSettings: what would change the meaning of parameters or the
 // order of samples is refused, all at once; how long and fast to train is free.
 func TestResumeKeepsItsSettings(t *testing.T) {
