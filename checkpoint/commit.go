@@ -184,12 +184,26 @@ func Prune(root string, keep int, protect ...string) error {
 }
 
 func prune(d disk, root string, keep int, protect []string) error {
+	old, err := Old(root, keep, protect...)
+	if err != nil {
+		return err
+	}
+	for _, f := range old {
+		if err := vanish(d, root, f); err != nil {
+			return fmt.Errorf("checkpoint: prune: %s: %w", f.Dir, err)
+		}
+	}
+	return nil
+}
+
+// Old lists the checkpoints that Prune removes, the newest first.
+func Old(root string, keep int, protect ...string) (old []Found, err error) {
 	if keep < 1 {
-		return fmt.Errorf("checkpoint: prune: %s: keep %d, must be at least 1", root, keep)
+		return nil, fmt.Errorf("checkpoint: prune: %s: keep %d, must be at least 1", root, keep)
 	}
 	found, err := List(root)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	protected := map[string]bool{}
 	for _, p := range protect {
@@ -204,12 +218,10 @@ func prune(d disk, root string, keep int, protect []string) error {
 				good++
 			}
 		default:
-			if err := vanish(d, root, f); err != nil {
-				return fmt.Errorf("checkpoint: prune: %s: %w", f.Dir, err)
-			}
+			old = append(old, f)
 		}
 	}
-	return nil
+	return old, nil
 }
 
 // vanish takes a checkpoint away: first its name, at once, then its files, so

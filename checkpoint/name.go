@@ -161,8 +161,7 @@ func Resolve(path string, accept ...func(*Checkpoint) error) (c *Checkpoint, ref
 	if _, err := os.Stat(path); err != nil {
 		return nil, nil, fmt.Errorf("checkpoint: resolve: %w", err)
 	}
-	_, isStep := parseStep(filepath.Base(filepath.Clean(path)))
-	if isStep || exists(filepath.Join(path, manifestName)) {
+	if IsCheckpoint(path) {
 		c, err := openAccepted(path, accept)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w (give the directory above it to use the newest that is whole)", err)
@@ -181,6 +180,13 @@ func Resolve(path string, accept ...func(*Checkpoint) error) (c *Checkpoint, ref
 			path, Folder, manifestName, fs.ErrNotExist)
 	}
 	return Latest(path, accept...)
+}
+
+// IsCheckpoint says whether path is, by its name or its manifest, one checkpoint and
+// not what holds several.
+func IsCheckpoint(path string) bool {
+	_, isStep := parseStep(filepath.Base(filepath.Clean(path)))
+	return isStep || exists(filepath.Join(path, manifestName))
 }
 
 func exists(path string) bool {

@@ -168,6 +168,14 @@ func (c *Checkpoint) Size(name string) int64 {
 	return 0
 }
 
+// Checksum is that of a section's payload as text, "" for one that does not exist.
+func (c *Checkpoint) Checksum(name string) string {
+	if at, ok := c.byName[name]; ok {
+		return c.parts[at.part][at.index].sum.String()
+	}
+	return ""
+}
+
 // Read hands the payload of a section to read. Leaving bytes unread is an error:
 // what writes a section and what reads it then disagree about its form.
 //
