@@ -4,7 +4,7 @@
 // # From files to batches
 //
 //	Open    names → Dataset: files, cut into blocks by byte range; a name is a
-//	        path, a glob, a folder (the files directly in it, sorted by name,
+//	        path, a file:// URL, a glob, a folder (the files directly in it, sorted by name,
 //	        without those that begin with . or _) or builtin:NAME
 //	Scan    one pass, shared by the ranks: checks every record, counts records
 //	        per block and digests every line (Counts), gathers statistics of the training data (Fit)

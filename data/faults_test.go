@@ -141,7 +141,7 @@ func TestOpenFaults(t *testing.T) {
 func openAll(out *strings.Builder, dir string) {
 	for _, patterns := range [][]string{
 		{}, {""}, {"none.csv"}, {"/none.csv"}, {"empty.csv"}, {"*.tsv"}, {"[.csv"}, {"deep"}, {"zero"}, {"zero/*"},
-		{"s3://bucket/a.csv"}, {"builtin:adult"}, {"a.csv", "./a.csv"}, {"?.csv", "b.csv"}, {"a.csv", "other.csv"}, {"/dev/null"},
+		{"s3://bucket/a.csv"}, {"file://none.csv"}, {"file:///none.csv"}, {"builtin:adult"}, {"a.csv", "./a.csv"}, {"?.csv", "b.csv"}, {"a.csv", "other.csv"}, {"/dev/null"},
 		{"a.csv"}, {"?.csv"}, {"part"}, {"part/*.csv", "a.csv"},
 	} {
 		d, err := Open(peopleSource(), peopleSchema(), patterns)

@@ -18,6 +18,9 @@ import (
 // builtin is what the names of embedded files start with.
 const builtin = "builtin:"
 
+// fileScheme begins the URLs of local files.
+const fileScheme = "file://"
+
 // mostFiles bounds how many files a dataset has.
 const mostFiles = 1 << 20
 
@@ -134,6 +137,12 @@ func resolveOne(p string) ([]file, error) {
 	}
 	if p == "" {
 		return nil, errors.New("data: open: an empty file name")
+	}
+	if path, ok := strings.CutPrefix(p, fileScheme); ok {
+		if !filepath.IsAbs(path) {
+			return nil, fmt.Errorf("data: open: %s: a file URL names no host and a path from the root: file:///data/clicks.csv", p)
+		}
+		p = path
 	}
 	if scheme, _, ok := strings.Cut(p, "://"); ok {
 		return nil, fmt.Errorf("data: open: %s: %s:// is not supported; copy the file here and give its path", p, scheme)

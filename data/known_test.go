@@ -117,7 +117,7 @@ func TestWalkTellsFaults(t *testing.T) {
 	if err := os.WriteFile(path, []byte("a,b\n1,2\n3\n4,5\n6,7,8\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	f, err := data.OpenFiles(data.Source{Header: true}, []string{path})
+	f, err := data.OpenFiles(data.Source{Header: true}, []string{"file://" + path})
 	if err != nil {
 		t.Fatal(err)
 	}
