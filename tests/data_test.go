@@ -136,6 +136,26 @@ func TestDataCheck(t *testing.T) {
 	}
 }
 
+// TestUnknownValuesAreCounted, over all ranks: what training has not seen shares
+// one key, and the result says how often that came.
+func TestUnknownValuesAreCounted(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "clicks.csv", "y,city,age\n1,Oslo,3\n0,Bergen,4\n1,Oslo,5\n0,Bergen,6\n")
+	write(t, dir, "new.csv", "y,city,age\n1,Voss,3\n0,Bergen,4\n1,Moss,5\n0,,6\n0,Voss,2\n")
+	write(t, dir, "c.yaml", strings.Replace(clicksYAML, "encode: hash", "encode: vocabulary", 1))
+	o := must(t, dir, "-np 2 train --json -config c.yaml -set train.epochs=1 -set data.test=[new.csv]")
+	if !strings.Contains(o.stdout, `"test_unknown":{"city":3}`) {
+		t.Error(o.stdout)
+	}
+	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	if err != nil || len(runs) != 1 {
+		t.Fatal(runs, err)
+	}
+	if o := must(t, dir, "-np 3 eval -resume runs/"+filepath.Base(runs[0])+" -data new.csv"); !strings.Contains(o.stdout, "does not hold: city 3\n") {
+		t.Error(o.stdout)
+	}
+}
+
 // TestAdultTrainsAlikeFromEveryFormat: what is learned does not depend on the
 // format that the records are kept in. Categories have numbers here, for LibSVM
 // holds nothing else.

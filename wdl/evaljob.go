@@ -29,6 +29,7 @@ type EvalResult struct {
 	Data       []string `json:"data"`
 	Seconds    float64  `json:"seconds"`
 	Metrics
+	Unknown map[string]int64 `json:"unknown,omitempty"` // values that a feature's vocabulary does not hold
 }
 
 // Evaluation is one rank's share of an evaluation.
@@ -65,13 +66,13 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 			step = best
 		}
 	}
-	m, err := j.evaluate(ctx, j.train, data.All)
+	m, unknown, err := j.evaluate(ctx, j.train, data.All)
 	if err != nil {
 		return res, err
 	}
 	return EvalResult{
 		WorldSize: j.comm.Size(), Checkpoint: from.Dir(), Step: step, Data: j.train.Names(),
-		Seconds: math.Round(time.Since(j.began).Seconds()*1e3) / 1e3, Metrics: m,
+		Seconds: math.Round(time.Since(j.began).Seconds()*1e3) / 1e3, Metrics: m, Unknown: unknown,
 	}, nil
 }
 

@@ -45,12 +45,12 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 	}
 	res.SamplesPerSecond, res.InputWaitShare = speed, wait[0]/float64(j.comm.Size())
 	if !stopped && j.test != nil {
-		m, err := j.evaluate(ctx, j.test, data.All)
+		m, unknown, err := j.evaluate(ctx, j.test, data.All)
 		if err != nil {
 			return Result{}, err
 		}
 		j.metrics.write(metricLine{Event: "test", Step: j.cursor.Step, Epoch: j.cursor.Epoch, Samples: j.cursor.Samples, LogLoss: m.LogLoss, Metrics: &m})
-		res.TestAUC, res.TestLogLoss, res.TestAccuracy = &m.AUC, &m.LogLoss, &m.Accuracy
+		res.TestAUC, res.TestLogLoss, res.TestAccuracy, res.TestUnknown = &m.AUC, &m.LogLoss, &m.Accuracy, unknown
 	}
 	j.rec.Enter(trace.Wait)
 	var err error

@@ -110,20 +110,21 @@ func (j *job) tellBad(d *data.Dataset) {
 // evalBatch is how many samples a rank evaluates at once.
 const evalBatch = 1024
 
-// evaluate computes the figures of the selected rows of a dataset.
-func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select) (Metrics, error) {
+// evaluate computes the figures of the selected rows of a dataset, and how many
+// values of each feature its vocabulary does not hold.
+func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select) (m Metrics, unknown map[string]int64, err error) {
 	j.rec.Enter(trace.Eval)
 	r, err := data.NewReader(d, j.encoder, data.ReaderConfig{
 		GlobalBatch: evalBatch * j.comm.Size(), Rank: j.comm.Rank(), Size: j.comm.Size(), Select: rows,
 	})
 	if err != nil {
-		return Metrics{}, err
+		return m, nil, err
 	}
 	defer r.Close()
 	j.shown.reader.Store(r)
 	defer j.shown.reader.Store(nil)
 	var last *data.Batch
-	return j.trainer.Evaluate(func() (*data.Batch, error) {
+	m, err = j.trainer.Evaluate(func() (*data.Batch, error) {
 		if last != nil {
 			r.Recycle(last)
 			j.shown.progress.Add(1)
@@ -135,4 +136,18 @@ func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select) (
 		last = b
 		return b, err
 	})
+	if err != nil {
+		return m, nil, err
+	}
+	counts := r.Unknown()
+	if err := collective.AllReduce(j.comm, counts, collective.Sum); err != nil {
+		return m, nil, err
+	}
+	unknown = map[string]int64{}
+	for i, c := range j.encoder.Sparse() {
+		if counts[i] > 0 {
+			unknown[c.Name] = counts[i]
+		}
+	}
+	return m, unknown, nil
 }

@@ -55,6 +55,9 @@ type Result struct {
 	RunDir           string        `json:"run_dir"`
 	Checkpoint       string        `json:"checkpoint"`        // of the model; empty if it could not be written
 	Stopped          bool          `json:"stopped,omitempty"` // on request, before the end; resume continues
+
+	// Test values that the vocabulary of a feature does not hold.
+	TestUnknown map[string]int64 `json:"test_unknown,omitempty"`
 }
 
 // Job is one rank's share of a training job. Run does the work; the other

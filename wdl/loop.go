@@ -192,7 +192,7 @@ func (j *job) endEpoch(ctx context.Context) error {
 		j.say(line)
 		return nil
 	}
-	m, err := j.evaluate(ctx, j.valid, j.validRows)
+	m, _, err := j.evaluate(ctx, j.valid, j.validRows)
 	if err != nil {
 		return err
 	}

@@ -61,5 +61,6 @@ func printEvaluated(w io.Writer, _ int, result []byte) error {
 	}
 	fmt.Fprintf(w, "model  %s, step %d\ndata   %s, %d samples\n", r.Checkpoint, r.Step, strings.Join(r.Data, " "), r.Samples)
 	fmt.Fprintf(w, "AUC %.4f   log-loss %.4f   accuracy %.4f\n", r.AUC, r.LogLoss, r.Accuracy)
+	unknown(w, r.Unknown)
 	return nil
 }

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -166,6 +169,7 @@ func figures(w io.Writer, r wdl.Result) {
 	}
 	if r.TestAUC != nil {
 		fmt.Fprintf(w, "test   AUC %.4f   log-loss %.4f   accuracy %.4f\n", *r.TestAUC, *r.TestLogLoss, *r.TestAccuracy)
+		unknown(w, r.TestUnknown)
 	}
 	tables(w, r)
 }
@@ -187,6 +191,18 @@ func tables(w io.Writer, r wdl.Result) {
 		}
 	}
 	fmt.Fprintln(w)
+}
+
+// unknown says of which features values came that training had not seen.
+func unknown(w io.Writer, counts map[string]int64) {
+	if len(counts) == 0 {
+		return
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, fmt.Sprintf("%s %d", name, counts[name]))
+	}
+	fmt.Fprintf(w, "values that the vocabulary does not hold: %s\n", strings.Join(all, ", "))
 }
 
 // rundir says what lies where, and what to do next.
