@@ -413,3 +413,6 @@ func (x *Tolerant) end() *work {
 	}
 	return w
 }
+
+// Backup returns b as it is now.
+func (x *Tolerant) Backup() int { return x.lead.Backup() }

@@ -1,0 +1,240 @@
+package straggler
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/simnet"
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/rank/commit"
+	"github.com/wdlrun/wdlrun/trace"
+	"github.com/wdlrun/wdlrun/wdl"
+	"github.com/wdlrun/wdlrun/wdl/config"
+)
+
+// Job is a training of the real step code whose ranks are slow on purpose. The
+// zero value of what follows Tolerance is the default.
+type Job struct {
+	Tolerance wdl.Tolerance // zero: the plain steps that wait
+	Steps     int64         // that are measured; default 300
+	Seed      uint64
+
+	// A microbatch stalls with probability StallShare, for a time that is
+	// exponentially distributed with a mean of StallSteps undisturbed ones.
+	StallShare, StallSteps float64
+
+	Faults func(rank int) Faults // nil: none
+
+	// Compute is what an undisturbed microbatch takes where time is modelled; 0:
+	// what it takes on this machine.
+	Compute time.Duration
+}
+
+// Measured is what a Job came to.
+type Measured struct {
+	SamplesPerSecond float64  `json:"samples_per_second"`
+	LateSlots        int64    `json:"late_slots"`
+	CommittedSamples int64    `json:"committed_samples"`
+	Ranks            int      `json:"np"`
+	Mode             string   `json:"mode"`
+	Backup           int      `json:"backup"`
+	Steps            int64    `json:"steps"`
+	Seconds          float64  `json:"seconds"`
+	Virtual          bool     `json:"virtual"` // modelled compute and links
+	Notes            []string `json:"notes,omitempty"`
+}
+
+// The workload: a small model whose arithmetic is little beside the modelled time.
+const (
+	jobRows       = 1024 // of a microbatch
+	jobChunks     = 4    // in which the trainer takes it
+	jobFields     = 4
+	jobVocabulary = 997
+	jobWarm       = 16 // steps before the clock starts, in which the usual time is learnt
+)
+
+// Network is the modelled one: a rank a host, 25 Gbit/s.
+func Network() simnet.Model {
+	return simnet.Model{Latency: 10 * time.Microsecond, BytesPerSecond: 25e9 / 8, Overhead: 60}
+}
+
+// Simulate runs a job on so many ranks that are goroutines, over a modelled
+// network. In a testing/synctest bubble its time is virtual; Job.Compute must be
+// given.
+func Simulate(ranks int, job Job) (m Measured, err error) {
+	if ranks < 1 || ranks > MaxRanks || job.Compute <= 0 {
+		return m, fmt.Errorf("straggler: simulate: %d ranks with microbatches of %v", ranks, job.Compute)
+	}
+	errs := make([]error, ranks)
+	var all sync.WaitGroup
+	for r, transport := range simnet.New(ranks, 2, Network()) {
+		comm := collective.New(transport)
+		all.Go(func() {
+			got, err := Measure(comm, job)
+			if errs[r] = err; err != nil {
+				comm.Abort(err)
+			}
+			if r == 0 {
+				m = got
+			}
+		})
+	}
+	all.Wait()
+	m.Virtual = true
+	return m, errors.Join(errs...)
+}
+
+// Measure runs a job on the ranks of comm; all call it alike.
+func Measure(comm *collective.Comm, job Job) (Measured, error) {
+	if job.Steps == 0 {
+		job.Steps = 300
+	}
+	if job.StallSteps == 0 {
+		job.StallSteps = 4
+	}
+	trainer, err := newTrainer(comm)
+	if err != nil {
+		return Measured{}, err
+	}
+	defer trainer.Close()
+	trainer.Hold(job.hold(comm.Rank()))
+	m := Measured{Ranks: comm.Size(), Mode: job.Tolerance.Mode.String(), Backup: job.Tolerance.Backup, Steps: job.Steps}
+	step, end, err := job.stepper(trainer, comm, &m)
+	if err != nil {
+		return m, err
+	}
+	defer end()
+	var start time.Time
+	for n := int64(1); n <= jobWarm+job.Steps; n++ {
+		rows, late, err := step(n)
+		if err != nil {
+			return m, err
+		}
+		if n == jobWarm {
+			start = time.Now()
+		}
+		if n > jobWarm {
+			m.CommittedSamples += rows
+			m.LateSlots += int64(late)
+		}
+	}
+	m.Seconds = time.Since(start).Seconds()
+	m.SamplesPerSecond = float64(m.CommittedSamples) / m.Seconds
+	return m, collective.Barrier(comm)
+}
+
+// stepper returns what takes step n of a job, and what ends it.
+func (job Job) stepper(trainer *wdl.Trainer, comm *collective.Comm, m *Measured) (step func(n int64) (rows int64, late int, err error), end func(), err error) {
+	source := &rows{rank: int64(comm.Rank()), size: int64(comm.Size()), held: map[int64]*data.Batch{}}
+	if job.Tolerance == (wdl.Tolerance{}) {
+		return func(n int64) (int64, int, error) {
+			b, err := source.Batch(n)
+			if err != nil {
+				return 0, 0, err
+			}
+			next, err := source.Batch(n + 1)
+			if err != nil {
+				return 0, 0, err
+			}
+			out, err := trainer.Step(n, 1, b, next, wdl.Wish{})
+			source.Done(n)
+			return out.Rows, 0, err
+		}, func() {}, nil
+	}
+	queue := wdl.Microbatches(0, 2*(jobWarm+job.Steps), comm.Size()) // never reaches its end
+	say := func(line string) { m.Notes = append(m.Notes, line) }
+	x, err := trainer.Tolerate(job.Tolerance, commit.Record{Queue: queue}, source, say)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(n int64) (int64, int, error) {
+		out, err := x.Step(n, 1, wdl.Wish{})
+		r := x.Record()
+		m.Backup = x.Backup()
+		return out.Rows, r.Leased - len(r.Pieces), err
+	}, x.Close, nil
+}
+
+// hold makes a rank as slow as the job says.
+func (job Job) hold(rank int) func(step int64, took time.Duration) time.Duration {
+	rng := rand.New(rand.NewPCG(job.Seed, uint64(rank)))
+	var faults Faults
+	if job.Faults != nil {
+		faults = job.Faults(rank)
+	}
+	start := time.Now()
+	return func(step int64, took time.Duration) (pause time.Duration) {
+		usual, factor := took, 1.0
+		if job.Compute > 0 {
+			usual = job.Compute / jobChunks
+			pause = usual
+		}
+		if faults != nil {
+			stop, _ := faults.Stop(step, time.Since(start))
+			factor = faults.Slow(step, time.Since(start))
+			pause += stop
+		}
+		pause += time.Duration((factor - 1) * float64(usual))
+		if rng.Float64()*jobChunks < job.StallShare {
+			pause += time.Duration(rng.ExpFloat64() * job.StallSteps * jobChunks * float64(usual))
+		}
+		return pause
+	}
+}
+
+func newTrainer(comm *collective.Comm) (*wdl.Trainer, error) {
+	c := new(config.Config)
+	c.Data.Train, c.Data.Header, c.Label.Field = []string{"generated"}, true, "label"
+	c.Model.EmbeddingDim, c.Model.Hidden = 4, []int{16}
+	var columns []data.SparseColumn
+	for f := range jobFields {
+		name := fmt.Sprintf("c%d", f)
+		c.Features = append(c.Features, data.Feature{Name: name, Field: name, Encode: "id"})
+		columns = append(columns, data.SparseColumn{Name: name, Table: name, Wide: true, Deep: true})
+	}
+	c.Fill()
+	return wdl.NewTrainer(comm, trace.New(0), c, columns, nil)
+}
+
+// rows generates microbatches.
+type rows struct {
+	rank, size int64
+	held       map[int64]*data.Batch
+	free       []*data.Batch
+}
+
+func (s *rows) Batch(n int64) (*data.Batch, error) {
+	if b := s.held[n]; b != nil {
+		return b, nil
+	}
+	var b *data.Batch
+	if k := len(s.free); k > 0 {
+		b, s.free = s.free[k-1], s.free[:k-1]
+	} else {
+		b = &data.Batch{Rows: jobRows, Label: make([]float32, jobRows), RowID: make([]uint64, jobRows), Sparse: make([]data.Jagged, jobFields)}
+		for f := range b.Sparse {
+			b.Sparse[f] = data.Jagged{Values: make([]uint64, jobRows), Offsets: make([]int32, jobRows+1)}
+		}
+	}
+	rng := rand.New(rand.NewPCG(uint64(n*s.size+s.rank), 1))
+	for i := range jobRows {
+		b.RowID[i] = uint64((n*s.size+s.rank)*jobRows + int64(i))
+		b.Label[i] = float32(rng.IntN(2))
+		for f := range b.Sparse {
+			b.Sparse[f].Values[i], b.Sparse[f].Offsets[i+1] = uint64(rng.IntN(jobVocabulary)), int32(i+1)
+		}
+	}
+	s.held[n] = b
+	return b, nil
+}
+
+func (s *rows) Done(n int64) {
+	if b := s.held[n]; b != nil {
+		s.free = append(s.free, b)
+		delete(s.held, n)
+	}
+}
