@@ -25,6 +25,7 @@ type brief struct {
 
 	Tolerance Tolerance
 	Chaos     string
+	Replay    string // run directory, "" for none
 }
 
 // maxBrief bounds it.
@@ -59,6 +60,9 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	if err := j.befall(brief.Chaos); err != nil {
 		return nil, err
 	}
+	if j.opt.Tolerance.script, err = script(brief.Replay); err != nil {
+		return nil, err
+	}
 	if brief.From == "" {
 		return nil, nil
 	}
@@ -77,6 +81,11 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 			return b, resumeHint(err, j.opt.Resume)
 		}
 		b.From = from.Dir()
+	}
+	if b.Replay = j.opt.Replay; b.Replay != "" {
+		if err := j.opt.replay(j.comm.Size()); err != nil {
+			return b, err
+		}
 	}
 	c, err := j.opt.config(from)
 	if err != nil {

@@ -2,6 +2,7 @@ package wdl
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -82,6 +83,24 @@ func (l *commitLog) append(r commit.Record) {
 func (l *commitLog) close() {
 	if l != nil && l.file != nil {
 		l.file.Close()
+	}
+}
+
+// runMode is what a log needs besides to be replayed, as JSON.
+type runMode struct {
+	WorldSize int    `json:"world_size"`
+	Mode      string `json:"mode"`
+	Backup    int    `json:"backup"` // at the start
+	Auto      bool   `json:"auto,omitempty"`
+}
+
+func (l *commitLog) describe(dir string, m runMode) {
+	b, err := json.Marshal(m)
+	if err == nil {
+		err = writeFile(dir, fileMode, append(b, '\n'))
+	}
+	if err != nil {
+		l.warn(fmt.Sprintf("the mode is not kept, the training cannot be replayed: %v", err))
 	}
 }
 

@@ -27,6 +27,7 @@ type Options struct {
 	Warn   func(line string) // tells the user of something that went wrong, one line; nil: silent
 	Say    func(line string) // tells the user how training gets on, a line an epoch; nil: silent
 
+	Replay    string     // run directory whose steps to repeat with the microbatches that counted then
 	Tolerance Tolerance  // of slow ranks
 	Chaos     chaos.Spec // faults on purpose; train.seed draws what it leaves open
 	Kill      func()     // ends this process at once, for chaos; nil: kill is refused

@@ -20,6 +20,7 @@ const (
 	fileMetrics = "metrics.jsonl" // one JSON object a line, see metricLine
 	fileResult  = "result.json"   // the Result of the finished job
 	fileCommits = "commits.log"   // which microbatches counted, see commit.AppendLog
+	fileMode    = "mode.json"     // how slow ranks were treated, see runMode
 )
 
 // NewRunDir makes a directory for one run below parent, named by the time.

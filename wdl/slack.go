@@ -30,7 +30,7 @@ func (s *slack) close() {
 // tolerate prepares steps that do not wait, if the options say so.
 func (j *job) tolerate() error {
 	how := j.opt.Tolerance
-	if how == (Tolerance{}) {
+	if how.off() {
 		if j.cursor.Queue != nil {
 			return fmt.Errorf("wdl: resume: the checkpoint of step %d stands inside an epoch of which microbatches are late: resume with the mode of that training, or from a checkpoint at the end of an epoch", j.cursor.Step)
 		}
@@ -56,6 +56,7 @@ func (j *job) tolerate() error {
 	j.slack = &slack{steps: steps, source: s}
 	if j.comm.Rank() == 0 {
 		j.slack.log = openCommits(j.runDir, record, j.opt.Warn)
+		j.slack.log.describe(j.runDir, runMode{j.comm.Size(), how.Mode.String(), how.Backup, how.Auto})
 	}
 	return nil
 }
@@ -118,7 +119,9 @@ func (j *job) slackEpoch(ctx context.Context) (stopped bool, err error) {
 		j.rec.Step(j.cursor.Step + 1)
 		j.faults.kill(j.cursor.Step + 1)
 		rate := j.rate(total)
-		out, err := s.steps.Step(j.cursor.Step+1, rate, j.wish())
+		wish := j.wish()
+		wish.Stop = wish.Stop || s.steps.lastOfScript()
+		out, err := s.steps.Step(j.cursor.Step+1, rate, wish)
 		if err != nil {
 			return false, err
 		}

@@ -19,11 +19,18 @@ type Tolerance struct {
 	Mode   commit.Mode
 	Backup int  // b, with Drop
 	Auto   bool // adapt b to what is measured
+
+	script []commit.Record // of a run that is replayed
+}
+
+// off reports whether steps wait for all ranks.
+func (t Tolerance) off() bool {
+	return t.Mode == commit.Wait && t.Backup == 0 && !t.Auto && t.script == nil
 }
 
 // Validate reports what is wrong with t for a configuration on so many ranks.
 func (t Tolerance) Validate(c *config.Config, size int) error {
-	if t.Mode == commit.Wait && t.Backup == 0 && !t.Auto {
+	if t.off() {
 		return nil
 	}
 	err := t.lead(size).Validate()
@@ -101,6 +108,7 @@ type Tolerant struct {
 	decided *commit.Record
 	last    commit.Record
 	ended   bool
+	script  []commit.Record // what is left of a log that is replayed; nil: ranks decide
 	parcels parcels
 	pace    pace
 }
@@ -156,6 +164,10 @@ func (t *Trainer) Tolerate(how Tolerance, record commit.Record, source Source, s
 	x.empty = emptyBatch(len(t.model.layout.features))
 	x.parcels.init(size)
 	x.pace.init(size)
+	if how.script != nil {
+		x.script = how.script
+		return x, nil
+	}
 	x.hear(x.lead.Start(0))
 	for r := range size {
 		x.hear(x.lead.Join(0, r))
@@ -177,6 +189,9 @@ func (x *Tolerant) Ended() bool { return x.ended }
 // a microbatch of the old source for a while, to no effect.
 func (x *Tolerant) Resume(source Source) {
 	x.source, x.ended, x.undone = source, false, x.undone[:0]
+	if x.script != nil {
+		return
+	}
 	x.hear(x.lead.Resume(x.now))
 }
 
@@ -186,15 +201,8 @@ func (x *Tolerant) Step(n int64, rate float64, w Wish) (Outcome, error) {
 	if x.ended || n != x.last.Step+1 {
 		return Outcome{}, fmt.Errorf("wdl: step %d after step %d: the epoch is over, or a step is left out", n, x.last.Step)
 	}
-	for x.decided == nil {
-		if len(x.leases) > 0 {
-			if err := x.deal(n); err != nil {
-				return Outcome{}, err
-			}
-		}
-		if err := x.round(); err != nil {
-			return Outcome{}, err
-		}
+	if err := x.decide(n); err != nil {
+		return Outcome{}, err
 	}
 	r := *x.decided
 	out, err := x.settle(r, rate, w)
@@ -202,8 +210,30 @@ func (x *Tolerant) Step(n int64, rate float64, w Wish) (Outcome, error) {
 		return Outcome{}, err
 	}
 	x.decided, x.last = nil, r
+	if x.script != nil {
+		x.ended = r.Queue.Left() == 0
+		return out, nil
+	}
 	x.hear(x.lead.Receive(x.now, commit.Message{Kind: commit.Applied, From: groupOwner, To: commit.Lead, Tag: commit.Tag{Term: x.lead.Term(), Step: r.Step}}))
 	return out, nil
+}
+
+// decide works on the step until it is known what counts.
+func (x *Tolerant) decide(n int64) error {
+	if x.script != nil {
+		return x.act(n)
+	}
+	for x.decided == nil {
+		if len(x.leases) > 0 {
+			if err := x.deal(n); err != nil {
+				return err
+			}
+		}
+		if err := x.round(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // hear takes what the coordinator answers.

@@ -197,3 +197,17 @@ func TestResumeWithLateMicrobatches(t *testing.T) {
 		t.Errorf("resumed %d samples, AUC %.4f; uninterrupted %d, %.4f", again.Samples, *again.TestAUC, whole.Samples, *whole.TestAUC)
 	}
 }
+
+// TestReplayGivesTheSameBits repeats a training whose commit sets depended on
+// timing.
+func TestReplayGivesTheSameBits(t *testing.T) {
+	const size = 3
+	path := clicks(t, 900)
+	slow, err := chaos.Parse("slow:20x@1,stop:20ms@2@step5,stop:10ms@0@step9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := clicksConfig(t, path, "", ", schedule: {kind: cosine, warmup: 10}")
+	run := runJob(t, size, Options{Config: c, Tolerance: Tolerance{Mode: commit.Drop, Backup: 1}, Chaos: slow})
+	sameModel(t, size, run, runJob(t, size, Options{Replay: run.RunDir}))
+}

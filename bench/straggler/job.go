@@ -44,7 +44,7 @@ type Measured struct {
 	Backup           int      `json:"backup"`
 	Steps            int64    `json:"steps"`
 	Seconds          float64  `json:"seconds"`
-	Virtual          bool     `json:"virtual"` // modelled compute and links
+	Modelled         bool     `json:"modelled"` // compute and links
 	Notes            []string `json:"notes,omitempty"`
 }
 
@@ -66,8 +66,11 @@ func Network() simnet.Model {
 // network. In a testing/synctest bubble its time is virtual; Job.Compute must be
 // given.
 func Simulate(ranks int, job Job) (m Measured, err error) {
-	if ranks < 1 || ranks > MaxRanks || job.Compute <= 0 {
-		return m, fmt.Errorf("straggler: simulate: %d ranks with microbatches of %v", ranks, job.Compute)
+	if err := job.Validate(ranks); err != nil {
+		return m, err
+	}
+	if job.Compute == 0 {
+		return m, errors.New("straggler: simulate: say what a microbatch takes")
 	}
 	errs := make([]error, ranks)
 	var all sync.WaitGroup
@@ -84,7 +87,7 @@ func Simulate(ranks int, job Job) (m Measured, err error) {
 		})
 	}
 	all.Wait()
-	m.Virtual = true
+	m.Modelled = true
 	return m, errors.Join(errs...)
 }
 
@@ -130,7 +133,7 @@ func Measure(comm *collective.Comm, job Job) (Measured, error) {
 // stepper returns what takes step n of a job, and what ends it.
 func (job Job) stepper(trainer *wdl.Trainer, comm *collective.Comm, m *Measured) (step func(n int64) (rows int64, late int, err error), end func(), err error) {
 	source := &rows{rank: int64(comm.Rank()), size: int64(comm.Size()), held: map[int64]*data.Batch{}}
-	if job.Tolerance == (wdl.Tolerance{}) {
+	if job.Tolerance.Mode == commit.Wait {
 		return func(n int64) (int64, int, error) {
 			b, err := source.Batch(n)
 			if err != nil {
@@ -237,4 +240,16 @@ func (s *rows) Done(n int64) {
 		s.free = append(s.free, b)
 		delete(s.held, n)
 	}
+}
+
+// Validate reports all faults of a job on so many ranks.
+func (job Job) Validate(ranks int) error {
+	var errs []error
+	if ranks < 1 || ranks > MaxRanks || job.Steps < 0 || job.Steps > 1<<20 {
+		errs = append(errs, fmt.Errorf("straggler: job: %d ranks and %d steps are not within 1 … %d and 1 … %d", ranks, job.Steps, MaxRanks, 1<<20))
+	}
+	if !(job.StallShare >= 0 && job.StallShare <= 1 && job.StallSteps >= 0 && job.StallSteps <= 1e6) || job.Compute < 0 {
+		errs = append(errs, fmt.Errorf("straggler: job: a share %v of stalls of %v steps", job.StallShare, job.StallSteps))
+	}
+	return errors.Join(append(errs, job.Tolerance.Validate(new(config.Config), ranks))...)
 }

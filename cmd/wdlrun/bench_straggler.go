@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/bench/straggler"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/chaos"
+	"github.com/wdlrun/wdlrun/rank/member"
+)
+
+func benchStragglerCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "straggler",
+		Usage:     "measure what slow ranks cost, and what -backup and -mode save",
+		UsageText: "wdlrun [launch flags] [-backup B] [-mode MODE] [-chaos FAULTS] bench straggler [flags]",
+		Description: `Trains a small model with the trainer's own steps. Where there are more ranks than
+cores they are goroutines of one process over modelled links of 25 Gbit/s, and a
+microbatch takes a modelled time in which its rank sleeps; the figures are then
+those of a cluster, in its time.
+
+Examples:
+   wdlrun -np 8 -backup 1 -chaos slow:5x@5 bench straggler
+   wdlrun -np 32 -backup 3 bench straggler -stalls 0.01 -json`,
+		Flags: []cli.Flag{
+			&cli.Int64Flag{Name: "steps", Value: 300, Usage: "`NUMBER` of steps that are measured"},
+			&cli.Float64Flag{Name: "stalls", Usage: "`SHARE` of microbatches that stall"},
+			&cli.Float64Flag{Name: "stall-steps", Value: 4, Usage: "mean length of a stall, in `STEPS`"},
+			jsonFlag(),
+		},
+		Action: func(c *cli.Context) error { return p.benchStraggler(c) },
+	}
+}
+
+// modelledCompute is what a microbatch takes where ranks are goroutines: the more
+// of them share the cores, the longer, so that their own work stays little beside.
+func modelledCompute(ranks int) time.Duration {
+	return time.Duration(1+ranks/8) * 10 * time.Millisecond
+}
+
+func (p *program) benchStraggler(c *cli.Context) error {
+	job := straggler.Job{Steps: c.Int64("steps"), StallShare: c.Float64("stalls"), StallSteps: c.Float64("stall-steps"), Seed: 1}
+	_, inRank, err := rank.FromEnv(p.getenv)
+	if err != nil {
+		return err
+	}
+	if np := c.Int("np"); !inRank && np > runtime.NumCPU() {
+		if err := slowness(c, np, &job); err != nil {
+			return err
+		}
+		job.Compute = modelledCompute(np)
+		m, err := straggler.Simulate(np, job)
+		if err != nil {
+			return err
+		}
+		b, err := json.Marshal(m)
+		if err != nil {
+			return err
+		}
+		return printStraggler(p.stdout, np, c.Bool("json"), b)
+	}
+	work := func(_ context.Context, c *cli.Context, m *member.Member, _ func(string)) (any, error) {
+		if err := slowness(c, m.World.Size, &job); err != nil {
+			return nil, err
+		}
+		m.Session.Watch(func() rank.Status { return rank.Status{Phase: "bench", Waits: true} })
+		return straggler.Measure(m.Comm, job)
+	}
+	return p.everywhere(c, func(c *cli.Context) error { return slowness(c, max(c.Int("np"), 1), &job) }, work, printStraggler)
+}
+
+// slowness reads the launch flags.
+func slowness(c *cli.Context, np int, job *straggler.Job) (err error) {
+	if job.Tolerance, err = tolerance(c.String("mode"), c.String("backup")); err != nil {
+		return err
+	}
+	spec, err := chaos.Parse(c.String("chaos"))
+	if err == nil {
+		err = spec.Validate(np)
+	}
+	if err != nil {
+		return fmt.Errorf("-chaos: %w", err)
+	}
+	for _, f := range spec {
+		if f.Kind != chaos.Slow && f.Kind != chaos.Stop {
+			return fmt.Errorf("-chaos: bench straggler knows slow and stop, not %s", f.Kind)
+		}
+	}
+	plan := spec.Plan(1, np)
+	job.Faults = func(r int) straggler.Faults { return chaos.NewInjector(plan, r) }
+	return job.Validate(np)
+}
+
+func printStraggler(w io.Writer, _ int, asJSON bool, result []byte) error {
+	if asJSON {
+		_, err := fmt.Fprintf(w, "%s\n", result)
+		return err
+	}
+	var m straggler.Measured
+	if err := json.Unmarshal(result, &m); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%d ranks, %s, %d backups: %.0f samples/s, %d samples in %d steps, %d microbatches came late\n",
+		m.Ranks, m.Mode, m.Backup, m.SamplesPerSecond, m.CommittedSamples, m.Steps, m.LateSlots)
+	for _, n := range m.Notes {
+		fmt.Fprintln(w, n)
+	}
+	return err
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/rank/member"
+	"github.com/wdlrun/wdlrun/trace"
+	"github.com/wdlrun/wdlrun/wdl"
+)
+
+func replayCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "replay",
+		Usage:     "repeat a training that left slow ranks behind, bit for bit",
+		UsageText: "wdlrun -np N replay [flags] RUN",
+		Description: `RUN is the run directory of a training with -mode drop or speculate. Its
+commits.log tells which microbatches counted in which step; the same ones count
+again, whatever is slow now, and the model is the same to the last bit. N must be
+what it was.
+
+Example:
+   wdlrun -np 3 replay runs/20261121-101500`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "out", Value: "runs", Usage: "parent `DIR` of the new run directory"},
+			jsonFlag(),
+		},
+		Action: func(c *cli.Context) error {
+			check := func(c *cli.Context) error {
+				if c.NArg() != 1 {
+					return errors.New("replay takes one argument, the run directory: wdlrun -np N replay RUN")
+				}
+				return nil
+			}
+			work := func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
+				job := wdl.NewJob(m.Comm, trace.New(traceSpans), wdl.Options{
+					Out: c.String("out"), Replay: c.Args().First(), Warn: warn,
+					Say: func(line string) { fmt.Fprintln(p.stderr, line) },
+				})
+				m.Session.Watch(job.Status)
+				defer p.wishes(m.Session, job)()
+				return job.Run(ctx)
+			}
+			return p.everywhere(c, check, work, printTrained)
+		},
+	}
+}
