@@ -30,7 +30,7 @@ Examples:
    wdlrun -np 8 -backup 1 -chaos slow:5x@5 bench straggler
    wdlrun -np 32 -backup 3 bench straggler -stalls 0.01 -json`,
 		Flags: []cli.Flag{
-			&cli.Int64Flag{Name: "steps", Value: 300, Usage: "`NUMBER` of steps that are measured"},
+			&cli.Int64Flag{Name: "steps", Value: 100, Usage: "`NUMBER` of steps that are measured"},
 			&cli.Float64Flag{Name: "stalls", Usage: "`SHARE` of microbatches that stall"},
 			&cli.Float64Flag{Name: "stall-steps", Value: 4, Usage: "mean length of a stall, in `STEPS`"},
 			jsonFlag(),
@@ -42,7 +42,7 @@ Examples:
 // modelledCompute is what a microbatch takes where ranks are goroutines: the more
 // of them share the cores, the longer, so that their own work stays little beside.
 func modelledCompute(ranks int) time.Duration {
-	return time.Duration(1+ranks/8) * 10 * time.Millisecond
+	return time.Duration(ranks) * 5 * time.Millisecond
 }
 
 func (p *program) benchStraggler(c *cli.Context) error {
