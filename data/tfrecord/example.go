@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -19,7 +20,7 @@ var (
 // Decoder decodes some features of tf.Examples.
 type Decoder struct {
 	place map[string]int
-	last  []expected // features in the order of the record before
+	last  []expected // features in the order of the records before
 }
 
 // expected is a feature that may come again at the same place.
@@ -43,9 +44,9 @@ func (d *Decoder) Decode(record []byte, lists []value.List) error {
 	for i := range lists {
 		lists[i].Reset()
 	}
-	n := 0
+	at := 0
 	return eachField(record, 1, func(features []byte) error {
-		for b := features; len(b) > 0; n++ {
+		for b := features; len(b) > 0; {
 			entry, rest, ok, err := next(b, 1)
 			if err != nil {
 				return err
@@ -57,7 +58,7 @@ func (d *Decoder) Decode(record []byte, lists []value.List) error {
 			if err != nil {
 				return err
 			}
-			i := d.find(n, key)
+			i := d.find(&at, key)
 			if i < 0 {
 				continue
 			}
@@ -69,23 +70,27 @@ func (d *Decoder) Decode(record []byte, lists []value.List) error {
 	})
 }
 
-// mostExpected bounds what is kept of the order of features.
-const mostExpected = 1 << 14
+const (
+	mostExpected = 1 << 10 // features whose order is kept
+	mostAbsent   = 4       // of those expected, one after another, that are looked past
+)
 
-// find is the place of a feature, the n-th of its record.
-func (d *Decoder) find(n int, name []byte) int {
-	if n < len(d.last) && string(d.last[n].name) == string(name) {
-		return d.last[n].place
+// find is the place of a feature that comes behind number *at of those expected.
+// Records of one writer have their features in one order, but not all of them.
+func (d *Decoder) find(at *int, name []byte) int {
+	for i := *at; i < len(d.last) && i <= *at+mostAbsent; i++ {
+		if string(d.last[i].name) == string(name) {
+			*at = i + 1
+			return d.last[i].place
+		}
 	}
 	place, ok := d.place[string(name)]
 	if !ok {
 		place = -1
 	}
-	if n == len(d.last) && n < mostExpected {
-		d.last = append(d.last, expected{})
-	}
-	if n < len(d.last) {
-		d.last[n].name, d.last[n].place = append(d.last[n].name[:0], name...), place
+	if len(d.last) < mostExpected {
+		d.last = slices.Insert(d.last, *at, expected{slices.Clone(name), place})
+		*at++
 	}
 	return place
 }
