@@ -16,7 +16,7 @@ func (r *room) take(n int) []byte {
 	if n <= len(r.window) {
 		return r.window[:n]
 	}
-	r.lack = max(r.lack, n+n/2)
+	r.lack = max(r.lack, (n+n/2+7)&^7) // whole words: ordinary memory of a few bytes is aligned to no more
 	r.own = resize(r.own, (n+7)/8)
 	return raw.Bytes(r.own)[:n]
 }
