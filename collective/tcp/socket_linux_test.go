@@ -3,6 +3,7 @@ package tcp
 import (
 	"errors"
 	"os"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -20,9 +21,15 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	for _, end := range []func(tr *Transport){closing, aborting, kill} {
 		ts := group(t, 3)
 		end(ts[1])
-		if err := collective.Barrier(collective.New(ts[0])); err == nil {
-			t.Error("a barrier of a rank that is alone")
+		var others sync.WaitGroup
+		for _, tr := range []*Transport{ts[0], ts[2]} { // rank 2 waits for rank 1 first, rank 0 for rank 2
+			others.Go(func() {
+				if err := collective.Barrier(collective.New(tr)); err == nil {
+					t.Error("a barrier without one of its ranks")
+				}
+			})
 		}
+		others.Wait()
 		closeAll(ts)
 	}
 	if after := descriptors(t); after != before {
