@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/nearest"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
@@ -37,8 +39,8 @@ func launchFlags() []cli.Flag {
 		&cli.StringFlag{Name: "transport", Value: member.Auto, Usage: "between ranks: shm (memory of one host), tcp, or auto"},
 		&cli.BoolFlag{Name: "encrypt", Usage: "encrypt what ranks exchange over tcp: TLS 1.3, each rank proving its peer ID"},
 		&cli.StringFlag{Name: "mode", Usage: "train: wait for slow ranks, drop what is late, or speculate: redo it elsewhere", DefaultText: "wait, or drop with -backup"},
-		&cli.StringFlag{Name: "backup", Usage: "train: `B` microbatches of a step may be late, or auto: as many as pays"},
-		&cli.StringFlag{Name: "chaos", Usage: "train: `FAULTS` on purpose, such as slow:3x@5,kill:3@step100"},
+		&cli.StringFlag{Name: "backup", Usage: "train: `B` microbatches of a step may be late, so that slow compute holds nobody up; or auto: as many as pays"},
+		&cli.StringFlag{Name: "chaos", Usage: "train: `FAULTS` on purpose, slow:3x@5, stop:2s@1@step30, kill:3@step100 or diskfull@step50, separated by commas"},
 		&cli.StringFlag{Name: "coordinator", Usage: "`ADDRESS` the coordinator listens on; default a free port of 127.0.0.1"},
 		jsonFlag(),
 	}
@@ -77,6 +79,8 @@ type launched struct {
 	print printer   // shows the result of a command of ours, nil for an executable
 	goOn  bool      // has the flag -again, to go on in a run directory
 	stdin io.Reader // of rank 0; ours read files and leave it alone
+
+	tolerates bool // knows -mode, -backup and -chaos
 }
 
 // onRank is what one rank of a command does; its result is rank 0's.
@@ -118,7 +122,9 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 	for _, name := range []string{"mode", "backup", "chaos"} {
 		rankFlags = append(rankFlags, "-"+name, root.String(name))
 	}
-	return p.launch(root, append(rankFlags, root.Args().Slice()...), launched{print: print, goOn: defined(c.Command.Flags, "again")})
+	return p.launch(root, append(rankFlags, root.Args().Slice()...), launched{
+		print: print, goOn: defined(c.Command.Flags, "again"), tolerates: slices.Contains([]string{"train", "replay", "straggler"}, c.Command.Name),
+	})
 }
 
 // beRank is the life of one rank of a command of ours.
@@ -175,8 +181,13 @@ func (p *program) sayVerdict(v *rank.Verdict, np int, runDir, kept string) {
 	if hint := v.Hint(); hint != "" {
 		fmt.Fprintf(p.stderr, "wdlrun: %s\n", hint)
 	}
-	if runDir != "" {
+	if runDir == "" {
+		return
+	}
+	if found, _ := checkpoint.List(filepath.Join(runDir, checkpoint.Folder)); len(found) > 0 {
 		fmt.Fprintf(p.stderr, "wdlrun: to go on from the last checkpoint: wdlrun -np %d train -resume %s\n", np, runDir)
+	} else {
+		fmt.Fprintf(p.stderr, "wdlrun: there is no checkpoint yet in %s: start again; -set train.checkpoint.every_steps=N saves more often\n", runDir)
 	}
 }
 
@@ -184,6 +195,9 @@ func (p *program) sayVerdict(v *rank.Verdict, np int, runDir, kept string) {
 func (p *program) launch(c *cli.Context, command []string, what launched) error {
 	plan, err := place(c)
 	if err != nil {
+		return err
+	}
+	if err := tolerable(c, what, len(plan.Ranks)); err != nil {
 		return err
 	}
 	asJSON := wantsJSON(c, what.print != nil)

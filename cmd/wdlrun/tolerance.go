@@ -50,3 +50,33 @@ func tolerance(mode, backup string) (t wdl.Tolerance, err error) {
 	}
 	return t, nil
 }
+
+// tolerable refuses, before any rank is started, what so many ranks cannot do, and
+// launch flags of a training for a program that is none.
+func tolerable(c *cli.Context, what launched, ranks int) error {
+	for _, name := range []string{"mode", "backup", "chaos"} {
+		if c.String(name) != "" && !what.tolerates {
+			return fmt.Errorf("-%s has no effect on this program: it is for train", name)
+		}
+	}
+	t, err := tolerance(c.String("mode"), c.String("backup"))
+	if err != nil {
+		return err
+	}
+	if t.Backup >= ranks {
+		return fmt.Errorf("-backup %d: of %d %s at least one must count: give at most %d", t.Backup, ranks, plural(ranks, "rank"), ranks-1)
+	}
+	faults, err := chaos.Parse(c.String("chaos"))
+	if err == nil {
+		err = faults.Validate(ranks)
+	}
+	for _, f := range faults {
+		if err == nil && (f.Kind == chaos.Cut || f.Kind == chaos.Random) {
+			err = fmt.Errorf("%v: a training cannot cut its links: write slow, stop, kill or diskfull", f)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("-chaos: %w", err)
+	}
+	return nil
+}
