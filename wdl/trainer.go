@@ -80,7 +80,8 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, co
 // worksAhead is whether batches are prepared, and pushed, beside the computation:
 // where something travels by links. Where all ranks share memory, moving rows is
 // work of the same cores, and nothing is won: on 2 cores with np 2, workload w1
-// takes 21.3 ms a step either way (bench step; over TCP 16.4 and 15.7 ms).
+// takes 21.3 ms a step either way (bench step). Over links the modelled network of
+// package sparse shows the gain; see docs/benchmarks.md.
 func worksAhead(comm *collective.Comm) bool {
 	shape := comm.Shape()
 	return comm.Size() > 1 && (!shape.Windows || shape.Hosts > 1)
