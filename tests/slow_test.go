@@ -59,3 +59,11 @@ func TestRefusedBeforeAnyRankStarts(t *testing.T) {
 		}
 	}
 }
+
+// TestNoHintWithoutACheckpoint: nobody is sent to resume what was never saved.
+func TestNoHintWithoutACheckpoint(t *testing.T) {
+	o := run(t, t.TempDir(), "-np", "2", "-chaos", "kill:1@step1", "train")
+	if o.code != 137 || !strings.Contains(o.stderr, "no checkpoint yet") || strings.Contains(o.stderr, "-resume") {
+		t.Errorf("exit code %d\n%s", o.code, o.stderr)
+	}
+}
