@@ -70,50 +70,67 @@ DATA config<>+62(SB)/1, $0x00
 DATA config<>+63(SB)/1, $0x00
 GLOBL config<>(SB), RODATA|NOPTR, $64
 
-// func tilesAMX(c *float32, a *uint16, b *uint32, blocks int, k int, lda int, ldb int)
-TEXT ·tilesAMX(SB), NOSPLIT, $0-56
+// func tilesToFloatAMX(c *float32, a *uint16, b *uint32, init *float32, blocks int, k int, lda int, ldb int, ldc int, ldi int)
+TEXT ·tilesToFloatAMX(SB), NOSPLIT, $0-80
 	LEAQ config<>+0(SB), AX
 	BYTE $0xc4
 	BYTE $0xe2
 	BYTE $0x78
 	BYTE $0x49
 	BYTE $0x00
-	MOVQ c+0(FP), DI
 	MOVQ a+8(FP), R9
-	MOVQ lda+40(FP), CX
-	MOVQ ldb+48(FP), BX
-	MOVQ blocks+24(FP), R10
-	MOVQ $0x00000080, R8
+	MOVQ lda+48(FP), CX
+	MOVQ ldb+56(FP), BX
+	MOVQ blocks+32(FP), R10
 	MOVQ BX, R11
 	SHLQ $0x04, R11
 	MOVQ CX, R12
 	SHLQ $0x04, R12
+	XORQ R15, R15
+	MOVQ ldc+64(FP), R8
 
 block:
+	MOVQ ldi+72(FP), SI
+	MOVQ SI, R13
+	SHLQ $0x04, R13
+	MOVQ init+24(FP), AX
+	ADDQ R15, AX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0x44
+	BYTE $0x30
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0x4c
+	BYTE $0x30
+	BYTE $0x40
+	ADDQ R13, AX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0x54
+	BYTE $0x30
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0x5c
+	BYTE $0x30
+	BYTE $0x40
+	MOVQ c+0(FP), DI
+	LEAQ 128(DI)(R15*1), DI
 	MOVQ R9, AX
 	LEAQ (R9)(R12*1), SI
 	MOVQ b+16(FP), DX
-	MOVQ k+32(FP), R13
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xc0
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xc8
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xd0
-	BYTE $0xc4
-	BYTE $0xe2
-	BYTE $0x7b
-	BYTE $0x49
-	BYTE $0xd8
+	ADDQ R15, DX
+	MOVQ k+40(FP), R13
 
 step:
 	BYTE $0xc4
@@ -164,11 +181,51 @@ step:
 	BYTE $0x42
 	BYTE $0x5c
 	BYTE $0xdd
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4f
+	BYTE $0x00
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4f
+	BYTE $0x40
+	ADDQ R8, DI
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4f
+	BYTE $0x00
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4f
+	BYTE $0x40
+	ADDQ R8, DI
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4f
+	BYTE $0x00
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4f
+	BYTE $0x40
+	ADDQ R8, DI
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4f
+	BYTE $0x00
+	BYTE $0x0f
+	BYTE $0x0d
+	BYTE $0x4f
+	BYTE $0x40
+	ADDQ R8, DI
 	ADDQ $0x40, AX
 	ADDQ $0x40, SI
 	ADDQ R11, DX
 	DECQ R13
 	JNZ  step
+	MOVQ R8, R13
+	SHLQ $0x04, R13
+	MOVQ c+0(FP), DI
+	ADDQ R15, DI
 	BYTE $0xc4
 	BYTE $0xa2
 	BYTE $0x7a
@@ -183,7 +240,7 @@ step:
 	BYTE $0x4c
 	BYTE $0x07
 	BYTE $0x40
-	ADDQ $0x00000800, DI
+	ADDQ R13, DI
 	BYTE $0xc4
 	BYTE $0xa2
 	BYTE $0x7a
@@ -198,8 +255,7 @@ step:
 	BYTE $0x5c
 	BYTE $0x07
 	BYTE $0x40
-	ADDQ $0x00000800, DI
-	LEAQ (R9)(R12*2), R9
+	SUBQ $-128, R15
 	DECQ R10
 	JNZ  block
 	BYTE $0xc4
@@ -209,183 +265,572 @@ step:
 	BYTE $0xc0
 	RET
 
-// func interleaveAVX512(dst *uint32, low *uint16, high *uint16, n int)
-// Requires: AVX, AVX512F
-TEXT ·interleaveAVX512(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ low+8(FP), CX
-	MOVQ high+16(FP), DX
-	MOVQ n+24(FP), BX
+// func tilesToHalfAMX(dst *uint16, a *uint16, b *uint32, bias *float32, gate *uint16, sums *float32, blocks int, k int, lda int, ldb int, ldd int, floor float32)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·tilesToHalfAMX(SB), NOSPLIT, $0-92
+	LEAQ         config<>+0(SB), AX
+	BYTE         $0xc4
+	BYTE         $0xe2
+	BYTE         $0x78
+	BYTE         $0x49
+	BYTE         $0x00
+	MOVQ         a+8(FP), R9
+	MOVQ         lda+64(FP), CX
+	MOVQ         ldb+72(FP), BX
+	MOVQ         blocks+48(FP), R10
+	MOVQ         BX, R11
+	SHLQ         $0x04, R11
+	MOVQ         CX, R12
+	SHLQ         $0x04, R12
+	XORQ         R15, R15
+	VBROADCASTSS floor+88(FP), Z0
+	MOVL         $0x7fff7fff, AX
+	VPBROADCASTD AX, Z1
+
+block:
+	MOVQ ldb+72(FP), BX
+	MOVQ bias+24(FP), AX
+	ADDQ R15, AX
+	XORQ SI, SI
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0x44
+	BYTE $0x30
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0x4c
+	BYTE $0x30
+	BYTE $0x40
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0x54
+	BYTE $0x30
+	BYTE $0x00
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0x5c
+	BYTE $0x30
+	BYTE $0x40
+	MOVQ R15, R13
+	SHRQ $0x01, R13
+	MOVQ dst+0(FP), DI
+	LEAQ 64(DI)(R13*1), DI
+	MOVQ ldd+80(FP), R8
+	MOVQ R9, AX
+	LEAQ (R9)(R12*1), SI
+	MOVQ b+16(FP), DX
+	ADDQ R15, DX
+	MOVQ k+56(FP), R13
+
+step:
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0x64
+	BYTE  $0x08
+	BYTE  $0x00
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0x74
+	BYTE  $0x1a
+	BYTE  $0x00
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0x7c
+	BYTE  $0x1a
+	BYTE  $0x40
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x4a
+	BYTE  $0x5c
+	BYTE  $0xc4
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x7b
+	BYTE  $0x4b
+	BYTE  $0x6c
+	BYTE  $0x0e
+	BYTE  $0x00
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x42
+	BYTE  $0x5c
+	BYTE  $0xcc
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x4a
+	BYTE  $0x5c
+	BYTE  $0xd5
+	BYTE  $0xc4
+	BYTE  $0xe2
+	BYTE  $0x42
+	BYTE  $0x5c
+	BYTE  $0xdd
+	BYTE  $0x0f
+	BYTE  $0x0d
+	BYTE  $0x4f
+	BYTE  $0x00
+	ADDQ  R8, DI
+	BYTE  $0x0f
+	BYTE  $0x0d
+	BYTE  $0x4f
+	BYTE  $0x00
+	ADDQ  R8, DI
+	BYTE  $0x0f
+	BYTE  $0x0d
+	BYTE  $0x4f
+	BYTE  $0x00
+	ADDQ  R8, DI
+	BYTE  $0x0f
+	BYTE  $0x0d
+	BYTE  $0x4f
+	BYTE  $0x00
+	ADDQ  R8, DI
+	ADDQ  $0x40, AX
+	ADDQ  $0x40, SI
+	ADDQ  R11, DX
+	DECQ  R13
+	JNZ   step
+	MOVQ  sums+40(FP), DI
+	MOVQ  $0x00000080, R8
+	BYTE  $0xc4
+	BYTE  $0xa2
+	BYTE  $0x7a
+	BYTE  $0x4b
+	BYTE  $0x44
+	BYTE  $0x07
+	BYTE  $0x00
+	BYTE  $0xc4
+	BYTE  $0xa2
+	BYTE  $0x7a
+	BYTE  $0x4b
+	BYTE  $0x4c
+	BYTE  $0x07
+	BYTE  $0x40
+	ADDQ  $0x00000800, DI
+	BYTE  $0xc4
+	BYTE  $0xa2
+	BYTE  $0x7a
+	BYTE  $0x4b
+	BYTE  $0x54
+	BYTE  $0x07
+	BYTE  $0x00
+	BYTE  $0xc4
+	BYTE  $0xa2
+	BYTE  $0x7a
+	BYTE  $0x4b
+	BYTE  $0x5c
+	BYTE  $0x07
+	BYTE  $0x40
+	SUBQ  $0x00000800, DI
+	MOVQ  DI, AX
+	MOVQ  ldd+80(FP), BX
+	SHRQ  $0x01, R15
+	MOVQ  dst+0(FP), DX
+	ADDQ  R15, DX
+	MOVQ  gate+32(FP), SI
+	MOVQ  $0x00000008, R13
+	TESTQ SI, SI
+	JZ    open
+	ADDQ  R15, SI
+
+gated:
+	VMAXPS      (AX), Z0, Z2
+	VMAXPS      64(AX), Z0, Z3
+	BYTE        $0x62
+	BYTE        $0xf2
+	BYTE        $0x67
+	BYTE        $0x48
+	BYTE        $0x72
+	BYTE        $0xe2
+	VPTESTMW    (SI), Z1, K1
+	VMOVDQU16.Z Z4, K1, Z4
+	ADDQ        BX, SI
+	VMOVDQU16   Z4, (DX)
+	ADDQ        BX, DX
+	VMAXPS      128(AX), Z0, Z5
+	VMAXPS      192(AX), Z0, Z6
+	BYTE        $0x62
+	BYTE        $0xf2
+	BYTE        $0x4f
+	BYTE        $0x48
+	BYTE        $0x72
+	BYTE        $0xfd
+	VPTESTMW    (SI), Z1, K1
+	VMOVDQU16.Z Z7, K1, Z7
+	ADDQ        BX, SI
+	VMOVDQU16   Z7, (DX)
+	ADDQ        BX, DX
+	VMAXPS      256(AX), Z0, Z2
+	VMAXPS      320(AX), Z0, Z3
+	BYTE        $0x62
+	BYTE        $0xf2
+	BYTE        $0x67
+	BYTE        $0x48
+	BYTE        $0x72
+	BYTE        $0xe2
+	VPTESTMW    (SI), Z1, K1
+	VMOVDQU16.Z Z4, K1, Z4
+	ADDQ        BX, SI
+	VMOVDQU16   Z4, (DX)
+	ADDQ        BX, DX
+	VMAXPS      384(AX), Z0, Z5
+	VMAXPS      448(AX), Z0, Z6
+	BYTE        $0x62
+	BYTE        $0xf2
+	BYTE        $0x4f
+	BYTE        $0x48
+	BYTE        $0x72
+	BYTE        $0xfd
+	VPTESTMW    (SI), Z1, K1
+	VMOVDQU16.Z Z7, K1, Z7
+	ADDQ        BX, SI
+	VMOVDQU16   Z7, (DX)
+	ADDQ        BX, DX
+	ADDQ        $0x00000200, AX
+	DECQ        R13
+	JNZ         gated
+	JMP         rounded
+
+open:
+	VMAXPS    (AX), Z0, Z2
+	VMAXPS    64(AX), Z0, Z3
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x67
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe2
+	VMOVDQU16 Z4, (DX)
+	ADDQ      BX, DX
+	VMAXPS    128(AX), Z0, Z5
+	VMAXPS    192(AX), Z0, Z6
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x4f
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xfd
+	VMOVDQU16 Z7, (DX)
+	ADDQ      BX, DX
+	VMAXPS    256(AX), Z0, Z2
+	VMAXPS    320(AX), Z0, Z3
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x67
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe2
+	VMOVDQU16 Z4, (DX)
+	ADDQ      BX, DX
+	VMAXPS    384(AX), Z0, Z5
+	VMAXPS    448(AX), Z0, Z6
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x4f
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xfd
+	VMOVDQU16 Z7, (DX)
+	ADDQ      BX, DX
+	ADDQ      $0x00000200, AX
+	DECQ      R13
+	JNZ       open
+
+rounded:
+	SHLQ $0x01, R15
+	SUBQ $-128, R15
+	DECQ R10
+	JNZ  block
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x78
+	BYTE $0x49
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func peakAMX(n int)
+TEXT ·peakAMX(SB), NOSPLIT, $0-8
+	LEAQ config<>+0(SB), AX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x78
+	BYTE $0x49
+	BYTE $0x00
+	MOVQ n+0(FP), CX
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xc0
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xc8
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xd0
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xd8
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xe0
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xe8
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xf0
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xf8
 
 loop:
-	VPMOVZXWD (CX), Z0
-	VPMOVZXWD (DX), Z1
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4a
+	BYTE $0x5c
+	BYTE $0xc4
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xcc
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4a
+	BYTE $0x5c
+	BYTE $0xd5
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	DECQ CX
+	JNZ  loop
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x78
+	BYTE $0x49
+	BYTE $0xc0
+	RET
+
+// func halvesAVX512(dst *uint16, src *float32, rows int, whole int, partial int, ldd int, lds int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·halvesAVX512(SB), NOSPLIT, $0-56
+	MOVQ  dst+0(FP), DI
+	MOVQ  src+8(FP), SI
+	MOVQ  rows+16(FP), R8
+	MOVQ  whole+24(FP), R9
+	MOVQ  partial+32(FP), R10
+	MOVQ  ldd+40(FP), R11
+	MOVQ  lds+48(FP), R12
+	MOVQ  $-1, AX
+	BZHIQ R10, AX, AX
+	KMOVW AX, K1
+	SHRQ  $0x10, AX
+	KMOVW AX, K2
+
+row:
+	MOVQ  DI, DX
+	MOVQ  SI, AX
+	MOVQ  R9, CX
+	TESTQ CX, CX
+	JZ    partly
+
+line:
+	VMOVUPS   (AX), Z2
+	VMOVUPS   64(AX), Z3
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x67
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe2
+	VMOVDQU16 Z4, (DX)
+	ADDQ      $0x40, DX
+	SUBQ      $-128, AX
+	DECQ      CX
+	JNZ       line
+
+partly:
+	TESTQ     R10, R10
+	JZ        next
+	VMOVUPS.Z (AX), K1, Z2
+	VMOVUPS.Z 64(AX), K2, Z3
+	BYTE      $0x62
+	BYTE      $0xf2
+	BYTE      $0x67
+	BYTE      $0x48
+	BYTE      $0x72
+	BYTE      $0xe2
+	VMOVDQU16 Z4, (DX)
+	ADDQ      $0x40, DX
+
+next:
+	ADDQ R12, SI
+	ADDQ R11, DI
+	DECQ R8
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func interleaveAVX512(dst *uint32, src *uint16, pairs int, n int, ldd int, lds int)
+// Requires: AVX, AVX512F
+TEXT ·interleaveAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ pairs+16(FP), DX
+	MOVQ n+24(FP), BX
+	MOVQ ldd+32(FP), SI
+	MOVQ lds+40(FP), DI
+
+pair:
+	LEAQ (CX)(DI*1), R9
+	XORQ R8, R8
+
+loop:
+	VPMOVZXWD (CX)(R8*2), Z0
+	VPMOVZXWD (R9)(R8*2), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VPORD     Z0, Z1, Z1
-	VMOVUPS   Z1, (AX)
-	ADDQ      $0x20, CX
-	ADDQ      $0x20, DX
-	ADDQ      $0x40, AX
-	SUBQ      $0x10, BX
-	JNZ       loop
-	VZEROUPPER
-	RET
-
-// func finishBF16AVX512(dst *uint16, c *float32, bias *float32, gate *uint16, rows int, ldd int, ldg int, cols int, floor float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·finishBF16AVX512(SB), NOSPLIT, $0-68
-	MOVQ         dst+0(FP), AX
-	MOVQ         c+8(FP), CX
-	MOVQ         bias+16(FP), DX
-	MOVQ         gate+24(FP), BX
-	MOVQ         rows+32(FP), SI
-	MOVQ         ldd+40(FP), DI
-	MOVQ         ldg+48(FP), R8
-	MOVQ         cols+56(FP), R9
-	MOVQ         $-1, R10
-	BZHIQ        R9, R10, R10
-	KMOVW        R10, K1
-	SHRQ         $0x10, R10
-	KMOVW        R10, K1
-	VBROADCASTSS floor+64(FP), Z2
-	MOVL         $0x00007fff, R9
-	VMOVD        R9, X0
-	VBROADCASTSS X0, Z3
-	VMOVUPS      (DX), Z0
-	VMOVUPS      64(DX), Z1
-	MOVL         $0x00000001, DX
-	VMOVD        DX, X4
-	VBROADCASTSS X4, Z4
-	MOVL         $0x00007fff, DX
-	VMOVD        DX, X5
-	VBROADCASTSS X5, Z5
-	MOVL         $0x00000040, DX
-	VMOVD        DX, X6
-	VBROADCASTSS X6, Z6
-
-row:
-	VADDPS    (CX), Z0, Z7
-	VMAXPS    Z7, Z2, Z7
-	VADDPS    64(CX), Z1, Z8
-	VMAXPS    Z8, Z2, Z8
-	TESTQ     BX, BX
-	JZ        open
-	VPMOVZXWD (BX), Z9
-	VPTESTMD  Z3, Z9, K1
-	VMOVAPS.Z Z7, K1, Z7
-	VPMOVZXWD 32(BX), Z9
-	VPTESTMD  Z3, Z9, K1
-	VMOVAPS.Z Z8, K1, Z8
-	ADDQ      R8, BX
-
-open:
-	VPSRLD  $0x10, Z7, Z9
-	VANDPS  Z4, Z9, Z10
-	VPADDD  Z5, Z10, Z10
-	VPADDD  Z7, Z10, Z10
-	VPSRLD  $0x10, Z10, Z10
-	VORPS   Z6, Z9, Z9
-	VCMPPS  $0x03, Z7, Z7, K1
-	VMOVAPS Z9, K1, Z10
-	VPMOVDW Z10, (AX)
-	VPSRLD  $0x10, Z8, Z7
-	VANDPS  Z4, Z7, Z9
-	VPADDD  Z5, Z9, Z9
-	VPADDD  Z8, Z9, Z9
-	VPSRLD  $0x10, Z9, Z9
-	VORPS   Z6, Z7, Z7
-	VCMPPS  $0x03, Z8, Z8, K1
-	VMOVAPS Z7, K1, Z9
-	VPMOVDW Z9, 32(AX)
-	ADDQ    $0x00000080, CX
-	ADDQ    DI, AX
-	DECQ    SI
-	JNZ     row
-	VZEROUPPER
-	RET
-
-// func finishF32AVX512(dst *float32, c *float32, bias *float32, gate *uint16, rows int, ldd int, ldg int, cols int, floor float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·finishF32AVX512(SB), NOSPLIT, $0-68
-	MOVQ         dst+0(FP), AX
-	MOVQ         c+8(FP), CX
-	MOVQ         bias+16(FP), DX
-	MOVQ         gate+24(FP), BX
-	MOVQ         rows+32(FP), SI
-	MOVQ         ldd+40(FP), DI
-	MOVQ         ldg+48(FP), R8
-	MOVQ         cols+56(FP), R9
-	MOVQ         $-1, R10
-	BZHIQ        R9, R10, R10
-	KMOVW        R10, K1
-	SHRQ         $0x10, R10
-	KMOVW        R10, K2
-	VBROADCASTSS floor+64(FP), Z2
-	MOVL         $0x00007fff, R9
-	VMOVD        R9, X0
-	VBROADCASTSS X0, Z3
-	VMOVUPS      (DX), Z0
-	VMOVUPS      64(DX), Z1
-	MOVL         $0x00000001, DX
-	VMOVD        DX, X4
-	VBROADCASTSS X4, Z4
-	MOVL         $0x00007fff, DX
-	VMOVD        DX, X4
-	VBROADCASTSS X4, Z4
-	MOVL         $0x00000040, DX
-	VMOVD        DX, X4
-	VBROADCASTSS X4, Z4
-
-row:
-	VADDPS    (CX), Z0, Z4
-	VMAXPS    Z4, Z2, Z4
-	VADDPS    64(CX), Z1, Z5
-	VMAXPS    Z5, Z2, Z5
-	TESTQ     BX, BX
-	JZ        open
-	VPMOVZXWD (BX), Z6
-	VPTESTMD  Z3, Z6, K3
-	VMOVAPS.Z Z4, K3, Z4
-	VPMOVZXWD 32(BX), Z6
-	VPTESTMD  Z3, Z6, K3
-	VMOVAPS.Z Z5, K3, Z5
-	ADDQ      R8, BX
-
-open:
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    $0x00000080, CX
-	ADDQ    DI, AX
-	DECQ    SI
-	JNZ     row
-	VZEROUPPER
-	RET
-
-// func accumulateAVX512(dst *float32, c *float32, rows int, ldd int, cols int)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·accumulateAVX512(SB), NOSPLIT, $0-40
-	MOVQ  dst+0(FP), AX
-	MOVQ  c+8(FP), CX
-	MOVQ  rows+16(FP), DX
-	MOVQ  ldd+24(FP), BX
-	MOVQ  cols+32(FP), SI
-	MOVQ  $-1, DI
-	BZHIQ SI, DI, DI
-	KMOVW DI, K1
-	SHRQ  $0x10, DI
-	KMOVW DI, K2
-
-row:
-	VMOVUPS.Z (AX), K1, Z0
-	VADDPS    (CX), Z0, Z0
-	VMOVUPS   Z0, K1, (AX)
-	VMOVUPS.Z 64(AX), K2, Z0
-	VADDPS    64(CX), Z0, Z0
-	VMOVUPS   Z0, K2, 64(AX)
-	ADDQ      $0x00000080, CX
-	ADDQ      BX, AX
+	VMOVUPS   Z1, (AX)(R8*4)
+	ADDQ      $0x10, R8
+	CMPQ      R8, BX
+	JLT       loop
+	LEAQ      (CX)(DI*2), CX
+	ADDQ      SI, AX
 	DECQ      DX
-	JNZ       row
+	JNZ       pair
+	VZEROUPPER
+	RET
+
+// func transposeHalvesAVX512(dst *uint16, src *uint16, n int, ldd int, lds int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·transposeHalvesAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ ldd+24(FP), BX
+	MOVQ lds+32(FP), SI
+	MOVQ SI, DI
+	SHLQ $0x03, DI
+	LEAQ (DI)(DI*2), R8
+
+loop:
+	MOVQ         CX, R9
+	VMOVDQU      (R9), X0
+	VINSERTI32X4 $0x01, (R9)(DI*1), Z0, Z0
+	VINSERTI32X4 $0x02, (R9)(DI*2), Z0, Z0
+	VINSERTI32X4 $0x03, (R9)(R8*1), Z0, Z0
+	ADDQ         SI, R9
+	VMOVDQU      (R9), X1
+	VINSERTI32X4 $0x01, (R9)(DI*1), Z1, Z1
+	VINSERTI32X4 $0x02, (R9)(DI*2), Z1, Z1
+	VINSERTI32X4 $0x03, (R9)(R8*1), Z1, Z1
+	ADDQ         SI, R9
+	VMOVDQU      (R9), X2
+	VINSERTI32X4 $0x01, (R9)(DI*1), Z2, Z2
+	VINSERTI32X4 $0x02, (R9)(DI*2), Z2, Z2
+	VINSERTI32X4 $0x03, (R9)(R8*1), Z2, Z2
+	ADDQ         SI, R9
+	VMOVDQU      (R9), X3
+	VINSERTI32X4 $0x01, (R9)(DI*1), Z3, Z3
+	VINSERTI32X4 $0x02, (R9)(DI*2), Z3, Z3
+	VINSERTI32X4 $0x03, (R9)(R8*1), Z3, Z3
+	ADDQ         SI, R9
+	VMOVDQU      (R9), X4
+	VINSERTI32X4 $0x01, (R9)(DI*1), Z4, Z4
+	VINSERTI32X4 $0x02, (R9)(DI*2), Z4, Z4
+	VINSERTI32X4 $0x03, (R9)(R8*1), Z4, Z4
+	ADDQ         SI, R9
+	VMOVDQU      (R9), X5
+	VINSERTI32X4 $0x01, (R9)(DI*1), Z5, Z5
+	VINSERTI32X4 $0x02, (R9)(DI*2), Z5, Z5
+	VINSERTI32X4 $0x03, (R9)(R8*1), Z5, Z5
+	ADDQ         SI, R9
+	VMOVDQU      (R9), X6
+	VINSERTI32X4 $0x01, (R9)(DI*1), Z6, Z6
+	VINSERTI32X4 $0x02, (R9)(DI*2), Z6, Z6
+	VINSERTI32X4 $0x03, (R9)(R8*1), Z6, Z6
+	ADDQ         SI, R9
+	VMOVDQU      (R9), X7
+	VINSERTI32X4 $0x01, (R9)(DI*1), Z7, Z7
+	VINSERTI32X4 $0x02, (R9)(DI*2), Z7, Z7
+	VINSERTI32X4 $0x03, (R9)(R8*1), Z7, Z7
+	ADDQ         SI, R9
+	VPUNPCKLWD   Z1, Z0, Z8
+	VPUNPCKHWD   Z1, Z0, Z9
+	VPUNPCKLWD   Z3, Z2, Z10
+	VPUNPCKHWD   Z3, Z2, Z11
+	VPUNPCKLWD   Z5, Z4, Z12
+	VPUNPCKHWD   Z5, Z4, Z13
+	VPUNPCKLWD   Z7, Z6, Z14
+	VPUNPCKHWD   Z7, Z6, Z15
+	VPUNPCKLDQ   Z10, Z8, Z16
+	VPUNPCKHDQ   Z10, Z8, Z8
+	VPUNPCKLDQ   Z11, Z9, Z10
+	VPUNPCKHDQ   Z11, Z9, Z9
+	VPUNPCKLDQ   Z14, Z12, Z11
+	VPUNPCKHDQ   Z14, Z12, Z12
+	VPUNPCKLDQ   Z15, Z13, Z14
+	VPUNPCKHDQ   Z15, Z13, Z13
+	VPUNPCKLQDQ  Z11, Z16, Z15
+	VPUNPCKHQDQ  Z11, Z16, Z11
+	VPUNPCKLQDQ  Z12, Z8, Z16
+	VPUNPCKHQDQ  Z12, Z8, Z8
+	VPUNPCKLQDQ  Z14, Z10, Z12
+	VPUNPCKHQDQ  Z14, Z10, Z10
+	VPUNPCKLQDQ  Z13, Z9, Z14
+	VPUNPCKHQDQ  Z13, Z9, Z9
+	VMOVUPS      Z15, (AX)
+	ADDQ         BX, AX
+	VMOVUPS      Z11, (AX)
+	ADDQ         BX, AX
+	VMOVUPS      Z16, (AX)
+	ADDQ         BX, AX
+	VMOVUPS      Z8, (AX)
+	ADDQ         BX, AX
+	VMOVUPS      Z12, (AX)
+	ADDQ         BX, AX
+	VMOVUPS      Z10, (AX)
+	ADDQ         BX, AX
+	VMOVUPS      Z14, (AX)
+	ADDQ         BX, AX
+	VMOVUPS      Z9, (AX)
+	ADDQ         BX, AX
+	ADDQ         $0x10, CX
+	DECQ         DX
+	JNZ          loop
 	VZEROUPPER
 	RET
 
@@ -411,5 +856,130 @@ row:
 	JNZ       row
 	VMOVUPS   Z0, (AX)
 	VMOVUPS   Z1, 64(AX)
+	VZEROUPPER
+	RET
+
+// func dotHalvesAVX512(y *float32, x *uint16, w *float32, rows int, n int, ldx int, bias float32)
+// Requires: AVX, AVX512F
+TEXT ·dotHalvesAVX512(SB), NOSPLIT, $0-52
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         w+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         ldx+40(FP), DI
+	VBROADCASTSS bias+48(FP), Z0
+
+row:
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	XORQ   R8, R8
+
+loop:
+	VPMOVZXWD     (CX)(R8*2), Z3
+	VPSLLD        $0x10, Z3, Z3
+	VFMADD231PS   (DX)(R8*4), Z3, Z1
+	VPMOVZXWD     32(CX)(R8*2), Z3
+	VPSLLD        $0x10, Z3, Z3
+	VFMADD231PS   64(DX)(R8*4), Z3, Z2
+	ADDQ          $0x20, R8
+	CMPQ          R8, SI
+	JLT           loop
+	VADDPS        Z2, Z1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y3
+	VADDPS        Y3, Y1, Y3
+	VEXTRACTF128  $0x01, Y3, X4
+	VADDPS        X3, X4, X4
+	VPERMILPS     $0x4e, X4, X3
+	VADDPS        X3, X4, X4
+	VPERMILPS     $0xb1, X4, X3
+	VADDPS        X3, X4, X4
+	VADDSS        X0, X4, X4
+	VMOVSS        X4, (AX)
+	ADDQ          $0x04, AX
+	ADDQ          DI, CX
+	DECQ          BX
+	JNZ           row
+	VZEROUPPER
+	RET
+
+// func outerHalvesAVX512(dst *uint16, factor *float32, w *float32, gate *uint16, rows int, n int, ldd int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·outerHalvesAVX512(SB), NOSPLIT, $0-56
+	MOVQ         dst+0(FP), DX
+	MOVQ         factor+8(FP), DI
+	MOVQ         w+16(FP), BX
+	MOVQ         gate+24(FP), SI
+	MOVQ         rows+32(FP), R8
+	MOVQ         n+40(FP), R9
+	MOVQ         ldd+48(FP), R10
+	MOVL         $0x7fff7fff, AX
+	VPBROADCASTD AX, Z1
+
+row:
+	VBROADCASTSS (DI), Z0
+	XORQ         AX, AX
+
+loop:
+	VMULPS      (BX)(AX*4), Z0, Z2
+	VMULPS      64(BX)(AX*4), Z0, Z3
+	BYTE        $0x62
+	BYTE        $0xf2
+	BYTE        $0x67
+	BYTE        $0x48
+	BYTE        $0x72
+	BYTE        $0xe2
+	TESTQ       SI, SI
+	JZ          open
+	VPTESTMW    (SI)(AX*2), Z1, K1
+	VMOVDQU16.Z Z4, K1, Z4
+
+open:
+	VMOVDQU16 Z4, (DX)(AX*2)
+	ADDQ      $0x20, AX
+	CMPQ      AX, R9
+	JLT       loop
+	ADDQ      $0x04, DI
+	ADDQ      R10, DX
+	TESTQ     SI, SI
+	JZ        next
+	ADDQ      R10, SI
+
+next:
+	DECQ R8
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func scaledRowsAVX512(sum *float32, x *uint16, factor *float32, rows int, ldx int, cols int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·scaledRowsAVX512(SB), NOSPLIT, $0-48
+	MOVQ      sum+0(FP), AX
+	MOVQ      x+8(FP), CX
+	MOVQ      factor+16(FP), DX
+	MOVQ      rows+24(FP), BX
+	MOVQ      ldx+32(FP), SI
+	MOVQ      cols+40(FP), DI
+	MOVQ      $-1, R8
+	BZHIQ     DI, R8, R8
+	KMOVW     R8, K1
+	SHRQ      $0x10, R8
+	KMOVW     R8, K2
+	VMOVUPS.Z (AX), K1, Z0
+	VMOVUPS.Z 64(AX), K2, Z1
+
+row:
+	VPMOVZXWD        (CX), Z2
+	VPSLLD           $0x10, Z2, Z2
+	VFMADD231PS.BCST (DX), Z2, Z0
+	VPMOVZXWD        32(CX), Z2
+	VPSLLD           $0x10, Z2, Z2
+	VFMADD231PS.BCST (DX), Z2, Z1
+	ADDQ             $0x04, DX
+	ADDQ             SI, CX
+	DECQ             BX
+	JNZ              row
+	VMOVUPS          Z0, K1, (AX)
+	VMOVUPS          Z1, K2, 64(AX)
 	VZEROUPPER
 	RET

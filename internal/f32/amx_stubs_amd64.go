@@ -4,33 +4,53 @@
 
 package f32
 
-// tilesAMX sets c, 32 floats a row, to a·b for blocks of 32 rows of a, lda bytes apart, and
-// pairs of rows of b, ldb bytes apart; k ≥ 1 steps of 32.
+// tilesToFloatAMX sets 32 rows of c to init + a·b for blocks of 32 columns; b are pairs of rows, k ≥ 1
+// steps of 32. Distances of rows are in bytes.
 //
 //go:noescape
-func tilesAMX(c *float32, a *uint16, b *uint32, blocks int, k int, lda int, ldb int)
+func tilesToFloatAMX(c *float32, a *uint16, b *uint32, init *float32, blocks int, k int, lda int, ldb int, ldc int, ldi int)
 
-// interleaveAVX512 joins n values of two rows, a positive multiple of 16.
+// tilesToHalfAMX sets 32 rows of dst to max(bias + a·b, floor), and to 0 where gate is, for blocks of 32
+// columns. gate may be nil; sums are 32×32.
 //
 //go:noescape
-func interleaveAVX512(dst *uint32, low *uint16, high *uint16, n int)
+func tilesToHalfAMX(dst *uint16, a *uint16, b *uint32, bias *float32, gate *uint16, sums *float32, blocks int, k int, lda int, ldb int, ldd int, floor float32)
 
-// finishBF16AVX512 stores max(c + bias, floor), or 0 where gate is 0, for rows ≥ 1 rows.
-//
-//go:noescape
-func finishBF16AVX512(dst *uint16, c *float32, bias *float32, gate *uint16, rows int, ldd int, ldg int, cols int, floor float32)
+// peakAMX executes n ≥ 1 times 4 products of 16×32 by 32×16 that wait for nothing.
+func peakAMX(n int)
 
-// finishF32AVX512 stores max(c + bias, floor), or 0 where gate is 0, for rows ≥ 1 rows.
+// halvesAVX512 rounds rows ≥ 1 rows of 32·whole + partial values; a partial line ends with zeros.
 //
 //go:noescape
-func finishF32AVX512(dst *float32, c *float32, bias *float32, gate *uint16, rows int, ldd int, ldg int, cols int, floor float32)
+func halvesAVX512(dst *uint16, src *float32, rows int, whole int, partial int, ldd int, lds int)
 
-// accumulateAVX512 adds cols of 32 columns of c to dst.
+// interleaveAVX512 joins the values of rows 2i and 2i+1 of src, n of them, a positive multiple of 16, for pairs ≥ 1 rows of dst.
 //
 //go:noescape
-func accumulateAVX512(dst *float32, c *float32, rows int, ldd int, cols int)
+func interleaveAVX512(dst *uint32, src *uint16, pairs int, n int, ldd int, lds int)
+
+// transposeHalvesAVX512 transposes 32 rows of 8·n columns, n ≥ 1, to 8·n rows of 32.
+//
+//go:noescape
+func transposeHalvesAVX512(dst *uint16, src *uint16, n int, ldd int, lds int)
 
 // columnSumsBF16AVX512 adds rows ≥ 1 rows of 32 values, lda bytes apart.
 //
 //go:noescape
 func columnSumsBF16AVX512(sum *float32, a *uint16, rows int, lda int)
+
+// dotHalvesAVX512 sets y to bias + x·w for rows ≥ 1 rows of n values, a positive multiple of 32.
+//
+//go:noescape
+func dotHalvesAVX512(y *float32, x *uint16, w *float32, rows int, n int, ldx int, bias float32)
+
+// outerHalvesAVX512 sets rows ≥ 1 rows of n values of dst, a positive multiple of 32, to factor·w, and to 0 where gate is.
+// gate may be nil.
+//
+//go:noescape
+func outerHalvesAVX512(dst *uint16, factor *float32, w *float32, gate *uint16, rows int, n int, ldd int)
+
+// scaledRowsAVX512 adds rows ≥ 1 rows of 32 values, each times its factor, to cols sums.
+//
+//go:noescape
+func scaledRowsAVX512(sum *float32, x *uint16, factor *float32, rows int, ldx int, cols int)

@@ -21,7 +21,10 @@ type backend struct {
 	gather   func(dst *float32, stride int, rows **float32, n, dim, value int)
 	pool     [2]bagsKernel // of plain sums, weighted
 	poolGrad [2]bagsKernel
-	peak     func(n int)
+
+	poolSingles, poolGradSingles singlesKernel
+
+	peak func(n int)
 }
 
 // block is the inner loop of the matrix products for height rows of a result:
@@ -44,6 +47,8 @@ type (
 	columnSumsKernel func(sum, a *float32, rows, lda, cols int)
 	// bagsKernel sums rows of matrix to bags, or adds bags to the rows.
 	bagsKernel func(matrix, bags *float32, stride, n, dim int, offsets *int32, at *uint32, coefs *float32, add int)
+	// singlesKernel does either for bags of one row each, up to one that begins past limit.
+	singlesKernel func(matrix *float32, limit int, bags *float32, stride, n, dim int, at *uint32, add int) (left int)
 )
 
 // active is the backend of this machine. Only tests set it anew.
@@ -74,4 +79,12 @@ func PeakFLOP(n int) int {
 	}
 	active.peak(n)
 	return n * 12 * 2 * active.lanes
+}
+
+// PeakTileFLOP is PeakFLOP of bfloat16 products on AMX tiles; 0 without AMX.
+func PeakTileFLOP(n int) int {
+	if n < 1 || !peakTiles(n) {
+		return 0
+	}
+	return n * 4 * 2 * 16 * 16 * 32
 }

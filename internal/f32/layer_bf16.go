@@ -7,24 +7,25 @@ import (
 
 // The layer in bfloat16: activations, their gradients and packed weights are
 // bfloat16, sums and weight gradients float32, master weights the caller's
-// float32. With AMX, tiles of 16×16 multiply 32 deep; elsewhere the plain loop
-// below does the same arithmetic, slowly, for tests: a program refuses bfloat16
-// where AMX gives an error.
+// float32. With AMX, tiles of 16×16 multiply 32 deep; elsewhere plain loops do
+// the same arithmetic, slowly, for tests: a program refuses bfloat16 where AMX
+// gives an error.
 //
 // Matrices. A bfloat16 matrix of rows×cols has LenBF16(rows, cols) values: its
-// rows lie StrideBF16(cols) apart and are whole blocks of 32, their columns from
-// cols on are 0. ConvertBF16 and the products write it so. Rows past the last may
-// hold anything.
+// rows lie StrideBF16(cols) apart, and rows and columns are whole blocks of 32, 0
+// where they go past the matrix. ConvertBF16 and the products write it so. What
+// lies between the last block of a row and the next row may be anything.
 //
-// Order of additions. Sums go over blocks of 32 factors upwards from 0. A block
-// is one sum of its even products and one of its odd ones, each upwards and
-// rounded at each step; their sum is added to the block before. Bias comes last.
-// Subnormal numbers count as 0 with AMX. One row's output does not depend on the
-// rows around it; the weight gradients of 256 rows at a time are added to dw.
+// Order of additions. A sum starts from the bias, from 0 or from what was
+// accumulated and goes over blocks of 32 factors upwards. A block is one sum of
+// its even products and one of its odd ones, each upwards and rounded at each
+// step; their sum is added. Subnormal numbers count as 0. One row's output does
+// not depend on the rows around it; weight gradients take 256 rows at a time. A
+// single output has sums of its own: see layer_bf16_one.go.
 
 const (
 	tile      = 32  // rows and columns of a block, and its depth
-	tileChunk = 256 // rows between their sums and their results, which stay in L1
+	tileChunk = 256 // rows whose gradients are added at once: transposed, they stay in the second-level cache
 )
 
 // useTiles is cleared by tests, which compare with the plain loops.
@@ -43,12 +44,15 @@ func LenBF16(rows, cols int) int { return padTile(rows) * StrideBF16(cols) }
 func ConvertBF16(dst []BF16, src []float32, rows, cols int) {
 	check("ConvertBF16", "src", len(src), rows, cols)
 	checkBF16("ConvertBF16", "dst", len(dst), rows, cols)
-	stride := StrideBF16(cols)
-	for r := range rows {
-		row := dst[r*stride:][:stride]
-		ToBF16(row[:cols], src[r*cols:(r+1)*cols])
-		clear(row[cols:])
+	if rows > 0 && cols > 0 {
+		roundRows(dst, StrideBF16(cols), src, rows, cols)
 	}
+	clearBelow(dst, rows, cols)
+}
+
+// clearBelow zeroes the rows past the last of a matrix.
+func clearBelow(m []BF16, rows, cols int) {
+	clear(m[rows*StrideBF16(cols) : LenBF16(rows, cols)])
 }
 
 func checkBF16(op, name string, n, rows, cols int) {
@@ -57,52 +61,53 @@ func checkBF16(op, name string, n, rows, cols int) {
 	}
 }
 
-// PackedBF16 is a layer's weights, in×out, rounded to bfloat16. After Pack any
-// number of goroutines may use it.
-type PackedBF16 struct {
-	in, out       int
-	forward, grad pairs // of w and of wᵀ
-	rounded       []BF16
-}
-
 // pairs holds a matrix of k×n as 32-bit pairs of rows 2i and 2i+1, the order in
-// which tiles read the second factor. Rows are padded with zeros to whole tiles.
+// which tiles read the second factor.
 type pairs struct {
 	depth  int // of tiles
 	stride int // pairs from row to row
 	data   []uint32
 }
 
-// set takes the k rows of src, stride values apart, of n values, padded.
-func (p *pairs) set(src []BF16, stride, k, n int) {
+// lda is the distance of rows of the first factor, whose columns are b's rows.
+func (p *pairs) lda() int { return StrideBF16(p.depth * tile) }
+
+// resize makes room for k×n, both padded to whole tiles.
+func (p *pairs) resize(k, n int) {
 	p.depth, p.stride = padTile(k)/tile, (padTile(n)/16|1)*16
 	size := p.depth * tile / 2 * p.stride
 	if cap(p.data) < size {
 		p.data = make([]uint32, size)
 	}
 	p.data = p.data[:size]
-	width := padTile(n)
-	for i := range p.depth * tile / 2 {
-		row := p.data[i*p.stride:][:width]
-		switch {
-		case 2*i+1 < k:
-			joinRows(row, src[2*i*stride:], src[(2*i+1)*stride:])
-		case 2*i < k:
-			for j := range row {
-				row[j] = uint32(src[2*i*stride+j])
-			}
-		default:
-			clear(row)
-		}
+}
+
+// set takes a matrix of k×n.
+func (p *pairs) set(src []BF16, k, n int) {
+	p.resize(k, n)
+	if len(p.data) > 0 && n > 0 {
+		joinRows(p.data, p.stride, src, StrideBF16(n), p.depth*tile/2, padTile(n))
 	}
 }
 
-// transposeTo stores the pairs of n columns as rows of dst, stride pairs apart:
-// the first factor of the product of the transpose.
-func (p *pairs) transposeTo(dst []uint32, stride, n int) {
-	for i := 0; i < p.depth*tile/2 && n > 0; i += 8 {
-		transposePairs(dst[i:], p.data[i*p.stride:], padTile(n)/8, stride, p.stride)
+// setTransposed takes the transpose of a matrix of n×k: pair i of row j holds
+// src[j][2i] and src[j][2i+1], which lie beside each other, so it is a
+// transposition of 32-bit values.
+func (p *pairs) setTransposed(src []BF16, k, n int) {
+	p.resize(k, n)
+	words, stride := asPairs(src), StrideBF16(k)/2
+	for j := 0; j < padTile(n) && p.depth > 0; j += 8 {
+		transposePairs(p.data[j:], words[j*stride:], p.depth*tile/16, p.stride, stride)
 	}
+}
+
+// PackedBF16 is a layer's weights, in×out, rounded to bfloat16. After Pack any
+// number of goroutines may use it.
+type PackedBF16 struct {
+	in, out       int
+	rounded       []BF16
+	forward, grad pairs     // of w and of wᵀ
+	column        []float32 // of a single output: the rounded weights, whole tiles
 }
 
 // Pack takes the weights of one step, in×out, rounding them. It keeps its memory
@@ -110,46 +115,44 @@ func (p *pairs) transposeTo(dst []uint32, stride, n int) {
 func (p *PackedBF16) Pack(w []float32, in, out int) {
 	check("PackedBF16.Pack", "w", len(w), in, out)
 	p.in, p.out = in, out
-	if n := LenBF16(in, out); cap(p.rounded) < n {
-		p.rounded = make([]BF16, n)
-	}
-	p.rounded = p.rounded[:LenBF16(in, out)]
+	p.rounded = growBF16(p.rounded, LenBF16(in, out))
 	ConvertBF16(p.rounded, w, in, out)
-	p.forward.set(p.rounded, StrideBF16(out), in, out)
-	p.setGrad(w)
+	p.forward.set(p.rounded, in, out)
+	p.grad.setTransposed(p.rounded, out, in)
+	if out == 1 {
+		p.column = firstColumn(p.column, p.rounded, padTile(in), StrideBF16(out))
+	}
 }
 
-// setGrad makes the pairs of wᵀ: pair i of column j holds w[j][2i] and w[j][2i+1],
-// which lie beside each other, so it is a transposition of 32-bit values.
-func (p *PackedBF16) setGrad(w []float32) {
-	g, stride := &p.grad, StrideBF16(p.out)
-	g.depth, g.stride = padTile(p.out)/tile, (padTile(p.in)/16|1)*16
-	size := g.depth * tile / 2 * g.stride
-	if cap(g.data) < size {
-		g.data = make([]uint32, size)
+func growBF16(buf []BF16, n int) []BF16 {
+	if cap(buf) < n {
+		return make([]BF16, n)
 	}
-	g.data = g.data[:size]
-	for i := p.in * stride; i < len(p.rounded); i++ {
-		p.rounded[i] = 0
-	}
-	src := asPairs(p.rounded)
-	for j := 0; j < padTile(p.in) && g.depth > 0; j += 8 {
-		transposePairs(g.data[j:], src[j*stride/2:], g.depth*tile/16, g.stride, stride/2)
-	}
+	return buf[:n]
 }
 
 // WorkBF16 is the memory of one goroutine between the parts of a product. The
 // zero value is ready.
 type WorkBF16 struct {
-	sums  [tileChunk * tile]float32
-	bias  [tile]float32
-	right pairs
-	left  []uint32
+	block  []float32 // 32×32, which stay in the first-level cache
+	row    []float32 // what sums start from: the bias or zeros, whole tiles
+	right  pairs
+	left   []BF16    // the transpose of 32 columns of x
+	factor []float32 // of a single output: its gradients
 }
 
-// Forward computes y = x·w + bias, and max(y, 0) of it if relu, as bfloat16 to y
-// and as float32, rows×out, to yf; either may be nil, and so may bias.
-func (k *WorkBF16) Forward(y []BF16, yf []float32, x []BF16, w *PackedBF16, bias []float32, rows int, relu bool) {
+// begin makes room for a block and sets row to the n values of a bias, or to 0.
+func (k *WorkBF16) begin(bias []float32, n int) {
+	if k.block == nil {
+		k.block = make([]float32, tile*tile)
+	}
+	k.row = grow(k.row, padTile(n))
+	clear(k.row[copy(k.row, bias):])
+}
+
+// Forward computes y = x·w + bias, and max(y, 0) of it if relu. A nil bias is
+// zero. NaN passes through ReLU.
+func (k *WorkBF16) Forward(y, x []BF16, w *PackedBF16, bias []float32, rows int, relu bool) {
 	if bias != nil {
 		check("Forward", "bias", len(bias), 1, w.out)
 	}
@@ -157,62 +160,41 @@ func (k *WorkBF16) Forward(y []BF16, yf []float32, x []BF16, w *PackedBF16, bias
 	if relu {
 		floor = 0
 	}
-	k.product("Forward", y, yf, x, &w.forward, bias, nil, rows, w.in, w.out, floor)
+	k.halves("Forward", y, x, &w.forward, bias, nil, rows, w.in, w.out, floor)
+}
+
+// ForwardF32 computes y = x·w + bias, rows×out, without rounding it.
+func (k *WorkBF16) ForwardF32(y []float32, x []BF16, w *PackedBF16, bias []float32, rows int) {
+	if bias != nil {
+		check("ForwardF32", "bias", len(bias), 1, w.out)
+	}
+	check("ForwardF32", "y", len(y), rows, w.out)
+	checkBF16("ForwardF32", "x", len(x), rows, w.in)
+	if w.out == 1 {
+		k.forwardOne(y, x, w, bias, rows)
+		return
+	}
+	k.floats(y, x, &w.forward, bias, rows, w.in, w.out)
 }
 
 // GradInput computes dx = dy·wᵀ, and 0 where gate is: the layer's input, if that
-// came out of a ReLU. As bfloat16 to dx and as float32, rows×in, to dxf; either
-// may be nil, and so may gate.
-func (k *WorkBF16) GradInput(dx []BF16, dxf []float32, dy []BF16, w *PackedBF16, rows int, gate []BF16) {
+// came out of a ReLU. A nil gate is left out.
+func (k *WorkBF16) GradInput(dx, dy []BF16, w *PackedBF16, rows int, gate []BF16) {
 	if gate != nil {
 		checkBF16("GradInput", "gate", len(gate), rows, w.in)
 	}
-	k.product("GradInput", dx, dxf, dy, &w.grad, nil, gate, rows, w.out, w.in, float32(math.Inf(-1)))
-}
-
-// product computes c = a·b, rows×n, through bias, floor and gate.
-func (k *WorkBF16) product(op string, c []BF16, cf []float32, a []BF16, b *pairs, bias []float32, gate []BF16, rows, depth, n int, floor float32) {
-	checkBF16(op, "its input", len(a), rows, depth)
-	if c != nil {
-		checkBF16(op, "its bfloat16 result", len(c), rows, n)
-	}
-	if cf != nil {
-		check(op, "its float32 result", len(cf), rows, n)
-	}
-	lda, ldc := StrideBF16(depth), StrideBF16(n)
-	for r := 0; r < rows; r += tileChunk {
-		m := min(tileChunk, rows-r)
-		for j := 0; j < n; j += tile {
-			k.multiply(asPairs(a[r*lda:]), lda/2, b, j, padTile(m)/tile)
-			cols := min(tile, n-j)
-			k.bias = [tile]float32{}
-			if bias != nil {
-				copy(k.bias[:], bias[j:j+cols])
-			}
-			var open []BF16
-			if gate != nil {
-				open = gate[r*ldc+j:]
-			}
-			if c != nil {
-				k.finishBF16(c[r*ldc+j:], open, m, ldc, floor)
-			}
-			if cf != nil {
-				k.finishF32(cf[r*n+j:], open, m, n, ldc, cols, floor)
-			}
-		}
-		clearPadding(c, r, m, n)
-	}
-}
-
-// clearPadding zeroes the columns that are there only to keep rows apart.
-func clearPadding(c []BF16, r, rows, n int) {
-	stride, width := StrideBF16(n), padTile(n)
-	if c == nil || width == stride {
+	if w.out == 1 {
+		k.gradInputOne(dx, dy, w, rows, gate)
 		return
 	}
-	for i := r; i < r+rows; i++ {
-		clear(c[i*stride+width : (i+1)*stride])
-	}
+	k.halves("GradInput", dx, dy, &w.grad, nil, gate, rows, w.out, w.in, float32(math.Inf(-1)))
+}
+
+// GradInputF32 computes dx = dy·wᵀ, rows×in, without rounding it.
+func (k *WorkBF16) GradInputF32(dx []float32, dy []BF16, w *PackedBF16, rows int) {
+	check("GradInputF32", "dx", len(dx), rows, w.in)
+	checkBF16("GradInputF32", "dy", len(dy), rows, w.out)
+	k.floats(dx, dy, &w.grad, nil, rows, w.out, w.in)
 }
 
 // GradWeight adds the gradients of one batch: dw += xᵀ·dy and db += the column
@@ -224,64 +206,90 @@ func (k *WorkBF16) GradWeight(dw, db []float32, x, dy []BF16, rows, in, out int)
 	if db != nil {
 		check("GradWeight", "db", len(db), 1, out)
 	}
-	ldx, ldy := StrideBF16(in), StrideBF16(out)
-	for r := 0; r < rows; r += tileChunk {
+	if out == 1 {
+		k.gradWeightOne(dw, db, x, dy, rows, in)
+		return
+	}
+	k.begin(nil, 0)
+	for r := 0; r < rows && out > 0; r += tileChunk {
 		m := min(tileChunk, rows-r)
-		depth := padTile(m) / 2 // pairs of rows
-		stride := (depth/16 | 1) * 16
-		if n := padTile(in) * stride; cap(k.left) < n {
-			k.left = make([]uint32, n)
-		}
-		k.left = k.left[:padTile(in)*stride]
-		k.right.set(x[r*ldx:], ldx, m, in)
-		k.right.transposeTo(k.left, stride, in)
-		k.right.set(dy[r*ldy:], ldy, m, out)
-		for j := 0; j < out; j += tile {
-			cols := min(tile, out-j)
-			for i := 0; i < in; i += tileChunk {
-				height := min(tileChunk, in-i)
-				k.multiply(k.left[i*stride:], stride, &k.right, j, padTile(height)/tile)
-				k.accumulate(dw[i*out+j:], height, out, cols)
-			}
-			if db != nil {
-				k.addColumnSums(db[j:j+cols], dy[r*ldy+j:], m, ldy)
-			}
+		k.gradWeight(dw, x[r*StrideBF16(in):], dy[r*StrideBF16(out):], m, in, out)
+		for j := 0; j < out && db != nil; j += tile {
+			k.addColumnSums(db[j:min(j+tile, out)], dy[r*StrideBF16(out)+j:], m, StrideBF16(out))
 		}
 	}
 }
 
-// multiplyPlain is what tiles do: it sets sums to blocks of 32 rows of a, lda
-// pairs apart, times 32 columns of b from j on.
-func (k *WorkBF16) multiplyPlain(a []uint32, lda int, b *pairs, j, blocks int) {
-	for r := range blocks * tile {
-		for c := range tile {
-			var sum float32
-			for d := range b.depth {
-				var even, odd float32
-				for i := d * tile / 2; i < (d+1)*tile/2; i++ {
-					x, y := a[r*lda+i], b.data[i*b.stride+j+c]
-					// The products are exact.
-					even += float32(low(x) * low(y))
-					odd += float32(high(x) * high(y))
-				}
-				sum += even + odd
-			}
-			k.sums[r*tile+c] = sum
+// gradWeight is GradWeight of dw and of at most tileChunk rows. Of x, 32 columns
+// at a time are transposed and stay in the first-level cache.
+func (k *WorkBF16) gradWeight(dw []float32, x, dy []BF16, rows, in, out int) {
+	ldx, stride := StrideBF16(in), StrideBF16(rows)
+	k.left = growBF16(k.left, tile*stride)
+	k.right.set(dy, rows, out)
+	for i := 0; i < in; i += tile {
+		for r := 0; r < rows; r += tile {
+			transposeRows(k.left[r:], stride, x[r*ldx+i:], ldx, tile/8)
 		}
+		k.floatRows(dw[i*out:], k.left, &k.right, min(tile, in-i), out, true)
 	}
 }
 
-func low(pair uint32) float32  { return math.Float32frombits(pair << 16) }
-func high(pair uint32) float32 { return math.Float32frombits(pair &^ 0xffff) }
+// halves computes c = a·b, rows×n, through bias, floor and gate.
+func (k *WorkBF16) halves(op string, c, a []BF16, b *pairs, bias []float32, gate []BF16, rows, depth, n int, floor float32) {
+	checkBF16(op, "its input", len(a), rows, depth)
+	checkBF16(op, "its result", len(c), rows, n)
+	k.begin(bias, n)
+	ldc := StrideBF16(n)
+	for i := 0; i < rows && n > 0; i += tile {
+		var open []BF16
+		if gate != nil {
+			open = gate[i*ldc:]
+		}
+		k.toHalf(c[i*ldc:], ldc, a[i*StrideBF16(depth):], b, open, padTile(n)/tile, floor)
+	}
+	clearBelow(c, rows, n)
+}
 
-// finishPlain gives the result of row i and column j of the sums.
-func (k *WorkBF16) finishPlain(i, j int, gate []BF16, ldg int, floor float32) float32 {
-	if gate != nil && gate[i*ldg+j]&0x7fff == 0 {
-		return 0
+// floats computes c = a·b, rows×n and nothing beside it, from the bias.
+func (k *WorkBF16) floats(c []float32, a []BF16, b *pairs, bias []float32, rows, depth, n int) {
+	k.begin(bias, n)
+	for i := 0; i < rows; i += tile {
+		k.floatRows(c[i*n:], a[i*StrideBF16(depth):], b, min(tile, rows-i), n, false)
 	}
-	v := k.sums[i*tile+j] + k.bias[j]
-	if v < floor {
-		return floor
+}
+
+// floatRows is at most 32 rows of a product: from row, or with add from what stands
+// in c. The columns that fill no block, and rows that do not, go by way of a block.
+func (k *WorkBF16) floatRows(c []float32, a []BF16, b *pairs, rows, n int, add bool) {
+	j := 0
+	if whole := n / tile; rows == tile && whole > 0 {
+		init, ldi := k.row, 0
+		if add {
+			init, ldi = c, n
+		}
+		k.toFloat(c, n, a, b, 0, init, ldi, whole)
+		j = whole * tile
 	}
-	return v
+	for ; j < n; j += tile {
+		k.edge(c[j:], n, a, b, j, rows, min(tile, n-j), add)
+	}
+}
+
+// edge is a block of floats of which only rows×cols exist.
+func (k *WorkBF16) edge(c []float32, ldc int, a []BF16, b *pairs, j, rows, cols int, add bool) {
+	for i := range tile {
+		at := k.block[i*tile:][:tile]
+		if add {
+			clear(at)
+		} else {
+			copy(at, k.row[j:])
+		}
+		if add && i < rows {
+			copy(at[:cols], c[i*ldc:])
+		}
+	}
+	k.toFloat(k.block, tile, a, b, j, k.block, tile, 1)
+	for i := range rows {
+		copy(c[i*ldc:][:cols], k.block[i*tile:])
+	}
 }

@@ -17,26 +17,42 @@ func asPairs(v []BF16) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/2)
 }
 
-func joinRows(dst []uint32, low, high []BF16) { joinRowsPlain(dst, low, high) }
+func roundRows(dst []BF16, ldd int, src []float32, rows, cols int) {
+	roundRowsPlain(dst, ldd, src, rows, cols)
+}
+
+func joinRows(dst []uint32, ldd int, src []BF16, lds, pairs, n int) {
+	joinRowsPlain(dst, ldd, src, lds, pairs, n)
+}
 
 func transposePairs(dst, src []uint32, n, ldd, lds int) { transposePairsPlain(dst, src, n, ldd, lds) }
 
-func (k *WorkBF16) multiply(a []uint32, lda int, b *pairs, j, blocks int) {
-	k.multiplyPlain(a, lda, b, j, blocks)
+func transposeRows(dst []BF16, ldd int, src []BF16, lds, n int) {
+	transposeRowsPlain(dst, ldd, src, lds, n)
 }
 
-func (k *WorkBF16) finishBF16(dst, gate []BF16, rows, stride int, floor float32) {
-	k.finishBF16Plain(dst, gate, rows, stride, floor)
+func (k *WorkBF16) toFloat(c []float32, ldc int, a []BF16, b *pairs, j int, init []float32, ldi, blocks int) {
+	toFloatPlain(c, ldc, a, b, j, init, ldi, blocks)
 }
 
-func (k *WorkBF16) finishF32(dst []float32, gate []BF16, rows, stride, ldg, cols int, floor float32) {
-	k.finishF32Plain(dst, gate, rows, stride, ldg, cols, floor)
-}
-
-func (k *WorkBF16) accumulate(dst []float32, rows, stride, cols int) {
-	k.accumulatePlain(dst, rows, stride, cols)
+func (k *WorkBF16) toHalf(c []BF16, ldc int, a []BF16, b *pairs, gate []BF16, blocks int, floor float32) {
+	k.toHalfPlain(c, ldc, a, b, gate, blocks, floor)
 }
 
 func (k *WorkBF16) addColumnSums(sum []float32, a []BF16, rows, stride int) {
 	addColumnSumsPlain(sum, a, rows, stride)
 }
+
+func dotRows(y []float32, x []BF16, ldx int, w []float32, bias float32) {
+	dotRowsPlain(y, x, ldx, w, bias)
+}
+
+func outerRows(dst []BF16, ldd int, factor, w []float32, gate []BF16) {
+	outerRowsPlain(dst, ldd, factor, w, gate)
+}
+
+func addScaledRows(sum []float32, x []BF16, ldx int, factor []float32) {
+	addScaledRowsPlain(sum, x, ldx, factor)
+}
+
+func peakTiles(int) bool { return false }

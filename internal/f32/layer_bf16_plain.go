@@ -2,12 +2,34 @@ package f32
 
 import "math"
 
-// The plain loops of the bfloat16 layer: the specification of the AVX-512
-// kernels around the tiles.
+// The plain loops of the bfloat16 layer: the specification of the tiles and of the
+// kernels around them.
 
-func joinRowsPlain(dst []uint32, low, high []BF16) {
-	for i := range dst {
-		dst[i] = uint32(low[i]) | uint32(high[i])<<16
+// roundTile is roundBF16 with subnormal numbers as 0.
+func roundTile(v float32) BF16 {
+	const exponent = 0xff << 23
+	if math.Float32bits(v)&exponent == 0 {
+		v = float32(math.Copysign(0, float64(v)))
+	}
+	return roundBF16(v)
+}
+
+func roundRowsPlain(dst []BF16, ldd int, src []float32, rows, cols int) {
+	for r := range rows {
+		row := dst[r*ldd:][:padTile(cols)]
+		for j, v := range src[r*cols:][:cols] {
+			row[j] = roundTile(v)
+		}
+		clear(row[cols:])
+	}
+}
+
+// joinRowsPlain makes rows of n pairs.
+func joinRowsPlain(dst []uint32, ldd int, src []BF16, lds, pairs, n int) {
+	for i := range pairs {
+		for j := range n {
+			dst[i*ldd+j] = uint32(src[2*i*lds+j]) | uint32(src[(2*i+1)*lds+j])<<16
+		}
 	}
 }
 
@@ -21,26 +43,50 @@ func transposePairsPlain(dst, src []uint32, n, ldd, lds int) {
 	}
 }
 
-func (k *WorkBF16) finishBF16Plain(dst, gate []BF16, rows, stride int, floor float32) {
-	for i := range rows {
-		for j := range tile {
-			dst[i*stride+j] = roundBF16(k.finishPlain(i, j, gate, stride, floor))
+// transposeRowsPlain transposes 32 rows of 8·n columns.
+func transposeRowsPlain(dst []BF16, ldd int, src []BF16, lds, n int) {
+	for i := range tile {
+		for j := range 8 * n {
+			dst[j*ldd+i] = src[i*lds+j]
 		}
 	}
 }
 
-func (k *WorkBF16) finishF32Plain(dst []float32, gate []BF16, rows, stride, ldg, cols int, floor float32) {
-	for i := range rows {
-		for j := range cols {
-			dst[i*stride+j] = k.finishPlain(i, j, gate, ldg, floor)
+// sumPlain is what tiles make of an element: start and the product of a row and of
+// column j of b.
+func sumPlain(start float32, row []BF16, b *pairs, j int) float32 {
+	for d := range b.depth {
+		var even, odd float32
+		for i := d * tile / 2; i < (d+1)*tile/2; i++ {
+			y := b.data[i*b.stride+j]
+			// The products are exact.
+			even += float32(widenBF16(row[2*i]) * math.Float32frombits(y<<16))
+			odd += float32(widenBF16(row[2*i+1]) * math.Float32frombits(y&^0xffff))
+		}
+		start += even + odd
+	}
+	return start
+}
+
+func toFloatPlain(c []float32, ldc int, a []BF16, b *pairs, j int, init []float32, ldi, blocks int) {
+	for r := range tile {
+		for i := range blocks * tile {
+			c[r*ldc+i] = sumPlain(init[r*ldi+i], a[r*b.lda():], b, j+i)
 		}
 	}
 }
 
-func (k *WorkBF16) accumulatePlain(dst []float32, rows, stride, cols int) {
-	for i := range rows {
-		for j := range cols {
-			dst[i*stride+j] += k.sums[i*tile+j]
+func (k *WorkBF16) toHalfPlain(c []BF16, ldc int, a []BF16, b *pairs, gate []BF16, blocks int, floor float32) {
+	for r := range tile {
+		for i := range blocks * tile {
+			v := sumPlain(k.row[i], a[r*b.lda():], b, i)
+			if v < floor {
+				v = floor
+			}
+			if gate != nil && gate[r*ldc+i]&0x7fff == 0 {
+				v = 0
+			}
+			c[r*ldc+i] = roundTile(v)
 		}
 	}
 }
@@ -48,7 +94,40 @@ func (k *WorkBF16) accumulatePlain(dst []float32, rows, stride, cols int) {
 func addColumnSumsPlain(sum []float32, a []BF16, rows, stride int) {
 	for i := range rows {
 		for j := range sum {
-			sum[j] += math.Float32frombits(uint32(a[i*stride+j]) << 16)
+			sum[j] += widenBF16(a[i*stride+j])
+		}
+	}
+}
+
+func dotRowsPlain(y []float32, x []BF16, ldx int, w []float32, bias float32) {
+	for r := range y {
+		var sum [tile]float32
+		for j, v := range w {
+			sum[j%tile] += float32(widenBF16(x[r*ldx+j]) * v) // exact
+		}
+		for n := tile / 2; n > 0; n /= 2 {
+			for j := range n {
+				sum[j] += sum[j+n]
+			}
+		}
+		y[r] = sum[0] + bias
+	}
+}
+
+func outerRowsPlain(dst []BF16, ldd int, factor, w []float32, gate []BF16) {
+	for r, f := range factor {
+		for j, v := range w {
+			if dst[r*ldd+j] = roundTile(f * v); gate != nil && gate[r*ldd+j]&0x7fff == 0 {
+				dst[r*ldd+j] = 0
+			}
+		}
+	}
+}
+
+func addScaledRowsPlain(sum []float32, x []BF16, ldx int, factor []float32) {
+	for r, f := range factor {
+		for j := range sum {
+			sum[j] += float32(widenBF16(x[r*ldx+j]) * f) // exact
 		}
 	}
 }

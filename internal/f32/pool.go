@@ -23,7 +23,8 @@ func Gather(dst []float32, stride int, rows []*float32, part Part) {
 }
 
 // Bags are lists of rows of a matrix: bag b has the rows that begin at
-// matrix[At[i]] for i from Offsets[b] to below Offsets[b+1]. Coefs, by value, may
+// matrix[At[i]] for i from Offsets[b] to below Offsets[b+1]; without Offsets each
+// bag has one row, the one at At[b], and there are no Coefs. Coefs, by value, may
 // be nil: all 1.
 type Bags struct {
 	Offsets []int32
@@ -31,16 +32,36 @@ type Bags struct {
 	Coefs   []float32
 }
 
+// count returns how many bags there are.
+func (b *Bags) count() int {
+	if b.Offsets == nil {
+		return len(b.At)
+	}
+	return max(len(b.Offsets)-1, 0)
+}
+
+// of returns the values of bag i, from lo to below hi.
+func (b *Bags) of(i int) (lo, hi int) {
+	if b.Offsets == nil {
+		return i, i + 1
+	}
+	return int(b.Offsets[i]), int(b.Offsets[i+1])
+}
+
 // Pool sums the rows of each bag, times their coefficients, in order: those of
 // bag b into dst[b·stride:], dim floats, from 0 or with add from what stands
 // there. Products are not fused with sums. It panics if an index reaches past a
 // slice.
 func Pool(dst []float32, stride int, matrix []float32, bags Bags, dim int, add bool) {
-	n := max(len(bags.Offsets)-1, 0)
+	n := bags.count()
 	if n == 0 || dim == 0 {
 		return
 	}
 	checkRows("Pool", len(dst), stride, n, dim)
+	if active != nil && bags.Offsets == nil && bags.Coefs == nil {
+		runSingles("Pool", active.poolSingles, matrix, bags.At, dst, stride, dim, add)
+		return
+	}
 	bags.check("Pool", len(matrix), dim)
 	if active != nil && len(matrix) > 0 {
 		flag := 0
@@ -55,7 +76,7 @@ func Pool(dst []float32, stride int, matrix []float32, bags Bags, dim int, add b
 		if !add {
 			clear(d)
 		}
-		for i := bags.Offsets[b]; i < bags.Offsets[b+1]; i++ {
+		for i, end := bags.of(b); i < end; i++ {
 			c := bags.coef(i)
 			for j, v := range matrix[bags.At[i]:][:dim] {
 				d[j] += float32(c * v)
@@ -67,11 +88,15 @@ func Pool(dst []float32, stride int, matrix []float32, bags Bags, dim int, add b
 // PoolGrad is the backward of Pool: it adds the gradient of each bag,
 // dy[b·stride:], times the coefficient, to each of its rows of matrix, in order.
 func PoolGrad(matrix []float32, bags Bags, dy []float32, stride, dim int) {
-	n := max(len(bags.Offsets)-1, 0)
+	n := bags.count()
 	if n == 0 || dim == 0 {
 		return
 	}
 	checkRows("PoolGrad", len(dy), stride, n, dim)
+	if active != nil && bags.Offsets == nil && bags.Coefs == nil {
+		runSingles("PoolGrad", active.poolGradSingles, matrix, bags.At, dy, stride, dim, false)
+		return
+	}
 	bags.check("PoolGrad", len(matrix), dim)
 	if active != nil && len(matrix) > 0 {
 		bags.run(&active.poolGrad, matrix, dy, stride, n, dim, 0)
@@ -79,7 +104,7 @@ func PoolGrad(matrix []float32, bags Bags, dy []float32, stride, dim int) {
 	}
 	for b := range n {
 		d := dy[b*stride:][:dim]
-		for i := bags.Offsets[b]; i < bags.Offsets[b+1]; i++ {
+		for i, end := bags.of(b); i < end; i++ {
 			c, row := bags.coef(i), matrix[bags.At[i]:][:dim]
 			for j, v := range d {
 				row[j] += float32(c * v)
@@ -88,11 +113,26 @@ func PoolGrad(matrix []float32, bags Bags, dy []float32, stride, dim int) {
 	}
 }
 
-func (b *Bags) coef(i int32) float32 {
+func (b *Bags) coef(i int) float32 {
 	if b.Coefs == nil {
 		return 1
 	}
 	return b.Coefs[i]
+}
+
+// runSingles calls a kernel of bags of one row, n ≥ 1 of them, which checks the
+// rows on its way: matrix[:len(matrix)] is all it touches.
+func runSingles(op string, kernel singlesKernel, matrix []float32, at []uint32, of []float32, stride, dim int, add bool) {
+	left, limit, flag := len(at), len(matrix)-dim, 0
+	if add {
+		flag = 1
+	}
+	if limit >= 0 {
+		left = kernel(&matrix[0], limit, &of[0], stride, left, dim, &at[0], flag)
+	}
+	if left > 0 {
+		panic(fmt.Sprintf("f32: %s: a row of %d begins at %d of %d floats", op, dim, at[len(at)-left], len(matrix)))
+	}
 }
 
 // run calls a kernel; bags have been checked.
@@ -108,7 +148,26 @@ func (b *Bags) run(kernel *[2]bagsKernel, matrix, of []float32, stride, n, dim, 
 // check panics unless every row of every bag lies in a matrix of size floats:
 // the kernels trust the indices. It costs a fraction of the sums.
 func (b *Bags) check(op string, size, dim int) {
-	first, last := int(b.Offsets[0]), int(b.Offsets[len(b.Offsets)-1])
+	first, last := b.span(op)
+	var far uint32
+	for _, at := range b.At[first:last] {
+		far = max(far, at)
+	}
+	if last > first && int(far)+dim > size {
+		panic(fmt.Sprintf("f32: %s: a row of %d begins at %d of %d floats", op, dim, far, size))
+	}
+}
+
+// span returns which values are in bags; it panics if bags are not in order or
+// reach past them.
+func (b *Bags) span(op string) (first, last int) {
+	if b.Offsets == nil {
+		if b.Coefs != nil {
+			panic(fmt.Sprintf("f32: %s: %d coefficients and no offsets", op, len(b.Coefs)))
+		}
+		return 0, len(b.At)
+	}
+	first, last = int(b.Offsets[0]), int(b.Offsets[len(b.Offsets)-1])
 	for i, o := range b.Offsets[1:] {
 		if o < b.Offsets[i] {
 			panic(fmt.Sprintf("f32: %s: bag %d ends at %d, before it begins at %d", op, i, o, b.Offsets[i]))
@@ -117,13 +176,7 @@ func (b *Bags) check(op string, size, dim int) {
 	if first < 0 || last > len(b.At) || b.Coefs != nil && last > len(b.Coefs) {
 		panic(fmt.Sprintf("f32: %s: offsets from %d to %d, but %d rows and %d coefficients", op, first, last, len(b.At), len(b.Coefs)))
 	}
-	var far uint32
-	for _, at := range b.At[first:last] {
-		far = max(far, at)
-	}
-	if last > first && int(far)+dim > size {
-		panic(fmt.Sprintf("f32: %s: a row of %d begins at %d of %d floats", op, dim, far, size))
-	}
+	return first, last
 }
 
 // checkRows panics unless n rows of dim values, stride apart, fit into length.

@@ -450,6 +450,194 @@ done:
 	VZEROUPPER
 	RET
 
+// func poolSinglesAVX2(matrix *float32, limit int, bags *float32, stride int, n int, dim int, at *uint32, add int) (left int)
+// Requires: AVX, MMX+
+TEXT ·poolSinglesAVX2(SB), NOSPLIT, $0-72
+	MOVQ matrix+0(FP), AX
+	MOVQ limit+8(FP), CX
+	MOVQ bags+16(FP), DX
+	MOVQ stride+24(FP), BX
+	SHLQ $0x02, BX
+	MOVQ n+32(FP), SI
+	MOVQ dim+40(FP), DI
+	SHLQ $0x02, DI
+	MOVQ at+48(FP), R8
+	MOVQ add+56(FP), R9
+	MOVQ DI, R10
+	ANDQ $-32, R10
+	MOVQ BX, R13
+	SHLQ $0x04, R13
+
+bag:
+	CMPQ       SI, $0x10
+	JLE        near
+	MOVL       64(R8), R12
+	LEAQ       (AX)(R12*4), R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 -4(R12)(DI*1)
+	LEAQ       (DX)(R13*1), R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 -4(R12)(DI*1)
+
+near:
+	MOVL  (R8), R12
+	CMPQ  R12, CX
+	JGT   end
+	LEAQ  (AX)(R12*4), R12
+	XORQ  R11, R11
+	TESTQ R10, R10
+	JZ    rest
+
+vector:
+	VXORPS  X0, X0, X0
+	TESTQ   R9, R9
+	JZ      set32
+	VMOVUPS (DX)(R11*1), Y0
+
+set32:
+	VMOVUPS (R12)(R11*1), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DX)(R11*1)
+	ADDQ    $0x20, R11
+	CMPQ    R11, R10
+	JLT     vector
+
+rest:
+	TESTQ   $0x00000010, DI
+	JZ      no16
+	VXORPS  X0, X0, X0
+	TESTQ   R9, R9
+	JZ      set16
+	VMOVUPS (DX)(R11*1), X0
+
+set16:
+	VMOVUPS (R12)(R11*1), X1
+	VADDPS  X1, X0, X0
+	VMOVUPS X0, (DX)(R11*1)
+	ADDQ    $0x10, R11
+
+no16:
+	TESTQ  $0x00000008, DI
+	JZ     no8
+	VXORPS X0, X0, X0
+	TESTQ  R9, R9
+	JZ     set8
+	VMOVSD (DX)(R11*1), X0
+
+set8:
+	VMOVSD (R12)(R11*1), X1
+	VADDPS X1, X0, X0
+	VMOVSD X0, (DX)(R11*1)
+	ADDQ   $0x08, R11
+
+no8:
+	TESTQ  $0x00000004, DI
+	JZ     no4
+	VXORPS X0, X0, X0
+	TESTQ  R9, R9
+	JZ     set4
+	VMOVSS (DX)(R11*1), X0
+
+set4:
+	VMOVSS (R12)(R11*1), X1
+	VADDPS X1, X0, X0
+	VMOVSS X0, (DX)(R11*1)
+
+no4:
+	ADDQ $0x04, R8
+	ADDQ BX, DX
+	DECQ SI
+	JNZ  bag
+
+end:
+	MOVQ SI, left+64(FP)
+	VZEROUPPER
+	RET
+
+// func poolGradSinglesAVX2(matrix *float32, limit int, bags *float32, stride int, n int, dim int, at *uint32, add int) (left int)
+// Requires: AVX, MMX+
+TEXT ·poolGradSinglesAVX2(SB), NOSPLIT, $0-72
+	MOVQ matrix+0(FP), AX
+	MOVQ limit+8(FP), CX
+	MOVQ bags+16(FP), DX
+	MOVQ stride+24(FP), BX
+	SHLQ $0x02, BX
+	MOVQ n+32(FP), SI
+	MOVQ dim+40(FP), DI
+	SHLQ $0x02, DI
+	MOVQ at+48(FP), R8
+	MOVQ add+56(FP), R9
+	MOVQ DI, R9
+	ANDQ $-32, R9
+	MOVQ BX, R12
+	SHLQ $0x04, R12
+
+bag:
+	CMPQ       SI, $0x10
+	JLE        near
+	MOVL       64(R8), R11
+	LEAQ       (AX)(R11*4), R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 -4(R11)(DI*1)
+	LEAQ       (DX)(R12*1), R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 -4(R11)(DI*1)
+
+near:
+	MOVL  (R8), R11
+	CMPQ  R11, CX
+	JGT   end
+	LEAQ  (AX)(R11*4), R11
+	XORQ  R10, R10
+	TESTQ R9, R9
+	JZ    rest
+
+vector:
+	VMOVUPS (R11)(R10*1), Y0
+	VMOVUPS (DX)(R10*1), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R11)(R10*1)
+	ADDQ    $0x20, R10
+	CMPQ    R10, R9
+	JLT     vector
+
+rest:
+	TESTQ   $0x00000010, DI
+	JZ      no16
+	VMOVUPS (R11)(R10*1), X0
+	VMOVUPS (DX)(R10*1), X1
+	VADDPS  X1, X0, X0
+	VMOVUPS X0, (R11)(R10*1)
+	ADDQ    $0x10, R10
+
+no16:
+	TESTQ  $0x00000008, DI
+	JZ     no8
+	VMOVSD (R11)(R10*1), X0
+	VMOVSD (DX)(R10*1), X1
+	VADDPS X1, X0, X0
+	VMOVSD X0, (R11)(R10*1)
+	ADDQ   $0x08, R10
+
+no8:
+	TESTQ  $0x00000004, DI
+	JZ     no4
+	VMOVSS (R11)(R10*1), X0
+	VMOVSS (DX)(R10*1), X1
+	VADDPS X1, X0, X0
+	VMOVSS X0, (R11)(R10*1)
+
+no4:
+	ADDQ $0x04, R8
+	ADDQ BX, DX
+	DECQ SI
+	JNZ  bag
+
+end:
+	MOVQ SI, left+64(FP)
+	VZEROUPPER
+	RET
+
 // func gatherAVX512(dst *float32, stride int, rows **float32, n int, dim int, value int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·gatherAVX512(SB), NOSPLIT, $0-48
@@ -875,5 +1063,216 @@ done:
 	ADDQ BX, DX
 	DECQ CX
 	JNZ  bag
+	VZEROUPPER
+	RET
+
+// func poolSinglesAVX512(matrix *float32, limit int, bags *float32, stride int, n int, dim int, at *uint32, add int) (left int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·poolSinglesAVX512(SB), NOSPLIT, $0-72
+	MOVQ matrix+0(FP), AX
+	MOVQ limit+8(FP), CX
+	MOVQ bags+16(FP), DX
+	MOVQ stride+24(FP), BX
+	SHLQ $0x02, BX
+	MOVQ n+32(FP), SI
+	MOVQ dim+40(FP), DI
+	SHLQ $0x02, DI
+	MOVQ at+48(FP), R8
+	MOVQ add+56(FP), R9
+	MOVQ DI, R10
+	ANDQ $-64, R10
+	MOVQ BX, R13
+	SHLQ $0x04, R13
+
+bag:
+	CMPQ       SI, $0x10
+	JLE        near
+	MOVL       64(R8), R12
+	LEAQ       (AX)(R12*4), R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 -4(R12)(DI*1)
+	LEAQ       (DX)(R13*1), R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 -4(R12)(DI*1)
+
+near:
+	MOVL  (R8), R12
+	CMPQ  R12, CX
+	JGT   end
+	LEAQ  (AX)(R12*4), R12
+	XORQ  R11, R11
+	TESTQ R10, R10
+	JZ    rest
+
+vector:
+	VXORPS  X0, X0, X0
+	TESTQ   R9, R9
+	JZ      set64
+	VMOVUPS (DX)(R11*1), Z0
+
+set64:
+	VMOVUPS (R12)(R11*1), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (DX)(R11*1)
+	ADDQ    $0x40, R11
+	CMPQ    R11, R10
+	JLT     vector
+
+rest:
+	TESTQ   $0x00000020, DI
+	JZ      no32
+	VXORPS  X2, X2, X2
+	TESTQ   R9, R9
+	JZ      set32
+	VMOVUPS (DX)(R11*1), Y2
+
+set32:
+	VMOVUPS (R12)(R11*1), Y1
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS Y2, (DX)(R11*1)
+	ADDQ    $0x20, R11
+
+no32:
+	TESTQ   $0x00000010, DI
+	JZ      no16
+	VXORPS  X0, X0, X0
+	TESTQ   R9, R9
+	JZ      set16
+	VMOVUPS (DX)(R11*1), X0
+
+set16:
+	VMOVUPS (R12)(R11*1), X1
+	VADDPS  X1, X0, X0
+	VMOVUPS X0, (DX)(R11*1)
+	ADDQ    $0x10, R11
+
+no16:
+	TESTQ  $0x00000008, DI
+	JZ     no8
+	VXORPS X0, X0, X0
+	TESTQ  R9, R9
+	JZ     set8
+	VMOVSD (DX)(R11*1), X0
+
+set8:
+	VMOVSD (R12)(R11*1), X1
+	VADDPS X1, X0, X0
+	VMOVSD X0, (DX)(R11*1)
+	ADDQ   $0x08, R11
+
+no8:
+	TESTQ  $0x00000004, DI
+	JZ     no4
+	VXORPS X0, X0, X0
+	TESTQ  R9, R9
+	JZ     set4
+	VMOVSS (DX)(R11*1), X0
+
+set4:
+	VMOVSS (R12)(R11*1), X1
+	VADDPS X1, X0, X0
+	VMOVSS X0, (DX)(R11*1)
+
+no4:
+	ADDQ $0x04, R8
+	ADDQ BX, DX
+	DECQ SI
+	JNZ  bag
+
+end:
+	MOVQ SI, left+64(FP)
+	VZEROUPPER
+	RET
+
+// func poolGradSinglesAVX512(matrix *float32, limit int, bags *float32, stride int, n int, dim int, at *uint32, add int) (left int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·poolGradSinglesAVX512(SB), NOSPLIT, $0-72
+	MOVQ matrix+0(FP), AX
+	MOVQ limit+8(FP), CX
+	MOVQ bags+16(FP), DX
+	MOVQ stride+24(FP), BX
+	SHLQ $0x02, BX
+	MOVQ n+32(FP), SI
+	MOVQ dim+40(FP), DI
+	SHLQ $0x02, DI
+	MOVQ at+48(FP), R8
+	MOVQ add+56(FP), R9
+	MOVQ DI, R9
+	ANDQ $-64, R9
+	MOVQ BX, R12
+	SHLQ $0x04, R12
+
+bag:
+	CMPQ       SI, $0x10
+	JLE        near
+	MOVL       64(R8), R11
+	LEAQ       (AX)(R11*4), R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 -4(R11)(DI*1)
+	LEAQ       (DX)(R12*1), R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 -4(R11)(DI*1)
+
+near:
+	MOVL  (R8), R11
+	CMPQ  R11, CX
+	JGT   end
+	LEAQ  (AX)(R11*4), R11
+	XORQ  R10, R10
+	TESTQ R9, R9
+	JZ    rest
+
+vector:
+	VMOVUPS (R11)(R10*1), Z0
+	VMOVUPS (DX)(R10*1), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (R11)(R10*1)
+	ADDQ    $0x40, R10
+	CMPQ    R10, R9
+	JLT     vector
+
+rest:
+	TESTQ   $0x00000020, DI
+	JZ      no32
+	VMOVUPS (R11)(R10*1), Y0
+	VMOVUPS (DX)(R10*1), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R11)(R10*1)
+	ADDQ    $0x20, R10
+
+no32:
+	TESTQ   $0x00000010, DI
+	JZ      no16
+	VMOVUPS (R11)(R10*1), X0
+	VMOVUPS (DX)(R10*1), X1
+	VADDPS  X1, X0, X0
+	VMOVUPS X0, (R11)(R10*1)
+	ADDQ    $0x10, R10
+
+no16:
+	TESTQ  $0x00000008, DI
+	JZ     no8
+	VMOVSD (R11)(R10*1), X0
+	VMOVSD (DX)(R10*1), X1
+	VADDPS X1, X0, X0
+	VMOVSD X0, (R11)(R10*1)
+	ADDQ   $0x08, R10
+
+no8:
+	TESTQ  $0x00000004, DI
+	JZ     no4
+	VMOVSS (R11)(R10*1), X0
+	VMOVSS (DX)(R10*1), X1
+	VADDPS X1, X0, X0
+	VMOVSS X0, (R11)(R10*1)
+
+no4:
+	ADDQ $0x04, R8
+	ADDQ BX, DX
+	DECQ SI
+	JNZ  bag
+
+end:
+	MOVQ SI, left+64(FP)
 	VZEROUPPER
 	RET

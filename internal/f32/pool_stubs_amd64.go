@@ -29,6 +29,16 @@ func poolWeightedAVX2(matrix *float32, bags *float32, stride int, n int, dim int
 //go:noescape
 func poolGradWeightedAVX2(matrix *float32, bags *float32, stride int, n int, dim int, offsets *int32, at *uint32, coefs *float32, add int)
 
+// poolSinglesAVX2 sets each of n ≥ 1 bags to its row of dim ≥ 1 values, or adds it. It stops before a row that begins past limit and returns how many bags are left.
+//
+//go:noescape
+func poolSinglesAVX2(matrix *float32, limit int, bags *float32, stride int, n int, dim int, at *uint32, add int) (left int)
+
+// poolGradSinglesAVX2 adds each of n ≥ 1 bags to its row of dim ≥ 1 values. add is not used. It stops before a row that begins past limit and returns how many bags are left.
+//
+//go:noescape
+func poolGradSinglesAVX2(matrix *float32, limit int, bags *float32, stride int, n int, dim int, at *uint32, add int) (left int)
+
 // gatherAVX512 copies n ≥ 1 rows of dim ≥ 1 values to dst.
 //
 //go:noescape
@@ -53,3 +63,13 @@ func poolWeightedAVX512(matrix *float32, bags *float32, stride int, n int, dim i
 //
 //go:noescape
 func poolGradWeightedAVX512(matrix *float32, bags *float32, stride int, n int, dim int, offsets *int32, at *uint32, coefs *float32, add int)
+
+// poolSinglesAVX512 sets each of n ≥ 1 bags to its row of dim ≥ 1 values, or adds it. It stops before a row that begins past limit and returns how many bags are left.
+//
+//go:noescape
+func poolSinglesAVX512(matrix *float32, limit int, bags *float32, stride int, n int, dim int, at *uint32, add int) (left int)
+
+// poolGradSinglesAVX512 adds each of n ≥ 1 bags to its row of dim ≥ 1 values. add is not used. It stops before a row that begins past limit and returns how many bags are left.
+//
+//go:noescape
+func poolGradSinglesAVX512(matrix *float32, limit int, bags *float32, stride int, n int, dim int, at *uint32, add int) (left int)

@@ -22,6 +22,14 @@ func bagsOf(rng *rand.Rand, n, rows, dim int, weighted bool) Bags {
 	return b
 }
 
+// singlesOf makes n bags of one row each.
+func singlesOf(rng *rand.Rand, n, rows, dim int) (b Bags) {
+	for range n {
+		b.At = append(b.At, uint32(rng.IntN(rows)*dim))
+	}
+	return b
+}
+
 // poolBoth runs the three functions by a backend and by the portable code and
 // describes the first difference. room moves slices to where they end.
 func poolBoth(seed uint64, n, dim, gap int, weighted, add bool, room func([]float32) []float32) string {
@@ -29,23 +37,26 @@ func poolBoth(seed uint64, n, dim, gap int, weighted, add bool, room func([]floa
 	const rows = 9
 	stride := dim + gap
 	matrix, dst := room(random(rng, rows*dim)), room(random(rng, max((n-1)*stride+dim, 0)))
-	bags := bagsOf(rng, n, rows, dim, weighted)
+	bags, single := bagsOf(rng, n, rows, dim, weighted), singlesOf(rng, n, rows, dim)
 	var records []*float32
 	for i := 0; i < n && dim > 0; i++ {
 		records = append(records, &matrix[rng.IntN(rows)*dim])
 	}
-	run := func() [3][]float32 {
+	run := func() [5][]float32 {
 		pooled, gathered, grads := room(slices.Clone(dst)), room(slices.Clone(dst)), room(slices.Clone(matrix))
+		pooledSingles, gradsOfSingles := room(slices.Clone(dst)), room(slices.Clone(matrix))
+		Pool(pooledSingles, stride, matrix, single, dim, add)
+		PoolGrad(gradsOfSingles, single, dst, stride, dim)
 		Pool(pooled, stride, matrix, bags, dim, add)
 		Gather(gathered, stride, records, Part{Dim: dim})
 		PoolGrad(grads, bags, dst, stride, dim)
-		return [3][]float32{pooled, gathered, grads}
+		return [...][]float32{pooled, gathered, grads, pooledSingles, gradsOfSingles}
 	}
 	got, b := run(), active
 	active = nil
 	want := run()
 	active = b
-	for i, name := range []string{"Pool", "Gather", "PoolGrad"} {
+	for i, name := range []string{"Pool", "Gather", "PoolGrad", "Pool of singles", "PoolGrad of singles"} {
 		if !alike(got[i], want[i]) {
 			return fmt.Sprintf("%s: %s of %d bags of %d, stride %d, differs from the plain loop", Backend(), name, n, dim, stride)
 		}
@@ -91,6 +102,9 @@ func TestPoolsRefuseWhatReachesOut(t *testing.T) {
 		"offsets":      func() { Pool(v, 2, v, Bags{Offsets: []int32{0, 2, 1}, At: []uint32{0, 0}}, 2, false) },
 		"begin":        func() { Pool(v, 2, v, Bags{Offsets: []int32{-1, 1}, At: []uint32{0}}, 2, false) },
 		"end":          func() { Pool(v, 2, v, Bags{Offsets: []int32{0, 2}, At: []uint32{0}}, 2, false) },
+		"single":       func() { Pool(v, 2, v, Bags{At: []uint32{0, 7}}, 2, false) },
+		"single back":  func() { PoolGrad(v, Bags{At: []uint32{7}}, v, 2, 2) },
+		"no offsets":   func() { Pool(v, 2, v, Bags{At: []uint32{0}, Coefs: v[:1]}, 2, false) },
 		"coefficients": func() { Pool(v, 2, v, Bags{Offsets: []int32{0, 1}, At: []uint32{0}, Coefs: v[:0]}, 2, false) },
 	} {
 		func() {
@@ -118,8 +132,10 @@ func BenchmarkPool(b *testing.B) {
 			bags.Offsets = append(bags.Offsets, int32(len(bags.At)))
 		}
 		for name, f := range map[string]func(){
-			"pool": func() { Pool(dst, dim, matrix, bags, dim, false) },
-			"grad": func() { PoolGrad(matrix, bags, dst, dim, dim) },
+			"pool":         func() { Pool(dst, dim, matrix, bags, dim, false) },
+			"grad":         func() { PoolGrad(matrix, bags, dst, dim, dim) },
+			"pool-singles": func() { Pool(dst, dim, matrix, Bags{At: bags.At[:n]}, dim, false) },
+			"grad-singles": func() { PoolGrad(matrix, Bags{At: bags.At[:n]}, dst, dim, dim) },
 		} {
 			eachBackend(func(backend string) {
 				b.Run(fmt.Sprintf("%s/long=%d/%s", name, long, backend), func(b *testing.B) {

@@ -22,20 +22,20 @@ DATA lanes<>+56(SB)/4, $0x00000000
 DATA lanes<>+60(SB)/4, $0x00000000
 GLOBL lanes<>(SB), RODATA|NOPTR, $64
 
-// func rowsSGDAVX2(rows **float32, n int, grads *float32, stride int, dim int, value int, state int, k *float32)
+// func rowsSGDAVX2(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
 // Requires: AVX, AVX2, MMX+
-TEXT ·rowsSGDAVX2(SB), NOSPLIT, $0-64
+TEXT ·rowsSGDAVX2(SB), NOSPLIT, $0-96
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
-	MOVQ         stride+24(FP), DX
+	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+40(FP), BX
+	MOVQ         value+48(FP), BX
 	SHLQ         $0x02, BX
-	MOVQ         state+48(FP), SI
+	MOVQ         state+56(FP), SI
 	SHLQ         $0x02, SI
-	MOVQ         grads+16(FP), DI
-	MOVQ         k+56(FP), R8
-	MOVQ         dim+32(FP), R9
+	MOVQ         grads+24(FP), DI
+	MOVQ         k+88(FP), R8
+	MOVQ         dim+40(FP), R9
 	MOVQ         R9, R10
 	ANDQ         $0x07, R10
 	MOVQ         R9, R11
@@ -50,13 +50,19 @@ TEXT ·rowsSGDAVX2(SB), NOSPLIT, $0-64
 	VBROADCASTSS X1, Y1
 
 row:
-	CMPQ       CX, $0x0c
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       96(AX), R10
-	PREFETCHT0 (R10)(BX*1)
-	PREFETCHT0 (R10)(SI*1)
-	ADDQ       R9, R10
-	PREFETCHT0 -4(R10)(BX*1)
+	MOVQ       192(AX), R10
+	MOVQ       last+80(FP), R12
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       first+64(FP), R10
+	XORQ       R12, R12
+
+line:
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       $0x40, R12
+	CMPQ       R12, most+72(FP)
+	JLT        line
 
 near:
 	MOVQ  (AX), R12
@@ -174,20 +180,20 @@ column_done:
 	VZEROUPPER
 	RET
 
-// func rowsAdagradAVX2(rows **float32, n int, grads *float32, stride int, dim int, value int, state int, k *float32)
+// func rowsAdagradAVX2(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
 // Requires: AVX, AVX2, MMX+
-TEXT ·rowsAdagradAVX2(SB), NOSPLIT, $0-64
+TEXT ·rowsAdagradAVX2(SB), NOSPLIT, $0-96
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
-	MOVQ         stride+24(FP), DX
+	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+40(FP), BX
+	MOVQ         value+48(FP), BX
 	SHLQ         $0x02, BX
-	MOVQ         state+48(FP), SI
+	MOVQ         state+56(FP), SI
 	SHLQ         $0x02, SI
-	MOVQ         grads+16(FP), DI
-	MOVQ         k+56(FP), R8
-	MOVQ         dim+32(FP), R9
+	MOVQ         grads+24(FP), DI
+	MOVQ         k+88(FP), R8
+	MOVQ         dim+40(FP), R9
 	MOVQ         R9, R10
 	ANDQ         $0x07, R10
 	MOVQ         R9, R11
@@ -202,14 +208,19 @@ TEXT ·rowsAdagradAVX2(SB), NOSPLIT, $0-64
 	VBROADCASTSS X1, Y1
 
 row:
-	CMPQ       CX, $0x0c
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       96(AX), R10
-	PREFETCHT0 (R10)(BX*1)
-	PREFETCHT0 (R10)(SI*1)
-	ADDQ       R9, R10
-	PREFETCHT0 -4(R10)(BX*1)
-	PREFETCHT0 -4(R10)(SI*1)
+	MOVQ       192(AX), R10
+	MOVQ       last+80(FP), R12
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       first+64(FP), R10
+	XORQ       R12, R12
+
+line:
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       $0x40, R12
+	CMPQ       R12, most+72(FP)
+	JLT        line
 
 near:
 	MOVQ  (AX), R12
@@ -359,20 +370,20 @@ column_done:
 	VZEROUPPER
 	RET
 
-// func rowsAdamAVX2(rows **float32, n int, grads *float32, stride int, dim int, value int, state int, k *float32)
+// func rowsAdamAVX2(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
 // Requires: AVX, AVX2, MMX+
-TEXT ·rowsAdamAVX2(SB), NOSPLIT, $0-64
+TEXT ·rowsAdamAVX2(SB), NOSPLIT, $0-96
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
-	MOVQ         stride+24(FP), DX
+	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+40(FP), BX
+	MOVQ         value+48(FP), BX
 	SHLQ         $0x02, BX
-	MOVQ         state+48(FP), SI
+	MOVQ         state+56(FP), SI
 	SHLQ         $0x02, SI
-	MOVQ         grads+16(FP), DI
-	MOVQ         k+56(FP), R8
-	MOVQ         dim+32(FP), R9
+	MOVQ         grads+24(FP), DI
+	MOVQ         k+88(FP), R8
+	MOVQ         dim+40(FP), R9
 	MOVQ         R9, R10
 	ANDQ         $0x07, R10
 	MOVQ         R9, R11
@@ -387,16 +398,19 @@ TEXT ·rowsAdamAVX2(SB), NOSPLIT, $0-64
 	VBROADCASTSS X1, Y1
 
 row:
-	CMPQ       CX, $0x0c
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       96(AX), R10
-	PREFETCHT0 (R10)(BX*1)
-	PREFETCHT0 (R10)(SI*1)
-	ADDQ       R9, R10
-	PREFETCHT0 -4(R10)(BX*1)
-	PREFETCHT0 -4(R10)(SI*1)
-	ADDQ       R9, R10
-	PREFETCHT0 -4(R10)(SI*1)
+	MOVQ       192(AX), R10
+	MOVQ       last+80(FP), R12
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       first+64(FP), R10
+	XORQ       R12, R12
+
+line:
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       $0x40, R12
+	CMPQ       R12, most+72(FP)
+	JLT        line
 
 near:
 	MOVQ  (AX), R12
@@ -606,20 +620,20 @@ column_done:
 	VZEROUPPER
 	RET
 
-// func rowsFTRLAVX2(rows **float32, n int, grads *float32, stride int, dim int, value int, state int, k *float32)
+// func rowsFTRLAVX2(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
 // Requires: AVX, AVX2, MMX+
-TEXT ·rowsFTRLAVX2(SB), NOSPLIT, $0-64
+TEXT ·rowsFTRLAVX2(SB), NOSPLIT, $0-96
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
-	MOVQ         stride+24(FP), DX
+	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+40(FP), BX
+	MOVQ         value+48(FP), BX
 	SHLQ         $0x02, BX
-	MOVQ         state+48(FP), SI
+	MOVQ         state+56(FP), SI
 	SHLQ         $0x02, SI
-	MOVQ         grads+16(FP), DI
-	MOVQ         k+56(FP), R8
-	MOVQ         dim+32(FP), R9
+	MOVQ         grads+24(FP), DI
+	MOVQ         k+88(FP), R8
+	MOVQ         dim+40(FP), R9
 	MOVQ         R9, R10
 	ANDQ         $0x07, R10
 	MOVQ         R9, R11
@@ -634,16 +648,19 @@ TEXT ·rowsFTRLAVX2(SB), NOSPLIT, $0-64
 	VBROADCASTSS X1, Y1
 
 row:
-	CMPQ       CX, $0x0c
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       96(AX), R10
-	PREFETCHT0 (R10)(BX*1)
-	PREFETCHT0 (R10)(SI*1)
-	ADDQ       R9, R10
-	PREFETCHT0 -4(R10)(BX*1)
-	PREFETCHT0 -4(R10)(SI*1)
-	ADDQ       R9, R10
-	PREFETCHT0 -4(R10)(SI*1)
+	MOVQ       192(AX), R10
+	MOVQ       last+80(FP), R12
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       first+64(FP), R10
+	XORQ       R12, R12
+
+line:
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       $0x40, R12
+	CMPQ       R12, most+72(FP)
+	JLT        line
 
 near:
 	MOVQ  (AX), R12
@@ -672,15 +689,15 @@ column:
 	VMOVUPS      Y7, (R14)(R10*1)
 	VSQRTPS      Y7, Y7
 	VSUBPS       Y6, Y7, Y6
-	VBROADCASTSS 12(R8), Y5
-	VDIVPS       Y5, Y6, Y6
+	VBROADCASTSS 56(R8), Y5
+	VMULPS       Y5, Y6, Y6
 	VMULPS       Y2, Y6, Y6
 	VSUBPS       Y6, Y3, Y3
 	VADDPS       Y3, Y4, Y4
 	VMOVUPS      Y4, (R13)(R10*1)
 	VBROADCASTSS 44(R8), Y2
 	VADDPS       Y2, Y7, Y7
-	VDIVPS       Y5, Y7, Y7
+	VMULPS       Y5, Y7, Y7
 	VBROADCASTSS 52(R8), Y2
 	VADDPS       Y2, Y7, Y7
 	VBROADCASTSS 48(R8), Y2
@@ -716,15 +733,15 @@ column_rest:
 	VMASKMOVPS   Y7, Y0, (R14)(R10*1)
 	VSQRTPS      Y7, Y7
 	VSUBPS       Y6, Y7, Y6
-	VBROADCASTSS 12(R8), Y5
-	VDIVPS       Y5, Y6, Y6
+	VBROADCASTSS 56(R8), Y5
+	VMULPS       Y5, Y6, Y6
 	VMULPS       Y2, Y6, Y6
 	VSUBPS       Y6, Y3, Y3
 	VADDPS       Y3, Y4, Y4
 	VMASKMOVPS   Y4, Y0, (R13)(R10*1)
 	VBROADCASTSS 44(R8), Y2
 	VADDPS       Y2, Y7, Y7
-	VDIVPS       Y5, Y7, Y7
+	VMULPS       Y5, Y7, Y7
 	VBROADCASTSS 52(R8), Y2
 	VADDPS       Y2, Y7, Y7
 	VBROADCASTSS 48(R8), Y2
@@ -788,15 +805,15 @@ column:
 	VMOVUPS      Y7, (R8)(BX*1)
 	VSQRTPS      Y7, Y7
 	VSUBPS       Y6, Y7, Y6
-	VBROADCASTSS 12(DX), Y5
-	VDIVPS       Y5, Y6, Y6
+	VBROADCASTSS 56(DX), Y5
+	VMULPS       Y5, Y6, Y6
 	VMULPS       Y2, Y6, Y6
 	VSUBPS       Y6, Y3, Y3
 	VADDPS       Y3, Y4, Y4
 	VMOVUPS      Y4, (SI)(BX*1)
 	VBROADCASTSS 44(DX), Y2
 	VADDPS       Y2, Y7, Y7
-	VDIVPS       Y5, Y7, Y7
+	VMULPS       Y5, Y7, Y7
 	VBROADCASTSS 52(DX), Y2
 	VADDPS       Y2, Y7, Y7
 	VBROADCASTSS 48(DX), Y2
@@ -832,15 +849,15 @@ column_rest:
 	VMASKMOVPS   Y7, Y0, (R8)(BX*1)
 	VSQRTPS      Y7, Y7
 	VSUBPS       Y6, Y7, Y6
-	VBROADCASTSS 12(DX), Y5
-	VDIVPS       Y5, Y6, Y6
+	VBROADCASTSS 56(DX), Y5
+	VMULPS       Y5, Y6, Y6
 	VMULPS       Y2, Y6, Y6
 	VSUBPS       Y6, Y3, Y3
 	VADDPS       Y3, Y4, Y4
 	VMASKMOVPS   Y4, Y0, (SI)(BX*1)
 	VBROADCASTSS 44(DX), Y2
 	VADDPS       Y2, Y7, Y7
-	VDIVPS       Y5, Y7, Y7
+	VMULPS       Y5, Y7, Y7
 	VBROADCASTSS 52(DX), Y2
 	VADDPS       Y2, Y7, Y7
 	VBROADCASTSS 48(DX), Y2
@@ -857,20 +874,20 @@ column_done:
 	VZEROUPPER
 	RET
 
-// func rowsSGDAVX512(rows **float32, n int, grads *float32, stride int, dim int, value int, state int, k *float32)
+// func rowsSGDAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·rowsSGDAVX512(SB), NOSPLIT, $0-64
+TEXT ·rowsSGDAVX512(SB), NOSPLIT, $0-96
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
-	MOVQ         stride+24(FP), DX
+	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+40(FP), BX
+	MOVQ         value+48(FP), BX
 	SHLQ         $0x02, BX
-	MOVQ         state+48(FP), SI
+	MOVQ         state+56(FP), SI
 	SHLQ         $0x02, SI
-	MOVQ         grads+16(FP), DI
-	MOVQ         k+56(FP), R8
-	MOVQ         dim+32(FP), R9
+	MOVQ         grads+24(FP), DI
+	MOVQ         k+88(FP), R8
+	MOVQ         dim+40(FP), R9
 	MOVQ         R9, R10
 	ANDQ         $0x0f, R10
 	MOVQ         R9, R11
@@ -885,13 +902,19 @@ TEXT ·rowsSGDAVX512(SB), NOSPLIT, $0-64
 	VBROADCASTSS X0, Z0
 
 row:
-	CMPQ       CX, $0x0c
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       96(AX), R10
-	PREFETCHT0 (R10)(BX*1)
-	PREFETCHT0 (R10)(SI*1)
-	ADDQ       R9, R10
-	PREFETCHT0 -4(R10)(BX*1)
+	MOVQ       192(AX), R10
+	MOVQ       last+80(FP), R12
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       first+64(FP), R10
+	XORQ       R12, R12
+
+line:
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       $0x40, R12
+	CMPQ       R12, most+72(FP)
+	JLT        line
 
 near:
 	MOVQ  (AX), R12
@@ -1009,20 +1032,20 @@ column_done:
 	VZEROUPPER
 	RET
 
-// func rowsAdagradAVX512(rows **float32, n int, grads *float32, stride int, dim int, value int, state int, k *float32)
+// func rowsAdagradAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·rowsAdagradAVX512(SB), NOSPLIT, $0-64
+TEXT ·rowsAdagradAVX512(SB), NOSPLIT, $0-96
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
-	MOVQ         stride+24(FP), DX
+	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+40(FP), BX
+	MOVQ         value+48(FP), BX
 	SHLQ         $0x02, BX
-	MOVQ         state+48(FP), SI
+	MOVQ         state+56(FP), SI
 	SHLQ         $0x02, SI
-	MOVQ         grads+16(FP), DI
-	MOVQ         k+56(FP), R8
-	MOVQ         dim+32(FP), R9
+	MOVQ         grads+24(FP), DI
+	MOVQ         k+88(FP), R8
+	MOVQ         dim+40(FP), R9
 	MOVQ         R9, R10
 	ANDQ         $0x0f, R10
 	MOVQ         R9, R11
@@ -1037,14 +1060,19 @@ TEXT ·rowsAdagradAVX512(SB), NOSPLIT, $0-64
 	VBROADCASTSS X0, Z0
 
 row:
-	CMPQ       CX, $0x0c
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       96(AX), R10
-	PREFETCHT0 (R10)(BX*1)
-	PREFETCHT0 (R10)(SI*1)
-	ADDQ       R9, R10
-	PREFETCHT0 -4(R10)(BX*1)
-	PREFETCHT0 -4(R10)(SI*1)
+	MOVQ       192(AX), R10
+	MOVQ       last+80(FP), R12
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       first+64(FP), R10
+	XORQ       R12, R12
+
+line:
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       $0x40, R12
+	CMPQ       R12, most+72(FP)
+	JLT        line
 
 near:
 	MOVQ  (AX), R12
@@ -1194,20 +1222,20 @@ column_done:
 	VZEROUPPER
 	RET
 
-// func rowsAdamAVX512(rows **float32, n int, grads *float32, stride int, dim int, value int, state int, k *float32)
+// func rowsAdamAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·rowsAdamAVX512(SB), NOSPLIT, $0-64
+TEXT ·rowsAdamAVX512(SB), NOSPLIT, $0-96
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
-	MOVQ         stride+24(FP), DX
+	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+40(FP), BX
+	MOVQ         value+48(FP), BX
 	SHLQ         $0x02, BX
-	MOVQ         state+48(FP), SI
+	MOVQ         state+56(FP), SI
 	SHLQ         $0x02, SI
-	MOVQ         grads+16(FP), DI
-	MOVQ         k+56(FP), R8
-	MOVQ         dim+32(FP), R9
+	MOVQ         grads+24(FP), DI
+	MOVQ         k+88(FP), R8
+	MOVQ         dim+40(FP), R9
 	MOVQ         R9, R10
 	ANDQ         $0x0f, R10
 	MOVQ         R9, R11
@@ -1222,16 +1250,19 @@ TEXT ·rowsAdamAVX512(SB), NOSPLIT, $0-64
 	VBROADCASTSS X0, Z0
 
 row:
-	CMPQ       CX, $0x0c
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       96(AX), R10
-	PREFETCHT0 (R10)(BX*1)
-	PREFETCHT0 (R10)(SI*1)
-	ADDQ       R9, R10
-	PREFETCHT0 -4(R10)(BX*1)
-	PREFETCHT0 -4(R10)(SI*1)
-	ADDQ       R9, R10
-	PREFETCHT0 -4(R10)(SI*1)
+	MOVQ       192(AX), R10
+	MOVQ       last+80(FP), R12
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       first+64(FP), R10
+	XORQ       R12, R12
+
+line:
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       $0x40, R12
+	CMPQ       R12, most+72(FP)
+	JLT        line
 
 near:
 	MOVQ  (AX), R12
@@ -1441,20 +1472,20 @@ column_done:
 	VZEROUPPER
 	RET
 
-// func rowsFTRLAVX512(rows **float32, n int, grads *float32, stride int, dim int, value int, state int, k *float32)
+// func rowsFTRLAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·rowsFTRLAVX512(SB), NOSPLIT, $0-64
+TEXT ·rowsFTRLAVX512(SB), NOSPLIT, $0-96
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
-	MOVQ         stride+24(FP), DX
+	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+40(FP), BX
+	MOVQ         value+48(FP), BX
 	SHLQ         $0x02, BX
-	MOVQ         state+48(FP), SI
+	MOVQ         state+56(FP), SI
 	SHLQ         $0x02, SI
-	MOVQ         grads+16(FP), DI
-	MOVQ         k+56(FP), R8
-	MOVQ         dim+32(FP), R9
+	MOVQ         grads+24(FP), DI
+	MOVQ         k+88(FP), R8
+	MOVQ         dim+40(FP), R9
 	MOVQ         R9, R10
 	ANDQ         $0x0f, R10
 	MOVQ         R9, R11
@@ -1469,16 +1500,19 @@ TEXT ·rowsFTRLAVX512(SB), NOSPLIT, $0-64
 	VBROADCASTSS X0, Z0
 
 row:
-	CMPQ       CX, $0x0c
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       96(AX), R10
-	PREFETCHT0 (R10)(BX*1)
-	PREFETCHT0 (R10)(SI*1)
-	ADDQ       R9, R10
-	PREFETCHT0 -4(R10)(BX*1)
-	PREFETCHT0 -4(R10)(SI*1)
-	ADDQ       R9, R10
-	PREFETCHT0 -4(R10)(SI*1)
+	MOVQ       192(AX), R10
+	MOVQ       last+80(FP), R12
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       first+64(FP), R10
+	XORQ       R12, R12
+
+line:
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       $0x40, R12
+	CMPQ       R12, most+72(FP)
+	JLT        line
 
 near:
 	MOVQ  (AX), R12
@@ -1507,15 +1541,15 @@ column:
 	VMOVUPS      Z6, (R14)(R10*1)
 	VSQRTPS      Z6, Z6
 	VSUBPS       Z5, Z6, Z5
-	VBROADCASTSS 12(R8), Z4
-	VDIVPS       Z4, Z5, Z5
+	VBROADCASTSS 56(R8), Z4
+	VMULPS       Z4, Z5, Z5
 	VMULPS       Z1, Z5, Z5
 	VSUBPS       Z5, Z2, Z2
 	VADDPS       Z2, Z3, Z3
 	VMOVUPS      Z3, (R13)(R10*1)
 	VBROADCASTSS 44(R8), Z1
 	VADDPS       Z1, Z6, Z6
-	VDIVPS       Z4, Z6, Z6
+	VMULPS       Z4, Z6, Z6
 	VBROADCASTSS 52(R8), Z1
 	VADDPS       Z1, Z6, Z6
 	VBROADCASTSS 48(R8), Z1
@@ -1551,15 +1585,15 @@ column_rest:
 	VMOVUPS      Z6, K1, (R14)(R10*1)
 	VSQRTPS      Z6, Z6
 	VSUBPS       Z5, Z6, Z5
-	VBROADCASTSS 12(R8), Z4
-	VDIVPS       Z4, Z5, Z5
+	VBROADCASTSS 56(R8), Z4
+	VMULPS       Z4, Z5, Z5
 	VMULPS       Z1, Z5, Z5
 	VSUBPS       Z5, Z2, Z2
 	VADDPS       Z2, Z3, Z3
 	VMOVUPS      Z3, K1, (R13)(R10*1)
 	VBROADCASTSS 44(R8), Z1
 	VADDPS       Z1, Z6, Z6
-	VDIVPS       Z4, Z6, Z6
+	VMULPS       Z4, Z6, Z6
 	VBROADCASTSS 52(R8), Z1
 	VADDPS       Z1, Z6, Z6
 	VBROADCASTSS 48(R8), Z1
@@ -1623,15 +1657,15 @@ column:
 	VMOVUPS      Z6, (R8)(BX*1)
 	VSQRTPS      Z6, Z6
 	VSUBPS       Z5, Z6, Z5
-	VBROADCASTSS 12(DX), Z4
-	VDIVPS       Z4, Z5, Z5
+	VBROADCASTSS 56(DX), Z4
+	VMULPS       Z4, Z5, Z5
 	VMULPS       Z1, Z5, Z5
 	VSUBPS       Z5, Z2, Z2
 	VADDPS       Z2, Z3, Z3
 	VMOVUPS      Z3, (SI)(BX*1)
 	VBROADCASTSS 44(DX), Z1
 	VADDPS       Z1, Z6, Z6
-	VDIVPS       Z4, Z6, Z6
+	VMULPS       Z4, Z6, Z6
 	VBROADCASTSS 52(DX), Z1
 	VADDPS       Z1, Z6, Z6
 	VBROADCASTSS 48(DX), Z1
@@ -1667,15 +1701,15 @@ column_rest:
 	VMOVUPS      Z6, K1, (R8)(BX*1)
 	VSQRTPS      Z6, Z6
 	VSUBPS       Z5, Z6, Z5
-	VBROADCASTSS 12(DX), Z4
-	VDIVPS       Z4, Z5, Z5
+	VBROADCASTSS 56(DX), Z4
+	VMULPS       Z4, Z5, Z5
 	VMULPS       Z1, Z5, Z5
 	VSUBPS       Z5, Z2, Z2
 	VADDPS       Z2, Z3, Z3
 	VMOVUPS      Z3, K1, (SI)(BX*1)
 	VBROADCASTSS 44(DX), Z1
 	VADDPS       Z1, Z6, Z6
-	VDIVPS       Z4, Z6, Z6
+	VMULPS       Z4, Z6, Z6
 	VBROADCASTSS 52(DX), Z1
 	VADDPS       Z1, Z6, Z6
 	VBROADCASTSS 48(DX), Z1
@@ -1692,20 +1726,20 @@ column_done:
 	VZEROUPPER
 	RET
 
-// func rowsRowwiseAVX2(rows **float32, n int, grads *float32, stride int, dim int, value int, state int, k *float32)
+// func rowsRowwiseAVX2(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
 // Requires: AVX, AVX2, MMX+
-TEXT ·rowsRowwiseAVX2(SB), NOSPLIT, $0-64
+TEXT ·rowsRowwiseAVX2(SB), NOSPLIT, $0-96
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
-	MOVQ         stride+24(FP), DX
+	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+40(FP), BX
+	MOVQ         value+48(FP), BX
 	SHLQ         $0x02, BX
-	MOVQ         state+48(FP), SI
+	MOVQ         state+56(FP), SI
 	SHLQ         $0x02, SI
-	MOVQ         grads+16(FP), DI
-	MOVQ         k+56(FP), R8
-	MOVQ         dim+32(FP), R9
+	MOVQ         grads+24(FP), DI
+	MOVQ         k+88(FP), R8
+	MOVQ         dim+40(FP), R9
 	MOVQ         R9, R10
 	ANDQ         $0x07, R10
 	MOVQ         R9, R11
@@ -1720,14 +1754,19 @@ TEXT ·rowsRowwiseAVX2(SB), NOSPLIT, $0-64
 	VBROADCASTSS X1, Y1
 
 row:
-	CMPQ       CX, $0x0c
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       96(AX), R10
-	PREFETCHT0 (R10)(BX*1)
-	PREFETCHT0 (R10)(SI*1)
-	ADDQ       R9, R10
-	PREFETCHT0 -4(R10)(BX*1)
-	PREFETCHT0 -4(R10)(SI*1)
+	MOVQ       192(AX), R10
+	MOVQ       last+80(FP), R12
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       first+64(FP), R10
+	XORQ       R12, R12
+
+line:
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       $0x40, R12
+	CMPQ       R12, most+72(FP)
+	JLT        line
 
 near:
 	MOVQ   (AX), R12

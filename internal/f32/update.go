@@ -1,6 +1,7 @@
 package f32
 
 import (
+	"fmt"
 	"math"
 	"unsafe"
 )
@@ -53,21 +54,28 @@ func (u *Update) Vector(w, g, state []float32, m Gradient) {
 	}
 }
 
-// Rows takes one step of one part of each record, one after the other: row i
-// with the gradient at grads[i·stride]. A stride of 0 gives all the same. Records
-// may lie outside the Go heap; they must be distinct and hold what part says. It
-// panics if grads is too short.
-func (u *Update) Rows(rows []*float32, part Part, grads []float32, stride int, m Gradient) {
-	n := len(rows)
+// rowsAhead is how many rows before its turn a kernel asks for the memory of a row;
+// internal/gen/f32 knows it.
+const rowsAhead = 24
+
+// Rows takes one step of one part of each of the first n records, one after the
+// other: row i with the gradient at grads[i·stride]. A stride of 0 gives all the
+// same. The other rows are those that come next: their memory is asked for, never
+// touched. Records may lie outside the Go heap; they must be distinct and hold what
+// part says. It panics if grads or rows is too short.
+func (u *Update) Rows(rows []*float32, n int, part Part, grads []float32, stride int, m Gradient) {
+	if n < 0 || n > len(rows) {
+		panic(fmt.Sprintf("f32: Update.Rows: %d rows are to be updated of %d", n, len(rows)))
+	}
 	if n == 0 || part.Dim == 0 {
 		return
 	}
 	checkRows("Update.Rows", len(grads), stride, n, part.Dim)
 	k := u.constants(m)
-	if rowsFast(u.Rule, &k, rows, part, grads, stride) {
+	if rowsFast(u.Rule, &k, rows, n, part, grads, stride) {
 		return
 	}
-	for i, record := range rows {
+	for i, record := range rows[:n] {
 		w := unsafe.Slice(floatAt(record, part.Value), part.Dim)
 		state := unsafe.Slice(floatAt(record, part.State), u.Rule.StateLen(part.Dim))
 		k.plain(u.Rule, w, grads[i*stride:][:part.Dim], state)
@@ -82,6 +90,7 @@ type constants struct {
 	rate, epsilon                  float32
 	beta1, rest1, beta2, rest2     float32 // rest is 1 − beta
 	unbias1, unbias2, beta, l1, l2 float32
+	inverse                        float32 // 1/rate
 }
 
 func (u *Update) constants(m Gradient) constants {
@@ -89,6 +98,7 @@ func (u *Update) constants(m Gradient) constants {
 		scale: m.Scale, decay: m.Decay, clip: m.Clip, rate: u.Rate, epsilon: u.Epsilon,
 		beta1: u.Beta1, rest1: 1 - u.Beta1, beta2: u.Beta2, rest2: 1 - u.Beta2,
 		unbias1: u.Unbias1, unbias2: u.Unbias2, beta: u.Beta, l1: u.L1, l2: u.L2,
+		inverse: 1 / u.Rate,
 	}
 }
 
@@ -153,11 +163,13 @@ func (k *constants) adam(w, g, m, v []float32) {
 	}
 }
 
+// ftrl multiplies by 1/rate: of the five roots and quotients of a value, which take
+// most of the time, two are spared.
 func (k *constants) ftrl(w, g, z, n []float32) {
 	for i := range w {
 		x := k.gradient(g[i], w[i])
 		next := n[i] + float32(x*x)
-		sigma := (sqrt(next) - sqrt(n[i])) / k.rate
+		sigma := (sqrt(next) - sqrt(n[i])) * k.inverse
 		z[i] += x - float32(sigma*w[i])
 		n[i] = next
 		if size := float32(math.Abs(float64(z[i]))); size <= k.l1 {
@@ -165,7 +177,7 @@ func (k *constants) ftrl(w, g, z, n []float32) {
 			continue
 		}
 		l1 := float32(math.Copysign(float64(k.l1), float64(z[i])))
-		w[i] = (l1 - z[i]) / ((k.beta+sqrt(next))/k.rate + k.l2)
+		w[i] = (l1 - z[i]) / (float32((k.beta+sqrt(next))*k.inverse) + k.l2)
 	}
 }
 

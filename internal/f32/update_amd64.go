@@ -38,30 +38,37 @@ func vectorFast(r Rule, c *constants, w, g, state []float32) bool {
 
 // rowsFast is Update.Rows of at least one row of at least one value, if there is
 // a kernel for the rule. Rows of eight values fill an AVX2 register.
-func rowsFast(r Rule, c *constants, rows []*float32, p Part, grads []float32, stride int) bool {
+func rowsFast(r Rule, c *constants, rows []*float32, n int, p Part, grads []float32, stride int) bool {
 	if active == nil {
 		return false
 	}
-	first, n, g, k, wide := &rows[0], len(rows), &grads[0], &c.scale, active.lanes == 16 && p.Dim > 8
+	at, g, k, wide := &rows[0], &grads[0], &c.scale, active.lanes == 16 && p.Dim > 8
+	silent := min(n, max(0, rowsAhead-(len(rows)-n))) // rows that know of none ahead
+	first, last := p.Value, p.Value+p.Dim
+	if size := r.StateLen(p.Dim); size > 0 {
+		first, last = min(first, p.State), max(last, p.State+size)
+	}
+	most := min(4*(last-first), 8*64)
+	first, last = 4*first, 4*last-1
 	switch {
 	case r == SGD && wide:
-		rowsSGDAVX512(first, n, g, stride, p.Dim, p.Value, p.State, k)
+		rowsSGDAVX512(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
 	case r == SGD:
-		rowsSGDAVX2(first, n, g, stride, p.Dim, p.Value, p.State, k)
+		rowsSGDAVX2(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
 	case r == Adagrad && wide:
-		rowsAdagradAVX512(first, n, g, stride, p.Dim, p.Value, p.State, k)
+		rowsAdagradAVX512(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
 	case r == Adagrad:
-		rowsAdagradAVX2(first, n, g, stride, p.Dim, p.Value, p.State, k)
+		rowsAdagradAVX2(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
 	case r == RowwiseAdagrad:
-		rowsRowwiseAVX2(first, n, g, stride, p.Dim, p.Value, p.State, k)
+		rowsRowwiseAVX2(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
 	case r == Adam && wide:
-		rowsAdamAVX512(first, n, g, stride, p.Dim, p.Value, p.State, k)
+		rowsAdamAVX512(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
 	case r == Adam:
-		rowsAdamAVX2(first, n, g, stride, p.Dim, p.Value, p.State, k)
+		rowsAdamAVX2(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
 	case r == FTRL && wide:
-		rowsFTRLAVX512(first, n, g, stride, p.Dim, p.Value, p.State, k)
+		rowsFTRLAVX512(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
 	case r == FTRL:
-		rowsFTRLAVX2(first, n, g, stride, p.Dim, p.Value, p.State, k)
+		rowsFTRLAVX2(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
 	default:
 		return false
 	}

@@ -10,16 +10,21 @@ import (
 )
 
 // matrix writes the bfloat16 products: blocks of 32×32 in AMX tiles, and what
-// goes before and after them in AVX-512, which every CPU with AMX has.
+// goes before and after them in AVX-512, which every CPU with AMX has, and its
+// conversion to bfloat16.
 func matrix(x *build.Context) {
-	tiles(x)
+	tileConfiguration(x)
+	tilesToFloat(x)
+	tilesToHalf(x)
+	peakTiles(x)
+	halves(x)
 	v := vectors(x)[1]
 	interleave(v)
-	for _, f := range []finisher{{vec: v, name: "finishBF16", half: true}, {vec: v, name: "finishF32"}} {
-		f.write()
-	}
-	accumulate(v)
+	transposeHalves(v)
 	columnSumsBF16(v)
+	dotHalves(v)
+	outerHalves(v)
+	scaledRows(v)
 }
 
 // tile is an AMX register. The assembler knows none of its instructions, so they
@@ -73,9 +78,8 @@ func tileMultiply(x *build.Context, c, a, b tile) {
 	emit(x, vex, mapPlain, byte(^b&15)<<3|prefixF3&7, 0x5c, 0xc0|byte(c)<<3|byte(a))
 }
 
-// tiles computes 32 columns of c for any number of blocks of 32 rows. The tiles
-// are set up and released here: between two calls a goroutine may change threads.
-func tiles(x *build.Context) {
+// tileConfiguration gives all tiles 16 rows of 64 bytes.
+func tileConfiguration(x *build.Context) {
 	x.StaticGlobal("config")
 	x.DataAttributes(attr.RODATA | attr.NOPTR)
 	const palette, columns, rows = 0, 16, 48
@@ -87,34 +91,40 @@ func tiles(x *build.Context) {
 	for i, b := range config {
 		x.AddDatum(i, operand.U8(b))
 	}
-	x.Function("tilesAMX")
+}
+
+// product32 begins a function over blocks of 32 columns of the product of 32 rows.
+// The rows stay in the first-level cache meanwhile, and b comes from the second.
+// Tiles are set up here and released at the end, since between two calls a
+// goroutine may change threads. R15 counts the bytes from the first column of
+// float32 to the block's.
+func product32(x *build.Context, name, signature string, doc ...string) {
+	x.Function(name)
 	x.Attributes(attr.NOSPLIT)
 	x.Pragma("noescape")
-	x.Doc("tilesAMX sets c, 32 floats a row, to a·b for blocks of 32 rows of a, lda bytes apart, and",
-		"pairs of rows of b, ldb bytes apart; k ≥ 1 steps of 32.")
-	x.SignatureExpr("func(c *float32, a *uint16, b *uint32, blocks, k, lda, ldb int)")
+	x.Doc(doc...)
+	x.SignatureExpr(signature)
 	x.LEAQ(operand.NewDataAddr(operand.NewStaticSymbol("config"), 0), reg.RAX)
 	tileConfig(x)
-	load := func(name string, r reg.Register) { x.Load(x.Param(name), r) }
-	load("c", reg.RDI)
-	load("a", reg.R9)
-	load("lda", reg.RCX)
-	load("ldb", reg.RBX)
-	load("blocks", reg.R10)
-	x.MOVQ(operand.U32(4*32), reg.R8)
+	x.Load(x.Param("a"), reg.R9)
+	x.Load(x.Param("lda"), reg.RCX)
+	x.Load(x.Param("ldb"), reg.RBX)
+	x.Load(x.Param("blocks"), reg.R10)
 	x.MOVQ(reg.RBX, reg.R11)
 	x.SHLQ(operand.Imm(4), reg.R11) // 16 rows of b
 	x.MOVQ(reg.RCX, reg.R12)
 	x.SHLQ(operand.Imm(4), reg.R12) // 16 rows of a
+	x.XORQ(reg.R15, reg.R15)
+}
 
-	x.Label("block")
+// block32 adds the product of the rows at R9 and of a block of b to four tiles. In
+// each of its steps it runs beside, which may use RDI.
+func block32(x *build.Context, beside func()) {
 	x.MOVQ(reg.R9, reg.RAX)
 	x.LEAQ(operand.Mem{Base: reg.R9, Index: reg.R12, Scale: 1}, reg.RSI)
-	load("b", reg.RDX)
-	load("k", reg.R13)
-	for t := range tile(4) {
-		tileZero(x, t)
-	}
+	x.Load(x.Param("b"), reg.RDX)
+	x.ADDQ(reg.R15, reg.RDX)
+	x.Load(x.Param("k"), reg.R13)
 	x.Label("step")
 	tileLoad(x, 4, numberA, numberLDA, 0)
 	tileLoad(x, 6, numberB, numberLDB, 0)
@@ -124,148 +134,182 @@ func tiles(x *build.Context) {
 	tileMultiply(x, 1, 4, 7)
 	tileMultiply(x, 2, 5, 6)
 	tileMultiply(x, 3, 5, 7)
+	beside()
 	x.ADDQ(operand.Imm(64), reg.RAX)
 	x.ADDQ(operand.Imm(64), reg.RSI)
 	x.ADDQ(reg.R11, reg.RDX)
 	x.DECQ(reg.R13)
 	x.JNZ(operand.LabelRef("step"))
+}
+
+// tilesToFloat leaves the sums where they are to be. They start from any matrix,
+// from c itself or, with a stride of 0, from one row.
+func tilesToFloat(x *build.Context) {
+	product32(x, "tilesToFloatAMX", "func(c *float32, a *uint16, b *uint32, init *float32, blocks, k, lda, ldb, ldc, ldi int)",
+		"tilesToFloatAMX sets 32 rows of c to init + a·b for blocks of 32 columns; b are pairs of rows, k ≥ 1",
+		"steps of 32. Distances of rows are in bytes.")
+	x.Load(x.Param("ldc"), reg.R8)
+	x.Label("block")
+	x.Load(x.Param("ldi"), reg.RSI)
+	x.MOVQ(reg.RSI, reg.R13)
+	x.SHLQ(operand.Imm(4), reg.R13)
+	x.Load(x.Param("init"), reg.RAX)
+	x.ADDQ(reg.R15, reg.RAX)
 	for t := range tile(4) {
-		tileStore(x, t, numberC, byte(t%2)*64)
-		if t%2 == 1 {
-			x.ADDQ(operand.U32(16*4*32), reg.RDI)
+		tileLoad(x, t, numberA, numberLower, byte(t%2)*64)
+		if t == 1 {
+			x.ADDQ(reg.R13, reg.RAX)
 		}
 	}
-	x.LEAQ(operand.Mem{Base: reg.R9, Index: reg.R12, Scale: 2}, reg.R9)
+	x.Load(x.Param("c"), reg.RDI)
+	x.LEAQ(operand.Mem{Base: reg.RDI, Index: reg.R15, Scale: 1, Disp: 4 * 32}, reg.RDI)
+	block32(x, func() { // eight steps, of 256 rows or columns, ask for the whole next block of c
+		for range 4 {
+			prefetchToWrite(x, 0)
+			prefetchToWrite(x, 64)
+			x.ADDQ(reg.R8, reg.RDI)
+		}
+	})
+	x.MOVQ(reg.R8, reg.R13)
+	x.SHLQ(operand.Imm(4), reg.R13)
+	x.Load(x.Param("c"), reg.RDI)
+	x.ADDQ(reg.R15, reg.RDI)
+	for t := range tile(4) {
+		tileStore(x, t, numberC, byte(t%2)*64)
+		if t == 1 {
+			x.ADDQ(reg.R13, reg.RDI)
+		}
+	}
+	x.SUBQ(operand.I32(-4*32), reg.R15)
 	x.DECQ(reg.R10)
 	x.JNZ(operand.LabelRef("block"))
 	tileRelease(x)
 	x.RET()
 }
 
-// interleave makes pairs of two rows.
-func interleave(v vec) {
-	v.function("interleave", "func(dst *uint32, low, high *uint16, n int)", "joins n values of two rows, a positive multiple of 16.")
-	dst, low, high, n := v.param("dst"), v.param("low"), v.param("high"), v.param("n")
-	v.Label("loop")
-	a, b := v.reg(), v.reg()
-	v.VPMOVZXWD(asm.At(low, 0), a)
-	v.VPMOVZXWD(asm.At(high, 0), b)
-	v.VPSLLD(operand.Imm(16), b, b)
-	v.VPORD(a, b, b)
-	v.VMOVUPS(b, asm.At(dst, 0))
-	v.ADDQ(operand.Imm(32), low)
-	v.ADDQ(operand.Imm(32), high)
-	v.ADDQ(operand.Imm(64), dst)
-	v.SUBQ(operand.Imm(16), n)
-	v.JNZ(v.label("loop"))
-	v.end()
-}
+// prefetchToWrite is PREFETCHW of the line at RDI + disp, in bytes too. A matrix of
+// gradients is larger than the second-level cache has room for, and a tile's rows
+// are as many lines that lie apart.
+func prefetchToWrite(x *build.Context, disp byte) { emit(x, 0x0f, 0x0d, 0x40|1<<3|numberC, disp) }
 
-// finisher is what a product does with 32 columns of sums: bias, floor and gate,
-// then bfloat16 for whole rows of 32 or float32 for cols of them.
-type finisher struct {
-	vec
-	name string
-	half bool
-}
-
-func (f finisher) write() {
-	kind := "*float32"
-	if f.half {
-		kind = "*uint16"
+// tilesToHalf rounds the sums of each block on their way out, by a block of
+// memory that stays in the first-level cache.
+func tilesToHalf(x *build.Context) {
+	product32(x, "tilesToHalfAMX", "func(dst, a *uint16, b *uint32, bias *float32, gate *uint16, sums *float32, blocks, k, lda, ldb, ldd int, floor float32)",
+		"tilesToHalfAMX sets 32 rows of dst to max(bias + a·b, floor), and to 0 where gate is, for blocks of 32",
+		"columns. gate may be nil; sums are 32×32.")
+	floor, err := x.Param("floor").Resolve()
+	if err != nil {
+		panic(err)
 	}
-	f.function(f.name, "func(dst "+kind+", c, bias *float32, gate *uint16, rows, ldd, ldg, cols int, floor float32)",
-		"stores max(c + bias, floor), or 0 where gate is 0, for rows ≥ 1 rows.")
-	dst, c, biasAt, gate, rows := f.param("dst"), f.param("c"), f.param("bias"), f.param("gate"), f.param("rows")
-	ldd, ldg := f.param("ldd"), f.param("ldg")
-	masks := f.twoMasks("cols")
-	bias, floor := f.regs(2), f.broadcast("floor")
-	magnitude := f.constant(0x7fff)
-	for i, r := range bias {
-		f.VMOVUPS(asm.At(biasAt, 64*i), r)
+	x.VBROADCASTSS(floor.Addr, reg.Z0)
+	x.MOVL(operand.U32(0x7fff7fff), reg.EAX)
+	x.VPBROADCASTD(reg.EAX, reg.Z1)
+	x.Label("block")
+	x.Load(x.Param("ldb"), reg.RBX)
+	x.Load(x.Param("bias"), reg.RAX)
+	x.ADDQ(reg.R15, reg.RAX)
+	x.XORQ(reg.RSI, reg.RSI)
+	for t := range tile(4) {
+		tileLoad(x, t, numberA, numberLower, byte(t%2)*64)
 	}
-	one, half, quiet := f.constant(1), f.constant(0x7fff), f.constant(0x40)
-	f.Label("row")
-	sum := f.regs(2)
-	for i, s := range sum {
-		f.VADDPS(asm.At(c, 64*i), bias[i], s)
-		f.VMAXPS(s, floor, s)
-	}
-	f.TESTQ(gate, gate)
-	f.JZ(f.label("open"))
-	for i, s := range sum {
-		open, k := f.reg(), f.K()
-		f.VPMOVZXWD(asm.At(gate, 32*i), open)
-		f.VPTESTMD(magnitude, open, k)
-		f.VMOVAPS_Z(s, k, s)
-	}
-	f.ADDQ(ldg, gate)
-	f.Label("open")
-	for i, s := range sum {
-		if f.half {
-			f.VPMOVDW(f.round(s, one, half, quiet), asm.At(dst, 32*i))
-		} else {
-			f.VMOVUPS(s, masks[i], asm.At(dst, 64*i))
+	x.MOVQ(reg.R15, reg.R13)
+	x.SHRQ(operand.Imm(1), reg.R13)
+	x.Load(x.Param("dst"), reg.RDI)
+	x.LEAQ(operand.Mem{Base: reg.RDI, Index: reg.R13, Scale: 1, Disp: 2 * 32}, reg.RDI)
+	x.Load(x.Param("ldd"), reg.R8)
+	block32(x, func() { // of the next block
+		for range 4 {
+			prefetchToWrite(x, 0)
+			x.ADDQ(reg.R8, reg.RDI)
+		}
+	})
+	x.Load(x.Param("sums"), reg.RDI)
+	x.MOVQ(operand.U32(4*32), reg.R8)
+	for t := range tile(4) {
+		tileStore(x, t, numberC, byte(t%2)*64)
+		if t == 1 {
+			x.ADDQ(operand.U32(16*4*32), reg.RDI)
 		}
 	}
-	f.ADDQ(operand.U32(4*32), c)
-	f.ADDQ(ldd, dst)
-	f.DECQ(rows)
-	f.JNZ(f.label("row"))
-	f.end()
+	x.SUBQ(operand.U32(16*4*32), reg.RDI)
+	x.MOVQ(reg.RDI, reg.RAX)
+	x.Load(x.Param("ldd"), reg.RBX)
+	x.SHRQ(operand.Imm(1), reg.R15) // of bfloat16
+	x.Load(x.Param("dst"), reg.RDX)
+	x.ADDQ(reg.R15, reg.RDX)
+	x.Load(x.Param("gate"), reg.RSI)
+	x.MOVQ(operand.U32(32/roundRows), reg.R13)
+	x.TESTQ(reg.RSI, reg.RSI)
+	x.JZ(operand.LabelRef("open"))
+	x.ADDQ(reg.R15, reg.RSI)
+	round(x, "gated", true)
+	x.JMP(operand.LabelRef("rounded"))
+	round(x, "open", false)
+	x.Label("rounded")
+	x.SHLQ(operand.Imm(1), reg.R15)
+	x.SUBQ(operand.I32(-4*32), reg.R15)
+	x.DECQ(reg.R10)
+	x.JNZ(operand.LabelRef("block"))
+	tileRelease(x)
+	x.VZEROUPPER()
+	x.RET()
 }
 
-// twoMasks returns the masks of two registers for the columns of a parameter.
-func (v *vec) twoMasks(param string) [2]reg.OpmaskVirtual {
-	cols, ones := v.param(param), v.GP64()
-	v.MOVQ(operand.I64(-1), ones)
-	v.BZHIQ(cols, ones, ones)
-	m := [2]reg.OpmaskVirtual{v.K(), v.K()}
-	v.KMOVW(ones.As32(), m[0])
-	v.SHRQ(operand.Imm(16), ones)
-	v.KMOVW(ones.As32(), m[1])
-	return m
+const roundRows = 4 // of a turn of round's loop
+
+// round stores rows of 32 sums at RAX to RDX, RBX apart, through the floor in Z0
+// and, if gated, the gate at RSI. The second operand of the comparison is kept if
+// either is a NaN.
+func round(x *build.Context, label string, gated bool) {
+	x.Label(label)
+	for r := range roundRows {
+		low, high, out := reg.Z2, reg.Z3, reg.Z4
+		if r%2 == 1 {
+			low, high, out = reg.Z5, reg.Z6, reg.Z7
+		}
+		x.VMAXPS(asm.At(reg.RAX, 128*r), reg.Z0, low)
+		x.VMAXPS(asm.At(reg.RAX, 128*r+64), reg.Z0, high)
+		toHalf(x, low, high, out)
+		if gated {
+			x.VPTESTMW(asm.At(reg.RSI, 0), reg.Z1, reg.K1)
+			x.VMOVDQU16_Z(out, reg.K1, out)
+			x.ADDQ(reg.RBX, reg.RSI)
+		}
+		x.VMOVDQU16(out, asm.At(reg.RDX, 0))
+		x.ADDQ(reg.RBX, reg.RDX)
+	}
+	x.ADDQ(operand.U32(128*roundRows), reg.RAX)
+	x.DECQ(reg.R13)
+	x.JNZ(operand.LabelRef(label))
 }
 
-// accumulate adds 32 columns of sums to a matrix.
-func accumulate(v vec) {
-	v.function("accumulate", "func(dst, c *float32, rows, ldd, cols int)", "adds cols of 32 columns of c to dst.")
-	dst, c, rows, ldd := v.param("dst"), v.param("c"), v.param("rows"), v.param("ldd")
-	masks := v.twoMasks("cols")
-	v.Label("row")
-	for i, m := range masks {
-		s := v.reg()
-		v.VMOVUPS_Z(asm.At(dst, 64*i), m, s)
-		v.VADDPS(asm.At(c, 64*i), s, s)
-		v.VMOVUPS(s, m, asm.At(dst, 64*i))
-	}
-	v.ADDQ(operand.U32(4*32), c)
-	v.ADDQ(ldd, dst)
-	v.DECQ(rows)
-	v.JNZ(v.label("row"))
-	v.end()
+// toHalf is VCVTNE2PS2BF16, in bytes too: 32 floats rounded to nearest, ties to
+// even; subnormal numbers become 0. Registers are among the first eight.
+func toHalf(x *build.Context, low, high, out reg.VecPhysical) {
+	number := func(r reg.VecPhysical) byte { return byte(r.PhysicalIndex()) }
+	const evex, map0F38, prefixF2, whole = 0x62, 0xf2, 0x07, 0x48
+	emit(x, evex, map0F38, ^number(high)&15<<3|prefixF2, whole, 0x72, 0xc0|number(out)<<3|number(low))
 }
 
-// columnSumsBF16 adds the rows of a to 32 sums.
-func columnSumsBF16(v vec) {
-	v.function("columnSumsBF16", "func(sum *float32, a *uint16, rows, lda int)", "adds rows ≥ 1 rows of 32 values, lda bytes apart.")
-	sum, a, rows, lda := v.param("sum"), v.param("a"), v.param("rows"), v.param("lda")
-	acc := v.regs(2)
-	for i, s := range acc {
-		v.VMOVUPS(asm.At(sum, 64*i), s)
+// peakTiles runs products on tiles alone, into four sums as a block has.
+func peakTiles(x *build.Context) {
+	x.Function("peakAMX")
+	x.Attributes(attr.NOSPLIT)
+	x.Doc("peakAMX executes n ≥ 1 times 4 products of 16×32 by 32×16 that wait for nothing.")
+	x.SignatureExpr("func(n int)")
+	x.LEAQ(operand.NewDataAddr(operand.NewStaticSymbol("config"), 0), reg.RAX)
+	tileConfig(x)
+	x.Load(x.Param("n"), reg.RCX)
+	for t := range tile(8) {
+		tileZero(x, t)
 	}
-	v.Label("row")
-	for i, s := range acc {
-		r := v.reg()
-		v.VPMOVZXWD(asm.At(a, 32*i), r)
-		v.VPSLLD(operand.Imm(16), r, r)
-		v.VADDPS(r, s, s)
+	x.Label("loop")
+	for t := range tile(4) {
+		tileMultiply(x, t, 4+t/2, 6+t%2)
 	}
-	v.ADDQ(lda, a)
-	v.DECQ(rows)
-	v.JNZ(v.label("row"))
-	for i, s := range acc {
-		v.VMOVUPS(s, asm.At(sum, 64*i))
-	}
-	v.end()
+	x.DECQ(reg.RCX)
+	x.JNZ(operand.LabelRef("loop"))
+	tileRelease(x)
+	x.RET()
 }

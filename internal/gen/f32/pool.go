@@ -16,8 +16,13 @@ func pools(x *build.Context) {
 			(&bags{span: span{vec: v}, weighted: weighted}).pool()
 			(&bags{span: span{vec: v}, weighted: weighted}).grad()
 		}
+		(&singles{v: v}).pool()
+		(&singles{v: v}).grad()
 	}
 }
+
+// ahead is how many rows before its turn gather asks for a row.
+const ahead = 12
 
 // gather copies rows that lie anywhere into a matrix.
 func gather(s *span) {

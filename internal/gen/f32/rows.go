@@ -24,6 +24,7 @@ const (
 	cBeta
 	cL1
 	cL2
+	cInverse // 1/rate
 )
 
 // rows writes the update rules, each over many rows of a table and over one
@@ -62,14 +63,15 @@ type update struct {
 	scale reg.VecVirtual // rowwise: rate over root
 }
 
-// ahead is how many rows are prefetched: some 100 ns at a row's speed.
-const ahead = 12
+// rowsAhead is how many rows before its turn the memory of a row is asked for: more than
+// the lines that a core can wait for at once. Package f32 knows it.
+const rowsAhead = 24
 
 // rows begins with the record's address for each row; values and state lie at
 // fixed distances from it.
 func (u *update) rows(name string) {
-	u.function("rows"+name, "func(rows **float32, n int, grads *float32, stride, dim, value, state int, k *float32)",
-		"updates n ≥ 1 rows of dim ≥ 1 values.")
+	u.function("rows"+name, "func(rows **float32, n, silent int, grads *float32, stride, dim, value, state, first, most, last int, k *float32)",
+		"updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last.")
 	next, n, stride := u.param("rows"), u.param("n"), u.floats("stride")
 	value, state := u.floats("value"), u.floats("state")
 	u.g, u.k = u.param("grads"), u.param("k")
@@ -78,9 +80,9 @@ func (u *update) rows(name string) {
 	u.abs = u.constant(0x7fffffff)
 
 	u.Label("row")
-	u.CMPQ(n, operand.Imm(ahead))
+	u.CMPQ(n, u.stack("silent"))
 	u.JLE(u.label("near"))
-	u.prefetch(next, value, state, dim)
+	u.prefetch(next)
 	u.Label("near")
 	u.MOVQ(asm.At(next, 0), u.w)
 	u.LEAQ(asm.Indexed(u.w, state, 1, 0), u.state[0])
@@ -99,21 +101,19 @@ func (u *update) rows(name string) {
 	u.end()
 }
 
-// prefetch asks for the ends of the values and states of the row ahead.
-func (u *update) prefetch(next, value, state, dim reg.GPVirtual) {
-	far := u.GP64()
-	u.MOVQ(asm.At(next, 8*ahead), far)
-	u.PREFETCHT0(asm.Indexed(far, value, 1, 0))
-	u.PREFETCHT0(asm.Indexed(far, state, 1, 0))
-	u.ADDQ(dim, far)
-	u.PREFETCHT0(asm.Indexed(far, value, 1, -4))
-	if u.states > 0 {
-		u.PREFETCHT0(asm.Indexed(far, state, 1, -4))
-	}
-	if u.states > 1 {
-		u.ADDQ(dim, far)
-		u.PREFETCHT0(asm.Indexed(far, state, 1, -4))
-	}
+// prefetch asks for the first lines and the last of the row ahead.
+func (u *update) prefetch(next reg.GPVirtual) {
+	far, at := u.GP64(), u.GP64()
+	u.MOVQ(asm.At(next, 8*rowsAhead), far)
+	u.MOVQ(u.stack("last"), at)
+	u.PREFETCHT0(asm.Indexed(far, at, 1, 0))
+	u.ADDQ(u.stack("first"), far)
+	u.XORQ(at, at)
+	u.Label("line")
+	u.PREFETCHT0(asm.Indexed(far, at, 1, 0))
+	u.ADDQ(operand.Imm(64), at)
+	u.CMPQ(at, u.stack("most"))
+	u.JLT(u.label("line"))
 }
 
 // vector is a single row whose state lies elsewhere.
@@ -196,8 +196,8 @@ func (u *update) adam() {
 	u.put(w, u.w)
 }
 
-// ftrl: σ = (√(n+g²) − √n) / rate, z += g − σ·w, n += g²,
-// w = |z| ≤ l1 ? 0 : −(z − sign(z)·l1) / ((β + √n)/rate + l2).
+// ftrl: σ = (√(n+g²) − √n) · 1/rate, z += g − σ·w, n += g²,
+// w = |z| ≤ l1 ? 0 : −(z − sign(z)·l1) / ((β + √n) · 1/rate + l2).
 func (u *update) ftrl() {
 	w, g := u.gradient()
 	z, n, root, next := u.get(u.state[0]), u.get(u.state[1]), u.reg(), u.reg()
@@ -207,15 +207,15 @@ func (u *update) ftrl() {
 	u.put(next, u.state[1])
 	u.VSQRTPS(next, next)
 	u.VSUBPS(root, next, root)
-	rate := u.c(cRate)
-	u.VDIVPS(rate, root, root)
+	inverse := u.c(cInverse)
+	u.VMULPS(inverse, root, root)
 	u.VMULPS(w, root, root)
 	u.VSUBPS(root, g, g)
 	u.VADDPS(g, z, z)
 	u.put(z, u.state[0])
 
 	u.VADDPS(u.c(cBeta), next, next)
-	u.VDIVPS(rate, next, next)
+	u.VMULPS(inverse, next, next)
 	u.VADDPS(u.c(cL2), next, next)
 	l1, size, sign := u.c(cL1), u.reg(), u.reg()
 	u.VANDPS(u.abs, z, size)

@@ -139,12 +139,8 @@ func (v *vec) store(r reg.Register, m operand.Mem) {
 
 // broadcast returns a register with every lane the parameter.
 func (v *vec) broadcast(param string) reg.VecVirtual {
-	c, err := v.Param(param).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	r := v.reg()
-	v.VBROADCASTSS(c.Addr, r)
+	m, r := v.stack(param), v.reg()
+	v.VBROADCASTSS(m, r)
 	return r
 }
 
@@ -172,6 +168,15 @@ func (v *vec) constant(bits uint32) reg.VecVirtual {
 
 // param loads a parameter of 64 bits.
 func (v *vec) param(name string) reg.GPVirtual { return asm.Param(v.Context, name) }
+
+// stack is where a parameter lies, for what a register would be too good for.
+func (v *vec) stack(name string) operand.Mem {
+	c, err := v.Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return c.Addr
+}
 
 // floats loads a count of floats and makes it bytes.
 func (v *vec) floats(name string) reg.GPVirtual {

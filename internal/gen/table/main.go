@@ -16,6 +16,7 @@ func main() {
 	f := asm.File{Package: "table", Name: "fetch", Body: func(x *build.Context) {
 		prefetch(x)
 		prefetchSlots(x)
+		locate(x)
 		gather(x)
 	}}
 	if err := f.Write("../../sparse"); err != nil {
@@ -60,6 +61,36 @@ func prefetchSlots(x *build.Context) {
 	x.RET()
 }
 
+// locate computes where items lie in slabs, as slabs.at does: the slab k of item i is
+// the length of i>>shift, and the item lies at base + i·size − skip of place k.
+func locate(x *build.Context) {
+	x.Function("locateItems")
+	x.Attributes(attr.NOSPLIT)
+	x.Pragma("noescape")
+	x.Doc("locateItems writes the addresses of n > 0 items to addrs. places are 16 bytes each: base, skip.")
+	x.SignatureExpr("func(addrs **byte, items *uint32, n int, places *byte, shift, size int)")
+	addrs, items, n := asm.Param(x, "addrs"), asm.Param(x, "items"), asm.Param(x, "n")
+	places, shift, size := asm.Param(x, "places"), asm.Param(x, "shift"), asm.Param(x, "size")
+	i, k, at := x.GP64(), x.GP64(), x.GP64()
+	x.LEAQ(asm.Indexed(items, n, 4, 0), items) // their ends
+	x.LEAQ(asm.Indexed(addrs, n, 8, 0), addrs)
+	x.MOVQ(n, at)
+	x.NEGQ(at)
+	x.Label("item")
+	x.MOVL(asm.Indexed(items, at, 4, 0), i.As32())
+	x.SHRXQ(shift, i, k)
+	x.LEAQ(asm.Indexed(k, k, 1, 1), k) // the length of k is the number of the highest bit of 2k+1
+	x.BSRQ(k, k)
+	x.SHLQ(operand.Imm(4), k)
+	x.IMULQ(size, i)
+	x.ADDQ(asm.Indexed(places, k, 1, 0), i)
+	x.SUBQ(asm.Indexed(places, k, 1, 8), i)
+	x.MOVQ(i, asm.Indexed(addrs, at, 8, 0))
+	x.INCQ(at)
+	x.JNZ(operand.LabelRef("item"))
+	x.RET()
+}
+
 // ahead is how many rows before its turn the memory of a row is asked for: more
 // than the lines a core can wait for at once, fewer than its first cache holds.
 const ahead = 32
@@ -71,9 +102,10 @@ func gather(x *build.Context) {
 	x.Function("gatherRows")
 	x.Attributes(attr.NOSPLIT)
 	x.Pragma("noescape")
-	x.Doc("gatherRows copies width > 0 bytes, a multiple of 4, from each of n > 0 addresses to dst, dst+stride, … and asks for what lies at the 32 addresses that follow.")
-	x.SignatureExpr("func(dst *byte, stride int, addrs **byte, n, width int)")
+	x.Doc("gatherRows copies width > 0 bytes, a multiple of 4, from each of n > 0 addresses to dst, dst+stride, … With each but the last silent ones it asks for what lies at a later one.")
+	x.SignatureExpr("func(dst *byte, stride int, addrs **byte, n, silent, width int)")
 	dst, stride, addrs, n, width := asm.Param(x, "dst"), asm.Param(x, "stride"), asm.Param(x, "addrs"), asm.Param(x, "n"), asm.Param(x, "width")
+	silent := asm.Param(x, "silent")
 	p, at, after, word := x.GP64(), x.GP64(), x.GP64(), x.GP32()
 	half, whole := x.XMM(), x.YMM()
 
@@ -84,6 +116,8 @@ func gather(x *build.Context) {
 	x.MOVQ(operand.U32(256), span)
 
 	x.Label("row")
+	x.CMPQ(n, silent)
+	x.JLE(operand.LabelRef("near"))
 	x.MOVQ(asm.At(addrs, 8*ahead), p)
 	x.XORQ(at, at)
 	x.Label("line")
@@ -92,6 +126,7 @@ func gather(x *build.Context) {
 	x.CMPQ(at, span)
 	x.JLT(operand.LabelRef("line"))
 	x.PREFETCHT0(asm.Indexed(p, span, 1, -1))
+	x.Label("near")
 	x.MOVQ(asm.At(addrs, 0), p)
 	x.XORQ(at, at)
 	x.Label("eight")

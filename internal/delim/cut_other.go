@@ -1,0 +1,7 @@
+//go:build !amd64 || noasm
+
+package delim
+
+func (c *Cutter) find(line []byte, delim byte) (found int, blanks bool) {
+	return c.findPlain(line, delim)
+}

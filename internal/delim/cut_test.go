@@ -1,0 +1,110 @@
+package delim
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// loop is what Cut does, byte by byte.
+func loop(line []byte, delim byte, width int) (fields []Field, blanks bool) {
+	lo := 0
+	for i, b := range line {
+		if b == delim {
+			fields = append(fields, Field{int32(lo), int32(i)})
+			lo = i + 1
+		} else if b <= ' ' {
+			blanks = true
+		}
+	}
+	if fields = append(fields, Field{int32(lo), int32(len(line))}); len(fields) != width {
+		return nil, blanks
+	}
+	return fields, blanks
+}
+
+// same holds Cut, and its plain form, against the loop. Where a line is refused,
+// blanks may not have been looked for.
+func same(t *testing.T, line []byte, delim byte, width int) {
+	t.Helper()
+	want, blank := loop(line, delim, width)
+	c := NewCutter(width)
+	for i := range c.fields {
+		c.fields[i] = Field{-7, -7}
+	}
+	got, found := c.Cut(line, delim)
+	if !slices.Equal(got, want) || got != nil && found != blank && (delim != 'x' || blank) {
+		t.Fatalf("%q at %q in %d: %v, %v; want %v, %v", line, delim, width, got, found, want, blank)
+	}
+	if len(line) < 64 {
+		return
+	}
+	n, found := c.findPlain(line, delim)
+	if c.fields[0].Lo, c.fields[min(n, width)].Hi = 0, int32(len(line)); (n == width-1) != (want != nil) || want != nil && (found != blank || !slices.Equal(c.fields[:width], want)) {
+		t.Fatalf("%q at %q in %d: plain %v, %v; want %v, %v", line, delim, width, c.fields[:width], found, want, blank)
+	}
+}
+
+func TestCutIsTheLoop(t *testing.T) {
+	draw := rand.New(rand.NewPCG(1, 2))
+	for n := range 400 {
+		for range 20 {
+			line := make([]byte, n)
+			often := draw.IntN(30)
+			for i := range line {
+				if line[i] = "abx0\xff\x80!\t \x00"[draw.IntN(10-3*draw.IntN(2))]; often > 0 && draw.IntN(often) == 0 {
+					line[i] = ','
+				}
+			}
+			exact := 1 + bytes.Count(line, []byte{','})
+			for _, width := range []int{exact, max(exact-1, 1), exact + 1, 1} {
+				same(t, line, ',', width)
+				same(t, line, '\t', width)
+				same(t, line, 'x', width)
+			}
+		}
+	}
+}
+
+// A line of delimiters alone is written no further than there is room.
+func TestCutOfManyFields(t *testing.T) {
+	for n := range 300 {
+		for _, width := range []int{1, 2, 40, n, n + 1, n + 2} {
+			same(t, bytes.Repeat([]byte{';'}, n), ';', max(width, 1))
+		}
+	}
+}
+
+func FuzzCut(f *testing.F) {
+	f.Add([]byte("1\t2\t\tabc"), byte('\t'), uint8(4))
+	f.Add(bytes.Repeat([]byte("ab, "), 50), byte(','), uint8(51))
+	f.Fuzz(func(t *testing.T, line []byte, delim byte, width uint8) {
+		same(t, line, delim, int(width)+1)
+		same(t, line, delim, 1+bytes.Count(line, []byte{delim}))
+	})
+}
+
+func BenchmarkCut(b *testing.B) {
+	line := []byte("1" + "\t12" + "\t345" + "\t7\t0\t\t1\t2\t3\t4\t5\t6\t7\t8")
+	for range 26 {
+		line = append(line, "\t05db9164"...)
+	}
+	for _, x := range []struct {
+		name string
+		cut  func(*Cutter) int
+	}{
+		{"fast", func(c *Cutter) int { f, _ := c.Cut(line, '\t'); return len(f) }},
+		{"plain", func(c *Cutter) int { n, _ := c.findPlain(line, '\t'); return n + 1 }},
+	} {
+		b.Run(x.name, func(b *testing.B) {
+			c := NewCutter(1 + bytes.Count(line, []byte{'\t'}))
+			b.SetBytes(int64(len(line)))
+			for b.Loop() {
+				if x.cut(c) != c.width {
+					b.Fatal("cut wrongly")
+				}
+			}
+		})
+	}
+}

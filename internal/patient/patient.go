@@ -1,0 +1,32 @@
+// Package patient lets tests of time limits pass on a machine of any speed.
+package patient
+
+import (
+	"testing"
+	"time"
+)
+
+// Longest is how long a test waits for what must come, before it calls it missing:
+// no machine is so busy. What comes is not waited for any longer than it takes.
+const Longest = 2 * time.Minute
+
+// factor is how much longer each limit is than the one before.
+const factor = 8
+
+// Try runs a test whose outcome depends on the machine keeping up with a time
+// limit, such as who of several is called silent. It begins with a limit that a
+// machine at rest keeps, and gives a busy one longer and longer limits, up to half
+// a minute at least. Only what fails with all of them fails t.
+func Try(t testing.TB, limit time.Duration, test func(limit time.Duration) error) {
+	t.Helper()
+	for ; ; limit *= factor {
+		err := test(limit)
+		if err == nil {
+			return
+		}
+		if limit >= Longest/4 {
+			t.Fatalf("with a limit of %v: %v", limit, err)
+		}
+		t.Logf("with a limit of %v: %v", limit, err)
+	}
+}
