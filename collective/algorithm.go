@@ -10,7 +10,7 @@ type Algorithm uint8
 const (
 	Windows  Algorithm = iota // in memory that all ranks see
 	Ring                      // parts pass round the ring
-	Bruck                     // all-gather in ⌈log2 P⌉ rounds; a reduction gathers all and sums by itself
+	Bruck                     // in rounds that double the distance; a reduction gathers all and sums by itself
 	Direct                    // chunks go straight to their owners, who sum; then Bruck
 	Doubling                  // partial results of twice as many ranks each round
 	Tree                      // binomial

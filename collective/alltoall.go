@@ -53,10 +53,8 @@ func AllToAllVisit[T Number](c *Comm, send []T, sendCounts, recvCounts []int, vi
 		return err
 	}
 	if !c.shares() {
-		tag.Algorithm = Pairwise
-		c.steps = allToAllPairwise(c.steps, c.rank, c.size, sendAt, recvAt)
 		recv := room[T](&c.parts, total)
-		if err := run(c, &tag, send, recv); err != nil {
+		if err := exchangeParts(c, tag, send, sendAt, recv, recvAt); err != nil {
 			return err
 		}
 		for r := range c.size {
@@ -90,7 +88,5 @@ func toAll[T Number](c *Comm, tag Tag, send []T, sendAt []int, recv []T, recvAt 
 		}
 		return c.pullParts(tag, raw.Bytes(send), sendAt, size, nil)
 	}
-	tag.Algorithm = Pairwise
-	c.steps = allToAllPairwise(c.steps, c.rank, c.size, sendAt, recvAt)
-	return run(c, &tag, send, recv)
+	return exchangeParts(c, tag, send, sendAt, recv, recvAt)
 }

@@ -28,6 +28,7 @@ type Comm struct {
 	parts   []uint64 // other ranks' elements, for as long as a call lasts
 	peers   [][]byte // each rank's elements, where they lie
 	rows    [][]byte // headers for rowsOf
+	relay   *relay   // of parts that other ranks forward
 }
 
 // group is what the channels of one rank share.

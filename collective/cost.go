@@ -69,6 +69,8 @@ func candidates(call Call) []Algorithm {
 		return []Algorithm{Rails, Tree, Scatter}
 	case CallBarrier, CallAlloc:
 		return []Algorithm{Rails, Doubling}
+	case CallAllToAll, CallAllToAllV, CallAllToAllVisit:
+		return []Algorithm{Pairwise, Bruck}
 	}
 	return []Algorithm{Pairwise}
 }
@@ -85,11 +87,18 @@ func (k Costs) Choose(s Shape, call Call, op Op, typ Type, bytes int) (Algorithm
 		if reduces(call) && !a.passes(op, typ) || a == Rails && s.Hosts == 0 || a == Ring && s.Hosts > 0 && reduces(call) {
 			continue
 		}
+		if a == Bruck && uneven(call) && !k.asks(s) {
+			continue
+		}
 		t := k.Predict(s, a, call, op, typ, bytes)
 		if a == k.Take && a != Windows {
 			return a, t
 		}
-		if best == algorithms || t < least*(1-worth) {
+		margin := worth
+		if best == Pairwise {
+			margin = worthForwarding
+		}
+		if best == algorithms || t < least*(1-margin) {
 			best, least = a, t
 		}
 	}
@@ -100,7 +109,15 @@ func (k Costs) Choose(s Shape, call Call, op Op, typ Type, bytes int) (Algorithm
 // rough, and the preferred ones need less memory.
 const worth = .02
 
+// worthForwarding is by how much forwarding parts must be faster than sending each
+// straight to its rank: it trades rounds for bytes, and while a round waits, calls on
+// other channels can use the link, which bytes take from them.
+const worthForwarding = .25
+
 func reduces(call Call) bool { return call == CallAllReduce || call == CallReduceScatter }
+
+// uneven reports whether the ranks of an all-to-all have parts of lengths of their own.
+func uneven(call Call) bool { return call == CallAllToAllV || call == CallAllToAllVisit }
 
 // Predict returns the seconds of a call by one algorithm.
 func (k Costs) Predict(s Shape, a Algorithm, call Call, op Op, typ Type, bytes int) float64 {
@@ -116,10 +133,19 @@ func (k Costs) Predict(s Shape, a Algorithm, call Call, op Op, typ Type, bytes i
 	}
 	l := k.Links
 	depth, others, part := log2(s.Size), p-1, b*(p-1)/p
-	if s.Hosts > 0 && a != Ring { // the ranks of a host send at once, through one link
-		l.Beta *= float64(s.Most)
+	if a != Ring {
+		l = k.level(s)
 	}
 	switch {
+	case call == CallAllToAll || uneven(call):
+		t := others*l.Alpha + part*l.Beta
+		if a == Bruck {
+			_, t = l.radix(s.Size, b)
+		}
+		if uneven(call) && k.asks(s) {
+			t += l.asking(s.Size)
+		}
+		return t
 	case a == Doubling && call == CallAllReduce:
 		rounds := float64(bits.Len(uint(s.Size)) - 1)
 		if s.Size&(s.Size-1) != 0 {
@@ -138,14 +164,71 @@ func (k Costs) Predict(s Shape, a Algorithm, call Call, op Op, typ Type, bytes i
 		return depth*l.Alpha + others*b*l.Beta + b*l.Gamma
 	case a == Bruck:
 		return depth*l.Alpha + part*l.Beta + 2*b*l.Gamma
-	case a == Direct && call == CallAllReduce:
-		return (others+depth)*l.Alpha + 2*part*l.Beta + part*l.Gamma + 2*b*l.Gamma
+	case a == Direct:
+		_, t := l.toOwners(s.Size, b)
+		if t += part * l.Gamma; call == CallAllReduce {
+			t += depth*l.Alpha + part*l.Beta + 2*b*l.Gamma
+		}
+		return t
 	case a == Ring && call == CallAllReduce:
 		return 2*others*l.Alpha + 2*part*l.Beta + part*l.Gamma
-	case call == CallReduceScatter: // Ring, Direct
+	case call == CallReduceScatter: // Ring
 		return others*l.Alpha + part*(l.Beta+l.Gamma)
 	}
 	return others*l.Alpha + part*l.Beta // Ring, Pairwise
+}
+
+// level is the cost of an exchange between any ranks.
+func (k Costs) level(s Shape) Level {
+	l := k.Links
+	if s.Hosts > 0 { // the ranks of a host send at once, through one link
+		l.Beta *= float64(s.Most)
+	}
+	return l
+}
+
+// radix returns the one by which parts of b bytes together are forwarded soonest,
+// and the seconds that takes. Each is copied before it is sent, and in the end.
+func (l Level) radix(size int, b float64) (best int, least float64) {
+	for radix := 2; radix == 2 || radix < size; radix *= 2 {
+		rounds, moved := 0, 0
+		for weight := 1; weight < size; weight *= radix {
+			period := weight * radix
+			stay := size/period*weight + min(size%period, weight) // have digit 0 there
+			rounds, moved = rounds+min(radix-1, (size-1)/weight), moved+size-stay
+		}
+		sent := b * float64(moved) / float64(size)
+		t := float64(rounds)*l.Alpha + sent*l.Beta + (sent+b)*l.Gamma
+		if best == 0 || t < least {
+			best, least = radix, t
+		}
+	}
+	return best, least
+}
+
+// toOwners is the sooner way to bring each rank its chunk of the b bytes of all:
+// straight, which is radix 0, or forwarded by that radix.
+func (l Level) toOwners(size int, b float64) (radix int, seconds float64) {
+	straight := float64(size-1) * (l.Alpha + b/float64(size)*l.Beta)
+	if radix, t := l.radix(size, b); t < straight*(1-worthForwarding) {
+		return radix, t
+	}
+	return 0, straight
+}
+
+// asking is what it takes to tell all ranks the lengths of their parts.
+func (l Level) asking(size int) float64 {
+	return log2(size) * (l.Alpha + float64(size/2+1)*8*l.Beta)
+}
+
+// askShare of the rounds that it may save is worth the telling of lengths.
+const askShare = 1.0 / 10
+
+// asks reports whether ranks tell each other the lengths of the parts of an
+// all-to-all first, without which they can forward none and cannot choose alike.
+func (k Costs) asks(s Shape) bool {
+	l := k.level(s)
+	return s.Size > 1 && k.Take != Pairwise && (k.Take == Bruck || l.asking(s.Size) <= askShare*float64(s.Size-1)*l.Alpha)
 }
 
 // windows is a call where ranks share memory: meetings, and what each rank reads

@@ -1,6 +1,7 @@
 package collective_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -32,6 +33,7 @@ func TestChoices(t *testing.T) {
 		{collective.CallReduceScatter, collective.Sum, collective.Float32},
 		{collective.CallAllGather, collective.Sum, collective.Float32},
 		{collective.CallBroadcast, collective.Sum, collective.Float32},
+		{collective.CallAllToAll, collective.Sum, collective.Float32},
 		{collective.CallAllToAllV, collective.Sum, collective.Float32},
 	}
 	var text strings.Builder
@@ -78,6 +80,40 @@ func TestMeasuredCostsAreTheSameOnAllRanks(t *testing.T) {
 			if len(found) != 1 || !(k.Links.Alpha > 0 && k.Links.Beta > 0 && k.Local.Gamma > 0) {
 				t.Errorf("plan %v: %v", hostOf, found)
 			}
+		}
+	}
+}
+
+// TestForwardedLengthsAreCompared lets a rank of a part of the ranks send another one
+// more than that expects, where parts go by way of a third.
+func TestForwardedLengthsAreCompared(t *testing.T) {
+	errs := make([]error, 6)
+	var wg sync.WaitGroup
+	for r, tr := range mem.New(len(errs), 1) {
+		wg.Go(func() {
+			c := collective.New(tr)
+			part, err := c.Split(r%2, -r) // ranks 5, 3, 1 become 0, 1, 2
+			if err != nil {
+				errs[r] = err
+				return
+			}
+			k := part.Costs()
+			k.Take = collective.Bruck
+			part.SetCosts(k)
+			send := []int{2, 2, 2}
+			if r == 3 {
+				send[2] = 3 // to rank 1
+			}
+			if errs[r] = collective.AllToAllV(part, make([]uint16, send[0]+send[1]+send[2]), send, make([]uint16, 6), []int{2, 2, 2}); errs[r] == nil {
+				errs[r] = collective.Barrier(c)
+			}
+		})
+	}
+	wg.Wait()
+	for r, err := range errs {
+		m := (*collective.MismatchError)(nil)
+		if !errors.As(err, &m) || m.Peer.Rank != 3 || m.Peer.Bytes != 6 || m.Own.Rank != 1 || m.Own.Bytes != 4 {
+			t.Errorf("rank %d: %v, want 6 bytes of rank 3 against 4 of rank 1", r, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"runtime"
 
 	"github.com/wdlrun/wdlrun/internal/raw"
 )
@@ -37,6 +38,10 @@ type hosts struct {
 // Calls take the path that the cost model says is shortest: over flat alone, or
 // inside the hosts over local, between them over flat, and inside again. Both
 // give the same bits. Memory of Alloc comes from local.
+//
+// If flat has methods Elsewhere and Back, as that of package tcp does, it is told of
+// meetings in shared memory, so that it finds ranks in different calls that wait for
+// each other partly there.
 //
 // Whatever ends one of the transports ends the other with the same cause. Both
 // are closed by who made them.
@@ -288,7 +293,8 @@ type host struct {
 func inside(flat, local Transport, ranks []int) Transport {
 	h := host{local, flat, ranks}
 	if sh, ok := local.(Sharer); ok {
-		return &sharingHost{h, sh}
+		watch, _ := flat.(watcher)
+		return &sharingHost{h, sh, watch}
 	}
 	return &h
 }
@@ -324,18 +330,34 @@ func (h *host) Abort(cause error) {
 	h.judge(Cause(rank, cause))
 }
 
+// watcher finds ranks that wait for each other, and is told of waits that it does not
+// see: this rank goes to meet mates elsewhere, in the call of tag, and is back.
+type watcher interface {
+	Elsewhere(tag Tag, mates []int)
+	Back(channel int)
+}
+
 // sharingHost is a host whose ranks share memory.
 type sharingHost struct {
 	host
-	sh Sharer
+	sh    Sharer
+	watch watcher // nil: nobody watches
 }
 
 func (h *sharingHost) Share(tag Tag, bytes int) ([][]byte, error) {
+	if h.watch != nil {
+		h.watch.Elsewhere(tag, h.ranks)
+		defer h.watch.Back(int(tag.Channel))
+	}
 	w, err := h.sh.Share(tag, bytes)
 	return w, h.judge(err)
 }
 
 func (h *sharingHost) Meet(tag Tag, note Note) error {
+	if h.watch != nil {
+		h.watch.Elsewhere(tag, h.ranks)
+		defer h.watch.Back(int(tag.Channel))
+	}
 	if err := h.sh.Meet(tag, note); err != nil {
 		return h.judge(err)
 	}
@@ -345,6 +367,14 @@ func (h *sharingHost) Meet(tag Tag, note Note) error {
 func (h *sharingHost) Met(channel, rank int) Note { return h.sh.Met(channel, rank) }
 
 func (h *sharingHost) Leave(channel int) { h.sh.Leave(channel) }
+
+// Cores is for a Sharer that is a counter, and else what a Comm counts itself.
+func (h *sharingHost) Cores() int {
+	if k, ok := h.sh.(counter); ok {
+		return k.Cores()
+	}
+	return runtime.NumCPU()
+}
 
 // renumbered returns err, as Cause returns it, with every rank replaced.
 func renumbered(err error, to func(int) int) error {

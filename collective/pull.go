@@ -128,29 +128,18 @@ func (c *Comm) fetch(tag Tag, offer []byte, k int) error {
 // all have the same length (Note.Bytes is that of the largest part).
 func (c *Comm) pullParts(tag Tag, send []byte, sendAt []int, size int, use func() error) error {
 	defer c.sh.Leave(c.channel)
-	body, piece := c.partsBody()
-	own := c.half(c.rank)
-	var note Note
-	for i, at := range sendAt {
-		binary.LittleEndian.PutUint64(own[i*tableStride:], uint64(at*size))
-		if i > 0 {
-			note.Bytes = max(note.Bytes, uint64((at-sendAt[i-1])*size))
-		}
+	note, tiny := Note{}, false
+	if use == nil {
+		note, tiny = c.tinyParts(send, sendAt, size)
 	}
-	if c.direct(len(send)) {
-		note.Where = c.locate(send)
-	}
-	if note.Where == 0 {
-		if len(send) <= halfBytes-body {
-			note.Bytes = 0
-		}
-		c.stageParts(send, sendAt, size, note, 0)
+	if !tiny {
+		note = c.offerParts(send, sendAt, size)
 	}
 	if err := c.meet(&tag, note); err != nil {
 		return err
 	}
 	c.met()
-	pieces, windows := c.partsPlan(piece)
+	pieces, windows := c.partsPlan()
 	var used error
 	if use != nil {
 		c.roomForPieces()
@@ -176,6 +165,75 @@ func (c *Comm) pullParts(tag Tag, send []byte, sendAt []int, size int, use func(
 		}
 	}
 	return used
+}
+
+// offerParts writes the table of this rank's half, and its first piece where parts
+// are staged.
+func (c *Comm) offerParts(send []byte, sendAt []int, size int) (note Note) {
+	own := c.half(c.rank)
+	for i, at := range sendAt {
+		binary.LittleEndian.PutUint64(own[i*tableStride:], uint64(at*size))
+		if i > 0 {
+			note.Bytes = max(note.Bytes, uint64((at-sendAt[i-1])*size))
+		}
+	}
+	if c.direct(len(send)) {
+		note.Where = c.locate(send)
+	}
+	if note.Where == 0 {
+		if body, _ := c.partsBody(); len(send) <= halfBytes-body {
+			note.Bytes = 0
+		}
+		c.stageParts(send, sendAt, size, note, 0)
+	}
+	return note
+}
+
+// tinyParts puts all parts for other ranks into a note, and reports false if one
+// does not fit: on the cache line that the others wait for anyway they cost no
+// more than a barrier. Where holds tinyNote and a length for each of the others,
+// Bytes as many slots of equal length, both in the order of ranks.
+func (c *Comm) tinyParts(send []byte, sendAt []int, size int) (note Note, fits bool) {
+	if c.size > tinySize || len(send) > tinySize*8 {
+		return Note{}, false
+	}
+	slot, b := 8/(c.size-1), note.bytes()
+	note.Where = tinyNote
+	for r := range c.size {
+		part := send[sendAt[r]*size : sendAt[r+1]*size]
+		switch i := other(c.rank, r); {
+		case r == c.rank:
+		case len(part) > slot:
+			return Note{}, false
+		default:
+			note.Where |= uint64(len(part)) << (8 * i)
+			copy(b[8+i*slot:], part)
+		}
+	}
+	return note, true
+}
+
+const (
+	tinyNote = 1 << 63 // of Note.Where, which no place in a window has
+	tinySize = 8       // ranks that tinyParts has lengths for; no more than a word has bytes
+)
+
+// other returns the place of rank r among the ranks but own.
+func other(own, r int) int {
+	if r > own {
+		return r - 1
+	}
+	return r
+}
+
+// tinyPart returns this rank's part of what rank has put into its note.
+func (c *Comm) tinyPart(tag Tag, rank int) ([]byte, error) {
+	n, i, slot := &c.notes[rank], other(rank, c.rank), 8/(c.size-1)
+	length, want := int(n.Where>>(8*i)&0xff), c.length[rank]
+	if length != want || length > slot {
+		return nil, c.differ(tag, rank, int64(length), int64(want))
+	}
+	return n.bytes()[8+i*slot:][:length], nil
 }
 
 // roomForPieces makes room in c.scratch for parts that come in pieces: only
@@ -208,12 +266,15 @@ func (c *Comm) partsBody() (body, piece int) {
 
 // partsPlan returns how many pieces the longest staged part has, and whether any
 // rank offers a window.
-func (c *Comm) partsPlan(piece int) (pieces int, windows bool) {
+func (c *Comm) partsPlan() (pieces int, windows bool) {
 	pieces = 1
+	_, piece := c.partsBody()
 	for _, n := range c.notes {
-		if n.Where != 0 {
+		switch {
+		case n.Where&tinyNote != 0:
+		case n.Where != 0:
 			windows = true
-		} else {
+		default:
 			pieces = max(pieces, (int(n.Bytes)+piece-1)/piece)
 		}
 	}
@@ -264,6 +325,12 @@ func (c *Comm) fetchParts(tag Tag, send []byte, sendAt []int, size, k int) error
 				copy(c.into[r][at:], half[body+c.rank*piece:][:piece])
 			}
 		case k > 0:
+		case n.Where&tinyNote != 0:
+			part, err := c.tinyPart(tag, r)
+			if err != nil {
+				return err
+			}
+			c.take(r, part)
 		case staged:
 			lo, err := c.partOf(tag, r, half, halfBytes-body)
 			if err != nil {

@@ -101,11 +101,9 @@ func reduceDirect[T Number](c *Comm, tag *Tag, x []T) error {
 		c.to[i] = i * n
 	}
 	all := room[T](&c.parts, c.size*n)
-	c.steps = allToAllPairwise(c.steps, c.rank, c.size, c.chunks(len(x)), c.to)
-	if err := run(c, tag, x, all); err != nil {
+	if err := toOwners(c, tag, x, all); err != nil {
 		return err
 	}
-	c.steps = c.steps[:0]
 	c.headers()
 	for r := range c.size {
 		c.peers[r] = raw.Bytes(all[r*n : (r+1)*n])

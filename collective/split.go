@@ -86,6 +86,16 @@ func (s *subset) peer(rank int) int {
 	return s.ranks[rank]
 }
 
+// numbered returns the number that the transport has for a rank of c.
+func (c *Comm) numbered(rank int) int {
+	s, ok := c.t.(*subset)
+	for ok {
+		rank = s.peer(rank)
+		s, ok = s.t.(*subset)
+	}
+	return rank
+}
+
 func (s *subset) Abort(cause error) { s.t.Abort(cause) }
 
 // Close does nothing: the transport belongs to the whole group.

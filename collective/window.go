@@ -69,7 +69,7 @@ type sharing struct {
 	length []int    // bytes of each rank's part
 	into   [][]byte // where each rank's part goes; nil: it is not wanted
 
-	crowded bool // more ranks than this process sees cores
+	crowded bool // more ranks than cores that they may run on
 }
 
 // Alloc returns n zeroed elements that live in a window: memory that the ranks
@@ -141,10 +141,22 @@ func (c *Comm) shares() bool {
 	}
 	n := c.size
 	c.stage, c.notes, c.length, c.into = stage, make([]Note, n), make([]int, n), make([][]byte, n)
-	c.crowded = n > runtime.NumCPU()
+	c.crowded = n > c.cores()
 	c.headers()
 	return true
 }
+
+// cores returns how many cores the ranks that share memory may run on: what the
+// transport knows of all, or this process of itself.
+func (c *Comm) cores() int {
+	if k, ok := c.sh.(counter); ok {
+		return k.Cores()
+	}
+	return runtime.NumCPU()
+}
+
+// counter is a Sharer that knows on how many cores its ranks may run.
+type counter interface{ Cores() int }
 
 // share makes a window of the given length and lets every channel know it. It
 // returns nil if the ranks cannot have it.

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,30 +30,44 @@ type Make func(t *testing.T, size int) []collective.Transport
 // machine needs.
 const hangTime = 2 * time.Minute
 
-// Run tests the transports that newGroup makes.
-func Run(t *testing.T, newGroup Make) {
+// Run tests the transports that newGroup makes, in groups of the given sizes; of
+// every size where something changes if none is given. With -short groups have at
+// most five ranks.
+func Run(t *testing.T, newGroup Make, sizes ...int) {
 	for _, size := range []int{1, 2, 3, 4, 5, 8} {
-		t.Run(fmt.Sprintf("P=%d", size), func(t *testing.T) {
-			t.Run("World", func(t *testing.T) { world(t, newGroup, size) })
-			t.Run("Results", func(t *testing.T) { results(t, newGroup, size) })
-			t.Run("Large", func(t *testing.T) { large(t, newGroup, size) })
-			t.Run("Windows", func(t *testing.T) { windows(t, newGroup, size) })
-			t.Run("Random", func(t *testing.T) { random(t, newGroup, size) })
-			t.Run("Channels", func(t *testing.T) { channels(t, newGroup, size) })
-			t.Run("Split", func(t *testing.T) { split(t, newGroup, size) })
-			t.Run("Barrier", func(t *testing.T) { barrier(t, newGroup, size) })
-			t.Run("Limit", func(t *testing.T) { limit(t, newGroup, size) })
-			t.Run("Abort", func(t *testing.T) { abort(t, newGroup, size) })
-		})
+		if len(sizes) > 0 && !slices.Contains(sizes, size) || testing.Short() && size > 5 {
+			continue
+		}
+		t.Run(fmt.Sprintf("P=%d", size), func(t *testing.T) { ofSize(t, newGroup, size) })
 	}
-	t.Run("P=3/Mistakes", func(t *testing.T) { mistakes(t, newGroup) })
-	t.Run("P=4/Thousand", func(t *testing.T) { thousand(t, newGroup, 4) })
-	for _, size := range []int{2, 5} {
-		t.Run(fmt.Sprintf("P=%d/Algorithms", size), func(t *testing.T) { algorithms(t, newGroup, size) })
-	}
-	for _, size := range []int{2, 3, 5} {
-		t.Run(fmt.Sprintf("P=%d/Mismatch", size), func(t *testing.T) { mismatches(t, newGroup, size) })
-		t.Run(fmt.Sprintf("P=%d/Close", size), func(t *testing.T) { closes(t, newGroup, size) })
+}
+
+// ofSize is all that is tested with groups of one size.
+func ofSize(t *testing.T, newGroup Make, size int) {
+	for _, k := range []struct {
+		name  string
+		test  func(t *testing.T, newGroup Make, size int)
+		sizes []int // nil: all
+	}{
+		{"World", world, nil},
+		{"Results", results, nil},
+		{"Large", large, nil},
+		{"Windows", windows, nil},
+		{"Random", random, nil},
+		{"Channels", channels, nil},
+		{"Split", split, nil},
+		{"Barrier", barrier, nil},
+		{"Limit", limit, nil},
+		{"Abort", abort, nil},
+		{"Mistakes", mistakes, []int{3}},
+		{"Thousand", thousand, []int{4}},
+		{"Algorithms", algorithms, []int{2, 5}},
+		{"Mismatch", mismatches, []int{2, 3, 5}},
+		{"Close", closes, []int{2, 3, 5}},
+	} {
+		if k.sizes == nil || slices.Contains(k.sizes, size) {
+			t.Run(k.name, func(t *testing.T) { k.test(t, newGroup, size) })
+		}
 	}
 }
 
@@ -64,7 +79,11 @@ func onRanks(t *testing.T, newGroup Make, size int, body func(c *collective.Comm
 	errs := make([]error, size)
 	var wg sync.WaitGroup
 	for i, tr := range ts {
-		wg.Go(func() { errs[i] = body(collective.New(tr), tr) })
+		wg.Go(func() {
+			if errs[i] = body(collective.New(tr), tr); errs[i] != nil {
+				tr.Abort(errs[i]) // else the others wait for a rank that has given up
+			}
+		})
 	}
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()

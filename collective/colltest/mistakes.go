@@ -36,15 +36,15 @@ const mistakesTried = 24
 
 // mistakes makes assignments of different calls to three ranks, after which all go
 // on alike: every rank gets a mismatch, none waits for ever.
-func mistakes(t *testing.T, newGroup Make) {
+func mistakes(t *testing.T, newGroup Make, size int) {
 	all, rng := Mistakes(), rand.New(rand.NewPCG(1, 2))
 	for range mistakesTried {
-		var pick [3]int
+		var pick [3]int // by rank
 		for pick[0] == pick[1] && pick[1] == pick[2] {
 			pick = [3]int{rng.IntN(len(all)), rng.IntN(len(all)), rng.IntN(len(all))}
 		}
 		alongside(t, fmt.Sprint(pick), func(t *testing.T) {
-			wantMismatch(t, newGroup, 3, func(c *collective.Comm) error {
+			wantMismatch(t, newGroup, size, func(c *collective.Comm) error {
 				err := all[pick[c.Rank()]](c)
 				for err == nil {
 					err = collective.AllReduce(c, make([]float32, 5), collective.Min)

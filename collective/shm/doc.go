@@ -24,7 +24,8 @@
 // A window is a memfd of its rank: allocated page by page when it is made, so
 // that a full memory is an error there and not a fault later; sealed, so that
 // nobody can shrink it under the others; handed to every peer over its socket
-// and closed as soon as it is mapped. Window 0 of channel 0xFFFF is the rank's
+// and closed as soon as it is mapped. From 2 MiB on it consists of huge pages if the
+// system keeps as many ready, and of small ones else. Window 0 of channel 0xFFFF is the rank's
 // page: for every channel two posts, a bell, and a ring to every peer.
 //
 // # Meetings
@@ -37,9 +38,11 @@
 //
 // # Waiting
 //
-// Polls for a few microseconds, fewer where yields show that others need the
-// core; then polls with sched_yield between, which lets the peers run where ranks
-// outnumber cores; then a futex. A wait in a futex ends after
+// Where there is a core for each rank, of all that any of them may run on, polls for a
+// few microseconds. If the peer waits
+// on the same core nevertheless, polls less, and the one of the greater number moves
+// to another core now and then. Then polls with sched_yield between,
+// which lets the peers run where ranks outnumber cores; then a futex. A wait in a futex ends after
 // sleepTime at most, looks round for the end of the group, for peers that make
 // another call of the same number and for ranks that wait for each other in a
 // circle, and goes on.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // connect connects a group of this process with the configurations that change
@@ -88,7 +89,7 @@ func TestStrangersDoNotHarm(t *testing.T) {
 		t.Fatal(err, err1)
 	}
 	for _, conn := range strangers {
-		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		conn.SetReadDeadline(time.Now().Add(patient.Longest))
 		for err == nil {
 			_, err = conn.Read(make([]byte, 256))
 		}

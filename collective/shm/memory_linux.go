@@ -13,8 +13,9 @@ const hugePage = 2 << 20
 
 // memory is a mapped window.
 type memory struct {
-	p unsafe.Pointer
-	n int // whole pages
+	p    unsafe.Pointer
+	n    int  // whole pages
+	huge bool // of those that the system keeps ready
 }
 
 func (m memory) bytes() []byte { return unsafe.Slice((*byte)(m.p), m.n) }
@@ -25,11 +26,25 @@ func pages(n int) int {
 	return (max(n, 1) + size - 1) / size * size
 }
 
+// hugePages rounds a length up to whole huge pages.
+func hugePages(n int) int { return (n + hugePage - 1) / hugePage * hugePage }
+
 // create makes a window of n bytes, zeroed, all of it allocated, and the sealed
-// file that others map it from.
+// file that others map it from. It consists of huge pages if the system keeps as
+// many ready (vm.nr_hugepages); else of pages that the kernel may make huge ones
+// where it does so in shared memory (transparent_hugepage/shmem_enabled).
 func create(n int) (memory, int, error) {
-	n = pages(n)
-	fd, err := unix.MemfdCreate("wdlrun", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if n >= hugePage {
+		if m, fd, err := createOf(hugePages(n), unix.MFD_HUGETLB|unix.MFD_HUGE_2MB); err == nil {
+			m.huge = true
+			return m, fd, nil
+		}
+	}
+	return createOf(pages(n), 0)
+}
+
+func createOf(n, flags int) (memory, int, error) {
+	fd, err := unix.MemfdCreate("wdlrun", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|flags)
 	if err != nil {
 		return memory{}, -1, fmt.Errorf("memfd_create: %w", err)
 	}
@@ -73,7 +88,7 @@ func mapShared(fd, n int) (memory, error) {
 	if err != nil {
 		return memory{}, fmt.Errorf("mmap of %d bytes: %w", n, err)
 	}
-	m := memory{p, n}
+	m := memory{p: p, n: n}
 	if n >= hugePage {
 		unix.Madvise(m.bytes(), unix.MADV_HUGEPAGE) // a wish: without it pages are small
 	}
@@ -82,14 +97,14 @@ func mapShared(fd, n int) (memory, error) {
 
 // attach maps the window of a peer, which has announced n bytes.
 func attach(fd, n int) (memory, error) {
-	n = pages(n)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return memory{}, fmt.Errorf("fstat: %w", err)
 	}
-	if st.Size != int64(n) {
+	if st.Size != int64(pages(n)) && (n < hugePage || st.Size != int64(hugePages(n))) {
 		return memory{}, fmt.Errorf("its window has %d bytes, it announced %d", st.Size, n)
 	}
+	n = int(st.Size)
 	if has, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil || has&seals != seals {
 		return memory{}, fmt.Errorf("its window is not sealed (%#x, %v)", has, err)
 	}

@@ -27,7 +27,9 @@ type desk struct {
 	// bell is rung by peers that moved a ring while asleep was set.
 	bell   atomic.Uint32
 	asleep atomic.Uint32
-	_      [56]byte
+	// core is the one that the rank last waited long on, from 1.
+	core atomic.Uint32
+	_    [52]byte
 	// current is the tag of the exchange that the rank is in: version is odd
 	// while it changes.
 	version atomic.Uint64

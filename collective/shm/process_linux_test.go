@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -44,7 +46,13 @@ func runRank(job string) error {
 	if err != nil {
 		return err
 	}
-	l, err := Listen(Config{Rank: r, Size: size, Key: k, Timeout: 20 * time.Second})
+	if work == noFiles {
+		const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+		if err := refuse(unix.SYS_MEMFD_CREATE, 1, flags, unix.EPERM); err != nil {
+			return err
+		}
+	}
+	l, err := Listen(Config{Rank: r, Size: size, Key: k, Timeout: patient.Longest})
 	if err != nil {
 		return err
 	}
@@ -58,8 +66,11 @@ func runRank(job string) error {
 		fmt.Println("phase")
 		time.Sleep(time.Hour)
 	}
-	if work == "bench" {
+	switch work {
+	case "bench":
 		return follow(c)
+	case noMemory:
+		return withoutWindow(c)
 	}
 	return works(c, work)
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/colltest"
 	"github.com/wdlrun/wdlrun/rank"
@@ -37,3 +39,29 @@ func newGroup(t *testing.T, size int) []collective.Transport {
 }
 
 func TestConformance(t *testing.T) { colltest.Run(t, newGroup) }
+
+// TestMemoryIsCounted compares what a rank says of its windows with what the system
+// says of their file.
+func TestMemoryIsCounted(t *testing.T) {
+	m, fd, err := create(2 * hugePage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.unmap()
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	unix.Close(fd)
+	if err != nil || m.huge != (st.Blksize == hugePage) {
+		t.Errorf("huge pages: %v; the system says pages of %d bytes, %v", m.huge, st.Blksize, err)
+	}
+	tr, _ := lonely()
+	tr.peers, tr.maxBytes = nil, 1<<30
+	defer tr.release()
+	before, _ := tr.Memory()
+	if _, err := tr.offer(windowID{}, 2*hugePage); err != nil {
+		t.Fatal(err)
+	}
+	if bytes, huge := tr.Memory(); bytes-before != 2*hugePage || huge != 0 && huge != 2*hugePage {
+		t.Errorf("%d bytes more, %d of them in huge pages, in a window of %d", bytes-before, huge, 2*hugePage)
+	}
+}

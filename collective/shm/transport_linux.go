@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,8 +22,11 @@ const maxWindow = 1 << 40
 type Transport struct {
 	rank, size, channels int
 	together             bool // ranks are goroutines of one process
+	crowded              bool // ranks outnumber cores, or share the threads of a process
+	cores                int  // that the ranks may run on
 	maxBytes             int64
 	bytes                atomic.Int64 // shared by this rank
+	huge                 atomic.Int64 // of them in huge pages
 	page                 page
 	peers                []*peer // by rank; nil at the own one
 	slots                []slot  // by channel
@@ -43,10 +47,11 @@ type Transport struct {
 // slot is this rank's state on one channel.
 type slot struct {
 	mine     *desk
-	desks    []*desk // by rank
-	serial   uint64  // of the last meeting
-	shares   uint32  // windows asked for
-	spins    int     // before the next yield
+	desks    []*desk   // by rank
+	serial   uint64    // of the last meeting
+	shares   uint32    // windows asked for
+	spins    int       // before the next yield
+	moved    time.Time // to another core, the last time
 	in       atomic.Bool
 	sleeping atomic.Pointer[atomic.Uint32] // the word that this rank sleeps on
 	seen     []sleeper                     // by rank, of the last search
@@ -60,14 +65,17 @@ func newTransport(ctx context.Context, cfg Config, conns []*net.UnixConn) (*Tran
 		maxBytes: cfg.MaxBytes, peers: make([]*peer, cfg.Size), slots: make([]slot, cfg.Channels),
 		ended: make(chan struct{}), quit: make(chan struct{}),
 	}
+	var pids []int
 	for r, c := range conns {
 		if c != nil {
 			t.peers[r] = &peer{rank: r, conn: c, left: make(chan struct{}), windows: map[windowID]offer{}, came: make(chan struct{})}
-			if cred, err := credentials(c); err == nil && int(cred.Pid) == os.Getpid() {
-				t.together = true
+			if cred, err := credentials(c); err == nil {
+				pids = append(pids, int(cred.Pid))
+				t.together = t.together || int(cred.Pid) == os.Getpid()
 			}
 		}
 	}
+	t.cores = countCores(pids)
 	for _, p := range t.peers {
 		if p != nil {
 			t.wg.Go(func() { t.heed(p) })
@@ -88,8 +96,11 @@ func (t *Transport) exchangePages(ctx context.Context) error {
 		return err
 	}
 	t.page = page{own, t.size, t.channels}
+	t.crowded = t.together || t.size > t.cores
 	for i := range t.slots {
-		t.slots[i].spins = 1 // grows where it finds nobody in its way
+		if t.slots[i].spins = spins; t.crowded {
+			t.slots[i].spins = 1 // who is waited for may need this core
+		}
 		t.slots[i].mine, t.slots[i].desks = t.page.desk(i), make([]*desk, t.size)
 		t.slots[i].desks[t.rank] = t.slots[i].mine
 	}
@@ -145,6 +156,9 @@ func (t *Transport) offer(id windowID, n int) (memory, error) {
 		return memory{}, err
 	}
 	unix.Close(fd)
+	if m.huge {
+		t.huge.Add(int64(pages(n)))
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.own = append(t.own, m)
@@ -201,6 +215,11 @@ func (t *Transport) Share(tag collective.Tag, bytes int) ([][]byte, error) {
 	}
 	return windows, nil
 }
+
+// Memory returns how many bytes this rank shares with the others, and how many of
+// them lie in huge pages that the system keeps ready (vm.nr_hugepages). Those that
+// the kernel makes huge by itself are not among them.
+func (t *Transport) Memory() (bytes, huge int64) { return t.bytes.Load(), t.huge.Load() }
 
 // World returns this rank, the number of ranks and the number of channels.
 func (t *Transport) World() (rank, size, channels int) { return t.rank, t.size, t.channels }

@@ -14,13 +14,18 @@ import (
 
 const (
 	// spins is how often a waiting rank looks before it yields its core: a few
-	// microseconds, many times a meeting of ranks that have a core each. Where
-	// the core is taken by another when it yields, the rank spins less next time.
+	// microseconds, many times a meeting of ranks that have a core each.
 	spins = 4000
-	// turnTime is more than a yield takes that nobody makes use of.
-	turnTime = time.Microsecond
+	// moveTime is between two moves of a rank to another core: a move takes some ten
+	// microseconds, and the scheduler may have its reasons to undo it.
+	moveTime = 5 * time.Millisecond
 	// yields is how often it looks with yields between before it sleeps.
 	yields = 300
+	// turnTime is longer than a rank of this group keeps the core that it was given
+	// before it waits itself. Then another program has it, which gives it back to who
+	// wakes from a sleep, and not to who looks for it now and then. Where ranks
+	// outnumber cores it won nothing, and was slower in one run of two.
+	turnTime = 500 * time.Microsecond
 	// goschedEvery is how often a yield is to goroutines of this process instead
 	// of other processes, so that its other work goes on. It costs several times
 	// more, because the runtime wakes a thread to look for work.
@@ -54,17 +59,53 @@ func (t *Transport) yield(i int) {
 	syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 }
 
-// adapt yields, and finds out whether another process took the core: then this
-// one is in its way while it spins. Ranks may share a core even where there are
-// enough of them, and other programs run too.
-func (s *slot) adapt(t *Transport) {
-	begin := time.Now()
-	t.yield(0)
-	if time.Since(begin) > turnTime {
-		s.spins = max(s.spins/2, 1)
+// adapt lets a rank spin less if it waits on the core that theirs waits on too,
+// and else again more: ranks may share a core even where there are enough of them.
+// That another program takes the core when it yields says nothing: the peer may be
+// there a thousand times sooner than that program is done.
+func (s *slot) adapt(t *Transport, p *peer, theirs *desk) {
+	if t.crowded {
+		return
+	}
+	own := core()
+	s.mine.core.Store(own)
+	if theirs.core.Load() == own {
+		if s.spins = max(s.spins/2, 1); s.spins == 1 && t.rank > p.rank {
+			s.moveApart(own)
+		}
 	} else {
 		s.spins = min(2*s.spins, spins)
 	}
+}
+
+// moveApart moves this thread to another core that it may run on, now and then. The
+// scheduler was seen to leave two ranks that yield to each other on one core where
+// other programs had the other one, even of the lowest priority.
+func (s *slot) moveApart(own uint32) {
+	if time.Since(s.moved) < moveTime {
+		return
+	}
+	s.moved = time.Now()
+	runtime.LockOSThread() // from here on it is one thread
+	defer runtime.UnlockOSThread()
+	var may, others unix.CPUSet
+	if unix.SchedGetaffinity(0, &may) != nil {
+		return
+	}
+	others = may
+	if others.Clear(int(own - 1)); others.Count() == 0 {
+		return
+	}
+	if unix.SchedSetaffinity(0, &others) == nil {
+		unix.SchedSetaffinity(0, &may)
+	}
+}
+
+// core returns the number of the core that this thread runs on, from 1.
+func core() uint32 {
+	var cpu uint32
+	syscall.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), 0, 0)
+	return cpu + 1
 }
 
 // low is the half of a word on which a futex sleeps.
@@ -79,14 +120,14 @@ func (t *Transport) await(s *slot, p *peer, theirs *desk, word *atomic.Uint64, s
 	}
 	for i := range yields {
 		if i == 0 {
-			s.adapt(t)
-		} else {
-			t.yield(i)
+			s.adapt(t, p, theirs)
 		}
+		begin := time.Now()
+		t.yield(i)
 		if word.Load() >= serial {
 			return nil
 		}
-		if t.over.Load() || i == 0 && p.hasLeft() {
+		if t.over.Load() || i == 0 && p.hasLeft() || !t.crowded && time.Since(begin) > turnTime {
 			break
 		}
 	}
@@ -139,7 +180,7 @@ func (t *Transport) settle() {
 				runtime.Gosched()
 			} else {
 				t.wake()
-				time.Sleep(100 * time.Microsecond)
+				time.Sleep(500 * time.Microsecond)
 			}
 		}
 	}

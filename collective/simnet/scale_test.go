@@ -70,7 +70,7 @@ func TestScale(t *testing.T) {
 	}
 	for _, n := range []int{16, 1 << 14, 1 << 18} {
 		for _, p := range []int{4, 33, 256, 1024} {
-			if n > 16 && p > 33 { // gigabytes of copies
+			if n > 1<<14 && p > 33 || n > 16 && p > 256 { // gigabytes of copies
 				continue
 			}
 			k := collective.DefaultCosts()
@@ -92,6 +92,67 @@ func TestScale(t *testing.T) {
 		}
 	}
 	golden.Check(t, "scale.txt", text.String())
+}
+
+// TestAllToAllAtScale keeps the same of all-to-alls, by the choice and pairwise:
+// a count of 8 bytes for each rank, and parts of unlike lengths, on average 64.
+func TestAllToAllAtScale(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a thousand ranks")
+	}
+	var text strings.Builder
+	fmt.Fprintln(&text, "# call, ranks, algorithm, virtual time, predicted, messages/bytes of rank 0")
+	for _, p := range []int{4, 33, 64, 256, 1024} {
+		counts := func(c *collective.Comm) error {
+			return collective.AllToAll(c, make([]int64, p), make([]int64, p))
+		}
+		parts := func(c *collective.Comm) error {
+			send, recv := make([]int, p), make([]int, p)
+			for r := range p {
+				send[r], recv[r] = (c.Rank()*5+r*3)%129, (r*5+c.Rank()*3)%129
+			}
+			return collective.AllToAllV(c, make([]uint8, sumOf(send)), send, make([]uint8, sumOf(recv)), recv)
+		}
+		for _, k := range []struct {
+			call  collective.Call
+			bytes int // of the greatest buffer
+			body  func(c *collective.Comm) error
+		}{{collective.CallAllToAll, 8 * p, counts}, {collective.CallAllToAllV, greatestBuffer(p), parts}} {
+			for _, a := range []collective.Algorithm{collective.Windows, collective.Pairwise} {
+				if a == collective.Pairwise && p > 64 { // up to a million messages
+					continue
+				}
+				costs := collective.DefaultCosts()
+				costs.Links.Gamma, costs.Take = 0, a
+				taken, predicted := costs.Choose(collective.Shape{Size: p}, k.call, collective.Sum, collective.Uint8, k.bytes)
+				d, ts := modelled(t, p, tenGigabit(), func(c *collective.Comm) error {
+					c.SetCosts(costs)
+					return k.body(c)
+				})
+				fmt.Fprintf(&text, "%-10v %4d %-8v %14v %14v %6d/%d\n", k.call, p, taken, d, time.Duration(predicted*1e9), ts[0].Traffic().Messages, ts[0].Traffic().Bytes)
+			}
+		}
+	}
+	golden.Check(t, "alltoall.txt", text.String())
+}
+
+func sumOf(x []int) (sum int) {
+	for _, v := range x {
+		sum += v
+	}
+	return sum
+}
+
+// greatestBuffer is the most that a rank sends or receives in TestAllToAllAtScale.
+func greatestBuffer(p int) (most int) {
+	for r := range p {
+		send, recv := 0, 0
+		for k := range p {
+			send, recv = send+(r*5+k*3)%129, recv+(k*5+r*3)%129
+		}
+		most = max(most, send, recv)
+	}
+	return most
 }
 
 // TestLossAnywhere loses a rank at the first, a middle and the last exchange of

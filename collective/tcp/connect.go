@@ -81,7 +81,7 @@ func (l *Listener) Connect(ctx context.Context, cfg Config) (*Transport, error) 
 func newForming(cfg Config) *forming {
 	f := &forming{
 		cfg:      cfg,
-		want:     hello{size: uint32(len(cfg.Peers)), channels: uint16(cfg.Channels), secured: cfg.Secure != nil, generation: uint64(cfg.Generation)},
+		want:     hello{size: uint32(len(cfg.Peers)), channels: uint16(cfg.Channels), streams: uint8(cfg.Streams), secured: cfg.Secure != nil, generation: uint64(cfg.Generation)},
 		patience: min(handshakeTime, cfg.Timeout/2),
 		complete: make(chan struct{}),
 		failed:   make(chan struct{}),
@@ -89,9 +89,9 @@ func newForming(cfg Config) *forming {
 		missing:  make(map[linkID]bool),
 	}
 	for p := range cfg.Peers {
-		for i := range cfg.Channels + 1 {
+		for _, link := range cfg.links() {
 			if p != cfg.Rank {
-				f.missing[linkID{p, linkNumber(i, cfg.Channels)}] = true
+				f.missing[linkID{p, link}] = true
 			}
 		}
 	}
@@ -101,12 +101,13 @@ func newForming(cfg Config) *forming {
 	return f
 }
 
-// linkNumber returns the i-th of a peer's channels+1 links: control last.
-func linkNumber(i, channels int) uint16 {
-	if i == channels {
-		return linkControl
+// links returns the numbers of the links with a peer: data, and control last.
+func (c Config) links() []uint16 {
+	var all []uint16
+	for i := range c.Channels * c.Streams {
+		all = append(all, uint16(i))
 	}
-	return uint16(i)
+	return append(all, linkControl)
 }
 
 // gather dials the lower ranks and accepts the higher ones until no link is
@@ -116,8 +117,8 @@ func (f *forming) gather(ctx context.Context, l *Listener) error {
 	dialing, stop := context.WithCancel(ctx)
 	wg.Go(func() { f.accept(l.ln, &wg) })
 	for p := range f.cfg.Rank {
-		for i := range f.cfg.Channels + 1 {
-			id := linkID{p, linkNumber(i, f.cfg.Channels)}
+		for _, link := range f.cfg.links() {
+			id := linkID{p, link}
 			wg.Go(func() { f.dial(dialing, id) })
 		}
 	}
@@ -214,12 +215,13 @@ func (f *forming) secure(conn *net.TCPConn, peer int, server bool) (net.Conn, er
 		return conn, nil
 	}
 	conn.SetDeadline(time.Now().Add(f.patience))
-	secured, err := f.cfg.Secure(conn, peer, server)
+	under := &pipe{TCPConn: conn}
+	over, err := f.cfg.Secure(under, peer, server)
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("securing the link: %w", err)
 	}
-	return secured, nil
+	return &secured{over, under}, nil
 }
 
 // take keeps a link that has proved the key. A second one of the same name

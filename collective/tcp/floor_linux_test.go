@@ -10,16 +10,19 @@ import (
 )
 
 // BenchmarkRound is a round of two ranks, each of which sends and receives: an
-// Exchange beside the bare system calls for as many bytes, which are its floor.
+// Exchange, also over two streams and over encrypted links, beside the bare system
+// calls for as many bytes, which are its floor.
 func BenchmarkRound(b *testing.B) {
 	for _, n := range []int{8, 16 << 10, 256 << 10, 4 << 20} {
-		b.Run(fmt.Sprintf("bytes=%d/exchange", n), func(b *testing.B) { benchExchange(b, n) })
+		b.Run(fmt.Sprintf("bytes=%d/exchange", n), func(b *testing.B) { benchExchange(b, n, Config{}) })
+		b.Run(fmt.Sprintf("bytes=%d/streams", n), func(b *testing.B) { benchExchange(b, n, Config{Streams: 2}) })
+		b.Run(fmt.Sprintf("bytes=%d/secured", n), func(b *testing.B) { benchExchange(b, n, Config{}, withTLS(b, 1, 0, 2), withTLS(b, 1, 1, 2)) })
 		b.Run(fmt.Sprintf("bytes=%d/sockets", n), func(b *testing.B) { benchSockets(b, n) })
 	}
 }
 
-func benchExchange(b *testing.B, n int) {
-	ts := group(b, 2)
+func benchExchange(b *testing.B, n int, cfg Config, secure ...securer) {
+	ts := groupOf(b, 2, cfg, secure...)
 	defer closeAll(ts)
 	b.SetBytes(int64(n))
 	both(b, func(r int) error {
@@ -32,6 +35,38 @@ func benchExchange(b *testing.B, n int) {
 		}
 		return nil
 	})
+}
+
+// BenchmarkLink moves messages one way over a link: plain, and encrypted over one
+// stream and two.
+func BenchmarkLink(b *testing.B) {
+	const n = 1 << 20
+	secure := []securer{withTLS(b, 1, 0, 2), withTLS(b, 1, 1, 2)}
+	for _, k := range []struct {
+		name    string
+		streams int
+		secure  []securer
+	}{{"plain", 1, nil}, {"secured", 1, secure}, {"secured, two streams", 2, secure}} {
+		b.Run(k.name, func(b *testing.B) {
+			ts := groupOf(b, 2, Config{Streams: k.streams}, k.secure...)
+			defer closeAll(ts)
+			b.SetBytes(n)
+			both(b, func(r int) error {
+				x := make([]byte, n)
+				for i := range b.N {
+					tag := collective.Tag{Call: collective.CallBroadcast, Seq: uint64(i + 1)}
+					to, from, send, recv := 1, -1, x, []byte(nil)
+					if r == 1 {
+						to, from, send, recv = -1, 0, nil, x
+					}
+					if err := ts[r].Exchange(tag, to, send, from, recv); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
 }
 
 func benchSockets(b *testing.B, n int) {

@@ -3,6 +3,7 @@ package tcp
 import (
 	"io"
 	"runtime"
+	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
 )
@@ -16,13 +17,18 @@ const (
 	// times what falling asleep and waking up cost. Where ranks outnumber cores,
 	// giving way hands the core to the rank that is waited for.
 	polls = 200
+	// turnTime is longer than a rank of this group keeps the core that it was given
+	// before it waits itself. Then another program has it, which gives it back to who
+	// wakes from a sleep, and not to who looks for it now and then.
+	turnTime = 500 * time.Microsecond
 	// nothing is what a socket has moved if it would have had to wait.
 	nothing = -1
 )
 
 // flow exchanges frames on the caller's goroutine: a segment out, a segment in,
 // as long as either moves. It polls while nothing does, and then sleeps.
-func (t *Transport) flow(s *slot, out, in *link, tag collective.Tag) error {
+func (t *Transport) flow(s *slot, n *lane, tag collective.Tag) error {
+	out, in := n.out, n.in
 	for idle := 0; ; {
 		if !out.sending() && !in.receiving() {
 			return nil
@@ -36,9 +42,12 @@ func (t *Transport) flow(s *slot, out, in *link, tag collective.Tag) error {
 		case t.over.Load():
 			return t.standing()
 		case idle < polls:
+			begin := time.Now()
 			t.pause()
-			idle++
-		case !s.sleep(out, in):
+			if idle++; time.Since(begin) > turnTime {
+				idle = polls
+			}
+		case !s.sleep(n):
 			return t.judge(out.peer, io.EOF)
 		}
 	}
@@ -47,13 +56,8 @@ func (t *Transport) flow(s *slot, out, in *link, tag collective.Tag) error {
 // step moves a segment each way and reports whether anything moved.
 func (t *Transport) step(out, in *link, tag collective.Tag) (moved bool, err error) {
 	if out.sending() {
-		n, err := out.sock.send(out.vec[0], segment(out.vec[1], 0))
-		if err != nil {
+		if moved, err = out.push(); err != nil {
 			return false, t.judge(out.peer, err)
-		}
-		if n != nothing {
-			out.sent(n)
-			moved = true
 		}
 	}
 	if !in.receiving() {
@@ -65,7 +69,7 @@ func (t *Transport) step(out, in *link, tag collective.Tag) (moved bool, err err
 		return false, t.judge(in.peer, err)
 	}
 	if before < frameSize && in.got >= frameSize {
-		if err := t.compare(in, tag, len(in.recv)); err != nil {
+		if err := t.compare(in, tag); err != nil {
 			return false, err
 		}
 	}
@@ -73,11 +77,27 @@ func (t *Transport) step(out, in *link, tag collective.Tag) (moved bool, err err
 	return moved || n > 0, nil
 }
 
+// push sends some more of the frame in hand, and reports whether anything moved.
+func (l *link) push() (moved bool, err error) {
+	if l.under != nil {
+		return l.seal()
+	}
+	n, err := l.sock.send(l.vec[0], segment(l.vec[1], 0))
+	if err != nil || n == nothing {
+		return false, err
+	}
+	l.sent(n)
+	return true, nil
+}
+
 // pull receives some more of the frame.
 func (l *link) pull() (n int, err error) {
-	if l.got < frameSize {
+	switch {
+	case l.under != nil:
+		n, err = l.unseal()
+	case l.got < frameSize:
 		n, err = l.sock.receive(l.head[l.got:], l.place())
-	} else {
+	default:
 		n, err = l.sock.receive(l.place(), nil)
 	}
 	if err == io.EOF && l.got > 0 {
@@ -99,21 +119,17 @@ func (t *Transport) pause() {
 
 // sleep waits until something can move, or somebody rouses a socket. It reports
 // false if the peer of out has closed its side.
-func (s *slot) sleep(out, in *link) bool {
-	var o, i *socket
-	if !out.sending() {
-		out = nil
-	} else {
-		o = out.sock
+func (s *slot) sleep(n *lane) bool {
+	var out, in *socket
+	if n.out.sending() {
+		out = n.out.sock
 	}
-	if !in.receiving() {
-		in = nil
-	} else {
-		i = in.sock
+	if n.in.receiving() {
+		in = n.in.sock
 	}
-	s.block(out, in)
-	defer s.unblock()
-	return s.waiter.await(o, i)
+	s.block(n, out != nil, in != nil)
+	defer s.block(n, false, false)
+	return n.waiter.await(out, in)
 }
 
 // segment returns the next bytes from at on.

@@ -28,7 +28,7 @@ func FuzzReadControl(f *testing.F) {
 	f.Add(appendControl(nil, kindGoodbye, nil))
 	f.Add(appendControl(nil, kindStalled, collective.Tag{Seq: 1}.Append(nil)))
 	f.Add(appendControl(nil, kindProcess, []byte{1, 2, 3, 4}))
-	f.Add(appendControl(nil, kindProbe, probe{origin: 1, frame: 7, taken: true, differ: true, then: waitingRank{rank: 2}}.append(nil)))
+	f.Add(appendControl(nil, kindProbe, probe{origin: 1, frame: 7, what: toTake, differ: true, then: waitingRank{rank: 2}}.append(nil)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := bytes.NewReader(b)
 		c, err := readControl(r)
@@ -45,7 +45,7 @@ func FuzzReadControl(f *testing.F) {
 }
 
 func FuzzParseHello(f *testing.F) {
-	f.Add(hello{link: linkControl, from: 1, size: 2, channels: 2, generation: 7}.append(nil))
+	f.Add(hello{link: linkControl, from: 1, size: 2, channels: 2, streams: 1, generation: 7}.append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) != helloSize {
 			return
@@ -57,7 +57,7 @@ func FuzzParseHello(f *testing.F) {
 		if again, err := parseHello([helloSize]byte(h.append(nil))); err != nil || again != h {
 			t.Fatalf("%x parsed as %+v, then %+v, %v", b, h, again, err)
 		}
-		if s, err := h.judge(hello{size: 4, channels: 2}, 1); err == nil && (s != statusOK || h.from < 2 || h.from > 3 || h.to != 1) {
+		if s, err := h.judge(hello{size: 4, channels: 2, streams: 1}, 1); err == nil && (s != statusOK || h.from < 2 || h.from > 3 || h.to != 1) {
 			t.Fatalf("%+v is accepted by rank 1 of 4", h)
 		}
 	})

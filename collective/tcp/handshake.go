@@ -13,7 +13,7 @@ import (
 const KeySize = 32
 
 const (
-	version     = 1
+	version     = 2 // 1 had no streams
 	helloMagic  = "WDLR"
 	helloSize   = 64
 	answerSize  = 72
@@ -41,7 +41,7 @@ const (
 var statusNames = [statuses]string{
 	"accepted",
 	"it speaks another version of the protocol: start all ranks from the same program",
-	"it has another world size, number of channels or choice of encryption: start all ranks with the same options",
+	"it has another world size, number of channels or streams, or choice of encryption: start all ranks with the same options",
 	"it belongs to another generation (formation of the group): is a rank of an earlier start still running?",
 	"it is another rank than the one dialed: check the list of addresses",
 	"it has another job key: is it a rank of another job?",
@@ -60,6 +60,7 @@ type hello struct {
 	from, to   uint32
 	size       uint32
 	channels   uint16
+	streams    uint8
 	secured    bool
 	generation uint64
 	nonce      [32]byte
@@ -71,7 +72,7 @@ func (h hello) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, h.to)
 	b = binary.LittleEndian.AppendUint32(b, h.size)
 	b = binary.LittleEndian.AppendUint16(b, h.channels)
-	b = append(b, 0, 0)
+	b = append(b, 0, h.streams)
 	if h.secured {
 		b[len(b)-2] = 1
 	}
@@ -90,8 +91,8 @@ func parseHello(b [helloSize]byte) (h hello, err error) {
 	h.channels = binary.LittleEndian.Uint16(b[20:])
 	h.generation = binary.LittleEndian.Uint64(b[24:])
 	copy(h.nonce[:], b[32:])
-	h.secured = b[22] == 1
-	if b[22] > 1 || b[23] != 0 {
+	h.secured, h.streams = b[22] == 1, b[23]
+	if b[22] > 1 {
 		return h, errors.New("its hello has bytes set that must be zero")
 	}
 	return h, nil
@@ -103,14 +104,16 @@ func (h hello) judge(want hello, own uint32) (status, error) {
 	switch {
 	case h.size != want.size || h.channels != want.channels:
 		return statusWorld, fmt.Errorf("it has %d ranks and %d channels, this rank %d and %d", h.size, h.channels, want.size, want.channels)
+	case h.streams != want.streams:
+		return statusWorld, fmt.Errorf("it has %d streams a channel, this rank %d", h.streams, want.streams)
 	case h.secured != want.secured:
 		return statusWorld, fmt.Errorf("it says encrypted links: %t, this rank: %t", h.secured, want.secured)
 	case h.generation != want.generation:
 		return statusGeneration, fmt.Errorf("it is of generation %d, this rank of %d", h.generation, want.generation)
 	case h.to != own || h.from <= own || h.from >= h.size:
 		return statusRank, fmt.Errorf("it says it is rank %d dialing rank %d, this is rank %d of %d", h.from, h.to, own, h.size)
-	case h.link >= h.channels && h.link != linkControl:
-		return statusWorld, fmt.Errorf("it asks for channel %d of %d", h.link, h.channels)
+	case int(h.link) >= int(h.channels)*int(h.streams) && h.link != linkControl:
+		return statusWorld, fmt.Errorf("it asks for link %d of %d channels with %d streams", h.link, h.channels, h.streams)
 	}
 	return statusOK, nil
 }

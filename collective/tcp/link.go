@@ -18,16 +18,15 @@ const (
 	elementBytes = 8        // the largest element
 )
 
-// link is the connection for the data of one channel with one peer: either sock,
-// on which the caller of Exchange sends and receives, or conn, on which it only
-// receives, and the writer, a goroutine, sends.
+// link is one stream for the data of one channel with one peer: either sock, on
+// which the caller of Exchange sends and receives, or conn, on which it only
+// receives, and the writer, a goroutine, sends. A secured link that has sock also
+// has conn and under, through which its bytes pass.
 type link struct {
-	peer *peer
-	sock *socket
-
-	// Frames that this rank has begun to send and to await; mu of the slot guards them.
-	sends, awaits uint64
-	conn          net.Conn
+	peer  *peer
+	sock  *socket
+	conn  net.Conn
+	under *pipe
 
 	jobs    chan struct{} // the writer is to send vec
 	done    chan error    // with what outcome; holds one
@@ -38,6 +37,7 @@ type link struct {
 	bufs net.Buffers
 
 	head   [frameSize]byte // of the frame being received
+	length int             // of the message, of which it has a part
 	recv   []byte          // where its payload goes
 	got    int             // bytes of the frame so far
 	join   bool            // the payload is joined with recv instead of overwriting it
@@ -47,15 +47,25 @@ type link struct {
 }
 
 func newLink(p *peer, conn net.Conn) (*link, error) {
-	l := &link{peer: p, conn: conn, out: make([]byte, 0, frameSize+smallFrame)}
+	l := &link{peer: p, out: make([]byte, 0, frameSize+smallFrame)}
+	bare := conn
+	sealed, ok := conn.(*secured)
+	if ok {
+		bare = sealed.under.TCPConn
+	}
 	var err error
-	if l.sock, err = takeSocket(conn); err != nil {
+	if l.sock, err = takeSocket(bare); err != nil {
 		return nil, fmt.Errorf("link with rank %d: %w", p.rank, err)
 	}
-	if l.sock != nil {
-		l.conn = nil
+	switch {
+	case l.sock != nil && ok:
+		l.conn, l.under = sealed.Conn, sealed.under
+		l.under.sock = l.sock
+		return l, nil
+	case l.sock != nil:
 		return l, nil
 	}
+	l.conn = conn
 	l.jobs, l.done, l.stopped = make(chan struct{}), make(chan error, 1), make(chan struct{})
 	l.r = bufio.NewReaderSize(conn, readAhead)
 	return l, nil
@@ -78,9 +88,9 @@ func (l *link) close() {
 	}
 }
 
-// open makes a frame the one to send.
-func (l *link) open(tag collective.Tag, data []byte) {
-	l.out = appendFrame(l.out[:0], tag, len(data))
+// open makes a part of a message the frame to send.
+func (l *link) open(tag collective.Tag, length int, data []byte) {
+	l.out = appendFrame(l.out[:0], tag, length)
 	if len(data) <= smallFrame {
 		l.out, data = append(l.out, data...), nil
 	}
@@ -93,11 +103,13 @@ func (l *link) sent(n int) {
 	l.vec[0], l.vec[1] = l.vec[0][k:], l.vec[1][n-k:]
 }
 
-func (l *link) sending() bool { return l != nil && len(l.vec[0])+len(l.vec[1]) > 0 }
+func (l *link) sending() bool {
+	return l != nil && (len(l.vec[0])+len(l.vec[1]) > 0 || l.under != nil && l.under.pending())
+}
 
-// expect makes recv the payload of the frame to receive.
-func (l *link) expect(recv []byte, join bool) {
-	l.recv, l.join, l.got, l.joined = recv, join, 0, 0
+// expect makes recv, a part of a message, the payload of the frame to receive.
+func (l *link) expect(length int, recv []byte, join bool) {
+	l.length, l.recv, l.join, l.got, l.joined = length, recv, join, 0, 0
 	if join && l.landed == nil {
 		l.landed = make([]byte, landBytes)
 	}
@@ -189,7 +201,8 @@ func (l *link) settle(err error) error {
 }
 
 // relay exchanges frames over connections that can only wait.
-func (t *Transport) relay(s *slot, out, in *link, tag collective.Tag) error {
+func (t *Transport) relay(s *slot, n *lane, tag collective.Tag) error {
+	out, in := n.out, n.in
 	if out != nil {
 		if err := out.handOver(); err != nil {
 			return err
@@ -197,9 +210,9 @@ func (t *Transport) relay(s *slot, out, in *link, tag collective.Tag) error {
 	}
 	var err error
 	if in != nil {
-		s.block(nil, in)
+		s.block(n, false, true)
 		err = t.receive(in, tag)
-		s.unblock()
+		s.block(n, false, false)
 	}
 	if out != nil { // also after an error: the writer must have let go of the caller's slice
 		err = out.settle(err)
@@ -212,7 +225,7 @@ func (t *Transport) receive(l *link, tag collective.Tag) error {
 	if _, err := io.ReadFull(l.r, l.head[:]); err != nil {
 		return t.judge(l.peer, err)
 	}
-	if err := t.compare(l, tag, len(l.recv)); err != nil {
+	if err := t.compare(l, tag); err != nil {
 		return err
 	}
 	for l.got = frameSize; l.receiving(); l.absorb(tag) {
@@ -226,15 +239,15 @@ func (t *Transport) receive(l *link, tag collective.Tag) error {
 }
 
 // compare ends the group if the received header is not the expected one.
-func (t *Transport) compare(l *link, tag collective.Tag, bytes int) error {
+func (t *Transport) compare(l *link, tag collective.Tag) error {
 	theirs, n, err := parseFrame(l.head[:])
 	if err != nil {
 		return t.end(&collective.LostError{Rank: l.peer.rank, By: t.rank, Cause: err})
 	}
-	if theirs != tag || n != int64(bytes) {
+	if theirs != tag || n != int64(l.length) {
 		return t.end(&collective.MismatchError{
 			Peer: collective.Side{Rank: l.peer.rank, Tag: theirs, Bytes: n},
-			Own:  collective.Side{Rank: t.rank, Tag: tag, Bytes: int64(bytes)},
+			Own:  collective.Side{Rank: t.rank, Tag: tag, Bytes: int64(l.length)},
 		})
 	}
 	return nil

@@ -17,10 +17,19 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// childEnv, when set, makes the test binary a rank: "rank size".
+// childEnv, when set, makes the test binary a rank: "rank size streams timeout phase".
 const childEnv = "TCP_TEST_RANK"
+
+// Phases in which a child stays until it is killed.
+const (
+	listening  = "listening"  // it does not connect
+	connected  = "connected"  // it makes no call
+	computing  = "computing"  // it makes calls for ever
+	inExchange = "exchanging" // it makes one that no other makes with it
+)
 
 func TestMain(m *testing.M) {
 	if who := os.Getenv(childEnv); who != "" {
@@ -36,8 +45,10 @@ func TestMain(m *testing.M) {
 // child is a rank in a process of its own: it writes its address, reads those of
 // all, computes until that fails, and writes whom it blames.
 func child(who string) error {
-	var rank, size int
-	if _, err := fmt.Sscan(who, &rank, &size); err != nil {
+	var rank, size, streams int
+	var phase string
+	var timeout time.Duration
+	if _, err := fmt.Sscan(who, &rank, &size, &streams, &timeout, &phase); err != nil {
 		return err
 	}
 	ln, err := Listen("127.0.0.1")
@@ -49,20 +60,38 @@ func child(who string) error {
 	if err != nil {
 		return err
 	}
-	tr, err := ln.Connect(context.Background(), Config{Rank: rank, Peers: strings.Fields(line), Key: testKey})
-	if err != nil {
-		return err
+	var tr *Transport
+	if phase != listening {
+		tr, err = ln.Connect(context.Background(), Config{Rank: rank, Peers: strings.Fields(line), Key: testKey, Streams: streams, Timeout: timeout})
 	}
-	c, x := collective.New(tr), make([]float32, 1<<16)
-	for i := 0; err == nil; i++ {
-		if i == 3 {
-			fmt.Println("computing")
-		}
-		err = collective.AllReduce(c, x, collective.Sum)
+	switch {
+	case phase == listening || phase == connected && err == nil:
+		fmt.Println(phase)
+		time.Sleep(time.Hour)
+	case phase == inExchange && err == nil:
+		fmt.Println(phase)
+		next := (rank + 1) % size // which computes, and takes nothing of this
+		err = tr.Exchange(collective.Tag{Channel: 1, Call: collective.CallBarrier, Seq: 1}, next, make([]byte, 64<<20), next, make([]byte, 1))
+	}
+	if err == nil {
+		err = compute(collective.New(tr))
 	}
 	blamed, ok := collective.Blamed(err)
 	fmt.Println(blamed, ok, err)
 	return nil
+}
+
+// compute makes calls until one fails, on parts that fill two streams.
+func compute(c *collective.Comm) error {
+	x := make([]float32, 1<<20)
+	for i := 0; ; i++ {
+		if i == 3 {
+			fmt.Println(computing)
+		}
+		if err := collective.AllReduce(c, x, collective.Sum); err != nil {
+			return err
+		}
+	}
 }
 
 // process is a child as its parent sees it.
@@ -72,10 +101,10 @@ type process struct {
 	out *bufio.Reader
 }
 
-func startChild(t *testing.T, rank, size int) *process {
+func startChild(t *testing.T, rank, size, streams int, timeout time.Duration, phase string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d", childEnv, rank, size))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %d %d %s", childEnv, rank, size, streams, timeout, phase))
 	cmd.Stderr = os.Stderr
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
@@ -98,40 +127,71 @@ func (p *process) line(t *testing.T) string {
 	return strings.TrimSpace(s)
 }
 
-// TestKilledProcess kills each of three processes with signal 9 while they
-// compute: the others blame it.
+// TestKilledProcess kills each of three processes with signal 9 in each phase, while
+// the others compute or are about to: they blame it.
 func TestKilledProcess(t *testing.T) {
-	const size = 3
-	for victim := range size {
-		var ps []*process
-		var addrs []string
-		for r := range size {
-			ps = append(ps, startChild(t, r, size))
-			addrs = append(addrs, ps[r].line(t))
-		}
-		for _, p := range ps {
-			fmt.Fprintln(p.in, strings.Join(addrs, " "))
-		}
-		for _, p := range ps {
-			if s := p.line(t); s != "computing" {
-				t.Fatalf("child says %q", s)
-			}
-		}
-		ps[victim].cmd.Process.Kill()
-		for r, p := range ps {
-			if r == victim {
+	for _, phase := range []string{listening, connected, inExchange, computing} {
+		for streams := 1; streams <= 2; streams++ {
+			if phase == listening && streams > 1 { // there are none yet
 				continue
 			}
-			if s := p.line(t); !strings.HasPrefix(s, strconv.Itoa(victim)+" true") {
-				t.Errorf("rank %d says %q, want rank %d blamed", r, s, victim)
+			for victim := range 3 {
+				t.Run(fmt.Sprintf("%s/streams=%d/rank=%d", phase, streams, victim), func(t *testing.T) {
+					t.Parallel()
+					if phase == listening { // the others wait for it
+						patient.Try(t, time.Second, func(timeout time.Duration) error { return killed(t, phase, streams, victim, timeout) })
+					} else if err := killed(t, phase, streams, victim, DefaultTimeout); err != nil {
+						t.Error(err)
+					}
+				})
 			}
 		}
 	}
 }
 
+func killed(t *testing.T, phase string, streams, victim int, timeout time.Duration) (err error) {
+	var ps []*process
+	var addrs []string
+	for r := range 3 {
+		of := computing
+		if r == victim {
+			of = phase
+		}
+		ps = append(ps, startChild(t, r, 3, streams, timeout, of))
+		addrs = append(addrs, ps[r].line(t))
+	}
+	for _, p := range ps {
+		fmt.Fprintln(p.in, strings.Join(addrs, " "))
+	}
+	for r, p := range ps {
+		if r == victim || phase == computing {
+			if s := p.line(t); s != phase {
+				t.Fatalf("child says %q", s)
+			}
+		}
+	}
+	ps[victim].cmd.Process.Kill()
+	for r, p := range ps {
+		if r == victim {
+			continue
+		}
+		s := p.line(t)
+		if s == computing {
+			s = p.line(t)
+		}
+		if !strings.HasPrefix(s, strconv.Itoa(victim)+" true") {
+			err = errors.Join(err, fmt.Errorf("rank %d says %q, want rank %d blamed", r, s, victim))
+		}
+	}
+	return err
+}
+
 // kill drops a transport as the system drops that of a dead process.
 func kill(tr *Transport) {
 	tr.closed.Store(true) // it says no more
+	tr.linksMu.Lock()     // that a peer's word ends it meanwhile is no matter
+	defer tr.linksMu.Unlock()
+	tr.gone = true
 	for _, p := range tr.peers {
 		if p == nil {
 			continue
@@ -235,6 +295,18 @@ func TestOneLinkBreaks(t *testing.T) {
 	defer closeAll(ts)
 	ts[0].peers[1].data[1].closeWrite()
 	err := collective.Barrier(collective.New(ts[1]).Channel(1))
+	var lost *collective.LostError
+	if !errors.As(err, &lost) || lost.Rank != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("%v, want rank 0 lost by end of file", err)
+	}
+}
+
+// TestOneStreamBreaks cuts the second of two connections of a channel.
+func TestOneStreamBreaks(t *testing.T) {
+	ts := striped(t, 2)
+	defer closeAll(ts)
+	ts[0].peers[1].data[1].closeWrite()
+	err := collective.AllReduce(collective.New(ts[1]), make([]float32, 100), collective.Sum)
 	var lost *collective.LostError
 	if !errors.As(err, &lost) || lost.Rank != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("%v, want rank 0 lost by end of file", err)

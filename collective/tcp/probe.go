@@ -18,21 +18,34 @@ import (
 // A probe counts only if the frame that its sender waits for has not even been
 // begun by who gets it. So whoever passes it on still keeps its sender waiting,
 // and when it is back all of the circle have been asleep since it passed them, and
-// will be for ever. On secured links only waits for a frame to come are followed:
-// who writes to one cannot tell when the system has taken the last byte.
+// will be for ever. A rank that meets others elsewhere (Elsewhere) waits for those who
+// have not begun that meeting; meetings are counted alike by all who come to them.
+//
+// Where a writer sends (link.go), only waits for a frame to come are
+// followed: the caller cannot tell when the system has taken the last byte.
 
 // probe is a question on its way.
 type probe struct {
 	origin int            // the rank that began it
 	number uint64         // of the probes of origin on the channel
 	tag    collective.Tag // of the exchange that its sender sleeps in
-	frame  uint64         // that its sender waits for, counted by link and direction
-	taken  bool           // it waits for the frame to be taken; else, to come
+	frame  uint64         // that its sender waits for, counted by link and direction; or meeting
+	what   await          // it waits for that
 
 	// Two ranks that it has passed one after the other in different calls.
 	differ      bool
 	first, then waitingRank
 }
+
+// await is what a rank waits for another to do.
+type await uint8
+
+const (
+	toSend await = iota // the frame
+	toTake              // the frame
+	toMeet              // elsewhere
+	awaits
+)
 
 type waitingRank struct {
 	rank int
@@ -42,17 +55,14 @@ type waitingRank struct {
 // probeSize is the length of an encoded probe.
 const probeSize = 4 + 8 + 8 + 4 + 3*collective.TagSize + 2*4
 
-// Bits of an encoded probe.
+// Of the flags of an encoded probe, the first two bits are what it waits for.
 const (
-	probeTaken = 1 << iota
-	probeDiffer
+	probeAwait  = 3
+	probeDiffer = 4
 )
 
 func (f probe) append(b []byte) []byte {
-	flags := uint32(0)
-	if f.taken {
-		flags |= probeTaken
-	}
+	flags := uint32(f.what)
 	if f.differ {
 		flags |= probeDiffer
 	}
@@ -73,11 +83,11 @@ func parseProbe(b []byte) (f probe, err error) {
 		return f, fmt.Errorf("probe frame of %d bytes", len(b))
 	}
 	flags := binary.LittleEndian.Uint32(b[20:])
-	if flags&^(probeTaken|probeDiffer) != 0 {
+	if flags&^(probeAwait|probeDiffer) != 0 || flags&probeAwait >= uint32(awaits) {
 		return f, fmt.Errorf("probe frame with flags %#x", flags)
 	}
 	f.origin, f.number = int(binary.LittleEndian.Uint32(b)), binary.LittleEndian.Uint64(b[4:])
-	f.frame, f.taken, f.differ = binary.LittleEndian.Uint64(b[12:]), flags&probeTaken != 0, flags&probeDiffer != 0
+	f.frame, f.what, f.differ = binary.LittleEndian.Uint64(b[12:]), await(flags&probeAwait), flags&probeDiffer != 0
 	if f.tag, err = collective.ParseTag(b[24 : 24+collective.TagSize]); err != nil {
 		return f, err
 	}
@@ -97,39 +107,40 @@ func (t *Transport) probe(s *slot) {
 	s.mu.Lock()
 	s.probes++
 	f := probe{origin: t.rank, number: s.probes}
-	out, in := s.pass(&f)
+	edges := t.pass(s, &f)
 	s.mu.Unlock()
-	t.send(f, out, in)
+	t.send(f, edges)
 }
 
-// edge is a rank that an exchange waits for, and the frame.
+// edge is a rank that this one waits for, what to do, and for which frame.
 type edge struct {
 	peer  *peer
+	what  await
 	frame uint64
 }
 
-// pass makes f the question of the exchange, and returns whom to ask. The caller
-// holds mu.
-func (s *slot) pass(f *probe) (out, in edge) {
-	if !s.waiting || !s.blocked {
-		return out, in
-	}
+// pass makes f the question of what this rank waits for, and returns whom to ask.
+// The caller holds mu of s.
+func (t *Transport) pass(s *slot, f *probe) (edges []edge) {
 	f.tag = s.tag
-	if s.out != nil {
-		out = edge{s.out.peer, s.out.sends}
+	out, in := s.blocked()
+	if out {
+		edges = append(edges, edge{s.to, toTake, s.to.begun[s.tag.Channel].sends})
 	}
-	if s.in != nil {
-		in = edge{s.in.peer, s.in.awaits}
+	if in {
+		edges = append(edges, edge{s.from, toSend, s.from.begun[s.tag.Channel].awaits})
 	}
-	return out, in
+	for _, r := range s.mates {
+		if r != t.rank {
+			edges = append(edges, edge{t.peers[r], toMeet, s.meetings})
+		}
+	}
+	return edges
 }
 
-func (t *Transport) send(f probe, out, in edge) {
-	for i, e := range [2]edge{out, in} {
-		if e.peer == nil {
-			continue
-		}
-		f.frame, f.taken = e.frame, i == 0
+func (t *Transport) send(f probe, edges []edge) {
+	for _, e := range edges {
+		f.what, f.frame = e.what, e.frame
 		e.peer.control.write(appendControl(nil, kindProbe, f.append(nil)))
 	}
 }
@@ -140,13 +151,10 @@ func (t *Transport) chase(p *peer, f probe) {
 	if int(f.tag.Channel) >= len(t.slots) || f.origin >= t.size {
 		return
 	}
-	s, l := &t.slots[f.tag.Channel], p.data[f.tag.Channel]
+	s := &t.slots[f.tag.Channel]
 	s.mu.Lock()
-	begun := l.sends
-	if f.taken {
-		begun = l.awaits
-	}
-	if !s.waiting || !s.blocked || begun >= f.frame {
+	begun := [awaits]uint64{p.begun[f.tag.Channel].sends, p.begun[f.tag.Channel].awaits, s.meetings}[f.what]
+	if out, in := s.blocked(); !out && !in && s.mates == nil || begun >= f.frame {
 		s.mu.Unlock()
 		return
 	}
@@ -157,10 +165,10 @@ func (t *Transport) chase(p *peer, f probe) {
 		s.chased = make([]uint64, t.size)
 	}
 	back, known := f.origin == t.rank, s.chased[f.origin] >= f.number
-	var out, in edge
+	var edges []edge
 	if !back && !known {
 		s.chased[f.origin] = f.number
-		out, in = s.pass(&f)
+		edges = t.pass(s, &f)
 	}
 	s.mu.Unlock()
 	if back && f.differ { // else all are in one call, whose schedule has no circle
@@ -169,5 +177,5 @@ func (t *Transport) chase(p *peer, f probe) {
 			Own:  collective.Side{Rank: f.first.rank, Tag: f.first.tag, Bytes: -1},
 		})
 	}
-	t.send(f, out, in)
+	t.send(f, edges)
 }

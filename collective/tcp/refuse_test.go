@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // stranger is one way to disturb a group that is forming. It gets a connection
@@ -41,17 +42,18 @@ func strangers() []stranger {
 			b := h.append(nil)
 			binary.LittleEndian.PutUint16(b[4:], 9)
 			return b
-		}, "it speaks version 9 of the protocol, this rank version 1", statusVersion},
+		}, "it speaks version 9 of the protocol, this rank version 2", statusVersion},
 		{"other generation", plain(func(h *hello) { h.generation = 2 }), "it is of generation 2, this rank of 3", statusGeneration},
 		{"other world", plain(func(h *hello) { h.size = 8 }), "it has 8 ranks and 2 channels, this rank 3 and 2", statusWorld},
+		{"other streams", plain(func(h *hello) { h.streams = 2 }), "it has 2 streams a channel, this rank 1", statusWorld},
 		{"other channels", plain(func(h *hello) { h.channels = 1 }), "it has 3 ranks and 1 channels, this rank 3 and 2", statusWorld},
-		{"no such channel", plain(func(h *hello) { h.link = 2 }), "it asks for channel 2 of 2", statusWorld},
+		{"no such channel", plain(func(h *hello) { h.link = 2 }), "it asks for link 2 of 2 channels with 1 streams", statusWorld},
 		{"no such rank", plain(func(h *hello) { h.from = 3 }), "it says it is rank 3 dialing rank 0, this is rank 0 of 3", statusRank},
 		{"own rank", plain(func(h *hello) { h.from = 0 }), "it says it is rank 0", statusRank},
 		{"misdialed", plain(func(h *hello) { h.to = 1 }), "it says it is rank 1 dialing rank 1", statusRank},
 		{"bytes that must be zero", func(h hello) []byte {
 			b := h.append(nil)
-			b[23] = 1
+			b[22] = 2
 			return b
 		}, "must be zero", statusOK},
 		{"wrong proof", func(h hello) []byte { return append(h.append(nil), make([]byte, proofSize)...) }, "it says it is rank 1 but has another job key", statusKey},
@@ -63,7 +65,7 @@ func TestStrangersAreRefusedAndTheJobGoesOn(t *testing.T) {
 	var mu sync.Mutex
 	var refused []string
 	lns, peers := listen(t, size)
-	want := hello{size: size, channels: 2, generation: 3, link: 0, from: 1, to: 0, nonce: newNonce()}
+	want := hello{size: size, channels: 2, streams: 1, generation: 3, link: 0, from: 1, to: 0, nonce: newNonce()}
 	conns := make([]net.Conn, len(strangers()))
 	for i, s := range strangers() { // first in the queue
 		conn, err := net.Dial("tcp", peers[0])
@@ -128,7 +130,7 @@ func checkRefusal(t *testing.T, s stranger, conn net.Conn, refused []string) {
 	if !strings.HasPrefix(found, "tcp: accept: rank 0: connection from "+addr+" refused: ") || !strings.Contains(found, s.refused) {
 		t.Errorf("%s: rank 0 says %q, want %q", s.name, found, s.refused)
 	}
-	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(patient.Longest))
 	told, _ := io.ReadAll(conn)
 	if s.reply == statusOK {
 		return
@@ -164,7 +166,7 @@ func TestFloodOfStrangers(t *testing.T) {
 	lns, peers := listen(t, 2)
 	var conns []net.Conn
 	for range 3 * strangersMax {
-		if conn, err := net.DialTimeout("tcp", peers[0], time.Second); err == nil {
+		if conn, err := net.DialTimeout("tcp", peers[0], patient.Longest); err == nil {
 			conns = append(conns, conn)
 		}
 	}
@@ -302,7 +304,7 @@ func (f *forming) tried() bool {
 // TestAConnectedRankLearnsWhyAnotherGaveUp: rank 2 has all its links, rank 1
 // lacks that of rank 3.
 func TestAConnectedRankLearnsWhyAnotherGaveUp(t *testing.T) {
-	f := newForming(Config{Rank: 1, Peers: make([]string, 2), Channels: 1, Timeout: time.Second, Key: testKey})
+	f := newForming(Config{Rank: 1, Peers: make([]string, 2), Channels: 1, Streams: 1, Timeout: time.Second, Key: testKey})
 	ts := group(t, 2)
 	defer closeAll(ts)
 	f.links = map[linkID]net.Conn{{0, linkControl}: ts[1].peers[0].control.conn}
@@ -371,7 +373,7 @@ func TestConfigFaultsAreListed(t *testing.T) {
 
 // TestProofsAreBound changes each thing that a proof covers.
 func TestProofsAreBound(t *testing.T) {
-	h := hello{link: 1, from: 2, to: 1, size: 3, channels: 2, generation: 5, nonce: newNonce()}
+	h := hello{link: 1, from: 2, to: 1, size: 3, channels: 2, streams: 1, generation: 5, nonce: newNonce()}
 	nonce := newNonce()
 	proof := prove(testKey, roleDials, h, nonce)
 	if !sameProof(proof, prove(testKey, roleDials, h, nonce)) {
@@ -384,7 +386,7 @@ func TestProofsAreBound(t *testing.T) {
 	}
 	for name, change := range map[string]func(*hello){
 		"link": func(h *hello) { h.link = 0 }, "from": func(h *hello) { h.from = 3 }, "to": func(h *hello) { h.to = 0 },
-		"size": func(h *hello) { h.size = 4 }, "channels": func(h *hello) { h.channels = 3 },
+		"size": func(h *hello) { h.size = 4 }, "channels": func(h *hello) { h.channels = 3 }, "streams": func(h *hello) { h.streams = 2 },
 		"generation": func(h *hello) { h.generation = 6 }, "nonce": func(h *hello) { h.nonce[31]++ },
 	} {
 		g := h

@@ -45,11 +45,21 @@ func takeSocket(conn net.Conn) (*socket, error) {
 }
 
 // send sends of a and then b what the system takes at once.
-func (s *socket) send(a, b []byte) (int, error) { return s.move(unix.SYS_SENDMSG, a, b) }
+func (s *socket) send(a, b []byte) (int, error) { return s.move(unix.SYS_SENDMSG, 0, a, b) }
+
+// push sends of b what the system takes at once. With more, the system may keep what
+// fills no packet until the next one.
+func (s *socket) push(b []byte, more bool) (int, error) {
+	flags := 0
+	if more {
+		flags = unix.MSG_MORE
+	}
+	return s.move(unix.SYS_SENDMSG, flags, b, nil)
+}
 
 // receive receives into a and then b what is there.
 func (s *socket) receive(a, b []byte) (int, error) {
-	n, err := s.move(unix.SYS_RECVMSG, a, b)
+	n, err := s.move(unix.SYS_RECVMSG, 0, a, b)
 	if n == 0 && err == nil {
 		err = io.EOF
 	}
@@ -57,7 +67,7 @@ func (s *socket) receive(a, b []byte) (int, error) {
 }
 
 // move makes one system call, which never waits: the runtime need not know of it.
-func (s *socket) move(call uintptr, a, b []byte) (int, error) {
+func (s *socket) move(call uintptr, flags int, a, b []byte) (int, error) {
 	parts := 1
 	s.iov[0].Base = unsafe.SliceData(a)
 	s.iov[0].SetLen(len(a))
@@ -67,7 +77,7 @@ func (s *socket) move(call uintptr, a, b []byte) (int, error) {
 		s.iov[1].SetLen(len(b))
 	}
 	s.msg.SetIovlen(parts)
-	n, _, errno := syscall.RawSyscall(call, uintptr(s.fd), uintptr(unsafe.Pointer(&s.msg)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	n, _, errno := syscall.RawSyscall(call, uintptr(s.fd), uintptr(unsafe.Pointer(&s.msg)), uintptr(flags|unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL))
 	s.iov[0].Base, s.iov[1].Base = nil, nil // the caller's slices are its own again
 	switch errno {
 	case 0:

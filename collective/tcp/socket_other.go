@@ -11,8 +11,10 @@ func takeSocket(net.Conn) (*socket, error) { return nil, nil }
 
 func (*socket) send(a, b []byte) (int, error)    { panic("tcp: no such socket") }
 func (*socket) receive(a, b []byte) (int, error) { panic("tcp: no such socket") }
-func (*socket) rouse()                           {}
-func (*socket) close()                           {}
+
+func (*socket) push(b []byte, more bool) (int, error) { panic("tcp: no such socket") }
+func (*socket) rouse()                                {}
+func (*socket) close()                                {}
 
 type waiter struct{}
 

@@ -17,6 +17,9 @@ const DefaultTimeout = 30 * time.Second
 // DefaultChannels is one channel for training and one for what runs beside it.
 const DefaultChannels = 2
 
+// MaxStreams is the most that Config.Streams may be: more than fill any link.
+const MaxStreams = 16
+
 // Config says which group to join.
 type Config struct {
 	Rank       int
@@ -26,16 +29,27 @@ type Config struct {
 	Channels   int           // 0: DefaultChannels
 	Timeout    time.Duration // of Connect; 0: DefaultTimeout
 
+	// Streams is how many connections carry the data of a channel between two ranks,
+	// each moved by a goroutine of its own; 0: 1. More help where one core cannot fill
+	// the link, as with Secure, or where the network limits single connections. All
+	// ranks have the same.
+	Streams int
+
 	// Secure, if not nil, encrypts each link once it has proved the key, and
 	// returns what to use instead of conn, at the other end of which is rank peer.
 	// It must authenticate that rank itself, as package peertls does: the proof of
 	// the key is not bound to it. server is true on the accepting side. Deadlines are
-	// set on conn meanwhile. All ranks have one, or none.
+	// set on conn meanwhile. Afterwards Reads of conn may fail with a temporary
+	// net.Error, upon which what is returned must go on with the next Read, as
+	// crypto/tls does; and it must write to conn inside of Write. All ranks have one,
+	// or none.
 	Secure func(conn net.Conn, peer int, server bool) (net.Conn, error)
 
 	// Refused, if not nil, is told of each connection that was refused and why.
 	// Calls do not overlap. It must not block.
 	Refused func(error)
+
+	stripe int // bytes that a stream is worth; 0: stripeBytes
 }
 
 // Validate reports all faults.
@@ -61,6 +75,9 @@ func (c Config) Validate() error {
 	if c.Channels < 0 || c.Channels > maxChannels {
 		fault("%d channels, want 1 to %d", c.Channels, maxChannels)
 	}
+	if c.Streams < 0 || c.Streams > MaxStreams {
+		fault("%d streams, want 1 to %d", c.Streams, MaxStreams)
+	}
 	if c.Timeout < 0 {
 		fault("timeout %v is negative", c.Timeout)
 	}
@@ -71,6 +88,12 @@ func (c Config) Validate() error {
 func (c Config) withDefaults() Config {
 	if c.Channels == 0 {
 		c.Channels = DefaultChannels
+	}
+	if c.Streams == 0 {
+		c.Streams = 1
+	}
+	if c.stripe == 0 {
+		c.stripe = stripeBytes
 	}
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout

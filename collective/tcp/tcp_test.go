@@ -13,13 +13,41 @@ import (
 var testKey = bytes.Repeat([]byte{7}, KeySize)
 
 // group connects size ranks of this process over loopback.
-func group(t testing.TB, size int) []*Transport {
+func group(t testing.TB, size int) []*Transport { t.Helper(); return groupOf(t, size, Config{}) }
+
+// striped is a group whose messages are cut in two even where they are short.
+func striped(t testing.TB, size int) []*Transport {
+	t.Helper()
+	return groupOf(t, size, Config{Streams: 2, stripe: 16})
+}
+
+// sealed is one that encrypts too.
+func sealed(t testing.TB, size int) []*Transport {
+	t.Helper()
+	secure := make([]securer, size)
+	for r := range secure {
+		secure[r] = withTLS(t, 1, r, size)
+	}
+	return groupOf(t, size, Config{Streams: 2, stripe: 16}, secure...)
+}
+
+// kinds are the ways in which links carry messages.
+func kinds() map[string]func(t testing.TB, size int) []*Transport {
+	return map[string]func(t testing.TB, size int) []*Transport{"plain": group, "streams": striped, "secured streams": sealed}
+}
+
+// groupOf connects size ranks, all with the options of cfg.
+func groupOf(t testing.TB, size int, cfg Config, secure ...securer) []*Transport {
 	t.Helper()
 	lns, peers := listen(t, size)
 	ts, errs := make([]*Transport, size), make([]error, size)
 	var wg sync.WaitGroup
 	for i := range size {
-		cfg := Config{Rank: i, Peers: peers, Key: testKey, Generation: 3}
+		cfg := cfg
+		cfg.Rank, cfg.Peers, cfg.Key, cfg.Generation = i, peers, testKey, 3
+		if secure != nil {
+			cfg.Secure = secure[i]
+		}
 		wg.Go(func() { ts[i], errs[i] = lns[i].Connect(context.Background(), cfg) })
 	}
 	wg.Wait()
@@ -52,12 +80,18 @@ func closeAll(ts []*Transport) {
 	}
 }
 
-func TestConformance(t *testing.T) {
-	colltest.Run(t, func(t *testing.T, size int) []collective.Transport {
+func TestConformance(t *testing.T) { colltest.Run(t, transports(group)) }
+
+func TestConformanceOfStreams(t *testing.T) { colltest.Run(t, transports(striped), 2, 3) }
+
+func TestConformanceOfSecuredStreams(t *testing.T) { colltest.Run(t, transports(sealed), 3) }
+
+func transports(group func(t testing.TB, size int) []*Transport) colltest.Make {
+	return func(t *testing.T, size int) []collective.Transport {
 		var ts []collective.Transport
 		for _, tr := range group(t, size) {
 			ts = append(ts, tr)
 		}
 		return ts
-	})
+	}
 }

@@ -20,6 +20,8 @@ const judgeTime = 500 * time.Millisecond
 // collective.Transport.
 type Transport struct {
 	rank, size int
+	streams    int         // of a channel
+	stripe     int         // bytes that a stream is worth
 	peers      []*peer     // by rank; nil at the own one
 	slots      []slot      // by channel
 	direct     bool        // all data links are sockets, else none
@@ -44,7 +46,8 @@ type peer struct {
 	rank    int
 	control *control
 	left    chan struct{} // closed by its goodbye
-	data    []*link       // by channel
+	data    []*link       // by channel, the streams of each one after the other
+	begun   []begun       // by channel; mu of the slot guards it
 }
 
 func (p *peer) hasLeft() bool {
@@ -56,9 +59,13 @@ func (p *peer) hasLeft() bool {
 	}
 }
 
+// begun counts the messages that this rank has begun to send to a peer and to await
+// from it.
+type begun struct{ sends, awaits uint64 }
+
 func newTransport(cfg Config, links map[linkID]net.Conn) (*Transport, error) {
 	t := &Transport{
-		rank: cfg.Rank, size: len(cfg.Peers),
+		rank: cfg.Rank, size: len(cfg.Peers), streams: cfg.Streams, stripe: cfg.stripe,
 		peers: make([]*peer, len(cfg.Peers)), slots: make([]slot, cfg.Channels),
 		ended: make(chan struct{}), quit: make(chan struct{}),
 	}
@@ -66,10 +73,10 @@ func newTransport(cfg Config, links map[linkID]net.Conn) (*Transport, error) {
 		if r == t.rank {
 			continue
 		}
-		p := &peer{rank: r, control: &control{conn: links[linkID{r, linkControl}]}, left: make(chan struct{})}
+		p := &peer{rank: r, control: &control{conn: links[linkID{r, linkControl}]}, left: make(chan struct{}), begun: make([]begun, cfg.Channels)}
 		t.peers[r] = p
-		for ch := range cfg.Channels {
-			l, err := newLink(p, links[linkID{r, uint16(ch)}])
+		for i := range cfg.Channels * cfg.Streams {
+			l, err := newLink(p, links[linkID{r, uint16(i)}])
 			if err != nil {
 				t.closeLinks()
 				return nil, err
@@ -79,7 +86,7 @@ func newTransport(cfg Config, links map[linkID]net.Conn) (*Transport, error) {
 		}
 	}
 	for i := range t.slots {
-		t.slots[i].init()
+		t.slots[i].init(cfg.Streams)
 	}
 	t.start()
 	return t, nil
@@ -103,6 +110,12 @@ func (t *Transport) start() {
 	}
 	if t.size > 1 {
 		t.wg.Go(t.watch)
+		for i := range t.slots {
+			s := &t.slots[i]
+			for k := 1; k < t.streams; k++ {
+				t.wg.Go(func() { t.serve(s, &s.lanes[k]) })
+			}
+		}
 	}
 }
 
@@ -126,38 +139,30 @@ func (t *Transport) exchange(tag collective.Tag, to int, send []byte, from int, 
 	if err := t.standing(); err != nil {
 		return err
 	}
-	var out, in *link
+	var out, in *peer
 	if to >= 0 {
-		out = t.peers[to].data[tag.Channel]
+		out = t.peers[to]
 	}
 	if from >= 0 {
-		in = t.peers[from].data[tag.Channel]
+		in = t.peers[from]
 	}
 	s := &t.slots[tag.Channel]
 	if !s.enter(t.rank, tag, out, in) {
 		return collective.ErrClosed
 	}
 	defer s.leave()
-	if out != nil {
-		if out.peer.hasLeft() {
-			return t.end(&collective.LostError{Rank: to, By: t.rank, Cause: collective.ErrLeft})
-		}
-		out.open(tag, send)
+	if out != nil && out.hasLeft() {
+		return t.end(&collective.LostError{Rank: to, By: t.rank, Cause: collective.ErrLeft})
 	}
-	if in != nil {
-		in.expect(recv, join)
-	}
-	err := t.transfer(s, out, in, tag)
-	out.release()
-	in.release()
-	return err
+	return t.carry(s, tag, t.open(s, tag, out, send, in, recv, join))
 }
 
-func (t *Transport) transfer(s *slot, out, in *link, tag collective.Tag) error {
+// transfer moves what a lane carries of an exchange.
+func (t *Transport) transfer(s *slot, n *lane, tag collective.Tag) error {
 	if t.direct {
-		return t.flow(s, out, in, tag)
+		return t.flow(s, n, tag)
 	}
-	return t.relay(s, out, in, tag)
+	return t.relay(s, n, tag)
 }
 
 // standing returns what ended the group or this rank, or nil.
@@ -266,6 +271,9 @@ func (t *Transport) Close() error {
 		t.rouse()
 		for i := range t.slots {
 			t.slots[i].shut()
+			for k := 1; k < len(t.slots[i].lanes); k++ {
+				close(t.slots[i].lanes[k].jobs)
+			}
 		}
 		for _, p := range t.peers {
 			if p != nil {

@@ -24,21 +24,27 @@ type slot struct {
 	seen    uint64 // serial at the last look
 	stall   uint   // looks at which it was seen already
 
-	blocked bool     // the exchange sleeps until one of these moves
-	out, in *link    // nil: not that one
-	chased  []uint64 // by rank: the last probe that it began and this rank passed on
-	probes  uint64   // begun by this rank
+	to, from *peer    // of the exchange; nil: not that one
+	lanes    []lane   // what carries it, by stream
+	mates    []int    // whom this rank meets elsewhere; nil: it does not
+	meetings uint64   // begun elsewhere
+	chased   []uint64 // by rank: the last probe that it began and this rank passed on
+	probes   uint64   // begun by this rank
 
 	shutting bool      // no exchange begins any more
 	left     sync.Cond // of an exchange that has ended
-
-	waiter waiter // of the goroutine that exchanges
 }
 
-func (s *slot) init() { s.left.L = &s.mu }
+func (s *slot) init(streams int) {
+	s.left.L = &s.mu
+	s.lanes = make([]lane, streams)
+	for k := 1; k < streams; k++ {
+		s.lanes[k].jobs, s.lanes[k].done = make(chan collective.Tag, 1), make(chan error, 1)
+	}
+}
 
 // enter opens an exchange; it reports false if there is none any more.
-func (s *slot) enter(rank int, tag collective.Tag, out, in *link) bool {
+func (s *slot) enter(rank int, tag collective.Tag, to, from *peer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shutting {
@@ -47,13 +53,13 @@ func (s *slot) enter(rank int, tag collective.Tag, out, in *link) bool {
 	if s.tag.Seq != tag.Seq {
 		s.ledger.Note(rank, tag)
 	}
-	s.tag, s.waiting = tag, true
+	s.tag, s.waiting, s.to, s.from = tag, true, to, from
 	s.serial++
-	if out != nil {
-		out.sends++
+	if to != nil {
+		to.begun[tag.Channel].sends++
 	}
-	if in != nil {
-		in.awaits++
+	if from != nil {
+		from.begun[tag.Channel].awaits++
 	}
 	return true
 }
@@ -66,18 +72,45 @@ func (s *slot) leave() {
 	s.left.Signal()
 }
 
-// block says that the exchange is about to sleep until out or in moves; unblock,
-// that it is awake.
-func (s *slot) block(out, in *link) {
+// block says that a lane is about to sleep until what it sends or what it receives
+// moves; without either, that it is awake.
+func (s *slot) block(n *lane, out, in bool) {
 	s.mu.Lock()
-	s.blocked, s.out, s.in = true, out, in
+	n.blockedOut, n.blockedIn = out, in
 	s.mu.Unlock()
 }
 
-func (s *slot) unblock() {
+// blocked reports whether the exchange cannot end before what it sends, or what it
+// receives, moves. The caller holds mu.
+func (s *slot) blocked() (out, in bool) {
+	for k := range s.lanes {
+		out, in = out || s.lanes[k].blockedOut, in || s.lanes[k].blockedIn
+	}
+	return out && s.waiting, in && s.waiting
+}
+
+// Elsewhere says that this rank, in the call of tag, goes to meet other ranks by
+// other means than this transport, such as memory that they share; Back, that it is
+// back. So ranks are found that wait for each other partly there. mates are all who
+// meet, by rank, with this one, and on a channel the same in every meeting.
+func (t *Transport) Elsewhere(tag collective.Tag, mates []int) {
+	s := &t.slots[tag.Channel]
 	s.mu.Lock()
-	s.blocked = false
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if s.tag.Seq != tag.Seq {
+		s.ledger.Note(t.rank, tag)
+	}
+	s.tag, s.mates = tag, mates
+	s.serial++
+	s.meetings++
+}
+
+// Back is told of with Elsewhere.
+func (t *Transport) Back(channel int) {
+	s := &t.slots[channel]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mates = nil
 }
 
 // shut lets no exchange begin any more, and waits for the one in progress.
@@ -90,12 +123,12 @@ func (s *slot) shut() {
 	}
 }
 
-// stalled returns at how many looks before this one the exchange in progress was
-// seen, and its tag.
+// stalled returns at how many looks before this one the exchange in progress, or the
+// meeting elsewhere, was seen, and its tag.
 func (s *slot) stalled() (collective.Tag, uint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waiting && s.seen == s.serial {
+	if (s.waiting || s.mates != nil) && s.seen == s.serial {
 		s.stall++
 	} else {
 		s.stall = 0
@@ -115,7 +148,7 @@ func (t *Transport) watch() {
 		case <-tick.C:
 			for i := range t.slots {
 				tag, looks := t.slots[i].stalled()
-				if looks == 1 {
+				if looks == 1 && tag.Seq > 0 { // else it is no call yet, but what comes before the first
 					t.tell(kindStalled, tag.Append(nil))
 				}
 				if bits.OnesCount(looks) == 1 {

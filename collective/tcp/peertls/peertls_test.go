@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,7 +42,7 @@ func pair(t testing.TB) (dialed, accepted net.Conn) {
 		t.Fatal(err)
 	}
 	for _, c := range []net.Conn{dialed, accepted} {
-		c.SetDeadline(time.Now().Add(10 * time.Second))
+		c.SetDeadline(time.Now().Add(patient.Longest))
 		t.Cleanup(func() { c.Close() })
 	}
 	return dialed, accepted
@@ -160,48 +162,5 @@ func TestWrongUse(t *testing.T) {
 	}
 	if _, err := identity(t, secret(1), 0, 2).Secure(nil, 2, true); err == nil {
 		t.Error("a link with rank 2 of 2 is accepted")
-	}
-}
-
-// BenchmarkLink moves 1 MiB messages one way, plain and secured.
-func BenchmarkLink(b *testing.B) {
-	const n = 1 << 20
-	links := map[string]func(b *testing.B) (net.Conn, net.Conn){
-		"plain": func(b *testing.B) (net.Conn, net.Conn) { return pair(b) },
-		"tls": func(b *testing.B) (net.Conn, net.Conn) {
-			c, s, cerr, serr := meet(b, identity(b, secret(1), 1, 2), identity(b, secret(1), 0, 2), 0, 1)
-			if err := errors.Join(cerr, serr); err != nil {
-				b.Fatal(err)
-			}
-			return c, s
-		},
-	}
-	for _, name := range []string{"plain", "tls"} {
-		b.Run(name, func(b *testing.B) {
-			c, s := links[name](b)
-			c.SetDeadline(time.Time{})
-			s.SetDeadline(time.Time{})
-			b.SetBytes(n)
-			done := make(chan error)
-			go func() {
-				buf := make([]byte, n)
-				for range b.N {
-					if _, err := io.ReadFull(s, buf); err != nil {
-						done <- err
-						return
-					}
-				}
-				done <- nil
-			}()
-			buf := make([]byte, n)
-			for range b.N {
-				if _, err := c.Write(buf); err != nil {
-					b.Fatal(err)
-				}
-			}
-			if err := <-done; err != nil {
-				b.Fatal(err)
-			}
-		})
 	}
 }

@@ -1,0 +1,256 @@
+package collective
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/wdlrun/wdlrun/internal/raw"
+)
+
+// Small parts of an all-to-all by messages go by way of other ranks (Bruck et al.,
+// 1997, the index algorithm). A part that has to go d ranks far goes as far as each
+// digit of d says, the lowest first, in one message with all others that have that
+// digit. With radix R that takes (R−1)·⌈log_R P⌉ rounds at most instead of P−1, and
+// a part is sent once for each digit of d that is not 0. The cost model chooses R.
+//
+// Who forwards parts must know their lengths. In AllToAll all have one. In the
+// others lengths go first, by the same way with radix 2; after each bit a rank keeps
+// those of the parts it has, which are the same for every radix that is a power of
+// two. Along with them goes the length of the greatest buffer that the sender has
+// heard of. In the end that is the greatest of all ranks, so that all choose alike.
+
+// hop is one round: parts that have this digit at this weight of the distance that
+// they have to go, go on by digit·weight ranks.
+type hop struct{ weight, digit int }
+
+// hopsBruck appends the rounds of an all-to-all to dst.
+func hopsBruck(dst []hop, size, radix int) []hop {
+	for weight := 1; weight < size; weight *= radix {
+		for digit := 1; digit < radix && digit*weight < size; digit++ {
+			dst = append(dst, hop{weight, digit})
+		}
+	}
+	return dst
+}
+
+// distances appends those of the parts that move in the round.
+func (h hop) distances(dst []int, size, radix int) []int {
+	for first := h.digit * h.weight; first < size; first += radix * h.weight {
+		for d := first; d < min(first+h.weight, size); d++ {
+			dst = append(dst, d)
+		}
+	}
+	return dst
+}
+
+// relay is what a Comm keeps to forward parts.
+type relay struct {
+	hops   []hop
+	moving []int    // distances of the parts that move in a round
+	parts  [][]byte // the parts that are here, by distance
+
+	one     int        // length of every part; negative: see lengths
+	lengths [][]uint64 // by the bits of the distance that are behind them, and by distance
+
+	words   []uint64 // lengths on their way
+	out, in []uint64 // parts on their way, and where they wait for the next
+}
+
+// relaying makes room for it.
+func (c *Comm) relaying() *relay {
+	if c.relay == nil {
+		c.relay = &relay{parts: make([][]byte, c.size)}
+	}
+	return c.relay
+}
+
+// relayingUneven makes room for it, and for the lengths of parts.
+func (c *Comm) relayingUneven() *relay {
+	f := c.relaying()
+	f.one = -1
+	if f.lengths == nil {
+		f.lengths = make([][]uint64, bits.Len(uint(c.size-1))+1)
+		for i := range f.lengths {
+			f.lengths[i] = make([]uint64, c.size)
+		}
+	}
+	return f
+}
+
+// length returns that of the part of a distance, of which so many bits are behind it.
+func (f *relay) length(done, distance int) int {
+	if f.one >= 0 {
+		return f.one
+	}
+	return int(f.lengths[min(done, len(f.lengths)-1)][distance])
+}
+
+// hop exchanges one message with the ranks at the ends of a round.
+func (c *Comm) hop(tag *Tag, h hop, out, in []byte) error {
+	by := h.weight * h.digit
+	err := c.t.Exchange(*tag, (c.rank+by)%c.size, out, (c.rank-by+c.size)%c.size, in)
+	if err != nil {
+		return c.fail(*tag, err)
+	}
+	tag.Step++
+	return nil
+}
+
+// tellLengths lets every rank know the lengths of the parts that it will see, in
+// bytes, and returns the greatest of what the ranks give as most.
+func (c *Comm) tellLengths(tag *Tag, sendAt []int, size, most int) (int, error) {
+	f := c.relayingUneven()
+	for d := range c.size {
+		to := (c.rank + d) % c.size
+		f.lengths[0][d] = uint64((sendAt[to+1] - sendAt[to]) * size)
+	}
+	greatest := uint64(most)
+	for k := range f.lengths[1:] {
+		h := hop{1 << k, 1}
+		f.moving = h.distances(f.moving[:0], c.size, 2)
+		n := len(f.moving)
+		words := room[uint64](&f.words, 2*(n+1))
+		out, in := words[:n+1], words[n+1:]
+		for i, d := range f.moving {
+			out[i] = f.lengths[k][d]
+		}
+		out[n] = greatest
+		if err := c.hop(tag, h, raw.Bytes(out), raw.Bytes(in)); err != nil {
+			return 0, err
+		}
+		copy(f.lengths[k+1], f.lengths[k])
+		for i, d := range f.moving {
+			if in[n] > maxWindow || in[i] > in[n] {
+				from := c.numbered((c.rank - h.weight + c.size) % c.size)
+				err := fmt.Errorf("rank %d told of a part of %d bytes, in a buffer of %d at most", from, in[i], in[n])
+				return 0, c.giveUp(*tag, &AbortError{By: c.numbered(c.rank), Cause: err})
+			}
+			f.lengths[k+1][d] = in[i]
+		}
+		greatest = max(greatest, in[n])
+	}
+	return int(greatest), nil
+}
+
+// knowLengths is tellLengths where all ranks have parts between the same bounds. A
+// part with some bits of its distance behind it has the others to go from here.
+func (c *Comm) knowLengths(at []int, size int) {
+	f := c.relayingUneven()
+	for done, lengths := range f.lengths {
+		for d := range lengths {
+			to := (c.rank + d>>done<<done) % c.size
+			lengths[d] = uint64((at[to+1] - at[to]) * size)
+		}
+	}
+}
+
+// compareLengths ends the group if a rank has another length for this one than
+// this one expects.
+func (c *Comm) compareLengths(tag Tag, recvAt []int, size int) error {
+	f := c.relay
+	for d := range c.size {
+		from := (c.rank - d + c.size) % c.size
+		theirs, own := f.length(len(f.lengths)-1, d), (recvAt[from+1]-recvAt[from])*size
+		if theirs != own {
+			return c.giveUp(tag, &MismatchError{
+				Peer: Side{Rank: c.numbered(from), Tag: tag, Bytes: int64(theirs)},
+				Own:  Side{Rank: c.numbered(c.rank), Tag: tag, Bytes: int64(own)},
+			})
+		}
+	}
+	return nil
+}
+
+// forward sends each rank its part of send and receives those for this one, by way
+// of others. The lengths of the parts are known.
+func (c *Comm) forward(tag *Tag, radix int, send []byte, sendAt []int, recv []byte, recvAt []int, size int) error {
+	f := c.relay
+	f.hops = hopsBruck(f.hops[:0], c.size, radix)
+	for d := range f.parts {
+		to := (c.rank + d) % c.size
+		f.parts[d] = send[sendAt[to]*size : sendAt[to+1]*size]
+	}
+	in := raw.Bytes(room[uint64](&f.in, (c.arriving(radix)+7)/8))
+	for _, h := range f.hops {
+		f.moving = h.distances(f.moving[:0], c.size, radix)
+		leaving, coming := 0, 0
+		for _, d := range f.moving {
+			leaving += len(f.parts[d])
+			coming += f.length(h.behind(radix), d)
+		}
+		out := raw.Bytes(room[uint64](&f.out, (leaving+7)/8))[:leaving]
+		at := 0
+		for _, d := range f.moving {
+			at += copy(out[at:], f.parts[d])
+		}
+		if err := c.hop(tag, h, out, in[:coming]); err != nil {
+			return err
+		}
+		for _, d := range f.moving {
+			n := f.length(h.behind(radix), d)
+			f.parts[d], in = in[:n], in[n:]
+		}
+	}
+	for d, part := range f.parts {
+		from := (c.rank - d + c.size) % c.size
+		copy(recv[recvAt[from]*size:], part)
+		f.parts[d] = nil // the caller's slice is its own again
+	}
+	return nil
+}
+
+// behind returns how many bits of its distance a part has behind it after the round.
+func (h hop) behind(radix int) int { return bits.Len(uint(h.weight)*uint(radix)) - 1 }
+
+// arriving returns the bytes that arrive in all rounds together.
+func (c *Comm) arriving(radix int) (n int) {
+	f := c.relay
+	for _, h := range f.hops {
+		f.moving = h.distances(f.moving[:0], c.size, radix)
+		for _, d := range f.moving {
+			n += f.length(h.behind(radix), d)
+		}
+	}
+	return n
+}
+
+// exchangeParts is an all-to-all by messages.
+func exchangeParts[T Number](c *Comm, tag Tag, send []T, sendAt []int, recv []T, recvAt []int) error {
+	size := raw.Size[T]()
+	bytes := len(send) * size
+	k := c.group.costs
+	switch {
+	case tag.Call == CallAllToAll:
+		c.relaying().one = bytes / c.size
+	case k.asks(c.shape):
+		tag.Algorithm = Bruck
+		var err error
+		if bytes, err = c.tellLengths(&tag, sendAt, size, max(bytes, len(recv)*size)); err != nil {
+			return err
+		}
+		if err := c.compareLengths(tag, recvAt, size); err != nil {
+			return err
+		}
+	}
+	if tag.Algorithm = c.way(tag.Call, tag, bytes); tag.Algorithm == Bruck {
+		radix, _ := k.level(c.shape).radix(c.size, float64(bytes))
+		return c.forward(&tag, radix, raw.Bytes(send), sendAt, raw.Bytes(recv), recvAt, size)
+	}
+	c.steps = allToAllPairwise(c.steps, c.rank, c.size, sendAt, recvAt)
+	return run(c, &tag, send, recv)
+}
+
+// toOwners sends every rank its chunk of x, and receives those of x for this one
+// in the places of all that c.to bounds.
+func toOwners[T Number](c *Comm, tag *Tag, x, all []T) error {
+	size, at := raw.Size[T](), c.chunks(len(x))
+	l := c.group.costs.level(c.shape)
+	if radix, _ := l.toOwners(c.size, float64(len(x)*size)); radix > 0 {
+		c.knowLengths(at, size)
+		return c.forward(tag, radix, raw.Bytes(x), at, raw.Bytes(all), c.to, size)
+	}
+	c.steps = allToAllPairwise(c.steps, c.rank, c.size, at, c.to)
+	err := run(c, tag, x, all)
+	c.steps = c.steps[:0]
+	return err
+}

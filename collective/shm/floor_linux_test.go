@@ -1,0 +1,72 @@
+package shm
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// BenchmarkLines reads memory that another core has just written, on two cores at
+// once: the floor of a call on buffers that are rewritten before and read after it.
+// Of two ranks, each must get half of n bytes to sum them, and after the call the
+// other half of the result: n bytes at this rate.
+func BenchmarkLines(b *testing.B) {
+	for _, n := range []int{16 << 10, 256 << 10, 1_400_000} {
+		b.Run(fmt.Sprintf("bytes=%d", n), func(b *testing.B) { benchLines(b, n) })
+	}
+}
+
+func benchLines(b *testing.B, n int) {
+	var may unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &may); err != nil || may.Count() < 2 {
+		b.Skip("this process may run on one core only")
+	}
+	var memory [2][]byte
+	for i := range memory {
+		m, fd, err := create(n)
+		if err != nil {
+			b.Fatal(err)
+		}
+		unix.Close(fd)
+		defer m.unmap()
+		memory[i] = m.bytes()[:n]
+	}
+	var met [2]atomic.Int64
+	var seen [2]int
+	var took [2][]float64 // seconds
+	meet := func(r, i int) {
+		met[r].Store(int64(i))
+		for met[1-r].Load() < int64(i) {
+		}
+	}
+	var both sync.WaitGroup
+	cpu := 0
+	for r := range memory {
+		for ; !may.IsSet(cpu); cpu++ {
+		}
+		own := cpu
+		cpu++
+		both.Go(func() {
+			runtime.LockOSThread() // for good: the thread ends with its bounds
+			bind(b, own)
+			for i := range b.N {
+				clear(memory[r])
+				meet(r, 2*i+1)
+				start := time.Now()
+				seen[r] += bytes.Count(memory[1-r], []byte{1})
+				took[r] = append(took[r], time.Since(start).Seconds())
+				meet(r, 2*i+2)
+			}
+		})
+	}
+	both.Wait()
+	slices.Sort(took[0])
+	b.ReportMetric(float64(n)/took[0][len(took[0])/2]*1e-9, "GB/s")
+}

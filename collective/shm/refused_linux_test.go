@@ -1,0 +1,164 @@
+package shm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// Works of rank processes whose system refuses what this package asks of it.
+const (
+	noFiles  = "no-files"  // memfd_create, from the start
+	noMemory = "no-memory" // memory for windows, once the ranks are connected
+)
+
+// refuse makes a system call of this process fail from now on, where its argument
+// has that value.
+func refuse(call, argument, value uint32, errno unix.Errno) error {
+	const load, same, end = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
+	filter := []unix.SockFilter{ // of struct seccomp_data: number u32, architecture u32, address u64, arguments u64 [6]
+		{Code: load, K: 0},
+		{Code: same, K: call, Jf: 3},
+		{Code: load, K: 16 + 8*argument},
+		{Code: same, K: value, Jf: 1},
+		{Code: end, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
+		{Code: end, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	_, _, failed := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	if failed != 0 {
+		return failed
+	}
+	return nil
+}
+
+// TestRefusedFilesAreSaid: a rank that gets no memory file ends the attempt for all,
+// and all say who it was and why.
+func TestRefusedFilesAreSaid(t *testing.T) {
+	key := rank.NewKey()
+	p := start(t, 1, 2, key, noFiles)
+	l, err := Listen(Config{Rank: 0, Size: 2, Key: key[:], Timeout: patient.Longest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := l.Connect(context.Background())
+	if err == nil {
+		tr.Close()
+	}
+	const why = "memfd_create: operation not permitted"
+	if err == nil || !strings.Contains(err.Error(), "rank 1: "+why) {
+		t.Errorf("rank 0: %v, want %q", err, "rank 1: "+why)
+	}
+	if out := p.rest(); !strings.Contains(out, "connect: rank 1 of 2: "+why) {
+		t.Errorf("rank 1: %s", out)
+	}
+}
+
+// TestFullMemoryIsOrdinaryMemory: where one rank finds no memory for a window, all
+// get memory of their own, and calls go on.
+func TestFullMemoryIsOrdinaryMemory(t *testing.T) {
+	key := rank.NewKey()
+	p := start(t, 1, 2, key, noMemory)
+	l, err := Listen(Config{Rank: 0, Size: 2, Key: key[:], Timeout: patient.Longest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := l.Connect(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	if err := withoutWindow(collective.New(tr)); err != nil {
+		t.Errorf("rank 0: %v", err)
+	}
+	if out := p.rest(); !p.ProcessState.Success() {
+		t.Errorf("rank 1: %s", out)
+	}
+}
+
+// withoutWindow asks for a window that there is no memory for.
+func withoutWindow(c *collective.Comm) error {
+	if err := collective.AllReduce(c, make([]float32, 5000), collective.Sum); err != nil {
+		return err
+	}
+	if c.Rank() == 1 {
+		if err := refuse(unix.SYS_MADVISE, 2, unix.MADV_POPULATE_WRITE, unix.ENOMEM); err != nil {
+			return err
+		}
+	}
+	x, err := collective.Alloc[float32](c, 300_000)
+	if err != nil {
+		return err
+	}
+	if collective.InWindow(c, x) {
+		return fmt.Errorf("memory of Alloc lies in a window")
+	}
+	x[299_999] = 3
+	if err := collective.AllReduce(c, x, collective.Sum); err != nil {
+		return err
+	}
+	if x[299_999] != 6 {
+		return fmt.Errorf("sum is %v", x[299_999])
+	}
+	return nil
+}
+
+// TestWindowsTakeHugePages where the system keeps some ready, and small ones else.
+func TestWindowsTakeHugePages(t *testing.T) {
+	for _, n := range []int{1, hugePage - 1, hugePage + 1} {
+		before := hugePagesFree(t)
+		m, fd, err := create(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fs unix.Statfs_t
+		if err := unix.Fstatfs(fd, &fs); err != nil {
+			t.Fatal(err)
+		}
+		huge, want := fs.Type == unix.HUGETLBFS_MAGIC, hugePages(n)/hugePage
+		if size := map[bool]int{true: hugePages(n), false: pages(n)}[huge]; m.n != size || huge && n < hugePage {
+			t.Errorf("%d bytes took %d; huge pages: %t", n, m.n, huge)
+		}
+		if n >= hugePage && !huge && min(before, hugePagesFree(t)) >= want {
+			t.Errorf("%d bytes took no huge pages, of which %d are free", n, before)
+		}
+		m.bytes()[n-1] = 7
+		far, err := attach(fd, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if far.n != m.n || far.bytes()[n-1] != 7 {
+			t.Errorf("%d bytes: %d are mapped of %d, the last is %d", n, far.n, m.n, far.bytes()[n-1])
+		}
+		far.unmap()
+		m.forget()
+		if m.bytes()[n-1] != 0 {
+			t.Errorf("%d bytes are there after they were given back", n)
+		}
+		m.unmap()
+		unix.Close(fd)
+	}
+}
+
+// hugePagesFree returns how many the system keeps ready.
+func hugePagesFree(t *testing.T) (n int) {
+	t.Helper()
+	b, err := os.ReadFile("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+	if err != nil {
+		return 0
+	}
+	fmt.Sscan(string(b), &n)
+	return n
+}

@@ -1,0 +1,111 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/shm"
+	"github.com/wdlrun/wdlrun/internal/patient"
+)
+
+// onHosts runs body on ranks that share memory inside their hosts, two ranks on
+// the first and one on the second, and have TCP between them.
+func onHosts(t *testing.T, links []*Transport, body func(c *collective.Comm) error) []error {
+	t.Helper()
+	hostOf, sizes := []int{0, 0, 1}, []int{2, 1}
+	errs, late := make([]error, len(hostOf)), time.AfterFunc(patient.Longest, func() {
+		for _, tr := range links {
+			tr.Abort(errors.New("nobody has found anything"))
+		}
+	})
+	defer late.Stop()
+	keys := [2][32]byte{newNonce(), newNonce()} // as random as a key must be
+	var wg sync.WaitGroup
+	for r, host := range hostOf {
+		wg.Go(func() {
+			l, err := shm.Listen(shm.Config{Rank: r % 2, Size: sizes[host], Key: keys[host][:]})
+			if err == nil {
+				var local *shm.Transport
+				if local, err = l.Connect(context.Background()); err == nil {
+					defer local.Close()
+					err = body(collective.NewHosts(links[r], local, hostOf))
+				}
+			}
+			errs[r] = err
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+// TestMistakesOverTwoTransports lets ranks be in different calls where some wait in
+// shared memory and others for messages: nobody hangs, all learn of two calls.
+func TestMistakesOverTwoTransports(t *testing.T) {
+	ones := func() []float32 { return []float32{1, 1, 1} }
+	for name, body := range map[string]func(c *collective.Comm) error{
+		// Rank 0 meets rank 1, which never comes: it waits for messages.
+		"another call": func(c *collective.Comm) error {
+			if c.Rank() == 0 {
+				return collective.AllReduce(c, ones(), collective.Sum)
+			}
+			return collective.AllToAll(c, ones(), make([]float32, 3))
+		},
+		// Rank 0 meets rank 1, which awaits rank 2 in a part, which awaits rank 0.
+		"part out of order": func(c *collective.Comm) error {
+			part, err := c.Split(min(c.Rank(), 1), 0)
+			if err != nil {
+				return err
+			}
+			if c.Rank() == 1 {
+				if err := collective.Barrier(part); err != nil {
+					return err
+				}
+			}
+			return collective.Barrier(c)
+		},
+	} {
+		for kind, group := range kinds() {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				links := group(t, 3)
+				defer closeAll(links)
+				for r, err := range onHosts(t, links, func(c *collective.Comm) error {
+					k := c.Costs()
+					k.Take = collective.Rails
+					c.SetCosts(k)
+					return body(c)
+				}) {
+					if m := (*collective.MismatchError)(nil); !errors.As(err, &m) || m.Own.Tag.SameCall(m.Peer.Tag) {
+						t.Errorf("rank %d: %v, want a mismatch of two calls", r, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestLateRanksMakeNoMistake: waiting for long, in shared memory and for messages,
+// is none.
+func TestLateRanksMakeNoMistake(t *testing.T) {
+	links := group(t, 3)
+	defer closeAll(links)
+	for r, err := range onHosts(t, links, func(c *collective.Comm) error {
+		for call := range 2 {
+			if c.Rank() == call {
+				time.Sleep(3 * stallTime)
+			}
+			if err := collective.AllReduce(c, make([]float32, 5000), collective.Sum); err != nil {
+				return err
+			}
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}

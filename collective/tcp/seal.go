@@ -1,0 +1,107 @@
+package tcp
+
+import (
+	"net"
+)
+
+// sealBytes of a frame are sealed before they are sent by one system call: two TLS
+// records of the greatest size, and their copies stay in a core's first caches.
+const sealBytes = 32 << 10
+
+// secured is what Config.Secure made of a connection.
+type secured struct {
+	net.Conn
+	under *pipe
+}
+
+// pipe is the bare connection under a secured one. At first it waits, as any
+// connection; with sock it does not: Read fails with again where nothing is
+// there, and what is written is kept for flush.
+type pipe struct {
+	*net.TCPConn
+	sock *socket
+	more bool   // what is kept goes on: the system may send it with what follows
+	kept []byte // written, and not all taken by the system yet
+	at   int    // of kept, taken since
+}
+
+func (p *pipe) Read(b []byte) (int, error) {
+	if p.sock == nil {
+		return p.TCPConn.Read(b)
+	}
+	n, err := p.sock.receive(b, nil)
+	if n == 0 && err == nil {
+		return 0, again{}
+	}
+	return n, err
+}
+
+func (p *pipe) Write(b []byte) (int, error) {
+	if p.sock == nil {
+		return p.TCPConn.Write(b)
+	}
+	p.kept = append(p.kept, b...)
+	return len(b), nil
+}
+
+func (p *pipe) pending() bool { return p.at < len(p.kept) }
+
+// flush sends of what is kept as much as the system takes, and reports whether
+// that was anything.
+func (p *pipe) flush() (moved bool, err error) {
+	n, err := p.sock.push(p.kept[p.at:], p.more)
+	p.at += max(n, 0)
+	if !p.pending() {
+		p.kept, p.at = p.kept[:0], 0
+	}
+	return n > 0, err
+}
+
+// again says that a socket has nothing to read yet. It is temporary, so that
+// crypto/tls keeps what it has of a record and goes on with the next Read.
+type again struct{}
+
+func (again) Error() string   { return "nothing to read yet" }
+func (again) Timeout() bool   { return true }
+func (again) Temporary() bool { return true }
+
+// seal seals some records of the frame in hand and sends them by one system call, or
+// what is left of those before.
+func (l *link) seal() (moved bool, err error) {
+	if l.under.pending() {
+		return l.under.flush()
+	}
+	for room := sealBytes; room > 0 && l.left() > 0; {
+		b := l.vec[0]
+		if len(b) == 0 {
+			b = l.vec[1]
+		}
+		b = b[:min(len(b), room)]
+		if _, err := l.conn.Write(b); err != nil {
+			return false, err
+		}
+		l.sent(len(b))
+		room -= len(b)
+	}
+	l.under.more = l.left() > 0
+	_, err = l.under.flush()
+	return true, err
+}
+
+// left returns how many bytes of the frame in hand are to be sent yet.
+func (l *link) left() int { return len(l.vec[0]) + len(l.vec[1]) }
+
+// unseal receives some more of a frame.
+func (l *link) unseal() (n int, err error) {
+	b := l.place()
+	if l.got < frameSize {
+		b = l.head[l.got:]
+	}
+	n, err = l.conn.Read(b)
+	if err == (again{}) {
+		err = nil
+	}
+	return n, err
+}
+
+var _ net.Error = again{}
