@@ -12,7 +12,8 @@ import (
 // Commit makes the parts named in m.Files, in order of part, the checkpoint of
 // m.Step. Exactly one rank calls it, after every rank's Close. It sees to it that
 // all parts are there and whole up to their directories, and that no two hold a
-// section of the same name; it replaces a checkpoint of the same step.
+// section of the same name; it replaces a checkpoint of the same step. Where m.Base
+// names a step, its checkpoint must be there.
 //
 // After an error nothing has changed for readers and Abandon clears away the
 // parts; only when the very last fsync fails is the new checkpoint already
@@ -20,7 +21,7 @@ import (
 func Commit(root string, m Manifest) error { return commit(system{}, root, m) }
 
 func commit(d disk, root string, m Manifest) error {
-	m.FormatVersion, m.WorldSize = Version, len(m.Files)
+	m.FormatVersion, m.WorldSize = 1, len(m.Files)
 	if m.Time.IsZero() {
 		m.Time = time.Now()
 	}
@@ -28,6 +29,13 @@ func commit(d disk, root string, m Manifest) error {
 	dir := tmpDir(root, m.Step)
 	fail := func(err error) error {
 		return fmt.Errorf("checkpoint: commit: step %d: %s: %w%s", m.Step, dir, err, advice(err))
+	}
+	if m.Base != nil {
+		_, sum, err := readManifest(dirOf(root, m.Base.Step))
+		if err != nil {
+			return fail(fmt.Errorf("its base of step %d: %w", m.Base.Step, err))
+		}
+		m.FormatVersion, m.Base = 2, &Link{m.Base.Step, sum}
 	}
 	if err := m.check(); err != nil {
 		return fail(err)
@@ -178,7 +186,8 @@ func isRubbish(name string) bool {
 // Prune removes all but the newest keep checkpoints that open, keep ≥ 1. Those
 // that do not open count for nothing: one newer than the last kept is left for
 // whoever wants to look at it, an older one goes. Those in protect, given as
-// directories or their names, stay and do not count either.
+// directories or their names, stay and do not count either. So do all that one
+// which stays builds upon.
 func Prune(root string, keep int, protect ...string) error {
 	return prune(system{}, root, keep, protect)
 }
@@ -205,20 +214,28 @@ func Old(root string, keep int, protect ...string) (old []Found, err error) {
 	if err != nil {
 		return nil, err
 	}
-	protected := map[string]bool{}
+	protected, needed := map[string]bool{}, map[int64]bool{}
 	for _, p := range protect {
 		protected[strings.TrimPrefix(filepath.Base(filepath.Clean(p)), oldPrefix)] = true
 	}
 	good := 0
-	for _, f := range found {
-		switch {
-		case protected[stepName(f.Step)]:
-		case good < keep:
-			if _, err := Open(f.Dir); err == nil {
-				good++
+	for _, f := range found { // a base comes after all that need it
+		isProtected := protected[stepName(f.Step)]
+		if !isProtected && good >= keep {
+			if !needed[f.Step] {
+				old = append(old, f)
 			}
-		default:
-			old = append(old, f)
+			continue
+		}
+		c, err := Open(f.Dir)
+		if err != nil {
+			continue
+		}
+		if !isProtected {
+			good++
+		}
+		for b := c.base; b != nil; b = b.base {
+			needed[b.Step()] = true
 		}
 	}
 	return old, nil

@@ -7,10 +7,23 @@ import (
 	"path/filepath"
 )
 
-// Copy puts the checkpoint c into another root, as the checkpoint of its step,
-// atomically as Commit does. c is not read beyond its bytes; verify it before
-// where that matters.
-func Copy(c *Checkpoint, root string) error { return copyTo(system{}, c, root) }
+// Copy puts the checkpoint c, after those it builds upon, into another root, each as
+// the checkpoint of its step, atomically as Commit does. What is there already is
+// left alone. c is not read beyond its bytes; verify it before where that matters.
+func Copy(c *Checkpoint, root string) error {
+	links := c.Chain()
+	for i, link := range links {
+		if i < len(links)-1 { // c itself is wanted anew
+			if _, sum, err := readManifest(Dir(root, link.Step())); err == nil && sum == link.sum {
+				continue
+			}
+		}
+		if err := copyTo(system{}, link, root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func copyTo(d disk, c *Checkpoint, root string) error {
 	dir := tmpDir(root, c.Step())

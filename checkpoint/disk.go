@@ -99,6 +99,14 @@ func removeTree(d disk, dir string) error {
 	return d.Remove(dir)
 }
 
+// bare is an error of the disk without the path, for a message that has it already.
+func bare(path string, err error) error {
+	if e, ok := err.(*fs.PathError); ok && e.Path == path {
+		return e.Err
+	}
+	return err
+}
+
 // advice says what to do about err, where that is known.
 func advice(err error) string {
 	switch {

@@ -55,6 +55,21 @@
 // of 1 to 1024 bytes of UTF-8 without control characters, a manifest of 16 MiB.
 // Every length read is held against the size of the file before it is used.
 //
+// # One that builds upon another
+//
+// A checkpoint is full, format version 1, or says in its manifest which one of the
+// same root it builds upon, format version 2:
+//
+//	"base": {"step": 412, "checksum": "a24b323e60aa2743"}
+//
+// The checksum is the one that the base's manifest starts with, which covers all of
+// its files; so nothing else can take its place. Part files are the same in both
+// versions. What the sections of an incremental checkpoint mean beside those of its
+// base is the caller's affair. Open follows the chain down to the full one, and
+// refuses a checkpoint of which any link is missing, damaged or another: Latest then
+// falls back to the newest one that is whole. Prune keeps what is still built upon,
+// Copy copies it too. A chain has at most 1024 links.
+//
 // # Atomicity
 //
 // Ranks write into .tmp-step-N and fsync, then write their trailers and fsync again:
@@ -69,9 +84,9 @@
 //
 // # Beside the work
 //
-// A Draft takes a copy of the sections, at the speed of memory; its file is written
-// while the work goes on. A training waits for the copy alone, which it pays with as
-// much memory as its part has bytes.
+// A Draft takes a copy of sections, at the speed of memory; they are written to the
+// file while the work goes on. A training copies what a step changes as a whole at
+// once, and the rest of its part in pieces between steps, in two Drafts by turns.
 //
 // # Cost, errors, concurrency
 //

@@ -1,24 +1,18 @@
 package checkpoint
 
 import (
-	"errors"
 	"fmt"
 	"io"
 )
 
-// ErrLarge is the error of a section that does not fit below a draft's limit.
-var ErrLarge = errors.New("checkpoint: the part is too large to be held in memory")
-
 // slabBytes is the unit in which a Draft takes memory.
 const slabBytes = 1 << 20
 
-// Draft is a part held in memory: sections are copied into it at once, while those
-// who change them wait, and written to a file later. It holds the bytes of the
-// sections and keeps the memory for the next part. The zero value is empty. A Draft
-// belongs to one goroutine at a time.
+// Draft is a part, or a piece of one, held in memory: sections are copied into it at
+// once, while those who change them wait, and written to a file later. It holds the
+// bytes of the sections and keeps the memory for the next. The zero value is empty. A
+// Draft belongs to one goroutine at a time.
 type Draft struct {
-	Limit int64 // bytes of all sections, 0 for any
-
 	slabs    [][]byte // each full but the last in use
 	used     int      // slabs in use
 	sections []drafted
@@ -59,9 +53,6 @@ func (d *Draft) Size() int64 {
 type draftWriter struct{ *Draft }
 
 func (d draftWriter) Write(b []byte) (int, error) {
-	if d.Limit > 0 && d.Size()+int64(len(b)) > d.Limit {
-		return 0, ErrLarge
-	}
 	for left := b; len(left) > 0; {
 		if d.used == 0 || len(d.slabs[d.used-1]) == slabBytes {
 			if d.used == len(d.slabs) {
@@ -76,7 +67,8 @@ func (d draftWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Write passes the sections on to a part that is being written.
+// Write passes the sections on to a part that is being written; pieces of a part are
+// passed on one after the other.
 func (d *Draft) Write(w *Writer) error {
 	slab, at := 0, 0
 	for _, s := range d.sections {

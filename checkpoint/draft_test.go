@@ -72,17 +72,6 @@ func TestDraftWritesTheSameFile(t *testing.T) {
 	}
 }
 
-func TestDraftLimit(t *testing.T) {
-	d := Draft{Limit: 10}
-	ten := func(w io.Writer) error { _, err := w.Write(make([]byte, 10)); return err }
-	if err := d.Section("a", ten); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Section("b", ten); !errors.Is(err, ErrLarge) {
-		t.Error(err)
-	}
-}
-
 // TestWritten: parts that are there without their trailer are waited for, and what is
 // returned can be committed.
 func TestWritten(t *testing.T) {

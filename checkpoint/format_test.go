@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,23 +62,24 @@ func TestANewerVersionIsRefusedWithAdvice(t *testing.T) {
 	part := filepath.Join(dir, partName(1, 2))
 	b := read(t, part)
 	future := bytes.Clone(b)
-	binary.LittleEndian.PutUint32(future[8:], Version+1)
+	binary.LittleEndian.PutUint32(future[8:], partVersion+1)
 	binary.LittleEndian.PutUint64(future[32:], xxh3.Hash(future[:32]))
 	write(t, part, future)
-	wantNewer(t, dir, partName(1, 2))
+	wantNewer(t, dir, partName(1, 2), partVersion)
 	write(t, part, b)
 
 	path := filepath.Join(dir, manifestName)
 	text := read(t, path)
-	covered := bytes.Replace(text[len(sumPrefix)+16:], []byte(`"format_version": 1`), []byte(`"format_version": 2`), 1)
+	covered := bytes.Replace(text[len(sumPrefix)+16:], []byte(`"format_version": 1`), []byte(`"format_version": 3`), 1)
 	write(t, path, append([]byte(sumPrefix+Sum(xxh3.Hash(covered)).String()), covered...))
-	wantNewer(t, dir, manifestName)
+	wantNewer(t, dir, manifestName, Version)
 }
 
-func wantNewer(t *testing.T, dir, name string) {
+func wantNewer(t *testing.T, dir, name string, newest int) {
 	t.Helper()
 	_, err := Open(dir)
-	if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "format version 2, this program reads up to 1: use the program that wrote it") {
+	want := fmt.Sprintf("format version %d, this program reads up to %d: use the program that wrote it", newest+1, newest)
+	if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), want) {
 		t.Fatal(err)
 	}
 }
@@ -229,11 +231,16 @@ func FuzzManifest(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text[len(sumPrefix)+16:])
+	m.FormatVersion, m.Step, m.Base = 2, 9, &Link{7, 5}
+	if text, err = m.encode(); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text[len(sumPrefix)+16:])
 	f.Add([]byte(`","format_version":1,"world_size":1000000000,"files":null}`))
 	f.Fuzz(func(t *testing.T, covered []byte) {
 		// With a right checksum, or no input would ever get past it.
 		b := append([]byte(sumPrefix+Sum(xxh3.Hash(covered)).String()), covered...)
-		m, err := parseManifest(b)
+		m, _, err := parseManifest(b)
 		if err != nil {
 			return
 		}
@@ -241,7 +248,7 @@ func FuzzManifest(f *testing.F) {
 		if err != nil {
 			return // a time that JSON can read but not write
 		}
-		if _, err := parseManifest(again); err != nil {
+		if _, _, err := parseManifest(again); err != nil {
 			t.Fatalf("%q was read, and %q cannot be: %v", b, again, err)
 		}
 	})

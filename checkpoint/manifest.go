@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -23,9 +24,17 @@ type Manifest struct {
 	Step          int64     `json:"step"`
 	WorldSize     int       `json:"world_size"` // how many ranks wrote it; Commit sets it to len(Files)
 	Time          time.Time `json:"time"`       // of the commit; zero is now
+	// Base is what an incremental checkpoint builds upon, nil for a full one.
+	Base *Link `json:"base,omitempty"`
 	// Meta is the caller's own, kept as it is: configuration, data cursor, …
 	Meta  map[string]json.RawMessage `json:"meta,omitempty"`
 	Files []File                     `json:"files"` // one per part, in order
+}
+
+// Link names an earlier checkpoint of the same root.
+type Link struct {
+	Step     int64 `json:"step"`
+	Checksum Sum   `json:"checksum"` // that its manifest starts with; Commit sets it
 }
 
 // check refuses a manifest that no Commit can have written, or should write.
@@ -35,6 +44,9 @@ func (m *Manifest) check() error {
 	}
 	if m.WorldSize != len(m.Files) {
 		return fmt.Errorf("world size %d with %d files", m.WorldSize, len(m.Files))
+	}
+	if b := m.Base; b != nil && (b.Step < 0 || b.Step >= m.Step) {
+		return fmt.Errorf("step %d builds upon step %d, which is not before it", m.Step, b.Step)
 	}
 	for i, f := range m.Files {
 		if want := partName(i, len(m.Files)); f.Name != want {
@@ -67,43 +79,44 @@ func (m *Manifest) encode() ([]byte, error) {
 
 // parseManifest is the inverse of encode. The checksum comes first, then the
 // version, then all the rest.
-func parseManifest(b []byte) (*Manifest, error) {
+func parseManifest(b []byte) (m *Manifest, sum Sum, err error) {
 	n := len(sumPrefix)
 	if len(b) < n+16 || string(b[:n]) != sumPrefix {
-		return nil, fmt.Errorf("offset 0: does not start with its checksum: cut short, damaged or edited")
+		return nil, 0, fmt.Errorf("offset 0: does not start with its checksum: cut short, damaged or edited")
 	}
-	got, want := string(b[n:n+16]), Sum(xxh3.Hash(b[n+16:])).String()
-	if got != want {
-		return nil, fmt.Errorf("offset %d: checksum of the text after it is %s, it says %q: cut short, damaged or edited", n, want, got)
+	sum = Sum(xxh3.Hash(b[n+16:]))
+	if got := string(b[n : n+16]); got != sum.String() {
+		return nil, 0, fmt.Errorf("offset %d: checksum of the text after it is %v, it says %q: cut short, damaged or edited", n, sum, got)
 	}
 	var v struct {
 		FormatVersion int64 `json:"format_version"`
 	}
 	if err := json.Unmarshal(b, &v); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if v.FormatVersion < 1 || v.FormatVersion > Version {
-		return nil, newer("format_version", v.FormatVersion)
+		return nil, 0, newer("format_version", v.FormatVersion, Version)
 	}
-	m := new(Manifest)
+	m = new(Manifest)
 	if err := json.Unmarshal(b, m); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return m, m.check()
+	return m, sum, m.check()
 }
 
-func readManifest(path string) (*Manifest, error) {
-	f, err := os.Open(path)
+// readManifest reads the manifest in a directory.
+func readManifest(dir string) (*Manifest, Sum, error) {
+	f, err := os.Open(filepath.Join(dir, manifestName))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer f.Close() // opened to read: nothing can be lost
 	b, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if len(b) > maxManifest {
-		return nil, fmt.Errorf("more than %d bytes", maxManifest)
+		return nil, 0, fmt.Errorf("more than %d bytes", maxManifest)
 	}
 	return parseManifest(b)
 }

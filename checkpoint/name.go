@@ -30,6 +30,16 @@ const (
 // touches nothing.
 func Dir(root string, step int64) string { return filepath.Join(root, stepName(step)) }
 
+// dirOf is where the checkpoint of a step lies: after a crash maybe still under the
+// name that it had while it was being replaced.
+func dirOf(root string, step int64) string {
+	if dir, old := Dir(root, step), oldDir(root, step); exists(dir) || !exists(old) {
+		return dir
+	} else {
+		return old
+	}
+}
+
 func stepName(step int64) string { return fmt.Sprintf("step-%09d", step) }
 
 func tmpDir(root string, step int64) string { return filepath.Join(root, tmpPrefix+stepName(step)) }

@@ -4,12 +4,17 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/zeebo/xxh3"
 )
 
-// Version is the format version this package writes, and the newest it reads.
-const Version = 1
+// Version is the newest format version of a checkpoint that this package writes and
+// reads: 1 for a full one, 2 for one that builds upon another.
+const Version = 2
+
+// partVersion is that of a part file, which is the same in both.
+const partVersion = 1
 
 const (
 	headMagic = "WDLRWCK\n"
@@ -51,6 +56,23 @@ func (s *Sum) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// SumOf is the checksum, and the length, of what a section would have for a payload.
+func SumOf(write func(io.Writer) error) (sum Sum, length int64, err error) {
+	h := counted{hash: xxh3.New()}
+	err = write(&h)
+	return Sum(h.hash.Sum64()), h.n, err
+}
+
+type counted struct {
+	hash *xxh3.Hasher
+	n    int64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	c.n += int64(len(b))
+	return c.hash.Write(b)
+}
+
 // head is the header of a part file.
 type head struct {
 	version, part, parts uint32
@@ -82,8 +104,8 @@ func (h head) check(b []byte) error {
 		parts:   binary.LittleEndian.Uint32(b[16:]),
 		step:    int64(binary.LittleEndian.Uint64(b[24:])),
 	}
-	if got.version == 0 || got.version > Version {
-		return newer("offset 8", int64(got.version))
+	if got.version == 0 || got.version > partVersion {
+		return newer("offset 8", int64(got.version), partVersion)
 	}
 	if got.part != h.part || got.parts != h.parts || got.step != h.step {
 		return fmt.Errorf("offset 12: the file is part %d of %d of step %d, the manifest says part %d of %d of step %d: files of two checkpoints were mixed",
@@ -92,8 +114,8 @@ func (h head) check(b []byte) error {
 	return nil
 }
 
-func newer(where string, version int64) error {
-	return fmt.Errorf("%s: format version %d, this program reads up to %d: use the program that wrote it or a later one", where, version, Version)
+func newer(where string, version, newest int64) error {
+	return fmt.Errorf("%s: format version %d, this program reads up to %d: use the program that wrote it or a later one", where, version, newest)
 }
 
 // tail is the trailer of a part file.

@@ -22,11 +22,17 @@ const heldBytes = 64 << 20
 // context.
 const chunk = 1 << 20
 
-// Checkpoint is one that has been opened: its manifest and the directories of
-// its parts, no open files. Pruning it makes later reads fail.
+// maxChain bounds how many checkpoints one builds upon.
+const maxChain = 1 << 10
+
+// Checkpoint is one that has been opened, with those it builds upon: its manifest
+// and the directories of its parts, no open files. Pruning it makes later reads
+// fail. Sections are its own, not those of its base.
 type Checkpoint struct {
 	dir      string
 	manifest Manifest
+	sum      Sum         // of the manifest
+	base     *Checkpoint // nil: it is full
 	parts    [][]section
 	byName   map[string]place
 	held     int64 // heldBytes, or less in tests
@@ -37,22 +43,46 @@ type place struct{ part, index int }
 
 // Open reads the manifest and the directories of all parts and checks them and
 // the sizes of the files, not yet the payloads: Read does that for one, Verify
-// for all.
+// for all. It does the same for the checkpoints beside it that this one builds upon:
+// one of which a link is missing or damaged does not open.
 func Open(dir string) (*Checkpoint, error) {
-	m, err := readManifest(filepath.Join(dir, manifestName))
+	c, err := openLink(dir)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: open: %w", err)
+	}
+	root := filepath.Dir(filepath.Clean(dir))
+	for last, n := c, 1; last.manifest.Base != nil; last, n = last.base, n+1 {
+		want := *last.manifest.Base
+		if n > maxChain {
+			return nil, fmt.Errorf("checkpoint: open: %s: it builds upon more than %d others", dir, maxChain)
+		}
+		last.base, err = openLink(dirOf(root, want.Step))
+		if err == nil && last.base.sum != want.Checksum {
+			err = fmt.Errorf("%s: its checksum is %v, %v was built upon: another one has taken its place", last.base.dir, last.base.sum, want.Checksum)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint: open: %s: it builds upon step %d: %w", dir, want.Step, err)
+		}
+	}
+	return c, nil
+}
+
+// openLink opens a checkpoint without those it builds upon.
+func openLink(dir string) (*Checkpoint, error) {
+	m, sum, err := readManifest(dir)
 	if err != nil {
 		if st, serr := os.Stat(dir); serr == nil && st.IsDir() && errors.Is(err, os.ErrNotExist) {
 			err = fmt.Errorf("it has no %s: it was never committed, or is incomplete: %w", manifestName, err)
 		} else if !errors.Is(err, os.ErrNotExist) {
 			err = fmt.Errorf("%s: %w", manifestName, err)
 		}
-		return nil, fmt.Errorf("checkpoint: open: %s: %w", dir, err)
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	parts, err := readParts(dir, m)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint: open: %s: %w", dir, err)
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	c := &Checkpoint{dir: dir, manifest: *m, parts: parts, byName: map[string]place{}, held: heldBytes}
+	c := &Checkpoint{dir: dir, manifest: *m, sum: sum, parts: parts, byName: map[string]place{}, held: heldBytes}
 	for p, sections := range parts {
 		for i, s := range sections {
 			c.byName[s.name] = place{p, i}
@@ -65,7 +95,7 @@ func Open(dir string) (*Checkpoint, error) {
 func readParts(dir string, m *Manifest) ([][]section, error) {
 	parts, owner := make([][]section, len(m.Files)), map[string]int{}
 	for p, f := range m.Files {
-		sections, err := readPart(filepath.Join(dir, f.Name), f, head{Version, uint32(p), uint32(len(m.Files)), m.Step})
+		sections, err := readPart(filepath.Join(dir, f.Name), f, head{partVersion, uint32(p), uint32(len(m.Files)), m.Step})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
@@ -142,6 +172,19 @@ func (c *Checkpoint) Step() int64 { return c.manifest.Step }
 
 // Manifest is what was committed. The caller must not change what it points to.
 func (c *Checkpoint) Manifest() Manifest { return c.manifest }
+
+// Base is the checkpoint that c builds upon, nil if it is full.
+func (c *Checkpoint) Base() *Checkpoint { return c.base }
+
+// Chain lists the checkpoints from the full one that c builds upon to c itself, which
+// is the only one if it is full.
+func (c *Checkpoint) Chain() (links []*Checkpoint) {
+	for ; c != nil; c = c.base {
+		links = append(links, c)
+	}
+	slices.Reverse(links)
+	return links
+}
 
 // Names lists all sections, sorted.
 func (c *Checkpoint) Names() []string {
@@ -284,12 +327,29 @@ func readStreamed(in *checked, s section, read func(io.Reader) error) error {
 	return nil
 }
 
-// Verify opens c anew and reads every payload. It reports every fault it finds,
-// or the end of ctx.
+// Verify opens c anew and reads every payload of it and of those it builds upon. It
+// reports every fault it finds, or the end of ctx.
 func (c *Checkpoint) Verify(ctx context.Context) error {
 	now, err := Open(c.dir)
 	if err != nil {
 		return err
+	}
+	var faults []error
+	for _, link := range now.Chain() {
+		err := link.VerifyOwn(ctx)
+		if err != nil && link != now {
+			err = fmt.Errorf("%s builds upon it: %w", now.dir, err)
+		}
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// VerifyOwn reads every payload of c alone.
+func (c *Checkpoint) VerifyOwn(ctx context.Context) error {
+	now, err := openLink(c.dir)
+	if err != nil {
+		return fmt.Errorf("checkpoint: verify: %w", err)
 	}
 	var faults []error
 	buf := make([]byte, chunk)

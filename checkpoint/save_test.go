@@ -21,7 +21,12 @@ type content []map[string][]byte
 
 // save writes and commits content through d.
 func save(d disk, root string, step int64, parts content) error {
-	m := Manifest{Step: step, Time: time.Unix(1700000000, 0), Meta: map[string]json.RawMessage{"run": json.RawMessage(`"a<b"`)}}
+	return saveUpon(d, root, nil, step, parts)
+}
+
+// saveUpon is save of a checkpoint that builds upon another.
+func saveUpon(d disk, root string, base *Link, step int64, parts content) error {
+	m := Manifest{Step: step, Base: base, Time: time.Unix(1700000000, 0), Meta: map[string]json.RawMessage{"run": json.RawMessage(`"a<b"`)}}
 	for p := range parts {
 		f, err := savePart(d, root, step, parts, p)
 		if err != nil {
@@ -186,7 +191,7 @@ func TestFourRanksWriteOneReads(t *testing.T) {
 		t.Fatal(err, refused)
 	}
 	m := c.Manifest()
-	if c.Step() != 412 || m.WorldSize != P || m.FormatVersion != Version || m.Time.Before(before) || string(m.Meta["cursor"]) != "18446744073709551615" {
+	if c.Step() != 412 || m.WorldSize != P || m.FormatVersion != 1 || m.Time.Before(before) || string(m.Meta["cursor"]) != "18446744073709551615" {
 		t.Fatalf("manifest %+v", m)
 	}
 	if c.Dir() != Dir(root, 412) || !c.Has("table/0/0000") || c.Has("table/9/0000") || c.Size("table/1/0004") != 2 || c.Size("nothing") != 0 {

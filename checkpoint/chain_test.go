@@ -1,0 +1,168 @@
+package checkpoint
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mustSaveUpon saves a checkpoint that builds upon that of step base.
+func mustSaveUpon(t *testing.T, root string, base, step int64, parts content) string {
+	t.Helper()
+	if err := saveUpon(unsynced{}, root, &Link{Step: base}, step, parts); err != nil {
+		t.Fatal(err)
+	}
+	return Dir(root, step)
+}
+
+// saveChain saves 5, full, and 6, 7 and 8, each upon the one before.
+func saveChain(t *testing.T, root string) {
+	t.Helper()
+	mustSave(t, root, 5, sample("full"))
+	for step := int64(6); step <= 8; step++ {
+		mustSaveUpon(t, root, step-1, step, sample("change"))
+	}
+}
+
+// fixture2 was written by the first release of format version 2, as fixture.
+var fixture2 = filepath.Join("testdata", "v2")
+
+func TestVersion2StaysReadable(t *testing.T) {
+	c, err := Open(Dir(fixture2, 9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	links := c.Chain()
+	if len(links) != 3 || links[2] != c || links[0].Base() != nil || c.Base() != links[1] || c.Manifest().FormatVersion != 2 || links[0].Manifest().FormatVersion != 1 {
+		t.Fatalf("%d links, manifest %+v", len(links), c.Manifest())
+	}
+	for i, tag := range []string{"full", "one", "two"} {
+		mustEqual(t, links[i], sample(tag))
+	}
+}
+
+func TestWhatIsWrittenIsVersion2(t *testing.T) {
+	root := t.TempDir()
+	mustSave(t, root, 7, sample("full"))
+	mustSaveUpon(t, root, 7, 8, sample("one"))
+	mustSaveUpon(t, root, 8, 9, sample("two"))
+	for step := int64(7); step <= 9; step++ {
+		for _, name := range []string{partName(0, 2), partName(1, 2), manifestName} {
+			if want, got := read(t, filepath.Join(Dir(fixture2, step), name)), read(t, filepath.Join(Dir(root, step), name)); !bytes.Equal(want, got) {
+				t.Errorf("step %d: %s differs from the fixture: a change of the format needs a new version", step, name)
+			}
+		}
+	}
+}
+
+// TestABrokenLink: whatever happens to one link of a chain, those that build upon it
+// are refused, with it named, and the newest whole one is found.
+func TestABrokenLink(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(t *testing.T, dir string)
+	}{
+		{"gone", func(t *testing.T, dir string) { remove(t, dir) }},
+		{"manifest cut", func(t *testing.T, dir string) { cut(t, filepath.Join(dir, manifestName)) }},
+		{"part cut", func(t *testing.T, dir string) { cut(t, filepath.Join(dir, partName(1, 2))) }},
+		{"payload changed", func(t *testing.T, dir string) { overwrite(t, filepath.Join(dir, partName(0, 2)), headSize, '!') }},
+		{"another in its place", func(t *testing.T, dir string) { mustSaveUpon(t, filepath.Dir(dir), 5, 6, sample("other")) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			root := t.TempDir()
+			saveChain(t, root)
+			c.spoil(t, Dir(root, 6))
+			got, refused, err := Latest(root, func(c *Checkpoint) error { return c.Verify(t.Context()) })
+			want := int64(5)
+			if c.name == "another in its place" {
+				want = 6
+			}
+			if err != nil || got.Step() != want || len(refused) < 2 {
+				t.Fatalf("step %d, want %d; refused %v; %v", got.Step(), want, refused, err)
+			}
+			for i, name := range []string{"step-000000008", "step-000000007"} {
+				if text := refused[i].Error(); !strings.Contains(text, name) || !strings.Contains(text, "step-000000006") || !strings.Contains(text, "builds upon") {
+					t.Errorf("refused: %s", text)
+				}
+			}
+		})
+	}
+}
+
+func cut(t *testing.T, path string) {
+	t.Helper()
+	b := read(t, path)
+	write(t, path, b[:len(b)/2])
+}
+
+func remove(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestABaseOutlivesItsTurn: what one that stays builds upon is not pruned; when that
+// goes, all of it goes.
+func TestABaseOutlivesItsTurn(t *testing.T) {
+	root := t.TempDir()
+	mustSave(t, root, 4, sample("old"))
+	saveChain(t, root)
+	if err := Prune(root, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := steps(t, root); !slices.Equal(got, []int64{8, 7, 6, 5}) {
+		t.Errorf("left %v", got)
+	}
+	mustSave(t, root, 9, sample("new"))
+	if err := Prune(root, 1, Dir(root, 6)); err != nil {
+		t.Fatal(err)
+	}
+	if got := steps(t, root); !slices.Equal(got, []int64{9, 6, 5}) {
+		t.Errorf("left %v", got)
+	}
+	if err := Prune(root, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := steps(t, root); !slices.Equal(got, []int64{9}) {
+		t.Errorf("left %v", got)
+	}
+}
+
+func TestAChainIsCopiedWhole(t *testing.T) {
+	root, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
+	saveChain(t, root)
+	for _, step := range []int64{7, 8} { // what 7 brought is there already
+		c, err := Open(Dir(root, step))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Copy(c, other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove(t, root)
+	c, refused, err := Latest(other, func(c *Checkpoint) error { return c.Verify(t.Context()) })
+	if err != nil || c.Step() != 8 || len(refused) > 0 || len(c.Chain()) != 4 {
+		t.Errorf("%v, refused %v: %v", c, refused, err)
+	}
+}
+
+func TestABaseMustBeThere(t *testing.T) {
+	root := t.TempDir()
+	if err := saveUpon(unsynced{}, root, &Link{Step: 3}, 4, sample("x")); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "base of step 3") {
+		t.Errorf("a base that is not there: %v", err)
+	}
+	mustSave(t, root, 4, sample("x"))
+	if err := saveUpon(unsynced{}, root, &Link{Step: 4}, 4, sample("x")); err == nil || !strings.Contains(err.Error(), "not before it") {
+		t.Errorf("a base of the same step: %v", err)
+	}
+}
