@@ -1,7 +1,10 @@
 package sparse
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/wdlrun/wdlrun/optim"
@@ -67,6 +70,39 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	step()
 	if n := testing.AllocsPerRun(20, step); n != 0 {
 		t.Fatalf("%v allocations in a step", n)
+	}
+}
+
+// TestStrategiesAllocateNothing counts what two ranks allocate in a hundred steps:
+// now and then the runtime itself does.
+func TestStrategiesAllocateNothing(t *testing.T) {
+	for _, how := range []Strategy{Rows, Pooled, Replicated} {
+		cfg := steadyConfig()
+		cfg.Tables[1].Parts[0].DenseL2 = false
+		cfg.Strategies = map[string]Strategy{"a": how, "b": how, "c": how}
+		onRanks(t, 2, cfg, func(s *Store) error {
+			l, bags, n := s.NewLookup(), steadyBags(64), int64(0)
+			steps := func(count int) (err error) {
+				for range count {
+					n++
+					err = errors.Join(err, s.Pull(l, bags, true), s.Push(l), s.Apply(Step{N: n, Scale: 1, Rate: 1}))
+				}
+				return err
+			}
+			err := steps(10)
+			if _, chosen := s.ChooseHot(); chosen != nil {
+				return chosen
+			}
+			err = errors.Join(err, steps(10))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err = errors.Join(err, steps(100))
+			runtime.ReadMemStats(&after)
+			if n := after.Mallocs - before.Mallocs; n >= 50 {
+				err = errors.Join(err, fmt.Errorf("%v: %d allocations in 100 steps", how, n))
+			}
+			return err
+		})
 	}
 }
 

@@ -41,6 +41,9 @@ func (s *Store) Apply(at Step) error {
 		s.staged[i].reset()
 	}
 	s.flying = slices.DeleteFunc(s.flying, func(l *Lookup) bool { return l.state == pushed })
+	if err := s.replica.apply(at); err != nil {
+		return fault(err)
+	}
 	return nil
 }
 

@@ -38,13 +38,16 @@ type Bags struct {
 	Pooling Pooling
 }
 
-// check returns what is wrong with a feature's bags.
-func (b *Bags) check(tables int) error {
+// check returns what is wrong with a feature's bags; single is what single says.
+func (b *Bags) check(tables int, single bool) error {
 	if b.Table < 0 || b.Table >= tables {
 		return fmt.Errorf("table %d: there are %d", b.Table, tables)
 	}
 	if b.Pooling > SqrtN {
 		return fmt.Errorf("%v is not sum, mean or sqrtn", b.Pooling)
+	}
+	if single {
+		return nil
 	}
 	if b.Weights != nil && len(b.Weights) != len(b.Values) {
 		return fmt.Errorf("%d weights for %d values", len(b.Weights), len(b.Values))
@@ -80,6 +83,20 @@ func (b *Bags) plain() bool {
 			if b.Offsets[i]-b.Offsets[i-1] > 1 {
 				return false
 			}
+		}
+	}
+	return true
+}
+
+// single reports whether every bag is one value that counts once, as in most
+// features; then nothing else about it needs to be checked.
+func (b *Bags) single() bool {
+	if b.Weights != nil || len(b.Values) != len(b.Offsets)-1 {
+		return false
+	}
+	for i, at := range b.Offsets {
+		if int(at) != i {
+			return false
 		}
 	}
 	return true

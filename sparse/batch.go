@@ -64,40 +64,68 @@ func resize[T any](x []T, n int) []T {
 // distinct keys of each table.
 func (l *Lookup) take(bags []Bags) error {
 	s := l.store
-	values, offsets, coefs := 0, 0, 0
-	for f := range bags {
-		b := &bags[f]
-		if err := b.check(len(s.tables)); err != nil {
-			return fmt.Errorf("feature %d%s: %w", f, s.tableName(b.Table), err)
-		}
-		values += len(b.Values)
-		offsets += len(b.Offsets)
-		if !b.plain() {
-			coefs += len(b.Values)
-		}
+	if err := l.measureBags(bags); err != nil {
+		return err
 	}
-	l.offsets, l.at, l.coefs = resize(l.offsets, offsets), resize(l.at, values), resize(l.coefs, coefs)
-	l.features = resize(l.features, len(bags))
 	for t := range l.sets {
 		l.sets[t].Reset()
 	}
-	values, offsets, coefs = 0, 0, 0
+	if l.bagged != nil {
+		l.bagged.reset()
+	}
+	values, offsets, coefs := 0, 0, 0
 	for f := range bags {
 		b, x := &bags[f], &l.features[f]
-		n := len(b.Values)
-		*x = feature{table: b.Table, offsets: l.offsets[offsets : offsets+len(b.Offsets)], at: l.at[values : values+n]}
+		n := l.values(b)
+		x.offsets, x.at, x.coefs = l.offsets[offsets:offsets+len(b.Offsets)], l.at[values:values+n], nil
 		copy(x.offsets, b.Offsets)
-		if !b.plain() {
+		values += n
+		offsets += len(b.Offsets)
+		l.tally.KeysPulled += int64(len(b.Values))
+		if s.how[b.Table] == Pooled {
+			l.bagged.take(f, b)
+			continue
+		}
+		if !x.plain {
 			x.coefs = l.coefs[coefs : coefs+n]
 			b.coefficients(x.coefs)
 			coefs += n
 		}
 		l.sets[b.Table].Add(b.Values, x.at)
-		values += n
-		offsets += len(b.Offsets)
 	}
-	l.tally.KeysPulled += int64(values)
 	return nil
+}
+
+// measureBags checks the bags, makes room for what take copies and notes what kind
+// of features they are.
+func (l *Lookup) measureBags(bags []Bags) error {
+	s := l.store
+	values, offsets, coefs := 0, 0, 0
+	l.features = resize(l.features, len(bags))
+	for f := range bags {
+		b, x := &bags[f], &l.features[f]
+		x.table, x.single = b.Table, b.single()
+		if err := b.check(len(s.tables), x.single); err != nil {
+			return fmt.Errorf("feature %d%s: %w", f, s.tableName(b.Table), err)
+		}
+		values += l.values(b)
+		offsets += len(b.Offsets)
+		pooled := s.how[b.Table] == Pooled
+		if x.plain = x.single || pooled || b.plain(); !x.plain {
+			coefs += len(b.Values)
+		}
+		x.single = x.single || pooled // bags that owners pool come as one value
+	}
+	l.offsets, l.at, l.coefs = resize(l.offsets, offsets), resize(l.at, values), resize(l.coefs, coefs)
+	return nil
+}
+
+// values is how many values a feature has here: keys, or bags that owners pool.
+func (l *Lookup) values(b *Bags) int {
+	if l.store.how[b.Table] == Pooled {
+		return max(0, len(b.Offsets)-1)
+	}
+	return len(b.Values)
 }
 
 func (s *Store) tableName(t int) string {
@@ -131,6 +159,14 @@ func (l *Lookup) partition() error {
 	for t, x := range s.tables {
 		keys, owners := l.sets[t].Keys(), l.sets[t].Owners()
 		hot := s.hot.sets[t]
+		if s.size == 1 && hot.Len() == 0 {
+			c := &l.next[t]
+			copy(l.want.keys[c.key:], keys)
+			for id := range keys {
+				l.place[t][id] = uint32(c.row + id*x.Width())
+			}
+			continue
+		}
 		for id, key := range keys {
 			if hot.Has(key) {
 				continue
@@ -144,6 +180,9 @@ func (l *Lookup) partition() error {
 	}
 	for f := range l.features {
 		x := &l.features[f]
+		if s.how[x.table] == Pooled {
+			continue // their bags are placed
+		}
 		place := l.place[x.table]
 		for i, id := range x.at {
 			x.at[i] = place[id]
@@ -166,6 +205,9 @@ func (l *Lookup) placeRows() error {
 	}
 	l.rowAt[len(l.want.counts)] = at
 	at = l.touch(at)
+	if l.bagged != nil {
+		at = l.bagged.place(at)
+	}
 	if at > math.MaxUint32 {
 		return fmt.Errorf("the rows of one pull have %d values, at most %d are possible: make the batch smaller", at, uint32(math.MaxUint32))
 	}

@@ -40,6 +40,10 @@ type Config struct {
 	// that is not named has the zero Wire.
 	Wire map[string]Wire
 
+	// Strategies says by the name of a table what of it travels; a table that is not
+	// named has Rows.
+	Strategies map[string]Strategy
+
 	// HotKeys is how many ChooseHot may choose; 0: none, and nothing is
 	// measured for it.
 	HotKeys int
@@ -105,6 +109,14 @@ func (c Config) Validate() error {
 		}
 		if w.Rows > BF16 || w.Gradients > BF16 {
 			fault("wire: table %q: %v and %v: give fp32 or bf16", name, w.Rows, w.Gradients)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Strategies)) {
+		i := slices.IndexFunc(c.Tables, func(t Table) bool { return t.Name == name })
+		if i < 0 {
+			fault("strategies: there is no table %q", name)
+		} else if err := c.Strategies[name].Refuses(c.Tables[i], c.Wire[name]); err != nil {
+			fault("table %d (%q): %w", i, name, err)
 		}
 	}
 	return errors.Join(faults...)

@@ -62,17 +62,19 @@
 //
 // A key's shard is the high bits of a mixed hash of key and table ([ShardOf]). At
 // first shards go to ranks in equal consecutive ranges ([OwnerOf]). Owners measure
-// what is asked of each shard, [Store.Plan] spreads the shards by it, and
-// [Store.Place] makes the plan so at a checkpoint, when the store is empty. Owners
+// what is asked of each shard ([Store.Loads]), [Place] spreads the shards by the sum
+// over all ranks, and [Store.Place] makes it so at a checkpoint, when the store is
+// empty. Owners
 // are part of what a Pull compares between ranks. The number of shards is fixed
 // for the life of a model and checkpoints keep shards apart, so any number of
 // ranks can load them, placed in any way.
 //
-// [Store.ChooseHot] chooses keys, at most [Config].HotKeys, whose rows every rank
-// keeps: reading them sends nothing. Their gradients are summed in rank order by a
-// home for each key, and every rank takes the same step with the sum, so that
-// results are those without hot keys to the bit. A Pull then tells one bit for
-// each hot key to each peer, and a Push is three all-to-alls.
+// [Store.ChooseHot] chooses keys, at most [Config].HotKeys and all of tables that are
+// Replicated, whose rows every rank keeps: reading them sends nothing. Their
+// gradients are summed in rank order by a home for each key, and every rank takes the
+// same step with the sum, so that results are those without hot keys to the bit. A
+// Pull then tells one bit for each hot key to each peer, and a Push is three
+// all-to-alls.
 //
 // As a batch asks for a key once, however often it stands there, even Zipf's law
 // leaves little to even out. Busiest rank over the mean in bytes, 8 ranks, dim 8,
@@ -94,12 +96,23 @@
 // that count, in slot order, and forgets the others. Slots 0 to P−1 give the bits
 // that ranks 0 to P−1 give with Push, whoever computed them.
 //
-// # Long bags
+// # Strategies
 //
-// A bag of hundreds of keys that rarely repeat costs less if owners pool it: a
-// [Pooled] sends keys and takes one sum of each owner for a bag, in place of rows.
-// [Lookup.Compare] says from the counts of a batch what either way costs. Owners'
-// sums are added in rank order, so results equal those of a Lookup up to rounding.
+// [Config].Strategies says of each table what travels. Rows is what suits all of
+// them. A bag of hundreds of keys that rarely repeat costs less Pooled: keys go to
+// owners, and one sum of each owner for a bag comes back in place of rows. Replicated
+// saves the keys of small tables of which most rows are in every step. With n values
+// in B bags that have keys of o owners other than the reader, u distinct keys of a
+// rank and U of all, R rows, all P ranks together send in a step
+//
+//	Rows        (8 + b·V + b·V) Σu (P−1)/P
+//	Pooled      12 n (P−1)/P + 4 B (P−1) + 8 V Σo
+//	Replicated  b·V Σu (P−1)/P + 4 V U (P−1) + R/8 P (P−1)
+//
+// for V values of b bytes, which [Strategy.Bytes] counts and [Choose] decides by.
+// Sums of owners are added in rank order, so Pooled equals Rows up to rounding: to
+// the bit where no bag has more than two keys, as gradients are summed by distinct
+// key and rank either way.
 //
 // # Order of sums
 //
@@ -115,8 +128,8 @@
 // of keys and receives 4·V·u_r bytes of rows, and a Push sends 4·V·u_r bytes of
 // gradients; a number takes 2 bytes in place of 4 where [Config].Wire says bf16.
 // Each Pull also sends 8·(3+tables) bytes of counts to each peer. That
-// is three all-to-alls of a Pull and one of a Push for all tables together. A
-// batch that is prepared beside sends u_r/8 bytes of marks more, in one all-to-all,
+// is three all-to-alls of a Pull and one of a Push for all tables together, two and
+// one more where a table is Pooled. A batch that is prepared beside sends u_r/8 bytes of marks more, in one all-to-all,
 // and its rows in two.
 // [Counters] counts every byte.
 //

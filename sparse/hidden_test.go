@@ -20,12 +20,12 @@ import (
 // stepTime is the modelled time of a step of 4 ranks on a network of 10 Gbit/s:
 // 8192 keys a rank, dim 16, Zipf(1.05) over 30,000 keys, and a computation that
 // takes the given time. The arithmetic of the store itself takes none.
-func stepTime(t *testing.T, compute time.Duration, how string) (d time.Duration) {
+func stepTime(t *testing.T, compute time.Duration, how string) (d spans) {
 	const size, warm, steps = 4, 9, 4
 	synctest.Test(t, func(t *testing.T) {
 		net := simnet.Model{Latency: 20 * time.Microsecond, BytesPerSecond: 1.25e9}
 		var wg sync.WaitGroup
-		errs, took := make([]error, size), make([]time.Duration, size)
+		errs, took := make([]error, size), make([]spans, size)
 		for r, tr := range simnet.New(size, 2, net) {
 			wg.Go(func() {
 				c := collective.New(tr)
@@ -43,17 +43,21 @@ func stepTime(t *testing.T, compute time.Duration, how string) (d time.Duration)
 	return d
 }
 
-func simulate(c *collective.Comm, compute time.Duration, how string, warm, steps int) (time.Duration, error) {
+// spans are the times of a step, and of its parts that are in the open: the rows that
+// come when the batch before is applied, and the gradients.
+type spans struct{ step, rows, grads time.Duration }
+
+func simulate(c *collective.Comm, compute time.Duration, how string, warm, steps int) (took spans, err error) {
 	s, err := sparse.Open(collective.Exchanger{Comm: c}, sparse.Config{Tables: []sparse.Table{{
 		Name: "x", Parts: []sparse.Part{{Name: "deep", Dim: 16, Rule: optim.Rule{Kind: "adagrad"}, Init: sparse.Init{Kind: "zero"}}},
 	}}, HotKeys: map[string]int{"hot": 1 << 14}[how]})
 	if err != nil {
-		return 0, err
+		return took, err
 	}
 	defer s.Close()
 	if how != "pull" {
 		if err := s.Ahead(collective.Exchanger{Comm: c.Channel(1)}); err != nil {
-			return 0, err
+			return took, err
 		}
 	}
 	zipf := rand.NewZipf(rand.New(rand.NewPCG(uint64(c.Rank()), 1)), 1.05, 1, 30_000)
@@ -70,34 +74,43 @@ func simulate(c *collective.Comm, compute time.Duration, how string, warm, steps
 	if how != "pull" {
 		bring = func(l *sparse.Lookup, bags []sparse.Bags) error { return s.Prepare(l, bags, true) }
 		if err := bring(now, draw()); err != nil {
-			return 0, err
+			return took, err
 		}
 	}
 	var begin time.Time
 	for n := range warm + steps {
 		if n == warm {
-			begin = time.Now()
+			begin, took = time.Now(), spans{}
 		}
+		at := time.Now()
 		if how == "pull" {
 			err = bring(now, draw())
 		} else {
-			err = errors.Join(s.Complete(now), bring(next, draw()))
+			err = s.Complete(now)
+		}
+		took.rows += time.Since(at)
+		if how != "pull" && err == nil {
+			err = bring(next, draw())
 		}
 		time.Sleep(compute)
-		if err := errors.Join(err, s.Push(now), s.Apply(sparse.Step{N: int64(n + 1), Scale: 1, Rate: 1})); err != nil {
-			return 0, err
+		at = time.Now()
+		err = errors.Join(err, s.Push(now))
+		took.grads += time.Since(at)
+		if err := errors.Join(err, s.Apply(sparse.Step{N: int64(n + 1), Scale: 1, Rate: 1})); err != nil {
+			return took, err
 		}
 		if how != "pull" {
 			now, next = next, now
 		}
 		if n == warm-1 && how == "hot" {
 			if err := chooseHot(s, now, bring, draw); err != nil {
-				return 0, err
+				return took, err
 			}
-			begin = time.Now()
+			begin, took = time.Now(), spans{}
 		}
 	}
-	return time.Since(begin) / time.Duration(steps), nil
+	n := time.Duration(steps)
+	return spans{time.Since(begin) / n, took.rows / n, took.grads / n}, nil
 }
 
 // chooseHot chooses hot keys between a batch that is dropped and the one that is
@@ -113,19 +126,19 @@ func chooseHot(s *sparse.Store, l *sparse.Lookup, bring func(*sparse.Lookup, []s
 }
 
 // TestExchangeHides keeps how much of the exchange hides behind the computation.
-// What is left in the open is the push, and the rows that two batches in a row
+// What is left in the open are the gradients, and the rows that two batches in a row
 // have in common.
 func TestExchangeHides(t *testing.T) {
-	exchange := stepTime(t, 0, "pull")
+	exchange := stepTime(t, 0, "pull").step
 	var b strings.Builder
 	fmt.Fprintf(&b, "exchange alone %v\n", exchange.Round(time.Microsecond))
 	for _, share := range []float64{0.5, 1, 2, 4} {
 		compute := time.Duration(share * float64(exchange))
-		pull, ahead := stepTime(t, compute, "pull"), stepTime(t, compute, "ahead")
+		of := func(d, bound time.Duration) float64 { return float64(d) / float64(bound) }
+		pull, ahead, hot := stepTime(t, compute, "pull"), stepTime(t, compute, "ahead"), stepTime(t, compute, "hot")
 		bound := max(compute, exchange)
-		hot := stepTime(t, compute, "hot")
-		fmt.Fprintf(&b, "compute %.1f of it: step %.2f of the larger with Pull, %.2f ahead, %.2f with hot keys\n",
-			share, float64(pull)/float64(bound), float64(ahead)/float64(bound), float64(hot)/float64(bound))
+		fmt.Fprintf(&b, "compute %.1f of it: step %.2f of the larger with Pull, %.2f ahead, %.2f with hot keys; ahead leaves gradients %.2f of the exchange, rows %.2f\n",
+			share, of(pull.step, bound), of(ahead.step, bound), of(hot.step, bound), of(ahead.grads, exchange), of(ahead.rows, exchange))
 	}
 	golden.Check(t, "hidden.txt", b.String())
 }

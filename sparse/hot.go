@@ -16,8 +16,8 @@ import (
 // MaxHotKeys bounds how many keys can be hot.
 const MaxHotKeys = 1 << 16
 
-// hot are the keys whose rows every rank holds, those at the head of Zipf's law,
-// which every batch has. A rank reads its own copy; the gradients are summed in
+// hot are the keys whose rows every rank holds: those at the head of Zipf's law,
+// which every batch has, and those of tables that are Replicated. A rank reads its own copy; the gradients are summed in
 // rank order by one rank for each key, its home, spread over the ranks by number,
 // and every rank takes the same step with the sum.
 //
@@ -26,7 +26,7 @@ const MaxHotKeys = 1 << 16
 type hot struct {
 	sets   []*table.Set // by table: the keys, numbered
 	wordAt []int        // by table, and one more: where its bits begin
-	sums   [][]float32  // by table: of the keys whose home is here
+	sums   [][]float32  // by table: of the keys whose home is here, number/P
 	seen   []uint64     // bits: sums that have begun
 	union  []uint64     // bits: keys that some rank has touched
 
@@ -120,7 +120,7 @@ type candidate struct {
 func (s *Store) candidates(n int) (all []candidate, err error) {
 	h := &s.hot
 	for t, x := range s.tables {
-		if !s.still[t] || s.cfg.Tables[t].Admit.After > 1 {
+		if s.how[t] != Rows || !s.still[t] || s.cfg.Tables[t].Admit.After > 1 {
 			continue
 		}
 		record, width := make([]float32, x.RecordLen()), int64(x.Width())
@@ -146,20 +146,27 @@ func byCount(a, b candidate) int {
 	return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.table, b.table), cmp.Compare(a.key, b.key))
 }
 
-// ChooseHot chooses anew which keys every rank holds, at most Config.HotKeys:
-// those that by what was measured since the last choice cost less so. Call it
-// between Apply and the next Pull or Prepare, say at checkpoints; every rank does.
-// Lookups pulled before cannot be pushed. Results do not depend on the choice, to
-// the bit, as long as each Push has its Apply. Tables that admit, that evict or
-// that have DenseL2 parts take no part.
+// Chooses reports whether ChooseHot has anything to choose.
+func (s *Store) Chooses() bool {
+	return s.size > 1 && (s.cfg.HotKeys > 0 || slices.Contains(s.how, Replicated))
+}
+
+// ChooseHot chooses anew which keys every rank holds and returns how many: all that
+// are held of tables that are Replicated, and of those with Rows at most
+// Config.HotKeys, those that by what was measured since the last choice cost less
+// so. Until the first choice, and after Reset, there are none. Call it between Apply
+// and the next Pull or Prepare, every so many steps; every rank does. Lookups pulled
+// before cannot be pushed. Results do not depend on the choice, to the bit, as long
+// as each Push has its Apply. Tables that admit, that evict or that have DenseL2
+// parts take no part.
 func (s *Store) ChooseHot() (n int, err error) {
 	fault := func(err error) (int, error) {
 		return 0, fmt.Errorf("sparse: hot keys: rank %d of %d: %w", s.rank, s.size, err)
 	}
-	n = s.cfg.HotKeys
-	if n == 0 {
+	if !s.Chooses() {
 		return 0, nil
 	}
+	n = s.cfg.HotKeys
 	s.settle()
 	if s.waiting != nil || slices.ContainsFunc(s.staged, func(g *staged) bool { return g.set.Len() > 0 }) {
 		return fault(errors.New("a batch is prepared, or gradients wait: call it between Apply and the next batch"))
@@ -172,6 +179,11 @@ func (s *Store) ChooseHot() (n int, err error) {
 	if err != nil {
 		return fault(err)
 	}
+	replicas, err := s.replicas()
+	if err != nil {
+		return fault(err)
+	}
+	all = append(all, replicas...)
 	if err := s.install(all); err != nil {
 		return fault(err)
 	}
@@ -204,6 +216,56 @@ func (s *Store) gather(own []candidate, n int) (all []candidate, err error) {
 	return all[:min(n, len(all))], nil
 }
 
+// replicas lists the keys that owners hold of replicated tables, at most
+// MaxReplicated of each, by table, owner and shard.
+func (s *Store) replicas() (all []candidate, err error) {
+	counts, heard := make([]int64, s.size), make([]int64, s.size)
+	for t, x := range s.tables {
+		if s.how[t] != Replicated {
+			continue
+		}
+		var own []uint64
+		for shard := range x.Shards() {
+			if int(s.owner[shard]) != s.rank {
+				continue
+			}
+			keep := func(key uint64, _ []float32) error { own = append(own, key); return nil }
+			if err := x.Each(shard, keep); err != nil {
+				return nil, err
+			}
+		}
+		own = own[:min(len(own), MaxReplicated)]
+		for r := range counts {
+			counts[r] = int64(len(own))
+		}
+		if err := s.ex.AllToAll(counts, heard); err != nil {
+			return nil, fmt.Errorf("table %q: exchange of counts: %w", s.name(t), err)
+		}
+		send, recv := make([]int, s.size), make([]int, s.size)
+		for r, n := range heard {
+			if n < 0 || n > MaxReplicated {
+				return nil, fmt.Errorf("table %q: rank %d announces %d rows, at most %d are possible", s.name(t), r, n, MaxReplicated)
+			}
+			send[r], recv[r] = 8*len(own), 8*int(n)
+		}
+		first := len(all)
+		err := s.visit.AllToAllVisit(slices.Repeat(bytesOf(own), s.size), send, recv, func(from int, part []byte) error {
+			for _, key := range wordsOf(part) {
+				if int(s.owner[x.ShardOf(key)]) != from {
+					return fmt.Errorf("rank %d announces key %d, which it does not own", from, key)
+				}
+				all = append(all, candidate{table: t, key: key})
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("table %q: exchange of keys: %w", s.name(t), err)
+		}
+		all = all[:min(len(all), first+MaxReplicated)]
+	}
+	return all, nil
+}
+
 // install makes the choice so: owners send the rows that are new in it, and the
 // guests that are not in it any more go.
 func (s *Store) install(all []candidate) error {
@@ -233,7 +295,7 @@ func (s *Store) install(all []candidate) error {
 				h.foreign[t]++
 			}
 		}
-		h.sums[t] = make([]float32, h.sets[t].Len()*x.Width())
+		h.sums[t] = make([]float32, (h.sets[t].Len()+s.size-1)/s.size*x.Width())
 		h.popular[t].reset()
 	}
 	h.pulls = 0
@@ -327,7 +389,12 @@ func (s *Store) reduceHot(l *Lookup, k *link) error {
 	for r := range s.size {
 		h.sent[r], h.got[r] = 0, 0
 		s.eachHot(l.touched, r, func(t, _ int) { h.sent[r] += s.gradBytes(t) })
-		s.eachHot(l.heard(r), s.rank, func(t, _ int) { h.got[r] += s.gradBytes(t) })
+		s.eachHot(l.heard(r), s.rank, func(t, _ int) {
+			h.got[r] += s.gradBytes(t)
+			if r != s.rank {
+				s.carried[t] += int64(s.gradBytes(t))
+			}
+		})
 		total += h.sent[r]
 	}
 	wire := h.wire.take(total)
@@ -358,7 +425,7 @@ func (s *Store) takeReduce(from int, part []byte) error {
 	h := &s.hot
 	s.eachHot(h.lookup.heard(from), s.rank, func(t, i int) {
 		width := s.tables[t].Width()
-		sum := h.sums[t][i*width : (i+1)*width]
+		sum := h.sums[t][i/s.size*width:][:width]
 		grad := h.lookup.decoded(s.wire[t].Gradients, part[:s.gradBytes(t)], width)
 		part = part[s.gradBytes(t):]
 		w, b := h.wordAt[t]+i/64, uint64(1)<<(i%64)
@@ -384,7 +451,8 @@ func (s *Store) spreadHot(k *link) error {
 	to := wire
 	s.eachHot(h.union, s.rank, func(t, i int) {
 		width := s.tables[t].Width()
-		to = to[copy(to, raw.Bytes(h.sums[t][i*width:(i+1)*width])):]
+		s.carried[t] += int64(4 * width * (s.size - 1))
+		to = to[copy(to, raw.Bytes(h.sums[t][i/s.size*width:][:width])):]
 	})
 	for r := range s.size {
 		h.sent[r] = n
@@ -478,9 +546,10 @@ func (l *Lookup) readHot() error {
 	for t, set := range s.hot.sets {
 		x, some := s.tables[t], &l.picked
 		some.keys, some.ids = some.keys[:0], some.ids[:0]
-		for i, key := range set.Keys() {
-			if l.touched[s.hot.wordAt[t]+i/64]>>(i%64)&1 == 1 {
-				some.keys, some.ids = append(some.keys, key), append(some.ids, l.hotAt[t][i])
+		for w, b := range l.touched[s.hot.wordAt[t]:s.hot.wordAt[t+1]] {
+			for ; b != 0; b &= b - 1 {
+				i := 64*w + bits.TrailingZeros64(b)
+				some.keys, some.ids = append(some.keys, set.Keys()[i]), append(some.ids, l.hotAt[t][i])
 			}
 		}
 		some.held = resize(some.held, len(some.keys))

@@ -96,6 +96,90 @@ func (j *job) withHot(t *testing.T, size, every int, ahead bool) (out outcome, c
 	return out, chosen, counters
 }
 
+// TestReplicatedGivesTheSameBits replicates one table, or both, or one beside hot
+// keys of the other.
+func TestReplicatedGivesTheSameBits(t *testing.T) {
+	for _, size := range []int{1, 2, 3} {
+		j := zipfJob(size, 60)
+		want := j.onTwin()
+		for _, how := range []map[string]Strategy{
+			{"item": Replicated}, {"user": Replicated}, {"item": Replicated, "user": Replicated}, {"item": Pooled, "user": Replicated},
+		} {
+			j.cfg.Strategies = how
+			j.cfg.HotKeys = 0
+			if len(how) == 1 {
+				j.cfg.HotKeys = 20
+			}
+			got, chosen, _ := j.withHot(t, size, 10, true)
+			if err := got.compare(want, 0); err != nil {
+				t.Fatalf("P=%d %v: %v", size, how, err)
+			}
+			rows := len(want.rows[1])
+			if _, both := how["item"]; !both && size > 1 && (chosen < rows/2 || chosen > rows+20) {
+				t.Errorf("P=%d %v: %d rows are on every rank, user has %d", size, how, chosen, rows)
+			}
+		}
+	}
+}
+
+// TestReplicatedBytes holds what Bytes expects against what is sent when every
+// row is a replica, and that reading sends nothing but counts.
+func TestReplicatedBytes(t *testing.T) {
+	const size, rows, steps = 3, 200, 4
+	cfg := plainConfig(4)
+	cfg.Strategies = map[string]Strategy{"x": Replicated}
+	var sent, counts int64
+	all := make([]Counters, size)
+	onRanks(t, size, cfg, func(s *Store) error {
+		l := s.NewLookup()
+		var keys []uint64
+		for i := range uint64(rows) {
+			keys = append(keys, i)
+		}
+		step := func(n int64, keys []uint64) error {
+			return errors.Join(s.Pull(l, oneBag(keys...), true), s.Push(l), s.Apply(Step{N: n, Scale: 1, Rate: 1}))
+		}
+		err := step(1, keys)
+		_, chosen := s.ChooseHot()
+		was := s.Counters()
+		for n := range int64(steps) {
+			err = errors.Join(err, step(n+2, keys[:100+10*s.rank]))
+		}
+		now := s.Counters()
+		if now.RowBytesSent != was.RowBytesSent || now.KeyBytesSent != was.KeyBytesSent || now.GradBytesSent != was.GradBytesSent {
+			return fmt.Errorf("replicated rows travelled: %+v, before %+v", now, was)
+		}
+		all[s.rank] = Counters{HotBytesSent: now.HotBytesSent - was.HotBytesSent, CountBytesSent: now.CountBytesSent - was.CountBytesSent}
+		return errors.Join(err, chosen)
+	})
+	for _, c := range all {
+		sent, counts = sent+c.HotBytesSent, counts+c.CountBytesSent
+	}
+	bits := int64(8 * (rows + 63) / 64 * (size - 1) * size)
+	if plain := counts - steps*bits; plain != steps*8*(announceWords+1)*(size-1)*size {
+		t.Errorf("%d bytes of counts, %d of them bits", counts, steps*bits)
+	}
+	d := Demand{Steps: steps, Values: 330 * steps, Bags: 330 * steps, Sums: 220 * steps, Unique: 330 * steps, Union: 120 * steps}
+	expected := Replicated.Bytes(d, cfg.Tables[0], Wire{}, rows, size)
+	if got := sent/steps + bits; float64(expected) < 0.9*float64(got) || float64(expected) > 1.1*float64(got) {
+		t.Errorf("%d bytes a step are expected, %d sent", expected, got)
+	}
+	if rowsBytes := Rows.Bytes(d, cfg.Tables[0], Wire{}, rows, size); rowsBytes <= expected {
+		t.Errorf("%d bytes as rows", rowsBytes)
+	}
+	// What is saved are the keys, so it pays for narrow rows.
+	if how := Choose([]Strategy{Pooled, Replicated}, d, cfg.Tables[0], Wire{}, rows, 100, size); how != Rows {
+		t.Errorf("%v is chosen", how)
+	}
+	narrow := plainConfig(1).Tables[0]
+	if how := Choose([]Strategy{Pooled, Replicated}, d, narrow, Wire{}, rows, 100, size); how != Replicated {
+		t.Errorf("of narrow rows %v is chosen", how)
+	}
+	if how := Choose([]Strategy{Pooled, Replicated}, d, narrow, Wire{}, MaxReplicated, 100, size); how != Rows {
+		t.Errorf("of a large table %v is chosen", how)
+	}
+}
+
 // owned are the rows of this rank's shards, without guests.
 func owned(s *Store) []map[uint64][]float32 {
 	all := records(s)
@@ -119,7 +203,7 @@ func TestHotKeysGiveTheSameBits(t *testing.T) {
 			if err := got.compare(want, 0); err != nil {
 				t.Fatalf("P=%d ahead=%t: %v", size, ahead, err)
 			}
-			if chosen == 0 || size > 1 && counters[0].HotBytesSent == 0 {
+			if size > 1 && (chosen == 0 || counters[0].HotBytesSent == 0) {
 				t.Errorf("P=%d: %d keys were hot, %d bytes sent: the test tests nothing", size, chosen, counters[0].HotBytesSent)
 			}
 			rows := 0

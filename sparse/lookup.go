@@ -50,12 +50,15 @@ type Lookup struct {
 		ids  []uint32
 	}
 	floats []float32
-	batch  []Bags // what is being prepared
-	err    error  // of preparing it
+	batch  []Bags  // what is being prepared
+	bagged *pooler // nil if no table is Pooled
+	opened []*slot // by rank: that of the gradients being taken, nil if it does not count
+	err    error   // of preparing it
 
 	onPrepare, onPush func() // what Ahead's goroutine does
 
 	onKeys, onMarks, onRows, onGrads, onSlots func(from int, part []byte) error // kept so that a step allocates nothing
+	onStage, onOpened                         sink
 }
 
 type lookupState uint8
@@ -71,6 +74,8 @@ const (
 // feature is one feature of the batch: slices of the Lookup's arenas.
 type feature struct {
 	table   int
+	single  bool      // each bag is one value that counts once
+	plain   bool      // every value counts once: no coefs
 	offsets []int32   // B+1, or none
 	at      []uint32  // by value
 	coefs   []float32 // by value; nil: all 1
@@ -82,6 +87,9 @@ func (f *feature) bags() int { return max(0, len(f.offsets)-1) }
 func (f *feature) between(from, to int) f32.Bags {
 	if from == to {
 		return f32.Bags{}
+	}
+	if f.single {
+		return f32.Bags{At: f.at[from:to]}
 	}
 	return f32.Bags{Offsets: f.offsets[from : to+1], At: f.at, Coefs: f.coefs}
 }
@@ -98,14 +106,22 @@ func (s *Store) NewLookup() *Lookup {
 	l := &Lookup{
 		store: s, place: make([][]uint32, tables), hotAt: make([][]uint32, tables), epoch: make([]uint64, tables), foundIn: make([]uint64, tables),
 		want: newSide(s.size, tables), give: newSide(s.size, tables),
-		rowAt: make([]int, s.size*tables+1), next: make([]cursor, s.size*tables),
+		opened: make([]*slot, s.size), rowAt: make([]int, s.size*tables+1), next: make([]cursor, s.size*tables),
 	}
 	for _, t := range s.tables {
-		l.sets = append(l.sets, table.NewSet(t.Salt(), s.owner, s.size))
+		set := table.NewSet(t.Salt(), s.owner, s.size)
+		if len(l.sets) > 0 {
+			set.Share(l.sets[0]) // one after the other is filled
+		}
+		l.sets = append(l.sets, set)
 		l.asked = append(l.asked, table.NewSet(t.Salt(), nil, 1))
 	}
 	l.onKeys, l.onMarks, l.onRows = l.takeKeys, l.takeMarks, l.takeRows
 	l.onGrads, l.onSlots = l.takeGrads, l.takeSlot
+	l.onStage, l.onOpened = l.stage, l.keep
+	if s.pools {
+		l.bagged = newPooler(l)
+	}
 	l.onPrepare = func() { l.err = l.prepare(&s.ahead.link) }
 	l.onPush = func() { s.ahead.err = s.push(l, &s.ahead.link) }
 	return l
@@ -177,7 +193,8 @@ func (l *Lookup) bags(f int) int {
 
 // NonFinite looks for a value or gradient that is NaN or infinite among the rows
 // of the batch and names the first: the way to blame a key for a loss that is
-// not a number.
+// not a number. Of a bag that owners pooled it is one of the keys; the first is
+// named.
 func (l *Lookup) NonFinite() (table string, key uint64, found bool) {
 	if l.state <= prepared {
 		return "", 0, false
@@ -192,6 +209,9 @@ func (l *Lookup) NonFinite() (table string, key uint64, found bool) {
 			}
 			k, w = k+1, w+width
 		}
+	}
+	if l.bagged != nil {
+		return l.bagged.nonFinite()
 	}
 	return "", 0, false
 }

@@ -17,6 +17,9 @@ func (l *Lookup) measure() {
 	}
 	s := l.store
 	s.hot.pulls++
+	if l.bagged != nil {
+		l.bagged.measure()
+	}
 	for r := range s.size {
 		for t, x := range s.tables {
 			keys, _ := l.section(r, t)
@@ -71,71 +74,41 @@ func (s *Store) Place(owner []int32) error {
 	return nil
 }
 
-// Loads returns what each shard costs: what it holds now if it is this rank's, and
-// what was asked of it since Open or the last Loads with reset, counted in every
-// eighth training Pull and multiplied.
-func (s *Store) Loads(reset bool) []ShardLoad {
+// Loads returns what each shard costs this rank: what it holds now if it is this
+// rank's, and what was asked of it here since Open, counted in every eighth training
+// Pull and multiplied. Summed over all ranks it is what [Place] spreads shards by.
+func (s *Store) Loads() []ShardLoad {
 	s.settle()
 	loads := slices.Clone(s.loads)
-	for shard := range loads {
-		load := &loads[shard]
-		for _, x := range s.tables {
+	for _, x := range s.tables {
+		rows, bytes := int64(x.Rows()), x.Bytes()
+		for shard := range loads {
 			if int(s.owner[shard]) != s.rank {
-				break // what it has there are guests
+				continue // what it has there are guests
 			}
 			n := int64(x.ShardRows(shard))
-			load.Rows += n
-			if x.Rows() > 0 {
-				load.MemoryBytes += x.Bytes() * n / int64(x.Rows())
+			if n == 0 {
+				continue
 			}
+			loads[shard].Rows += n
+			loads[shard].MemoryBytes += bytes * n / rows
 		}
-	}
-	if reset {
-		clear(s.loads)
 	}
 	return loads
 }
 
-// Plan proposes owners by the loads that all ranks have measured, see [Place];
-// every rank calls it and gets the same. It changes nothing: at the next
-// checkpoint, Reset the store, Place the owners and load the shards.
-func (s *Store) Plan() (Plan, error) {
-	const words = 4
-	own := s.Loads(false)
-	n := words * len(own)
-	send, recv := make([]int64, n*s.size), make([]int64, n*s.size)
-	for i, load := range own {
-		copy(send[words*i:], []int64{load.Rows, load.MemoryBytes, load.Keys, load.WireBytes})
-	}
-	for r := 1; r < s.size; r++ {
-		copy(send[r*n:], send[:n])
-	}
-	if err := s.ex.AllToAll(send, recv); err != nil {
-		return Plan{}, fmt.Errorf("sparse: plan: rank %d of %d: exchange of loads: %w", s.rank, s.size, err)
-	}
-	loads := make([]ShardLoad, len(own))
-	for i := range recv {
-		load, x := &loads[i%n/words], max(recv[i], 0)
-		switch i % words {
-		case 0:
-			load.Rows += x
-		case 1:
-			load.MemoryBytes += x
-		case 2:
-			load.Keys += x
-		case 3:
-			load.WireBytes += x
+// carry counts what this rank carries as an owner for a batch to train, by table.
+func (s *Store) carry(l *Lookup) {
+	for r := range s.size {
+		if r == s.rank {
+			continue
+		}
+		for t, x := range s.tables {
+			n := int(l.give.counts[r*len(s.tables)+t])
+			s.carried[t] += int64(8*n + s.wire[t].Rows.section(n*x.Width()) + s.wire[t].Gradients.section(n*x.Width()))
+		}
+		if l.bagged != nil {
+			l.bagged.carry(r)
 		}
 	}
-	return Place(loads, s.owner, s.size), nil
-}
-
-// Measured is what this rank has carried as an owner since Open, in the terms of
-// a Plan: keys received, rows sent and gradients received.
-func (s *Store) Measured() RankLoad {
-	c := s.Counters()
-	return RankLoad{Shards: len(s.Owned()), ShardLoad: ShardLoad{
-		Rows: c.RowsHeld, MemoryBytes: c.MemoryBytes,
-		Keys: c.KeyBytesReceived / 8, WireBytes: c.KeyBytesReceived + c.RowBytesSent + c.GradBytesReceived,
-	}}
 }

@@ -3,8 +3,10 @@ package sparse
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
-	"strings"
+
+	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
 // ShardLoad is what one shard of all tables costs, measured by its owner.
@@ -32,9 +34,9 @@ type RankLoad struct {
 // WireBytes of a rank are those of its shards times the share (P−1)/P of ranks
 // that are others, as all ranks ask for about the same.
 type Plan struct {
-	Ranks []RankLoad `json:"ranks"`
-	Owner []int32    `json:"owner"` // by shard
-	Moved int        `json:"moved"` // shards whose owner was another
+	Ranks []RankLoad
+	Owner []int32 // by shard
+	Moved int     // shards whose owner was another
 }
 
 // slack is how far above the mean a rank may be loaded before a shard leaves it:
@@ -133,27 +135,23 @@ func imbalance(ranks []RankLoad, of func(RankLoad) int64) float64 {
 	return float64(most) * float64(len(ranks)) / float64(sum)
 }
 
-// String explains the plan, a line a rank.
-func (p Plan) String() string { return p.explain(nil) }
-
-// Compare explains the plan beside what was measured after it, by rank.
-func (p Plan) Compare(measured []RankLoad) string { return p.explain(measured) }
-
-func (p Plan) explain(measured []RankLoad) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d shards on %d ranks, %d moved; busiest rank %.2f of the mean in bytes, %.2f in memory\n", len(p.Owner), len(p.Ranks), p.Moved,
-		p.Imbalance(), imbalance(p.Ranks, func(r RankLoad) int64 { return r.MemoryBytes }))
-	fmt.Fprintf(&b, "%4s %7s %12s %14s %14s", "rank", "shards", "rows", "memory bytes", "wire bytes")
-	if measured != nil {
-		fmt.Fprintf(&b, " %14s %14s", "measured mem", "measured wire")
+// MemoryBytes is what a rank with so many of the shards needs for rows of a table,
+// by what package table says of its memory: for each row its record, its stamp and 24
+// bytes of index, and for each shard that has rows 92 bytes, or 188 with few rows.
+func MemoryBytes(t Table, rows int64, shards int) int64 {
+	t = t.Default()
+	values, state := 0, 0
+	for _, p := range t.Parts {
+		values, state = values+p.Dim, state+p.Rule.StateLen(p.Dim)
 	}
-	b.WriteByte('\n')
-	for i, r := range p.Ranks {
-		fmt.Fprintf(&b, "%4d %7d %12d %14d %14d", i, r.Shards, r.Rows, r.MemoryBytes, r.WireBytes)
-		if i < len(measured) {
-			fmt.Fprintf(&b, " %14d %14d", measured[i].MemoryBytes, measured[i].WireBytes)
-		}
-		b.WriteByte('\n')
+	words := values + state
+	if t.Values == table.BFloat16 {
+		words = (values+1)/2 + state
 	}
-	return b.String()
+	notes := int64(4)
+	if t.Evict.HalfLife > 0 {
+		notes = 8
+	}
+	used := float64(shards) * (1 - math.Pow(1-1/float64(max(shards, 1)), float64(rows)))
+	return rows*(int64(4*words)+notes) + max(int64(188*used), 24*rows+int64(92*used))
 }

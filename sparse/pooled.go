@@ -9,35 +9,34 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// Pooled is a batch whose bags the owners pool: in place of rows each sends one
-// sum for each bag that has keys of it, and takes one gradient. With n values in B
-// bags and P ranks that is 12·n bytes of keys and factors, 4·B·P of counts and at
-// most 8·V·B·P of sums and gradients, against (8+8V) for each unique key that a
-// [Lookup] sends: less for long bags of rarely repeated keys. [Lookup.Compare] says.
+// pooler is the part of a Lookup whose tables are Pooled: owners send one sum for
+// each bag that has keys of theirs, and take one gradient for it. The Lookup keeps
+// the pooled bags among its rows, a bag of such a feature as one value, so that
+// pooling and its backward are those of any feature.
 //
 // A bag's sum adds its owners' sums in rank order, each of them its own values from
-// first to last; an owner adds gradients in the order of ranks, features, bags and
-// values. So results are those of a Lookup up to rounding. Everything travels as
-// float32.
-type Pooled struct {
-	store      *Store
-	state      lookupState
-	generation int64
-
-	bags   []int       // by feature
-	tables []int       // by feature
-	values [][]float32 // by feature: B×V
-	ask    []stream    // by owner
-	asked  []stream    // by rank
-	wire   room
-	sizes  [2][]int // bytes by rank: sent, received
-	told   []int64
-	heard  []int64
-	rows   []float32
-	held   []table.Row
+// first to last. An owner makes of the gradients of a rank's bags those of its
+// distinct keys, in the order of features, bags and values; from there on they are
+// what a rank sends of rows. Everything travels as float32.
+type pooler struct {
+	l        *Lookup
+	features []int    // of the batch, those of pooled tables
+	ask      []stream // by owner
+	asked    []stream // by rank
+	wire     room
+	sizes    [2][]int // bytes by rank: asked for by this one, asked of it
+	rows     []float32
+	held     []table.Row
+	sets     []*table.Set // by table: distinct keys of one rank; nil for other tables
+	grads    [][]float32  // by table: of these keys
+	unknown  []table.Row  // rows that Apply finds: zeros
+	sink     sink
 
 	onAsked, onSums, onGrads func(from int, part []byte) error // kept so that a step allocates nothing
 }
+
+// sink takes the gradients of distinct keys that a rank has for a table.
+type sink func(from, t int, keys []uint64, held []table.Row, grads []float32)
 
 // stream is what one owner is asked: for each feature its table and bags, and of
 // each bag how many keys; then all keys, then all factors.
@@ -49,156 +48,125 @@ type stream struct {
 
 func (x *stream) reset() { x.counts, x.keys, x.coefs = x.counts[:0], x.keys[:0], x.coefs[:0] }
 
-const pooledWords = 4 // fingerprint, kind, counts, keys
+// pooledWords are announced to each peer: the counts and the keys of a stream.
+const pooledWords = 2
 
-// NewPooled returns an empty Pooled of this store.
-func (s *Store) NewPooled() *Pooled {
-	p := &Pooled{
-		store: s, ask: make([]stream, s.size), asked: make([]stream, s.size), sizes: [2][]int{make([]int, s.size), make([]int, s.size)},
-		told: make([]int64, pooledWords*s.size), heard: make([]int64, pooledWords*s.size),
+func newPooler(l *Lookup) *pooler {
+	s := l.store
+	p := &pooler{l: l, ask: make([]stream, s.size), asked: make([]stream, s.size), sizes: [2][]int{make([]int, s.size), make([]int, s.size)}}
+	for t, x := range s.tables {
+		p.sets, p.grads = append(p.sets, nil), append(p.grads, nil)
+		if s.how[t] == Pooled {
+			p.sets[t] = table.NewSet(x.Salt(), nil, 1)
+		}
 	}
 	p.onAsked, p.onSums, p.onGrads = p.takeAsked, p.takeSums, p.takeGrads
 	return p
 }
 
-// PullPooled is Pull of a batch that the owners pool; every rank calls it. A table
-// that is trained so has no hot keys, and its rows do not travel ahead.
-func (s *Store) PullPooled(p *Pooled, bags []Bags, insert bool) error {
-	if p.store != s {
-		panic("sparse: PullPooled: the Pooled belongs to another Store")
-	}
-	s.settle()
-	p.state = idle
-	if err := s.pullPooled(p, bags, insert); err != nil {
-		return fmt.Errorf("sparse: pull pooled: rank %d of %d: %w", s.rank, s.size, err)
-	}
-	p.generation, p.state = s.generation, reading
-	if insert {
-		p.state = training
-	}
-	return nil
-}
-
-func (s *Store) pullPooled(p *Pooled, bags []Bags, insert bool) error {
-	if s.waiting != nil {
-		return fmt.Errorf("the batch of pull %d is prepared: Complete it first", s.waiting.number)
-	}
-	if err := p.take(bags); err != nil {
-		return err
-	}
-	for f := range bags {
-		if t := bags[f].Table; insert {
-			if s.hot.sets[t].Len() > 0 {
-				return fmt.Errorf("table %q has hot keys, whose gradients owners do not take alone: open the store without HotKeys", s.name(t))
-			}
-			s.still[t] = false
-		}
-	}
-	if err := p.askOwners(insert); err != nil {
-		return err
-	}
-	return p.sum()
-}
-
-// take checks the bags and writes what each owner is asked.
-func (p *Pooled) take(bags []Bags) error {
-	s := p.store
-	for f := range bags {
-		if err := bags[f].check(len(s.tables)); err != nil {
-			return fmt.Errorf("feature %d%s: %w", f, s.tableName(bags[f].Table), err)
-		}
-	}
+// reset forgets the batch before.
+func (p *pooler) reset() {
+	p.features = p.features[:0]
 	for r := range p.ask {
 		p.ask[r].reset()
 	}
-	p.bags, p.tables = p.bags[:0], p.tables[:0]
-	p.values = resize(p.values, len(bags))
-	for f := range bags {
-		b := &bags[f]
-		n, x := max(0, len(b.Offsets)-1), s.tables[b.Table]
-		p.bags, p.tables = append(p.bags, n), append(p.tables, b.Table)
-		p.values[f] = resize(p.values[f], n*x.Width())
-		clear(p.values[f])
-		for r := range p.ask {
-			x := &p.ask[r]
-			x.counts = slices.Grow(append(x.counts, uint32(b.Table), uint32(n)), n)
-			x.counts = x.counts[:len(x.counts)+n]
-			clear(x.counts[len(x.counts)-n:])
-		}
-		for i := range n {
-			lo, hi := b.Offsets[i], b.Offsets[i+1]
-			scale := b.scale(lo, hi)
-			for j := lo; j < hi; j++ {
-				to := &p.ask[s.owner[x.ShardOf(b.Values[j])]]
-				to.counts[len(to.counts)-n+i]++
-				to.keys = append(to.keys, b.Values[j])
-				to.coefs = append(to.coefs, float32(b.weight(j)*scale))
-			}
-		}
-		s.counters.KeysPulled += int64(len(b.Values))
+}
+
+// take writes what each owner is asked for a feature, whose bags become values.
+func (p *pooler) take(f int, b *Bags) {
+	s, feature := p.l.store, &p.l.features[f]
+	x, n := s.tables[b.Table], max(0, len(b.Offsets)-1)
+	p.features = append(p.features, f)
+	for r := range p.ask {
+		to := &p.ask[r]
+		to.counts = slices.Grow(append(to.counts, uint32(b.Table), uint32(n)), n)
+		to.counts = to.counts[:len(to.counts)+n]
+		clear(to.counts[len(to.counts)-n:])
 	}
-	return nil
+	for i := range n {
+		lo, hi := b.Offsets[i], b.Offsets[i+1]
+		scale := b.scale(lo, hi)
+		for j := lo; j < hi; j++ {
+			to := &p.ask[s.owner[x.ShardOf(b.Values[j])]]
+			to.counts[len(to.counts)-n+i]++
+			to.keys = append(to.keys, b.Values[j])
+			to.coefs = append(to.coefs, float32(b.weight(j)*scale))
+		}
+		feature.offsets[i+1] = int32(i + 1)
+	}
+}
+
+// place puts the bags behind the rows, from at on, and returns where they end.
+func (p *pooler) place(at int) int {
+	for _, f := range p.features {
+		x := &p.l.features[f]
+		for i := range x.at {
+			x.at[i] = uint32(at)
+			at += p.l.store.tables[x.table].Width()
+		}
+	}
+	return at
 }
 
 // streamBytes is the size of a stream on the wire: keys first, as they are words.
 func streamBytes(counts, keys int) int { return (12*keys + 4*counts + 7) &^ 7 }
 
+// announce writes what this rank asks of another.
+func (p *pooler) announce(rank int, words []int64) {
+	x := &p.ask[rank]
+	words[0], words[1] = int64(len(x.counts)), int64(len(x.keys))
+	p.sizes[0][rank] = streamBytes(len(x.counts), len(x.keys))
+}
+
+// hear takes what a rank announces.
+func (p *pooler) hear(rank int, words []int64) error {
+	limit := int64(p.l.store.cfg.MaxKeysPerExchange)
+	if words[0] < 0 || words[0] > 4*limit || words[1] < 0 || words[1] > limit {
+		return fmt.Errorf("rank %d announces %d keys in %d words to be pooled, at most %d are allowed: make its batch smaller or raise MaxKeysPerExchange", rank, words[1], words[0], limit)
+	}
+	x := &p.asked[rank]
+	x.counts, x.keys, x.coefs = resize(x.counts, int(words[0])), resize(x.keys, int(words[1])), resize(x.coefs, int(words[1]))
+	p.sizes[1][rank] = streamBytes(int(words[0]), int(words[1]))
+	return nil
+}
+
 // askOwners exchanges the streams and remembers them: gradients come without.
-func (p *Pooled) askOwners(insert bool) error {
-	s, total := p.store, 0
-	for r := range p.ask {
-		x, told := &p.ask[r], p.told[pooledWords*r:]
-		told[0], told[1], told[2], told[3] = int64(s.print), 0, int64(len(x.counts)), int64(len(x.keys))
-		if insert {
-			told[1] = 1
-		}
-		p.sizes[0][r] = streamBytes(len(x.counts), len(x.keys))
-		total += p.sizes[0][r]
+func (p *pooler) askOwners(k *link) error {
+	s, total := p.l.store, 0
+	for _, n := range p.sizes[0] {
+		total += n
 	}
 	wire := p.wire.take(total)
 	to := wire
 	for r := range p.ask {
 		x, rest := &p.ask[r], to[:p.sizes[0][r]]
-		for _, b := range [][]byte{bytesOf(x.keys), raw.Bytes(x.coefs), raw.Bytes(x.counts)} {
+		for _, b := range [...][]byte{bytesOf(x.keys), raw.Bytes(x.coefs), raw.Bytes(x.counts)} {
 			rest = rest[copy(rest, b):]
 		}
 		to = to[p.sizes[0][r]:]
 	}
-	if err := s.ex.AllToAll(p.told, p.heard); err != nil {
-		return fmt.Errorf("exchange of counts: %w", err)
+	if err := k.visit.AllToAllVisit(wire, p.sizes[0], p.sizes[1], p.onAsked); err != nil {
+		return fmt.Errorf("exchange of bags: %w", err)
 	}
 	for r := range s.size {
-		told := p.heard[pooledWords*r:]
-		if uint64(told[0]) != s.print || told[1] != p.told[1] {
-			return fmt.Errorf("rank %d has another configuration or makes another call (fingerprint %016x, here %016x)", r, uint64(told[0]), s.print)
-		}
-		limit := int64(s.cfg.MaxKeysPerExchange)
-		if told[2] < 0 || told[2] > 4*limit || told[3] < 0 || told[3] > limit {
-			return fmt.Errorf("rank %d announces %d keys in %d words, at most %d are allowed: make its batch smaller or raise MaxKeysPerExchange", r, told[3], told[2], limit)
-		}
-		p.sizes[1][r] = streamBytes(int(told[2]), int(told[3]))
 		if r != s.rank {
-			s.counters.KeyBytesSent += int64(p.sizes[0][r])
-			s.counters.KeyBytesReceived += int64(p.sizes[1][r])
-			s.counters.CountBytesSent += 8 * pooledWords
+			p.l.tally.KeyBytesSent += int64(p.sizes[0][r])
+			p.l.tally.KeyBytesReceived += int64(p.sizes[1][r])
 		}
-	}
-	if err := s.visit.AllToAllVisit(wire, p.sizes[0], p.sizes[1], p.onAsked); err != nil {
-		return fmt.Errorf("exchange of keys: %w", err)
 	}
 	return nil
 }
 
 // takeAsked copies and checks what a rank asks.
-func (p *Pooled) takeAsked(from int, part []byte) error {
-	s, x := p.store, &p.asked[from]
-	counts, keys := int(p.heard[pooledWords*from+2]), int(p.heard[pooledWords*from+3])
-	x.keys = append(x.keys[:0], wordsOf(part[:8*keys])...)
-	x.coefs = append(x.coefs[:0], floatsOf(part[8*keys:12*keys])...)
-	x.counts = append(x.counts[:0], raw.Of[uint32](part[12*keys:][:4*counts])...)
+func (p *pooler) takeAsked(from int, part []byte) error {
+	s, x := p.l.store, &p.asked[from]
+	keys := len(x.keys)
+	copy(bytesOf(x.keys), part)
+	copy(raw.Bytes(x.coefs), part[8*keys:])
+	copy(raw.Bytes(x.counts), part[12*keys:])
 	left := uint64(keys)
 	for c := x.counts; len(c) > 0; {
-		if len(c) < 2 || int(c[0]) >= len(s.tables) || uint64(c[1]) > uint64(len(c)-2) {
+		if len(c) < 2 || int(c[0]) >= len(s.tables) || s.how[c[0]] != Pooled || uint64(c[1]) > uint64(len(c)-2) {
 			return fmt.Errorf("rank %d asks for bags that do not fit what it announced", from)
 		}
 		for _, n := range c[2 : 2+c[1]] {
@@ -231,23 +199,23 @@ func each(counts []uint32, f func(feature, t, bag, lo, hi int)) {
 	}
 }
 
-// sumBytes sets the sizes of sums sent as an owner and received as a reader, and
-// returns how many values are sent.
-func (p *Pooled) sumBytes() (values int) {
-	s := p.store
+// sumBytes sets the sizes of what readers and owners exchange for bags.
+func (p *pooler) sumBytes() (asked, given int) {
+	s := p.l.store
 	for r := range s.size {
 		p.sizes[0][r], p.sizes[1][r] = 0, 0
-		each(p.asked[r].counts, func(_, t, _, _, _ int) { p.sizes[0][r] += 4 * s.tables[t].Width() })
-		each(p.ask[r].counts, func(_, t, _, _, _ int) { p.sizes[1][r] += 4 * s.tables[t].Width() })
-		values += p.sizes[0][r] / 4
+		each(p.ask[r].counts, func(_, t, _, _, _ int) { p.sizes[0][r] += 4 * s.tables[t].Width() })
+		each(p.asked[r].counts, func(_, t, _, _, _ int) { p.sizes[1][r] += 4 * s.tables[t].Width() })
+		asked, given = asked+p.sizes[0][r], given+p.sizes[1][r]
 	}
-	return values
+	return asked, given
 }
 
 // sum pools what was asked, exchanges the sums and adds them.
-func (p *Pooled) sum() error {
-	s := p.store
-	wire := p.wire.take(4 * p.sumBytes())
+func (p *pooler) sum(k *link) error {
+	s, l := p.l.store, p.l
+	_, given := p.sumBytes()
+	wire := p.wire.take(given)
 	to := floatsOf(wire)
 	for r := range s.size {
 		x := &p.asked[r]
@@ -261,31 +229,28 @@ func (p *Pooled) sum() error {
 			return err
 		}
 	}
-	if err := s.visit.AllToAllVisit(wire, p.sizes[0], p.sizes[1], p.onSums); err != nil {
-		return fmt.Errorf("exchange of sums: %w", err)
+	for _, f := range p.features {
+		x := &l.features[f]
+		if n := len(x.at); n > 0 {
+			width := s.tables[x.table].Width()
+			clear(l.rows[x.at[0] : int(x.at[n-1])+width])
+		}
+	}
+	if err := k.visit.AllToAllVisit(wire, p.sizes[1], p.sizes[0], p.onSums); err != nil {
+		return fmt.Errorf("exchange of pooled bags: %w", err)
 	}
 	for r := range s.size {
 		if r != s.rank {
-			s.counters.RowBytesSent += int64(p.sizes[0][r])
-			s.counters.RowBytesReceived += int64(p.sizes[1][r])
+			l.tally.RowBytesSent += int64(p.sizes[1][r])
+			l.tally.RowBytesReceived += int64(p.sizes[0][r])
 		}
 	}
 	return nil
 }
 
-// takeSums adds the sums of an owner to the values, owners in order.
-func (p *Pooled) takeSums(from int, part []byte) error {
-	each(p.ask[from].counts, func(f, t, bag, _, _ int) {
-		width := p.store.tables[t].Width()
-		addTo(p.values[f][bag*width:(bag+1)*width], floatsOf(part[:4*width]))
-		part = part[4*width:]
-	})
-	return nil
-}
-
 // pool writes the sum of the rows of keys.
-func (p *Pooled) pool(t int, keys []uint64, coefs, dst []float32) error {
-	x := p.store.tables[t]
+func (p *pooler) pool(t int, keys []uint64, coefs, dst []float32) error {
+	x := p.l.store.tables[t]
 	width := x.Width()
 	p.held, p.rows = resize(p.held, len(keys)), resize(p.rows, len(keys)*width)
 	if err := x.Find(keys, p.held); err != nil {
@@ -299,92 +264,117 @@ func (p *Pooled) pool(t int, keys []uint64, coefs, dst []float32) error {
 	return nil
 }
 
-// Values returns the pooled values of a feature, B rows of the V values of all
-// parts of its table. They are valid until the next PullPooled.
-func (p *Pooled) Values(feature int) []float32 {
-	if p.state <= prepared {
-		panic("sparse: Values: nothing has been pulled into this Pooled")
-	}
-	return p.values[feature]
-}
-
-// PushPooled is Push of a batch of PullPooled: dy[f] is the gradient of Values(f).
-func (s *Store) PushPooled(p *Pooled, dy [][]float32) error {
-	fault := func(err error) error {
-		return fmt.Errorf("sparse: push pooled: rank %d of %d: %w", s.rank, s.size, err)
-	}
-	switch {
-	case p.store != s:
-		panic("sparse: PushPooled: the Pooled belongs to another Store")
-	case p.state != training:
-		return fault(errors.New("nothing has been pulled to train into this Pooled since its last push"))
-	case p.generation != s.generation:
-		return fault(errors.New("the store was reset after the pull: pull again"))
-	case len(dy) != len(p.bags):
-		panic(fmt.Sprintf("sparse: PushPooled: gradients of %d features, there are %d", len(dy), len(p.bags)))
-	}
-	p.state = pushed
-	p.sumBytes()
-	total := 0
-	for _, n := range p.sizes[1] {
-		total += n
-	}
-	wire := p.wire.take(total)
-	to := floatsOf(wire)
-	for r := range s.size {
-		each(p.ask[r].counts, func(f, t, bag, _, _ int) {
-			width := s.tables[t].Width()
-			to = to[copy(to, dy[f][bag*width:(bag+1)*width]):]
-		})
-	}
-	// Gradients go where sums came from: the sizes change sides.
-	if err := s.visit.AllToAllVisit(wire, p.sizes[1], p.sizes[0], p.onGrads); err != nil {
-		return fault(fmt.Errorf("exchange of gradients: %w", err))
-	}
-	for r := range s.size {
-		if r != s.rank {
-			s.counters.GradBytesSent += int64(p.sizes[1][r])
-			s.counters.GradBytesReceived += int64(p.sizes[0][r])
-		}
-	}
-	return nil
-}
-
-// takeGrads adds the gradients of a rank's bags to those of their keys.
-func (p *Pooled) takeGrads(from int, part []byte) error {
-	s, x := p.store, &p.asked[from]
-	each(x.counts, func(_, t, _, lo, hi int) {
-		width, g := s.tables[t].Width(), s.staged[t]
-		dy := floatsOf(part[:4*width])
+// takeSums adds the sums of an owner to the bags, owners in order.
+func (p *pooler) takeSums(from int, part []byte) error {
+	each(p.ask[from].counts, func(f, t, bag, _, _ int) {
+		x, width := &p.l.features[p.features[f]], p.l.store.tables[t].Width()
+		addTo(p.l.rows[x.at[bag]:int(x.at[bag])+width], floatsOf(part[:4*width]))
 		part = part[4*width:]
-		p.rows = resize(p.rows, width)
-		s.ids = resize(s.ids, 1)
-		for i := lo; i < hi; i++ {
-			scale(p.rows, dy, x.coefs[i])
-			g.add(x.keys[i:i+1], unknown[:], g.epoch, p.rows, s.ids)
-		}
 	})
 	return nil
 }
 
-// Compare returns the bytes that this rank's part of the batch costs as unique
-// rows, and what it would cost pooled by the owners, both ways and over a Pull and
-// a Push: what a caller chooses by, after adding up over ranks.
-func (l *Lookup) Compare() (unique, pooled int64) {
-	s := l.store
-	for i, n := range l.want.counts {
-		if t := i % len(s.tables); i/len(s.tables) != s.rank {
-			unique += n * int64(8+(s.wire[t].Rows.Bytes()+s.wire[t].Gradients.Bytes())*s.tables[t].Width())
+// push sends the gradients of bags to the owners of their keys, or as many zeros,
+// where they become those of distinct keys and go to a sink.
+func (p *pooler) push(k *link, zeros bool, to sink) error {
+	s, l := p.l.store, p.l
+	asked, _ := p.sumBytes()
+	wire := p.wire.take(asked)
+	if zeros {
+		clear(wire)
+	} else {
+		x := floatsOf(wire)
+		for r := range s.size {
+			each(p.ask[r].counts, func(f, t, bag, _, _ int) {
+				at, width := l.features[p.features[f]].at[bag], s.tables[t].Width()
+				x = x[copy(x, l.grads[at:int(at)+width]):]
+			})
 		}
 	}
-	others := int64(s.size - 1)
-	for f := range l.features {
-		x := &l.features[f]
-		values, width := int64(len(x.at)), int64(s.tables[x.table].Width())
-		bags := int64(x.bags())
-		remote := values * others / int64(s.size)
-		sums := min(bags*others, remote) // a bag has at most one of each owner, and of each value
-		pooled += 12*remote + 4*bags*others + 8*width*sums
+	p.sink = to
+	if err := k.visit.AllToAllVisit(wire, p.sizes[0], p.sizes[1], p.onGrads); err != nil {
+		return fmt.Errorf("sparse: push: rank %d of %d: exchange of gradients of pooled bags: %w", s.rank, s.size, err)
 	}
-	return unique, pooled
+	for r := range s.size {
+		if r != s.rank {
+			s.counters.GradBytesSent += int64(p.sizes[0][r])
+			s.counters.GradBytesReceived += int64(p.sizes[1][r])
+		}
+	}
+	return nil
+}
+
+// takeGrads makes the gradients of a rank's bags those of its distinct keys.
+func (p *pooler) takeGrads(from int, part []byte) error {
+	s, x := p.l.store, &p.asked[from]
+	for t, set := range p.sets {
+		if set != nil {
+			set.Reset()
+			p.grads[t] = p.grads[t][:0]
+		}
+	}
+	each(x.counts, func(_, t, _, lo, hi int) {
+		width, set := s.tables[t].Width(), p.sets[t]
+		dy := floatsOf(part[:4*width])
+		part = part[4*width:]
+		s.ids = resize(s.ids, hi-lo)
+		set.Add(x.keys[lo:hi], s.ids)
+		if n := set.Len() * width; n > len(p.grads[t]) {
+			was := len(p.grads[t])
+			p.grads[t] = slices.Grow(p.grads[t], n-was)[:n]
+			clear(p.grads[t][was:])
+		}
+		for i, id := range s.ids {
+			addScaled(p.grads[t][int(id)*width:(int(id)+1)*width], dy, x.coefs[lo+i])
+		}
+	})
+	for t, set := range p.sets {
+		if set != nil && set.Len() > 0 {
+			p.unknown = resize(p.unknown, set.Len())
+			p.sink(from, t, set.Keys(), p.unknown, p.grads[t])
+		}
+	}
+	return nil
+}
+
+// measure counts what the ranks ask, as Lookup.measure does for rows.
+func (p *pooler) measure() {
+	s := p.l.store
+	for r := range p.asked {
+		x := &p.asked[r]
+		each(x.counts, func(_, t, _, lo, hi int) {
+			bytes := int64(12 + 8*s.tables[t].Width()/(hi-lo))
+			for _, key := range x.keys[lo:hi] {
+				load := &s.loads[s.tables[t].ShardOf(key)]
+				load.Keys += loadEvery
+				load.WireBytes += loadEvery * bytes
+			}
+		})
+	}
+}
+
+// carry counts what a rank's bags make this owner take and send.
+func (p *pooler) carry(rank int) {
+	s := p.l.store
+	each(p.asked[rank].counts, func(_, t, _, lo, hi int) {
+		s.carried[t] += int64(12*(hi-lo) + 8*s.tables[t].Width())
+	})
+	for c := p.asked[rank].counts; len(c) > 0; c = c[2+c[1]:] {
+		s.carried[c[0]] += int64(4 * (2 + c[1]))
+	}
+}
+
+// nonFinite names a bag whose sum or gradient is NaN or infinite by its first key.
+func (p *pooler) nonFinite() (table string, key uint64, found bool) {
+	l, s := p.l, p.l.store
+	for r := range p.ask {
+		x := &p.ask[r]
+		each(x.counts, func(f, t, bag, lo, _ int) {
+			at, width := int(l.features[p.features[f]].at[bag]), s.tables[t].Width()
+			if !found && (!finite(l.rows[at:at+width]) || l.state != reading && !finite(l.grads[at:at+width])) {
+				table, key, found = s.name(t), x.keys[lo], true
+			}
+		})
+	}
+	return table, key, found
 }

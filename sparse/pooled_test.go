@@ -2,7 +2,6 @@ package sparse
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -10,133 +9,124 @@ import (
 	"pgregory.net/rapid"
 )
 
-// pooledRun is train with every feature pooled by the owners.
-func (j *jobStep) pooledRun(s *Store, p *Pooled) error {
-	bags := j.bags[s.rank]
-	if err := s.PullPooled(p, bags, true); err != nil {
-		return err
+// pooledBy makes all tables of a job Pooled.
+func (j *job) pooledBy() *job {
+	j.cfg.Strategies = map[string]Strategy{}
+	for _, t := range j.cfg.Tables {
+		j.cfg.Strategies[t.Name] = Pooled
 	}
-	var dy [][]float32
-	for f, b := range bags {
-		width := s.tables[b.Table].Width()
-		g := make([]float32, (len(b.Offsets)-1)*width)
-		for part := range s.cfg.Tables[b.Table].Parts {
-			lo, hi := s.tables[b.Table].Part(part)
-			for i := range len(b.Offsets) - 1 {
-				copy(g[i*width+lo:i*width+hi], j.dy[s.rank][f][part][i*(hi-lo):])
-			}
-		}
-		dy = append(dy, g)
-	}
-	if err := s.PushPooled(p, dy); err != nil {
-		return err
-	}
-	return s.Apply(j.at)
+	clear(j.cfg.Wire)
+	return j
 }
 
 func TestOwnersPoolLikeReaders(t *testing.T) {
 	for size := 1; size <= 3; size++ {
 		rapid.Check(t, func(rt *rapid.T) {
-			j := drawJob(rt, size)
-			clear(j.cfg.Wire)
-			want := j.onTwin()
-			rows := make([][]map[uint64][]float32, size)
-			onRanks(t, size, j.cfg, func(s *Store) error {
-				p := s.NewPooled()
-				for i := range j.steps {
-					if err := j.steps[i].pooledRun(s, p); err != nil {
-						return err
-					}
-					for f, b := range j.steps[i].bags[s.rank] {
-						for part := range s.cfg.Tables[b.Table].Parts {
-							lo, hi := s.tables[b.Table].Part(part)
-							var got []float32
-							for v := p.Values(f); len(v) > 0; v = v[s.tables[b.Table].Width():] {
-								got = append(got, v[lo:hi]...)
-							}
-							if err := near(got, want.pooled[i][s.rank][f][part], 1e-3); err != nil {
-								return fmt.Errorf("step %d feature %d part %d: %w", i, f, part, err)
-							}
-						}
-					}
-				}
-				rows[s.rank] = records(s)
-				return nil
-			})
-			got, err := merge(rows)
-			if err != nil {
-				rt.Fatal(err)
+			j := drawJob(rt, size).pooledBy()
+			tolerance := 1e-2
+			if size == 1 {
+				tolerance = 0
 			}
-			if err := differ(got, want.rows, 1e-2); err != nil {
+			if err := j.onStores(t, size).compare(j.onTwin(), tolerance); err != nil {
 				rt.Fatal(err)
 			}
 		})
 	}
 }
 
-// TestLongBagsCostLessPooled counts both ways of one batch of long bags, and holds
-// what Compare expects against what is sent.
-func TestLongBagsCostLessPooled(t *testing.T) {
-	cfg := plainConfig(16)
-	onRanks(t, 2, cfg, func(s *Store) error {
-		rng := rand.New(rand.NewPCG(uint64(s.rank), 1))
-		for _, long := range []bool{true, false} {
-			b := Bags{Offsets: []int32{0}}
-			for range 40 {
-				n := 1
-				if long {
-					n = 100
+// TestShortBagsPooledToTheBit: two keys of a bag add up to the same in any order,
+// and gradients are summed by key and rank as readers do.
+func TestShortBagsPooledToTheBit(t *testing.T) {
+	for size := 2; size <= 3; size++ {
+		rapid.Check(t, func(rt *rapid.T) {
+			j := drawJob(rt, size).pooledBy()
+			for i := range j.steps {
+				for _, bags := range j.steps[i].bags {
+					for f := range bags {
+						shorten(&bags[f])
+					}
 				}
-				for range n {
-					b.Values = append(b.Values, rng.Uint64N(100_000))
-				}
-				b.Offsets = append(b.Offsets, int32(len(b.Values)))
 			}
-			l, p := s.NewLookup(), s.NewPooled()
-			c0 := s.Counters()
-			if err := errors.Join(s.Pull(l, []Bags{b}, true), s.Push(l)); err != nil {
-				return err
+			if err := j.onStores(t, size).compare(j.onTwin(), 0); err != nil {
+				rt.Fatal(err)
 			}
-			c1 := s.Counters()
-			if err := errors.Join(s.PullPooled(p, []Bags{b}, true), s.PushPooled(p, [][]float32{make([]float32, 40*16)})); err != nil {
-				return err
-			}
-			c2 := s.Counters()
-			asked := func(a, b Counters) int64 { // this rank's part: what it asked, got and pushed
-				return b.KeyBytesSent - a.KeyBytesSent + b.RowBytesReceived - a.RowBytesReceived + b.GradBytesSent - a.GradBytesSent
-			}
-			unique, pooled := asked(c0, c1), asked(c1, c2)
-			if long != (pooled < unique) {
-				return fmt.Errorf("long bags %t: %d bytes as rows, %d pooled", long, unique, pooled)
-			}
-			u, q := l.Compare()
-			if u != unique || float64(q) < 0.8*float64(pooled) || float64(q) > 1.25*float64(pooled) {
-				return fmt.Errorf("long bags %t: Compare expects %d and %d bytes, %d and %d are sent", long, u, q, unique, pooled)
-			}
-			if err := s.Apply(Step{N: 1, Scale: 1, Rate: 1}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+		})
+	}
 }
 
-func TestPooledOutOfOrderIsNamed(t *testing.T) {
-	s := open(t, plainConfig(1))
-	p, l := s.NewPooled(), s.NewLookup()
-	for want, call := range map[string]func() error{
-		"nothing has been pulled to train": func() error { return s.PushPooled(s.NewPooled(), nil) },
-		"table 9: there are 1":             func() error { return s.PullPooled(p, []Bags{{Table: 9}}, true) },
-		"was reset after the pull": func() error {
-			return errors.Join(s.PullPooled(p, nil, true), s.Reset(), s.PushPooled(p, nil))
-		},
-		"is prepared: Complete it first": func() error {
-			defer func() { s.Complete(l) }()
-			return errors.Join(s.Prepare(l, nil, true), s.PullPooled(p, nil, true))
-		},
-	} {
-		if err := call(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
+// shorten leaves the first two keys of each bag.
+func shorten(b *Bags) {
+	short := Bags{Table: b.Table, Pooling: b.Pooling, Offsets: []int32{0}}
+	for i := range len(b.Offsets) - 1 {
+		lo, hi := b.Offsets[i], min(b.Offsets[i]+2, b.Offsets[i+1])
+		short.Values = append(short.Values, b.Values[lo:hi]...)
+		if b.Weights != nil {
+			short.Weights = append(short.Weights, b.Weights[lo:hi]...)
+		}
+		short.Offsets = append(short.Offsets, int32(len(short.Values)))
+	}
+	if b.Weights != nil && short.Weights == nil {
+		short.Weights = []float32{}
+	}
+	*b = short
+}
+
+// TestLongBagsCostLessPooled counts both ways of one batch of long bags, and holds
+// what Bytes expects against what is sent.
+func TestLongBagsCostLessPooled(t *testing.T) {
+	const size, bags = 2, 400
+	for _, n := range []int{1, 100} {
+		var sent [2]int64
+		var demand Demand
+		for i, how := range []Strategy{Rows, Pooled} {
+			cfg := plainConfig(16)
+			cfg.Strategies = map[string]Strategy{"x": how}
+			of, ds := make([]int64, size), make([]Demand, size)
+			onRanks(t, size, cfg, func(s *Store) error {
+				rng := rand.New(rand.NewPCG(uint64(s.rank), 1))
+				b := Bags{Offsets: []int32{0}}
+				for range bags {
+					for range n {
+						b.Values = append(b.Values, rng.Uint64N(100_000))
+					}
+					b.Offsets = append(b.Offsets, int32(len(b.Values)))
+				}
+				l := s.NewLookup()
+				if err := errors.Join(s.Pull(l, []Bags{b}, true), s.Push(l), s.Apply(Step{N: 1, Scale: 1, Rate: 1})); err != nil {
+					return err
+				}
+				c := s.Counters()
+				of[s.rank] = c.KeyBytesSent + c.RowBytesSent + c.GradBytesSent
+				ds[s.rank] = Demand{Values: int64(len(b.Values)), Bags: bags, Unique: c.UniqueKeys}
+				if n > 1 {
+					ds[s.rank].Sums = bags // each has keys of both ranks
+				} else {
+					ds[s.rank].Sums = bags / size
+				}
+				return nil
+			})
+			for r := range size {
+				sent[i] += of[r]
+				if how == Rows {
+					demand.Values, demand.Bags = demand.Values+ds[r].Values, demand.Bags+ds[r].Bags
+					demand.Sums, demand.Unique = demand.Sums+ds[r].Sums, demand.Unique+ds[r].Unique
+				}
+			}
+			demand.Steps = 1
+			expected := how.Bytes(demand, cfg.Tables[0], Wire{}, 100_000, size)
+			if x := float64(expected) / float64(sent[i]); x < 0.85 || x > 1.15 {
+				t.Errorf("bags of %d, %v: %d bytes are expected, %d sent", n, how, expected, sent[i])
+			}
+		}
+		if (n > 1) != (sent[1] < sent[0]) {
+			t.Errorf("bags of %d: %d bytes as rows, %d pooled", n, sent[0], sent[1])
+		}
+		want := Rows
+		if n > 1 {
+			want = Pooled
+		}
+		if got := Choose([]Strategy{Pooled, Replicated}, demand, plainConfig(16).Tables[0], Wire{}, 100_000, 100, size); got != want {
+			t.Errorf("bags of %d: %v is chosen", n, got)
 		}
 	}
 }
@@ -144,19 +134,20 @@ func TestPooledOutOfOrderIsNamed(t *testing.T) {
 // FuzzPooledRequest lets a peer ask for any bags: they are refused, or every key
 // is in one.
 func FuzzPooledRequest(f *testing.F) {
-	s, err := Open(Local{}, plainConfig(1))
+	cfg := plainConfig(1)
+	cfg.Strategies = map[string]Strategy{"x": Pooled}
+	s, err := Open(Local{}, cfg)
 	if err != nil {
 		f.Fatal(err)
 	}
-	p := s.NewPooled()
+	p := s.NewLookup().bagged
 	f.Add(uint8(4), uint8(2), []byte{16: 1, 24: 0, 28: 2, 32: 1, 36: 1, 39: 0})
 	f.Add(uint8(2), uint8(0), []byte{0: 0, 4: 200, 7: 0})
 	f.Fuzz(func(t *testing.T, counts, keys uint8, b []byte) {
 		n := streamBytes(int(counts), int(keys))
 		part := bytesOf(make([]uint64, n/8))
 		copy(part, b)
-		p.heard[2], p.heard[3] = int64(counts), int64(keys)
-		if p.takeAsked(0, part) != nil {
+		if p.hear(0, []int64{int64(counts), int64(keys)}) != nil || p.takeAsked(0, part) != nil {
 			return
 		}
 		end := 0
@@ -172,17 +163,72 @@ func FuzzPooledRequest(f *testing.F) {
 	})
 }
 
-func TestPoolingByOwnersAllocatesNothing(t *testing.T) {
-	s := open(t, steadyConfig())
-	bags := steadyBags(16)
-	p, n := s.NewPooled(), int64(0)
-	dy := make([][]float32, len(bags))
-	for f := range dy {
-		dy[f] = make([]float32, 16*s.tables[bags[f].Table].Width())
+// TestPooledSlots keeps the gradients of pooled bags apart by slot: where rank 1 has
+// none that counts, as in every other step, it is as if it had no bags.
+func TestPooledSlots(t *testing.T) {
+	const size, steps = 3, 4
+	run := func(slots bool) []map[uint64][]float32 {
+		cfg := plainConfig(2)
+		cfg.Strategies = map[string]Strategy{"x": Pooled}
+		rows := make([][]map[uint64][]float32, size)
+		onRanks(t, size, cfg, func(s *Store) error {
+			l := s.NewLookup()
+			for n := range int64(steps) {
+				silent := s.rank == 1 && n%2 == 1
+				bags := oneBag(1, 2, uint64(100*n+10*int64(s.rank)+3), 2)
+				if silent && !slots {
+					bags = nil
+				}
+				if err := s.Pull(l, bags, true); err != nil {
+					return err
+				}
+				if len(bags) > 0 {
+					l.PoolGrad(0, 0, []float32{1.25, 0.1 * float32(s.rank+1)}, 2)
+				}
+				var err error
+				switch {
+				case !slots:
+					err = s.Push(l)
+				case silent:
+					err = s.PushNone(l)
+				default:
+					err = s.PushSlot(l, Slot{Step: n + 1, Slot: s.rank})
+				}
+				if err == nil && slots {
+					err = s.Commit(0, n+1, [][]int{{0, 1, 2}, {0, 2}}[n%2])
+				}
+				if err = errors.Join(err, s.Apply(Step{N: n + 1, Scale: 1, Rate: 1})); err != nil {
+					return err
+				}
+			}
+			rows[s.rank] = records(s)
+			return nil
+		})
+		all, err := merge(rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
 	}
+	want := run(false)
+	if len(want[0]) != 2+size*steps-steps/2 {
+		t.Fatalf("%d rows", len(want[0]))
+	}
+	if err := differ(run(true), want, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPoolingByOwnersAllocatesNothing(t *testing.T) {
+	cfg := steadyConfig()
+	cfg.Strategies = map[string]Strategy{cfg.Tables[0].Name: Pooled}
+	delete(cfg.Wire, cfg.Tables[0].Name)
+	s := open(t, cfg)
+	bags := steadyBags(16)
+	l, n := s.NewLookup(), int64(0)
 	step := func() {
 		n++
-		if err := errors.Join(s.PullPooled(p, bags, true), s.PushPooled(p, dy), s.Apply(Step{N: n, Scale: 1, Rate: 1})); err != nil {
+		if err := errors.Join(s.Pull(l, bags, true), s.Push(l), s.Apply(Step{N: n, Scale: 1, Rate: 1})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -190,5 +236,23 @@ func TestPoolingByOwnersAllocatesNothing(t *testing.T) {
 	step()
 	if n := testing.AllocsPerRun(20, step); n != 0 {
 		t.Fatalf("%v allocations in a step", n)
+	}
+}
+
+func TestStrategiesAreRefused(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		`there is no table "y"`:      func(c *Config) { c.Strategies = map[string]Strategy{"y": Pooled} },
+		"strategy 7 is not one of":   func(c *Config) { c.Strategies["x"] = 7 },
+		"pooled sums travel as fp32": func(c *Config) { c.Strategies["x"], c.Wire = Pooled, map[string]Wire{"x": {Rows: BF16}} },
+		"admits every key":           func(c *Config) { c.Tables[0].Admit.After = 2 },
+		"gives up no rows":           func(c *Config) { c.Tables[0].Evict.Age = 2 },
+		`part "deep" has DenseL2`:    func(c *Config) { c.Tables[0].Parts[0].DenseL2 = true },
+	} {
+		c := plainConfig(1)
+		c.Strategies = map[string]Strategy{"x": Replicated}
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }

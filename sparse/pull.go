@@ -10,7 +10,8 @@ import (
 
 // announceWords precede the counts that a Pull sends to each peer: the
 // fingerprint of the configuration, the number of the Pull with its kind, and
-// whether this rank asks for longer windows.
+// whether this rank asks for longer windows. What it asks to be pooled and its hot
+// keys follow the counts.
 const announceWords = 3
 
 // Pull fetches the rows of a batch; every rank calls it. Rows are as the last
@@ -40,6 +41,11 @@ func (s *Store) begin(call string, l *Lookup, insert bool) error {
 	if w := s.waiting; w != nil && (insert || w == l) {
 		return fmt.Errorf("sparse: %s: rank %d of %d: the batch of pull %d is prepared: Complete it first", call, s.rank, s.size, w.number)
 	}
+	if l.state == pushed {
+		for _, g := range s.staged {
+			g.own() // what it lends is about to change
+		}
+	}
 	s.land(l)
 	s.pulls++
 	l.state, l.insert, l.number, l.generation, l.tally = idle, insert, s.pulls, s.generation, Counters{}
@@ -62,6 +68,7 @@ func (s *Store) end(call string, l *Lookup, err error) error {
 		l.grads = floatsOf(l.rooms.grads.take(4 * len(l.rows)))
 		clear(l.grads)
 		s.flying = append(s.flying, l)
+		s.carry(l)
 	}
 	return nil
 }
@@ -85,6 +92,11 @@ func (l *Lookup) ask(k *link, bags []Bags) error {
 	l.indexed = false
 	if err := k.visit.AllToAllVisit(bytesOf(l.want.keys), l.want.keyBytes, l.give.keyBytes, l.onKeys); err != nil {
 		return fmt.Errorf("exchange of keys: %w", err)
+	}
+	if l.bagged != nil {
+		if err := l.bagged.askOwners(k); err != nil {
+			return err
+		}
 	}
 	l.measure()
 	own := l.want.keyBytes[l.store.rank]
@@ -119,6 +131,11 @@ func (l *Lookup) rest() error {
 		x.Read(keys, held, rows, x.Width())
 		s.wire[t].Rows.round(rows)
 	}
+	if l.bagged != nil {
+		if err := l.bagged.sum(&s.link); err != nil {
+			return err
+		}
+	}
 	return l.readHot()
 }
 
@@ -128,6 +145,9 @@ func (l *Lookup) announceCounts(k *link) error {
 	s := l.store
 	tables := len(s.tables)
 	words := announceWords + tables + len(l.touched)
+	if s.pools {
+		words += pooledWords
+	}
 	l.announce, l.announced = resize(l.announce, words*s.size), resize(l.announced, words*s.size)
 	for r := range s.size {
 		a := l.announce[r*words : (r+1)*words]
@@ -136,7 +156,10 @@ func (l *Lookup) announceCounts(k *link) error {
 			a[2] = 1
 		}
 		copy(a[announceWords:], l.want.counts[r*tables:(r+1)*tables])
-		copy(raw.Bytes(a[announceWords+tables:]), raw.Bytes(l.touched))
+		copy(raw.Bytes(a[words-len(l.touched):]), raw.Bytes(l.touched))
+		if s.pools {
+			l.bagged.announce(r, a[announceWords+tables:])
+		}
 	}
 	if err := k.ex.AllToAll(l.announce, l.announced); err != nil {
 		return fmt.Errorf("exchange of counts: %w", err)
@@ -191,7 +214,12 @@ func (l *Lookup) hear(r int, a []int64) error {
 		return fmt.Errorf("rank %d is at pull %d with insert=%t, prepared=%t, this rank at pull %d with insert=%t, prepared=%t: every rank must make the same calls in the same order",
 			r, a[1]>>2, a[1]&1 == 1, a[1]&2 == 2, l.number, l.insert, l.early)
 	}
-	if !s.hot.valid(a[announceWords+len(s.tables):]) {
+	if s.pools {
+		if err := l.bagged.hear(r, a[announceWords+len(s.tables):]); err != nil {
+			return err
+		}
+	}
+	if !s.hot.valid(a[len(a)-s.hot.words():]) {
 		return fmt.Errorf("rank %d announces hot keys that there are not", r)
 	}
 	var sum int64

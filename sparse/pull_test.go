@@ -198,6 +198,38 @@ func TestPushesAddUpUntilApply(t *testing.T) {
 	}
 }
 
+// TestPushedGradientsOutliveTheirLookup: what waits for Apply does not change when
+// the Lookup that it came from is pulled anew.
+func TestPushedGradientsOutliveTheirLookup(t *testing.T) {
+	after := func(next []Bags) []float32 {
+		s := open(t, plainConfig(2))
+		l := s.NewLookup()
+		if err := s.Pull(l, oneBag(1, 2, 2), true); err != nil {
+			t.Fatal(err)
+		}
+		l.PoolGrad(0, 0, []float32{1, 3}, 2)
+		if err := s.Push(l); err != nil {
+			t.Fatal(err)
+		}
+		if next != nil {
+			if err := s.Pull(l, next, true); err != nil {
+				t.Fatal(err)
+			}
+			l.PoolGrad(0, 0, []float32{7, 5}, 2)
+		}
+		if err := s.Apply(Step{N: 1, Scale: 1, Rate: 1, Clip: 1}); err != nil {
+			t.Fatal(err)
+		}
+		return append(read(t, s, 1), read(t, s, 2)...)
+	}
+	want := after(nil)
+	for name, next := range map[string][]Bags{"the same": oneBag(1, 2, 2), "another": oneBag(2, 9, 8, 7)} {
+		if got := after(next); !slices.Equal(got, want) {
+			t.Errorf("after a pull of %s keys: %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestRankWithoutSamplesTakesPart(t *testing.T) {
 	for _, nothing := range [][]Bags{nil, {{Offsets: []int32{0}}}, {{}}} {
 		onRanks(t, 3, plainConfig(2), func(s *Store) error {

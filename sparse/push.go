@@ -2,7 +2,10 @@ package sparse
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
+	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/internal/raw"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
@@ -14,11 +17,22 @@ type staged struct {
 	rows  []table.Row // by number in set: the key's row as found in epoch, 0 if not held
 	epoch uint64
 	grads []float32 // by number in set: V values
+	lent  bool      // rows and grads are a Lookup's, until it is pulled anew
 }
 
 func (g *staged) reset() {
 	g.set.Reset()
+	if g.lent {
+		g.lent, g.rows, g.grads = false, nil, nil
+	}
 	g.rows, g.grads = g.rows[:0], g.grads[:0]
+}
+
+// own copies what is lent.
+func (g *staged) own() {
+	if g.lent {
+		g.lent, g.rows, g.grads = false, slices.Clone(g.rows), slices.Clone(g.grads)
+	}
 }
 
 func (g *staged) bytes() int64 {
@@ -43,6 +57,11 @@ func (s *Store) Push(l *Lookup) error {
 func (s *Store) push(l *Lookup, k *link) error {
 	if err := s.exchangeGrads(l, k, l.onGrads); err != nil {
 		return err
+	}
+	if l.bagged != nil {
+		if err := l.bagged.push(k, false, l.onStage); err != nil {
+			return err
+		}
 	}
 	return s.exchangeHot(l, k)
 }
@@ -113,22 +132,43 @@ func (l *Lookup) wireGrads() []byte {
 // takeGrads adds the gradients of a rank to those that wait. It is called with
 // the ranks in order.
 func (l *Lookup) takeGrads(from int, part []byte) error {
-	s := l.store
-	return l.eachGrads(from, part, func(t int, keys []uint64, held []table.Row, grads []float32) {
-		s.ids = resize(s.ids, len(keys))
-		s.staged[t].add(keys, held, l.epoch[t], grads, s.ids)
-	})
+	if l.store.size == 1 && l.lend() {
+		return nil
+	}
+	return l.eachGrads(from, part, l.onStage)
 }
 
-// eachGrads calls f with the gradients of a rank, by table.
-func (l *Lookup) eachGrads(from int, part []byte, f func(t int, keys []uint64, held []table.Row, grads []float32)) error {
+// lend lets the gradients of this rank, if they are all that come and come as they
+// are, wait where they lie.
+func (l *Lookup) lend() bool {
+	s := l.store
+	if s.encodes || l.bagged != nil || s.cfg.HotKeys > 0 || slices.ContainsFunc(s.staged, func(g *staged) bool { return g.set.Len() > 0 }) {
+		return false
+	}
+	for t, g := range s.staged {
+		keys, held := l.section(s.rank, t)
+		g.set.Append(keys)
+		g.lent, g.rows, g.epoch, g.grads = true, held, l.epoch[t], l.grads[l.rowAt[t]:l.rowAt[t+1]]
+	}
+	return true
+}
+
+// stage is the sink of what counts.
+func (l *Lookup) stage(_, t int, keys []uint64, held []table.Row, grads []float32) {
+	s := l.store
+	s.ids = resize(s.ids, len(keys))
+	s.staged[t].add(keys, held, l.epoch[t], grads, s.ids)
+}
+
+// eachGrads gives the gradients of a rank to a sink, by table.
+func (l *Lookup) eachGrads(from int, part []byte, to sink) error {
 	s := l.store
 	for t, x := range s.tables {
 		keys, held := l.section(from, t)
 		p, n := s.wire[t].Gradients, len(keys)*x.Width()
 		wire := part[:p.section(n)]
 		part = part[len(wire):]
-		f(t, keys, held, l.decoded(p, wire, n))
+		to(from, t, keys, held, l.decoded(p, wire, n))
 	}
 	return nil
 }
@@ -144,20 +184,19 @@ func (l *Lookup) decoded(p Precision, wire []byte, n int) []float32 {
 }
 
 // add sums gradients, len(grads)/len(keys) values each, into those that wait.
-// held is what was found in an epoch.
+// held is what was found in an epoch; ids are overwritten.
 func (g *staged) add(keys []uint64, held []table.Row, epoch uint64, grads []float32, ids []uint32) {
 	if len(keys) == 0 {
 		return
 	}
+	g.own()
 	if len(g.rows) == 0 {
 		g.epoch = epoch
 	}
-	width := len(grads) / len(keys)
+	width, before := len(grads)/len(keys), len(g.rows)
 	g.set.Add(keys, ids)
 	for j, id := range ids {
-		grad := grads[j*width : (j+1)*width]
 		if int(id) < len(g.rows) {
-			addTo(g.grads[int(id)*width:][:width], grad)
 			continue
 		}
 		row := held[j]
@@ -165,6 +204,21 @@ func (g *staged) add(keys []uint64, held []table.Row, epoch uint64, grads []floa
 			row = 0 // Apply finds it
 		}
 		g.rows = append(g.rows, row)
-		g.grads = append(g.grads, grad...)
 	}
+	if len(g.rows)-before == len(keys) { // all new, in their order
+		g.grads = append(g.grads, grads...)
+		return
+	}
+	g.grads = slices.Grow(g.grads, width*len(g.rows)-len(g.grads))[:width*len(g.rows)]
+	clear(g.grads[width*before:])
+	if len(g.grads) > math.MaxUint32 {
+		for j, id := range ids {
+			addTo(g.grads[int(id)*width:][:width], grads[j*width:])
+		}
+		return
+	}
+	for j := range ids {
+		ids[j] *= uint32(width)
+	}
+	f32.PoolGrad(g.grads, f32.Bags{At: ids}, grads, width, width)
 }

@@ -5,11 +5,12 @@ import (
 	"io"
 )
 
-// Section is one saved unit: the rows of one table in one shard.
+// Section is one saved unit: the rows of one table in one shard, or what changed of
+// them.
 type Section struct {
-	Name         string // SectionName of the two
+	Name         string // SectionName of the two, or DeltaName
 	Table, Shard int
-	Rows         int
+	Rows         int // of the shard
 }
 
 // SectionName is the name under which a checkpoint keeps a table's shard.
@@ -28,6 +29,10 @@ func (s *Store) Sections() (all []Section) {
 	}
 	return all
 }
+
+// DeltaName is the name under which a checkpoint keeps what changed in a table's
+// shard.
+func DeltaName(table string, shard int) string { return fmt.Sprintf("delta/%s/%05d", table, shard) }
 
 // SaveShard writes the rows of a table in one shard of this rank, with their
 // state, in the format of package table. Staged gradients are not saved: save
@@ -124,6 +129,9 @@ func (s *Store) SetNow(table int, step int64) {
 func (s *Store) Forget(step int64) {
 	s.settle()
 	for _, t := range s.tables {
+		t.Forget(step)
+	}
+	for _, t := range s.replica.tables {
 		t.Forget(step)
 	}
 }

@@ -173,7 +173,16 @@ func TestAnyNumberOfRanksLoads(t *testing.T) {
 
 // fixture is a store of one shard with three rows, and that shard's file.
 func fixture(t testing.TB) (*Store, []byte) {
-	s := open(t, fixtureConfig())
+	s := open(t, fixtureConfig(1))
+	fill(t, s)
+	var b bytes.Buffer
+	if err := s.SaveShard(&b, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	return s, b.Bytes()
+}
+
+func fill(t testing.TB, s *Store) {
 	x := s.tables[0]
 	for _, key := range []uint64{math.MaxUint64, 0, 1000} {
 		rec := make([]float32, x.RecordLen())
@@ -184,30 +193,66 @@ func fixture(t testing.TB) (*Store, []byte) {
 			t.Fatal(err)
 		}
 	}
-	var b bytes.Buffer
-	if err := s.SaveShard(&b, 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	return s, b.Bytes()
 }
 
-func fixtureConfig() Config {
-	return Config{Shards: 1, Tables: []Table{{Name: "user", Parts: []Part{
+// fixtureConfig makes the files of a format version.
+func fixtureConfig(version int) Config {
+	c := Config{Shards: 1, Tables: []Table{{Name: "user", Parts: []Part{
 		{Name: "deep", Dim: 2, Rule: optim.Rule{Kind: "adam"}, DenseL2: true},
 		{Name: "wide", Dim: 1, Rule: optim.Rule{Kind: "ftrl"}},
 	}}}}
+	if version == 2 {
+		c.Tables[0].Evict.HalfLife = 100
+	}
+	return c
 }
 
-// TestFormatOneStaysReadable holds the bytes of format version 1.
-func TestFormatOneStaysReadable(t *testing.T) {
-	s, b := fixture(t)
-	golden.Check(t, "shard-v1.hex", hex.Dump(b))
-	loaded := open(t, fixtureConfig())
-	if err := loaded.LoadShard(iotest.OneByteReader(bytes.NewReader(b)), 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := differ(records(loaded), records(s), 0); err != nil {
-		t.Fatal(err)
+// TestFormatsStayReadable holds the bytes of every format version, of shards and of
+// deltas, and loads them: version 1 without notes, version 2 with stamp and score.
+func TestFormatsStayReadable(t *testing.T) {
+	for _, version := range []int{1, 2} {
+		s := open(t, fixtureConfig(version))
+		fill(t, s)
+		same := func(what string, b []byte, load func(s *Store, r io.Reader) error) {
+			t.Helper()
+			golden.Check(t, fmt.Sprintf("%s-v%d.hex", what, version), hex.Dump(b))
+			if b[8] != byte(version) {
+				t.Fatalf("a %s of version %d, want %d", what, b[8], version)
+			}
+			loaded := open(t, fixtureConfig(version))
+			if err := load(loaded, iotest.OneByteReader(bytes.NewReader(b))); err != nil {
+				t.Fatal(err)
+			}
+			if err := differ(records(loaded), records(s), 0); err != nil {
+				t.Fatal(err)
+			}
+			again := func(s *Store) (b bytes.Buffer) {
+				if err := s.SaveShard(&b, 0, 0); err != nil {
+					t.Fatal(err)
+				}
+				return b
+			}
+			if a, b := again(loaded), again(s); !bytes.Equal(a.Bytes(), b.Bytes()) {
+				t.Errorf("a %s of version %d that was loaded is saved otherwise", what, version)
+			}
+		}
+		var shard, delta bytes.Buffer
+		if err := s.SaveShard(&shard, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		same("shard", shard.Bytes(), func(s *Store, r io.Reader) error { return s.LoadShard(r, 0, 0) })
+		s.tables[0].Delete([]uint64{0})
+		s.SetNow(0, 5)
+		if err := s.SaveDelta(&delta, 0, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		same("delta", delta.Bytes(), func(s *Store, r io.Reader) error {
+			now, err := s.LoadDelta(r, 0, 0)
+			if err == nil && now != 5 {
+				err = fmt.Errorf("it tells up to step %d, want 5", now)
+			}
+			return err
+		})
 	}
 }
 
@@ -215,7 +260,7 @@ func TestDamagedShardsAreRefused(t *testing.T) {
 	_, b := fixture(t)
 	refused := func(what string, file []byte) {
 		t.Helper()
-		s := open(t, fixtureConfig())
+		s := open(t, fixtureConfig(1))
 		err := s.LoadShard(bytes.NewReader(file), 0, 0)
 		if err == nil {
 			t.Fatalf("%s: accepted", what)
@@ -243,7 +288,7 @@ func TestDamagedShardsAreRefused(t *testing.T) {
 func TestUnfittingShardsNameBothSides(t *testing.T) {
 	_, b := fixture(t)
 	change := func(f func(cfg *Config)) *Store {
-		cfg := fixtureConfig()
+		cfg := fixtureConfig(1)
 		f(&cfg)
 		return open(t, cfg)
 	}
@@ -324,7 +369,7 @@ func TestAnnouncedSizesAreNotBelieved(t *testing.T) {
 	for _, n := range []uint64{1 << 31, math.MaxUint64} {
 		file := slices.Clone(b)
 		binary.LittleEndian.PutUint64(file[rows:], n)
-		s := open(t, fixtureConfig())
+		s := open(t, fixtureConfig(1))
 		if err := s.LoadShard(bytes.NewReader(file), 0, 0); err == nil {
 			t.Fatalf("%d rows were accepted", n)
 		}
@@ -340,7 +385,7 @@ func FuzzLoadShard(f *testing.F) {
 	f.Add(b[:40])
 	f.Add([]byte("WDLSHARD"))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		s := open(t, fixtureConfig())
+		s := open(t, fixtureConfig(1))
 		r := bytes.NewReader(file)
 		if err := s.LoadShard(r, 0, 0); err != nil {
 			if s.Rows(0) != 0 {
@@ -393,12 +438,12 @@ func TestForgedShardsAreRefused(t *testing.T) {
 			return b
 		}),
 	} {
-		s := open(t, fixtureConfig())
+		s := open(t, fixtureConfig(1))
 		if err := s.LoadShard(bytes.NewReader(file), 0, 0); err == nil || !strings.Contains(err.Error(), want) || s.Rows(0) != 0 {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	cfg := fixtureConfig()
+	cfg := fixtureConfig(1)
 	cfg.Shards = 2
 	s := open(t, cfg)
 	if err := s.tables[0].Put(5, make([]float32, s.tables[0].RecordLen())); err != nil {
@@ -490,7 +535,10 @@ func TestDeltasMakeTheCopyEqual(t *testing.T) {
 
 // saveDelta returns what has changed on a rank after a step, by section name.
 func saveDelta(s *Store, since int64) map[string][]byte {
-	files := map[string][]byte{}
+	files, listed := map[string][]byte{}, map[string]string{}
+	if _, err := s.Snapshot(since).take(1<<30, listed); err != nil {
+		panic(err)
+	}
 	for _, shard := range s.Owned() {
 		for table := range s.tables {
 			var b bytes.Buffer
@@ -498,6 +546,12 @@ func saveDelta(s *Store, since int64) map[string][]byte {
 				panic(err)
 			}
 			files[SectionName(s.name(table), shard)] = b.Bytes()
+			some := false
+			s.tables[table].Delta(shard, since, func(uint64, []float32) error { some = true; return nil })
+			name := DeltaName(s.name(table), shard)
+			if is, in := listed[name]; in != some || in && is != b.String() {
+				panic(fmt.Sprintf("%s: among the changes since %d: %v; it has some: %v", name, since, in, some))
+			}
 		}
 	}
 	return files

@@ -192,6 +192,11 @@ func (s *Store) PushSlot(l *Lookup, at Slot) error {
 	if err := s.exchangeGrads(l, &s.link, l.onSlots); err != nil {
 		return err
 	}
+	if l.bagged != nil {
+		if err := l.bagged.push(&s.link, false, l.onOpened); err != nil {
+			return err
+		}
+	}
 	if err := s.slots.stale(at); at.Slot >= 0 && err != nil {
 		return fmt.Errorf("sparse: push: rank %d of %d: %w", s.rank, s.size, err)
 	}
@@ -213,7 +218,10 @@ func (s *Store) PushNone(l *Lookup) error {
 		total += n
 	}
 	s.nothing = resize(s.nothing, (total+7)/8)
-	return s.sendGrads(l, &s.link, bytesOf(s.nothing)[:total], l.onSlots)
+	if err := s.sendGrads(l, &s.link, bytesOf(s.nothing)[:total], l.onSlots); err != nil || l.bagged == nil {
+		return err
+	}
+	return l.bagged.push(&s.link, true, l.onOpened)
 }
 
 // tell exchanges which slot every rank has.
@@ -233,18 +241,21 @@ func (l *Lookup) takeSlot(from int, part []byte) error {
 	s := l.store
 	tag := s.slots.heard[3*from:]
 	at := Slot{tag[0], tag[1], int(tag[2])}
+	l.opened[from] = nil
 	if at.Slot < 0 || s.slots.stale(at) != nil {
 		return nil
 	}
-	of := s.slots.open(at, len(s.tables))
-	if of == nil {
-		return nil
-	}
-	return l.eachGrads(from, part, func(t int, keys []uint64, held []table.Row, grads []float32) {
+	l.opened[from] = s.slots.open(at, len(s.tables))
+	return l.eachGrads(from, part, l.onOpened)
+}
+
+// keep is the sink of what may count later.
+func (l *Lookup) keep(from, t int, keys []uint64, held []table.Row, grads []float32) {
+	if of := l.opened[from]; of != nil {
 		g := &of.tables[t]
 		g.epoch = l.epoch[t]
 		g.keys, g.held, g.values = append(g.keys, keys...), append(g.held, held...), append(g.values, grads...)
-	})
+	}
 }
 
 // Staged lists the slots of a step whose gradients this rank has, ascending.

@@ -15,20 +15,24 @@ type Store struct {
 	cfg        Config
 	print      uint64 // fingerprint of cfg
 	tables     []*table.Table
-	staged     []*staged // by table
-	owner      []int32   // by shard
-	pulls      int64     // how many there were, to find ranks out of step
-	generation int64     // how often Reset was called, to find stale Lookups
-	wire       []Wire    // by table
-	still      []bool    // by table: a step changes the rows of its keys alone
-	encodes    bool      // the gradients of a table travel encoded
-	early      bool      // a table is still: rows can travel ahead
-	ahead      *ahead    // nil if batches are not prepared on the side
-	waiting    *Lookup   // prepared and not completed
-	flying     []*Lookup // pulled to train, and not applied
+	staged     []*staged  // by table
+	owner      []int32    // by shard
+	pulls      int64      // how many there were, to find ranks out of step
+	generation int64      // how often Reset was called, to find stale Lookups
+	wire       []Wire     // by table
+	how        []Strategy // by table
+	pools      bool       // a table is pooled by its owners
+	still      []bool     // by table: a step changes the rows of its keys alone
+	encodes    bool       // the gradients of a table travel encoded
+	early      bool       // a table is still: rows can travel ahead
+	ahead      *ahead     // nil if batches are not prepared on the side
+	waiting    *Lookup    // prepared and not completed
+	flying     []*Lookup  // pulled to train, and not applied
 	slots      slots
 	hot        hot
+	replica    replica
 	loads      []ShardLoad // by shard: what was asked
+	carried    []int64     // by table
 	ids        []uint32
 	nothing    []uint64 // what PushNone sends
 	counters   Counters
@@ -59,13 +63,15 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 			return nil, fmt.Errorf("sparse: open: rank %d: %w", rank, err)
 		}
 		s.tables = append(s.tables, t)
-		s.wire = append(s.wire, cfg.Wire[c.Name])
+		s.wire, s.how = append(s.wire, cfg.Wire[c.Name]), append(s.how, cfg.Strategies[c.Name])
+		s.pools = s.pools || cfg.Strategies[c.Name] == Pooled
 		still := c.Evict == table.Evict{} && !slices.ContainsFunc(c.Parts, func(p Part) bool { return p.DenseL2 })
 		s.still = append(s.still, still)
 		s.early = s.early || still
 		s.encodes = s.encodes || cfg.Wire[c.Name].Gradients != FP32
 		s.staged = append(s.staged, &staged{set: table.NewSet(t.Salt(), nil, 1)})
 	}
+	s.carried = make([]int64, len(s.tables))
 	s.hot = s.newHot()
 	s.print = s.fingerprint()
 	return s, nil
@@ -105,6 +111,8 @@ func (s *Store) Reset() error {
 		errs = append(errs, t.Reset())
 		s.staged[i].reset()
 	}
+	s.replica.forget()
+	errs = append(errs, s.replica.each((*table.Table).Reset))
 	return errors.Join(errs...)
 }
 
@@ -117,6 +125,7 @@ func (s *Store) Close() error {
 	for _, t := range s.tables {
 		errs = append(errs, t.Close())
 	}
+	errs = append(errs, s.replica.each((*table.Table).Close))
 	return errors.Join(errs...)
 }
 
@@ -143,6 +152,8 @@ type Counters struct {
 	HotBytesSent     int64 // rows and gradients of hot keys
 	HotBytesReceived int64
 
+	ReplicaBytesSent int64 // what Mirror and Heal send; on the whole as many are received
+
 	RowsInserted int64
 	RowsHeld     int64 // now, on this rank
 	StepsOfRows  int64 // optimizer steps taken, counted by row
@@ -165,7 +176,7 @@ func (c *Counters) add(x Counters) {
 
 // BytesSent is all payload sent to other ranks.
 func (c Counters) BytesSent() int64 {
-	return c.CountBytesSent + c.KeyBytesSent + c.RowBytesSent + c.GradBytesSent + c.MarkBytesSent + c.HotBytesSent
+	return c.CountBytesSent + c.KeyBytesSent + c.RowBytesSent + c.GradBytesSent + c.MarkBytesSent + c.HotBytesSent + c.ReplicaBytesSent
 }
 
 // BytesReceived is all payload received from other ranks.
@@ -178,14 +189,22 @@ func (c Counters) BytesReceived() int64 {
 type TableCounters struct {
 	table.Counters
 	Rows  int64 // held now
-	Bytes int64 // memory of rows and index, now
+	Bytes int64 // memory of rows and index, now, those of a copy included
+
+	// CarriedBytes are what batches to train have made this rank take and send as an
+	// owner: keys, rows or sums, and gradients, of other ranks, and what Mirror sends.
+	CarriedBytes int64
 }
 
 // Table returns the counters of a table on this rank.
 func (s *Store) Table(i int) TableCounters {
 	s.settle()
 	t := s.tables[i]
-	return TableCounters{Counters: t.Counters(), Rows: int64(t.Rows() - s.hot.foreign[i]), Bytes: t.Bytes()}
+	c := TableCounters{Counters: t.Counters(), Rows: int64(t.Rows() - s.hot.foreign[i]), Bytes: t.Bytes(), CarriedBytes: s.carried[i]}
+	if s.replica.tables != nil {
+		c.Bytes += s.replica.tables[i].Bytes()
+	}
+	return c
 }
 
 // Counters returns the counters of this rank. It walks the shards: call it for a
@@ -197,6 +216,9 @@ func (s *Store) Counters() Counters {
 	for i, t := range s.tables {
 		c.RowsHeld += int64(t.Rows() - s.hot.foreign[i])
 		c.MemoryBytes += t.Bytes() + s.staged[i].bytes()
+	}
+	for _, t := range s.replica.tables {
+		c.MemoryBytes += t.Bytes()
 	}
 	return c
 }

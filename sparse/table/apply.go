@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unsafe"
 
+	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -22,7 +24,7 @@ func (at Step) Validate() error {
 	switch {
 	case at.N < 1:
 		return fmt.Errorf("step %d: steps count from 1", at.N)
-	case !finite([]float32{at.Scale, at.Clip}) || math.IsNaN(at.Rate) || math.IsInf(at.Rate, 0):
+	case math.IsNaN(float64(0*at.Scale)) || math.IsNaN(float64(0*at.Clip)) || math.IsNaN(0*at.Rate):
 		return fmt.Errorf("step %d: scale %v, rate %v, clip %v: not all are finite", at.N, at.Scale, at.Rate, at.Clip)
 	}
 	return nil
@@ -62,12 +64,8 @@ func (t *Table) Check(at Step, g Gradients) error {
 	if err := at.Validate(); err != nil {
 		return err
 	}
-	if !finite(g.Values) {
-		for i, key := range g.Keys {
-			if !finite(g.Values[i*t.width : (i+1)*t.width]) {
-				return &NonFiniteError{Table: t.cfg.Name, Key: key}
-			}
-		}
+	if i := f32.FirstNonFinite(g.Values[:len(g.Keys)*t.width]); i >= 0 {
+		return &NonFiniteError{Table: t.cfg.Name, Key: g.Keys[i/t.width]}
 	}
 	return t.room(len(g.Keys))
 }
@@ -80,7 +78,8 @@ func (t *Table) Apply(at Step, g Gradients) (Applied, error) {
 	if err := t.Check(at, g); err != nil {
 		return Applied{}, err
 	}
-	if err := t.resolve(g); err != nil {
+	missing, err := t.resolve(g)
+	if err != nil {
 		return Applied{}, err
 	}
 	if at.Clip == 0 {
@@ -89,13 +88,23 @@ func (t *Table) Apply(at Step, g Gradients) (Applied, error) {
 	for i := range t.parts {
 		t.updates[i] = t.parts[i].Rule.At(at.N, at.Rate)
 	}
+	if t.saving != nil {
+		t.saving.keep(g.Keys, t.found)
+	}
 	t.now = at.N
-	done := t.admitAll(g.Keys)
-	t.applyTouched(at, g)
+	done := Applied{Steps: len(g.Keys)}
+	if missing {
+		done = t.admitAll(g.Keys)
+	}
+	t.applyTouched(at, g, done.Refused > 0)
 	if t.dense {
 		zeros := t.scratch[:t.width]
 		clear(zeros)
-		done.Steps += t.others(func(rows []Row) { t.stepRows(at, rows, zeros, 0, true) })
+		done.Steps += t.others(func(rows []Row) {
+			var records [chunk]*byte
+			t.records.locate(rows, records[:])
+			t.stepRows(at, records[:len(rows)], len(rows), zeros, 0, true)
+		})
 	}
 	t.counters.Inserted += int64(done.Inserted)
 	t.counters.Refused += int64(done.Refused)
@@ -105,87 +114,130 @@ func (t *Table) Apply(at Step, g Gradients) (Applied, error) {
 	return done, nil
 }
 
-// resolve writes the rows of the keys of g to t.found.
-func (t *Table) resolve(g Gradients) error {
+// resolve writes the rows of the keys of g to t.found and reports whether some have
+// none.
+func (t *Table) resolve(g Gradients) (missing bool, err error) {
 	t.found = resize(t.found, len(g.Keys))
 	if g.Epoch != t.epoch || len(g.Rows) != len(g.Keys) {
-		return t.lookup(g.Keys, t.found)
+		err = t.lookup(g.Keys, t.found)
+		return slices.Contains(t.found, 0), err
 	}
 	copy(t.found, g.Rows)
 	for at := 0; at < len(g.Keys); at += chunk {
 		end := min(at+chunk, len(g.Keys))
 		if slices.Contains(t.found[at:end], 0) { // an Apply since may have inserted it
 			if err := t.lookup(g.Keys[at:end], t.found[at:end]); err != nil {
-				return err
+				return false, err
 			}
+			missing = missing || slices.Contains(t.found[at:end], 0)
 		}
 	}
-	return nil
+	return missing, nil
 }
 
 // admitAll inserts the keys of t.found that have no row and are admitted.
 func (t *Table) admitAll(keys []uint64) (done Applied) {
-	var p probes
-	for i, r := range t.found {
-		if i%chunk == 0 {
-			end := min(i+chunk, len(keys))
-			if slices.Contains(t.found[i:end], 0) {
-				t.index.ask(keys[i:end], &p)
-			}
+	for at := 0; at < len(keys); at += chunk {
+		end := min(at+chunk, len(keys))
+		if found := t.found[at:end]; slices.Contains(found, 0) {
+			t.admitChunk(keys[at:end], found, &done)
 		}
-		if r == 0 {
-			if !t.admit(keys[i]) {
-				done.Refused++
-				continue
-			}
-			t.found[i] = t.insert(keys[i])
-			t.fill(t.found[i], keys[i])
-			t.stamp(t.found[i], uint32(t.now), 0)
-			done.Inserted++
-		}
-		done.Steps++
 	}
+	done.Steps = len(keys) - done.Refused
 	return done
 }
 
-// applyTouched steps the rows with gradients.
-func (t *Table) applyTouched(at Step, g Gradients) {
-	for lo := 0; lo < len(t.found); {
-		hi := lo // rows of lo to hi are held
-		for hi < len(t.found) && hi < lo+chunk && t.found[hi] != 0 {
-			hi++
+func (t *Table) admitChunk(keys []uint64, found []Row, done *Applied) {
+	var p probes
+	t.index.ask(keys, &p)
+	for i, r := range found {
+		switch {
+		case r != 0:
+		case !t.admit(keys[i]):
+			done.Refused++
+		default:
+			found[i] = t.insert(keys[i])
+			t.fill(found[i], keys[i])
+			t.stamp(found[i], uint32(t.now), 0)
+			done.Inserted++
 		}
-		if hi == lo { // refused
-			lo++
-			continue
-		}
-		rows, grads := t.found[lo:hi], g.Values[lo*t.width:hi*t.width]
-		t.prefetchNotes(rows)
-		if t.cfg.Values == Float32 {
-			t.stepRows(at, rows, grads, t.width, false)
-		} else {
-			t.stepPacked(at, g.Keys[lo:hi], rows, grads)
-		}
-		for _, r := range rows {
-			t.note(r)
-		}
-		lo = hi
 	}
 }
 
-// stepRows updates up to chunk rows, only the DenseL2 parts of them if dense is
-// set. A stride of 0 gives all rows the same gradient.
-func (t *Table) stepRows(at Step, rows []Row, grads []float32, stride int, dense bool) {
-	var records [chunk]*float32
-	for i, r := range rows {
-		records[i] = (*float32)(t.records.at(uint32(r)))
+// applyTouched steps the rows with gradients. refused says that some have none.
+func (t *Table) applyTouched(at Step, g Gradients, refused bool) {
+	var records [chunk + rowsAhead]*byte
+	var stamps [chunk]*byte
+	for lo := 0; lo < len(t.found); {
+		rows := t.found[lo:min(lo+chunk, len(t.found))]
+		if refused {
+			if rows = held(rows); len(rows) == 0 {
+				lo++
+				continue
+			}
+		}
+		t.notes.stamps.locate(rows, stamps[:])
+		prefetch(stamps[:len(rows)], 0)
+		coming := t.found[lo:min(lo+len(rows)+rowsAhead, len(t.found))]
+		t.records.locate(coming, records[:])
+		grads := g.Values[lo*t.width:]
+		if t.cfg.Values == Float32 {
+			t.stepRows(at, records[:len(coming)], len(rows), grads, t.width, false)
+		} else {
+			prefetch(records[:len(coming)], 0)
+			t.stepPacked(at, g.Keys[lo:], rows, grads)
+		}
+		t.noteAll(rows, stamps[:len(rows)])
+		lo += len(rows)
 	}
-	for i := range t.parts {
-		if p := &t.parts[i]; p.DenseL2 || !dense {
-			place := optim.Part{Dim: p.Dim, Value: p.lo, State: p.stateLo}
-			t.updates[i].ApplyRows(p.gradient(at), records[:len(rows)], place, grads[p.lo:], stride)
+}
+
+// rowsAhead is how many rows of the next call a step is told of: those for which
+// package optim asks ahead.
+const rowsAhead = 24
+
+// held returns the rows before the first that is 0.
+func held(rows []Row) []Row {
+	if i := slices.Index(rows, 0); i >= 0 {
+		return rows[:i]
+	}
+	return rows
+}
+
+// stepRows updates the first n records, only their DenseL2 parts if dense is set; the
+// others come next. A stride of 0 gives all rows the same gradient.
+func (t *Table) stepRows(at Step, records []*byte, n int, grads []float32, stride int, dense bool) {
+	rows := unsafe.Slice((**float32)(unsafe.Pointer(unsafe.SliceData(records))), len(records))
+	for _, run := range t.runs {
+		if p := &t.parts[run.first]; p.DenseL2 || !dense {
+			place := optim.Part{Dim: run.dim, Value: p.lo, State: p.stateLo}
+			t.updates[run.first].ApplyRows(p.gradient(at), rows, n, place, grads[p.lo:], stride)
 		}
 	}
+}
+
+// run is neighbouring parts that are stepped as one.
+type run struct {
+	first int // part
+	dim   int // values of all of them
+}
+
+// runs joins parts that follow each other if one step of all their values is the
+// steps of each: by the same rule, which keeps nothing or one number for a value.
+func runs(parts []part) (all []run) {
+	for i := range parts {
+		p := &parts[i]
+		if n := len(all); n > 0 {
+			q := &parts[all[n-1].first]
+			each := p.Rule.Kind == "sgd" || p.Rule.Kind == "adagrad"
+			if each && p.Rule == q.Rule && p.L2 == q.L2 && p.DenseL2 == q.DenseL2 {
+				all[n-1].dim += p.Dim
+				continue
+			}
+		}
+		all = append(all, run{i, p.Dim})
+	}
+	return all
 }
 
 // stepPacked updates rows of bfloat16.
@@ -216,22 +268,17 @@ func (t *Table) values(rec []float32) []float32 {
 	return t.record[:t.width]
 }
 
-// prefetchNotes asks for the stamps of rows.
-func (t *Table) prefetchNotes(rows []Row) {
-	var starts [chunk]*byte
-	for i, r := range rows {
-		starts[i] = (*byte)(t.notes.stamps.at(uint32(r)))
+// noteAll counts a gradient of this step for rows with those stamps.
+func (t *Table) noteAll(rows []Row, stamps []*byte) {
+	if t.cfg.Evict.HalfLife > 0 {
+		for _, r := range rows {
+			_, score := t.meta(r)
+			*score = t.decayed(*score, t.now-int64(t.age(r))) + 1
+		}
 	}
-	prefetch(starts[:len(rows)], 0)
-}
-
-// note counts a gradient of this step.
-func (t *Table) note(r Row) {
-	stamp, score := t.meta(r)
-	if score != nil {
-		*score = t.decayed(*score, t.now-int64(t.age(r))) + 1
+	for _, p := range stamps {
+		*(*uint32)(unsafe.Pointer(p)) = uint32(t.now)
 	}
-	*stamp = uint32(t.now)
 }
 
 // others calls f with the rows that t.found does not name, up to chunk at a
@@ -283,7 +330,7 @@ func (p *part) total(scale float32, w, grad, x []float32) {
 // summed over tables and ranks it is what clipping needs. The sum does not depend
 // on the order of rows. A disk that fails makes it NaN; Apply will say why.
 func (t *Table) NormSq(scale float32, g Gradients, sum *Sum) {
-	if t.resolve(g) != nil {
+	if _, err := t.resolve(g); err != nil {
 		sum.Add(math.NaN())
 		return
 	}
@@ -327,15 +374,6 @@ func squares(x []float32) (sum float64) {
 		sum += float64(float64(v) * float64(v))
 	}
 	return sum
-}
-
-// finite reports whether all x are: 0·x is 0 for a finite x and NaN otherwise.
-func finite(x []float32) bool {
-	var sum float32
-	for _, v := range x {
-		sum += 0 * v
-	}
-	return sum == 0
 }
 
 // resize returns n elements, of the same memory if it suffices; what they hold is

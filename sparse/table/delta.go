@@ -34,10 +34,11 @@ func (r *removals) add(key uint64, step int64) {
 	r.keys, r.steps = append(r.keys, key), append(r.steps, uint32(step))
 }
 
-// forget drops the first n removals, those of steps up to lost.
+// forget drops the first n removals, those of steps up to lost. A snapshot may still
+// read them where they lie, so that the others move away.
 func (r *removals) forget(lost int64, n int) {
 	r.lost = lost
-	r.keys, r.steps = slices.Delete(r.keys, 0, n), slices.Delete(r.steps, 0, n)
+	r.keys, r.steps = slices.Clone(r.keys[n:]), slices.Clone(r.steps[n:])
 }
 
 func (r *removals) bytes() int64 { return 8*int64(cap(r.keys)) + 4*int64(cap(r.steps)) }
@@ -68,41 +69,32 @@ func (t *Table) SetNow(step int64) { t.now = step }
 // step changes every row. It returns [ErrTooOld] if too many rows were given up
 // since.
 func (t *Table) Delta(shard int, since int64, f func(key uint64, record []float32) error) error {
-	gone, err := t.removed.since(since)
+	gone, err := t.goneSince(since)
 	if err != nil {
-		return fmt.Errorf("table %q: delta since step %d: %w", t.cfg.Name, since, err)
+		return err
 	}
-	all := t.index.sorted(shard)
-	all = slices.DeleteFunc(all, func(c slot) bool { return !t.changed(c.row, since) })
-	for _, key := range gone {
-		h := hash(t.salt, key)
-		if t.index.shardOf(h) == shard && t.index.find(key, h) == 0 {
-			all = append(all, slot{uint32(key), uint32(key >> 32), 0})
-		}
-	}
-	slices.SortFunc(all, bySlotKey)
-	all = slices.CompactFunc(all, func(a, b slot) bool { return a.key() == b.key() })
-	for _, c := range all {
+	v := t.asItIs()
+	for _, e := range v.entries(shard, since, gone) {
 		var rec []float32
-		if c.row != 0 {
-			if rec, err = t.recordOf(c); err != nil {
+		if !e.isGone() {
+			if rec, _, _, err = v.read(e); err != nil {
 				return err
 			}
 		}
-		if err := f(c.key(), rec); err != nil {
+		if err := f(e.key, rec); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// changed reports whether a row has changed after a step.
-func (t *Table) changed(r Row, since int64) bool {
-	stamp, _ := t.meta(r)
-	if t.dense {
-		return t.now > since
+// goneSince is the keys that were given up after a step.
+func (t *Table) goneSince(since int64) ([]uint64, error) {
+	gone, err := t.removed.since(since)
+	if err != nil {
+		return nil, fmt.Errorf("table %q: delta since step %d: %w", t.cfg.Name, since, err)
 	}
-	return *stamp != 0 && int32(*stamp-uint32(since)) > 0
+	return gone, nil
 }
 
 // Forget frees the memory of what was removed up to a step. Deltas since an
@@ -117,36 +109,37 @@ func (t *Table) Forget(step int64) {
 
 // SaveDelta writes what Delta gives, in the format of the package comment.
 func (t *Table) SaveDelta(w io.Writer, shard int, since int64) error {
-	var keys, gone []uint64
-	err := t.Delta(shard, since, func(key uint64, record []float32) error {
-		if record == nil {
-			gone = append(gone, key)
-		} else {
-			keys = append(keys, key)
-		}
-		return nil
-	})
+	gone, err := t.goneSince(since)
 	if err != nil {
 		return err
 	}
-	f := newFile(w)
+	v := t.asItIs()
+	return v.saveDelta(w, shard, since, v.entries(shard, since, gone))
+}
+
+func (v view) saveDelta(w io.Writer, shard int, since int64, all []entry) error {
+	t, gone := v.t, 0
+	for _, e := range all {
+		if e.isGone() {
+			gone++
+		}
+	}
+	f := t.newFile(w)
 	t.head(f, deltaMagic, shard)
 	f.number64(uint64(since))
-	f.number64(uint64(t.now))
-	f.number64(uint64(len(keys)))
-	f.number64(uint64(len(gone)))
-	for _, key := range keys {
-		c := slot{uint32(key), uint32(key >> 32), t.index.find(key, hash(t.salt, key))}
-		rec, err := t.recordOf(c)
-		if err != nil {
-			return err
+	f.number64(uint64(v.now))
+	f.number64(uint64(len(all) - gone))
+	f.number64(uint64(gone))
+	err := v.write(f, all)
+	for _, e := range all {
+		if e.isGone() {
+			f.number64(e.key)
 		}
-		t.write(f, c, rec)
 	}
-	for _, key := range gone {
-		f.number64(key)
+	if err == nil {
+		err = f.end()
 	}
-	if err := f.end(); err != nil {
+	if err != nil {
 		return fmt.Errorf("table %q: delta of shard %d: %w", t.cfg.Name, shard, err)
 	}
 	return nil
@@ -159,6 +152,7 @@ func (t *Table) SaveDelta(w io.Writer, shard int, since int64) error {
 // shard has its delta.
 func (t *Table) LoadDelta(r io.Reader, shard int) (now int64, err error) {
 	fault := func(err error) error { return fmt.Errorf("table %q: delta of shard %d: %w", t.cfg.Name, shard, err) }
+	t.loses()
 	sum := crc32.New(castagnoli)
 	in := io.TeeReader(r, sum)
 	notes, err := t.readHead(in, deltaMagic, shard)

@@ -36,7 +36,8 @@
 //
 // Delta gives the rows that changed since a step, and SaveDelta and LoadDelta
 // carry them to another table: a checkpoint between full ones, or a server.
-// OpenTier bounds the memory: cold rows go to disk.
+// Snapshot saves the table of one step while later ones go on. OpenTier bounds the
+// memory: cold rows go to disk.
 //
 // # The index
 //
@@ -51,11 +52,13 @@
 //
 // For each key held, in bytes:
 //
-//	index   16 to 39, about 24 on average
+//	index   16 to 39, about 27 on average
 //	record  4·(V+S); with values of bfloat16 2·V, rounded up to 4, and 4·S
 //	stamp   4
 //	score   4, in tables with a HalfLife
 //	given up: 12 for each key, at most 2²² of them, until Forget
+//	kept for a snapshot until Close: record, 8, and 24 to 56 of a set, for each key
+//	        that a step changes before its shard is saved
 //
 // A shard with few keys takes 96 bytes of slots and 92 more. On disk a row leaves
 // its index entry, stamp and score in memory. So 10⁸ keys of dim 8 with row-wise

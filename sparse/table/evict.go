@@ -74,6 +74,9 @@ func (t *Table) trim(shard, keep int) {
 func (t *Table) candidates(shard int) []victim {
 	t.victims = t.victims[:0]
 	t.index.each(shard, func(c *slot) {
+		if stamp, _ := t.meta(c.row); *stamp == 0 && t.saving != nil { // it gets one
+			t.saving.keepKey(c.key(), c.row)
+		}
 		t.victims = append(t.victims, victim{c.key(), t.age(c.row), t.score(c.row)})
 	})
 	return t.victims
@@ -119,7 +122,11 @@ func (t *Table) decayed(score float32, then int64) float32 {
 // giveUp forgets the row of a key.
 func (t *Table) giveUp(key uint64) {
 	h := hash(t.salt, key)
-	if r := t.index.find(key, h); r.onDisk() {
+	r := t.index.find(key, h)
+	if t.saving != nil {
+		t.saving.keepKey(key, r)
+	}
+	if r.onDisk() {
 		t.tier.forget(r)
 	} else {
 		t.free = append(t.free, r)

@@ -8,9 +8,11 @@ const (
 	lineBytes = 64  // of a cache line
 )
 
-// gatherPlain is the specification of gather.
-func gatherPlain(dst []float32, stride int, addrs []*byte, width int) {
-	for i, p := range addrs[:len(addrs)-ahead] {
+// gatherPlain is the specification of gather, which copies width floats at each of
+// the first n addresses to dst, stride floats apart. What lies at the others is only
+// asked for.
+func gatherPlain(dst []float32, stride int, addrs []*byte, n, width int) {
+	for i, p := range addrs[:n] {
 		copy(dst[i*stride:i*stride+width], unsafe.Slice((*float32)(unsafe.Pointer(p)), width))
 	}
 }

@@ -22,17 +22,24 @@ func prefetchSet(slots []setSlot, hashes []uint64) {
 	}
 }
 
-// gather copies the width floats at each of addrs but the last ahead to dst,
-// stride floats apart, and asks for what lies at those last.
-func gather(dst []float32, stride int, addrs []*byte, width int) {
-	n := len(addrs) - ahead
+func (s *slabs) locate(items []Row, addrs []*byte) {
+	if !cpu.X86.HasBMI2 {
+		s.locatePlain(items, addrs)
+	} else if n := len(items); n > 0 {
+		_ = addrs[n-1]
+		locateItems(&addrs[0], (*uint32)(&items[0]), n, (*byte)(unsafe.Pointer(&s.place[0])), int(s.shift), s.size)
+	}
+}
+
+func gather(dst []float32, stride int, addrs []*byte, n, width int) {
 	if n == 0 || width == 0 {
 		return
 	}
 	if !cpu.X86.HasAVX {
-		gatherPlain(dst, stride, addrs, width)
+		gatherPlain(dst, stride, addrs, n, width)
 		return
 	}
-	_ = dst[(n-1)*stride+width-1]
-	gatherRows((*byte)(unsafe.Pointer(&dst[0])), 4*stride, &addrs[0], n, 4*width)
+	_, _ = dst[(n-1)*stride+width-1], addrs[n-1]
+	silent := max(0, ahead-(len(addrs)-n)) // rows that know of none ahead
+	gatherRows((*byte)(unsafe.Pointer(&dst[0])), 4*stride, &addrs[0], n, silent, 4*width)
 }

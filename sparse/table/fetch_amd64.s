@@ -37,55 +37,88 @@ next:
 	JNZ        next
 	RET
 
-// func gatherRows(dst *byte, stride int, addrs **byte, n int, width int)
+// func locateItems(addrs **byte, items *uint32, n int, places *byte, shift int, size int)
+// Requires: BMI2
+TEXT ·locateItems(SB), NOSPLIT, $0-48
+	MOVQ addrs+0(FP), AX
+	MOVQ items+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ places+24(FP), BX
+	MOVQ shift+32(FP), SI
+	MOVQ size+40(FP), DI
+	LEAQ (CX)(DX*4), CX
+	LEAQ (AX)(DX*8), AX
+	MOVQ DX, R9
+	NEGQ R9
+
+item:
+	MOVL  (CX)(R9*4), DX
+	SHRXQ SI, DX, R8
+	LEAQ  1(R8)(R8*1), R8
+	BSRQ  R8, R8
+	SHLQ  $0x04, R8
+	IMULQ DI, DX
+	ADDQ  (BX)(R8*1), DX
+	SUBQ  8(BX)(R8*1), DX
+	MOVQ  DX, (AX)(R9*8)
+	INCQ  R9
+	JNZ   item
+	RET
+
+// func gatherRows(dst *byte, stride int, addrs **byte, n int, silent int, width int)
 // Requires: AVX, MMX+
-TEXT ·gatherRows(SB), NOSPLIT, $0-40
+TEXT ·gatherRows(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ stride+8(FP), CX
 	MOVQ addrs+16(FP), DX
 	MOVQ n+24(FP), BX
-	MOVQ width+32(FP), SI
-	MOVQ SI, R10
-	CMPQ R10, $0x00000100
+	MOVQ width+40(FP), SI
+	MOVQ silent+32(FP), DI
+	MOVQ SI, R11
+	CMPQ R11, $0x00000100
 	JLE  row
-	MOVQ $0x00000100, R10
+	MOVQ $0x00000100, R11
 
 row:
-	MOVQ 256(DX), DI
-	XORQ R8, R8
+	CMPQ BX, DI
+	JLE  near
+	MOVQ 256(DX), R8
+	XORQ R9, R9
 
 line:
-	PREFETCHT0 (DI)(R8*1)
-	ADDQ       $0x40, R8
-	CMPQ       R8, R10
+	PREFETCHT0 (R8)(R9*1)
+	ADDQ       $0x40, R9
+	CMPQ       R9, R11
 	JLT        line
-	PREFETCHT0 -1(DI)(R10*1)
-	MOVQ       (DX), DI
-	XORQ       R8, R8
+	PREFETCHT0 -1(R8)(R11*1)
+
+near:
+	MOVQ (DX), R8
+	XORQ R9, R9
 
 eight:
-	LEAQ    32(R8), R9
-	CMPQ    R9, SI
+	LEAQ    32(R9), R10
+	CMPQ    R10, SI
 	JGT     four
-	VMOVUPS (DI)(R8*1), Y0
-	VMOVUPS Y0, (AX)(R8*1)
-	MOVQ    R9, R8
+	VMOVUPS (R8)(R9*1), Y0
+	VMOVUPS Y0, (AX)(R9*1)
+	MOVQ    R10, R9
 	JMP     eight
 
 four:
-	LEAQ    16(R8), R9
-	CMPQ    R9, SI
+	LEAQ    16(R9), R10
+	CMPQ    R10, SI
 	JGT     one
-	VMOVUPS (DI)(R8*1), X0
-	VMOVUPS X0, (AX)(R8*1)
-	MOVQ    R9, R8
+	VMOVUPS (R8)(R9*1), X0
+	VMOVUPS X0, (AX)(R9*1)
+	MOVQ    R10, R9
 
 one:
-	CMPQ R8, SI
+	CMPQ R9, SI
 	JGE  end
-	MOVL (DI)(R8*1), R9
-	MOVL R9, (AX)(R8*1)
-	ADDQ $0x04, R8
+	MOVL (R8)(R9*1), R10
+	MOVL R10, (AX)(R9*1)
+	ADDQ $0x04, R9
 	JMP  one
 
 end:

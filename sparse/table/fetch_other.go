@@ -6,6 +6,8 @@ func prefetch([]*byte, int) {}
 
 func prefetchSet([]setSlot, []uint64) {}
 
-func gather(dst []float32, stride int, addrs []*byte, width int) {
-	gatherPlain(dst, stride, addrs, width)
+func (s *slabs) locate(items []Row, addrs []*byte) { s.locatePlain(items, addrs) }
+
+func gather(dst []float32, stride int, addrs []*byte, n, width int) {
+	gatherPlain(dst, stride, addrs, n, width)
 }

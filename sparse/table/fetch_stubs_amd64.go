@@ -14,7 +14,12 @@ func prefetchLines(addrs **byte, n int, disp int)
 //go:noescape
 func prefetchSlots16(base *byte, mask uint64, hashes *uint64, n int)
 
-// gatherRows copies width > 0 bytes, a multiple of 4, from each of n > 0 addresses to dst, dst+stride, … and asks for what lies at the 32 addresses that follow.
+// locateItems writes the addresses of n > 0 items to addrs. places are 16 bytes each: base, skip.
 //
 //go:noescape
-func gatherRows(dst *byte, stride int, addrs **byte, n int, width int)
+func locateItems(addrs **byte, items *uint32, n int, places *byte, shift int, size int)
+
+// gatherRows copies width > 0 bytes, a multiple of 4, from each of n > 0 addresses to dst, dst+stride, … With each but the last silent ones it asks for what lies at a later one.
+//
+//go:noescape
+func gatherRows(dst *byte, stride int, addrs **byte, n int, silent int, width int)

@@ -44,16 +44,27 @@ type probes struct {
 	starts   [chunk]*byte
 }
 
-// ask finds where the probing of keys begins and asks for that memory.
+// ask finds where the probing of keys begins and asks for that memory. What leads
+// there, directory and segment, is asked for as well, for all keys before the
+// first is looked at.
 func (x *index) ask(keys []uint64, p *probes) {
 	for i, key := range keys {
 		h := hash(x.salt, key)
-		s := x.segment(h)
+		p.hashes[i] = h
+		p.starts[i] = (*byte)(unsafe.Pointer(&x.shards[h>>(64-x.bits)]))
+	}
+	prefetch(p.starts[:len(keys)], 0)
+	for i := range keys {
+		s := x.segment(p.hashes[i])
 		if s == nil {
 			s = &x.none
 		}
-		p.hashes[i], p.segments[i] = h, s
-		p.starts[i] = (*byte)(unsafe.Pointer(&s.slots[h&uint64(len(s.slots)-1)]))
+		p.segments[i], p.starts[i] = s, (*byte)(unsafe.Pointer(s))
+	}
+	prefetch(p.starts[:len(keys)], 0)
+	for i := range keys {
+		s := p.segments[i]
+		p.starts[i] = (*byte)(unsafe.Pointer(&s.slots[p.hashes[i]&uint64(len(s.slots)-1)]))
 	}
 	prefetch(p.starts[:len(keys)], 0)
 }
@@ -74,16 +85,14 @@ func (x *index) findChunk(keys []uint64, rows []Row) (cold bool) {
 // Read writes the values of rows, the initial values of their keys where the row
 // is 0, to dst: those of row i to dst[i·stride : i·stride+V].
 func (t *Table) Read(keys []uint64, rows []Row, dst []float32, stride int) {
-	// starts says where rows from at on lie, ahead more of them than are copied
-	// at a time.
-	var starts [chunk + ahead]*byte
-	first := t.starts(rows, starts[:ahead])
+	var room [chunk + ahead]*byte
 	for at := 0; at < len(rows); at += chunk {
 		end := min(at+chunk, len(rows))
-		n := end - at
-		first = t.starts(first, starts[ahead:n+ahead])
-		t.copyValues(dst[at*stride:], stride, starts[:n+ahead])
-		copy(starts[:ahead], starts[n:n+ahead])
+		if t.used > 0 { // else there is no memory at all, not even that of row 0
+			coming := rows[at:min(end+ahead, len(rows))]
+			t.records.locate(coming, room[:])
+			t.copyValues(dst[at*stride:], stride, room[:len(coming)], end-at)
+		}
 		for i := at; i < end; i++ {
 			if rows[i] == 0 {
 				t.Initial(keys[i], dst[i*stride:i*stride+t.width])
@@ -92,37 +101,16 @@ func (t *Table) Read(keys []uint64, rows []Row, dst []float32, stride int) {
 	}
 }
 
-// starts says where the first of rows lie, filled up with a record of zeros, and
-// returns the rest of rows.
-func (t *Table) starts(rows []Row, starts []*byte) []Row {
-	n := min(len(rows), len(starts))
-	for i, r := range rows[:n] {
-		starts[i] = t.start(r)
-	}
-	for i := n; i < len(starts); i++ {
-		starts[i] = t.start(0)
-	}
-	return rows[n:]
-}
-
-// copyValues writes the values of records but the last ahead to dst.
-func (t *Table) copyValues(dst []float32, stride int, starts []*byte) {
+// copyValues writes the values of the first n records to dst. The others come next.
+func (t *Table) copyValues(dst []float32, stride int, records []*byte, n int) {
 	if t.cfg.Values == Float32 {
-		gather(dst, stride, starts, t.width)
+		gather(dst, stride, records, n, t.width)
 		return
 	}
-	prefetch(starts[ahead:], 0)
-	for i, p := range starts[:len(starts)-ahead] {
+	prefetch(records, 0)
+	for i, p := range records[:n] {
 		expand(dst[i*stride:i*stride+t.width], unsafe.Slice((*float32)(unsafe.Pointer(p)), t.packed))
 	}
-}
-
-// start returns the record of a row, one of zeros for row 0.
-func (t *Table) start(r Row) *byte {
-	if r == 0 {
-		return (*byte)(unsafe.Pointer(&t.none[0]))
-	}
-	return (*byte)(t.records.at(uint32(r)))
 }
 
 // Insert writes the row of each key to rows, inserting those that are not held

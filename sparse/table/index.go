@@ -1,9 +1,7 @@
 package table
 
 import (
-	"cmp"
 	"math/bits"
-	"slices"
 	"unsafe"
 )
 
@@ -29,9 +27,10 @@ type index struct {
 
 // directory finds the segments of one shard by the next depth bits of a hash.
 type directory struct {
-	segments []*segment // 2^depth; nil for a shard without keys
-	shift    uint       // 64 − bits − depth
-	n        int        // keys
+	segments []*segment  // 2^depth; nil for a shard without keys
+	one      [1]*segment // the segments of depth 0: a miss less for most look-ups
+	shift    uint        // 64 − bits − depth
+	n        int         // keys
 }
 
 // segment is a part of a shard: a power of two of slots, at least one of them
@@ -56,7 +55,7 @@ const (
 	minSegment   = 8
 	maxSegment   = 8192
 	segmentBytes = int64(unsafe.Sizeof(segment{}))
-	shardBytes   = int64(unsafe.Sizeof(directory{})) + 8 // with its first entry
+	shardBytes   = int64(unsafe.Sizeof(directory{})) // with its first entry
 )
 
 func newIndex(salt uint64, shards int) index {
@@ -113,7 +112,8 @@ func (x *index) grow(h uint64, s *segment) {
 	d := &x.shards[x.shardOf(h)]
 	switch {
 	case s == nil:
-		d.segments = []*segment{x.newSegment(minSegment, 0, h)}
+		d.one[0] = x.newSegment(minSegment, 0, h)
+		d.segments = d.one[:]
 		x.bytes += segmentBytes + shardBytes
 	case len(s.slots) < maxSegment:
 		x.double(s, h)
@@ -241,14 +241,6 @@ func (x *index) each(shard int, f func(c *slot)) {
 	}
 }
 
-// sorted returns the slots in use of a shard by ascending key.
-func (x *index) sorted(shard int) []slot {
-	used := make([]slot, 0, x.shards[shard].n)
-	x.each(shard, func(c *slot) { used = append(used, *c) })
-	slices.SortFunc(used, bySlotKey)
-	return used
-}
-
 // drop forgets all keys of a shard.
 func (x *index) drop(shard int) {
 	d := &x.shards[shard]
@@ -268,5 +260,3 @@ func (x *index) drop(shard int) {
 }
 
 func (c slot) key() uint64 { return uint64(c.hi)<<32 | uint64(c.lo) }
-
-func bySlotKey(a, b slot) int { return cmp.Compare(a.key(), b.key()) }

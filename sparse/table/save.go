@@ -42,9 +42,13 @@ type file struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func newFile(w io.Writer) *file {
-	f := &file{to: w}
-	f.out = bufio.NewWriterSize(f, chunkBytes)
+// newFile begins a file. Its buffer is the table's: most shards are far smaller.
+func (t *Table) newFile(w io.Writer) *file {
+	if t.out == nil {
+		t.out = bufio.NewWriterSize(nil, chunkBytes)
+	}
+	f := &file{to: w, out: t.out}
+	f.out.Reset(f)
 	return f
 }
 
@@ -80,20 +84,23 @@ func (f *file) end() error {
 }
 
 // SaveShard writes the rows of a shard, with their state, in the format of the
-// package comment. It needs 12 bytes of memory for each row beyond the rows
+// package comment. It needs 16 bytes of memory for each row beyond the rows
 // themselves.
 func (t *Table) SaveShard(w io.Writer, shard int) error {
-	f := newFile(w)
+	v := t.asItIs()
+	return v.saveShard(w, shard, v.entries(shard, Everything, nil))
+}
+
+func (v view) saveShard(w io.Writer, shard int, rows []entry) error {
+	t := v.t
+	f := t.newFile(w)
 	t.head(f, shardMagic, shard)
-	f.number64(uint64(t.ShardRows(shard)))
-	for _, c := range t.index.sorted(shard) {
-		rec, err := t.recordOf(c)
-		if err != nil {
-			return fmt.Errorf("table %q: shard %d: %w", t.cfg.Name, shard, err)
-		}
-		t.write(f, c, rec)
+	f.number64(uint64(len(rows)))
+	err := v.write(f, rows)
+	if err == nil {
+		err = f.end()
 	}
-	if err := f.end(); err != nil {
+	if err != nil {
 		return fmt.Errorf("table %q: shard %d: %w", t.cfg.Name, shard, err)
 	}
 	return nil
@@ -107,24 +114,34 @@ func (t *Table) head(f *file, magic string, shard int) {
 	}
 }
 
-// write writes a row with its notes.
-func (t *Table) write(f *file, c slot, rec []float32) {
-	f.number64(c.key())
-	f.out.Write(raw.Bytes(rec))
-	stamp, score := t.meta(c.row)
-	notes := t.noteWords()
-	if notes > 0 {
-		f.number32(*stamp)
+// write writes rows, those of all that there are, with their notes.
+func (v view) write(f *file, all []entry) error {
+	notes := v.t.noteWords()
+	for _, e := range all {
+		if e.isGone() {
+			continue
+		}
+		rec, stamp, score, err := v.read(e)
+		if err != nil {
+			return err
+		}
+		f.number64(e.key)
+		f.out.Write(raw.Bytes(rec))
+		if notes > 0 {
+			f.number32(stamp)
+		}
+		if notes > 1 {
+			f.number32(math.Float32bits(score))
+		}
 	}
-	if notes > 1 {
-		f.out.Write(raw.Bytes([]float32{*score}))
-	}
+	return nil
 }
 
 // LoadShard reads what SaveShard wrote into a shard that is still empty. It
 // reads no byte past the end. On an error the shard is empty again. Memory grows
 // with what arrives, not with what the file announces.
 func (t *Table) LoadShard(r io.Reader, shard int) error {
+	t.loses()
 	fault := func(err error) error { return fmt.Errorf("table %q: shard %d: %w", t.cfg.Name, shard, err) }
 	if n := t.ShardRows(shard); n != 0 {
 		return fault(fmt.Errorf("the shard holds %d rows already: Reset first", n))

@@ -1,47 +1,101 @@
 package table
 
+import "slices"
+
 // Set numbers distinct keys from 0 in order of first sight, and in the same pass
-// says which rank owns each. It is emptied in constant time: a slot belongs to
-// the set only if it carries the current epoch. A Set belongs to one goroutine.
+// says which rank owns each. A Set belongs to one goroutine, with all that share
+// its slots.
 type Set struct {
 	salt   uint64
 	owner  []int32 // by shard; nil: one rank owns all
 	shift  uint
-	slots  []setSlot // a power of two, at most half of them in use
-	keys   []uint64  // by number
-	owners []int32   // by number, if owner is set
-	counts []int     // by rank
-	epoch  uint32
+	keys   []uint64 // by number
+	owners []int32  // by number, if owner is set
+	counts []int    // by rank
+	*places
+	placed int // of keys, if places are this set's
+}
+
+// places are the slots in which keys are found. They are emptied in constant time:
+// a slot belongs to the set only if it carries the current epoch.
+type places struct {
+	slots []setSlot // a power of two, at most half of them in use
+	epoch uint64    // of 1 to 2³²−1
+	of    *Set      // whose keys they have
+}
+
+func (p *places) empty() {
+	p.epoch++
+	if p.epoch == 1<<32 { // old epochs would come to life again
+		clear(p.slots)
+		p.epoch = 1
+	}
 }
 
 type setSlot struct {
-	key   uint64
-	epoch uint32
-	id    uint32
+	key uint64
+	tag uint64 // epoch in the high half, number in the low
 }
 
-const minSetSlots = 4 * chunk
+const (
+	minSetSlots = 512
+	// setChunk is how many slots are asked for before those of the chunk before are
+	// looked at: a few times what a core can wait for at once. Twice as many were
+	// a tenth slower where slots lie beyond the second-level cache.
+	setChunk = 64
+)
 
 // NewSet returns an empty set for keys of the table with that salt. owner gives
 // the rank, of 0 to ranks−1, of each shard, a power of two of them; it is read
 // with every Add and may change between a Reset and the next Add. nil stands for
 // rank 0 of 1.
 func NewSet(salt uint64, owner []int32, ranks int) *Set {
-	s := &Set{salt: salt, owner: owner, counts: make([]int, max(1, ranks)), epoch: 1}
+	s := &Set{salt: salt, owner: owner, counts: make([]int, max(1, ranks)), places: &places{epoch: 1}}
+	s.of = s
 	if owner != nil {
 		s.shift = shardShift(len(owner))
 	}
 	return s
 }
 
+// Share makes s, which is empty, find its keys in the slots of another set: memory
+// that stays in the cache while many sets are filled one after the other. When two
+// of them take turns, their keys are placed anew each time.
+func (s *Set) Share(with *Set) { s.places = with.places }
+
 // Reset empties the set.
 func (s *Set) Reset() {
 	s.keys, s.owners = s.keys[:0], s.owners[:0]
 	clear(s.counts)
-	s.epoch++
-	if s.epoch == 0 { // every 2³² batches old epochs would come to life again
-		clear(s.slots)
-		s.epoch = 1
+	if s.placed = 0; s.of == s {
+		s.empty()
+	}
+}
+
+// Append adds keys that are distinct and that the set does not hold; only the
+// caller can know. They are placed in slots when one is next looked for.
+func (s *Set) Append(keys []uint64) {
+	s.keys = append(s.keys, keys...)
+	s.assign(keys)
+}
+
+// place makes the slots those of all keys of this set.
+func (s *Set) place() {
+	if s.of != s {
+		s.of, s.placed = s, 0
+		s.empty()
+	}
+	for 2*len(s.keys) > len(s.slots) {
+		s.grow()
+	}
+	mask := uint64(len(s.slots) - 1)
+	for ; s.placed < len(s.keys); s.placed++ {
+		key := s.keys[s.placed]
+		j := hash(s.salt, key) & mask
+		for s.slots[j].tag>>32 == s.epoch {
+			j = (j + 1) & mask
+		}
+		s.slots[j] = setSlot{key, s.epoch<<32 | uint64(s.placed)}
 	}
 }
 
@@ -58,54 +112,96 @@ func (s *Set) Owners() []int32 { return s.owners }
 // Counts returns how many keys each rank owns. The slice is the set's own.
 func (s *Set) Counts() []int { return s.counts }
 
-// Add adds keys and writes the number of each to ids.
+// Add adds keys and writes the number of each to ids. While a chunk of keys is
+// looked up, the slots of the next are on their way to the cache.
 func (s *Set) Add(keys []uint64, ids []uint32) {
 	ids = ids[:len(keys)]
-	var hashes [chunk]uint64
-	for len(keys) > 0 {
-		n := min(len(keys), chunk)
-		for 2*(len(s.keys)+n) > len(s.slots) {
-			s.grow()
-		}
-		for i, key := range keys[:n] {
-			hashes[i] = hash(s.salt, key)
-		}
-		prefetchSet(s.slots, hashes[:n])
-		s.add(keys[:n], hashes[:n], ids)
+	var hashes [2][setChunk]uint64
+	var missed [setChunk]uint8
+	s.place()
+	s.room(min(len(keys), setChunk))
+	s.ask(keys, &hashes[0])
+	for now := 0; len(keys) > 0; now = 1 - now {
+		n := min(len(keys), setChunk)
+		s.room(n)
+		s.ask(keys[n:], &hashes[1-now])
+		s.insert(s.match(keys[:n], &hashes[now], ids, &missed), keys[:n], &hashes[now], ids)
 		keys, ids = keys[n:], ids[n:]
 	}
 }
 
-// add adds keys that the slots have room for.
-func (s *Set) add(keys, hashes []uint64, ids []uint32) {
-	slots, mask := s.slots, uint64(len(s.slots)-1)
-	for i, key := range keys {
-		h := hashes[i]
-		for j := h & mask; ; j = (j + 1) & mask {
-			slot := &slots[j]
-			if slot.epoch != s.epoch {
-				*slot = setSlot{key, s.epoch, uint32(len(s.keys))}
-				s.admit(key, h)
-				ids[i] = slot.id
-				break
-			}
-			if slot.key == key {
-				ids[i] = slot.id
-				break
-			}
-		}
+// room makes room for n more keys.
+func (s *Set) room(n int) {
+	for 2*(len(s.keys)+n) > len(s.slots) {
+		s.grow()
+		s.place()
+	}
+	s.keys = slices.Grow(s.keys, n)
+	if s.owner != nil {
+		s.owners = slices.Grow(s.owners, n)
 	}
 }
 
-// admit appends a key that is new.
-func (s *Set) admit(key, h uint64) {
-	s.keys = append(s.keys, key)
-	rank := int32(0)
-	if s.owner != nil {
-		rank = s.owner[h>>s.shift]
-		s.owners = append(s.owners, rank)
+// ask hashes the first chunk of keys and asks for the memory of their slots.
+func (s *Set) ask(keys []uint64, hashes *[setChunk]uint64) {
+	keys = keys[:min(len(keys), setChunk)]
+	for i, key := range keys {
+		hashes[i] = hash(s.salt, key)
 	}
-	s.counts[rank]++
+	prefetchSet(s.slots, hashes[:len(keys)])
+}
+
+// match writes the numbers of those keys that are in their first slots to ids,
+// and returns where the others stand. No processor can guess which keys are new,
+// so nothing here branches on it.
+func (s *Set) match(keys []uint64, hashes *[setChunk]uint64, ids []uint32, missed *[setChunk]uint8) []uint8 {
+	slots, mask, epoch, n := s.slots, uint64(len(s.slots)-1), s.epoch, uint64(0)
+	ids = ids[:len(keys)]
+	for i, key := range keys {
+		slot := &slots[hashes[i&(setChunk-1)]&mask]
+		tag := slot.tag
+		ids[i] = uint32(tag)
+		missed[n&(setChunk-1)] = uint8(i)
+		differ := slot.key ^ key | (tag>>32 ^ epoch)
+		n += (differ | -differ) >> 63
+	}
+	return missed[:n]
+}
+
+// insert gives those of keys that stand at missed their numbers. room has been
+// asked.
+func (s *Set) insert(missed []uint8, keys []uint64, hashes *[setChunk]uint64, ids []uint32) {
+	slots, mask, epoch := s.slots, uint64(len(s.slots)-1), s.epoch
+	known := len(s.keys)
+	all, n := s.keys[:cap(s.keys)], known
+	for _, i := range missed {
+		key, j := keys[i], hashes[i&(setChunk-1)]&mask
+		for slots[j].tag>>32 == epoch && slots[j].key != key {
+			j = (j + 1) & mask
+		}
+		slot := &slots[j]
+		if slot.tag>>32 != epoch {
+			slot.key, slot.tag = key, epoch<<32|uint64(n)
+			all[n] = key
+			n++
+		}
+		ids[i] = uint32(slot.tag)
+	}
+	s.keys, s.placed = all[:n], n
+	s.assign(s.keys[known:])
+}
+
+// assign counts new keys for their owners.
+func (s *Set) assign(keys []uint64) {
+	if s.owner == nil {
+		s.counts[0] += len(keys)
+		return
+	}
+	for _, key := range keys {
+		rank := s.owner[hash(s.salt, key)>>s.shift]
+		s.owners = append(s.owners, rank)
+		s.counts[rank]++
+	}
 }
 
 // Has reports whether the set holds a key.
@@ -119,29 +215,23 @@ func (s *Set) Number(key uint64) (id uint32, ok bool) {
 	if len(s.keys) == 0 {
 		return 0, false
 	}
+	s.place()
 	mask := uint64(len(s.slots) - 1)
-	for j := hash(s.salt, key) & mask; s.slots[j].epoch == s.epoch; j = (j + 1) & mask {
+	for j := hash(s.salt, key) & mask; s.slots[j].tag>>32 == s.epoch; j = (j + 1) & mask {
 		if s.slots[j].key == key {
-			return s.slots[j].id, true
+			return uint32(s.slots[j].tag), true
 		}
 	}
 	return 0, false
 }
 
+// grow makes twice as many slots, to be filled by place.
 func (s *Set) grow() {
 	s.slots = make([]setSlot, max(minSetSlots, 2*len(s.slots)))
-	s.epoch = 1
-	mask := uint64(len(s.slots) - 1)
-	for id, key := range s.keys {
-		j := hash(s.salt, key) & mask
-		for s.slots[j].epoch == s.epoch {
-			j = (j + 1) & mask
-		}
-		s.slots[j] = setSlot{key, s.epoch, uint32(id)}
-	}
+	s.epoch, s.placed = 1, 0
 }
 
-// Bytes returns the memory the set takes.
+// Bytes returns the memory the set takes, slots that it shares included.
 func (s *Set) Bytes() int64 {
 	return 16*int64(len(s.slots)) + 8*int64(cap(s.keys)) + 4*int64(cap(s.owners))
 }

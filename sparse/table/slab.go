@@ -14,7 +14,13 @@ type slabs struct {
 	size  int  // bytes of an item, a multiple of 4
 	shift uint // log2 of the items of slab 0
 	full  [33]pages
-	base  [33]unsafe.Pointer // of full
+	place [33]place // of full
+}
+
+// place says where a slab lies: item i of it at base + i·size − skip.
+type place struct {
+	base unsafe.Pointer
+	skip int // bytes of the items before
 }
 
 const firstSlabBytes = 32 << 10
@@ -23,30 +29,33 @@ func newSlabs(size int) slabs {
 	return slabs{size: size, shift: uint(bits.Len(uint(max(1, firstSlabBytes/size))) - 1)}
 }
 
-// slab returns the slab of item i and the item's number in it.
-func (s *slabs) slab(i uint32) (k int, at uint32) {
-	if k = bits.Len32(i >> s.shift); k > 0 {
-		i -= 1 << (s.shift + uint(k) - 1)
-	}
-	return k, i
-}
+// slab returns the slab of item i.
+func (s *slabs) slab(i uint32) int { return bits.Len32(i >> s.shift) }
 
 // at returns item i, which reserve has made room for.
 func (s *slabs) at(i uint32) unsafe.Pointer {
-	k, at := s.slab(i)
-	return unsafe.Add(s.base[k], int(at)*s.size)
+	p := &s.place[s.slab(i)]
+	return unsafe.Add(p.base, int(i)*s.size-p.skip)
+}
+
+// locatePlain is the specification of locate, which writes where items lie to addrs:
+// for item 0, before reserve has made room for any, nil.
+func (s *slabs) locatePlain(items []Row, addrs []*byte) {
+	for i, r := range items {
+		addrs[i] = (*byte)(s.at(uint32(r)))
+	}
 }
 
 // reserve makes room for the items up to i.
 func (s *slabs) reserve(i uint32) {
-	last, _ := s.slab(i)
-	for k := last; k >= 0 && s.base[k] == nil; k-- {
-		items := 1 << s.shift
+	for k := s.slab(i); k >= 0 && s.place[k].base == nil; k-- {
+		items, before := 1<<s.shift, 0
 		if k > 0 {
 			items <<= k - 1
+			before = items
 		}
 		s.full[k] = newPages(items * s.size)
-		s.base[k] = unsafe.Pointer(unsafe.SliceData(s.full[k].mem))
+		s.place[k] = place{unsafe.Pointer(unsafe.SliceData(s.full[k].mem)), before * s.size}
 	}
 }
 
@@ -55,7 +64,7 @@ func (s *slabs) free() error {
 	var errs []error
 	for k := range s.full {
 		errs = append(errs, s.full[k].free())
-		s.base[k] = nil
+		s.place[k] = place{}
 	}
 	return errors.Join(errs...)
 }

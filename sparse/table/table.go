@@ -1,6 +1,7 @@
 package table
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"unsafe"
@@ -32,6 +33,7 @@ type Table struct {
 	cfg    Config
 	salt   uint64
 	parts  []part
+	runs   []run     // of parts
 	width  int       // V: values of a row
 	packed int       // words, of 4 bytes, that hold the values in a record
 	fresh  []float32 // S: state of a row before its first step
@@ -54,7 +56,9 @@ type Table struct {
 	scratch []float32      // 2·V
 	record  []float32      // V+S
 	cold    []float32      // a record as it lies on disk
-	none    []float32      // a record to read from where there is none
+	out     *bufio.Writer  // of the file that is being written
+	list    []entry        // of it
+	saving  *Snapshot      // the one under way
 	found   []Row
 	batch   []Row // of others
 	victims []victim
@@ -123,10 +127,10 @@ func Open(cfg Config, seed uint64, shards int) (*Table, error) {
 		p.stateHi = p.stateLo + len(state)
 		t.fresh = append(t.fresh, state...)
 	}
+	t.runs = runs(t.parts)
 	t.scratch = make([]float32, 2*t.width)
 	t.record = make([]float32, t.RecordLen())
 	t.cold = make([]float32, t.words())
-	t.none = make([]float32, t.words())
 	t.clear(shards)
 	return t, nil
 }
@@ -265,9 +269,13 @@ func (t *Table) Put(key uint64, record []float32) error {
 	return nil
 }
 
-// hold returns the row of a key, a new one if it is not held.
+// hold returns the row of a key, to be changed, a new one if it is not held.
 func (t *Table) hold(key uint64) (Row, error) {
-	if r, err := t.find(key); err != nil || r != 0 {
+	r, err := t.find(key)
+	if err == nil && t.saving != nil {
+		t.saving.keepKey(key, r)
+	}
+	if err != nil || r != 0 {
 		return r, err
 	}
 	if err := t.room(1); err != nil {
@@ -334,10 +342,11 @@ func (t *Table) stamp(r Row, step uint32, score float32) {
 // Each calls f with the rows of a shard by ascending key, each with its record,
 // which is valid during the call only, until f fails.
 func (t *Table) Each(shard int, f func(key uint64, record []float32) error) error {
-	for _, c := range t.index.sorted(shard) {
-		rec, err := t.recordOf(c)
+	v := t.asItIs()
+	for _, e := range v.entries(shard, Everything, nil) {
+		rec, _, _, err := v.read(e)
 		if err == nil {
-			err = f(c.key(), rec)
+			err = f(e.key, rec)
 		}
 		if err != nil {
 			return err
@@ -349,6 +358,7 @@ func (t *Table) Each(shard int, f func(key uint64, record []float32) error) erro
 // Reset forgets every row, as if the table had just been opened, and frees the
 // memory.
 func (t *Table) Reset() error {
+	t.loses()
 	err := errors.Join(t.index.large.free(), t.records.free(), t.notes.free())
 	if t.tier != nil {
 		err = errors.Join(err, t.tier.reset())
@@ -361,6 +371,7 @@ func (t *Table) Reset() error {
 
 // Close frees the memory of the table, which cannot be used afterwards.
 func (t *Table) Close() error {
+	t.loses()
 	err := errors.Join(t.index.large.free(), t.records.free(), t.notes.free())
 	if t.tier != nil {
 		err = errors.Join(err, t.tier.close())

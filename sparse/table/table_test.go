@@ -111,6 +111,45 @@ func TestInitialRowsDependOnAllTheirNames(t *testing.T) {
 	}
 }
 
+// TestSetsThatShareSlots: three sets in one memory, filled by turns, number their
+// keys as each would alone.
+func TestSetsThatShareSlots(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var sets, alone [3]*Set
+		for i := range sets {
+			sets[i], alone[i] = NewSet(uint64(i), nil, 1), NewSet(uint64(i), nil, 1)
+			sets[i].Share(sets[0])
+		}
+		for range 12 {
+			i := rapid.IntRange(0, 2).Draw(rt, "set")
+			keys := rapid.SliceOfN(rapid.Uint64Range(0, 400), 0, 300).Draw(rt, "keys")
+			got, want := make([]uint32, len(keys)), make([]uint32, len(keys))
+			switch rapid.IntRange(0, 3).Draw(rt, "call") {
+			case 0:
+				sets[i].Reset()
+				alone[i].Reset()
+			case 1: // keys that are new
+				fresh := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(keys))), alone[i].Has)
+				sets[i].Append(fresh)
+				alone[i].Add(fresh, make([]uint32, len(fresh)))
+			default:
+				sets[i].Add(keys, got)
+				alone[i].Add(keys, want)
+			}
+			if !slices.Equal(got, want) || !slices.Equal(sets[i].Keys(), alone[i].Keys()) || sets[i].Counts()[0] != alone[i].Counts()[0] {
+				rt.Fatalf("numbers %v of keys %v, want %v", got, sets[i].Keys(), want)
+			}
+			for _, key := range keys {
+				n, ok := sets[i].Number(key)
+				m, has := alone[i].Number(key)
+				if n != m || ok != has {
+					rt.Fatalf("key %d is %d, %t; want %d, %t", key, n, ok, m, has)
+				}
+			}
+		}
+	})
+}
+
 func TestSetEqualsAMap(t *testing.T) {
 	s := NewSet(5, nil, 1)
 	rapid.Check(t, func(rt *rapid.T) {

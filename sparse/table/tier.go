@@ -216,18 +216,18 @@ func (t *Table) readCold(c *slot, use func(record []byte)) error {
 	return nil
 }
 
-// recordOf returns the record of a slot in float32, wherever it is; it is valid
-// until the next call.
-func (t *Table) recordOf(c slot) ([]float32, error) {
-	if !c.row.onDisk() {
-		return t.full(c.row), nil
+// recordOf returns the record of a row as it lies in memory, wherever it is; it is
+// valid until the next call.
+func (t *Table) recordOf(key uint64, r Row) ([]float32, error) {
+	if !r.onDisk() {
+		return t.at(r), nil
 	}
 	if err := t.tier.settle(); err != nil {
 		return nil, t.tierFault(err)
 	}
 	rec := t.cold
-	err := t.readCold(&c, func(record []byte) { copy(raw.Bytes(rec), record) })
-	return t.widen(rec), err
+	err := t.readCold(&slot{uint32(key), uint32(key >> 32), r}, func(record []byte) { copy(raw.Bytes(rec), record) })
+	return rec, err
 }
 
 // Prefetch begins to read those rows of keys that are on disk, so that a Find of

@@ -1,0 +1,60 @@
+package sparse
+
+import (
+	"slices"
+	"testing"
+)
+
+// FuzzBags pulls and pools bags of any shape and any keys: what check refuses
+// leaves the store as it was, and all else pools as the twin has it.
+func FuzzBags(f *testing.F) {
+	cfg := Config{Shards: 4, Tables: []Table{
+		{Name: "x", Parts: []Part{{Name: "deep", Dim: 3, Init: Init{Kind: "uniform"}}, {Name: "wide", Dim: 1}}},
+		{Name: "y", Parts: []Part{{Name: "deep", Dim: 2, Init: Init{Kind: "normal"}}}},
+	}}
+	f.Add(uint8(0), uint8(0), []byte{0, 2, 3}, []byte{1, 2, 1}, []byte(nil))
+	f.Add(uint8(1), uint8(1), []byte{0, 0, 3}, []byte{255, 2, 1}, []byte{1, 0, 200})
+	f.Add(uint8(1), uint8(2), []byte{0, 3, 1, 3}, []byte{1, 2, 3}, []byte(nil))
+	f.Add(uint8(2), uint8(0), []byte{0}, []byte(nil), []byte(nil))
+	f.Add(uint8(0), uint8(7), []byte(nil), []byte{1}, []byte{1, 2})
+	f.Fuzz(func(t *testing.T, table, pooling uint8, offsets, keys, weights []byte) {
+		s, err := Open(Local{}, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		b := Bags{Table: int(int8(table)), Pooling: Pooling(pooling)}
+		for _, o := range offsets {
+			b.Offsets = append(b.Offsets, int32(int8(o)))
+		}
+		for i, k := range keys { // a few small ones and some far apart
+			b.Values = append(b.Values, uint64(k)<<(8*(i%3)*3))
+		}
+		for i, w := range weights {
+			b.Weights = append(b.Weights, float32(int8(w))/float32(1+i%4))
+		}
+		l := s.NewLookup()
+		before := s.Counters()
+		if err := s.Pull(l, []Bags{b}, false); err != nil {
+			if after := s.Counters(); after != before {
+				t.Fatalf("refused with %v, counted %v", err, after)
+			}
+			return
+		}
+		want := newTwin(cfg)
+		for part := range cfg.Tables[b.Table].Parts {
+			dim, bags := cfg.Tables[b.Table].Parts[part].Dim, max(0, len(b.Offsets)-1)
+			got := make([]float32, bags*dim)
+			l.Pool(0, part, got, dim, false)
+			if bags == 0 {
+				continue
+			}
+			if pooled := want.pool(b, part); !slices.Equal(got, pooled) {
+				t.Fatalf("part %d of %+v: %v, want %v", part, b, got, pooled)
+			}
+		}
+		if n := len(b.Values); s.Counters().KeysPulled != int64(n) || s.Counters().RowsHeld != 0 {
+			t.Fatalf("%d keys: %+v", n, s.Counters())
+		}
+	})
+}

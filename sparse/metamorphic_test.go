@@ -1,0 +1,289 @@
+package sparse
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// story is a training that does not say on how many ranks, or how tables are kept
+// and exchanged. Its gradients are eighths, so that every sum of them is exact and
+// no order matters: whatever a telling of it does, the rows must be the same.
+type story struct {
+	cfg     Config
+	batches []storyBatch
+}
+
+// storyBatch is a global batch: by feature its rows' keys and factors, and by feature
+// and part the gradients of rows.
+type storyBatch struct {
+	keys    [][][]uint64
+	weights [][][]float32
+	dy      [][][]float32
+	rows    int
+}
+
+// newStory draws one of three tables: one that may evict or take a step of every
+// row, one that may be exchanged in any way, one with keys that come in bursts, so
+// that its segments split.
+func newStory(rng *rand.Rand) *story {
+	x := &story{cfg: Config{Seed: rng.Uint64(), Shards: 1 << rng.IntN(6)}}
+	for i, name := range []string{"policies", "any", "bursts"} {
+		t := Table{Name: name}
+		for p := range 1 + rng.IntN(2) {
+			t.Parts = append(t.Parts, Part{
+				Name: fmt.Sprint("p", p), Dim: 1 + rng.IntN(4), Rule: optim.Rule{Kind: optim.Kinds()[rng.IntN(len(optim.Kinds()))]},
+				L2: []float64{0, 0.125}[rng.IntN(2)], DenseL2: i == 0 && rng.IntN(3) == 0,
+			})
+		}
+		if i == 0 && rng.IntN(2) == 0 {
+			t.Evict.Age = 1 + rng.IntN(3)
+		}
+		if i == 0 && rng.IntN(2) == 0 {
+			t.Evict.HalfLife, t.Evict.MinScore = 2, 0.4
+		}
+		x.cfg.Tables = append(x.cfg.Tables, t)
+	}
+	for range 4 + rng.IntN(6) {
+		x.batches = append(x.batches, x.batch(rng))
+	}
+	return x
+}
+
+func (x *story) batch(rng *rand.Rand) (b storyBatch) {
+	b.rows = rng.IntN(13)
+	for f := range 4 {
+		table := f % len(x.cfg.Tables)
+		burst := table == 2 && rng.IntN(3) == 0
+		var keys [][]uint64
+		var weights [][]float32
+		for range b.rows {
+			n := rng.IntN(4)
+			if burst {
+				n = 400
+			}
+			var bag []uint64
+			var w []float32
+			for range n {
+				key := rng.Uint64N(12)
+				if burst {
+					key = rng.Uint64N(1 << 15)
+				}
+				bag, w = append(bag, key), append(w, float32(1+rng.IntN(3))/2)
+			}
+			keys, weights = append(keys, bag), append(weights, w)
+		}
+		var parts [][]float32
+		for _, p := range x.cfg.Tables[table].Parts {
+			g := make([]float32, b.rows*p.Dim)
+			for i := range g {
+				g[i] = float32(rng.IntN(17)-8) / 8
+			}
+			parts = append(parts, g)
+		}
+		b.keys, b.weights, b.dy = append(b.keys, keys), append(b.weights, weights), append(b.dy, parts)
+	}
+	return b
+}
+
+// of is a rank's share of a batch.
+func (x *story) of(n, rank, size int) (bags []Bags, dy [][][]float32) {
+	b := &x.batches[n]
+	lo, hi := b.rows*rank/size, b.rows*(rank+1)/size
+	for f := range b.keys {
+		at := Bags{Table: f % len(x.cfg.Tables), Offsets: []int32{0}, Weights: []float32{}}
+		for i := lo; i < hi; i++ {
+			at.Values, at.Weights = append(at.Values, b.keys[f][i]...), append(at.Weights, b.weights[f][i]...)
+			at.Offsets = append(at.Offsets, int32(len(at.Values)))
+		}
+		var parts [][]float32
+		for p, part := range x.cfg.Tables[at.Table].Parts {
+			parts = append(parts, b.dy[f][p][lo*part.Dim:hi*part.Dim])
+		}
+		bags, dy = append(bags, at), append(dy, parts)
+	}
+	return bags, dy
+}
+
+// chapter is a run of steps on one group of ranks.
+type chapter struct {
+	from, to int
+	size     int
+	cfg      Config
+	owner    []int32
+	tier     int   // table whose rows go to disk, −1 for none
+	choices  int64 // bits: steps after which hot keys are chosen
+	ahead    bool  // batches are prepared, and pushed, beside
+	slots    bool  // gradients are told apart by slot until they are committed
+}
+
+func (c chapter) String() string {
+	return fmt.Sprintf("steps %d to %d on %d ranks, strategies %v, %d hot keys chosen after %b, tier %d, ahead %t, slots %t",
+		c.from, c.to, c.size, c.cfg.Strategies, c.cfg.HotKeys, c.choices, c.tier, c.ahead, c.slots)
+}
+
+// chapters draw how a story is told.
+func (x *story) chapters(rng *rand.Rand) (all []chapter) {
+	for from := 0; from < len(x.batches); {
+		c := chapter{from: from, to: min(from+1+rng.IntN(5), len(x.batches)), size: 1 + rng.IntN(4), cfg: x.cfg, tier: []int{-1, 1, 2}[rng.IntN(3)], ahead: rng.IntN(2) == 0}
+		c.cfg.Strategies = map[string]Strategy{}
+		for i, t := range x.cfg.Tables {
+			how := Strategy(rng.IntN(len(Strategies())))
+			if how.Refuses(t, Wire{}) == nil && (how != Replicated || c.tier != i) {
+				c.cfg.Strategies[t.Name] = how
+			}
+		}
+		if rng.IntN(2) == 0 {
+			c.cfg.HotKeys = 1 + rng.IntN(10)
+		}
+		if c.choices = rng.Int64(); rng.IntN(3) == 0 {
+			c.slots, c.ahead, c.choices = true, false, 0
+		}
+		if rng.IntN(2) == 0 {
+			for range x.cfg.Shards {
+				c.owner = append(c.owner, int32(rng.IntN(c.size)))
+			}
+		}
+		all, from = append(all, c), c.to
+	}
+	return all
+}
+
+// tell runs a chapter on what the one before saved, and saves.
+func (x *story) tell(c chapter, before *saved, dir string) (*saved, []map[uint64][]float32, error) {
+	after, rows, beside := &saved{}, make([][]map[uint64][]float32, c.size), newGroup(c.size)
+	err := errors.Join(together(c.size, c.cfg, func(s *Store) error {
+		defer s.Close()
+		if c.owner != nil {
+			if err := s.Place(c.owner); err != nil {
+				return err
+			}
+		}
+		if c.tier >= 0 {
+			if err := s.OpenTier(c.tier, dir, 1); err != nil {
+				return err
+			}
+		}
+		if c.ahead {
+			if err := s.Ahead(member{beside, s.rank}); err != nil {
+				return err
+			}
+		}
+		if before != nil {
+			if err := before.load(s); err != nil {
+				return err
+			}
+			for t := range s.tables {
+				s.SetNow(t, int64(c.from))
+			}
+		}
+		if err := x.train(s, c); err != nil {
+			return err
+		}
+		rows[s.rank] = owned(s)
+		return after.save(s)
+	})...)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := merge(rows)
+	return after, all, err
+}
+
+func (x *story) train(s *Store, c chapter) error {
+	now, next, prepared := s.NewLookup(), s.NewLookup(), false
+	if _, err := s.ChooseHot(); err != nil {
+		return err
+	}
+	for n := c.from; n < c.to; n++ {
+		bags, dy := x.of(n, s.rank, c.size)
+		err := error(nil)
+		if prepared {
+			now, next = next, now
+			err = s.Complete(now)
+		} else {
+			err = s.Pull(now, bags, true)
+		}
+		chooses := c.choices>>(n%63)&1 == 1
+		if prepared = c.ahead && !chooses && n+1 < c.to; prepared && err == nil {
+			bags, _ := x.of(n+1, s.rank, c.size)
+			err = s.Prepare(next, bags, true)
+		}
+		if err != nil {
+			return err
+		}
+		for f := range dy {
+			for p, g := range dy[f] {
+				now.PoolGrad(f, p, g, x.cfg.Tables[f%len(x.cfg.Tables)].Parts[p].Dim)
+			}
+		}
+		if err := c.push(s, now, int64(n+1)); err != nil {
+			return err
+		}
+		if err := s.Apply(Step{N: int64(n + 1), Scale: 0.5, Rate: 1}); err != nil {
+			return err
+		}
+		if chooses {
+			if _, err := s.ChooseHot(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c chapter) push(s *Store, l *Lookup, n int64) error {
+	switch {
+	case c.slots && !s.Chooses():
+		var all []int
+		for r := range c.size {
+			all = append(all, r)
+		}
+		return errors.Join(s.PushSlot(l, Slot{Step: n, Slot: c.size - 1 - s.rank}), s.Commit(0, n, all))
+	case c.ahead:
+		return s.PushBeside(l)
+	}
+	return s.Push(l)
+}
+
+// TestAnyTellingGivesTheSameRows tells stories on one rank, all rows in memory, and
+// then in chapters on any ranks, strategies, owners, tiers and hot sets.
+func TestAnyTellingGivesTheSameRows(t *testing.T) {
+	stories, dir := 20, t.TempDir()
+	if testing.Short() {
+		stories = 5
+	}
+	var told []string
+	for seed := range uint64(stories) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		x := newStory(rng)
+		_, want, err := x.tell(chapter{to: len(x.batches), size: 1, cfg: x.cfg, tier: -1}, nil, dir)
+		if err != nil {
+			t.Fatalf("story %d: %v", seed, err)
+		}
+		for range 2 {
+			var before *saved
+			var got []map[uint64][]float32
+			chapters := x.chapters(rng)
+			for _, c := range chapters {
+				if before, got, err = x.tell(c, before, dir); err != nil {
+					t.Fatalf("story %d: %v: %v", seed, c, err)
+				}
+				told = append(told, c.String())
+			}
+			if err := differ(got, want, 0); err != nil {
+				t.Fatalf("story %d, told as\n%v\n%v", seed, chapters, err)
+			}
+		}
+	}
+	for _, some := range []string{"pooled", "replicated", "slots true", "ahead true", "tier 2", "4 ranks"} {
+		if !slices.ContainsFunc(told, func(c string) bool { return strings.Contains(c, some) }) {
+			t.Errorf("no story is told with %q", some)
+		}
+	}
+}

@@ -1,0 +1,367 @@
+package sparse
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/sparse/table"
+)
+
+// replica is this rank's copy of the shards of its ward, the rank before it: tables
+// that take every step which the ward's take, with the same gradients in the same
+// order, and so are equal bit for bit. The next rank, its buddy, does so for it.
+type replica struct {
+	tables []*table.Table // nil: no copies are kept
+	staged []forwarded    // by table: of the ward, waiting for Apply
+
+	sizes, heard []int64 // keys by rank and table
+	sent, got    []int   // bytes by rank
+	wire         room
+	onSums       func(from int, part []byte) error
+}
+
+// forwarded are the summed gradients of a table of the ward.
+type forwarded struct {
+	keys  []uint64
+	grads []float32
+}
+
+func (s *Store) buddy() int { return (s.rank + 1) % s.size }
+func (s *Store) ward() int  { return (s.rank + s.size - 1) % s.size }
+
+// Replicate has every rank keep, beside its own shards, a copy of those of the rank
+// before it, so that the loss of one rank loses no row (see [Store.Heal]). Call it on
+// every rank, before there are rows. From then on [Store.Mirror] comes before each
+// Apply. Copies take the memory of the rows again, and stay in memory where the
+// table has a tier.
+func (s *Store) Replicate() error {
+	fault := func(err error) error {
+		return fmt.Errorf("sparse: replicate: rank %d of %d: %w", s.rank, s.size, err)
+	}
+	switch {
+	case s.size < 2:
+		return fault(errors.New("a copy needs a second rank"))
+	case s.cfg.HotKeys > 0 || slices.Contains(s.how, Replicated):
+		return fault(errors.New("rows that every rank keeps have no buddy: open the store without HotKeys and tables that are Replicated"))
+	case s.replica.tables != nil:
+		return fault(errors.New("it was called before"))
+	}
+	c := replica{
+		staged: make([]forwarded, len(s.tables)),
+		sizes:  make([]int64, s.size*len(s.tables)), heard: make([]int64, s.size*len(s.tables)),
+		sent: make([]int, s.size), got: make([]int, s.size), onSums: s.takeSums,
+	}
+	for i, x := range s.tables {
+		if x.Rows() > 0 {
+			return fault(fmt.Errorf("table %q has rows already", s.name(i)))
+		}
+		t, err := table.Open(s.cfg.Tables[i], s.cfg.Seed, s.cfg.Shards)
+		if err != nil {
+			return fault(err)
+		}
+		c.tables = append(c.tables, t)
+	}
+	s.replica = c
+	return nil
+}
+
+// Mirror checks the gradients that wait for Apply as Apply would and sends them,
+// summed, to this rank's buddy; what its ward sends waits for the same Apply.
+// Every rank calls it. When it has returned on all of them, the step can be taken
+// by whoever is left. It costs 8 bytes and a gradient in fp32 for each distinct key
+// of this rank's shards, and two all-to-alls.
+func (s *Store) Mirror(at Step) error {
+	fault := func(err error) error {
+		return fmt.Errorf("sparse: mirror: step %d: rank %d of %d: %w", at.N, s.rank, s.size, err)
+	}
+	if err := s.endPush(); err != nil {
+		return err
+	}
+	for i, t := range s.tables {
+		if err := t.Check(at, s.staged[i].gradients()); err != nil {
+			return fault(err)
+		}
+	}
+	c, n := &s.replica, len(s.tables)
+	clear(c.sizes)
+	for i, g := range s.staged {
+		c.sizes[s.buddy()*n+i] = int64(g.set.Len())
+	}
+	if err := s.ex.AllToAll(c.sizes, c.heard); err != nil {
+		return fault(fmt.Errorf("exchange of counts: %w", err))
+	}
+	clear(c.sent)
+	clear(c.got)
+	for i, t := range s.tables {
+		each := 8 + 4*t.Width()
+		k := c.heard[s.ward()*n+i]
+		if k < 0 || k > int64(s.cfg.MaxKeysPerExchange)*int64(s.size) {
+			return fault(fmt.Errorf("table %q: rank %d sends gradients of %d keys, each rank may have asked for %d", s.name(i), s.ward(), k, s.cfg.MaxKeysPerExchange))
+		}
+		own := each * s.staged[i].set.Len()
+		c.sent[s.buddy()] += own
+		s.carried[i] += int64(own)
+		c.got[s.ward()] += each * int(k)
+	}
+	wire := c.wire.take(c.sent[s.buddy()])
+	to := wire
+	for _, g := range s.staged { // keys first: they are words
+		to = to[copy(to, raw.Bytes(g.set.Keys())):]
+	}
+	for _, g := range s.staged {
+		to = to[copy(to, raw.Bytes(g.grads)):]
+	}
+	if err := s.visit.AllToAllVisit(wire, c.sent, c.got, c.onSums); err != nil {
+		return fault(fmt.Errorf("exchange of sums: %w", err))
+	}
+	s.counters.ReplicaBytesSent += int64(8*n*(s.size-1) + len(wire))
+	return nil
+}
+
+// takeSums keeps what the ward sends.
+func (s *Store) takeSums(from int, part []byte) error {
+	if from != s.ward() {
+		return nil
+	}
+	c := &s.replica
+	counts := c.heard[from*len(s.tables):][:len(s.tables)]
+	for i := range s.tables {
+		n := 8 * int(counts[i])
+		c.staged[i].keys = append(c.staged[i].keys[:0], raw.Of[uint64](part[:n])...)
+		part = part[n:]
+	}
+	for i, t := range s.tables {
+		n := 4 * t.Width() * int(counts[i])
+		c.staged[i].grads = append(c.staged[i].grads[:0], raw.Of[float32](part[:n])...)
+		part = part[n:]
+	}
+	return nil
+}
+
+// apply takes the ward's step. It cannot fail where the ward's own did not.
+func (c *replica) apply(at Step) error {
+	for i, t := range c.tables {
+		g := &c.staged[i]
+		if _, err := t.Apply(at, table.Gradients{Keys: g.keys, Values: g.grads}); err != nil {
+			return fmt.Errorf("copy of the rank before: %w", err)
+		}
+	}
+	c.forget()
+	return nil
+}
+
+// forget forgets what waits.
+func (c *replica) forget() {
+	for i := range c.staged {
+		g := &c.staged[i]
+		g.keys, g.grads = g.keys[:0], g.grads[:0]
+	}
+}
+
+func (c *replica) each(f func(t *table.Table) error) (err error) {
+	for _, t := range c.tables {
+		err = errors.Join(err, f(t))
+	}
+	return err
+}
+
+// Recopy makes all copies anew, after shards have been loaded from a checkpoint;
+// every rank calls it. Without Replicate it does nothing.
+func (s *Store) Recopy() error {
+	c := &s.replica
+	if c.tables == nil {
+		return nil
+	}
+	s.settle()
+	c.forget()
+	if err := c.each((*table.Table).Reset); err != nil {
+		return err
+	}
+	for i, t := range c.tables {
+		t.SetNow(s.tables[i].Now())
+	}
+	left := make([][]healed, s.size)
+	left[s.buddy()] = sections(s.tables, true)
+	if err := s.healAll(left); err != nil {
+		return fmt.Errorf("sparse: recopy: rank %d of %d: %w", s.rank, s.size, err)
+	}
+	return nil
+}
+
+// Rejoin lets the store go on over another group, in which this rank has the same
+// place: rows and copies stay, and the gradients that wait for Apply. What else is
+// in flight is forgotten; Lookups pulled before cannot be pushed.
+func (s *Store) Rejoin(ex Exchanger) error {
+	if ex == nil || ex.Rank() != s.rank || ex.Size() != s.size {
+		return fmt.Errorf("sparse: rejoin: rank %d of %d: give an Exchanger in which the rank has the same place", s.rank, s.size)
+	}
+	s.stop()
+	s.link, s.waiting, s.flying, s.pulls = newLink(ex), nil, s.flying[:0], 0
+	s.slots.drop(func(Slot) bool { return true })
+	s.generation++
+	return nil
+}
+
+// DiscardStep forgets the gradients that wait for Apply, of the copies too: a step that
+// nobody has taken.
+func (s *Store) DiscardStep() {
+	s.settle()
+	for _, g := range s.staged {
+		g.reset()
+	}
+	s.replica.forget()
+}
+
+// maxHeal bounds the bytes of shards that travel to a rank at once, but for the last
+// of them; maxHealed, what a rank takes.
+const (
+	maxHeal   = 4 << 20
+	maxHealed = 1 << 34
+	healHead  = 24 // kind, table, shard, 0 as words of 4 bytes; length of 8
+)
+
+// healed is a shard on its way: of a rank's own, or a copy.
+type healed struct {
+	from         *table.Table
+	table, shard int
+	copied       bool // it becomes a copy
+}
+
+// Heal gives ranks that have come back empty their shards, from the copy of their
+// buddy, and their copy, from its owner; every rank calls it, with the same. The
+// store is then as after Apply of step. Rows travel in the format of SaveShard, a
+// few MiB at a time. It fails if of two neighbours both are empty: then a
+// checkpoint is needed. Counts of keys that are not admitted yet are not kept.
+func (s *Store) Heal(empty []bool, step int64) error {
+	fault := func(err error) error { return fmt.Errorf("sparse: heal: rank %d of %d: %w", s.rank, s.size, err) }
+	for r := range empty {
+		if empty[r] && empty[(r+1)%s.size] {
+			return fault(fmt.Errorf("rank %d and its buddy, rank %d, are both empty", r, (r+1)%s.size))
+		}
+	}
+	if empty[s.rank] {
+		for i := range s.tables {
+			s.tables[i].SetNow(step)
+			s.replica.tables[i].SetNow(step)
+		}
+	}
+	s.Fence(s.slots.fence, step) // slots of a step that is taken again are not stale
+	left := make([][]healed, s.size)
+	if !empty[s.rank] {
+		if empty[s.buddy()] {
+			left[s.buddy()] = append(left[s.buddy()], sections(s.tables, true)...)
+		}
+		if empty[s.ward()] {
+			left[s.ward()] = append(left[s.ward()], sections(s.replica.tables, false)...)
+		}
+	}
+	if err := s.healAll(left); err != nil {
+		return fault(err)
+	}
+	return nil
+}
+
+// healAll sends shards to ranks, until no rank has any left.
+func (s *Store) healAll(left [][]healed) error {
+	for {
+		if more, err := s.healSome(left); !more || err != nil {
+			return err
+		}
+	}
+}
+
+// sections lists the shards with rows.
+func sections(tables []*table.Table, copied bool) (all []healed) {
+	for i, t := range tables {
+		for shard := range t.Shards() {
+			if t.ShardRows(shard) > 0 {
+				all = append(all, healed{t, i, shard, copied})
+			}
+		}
+	}
+	return all
+}
+
+// healSome sends some of what is left and reports whether a rank has more.
+func (s *Store) healSome(left [][]healed) (more bool, err error) {
+	var out bytes.Buffer
+	sent, got := make([]int, s.size), make([]int, s.size)
+	words := make([]int64, 2*s.size)
+	rest := int64(0)
+	for r := range left {
+		at := out.Len()
+		for len(left[r]) > 0 && out.Len()-at < maxHeal {
+			if err := left[r][0].write(&out); err != nil {
+				return false, err
+			}
+			left[r] = left[r][1:]
+		}
+		sent[r] = out.Len() - at
+		rest += int64(len(left[r]))
+	}
+	for r := range sent {
+		words[2*r], words[2*r+1] = int64(sent[r]), rest
+	}
+	heard := make([]int64, 2*s.size)
+	if err := s.ex.AllToAll(words, heard); err != nil {
+		return false, err
+	}
+	for r := range got {
+		if n := heard[2*r]; n < 0 || n > maxHealed {
+			return false, fmt.Errorf("rank %d sends %d bytes of shards, at most %d are possible", r, n, maxHealed)
+		}
+		got[r] = int(heard[2*r])
+		more = more || heard[2*r+1] > 0
+	}
+	s.counters.ReplicaBytesSent += int64(out.Len())
+	return more, s.visit.AllToAllVisit(out.Bytes(), sent, got, s.takeHealed)
+}
+
+// write appends a shard, filled up to whole words.
+func (h healed) write(out *bytes.Buffer) error {
+	at := out.Len()
+	out.Write(make([]byte, healHead))
+	if err := h.from.SaveShard(out, h.shard); err != nil {
+		return err
+	}
+	le, head := binary.LittleEndian, out.Bytes()[at:]
+	if h.copied {
+		le.PutUint32(head, 1)
+	}
+	le.PutUint32(head[4:], uint32(h.table))
+	le.PutUint32(head[8:], uint32(h.shard))
+	le.PutUint64(head[16:], uint64(out.Len()-at-healHead))
+	out.Write(make([]byte, -out.Len()&7))
+	return nil
+}
+
+// takeHealed loads the shards that a rank sends.
+func (s *Store) takeHealed(from int, part []byte) error {
+	le := binary.LittleEndian
+	for len(part) > 0 {
+		if len(part) < healHead {
+			return fmt.Errorf("shards of rank %d: they end inside a head", from)
+		}
+		copied, t, shard, n := le.Uint32(part) == 1, le.Uint32(part[4:]), le.Uint32(part[8:]), le.Uint64(part[16:])
+		part = part[healHead:]
+		if n > uint64(len(part)) || (n+7)&^7 > uint64(len(part)) || t >= uint32(len(s.tables)) || shard >= uint32(len(s.owner)) {
+			return fmt.Errorf("shards of rank %d: shard %d of table %d with %d bytes, %d are left", from, shard, t, n, len(part))
+		}
+		to, whose := s.tables, s.rank
+		if copied {
+			to, whose = s.replica.tables, s.ward()
+		}
+		if int(s.owner[shard]) != whose {
+			return fmt.Errorf("shards of rank %d: shard %d is not rank %d's", from, shard, whose)
+		}
+		if err := to[t].LoadShard(bytes.NewReader(part[:n]), int(shard)); err != nil {
+			return err
+		}
+		part = part[(n+7)&^7:]
+	}
+	return nil
+}

@@ -1,0 +1,255 @@
+package sparse
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/optim"
+	"github.com/wdlrun/wdlrun/sparse/table"
+)
+
+// mirrored is what a step does up to Mirror; the rest is Apply.
+func (j *jobStep) mirrored(s *Store, l *Lookup) error {
+	if err := s.Pull(l, j.bags[s.rank], true); err != nil {
+		return err
+	}
+	grads(l, j.dy[s.rank], s.cfg)
+	return errors.Join(s.Push(l), s.Mirror(j.at))
+}
+
+// bytesOfShards returns the shards of tables with rows, as they are saved.
+func bytesOfShards(t *testing.T, tables []*table.Table) map[string][]byte {
+	all := map[string][]byte{}
+	for _, x := range sections(tables, false) {
+		var b bytes.Buffer
+		if err := x.from.SaveShard(&b, x.shard); err != nil {
+			t.Error(err)
+		}
+		all[fmt.Sprint(x.table, " ", x.shard)] = b.Bytes()
+	}
+	return all
+}
+
+// sameCopies demands that each rank's copy is what its ward holds.
+func sameCopies(t *testing.T, stores []*Store) {
+	t.Helper()
+	for r, s := range stores {
+		own, copied := bytesOfShards(t, s.tables), bytesOfShards(t, stores[(r+1)%len(stores)].replica.tables)
+		if len(own) == 0 || len(own) != len(copied) {
+			t.Errorf("rank %d holds %d shards, its buddy %d", r, len(own), len(copied))
+		}
+		for name := range own {
+			if !bytes.Equal(own[name], copied[name]) {
+				t.Errorf("rank %d: its buddy's copy of table and shard %s is another", r, name)
+			}
+		}
+	}
+}
+
+// onGroup runs f on every rank of a new group.
+func onGroup(t *testing.T, size int, f func(m member) error) {
+	t.Helper()
+	g, errs := newGroup(size), make([]error, size)
+	var wg sync.WaitGroup
+	for r := range size {
+		wg.Go(func() {
+			if errs[r] = f(member{g, r}); errs[r] != nil {
+				g.fail(fmt.Errorf("aborted: %w", errs[r]))
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// How far a step was when a rank was lost.
+const (
+	between  = iota // steps
+	untaken         // it was mirrored on some ranks, and is taken again
+	finished        // some rank had applied it, so the others do
+)
+
+// TestLostRankIsHealed loses each rank at each moment: the job ends with the rows of
+// the job that lost nothing, to the bit, and with copies as before.
+func TestLostRankIsHealed(t *testing.T) {
+	for _, size := range []int{2, 3} {
+		for _, rule := range []string{"adam", "rowwise_adagrad"} {
+			j := fixedJob(optim.Rule{Kind: rule}, rule == "adam", size, 14)
+			if rule != "adam" {
+				j.cfg.Tables[0].Evict.MaxRows = 16
+				j.cfg.Tables[1].Values = table.BFloat16
+			}
+			want := j.onStores(t, size).rows
+			for lost := range size {
+				for moment := between; moment <= finished; moment++ {
+					t.Run(fmt.Sprintf("%s/%d ranks/rank %d/moment %d", rule, size, lost, moment), func(t *testing.T) {
+						loseAndHeal(t, j, size, lost, moment, want)
+					})
+				}
+			}
+		}
+	}
+}
+
+func loseAndHeal(t *testing.T, j *job, size, lost, moment int, want []map[uint64][]float32) {
+	const at = 6 // steps before the loss
+	stores := make([]*Store, size)
+	open := func(m member) (err error) {
+		if stores[m.rank], err = Open(m, j.cfg); err == nil {
+			err = stores[m.rank].Replicate()
+		}
+		return err
+	}
+	onGroup(t, size, func(m member) error {
+		if err := open(m); err != nil {
+			return err
+		}
+		s := stores[m.rank]
+		l := s.NewLookup()
+		for _, step := range j.steps[:at] {
+			if err := errors.Join(step.mirrored(s, l), s.Apply(step.at)); err != nil {
+				return err
+			}
+		}
+		if moment == between {
+			return nil
+		}
+		return j.steps[at].mirrored(s, l)
+	})
+	rows := make([][]map[uint64][]float32, size)
+	onGroup(t, size, func(m member) error {
+		empty := make([]bool, size)
+		empty[lost] = true
+		if m.rank == lost {
+			if err := open(m); err != nil {
+				return err
+			}
+		}
+		s, next := stores[m.rank], at
+		if m.rank != lost {
+			if err := s.Rejoin(m); err != nil {
+				return err
+			}
+			if moment == finished {
+				if err := s.Apply(j.steps[at].at); err != nil {
+					return err
+				}
+			}
+			s.DiscardStep()
+		}
+		if moment == finished {
+			next++
+		}
+		if err := s.Heal(empty, j.steps[next-1].at.N); err != nil {
+			return err
+		}
+		l := s.NewLookup()
+		for _, step := range j.steps[next:] {
+			if err := errors.Join(step.mirrored(s, l), s.Apply(step.at)); err != nil {
+				return err
+			}
+		}
+		rows[m.rank] = records(s)
+		return nil
+	})
+	sameCopies(t, stores)
+	got, err := merge(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := differ(got, want, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReplicaBytes counts what Mirror sends: a key and a gradient for each distinct
+// key of a step, and the counts.
+func TestReplicaBytes(t *testing.T) {
+	const size = 3
+	j := fixedJob(optim.Rule{Kind: "sgd"}, false, size, 5)
+	onGroup(t, size, func(m member) error {
+		s, err := Open(m, j.cfg)
+		if err != nil {
+			return err
+		}
+		if err := s.Replicate(); err != nil {
+			return err
+		}
+		want, l := int64(0), s.NewLookup()
+		for _, step := range j.steps {
+			if err := step.mirrored(s, l); err != nil {
+				return err
+			}
+			want += int64(8 * len(s.tables) * (size - 1))
+			for i, x := range s.tables {
+				want += int64(s.staged[i].set.Len()) * int64(8+4*x.Width())
+			}
+			if err := s.Apply(step.at); err != nil {
+				return err
+			}
+		}
+		if c := s.Counters(); c.ReplicaBytesSent != want || want == 0 || c.RowsHeld != int64(s.tables[0].Rows()+s.tables[1].Rows()) {
+			return fmt.Errorf("%d bytes sent, %d expected; %d rows", c.ReplicaBytesSent, want, c.RowsHeld)
+		}
+		return nil
+	})
+}
+
+// TestReplicaRefusals: what cannot be is said.
+func TestReplicaRefusals(t *testing.T) {
+	cfg := plainConfig(1)
+	says := func(err error, want string) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	says(open(t, cfg).Replicate(), "second rank")
+	says(open(t, cfg).Rejoin(member{newGroup(2), 0}), "same place")
+	onGroup(t, 3, func(m member) error {
+		hot := cfg
+		hot.HotKeys = 5
+		s, err := Open(m, hot)
+		if err != nil {
+			return err
+		}
+		says(s.Replicate(), "HotKeys")
+		if s, err = Open(m, cfg); err != nil {
+			return err
+		}
+		if err := s.Replicate(); err != nil {
+			return err
+		}
+		says(s.Replicate(), "before")
+		says(s.Heal([]bool{true, false, true}, 1), "rank 2 and its buddy, rank 0, are both empty")
+		for _, part := range [][]byte{make([]byte, 8), append(make([]byte, 16), 255, 0, 0, 0, 0, 0, 0, 0), {0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}} {
+			says(s.takeHealed(1, part), "shards of rank 1")
+		}
+		return nil
+	})
+}
+
+// FuzzHealed feeds made-up shards to a rank that is healed.
+func FuzzHealed(f *testing.F) {
+	f.Add(make([]byte, healHead))
+	f.Add(append(append([]byte{1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 16}, make([]byte, 7)...), "WDLSHARD12345678"...))
+	f.Fuzz(func(t *testing.T, part []byte) {
+		s, err := Open(member{newGroup(2), 0}, plainConfig(2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if err := s.Replicate(); err != nil {
+			t.Fatal(err)
+		}
+		if s.takeHealed(1, part) == nil && len(part)%8 != 0 {
+			t.Errorf("%d bytes are taken: shards fill whole words", len(part))
+		}
+	})
+}

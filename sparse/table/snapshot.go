@@ -1,0 +1,320 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"unsafe"
+)
+
+// Everything is the step since which a snapshot of all rows tells what changed.
+const Everything int64 = -1
+
+// view is a table to be saved: as it is, or as it was when a snapshot was begun.
+type view struct {
+	t    *Table
+	now  int64 // the step at which it stands
+	kept *kept // nil: nothing has changed since
+}
+
+// asItIs is the view of now.
+func (t *Table) asItIs() view { return view{t: t, now: t.now} }
+
+// kept are rows as they were before the first change after a snapshot was begun, for
+// as long as their shards are to be saved.
+type kept struct {
+	set     *Set     // of the keys that a change was about to touch
+	item    []uint32 // by number in set: that of the record in items, 0 for a key that had no row
+	before  []int32  // by number: what last was before it
+	last    []int32  // by shard: one more than the number of the last key that was kept, 0 for none; nil for none at all
+	pending []bool   // by shard: it is to be saved
+	all     bool     // every row of the pending shards is kept
+	items   slabs    // words of a record as it lies in memory, stamp, score
+	used    uint32   // of items; 0 is none
+	keys    []uint64 // of a step, in pending shards
+	rows    []Row    // of them
+	ids     []uint32 // of them
+}
+
+// entry is what is saved of a key: a row that has not changed since the snapshot, one
+// that was kept, or, with neither, that the key was given up.
+type entry struct {
+	key  uint64
+	row  Row
+	item uint32
+}
+
+// Snapshot is a table as it was at one step, saved shard by shard while steps go on:
+// copy-on-write by rows. The first change of a row whose shard is still to be saved
+// copies it, which costs a look-up for each key of a step and, at most once for each
+// row, a copy of its record. A table with a DenseL2 part, whose steps change every
+// row, is copied whole by the next step. It belongs to the goroutine of its table.
+type Snapshot struct {
+	view
+	since int64
+	gone  []uint64   // keys given up since, up to now, until the first Save
+	given [][]uint64 // they, by shard
+	whole bool       // shards are saved whole
+	err   error      // why the rest cannot be saved
+}
+
+// errChanged ends a snapshot whose rows are not those of a training any more.
+var errChanged = errors.New("rows were loaded, or all forgotten, since the snapshot was begun")
+
+// Snapshot begins to save some shards as they are now: what has changed in them since
+// a step, or Everything. Where too many rows were given up since to know them all,
+// shards are saved whole. A table has one snapshot at a time: a new one takes the
+// place of the one before.
+func (t *Table) Snapshot(since int64, shards []int) *Snapshot {
+	if t.saving != nil {
+		t.saving.end(errors.New("another snapshot was begun"))
+	}
+	k := &kept{set: NewSet(t.salt, nil, 1), pending: make([]bool, t.Shards()), items: newSlabs(4 * (t.words() + 2))}
+	for _, shard := range shards {
+		k.pending[shard] = true
+	}
+	s := &Snapshot{view: view{t, t.now, k}, since: since, whole: since == Everything}
+	if !s.whole {
+		var err error
+		s.gone, err = t.removed.since(since)
+		s.whole = err != nil
+	}
+	t.saving = s
+	return s
+}
+
+// Save saves a shard by the function section, if there is something to save: it is
+// told whether that is all rows, in the format of [Table.SaveShard], or what has
+// changed, in that of [Table.SaveDelta], and given what writes it. From then on the
+// shard's rows are not kept any more.
+func (s *Snapshot) Save(shard int, section func(whole bool, write func(io.Writer) error) error) error {
+	if s.err != nil {
+		return fmt.Errorf("table %q: shard %d: %w", s.t.cfg.Name, shard, s.err)
+	}
+	defer func() { s.kept.pending[shard] = false }()
+	s.sortGone()
+	if !s.kept.pending[shard] || s.t.ShardRows(shard) == 0 && s.kept.of(shard) == 0 && len(s.given[shard]) == 0 {
+		return nil
+	}
+	since := s.since
+	if s.whole {
+		since = Everything
+	}
+	all := s.entries(shard, since, s.given[shard])
+	if len(all) == 0 {
+		return nil
+	}
+	return section(s.whole, func(w io.Writer) error {
+		if s.whole {
+			return s.saveShard(w, shard, all)
+		}
+		return s.saveDelta(w, shard, since, all)
+	})
+}
+
+// sortGone gives each shard its keys of gone.
+func (s *Snapshot) sortGone() {
+	if s.given != nil {
+		return
+	}
+	s.given = make([][]uint64, s.t.Shards())
+	for _, key := range s.gone {
+		shard := s.t.ShardOf(key)
+		s.given[shard] = append(s.given[shard], key)
+	}
+	s.gone = nil
+}
+
+// Close ends the snapshot and frees what it has kept.
+func (s *Snapshot) Close() error {
+	s.end(errors.New("the snapshot is closed"))
+	return s.kept.items.free()
+}
+
+// end makes steps cost no more than without a snapshot.
+func (s *Snapshot) end(why error) {
+	if s.t.saving == s {
+		s.t.saving = nil
+	}
+	if s.err == nil {
+		s.err = why
+	}
+}
+
+// loses ends the snapshot under way, before rows are loaded or all forgotten.
+func (t *Table) loses() {
+	if t.saving != nil {
+		t.saving.end(errChanged)
+	}
+}
+
+// keep is called before a step changes, or inserts, rows in memory.
+func (s *Snapshot) keep(keys []uint64, rows []Row) {
+	t, k := s.t, s.kept
+	if t.dense {
+		s.keepAll()
+	}
+	k.keys, k.rows = k.keys[:0], k.rows[:0]
+	for i, key := range keys {
+		if k.pending[t.ShardOf(key)] {
+			k.keys, k.rows = append(k.keys, key), append(k.rows, rows[i])
+		}
+	}
+	n := uint32(k.set.Len())
+	k.ids = resize(k.ids, len(k.keys))
+	k.set.Add(k.keys, k.ids)
+	for i, id := range k.ids {
+		if id == n { // numbers are given in order, so it is new
+			s.copy(k.keys[i], k.rows[i])
+			n++
+		}
+	}
+}
+
+// keepKey is called before the row of a key is changed or given up, in memory or on
+// disk; 0 for one that is to be inserted.
+func (s *Snapshot) keepKey(key uint64, row Row) {
+	k := s.kept
+	if !k.pending[s.t.ShardOf(key)] || k.set.Has(key) {
+		return
+	}
+	var id [1]uint32
+	k.set.Add([]uint64{key}, id[:])
+	s.copy(key, row)
+}
+
+// keepAll keeps every row of the pending shards, once.
+func (s *Snapshot) keepAll() {
+	if s.kept.all {
+		return
+	}
+	s.kept.all = true
+	for shard, pending := range s.kept.pending {
+		if pending {
+			s.t.index.each(shard, func(c *slot) { s.keepKey(c.key(), c.row) })
+		}
+	}
+}
+
+// copy keeps the row of the last key of the set. A disk that fails ends the snapshot.
+func (s *Snapshot) copy(key uint64, row Row) {
+	t, k := s.t, s.kept
+	shard, item := t.ShardOf(key), uint32(0)
+	if row != 0 {
+		rec, err := t.recordOf(key, row)
+		if err != nil {
+			s.end(err)
+			return
+		}
+		k.used++
+		k.items.reserve(k.used)
+		item = k.used
+		words := k.words(t, item)
+		copy(words, rec)
+		stamp, score := t.meta(row)
+		words[len(words)-2], words[len(words)-1] = math.Float32frombits(*stamp), value(score)
+	}
+	if k.last == nil {
+		k.last = make([]int32, t.Shards())
+	}
+	k.item, k.before = append(k.item, item), append(k.before, k.last[shard])
+	k.last[shard] = int32(len(k.item))
+}
+
+// of is one more than the number of the last key of a shard that was kept, 0 for none.
+func (k *kept) of(shard int) int32 {
+	if k.last == nil {
+		return 0
+	}
+	return k.last[shard]
+}
+
+// words are those of an item.
+func (k *kept) words(t *Table, item uint32) []float32 {
+	return unsafe.Slice((*float32)(k.items.at(item)), t.words()+2)
+}
+
+// entries lists by ascending key what changed in a shard after a step, or all its
+// rows, and those of gone that have no row.
+func (v view) entries(shard int, since int64, gone []uint64) []entry {
+	t := v.t
+	all := t.list[:0]
+	for _, key := range gone {
+		if t.ShardOf(key) == shard && !v.holds(key) {
+			all = append(all, entry{key: key})
+		}
+	}
+	changing := v.kept != nil && v.kept.of(shard) != 0
+	t.index.each(shard, func(c *slot) {
+		if changing && v.kept.set.Has(c.key()) {
+			return
+		}
+		if stamp, _ := t.meta(c.row); v.changed(*stamp, since) {
+			all = append(all, entry{key: c.key(), row: c.row})
+		}
+	})
+	if changing {
+		for i := v.kept.of(shard); i != 0; i = v.kept.before[i-1] {
+			item := v.kept.item[i-1]
+			if item != 0 && v.changed(v.kept.stamp(t, item), since) {
+				all = append(all, entry{key: v.kept.set.Keys()[i-1], item: item})
+			}
+		}
+	}
+	slices.SortFunc(all, entry.compare)
+	all = slices.CompactFunc(all, func(a, b entry) bool { return a.key == b.key }) // given up twice
+	t.list = all
+	return all
+}
+
+func (e entry) isGone() bool { return e.row == 0 && e.item == 0 }
+
+func (e entry) compare(o entry) int {
+	switch {
+	case e.key < o.key:
+		return -1
+	case e.key > o.key:
+		return 1
+	}
+	return 0
+}
+
+// holds reports whether a key has a row.
+func (v view) holds(key uint64) bool {
+	if v.kept != nil {
+		if i, kept := v.kept.set.Number(key); kept {
+			return v.kept.item[i] != 0
+		}
+	}
+	return v.t.index.find(key, hash(v.t.salt, key)) != 0
+}
+
+// changed reports whether a row of that stamp has changed after a step.
+func (v view) changed(stamp uint32, since int64) bool {
+	switch {
+	case since == Everything:
+		return true
+	case v.t.dense:
+		return v.now > since
+	}
+	return stamp != 0 && int32(stamp-uint32(since)) > 0
+}
+
+func (k *kept) stamp(t *Table, item uint32) uint32 {
+	return math.Float32bits(k.words(t, item)[t.words()])
+}
+
+// read returns what is saved of a row; the record is valid until the next call.
+func (v view) read(e entry) (rec []float32, stamp uint32, score float32, err error) {
+	t := v.t
+	if e.item != 0 {
+		words := v.kept.words(t, e.item)
+		n := t.words()
+		return t.widen(words[:n]), math.Float32bits(words[n]), words[n+1], nil
+	}
+	rec, err = t.recordOf(e.key, e.row)
+	at, has := t.meta(e.row)
+	return t.widen(rec), *at, value(has), err
+}

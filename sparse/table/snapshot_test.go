@@ -1,0 +1,321 @@
+package table
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// stopped is what a save of every shard gives while nothing changes: nothing for
+// those that have nothing to save.
+func stopped(x *Table, since int64) ([][]byte, error) {
+	all := make([][]byte, x.Shards())
+	for shard := range all {
+		var b bytes.Buffer
+		gone, err := x.goneSince(since)
+		switch {
+		case since == Everything || errors.Is(err, ErrTooOld):
+			if x.ShardRows(shard) == 0 {
+				continue
+			}
+			err = x.SaveShard(&b, shard)
+		case len(x.asItIs().entries(shard, since, gone)) > 0:
+			err = x.SaveDelta(&b, shard, since)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all[shard] = b.Bytes()
+	}
+	return all, nil
+}
+
+// savedBy is what a snapshot gives of a shard.
+func savedBy(s *Snapshot, shard int) ([]byte, error) {
+	var b bytes.Buffer
+	err := s.Save(shard, func(whole bool, write func(io.Writer) error) error {
+		err := write(&b)
+		if is := bytes.HasPrefix(b.Bytes(), []byte(shardMagic)); err == nil && is != whole {
+			return fmt.Errorf("whole: %t, written: %q", whole, b.Bytes()[:magicBytes])
+		}
+		return err
+	})
+	return b.Bytes(), err
+}
+
+// snapshotOnce saves the shards of a pair's table one by one, in any order, while
+// steps go on, and holds them against a save during which nothing happens.
+func (p *pair) snapshotOnce() error {
+	since := Everything
+	switch p.rng.IntN(4) {
+	case 0:
+		since = p.table.Now()
+	case 1, 2:
+		since = p.rng.Int64N(p.table.Now() + 1)
+	}
+	want, err := stopped(p.table, since)
+	if err != nil {
+		return err
+	}
+	order := p.rng.Perm(p.table.Shards())
+	pending := slices.Clone(order[:p.rng.IntN(len(order)+1)])
+	s := p.table.Snapshot(since, pending)
+	for _, shard := range order {
+		for range p.rng.IntN(4) {
+			if err := p.disturb(); err != nil {
+				return err
+			}
+		}
+		got, err := savedBy(s, shard)
+		if err != nil {
+			return err
+		}
+		expect := want[shard]
+		if !slices.Contains(pending, shard) {
+			expect = nil
+		}
+		if !bytes.Equal(got, expect) {
+			return fmt.Errorf("shard %d since step %d: %d bytes\n%x\nwant %d\n%x", shard, since, len(got), got, len(expect), expect)
+		}
+	}
+	return s.Close()
+}
+
+// disturb changes the table.
+func (p *pair) disturb() error {
+	switch p.rng.IntN(6) {
+	case 0:
+		return p.delete()
+	case 1:
+		return p.read()
+	case 2:
+		p.table.Forget(p.rng.Int64N(p.table.Now() + 2))
+		return nil
+	case 3:
+		return p.put()
+	}
+	return p.apply()
+}
+
+// put gives a key the record of another, or of itself.
+func (p *pair) put() error {
+	keys := p.keys()
+	if len(keys) < 2 || p.table.Config().Evict != (Evict{}) { // the twin does not count what Put stamps
+		return nil
+	}
+	record := slices.Clone(p.twin.row(keys[0]))
+	if err := p.table.Put(keys[1], record); err != nil {
+		return err
+	}
+	p.twin.rows[keys[1]] = &twinRow{record: record, stamp: p.twin.step + 1}
+	return nil
+}
+
+func checkSnapshot(t *testing.T, rt *rapid.T) {
+	cfg := drawConfig(rt)
+	p := &pair{t: t, shards: 1 << rapid.IntRange(0, 4).Draw(rt, "log shards"), rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}
+	p.table = p.open(cfg)
+	p.tiered = !p.table.dense && rapid.Bool().Draw(rt, "tiered")
+	p.table.Close()
+	p.table = p.open(cfg)
+	spec := p.open(Config{Name: cfg.Name, Parts: cfg.Parts, Values: cfg.Values, Admit: cfg.Admit, Evict: cfg.Evict})
+	p.twin = newTwin(spec)
+	defer func() { p.table.Close(); spec.Close() }()
+	for range rapid.IntRange(1, 5).Draw(rt, "rounds") {
+		for range p.rng.IntN(5) {
+			if err := p.disturb(); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		if err := p.snapshotOnce(); err != nil {
+			rt.Fatal(err)
+		}
+		if err := p.twin.differ(p.table); err != nil {
+			rt.Fatalf("the table after a snapshot: %v", err)
+		}
+	}
+}
+
+// TestSnapshotIsTheTableOfItsStep: however steps, deletions, evictions and rows that
+// go to disk fall between its shards, a snapshot is what a save would have written
+// while nothing happened, to the byte.
+func TestSnapshotIsTheTableOfItsStep(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) { checkSnapshot(t, rt) })
+}
+
+func FuzzSnapshot(f *testing.F) {
+	f.Fuzz(func(t *testing.T, seed []byte) { rapid.MakeFuzz(func(rt *rapid.T) { checkSnapshot(t, rt) })(t, seed) })
+}
+
+// TestSnapshotOfUnknownStamps: rows that were saved without stamps get one when they
+// are first looked at for eviction, which a snapshot begun before must not see.
+func TestSnapshotOfUnknownStamps(t *testing.T) {
+	from, to := openAs(t, Config{}), openAs(t, Config{Evict: Evict{Age: 5}})
+	train(t, from, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8)
+	for shard := range from.Shards() {
+		var b bytes.Buffer
+		if err := from.SaveShard(&b, shard); err != nil {
+			t.Fatal(err)
+		}
+		if err := to.LoadShard(&b, shard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to.SetNow(1)
+	want, err := stopped(to, Everything)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := to.Snapshot(Everything, []int{0, 1, 2, 3})
+	train(t, to, 2, sweepEvery, 100)
+	for shard := range want {
+		if got, err := savedBy(s, shard); err != nil || !bytes.Equal(got, want[shard]) {
+			t.Fatalf("shard %d: %v:\n%x\nwant\n%x", shard, err, got, want[shard])
+		}
+	}
+}
+
+// TestSnapshotEnds: by another, by rows that are loaded or forgotten, by a disk.
+func TestSnapshotEnds(t *testing.T) {
+	for name, end := range map[string]func(x *Table, s *Snapshot){
+		"another snapshot": func(x *Table, s *Snapshot) { x.Snapshot(Everything, nil) },
+		"all forgotten":    func(x *Table, s *Snapshot) { x.Reset() },
+		"rows were loaded": func(x *Table, s *Snapshot) { x.LoadShard(strings.NewReader(""), 0) },
+		"closed":           func(x *Table, s *Snapshot) { s.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := openAs(t, Config{})
+			train(t, x, 1, 1, 1, 2, 3)
+			s := x.Snapshot(Everything, []int{0, 1, 2, 3})
+			end(x, s)
+			if x.saving == s {
+				t.Error("steps still keep rows for it")
+			}
+			if _, err := savedBy(s, 0); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("it says %v", err)
+			}
+		})
+	}
+}
+
+// TestSnapshotOfATornDisk: a row that cannot be read when it is to be kept ends the
+// snapshot, not the training.
+func TestSnapshotOfATornDisk(t *testing.T) {
+	x := openAs(t, Config{})
+	if err := x.OpenTier(t.TempDir(), 1); err != nil {
+		t.Fatal(err)
+	}
+	train(t, x, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8)
+	if err := x.Find([]uint64{9}, make([]Row, 1)); err != nil || x.tier.rows() == 0 {
+		t.Fatal("no row is on disk", err)
+	}
+	disk := x.tier.store
+	x.tier.store = tornStore{disk}
+	s := x.Snapshot(Everything, []int{0, 1, 2, 3})
+	if n := x.Delete([]uint64{1, 2, 3, 4, 5, 6, 7, 8}); n != 8 {
+		t.Fatalf("%d keys deleted", n)
+	}
+	if _, err := savedBy(s, 0); !errors.Is(err, syscall.EIO) {
+		t.Errorf("the snapshot says %v", err)
+	}
+	x.tier.store = disk
+	train(t, x, 2, 1, 1)
+}
+
+type tornStore struct{ store }
+
+func (tornStore) get(Row, func([]byte) error) error { return syscall.EIO }
+
+// TestStepsBesideASnapshotDoNotAllocate once its memory is there.
+func TestStepsBesideASnapshotDoNotAllocate(t *testing.T) {
+	x := openAs(t, Config{})
+	keys := make([]uint64, 3000)
+	for i := range keys {
+		keys[i] = uint64(i)
+	}
+	train(t, x, 1, 1, keys...)
+	g := Gradients{Keys: keys, Values: make([]float32, len(keys)*x.Width())}
+	s := x.Snapshot(Everything, []int{0, 1, 2, 3})
+	n := int64(2)
+	step := func() {
+		if _, err := x.Apply(Step{N: n, Scale: 1, Rate: 1}, g); err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	step() // keeps every row
+	if allocs := testing.AllocsPerRun(20, step); allocs > 0 {
+		t.Errorf("%v allocations a step", allocs)
+	}
+	s.Close()
+}
+
+// BenchmarkSnapshot is what steps cost beside one: kept says that every row is kept
+// already, first that each is for the first time.
+func BenchmarkSnapshot(b *testing.B) {
+	const rows, batch = 1 << 17, 1 << 12
+	x, err := Open(Config{Name: "x", Parts: []Part{{Name: "p", Dim: 16, Rule: optim.Rule{Kind: "adagrad"}}}}, 1, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer x.Close()
+	keys := make([]uint64, rows)
+	for i := range keys {
+		keys[i] = uint64(i)
+	}
+	train(b, x, 1, 1, keys...)
+	shards := make([]int, 64)
+	for i := range shards {
+		shards[i] = i
+	}
+	g := Gradients{Values: make([]float32, batch*x.Width())}
+	n := int64(2)
+	step := func(i int) {
+		g.Keys = keys[i*batch%rows:][:batch]
+		if _, err := x.Apply(Step{N: n, Scale: 1, Rate: 1}, g); err != nil {
+			b.Fatal(err)
+		}
+		n++
+	}
+	b.Run("without", func(b *testing.B) {
+		for i := range b.N {
+			step(i)
+		}
+	})
+	b.Run("kept", func(b *testing.B) {
+		s := x.Snapshot(Everything, shards)
+		for i := range rows / batch {
+			step(i)
+		}
+		b.ResetTimer()
+		for i := range b.N {
+			step(i)
+		}
+		s.Close()
+	})
+	b.Run("first", func(b *testing.B) {
+		var s *Snapshot
+		for i := range b.N {
+			if i%(rows/batch) == 0 {
+				b.StopTimer()
+				if s != nil {
+					s.Close()
+				}
+				s = x.Snapshot(Everything, shards)
+				b.StartTimer()
+			}
+			step(i)
+		}
+		s.Close()
+	})
+}
