@@ -33,6 +33,12 @@ func cut(files []file) []block {
 			blocks = append(blocks, block{int32(i), 0, unknownSize})
 			continue
 		}
+		if f.log != nil {
+			for lo := f.part.Lo; lo < f.part.Hi; lo += topicBlock {
+				blocks = append(blocks, block{int32(i), lo, min(lo+topicBlock, f.part.Hi)})
+			}
+			continue
+		}
 		if first := int64(0); f.groups != nil {
 			for _, rows := range f.groups {
 				blocks = append(blocks, block{int32(i), first, first + rows})
@@ -53,6 +59,10 @@ func countBlocks(files []file) (n int64) {
 	for _, f := range files {
 		if f.packing != nil {
 			n++
+			continue
+		}
+		if f.log != nil {
+			n += (f.part.Hi - f.part.Lo + topicBlock - 1) / topicBlock
 			continue
 		}
 		if f.groups != nil {

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-const readBytes = 128 << 10 // of one read
+const readBytes = 32 << 10 // of one read
 
 // unknownSize is that of a packed file, which tells its size at its end.
 const unknownSize = math.MaxInt64

@@ -39,11 +39,16 @@ const shortFlip = 0x1cad21f72c81017c ^ 0xdb979083e96dd4de - (keySeed ^ 0x01006E7
 // shortKey is xxh3.HashSeed of 4 to 8 bytes, which most values are: the seed is
 // known, and the work small beside a call.
 func shortKey(b []byte) uint64 {
-	x := uint64(binary.LittleEndian.Uint32(b[len(b)-4:])) + uint64(binary.LittleEndian.Uint32(b))<<32
+	return mixShort(uint64(binary.LittleEndian.Uint32(b[len(b)-4:]))+uint64(binary.LittleEndian.Uint32(b))<<32, len(b))
+}
+
+// mixShort is the key of n bytes: the last four are the low half of x, the first
+// four its high half.
+func mixShort(x uint64, n int) uint64 {
 	x ^= shortFlip
 	x ^= bits.RotateLeft64(x, 49) ^ bits.RotateLeft64(x, 24)
 	x *= 0x9fb21c651e98df25
-	x ^= x>>35 + uint64(len(b))
+	x ^= x>>35 + uint64(n)
 	x *= 0x9fb21c651e98df25
 	return x ^ x>>28
 }

@@ -51,11 +51,17 @@ func Open(src Source, s Schema, patterns []string) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dataset{src: src, schema: s.Fill(), format: newFormat(src), files: files}
+	d := &Dataset{src: src, schema: s.Fill(), files: files}
+	if d.format, err = formatFor(src, files); err != nil {
+		return nil, err
+	}
 	for i := range d.files {
 		if err := d.look(i); err != nil {
 			return nil, err
 		}
+	}
+	if err := d.uncut(); err != nil {
+		return nil, err
 	}
 	if err := joined("data: schema of "+d.files[0].name, s.Validate(d.fields)); err != nil {
 		return nil, err
@@ -77,11 +83,31 @@ func Open(src Source, s Schema, patterns []string) (*Dataset, error) {
 	return d, nil
 }
 
+// uncut is the one error of a header that another delimiter cuts into fields that the
+// schema names, where each of them would be missing.
+func (d *Dataset) uncut() error {
+	if len(d.fields) != 1 || !d.src.Header {
+		return nil
+	}
+	header, used := d.fields[0], string(newDelimited(d.src).delim)
+	for _, c := range d.schema.columns() {
+		for _, other := range delimiters {
+			if c.name != header && slices.Contains(strings.Split(header, other), c.name) {
+				return fmt.Errorf("data: open: %s: its header is one field, %q, for the delimiter is %q; this file's looks like %q: set data.delimiter",
+					d.files[0].name, cutLong([]byte(header)), used, other)
+			}
+		}
+	}
+	return nil
+}
+
 // look reads the beginning of file i.
 func (d *Dataset) look(i int) error {
 	f := &d.files[i]
-	if err := f.begin(d.src.formatName()); err != nil {
-		return err
+	if f.log == nil {
+		if err := f.begin(d.src.formatName()); err != nil {
+			return err
+		}
 	}
 	src, err := f.open()
 	if err != nil {
@@ -145,6 +171,7 @@ func (d *Dataset) Use(c *Counts) error {
 	if err := c.tooBad(d.src.MaxBad); err != nil {
 		return err
 	}
+	d.bad, d.faults = c.bad, c.faults
 	t := totals{
 		lines: c.spans[0].lines, records: c.spans[0].records, flawed: c.spans[0].flawed,
 		positives: c.positives, content: c.content, bad: c.bad, faults: c.faults,
@@ -152,7 +179,7 @@ func (d *Dataset) Use(c *Counts) error {
 	t.lineBase, t.rowBase = make([]int64, len(d.blocks)), make([]int64, len(d.blocks))
 	lines := int64(0)
 	for i, b := range d.blocks {
-		if b.lo == 0 && (i == 0 || d.blocks[i-1].file != b.file) {
+		if i == 0 || d.blocks[i-1].file != b.file {
 			lines = 0
 		}
 		t.lineBase[i], t.rowBase[i] = lines, t.rows
@@ -160,7 +187,7 @@ func (d *Dataset) Use(c *Counts) error {
 		t.rows += int64(t.records[i])
 	}
 	if t.rows == 0 {
-		return fmt.Errorf("data: %s: there are no records: every line is blank, a comment or a header", strings.Join(d.some(), ", "))
+		return fmt.Errorf("data: %s: %w", strings.Join(d.some(), ", "), ErrNoRecords)
 	}
 	d.totals = t
 	for s := range d.chosen {
@@ -168,6 +195,9 @@ func (d *Dataset) Use(c *Counts) error {
 	}
 	return nil
 }
+
+// ErrNoRecords means that files hold nothing to train on.
+var ErrNoRecords = errors.New("there are no records: every line is blank, a comment or a header")
 
 // some names the files, or the first of many.
 func (d *Dataset) some() []string {

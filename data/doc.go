@@ -70,9 +70,15 @@
 //
 // # Cost
 //
-// Scanning and reading are one pass over the bytes each; a rank holds the rows,
-// encoded, of its share of the shuffle window (by default 131,072 records over all
-// ranks) and a few batches in memory, and allocates nothing per record.
+// Scanning and reading are one pass over the bytes each; a rank holds the records
+// of its share of the shuffle window (by default 131,072 over all ranks) and some
+// batches in memory, and allocates nothing per record. Records are encoded when
+// their turn comes, so that no step waits for the work of a whole window. A Reader
+// of several epochs goes on from one to the next while training still computes,
+// and keeps the encoded rows of a dataset that takes no more than 64 MiB.
+//
+// How many batches it is ahead, and how many threads encode, follows from what is
+// measured: see ahead.go and Reader.Pace.
 //
 // # Errors, panics, concurrency
 //

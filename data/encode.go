@@ -6,15 +6,59 @@ import (
 	"github.com/wdlrun/wdlrun/data/value"
 )
 
+// rowCoder checks records and encodes them as rows. It belongs to one goroutine.
+type rowCoder struct {
+	parser *parser
+	coder  *coder
+	direct direct // nil: parser and coder do it
+}
+
+// direct encodes usual records of one format in one pass. It agrees with parser
+// and coder, the specification, in all it takes.
+type direct interface {
+	// encode makes a record a row of single keys. It returns false if it is to be
+	// done, or refused, by parser and coder; the row then means nothing.
+	encode(row []uint64, record []byte) bool
+}
+
+// newRowCoder works by a filled schema; without statistics it can only check.
+func (d *Dataset) newRowCoder(s Schema, stats []statistics) (*rowCoder, error) {
+	p, err := newParser(d.src, d.fields, s)
+	if err != nil {
+		return nil, err
+	}
+	c := newCoder(s, stats, p)
+	return &rowCoder{parser: p, coder: c, direct: newDirect(c)}, nil
+}
+
+// newDirect is nil if nothing encodes the records of this coder directly.
+func newDirect(c *coder) direct {
+	if x := newPlain(c); x != nil {
+		return x
+	}
+	if x := newSingles(c); x != nil {
+		return x
+	}
+	return nil
+}
+
+// check finds what is wrong with a record, and leaves its values in the parser.
+func (r *rowCoder) check(record []byte) *flaw {
+	if fl := r.parser.parse(record); fl != nil {
+		return fl
+	}
+	return r.coder.check()
+}
+
 // encode appends a record to dst as a row.
-func (s *scanner) encode(dst []uint64, record []byte) ([]uint64, *flaw) {
-	c := s.coder
+func (r *rowCoder) encode(dst []uint64, record []byte) ([]uint64, *flaw) {
+	c := r.coder
 	at := len(dst)
 	dst = extend(dst, c.shape.plainWords())
-	if s.plain != nil && s.plain.encode(dst[at:], record) {
+	if r.direct != nil && r.direct.encode(dst[at:], record) {
 		return dst, nil
 	}
-	if fl := c.parser.parse(record); fl != nil {
+	if fl := r.parser.parse(record); fl != nil {
 		return dst[:at], fl
 	}
 	if c.single(dst[at:]) {

@@ -7,6 +7,10 @@ import (
 	"testing"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/data/tfrecord"
+	"github.com/wdlrun/wdlrun/data/value"
+	"github.com/wdlrun/wdlrun/internal/delim"
 )
 
 func TestKeyIsXXH3(t *testing.T) {
@@ -24,7 +28,7 @@ func TestKeyIsXXH3(t *testing.T) {
 func TestDecimalIsParseNumber(t *testing.T) {
 	for _, s := range []string{"0", "7", "42", "00042", "99999999", "100000000", "-5", "+5", "1.5", "1e3", "", "1 ", "12a", "a12", "\xb012", "1\x8a", "9/", ":9", "123456789012345678"} {
 		for _, behind := range []string{"", "\t", "\t1\tab\t\xff\xff\xff"} {
-			x, ok := decimal([]byte(s), []byte(s+behind))
+			x, ok := decimal([]byte(s+behind), delim.Field{Lo: 0, Hi: int32(len(s))})
 			want, why := parseNumber([]byte(s))
 			if ok && (why != "" || math.Float64bits(x) != math.Float64bits(want)) {
 				t.Errorf("decimal(%q) = %v, parseNumber %v %s", s, x, want, why)
@@ -51,26 +55,35 @@ func plainCases() []Schema {
 	}
 }
 
-// samePlain compares what plain makes of a line with what parser and coder make.
-func samePlain(t *testing.T, src Source, s Schema, line []byte) (taken bool) {
+// twins are the two ways to encode records of one schema over y, a, b and c.
+type twins struct {
+	fast direct
+	slow *rowCoder
+}
+
+func twinsOf(t testing.TB, src Source, s Schema) twins {
 	t.Helper()
 	s = s.Fill()
 	stats := make([]statistics, len(s.Features))
 	for i := range stats {
-		stats[i].set = map[uint64]struct{}{keyOf([]byte("red")): {}}
+		stats[i].set = map[uint64]struct{}{keyOf([]byte("red")): {}, keyOf([]byte("7")): {}}
 	}
-	newScanner := func() *scanner {
+	coderOf := func() *rowCoder {
 		p, err := newParser(src, []string{"y", "a", "b", "c"}, s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newCoder(s, stats, p)
-		return &scanner{parser: p, coder: c, plain: newPlain(c)}
+		return &rowCoder{parser: p, coder: newCoder(s, stats, p)}
 	}
-	fast, slow := newScanner(), newScanner()
-	slow.plain = nil
-	got := extend([]uint64(nil), fast.coder.shape.plainWords())
-	if taken = fast.plain.encode(got, line); !taken {
+	return twins{newDirect(coderOf().coder), coderOf()}
+}
+
+// samePlain compares what plain makes of a line with what parser and coder make.
+func samePlain(t *testing.T, x twins, line []byte) (taken bool) {
+	t.Helper()
+	slow := x.slow
+	got := extend([]uint64(nil), slow.coder.shape.plainWords())
+	if taken = x.fast.encode(got, line); !taken {
 		return false
 	}
 	want, fl := slow.encode(nil, line)
@@ -90,10 +103,10 @@ func samePlain(t *testing.T, src Source, s Schema, line []byte) (taken bool) {
 		b.reset(1, slow.coder.shape.dense, slow.coder.shape.sparse)
 		g := gather{shape: slow.coder.shape, unknown: make([]int64, slow.coder.shape.sparse)}
 		g.add(b, row)
-		g.flush(b)
+		g.finish(b)
 	}
-	if fmt.Sprint(single) != fmt.Sprint(lists) {
-		t.Fatalf("%q: as keys %v, as lists %v", line, single, lists)
+	if a, b := fmt.Sprint(single.Dense, single.Sparse, single.Label), fmt.Sprint(lists.Dense, lists.Sparse, lists.Label); a != b {
+		t.Fatalf("%q: as keys %s, as lists %s", line, a, b)
 	}
 	return true
 }
@@ -113,11 +126,12 @@ func TestPlainIsParserAndCoder(t *testing.T) {
 			d = ","
 		}
 		for _, s := range plainCases() {
+			x := twinsOf(t, src, s)
 			for _, y := range []string{"1", "0", "no", "", "3"} {
 				for _, a := range []string{"red", "blue", "", "?", " red", "a long colour that makes the line longer than a word or two and a block"} {
 					for _, b := range []string{"0", "5", "", "1.5", "-3", "x", "NA", "1023", "1024", "12345678"} {
 						for _, c := range []string{"7", "", "1e3", "2 ", "\"4\"", "4" + d + "4"} {
-							if samePlain(t, src, s, []byte(y+d+a+d+b+d+c)) {
+							if samePlain(t, x, []byte(y+d+a+d+b+d+c)) {
 								taken++
 							}
 						}
@@ -134,11 +148,87 @@ func TestPlainIsParserAndCoder(t *testing.T) {
 func FuzzPlain(f *testing.F) {
 	f.Add([]byte("1\tred\t12\t3.5"))
 	f.Add([]byte("0,blue,,7"))
+	var all []twins
+	for _, src := range plainSources() {
+		for _, s := range plainCases() {
+			all = append(all, twinsOf(f, src, s))
+		}
+	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		for _, src := range plainSources() {
-			for _, s := range plainCases() {
-				samePlain(t, src, s, line)
+		for _, x := range all {
+			samePlain(t, x, line)
+		}
+	})
+}
+
+// exampleCases are tf.Examples over y, a, b and c, as an index of values of each.
+func exampleOf(t *testing.T, pick [4]int) []byte {
+	t.Helper()
+	text := func(s string) value.List { return value.List{Kind: value.Text, Texts: [][]byte{[]byte(s)}} }
+	whole := func(n ...int64) value.List { return value.List{Kind: value.Int, Ints: n} }
+	real := func(x ...float64) value.List { return value.List{Kind: value.Float32, Reals: x} }
+	all := []value.List{
+		{}, text("1"), text("red"), text(""), text("12.5"), text("no"), whole(1), whole(0), whole(7), whole(-5), whole(1 << 60), whole(1, 2),
+		real(1), real(0.25), real(-3e9), real(math.NaN()), real(1, 2), text("00042"), text("a long colour that is no short key"),
+	}
+	lists := make([]value.List, 4)
+	for i, p := range pick {
+		lists[i] = all[p%len(all)]
+	}
+	return tfrecord.AppendExample(nil, []string{"y", "a", "b", "c"}, lists)
+}
+
+// sameSingles compares what singles make of a record with what parser and coder make.
+func sameSingles(t *testing.T, x twins, record []byte) (taken bool) {
+	t.Helper()
+	slow := x.slow
+	got := extend([]uint64(nil), slow.coder.shape.plainWords())
+	if taken = x.fast.encode(got, record); !taken {
+		return false
+	}
+	want, fl := slow.encode(nil, record)
+	if fl != nil {
+		t.Fatalf("%q: taken, but parser and coder refuse it: %+v", record, fl)
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%q: %x, parser and coder %x", record, got, want)
+	}
+	return true
+}
+
+func TestSinglesAreParserAndCoder(t *testing.T) {
+	const kinds = 19
+	taken := 0
+	for _, s := range plainCases() {
+		x := twinsOf(t, Source{Format: "tfrecord"}, s)
+		for y := range kinds {
+			for a := range kinds {
+				for b := range kinds {
+					if sameSingles(t, x, exampleOf(t, [4]int{y, a, b, (y + a + b) % kinds})) {
+						taken++
+					}
+				}
 			}
+		}
+	}
+	if taken < 500 {
+		t.Errorf("only %d records were taken", taken)
+	}
+}
+
+func FuzzSingles(f *testing.F) {
+	f.Add([]byte{0x0a, 0x05, 0x0a, 0x03, 0x0a, 0x01, 'x'})
+	for i := range 19 {
+		lists := value.List{Kind: value.Int, Ints: []int64{1}}
+		f.Add(tfrecord.AppendExample(nil, []string{"y", "a"}, []value.List{lists, {Kind: value.Text, Texts: [][]byte{{byte(i)}}}}))
+	}
+	var all []twins
+	for _, s := range plainCases() {
+		all = append(all, twinsOf(f, Source{Format: "tfrecord"}, s))
+	}
+	f.Fuzz(func(t *testing.T, record []byte) {
+		for _, x := range all {
+			sameSingles(t, x, record)
 		}
 	})
 }

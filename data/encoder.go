@@ -54,7 +54,7 @@ func NewEncoder(fit *Fit) (*Encoder, error) {
 		case encQuantile:
 			s.Limits = fit.numbersOf(f.Field).limits(int64(f.Buckets))
 		case encVocabulary:
-			s.Vocabulary = fit.wordsOf(f.Field, f.Separator).words(f.MinCount)
+			s.Vocabulary = fit.wordsOf(f.Field, f.Separator).words(f.MinCount, f.MaxSize)
 		}
 	}
 	return compile(fit.schema, stats)
@@ -135,6 +135,7 @@ type (
 		Weights    string    `json:"weights,omitempty"`
 		Buckets    uint64    `json:"buckets,omitempty"`
 		MinCount   int64     `json:"min_count,omitempty"`
+		MaxSize    int64     `json:"max_size,omitempty"`
 		Log        bool      `json:"log,omitempty"`
 		Table      string    `json:"table,omitempty"`
 		Wide       *bool     `json:"wide,omitempty"`
@@ -169,7 +170,7 @@ func (e *Encoder) Marshal() ([]byte, error) {
 		s := &e.stats[i]
 		j := featureJSON{
 			Name: f.Name, Field: f.Field, Encode: f.Encode, Separator: f.Separator, Weights: f.Weights, Buckets: f.Buckets,
-			MinCount: f.MinCount, Log: f.Log, Table: f.Table, Wide: f.Wide, Deep: f.Deep,
+			MinCount: f.MinCount, MaxSize: f.MaxSize, Log: f.Log, Table: f.Table, Wide: f.Wide, Deep: f.Deep,
 			Boundaries: f.Boundaries, Mean: s.Mean, Deviation: s.Deviation, Limits: s.Limits,
 		}
 		for _, w := range s.Vocabulary {
@@ -216,7 +217,7 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 	for i, j := range x.Features {
 		s.Features = append(s.Features, Feature{
 			Name: j.Name, Field: j.Field, Encode: j.Encode, Separator: j.Separator, Weights: j.Weights, Buckets: j.Buckets,
-			MinCount: j.MinCount, Log: j.Log, Table: j.Table, Wide: j.Wide, Deep: j.Deep, Boundaries: j.Boundaries,
+			MinCount: j.MinCount, MaxSize: j.MaxSize, Log: j.Log, Table: j.Table, Wide: j.Wide, Deep: j.Deep, Boundaries: j.Boundaries,
 		})
 		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary}
 		for _, w := range j.Bytes {

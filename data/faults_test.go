@@ -125,7 +125,7 @@ func TestLineNumbersOfLaterParts(t *testing.T) {
 
 func TestOpenFaults(t *testing.T) {
 	dir := t.TempDir()
-	for name, content := range map[string]string{"empty.csv": "", "a.csv": people, "b.csv": people, "other.csv": "x,y\n1,2\n", "deep/_SUCCESS": "", "part/0.csv": "", "part/1.csv": people, "part/_ok": "x", "zero/0.csv": ""} {
+	for name, content := range map[string]string{"empty.csv": "", "a.csv": people, "b.csv": people, "other.csv": "x,y\n1,2\n", "deep/_SUCCESS": "", "part/0.csv": "", "part/1.csv": people, "part/_ok": "x", "zero/0.csv": "", "mixed/a.csv": people, "mixed/README.md": "# people"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -138,10 +138,33 @@ func TestOpenFaults(t *testing.T) {
 	golden.Check(t, "open.txt", out.String())
 }
 
+// TestOpenUncut: a header that is not cut is one error, not one a feature.
+func TestOpenUncut(t *testing.T) {
+	csv, tsv := write(t, "a.csv", people), write(t, "a.tsv", strings.ReplaceAll(people, ",", "\t"))
+	semicolons := peopleSource()
+	semicolons.Delimiter = ";"
+	for _, x := range []struct {
+		src        Source
+		path, want string
+	}{
+		{semicolons, csv, `its header is one field, "id,age,city,tags,score,label", for the delimiter is ";"; this file's looks like ","`},
+		{peopleSource(), tsv, `for the delimiter is ","; this file's looks like "\t"`},
+	} {
+		_, err := Open(x.src, peopleSchema(), []string{x.path})
+		if err == nil || !strings.Contains(err.Error(), x.want) || strings.Contains(err.Error(), "there is no field") {
+			t.Errorf("%s: %v, want %s", x.path, err, x.want)
+		}
+	}
+	_, err := Open(peopleSource(), peopleSchema(), []string{write(t, "one.csv", "other\n1\n")})
+	if err == nil || strings.Contains(err.Error(), "looks like") {
+		t.Errorf("a header of one other field: %v", err)
+	}
+}
+
 func openAll(out *strings.Builder, dir string) {
 	for _, patterns := range [][]string{
-		{}, {""}, {"none.csv"}, {"/none.csv"}, {"empty.csv"}, {"*.tsv"}, {"[.csv"}, {"deep"}, {"zero"}, {"zero/*"},
-		{"s3://bucket/a.csv"}, {"file://none.csv"}, {"file:///none.csv"}, {"builtin:adult"}, {"a.csv", "./a.csv"}, {"?.csv", "b.csv"}, {"a.csv", "other.csv"}, {"/dev/null"},
+		{}, {""}, {"none.csv"}, {"/none.csv"}, {"empty.csv"}, {"*.tsv"}, {"[.csv"}, {"deep"}, {"zero"}, {"zero/*"}, {"mixed"},
+		{"ftp://host/a.csv"}, {"file://none.csv"}, {"file:///none.csv"}, {"builtin:adult"}, {"a.csv", "./a.csv"}, {"?.csv", "b.csv"}, {"a.csv", "other.csv"}, {"/dev/null"},
 		{"a.csv"}, {"?.csv"}, {"part"}, {"part/*.csv", "a.csv"},
 	} {
 		d, err := Open(peopleSource(), peopleSchema(), patterns)

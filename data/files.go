@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/data/adult"
+	"github.com/wdlrun/wdlrun/data/kafka"
+	"github.com/wdlrun/wdlrun/data/remote"
 )
 
 // builtin is what the names of embedded files start with.
@@ -36,6 +38,11 @@ type file struct {
 	groups  []int64   // rows of the row groups of a table
 	mark    int64     // length of the byte order mark, 0 or 3
 	body    int64     // offset of the first record behind mark and header
+
+	remote *remote.Object // in an object store or on a web server
+
+	log  *kafka.Log  // a range of a topic: size is its end, bytes the number of its offsets
+	part kafka.Range // of log
 }
 
 // source is a file open for reading.
@@ -50,6 +57,12 @@ func (memory) Close() error { return nil }
 
 // open opens a file for reading; its offsets are those of the unpacked bytes.
 func (f *file) open() (source, error) {
+	if f.log != nil {
+		if err := f.log.Open(); err != nil {
+			return nil, fmt.Errorf("data: open: %w", err)
+		}
+		return topicSource{f.log, f.part}, nil
+	}
 	src, err := f.raw()
 	if err != nil || f.packing == nil {
 		return src, err
@@ -59,8 +72,11 @@ func (f *file) open() (source, error) {
 
 // raw opens a file as it lies there.
 func (f *file) raw() (source, error) {
-	if f.content != nil {
+	switch {
+	case f.content != nil:
 		return memory{bytes.NewReader(f.content)}, nil
+	case f.remote != nil:
+		return f.remote.Open(), nil
 	}
 	h, err := os.Open(f.name)
 	if err != nil {
@@ -100,8 +116,9 @@ var ErrChanged = errors.New("the file changed while the job ran; start the job a
 // a glob or folder holds is sorted by name.
 func resolve(patterns []string) ([]file, error) {
 	var files []file
+	r := resolver{logs: map[string]*kafka.Log{}}
 	for _, p := range patterns {
-		more, err := resolveOne(p)
+		more, err := r.one(p)
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +133,7 @@ func resolve(patterns []string) ([]file, error) {
 	first := map[string]bool{}
 	for _, f := range files {
 		name := f.name
-		if f.content == nil {
+		if f.content == nil && f.log == nil && f.remote == nil {
 			name = filepath.Clean(name)
 		}
 		if first[name] {
@@ -127,7 +144,39 @@ func resolve(patterns []string) ([]file, error) {
 	return files, nil
 }
 
-func resolveOne(p string) ([]file, error) {
+// LocalPath is the path of the local file that a file:// URL names; whatever else
+// p is, it is p.
+func LocalPath(p string) string {
+	if path, ok := strings.CutPrefix(p, fileScheme); ok {
+		if path = strings.TrimPrefix(path, "localhost"); filepath.IsAbs(path) {
+			return path
+		}
+	}
+	return p
+}
+
+// localPath is the path of a local file that a path or a file:// URL names.
+func localPath(p string) (string, error) {
+	if path := LocalPath(p); path != p {
+		return path, nil
+	}
+	if strings.HasPrefix(p, fileScheme) {
+		return "", fmt.Errorf("%s: a file URL names no host and a path from the root: file:///data/clicks.csv", p)
+	}
+	if scheme, _, ok := strings.Cut(p, "://"); ok {
+		return "", fmt.Errorf("%s: %s:// is not supported; copy the file here and give its path", p, scheme)
+	}
+	return p, nil
+}
+
+// one turns one name into files.
+func (r *resolver) one(p string) ([]file, error) {
+	switch {
+	case strings.HasPrefix(p, kafka.Scheme):
+		return r.topic(p)
+	case remote.Is(p):
+		return objects(p)
+	}
 	if name, ok := strings.CutPrefix(p, builtin); ok {
 		b, err := adult.Open(name)
 		if err != nil {
@@ -138,14 +187,9 @@ func resolveOne(p string) ([]file, error) {
 	if p == "" {
 		return nil, errors.New("data: open: an empty file name")
 	}
-	if path, ok := strings.CutPrefix(p, fileScheme); ok {
-		if !filepath.IsAbs(path) {
-			return nil, fmt.Errorf("data: open: %s: a file URL names no host and a path from the root: file:///data/clicks.csv", p)
-		}
-		p = path
-	}
-	if scheme, _, ok := strings.Cut(p, "://"); ok {
-		return nil, fmt.Errorf("data: open: %s: %s:// is not supported; copy the file here and give its path", p, scheme)
+	p, err := localPath(p)
+	if err != nil {
+		return nil, fmt.Errorf("data: open: %w", err)
 	}
 	info, err := os.Stat(p)
 	switch {
@@ -193,14 +237,26 @@ func folder(p string) ([]file, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(e.Name(), "_") {
-			names = append(names, filepath.Join(p, e.Name()))
+		switch name := e.Name(); {
+		case e.IsDir() || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_"):
+		case isDocument(name):
+			return nil, fmt.Errorf("data: open: %s holds %s, which is no file of records; name those that are, such as %s", p, name, filepath.Join(p, "*.csv"))
+		default:
+			names = append(names, filepath.Join(p, name))
 		}
 	}
 	if len(names) == 0 {
 		return nil, fmt.Errorf("data: open: %s: the folder holds no files; name one that does (folders inside it are not searched)", p)
 	}
 	return several(p, names)
+}
+
+// isDocument tells by its name a file that is about data and holds none.
+func isDocument(name string) bool {
+	name = strings.ToLower(name)
+	about := func(word string) bool { return strings.HasPrefix(name, word) }
+	return slices.ContainsFunc([]string{"readme", "license", "sha256sums", "md5sums"}, about) ||
+		slices.Contains([]string{".md", ".json", ".yaml", ".yml", ".html", ".pdf"}, filepath.Ext(name))
 }
 
 // several opens the files of a pattern. Empty ones are left out, for programs

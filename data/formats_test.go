@@ -137,7 +137,10 @@ func everyFormat(t *testing.T, f func(t *testing.T, format, packing string)) {
 			if format == "parquet" && packing != "" {
 				continue // its pages are packed already
 			}
-			t.Run(format+packing, func(t *testing.T) { f(t, format, packing) })
+			t.Run(format+packing, func(t *testing.T) {
+				t.Parallel()
+				f(t, format, packing)
+			})
 		}
 	}
 }

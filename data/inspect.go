@@ -47,6 +47,9 @@ const (
 // Words that programs write for a missing value.
 var missingWords = []string{"?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N", "#N/A"}
 
+// delimiters are those that files have.
+var delimiters = []string{",", "\t", ";", "|", " "}
+
 // Inspect looks at the first rows records of a file (0: 10,000) and guesses how
 // it is written: delimiter, header, types, label. The guesses are for a person
 // to check.
@@ -59,6 +62,9 @@ func Inspect(path string, rows int) (*Inspection, error) {
 		return nil, err
 	}
 	f := &files[0]
+	if f.log != nil {
+		return nil, fmt.Errorf("data: inspect: %s: a topic does not tell how its records are written; -config FILE says it", path)
+	}
 	if head, err := f.head(); err != nil {
 		return nil, err
 	} else if f.packing, err = packingOf(f.name, head); err != nil {
@@ -76,6 +82,9 @@ func Inspect(path string, rows int) (*Inspection, error) {
 	}
 	if isBinary(all) {
 		return nil, fmt.Errorf("data: inspect: %s is no text: it has zero bytes or many control characters; is it csv or tsv?", f.name)
+	}
+	if len(all) > 0 && strings.HasPrefix(strings.TrimLeft(all[0], " \t["), `{"`) {
+		return nil, fmt.Errorf("data: inspect: %s is JSON, which is not read; convert it to csv or Parquet", f.name)
 	}
 	in := &Inspection{Path: path}
 	in.Comment, all = comments(all)
@@ -149,7 +158,7 @@ func comments(all []string) (mark string, rest []string) {
 // number of fields, and of those the one that cuts more often.
 func (in *Inspection) sniffDelimiter(all []string) {
 	bestSame, bestWidth := -1, 0
-	for _, delim := range []string{",", "\t", ";", "|", " "} {
+	for _, delim := range delimiters {
 		format := "csv"
 		if delim == "\t" {
 			format = "tsv"

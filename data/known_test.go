@@ -1,10 +1,14 @@
 package data_test
 
 import (
+	"bytes"
+	"encoding/binary"
+	"flag"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,40 +53,51 @@ func TestKnownFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, err := data.OpenFiles(in.Source(), []string{path})
-			if err != nil {
-				t.Fatal(err)
-			}
-			columns := map[string]*stats.Column{}
-			for _, n := range f.Fields() {
-				columns[n] = stats.New(nil)
-			}
-			w, err := f.Walk(t.Context(), f.Fields(), 1, func(lists []value.List) error {
-				for i, n := range f.Fields() {
-					columns[n].Add(&lists[i])
-				}
-				return nil
-			}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := strings.Fields(figures)
-			if got := fmt.Sprint(w.Records); got != want[0] || w.Bad != 0 {
-				t.Errorf("%s records, %d bad; want %s", got, w.Bad, want[0])
-			}
-			for _, figure := range want[1:] {
-				checkFigure(t, columns, figure)
-			}
+			checkFiles(t, in.Source(), path, figures)
 		})
 	}
+}
+
+// checkFiles holds all columns of the files against figures, and returns their
+// names.
+func checkFiles(t *testing.T, src data.Source, pattern, figures string) (fields []string) {
+	t.Helper()
+	f, err := data.OpenFiles(src, []string{pattern})
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns := map[string]*stats.Column{}
+	for _, n := range f.Fields() {
+		columns[n] = stats.New(src.Missing)
+	}
+	w, err := f.Walk(t.Context(), f.Fields(), 1, func(lists []value.List) error {
+		for i, n := range f.Fields() {
+			columns[n].Add(&lists[i])
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Fields(figures)
+	if got := fmt.Sprint(w.Records); got != want[0] || w.Bad != 0 {
+		t.Errorf("%s records, %d bad; want %s", got, w.Bad, want[0])
+	}
+	for _, figure := range want[1:] {
+		checkFigure(t, columns, figure)
+	}
+	return f.Fields()
 }
 
 // checkFigure holds a column against name:missing:sum, or name=distinct.
 func checkFigure(t *testing.T, columns map[string]*stats.Column, figure string) {
 	t.Helper()
 	if name, n, ok := strings.Cut(figure, "="); ok {
-		if c := columns[name]; c == nil || fmt.Sprint(c.Distinct()) != n {
-			t.Errorf("column %s: not %s values that differ", name, n)
+		c := columns[name]
+		if c == nil {
+			t.Errorf("there is no column %s", name)
+		} else if got, _ := c.Distinct(); fmt.Sprint(got) != n {
+			t.Errorf("column %s: %d values that differ, not %s", name, got, n)
 		}
 		return
 	}
@@ -107,6 +122,85 @@ func checkFigure(t *testing.T, columns map[string]*stats.Column, figure string) 
 	}
 	if math.Abs(c.Sum()-sum) > 1e-7*math.Abs(sum) {
 		t.Errorf("column %s: the sum is %v, want %v", parts[0], c.Sum(), sum)
+	}
+}
+
+var everyCut = flag.Bool("every", false, "TestEveryCutOfKnownFiles: cut at every byte, which takes minutes")
+
+// Files of other programs, cut anywhere, give an error that names the file, or
+// every record that has begun, the last of them perhaps with a fault and its place.
+func TestEveryCutOfKnownFiles(t *testing.T) {
+	for name := range known {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			content, err := os.ReadFile(filepath.Join("testdata", "known", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, err := data.Inspect(filepath.Join("testdata", "known", name), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			begins, step := beginsOf(name, content), 1
+			if !*everyCut {
+				step = len(content)/50 | 1
+			}
+			path := filepath.Join(t.TempDir(), name)
+			for n := 1; n < len(content); n += step {
+				if err := os.WriteFile(path, content[:n], 0o644); err != nil {
+					t.Fatal(err)
+				}
+				begun, _ := slices.BinarySearch(begins, n)
+				checkCut(t, in.Source(), path, n, begun)
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+// beginsOf says where the records of a known file begin; nil: they cannot be told
+// from a part of it.
+func beginsOf(name string, content []byte) (at []int) {
+	switch {
+	case strings.HasSuffix(name, ".tfrecord"):
+		for i := 0; i < len(content); i += 16 + int(binary.LittleEndian.Uint64(content[i:])) {
+			at = append(at, i)
+		}
+	case strings.HasSuffix(name, ".csv"), strings.HasSuffix(name, ".libsvm"):
+		i := 0
+		for line := range bytes.Lines(content) {
+			at = append(at, i)
+			i += len(line)
+		}
+		if strings.HasSuffix(name, ".csv") {
+			at = at[1:] // the header
+		}
+	}
+	return at
+}
+
+// checkCut reads a file of which n bytes are left, where so many records begin.
+func checkCut(t *testing.T, src data.Source, path string, n, begun int) {
+	t.Helper()
+	base := filepath.Base(path)
+	f, err := data.OpenFiles(src, []string{path})
+	var w data.Walked
+	if err == nil {
+		w, err = f.Walk(t.Context(), f.Fields(), 1, func([]value.List) error { return nil }, nil)
+	}
+	if err != nil {
+		if !strings.Contains(err.Error(), base) {
+			t.Errorf("cut at %d: the error names no file: %v", n, err)
+		}
+		return
+	}
+	if w.Records+w.Bad != int64(begun) || w.Bad > 1 || w.Bad != int64(len(w.Faults)) {
+		t.Errorf("cut at %d: %d records, %d bad, no error; %d have begun", n, w.Records, w.Bad, begun)
+	}
+	if w.Bad == 1 && (w.Faults[0].File != path || w.Faults[0].Line == 0 && w.Faults[0].Row == 0 && w.Faults[0].Offset == 0 && begun > 1) {
+		t.Errorf("cut at %d: the fault has no place: %+v", n, w.Faults[0])
 	}
 }
 
@@ -136,5 +230,43 @@ func TestWalkTellsFaults(t *testing.T) {
 	}
 	if _, err := f.Walk(t.Context(), []string{"c"}, 1, nil, nil); err == nil || !strings.Contains(err.Error(), `no field "c"`) {
 		t.Error(err)
+	}
+}
+
+// A check on any number of threads counts and tells what a walk does.
+func TestCheckIsWalk(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 5 {
+		var b strings.Builder
+		b.WriteString("a,b\n")
+		for n := range 20_000 {
+			if b.WriteString(fmt.Sprint(n, ",", i)); n%7001 == 7000 {
+				b.WriteString(",bad")
+			}
+			b.WriteString("\n")
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i, ".csv")), []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := data.OpenFiles(data.Source{Header: true}, []string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := f.Walk(t.Context(), f.Fields(), 3, func([]value.List) error { return nil }, nil)
+	if err != nil || want.Bad != 10 || want.Records != 99_990 {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	for _, threads := range []int{1, 2, 7, 1000} {
+		got, err := f.Check(t.Context(), threads, 3, nil)
+		if fmt.Sprint(got) != fmt.Sprint(want) || err != nil {
+			t.Errorf("%d threads: %+v, %v; a walk: %+v", threads, got, err, want)
+		}
+	}
+	if err := os.Truncate(filepath.Join(dir, "2.csv"), 1000); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Check(t.Context(), 4, 3, nil); err == nil || !strings.Contains(err.Error(), "2.csv") {
+		t.Errorf("a file that was cut: %v", err)
 	}
 }

@@ -34,7 +34,7 @@ func (d *draws) below(n int) int {
 }
 
 // shuffle permutes x.
-func shuffle(x []int32, seed uint64) {
+func shuffle[T any](x []T, seed uint64) {
 	d := draws(seed)
 	for i := len(x) - 1; i > 0; i-- {
 		j := d.below(i + 1)

@@ -118,13 +118,11 @@ func (o *order) bounds(s, k int64) (lo, hi int64) {
 	return lo, min((k+1)*o.window-o.shift(s), n)
 }
 
-// permute fills p with the order of the len(p) records of window k of lane s.
-func (o *order) permute(s, k int64, p []int32) {
-	for i := range p {
-		p[i] = int32(i)
-	}
+// permute puts the records of window k of lane s into the order in which they
+// are given.
+func permute[T any](o *order, s, k int64, rows []T) {
 	if o.shuffle {
-		shuffle(p, mixed(o.seed, uint64(s), uint64(k)))
+		shuffle(rows, mixed(o.seed, uint64(s), uint64(k)))
 	}
 }
 
@@ -135,6 +133,4 @@ func (o *order) seek(g int64) (i int, row int64) {
 }
 
 // lanesOf is how many lanes rank r of p has: r, r+p, r+2p and so on.
-func (o *order) lanesOf(r, p int) int64 {
-	return max(0, (o.lanes-int64(r)+int64(p)-1)/int64(p))
-}
+func lanesOf(lanes, r, p int) int { return max(0, (lanes-r+p-1)/p) }

@@ -47,13 +47,16 @@ func TestWindowsPartTheLanes(t *testing.T) {
 // take returns the records that rank r of p takes between x and y, as their
 // places in the sequence of blocks.
 func (o *order) take(r, p int, x, y int64) (rows []int64) {
-	for l := range o.lanesOf(r, p) {
-		s := int64(r) + l*int64(p)
+	for l := range lanesOf(int(o.lanes), r, p) {
+		s := int64(r + l*p)
 		for i := o.taken(s, x); i < o.taken(s, y); i++ {
 			k := o.windowOf(s, i)
 			first, end := o.bounds(s, k)
 			perm := make([]int32, end-first)
-			o.permute(s, k, perm)
+			for i := range perm {
+				perm[i] = int32(i)
+			}
+			permute(o, s, k, perm)
 			at, row := o.seek(o.start(s) + first + int64(perm[i-first]))
 			rows = append(rows, o.base[at]+row)
 		}

@@ -4,80 +4,139 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/wdlrun/wdlrun/internal/delim"
+	"github.com/wdlrun/wdlrun/internal/raw"
 )
 
-// plain encodes usual lines of csv and tsv in one pass: without quotes or blanks
-// around fields, with one value a field, decimals as numbers. Whatever else there
-// is, it leaves to parser and coder, which it agrees with in all it takes.
+// plain encodes usual lines of csv and tsv in one pass: without quotes, with one
+// value a field, decimals as numbers. Whatever else there is, it leaves to parser
+// and coder.
 type plain struct {
 	delimited *delimited
 	parser    *parser
 	coder     *coder
-	label     int     // field
-	cuts      []int32 // before the first field, the delimiters, behind the last field
-	sparse    []plainField
-	dense     []plainField
+	longest   int // text that means missing
+	label     int // field
+	cutter    *delim.Cutter
+	fields    []delim.Field // of the line
+	sparse    []plainKey
+	dense     []plainNumber
 }
 
-// plainField is a feature and its field.
-type plainField struct {
+// plainKey is a sparse feature and its field.
+type plainKey struct {
 	encoding encoding
-	log      bool
 	field    int
 	buckets  uint64
 	code     *featureCode
 }
 
+// plainNumber is a dense input and its field.
+type plainNumber struct {
+	field  int
+	counts *[smallCounts]float32 // what small counts become
+	zero   bool                  // a missing one becomes what 0 does
+	code   *featureCode
+}
+
+// smallCounts is how many counts have what they become looked up.
+const smallCounts = 1 << 10
+
 // newPlain is nil if the schema has features that plain cannot encode, or the
 // format is another.
 func newPlain(c *coder) *plain {
 	d, ok := c.parser.decoder.(*delimitedDecoder)
-	if !ok {
+	if !ok || hasLists(c) {
 		return nil
 	}
 	x := &plain{delimited: &d.delimited, parser: c.parser, coder: c, label: d.at[0]}
-	x.cuts = make([]int32, d.width+1)
-	fields := func(codes []featureCode) []plainField {
-		all := make([]plainField, len(codes))
-		for i := range codes {
-			f := &codes[i]
-			if f.weights != 0 || f.Separator != "" {
-				ok = false
-			}
-			all[i] = plainField{f.encoding, f.logs != nil, d.at[f.column], f.Buckets, f}
-		}
-		return all
+	for _, m := range c.parser.missing {
+		x.longest = max(x.longest, len(m))
 	}
-	x.sparse, x.dense = fields(c.sparse), fields(c.dense)
-	if !ok {
-		return nil
+	x.cutter = delim.NewCutter(d.width)
+	for i := range c.sparse {
+		f := &c.sparse[i]
+		x.sparse = append(x.sparse, plainKey{f.encoding, d.at[f.column], f.Buckets, f})
+	}
+	tables := countTables{}
+	for i := range c.dense {
+		f := &c.dense[i]
+		t := tables.of(f)
+		x.dense = append(x.dense, plainNumber{d.at[f.column], t, t[0] == 0, f})
 	}
 	return x
 }
 
-// encode makes a line a row. It returns false if it is to be done, or refused, by
-// parser and coder; the row then means nothing.
+// hasLists tells whether a feature may have several keys in a record, or weights.
+func hasLists(c *coder) bool {
+	for i := range c.sparse {
+		if c.sparse[i].weights != 0 || c.sparse[i].Separator != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// countTables are what small counts become, by how they do.
+type countTables map[countScale]*[smallCounts]float32
+
+type countScale struct {
+	encoding      encoding
+	log           bool
+	mean, inverse float64
+}
+
+func (t countTables) of(f *featureCode) *[smallCounts]float32 {
+	s := countScale{f.encoding, f.Log, f.mean, f.inverse}
+	if t[s] == nil {
+		t[s] = new([smallCounts]float32)
+		for i := range t[s] {
+			t[s][i] = f.scaled(float64(i))
+		}
+	}
+	return t[s]
+}
+
 func (x *plain) encode(row []uint64, line []byte) bool {
 	if x.delimited.quotes && bytes.IndexByte(line, '"') >= 0 || !x.cut(line) || !x.putLabel(row, line) {
 		return false
 	}
-	numbers, keys := row[1:x.coder.shape.firstKey()], row[x.coder.shape.firstKey():]
-	for i := range x.sparse {
+	first := x.coder.shape.firstKey()
+	keys := row[first:]
+	if !x.putKeys(keys, line) || !x.putNumbers(row[1:first], line) {
+		return false
+	}
+	for i := range x.coder.crosses {
+		keys[len(x.sparse)+i] = x.coder.cross(&x.coder.crosses[i], keys)
+	}
+	return true
+}
+
+// putKeys writes the keys of the sparse features.
+func (x *plain) putKeys(keys []uint64, line []byte) bool {
+	fields := x.fields
+	keys = keys[:len(x.sparse)]
+	for i := range keys {
 		f := &x.sparse[i]
-		text, ok := x.text(line, f.field)
+		at := fields[f.field]
+		text := line[at.Lo:at.Hi]
 		switch {
-		case !ok:
-			return false
 		case len(text) == 0:
 			keys[i] = KeyMissing
 		case f.encoding == encHash:
-			k := keyOf(text)
+			k := uint64(0)
+			if len(text) == 8 {
+				k = mixShort(bits.RotateLeft64(binary.LittleEndian.Uint64(text), 32), 8)
+			} else {
+				k = keyOf(text)
+			}
 			if f.buckets > 0 {
 				k %= f.buckets
 			}
 			keys[i] = k
 		case f.encoding.number():
-			v, ok := decimal(text, line[x.cuts[f.field]+1:])
+			v, ok := decimal(line, at)
 			if !ok {
 				return false
 			}
@@ -90,42 +149,62 @@ func (x *plain) encode(row []uint64, line []byte) bool {
 			keys[i] = k
 		}
 	}
-	clear(numbers)
-	for i := range x.dense {
-		f := &x.dense[i]
-		text, ok := x.text(line, f.field)
-		if !ok {
-			return false
-		}
-		if len(text) == 0 {
-			continue // 0
-		}
-		v, ok := decimal(text, line[x.cuts[f.field]+1:])
-		if !ok {
-			return false
-		}
-		putFloat(numbers, i, f.code.scaled(v))
+	return true
+}
+
+// putNumbers writes the dense inputs. Most are small counts, which are read here
+// as digits does.
+func (x *plain) putNumbers(words []uint64, line []byte) bool {
+	if len(words) == 0 {
+		return true
 	}
-	for i := range x.coder.crosses {
-		keys[len(x.sparse)+i] = x.coder.cross(&x.coder.crosses[i], keys)
+	words[len(words)-1] = 0 // whose upper half may be no number
+	fields, numbers := x.fields, raw.Of[float32](raw.Bytes(words))[:len(x.dense)]
+	for i := range numbers {
+		f := &x.dense[i]
+		at := fields[f.field]
+		if n := uint(at.Hi - at.Lo); n <= 8 && int(at.Lo)+8 <= len(line) && (n > 0 || f.zero) {
+			d := (binary.LittleEndian.Uint64(line[at.Lo:]) ^ '0'*ones) << (64 - 8*n)
+			if c := ofDigits(d); c < smallCounts && (d+0x76*ones|d)&highs == 0 {
+				numbers[i] = f.counts[c]
+				continue
+			}
+		}
+		v, ok := x.number(f, line)
+		if !ok {
+			return false
+		}
+		numbers[i] = v
 	}
 	return true
 }
 
+// number is a dense input that is no small count.
+func (x *plain) number(f *plainNumber, line []byte) (v float32, ok bool) {
+	at := x.fields[f.field]
+	if at.Lo == at.Hi {
+		return 0, true
+	}
+	y, ok := decimal(line, at)
+	return f.code.scaled(y), ok
+}
+
 // putLabel writes the head of the row.
 func (x *plain) putLabel(row []uint64, line []byte) bool {
-	text, ok := x.text(line, x.label)
-	if !ok || len(text) == 0 {
+	at := x.fields[x.label]
+	text := line[at.Lo:at.Hi]
+	if len(text) == 0 {
 		return false
 	}
-	var one bool
+	one, ok := false, false
 	if t := x.parser.label.Threshold; t != nil {
-		v, ok := decimal(text, text)
-		if !ok {
-			return false
-		}
-		one = v >= *t
-	} else if one, ok = x.parser.label.of(text); !ok {
+		v := 0.0
+		v, ok = decimal(line, at)
+		one = ok && v >= *t
+	} else {
+		one, ok = x.parser.label.of(text)
+	}
+	if !ok {
 		return false
 	}
 	if row[0] = 0; one {
@@ -134,53 +213,20 @@ func (x *plain) putLabel(row []uint64, line []byte) bool {
 	return true
 }
 
-// text is a field, empty for a missing one; false if it has blanks around it.
-func (x *plain) text(line []byte, field int) ([]byte, bool) {
-	text := line[x.cuts[field]+1 : x.cuts[field+1]]
-	if len(text) == 0 {
-		return text, true
-	}
-	if text[0] <= ' ' || text[len(text)-1] <= ' ' {
-		return nil, false
-	}
-	if len(x.parser.missing) > 0 && x.parser.isMissingText(text) {
-		return nil, true
-	}
-	return text, true
-}
-
-// cut finds the delimiters of a line; false if their number is wrong. It looks
-// at 64 bytes at once, eight to a word.
+// cut finds the fields of a line, without the blanks around them, and empty ones
+// for those that mean missing; false if their number is wrong.
 func (x *plain) cut(line []byte) bool {
-	cuts := x.cuts
-	every := ones * uint64(x.delimited.delim)
-	n, base := 1, 0
-	cuts[0] = -1
-	for ; base+64 <= len(line); base += 64 {
-		b := line[base : base+64 : base+64]
-		var found uint64
-		for w := 0; w < 64; w += 8 {
-			found |= zeroBytes(binary.LittleEndian.Uint64(b[w:])^every) << w
-		}
-		for ; found != 0; found &= found - 1 {
-			if n >= len(cuts)-1 {
-				return false
-			}
-			cuts[n] = int32(base + bits.TrailingZeros64(found))
-			n++
-		}
+	blanks := false
+	if x.fields, blanks = x.cutter.Cut(line, x.delimited.delim); x.fields == nil {
+		return false
 	}
-	for ; base < len(line); base++ {
-		if line[base] == x.delimited.delim {
-			if n >= len(cuts)-1 {
-				return false
-			}
-			cuts[n] = int32(base)
-			n++
-		}
+	if blanks {
+		x.trim(line)
 	}
-	cuts[len(cuts)-1] = int32(len(line))
-	return n == len(cuts)-1
+	if x.longest > 0 {
+		x.drop(line)
+	}
+	return true
 }
 
 const (
@@ -188,30 +234,58 @@ const (
 	highs = 0x8080808080808080
 )
 
-// zeroBytes has bit i set if byte i of x is zero.
-func zeroBytes(x uint64) uint64 {
-	// The high bit of each byte that is zero, and of no other.
-	zero := ^((x&^highs + ^uint64(highs)) | x | ^uint64(highs))
-	// The eight bits come together in the highest byte, each shifted by its own
-	// distance, without carries.
-	return zero >> 7 * 0x0102040810204080 >> 56
+// trim takes the blanks off all fields.
+func (x *plain) trim(line []byte) {
+	for i := range x.fields {
+		f := &x.fields[i]
+		for f.Lo < f.Hi && (line[f.Lo] == ' ' || line[f.Lo] == '\t') {
+			f.Lo++
+		}
+		for f.Lo < f.Hi && (line[f.Hi-1] == ' ' || line[f.Hi-1] == '\t') {
+			f.Hi--
+		}
+	}
 }
 
-// decimal reads a number as parseNumber does; false if that must be asked. rest
-// is the line from the text on.
-func decimal(text, rest []byte) (float64, bool) {
-	n := len(text)
-	if n == 0 || n > 8 || len(rest) < 8 {
-		return smallNumber(text)
+// drop empties the fields that mean missing.
+func (x *plain) drop(line []byte) {
+	for i := range x.fields {
+		f := &x.fields[i]
+		if n := int(f.Hi - f.Lo); n <= x.longest && x.parser.isMissingText(line[f.Lo:f.Hi]) {
+			f.Hi = f.Lo
+		}
+	}
+}
+
+// digits reads a field of at most eight digits, 0 if it has none; false if it is
+// something else, or too near the end of the line.
+func digits(line []byte, at delim.Field) (uint64, bool) {
+	n := int(at.Hi - at.Lo)
+	if n > 8 || int(at.Lo)+8 > len(line) {
+		return 0, false
 	}
 	// The digits, the last in the highest byte, with zeros before the first.
-	d := (binary.LittleEndian.Uint64(rest) ^ '0'*ones) << (64 - 8*n)
+	d := (binary.LittleEndian.Uint64(line[at.Lo:]) ^ '0'*ones) << (64 - 8*n)
 	if (d+0x76*ones|d)&highs != 0 {
-		return smallNumber(text) // a sign, a point, or something else
+		return 0, false // a sign, a point, or something else
 	}
+	return ofDigits(d), true
+}
+
+// ofDigits is the number with eight digits of a byte each, the last in the highest.
+func ofDigits(d uint64) uint64 {
 	// Pairs of digits, then of pairs, then of fours.
 	d = d * (10<<8 + 1) >> 8 & 0x00FF00FF00FF00FF
 	d = d * (100<<16 + 1) >> 16 & 0x0000FFFF0000FFFF
-	d = d * (10000<<32 + 1) >> 32
-	return float64(d), true
+	return d * (10000<<32 + 1) >> 32
+}
+
+// decimal reads a number as parseNumber does; false if that must be asked.
+func decimal(line []byte, at delim.Field) (float64, bool) {
+	if at.Lo < at.Hi {
+		if n, ok := digits(line, at); ok {
+			return float64(n), true
+		}
+	}
+	return smallNumber(line[at.Lo:at.Hi])
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,19 +16,22 @@ import (
 type ReaderConfig struct {
 	Seed        uint64
 	Epoch       int64
-	Start       int64 // records of the epoch that were consumed before
+	Epochs      int64 // to be read, one after another; 0: 1
+	Start       int64 // records of the first epoch that were consumed before
 	GlobalBatch int   // records of a step, over all ranks
 	Lanes       int   // 0: DefaultLanes(Size)
 	Rank, Size  int   // Size 0: 1
 	Shuffle     bool
 	Window      int    // records that are shuffled with each other, over all ranks; 0: 131,072
 	Select      Select // which records
-	Depth       int    // batches read ahead; 0: 4
+	Depth       int    // batches read ahead at first; 0: 8
+	Threads     int    // most threads that encode; 0: as many as Go runs
 }
 
 const (
-	defaultDepth = 4
+	defaultDepth = 8
 	mostDepth    = 1 << 10
+	mostThreads  = 1 << 10
 	mostBatch    = 1 << 26
 	closeWait    = time.Second
 )
@@ -40,8 +43,14 @@ func (c ReaderConfig) filled() ReaderConfig {
 	if c.Lanes == 0 {
 		c.Lanes = DefaultLanes(c.Size)
 	}
+	if c.Epochs == 0 {
+		c.Epochs = 1
+	}
 	if c.Depth == 0 {
-		c.Depth = defaultDepth // covers a step that loads windows
+		c.Depth = defaultDepth // and deeper, if that turns out to be too little
+	}
+	if c.Threads == 0 {
+		c.Threads = min(runtime.GOMAXPROCS(0), mostThreads)
 	}
 	return c
 }
@@ -66,25 +75,27 @@ func (c ReaderConfig) validate(rows int64) error {
 	if c.Depth < 0 || c.Depth > mostDepth {
 		v.bad("depth", "is %d, from 1 to %d are possible", c.Depth, mostDepth)
 	}
+	if c.Epochs < 0 {
+		v.bad("epochs", "are %d", c.Epochs)
+	}
+	if c.Threads < 0 || c.Threads > mostThreads {
+		v.bad("threads", "are %d, from 1 to %d are possible", c.Threads, mostThreads)
+	}
 	if c.Select < Train || c.Select > All {
 		v.bad("select", "is %d", c.Select)
 	}
 	return joined("data: reader", v.faults)
 }
 
-// Reader gives one rank its rows of each step of an epoch. Every rank gets the
+// Reader gives one rank its rows of each step of some epochs. Every rank gets the
 // same number of steps; the rows of a step are as even as lanes allow, and may
-// be none. A goroutine reads ahead until Close.
+// be none. It reads ahead until Close; see ahead.go.
 type Reader struct {
 	config ReaderConfig
-	filler *filler
-	gather gather
-
-	out    chan *Batch
-	free   chan *Batch
-	last   error // what follows the last batch; set before out is closed
-	done   error // what Next returns from now on
-	cancel context.CancelFunc
+	ahead
+	done error  // what Next returns from now on
+	head *draft // the next, if it is not ready yet
+	owed int    // tokens of what was handed out
 
 	unknown []atomic.Int64
 	place   struct {
@@ -107,153 +118,71 @@ func NewReader(d *Dataset, e *Encoder, c ReaderConfig) (*Reader, error) {
 	if err := joined("data: reader: "+d.files[0].name, e.schema.Validate(d.fields)); err != nil {
 		return nil, err
 	}
+	b, err := d.newBatcher(e)
+	if err != nil {
+		return nil, err
+	}
 	f, err := d.newFiller(e, c)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &Reader{
-		config: c, filler: f, gather: gather{shape: f.coder.shape},
-		out: make(chan *Batch, c.Depth), free: make(chan *Batch, c.Depth+2), cancel: cancel,
-	}
-	r.unknown = make([]atomic.Int64, r.gather.sparse)
-	r.gather.unknown = make([]int64, r.gather.sparse)
-	go r.run(ctx)
+	b.coded = f.coded()
+	r := &Reader{config: c, ahead: newAhead(d, e, c), unknown: make([]atomic.Int64, b.sparse)}
+	r.start(f, b)
 	return r, nil
-}
-
-func (d *Dataset) newFiller(e *Encoder, c ReaderConfig) (*filler, error) {
-	s, err := d.newScanner(e.schema, e.stats)
-	if err != nil {
-		return nil, err
-	}
-	f := &filler{scanner: s, sel: c.Select, size: int64(c.Size), start: c.Start, live: spot{at: -1}, read: -1}
-	f.order = newOrder(d.chosen[c.Select](), c.Seed, uint64(c.Epoch), c.Lanes, c.Window, c.Shuffle)
-	f.order.stream = d.stream
-	f.lanes = make([]lane, f.order.lanesOf(c.Rank, c.Size))
-	for i := range f.lanes {
-		f.lanes[i].number = int64(c.Rank + i*c.Size)
-	}
-	if d.bad > 0 {
-		f.valid, err = d.newScanner(d.schema, nil)
-	}
-	return f, err
-}
-
-// run reads all batches of the epoch.
-func (r *Reader) run(ctx context.Context) {
-	defer close(r.out)
-	defer r.filler.close()
-	n := r.filler.order.rows()
-	for x := r.config.Start; x < n; {
-		y := min(x+int64(r.config.GlobalBatch), n)
-		b := r.take()
-		if r.last = r.fill(ctx, b, x, y); r.last != nil {
-			return
-		}
-		select {
-		case r.out <- b:
-		case <-ctx.Done():
-			r.last = errClosed
-			return
-		}
-		x = y
-	}
-	r.last = io.EOF
 }
 
 var errClosed = errors.New("data: reader: it is closed")
 
-func (r *Reader) take() *Batch {
-	select {
-	case b := <-r.free:
-		return b
-	default:
-		return new(Batch)
-	}
-}
-
-// fill reads the rows of this rank between positions x and y of the epoch.
-func (r *Reader) fill(ctx context.Context, b *Batch, x, y int64) error {
-	f := r.filler
-	rows := int64(0)
-	for i := range f.lanes {
-		s := f.lanes[i].number
-		rows += f.order.taken(s, y) - f.order.taken(s, x)
-	}
-	b.reset(int(rows), r.gather.dense, r.gather.sparse)
-	for i := range f.lanes {
-		l := &f.lanes[i]
-		if ctx.Err() != nil {
-			return errClosed
-		}
-		for j := f.order.taken(l.number, x); j < f.order.taken(l.number, y); j++ {
-			if !l.has(j) {
-				r.gather.flush(b) // the window's rows will be written over
-				if err := f.load(l, j); err != nil {
-					return err
-				}
-			}
-			if err := r.add(b, l, j); err != nil {
-				return err
-			}
-		}
-	}
-	r.gather.flush(b)
-	r.place.Lock()
-	r.place.reading = b.at
-	r.place.Unlock()
-	for i := range r.unknown {
-		r.unknown[i].Store(r.gather.unknown[i])
-	}
-	return nil
-}
-
-// add appends record i of a lane to the batch.
-func (r *Reader) add(b *Batch, l *lane, i int64) error {
-	w, k := l.row(i)
-	d := r.filler.Dataset
-	row := d.rowBase[k.block] + int64(k.row)
-	file := &d.files[d.blocks[k.block].file]
-	if k.at < 0 {
-		return d.fault(file, k.offset, &w.flaws[-1-k.at])
-	}
-	if b.at.file == nil {
-		b.at = place{file, k.offset, row}
-	}
-	b.RowID = append(b.RowID, uint64(row))
-	if !r.gather.add(b, w.words[k.at:]) {
-		return d.fault(file, k.offset, &flaw{field: -1, want: "the batch holds more than 2^31 keys of one feature; use smaller batches"})
-	}
-	return nil
-}
-
-// fault is the error of a flaw in the record at an offset.
-func (d *Dataset) fault(f *file, offset int64, fl *flaw) error {
-	at, err := d.format.place(f, offset)
-	if err != nil {
-		return err
-	}
-	at.Column, at.Value, at.Want = fl.column, fl.value, fl.want
-	return &at
-}
-
-// Next returns the batch of the next step, io.EOF after the last. The batch is
-// the caller's until Recycle.
+// Next returns the batch of the next step, io.EOF after the last of each epoch.
+// The batch is the caller's until Recycle.
 func (r *Reader) Next(ctx context.Context) (*Batch, error) {
 	if r.done != nil {
 		return nil, r.done
 	}
-	select {
-	case b, ok := <-r.out:
-		return r.give(b, ok)
-	default:
+	if d := r.poll(); d != nil {
+		return r.give(d)
 	}
+	r.pay()
+	r.starve()
 	r.wait(true)
 	defer r.wait(false)
+	d, err := r.await(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.give(d)
+}
+
+// poll returns the next draft if it is ready.
+func (r *Reader) poll() *draft {
+	if r.head == nil {
+		select {
+		case r.head = <-r.out:
+		default:
+			return nil
+		}
+	}
 	select {
-	case b, ok := <-r.out:
-		return r.give(b, ok)
+	case <-r.head.ready:
+		return r.head
+	default:
+		return nil
+	}
+}
+
+// await waits for the next draft.
+func (r *Reader) await(ctx context.Context) (*draft, error) {
+	if r.head == nil {
+		select {
+		case r.head = <-r.out:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("data: reader: %w", context.Cause(ctx))
+		}
+	}
+	select {
+	case <-r.head.ready:
+		return r.head, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("data: reader: %w", context.Cause(ctx))
 	}
@@ -265,21 +194,40 @@ func (r *Reader) wait(yes bool) {
 	r.place.Unlock()
 }
 
-func (r *Reader) give(b *Batch, ok bool) (*Batch, error) {
-	if !ok {
-		r.done = r.last
-		return nil, r.done
+// pay gives the loader room again for what was handed out. It comes for half of what
+// is ahead at a time: to wake the loader for each batch takes longer than a batch does.
+func (r *Reader) pay() {
+	for ; r.owed > 0; r.owed-- {
+		r.room <- struct{}{}
+	}
+}
+
+// give hands out a draft that is ready.
+func (r *Reader) give(d *draft) (*Batch, error) {
+	r.head, r.given = nil, true
+	if r.owed++; 2*r.owed >= int(r.depth.Load()) {
+		r.pay()
+	}
+	if err := d.err; err != nil {
+		if !d.more {
+			r.done = err
+		}
+		r.Recycle(&d.Batch)
+		return nil, err
 	}
 	r.place.Lock()
-	r.place.given = b.at
+	r.place.given = d.at
 	r.place.Unlock()
-	return b, nil
+	return &d.Batch, nil
 }
 
 // Recycle gives a batch back for reuse; its slices must not be used any more.
 func (r *Reader) Recycle(b *Batch) {
+	if b.draft == nil {
+		return // not of a reader
+	}
 	select {
-	case r.free <- b:
+	case r.free <- b.draft:
 	default:
 	}
 }
@@ -316,18 +264,11 @@ func (r *Reader) Close() {
 	r.cancel()
 	deadline := time.NewTimer(closeWait)
 	defer deadline.Stop()
-	for {
-		select {
-		case _, ok := <-r.out:
-			if !ok {
-				if r.done == nil {
-					r.done = errClosed
-				}
-				return
-			}
-		case <-deadline.C:
-			r.done = errClosed
-			return
-		}
+	select {
+	case <-r.ended:
+	case <-deadline.C:
+	}
+	if r.done == nil {
+		r.done = errClosed
 	}
 }

@@ -264,7 +264,7 @@ func TestReaderPositionAndClose(t *testing.T) {
 }
 
 func TestNextEndsWithItsContext(t *testing.T) {
-	r := &Reader{out: make(chan *Batch)}
+	r := &Reader{ahead: ahead{out: make(chan *draft)}}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cause := errors.New("rank 3 died")
 	cancel(cause)
@@ -276,7 +276,7 @@ func TestNextEndsWithItsContext(t *testing.T) {
 // Close does not wait for ever for a read that the system does not finish.
 func TestCloseLeavesAHangingRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &Reader{out: make(chan *Batch), cancel: func() {}}
+		r := &Reader{ahead: ahead{ended: make(chan struct{}), cancel: func() {}}}
 		began := time.Now()
 		r.Close()
 		if took := time.Since(began); took != closeWait {

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/wdlrun/wdlrun/data/value"
 )
@@ -47,7 +50,10 @@ func OpenFiles(src Source, patterns []string) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dataset{src: src, format: newFormat(src), files: files}
+	d := &Dataset{src: src, files: files}
+	if d.format, err = formatFor(src, files); err != nil {
+		return nil, err
+	}
 	var fields []string
 	for i := range d.files {
 		if err := d.look(i); err != nil {
@@ -70,8 +76,9 @@ func OpenFiles(src Source, patterns []string) (*Files, error) {
 // namesIn are the fields that the records of file i have, by its beginning.
 func (d *Dataset) namesIn(i int) ([]string, error) {
 	f := &d.files[i]
-	form, svm := d.format.(svmFormat)
-	if svm && !form.fields {
+	topic, ofTopic := d.format.(topicFormat)
+	lines, svm := svmOf(d.format)
+	if svm && !lines.fields {
 		return []string{"label", "features", "values"}, nil
 	}
 	if d.src.formatName() != "tfrecord" && !svm {
@@ -82,10 +89,13 @@ func (d *Dataset) namesIn(i int) ([]string, error) {
 		return nil, err
 	}
 	defer src.Close()
-	if !svm {
+	switch {
+	case !svm && ofTopic:
+		return topic.names(f, src)
+	case !svm:
 		return d.format.look(f, src)
 	}
-	names, err := new(Inspection).ffmFields(form, f, src, defaultLook)
+	names, _, err := numbersIn(d.format, f, src, defaultLook)
 	if err != nil {
 		return nil, fmt.Errorf("data: open: %s: %w", f.name, err)
 	}
@@ -120,23 +130,71 @@ func (f *Files) Walk(ctx context.Context, names []string, most int, each func([]
 		return w, err
 	}
 	for _, n := range names {
-		if _, svm := f.d.format.(svmFormat); !svm && !slices.Contains(f.d.fields, n) {
+		if _, svm := svmOf(f.d.format); !svm && !slices.Contains(f.d.fields, n) {
 			return w, fmt.Errorf("data: walk: there is no field %q; there are %q", n, f.d.fields)
 		}
 	}
 	k := walk{Files: f, most: most, each: each, progress: progress, dec: dec, records: f.d.format.records(names), lists: make([]value.List, len(names))}
-	if c, ok := k.records.(io.Closer); ok {
-		defer c.Close()
-	}
-	for i := range f.d.files {
-		if err = k.file(ctx, i); err != nil {
-			break
-		}
-	}
-	if errors.Is(err, Stop) {
+	if err = k.blocks(ctx, 0, len(f.d.blocks)); errors.Is(err, Stop) {
 		err = nil
 	}
 	return k.Walked, err
+}
+
+// Check reads the records as Walk does, with all fields, on several threads: it
+// counts those that can be read and those that cannot, and finds out the places of
+// the first most. An error is that of the first file, in their order, that cannot be
+// read on; then what stands before it has been counted.
+func (f *Files) Check(ctx context.Context, threads, most int, progress func(bytes int64)) (w Walked, err error) {
+	threads = max(min(threads, len(f.d.blocks)), 1)
+	parts, errs := make([]walk, threads), make([]error, threads)
+	var done atomic.Int64
+	var group sync.WaitGroup
+	for i := range parts {
+		dec, err := f.d.format.decoder(f.d.fields, f.d.fields)
+		if err != nil {
+			return w, err
+		}
+		k := &parts[i]
+		*k = walk{Files: f, most: most, each: func([]value.List) error { return nil }, dec: dec}
+		k.records, k.lists = f.d.format.records(f.d.fields), make([]value.List, len(f.d.fields))
+		told := int64(0)
+		k.progress = func(bytes int64) { done.Add(bytes - told); told = bytes }
+		group.Go(func() {
+			errs[i] = k.blocks(ctx, len(f.d.blocks)*i/threads, len(f.d.blocks)*(i+1)/threads)
+		})
+	}
+	tell(&group, &done, progress)
+	for i := range parts {
+		w.Records, w.Bad = w.Records+parts[i].Records, w.Bad+parts[i].Bad
+		w.Faults = append(w.Faults, parts[i].Faults[:min(len(parts[i].Faults), most-len(w.Faults))]...)
+		if errs[i] != nil {
+			return w, errs[i]
+		}
+	}
+	return w, nil
+}
+
+// tell waits for a group, and tells now and then how far it is.
+func tell(group *sync.WaitGroup, done *atomic.Int64, progress func(int64)) {
+	ended := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(ended)
+	}()
+	const often = 100 * time.Millisecond
+	ticks := time.NewTicker(often)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-ticks.C:
+			if progress != nil {
+				progress(done.Load())
+			}
+		}
+	}
 }
 
 // walk is a Walk that is under way.
@@ -152,18 +210,16 @@ type walk struct {
 	done     int64 // bytes of the blocks before
 }
 
-func (k *walk) file(ctx context.Context, i int) error {
-	file := &k.d.files[i]
-	src, err := file.open()
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	for b, bl := range k.d.blocks {
-		if int(bl.file) != i {
-			continue
+// blocks reads blocks from number lo up to hi.
+func (k *walk) blocks(ctx context.Context, lo, hi int) (err error) {
+	in := &input{Dataset: k.d, reader: k.records}
+	defer in.close()
+	for b := lo; b < hi; b++ {
+		bl := k.d.blocks[b]
+		if err := in.use(int(bl.file)); err != nil {
+			return err
 		}
-		if err := k.block(ctx, file, src, bl); err != nil {
+		if err := k.block(ctx, &k.d.files[bl.file], in.src, bl); err != nil {
 			return err
 		}
 		if k.done += k.d.blockBytes(b); k.progress != nil {

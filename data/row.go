@@ -87,7 +87,7 @@ func extend[T any](s []T, n int) []T {
 // tile is how many rows are moved into a batch at once: columns are then written
 // some rows at a time, and the rows, which lie anywhere in the window, are
 // fetched from memory side by side.
-const tile = 16
+const tile = 64
 
 // gather collects rows and moves them into a batch.
 type gather struct {
@@ -97,7 +97,7 @@ type gather struct {
 	n       int
 }
 
-// add takes a row, which must stay until flush.
+// add takes a row, which must stay until flush; the last is followed by finish.
 func (g *gather) add(b *Batch, row []uint64) bool {
 	if row[0]&headLists != 0 {
 		g.flush(b)
@@ -132,13 +132,16 @@ func (g *gather) flush(b *Batch) {
 	}
 	for i := range b.Sparse {
 		j := &b.Sparse[i]
-		n, m := len(j.Values), len(j.Offsets)
-		j.Values, j.Offsets = extend(j.Values, len(rows)), extend(j.Offsets, len(rows))
-		values, offsets := j.Values[n:], j.Offsets[m:]
-		values, offsets = values[:len(rows)], offsets[:len(rows)]
+		n := len(j.Values)
+		j.Values = extend(j.Values, len(rows))
+		values := j.Values[n:][:len(rows)]
 		for t, row := range rows {
 			values[t] = row[first+i]
-			offsets[t] = int32(n + t + 1)
+		}
+		if b.lists {
+			for t := range rows {
+				j.Offsets = append(j.Offsets, int32(n+t+1))
+			}
 		}
 	}
 	for _, i := range g.vocabs {
@@ -150,8 +153,21 @@ func (g *gather) flush(b *Batch) {
 	}
 }
 
+// finish moves what is left.
+func (g *gather) finish(b *Batch) {
+	if g.flush(b); b.lists {
+		return
+	}
+	for i := range b.Sparse {
+		b.Sparse[i].Offsets = b.offsetSteps(b.Rows)
+	}
+}
+
 // lists moves one row of lists; false if the batch then holds too many keys.
 func (g *gather) lists(b *Batch, row []uint64) bool {
+	if !b.lists {
+		b.beginLists()
+	}
 	b.Rows++
 	b.Label = append(b.Label, float32(row[0]&headLabel))
 	for i := range g.dense {

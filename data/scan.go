@@ -22,7 +22,7 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *Fit, progress 
 	}
 	n := int64(len(d.blocks))
 	first, end := int(n*int64(part)/int64(parts)), int(n*int64(part+1)/int64(parts))
-	s, err := d.newScanner(d.schema, nil)
+	s, err := d.newScanner(d.schema)
 	if err != nil {
 		return nil, err
 	}
@@ -70,46 +70,53 @@ func (d *Dataset) blockBytes(b int) int64 {
 
 // scanner reads and checks the records of blocks.
 type scanner struct {
-	*Dataset
+	*input
+	*rowCoder
 	fit       *Fit
-	parser    *parser
-	coder     *coder
-	plain     *plain // nil: parser and coder do it
-	reader    records
-	opened    int // file that src is, if src is not nil
-	src       source
 	positives int64
 	faults    []Fault // the first
 }
 
 // newScanner parses by a filled schema.
-func (d *Dataset) newScanner(s Schema, stats []statistics) (*scanner, error) {
-	p, err := newParser(d.src, d.fields, s)
+func (d *Dataset) newScanner(s Schema) (*scanner, error) {
+	c, err := d.newRowCoder(s, nil)
 	if err != nil {
 		return nil, err
 	}
-	c := newCoder(s, stats, p)
-	return &scanner{Dataset: d, parser: p, coder: c, plain: newPlain(c), reader: d.format.records(p.names())}, nil
+	return &scanner{input: d.newInput(c.parser.names()), rowCoder: c}, nil
 }
 
-func (s *scanner) close() {
-	if c, ok := s.reader.(io.Closer); ok {
+// input reads records of a dataset. It has one file open at a time.
+type input struct {
+	*Dataset
+	reader records
+	opened int // file that src is, if src is not nil
+	src    source
+}
+
+// newInput reads records with the fields of these names.
+func (d *Dataset) newInput(names []string) *input {
+	return &input{Dataset: d, reader: d.format.records(names)}
+}
+
+func (in *input) close() {
+	if c, ok := in.reader.(io.Closer); ok {
 		c.Close()
 	}
-	if s.src != nil {
-		s.src.Close()
-		s.src = nil
+	if in.src != nil {
+		in.src.Close()
+		in.src = nil
 	}
 }
 
 // use opens a file unless it is open.
-func (s *scanner) use(i int) (err error) {
-	if s.src != nil && s.opened == i {
-		return s.files[i].unchanged(s.src)
+func (in *input) use(i int) error {
+	if in.src != nil && in.opened == i {
+		return in.files[i].unchanged(in.src)
 	}
-	s.close()
-	s.opened = i
-	s.src, err = s.files[i].open()
+	src, err := in.files[i].open() // before the last is closed: partitions of a topic share connections
+	in.close()
+	in.opened, in.src = i, src
 	return err
 }
 
@@ -179,14 +186,6 @@ func (s *scanner) broken(f *file, u unit, err error) error {
 	}
 	at.Want = err.Error()
 	return &at
-}
-
-// check finds what is wrong with a record, and leaves its values in the parser.
-func (s *scanner) check(record []byte) *flaw {
-	if fl := s.parser.parse(record); fl != nil {
-		return fl
-	}
-	return s.coder.check()
 }
 
 // take counts the record in the parser, the r-th good one of block b.

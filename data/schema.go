@@ -14,6 +14,8 @@ type Source struct {
 	Comment       string   `yaml:"comment"`        // lines that start with it are skipped
 	Missing       []string `yaml:"missing"`        // values that mean missing, besides the empty one
 	MaxBad        int64    `yaml:"max_bad"`        // records that cannot be used and are left out; one more is an error
+	Index         string   `yaml:"index"`          // file of a feature index, whose statistics a training takes instead of fitting its own
+	Follow        Follow   `yaml:"follow"`         // Train grows
 }
 
 // Label says which field is the label and how it becomes 0 or 1.
@@ -27,7 +29,8 @@ type Label struct {
 // Feature turns one field into one input of the model. Encodings:
 //
 //	vocabulary   sparse: strings seen in training data at least MinCount times
-//	             keep their own key, all others share the key of the unknown
+//	             keep their own key, of those the MaxSize most frequent ones if
+//	             given; all others share the key of the unknown
 //	hash         sparse: 64-bit hash of the string, modulo Buckets if given
 //	id           sparse: the field is a 64-bit integer, used as it is
 //	quantile     sparse: number of the interval, of Buckets that hold about equally many
@@ -45,6 +48,7 @@ type Feature struct {
 	Buckets    uint64    `yaml:"buckets"`    // hash: modulus, 0 for none; quantile: default 33
 	Boundaries []float64 `yaml:"boundaries"` // ascending
 	MinCount   int64     `yaml:"min_count"`  // vocabulary: default 1
+	MaxSize    int64     `yaml:"max_size"`   // vocabulary: default 0, no bound
 	Log        bool      `yaml:"log"`        // standardise: take the log first
 	Table      string    `yaml:"table"`      // sparse: table it is looked up in; default: its name
 	Wide       *bool     `yaml:"wide"`       // sparse: part of the wide model; default true

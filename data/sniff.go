@@ -42,6 +42,52 @@ func (f *file) sniff() (string, error) {
 	return "", nil
 }
 
+// SelfDescribed tells the format of files that name their fields themselves, parquet
+// or tfrecord; "" where one does not, or they differ, or one cannot be read, which
+// [Open] then says.
+func SelfDescribed(patterns []string) (format string) {
+	files, err := resolve(patterns)
+	if err != nil {
+		return ""
+	}
+	for i := range files {
+		f := &files[i]
+		if f.log != nil {
+			return ""
+		}
+		head, err := f.head()
+		if err != nil {
+			return ""
+		}
+		if f.packing, err = packingOf(f.name, head); err != nil {
+			return ""
+		}
+		seen, err := f.sniff()
+		if err != nil || seen != "parquet" && seen != "tfrecord" || format != "" && seen != format {
+			return ""
+		}
+		format = seen
+	}
+	return format
+}
+
+// WithHeader says how files of text are written that name their fields in a header,
+// for whoever knows the fields by name alone. The first file is looked at.
+func WithHeader(patterns []string) (src Source, err error) {
+	files, err := resolve(patterns)
+	if err != nil {
+		return src, err
+	}
+	in, err := Inspect(files[0].name, 0)
+	if err != nil {
+		return src, err
+	}
+	if src = in.Source(); src.HasLayout() && !src.Header {
+		return src, fmt.Errorf("data: open: %s: its fields have no names: it is %s without a header; write one, or convert the file to a format that names its fields", files[0].name, in.Format)
+	}
+	return src, nil
+}
+
 // isPair tells whether a word is n integers and a number, with colons between.
 func isPair(word string, n int) bool {
 	parts := strings.Split(word, ":")
@@ -76,11 +122,13 @@ func inspectRecords(path string, f *file, format string, rows int) (*Inspection,
 	}
 	in := &Inspection{Path: path, Format: format}
 	switch format {
-	case "libsvm":
-		names = []string{"label", "features", "values"}
-	case "libffm":
-		if names, err = in.ffmFields(form, f, s, rows); err != nil {
+	case "libsvm", "libffm":
+		var ones bool
+		if names, ones, err = numbersIn(form, f, s, rows); err != nil {
 			return nil, err
+		}
+		if format == "libsvm" && (ones || len(names) > mostIndices) {
+			names = []string{"label", "features", "values"}
 		}
 	}
 	l := &looker{names: names, values: make([][]string, len(names)), missing: make([]int, len(names)), many: make([]bool, len(names))}
@@ -164,13 +212,24 @@ func (l *looker) read(form format, f *file, s source, rows int) error {
 	})
 }
 
-// ffmFields are the fields that stand in the first records of LibFFM.
-func (in *Inspection) ffmFields(form format, f *file, s source, rows int) ([]string, error) {
+// mostIndices of LibSVM are the columns of a table, unless all their values are 1; more
+// are words of a list.
+const mostIndices = 64
+
+// numbersIn are the label and the numbers that begin the words of the first records,
+// the indices of LibSVM or the fields of LibFFM; ones, that every value is 1.
+func numbersIn(form format, f *file, s source, rows int) (names []string, ones bool, err error) {
 	seen := map[uint64]bool{}
-	err := firstUnits(form, nil, f, s, rows, func(record []byte) error {
-		for _, w := range strings.Fields(string(record))[1:] {
+	ones = true
+	err = firstUnits(form, nil, f, s, rows, func(record []byte) error {
+		line, _, _ := strings.Cut(string(record), "#")
+		for i, w := range strings.Fields(line) {
+			if i == 0 {
+				continue // the label
+			}
 			if n, err := strconv.ParseUint(strings.SplitN(w, ":", 2)[0], 10, 64); err == nil {
 				seen[n] = true
+				ones = ones && strings.HasSuffix(w, ":1")
 			}
 		}
 		return nil
@@ -180,9 +239,9 @@ func (in *Inspection) ffmFields(form format, f *file, s source, rows int) ([]str
 		numbers = append(numbers, n)
 	}
 	slices.Sort(numbers)
-	names := []string{"label"}
+	names = []string{"label"}
 	for _, n := range numbers {
 		names = append(names, strconv.FormatUint(n, 10))
 	}
-	return names, err
+	return names, ones, err
 }

@@ -1,7 +1,9 @@
 package data
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -45,5 +47,30 @@ func TestInspectKnowsCriteo(t *testing.T) {
 	}
 	if in, err = Inspect(write(t, "day", "2"+row[1:]+row), 0); err != nil || in.Format != "tsv" {
 		t.Errorf("with a label of 2: %s, %v", in.Format, err)
+	}
+}
+
+// TestInspectSVM: few indices with values are columns; ones, or many, are a list.
+func TestInspectSVM(t *testing.T) {
+	var many strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&many, "%d %d:0.5\n", i%2, i+1)
+	}
+	for name, x := range map[string]struct{ content, want string }{
+		"values": {"1 1:0.5 7:2 # 9:1\n-1 qid:4 7:1\n", "label 1 7"},
+		"ones":   {"1 1:1 7:1\n0 7:1\n", "label features values"},
+		"many":   {many.String(), "label features values"},
+	} {
+		in, err := Inspect(write(t, "a.libsvm", x.content), 0)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		var got []string
+		for _, c := range in.Columns {
+			got = append(got, c.Name)
+		}
+		if strings.Join(got, " ") != x.want {
+			t.Errorf("%s: the columns are %q, want %s", name, got, x.want)
+		}
 	}
 }

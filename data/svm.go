@@ -19,6 +19,15 @@ import (
 // with _values behind it. A label +1 is the text 1.
 type svmFormat struct{ fields bool }
 
+// svmOf is the format of lines of LibSVM or LibFFM, be they in files or in a topic.
+func svmOf(f format) (svmFormat, bool) {
+	if topic, ok := f.(topicFormat); ok {
+		f = topic.format
+	}
+	svm, ok := f.(svmFormat)
+	return svm, ok
+}
+
 func (svmFormat) look(*file, source) ([]string, error) { return nil, nil }
 
 func (svmFormat) place(f *file, offset int64) (Fault, error) { return linePlace(f, offset) }

@@ -219,6 +219,7 @@ func (v *validator) feature(i int) {
 		{"buckets", f.Buckets != 0, e == encHash || e == encQuantile},
 		{"boundaries", len(f.Boundaries) > 0, e == encBoundaries},
 		{"min_count", f.MinCount != 0, e == encVocabulary},
+		{"max_size", f.MaxSize != 0, e == encVocabulary},
 		{"log", f.Log, e == encStandardise},
 		{"table", f.Table != "", e.sparse()},
 		{"wide", f.Wide != nil, e.sparse()},
@@ -248,6 +249,9 @@ func (v *validator) text(place string, strs ...string) {
 func (v *validator) values(place string, f Feature, e encoding) {
 	if f.MinCount < 0 {
 		v.bad(place, "min_count is %d, at least 1 is needed", f.MinCount)
+	}
+	if f.MaxSize < 0 {
+		v.bad(place, "max_size is %d, at least 1 is needed", f.MaxSize)
 	}
 	if e == encQuantile && (f.Buckets == 1 || f.Buckets > mostQuantiles) {
 		v.bad(place, "buckets is %d, quantiles are from 2 to %d", f.Buckets, mostQuantiles)

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -36,25 +37,36 @@ func (v *vocabulary) add(b []byte, n int64) error {
 	return nil
 }
 
-// words returns the strings that occur at least so often, sorted.
-func (v *vocabulary) words(least int64) []string {
+// words returns the strings that occur at least so often, sorted: all of them
+// with most 0, else the most frequent ones, of two that are as frequent the one
+// that sorts first. They depend on the counts alone, not on who counted what.
+func (v *vocabulary) words(least, most int64) []string {
 	words := make([]string, 0, len(v.counts))
 	for w, i := range v.index {
 		if v.counts[i] >= least {
 			words = append(words, w)
 		}
 	}
+	if most > 0 && int64(len(words)) > most {
+		slices.SortFunc(words, func(a, b string) int {
+			return cmp.Or(cmp.Compare(v.count(b), v.count(a)), cmp.Compare(a, b))
+		})
+		words = words[:most]
+	}
 	slices.Sort(words)
 	return words
 }
 
+// count is how often a string was added.
+func (v *vocabulary) count(w string) int64 { return v.counts[v.index[w]] }
+
 func (v *vocabulary) append(b []byte) []byte {
-	words := v.words(1)
+	words := v.words(1, 0)
 	b = binary.AppendUvarint(b, uint64(len(words)))
 	for _, w := range words {
 		b = binary.AppendUvarint(b, uint64(len(w)))
 		b = append(b, w...)
-		b = binary.AppendUvarint(b, uint64(v.counts[v.index[w]]))
+		b = binary.AppendUvarint(b, uint64(v.count(w)))
 	}
 	return b
 }

@@ -12,25 +12,32 @@ type lane struct {
 	// The window that is being given and, of a stream, those behind it as far as
 	// they have been read. Windows are used again.
 	held []*window
-	spot // where the next window begins, if it is no stream
+	spot // where the next window begins, if it is no stream; at −1: nobody knows
 }
 
-// window keeps the records of one window of a lane.
+// window keeps the records of one window of a lane as they stand in the file: they
+// are encoded when their turn comes, so that a lane's next window costs little
+// more than reading it, and no step waits for the work of hundreds.
 type window struct {
 	number int64
 	lo, hi int64 // records of the lane
-	perm   []int32
-	words  []uint64 // the rows, see row.go
-	flaws  []flaw
-	rows   []kept
+	raw    []byte
+	rows   []kept // in the order in which they are given, once whole is true
+	whole  bool
 }
 
 // kept is a record of a window.
 type kept struct {
-	at     int // in window.words; before them for one that cannot be encoded: −1 − its flaw
-	offset int64
-	block  int32
-	row    int32 // in the block
+	at, bytes int   // of window.raw
+	offset    int64 // in the file
+	block     int32
+	row       int32 // in the block
+}
+
+// keep takes in a record.
+func (w *window) keep(u unit, block, row int32) {
+	w.rows = append(w.rows, kept{len(w.raw), len(u.record), u.offset, block, row})
+	w.raw = append(w.raw, u.record...)
 }
 
 // spot is a place in the sequence of blocks: the record at offset of the block
@@ -40,33 +47,85 @@ type spot struct {
 	offset int64
 	row    int32 // records of the block before it
 	line   int32 // lines of the block before it
+	chosen int32 // selected records of the block before it
 }
 
 // filler loads windows. It has one file open at a time.
 type filler struct {
-	*scanner
+	*input
 	order *order
 	sel   Select
 	lanes []lane // of rank r: r, r+size, …
 	size  int64
-	start int64 // rows consumed of the epoch before the filler was made
+	start int64 // rows consumed of the epoch when the filler came to it
+	bytes int   // of a record, about; 0: unknown
 
-	valid *scanner // parses by the schema of the dataset, to know faulty records
-	live  spot     // where the reader stands; at −1 for nowhere
+	fetch fetch
+	valid *rowCoder // by the schema of the dataset, to know faulty records
+	live  spot      // where the reader stands; at −1 for nowhere
 	// Of a stream:
 	next spot
 	read int64 // records of the sequence before it; −1 before the first
 }
 
-// has tells whether record i of the lane lies in the window that it holds.
-func (l *lane) has(i int64) bool {
-	return len(l.held) > 0 && i >= l.held[0].lo && i < l.held[0].hi && len(l.held[0].perm) > 0
+// newFiller reads one rank's records for an encoder; begin comes first.
+func (d *Dataset) newFiller(e *Encoder, c ReaderConfig) (*filler, error) {
+	code, err := d.newRowCoder(e.schema, e.stats)
+	if err != nil {
+		return nil, err
+	}
+	f := &filler{input: d.newInput(code.parser.names()), sel: c.Select, size: int64(c.Size), live: spot{at: -1}}
+	if x := newCodedRows(code.coder); d.isTable() && d.bad == 0 && x != nil {
+		f.reader = x
+	}
+	if !d.stream {
+		const spare = 8 // of records that are longer than the mean
+		f.bytes = int(d.Bytes()/d.rows) * (spare + 1) / spare
+	}
+	f.lanes = make([]lane, lanesOf(c.Lanes, c.Rank, c.Size))
+	for i := range f.lanes {
+		f.lanes[i].number = int64(c.Rank + i*c.Size)
+	}
+	if d.bad > 0 {
+		f.valid, err = d.newRowCoder(d.schema, nil)
+	}
+	return f, err
 }
 
-// row returns record i of a lane, which must have it.
-func (l *lane) row(i int64) (*window, *kept) {
-	w := l.held[0]
-	return w, &w.rows[w.perm[i-w.lo]]
+// isTable tells whether the files have columns.
+func (d *Dataset) isTable() bool {
+	_, ok := d.format.(parquetFormat)
+	return ok
+}
+
+// coded tells whether records are encoded already.
+func (f *filler) coded() bool {
+	_, ok := f.reader.(*codedRows)
+	return ok
+}
+
+// newOrder is that of an epoch.
+func (d *Dataset) newOrder(c *ReaderConfig, epoch int64) *order {
+	o := newOrder(d.chosen[c.Select](), c.Seed, uint64(epoch), c.Lanes, c.Window, c.Shuffle)
+	o.stream = d.stream
+	return o
+}
+
+// has tells whether record i of the lane lies in the window that it holds.
+func (l *lane) has(i int64) bool {
+	return len(l.held) > 0 && l.held[0].whole && i >= l.held[0].lo && i < l.held[0].hi
+}
+
+// begin goes to record start of another epoch.
+func (f *filler) begin(o *order, start int64) {
+	f.order, f.start, f.read, f.live = o, start, -1, spot{at: -1}
+	for i := range f.lanes {
+		l := &f.lanes[i]
+		l.at = -1
+		for _, w := range l.held {
+			w.number, w.whole = -1, false
+		}
+	}
 }
 
 // load makes the window of record i the lane's first, and reads it.
@@ -77,7 +136,7 @@ func (f *filler) load(l *lane, i int64) (err error) {
 		}
 	}()
 	k := f.order.windowOf(l.number, i)
-	follows := len(l.held) > 0 && k == l.held[0].number+1
+	follows := len(l.held) > 0 && k == l.held[0].number+1 && l.at >= 0
 	if f.order.stream {
 		err = f.stream(l, k)
 	} else {
@@ -87,12 +146,8 @@ func (f *filler) load(l *lane, i int64) (err error) {
 		return err
 	}
 	w := l.held[0]
-	n := int(w.hi - w.lo)
-	if cap(w.perm) < n {
-		w.perm = make([]int32, n)
-	}
-	w.perm = w.perm[:n]
-	f.order.permute(l.number, k, w.perm)
+	permute(f.order, l.number, k, w.rows)
+	w.whole = true
 	return nil
 }
 
@@ -111,11 +166,11 @@ func (f *filler) first(l *lane, k int64) *window {
 
 // empty makes w window k of a lane, with nothing in it.
 func (f *filler) empty(l *lane, w *window, k int64) *window {
-	w.number, w.perm, w.words, w.flaws, w.rows = k, w.perm[:0], w.words[:0], w.flaws[:0], w.rows[:0]
+	w.number, w.whole, w.raw, w.rows = k, false, w.raw[:0], w.rows[:0]
 	w.lo, w.hi = f.order.bounds(l.number, k)
 	if w.rows == nil {
 		n := int(min(f.order.window, f.order.taken(l.number, f.order.rows()))) // the first may be shorter
-		w.rows, w.words = make([]kept, 0, n), make([]uint64, 0, n*f.coder.shape.plainWords())
+		w.rows, w.raw = make([]kept, 0, n), make([]byte, 0, n*f.bytes)
 	}
 	return w
 }
@@ -125,25 +180,14 @@ func (f *filler) run(l *lane, w *window, follows bool) error {
 	if !follows {
 		at, skip := f.order.seek(f.order.place(l.number, w.lo))
 		l.spot = spot{at: at, offset: -1}
-		if err := f.collect(&l.spot, skip, nil); err != nil {
+		if f.live.at == at && int64(f.live.chosen) <= skip {
+			l.spot = f.live // behind the window of another lane
+		}
+		if err := f.collect(&l.spot, skip-int64(l.chosen), nil); err != nil {
 			return err
 		}
 	}
 	return f.collect(&l.spot, w.hi-w.lo, w)
-}
-
-// keep encodes a record. One that cannot be encoded is a fault only when its
-// turn comes.
-func (f *filler) keep(w *window, u unit, block, row int32) {
-	at := len(w.words)
-	words, fl := f.encode(w.words, u.record)
-	if fl != nil {
-		at = -1 - len(w.flaws)
-		w.flaws = append(w.flaws, *fl)
-	} else {
-		w.words = words
-	}
-	w.rows = append(w.rows, kept{at, u.offset, block, row})
 }
 
 // sink takes the records that are read.
@@ -264,9 +308,10 @@ func (f *filler) fromBlock(sp *spot, b int32, n int64, to sink) (got int64, err 
 			break
 		}
 		if f.selects(f.sel, int(b), sp.row) {
+			sp.chosen++
 			if got++; to != nil {
 				if w := to.next(); w != nil {
-					f.keep(w, u, b, sp.row)
+					w.keep(u, b, sp.row)
 				}
 			}
 		}

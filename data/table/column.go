@@ -28,7 +28,10 @@ type column struct {
 	count           int    // values or levels of the page
 
 	index  []int32 // of a page with a dictionary
-	values typed   // of the page, or of its dictionary
+	dict   int     // number of the dictionary; 0: the page has none
+	dicts  int     // that there were
+	last   parquet.Dictionary
+	values Values // of the page, or of its dictionary
 
 	row []byte // values of the row so far
 }
@@ -75,9 +78,14 @@ func (c *column) load() error {
 		return errShort
 	}
 	data := page.Data()
+	c.dict = 0
 	if d := page.Dictionary(); d != nil {
 		c.index = data.Int32()
 		data = d.Page().Data()
+		if d != c.last {
+			c.last, c.dicts = d, c.dicts+1
+		}
+		c.dict = c.dicts
 	}
 	return c.values.take(data, c.unsigned)
 }

@@ -14,8 +14,12 @@
 // lists of lists are not read. A null, and a list without values, is None; nulls
 // in a list are left out.
 //
+// Rows come one by one (Append), or as spans of each column's pages for those who
+// take them column by column (Next).
+//
 // What a file can hold wrong is an error, also where the library under this
-// package panics. A Reader belongs to one goroutine.
+// package panics or takes whatever memory a page asks for: a page unpacks to at
+// most 256 MiB and 2^26 values. A Reader belongs to one goroutine.
 package table
 
 import (
@@ -34,6 +38,8 @@ import (
 // File is an open Parquet file.
 type File struct {
 	file   *parquet.File
+	source io.ReaderAt
+	size   int64
 	leaves map[string]parquet.LeafColumn
 	names  []string
 	groups []int64
@@ -49,7 +55,7 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f = &File{file: p, leaves: map[string]parquet.LeafColumn{}}
+	f = &File{file: p, source: r, size: size, leaves: map[string]parquet.LeafColumn{}}
 	for _, field := range p.Schema().Fields() {
 		leaf, ok := onlyLeaf(p.Schema(), field)
 		if !ok {
@@ -119,6 +125,10 @@ func (f *File) Rows(group int, names []string) (r *Reader, err error) {
 		if !ok {
 			r.Close()
 			return nil, fmt.Errorf("there is no column %q of plain values", name)
+		}
+		if err := checkPages(f.source, f.size, &f.file.Metadata().RowGroups[group].Columns[leaf.ColumnIndex].MetaData); err != nil {
+			r.Close()
+			return nil, fmt.Errorf("column %s: %w", name, err)
 		}
 		r.columns = append(r.columns, column{
 			name: name, pages: chunks[leaf.ColumnIndex].Pages(),

@@ -22,9 +22,10 @@
 //	…List     { repeated value = 1 }          numbers packed or not
 //
 // Decoder takes the features it was made for straight out of the wire format
-// into value.Lists and passes over the rest; no message is built. Its cost is
-// one look at each feature's name; names that come in the order of the record
-// before cost a comparison. It allocates nothing once its lists have grown.
+// into value.Lists, or of usual records into single Values, and passes over the
+// rest; no message is built. Its cost is one look at each feature's name; names that
+// come in the order of the record before cost a comparison. It allocates nothing
+// once its lists have grown.
 //
 // What a record can hold wrong is an error; nothing panics on data. A Decoder
 // belongs to one goroutine.

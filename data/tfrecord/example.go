@@ -19,8 +19,9 @@ var (
 
 // Decoder decodes some features of tf.Examples.
 type Decoder struct {
-	place map[string]int
-	last  []expected // features in the order of the records before
+	place  map[string]int
+	last   []expected // features in the order of the records before
+	values []Value
 }
 
 // expected is a feature that may come again at the same place.
@@ -31,7 +32,7 @@ type expected struct {
 
 // NewDecoder decodes the features of these names, in this order.
 func NewDecoder(names []string) *Decoder {
-	d := &Decoder{place: make(map[string]int, len(names))}
+	d := &Decoder{place: make(map[string]int, len(names)), values: make([]Value, len(names))}
 	for i, n := range names {
 		d.place[n] = i
 	}
@@ -41,6 +42,28 @@ func NewDecoder(names []string) *Decoder {
 // Decode fills lists, one for each name; of a feature that the record does not
 // have, or has without values, the kind is None. Texts lie in the record.
 func (d *Decoder) Decode(record []byte, lists []value.List) error {
+	if !d.Single(record, d.values) {
+		return d.decode(record, lists)
+	}
+	for i := range lists {
+		l := &lists[i]
+		l.Reset()
+		switch v := &d.values[i]; v.Kind {
+		case value.Text:
+			l.SetText(record[v.Lo:v.Hi:v.Hi])
+		case value.Int:
+			l.Begin(value.Int)
+			l.Ints = append(l.Ints, v.Int)
+		case value.Float32:
+			l.Begin(value.Float32)
+			l.Reals = append(l.Reals, v.Real)
+		}
+	}
+	return nil
+}
+
+// decode is Decode of any record.
+func (d *Decoder) decode(record []byte, lists []value.List) error {
 	for i := range lists {
 		lists[i].Reset()
 	}
@@ -128,12 +151,6 @@ func eachField(b []byte, number protowire.Number, f func([]byte) error) error {
 // next cuts a field off b. ok tells whether it has the wanted number; such a
 // field must hold bytes.
 func next(b []byte, number protowire.Number) (v, rest []byte, ok bool, err error) {
-	if b[0] == byte(number)<<3|byte(protowire.BytesType) && len(b) > 1 && b[1] < 0x80 {
-		if n := 2 + int(b[1]); n <= len(b) { // one-byte tag and length: the usual case
-			return b[2:n:n], b[n:], true, nil
-		}
-		return nil, nil, false, errWire
-	}
 	num, typ, n := protowire.ConsumeTag(b)
 	if n < 0 {
 		return nil, nil, false, errWire
@@ -157,12 +174,6 @@ func next(b []byte, number protowire.Number) (v, rest []byte, ok bool, err error
 
 // mapEntry is the name and the feature of one entry, empty where it has none.
 func mapEntry(b []byte) (key, feature []byte, err error) {
-	// As writers write it: the name, then the feature, both short.
-	if len(b) > 4 && b[0] == 0x0a {
-		if n := 2 + int(b[1]); n+2 < len(b) && b[n] == 0x12 && n+2+int(b[n+1]) == len(b) && b[1] < 0x80 && b[n+1] < 0x80 {
-			return b[2:n], b[n+2:], nil
-		}
-	}
 	for len(b) > 0 {
 		number := protowire.Number(b[0] >> 3)
 		if number != 2 {
@@ -187,10 +198,6 @@ func mapEntry(b []byte) (key, feature []byte, err error) {
 // decodeFeature reads the list that a feature is. A list of several kinds keeps
 // the last, as protobuf has it.
 func decodeFeature(b []byte, to *value.List) error {
-	to.Reset()
-	if decodeOne(b, to) {
-		return nil
-	}
 	to.Reset()
 	for len(b) > 0 {
 		number := protowire.Number(b[0] >> 3)
@@ -220,32 +227,6 @@ func decodeFeature(b []byte, to *value.List) error {
 		to.Reset()
 	}
 	return nil
-}
-
-// decodeOne reads a feature of one text, or of packed integers, if its lengths
-// are short and nothing else is in it: the usual case.
-func decodeOne(b []byte, to *value.List) bool {
-	if len(b) < 5 || b[1] >= 0x80 || 2+int(b[1]) != len(b) || b[2] != 0x0a || b[3] >= 0x80 || 4+int(b[3]) != len(b) {
-		return false
-	}
-	switch v := b[4:len(b):len(b)]; b[0] {
-	case 0x0a:
-		to.SetText(v)
-		return true
-	case 0x1a:
-		to.Begin(value.Int)
-		for len(v) > 0 {
-			x, n := uint64(v[0]), 1
-			if x >= 0x80 {
-				if x, n = protowire.ConsumeVarint(v); n < 0 {
-					return false
-				}
-			}
-			to.Ints, v = append(to.Ints, int64(x)), v[n:]
-		}
-		return true
-	}
-	return false
 }
 
 func texts(b []byte, to *value.List) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -241,9 +242,19 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{0x0a, 0x05, 0x0a, 0x03, 0x0a, 0x01, 'x'})
 	names := []string{"label", "I1", "C1", "C26", ""}
 	f.Fuzz(func(t *testing.T, record []byte) {
-		got := make([]value.List, len(names))
-		if NewDecoder(names).Decode(record, got) != nil {
+		got, general := make([]value.List, len(names)), make([]value.List, len(names))
+		d := NewDecoder(names)
+		err := d.Decode(record, got)
+		if e := d.decode(record, general); fmt.Sprint(e) != fmt.Sprint(err) {
+			t.Fatalf("Decode: %v, in general: %v", err, e)
+		}
+		if err != nil {
 			return
+		}
+		for i := range got {
+			if fmt.Sprint(got[i].Kind, got[i].Len()) != fmt.Sprint(general[i].Kind, general[i].Len()) || got[i].Len() > 0 && string(got[i].Append(nil, 0)) != string(general[i].Append(nil, 0)) {
+				t.Fatalf("feature %d is %+v, in general %+v", i, got[i], general[i])
+			}
 		}
 		// What is written of it reads as the same.
 		again := make([]value.List, len(names))
@@ -257,6 +268,49 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Records as writers write them are taken by Single, with every number of values
+// that it can tell apart.
+func TestSingle(t *testing.T) {
+	names := []string{"text", "int", "float", "negative", "absent", "empty"}
+	lists := []value.List{
+		{Kind: value.Text, Texts: [][]byte{[]byte(strings.Repeat("long ", 60))}},
+		{Kind: value.Int, Ints: []int64{1 << 40}},
+		{Kind: value.Float32, Reals: []float64{1.5}},
+		{Kind: value.Int, Ints: []int64{-3}},
+		{},
+		{Kind: value.Text, Texts: [][]byte{nil}},
+	}
+	record := AppendExample(nil, names, lists)
+	d, got := NewDecoder(names), make([]Value, len(names))
+	if !d.Single(record, got) {
+		t.Fatal("a usual record is not taken")
+	}
+	if v := got[0]; v.Kind != value.Text || string(record[v.Lo:v.Hi]) != string(lists[0].Texts[0]) {
+		t.Errorf("text: %+v", v)
+	}
+	if got[1] != (Value{Kind: value.Int, Int: 1 << 40}) || got[2] != (Value{Kind: value.Float32, Real: 1.5}) ||
+		got[3] != (Value{Kind: value.Int, Int: -3}) || got[4].Kind != value.None || got[5].Kind != value.Text || got[5].Lo != got[5].Hi {
+		t.Errorf("%+v", got)
+	}
+	double := func(l value.List) []byte { // "int" again, which counts
+		return AppendExample(nil, []string{"int", "text", "int"}, []value.List{lists[1], lists[0], l})
+	}
+	for _, l := range []value.List{lists[1], {Kind: value.Text}} {
+		if d.Single(double(l), got) {
+			t.Error("a feature that comes twice is taken")
+		}
+	}
+	lists[1].Ints = append(lists[1].Ints, 2)
+	if d.Single(AppendExample(nil, names, lists), got) {
+		t.Error("a list of two is taken")
+	}
+	for n := range record {
+		if n > 0 && d.Single(record[:n], got) {
+			t.Errorf("%d bytes of %d are taken", n, len(record))
+		}
+	}
 }
 
 func FuzzHeader(f *testing.F) {

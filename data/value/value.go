@@ -80,8 +80,13 @@ func (l *List) Append(dst []byte, i int) []byte {
 	if l.Kind == Float32 {
 		bits = 32
 	}
-	if x := l.Reals[i]; x == math.Trunc(x) && math.Abs(x) < 1<<53 {
+	return AppendNumber(dst, l.Reals[i], bits)
+}
+
+// AppendNumber writes a number of 32 or 64 bits to dst as List.Append does.
+func AppendNumber(dst []byte, x float64, bits int) []byte {
+	if x == math.Trunc(x) && math.Abs(x) < 1<<53 {
 		return strconv.AppendInt(dst, int64(x), 10)
 	}
-	return strconv.AppendFloat(dst, l.Reals[i], 'g', -1, bits)
+	return strconv.AppendFloat(dst, x, 'g', -1, bits)
 }

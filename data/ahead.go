@@ -1,0 +1,257 @@
+package data
+
+import (
+	"context"
+	"io"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// ahead is the part of a Reader that works while the training computes. One
+// goroutine, the loader, goes through the order and copies the records of each
+// step into a draft; it also encodes the draft, unless a helper has nothing to do:
+//
+//	loader ─► draft ─► offer ─► helper: encode ─► draft.ready ─┐
+//	             │  └► or the loader encodes it ─► ready ──────┤
+//	             └───► out, in the order of the steps ─────────┴► Next
+//
+// How far ahead it works is a number of tokens in room: the loader takes one for
+// each draft, Next gives it back. How many tokens and helpers there are follows
+// from what is measured; see starve. Drafts are used again, so that nothing is
+// allocated once they have grown.
+type ahead struct {
+	dataset *Dataset
+	encoder *Encoder
+	memo    *memo
+	cancel  context.CancelFunc
+
+	room  chan struct{}
+	offer chan *draft // unbuffered: whoever receives has nothing else to do
+	out   chan *draft
+	free  chan *draft
+	ended chan struct{} // the loader has
+
+	coded   bool // records are encoded already
+	alone   bool // one processor for all
+	most    int  // helpers and the loader
+	given   bool // a draft has been
+	hungry  int  // times that Next waited in a row for a loader without rest
+	depth   atomic.Int64
+	threads atomic.Int64
+	worked  atomic.Int64 // ns, of all
+	making  atomic.Int64 // ns, of the last draft
+	rested  atomic.Int64 // ns, of the loader since Next waited
+	size    atomic.Int64 // bytes of a draft
+}
+
+const (
+	patience  = 8        // waits for a loader without rest before another thread helps it
+	growDepth = 64       // batches that depth may grow to
+	mostAhead = 16 << 20 // and bytes of drafts
+)
+
+func newAhead(d *Dataset, e *Encoder, c ReaderConfig) ahead {
+	return ahead{
+		dataset: d, encoder: e, alone: runtime.GOMAXPROCS(0) == 1, most: c.Threads,
+		room: make(chan struct{}, max(c.Depth, growDepth)), offer: make(chan *draft),
+		out: make(chan *draft, max(c.Depth, growDepth)+1), free: make(chan *draft, max(c.Depth, growDepth)+2),
+		ended: make(chan struct{}),
+	}
+}
+
+// start starts the loader.
+func (r *Reader) start(f *filler, b *batcher) {
+	if r.config.Epochs > 1 && !b.coded {
+		r.memo = newMemo(r.dataset.rows, b.plainWords())
+	}
+	b.memo, r.coded = r.memo, b.coded
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	r.deepen(r.config.Depth)
+	r.threads.Store(1)
+	go r.load(ctx, f, b)
+}
+
+// deepen lets the loader work n drafts further ahead.
+func (r *Reader) deepen(n int) {
+	r.depth.Add(int64(n))
+	for range n {
+		r.room <- struct{}{}
+	}
+}
+
+// starve is called when Next has to wait. If the loader has rested for longer than a
+// draft takes, it would have had time for one more, and more is read ahead from now
+// on. If it has not, reading is slower than training, and another thread encodes.
+// With one processor for both, waiting is another word for the time that reading
+// takes, and nothing helps.
+func (r *Reader) starve() {
+	if !r.given || r.alone { // nothing can be ready before the first
+		return
+	}
+	if r.rested.Swap(0) > r.making.Load() {
+		r.hungry = 0
+		n := int(r.depth.Load())
+		if 2*n <= growDepth && int64(2*n)*r.size.Load() <= mostAhead {
+			r.deepen(n)
+		}
+		return
+	}
+	if r.hungry++; r.hungry < patience || int(r.threads.Load()) >= r.most {
+		return
+	}
+	r.hungry = 0
+	if b, err := r.dataset.newBatcher(r.encoder); err == nil { // as it was for the loader
+		b.memo, b.coded = r.memo, r.coded
+		r.threads.Add(1)
+		go r.help(b)
+	}
+}
+
+// help encodes what the loader has no time for.
+func (r *Reader) help(b *batcher) {
+	for d := range r.offer {
+		r.encode(b, d)
+	}
+}
+
+// load reads all batches of all epochs.
+func (r *Reader) load(ctx context.Context, f *filler, b *batcher) {
+	defer close(r.ended)
+	defer close(r.offer)
+	defer f.close()
+	c := &r.config
+	for e := range c.Epochs {
+		start := int64(0)
+		if e == 0 {
+			start = c.Start
+		}
+		f.begin(r.dataset.newOrder(c, c.Epoch+e), start)
+		n := f.order.rows()
+		for x := start; x < n; {
+			y := min(x+int64(c.GlobalBatch), n)
+			if !r.hasRoom(ctx) || !r.step(ctx, f, b, x, y) {
+				return
+			}
+			x = y
+		}
+		if !r.hasRoom(ctx) {
+			return
+		}
+		d := r.take()
+		d.err, d.more = io.EOF, e+1 < c.Epochs
+		r.out <- d
+		d.ready <- struct{}{}
+	}
+}
+
+// hasRoom waits until another draft may be read ahead; false if nobody wants it
+// any more.
+func (r *Reader) hasRoom(ctx context.Context) bool {
+	select {
+	case <-r.room:
+		return ctx.Err() == nil
+	default:
+	}
+	began := time.Now()
+	select {
+	case <-r.room:
+		r.rested.Add(int64(time.Since(began)))
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (r *Reader) take() *draft {
+	select {
+	case d := <-r.free:
+		return d
+	default:
+		return newDraft()
+	}
+}
+
+// step makes the draft of the rows between positions x and y of the epoch.
+func (r *Reader) step(ctx context.Context, f *filler, b *batcher, x, y int64) bool {
+	began := time.Now()
+	d := r.take()
+	d.err = f.fill(ctx, d, x, y)
+	d.took = time.Since(began)
+	r.worked.Add(int64(d.took))
+	ok := d.err == nil
+	r.out <- d
+	if !ok {
+		d.ready <- struct{}{}
+		return false
+	}
+	r.place.Lock()
+	r.place.reading = d.at
+	r.place.Unlock()
+	select {
+	case r.offer <- d:
+	default:
+		r.encode(b, d)
+	}
+	return true
+}
+
+// encode makes a draft ready.
+func (r *Reader) encode(b *batcher, d *draft) {
+	began := time.Now()
+	d.err = b.encode(d)
+	for i, n := range b.unknown {
+		if n > 0 {
+			r.unknown[i].Add(n)
+		}
+	}
+	clear(b.unknown)
+	r.size.Store(int64(d.bytes()))
+	took := time.Since(began)
+	r.worked.Add(int64(took))
+	r.making.Store(int64(d.took + took))
+	d.ready <- struct{}{}
+	if r.alone { // the training may have waited for this one
+		runtime.Gosched()
+	}
+}
+
+// fill reads the rows of this rank between positions x and y of the epoch.
+func (f *filler) fill(ctx context.Context, d *draft, x, y int64) error {
+	d.raw, d.kept, d.at, d.more = d.raw[:0], d.kept[:0], place{}, false
+	f.fetch.to, f.fetch.n = d, 0
+	for i := range f.lanes {
+		l := &f.lanes[i]
+		if ctx.Err() != nil {
+			return errClosed
+		}
+		for j := f.order.taken(l.number, x); j < f.order.taken(l.number, y); j++ {
+			if !l.has(j) {
+				f.fetch.flush()
+				if err := f.load(l, j); err != nil {
+					return err
+				}
+			}
+			f.fetch.take(l, j)
+		}
+	}
+	f.fetch.flush()
+	if len(d.kept) > 0 {
+		k := &d.kept[0]
+		d.at = place{&f.files[f.blocks[k.block].file], k.offset, f.rowBase[k.block] + int64(k.row)}
+	}
+	return nil
+}
+
+// Pace is how a Reader works beside the training.
+type Pace struct {
+	Depth   int           // batches that it may be ahead
+	Threads int           // that encode, the one that reads among them
+	Work    time.Duration // that they were at work, or held up by others on their cores
+}
+
+// Pace may be called at any time.
+func (r *Reader) Pace() Pace {
+	return Pace{int(r.depth.Load()), int(r.threads.Load()), time.Duration(r.worked.Load())}
+}

@@ -1,0 +1,194 @@
+package data
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// draft is a batch in the making: its records are read, then encoded. It is used
+// again and again.
+type draft struct {
+	Batch
+	raw   []byte        // the records
+	kept  []kept        // of each: where in raw, and where it came from
+	at    place         // of the first
+	err   error         // what stands in the place of the batch
+	more  bool          // batches follow, though there is an error
+	took  time.Duration // to read it
+	ready chan struct{}
+}
+
+func newDraft() *draft {
+	d := &draft{ready: make(chan struct{}, 1)}
+	d.Batch.draft = d
+	return d
+}
+
+// bytes is about how much memory a draft holds.
+func (d *draft) bytes() int {
+	n := cap(d.raw) + 4*cap(d.Dense) + 12*cap(d.RowID) + 4*cap(d.steps)
+	for i := range d.Sparse {
+		j := &d.Sparse[i]
+		n += 8*cap(j.Values) + 4*(cap(d.own[i])+cap(j.Weights))
+	}
+	return n
+}
+
+// fetch copies records from windows into a draft, some at once: they lie anywhere in
+// memory, and so come side by side.
+type fetch struct {
+	to   *draft
+	n    int
+	from [fetched]*window
+	seen byte
+}
+
+const (
+	fetched   = 32
+	cacheLine = 64
+)
+
+// take adds record i of a lane, which must have it, and keep it until flush.
+func (f *fetch) take(l *lane, i int64) {
+	w := l.held[0]
+	f.to.kept = append(f.to.kept, w.rows[i-w.lo])
+	f.from[f.n] = w
+	if f.n++; f.n == fetched {
+		f.flush()
+	}
+}
+
+// flush copies.
+func (f *fetch) flush() {
+	d := f.to
+	rows := d.kept[len(d.kept)-f.n:]
+	for i := range rows {
+		k := &rows[i]
+		record := f.from[i].raw[k.at : k.at+k.bytes]
+		for at := 0; at < len(record); at += cacheLine {
+			f.seen ^= record[at] // asks for the line and does not wait for it
+		}
+	}
+	for i := range rows {
+		k := &rows[i]
+		at := len(d.raw)
+		d.raw = append(d.raw, f.from[i].raw[k.at:k.at+k.bytes]...)
+		k.at = at
+	}
+	f.n = 0
+}
+
+// batcher encodes drafts. It belongs to one goroutine.
+type batcher struct {
+	*Dataset
+	*rowCoder
+	gather
+	coded bool  // records come from codedRows
+	memo  *memo // nil: none
+	words []uint64
+}
+
+func (d *Dataset) newBatcher(e *Encoder) (*batcher, error) {
+	c, err := d.newRowCoder(e.schema, e.stats)
+	if err != nil {
+		return nil, err
+	}
+	b := &batcher{Dataset: d, rowCoder: c}
+	b.gather = gather{shape: c.coder.shape, unknown: make([]int64, c.coder.shape.sparse)}
+	return b, nil
+}
+
+// encode makes the records of a draft its rows.
+func (b *batcher) encode(d *draft) error {
+	d.reset(len(d.kept), b.dense, b.sparse)
+	b.words = b.words[:0]
+	for i := range d.kept {
+		k := &d.kept[i]
+		id := uint64(b.rowBase[k.block] + int64(k.row))
+		d.RowID = append(d.RowID, id)
+		row, fl := b.row(id, d.raw[k.at:k.at+k.bytes])
+		if fl != nil {
+			return b.fault(k, fl)
+		}
+		if !b.add(&d.Batch, row) {
+			return b.fault(k, &flaw{field: -1, want: "the batch holds more than 2^31 keys of one feature; use smaller batches"})
+		}
+		if b.n == 0 { // rows behind those that wait for others may go
+			b.words = b.words[:0]
+		}
+	}
+	b.finish(&d.Batch)
+	return nil
+}
+
+// row encodes a record, unless that has been done.
+func (b *batcher) row(id uint64, record []byte) (row []uint64, fl *flaw) {
+	if b.coded {
+		if row, record = codedRow(record); row != nil {
+			return row, nil
+		}
+	}
+	if row := b.memo.get(id); row != nil {
+		return row, nil
+	}
+	at := len(b.words)
+	if b.words, fl = b.rowCoder.encode(b.words, record); fl != nil {
+		return nil, fl
+	}
+	row = b.words[at:]
+	b.memo.put(id, row)
+	return row, nil
+}
+
+// fault is the error of a flaw in a record.
+func (d *Dataset) fault(k *kept, fl *flaw) error {
+	at, err := d.format.place(&d.files[d.blocks[k.block].file], k.offset)
+	if err != nil {
+		return err
+	}
+	at.Column, at.Value, at.Want = fl.column, fl.value, fl.want
+	return &at
+}
+
+// mostMemo bounds the memory of a memo, in bytes.
+const mostMemo = 64 << 20
+
+// memo keeps the rows of a small dataset once they are encoded, for the epochs
+// that follow. Several batchers may share it.
+type memo struct {
+	words int // of a row
+	rows  []uint64
+	state []atomic.Uint32
+}
+
+// States of a row of a memo.
+const (
+	memoEmpty = iota
+	memoTaken // by whoever writes it, or for good
+	memoWhole
+)
+
+// newMemo is nil if the rows of the dataset are too many.
+func newMemo(rows int64, words int) *memo {
+	if rows > mostMemo/8/int64(words+1) {
+		return nil
+	}
+	return &memo{words, make([]uint64, int(rows)*words), make([]atomic.Uint32, rows)}
+}
+
+// get returns a row, nil if it is not there.
+func (m *memo) get(id uint64) []uint64 {
+	if m == nil || m.state[id].Load() != memoWhole {
+		return nil
+	}
+	return m.rows[int(id)*m.words:][:m.words:m.words]
+}
+
+// put keeps a row, if it is of single keys as almost all are.
+func (m *memo) put(id uint64, row []uint64) {
+	if m == nil || len(row) != m.words || row[0]&headLists != 0 || !m.state[id].CompareAndSwap(memoEmpty, memoTaken) {
+		return
+	}
+	copy(m.rows[int(id)*m.words:], row)
+	m.state[id].Store(memoWhole)
+}

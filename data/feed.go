@@ -1,0 +1,277 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wdlrun/wdlrun/data/kafka"
+	"github.com/wdlrun/wdlrun/data/remote"
+	"github.com/wdlrun/wdlrun/data/stream"
+)
+
+// Follow says how training data that grows is read: folders whose new files, or
+// topics whose new records, are trained on as they come. The yaml tags are the keys of the configuration's
+// data.follow section.
+type Follow struct {
+	On    bool    `yaml:"on"`
+	Mark  string  `yaml:"mark"`  // file that ends its folder, default _SUCCESS
+	Idle  float64 `yaml:"idle"`  // seconds without anything new after which the stream ends; 0: never
+	Poll  float64 `yaml:"poll"`  // seconds between two looks
+	Files int     `yaml:"files"` // most of a span
+	Rows  int     `yaml:"rows"`  // most of a partition in a span
+	Steps int64   `yaml:"steps"` // of the training after which the stream ends; 0: no bound
+}
+
+// Filled is the section with its defaults.
+func (f Follow) Filled() Follow {
+	if !f.On {
+		return f
+	}
+	if f.Mark == "" {
+		f.Mark = "_SUCCESS" // as Hadoop and Spark name it
+	}
+	if f.Poll == 0 {
+		f.Poll = 1 // seen within two looks; a listing a second burdens no file system
+	}
+	if f.Files == 0 {
+		f.Files = 64 // enough to shuffle among, few enough that a backlog does not become one span
+	}
+	if f.Rows == 0 {
+		f.Rows = 1 << 16 // half of the default shuffle window
+	}
+	return f
+}
+
+// Pause is the time between two looks.
+func (f Follow) Pause() time.Duration { return time.Duration(f.Poll * float64(time.Second)) }
+
+// Feed watches training data that grows, and says what of it is read next. One
+// rank has it; the others are told. It belongs to one goroutine, except Commit.
+type Feed struct {
+	follow   Follow
+	rules    stream.Rules
+	patterns []string // of folders
+	folders  *stream.Folders
+	queries  map[string]string // of the addresses of remote files
+	logs     []*kafka.Log      // instead: open
+	topics   *stream.Topics
+}
+
+// NewFeed watches the training data of a source whose Follow is on, from a
+// position on, which may be the zero one. Folders must exist.
+func NewFeed(src Source, at stream.Position) (*Feed, error) {
+	f := &Feed{follow: src.Follow.Filled(), patterns: slices.Clone(src.Train), queries: map[string]string{}}
+	f.rules = stream.Rules{Most: f.follow.Files, Idle: time.Duration(f.follow.Idle * float64(time.Second))}
+	if slices.ContainsFunc(f.patterns, isTopic) {
+		return f.ofTopics(at)
+	}
+	for i, p := range f.patterns {
+		if remote.Is(p) {
+			if !remote.Available {
+				_, err := remote.List(context.Background(), p)
+				return nil, fmt.Errorf("data: follow: %w", err)
+			}
+			continue
+		}
+		path, err := localPath(p)
+		if err != nil {
+			return nil, fmt.Errorf("data: follow: %w", err)
+		}
+		f.patterns[i] = path
+		if strings.ContainsAny(path, "*?[") {
+			continue
+		}
+		switch info, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("data: follow: %s: %w; %s", p, fs.ErrNotExist, whereAmI(path))
+		case err != nil:
+			return nil, fmt.Errorf("data: follow: %w", err)
+		case !info.IsDir():
+			return nil, fmt.Errorf("data: follow: %s is no folder; a stream is a folder, or a glob such as clicks/day=*/part-*, of files that are moved there when they are whole", p)
+		}
+	}
+	return f, f.Resume(at)
+}
+
+func isTopic(p string) bool { return strings.HasPrefix(p, kafka.Scheme) }
+
+// ofTopics makes the feed one of topics.
+func (f *Feed) ofTopics(at stream.Position) (*Feed, error) {
+	f.rules.Most = f.follow.Rows
+	names := map[string]bool{}
+	for _, p := range f.patterns {
+		a, err := kafka.ParseAddress(p)
+		switch {
+		case !isTopic(p):
+			return nil, fmt.Errorf("data: follow: %s is no topic, and others are; a stream is either", p)
+		case err != nil:
+			return nil, fmt.Errorf("data: follow: %w", err)
+		case a.Range != nil:
+			return nil, fmt.Errorf("data: follow: %s is a range of offsets, which does not grow; name the topic alone", p)
+		case names[a.Topic]:
+			return nil, fmt.Errorf("data: follow: topic %s is named twice, its records would count twice; remove one", a.Topic)
+		}
+		names[a.Topic] = true
+		f.logs = append(f.logs, kafka.NewLog(a))
+	}
+	for i, l := range f.logs {
+		if err := l.Open(); err != nil {
+			for _, open := range f.logs[:i] {
+				open.Close()
+			}
+			return nil, fmt.Errorf("data: follow: %w", err)
+		}
+	}
+	return f, f.Resume(at)
+}
+
+// Close gives connections back.
+func (f *Feed) Close() {
+	for _, l := range f.logs {
+		l.Close()
+	}
+}
+
+// Commit tells the brokers of topics how far they have been read: what lies before
+// has been trained on, and is in a checkpoint.
+func (f *Feed) Commit(ctx context.Context, at []stream.Partition) error {
+	for _, l := range f.logs {
+		if err := l.Commit(ctx, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Resume makes the feed go on at another position.
+func (f *Feed) Resume(at stream.Position) (err error) {
+	if f.logs != nil {
+		f.topics = stream.NewTopics(f.rules, at)
+		return nil
+	}
+	f.folders, err = stream.NewFolders(f.rules, f.patterns, at)
+	return err
+}
+
+// Next looks, and decides by what it saw. at becomes the position behind the
+// verdict. quiet is for how long there has been nothing new.
+func (f *Feed) Next(ctx context.Context, at *stream.Position, quiet time.Duration) (v stream.Verdict, err error) {
+	if f.logs != nil {
+		v, err = f.nextRanges(ctx, at, quiet)
+	} else {
+		v, err = f.nextFiles(ctx, at, quiet)
+	}
+	if err != nil {
+		return v, fmt.Errorf("data: follow: %w", err)
+	}
+	if at.Span, at.Ended = v.Span, v.End; len(v.Span) > 0 {
+		at.Spans++
+	}
+	return v, nil
+}
+
+func (f *Feed) nextRanges(ctx context.Context, at *stream.Position, quiet time.Duration) (v stream.Verdict, err error) {
+	var marks []stream.Mark
+	for _, l := range f.logs {
+		of, err := l.Marks(ctx)
+		if err != nil {
+			return v, err
+		}
+		marks = append(marks, of...)
+	}
+	ranges, end, err := f.topics.Next(marks, quiet)
+	if err != nil {
+		return v, err
+	}
+	for _, r := range ranges {
+		i := slices.IndexFunc(f.logs, func(l *kafka.Log) bool { return l.Address().Topic == r.Topic })
+		v.Span = append(v.Span, f.logs[i].Address().Of(kafka.Range{Partition: r.Number, Lo: r.Lo, Hi: r.Hi}).String())
+	}
+	v.End, at.Partitions = end, f.topics.At()
+	return v, nil
+}
+
+func (f *Feed) nextFiles(ctx context.Context, at *stream.Position, quiet time.Duration) (v stream.Verdict, err error) {
+	seen := make([]stream.Seen, len(f.patterns))
+	for i, p := range f.patterns {
+		if err := ctx.Err(); err != nil {
+			return v, err
+		}
+		if remote.Is(p) {
+			seen[i], err = f.lookRemote(ctx, p)
+		} else {
+			seen[i], err = f.look(p)
+		}
+		if err != nil {
+			return v, err
+		}
+	}
+	v, err = f.folders.Next(seen, quiet)
+	for i, name := range v.Span {
+		v.Span[i] = name + f.queries[name]
+	}
+	clear(f.queries)
+	at.Folders = f.folders.At()
+	return v, err
+}
+
+// look lists the files of a folder, or those that match a glob.
+func (f *Feed) look(p string) (s stream.Seen, err error) {
+	if info, err := os.Stat(p); err == nil && info.IsDir() {
+		entries, err := os.ReadDir(p)
+		if err != nil {
+			return s, err
+		}
+		for _, e := range entries {
+			if e.Name() == f.follow.Mark {
+				s.Ended = true
+			} else if err := see(&s, filepath.Join(p, e.Name()), e.Info); err != nil {
+				return s, err
+			}
+		}
+		return s, nil
+	}
+	names, err := filepath.Glob(p)
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", p, err)
+	}
+	if len(names) == 0 && !strings.ContainsAny(p, "*?[") {
+		return s, fmt.Errorf("%s: the folder is gone", p)
+	}
+	for _, name := range names {
+		if err := see(&s, name, func() (fs.FileInfo, error) { return os.Stat(name) }); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// see adds a file to what a look finds, unless it is none.
+func see(s *stream.Seen, name string, stat func() (fs.FileInfo, error)) error {
+	if !stream.Whole(name) {
+		return nil
+	}
+	info, err := stat()
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		info, err = os.Stat(name)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // removed since it was listed
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return nil
+	case len(s.Files) == mostFiles:
+		return fmt.Errorf("%s: more than %d files; remove those that were read", filepath.Dir(name), mostFiles)
+	}
+	s.Files = append(s.Files, stream.File{Name: name, Bytes: info.Size(), Stamp: info.ModTime().Format(time.RFC3339Nano)})
+	return nil
+}

@@ -1,0 +1,236 @@
+// Package kafka reads ranges of offsets of a topic's partitions.
+//
+// # Addresses
+//
+//	kafka://HOST:PORT[,HOST:PORT…]/TOPIC[?group=G&start=latest&timeout=20s]
+//	kafka://HOST:PORT[,HOST:PORT…]/TOPIC#PARTITION:LO-HI
+//
+// The second form names a range: the records of offsets from LO up to, not
+// including, HI. It is finite and does not change, so it can be read as a file
+// is: cut into parts, read in any order, and read again after a failure.
+//
+// # Who one is
+//
+//	tls=true                 TLS, by the system's authorities
+//	ca=FILE                  TLS, by the authorities of a PEM file instead
+//	sasl=MECHANISM           plain, scram-sha-256 or scram-sha-512, with
+//	credentials=FILE         the lines username=NAME and password=SECRET
+//
+// An address is written into run directories and shown in errors, so it names the
+// file that has the secret and never holds one. The file is read again at each
+// handshake: what replaces it is used from then on. All hosts of a job have it at
+// the same path. Over connections without TLS plain shows the password to whoever
+// listens, so tls=false must say that this is meant.
+//
+// # Reading
+//
+// Offsets are asked for directly, without a consumer group and its rebalancing:
+// who reads what follows from the order of an epoch, and where reading goes on
+// from a checkpoint. A group serves only to tell the broker how far a training
+// is, by Commit. Records of transactions that were aborted are no records;
+// offsets end at the last stable one.
+//
+// # Cost and limits
+//
+// A fetch asks for 128 KiB, twice as much when the next follows, up to 4 MiB; a
+// Log keeps the last 64 MiB of what was fetched, for ranges that are read by
+// lanes in turn. A record has at most 64 MiB.
+//
+// # Errors and concurrency
+//
+// A broker that does not answer is asked again for 20 seconds, or the timeout of
+// the address; then the error names topic, brokers and cause. One that refuses the
+// credentials, or that has another certificate, is not asked again. A Log may be
+// used by several goroutines.
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Scheme begins every address.
+const Scheme = "kafka://"
+
+// Address is a topic, or a range of one of its partitions.
+type Address struct {
+	Brokers []string
+	Topic   string
+	Group   string        // that is told how far a training is; "" for none
+	Latest  bool          // begin behind what is there, not with the oldest record
+	Timeout time.Duration // for a broker that does not answer; 0: 20 s
+
+	TLS         bool
+	CA          string // PEM file of the authorities that are trusted; "": the system's
+	SASL        string // mechanism: plain, scram-sha-256, scram-sha-512; "" for none
+	Credentials string // file of user and password
+
+	Range *Range // nil: the whole topic
+}
+
+// Range is some offsets of a partition: from Lo up to, not including, Hi.
+type Range struct {
+	Partition int32
+	Lo, Hi    int64
+}
+
+const (
+	mostName     = 249              // bytes of a topic's name, which is Kafka's limit
+	patience     = 20 * time.Second // below what a rank that stands still is given
+	leastTimeout = 100 * time.Millisecond
+	mostTimeout  = time.Hour
+)
+
+// ParseAddress reads an address.
+func ParseAddress(s string) (a Address, err error) {
+	shown := s // in errors
+	bad := func(format string, args ...any) (Address, error) {
+		return Address{}, fmt.Errorf("kafka: address %s: %s; it is kafka://HOST:PORT/TOPIC", shown, fmt.Sprintf(format, args...))
+	}
+	rest, ok := strings.CutPrefix(s, Scheme)
+	if !ok {
+		shown, _, _ = strings.Cut(s, "?")
+		return bad("it does not begin with %s", Scheme)
+	}
+	if strings.Contains(rest, "@") {
+		shown = Scheme + "…" + rest[strings.LastIndexByte(rest, '@'):]
+		return bad("user and password stand in a file, which sasl=scram-sha-512&credentials=FILE names; an @ behind the ? is written %%40")
+	}
+	rest, fragment, ranged := strings.Cut(rest, "#")
+	rest, query, _ := strings.Cut(rest, "?")
+	shown = Scheme + rest // the query may hold, by mistake, what nobody is to see
+	hosts, topic, ok := strings.Cut(rest, "/")
+	if !ok || topic == "" {
+		return bad("it names no topic")
+	}
+	if len(topic) > mostName || strings.Trim(topic, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {
+		return bad("%q is no name of a topic", topic)
+	}
+	a.Topic = topic
+	for h := range strings.SplitSeq(hosts, ",") {
+		host, port, err := net.SplitHostPort(h)
+		if n, e := strconv.ParseUint(port, 10, 16); err != nil || e != nil || n == 0 || host == "" {
+			return bad("broker %q is no HOST:PORT", h)
+		}
+		a.Brokers = append(a.Brokers, h)
+	}
+	if err := a.parseQuery(query); err != nil {
+		return bad("%v", err)
+	}
+	if ranged {
+		if a.Range, err = parseRange(fragment); err != nil {
+			return bad("%v", err)
+		}
+	}
+	return a, nil
+}
+
+// parseQuery reads what stands behind the ?. Its errors have no values of keys that
+// do not exist.
+func (a *Address) parseQuery(query string) error {
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return errors.New("behind the ? there is an invalid URL escape, or a semicolon")
+	}
+	for k, v := range q {
+		switch x := v[len(v)-1]; k {
+		case "group":
+			a.Group = x
+		case "start":
+			a.Latest, err = x == "latest", oneOf(k, x, "latest", "earliest")
+		case "timeout":
+			if a.Timeout, err = time.ParseDuration(x); err != nil || a.Timeout < leastTimeout || a.Timeout > mostTimeout {
+				err = fmt.Errorf("timeout=%s is no time from %v to %v, such as 20s", x, leastTimeout, mostTimeout)
+			}
+		case "tls":
+			a.TLS, err = x == "true", oneOf(k, x, "true", "false")
+		case "ca":
+			a.CA = x
+		case "sasl":
+			a.SASL, err = x, oneOf(k, x, saslPlain, saslSHA256, saslSHA512)
+		case "credentials":
+			a.Credentials = x
+		default:
+			err = fmt.Errorf("%q has no meaning; there are group, start, timeout, tls, ca, sasl and credentials", k)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	said := q.Has("tls")
+	switch {
+	case a.CA != "" && said && !a.TLS:
+		return errors.New("ca=FILE is for TLS, and tls=false is without; leave one of them out")
+	case a.SASL != "" && a.Credentials == "":
+		return fmt.Errorf("sasl=%s needs credentials=FILE, a file with the lines username=NAME and password=SECRET", a.SASL)
+	case a.SASL == "" && a.Credentials != "":
+		return errors.New("credentials=FILE needs sasl=plain, sasl=scram-sha-256 or sasl=scram-sha-512")
+	case a.SASL == saslPlain && !a.TLS && a.CA == "" && !said:
+		return errors.New("sasl=plain without TLS shows the password to whoever listens; add tls=true, or tls=false if that is meant")
+	}
+	a.TLS = a.TLS || a.CA != ""
+	return nil
+}
+
+func oneOf(k, x string, all ...string) error {
+	if slices.Contains(all, x) {
+		return nil
+	}
+	return fmt.Errorf("%s=%s has no meaning; it is %s", k, x, strings.Join(all, " or "))
+}
+
+// parseRange reads PARTITION:LO-HI.
+func parseRange(s string) (*Range, error) {
+	number, offsets, ok := strings.Cut(s, ":")
+	lo, hi, ok2 := strings.Cut(offsets, "-")
+	p, err := strconv.ParseInt(number, 10, 32)
+	l, err2 := strconv.ParseInt(lo, 10, 64)
+	h, err3 := strconv.ParseInt(hi, 10, 64)
+	if !ok || !ok2 || err != nil || err2 != nil || err3 != nil || p < 0 || l < 0 || h <= l {
+		return nil, fmt.Errorf("%q is no range of offsets, such as #3:100-200", s)
+	}
+	return &Range{int32(p), l, h}, nil
+}
+
+// String is the address that ParseAddress reads, of a range without what is only
+// for whole topics.
+func (a Address) String() string {
+	s := Scheme + strings.Join(a.Brokers, ",") + "/" + a.Topic
+	q := url.Values{}
+	if a.TLS || a.SASL == saslPlain {
+		q.Set("tls", strconv.FormatBool(a.TLS))
+	}
+	for k, v := range map[string]string{"ca": a.CA, "sasl": a.SASL, "credentials": a.Credentials} {
+		if v != "" {
+			q.Set(k, v)
+		}
+	}
+	if a.Timeout > 0 {
+		q.Set("timeout", a.Timeout.String())
+	}
+	if a.Range == nil && a.Group != "" {
+		q.Set("group", a.Group)
+	}
+	if a.Range == nil && a.Latest {
+		q.Set("start", "latest")
+	}
+	if len(q) > 0 {
+		s += "?" + q.Encode()
+	}
+	if r := a.Range; r != nil {
+		s += fmt.Sprintf("#%d:%d-%d", r.Partition, r.Lo, r.Hi)
+	}
+	return s
+}
+
+// Of is the address of a range of the topic.
+func (a Address) Of(r Range) Address {
+	a.Range = &r
+	return a
+}

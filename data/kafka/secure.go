@@ -1,0 +1,172 @@
+package kafka
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// Mechanisms of SASL: RFC 4616, and RFC 5802 with the hashes of RFC 7677.
+const (
+	saslPlain  = "plain"
+	saslSHA256 = "scram-sha-256"
+	saslSHA512 = "scram-sha-512"
+)
+
+const mostSecurity = 1 << 20 // bytes of a file of credentials or authorities
+
+// security is how a client and its broker know each other.
+func (a Address) security() (options []kgo.Opt, err error) {
+	if a.TLS {
+		c := &tls.Config{MinVersion: tls.VersionTLS12}
+		if a.CA != "" {
+			if c.RootCAs, err = readAuthorities(a.CA); err != nil {
+				return nil, err
+			}
+		}
+		options = append(options, kgo.DialTLSConfig(c))
+	}
+	if a.SASL == "" {
+		return options, nil
+	}
+	if _, err := readCredentials(a.Credentials); err != nil { // told now, not at the first request
+		return nil, err
+	}
+	return append(options, kgo.SASL(a.mechanism())), nil
+}
+
+// mechanism reads the credentials at each handshake, for they may be replaced
+// while a training runs.
+func (a Address) mechanism() sasl.Mechanism {
+	challenge := func(context.Context) (scram.Auth, error) {
+		c, err := readCredentials(a.Credentials)
+		return scram.Auth{User: c.user, Pass: c.password}, err
+	}
+	switch a.SASL {
+	case saslSHA256:
+		return scram.Sha256(challenge)
+	case saslSHA512:
+		return scram.Sha512(challenge)
+	}
+	return plain.Plain(func(context.Context) (plain.Auth, error) {
+		c, err := readCredentials(a.Credentials)
+		return plain.Auth{User: c.user, Pass: c.password}, err
+	})
+}
+
+// credentials are a user and a password. They go to the mechanism and nowhere else.
+type credentials struct{ user, password string }
+
+func readCredentials(path string) (credentials, error) {
+	b, err := readLimited(path)
+	if err != nil {
+		return credentials{}, final{fmt.Errorf("credentials: %w", err)}
+	}
+	c, err := parseCredentials(b)
+	if err != nil {
+		return credentials{}, final{fmt.Errorf("credentials: %s: %w; the file has the lines username=NAME and password=SECRET", path, err)}
+	}
+	return c, nil
+}
+
+// parseCredentials reads lines KEY=VALUE. A value is what follows to the end of
+// the line, for a password may have blanks; lines that are blank or begin with #
+// are passed over. Errors name lines by their number and say nothing of what they
+// hold.
+func parseCredentials(b []byte) (c credentials, err error) {
+	lines := bufio.NewScanner(bytes.NewReader(b))
+	lines.Buffer(nil, mostSecurity+1)
+	for n := 1; lines.Scan(); n++ {
+		line := lines.Text()
+		if t := strings.TrimSpace(line); t == "" || t[0] == '#' {
+			continue
+		}
+		k, v, _ := strings.Cut(line, "=")
+		var to *string
+		switch strings.TrimSpace(k) {
+		case "username":
+			to = &c.user
+		case "password":
+			to = &c.password
+		default:
+			return credentials{}, fmt.Errorf("line %d is neither", n)
+		}
+		if *to != "" {
+			return credentials{}, fmt.Errorf("line %d says it a second time", n)
+		}
+		*to = v
+	}
+	if c.user == "" || c.password == "" {
+		return credentials{}, errors.New("user or password is missing")
+	}
+	return c, lines.Err()
+}
+
+func readAuthorities(path string) (*x509.CertPool, error) {
+	b, err := readLimited(path)
+	if err != nil {
+		return nil, fmt.Errorf("ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, fmt.Errorf("ca: %s: the file holds no certificate in PEM", path)
+	}
+	return pool, nil
+}
+
+func readLimited(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, mostSecurity+1))
+	if err == nil && len(b) > mostSecurity {
+		err = fmt.Errorf("%s: the file has more than %d bytes", path, mostSecurity)
+	}
+	return b, err
+}
+
+// aboutTLS tells whether the two sides cannot agree on TLS: asking again does not
+// help.
+func aboutTLS(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var header tls.RecordHeaderError
+	return errors.As(err, &certificate) || errors.As(err, &header)
+}
+
+// advise adds to an error of the handshake what can be done about it.
+func (a Address) advise(err error) error {
+	var certificate *tls.CertificateVerificationError
+	var header tls.RecordHeaderError
+	var first *kgo.ErrFirstReadEOF
+	name := strings.ToUpper(a.SASL)
+	switch {
+	case errors.Is(err, kerr.SaslAuthenticationFailed):
+		return fmt.Errorf("%s: %w; check user and password in %s, and that the user has credentials of this mechanism", name, err, a.Credentials)
+	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
+		return fmt.Errorf("%s: %w; name in sasl= a mechanism that this port of the broker has: plain, scram-sha-256, scram-sha-512, or leave it out", name, err)
+	case errors.As(err, &certificate):
+		return fmt.Errorf("TLS: %w; name by ca=FILE the authority that signed the broker's certificate, and the broker as the certificate does", err)
+	case errors.As(err, &header):
+		return fmt.Errorf("TLS: %w; this port of the broker speaks no TLS: leave tls and ca out, or name another port", err)
+	case a.SASL != "" && (errors.Is(err, io.EOF) || errors.As(err, &first)):
+		return fmt.Errorf("%s: %w; the broker ends connections: check user and password in %s, and whether this port wants tls=true", name, err, a.Credentials)
+	case errors.As(err, &first):
+		return fmt.Errorf("%w; this port of the broker may want tls=true or sasl=…", err)
+	}
+	return err
+}

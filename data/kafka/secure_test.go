@@ -1,0 +1,245 @@
+package kafka
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// secret is in no error and in no address.
+const secret = "pass=word, 7 "
+
+// certificate makes one of 127.0.0.1 that signs itself, and the file by which it is
+// trusted.
+func certificate(t *testing.T) (c tls.Certificate, ca string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file(t, "ca.pem", string(text))
+}
+
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// secured starts brokers with TLS and a user of a mechanism, and produces records.
+func secured(t *testing.T, mechanism string, with ...kfake.Opt) (*kfake.Cluster, Address) {
+	t.Helper()
+	cert, ca := certificate(t)
+	with = append(with, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{cert}}), kfake.EnableSASL(), kfake.Superuser(strings.ToUpper(mechanism), "ctr", secret))
+	c, a := broker(t, 1, with...)
+	a.TLS, a.CA, a.SASL = true, ca, mechanism
+	a.Credentials = file(t, "kafka", "# of the training\r\n\r\nusername=ctr\r\npassword="+secret+"\r\n")
+	options, err := a.security()
+	if err != nil {
+		t.Fatal(err)
+	}
+	produce(t, a, 0, 0, 3, options...)
+	return c, a
+}
+
+// refused reads marks and wants an error of one line, without the secret, that holds all parts.
+func refused(t *testing.T, a Address, parts ...string) {
+	t.Helper()
+	l := NewLog(a)
+	err := l.Open()
+	if err == nil {
+		defer l.Close()
+		_, err = l.Marks(context.Background())
+	}
+	if err == nil {
+		t.Fatalf("no error; want %q", parts)
+	}
+	text := err.Error()
+	for _, p := range append(parts, "topic clicks at "+a.Brokers[0]) {
+		if !strings.Contains(text, p) {
+			t.Errorf("%s\nlacks %q", text, p)
+		}
+	}
+	if a.Timeout >= time.Minute && strings.Contains(text, "given up") {
+		t.Errorf("asked until patience ended: %s", text)
+	}
+	if strings.Contains(text, "\n") || strings.Contains(text, "word, 7") || strings.Contains(text, "hunter2") {
+		t.Errorf("more than a line, or a secret: %s", text)
+	}
+}
+
+// web listens and answers whatever comes as a web server without TLS does.
+func web(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Read(make([]byte, 64))
+			c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return l.Addr().String()
+}
+
+func TestSecuredTopic(t *testing.T) {
+	for _, mechanism := range []string{saslPlain, saslSHA256, saslSHA512} {
+		t.Run(mechanism, func(t *testing.T) {
+			_, a := secured(t, mechanism)
+			parsed, err := ParseAddress(a.String())
+			if err != nil || strings.Contains(a.String(), "word") {
+				t.Fatalf("%s: %v", a, err)
+			}
+			l := open(t, parsed)
+			marks, err := l.Marks(context.Background())
+			if err != nil || len(marks) != 1 || marks[0].High != 3 {
+				t.Fatalf("marks %v: %v", marks, err)
+			}
+			if got := readRange(t, l, Range{0, 0, 3}); len(got) != 3 || got[2] != "0-2" {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
+// TestRefusedByABroker: whoever the broker does not let in learns why and what to do,
+// and is not kept waiting for a broker that will not change its mind.
+func TestRefusedByABroker(t *testing.T) {
+	c, a := secured(t, saslSHA512)
+	a.Timeout = time.Minute // none of these waits for it
+	wrong := a
+	wrong.Credentials = file(t, "other", "username=ctr\npassword=hunter2\n")
+	authenticate := kmsg.NewPtrSASLAuthenticateRequest().Key()
+	c.ControlKey(authenticate, func(r kmsg.Request) (kmsg.Response, error, bool) { // as Kafka answers; kfake hangs up
+		c.KeepControl()
+		resp := r.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		resp.ErrorCode = kerr.SaslAuthenticationFailed.Code
+		return resp, nil, true
+	})
+	refused(t, wrong, "SCRAM-SHA-512: SASL_AUTHENTICATION_FAILED", "check user and password in ")
+
+	stranger := a
+	stranger.CA = ""
+	refused(t, stranger, "TLS: ", "certificate", "name by ca=FILE")
+
+	refused(t, Address{Brokers: []string{web(t)}, Topic: "clicks", Timeout: a.Timeout, TLS: true}, "TLS: ", "speaks no TLS")
+
+	none := a
+	none.Credentials += "-none"
+	refused(t, none, "credentials: open ", "no such file")
+	none = a
+	none.CA = a.Credentials
+	refused(t, none, "ca: ", "holds no certificate in PEM")
+}
+
+// TestBrokerHangsUp: a broker that ends connections may be one that starts, so it is
+// asked until patience ends; then what may be wrong is said.
+func TestBrokerHangsUp(t *testing.T) {
+	_, a := secured(t, saslPlain)
+	a.Timeout = 300 * time.Millisecond
+	a.Credentials = file(t, "other", "username=ctr\npassword=hunter2\n")
+	refused(t, a, "PLAIN: given up after 300ms", "check user and password in "+a.Credentials)
+}
+
+// TestNewCredentials: what replaces the file is used by the connections that follow.
+func TestNewCredentials(t *testing.T) {
+	_, a := secured(t, saslSHA256)
+	good, err := os.ReadFile(a.Credentials)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(a.Credentials, []byte("username=old\npassword=old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, a)
+	if err := os.WriteFile(a.Credentials, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Marks(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	for _, x := range []struct{ in, user, password, want string }{
+		{"username=a\npassword=b=c ", "a", "b=c ", ""},
+		{" # x\n password =b\r\nusername=a\r\n", "a", "b", ""},
+		{"username=a\n", "", "", "user or password is missing"},
+		{"username=a\npassword=\n", "", "", "user or password is missing"},
+		{"username=a\nhunter2\n", "", "", "line 2 is neither"},
+		{"password=a\npassword=b\n", "", "", "line 2 says it a second time"},
+	} {
+		c, err := parseCredentials([]byte(x.in))
+		if c != (credentials{x.user, x.password}) || fmt.Sprint(err) != x.want && err != nil || err == nil && x.want != "" {
+			t.Errorf("%q: %q %q, %v; want %q", x.in, c.user, c.password, err, x.want)
+		}
+	}
+	if _, err := readCredentials(file(t, "long", strings.Repeat("#", mostSecurity+1))); err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("a long file: %v", err)
+	}
+}
+
+// TestSecretsInAddresses: who writes a password into an address is told where it
+// belongs, by words that do not show it.
+func TestSecretsInAddresses(t *testing.T) {
+	for _, in := range []string{
+		"kafka://ctr:hunter2@a:1/c", "kafka://ctr:hun/ter2@a:1/c", "kafka://ctr:hunter2?@a:1/c", "kafka://ctr:hunter2#@a:1/c", "kafka://c:hunter2@b:1,a:1/c?tls=true",
+		"kafka://a:1/c?password=hunter2", "kafka://a:1/c?sasl.password=hunter2%zz", "kafka://a:1/c?password=hunter2;x", "Kafka://a:1/c?password=hunter2",
+	} {
+		_, err := ParseAddress(in)
+		if err == nil || strings.Contains(err.Error(), "hun") {
+			t.Errorf("%s: %v", in, err)
+		}
+	}
+}
+
+func FuzzCredentials(f *testing.F) {
+	for _, s := range []string{"username=a\npassword=b", "#\r\n\r\npassword==\nusername = \n", "username"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := parseCredentials(b)
+		if (err == nil) != (c.user != "" && c.password != "") {
+			t.Errorf("%q: %v", b, err)
+		}
+	})
+}

@@ -1,0 +1,333 @@
+//go:build remote
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// Available tells whether the program was built with remote files.
+const Available = true
+
+const (
+	patience     = 20 * time.Second // below what a rank that stands still is given
+	tryTimeout   = 15 * time.Second // of one request and its body
+	firstPause   = 50 * time.Millisecond
+	longestPause = 2 * time.Second
+)
+
+// open finds the store of a name and the key in it.
+func open(name string) (s store, key string, err error) {
+	bad := func(why string) (store, string, error) {
+		return nil, "", fmt.Errorf("remote: %s: %s", name, why)
+	}
+	if len(name) > mostName {
+		return bad(fmt.Sprintf("the name has more than %d bytes", mostName))
+	}
+	scheme, rest, _ := strings.Cut(name, "://")
+	if scheme == "http" || scheme == "https" {
+		if u, err := url.Parse(name); err != nil || u.Host == "" || u.User != nil {
+			return bad("it is no address of a web server, such as https://host/clicks.csv")
+		}
+		return web{newTransport()}, name, nil
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	bucket, key, ok := strings.Cut(rest, "/")
+	if !ok || bucket == "" || key == "" {
+		return bad("it names no bucket and key, such as " + scheme + "://bucket/clicks.csv")
+	}
+	b := bucketOf{scheme: scheme, bucket: bucket, endpoint: "https://s3.amazonaws.com"}
+	if scheme == "gs" {
+		b.endpoint = "https://storage.googleapis.com"
+	}
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return bad(err.Error())
+	}
+	for k, v := range q {
+		switch {
+		case k == "endpoint" && scheme == "s3":
+			b.endpoint = v[0]
+		case k == "region" && scheme == "s3":
+			b.region = v[0]
+		default:
+			return bad(k + " has no meaning there; s3 has endpoint=URL and region=NAME")
+		}
+	}
+	if len(q) > 0 {
+		b.query = "?" + q.Encode()
+	}
+	if b.client, err = b.connect(q.Has("endpoint")); err != nil {
+		return bad(err.Error())
+	}
+	return b, key, nil
+}
+
+// newTransport is that of one object or listing: requests to a host share
+// connections as long as it is used.
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 5 * time.Second, ResponseHeaderTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+	}
+}
+
+// Find returns the objects that a name stands for, at least one.
+func Find(ctx context.Context, name string) ([]*Object, error) {
+	s, key, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	if isPattern(s, key) {
+		all, err := List(ctx, name)
+		if err == nil && len(all) == 0 {
+			err = fmt.Errorf("remote: %s: there is no object", name)
+		}
+		return all, err
+	}
+	var o *Object
+	err = insist(ctx, name, func(ctx context.Context) (err error) {
+		o, err = s.stat(ctx, key)
+		return err
+	})
+	return []*Object{o}, err
+}
+
+// isPattern tells a folder or a glob from an object. A web server has neither.
+func isPattern(s store, key string) bool {
+	_, bucket := s.(bucketOf)
+	return bucket && (strings.HasSuffix(key, "/") || strings.ContainsAny(key, "*?["))
+}
+
+// List returns the objects directly in a folder, or those that match a glob whose
+// last part alone has wildcards, sorted by name.
+func List(ctx context.Context, name string) (all []*Object, err error) {
+	s, key, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	if !isPattern(s, key) {
+		return nil, fmt.Errorf("remote: %s is no folder of a bucket, whose name ends in /, and no glob", name)
+	}
+	folder, last := path.Split(key)
+	prefix := key[:len(folder)+max(0, strings.IndexAny(last, `*?[\`))]
+	if strings.ContainsAny(folder, "*?[") {
+		return nil, fmt.Errorf("remote: %s: wildcards are for the last part of a name", name)
+	}
+	if _, err := path.Match(key, ""); err != nil {
+		return nil, fmt.Errorf("remote: %s: %w", name, err)
+	}
+	err = insist(ctx, name, func(ctx context.Context) (err error) {
+		all, err = s.list(ctx, prefix)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(o *Object) bool {
+		match, _ := path.Match(key, o.key)
+		return last != "" && !match || strings.HasSuffix(o.key, "/")
+	})
+	slices.SortFunc(all, func(a, b *Object) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// insist repeats what fails in passing.
+func insist(ctx context.Context, name string, do func(context.Context) error) error {
+	end, pause := time.Now().Add(patience), firstPause
+	for {
+		limit, cancel := context.WithTimeout(ctx, tryTimeout)
+		err := do(limit)
+		cancel()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("remote: %s: %w", name, context.Cause(ctx))
+		case errors.Is(err, errFinal):
+			return fmt.Errorf("remote: %s: %w", name, err)
+		case time.Now().Add(pause).After(end):
+			return fmt.Errorf("remote: %s: given up after %v: %w", name, patience, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// errFinal marks what does not pass.
+var errFinal = errors.New("refused")
+
+// status is the error of an answer that is none of those wanted.
+func status(code int, text string) error {
+	switch {
+	case code == http.StatusNotFound:
+		return fmt.Errorf("%w: there is no such file (404)", errFinal)
+	case code == http.StatusPreconditionFailed:
+		return fmt.Errorf("%w: %w", errFinal, ErrChanged)
+	case code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500 || code == 0:
+		return fmt.Errorf("answer %d %s", code, text)
+	}
+	return fmt.Errorf("%w: %d %s", errFinal, code, text)
+}
+
+// web is a web server.
+type web struct{ transport *http.Transport }
+
+func (w web) ask(ctx context.Context, method, address string, header http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, address, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errFinal, err)
+	}
+	for k, v := range header {
+		req.Header[k] = v
+	}
+	return (&http.Client{Transport: w.transport}).Do(req)
+}
+
+func (w web) stat(ctx context.Context, address string) (*Object, error) {
+	resp, err := w.ask(ctx, http.MethodHead, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, status(resp.StatusCode, "")
+	}
+	if resp.ContentLength < 0 {
+		return nil, fmt.Errorf("%w: it does not tell how long the file is", errFinal)
+	}
+	o := &Object{Name: address, Bytes: resp.ContentLength, Tag: resp.Header.Get("ETag"), from: w, key: address}
+	o.Time, _ = http.ParseTime(resp.Header.Get("Last-Modified"))
+	return o, nil
+}
+
+func (w web) list(context.Context, string) ([]*Object, error) {
+	return nil, fmt.Errorf("%w: a web server lists nothing", errFinal)
+}
+
+func (w web) get(ctx context.Context, o *Object, off, n int64) (body, error) {
+	header := http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", off, off+n-1)}}
+	if o.Tag != "" && !strings.HasPrefix(o.Tag, "W/") {
+		header.Set("If-Match", o.Tag)
+	}
+	resp, err := w.ask(ctx, http.MethodGet, o.key, header)
+	if err != nil {
+		return nil, err
+	}
+	want := fmt.Sprintf("bytes %d-%d/%d", off, off+n-1, o.Bytes)
+	switch {
+	case resp.StatusCode == http.StatusOK:
+		err = fmt.Errorf("%w: it does not answer to ranges", errFinal)
+	case resp.StatusCode != http.StatusPartialContent:
+		err = status(resp.StatusCode, "")
+	case resp.Header.Get("Content-Range") != want || o.Tag != "" && resp.Header.Get("ETag") != o.Tag:
+		err = fmt.Errorf("%w: %w", errFinal, ErrChanged)
+	}
+	if err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// bucketOf is a bucket of S3 or of a store that speaks its language.
+type bucketOf struct {
+	scheme, bucket, endpoint, region, query string
+	client                                  *minio.Core
+}
+
+func (b bucketOf) connect(own bool) (*minio.Core, error) {
+	u, err := url.Parse(b.endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" && u.Path != "/" {
+		return nil, fmt.Errorf("endpoint %q is no address such as https://host:9000", b.endpoint)
+	}
+	options := &minio.Options{
+		Secure: u.Scheme == "https", Region: b.region, Transport: newTransport(), MaxRetries: 1,
+		Creds: credentials.NewChainCredentials([]credentials.Provider{
+			&credentials.EnvAWS{}, &credentials.EnvMinio{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: &http.Client{Timeout: 2 * time.Second}},
+		}),
+	}
+	if own {
+		options.BucketLookup = minio.BucketLookupPath
+		if options.Region == "" {
+			options.Region = "us-east-1" // what such stores take for any
+		}
+	}
+	return minio.NewCore(u.Host, options)
+}
+
+// fault tells what does not pass from what may.
+func (b bucketOf) fault(err error) error {
+	var r minio.ErrorResponse
+	switch {
+	case !errors.As(err, &r):
+		return err
+	case r.StatusCode == 0: // the request was not even sent
+		return fmt.Errorf("%w: %s", errFinal, r.Message)
+	}
+	return status(r.StatusCode, r.Code+" "+r.Message)
+}
+
+func (b bucketOf) object(i minio.ObjectInfo) *Object {
+	return &Object{Name: b.scheme + "://" + b.bucket + "/" + i.Key, Query: b.query, Bytes: i.Size, Tag: i.ETag, Time: i.LastModified, from: b, key: i.Key}
+}
+
+func (b bucketOf) stat(ctx context.Context, key string) (*Object, error) {
+	i, err := b.client.StatObject(ctx, b.bucket, key, minio.StatObjectOptions{})
+	if err != nil {
+		return nil, b.fault(err)
+	}
+	return b.object(i), nil
+}
+
+func (b bucketOf) list(ctx context.Context, prefix string) (all []*Object, err error) {
+	for i := range b.client.ListObjectsIter(ctx, b.bucket, minio.ListObjectsOptions{Prefix: prefix}) {
+		switch {
+		case i.Err != nil:
+			return nil, b.fault(i.Err)
+		case len(all) == mostObjects:
+			return nil, fmt.Errorf("%w: more than %d objects; name fewer", errFinal, mostObjects)
+		case len(i.Key) > mostName || !strings.HasPrefix(i.Key, prefix) || strings.Contains(i.Key[len(prefix):len(i.Key)-min(1, len(i.Key)-len(prefix))], "/"):
+			return nil, fmt.Errorf("%w: it lists %.100q below %q", errFinal, i.Key, prefix)
+		}
+		all = append(all, b.object(i))
+	}
+	return all, ctx.Err()
+}
+
+func (b bucketOf) get(ctx context.Context, o *Object, off, n int64) (body, error) {
+	var options minio.GetObjectOptions
+	if err := options.SetRange(off, off+n-1); err != nil {
+		return nil, fmt.Errorf("%w: %w", errFinal, err)
+	}
+	if o.Tag != "" {
+		if err := options.SetMatchETag(o.Tag); err != nil {
+			return nil, fmt.Errorf("%w: %w", errFinal, err)
+		}
+	}
+	r, i, _, err := b.client.GetObject(ctx, b.bucket, o.key, options)
+	if err != nil {
+		return nil, b.fault(err)
+	}
+	if o.Tag != "" && i.ETag != o.Tag {
+		r.Close()
+		return nil, fmt.Errorf("%w: %w", errFinal, ErrChanged)
+	}
+	return r, nil
+}

@@ -1,0 +1,147 @@
+//go:build remote
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+const (
+	leastPart = 256 << 10
+	mostPart  = 8 << 20
+)
+
+// Reader reads an object by parts, the next one ahead where reads follow each
+// other.
+type Reader struct {
+	object *Object
+	ctx    context.Context
+	cancel context.CancelFunc
+	ahead  sync.WaitGroup
+
+	mu   sync.Mutex
+	part *part // that is being read, nil for none
+	next *part // that follows it, on its way; nil for none
+}
+
+// part is a range of bytes of an object.
+type part struct {
+	lo, hi int64
+	ready  chan struct{} // closed when the rest is set
+	bytes  []byte
+	err    error
+}
+
+// Open prepares to read an object.
+func (o *Object) Open() *Reader {
+	r := &Reader{object: o}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	return r
+}
+
+// Close ends reading ahead.
+func (r *Reader) Close() error {
+	r.cancel()
+	r.ahead.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.part, r.next = nil, nil
+	return nil
+}
+
+// ReadAt is that of io.ReaderAt.
+func (r *Reader) ReadAt(b []byte, off int64) (n int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if off < 0 {
+		return 0, fmt.Errorf("remote: %s: offset %d", r.object.Name, off)
+	}
+	for n < len(b) {
+		at := off + int64(n)
+		if at >= r.object.Bytes {
+			return n, io.EOF
+		}
+		p, err := r.at(at)
+		if err != nil {
+			return n, err
+		}
+		n += copy(b[n:], p.bytes[at-p.lo:])
+	}
+	return n, nil
+}
+
+// at returns the part that holds an offset.
+func (r *Reader) at(off int64) (*part, error) {
+	switch p, next := r.part, r.next; {
+	case p != nil && p.lo <= off && off < p.hi:
+	case next != nil && next.lo <= off && off < next.hi:
+		r.part, r.next = next, nil
+		r.next = r.begin(next.hi, 2*(next.hi-next.lo))
+	case p != nil && off == p.hi: // the second read that follows
+		r.part = r.begin(off, 2*(p.hi-p.lo))
+		r.next = r.begin(r.part.hi, 2*(r.part.hi-r.part.lo))
+	default:
+		r.part, r.next = r.begin(off, leastPart), nil
+	}
+	p := r.part
+	<-p.ready
+	if p.err != nil {
+		r.part, r.next = nil, nil
+		return nil, p.err
+	}
+	return p, nil
+}
+
+// begin asks for the part from an offset on; nil at the end.
+func (r *Reader) begin(lo, bytes int64) *part {
+	hi := min(lo+min(bytes, mostPart), r.object.Bytes)
+	if lo >= hi {
+		return nil
+	}
+	p := &part{lo: lo, hi: hi, ready: make(chan struct{})}
+	r.ahead.Go(func() {
+		defer close(p.ready)
+		p.bytes, p.err = r.object.read(r.ctx, lo, hi)
+	})
+	return p
+}
+
+// read returns bytes of the object; what came before a fault is not asked for
+// again.
+func (o *Object) read(ctx context.Context, lo, hi int64) ([]byte, error) {
+	b, n := make([]byte, hi-lo), int64(0)
+	var last error
+	for n < hi-lo {
+		before := n
+		err := insist(ctx, o.Name, func(ctx context.Context) error {
+			src, err := o.from.get(ctx, o, lo+n, hi-lo-n)
+			if err != nil {
+				return err
+			}
+			defer src.Close()
+			m, err := io.ReadFull(src, b[n:])
+			n += int64(m)
+			if m > 0 && n < hi-lo {
+				last = err
+				return nil // it got on: ask for the rest
+			}
+			if errors.Is(err, io.EOF) {
+				return io.ErrUnexpectedEOF
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if n == before {
+			return nil, fmt.Errorf("remote: %s: offset %d: %w", o.Name, lo+n, last) // cannot happen
+		}
+	}
+	return b, nil
+}
+
+var _ io.ReaderAt = (*Reader)(nil)

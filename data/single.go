@@ -1,0 +1,125 @@
+package data
+
+import (
+	"strconv"
+
+	"github.com/wdlrun/wdlrun/data/tfrecord"
+	"github.com/wdlrun/wdlrun/data/value"
+)
+
+// singles encodes usual tf.Examples in one pass over their bytes: with no more than
+// one value a feature, and no texts that mean missing. Whatever else there is, it
+// leaves to parser and coder.
+type singles struct {
+	decoder *tfrecord.Decoder
+	coder   *coder
+	values  []tfrecord.Value // of the parser's columns
+	counts  []*[smallCounts]float32
+	digits  []byte
+}
+
+// newSingles is nil if the schema has features that singles cannot encode, or the
+// format is another.
+func newSingles(c *coder) *singles {
+	d, ok := c.parser.decoder.(exampleDecoder)
+	if !ok || hasLists(c) || len(c.parser.missing) > 0 {
+		return nil
+	}
+	x := &singles{decoder: d.Decoder, coder: c, values: make([]tfrecord.Value, len(c.parser.columns))}
+	tables := countTables{}
+	for i := range c.dense {
+		x.counts = append(x.counts, tables.of(&c.dense[i]))
+	}
+	return x
+}
+
+func (x *singles) encode(row []uint64, record []byte) bool {
+	if !x.decoder.Single(record, x.values) {
+		return false
+	}
+	one, ok := x.label(record)
+	if !ok {
+		return false
+	}
+	if row[0] = 0; one {
+		row[0] = headLabel
+	}
+	first := x.coder.shape.firstKey()
+	numbers, keys := row[1:first], row[first:]
+	for i := range x.coder.sparse {
+		f := &x.coder.sparse[i]
+		if keys[i], ok = x.key(f, &x.values[f.column], record); !ok {
+			return false
+		}
+	}
+	for i := range x.coder.dense {
+		f := &x.coder.dense[i]
+		v, y := &x.values[f.column], float32(0)
+		if v.Kind == value.Int && uint64(v.Int) < smallCounts {
+			y = x.counts[i][v.Int]
+		} else if z, there, ok := x.number(v, record); !ok {
+			return false
+		} else if there {
+			y = f.scaled(z)
+		}
+		putFloat(numbers, i, y)
+	}
+	for i := range x.coder.crosses {
+		keys[len(x.coder.sparse)+i] = x.coder.cross(&x.coder.crosses[i], keys)
+	}
+	return true
+}
+
+// key is that of a sparse feature.
+func (x *singles) key(f *featureCode, v *tfrecord.Value, record []byte) (key uint64, ok bool) {
+	switch {
+	case v.Kind == value.None || v.Kind == value.Text && v.Lo == v.Hi:
+		return KeyMissing, true
+	case f.encoding.number():
+		z, _, ok := x.number(v, record)
+		return uint64(interval(f.limits, z)), ok
+	case v.Kind == value.Text:
+		return f.key(record[v.Lo:v.Hi])
+	case v.Kind == value.Int && f.encoding == encID:
+		return uint64(v.Int), true
+	case v.Kind == value.Int:
+		x.digits = strconv.AppendInt(x.digits[:0], v.Int, 10)
+		return f.key(x.digits)
+	}
+	return 0, false
+}
+
+// number is a value as a number.
+func (x *singles) number(v *tfrecord.Value, record []byte) (y float64, there, ok bool) {
+	switch v.Kind {
+	case value.None:
+		return 0, false, true
+	case value.Int:
+		return float64(v.Int), true, true
+	case value.Text:
+		if v.Lo == v.Hi {
+			return 0, false, true
+		}
+		y, ok = smallNumber(record[v.Lo:v.Hi])
+		return y, true, ok
+	}
+	y, why := checkNumber(v.Real)
+	return y, true, why == ""
+}
+
+// label decides between 0 and 1; not ok if the record has none that means either.
+func (x *singles) label(record []byte) (one, ok bool) {
+	v, rule := &x.values[0], &x.coder.parser.label
+	if t := rule.Threshold; t != nil {
+		y, there, ok := x.number(v, record)
+		return y >= *t, there && ok
+	}
+	switch {
+	case v.Kind == value.Text && v.Lo < v.Hi:
+		return rule.of(record[v.Lo:v.Hi])
+	case v.Kind == value.Int:
+		x.digits = strconv.AppendInt(x.digits[:0], v.Int, 10)
+		return rule.of(x.digits)
+	}
+	return false, false
+}

@@ -1,0 +1,239 @@
+package stream
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Position is how far a stream has been read. It is the same on every rank, and
+// what a checkpoint keeps of a stream.
+type Position struct {
+	Spans      int64       `json:"spans"`                // taken, with the current one
+	Span       []string    `json:"span,omitempty"`       // names that the current one reads; none between two
+	Folders    []Folder    `json:"folders,omitempty"`    // in the order of the configuration
+	Partitions []Partition `json:"partitions,omitempty"` // of all topics
+	Ended      string      `json:"ended,omitempty"`      // why nothing more is read
+}
+
+// Folder is how far one folder has been read.
+type Folder struct {
+	Name   string `json:"name"`
+	Last   string `json:"last"`   // name that was taken last
+	Files  int64  `json:"files"`  // taken
+	Digest uint64 `json:"digest"` // sum of the hashes of their names
+}
+
+// Clone is a copy that shares nothing.
+func (p Position) Clone() Position {
+	p.Span, p.Folders, p.Partitions = slices.Clone(p.Span), slices.Clone(p.Folders), slices.Clone(p.Partitions)
+	return p
+}
+
+// Limits of a position.
+const (
+	mostFolders = 1 << 10
+	mostSpan    = 1 << 16 // names
+	mostName    = 1 << 12 // bytes
+	mostTaken   = 1 << 16 // names that are removed and yet kept in mind
+)
+
+// Validate tells what is wrong with a position that was read from a file.
+func (p *Position) Validate() error {
+	switch {
+	case p.Spans < 0 || len(p.Folders) > mostFolders || len(p.Span) > mostSpan || len(p.Partitions) > mostPartitions:
+		return fmt.Errorf("stream: position: %d spans, %d names, %d folders, %d partitions", p.Spans, len(p.Span), len(p.Folders), len(p.Partitions))
+	case len(p.Span) > 0 && p.Spans == 0:
+		return fmt.Errorf("stream: position: a span of %d names, and none was taken", len(p.Span))
+	}
+	for _, s := range p.Span {
+		if s == "" || len(s) > mostName {
+			return fmt.Errorf("stream: position: a name of %d bytes", len(s))
+		}
+	}
+	for i, f := range p.Folders {
+		if f.Files < 0 || len(f.Last) > mostName || f.Name == "" || len(f.Name) > mostName || (f.Files == 0) != (f.Last == "") {
+			return fmt.Errorf("stream: position: folder %d: %d files up to %q", i, f.Files, f.Last)
+		}
+	}
+	for i, t := range p.Partitions {
+		if t.Next < 0 || t.Number < 0 || t.Topic == "" || i > 0 && comparePartitions(p.Partitions[i-1], t) >= 0 {
+			return fmt.Errorf("stream: position: partition %d of topic %q at offset %d", t.Number, t.Topic, t.Next)
+		}
+	}
+	return nil
+}
+
+// File is a file as a look finds it. Stamp tells two states of the same size
+// apart, such as the time of the last change.
+type File struct {
+	Name  string
+	Bytes int64
+	Stamp string
+}
+
+// Seen is what a look finds in one folder.
+type Seen struct {
+	Files []File // in any order
+	Ended bool   // the end mark is there
+}
+
+// Rules of a stream.
+type Rules struct {
+	Most int           // files of a span
+	Idle time.Duration // without anything new after which the stream ends; 0: never
+}
+
+// Verdict is what to do next: read a span, or nothing more, or, where both are
+// empty, look again later.
+type Verdict struct {
+	Span []string // names, in order
+	End  string   // why
+}
+
+// Folders is a stream of folders that grow.
+type Folders struct {
+	rules  Rules
+	at     []Folder              // those that are watched, then others of the position
+	before []map[string]File     // of the look before
+	taken  []map[string]struct{} // names that are known to be taken
+}
+
+// NewFolders watches the folders of these names, from a position on, which may be
+// the zero one. Folders that it does not know are read from their beginning.
+func NewFolders(rules Rules, names []string, at Position) (*Folders, error) {
+	f := &Folders{rules: rules}
+	rest := slices.Clone(at.Folders)
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return nil, fmt.Errorf("stream: %s is named twice, its records would count twice; remove one", name)
+		}
+		known := Folder{Name: name}
+		rest = slices.DeleteFunc(rest, func(x Folder) bool {
+			if x.Name == name {
+				known = x
+			}
+			return x.Name == name
+		})
+		f.at = append(f.at, known)
+	}
+	if f.at = append(f.at, rest...); len(f.at) > mostFolders {
+		return nil, fmt.Errorf("stream: %d folders, at most %d are possible", len(f.at), mostFolders)
+	}
+	f.before, f.taken = make([]map[string]File, len(names)), make([]map[string]struct{}, len(names))
+	return f, nil
+}
+
+// At is how far the folders have been read.
+func (f *Folders) At() []Folder { return slices.Clone(f.at) }
+
+// Next decides from a look at all folders. quiet is for how long there has been
+// nothing new. After an error the stream must not be used.
+func (f *Folders) Next(seen []Seen, quiet time.Duration) (v Verdict, err error) {
+	ended, left := true, false
+	for i := range seen {
+		ready, more, err := f.ready(i, seen[i])
+		if err != nil {
+			return Verdict{}, err
+		}
+		for _, file := range ready {
+			if len(v.Span) >= f.rules.Most {
+				more = true
+				break
+			}
+			f.take(i, file.Name)
+			if file.Bytes > 0 {
+				v.Span = append(v.Span, file.Name)
+			}
+		}
+		ended, left = ended && seen[i].Ended, left || more
+	}
+	switch {
+	case len(v.Span) > 0 || left:
+	case ended:
+		v.End = "every folder has its end mark"
+	case f.rules.Idle > 0 && quiet >= f.rules.Idle:
+		v.End = fmt.Sprintf("nothing new for %v", f.rules.Idle)
+	}
+	return v, nil
+}
+
+// ready are the new files of folder i that can be taken, in order; more tells
+// that there are others, which cannot be yet.
+func (f *Folders) ready(i int, s Seen) (ready []File, more bool, err error) {
+	files := slices.DeleteFunc(slices.Clone(s.Files), func(x File) bool { return !Whole(x.Name) })
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	old := 0
+	for old < len(files) && files[old].Name <= f.at[i].Last {
+		old++
+	}
+	if err := f.late(i, files[:old]); err != nil {
+		return nil, false, err
+	}
+	before := f.before[i]
+	f.before[i] = make(map[string]File, len(files)-old)
+	for _, x := range files[old:] {
+		f.before[i][x.Name] = x
+	}
+	for n, x := range files[old:] {
+		if !s.Ended && before[x.Name] != x {
+			return files[old : old+n], true, nil
+		}
+	}
+	return files[old:], false, nil
+}
+
+// late finds a file that sorts before the last one taken and was not taken.
+func (f *Folders) late(i int, old []File) error {
+	at := &f.at[i]
+	if f.taken[i] == nil { // the first look
+		f.taken[i] = map[string]struct{}{}
+		digest := uint64(0)
+		for _, x := range old {
+			f.taken[i][x.Name] = struct{}{}
+			digest += xxh3.HashString(x.Name)
+		}
+		if n := int64(len(old)); n > at.Files || n == at.Files && digest != at.Digest {
+			return fmt.Errorf("stream: %s: %d files sort up to %s, and not all are among the %d that were taken up to it: some came late and would be lost; give new files names that sort behind the old ones",
+				at.Name, n, path.Base(at.Last), at.Files)
+		}
+		return nil
+	}
+	for _, x := range old {
+		if _, known := f.taken[i][x.Name]; !known {
+			return fmt.Errorf("stream: %s: %s came after %s had been taken and would be lost; give new files names that sort behind the old ones",
+				at.Name, path.Base(x.Name), path.Base(at.Last))
+		}
+	}
+	if len(f.taken[i]) > mostTaken+2*len(old) { // most of them are removed
+		f.taken[i] = make(map[string]struct{}, len(old))
+		for _, x := range old {
+			f.taken[i][x.Name] = struct{}{}
+		}
+	}
+	return nil
+}
+
+func (f *Folders) take(i int, name string) {
+	at := &f.at[i]
+	at.Last, at.Files, at.Digest = name, at.Files+1, at.Digest+xxh3.HashString(name)
+	f.taken[i][name] = struct{}{}
+}
+
+// Whole tells by its name whether a file is one, and not on its way to be.
+func Whole(name string) bool {
+	base := path.Base(name)
+	if strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") {
+		return false
+	}
+	for _, suffix := range []string{".part", ".tmp", "._COPYING_"} {
+		if strings.HasSuffix(base, suffix) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,258 @@
+package stream
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/golden"
+)
+
+// conversation runs a script, a command a line, and answers below each:
+//
+//	folders NAME… most N idle SECONDS     a new stream
+//	resume                                as after a kill: from the last position
+//	watch NAME…                           the same, with other folders
+//	look [FOLDER/]FILE=BYTES[@STAMP]… [ended FOLDER…] [quiet SECONDS]
+type conversation struct {
+	names   []string
+	rules   Rules
+	at      Position
+	folders *Folders
+	topics  *Topics
+}
+
+func (c *conversation) run(line string) string {
+	words := strings.Fields(line)
+	switch words[0] {
+	case "watch":
+		c.names = words[1:]
+		return c.run("resume")
+	case "folders", "topics":
+		*c = conversation{}
+		c.settings(words[1:])
+		fallthrough
+	case "resume":
+		b, _ := json.Marshal(c.at)
+		c.at = Position{}
+		if err := json.Unmarshal(b, &c.at); err != nil {
+			return err.Error()
+		}
+		if err := c.at.Validate(); err != nil {
+			return err.Error()
+		}
+		c.topics = NewTopics(c.rules, c.at)
+		var err error
+		if c.folders, err = NewFolders(c.rules, c.names, c.at); err != nil {
+			return err.Error()
+		}
+		return "ok"
+	case "look":
+		return c.look(words[1:])
+	case "marks":
+		return c.marks(words[1:])
+	}
+	return "unknown command"
+}
+
+func (c *conversation) settings(words []string) {
+	for i := 0; i < len(words); i++ {
+		switch words[i] {
+		case "most":
+			i++
+			c.rules.Most, _ = strconv.Atoi(words[i])
+		case "idle":
+			i++
+			n, _ := strconv.Atoi(words[i])
+			c.rules.Idle = time.Duration(n) * time.Second
+		default:
+			c.names = append(c.names, words[i])
+		}
+	}
+}
+
+func (c *conversation) look(words []string) string {
+	seen, quiet := make([]Seen, len(c.names)), time.Duration(0)
+	for i := 0; i < len(words); i++ {
+		switch words[i] {
+		case "ended":
+			i++
+			seen[slices.Index(c.names, words[i])].Ended = true
+		case "quiet":
+			i++
+			n, _ := strconv.Atoi(words[i])
+			quiet = time.Duration(n) * time.Second
+		default:
+			name, rest, _ := strings.Cut(words[i], "=")
+			bytes, stamp, _ := strings.Cut(rest, "@")
+			n, _ := strconv.ParseInt(bytes, 10, 64)
+			folder, _, _ := strings.Cut(name, "/")
+			at := slices.Index(c.names, folder)
+			seen[at].Files = append(seen[at].Files, File{name, n, stamp})
+		}
+	}
+	v, err := c.folders.Next(seen, quiet)
+	if err != nil {
+		return err.Error()
+	}
+	c.at.Folders = c.folders.At()
+	return c.say(v.Span, v.End)
+}
+
+func (c *conversation) marks(words []string) string {
+	var marks []Mark
+	quiet := time.Duration(0)
+	for _, w := range words {
+		var m Mark
+		if n, err := fmt.Sscanf(w, "quiet=%d", &m.Low); n == 1 && err == nil {
+			quiet = time.Duration(m.Low) * time.Second
+			continue
+		}
+		m.Topic = w[:1]
+		fmt.Sscanf(w[1:], "%d:%d-%d@%d", &m.Number, &m.Low, &m.High, &m.Begin)
+		marks = append(marks, m)
+	}
+	span, end, err := c.topics.Next(marks, quiet)
+	if err != nil {
+		return err.Error()
+	}
+	c.at.Partitions = c.topics.At()
+	var names []string
+	for _, r := range span {
+		names = append(names, fmt.Sprintf("%s%d:%d-%d", r.Topic, r.Number, r.Lo, r.Hi))
+	}
+	return c.say(names, end)
+}
+
+func (c *conversation) say(span []string, end string) string {
+	switch {
+	case end != "":
+		return "end: " + end
+	case len(span) == 0:
+		return "wait"
+	}
+	c.at.Spans++
+	return fmt.Sprintf("span %d: %s", c.at.Spans, strings.Join(span, " "))
+}
+
+// TestConversations: scripts of testdata, their answers beside them.
+func TestConversations(t *testing.T) {
+	for _, name := range []string{"folders.txt", "topics.txt"} {
+		b, err := os.ReadFile("testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		var c conversation
+		for line := range strings.Lines(string(b)) {
+			if strings.HasPrefix(line, "=> ") {
+				continue
+			}
+			out.WriteString(line)
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+				fmt.Fprintf(&out, "=> %s\n", c.run(line))
+			}
+		}
+		golden.Check(t, name, out.String())
+	}
+}
+
+// TestEveryFileOnce: whatever comes in whatever looks, as long as names ascend,
+// every file is taken once and in order, across resumes.
+func TestEveryFileOnce(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		rules, at := Rules{Most: 1 + rng.IntN(4)}, Position{}
+		f, err := NewFolders(rules, []string{"in"}, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want, got []string
+		var there []File
+		for n := 0; n < 40 || len(got) < len(want); n++ {
+			if n < 40 && rng.IntN(2) == 0 {
+				name := fmt.Sprintf("in/%03d", n)
+				bytes := int64(rng.IntN(3)) // 0: never more
+				there = append(there, File{name, bytes, fmt.Sprint(n)})
+				if bytes > 0 {
+					want = append(want, name)
+				}
+			}
+			if rng.IntN(5) == 0 { // killed
+				if f, err = NewFolders(rules, []string{"in"}, Position{Folders: f.At()}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			look := slices.Clone(there)
+			rng.Shuffle(len(look), func(i, j int) { look[i], look[j] = look[j], look[i] })
+			v, err := f.Next([]Seen{{Files: look}}, 0)
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			got = append(got, v.Span...)
+			if n > 1000 {
+				t.Fatalf("seed %d: got %v, want %v", seed, got, want)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("seed %d: got %v, want %v", seed, got, want)
+		}
+	}
+}
+
+// FuzzPosition: what is read from a checkpoint is refused or can be gone on
+// with; the decisions do not panic on whatever a look says.
+func FuzzPosition(f *testing.F) {
+	f.Add([]byte(`{"spans":2,"span":["in/b"],"folders":[{"name":"in","last":"in/b","files":2,"digest":7}]}`), "in/b", int64(3), int64(9))
+	f.Add([]byte(`{"spans":1,"partitions":[{"topic":"t","number":0,"next":5},{"topic":"t","number":1,"next":0}]}`), "t", int64(0), int64(7))
+	f.Add([]byte(`{"spans":-1}`), "", int64(-1), int64(-2))
+	f.Fuzz(func(t *testing.T, b []byte, name string, lo, hi int64) {
+		var p Position
+		if json.Unmarshal(b, &p) != nil || p.Validate() != nil {
+			return
+		}
+		again, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var q Position
+		if err := json.Unmarshal(again, &q); err != nil || q.Validate() != nil {
+			t.Fatalf("%+v reads back as %+v: %v", p, q, err)
+		}
+		if again2, _ := json.Marshal(q.Clone()); !reflect.DeepEqual(again, again2) {
+			t.Fatalf("%s reads back as %s", again, again2)
+		}
+		names := []string{"new"}
+		for _, x := range p.Folders {
+			names = append(names, x.Name)
+		}
+		if f, err := NewFolders(Rules{Most: 2}, names, p); err == nil {
+			seen := make([]Seen, len(names))
+			seen[0].Files = []File{{name, lo, ""}, {name + "x", hi, ""}}
+			for range 2 {
+				if v, err := f.Next(seen, 0); err != nil || v.Span != nil {
+					break
+				}
+			}
+		}
+		topics := NewTopics(Rules{Most: 3}, p)
+		marks := []Mark{{Topic: name, Low: lo, High: hi}}
+		for _, x := range p.Partitions {
+			marks = append(marks, Mark{Topic: x.Topic, Number: x.Number, Low: min(lo, x.Next), High: max(hi, x.Next)})
+		}
+		if span, _, err := topics.Next(marks, 0); err == nil {
+			for _, r := range span {
+				if r.Lo >= r.Hi || r.Hi-r.Lo > 3 {
+					t.Fatalf("range %+v", r)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,63 @@
+package table
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// Bounds of a page, which is read and unpacked as a whole.
+const (
+	mostPage       = 256 << 20 // bytes, unpacked
+	mostPageValues = 1 << 26
+)
+
+// checkPages looks at the headers of the pages of a column before the library does,
+// which takes the memory that a header asks for: a page must lie in its column, and
+// be no larger than a page may be.
+func checkPages(r io.ReaderAt, size int64, c *format.ColumnMetaData) error {
+	at, end := c.DataPageOffset, int64(0)
+	if c.DictionaryPageOffset != 0 {
+		at = c.DictionaryPageOffset
+	}
+	if end = at + c.TotalCompressedSize; at < 0 || c.TotalCompressedSize < 0 || end < at || end > size {
+		return fmt.Errorf("its pages lie from %d to %d of a file of %d bytes", at, end, size)
+	}
+	var compact thrift.CompactProtocol
+	buffered := bufio.NewReaderSize(nil, 512)
+	for at < end {
+		section := io.NewSectionReader(r, at, end-at)
+		buffered.Reset(section)
+		header := new(format.PageHeader)
+		if err := thrift.NewDecoder(compact.NewReader(buffered)).Decode(header); err != nil {
+			return fmt.Errorf("no page begins at %d: %w", at, err)
+		}
+		read, _ := section.Seek(0, io.SeekCurrent)
+		read -= int64(buffered.Buffered())
+		if err := checkPage(header, end-at-read); err != nil {
+			return fmt.Errorf("the page at %d %w", at, err)
+		}
+		at += read + int64(header.CompressedPageSize)
+	}
+	return nil
+}
+
+// checkPage bounds what a header says of its page, in front of so many bytes of the
+// column.
+func checkPage(h *format.PageHeader, left int64) error {
+	if h.CompressedPageSize < 0 || int64(h.CompressedPageSize) > left {
+		return fmt.Errorf("has %d bytes, where %d are left of its column", h.CompressedPageSize, left)
+	}
+	if h.UncompressedPageSize < 0 || h.UncompressedPageSize > mostPage {
+		return fmt.Errorf("has %d bytes unpacked, at most %d are possible; write smaller pages", h.UncompressedPageSize, mostPage)
+	}
+	for _, n := range []int32{h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues} {
+		if n < 0 || n > mostPageValues {
+			return fmt.Errorf("has %d values, at most %d are possible; write smaller pages", n, mostPageValues)
+		}
+	}
+	return nil
+}

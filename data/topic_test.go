@@ -1,0 +1,188 @@
+package data
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/wdlrun/wdlrun/data/tfrecord"
+	"github.com/wdlrun/wdlrun/data/value"
+)
+
+// topic makes a topic of an in-process broker, with these records in each of its
+// partitions; an empty one is a tombstone. It returns its address.
+func topic(t testing.TB, partitions ...[]string) string {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(int32(len(partitions)), "clicks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic("clicks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	var all []*kgo.Record
+	for p, records := range partitions {
+		for _, r := range records {
+			x := &kgo.Record{Partition: int32(p), Value: []byte(r)}
+			if r == "" {
+				x.Key, x.Value = []byte("gone"), nil
+			}
+			all = append(all, x)
+		}
+	}
+	if err := cl.ProduceSync(context.Background(), all...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	return "kafka://" + strings.Join(c.ListenAddrs(), ",") + "/clicks"
+}
+
+// numberedLines are records from, from+1, … of numberedSource, every seventh of them blank or
+// gone.
+func numberedLines(from, n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("%d,%d,%d\r\n", from+i, i%5, (from+i)%2))
+		if i%7 == 3 {
+			all = append(all, []string{"", "  \n"}[i%2])
+		}
+	}
+	return all
+}
+
+// TestTopicIsReadAsAFileIs: the records of a topic come in an order that does not
+// depend on the number of ranks, each once, and from any position on.
+func TestTopicIsReadAsAFileIs(t *testing.T) {
+	const n = 3000
+	address := topic(t, numberedLines(0, n), nil, numberedLines(n, 100))
+	var want []uint64
+	for _, size := range []int{1, 2, 3} {
+		d, fit := prepare(t, numberedSource(), numberedSchema(), size, address)
+		if d.Rows(All) != n+100 {
+			t.Fatalf("%d rows", d.Rows(All))
+		}
+		e := newEncoder(t, fit)
+		for _, start := range []int64{0, 700, n + 99} {
+			var rows []uint64
+			for rank := range size {
+				c := ReaderConfig{Seed: 3, GlobalBatch: 64, Lanes: 7, Window: 210, Rank: rank, Size: size, Shuffle: true, Start: start}
+				rows = append(rows, rowsOf(t, readAll(t, d, e, c))...)
+			}
+			slices.Sort(rows)
+			if start == 0 {
+				if want == nil {
+					want = rows
+				}
+				if len(rows) != n+100 || !slices.Equal(rows, want) || slices.Compact(slices.Clone(rows))[n+99] != rows[n+99] {
+					t.Fatalf("%d ranks: %d rows", size, len(rows))
+				}
+			} else if len(rows) != int(n+100-start) {
+				t.Errorf("%d ranks from %d on: %d rows", size, start, len(rows))
+			}
+		}
+	}
+}
+
+// TestRangeOfATopic: a name with offsets is a finite part, and faults are named by
+// their offset.
+func TestRangeOfATopic(t *testing.T) {
+	address := topic(t, []string{"0,1,0", "2,2,0", "x,y", "1,4,1", "2,5,0"})
+	d, fit := prepare(t, numberedSource(), numberedSchema(), 2, address+"#0:0-1", address+"#0:3-5")
+	if got := rowsOf(t, readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 9})); len(got) != 3 {
+		t.Errorf("rows %v", got)
+	}
+	whole, err := Open(numberedSource(), numberedSchema(), []string{address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = whole.Scan(context.Background(), 0, 1, nil, nil)
+	if want := address + "#0:0-5: offset 2: the record has 2 fields, 3 are expected"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+}
+
+// TestTopicOfExamples: a value is a tf.Example, without a frame.
+func TestTopicOfExamples(t *testing.T) {
+	var records []string
+	for i := range 20 {
+		label, site := value.List{}, value.List{}
+		label.Begin(value.Int)
+		label.Ints = append(label.Ints, int64(i%2))
+		site.SetText(fmt.Appendf(nil, "s%d", i%3))
+		records = append(records, string(tfrecord.AppendExample(nil, []string{"y", "site"}, []value.List{label, site})))
+	}
+	address := topic(t, records)
+	f, err := OpenFiles(Source{Format: "tfrecord"}, []string{address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(f.Fields()); got != "[site y]" {
+		t.Errorf("fields %s", got)
+	}
+	s := Schema{Label: Label{Field: "y"}, Features: []Feature{{Field: "site", Encode: "vocabulary"}}}
+	d, fit := prepare(t, Source{Format: "tfrecord"}, s, 1, address)
+	if e := newEncoder(t, fit); d.Rows(All) != 20 || e.Sparse()[0].Vocabulary != 3 {
+		t.Errorf("%d rows, %d sites", d.Rows(All), e.Sparse()[0].Vocabulary)
+	}
+}
+
+// TestTopicOfSVM: a value is a line of LibSVM or LibFFM.
+func TestTopicOfSVM(t *testing.T) {
+	for _, x := range []struct{ format, line, site, fields string }{
+		{"libsvm", "%d 1:0.5 %d:1 # a comment\r\n", "features", "[label features values]"},
+		{"libffm", "%d 2:9:0.5 7:%d:1", "7", "[label 2 7 2_values 7_values]"},
+	} {
+		lines := []string{"# none", "", " "}
+		for i := range 20 {
+			lines = append(lines, fmt.Sprintf(x.line, i%2, 10+i%3))
+		}
+		address := topic(t, lines[:5], lines[5:])
+		f, err := OpenFiles(Source{Format: x.format}, []string{address})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(f.Fields()); got != x.fields {
+			t.Errorf("%s: fields %s", x.format, got)
+		}
+		s := Schema{Label: Label{Field: "label"}, Features: []Feature{{Field: x.site, Encode: "vocabulary"}}}
+		d, fit := prepare(t, Source{Format: x.format}, s, 1, address)
+		want := map[string]int{"libsvm": 4, "libffm": 3}[x.format] // index 1, and three more
+		if e := newEncoder(t, fit); d.Rows(All) != 20 || e.Sparse()[0].Vocabulary != want {
+			t.Errorf("%s: %d rows, %d sites", x.format, d.Rows(All), e.Sparse()[0].Vocabulary)
+		}
+	}
+}
+
+func TestTopicsRefused(t *testing.T) {
+	address := topic(t, []string{"1,1,1"}, nil)
+	headed := Source{Header: true}
+	for _, x := range []struct {
+		src   Source
+		names []string
+		want  string
+	}{
+		{headed, []string{address}, "have no header"},
+		{Source{Format: "parquet"}, []string{address}, "cannot be parquet"},
+		{numberedSource(), []string{address, write(t, "a.csv", "1,1,1\n")}, "cannot be read together"},
+		{numberedSource(), []string{address + "#0:0-1", address + "#0:0-1"}, "named twice"},
+		{numberedSource(), []string{"kafka://a/b"}, "no HOST:PORT"},
+		{numberedSource(), []string{strings.Replace(address, "/clicks", "/none", 1)}, "no such topic"},
+	} {
+		if _, err := Open(x.src, numberedSchema(), x.names); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%v: %v, want %q", x.names, err, x.want)
+		}
+	}
+	if _, err := Inspect(address, 0); err == nil || !strings.Contains(err.Error(), "-config FILE") {
+		t.Error(err)
+	}
+	empty := topic(t, nil)
+	if _, err := Open(numberedSource(), numberedSchema(), []string{empty}); err == nil || !strings.Contains(err.Error(), "holds no record") {
+		t.Error(err)
+	}
+}
