@@ -23,10 +23,15 @@ type GroupConfig struct {
 	// Version every member must have; "" takes that of the first to join.
 	Version string
 
-	// Timeout is how long a rank may be silent, make no progress or be missing
-	// once another has joined. Default 60 s: longer than any step or pause of a
-	// busy host, shorter than a person's patience.
+	// Timeout is how long a rank may make no progress or be missing once another
+	// has joined. Default 60 s: longer than any step or pause of a busy host,
+	// shorter than a person's patience.
 	Timeout time.Duration
+
+	// Silence is how long a rank may be without a sign of life. Heartbeats are sent
+	// beside the work, whatever it waits for, so this needs to cover only the
+	// pauses of a busy host. Default 4 s, or Timeout if that is shorter.
+	Silence time.Duration
 
 	// Settle is how long evidence is gathered after the first sign of trouble.
 	// Default 150 ms: a dead process shows on its peers' links before its
@@ -173,6 +178,9 @@ func (c GroupConfig) Validate() error {
 			return fmt.Errorf("rank: %w", err)
 		}
 	}
+	if c.Silence < 0 || c.Silence > MaxTimeout {
+		return fmt.Errorf("rank: silence %s: must be within 0s … %s", c.Silence, MaxTimeout)
+	}
 	if c.Settle < 0 || c.Settle > MaxTimeout {
 		return fmt.Errorf("rank: settle %s: must be within 0s … %s", c.Settle, MaxTimeout)
 	}
@@ -182,6 +190,9 @@ func (c GroupConfig) Validate() error {
 func (c GroupConfig) filled() GroupConfig {
 	if c.Timeout <= 0 {
 		c.Timeout = 60 * time.Second
+	}
+	if c.Silence <= 0 {
+		c.Silence = min(c.Timeout, 4*time.Second)
 	}
 	if c.Settle <= 0 {
 		c.Settle = 150 * time.Millisecond

@@ -16,15 +16,16 @@ func (g *Group) Tick(now time.Duration) Decision {
 	}
 	g.wake(now)
 	g.tick, g.ticked = now, true
+	alone := g.active() == 1
 	for i := range g.seats {
 		s := &g.seats[i]
 		if !s.active() {
 			continue
 		}
-		if !s.silent && now-s.beat > g.cfg.Timeout {
+		if !s.silent && now-s.beat > g.cfg.Silence {
 			s.silent, s.silentAt = true, now
 		}
-		if g.formed && !s.stuck && s.status.Phase != "" && !g.waits(s) && now-s.moved > g.cfg.Timeout {
+		if g.formed && !s.stuck && s.status.Phase != "" && (!s.status.Waits || alone) && now-max(s.moved, g.doneSince) > g.cfg.Timeout {
 			s.stuck, s.stuckAt = true, now
 		}
 	}
@@ -40,7 +41,7 @@ const dozed = 250 * time.Millisecond
 // and what the ranks have said is still queued behind this event: so every rank
 // counts as heard now, and the evidence is gathered anew.
 func (g *Group) wake(now time.Duration) {
-	if !g.ticked || g.ended || now-g.tick <= max(g.cfg.Timeout/8, dozed) {
+	if !g.ticked || g.ended || now-g.tick <= max(g.cfg.Silence/8, dozed) {
 		return
 	}
 	g.tick, g.since, g.firstJoin, g.doneSince = now, now, now, now
@@ -53,9 +54,16 @@ func (g *Group) wake(now time.Duration) {
 // active reports whether a rank is at work and must be heard.
 func (s *seat) active() bool { return s.joined && !s.done && !s.exited }
 
-// waits reports whether a rank's standing still may be another's fault. A rank
-// that is alone waits for nobody.
-func (g *Group) waits(s *seat) bool { return s.status.Waits && len(g.seats) > 1 }
+// active counts the ranks at work. Each may be waiting for another; the last of them
+// waits for nobody.
+func (g *Group) active() (n int) {
+	for i := range g.seats {
+		if g.seats[i].active() {
+			n++
+		}
+	}
+	return n
+}
 
 // sign is the strongest thing a rank has shown, "" for nothing.
 func (s *seat) sign() Kind {
@@ -216,6 +224,11 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 		if s.exited {
 			v.Cause = "its process ended with code 0 before its work was done"
 		}
+		if further := g.further(s); further != "" {
+			v.Cause += "; " + further
+		}
+	case Killed, Exited:
+		v.Cause = g.further(s)
 	case "", Blamed: // nothing but the word of others
 		v.Kind = Blamed
 		v.Cause = g.charges(root)
@@ -232,6 +245,20 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 	}
 	v.Others = g.others(root, v)
 	return v
+}
+
+// further says how far another rank had come when it was heard last, if that is more
+// than what is known of a rank that is gone: those that report its loss say at once
+// where they are, its own last heartbeat may be a second old.
+func (g *Group) further(gone *seat) string {
+	step := gone.status.Step
+	for i := range g.seats {
+		step = max(step, g.seats[i].status.Step)
+	}
+	if gone.status.Phase == "" || step == gone.status.Step {
+		return ""
+	}
+	return fmt.Sprintf("another rank had come to step %d", step)
 }
 
 // waiting says which ranks wait for others while one stands still, and where.
@@ -338,18 +365,13 @@ func (g *Group) deadlocked(now time.Duration) bool {
 	if g.anyDone() && now-g.doneSince <= g.cfg.Timeout {
 		return false
 	}
-	active := 0
 	for i := range g.seats {
 		s := &g.seats[i]
-		if !s.active() {
-			continue
-		}
-		active++
-		if !g.waits(s) || now-s.moved <= g.cfg.Timeout {
+		if s.active() && (!s.status.Waits || now-s.moved <= g.cfg.Timeout) {
 			return false
 		}
 	}
-	return active > 0
+	return g.active() > 1
 }
 
 func (g *Group) deadlock(now time.Duration) *Verdict {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 func TestKey(t *testing.T) {
@@ -68,7 +70,7 @@ func shake(t *testing.T, client, server *tls.Config) (atClient, atServer error) 
 			return
 		}
 		defer conn.Close()
-		conn.SetDeadline(time.Now().Add(10 * time.Second))
+		conn.SetDeadline(time.Now().Add(patient.Longest))
 		s := tls.Server(conn, server)
 		if err := s.Handshake(); err != nil {
 			got <- err
@@ -83,7 +85,7 @@ func shake(t *testing.T, client, server *tls.Config) (atClient, atServer error) 
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	conn.SetDeadline(time.Now().Add(patient.Longest))
 	c := tls.Client(conn, client)
 	if err = c.Handshake(); err == nil {
 		_, err = io.ReadAll(c)

@@ -4,6 +4,7 @@ package rank
 type Status struct {
 	Step, Steps   int64 // done, and in all (0 if unknown)
 	Epoch, Epochs int64
+	Span          int64  // of a stream, instead of an epoch
 	Phase         string // what it is doing, "" if it does not say
 	Waits         bool   // in this phase it may be waiting for other ranks
 	Position      string // where in the input, such as "adult.data offset 123456"

@@ -36,7 +36,7 @@ type Verdict struct {
 	Host     string        `json:"host,omitempty"`
 	Pid      int           `json:"pid,omitempty"`
 	Phase    string        `json:"phase,omitempty"`
-	Step     int64         `json:"step"`
+	Step     int64         `json:"step"` // of a rank that failed or is stuck; of others when last seen: Cause says if another rank had come further
 	Position string        `json:"position,omitempty"`
 	Cause    string        `json:"cause,omitempty"`
 	Code     int           `json:"code,omitempty"`    // exit code of the process
@@ -45,6 +45,18 @@ type Verdict struct {
 	Others   []string      `json:"others,omitempty"`  // what other ranks showed, a line each, at most MaxOthers
 	Folded   int           `json:"folded,omitempty"`  // how many other ranks showed something
 	Blaming  int           `json:"blaming,omitempty"` // how many of the others name this rank as their cause
+}
+
+// Survived reports whether a rank is left after a group that ended so, and may go on
+// with others in the next: a rank or a link was lost, and it was not this rank.
+func (v *Verdict) Survived(r int) bool {
+	switch v.Kind {
+	case Killed, Exited, Lost, Silent, Stuck:
+		return v.Rank != r
+	case Blamed:
+		return true
+	}
+	return false
 }
 
 // Error is String.
@@ -108,7 +120,7 @@ func (v *Verdict) where() string {
 		return ""
 	}
 	s := fmt.Sprintf(" in phase %s, step %d", v.Phase, v.Step)
-	if v.Kind == Silent {
+	if v.Kind != Failed && v.Kind != Stuck { // its heartbeats tell, not the rank at its end
 		s = ", last seen" + s
 	}
 	if v.Position != "" {

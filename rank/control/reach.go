@@ -25,7 +25,7 @@ type whereabouts func() (addr string, key rank.Key, err error)
 type link struct {
 	addr string
 	key  rank.Key
-	conn *tls.Conn
+	conn net.Conn
 }
 
 // reach tries until a coordinator answers that holds the key, the timeout is
@@ -70,7 +70,39 @@ func try(ctx context.Context, where whereabouts) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &link{addr, key, conn.(*tls.Conn)}, nil
+	if conn, err = greeted(ctx, conn); err != nil {
+		return nil, err
+	}
+	return &link{addr, key, conn}, nil
+}
+
+// greeted waits for the first byte from the coordinator. A handshake of TLS 1.3 is
+// over for the one who dials before the other has seen its proof, and may have
+// closed the connection as a stranger's.
+func greeted(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var first [1]byte
+	if _, err := conn.Read(first[:]); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("the coordinator at %s says nothing: %w", conn.RemoteAddr(), err)
+	}
+	return &begun{conn, first[:]}, nil
+}
+
+// begun is a connection whose first bytes are read already.
+type begun struct {
+	net.Conn
+	first []byte
+}
+
+func (c *begun) Read(p []byte) (int, error) {
+	if len(c.first) == 0 {
+		return c.Conn.Read(p)
+	}
+	n := copy(p, c.first)
+	c.first = c.first[n:]
+	return n, nil
 }
 
 // unreachable says why there is no coordinator and what to do.

@@ -74,7 +74,7 @@ func Serve(ln net.Listener, config Config) (*Server, error) {
 		s.host = nobody{}
 	}
 	s.grpc = grpc.NewServer(
-		grpc.Creds(credentials.NewTLS(secure)),
+		grpc.Creds(proof{credentials.NewTLS(secure)}),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxSendMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(2),
@@ -83,7 +83,7 @@ func Serve(ln net.Listener, config Config) (*Server, error) {
 		grpc.WaitForHandlers(true),
 	)
 	controlpb.RegisterControlServer(s.grpc, s)
-	s.running.Go(func() { s.grpc.Serve(limit(ln, 2*config.Size+64)) })
+	s.running.Go(func() { s.grpc.Serve(newGate(ln, config.Size+strangersMax)) })
 	s.running.Go(s.loop)
 	return s, nil
 }

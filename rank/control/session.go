@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,7 +118,7 @@ func join(ctx context.Context, w rank.World, addr string, opts Options, where wh
 		return nil, fmt.Errorf("control: join: rank %d: %w", w.Rank, err)
 	}
 	s.running.Go(s.receive)
-	if err := s.enter(ctx); err != nil {
+	if err := s.enter(ctx, max(cmp.Or(opts.Timeout, defaultTimeout), handshakeTimeout)); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -130,9 +131,9 @@ func (s *Session) hello(addr, version string) *controlpb.FromRank {
 	return &controlpb.FromRank{What: &controlpb.FromRank_Hello{Hello: &controlpb.Hello{Protocol: protocol, Member: memberToWire(m)}}}
 }
 
-// enter waits to be welcomed and for the group to form.
-func (s *Session) enter(ctx context.Context) error {
-	unanswered := time.NewTimer(handshakeTimeout)
+// enter waits to be welcomed, within patience, and for the group to form.
+func (s *Session) enter(ctx context.Context, patience time.Duration) error {
+	unanswered := time.NewTimer(patience)
 	defer unanswered.Stop()
 	select {
 	case s.timeout = <-s.welcome:

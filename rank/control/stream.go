@@ -2,7 +2,6 @@ package control
 
 import (
 	"errors"
-	"net"
 	"sync"
 	"time"
 
@@ -195,47 +194,4 @@ func (s *Server) hear(r int, m *controlpb.FromRank, box *outbox) error {
 		return errors.New("control: a message of no known kind")
 	}
 	return nil
-}
-
-// limit bounds how many connections of ln are open at once, so that strangers
-// who never prove the key cost no more than that.
-func limit(ln net.Listener, n int) net.Listener {
-	return &limited{Listener: ln, slots: make(chan struct{}, n), closed: make(chan struct{})}
-}
-
-type limited struct {
-	net.Listener
-	slots  chan struct{}
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (l *limited) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
-	}
-	return &slotted{Conn: conn, release: sync.OnceFunc(func() { <-l.slots })}, nil
-}
-
-func (l *limited) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-// slotted gives its slot back when it is closed.
-type slotted struct {
-	net.Conn
-	release func()
-}
-
-func (c *slotted) Close() error {
-	defer c.release()
-	return c.Conn.Close()
 }

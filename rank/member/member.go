@@ -38,9 +38,11 @@ type Member struct {
 	Session   *control.Session
 	Transport string // what carries the calls of Comm: TCP, Shared or Hosts
 
+	opts   Options
 	links  collective.Transport
 	local  collective.Transport // with Hosts: among the ranks of this host
 	closed chan struct{}
+	left   bool // the group, for good
 }
 
 // Join is JoinWith the default options but those of the session.
@@ -58,39 +60,50 @@ func JoinWith(ctx context.Context, getenv func(string) string, opts Options) (*M
 	if err != nil {
 		return nil, err
 	}
-	ip, err := world.ListenIP()
-	if err != nil {
+	m := &Member{World: world, opts: opts}
+	if err := m.enter(ctx); err != nil {
 		return nil, err
+	}
+	return m, nil
+}
+
+// enter meets the other ranks of this generation and connects to them.
+func (m *Member) enter(ctx context.Context) error {
+	ip, err := m.World.ListenIP()
+	if err != nil {
+		return err
 	}
 	ln, err := tcp.Listen(ip)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	session, err := control.Enter(ctx, world, ln.Addr(), opts.Control)
+	session, err := control.Enter(ctx, m.World, ln.Addr(), m.opts.Control)
 	if err != nil {
 		ln.Close()
-		return nil, err
+		return err
 	}
-	m := &Member{World: session.World(), Session: session, closed: make(chan struct{})}
+	m.World, m.Session, m.local, m.closed = session.World(), session, nil, make(chan struct{})
 	connecting, stop := m.untilVerdict(ctx)
 	defer stop()
-	if err := m.connect(connecting, ln, opts); err != nil {
+	if err := m.connect(connecting, ln, m.opts); err != nil {
 		err = m.verdict(err)
 		session.Close()
-		return nil, err
+		return err
 	}
-	go m.heed()
-	return m, nil
+	m.left = false
+	go heed(m.Session, m.Comm, m.closed)
+	return nil
 }
 
 // untilVerdict returns a context that ends when the group has its verdict: a rank
 // that cannot connect lets nobody wait for it.
 func (m *Member) untilVerdict(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	session := m.Session
 	go func() {
 		select {
-		case <-m.Session.Aborted():
-			cancel(m.Session.Err())
+		case <-session.Aborted():
+			cancel(session.Err())
 		case <-ctx.Done():
 		}
 	}()
@@ -102,7 +115,7 @@ func (m *Member) untilVerdict(ctx context.Context) (_ context.Context, stop func
 func (m *Member) connect(ctx context.Context, ln *tcp.Listener, opts Options) error {
 	cfg := tcp.Config{
 		Rank: m.World.Rank, Peers: m.Session.Roster(), Key: m.World.Key.Derive("bulk"),
-		Generation: m.World.Generation, Timeout: m.Session.Timeout(),
+		Generation: m.World.Generation, Timeout: m.Session.Timeout(), Streams: opts.Streams,
 	}
 	if opts.Encrypt {
 		id, err := peertls.New(m.World.Key.Derive("peer tls"), m.World.Rank, m.World.Size)
@@ -140,12 +153,12 @@ func (m *Member) weigh(given *collective.Costs) error {
 	return nil
 }
 
-// heed ends the pending calls of this rank when the group gets its verdict.
-func (m *Member) heed() {
+// heed ends the pending calls of a rank when the group gets its verdict.
+func heed(s *control.Session, c *collective.Comm, closed <-chan struct{}) {
 	select {
-	case <-m.Session.Aborted():
-		m.Comm.Abort(m.Session.Err())
-	case <-m.closed:
+	case <-s.Aborted():
+		c.Abort(s.Err())
+	case <-closed:
 	}
 }
 
@@ -153,6 +166,9 @@ func (m *Member) heed() {
 // verdict. An error of a collective call that another rank has caused is
 // reported as that rank's.
 func (m *Member) Fail(cause error) error {
+	if m.left {
+		return cause
+	}
 	if m.Session.Err() == nil {
 		defer m.Comm.Abort(cause)
 	}
@@ -182,6 +198,10 @@ func (m *Member) Done(result []byte) error {
 // Close leaves the group. Without Done before it the others take this rank for
 // lost.
 func (m *Member) Close() error {
+	if m.left {
+		return nil
+	}
+	m.left = true
 	close(m.closed)
 	err := m.Session.Close()
 	m.closeLinks()

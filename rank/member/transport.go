@@ -28,6 +28,10 @@ type Options struct {
 	// All ranks do, or none. Shared memory stays as it is: it never leaves the host.
 	Encrypt bool
 
+	// Streams is how many connections carry what two ranks exchange over TCP on a
+	// channel (tcp.Config.Streams); 0: 1. All ranks have the same.
+	Streams int
+
 	// Host is the name of this host, by which ranks find who shares it; "": the
 	// system's.
 	Host string
@@ -108,6 +112,17 @@ func (m *Member) share(ctx context.Context, opts Options) error {
 		opts.Warn(fmt.Sprintf("ranks exchange over TCP %s: rank %d cannot share memory: %s", place.where(), who, why))
 	}
 	return nil
+}
+
+// Memory returns how many bytes this rank shares with the others of its host, and how
+// many of them lie in huge pages that the system keeps ready.
+func (m *Member) Memory() (bytes, huge int64) {
+	for _, t := range []collective.Transport{m.links, m.local} {
+		if s, ok := t.(interface{ Memory() (bytes, huge int64) }); ok {
+			return s.Memory()
+		}
+	}
+	return 0, 0
 }
 
 // place is where the ranks of the group are.

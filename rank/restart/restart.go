@@ -74,7 +74,6 @@ type Plan uint8
 const (
 	GiveUp  Plan = iota // the job has failed
 	Rejoin              // start the rank again; the others go on meanwhile
-	GoOn                // go on without the rank, for good
 	Restore             // start Ranks again from the last checkpoint, in a new generation
 )
 
@@ -128,15 +127,16 @@ func (p *Policy) Failed(now time.Duration, rank int, held bool) Recovery {
 	}
 	ranks := p.ranks()
 	switch {
-	case out && held:
-		return Recovery{Plan: GoOn, Text: who + "; the others hold its shards and go on"}
 	case p.left == 0:
 		return Recovery{Plan: GiveUp, Text: fmt.Sprintf("%s; %d restarts have brought no step beyond %d", who, p.cfg.Budget, p.step)}
 	}
 	p.left--
 	v := Recovery{Plan: Restore, After: p.pause(), Ranks: ranks}
-	what := fmt.Sprintf("%d ranks restore the last checkpoint", len(ranks))
-	if held {
+	what := fmt.Sprintf("%d ranks start again", len(ranks))
+	if len(ranks) == 1 {
+		what = "1 rank starts again"
+	}
+	if held && !out {
 		v.Plan, v.Ranks, what = Rejoin, nil, "it is started again"
 	}
 	v.Text = fmt.Sprintf("%s; %s in %v", who, what, v.After.Round(time.Millisecond))

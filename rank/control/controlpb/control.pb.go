@@ -461,6 +461,7 @@ type Status struct {
 	SamplesPerSecond float64                `protobuf:"fixed64,10,opt,name=samples_per_second,json=samplesPerSecond,proto3" json:"samples_per_second,omitempty"`
 	Loss             float64                `protobuf:"fixed64,11,opt,name=loss,proto3" json:"loss,omitempty"`
 	RunDir           string                 `protobuf:"bytes,12,opt,name=run_dir,json=runDir,proto3" json:"run_dir,omitempty"`
+	Span             int64                  `protobuf:"varint,13,opt,name=span,proto3" json:"span,omitempty"` // of a stream, instead of an epoch
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -577,6 +578,13 @@ func (x *Status) GetRunDir() string {
 		return x.RunDir
 	}
 	return ""
+}
+
+func (x *Status) GetSpan() int64 {
+	if x != nil {
+		return x.Span
+	}
+	return 0
 }
 
 // Failure is an error of the rank, or of the link to the rank it blames.
@@ -1127,7 +1135,7 @@ const file_control_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x12\n" +
 	"\x04host\x18\x05 \x01(\tR\x04host\x12\x10\n" +
 	"\x03pid\x18\x06 \x01(\x03R\x03pid\x12\x18\n" +
-	"\aaddress\x18\a \x01(\tR\aaddress\"\xb9\x02\n" +
+	"\aaddress\x18\a \x01(\tR\aaddress\"\xcd\x02\n" +
 	"\x06Status\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
 	"\x05steps\x18\x02 \x01(\x03R\x05steps\x12\x14\n" +
@@ -1141,7 +1149,8 @@ const file_control_proto_rawDesc = "" +
 	"\x12samples_per_second\x18\n" +
 	" \x01(\x01R\x10samplesPerSecond\x12\x12\n" +
 	"\x04loss\x18\v \x01(\x01R\x04loss\x12\x17\n" +
-	"\arun_dir\x18\f \x01(\tR\x06runDir\"j\n" +
+	"\arun_dir\x18\f \x01(\tR\x06runDir\x12\x12\n" +
+	"\x04span\x18\r \x01(\x03R\x04span\"j\n" +
 	"\aFailure\x12\x14\n" +
 	"\x05cause\x18\x01 \x01(\tR\x05cause\x12\x16\n" +
 	"\x06blamed\x18\x02 \x01(\x03R\x06blamed\x121\n" +

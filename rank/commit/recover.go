@@ -1,0 +1,58 @@
+package commit
+
+import "fmt"
+
+// Held is what a rank has in memory of a training whose group was lost.
+type Held struct {
+	Whole bool  // its shares and the rest of the state; else it comes back empty
+	Step  int64 // the last that it has taken
+	Epoch int64 // epochs that it has closed
+	Ready int64 // a step of which it has all that it needs, 0 for none
+}
+
+// Recovery is how a group goes on from what its ranks hold.
+type Recovery struct {
+	Leader int    // the rank whose state is that of all, -1 for none: restore a checkpoint or begin
+	Begins bool   // without a Leader: no rank holds anything
+	Behind []int  // ranks that take the leader's step now; it is ready on them
+	Empty  []bool // ranks that are filled from others (see Heal)
+}
+
+// Recover decides, from what all ranks of a new group hold, how they go on. A step
+// that a rank which is left has taken is taken by all; one that none has is taken
+// again. That this can be done follows from the barrier before a step is taken: it
+// lets nobody pass until the step is ready on all ranks.
+func Recover(held []Held, replicas int) (r Recovery, err error) {
+	r = Recovery{Leader: -1, Empty: make([]bool, len(held))}
+	var owners []int
+	for i, h := range held {
+		if r.Empty[i] = !h.Whole; !h.Whole {
+			continue
+		}
+		owners = append(owners, i)
+		if r.Leader < 0 || h.after(held[r.Leader]) {
+			r.Leader = i
+		}
+	}
+	if r.Leader < 0 || !Covers(owners, len(held), replicas) {
+		r.Begins = r.Leader < 0
+		r.Leader = -1
+		return r, nil
+	}
+	step := held[r.Leader].Step
+	for _, i := range owners {
+		switch h := held[i]; {
+		case h.Step == step:
+		case h.Step+1 == step && h.Ready == step:
+			r.Behind = append(r.Behind, i)
+		default:
+			return r, fmt.Errorf("commit: recover: rank %d has taken step %d and is ready for %d, rank %d has taken step %d: it passed no barrier", i, h.Step, h.Ready, r.Leader, step)
+		}
+	}
+	return r, nil
+}
+
+// after reports whether h is further in the training than x.
+func (h Held) after(x Held) bool {
+	return h.Step > x.Step || h.Step == x.Step && h.Epoch > x.Epoch
+}

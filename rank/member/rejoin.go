@@ -1,0 +1,48 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// rejoinPause is between two attempts to reach the coordinator of the next
+// generation, which is there once the one of this has ended.
+const rejoinPause = 20 * time.Millisecond
+
+// Rejoin takes this rank from a group that has failed, with cause as it showed here,
+// into the next generation of the job, with links and a communicator of its own;
+// what the process has in memory it keeps. The launcher must be one that starts the
+// lost ranks again and leaves the others alone (launcher.Job.Heals). Nobody may
+// use the old Comm or its memory any more.
+//
+// The error is the verdict where there is no next generation for this rank: where
+// it is the one that failed, or the group failed by something that would happen
+// again; or why the next was not reached within the timeout.
+func (m *Member) Rejoin(ctx context.Context, cause error) error {
+	err := m.Fail(cause)
+	timeout := m.Session.Timeout()
+	m.Close()
+	for late := time.Now().Add(timeout); ; {
+		var v *rank.Verdict
+		switch {
+		case errors.As(err, &v) && !(m.World.Launched && v.Survived(m.World.Rank)):
+			return err
+		case v != nil:
+			m.World.Generation++
+			late = time.Now().Add(timeout)
+		case time.Now().After(late):
+			return err
+		}
+		if err = m.enter(ctx); err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(rejoinPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
