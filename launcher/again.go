@@ -24,6 +24,9 @@ type generations struct {
 	whole  Plan  // of the first
 	places []int // in whole, by rank of the present one
 	begin  time.Time
+	healed int
+	failed *rank.Verdict     // of the generation before, if a rank reported an error of its own
+	judged *restart.Recovery // what was decided about the end of a generation, while its run went on
 }
 
 // again runs a job until it ends well, is interrupted or the policy gives up.
@@ -34,12 +37,17 @@ func again(ctx context.Context, job Job) (Outcome, error) {
 		g.places = append(g.places, r)
 	}
 	for n := 0; ; n++ {
-		out, err := once(ctx, g.job)
+		out, err := once(ctx, g.job, g)
 		out.Restarts, out.Elapsed = n, time.Since(g.begin)
+		out.Heals, g.healed = out.Heals+g.healed, out.Heals+g.healed
 		if err != nil || out.Verdict == nil {
 			return out, err
 		}
-		next := g.judge(out)
+		if g.judged == nil {
+			g.judge(out, false)
+		}
+		next := *g.judged
+		g.judged = nil
 		if next.Plan != restart.Restore {
 			out.GaveUp = next.Text
 			return out, nil
@@ -58,18 +66,30 @@ func again(ctx context.Context, job Job) (Outcome, error) {
 	}
 }
 
+// permanent reports whether a verdict is that of the generation before, and an error
+// which a rank reported itself: a contradiction in what was asked for, a loss that is
+// not finite, a record that cannot be read. What befalls a rank from outside, such as
+// a signal, may come twice in one place by chance.
+func permanent(before, v *rank.Verdict) bool {
+	return before != nil && before.Kind == rank.Failed && v.Kind == rank.Failed && before.Step == v.Step && before.Cause == v.Cause
+}
+
 // judge asks the policy what to do about the end of a generation. The policy
 // counts failures of places, which keep their number when others are left out.
-func (g *generations) judge(out Outcome) restart.Recovery {
+func (g *generations) judge(out Outcome, held bool) {
 	g.policy.Progress(out.Status.Step - 1) // the step that rank 0 was in may not be applied
 	v := out.Verdict
 	place := -1
 	if v.Rank >= 0 && v.Rank < len(g.places) && v.Kind != rank.Gone {
 		place = g.places[v.Rank]
 	}
-	next := g.policy.Failed(time.Since(g.begin), place, false)
+	next := g.policy.Failed(time.Since(g.begin), place, held)
+	if permanent(g.failed, v) {
+		next = restart.Recovery{Plan: restart.GiveUp, Text: fmt.Sprintf("the same error at the same step %d as the time before: it would come again", v.Step)}
+	}
+	g.failed = v
 	if place >= 0 && place != v.Rank {
 		next.Text = fmt.Sprintf("rank %d was rank %d at the start; %s", v.Rank, place, next.Text)
 	}
-	return next
+	g.judged = &next
 }

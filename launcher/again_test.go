@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/restart"
 )
 
 // persist runs a shell script on 3 ranks with restarts and returns what it printed,
@@ -107,5 +110,30 @@ func TestRestartFlags(t *testing.T) {
 		if _, err := Run(t.Context(), job); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+}
+
+// TestPermanent: an error that a rank reports itself, twice in a row at the same
+// step, is not met by starting again.
+func TestPermanent(t *testing.T) {
+	fault := rank.Verdict{Kind: rank.Failed, Rank: 1, Step: 7, Cause: "the loss is not finite"}
+	otherStep, otherCause, killed := fault, fault, fault
+	otherStep.Step, otherCause.Cause, killed.Kind = 8, "no space left", rank.Killed
+	elsewhere := fault
+	elsewhere.Rank = 0 // all saw it, another was first
+	for _, x := range []struct {
+		name   string
+		before *rank.Verdict
+		want   restart.Plan
+	}{{"first", nil, restart.Restore}, {"again", &fault, restart.GiveUp}, {"again, on another rank", &elsewhere, restart.GiveUp},
+		{"another step", &otherStep, restart.Restore}, {"another error", &otherCause, restart.Restore}, {"after a signal", &killed, restart.Restore}} {
+		g := &generations{policy: restart.New(restart.Config{Size: 2}), places: []int{0, 1}, begin: time.Now(), failed: x.before}
+		if g.judge(Outcome{Verdict: &fault}, false); g.judged.Plan != x.want || g.failed != &fault {
+			t.Errorf("%s: %+v, want plan %d", x.name, *g.judged, x.want)
+		}
+	}
+	g := &generations{policy: restart.New(restart.Config{Size: 2}), places: []int{0, 1}, begin: time.Now(), failed: &killed}
+	if g.judge(Outcome{Verdict: &killed}, false); g.judged.Plan != restart.Restore {
+		t.Errorf("killed twice: %+v", *g.judged)
 	}
 }

@@ -134,19 +134,47 @@ func TestProgressLine(t *testing.T) {
 		want string
 	}{
 		{rank.Status{Step: 50, Steps: 200, Epoch: 2, Epochs: 5, Samples: 9, SamplesPerSecond: 123456, Loss: .31416}, 20 * time.Second,
-			"step 50/200 · epoch 2/5 · 123k samples/s · loss 0.3142 · 1:00 left"},
+			"step 50/200 · epoch 2/5 · 123k samples/s · loss 0.3142 · 0:20"},
 		{rank.Status{Phase: "scan"}, 3 * time.Second, "scan · 0:03"},
 		{rank.Status{Step: 3, Epoch: 1, Phase: "compute"}, 2 * time.Hour, "step 3 · epoch 1 · 2:00:00"},
+		{rank.Status{Step: 3, Span: 2}, 2 * time.Hour, "step 3 · span 2 · 2:00:00"},
 		{rank.Status{Step: 1, Steps: math.MaxInt64}, time.Hour, "step 1/9223372036854775807 · 1:00:00"},
 		{rank.Status{Step: 9, Steps: 4, Loss: math.NaN()}, time.Second, "step 9/4 · loss NaN · 0:01"},
 	} {
-		if got := progressLine(c.s, c.at); got != c.want || !utf8.ValidString(got) {
+		if got := progressLine(c.s, c.at, pace{}); got != c.want || !utf8.ValidString(got) {
 			t.Errorf("got  %q\nwant %q", got, c.want)
 		}
 	}
 	for x, want := range map[float64]string{0: "0", 7: "7", 999: "999", 999.6: "1k", 1234: "1.23k", 999499: "999k", 999600: "1M", 2.5e6: "2.5M", math.Inf(1): "?"} {
 		if got := short(x); got != want {
 			t.Errorf("%v: %q, want %q", x, got, want)
+		}
+	}
+}
+
+// TestPace: what is left follows from the steps that were seen, a resumed training's
+// earlier ones apart, and does not grow while a rank stands still; that is told.
+func TestPace(t *testing.T) {
+	var p pace
+	status := func(step int64) rank.Status { return rank.Status{Step: step, Steps: 1400, Phase: "compute"} }
+	line := func(step int64, at time.Duration) string {
+		p.see(step, at)
+		return progressLine(status(step), at, p)
+	}
+	for _, c := range []struct {
+		step int64
+		at   time.Duration
+		want string
+	}{
+		{1000, 10 * time.Second, "step 1000/1400 · 0:10"},
+		{1100, 20 * time.Second, "step 1100/1400 · 0:30 left"},
+		{1100, 24 * time.Second, "step 1100/1400 · 0:30 left"},
+		{1100, 50 * time.Second, "step 1100/1400 · 0:30 left · no step for 0:30"},
+		{1101, 51 * time.Second, "step 1101/1400 · 2:01 left"},
+		{900, 60 * time.Second, "step 900/1400 · 1:00"},
+	} {
+		if got := line(c.step, c.at); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.at, got, c.want)
 		}
 	}
 }

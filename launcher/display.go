@@ -22,6 +22,7 @@ type display struct {
 	width    func() int
 	begin    time.Time
 	next     time.Duration // when the next plain line is due
+	pace     pace
 
 	latest chan rank.Status // what to show next; an older one is replaced
 	ended  chan struct{}
@@ -55,8 +56,9 @@ func (d *display) update(now time.Time, s rank.Status) {
 		return // the program does not say
 	}
 	at := now.Sub(d.begin)
+	d.pace.see(s.Step, at)
 	if d.terminal {
-		line := progressLine(s, at)
+		line := progressLine(s, at, d.pace)
 		if room := d.width() - 1; utf8.RuneCountInString(line) > room {
 			line = string([]rune(line)[:room])
 		}
@@ -67,7 +69,7 @@ func (d *display) update(now time.Time, s rank.Status) {
 		return
 	}
 	d.next = time.Duration(float64(at) * spacing)
-	d.console.write(d.console.stderr, []byte(progressLine(s, at)+"\n"))
+	d.console.write(d.console.stderr, []byte(progressLine(s, at, d.pace)+"\n"))
 }
 
 // run shows what offer is given until close. It has a goroutine of its own, so
@@ -106,7 +108,7 @@ func (d *display) end() {
 }
 
 // progressLine is a status for people, "" parts left out.
-func progressLine(s rank.Status, elapsed time.Duration) string {
+func progressLine(s rank.Status, elapsed time.Duration, p pace) string {
 	parts := []string{}
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	switch {
@@ -118,6 +120,8 @@ func progressLine(s rank.Status, elapsed time.Duration) string {
 		add("%s", s.Phase)
 	}
 	switch {
+	case s.Span > 0:
+		add("span %d", s.Span)
 	case s.Epochs > 1:
 		add("epoch %d/%d", s.Epoch, s.Epochs)
 	case s.Epoch > 0:
@@ -129,24 +133,57 @@ func progressLine(s rank.Status, elapsed time.Duration) string {
 	if s.Loss != 0 {
 		add("loss %.4f", s.Loss)
 	}
-	if eta, ok := remaining(s, elapsed); ok {
+	if eta, ok := p.remaining(s); ok {
 		add("%s left", clock(eta))
 	} else {
 		add("%s", clock(elapsed))
 	}
+	if still := p.still(elapsed); still > 0 {
+		add("no step for %s", clock(still))
+	}
 	return strings.Join(parts, " · ")
 }
 
-// remaining guesses the time to the last step from the pace so far.
-func remaining(s rank.Status, elapsed time.Duration) (time.Duration, bool) {
-	if s.Steps <= 0 || s.Step <= 0 || s.Step > s.Steps {
+// pace is how fast steps come: from the first that was seen, before which ranks
+// started and maybe restored a checkpoint, to the last that was new. While a rank
+// stands still it stays as it was.
+type pace struct {
+	first, last     int64
+	firstAt, lastAt time.Duration
+}
+
+// see takes the step of a status.
+func (p *pace) see(step int64, at time.Duration) {
+	switch {
+	case step <= 0:
+	case p.first == 0 || step < p.last: // the beginning, or steps that are taken again
+		*p = pace{step, step, at, at}
+	case step > p.last:
+		p.last, p.lastAt = step, at
+	}
+}
+
+// remaining guesses the time to the last step.
+func (p *pace) remaining(s rank.Status) (time.Duration, bool) {
+	if s.Steps <= 0 || p.last <= p.first || p.last > s.Steps {
 		return 0, false
 	}
-	eta := float64(elapsed) / float64(s.Step) * float64(s.Steps-s.Step)
+	eta := float64(p.lastAt-p.firstAt) / float64(p.last-p.first) * float64(s.Steps-p.last)
 	if math.IsNaN(eta) || eta > float64(1000*time.Hour) {
 		return 0, false
 	}
 	return time.Duration(eta), true
+}
+
+// stillness is how long no step must have come to be told of, beside ten usual ones.
+const stillness = 5 * time.Second
+
+// still is for how long no step has come, 0 if that is usual.
+func (p *pace) still(at time.Duration) time.Duration {
+	if p.last <= p.first || at-p.lastAt < max(stillness, 10*(p.lastAt-p.firstAt)/time.Duration(p.last-p.first)) {
+		return 0
+	}
+	return at - p.lastAt
 }
 
 // short writes a count with three digits that count.

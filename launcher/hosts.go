@@ -176,7 +176,9 @@ func ReadHostfile(name string, r io.Reader) ([]Host, error) {
 			return nil, fmt.Errorf("launcher: hosts: %s:%d: %w", name, n, err)
 		}
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, fmt.Errorf("launcher: hosts: %s:%d: a line of more than %d bytes: is it a hostfile?", name, n+1, bufio.MaxScanTokenSize)
+	} else if err != nil {
 		return nil, fmt.Errorf("launcher: hosts: %s:%d: %w", name, n+1, err)
 	}
 	if limited.N == 0 {

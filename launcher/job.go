@@ -56,6 +56,12 @@ type Job struct {
 	// than in Plan a rank that failed is left out, else it is replaced. 0 is all.
 	MinRanks int
 
+	// Heals says that the ranks which are left after a loss hold what was lost and go
+	// on in their processes, in the next generation at the same coordinator
+	// (member.Rejoin): only those that ended are started again. They count as
+	// Restarts. Where that is not possible, all are started again.
+	Heals bool
+
 	// Again is told of each failure after which the job is started again, and
 	// returns the command for it. Nil starts Command.
 	Again func(Failure) []string
@@ -75,6 +81,7 @@ type Outcome struct {
 
 	Size     int    // ranks of the last generation
 	Restarts int    // how often the job was started again
+	Heals    int    // how often ranks that were left went on
 	GaveUp   string // why it was not once more, where it may be
 }
 
@@ -89,15 +96,17 @@ func Run(ctx context.Context, job Job) (Outcome, error) {
 	if job.Restarts > 0 {
 		return again(ctx, job)
 	}
-	return once(ctx, job)
+	return once(ctx, job, nil)
 }
 
-// once runs one generation of a job.
-func once(ctx context.Context, job Job) (Outcome, error) {
+// once runs the processes of a job, with Heals for as many generations as go on in
+// them.
+func once(ctx context.Context, job Job, of *generations) (Outcome, error) {
 	r, err := newRun(job)
 	if err != nil {
 		return Outcome{Code: 1}, err
 	}
+	r.of = of
 	defer r.close()
 	if job.Suspends { // before a rank runs
 		stop := suspends(r.fleet)
@@ -191,6 +200,10 @@ type run struct {
 	own       map[int]bool // ended before any was told to
 	told      bool
 	interrupt error // why ctx ended, if it did before the group
+
+	of     *generations // nil: the job is not started again
+	heals  int          // groups formed by those who were left
+	killed time.Time    // when the one that is lost was to have ended
 }
 
 func newRun(job Job) (*run, error) {
@@ -216,13 +229,10 @@ func newRun(job Job) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("launcher: run: coordinator: %w; without an address a free port is taken", err)
 	}
-	r.server, err = control.Serve(ln, control.Config{Key: r.key, Size: len(job.Plan.Ranks), Generation: job.Generation,
-		Version: job.Version, Timeout: job.Timeout, Processes: true, Host: r.relay})
-	if err != nil {
-		ln.Close()
+	if r.server, err = r.serve(ln); err != nil {
 		return nil, err
 	}
-	if r.guard, err = startGuard(job.Guard); err != nil {
+	if r.guard, err = startGuard(job.Guard, "WDLRUN_KEY="+r.key.Hex()); err != nil {
 		r.server.Close()
 		return nil, err
 	}
@@ -231,6 +241,16 @@ func newRun(job Job) (*run, error) {
 		go r.relay.display.run()
 	}
 	return r, nil
+}
+
+// serve starts the coordinator of a generation on ln.
+func (r *run) serve(ln net.Listener) (*control.Server, error) {
+	s, err := control.Serve(ln, control.Config{Key: r.key, Size: len(r.job.Plan.Ranks), Generation: r.job.Generation,
+		Version: r.job.Version, Timeout: r.job.Timeout, Processes: true, Host: r.relay})
+	if err != nil {
+		ln.Close()
+	}
+	return s, err
 }
 
 // close ends what the run has beside the ranks. If a process could not be ended
@@ -249,38 +269,50 @@ func (r *run) close() {
 
 // start starts all ranks, or fails with some started.
 func (r *run) start(ctx context.Context) error {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "localhost"
-	}
 	for _, p := range r.job.Plan.Ranks {
 		if ctx.Err() != nil {
 			return fmt.Errorf("launcher: start: rank %d: %w", p.Rank, context.Cause(ctx))
 		}
-		cmd := exec.Command(r.job.Command[0], r.job.Command[1:]...)
-		cmd.Dir = r.job.Dir
-		cmd.Env = r.env(p, cmd)
-		out := [2]*lines{
-			newLines(r.console, r.job.Stdout, p.Rank, !r.job.Merged),
-			newLines(r.console, r.job.Stderr, p.Rank, !r.job.Merged),
-		}
-		if p.Rank == 0 {
-			if r.input, err = newInput(r.job.Stdin); err != nil {
-				return err
-			}
-			cmd.Stdin = r.input.child()
-		}
-		pid, err := r.fleet.start(p.Rank, cmd, out)
-		if err != nil {
+		if err := r.startRank(p); err != nil {
 			return err
 		}
-		if p.Rank == 0 {
-			r.input.run()
-		}
-		r.left++
-		r.server.Started(p.Rank, host, pid)
 	}
 	return nil
+}
+
+// startRank starts the process of a rank. Input is for the first process of rank 0.
+func (r *run) startRank(p Placed) (err error) {
+	cmd := exec.Command(r.job.Command[0], r.job.Command[1:]...)
+	cmd.Dir = r.job.Dir
+	cmd.Env = r.env(p, cmd)
+	out := [2]*lines{
+		newLines(r.console, r.job.Stdout, p.Rank, !r.job.Merged),
+		newLines(r.console, r.job.Stderr, p.Rank, !r.job.Merged),
+	}
+	reads := p.Rank == 0 && r.input == nil
+	if reads {
+		if r.input, err = newInput(r.job.Stdin); err != nil {
+			return err
+		}
+		cmd.Stdin = r.input.child()
+	}
+	pid, err := r.fleet.start(p.Rank, cmd, out)
+	if err != nil {
+		return err
+	}
+	if reads {
+		r.input.run()
+	}
+	r.left++
+	r.server.Started(p.Rank, hostname(), pid)
+	return nil
+}
+
+func hostname() string {
+	if host, err := os.Hostname(); err == nil {
+		return host
+	}
+	return "localhost"
 }
 
 // env is the environment of a rank.
@@ -301,7 +333,7 @@ func (r *run) env(p Placed, cmd *exec.Cmd) []string {
 
 // watch waits for all ranks to end and ends them when it is time.
 func (r *run) watch(ctx context.Context) error {
-	var tell, kill, lost <-chan time.Time
+	var tell, kill, lost, heal <-chan time.Time
 	done, ended, orders := ctx.Done(), r.server.Ended(), r.job.Orders
 	for r.left > 0 {
 		select {
@@ -315,15 +347,27 @@ func (r *run) watch(ctx context.Context) error {
 			r.server.Order(o)
 		case <-ended:
 			ended = nil
-			if r.server.Verdict() != nil && tell == nil {
+			if v := r.server.Verdict(); v != nil && tell == nil {
+				if pause, ok := r.heal(v); ok {
+					heal = time.After(pause)
+					continue
+				}
 				tell = time.After(r.patience())
+			}
+		case <-heal:
+			var err error
+			if heal, err = r.regroup(); err != nil {
+				return err
+			}
+			if heal == nil {
+				ended = r.server.Ended()
 			}
 		case <-done:
 			done = nil
-			if r.server.Verdict() == nil {
+			if r.server.Verdict() == nil || heal != nil {
 				r.interrupt = context.Cause(ctx)
 			}
-			tell = time.After(0)
+			tell, heal = time.After(0), nil
 		case <-tell:
 			tell, r.told = nil, true
 			r.fleet.tell()
@@ -347,7 +391,7 @@ func (r *run) watch(ctx context.Context) error {
 // patience is how long ranks may take to end by themselves after the verdict:
 // no time for programs that could not hear it.
 func (r *run) patience() time.Duration {
-	if r.relay.isFormed() {
+	if r.relay.isFormed() && !r.job.Heals { // those that heal wait for the next generation
 		return ownEnd
 	}
 	return 0
@@ -374,7 +418,7 @@ func (r *run) reap() {
 }
 
 func (r *run) outcome() Outcome {
-	o := Outcome{Elapsed: time.Since(r.begin), Verdict: r.server.Verdict(), Size: len(r.job.Plan.Ranks)}
+	o := Outcome{Elapsed: time.Since(r.begin), Verdict: r.server.Verdict(), Size: len(r.job.Plan.Ranks), Heals: r.heals}
 	o.Result, o.Status, o.Words = r.relay.got()
 	switch {
 	case r.interrupt != nil:
@@ -389,7 +433,7 @@ func (r *run) outcome() Outcome {
 // interruptCode is the exit code of a job whose context has ended.
 func interruptCode(cause error) int {
 	if i, ok := cause.(Interrupted); ok {
-		return 128 + signalNumber(i.Signal)
+		return i.Code()
 	}
 	return 1
 }

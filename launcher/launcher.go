@@ -40,7 +40,8 @@
 // With Job.Restarts a failed job is started again, as the next generation: after a
 // pause that doubles while no step is gained, on the ranks that are left where
 // Job.MinRanks allows and with a replacement where it does not (package
-// rank/restart). The programs find the generation in their environment
+// rank/restart), but not after the same error of its own twice in a row at the same
+// step (again.go). The programs find the generation in their environment
 // (WDLRUN_GENERATION) and their work where they saved it.
 //
 // No process stays behind. What a rank has started in its group ends with the

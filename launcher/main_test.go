@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/control"
 )
@@ -128,7 +129,7 @@ func gone(pid int) bool {
 // awaitGone waits until all the processes are gone.
 func awaitGone(t *testing.T, pids []int) {
 	t.Helper()
-	late := time.Now().Add(10 * time.Second)
+	late := time.Now().Add(patient.Longest)
 	for _, pid := range pids {
 		for !gone(pid) {
 			if time.Now().After(late) {

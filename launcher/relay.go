@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/wdlrun/wdlrun/rank"
@@ -79,6 +80,20 @@ func (r *relay) Ended(v *rank.Verdict) {
 	if r.next != nil {
 		r.next.Ended(v)
 	}
+}
+
+// again begins a generation.
+func (r *relay) again() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.formed, r.words, r.room = false, nil, maxWords
+}
+
+// heard reports whether a rank has reported its stacks.
+func (r *relay) heard(from int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.words, func(w Words) bool { return w.Rank == from && w.About == string(control.Stacks) })
 }
 
 func (r *relay) isFormed() bool {

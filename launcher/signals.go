@@ -13,6 +13,9 @@ type Interrupted struct {
 
 func (i Interrupted) Error() string { return "interrupted by signal: " + i.Signal.String() }
 
+// Code is the exit code of a process that ends for it: 128 and the signal's number.
+func (i Interrupted) Code() int { return 128 + signalNumber(i.Signal) }
+
 // WithSignals returns a context that ends when the process is asked to end
 // (SIGINT, SIGTERM, SIGHUP), with the cause Interrupted. A second such signal
 // ends the process at once, and the guard its ranks. stop ends the watch for

@@ -118,6 +118,26 @@ func (f *fleet) wake()  { f.each(wakeGroup) }
 // kill ends all that live.
 func (f *fleet) kill() { f.each(killGroup) }
 
+// killRank ends the process of a rank, if it lives.
+func (f *fleet) killRank(rank int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p := f.live[rank]; p != nil {
+		killGroup(p.pid())
+	}
+}
+
+// pids are the processes that live, by rank.
+func (f *fleet) pids() map[int]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := map[int]int{}
+	for rank, p := range f.live {
+		all[rank] = p.pid()
+	}
+	return all
+}
+
 func (f *fleet) each(act func(pgid int)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,6 +165,12 @@ func explain(err error) error {
 		return fmt.Errorf("%w; it is no program for this machine, or a script without a #! line", err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w; make it executable (chmod +x)", err)
+	case errors.Is(err, syscall.EMFILE):
+		return fmt.Errorf("%w; raise the limit of open files (ulimit -n)", err)
+	case errors.Is(err, syscall.EAGAIN):
+		return fmt.Errorf("%w; raise the limit of processes (ulimit -u), or start fewer ranks", err)
+	case errors.Is(err, syscall.ENOMEM):
+		return fmt.Errorf("%w; start fewer ranks, or on more hosts", err)
 	}
 	return err
 }

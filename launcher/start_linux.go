@@ -1,8 +1,12 @@
 package launcher
 
 import (
+	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,5 +29,28 @@ func awaitEnd(pid int) bool {
 		if err != unix.EINTR {
 			return err == nil
 		}
+	}
+}
+
+// killMarked ends the processes whose environment has mark in it, until none is
+// left that may be ended: what forks while it looks is found by the next look.
+func killMarked(mark string) {
+	for range 100 {
+		found := false
+		names, _ := os.ReadDir("/proc")
+		for _, n := range names {
+			pid, err := strconv.Atoi(n.Name())
+			if err != nil || pid == os.Getpid() {
+				continue
+			}
+			environ, err := os.ReadFile("/proc/" + n.Name() + "/environ")
+			if err == nil && strings.Contains("\x00"+string(environ), "\x00"+mark+"\x00") {
+				found = syscall.Kill(pid, syscall.SIGKILL) == nil || found
+			}
+		}
+		if !found {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // TestStdin: rank 0 has the job's input, the others have none.
@@ -105,11 +107,11 @@ func TestStdinOfTerminal(t *testing.T) {
 		cmd := exec.Command(os.Args[0], "launch", "2", "sh", "-c", c.script)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = program, out, out
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
-		cmd.WaitDelay = time.Second
+		cmd.WaitDelay = patient.Longest
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		late := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+		late := time.AfterFunc(patient.Longest, func() { cmd.Process.Kill() })
 		person.WriteString(c.typed)
 		if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%s: %v, wrote %q", c.script, err, out)
@@ -123,7 +125,7 @@ func TestStdinOfTerminal(t *testing.T) {
 func awaitState(t *testing.T, pids []int, states string) {
 	t.Helper()
 	states, not := strings.CutPrefix(states, "!")
-	late := time.Now().Add(20 * time.Second)
+	late := time.Now().Add(patient.Longest)
 	for _, pid := range pids {
 		for {
 			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

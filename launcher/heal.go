@@ -1,0 +1,113 @@
+package launcher
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/restart"
+)
+
+// heal decides, after a verdict, whether those who are left go on. If so it ends
+// what is left of the rank that is the cause, and says how long to pause.
+func (r *run) heal(v *rank.Verdict) (pause time.Duration, ok bool) {
+	if r.of == nil || !r.job.Heals || !r.relay.isFormed() || r.told || !r.othersSurvive(v) {
+		return 0, false
+	}
+	r.of.judge(r.outcome(), true)
+	next := r.of.judged
+	if next.Plan != restart.Rejoin {
+		return 0, false // all are started again, or none
+	}
+	r.of.judged = nil
+	if v.Kind != rank.Blamed {
+		r.fleet.killRank(v.Rank)
+		r.killed = time.Now().Add(next.After)
+	} else {
+		next.Text = fmt.Sprintf("a link was lost and no process with it: all ranks meet again in %v", next.After.Round(time.Millisecond))
+	}
+	pause = next.After - r.hear(v, next.After)
+	if r.job.Again != nil {
+		r.job.Command = r.job.Again(Failure{r.outcome(), r.job.Generation, *next})
+	}
+	return pause, true
+}
+
+// earshot is how long those who are left have at most to say what they saw.
+const earshot = 150 * time.Millisecond
+
+// hear waits, a part of the pause, until all who are left have reported their stacks,
+// and returns how long that was.
+func (r *run) hear(v *rank.Verdict, pause time.Duration) time.Duration {
+	begin := time.Now()
+	silent := func(p Placed) bool {
+		_, ended := r.exits[p.Rank]
+		return !ended && v.Survived(p.Rank) && !r.relay.heard(p.Rank)
+	}
+	for time.Since(begin) < min(pause, earshot) {
+		if !slices.ContainsFunc(r.job.Plan.Ranks, silent) {
+			break
+		}
+		time.Sleep(regroupPause)
+	}
+	return time.Since(begin)
+}
+
+// othersSurvive reports whether no other rank is gone for good, and one is left.
+func (r *run) othersSurvive(v *rank.Verdict) bool {
+	left := 0
+	for _, p := range r.job.Plan.Ranks {
+		if e, ended := r.exits[p.Rank]; ended && e.status() == 0 {
+			return false // it has done its work, and what it held is gone
+		} else if !ended && v.Survived(p.Rank) {
+			left++
+		}
+	}
+	return left > 0
+}
+
+// regroupPause is between two looks whether a killed process has ended, or who is left
+// has spoken.
+const regroupPause = 5 * time.Millisecond
+
+// regroup begins the next generation: a coordinator at the same place, where those
+// who are left come by themselves, and new processes for those who are not. While a
+// process that was killed has not ended, it returns when to try again.
+func (r *run) regroup() (later <-chan time.Time, err error) {
+	if v := r.server.Verdict(); v.Kind != rank.Blamed {
+		if _, ended := r.exits[v.Rank]; !ended {
+			if time.Since(r.killed) > reapTime {
+				return nil, fmt.Errorf("launcher: heal: rank %d did not end although killed: stuck in the kernel, on a file system that does not answer?", v.Rank)
+			}
+			return time.After(regroupPause), nil
+		}
+	}
+	r.server.Close()
+	ln, err := net.Listen("tcp", r.server.Addr())
+	if err != nil {
+		return nil, fmt.Errorf("launcher: heal: coordinator: %w", err)
+	}
+	r.job.Generation++
+	r.of.job.Generation = r.job.Generation
+	r.heals++
+	r.relay.again()
+	if r.server, err = r.serve(ln); err != nil {
+		return nil, fmt.Errorf("launcher: heal: %w", err)
+	}
+	live := r.fleet.pids()
+	for _, p := range r.job.Plan.Ranks {
+		if _, ended := r.exits[p.Rank]; !ended {
+			r.server.Started(p.Rank, hostname(), live[p.Rank])
+			continue
+		}
+		delete(r.exits, p.Rank)
+		if err := r.startRank(p); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+const blamed = rank.Blamed
