@@ -3,6 +3,7 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
@@ -59,7 +60,7 @@ func (o Options) Validate() error {
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("bench: options: "+format, args...)) }
 	for _, name := range o.Ops {
 		if _, ok := find(name); !ok {
-			fault("there is no operation %q; there are %q", name, Ops())
+			fault("there is no operation %q; there are %s", name, strings.Join(Ops(), ", "))
 		}
 	}
 	for _, n := range o.Sizes {

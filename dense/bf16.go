@@ -49,11 +49,11 @@ func (h *halved) forward(x []float32, rows int) []float32 {
 		l.x = at
 		if i == len(h.layers)-1 {
 			h.y = grow(h.y, rows*l.out)
-			h.work.Forward(nil, h.y, at, &l.packed, l.bias(), rows, l.relu)
+			h.work.ForwardF32(h.y, at, &l.packed, l.bias(), rows)
 			break
 		}
 		l.y = growBF16(l.y, f32.LenBF16(rows, l.out))
-		h.work.Forward(l.y, nil, at, &l.packed, l.bias(), rows, l.relu)
+		h.work.Forward(l.y, at, &l.packed, l.bias(), rows, l.relu)
 		at = l.y
 	}
 	return h.y
@@ -70,11 +70,11 @@ func (h *halved) backward(dy []float32, rows int) []float32 {
 		h.work.GradWeight(l.W.Grad, l.B.Grad, l.x, at, rows, l.in, l.out)
 		if i == 0 {
 			h.dx = grow(h.dx, rows*l.in)
-			h.work.GradInput(nil, h.dx, at, &l.packed, rows, nil)
+			h.work.GradInputF32(h.dx, at, &l.packed, rows)
 			break
 		}
 		l.dx = growBF16(l.dx, f32.LenBF16(rows, l.in))
-		h.work.GradInput(l.dx, nil, at, &l.packed, rows, l.x)
+		h.work.GradInput(l.dx, at, &l.packed, rows, l.x)
 		at = l.dx
 	}
 	return h.dx

@@ -177,11 +177,12 @@ func (u *Update) Apply(w, g, state []float32) {
 // alone.
 func (u *Update) ApplyGradient(m Gradient, w, g, state []float32) { u.kernel.Vector(w, g, state, m) }
 
-// ApplyRows takes one step of one part of each record of a table, record i with
-// the gradient that m makes of grads[i·stride:]. A stride of 0 gives all records
-// the same. They must be distinct and hold what part says; they may lie outside
-// the Go heap. It panics if grads is too short. Large tables are bound by memory:
-// the records of coming rows are fetched ahead.
-func (u *Update) ApplyRows(m Gradient, rows []*float32, part Part, grads []float32, stride int) {
-	u.kernel.Rows(rows, part, grads, stride, m)
+// ApplyRows takes one step of one part of each of the first n records of a table,
+// record i with the gradient that m makes of grads[i·stride:]. A stride of 0 gives
+// all records the same. They must be distinct and hold what part says; they may lie
+// outside the Go heap. Large tables are bound by memory, so that the records of
+// coming rows are fetched ahead: rows beyond n, which are those of the next call, are
+// asked for and not touched. It panics if grads or rows is too short.
+func (u *Update) ApplyRows(m Gradient, rows []*float32, n int, part Part, grads []float32, stride int) {
+	u.kernel.Rows(rows, n, part, grads, stride, m)
 }

@@ -12,7 +12,7 @@ import (
 // TestCkpt looks at the checkpoints of a training as a user does.
 func TestCkpt(t *testing.T) {
 	dir := t.TempDir()
-	r := train(t, dir, 2, append([]string{"-set", "train.checkpoint.keep=3"}, short...)...)
+	r := train(t, dir, 2, append([]string{"-set", "train.checkpoint.keep=3", "-set", "train.checkpoint.full_every=1"}, short...)...)
 	var shown struct {
 		Checkpoints []struct {
 			Dir       string
@@ -45,6 +45,9 @@ func TestCkpt(t *testing.T) {
 	if o := ckpt(0, "diff", last, last); !strings.Contains(o.stdout, "the same") {
 		t.Error(o.stdout)
 	}
+	if o := ckpt(1, "show", "nowhere"); !strings.Contains(o.stderr, "there is no directory nowhere: give a run directory") {
+		t.Error(o.stderr)
+	}
 	if o := ckpt(1, "diff", last, before); !strings.Contains(o.stdout, "dense ") || strings.Contains(o.stdout, "encoder") {
 		t.Error(o.stdout)
 	}
@@ -73,5 +76,78 @@ func TestCkpt(t *testing.T) {
 		if o := ckpt(1, wrong...); !strings.HasPrefix(o.stderr, "wdlrun: ") || strings.Count(o.stderr, "\n") != 1 {
 			t.Errorf("%v: %s", wrong, o.stderr)
 		}
+	}
+}
+
+// TestCkptChains looks at checkpoints that build upon others.
+func TestCkptChains(t *testing.T) {
+	dir := t.TempDir()
+	chains, fulls := train(t, dir, 2, short...), train(t, dir, 2, append([]string{"-set", "train.checkpoint.full_every=1"}, short...)...)
+	step := func(r trained, n int) string {
+		return filepath.Join(r.RunDir, "checkpoints", fmt.Sprintf("step-%09d", n))
+	}
+	o := run(t, dir, "ckpt", "show", chains.RunDir)
+	if !strings.Contains(o.stdout, "changes since 220") || !strings.Contains(o.stdout, "  full  ") {
+		t.Error(o.stdout)
+	}
+	if o = run(t, dir, "ckpt", "show", step(chains, 240)); !strings.Contains(o.stdout, "format version 2, changes since 220") || !strings.Contains(o.stdout, "delta/age ") {
+		t.Error(o.stdout)
+	}
+	// The configuration differs, and nothing of the model.
+	if o = run(t, dir, "ckpt", "diff", step(chains, 240), step(fulls, 240)); o.code != 1 || strings.Contains(o.stdout, "sparse/") || strings.Contains(o.stdout, "dense") || !strings.Contains(o.stdout, "config ") {
+		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, step(chains, 220), "*.wck"))
+	if err := os.Truncate(files[0], 100); err != nil {
+		t.Fatal(err)
+	}
+	o = run(t, dir, "ckpt", "verify", chains.RunDir)
+	if o.code != 1 || !strings.Contains(o.stdout, "DAMAGED  "+step(chains, 240)) || !strings.Contains(o.stdout, "step 220") || !strings.Contains(o.stdout, "whole    "+step(chains, 200)) {
+		t.Errorf("exit code %d\n%s", o.code, o.stdout)
+	}
+}
+
+// TestCkptPruneKeepsWholeOnes: a damaged checkpoint does not count for a whole one,
+// whether its files or only its bytes are damaged; it is named, and so is the best.
+func TestCkptPruneKeepsWholeOnes(t *testing.T) {
+	dir := t.TempDir()
+	r := train(t, dir, 1, append([]string{"-set", "train.checkpoint.keep=4", "-set", "train.checkpoint.full_every=1", "-set", "train.early_stop.patience=9", "-set", "data.valid_fraction=0.1"}, short...)...)
+	all, _ := filepath.Glob(filepath.Join(dir, r.RunDir, "checkpoints", "step-*"))
+	if len(all) < 4 {
+		t.Fatalf("the checkpoints are %v", all)
+	}
+	name := func(fromEnd int) string {
+		return filepath.Join(r.RunDir, "checkpoints", filepath.Base(all[len(all)-fromEnd]))
+	}
+	o := run(t, dir, "ckpt", "show", r.RunDir)
+	if n := strings.Count(o.stdout, "full, best epoch"); n != 1 {
+		t.Errorf("%d of the best epoch:\n%s", n, o.stdout)
+	}
+	files := func(fromEnd int) []string {
+		parts, _ := filepath.Glob(filepath.Join(dir, name(fromEnd), "*.wck"))
+		return parts
+	}
+	if err := os.Truncate(files(1)[0], 100); err != nil { // does not open
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(files(2)[0]) // opens
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/3] ^= 4
+	if err := os.WriteFile(files(2)[0], b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o = run(t, dir, "ckpt", "show", r.RunDir)
+	lines := strings.Split(o.stdout, "\n")
+	if !strings.HasPrefix(lines[1], fmt.Sprint(r.Steps, " ")) || !strings.Contains(lines[1], "DAMAGED") || !strings.HasSuffix(lines[1], name(1)) || !strings.Contains(o.stdout, fmt.Sprintf("\n\nstep %d: checkpoint: ", r.Steps)) {
+		t.Error(o.stdout)
+	}
+	o = run(t, dir, "ckpt", "prune", "-keep", "1", r.RunDir)
+	if o.code != 0 || !strings.Contains(o.stdout, "left "+name(1)+", which is damaged") || !strings.Contains(o.stdout, "left "+name(2)+", which is damaged") {
+		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	if o = run(t, dir, "ckpt", "verify", name(3)); o.code != 0 {
+		t.Errorf("of the newest that is whole nothing is left:\n%s%s", o.stdout, o.stderr)
 	}
 }

@@ -74,6 +74,16 @@ func end(t testing.TB, cmd *exec.Cmd) outcome {
 	return outcome{cmd.Stdout.(*bytes.Buffer).String(), cmd.Stderr.(*bytes.Buffer).String(), cmd.ProcessState.ExitCode()}
 }
 
+// eventually waits until something is true.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
 // run runs wdlrun to its end.
 func run(t testing.TB, dir string, args ...string) outcome {
 	t.Helper()
@@ -96,6 +106,7 @@ type trained struct {
 	Accuracy     float64 `json:"test_accuracy"`
 	RunDir       string  `json:"run_dir"`
 	Stopped      bool    `json:"stopped"`
+	Healed       int     `json:"healed"`
 }
 
 // train runs a training that must succeed.
@@ -270,5 +281,24 @@ func TestBench(t *testing.T) {
 	}
 	if count["allreduce"] != 2 || count["allreduce_use"] != 2 || count["barrier"] != 1 {
 		t.Errorf("lines %v in\n%s", count, o.stdout)
+	}
+}
+
+// TestBenchStraggler: without a mode all are predicted side by side, in virtual time.
+func TestBenchStraggler(t *testing.T) {
+	o := run(t, t.TempDir(), "bench", "straggler", "-steps", "50")
+	var order []string
+	for line := range strings.Lines(o.stdout) {
+		for _, name := range []string{"nobody slow, wait", "  wait", "drop, backup 1", "speculate"} {
+			if strings.HasSuffix(line, name+"\n") {
+				order = append(order, name)
+			}
+		}
+	}
+	if o.code != 0 || len(order) != 4 || !strings.HasPrefix(o.stdout, "8 ranks, slow:5x@7; predicted") {
+		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	if o := run(t, t.TempDir(), "-np", "1000000", "bench", "straggler"); o.code == 0 || !strings.Contains(o.stderr, "are not within 1 … 4096") {
+		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 }

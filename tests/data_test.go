@@ -86,6 +86,85 @@ func TestAdultInEveryFormat(t *testing.T) {
 	}
 }
 
+// TestConvertKeepsValues: what training reads of a field comes back to the byte from
+// every format that holds texts: numbers that are not spelt the shortest way, codes,
+// and blanks between quotes; those around an unquoted field are no part of it.
+func TestConvertKeepsValues(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.csv", "y,price,rate,code,title\n1,52.60,0.5,007,\" Toy Story \"\n0,7.00,2.25,12,Heat (1995) \n0,1e3,3,5,Casino\n")
+	const want = "y,price,rate,code,title\n1,52.60,0.5,007,\" Toy Story \"\n0,7.00,2.25,12,Heat (1995)\n0,1e3,3,5,Casino\n"
+	for _, through := range []string{"b.csv", "b.parquet", "b.tfrecord"} {
+		must(t, dir, "data convert -out "+through+" a.csv")
+		back := "back-" + through + ".csv"
+		must(t, dir, "data convert -out "+back+" -fields y,price,rate,code,title "+through)
+		if b, err := os.ReadFile(filepath.Join(dir, back)); err != nil || string(b) != want {
+			t.Errorf("%v: through %s it is\n%s", err, through, b)
+		}
+	}
+	// Numbers of which each reads back as it was written have a type, and LibSVM takes all.
+	types := map[string]string{}
+	for _, c := range describe(t, dir, "b.parquet").Columns {
+		types[c.Name] = c.Type
+	}
+	if types["rate"] != "number" || types["y"] != "integer" || types["price"] != "number" {
+		t.Errorf("%v", types)
+	}
+	must(t, dir, "data convert -fields y,price,rate -out a.libsvm a.csv")
+	if b, err := os.ReadFile(filepath.Join(dir, "a.libsvm")); err != nil || !strings.HasPrefix(string(b), "1 1:52.6 2:0.5\n0 1:7 ") {
+		t.Errorf("%v: %s", err, b)
+	}
+}
+
+// TestConvertCodesOfTheLabel: where texts become numbers, those of the label become 1
+// and 0 by their meaning, not by which comes first.
+func TestConvertCodesOfTheLabel(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "c.csv", "city,clicked,age\nOslo,no,3\nBergen,yes,4\nOslo,yes,5\nOslo,yes,6\n")
+	write(t, dir, "odd.csv", "city,clicked,age\nOslo,no,3\nBergen,yes,4\nOslo,perhaps,5\n")
+	write(t, dir, "c.yaml", "data: {train: [c.csv], header: true}\nlabel: {field: clicked, positive: [no], negative: [yes]}\nfeatures: [{field: city, encode: hash}]\n")
+	for name, x := range map[string]struct{ args, labels, codes string }{
+		"guess.libsvm": {"c.csv", "0111", "clicked\t0\tno\nclicked\t1\tyes\n"},
+		"said.libffm":  {"-config c.yaml", "1000", "clicked\t1\tno\nclicked\t0\tyes\n"},
+		"lines.tsv":    {"-fields clicked,city c.csv", "c0111", "clicked\t0\tno\nclicked\t1\tyes\n"},
+	} {
+		must(t, dir, "data convert -out "+name+" -codes "+name+".codes "+x.args)
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		labels := ""
+		for line := range strings.Lines(string(b)) {
+			labels += line[:1]
+		}
+		if labels != x.labels {
+			t.Errorf("%s: the labels are %s, want %s", name, labels, x.labels)
+		}
+		if b, err := os.ReadFile(filepath.Join(dir, name+".codes")); err != nil || !strings.HasPrefix(string(b), x.codes) {
+			t.Errorf("%s: %v: the codes are\n%s", name, err, b)
+		}
+	}
+	for args, want := range map[string]string{
+		"-out a.libsvm c.csv":                              "column city holds texts, and libsvm numbers alone: -codes FILE",
+		"-out a.libsvm -codes a.codes odd.csv":             "column city is the label and holds texts, and nothing says which",
+		"-out a.csv -codes a.codes -config c.yaml odd.csv": `column clicked: "perhaps" is neither`,
+	} {
+		o := run(t, dir, append([]string{"data", "convert"}, strings.Fields(args)...)...)
+		if o.code != 1 || !strings.Contains(o.stderr, want) {
+			t.Errorf("%s: exit code %d, no %q in\n%s", args, o.code, want, o.stderr)
+		}
+	}
+}
+
+// TestBenchInputOfFewRecords: what the refusal advises is possible.
+func TestBenchInputOfFewRecords(t *testing.T) {
+	dir := t.TempDir()
+	must(t, dir, "gen -rows 800 -out c.tsv")
+	if o := run(t, dir, "bench", "input", "-data", "c.tsv"); o.code != 1 || !strings.Contains(o.stderr, "-batch N below 100") {
+		t.Errorf("exit code %d: %s", o.code, o.stderr)
+	}
+	must(t, dir, "bench input -batch 99 -time 1ms -data c.tsv")
+}
+
 // TestGenInEveryFormat: the same rows, whatever they are written in.
 func TestGenInEveryFormat(t *testing.T) {
 	dir := t.TempDir()
@@ -156,6 +235,29 @@ func TestUnknownValuesAreCounted(t *testing.T) {
 	}
 }
 
+// TestNoAUCOfOneClass: where all samples have the same label there is no AUC, in the
+// figures of a training and of an evaluation.
+func TestNoAUCOfOneClass(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "clicks.csv", "y,city,age\n1,Oslo,3\n0,Bergen,4\n1,Oslo,5\n0,Bergen,6\n")
+	write(t, dir, "neg.csv", "y,city,age\n0,Oslo,3\n0,Bergen,4\n")
+	write(t, dir, "c.yaml", clicksYAML)
+	o := must(t, dir, "train -config c.yaml -set train.epochs=1 -set data.test=[neg.csv]")
+	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	if err != nil || len(runs) != 1 {
+		t.Fatal(runs, err)
+	}
+	if !strings.Contains(o.stdout, "test   AUC undefined (samples of one class alone)   log-loss ") {
+		t.Error(o.stdout)
+	}
+	if o := must(t, dir, "eval -resume runs/"+filepath.Base(runs[0])+" -data neg.csv"); !strings.Contains(o.stdout, "AUC undefined (no positive samples)   log-loss ") {
+		t.Error(o.stdout)
+	}
+	if o := must(t, dir, "eval --json -resume runs/"+filepath.Base(runs[0])+" -data neg.csv"); !strings.Contains(o.stdout, `"positives":0,"auc":null,`) {
+		t.Error(o.stdout)
+	}
+}
+
 // TestAdultTrainsAlikeFromEveryFormat: what is learned does not depend on the
 // format that the records are kept in. Categories have numbers here, for LibSVM
 // holds nothing else.
@@ -163,7 +265,7 @@ func TestAdultTrainsAlikeFromEveryFormat(t *testing.T) {
 	dir := t.TempDir()
 	columns := strings.Fields("age workclass education_num marital_status occupation relationship sex hours_per_week")
 	must(t, dir, "data convert -codes codes -fields income,"+strings.Join(columns, ",")+" -out a.csv builtin:adult.data")
-	if b, err := os.ReadFile(filepath.Join(dir, "codes")); err != nil || !strings.Contains(string(b), "income\t2\t>50K\n") {
+	if b, err := os.ReadFile(filepath.Join(dir, "codes")); err != nil || !strings.Contains(string(b), "income\t1\t>50K\n") {
 		t.Fatalf("%v: the codes are %s", err, b)
 	}
 	var want trained
@@ -187,7 +289,7 @@ func TestAdultTrainsAlikeFromEveryFormat(t *testing.T) {
 			}
 			features += fmt.Sprintf("  - {name: %s, field: %q, encode: %s}\n", c, field, encode)
 		}
-		text += "label: {field: " + label + ", positive: [\"2\"]}\nfeatures:\n" + features + "train: {epochs: 1, shuffle: false, batch: 512}\n"
+		text += "label: {field: " + label + ", positive: [\"1\"]}\nfeatures:\n" + features + "train: {epochs: 1, shuffle: false, batch: 512}\n"
 		write(t, dir, format+".yaml", text)
 		got := train(t, dir, 1, "-config", format+".yaml")
 		if format == "csv" {
@@ -196,5 +298,50 @@ func TestAdultTrainsAlikeFromEveryFormat(t *testing.T) {
 		if got.Samples != 32561 || got.AUC < .85 || got.AUC != want.AUC || got.LogLoss != want.LogLoss {
 			t.Errorf("%s: %d samples, AUC %v, log-loss %v; from csv %v, %v", file, got.Samples, got.AUC, got.LogLoss, want.AUC, want.LogLoss)
 		}
+	}
+}
+
+// TestEvalFindsTheFormat: the same records give the same figures as text and in
+// formats that name their fields themselves, without being told.
+func TestEvalFindsTheFormat(t *testing.T) {
+	dir := t.TempDir()
+	model := train(t, dir, 1, "-set", "train.epochs=1").RunDir
+	var want string
+	for _, file := range []string{"", "a.parquet", "a.tfrecord.zst"} {
+		args := []string{"-np", "2", "eval", "-resume", model}
+		if file != "" {
+			must(t, dir, "data convert -out "+file+" builtin:adult.test")
+			args = append(args, "-data", file)
+		}
+		o := run(t, dir, args...)
+		_, figures, _ := strings.Cut(o.stdout, "\nAUC ")
+		if want == "" {
+			want = figures
+		}
+		if o.code != 0 || figures == "" || figures != want {
+			t.Errorf("%q: exit code %d, AUC %q, want %q\n%s", file, o.code, figures, want, o.stderr)
+		}
+	}
+}
+
+// TestEvalOfTextWithHeader: a model trained on files that name their fields reads text
+// with a header, and says of other text what it lacks.
+func TestEvalOfTextWithHeader(t *testing.T) {
+	dir := t.TempDir()
+	must(t, dir, "data convert -out a.parquet builtin:adult.data")
+	must(t, dir, "data convert -out a.csv builtin:adult.data")
+	must(t, dir, "data convert -out a.tsv.gz builtin:adult.data")
+	write(t, dir, "c.yaml", "data: {train: [a.parquet], test: [a.parquet], format: parquet}\nlabel: {field: income, positive: [\">50K\"]}\n"+
+		"features:\n  - {field: education, encode: vocabulary}\n  - {field: age, encode: quantile}\ntrain: {epochs: 1}\n")
+	model := train(t, dir, 1, "-config", "c.yaml").RunDir
+	_, want, _ := strings.Cut(must(t, dir, "eval -resume "+model).stdout, "\nAUC ")
+	for _, file := range []string{"a.csv", "a.tsv.gz"} {
+		if _, got, _ := strings.Cut(must(t, dir, "eval -resume "+model+" -data "+file).stdout, "\nAUC "); got == "" || got != want {
+			t.Errorf("%s: AUC %q, of the training's Parquet %q", file, got, want)
+		}
+	}
+	write(t, dir, "bare.csv", "39, Bachelors, <=50K\n50, Bachelors, >50K\n38, HS-grad, <=50K\n")
+	if o := run(t, dir, "eval", "-resume", model, "-data", "bare.csv"); o.code == 0 || !strings.Contains(o.stderr, "bare.csv: its fields have no names: it is csv without a header") {
+		t.Errorf("exit code %d: %s", o.code, o.stderr)
 	}
 }

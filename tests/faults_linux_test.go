@@ -37,40 +37,28 @@ func ranksOf(launcher int) map[int]int {
 }
 
 // waitRanks waits until all ranks of a launcher run.
-func waitRanks(t testing.TB, launcher, np int) map[int]int {
+func waitRanks(t testing.TB, launcher, np int) (pids map[int]int) {
 	t.Helper()
-	for range 1000 {
-		if pids := ranksOf(launcher); len(pids) == np {
-			return pids
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatalf("%d ranks did not start", np)
-	return nil
+	eventually(t, "the start of all ranks", func() bool {
+		pids = ranksOf(launcher)
+		return len(pids) == np
+	})
+	return pids
 }
 
 // waitCheckpoint waits for the first checkpoint below dir.
 func waitCheckpoint(t testing.TB, dir string) {
 	t.Helper()
-	for range 2000 {
-		if found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "checkpoints", "step-*")); len(found) > 0 {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatal("no checkpoint was written")
+	eventually(t, "a checkpoint", func() bool {
+		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "checkpoints", "step-*"))
+		return len(found) > 0
+	})
 }
 
 // gone waits until none of the processes lives.
 func gone(t testing.TB, pids map[int]int) {
 	t.Helper()
-	for range 1000 {
-		if !slices.ContainsFunc(values(pids), alive) {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Errorf("processes %v are still there", pids)
+	eventually(t, fmt.Sprintf("the end of processes %v", pids), func() bool { return !slices.ContainsFunc(values(pids), alive) })
 }
 
 func values(m map[int]int) (v []int) {
@@ -246,7 +234,7 @@ func children(pid int) (all []int) {
 
 func TestStoppedRankIsNamed(t *testing.T) {
 	dir := t.TempDir()
-	cmd := command(t, dir, "-np", "2", "-timeout", "2s", "train", "-set", "train.epochs=1000")
+	cmd := command(t, dir, "-np", "2", "train", "-set", "train.epochs=1000") // which is not to wait for the timeout, 30 s
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -265,8 +253,8 @@ func TestStoppedRankIsNamed(t *testing.T) {
 	_, folder, _ := strings.Cut(o.stderr, "stacks and traces: ")
 	folder, _, _ = strings.Cut(folder, "\n")
 	for name, holds := range map[string]string{
-		"rank-0000.stacks": "wdl.(*Trainer).Step", // it waited in a step
-		"rank-0001.stacks": "goroutine 1 ",        // it was stopped anywhere
+		"rank-0000.stacks": "step.(*Trainer).Step", // it waited in a step
+		"rank-0001.stacks": "goroutine 1 ",         // it was stopped anywhere
 		"rank-0000.trace":  "  so far\n",
 		"rank-0001.trace":  "  so far\n",
 		"verdict.txt":      "rank 1 (host ",
@@ -301,6 +289,35 @@ func TestInterrupt(t *testing.T) {
 	samePart(t, "interrupted and resumed", parts(t, dir, resumed.RunDir, resumed.Steps), parts(t, dir, whole.RunDir, whole.Steps))
 }
 
+// TestInterruptedWithoutRanks: a command that starts no ranks ends with the code of
+// the signal too, and leaves nothing half written.
+func TestInterruptedWithoutRanks(t *testing.T) {
+	dir := t.TempDir()
+	for _, x := range []struct {
+		sig  syscall.Signal
+		code int
+	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}} {
+		cmd := command(t, dir, "gen", "-rows", "1000000000", "-out", "clicks.tsv")
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "a file that grows", func() bool {
+			found, _ := filepath.Glob(filepath.Join(dir, "*clicks.tsv*"))
+			return len(found) > 0
+		})
+		kill(t, cmd.Process.Pid, x.sig)
+		cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != x.code || !strings.Contains(said.String(), "interrupted") {
+			t.Errorf("%v: exit code %d, want %d\n%s", x.sig, code, x.code, said.String())
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%v: left: %v", x.sig, left)
+		}
+	}
+}
+
 // TestCheckpointOrder: SIGUSR1 to the launcher writes a checkpoint, and training
 // goes on.
 func TestCheckpointOrder(t *testing.T) {
@@ -326,15 +343,14 @@ func TestCheckpointOrder(t *testing.T) {
 // waitRun waits for the first lines of metrics: training has begun.
 func waitRun(t testing.TB, dir string) {
 	t.Helper()
-	for range 2000 {
-		if found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "metrics.jsonl")); len(found) > 0 {
-			if info, err := os.Stat(found[0]); err == nil && info.Size() > 0 {
-				return
-			}
+	eventually(t, "the beginning of training", func() bool {
+		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "metrics.jsonl"))
+		if len(found) == 0 {
+			return false
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatal("training did not begin")
+		info, err := os.Stat(found[0])
+		return err == nil && info.Size() > 0
+	})
 }
 
 // TestFullDisk limits the size of files, which to a program is a disk that fills
@@ -361,13 +377,90 @@ func TestFullDisk(t *testing.T) {
 	if !strings.Contains(o.stderr, "failed, training goes on") || !strings.Contains(o.stderr, ".wck") || !strings.Contains(o.stderr, "could not be saved") {
 		t.Errorf("the user is not told:\n%s", o.stderr)
 	}
+	for line := range strings.Lines(o.stderr) {
+		if strings.Count(line, ".wck") > 1 {
+			t.Errorf("a path twice: %s", line)
+		}
+	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "checkpoints", "*")); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
 
+// TestFullDiskAtTheEnd: a last checkpoint that fails is written once more. Where that
+// fails too and an earlier one could be written the user is told to go on from there,
+// and nothing is listed that is not there.
+func TestFullDiskAtTheEnd(t *testing.T) {
+	dir := t.TempDir()
+	o := run(t, t.TempDir(), "-np", "2", "-chaos", "diskfull@1@step128", "train", "-json", "-set", "train.epochs=1", "-set", "model.hidden=[32]")
+	if o.code != 0 || !strings.Contains(o.stderr, "checkpoint of step 128 failed") || !strings.Contains(o.stderr, "the checkpoint of step 128 could be written after all") ||
+		!strings.Contains(o.stdout, "step-000000128") {
+		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	o = run(t, dir, "-np", "1", "-chaos", "diskfull@step128,diskfull@step128", "train", "-set", "train.epochs=1", "-set", "train.checkpoint.every_steps=50", "-set", "model.hidden=[32]")
+	if o.code != 1 || !strings.Contains(o.stderr, "step-000000100 is the last that was: free some space and go on from there: wdlrun -np 1 train -resume runs/") {
+		t.Errorf("exit code %d\n%s", o.code, o.stderr)
+	}
+	if !strings.Contains(o.stdout, "  checkpoints/    up to step-000000100, to resume from\n") || !strings.Contains(o.stdout, "trace-*.json") {
+		t.Error(o.stdout)
+	}
+	left, _ := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	if len(left) != 1 {
+		t.Fatal(left)
+	}
+	if o = run(t, dir, "train", "-resume", left[0]); o.code != 0 {
+		t.Errorf("exit code %d\n%s", o.code, o.stderr)
+	}
+}
+
 // TestDamagedCheckpoint: a checkpoint with one flipped byte is refused with its
 // place, and the one before it is used.
+// TestFullDiskOfATier: rows that find no place on disk end the training, the table
+// and the file are named, and with more room it goes on from the last checkpoint.
+func TestFullDiskOfATier(t *testing.T) {
+	bin, err := wdlrun()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	rng := rand.New(rand.NewPCG(1, 2))
+	var b strings.Builder
+	b.WriteString("y,words\n")
+	for range 3000 {
+		fmt.Fprintf(&b, "%d,", rng.IntN(2))
+		for range 8 {
+			fmt.Fprintf(&b, "%d|", rng.Uint32N(1<<20))
+		}
+		b.WriteString("\n")
+	}
+	write(t, dir, "words.csv", b.String())
+	write(t, dir, "c.yaml", `
+data: {train: [words.csv], header: true}
+label: {field: y}
+features: [{field: words, encode: id, separator: "|"}]
+tables: [{name: words, tier: {dir: ., memory: 1}}]
+train: {checkpoint: {every_steps: 2}}
+`)
+	// Checkpoints that build upon each other fit into a MiB; the file of a tier does not.
+	cmd := exec.Command("sh", "-c", `ulimit -f 2048; exec "$0" "$@"`, bin, "-np", "1", "train", "-config", "c.yaml")
+	cmd.Dir = dir
+	cmd.Stdout, cmd.Stderr = new(bytes.Buffer), new(bytes.Buffer)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	o := end(t, cmd)
+	if o.code != 1 || !strings.Contains(o.stderr, `table "words": tier: `) || !strings.Contains(o.stderr, "file too large") || !strings.Contains(o.stderr, "train -resume") {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("%v, %v", runs, err)
+	}
+	if r := train(t, dir, 1, "-resume", runs[0]); r.Samples != 3000 {
+		t.Errorf("%d samples after resuming", r.Samples)
+	}
+}
+
 func TestDamagedCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	whole := train(t, dir, 2, short...)

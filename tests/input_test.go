@@ -31,9 +31,11 @@ func TestBadInput(t *testing.T) {
 		{"empty file", " ", clicksYAML, "", []string{"clicks.csv"}},
 		{"only a header", "y,city,age\n", clicksYAML, "", []string{"clicks.csv", "no records"}},
 		{"ragged row", good + "1,Voss\n", clicksYAML, "", []string{"clicks.csv:4", "2 fields"}},
-		{"text in a numeric column", good + "1,Voss,tall\n", clicksYAML, "", []string{"clicks.csv:4", "age", `"tall"`}},
+		{"text in a numeric column", good + "1,Voss,tall\n", clicksYAML, "", []string{"clicks.csv:4", "age", `"tall"`, "data check -config c.yaml;", "-max-bad N"}},
 		{"infinite number", good + "1,Voss,1e999\n", clicksYAML, "", []string{"clicks.csv:4", "age"}},
 		{"label out of range", good + "7,Voss,1\n", clicksYAML, "", []string{"clicks.csv:4", "y", `"7"`}},
+		{"label that no row has", good, strings.Replace(clicksYAML, "{field: y}", "{field: y, positive: [Yes]}", 1), "", []string{"none of the 2 training rows has the label 1, by field y", `label.positive is ["Yes"]`}},
+		{"threshold that no row reaches", good, strings.Replace(clicksYAML, "{field: y}", "{field: y, threshold: 4}", 1), "", []string{"label.threshold is 4"}},
 		{"open quote", good + "1,\"Voss,1\n", clicksYAML, "", []string{"clicks.csv:4", "quote"}},
 		{"no such column", good, strings.Replace(clicksYAML, "field: city", "field: citty", 1), "", []string{"citty", "city"}},
 		{"unknown key", good, clicksYAML + "train: {epoch: 3}\n", "", []string{"c.yaml:6", "epoch", "epochs"}},
@@ -59,6 +61,9 @@ func TestBadInput(t *testing.T) {
 				if !strings.Contains(o.stderr, w) {
 					t.Errorf("no %q in:\n%s", w, o.stderr)
 				}
+			}
+			if strings.Contains(o.stderr, "no checkpoint yet") || strings.Contains(o.stderr, "start again") {
+				t.Errorf("what comes again is to be begun again:\n%s", o.stderr)
 			}
 			if strings.Contains(o.stderr, "goroutine ") || strings.Contains(o.stderr, "panic") {
 				t.Errorf("a panic:\n%s", o.stderr)
@@ -160,5 +165,19 @@ func TestGenInitTrain(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(runs[0], f)); err != nil || info.Size() == 0 {
 			t.Errorf("the run directory has no %s (%v)", f, err)
 		}
+	}
+}
+
+// TestMaxBad: so many bad records are left out, and the result tells of them.
+func TestMaxBad(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "clicks.csv", "y,city,age\n"+strings.Repeat("1,Oslo,3\n0,Bergen,4\n", 20)+"1,Voss,tall\n")
+	write(t, dir, "c.yaml", clicksYAML)
+	if o := run(t, dir, "train", "-config", "c.yaml", "-max-bad", "0"); o.code == 0 || !strings.Contains(o.stderr, "clicks.csv:42") {
+		t.Errorf("a bad record: exit code %d\n%s", o.code, o.stderr)
+	}
+	o := run(t, dir, "train", "-config", "c.yaml", "-max-bad", "1", "-json")
+	if o.code != 0 || !strings.Contains(o.stdout, `"bad":1}`) || !strings.Contains(o.stderr, "clicks.csv:42") {
+		t.Errorf("one bad record is allowed: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 }

@@ -1,9 +1,12 @@
 package tests
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,7 +44,7 @@ func TestRestartSmaller(t *testing.T) {
 	if r.WorldSize != 2 || r.Samples != 2*32561 || r.AUC < 0.91 {
 		t.Errorf("result %+v\n%s", r, o.stderr)
 	}
-	if !strings.Contains(o.stderr, "rank 0 failed and is left out; 2 ranks restore the last checkpoint") {
+	if !strings.Contains(o.stderr, "rank 0 failed and is left out; 2 ranks start again") {
 		t.Errorf("the rank is not named:\n%s", o.stderr)
 	}
 }
@@ -67,4 +70,68 @@ func disturbed(t *testing.T, np int, at moment, flags ...string) (o outcome, r t
 		t.Errorf("run directories %v", runs)
 	}
 	return o, parseTrained(t, o), dir
+}
+
+// TestFaultsOnPurposeComeOnce: a job that goes on, also on fewer ranks, does not meet
+// a fault again; that of a rank which is left out never comes.
+func TestFaultsOnPurposeComeOnce(t *testing.T) {
+	dir := t.TempDir()
+	o := run(t, dir, append([]string{"-np", "3", "-restarts", "3", "-min-np", "2", "-chaos", "kill:0@step45,cut:0-1@step65,kill:2@step90,stop:10ms@1@step70", "train", "--json"}, short...)...)
+	if o.code != 0 {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	r := parseTrained(t, o)
+	if r.WorldSize != 2 || r.Samples != 2*32561 {
+		t.Errorf("%+v", r)
+	}
+	log, err := os.ReadFile(filepath.Join(dir, r.RunDir, "chaos.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
+	slices.Sort(lines[1:])
+	lines = slices.Compact(lines) // both ends of a link tell of its cut
+	want := []string{"ranks 3", "0 kill:0@step45", "1 cut:0-1@step65", "3 stop:10ms@1@step70"}
+	if !slices.Equal(lines, want) {
+		t.Errorf("%q, want %q", lines, want)
+	}
+	for _, says := range []string{"from the checkpoint of step ", "cut on purpose"} {
+		if !strings.Contains(o.stderr, says) {
+			t.Errorf("no %q in\n%s", says, o.stderr)
+		}
+	}
+}
+
+// TestRestartSmallerInsideAnEpoch: where microbatches of an epoch came late, fewer
+// ranks cannot go on inside it, and go back to where it began.
+func TestRestartSmallerInsideAnEpoch(t *testing.T) {
+	dir := t.TempDir()
+	o := run(t, dir, append([]string{"-np", "3", "-oversubscribe", "-backup", "1", "-restarts", "3", "-min-np", "2", "-chaos", "kill:0@step50,kill:0@step250", "train", "--json"}, short...)...)
+	if o.code != 0 {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	r := parseTrained(t, o)
+	if r.WorldSize != 2 || r.Samples != 2*32561 || r.AUC < 0.91 {
+		t.Errorf("%+v", r)
+	}
+	for _, says := range []string{"stands inside an epoch of 384 microbatches, here there are 256", "the training begins anew"} {
+		if !strings.Contains(o.stderr, says) {
+			t.Errorf("no %q in\n%s", says, o.stderr)
+		}
+	}
+	var res struct {
+		Mode  string  `json:"mode"`
+		Batch float64 `json:"effective_batch"`
+	}
+	if err := json.Unmarshal([]byte(o.stdout), &res); err != nil || res.Mode != "drop" || res.Batch < 100 || res.Batch > 140 {
+		t.Errorf("%v %+v; of two microbatches of 128 samples one may be late", err, res)
+	}
+	yaml, err := os.ReadFile(filepath.Join(dir, r.RunDir, "config.yaml"))
+	if err != nil || !strings.Contains(string(yaml), "mode: drop") || !strings.Contains(string(yaml), "backup: 1") {
+		t.Errorf("%v\n%s", err, yaml)
+	}
+	o = run(t, dir, "-np", "2", "-mode", "wait", "train", "-resume", r.RunDir, "-set", "train.epochs=3")
+	if want := fmt.Sprintf("the training goes on in mode wait; until step %d it was in mode drop, backup 1", r.Steps); o.code != 0 || !strings.Contains(o.stderr, want) {
+		t.Errorf("exit code %d, no %q in\n%s", o.code, want, o.stderr)
+	}
 }

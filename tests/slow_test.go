@@ -1,9 +1,14 @@
 package tests
 
 import (
+	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // slowRank are launch flags: one of three ranks computes five times slower.
@@ -27,6 +32,10 @@ func TestSlowRank(t *testing.T) {
 	if r.Samples%32561 != 0 || r.Samples == 0 || r.AUC < 0.925 {
 		t.Errorf("%d samples, AUC %.4f; epochs of 32561 samples and at least .925 are expected", r.Samples, r.AUC)
 	}
+	o := run(t, dir, "-np", "2", "replay", r.RunDir)
+	if runs, _ := filepath.Glob(filepath.Join(dir, "runs", "*")); o.code == 0 || !strings.Contains(o.stderr, "ran on 3 ranks, here are 2: microbatches would be others; use -np 3") || strings.Contains(o.stderr, "rank 0") || len(runs) != 1 {
+		t.Errorf("a replay on another number of ranks was begun, exit code %d, %v:\n%s", o.code, runs, o.stderr)
+	}
 	again := slowly(t, dir, []string{"-np", "3", "-oversubscribe"}, "replay", "--json", r.RunDir)
 	samePart(t, "replay", parts(t, dir, again.RunDir, again.Steps), parts(t, dir, r.RunDir, r.Steps))
 }
@@ -37,7 +46,42 @@ func TestSpeculateHasTheBitsOfWait(t *testing.T) {
 	program := append([]string{"train", "--json"}, short...)
 	wait := slowly(t, dir, []string{"-np", "3", "-oversubscribe"}, program...)
 	r := slowly(t, dir, append([]string{"-mode", "speculate"}, slowRank...), program...)
-	samePart(t, fmt.Sprintf("speculate, %d steps", r.Steps), parts(t, dir, r.RunDir, r.Steps), parts(t, dir, wait.RunDir, wait.Steps))
+	sameModel(t, dir, r, wait)
+}
+
+// TestRankThatStandsStillHoldsNobodyUp: its compute stops for longer than the
+// timeout, and the job ends without it.
+func TestRankThatStandsStillHoldsNobodyUp(t *testing.T) {
+	patient.Try(t, time.Second, func(timeout time.Duration) error {
+		o := run(t, t.TempDir(), "-np", "3", "-oversubscribe", "-backup", "1", "-timeout", timeout.String(), "-chaos", "stop:1h@1@step30", "train", "--json")
+		if o.code != 0 {
+			return fmt.Errorf("exit code %d\n%s", o.code, o.stderr)
+		}
+		if r := parseTrained(t, o); r.Samples%32561 != 0 || r.Samples == 0 {
+			t.Errorf("%d samples; epochs of 32561 are expected", r.Samples)
+		}
+		return nil
+	})
+}
+
+// sameModel compares the last checkpoints of two trainings, but for the configuration,
+// which says how they got on with slow ranks.
+func sameModel(t *testing.T, dir string, a, b trained) {
+	t.Helper()
+	last := func(r trained) string {
+		return filepath.Join(r.RunDir, "checkpoints", fmt.Sprintf("step-%09d", r.Steps))
+	}
+	o := run(t, dir, "ckpt", "diff", "--json", last(a), last(b))
+	var diff struct {
+		Sections int
+		Changed  []struct{ Name string }
+	}
+	if err := json.Unmarshal([]byte(o.stdout), &diff); err != nil {
+		t.Fatalf("%v\n%s%s", err, o.stdout, o.stderr)
+	}
+	if len(diff.Changed) > 1 || len(diff.Changed) == 1 && diff.Changed[0].Name != "config" || diff.Sections < 100 {
+		t.Errorf("%d of %d sections differ: %+v", len(diff.Changed), diff.Sections, diff.Changed)
+	}
 }
 
 // TestRefusedBeforeAnyRankStarts: what so many ranks cannot do, and flags of a
@@ -50,7 +94,7 @@ func TestRefusedBeforeAnyRankStarts(t *testing.T) {
 	}{
 		{[]string{"-np", "3", "-backup", "3", "train"}, "-backup 3"},
 		{[]string{"-np", "2", "-chaos", "kill:2@step1", "train"}, "rank 2"},
-		{[]string{"-np", "2", "-chaos", "cut:0-1@step1", "train"}, "cut:0-1@step1"},
+		{[]string{"-np", "1", "-chaos", "cut:0-any@step1", "train"}, "has no links"},
 		{[]string{"-np", "2", "-backup", "1", "bench", "barrier"}, "it is for train"},
 	} {
 		o := run(t, dir, c.args...)

@@ -13,7 +13,10 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/stream"
 	"github.com/wdlrun/wdlrun/wdl/config"
+	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
 // brief is what rank 0 decides at the start and tells the others, so that all
@@ -23,8 +26,9 @@ type brief struct {
 	RunDir string
 	From   string // checkpoint to continue from, "" for none
 
-	Tolerance Tolerance
+	Tolerance step.Tolerance
 	Chaos     string
+	Struck    struck // of Chaos, before
 	Replay    string // run directory, "" for none
 }
 
@@ -57,10 +61,10 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 		return nil, err
 	}
 	j.config.Fill()
-	if err := j.befall(brief.Chaos); err != nil {
+	if err := j.befall(brief.Chaos, brief.Struck); err != nil {
 		return nil, err
 	}
-	if j.opt.Tolerance.script, err = script(brief.Replay); err != nil {
+	if j.script, err = script(brief.Replay); err != nil {
 		return nil, err
 	}
 	if brief.From == "" {
@@ -77,10 +81,12 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 		}
 	}
 	if j.opt.Resume != "" {
-		if from, err = choose(ctx, j.opt.Resume, j.opt.Warn); err != nil {
+		if from, err = j.choose(ctx); err != nil {
 			return b, resumeHint(err, j.opt.Resume)
 		}
-		b.From = from.Dir()
+		if from != nil {
+			b.From = from.Dir()
+		}
 	}
 	if b.Replay = j.opt.Replay; b.Replay != "" {
 		if err := j.opt.replay(j.comm.Size()); err != nil {
@@ -96,7 +102,10 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 		b.Config = string(c.YAML())
 		return b, err
 	}
-	if err := j.opt.Tolerance.Validate(c, j.comm.Size()); err != nil {
+	if err := j.tolerance(c, from); err != nil {
+		return b, err
+	}
+	if err := j.opt.fits(c, j.comm.Size()); err != nil {
 		return b, err
 	}
 	b.Tolerance, b.Chaos = j.opt.Tolerance, j.opt.Chaos.String()
@@ -104,6 +113,9 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 		return b, err
 	}
 	if j.unlock, err = lock(b.RunDir); err != nil {
+		return b, err
+	}
+	if b.Struck, err = j.strikes(b.RunDir); err != nil {
 		return b, err
 	}
 	removed, err := checkpoint.Clean(filepath.Join(b.RunDir, checkpoint.Folder))
@@ -181,6 +193,7 @@ func (o Options) config(from *checkpoint.Checkpoint) (*config.Config, error) {
 	if err := config.SetAll(c, o.Set); err != nil {
 		return nil, err
 	}
+	o.Tolerance.Write(c)
 	c.Fill()
 	if was == nil {
 		return c, nil
@@ -190,10 +203,10 @@ func (o Options) config(from *checkpoint.Checkpoint) (*config.Config, error) {
 }
 
 // free are the settings that a training may change when it goes on: how long and
-// how fast it learns, and where its data lies (what the data is, its fingerprint
+// how fast it learns, what travels between ranks, and where its data lies (what the data is, its fingerprint
 // tells). All others decide what the parameters mean, or which samples are left
 // in the epoch.
-var free = regexp.MustCompile(`^(data\.(train|test|valid)\b|train\.(epochs|threads|precision|batch|global_batch|clip_norm|eval_every|schedule|early_stop|checkpoint|l2)\b|` +
+var free = regexp.MustCompile(`^(data\.(train|test|valid|follow)\b|train\.(epochs|threads|precision|mode|backup|batch|global_batch|clip_norm|eval_every|schedule|early_stop|checkpoint|hot|l2)\b|tables\[\d+\]\.(strategy|tier\.(dir|memory)):|` +
 	`(train\.optimizer|tables\[\d+\])\.(dense|deep|wide)\.(learning_rate|beta|beta1|beta2|epsilon|l1|l2):)`)
 
 func unchanged(was, now *config.Config) error {
@@ -230,11 +243,28 @@ func (j *job) picked(from *checkpoint.Checkpoint) bool {
 	return filepath.Clean(j.opt.Resume) == filepath.Clean(from.Dir())
 }
 
-// Check finds the faults of a job that one process can find before any rank is
-// started: of the configuration and of the files it names.
-func Check(o Options) error { return check(o, nil) }
+// fits reports everything that the options and their configuration ask for and that
+// cannot be together, or not on so many ranks.
+func (o Options) fits(c *config.Config, size int) error {
+	how, err := o.Tolerance.Of(c)
+	if err != nil {
+		return err
+	}
+	errs := []error{how.Validate(c, size), replicable(c, o.Replicas, size)}
+	if c.Train.Slots > 0 {
+		errs = append(errs, checkSlots(c, o.Replicas, size))
+	}
+	if c.Data.Follow.On && !how.Off() {
+		errs = append(errs, errors.New("wdl: data.follow: steps that do not wait for slow ranks need data that does not grow: leave out -backup and -mode (train.backup, train.mode)"))
+	}
+	return errors.Join(errs...)
+}
 
-func check(o Options, eval *EvalOptions) error {
+// Check finds the faults of a job on so many ranks that one process can find before
+// any is started: of the configuration and of the files it names.
+func Check(o Options, ranks int) error { return check(o, ranks, nil) }
+
+func check(o Options, ranks int, eval *EvalOptions) error {
 	var from *checkpoint.Checkpoint
 	if o.Resume != "" {
 		var err error
@@ -247,9 +277,27 @@ func check(o Options, eval *EvalOptions) error {
 		return err
 	}
 	if eval != nil {
-		if err := eval.evaluating(c); err != nil {
+		err = eval.evaluating(c)
+	} else {
+		err = o.fits(c, ranks)
+	}
+	if err == nil && from != nil && eval == nil {
+		err = o.resumable(from, c, ranks)
+	}
+	if err != nil {
+		return err
+	}
+	if from == nil {
+		if err := checkIndexed(c); err != nil {
 			return err
 		}
+	}
+	if c.Data.Follow.On {
+		feed, err := data.NewFeed(c.Data, stream.Position{})
+		if err != nil {
+			return err
+		}
+		feed.Close()
 	}
 	_, err = openInputs(c, eval != nil)
 	return err

@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/rank/commit"
+	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
 // commitLog keeps which microbatches counted in which step, a few bytes a step, in
@@ -24,12 +26,11 @@ type commitLog struct {
 // openCommits opens the log of a training that goes on from a record, without the
 // steps after it.
 func openCommits(dir string, from commit.Record, warn func(string)) *commitLog {
-	l := &commitLog{before: from, warn: warn}
+	l := &commitLog{warn: warn}
 	path := filepath.Join(dir, fileCommits)
-	b, err := commitsUntil(path, from)
-	if err == nil {
-		err = writeFile(dir, fileCommits, b)
-	}
+	var b []byte
+	b, l.before = commitsUntil(path, from)
+	err := writeFile(dir, fileCommits, b)
 	if err == nil {
 		l.file, err = os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o644)
 	}
@@ -39,32 +40,33 @@ func openCommits(dir string, from commit.Record, warn func(string)) *commitLog {
 	return l
 }
 
-// commitsUntil is the log at path up to a record, or a new one where the log does
-// not reach it.
-func commitsUntil(path string, from commit.Record) ([]byte, error) {
+// commitsUntil is the log at path up to a record, with its last, or a new one where
+// the log does not reach it. The last is the log's own: at the end of an epoch it has
+// the old one's queue, the record from which training goes on the new one's.
+func commitsUntil(path string, from commit.Record) (b []byte, last commit.Record) {
 	fresh := commit.AppendLogHeader(nil, from)
 	old, err := os.ReadFile(path)
 	if err != nil {
-		return fresh, nil // there is none
+		return fresh, from // there is none
 	}
 	r, err := commit.NewLogReader(bytes.NewReader(old))
 	if err != nil {
-		return fresh, nil
+		return fresh, from
 	}
-	at := r.Record()
-	b := commit.AppendLogHeader(nil, at)
-	for at.Step < from.Step {
+	last = r.Record()
+	b = commit.AppendLogHeader(nil, last)
+	for last.Step < from.Step {
 		next, err := r.Next()
 		if err != nil {
-			return fresh, nil
+			return fresh, from
 		}
-		b = commit.AppendLog(b, at, next)
-		at = next
+		b = commit.AppendLog(b, last, next)
+		last = next
 	}
-	if at.Step != from.Step {
-		return fresh, nil
+	if last.Step != from.Step {
+		return fresh, from
 	}
-	return b, nil
+	return b, last
 }
 
 func (l *commitLog) append(r commit.Record) {
@@ -86,22 +88,58 @@ func (l *commitLog) close() {
 	}
 }
 
-// runMode is what a log needs besides to be replayed, as JSON.
+// runMode is what a log needs besides to be replayed, as JSON: a list, of one for
+// each step from which on it was another.
 type runMode struct {
+	From      int64  `json:"from_step"` // after it
 	WorldSize int    `json:"world_size"`
 	Mode      string `json:"mode"`
 	Backup    int    `json:"backup"` // at the start
 	Auto      bool   `json:"auto,omitempty"`
 }
 
+func (m runMode) String() string {
+	how := step.Tolerance{Backup: m.Backup, Auto: m.Auto}
+	var err error
+	if how.Mode, err = commit.ParseMode(m.Mode); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("on %d ranks in %v", m.WorldSize, how)
+}
+
+// describe notes the mode from a step on, in place of what was planned for later ones.
 func (l *commitLog) describe(dir string, m runMode) {
-	b, err := json.Marshal(m)
+	all, err := readModes(dir)
+	if err != nil {
+		all = nil
+	}
+	all = slices.DeleteFunc(all, func(was runMode) bool { return was.From >= m.From })
+	if n := len(all); n == 0 || all[n-1] != (runMode{all[n-1].From, m.WorldSize, m.Mode, m.Backup, m.Auto}) {
+		all = append(all, m)
+	}
+	b, err := json.Marshal(all)
 	if err == nil {
 		err = writeFile(dir, fileMode, append(b, '\n'))
 	}
 	if err != nil {
 		l.warn(fmt.Sprintf("the mode is not kept, the training cannot be replayed: %v", err))
 	}
+}
+
+// readModes reads the modes of a run; there is one at least.
+func readModes(dir string) (all []runMode, err error) {
+	path := filepath.Join(dir, fileMode)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if err = json.Unmarshal(b, &all); err == nil && len(all) == 0 {
+		err = errors.New("it names no mode")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return all, nil
 }
 
 // readCommits reads the log of a run from its beginning.

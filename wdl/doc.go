@@ -1,27 +1,28 @@
-// Package wdl trains Wide & Deep models (Cheng et al. 2016, "Wide & Deep
-// Learning for Recommender Systems") on a group of ranks: it is the one place
-// where sparse meets dense.
+// Package wdl is a whole training of a Wide & Deep model (Cheng et al. 2016, "Wide &
+// Deep Learning for Recommender Systems") on a group of ranks: the one place where data,
+// plan, steps and checkpoints meet.
 //
-//	logit = bias + Σ wide weights of the sample's keys + MLP([pooled embeddings, dense inputs])
+//	config      what is trained, on what, how                  wdl/config
+//	layout      which table and column every input has         wdl/layout
+//	plan        what the training will need, who owns what     wdl/plan
+//	step        pull, compute, push, sync, update; models      wdl/step
+//	job         this package
 //
-// Trainer takes synchronous steps on batches; Job is a whole training, from the
-// configuration to the run directory, and Evaluation the figures of a trained
-// model. Every rank of a group makes the same calls.
+// Job is a training, from the configuration to the run directory; Evaluation the
+// figures of a trained model; Indexing the encodings of data alone. Every rank of a
+// group makes the same calls.
 //
-// # A step
+// # A training
 //
-// With B rows on this rank, F sparse features of ΣE columns, D dense inputs:
+//	brief       rank 0 resolves configuration and options, and tells all
+//	survey      ranks scan the data, each a part, and fit the features
+//	plan        rank 0 looks at a sample; all learn strategies and owners
+//	loop        epoch by epoch: steps, checkpoints beside them, validation
+//	finish      the best epoch, the test, result.json and the timeline
 //
-//	pull     unique keys → owners → rows                     collective
-//	compute  X (B × (ΣE+D)) → MLP → logits → loss → gradients
-//	push     gradients of unique keys → owners               collective
-//	sync     sum of dense gradients, and behind them the samples, the loss and
-//	         the wishes (checkpoint, stop) of all ranks      collective
-//	update   one optimizer step per distinct key and per dense parameter
-//
-// Gradients are sums over samples; update divides by the samples of all ranks,
-// so ranks may have batches of any size, also none. The loss is the binary cross
-// entropy of the logit, as in the paper, §3.2.
+// A group that has lost a rank goes on from memory (heal, with Options.Replicas) or
+// from the last checkpoint; one that leaves slow ranks behind can be repeated from its
+// log (replay).
 //
 // # Determinism
 //

@@ -11,12 +11,13 @@ import (
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
+	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
 // EvalOptions say what an evaluation does. Rank 0's count.
 type EvalOptions struct {
 	Resume string   // run directory or checkpoint to evaluate
-	Data   []string // files; none: the test data of the configuration
+	Data   []string // files, in the training's format or one that names its fields; none: the test data of the configuration
 	Warn   func(line string)
 }
 
@@ -28,7 +29,7 @@ type EvalResult struct {
 	Step       int64    `json:"step"` // that the parameters are of
 	Data       []string `json:"data"`
 	Seconds    float64  `json:"seconds"`
-	Metrics
+	step.Metrics
 	Unknown map[string]int64 `json:"unknown,omitempty"` // values that a feature's vocabulary does not hold
 }
 
@@ -86,10 +87,32 @@ func (o *EvalOptions) evaluating(c *config.Config) error {
 	if len(files) == 0 {
 		return errors.New("wdl: the configuration names no test data: give files with -data FILE")
 	}
-	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.ValidFraction = files, nil, nil, 0
+	if err := sourceOf(o.Data, &c.Data); err != nil {
+		return err
+	}
+	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.ValidFraction, c.Data.Follow = files, nil, nil, 0, data.Follow{}
 	// What watches validation data has none to watch here.
 	c.Train.EarlyStop, c.Train.Schedule = config.EarlyStop{}, config.Schedule{}
 	c.Fill()
+	return nil
+}
+
+// sourceOf makes src read files that name their fields themselves, whatever the
+// format of the training data; where that names them too, text may have a header.
+func sourceOf(files []string, src *data.Source) error {
+	own := data.Source{Format: data.SelfDescribed(files)}
+	switch {
+	case own.Format == src.Format || len(files) == 0:
+		return nil
+	case own.Format == "" && src.Format != "parquet" && src.Format != "tfrecord":
+		return nil
+	case own.Format == "":
+		var err error
+		if own, err = data.WithHeader(files); err != nil {
+			return err
+		}
+	}
+	src.Format, src.Delimiter, src.Header, src.Fields, src.Comment = own.Format, own.Delimiter, own.Header, own.Fields, own.Comment
 	return nil
 }
 
@@ -98,5 +121,5 @@ func CheckEval(o EvalOptions) error {
 	if o.Resume == "" {
 		return errors.New("wdl: eval: -resume DIR says which model: a run directory or a checkpoint")
 	}
-	return check(Options{Resume: o.Resume}, &o)
+	return check(Options{Resume: o.Resume}, 0, &o)
 }

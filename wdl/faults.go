@@ -1,90 +1,151 @@
 package wdl
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/chaos"
+	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
 // faults are those that befall this rank on purpose. The zero value has none.
 type faults struct {
 	compute, step, disk *chaos.Injector // of the goroutines that ask
+	plan                []chaos.Fault
+	rank                int
 	start               time.Time
 	end                 func()
+	note                func(number int) // before a fault happens
+	held                *atomic.Int64    // ns for which compute stood still on purpose
+}
+
+// struck is what a run directory keeps of the faults on purpose: of how many ranks
+// the job was when they were drawn, and which have been. A job that goes on after a
+// failure, maybe on fewer ranks, skips these.
+//
+//	ranks 3
+//	0 kill:2@step100
+type struck struct {
+	Ranks int
+	Been  []int
+}
+
+// readStruck reads it from a run directory.
+func readStruck(dir string) (s struck, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, fileChaos))
+	if err != nil {
+		return s, err
+	}
+	for i, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		n := 0
+		if i == 0 {
+			_, err = fmt.Sscanf(line, "ranks %d", &s.Ranks)
+		} else if _, err = fmt.Sscanf(line, "%d ", &n); err == nil {
+			s.Been = append(s.Been, n)
+		}
+		if err != nil || s.Ranks < 1 || len(s.Been) > chaos.MaxFaults*rank.MaxSize {
+			return s, fmt.Errorf("wdl: %s: line %d: %q", filepath.Join(dir, fileChaos), i+1, line)
+		}
+	}
+	return s, nil
+}
+
+// strikes says, on rank 0, which faults the job has seen before, and begins the list.
+func (j *job) strikes(runDir string) (s struck, err error) {
+	if j.opt.Again != "" {
+		if s, err = readStruck(runDir); !errors.Is(err, fs.ErrNotExist) {
+			return s, err
+		}
+	}
+	s = struck{Ranks: j.comm.Size()}
+	if len(j.opt.Chaos) > 0 {
+		err = writeFile(runDir, fileChaos, fmt.Appendf(nil, "ranks %d\n", s.Ranks))
+		return s, err
+	}
+	return s, nil
 }
 
 // befall makes the plan of a text of faults. All ranks draw the same.
-func (j *job) befall(text string) error {
+func (j *job) befall(text string, before struck) error {
 	spec, err := chaos.Parse(text)
 	if err == nil {
-		err = spec.Validate(j.comm.Size())
+		err = spec.Validate(before.Ranks)
 	}
 	if err != nil || len(spec) == 0 {
 		return err
 	}
-	plan := spec.Plan(j.config.Train.Seed, j.comm.Size())
-	for _, f := range plan {
-		switch {
-		case f.Kind == chaos.Cut:
-			return fmt.Errorf("chaos: cut: links cannot be cut from inside training: use slow, stop, kill or diskfull")
-		case f.Kind == chaos.Kill && j.opt.Kill == nil:
-			return fmt.Errorf("chaos: kill: this program has no way to end one rank alone")
+	plan := spec.Plan(j.config.Train.Seed, before.Ranks)
+	if j.opt.Kill == nil && slices.ContainsFunc(plan, func(f chaos.Fault) bool { return f.Kind == chaos.Kill }) {
+		return fmt.Errorf("chaos: kill: this program has no way to end one rank alone")
+	}
+	r := j.comm.Rank()
+	j.faults = faults{chaos.NewInjector(plan, r), chaos.NewInjector(plan, r), chaos.NewInjector(plan, r), plan, r, time.Now(), j.opt.Kill, nil, j.faults.held}
+	for _, in := range []*chaos.Injector{j.faults.compute, j.faults.step, j.faults.disk} {
+		in.Skip(before.Been...)
+	}
+	path := filepath.Join(j.runDir, fileChaos)
+	j.faults.note = func(n int) {
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+		if err == nil {
+			_, err = fmt.Fprintf(f, "%d %v\n", n, chaos.Spec{plan[n]})
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			j.opt.Warn(fmt.Sprintf("fault %d on purpose may come again after a restart: %v", n, err))
 		}
 	}
-	been := kills(plan)
-	been = been[:min(max(j.opt.Failures, 0), len(been))]
-	rank := j.comm.Rank()
-	j.faults = faults{chaos.NewInjector(plan, rank), chaos.NewInjector(plan, rank), chaos.NewInjector(plan, rank), time.Now(), j.opt.Kill}
-	j.faults.step.Skip(been...)
 	return nil
 }
 
-// kills are the numbers of a plan's kills in the order in which steps reach them.
-func kills(plan []chaos.Fault) (numbers []int) {
-	for i, f := range plan {
-		if f.Kind == chaos.Kill {
-			numbers = append(numbers, i)
-		}
-	}
-	slices.SortStableFunc(numbers, func(a, b int) int { return cmp.Compare(plan[a].When.Step, plan[b].When.Step) })
-	return numbers
-}
-
 // hold makes the rank's compute slow, or stand still, when it is to be.
-func (f *faults) hold(t *Trainer) {
+func (f *faults) hold(t *step.Trainer) {
 	if f.compute == nil {
 		return
 	}
 	t.Hold(func(step int64, took time.Duration) time.Duration {
 		at := time.Since(f.start)
-		pause, _ := f.compute.Stop(step, at)
-		return pause + time.Duration((f.compute.Slow(step, at)-1)*float64(took))
+		pause, n := f.compute.Stop(step, at)
+		if n >= 0 {
+			f.note(n)
+		}
+		pause += time.Duration((f.compute.Slow(step, at) - 1) * float64(took))
+		f.held.Add(int64(pause))
+		return pause
 	})
 }
 
-// kill ends the process if it is to end at the beginning of a step.
-func (f *faults) kill(step int64) {
-	if f.step.Kill(step, time.Since(f.start)) >= 0 {
+// strike ends the process, or cuts a link of it, if that is to be at the beginning of
+// a step.
+func (f *faults) strike(step int64) error {
+	at := time.Since(f.start)
+	if n := f.step.Kill(step, at); n >= 0 {
+		f.note(n)
 		f.end()
 	}
+	if peer, n := f.step.Cut(step, at); n >= 0 {
+		f.note(n)
+		return &collective.LostError{Rank: peer, By: f.rank, Cause: fmt.Errorf("the link is cut on purpose (fault %d)", n)}
+	}
+	return nil
 }
 
 // diskFull returns the error of a full disk if the checkpoint of a step is to
 // meet one.
 func (f *faults) diskFull(step int64) error {
-	if n := f.disk.DiskFull(step, time.Since(f.start)); n >= 0 {
-		return fmt.Errorf("wdl: checkpoint of step %d: %w (on purpose: fault %d)", step, syscall.ENOSPC, n)
+	n := f.disk.DiskFull(step, time.Since(f.start))
+	if n < 0 {
+		return nil
 	}
-	return nil
-}
-
-// Hold lets f say for how long the rank's compute stands still after each chunk of
-// a step, which took so long: it models slow machines. Call it before the first
-// step.
-func (t *Trainer) Hold(f func(step int64, took time.Duration) time.Duration) {
-	t.model.hold = f
+	f.note(n)
+	return fmt.Errorf("%w (on purpose: fault %d)", syscall.ENOSPC, n)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -20,53 +21,141 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 	if err := j.settle(); err != nil {
 		return Result{}, err
 	}
+	if err := j.saveAgain(); err != nil {
+		return Result{}, err
+	}
 	res := Result{
 		WorldSize: j.comm.Size(), Steps: j.cursor.Step, Samples: j.cursor.Samples,
-		TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped,
+		TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.healed, Uncounted: j.uncounted,
+	}
+	if s := j.cursor.Stream; s != nil && j.following != nil {
+		res.Spans, res.Ended = s.Spans, s.Ended
+	}
+	if j.cursor.Enough {
+		res.EarlyStopped = j.cursor.Progress.Waited
 	}
 	model, valid := j.cursor.Step, j.cursor.Valid
 	if stopped {
-		res.TrainLogLoss, valid = j.cursor.LossSum/float64(max(j.cursor.Consumed, 1)), nil
+		valid = nil
+		if j.cursor.Consumed > 0 {
+			res.TrainLogLoss = j.cursor.LossSum / float64(j.cursor.Consumed)
+		}
 	} else if restored, err := j.restoreBest(); err != nil {
 		return Result{}, err
 	} else if restored {
 		model, valid, res.BestEpoch = j.cursor.Best, j.cursor.AtBest, j.cursor.Progress.BestEpoch
 	}
 	if valid != nil {
-		res.ValidAUC, res.ValidLogLoss = &valid.AUC, &valid.LogLoss
+		res.ValidAUC, res.ValidLogLoss = valid.AUC, &valid.LogLoss
 	}
 	if model != j.cursor.Step || j.lastSaved == model {
 		res.Checkpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), model)
+	} else if j.lastSaved > 0 {
+		res.LastCheckpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), j.lastSaved)
 	}
-	speed := float64(j.cursor.Samples-j.resumed) / j.stepSeconds()
-	wait := []float64{j.rec.Totals()[trace.Input].Seconds() / j.stepSeconds()}
-	if err := collective.AllReduce(j.comm, wait, collective.Sum); err != nil {
+	if err := j.times(&res); err != nil {
 		return Result{}, err
 	}
-	res.SamplesPerSecond, res.InputWaitShare = speed, wait[0]/float64(j.comm.Size())
+	var err error
+	if res.TrainUnknown, err = j.unknown(j.lacking); err != nil {
+		return Result{}, err
+	}
 	if !stopped && j.test != nil {
 		m, unknown, err := j.evaluate(ctx, j.test, data.All)
 		if err != nil {
 			return Result{}, err
 		}
 		j.metrics.write(metricLine{Event: "test", Step: j.cursor.Step, Epoch: j.cursor.Epoch, Samples: j.cursor.Samples, LogLoss: m.LogLoss, Metrics: &m})
-		res.TestAUC, res.TestLogLoss, res.TestAccuracy, res.TestUnknown = &m.AUC, &m.LogLoss, &m.Accuracy, unknown
+		res.TestAUC, res.TestLogLoss, res.TestAccuracy, res.TestUnknown = m.AUC, &m.LogLoss, &m.Accuracy, unknown
 	}
 	j.rec.Enter(trace.Wait)
-	var err error
-	if res.Tables, res.SparseBytesSent, err = j.trainer.report(); err != nil {
+	res.MovedShards = j.moved
+	if err := j.reportTables(j.cursor.Step-j.resumedAt, &res); err != nil {
 		return Result{}, err
 	}
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
-	j.keep(res)
-	j.writeTrace()
+	j.leave(&res)
 	return res, collective.Barrier(j.comm)
 }
 
-// keep writes the result to the run directory, from rank 0.
-func (j *job) keep(res Result) {
+// saveAgain tries once more to write the last checkpoint if that failed: the disk may
+// have room again, and all that was trained since the one before would have to be
+// trained again.
+func (j *job) saveAgain() error {
+	if j.lastSaved == j.cursor.Step {
+		return nil
+	}
+	best, atBest := j.cursor.Best, j.cursor.AtBest
+	if j.unsavedBest {
+		j.cursor.Best, j.cursor.AtBest = j.cursor.Step, j.cursor.Valid
+	}
+	if err := j.save(true); err != nil {
+		return err
+	}
+	j.pending.best, j.pending.atBest = best, atBest
+	if err := j.settle(); err != nil {
+		return err
+	}
+	if j.lastSaved == j.cursor.Step {
+		j.warn(fmt.Sprintf("the checkpoint of step %d could be written after all, nothing is lost", j.lastSaved))
+	}
+	return nil
+}
+
+// leave writes timeline and result to the run directory and notes which could not be.
+func (j *job) leave(res *Result) {
+	if !j.writeTrace() {
+		res.Lost = append(res.Lost, fileTraces)
+	}
+	if trained := j.cursor.Step > j.resumedAt; (trained || !j.kept(*res)) && !j.keep(*res) {
+		res.Lost = append(res.Lost, fileResult)
+	}
+}
+
+// kept tells whether the run directory has the result of the job that took the last
+// step, which says more than that of one for which nothing was left.
+func (j *job) kept(res Result) bool {
+	b, err := os.ReadFile(filepath.Join(j.runDir, fileResult))
+	var was Result
+	return err == nil && json.Unmarshal(b, &was) == nil && was.Steps == res.Steps && !was.Stopped
+}
+
+// times puts into the result where time went, on all ranks.
+func (j *job) times(res *Result) error {
+	res.Since, res.NewSamples = j.resumedAt, j.cursor.Samples-j.resumed
+	if steps := j.cursor.Step - j.resumedAt; steps > 0 {
+		res.TrainSeconds = j.stepSeconds()
+		res.StepSeconds, res.SamplesPerSecond = res.TrainSeconds/float64(steps), float64(res.NewSamples)/res.TrainSeconds
+	}
+	res.Input = j.feed.report(j.inputs, j.stepSeconds())
+	if j.following != nil {
+		res.Input.Bad += j.cursor.Stream.Bad
+	}
+	waited := j.rec.Totals()[trace.Input] + time.Duration(j.waited.Load())
+	shares := []float64{waited.Seconds() / j.stepSeconds(), res.Input.WorkShare}
+	if err := collective.AllReduce(j.comm, shares, collective.Sum); err != nil {
+		return err
+	}
+	ranks := float64(j.comm.Size())
+	res.InputWaitShare, res.Input.WorkShare = shares[0]/ranks, shares[1]/ranks
+	held := []float64{j.stall.Seconds(), j.awaited.Seconds()}
+	if err := collective.AllReduce(j.comm, held, collective.Max); err != nil {
+		return err
+	}
+	res.Checkpoints, res.CheckpointStallSeconds, res.CheckpointWaitSeconds = j.saved, held[0], held[1]
+	res.SlowRanks = j.slow.report()
+	if s := j.slack; s != nil {
+		res.Mode, res.Backup, res.LateSlots = j.opt.Tolerance.Mode.String(), s.steps.Backup(), j.cursor.Late
+		res.EffectiveBatch = float64(res.NewSamples) / float64(max(j.cursor.Step-j.resumedAt, 1))
+	}
+	return nil
+}
+
+// keep writes the result to the run directory, from rank 0, and reports whether it
+// could.
+func (j *job) keep(res Result) bool {
 	if j.comm.Rank() != 0 {
-		return
+		return true
 	}
 	b, err := json.MarshalIndent(res, "", "  ")
 	if err == nil {
@@ -75,6 +164,7 @@ func (j *job) keep(res Result) {
 	if err != nil {
 		j.opt.Warn(fmt.Sprintf("the result is not kept: %v", err))
 	}
+	return err == nil
 }
 
 // restoreBest goes back to the best epoch where early stopping is on and the
@@ -105,7 +195,7 @@ func (j *job) restoreBest() (restored bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return true, j.trainer.load(c)
+	return true, j.trainer.Load(c, nil)
 }
 
 // first does something on rank 0 and tells all ranks how it went: "" for well.

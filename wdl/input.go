@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
+	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
 // inputs are the data of a job. Validation rows come from files of their own or
@@ -31,7 +33,7 @@ func openInputs(c *config.Config, eval bool) (in inputs, err error) {
 	if eval {
 		training = "test"
 	}
-	s := data.Schema{Label: c.Label, Features: c.Features, Crosses: c.Crosses}
+	s := schemaOf(c)
 	open := func(what string, patterns []string) *data.Dataset {
 		if len(patterns) == 0 || err != nil {
 			return nil
@@ -42,9 +44,13 @@ func openInputs(c *config.Config, eval bool) (in inputs, err error) {
 		}
 		return d
 	}
-	in.train, in.valid, in.test = open(training, c.Data.Train), open("validation", c.Data.Valid), open("test", c.Data.Test)
+	grows := c.Data.Follow.On
+	if !grows {
+		in.train = open(training, c.Data.Train)
+	}
+	in.valid, in.test = open("validation", c.Data.Valid), open("test", c.Data.Test)
 	in.validRows = data.All
-	if err == nil && in.train == nil {
+	if err == nil && in.train == nil && !grows {
 		err = errors.New("training data: data.train names no file")
 	}
 	if err == nil && c.Data.ValidFraction > 0 {
@@ -52,6 +58,16 @@ func openInputs(c *config.Config, eval bool) (in inputs, err error) {
 		err = in.train.HoldOut(c.Data.ValidFraction, c.Train.Seed)
 	}
 	return in, err
+}
+
+// datasets are the distinct ones, the training data first.
+func (in inputs) datasets() (all []*data.Dataset) {
+	for _, d := range []*data.Dataset{in.train, in.valid, in.test} {
+		if d != nil && !slices.Contains(all, d) {
+			all = append(all, d)
+		}
+	}
+	return all
 }
 
 // scan reads a dataset once, shared by the ranks, so that all know how many
@@ -75,6 +91,9 @@ func (j *job) scan(ctx context.Context, d *data.Dataset, fit *data.Fit) error {
 	}
 	if err := d.Use(&merged); err != nil {
 		return err
+	}
+	if j.opt.Replicas > 1 {
+		j.counts = append(j.counts, merged.Marshal())
 	}
 	j.tellBad(d)
 	if fit == nil {
@@ -107,12 +126,88 @@ func (j *job) tellBad(d *data.Dataset) {
 	j.opt.Warn(line)
 }
 
+// InputReport says how the training rows were read beside the steps. Threads that
+// read and the one that trains share the cores of the host: what reading costs
+// where all are busy is work, not waiting.
+type InputReport struct {
+	// Time that the reader's threads were at work, by that of the steps, mean of the ranks.
+	// It may exceed 1: they work before the first step and during evaluations too, and their
+	// time has that in which others had the core.
+	WorkShare float64 `json:"work_share"`
+	Depth     int     `json:"depth"`   // batches that rank 0 was ahead at most
+	Threads   int     `json:"threads"` // of rank 0's reader
+	Bad       int64   `json:"bad"`     // records of all data that were left out because they cannot be used
+}
+
+// feed is the reader of the training rows. It goes on from epoch to epoch, so that
+// the next one's first batches are read while this one's last are trained on; each
+// span of a stream has its own.
+type feed struct {
+	reader *data.Reader // nil: none, or there are others for slots or microbatches
+	pace   data.Pace    // of the readers that have ended
+}
+
+// open returns the reader, which stands where the cursor does.
+func (f *feed) open(j *job) (r *data.Reader, err error) {
+	if f.reader == nil {
+		left := int64(j.config.Train.Epochs) - j.cursor.Epoch
+		if f.reader, err = j.reader(j.cursor.Consumed, max(left, 1)); err != nil {
+			return nil, err
+		}
+	}
+	j.shown.reader.Store(f.reader)
+	return f.reader, nil
+}
+
+func (f *feed) close(j *job) {
+	if f.reader != nil {
+		j.shown.reader.Store(nil)
+		f.reader.Close()
+		f.took(f.reader)
+		j.lack(f.reader)
+		f.reader = nil
+	}
+}
+
+// took adds up what a reader did, which has ended.
+func (f *feed) took(r *data.Reader) {
+	p := r.Pace()
+	f.pace.Work += p.Work
+	f.pace.Depth, f.pace.Threads = max(f.pace.Depth, p.Depth), max(f.pace.Threads, p.Threads)
+}
+
+// report tells of the reader, which is closed.
+func (f *feed) report(in inputs, seconds float64) InputReport {
+	r := InputReport{WorkShare: f.pace.Work.Seconds() / seconds, Depth: f.pace.Depth, Threads: f.pace.Threads}
+	of := []*data.Dataset{in.train, in.test}
+	if in.valid != in.train { // not held out of it
+		of = append(of, in.valid)
+	}
+	for _, d := range of {
+		if d != nil {
+			bad, _ := d.Bad()
+			r.Bad += bad
+		}
+	}
+	return r
+}
+
+// reader reads this rank's part of some epochs, from row start of the current one
+// on.
+func (j *job) reader(start, epochs int64) (*data.Reader, error) {
+	return data.NewReader(j.train, j.encoder, data.ReaderConfig{
+		Seed: j.config.Train.Seed, Epoch: j.cursor.Epoch, Epochs: epochs, Start: start, GlobalBatch: j.config.Train.Global(j.comm.Size()),
+		Lanes: j.cursor.Lanes, Rank: j.comm.Rank(), Size: j.comm.Size(),
+		Shuffle: *j.config.Train.Shuffle, Window: j.config.Train.ShuffleWindow, Select: data.Train,
+	})
+}
+
 // evalBatch is how many samples a rank evaluates at once.
 const evalBatch = 1024
 
 // evaluate computes the figures of the selected rows of a dataset, and how many
 // values of each feature its vocabulary does not hold.
-func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select) (m Metrics, unknown map[string]int64, err error) {
+func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select) (m step.Metrics, unknown map[string]int64, err error) {
 	j.rec.Enter(trace.Eval)
 	r, err := data.NewReader(d, j.encoder, data.ReaderConfig{
 		GlobalBatch: evalBatch * j.comm.Size(), Rank: j.comm.Rank(), Size: j.comm.Size(), Select: rows,
@@ -139,15 +234,35 @@ func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select) (
 	if err != nil {
 		return m, nil, err
 	}
-	counts := r.Unknown()
-	if err := collective.AllReduce(j.comm, counts, collective.Sum); err != nil {
-		return m, nil, err
+	unknown, err = j.unknown(r.Unknown())
+	return m, unknown, err
+}
+
+// lack counts what vocabularies did not hold in training.
+func (j *job) lack(r *data.Reader) {
+	n := r.Unknown()
+	if j.lacking == nil {
+		j.lacking = make([]int64, len(n))
 	}
-	unknown = map[string]int64{}
+	for i := range n {
+		j.lacking[i] += n[i]
+	}
+}
+
+// unknown adds up what the ranks counted of values that the vocabulary of a
+// feature does not hold, by feature.
+func (j *job) unknown(counts []int64) (map[string]int64, error) {
+	if counts == nil {
+		counts = make([]int64, len(j.encoder.Sparse()))
+	}
+	if err := collective.AllReduce(j.comm, counts, collective.Sum); err != nil {
+		return nil, err
+	}
+	unknown := map[string]int64{}
 	for i, c := range j.encoder.Sparse() {
 		if counts[i] > 0 {
 			unknown[c.Name] = counts[i]
 		}
 	}
-	return m, unknown, nil
+	return unknown, nil
 }

@@ -12,8 +12,12 @@ import (
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/chaos"
+	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
+	"github.com/wdlrun/wdlrun/wdl/layout"
+	"github.com/wdlrun/wdlrun/wdl/plan"
+	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
 // Options say what a training job does. Rank 0's count: it tells the others.
@@ -27,38 +31,88 @@ type Options struct {
 	Warn   func(line string) // tells the user of something that went wrong, one line; nil: silent
 	Say    func(line string) // tells the user how training gets on, a line an epoch; nil: silent
 
-	Replay    string     // run directory whose steps to repeat with the microbatches that counted then
-	Tolerance Tolerance  // of slow ranks
-	Chaos     chaos.Spec // faults on purpose; train.seed draws what it leaves open
-	Kill      func()     // ends this process at once, for chaos; nil: kill is refused
-	Failures  int        // of this job before, each by one of chaos' kills
+	Replay    string         // run directory whose steps to repeat with the microbatches that counted then
+	Tolerance step.Tolerance // of slow ranks
+	Hosts     []string       // by rank, for people; nil: not known
+	Chaos     chaos.Spec     // faults on purpose; train.seed draws what it leaves open
+	Kill      func()         // ends this process at once, for chaos; nil: kill is refused
+
+	Replicas int     // ranks that hold each shard, 0 and 1: its owner alone. All ranks give the same
+	Memory   *Memory // of a job of this process over the generation before; nil: there was none
 }
 
 // Result is what a finished job reports, and the JSON line of `wdlrun train
-// --json`. Steps and Samples count from the very start of training, Seconds and
-// SamplesPerSecond this job alone, the latter only the time in training steps.
+// --json`. Steps and Samples count from the very start of training; all that is said
+// of time counts this job alone, which began after step Since: SamplesPerSecond is
+// NewSamples by TrainSeconds, the time that rank 0 spent in training steps, and Seconds
+// has also the time before, between and after them.
 type Result struct {
 	WorldSize        int           `json:"world_size"`
 	Steps            int64         `json:"steps"`
 	Samples          int64         `json:"samples"`
+	Since            int64         `json:"since_step"`    // after which this job began
+	NewSamples       int64         `json:"new_samples"`   // trained on since
+	TrainSeconds     float64       `json:"train_seconds"` // in steps since
 	Seconds          float64       `json:"seconds"`
 	SamplesPerSecond float64       `json:"samples_per_second"`
 	InputWaitShare   float64       `json:"input_wait_share"` // of the time in steps, mean of the ranks
-	TrainLogLoss     float64       `json:"train_logloss"`    // over the last epoch, while it was trained
-	TestAUC          *float64      `json:"test_auc"`         // null without test data
+	Input            InputReport   `json:"input"`
+	StepSeconds      float64       `json:"step_seconds"`  // mean of this job's steps
+	TrainLogLoss     float64       `json:"train_logloss"` // over the last epoch, while it was trained
+	TestAUC          *float64      `json:"test_auc"`      // null without test data, and where it is of one class alone
 	TestLogLoss      *float64      `json:"test_logloss"`
 	TestAccuracy     *float64      `json:"test_accuracy"`
 	ValidAUC         *float64      `json:"valid_auc,omitempty"` // of the epoch that the result is of
 	ValidLogLoss     *float64      `json:"valid_logloss,omitempty"`
 	BestEpoch        int           `json:"best_epoch,omitempty"` // that early stopping restored
 	Tables           []TableReport `json:"tables"`
-	SparseBytesSent  int64         `json:"sparse_bytes_sent"` // of all ranks: keys, rows and gradients
+	Ranks            []RankReport  `json:"ranks"`                  // as owners of rows, beside what was foreseen
+	Hot              *HotReport    `json:"hot,omitempty"`          // where ranks keep rows of each other
+	MovedShards      int64         `json:"moved_shards,omitempty"` // to other ranks, at checkpoints of this job
+	Imbalance        float64       `json:"imbalance"`              // busiest owner over the mean, in bytes
+	PlannedImbalance float64       `json:"planned_imbalance"`      // the same as it was foreseen
+	SparseBytesSent  int64         `json:"sparse_bytes_sent"`      // of all ranks: keys, rows and gradients
 	RunDir           string        `json:"run_dir"`
-	Checkpoint       string        `json:"checkpoint"`        // of the model; empty if it could not be written
-	Stopped          bool          `json:"stopped,omitempty"` // on request, before the end; resume continues
+	Checkpoint       string        `json:"checkpoint"`                // of the model; empty if it could not be written
+	LastCheckpoint   string        `json:"last_checkpoint,omitempty"` // if so: the last good one, to go on from
+	Lost             []string      `json:"lost,omitempty"`            // files of RunFiles that could not be written, of rank 0
+	Spans            int64         `json:"spans,omitempty"`           // of a stream
+	Ended            string        `json:"ended,omitempty"`           // why the stream did
+	Stopped          bool          `json:"stopped,omitempty"`         // on request, before the end; resume continues
+	EarlyStopped     int           `json:"early_stopped,omitempty"`   // after so many evaluations without a better one
+	Healed           int           `json:"healed,omitempty"`          // how often training went on from what was left of its group
 
-	// Test values that the vocabulary of a feature does not hold.
-	TestUnknown map[string]int64 `json:"test_unknown,omitempty"`
+	// What ranks that were lost had done is in the model and in the figures of steps and
+	// samples, but not in what each rank counts: the bytes, inserted, refused and evicted
+	// rows of Tables, Ranks and SparseBytesSent, Input, and TrainUnknown.
+	Uncounted []Uncounted `json:"uncounted,omitempty"`
+
+	// Checkpoints written by this job, for how long a step was held up by one of them at
+	// most, on any rank, and for how long training waited for one because the next was due.
+	Checkpoints            int     `json:"checkpoints"`
+	CheckpointStallSeconds float64 `json:"checkpoint_stall_seconds"`
+	CheckpointWaitSeconds  float64 `json:"checkpoint_wait_seconds"`
+
+	// Where steps do not wait for all ranks: how they got on without, microbatches that
+	// were too late for the step they were begun in, since the training's first step, and
+	// samples of a step, on average.
+	Mode           string  `json:"mode,omitempty"`
+	Backup         int     `json:"backup,omitempty"` // at the end
+	LateSlots      int64   `json:"late_slots,omitempty"`
+	EffectiveBatch float64 `json:"effective_batch,omitempty"`
+
+	SlowRanks []SlowRank `json:"slow_ranks,omitempty"` // those that were named while they were
+
+	// Values that the vocabulary of a feature does not hold: of the training data
+	// that this job read, and of the test data.
+	TrainUnknown map[string]int64 `json:"train_unknown,omitempty"`
+	TestUnknown  map[string]int64 `json:"test_unknown,omitempty"`
+}
+
+// Uncounted says up to which step of a job the counters of a rank were lost with it.
+type Uncounted struct {
+	Rank int   `json:"rank"`
+	Step int64 `json:"until_step"`
 }
 
 // Job is one rank's share of a training job. Run does the work; the other
@@ -77,23 +131,49 @@ type job struct {
 	runDir string
 	inputs
 	encoder *data.Encoder
-	encoded []byte // the encoder as it is kept in checkpoints
-	trainer *Trainer
+	encoded []byte     // the encoder as it is kept in checkpoints
+	planned *plan.Plan // nil in an evaluation
+	enough  int64      // enoughKeys
+	moved   int64      // shards that have changed hands
+	stay    bool       // it was said why they do not
+	trainer *step.Trainer
 	metrics *metricsLog
 	faults  faults
-	slack   *slack // nil: steps wait for all ranks
 
-	cursor    cursor
-	lastSaved int64    // step of the last good checkpoint
-	pending   *pending // the one under way, nil for none
-	draft     checkpoint.Draft
-	large     bool      // this rank's part does not fit a draft
-	savedAt   time.Time // when it was written
-	began     time.Time // start of this job
-	resumed   int64     // samples trained on before this job
-	shownAt   time.Time // when show last told of a step
-	unlock    func()    // gives the run directory back; rank 0
-	shown     display
+	following *following      // nil: the training data does not grow
+	slack     *slack          // nil: steps wait for all ranks
+	script    []commit.Record // of a run that is repeated; nil: none
+	slow      lookout
+	fixed     *fixed       // not nil: steps are in slots
+	waited    atomic.Int64 // ns, for the reader, where steps do not wait for all ranks
+	lacking   []int64      // values of training data that no vocabulary holds, by sparse feature
+	feed      feed
+
+	counts [][]byte // of the datasets, as scanned; with replicas
+	trains bool     // this rank holds its part of a training
+	healed int      // how often the group was formed anew around what was left of it
+
+	uncounted []Uncounted // of ranks that were lost
+
+	cursor      cursor
+	lastSaved   int64    // step of the last good checkpoint
+	links       int      // that it builds upon
+	whole       bool     // the next one must be full
+	ended       int64    // step of the last epoch that this job ended
+	pending     *pending // the one under way, nil for none
+	drafts      [drafts]checkpoint.Draft
+	yaml        []byte        // the configuration, as checkpoints have it
+	savedAt     time.Time     // when it was written
+	saved       int           // checkpoints, in this job
+	unsavedBest bool          // the last checkpoint was to be the best epoch's, and failed
+	stall       time.Duration // the longest that a checkpoint has held a step up
+	awaited     time.Duration // the longest that one was waited for
+	began       time.Time     // start of this job
+	resumed     int64         // samples trained on before this job
+	resumedAt   int64         // step that it began after
+	shownAt     time.Time     // when show last told of a step
+	unlock      func()        // gives the run directory back; rank 0
+	shown       display
 
 	wantSave, wantStop atomic.Bool // wishes of the outside
 }
@@ -119,8 +199,9 @@ func NewJob(comm *collective.Comm, rec *trace.Recorder, opt Options) *Job {
 	if opt.Say == nil {
 		opt.Say = func(string) {}
 	}
-	j := &Job{job{comm: comm, rec: rec, opt: opt, began: time.Now()}}
+	j := &Job{job{enough: enoughKeys, comm: comm, rec: rec, opt: opt, began: time.Now()}}
 	j.shown.status.Store(&rank.Status{})
+	j.faults.held = new(atomic.Int64)
 	return j
 }
 
@@ -148,32 +229,43 @@ func (j *Job) Status() rank.Status {
 
 // Run trains, evaluates and leaves everything in the run directory. All ranks
 // return the same result, or an error each.
-func (j *Job) Run(ctx context.Context) (Result, error) {
-	from, err := j.briefing(ctx)
-	if j.unlock != nil {
-		defer j.unlock()
+//
+// With replicas, Leave must follow an error.
+func (j *Job) Run(ctx context.Context) (_ Result, err error) {
+	defer func() {
+		if err == nil || j.opt.Replicas < 2 {
+			j.close()
+		}
+	}()
+	defer j.abort()
+	left, err := j.muster()
+	if err != nil {
+		return Result{}, err
+	}
+	if left.Leader < 0 {
+		err = j.setOut(ctx)
+	} else {
+		err = j.heal(left)
 	}
 	if err != nil {
 		return Result{}, err
 	}
-	j.shown.status.Store(&rank.Status{RunDir: j.runDir})
-	j.opt.Began()
-	if err := j.prepare(ctx, from); err != nil {
-		return Result{}, err
-	}
-	defer j.trainer.Close()
+	j.told()
 	j.faults.hold(j.trainer)
 	if err := j.tolerate(); err != nil {
 		return Result{}, err
 	}
+	if s := j.config.Train.Slots; s > 0 {
+		j.fixed = &fixed{steps: step.NewSlots(j.trainer, s), slots: s}
+	}
 	defer j.slack.close()
-	defer j.abort()
+	defer j.following.close()
 	if j.comm.Rank() == 0 {
 		j.metrics = openMetrics(j.runDir, j.cursor.Step, j.opt.Warn)
 		defer j.metrics.close()
 		j.advise()
 	}
-	j.resumed, j.savedAt = j.cursor.Samples, time.Now()
+	j.openLookout()
 	stopped, err := j.loop(ctx)
 	if err != nil {
 		return Result{}, err
@@ -181,68 +273,167 @@ func (j *Job) Run(ctx context.Context) (Result, error) {
 	return j.finish(ctx, stopped)
 }
 
-// prepare reads the data once, fits the features or takes them from the
-// checkpoint, builds the model and sets it where training begins.
-func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
-	if j.inputs, err = openInputs(j.config, j.eval != nil); err != nil {
+// setOut begins a training, or goes on with one from a checkpoint.
+func (j *job) setOut(ctx context.Context) error {
+	from, err := j.briefing(ctx)
+	if err != nil {
 		return err
 	}
-	var fit *data.Fit
-	if from == nil {
-		fit = data.NewFit(data.Schema{Label: j.config.Label, Features: j.config.Features, Crosses: j.config.Crosses})
-	}
-	if err := j.scan(ctx, j.train, fit); err != nil {
+	j.told()
+	if err := j.prepare(ctx, from); err != nil {
 		return err
 	}
-	for _, d := range []*data.Dataset{j.valid, j.test} {
-		if d != nil && d != j.train {
-			if err := j.scan(ctx, d, nil); err != nil {
-				return err
-			}
-		}
-	}
-	if j.encoder, j.encoded, err = encoder(fit, from); err != nil {
-		return err
-	}
-	if j.trainer, err = NewTrainer(j.comm, j.rec, j.config, j.encoder.Sparse(), j.encoder.Dense()); err != nil {
-		return err
-	}
-	j.cursor = cursor{Rows: j.train.Rows(data.Train), Lanes: j.config.Train.Lanes, Data: j.train.Fingerprint()}
-	if j.cursor.Lanes == 0 {
-		j.cursor.Lanes = data.DefaultLanes(j.comm.Size())
-	}
-	if j.cursor.Rows == 0 {
-		return errors.New("wdl: no row of the training data is left beside those held out")
-	}
-	if from != nil {
-		return j.load(from)
+	j.resumed, j.resumedAt, j.savedAt = j.cursor.Samples, j.cursor.Step, time.Now()
+	j.trains = j.opt.Replicas > 1
+	if from != nil && !j.done() {
+		j.say("training goes on " + j.at())
 	}
 	return nil
 }
 
-// encoder makes the encoder from the statistics of a new training, or reads
-// that of a checkpoint.
-func encoder(fit *data.Fit, from *checkpoint.Checkpoint) (e *data.Encoder, encoded []byte, err error) {
-	if from == nil {
-		if e, err = data.NewEncoder(fit); err != nil {
-			return nil, nil, err
+// told tells the outside the run directory.
+func (j *job) told() {
+	j.shown.status.Store(&rank.Status{RunDir: j.runDir})
+	j.opt.Began()
+}
+
+// close frees what the job has.
+func (j *job) close() {
+	j.feed.close(j)
+	if j.trainer != nil {
+		j.trainer.Close()
+	}
+	if j.unlock != nil {
+		j.unlock()
+	}
+}
+
+// survey reads the training data once and fits the features, or takes them from the
+// checkpoint.
+func (j *job) survey(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
+	if j.inputs, err = openInputs(j.config, j.eval != nil); err != nil {
+		return err
+	}
+	var fit *data.Fit
+	if from == nil && j.config.Data.Index == "" {
+		fit = data.NewFit(schemaOf(j.config))
+	}
+	if j.train != nil {
+		if err := j.scan(ctx, j.train, fit); err != nil {
+			return err
 		}
-		encoded, err = e.Marshal()
-		return e, encoded, err
 	}
-	if encoded, err = readAll(from, sectionEncoder); err != nil {
-		return nil, nil, err
+	return j.encode(fit, from)
+}
+
+// surveyOthers counts the records that features are not fitted to.
+func (j *job) surveyOthers(ctx context.Context) error {
+	for _, d := range j.datasets() {
+		if d == j.train {
+			continue
+		}
+		if err := j.scan(ctx, d, nil); err != nil {
+			return err
+		}
 	}
-	e, err = data.LoadEncoder(encoded)
-	return e, encoded, err
+	return nil
+}
+
+// prepare looks at the data, builds the model and sets it where training begins.
+func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
+	if err := j.survey(ctx, from); err != nil {
+		return err
+	}
+	if err := j.start(); err != nil {
+		return err
+	}
+	if from == nil && j.eval == nil && j.train != nil && j.opt.Tolerance.Off() {
+		if _, err := j.feed.open(j); err != nil { // it reads while other data are counted and the model is made
+			return err
+		}
+	}
+	if err := j.surveyOthers(ctx); err != nil {
+		return err
+	}
+	if j.eval == nil {
+		if err := j.plan(ctx, from); err != nil {
+			return err
+		}
+	}
+	if j.trainer, err = j.newTrainer(nil); err != nil {
+		return err
+	}
+	if j.opt.Replicas > 1 {
+		err = j.trainer.Replicate()
+	}
+	if from != nil && err == nil {
+		err = j.load(from)
+	}
+	if err == nil {
+		err = j.begin()
+	}
+	return err
+}
+
+// newTrainer makes the trainer where the plan has the tables, over those that are left
+// of another group if they are not nil.
+func (j *job) newTrainer(left *step.Left) (*step.Trainer, error) {
+	begin := step.Tables{Left: left}
+	if p := j.planned; p != nil {
+		begin.Owner, begin.Strategies = p.Owner, p.Strategies()
+	}
+	return step.NewTrainer(j.comm, j.rec, j.config, layout.New(j.config, j.encoder.Sparse(), j.encoder.Dense()), begin)
+}
+
+// start sets the cursor of a new training.
+func (j *job) start() error {
+	j.cursor = cursor{Lanes: j.config.Train.Lanes}
+	if j.cursor.Lanes == 0 {
+		j.cursor.Lanes = data.DefaultLanes(j.comm.Size())
+	}
+	if j.train == nil {
+		return nil // a stream
+	}
+	j.cursor.Rows, j.cursor.Data = j.train.Rows(data.Train), j.train.Fingerprint()
+	if j.cursor.Rows == 0 {
+		return errors.New("wdl: no row of the training data is left beside those held out")
+	}
+	if n := j.train.Rows(data.All); j.train.Positives() == 0 && j.eval == nil {
+		rule := fmt.Sprintf("label.positive is %q", j.config.Label.Positive)
+		if limit := j.config.Label.Threshold; limit != nil {
+			rule = fmt.Sprintf("label.threshold is %v", *limit)
+		}
+		return fmt.Errorf("wdl: none of the %d training rows has the label 1, by field %s: %s; the values that are there: wdlrun data show FILE", n, j.config.Label.Field, rule)
+	}
+	return nil
+}
+
+// encode makes the encoder from the statistics of a new training or its feature
+// index, or reads that of a checkpoint.
+func (j *job) encode(fit *data.Fit, from *checkpoint.Checkpoint) (err error) {
+	if from != nil {
+		if j.encoded, err = readAll(from, sectionEncoder); err == nil {
+			j.encoder, err = data.LoadEncoder(j.encoded)
+		}
+		return err
+	}
+	if fit != nil {
+		j.encoder, err = data.NewEncoder(fit)
+	} else {
+		j.encoder, err = j.indexed()
+	}
+	if err == nil {
+		j.encoded, err = j.encoder.Marshal()
+	}
+	return err
 }
 
 // advise warns of settings that are possible and hardly meant.
 func (j *job) advise() {
-	switch n := j.train.Rows(data.All); j.train.Positives() {
-	case 0:
-		j.opt.Warn(fmt.Sprintf("none of the %d training rows has the label 1: check the label section of the configuration", n))
-	case n:
+	if j.following != nil {
+		return
+	}
+	if n := j.train.Rows(data.All); j.train.Positives() == n {
 		j.opt.Warn(fmt.Sprintf("all of the %d training rows have the label 1: check the label section of the configuration", n))
 	}
 	if s := j.config.Train.Schedule; s.Warmup >= j.total() && !j.done() {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/rank/chaos"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
@@ -111,6 +111,9 @@ func TestResumeGivesTheSameBits(t *testing.T) {
 	path := clicks(t, 1500)
 	for name, r := range recipes {
 		t.Run(name, func(t *testing.T) {
+			if name != "regular" && name != "rows" {
+				everyday(t)
+			}
 			t.Parallel()
 			const size = 2
 			whole := runJob(t, size, Options{Config: clicksConfig(t, path, r[0], r[1])})
@@ -149,6 +152,9 @@ func TestWorldSizesAgree(t *testing.T) {
 	path := clicks(t, 1500)
 	for name, r := range recipes {
 		t.Run(name, func(t *testing.T) {
+			if name != "rows" {
+				everyday(t)
+			}
 			t.Parallel()
 			one := runJob(t, 1, Options{Config: clicksConfig(t, path, r[0], r[1])})
 			for _, size := range []int{2, 5} {
@@ -190,6 +196,8 @@ func lines(t testing.TB, runDir, event string) (all []metricLine) {
 // TestEarlyStop: training ends after two evaluations without improvement, and
 // the result is that of the best epoch.
 func TestEarlyStop(t *testing.T) {
+	everyday(t)
+	t.Parallel()
 	c := clicksConfig(t, clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}")
 	if err := config.Set(c, "train.epochs", "50"); err != nil {
 		t.Fatal(err)
@@ -205,13 +213,16 @@ func TestEarlyStop(t *testing.T) {
 	if len(valid) == 50 || len(valid) != int(best.Epoch)+2 {
 		t.Fatalf("%d epochs, the best was the %d.: patience is 2", len(valid), best.Epoch)
 	}
+	if res.EarlyStopped != 2 {
+		t.Errorf("ended after %d evaluations without a better one", res.EarlyStopped)
+	}
 	onRanks(t, 3, func(comm *collective.Comm) error {
 		for _, from := range []string{res.RunDir, checkpoint.Dir(filepath.Join(res.RunDir, checkpoint.Folder), best.Step)} {
 			e, err := NewEvaluation(comm, trace.New(0), EvalOptions{Resume: from}).Run(context.Background())
 			if err != nil {
 				return err
 			}
-			if e.Step != best.Step || math.Abs(e.LogLoss-*res.TestLogLoss) > 1e-9 || e.AUC != *res.TestAUC {
+			if e.Step != best.Step || math.Abs(e.LogLoss-*res.TestLogLoss) > 1e-9 || *e.AUC != *res.TestAUC {
 				return fmt.Errorf("%s: step %d, log-loss %v; the training reported %v and its best step is %d", from, e.Step, e.LogLoss, *res.TestLogLoss, best.Step)
 			}
 		}
@@ -219,9 +230,11 @@ func TestEarlyStop(t *testing.T) {
 	})
 }
 
-// TestStop: a wish of any one rank stops all at the same step, with a checkpoint.
+// TestStop: a wish of any one rank stops all at the same step, with a checkpoint that
+// is confirmed.
 func TestStop(t *testing.T) {
-	opt := Options{Config: clicksConfig(t, clicks(t, 1500), "", ""), Out: t.TempDir()}
+	said := make(chan string, 100)
+	opt := Options{Config: clicksConfig(t, clicks(t, 1500), "", ""), Out: t.TempDir(), Say: func(line string) { said <- line }}
 	onRanks(t, 3, func(comm *collective.Comm) error {
 		j := NewJob(comm, trace.New(10), opt)
 		if comm.Rank() == 1 {
@@ -236,91 +249,15 @@ func TestStop(t *testing.T) {
 		}
 		return err
 	})
-}
-
-// TestNonFiniteLoss: the error names the table and the key.
-func TestNonFiniteLoss(t *testing.T) {
-	c, columns := parityConfig("sgd")
-	tr, err := NewTrainer(single(), trace.New(0), c, columns, []string{"d0", "d1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
-	p := loadParity(t)
-	if err := p.start(t, tr); err != nil {
-		t.Fatal(err)
-	}
-	b := p.batch(0, 6)
-	b.Dense[3] = float32(math.NaN())
-	if _, err := tr.Step(1, 1, b, nil, Wish{}); err == nil || !strings.Contains(err.Error(), "dense input d1 of row 1 is NaN") {
-		t.Errorf("NaN input: %v", err)
-	}
-	b = p.batch(0, 6)
-	tr.model.arena.Param("deep/linear1/weight").Value[2] = float32(math.Inf(1))
-	tr.model.arena.Changed()
-	if _, err := tr.Step(1, 1, b, nil, Wish{}); err == nil || !strings.Contains(err.Error(), "deep/linear1/weight") {
-		t.Errorf("infinite weight: %v", err)
-	}
-	if err := tr.model.pull(b, true); err != nil {
-		t.Fatal(err)
-	}
-	tr.model.lookup.PoolGrad(1, 0, slices.Repeat([]float32{3e38}, 6*parityE), parityE)
-	tr.model.lookup.PoolGrad(1, 0, slices.Repeat([]float32{3e38}, 6*parityE), parityE)
-	if err := tr.model.store.Push(tr.model.lookup); err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.update(1, 1, 6); err == nil || !strings.Contains(err.Error(), "f1") || !strings.Contains(err.Error(), "key") {
-		t.Errorf("infinite gradient of a row: %v", err)
-	}
-}
-
-func single() *collective.Comm { return group(1)[0] }
-
-// TestStepAllocatesNothing in the steady state, whatever the model.
-func TestStepAllocatesNothing(t *testing.T) {
-	for _, kind := range kinds {
-		for threads := range 3 {
-			t.Run(fmt.Sprintf("%v, %d threads", kind, 1+threads), func(t *testing.T) { allocatesNothing(t, kind, 1+threads) })
+	close(said)
+	confirmed := 0
+	for line := range said {
+		if strings.HasPrefix(line, "checkpoint of step 1 is written: ") {
+			confirmed++
 		}
 	}
-}
-
-func allocatesNothing(t *testing.T, kind config.Model, threads int) {
-	c, columns := kindConfig(kind)
-	c.Train.Threads = threads
-	tr, err := NewTrainer(single(), trace.New(16), c, columns, []string{"d0", "d1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
-	tr.model.chunk = 2
-	b, n := loadParity(t).batch(0, 6), int64(0)
-	step := func() {
-		n++
-		if _, err := tr.Step(n, 1, b, nil, Wish{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	step()
-	if allocs := testing.AllocsPerRun(50, step); allocs != 0 {
-		t.Errorf("%v allocations a step", allocs)
-	}
-}
-
-// TestEvaluationLeavesNoTrace: unknown keys are not inserted, parameters stay.
-func TestEvaluationLeavesNoTrace(t *testing.T) {
-	c, columns := parityConfig("adam")
-	tr, err := NewTrainer(single(), trace.New(0), c, columns, []string{"d0", "d1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := []*data.Batch{loadParity(t).batch(0, 6), nil}
-	before := slices.Clone(tr.model.arena.Values())
-	if _, err := tr.Evaluate(func() (*data.Batch, error) { next := b[0]; b = b[1:]; return next, nil }); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(before, tr.model.arena.Values()) || tr.model.store.Counters().RowsHeld != 0 {
-		t.Error("the evaluation has changed the model")
+	if confirmed != 1 {
+		t.Errorf("the checkpoint is confirmed %d times", confirmed)
 	}
 }
 
@@ -328,6 +265,8 @@ func TestEvaluationLeavesNoTrace(t *testing.T) {
 // a checkpoint after the best epoch, still restores the best one; when that is
 // gone it says so and keeps the last.
 func TestBestEpochTravels(t *testing.T) {
+	everyday(t)
+	t.Parallel()
 	c := clicksConfig(t, clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}")
 	if err := config.Set(c, "train.epochs", "50"); err != nil {
 		t.Fatal(err)
@@ -358,6 +297,25 @@ func TestBestEpochTravels(t *testing.T) {
 	if !strings.Contains(strings.Join(warned, "\n"), "best epoch") {
 		t.Errorf("the user is not told: %q", warned)
 	}
+}
+
+// TestTheLastCheckpointGetsASecondChance: a disk that is full once costs nothing, and the
+// best epoch stays the best.
+func TestTheLastCheckpointGetsASecondChance(t *testing.T) {
+	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}")}
+	whole := runJob(t, 2, opt)
+	if whole.BestEpoch != 3 {
+		t.Fatalf("epoch %d is the best: the test says nothing", whole.BestEpoch)
+	}
+	var err error
+	if opt.Chaos, err = chaos.Parse(fmt.Sprintf("diskfull@1@step%d", whole.Steps)); err != nil {
+		t.Fatal(err)
+	}
+	got := runJob(t, 2, opt)
+	if got.BestEpoch != whole.BestEpoch || *got.TestLogLoss != *whole.TestLogLoss || got.LastCheckpoint != "" || got.Checkpoints != whole.Checkpoints {
+		t.Errorf("%+v\nwhere the disk is never full %+v", got, whole)
+	}
+	sameContents(t, open(t, got.Checkpoint), open(t, whole.Checkpoint))
 }
 
 // TestOneTrainingARunDirectory: the second is refused while the first lasts.
@@ -421,7 +379,10 @@ func TestBadRecordsAreTold(t *testing.T) {
 	var warned []string
 	opt := Options{Config: c, Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}
 	onRanks(t, 1, func(comm *collective.Comm) error {
-		_, err := NewJob(comm, trace.New(0), opt).Run(context.Background())
+		r, err := NewJob(comm, trace.New(0), opt).Run(context.Background())
+		if err == nil && r.Input.Bad != 2 { // the test data are the same file
+			t.Errorf("the result tells of %d bad records", r.Input.Bad)
+		}
 		return err
 	})
 	all := strings.Join(warned, "\n")
@@ -434,7 +395,7 @@ func TestBadRecordsAreTold(t *testing.T) {
 // order of samples is refused, all at once; how long and fast to train is free.
 func TestResumeKeepsItsSettings(t *testing.T) {
 	whole := runJob(t, 1, Options{Config: clicksConfig(t, clicks(t, 300), "", "")})
-	err := Check(Options{Resume: whole.RunDir, Set: []string{"train.seed=9", "model.hidden=[16]", "train.lanes=32", "train.epochs=9"}})
+	err := Check(Options{Resume: whole.RunDir, Set: []string{"train.seed=9", "model.hidden=[16]", "train.lanes=32", "train.epochs=9"}}, 2)
 	if err == nil {
 		t.Fatal("another seed and model were accepted")
 	}
@@ -449,5 +410,26 @@ func TestResumeKeepsItsSettings(t *testing.T) {
 	more := runJob(t, 2, Options{Resume: whole.RunDir, Set: []string{"train.epochs=4", "train.optimizer.deep.learning_rate=0.01", "train.global_batch=50"}})
 	if more.Samples != whole.Samples/3*4 || more.RunDir != whole.RunDir {
 		t.Errorf("continued to %d samples in %s; %d before in %s", more.Samples, more.RunDir, whole.Samples, whole.RunDir)
+	}
+}
+
+// TestRunFiles: what could not be written is not listed, and checkpoints are where
+// there is one.
+func TestRunFiles(t *testing.T) {
+	for _, c := range []struct {
+		r    Result
+		want string
+	}{
+		{Result{Checkpoint: "x"}, "config.yaml metrics.jsonl result.json trace-*.json checkpoints/"},
+		{Result{LastCheckpoint: "x", Lost: []string{fileTraces}}, "config.yaml metrics.jsonl result.json checkpoints/"},
+		{Result{Lost: []string{fileTraces, fileResult}}, "config.yaml metrics.jsonl"},
+	} {
+		var names []string
+		for _, f := range c.r.RunFiles() {
+			names = append(names, f.Name)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.r, got, c.want)
+		}
 	}
 }

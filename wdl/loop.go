@@ -10,26 +10,49 @@ import (
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
+	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
 // loop trains the epochs that are left; stopped tells that somebody asked for
 // the end.
 func (j *job) loop(ctx context.Context) (stopped bool, err error) {
+	defer j.feed.close(j)
 	for !j.done() {
-		if stopped, err = j.epoch(ctx); stopped || err != nil {
+		if j.following != nil {
+			if stopped, err = j.nextSpan(ctx); stopped || err != nil {
+				return stopped, err
+			}
+			if j.done() {
+				break
+			}
+		}
+		if stopped, err = j.epoch(ctx); err != nil || stopped && !j.done() {
 			return stopped, err
 		}
-		if err := j.settle(); err != nil { // what is the best so far is known then
+		if j.done() {
+			break // within a span
+		}
+		if err := j.catchUp(); err != nil { // what is the best so far is known then
 			return false, err
 		}
 		best, atBest := j.cursor.Best, j.cursor.AtBest
 		if err := j.endEpoch(ctx); err != nil {
 			return false, err
 		}
-		if err := j.save(); err != nil {
+		whole := j.following == nil // spans may be short: their checkpoints hold what has changed
+		if err := j.save(whole); err != nil {
 			return false, err
 		}
 		j.pending.best, j.pending.atBest = best, atBest
+		if err := j.move(); err != nil {
+			return false, err
+		}
+		if err := j.keepBest(); err != nil {
+			return false, err
+		}
+	}
+	if j.following != nil {
+		return false, j.endStream()
 	}
 	return false, nil
 }
@@ -39,13 +62,13 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 	if j.slack != nil {
 		return j.slackEpoch(ctx)
 	}
-	r, err := j.reader(j.cursor.Consumed)
+	if j.fixed != nil {
+		return j.fixedEpoch(ctx)
+	}
+	r, err := j.feed.open(j)
 	if err != nil {
 		return false, err
 	}
-	defer r.Close()
-	j.shown.reader.Store(r)
-	defer j.shown.reader.Store(nil)
 	total := j.total()
 	b, err := j.read(ctx, r)
 	for b != nil {
@@ -74,21 +97,15 @@ func (j *job) read(ctx context.Context, r *data.Reader) (*data.Batch, error) {
 	return b, err
 }
 
-// reader reads this rank's part of the current epoch from row start on.
-func (j *job) reader(start int64) (*data.Reader, error) {
-	return data.NewReader(j.train, j.encoder, data.ReaderConfig{
-		Seed: j.config.Train.Seed, Epoch: j.cursor.Epoch, Start: start, GlobalBatch: j.config.Train.Global(j.comm.Size()),
-		Lanes: j.cursor.Lanes, Rank: j.comm.Rank(), Size: j.comm.Size(),
-		Shuffle: *j.config.Train.Shuffle, Window: j.config.Train.ShuffleWindow, Select: data.Train,
-	})
-}
-
 // total is how many steps the training will have had at its end, if early
-// stopping does not end it. Call it between steps.
+// stopping does not end it; 0 for a stream. Call it between steps.
 func (j *job) total() int64 {
 	c, batch := &j.cursor, j.config.Train.Global(j.comm.Size())
 	if j.slack != nil {
 		return j.slackTotal()
+	}
+	if j.following != nil {
+		return 0 // nobody knows
 	}
 	left := max(int64(j.config.Train.Epochs)-c.Epoch, 0)
 	if left == 0 {
@@ -102,7 +119,9 @@ func (j *job) total() int64 {
 func (j *job) step(b, next *data.Batch, total int64) (stop bool, err error) {
 	c := &j.cursor
 	rate := j.rate(total)
-	j.faults.kill(c.Step + 1)
+	if err := j.faults.strike(c.Step + 1); err != nil {
+		return false, err
+	}
 	out, err := j.trainer.Step(c.Step+1, rate, b, next, j.wish())
 	if err != nil {
 		return false, err
@@ -116,32 +135,54 @@ func (j *job) rate(total int64) float64 {
 }
 
 // stepped keeps the books of a step and does what is due after it.
-func (j *job) stepped(out Outcome, rate float64, total int64) (stop bool, err error) {
+func (j *job) stepped(out step.Outcome, rate float64, total int64) (stop bool, err error) {
 	c := &j.cursor
 	c.Step++
 	c.Consumed += out.Rows
 	c.Samples += out.Rows
 	c.LossSum += out.Loss
 	j.show(out, rate, total)
+	if out.Look {
+		if err := j.compare(); err != nil {
+			return false, err
+		}
+	}
+	if out.Stop {
+		j.wantStop.Store(true) // whoever has asked
+	}
 	if out.Stop || out.Save {
-		if err := j.save(); err != nil {
+		if err := j.save(false); err != nil {
+			return false, err
+		}
+		if err := j.move(); err != nil {
 			return false, err
 		}
 		j.savedAt = time.Now()
 		j.wantSave.Store(false)
+	} else {
+		j.turn()
+	}
+	if j.following != nil && j.outOfSteps() {
+		return true, nil
 	}
 	return out.Stop, nil
 }
 
 // wish says what this rank wants after the step. Intervals are rank 0's to keep,
 // so that clocks need not agree.
-func (j *job) wish() Wish {
-	w := Wish{Save: j.wantSave.Load(), Stop: j.wantStop.Load()}
+func (j *job) wish() step.Wish {
+	w := step.Wish{Save: j.wantSave.Load(), Stop: j.wantStop.Load()}
 	if every := j.config.Train.Checkpoint; j.comm.Rank() == 0 {
-		w.Save = w.Save || every.EverySteps > 0 && (j.cursor.Step+1)%every.EverySteps == 0 ||
-			every.EverySeconds > 0 && time.Since(j.savedAt) >= time.Duration(every.EverySeconds)*time.Second
+		w.Save = w.Save || every.EverySteps > 0 && (j.cursor.Step+1)%every.EverySteps == 0 || j.overdue()
+		w.Look = j.slow.due(j.cursor.Step + 1)
 	}
 	return w
+}
+
+// overdue tells on rank 0 that the last checkpoint is older than wanted.
+func (j *job) overdue() bool {
+	every := time.Duration(j.config.Train.Checkpoint.EverySeconds) * time.Second
+	return j.comm.Rank() == 0 && every > 0 && time.Since(j.savedAt) >= every
 }
 
 const (
@@ -150,7 +191,7 @@ const (
 )
 
 // show tells the outside about a finished step.
-func (j *job) show(out Outcome, rate float64, total int64) {
+func (j *job) show(out step.Outcome, rate float64, total int64) {
 	c := &j.cursor
 	due := c.Step%showEvery == 0 || c.Step == 1
 	if !due && time.Since(j.shownAt) < showPause {
@@ -159,10 +200,13 @@ func (j *job) show(out Outcome, rate float64, total int64) {
 	j.shownAt = time.Now()
 	loss := out.Loss / float64(max(out.Rows, 1))
 	speed := float64(c.Samples-j.resumed) / j.stepSeconds()
-	j.shown.status.Store(&rank.Status{
-		Steps: total, Epoch: c.Epoch + 1, Epochs: int64(j.config.Train.Epochs),
-		Samples: c.Samples, SamplesPerSecond: speed, Loss: loss, RunDir: j.runDir,
-	})
+	s := rank.Status{Steps: total, Samples: c.Samples, SamplesPerSecond: speed, Loss: loss, RunDir: j.runDir}
+	if j.following != nil {
+		s.Span = c.Stream.Spans
+	} else {
+		s.Epoch, s.Epochs = c.Epoch+1, int64(j.config.Train.Epochs)
+	}
+	j.shown.status.Store(&s)
 	if !due {
 		return
 	}
@@ -183,12 +227,17 @@ func (j *job) stepSeconds() float64 {
 // endEpoch closes the books of an epoch, evaluates the validation data, and
 // decides whether training is over.
 func (j *job) endEpoch(ctx context.Context) error {
-	c := &j.cursor
+	closed := j.cursor // it replaces the cursor at once: where a rank is lost meanwhile, others close the epoch again
+	c := &closed
 	c.LastLoss = c.LossSum / float64(max(c.Consumed, 1))
 	c.Epoch++
 	c.Consumed, c.LossSum = 0, 0
 	line := fmt.Sprintf("epoch %d of %d: train log-loss %.4f", c.Epoch, j.config.Train.Epochs, c.LastLoss)
-	if due := c.Epoch%int64(j.config.Train.EvalEvery) == 0 || j.done(); j.valid == nil || !due {
+	if j.following != nil {
+		line = j.endSpan(c)
+	}
+	if due := c.Epoch%int64(j.config.Train.EvalEvery) == 0 || c.Epoch >= int64(j.config.Train.Epochs); j.valid == nil || !due {
+		j.cursor = closed
 		j.say(line)
 		return nil
 	}
@@ -198,10 +247,13 @@ func (j *job) endEpoch(ctx context.Context) error {
 	}
 	c.Valid = &m
 	j.metrics.write(metricLine{Event: "valid", Step: c.Step, Epoch: c.Epoch, Samples: c.Samples, LogLoss: m.LogLoss, Metrics: &m})
-	line += fmt.Sprintf(", validation AUC %.4f, log-loss %.4f", m.AUC, m.LogLoss)
-	metric := m.AUC
-	if j.config.Train.EarlyStop.Metric == "logloss" {
+	line += fmt.Sprintf(", validation %s, log-loss %.4f", m.AUCText(), m.LogLoss)
+	metric := 0.5 // an AUC that there is not: no epoch is better than another
+	switch {
+	case j.config.Train.EarlyStop.Metric == "logloss":
 		metric = m.LogLoss
+	case m.AUC != nil:
+		metric = *m.AUC
 	}
 	progress, verdict := c.Progress.Observe(&j.config.Train, int(c.Epoch), metric)
 	c.Progress, c.Enough = progress, verdict.Stop
@@ -211,6 +263,7 @@ func (j *job) endEpoch(ctx context.Context) error {
 	if verdict.Stop {
 		line += fmt.Sprintf("; no better for %d evaluations: epoch %d was the best", progress.Waited, progress.BestEpoch)
 	}
+	j.cursor = closed
 	j.say(line)
 	return nil
 }

@@ -6,30 +6,34 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
+	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
-// maxDraft is the largest part that is copied to be written beside training. The
-// copy takes as much memory again; a rank with a larger part writes it in place,
-// and training waits.
-const maxDraft = 1 << 30
-
-// pending is a checkpoint under way: copied at a step boundary, written by a
-// goroutine while training goes on, committed by rank 0's when all parts are there,
-// and settled by all ranks at the next boundary at which they save, or at the end.
+// pending is a checkpoint under way: the state at a step boundary, taken in turns
+// between the steps that follow, or at once where a stream brings none, written by a
+// goroutine while training goes on,
+// committed by rank 0's when all parts are there, and settled by all ranks at the next
+// boundary at which they save, or at the end.
 type pending struct {
 	root    string
 	step    int64
 	rank    int
 	size    int
 	keep    int
+	since   int64    // the step whose checkpoint this one builds upon, or Full
 	protect []string // checkpoints that outlive keep
-	best    int64    // the best epoch's before this one
-	atBest  *Metrics
+	place   placement
+	owner   []int32 // of shards from this checkpoint on; nil: they stay
+	best    int64   // the best epoch's before this one
+	atBest  *step.Metrics
 
+	part      *part
 	file      checkpoint.File
 	err       error         // of this rank's part
 	written   chan struct{} // closed when both are set
@@ -38,19 +42,23 @@ type pending struct {
 	committed bool          // rank 0: settled already, but for the others to know
 	fault     string        // rank 0: of the commit
 	warn      func(string)
+	say       func(string) // nil: nobody has asked for this one
+	then      func()       // rank 0: what follows a commit
 }
 
 // errSettled ends the wait of rank 0's goroutine for parts.
 var errSettled = errors.New("the checkpoint is being settled")
 
 // start writes a part, and on rank 0 the checkpoint, in the background.
-func (p *pending) start(write func() (checkpoint.File, error)) {
+func (p *pending) start() {
 	var ctx context.Context
 	ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.written, p.done = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(p.done)
-		p.file, p.err = write()
+		p.file, p.err = p.part.write(func() (*checkpoint.Writer, error) {
+			return checkpoint.Create(p.root, p.step, p.rank, p.size)
+		})
 		close(p.written)
 		if p.rank != 0 || p.err != nil {
 			return
@@ -64,17 +72,35 @@ func (p *pending) start(write func() (checkpoint.File, error)) {
 // commit makes the parts a checkpoint and removes old ones; rank 0 only.
 func (p *pending) commit(files []checkpoint.File) {
 	p.committed = true
-	if err := checkpoint.Commit(p.root, checkpoint.Manifest{Step: p.step, Files: files}); err != nil {
+	place, err := json.Marshal(p.place)
+	if err != nil {
+		p.fault = err.Error()
+		return
+	}
+	m := checkpoint.Manifest{Step: p.step, Files: files, Meta: map[string]json.RawMessage{metaPlacement: place}}
+	if p.since != step.Full {
+		m.Base = &checkpoint.Link{Step: p.since}
+	}
+	if err := checkpoint.Commit(p.root, m); err != nil {
 		p.fault = errors.Join(err, checkpoint.Abandon(p.root, p.step)).Error()
 		return
+	}
+	if p.then(); p.say != nil {
+		p.say(written(p.root, p.step))
 	}
 	if err := checkpoint.Prune(p.root, p.keep, p.protect...); err != nil {
 		p.warn(fmt.Sprintf("old checkpoints could not be removed: %v", err))
 	}
 }
 
-// stop waits until nothing of it runs any more.
+// written tells who has asked for a checkpoint where it is.
+func written(root string, step int64) string {
+	return fmt.Sprintf("checkpoint of step %d is written: %s", step, checkpoint.Dir(root, step))
+}
+
+// stop waits until nothing of it runs any more; what has not been taken is given up.
 func (p *pending) stop() {
+	p.part.end(errSettled)
 	p.cancel(errSettled)
 	<-p.done
 }
@@ -96,6 +122,7 @@ func (j *job) settle() error {
 	if p == nil {
 		return nil
 	}
+	p.part.finish()
 	<-p.written
 	var report partReport
 	if report.File = p.file; p.err != nil {
@@ -149,15 +176,21 @@ func (p *pending) conclude(reports [][]byte) error {
 // it went wrong.
 func (j *job) reportSave(p *pending, fault string) {
 	if fault == "" {
+		j.saved++
 		j.lastSaved = p.step
+		if j.links++; p.since == step.Full {
+			j.links = 0
+		}
+		j.trainer.Store().Forget(p.step) // what comes builds upon this one
 		return
 	}
-	if j.cursor.Best == p.step {
+	j.whole = p.since != step.Full // it may be for what it builds upon
+	if j.unsavedBest = j.cursor.Best == p.step; j.unsavedBest {
 		j.cursor.Best, j.cursor.AtBest = p.best, p.atBest // what cannot be restored is not the best
 	}
-	last := "no checkpoint has been written so far"
+	last := "none is written so far"
 	if j.lastSaved > 0 {
-		last = fmt.Sprintf("the last good one is that of step %d", j.lastSaved)
+		last = fmt.Sprintf("the last good one is of step %d", j.lastSaved)
 	}
 	j.warn(fmt.Sprintf("checkpoint of step %d failed, training goes on, %s: %s", p.step, last, fault))
 }
@@ -169,56 +202,62 @@ func (j *job) abort() {
 	}
 }
 
-// save begins a checkpoint of the current step with all ranks; training waits for
-// the copy of its part, and for the checkpoint before if that is still being written.
-func (j *job) save() error {
+// catchUp settles the checkpoint under way while training waits.
+func (j *job) catchUp() error { return j.hold(&j.awaited, j.settle) }
+
+// hold does what training waits for because of checkpoints, and notes the longest.
+func (j *job) hold(longest *time.Duration, f func() error) error {
 	j.rec.Enter(trace.Checkpoint)
-	if err := j.settle(); err != nil {
+	start := time.Now()
+	err := f()
+	*longest = max(*longest, time.Since(start))
+	return err
+}
+
+// save begins a checkpoint of the current step with all ranks; training waits for
+// the copy of what the next step changes as a whole, and for the checkpoint before if
+// that is still being taken or written. A whole one is full; others build upon the one
+// before, as long as they may.
+func (j *job) save(whole bool) error {
+	if err := j.catchUp(); err != nil {
 		return err
 	}
+	return j.hold(&j.stall, func() error { return j.cut(whole) })
+}
+
+// cut begins a checkpoint; none is under way.
+func (j *job) cut(whole bool) error {
 	p := &pending{
-		root: filepath.Join(j.runDir, checkpoint.Folder), step: j.cursor.Step,
-		rank: j.comm.Rank(), size: j.comm.Size(), keep: j.config.Train.Checkpoint.Keep, warn: j.opt.Warn,
+		root: filepath.Join(j.runDir, checkpoint.Folder), step: j.cursor.Step, since: j.lastSaved,
+		rank: j.comm.Rank(), size: j.comm.Size(), keep: j.config.Train.Checkpoint.Keep, warn: j.opt.Warn, then: j.commit(),
+	}
+	if j.wantSave.Load() || j.wantStop.Load() {
+		p.say = j.opt.Say
+	}
+	if whole {
+		j.ended = p.step
+	}
+	if j.slack != nil && j.ended > 0 { // fewer ranks can go on from there alone
+		p.protect = append(p.protect, checkpoint.Dir(p.root, j.ended))
+	}
+	if whole || j.whole || j.lastSaved == 0 || j.lastSaved == p.step || j.links+1 >= j.config.Train.Checkpoint.FullEvery {
+		p.since, j.whole = step.Full, false
+	}
+	var err error
+	if p.place, p.owner, err = j.placement(); err != nil {
+		return err
 	}
 	if j.cursor.Best > 0 { // it may be this very one
 		p.protect = append(p.protect, checkpoint.Dir(p.root, j.cursor.Best))
 	}
-	p.start(j.part(p))
+	p.part = newPart(&j.drafts)
+	p.start()
+	p.part.begin(func(w *checkpoint.Draft) (*sparse.Snapshot, error) {
+		if err := j.faults.diskFull(p.step); err != nil {
+			return nil, err
+		}
+		return j.copy(w, p.since)
+	})
 	j.pending = p
 	return nil
-}
-
-// part copies this rank's part of a checkpoint and returns what writes it. A part
-// too large for a copy is written at once.
-func (j *job) part(p *pending) func() (checkpoint.File, error) {
-	if err := j.faults.diskFull(p.step); err != nil {
-		return func() (checkpoint.File, error) { return checkpoint.File{}, err }
-	}
-	if !j.large {
-		j.draft.Limit = maxDraft
-		j.draft.Reset()
-		err := j.write(&j.draft)
-		switch {
-		case err == nil:
-			return func() (checkpoint.File, error) { return p.writePart(j.draft.Write) }
-		case !errors.Is(err, checkpoint.ErrLarge):
-			return func() (checkpoint.File, error) { return checkpoint.File{}, err }
-		}
-		j.large, j.draft = true, checkpoint.Draft{}
-	}
-	file, err := p.writePart(func(w *checkpoint.Writer) error { return j.write(w) })
-	return func() (checkpoint.File, error) { return file, err }
-}
-
-// writePart writes and closes this rank's part.
-func (p *pending) writePart(fill func(*checkpoint.Writer) error) (checkpoint.File, error) {
-	w, err := checkpoint.Create(p.root, p.step, p.rank, p.size)
-	if err != nil {
-		return checkpoint.File{}, err
-	}
-	if err := fill(w); err != nil {
-		w.Discard()
-		return checkpoint.File{}, err
-	}
-	return w.Close()
 }

@@ -1,25 +1,40 @@
 package wdl
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
 
+// CheckReplay finds the faults of a replay on so many ranks that one process can find
+// before any is started.
+func CheckReplay(o Options, ranks int) error {
+	if err := o.replay(ranks); err != nil {
+		return err
+	}
+	if _, err := script(o.Replay); err != nil {
+		return err
+	}
+	return Check(o, ranks)
+}
+
 // replay takes configuration and mode from the run that is repeated.
 func (o *Options) replay(size int) error {
-	b, err := os.ReadFile(filepath.Join(o.Replay, fileMode))
-	if err != nil {
+	all, err := readModes(o.Replay)
+	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("wdl: replay: %s is no run in which steps could leave microbatches out: %w; repeat others with: train -config %s",
 			o.Replay, err, filepath.Join(o.Replay, fileConfig))
 	}
-	var m runMode
-	if err := json.Unmarshal(b, &m); err != nil {
-		return fmt.Errorf("wdl: replay: %s: %w", filepath.Join(o.Replay, fileMode), err)
+	if err != nil {
+		return fmt.Errorf("wdl: replay: %w", err)
+	}
+	m := all[0]
+	if len(all) > 1 {
+		return fmt.Errorf("wdl: replay: %s ran %v, and after step %d %v: only what ran in one way from its start can be replayed", o.Replay, m, all[1].From, all[1])
 	}
 	if m.WorldSize != size {
 		return fmt.Errorf("wdl: replay: %s ran on %d ranks, here are %d: microbatches would be others; use -np %d", o.Replay, m.WorldSize, size, m.WorldSize)
@@ -45,44 +60,4 @@ func script(dir string) ([]commit.Record, error) {
 		return nil, fmt.Errorf("wdl: replay: the log of %s begins after step %d and has %d steps: only runs from the very start can be replayed", dir, records[0].Step, len(records)-1)
 	}
 	return records[1:], nil
-}
-
-// lastOfScript reports whether the step to come is the last that a replayed log
-// has: where the run was stopped, its replay stops too.
-func (x *Tolerant) lastOfScript() bool {
-	return len(x.script) == 1 && x.script[0].Queue.Left() > 0
-}
-
-// act computes what counted in a step of the script. Everything is done at home:
-// who did it then made no difference.
-func (x *Tolerant) act(n int64) error {
-	if len(x.script) == 0 {
-		return fmt.Errorf("wdl: replay: the log ends before step %d: was the run resumed elsewhere?", n)
-	}
-	r := x.script[0]
-	x.script = x.script[1:]
-	for left := r.Pieces; len(left) > 0; {
-		var later []commit.Piece
-		taken := make([]bool, x.size)
-		for _, p := range left {
-			if home := x.home(p.Batch.First); taken[home] {
-				later = append(later, p)
-			} else {
-				taken[home] = true
-				x.leases = append(x.leases, lease{commit.Tag{Step: r.Step, Slot: p.Slot, Attempt: p.Attempt}, home, p.Batch.First})
-			}
-		}
-		left = later
-		if err := x.deal(n); err != nil {
-			return err
-		}
-		if x.current != nil {
-			<-x.hand.ended
-			if w := x.end(); w.err != nil {
-				return w.err
-			}
-		}
-	}
-	x.decided = &r
-	return nil
 }

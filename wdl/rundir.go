@@ -9,9 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
 // The files of a run directory.
@@ -21,6 +23,8 @@ const (
 	fileResult  = "result.json"   // the Result of the finished job
 	fileCommits = "commits.log"   // which microbatches counted, see commit.AppendLog
 	fileMode    = "mode.json"     // how slow ranks were treated, see runMode
+	fileTraces  = "trace-*.json"  // of each rank, see writeTrace
+	fileChaos   = "chaos.log"     // faults on purpose that have been, see struck
 )
 
 // NewRunDir makes a directory for one run below parent, named by the time.
@@ -47,15 +51,15 @@ func NewRunDir(parent string, now time.Time) (string, error) {
 
 // metricLine is one line of metrics.jsonl.
 type metricLine struct {
-	Event   string   `json:"event"` // train, valid or test
-	Time    string   `json:"time"`
-	Step    int64    `json:"step"`
-	Epoch   int64    `json:"epoch"`
-	Samples int64    `json:"samples"`
-	Rate    float64  `json:"rate,omitempty"` // factor of the learning rates
-	Speed   float64  `json:"samples_per_second,omitempty"`
-	LogLoss float64  `json:"logloss"`
-	Metrics *Metrics `json:"metrics,omitempty"`
+	Event   string        `json:"event"` // train, valid or test
+	Time    string        `json:"time"`
+	Step    int64         `json:"step"`
+	Epoch   int64         `json:"epoch"`
+	Samples int64         `json:"samples"`
+	Rate    float64       `json:"rate,omitempty"` // factor of the learning rates
+	Speed   float64       `json:"samples_per_second,omitempty"`
+	LogLoss float64       `json:"logloss"`
+	Metrics *step.Metrics `json:"metrics,omitempty"`
 }
 
 // metricsLog appends lines to metrics.jsonl. Training never fails for it: after
@@ -144,29 +148,37 @@ func writeFile(dir, name string, b []byte) error {
 // RunFile is one entry of a run directory.
 type RunFile struct{ Name, What string }
 
-// RunFiles says what a finished job leaves in its run directory; model tells
-// whether a checkpoint could be written.
-func RunFiles(model bool) []RunFile {
+// RunFiles says what a finished job leaves in its run directory.
+func (r Result) RunFiles() []RunFile {
 	files := []RunFile{
 		{fileConfig, "the configuration in effect"},
 		{fileMetrics, "loss, speed and evaluations, one JSON object a line"},
 		{fileResult, "the result"},
-		{"trace-*.json", "timeline of each rank, for ui.perfetto.dev"},
+		{fileTraces, "timeline of each rank, for ui.perfetto.dev"},
 	}
-	if model {
+	switch {
+	case r.Checkpoint != "":
 		files = append(files, RunFile{checkpoint.Folder + "/", "the model, to resume from or to evaluate"})
+	case r.LastCheckpoint != "":
+		files = append(files, RunFile{checkpoint.Folder + "/", "up to " + filepath.Base(r.LastCheckpoint) + ", to resume from"})
 	}
-	return files
+	return slices.DeleteFunc(files, func(f RunFile) bool { return slices.Contains(r.Lost, f.Name) })
 }
 
-// writeTrace leaves this rank's timeline in the run directory.
-func (j *job) writeTrace() {
+// writeTrace leaves this rank's timeline in the run directory. One without a step does
+// not take the place of another. It reports whether there is one.
+func (j *job) writeTrace() bool {
+	name := fmt.Sprintf("trace-%04d.json", j.comm.Rank())
+	if _, err := os.Stat(filepath.Join(j.runDir, name)); err == nil && j.cursor.Step == j.resumedAt {
+		return true
+	}
 	var b bytes.Buffer
 	err := j.rec.WriteChrome(&b, j.comm.Rank())
 	if err == nil {
-		err = writeFile(j.runDir, fmt.Sprintf("trace-%04d.json", j.comm.Rank()), b.Bytes())
+		err = writeFile(j.runDir, name, b.Bytes())
 	}
 	if err != nil {
 		j.opt.Warn(fmt.Sprintf("the timeline is not kept: %v", err))
 	}
+	return err == nil
 }

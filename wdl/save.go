@@ -3,27 +3,37 @@ package wdl
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
-	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// choose opens the checkpoint to resume from, after reading every byte of it.
-// One that is damaged is refused with its fault, and an earlier one taken.
-func choose(ctx context.Context, path string, warn func(string)) (*checkpoint.Checkpoint, error) {
-	whole := func(c *checkpoint.Checkpoint) error { return c.Verify(ctx) }
-	c, refused, err := checkpoint.Resolve(path, whole)
+// choose opens the checkpoint to resume from, after reading every byte of it and of
+// those it builds upon. One that is damaged is refused with its fault, and an earlier
+// one taken; so is, in a job that starts again, one from which the ranks that are left
+// cannot go on. Nil is the beginning: that is all there is for them.
+func (j *job) choose(ctx context.Context) (*checkpoint.Checkpoint, error) {
+	accept := []func(*checkpoint.Checkpoint) error{func(c *checkpoint.Checkpoint) error { return c.Verify(ctx) }}
+	if j.opt.Again != "" {
+		accept = append(accept, j.goesOn)
+	}
+	c, refused, err := checkpoint.Resolve(j.opt.Resume, accept...)
 	for _, r := range refused {
-		warn(fmt.Sprintf("checkpoint refused: %v", r))
+		j.opt.Warn(fmt.Sprintf("checkpoint refused: %v", r))
 	}
-	if err != nil {
+	inside := func(err error) bool { return errors.Is(err, errInside) }
+	switch {
+	case err != nil && len(refused) > 0 && !slices.ContainsFunc(refused, func(err error) bool { return !inside(err) }):
+		j.opt.Warn("the training begins anew")
+		return nil, nil
+	case err != nil:
 		return nil, err
-	}
-	if len(refused) > 0 {
-		warn(fmt.Sprintf("an earlier checkpoint is used: %s", c.Dir()))
+	case len(refused) > 0:
+		j.opt.Warn(fmt.Sprintf("an earlier checkpoint is used: %s", c.Dir()))
 	}
 	return c, nil
 }
@@ -36,41 +46,18 @@ func (j *job) load(c *checkpoint.Checkpoint) error {
 	if err := readJSON(c, sectionCursor, &j.cursor); err != nil {
 		return err
 	}
-	if now := &j.cursor; now.Data != was.Data && j.eval == nil {
+	if now := &j.cursor; now.Data != was.Data && j.eval == nil && j.train != nil {
 		if now.Consumed > 0 {
-			return fmt.Errorf("wdl: resume: the training data has changed: %d rows, fingerprint %s, and the checkpoint of step %d stands inside an epoch of %d rows, fingerprint %s; restore the data, or resume from a checkpoint at the end of an epoch",
-				was.Rows, was.Data, now.Step, now.Rows, now.Data)
+			return fmt.Errorf("wdl: resume: the training data has changed: %d rows, fingerprint %s, and the checkpoint of step %d stands inside an epoch of %d rows, fingerprint %s; restore the data, or resume from a checkpoint at the end of an epoch%s",
+				was.Rows, was.Data, now.Step, now.Rows, now.Data, lastEnd(c.Dir()))
 		}
 		now.Rows, now.Data = was.Rows, was.Data
 	}
-	j.lastSaved = c.Step()
-	return j.trainer.load(c)
-}
-
-// load replaces the parameters by those of a checkpoint; each rank reads the
-// shards it owns.
-func (t *Trainer) load(c *checkpoint.Checkpoint) error {
-	if err := c.Read(sectionDense, t.model.arena.Load); err != nil {
-		return err
+	if stop := j.config.Train.EarlyStop; j.cursor.Enough && j.eval == nil { // it may have more patience now
+		j.cursor.Enough = stop.Patience > 0 && j.cursor.Progress.Waited >= stop.Patience
 	}
-	store := t.model.store
-	if err := store.Reset(); err != nil {
-		return err
-	}
-	for table, tb := range t.model.layout.tables {
-		store.SetNow(table, c.Step()) // ages count from there
-		for _, shard := range store.Owned() {
-			name := sparse.SectionName(tb.Name, shard)
-			if !c.Has(name) {
-				continue // a shard without rows is not saved
-			}
-			err := c.Read(name, func(r io.Reader) error { return store.LoadShard(r, table, shard) })
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	j.lastSaved, j.links = c.Step(), len(c.Chain())-1
+	return j.trainer.Load(c, nil)
 }
 
 func readJSON(c *checkpoint.Checkpoint, section string, to any) error {

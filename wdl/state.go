@@ -1,11 +1,11 @@
 package wdl
 
 import (
-	"encoding/json"
-	"io"
+	"fmt"
 
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/wdl/config"
+	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
 // cursor is where a training job stands: with the parameters, all that decides
@@ -21,58 +21,45 @@ type cursor struct {
 	Data     string          `json:"data"`  // fingerprint of the training data
 	Lanes    int             `json:"lanes"` // of the epoch's order
 	Progress config.Progress `json:"progress"`
-	Valid    *Metrics        `json:"valid,omitempty"`   // of the last evaluation of validation data
+	Valid    *step.Metrics   `json:"valid,omitempty"`   // of the last evaluation of validation data
 	Best     int64           `json:"best"`              // step of the checkpoint of the best epoch, 0 for none
-	AtBest   *Metrics        `json:"at_best,omitempty"` // of the validation data then
+	AtBest   *step.Metrics   `json:"at_best,omitempty"` // of the validation data then
 	Enough   bool            `json:"enough"`            // early stopping has ended the training
+	Late     int64           `json:"late,omitempty"`    // microbatches that did not count in the step they were begun in
+
+	Stream *streamCursor `json:"stream,omitempty"` // of training data that grows
 
 	// Inside an epoch of which some microbatches came late: those that are left.
 	Queue *commit.Queue `json:"queue,omitempty"`
 }
 
+// at says where the job goes on.
+func (j *job) at() string {
+	c, of := &j.cursor, fmt.Sprintf("epoch %d of %d", j.cursor.Epoch+1, j.config.Train.Epochs)
+	if c.Stream != nil {
+		of = fmt.Sprintf("span %d", c.Stream.Spans)
+	}
+	switch {
+	case c.Consumed > 0:
+		return fmt.Sprintf("after step %d, in %s behind row %d of %d", c.Step, of, c.Consumed, c.Rows)
+	case c.Stream != nil && len(c.Stream.Span) == 0:
+		return fmt.Sprintf("after step %d, behind %s", c.Step, of)
+	}
+	return fmt.Sprintf("after step %d, with %s", c.Step, of)
+}
+
 // done reports whether only the test remains.
 func (j *job) done() bool {
+	if j.following != nil {
+		return j.cursor.Enough || j.cursor.Stream.Ended != ""
+	}
 	return j.cursor.Enough || j.cursor.Epoch >= int64(j.config.Train.Epochs)
 }
 
-// The names of a checkpoint's sections. Rank 0 writes the first four; each rank
-// writes the shards it owns.
+// The names of a checkpoint's sections that are the job's. Rank 0 writes these three;
+// those of parameters are the trainer's.
 const (
 	sectionConfig  = "config"  // YAML, the configuration in effect
 	sectionEncoder = "encoder" // JSON, see data.Encoder
 	sectionCursor  = "cursor"  // JSON, see cursor
-	sectionDense   = "dense"   // see dense.Arena
 )
-
-// sections is what takes the sections of a part: a file, or memory.
-type sections interface {
-	Section(name string, write func(io.Writer) error) error
-}
-
-// write puts this rank's share of the job's state into w.
-func (j *job) write(w sections) error {
-	if j.comm.Rank() == 0 {
-		cur, err := json.Marshal(j.cursor)
-		if err != nil {
-			return err
-		}
-		for _, s := range []struct {
-			name string
-			data []byte
-		}{{sectionConfig, j.config.YAML()}, {sectionEncoder, j.encoded}, {sectionCursor, cur}} {
-			if err := w.Section(s.name, func(out io.Writer) error { _, err := out.Write(s.data); return err }); err != nil {
-				return err
-			}
-		}
-		if err := w.Section(sectionDense, j.trainer.model.arena.Save); err != nil {
-			return err
-		}
-	}
-	store := j.trainer.model.store
-	for _, s := range store.Sections() {
-		if err := w.Section(s.Name, func(out io.Writer) error { return store.SaveShard(out, s.Table, s.Shard) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -2,14 +2,19 @@ package wdl
 
 import (
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/sparse"
 )
 
 // TableReport says what a table holds at the end of a job and what this job has
 // done to it, over all ranks.
 type TableReport struct {
 	Name     string `json:"name"`
+	Strategy string `json:"strategy"`          // what of it travels, see package sparse
+	Why      string `json:"why"`               // it was chosen
 	Rows     int64  `json:"rows"`              // held
 	Bytes    int64  `json:"bytes"`             // memory of rows and index
+	Sent     int64  `json:"bytes_sent"`        // in training steps: keys, rows and gradients
+	Planned  Needs  `json:"planned"`           // the same three as they were foreseen
 	Inserted int64  `json:"inserted"`          // keys that were admitted and got a row
 	Refused  int64  `json:"refused,omitempty"` // gradients of keys that were not admitted yet
 	Evicted  int64  `json:"evicted,omitempty"` // rows given up
@@ -17,24 +22,81 @@ type TableReport struct {
 	FromDisk int64  `json:"from_disk,omitempty"`
 }
 
-// tableWords is how many figures of a table the ranks sum.
-const tableWords = 7
+// RankReport says what a rank has carried as an owner, and what was foreseen.
+type RankReport struct {
+	Shards  int   `json:"shards"`
+	Rows    int64 `json:"rows"`
+	Bytes   int64 `json:"bytes"`
+	Sent    int64 `json:"bytes_sent"`
+	Planned Needs `json:"planned"`
+}
 
-// report sums what the ranks' tables hold and have sent to each other.
-func (t *Trainer) report() (tables []TableReport, sent int64, err error) {
-	store, names := t.model.store, t.model.layout.tables
-	sums := make([]int64, tableWords*len(names)+1)
-	for i := range names {
+// Needs are what a plan foresees of a whole training: at its end, and for the steps
+// that this job has taken.
+type Needs struct {
+	Rows  int64 `json:"rows"`
+	Bytes int64 `json:"bytes"`
+	Sent  int64 `json:"bytes_sent"`
+}
+
+// HotReport says what ranks have kept of each other's rows.
+type HotReport struct {
+	Rows    int64 `json:"rows"`       // by the last choice: hot keys and replicated rows
+	Choices int64 `json:"choices"`    // in this job
+	Sent    int64 `json:"bytes_sent"` // gradients and new rows, of all ranks
+}
+
+// tableWords is how many figures of a table the ranks sum, rankWords how many of
+// each rank they tell.
+const (
+	tableWords = 8
+	rankWords  = 4
+)
+
+// reportTables sums what the ranks' tables hold and have sent to each other, beside
+// what the plan expected of so many steps. It fills in the parts of a result that are
+// about tables.
+func (j *job) reportTables(steps int64, res *Result) error {
+	store, p, size := j.trainer.Store(), j.planned, j.comm.Size()
+	at := tableWords * len(p.Tables)
+	sums := make([]int64, at+rankWords*size+2)
+	own := sums[at+rankWords*j.comm.Rank():][:rankWords]
+	own[0] = int64(len(store.Owned()))
+	for i := range p.Tables {
 		c := store.Table(i)
-		copy(sums[tableWords*i:], []int64{c.Rows, c.Bytes, c.Inserted, c.Refused, c.Evicted, c.Frozen, c.Thawed})
+		copy(sums[tableWords*i:], []int64{c.Rows, c.Bytes, c.CarriedBytes, c.Inserted, c.Refused, c.Evicted, c.Frozen, c.Thawed})
+		own[1], own[2], own[3] = own[1]+c.Rows, own[2]+c.Bytes, own[3]+c.CarriedBytes
 	}
-	sums[len(sums)-1] = store.Counters().BytesSent()
-	if err := collective.AllReduce(t.comm, sums, collective.Sum); err != nil {
-		return nil, 0, err
+	c := store.Counters()
+	sums[len(sums)-2], sums[len(sums)-1] = c.BytesSent(), c.HotBytesSent
+	if err := collective.AllReduce(j.comm, sums, collective.Sum); err != nil {
+		return err
 	}
-	for i, x := range names {
+	for i, plan := range p.Tables {
 		s := sums[tableWords*i:]
-		tables = append(tables, TableReport{x.Name, s[0], s[1], s[2], s[3], s[4], s[5], s[6]})
+		res.Tables = append(res.Tables, TableReport{
+			Name: plan.Name, Strategy: plan.Strategy.String(), Why: plan.Why, Rows: s[0], Bytes: s[1], Sent: s[2],
+			Planned:  Needs{plan.Rows, plan.MemoryBytes, plan.StepBytes * steps},
+			Inserted: s[3], Refused: s[4], Evicted: s[5], ToDisk: s[6], FromDisk: s[7],
+		})
 	}
-	return tables, sums[len(sums)-1], nil
+	for r, plan := range p.Ranks {
+		s := sums[at+rankWords*r:]
+		res.Ranks = append(res.Ranks, RankReport{int(s[0]), s[1], s[2], s[3], Needs{plan.Rows, plan.MemoryBytes, plan.WireBytes * steps}})
+	}
+	res.SparseBytesSent = sums[len(sums)-2]
+	if rows, choices := j.trainer.Hot(); choices > 0 {
+		res.Hot = &HotReport{rows, choices, sums[len(sums)-1]}
+	}
+	res.Imbalance, res.PlannedImbalance = uneven(res.Ranks), p.Imbalance
+	return nil
+}
+
+// uneven is the busiest rank's share of bytes over the mean.
+func uneven(ranks []RankReport) float64 {
+	var p sparse.Plan
+	for _, r := range ranks {
+		p.Ranks = append(p.Ranks, sparse.RankLoad{ShardLoad: sparse.ShardLoad{WireBytes: r.Sent}})
+	}
+	return p.Imbalance()
 }

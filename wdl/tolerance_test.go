@@ -3,111 +3,17 @@ package wdl
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"path/filepath"
-	"slices"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/rank/chaos"
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/trace"
+	"github.com/wdlrun/wdlrun/wdl/step"
 )
-
-// rowSource makes microbatches out of nothing.
-type rowSource struct {
-	rank, size, rows int
-	held             map[int64]*data.Batch
-}
-
-func (s *rowSource) Batch(n int64) (*data.Batch, error) {
-	if s.held[n] == nil {
-		b := &data.Batch{Rows: s.rows, Sparse: emptyBatch(parityFeatures).Sparse, Dense: make([]float32, 2*s.rows)}
-		for i := range s.rows {
-			id := uint64((int(n)*s.size+s.rank)*s.rows + i)
-			b.RowID = append(b.RowID, id)
-			b.Label = append(b.Label, float32(id%2))
-			for f := range b.Sparse {
-				j := &b.Sparse[f]
-				j.Values, j.Offsets = append(j.Values, id%parityVocabulary), append(j.Offsets, int32(i+1))
-			}
-		}
-		s.held[n] = b
-	}
-	return s.held[n], nil
-}
-
-func (s *rowSource) Done(n int64) { delete(s.held, n) }
-
-// TestEveryRowCountsOnce lets ranks stall at random through two epochs: every row
-// is in exactly one commit set of each, in every mode.
-func TestEveryRowCountsOnce(t *testing.T) {
-	const size, rows, steps = 4, 6, 25
-	for _, how := range []Tolerance{
-		{Mode: commit.Drop, Backup: 1}, {Mode: commit.Drop, Backup: 2}, {Mode: commit.Drop, Backup: 1, Auto: true}, {Mode: commit.Speculate},
-	} {
-		t.Run(fmt.Sprintf("%v b=%d auto=%v", how.Mode, how.Backup, how.Auto), func(t *testing.T) {
-			t.Parallel()
-			counted, late, told := map[int64]int{}, 0, int64(0)
-			onRanks(t, size, func(comm *collective.Comm) error {
-				c, columns := parityConfig("sgd")
-				trainer, err := NewTrainer(comm, trace.New(0), c, columns, []string{"d0", "d1"})
-				if err != nil {
-					return err
-				}
-				defer trainer.Close()
-				rng := rand.New(rand.NewPCG(3, uint64(comm.Rank())))
-				trainer.Hold(func(int64, time.Duration) time.Duration {
-					if rng.IntN(5) == 0 {
-						return time.Duration(rng.IntN(5)) * time.Millisecond
-					}
-					return 0
-				})
-				source := func() Source {
-					return &rowSource{comm.Rank(), size, rows, map[int64]*data.Batch{}}
-				}
-				x, err := trainer.Tolerate(how, commit.Record{Queue: Microbatches(0, steps, size)}, source(), nil)
-				if err != nil {
-					return err
-				}
-				defer x.Close()
-				for n := int64(1); ; n++ {
-					out, err := x.Step(n, 1, Wish{})
-					if err != nil {
-						return err
-					}
-					if comm.Rank() == 0 {
-						told += out.Rows
-						late += len(x.Record().Queue.Late)
-						for _, p := range x.Record().Pieces {
-							counted[p.Batch.First]++
-						}
-					}
-					if x.Ended() && x.Record().Queue.Epoch == 1 {
-						return nil
-					}
-					if x.Ended() {
-						x.Resume(source())
-					}
-				}
-			})
-			if told != 2*size*rows*steps || len(counted) != size*steps {
-				t.Errorf("%d rows of %d microbatches were summed, want %d of %d", told, len(counted), 2*size*rows*steps, size*steps)
-			}
-			for item, n := range counted {
-				if n != 2 {
-					t.Errorf("microbatch %d counted %d times in 2 epochs", item, n)
-				}
-			}
-			if how.Mode == commit.Drop && late == 0 {
-				t.Error("no microbatch was late")
-			}
-		})
-	}
-}
 
 // TestSpeculateGivesTheBitsOfWait: whoever computes a microbatch, and whenever,
 // the checkpoint is the same.
@@ -123,34 +29,31 @@ func TestSpeculateGivesTheBitsOfWait(t *testing.T) {
 			continue // batch normalisation waits for all
 		}
 		t.Run(name, func(t *testing.T) {
+			if name != "rows" {
+				everyday(t)
+			}
 			t.Parallel()
 			c := clicksConfig(t, path, r[0], r[1])
 			wait := runJob(t, size, Options{Config: c})
-			again := runJob(t, size, Options{Config: c, Tolerance: Tolerance{Mode: commit.Speculate}, Chaos: slow})
-			sameModel(t, size, wait, again)
+			again := runJob(t, size, Options{Config: c, Tolerance: step.Tolerance{Mode: commit.Speculate}, Chaos: slow})
+			sameModel(t, wait, again)
 		})
 	}
 }
 
-func sameModel(t *testing.T, size int, a, b Result) {
+func sameModel(t *testing.T, a, b Result) {
 	t.Helper()
 	if a.Steps != b.Steps || a.Samples != b.Samples || *a.TestAUC != *b.TestAUC {
 		t.Errorf("%+v and %+v", a, b)
 	}
-	for rank := range size {
-		part := fmt.Sprintf("rank-%04d-of-%04d.wck", rank, size)
-		of := func(r Result) []byte {
-			return read(t, filepath.Join(checkpoint.Dir(filepath.Join(r.RunDir, checkpoint.Folder), r.Steps), part))
-		}
-		if !slices.Equal(of(a), of(b)) {
-			t.Errorf("%s differs", part)
-		}
-	}
+	dir := func(r Result) string { return checkpoint.Dir(filepath.Join(r.RunDir, checkpoint.Folder), r.Steps) }
+	sameContents(t, open(t, dir(a)), open(t, dir(b)))
 }
 
 // TestDropLeavesASlowRankBehind trains with one rank that is far slower and must
 // neither wait for it nor lose its samples.
 func TestDropLeavesASlowRankBehind(t *testing.T) {
+	t.Parallel()
 	const size = 3
 	path := clicks(t, 1500)
 	slow, err := chaos.Parse("slow:100x@1")
@@ -158,11 +61,14 @@ func TestDropLeavesASlowRankBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := clicksConfig(t, path, "", "")
-	backup := Tolerance{Mode: commit.Drop, Backup: 1}
+	backup := step.Tolerance{Mode: commit.Drop, Backup: 1}
 	usual := runJob(t, size, Options{Config: c, Tolerance: backup}) // steps of the same size
 	drop := runJob(t, size, Options{Config: c, Tolerance: backup, Chaos: slow})
 	if drop.Samples != usual.Samples || math.Abs(*drop.TestAUC-*usual.TestAUC) > 0.02 {
 		t.Errorf("with a slow rank %d samples and an AUC of %.4f, usually %d and %.4f", drop.Samples, *drop.TestAUC, usual.Samples, *usual.TestAUC)
+	}
+	if in := usual.Input; in.Depth < 1 || in.Threads < 1 || in.WorkShare <= 0 {
+		t.Errorf("input is told as %+v", in)
 	}
 	records, err := readCommits(drop.RunDir)
 	if err != nil {
@@ -188,20 +94,42 @@ func TestDropLeavesASlowRankBehind(t *testing.T) {
 
 // TestResumeWithLateMicrobatches goes on from a checkpoint inside an epoch.
 func TestResumeWithLateMicrobatches(t *testing.T) {
+	t.Parallel()
 	const size = 3
 	path := clicks(t, 1500)
-	how := Tolerance{Mode: commit.Drop, Backup: 1}
+	how := step.Tolerance{Mode: commit.Drop, Backup: 1}
 	whole := runJob(t, size, Options{Config: clicksConfig(t, path, "", ""), Tolerance: how})
 	middle := checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), 20)
 	again := runJob(t, size, Options{Resume: middle, Tolerance: how})
 	if again.Samples != whole.Samples || math.Abs(*again.TestAUC-*whole.TestAUC) > 0.02 {
 		t.Errorf("resumed %d samples, AUC %.4f; uninterrupted %d, %.4f", again.Samples, *again.TestAUC, whole.Samples, *whole.TestAUC)
 	}
+	end := filepath.Base(checkpoint.Dir("", whole.Steps))
+	for _, x := range []struct {
+		ranks int
+		set   []string
+		want  string // "": it can
+	}{
+		{size, nil, ""},
+		{2, nil, "here there are"},
+		{size, []string{"train.mode=wait", "train.backup=0"}, "resume with the mode of that training"},
+	} {
+		err := Check(Options{Resume: middle, Set: x.set}, x.ranks)
+		if (err == nil) != (x.want == "") {
+			t.Errorf("%d ranks, %v: %v, want %q", x.ranks, x.set, err, x.want)
+		}
+		for _, part := range []string{x.want, "it is of -np 3; ", end} {
+			if err != nil && !strings.Contains(err.Error(), part) {
+				t.Errorf("%v\nlacks %q", err, part)
+			}
+		}
+	}
 }
 
 // TestReplayGivesTheSameBits repeats a training whose commit sets depended on
 // timing.
 func TestReplayGivesTheSameBits(t *testing.T) {
+	t.Parallel()
 	const size = 3
 	path := clicks(t, 900)
 	slow, err := chaos.Parse("slow:20x@1,stop:20ms@2@step5,stop:10ms@0@step9")
@@ -209,6 +137,88 @@ func TestReplayGivesTheSameBits(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := clicksConfig(t, path, "", ", schedule: {kind: cosine, warmup: 10}")
-	run := runJob(t, size, Options{Config: c, Tolerance: Tolerance{Mode: commit.Drop, Backup: 1}, Chaos: slow})
-	sameModel(t, size, run, runJob(t, size, Options{Replay: run.RunDir}))
+	run := runJob(t, size, Options{Config: c, Tolerance: step.Tolerance{Mode: commit.Drop, Backup: 1}, Chaos: slow})
+	sameModel(t, run, runJob(t, size, Options{Replay: run.RunDir}))
+}
+
+// TestResumeAtTheEndOfAnEpoch: a checkpoint of the very last step of an epoch, whose
+// books are not closed, is one to go on from.
+func TestResumeAtTheEndOfAnEpoch(t *testing.T) {
+	t.Parallel()
+	const size, last = 2, 19
+	path, how := clicks(t, 1500), step.Tolerance{Mode: commit.Speculate}
+	whole := runJob(t, size, Options{Config: clicksConfig(t, path, "", ""), Tolerance: how})
+	stop, err := chaos.Parse(fmt.Sprintf("kill:0@step%d", last))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	var stopped Result
+	onRanks(t, size, func(comm *collective.Comm) error {
+		var j *Job
+		opt := Options{Config: clicksConfig(t, path, "", ""), Tolerance: how, Out: out, Chaos: stop, Kill: func() { j.RequestStop() }}
+		j = NewJob(comm, trace.New(0), opt)
+		res, err := j.Run(t.Context())
+		if comm.Rank() == 0 {
+			stopped = res
+		}
+		return err
+	})
+	var at cursor
+	if err := readJSON(open(t, stopped.Checkpoint), sectionCursor, &at); err != nil || at.Step != last || at.Consumed != at.Rows || at.Epoch != 0 {
+		t.Fatalf("%v: %+v", err, at)
+	}
+	again := runJob(t, size, Options{Resume: stopped.RunDir})
+	sameModel(t, again, whole)
+	if lines(t, again.RunDir, "valid")[0].Step != last {
+		t.Error("the first epoch was not evaluated")
+	}
+}
+
+// TestLateMicrobatchesAreCountedThroughARestart: a training that goes on from a
+// checkpoint has in its result those of the steps before it too.
+func TestLateMicrobatchesAreCountedThroughARestart(t *testing.T) {
+	t.Parallel()
+	const size = 3
+	slow, err := chaos.Parse("slow:100x@1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Set: []string{"train.epochs=1"}, Tolerance: step.Tolerance{Mode: commit.Drop, Backup: 1}, Chaos: slow}
+	first := runJob(t, size, opt)
+	last := runJob(t, size, Options{Resume: first.RunDir, Set: []string{"train.epochs=2"}, Chaos: slow})
+	records, err := readCommits(first.RunDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := int64(0)
+	for _, r := range records {
+		late += int64(r.Leased - len(r.Pieces))
+	}
+	if first.LateSlots == 0 || last.LateSlots != late || last.LateSlots <= first.LateSlots || last.Since != first.Steps {
+		t.Errorf("%d late microbatches until step %d, %d until step %d; the log has %d", first.LateSlots, first.Steps, last.LateSlots, last.Steps, late)
+	}
+}
+
+// TestReplayOfATrainingThatWentOnOtherwise: it is refused, with the step and both ways,
+// and one that went on as it was is not.
+func TestReplayOfATrainingThatWentOnOtherwise(t *testing.T) {
+	t.Parallel()
+	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Set: []string{"train.epochs=1"}, Tolerance: step.Tolerance{Mode: commit.Drop, Backup: 1}}
+	first := runJob(t, 3, opt)
+	runJob(t, 3, Options{Resume: first.RunDir, Set: []string{"train.epochs=2"}})
+	if err := CheckReplay(Options{Replay: first.RunDir}, 3); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckReplay(Options{Replay: first.RunDir}, 2); err == nil || !strings.Contains(err.Error(), "use -np 3") {
+		t.Errorf("on another number of ranks: %v", err)
+	}
+	second := runJob(t, 3, Options{Resume: first.RunDir, Set: []string{"train.epochs=3"}})
+	runJob(t, 2, Options{Resume: first.RunDir, Set: []string{"train.epochs=4"}})
+	for _, ranks := range []int{2, 3} {
+		err := CheckReplay(Options{Replay: first.RunDir}, ranks)
+		if want := fmt.Sprintf("ran on 3 ranks in %v, and after step %d on 2 ranks in", opt.Tolerance, second.Steps); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("on %d ranks: %v; want %q", ranks, err, want)
+		}
+	}
 }

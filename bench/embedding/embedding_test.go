@@ -1,21 +1,43 @@
 package embedding
 
 import (
+	"errors"
 	"flag"
+	"math"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
 var keys = flag.Int("keys", 1<<20, "rows of the tables that are measured")
 
 func TestResultsAreComplete(t *testing.T) {
-	done := 0
-	all, err := Run(Options{Keys: batch, Batch: 1000, Progress: func() { done++ }})
-	if err != nil || len(all) != len(Ops()) || done != len(all) {
-		t.Fatalf("%d results, %d told: %v", len(all), done, err)
+	done, begun := 0, []string(nil)
+	all, err := Run(Options{Keys: batch, Dim: 4, Batch: 1000, Progress: func() { done++ }, Begin: func(op string, n, of int) {
+		if begun = append(begun, op); n != len(begun) || of != len(Ops()) {
+			t.Errorf("%s is number %d of %d", op, n, of)
+		}
+	}})
+	var want []string
+	for _, op := range Ops() {
+		want = append(want, op)
+		if slices.Contains(UpdateRules(), op) {
+			want = append(want, op) // in a cache, and not
+		}
+	}
+	if err != nil || len(all) != len(want) || done < len(all) || !slices.Equal(begun, Ops()) {
+		t.Fatalf("%d results, %d told, begun %v: %v", len(all), done, begun, err)
 	}
 	for i, r := range all {
-		if r.Bench != Ops()[i] || !(r.Ns > 0) || !(r.AgainstNs > 0) || r.Against == "" || r.Keys < 1000 {
+		if r.Bench != want[i] || !(r.Ns > 0) || (r.AgainstNs > 0) != (r.Against != "") || r.Keys < 1000 {
+			t.Errorf("implausible: %+v", r)
+		}
+		if bounded := !slices.Contains([]string{"unique", "hold", "grow"}, r.Bench); bounded != (r.FloorNs > 0) || bounded != (r.Floor != "") {
+			t.Errorf("%s has the bound %q of %v ns", r.Bench, r.Floor, r.FloorNs)
+		}
+		if r.Bench == "hold" && (r.Against != "" || !(r.IndexBytes > 16) || !(r.IndexBytes < 40)) {
 			t.Errorf("implausible: %+v", r)
 		}
 	}
@@ -39,9 +61,9 @@ func TestOptionsReportAllFaults(t *testing.T) {
 func BenchmarkEmbedding(b *testing.B) {
 	for name, f := range map[string]func() (Result, error){
 		"unique": func() (Result, error) { return Unique(1<<18, 1.05), nil },
-		"find":   func() (Result, error) { return Find(*keys) },
-		"gather": func() (Result, error) { return Gather(*keys, 8, "adagrad") },
-		"grow":   func() (Result, error) { return Grow(*keys) },
+		"find":   func() (Result, error) { return Find(*keys, func() {}) },
+		"gather": func() (Result, error) { return Gather(*keys, 8, "adagrad", func() {}) },
+		"grow":   func() (Result, error) { return Grow(*keys, func() {}) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			for range b.N {
@@ -54,5 +76,49 @@ func BenchmarkEmbedding(b *testing.B) {
 				b.ReportMetric(r.Ns, "ns/key")
 			}
 		})
+	}
+}
+
+// TestLoopsAreTheRules compares what the plain loops leave behind with the rows of
+// a table: otherwise their times could not be compared.
+func TestLoopsAreTheRules(t *testing.T) {
+	const n, dim = batch, 5
+	for _, rule := range UpdateRules() {
+		x, err := Open(n, dim, rule, func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := newPlain(n, dim, rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		numbers := distinct(n)[0][:100]
+		keys, grads := make([]uint64, len(numbers)), make([]float32, len(numbers)*dim)
+		for i, number := range numbers {
+			keys[i] = spread(number)
+		}
+		for step := int64(1); step <= 3; step++ {
+			for i := range grads {
+				grads[i] = float32((int(step)*31+i*7)%15-7) / 8
+			}
+			if _, err := x.Apply(table.Step{N: step, Scale: 1, Rate: 1}, table.Gradients{Keys: keys, Values: grads}); err != nil {
+				t.Fatal(err)
+			}
+			p.update(step, numbers, grads)
+		}
+		record := make([]float32, x.RecordLen())
+		for i, key := range keys {
+			if held, err := x.Get(key, record); !held || err != nil {
+				t.Fatal(held, err)
+			}
+			for j, v := range p.records[int(numbers[i])*p.size:][:p.size] {
+				if math.Abs(float64(v-record[j])) > 1e-6*(1+math.Abs(float64(v))) {
+					t.Errorf("%s: key %d: float %d is %v in the table and %v by the loop", rule, key, j, record[j], v)
+				}
+			}
+		}
+		if err := errors.Join(x.Close(), p.free()); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -14,16 +14,27 @@ import (
 // Options say what Run measures. The zero value is the default.
 type Options struct {
 	Ops   []string // of Ops; none: all
-	Keys  int      // rows of the tables; 0: as many as fit, see DefaultKeys
+	Keys  int      // rows of the tables; 0: see DefaultKeys
 	Dim   int      // of rows that are gathered; 0: 8
 	Batch int      // keys that are made distinct; 0: 262,144
 	Zipf  float64  // exponent of their distribution, above 1; 0: 1.05
 
-	Progress func() // is called after each measurement; nil: nobody looks
+	Begin    func(op string, n, of int) // is called before the n-th of all that is measured, from 1; nil: nobody looks
+	Progress func()                     // is called every now and then while Run is at work; nil: nobody looks
 }
 
 // Ops lists what there is to measure.
-func Ops() []string { return []string{"unique", "find", "gather", "grow"} }
+func Ops() []string { return append([]string{"unique"}, TableOps()...) }
+
+// TableOps lists those of them that measure a table.
+func TableOps() []string { return append([]string{"hold", "find", "gather", "grow"}, UpdateRules()...) }
+
+// Rows that are updated: those that a core's own cache holds, and at most so many, which
+// no cache does.
+const (
+	cachedKeys = 4096
+	updateKeys = 4 << 20
+)
 
 // maxKeys is what row numbers of 32 bits allow a table.
 const maxKeys = 1 << 31
@@ -44,6 +55,9 @@ func (o Options) Default() Options {
 	}
 	if o.Zipf == 0 {
 		o.Zipf = 1.05
+	}
+	if o.Begin == nil {
+		o.Begin = func(string, int, int) {}
 	}
 	if o.Progress == nil {
 		o.Progress = func() {}
@@ -79,9 +93,10 @@ func (o Options) Validate() error {
 }
 
 // DefaultKeys is how many keys' table and Go map fit a quarter of the memory that
-// is free, at most 50 million; 2²⁰ where it is not known.
+// is free, at most 4 million, which no cache holds and which take seconds; 2²⁰ where
+// it is not known.
 func DefaultKeys() int {
-	const perKey, most = 130, 50_000_000
+	const perKey, most = 130, 4_000_000
 	free := freeBytes()
 	if free == 0 {
 		return 1 << 20
@@ -90,15 +105,23 @@ func DefaultKeys() int {
 }
 
 // freeBytes is the memory that Linux says is available, elsewhere 0.
-func freeBytes() int64 {
-	f, err := os.Open("/proc/meminfo")
+func freeBytes() int64 { return kernelSays("/proc/meminfo", "MemAvailable") }
+
+// residentBytes is the memory of this process that Linux says is in use,
+// elsewhere 0.
+func residentBytes() int64 { return kernelSays("/proc/self/status", "VmRSS") }
+
+// kernelSays returns a number of bytes from a file of lines "name: n kB", 0 if it
+// is not there.
+func kernelSays(file, name string) int64 {
+	f, err := os.Open(file)
 	if err != nil {
 		return 0
 	}
 	defer f.Close()
 	for s := bufio.NewScanner(f); s.Scan(); {
 		var kib int64
-		if n, _ := fmt.Sscanf(s.Text(), "MemAvailable: %d kB", &kib); n == 1 {
+		if n, _ := fmt.Sscanf(s.Text(), name+": %d kB", &kib); n == 1 {
 			return kib << 10
 		}
 	}
@@ -111,17 +134,25 @@ func Run(o Options) (all []Result, err error) {
 		return nil, err
 	}
 	o = o.Default()
-	for _, op := range o.Ops {
+	for i, op := range o.Ops {
+		o.Begin(op, i+1, len(o.Ops))
 		var r Result
 		switch op {
 		case "unique":
 			r = Unique(o.Batch, o.Zipf)
+		case "hold":
+			r, err = Hold(o.Keys, o.Dim, "rowwise_adagrad", o.Progress)
 		case "find":
-			r, err = Find(o.Keys)
+			r, err = Find(o.Keys, o.Progress)
 		case "gather":
-			r, err = Gather(o.Keys, o.Dim, "adagrad")
+			r, err = Gather(o.Keys, o.Dim, "adagrad", o.Progress)
 		case "grow":
-			r, err = Grow(o.Keys)
+			r, err = Grow(o.Keys, o.Progress)
+		default:
+			if r, err = Update(cachedKeys, o.Dim, op, o.Progress); err == nil {
+				all = append(all, r)
+				r, err = Update(min(o.Keys, updateKeys), o.Dim, op, o.Progress)
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("bench/embedding: %s: %w", op, err)

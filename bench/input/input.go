@@ -1,20 +1,20 @@
-// Package input measures how fast files of records become batches, beside a
-// library that cuts the same files into fields.
+// Package input measures how fast files of records become batches, beside a library
+// that reads the values of the same files, by turns in one run: encoding/csv for
+// text, a decoder by protoc-gen-go for TFRecord, parquet-go for Parquet.
 //
-// What is measured is what training does: reading, cutting, checking, encoding,
-// without the first batches, in which buffers grow, and without the pass that
-// counts. The files are in the page cache by then. It is the caller's to limit
+// What is measured is what training does: reading, cutting, checking, encoding, and
+// shuffling if asked for; from a reader's beginning to its end, without the pass
+// that counts. The files are in the page cache by then. It is the caller's to limit
 // the cores.
 package input
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/wdlrun/wdlrun/data"
@@ -27,18 +27,22 @@ type Options struct {
 	Files   []string
 	Batch   int           // records of a batch; default 1024
 	Shuffle bool          // in a shuffled order, as training does; else in that of the files
-	Time    time.Duration // of measuring, at least one pass; default 2 s
+	Time    time.Duration // of measuring, at least one round; default 2 s
 }
 
-// Result are the figures of one run.
+// Result are the figures of one run. A round is one pass over the files, and one
+// by what they are compared with, which ends early once Time is past.
 type Result struct {
 	Format           string  `json:"format"`
-	Records          int64   `json:"records"` // that were measured
+	Records          int64   `json:"records"` // of all rounds
 	RecordsPerSecond float64 `json:"records_per_second"`
-	BytesPerSecond   float64 `json:"bytes_per_second"` // of the files as they lie there
-	AllocsPerRecord  float64 `json:"allocs_per_record"`
-	// encoding/csv on the same files, plain csv and tsv only; 0: not measured.
-	CSVRecordsPerSecond float64 `json:"encoding_csv_records_per_second,omitempty"`
+	BytesPerSecond   float64 `json:"bytes_per_second"`  // of the files as they lie there
+	AllocsPerRecord  float64 `json:"allocs_per_record"` // once buffers have grown
+
+	Beside                 string  `json:"beside,omitempty"` // the library; empty: none reads these files
+	BesideRecordsPerSecond float64 `json:"beside_records_per_second,omitempty"`
+	Ratio                  float64 `json:"ratio,omitempty"` // times as fast as it, median of the rounds
+	Rounds                 int     `json:"rounds"`
 }
 
 const (
@@ -60,110 +64,119 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if o.Time == 0 {
 		o.Time = defaultTime
 	}
-	d, err := data.Open(o.Source, o.Schema, o.Files)
+	d, e, err := prepare(ctx, o)
 	if err != nil {
 		return r, err
+	}
+	m := meter{dataset: d, encoder: e, options: o}
+	other := besides(o.Source)
+	for began := time.Now(); r.Rounds == 0 || time.Since(began) < o.Time; r.Rounds++ {
+		own, err := m.pass(ctx, int64(r.Rounds))
+		if err != nil {
+			return r, err
+		}
+		if other != nil && !m.beside(other, own) {
+			other = nil
+		}
+	}
+	r.Records, r.RecordsPerSecond = m.records, float64(m.records)/m.spent.Seconds()
+	r.BytesPerSecond = r.RecordsPerSecond * float64(d.Bytes()) / float64(d.Rows(data.All))
+	r.AllocsPerRecord = float64(m.allocs) / float64(m.steady)
+	if other != nil {
+		slices.Sort(m.ratios)
+		r.Beside, r.BesideRecordsPerSecond = other.name, float64(m.otherRecords)/m.otherSpent.Seconds()
+		r.Ratio = m.ratios[len(m.ratios)/2]
+	}
+	return r, nil
+}
+
+// prepare does what comes before a training's first step.
+func prepare(ctx context.Context, o Options) (*data.Dataset, *data.Encoder, error) {
+	d, err := data.Open(o.Source, o.Schema, o.Files)
+	if err != nil {
+		return nil, nil, err
 	}
 	fit := data.NewFit(o.Schema)
 	counts, err := d.Scan(ctx, 0, 1, fit, nil)
 	if err != nil {
-		return r, err
+		return nil, nil, err
 	}
 	if err := d.Use(counts); err != nil {
-		return r, err
+		return nil, nil, err
+	}
+	if n := d.Rows(data.All); n <= int64(warmup*o.Batch) {
+		return nil, nil, fmt.Errorf("bench: input: %d records are too few to measure in batches of %d: use more than %d, or -batch N below %d", n, o.Batch, warmup*o.Batch, (n+warmup-1)/warmup)
 	}
 	e, err := data.NewEncoder(fit)
-	if err != nil {
-		return r, err
-	}
-	var m meter
-	for epoch := int64(0); epoch == 0 || m.records > 0 && m.spent < o.Time; epoch++ {
-		if err := m.pass(ctx, d, e, o, epoch); err != nil {
-			return r, err
-		}
-	}
-	if m.records == 0 {
-		return r, fmt.Errorf("bench: input: %d records are too few to measure; use more, or a smaller batch than %d", d.Rows(data.All), o.Batch)
-	}
-	r.Records, r.RecordsPerSecond = m.records, float64(m.records)/m.spent.Seconds()
-	r.BytesPerSecond = r.RecordsPerSecond * float64(d.Bytes()) / float64(d.Rows(data.All))
-	r.AllocsPerRecord = float64(m.allocs) / float64(m.records)
-	r.CSVRecordsPerSecond, err = byCSV(d.Names(), r.Format, o.Source.Delimiter)
-	return r, err
+	return d, e, err
 }
 
-// meter adds up what passes took.
+// meter adds up what rounds took.
 type meter struct {
-	records int64
-	spent   time.Duration
-	allocs  uint64
+	dataset *data.Dataset
+	encoder *data.Encoder
+	options Options
+
+	records, steady int64 // all, and those after the warmup
+	spent           time.Duration
+	allocs          uint64
+	otherRecords    int64
+	otherSpent      time.Duration
+	ratios          []float64
 }
 
-// pass reads the records once.
-func (m *meter) pass(ctx context.Context, d *data.Dataset, e *data.Encoder, o Options, epoch int64) error {
-	c := data.ReaderConfig{GlobalBatch: o.Batch, Seed: 1, Epoch: epoch, Shuffle: o.Shuffle, Select: data.All}
-	if !o.Shuffle {
+// pass reads the records once and returns how many a second.
+func (m *meter) pass(ctx context.Context, epoch int64) (float64, error) {
+	c := data.ReaderConfig{GlobalBatch: m.options.Batch, Seed: 1, Epoch: epoch, Shuffle: m.options.Shuffle, Select: data.All}
+	if !c.Shuffle {
 		c.Lanes, c.Window = 1, window
 	}
-	r, err := data.NewReader(d, e, c)
+	began := time.Now()
+	r, err := data.NewReader(m.dataset, m.encoder, c)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer r.Close()
 	var before, after runtime.MemStats
-	var began time.Time
+	records := int64(0)
 	for n := 0; ; n++ {
 		if n == warmup {
 			runtime.ReadMemStats(&before)
-			began = time.Now()
 		}
 		b, err := r.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			if n > warmup {
-				m.spent += time.Since(began)
-				runtime.ReadMemStats(&after)
-				m.allocs += after.Mallocs - before.Mallocs
-			}
-			return nil
+			break
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
-		if n >= warmup {
-			m.records += int64(b.Rows)
+		if records += int64(b.Rows); n >= warmup {
+			m.steady += int64(b.Rows)
 		}
 		r.Recycle(b)
 	}
+	spent := time.Since(began)
+	runtime.ReadMemStats(&after)
+	m.allocs += after.Mallocs - before.Mallocs
+	m.records += records
+	m.spent += spent
+	return float64(records) / spent.Seconds(), nil
 }
 
-// byCSV cuts files with encoding/csv, which reads what it can of them.
-func byCSV(names []string, format, delimiter string) (float64, error) {
-	comma := '\t'
-	switch {
-	case format == "csv" && delimiter != "":
-		comma = rune(delimiter[0])
-	case format == "csv":
-		comma = ','
-	case format != "tsv" && format != "criteo":
-		return 0, nil
+// beside reads the same files with another library; false if it cannot, as they are
+// packed or built in.
+func (m *meter) beside(other *beside, own float64) bool {
+	began, records := time.Now(), int64(0)
+	for _, name := range m.dataset.Names() {
+		n, err := other.read(name, began.Add(m.options.Time))
+		if err != nil || n == 0 && records == 0 {
+			return false
+		}
+		records += n
 	}
-	records, began := int64(0), time.Now()
-	for _, name := range names {
-		f, err := os.Open(name)
-		if err != nil {
-			return 0, nil // built in
-		}
-		r := csv.NewReader(f)
-		r.Comma, r.ReuseRecord, r.LazyQuotes, r.FieldsPerRecord = comma, true, true, -1
-		for err == nil {
-			if _, err = r.Read(); err == nil {
-				records++
-			}
-		}
-		f.Close()
-		if err != io.EOF {
-			return 0, nil // packed, or of other quotes
-		}
-	}
-	return float64(records) / time.Since(began).Seconds(), nil
+	spent := time.Since(began)
+	m.otherRecords += records
+	m.otherSpent += spent
+	m.ratios = append(m.ratios, own*spent.Seconds()/float64(records))
+	return true
 }

@@ -23,6 +23,7 @@ type Options struct {
 	Dim    int           // 0: 16
 	Zipf   float64       // exponent of the keys' distribution, above 1; 0: 1.05
 	Domain uint64        // distinct keys that can be drawn; 0: 10⁶
+	Fields int           // that share the domain, each with keys of its own; 0: 1
 	Time   time.Duration // to spend on either path; 0: 500 ms
 }
 
@@ -39,6 +40,9 @@ func (o Options) Default() Options {
 	}
 	if o.Domain == 0 {
 		o.Domain = 1_000_000
+	}
+	if o.Fields == 0 {
+		o.Fields = 1
 	}
 	if o.Time == 0 {
 		o.Time = 500 * time.Millisecond
@@ -62,6 +66,12 @@ func (o Options) Validate() error {
 	if !(o.Zipf > 1) || o.Zipf > 10 {
 		fault("exponent %v: give more than 1, up to 10", o.Zipf)
 	}
+	if o.Fields < 1 || o.Fields > o.Keys {
+		fault("%d fields: give 1 to %d, the keys", o.Fields, o.Keys)
+	}
+	if o.Domain < 2*uint64(o.Fields) || o.Domain > 1<<30 {
+		fault("a domain of %d keys: give %d to %d", o.Domain, 2*o.Fields, 1<<30)
+	}
 	if o.Time < 0 || o.Time > time.Hour {
 		fault("time %v: give up to an hour", o.Time)
 	}
@@ -71,7 +81,7 @@ func (o Options) Validate() error {
 // Line is what rank 0 has measured of one operation. Times are medians of whole
 // calls, in microseconds, over batches that are all alike.
 type Line struct {
-	Op        string  `json:"op"` // pull, push or both
+	Op        string  `json:"op"` // pull, push, both, or wire: keys, rows and gradients alone
 	NP        int     `json:"np"`
 	Keys      int     `json:"keys"`   // of a batch
 	Remote    int64   `json:"remote"` // of them distinct and of other ranks
@@ -144,25 +154,37 @@ func Run(c *collective.Comm, o Options, emit func(Line)) error {
 		defer p.store.Close()
 		paths[i] = p
 	}
-	if err := alternate(c, o, paths); err != nil {
+	batch := draw(c.Rank(), o)
+	if err := alternate(c, o, batch, paths); err != nil {
 		return err
 	}
 	if c.Rank() == 0 {
 		report(c.Size(), o, paths, emit)
 	}
-	return nil
+	return runWire(c, o, batch, emit)
 }
+
+// draw returns the keys of a rank's batch: of each field in turn one that follows
+// Zipf's law, in a stretch of the domain of its own.
+func draw(rank int, o Options) []uint64 {
+	share := o.Domain / uint64(o.Fields)
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(uint64(rank), 1)), o.Zipf, 1, share-1)
+	keys := make([]uint64, o.Keys)
+	for i := range keys {
+		keys[i] = uint64(i%o.Fields)*share + zipf.Uint64()
+	}
+	return keys
+}
+
+const warm = 3 // windows and tables grow
 
 // alternate runs batch after batch on either path until rank 0 says that the time
 // is up.
-func alternate(c *collective.Comm, o Options, paths [2]*path) error {
-	rng := rand.New(rand.NewPCG(uint64(c.Rank()), 1))
-	zipf := rand.NewZipf(rng, o.Zipf, 1, o.Domain-1)
-	bags := []sparse.Bags{{Values: make([]uint64, o.Keys), Offsets: make([]int32, o.Keys+1)}}
-	for i := range bags[0].Values {
-		bags[0].Values[i], bags[0].Offsets[i+1] = zipf.Uint64(), int32(i+1)
+func alternate(c *collective.Comm, o Options, batch []uint64, paths [2]*path) error {
+	bags := []sparse.Bags{{Values: batch, Offsets: make([]int32, len(batch)+1)}}
+	for i := range bags[0].Offsets {
+		bags[0].Offsets[i] = int32(i)
 	}
-	const warm = 3 // windows and tables grow
 	begin := time.Time{}
 	for n := 0; ; n++ {
 		for i := range paths {

@@ -24,10 +24,10 @@ func TestLinesSayWhatWasSent(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if len(lines) != 3 {
+		if len(lines) != 4 {
 			t.Fatalf("%d ranks: %d lines", np, len(lines))
 		}
-		for i, op := range []string{"pull", "push", "both"} {
+		for i, op := range []string{"pull", "push", "both", "wire"} {
 			l := lines[i]
 			if l.Op != op || l.NP != np || l.Keys != 500 || l.Batches < 1 || !(l.MedianUS > 0) || !(l.Ratio > 0) || (l.Remote > 0) != (np > 1) {
 				t.Errorf("implausible: %+v", l)
@@ -35,6 +35,9 @@ func TestLinesSayWhatWasSent(t *testing.T) {
 		}
 		if got, want := lines[1].Bytes, 4*3*lines[1].Remote; got != want {
 			t.Errorf("%d ranks: a push of %d keys sends %d bytes, want %d", np, lines[1].Remote, got, want)
+		}
+		if got, own := lines[3].Bytes, (8+4*3)*lines[3].Remote; got < own || (got-own)%(4*3) != 0 { // and the rows that others ask for
+			t.Errorf("%d ranks: an exchange of %d keys sends %d bytes, of its own keys and gradients %d", np, lines[3].Remote, got, own)
 		}
 		if got := lines[2].Bytes; got != lines[0].Bytes+lines[1].Bytes {
 			t.Errorf("both send %d bytes, pull %d and push %d", got, lines[0].Bytes, lines[1].Bytes)

@@ -25,17 +25,30 @@
 // Options.Batches batches are made beforehand and trained on once, so that
 // their keys have rows and buffers their sizes: what a framework with tables of
 // fixed size does at its start. Then steps are timed one by one, and the median
-// of rank 0 counts: ranks leave a step together. Options.Epoch instead trains
-// on every row of the workload's training part once and evaluates its test part;
-// there rows are made between the steps, outside the clock.
+// of rank 0 counts: ranks leave a step together. Beside every median stands the
+// first tenth, p10, which other programs on the machine disturb least.
+// Options.Epoch instead trains on every row of the workload's training part once
+// and evaluates its test part; there rows are made between the steps, outside the
+// clock.
 //
 // # Bounds
 //
-// A step cannot take less time than its multiply-adds at the rate of registers
-// (Machine.PeakFLOPS), nor than the rows that it must read and write, once each,
-// at the bandwidth of memory (Machine.Bandwidth). Both are measured in the same
-// run, on one thread a rank; the former over as many multiply-adds as a step has. The larger one is the bound; the share is that time
-// over the step's.
+// A step cannot take less time than its products at the rate of registers
+// (Machine.PeakFLOPS, in bfloat16 that of tiles, Machine.PeakTileFLOPS), nor than
+// the rows that it must read and write, once each, at the bandwidth of memory
+// (Machine.Bandwidth). All are measured in the same run, on one thread a rank; the
+// peaks over as many operations as a step has. The larger time is the bound; the
+// share is that time over the step's.
+//
+// The parts of a step have floors of their own, the roofline of Williams,
+// Waterman and Patterson 2009 applied to each: what a part cannot do without
+// (Cost), and the longest of the times that its operations, its bytes of memory
+// and its bytes of the second-level cache take at the machine's rates
+// (Machine.Floor). Parts follow each other, so their floors add up. Rates are of
+// one thread and count once for each. A floor is not always within reach: rows
+// that lie anywhere come at less than the bandwidth of a copy. With bfloat16 all
+// products count at the rate of tiles, also those of cross layers, which stay in
+// float32.
 //
 // # Errors
 //

@@ -1,49 +1,64 @@
 package step
 
 import (
+	"fmt"
+	"strings"
 	"time"
-
-	"github.com/wdlrun/wdlrun/internal/f32"
 )
 
 // Machine is what one thread of this machine can do, measured while every rank
 // measures, as in a step.
 type Machine struct {
-	PeakFLOPS float64 `json:"peak_flops"` // multiply-adds on registers count two
-	Bandwidth float64 `json:"bandwidth"`  // bytes a second, read and written by a copy
+	PeakFLOPS      float64 `json:"peak_flops"`                // of float32: multiply-adds on registers count two
+	PeakTileFLOPS  float64 `json:"peak_tile_flops,omitempty"` // of bfloat16 in tiles; 0 unless the step uses them
+	Bandwidth      float64 `json:"bandwidth"`                 // bytes a second, read and written by a copy in memory
+	CacheBandwidth float64 `json:"cache_bandwidth"`           // the same in the second-level cache
 }
 
 const (
-	peakEvery = 4 // steps
-	copyBytes = 64 << 20
-	tries     = 5 // the best counts: a neighbour slows, nothing speeds up
+	peakEvery  = 4 // steps
+	copyBytes  = 64 << 20
+	cacheBytes = 256 << 10 // past the first level, well within the second
+	tries      = 5         // the best counts: a neighbour slows, nothing speeds up
 )
 
 // peak measures this thread's multiply-adds a second over as many of them as a
 // step has, since a core lowers its clock once wide vectors go on for long. On a
 // shared machine it changes from one moment to the next, as the steps do; so it is
-// measured between them, and the medians of both are compared. It is 0 for the
-// portable kernels, which have no such loop.
-func peak(flop int64) float64 {
-	round := f32.PeakFLOP(1)
+// measured between them, and the medians of both are compared. run executes some
+// and says how many; it is 0 for the portable kernels, which have no such loop.
+func peak(run func(n int) int, flop int64) float64 {
+	round := run(1)
 	if round == 0 {
 		return 0
 	}
 	start := time.Now()
-	done := f32.PeakFLOP(int(flop/int64(round)) + 1)
+	done := run(int(flop/int64(round)) + 1)
 	return float64(done) / time.Since(start).Seconds()
 }
 
-// bandwidth takes some tens of milliseconds.
-func bandwidth() (best float64) {
-	from, to := make([]byte, copyBytes), make([]byte, copyBytes)
-	for i := 0; i < copyBytes; i += 1 << 12 { // pages of their own
+// bandwidth copies between two buffers of size bytes until copyBytes have been
+// copied, and takes some tens of milliseconds.
+func bandwidth(size int) (best float64) {
+	from, to := make([]byte, size), make([]byte, size)
+	for i := 0; i < size; i += 1 << 12 { // pages of their own
 		from[i], to[i] = 1, 1
 	}
 	for range tries {
 		start := time.Now()
-		copy(to, from)
+		for range copyBytes / size {
+			copy(to, from)
+		}
 		best = max(best, 2*copyBytes/time.Since(start).Seconds())
 	}
 	return best
+}
+
+// write prints the rates for people.
+func (m Machine) write(b *strings.Builder) {
+	fmt.Fprintf(b, "a thread's peak %.0f GFLOP/s of float32", m.PeakFLOPS*1e-9)
+	if m.PeakTileFLOPS > 0 {
+		fmt.Fprintf(b, ", %.0f of bfloat16 in tiles", m.PeakTileFLOPS*1e-9)
+	}
+	fmt.Fprintf(b, "; %.1f GB/s in memory, %.1f in the second-level cache\n", m.Bandwidth*1e-9, m.CacheBandwidth*1e-9)
 }

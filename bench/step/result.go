@@ -3,9 +3,6 @@ package step
 import (
 	"fmt"
 	"strings"
-	"time"
-
-	"github.com/wdlrun/wdlrun/trace"
 )
 
 // Result is the outcome on rank 0.
@@ -20,12 +17,15 @@ type Result struct {
 	Growing  float64 `json:"samples_per_second_growing,omitempty"`
 	Share    float64 `json:"roofline_share"` // of the time of the bound in that of the step
 	Bound    string  `json:"bound"`          // what the bound is: multiply-adds or memory
+	FloorMS  float64 `json:"floor_ms"`       // those of the parts, one after the other
 
-	Allocs *float64 `json:"allocs_per_step,omitempty"` // heap objects of the process
-	GC     float64  `json:"gc_share"`                  // of the CPU time
-	Locks  float64  `json:"lock_wait_share"`           // of the CPU time; goroutines that waited
+	Allocs *float64 `json:"allocs_per_step,omitempty"`   // heap objects of the process; the median
+	Beside *float64 `json:"allocs_per_second,omitempty"` // the mean, with what happens beside the steps
+	GC     float64  `json:"gc_share"`                    // of the CPU time
+	Locks  float64  `json:"lock_wait_share"`             // of the CPU time; goroutines that waited
 
 	StepMS float64  `json:"step_ms"` // the median
+	P10MS  float64  `json:"step_ms_p10"`
 	P90MS  float64  `json:"step_ms_p90"`
 	FLOP   int64    `json:"flop_per_step"`  // of a rank
 	Bytes  int64    `json:"bytes_per_step"` // of a rank: rows read and written, keys
@@ -38,43 +38,41 @@ type Result struct {
 	Machine Machine  `json:"machine"`
 }
 
-// Part is the mean time of a part of the step.
+// Part is the time of a part of the step. Medians of parts need not add up to that
+// of the step.
 type Part struct {
-	Name string  `json:"name"`
-	MS   float64 `json:"ms"`
+	Name  string  `json:"name"`
+	MS    float64 `json:"ms"` // the median
+	P10MS float64 `json:"ms_p10"`
+	Cost
+	FloorMS float64 `json:"floor_ms"`        // see Machine.Floor
+	Bound   string  `json:"bound,omitempty"` // of the floor
 }
 
 // report fills in what was measured between two snapshots.
 func (m *meter) report(r *Result, before, after snapshot) {
 	steps := int64(len(m.seconds))
-	per := func(d time.Duration) float64 { return d.Seconds() * 1e3 / float64(steps) }
-	phase := func(p trace.Phase) time.Duration { return after.phases[p] - before.phases[p] }
-	pool, forward := after.spent.Pool-before.spent.Pool, after.spent.Forward-before.spent.Forward
-	backward, keys := after.spent.Backward-before.spent.Backward, after.spent.Keys-before.spent.Keys
-	r.Parts = []Part{
-		{"pull", per(phase(trace.Pull))}, {"pool", per(pool)}, {"forward", per(forward)}, {"backward", per(backward)},
-		{"key gradients", per(keys)}, {"rest of compute", per(phase(trace.Compute) - pool - forward - backward - keys)},
-		{"push", per(phase(trace.Push))}, {"sync", per(phase(trace.Sync))}, {"update", per(phase(trace.Update))},
+	for k, name := range partNames {
+		median := medianOf(m.parts[k])
+		r.Parts = append(r.Parts, Part{Name: name, MS: median * 1e3, P10MS: m.parts[k][steps/10] * 1e3})
 	}
 	median := medianOf(m.seconds)
-	r.StepMS, r.P90MS, r.Speed = median*1e3, m.seconds[(steps*9)/10]*1e3, float64(m.o.Batch)/median
+	r.StepMS, r.P10MS, r.P90MS, r.Speed = median*1e3, m.seconds[steps/10]*1e3, m.seconds[(steps*9)/10]*1e3, float64(m.o.Batch)/median
 	r.FLOP = m.flop()
 	b, a := before.traffic, after.traffic
 	r.Unique = (a.UniqueKeys - b.UniqueKeys) / steps
 	record := int64(8 * (m.w.Dim + 1)) // values and Adagrad's state
 	r.Bytes = 2*record*(a.StepsOfRows-b.StepsOfRows)/steps + 8*(a.KeysPulled-b.KeysPulled)/steps
 	r.Sent = (a.BytesSent() - b.BytesSent()) / steps
-	r.Machine.PeakFLOPS = medianOf(m.peaks)
-	compute := 0.0
-	if r.Machine.PeakFLOPS > 0 {
-		compute = float64(r.FLOP) / (r.Machine.PeakFLOPS * float64(m.o.Threads))
+	r.Machine.PeakFLOPS, r.Machine.PeakTileFLOPS = medianOf(m.peaks), medianOf(m.tilePeaks)
+	least, bound := r.Machine.Floor(Cost{FLOP: r.FLOP, Memory: r.Bytes}, m.o.Threads)
+	r.Bound, r.Share = bound, least/median
+	r.account(m.shapes(a.KeysPulled-b.KeysPulled, a.StepsOfRows-b.StepsOfRows, r.Unique, steps))
+	made, took := 0.0, 0.0
+	for i, n := range m.objects {
+		made, took = made+n, took+m.seconds[i]
 	}
-	memory := float64(r.Bytes) / r.Machine.Bandwidth
-	r.Bound, r.Share = "multiply-adds", compute/median
-	if memory > compute {
-		r.Bound, r.Share = "memory", memory/median
-	}
-	r.Allocs = ptr(float64(after.mallocs-before.mallocs) / float64(steps))
+	r.Allocs, r.Beside = ptr(medianOf(m.objects)), ptr(made/took)
 	if cpu := after.runtime[1] - before.runtime[1]; cpu > 0 {
 		r.GC, r.Locks = (after.runtime[0]-before.runtime[0])/cpu, (after.runtime[2]-before.runtime[2])/cpu
 	}
@@ -84,28 +82,37 @@ func (m *meter) report(r *Result, before, after snapshot) {
 func (r Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s, batch %d on %d ranks of %d threads\n\n", r.Workload, r.Model, r.Batch, r.NP, r.Threads)
-	fmt.Fprintf(&b, "%.0f samples/s, step %.2f ms (nine of ten under %.2f)\n", r.Speed, r.StepMS, r.P90MS)
+	fmt.Fprintf(&b, "%.0f samples/s, step %.2f ms (one of ten under %.2f, nine under %.2f)\n", r.Speed, r.StepMS, r.P10MS, r.P90MS)
 	if r.Growing > 0 {
 		fmt.Fprintf(&b, "%.0f samples/s while tables grow\n", r.Growing)
 	}
-	fmt.Fprintf(&b, "\n%-16s %9s %7s\n", "part", "ms", "share")
-	total := 0.0
-	for _, p := range r.Parts {
-		total += p.MS
-	}
-	for _, p := range r.Parts {
-		fmt.Fprintf(&b, "%-16s %9.3f %6.1f%%\n", p.Name, p.MS, 100*p.MS/total)
-	}
+	r.table(&b)
 	fmt.Fprintf(&b, "\na rank's step   %.2f GFLOP, %.1f MB of rows, %d unique keys, %.2f MB of sparse traffic\n",
 		float64(r.FLOP)*1e-9, float64(r.Bytes)*1e-6, r.Unique, float64(r.Sent)*1e-6)
-	fmt.Fprintf(&b, "a thread's peak %.0f GFLOP/s of multiply-adds, %.1f GB/s of memory\n", r.Machine.PeakFLOPS*1e-9, r.Machine.Bandwidth*1e-9)
-	fmt.Fprintf(&b, "bound           %s: the step reaches %.1f %% of it\n", r.Bound, 100*r.Share)
+	r.Machine.write(&b)
+	fmt.Fprintf(&b, "bound           %s: the step reaches %.1f %% of it, %.1f %% of the floors of its parts\n", r.Bound, 100*r.Share, 100*r.FloorMS/r.StepMS)
+	far := r.furthest()
+	fmt.Fprintf(&b, "furthest        %s, %.2f ms above its floor\n", far.Name, far.MS-far.FloorMS)
 	if r.Allocs != nil {
-		fmt.Fprintf(&b, "allocations     %.2f a step\n", *r.Allocs)
+		fmt.Fprintf(&b, "allocations     %.0f in half of the steps or more, %.0f a second in the mean\n", *r.Allocs, *r.Beside)
 	}
 	fmt.Fprintf(&b, "collector       %.2f %% of the CPU time; waiting for locks %.2f %%\n", 100*r.GC, 100*r.Locks)
 	if r.AUC != nil {
 		fmt.Fprintf(&b, "test            AUC %.5f, log-loss %.5f\n", *r.AUC, *r.LogLoss)
 	}
 	return b.String()
+}
+
+// table writes the parts: times, what they cannot do without, and how long that
+// takes at the machine's rates.
+func (r Result) table(b *strings.Builder) {
+	fmt.Fprintf(b, "\n%-16s %8s %8s %7s %8s %8s %8s %8s %7s  %s\n", "part", "ms", "ms, p10", "share", "GFLOP", "memory", "cache", "floor", "of it", "bound")
+	total := 0.0
+	for _, p := range r.Parts {
+		total += p.MS
+	}
+	for _, p := range r.Parts {
+		fmt.Fprintf(b, "%-16s %8.3f %8.3f %6.1f%% %8.3f %5.1f MB %5.1f MB %8.3f %6.1f%%  %s\n", p.Name, p.MS, p.P10MS, 100*p.MS/total,
+			float64(p.FLOP)*1e-9, float64(p.Memory)*1e-6, float64(p.Cache)*1e-6, p.FloorMS, 100*p.FloorMS/max(p.MS, 1e-9), p.Bound)
+	}
 }

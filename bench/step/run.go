@@ -9,21 +9,28 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
-	"github.com/wdlrun/wdlrun/wdl"
+	"github.com/wdlrun/wdlrun/wdl/layout"
+	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
 // meter is one rank's measurement.
 type meter struct {
-	o       Options
-	w       *Workload
-	comm    *collective.Comm
-	rec     *trace.Recorder
-	trainer *wdl.Trainer
-	step    int64
-	seconds []float64 // of each timed step
-	peaks   []float64 // multiply-adds a second, between them
+	o         Options
+	w         *Workload
+	hidden    []int // widths of the hidden layers
+	comm      *collective.Comm
+	rec       *trace.Recorder
+	trainer   *step.Trainer
+	step      int64
+	seconds   []float64                 // of each timed step
+	peaks     []float64                 // multiply-adds a second, between them
+	tilePeaks []float64                 // the same in tiles; none unless the step uses them
+	objects   []float64                 // made on the heap by this process in each timed step
+	parts     [len(partNames)][]float64 // seconds of each part of the timed steps
+	heap      [len(heapCounters)]metrics.Sample
 }
 
 // Run measures what o asks for. All ranks call it alike; the result is rank 0's.
@@ -40,7 +47,7 @@ func Run(comm *collective.Comm, o Options) (Result, error) {
 		return Result{}, err
 	}
 	r := Result{Workload: m.w.Name, Model: m.o.Model, NP: comm.Size(), BF16: m.o.BF16, Threads: m.o.Threads, Batch: m.o.Batch}
-	r.Machine.Bandwidth = bandwidth()
+	r.Machine.Bandwidth, r.Machine.CacheBandwidth = bandwidth(copyBytes), bandwidth(cacheBytes)
 	if o.Epoch {
 		err = m.epoch(&r)
 	} else {
@@ -56,8 +63,11 @@ func newMeter(comm *collective.Comm, o Options) (*meter, error) {
 		return nil, err
 	}
 	o.BF16 = s.config.Train.Precision == "bf16"
-	m := &meter{o: o, w: s.rows, comm: comm, rec: trace.New(0)}
-	m.trainer, err = wdl.NewTrainer(comm, m.rec, s.config, s.columns, s.rows.dense())
+	m := &meter{o: o, w: s.rows, hidden: s.config.Model.Hidden, comm: comm, rec: trace.New(0)}
+	for i, name := range heapCounters {
+		m.heap[i].Name = name
+	}
+	m.trainer, err = step.NewTrainer(comm, m.rec, s.config, layout.New(s.config, s.columns, s.rows.dense()), step.Tables{})
 	return m, err
 }
 
@@ -71,12 +81,69 @@ func (m *meter) batch(from int64) *data.Batch {
 func (m *meter) train(b, next *data.Batch) (float64, error) {
 	start := time.Now()
 	m.step++
-	_, err := m.trainer.Step(m.step, 1, b, next, wdl.Wish{})
+	_, err := m.trainer.Step(m.step, 1, b, next, step.Wish{})
 	m.rec.Enter(trace.Input)
 	if m.o.Progress != nil {
 		m.o.Progress(m.step)
 	}
 	return time.Since(start).Seconds(), err
+}
+
+// timed takes a step that counts, and every peakEvery steps the machine's peak.
+func (m *meter) timed(i int, b, next *data.Batch) error {
+	before, objects := m.times(), m.made()
+	s, err := m.train(b, next)
+	if err != nil {
+		return err
+	}
+	m.objects = append(m.objects, float64(m.made()-objects))
+	m.seconds = append(m.seconds, s)
+	for k, at := range m.times() {
+		m.parts[k] = append(m.parts[k], (at - before[k]).Seconds())
+	}
+	if i%peakEvery == 0 {
+		m.peaks = append(m.peaks, peak(f32.PeakFLOP, m.flop()))
+		if m.o.BF16 {
+			m.tilePeaks = append(m.tilePeaks, peak(f32.PeakTileFLOP, m.flop()))
+		}
+	}
+	return nil
+}
+
+// room is for the times of n steps, so that measuring allocates nothing.
+func (m *meter) room(n int) {
+	m.seconds, m.objects = make([]float64, 0, n), make([]float64, 0, n)
+	m.peaks, m.tilePeaks = make([]float64, 0, n), make([]float64, 0, n)
+	for k := range m.parts {
+		m.parts[k] = make([]float64, 0, n)
+	}
+}
+
+// partNames are the parts of a step in their order.
+var partNames = [...]string{"pull", "pool", "forward", "backward", "key gradients", "rest of compute", "push", "sync", "update"}
+
+// times is how long this rank has spent in each part since the beginning.
+func (m *meter) times() [len(partNames)]time.Duration {
+	p, c := m.rec.Totals(), m.trainer.Spent()
+	rest := p[trace.Compute] - c.Pool - c.Forward - c.Backward - c.Keys
+	return [...]time.Duration{p[trace.Pull], c.Pool, c.Forward, c.Backward, c.Keys, rest, p[trace.Push], p[trace.Sync], p[trace.Update]}
+}
+
+// shapes are the sizes of a step of this rank, given what was counted in steps of
+// them and the unique keys of one.
+func (m *meter) shapes(keys, updated, unique, steps int64) shapes {
+	s := shapes{
+		rows: int64(m.o.Batch / m.comm.Size()), keys: keys / steps, unique: unique, updated: updated / steps,
+		value: int64(m.w.Dim + 1), width: int64(m.w.Dim*len(m.w.Vocabulary) + m.w.Dense),
+		parameters: int64(m.trainer.Parameters()), flop: m.flop(), ranks: int64(m.comm.Size()), element: 4,
+	}
+	for _, h := range m.hidden {
+		s.hidden += int64(h)
+	}
+	if m.o.BF16 {
+		s.element = 2
+	}
+	return s
 }
 
 // flop is what a step of this rank has of multiply-adds, each counting two.
@@ -97,17 +164,12 @@ func (m *meter) steps(r *Result) error {
 		growing = append(growing, s)
 	}
 	r.Growing = float64(m.o.Batch) / medianOf(growing)
-	m.seconds, m.peaks = make([]float64, 0, m.o.Steps), make([]float64, 0, m.o.Steps)
+	m.room(m.o.Steps)
 	runtime.GC()
 	before := m.snapshot()
 	for i := range m.o.Steps {
-		s, err := m.train(batches[i%len(batches)], batches[(i+1)%len(batches)])
-		if err != nil {
+		if err := m.timed(i, batches[i%len(batches)], batches[(i+1)%len(batches)]); err != nil {
 			return err
-		}
-		m.seconds = append(m.seconds, s)
-		if i%peakEvery == 0 {
-			m.peaks = append(m.peaks, peak(m.flop()))
 		}
 	}
 	after := m.snapshot()
@@ -119,25 +181,20 @@ func (m *meter) steps(r *Result) error {
 // and evaluates its test rows.
 func (m *meter) epoch(r *Result) error {
 	n := m.w.Train / int64(m.o.Batch)
-	m.seconds, m.peaks = make([]float64, 0, n), make([]float64, 0, n)
+	m.room(int(n))
 	before := m.snapshot()
 	for i, b := int64(0), m.batch(0); i < n; i++ {
 		var next *data.Batch
 		if i+1 < n {
 			next = m.batch((i + 1) * int64(m.o.Batch))
 		}
-		s, err := m.train(b, next)
-		b = next
-		if err != nil {
+		if err := m.timed(int(i), b, next); err != nil {
 			return err
 		}
-		m.seconds = append(m.seconds, s)
-		if i%peakEvery == 0 {
-			m.peaks = append(m.peaks, peak(m.flop()))
-		}
+		b = next
 	}
 	m.report(r, before, m.snapshot())
-	r.Allocs = nil // of making rows, above all
+	r.Allocs, r.Beside = nil, nil // of making rows, above all
 	next, end := m.w.Train, m.w.Train+m.w.Test
 	figures, err := m.trainer.Evaluate(func() (*data.Batch, error) {
 		if next >= end {
@@ -152,16 +209,23 @@ func (m *meter) epoch(r *Result) error {
 	if err != nil {
 		return err
 	}
-	r.AUC, r.LogLoss = &figures.AUC, &figures.LogLoss
+	r.AUC, r.LogLoss = figures.AUC, &figures.LogLoss
 	return nil
 }
 
+// made is how many objects this process has made on the heap.
+func (m *meter) made() uint64 {
+	metrics.Read(m.heap[:])
+	return m.heap[0].Value.Uint64() + m.heap[1].Value.Uint64()
+}
+
+// heapCounters are the objects made: those with memory of their own, and those
+// packed into blocks with others.
+var heapCounters = [2]string{"/gc/heap/allocs:objects", "/gc/heap/tiny/allocs:objects"}
+
 // snapshot is where the counters stand.
 type snapshot struct {
-	phases  [trace.Phases]time.Duration
-	spent   wdl.Spent
 	traffic sparse.Counters
-	mallocs uint64
 	runtime [3]float64 // of runtimeCounters
 }
 
@@ -178,10 +242,7 @@ func (m *meter) snapshot() (s snapshot) {
 	for i, x := range samples {
 		s.runtime[i] = x.Value.Float64()
 	}
-	s.phases, s.spent, s.traffic = m.rec.Totals(), m.trainer.Spent(), m.trainer.Traffic()
-	var mem runtime.MemStats
-	runtime.ReadMemStats(&mem)
-	s.mallocs = mem.Mallocs
+	s.traffic = m.trainer.Traffic()
 	return s
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
 
@@ -54,11 +55,26 @@ func TestRun(t *testing.T) {
 		if r.NP != x.ranks || r.Speed <= 0 || r.StepMS <= 0 || r.Unique <= 0 || r.Bytes <= 0 || parts <= 0 || r.Allocs == nil {
 			t.Errorf("%+v gives %+v", x.o, r)
 		}
-		if r.Share <= 0 || r.Share > 1.5 {
-			t.Errorf("%+v: %v of the bound", x.o, r.Share)
+		bound := float64(r.Bytes) / r.Machine.Bandwidth
+		if f32.PeakFLOP(1) > 0 {
+			bound = max(bound, float64(r.FLOP)/r.Machine.PeakFLOPS)
+		}
+		if want := bound / float64(max(x.o.Threads, 1)) / (r.StepMS / 1e3); math.Abs(r.Share/want-1) > 1e-9 {
+			t.Errorf("%+v: %v of the bound, want %v", x.o, r.Share, want)
 		}
 		if text := r.String(); !strings.Contains(text, "backward") || !strings.Contains(text, r.Bound) {
 			t.Errorf("the table is\n%s", text)
+		}
+	}
+}
+
+// TestStepsAllocateNothing: neither do those of two ranks, whose counts, keys, rows
+// and gradients travel.
+func TestStepsAllocateNothing(t *testing.T) {
+	for _, ranks := range []int{1, 2} {
+		r := onRanks(t, ranks, Options{Workload: "w1", Batch: 128, Steps: 21, Batches: 2})
+		if r.Allocs == nil || *r.Allocs != 0 {
+			t.Errorf("%d ranks: %v objects in the median step", ranks, r.Allocs)
 		}
 	}
 }

@@ -12,15 +12,16 @@ import (
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/trace"
-	"github.com/wdlrun/wdlrun/wdl"
 	"github.com/wdlrun/wdlrun/wdl/config"
+	"github.com/wdlrun/wdlrun/wdl/layout"
+	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
 // Job is a training of the real step code whose ranks are slow on purpose. The
 // zero value of what follows Tolerance is the default.
 type Job struct {
-	Tolerance wdl.Tolerance // zero: the plain steps that wait
-	Steps     int64         // that are measured; default 300
+	Tolerance step.Tolerance // zero: the plain steps that wait
+	Steps     int64          // that are measured; default 300
 	Seed      uint64
 
 	// A microbatch stalls with probability StallShare, for a time that is
@@ -106,14 +107,14 @@ func Measure(comm *collective.Comm, job Job) (Measured, error) {
 	defer trainer.Close()
 	trainer.Hold(job.hold(comm.Rank()))
 	m := Measured{Ranks: comm.Size(), Mode: job.Tolerance.Mode.String(), Backup: job.Tolerance.Backup, Steps: job.Steps}
-	step, end, err := job.stepper(trainer, comm, &m)
+	take, end, err := job.stepper(trainer, comm, &m)
 	if err != nil {
 		return m, err
 	}
 	defer end()
 	var start time.Time
 	for n := int64(1); n <= jobWarm+job.Steps; n++ {
-		rows, late, err := step(n)
+		rows, late, err := take(n)
 		if err != nil {
 			return m, err
 		}
@@ -131,22 +132,22 @@ func Measure(comm *collective.Comm, job Job) (Measured, error) {
 }
 
 // stepper returns what takes step n of a job, and what ends it.
-func (job Job) stepper(trainer *wdl.Trainer, comm *collective.Comm, m *Measured) (step func(n int64) (rows int64, late int, err error), end func(), err error) {
+func (job Job) stepper(trainer *step.Trainer, comm *collective.Comm, m *Measured) (take func(n int64) (rows int64, late int, err error), end func(), err error) {
 	source := newRows(comm.Rank())
 	if job.Tolerance.Mode == commit.Wait {
 		return func(n int64) (int64, int, error) {
-			out, err := trainer.Step(n, 1, source[n%jobBatches], source[(n+1)%jobBatches], wdl.Wish{})
+			out, err := trainer.Step(n, 1, source[n%jobBatches], source[(n+1)%jobBatches], step.Wish{})
 			return out.Rows, 0, err
 		}, func() {}, nil
 	}
-	queue := wdl.Microbatches(0, 2*(jobWarm+job.Steps), comm.Size()) // never reaches its end
+	queue := step.Microbatches(0, 2*(jobWarm+job.Steps), comm.Size()) // never reaches its end
 	say := func(line string) { m.Notes = append(m.Notes, line) }
 	x, err := trainer.Tolerate(job.Tolerance, commit.Record{Queue: queue}, source, say)
 	if err != nil {
 		return nil, nil, err
 	}
 	return func(n int64) (int64, int, error) {
-		out, err := x.Step(n, 1, wdl.Wish{})
+		out, err := x.Step(n, 1, step.Wish{})
 		r := x.Record()
 		m.Backup = x.Backup()
 		return out.Rows, r.Leased - len(r.Pieces), err
@@ -180,7 +181,7 @@ func (job Job) hold(rank int) func(step int64, took time.Duration) time.Duration
 	}
 }
 
-func newTrainer(comm *collective.Comm) (*wdl.Trainer, error) {
+func newTrainer(comm *collective.Comm) (*step.Trainer, error) {
 	c := new(config.Config)
 	c.Data.Train, c.Data.Header, c.Label.Field = []string{"generated"}, true, "label"
 	c.Model.EmbeddingDim, c.Model.Hidden = 4, []int{16}
@@ -191,7 +192,7 @@ func newTrainer(comm *collective.Comm) (*wdl.Trainer, error) {
 		columns = append(columns, data.SparseColumn{Name: name, Table: name, Wide: true, Deep: true})
 	}
 	c.Fill()
-	return wdl.NewTrainer(comm, trace.New(0), c, columns, nil)
+	return step.NewTrainer(comm, trace.New(0), c, layout.New(c, columns, nil), step.Tables{})
 }
 
 // rows gives the same few microbatches again and again, so that making them takes

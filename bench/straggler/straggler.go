@@ -107,8 +107,8 @@ func (c Config) Validate() error {
 	if k.Chunks < 1 || k.Compute <= 0 {
 		fault("compute of %v in %d chunks", k.Compute, k.Chunks)
 	}
-	if err := c.lead().Validate(); err != nil {
-		errs = append(errs, err)
+	if errs == nil { // what leads so many ranks exists
+		return c.lead().Validate()
 	}
 	return errors.Join(errs...)
 }

@@ -71,6 +71,29 @@ func TestThroughput(t *testing.T) {
 	golden.Check(t, "throughput.txt", out.String())
 }
 
+// TestCompare: the lines of a comparison are the jobs they name.
+func TestCompare(t *testing.T) {
+	c := Config{Ranks: 8, Steps: 100, Faults: faults(t, "slow:5x@5", 8)}
+	lines, err := Compare(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dropping := c
+	dropping.Mode, dropping.Backup = commit.Drop, 1
+	want := []Result{run(t, Config{Ranks: 8, Steps: 100}), run(t, c), run(t, dropping)}
+	for i, w := range want {
+		if l := lines[i]; l.SamplesPerSecond != w.SamplesPerSecond || l.LateSlots != w.LateSlots || l.Share != w.SamplesPerSecond/want[0].SamplesPerSecond {
+			t.Errorf("%+v, want %+v", l, w)
+		}
+	}
+	if len(lines) != 4 || lines[3].Name != "speculate" || lines[3].Share <= lines[1].Share {
+		t.Errorf("%+v", lines)
+	}
+	if _, err := Compare(Config{Ranks: 1}); err == nil {
+		t.Error("one rank is compared")
+	}
+}
+
 // TestSpeculateDoesNotDependOnTiming: whoever is slow, the commit sets are the same.
 func TestSpeculateDoesNotDependOnTiming(t *testing.T) {
 	want := uint64(0)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/bench"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/nearest"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
 )
@@ -52,10 +53,15 @@ Examples:
 		if err != nil {
 			return err
 		}
-		work := func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
-			return measure(m, opt)
+		work := func(_ context.Context, c *cli.Context, m *member.Member, _ func(string)) (any, error) {
+			err := measure(m, opt, benchLines(p.stdout, asJSON(c)))
+			if bytes, huge := m.Memory(); err == nil && bytes > 0 && m.World.Rank == 0 && !asJSON(c) {
+				fmt.Fprintf(p.stdout, "%.1f MiB of each rank in windows, %.1f MiB of them in huge pages\n", float64(bytes)/(1<<20), float64(huge)/(1<<20))
+			}
+			return nil, err
 		}
-		return p.everywhere(c, func(*cli.Context) error { return opt.Validate() }, work, printBench)
+		shown := func(io.Writer, int, bool, []byte) error { return nil }
+		return p.everywhere(c, func(*cli.Context) error { return opt.Validate() }, work, shown)
 	}
 	return b
 }
@@ -86,6 +92,18 @@ func wordsFirst(c *cli.Context, flags []cli.Flag) (*cli.Context, []string, error
 }
 
 func benchOptions(c *cli.Context, ops []string) (bench.Options, error) {
+	known := bench.Ops()
+	for _, other := range benches(nil) {
+		known = append(known, other.Name)
+	}
+	for _, op := range ops {
+		switch {
+		case !slices.Contains(known, op):
+			return bench.Options{}, fmt.Errorf("bench: there is no %q%s", op, nearest.Instead(op, known))
+		case !slices.Contains(bench.Ops(), op):
+			return bench.Options{}, fmt.Errorf("bench: %s is measured alone: wdlrun [launch flags] bench %s [flags]", op, op)
+		}
+	}
 	opt := bench.Options{Ops: ops, Time: c.Duration("time"), PlainOnly: c.Bool("plain"), Ordinary: c.Bool("ordinary")}
 	for _, s := range strings.FieldsFunc(c.String("sizes"), func(r rune) bool { return r == ',' }) {
 		n, err := parseBytes(s)
@@ -128,39 +146,32 @@ func parseBytes(s string) (int, error) {
 	return int(n) << shift, nil
 }
 
-// measure runs the benchmark and gathers its lines, on rank 0.
-func measure(m *member.Member, opt bench.Options) ([]bench.Line, error) {
-	var lines []bench.Line
+// measure runs the benchmark; rank 0 shows each line as soon as it is measured.
+func measure(m *member.Member, opt bench.Options, show func(bench.Line)) error {
 	done := int64(0)
 	opt.Transport = m.Transport
 	m.Session.Watch(func() rank.Status { return rank.Status{Phase: "bench", Waits: true} })
-	err := bench.Run(m.Comm, opt, func(l bench.Line) {
-		lines = append(lines, l)
+	return bench.Run(m.Comm, opt, func(l bench.Line) {
+		show(l)
 		done++
 		n := done
 		m.Session.Watch(func() rank.Status { return rank.Status{Phase: "bench", Waits: true, Progress: n} })
 	})
-	return lines, err
 }
 
-func printBench(w io.Writer, _ int, asJSON bool, result []byte) error {
-	var lines []bench.Line
-	if err := json.Unmarshal(result, &lines); err != nil {
-		return err
-	}
-	if !asJSON {
-		fmt.Fprintln(w, bench.Header)
-	}
-	for _, l := range lines {
+// benchLines returns what shows lines to a person, below a heading, or to a program.
+func benchLines(w io.Writer, asJSON bool) func(bench.Line) {
+	heading := !asJSON
+	return func(l bench.Line) {
+		if heading {
+			fmt.Fprintln(w, bench.Header)
+			heading = false
+		}
 		if !asJSON {
 			fmt.Fprintln(w, l)
-			continue
+			return
 		}
-		b, err := json.Marshal(l)
-		if err != nil {
-			return err
-		}
+		b, _ := json.Marshal(l) // numbers and strings
 		fmt.Fprintf(w, "%s\n", b)
 	}
-	return nil
 }

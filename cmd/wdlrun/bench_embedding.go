@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -44,26 +45,37 @@ func benchTableCommand(p *program) *cli.Command {
 		Name:      "table",
 		Usage:     "measure a table of embeddings, beside a Go map and the memory's limit",
 		UsageText: "wdlrun bench table [flags]",
-		Description: `find    looks up keys that are held, beside a Go map of as many keys
+		Description: `hold    fills a table with row-wise Adagrad: bytes of memory for each key
+find    looks up keys that are held, beside a Go map of as many keys
 gather  reads rows, beside reading as many random lines of memory, each known
         beforehand: what the machine can do at best
 grow    inserts the keys, batch by batch, beside a Go map: the worst batch of each
+adagrad, rowwise_adagrad, ftrl, adam
+        take optimizer steps of rows that are held, of 4,096, which a core's own
+        cache holds, and of some four million at most, beside a loop over the same
+        records in an array
 
-Both of a pair run in turns in one process: of a ratio above 1 the engine is
-faster. A key takes up to 130 bytes here, that of the map included; without -keys
-there are as many as fit a quarter of the free memory, at most 50 million. Of the
-ranks only rank 0 works.
+All sides run in turns in one process, and the fastest turns count: of a ratio above
+1 the engine is faster. "at best" is what the memory or the arithmetic alone take. A key takes up to 130 bytes here, that of the map included; without -keys
+there are as many as fit a quarter of the free memory, at most 4 million, which takes
+a quarter of a minute. Of the ranks only rank 0 works.
 
 Examples:
    wdlrun bench table
-   wdlrun bench table -keys 50000000 -dim 8 -json`,
+   wdlrun bench table -keys 50000000 -dim 8 -json
+   wdlrun bench table -only hold -keys 100000000     # takes 8 GB`,
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "keys", Usage: "`ROWS` of the table"},
+			&cli.StringFlag{Name: "only", Usage: "`OPERATIONS` to measure, such as find,gather (default: all)"},
+			&cli.IntFlag{Name: "keys", Usage: "`ROWS` of the table", DefaultText: "as many as fit, see above"},
 			&cli.IntFlag{Name: "dim", Value: 8, Usage: "`VALUES` of a row that gather reads"},
 			jsonFlag(),
 		},
 	}, func(c *cli.Context) embedding.Options {
-		return embedding.Options{Ops: []string{"find", "gather", "grow"}, Keys: c.Int("keys"), Dim: c.Int("dim")}
+		ops := embedding.TableOps()
+		if c.IsSet("only") {
+			ops = strings.Split(c.String("only"), ",")
+		}
+		return embedding.Options{Ops: ops, Keys: c.Int("keys"), Dim: c.Int("dim")}
 	})
 }
 
@@ -80,6 +92,10 @@ func tableBench(p *program, cmd *cli.Command, options func(*cli.Context) embeddi
 				return nil, nil
 			}
 			opt.Progress = func() { done.Add(1) }
+			opt.Begin = func(op string, n, of int) {
+				phase := fmt.Sprintf("bench %s %s, %d of %d", cmd.Name, op, n, of)
+				m.Session.Watch(func() rank.Status { return rank.Status{Phase: phase, Waits: true, Progress: done.Load()} })
+			}
 			return embedding.Run(opt)
 		}
 		return p.everywhere(c, func(*cli.Context) error { return opt.Validate() }, work, printLines[embedding.Result])
@@ -104,15 +120,19 @@ func benchExchangeCommand(p *program) *cli.Command {
 		Description: `Pulls and pushes batches of keys that follow Zipf's law: every distinct key of
 another rank takes 8 bytes out, a row back, and a gradient out. Beside it the same
 keys, rows and gradients go by all-to-all calls that copy, as libraries of message
-passing have them. Both run in turns: of a ratio above 1 the engine is faster.
+passing have them. Both run in turns: of a ratio above 1 the engine is faster. The
+line wire is of keys, rows and gradients alone, without making keys distinct and
+finding rows by them.
 
 Examples:
    wdlrun -np 2 bench exchange
    wdlrun -np 4 bench exchange -keys 65536 -dim 32 -json`,
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "keys", Usage: "`KEYS` of a rank's batch (default: 32768)"},
-			&cli.IntFlag{Name: "dim", Usage: "`VALUES` of a row (default: 16)"},
-			&cli.Float64Flag{Name: "zipf", Usage: "`EXPONENT` of the keys' distribution, above 1 (default: 1.05)"},
+			&cli.IntFlag{Name: "keys", Usage: "`KEYS` of a rank's batch", DefaultText: "32768"},
+			&cli.IntFlag{Name: "dim", Usage: "`VALUES` of a row", DefaultText: "16"},
+			&cli.Float64Flag{Name: "zipf", Usage: "`EXPONENT` of the keys' distribution, above 1", DefaultText: "1.05"},
+			&cli.Uint64Flag{Name: "domain", Usage: "distinct `KEYS` that can be drawn", DefaultText: "1000000"},
+			&cli.IntFlag{Name: "fields", Usage: "`FIELDS` that share the domain", DefaultText: "1"},
 			&cli.DurationFlag{Name: "time", Value: 500 * time.Millisecond, Usage: "`DURATION` of measuring either way"},
 			jsonFlag(),
 		},
@@ -120,7 +140,7 @@ Examples:
 			if c.Args().Present() {
 				return fmt.Errorf("bench exchange takes no argument, and %q is one", c.Args().First())
 			}
-			opt := sparse.Options{Keys: c.Int("keys"), Dim: c.Int("dim"), Zipf: c.Float64("zipf"), Time: c.Duration("time")}
+			opt := sparse.Options{Keys: c.Int("keys"), Dim: c.Int("dim"), Zipf: c.Float64("zipf"), Domain: c.Uint64("domain"), Fields: c.Int("fields"), Time: c.Duration("time")}
 			work := func(_ context.Context, _ *cli.Context, m *member.Member, _ func(string)) (any, error) {
 				done := watchBench(m)
 				var lines []sparse.Line

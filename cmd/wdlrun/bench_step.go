@@ -36,7 +36,7 @@ Examples:
 			&cli.StringFlag{Name: "config", Usage: "measure the training of YAML `FILE` instead, on generated rows of its shape"},
 			&cli.IntFlag{Name: "batch", Value: step.DefaultBatch, Usage: "`SAMPLES` a step, of all ranks together"},
 			&cli.StringFlag{Name: "model", Value: "wide_deep", Usage: "`KIND` of model: wide_deep, deepfm or dcn_v2"},
-			&cli.IntFlag{Name: "threads", Usage: "`NUMBER` of threads of each rank (default: the configuration's, of a workload 1)"},
+			&cli.IntFlag{Name: "threads", Usage: "`NUMBER` of threads of each rank", DefaultText: "the configuration's, of a workload 1"},
 			&cli.IntFlag{Name: "steps", Value: step.DefaultSteps, Usage: "`NUMBER` of steps that are timed"},
 			&cli.BoolFlag{Name: "bf16", Usage: "products in bfloat16, on a CPU with AMX"},
 			&cli.BoolFlag{Name: "epoch", Usage: "train on the whole workload once and evaluate its test rows"},
@@ -69,7 +69,12 @@ func stepOptions(c *cli.Context) (step.Options, error) {
 	if c.Args().Present() {
 		return opt, fmt.Errorf("bench step takes no argument, and %q is one", c.Args().First())
 	}
-	path := c.String("config")
+	for _, name := range []string{"batch", "threads", "steps"} {
+		if c.IsSet(name) && c.Int(name) < 1 {
+			return opt, fmt.Errorf("bench step: -%s %d: at least 1", name, c.Int(name))
+		}
+	}
+	path := pathOf(c, "config")
 	if path == "" {
 		return opt, nil
 	}

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -21,12 +24,21 @@ func benchStragglerCommand(p *program) *cli.Command {
 		Name:      "straggler",
 		Usage:     "measure what slow ranks cost, and what -backup and -mode save",
 		UsageText: "wdlrun [launch flags] [-backup B] [-mode MODE] [-chaos FAULTS] bench straggler [flags]",
-		Description: `Trains a small model with the trainer's own steps. Where there are more ranks than
-cores they are goroutines of one process over modelled links of 25 Gbit/s, and a
-microbatch takes a modelled time in which its rank sleeps; the figures are then
-those of a cluster, in its time.
+		Description: `Without -mode and -backup it predicts: all modes side by side for -np ranks, 8 by
+default, of which one computes five times slower unless -chaos or -stalls say
+otherwise. The machines that lead a step run through virtual time, with modelled
+times of its parts (go doc github.com/wdlrun/wdlrun/bench/straggler).
+
+With -mode or -backup it measures the trainer's own steps on a small model: on real
+processes up to the number of cores; beyond, on goroutines of one process over
+modelled links of 25 Gbit/s, where a microbatch takes a modelled time in which its
+rank sleeps. The same in virtual time, which Go lets only tests have, from the source:
+go test ./bench/straggler -run TestVirtual -v -np 32 -backup 2 -stalls .01
 
 Examples:
+   wdlrun bench straggler
+   wdlrun -np 64 bench straggler -stalls 0.01
+   wdlrun -np 8 -mode wait -chaos slow:5x@5 bench straggler
    wdlrun -np 8 -backup 1 -chaos slow:5x@5 bench straggler
    wdlrun -np 32 -backup 3 bench straggler -stalls 0.01 -json`,
 		Flags: []cli.Flag{
@@ -51,6 +63,9 @@ func (p *program) benchStraggler(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if !inRank && c.String("mode") == "" && c.String("backup") == "" {
+		return p.predictStragglers(c, job)
+	}
 	if np := c.Int("np"); !inRank && np > runtime.NumCPU() {
 		if err := slowness(c, np, &job); err != nil {
 			return err
@@ -64,7 +79,7 @@ func (p *program) benchStraggler(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		return printStraggler(p.stdout, np, c.Bool("json"), b)
+		return printStraggler(p.stdout, np, asJSON(c), b)
 	}
 	work := func(_ context.Context, c *cli.Context, m *member.Member, _ func(string)) (any, error) {
 		if err := slowness(c, m.World.Size, &job); err != nil {
@@ -76,12 +91,62 @@ func (p *program) benchStraggler(c *cli.Context) error {
 	return p.everywhere(c, func(c *cli.Context) error { return slowness(c, max(c.Int("np"), 1), &job) }, work, printStraggler)
 }
 
+// predicted is what a comparison prints with -json.
+type predicted struct {
+	Ranks  int              `json:"np"`
+	Chaos  string           `json:"chaos,omitempty"`
+	Stalls float64          `json:"stalls,omitempty"`
+	Lines  []straggler.Line `json:"lines"`
+}
+
+// predictStragglers prints all modes side by side, in virtual time.
+func (p *program) predictStragglers(c *cli.Context, job straggler.Job) error {
+	got := predicted{Ranks: cmp.Or(c.Int("np"), 8), Chaos: c.String("chaos"), Stalls: job.StallShare}
+	if got.Chaos == "" && got.Stalls == 0 {
+		got.Chaos = fmt.Sprintf("slow:5x@%d", got.Ranks-1)
+	}
+	config := straggler.Config{Ranks: got.Ranks, Steps: job.Steps, Seed: job.Seed, StallShare: job.StallShare, StallSteps: job.StallSteps}
+	err := config.Validate()
+	if err == nil {
+		err = faulty(got.Chaos, got.Ranks, &job)
+	}
+	if err == nil {
+		config.Faults = job.Faults
+		got.Lines, err = straggler.Compare(config)
+	}
+	if err != nil {
+		return err
+	}
+	if asJSON(c) {
+		return p.printJSON(got)
+	}
+	slow := got.Chaos
+	if got.Stalls > 0 {
+		slow = strings.TrimSpace(fmt.Sprintf("%s %.3g %% of microbatches stall", got.Chaos, 100*got.Stalls))
+	}
+	fmt.Fprintf(p.stdout, "%d ranks, %s; predicted in virtual time (-mode or -backup measures)\n", got.Ranks, slow)
+	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "samples/s\tof the first\tlate a step\t")
+	for _, l := range got.Lines {
+		fmt.Fprintf(w, "%.0f\t%.2f\t%.2f\t  %s\n", l.SamplesPerSecond, l.Share, float64(l.LateSlots)/float64(l.Steps), l.Name)
+	}
+	return w.Flush()
+}
+
 // slowness reads the launch flags.
 func slowness(c *cli.Context, np int, job *straggler.Job) (err error) {
 	if job.Tolerance, err = tolerance(c.String("mode"), c.String("backup")); err != nil {
 		return err
 	}
-	spec, err := chaos.Parse(c.String("chaos"))
+	if err := faulty(c.String("chaos"), np, job); err != nil {
+		return err
+	}
+	return job.Validate(np)
+}
+
+// faulty gives a job the faults of a text.
+func faulty(text string, np int, job *straggler.Job) error {
+	spec, err := chaos.Parse(text)
 	if err == nil {
 		err = spec.Validate(np)
 	}
@@ -95,7 +160,7 @@ func slowness(c *cli.Context, np int, job *straggler.Job) (err error) {
 	}
 	plan := spec.Plan(1, np)
 	job.Faults = func(r int) straggler.Faults { return chaos.NewInjector(plan, r) }
-	return job.Validate(np)
+	return nil
 }
 
 func printStraggler(w io.Writer, _ int, asJSON bool, result []byte) error {
@@ -107,8 +172,8 @@ func printStraggler(w io.Writer, _ int, asJSON bool, result []byte) error {
 	if err := json.Unmarshal(result, &m); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%d ranks, %s, %d backups: %.0f samples/s, %d samples in %d steps, %d microbatches came late\n",
-		m.Ranks, m.Mode, m.Backup, m.SamplesPerSecond, m.CommittedSamples, m.Steps, m.LateSlots)
+	_, err := fmt.Fprintf(w, "%d %s, %s, backup %d: %.0f samples/s, %d samples in %d steps, late microbatches: %d\n",
+		m.Ranks, plural(m.Ranks, "rank"), m.Mode, m.Backup, m.SamplesPerSecond, m.CommittedSamples, m.Steps, m.LateSlots)
 	for _, n := range m.Notes {
 		fmt.Fprintln(w, n)
 	}

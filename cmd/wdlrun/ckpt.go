@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -21,29 +23,35 @@ func ckptCommand(p *program) *cli.Command {
 	subs := []*cli.Command{
 		{
 			Name: "show", Usage: "what checkpoints a run has, or what one holds", UsageText: "wdlrun ckpt show [flags] RUN|CHECKPOINT",
-			Description: `RUN is a run directory: one line for each of its checkpoints, the newest first.
+			Description: `RUN is a run directory: one line for each of its checkpoints, the newest first, and
+below what is wrong with those that cannot be opened.
 CHECKPOINT is one of them, RUN/checkpoints/step-N: where training stood, and how
-many bytes each table and the dense parameters have.`,
+many bytes each table and the dense parameters have. One that is not full holds
+delta/TABLE, what changed since the one that it builds upon.`,
 			Flags: []cli.Flag{jsonFlag()}, Action: p.ckptShow,
 		},
 		{
 			Name: "verify", Usage: "read every byte and hold it against its checksum", UsageText: "wdlrun ckpt verify [flags] RUN|CHECKPOINT",
 			Description: `Names each fault with file, section and offset. The exit code is 1 if there is any.
+One that builds upon a damaged one is damaged.
 Training resumes from the newest checkpoint that is whole, and needs no help.`,
 			Flags: []cli.Flag{jsonFlag()}, Action: p.ckptVerify,
 		},
 		{
 			Name: "diff", Usage: "which parts of two checkpoints differ", UsageText: "wdlrun ckpt diff [flags] CHECKPOINT CHECKPOINT",
-			Description: `Compares sections by their checksums, without reading them: the configuration, the
-cursor, the dense parameters and the shards of each table (-json names each). The exit code is 1 if
+			Description: `Compares sections by their checksums: the configuration, the cursor, the dense
+parameters and the shards of each table (-json names each). The exit code is 1 if
 any differs, as with diff. Two trainings with the same configuration, data, seed and
-world size have equal checkpoints.`,
+world size have equal checkpoints. Of full ones nothing else is read; the tables of
+one that builds upon others are put together first, one at a time, in memory.`,
 			Flags: []cli.Flag{jsonFlag()}, Action: p.ckptDiff,
 		},
 		{
 			Name: "prune", Usage: "remove old checkpoints", UsageText: "wdlrun ckpt prune -keep N [flags] RUN",
-			Description: `Keeps the newest N that are readable, and that of the best epoch. Training does the
-same by itself (train.checkpoint.keep); a run in use is refused.`,
+			Description: `Keeps the newest N that are whole, that of the best epoch, and all that these build
+upon. A damaged one that is newer than those stays to be looked at, and is named; an
+older one goes. Training prunes by itself (train.checkpoint.keep); a run in use is
+refused.`,
 			Flags: []cli.Flag{
 				&cli.IntFlag{Name: "keep", Value: 1, Usage: "how many `N` of the newest to keep"},
 				&cli.BoolFlag{Name: "dry-run", Usage: "say what would be removed, and remove nothing"},
@@ -83,21 +91,23 @@ type ckptLine struct {
 	WorldSize int        `json:"world_size,omitempty"`
 	Bytes     int64      `json:"bytes,omitempty"`
 	Version   int        `json:"format_version,omitempty"`
+	Base      *int64     `json:"base_step,omitempty"` // of the one that it builds upon
+	Best      bool       `json:"best,omitempty"`      // it holds the best epoch so far
 	Fault     string     `json:"fault,omitempty"`
 }
 
 // inspect opens the checkpoints that a path means: all of a run, or one.
-func inspect(c *cli.Context, each func(dir string, c *checkpoint.Checkpoint, err error) error) error {
+func inspect(c *cli.Context, each func(f checkpoint.Found, c *checkpoint.Checkpoint, err error) error) error {
 	if c.NArg() != 1 {
 		return fmt.Errorf("one run directory or checkpoint is asked for; see: wdlrun ckpt %s --help", c.Command.Name)
 	}
-	dirs, err := ckptDirs(c.Args().First())
+	all, err := ckptDirs(c.Args().First())
 	if err != nil {
 		return err
 	}
-	for _, dir := range dirs {
-		ck, err := checkpoint.Open(dir)
-		if err := each(dir, ck, err); err != nil {
+	for _, f := range all {
+		ck, err := checkpoint.Open(f.Dir)
+		if err := each(f, ck, err); err != nil {
 			return err
 		}
 	}
@@ -105,9 +115,13 @@ func inspect(c *cli.Context, each func(dir string, c *checkpoint.Checkpoint, err
 }
 
 // ckptDirs lists the checkpoints that a path means, the newest first.
-func ckptDirs(at string) (dirs []string, err error) {
+func ckptDirs(at string) ([]checkpoint.Found, error) {
 	if checkpoint.IsCheckpoint(at) {
-		return []string{at}, nil
+		return []checkpoint.Found{{Dir: at}}, nil
+	}
+	const wanted = "give a run directory, such as runs/20261121-101500, or one of its checkpoints"
+	if !isDir(at) {
+		return nil, fmt.Errorf("there is no directory %s: %s", at, wanted)
 	}
 	root := at
 	if sub := filepath.Join(at, checkpoint.Folder); isDir(sub) {
@@ -117,13 +131,10 @@ func ckptDirs(at string) (dirs []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range found {
-		dirs = append(dirs, f.Dir)
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s holds no checkpoint: %s", at, wanted)
 	}
-	if len(dirs) == 0 {
-		return nil, fmt.Errorf("%s holds no checkpoint: give a run directory, such as runs/20261121-101500", at)
-	}
-	return dirs, nil
+	return found, nil
 }
 
 func isDir(path string) bool {
@@ -131,43 +142,72 @@ func isDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-func describe(dir string, c *checkpoint.Checkpoint, err error) ckptLine {
+func describe(f checkpoint.Found, c *checkpoint.Checkpoint, err error) ckptLine {
 	if err != nil {
-		return ckptLine{Dir: dir, Fault: err.Error()}
+		return ckptLine{Dir: f.Dir, Step: f.Step, Fault: err.Error()}
 	}
 	m := c.Manifest()
-	l := ckptLine{Dir: dir, Step: m.Step, Time: &m.Time, WorldSize: m.WorldSize, Version: m.FormatVersion}
+	l := ckptLine{Dir: f.Dir, Step: m.Step, Time: &m.Time, WorldSize: m.WorldSize, Version: m.FormatVersion}
 	for _, f := range m.Files {
 		l.Bytes += f.Size
 	}
+	if m.Base != nil {
+		l.Base = &m.Base.Step
+	}
 	return l
+}
+
+// kind says whether a checkpoint is full or what it builds upon.
+func (l ckptLine) kind() string {
+	kind := "full"
+	if l.Base != nil {
+		kind = fmt.Sprintf("changes since %d", *l.Base)
+	}
+	if l.Best {
+		kind += ", best epoch"
+	}
+	return kind
 }
 
 func (p *program) ckptShow(c *cli.Context) error {
 	if c.NArg() == 1 && checkpoint.IsCheckpoint(c.Args().First()) {
 		return p.ckptContent(c)
 	}
-	lines := []ckptLine{}
-	err := inspect(c, func(dir string, ck *checkpoint.Checkpoint, err error) error {
-		lines = append(lines, describe(dir, ck, err))
+	lines, best := []ckptLine{}, int64(0)
+	err := inspect(c, func(f checkpoint.Found, ck *checkpoint.Checkpoint, err error) error {
+		if err == nil && best == 0 { // the newest knows
+			at, err := wdl.ReadProgress(ck)
+			if best = at.Best; err != nil || best == 0 {
+				best = -1
+			}
+		}
+		line := describe(f, ck, err)
+		line.Best = line.Step == best
+		lines = append(lines, line)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
+	if asJSON(c) {
 		return p.printJSON(map[string]any{"checkpoints": lines})
 	}
 	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "step\twritten\tranks\tbytes\tdirectory")
+	fmt.Fprintln(w, "step\twritten\tranks\tbytes\tkind\tdirectory")
+	faults := ""
 	for _, l := range lines {
 		if l.Fault != "" {
-			fmt.Fprintf(w, "\t\t\t\t%s\n", l.Fault)
+			fmt.Fprintf(w, "%d\t–\t–\t–\tDAMAGED\t%s\n", l.Step, l.Dir)
+			faults += fmt.Sprintf("\nstep %d: %s\n", l.Step, l.Fault)
 			continue
 		}
-		fmt.Fprintf(w, "%d\t%s\t%d\t%d\t%s\n", l.Step, l.Time.Local().Format(time.DateTime), l.WorldSize, l.Bytes, l.Dir)
+		fmt.Fprintf(w, "%d\t%s\t%d\t%d\t%s\t%s\n", l.Step, l.Time.Local().Format(time.DateTime), l.WorldSize, l.Bytes, l.kind(), l.Dir)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(p.stdout, faults)
+	return err
 }
 
 // ckptGroup is the sections of one table, or one section that stands alone.
@@ -208,12 +248,12 @@ func (p *program) ckptContent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	line, all := describe(ck.Dir(), ck, nil), groups(ck)
-	if c.Bool("json") {
+	line, all := describe(checkpoint.Found{Dir: ck.Dir()}, ck, nil), groups(ck)
+	if asJSON(c) {
 		return p.printJSON(map[string]any{"checkpoint": line, "progress": at, "sections": all})
 	}
-	fmt.Fprintf(p.stdout, "step %d, %d samples, %d epochs and %d rows of the next, written %s by %d %s, format version %d\n\n",
-		line.Step, at.Samples, at.Epoch, at.Consumed, line.Time.Local().Format(time.DateTime), line.WorldSize, plural(line.WorldSize, "rank"), line.Version)
+	fmt.Fprintf(p.stdout, "step %d, %d samples, %d epochs and %d rows of the next, written %s by %d %s, format version %d, %s\n\n",
+		line.Step, at.Samples, at.Epoch, at.Consumed, line.Time.Local().Format(time.DateTime), line.WorldSize, plural(line.WorldSize, "rank"), line.Version, line.kind())
 	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "section\tbytes\tshards")
 	for _, g := range all {
@@ -223,31 +263,31 @@ func (p *program) ckptContent(c *cli.Context) error {
 }
 
 func (p *program) ckptVerify(c *cli.Context) error {
-	lines, faults := []ckptLine{}, 0
-	err := inspect(c, func(dir string, ck *checkpoint.Checkpoint, err error) error {
+	lines, faults, known := []ckptLine{}, 0, map[string]error{}
+	err := inspect(c, func(f checkpoint.Found, ck *checkpoint.Checkpoint, err error) error {
 		if err == nil {
-			err = ck.Verify(c.Context)
+			err = verifyChain(c.Context, ck, known)
 		}
 		if err := c.Context.Err(); err != nil {
 			return err
 		}
-		l := describe(dir, ck, err)
+		l := describe(f, ck, err)
 		lines = append(lines, l)
 		switch {
 		case l.Fault != "":
 			faults++
-			if !c.Bool("json") {
-				fmt.Fprintf(p.stdout, "DAMAGED  %s\n  %s\n", dir, strings.ReplaceAll(l.Fault, "\n", "\n  "))
+			if !asJSON(c) {
+				fmt.Fprintf(p.stdout, "DAMAGED  %s\n  %s\n", f.Dir, strings.ReplaceAll(l.Fault, "\n", "\n  "))
 			}
-		case !c.Bool("json"):
-			fmt.Fprintf(p.stdout, "whole    %s  (%d bytes)\n", dir, l.Bytes)
+		case !asJSON(c):
+			fmt.Fprintf(p.stdout, "whole    %s  (%d bytes, %s)\n", f.Dir, l.Bytes, l.kind())
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
+	if asJSON(c) {
 		if err := p.printJSON(map[string]any{"checkpoints": lines, "damaged": faults}); err != nil {
 			return err
 		}
@@ -256,6 +296,24 @@ func (p *program) ckptVerify(c *cli.Context) error {
 		return exit(1)
 	}
 	return nil
+}
+
+// verifyChain reads a checkpoint and what it builds upon, each once: known keeps how
+// that went.
+func verifyChain(ctx context.Context, c *checkpoint.Checkpoint, known map[string]error) error {
+	var faults []error
+	for _, link := range c.Chain() {
+		err, done := known[link.Dir()]
+		if !done {
+			err = link.VerifyOwn(ctx)
+			known[link.Dir()] = err
+		}
+		if err != nil && link != c {
+			err = fmt.Errorf("it builds upon %s, which is damaged", link.Dir())
+		}
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
 }
 
 // ckptChange is a section that differs: a checksum is empty where there is none.
@@ -277,16 +335,20 @@ func (p *program) ckptDiff(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	names := append(a.Names(), b.Names()...)
+	x, y, err := contentsOf(a, b)
+	if err != nil {
+		return err
+	}
+	names := slices.AppendSeq(slices.Collect(maps.Keys(x)), maps.Keys(y))
 	slices.Sort(names)
 	names = slices.Compact(names)
 	changes := []ckptChange{}
 	for _, name := range names {
-		if x, y := a.Checksum(name), b.Checksum(name); x != y || a.Size(name) != b.Size(name) {
-			changes = append(changes, ckptChange{name, x, y})
+		if x[name] != y[name] {
+			changes = append(changes, ckptChange{name, sumText(x, name), sumText(y, name)})
 		}
 	}
-	if c.Bool("json") {
+	if asJSON(c) {
 		err = p.printJSON(map[string]any{"a": a.Dir(), "b": b.Dir(), "sections": len(names), "changed": changes})
 	} else {
 		err = p.printChanges(a, b, names, changes)
@@ -295,6 +357,22 @@ func (p *program) ckptDiff(c *cli.Context) error {
 		return exit(1)
 	}
 	return err
+}
+
+// contentsOf returns what the sections of two checkpoints hold.
+func contentsOf(a, b *checkpoint.Checkpoint) (x, y map[string]wdl.Content, err error) {
+	if x, err = wdl.Contents(a); err == nil {
+		y, err = wdl.Contents(b)
+	}
+	return x, y, err
+}
+
+// sumText is the checksum of a section, "" for one that does not exist.
+func sumText(contents map[string]wdl.Content, name string) string {
+	if c, ok := contents[name]; ok {
+		return c.Sum.String()
+	}
+	return ""
 }
 
 func (p *program) printChanges(a, b *checkpoint.Checkpoint, names []string, changes []ckptChange) error {
@@ -332,12 +410,12 @@ func (p *program) ckptPrune(c *cli.Context) error {
 	if c.Int("keep") < 1 {
 		return fmt.Errorf("-keep %d: at least one checkpoint stays", c.Int("keep"))
 	}
-	removed, err := wdl.Prune(c.Args().First(), c.Int("keep"), c.Bool("dry-run"))
+	removed, damaged, err := wdl.Prune(c.Context, c.Args().First(), c.Int("keep"), c.Bool("dry-run"))
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		return p.printJSON(map[string]any{"removed": removed, "dry_run": c.Bool("dry-run")})
+	if asJSON(c) {
+		return p.printJSON(map[string]any{"removed": removed, "damaged": damaged, "dry_run": c.Bool("dry-run")})
 	}
 	verb := "removed"
 	if c.Bool("dry-run") {
@@ -348,6 +426,9 @@ func (p *program) ckptPrune(c *cli.Context) error {
 	}
 	if len(removed) == 0 {
 		fmt.Fprintln(p.stdout, "nothing to remove")
+	}
+	for _, dir := range damaged {
+		fmt.Fprintf(p.stdout, "left %s, which is damaged; see: wdlrun ckpt verify %s\n", dir, dir)
 	}
 	return nil
 }

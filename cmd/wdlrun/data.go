@@ -16,22 +16,25 @@ import (
 func dataCommand(p *program) *cli.Command {
 	d := &cli.Command{
 		Name:      "data",
-		Usage:     "show, describe, check and convert files of records",
-		UsageText: "wdlrun data show|stats|check|convert [flags] [FILE]…",
-		Description: `FILE is a path, a glob, a folder or builtin:adult.data, in any format that training
-reads: CSV, TSV, Criteo's layout, TFRecord of tf.Example, Parquet, LibSVM, LibFFM;
-plain or packed with gzip, zstd or snappy. How it is written is guessed from its
-beginning, as wdlrun init does; -config FILE says it where the guess is wrong.
+		Usage:     "show, describe, check, convert and index files of records",
+		UsageText: "wdlrun data show|stats|check|convert|index [flags] [FILE]…",
+		Description: `FILE is a path, a file:// URL, a glob, a folder, builtin:adult.data, a topic
+(kafka://HOST:PORT/TOPIC, with -config) or, in a program built with -tags remote, an
+https://, s3:// or gs:// address, in any format that training reads: CSV, TSV,
+Criteo's layout, TFRecord of tf.Example, Parquet, LibSVM, LibFFM; plain or packed
+with gzip, zstd or snappy. How it is written is guessed from its beginning, as
+wdlrun init does; -config FILE says it where the guess is wrong.
 
 Examples:
    wdlrun data show clicks.csv               the first records, a field a line
    wdlrun data stats clicks.csv              types, distinct and missing values, range
    wdlrun data check 'part-*.tfrecord.gz'    reads all, shows what cannot be used
-   wdlrun data convert -out clicks.parquet clicks.csv`,
-		Subcommands: []*cli.Command{showCommand(p), statsCommand(p), checkCommand(p), convertCommand(p)},
+   wdlrun data convert -out clicks.parquet clicks.csv
+   wdlrun -np 4 data index -config ctr.yaml -out ctr.index`,
+		Subcommands: []*cli.Command{showCommand(p), statsCommand(p), checkCommand(p), convertCommand(p), indexCommand(p)},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return fmt.Errorf("data: there is no %q; there are show, stats, check and convert", c.Args().First())
+				return fmt.Errorf("data: there is no %q; there are show, stats, check, convert and index", c.Args().First())
 			}
 			return cli.ShowSubcommandHelp(c)
 		},
@@ -68,7 +71,7 @@ func records(c *cli.Context) (t table, err error) {
 			return t, fmt.Errorf("data %s: %s stands behind a file: flags come first", c.Command.Name, a)
 		}
 	}
-	if path := c.String("config"); path != "" {
+	if path := pathOf(c, "config"); path != "" {
 		if t.config, err = config.Load(path); err != nil {
 			return t, err
 		}
@@ -76,7 +79,9 @@ func records(c *cli.Context) (t table, err error) {
 		t.config = config.Default()
 	}
 	if t.config != nil {
-		t.source, t.label = t.config.Data, t.config.Label
+		filled := t.config.Clone()
+		filled.Fill()
+		t.source, t.label = t.config.Data, filled.Label
 		if len(t.patterns) == 0 {
 			t.patterns = t.config.Data.Train
 		}

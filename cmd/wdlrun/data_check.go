@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/data"
-	"github.com/wdlrun/wdlrun/data/value"
 )
 
 func checkCommand(p *program) *cli.Command {
@@ -20,9 +23,10 @@ func checkCommand(p *program) *cli.Command {
 lengths, quotes and numbers of fields are right. With -config it is good if
 training would take it: labels and numbers are what the features need, too.
 
-Each fault is told with its file and line (of tables the row, of TFRecord the
-offset of the unpacked bytes), the first ones in full. A file that cannot be read on, such as a cut
-archive, is an error. The exit code is 1 if more than -max-bad records are bad.
+Each fault is told with its file and line (of tables the row, of TFRecord the offset
+of the unpacked bytes), the first ones in full. A file that cannot be read on, such
+as a cut archive, is an error. The exit code is 1 if more than -max-bad records are
+bad.
 
 Examples:
    wdlrun data check clicks.csv
@@ -80,7 +84,7 @@ func (p *program) dataCheck(c *cli.Context) error {
 		}
 		r.Faults = append(r.Faults, at)
 	}
-	if c.Bool("json") {
+	if asJSON(c) {
 		err = p.printJSON(r)
 	} else {
 		p.printChecked(r, faults)
@@ -97,7 +101,7 @@ func (p *program) checkRecords(c *cli.Context, t table) (r checked, _ []data.Fau
 	if err != nil {
 		return r, nil, err
 	}
-	w, err := f.Walk(c.Context, f.Fields(), c.Int("show"), func([]value.List) error { return nil }, progress(p.stderr, "check", f.Bytes()))
+	w, err := f.Check(c.Context, runtime.GOMAXPROCS(0), c.Int("show"), progress(p.stderr, "check", f.Bytes()))
 	return checked{Files: f.Names(), Records: w.Records, Bad: w.Bad}, w.Faults, err
 }
 
@@ -111,12 +115,45 @@ func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []data
 	if err != nil {
 		return r, nil, err
 	}
-	n, err := d.Scan(c.Context, 0, 1, nil, progress(p.stderr, "check", d.Bytes()))
+	n, err := scanAll(c.Context, d, progress(p.stderr, "check", d.Bytes()))
 	if err != nil {
 		return r, nil, err
 	}
 	bad, faults := n.Bad()
 	return checked{Files: d.Names(), Records: n.Records(), Bad: bad, Config: true}, faults[:min(len(faults), c.Int("show"))], nil
+}
+
+// scanAll scans a dataset on all cores.
+func scanAll(ctx context.Context, d *data.Dataset, progress func(int64)) (*data.Counts, error) {
+	parts := make([]*data.Counts, runtime.GOMAXPROCS(0))
+	errs := make([]error, len(parts))
+	done := make([]atomic.Int64, len(parts))
+	var group sync.WaitGroup
+	for i := range parts {
+		told := func(bytes int64) { done[i].Store(bytes) }
+		if i == 0 {
+			told = func(bytes int64) {
+				done[0].Store(bytes)
+				sum := int64(0)
+				for j := range done {
+					sum += done[j].Load()
+				}
+				progress(sum)
+			}
+		}
+		group.Go(func() { parts[i], errs[i] = d.Scan(ctx, i, len(parts), nil, told) })
+	}
+	group.Wait()
+	all := new(data.Counts)
+	for i, c := range parts {
+		if errs[i] != nil {
+			return nil, errs[i]
+		}
+		if err := all.Merge(c.Marshal()); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 func (p *program) printChecked(r checked, faults []data.Fault) {

@@ -28,12 +28,15 @@ func convertCommand(p *program) *cli.Command {
 clicks.tfrecord.zst, clicks.libsvm; -format and -compress say it otherwise.
 
 A first pass finds the types of the fields, a second one writes. Integers and
-numbers become such where the format has types; a field that holds codes such as
-007 stays text. Words that mean missing (data.missing of -config, or ? and NA
-by guess) become missing values. Numbers of a tf.Example have 32 bits.
+numbers become such where the format has types and every one of a field reads back
+as it was written; a field that holds 007 or 52.60 stays text. Blanks around a field
+of a line are no part of it, unless it is quoted. Words that mean missing
+(data.missing of -config, or ? and NA by guess) become missing values. Numbers of a
+tf.Example have 32 bits.
 
-LibSVM and LibFFM hold numbers alone: -codes FILE gives the texts of each field
-the numbers 1, 2, 3, … and writes to FILE which is which. Their first field is the
+LibSVM and LibFFM hold numbers alone, 52.60 as 52.6: -codes FILE gives the texts of
+each field the numbers 1, 2, 3, …, those of the label 1 and 0 by label.positive of
+-config or by guess, and writes to FILE which is which. Their first field is the
 label; without -fields that of -config, or the one that looks like it.
 
 Examples:
@@ -200,7 +203,7 @@ func (p *program) dataConvert(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("data convert: %w", err)
 	}
-	if c.Bool("json") {
+	if asJSON(c) {
 		return p.printJSON(map[string]any{
 			"files": v.files.Names(), "from": formatName(v.source), "to": v.target.format, "out": v.target.path,
 			"records": w.Records, "bad": w.Bad, "bytes": bytes, "fields": v.fields, "seconds": time.Since(began).Seconds(),
@@ -218,10 +221,10 @@ func (p *program) planConversion(c *cli.Context) (v conversion, err error) {
 	if v.table, err = records(c); err != nil {
 		return v, err
 	}
-	if v.target, err = targetOf(c.String("out"), c.String("format"), c.String("compress")); err != nil {
+	if v.target, err = targetOf(pathOf(c, "out"), c.String("format"), c.String("compress")); err != nil {
 		return v, err
 	}
-	for _, path := range []string{v.target.path, c.String("codes")} {
+	for _, path := range []string{v.target.path, pathOf(c, "codes")} {
 		if _, err := os.Lstat(path); path != "" && err == nil {
 			return v, fmt.Errorf("%s exists; remove it first or choose another name", path)
 		}
@@ -229,10 +232,10 @@ func (p *program) planConversion(c *cli.Context) (v conversion, err error) {
 	if v.files, err = v.open(); err != nil {
 		return v, err
 	}
-	v.fields, v.codesTo = v.files.Fields(), c.String("codes")
+	v.fields, v.codesTo = v.files.Fields(), pathOf(c, "codes")
 	if names := c.String("fields"); names != "" {
 		v.fields = strings.Split(names, ",")
-	} else if i := slices.Index(v.fields, v.label.Field); i > 0 && strings.HasPrefix(v.target.format, "lib") {
+	} else if i := slices.Index(v.fields, v.label.Field); i > 0 && v.target.pairs() {
 		v.fields = append([]string{v.label.Field}, slices.Delete(v.fields, i, i+1)...) // a line begins with it
 	}
 	if v.target.format == "criteo" && !slices.Equal(v.fields, data.CriteoFields()) {
@@ -241,11 +244,40 @@ func (p *program) planConversion(c *cli.Context) (v conversion, err error) {
 	if err := p.typesOf(c, &v); err != nil {
 		return v, err
 	}
-	if v.codesTo != "" {
-		v.codes = write.NewCodes(v.columns)
-		v.columns = v.codes.Columns()
+	return v, v.code()
+}
+
+// pairs tells whether the format to write holds a label and numbers alone.
+func (o target) pairs() bool { return strings.HasPrefix(o.format, "lib") }
+
+// code prepares the numbers of texts, where they are wanted.
+func (v *conversion) code() error {
+	label := slices.Index(v.fields, v.label.Field)
+	if v.target.pairs() {
+		label = max(slices.Index(v.fields, "label"), 0) // as package write has it
 	}
-	return v, nil
+	if v.codesTo == "" {
+		for i, c := range v.columns {
+			if v.target.pairs() && i != label && c.Kind == value.Text {
+				return fmt.Errorf("column %s holds texts, and %s numbers alone: -codes FILE gives texts numbers and writes to FILE which is which; or leave the column out: -fields says which are written", c.Name, v.target.format)
+			}
+		}
+		return nil
+	}
+	ofTexts := label >= 0 && v.columns[label].Kind == value.Text
+	v.codes = write.NewCodes(v.columns)
+	if v.columns = v.codes.Columns(); !ofTexts {
+		return nil
+	}
+	rule := v.label
+	if rule.Field != v.fields[label] || len(rule.Positive) == 0 {
+		return fmt.Errorf("column %s is the label and holds texts, and nothing says which of them mean 1: -config FILE with label.field and label.positive does", v.fields[label])
+	}
+	v.codes.Label(label, func(text string) (one, ok bool) {
+		one = slices.Contains(rule.Positive, text)
+		return one, one || len(rule.Negative) == 0 || slices.Contains(rule.Negative, text)
+	})
+	return nil
 }
 
 // typesOf finds the types of the fields, in a pass over the records where they
@@ -259,12 +291,16 @@ func (p *program) typesOf(c *cli.Context, v *conversion) error {
 		}
 		return nil
 	}
-	seen, _, _, err := p.describe(c, "convert: types", v.table, v.files, v.fields)
+	seen, _, _, err := p.describe(c, "convert: types", v.table, v.files, v.fields, nil)
 	if err != nil {
 		return err
 	}
+	numbersAlone := v.target.pairs() || v.codesTo != ""
 	for i, name := range v.fields {
-		col := write.Column{Name: name, Kind: seen[i].Kind(), Many: seen[i].Most > 1}
+		col := write.Column{Name: name, Kind: seen[i].Faithful(), Many: seen[i].Most > 1}
+		if numbersAlone {
+			col.Kind = seen[i].Kind()
+		}
 		if untyped {
 			col.Kind = value.Text
 		}

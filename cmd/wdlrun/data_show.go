@@ -56,7 +56,7 @@ func (p *program) dataShow(c *cli.Context) error {
 	if err := p.warnBad(w, t.patterns); err != nil {
 		return err
 	}
-	if c.Bool("json") {
+	if asJSON(c) {
 		return p.printJSON(map[string]any{"files": f.Names(), "format": formatName(t.source), "fields": fields, "records": all})
 	}
 	rows := [][]string{{"field"}}

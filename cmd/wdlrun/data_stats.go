@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/data/stats"
 	"github.com/wdlrun/wdlrun/data/value"
+	"github.com/wdlrun/wdlrun/wdl"
 )
 
 func statsCommand(p *program) *cli.Command {
@@ -18,14 +19,17 @@ func statsCommand(p *program) *cli.Command {
 		Name:      "stats",
 		Usage:     "types, different and missing values, range and mean of each field; how often the label is 1",
 		UsageText: "wdlrun data stats [flags] FILE…",
-		Description: `Reads every record once. The number of different values is estimated, within
-about 2 %. The label is that of -config; without, a column of two values that
-looks like one.
+		Description: `Reads every record once. The number of different values is counted up to 1,024 and
+estimated beyond, within about 2 %: ~ stands before an estimate. The label is that
+of -config; without, a column of two values that looks like one. With -index, or a
+configuration that names an index, it is counted how many values of each field the
+index does not hold.
 
 Examples:
    wdlrun data stats clicks.csv
-   wdlrun data stats -config ctr.yaml --json`,
-		Flags:  recordFlags(),
+   wdlrun data stats -config ctr.yaml --json
+   wdlrun data stats -index runs/20261121-101500 monday.csv`,
+		Flags:  recordFlags(&cli.StringFlag{Name: "index", Usage: "feature index: a `FILE` that data index made, a run directory or a checkpoint"}),
 		Action: p.dataStats,
 	}
 }
@@ -35,12 +39,14 @@ type columnStats struct {
 	Name     string   `json:"name"`
 	Type     string   `json:"type"`
 	List     bool     `json:"list,omitempty"`
-	Missing  float64  `json:"missing"`  // share of the records
-	Distinct int64    `json:"distinct"` // about
+	Missing  float64  `json:"missing"` // share of the records
+	Distinct int64    `json:"distinct"`
+	About    bool     `json:"distinct_estimated,omitempty"`
 	Min      *float64 `json:"min,omitempty"`
 	Mean     *float64 `json:"mean,omitempty"`
 	Max      *float64 `json:"max,omitempty"`
 	Sum      *float64 `json:"sum,omitempty"`
+	Unknown  *int64   `json:"unknown,omitempty"` // values that no vocabulary of the index holds
 }
 
 // tableStats is the whole of it.
@@ -54,16 +60,40 @@ type tableStats struct {
 	Columns   []columnStats `json:"columns"`
 }
 
+// indexOf are the vocabularies of the index that a command names, by field; nil
+// for none.
+func indexOf(c *cli.Context, t table) (map[string]*data.Vocabulary, error) {
+	path := pathOf(c, "index")
+	if path == "" && t.config != nil {
+		path = t.config.Data.Index
+	}
+	if path == "" {
+		return nil, nil
+	}
+	e, err := wdl.LoadIndex(path)
+	if err != nil {
+		return nil, err
+	}
+	byField := map[string]*data.Vocabulary{}
+	for _, v := range e.Vocabularies() {
+		byField[v.Field] = v
+	}
+	return byField, nil
+}
+
 // describe gathers the statistics of every field.
-func (p *program) describe(c *cli.Context, what string, t table, f *data.Files, fields []string) ([]*stats.Column, int64, data.Walked, error) {
-	columns := make([]*stats.Column, len(fields))
+func (p *program) describe(c *cli.Context, what string, t table, f *data.Files, fields []string, index map[string]*data.Vocabulary) ([]*stats.Column, int64, data.Walked, error) {
+	columns, known := make([]*stats.Column, len(fields)), make([]*data.Vocabulary, len(fields))
 	for i := range columns {
-		columns[i] = stats.New(t.source.Missing)
+		columns[i], known[i] = stats.New(t.source.Missing), index[fields[i]]
 	}
 	label, ones := slices.Index(fields, t.label.Field), int64(0)
 	w, err := f.Walk(c.Context, fields, 1, func(lists []value.List) error {
 		for i := range lists {
 			columns[i].Add(&lists[i])
+			if known[i] != nil {
+				known[i].Count(&lists[i], t.source.Missing)
+			}
 		}
 		if label >= 0 && isOne(&lists[label], t.label) {
 			ones++
@@ -91,17 +121,16 @@ func (p *program) dataStats(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if t.config != nil {
-		filled := t.config.Clone()
-		filled.Fill()
-		t.label = filled.Label
-	}
 	f, err := t.open()
 	if err != nil {
 		return err
 	}
 	fields := f.Fields()
-	columns, ones, w, err := p.describe(c, "stats", t, f, fields)
+	index, err := indexOf(c, t)
+	if err != nil {
+		return err
+	}
+	columns, ones, w, err := p.describe(c, "stats", t, f, fields, index)
 	if err != nil {
 		return err
 	}
@@ -115,15 +144,20 @@ func (p *program) dataStats(c *cli.Context) error {
 	}
 	for i, name := range fields {
 		s.Columns = append(s.Columns, columnOf(name, columns[i]))
+		if v := index[name]; v != nil {
+			s.Columns[i].Unknown = &v.Unknown
+		}
 	}
-	if c.Bool("json") {
+	if asJSON(c) {
 		return p.printJSON(s)
 	}
 	return p.printStats(s)
 }
 
 func columnOf(name string, c *stats.Column) columnStats {
-	s := columnStats{Name: name, Type: typeName(c.Kind()), List: c.Most > 1, Distinct: c.Distinct()}
+	s := columnStats{Name: name, Type: typeName(c.Kind()), List: c.Most > 1}
+	n, exact := c.Distinct()
+	s.Distinct, s.About = n, !exact
 	if c.Records > 0 {
 		s.Missing = float64(c.Missing) / float64(c.Records)
 	}
@@ -151,15 +185,28 @@ func (p *program) printStats(s tableStats) error {
 	if s.LabelRate != nil {
 		fmt.Fprintf(p.stdout, "the label, %s, is 1 in %.2f %% of them\n", s.Label, 100**s.LabelRate)
 	}
-	rows := [][]string{{"field", "type", "missing", "distinct", "min", "mean", "max"}}
+	head := []string{"field", "type", "missing", "distinct", "min", "mean", "max"}
+	if slices.ContainsFunc(s.Columns, func(c columnStats) bool { return c.Unknown != nil }) {
+		head = append(head, "unknown")
+	}
+	rows := [][]string{head}
 	for _, c := range s.Columns {
 		kind := c.Type
 		if c.List {
 			kind += " list"
 		}
-		row := []string{c.Name, kind, fmt.Sprintf("%.2f %%", 100*c.Missing), fmt.Sprint(c.Distinct)}
+		distinct := fmt.Sprint(c.Distinct)
+		if c.About {
+			distinct = "~" + distinct
+		}
+		row := []string{c.Name, kind, fmt.Sprintf("%.2f %%", 100*c.Missing), distinct}
 		if c.Mean != nil {
 			row = append(row, short(*c.Min), short(*c.Mean), short(*c.Max))
+		} else if c.Unknown != nil {
+			row = append(row, "", "", "")
+		}
+		if c.Unknown != nil {
+			row = append(row, fmt.Sprint(*c.Unknown))
 		}
 		rows = append(rows, row)
 	}

@@ -20,7 +20,8 @@ func evalCommand(p *program) *cli.Command {
 		Usage:     "figures of a trained model on test data",
 		UsageText: "wdlrun [launch flags] eval -resume DIR [-data FILE]…",
 		Description: `Evaluates the model of a run directory (its best epoch where early stopping chose
-one) or of one checkpoint. It changes nothing, and any number of ranks will do.
+one) or of one checkpoint. It changes nothing, and any number of ranks will do. Files are
+read in the format of the training data, Parquet and TFRecord whatever that was.
 
 Examples:
    wdlrun -np 2 eval -resume runs/20261121-101500
@@ -35,7 +36,7 @@ Examples:
 }
 
 func evalOptions(c *cli.Context) wdl.EvalOptions {
-	return wdl.EvalOptions{Resume: c.String("resume"), Data: c.StringSlice("data")}
+	return wdl.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data")}
 }
 
 func checkEval(c *cli.Context) error {
@@ -60,7 +61,7 @@ func printEvaluated(w io.Writer, _ int, result []byte) error {
 		return err
 	}
 	fmt.Fprintf(w, "model  %s, step %d\ndata   %s, %d samples\n", r.Checkpoint, r.Step, strings.Join(r.Data, " "), r.Samples)
-	fmt.Fprintf(w, "AUC %.4f   log-loss %.4f   accuracy %.4f\n", r.AUC, r.LogLoss, r.Accuracy)
+	fmt.Fprintf(w, "%s   log-loss %.4f   accuracy %.4f\n", r.AUCText(), r.LogLoss, r.Accuracy)
 	unknown(w, r.Unknown)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -41,7 +42,7 @@ number that its eight hexadecimal digits are.`,
 			&cli.StringFlag{Name: "profile", Value: "criteo", Usage: strings.Join(synth.Profiles(), " or ")},
 			&cli.Int64Flag{Name: "rows", Value: 100_000, Usage: "`N` rows to write"},
 			&cli.Int64Flag{Name: "start", Usage: "number `N` of the first row"},
-			&cli.StringFlag{Name: "out", Value: "-", Usage: "`FILE` to write, - for standard output"},
+			&cli.StringFlag{Name: "out", Value: "-", Usage: "`FILE` to write, which must not exist; - for standard output"},
 			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: " + strings.Join(write.Formats(), ", ") + "; default: by the name of -out, else tsv"},
 			&cli.StringFlag{Name: "compress", Usage: "`HOW`: " + strings.Join(write.Packings(), ", ") + "; default: by the name of -out"},
 			jsonFlag(),
@@ -65,7 +66,7 @@ func (p *program) gen(c *cli.Context) (err error) {
 	if c.Args().Present() {
 		return fmt.Errorf("gen takes no argument, and %q is one; a file is given as -out FILE", c.Args().First())
 	}
-	rows, start, path := c.Int64("rows"), c.Int64("start"), c.String("out")
+	rows, start, path := c.Int64("rows"), c.Int64("start"), pathOf(c, "out")
 	if rows < 0 || start < 0 || start+rows > synth.MaxRow {
 		return fmt.Errorf("gen: %d rows from row %d: both must be at least 0 and end before row %d", rows, start, int64(synth.MaxRow))
 	}
@@ -73,7 +74,10 @@ func (p *program) gen(c *cli.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("gen: %w", err)
 	}
-	if path == "-" && c.Bool("json") {
+	if _, err := os.Lstat(path); path != "-" && err == nil {
+		return fmt.Errorf("gen: %s exists; remove it first or choose another name", path)
+	}
+	if path == "-" && asJSON(c) {
 		return fmt.Errorf("gen: -json and the rows would share standard output: give -out FILE")
 	}
 	began := time.Now()
@@ -81,7 +85,7 @@ func (p *program) gen(c *cli.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("gen: %s: %w", path, err)
 	}
-	if c.Bool("json") {
+	if asJSON(c) {
 		return p.printJSON(map[string]any{
 			"profile": c.String("profile"), "rows": rows, "start": start, "bytes": size,
 			"seconds": time.Since(began).Seconds(), "file": path,

@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/internal/nearest"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
 
@@ -16,10 +18,10 @@ func initCommand(p *program) *cli.Command {
 		Name:      "init",
 		Usage:     "look at a file of records and write a configuration for it",
 		UsageText: "wdlrun init -data FILE [-rows N] [-out FILE]",
-		Description: `Guesses format, delimiter, header, types, label and how each column is best
-encoded, and says in comments what it saw. CSV, TSV, Criteo's layout, TFRecord of
-tf.Example, Parquet, LibSVM, LibFFM; plain or packed with gzip, zstd or snappy. Read the result through before training on it;
-what could not be guessed is marked CHECK.
+		Description: `Guesses format, delimiter, header, types, label and how each column is best encoded,
+and says in comments what it saw. CSV, TSV, Criteo's layout, TFRecord of tf.Example,
+Parquet, LibSVM, LibFFM; plain or packed with gzip, zstd or snappy. Read the result
+through before training on it; what could not be guessed is marked CHECK.
 
 Examples:
    wdlrun init -data clicks.csv -out clicks.yaml
@@ -46,13 +48,13 @@ func (p *program) init(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	text, path := config.Suggest(look(seen)), c.String("out")
+	text, path := config.Suggest(look(seen)), pathOf(c, "out")
 	if path != "-" {
 		if err := writeNew(path, text); err != nil {
 			return err
 		}
 	}
-	if c.Bool("json") {
+	if asJSON(c) {
 		return p.printJSON(map[string]any{"data": seen.Path, "rows": seen.Rows, "label": seen.Label, "columns": len(seen.Columns), "config": string(text)})
 	}
 	if path == "-" {
@@ -67,6 +69,9 @@ func (p *program) init(c *cli.Context) error {
 // not overwritten.
 func writeNew(path string, b []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("init: %s exists; remove it first or choose another name", path)
+	}
 	if err != nil {
 		return fmt.Errorf("init: %w", err)
 	}
@@ -99,7 +104,7 @@ func configHelp(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "help",
 		Usage:     "help on the command, on one PROGRAM, or on the configuration file (help config)",
-		UsageText: "wdlrun help [PROGRAM | config]",
+		UsageText: "wdlrun help [PROGRAM [SUBCOMMAND] | config]",
 		Action: func(c *cli.Context) error {
 			switch name := c.Args().First(); name {
 			case "":
@@ -108,8 +113,20 @@ func configHelp(p *program) *cli.Command {
 				_, err := fmt.Fprint(p.stdout, config.Reference())
 				return err
 			default:
-				return cli.ShowCommandHelp(c, name)
+				return helpOn(c, name, c.Args().Get(1))
 			}
 		},
 	}
+}
+
+// helpOn shows the page of a program, or of one of its subcommands.
+func helpOn(c *cli.Context, name, sub string) error {
+	program := c.App.Command(name)
+	if program == nil {
+		return fmt.Errorf("help: there is no program %q%s", name, nearest.Instead(name, append(programs(c.App), "config")))
+	}
+	if sub == "" || len(program.Subcommands) == 0 {
+		return cli.ShowCommandHelp(c, name)
+	}
+	return c.App.Run([]string{c.App.Name, name, sub, "--help"})
 }

@@ -17,30 +17,34 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective/tcp"
 	"github.com/wdlrun/wdlrun/internal/nearest"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/control"
 	"github.com/wdlrun/wdlrun/rank/member"
+	"github.com/wdlrun/wdlrun/rank/restart"
 	"github.com/wdlrun/wdlrun/wdl"
 )
 
 func launchFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "np", Aliases: []string{"n"}, Usage: "`N` ranks; default: the slots of -H or -hostfile, else 1"},
+		&cli.IntFlag{Name: "np", Aliases: []string{"n"}, Usage: "`N` ranks", DefaultText: "the slots of -H or -hostfile, else 1"},
 		&cli.StringFlag{Name: "H", Aliases: []string{"host"}, Usage: "`HOSTS` and their slots, such as localhost:4"},
 		&cli.StringFlag{Name: "hostfile", Usage: "`FILE` of hosts, a line each: name slots=N"},
 		&cli.BoolFlag{Name: "oversubscribe", Usage: "allow more ranks than slots"},
 		&cli.BoolFlag{Name: "plan", Usage: "print who would run where, and start nothing"},
-		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "a rank that is silent, or stands still, for `DURATION` ends the job"},
-		&cli.IntFlag{Name: "restarts", Usage: "after a failure start again, `N` times without a new step between; train goes on from its last checkpoint"},
-		&cli.IntFlag{Name: "min-np", Usage: "start again without the rank that failed, down to `M` ranks; default: replace it"},
+		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "a rank that stands still for `DURATION` ends the job; one without a sign of life does after 4s at most"},
+		&cli.IntFlag{Name: "restarts", Usage: "after a failure start again, `N` times without a new step between; train goes on from its last checkpoint", DefaultText: "never"},
+		&cli.IntFlag{Name: "min-np", Usage: "start again without the rank that failed, down to `M` ranks", DefaultText: "replace it"},
+		&cli.IntFlag{Name: "replicas", Usage: "train: `N`=2 keeps each rank's shards on a second rank too, so that training goes on when one is lost, and heals", DefaultText: "1"},
 		&cli.StringFlag{Name: "output", Value: "prefixed", Usage: "lines of the ranks: prefixed with [rank], or merged"},
 		&cli.StringFlag{Name: "transport", Value: member.Auto, Usage: "between ranks: shm (memory of one host), tcp, or auto"},
 		&cli.BoolFlag{Name: "encrypt", Usage: "encrypt what ranks exchange over tcp: TLS 1.3, each rank proving its peer ID"},
+		&cli.IntFlag{Name: "streams", Value: 1, Usage: "over tcp, `N` connections between two ranks: where one core cannot fill the link, as with -encrypt"},
 		&cli.StringFlag{Name: "mode", Usage: "train: wait for slow ranks, drop what is late, or speculate: redo it elsewhere", DefaultText: "wait, or drop with -backup"},
 		&cli.StringFlag{Name: "backup", Usage: "train: `B` microbatches of a step may be late, so that slow compute holds nobody up; or auto: as many as pays"},
-		&cli.StringFlag{Name: "chaos", Usage: "train: `FAULTS` on purpose, slow:3x@5, stop:2s@1@step30, kill:3@step100 or diskfull@step50, separated by commas"},
+		&cli.StringFlag{Name: "chaos", Usage: "train: `FAULTS` on purpose, slow:3x@5, stop:2s@1@step30, kill:3@step100, cut:2-3@10s, diskfull@step50 or random:20@step500, separated by commas"},
 		&cli.StringFlag{Name: "coordinator", Usage: "`ADDRESS` the coordinator listens on; default a free port of 127.0.0.1"},
 		jsonFlag(),
 	}
@@ -59,10 +63,19 @@ func (p *program) executable(c *cli.Context) error {
 		return cli.ShowAppHelp(c)
 	}
 	if _, err := exec.LookPath(command[0]); errors.Is(err, exec.ErrNotFound) {
-		fmt.Fprintf(p.stderr, "wdlrun: %q is no program of wdlrun, and no executable in PATH%s\n", command[0], nearest.Instead(command[0], programs(c.App)))
-		return exit(127)
+		why := fmt.Sprintf("%q is no program of wdlrun, and no executable in PATH%s", command[0], nearest.Instead(command[0], programs(c.App)))
+		return p.unstarted(127, c.Bool("json"), why)
 	}
 	return p.launch(c, command, launched{stdin: os.Stdin})
+}
+
+// unstarted says why a program was not started, and with which code that ends.
+func (p *program) unstarted(code int, asJSON bool, why string) error {
+	if asJSON {
+		p.printJSON(map[string]any{"exit_code": code, "error": why})
+	}
+	fmt.Fprintf(p.stderr, "wdlrun: %s\n", why)
+	return exit(code)
 }
 
 // programs names the commands that are ours.
@@ -81,6 +94,7 @@ type launched struct {
 	stdin io.Reader // of rank 0; ours read files and leave it alone
 
 	tolerates bool // knows -mode, -backup and -chaos
+	verbatim  bool // what it writes is shown as it is, without the number of its rank
 }
 
 // onRank is what one rank of a command does; its result is rank 0's.
@@ -122,20 +136,25 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 	for _, name := range []string{"mode", "backup", "chaos"} {
 		rankFlags = append(rankFlags, "-"+name, root.String(name))
 	}
+	rankFlags = append(rankFlags, fmt.Sprintf("-replicas=%d", root.Int("replicas")), fmt.Sprintf("-streams=%d", root.Int("streams")))
 	return p.launch(root, append(rankFlags, root.Args().Slice()...), launched{
 		print: print, goOn: defined(c.Command.Flags, "again"), tolerates: slices.Contains([]string{"train", "replay", "straggler"}, c.Command.Name),
+		verbatim: c.Command.Name == "bench", // rank 0 alone writes, a line as soon as it is measured
 	})
 }
 
 // beRank is the life of one rank of a command of ours.
 func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print printer) error {
+	if err := ofLauncher(c, world); err != nil {
+		return err
+	}
 	opts := control.Options{Version: version, Timeout: c.Duration("timeout")}
 	hosts := world.Rank == 0 && !world.Launched
 	if hosts {
 		opts.Host = launcher.NewProgress(p.stderr)
 	}
 	warn := func(line string) { fmt.Fprintf(p.stderr, "wdlrun: %s\n", line) }
-	m, err := member.JoinWith(c.Context, p.getenv, member.Options{Control: opts, Transport: c.String("transport"), Encrypt: c.Bool("encrypt"), Warn: warn})
+	m, err := member.JoinWith(c.Context, p.getenv, member.Options{Control: opts, Transport: c.String("transport"), Encrypt: c.Bool("encrypt"), Streams: c.Int("streams"), Warn: warn})
 	if err != nil {
 		return err
 	}
@@ -151,7 +170,21 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 	if err := m.Done(b); err != nil || !hosts {
 		return err
 	}
-	return print(p.stdout, world.Size, c.Bool("json"), b)
+	return print(p.stdout, world.Size, asJSON(c), b)
+}
+
+// ofLauncher refuses launch flags that only a launcher of ours can follow, where
+// mpirun, srun or torchrun has started the rank.
+func ofLauncher(c *cli.Context, world rank.World) error {
+	if world.Launched {
+		return nil
+	}
+	for _, name := range []string{"restarts", "min-np", "H", "hostfile", "oversubscribe", "plan", "output"} {
+		if c.IsSet(name) {
+			return fmt.Errorf("-%s has no effect on ranks that another launcher has started: give it to that one in its own words, or start them with wdlrun -np N", name)
+		}
+	}
+	return nil
 }
 
 // failed says the verdict, once in the whole job: the launcher does where there is
@@ -184,9 +217,13 @@ func (p *program) sayVerdict(v *rank.Verdict, np int, runDir, kept string) {
 	if runDir == "" {
 		return
 	}
-	if found, _ := checkpoint.List(filepath.Join(runDir, checkpoint.Folder)); len(found) > 0 {
+	own := v.Kind == rank.Failed // its cause says what to do, and comes again until that is done
+	switch found, _ := checkpoint.List(filepath.Join(runDir, checkpoint.Folder)); {
+	case own && len(found) > 0:
+		fmt.Fprintf(p.stderr, "wdlrun: once that is mended, to go on from the last checkpoint: wdlrun -np %d train -resume %s\n", np, runDir)
+	case len(found) > 0:
 		fmt.Fprintf(p.stderr, "wdlrun: to go on from the last checkpoint: wdlrun -np %d train -resume %s\n", np, runDir)
-	} else {
+	case !own:
 		fmt.Fprintf(p.stderr, "wdlrun: there is no checkpoint yet in %s: start again; -set train.checkpoint.every_steps=N saves more often\n", runDir)
 	}
 }
@@ -217,14 +254,22 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 	defer stop()
 	out, err := launcher.Run(c.Context, launcher.Job{
 		Plan: plan, Command: command, Stdin: what.stdin, Suspends: true, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
-		Merged: c.String("output") == "merged", Timeout: c.Duration("timeout"), Listen: c.String("coordinator"), Orders: orders,
-		Restarts: c.Int("restarts"), MinRanks: c.Int("min-np"), Again: p.again(command, what.goOn),
+		Merged: what.verbatim || c.String("output") == "merged", Timeout: c.Duration("timeout"), Listen: c.String("coordinator"), Orders: orders,
+		Restarts: restarts(c), MinRanks: c.Int("min-np"), Heals: c.Int("replicas") > 1, Again: p.again(command, what.goOn),
 	})
 	if err != nil {
-		fmt.Fprintf(p.stderr, "wdlrun: %v\n", err)
-		return exit(out.Code)
+		return p.unstarted(out.Code, asJSON, err.Error())
 	}
 	return p.ended(out, asJSON, what.print)
+}
+
+// restarts is how often a job may fail without a new step between. One with replicas
+// goes on by itself: that is what they are for.
+func restarts(c *cli.Context) int {
+	if c.Int("replicas") > 1 && !c.IsSet("restarts") {
+		return 3
+	}
+	return c.Int("restarts")
 }
 
 // place checks the launch flags and says who runs where.
@@ -247,11 +292,17 @@ func place(c *cli.Context) (plan launcher.Plan, err error) {
 	if n := c.Int("restarts"); n < 0 {
 		return plan, fmt.Errorf("-restarts %d: must not be negative", n)
 	}
-	if c.IsSet("min-np") && c.Int("restarts") == 0 {
+	if c.IsSet("min-np") && restarts(c) == 0 {
 		return plan, errors.New("-min-np says with how few ranks a job is started again; give -restarts too, such as -restarts 3")
 	}
 	if err := rank.CheckTimeout(c.Duration("timeout")); err != nil {
 		return plan, fmt.Errorf("-timeout: %w, such as 30s", err)
+	}
+	if n := c.Int("streams"); n < 1 || n > tcp.MaxStreams {
+		return plan, fmt.Errorf("-streams %d: 1 to %d", n, tcp.MaxStreams)
+	}
+	if c.Bool("encrypt") && c.String("transport") == member.Shared {
+		return plan, errors.New("-encrypt is about tcp, and -transport shm uses none: memory of one host does not leave it; leave one of them out")
 	}
 	if out := c.String("output"); out != "prefixed" && out != "merged" {
 		return plan, fmt.Errorf("-output %q is neither prefixed nor merged", out)
@@ -265,12 +316,25 @@ func (p *program) again(command []string, goOn bool) func(launcher.Failure) []st
 	next := command
 	return func(f launcher.Failure) []string {
 		p.sayVerdict(f.Verdict, 0, "", p.keepFailure(f.Outcome))
-		fmt.Fprintf(p.stderr, "wdlrun: %s\n", f.Next.Text)
-		if dir := f.Status.RunDir; goOn && dir != "" {
-			next = append(slices.Clip(command), "-again", dir)
+		dir, from := f.Status.RunDir, ""
+		if goOn && dir != "" {
+			next, from = append(slices.Clip(command), "-again", dir), goesOnFrom(dir)
 		}
+		if f.Next.Plan == restart.Rejoin {
+			from = ", and training goes on from memory"
+		}
+		fmt.Fprintf(p.stderr, "wdlrun: %s%s\n", f.Next.Text, from)
 		return next
 	}
+}
+
+// goesOnFrom says where a training that starts again will stand.
+func goesOnFrom(runDir string) string {
+	c, _, err := checkpoint.Latest(filepath.Join(runDir, checkpoint.Folder))
+	if err != nil {
+		return ", from the beginning: there is no checkpoint yet"
+	}
+	return fmt.Sprintf(", from the checkpoint of step %d", c.Step())
 }
 
 // ended tells how a launched job went.

@@ -14,11 +14,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/internal/nearest"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -53,14 +57,38 @@ func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 // afterwards is an error that came when the command's result had been printed.
 type afterwards struct{ error }
 
-// main returns the exit code.
+// main returns the exit code. What was to be printed and could not be is a failure,
+// once, whatever else went well.
 func (p *program) main(args []string) int {
 	ctx, stop := p.signals()
 	defer stop()
+	out := &printed{to: p.stdout}
+	p.stdout = out
 	err := p.app().RunContext(ctx, args)
+	if lost := out.fault(); lost != nil && errors.Is(err, lost) {
+		err = nil // it is said below
+	}
+	if stopped := (launcher.Interrupted{}); errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &stopped) {
+		err = stopped // of a command that starts no ranks
+	}
+	code := p.code(err, args)
+	if lost := out.fault(); lost != nil {
+		fmt.Fprintf(p.stderr, "wdlrun: the output is lost: %v\n", lost)
+		code = max(code, 1)
+	}
+	return code
+}
+
+// code says what is wrong, and returns the exit code.
+func (p *program) code(err error, args []string) int {
 	var code exit
 	var verdict *rank.Verdict
 	var late afterwards
+	var stopped launcher.Interrupted
+	rc := 1
+	if errors.As(err, &stopped) {
+		rc = stopped.Code()
+	}
 	switch {
 	case err == nil:
 		return 0
@@ -71,10 +99,10 @@ func (p *program) main(args []string) int {
 			return 1 // the launcher says it once, for all ranks
 		}
 	case asksJSON(args) && !errors.As(err, &late):
-		p.printJSON(map[string]any{"exit_code": 1, "error": err.Error()})
+		p.printJSON(map[string]any{"exit_code": rc, "error": err.Error()})
 	}
 	fmt.Fprintf(p.stderr, "wdlrun: %v\n", err)
-	return 1
+	return rc
 }
 
 // asksJSON finds -json among arguments that may not parse.
@@ -125,33 +153,91 @@ Examples:
 	for _, c := range app.Commands {
 		c.OnUsageError = usageError
 		c.HideHelpCommand = true
+		for _, s := range c.Subcommands {
+			s.OnUsageError = usageError
+		}
 	}
 	return app
 }
 
 // usageError says what is wrong with the flags in one line, and where to look.
 func usageError(c *cli.Context, err error, _ bool) error {
-	name, ours := c.App.Name, launchFlags()
+	name, ours, known := c.App.Name, launchFlags(), c.App.Flags
 	program := c.Command != nil && c.Command.Name != "" && c.Command.Name != name
 	if program {
-		name += " " + c.Command.Name
+		name, known = c.Command.HelpName, c.Command.Flags
 	}
-	flag := strings.TrimPrefix(err.Error(), "flag provided but not defined: -")
+	if err := badValue(err, append(ours, known...)); err != nil {
+		return err
+	}
+	flag, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	switch {
 	case program && defined(ours, flag):
-		return fmt.Errorf("-%s is a launch flag and stands before the program: wdlrun -%s … %s", flag, flag, c.Command.Name)
+		return fmt.Errorf("-%s is a launch flag and stands before the program: wdlrun -%s … %s", flag, flag, strings.TrimPrefix(name, c.App.Name+" "))
 	case !program && slices.ContainsFunc(c.App.Commands, func(k *cli.Command) bool { return defined(k.Flags, flag) }):
 		return fmt.Errorf("-%s is a flag of a program and stands after it: wdlrun [launch flags] PROGRAM -%s …", flag, flag)
 	}
-	return fmt.Errorf("%w; see: %s --help", err, name)
+	meant := ""
+	if near := nearest.Of(flag, names(known)); unknown && near != "" {
+		meant = "; did you mean -" + near + "?"
+	}
+	return fmt.Errorf("%w%s; see: %s --help", err, meant, name)
+}
+
+// invalid is how package flag begins to say that a value cannot be parsed.
+var invalid = regexp.MustCompile(`^invalid (?:boolean )?value "(.*)" for (?:flag )?-([^:]+): `)
+
+// badValue says what a flag takes whose value cannot be parsed, nil for other errors.
+func badValue(err error, flags []cli.Flag) error {
+	m := invalid.FindStringSubmatch(err.Error())
+	if m == nil {
+		return nil
+	}
+	i := slices.IndexFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), m[2]) })
+	if i < 0 {
+		return nil
+	}
+	takes := ""
+	switch flags[i].(type) {
+	case *cli.DurationFlag:
+		takes = "a time with its unit, such as 30s or 2m"
+		if _, err := strconv.ParseFloat(m[1], 64); err == nil {
+			takes = "a time with its unit: write " + m[1] + "s"
+		}
+	case *cli.IntFlag, *cli.Int64Flag, *cli.Uint64Flag:
+		takes = "a whole number"
+	case *cli.Float64Flag:
+		takes = "a number"
+	case *cli.BoolFlag:
+		takes = "true or false, or nothing behind it"
+	default:
+		return nil
+	}
+	return fmt.Errorf("-%s %q: it takes %s", m[2], m[1], takes)
+}
+
+// names are all that flags can be called by.
+func names(flags []cli.Flag) (all []string) {
+	for _, f := range flags {
+		all = append(all, f.Names()...)
+	}
+	return all
 }
 
 func defined(flags []cli.Flag, name string) bool {
 	return slices.ContainsFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 }
 
+// pathOf is the path that a flag gives, as one or as a file:// URL.
+func pathOf(c *cli.Context, flag string) string { return data.LocalPath(c.String(flag)) }
+
 func jsonFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "json", Usage: "print one JSON object as the last line of standard output"}
+}
+
+// asJSON reports whether -json stands behind a command's name or before it.
+func asJSON(c *cli.Context) bool {
+	return slices.ContainsFunc(c.Lineage(), func(k *cli.Context) bool { return k.Bool("json") })
 }
 
 func (p *program) printJSON(v any) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -30,14 +31,21 @@ Example:
 		},
 		Action: func(c *cli.Context) error {
 			check := func(c *cli.Context) error {
+				if a := c.Args().Get(1); strings.HasPrefix(a, "-") {
+					return fmt.Errorf("replay: %s stands behind RUN: flags come first", a)
+				}
 				if c.NArg() != 1 {
 					return errors.New("replay takes one argument, the run directory: wdlrun -np N replay RUN")
 				}
-				return nil
+				ranks, _, err := p.world(c.Lineage()[len(c.Lineage())-2]) // the last is an empty parent
+				if err != nil {
+					return err
+				}
+				return wdl.CheckReplay(wdl.Options{Replay: c.Args().First()}, ranks)
 			}
 			work := func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
 				job := wdl.NewJob(m.Comm, trace.New(traceSpans), wdl.Options{
-					Out: c.String("out"), Replay: c.Args().First(), Warn: warn,
+					Out: pathOf(c, "out"), Replay: c.Args().First(), Warn: warn,
 					Say: func(line string) { fmt.Fprintln(p.stderr, line) },
 				})
 				m.Session.Watch(job.Status)

@@ -10,13 +10,18 @@ import (
 	"github.com/wdlrun/wdlrun/rank/chaos"
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/wdl"
+	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
 // tolerant reads the launch flags that say what becomes of slow ranks, and of
 // which faults there are on purpose.
 func tolerant(c *cli.Context, opt *wdl.Options) (err error) {
-	if opt.Tolerance, err = tolerance(c.String("mode"), c.String("backup")); err != nil {
-		return err
+	if c.String("mode") != "" || c.String("backup") != "" {
+		t, err := tolerance(c.String("mode"), c.String("backup"))
+		if err != nil {
+			return err
+		}
+		opt.Set = append(opt.Set, fmt.Sprint("train.mode=", t.Mode), fmt.Sprint("train.backup=", t.Backup))
 	}
 	if opt.Chaos, err = chaos.Parse(c.String("chaos")); err != nil {
 		return fmt.Errorf("-chaos: %w", err)
@@ -26,15 +31,19 @@ func tolerant(c *cli.Context, opt *wdl.Options) (err error) {
 
 // tolerance makes sense of -mode and -backup. Backups alone mean drop, and drop
 // alone finds out how many pay.
-func tolerance(mode, backup string) (t wdl.Tolerance, err error) {
+func tolerance(mode, backup string) (t step.Tolerance, err error) {
 	if mode != "" {
 		if t.Mode, err = commit.ParseMode(mode); err != nil {
 			return t, fmt.Errorf("-mode: %w", err)
 		}
 	}
 	switch backup {
-	case "", "0":
-		t.Auto = t.Mode == commit.Drop && backup == ""
+	case "":
+		t.Auto = t.Mode == commit.Drop
+	case "0": // nothing may be late
+		if t.Mode == commit.Drop {
+			t.Mode = commit.Wait
+		}
 	case "auto":
 		t.Auto = true
 	default:
@@ -59,9 +68,15 @@ func tolerable(c *cli.Context, what launched, ranks int) error {
 			return fmt.Errorf("-%s has no effect on this program: it is for train", name)
 		}
 	}
+	if err := replicated(c.Int("replicas"), what, ranks); err != nil {
+		return err
+	}
 	t, err := tolerance(c.String("mode"), c.String("backup"))
 	if err != nil {
 		return err
+	}
+	if t.Backup > 0 && ranks == 1 {
+		return fmt.Errorf("-backup %d: one rank has no other to be later than: give -np 2 or more", t.Backup)
 	}
 	if t.Backup >= ranks {
 		return fmt.Errorf("-backup %d: of %d %s at least one must count: give at most %d", t.Backup, ranks, plural(ranks, "rank"), ranks-1)
@@ -70,13 +85,23 @@ func tolerable(c *cli.Context, what launched, ranks int) error {
 	if err == nil {
 		err = faults.Validate(ranks)
 	}
-	for _, f := range faults {
-		if err == nil && (f.Kind == chaos.Cut || f.Kind == chaos.Random) {
-			err = fmt.Errorf("%v: a training cannot cut its links: write slow, stop, kill or diskfull", f)
-		}
-	}
 	if err != nil {
 		return fmt.Errorf("-chaos: %w", err)
+	}
+	return nil
+}
+
+// replicated refuses replicas that there cannot be.
+func replicated(n int, what launched, ranks int) error {
+	switch {
+	case n == 0 || n == 1:
+		return nil
+	case !what.goOn:
+		return errors.New("-replicas has no effect on this program: it is for train")
+	case n != wdl.MaxReplicas:
+		return fmt.Errorf("-replicas %d: there can be 1 or %d", n, wdl.MaxReplicas)
+	case ranks < n:
+		return fmt.Errorf("-replicas %d: a second rank is needed to keep the copies; give -np %d or more", n, n)
 	}
 	return nil
 }

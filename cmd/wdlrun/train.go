@@ -9,16 +9,21 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl"
 	"github.com/wdlrun/wdlrun/wdl/config"
+	"github.com/wdlrun/wdlrun/wdl/plan"
 )
 
 func trainCommand(p *program) *cli.Command {
@@ -37,32 +42,44 @@ Examples:
    wdlrun -np 2 train
    wdlrun -np 4 train -config ctr.yaml -set train.epochs=3 -set train.seed=7
    wdlrun -np 8 train -resume runs/20261121-101500
+   wdlrun -np 64 -H a:32,b:32 train -config ctr.yaml -plan
    wdlrun -np 8 -restarts 3 -min-np 6 train     go on by itself after failures
+   wdlrun -np 8 -replicas 2 train               go on from memory when a rank is lost
    mpirun -np 4 wdlrun train -config ctr.yaml`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "YAML `FILE` of the job; see: wdlrun help config"},
 			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting, such as train.epochs=3; may be repeated"},
-			&cli.IntFlag{Name: "threads", Usage: "`NUMBER` of threads of each rank: sets train.threads"},
+			&cli.IntFlag{Name: "threads", Usage: "`NUMBER` of threads of each rank: sets train.threads", DefaultText: "the configuration's"},
+			&cli.Int64Flag{Name: "max-bad", Usage: "`NUMBER` of records that cannot be used and are left out: sets data.max_bad", DefaultText: "the configuration's"},
 			&cli.StringFlag{Name: "resume", Usage: "continue from `DIR`, a run directory or one checkpoint"},
 			&cli.StringFlag{Name: "again", Hidden: true, Usage: "run `DIR` of an earlier generation of this job, which the launcher gives after a failure"},
 			&cli.StringFlag{Name: "out", Value: "runs", Usage: "parent `DIR` of the new run directory"},
+			&cli.BoolFlag{Name: "plan", Usage: "train nothing: foresee rows, memory and bytes of every table and rank, and why each table is exchanged as it is"},
 			jsonFlag(),
 		},
-		Action: func(c *cli.Context) error { return p.everywhere(c, p.checkTrain, p.trainRank, printTrained) },
+		Action: func(c *cli.Context) error {
+			if c.Bool("plan") {
+				return p.foresee(c)
+			}
+			return p.everywhere(c, p.checkTrain, p.trainRank, printTrained)
+		},
 	}
 }
 
 // trainOptions reads the flags; Config is nil unless -config or, for a new
 // training, -set asks for one.
 func trainOptions(c *cli.Context) (wdl.Options, error) {
-	opt := wdl.Options{Out: c.String("out"), Resume: c.String("resume"), Again: c.String("again"), Set: c.StringSlice("set")}
+	opt := wdl.Options{Out: pathOf(c, "out"), Resume: pathOf(c, "resume"), Again: c.String("again"), Set: c.StringSlice("set")}
 	if c.Args().Present() {
 		return opt, fmt.Errorf("train takes no argument, and %q is one; a configuration is given as -config FILE", c.Args().First())
 	}
 	if c.IsSet("threads") {
 		opt.Set = append(opt.Set, fmt.Sprintf("train.threads=%d", c.Int("threads")))
 	}
-	if path := c.String("config"); path != "" {
+	if c.IsSet("max-bad") {
+		opt.Set = append(opt.Set, fmt.Sprintf("data.max_bad=%d", c.Int64("max-bad")))
+	}
+	if path := pathOf(c, "config"); path != "" {
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 			return opt, fmt.Errorf("-config %s: every rank reads it, so it must be a regular file, not a pipe or a folder", path)
 		}
@@ -77,14 +94,70 @@ func trainOptions(c *cli.Context) (wdl.Options, error) {
 
 // checkTrain finds what can be found wrong before any rank is started.
 func (p *program) checkTrain(c *cli.Context) error {
-	opt, err := trainOptions(c)
-	if err == nil {
-		err = tolerant(c, &opt)
-	}
+	opt, ranks, _, err := p.asked(c)
 	if err != nil {
 		return err
 	}
-	return wdl.Check(opt)
+	return wdl.Check(opt, ranks)
+}
+
+// asked reads the flags of a training and those of its launch before any rank is
+// there, and says on how many ranks it would be, and whether of one host.
+func (p *program) asked(c *cli.Context) (opt wdl.Options, ranks int, oneHost bool, err error) {
+	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
+	if ranks, oneHost, err = p.world(root); err != nil {
+		return opt, 0, false, err
+	}
+	if err := tolerable(root, launched{goOn: true, tolerates: true}, ranks); err != nil {
+		return opt, 0, false, err
+	}
+	if opt, err = trainOptions(c); err == nil {
+		err = tolerant(c, &opt)
+	}
+	opt.Replicas = c.Int("replicas")
+	return opt, ranks, oneHost, err
+}
+
+// world says on how many ranks a launch would be, by its flags or the environment, and
+// whether of one host.
+func (p *program) world(root *cli.Context) (ranks int, oneHost bool, err error) {
+	world, found, err := rank.FromEnv(p.getenv)
+	if err != nil {
+		return 0, false, err
+	}
+	if found && !root.IsSet("np") {
+		return world.Size, world.LocalSize == world.Size, nil
+	}
+	placed, err := place(root)
+	if err != nil {
+		return 0, false, err
+	}
+	return len(placed.Ranks), placed.Ranks[0].LocalSize == len(placed.Ranks), nil
+}
+
+// foresee plans a training on the ranks that the launch flags ask for, or the
+// environment, in one process.
+func (p *program) foresee(c *cli.Context) error {
+	opt, ranks, oneHost, err := p.asked(c)
+	if err != nil {
+		return err
+	}
+	if err := wdl.Check(opt, ranks); err != nil {
+		return err
+	}
+	if world, found, _ := rank.FromEnv(p.getenv); found && world.Rank != 0 {
+		return nil
+	}
+	opt.Warn = func(line string) { fmt.Fprintf(p.stderr, "wdlrun: %s\n", line) }
+	foreseen, err := wdl.Foresee(c.Context, opt, ranks, oneHost && c.String("transport") != member.TCP)
+	if err != nil {
+		return err
+	}
+	if asJSON(c) {
+		return p.printJSON(foreseen)
+	}
+	_, err = fmt.Fprint(p.stdout, foreseen)
+	return err
 }
 
 // trainRank is one rank of the job.
@@ -93,15 +166,49 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 	if err != nil {
 		return nil, err
 	}
-	opt.Began = m.Session.Beat // the launcher needs the directory if the job must go on
 	if err := tolerant(c, &opt); err != nil {
 		return nil, err
 	}
-	opt.Failures = m.World.Generation
+	if opt.Replicas = c.Int("replicas"); opt.Replicas > 1 && !m.World.Launched {
+		return nil, errors.New("-replicas: the ranks must be started by wdlrun -np, which starts those that are lost again")
+	}
+	opt.Began = func() { m.Session.Beat() } // the launcher needs the directory if the job must go on
 	opt.Kill = func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }
+	for _, member := range m.Session.Members() {
+		opt.Hosts = append(opt.Hosts, member.Host)
+	}
 	opt.Warn, opt.Say = warn, func(line string) { fmt.Fprintln(p.stderr, line) }
 	rec := trace.New(traceSpans)
-	job := wdl.NewJob(m.Comm, rec, opt)
+	for {
+		job := wdl.NewJob(m.Comm, rec, opt)
+		opt.Memory = nil // the job lets go of it when it can
+		result, err := p.run(ctx, m, rec, job)
+		if err == nil || opt.Replicas < 2 {
+			return result, unusable(c, err)
+		}
+		opt.Memory = job.Leave(err)
+		if err := m.Rejoin(ctx, unusable(c, err)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// unusable adds to an error about a record what finds all of them, and what leaves
+// them out.
+func unusable(c *cli.Context, err error) error {
+	var f *data.Fault
+	if !errors.As(err, &f) {
+		return err
+	}
+	check := "wdlrun data check " + f.File
+	if c.IsSet("config") {
+		check = "wdlrun data check -config " + c.String("config")
+	}
+	return fmt.Errorf("%w; to see all such records: %s; to leave up to N of them out: train -max-bad N", err, check)
+}
+
+// run is a job over one generation of the group.
+func (p *program) run(ctx context.Context, m *member.Member, rec *trace.Recorder, job *wdl.Job) (wdl.Result, error) {
 	m.Session.Watch(job.Status)
 	defer p.wishes(m.Session, job)()
 	result, err := job.Run(ctx)
@@ -136,6 +243,9 @@ func printTrained(w io.Writer, np int, asJSON bool, result []byte) error {
 		rundir(w, np, r)
 	}
 	switch {
+	case r.LastCheckpoint != "":
+		return afterwards{fmt.Errorf("the trained model could not be saved (see above), %s is the last that was: free some space and go on from there: wdlrun -np %d train -resume %s",
+			filepath.Base(r.LastCheckpoint), np, r.RunDir)}
 	case r.Checkpoint == "":
 		return afterwards{errors.New("the trained model could not be saved (see above): free some space there or choose another place with -out, and train again")}
 	case r.Stopped:
@@ -153,25 +263,73 @@ func figures(w io.Writer, r wdl.Result) {
 		fmt.Fprintf(w, "stopped after step %d, as asked\n", r.Steps)
 		return
 	}
-	if r.SamplesPerSecond > 0 {
-		fmt.Fprintf(w, "trained %d samples in %d steps, %.1f s, %.0f samples/s on %d %s (%.1f %% waiting for input)\n",
-			r.Samples, r.Steps, r.Seconds, r.SamplesPerSecond, r.WorldSize, plural(r.WorldSize, "rank"), 100*r.InputWaitShare)
+	if r.Steps > r.Since {
+		since := ""
+		if r.Since > 0 {
+			since = fmt.Sprintf(", of them %d after step %d", r.NewSamples, r.Since)
+		}
+		fmt.Fprintf(w, "trained %d samples in %d steps%s: %.1f s, %.0f samples/s on %d %s (%.1f %% waiting for input); %.1f s in all\n",
+			r.Samples, r.Steps, since, r.TrainSeconds, r.SamplesPerSecond, r.WorldSize, plural(r.WorldSize, "rank"), 100*r.InputWaitShare, r.Seconds)
+		reading(w, r)
 	} else {
-		fmt.Fprintf(w, "nothing was left to train after %d steps; to train on: -set train.epochs=N with more epochs\n", r.Steps)
+		fmt.Fprintf(w, "nothing was left to train after %d steps%s\n", r.Steps, further(r))
 	}
-	fmt.Fprintf(w, "train  log-loss %.4f in the last epoch\n", r.TrainLogLoss)
-	if r.ValidAUC != nil {
+	if r.Spans > 0 {
+		fmt.Fprintf(w, "stream %d %s, ended: %s\n", r.Spans, plural(int(r.Spans), "span"), r.Ended)
+		fmt.Fprintf(w, "train  log-loss %.4f in the last span\n", r.TrainLogLoss)
+	} else {
+		fmt.Fprintf(w, "train  log-loss %.4f in the last epoch\n", r.TrainLogLoss)
+	}
+	unknown(w, r.TrainUnknown)
+	if r.ValidLogLoss != nil {
 		epoch := ""
 		if r.BestEpoch > 0 {
 			epoch = fmt.Sprintf("   (epoch %d, the best)", r.BestEpoch)
 		}
-		fmt.Fprintf(w, "valid  AUC %.4f   log-loss %.4f%s\n", *r.ValidAUC, *r.ValidLogLoss, epoch)
+		fmt.Fprintf(w, "valid  %s   log-loss %.4f%s\n", aucText(r.ValidAUC), *r.ValidLogLoss, epoch)
 	}
-	if r.TestAUC != nil {
-		fmt.Fprintf(w, "test   AUC %.4f   log-loss %.4f   accuracy %.4f\n", *r.TestAUC, *r.TestLogLoss, *r.TestAccuracy)
+	if r.TestLogLoss != nil {
+		fmt.Fprintf(w, "test   %s   log-loss %.4f   accuracy %.4f\n", aucText(r.TestAUC), *r.TestLogLoss, *r.TestAccuracy)
 		unknown(w, r.TestUnknown)
 	}
+	switch {
+	case r.Mode == commit.Drop.String():
+		fmt.Fprintf(w, "mode   %s, backup %d: microbatches that came late, and again: %d; %.1f samples a step\n", r.Mode, r.Backup, r.LateSlots, r.EffectiveBatch)
+	case r.Mode != "":
+		fmt.Fprintf(w, "mode   %s; %.1f samples a step\n", r.Mode, r.EffectiveBatch)
+	}
 	tables(w, r)
+}
+
+// aucText is an AUC for people, or that there is none.
+func aucText(auc *float64) string {
+	if auc == nil {
+		return "AUC undefined (samples of one class alone)"
+	}
+	return fmt.Sprintf("AUC %.4f", *auc)
+}
+
+// further says why nothing was left, and how to train on.
+func further(r wdl.Result) string {
+	switch {
+	case r.EarlyStopped > 0:
+		return fmt.Sprintf(": early stopping had ended it, with none better in %d %s; to train on: -set train.early_stop.patience=N with N above %d",
+			r.EarlyStopped, plural(r.EarlyStopped, "evaluation"), r.EarlyStopped)
+	case r.Ended != "":
+		return "; to train on: put more into the stream, or -set data.follow.steps=N with more steps if they were counted"
+	}
+	return "; to train on: -set train.epochs=N with more epochs"
+}
+
+// reading says how the rows were read beside the steps.
+func reading(w io.Writer, r wdl.Result) {
+	in := r.Input
+	if in.Threads > 0 {
+		fmt.Fprintf(w, "input  read up to %d batches ahead by %d %s, in %.1f s of work\n", in.Depth, in.Threads, plural(in.Threads, "thread"), in.WorkShare*r.TrainSeconds)
+	}
+	if in.Bad > 0 {
+		fmt.Fprintf(w, "input  %d %s left out\n", in.Bad, plural(int(in.Bad), "bad record"))
+	}
 }
 
 // tables says in a line what all tables hold, and what policies have done.
@@ -181,7 +339,7 @@ func tables(w io.Writer, r wdl.Result) {
 		sum.Rows, sum.Bytes = sum.Rows+t.Rows, sum.Bytes+t.Bytes
 		sum.Refused, sum.Evicted, sum.ToDisk = sum.Refused+t.Refused, sum.Evicted+t.Evicted, sum.ToDisk+t.ToDisk
 	}
-	fmt.Fprintf(w, "tables %d rows, %.1f MB; %.1f MB of keys, rows and gradients sent", sum.Rows, float64(sum.Bytes)*1e-6, float64(r.SparseBytesSent)*1e-6)
+	fmt.Fprintf(w, "tables %d rows, %s; %s of keys, rows and gradients sent", sum.Rows, plan.Bytes(sum.Bytes), plan.Bytes(r.SparseBytesSent))
 	for _, x := range []struct {
 		n    int64
 		what string
@@ -190,7 +348,7 @@ func tables(w io.Writer, r wdl.Result) {
 			fmt.Fprintf(w, "; %d %s", x.n, x.what)
 		}
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "\n       %s\n", r.Differs())
 }
 
 // unknown says of which features values came that training had not seen.
@@ -208,7 +366,7 @@ func unknown(w io.Writer, counts map[string]int64) {
 // rundir says what lies where, and what to do next.
 func rundir(w io.Writer, np int, r wdl.Result) {
 	fmt.Fprintf(w, "\nrun directory  %s\n", r.RunDir)
-	for _, f := range wdl.RunFiles(r.Checkpoint != "") {
+	for _, f := range r.RunFiles() {
 		fmt.Fprintf(w, "  %-15s %s\n", f.Name, f.What)
 	}
 	next := fmt.Sprintf("wdlrun -np %d eval -resume %s", np, r.RunDir)
@@ -217,7 +375,7 @@ func rundir(w io.Writer, np int, r wdl.Result) {
 		return
 	case r.Stopped:
 		next = fmt.Sprintf("wdlrun -np %d train -resume %s", np, r.RunDir)
-	case r.TestAUC == nil:
+	case r.TestLogLoss == nil:
 		next += " -data FILE"
 	}
 	fmt.Fprintf(w, "next           %s\n", next)

@@ -4,6 +4,7 @@
 #
 #   step.sh install        the Debian packages of the peers (needs root)
 #   step.sh [quick|full]   build and generate what is missing, measure, print
+#   step.sh parts          the sparse part of the step of two ranks, w1
 #   step.sh auc            train one epoch of w2 with each and print the AUCs
 #   step.sh table FILE     print the table of lines measured before
 #
@@ -52,13 +53,15 @@ print("%s,%s,%d,%d,%d,%.0f,%s" % (r["workload"], name, r["np"], r["threads"], r[
 }
 
 # torch WORKLOAD BATCH FLAGS...: the same line
-torch() {
+torch() { run_torch "$@" | cut -d, -f1-7; }
+
+run_torch() {
   local w=$1 b=$2
   shift 2
   (
     cd "$here/torch" || exit 1
     GLIBC_TUNABLES=glibc.malloc.hugetlb=1 OMP_WAIT_POLICY=PASSIVE WDL_NATIVE=$build/libwdl_native.so \
-      ${WRAP:-} "$python" wdl_torch.py --data "$build/data" --workload "$w" --batch "$b" --csv "$@" 2>>"$build/step.err" | cut -d, -f1-7
+      ${WRAP:-} "$python" wdl_torch.py --data "$build/data" --workload "$w" --batch "$b" --csv "$@" 2>>"$build/step.err"
   )
 }
 
@@ -125,14 +128,61 @@ auc() {
   torch w2 1024 --impl native
 }
 
+# The sparse part of a step: all but the layers, their gradients' sum and, in the
+# peers, their optimizer; ours counts it, since both are in one part. Waiting for
+# the other rank is in it on either side. Prints milliseconds.
+our_parts() { # BATCH FLAGS...
+  local b=$1
+  shift
+  ${WRAP:-} "$build/wdlrun" -np 2 bench step -workload w1 -batch "$b" -steps 130 -json "$@" 2>>"$build/step.err" | tail -n 1 | "$python" -c '
+import json, sys
+part = {p["name"]: p["ms"] for p in json.loads(sys.stdin.read())["parts"]}
+print("wdlrun,%.3f,%s" % (sum(part[n] for n in ("pull", "pool", "key gradients", "push", "update")), " ".join("%s %.2f" % x for x in part.items())))'
+}
+
+torch_parts() { # NAME BATCH FLAGS...
+  local name=$1 b=$2
+  shift 2
+  run_torch w1 "$b" --no-eval --steps 130 --np 2 --split "$@" | sed -n 's/^ *ms.step mean: *//p' | "$python" -c '
+import ast, sys
+part = ast.literal_eval(sys.stdin.read().strip())
+dense = ("mlp_fwd", "mlp_bwd(+ddp)", "allreduce", "dense_opt")
+print("%s,%.3f,%s" % (sys.argv[1], sum(t for n, t in part.items() if n not in dense), " ".join("%s %.2f" % x for x in part.items())))' "$name"
+}
+
+parts() {
+  local round b=${BATCHES%% *} d
+  for ((round = 0; round < ROUNDS; round++)); do
+    our_parts "$b"
+    for d in row table; do
+      torch_parts "manual-$d" "$b" --impl manual --dist $d
+      torch_parts "native-$d" "$b" --impl native --dist $d
+    done
+    our_parts "$b"
+  done | tee "$build/parts.csv" >&2
+  "$python" - "$build/parts.csv" <<'P'
+import collections, statistics, sys
+ms = collections.defaultdict(list)
+for line in open(sys.argv[1]):
+    name, t, _ = line.split(',', 2)
+    ms[name].append(float(t))
+ours = statistics.median(ms['wdlrun'])
+print('| sparse part of a step | ms | / wdlrun |')
+print('|---|---|---|')
+for name in sorted(ms):
+    print('| %s | %.2f | %.2f |' % (name, statistics.median(ms[name]), statistics.median(ms[name]) / ours))
+P
+}
+
 case ${1:-quick} in
 install) install_peers ;;
 quick) WORKLOADS=${WORKLOADS:-w1} BATCHES=${BATCHES:-1024} ROUNDS=${ROUNDS:-3} && build_all && measure && table "$lines" ;;
 full) WORKLOADS=${WORKLOADS:-w1 w2} BATCHES=${BATCHES:-1024 4096} ROUNDS=${ROUNDS:-3} && build_all && measure && table "$lines" ;;
+parts) BATCHES=${BATCHES:-1024} ROUNDS=${ROUNDS:-3} && build_all && parts ;;
 auc) build_all && auc ;;
 table) table "$2" ;;
 *)
-  echo "usage: step.sh install | quick | full | auc | table FILE" >&2
+  echo "usage: step.sh install | quick | full | parts | auc | table FILE" >&2
   exit 2
   ;;
 esac

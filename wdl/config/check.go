@@ -30,6 +30,7 @@ func (d *decoder) check(c *Config) {
 	full.Fill()
 	k := checker{d, c, full, map[string]int{}}
 	k.source()
+	k.follow()
 	k.label()
 	k.features()
 	k.crosses()

@@ -49,6 +49,7 @@ func (k checker) options(path string, f data.Feature) {
 		{"buckets", f.Buckets != 0, f.Encode == "hash" || f.Encode == "quantile", "hash and quantile"},
 		{"boundaries", len(f.Boundaries) > 0, f.Encode == "boundaries", "boundaries"},
 		{"min_count", f.MinCount != 0, f.Encode == "vocabulary", "vocabulary"},
+		{"max_size", f.MaxSize != 0, f.Encode == "vocabulary", "vocabulary"},
 		{"log", f.Log, f.Encode == "standardise", "standardise"},
 		{"table", f.Table != "", sparse(f.Encode), "sparse encodings"},
 		{"wide", f.Wide != nil, sparse(f.Encode), "sparse encodings; dense ones feed the deep part"},

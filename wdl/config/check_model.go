@@ -79,6 +79,7 @@ func (k checker) rows(path string, t Table) {
 	case t.Tier.Dir != "" && t.Tier.Memory == 0:
 		k.bad(path+".tier.memory", "is missing: say how many MiB of this table a rank keeps")
 	}
+	k.strategy(path, t)
 	if k.c.Train.L2.Mode != "dense" {
 		return
 	}
@@ -87,6 +88,30 @@ func (k checker) rows(path string, t Table) {
 	}
 	if t.Tier != (Tier{}) {
 		k.later(path+".tier", "train.l2.mode", "every row takes a step in every step, so that none is cold")
+	}
+}
+
+// strategy checks that a table can be exchanged as it asks for.
+func (k checker) strategy(path string, t Table) {
+	switch t.Strategy {
+	case "pooled":
+		if t.Wire.Rows == "bfloat16" || t.Wire.Gradients == "bfloat16" {
+			k.later(path+".strategy", path+".wire", "sums that owners pool travel as float32")
+		}
+	case "replicated":
+		const why = "replicated rows change by gradients alone, on every rank alike"
+		if t.Admit.After > 1 {
+			k.later(path+".strategy", path+".admit", why)
+		}
+		if t.Evict != (Evict{}) {
+			k.later(path+".strategy", path+".evict", why)
+		}
+		if t.Tier != (Tier{}) {
+			k.later(path+".strategy", path+".tier", "a table that does not fit the memory of a rank is not to be on all of them")
+		}
+		if k.c.Train.L2.Mode == "dense" {
+			k.later(path+".strategy", "train.l2.mode", why)
+		}
 	}
 }
 

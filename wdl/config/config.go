@@ -77,7 +77,9 @@ type Table struct {
 	Admit   Admit       `yaml:"admit"`
 	Evict   Evict       `yaml:"evict"`
 	Wire    Wire        `yaml:"wire"`
-	Tier    Tier        `yaml:"tier"`
+	// Strategy is auto, rows, pooled or replicated.
+	Strategy string `yaml:"strategy"`
+	Tier     Tier   `yaml:"tier"`
 }
 
 // Admit says which keys get a row.
@@ -160,8 +162,11 @@ type Train struct {
 	Shuffle       *bool      `yaml:"shuffle"`
 	ShuffleWindow int        `yaml:"shuffle_window"` // samples of all ranks
 	Lanes         int        `yaml:"lanes"`          // 0: the reader chooses
+	Slots         int        `yaml:"slots"`          // 0: sums go by rank
 	Threads       int        `yaml:"threads"`        // of each rank's compute
 	Precision     string     `yaml:"precision"`      // of the MLP's products: fp32 or bf16
+	Mode          string     `yaml:"mode"`           // of slow ranks: wait, drop or speculate
+	Backup        int        `yaml:"backup"`         // with drop; 0: as many as pays
 	Optimizer     Optimizer  `yaml:"optimizer"`
 	L2            L2         `yaml:"l2"`
 	ClipNorm      float64    `yaml:"clip_norm"` // 0: none
@@ -169,6 +174,14 @@ type Train struct {
 	EvalEvery     int        `yaml:"eval_every"` // epochs
 	EarlyStop     EarlyStop  `yaml:"early_stop"`
 	Checkpoint    Checkpoint `yaml:"checkpoint"`
+	Hot           Hot        `yaml:"hot"`
+}
+
+// Hot says which rows every rank keeps beside their owners, and how often they
+// are chosen anew.
+type Hot struct {
+	Keys       int   `yaml:"keys"` // at most so many, of all tables with strategy rows
+	EverySteps int64 `yaml:"every_steps"`
 }
 
 // Optimizer has the update rules of the three kinds of parameters.
@@ -198,6 +211,7 @@ type EarlyStop struct {
 type Checkpoint struct {
 	EverySteps   int64 `yaml:"every_steps"`
 	EverySeconds int64 `yaml:"every_seconds"`
+	FullEvery    int   `yaml:"full_every"`
 	Keep         int   `yaml:"keep"`
 }
 

@@ -34,13 +34,13 @@ func TestFrappeRecipe(t *testing.T) {
 			Hidden: []int{400, 400, 400}, Activation: "relu", Weights: "he", BatchNorm: true, Dropout: 0.6,
 		},
 		Train: Train{
-			Epochs: 100, GlobalBatch: 4096, Seed: 2019, Shuffle: yes, ShuffleWindow: 131072, Threads: 1, Precision: "fp32",
+			Epochs: 100, GlobalBatch: 4096, Seed: 2019, Shuffle: yes, ShuffleWindow: 131072, Threads: 1, Precision: "fp32", Mode: "wait",
 			Optimizer: Optimizer{Dense: adam, Deep: adam, Wide: adam},
 			L2:        L2{Deep: 0.1, Wide: 0.1, Mode: "dense"},
 			ClipNorm:  10,
 			Schedule:  Schedule{Kind: "plateau", Factor: 0.1, Patience: 1, Min: 0.001},
 			EvalEvery: 1, EarlyStop: EarlyStop{Patience: 2, Metric: "auc", MinDelta: 1e-6},
-			Checkpoint: Checkpoint{EverySeconds: 600, Keep: 3},
+			Checkpoint: Checkpoint{EverySeconds: 600, FullEvery: 10, Keep: 3}, Hot: Hot{EverySteps: 1024},
 		},
 	}
 	for _, f := range strings.Fields("user item daytime weekday isweekend homework cost weather country city") {
@@ -155,7 +155,7 @@ func TestTablesInUse(t *testing.T) {
 		{Name: "C12", Pooling: "sum", Dim: 32, Init: Init{"uniform", 0.05}, Deep: &deep, Wide: &sgd, L2: TableL2{ptr(0.5), ptr(0.0)}},
 		{Name: "C2_x_C17", Pooling: "sum", Wide: &wide, L2: TableL2{Wide: ptr(0.0)}},
 	} {
-		want.Values, want.Wire = "float32", Wire{"float32", "float32"}
+		want.Values, want.Wire, want.Strategy = "float32", Wire{"float32", "float32"}, "auto"
 		if got := byName[want.Name]; !reflect.DeepEqual(got, want) {
 			t.Errorf("table %s is %+v\nwant %+v", want.Name, got, want)
 		}

@@ -104,7 +104,11 @@ func (d *decoder) pair(n ast.Node, v reflect.Value, path string, at place, k key
 func (d *decoder) sequence(n ast.Node, v reflect.Value, path string) {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
-		d.fault(begin(n), path, "is %s; it must be %s", d.what(n), d.schema.kindOf(v.Type()))
+		why := fmt.Sprintf("is %s; it must be %s", d.what(n), d.schema.kindOf(v.Type()))
+		if s, ok := scalarOf(n); ok && v.Type().Elem().Kind() != reflect.Struct {
+			why += ": write [" + clip(s.text) + "]"
+		}
+		d.fault(begin(n), path, "%s", why)
 		return
 	}
 	if len(seq.Values) > maxItems {

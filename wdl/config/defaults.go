@@ -50,8 +50,8 @@ func defaults(c *Config) (d Config) {
 		// ranks; small, so that small sets get enough steps.
 		t.GlobalBatch = 256
 	}
-	t.Precision = "fp32" // as every other framework, on any CPU
-	t.Threads = 1        // ranks use the cores of a host as well, and share out the tables too
+	t.Precision, t.Mode = "fp32", "wait" // as every other framework, on any CPU
+	t.Threads = 1                        // ranks use the cores of a host as well, and share out the tables too
 	t.Shuffle = ptr(true)
 	if on(c.Train.Shuffle) {
 		t.ShuffleWindow = 131072 // tens of MB of records: mixes days of a log well
@@ -75,10 +75,16 @@ func defaults(c *Config) (d Config) {
 		t.Schedule.Factor, t.Schedule.Patience = 0.1, 1
 	}
 	t.EarlyStop.Metric = "auc" // the measure of ranking; log-loss also moves with calibration
-	if c.Train.Checkpoint.EverySteps == 0 {
-		t.Checkpoint.EverySeconds = 600 // a crash costs ten minutes at most
+	t.Checkpoint = c.Train.Checkpoint.defaults()
+	t.Hot.EverySteps = 1024 // a choice costs some steps, traffic shifts in minutes
+	return d
+}
+
+func (c Checkpoint) defaults() (d Checkpoint) {
+	if c.EverySteps == 0 {
+		d.EverySeconds = 600 // a crash costs ten minutes at most
 	}
-	t.Checkpoint.Keep = 3 // a damaged one still leaves two
+	d.FullEvery, d.Keep = 10, 3 // ten are soon read; a damaged one still leaves two
 	return d
 }
 
@@ -86,6 +92,7 @@ func defaults(c *Config) (d Config) {
 // who reads c has to know defaults. It changes nothing the second time. Fill a
 // Config without faults, and after the last Set.
 func (c *Config) Fill() {
+	c.Data.Follow = c.Data.Follow.Filled()
 	merge(reflect.ValueOf(c).Elem(), reflect.ValueOf(defaults(c)))
 	for _, r := range []*optim.Rule{&c.Train.Optimizer.Dense, &c.Train.Optimizer.Deep, &c.Train.Optimizer.Wide} {
 		fillRule(r)
@@ -184,6 +191,9 @@ func (c *Config) fillTables() {
 		}
 		if t.Values == "" {
 			t.Values = "float32"
+		}
+		if t.Strategy == "" {
+			t.Strategy = "auto"
 		}
 		if t.Wire.Rows == "" {
 			t.Wire.Rows = "float32"

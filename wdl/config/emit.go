@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -43,7 +45,7 @@ func (e *emitter) block(v reflect.Value, depth int) {
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Tag.Get("yaml")
 		f := v.Field(i)
-		oneLine := f.Type() == reflect.TypeFor[optim.Rule]() || f.Type() == reflect.TypeFor[Init]() || f.Type() == reflect.TypeFor[Cross]()
+		oneLine := slices.Contains([]reflect.Type{reflect.TypeFor[optim.Rule](), reflect.TypeFor[Init](), reflect.TypeFor[Cross](), reflect.TypeFor[data.Follow]()}, f.Type())
 		switch {
 		case f.Kind() == reflect.Struct && !oneLine:
 			if depth == 0 {

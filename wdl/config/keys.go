@@ -22,6 +22,7 @@ func poolings() []string    { return []string{"sum", "mean", "sqrtn"} }
 func initKinds() []string   { return []string{"normal", "uniform", "zero"} }
 func kinds() []string       { return []string{"wide_deep", "deepfm", "dcn_v2"} }
 func activations() []string { return []string{"relu", "tanh", "sigmoid", "identity"} }
+func strategies() []string  { return []string{"auto", "rows", "pooled", "replicated"} }
 func numbers() []string     { return []string{"float32", "bfloat16"} }
 func weights() []string     { return []string{"he", "pytorch"} }
 func precisions() []string  { return []string{"fp32", "bf16"} }
@@ -39,7 +40,7 @@ func dataSections() []section {
 			{name: "train", about: "how it is trained"},
 		}},
 		{"data", reflect.TypeFor[data.Source](), "Where the records are and how they become fields.", []key{
-			{name: "train", def: "required", about: "training data: files, globs, folders (all files directly in them, by name; those that begin with . or _ left out) or builtin:NAME", filled: true},
+			{name: "train", def: "required", about: "training data: files, globs, topics (kafka://), remote files (https://, s3://, gs://), folders (all files directly in them, by name; those that begin with . or _ left out) or builtin:NAME", filled: true},
 			{name: "test", def: "none", about: "evaluated once after training"},
 			{name: "valid", def: "none", about: "evaluated after each epoch; early stopping and plateau schedules watch it"},
 			{name: "valid_fraction", def: "0", about: "instead of valid: this share of train is held out", rng: "[0, 1)"},
@@ -50,6 +51,19 @@ func dataSections() []section {
 			{name: "comment", def: "none", about: "lines that start with this are skipped"},
 			{name: "missing", def: "none", about: "values that mean missing; the empty one always does"},
 			{name: "max_bad", def: "0", about: "records that cannot be used and are left out, of each of train, valid and test; one more ends the job", rng: "[0, inf)"},
+			{name: "index", def: "none", about: "feature index, as wdlrun data index makes, whose vocabularies and statistics are used instead of those of train"},
+			{name: "follow", about: "train is folders or topics that grow"},
+		}},
+		{"data.follow", reflect.TypeFor[data.Follow](), "New files of train's folders (or of its globs) are trained on as they come, in the order of their names, or new\n" +
+			"records of its topics (kafka://HOST:PORT/TOPIC?group=G&start=latest): each once, in spans of those that are there\n" +
+			"at one look. Files are to be moved there when they are whole. One epoch.", []key{
+			{name: "on", def: "false", about: "train grows"},
+			{name: "mark", def: "_SUCCESS", about: "file that says that nothing more comes to its folder"},
+			{name: "idle", def: "0, never", about: "seconds without anything new after which training ends", rng: "[0, 31536000]"},
+			{name: "poll", def: "1", about: "seconds between two looks", rng: "(0, 86400]"},
+			{name: "files", def: "64", about: "most files of a span; those of a span are shuffled together", rng: "[1, 65536]"},
+			{name: "rows", def: "65536", about: "most records of a topic's partition in a span", rng: "[1, 1073741824]"},
+			{name: "steps", def: "0, none", about: "training ends after this step", rng: "[0, inf)"},
 		}},
 		{"label", reflect.TypeFor[data.Label](), "Which field is the label, and how it becomes 0 or 1.", []key{
 			{name: "field", def: "required", about: "the field"},
@@ -69,6 +83,7 @@ func dataSections() []section {
 			{name: "buckets", def: "quantile 33, hash none", about: "quantile: how many; hash: modulus", rng: "[1, inf)"},
 			{name: "boundaries", def: "none", about: "boundaries: ascending limits of the intervals", rng: "(-inf, inf)", filled: true},
 			{name: "min_count", def: "1", about: "vocabulary: rarer strings share the key of the unknown", rng: "[1, inf)"},
+			{name: "max_size", def: "none", about: "vocabulary: only so many of the most frequent strings keep their own key", rng: "[1, inf)"},
 			{name: "log", def: "false", about: "standardise: take sign(x) ln(1 + |x|) first"},
 			{name: "table", def: "the feature's name", about: "sparse: table it is looked up in; features may share one"},
 			{name: "wide", def: "model.wide", about: "sparse: part of the wide model"},
@@ -97,6 +112,7 @@ func modelSections() []section {
 			{name: "admit", about: "which keys get a row"},
 			{name: "evict", about: "which rows are given up; their keys start anew"},
 			{name: "wire", about: "numbers in which its rows and gradients travel between ranks"},
+			{name: "strategy", def: "auto", about: "what of it travels: rows of distinct keys, bags pooled by the owners, nothing but gradients of rows replicated on every rank; auto takes what costs the fewest bytes by a sample of the data", choices: strategies()},
 			{name: "tier", about: "bound of its memory, and where cold rows go"},
 		}},
 		{"tables[].admit", reflect.TypeFor[Admit](), "A key gets a row in its after-th step with a gradient. A resumed training counts anew.", []key{
@@ -160,8 +176,11 @@ func trainSections() []section {
 			{name: "shuffle", def: "true", about: "another order in each epoch; false keeps that of the files within each lane"},
 			{name: "shuffle_window", def: "131072", about: "samples of all ranks that are mixed with each other", rng: "[1, 1073741824]"},
 			{name: "lanes", def: "the larger of 256 and the ranks", about: "parts of the data read side by side, each from its beginning; 1 without shuffle is the order of the files", rng: "[1, 65536]"},
+			{name: "slots", def: "0", about: "a power of two: cut the global batch into so many and sum in their order, so that 1, 2, 4 … ranks give the same bits", rng: "[0, 256]"},
 			{name: "threads", def: "1", about: "threads of each rank that work through its batch; another number rounds differently", rng: "[1, 256]"},
 			{name: "precision", def: "fp32", about: "of the MLP's products; bf16 needs a CPU with AMX and keeps weights, sums and updates in fp32", choices: precisions()},
+			{name: "mode", def: "wait", about: "of slow ranks: wait for them, drop what is late (it comes back first), or speculate: redo it elsewhere; -mode sets it", choices: []string{"wait", "drop", "speculate"}},
+			{name: "backup", def: "0", about: "drop: microbatches of a step that may be late, 0: as many as pays; -backup sets it", rng: "[0, 4096]"},
 			{name: "optimizer", about: "update rules"},
 			{name: "l2", about: "penalty λ/2 ‖w‖² on weights: gradients grow by λ w"},
 			{name: "clip_norm", def: "0, none", about: "largest norm of the gradient of all parameters together", rng: "[0, inf)", shown: true},
@@ -169,6 +188,7 @@ func trainSections() []section {
 			{name: "eval_every", def: "1", about: "epochs between evaluations of the validation data", rng: "[1, 1000000]"},
 			{name: "early_stop", about: "end when the validation data no longer improves; the best epoch is restored"},
 			{name: "checkpoint", about: "when to save besides the end"},
+			{name: "hot", about: "which rows every rank keeps"},
 		}},
 		{"train.optimizer", reflect.TypeFor[Optimizer](), "Update rules. Each takes the keys of a rule, below.", []key{
 			{name: "dense", def: "kind adam", about: "of the MLP and the biases"},
@@ -196,10 +216,15 @@ func trainSections() []section {
 			{name: "metric", def: "auc", about: "what must improve; a plateau schedule watches it too", choices: []string{"auc", "logloss"}},
 			{name: "min_delta", def: "0", about: "an improvement is larger than this", rng: "[0, 1]"},
 		}},
-		{"train.checkpoint", reflect.TypeFor[Checkpoint](), "One is always written at the end. With both intervals whichever passes first counts.", []key{
+		{"train.checkpoint", reflect.TypeFor[Checkpoint](), "One is always written at the end, and at the end of each epoch, full, or span of a stream. With both intervals whichever passes first counts.", []key{
 			{name: "every_steps", def: "none", about: "steps between checkpoints", rng: "[1, inf)"},
 			{name: "every_seconds", def: "600 without every_steps", about: "seconds between checkpoints", rng: "[1, 31536000]"},
+			{name: "full_every", def: "10", about: "one in so many is full, others hold what changed since the one before; 1: all are", rng: "[1, 1000]"},
 			{name: "keep", def: "3", about: "newest checkpoints that stay", rng: "[1, 10000]"},
+		}},
+		{"train.hot", reflect.TypeFor[Hot](), "Rows on every rank: those of tables with strategy replicated, and hot keys. Results are the same to the bit.", []key{
+			{name: "keys", def: "0, none", about: "most frequent keys of tables with strategy rows, at most so many", rng: "[0, 65536]"},
+			{name: "every_steps", def: "1024", about: "steps after which they are chosen anew, as traffic shifts; the first few times sooner", rng: "[1, inf)"},
 		}},
 	}
 }

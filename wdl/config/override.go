@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,7 +30,7 @@ func Set(c *Config, path, text string) error {
 // SetAll changes keys in the order of the settings, each written KEY=VALUE; see
 // Set. The result is checked once all are in place, so that two settings may
 // need each other. An *Error has the faults of all of them, and leaves c as it
-// was.
+// was. Of two settings that exclude each other neither wins: that is a fault.
 func SetAll(c *Config, settings []string) error {
 	var unread []Fault
 	var all []setting
@@ -58,12 +59,18 @@ type setting struct{ path, text string }
 func apply(c *Config, unread []Fault, all []setting) error {
 	next := c.Clone()
 	d := &decoder{schema: newSchema(), place: map[string]place{}}
+	var given []string // paths of settings that say something
 	for _, s := range all {
 		// Each setting is a file of its own, which must not stop at the
 		// faults of another.
 		one := &decoder{schema: d.schema, place: map[string]place{}}
 		one.set(next, s.path, s.text)
 		d.faults, d.meant = append(d.faults, one.faults...), append(d.meant, one.meant...)
+		given = slices.DeleteFunc(given, func(e string) bool { return within(e, s.path) || within(s.path, e) }) // the last one counts
+		d.faults = append(d.faults, dropped(next, given, s.path)...)
+		if isSet(next, s.path) {
+			given = append(given, s.path)
+		}
 	}
 	d.check(next)
 	// Lines would be those of the text, which has no file.
@@ -76,6 +83,25 @@ func apply(c *Config, unread []Fault, all []setting) error {
 	}
 	*c = *next
 	return nil
+}
+
+// dropped finds the earlier of several settings whose value the last one, of the key
+// at path, has cleared from c: one of them was given in vain.
+func dropped(c *Config, earlier []string, path string) (faults []Fault) {
+	for _, e := range earlier {
+		if !isSet(c, e) {
+			faults = append(faults, Fault{Path: path, Msg: "contradicts " + e + ", which is set too; leave one of them out"})
+		}
+	}
+	return faults
+}
+
+// isSet tells whether there is a value at path, and it is none that stands for the
+// default.
+func isSet(c *Config, path string) bool {
+	d := &decoder{schema: newSchema()}
+	v, _, ok := d.find(reflect.ValueOf(c.Clone()).Elem(), path) // which makes pointers
+	return ok && !v.IsZero()
 }
 
 // set changes one key of c, unless there is a fault.

@@ -67,7 +67,7 @@ func TestSetFaults(t *testing.T) {
 		{"train.epochs", "# none", "has no value"},
 		{"train.epochs", "{", "config: train.epochs: is no YAML"},
 		{"model.dropout", "1", "config: model.dropout: is 1; it must be at least 0 and less than 1"},
-		{"model.hidden", "64", "config: model.hidden: is the integer 64; it must be a list of integers"},
+		{"model.hidden", "64", "config: model.hidden: is the integer 64; it must be a list of integers: write [64]"},
 		{"model.activation", "gelu", `config: model.activation: "gelu" is unknown`},
 		{"train.early_stop.patience", "2", "needs validation data"},
 		{"features[0].encode", "standardise", "a cross needs sparse features"},
@@ -103,7 +103,7 @@ func TestSetAll(t *testing.T) {
   "train.epochs" has no =: write KEY=VALUE, such as train.epochs=3
   "=3" has no key before the =: write KEY=VALUE, such as train.epochs=3
   "" has no =: write KEY=VALUE, such as train.epochs=3
-  train.sed: is no key here; did you mean seed? (there are: epochs, batch, global_batch, seed, shuffle, shuffle_window, lanes, threads, precision, optimizer, l2, clip_norm, schedule, eval_every, early_stop, checkpoint)
+  train.sed: is no key here; did you mean seed? (there are: epochs, batch, global_batch, seed, shuffle, shuffle_window, lanes, slots, threads, precision, mode, backup, optimizer, l2, clip_norm, schedule, eval_every, early_stop, checkpoint, hot)
   train.batch: is the text "many"; it must be an integer
   model.dropout: is 2; it must be at least 0 and less than 1
   label.field: is missing: name a field of the data`
@@ -112,6 +112,19 @@ func TestSetAll(t *testing.T) {
 	}
 	if !reflect.DeepEqual(c, before) {
 		t.Error("the configuration changed in spite of the faults")
+	}
+	for _, both := range [][]string{
+		{"train.batch=64", "train.global_batch=512"}, {"train.global_batch=512", "train.batch=64"},
+		{"label.threshold=1", "label.positive=[a]"}, {"model.cross.layers=2", "model.kind=deepfm"},
+	} {
+		err := SetAll(c, both)
+		first, _, _ := strings.Cut(both[0], "=")
+		if err == nil || !strings.Contains(err.Error(), "contradicts "+first+", which is set too") || !reflect.DeepEqual(c, before) {
+			t.Errorf("%q: %v", both, err)
+		}
+	}
+	if err := SetAll(c.Clone(), []string{"train.batch=64", "train.batch=", "train.global_batch=512"}); err != nil {
+		t.Errorf("a setting taken back: %v", err)
 	}
 	if err := SetAll(c, nil); err != nil {
 		t.Errorf("no settings: %v", err)

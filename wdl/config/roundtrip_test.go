@@ -43,11 +43,12 @@ func configs(t *rapid.T) *Config {
 		c.Model.Hidden = nil
 	}
 	c.Model.Init.Kind = rapid.SampledFrom(append(initKinds(), "")).Draw(t, "init")
-	c.Train = train(t, some, valid, rate)
+	c.Train = train(t, some, valid, &c.Data.Follow, rate)
 	if some("table") {
 		c.Tables = []Table{{
 			Name: "a", Dim: rapid.IntRange(0, 4096).Draw(t, "dim"), Pooling: rapid.SampledFrom(append(poolings(), "")).Draw(t, "pooling"),
-			Deep: &optim.Rule{Kind: "ftrl", L1: rate.Draw(t, "l1"), L2: rapid.Float64Range(0, 1).Draw(t, "l2")}, L2: TableL2{Wide: ptr(0.0)},
+			Strategy: rapid.SampledFrom(append(strategies(), "")).Draw(t, "strategy"),
+			Deep:     &optim.Rule{Kind: "ftrl", L1: rate.Draw(t, "l1"), L2: rapid.Float64Range(0, 1).Draw(t, "l2")}, L2: TableL2{Wide: ptr(0.0)},
 		}}
 	}
 	return c
@@ -79,7 +80,7 @@ func features(t *rapid.T, some func(string) bool) []data.Feature {
 	return fs
 }
 
-func train(t *rapid.T, some func(string) bool, valid bool, rate *rapid.Generator[float64]) Train {
+func train(t *rapid.T, some func(string) bool, valid bool, follow *data.Follow, rate *rapid.Generator[float64]) Train {
 	x := Train{Seed: rapid.Uint64().Draw(t, "seed"), Epochs: rapid.IntRange(0, 100).Draw(t, "epochs"), ClipNorm: rapid.Float64Range(0, 1e300).Draw(t, "clip")}
 	if some("batch") {
 		x.Batch = 100
@@ -98,8 +99,13 @@ func train(t *rapid.T, some func(string) bool, valid bool, rate *rapid.Generator
 	if valid {
 		x.EarlyStop = EarlyStop{Patience: rapid.IntRange(0, 9).Draw(t, "patience"), Metric: "logloss", MinDelta: 1e-300}
 	}
+	if !valid && some("follow") {
+		follow.On, follow.Idle, follow.Mark = true, rapid.Float64Range(0, 1e7).Draw(t, "idle"), rapid.SampledFrom([]string{"", "_DONE", "a b"}).Draw(t, "mark")
+		x.Epochs, x.Schedule = 1, Schedule{}
+	}
 	if some("checkpoints") {
 		x.Checkpoint.EverySteps = 5
+		x.Hot = Hot{Keys: rapid.IntRange(0, 65536).Draw(t, "hot"), EverySteps: 7}
 	}
 	return x
 }

@@ -175,6 +175,7 @@ func (s *suggestion) labelSection() {
 	if len(positive) == 0 {
 		positive, sure = guessPositive(c)
 	}
+	sure = sure && !counted(c)
 	switch {
 	case sure:
 		s.line("  positive: %s", list(positive))
@@ -185,6 +186,17 @@ func (s *suggestion) labelSection() {
 		s.line("  positive: %s   # CHECK: which value is the 1?", list(positive))
 	}
 	s.line("  # Without a list of negative values every other value is 0.")
+}
+
+// counted tells of values such as 1 and 2, which are numbers of classes: there a 1 is
+// no yes as it is beside 0 or −1.
+func counted(c LookColumn) bool {
+	for _, e := range c.Examples {
+		if x, err := strconv.ParseFloat(e, 64); err != nil || x <= 0 {
+			return false
+		}
+	}
+	return c.Kind != "string" && len(c.Examples) > 1
 }
 
 // threshold is four fifths of the largest rating seen, such as 4 stars of 5,
@@ -261,11 +273,14 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 	switch {
 	case c.Distinct == 0:
 		return nil, "it has no value at all"
-	case c.Distinct == 1:
+	case c.Distinct == 1 && c.Missing == 0:
 		return nil, "it has one value only"
 	case c.Many && c.Kind == "float":
 		return nil, "lists of numbers; they may be the weights of another field"
 	case c.Many && c.Kind == "int":
+		if w := s.weights(name); w != "" {
+			return []string{strings.TrimSuffix(s.entry(name, "id", ""), "}") + ", weights: " + w + "}"}, ""
+		}
 		return one("id"), ""
 	case c.Separator != "" && utf8.ValidString(c.Separator) && c.Kind == "string":
 		encode := "hash"
@@ -283,6 +298,16 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 		return one("vocabulary"), ""
 	}
 	return one("hash"), ""
+}
+
+// weights is the field of the values of LibSVM's indices, unless it holds ones alone.
+func (s *suggestion) weights(indices string) string {
+	for _, c := range s.Columns {
+		if s.Format == "libsvm" && indices == "features" && c.Name == "values" && c.Distinct > 1 {
+			return c.Name
+		}
+	}
+	return ""
 }
 
 // entry writes a feature, with a name of its own only where the one it would get

@@ -75,6 +75,29 @@ func TestSuggestSure(t *testing.T) {
 	}
 }
 
+// TestSuggestCounted: of labels 1 and 2 nobody knows which is the yes.
+func TestSuggestCounted(t *testing.T) {
+	for other, sure := range map[string]bool{"0": true, "-1": true, "2": false} {
+		l := Look{Path: "x.libsvm", Format: "libsvm", Rows: 100, Label: "label", Positive: []string{"1"}, Columns: []LookColumn{
+			{Name: "label", Kind: "int", Distinct: 2, Examples: []string{"1", other}}, {Name: "features", Kind: "int", Distinct: 5, Many: true}}}
+		if b := string(Suggest(l)); strings.Contains(b, "CHECK") == sure || !strings.Contains(b, `positive: ["1"]`) {
+			t.Errorf("1 and %s: sure is %v in\n%s", other, sure, b)
+		}
+	}
+}
+
+// TestSuggestWeights: real numbers beside LibSVM's indices weigh them.
+func TestSuggestWeights(t *testing.T) {
+	for distinct, want := range map[int]string{1: "{field: features, encode: id}", 9: "{field: features, encode: id, weights: values}"} {
+		b := Suggest(Look{Path: "x.libsvm", Format: "libsvm", Rows: 100, Label: "label", Positive: []string{"1"}, Columns: []LookColumn{
+			{Name: "label", Kind: "int", Distinct: 2, Examples: []string{"0", "1"}},
+			{Name: "features", Kind: "int", Distinct: 500, Many: true}, {Name: "values", Kind: "float", Distinct: distinct, Many: true}}})
+		if _, err := Parse("x.yaml", b); err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("%v: no %s in\n%s", err, want, b)
+		}
+	}
+}
+
 // TestSuggestColumns: how single columns become features.
 func TestSuggestColumns(t *testing.T) {
 	for want, c := range map[string]LookColumn{

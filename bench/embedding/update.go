@@ -1,0 +1,215 @@
+package embedding
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/optim"
+	"github.com/wdlrun/wdlrun/sparse/table"
+)
+
+// UpdateRules lists the rules that Update measures.
+func UpdateRules() []string { return []string{"adagrad", "rowwise_adagrad", "ftrl", "adam"} }
+
+// Update takes optimizer steps of rows that a table of n rows of dim values holds
+// and that have been found, as they are after a pull, against a loop over the same
+// records in one array. What a table does around the steps is counted: it looks
+// for gradients that are not finite and for rows to insert, and stamps the rows. At
+// best a step takes what changing a word of each line of the records does, or what the
+// kernel does with rows that never leave the first cache, whichever is more.
+func Update(n, dim int, rule string, told func()) (Result, error) {
+	t, err := Open(n, dim, rule, told)
+	if err != nil {
+		return Result{}, err
+	}
+	defer t.Close()
+	p, err := newPlain(n, dim, rule)
+	if err != nil {
+		return Result{}, err
+	}
+	defer p.free()
+	sets := distinct(n)
+	grads := make([]float32, len(sets[0])*dim)
+	for i := range grads {
+		grads[i] = float32(i%15-7) / 8
+	}
+	rows := make([][]table.Row, len(sets))
+	for i, numbers := range sets {
+		keys := make([]uint64, len(numbers))
+		for j, number := range numbers {
+			keys[j] = spread(number)
+		}
+		rows[i] = make([]table.Row, len(keys))
+		if err := t.Find(keys, rows[i]); err != nil {
+			return Result{}, err
+		}
+		p.keys = append(p.keys, keys)
+	}
+	records := recordLines(n, 4*t.RecordLen(), sets)
+	defer records.free()
+	a, b := int64(0), int64(0)
+	many := batch / len(sets[0]) // times each side runs in its turn, so that small ones find their rows in the cache
+	again := func(f func()) func() {
+		return func() {
+			for range many {
+				f()
+			}
+		}
+	}
+	return compare(rule, n, many*len(sets[0]), side{"", again(func() {
+		i := a % int64(len(sets))
+		a++
+		_, e := t.Apply(table.Step{N: a, Scale: 1, Rate: 1}, table.Gradients{Keys: p.keys[i], Rows: rows[i], Epoch: t.Epoch(), Values: grads})
+		if e != nil {
+			err = e
+		}
+	})}, side{"loop", again(func() {
+		i := b % int64(len(sets))
+		b++
+		p.update(b, sets[i], grads)
+	})}, side{"lines changed", again(records.change)}, side{"arithmetic", arithmetic(dim, rule, many*len(sets[0]), grads)}), err
+}
+
+// arithmetic returns a function that takes n steps of 64 rows that stay in the first
+// cache.
+func arithmetic(dim int, rule string, n int, grads []float32) func() {
+	const few = 64
+	r := optim.Rule{Kind: rule}
+	u, size := r.At(1, 1), dim+r.StateLen(dim)
+	records, rows := make([]float32, few*size), make([]*float32, few)
+	for i := range rows {
+		rows[i] = &records[i*size]
+		r.InitState(records[i*size+dim : (i+1)*size])
+	}
+	return func() {
+		for at := 0; at < n; at += few {
+			u.ApplyRows(optim.Gradient{Scale: 1, Clip: 1}, rows, min(few, n-at), optim.Part{Dim: dim, State: dim}, grads[:few*dim], dim)
+		}
+	}
+}
+
+// distinct returns sets of different numbers below n, in random order: one if all are
+// not more than a batch.
+func distinct(n int) [][]uint64 {
+	all, order := make([][]uint64, 1), rand.New(rand.NewPCG(5, 5)).Perm(n)
+	if n > batch {
+		all = make([][]uint64, 16)
+	}
+	for i := range all {
+		all[i] = make([]uint64, min(batch, n))
+		for j := range all[i] {
+			all[i][j] = uint64(order[(i*len(all[i])+j)%n])
+		}
+	}
+	return all
+}
+
+// plain is what one would write for one table of a known size: records in an
+// array, in huge pages too, and a loop for each rule.
+type plain struct {
+	dim     int
+	rule    optim.Rule
+	size    int // floats of a record
+	records []float32
+	free    func() error
+	keys    [][]uint64
+
+	scale, l2, clip  float32 // of a gradient, as a table has them
+	unbias1, unbias2 float64 // adam, of the step at hand
+}
+
+func newPlain(n, dim int, rule string) (*plain, error) {
+	r := optim.Rule{Kind: rule}.Default()
+	p := &plain{dim: dim, rule: r, size: dim + r.StateLen(dim), scale: 1, clip: 1}
+	words, free := table.Pages((4*n*p.size + 7) &^ 7)
+	p.records, p.free = raw.Of[float32](raw.Bytes(words)), free
+	t, err := Open(0, dim, rule, func() {})
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	for i := range n {
+		rec := p.records[i*p.size : (i+1)*p.size]
+		t.Initial(spread(uint64(i)), rec[:dim])
+		r.InitState(rec[dim:])
+	}
+	return p, nil
+}
+
+// update takes the step-th step of the rows of those numbers.
+func (p *plain) update(step int64, numbers []uint64, grads []float32) {
+	p.unbias1 = 1 / (1 - math.Pow(p.rule.Beta1, float64(step)))
+	p.unbias2 = 1 / (1 - math.Pow(p.rule.Beta2, float64(step)))
+	for i, number := range numbers {
+		rec := p.records[int(number)*p.size:][:p.size]
+		w, s, g := rec[:p.dim], rec[p.dim:], grads[i*p.dim:][:p.dim]
+		switch p.rule.Kind {
+		case "adagrad":
+			p.adagrad(w, g, s)
+		case "rowwise_adagrad":
+			p.rowwise(w, g, s)
+		case "adam":
+			p.adam(w, g, s)
+		case "ftrl":
+			p.ftrl(w, g, s)
+		}
+	}
+}
+
+func (p *plain) gradient(g, w float32) float32 { return p.clip * (p.scale*g + p.l2*w) }
+
+func (p *plain) adagrad(w, g, a []float32) {
+	rate, epsilon := float32(p.rule.LearningRate), float32(p.rule.Epsilon)
+	for i := range g {
+		x := p.gradient(g[i], w[i])
+		a[i] += x * x
+		w[i] -= rate * x / (sqrt(a[i]) + epsilon)
+	}
+}
+
+func (p *plain) rowwise(w, g, a []float32) {
+	sum := float32(0)
+	for i := range g {
+		x := p.gradient(g[i], w[i])
+		sum += x * x
+	}
+	a[0] += sum / float32(len(g))
+	rate := float32(p.rule.LearningRate) / (sqrt(a[0]) + float32(p.rule.Epsilon))
+	for i := range g {
+		w[i] -= rate * p.gradient(g[i], w[i])
+	}
+}
+
+func (p *plain) adam(w, g, s []float32) {
+	r, m, v := p.rule, s[:len(w)], s[len(w):]
+	beta1, beta2, epsilon := float32(r.Beta1), float32(r.Beta2), float32(r.Epsilon)
+	rate, unbias := float32(r.LearningRate*p.unbias1), float32(p.unbias2)
+	for i := range g {
+		x := p.gradient(g[i], w[i])
+		m[i] = beta1*m[i] + (1-beta1)*x
+		v[i] = beta2*v[i] + (1-beta2)*x*x
+		w[i] -= rate * m[i] / (sqrt(v[i]*unbias) + epsilon)
+	}
+}
+
+func (p *plain) ftrl(w, g, s []float32) {
+	z, n := s[:len(w)], s[len(w):]
+	alpha, beta, l1, l2 := float32(p.rule.LearningRate), float32(p.rule.Beta), float32(p.rule.L1), float32(p.rule.L2)
+	for i := range g {
+		x := p.gradient(g[i], w[i])
+		next := n[i] + x*x
+		z[i] += x - (sqrt(next)-sqrt(n[i]))/alpha*w[i]
+		n[i] = next
+		switch {
+		case z[i] > l1:
+			w[i] = (l1 - z[i]) / ((beta+sqrt(next))/alpha + l2)
+		case z[i] < -l1:
+			w[i] = (-l1 - z[i]) / ((beta+sqrt(next))/alpha + l2)
+		default:
+			w[i] = 0
+		}
+	}
+}
+
+func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }

@@ -1,0 +1,95 @@
+package step
+
+import "math"
+
+// Cost is what a part of a step cannot do without, on one rank: operations, and
+// bytes that come from or go to memory or a cache. Every matrix counts once for
+// each part that reads or writes it, however often blocks pass over it; what only
+// moves between registers and the first-level cache does not count.
+type Cost struct {
+	FLOP   int64 `json:"flop"`         // of products; a multiply-add counts two
+	Memory int64 `json:"memory_bytes"` // rows of tables and keys of the batch, which no cache holds from step to step
+	Cache  int64 `json:"cache_bytes"`  // activations, gradients, weights, and rows once they have been pulled
+}
+
+// Floor is the time in seconds below which a part of that cost cannot come at
+// these rates, and what binds it; "" if it costs nothing.
+func (m Machine) Floor(c Cost, threads int) (seconds float64, bound string) {
+	for _, x := range []struct {
+		name         string
+		amount, rate float64
+	}{
+		{"multiply-adds", float64(c.FLOP), m.products()},
+		{"memory", float64(c.Memory), m.Bandwidth},
+		{"cache", float64(c.Cache), m.CacheBandwidth},
+	} {
+		if t := x.amount / (x.rate * float64(threads)); x.rate > 0 && t > seconds {
+			seconds, bound = t, x.name
+		}
+	}
+	return seconds, bound
+}
+
+// products is the rate of the unit that the products use.
+func (m Machine) products() float64 {
+	if m.PeakTileFLOPS > 0 {
+		return m.PeakTileFLOPS
+	}
+	return m.PeakFLOPS
+}
+
+// shapes are the sizes that the costs follow from, of one rank's step.
+type shapes struct {
+	rows, keys, unique int64 // samples, values of all bags, distinct ones
+	updated            int64 // rows of tables that take a step
+	value              int64 // floats of a row, wide weight included
+	width, hidden      int64 // columns of the network's input, of all hidden layers together
+	parameters         int64 // dense
+	flop               int64 // of all products
+	ranks              int64
+	element            int64 // bytes of an activation within the network
+}
+
+const line = 64 // bytes that memory moves at once
+
+func lines(bytes int64) int64 { return (bytes + line - 1) / line * line }
+
+// costs are those of the parts, in the order of partNames.
+func (s shapes) costs() [len(partNames)]Cost {
+	row := 4 * s.value
+	record := lines(2 * row) // with Adagrad's state
+	away := func(bytes int64) int64 { return bytes * (s.ranks - 1) / s.ranks }
+	input, hidden := s.rows*s.width, s.rows*s.hidden
+	return [...]Cost{
+		{Memory: 8*s.keys + s.unique*(line+record), Cache: (8+row)*s.unique + 4*s.keys},                     // pull: a line of the index, the record
+		{Cache: (4+row)*s.keys + 4*input},                                                                   // pool
+		{FLOP: s.flop / 3, Cache: 4*input + s.element*(2*hidden+s.parameters) + 4*s.parameters},             // forward
+		{FLOP: s.flop / 3 * 2, Cache: 4*input + s.element*(input+4*hidden+s.parameters) + 2*4*s.parameters}, // backward
+		{Cache: 4*input + (4+2*row)*s.keys},                                                                 // key gradients
+		{Cache: 4 * s.parameters},                                                                           // rest of compute: gradients set to 0
+		{Cache: 2 * away(row*s.unique)},                                                                     // push
+		{Cache: 2 * 2 * away(4*s.parameters)},                                                               // sync
+		{Memory: 2 * record * s.updated, Cache: row*s.unique + 5*4*s.parameters},                            // update
+	}
+}
+
+// account fills in what the parts cost and how near they come to it.
+func (r *Result) account(s shapes) {
+	for i, c := range s.costs() {
+		p := &r.Parts[i]
+		floor, bound := r.Machine.Floor(c, r.Threads)
+		p.Cost, p.FloorMS, p.Bound = c, floor*1e3, bound
+		r.FloorMS += p.FloorMS
+	}
+}
+
+// furthest is the part with the most time above its floor: where to look first.
+func (r *Result) furthest() (far Part) {
+	most := math.Inf(-1)
+	for _, p := range r.Parts {
+		if gap := p.MS - p.FloorMS; gap > most {
+			most, far = gap, p
+		}
+	}
+	return far
+}

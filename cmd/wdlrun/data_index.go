@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/rank/member"
+	"github.com/wdlrun/wdlrun/trace"
+	"github.com/wdlrun/wdlrun/wdl"
+)
+
+func indexCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "index",
+		Usage:     "make the feature index of a configuration: vocabularies and statistics, in one pass of all ranks",
+		UsageText: "wdlrun [launch flags] data index -out INDEX [flags] [FILE]…",
+		Description: `Features with encode: vocabulary give each string a key of its own; the index holds
+these strings, and the means and quantiles of other features. It is made of the
+training data of -config, or of the FILEs, and is the same for any number of ranks.
+A training whose configuration says data.index: INDEX takes its statistics from
+there, keeps them with the model, and evaluates with them.
+
+min_count of a feature leaves rare strings out, max_size all but the most frequent;
+-set changes them for one index. Strings left out share one key. Features with
+encode: hash need no index.
+
+Examples:
+   wdlrun -np 4 data index -config ctr.yaml -out ctr.index
+   wdlrun data index -set features[0].min_count=10 -config ctr.yaml -out ctr.index day_*.tsv
+   wdlrun -np 4 train -config ctr.yaml -set data.index=ctr.index
+   wdlrun data stats -index ctr.index monday.tsv      what it does not know`,
+		Flags: recordFlags(
+			&cli.StringFlag{Name: "out", Usage: "`FILE` to write, which must not exist"},
+			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting; may be repeated"},
+		),
+		Action: func(c *cli.Context) error {
+			check := func(c *cli.Context) error {
+				opt, err := indexOptions(c)
+				if err == nil {
+					err = wdl.CheckIndex(opt)
+				}
+				return err
+			}
+			return p.everywhere(c, check, indexRank, either(printIndexed))
+		},
+	}
+}
+
+func indexOptions(c *cli.Context) (opt wdl.IndexOptions, err error) {
+	t, err := records(c)
+	if err != nil && c.String("config") == "" {
+		return opt, fmt.Errorf("data index: which features? -config FILE says it; wdlrun init -data FILE writes one")
+	}
+	opt.Config, opt.Set, opt.Out = t.config, c.StringSlice("set"), pathOf(c, "out")
+	if opt.Config == nil && err == nil {
+		return opt, fmt.Errorf("data index: which features? -config FILE says it; wdlrun init -data FILE writes one")
+	}
+	if c.Args().Present() || c.IsSet("data") {
+		opt.Data = t.patterns
+	}
+	return opt, err
+}
+
+func indexRank(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
+	opt, err := indexOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	opt.Warn = warn
+	x := wdl.NewIndexing(m.Comm, trace.New(0), opt)
+	m.Session.Watch(x.Status)
+	return x.Run(ctx)
+}
+
+// printIndexed shows a wdl.IndexResult to a person.
+func printIndexed(w io.Writer, _ int, result []byte) error {
+	var r wdl.IndexResult
+	if err := json.Unmarshal(result, &r); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%d records in %d %s, %.1f s on %d %s\n", r.Records, len(r.Data), plural(len(r.Data), "file"), r.Seconds, r.WorldSize, plural(r.WorldSize, "rank"))
+	rows := [][]string{{"feature", "field", "strings", "kept", "values unknown"}}
+	for _, v := range r.Vocabularies {
+		rows = append(rows, []string{v.Feature, v.Field, fmt.Sprint(v.Distinct), fmt.Sprint(v.Kept), share(v.Unknown, v.Values)})
+	}
+	if len(r.Vocabularies) > 0 {
+		fmt.Fprint(w, aligned(rows))
+	}
+	_, err := fmt.Fprintf(w, "\nindex  %s, %d bytes\nnext   wdlrun train -set data.index=%s …\n", r.File, r.Bytes, r.File)
+	return err
+}
+
+// share is a part of a whole, in percent.
+func share(part, whole int64) string {
+	return fmt.Sprintf("%.2f %%", 100*float64(part)/float64(max(whole, 1)))
+}

@@ -1,0 +1,114 @@
+package tests
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What cannot mean what it says is refused before anything starts, in one line.
+func TestRefusedFlags(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "taken.tsv"), []byte("mine\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct{ args, want string }{
+		{"-encrypt -transport shm train", "-encrypt is about tcp"},
+		{"-streams 17 train", "-streams 17: 1 to 16"},
+		{"bench step -batch 0", "bench step: -batch 0: at least 1"},
+		{"bench step -threads 0", "bench step: -threads 0: at least 1"},
+		{"bench foo", "step, straggler"},
+		{"bench tabel", "did you mean table?"},
+		{"-timeout 5 train", "-timeout \"5\": it takes a time with its unit: write 5s"},
+		{"-np abc train", "-np \"abc\": it takes a whole number"},
+		{"train -threads x", "-threads \"x\": it takes a whole number"},
+		{"bench -time 1x", "-time \"1x\": it takes a time with its unit, such as"},
+		{"bench step -thraeds 2", "did you mean -threads?; see: wdlrun bench step --help"},
+		{"bench step -np 2", "stands before the program: wdlrun -np … bench step"},
+		{"train -np 2", "stands before the program: wdlrun -np … train"},
+		{"data check -nosuchthing", "see: wdlrun data check --help"},
+		{"help trian", "did you mean train?"},
+		{"train -conf x.yaml", "did you mean -config?"},
+		{"-backup 1 -np 1 train", "give -np 2 or more"},
+		{"gen -rows 5 -out taken.tsv", "gen: taken.tsv exists"},
+		{"init -data builtin:adult.test -out taken.tsv", "init: taken.tsv exists; remove it first"},
+		{"replay runs/a -out b", "replay: -out stands behind RUN: flags come first"},
+		{"train -set train.batch=64 -set train.global_batch=512", "train.global_batch: contradicts train.batch, which is set too"},
+		{"train -set data.test=test.csv", "it must be a list of texts: write [test.csv]"},
+	} {
+		o := run(t, dir, strings.Fields(x.args)...)
+		if o.code != 1 || !strings.Contains(o.stderr, x.want) || strings.Count(o.stderr, "\n") != 1 {
+			t.Errorf("%s: exit code %d, want 1 and a line with %q\n%s", x.args, o.code, x.want, o.stderr)
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "taken.tsv")); err != nil || string(b) != "mine\n" {
+		t.Errorf("taken.tsv: %q, %v: gen wrote over it", b, err)
+	}
+}
+
+// -json means the same on both sides of a command's name.
+func TestJSONBeforeTheProgram(t *testing.T) {
+	for _, args := range []string{"-json init -data builtin:adult.test", "init -data builtin:adult.test -json"} {
+		o := run(t, t.TempDir(), strings.Fields(args)...)
+		var v struct{ Label string }
+		if err := json.Unmarshal([]byte(o.stdout), &v); err != nil || v.Label != "column_15" {
+			t.Errorf("%s: %v, label %q\n%s%s", args, err, v.Label, o.stdout, o.stderr)
+		}
+	}
+}
+
+// Help on a subcommand is its own page.
+func TestHelpOnSubcommands(t *testing.T) {
+	for _, name := range []string{"data convert", "bench step", "ckpt prune"} {
+		o := run(t, t.TempDir(), strings.Fields("help "+name)...)
+		if page := run(t, t.TempDir(), strings.Fields(name+" --help")...); o.code != 0 || o.stdout != page.stdout || !strings.Contains(o.stdout, "wdlrun "+name+" - ") {
+			t.Errorf("help %s: exit code %d\n%s%s", name, o.code, o.stdout, o.stderr)
+		}
+	}
+	if o := run(t, t.TempDir(), "help", "data", "conver"); o.code != 1 || !strings.Contains(o.stderr, `there is no "conver"`) {
+		t.Errorf("help data conver: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+}
+
+// A program that cannot be started leaves its line for programs, too.
+func TestJSONOfWhatDoesNotStart(t *testing.T) {
+	for _, args := range []string{"-json trian", "-json -np 2 ./nothing"} {
+		o := run(t, t.TempDir(), strings.Fields(args)...)
+		var v struct {
+			ExitCode int `json:"exit_code"`
+			Error    string
+		}
+		if err := json.Unmarshal([]byte(o.stdout), &v); err != nil || o.code != 127 || v.ExitCode != 127 || !strings.Contains(o.stderr, v.Error) || v.Error == "" {
+			t.Errorf("%s: %v, exit code %d\n%s%s", args, err, o.code, o.stdout, o.stderr)
+		}
+	}
+}
+
+// What was to be printed and could not be is a failure, said in a line, whichever
+// command it was and for whomever it printed.
+func TestLostOutput(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("a file that takes nothing is needed: ", err)
+	}
+	defer full.Close()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "rows.csv"), []byte("a,b\n1,2\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	trained := train(t, dir, 1, "-set", "train.epochs=1")
+	for _, args := range []string{
+		"train -set train.epochs=1", "train -set train.epochs=1 -json", "eval -resume " + trained.RunDir,
+		"eval -resume " + trained.RunDir + " -json", "data check rows.csv", "train -plan", "--help", "sh -c echo",
+	} {
+		cmd := command(t, dir, strings.Fields(args)...)
+		cmd.Stdout = full
+		var said strings.Builder
+		cmd.Stderr = &said
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 || strings.Count(said.String(), "no space left on device") != 1 {
+			t.Errorf("%s: %v, want exit code 1 and a line\n%s", args, err, said.String())
+		}
+	}
+}

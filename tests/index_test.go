@@ -1,0 +1,43 @@
+package tests
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestFeatureIndex: an index made by two ranks of some days serves a training,
+// and tells what a day holds that it does not know.
+func TestFeatureIndex(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("monday.csv", "click,site\n1,a\n0,b\n0,a\n1,c\n")
+	write("tuesday.csv", "click,site\n1,a\n0,d\n0,d\n1,b\n")
+	write("ctr.yaml", "data: {train: [monday.csv], test: [tuesday.csv], header: true, index: ctr.index}\n"+
+		"label: {field: click}\nfeatures: [{field: site, encode: vocabulary, min_count: 2}, {name: all, field: site, encode: hash}]\n")
+	if o := must(t, dir, "-np 2 data index -config ctr.yaml -out ctr.index"); !containsAll(o.stdout, "4 records", "site     site   3        1     50.00 %") {
+		t.Errorf("data index prints\n%s", o.stdout)
+	}
+	if o := must(t, dir, "data stats -index ctr.index tuesday.csv"); !containsAll(o.stdout, "unknown", "3\n") {
+		t.Errorf("data stats prints\n%s", o.stdout)
+	}
+	r := train(t, dir, 2, "-config", "ctr.yaml", "-set", "train.batch=1")
+	os.Remove(filepath.Join(dir, "ctr.index"))
+	if o := must(t, dir, "-np 2 eval -resume "+r.RunDir); !containsAll(o.stdout, "values that the vocabulary does not hold: site 3") {
+		t.Errorf("eval prints\n%s", o.stdout)
+	}
+}
+
+func containsAll(text string, parts ...string) bool {
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,107 @@
+package tests
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/wdl"
+	"github.com/wdlrun/wdlrun/wdl/plan"
+)
+
+// TestPlanOfATraining foresees a training, trains nothing, and is right about what
+// a training then measures.
+func TestPlanOfATraining(t *testing.T) {
+	dir := t.TempDir()
+	flags := []string{"-np", "3", "-transport", "tcp", "train"}
+	o := run(t, dir, append(flags, "-plan", "-json")...)
+	var foreseen plan.Plan
+	if err := json.Unmarshal([]byte(o.stdout), &foreseen); o.code != 0 || err != nil {
+		t.Fatalf("exit code %d, %v\n%s%s", o.code, err, o.stdout, o.stderr)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("a plan leaves %v, %v", left, err)
+	}
+	if o = run(t, dir, append(flags, "-plan")...); o.code != 0 || !strings.Contains(o.stdout, "3 ranks, 640 steps, 32561 samples an epoch") || !strings.Contains(o.stdout, "memory and bytes a step, by rank") {
+		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	if o = run(t, dir, flags...); o.code != 0 || !strings.Contains(o.stdout, "foreseen were") || !strings.Contains(o.stderr, "exchange of tables: ") {
+		t.Fatalf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	results, err := filepath.Glob(filepath.Join(dir, "runs", "*", "result.json"))
+	if err != nil || len(results) != 1 {
+		t.Fatalf("%v, %v", results, err)
+	}
+	b, err := os.ReadFile(results[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r wdl.Result
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range r.Ranks {
+		if x.Planned.Bytes != foreseen.Ranks[i].MemoryBytes || x.Planned.Sent != foreseen.Ranks[i].WireBytes*r.Steps || x.Shards != foreseen.Ranks[i].Shards {
+			t.Errorf("rank %d: %+v, the plan said %+v", i, x, foreseen.Ranks[i])
+		}
+		if got, want := float64(x.Bytes), float64(x.Planned.Bytes); got < want*0.8 || got > want*1.2 {
+			t.Errorf("rank %d takes %.0f bytes, foreseen %.0f", i, got, want)
+		}
+		if got, want := float64(x.Sent), float64(x.Planned.Sent); got < want*0.8 || got > want*1.2 {
+			t.Errorf("rank %d carries %.0f bytes, foreseen %.0f", i, got, want)
+		}
+	}
+}
+
+// TestPlanHeedsTheLaunch: what the launch flags ask for is in the plan, and what a
+// training would refuse has none.
+func TestPlanHeedsTheLaunch(t *testing.T) {
+	dir := t.TempDir()
+	foresee := func(flags string) (p plan.Plan) {
+		t.Helper()
+		o := run(t, dir, append(strings.Fields(flags), "train", "-plan", "-json")...)
+		if err := json.Unmarshal([]byte(o.stdout), &p); o.code != 0 || err != nil {
+			t.Fatalf("%s: exit code %d, %v\n%s%s", flags, o.code, err, o.stdout, o.stderr)
+		}
+		return p
+	}
+	alone, copies := foresee("-np 2 -transport tcp"), foresee("-np 2 -transport tcp -replicas 2")
+	if copies.MemoryBytes != 2*alone.MemoryBytes || !copies.Copies {
+		t.Errorf("%d bytes, with copies %d", alone.MemoryBytes, copies.MemoryBytes)
+	}
+	if copies.StepBytes <= alone.StepBytes {
+		t.Errorf("%d bytes a step, with copies %d", alone.StepBytes, copies.StepBytes)
+	}
+	for r, x := range copies.Ranks {
+		if x.MemoryBytes != alone.MemoryBytes {
+			t.Errorf("rank %d: %d bytes, want those of both ranks, %d", r, x.MemoryBytes, alone.MemoryBytes)
+		}
+	}
+	wait, drop := foresee("-np 3"), foresee("-np 3 -backup 1")
+	if 2*drop.Steps != 3*wait.Steps {
+		t.Errorf("%d steps, of which 2 of 3 microbatches count %d", wait.Steps, drop.Steps)
+	}
+	for _, x := range []struct{ args, want string }{
+		{"-np 2 train -set train.slots=3", "3 slots on 2 ranks"},
+		{"-np 2 -restarts 3 train -set train.slots=8 -set train.clip_norm=1", "train.clip_norm"},
+		{"-np 2 -backup 2 train", "-backup 2"},
+		{"-np 2 -replicas 2 train -set data.follow.on=true -set train.epochs=1", "2 replicas: data.follow"},
+		{"-np 2 -replicas 2 train -set train.hot.keys=100", "2 replicas: train.hot.keys"},
+		{"-np 2 -replicas 2 train -set model.batch_norm=true", "2 replicas: model.batch_norm"},
+	} {
+		for _, plan := range []string{"", " -plan"} {
+			o := run(t, dir, strings.Fields(x.args+plan)...)
+			if o.code != 1 || !strings.Contains(o.stderr, x.want) || strings.Count(o.stderr, "\n") != 1 || strings.Contains(o.stderr, "[0]") {
+				t.Errorf("%s%s: exit code %d, want 1 and a line with %q\n%s", x.args, plan, o.code, x.want, o.stderr)
+			}
+		}
+	}
+	if o := run(t, dir, "train", "-plan", "-set", "data.follow.on=true", "-set", "train.epochs=1"); o.code != 1 || strings.Count(o.stderr, "\n") != 1 {
+		t.Errorf("a plan of a stream: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("refused and planned trainings leave %v, %v", left, err)
+	}
+}

@@ -1,0 +1,195 @@
+package tests
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestGoesOnFromMemory kills each rank with -9 at random moments of a training with
+// replicas: the others keep their processes, and it ends with the bits of the training
+// that nobody disturbed.
+func TestGoesOnFromMemory(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	for _, np := range []int{2, 3} {
+		dir := t.TempDir()
+		whole := train(t, dir, np, short...)
+		want := parts(t, dir, whole.RunDir, whole.Steps)
+		for victim := range np {
+			if testing.Short() && victim > 0 {
+				break
+			}
+			t.Run(fmt.Sprintf("rank %d of %d", victim, np), func(t *testing.T) {
+				at := moment{lines: 1 + rng.IntN(int(whole.Steps/20)), pause: time.Duration(rng.IntN(10)) * time.Millisecond, victim: victim}
+				o, r, dir := disturbed(t, np, at, "-replicas", "2")
+				samePart(t, "healed", parts(t, dir, r.RunDir, r.Steps), want)
+				if r.Healed != 1 {
+					t.Errorf("healed %d times\n%s", r.Healed, o.stderr)
+				}
+				if r.AUC != whole.AUC || r.Samples != whole.Samples || r.TrainLogLoss != whole.TrainLogLoss || r.WorldSize != np {
+					t.Errorf("healed %+v, undisturbed %+v", r, whole)
+				}
+				if n := strings.Count(o.stderr, "was killed by signal 9"); n != 1 || !strings.Contains(o.stderr, fmt.Sprintf("rank %d failed; it is started again", victim)) {
+					t.Errorf("%d verdicts:\n%s", n, o.stderr)
+				}
+			})
+		}
+	}
+}
+
+// TestCutLink: where a link is lost and no process, all ranks stay and meet again.
+func TestCutLink(t *testing.T) {
+	const np = 3
+	dir := t.TempDir()
+	whole := train(t, dir, np, short...)
+	r := slowly(t, dir, []string{"-np", "3", "-oversubscribe", "-replicas", "2", "-chaos", "cut:1-2@step50"}, append([]string{"train", "--json"}, short...)...)
+	samePart(t, "after the link was cut", parts(t, dir, r.RunDir, r.Steps), parts(t, dir, whole.RunDir, whole.Steps))
+	if r.Healed != 1 || r.Samples != whole.Samples {
+		t.Errorf("%+v, undisturbed %+v", r, whole)
+	}
+}
+
+// TestLostAgainAndAgain: a rank that was healed is lost too, and its buddy, one after
+// the other.
+func TestLostAgainAndAgain(t *testing.T) {
+	dir := t.TempDir()
+	whole := train(t, dir, 3, short...)
+	r := slowly(t, dir, []string{"-np", "3", "-oversubscribe", "-replicas", "2", "-chaos", "kill:1@step20,kill:1@step40,kill:2@step41,kill:0@step60"}, append([]string{"train", "--json"}, short...)...)
+	samePart(t, "after four losses", parts(t, dir, r.RunDir, r.Steps), parts(t, dir, whole.RunDir, whole.Steps))
+	if r.Healed != 4 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestBothCopiesLost kills a rank and its buddy at once: all go back to the last
+// checkpoint, in the processes that are left and new ones, and lose nothing by it.
+func TestBothCopiesLost(t *testing.T) {
+	const np = 3
+	dir := t.TempDir()
+	whole := train(t, dir, np, short...)
+	again := t.TempDir()
+	cmd := command(t, again, append([]string{"-np", "3", "-oversubscribe", "-replicas", "2", "train", "--json"}, short...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pids := waitRanks(t, cmd.Process.Pid, np)
+	waitCheckpoint(t, again)
+	kill(t, pids[2], syscall.SIGKILL)
+	kill(t, pids[0], syscall.SIGKILL)
+	o := end(t, cmd)
+	gone(t, pids)
+	if o.code != 0 || !strings.Contains(o.stderr, "both copies of some shards are lost") {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	r := parseTrained(t, o)
+	samePart(t, "restored", parts(t, again, r.RunDir, r.Steps), parts(t, dir, whole.RunDir, whole.Steps))
+	if runs, _ := filepath.Glob(filepath.Join(again, "runs", "*")); len(runs) != 1 {
+		t.Errorf("run directories %v", runs)
+	}
+}
+
+// TestStoppedRankIsReplaced: a rank that stands still is ended after a while, which
+// wakes nobody up, and the others go on from memory.
+func TestStoppedRankIsReplaced(t *testing.T) {
+	const np = 3
+	dir := t.TempDir()
+	whole := train(t, dir, np, short...)
+	again := t.TempDir()
+	cmd := command(t, again, append([]string{"-np", "3", "-oversubscribe", "-replicas", "2", "train", "--json"}, short...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pids := waitRanks(t, cmd.Process.Pid, np)
+	waitCheckpoint(t, again)
+	kill(t, pids[1], syscall.SIGSTOP)
+	eventually(t, "the end of the rank that stands still", func() bool { return !alive(pids[1]) })
+	kill(t, pids[1], syscall.SIGCONT) // there is nobody any more
+	o := end(t, cmd)
+	gone(t, pids)
+	if o.code != 0 || !strings.Contains(o.stderr, "silent") || !strings.Contains(o.stderr, "rank 1 failed; it is started again") {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	r := parseTrained(t, o)
+	samePart(t, "healed", parts(t, again, r.RunDir, r.Steps), parts(t, dir, whole.RunDir, whole.Steps))
+	if r.Healed != 1 || r.Samples != whole.Samples {
+		t.Errorf("%+v, undisturbed %+v", r, whole)
+	}
+}
+
+// TestLossesLeaveNothingBehind kills a rank again and again: the launcher and the ranks
+// that stay hold no more descriptors and shared windows than they did, and when the job
+// has ended there is no shared memory of it.
+func TestLossesLeaveNothingBehind(t *testing.T) {
+	dir, shared := t.TempDir(), sharedMemory(t)
+	cmd := command(t, dir, append([]string{"-np", "3", "-oversubscribe", "-replicas", "2", "-restarts", "9",
+		"-chaos", "kill:1@step30,kill:1@step70,kill:1@step110,kill:1@step150,kill:1@step190,kill:1@step230", "train", "--json"}, short...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pids := waitRanks(t, cmd.Process.Pid, 3)
+	watched := []int{cmd.Process.Pid, pids[0], pids[2]}
+	var held [][3][2]int // by generation of rank 1: descriptors at least, windows at most
+	ended, looked := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(looked)
+		for last := 0; ; {
+			select {
+			case <-ended:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+			now := ranksOf(cmd.Process.Pid)
+			if len(now) < 3 || now[0] != pids[0] {
+				continue
+			}
+			if now[1] != last {
+				last = now[1]
+				held = append(held, [3][2]int{{1 << 20}, {1 << 20}, {1 << 20}})
+			}
+			for i, pid := range watched {
+				if files, windows, err := holds(pid); err == nil {
+					was := &held[len(held)-1][i]
+					was[0], was[1] = min(was[0], files), max(was[1], windows)
+				}
+			}
+		}
+	}()
+	o := end(t, cmd)
+	close(ended)
+	<-looked
+	r := parseTrained(t, o)
+	if o.code != 0 || r.Healed != 6 || len(held) < 6 {
+		t.Fatalf("exit code %d, healed %d times, %d generations were seen\n%s", o.code, r.Healed, len(held), o.stderr)
+	}
+	for i, who := range []string{"the launcher", "rank 0", "rank 2"} {
+		early, late := held[0][i], held[len(held)-1][i]
+		for _, g := range held[1 : len(held)/2] { // which of them it holds at a moment differs by a few
+			early[0], early[1] = max(early[0], g[i][0]), max(early[1], g[i][1])
+		}
+		for _, g := range held[len(held)/2:] {
+			late[0], late[1] = min(late[0], g[i][0]), min(late[1], g[i][1])
+		}
+		if i > 0 && early[1] == 0 || late[0] > early[0] || late[1] > early[1] {
+			t.Errorf("%s holds %v descriptors and windows, at first %v; by generation %v", who, late, early, held)
+		}
+	}
+	gone(t, pids)
+	if now := sharedMemory(t); len(now) > len(shared) {
+		t.Errorf("shared memory %v was left behind, before there was %v", now, shared)
+	}
+}
+
+// holds counts the open files of a process and the memory files that it has mapped.
+func holds(pid int) (files, windows int, err error) {
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	return len(fds), strings.Count(string(maps), "/memfd:"), err
+}

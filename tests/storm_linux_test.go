@@ -1,0 +1,204 @@
+package tests
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/rank/commit"
+)
+
+// stormFaults is how many faults TestStorm brings; the figures of 200 are in
+// docs/benchmarks.md.
+var stormFaults = flag.Int("faults", 20, "TestStorm: faults of one training; 200 take minutes")
+
+// storm is a text of faults of every kind, drawn from a seed: one in two ends the
+// group, the others hold a rank up or fill its disk. They are spread over the steps of
+// a training, the first after its first checkpoint.
+func storm(seed uint64, faults, np int, steps int64) string {
+	rng := rand.New(rand.NewPCG(seed, 200))
+	all := make([]string, faults)
+	for i := range all {
+		at, r := 25+rng.Int64N(steps-25), rng.IntN(np)
+		switch rng.IntN(6) {
+		case 0, 1:
+			all[i] = fmt.Sprintf("kill:%d@step%d", r, at)
+		case 2:
+			all[i] = fmt.Sprintf("cut:%d-%d@step%d", r, (r+1)%np, at)
+		case 3, 4:
+			all[i] = fmt.Sprintf("stop:%dms@%d@step%d", 20+rng.IntN(100), r, at)
+		case 5:
+			// Not the last checkpoint: a model that is not saved is a failure.
+			all[i] = fmt.Sprintf("diskfull@%d@step%d", r, min(at, steps-60))
+		}
+	}
+	return strings.Join(all, ",")
+}
+
+// TestStorm lets faults of every kind, at random moments, befall a training of real
+// processes. It must end by itself; each microbatch of each epoch counts exactly once;
+// what speculates has the bits of the training that nobody disturbed, what drops its
+// AUC; and after each fault the launcher holds no more descriptors, and no memory is
+// shared by nobody.
+func TestStorm(t *testing.T) {
+	const np = 3
+	epochs := max(2, *stormFaults/16)
+	job := []string{"train", "--json", "-set", fmt.Sprint("train.epochs=", epochs), "-set", "train.checkpoint.every_steps=20", "-set", "model.hidden=[32]"}
+	dir := t.TempDir()
+	calm := train(t, dir, np, job[2:]...)
+	for _, mode := range []string{"speculate", "drop"} {
+		if mode == "drop" && *stormFaults < 100 {
+			continue // TestSlowRank holds a short one to its bounds
+		}
+		t.Run(mode, func(t *testing.T) {
+			flags := []string{"-np", fmt.Sprint(np), "-oversubscribe", "-mode", mode, "-restarts", "10", "-timeout", "20s", "-chaos", storm(7, *stormFaults, np, calm.Steps)}
+			if mode == "drop" {
+				flags = append(flags, "-backup", "1")
+			}
+			begin := time.Now()
+			r, fallen := survive(t, dir, append(flags, job...))
+			t.Logf("%s: %d faults, of them %d ended the group, in %.1f s; AUC %.5f, undisturbed %.5f", mode, *stormFaults, fallen, time.Since(begin).Seconds(), r.AUC, calm.AUC)
+			if fallen < *stormFaults/4 {
+				t.Errorf("only %d of %d faults ended the group: the test says little", fallen, *stormFaults)
+			}
+			if r.Samples != calm.Samples {
+				t.Errorf("%d samples, want %d", r.Samples, calm.Samples)
+			}
+			onceEach(t, filepath.Join(dir, r.RunDir), epochs)
+			if mode == "speculate" {
+				sameModel(t, dir, r, calm)
+			}
+			if d := r.AUC - calm.AUC; d > 0.0015 || d < -0.0015 {
+				t.Errorf("AUC %.5f, undisturbed %.5f", r.AUC, calm.AUC)
+			}
+		})
+	}
+}
+
+// survive runs a job that faults befall to its end and returns how often its group
+// was formed anew. Each time it looks what the launcher holds.
+func survive(t *testing.T, dir string, args []string) (r trained, fallen int) {
+	t.Helper()
+	bin, err := wdlrun()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, bin, args...)
+	lines := &lineCount{of: " start again in "}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, new(bytes.Buffer), lines
+	shared := sharedMemory(t)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	looked := make(chan []int)
+	go func() { looked <- lookAt(cmd.Process.Pid, ended) }()
+	err = cmd.Wait()
+	close(ended)
+	descriptors := <-looked
+	if err != nil {
+		t.Fatalf("%v\n%s", err, lines.text.String())
+	}
+	if n := len(descriptors); n < 4 || slices.Min(descriptors[n/2:]) > slices.Min(descriptors[:n/2])+1 { // some are of ranks that just start
+		t.Errorf("the launcher held %v descriptors while its generations ran", descriptors)
+	}
+	if now := sharedMemory(t); len(now) > len(shared) {
+		t.Errorf("shared memory %v was left behind, before there was %v", now, shared)
+	}
+	return parseTrained(t, outcome{stdout: cmd.Stdout.(*bytes.Buffer).String()}), lines.n
+}
+
+// lookAt counts the open files of a launcher each time that its ranks are others.
+func lookAt(launcher int, ended <-chan struct{}) (counts []int) {
+	for last := 0; ; {
+		select {
+		case <-ended:
+			return counts
+		case <-time.After(50 * time.Millisecond):
+		}
+		pids := ranksOf(launcher)
+		if len(pids) < 3 || pids[0] == last {
+			continue
+		}
+		if fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", launcher)); err == nil {
+			last = pids[0]
+			counts = append(counts, len(fds))
+		}
+	}
+}
+
+// lineCount keeps a text and counts the lines that hold a word.
+type lineCount struct {
+	of   string
+	n    int
+	text bytes.Buffer
+}
+
+func (l *lineCount) Write(b []byte) (int, error) {
+	l.n += bytes.Count(b, []byte(l.of)) // lines are written whole
+	return l.text.Write(b)
+}
+
+// sharedMemory lists what lies in /dev/shm under our name.
+func sharedMemory(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("/dev/shm/*wdlrun*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// onceEach asserts from a run's log of commit sets that each microbatch of each epoch
+// counted exactly once.
+func onceEach(t *testing.T, runDir string, epochs int) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(runDir, "commits.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	log, err := commit.NewLogReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log.Record().Step != 0 {
+		t.Fatalf("the log begins at step %d", log.Record().Step)
+	}
+	counted, total := map[[2]int64]int{}, log.Record().Queue.Total
+	for {
+		r, err := log.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range r.Pieces {
+			counted[[2]int64{p.Batch.Epoch, p.Batch.First}]++
+		}
+	}
+	for epoch := range int64(epochs) {
+		for first := range total {
+			if n := counted[[2]int64{epoch, first}]; n != 1 {
+				t.Errorf("microbatch %d of epoch %d counted %d times", first, epoch, n)
+			}
+		}
+	}
+	if want := epochs * int(total); len(counted) != want {
+		t.Errorf("%d microbatches counted, want %d", len(counted), want)
+	}
+}

@@ -1,0 +1,140 @@
+package wdl
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// savesOften is a training with a checkpoint after each fourth step, of which one in
+// n is full.
+func savesOften(t *testing.T, path string, recipe [2]string, n int) Options {
+	return Options{Config: clicksConfig(t, path, recipe[0], recipe[1]),
+		Set: []string{"train.checkpoint.every_steps=4", fmt.Sprintf("train.checkpoint.full_every=%d", n)}}
+}
+
+// TestChainsHoldWhatFullOnesHold: at every step, checkpoints that build upon others
+// hold the very shards that full ones do, whatever the update rules and policies.
+func TestChainsHoldWhatFullOnesHold(t *testing.T) {
+	path := clicks(t, 1500)
+	for _, name := range []string{"regular", "rows"} {
+		t.Run(name, func(t *testing.T) {
+			if name != "rows" {
+				everyday(t)
+			}
+			t.Parallel()
+			fulls := runJob(t, 2, savesOften(t, path, recipes[name], 1))
+			chains := runJob(t, 2, savesOften(t, path, recipes[name], 4))
+			found, err := checkpoint.List(filepath.Join(chains.RunDir, checkpoint.Folder))
+			if err != nil || len(found) < 15 {
+				t.Fatalf("%d checkpoints, %v", len(found), err)
+			}
+			longest := 0
+			for _, f := range found {
+				longest = max(longest, len(open(t, f.Dir).Chain()))
+				sameContents(t, open(t, f.Dir), open(t, checkpoint.Dir(filepath.Join(fulls.RunDir, checkpoint.Folder), f.Step)))
+			}
+			if longest != 4 {
+				t.Errorf("the longest chain has %d checkpoints, want 4", longest)
+			}
+		})
+	}
+}
+
+func open(t *testing.T, dir string) *checkpoint.Checkpoint {
+	t.Helper()
+	c, err := checkpoint.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// sameContents compares all but the configuration.
+func sameContents(t *testing.T, got, want *checkpoint.Checkpoint) {
+	t.Helper()
+	contents := [2]map[string]Content{}
+	for i, c := range []*checkpoint.Checkpoint{got, want} {
+		x, err := Contents(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(x, sectionConfig)
+		contents[i] = x
+	}
+	if !maps.Equal(contents[0], contents[1]) {
+		for name, x := range contents[1] {
+			if contents[0][name] != x {
+				t.Errorf("%s: %s: %+v, want %+v", got.Dir(), name, contents[0][name], x)
+			}
+		}
+		t.Errorf("%s: %d sections, want %d", got.Dir(), len(contents[0]), len(contents[1]))
+	}
+}
+
+// TestAChainOnAnotherWorldSize: evaluated on three ranks, a chain that two have
+// written is the model that a full checkpoint is.
+func TestAChainOnAnotherWorldSize(t *testing.T) {
+	everyday(t)
+	t.Parallel()
+	path := clicks(t, 1500)
+	fulls, chains := runJob(t, 2, savesOften(t, path, recipes["lazy"], 1)), runJob(t, 2, savesOften(t, path, recipes["lazy"], 6))
+	dirs := [2]string{}
+	for i, r := range []Result{fulls, chains} {
+		dirs[i] = checkpoint.Dir(filepath.Join(r.RunDir, checkpoint.Folder), 52)
+	}
+	if open(t, dirs[1]).Base() == nil {
+		t.Fatal("the checkpoint of step 52 is full: the test says nothing")
+	}
+	ends := [2]Result{}
+	for i, dir := range dirs {
+		ends[i] = runJob(t, 3, Options{Resume: dir, Out: t.TempDir()})
+	}
+	if *ends[0].TestLogLoss != *ends[1].TestLogLoss || ends[0].TrainLogLoss != ends[1].TrainLogLoss {
+		t.Errorf("from a chain %+v, from a full one %+v", ends[1], ends[0])
+	}
+	if c := open(t, checkpoint.Dir(filepath.Join(ends[1].RunDir, checkpoint.Folder), 52)); len(c.Chain()) < 2 {
+		t.Error("the new line of training lacks what its first checkpoint builds upon")
+	}
+}
+
+// TestABrokenChainFallsBack: a training goes on from the newest checkpoint that is
+// whole with all it builds upon, and says which are not.
+func TestABrokenChainFallsBack(t *testing.T) {
+	everyday(t)
+	t.Parallel()
+	whole := runJob(t, 2, savesOften(t, clicks(t, 1500), recipes["plain"], 6))
+	root := filepath.Join(whole.RunDir, checkpoint.Folder)
+	for _, step := range []int64{57, 56} { // the last, and the end of the chain before it
+		if err := os.RemoveAll(checkpoint.Dir(root, step)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spoilt := filepath.Join(checkpoint.Dir(root, 48), "rank-0001-of-0002.wck")
+	if err := os.Truncate(spoilt, 100); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := checkpoint.Open(checkpoint.Dir(root, 52)); err == nil {
+		t.Fatalf("step 52 does not build upon step 48 but on %v", c.Base())
+	}
+	var warned []string
+	j := NewJob(single(), trace.New(0), Options{Resume: whole.RunDir, Warn: func(line string) { warned = append(warned, line) }})
+	c, err := j.choose(t.Context())
+	if err != nil || c.Step() != 44 {
+		t.Fatalf("%v: %v", c, err)
+	}
+	all := strings.Join(warned, "\n")
+	if !strings.Contains(all, "step-000000052: it builds upon step 48") || !strings.Contains(all, "rank-0001-of-0002.wck") || !strings.Contains(all, "an earlier checkpoint is used") {
+		t.Errorf("warnings:\n%s", all)
+	}
+	again := runJob(t, 2, Options{Resume: whole.RunDir})
+	if *again.TestLogLoss != *whole.TestLogLoss {
+		t.Errorf("log-loss %v after the fallback, %v before", *again.TestLogLoss, *whole.TestLogLoss)
+	}
+}

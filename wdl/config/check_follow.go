@@ -1,0 +1,33 @@
+package config
+
+// follow checks what can be asked of data that grows.
+func (k checker) follow() {
+	f, t := k.c.Data.Follow, k.c.Train
+	if !f.On {
+		for _, x := range []struct {
+			name  string
+			given bool
+		}{{"mark", f.Mark != ""}, {"idle", f.Idle != 0}, {"poll", f.Poll != 0}, {"files", f.Files != 0}, {"rows", f.Rows != 0}, {"steps", f.Steps != 0}} {
+			if x.given && !k.doubt("data.follow.on") {
+				k.bad("data.follow."+x.name, "has no meaning without on: true beside it")
+			}
+		}
+		return
+	}
+	if f.Mark != "" {
+		k.name("data.follow.mark", f.Mark)
+	}
+	for _, x := range []struct {
+		path  string
+		given bool
+		why   string
+	}{
+		{"data.valid_fraction", k.c.Data.ValidFraction != 0, "a stream has no whole of which a share could be held out: name files in data.valid"},
+		{"train.epochs", t.Epochs > 1, "what grows is read once"},
+		{"train.schedule.kind", t.Schedule.Kind == "linear" || t.Schedule.Kind == "cosine", "a stream has no end for the rate to fall to: use constant, step or plateau"},
+	} {
+		if x.given {
+			k.later("data.follow.on", x.path, x.why)
+		}
+	}
+}

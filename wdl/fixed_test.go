@@ -1,0 +1,73 @@
+package wdl
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// TestSlotsGiveTheSameBits on 1, 2, 4 and 8 ranks, whatever keeps state between steps,
+// and where a training goes on on another number of them.
+func TestSlotsGiveTheSameBits(t *testing.T) {
+	path := clicks(t, 1500)
+	for _, name := range []string{"rows", "dropout"} {
+		t.Run(name, func(t *testing.T) {
+			if name != "rows" {
+				everyday(t)
+			}
+			t.Parallel()
+			recipe := recipes[name]
+			if name == "dropout" {
+				recipe = [2]string{", dropout: 0.3", ", l2: {deep: 0.01, wide: 0.01, dense: 0.001, mode: dense}"}
+			}
+			train := func(size int, opt Options) Result { return runJob(t, size, opt) }
+			fresh := Options{Config: clicksConfig(t, path, recipe[0], recipe[1]), Set: []string{"train.slots=8", "train.epochs=2"}}
+			one := train(1, fresh)
+			if in := one.Input; in.Depth < 1 || in.Threads < 1 || in.WorkShare <= 0 {
+				t.Errorf("input is told as %+v", in)
+			}
+			last := func(r Result) *checkpoint.Checkpoint {
+				return open(t, checkpoint.Dir(filepath.Join(r.RunDir, checkpoint.Folder), r.Steps))
+			}
+			for _, size := range []int{2, 4, 8} {
+				sameContents(t, last(train(size, fresh)), last(one))
+			}
+			middle := checkpoint.Dir(filepath.Join(one.RunDir, checkpoint.Folder), 20)
+			sameContents(t, last(train(4, Options{Resume: middle})), last(one))
+			by := train(1, Options{Config: clicksConfig(t, path, recipe[0], recipe[1]), Set: []string{"train.epochs=2"}})
+			if d := *by.TestAUC - *one.TestAUC; d > 0.0015 || d < -0.0015 {
+				t.Errorf("AUC %.5f in slots, %.5f without", *one.TestAUC, *by.TestAUC)
+			}
+		})
+	}
+}
+
+func TestSlotsThatCannotBe(t *testing.T) {
+	path := clicks(t, 300)
+	for says, opt := range map[string]Options{
+		"3 slots on 3 ranks":    {Config: clicksConfig(t, path, "", ", slots: 3")},
+		"4 slots on 3 ranks":    {Config: clicksConfig(t, path, "", ", slots: 4")},
+		"model.batch_norm":      {Config: clicksConfig(t, path, ", batch_norm: true", ", slots: 4")},
+		"train.clip_norm":       {Config: clicksConfig(t, path, "", ", slots: 4, clip_norm: 1")},
+		"mode speculate shares": {Config: clicksConfig(t, path, "", ", slots: 4, mode: speculate")},
+	} {
+		opt.Out = t.TempDir()
+		errs := make([]error, 3)
+		onRanks(t, 3, func(comm *collective.Comm) error {
+			_, err := NewJob(comm, trace.New(0), opt).Run(context.Background())
+			errs[comm.Rank()] = err
+			if err != nil {
+				comm.Abort(err)
+			}
+			return nil
+		})
+		if errs[0] == nil || !strings.Contains(errs[0].Error(), says) {
+			t.Errorf("want %q: %v", says, errs[0])
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package wdl
+
+import (
+	"encoding/json"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/sparse"
+)
+
+const (
+	// drafts is how many pieces of a part are in memory: while one is written another
+	// is filled.
+	drafts = 2
+	// draftBytes is how large a piece is before it is written, but for what comes in
+	// one section.
+	draftBytes = 256 << 10
+	// turnShare is which share of a step a turn takes at most, but for the section at
+	// which it ends: little beside the step, and a part that takes as long as a step
+	// to copy is taken in eight.
+	turnShare = 8
+)
+
+// part is this rank's part of a checkpoint on its way to its file. What the next step
+// changes as a whole is copied at once; tables are taken in turns between the steps
+// that follow, shard by shard, each as it was at the step of the checkpoint.
+type part struct {
+	rest   *sparse.Snapshot       // nil: all is taken
+	draft  *checkpoint.Draft      // that is filled, nil: none is free
+	full   chan *checkpoint.Draft // to write; closed after the last
+	free   chan *checkpoint.Draft // written
+	ended  bool                   // full is closed
+	fault  error                  // why not all of it came, set before full is closed
+	failed atomic.Bool            // nothing more is written
+	turned time.Time              // end of the last turn
+}
+
+func newPart(memory *[drafts]checkpoint.Draft) *part {
+	x := &part{full: make(chan *checkpoint.Draft, drafts), free: make(chan *checkpoint.Draft, drafts)}
+	for i := range memory {
+		memory[i].Reset()
+		x.free <- &memory[i]
+	}
+	return x
+}
+
+// begin copies what cannot wait.
+func (x *part) begin(copy func(w *checkpoint.Draft) (*sparse.Snapshot, error)) {
+	x.draft, x.turned = <-x.free, time.Now()
+	rest, err := copy(x.draft)
+	if err != nil {
+		x.end(err)
+		return
+	}
+	x.rest = rest
+	x.pass()
+}
+
+// pass gives what is filled to the goroutine that writes.
+func (x *part) pass() {
+	x.full <- x.draft
+	x.draft = nil
+}
+
+// turn takes some of what is left, in a share of the time since the turn before, and
+// reports whether there was any.
+func (x *part) turn() bool {
+	if x.rest == nil {
+		return false
+	}
+	now := time.Now()
+	x.take(now.Add(now.Sub(x.turned)/turnShare), false)
+	x.turned = time.Now()
+	return true
+}
+
+// finish takes all that is left.
+func (x *part) finish() {
+	if x.rest != nil {
+		x.take(time.Time{}, true)
+	}
+}
+
+// take takes sections until a time, or all; a turn does not wait for the disk.
+func (x *part) take(until time.Time, all bool) {
+	for {
+		if x.failed.Load() {
+			x.end(nil)
+			return
+		}
+		if x.draft == nil && !x.next(all) {
+			return
+		}
+		more, err := x.rest.Next(x.draft.Section)
+		if !more || err != nil {
+			x.end(err)
+			return
+		}
+		if x.draft.Size() >= draftBytes {
+			x.pass()
+		}
+		if !all && time.Now().After(until) {
+			return
+		}
+	}
+}
+
+// next finds a draft to fill.
+func (x *part) next(wait bool) bool {
+	select {
+	case x.draft = <-x.free:
+		return true
+	default:
+	}
+	if wait {
+		x.draft = <-x.free
+	}
+	return wait
+}
+
+// end lets the file be closed, or be given up for a fault.
+func (x *part) end(fault error) {
+	if x.ended {
+		return
+	}
+	x.ended, x.fault = true, fault
+	if x.rest != nil {
+		if err := x.rest.Close(); fault == nil {
+			x.fault = err
+		}
+		x.rest = nil
+	}
+	if x.draft != nil {
+		x.pass()
+	}
+	close(x.full)
+}
+
+// write writes and closes the file, as it comes.
+func (x *part) write(create func() (*checkpoint.Writer, error)) (checkpoint.File, error) {
+	w, err := create()
+	for d := range x.full {
+		if err == nil {
+			err = d.Write(w)
+		}
+		if err != nil {
+			x.failed.Store(true)
+		}
+		d.Reset()
+		x.free <- d
+	}
+	if err == nil {
+		err = x.fault
+	}
+	switch {
+	case err == nil:
+		return w.Close()
+	case w != nil:
+		w.Discard()
+	}
+	return checkpoint.File{}, err
+}
+
+// copy puts what of this rank's share of a checkpoint cannot wait into w, and returns
+// the tables, of which what has changed since a step, or all, is to be saved.
+func (j *job) copy(w *checkpoint.Draft, since int64) (*sparse.Snapshot, error) {
+	if j.comm.Rank() == 0 {
+		cur, err := json.Marshal(j.cursor)
+		if err != nil {
+			return nil, err
+		}
+		if j.yaml == nil {
+			j.yaml = j.config.YAML()
+		}
+		for _, s := range []struct {
+			name string
+			data []byte
+		}{{sectionConfig, j.yaml}, {sectionEncoder, j.encoded}, {sectionCursor, cur}} {
+			if err := w.Section(s.name, func(out io.Writer) error { _, err := out.Write(s.data); return err }); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return j.trainer.Save(w, since)
+}
+
+// turn takes the checkpoint under way a little further.
+func (j *job) turn() {
+	if j.pending == nil || j.pending.part.rest == nil {
+		return
+	}
+	j.hold(&j.stall, func() error { j.pending.part.turn(); return nil }) // what fails is known when it is settled
+}

@@ -1,0 +1,161 @@
+package wdl
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/sparse"
+)
+
+// partStore is a store of many shards, and a step that changes the rows of most.
+func partStore(t *testing.T) (s *sparse.Store, step func()) {
+	t.Helper()
+	s, err := sparse.Open(sparse.Local{}, sparse.Config{Shards: 64, Tables: []sparse.Table{{Name: "x", Parts: []sparse.Part{{Name: "p", Dim: 16}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	bags := []sparse.Bags{{Offsets: []int32{0}}}
+	for key := range uint64(3000) {
+		bags[0].Values = append(bags[0].Values, key)
+		bags[0].Offsets = append(bags[0].Offsets, int32(key+1))
+	}
+	l, n := s.NewLookup(), int64(0)
+	return s, func() {
+		t.Helper()
+		n++
+		grad := make([]float32, 3000*16)
+		for i := range grad {
+			grad[i] = float32(i%7) - 3
+		}
+		err := s.Pull(l, bags, true)
+		if err == nil {
+			l.PoolGrad(0, 0, grad, 16)
+			err = errors.Join(s.Push(l), s.Apply(sparse.Step{N: n, Scale: 1, Rate: 1}))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestPartInTurns: what is taken in turns between steps is, to the byte, the file of a
+// part that is written while nothing happens.
+func TestPartInTurns(t *testing.T) {
+	s, step := partStore(t)
+	step()
+	step()
+	roots := [2]string{t.TempDir(), t.TempDir()}
+	w, err := checkpoint.Create(roots[0], 2, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := func(w interface {
+		Section(string, func(io.Writer) error) error
+	}) error {
+		return w.Section("first", func(out io.Writer) error { _, err := out.Write(make([]byte, 3<<20)); return err })
+	}
+	if err := first(w); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range s.Sections() {
+		if err := w.Section(x.Name, func(out io.Writer) error { return s.SaveShard(out, x.Table, x.Shard) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	var memory [drafts]checkpoint.Draft
+	x := newPart(&memory)
+	done := make(chan error)
+	go func() {
+		_, err := x.write(func() (*checkpoint.Writer, error) { return checkpoint.Create(roots[1], 2, 0, 1) })
+		done <- err
+	}()
+	x.begin(func(w *checkpoint.Draft) (*sparse.Snapshot, error) { return s.Snapshot(sparse.Everything), first(w) })
+	turns := 0
+	for ; turns < 10 && x.rest != nil; turns++ {
+		step()
+		x.turned = time.Now() // whose share is a section
+		x.turn()
+	}
+	if turns < 10 {
+		t.Errorf("%d turns were enough for 64 sections: they are too long", turns)
+	}
+	x.finish()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	var files [2][]byte
+	for i, root := range roots {
+		found, err := filepath.Glob(filepath.Join(root, ".tmp-*", "*.wck"))
+		if err != nil || len(found) != 1 {
+			t.Fatal(found, err)
+		}
+		if files[i], err = os.ReadFile(found[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(files[0], files[1]) {
+		t.Errorf("files of %d and %d bytes differ", len(files[0]), len(files[1]))
+	}
+	if x.turn(); x.rest != nil || !x.ended {
+		t.Error("it did not end")
+	}
+}
+
+// TestPartThatCannotBeWritten: neither a disk that is full nor a copy that fails, nor
+// a job that is given up, holds anybody up.
+func TestPartThatCannotBeWritten(t *testing.T) {
+	torn := errors.New("torn")
+	for name, c := range map[string]struct {
+		create, copy error
+		stop         bool
+		want         error
+	}{
+		"full disk": {create: syscall.ENOSPC, want: syscall.ENOSPC},
+		"torn copy": {copy: torn, want: torn},
+		"given up":  {stop: true, want: errSettled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, step := partStore(t)
+			step()
+			var memory [drafts]checkpoint.Draft
+			x := newPart(&memory)
+			done := make(chan error)
+			go func() {
+				_, err := x.write(func() (*checkpoint.Writer, error) {
+					if c.create != nil {
+						return nil, c.create
+					}
+					return checkpoint.Create(t.TempDir(), 1, 0, 1)
+				})
+				done <- err
+			}()
+			x.begin(func(*checkpoint.Draft) (*sparse.Snapshot, error) {
+				if c.copy != nil {
+					return nil, c.copy
+				}
+				return s.Snapshot(sparse.Everything), nil
+			})
+			x.turn()
+			if c.stop {
+				x.end(errSettled)
+			}
+			x.finish()
+			if err := <-done; !errors.Is(err, c.want) {
+				t.Errorf("it says %v, want %v", err, c.want)
+			}
+			step()
+		})
+	}
+}

@@ -1,0 +1,169 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/sparse/table"
+	"github.com/wdlrun/wdlrun/wdl/config"
+	"github.com/wdlrun/wdlrun/wdl/layout"
+)
+
+const (
+	// sampleValues bounds the keys that are looked at, and so the time it takes: some
+	// tenths of a second.
+	sampleValues = 1 << 20
+	// sampleSteps is how many steps are enough: what a step asks varies by a few
+	// percent.
+	sampleSteps = 64
+)
+
+// sample is what a part of the input asks of each table.
+type sample struct {
+	layout layout.Layout
+	ranks  int
+	shards int
+	tables []tableSample
+	rows   int64
+	halves []int64 // samples seen when tables were last counted
+}
+
+type tableSample struct {
+	demand sparse.Demand
+	sums   float64
+	total  *table.Set // distinct keys
+	union  *table.Set // of a step
+	own    *table.Set // of a step and rank
+	asked  []int64    // by shard: of demand.Unique
+	growth []int64    // distinct keys after each step
+}
+
+func newSample(l layout.Layout, ranks, shards int) *sample {
+	s := &sample{layout: l, ranks: ranks, shards: shards, tables: make([]tableSample, len(l.Tables))}
+	for t := range s.tables {
+		x, salt := &s.tables[t], sparse.Salt(l.Tables[t].Name)
+		x.total, x.union, x.own = table.NewSet(salt, nil, 1), table.NewSet(salt, nil, 1), table.NewSet(salt, nil, 1)
+		x.asked = make([]int64, shards)
+	}
+	return s
+}
+
+// values is how many keys were looked at.
+func (s *sample) values() (n int64) {
+	for t := range s.tables {
+		n += s.tables[t].demand.Values
+	}
+	return n
+}
+
+// add looks at a global batch as ranks would share it.
+func (s *sample) add(b *data.Batch) {
+	var ids []uint32
+	number := func(set *table.Set, keys []uint64) {
+		if len(keys) > len(ids) {
+			ids = make([]uint32, 2*len(keys))
+		}
+		set.Add(keys, ids[:len(keys)])
+	}
+	for t := range s.tables {
+		s.tables[t].union.Reset()
+		s.tables[t].demand.Steps++
+	}
+	for r := range s.ranks {
+		lo, hi := b.Rows*r/s.ranks, b.Rows*(r+1)/s.ranks
+		for f, ft := range s.layout.Features {
+			x, j := &s.tables[ft.Table], b.Sparse[f]
+			keys := j.Values[j.Offsets[lo]:j.Offsets[hi]]
+			number(x.own, keys)
+			x.demand.Values += int64(len(keys))
+			x.demand.Bags += int64(hi - lo)
+			for i := lo; i < hi; i++ {
+				x.sums += s.otherOwners(int(j.Offsets[i+1] - j.Offsets[i]))
+			}
+		}
+		for t := range s.tables {
+			x := &s.tables[t]
+			x.demand.Unique += int64(x.own.Len())
+			for _, key := range x.own.Keys() {
+				x.asked[sparse.ShardOf(sparse.Salt(s.layout.Tables[t].Name), key, s.shards)]++
+			}
+			number(x.union, x.own.Keys())
+			x.own.Reset()
+		}
+	}
+	s.rows += int64(b.Rows)
+	s.halves = append(s.halves, s.rows)
+	for t := range s.tables {
+		x := &s.tables[t]
+		x.demand.Union += int64(x.union.Len())
+		number(x.total, x.union.Keys())
+		x.growth = append(x.growth, int64(x.total.Len()))
+	}
+}
+
+// otherOwners is the mean number of other ranks that own some of n keys.
+func (s *sample) otherOwners(n int) float64 {
+	p := float64(s.ranks)
+	return (p - 1) * (1 - math.Pow(1-1/p, float64(n)))
+}
+
+// grown is how many distinct keys a table has after so many samples: by Heaps' law
+// a power of their number, whose exponent the second half of the sample shows.
+func (s *sample) grown(t int, samples int64) int64 {
+	x, n := &s.tables[t], len(s.halves)
+	if n == 0 {
+		return 0
+	}
+	now, half := float64(x.growth[n-1]), n/2
+	if samples <= s.rows || half == 0 || x.growth[half-1] == 0 || now == 0 {
+		return int64(now)
+	}
+	power := math.Log(now/float64(x.growth[half-1])) / math.Log(float64(s.rows)/float64(s.halves[half-1]))
+	rows := now * math.Pow(float64(samples)/float64(s.rows), min(power, 1))
+	if limit := s.layout.Tables[t].Evict.MaxRows; limit > 0 {
+		rows = min(rows, float64(limit))
+	}
+	return int64(rows)
+}
+
+// take reads the sample: the first steps of the first epoch, without shuffling.
+func (s *sample) take(ctx context.Context, c *config.Config, e *data.Encoder, d *data.Dataset) error {
+	lanes := c.Train.Lanes
+	if lanes == 0 {
+		lanes = data.DefaultLanes(s.ranks)
+	}
+	r, err := data.NewReader(d, e, data.ReaderConfig{GlobalBatch: c.Train.Global(s.ranks), Lanes: lanes, Select: data.Train})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for range sampleSteps {
+		b, err := r.Next(ctx)
+		if errors.Is(err, io.EOF) || err == nil && b == nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("wdl: plan: %w", err)
+		}
+		s.add(b)
+		r.Recycle(b)
+		if s.values() >= sampleValues {
+			return nil
+		}
+	}
+	return nil
+}
+
+// held is how many of the sample's distinct keys each shard has.
+func (s *sample) held(t int) []int64 {
+	n := make([]int64, s.shards)
+	for _, key := range s.tables[t].total.Keys() {
+		n[sparse.ShardOf(sparse.Salt(s.layout.Tables[t].Name), key, s.shards)]++
+	}
+	return n
+}

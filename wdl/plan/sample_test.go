@@ -1,0 +1,118 @@
+package plan
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/optim"
+	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/wdl/layout"
+)
+
+// TestRowsOfASample: a sample of a thirtieth tells how many keys there will be to
+// within a fifth, for keys of a few kinds; those of a closed set it tells exactly.
+func TestRowsOfASample(t *testing.T) {
+	const all, part, batch = 300_000, 10_000, 500
+	for name, draw := range map[string]func(*rand.Rand, *rand.Zipf) uint64{
+		"zipf":   func(_ *rand.Rand, z *rand.Zipf) uint64 { return z.Uint64() },
+		"unique": func(r *rand.Rand, _ *rand.Zipf) uint64 { return r.Uint64() },
+		"closed": func(r *rand.Rand, _ *rand.Zipf) uint64 { return r.Uint64N(100) },
+	} {
+		rng := rand.New(rand.NewPCG(1, 2))
+		zipf := rand.NewZipf(rng, 1.2, 1, 1<<40)
+		l := layout.Layout{Tables: []sparse.Table{{Name: "x"}}, Features: []layout.Feature{{}}}
+		s, seen := newSample(l, 2, layout.Shards), map[uint64]bool{}
+		for i := 0; i < all; i += batch {
+			j := data.Jagged{Offsets: []int32{0}}
+			for n := range batch {
+				j.Values, j.Offsets = append(j.Values, draw(rng, zipf)), append(j.Offsets, int32(n+1))
+				seen[j.Values[n]] = true
+			}
+			if i < part {
+				s.add(&data.Batch{Rows: batch, Sparse: []data.Jagged{j}})
+			}
+		}
+		if got, want := float64(s.grown(0, all)), float64(len(seen)); math.Abs(got/want-1) > 0.2 {
+			t.Errorf("%s: %.0f keys are foreseen, there are %.0f", name, got, want)
+		}
+	}
+}
+
+// TestMemoryOfRows holds what plans expect against what a table takes.
+func TestMemoryOfRows(t *testing.T) {
+	for _, cfg := range []sparse.Table{
+		{Name: "x", Parts: []sparse.Part{{Name: "deep", Dim: 8, Rule: optim.Rule{Kind: "adam"}}, {Name: "wide", Dim: 1, Rule: optim.Rule{Kind: "ftrl"}}}},
+		{Name: "x", Parts: []sparse.Part{{Name: "deep", Dim: 16, Rule: optim.Rule{Kind: "rowwise_adagrad"}}}, Values: "bfloat16"},
+	} {
+		for _, rows := range []int{10, 700, 5000, 40_000} {
+			s, err := sparse.Open(sparse.Local{}, sparse.Config{Tables: []sparse.Table{cfg}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := sparse.Bags{Offsets: []int32{0, int32(rows)}}
+			for i := range rows {
+				b.Values = append(b.Values, uint64(i))
+			}
+			l := s.NewLookup()
+			for _, err := range []error{s.Pull(l, []sparse.Bags{b}, true), s.Push(l), s.Apply(sparse.Step{N: 1, Scale: 1, Rate: 1})} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if is, foreseen := float64(s.Table(0).Bytes), float64(sparse.MemoryBytes(cfg, int64(rows), layout.Shards)); math.Abs(is/foreseen-1) > 0.12 {
+				t.Errorf("%d rows take %.0f bytes, %.0f are foreseen", rows, is, foreseen)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestBytesHaveThreeDigits(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0 B", 999: "999 B", 1000: "1.00 kB", 6672: "6.67 kB", 9_994: "9.99 kB", 9_996: "10.0 kB", 24_400: "24.4 kB", 99_960: "100 kB",
+		200_400: "200 kB", 999_499: "999 kB", 999_500: "1.00 MB", 1<<63 - 1: "9.22 EB",
+	} {
+		if got := Bytes(n); got != want {
+			t.Errorf("%d bytes are %q, want %q", n, got, want)
+		}
+	}
+}
+
+// TestStrategiesPayForTheirExchanges: what tables save together counts, and a table
+// that has the strategy anyway pays for all.
+func TestStrategiesPayForTheirExchanges(t *testing.T) {
+	const cost = 2 * 2 * sparse.MessageBytes // of two ranks and two more exchanges
+	tables := func(n int, saved int64, first string) *Plan {
+		p := &Plan{WorldSize: 2}
+		for range n {
+			p.Tables = append(p.Tables, Table{Asked: "auto", Strategy: sparse.Replicated, StepBytes: 1000,
+				ByStrategy: []StrategyBytes{{sparse.Rows, 1000 + saved}}})
+		}
+		p.Tables[0].Asked = first
+		p.weigh()
+		return p
+	}
+	for _, c := range []struct {
+		n     int
+		saved int64
+		first string
+		want  sparse.Strategy
+	}{
+		{1, cost, "auto", sparse.Replicated}, {1, cost - 1, "auto", sparse.Rows}, {4, cost / 4, "auto", sparse.Replicated},
+		{4, cost/4 - 1, "auto", sparse.Rows}, {2, 1, "replicated", sparse.Replicated},
+	} {
+		p := tables(c.n, c.saved, c.first)
+		last := p.Tables[c.n-1]
+		if last.Strategy != c.want {
+			t.Errorf("%+v: %v: %s", c, last.Strategy, last.Why)
+		}
+		if last.Strategy == sparse.Rows && (last.StepBytes != 1000+c.saved || !strings.Contains(last.Why, "2 more exchanges")) {
+			t.Errorf("%+v: %d bytes a step: %s", c, last.StepBytes, last.Why)
+		}
+	}
+}

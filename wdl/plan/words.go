@@ -1,0 +1,139 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/wdlrun/wdlrun/sparse"
+)
+
+// String explains a plan: what each table is expected to need and why it is
+// exchanged as it is, and what each rank will carry of it.
+func (p *Plan) String() string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%d %s, %d steps, %d samples an epoch; foreseen from %d of them\n", p.WorldSize, many(p.WorldSize, "rank"), p.Steps, p.EpochRows, p.Samples)
+	with := ""
+	if p.Copies {
+		with = ", both with the copies on second ranks"
+	}
+	fmt.Fprintf(&b, "%s of rows and index at the end, %s a step between ranks%s, the busiest owner %.2f of the mean\n\n", Bytes(p.MemoryBytes), Bytes(p.StepBytes), with, p.Imbalance)
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "table\tstrategy\trows\tmemory\ta step\tas rows\tpooled\treplicated\t  why\n")
+	for _, t := range p.Tables {
+		fmt.Fprintf(w, "%s\t%v\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\n", t.Name, t.Strategy, t.Rows, Bytes(t.MemoryBytes), Bytes(t.StepBytes),
+			t.would(sparse.Rows), t.would(sparse.Pooled), t.would(sparse.Replicated), t.Why)
+	}
+	w.Flush()
+	fmt.Fprintln(&b, "\nmemory and bytes a step, by rank")
+	w = tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	columns := p.columns()
+	fmt.Fprint(w, "table")
+	for _, at := range columns {
+		fmt.Fprintf(w, "\trank %d\t", at)
+	}
+	fmt.Fprintln(w, "\t")
+	for _, t := range p.Tables {
+		fmt.Fprint(w, t.Name)
+		for _, at := range columns {
+			fmt.Fprintf(w, "\t%s\t%s", Bytes(t.Ranks[at].MemoryBytes), Bytes(t.Ranks[at].StepBytes))
+		}
+		fmt.Fprintln(w, "\t")
+	}
+	fmt.Fprint(w, "all")
+	for _, at := range columns {
+		fmt.Fprintf(w, "\t%s\t%s", Bytes(p.Ranks[at].MemoryBytes), Bytes(p.Ranks[at].WireBytes))
+	}
+	fmt.Fprintln(w, "\t")
+	w.Flush()
+	if n := p.WorldSize - len(columns); n > 0 {
+		fmt.Fprintf(&b, "and %d more ranks: -json has them\n", n)
+	}
+	return b.String()
+}
+
+// columns are the ranks that a page has room for.
+func (p *Plan) columns() (ranks []int) {
+	const most = 4
+	for r := range min(p.WorldSize, most) {
+		ranks = append(ranks, r)
+	}
+	return ranks
+}
+
+// fewest says why the strategy of fewest bytes is taken.
+func (t *Table) fewest() string {
+	switch rows := t.would(sparse.Rows); {
+	case t.ByStrategy[sparse.Rows].StepBytes == 0:
+		return "nothing travels"
+	case t.Strategy == sparse.Rows:
+		return rows + " a step, and no other way saves a fifth"
+	default:
+		return fmt.Sprintf("%s a step, %s as rows", t.would(t.Strategy), rows)
+	}
+}
+
+// would is what a strategy would send in a step, – if the table cannot have it.
+func (t *Table) would(how sparse.Strategy) string {
+	for _, x := range t.ByStrategy {
+		if x.Strategy == how {
+			return Bytes(x.StepBytes)
+		}
+	}
+	return "–"
+}
+
+// Exchange says in a line what of the tables travels, and why.
+func (p *Plan) Exchange() string {
+	var rows int
+	var why string
+	var others []string
+	for _, t := range p.Tables {
+		if t.Strategy == sparse.Rows {
+			rows++
+			why = t.Why
+		} else {
+			others = append(others, fmt.Sprintf("%s %v (%s)", t.Name, t.Strategy, t.Why))
+		}
+	}
+	line := "exchange of tables: "
+	switch {
+	case rows == 1:
+		line += fmt.Sprintf("1 as rows (%s)", why)
+	case rows > 1 && len(others) == 0:
+		line += fmt.Sprintf("all %d as rows (%s)", rows, why)
+	case rows > 1:
+		line += fmt.Sprintf("%d as rows", rows)
+	}
+	if rows > 0 && len(others) > 0 {
+		line += "; "
+	}
+	return line + strings.Join(others, "; ")
+}
+
+// Bytes writes a number of bytes for people, with three significant digits.
+func Bytes(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	x, unit := float64(n), -1
+	for x >= 999.5 {
+		x, unit = x/1e3, unit+1
+	}
+	digits := 2
+	switch {
+	case x >= 99.95:
+		digits = 0
+	case x >= 9.995:
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f %cB", digits, x, "kMGTPE"[unit])
+}
+
+func many(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}

@@ -1,0 +1,135 @@
+package wdl
+
+import (
+	"bytes"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+)
+
+// listen has what a job says come back.
+func listen(opt *Options) (said func() []string) {
+	lines := make(chan string, 1000)
+	opt.Say = func(line string) { lines <- line }
+	return func() (all []string) {
+		for len(lines) > 0 {
+			all = append(all, <-lines)
+		}
+		return all
+	}
+}
+
+// TestResumeTellsItsShare: where it goes on, and figures of what it trained itself
+// beside those of the whole training.
+func TestResumeTellsItsShare(t *testing.T) {
+	everyday(t)
+	t.Parallel()
+	whole := runJob(t, 2, Options{Config: clicksConfig(t, clicks(t, 1500), "", "")})
+	opt := Options{Resume: checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), 40)}
+	said := listen(&opt)
+	res := runJob(t, 2, opt)
+	for _, x := range []struct {
+		Result
+		since int64
+	}{{whole, 0}, {res, 40}} {
+		r := x.Result
+		if r.Since != x.since || r.Steps != whole.Steps || r.Samples != whole.Samples {
+			t.Errorf("since %d: %+v", x.since, r)
+		}
+		if speed := float64(r.NewSamples) / r.TrainSeconds; math.Abs(speed/r.SamplesPerSecond-1) > 1e-9 || r.TrainSeconds > r.Seconds {
+			t.Errorf("%d samples in %v of %v s are not %v a second", r.NewSamples, r.TrainSeconds, r.Seconds, r.SamplesPerSecond)
+		}
+	}
+	rows := whole.Samples / 3
+	steps := (rows + 63) / 64
+	if done := (40/steps)*rows + 40%steps*64; whole.NewSamples != whole.Samples || res.NewSamples != whole.Samples-done {
+		t.Errorf("%d and %d samples of their own, of %d; %d were trained on before", whole.NewSamples, res.NewSamples, whole.Samples, done)
+	}
+	if all := said(); !slices.ContainsFunc(all, func(l string) bool {
+		return strings.HasPrefix(l, "training goes on after step 40, in epoch 3 of 3 behind row ")
+	}) {
+		t.Errorf("said %q", all)
+	}
+}
+
+// TestResumeOfAnEndedRun leaves the result and the timeline of the job that trained,
+// and what that reported is replaced as soon as there is more to train.
+func TestResumeOfAnEndedRun(t *testing.T) {
+	everyday(t)
+	t.Parallel()
+	whole := runJob(t, 2, Options{Config: clicksConfig(t, clicks(t, 1500), "", "")})
+	names := []string{fileResult, "trace-0000.json", "trace-0001.json"}
+	files := func() (all []byte) {
+		for _, n := range names {
+			all = append(all, read(t, filepath.Join(whole.RunDir, n))...)
+		}
+		return all
+	}
+	was := files()
+	opt := Options{Resume: whole.RunDir}
+	said := listen(&opt)
+	res := runJob(t, 2, opt)
+	if res.Steps != whole.Steps || res.Since != whole.Steps || res.NewSamples != 0 || res.TrainSeconds != 0 || res.SamplesPerSecond != 0 {
+		t.Errorf("nothing was left: %+v", res)
+	}
+	if !bytes.Equal(was, files()) {
+		t.Errorf("a job that trained nothing has changed %v", names)
+	}
+	for _, line := range said() {
+		if strings.Contains(line, "goes on") {
+			t.Errorf("nothing was left, and it said %q", line)
+		}
+	}
+	opt.Set = []string{"train.epochs=4"}
+	if res = runJob(t, 2, opt); res.NewSamples != whole.Samples/3 || bytes.Equal(was, files()) {
+		t.Errorf("an epoch more: %+v", res)
+	}
+}
+
+// TestMorePatience: a training that early stopping has ended goes on with more of it,
+// and not without.
+func TestMorePatience(t *testing.T) {
+	everyday(t)
+	t.Parallel()
+	whole := runJob(t, 2, Options{Config: clicksConfig(t, clicks(t, 600), "",
+		", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}"),
+		Set: []string{"train.epochs=50"}})
+	if whole.EarlyStopped != 2 {
+		t.Fatalf("%+v", whole)
+	}
+	if res := runJob(t, 2, Options{Resume: whole.RunDir, Set: []string{"train.epochs=60"}}); res.Steps != whole.Steps || res.EarlyStopped != 2 {
+		t.Errorf("as patient as before: %+v", res)
+	}
+	if res := runJob(t, 2, Options{Resume: whole.RunDir, Set: []string{"train.early_stop.patience=3"}}); res.Steps <= whole.Steps {
+		t.Errorf("with more patience: %+v", res)
+	}
+}
+
+// TestStreamForeseesNothing, so that its summary does not compare.
+func TestStreamForeseesNothing(t *testing.T) {
+	everyday(t)
+	t.Parallel()
+	dir, _ := days(t)
+	res := runJob(t, 2, Options{Config: streamConfig(t, dir, ", files: 2", "")})
+	if line := res.Differs(); strings.Contains(line, "foreseen") || !strings.Contains(line, "sent in steps") {
+		t.Error(line)
+	}
+	res = runJob(t, 2, Options{Config: clicksConfig(t, clicks(t, 300), "", "")})
+	if line := res.Differs(); !strings.HasPrefix(line, "foreseen were ") {
+		t.Error(line)
+	}
+	opt := Options{Config: streamConfig(t, dir, ", files: 2", "")}
+	middle := runJob(t, 2, opt)
+	for step, want := range map[int64]string{2: "after step 2, in span 1 behind row 32 of 57", 4: "after step 4, behind span 1"} {
+		opt := Options{Resume: checkpoint.Dir(filepath.Join(middle.RunDir, checkpoint.Folder), step)}
+		said := listen(&opt)
+		runJob(t, 1, opt)
+		if all := said(); !slices.Contains(all, "training goes on "+want) {
+			t.Errorf("said %q, want %q", all, want)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package wdl
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/data/stream"
+)
+
+// fileSpans is the file of a run directory that says which spans of a stream were
+// read: a stream.Position a line.
+const fileSpans = "spans.jsonl"
+
+// spanLog keeps what a stream was cut into. A checkpoint holds the current span;
+// a job that is killed later and goes on takes the spans behind it from here, and
+// so reads the same ones. Training never fails for it: without the file, spans
+// are cut anew.
+type spanLog struct {
+	file *os.File
+	done []stream.Position // of the run before, behind the checkpoint
+	warn func(string)
+}
+
+// mostSpanLine bounds a line of the file.
+const mostSpanLine = 1 << 28
+
+// openSpans opens the file of a run that goes on behind its first n spans.
+func openSpans(dir string, n int64, warn func(string)) (*spanLog, error) {
+	path := filepath.Join(dir, fileSpans)
+	all, err := readSpans(path)
+	if err != nil {
+		return nil, fmt.Errorf("wdl: stream: %s: %w; remove the file to cut the stream anew", path, err)
+	}
+	l := &spanLog{warn: warn}
+	l.done = slices.DeleteFunc(all, func(at stream.Position) bool { return at.Spans <= n })
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		warn(fmt.Sprintf("the spans of the stream are not kept: %v", err))
+		return l, nil
+	}
+	l.file = f
+	return l, nil
+}
+
+// readSpans returns the positions of a file. A torn last line, of a process that
+// was killed, is cut off.
+func readSpans(path string) (all []stream.Position, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r, whole := bufio.NewReader(f), int64(0)
+	for {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return all, f.Truncate(whole)
+		}
+		var at stream.Position
+		if err := json.Unmarshal(line, &at); err != nil {
+			return nil, fmt.Errorf("line %d: %w", len(all)+1, err)
+		}
+		if err := at.Validate(); err != nil {
+			return nil, fmt.Errorf("line %d: %w", len(all)+1, err)
+		}
+		if len(all) > 0 && at.Spans != all[len(all)-1].Spans+1 || len(at.Span) == 0 || len(line) > mostSpanLine {
+			return nil, fmt.Errorf("line %d: it is of span %d with %d names", len(all)+1, at.Spans, len(at.Span))
+		}
+		all, whole = append(all, at), whole+int64(len(line))
+	}
+}
+
+// next is the position behind the span that follows the n-th, as it was decided
+// before; nil: it was not.
+func (l *spanLog) next(n int64) *stream.Position {
+	if len(l.done) == 0 || l.done[0].Spans != n+1 {
+		return nil
+	}
+	at := l.done[0]
+	l.done = l.done[1:]
+	return &at
+}
+
+func (l *spanLog) append(at stream.Position) {
+	if l.file == nil {
+		return
+	}
+	b, err := json.Marshal(at)
+	if err == nil {
+		_, err = l.file.Write(append(b, '\n'))
+	}
+	if err != nil {
+		l.warn(fmt.Sprintf("the spans of the stream are no longer kept: %v", err))
+		l.close()
+	}
+}
+
+func (l *spanLog) close() {
+	if l != nil && l.file != nil {
+		l.file.Close()
+		l.file = nil
+	}
+}

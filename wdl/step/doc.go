@@ -1,0 +1,39 @@
+// Package step takes the steps of a training on a group of ranks: it is the one place
+// where sparse meets dense.
+//
+//	logit = bias + Σ wide weights of the sample's keys + network([pooled embeddings, dense inputs])
+//
+// Trainer takes synchronous steps; Tolerant, over a Trainer, steps that slow ranks do not
+// hold up; Slots, over a Trainer, steps whose bits do not depend on the number of ranks.
+// A model is one file that makes a network (wide_deep.go, deepfm.go, dcn.go), and a line
+// in model.go. Every rank of a group makes the same calls; none is safe for concurrent
+// use.
+//
+// # A step
+//
+// With B rows on this rank, F sparse features of ΣE columns, D dense inputs:
+//
+//	pull     unique keys → owners → rows                     collective
+//	compute  X (B × (ΣE+D)) → network → logits → loss → gradients
+//	push     gradients of unique keys → owners               collective
+//	sync     sum of dense gradients, and behind them the samples, the loss and
+//	         the wishes (checkpoint, stop) of all ranks      collective
+//	update   one optimizer step per distinct key and per dense parameter
+//
+// Gradients are sums over samples; update divides by the samples of all ranks,
+// so ranks may have batches of any size, also none. The loss is the binary cross
+// entropy of the logit (Cheng et al. 2016, §3.2). In the steady state a step allocates
+// nothing and starts no goroutine.
+//
+// # Determinism
+//
+// The same seed, world size and number of threads give the same bits, whatever the
+// timing; those of Tolerant depend on which microbatches counted, and Replay repeats
+// them from the log.
+//
+// # Errors
+//
+// An error of a peer, of a tier's file or of a loss that is no finite number ends the
+// group's training: the trainer is of use only to Close, or to Leave where each shard has
+// a second rank. Nothing panics on what the world can do.
+package step

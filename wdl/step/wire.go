@@ -1,0 +1,90 @@
+package step
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/internal/raw"
+)
+
+// A batch on its way to another rank, all numbers little-endian:
+//
+//	rows (4) │ per feature: values (4), 1 if they have weights (4)
+//	row ids (8 each) │ labels (4 each) │ dense inputs (4 each)
+//	per feature: offsets (4 each, one more than rows) │ values (8 each) │ weights (4 each)
+
+// appendBatch appends b.
+func appendBatch(to []byte, b *data.Batch) []byte {
+	to = binary.LittleEndian.AppendUint32(to, uint32(b.Rows))
+	for i := range b.Sparse {
+		weighted := uint32(0)
+		if b.Sparse[i].Weights != nil {
+			weighted = 1
+		}
+		to = binary.LittleEndian.AppendUint32(to, uint32(len(b.Sparse[i].Values)))
+		to = binary.LittleEndian.AppendUint32(to, weighted)
+	}
+	to = append(to, raw.Bytes(b.RowID)...)
+	to = append(to, raw.Bytes(b.Label)...)
+	to = append(to, raw.Bytes(b.Dense)...)
+	for i := range b.Sparse {
+		j := &b.Sparse[i]
+		to = append(to, raw.Bytes(j.Offsets)...)
+		to = append(to, raw.Bytes(j.Values)...)
+		to = append(to, raw.Bytes(j.Weights)...)
+	}
+	return to
+}
+
+// decodeBatch reads into b a batch of so many sparse features and dense inputs.
+// Memory of b is used again.
+func decodeBatch(b *data.Batch, from []byte, features, dense int) error {
+	head := 4 + 8*features
+	if len(from) < head {
+		return fmt.Errorf("%d bytes are no batch of %d features", len(from), features)
+	}
+	rows := int64(binary.LittleEndian.Uint32(from))
+	want := int64(head) + rows*int64(8+4+4*dense+4*features) + int64(4*features)
+	if rows > math.MaxInt32 || want > int64(len(from)) {
+		return fmt.Errorf("%d rows do not fit in %d bytes", rows, len(from))
+	}
+	b.Sparse = slices.Grow(b.Sparse[:0], features)[:features]
+	for i := range b.Sparse {
+		n, weighted := binary.LittleEndian.Uint32(from[4+8*i:]), binary.LittleEndian.Uint32(from[8+8*i:])
+		want += 8 * int64(n)
+		if weighted != 0 {
+			want += 4 * int64(n)
+		}
+	}
+	if want != int64(len(from)) {
+		return fmt.Errorf("it has %d bytes, its head says %d", len(from), want)
+	}
+	rest := from[head:]
+	b.Rows = int(rows)
+	b.RowID, rest = copyOut(b.RowID, rest, b.Rows)
+	b.Label, rest = copyOut(b.Label, rest, b.Rows)
+	b.Dense, rest = copyOut(b.Dense, rest, b.Rows*dense)
+	for i := range b.Sparse {
+		j := &b.Sparse[i]
+		n, weighted := int(binary.LittleEndian.Uint32(from[4+8*i:])), binary.LittleEndian.Uint32(from[8+8*i:]) != 0
+		j.Offsets, rest = copyOut(j.Offsets, rest, b.Rows+1)
+		j.Values, rest = copyOut(j.Values, rest, n)
+		j.Weights = j.Weights[:0]
+		if weighted {
+			j.Weights, rest = copyOut(j.Weights, rest, n)
+		} else {
+			j.Weights = nil
+		}
+	}
+	return nil
+}
+
+// copyOut copies n numbers into the memory of to and returns what follows them.
+func copyOut[T uint64 | int32 | float32](to []T, from []byte, n int) ([]T, []byte) {
+	to = slices.Grow(to[:0], n)[:n]
+	k := copy(raw.Bytes(to), from)
+	return to, from[k:]
+}

@@ -1,0 +1,38 @@
+package step
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/data"
+)
+
+// FuzzDecodeBatch: what a rank sends is refused or is a batch whose bytes are
+// those again.
+func FuzzDecodeBatch(f *testing.F) {
+	const features, dense = 2, 1
+	b := data.Batch{
+		Rows: 2, RowID: []uint64{7, 8}, Label: []float32{0, 1}, Dense: []float32{0.5, -1},
+		Sparse: []data.Jagged{
+			{Values: []uint64{1, 2, 3}, Offsets: []int32{0, 1, 3}, Weights: []float32{1, 2, 3}},
+			{Values: []uint64{4}, Offsets: []int32{0, 0, 1}},
+		},
+	}
+	f.Add(appendBatch(nil, &b))
+	empty := emptyBatch(features)
+	f.Add(appendBatch(nil, &empty))
+	f.Add([]byte{})
+	var kept data.Batch // memory that is used again
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if decodeBatch(&kept, in, features, dense) != nil {
+			return
+		}
+		var fresh data.Batch
+		if err := decodeBatch(&fresh, appendBatch(nil, &kept), features, dense); err != nil {
+			t.Fatalf("what was read is refused when it is written: %v", err)
+		}
+		if got, want := appendBatch(nil, &fresh), appendBatch(nil, &kept); !reflect.DeepEqual(got, want) {
+			t.Fatal("another batch comes back")
+		}
+	})
+}

@@ -1,0 +1,237 @@
+package step
+
+import (
+	"time"
+
+	"github.com/wdlrun/wdlrun/dense"
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/wdl/config"
+)
+
+// chunkRows is how many rows a worker takes forward and backward at once: few
+// enough that their activations stay in the second-level cache beside the
+// weights, many enough that a product's packing is paid by them.
+const chunkRows = 256
+
+// A step's compute has up to three phases, each of all workers at once. One
+// worker alone needs only the first.
+const (
+	phaseRows   = iota // each worker: its rows of the batch, forward and backward
+	phaseTables        // each worker: the gradients of its tables' keys
+	phaseSum           // each worker: its stretch of the sum of the workers' dense gradients
+)
+
+// worker takes an equal, contiguous share of each batch through the network, in
+// chunks, with activations and dense gradients of its own. Shares, chunks and
+// the order of all sums depend on the batch and the number of workers alone:
+// the same number gives the same bits, another number rounds differently.
+type worker struct {
+	model *model
+	arena *dense.Arena // the model's for the first worker, an image for others
+	net   network      // nil: wide model only
+	bias  *dense.Param // of the wide model; nil: deep model only
+
+	x     []float32 // chunk × width: the network's input
+	loss  float64   // of its rows of this batch
+	err   error
+	spent Spent
+}
+
+// Spent is the time of the first worker in the parts of compute.
+type Spent struct {
+	Pool     time.Duration // rows to the network's input and to the wide logit
+	Forward  time.Duration // network and loss
+	Backward time.Duration // network
+	Keys     time.Duration // gradients to those of the unique keys
+}
+
+// lap adds the time since start to a part and returns the present.
+func lap(part *time.Duration, start time.Time) time.Time {
+	now := time.Now()
+	*part += now.Sub(start)
+	return now
+}
+
+func newWorker(m *model, c *config.Config, reduce func([]float32) error) (w *worker, err error) {
+	w = &worker{model: m, arena: new(dense.Arena)}
+	if *c.Model.Wide {
+		w.bias = w.arena.Add(dense.Param{Name: "wide/bias", Rows: 1, Cols: 1})
+	}
+	if *c.Model.Deep {
+		w.net, err = newNetwork(w.arena, c, m.layout, reduce)
+	}
+	return w, err
+}
+
+// share is part i of n of x elements: [lo, hi).
+func share(x, n, i int) (lo, hi int) { return x * i / n, x * (i + 1) / n }
+
+// rows is phaseRows of worker i. It ends at a chunk whose loss is no finite
+// number, so that the network still has what led to it.
+func (m *model) rows(i int) {
+	w := m.workers[i]
+	w.loss, w.err = 0, nil
+	if m.train {
+		w.arena.ZeroGrad()
+	}
+	lo, hi := share(m.batch.Rows, len(m.workers), i)
+	for first := true; first || lo < hi; first = false { // no rows are one empty chunk: batch normalisation takes part
+		n, at := min(hi-lo, m.chunk), time.Now()
+		loss, err := w.forward(lo, lo+n)
+		w.loss += loss
+		if err == nil && m.train && finite(loss) {
+			err = w.backward(lo, lo+n)
+		}
+		if w.err = err; err != nil || !finite(loss) {
+			return
+		}
+		lo += n
+		if m.train && i == 0 && m.paused(lo, hi, at) {
+			return
+		}
+	}
+}
+
+// paused stands still after a chunk that began at some time, if it is to, and
+// reports whether what is left of rows lo to hi is of no use any more.
+func (m *model) paused(lo, hi int, began time.Time) bool {
+	if m.hold != nil {
+		m.stand(m.hold(m.step, time.Since(began)))
+	}
+	m.gaveUp = m.halt != nil && lo < hi && m.halt.Load()
+	m.seen = lo * len(m.workers)
+	return m.gaveUp
+}
+
+// stand stands still for a while, or until nobody needs the model any more.
+func (m *model) stand(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	select {
+	case <-time.After(d):
+	case <-m.gone:
+	}
+}
+
+// forward computes the logits of rows lo to hi, their gradients and the sum of
+// the losses.
+func (w *worker) forward(lo, hi int) (float64, error) {
+	m, at := w.model, time.Now()
+	logit := m.logit[lo:hi]
+	w.pool(lo, hi)
+	at = lap(&w.spent.Pool, at)
+	if w.net != nil {
+		w.net.SetStep(m.step, m.batch.RowID[lo:hi])
+		y, err := w.net.Forward(w.x, hi-lo, m.train)
+		if err != nil {
+			return 0, err
+		}
+		f32.AddTo(logit, y)
+	}
+	loss := dense.LogLoss(m.dlogit[lo:hi], logit, m.batch.Label[lo:hi])
+	lap(&w.spent.Forward, at)
+	return loss, nil
+}
+
+// pool sets the logits of rows lo to hi to those of the wide model and fills the
+// network's input: the pooled embeddings of each feature, then the dense inputs.
+// Both are parts of the same rows, so one feature's are taken together.
+func (w *worker) pool(lo, hi int) {
+	m := w.model
+	logit, width := m.logit[lo:hi], m.layout.Width
+	clear(logit)
+	if w.bias != nil {
+		for i := range logit {
+			logit[i] = w.bias.Value[0]
+		}
+	}
+	if w.net != nil {
+		w.input(lo, hi)
+	}
+	for f, ft := range m.layout.Features {
+		if ft.DeepPart >= 0 && w.net != nil {
+			m.lookup.PoolRange(f, ft.DeepPart, lo, hi, from(w.x, ft.DeepCol), width, false)
+		}
+		if ft.WidePart >= 0 && w.bias != nil {
+			m.lookup.PoolRange(f, ft.WidePart, lo, hi, logit, 1, true)
+		}
+	}
+}
+
+// input makes room for the network's input and fills in the dense inputs.
+func (w *worker) input(lo, hi int) {
+	m := w.model
+	width, d := m.layout.Width, len(m.layout.Dense)
+	if n := (hi - lo) * width; cap(w.x) < n {
+		w.x = make([]float32, n)
+	}
+	w.x = w.x[:(hi-lo)*width]
+	if d > 0 {
+		for i := range hi - lo {
+			copy(w.x[(i+1)*width-d:(i+1)*width], m.batch.Dense[(lo+i)*d:])
+		}
+	}
+}
+
+// backward adds the gradients of rows lo to hi. Those of keys it adds at once if
+// it is the only worker, and leaves to phaseTables otherwise.
+func (w *worker) backward(lo, hi int) error {
+	m, at := w.model, time.Now()
+	if w.bias != nil {
+		for _, g := range m.dlogit[lo:hi] {
+			w.bias.Grad[0] += g
+		}
+	}
+	var dx []float32
+	if w.net != nil {
+		var err error
+		if dx, err = w.net.Backward(m.dlogit[lo:hi], hi-lo); err != nil {
+			return err
+		}
+	}
+	at = lap(&w.spent.Backward, at)
+	if len(m.workers) > 1 {
+		copy(m.dx[lo*m.layout.Width:], dx)
+		return nil
+	}
+	for f := range m.layout.Features {
+		m.keyGradients(f, lo, hi, dx)
+	}
+	lap(&w.spent.Keys, at)
+	return nil
+}
+
+// keyGradients adds the gradients of feature f's keys in rows lo to hi, given
+// that of the network's input for these rows.
+func (m *model) keyGradients(f, lo, hi int, dx []float32) {
+	ft := m.layout.Features[f]
+	if ft.WidePart >= 0 {
+		m.lookup.PoolGradRange(f, ft.WidePart, lo, hi, m.dlogit[lo:hi], 1)
+	}
+	if ft.DeepPart >= 0 {
+		m.lookup.PoolGradRange(f, ft.DeepPart, lo, hi, from(dx, ft.DeepCol), m.layout.Width)
+	}
+}
+
+// tables is phaseTables of worker i: no two workers have features of one table.
+func (m *model) tables(i int) {
+	defer lap(&m.workers[i].spent.Keys, time.Now())
+	for f, ft := range m.layout.Features {
+		if ft.Table%len(m.workers) == i {
+			m.keyGradients(f, 0, m.batch.Rows, m.dx)
+		}
+	}
+}
+
+// sum is phaseSum of worker i: worker after worker, into the arena.
+func (m *model) sum(i int) {
+	all := m.arena.Grads()[:len(m.arena.Grads())-tailWidth]
+	lo, hi := share(len(all), len(m.workers), i)
+	for _, w := range m.workers[1:] {
+		f32.AddTo(all[lo:hi], w.arena.Grads()[lo:hi])
+	}
+}
+
+// from is x[i:], and empty for an empty batch.
+func from(x []float32, i int) []float32 { return x[min(i, len(x)):] }

@@ -1,0 +1,287 @@
+package wdl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/stream"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// following is what a job keeps whose training data grows. A span of the stream
+// is an epoch: a dataset that all ranks scan, shuffle and resume in.
+type following struct {
+	feed  *data.Feed // nil but on rank 0
+	log   *spanLog   // nil but on rank 0
+	since time.Time  // of the last span
+}
+
+func (f *following) close() {
+	if f != nil && f.feed != nil {
+		f.log.close()
+		f.feed.Close()
+	}
+}
+
+// commit tells the brokers of a stream, on rank 0, how far it has been read when a
+// checkpoint that holds it is whole. The checkpoint counts where they differ, so
+// that a fault is not more than a warning.
+func (j *job) commit() func() {
+	if j.following == nil || j.following.feed == nil || len(j.cursor.Stream.Done) == 0 {
+		return func() {}
+	}
+	feed, done := j.following.feed, j.cursor.Stream.Done
+	return func() {
+		if err := feed.Commit(context.Background(), done); err != nil {
+			j.opt.Warn(fmt.Sprintf("the broker does not know how far the stream has been read: %v", err))
+		}
+	}
+}
+
+// streamCursor is where a job stands in a stream.
+type streamCursor struct {
+	stream.Position
+	Bad  int64              `json:"bad"`            // records of the spans before that were left out
+	Done []stream.Partition `json:"done,omitempty"` // how far topics were read before the span
+}
+
+// begin prepares a job whose training data grows to read on behind the cursor.
+func (j *job) begin() error {
+	if !j.config.Data.Follow.On || j.eval != nil {
+		return nil
+	}
+	c := &j.cursor
+	if c.Stream == nil {
+		if c.Consumed > 0 {
+			return fmt.Errorf("wdl: resume: the checkpoint of step %d stands inside an epoch of data that does not grow: resume from one at the end of an epoch to go on with a stream", c.Step)
+		}
+		c.Stream = &streamCursor{}
+	}
+	if err := c.Stream.Validate(); err != nil {
+		return fmt.Errorf("wdl: resume: checkpoint of step %d: %w", c.Step, err)
+	}
+	c.Stream.Ended = "" // whoever goes on wants to know what came since
+	j.following = &following{since: time.Now()}
+	if j.comm.Rank() != 0 {
+		return nil
+	}
+	var err error
+	if j.following.feed, err = data.NewFeed(j.config.Data, c.Stream.Position); err != nil {
+		return err
+	}
+	j.following.log, err = openSpans(j.runDir, c.Stream.Spans, j.opt.Warn)
+	return err
+}
+
+// nextSpan makes what comes next in the stream the data of the epoch: the span
+// in which the cursor stands, or a new one, for which it waits. stopped tells
+// that somebody asked for the end; where the stream ends, its cursor says so.
+func (j *job) nextSpan(ctx context.Context) (stopped bool, err error) {
+	for {
+		if j.outOfSteps() {
+			return false, nil
+		}
+		c := j.cursor.Stream
+		fresh := len(c.Span) == 0
+		if fresh {
+			if stopped, err := j.await(ctx); stopped || err != nil || c.Ended != "" {
+				return stopped, err
+			}
+		}
+		some, err := j.openSpan(ctx, fresh)
+		if some || err != nil {
+			return false, err
+		}
+		j.endSpan(&j.cursor) // there is no record in it
+	}
+}
+
+// outOfSteps ends the stream after as many steps as its configuration wants.
+func (j *job) outOfSteps() bool {
+	steps := j.config.Data.Follow.Steps
+	if steps == 0 || j.cursor.Step < steps {
+		return false
+	}
+	j.cursor.Stream.Ended = fmt.Sprintf("%d steps, as many as wanted", steps)
+	return true
+}
+
+// await waits for the next span or the end. Rank 0 looks and tells the others;
+// between two looks all agree whether somebody wants a checkpoint or the end.
+func (j *job) await(ctx context.Context) (stopped bool, err error) {
+	c, f := j.cursor.Stream, j.following
+	for {
+		var b []byte
+		if f.feed != nil {
+			j.rec.Enter(trace.Input)
+			j.shown.progress.Add(1) // rank 0 does not stand still, it looks
+			if b, err = j.look(ctx); err != nil {
+				return false, err
+			}
+		}
+		j.rec.Enter(trace.Wait)
+		if b, err = collective.BroadcastBytes(j.comm, b, 0, maxShare); err != nil {
+			return false, err
+		}
+		var at stream.Position
+		if err := json.Unmarshal(b, &at); err != nil {
+			return false, fmt.Errorf("wdl: stream: span of rank 0: %w", err)
+		}
+		if c.Position = at; len(at.Span) > 0 || at.Ended != "" {
+			f.since = time.Now()
+			return false, nil
+		}
+		j.rec.Enter(trace.Checkpoint)
+		if err := j.settle(); err != nil { // there may be no step for long in which to take the rest
+			return false, err
+		}
+		if stopped, err := j.wishes(); stopped || err != nil {
+			return stopped, err
+		}
+		if f.feed != nil {
+			pause(ctx, j.config.Data.Follow.Pause(), func() bool { return j.wantStop.Load() || j.wantSave.Load() })
+		}
+	}
+}
+
+// look decides on rank 0, and returns the position behind the decision. What was
+// decided before, in a run that was killed after its last checkpoint, is decided
+// again, so that the same spans are read.
+func (j *job) look(ctx context.Context) ([]byte, error) {
+	f, at := j.following, j.cursor.Stream.Position.Clone()
+	if was := f.log.next(at.Spans); was != nil {
+		at = *was
+		if err := f.feed.Resume(at); err != nil {
+			return nil, err
+		}
+	} else {
+		v, err := f.feed.Next(ctx, &at, time.Since(f.since))
+		if err != nil {
+			return nil, err
+		}
+		if len(v.Span) > 0 {
+			f.log.append(at)
+		}
+	}
+	return json.Marshal(at)
+}
+
+// pause waits, in steps short enough to notice what wakes it.
+func pause(ctx context.Context, d time.Duration, wake func() bool) {
+	const notice = 200 * time.Millisecond
+	for end := time.Now().Add(d); ctx.Err() == nil && !wake(); {
+		left := time.Until(end)
+		if left <= 0 {
+			return
+		}
+		time.Sleep(min(left, notice))
+	}
+}
+
+// wishes lets all ranks agree, while they wait for a span, whether a checkpoint, or
+// the end, is wanted. No step follows that would take the checkpoint in turns: it is
+// written here.
+func (j *job) wishes() (stop bool, err error) {
+	wants := make([]int64, 3)
+	for i, want := range []bool{j.wantSave.Load(), j.wantStop.Load(), j.overdue()} {
+		if want {
+			wants[i] = 1
+		}
+	}
+	if err := collective.AllReduce(j.comm, wants, collective.Sum); err != nil {
+		return false, err
+	}
+	asked, stop, due := wants[0] > 0, wants[1] > 0, wants[2] > 0
+	if !asked && !stop && !due {
+		return false, nil
+	}
+	if at := j.lastSaved; at == j.cursor.Step && (at > 0 || j.saved > 0) {
+		if asked {
+			j.say(written(filepath.Join(j.runDir, checkpoint.Folder), at))
+		}
+	} else if err := j.saveNow(asked); err != nil {
+		return false, err
+	}
+	j.savedAt = time.Now()
+	j.wantSave.Store(false)
+	return stop, nil
+}
+
+// saveNow writes a checkpoint while no step is under way; asked tells that somebody
+// wants to hear of it, on whichever rank.
+func (j *job) saveNow(asked bool) error {
+	if asked {
+		j.wantSave.Store(true)
+	}
+	if err := j.save(false); err != nil {
+		return err
+	}
+	if err := j.move(); err != nil {
+		return err
+	}
+	return j.settle()
+}
+
+// openSpan opens and scans the files of the current span; some is false if they
+// hold no record. fresh tells that the cursor does not stand in it yet.
+func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
+	c := &j.cursor
+	src := j.config.Data
+	src.MaxBad -= c.Stream.Bad
+	if j.train, err = data.Open(src, schemaOf(j.config), c.Stream.Span); err != nil {
+		return false, fmt.Errorf("training data: %w", err)
+	}
+	if err := j.scan(ctx, j.train, nil); errors.Is(err, data.ErrNoRecords) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	rows, print := j.train.Rows(data.Train), j.train.Fingerprint()
+	if !fresh && c.Data != "" && (c.Data != print || c.Rows != rows) {
+		return false, fmt.Errorf("wdl: resume: the files of the stream have changed: the checkpoint of step %d stands inside a span of %d rows, fingerprint %s, which now has %d rows, fingerprint %s: %s",
+			c.Step, c.Rows, c.Data, rows, print, firstFew(c.Stream.Span))
+	}
+	c.Rows, c.Data = rows, print
+	return true, nil
+}
+
+// firstFew names the first of many files.
+func firstFew(names []string) string {
+	const few = 3
+	if len(names) <= few {
+		return fmt.Sprint(names)
+	}
+	return fmt.Sprintf("%v and %d more", names[:few], len(names)-few)
+}
+
+// endSpan closes the books of a span that has been read in a cursor, and says what
+// the span was.
+func (j *job) endSpan(c *cursor) string {
+	line := fmt.Sprintf("span %d, %d rows of %s: train log-loss %.4f", c.Stream.Spans, c.Rows, firstFew(c.Stream.Span), c.LastLoss)
+	bad, _ := j.train.Bad()
+	c.Stream.Bad += bad
+	c.Stream.Done = slices.Clone(c.Stream.Partitions)
+	c.Stream.Span, c.Data, c.Rows = nil, "", 0
+	j.feed.close(j)
+	j.train = nil
+	j.following.since = time.Now()
+	return line
+}
+
+// endStream closes the books of a stream that has ended, maybe inside a span.
+func (j *job) endStream() error {
+	c := &j.cursor
+	if c.Consumed > 0 {
+		c.LastLoss = c.LossSum / float64(c.Consumed)
+	}
+	j.say("the stream has ended: " + c.Stream.Ended)
+	return j.save(true)
+}
