@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wdlrun/wdlrun/data/stream"
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +38,7 @@ func produce(t testing.TB, a Address, partition int32, from, n int, options ...k
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patient.Longest)
 	defer cancel()
 	for i := range n {
 		r := &kgo.Record{Partition: partition, Value: fmt.Appendf(nil, "%d-%d", partition, from+i)}
