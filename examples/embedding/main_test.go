@@ -11,14 +11,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // job runs wdlrun -np ranks ./embedding with the given flags and returns the RMSE on test
 // ratings by epoch, and the bytes on the wire.
 func job(t *testing.T, dir string, ranks int, flags ...string) (rmse []float64, wire int64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patient.Longest)
 	defer cancel()
 	args := append([]string{"-np", fmt.Sprint(ranks), filepath.Join(dir, "embedding")}, flags...)
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "wdlrun"), args...)
