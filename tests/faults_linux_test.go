@@ -377,6 +377,9 @@ func TestFullDisk(t *testing.T) {
 	if !strings.Contains(o.stderr, "failed, training goes on") || !strings.Contains(o.stderr, ".wck") || !strings.Contains(o.stderr, "could not be saved") {
 		t.Errorf("the user is not told:\n%s", o.stderr)
 	}
+	if n := strings.Count(o.stderr, "failed, training goes on"); n != 1 {
+		t.Errorf("the one checkpoint, which is tried twice, is said to have failed %d times:\n%s", n, o.stderr)
+	}
 	for line := range strings.Lines(o.stderr) {
 		if strings.Count(line, ".wck") > 1 {
 			t.Errorf("a path twice: %s", line)
@@ -401,6 +404,9 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 	if o.code != 1 || !strings.Contains(o.stderr, "step-000000100 is the last that was: free some space and go on from there: wdlrun -np 1 train -resume runs/") {
 		t.Errorf("exit code %d\n%s", o.code, o.stderr)
 	}
+	if n := strings.Count(o.stderr, "checkpoint of step 128 failed"); n != 1 {
+		t.Errorf("said %d times that it failed:\n%s", n, o.stderr)
+	}
 	if !strings.Contains(o.stdout, "  checkpoints/    up to step-000000100, to resume from\n") || !strings.Contains(o.stdout, "trace-*.json") {
 		t.Error(o.stdout)
 	}
@@ -413,8 +419,6 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestDamagedCheckpoint: a checkpoint with one flipped byte is refused with its
-// place, and the one before it is used.
 // TestFullDiskOfATier: rows that find no place on disk end the training, the table
 // and the file are named, and with more room it goes on from the last checkpoint.
 func TestFullDiskOfATier(t *testing.T) {
@@ -461,6 +465,8 @@ train: {checkpoint: {every_steps: 2}}
 	}
 }
 
+// TestDamagedCheckpoint: a checkpoint with one flipped byte is refused with its
+// place, and the one before it is used.
 func TestDamagedCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	whole := train(t, dir, 2, short...)

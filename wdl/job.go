@@ -159,6 +159,7 @@ type job struct {
 	lastSaved   int64    // step of the last good checkpoint
 	links       int      // that it builds upon
 	whole       bool     // the next one must be full
+	failedSave  int64    // step of the last that failed
 	ended       int64    // step of the last epoch that this job ended
 	pending     *pending // the one under way, nil for none
 	drafts      [drafts]checkpoint.Draft

@@ -172,8 +172,8 @@ func (p *pending) conclude(reports [][]byte) error {
 	return nil
 }
 
-// reportSave notes how a checkpoint went, and tells the user once, from rank 0, if
-// it went wrong.
+// reportSave notes how a checkpoint went, and tells the user, from rank 0, if it went
+// wrong: once for a step, however often it is tried.
 func (j *job) reportSave(p *pending, fault string) {
 	if fault == "" {
 		j.saved++
@@ -188,6 +188,10 @@ func (j *job) reportSave(p *pending, fault string) {
 	if j.unsavedBest = j.cursor.Best == p.step; j.unsavedBest {
 		j.cursor.Best, j.cursor.AtBest = p.best, p.atBest // what cannot be restored is not the best
 	}
+	if j.failedSave == p.step { // saveAgain has tried once more
+		return
+	}
+	j.failedSave = p.step
 	last := "none is written so far"
 	if j.lastSaved > 0 {
 		last = fmt.Sprintf("the last good one is of step %d", j.lastSaved)
