@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/wdl/step"
@@ -96,6 +97,13 @@ type runMode struct {
 	Mode      string `json:"mode"`
 	Backup    int    `json:"backup"` // at the start
 	Auto      bool   `json:"auto,omitempty"`
+
+	Settings []string `json:"settings,omitempty"` // that steps depend on and that changed here: "train.batch: 128 → 64"
+}
+
+// as reports whether m is the mode of was, from another step on.
+func (m runMode) as(was runMode) bool {
+	return len(m.Settings) == 0 && m.WorldSize == was.WorldSize && m.Mode == was.Mode && m.Backup == was.Backup && m.Auto == was.Auto
 }
 
 func (m runMode) String() string {
@@ -104,7 +112,11 @@ func (m runMode) String() string {
 	if how.Mode, err = commit.ParseMode(m.Mode); err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("on %d ranks in %v", m.WorldSize, how)
+	s := fmt.Sprintf("on %d ranks in %v", m.WorldSize, how)
+	if len(m.Settings) > 0 {
+		s += " with " + strings.Join(m.Settings, ", ")
+	}
+	return s
 }
 
 // describe notes the mode from a step on, in place of what was planned for later ones.
@@ -114,7 +126,7 @@ func (l *commitLog) describe(dir string, m runMode) {
 		all = nil
 	}
 	all = slices.DeleteFunc(all, func(was runMode) bool { return was.From >= m.From })
-	if n := len(all); n == 0 || all[n-1] != (runMode{all[n-1].From, m.WorldSize, m.Mode, m.Backup, m.Auto}) {
+	if n := len(all); n == 0 || !m.as(all[n-1]) {
 		all = append(all, m)
 	}
 	b, err := json.Marshal(all)

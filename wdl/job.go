@@ -143,6 +143,7 @@ type job struct {
 	following *following      // nil: the training data does not grow
 	slack     *slack          // nil: steps wait for all ranks
 	script    []commit.Record // of a run that is repeated; nil: none
+	changed   []string        // settings, since the checkpoint that training goes on from; rank 0
 	slow      lookout
 	fixed     *fixed       // not nil: steps are in slots
 	waited    atomic.Int64 // ns, for the reader, where steps do not wait for all ranks

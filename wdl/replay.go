@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/wdl/config"
@@ -45,6 +47,24 @@ func (o *Options) replay(size int) error {
 	o.Tolerance.Backup, o.Tolerance.Auto = m.Backup, m.Auto
 	o.Config, err = config.Load(filepath.Join(o.Replay, fileConfig))
 	return err
+}
+
+// sameSteps are the settings that no step depends on; mode and backups are told
+// beside the others.
+var sameSteps = regexp.MustCompile(`^(data\.(train|test|follow)\b|train\.(mode|backup|checkpoint)\b|tables\[\d+\]\.tier\b)`)
+
+// otherSteps lists what makes the steps of a training that goes on other than they
+// would have been.
+func otherSteps(was, now *config.Config) (settings []string) {
+	ends := func(c *config.Config) bool {
+		return c.Train.Schedule.Kind == "linear" || c.Train.Schedule.Kind == "cosine"
+	}
+	for _, d := range config.Diff(was, now) {
+		if last := strings.HasPrefix(d, "train.epochs:") && !ends(was) && !ends(now); !last && !sameSteps.MatchString(d) {
+			settings = append(settings, d)
+		}
+	}
+	return settings
 }
 
 // script reads the steps of a run that is to be replayed; nil for none.

@@ -33,8 +33,8 @@ func (s *slack) close() {
 	s.log.close()
 }
 
-// tolerance decides on rank 0 how the training gets on with slow ranks, and says so
-// if a training that goes on did otherwise before.
+// tolerance decides on rank 0 how the training gets on with slow ranks, says so if a
+// training that goes on did otherwise before, and notes what else its steps depend on.
 func (j *job) tolerance(c *config.Config, from *checkpoint.Checkpoint) (err error) {
 	if j.opt.Tolerance, err = j.opt.Tolerance.Of(c); err != nil || from == nil {
 		return err
@@ -48,6 +48,7 @@ func (j *job) tolerance(c *config.Config, from *checkpoint.Checkpoint) (err erro
 		return err
 	}
 	old.Fill()
+	j.changed = otherSteps(old, c)
 	was, err := step.Tolerance{}.Of(old)
 	if now := j.opt.Tolerance; err == nil && was.String() != now.String() {
 		j.say(fmt.Sprintf("the training goes on in %v; until step %d it was in %v", now, from.Step(), was))
@@ -85,7 +86,7 @@ func (j *job) tolerate() error {
 	j.slack = &slack{steps: steps, source: s}
 	if j.comm.Rank() == 0 {
 		j.slack.log = openCommits(j.runDir, record, j.opt.Warn)
-		j.slack.log.describe(j.runDir, runMode{record.Step, j.comm.Size(), how.Mode.String(), how.Backup, how.Auto})
+		j.slack.log.describe(j.runDir, runMode{record.Step, j.comm.Size(), how.Mode.String(), how.Backup, how.Auto, j.changed})
 	}
 	return nil
 }

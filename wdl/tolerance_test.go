@@ -222,3 +222,38 @@ func TestReplayOfATrainingThatWentOnOtherwise(t *testing.T) {
 		}
 	}
 }
+
+// TestReplayOfATrainingThatWentOnWithOtherSettings: those that a step depends on are
+// named; others, and a longer training of which no rate depends on its end, can be
+// replayed.
+func TestReplayOfATrainingThatWentOnWithOtherSettings(t *testing.T) {
+	t.Parallel()
+	path, how := clicks(t, 300), step.Tolerance{Mode: commit.Drop, Backup: 1}
+	for _, x := range []struct {
+		train string
+		set   []string
+		want  string // "": it can be replayed
+	}{
+		{"", []string{"train.epochs=2", "train.checkpoint.keep=7"}, ""},
+		{"", []string{"train.epochs=2", "train.global_batch=60"}, "train.global_batch: 64 → 60"},
+		{"", []string{"train.epochs=2", "train.schedule.kind=cosine"}, "train.schedule.kind: constant → cosine"},
+		{"", []string{"train.epochs=2", "train.optimizer.deep.learning_rate=0.5"}, "train.optimizer.deep.learning_rate: "},
+		{", schedule: {kind: linear}", []string{"train.epochs=2"}, "train.epochs: 1 → 2"},
+	} {
+		c := clicksConfig(t, path, "", x.train)
+		first := runJob(t, 3, Options{Config: c, Set: []string{"train.epochs=1"}, Tolerance: how})
+		runJob(t, 3, Options{Resume: first.RunDir, Set: x.set})
+		again := runJob(t, 3, Options{Resume: first.RunDir, Set: []string{"train.epochs=2"}}) // nothing else has changed since
+		err := CheckReplay(Options{Replay: first.RunDir}, 3)
+		if want := fmt.Sprintf(", and after step %d on 3 ranks in %v with ", first.Steps, how); x.want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), x.want)) {
+			t.Errorf("%v: %v; want %q and %q", x.set, err, want, x.want)
+		}
+		if x.want != "" {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%v: %v", x.set, err)
+		}
+		sameModel(t, runJob(t, 3, Options{Replay: first.RunDir}), again)
+	}
+}

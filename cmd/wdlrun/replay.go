@@ -21,7 +21,8 @@ func replayCommand(p *program) *cli.Command {
 		Description: `RUN is the run directory of a training with -mode drop or speculate. Its
 commits.log tells which microbatches counted in which step; the same ones count
 again, whatever is slow now, and the model is the same to the last bit. N must be
-what it was.
+what it was. A training that went on with other ranks, another mode or other settings
+of its steps is refused, with what changed and when.
 
 Example:
    wdlrun -np 3 replay runs/20261121-101500`,
