@@ -1,29 +1,33 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/wdlrun/wdlrun/launcher"
+	"github.com/wdlrun/wdlrun/rank/control"
 )
 
 // keepFailure leaves what ranks said about the end of their group in its run
-// directory, and returns the folder, "" without a run directory:
+// directory, and says what that is and in which folder, "" without a run directory:
 //
 //	failure-20261121-101500/verdict.txt        the verdict, and what others showed
 //	failure-20261121-101500/rank-0003.stacks   of all its goroutines when it was given
 //	failure-20261121-101500/rank-0003.trace    where its last steps spent their time
 //
-// A rank that has died says nothing; one that was stopped does when it is woken.
+// A rank that has died says nothing; one that was stopped does when it is woken, and
+// one that is slow to answer may do so when those who are left have gone on.
 func (p *program) keepFailure(out launcher.Outcome) string {
 	if out.Status.RunDir == "" {
 		return ""
 	}
-	dir := filepath.Join(out.Status.RunDir, "failure-"+time.Now().Format("20060102-150405"))
-	err := os.MkdirAll(dir, 0o755)
+	dir, err := failureFolder(out.Status.RunDir, time.Now())
 	keep := func(name string, body []byte) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), body, 0o644)
@@ -31,17 +35,72 @@ func (p *program) keepFailure(out launcher.Outcome) string {
 	}
 	verdict := append([]string{out.Verdict.String()}, out.Verdict.Others...)
 	keep("verdict.txt", []byte(strings.Join(verdict, "\n  ")+"\n"))
+	var stacks, traces []int
 	for _, w := range out.Words {
-		if w.About == "stacks" || w.About == aboutTrace { // the name of a file comes from no rank
-			keep(fmt.Sprintf("rank-%04d.%s", w.Rank, w.About), w.Body)
+		switch w.About { // the name of a file comes from no rank
+		case aboutStacks:
+			stacks = append(stacks, w.Rank)
+		case aboutTrace:
+			traces = append(traces, w.Rank)
+		default:
+			continue
 		}
+		keep(fmt.Sprintf("rank-%04d.%s", w.Rank, w.About), w.Body)
 	}
 	if err != nil {
 		fmt.Fprintf(p.stderr, "wdlrun: what the ranks said about the failure is not kept: %v\n", err)
 		return ""
 	}
-	return dir
+	return said(stacks, traces) + ": " + dir
 }
 
-// aboutTrace names a rank's report of its last spans.
-const aboutTrace = "trace"
+// failureFolder makes a folder for a failure of now; there may be another of the same
+// second.
+func failureFolder(runDir string, now time.Time) (dir string, err error) {
+	name := filepath.Join(runDir, "failure-"+now.Format("20060102-150405"))
+	dir = name
+	for n := 2; n <= maxFailures; n++ {
+		if err = os.Mkdir(dir, 0o755); !errors.Is(err, fs.ErrExist) {
+			break
+		}
+		dir = fmt.Sprintf("%s-%d", name, n)
+	}
+	return dir, err
+}
+
+// maxFailures bounds the failures of one second; each takes a good part of it.
+const maxFailures = 100
+
+const (
+	aboutStacks = string(control.Stacks)
+	aboutTrace  = "trace" // a rank's report of its last spans
+)
+
+// said tells of which ranks there are stacks, and of which traces.
+func said(stacks, traces []int) string {
+	slices.Sort(stacks)
+	slices.Sort(traces)
+	switch {
+	case len(stacks)+len(traces) == 0:
+		return "the verdict alone, for no rank said what it did"
+	case slices.Equal(stacks, traces):
+		return "stacks and traces of " + ofRanks(stacks)
+	case len(traces) == 0:
+		return "stacks, and no traces, of " + ofRanks(stacks)
+	case len(stacks) == 0:
+		return "traces, and no stacks, of " + ofRanks(traces)
+	}
+	return "stacks of " + ofRanks(stacks) + ", traces of " + ofRanks(traces)
+}
+
+// ofRanks names a few ranks and counts many.
+func ofRanks(ranks []int) string {
+	const few = 8
+	switch n := len(ranks); {
+	case n == 1:
+		return fmt.Sprintf("rank %d", ranks[0])
+	case n > few:
+		return fmt.Sprintf("%d ranks", n)
+	}
+	return "ranks " + strings.ReplaceAll(strings.Trim(fmt.Sprint(ranks), "[]"), " ", ", ")
+}

@@ -202,10 +202,10 @@ func (p *program) failed(m *member.Member, err error) error {
 	return exit(1)
 }
 
-// sayVerdict tells why a job ended, what to do, and where what is known lies.
+// sayVerdict tells why a job ended, what to do, and what is kept of it (keepFailure).
 func (p *program) sayVerdict(v *rank.Verdict, np int, runDir, kept string) {
 	if kept != "" {
-		kept = "; stacks and traces: " + kept
+		kept = "; kept: " + kept
 	}
 	fmt.Fprintf(p.stderr, "wdlrun: %v%s\n", v, kept)
 	for _, line := range v.Others {

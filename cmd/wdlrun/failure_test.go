@@ -1,0 +1,41 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestSaid(t *testing.T) {
+	many := []int{0, 1, 2, 3, 4, 5, 6, 7, 8}
+	for _, x := range []struct {
+		stacks, traces []int
+		want           string
+	}{
+		{nil, nil, "the verdict alone, for no rank said what it did"},
+		{[]int{2}, []int{2}, "stacks and traces of rank 2"},
+		{[]int{2, 0}, []int{0, 2}, "stacks and traces of ranks 0, 2"},
+		{[]int{0, 2}, nil, "stacks, and no traces, of ranks 0, 2"},
+		{nil, []int{1}, "traces, and no stacks, of rank 1"},
+		{many, many[1:], "stacks of 9 ranks, traces of ranks 1, 2, 3, 4, 5, 6, 7, 8"},
+	} {
+		if got := said(x.stacks, x.traces); got != x.want {
+			t.Errorf("stacks of %v, traces of %v: %q, want %q", x.stacks, x.traces, got, x.want)
+		}
+	}
+}
+
+// TestFailuresOfOneSecond: each has a folder of its own.
+func TestFailuresOfOneSecond(t *testing.T) {
+	run, now := t.TempDir(), time.Date(2026, 11, 21, 10, 15, 0, 0, time.Local)
+	for _, want := range []string{"failure-20261121-101500", "failure-20261121-101500-2", "failure-20261121-101500-3"} {
+		dir, err := failureFolder(run, now)
+		if err != nil || dir != filepath.Join(run, want) {
+			t.Errorf("%s, %v; want %s", dir, err, want)
+		}
+	}
+	if _, err := failureFolder(filepath.Join(run, "none"), now); !os.IsNotExist(err) {
+		t.Errorf("of a run directory that is not there: %v", err)
+	}
+}
