@@ -1,10 +1,12 @@
 package tests
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -122,8 +124,8 @@ func TestStoppedRankIsReplaced(t *testing.T) {
 }
 
 // TestLossesLeaveNothingBehind kills a rank again and again: the launcher and the ranks
-// that stay hold no more descriptors and shared windows than they did, and when the job
-// has ended there is no shared memory of it.
+// that stay hold no more descriptors, shared windows and goroutines than they did, and
+// when the job has ended there is no shared memory of it.
 func TestLossesLeaveNothingBehind(t *testing.T) {
 	dir, shared := t.TempDir(), sharedMemory(t)
 	cmd := command(t, dir, append([]string{"-np", "3", "-oversubscribe", "-replicas", "2", "-restarts", "9",
@@ -178,9 +180,59 @@ func TestLossesLeaveNothingBehind(t *testing.T) {
 			t.Errorf("%s holds %v descriptors and windows, at first %v; by generation %v", who, late, early, held)
 		}
 	}
+	for _, stayed := range []int{0, 2} {
+		noneGrows(t, stayed, dumps(t, filepath.Join(dir, r.RunDir), stayed))
+	}
 	gone(t, pids)
 	if now := sharedMemory(t); len(now) > len(shared) {
 		t.Errorf("shared memory %v was left behind, before there was %v", now, shared)
+	}
+}
+
+// dumps reads the stacks that a rank has left at each loss, in order, and counts its
+// goroutines by who has created them.
+func dumps(t *testing.T, runDir string, rank int) (all []map[string]int) {
+	t.Helper()
+	folders, err := filepath.Glob(filepath.Join(runDir, "failure-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(folders, func(a, b string) int { // "-2" is of the same second
+		return cmp.Or(cmp.Compare(filepath.Base(a)[:len("failure-20060102-150405")], filepath.Base(b)[:len("failure-20060102-150405")]), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
+	for _, folder := range folders {
+		b, err := os.ReadFile(filepath.Join(folder, fmt.Sprintf("rank-%04d.stacks", rank)))
+		if err != nil {
+			continue // it was slow to answer
+		}
+		by := map[string]int{}
+		for line := range strings.Lines(string(b)) {
+			if who, ok := strings.CutPrefix(line, "created by "); ok {
+				who, _, _ = strings.Cut(who, " in goroutine ")
+				by[who]++
+			}
+		}
+		all = append(all, by)
+	}
+	return all
+}
+
+// noneGrows asserts that there are no goroutines of which each loss leaves one more.
+func noneGrows(t *testing.T, rank int, dumps []map[string]int) {
+	t.Helper()
+	const enough = 4
+	if len(dumps) < enough {
+		t.Logf("rank %d has told of its goroutines at %d losses only", rank, len(dumps))
+		return
+	}
+	for who := range dumps[len(dumps)-1] {
+		var counts []int
+		for _, d := range dumps {
+			counts = append(counts, d[who])
+		}
+		if first, last := counts[0], counts[len(counts)-1]; slices.IsSorted(counts) && last-first >= len(counts)-2 {
+			t.Errorf("rank %d has more goroutines of %s at each loss: %v", rank, who, counts)
+		}
 	}
 }
 
