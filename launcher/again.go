@@ -66,12 +66,21 @@ func again(ctx context.Context, job Job) (Outcome, error) {
 	}
 }
 
-// permanent reports whether a verdict is that of the generation before, and an error
-// which a rank reported itself: a contradiction in what was asked for, a loss that is
-// not finite, a record that cannot be read. What befalls a rank from outside, such as
-// a signal, may come twice in one place by chance.
-func permanent(before, v *rank.Verdict) bool {
-	return before != nil && before.Kind == rank.Failed && v.Kind == rank.Failed && before.Step == v.Step && before.Cause == v.Cause
+// permanent says why a verdict is one that would come again, "" if it need not: an
+// error that a rank reported as such, or one that a rank reported itself and that is
+// also the verdict of the generation before, as a loss that is not finite or a record
+// that cannot be read. What befalls a rank from outside, such as a signal, may come
+// twice in one place by chance.
+func permanent(before, v *rank.Verdict) string {
+	switch {
+	case v.Kind != rank.Failed:
+		return ""
+	case v.Permanent:
+		return "the job is not started again: this error would come again until its cause is mended"
+	case before != nil && before.Kind == rank.Failed && before.Step == v.Step && before.Cause == v.Cause:
+		return fmt.Sprintf("the same error at the same step %d as the time before: it would come again", v.Step)
+	}
+	return ""
 }
 
 // judge asks the policy what to do about the end of a generation. The policy
@@ -84,8 +93,8 @@ func (g *generations) judge(out Outcome, held bool) {
 		place = g.places[v.Rank]
 	}
 	next := g.policy.Failed(time.Since(g.begin), place, held)
-	if permanent(g.failed, v) {
-		next = restart.Recovery{Plan: restart.GiveUp, Text: fmt.Sprintf("the same error at the same step %d as the time before: it would come again", v.Step)}
+	if why := permanent(g.failed, v); why != "" {
+		next = restart.Recovery{Plan: restart.GiveUp, Text: why}
 	}
 	g.failed = v
 	if place >= 0 && place != v.Rank {

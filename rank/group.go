@@ -124,6 +124,7 @@ type seat struct {
 
 	blames  bool // reported an error that a peer caused
 	blamed  int
+	forGood bool // it failed by what would come again
 	blame   string
 	blameAt time.Duration
 
@@ -300,9 +301,8 @@ func (g *Group) Beat(now time.Duration, rank int, status Status) {
 	s.status, s.beat, s.silent = status, now, false
 }
 
-// Fail is a rank's report of an error. blamed is the rank that caused it; its
-// own number or a negative one if the error is its own. The status is what it
-// was doing.
+// Fail is a rank's report of an error. blamed is the rank that caused it; its own
+// number, Own or ForGood if the error is its own. The status is what it was doing.
 func (g *Group) Fail(now time.Duration, rank int, cause string, blamed int, status Status) Decision {
 	g.wake(now)
 	s := g.seat(rank)
@@ -314,7 +314,7 @@ func (g *Group) Fail(now time.Duration, rank int, cause string, blamed int, stat
 	}
 	s.beat = now
 	if blamed < 0 || blamed == rank || blamed >= len(g.seats) {
-		s.failed, s.cause, s.failedAt = true, cause, now
+		s.failed, s.cause, s.failedAt, s.forGood = true, cause, now, blamed == ForGood
 	} else {
 		s.blames, s.blamed, s.blame, s.blameAt = true, blamed, cause, now
 	}

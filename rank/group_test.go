@@ -192,3 +192,16 @@ func (c *conversation) answer(d Decision) {
 		c.out.WriteString(at + "finish\n")
 	}
 }
+
+// TestForGood: the verdict knows an error that would come again, and no other as such.
+func TestForGood(t *testing.T) {
+	for blamed, want := range map[int]bool{ForGood: true, Own: false, 0: false} {
+		g := NewGroup(GroupConfig{Size: 1})
+		if _, err := g.Join(0, Member{Rank: 0, Size: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if d := g.Fail(1, 0, "no such file", blamed, Status{}); d.Verdict == nil || d.Verdict.Kind != Failed || d.Verdict.Permanent != want {
+			t.Errorf("blamed %d: %+v", blamed, d.Verdict)
+		}
+	}
+}

@@ -212,7 +212,7 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 	v := &Verdict{
 		Kind: s.sign(), Rank: root, Host: s.member.Host, Pid: s.member.Pid,
 		Phase: s.status.Phase, Step: s.status.Step, Position: s.status.Position,
-		Cause: s.cause, Code: s.code, Signal: s.signal,
+		Cause: s.cause, Permanent: s.forGood, Code: s.code, Signal: s.signal,
 	}
 	switch v.Kind {
 	case Silent:

@@ -31,20 +31,21 @@ const MaxOthers = 64
 // Verdict says why a group ended before its work was done: one cause, and what
 // the other ranks showed folded under it. It is an error.
 type Verdict struct {
-	Kind     Kind          `json:"kind"`
-	Rank     int           `json:"rank"` // −1 where no single rank is the cause
-	Host     string        `json:"host,omitempty"`
-	Pid      int           `json:"pid,omitempty"`
-	Phase    string        `json:"phase,omitempty"`
-	Step     int64         `json:"step"` // of a rank that failed or is stuck; of others when last seen: Cause says if another rank had come further
-	Position string        `json:"position,omitempty"`
-	Cause    string        `json:"cause,omitempty"`
-	Code     int           `json:"code,omitempty"`    // exit code of the process
-	Signal   int           `json:"signal,omitempty"`  // that ended it
-	Quiet    time.Duration `json:"quiet,omitempty"`   // how long it was silent, stuck or waiting
-	Others   []string      `json:"others,omitempty"`  // what other ranks showed, a line each, at most MaxOthers
-	Folded   int           `json:"folded,omitempty"`  // how many other ranks showed something
-	Blaming  int           `json:"blaming,omitempty"` // how many of the others name this rank as their cause
+	Kind      Kind          `json:"kind"`
+	Rank      int           `json:"rank"` // −1 where no single rank is the cause
+	Host      string        `json:"host,omitempty"`
+	Pid       int           `json:"pid,omitempty"`
+	Phase     string        `json:"phase,omitempty"`
+	Step      int64         `json:"step"` // of a rank that failed or is stuck; of others when last seen: Cause says if another rank had come further
+	Position  string        `json:"position,omitempty"`
+	Cause     string        `json:"cause,omitempty"`
+	Permanent bool          `json:"permanent,omitempty"` // the cause would come again if the job were started again
+	Code      int           `json:"code,omitempty"`      // exit code of the process
+	Signal    int           `json:"signal,omitempty"`    // that ended it
+	Quiet     time.Duration `json:"quiet,omitempty"`     // how long it was silent, stuck or waiting
+	Others    []string      `json:"others,omitempty"`    // what other ranks showed, a line each, at most MaxOthers
+	Folded    int           `json:"folded,omitempty"`    // how many other ranks showed something
+	Blaming   int           `json:"blaming,omitempty"`   // how many of the others name this rank as their cause
 }
 
 // Survived reports whether a rank is left after a group that ended so, and may go on

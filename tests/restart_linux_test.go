@@ -1,16 +1,20 @@
 package tests
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/rank"
 )
 
 // TestRestart kills ranks with -9 at random moments of a training that may be
@@ -133,5 +137,40 @@ func TestRestartSmallerInsideAnEpoch(t *testing.T) {
 	o = run(t, dir, "-np", "2", "-mode", "wait", "train", "-resume", r.RunDir, "-set", "train.epochs=3")
 	if want := fmt.Sprintf("the training goes on in mode wait; until step %d it was in mode drop, backup 1", r.Steps); o.code != 0 || !strings.Contains(o.stderr, want) {
 		t.Errorf("exit code %d, no %q in\n%s", o.code, want, o.stderr)
+	}
+}
+
+// TestNotStartedAgainInVain: what would come again until somebody mends it ends the job
+// at once, whatever -restarts says: a folder that is not there and that no look before
+// the start can see, a disk that is full when the run directory is made.
+func TestNotStartedAgainInVain(t *testing.T) {
+	bin, err := wdlrun()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, x := range map[string]struct{ limit, set, says string }{
+		"missing folder": {"unlimited", `tables=[{name: occupation, tier: {dir: nowhere, memory: 1}}]`, "nowhere"},
+		"full disk":      {"0", "train.epochs=1", "free some space"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			cmd := exec.Command("sh", "-c", `ulimit -f `+x.limit+`; exec "$0" "$@"`, bin, "-np", "2", "-restarts", "3", "train", "--json", "-set", x.set)
+			cmd.Dir = dir
+			cmd.Stdout, cmd.Stderr = new(bytes.Buffer), new(bytes.Buffer)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			o := end(t, cmd)
+			var said struct {
+				Restarts int
+				Verdict  rank.Verdict
+			}
+			if err := json.Unmarshal([]byte(o.stdout), &said); err != nil || o.code == 0 || said.Restarts != 0 || !said.Verdict.Permanent {
+				t.Errorf("exit code %d, %v, %+v\n%s", o.code, err, said, o.stderr)
+			}
+			if !strings.Contains(o.stderr, x.says) || strings.Contains(o.stderr, "start again in") || !strings.Contains(o.stderr, "this error would come again until its cause is mended") {
+				t.Errorf("the user is told:\n%s", o.stderr)
+			}
+		})
 	}
 }

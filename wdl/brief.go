@@ -62,10 +62,10 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	}
 	j.config.Fill()
 	if err := j.befall(brief.Chaos, brief.Struck); err != nil {
-		return nil, err
+		return nil, contradiction(err)
 	}
 	if j.script, err = script(brief.Replay); err != nil {
-		return nil, err
+		return nil, contradiction(err)
 	}
 	if brief.From == "" {
 		return nil, nil
@@ -90,23 +90,23 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 	}
 	if b.Replay = j.opt.Replay; b.Replay != "" {
 		if err := j.opt.replay(j.comm.Size()); err != nil {
-			return b, err
+			return b, contradiction(err)
 		}
 	}
 	c, err := j.opt.config(from)
 	if err != nil {
-		return b, err
+		return b, contradiction(err)
 	}
 	if j.eval != nil {
 		err = j.eval.evaluating(c)
 		b.Config = string(c.YAML())
-		return b, err
+		return b, contradiction(err)
 	}
 	if err := j.tolerance(c, from); err != nil {
-		return b, err
+		return b, contradiction(err)
 	}
 	if err := j.opt.fits(c, j.comm.Size()); err != nil {
-		return b, err
+		return b, contradiction(err)
 	}
 	b.Tolerance, b.Chaos = j.opt.Tolerance, j.opt.Chaos.String()
 	if b.RunDir, err = j.place(from); err != nil {

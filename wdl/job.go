@@ -279,11 +279,11 @@ func (j *Job) Run(ctx context.Context) (_ Result, err error) {
 func (j *job) setOut(ctx context.Context) error {
 	from, err := j.briefing(ctx)
 	if err != nil {
-		return err
+		return lasting(err)
 	}
 	j.told()
 	if err := j.prepare(ctx, from); err != nil {
-		return err
+		return lasting(err)
 	}
 	j.resumed, j.resumedAt, j.savedAt = j.cursor.Samples, j.cursor.Step, time.Now()
 	j.trains = j.opt.Replicas > 1

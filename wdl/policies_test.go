@@ -2,6 +2,7 @@ package wdl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
@@ -223,6 +225,8 @@ func TestTiersThatFail(t *testing.T) {
 	if err := failed(t, 2, Options{Config: wordsConfig(t, path, fmt.Sprintf(", tier: {dir: %q, memory: 1}", missing), "")}); err == nil ||
 		!strings.Contains(err.Error(), `table "words"`) || !strings.Contains(err.Error(), missing) {
 		t.Errorf("a folder that is not there: %v", err)
+	} else if !lasts(err) {
+		t.Errorf("it would come again: %v", err)
 	}
 	if runtime.GOOS != "linux" {
 		t.Skip("the file without a name is found through /proc")
@@ -244,16 +248,22 @@ func TestTiersThatFail(t *testing.T) {
 	}
 	c := wordsConfig(t, path, fmt.Sprintf(", tier: {dir: %q, memory: 1}", dir), "")
 	if err := failed(t, 1, Options{Config: c, Say: damage}); err == nil || cut == 0 ||
-		!strings.Contains(err.Error(), `table "words"`) || !strings.Contains(err.Error(), "the file is damaged") {
+		!strings.Contains(err.Error(), `table "words"`) || !strings.Contains(err.Error(), "the file is damaged") || lasts(err) {
 		t.Errorf("%d files damaged: %v", cut, err)
 	}
+}
+
+// lasts reports whether an error is one for which no job is started again.
+func lasts(err error) bool {
+	var lasting *rank.PermanentError
+	return errors.As(err, &lasting)
 }
 
 // TestRowsOfAnotherWidthAreRefused: a table of other rows is another model.
 func TestRowsOfAnotherWidthAreRefused(t *testing.T) {
 	run := runJob(t, 2, Options{Config: wordsConfig(t, manyKeys(t, 300, 500), "", "")})
 	err := failed(t, 1, Options{Resume: run.RunDir, Set: []string{"model.embedding_dim=4"}})
-	if err == nil || !strings.Contains(err.Error(), "model.embedding_dim: 8 → 4") {
+	if err == nil || !strings.Contains(err.Error(), "model.embedding_dim: 8 → 4") || !lasts(err) {
 		t.Errorf("%v", err)
 	}
 }

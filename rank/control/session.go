@@ -217,8 +217,8 @@ func (s *Session) Err() error {
 	}
 }
 
-// Fail reports an error of this rank, or, with the number of another, one that
-// this other has caused; a negative number means the rank itself. It waits, at
+// Fail reports an error of this rank (rank.Own, or rank.ForGood for one that would come
+// again) or, with the number of another, one that this other has caused. It waits, at
 // most 10 s, and returns the verdict on the group, or cause if none comes.
 func (s *Session) Fail(cause error, blamed int) error {
 	f := &controlpb.Failure{Cause: cut(cause.Error(), maxCause), Blamed: int64(blamed), Status: s.status()}

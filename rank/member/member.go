@@ -22,6 +22,7 @@ package member
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/wdlrun/wdlrun/collective"
@@ -164,7 +165,8 @@ func heed(s *control.Session, c *collective.Comm, closed <-chan struct{}) {
 
 // Fail reports an error to the group, which ends for all, and returns the
 // verdict. An error of a collective call that another rank has caused is
-// reported as that rank's.
+// reported as that rank's, and a rank.PermanentError as one for which no launcher
+// starts the job again.
 func (m *Member) Fail(cause error) error {
 	if m.left {
 		return cause
@@ -181,7 +183,10 @@ func (m *Member) verdict(cause error) error {
 	}
 	blamed, ok := collective.Blamed(cause)
 	if !ok {
-		blamed = -1
+		blamed = rank.Own
+		if lasts := (*rank.PermanentError)(nil); errors.As(cause, &lasts) {
+			blamed = rank.ForGood
+		}
 	}
 	return m.Session.Fail(cause, blamed)
 }
