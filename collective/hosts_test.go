@@ -11,6 +11,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/raw"
 )
 
@@ -116,7 +117,7 @@ func onPlan(t *testing.T, hostOf []int, local bool, body func(c *collective.Comm
 	go func() { wg.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(time.Minute):
+	case <-time.After(patient.Longest):
 		t.Fatalf("plan %v: ranks hang", hostOf)
 	}
 	return errs

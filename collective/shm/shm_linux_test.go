@@ -9,6 +9,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/colltest"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -20,7 +21,7 @@ func newGroup(t *testing.T, size int) []collective.Transport {
 	var wg sync.WaitGroup
 	for i := range size {
 		wg.Go(func() {
-			l, err := Listen(Config{Rank: i, Size: size, Key: key[:]})
+			l, err := Listen(Config{Rank: i, Size: size, Key: key[:], Timeout: patient.Longest})
 			if err != nil {
 				errs[i] = err
 				return

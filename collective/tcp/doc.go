@@ -84,7 +84,7 @@
 // rank that notices a loss or a mismatch, or calls Abort, sends the cause to all,
 // and each rank passes the first cause it hears on to all, so that everyone has
 // it at once even if its origin dies while sending. A broken data connection
-// counts only if the control connection gives no reason within judgeTime.
+// counts only if the control connection gives no reason within half a second.
 // Stalled frames find ranks that are in different calls, by the number of the call;
 // probes find ranks that wait for each other in a circle (probe.go), also where they
 // wait for some of them elsewhere, in memory that a host's ranks share. Ranks

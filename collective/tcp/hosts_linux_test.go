@@ -27,7 +27,7 @@ func onHosts(t *testing.T, links []*Transport, body func(c *collective.Comm) err
 	var wg sync.WaitGroup
 	for r, host := range hostOf {
 		wg.Go(func() {
-			l, err := shm.Listen(shm.Config{Rank: r % 2, Size: sizes[host], Key: keys[host][:]})
+			l, err := shm.Listen(shm.Config{Rank: r % 2, Size: sizes[host], Key: keys[host][:], Timeout: patient.Longest})
 			if err == nil {
 				var local *shm.Transport
 				if local, err = l.Connect(context.Background()); err == nil {

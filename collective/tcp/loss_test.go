@@ -140,7 +140,7 @@ func TestKilledProcess(t *testing.T) {
 					t.Parallel()
 					if phase == listening { // the others wait for it
 						patient.Try(t, time.Second, func(timeout time.Duration) error { return killed(t, phase, streams, victim, timeout) })
-					} else if err := killed(t, phase, streams, victim, DefaultTimeout); err != nil {
+					} else if err := killed(t, phase, streams, victim, patient.Longest); err != nil {
 						t.Error(err)
 					}
 				})
@@ -209,7 +209,7 @@ func ended(t *testing.T, tr *Transport) error {
 	t.Helper()
 	select {
 	case <-tr.ended:
-	case <-time.After(time.Minute):
+	case <-time.After(patient.Longest):
 		t.Fatal("the group goes on")
 	}
 	return tr.standing()

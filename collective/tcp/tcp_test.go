@@ -8,6 +8,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/colltest"
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 var testKey = bytes.Repeat([]byte{7}, KeySize)
@@ -44,7 +45,7 @@ func groupOf(t testing.TB, size int, cfg Config, secure ...securer) []*Transport
 	var wg sync.WaitGroup
 	for i := range size {
 		cfg := cfg
-		cfg.Rank, cfg.Peers, cfg.Key, cfg.Generation = i, peers, testKey, 3
+		cfg.Rank, cfg.Peers, cfg.Key, cfg.Generation, cfg.Timeout = i, peers, testKey, 3, patient.Longest
 		if secure != nil {
 			cfg.Secure = secure[i]
 		}

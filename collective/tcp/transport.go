@@ -12,9 +12,13 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 )
 
-// judgeTime is how long a broken data connection waits for the control
-// connection to say what happened.
-const judgeTime = 500 * time.Millisecond
+// A broken data connection waits for half a second for the control connection to say
+// what happened. It looks so often that a process that was stopped meanwhile still
+// hears what has come for it.
+const (
+	judgePause = 50 * time.Millisecond
+	judgeLooks = 10
+)
 
 // Transport is this process's end of a connected group. It implements
 // collective.Transport.
@@ -236,18 +240,18 @@ func (t *Transport) judge(p *peer, err error) error {
 	if t.closed.Load() {
 		return collective.ErrClosed
 	}
-	timer := time.NewTimer(judgeTime)
-	defer timer.Stop()
-	cause := err
-	select {
-	case <-t.quit:
-		return collective.ErrClosed
-	case <-t.ended:
-	case <-p.left:
-		cause = collective.ErrLeft
-	case <-timer.C:
+	for range judgeLooks {
+		select {
+		case <-t.quit:
+			return collective.ErrClosed
+		case <-t.ended:
+			return t.standing()
+		case <-p.left:
+			return t.end(&collective.LostError{Rank: p.rank, By: t.rank, Cause: collective.ErrLeft})
+		case <-time.After(judgePause):
+		}
 	}
-	return t.end(&collective.LostError{Rank: p.rank, By: t.rank, Cause: cause})
+	return t.end(&collective.LostError{Rank: p.rank, By: t.rank, Cause: err})
 }
 
 // Abort ends the group for every rank.
