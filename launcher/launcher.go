@@ -30,7 +30,7 @@
 // # How a job ends
 //
 // When all ranks have ended with code 0, well. When one fails (ends otherwise,
-// reports an error, falls silent), with one verdict: the others get a second to
+// reports an error, falls silent), with one verdict: the others get 3 s to
 // end by themselves if they attend the coordinator, then SIGTERM, and 3 s later
 // SIGKILL. The exit code is that of the first failure, 128 + signal for a signal;
 // 127 if the program is not found and 126 if it cannot be run, as with shells.
@@ -63,8 +63,9 @@ const (
 	grace = 3 * time.Second
 
 	// ownEnd is how long ranks that heard the verdict may take to end before
-	// they are told to by signal.
-	ownEnd = time.Second
+	// they are told to by signal. A busy machine must keep it, else the exit code of
+	// the rank that failed is that of the signal.
+	ownEnd = 3 * time.Second
 
 	// reapTime bounds the wait for a process that was sent SIGKILL. Only one
 	// that is stuck in the kernel takes longer.

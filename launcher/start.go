@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
-	"time"
 )
 
 // exit is how the process of a rank ended.
@@ -66,7 +65,7 @@ func (f *fleet) fork() {
 func (f *fleet) start(rank int, cmd *exec.Cmd, out [2]*lines) (pid int, err error) {
 	p := &process{rank: rank, cmd: cmd, out: out}
 	cmd.Stdout, cmd.Stderr = out[0], out[1]
-	cmd.WaitDelay = time.Second // a process that left the group may hold the pipes
+	cmd.WaitDelay = reapTime // a process that left the group may hold the pipes; what this one wrote is still read
 	ownGroup(cmd)
 	dieWithLauncher(cmd)
 	started := make(chan error)
