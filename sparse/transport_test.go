@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/collective/shm"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/sparse"
 )
@@ -34,7 +35,7 @@ func overShm(size int) ([]collective.Transport, error) {
 	var wg sync.WaitGroup
 	for r := range size {
 		wg.Go(func() {
-			l, err := shm.Listen(shm.Config{Rank: r, Size: size, Key: key})
+			l, err := shm.Listen(shm.Config{Rank: r, Size: size, Key: key, Timeout: patient.Longest})
 			if err != nil {
 				errs[r] = err
 				return

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/control"
 	"github.com/wdlrun/wdlrun/rank/member"
@@ -31,7 +32,7 @@ func serve(t *testing.T, at string, size, generation int, key rank.Key) *control
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := control.Serve(ln, control.Config{Key: key, Size: size, Generation: generation, Timeout: 20 * time.Second})
+	s, err := control.Serve(ln, control.Config{Key: key, Size: size, Generation: generation, Timeout: patient.Longest})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func TestRejoin(t *testing.T) {
 		return nil
 	}
 	live := func(r, generation int) (*member.Member, error) {
-		return member.Join(ctx, launched(r, size, generation, at, key), control.Options{Timeout: 20 * time.Second})
+		return member.Join(ctx, launched(r, size, generation, at, key), control.Options{Timeout: patient.Longest})
 	}
 	errs := make([]error, size)
 	var ranks sync.WaitGroup
