@@ -14,8 +14,8 @@ const (
 	readAhead  = 4 << 10 // a small frame comes in one read
 	smallFrame = 4 << 10 // a payload up to here is copied behind its header to leave in one piece
 
-	landBytes    = 64 << 10 // lands at once of a payload that is joined: less than a core's cache
-	elementBytes = 8        // the largest element
+	landBytes    = 256 << 10 // lands at once of a payload that is joined: less than a core's cache
+	elementBytes = 8         // the largest element
 )
 
 // link is one stream for the data of one channel with one peer: either sock, on
