@@ -118,14 +118,28 @@ func (d *Dataset) look(i int) error {
 	if err != nil {
 		return err
 	}
+	_, named := namingOf(d.format)
 	switch {
+	case named && d.src.Follow.On: // the next files may have more
 	case i == 0:
 		d.fields = names
+	case named:
+		d.fields = union(d.fields, names)
 	case d.src.Header && !slices.Equal(names, d.fields):
 		return fmt.Errorf("data: open: %s: its header differs from that of %s: %s, there: %s",
 			f.name, d.files[0].name, strings.Join(names, ","), strings.Join(d.fields, ","))
 	}
 	return nil
+}
+
+// union is a, and behind it what b alone has.
+func union(a, b []string) []string {
+	for _, s := range b {
+		if !slices.Contains(a, s) {
+			a = append(a, s)
+		}
+	}
+	return a
 }
 
 // Names returns the names of the files in their order.

@@ -31,6 +31,8 @@
 //	                  mark are no records.
 //	criteo            tsv with the fields label, I1 … I13, C1 … C26
 //	tfrecord          a tf.Example in TFRecord frames; fields are its features
+//	jsonl             a line: a JSON object; fields are its members, values or lists of
+//	                  them (see package jsonl). Members that are objects are no fields
 //	parquet           a row; fields are flat columns and lists of plain values
 //	libsvm, libffm    a line: label index:value …, label field:index:value …;
 //	                  see svm.go for the names of their fields

@@ -3,48 +3,29 @@ package data
 import (
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/wdlrun/wdlrun/data/tfrecord"
 	"github.com/wdlrun/wdlrun/data/value"
 )
-
-// lookExamples is how many records of a file tell the names of its features.
-const lookExamples = 1000
 
 // exampleFormat is TFRecord of tf.Example. A block is a byte range; its first
 // record is found by the checksum of its header.
 type exampleFormat struct{}
 
 // look joins the names of features in the first records.
-func (exampleFormat) look(f *file, s source) ([]string, error) {
-	r := exampleRecords{}
-	if err := r.begin(s, f, block{0, 0, f.size}, -1, 0); err != nil {
+func (e exampleFormat) look(f *file, s source) ([]string, error) {
+	names, err := firstNames(e, f, s)
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("data: open: %s: %w", f.name, err)
-	}
-	seen := map[string]bool{}
-	for range lookExamples {
-		u, err := r.next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("data: open: %s: %w", f.name, err)
-		}
-		if u.flaw != nil {
-			continue // the scan tells
-		}
-		_ = tfrecord.Names(u.record, func(name []byte) { seen[string(name)] = true }) // as above
-	}
-	if len(seen) == 0 {
+	case len(names) == 0:
 		return nil, fmt.Errorf("data: open: %s: none of its first records is a tf.Example; is it TFRecord?", f.name)
 	}
-	names := make([]string, 0, len(seen))
-	for n := range seen {
-		names = append(names, n)
-	}
-	slices.Sort(names)
 	return names, nil
+}
+
+func (exampleFormat) names(record []byte, each func([]byte)) {
+	_ = tfrecord.Names(record, each) // the scan tells
 }
 
 func (exampleFormat) records([]string) records { return &exampleRecords{} }

@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/data/value"
 )
@@ -64,6 +65,7 @@ var formats = []struct {
 	{"tsv", "TSV", func(s Source) format { return newDelimited(s) }},
 	{"criteo", "TSV in Criteo's layout: label, I1 … I13, C1 … C26", func(s Source) format { return newDelimited(s) }},
 	{"tfrecord", "TFRecord of tf.Example", func(Source) format { return exampleFormat{} }},
+	{"jsonl", "JSON objects, one a line", func(Source) format { return objectFormat{} }},
 	{"parquet", "Parquet, flat and list columns", func(Source) format { return parquetFormat{} }},
 	{"libsvm", "LibSVM: label index:value …", func(Source) format { return svmFormat{} }},
 	{"libffm", "LibFFM: label field:index:value …", func(Source) format { return svmFormat{fields: true} }},
@@ -76,6 +78,45 @@ func Formats() []string {
 		names[i] = f.name
 	}
 	return names
+}
+
+// naming are formats whose records name their fields, each those that it has.
+type naming interface {
+	format
+	// names calls each with the fields of a record that can be read.
+	names(record []byte, each func(name []byte))
+}
+
+// namingOf is such a format, be its records in files or in a topic.
+func namingOf(f format) (naming, bool) {
+	if topic, ok := f.(topicFormat); ok {
+		f = topic.format
+	}
+	n, ok := f.(naming)
+	return n, ok
+}
+
+// lookRecords is how many records of a file tell the names of its fields.
+const lookRecords = 1000
+
+// firstNames joins the names of the fields in the first records of a file. of is the
+// format as newFormat or formatFor made it.
+func firstNames(of format, f *file, s source) (names []string, err error) {
+	form, _ := namingOf(of)
+	seen := map[string]bool{}
+	err = firstUnits(of, nil, f, s, lookRecords, func(record []byte) error {
+		form.names(record, func(name []byte) {
+			if !seen[string(name)] {
+				seen[string(name)] = true
+				names = append(names, string(name))
+			}
+		})
+		return nil
+	})
+	if _, ok := form.(exampleFormat); ok {
+		slices.Sort(names) // those of a map, whose order means nothing
+	}
+	return names, err
 }
 
 // newFormat is that of a source whose format is valid.
@@ -100,6 +141,12 @@ func (s Source) formatName() string {
 // and comment mark to the other settings; where not, they must not be given.
 func (s Source) HasLayout() bool {
 	return s.formatName() == "csv" || s.formatName() == "tsv"
+}
+
+// NamesFields tells whether files of the format name their fields themselves,
+// wherever they stand.
+func NamesFields(format string) bool {
+	return format == "parquet" || format == "tfrecord" || format == "jsonl"
 }
 
 // CriteoFields are the fields of Criteo's display advertising logs.

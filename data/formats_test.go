@@ -39,6 +39,8 @@ func numberedIn(t testing.TB, format string, lo, hi int) []byte {
 			fmt.Fprintf(&b, "%d %d:1 # %s\n", n%2, n, text)
 		case "libffm":
 			fmt.Fprintf(&b, "%d 7:1:0.5 3:%d:1 # %s\n", n%2, n, text)
+		case "jsonl":
+			fmt.Fprintf(&b, "{\"x\": %q, \"n\": %d, \"y\": %v, \"o\": {\"n\": [%d]}}\n", text, n, n%2 == 1, n)
 		case "tfrecord":
 			b.Write(tfrecord.AppendFrame(nil, tfrecord.AppendExample(nil, []string{"x", "n", "y"}, []value.List{
 				{Kind: value.Text, Texts: [][]byte{[]byte(text)}}, {Kind: value.Int, Ints: []int64{int64(n)}}, {Kind: value.Int, Ints: []int64{int64(n % 2)}},

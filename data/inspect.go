@@ -62,8 +62,9 @@ func Inspect(path string, rows int) (*Inspection, error) {
 		return nil, err
 	}
 	f := &files[0]
+	rows = min(rows, mostLook)
 	if f.log != nil {
-		return nil, fmt.Errorf("data: inspect: %s: a topic does not tell how its records are written; -config FILE says it", path)
+		return inspectTopic(path, f, rows)
 	}
 	if head, err := f.head(); err != nil {
 		return nil, err
@@ -74,17 +75,20 @@ func Inspect(path string, rows int) (*Inspection, error) {
 		if err != nil {
 			return nil, err
 		}
-		return inspectRecords(path, f, format, min(rows, mostLook))
+		if err := f.begin(format); err != nil {
+			return nil, err
+		}
+		return inspectRecords(path, f, format, newFormat(Source{Format: format}), rows)
 	}
-	all, err := firstLines(f, min(rows, mostLook)+1)
+	all, err := firstLines(f, rows+1)
 	if err != nil {
 		return nil, err
 	}
 	if isBinary(all) {
 		return nil, fmt.Errorf("data: inspect: %s is no text: it has zero bytes or many control characters; is it csv or tsv?", f.name)
 	}
-	if len(all) > 0 && strings.HasPrefix(strings.TrimLeft(all[0], " \t["), `{"`) {
-		return nil, fmt.Errorf("data: inspect: %s is JSON, which is not read; convert it to csv or Parquet", f.name)
+	if len(all) > 0 && isJSON(all[0]) {
+		return nil, fmt.Errorf("data: inspect: %s%s", f.name, f.asLines())
 	}
 	in := &Inspection{Path: path}
 	in.Comment, all = comments(all)
@@ -107,6 +111,12 @@ func Inspect(path string, rows int) (*Inspection, error) {
 	in.columns(names, records)
 	in.guessLabel()
 	return in, nil
+}
+
+// isJSON tells whether the first line of a text begins JSON of some layout.
+func isJSON(line string) bool {
+	line = strings.TrimSpace(strings.TrimPrefix(line, bom))
+	return line == "[" || line == "{" || strings.HasPrefix(strings.TrimLeft(line, "[ "), `{"`)
 }
 
 // firstLines returns the first lines of a file that are not blank.

@@ -21,11 +21,14 @@ func TestInspect(t *testing.T) {
 		"ragged.csv":    "a,b,label\n1,2,1\n3,4\n5,6,0\n\"7,8,0\n",
 		"header.csv":    "a,b\n",
 		"blank.csv":     "\n\n",
-		"lines.json":    `{"a": 1}` + "\n" + `{"a": 2}` + "\n",
+		"lines.json":    `{"a": 1, "click": true, "user": {"id": 7}}` + "\n\n" + `{"a": 2.5, "click": false, "tags": ["x", "y"]}` + "\n",
+		"pretty.json":   "{\n  \"a\": 1\n}\n",
+		"array.json":    `[{"a": 1}, {"a": 2}]`,
+		"odd.json":      `{"a": nan}` + "\n" + `{"a": 2}` + "\n",
 	}
 	dir := t.TempDir()
 	var out strings.Builder
-	for _, name := range []string{"people.csv", "noheader.tsv", "semicolon.csv", "strings.csv", "one.csv", "ragged.csv", "header.csv", "blank.csv", "lines.json", "none.csv"} {
+	for _, name := range []string{"people.csv", "noheader.tsv", "semicolon.csv", "strings.csv", "one.csv", "ragged.csv", "header.csv", "blank.csv", "lines.json", "pretty.json", "array.json", "odd.json", "none.csv"} {
 		path := filepath.Join(dir, name)
 		if content, ok := files[name]; ok {
 			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {

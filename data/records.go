@@ -63,11 +63,7 @@ func OpenFiles(src Source, patterns []string) (*Files, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, n := range names {
-			if !slices.Contains(fields, n) {
-				fields = append(fields, n)
-			}
-		}
+		fields = union(fields, names)
 	}
 	d.fields, d.blocks = fields, cut(d.files)
 	return &Files{d}, nil
@@ -76,12 +72,12 @@ func OpenFiles(src Source, patterns []string) (*Files, error) {
 // namesIn are the fields that the records of file i have, by its beginning.
 func (d *Dataset) namesIn(i int) ([]string, error) {
 	f := &d.files[i]
-	topic, ofTopic := d.format.(topicFormat)
+	naming, named := namingOf(d.format)
 	lines, svm := svmOf(d.format)
 	if svm && !lines.fields {
 		return []string{"label", "features", "values"}, nil
 	}
-	if d.src.formatName() != "tfrecord" && !svm {
+	if !named && !svm {
 		return d.fields, nil
 	}
 	src, err := f.open()
@@ -89,11 +85,15 @@ func (d *Dataset) namesIn(i int) ([]string, error) {
 		return nil, err
 	}
 	defer src.Close()
-	switch {
-	case !svm && ofTopic:
-		return topic.names(f, src)
-	case !svm:
-		return d.format.look(f, src)
+	if named {
+		if f.log == nil {
+			return naming.look(f, src)
+		}
+		names, err := firstNames(d.format, f, src)
+		if err != nil {
+			return nil, fmt.Errorf("data: open: %s: %w", f.name, err)
+		}
+		return names, nil
 	}
 	names, _, err := numbersIn(d.format, f, src, defaultLook)
 	if err != nil {
@@ -111,8 +111,8 @@ func (f *Files) Names() []string { return f.d.Names() }
 // Bytes is the size of the files as they lie there.
 func (f *Files) Bytes() int64 { return f.d.Bytes() }
 
-// Fields names what records have, in the order of the first file. Of TFRecord
-// and LibFFM it is what the first records of each file have.
+// Fields names what records have, in the order of the first file. Of TFRecord,
+// JSON objects and LibFFM it is what the first records of each file have.
 func (f *Files) Fields() []string { return slices.Clone(f.d.fields) }
 
 // Stop ends a walk without an error.

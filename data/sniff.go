@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/data/jsonl"
 	"github.com/wdlrun/wdlrun/data/tfrecord"
 	"github.com/wdlrun/wdlrun/data/value"
 )
@@ -28,6 +29,9 @@ func (f *file) sniff() (string, error) {
 			return "tfrecord", nil
 		}
 	}
+	if isObjects(head) {
+		return "jsonl", nil
+	}
 	line, _, _ := bytes.Cut(head, []byte{'\n'})
 	line, _, _ = bytes.Cut(line, []byte{'#'})
 	words := strings.Fields(string(line))
@@ -42,8 +46,8 @@ func (f *file) sniff() (string, error) {
 	return "", nil
 }
 
-// SelfDescribed tells the format of files that name their fields themselves, parquet
-// or tfrecord; "" where one does not, or they differ, or one cannot be read, which
+// SelfDescribed tells the format of files that name their fields themselves, parquet,
+// tfrecord or jsonl; "" where one does not, or they differ, or one cannot be read, which
 // [Open] then says.
 func SelfDescribed(patterns []string) (format string) {
 	files, err := resolve(patterns)
@@ -63,7 +67,7 @@ func SelfDescribed(patterns []string) (format string) {
 			return ""
 		}
 		seen, err := f.sniff()
-		if err != nil || seen != "parquet" && seen != "tfrecord" || format != "" && seen != format {
+		if err != nil || !NamesFields(seen) || format != "" && seen != format {
 			return ""
 		}
 		format = seen
@@ -103,31 +107,59 @@ func isPair(word string, n int) bool {
 	return why == ""
 }
 
-// inspectRecords looks at the first rows records of a file that is no lines of
-// fields.
-func inspectRecords(path string, f *file, format string, rows int) (*Inspection, error) {
-	src := Source{Format: format}
-	form := newFormat(src)
-	if err := f.begin(format); err != nil {
+// inspectTopic looks at the first records of a topic, if they name their fields.
+func inspectTopic(path string, f *file, rows int) (*Inspection, error) {
+	s, err := f.open()
+	if err != nil {
 		return nil, err
 	}
+	defer s.Close()
+	const enough = 20
+	n, objects, examples := 0, 0, 0
+	err = firstUnits(topicFormat{objectFormat{}}, nil, f, s, enough, func(record []byte) error {
+		n++
+		named := 0
+		if jsonl.Names(record, func([]byte) {}) == nil {
+			objects++
+		} else if tfrecord.Names(record, func([]byte) { named++ }) == nil && named > 0 {
+			examples++
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("data: inspect: %s: %w", f.name, err)
+	case n > 0 && objects == n:
+		return inspectRecords(path, f, "jsonl", topicFormat{objectFormat{}}, rows)
+	case n > 0 && examples == n:
+		return inspectRecords(path, f, "tfrecord", topicFormat{exampleFormat{}}, rows)
+	}
+	return nil, fmt.Errorf("data: inspect: %s: a topic does not tell how its records are written, unless each is a JSON object or a tf.Example; -config FILE says it", path)
+}
+
+// inspectRecords looks at the first rows records of a file, or of a range of a topic,
+// that is no lines of fields.
+func inspectRecords(path string, f *file, name string, form format, rows int) (*Inspection, error) {
 	s, err := f.open()
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
 	names, err := form.look(f, s)
+	if _, named := namingOf(form); err == nil && named && f.log != nil {
+		names, err = firstNames(form, f, s)
+	}
 	if err != nil {
 		return nil, err
 	}
-	in := &Inspection{Path: path, Format: format}
-	switch format {
+	in := &Inspection{Path: path, Format: name}
+	switch name {
 	case "libsvm", "libffm":
 		var ones bool
 		if names, ones, err = numbersIn(form, f, s, rows); err != nil {
 			return nil, err
 		}
-		if format == "libsvm" && (ones || len(names) > mostIndices) {
+		if name == "libsvm" && (ones || len(names) > mostIndices) {
 			names = []string{"label", "features", "values"}
 		}
 	}
@@ -156,13 +188,16 @@ type looker struct {
 	rows    int
 }
 
-// firstUnits calls f with the first rows records that can be read.
+// firstUnits calls each with those of the first rows records that can be read.
 func firstUnits(form format, names []string, f *file, s source, rows int, each func(record []byte) error) error {
 	r := form.records(names)
 	if c, ok := r.(io.Closer); ok {
 		defer c.Close()
 	}
 	for _, b := range cut([]file{*f}) {
+		if rows <= 0 {
+			break
+		}
 		if err := r.begin(s, f, b, -1, 0); err != nil {
 			return err
 		}
@@ -174,10 +209,9 @@ func firstUnits(form format, names []string, f *file, s source, rows int, each f
 			if err != nil {
 				return err
 			}
-			if u.flaw != nil {
+			if rows--; u.flaw != nil {
 				continue
 			}
-			rows--
 			if err := each(u.record); err != nil {
 				return err
 			}

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/wdlrun/wdlrun/data/kafka"
-	"github.com/wdlrun/wdlrun/data/tfrecord"
 )
 
 // topicBlock is how many offsets of a partition make a block.
@@ -75,11 +73,8 @@ func topicFile(log *kafka.Log, r kafka.Range) file {
 }
 
 // topicFormat is a format whose records are those of a topic: what is a line of
-// a format of text, or a tf.Example, without the frame of a TFRecord.
-type topicFormat struct {
-	format
-	name string
-}
+// a format of text, a JSON object, or a tf.Example, without the frame of a TFRecord.
+type topicFormat struct{ format }
 
 // formatFor is the format of some files.
 func formatFor(s Source, files []file) (format, error) {
@@ -97,16 +92,16 @@ func formatFor(s Source, files []file) (format, error) {
 	case s.Header:
 		return nil, errors.New("data: open: the records of a topic have no header: name their fields in data.fields")
 	case s.formatName() == "parquet":
-		return nil, errors.New("data: open: a record of a topic cannot be parquet; it is a line of csv, tsv, criteo, libsvm or libffm, or a tf.Example (tfrecord)")
+		return nil, errors.New("data: open: a record of a topic cannot be parquet; it is a line of csv, tsv, criteo, libsvm or libffm, a JSON object (jsonl), or a tf.Example (tfrecord)")
 	default:
-		return topicFormat{f, s.formatName()}, nil
+		return topicFormat{f}, nil
 	}
 }
 
-// look finds no names of features in tf.Examples: a range is too short to have
-// all that may come.
+// look finds no names of fields in records that name them: a range is too short to
+// have all that may come.
 func (t topicFormat) look(f *file, s source) ([]string, error) {
-	if t.name == "tfrecord" {
+	if _, ok := namingOf(t); ok {
 		return nil, nil
 	}
 	return t.format.look(f, s)
@@ -122,27 +117,6 @@ func (t topicFormat) records(names []string) records {
 
 func (topicFormat) place(f *file, offset int64) (Fault, error) {
 	return Fault{File: f.name, Offset: offset}, nil
-}
-
-// names joins the names of features in the first records of a range.
-func (t topicFormat) names(f *file, s source) ([]string, error) {
-	r, seen := t.records(nil), map[string]bool{}
-	err := r.begin(s, f, block{0, f.part.Lo, f.part.Hi}, -1, 0)
-	for n := 0; err == nil && n < lookExamples; n++ {
-		var u unit
-		if u, err = r.next(); err == nil {
-			_ = tfrecord.Names(u.record, func(name []byte) { seen[string(name)] = true }) // the walk tells what is damaged
-		}
-	}
-	if err != nil && err != io.EOF {
-		return nil, fmt.Errorf("data: open: %w", err)
-	}
-	names := make([]string, 0, len(seen))
-	for n := range seen {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names, nil
 }
 
 // topicRecords reads the records of a range.

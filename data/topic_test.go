@@ -125,10 +125,51 @@ func TestTopicOfExamples(t *testing.T) {
 	if got := fmt.Sprint(f.Fields()); got != "[site y]" {
 		t.Errorf("fields %s", got)
 	}
+	if in, err := Inspect(address, 0); err != nil || in.Format != "tfrecord" || in.Label != "y" {
+		t.Errorf("%+v: %v", in, err)
+	}
 	s := Schema{Label: Label{Field: "y"}, Features: []Feature{{Field: "site", Encode: "vocabulary"}}}
 	d, fit := prepare(t, Source{Format: "tfrecord"}, s, 1, address)
 	if e := newEncoder(t, fit); d.Rows(All) != 20 || e.Sparse()[0].Vocabulary != 3 {
 		t.Errorf("%d rows, %d sites", d.Rows(All), e.Sparse()[0].Vocabulary)
+	}
+}
+
+// TestTopicOfObjects: a value is a JSON object, over one line or several; members that
+// are objects are no fields, and what is no object is told by its offset.
+func TestTopicOfObjects(t *testing.T) {
+	records := []string{"", " \n"}
+	for i := range 2000 {
+		records = append(records, fmt.Sprintf("{\n \"y\": %v, \"site\": \"s%d\",\r\n \"user\": {\"y\": 1}, \"n\": %d}\r\n", i%2 == 1, i%3, i))
+	}
+	records[1500] = `{"y": 1, "site": "seldom", "late": 1}`
+	address := topic(t, records[:500], records[500:])
+	in, err := Inspect(address, 0)
+	if err != nil || in.Format != "jsonl" || in.Label != "y" || len(in.Columns) != 3 {
+		t.Errorf("%+v: %v", in, err)
+	}
+	src := Source{Format: "jsonl"}
+	f, err := OpenFiles(src, []string{address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(f.Fields()); got != "[y site n]" {
+		t.Errorf("fields %s", got)
+	}
+	s := Schema{Label: Label{Field: "y"}, Features: []Feature{{Field: "site", Encode: "vocabulary"}, {Field: "late", Encode: "id"}, {Field: "n", Encode: "raw"}}}
+	d, fit := prepare(t, src, s, 2, address)
+	if e := newEncoder(t, fit); d.Rows(All) != 2000 || e.Sparse()[0].Vocabulary != 4 {
+		t.Errorf("%d rows, %d sites", d.Rows(All), e.Sparse()[0].Vocabulary)
+	}
+	bad := topic(t, []string{records[2], `{"y": 1`, `[1]`, records[3]})
+	if d, err = Open(src, s, []string{bad}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.Scan(context.Background(), 0, 1, nil, nil)
+	for _, want := range []string{"#0:0-4: offset 1: the record is no JSON object: byte 7: it ends here", "and 1 more"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nwant %s", err, want)
+		}
 	}
 }
 

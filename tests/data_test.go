@@ -48,7 +48,7 @@ func describe(t *testing.T, dir, args string) (d described) {
 func TestAdultInEveryFormat(t *testing.T) {
 	dir := t.TempDir()
 	files := []string{"builtin:adult.data"}
-	for _, to := range []string{"a.csv", "a.tsv.gz", "a.parquet", "a.tfrecord.zst"} {
+	for _, to := range []string{"a.csv", "a.tsv.gz", "a.parquet", "a.jsonl.gz", "a.tfrecord.zst", "a.ndjson"} {
 		must(t, dir, "data convert -out "+to+" "+files[len(files)-1]) // of a chain of formats
 		files = append(files, to)
 	}
@@ -93,7 +93,7 @@ func TestConvertKeepsValues(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.csv", "y,price,rate,code,title\n1,52.60,0.5,007,\" Toy Story \"\n0,7.00,2.25,12,Heat (1995) \n0,1e3,3,5,Casino\n")
 	const want = "y,price,rate,code,title\n1,52.60,0.5,007,\" Toy Story \"\n0,7.00,2.25,12,Heat (1995)\n0,1e3,3,5,Casino\n"
-	for _, through := range []string{"b.csv", "b.parquet", "b.tfrecord"} {
+	for _, through := range []string{"b.csv", "b.parquet", "b.tfrecord", "b.jsonl"} {
 		must(t, dir, "data convert -out "+through+" a.csv")
 		back := "back-" + through + ".csv"
 		must(t, dir, "data convert -out "+back+" -fields y,price,rate,code,title "+through)

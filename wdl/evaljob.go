@@ -104,7 +104,7 @@ func sourceOf(files []string, src *data.Source) error {
 	switch {
 	case own.Format == src.Format || len(files) == 0:
 		return nil
-	case own.Format == "" && src.Format != "parquet" && src.Format != "tfrecord":
+	case own.Format == "" && !data.NamesFields(src.Format):
 		return nil
 	case own.Format == "":
 		var err error

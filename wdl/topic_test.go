@@ -3,6 +3,7 @@ package wdl
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -96,6 +97,40 @@ func TestStreamOfATopic(t *testing.T) {
 	fresh := runJob(t, 1, Options{Config: b.config(t, "?group=ctr", ", idle: 0.05")})
 	if fresh.Samples != 25 {
 		t.Errorf("a new training of the group: %+v", fresh)
+	}
+}
+
+// TestStreamOfObjects: records that are JSON objects are trained on as the same ones in
+// lines are, to the bit, from a topic and from a folder, though a field comes late.
+func TestStreamOfObjects(t *testing.T) {
+	t.Parallel()
+	const n = 120
+	site := []string{"data.format=jsonl", "data.header=false"}
+	lines, objects, dir := newBrokers(t, 1), newBrokers(t, 1), t.TempDir()
+	lines.send(t, 0, n)
+	var file strings.Builder
+	for i := range n {
+		record := fmt.Sprintf(`{"click": %d, "site": "site%d", "more": {"n": [%d]}}`, i*7%5/4, i%11, i)
+		if err := objects.client.ProduceSync(context.Background(), &kgo.Record{Value: []byte(record)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		file.WriteString(record + "\n")
+	}
+	for i, text := range []string{`{"click": 1}` + "\n", file.String()} {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.jsonl", i)), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mark(t, dir)
+	want := runJob(t, 2, Options{Config: lines.config(t, "", ", rows: 50, idle: 0.05")})
+	c := streamConfig(t, "kafka://"+strings.Join(objects.ListenAddrs(), ",")+"/clicks", ", rows: 50, idle: 0.05", "")
+	got := runJob(t, 2, Options{Config: c, Set: site})
+	if got.Samples != n || got.Spans != 3 || got.TrainLogLoss != want.TrainLogLoss {
+		t.Errorf("a topic of objects: %+v\nof lines: %+v", got, want)
+	}
+	folder := runJob(t, 2, Options{Config: streamConfig(t, dir, ", files: 1", ""), Set: site})
+	if folder.Samples != n+1 || folder.Spans != 2 {
+		t.Errorf("a folder of objects: %+v", folder)
 	}
 }
 

@@ -3,6 +3,7 @@ package input
 import (
 	"bufio"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +42,8 @@ func besides(s data.Source) *beside {
 		return &beside{"encoding/csv", func(path string, until time.Time) (int64, error) { return readCSV(path, '\t', until) }}
 	case "tfrecord":
 		return &beside{"protoc-gen-go", readExamples}
+	case "jsonl":
+		return &beside{"encoding/json", readObjects}
 	case "parquet":
 		return &beside{"parquet-go", readColumns}
 	}
@@ -59,6 +62,22 @@ func readCSV(path string, comma rune, until time.Time) (n int64, err error) {
 	r.Comma, r.ReuseRecord, r.LazyQuotes, r.FieldsPerRecord = comma, true, true, -1
 	for ; n%between != 0 || time.Now().Before(until); n++ {
 		if _, err := r.Read(); err != nil {
+			return n, atEnd(err)
+		}
+	}
+	return n, nil
+}
+
+// readObjects decodes the lines of a file into a map that is used again.
+func readObjects(path string, until time.Time) (n int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	d, record := json.NewDecoder(f), map[string]any{}
+	for ; n%between != 0 || time.Now().Before(until); n++ {
+		if err := d.Decode(&record); err != nil {
 			return n, atEnd(err)
 		}
 	}

@@ -1,6 +1,6 @@
 // Package input measures how fast files of records become batches, beside a library
 // that reads the values of the same files, by turns in one run: encoding/csv for
-// text, a decoder by protoc-gen-go for TFRecord, parquet-go for Parquet.
+// text, a decoder by protoc-gen-go for TFRecord, encoding/json for JSON objects, parquet-go for Parquet.
 //
 // What is measured is what training does: reading, cutting, checking, encoding, and
 // shuffling if asked for; from a reader's beginning to its end, without the pass

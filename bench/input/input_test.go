@@ -60,7 +60,7 @@ func TestBesides(t *testing.T) {
 	const rows = 3000
 	columns := []write.Column{{Name: "label", Kind: value.Int}, {Name: "C1", Kind: value.Text}}
 	s := data.Schema{Label: data.Label{Field: "label"}, Features: []data.Feature{{Field: "C1", Encode: "hash"}}}
-	for format, library := range map[string]string{"tfrecord": "protoc-gen-go", "parquet": "parquet-go", "csv": "encoding/csv", "libffm": ""} {
+	for format, library := range map[string]string{"tfrecord": "protoc-gen-go", "parquet": "parquet-go", "csv": "encoding/csv", "jsonl": "encoding/json", "libffm": ""} {
 		var out bytes.Buffer
 		if format == "libffm" {
 			for i := range rows {

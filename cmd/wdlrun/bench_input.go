@@ -21,7 +21,7 @@ func benchInputCommand(p *program) *cli.Command {
 		Description: `Reads, cuts, checks and encodes the records of a file, as training does, and
 tells records and bytes a second and allocations a record. By turns with it, another
 library reads the values of the same file, and does nothing with them: encoding/csv
-(text), a decoder by protoc-gen-go (TFRecord), parquet-go (Parquet); of files that
+(text), a decoder by protoc-gen-go (TFRecord), encoding/json, parquet-go (Parquet); of files that
 are packed, none. Without -config the features are those that wdlrun init would
 write.
 

@@ -19,11 +19,12 @@ func dataCommand(p *program) *cli.Command {
 		Usage:     "show, describe, check, convert and index files of records",
 		UsageText: "wdlrun data show|stats|check|convert|index [flags] [FILE]…",
 		Description: `FILE is a path, a file:// URL, a glob, a folder, builtin:adult.data, a topic
-(kafka://HOST:PORT/TOPIC, with -config) or, in a program built with -tags remote, an
-https://, s3:// or gs:// address, in any format that training reads: CSV, TSV,
-Criteo's layout, TFRecord of tf.Example, Parquet, LibSVM, LibFFM; plain or packed
-with gzip, zstd or snappy. How it is written is guessed from its beginning, as
-wdlrun init does; -config FILE says it where the guess is wrong.
+(kafka://HOST:PORT/TOPIC) or, in a program built with -tags remote, an https://,
+s3:// or gs:// address, in any format that training reads: CSV, TSV, Criteo's layout,
+TFRecord of tf.Example, JSON objects (one a line), Parquet, LibSVM, LibFFM; plain or
+packed with gzip, zstd or snappy. How it is written is guessed from its beginning, as
+wdlrun init does; -config FILE says it where the guess is wrong, and of topics whose
+records are lines without names.
 
 Examples:
    wdlrun data show clicks.csv               the first records, a field a line

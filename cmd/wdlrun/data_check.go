@@ -24,7 +24,7 @@ lengths, quotes and numbers of fields are right. With -config it is good if
 training would take it: labels and numbers are what the features need, too.
 
 Each fault is told with its file and line (of tables the row, of TFRecord the offset
-of the unpacked bytes), the first ones in full. A file that cannot be read on, such
+of the unpacked bytes, of topics that of the record), the first ones in full. A file that cannot be read on, such
 as a cut archive, is an error. The exit code is 1 if more than -max-bad records are
 bad.
 

@@ -25,7 +25,7 @@ func convertCommand(p *program) *cli.Command {
 		Usage:     "write records in another format",
 		UsageText: "wdlrun data convert -out FILE [flags] FILE…",
 		Description: `The name of -out tells format and compression: clicks.tsv.gz, clicks.parquet,
-clicks.tfrecord.zst, clicks.libsvm; -format and -compress say it otherwise.
+clicks.tfrecord.zst, clicks.jsonl, clicks.libsvm; -format and -compress say it otherwise.
 
 A first pass finds the types of the fields, a second one writes. Integers and
 numbers become such where the format has types and every one of a field reads back
@@ -62,6 +62,8 @@ func formatOf(name string) string {
 	switch ext := strings.TrimPrefix(filepath.Ext(name), "."); ext {
 	case "tfrecords", "tfrec":
 		return "tfrecord"
+	case "ndjson":
+		return "jsonl"
 	case "svm":
 		return "libsvm"
 	case "ffm":

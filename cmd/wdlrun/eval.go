@@ -21,7 +21,7 @@ func evalCommand(p *program) *cli.Command {
 		UsageText: "wdlrun [launch flags] eval -resume DIR [-data FILE]…",
 		Description: `Evaluates the model of a run directory (its best epoch where early stopping chose
 one) or of one checkpoint. It changes nothing, and any number of ranks will do. Files are
-read in the format of the training data, Parquet and TFRecord whatever that was.
+read in the format of the training data, Parquet, TFRecord and JSON whatever that was.
 
 Examples:
    wdlrun -np 2 eval -resume runs/20261121-101500

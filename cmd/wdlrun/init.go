@@ -19,7 +19,7 @@ func initCommand(p *program) *cli.Command {
 		Usage:     "look at a file of records and write a configuration for it",
 		UsageText: "wdlrun init -data FILE [-rows N] [-out FILE]",
 		Description: `Guesses format, delimiter, header, types, label and how each column is best encoded,
-and says in comments what it saw. CSV, TSV, Criteo's layout, TFRecord of tf.Example,
+and says in comments what it saw. CSV, TSV, Criteo's layout, TFRecord of tf.Example, JSON,
 Parquet, LibSVM, LibFFM; plain or packed with gzip, zstd or snappy. Read the result
 through before training on it; what could not be guessed is marked CHECK.
 

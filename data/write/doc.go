@@ -4,6 +4,8 @@
 //	           of a list are joined by |. csv quotes what it must.
 //	criteo     tsv without a header
 //	tfrecord   a tf.Example a record; missing values are left out
+//	jsonl      a JSON object a line, with every column: null is missing, a column of
+//	           lists an array
 //	parquet    optional and list columns, row groups of 65,536 rows
 //	libsvm     label index:value …; column i is the index i, counted from 1, of
 //	           those that are not the label; a column "features" of integers

@@ -43,7 +43,7 @@ const mostLine = 1 << 20
 
 // Formats that can be written.
 func Formats() []string {
-	return []string{"csv", "tsv", "criteo", "tfrecord", "parquet", "libsvm", "libffm"}
+	return []string{"csv", "tsv", "criteo", "tfrecord", "jsonl", "parquet", "libsvm", "libffm"}
 }
 
 // New starts a table of these columns.
@@ -64,6 +64,8 @@ func New(w io.Writer, l Layout, columns []Column) (Writer, error) {
 		return newLines(w, l, t)
 	case "tfrecord":
 		return newExamples(w, t), nil
+	case "jsonl":
+		return newObjects(w, t)
 	case "libsvm", "libffm":
 		return newPairs(w, l.Format == "libffm", t)
 	case "parquet":

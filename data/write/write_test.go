@@ -149,7 +149,7 @@ func drawPacking(t *rapid.T) string { return rapid.SampledFrom(write.Packings())
 
 // TestTypedFormatsGiveBackWhatWasWritten: tf.Example and Parquet hold any text.
 func TestTypedFormatsGiveBackWhatWasWritten(t *testing.T) {
-	for _, format := range []string{"tfrecord", "parquet"} {
+	for _, format := range []string{"tfrecord", "parquet", "jsonl"} {
 		t.Run(format, func(t *testing.T) {
 			dir := t.TempDir()
 			rapid.Check(t, func(t *rapid.T) {

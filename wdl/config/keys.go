@@ -28,6 +28,29 @@ func weights() []string     { return []string{"he", "pytorch"} }
 func precisions() []string  { return []string{"fp32", "bf16"} }
 func schedules() []string   { return []string{"constant", "linear", "cosine", "step", "plateau"} }
 
+// topics is what is to be known of an address of a topic; package kafka reads it.
+const topics = "Where the records are and how they become fields.\n" +
+	"\n" +
+	"A topic is kafka://HOST:PORT[,HOST:PORT...]/TOPIC[?OPTION=VALUE&...]. Each of its records is what format says: a line\n" +
+	"of csv, tsv, criteo, libsvm or libffm (without a header: fields names its fields), a JSON object (jsonl), or a\n" +
+	"tf.Example (tfrecord). Options, without which there is neither TLS nor a user:\n" +
+	"\n" +
+	"  group=G           the broker is told under this name how far a training is, when a checkpoint holds it\n" +
+	"  start=latest      follow: begin with what comes next; earliest (the default): with the oldest record. Where the\n" +
+	"                    group has committed offsets, a new training begins there, a resumed one at its checkpoint\n" +
+	"  timeout=20s       after so long without an answer a broker is given up (100ms to 1h)\n" +
+	"  tls=true          TLS, by the authorities of the system\n" +
+	"  ca=FILE           TLS, by the authorities of a PEM file instead\n" +
+	"  sasl=MECHANISM    plain, scram-sha-256 or scram-sha-512, with credentials; plain wants TLS, or tls=false\n" +
+	"  credentials=FILE  the lines username=NAME and password=SECRET; read again at each handshake, so it may be replaced\n" +
+	"\n" +
+	"  train: [\"kafka://broker-1:9092,broker-2:9092/clicks?group=ctr&start=latest\"]\n" +
+	"  train: [\"kafka://broker:9093/clicks?group=ctr&ca=/etc/ctr/ca.pem&sasl=scram-sha-512&credentials=/etc/ctr/kafka\"]\n" +
+	"\n" +
+	"Without follow a topic is read as far as it goes when the job begins, or a range of it: kafka://broker:9092/clicks#0:100-200\n" +
+	"is partition 0 from offset 100 up to, not including, 200. Addresses are written into run directories and shown in\n" +
+	"errors: no secret stands in them."
+
 func dataSections() []section {
 	return []section{
 		{"", reflect.TypeFor[Config](), "The file. Paths are relative to the working directory.", []key{
@@ -39,12 +62,12 @@ func dataSections() []section {
 			{name: "model", about: "the network"},
 			{name: "train", about: "how it is trained"},
 		}},
-		{"data", reflect.TypeFor[data.Source](), "Where the records are and how they become fields.", []key{
-			{name: "train", def: "required", about: "training data: files, globs, topics (kafka://), remote files (https://, s3://, gs://), folders (all files directly in them, by name; those that begin with . or _ left out) or builtin:NAME", filled: true},
+		{"data", reflect.TypeFor[data.Source](), topics, []key{
+			{name: "train", def: "required", about: "training data: files, globs, topics (kafka://, see above), remote files (https://, s3://, gs://), folders (all files directly in them, by name; those that begin with . or _ left out) or builtin:NAME", filled: true},
 			{name: "test", def: "none", about: "evaluated once after training"},
 			{name: "valid", def: "none", about: "evaluated after each epoch; early stopping and plateau schedules watch it"},
 			{name: "valid_fraction", def: "0", about: "instead of valid: this share of train is held out", rng: "[0, 1)"},
-			{name: "format", def: "csv", about: "of every file; gzip, zstd and snappy are unpacked", choices: data.Formats()},
+			{name: "format", def: "csv", about: "of every file, and of a topic's records; gzip, zstd and snappy files are unpacked", choices: data.Formats()},
 			{name: "delimiter", def: "comma for csv, tab for tsv", about: "one byte between fields"},
 			{name: "header", def: "false", about: "the first line of each file names the fields"},
 			{name: "fields", def: "none", about: "names of the fields in file order, where there is no header", filled: true},
@@ -55,7 +78,7 @@ func dataSections() []section {
 			{name: "follow", about: "train is folders or topics that grow"},
 		}},
 		{"data.follow", reflect.TypeFor[data.Follow](), "New files of train's folders (or of its globs) are trained on as they come, in the order of their names, or new\n" +
-			"records of its topics (kafka://HOST:PORT/TOPIC?group=G&start=latest): each once, in spans of those that are there\n" +
+			"records of its topics (kafka://HOST:PORT/TOPIC?group=G): each once, in spans of those that are there\n" +
 			"at one look. Files are to be moved there when they are whole. One epoch.", []key{
 			{name: "on", def: "false", about: "train grows"},
 			{name: "mark", def: "_SUCCESS", about: "file that says that nothing more comes to its folder"},

@@ -18,7 +18,8 @@ func Reference() string {
 		if sec.path != "" {
 			b.WriteString(sec.path + "\n")
 		}
-		b.WriteString("  " + strings.ReplaceAll(sec.about, "\n", "\n  ") + "\n\n")
+		about := strings.ReplaceAll(sec.about, "\n", "\n  ")
+		b.WriteString("  " + strings.ReplaceAll(about, "\n  \n", "\n\n") + "\n\n")
 		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		for _, k := range sec.keys {
 			f, _ := sec.field(k.name)

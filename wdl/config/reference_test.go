@@ -2,10 +2,13 @@ package config
 
 import (
 	"fmt"
+	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/data/kafka"
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
@@ -51,6 +54,50 @@ func TestReferenceIsComplete(t *testing.T) {
 	}
 	for typ := range s.byType {
 		t.Errorf("section of %v, which is no part of a Config", typ)
+	}
+}
+
+// TestTopicsOfTheReference: every address that the reference and the guide show is one,
+// every option of an address is explained, and the lines of the reference are valid.
+func TestTopicsOfTheReference(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/running.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile(`kafka://[a-z][^\s"]*`).FindAllString(Reference()+string(guide), -1)
+	if len(shown) < 5 {
+		t.Errorf("only %q are shown", shown)
+	}
+	for _, s := range shown {
+		if _, err := kafka.ParseAddress(s); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err = kafka.ParseAddress("kafka://a:1/t?none=1")
+	_, list, ok := strings.Cut(fmt.Sprint(err), "there are ")
+	if !ok {
+		t.Fatal(err)
+	}
+	list, _, _ = strings.Cut(list, ";")
+	for o := range strings.SplitSeq(strings.ReplaceAll(list, " and ", ", "), ", ") {
+		if !strings.Contains(Reference(), "\n    "+o+"=") {
+			t.Errorf("the reference does not explain %s", o)
+		}
+	}
+	n := 0
+	for line := range strings.Lines(Reference()) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "train: [\"kafka://") {
+			n++
+			text := "data:\n  " + line + "\n  format: jsonl\n  follow: {on: true}\nlabel: {field: y}\nfeatures: [{field: x, encode: hash}]\n"
+			if c, err := Parse("help.yaml", []byte(text)); err != nil {
+				t.Error(err)
+			} else if err := c.Validate(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d examples", n)
 	}
 }
 
