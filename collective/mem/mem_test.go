@@ -1,6 +1,8 @@
 package mem
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -19,4 +21,20 @@ func TestConformance(t *testing.T) {
 		}
 		return ts
 	})
+}
+
+// TestRun: the first error ends the group, and each rank's is told.
+func TestRun(t *testing.T) {
+	err := Run(3, 1, func(c *collective.Comm) error {
+		if c.Rank() == 1 {
+			return errors.New("out of ink")
+		}
+		return collective.Barrier(c)
+	})
+	if err == nil || !strings.Contains(err.Error(), "rank 1: out of ink") || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("%v", err)
+	}
+	if err := Run(3, 1, func(c *collective.Comm) error { return collective.Barrier(c) }); err != nil {
+		t.Error(err)
+	}
 }
