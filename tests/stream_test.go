@@ -3,13 +3,15 @@ package tests
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // streamYAML is a job on a stream; %s is what grows.
@@ -24,60 +26,73 @@ train: {global_batch: 16, checkpoint: {every_steps: 2}}
 // TestStreamOfProcesses: a job whose broker dies ends with one line that names
 // the rank, the topic and the cause; resumed, it reads on.
 func TestStreamOfProcesses(t *testing.T) {
-	dir, port := t.TempDir(), 0
-	start := func(ports ...int) *kfake.Cluster {
-		c, err := kfake.NewCluster(kfake.Ports(ports...), kfake.SeedTopics(2, "clicks"), kfake.NumBrokers(1), kfake.DataDir(filepath.Join(dir, "broker")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	c := start()
-	fmt.Sscanf(c.ListenAddrs()[0], "127.0.0.1:%d", &port)
-	send := func(n int) {
-		cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic("clicks"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cl.Close()
-		for i := range n {
-			if err := cl.ProduceSync(context.Background(), kgo.StringRecord(fmt.Sprintf("%d,s%d", i%2, i%9))).FirstErr(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	send(100)
-	yaml := fmt.Sprintf(streamYAML, "kafka://"+c.ListenAddrs()[0]+"/clicks?timeout=5s")
-	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(yaml), 0o644); err != nil {
+	patient.Try(t, time.Second, func(timeout time.Duration) error { return loseBroker(t, timeout) })
+}
+
+// startBroker starts a broker that keeps what it is sent in dir.
+func startBroker(dir string, ports ...int) (*kfake.Cluster, error) {
+	return kfake.NewCluster(kfake.Ports(ports...), kfake.SeedTopics(2, "clicks"), kfake.NumBrokers(1), kfake.DataDir(filepath.Join(dir, "broker")))
+}
+
+func sendClicks(t *testing.T, c *kfake.Cluster, n int) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic("clicks"))
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer cl.Close()
+	for i := range n {
+		if err := cl.ProduceSync(context.Background(), kgo.StringRecord(fmt.Sprintf("%d,s%d", i%2, i%9))).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// loseBroker trains on a broker that dies and comes back. A busy one may not answer
+// within the timeout while it lives.
+func loseBroker(t *testing.T, timeout time.Duration) error {
+	dir, port := t.TempDir(), 0
+	c, err := startBroker(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Sscanf(c.ListenAddrs()[0], "127.0.0.1:%d", &port)
+	sendClicks(t, c, 100)
+	write(t, dir, "s.yaml", fmt.Sprintf(streamYAML, fmt.Sprintf("kafka://%s/clicks?timeout=%v", c.ListenAddrs()[0], timeout)))
 	cmd := command(t, dir, "-np", "2", "train", "-config", "s.yaml")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var run string
+	ended, job := make(chan outcome, 1), ""
+	go func() { ended <- end(t, cmd) }()
 	eventually(t, "a checkpoint of the last step", func() bool {
 		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "checkpoints", "step-000000006"))
 		if len(found) > 0 {
-			run = filepath.Dir(filepath.Dir(found[0]))
+			job = filepath.Dir(filepath.Dir(found[0]))
 		}
-		return len(found) > 0
+		return job != "" || len(ended) > 0
 	})
 	c.Close()
-	o := end(t, cmd)
-	said := ""
+	o, said := <-ended, ""
 	for line := range strings.Lines(o.stderr) {
 		if strings.Contains(line, "topic clicks at 127.0.0.1") {
 			said += line
 		}
 	}
-	if o.code != 1 || !containsAll(said, "rank 0", "kafka: look", "given up after 5s") || strings.Count(said, "\n") != 1 {
-		t.Errorf("exit code %d, about the broker:\n%s\nall:\n%s", o.code, said, o.stderr)
+	if o.code != 1 || !containsAll(said, "rank 0", "kafka: look", fmt.Sprintf("given up after %v", timeout)) || strings.Count(said, "\n") != 1 {
+		return fmt.Errorf("exit code %d, about the broker:\n%s\nall:\n%s", o.code, said, o.stderr)
 	}
-	c = start(port)
+	if c, err = startBroker(dir, port); err != nil {
+		return err
+	}
 	defer c.Close()
-	send(30)
-	if r := train(t, dir, 3, "-resume", run, "-set", "data.follow.idle=0.3"); r.Samples != 130 {
+	sendClicks(t, c, 30)
+	o = run(t, dir, "-np", "3", "train", "--json", "-resume", job, "-set", "data.follow.idle=0.3")
+	if job == "" || o.code != 0 {
+		return fmt.Errorf("resumed from %q: exit code %d\n%s", job, o.code, o.stderr)
+	}
+	if r := parseTrained(t, o); r.Samples != 130 {
 		t.Errorf("%d samples, 130 were sent", r.Samples)
 	}
+	return nil
 }
