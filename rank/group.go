@@ -65,8 +65,8 @@ type Decision struct {
 // what was the first cause. It has no clock, I/O or goroutine. Every event comes
 // with the time since the group began, never decreasing, and is answered by a
 // decision; Tick must come regularly, a few times in each Settle: an event long after
-// the last tick shows that the driver itself was stopped, and gives every rank
-// the whole timeout anew. After Condemn
+// the last tick shows that the driver itself was stopped, and counts for nobody's
+// timeout. After Condemn
 // or Finish, of which exactly one comes, every event is answered by Nothing.
 //
 // A rank's life:

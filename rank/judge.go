@@ -37,17 +37,21 @@ func (g *Group) Tick(now time.Duration) Decision {
 const dozed = 250 * time.Millisecond
 
 // wake looks whether the driver itself was stopped since the last tick, by a
-// debugger, Ctrl-Z or a laptop's lid. Nobody's silence meanwhile means anything,
-// and what the ranks have said is still queued behind this event: so every rank
-// counts as heard now, and the evidence is gathered anew.
+// debugger, Ctrl-Z, a laptop's lid or a busy machine. Nobody's silence meanwhile means
+// anything, and what the ranks have said is still queued behind this event: so that
+// time has not passed for any rank, and the evidence is gathered anew. (Were every rank
+// heard now, one that is gone would never be found where the driver is stopped now and
+// again.)
 func (g *Group) wake(now time.Duration) {
-	if !g.ticked || g.ended || now-g.tick <= max(g.cfg.Silence/8, dozed) {
+	asleep := now - g.tick
+	if !g.ticked || g.ended || asleep <= max(g.cfg.Silence/8, dozed) {
 		return
 	}
-	g.tick, g.since, g.firstJoin, g.doneSince = now, now, now, now
+	later := func(at time.Duration) time.Duration { return min(at+asleep, now) }
+	g.tick, g.since, g.firstJoin, g.doneSince = now, now, later(g.firstJoin), later(g.doneSince)
 	for i := range g.seats {
 		s := &g.seats[i]
-		s.beat, s.moved, s.silent, s.stuck = now, now, false, false
+		s.beat, s.moved, s.silent, s.stuck = later(s.beat), later(s.moved), false, false
 	}
 }
 
