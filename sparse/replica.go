@@ -11,11 +11,13 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// replica is this rank's copy of the shards of its ward, the rank before it: tables
-// that take every step which the ward's take, with the same gradients in the same
-// order, and so are equal bit for bit. The next rank, its buddy, does so for it.
+// replica is this rank's copy of the shards of its ward: tables that take every step
+// which the ward's take, with the same gradients in the same order, and so are equal
+// bit for bit. Its buddy does so for it.
 type replica struct {
 	tables []*table.Table // nil: no copies are kept
+	buddy  []int          // of each rank
+	ward   int            // of this one
 	staged []forwarded    // by table: of the ward, waiting for Apply
 
 	sizes, heard []int64 // keys by rank and table
@@ -30,15 +32,16 @@ type forwarded struct {
 	grads []float32
 }
 
-func (s *Store) buddy() int { return (s.rank + 1) % s.size }
-func (s *Store) ward() int  { return (s.rank + s.size - 1) % s.size }
+func (s *Store) buddy() int { return s.replica.buddy[s.rank] }
+func (s *Store) ward() int  { return s.replica.ward }
 
-// Replicate has every rank keep, beside its own shards, a copy of those of the rank
-// before it, so that the loss of one rank loses no row (see [Store.Heal]). Call it on
-// every rank, before there are rows. From then on [Store.Mirror] comes before each
-// Apply. Copies take the memory of the rows again, and stay in memory where the
-// table has a tier.
-func (s *Store) Replicate() error {
+// Replicate has every rank keep, beside its own shards, a copy of those of another, its
+// ward, so that the loss of one rank loses no row (see [Store.Heal]). buddy says, by
+// rank, who has the copy of it, each rank that of one other; nil is the next rank.
+// Call it on every rank with the same, before there are rows. From then on
+// [Store.Mirror] comes before each Apply. Copies take the memory of the rows again,
+// and stay in memory where the table has a tier.
+func (s *Store) Replicate(buddy []int) error {
 	fault := func(err error) error {
 		return fmt.Errorf("sparse: replicate: rank %d of %d: %w", s.rank, s.size, err)
 	}
@@ -50,7 +53,12 @@ func (s *Store) Replicate() error {
 	case s.replica.tables != nil:
 		return fault(errors.New("it was called before"))
 	}
+	buddy, ward, err := s.deal(buddy)
+	if err != nil {
+		return fault(err)
+	}
 	c := replica{
+		buddy: buddy, ward: ward,
 		staged: make([]forwarded, len(s.tables)),
 		sizes:  make([]int64, s.size*len(s.tables)), heard: make([]int64, s.size*len(s.tables)),
 		sent: make([]int, s.size), got: make([]int, s.size), onSums: s.takeSums,
@@ -67,6 +75,26 @@ func (s *Store) Replicate() error {
 	}
 	s.replica = c
 	return nil
+}
+
+// deal says who has whose copy, and whose this rank has.
+func (s *Store) deal(buddy []int) (all []int, ward int, err error) {
+	all = slices.Clone(buddy)
+	if buddy == nil {
+		for r := range s.size {
+			all = append(all, (r+1)%s.size)
+		}
+	}
+	ward, wards := -1, make([]bool, s.size)
+	for r, b := range all {
+		if len(all) != s.size || b < 0 || b >= s.size || b == r || wards[b] {
+			return nil, 0, fmt.Errorf("buddies %v of %d ranks: each must have another, and be that of one", all, s.size)
+		}
+		if wards[b] = true; b == s.rank {
+			ward = r
+		}
+	}
+	return all, ward, nil
 }
 
 // Mirror checks the gradients that wait for Apply as Apply would and sends them,
@@ -147,7 +175,7 @@ func (c *replica) apply(at Step) error {
 	for i, t := range c.tables {
 		g := &c.staged[i]
 		if _, err := t.Apply(at, table.Gradients{Keys: g.keys, Values: g.grads}); err != nil {
-			return fmt.Errorf("copy of the rank before: %w", err)
+			return fmt.Errorf("copy of rank %d: %w", c.ward, err)
 		}
 	}
 	c.forget()
@@ -234,13 +262,13 @@ type healed struct {
 // Heal gives ranks that have come back empty their shards, from the copy of their
 // buddy, and their copy, from its owner; every rank calls it, with the same. The
 // store is then as after Apply of step. Rows travel in the format of SaveShard, a
-// few MiB at a time. It fails if of two neighbours both are empty: then a
+// few MiB at a time. It fails if a rank and its buddy are both empty: then a
 // checkpoint is needed. Counts of keys that are not admitted yet are not kept.
 func (s *Store) Heal(empty []bool, step int64) error {
 	fault := func(err error) error { return fmt.Errorf("sparse: heal: rank %d of %d: %w", s.rank, s.size, err) }
 	for r := range empty {
-		if empty[r] && empty[(r+1)%s.size] {
-			return fault(fmt.Errorf("rank %d and its buddy, rank %d, are both empty", r, (r+1)%s.size))
+		if b := s.replica.buddy[r]; empty[r] && empty[b] {
+			return fault(fmt.Errorf("rank %d and its buddy, rank %d, are both empty", r, b))
 		}
 	}
 	if empty[s.rank] {

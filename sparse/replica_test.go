@@ -38,7 +38,7 @@ func bytesOfShards(t *testing.T, tables []*table.Table) map[string][]byte {
 func sameCopies(t *testing.T, stores []*Store) {
 	t.Helper()
 	for r, s := range stores {
-		own, copied := bytesOfShards(t, s.tables), bytesOfShards(t, stores[(r+1)%len(stores)].replica.tables)
+		own, copied := bytesOfShards(t, s.tables), bytesOfShards(t, stores[s.buddy()].replica.tables)
 		if len(own) == 0 || len(own) != len(copied) {
 			t.Errorf("rank %d holds %d shards, its buddy %d", r, len(own), len(copied))
 		}
@@ -89,7 +89,7 @@ func TestLostRankIsHealed(t *testing.T) {
 			for lost := range size {
 				for moment := between; moment <= finished; moment++ {
 					t.Run(fmt.Sprintf("%s/%d ranks/rank %d/moment %d", rule, size, lost, moment), func(t *testing.T) {
-						loseAndHeal(t, j, size, lost, moment, want)
+						loseAndHeal(t, j, nil, size, []int{lost}, moment, want)
 					})
 				}
 			}
@@ -97,12 +97,34 @@ func TestLostRankIsHealed(t *testing.T) {
 	}
 }
 
-func loseAndHeal(t *testing.T, j *job, size, lost, moment int, want []map[uint64][]float32) {
+// TestLostHostIsHealed loses half of the ranks at once, whose buddies are the others.
+func TestLostHostIsHealed(t *testing.T) {
+	j := fixedJob(optim.Rule{Kind: "adam"}, true, 4, 14)
+	want := j.onStores(t, 4).rows
+	for _, lost := range [][]int{{0, 1}, {2, 3}} {
+		for moment := between; moment <= finished; moment++ {
+			t.Run(fmt.Sprintf("ranks %v/moment %d", lost, moment), func(t *testing.T) {
+				loseAndHeal(t, j, []int{2, 3, 0, 1}, 4, lost, moment, want)
+			})
+		}
+	}
+}
+
+// marked marks some ranks.
+func marked(size int, ranks []int) []bool {
+	all := make([]bool, size)
+	for _, r := range ranks {
+		all[r] = true
+	}
+	return all
+}
+
+func loseAndHeal(t *testing.T, j *job, buddy []int, size int, lost []int, moment int, want []map[uint64][]float32) {
 	const at = 6 // steps before the loss
-	stores := make([]*Store, size)
+	stores, empty := make([]*Store, size), marked(size, lost)
 	open := func(m member) (err error) {
 		if stores[m.rank], err = Open(m, j.cfg); err == nil {
-			err = stores[m.rank].Replicate()
+			err = stores[m.rank].Replicate(buddy)
 		}
 		return err
 	}
@@ -124,15 +146,13 @@ func loseAndHeal(t *testing.T, j *job, size, lost, moment int, want []map[uint64
 	})
 	rows := make([][]map[uint64][]float32, size)
 	onGroup(t, size, func(m member) error {
-		empty := make([]bool, size)
-		empty[lost] = true
-		if m.rank == lost {
+		if empty[m.rank] {
 			if err := open(m); err != nil {
 				return err
 			}
 		}
 		s, next := stores[m.rank], at
-		if m.rank != lost {
+		if !empty[m.rank] {
 			if err := s.Rejoin(m); err != nil {
 				return err
 			}
@@ -178,7 +198,7 @@ func TestReplicaBytes(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := s.Replicate(); err != nil {
+		if err := s.Replicate(nil); err != nil {
 			return err
 		}
 		want, l := int64(0), s.NewLookup()
@@ -210,7 +230,7 @@ func TestReplicaRefusals(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	says(open(t, cfg).Replicate(), "second rank")
+	says(open(t, cfg).Replicate(nil), "second rank")
 	says(open(t, cfg).Rejoin(member{newGroup(2), 0}), "same place")
 	onGroup(t, 3, func(m member) error {
 		hot := cfg
@@ -219,14 +239,18 @@ func TestReplicaRefusals(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		says(s.Replicate(), "HotKeys")
+		says(s.Replicate(nil), "HotKeys")
 		if s, err = Open(m, cfg); err != nil {
 			return err
 		}
-		if err := s.Replicate(); err != nil {
+		if err := s.Replicate(nil); err != nil {
 			return err
 		}
-		says(s.Replicate(), "before")
+		says(s.Replicate(nil), "before")
+		for _, bad := range [][]int{{1, 2}, {1, 0, 2}, {1, 2, 1}, {1, 2, 3}, {1, 2, -1}} {
+			_, _, err := s.deal(bad)
+			says(err, "each must have another")
+		}
 		says(s.Heal([]bool{true, false, true}, 1), "rank 2 and its buddy, rank 0, are both empty")
 		for _, part := range [][]byte{make([]byte, 8), append(make([]byte, 16), 255, 0, 0, 0, 0, 0, 0, 0), {0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}} {
 			says(s.takeHealed(1, part), "shards of rank 1")
@@ -245,7 +269,7 @@ func FuzzHealed(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		if err := s.Replicate(); err != nil {
+		if err := s.Replicate(nil); err != nil {
 			t.Fatal(err)
 		}
 		if s.takeHealed(1, part) == nil && len(part)%8 != 0 {

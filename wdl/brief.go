@@ -15,6 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/data/stream"
+	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/step"
 )
@@ -28,8 +29,9 @@ type brief struct {
 
 	Tolerance step.Tolerance
 	Chaos     string
-	Struck    struck // of Chaos, before
-	Replay    string // run directory, "" for none
+	Struck    struck      // of Chaos, before
+	Replay    string      // run directory, "" for none
+	Ring      commit.Ring // who has whose copy; nil without replicas
 }
 
 // maxBrief bounds it.
@@ -56,7 +58,7 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	if err := json.Unmarshal(b, &brief); err != nil {
 		return nil, fmt.Errorf("wdl: brief of rank 0: %w", err)
 	}
-	j.runDir, j.opt.Tolerance = brief.RunDir, brief.Tolerance
+	j.runDir, j.opt.Tolerance, j.ring = brief.RunDir, brief.Tolerance, brief.Ring
 	if j.config, err = config.Parse("configuration of rank 0", []byte(brief.Config)); err != nil {
 		return nil, err
 	}
@@ -109,6 +111,9 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 		return b, contradiction(err)
 	}
 	b.Tolerance, b.Chaos = j.opt.Tolerance, j.opt.Chaos.String()
+	if j.opt.Replicas > 1 {
+		b.Ring = commit.NewRing(j.comm.Size(), j.opt.Hosts)
+	}
 	if b.RunDir, err = j.place(from); err != nil {
 		return b, err
 	}

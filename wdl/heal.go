@@ -78,6 +78,7 @@ type bequest struct {
 	Encoder   []byte
 	Counts    [][]byte // of the datasets, as scanned
 	Plan      *plan.Plan
+	Ring      commit.Ring
 	Cursor    cursor
 	LastSaved int64
 	Elapsed   time.Duration // since the job began
@@ -92,11 +93,11 @@ func (j *job) muster() (r commit.Recovery, err error) {
 	if j.opt.Replicas < 2 {
 		return r, nil
 	}
-	const words = 4
+	const words = 5
 	m := j.opt.Memory
 	all := make([]int64, words*j.comm.Size())
 	if m != nil && m.left != nil {
-		copy(all[words*j.comm.Rank():], []int64{1, m.was.cursor.Step, m.was.cursor.Epoch, m.left.Ready()})
+		copy(all[words*j.comm.Rank():], []int64{1, m.was.cursor.Step, m.was.cursor.Epoch, m.left.Ready(), int64(m.was.ring.Ward(j.comm.Rank()))})
 	}
 	j.rec.Enter(trace.Wait)
 	if err := collective.AllGather(j.comm, all); err != nil {
@@ -105,9 +106,9 @@ func (j *job) muster() (r commit.Recovery, err error) {
 	held := make([]commit.Held, j.comm.Size())
 	for i := range held {
 		x := all[words*i:]
-		held[i] = commit.Held{Whole: x[0] == 1, Step: x[1], Epoch: x[2], Ready: x[3]}
+		held[i] = commit.Held{Whole: x[0] == 1, Step: x[1], Epoch: x[2], Ready: x[3], Ward: int(x[4])}
 	}
-	if r, err = commit.Recover(held, j.opt.Replicas); err != nil || r.Leader >= 0 {
+	if r, err = commit.Recover(held); err != nil || r.Leader >= 0 {
 		return r, err
 	}
 	if !r.Begins {
@@ -142,7 +143,7 @@ func (m *Memory) bequeath() bequest {
 	}
 	return bequest{
 		Brief:   brief{Config: string(j.config.YAML()), RunDir: j.runDir, Tolerance: j.opt.Tolerance, Chaos: j.opt.Chaos.String(), Struck: been},
-		Encoder: j.encoded, Plan: j.planned, Counts: j.counts, Cursor: j.cursor, LastSaved: j.lastSaved, Elapsed: time.Since(j.began), Healed: j.healed, Uncounted: j.uncounted,
+		Encoder: j.encoded, Plan: j.planned, Ring: j.ring, Counts: j.counts, Cursor: j.cursor, LastSaved: j.lastSaved, Elapsed: time.Since(j.began), Healed: j.healed, Uncounted: j.uncounted,
 	}
 }
 
@@ -164,7 +165,7 @@ func (j *job) heal(r commit.Recovery) error {
 	if err := json.Unmarshal(told, &b); err != nil {
 		return fmt.Errorf("wdl: heal: rank %d: %w", leader, err)
 	}
-	j.opt.Tolerance, j.runDir = b.Brief.Tolerance, b.Brief.RunDir
+	j.opt.Tolerance, j.runDir, j.ring = b.Brief.Tolerance, b.Brief.RunDir, b.Ring
 	if m != nil && m.left != nil {
 		err = j.remember(m)
 	} else {
@@ -256,7 +257,7 @@ func (j *job) rebuild(m *Memory, r commit.Recovery) (err error) {
 	if left != nil {
 		j.trains, j.opt.Memory = true, nil // whoever is lost from here on
 	}
-	if err := j.trainer.Heal(left, r, j.cursor.Step); err != nil {
+	if err := j.trainer.Heal(left, r, j.ring, j.cursor.Step); err != nil {
 		return err
 	}
 	j.trains, j.whole = true, true // a healed rank does not know what has changed since the last checkpoint

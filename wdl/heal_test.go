@@ -62,7 +62,8 @@ type death struct {
 	by   int
 }
 
-// deaths is a job of which ranks die, by generation.
+// deaths is a job of which ranks die, by generation; where hosts are given all ranks of
+// the host die.
 type deaths []death
 
 // run runs the job to its end, over as many groups as it takes, and returns the
@@ -117,7 +118,7 @@ func (d deaths) watched(t *testing.T, size int, opt Options, watch func(j *Job, 
 			}
 			memories[r] = job.Leave(errs[r])
 			opt.Again = job.runDir
-			if r == d[generation].rank {
+			if dead := d[generation].rank; r == dead || opt.Hosts != nil && opt.Hosts[r] == opt.Hosts[dead] {
 				memories[r].drop()
 				memories[r] = nil
 			}
@@ -268,6 +269,23 @@ func TestTheBestEpochOutlivesALoss(t *testing.T) {
 		if got.Healed != 1 || got.BestEpoch != want.BestEpoch || *got.TestAUC != *want.TestAUC {
 			t.Errorf("rank %d died %d exchanges after the best epoch: healed %d times, best epoch %d, AUC %v; nobody did: %d, %v",
 				victim, after, got.Healed, got.BestEpoch, *got.TestAUC, want.BestEpoch, *want.TestAUC)
+		}
+	}
+}
+
+// TestAHostMayDie: all ranks of one of two hosts are lost at once, and the copies of
+// their shards are on the other; next to each other on one host they would not be.
+func TestAHostMayDie(t *testing.T) {
+	t.Parallel()
+	const size = 4
+	opt := Options{Config: clicksConfig(t, clicks(t, 250), "", "")}
+	want, exchanges, _ := deaths{}.run(t, size, opt)
+	opt.Hosts = []string{"a", "a", "b", "b"}
+	for dead, at := range map[int]int64{0: exchanges / 3, 3: 2 * exchanges / 3} {
+		got, _, _ := deaths{{dead, at, dead}}.run(t, size, opt)
+		sameModels(t, size, got, want)
+		if got.Healed != 1 || len(got.Uncounted) != 2 {
+			t.Errorf("the host of rank %d died: healed %d times, not counted: %+v", dead, got.Healed, got.Uncounted)
 		}
 	}
 }

@@ -33,7 +33,7 @@ type Options struct {
 
 	Replay    string         // run directory whose steps to repeat with the microbatches that counted then
 	Tolerance step.Tolerance // of slow ranks
-	Hosts     []string       // by rank, for people; nil: not known
+	Hosts     []string       // by rank, for people and for where copies are kept; nil: not known
 	Chaos     chaos.Spec     // faults on purpose; train.seed draws what it leaves open
 	Kill      func()         // ends this process at once, for chaos; nil: kill is refused
 
@@ -150,9 +150,10 @@ type job struct {
 	lacking   []int64      // values of training data that no vocabulary holds, by sparse feature
 	feed      feed
 
-	counts [][]byte // of the datasets, as scanned; with replicas
-	trains bool     // this rank holds its part of a training
-	healed int      // how often the group was formed anew around what was left of it
+	counts [][]byte    // of the datasets, as scanned; with replicas
+	ring   commit.Ring // who has whose copy; with replicas
+	trains bool        // this rank holds its part of a training
+	healed int         // how often the group was formed anew around what was left of it
 
 	uncounted []Uncounted // of ranks that were lost
 
@@ -366,7 +367,7 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 		return err
 	}
 	if j.opt.Replicas > 1 {
-		err = j.trainer.Replicate()
+		err = j.trainer.Replicate(j.ring)
 	}
 	if from != nil && err == nil {
 		err = j.load(from)

@@ -82,7 +82,7 @@ type Config struct {
 // Default returns c with defaults filled in.
 func (c Config) Default() Config {
 	if c.Owners == nil {
-		for r := range c.Workers {
+		for r := range min(c.Workers, MaxRanks) { // Validate refuses more
 			c.Owners = append(c.Owners, r)
 		}
 	}
@@ -129,7 +129,7 @@ func (c Config) Validate() error {
 	if !slices.IsSorted(c.Owners) || len(slices.Compact(slices.Clone(c.Owners))) != len(c.Owners) ||
 		len(c.Owners) == 0 || c.Owners[0] < 0 || c.Owners[len(c.Owners)-1] >= c.Workers {
 		fault("owners %v: want ascending ranks within 0 … %d", c.Owners, c.Workers-1)
-	} else if !Covers(c.Owners, c.Workers, c.Replicas) {
+	} else if c.Workers <= MaxRanks && !Covers(c.Owners, c.Workers, c.Replicas) {
 		fault("owners %v do not hold every shard with %d replicas among %d ranks", c.Owners, c.Replicas, c.Workers)
 	}
 	for _, n := range []struct {

@@ -1,6 +1,9 @@
 package commit
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Held is what a rank has in memory of a training whose group was lost.
 type Held struct {
@@ -8,6 +11,7 @@ type Held struct {
 	Step  int64 // the last that it has taken
 	Epoch int64 // epochs that it has closed
 	Ready int64 // a step of which it has all that it needs, 0 for none
+	Ward  int   // whose copy it has, with that of Whole; see Ring
 }
 
 // Recovery is how a group goes on from what its ranks hold.
@@ -22,7 +26,7 @@ type Recovery struct {
 // that a rank which is left has taken is taken by all; one that none has is taken
 // again. That this can be done follows from the barrier before a step is taken: it
 // lets nobody pass until the step is ready on all ranks.
-func Recover(held []Held, replicas int) (r Recovery, err error) {
+func Recover(held []Held) (r Recovery, err error) {
 	r = Recovery{Leader: -1, Empty: make([]bool, len(held))}
 	var owners []int
 	for i, h := range held {
@@ -34,7 +38,7 @@ func Recover(held []Held, replicas int) (r Recovery, err error) {
 			r.Leader = i
 		}
 	}
-	if r.Leader < 0 || !Covers(owners, len(held), replicas) {
+	if r.Leader < 0 || !covered(held) {
 		r.Begins = r.Leader < 0
 		r.Leader = -1
 		return r, nil
@@ -50,6 +54,20 @@ func Recover(held []Held, replicas int) (r Recovery, err error) {
 		}
 	}
 	return r, nil
+}
+
+// covered reports whether the shares of every rank are with it or its buddy.
+func covered(held []Held) bool {
+	with := make([]bool, len(held))
+	for i, h := range held {
+		if h.Whole {
+			with[i] = true
+			if h.Ward >= 0 && h.Ward < len(held) {
+				with[h.Ward] = true
+			}
+		}
+	}
+	return !slices.Contains(with, false)
 }
 
 // after reports whether h is further in the training than x.

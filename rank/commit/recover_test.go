@@ -39,6 +39,7 @@ type rules struct {
 	rounds              int  // of the barrier
 	mirrorLast          bool // behind the barrier
 	follow              int  // whose state is taken over: 0 as Recover says, 1 the first rank's
+	hosts               int  // on which ranks are, as many on each, in order; 0: one
 }
 
 // A rank's program in a generation: enter the healing exchange, then for each step
@@ -71,7 +72,7 @@ func (u rules) hears(w *remains, r int) bool {
 		}
 		return true
 	case 1: // of the ward
-		return sent((r + u.size - 1) % u.size)
+		return sent(u.ring().Ward(r))
 	default:
 		return sent((r + u.size - 1<<(phase-2)%u.size) % u.size)
 	}
@@ -123,7 +124,7 @@ func (u rules) advance(w remains, r int) remains {
 	step, phase := u.place(p.at)
 	switch {
 	case phase == -1 && !p.whole:
-		buddy, ward := &w.ranks[(r+1)%u.size], &w.ranks[(r+u.size-1)%u.size]
+		buddy, ward := &w.ranks[u.ring()[r]], &w.ranks[u.ring().Ward(r)]
 		start := len(p.dense) // of the generation: nobody can have taken a step since
 		p.whole, p.own, p.copy = true, buddy.copy[:start], ward.own[:start]
 	case phase == 1:
@@ -154,13 +155,13 @@ func (u rules) form(w remains) remains {
 		if p := &w.ranks[r]; p.dead || !p.whole {
 			*p = process{}
 		} else {
-			held[r] = Held{Whole: true, Step: int64(len(p.dense))}
+			held[r] = Held{Whole: true, Step: int64(len(p.dense)), Ward: u.ring().Ward(r)}
 			if p.ready != 0 {
 				held[r].Ready = held[r].Step + 1
 			}
 		}
 	}
-	v, err := Recover(held, 2)
+	v, err := Recover(held)
 	if u.follow == 1 && v.Leader >= 0 {
 		v.Leader, v.Behind = slices.IndexFunc(held, func(h Held) bool { return h.Whole }), nil
 	}
@@ -171,7 +172,7 @@ func (u rules) form(w remains) remains {
 	case v.Leader < 0:
 		w.over = "restored"
 		for r := range held {
-			if next := (r + 1) % u.size; !held[r].Whole && !held[next].Whole {
+			if next := u.ring()[r]; !held[r].Whole && !held[next].Whole {
 				return w
 			}
 		}
@@ -203,7 +204,7 @@ func (u rules) fault(w remains) string {
 		return w.over
 	}
 	for r := range u.size {
-		p, b := w.ranks[r], w.ranks[(r+1)%u.size]
+		p, b := w.ranks[r], w.ranks[u.ring()[r]]
 		if !p.whole || p.dead || p.own != p.dense {
 			if p.whole && !p.dead {
 				return fmt.Sprintf("rank %d: shares %q, dense parameters %q", r, p.own, p.dense)
@@ -259,6 +260,15 @@ func (u rules) explore() (states int, ends map[string]int, fault string) {
 	return len(seen), ends, ""
 }
 
+// ring has the buddies of the ranks.
+func (u rules) ring() Ring {
+	hosts := make([]string, u.size)
+	for r := range hosts {
+		hosts[r] = fmt.Sprint(r * u.hosts / u.size)
+	}
+	return NewRing(u.size, hosts)
+}
+
 // barrier is how many rounds let nobody pass before all have entered.
 func barrier(size int) (rounds int) {
 	for 1<<rounds < size {
@@ -270,7 +280,7 @@ func barrier(size int) (rounds int) {
 // TestRecoverModel explores training with copies over several steps, with the loss of
 // ranks at any moment, also while others are being healed.
 func TestRecoverModel(t *testing.T) {
-	worlds := []rules{{size: 2, steps: 3, deaths: 4}, {size: 3, steps: 2, deaths: 3}, {size: 4, steps: 1, deaths: 2}}
+	worlds := []rules{{size: 2, steps: 3, deaths: 4}, {size: 3, steps: 2, deaths: 3}, {size: 4, steps: 1, deaths: 2}, {size: 4, steps: 1, deaths: 2, hosts: 2}}
 	if *exhaustive {
 		worlds = append(worlds, rules{size: 3, steps: 4, deaths: 4}, rules{size: 4, steps: 2, deaths: 3})
 	}

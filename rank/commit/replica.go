@@ -5,9 +5,8 @@ import "slices"
 // Each rank of a world of P is the first holder of one share of the shards, share
 // r of rank r, and with R replicas the ranks r+1 … r+R−1 (mod P), its buddies,
 // hold it too. All holders stage and apply alike, so they are equal bit for bit
-// and any of them can serve the share. Neighbours in rank order share a host
-// where hosts have several ranks; place ranks round robin over hosts to survive
-// the loss of a host.
+// and any of them can serve the share. (The trainer's copies are dealt over the hosts:
+// see Ring.)
 
 // Holders returns the ranks that hold a share, its first holder first.
 func Holders(share, size, replicas int) []int {

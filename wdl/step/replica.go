@@ -12,11 +12,11 @@ import (
 
 // Replicate has each rank keep a copy of another's shards from now on, and every step
 // wait until all that it needs is where it survives the loss of any one rank: then
-// either all ranks that are left take the step, or it can be taken again. Call it
-// before the first step, on every rank of at least two.
-func (t *Trainer) Replicate() error {
+// either all ranks that are left take the step, or it can be taken again. The ring says
+// whose. Call it before the first step, on every rank of at least two.
+func (t *Trainer) Replicate(ring commit.Ring) error {
 	t.copies = true
-	return t.model.store.Replicate()
+	return t.model.store.Replicate(ring)
 }
 
 // prepare brings a step to where whoever is left can take it. The barrier is the
@@ -75,11 +75,12 @@ func (t *Trainer) Inherit(left *Left, leader int) error {
 }
 
 // Heal brings the tables of every rank to the state after step n, and each shard to two
-// ranks again. Ranks that had not taken step n, though it was ready, take it now.
-func (t *Trainer) Heal(left *Left, r commit.Recovery, n int64) (err error) {
+// ranks again, those of the ring that the group had. Ranks that had not taken step n,
+// though it was ready, take it now.
+func (t *Trainer) Heal(left *Left, r commit.Recovery, ring commit.Ring, n int64) (err error) {
 	store := t.model.store
 	if t.copies = true; left == nil {
-		err = t.Replicate()
+		err = t.Replicate(ring)
 	} else {
 		if slices.Contains(r.Behind, t.comm.Rank()) {
 			err = store.Apply(left.ready)
