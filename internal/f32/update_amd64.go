@@ -37,40 +37,95 @@ func vectorFast(r Rule, c *constants, w, g, state []float32) bool {
 }
 
 // rowsFast is Update.Rows of at least one row of at least one value, if there is
-// a kernel for the rule. Rows of eight values fill an AVX2 register.
+// a kernel for the rule. AVX-512 takes rows of up to eight values two at a time.
 func rowsFast(r Rule, c *constants, rows []*float32, n int, p Part, grads []float32, stride int) bool {
 	if active == nil {
 		return false
 	}
-	at, g, k, wide := &rows[0], &grads[0], &c.scale, active.lanes == 16 && p.Dim > 8
 	silent := min(n, max(0, rowsAhead-(len(rows)-n))) // rows that know of none ahead
 	first, last := p.Value, p.Value+p.Dim
 	if size := r.StateLen(p.Dim); size > 0 {
 		first, last = min(first, p.State), max(last, p.State+size)
 	}
-	most := min(4*(last-first), 8*64)
-	first, last = 4*first, 4*last-1
+	call := rowsCall{
+		at: &rows[0], n: n, silent: silent, g: &grads[0], stride: stride, Part: p,
+		first: 4 * first, most: min(4*(last-first), 8*64), last: 4*last - 1, k: &c.scale,
+	}
 	switch {
-	case r == SGD && wide:
-		rowsSGDAVX512(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
-	case r == SGD:
-		rowsSGDAVX2(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
-	case r == Adagrad && wide:
-		rowsAdagradAVX512(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
-	case r == Adagrad:
-		rowsAdagradAVX2(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
 	case r == RowwiseAdagrad:
-		rowsRowwiseAVX2(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
-	case r == Adam && wide:
-		rowsAdamAVX512(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
-	case r == Adam:
-		rowsAdamAVX2(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
-	case r == FTRL && wide:
-		rowsFTRLAVX512(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
-	case r == FTRL:
-		rowsFTRLAVX2(at, n, silent, g, stride, p.Dim, p.Value, p.State, first, most, last, k)
+		rowsRowwiseAVX2(call.at, n, silent, call.g, stride, p.Dim, p.Value, p.State, call.first, call.most, call.last, call.k)
+	case active.lanes == 8:
+		call.avx2(r)
+	case p.Dim > 8:
+		call.avx512(r)
+	case p.Dim == 8:
+		call.eights(r)
 	default:
-		return false
+		call.pairs(r)
 	}
 	return true
+}
+
+// rowsCall is what the kernels are given. They are called by name, so that nothing of
+// it is moved to the heap.
+type rowsCall struct {
+	at        **float32
+	n, silent int
+	g         *float32
+	stride    int
+	Part
+	first, most, last int // bytes of a record that are asked for
+	k                 *float32
+}
+
+func (c *rowsCall) avx2(r Rule) {
+	switch r {
+	case SGD:
+		rowsSGDAVX2(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+	case Adagrad:
+		rowsAdagradAVX2(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+	case Adam:
+		rowsAdamAVX2(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+	case FTRL:
+		rowsFTRLAVX2(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+	}
+}
+
+func (c *rowsCall) avx512(r Rule) {
+	switch r {
+	case SGD:
+		rowsSGDAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+	case Adagrad:
+		rowsAdagradAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+	case Adam:
+		rowsAdamAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+	case FTRL:
+		rowsFTRLAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+	}
+}
+
+func (c *rowsCall) pairs(r Rule) {
+	switch r {
+	case SGD:
+		pairsSGDAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+	case Adagrad:
+		pairsAdagradAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+	case Adam:
+		pairsAdamAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+	case FTRL:
+		pairsFTRLAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+	}
+}
+
+func (c *rowsCall) eights(r Rule) {
+	switch r {
+	case SGD:
+		eightsSGDAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+	case Adagrad:
+		eightsAdagradAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+	case Adam:
+		eightsAdamAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+	case FTRL:
+		eightsFTRLAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+	}
 }

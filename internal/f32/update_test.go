@@ -182,7 +182,7 @@ func TestUpdatesAllocateNothing(t *testing.T) {
 func BenchmarkRows(b *testing.B) {
 	const batch = 4096
 	for _, r := range rules {
-		for _, dim := range []int{8, 16} {
+		for _, dim := range []int{1, 4, 8, 16} {
 			rng := rand.New(rand.NewPCG(1, 1))
 			size := dim + r.rule.StateLen(dim)
 			slab := make([]float32, batch*size)

@@ -18,6 +18,7 @@ func main() {
 		{Package: "f32", Name: "product", Body: product},
 		{Package: "f32", Name: "pack", Body: pack},
 		{Package: "f32", Name: "rows", Body: rows},
+		{Package: "f32", Name: "pairs", Body: pairs},
 		{Package: "f32", Name: "elements", Body: elements},
 		{Package: "f32", Name: "loss", Body: loss},
 		{Package: "f32", Name: "pool", Body: pools},

@@ -32,35 +32,45 @@ const (
 func rows(x *build.Context) {
 	maskTable(x)
 	for _, v := range vectors(x) {
-		for _, r := range []struct {
-			name   string
-			states int
-			body   func(*update)
-		}{
-			{"SGD", 0, (*update).sgd}, {"Adagrad", 1, (*update).adagrad},
-			{"Adam", 2, (*update).adam}, {"FTRL", 2, (*update).ftrl},
-		} {
-			(&update{span: span{vec: v}, states: r.states, body: r.body}).rows(r.name)
-			(&update{span: span{vec: v}, states: r.states, body: r.body}).vector(r.name)
+		for _, r := range rules() {
+			(&update{span: span{vec: v}, rule: r}).rows(r.name)
+			(&update{span: span{vec: v}, rule: r}).vector(r.name)
 		}
 	}
-	rowwise := &update{span: span{vec: vectors(x)[0]}, states: 1}
-	rowwise.body = (*update).rowwiseStep
+	rowwise := &update{span: span{vec: vectors(x)[0]}, rule: rule{body: (*update).rowwiseStep}}
 	rowwise.rows("Rowwise")
+}
+
+// rule is what an update does with one register of values.
+type rule struct {
+	name      string
+	body      func(*update)
+	constants []int // what it reads beside those of the gradient
+}
+
+func rules() []rule {
+	return []rule{
+		{"SGD", (*update).sgd, []int{cRate}},
+		{"Adagrad", (*update).adagrad, []int{cRate, cEpsilon}},
+		{"Adam", (*update).adam, []int{cRate, cEpsilon, cBeta1, cRest1, cBeta2, cRest2, cUnbias1, cUnbias2}},
+		{"FTRL", (*update).ftrl, []int{cInverse, cBeta, cL1, cL2}},
+	}
 }
 
 // update is the code of one rule. It reaches the vector at hand at w, g and up
 // to two vectors of state.
 type update struct {
 	span
-	states int
-	body   func(*update)
+	rule
 
 	k     reg.GPVirtual // constants
 	w, g  reg.GPVirtual
 	state [2]reg.GPVirtual
 	abs   reg.VecVirtual
 	scale reg.VecVirtual // rowwise: rate over root
+
+	kept map[int]reg.VecVirtual // constants in registers, by offset
+	pair *pair                  // two rows in one register
 }
 
 // rowsAhead is how many rows before its turn the memory of a row is asked for: more than
@@ -77,12 +87,12 @@ func (u *update) rows(name string) {
 	u.g, u.k = u.param("grads"), u.param("k")
 	dim := u.split("dim")
 	u.w, u.state[0], u.state[1] = u.GP64(), u.GP64(), u.GP64()
-	u.abs = u.constant(0x7fffffff)
+	u.keep()
 
 	u.Label("row")
 	u.CMPQ(n, u.stack("silent"))
 	u.JLE(u.label("near"))
-	u.prefetch(next)
+	u.prefetch(next, rowsAhead, "line")
 	u.Label("near")
 	u.MOVQ(asm.At(next, 0), u.w)
 	u.LEAQ(asm.Indexed(u.w, state, 1, 0), u.state[0])
@@ -101,19 +111,19 @@ func (u *update) rows(name string) {
 	u.end()
 }
 
-// prefetch asks for the first lines and the last of the row ahead.
-func (u *update) prefetch(next reg.GPVirtual) {
+// prefetch asks for the first lines and the last of the row so many ahead.
+func (u *update) prefetch(next reg.GPVirtual, ahead int, line string) {
 	far, at := u.GP64(), u.GP64()
-	u.MOVQ(asm.At(next, 8*rowsAhead), far)
+	u.MOVQ(asm.At(next, 8*ahead), far)
 	u.MOVQ(u.stack("last"), at)
 	u.PREFETCHT0(asm.Indexed(far, at, 1, 0))
 	u.ADDQ(u.stack("first"), far)
 	u.XORQ(at, at)
-	u.Label("line")
+	u.Label(line)
 	u.PREFETCHT0(asm.Indexed(far, at, 1, 0))
 	u.ADDQ(operand.Imm(64), at)
 	u.CMPQ(at, u.stack("most"))
-	u.JLT(u.label("line"))
+	u.JLT(u.label("%s", line))
 }
 
 // vector is a single row whose state lies elsewhere.
@@ -123,13 +133,30 @@ func (u *update) vector(name string) {
 	n := u.split("n")
 	u.state[0], u.state[1] = u.param("state"), u.GP64()
 	u.LEAQ(asm.Indexed(u.state[0], n, 1, 0), u.state[1])
-	u.abs = u.constant(0x7fffffff)
+	u.keep()
 	u.columns("column", func() { u.body(u) })
 	u.end()
 }
 
-// c loads a constant into every lane.
+// keep loads the constants into registers, where there are enough of them.
+func (u *update) keep() {
+	u.abs = u.constant(0x7fffffff)
+	if !u.wide() {
+		return
+	}
+	u.kept = map[int]reg.VecVirtual{}
+	for _, offset := range append([]int{cScale, cDecay, cClip}, u.constants...) {
+		r := u.reg()
+		u.VBROADCASTSS(asm.At(u.k, offset), r)
+		u.kept[offset] = r
+	}
+}
+
+// c returns a constant in every lane, which is only read.
 func (u *update) c(offset int) reg.VecVirtual {
+	if r, ok := u.kept[offset]; ok {
+		return r
+	}
 	r := u.reg()
 	u.VBROADCASTSS(asm.At(u.k, offset), r)
 	return r
@@ -142,8 +169,8 @@ func (u *update) times(r reg.VecVirtual, offset int) { u.VMULPS(u.c(offset), r, 
 func (u *update) gradient() (w, g reg.VecVirtual) {
 	w, g = u.get(u.w), u.get(u.g)
 	u.times(g, cScale)
-	d := u.c(cDecay)
-	u.VMULPS(w, d, d)
+	d := u.reg()
+	u.VMULPS(w, u.c(cDecay), d)
 	u.VADDPS(d, g, g)
 	u.times(g, cClip)
 	return w, g
@@ -175,14 +202,14 @@ func (u *update) adagrad() {
 // adam: m = β₁·m + (1−β₁)·g, v = β₂·v + (1−β₂)·g², w −= rate·m·c₁ / (√(v·c₂) + ε).
 func (u *update) adam() {
 	w, g := u.gradient()
-	m, v, part := u.get(u.state[0]), u.get(u.state[1]), u.c(cRest1)
+	m, v, part := u.get(u.state[0]), u.get(u.state[1]), u.reg()
 	u.times(m, cBeta1)
-	u.VMULPS(g, part, part)
+	u.VMULPS(g, u.c(cRest1), part)
 	u.VADDPS(part, m, m)
 	u.put(m, u.state[0])
 	u.times(v, cBeta2)
-	square := u.c(cRest2)
-	u.VMULPS(g, square, square)
+	square := u.reg()
+	u.VMULPS(g, u.c(cRest2), square)
 	u.VMULPS(g, square, square)
 	u.VADDPS(square, v, v)
 	u.put(v, u.state[1])
