@@ -184,37 +184,55 @@ gated:
 	RET
 
 // func outer6x2AVX2(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·outer6x2AVX2(SB), NOSPLIT, $0-64
-	MOVQ    c+0(FP), AX
-	MOVQ    a+8(FP), CX
-	MOVQ    b+16(FP), DX
-	MOVQ    k+24(FP), BX
-	MOVQ    lda+32(FP), SI
-	SHLQ    $0x02, SI
-	MOVQ    ldb+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    ldc+48(FP), R8
-	SHLQ    $0x02, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Y2
-	VMOVUPS 32(R9), Y3
-	ADDQ    R8, R9
-	VMOVUPS (R9), Y4
-	VMOVUPS 32(R9), Y5
-	ADDQ    R8, R9
-	VMOVUPS (R9), Y6
-	VMOVUPS 32(R9), Y7
-	ADDQ    R8, R9
-	VMOVUPS (R9), Y8
-	VMOVUPS 32(R9), Y9
-	ADDQ    R8, R9
-	VMOVUPS (R9), Y10
-	VMOVUPS 32(R9), Y11
-	ADDQ    R8, R9
-	VMOVUPS (R9), Y12
-	VMOVUPS 32(R9), Y13
-	ADDQ    R8, R9
+	MOVQ       c+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	MOVQ       k+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       ldb+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       ldc+48(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	VMOVUPS    (R9), Y2
+	VMOVUPS    32(R9), Y3
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Y4
+	VMOVUPS    32(R9), Y5
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Y6
+	VMOVUPS    32(R9), Y7
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Y8
+	VMOVUPS    32(R9), Y9
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Y10
+	VMOVUPS    32(R9), Y11
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Y12
+	VMOVUPS    32(R9), Y13
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R8, R9
 
 loop:
 	VMOVUPS      (DX), Y0
@@ -378,7 +396,7 @@ gated:
 	RET
 
 // func outer6x1AVX2(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·outer6x1AVX2(SB), NOSPLIT, $0-64
 	MOVQ       cols+56(FP), AX
 	LEAQ       lanes<>+0(SB), CX
@@ -406,6 +424,18 @@ TEXT ·outer6x1AVX2(SB), NOSPLIT, $0-64
 	VMASKMOVPS (R9), Y7, Y5
 	ADDQ       R8, R9
 	VMASKMOVPS (R9), Y7, Y6
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
 	ADDQ       R8, R9
 
 loop:
@@ -563,31 +593,43 @@ gated:
 	RET
 
 // func outer4x2AVX2(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·outer4x2AVX2(SB), NOSPLIT, $0-64
-	MOVQ    c+0(FP), AX
-	MOVQ    a+8(FP), CX
-	MOVQ    b+16(FP), DX
-	MOVQ    k+24(FP), BX
-	MOVQ    lda+32(FP), SI
-	SHLQ    $0x02, SI
-	MOVQ    ldb+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    ldc+48(FP), R8
-	SHLQ    $0x02, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Y2
-	VMOVUPS 32(R9), Y3
-	ADDQ    R8, R9
-	VMOVUPS (R9), Y4
-	VMOVUPS 32(R9), Y5
-	ADDQ    R8, R9
-	VMOVUPS (R9), Y6
-	VMOVUPS 32(R9), Y7
-	ADDQ    R8, R9
-	VMOVUPS (R9), Y8
-	VMOVUPS 32(R9), Y9
-	ADDQ    R8, R9
+	MOVQ       c+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	MOVQ       k+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       ldb+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       ldc+48(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	VMOVUPS    (R9), Y2
+	VMOVUPS    32(R9), Y3
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Y4
+	VMOVUPS    32(R9), Y5
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Y6
+	VMOVUPS    32(R9), Y7
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Y8
+	VMOVUPS    32(R9), Y9
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R8, R9
 
 loop:
 	VMOVUPS      (DX), Y0
@@ -715,7 +757,7 @@ gated:
 	RET
 
 // func outer4x1AVX2(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·outer4x1AVX2(SB), NOSPLIT, $0-64
 	MOVQ       cols+56(FP), AX
 	LEAQ       lanes<>+0(SB), CX
@@ -739,6 +781,14 @@ TEXT ·outer4x1AVX2(SB), NOSPLIT, $0-64
 	VMASKMOVPS (R9), Y5, Y3
 	ADDQ       R8, R9
 	VMASKMOVPS (R9), Y5, Y4
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
 	ADDQ       R8, R9
 
 loop:
@@ -845,25 +895,31 @@ gated:
 	RET
 
 // func outer2x2AVX2(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·outer2x2AVX2(SB), NOSPLIT, $0-64
-	MOVQ    c+0(FP), AX
-	MOVQ    a+8(FP), CX
-	MOVQ    b+16(FP), DX
-	MOVQ    k+24(FP), BX
-	MOVQ    lda+32(FP), SI
-	SHLQ    $0x02, SI
-	MOVQ    ldb+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    ldc+48(FP), R8
-	SHLQ    $0x02, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Y2
-	VMOVUPS 32(R9), Y3
-	ADDQ    R8, R9
-	VMOVUPS (R9), Y4
-	VMOVUPS 32(R9), Y5
-	ADDQ    R8, R9
+	MOVQ       c+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	MOVQ       k+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       ldb+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       ldc+48(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	VMOVUPS    (R9), Y2
+	VMOVUPS    32(R9), Y3
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Y4
+	VMOVUPS    32(R9), Y5
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R8, R9
 
 loop:
 	VMOVUPS      (DX), Y0
@@ -952,7 +1008,7 @@ gated:
 	RET
 
 // func outer2x1AVX2(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·outer2x1AVX2(SB), NOSPLIT, $0-64
 	MOVQ       cols+56(FP), AX
 	LEAQ       lanes<>+0(SB), CX
@@ -972,6 +1028,10 @@ TEXT ·outer2x1AVX2(SB), NOSPLIT, $0-64
 	VMASKMOVPS (R9), Y3, Y1
 	ADDQ       R8, R9
 	VMASKMOVPS (R9), Y3, Y2
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
 	ADDQ       R8, R9
 
 loop:
@@ -1049,22 +1109,25 @@ gated:
 	RET
 
 // func outer1x2AVX2(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·outer1x2AVX2(SB), NOSPLIT, $0-64
-	MOVQ    c+0(FP), AX
-	MOVQ    a+8(FP), CX
-	MOVQ    b+16(FP), DX
-	MOVQ    k+24(FP), BX
-	MOVQ    lda+32(FP), SI
-	SHLQ    $0x02, SI
-	MOVQ    ldb+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    ldc+48(FP), R8
-	SHLQ    $0x02, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Y2
-	VMOVUPS 32(R9), Y3
-	ADDQ    R8, R9
+	MOVQ       c+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	MOVQ       k+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       ldb+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       ldc+48(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	VMOVUPS    (R9), Y2
+	VMOVUPS    32(R9), Y3
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R8, R9
 
 loop:
 	VMOVUPS      (DX), Y0
@@ -1134,7 +1197,7 @@ gated:
 	RET
 
 // func outer1x1AVX2(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·outer1x1AVX2(SB), NOSPLIT, $0-64
 	MOVQ       cols+56(FP), AX
 	LEAQ       lanes<>+0(SB), CX
@@ -1152,6 +1215,8 @@ TEXT ·outer1x1AVX2(SB), NOSPLIT, $0-64
 	SHLQ       $0x02, R8
 	MOVQ       AX, R9
 	VMASKMOVPS (R9), Y2, Y1
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
 	ADDQ       R8, R9
 
 loop:
@@ -1590,61 +1655,103 @@ gated:
 	RET
 
 // func outer14x2AVX512(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outer14x2AVX512(SB), NOSPLIT, $0-64
-	MOVQ    c+0(FP), AX
-	MOVQ    a+8(FP), CX
-	MOVQ    b+16(FP), DX
-	MOVQ    k+24(FP), BX
-	MOVQ    lda+32(FP), SI
-	SHLQ    $0x02, SI
-	MOVQ    ldb+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    ldc+48(FP), R8
-	SHLQ    $0x02, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z2
-	VMOVUPS 64(R9), Z3
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z6
-	VMOVUPS 64(R9), Z7
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z8
-	VMOVUPS 64(R9), Z9
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z10
-	VMOVUPS 64(R9), Z11
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z12
-	VMOVUPS 64(R9), Z13
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z14
-	VMOVUPS 64(R9), Z15
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z16
-	VMOVUPS 64(R9), Z17
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z18
-	VMOVUPS 64(R9), Z19
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z20
-	VMOVUPS 64(R9), Z21
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z22
-	VMOVUPS 64(R9), Z23
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z24
-	VMOVUPS 64(R9), Z25
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z26
-	VMOVUPS 64(R9), Z27
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z28
-	VMOVUPS 64(R9), Z29
-	ADDQ    R8, R9
+	MOVQ       c+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	MOVQ       k+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       ldb+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       ldc+48(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	VMOVUPS    (R9), Z2
+	VMOVUPS    64(R9), Z3
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z4
+	VMOVUPS    64(R9), Z5
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z6
+	VMOVUPS    64(R9), Z7
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z8
+	VMOVUPS    64(R9), Z9
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z10
+	VMOVUPS    64(R9), Z11
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z12
+	VMOVUPS    64(R9), Z13
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z14
+	VMOVUPS    64(R9), Z15
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z16
+	VMOVUPS    64(R9), Z17
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z18
+	VMOVUPS    64(R9), Z19
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z20
+	VMOVUPS    64(R9), Z21
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z22
+	VMOVUPS    64(R9), Z23
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z24
+	VMOVUPS    64(R9), Z25
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z26
+	VMOVUPS    64(R9), Z27
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z28
+	VMOVUPS    64(R9), Z29
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
 
 loop:
 	VMOVUPS      (DX), Z0
@@ -1947,51 +2054,79 @@ gated:
 	RET
 
 // func outer14x1AVX512(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·outer14x1AVX512(SB), NOSPLIT, $0-64
-	MOVQ      cols+56(FP), AX
-	MOVQ      $-1, CX
-	BZHIQ     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      c+0(FP), AX
-	MOVQ      a+8(FP), CX
-	MOVQ      b+16(FP), DX
-	MOVQ      k+24(FP), BX
-	MOVQ      lda+32(FP), SI
-	SHLQ      $0x02, SI
-	MOVQ      ldb+40(FP), DI
-	SHLQ      $0x02, DI
-	MOVQ      ldc+48(FP), R8
-	SHLQ      $0x02, R8
-	MOVQ      AX, R9
-	VMOVUPS.Z (R9), K1, Z1
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z2
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z3
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z4
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z5
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z6
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z7
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z8
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z9
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z10
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z11
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z12
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z13
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z14
-	ADDQ      R8, R9
+	MOVQ       cols+56(FP), AX
+	MOVQ       $-1, CX
+	BZHIQ      AX, CX, CX
+	KMOVW      CX, K1
+	MOVQ       c+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	MOVQ       k+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       ldb+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       ldc+48(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	VMOVUPS.Z  (R9), K1, Z1
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z2
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z3
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z4
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z5
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z6
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z7
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z8
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z9
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z10
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z11
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z12
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z13
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z14
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
 
 loop:
 	VMOVUPS.Z        (DX), K1, Z0
@@ -2249,43 +2384,67 @@ gated:
 	RET
 
 // func outer8x2AVX512(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outer8x2AVX512(SB), NOSPLIT, $0-64
-	MOVQ    c+0(FP), AX
-	MOVQ    a+8(FP), CX
-	MOVQ    b+16(FP), DX
-	MOVQ    k+24(FP), BX
-	MOVQ    lda+32(FP), SI
-	SHLQ    $0x02, SI
-	MOVQ    ldb+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    ldc+48(FP), R8
-	SHLQ    $0x02, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z2
-	VMOVUPS 64(R9), Z3
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z6
-	VMOVUPS 64(R9), Z7
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z8
-	VMOVUPS 64(R9), Z9
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z10
-	VMOVUPS 64(R9), Z11
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z12
-	VMOVUPS 64(R9), Z13
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z14
-	VMOVUPS 64(R9), Z15
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z16
-	VMOVUPS 64(R9), Z17
-	ADDQ    R8, R9
+	MOVQ       c+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	MOVQ       k+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       ldb+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       ldc+48(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	VMOVUPS    (R9), Z2
+	VMOVUPS    64(R9), Z3
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z4
+	VMOVUPS    64(R9), Z5
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z6
+	VMOVUPS    64(R9), Z7
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z8
+	VMOVUPS    64(R9), Z9
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z10
+	VMOVUPS    64(R9), Z11
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z12
+	VMOVUPS    64(R9), Z13
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z14
+	VMOVUPS    64(R9), Z15
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z16
+	VMOVUPS    64(R9), Z17
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
 
 loop:
 	VMOVUPS      (DX), Z0
@@ -2480,39 +2639,55 @@ gated:
 	RET
 
 // func outer8x1AVX512(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·outer8x1AVX512(SB), NOSPLIT, $0-64
-	MOVQ      cols+56(FP), AX
-	MOVQ      $-1, CX
-	BZHIQ     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      c+0(FP), AX
-	MOVQ      a+8(FP), CX
-	MOVQ      b+16(FP), DX
-	MOVQ      k+24(FP), BX
-	MOVQ      lda+32(FP), SI
-	SHLQ      $0x02, SI
-	MOVQ      ldb+40(FP), DI
-	SHLQ      $0x02, DI
-	MOVQ      ldc+48(FP), R8
-	SHLQ      $0x02, R8
-	MOVQ      AX, R9
-	VMOVUPS.Z (R9), K1, Z1
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z2
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z3
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z4
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z5
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z6
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z7
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z8
-	ADDQ      R8, R9
+	MOVQ       cols+56(FP), AX
+	MOVQ       $-1, CX
+	BZHIQ      AX, CX, CX
+	KMOVW      CX, K1
+	MOVQ       c+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	MOVQ       k+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       ldb+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       ldc+48(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	VMOVUPS.Z  (R9), K1, Z1
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z2
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z3
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z4
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z5
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z6
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z7
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z8
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
 
 loop:
 	VMOVUPS.Z        (DX), K1, Z0
@@ -2669,31 +2844,43 @@ gated:
 	RET
 
 // func outer4x2AVX512(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outer4x2AVX512(SB), NOSPLIT, $0-64
-	MOVQ    c+0(FP), AX
-	MOVQ    a+8(FP), CX
-	MOVQ    b+16(FP), DX
-	MOVQ    k+24(FP), BX
-	MOVQ    lda+32(FP), SI
-	SHLQ    $0x02, SI
-	MOVQ    ldb+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    ldc+48(FP), R8
-	SHLQ    $0x02, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z2
-	VMOVUPS 64(R9), Z3
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z6
-	VMOVUPS 64(R9), Z7
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z8
-	VMOVUPS 64(R9), Z9
-	ADDQ    R8, R9
+	MOVQ       c+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	MOVQ       k+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       ldb+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       ldc+48(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	VMOVUPS    (R9), Z2
+	VMOVUPS    64(R9), Z3
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z4
+	VMOVUPS    64(R9), Z5
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z6
+	VMOVUPS    64(R9), Z7
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z8
+	VMOVUPS    64(R9), Z9
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
 
 loop:
 	VMOVUPS      (DX), Z0
@@ -2817,31 +3004,39 @@ gated:
 	RET
 
 // func outer4x1AVX512(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·outer4x1AVX512(SB), NOSPLIT, $0-64
-	MOVQ      cols+56(FP), AX
-	MOVQ      $-1, CX
-	BZHIQ     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      c+0(FP), AX
-	MOVQ      a+8(FP), CX
-	MOVQ      b+16(FP), DX
-	MOVQ      k+24(FP), BX
-	MOVQ      lda+32(FP), SI
-	SHLQ      $0x02, SI
-	MOVQ      ldb+40(FP), DI
-	SHLQ      $0x02, DI
-	MOVQ      ldc+48(FP), R8
-	SHLQ      $0x02, R8
-	MOVQ      AX, R9
-	VMOVUPS.Z (R9), K1, Z1
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z2
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z3
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z4
-	ADDQ      R8, R9
+	MOVQ       cols+56(FP), AX
+	MOVQ       $-1, CX
+	BZHIQ      AX, CX, CX
+	KMOVW      CX, K1
+	MOVQ       c+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	MOVQ       k+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       ldb+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       ldc+48(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	VMOVUPS.Z  (R9), K1, Z1
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z2
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z3
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z4
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
 
 loop:
 	VMOVUPS.Z        (DX), K1, Z0
@@ -2943,25 +3138,31 @@ gated:
 	RET
 
 // func outer2x2AVX512(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outer2x2AVX512(SB), NOSPLIT, $0-64
-	MOVQ    c+0(FP), AX
-	MOVQ    a+8(FP), CX
-	MOVQ    b+16(FP), DX
-	MOVQ    k+24(FP), BX
-	MOVQ    lda+32(FP), SI
-	SHLQ    $0x02, SI
-	MOVQ    ldb+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    ldc+48(FP), R8
-	SHLQ    $0x02, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z2
-	VMOVUPS 64(R9), Z3
-	ADDQ    R8, R9
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	ADDQ    R8, R9
+	MOVQ       c+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	MOVQ       k+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       ldb+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       ldc+48(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	VMOVUPS    (R9), Z2
+	VMOVUPS    64(R9), Z3
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z4
+	VMOVUPS    64(R9), Z5
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
 
 loop:
 	VMOVUPS      (DX), Z0
@@ -3048,27 +3249,31 @@ gated:
 	RET
 
 // func outer2x1AVX512(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·outer2x1AVX512(SB), NOSPLIT, $0-64
-	MOVQ      cols+56(FP), AX
-	MOVQ      $-1, CX
-	BZHIQ     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      c+0(FP), AX
-	MOVQ      a+8(FP), CX
-	MOVQ      b+16(FP), DX
-	MOVQ      k+24(FP), BX
-	MOVQ      lda+32(FP), SI
-	SHLQ      $0x02, SI
-	MOVQ      ldb+40(FP), DI
-	SHLQ      $0x02, DI
-	MOVQ      ldc+48(FP), R8
-	SHLQ      $0x02, R8
-	MOVQ      AX, R9
-	VMOVUPS.Z (R9), K1, Z1
-	ADDQ      R8, R9
-	VMOVUPS.Z (R9), K1, Z2
-	ADDQ      R8, R9
+	MOVQ       cols+56(FP), AX
+	MOVQ       $-1, CX
+	BZHIQ      AX, CX, CX
+	KMOVW      CX, K1
+	MOVQ       c+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	MOVQ       k+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       ldb+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       ldc+48(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	VMOVUPS.Z  (R9), K1, Z1
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z2
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
 
 loop:
 	VMOVUPS.Z        (DX), K1, Z0
@@ -3143,22 +3348,25 @@ gated:
 	RET
 
 // func outer1x2AVX512(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·outer1x2AVX512(SB), NOSPLIT, $0-64
-	MOVQ    c+0(FP), AX
-	MOVQ    a+8(FP), CX
-	MOVQ    b+16(FP), DX
-	MOVQ    k+24(FP), BX
-	MOVQ    lda+32(FP), SI
-	SHLQ    $0x02, SI
-	MOVQ    ldb+40(FP), DI
-	SHLQ    $0x02, DI
-	MOVQ    ldc+48(FP), R8
-	SHLQ    $0x02, R8
-	MOVQ    AX, R9
-	VMOVUPS (R9), Z2
-	VMOVUPS 64(R9), Z3
-	ADDQ    R8, R9
+	MOVQ       c+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	MOVQ       k+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       ldb+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       ldc+48(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	VMOVUPS    (R9), Z2
+	VMOVUPS    64(R9), Z3
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
 
 loop:
 	VMOVUPS      (DX), Z0
@@ -3227,25 +3435,27 @@ gated:
 	RET
 
 // func outer1x1AVX512(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·outer1x1AVX512(SB), NOSPLIT, $0-64
-	MOVQ      cols+56(FP), AX
-	MOVQ      $-1, CX
-	BZHIQ     AX, CX, CX
-	KMOVW     CX, K1
-	MOVQ      c+0(FP), AX
-	MOVQ      a+8(FP), CX
-	MOVQ      b+16(FP), DX
-	MOVQ      k+24(FP), BX
-	MOVQ      lda+32(FP), SI
-	SHLQ      $0x02, SI
-	MOVQ      ldb+40(FP), DI
-	SHLQ      $0x02, DI
-	MOVQ      ldc+48(FP), R8
-	SHLQ      $0x02, R8
-	MOVQ      AX, R9
-	VMOVUPS.Z (R9), K1, Z1
-	ADDQ      R8, R9
+	MOVQ       cols+56(FP), AX
+	MOVQ       $-1, CX
+	BZHIQ      AX, CX, CX
+	KMOVW      CX, K1
+	MOVQ       c+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	MOVQ       k+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       ldb+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       ldc+48(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	VMOVUPS.Z  (R9), K1, Z1
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
 
 loop:
 	VMOVUPS.Z        (DX), K1, Z0

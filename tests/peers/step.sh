@@ -12,11 +12,13 @@
 # classes: stock, as people write it (fusedw; -ddp for two ranks); manual, with a
 # hand-written backward and all-to-all; native, manual with the sparse part in C
 # (see torch/wdl_torch.py). Set in the environment to change:
-#   WORKLOADS BATCHES ROUNDS BUILD BF16 (not empty: bf16 too) (/tmp/wdlrun-peers)
+#   WORKLOADS BATCHES ROUNDS RANKS (1 2) BUILD (/tmp/wdlrun-peers)
+#   BF16   not empty: bf16 too
 #   WRAP   a command to prefix every measured one with, such as a lock
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=${BUILD:-/tmp/wdlrun-peers}
+RANKS=${RANKS:-1 2}
 lines=$build/step.csv
 python=${PYTHON:-/usr/bin/python3} # the distribution's, which has its packages
 
@@ -65,34 +67,35 @@ run_torch() {
   )
 }
 
-one_rank=("--impl fusedw" "--impl manual" "--impl native")
-two_ranks=("--impl fusedw --np 2 --dist ddp" "--impl manual --np 2 --dist row" "--impl manual --np 2 --dist table"
+peers_1=("--impl fusedw" "--impl manual" "--impl native")
+peers_2=("--impl fusedw --np 2 --dist ddp" "--impl manual --np 2 --dist row" "--impl manual --np 2 --dist table"
   "--impl native --np 2 --dist row" "--impl native --np 2 --dist table")
-bf16=("--impl fusedw --bf16" "--impl manual --bf16" "--impl native --bf16"
-  "--impl manual --bf16 --np 2 --dist table" "--impl native --bf16 --np 2 --dist table")
+bf16_1=("--impl fusedw --bf16" "--impl manual --bf16" "--impl native --bf16")
+bf16_2=("--impl manual --bf16 --np 2 --dist table" "--impl native --bf16 --np 2 --dist table")
 
 measure() {
   : >"$lines"
   : >"$build/step.err"
-  local round w b v
+  local round w b np
   for ((round = 0; round < ROUNDS; round++)); do
     for w in $WORKLOADS; do
       for b in $BATCHES; do
-        local steps=$((b >= 4096 ? 60 : 130))
-        ours "$w" "$b" 1 -steps "$steps"
-        for v in "${one_rank[@]}"; do torch "$w" "$b" --no-eval --steps "$steps" $v; done
-        ours "$w" "$b" 1 -steps "$steps"
-        ours "$w" "$b" 2 -steps "$steps"
-        for v in "${two_ranks[@]}"; do torch "$w" "$b" --no-eval --steps "$steps" $v; done
-        ours "$w" "$b" 2 -steps "$steps"
-        if [ -n "${BF16:-}" ]; then
-          ours "$w" "$b" 1 -steps "$steps" -bf16
-          ours "$w" "$b" 2 -steps "$steps" -bf16
-          for v in "${bf16[@]}"; do torch "$w" "$b" --no-eval --steps "$steps" $v; done
-        fi
+        for np in $RANKS; do turn "$w" "$b" "$np"; done
       done
     done
   done | tee -a "$lines" >&2
+}
+
+# turn WORKLOAD BATCH NP: ours, the peers, and ours again
+turn() {
+  local w=$1 b=$2 np=$3 v steps=$(($2 >= 4096 ? 60 : 130))
+  local -n peers=peers_$np bf16=bf16_$np
+  ours "$w" "$b" "$np" -steps "$steps"
+  for v in "${peers[@]}"; do torch "$w" "$b" --no-eval --steps "$steps" $v; done
+  ours "$w" "$b" "$np" -steps "$steps"
+  [ -n "${BF16:-}" ] || return
+  ours "$w" "$b" "$np" -steps "$steps" -bf16
+  for v in "${bf16[@]}"; do torch "$w" "$b" --no-eval --steps "$steps" $v; done
 }
 
 # table FILE: medians, and ours over the best of each class.

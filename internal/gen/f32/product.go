@@ -171,6 +171,12 @@ func outer(k *block) {
 		}
 		k.ADDQ(ldc, p)
 	}
+	for range k.rows {
+		for i := range k.vecs {
+			k.PREFETCHT0(asm.At(p, i*k.bytes()))
+		}
+		k.ADDQ(ldc, p)
+	}
 	k.Label("loop")
 	for i, r := range k.b {
 		k.load(asm.At(b, i*k.bytes()), r)
