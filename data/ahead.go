@@ -128,6 +128,9 @@ func (r *Reader) load(ctx context.Context, f *filler, b *batcher) {
 			start = c.Start
 		}
 		f.begin(r.dataset.newOrder(c, c.Epoch+e), start)
+		if e == 0 {
+			f.straight = newStraight(f)
+		}
 		n := f.order.rows()
 		for x := start; x < n; {
 			y := min(x+int64(c.GlobalBatch), n)
@@ -219,7 +222,14 @@ func (r *Reader) encode(b *batcher, d *draft) {
 
 // fill reads the rows of this rank between positions x and y of the epoch.
 func (f *filler) fill(ctx context.Context, d *draft, x, y int64) error {
-	d.raw, d.kept, d.at, d.more = d.raw[:0], d.kept[:0], place{}, false
+	d.raw, d.kept, d.at, d.more, d.made = d.raw[:0], d.kept[:0], place{}, false, false
+	if f.straight != nil && ctx.Err() == nil {
+		if f.straight.fill(d, x, y) {
+			return nil
+		}
+		f.straight, d.at = nil, place{}
+		f.begin(f.order, x)
+	}
 	f.fetch.to, f.fetch.n = d, 0
 	for i := range f.lanes {
 		l := &f.lanes[i]

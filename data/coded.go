@@ -37,16 +37,11 @@ type codedRows struct {
 	file   *file
 	block  block
 	digits []byte
-	labels [smallLabel]struct { // of small integers
-		word uint64
-		odd  bool
-	}
+	keyAt  []int32 // of each row, where its words begin, and its numbers
+	realAt []int32
 }
 
-const (
-	rowsAtOnce = 128 // so that they stay in a cache until the last column is done
-	smallLabel = 2   // labels that are looked up
-)
+const rowsAtOnce = 128 // so that they stay in a cache until the last column is done
 
 // codedRow is the row that a record is, or the record that it holds.
 func codedRow(record []byte) (row []uint64, inner []byte) {
@@ -69,6 +64,16 @@ type use struct {
 	words []uint64 // of its entries
 	bad   []bool
 	odd   bool // some are bad
+
+	small   []uint64 // what the first integers become that this can encode
+	learned bool     // small is known
+}
+
+// cells is where one feature of some rows goes.
+type cells struct {
+	keys  []uint64  // what is a key, or the label
+	reals []float32 // what is a number
+	at    []int32   // of each row, its place among them
 }
 
 // newCodedRows is nil if the schema has features whose values are lists.
@@ -79,15 +84,15 @@ func newCodedRows(c *coder) *codedRows {
 	x := &codedRows{tableRecords: tableRecords{names: c.parser.names()}, coder: c, stride: 1 + c.shape.plainWords()}
 	x.rest.names = x.names
 	x.uses = append(x.uses, use{})
-	for i := range x.labels {
-		x.labels[i].word, x.labels[i].odd = x.labelWord(strconv.AppendInt(nil, int64(i), 10))
-	}
 	for i := range c.sparse {
 		x.uses = append(x.uses, use{code: &c.sparse[i], column: c.sparse[i].column, sparse: true, at: i})
 	}
 	tables := countTables{}
 	for i := range c.dense {
 		x.uses = append(x.uses, use{code: &c.dense[i], column: c.dense[i].column, at: i, counts: tables.of(&c.dense[i])})
+	}
+	for r := range int32(rowsAtOnce) {
+		x.keyAt, x.realAt = append(x.keyAt, r*int32(x.stride)), append(x.realAt, 2*r*int32(x.stride))
 	}
 	x.spans = make([]table.Span, len(x.names))
 	x.words, x.odd = make([]uint64, rowsAtOnce*x.stride), make([]bool, rowsAtOnce)
@@ -102,19 +107,35 @@ func (x *codedRows) begin(s source, f *file, b block, offset int64, number int32
 	x.from, x.file, x.block = s, f, b
 	x.rest.Close()
 	x.odd, x.off = x.odd[:0], !x.rows.Flat()
-	for i := range x.uses {
-		x.uses[i].dict = 0
-	}
-	for x.offset < offset && !x.off {
-		n, err := x.rows.Next(int(min(offset-x.offset, math.MaxInt32)), x.spans)
-		if err != nil {
+	x.forget()
+	if !x.off {
+		if err := x.skip(offset - x.offset); err != nil {
 			return err
 		}
-		x.offset += int64(n)
-		x.number += int32(n)
 	}
 	x.offset = max(x.offset, offset)
 	x.first = x.offset
+	return nil
+}
+
+// forget drops what is known of the dictionaries of a row group.
+func (x *codedRows) forget() {
+	for i := range x.uses {
+		x.uses[i].dict = 0
+	}
+}
+
+// skip passes over n rows.
+func (x *codedRows) skip(n int64) error {
+	for n > 0 {
+		got, err := x.rows.Next(int(min(n, math.MaxInt32)), x.spans)
+		if err != nil {
+			return err
+		}
+		x.offset += int64(got)
+		x.number += int32(got)
+		n -= int64(got)
+	}
 	return nil
 }
 
@@ -174,7 +195,8 @@ func (x *codedRows) load() error {
 	x.first, x.odd = x.offset, x.odd[:n]
 	clear(x.odd)
 	for i := range x.uses {
-		if err := x.fill(&x.uses[i], &x.spans[x.uses[i].column], n); err != nil {
+		u := &x.uses[i]
+		if err := x.fill(u, &x.spans[u.column], n, x.inRows(u)); err != nil {
 			return err
 		}
 	}
@@ -189,96 +211,140 @@ func (x *codedRows) load() error {
 	return nil
 }
 
+// inRows is where a feature lies in rows.
+func (x *codedRows) inRows(u *use) cells {
+	switch {
+	case u.sparse:
+		return cells{keys: x.words[1+x.coder.shape.firstKey()+u.at:], at: x.keyAt}
+	case u.code == nil:
+		return cells{keys: x.words[1:], at: x.keyAt}
+	}
+	return cells{reals: x.floats[2*2+u.at:], at: x.realAt}
+}
+
 // fill encodes one feature of n rows.
-func (x *codedRows) fill(u *use, s *table.Span, n int) error {
+func (x *codedRows) fill(u *use, s *table.Span, n int, to cells) error {
 	if s.Dict != u.dict || s.Dict == 0 {
 		x.learn(u, s)
 	}
-	if u.sparse && s.Index != nil && s.There == nil && !u.odd {
-		return x.fillKeys(u, s)
+	to.at = to.at[:n]
+	ints := s.Values.Ints()
+	switch {
+	case s.Index != nil && s.There == nil && !u.odd && to.keys != nil:
+		return fillKeys(u.words, s.Index, to)
+	case s.Index != nil:
+		return x.fillEntries(u, s, to)
+	case ints != nil && u.counts != nil && len(x.coder.parser.missing) == 0:
+		u.fillCounts(s, ints[s.First:], to)
+	case ints != nil && to.keys != nil:
+		x.fillInts(u, s, ints, to)
+	default:
+		x.fillValues(u, s, to)
 	}
-	if ints := s.Values.Ints(); u.counts != nil && ints != nil && s.Index == nil && len(x.coder.parser.missing) == 0 {
-		x.fillCounts(u, s, ints, n)
-		return nil
+	return nil
+}
+
+// put writes what a value became.
+func (c *cells) put(r int, w uint64) {
+	if c.keys != nil {
+		c.keys[c.at[r]] = w
+	} else {
+		c.reals[c.at[r]] = math.Float32frombits(uint32(w))
 	}
+}
+
+// fillKeys is fill of keys from a dictionary, if no row misses them.
+func fillKeys(words []uint64, index []int32, to cells) error {
+	keys := to.keys
+	for r, at := range to.at[:len(index)] {
+		j := index[r]
+		if uint(j) >= uint(len(words)) {
+			return errIndex
+		}
+		keys[at] = words[j]
+	}
+	return nil
+}
+
+// fillEntries is fill from a dictionary.
+func (x *codedRows) fillEntries(u *use, s *table.Span, to cells) error {
 	missing, never := x.missing(u)
-	to, high := x.place(u)
-	at, there, index := s.First, s.There, s.Index
-	for r := range n {
+	index := s.Index
+	for r := range to.at {
 		w, odd := missing, never
-		switch {
-		case there != nil && there[r] != s.Most:
-		case index != nil:
+		if s.There == nil || s.There[r] == s.Most {
 			if uint(index[0]) >= uint(len(u.words)) {
 				return errIndex
 			}
 			w, odd = u.words[index[0]], u.odd && u.bad[index[0]]
 			index = index[1:]
-		default:
-			w, odd = x.word(u, s.Values, at)
-			at++
 		}
 		if odd {
 			x.odd[r] = true
 		}
-		if high {
-			w = x.words[to]&math.MaxUint32 | w<<32
-		}
-		x.words[to] = w
-		to += x.stride
-	}
-	return nil
-}
-
-// fillKeys is fill of a sparse feature with a dictionary that no row misses.
-func (x *codedRows) fillKeys(u *use, s *table.Span) error {
-	to, _ := x.place(u)
-	words, keys := x.words, u.words
-	for _, j := range s.Index {
-		if uint(j) >= uint(len(keys)) {
-			return errIndex
-		}
-		words[to] = keys[j]
-		to += x.stride
+		to.put(r, w)
 	}
 	return nil
 }
 
 // fillCounts is fill of a dense input that is made of integers.
-func (x *codedRows) fillCounts(u *use, s *table.Span, ints []int64, n int) {
-	to, high := x.place(u)
-	if to *= 2; high {
-		to++
-	}
-	ints = ints[s.First:]
-	for r := range n {
+func (u *use) fillCounts(s *table.Span, ints []int64, to cells) {
+	reals, counts := to.reals, u.counts
+	for r, at := range to.at {
 		y := float32(0)
 		if s.There == nil || s.There[r] == s.Most {
 			if c := uint64(ints[0]); c < smallCounts {
-				y = u.counts[c]
+				y = counts[c]
 			} else {
 				y = u.code.scaled(float64(ints[0]))
 			}
 			ints = ints[1:]
 		}
-		x.floats[to] = y
-		to += 2 * x.stride
+		reals[at] = y
+	}
+}
+
+// fillInts is fill of keys that are made of integers.
+func (x *codedRows) fillInts(u *use, s *table.Span, ints []int64, to cells) {
+	if !u.learned {
+		x.learnSmall(u)
+	}
+	missing, never := x.missing(u)
+	keys, small, i := to.keys, u.small, s.First
+	for r, at := range to.at {
+		w, odd := missing, never
+		if s.There == nil || s.There[r] == s.Most {
+			if n := uint64(ints[i]); n < uint64(len(small)) {
+				w, odd = small[n], false
+			} else {
+				w, odd = x.intWord(u, ints[i])
+			}
+			i++
+		}
+		if keys[at] = w; odd {
+			x.odd[r] = true
+		}
+	}
+}
+
+// fillValues is fill in every other case.
+func (x *codedRows) fillValues(u *use, s *table.Span, to cells) {
+	missing, never := x.missing(u)
+	i := s.First
+	for r := range to.at {
+		w, odd := missing, never
+		if s.There == nil || s.There[r] == s.Most {
+			w, odd = x.word(u, s.Values, i)
+			i++
+		}
+		if odd {
+			x.odd[r] = true
+		}
+		to.put(r, w)
 	}
 }
 
 var errIndex = errors.New("a page names an entry that its dictionary does not have")
-
-// place is the word of the first row in which a feature lies; high if it is the
-// high half of it, behind a number that is there already.
-func (x *codedRows) place(u *use) (to int, high bool) {
-	switch {
-	case u.sparse:
-		return 1 + x.coder.shape.firstKey() + u.at, false
-	case u.code == nil:
-		return 1, false
-	}
-	return 2 + u.at/2, u.at%2 == 1
-}
 
 // learn encodes the entries of a dictionary.
 func (x *codedRows) learn(u *use, s *table.Span) {
@@ -292,6 +358,18 @@ func (x *codedRows) learn(u *use, s *table.Span) {
 	}
 }
 
+// learnSmall encodes the first integers, which most are.
+func (x *codedRows) learnSmall(u *use) {
+	u.learned = true
+	for i := range int64(smallCounts) {
+		w, odd := x.intWord(u, i)
+		if odd {
+			return
+		}
+		u.small = append(u.small, w)
+	}
+}
+
 // missing is what a missing value becomes.
 func (x *codedRows) missing(u *use) (w uint64, odd bool) {
 	if u.sparse {
@@ -302,38 +380,51 @@ func (x *codedRows) missing(u *use) (w uint64, odd bool) {
 
 // word is what value i becomes; odd if parser and coder must tell.
 func (x *codedRows) word(u *use, v *table.Values, i int) (w uint64, odd bool) {
-	if ints := v.Ints(); i < len(ints) && len(x.coder.parser.missing) == 0 { // the usual cases first
-		switch n := uint64(ints[i]); {
-		case u.counts != nil && n < smallCounts:
-			return uint64(math.Float32bits(u.counts[n])), false
-		case u.code == nil && n < smallLabel:
-			return x.labels[n].word, x.labels[n].odd
-		}
+	switch v.Kind() {
+	case value.Text:
+		return x.textWord(u, v.Text(i))
+	case value.Int:
+		return x.intWord(u, v.Int(i))
 	}
-	kind, text := v.Kind(), []byte(nil)
+	return x.realWord(u, v.Real(i))
+}
+
+// intWord is what an integer becomes.
+func (x *codedRows) intWord(u *use, n int64) (w uint64, odd bool) {
 	switch {
-	case kind == value.Text:
-		text = v.Text(i)
-	case kind == value.Int && (u.code == nil || len(x.coder.parser.missing) > 0 || u.sparse && !u.code.encoding.number() && u.code.encoding != encID):
-		x.digits = strconv.AppendInt(x.digits[:0], v.Int(i), 10)
-		text = x.digits
-	case kind != value.Int && len(x.coder.parser.missing) > 0:
+	case u.code == nil || len(x.coder.parser.missing) > 0 || u.sparse && !u.code.encoding.number() && u.code.encoding != encID:
+		x.digits = strconv.AppendInt(x.digits[:0], n, 10)
+		return x.textWord(u, x.digits)
+	case u.sparse && u.code.encoding == encID:
+		return uint64(n), false
+	}
+	return x.numbered(u, float64(n)), false
+}
+
+// realWord is what a number becomes that is no integer by its type.
+func (x *codedRows) realWord(u *use, y float64) (w uint64, odd bool) {
+	switch {
+	case len(x.coder.parser.missing) > 0:
 		return 0, true // its text may mean missing
-	case kind != value.Int && u.code == nil:
-		y := v.Real(i)
+	case u.code == nil:
 		if y != math.Trunc(y) || math.Abs(y) >= 1<<53 {
 			return 0, true
 		}
 		x.digits = strconv.AppendInt(x.digits[:0], int64(y), 10)
-		text = x.digits
+		return x.labelWord(x.digits)
 	}
-	if text == nil && kind != value.Text {
-		return x.numberWord(u, v, i)
+	y, why := checkNumber(y)
+	if why != "" || u.sparse && !u.code.encoding.number() {
+		return 0, true
 	}
-	if len(text) == 0 || len(x.coder.parser.missing) > 0 && x.coder.parser.isMissingText(text) {
-		return x.missing(u)
-	}
+	return x.numbered(u, y), false
+}
+
+// textWord is what a text becomes.
+func (x *codedRows) textWord(u *use, text []byte) (w uint64, odd bool) {
 	switch {
+	case len(text) == 0 || len(x.coder.parser.missing) > 0 && x.coder.parser.isMissingText(text):
+		return x.missing(u)
 	case u.code == nil:
 		return x.labelWord(text)
 	case u.sparse && !u.code.encoding.number():
@@ -342,24 +433,6 @@ func (x *codedRows) word(u *use, v *table.Values, i int) (w uint64, odd bool) {
 	}
 	y, ok := smallNumber(text)
 	return x.numbered(u, y), !ok
-}
-
-// numberWord is what number i becomes.
-func (x *codedRows) numberWord(u *use, v *table.Values, i int) (w uint64, odd bool) {
-	y := 0.0
-	if v.Kind() == value.Int {
-		n := v.Int(i)
-		if u.sparse && u.code.encoding == encID {
-			return uint64(n), false
-		}
-		y = float64(n)
-	} else {
-		why := ""
-		if y, why = checkNumber(v.Real(i)); why != "" || u.sparse && !u.code.encoding.number() {
-			return 0, true
-		}
-	}
-	return x.numbered(u, y), false
 }
 
 // numbered is what a number becomes that a feature is made of.

@@ -82,10 +82,13 @@ func outcome(t *testing.T, d *Dataset, e *Encoder, c ReaderConfig) (batches []st
 		t.Fatal(err)
 	}
 	defer r.Close()
-	for {
+	for epochs := max(c.Epochs, 1); ; {
 		b, err := r.Next(context.Background())
 		if errors.Is(err, io.EOF) {
-			return batches
+			if epochs--; epochs == 0 {
+				return batches
+			}
+			continue
 		}
 		if err != nil {
 			return append(batches, err.Error())
@@ -147,6 +150,8 @@ func TestCodedRowsAreParserAndCoder(t *testing.T) {
 		for _, s := range tableCases() {
 			for _, missing := range [][]string{nil, {"blue", "4"}} {
 				compared += sameCoded(t, path, missing, s, ReaderConfig{GlobalBatch: 100, Lanes: 1},
+					ReaderConfig{GlobalBatch: 130, Lanes: 12, Rank: 1, Size: 5, Start: 520, Epochs: 3},
+					ReaderConfig{GlobalBatch: 2000, Select: Train}, ReaderConfig{GlobalBatch: 5, Lanes: 9, Rank: 8, Size: 9, Start: 1190},
 					ReaderConfig{GlobalBatch: 100, Lanes: 7, Shuffle: true, Window: 70, Seed: 1, Start: 333})
 			}
 		}
@@ -184,7 +189,7 @@ func FuzzCodedRows(f *testing.F) {
 		path := write(t, "t.parquet", string(content))
 		for i, s := range tableCases() {
 			missing := [][]string{nil, {"blue", "4"}}[(int(page)+i)%2]
-			sameCoded(t, path, missing, s, ReaderConfig{GlobalBatch: 10, Lanes: 3, Shuffle: true, Window: 30, Seed: 1, Start: int64(page % 32)})
+			sameCoded(t, path, missing, s, ReaderConfig{GlobalBatch: 13, Lanes: 5, Rank: i % 2, Size: 2, Start: int64(page % 32)}, ReaderConfig{GlobalBatch: 10, Lanes: 3, Shuffle: true, Window: 30, Seed: 1, Start: int64(page % 32)})
 		}
 	})
 }

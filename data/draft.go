@@ -14,6 +14,7 @@ type draft struct {
 	at    place         // of the first
 	err   error         // what stands in the place of the batch
 	more  bool          // batches follow, though there is an error
+	made  bool          // the batch is there already: there are no records
 	took  time.Duration // to read it
 	ready chan struct{}
 }
@@ -100,6 +101,10 @@ func (d *Dataset) newBatcher(e *Encoder) (*batcher, error) {
 
 // encode makes the records of a draft its rows.
 func (b *batcher) encode(d *draft) error {
+	if d.made {
+		b.count(&d.Batch)
+		return nil
+	}
 	d.reset(len(d.kept), b.dense, b.sparse)
 	b.words = b.words[:0]
 	for i := range d.kept {

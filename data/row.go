@@ -153,6 +153,17 @@ func (g *gather) flush(b *Batch) {
 	}
 }
 
+// count counts the keys of a batch of one key each that vocabularies do not hold.
+func (g *gather) count(b *Batch) {
+	for _, i := range g.vocabs {
+		for _, k := range b.Sparse[i].Values {
+			if k == KeyUnknown {
+				g.unknown[i]++
+			}
+		}
+	}
+}
+
 // finish moves what is left.
 func (g *gather) finish(b *Batch) {
 	if g.flush(b); b.lists {

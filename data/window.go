@@ -60,6 +60,8 @@ type filler struct {
 	start int64 // rows consumed of the epoch when the filler came to it
 	bytes int   // of a record, about; 0: unknown
 
+	straight *straight // nil: windows
+
 	fetch fetch
 	valid *rowCoder // by the schema of the dataset, to know faulty records
 	live  spot      // where the reader stands; at −1 for nowhere
@@ -119,6 +121,9 @@ func (l *lane) has(i int64) bool {
 // begin goes to record start of another epoch.
 func (f *filler) begin(o *order, start int64) {
 	f.order, f.start, f.read, f.live = o, start, -1, spot{at: -1}
+	if f.straight != nil {
+		f.straight.read = -1
+	}
 	for i := range f.lanes {
 		l := &f.lanes[i]
 		l.at = -1
