@@ -324,6 +324,38 @@ func TestEvalFindsTheFormat(t *testing.T) {
 	}
 }
 
+// TestCheckOfAnotherFormat: data check reads files that name their fields by the
+// configuration of others, and says of the rest how they differ.
+func TestCheckOfAnotherFormat(t *testing.T) {
+	dir := t.TempDir()
+	const records = "y,city,age\n1,Oslo,3\n0,Bergen,4\n1,Oslo,5\n0,Bergen,6\n"
+	write(t, dir, "clicks.csv", records)
+	write(t, dir, "c.yaml", clicksYAML)
+	write(t, dir, "j.yaml", strings.Replace(clicksYAML, "header: true", "format: jsonl", 1))
+	write(t, dir, "bare.csv", strings.Join(strings.SplitAfter(records, "\n")[1:], ""))
+	write(t, dir, "tabs.tsv", strings.ReplaceAll(records, ",", "\t"))
+	write(t, dir, "pairs.libsvm", "1 1:3\n0 1:4\n")
+	for _, to := range []string{"a.jsonl", "a.parquet", "a.tfrecord"} {
+		must(t, dir, "data convert -out "+to+" clicks.csv")
+	}
+	for _, x := range []struct{ config, file, want string }{
+		{"c.yaml", "a.jsonl", "4 records in 1 file, jsonl: 4 good, 0 bad"},
+		{"c.yaml", "a.parquet", "4 records in 1 file, parquet: 4 good, 0 bad"},
+		{"c.yaml", "a.tfrecord", "4 records in 1 file, tfrecord: 4 good, 0 bad"},
+		{"j.yaml", "clicks.csv", "4 records in 1 file, csv: 4 good, 0 bad"},
+		{"j.yaml", "tabs.tsv", "4 records in 1 file, tsv: 4 good, 0 bad"},
+		{"c.yaml", "tabs.tsv", "tabs.tsv looks like tsv with a header, and the configuration says csv with a header: convert"},
+		{"c.yaml", "pairs.libsvm", "pairs.libsvm looks like libsvm, and the configuration says csv with a header: convert"},
+		{"j.yaml", "pairs.libsvm", "pairs.libsvm looks like libsvm, and the configuration says jsonl: convert"},
+		{"j.yaml", "bare.csv", "bare.csv looks like csv without a header, and the configuration says jsonl: convert"},
+	} {
+		o := run(t, dir, "data", "check", "-config", x.config, x.file)
+		if good := strings.Contains(x.want, "good"); (o.code == 0) != good || !strings.Contains(o.stdout+o.stderr, x.want) {
+			t.Errorf("check -config %s %s: exit code %d\n%s%s\nwant %s", x.config, x.file, o.code, o.stdout, o.stderr, x.want)
+		}
+	}
+}
+
 // TestEvalOfTextWithHeader: a model trained on files that name their fields reads text
 // with a header, and says of other text what it lacks.
 func TestEvalOfTextWithHeader(t *testing.T) {

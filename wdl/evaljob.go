@@ -87,32 +87,14 @@ func (o *EvalOptions) evaluating(c *config.Config) error {
 	if len(files) == 0 {
 		return errors.New("wdl: the configuration names no test data: give files with -data FILE")
 	}
-	if err := sourceOf(o.Data, &c.Data); err != nil {
+	var err error
+	if c.Data, err = c.Data.For(o.Data); err != nil {
 		return err
 	}
 	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.ValidFraction, c.Data.Follow = files, nil, nil, 0, data.Follow{}
 	// What watches validation data has none to watch here.
 	c.Train.EarlyStop, c.Train.Schedule = config.EarlyStop{}, config.Schedule{}
 	c.Fill()
-	return nil
-}
-
-// sourceOf makes src read files that name their fields themselves, whatever the
-// format of the training data; where that names them too, text may have a header.
-func sourceOf(files []string, src *data.Source) error {
-	own := data.Source{Format: data.SelfDescribed(files)}
-	switch {
-	case own.Format == src.Format || len(files) == 0:
-		return nil
-	case own.Format == "" && !data.NamesFields(src.Format):
-		return nil
-	case own.Format == "":
-		var err error
-		if own, err = data.WithHeader(files); err != nil {
-			return err
-		}
-	}
-	src.Format, src.Delimiter, src.Header, src.Fields, src.Comment = own.Format, own.Delimiter, own.Header, own.Fields, own.Comment
 	return nil
 }
 

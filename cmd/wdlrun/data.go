@@ -62,6 +62,7 @@ type table struct {
 	patterns []string
 	config   *config.Config // nil: none was given
 	label    data.Label     // by guess, where there is no configuration
+	other    bool           // the files are not those of the configuration
 }
 
 // records finds what a command shall read, and how it is written.
@@ -85,6 +86,11 @@ func records(c *cli.Context) (t table, err error) {
 		t.source, t.label = t.config.Data, filled.Label
 		if len(t.patterns) == 0 {
 			t.patterns = t.config.Data.Train
+			return t, nil
+		}
+		t.other = true
+		if t.source, err = t.source.For(t.patterns); err != nil {
+			return t, t.unlike(err)
 		}
 		return t, nil
 	}
@@ -103,7 +109,36 @@ func records(c *cli.Context) (t table, err error) {
 }
 
 // open finds the files and the fields of their records.
-func (t *table) open() (*data.Files, error) { return data.OpenFiles(t.source, t.patterns) }
+func (t *table) open() (*data.Files, error) {
+	f, err := data.OpenFiles(t.source, t.patterns)
+	return f, t.unlike(err)
+}
+
+// unlike adds to an error that the files look to be written in another way than the
+// configuration says, if they do.
+func (t *table) unlike(err error) error {
+	if hint := t.hint(); err != nil && hint != "" {
+		return fmt.Errorf("%w\n%s", err, hint)
+	}
+	return err
+}
+
+// hint is what to do about files that are written in another way than the
+// configuration says, "" where they are not.
+func (t *table) hint() string {
+	if !t.other {
+		return ""
+	}
+	src := t.source
+	if !src.HasLayout() && !data.NamesFields(src.Format) {
+		src = t.config.Data // that of LibSVM may be by guess alone
+	}
+	what := src.Unlike(t.patterns)
+	if what != "" {
+		what += ": convert them (wdlrun data convert), or give a configuration of their own (wdlrun init)"
+	}
+	return what
+}
 
 // progress says on w how much of so many bytes is done, every two seconds.
 func progress(w io.Writer, what string, total int64) func(done int64) {

@@ -21,7 +21,8 @@ func checkCommand(p *program) *cli.Command {
 		UsageText: "wdlrun data check [-max-bad N] [flags] FILE…",
 		Description: `Without -config a record is good if it can be cut into its fields: checksums,
 lengths, quotes and numbers of fields are right. With -config it is good if
-training would take it: labels and numbers are what the features need, too.
+training would take it: labels and numbers are what the features need, too. Files
+other than its own may be Parquet, TFRecord or JSON, whatever it says of those.
 
 Each fault is told with its file and line (of tables the row, of TFRecord the offset
 of the unpacked bytes, of topics that of the record), the first ones in full. A file that cannot be read on, such
@@ -88,6 +89,9 @@ func (p *program) dataCheck(c *cli.Context) error {
 		err = p.printJSON(r)
 	} else {
 		p.printChecked(r, faults)
+		if r.Bad > 0 && t.hint() != "" {
+			fmt.Fprintln(p.stdout, t.hint())
+		}
 	}
 	if err == nil && !r.OK {
 		return exit(1)
@@ -109,11 +113,11 @@ func (p *program) checkRecords(c *cli.Context, t table) (r checked, _ []data.Fau
 func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []data.Fault, err error) {
 	full := t.config.Clone()
 	full.Fill()
-	src := full.Data
+	src := t.source
 	src.MaxBad = math.MaxInt64
 	d, err := data.Open(src, data.Schema{Label: full.Label, Features: full.Features, Crosses: full.Crosses}, t.patterns)
 	if err != nil {
-		return r, nil, err
+		return r, nil, t.unlike(err)
 	}
 	n, err := scanAll(c.Context, d, progress(p.stderr, "check", d.Bytes()))
 	if err != nil {
