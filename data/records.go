@@ -100,7 +100,7 @@ func (d *Dataset) namesIn(i int) ([]string, error) {
 		return nil, fmt.Errorf("data: open: %s: %w", f.name, err)
 	}
 	for _, n := range names[1:] {
-		names = append(names, n+"_values")
+		names = append(names, n+valuesSuffix)
 	}
 	return names, nil
 }

@@ -159,8 +159,11 @@ func inspectRecords(path string, f *file, name string, form format, rows int) (*
 		if names, ones, err = numbersIn(form, f, s, rows); err != nil {
 			return nil, err
 		}
-		if name == "libsvm" && (ones || len(names) > mostIndices) {
+		switch {
+		case name == "libsvm" && (ones || len(names) > mostIndices):
 			names = []string{"label", "features", "values"}
+		case name == "libffm" && !ones:
+			names = withValues(names)
 		}
 	}
 	l := &looker{names: names, values: make([][]string, len(names)), missing: make([]int, len(names)), many: make([]bool, len(names))}
@@ -170,13 +173,26 @@ func inspectRecords(path string, f *file, name string, form format, rows int) (*
 	if in.Rows = l.rows; in.Rows == 0 {
 		return nil, fmt.Errorf("data: inspect: %s: there are no records", f.name)
 	}
-	for i, name := range names {
-		c := lookAt(name, l.values[i], float64(l.missing[i])/float64(l.rows))
+	for i, field := range names {
+		c := lookAt(field, l.values[i], float64(l.missing[i])/float64(l.rows))
 		c.Many = l.many[i]
+		if name == "libffm" && strings.HasSuffix(field, valuesSuffix) && c.Distinct == 1 && c.Examples[0] == "1" {
+			continue // which says nothing
+		}
 		in.Columns = append(in.Columns, c)
 	}
 	in.guessLabel()
 	return in, nil
+}
+
+// withValues adds to the label and fields of LibFFM what holds their values, behind each.
+func withValues(names []string) (all []string) {
+	for i, n := range names {
+		if all = append(all, n); i > 0 {
+			all = append(all, n+valuesSuffix)
+		}
+	}
+	return all
 }
 
 // looker gathers the values of the first records.

@@ -23,7 +23,7 @@ func TestInspectEveryFormat(t *testing.T) {
 		case "libsvm":
 			names, label = []string{"label", "features", "values"}, "label"
 		case "libffm":
-			names, label = []string{"label", "3", "7"}, "label"
+			names, label = []string{"label", "3", "7", "7_values"}, "label"
 		case "parquet":
 			names = []string{"l", "n", "x", "y"}
 		case "jsonl": // o is an object

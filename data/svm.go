@@ -19,6 +19,9 @@ import (
 // with _values behind it. A label +1 is the text 1.
 type svmFormat struct{ fields bool }
 
+// valuesSuffix ends the names of the values of LibFFM's fields.
+const valuesSuffix = "_values"
+
 // svmOf is the format of lines of LibSVM or LibFFM, be they in files or in a topic.
 func svmOf(f format) (svmFormat, bool) {
 	if topic, ok := f.(topicFormat); ok {
@@ -57,7 +60,7 @@ func (s svmFormat) decoder(_, names []string) (decoder, error) {
 			d.values = i
 			continue
 		}
-		number, ofValues := bytes.CutSuffix([]byte(name), []byte("_values"))
+		number, ofValues := bytes.CutSuffix([]byte(name), []byte(valuesSuffix))
 		n, err := strconv.ParseUint(string(number), 10, 64)
 		switch {
 		case err != nil || ofValues && d.pairs:

@@ -324,6 +324,36 @@ func TestEvalFindsTheFormat(t *testing.T) {
 	}
 }
 
+// TestInitOfWeightedIndices: the values of LibFFM become weights of their indices, or
+// numbers where a field has one index, unless they are 1.
+func TestInitOfWeightedIndices(t *testing.T) {
+	dir := t.TempDir()
+	var b strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&b, "%d 1:%d:1 2:%d:%g 2:%d:0.5 3:7:%g 4:%d:1\n", i%2, i*i%30, i%40, float64(i%9)/8, i%3, float64(i%100)/4, i)
+	}
+	write(t, dir, "a.ffm", b.String())
+	config := must(t, dir, "init -data a.ffm").stdout
+	write(t, dir, "a.yaml", config)
+	for _, want := range []string{
+		"\n  - {field: \"1\", encode: id}   #",
+		"\n  - {field: \"2\", encode: id, weights: \"2_values\"}   #",
+		"left out: the weights of field 2",
+		"left out: its index is always the same; 3_values is its number",
+		"\n  - {field: \"3_values\", encode: quantile}   #",
+		"\n  - {field: \"3_values\", encode: standardise}   #",
+		"left out: nearly every row has an index of its own",
+	} {
+		if !strings.Contains(config, want) {
+			t.Errorf("no %q in\n%s", want, config)
+		}
+	}
+	if strings.Contains(config, "1_values") || strings.Contains(config, "4_values") {
+		t.Errorf("values that are all 1 are there:\n%s", config)
+	}
+	must(t, dir, "data check -config a.yaml")
+}
+
 // TestCheckOfAnotherFormat: data check reads files that name their fields by the
 // configuration of others, and says of the rest how they differ.
 func TestCheckOfAnotherFormat(t *testing.T) {

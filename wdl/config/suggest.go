@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -270,6 +271,11 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 	amount := func() []string { return append(one("quantile"), one("standardise")...) }
 	const enough = 50 // rows from which different values in all of them mean something
 	every := s.Rows >= enough && float64(c.Distinct) >= 0.95*float64(s.Rows)*(1-c.Missing)
+	if s.Format == "libffm" {
+		if entries, why, ok := s.ofIndices(name, c, every); ok {
+			return entries, why
+		}
+	}
 	switch {
 	case c.Distinct == 0:
 		return nil, "it has no value at all"
@@ -278,10 +284,7 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 	case c.Many && c.Kind == "float":
 		return nil, "lists of numbers; they may be the weights of another field"
 	case c.Many && c.Kind == "int":
-		if w := s.weights(name); w != "" {
-			return []string{strings.TrimSuffix(s.entry(name, "id", ""), "}") + ", weights: " + w + "}"}, ""
-		}
-		return one("id"), ""
+		return []string{s.weighted(name, s.weights(name))}, ""
 	case c.Separator != "" && utf8.ValidString(c.Separator) && c.Kind == "string":
 		encode := "hash"
 		if c.Distinct <= vocabularyValues {
@@ -298,6 +301,44 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 		return one("vocabulary"), ""
 	}
 	return one("hash"), ""
+}
+
+// ofIndices is what to make of a field of LibFFM: indices are no amounts. Those that
+// are always the same stand before a number, which their values then are.
+func (s *suggestion) ofIndices(name string, c LookColumn, every bool) (entries []string, why string, ok bool) {
+	if field, isValues := strings.CutSuffix(name, "_values"); isValues {
+		if i := s.column(field); i >= 0 && s.Columns[i].Distinct > 1 {
+			return nil, "the weights of field " + field, true
+		}
+		return nil, "", false
+	}
+	values := ""
+	if i := s.column(name + "_values"); i >= 0 {
+		values = s.Columns[i].Name
+	}
+	switch {
+	case c.Distinct == 1 && values != "":
+		return nil, "its index is always the same; " + values + " is its number", true
+	case c.Distinct == 1 && c.Missing == 0:
+		return nil, "", false
+	case every && !c.Many:
+		return nil, "nearly every row has an index of its own: nothing can be learnt about new ones", true
+	}
+	return []string{s.weighted(name, values)}, "", true
+}
+
+// column is the place of a column, −1 if there is none.
+func (s *suggestion) column(name string) int {
+	return slices.IndexFunc(s.Columns, func(c LookColumn) bool { return c.Name == name })
+}
+
+// weighted is the entry of indices with weights, "" for none.
+func (s *suggestion) weighted(name, weights string) string {
+	e := s.entry(name, "id", "")
+	if weights != "" {
+		e = strings.TrimSuffix(e, "}") + ", weights: " + text(weights) + "}"
+	}
+	return e
 }
 
 // weights is the field of the values of LibSVM's indices, unless it holds ones alone.
