@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"fmt"
 	"io"
+	"os"
 )
 
 // slabBytes is the unit in which a Draft takes memory.
@@ -29,6 +30,18 @@ func (d *Draft) Reset() {
 		d.slabs[i] = d.slabs[i][:0]
 	}
 	d.used, d.sections = 0, d.sections[:0]
+}
+
+// Reserve takes memory for so many bytes of sections, so that none has to be found
+// while those who change them wait.
+func (d *Draft) Reserve(bytes int) {
+	for n := len(d.slabs); n*slabBytes < bytes; n++ {
+		slab := make([]byte, slabBytes)
+		for at := 0; at < min(bytes-n*slabBytes, slabBytes); at += os.Getpagesize() {
+			slab[at] = 1 // a page is there once it was written to
+		}
+		d.slabs = append(d.slabs, slab[:0])
+	}
 }
 
 // Section appends a section, as Writer.Section does. After an error the draft is

@@ -18,6 +18,7 @@ func TestDraftWritesTheSameFile(t *testing.T) {
 	var d Draft
 	for round, sizes := range [][]int{{3 * slabBytes, 0, 5}, {slabBytes - 1, 1, slabBytes, 7}, {1}} {
 		d.Reset()
+		d.Reserve(round * slabBytes)
 		roots := [2]string{t.TempDir(), t.TempDir()}
 		direct, err := Create(roots[0], 3, 0, 1)
 		if err != nil {
@@ -109,5 +110,20 @@ func TestWritten(t *testing.T) {
 	}
 	if err := Commit(root, Manifest{Step: 5, Files: files}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestReservedMemoryIsUsed: sections that fit in it take no other.
+func TestReservedMemoryIsUsed(t *testing.T) {
+	var d Draft
+	d.Reserve(slabBytes + 1)
+	b, slabs := make([]byte, 2*slabBytes), len(d.slabs)
+	write := func(w io.Writer) error { _, err := w.Write(b); return err }
+	if err := d.Section("all of it", write); err != nil || slabs != 2 || len(d.slabs) != slabs || d.Size() != int64(len(b)) {
+		t.Errorf("%v: %d bytes in %d slabs, %d were reserved", err, d.Size(), len(d.slabs), slabs)
+	}
+	d.Reserve(1)
+	if len(d.slabs) != slabs {
+		t.Errorf("%d slabs after reserving what was there", len(d.slabs))
 	}
 }

@@ -381,6 +381,9 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 // newTrainer makes the trainer where the plan has the tables, over those that are left
 // of another group if they are not nil.
 func (j *job) newTrainer(left *step.Left) (*step.Trainer, error) {
+	if j.eval == nil {
+		j.warm()
+	}
 	begin := step.Tables{Left: left}
 	if p := j.planned; p != nil {
 		begin.Owner, begin.Strategies = p.Owner, p.Strategies()

@@ -35,10 +35,11 @@ type part struct {
 	fault  error                  // why not all of it came, set before full is closed
 	failed atomic.Bool            // nothing more is written
 	turned time.Time              // end of the last turn
+	usual  time.Duration          // of a step; 0: not known
 }
 
-func newPart(memory *[drafts]checkpoint.Draft) *part {
-	x := &part{full: make(chan *checkpoint.Draft, drafts), free: make(chan *checkpoint.Draft, drafts)}
+func newPart(memory *[drafts]checkpoint.Draft, usual time.Duration) *part {
+	x := &part{usual: usual, full: make(chan *checkpoint.Draft, drafts), free: make(chan *checkpoint.Draft, drafts)}
 	for i := range memory {
 		memory[i].Reset()
 		x.free <- &memory[i]
@@ -64,14 +65,19 @@ func (x *part) pass() {
 	x.draft = nil
 }
 
-// turn takes some of what is left, in a share of the time since the turn before, and
-// reports whether there was any.
+// turn takes some of what is left, in a share of the time since the turn before, but
+// of no more than a usual step (an epoch may have begun meanwhile, or been evaluated),
+// and reports whether there was any.
 func (x *part) turn() bool {
 	if x.rest == nil {
 		return false
 	}
 	now := time.Now()
-	x.take(now.Add(now.Sub(x.turned)/turnShare), false)
+	since := now.Sub(x.turned)
+	if x.usual > 0 {
+		since = min(since, x.usual)
+	}
+	x.take(now.Add(since/turnShare), false)
 	x.turned = time.Now()
 	return true
 }
@@ -170,9 +176,6 @@ func (j *job) copy(w *checkpoint.Draft, since int64) (*sparse.Snapshot, error) {
 		cur, err := json.Marshal(j.cursor)
 		if err != nil {
 			return nil, err
-		}
-		if j.yaml == nil {
-			j.yaml = j.config.YAML()
 		}
 		for _, s := range []struct {
 			name string

@@ -75,7 +75,7 @@ func TestPartInTurns(t *testing.T) {
 	}
 
 	var memory [drafts]checkpoint.Draft
-	x := newPart(&memory)
+	x := newPart(&memory, 0)
 	done := make(chan error)
 	go func() {
 		_, err := x.write(func() (*checkpoint.Writer, error) { return checkpoint.Create(roots[1], 2, 0, 1) })
@@ -113,6 +113,31 @@ func TestPartInTurns(t *testing.T) {
 	}
 }
 
+// TestATurnTakesAShareOfAStep: what else has passed since the turn before, such as an
+// evaluation, makes it no longer.
+func TestATurnTakesAShareOfAStep(t *testing.T) {
+	s, step := partStore(t)
+	step()
+	var memory [drafts]checkpoint.Draft
+	x := newPart(&memory, 1)
+	sections := 0
+	x.begin(func(*checkpoint.Draft) (*sparse.Snapshot, error) { return s.Snapshot(sparse.Everything), nil })
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		x.write(func() (*checkpoint.Writer, error) { return checkpoint.Create(t.TempDir(), 1, 0, 1) })
+	}()
+	for x.rest != nil {
+		x.turned = time.Now().Add(-time.Hour)
+		x.turn()
+		sections++
+	}
+	<-written
+	if sections < 60 {
+		t.Errorf("%d turns for 64 sections, each of which takes longer than a share of the step", sections)
+	}
+}
+
 // TestPartThatCannotBeWritten: neither a disk that is full nor a copy that fails, nor
 // a job that is given up, holds anybody up.
 func TestPartThatCannotBeWritten(t *testing.T) {
@@ -130,7 +155,7 @@ func TestPartThatCannotBeWritten(t *testing.T) {
 			s, step := partStore(t)
 			step()
 			var memory [drafts]checkpoint.Draft
-			x := newPart(&memory)
+			x := newPart(&memory, 0)
 			done := make(chan error)
 			go func() {
 				_, err := x.write(func() (*checkpoint.Writer, error) {

@@ -229,6 +229,28 @@ func (j *job) save(whole bool) error {
 	return j.hold(&j.stall, func() error { return j.cut(whole) })
 }
 
+// usual is how long a step takes, on average; 0 before the first.
+func (j *job) usual() time.Duration {
+	n := j.cursor.Step - j.resumedAt
+	if n <= 0 {
+		return 0
+	}
+	return time.Duration(j.stepSeconds() / float64(n) * float64(time.Second))
+}
+
+// warm prepares what the first checkpoint would else hold its step up for: memory that
+// is touched for the first time costs more than the copy that is put there, and so does
+// what a type takes that is written as JSON for the first time.
+func (j *job) warm() {
+	for i := range j.drafts {
+		j.drafts[i].Reserve(2 * draftBytes)
+	}
+	if j.comm.Rank() == 0 {
+		j.yaml = j.config.YAML()
+		_, _ = json.Marshal(j.cursor)
+	}
+}
+
 // cut begins a checkpoint; none is under way.
 func (j *job) cut(whole bool) error {
 	p := &pending{
@@ -254,14 +276,14 @@ func (j *job) cut(whole bool) error {
 	if j.cursor.Best > 0 { // it may be this very one
 		p.protect = append(p.protect, checkpoint.Dir(p.root, j.cursor.Best))
 	}
-	p.part = newPart(&j.drafts)
-	p.start()
+	p.part = newPart(&j.drafts, j.usual())
 	p.part.begin(func(w *checkpoint.Draft) (*sparse.Snapshot, error) {
 		if err := j.faults.diskFull(p.step); err != nil {
 			return nil, err
 		}
 		return j.copy(w, p.since)
 	})
+	p.start() // not before: files are made beside the next step
 	j.pending = p
 	return nil
 }

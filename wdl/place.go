@@ -179,14 +179,18 @@ func (j *job) placement() (p placement, owner []int32, err error) {
 	if owner = p.owners(p.Ranks, j.enough); slices.Equal(owner, p.Owner) {
 		owner = nil
 	}
-	if why := j.bound(); owner != nil && why != "" {
-		owner = nil
-		if !j.stay {
-			j.say(fmt.Sprintf("one rank is asked for more than %.0f %% above the mean, but %s: its shards stay until the training goes on from a checkpoint", 100*(plan.Tolerated-1), why))
-		}
-		j.stay = true
+	if owner == nil {
+		return p, nil, nil
 	}
-	return p, owner, nil
+	why := j.bound()
+	if why == "" {
+		return p, owner, nil
+	}
+	if !j.stay {
+		j.say(fmt.Sprintf("one rank is asked for more than %.0f %% above the mean, but %s: its shards stay until the training goes on from a checkpoint", 100*(plan.Tolerated-1), why))
+	}
+	j.stay = true
+	return p, nil, nil
 }
 
 // bound returns why shards cannot change hands while training goes on, "" if they can.
