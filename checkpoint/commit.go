@@ -183,64 +183,6 @@ func isRubbish(name string) bool {
 	return false
 }
 
-// Prune removes all but the newest keep checkpoints that open, keep ≥ 1. Those
-// that do not open count for nothing: one newer than the last kept is left for
-// whoever wants to look at it, an older one goes. Those in protect, given as
-// directories or their names, stay and do not count either. So do all that one
-// which stays builds upon.
-func Prune(root string, keep int, protect ...string) error {
-	return prune(system{}, root, keep, protect)
-}
-
-func prune(d disk, root string, keep int, protect []string) error {
-	old, err := Old(root, keep, protect...)
-	if err != nil {
-		return err
-	}
-	for _, f := range old {
-		if err := vanish(d, root, f); err != nil {
-			return fmt.Errorf("checkpoint: prune: %s: %w", f.Dir, err)
-		}
-	}
-	return nil
-}
-
-// Old lists the checkpoints that Prune removes, the newest first.
-func Old(root string, keep int, protect ...string) (old []Found, err error) {
-	if keep < 1 {
-		return nil, fmt.Errorf("checkpoint: prune: %s: keep %d, must be at least 1", root, keep)
-	}
-	found, err := List(root)
-	if err != nil {
-		return nil, err
-	}
-	protected, needed := map[string]bool{}, map[int64]bool{}
-	for _, p := range protect {
-		protected[strings.TrimPrefix(filepath.Base(filepath.Clean(p)), oldPrefix)] = true
-	}
-	good := 0
-	for _, f := range found { // a base comes after all that need it
-		isProtected := protected[stepName(f.Step)]
-		if !isProtected && good >= keep {
-			if !needed[f.Step] {
-				old = append(old, f)
-			}
-			continue
-		}
-		c, err := Open(f.Dir)
-		if err != nil {
-			continue
-		}
-		if !isProtected {
-			good++
-		}
-		for b := c.base; b != nil; b = b.base {
-			needed[b.Step()] = true
-		}
-	}
-	return old, nil
-}
-
 // vanish takes a checkpoint away: first its name, at once, then its files, so
 // that no reader ever meets half of one.
 func vanish(d disk, root string, f Found) error {

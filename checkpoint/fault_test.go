@@ -273,7 +273,7 @@ func work(d disk, root string, done func(tag string)) error {
 		}
 		done(tag)
 	}
-	if err := prune(d, root, 1, nil); err != nil {
+	if err := new(Keeper).prune(d, root, 1, nil); err != nil {
 		return err
 	}
 	done("newer")

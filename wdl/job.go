@@ -165,17 +165,18 @@ type job struct {
 	ended       int64    // step of the last epoch that this job ended
 	pending     *pending // the one under way, nil for none
 	drafts      [drafts]checkpoint.Draft
-	yaml        []byte        // the configuration, as checkpoints have it
-	savedAt     time.Time     // when it was written
-	saved       int           // checkpoints, in this job
-	unsavedBest bool          // the last checkpoint was to be the best epoch's, and failed
-	stall       time.Duration // the longest that a checkpoint has held a step up
-	awaited     time.Duration // the longest that one was waited for
-	began       time.Time     // start of this job
-	resumed     int64         // samples trained on before this job
-	resumedAt   int64         // step that it began after
-	shownAt     time.Time     // when show last told of a step
-	unlock      func()        // gives the run directory back; rank 0
+	keeper      checkpoint.Keeper // rank 0
+	yaml        []byte            // the configuration, as checkpoints have it
+	savedAt     time.Time         // when it was written
+	saved       int               // checkpoints, in this job
+	unsavedBest bool              // the last checkpoint was to be the best epoch's, and failed
+	stall       time.Duration     // the longest that a checkpoint has held a step up
+	awaited     time.Duration     // the longest that one was waited for
+	began       time.Time         // start of this job
+	resumed     int64             // samples trained on before this job
+	resumedAt   int64             // step that it began after
+	shownAt     time.Time         // when show last told of a step
+	unlock      func()            // gives the run directory back; rank 0
 	shown       display
 
 	wantSave, wantStop atomic.Bool // wishes of the outside

@@ -26,6 +26,7 @@ type pending struct {
 	rank    int
 	size    int
 	keep    int
+	keeper  *checkpoint.Keeper
 	since   int64    // the step whose checkpoint this one builds upon, or Full
 	protect []string // checkpoints that outlive keep
 	place   placement
@@ -88,7 +89,7 @@ func (p *pending) commit(files []checkpoint.File) {
 	if p.then(); p.say != nil {
 		p.say(written(p.root, p.step))
 	}
-	if err := checkpoint.Prune(p.root, p.keep, p.protect...); err != nil {
+	if err := p.keeper.Prune(p.root, p.keep, p.protect...); err != nil {
 		p.warn(fmt.Sprintf("old checkpoints could not be removed: %v", err))
 	}
 }
@@ -255,7 +256,7 @@ func (j *job) warm() {
 func (j *job) cut(whole bool) error {
 	p := &pending{
 		root: filepath.Join(j.runDir, checkpoint.Folder), step: j.cursor.Step, since: j.lastSaved,
-		rank: j.comm.Rank(), size: j.comm.Size(), keep: j.config.Train.Checkpoint.Keep, warn: j.opt.Warn, then: j.commit(),
+		rank: j.comm.Rank(), size: j.comm.Size(), keep: j.config.Train.Checkpoint.Keep, keeper: &j.keeper, warn: j.opt.Warn, then: j.commit(),
 	}
 	if j.wantSave.Load() || j.wantStop.Load() {
 		p.say = j.opt.Say

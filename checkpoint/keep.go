@@ -1,0 +1,141 @@
+package checkpoint
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Prune removes all but the newest keep checkpoints that open, keep ≥ 1. Those
+// that do not open count for nothing: one newer than the last kept is left for
+// whoever wants to look at it, an older one goes. Those in protect, given as
+// directories or their names, stay and do not count either. So do all that one
+// which stays builds upon.
+func Prune(root string, keep int, protect ...string) error {
+	return new(Keeper).Prune(root, keep, protect...)
+}
+
+// Old lists the checkpoints that Prune removes, the newest first.
+func Old(root string, keep int, protect ...string) ([]Found, error) {
+	return new(Keeper).old(root, keep, protect)
+}
+
+// Keeper prunes a root again and again, as Prune does, and remembers which checkpoints
+// have opened: of a long run each is read once, and then only looked at whether its
+// manifest is the file that it was. The zero value remembers none. It is for one root
+// and one goroutine at a time.
+type Keeper struct {
+	seen map[int64]opened
+	read int // checkpoints, for tests
+}
+
+// opened is a checkpoint that has opened.
+type opened struct {
+	manifest fs.FileInfo
+	base     int64 // step, noBase for a full one
+}
+
+const noBase = -1
+
+// Prune is the function Prune.
+func (k *Keeper) Prune(root string, keep int, protect ...string) error {
+	return k.prune(system{}, root, keep, protect)
+}
+
+func (k *Keeper) prune(d disk, root string, keep int, protect []string) error {
+	old, err := k.old(root, keep, protect)
+	if err != nil {
+		return err
+	}
+	for _, f := range old {
+		delete(k.seen, f.Step)
+		if err := vanish(d, root, f); err != nil {
+			return fmt.Errorf("checkpoint: prune: %s: %w", f.Dir, err)
+		}
+	}
+	return nil
+}
+
+// old lists what goes, the newest first.
+func (k *Keeper) old(root string, keep int, protect []string) (old []Found, err error) {
+	if keep < 1 {
+		return nil, fmt.Errorf("checkpoint: prune: %s: keep %d, must be at least 1", root, keep)
+	}
+	found, err := List(root)
+	if err != nil {
+		return nil, err
+	}
+	protected, needed := map[string]bool{}, map[int64]bool{}
+	for _, p := range protect {
+		protected[strings.TrimPrefix(filepath.Base(filepath.Clean(p)), oldPrefix)] = true
+	}
+	if len(found) <= keep {
+		return nil, nil // whatever they are
+	}
+	good := 0
+	for _, f := range found { // a base comes after all that need it
+		isProtected := protected[stepName(f.Step)]
+		if !isProtected && good >= keep {
+			if !needed[f.Step] {
+				old = append(old, f)
+			}
+			continue
+		}
+		chain, ok := k.opens(root, f)
+		if !ok {
+			continue
+		}
+		if !isProtected {
+			good++
+		}
+		for _, step := range chain {
+			needed[step] = true
+		}
+	}
+	return old, nil
+}
+
+// opens reports whether a checkpoint opens, and the steps that it builds upon.
+func (k *Keeper) opens(root string, f Found) (chain []int64, ok bool) {
+	if chain, ok = k.known(root, f.Step, f.Dir); ok {
+		return chain, true
+	}
+	c, err := Open(f.Dir)
+	k.read++
+	if err != nil {
+		return nil, false
+	}
+	if k.seen == nil {
+		k.seen = map[int64]opened{}
+	}
+	for link := c; link != nil; link = link.base {
+		x := opened{base: noBase}
+		if link.base != nil {
+			x.base = link.base.Step()
+			chain = append(chain, x.base)
+		}
+		if x.manifest, err = os.Stat(filepath.Join(link.dir, manifestName)); err == nil {
+			k.seen[link.Step()] = x
+		}
+	}
+	return chain, true
+}
+
+// known is opens of a checkpoint that has opened before and has, as all that it builds
+// upon, the manifest that it had.
+func (k *Keeper) known(root string, step int64, dir string) (chain []int64, ok bool) {
+	for {
+		was, ok := k.seen[step]
+		now, err := os.Stat(filepath.Join(dir, manifestName))
+		if !ok || err != nil || !os.SameFile(was.manifest, now) || !was.manifest.ModTime().Equal(now.ModTime()) || was.manifest.Size() != now.Size() {
+			return nil, false
+		}
+		if was.base == noBase {
+			return chain, true
+		}
+		step = was.base
+		dir, chain = dirOf(root, step), append(chain, step)
+	}
+}
