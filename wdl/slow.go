@@ -95,6 +95,9 @@ func (w *watch) look(length time.Duration, steps int64, by []effort) (lines []st
 			factors[slowHost], factors[slowCompute] = factors[slowCompute], 0
 		}
 		for cause, x := range factors {
+			if cause != slowInput && e.batches == 0 {
+				continue // the windows before and after tell: a very slow rank ends nothing in some
+			}
 			if line := w.count(rank, cause, x, length); line != "" {
 				lines = append(lines, line)
 			}

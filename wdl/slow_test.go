@@ -87,6 +87,24 @@ func TestNobodyIsNamedForNoise(t *testing.T) {
 	}
 }
 
+// TestARankTooSlowForAWindow is named too: what it ends in some windows tells, and
+// those in which it ends nothing tell nothing.
+func TestARankTooSlowForAWindow(t *testing.T) {
+	w := newWatch(3, nil)
+	var lines []string
+	for i := range 3 * slowStreak {
+		x := effort{compute: 200 * ms, cpu: 200 * ms, batches: 10 * time.Second}
+		slow := effort{input: ms}
+		if i%3 == 0 {
+			slow = effort{compute: 2400 * ms, cpu: 2400 * ms, batches: time.Second}
+		}
+		lines = append(lines, w.look(time.Second, 10, []effort{x, x, slow})...)
+	}
+	if want := []string{"rank 2 is 120.0× slower in compute than the median of the ranks"}; !slices.Equal(lines, want) {
+		t.Errorf("%q, want %q", lines, want)
+	}
+}
+
 // TestASlowRankIsToldOf while a job runs, whether its steps wait or not. On a machine
 // that is busy with other work its host may be the cause, and rightly.
 func TestASlowRankIsToldOf(t *testing.T) {
