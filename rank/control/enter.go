@@ -87,9 +87,7 @@ func host(w rank.World, opts Options) (*Server, error) {
 // announce writes the meeting file. One that is there is stale, unless its
 // coordinator answers: then another job has the same name.
 func announce(ctx context.Context, w rank.World, m rank.Meeting, addr string) error {
-	soon, cancel := context.WithTimeout(ctx, farewell)
-	defer cancel()
-	if old, err := try(soon, m.Read); err == nil {
+	if old, err := try(ctx, m.Read); err == nil {
 		old.conn.Close()
 		return fmt.Errorf("control: enter: another job named %q is running (its coordinator is at %s, see %s): set WDLRUN_JOB to another name", w.Job, old.addr, m.Path())
 	}
