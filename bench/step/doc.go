@@ -26,7 +26,10 @@
 // their keys have rows and buffers their sizes: what a framework with tables of
 // fixed size does at its start. Then steps are timed one by one, and the median
 // of rank 0 counts: ranks leave a step together. Beside every median stands the
-// first tenth, p10, which other programs on the machine disturb least.
+// first tenth, p10, which other programs on the machine disturb least. For one rank
+// alone Result.Cores counts by the CPU time of the median step, which they lengthen
+// by what they take of caches and memory only; ranks that wait for each other take
+// CPU time too, so there it would say little.
 // Options.Epoch instead trains on every row of the workload's training part once
 // and evaluates its test part; there rows are made between the steps, outside the
 // clock.

@@ -15,9 +15,10 @@ type Result struct {
 	BF16     bool    `json:"bf16"`
 	Speed    float64 `json:"samples_per_second"` // batch over the median step
 	Growing  float64 `json:"samples_per_second_growing,omitempty"`
-	Share    float64 `json:"roofline_share"` // of the time of the bound in that of the step
-	Bound    string  `json:"bound"`          // what the bound is: multiply-adds or memory
-	FloorMS  float64 `json:"floor_ms"`       // those of the parts, one after the other
+	Cores    float64 `json:"samples_per_cpu_second,omitempty"` // batch over the median CPU time of a step; one rank alone
+	Share    float64 `json:"roofline_share"`                   // of the time of the bound in that of the step
+	Bound    string  `json:"bound"`                            // what the bound is: multiply-adds or memory
+	FloorMS  float64 `json:"floor_ms"`                         // those of the parts, one after the other
 
 	Allocs *float64 `json:"allocs_per_step,omitempty"`   // heap objects of the process; the median
 	Beside *float64 `json:"allocs_per_second,omitempty"` // the mean, with what happens beside the steps
@@ -58,6 +59,9 @@ func (m *meter) report(r *Result, before, after snapshot) {
 	}
 	median := medianOf(m.seconds)
 	r.StepMS, r.P10MS, r.P90MS, r.Speed = median*1e3, m.seconds[steps/10]*1e3, m.seconds[(steps*9)/10]*1e3, float64(m.o.Batch)/median
+	if cores := medianOf(m.cores); r.NP == 1 && cores > 0 {
+		r.Cores = float64(m.o.Batch) / cores
+	}
 	r.FLOP = m.flop()
 	b, a := before.traffic, after.traffic
 	r.Unique = (a.UniqueKeys - b.UniqueKeys) / steps
@@ -83,6 +87,9 @@ func (r Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s, batch %d on %d ranks of %d threads\n\n", r.Workload, r.Model, r.Batch, r.NP, r.Threads)
 	fmt.Fprintf(&b, "%.0f samples/s, step %.2f ms (one of ten under %.2f, nine under %.2f)\n", r.Speed, r.StepMS, r.P10MS, r.P90MS)
+	if r.Cores > 0 {
+		fmt.Fprintf(&b, "%.0f samples for each second of CPU time\n", r.Cores)
+	}
 	if r.Growing > 0 {
 		fmt.Fprintf(&b, "%.0f samples/s while tables grow\n", r.Growing)
 	}

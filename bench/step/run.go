@@ -26,6 +26,7 @@ type meter struct {
 	trainer   *step.Trainer
 	step      int64
 	seconds   []float64                 // of each timed step
+	cores     []float64                 // seconds of CPU that this process took in each
 	peaks     []float64                 // multiply-adds a second, between them
 	tilePeaks []float64                 // the same in tiles; none unless the step uses them
 	objects   []float64                 // made on the heap by this process in each timed step
@@ -91,12 +92,14 @@ func (m *meter) train(b, next *data.Batch) (float64, error) {
 
 // timed takes a step that counts, and every peakEvery steps the machine's peak.
 func (m *meter) timed(i int, b, next *data.Batch) error {
+	had := processTime()
 	before, objects := m.times(), m.made()
 	s, err := m.train(b, next)
 	if err != nil {
 		return err
 	}
 	m.objects = append(m.objects, float64(m.made()-objects))
+	m.cores = append(m.cores, (processTime() - had).Seconds())
 	m.seconds = append(m.seconds, s)
 	for k, at := range m.times() {
 		m.parts[k] = append(m.parts[k], (at - before[k]).Seconds())
@@ -112,7 +115,7 @@ func (m *meter) timed(i int, b, next *data.Batch) error {
 
 // room is for the times of n steps, so that measuring allocates nothing.
 func (m *meter) room(n int) {
-	m.seconds, m.objects = make([]float64, 0, n), make([]float64, 0, n)
+	m.seconds, m.cores, m.objects = make([]float64, 0, n), make([]float64, 0, n), make([]float64, 0, n)
 	m.peaks, m.tilePeaks = make([]float64, 0, n), make([]float64, 0, n)
 	for k := range m.parts {
 		m.parts[k] = make([]float64, 0, n)

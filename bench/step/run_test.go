@@ -55,6 +55,9 @@ func TestRun(t *testing.T) {
 		if r.NP != x.ranks || r.Speed <= 0 || r.StepMS <= 0 || r.Unique <= 0 || r.Bytes <= 0 || parts <= 0 || r.Allocs == nil {
 			t.Errorf("%+v gives %+v", x.o, r)
 		}
+		if r.Cores > 0 && x.ranks > 1 {
+			t.Errorf("%+v: %v samples for a second of CPU time, of ranks that also wait", x.o, r.Cores)
+		}
 		bound := float64(r.Bytes) / r.Machine.Bandwidth
 		if f32.PeakFLOP(1) > 0 {
 			bound = max(bound, float64(r.FLOP)/r.Machine.PeakFLOPS)

@@ -5,10 +5,11 @@
 #   gemm.sh install   OpenBLAS from Debian (needs root)
 #   gemm.sh           some 30 seconds
 #
-# A turn takes the fastest of a few calls; a figure is the median of the turns'
+# A turn takes the fastest of REPEAT calls; a figure is the median of the turns'
 # ratios. Ours count the packing of weights, bias, ReLU and the ReLU's gradient,
 # OpenBLAS the bare product. Set in the environment to change:
 #   ROUNDS SHAPES BUILD (/tmp/wdlrun-peers)
+#   REPEAT 10; a hundred where other work disturbs most calls
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=${BUILD:-/tmp/wdlrun-peers}
@@ -26,10 +27,10 @@ gcc -O2 -Wall -o "$build/gemm" "$here/gemm.c" -lopenblas
 for ((i = 0; i < ${ROUNDS:-5}; i++)); do
   for s in $shapes; do
     # shellcheck disable=SC2016
-    "$build/f32.test" -test.run '^$' -test.cpu 1 -test.benchtime 10x -test.bench "Products/.*/^$s\$/^(AVX512|AVX2)\$" |
+    "$build/f32.test" -test.run '^$' -test.cpu 1 -test.benchtime "${REPEAT:-10}x" -test.bench "Products/.*/^$s\$/^(AVX512|AVX2)\$" |
       awk -v round="$i" '/^Benchmark/ { split($1, n, "/"); if (seen[n[2] n[3]]++) next
         split(n[3], d, "x"); for (k = 2; k < NF; k++) if ($(k + 1) == "GFLOP/s") print round ",wdlrun," n[2] "," d[1] "," d[2] "," d[3] "," $k }'
-    "$build/gemm" 10 "$s" | sed "s/^/$i,openblas,/"
+    "$build/gemm" "${REPEAT:-10}" "$s" | sed "s/^/$i,openblas,/"
   done
 done >>"$build/gemm.csv"
 python3 - "$build/gemm.csv" <<'P'

@@ -14,6 +14,8 @@
 # (see torch/wdl_torch.py). Set in the environment to change:
 #   WORKLOADS BATCHES ROUNDS RANKS (1 2) BUILD (/tmp/wdlrun-peers)
 #   BF16   not empty: bf16 too
+#   CPU    not empty: samples for each second of CPU time, for a machine with other
+#          work; one rank alone, since ranks that wait take CPU time too: RANKS=1
 #   WRAP   a command to prefix every measured one with, such as a lock
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -51,7 +53,8 @@ ours() {
 import json, sys
 r = json.loads(sys.stdin.read())
 name = "wdlrun" + ("-bf16" if r["bf16"] else "")
-print("%s,%s,%d,%d,%d,%.0f,%s" % (r["workload"], name, r["np"], r["threads"], r["batch"], r["samples_per_second"], r.get("auc", "")))'
+speed = r["samples_per_cpu_second" if sys.argv[1:] else "samples_per_second"]
+print("%s,%s,%d,%d,%d,%.0f,%s" % (r["workload"], name, r["np"], r["threads"], r["batch"], speed, r.get("auc", "")))' ${CPU:-}
 }
 
 # torch WORKLOAD BATCH FLAGS...: the same line
@@ -63,7 +66,7 @@ run_torch() {
   (
     cd "$here/torch" || exit 1
     GLIBC_TUNABLES=glibc.malloc.hugetlb=1 OMP_WAIT_POLICY=PASSIVE WDL_NATIVE=$build/libwdl_native.so \
-      ${WRAP:-} "$python" wdl_torch.py --data "$build/data" --workload "$w" --batch "$b" --csv "$@" 2>>"$build/step.err"
+      ${WRAP:-} "$python" wdl_torch.py --data "$build/data" --workload "$w" --batch "$b" --csv ${CPU:+--cpu-clock} "$@" 2>>"$build/step.err"
   )
 }
 
