@@ -176,8 +176,7 @@ func (t *Table) applyTouched(at Step, g Gradients, refused bool) {
 				continue
 			}
 		}
-		t.notes.stamps.locate(rows, stamps[:])
-		prefetch(stamps[:len(rows)], 0)
+		t.notes.stamps.ask(rows, stamps[:])
 		coming := t.found[lo:min(lo+len(rows)+rowsAhead, len(t.found))]
 		t.records.locate(coming, records[:])
 		grads := g.Values[lo*t.width:]

@@ -31,6 +31,17 @@ func (s *slabs) locate(items []Row, addrs []*byte) {
 	}
 }
 
+// ask is locate that asks for the items' lines, too.
+func (s *slabs) ask(items []Row, addrs []*byte) {
+	if !cpu.X86.HasBMI2 {
+		s.locatePlain(items, addrs)
+		prefetch(addrs[:len(items)], 0)
+	} else if n := len(items); n > 0 {
+		_ = addrs[n-1]
+		askItems(&addrs[0], (*uint32)(&items[0]), n, (*byte)(unsafe.Pointer(&s.place[0])), int(s.shift), s.size)
+	}
+}
+
 func gather(dst []float32, stride int, addrs []*byte, n, width int) {
 	if n == 0 || width == 0 {
 		return

@@ -38,7 +38,7 @@ next:
 	RET
 
 // func locateItems(addrs **byte, items *uint32, n int, places *byte, shift int, size int)
-// Requires: BMI2
+// Requires: BMI2, LZCNT
 TEXT ·locateItems(SB), NOSPLIT, $0-48
 	MOVQ addrs+0(FP), AX
 	MOVQ items+8(FP), CX
@@ -52,17 +52,46 @@ TEXT ·locateItems(SB), NOSPLIT, $0-48
 	NEGQ R9
 
 item:
-	MOVL  (CX)(R9*4), DX
-	SHRXQ SI, DX, R8
-	LEAQ  1(R8)(R8*1), R8
-	BSRQ  R8, R8
-	SHLQ  $0x04, R8
-	IMULQ DI, DX
-	ADDQ  (BX)(R8*1), DX
-	SUBQ  8(BX)(R8*1), DX
-	MOVQ  DX, (AX)(R9*8)
-	INCQ  R9
-	JNZ   item
+	MOVL   (CX)(R9*4), DX
+	SHRXQ  SI, DX, R8
+	LZCNTQ R8, R8
+	NEGQ   R8
+	SHLQ   $0x04, R8
+	IMULQ  DI, DX
+	ADDQ   1024(BX)(R8*1), DX
+	SUBQ   1032(BX)(R8*1), DX
+	MOVQ   DX, (AX)(R9*8)
+	INCQ   R9
+	JNZ    item
+	RET
+
+// func askItems(addrs **byte, items *uint32, n int, places *byte, shift int, size int)
+// Requires: BMI2, LZCNT, MMX+
+TEXT ·askItems(SB), NOSPLIT, $0-48
+	MOVQ addrs+0(FP), AX
+	MOVQ items+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ places+24(FP), BX
+	MOVQ shift+32(FP), SI
+	MOVQ size+40(FP), DI
+	LEAQ (CX)(DX*4), CX
+	LEAQ (AX)(DX*8), AX
+	MOVQ DX, R9
+	NEGQ R9
+
+item:
+	MOVL       (CX)(R9*4), DX
+	SHRXQ      SI, DX, R8
+	LZCNTQ     R8, R8
+	NEGQ       R8
+	SHLQ       $0x04, R8
+	IMULQ      DI, DX
+	ADDQ       1024(BX)(R8*1), DX
+	SUBQ       1032(BX)(R8*1), DX
+	MOVQ       DX, (AX)(R9*8)
+	PREFETCHT0 (DX)
+	INCQ       R9
+	JNZ        item
 	RET
 
 // func gatherRows(dst *byte, stride int, addrs **byte, n int, silent int, width int)

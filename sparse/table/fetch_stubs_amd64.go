@@ -19,6 +19,11 @@ func prefetchSlots16(base *byte, mask uint64, hashes *uint64, n int)
 //go:noescape
 func locateItems(addrs **byte, items *uint32, n int, places *byte, shift int, size int)
 
+// askItems writes the addresses of n > 0 items to addrs and asks for their lines. places are 16 bytes each: base, skip.
+//
+//go:noescape
+func askItems(addrs **byte, items *uint32, n int, places *byte, shift int, size int)
+
 // gatherRows copies width > 0 bytes, a multiple of 4, from each of n > 0 addresses to dst, dst+stride, … With each but the last silent ones it asks for what lies at a later one.
 //
 //go:noescape

@@ -57,10 +57,13 @@ func TestLocateIsWhereItemsLie(t *testing.T) {
 		for len(items) < 300 {
 			items = append(items, Row(rand.IntN(last+1)))
 		}
-		s.locate(items, addrs)
-		for i, item := range items {
-			if want := (*byte)(s.at(uint32(item))); addrs[i] != want {
-				t.Fatalf("items of %d bytes: item %d lies at %p, want %p", size, item, addrs[i], want)
+		for name, f := range map[string]func([]Row, []*byte){"locate": s.locate, "ask": s.ask} {
+			clear(addrs)
+			f(items, addrs)
+			for i, item := range items {
+				if want := (*byte)(s.at(uint32(item))); addrs[i] != want {
+					t.Fatalf("%s: items of %d bytes: item %d lies at %p, want %p", name, size, item, addrs[i], want)
+				}
 			}
 		}
 		if err := s.free(); err != nil {

@@ -16,7 +16,8 @@ func main() {
 	f := asm.File{Package: "table", Name: "fetch", Body: func(x *build.Context) {
 		prefetch(x)
 		prefetchSlots(x)
-		locate(x)
+		locate(x, false)
+		locate(x, true)
 		gather(x)
 	}}
 	if err := f.Write("../../sparse"); err != nil {
@@ -62,12 +63,17 @@ func prefetchSlots(x *build.Context) {
 }
 
 // locate computes where items lie in slabs, as slabs.at does: the slab k of item i is
-// the length of i>>shift, and the item lies at base + i·size − skip of place k.
-func locate(x *build.Context) {
-	x.Function("locateItems")
+// the length of i>>shift, and the item lies at base + i·size − skip of place k. It may
+// ask for the items as well.
+func locate(x *build.Context, ask bool) {
+	name, asks := "locateItems", ""
+	if ask {
+		name, asks = "askItems", " and asks for their lines"
+	}
+	x.Function(name)
 	x.Attributes(attr.NOSPLIT)
 	x.Pragma("noescape")
-	x.Doc("locateItems writes the addresses of n > 0 items to addrs. places are 16 bytes each: base, skip.")
+	x.Doc(name + " writes the addresses of n > 0 items to addrs" + asks + ". places are 16 bytes each: base, skip.")
 	x.SignatureExpr("func(addrs **byte, items *uint32, n int, places *byte, shift, size int)")
 	addrs, items, n := asm.Param(x, "addrs"), asm.Param(x, "items"), asm.Param(x, "n")
 	places, shift, size := asm.Param(x, "places"), asm.Param(x, "shift"), asm.Param(x, "size")
@@ -79,13 +85,16 @@ func locate(x *build.Context) {
 	x.Label("item")
 	x.MOVL(asm.Indexed(items, at, 4, 0), i.As32())
 	x.SHRXQ(shift, i, k)
-	x.LEAQ(asm.Indexed(k, k, 1, 1), k) // the length of k is the number of the highest bit of 2k+1
-	x.BSRQ(k, k)
+	x.LZCNTQ(k, k) // the length is 64 less that; every processor with BMI2 has it
+	x.NEGQ(k)
 	x.SHLQ(operand.Imm(4), k)
 	x.IMULQ(size, i)
-	x.ADDQ(asm.Indexed(places, k, 1, 0), i)
-	x.SUBQ(asm.Indexed(places, k, 1, 8), i)
+	x.ADDQ(asm.Indexed(places, k, 1, 16*64), i)
+	x.SUBQ(asm.Indexed(places, k, 1, 16*64+8), i)
 	x.MOVQ(i, asm.Indexed(addrs, at, 8, 0))
+	if ask {
+		x.PREFETCHT0(asm.At(i, 0))
+	}
 	x.INCQ(at)
 	x.JNZ(operand.LabelRef("item"))
 	x.RET()
