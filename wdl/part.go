@@ -82,6 +82,27 @@ func (x *part) turn() bool {
 	return true
 }
 
+// meanwhile takes what is left until stop is closed, beside work that changes nothing of
+// it, and that takes no turns.
+func (x *part) meanwhile(stop <-chan struct{}) {
+	defer func() { x.turned = time.Now() }() // no turn counts the time until here as its own
+	for x.rest != nil {
+		if x.draft == nil && !x.failed.Load() {
+			select {
+			case <-stop:
+				return
+			case x.draft = <-x.free:
+			}
+		}
+		select {
+		case <-stop:
+			return
+		default:
+			x.take(time.Time{}, false) // one section
+		}
+	}
+}
+
 // finish takes all that is left.
 func (x *part) finish() {
 	if x.rest != nil {
@@ -187,6 +208,23 @@ func (j *job) copy(w *checkpoint.Draft, since int64) (*sparse.Snapshot, error) {
 		}
 	}
 	return j.trainer.Save(w, since)
+}
+
+// meanwhile takes the checkpoint under way on while this goroutine does what changes no
+// parameter, until end is called.
+func (j *job) meanwhile() (end func()) {
+	if j.pending == nil || j.pending.part.rest == nil {
+		return func() {}
+	}
+	p, stop, done := j.pending.part, make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		p.meanwhile(stop)
+	}()
+	return func() {
+		close(stop)
+		<-done
+	}
 }
 
 // turn takes the checkpoint under way a little further.

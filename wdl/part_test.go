@@ -138,6 +138,47 @@ func TestATurnTakesAShareOfAStep(t *testing.T) {
 	}
 }
 
+// TestPartMeanwhile: beside other work all is taken without a turn, nothing once that
+// work has ended, and a part that cannot be written ends.
+func TestPartMeanwhile(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		s, step := partStore(t)
+		step()
+		var memory [drafts]checkpoint.Draft
+		x := newPart(&memory, 0)
+		begin, done := make(chan struct{}), make(chan error)
+		go func() {
+			<-begin
+			_, err := x.write(func() (*checkpoint.Writer, error) {
+				if full {
+					return nil, syscall.ENOSPC
+				}
+				return checkpoint.Create(t.TempDir(), 1, 0, 1)
+			})
+			done <- err
+		}()
+		x.begin(func(*checkpoint.Draft) (*sparse.Snapshot, error) { return s.Snapshot(sparse.Everything), nil })
+		j := &job{pending: &pending{part: x}}
+		busy := <-x.free // with the other, which is not written yet, all there are
+		end := j.meanwhile()
+		if end(); x.rest == nil {
+			t.Error("all is taken though nothing could be written")
+		}
+		x.free <- busy
+		step()
+		end = j.meanwhile()
+		close(begin)
+		if err := <-done; (err == nil) == full || full && !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("full disk %v: %v", full, err)
+		}
+		if end(); x.rest != nil || !x.ended {
+			t.Error("it did not end")
+		}
+		j.meanwhile()()
+		step()
+	}
+}
+
 // TestPartThatCannotBeWritten: neither a disk that is full nor a copy that fails, nor
 // a job that is given up, holds anybody up.
 func TestPartThatCannotBeWritten(t *testing.T) {

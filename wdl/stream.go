@@ -233,6 +233,7 @@ func (j *job) saveNow(asked bool) error {
 // openSpan opens and scans the files of the current span; some is false if they
 // hold no record. fresh tells that the cursor does not stand in it yet.
 func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
+	defer j.meanwhile()()
 	c := &j.cursor
 	src := j.config.Data
 	src.MaxBad -= c.Stream.Bad
