@@ -87,7 +87,7 @@ func rankProgram(mode string) int {
 		}
 		return 0
 	case mode == "leave" && w.Rank == 1:
-		return 0 // without a word
+		os.Exit(0) // without a word, not even that it leaves the coordinator
 	case mode == "fail" && w.Rank == 1:
 		s.Fail(errors.New("data: row 7: no number"), -1)
 		return 5
