@@ -62,6 +62,16 @@ func New(t Transport) *Comm {
 	return g.channels[0]
 }
 
+// After makes c, of which no call has been made yet, count on where old has ended, and
+// returns c. Every rank calls it for a Comm that takes over the transport of old: where
+// both counted from 1, a late rank's call would be held against another of old.
+func (c *Comm) After(old *Comm) *Comm {
+	for i, ch := range old.group.channels {
+		c.group.channels[i].seq = ch.seq
+	}
+	return c
+}
+
 // Rank returns this rank, from 0 to Size−1.
 func (c *Comm) Rank() int { return c.rank }
 

@@ -109,3 +109,27 @@ func TestLateRanksMakeNoMistake(t *testing.T) {
 		}
 	}
 }
+
+// TestLateRanksMakeNoMistakeInASecondComm: a Comm over the links of another counts on,
+// so that a rank that comes late to its first call is not held to be in one of the other.
+func TestLateRanksMakeNoMistakeInASecondComm(t *testing.T) {
+	ts := group(t, 2)
+	defer closeAll(ts)
+	errs := make(chan error)
+	for r, tr := range ts {
+		go func() {
+			first := collective.New(tr)
+			err := collective.AllReduce(first, []int32{1}, collective.Min)
+			if r == 1 {
+				time.Sleep(4 * stallTime)
+			}
+			second := collective.New(tr).After(first)
+			errs <- errors.Join(err, collective.AllReduce(second, make([]float64, 6), collective.Max))
+		}()
+	}
+	for range ts {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}

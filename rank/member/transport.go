@@ -99,7 +99,7 @@ func (m *Member) share(ctx context.Context, opts Options) error {
 	case err != nil:
 		return err
 	case why == "" && place.hosts > 1:
-		m.local, m.Comm, m.Transport = t, collective.NewHosts(m.links, t, place.hostOf), Hosts
+		m.local, m.Comm, m.Transport = t, collective.NewHosts(m.links, t, place.hostOf).After(m.Comm), Hosts
 		return nil
 	case why == "":
 		links := m.links
