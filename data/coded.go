@@ -43,6 +43,9 @@ type codedRows struct {
 
 const rowsAtOnce = 128 // so that they stay in a cache until the last column is done
 
+// width is the bytes of a record that is a row.
+func (x *codedRows) width() int { return 8 * x.stride }
+
 // codedRow is the row that a record is, or the record that it holds.
 func codedRow(record []byte) (row []uint64, inner []byte) {
 	n := binary.LittleEndian.Uint64(record)

@@ -84,6 +84,9 @@ func (d *Dataset) newFiller(e *Encoder, c ReaderConfig) (*filler, error) {
 		const spare = 8 // of records that are longer than the mean
 		f.bytes = int(d.Bytes()/d.rows) * (spare + 1) / spare
 	}
+	if x, ok := f.reader.(*codedRows); ok {
+		f.bytes = x.width()
+	}
 	f.lanes = make([]lane, lanesOf(c.Lanes, c.Rank, c.Size))
 	for i := range f.lanes {
 		f.lanes[i].number = int64(c.Rank + i*c.Size)
@@ -255,14 +258,17 @@ func (d dealer) next() *window {
 	if len(l.held) == 0 {
 		return nil // the lane had no record left
 	}
-	n := f.order.windowOf(s, i) - l.held[0].number
-	if n < 0 {
+	if i < l.held[0].lo {
 		return nil // given before the start
 	}
-	for int64(len(l.held)) <= n {
-		l.held = append(l.held, f.empty(l, new(window), l.held[0].number+int64(len(l.held))))
+	for n := 0; ; n++ {
+		if n == len(l.held) {
+			l.held = append(l.held, f.empty(l, new(window), l.held[n-1].number+1))
+		}
+		if i < l.held[n].hi {
+			return l.held[n]
+		}
 	}
-	return l.held[n]
 }
 
 // collect reads the next n selected records from sp on and hands them to

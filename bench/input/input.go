@@ -41,7 +41,8 @@ type Result struct {
 
 	Beside                 string  `json:"beside,omitempty"` // the library; empty: none reads these files
 	BesideRecordsPerSecond float64 `json:"beside_records_per_second,omitempty"`
-	Ratio                  float64 `json:"ratio,omitempty"` // times as fast as it, median of the rounds
+	Ratio                  float64 `json:"ratio,omitempty"`     // times as fast as it, median of the rounds
+	CPURatio               float64 `json:"cpu_ratio,omitempty"` // the same by processor time, which others on the machine do not lengthen
 	Rounds                 int     `json:"rounds"`
 }
 
@@ -71,11 +72,13 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	m := meter{dataset: d, encoder: e, options: o}
 	other := besides(o.Source)
 	for began := time.Now(); r.Rounds == 0 || time.Since(began) < o.Time; r.Rounds++ {
+		began := processTime()
 		own, err := m.pass(ctx, int64(r.Rounds))
 		if err != nil {
 			return r, err
 		}
-		if other != nil && !m.beside(other, own) {
+		cpu := float64(processTime()-began) / float64(d.Rows(data.All))
+		if other != nil && !m.beside(other, own, cpu) {
 			other = nil
 		}
 	}
@@ -84,8 +87,12 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	r.AllocsPerRecord = float64(m.allocs) / float64(m.steady)
 	if other != nil {
 		slices.Sort(m.ratios)
+		slices.Sort(m.cpuRatios)
 		r.Beside, r.BesideRecordsPerSecond = other.name, float64(m.otherRecords)/m.otherSpent.Seconds()
 		r.Ratio = m.ratios[len(m.ratios)/2]
+		if n := len(m.cpuRatios); n > 0 {
+			r.CPURatio = m.cpuRatios[n/2]
+		}
 	}
 	return r, nil
 }
@@ -123,6 +130,7 @@ type meter struct {
 	otherRecords    int64
 	otherSpent      time.Duration
 	ratios          []float64
+	cpuRatios       []float64
 }
 
 // pass reads the records once and returns how many a second.
@@ -164,8 +172,10 @@ func (m *meter) pass(ctx context.Context, epoch int64) (float64, error) {
 }
 
 // beside reads the same files with another library; false if it cannot, as they are
-// packed or built in.
-func (m *meter) beside(other *beside, own float64) bool {
+// packed or built in. own is the reader's records a second, cpu its nanoseconds of a
+// processor for each.
+func (m *meter) beside(other *beside, own, cpu float64) bool {
+	beganCPU := processTime()
 	began, records := time.Now(), int64(0)
 	for _, name := range m.dataset.Names() {
 		n, err := other.read(name, began.Add(m.options.Time))
@@ -177,6 +187,9 @@ func (m *meter) beside(other *beside, own float64) bool {
 	spent := time.Since(began)
 	m.otherRecords += records
 	m.otherSpent += spent
+	if cpu > 0 {
+		m.cpuRatios = append(m.cpuRatios, float64(processTime()-beganCPU)/float64(records)/cpu)
+	}
 	m.ratios = append(m.ratios, own*spent.Seconds()/float64(records))
 	return true
 }

@@ -33,7 +33,7 @@ func TestRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Records != 20_000 || r.RecordsPerSecond <= 0 || r.Rounds != 1 || r.Beside != "encoding/csv" || r.BesideRecordsPerSecond <= 0 || r.Ratio <= 0 {
+		if r.Records != 20_000 || r.RecordsPerSecond <= 0 || r.Rounds != 1 || r.Beside != "encoding/csv" || r.BesideRecordsPerSecond <= 0 || r.Ratio <= 0 || r.CPURatio <= 0 {
 			t.Errorf("%+v", r)
 		}
 		bytesEach := float64(log.Len()) / 20_000
