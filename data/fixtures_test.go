@@ -10,9 +10,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(patient.Settled(m)) }
 
 // write makes a file of a test.
 func write(t testing.TB, name, content string) string {

@@ -17,7 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(patient.Settled(m)) }
 
 // broker starts brokers inside this process that have the topic clicks.
 func broker(t testing.TB, partitions int, options ...kfake.Opt) (*kfake.Cluster, Address) {

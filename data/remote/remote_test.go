@@ -20,9 +20,11 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(patient.Settled(m)) }
 
 // server is a store inside this process: a web server, and S3 where paths begin
 // with a bucket.

@@ -4,6 +4,8 @@ package patient
 import (
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // Longest is how long a test waits for what must come, before it calls it missing:
@@ -29,4 +31,24 @@ func Try(t testing.TB, limit time.Duration, test func(limit time.Duration) error
 		}
 		t.Logf("with a limit of %v: %v", limit, err)
 	}
+}
+
+// Tests are the tests of a package, or what else runs as they do.
+type Tests interface{ Run() int }
+
+// Settled is tests for goleak.VerifyTestMain, which looks for goroutines that they
+// leave for less than half a second: those that only end later, on a machine that
+// stood still meanwhile, are waited for.
+func Settled(tests Tests) Tests { return settled{tests} }
+
+type settled struct{ Tests }
+
+func (s settled) Run() int {
+	code := s.Tests.Run()
+	for end := time.Now().Add(Longest / 4); code == 0 && time.Now().Before(end); {
+		if goleak.Find() == nil {
+			break
+		}
+	}
+	return code
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // stopped is a test that notes whether it was failed, and ends there.
@@ -48,5 +50,19 @@ func TestTry(t *testing.T) {
 		if s.failed != k.fails || !slices.Equal(limits, k.want) {
 			t.Errorf("a machine that needs %v: failed %v after limits %v", k.keeps, s.failed, limits)
 		}
+	}
+}
+
+// slowly leaves a goroutine behind that ends after a second.
+type slowly struct{}
+
+func (slowly) Run() int {
+	go time.Sleep(time.Second)
+	return 0
+}
+
+func TestSettled(t *testing.T) {
+	if code, err := Settled(slowly{}).Run(), goleak.Find(); code != 0 || err != nil {
+		t.Errorf("code %d, left: %v", code, err)
 	}
 }
