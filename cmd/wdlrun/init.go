@@ -25,6 +25,7 @@ through before training on it; what could not be guessed is marked CHECK.
 
 Examples:
    wdlrun init -data clicks.csv -out clicks.yaml
+   wdlrun init -data kafka://broker:9092/clicks    records that are JSON objects or tf.Examples
    wdlrun -np 4 train -config clicks.yaml`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "data", Usage: "`FILE` to look at"},

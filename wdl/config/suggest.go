@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/kafka"
 )
 
 // Look is what someone saw in the first records of a file.
@@ -135,6 +136,12 @@ func (s *suggestion) dataSection() {
 	s.line("  train: [%s]", text(s.Path))
 	s.line("  # test: [FILE]            # evaluated once after training")
 	s.line("  valid_fraction: 0.1       # held out of train to watch the training")
+	if strings.HasPrefix(s.Path, kafka.Scheme) {
+		s.line("  # A topic is read as far as it goes now. To go on with what comes, instead of")
+		s.line("  # valid_fraction and train.epochs (early_stop then needs data.valid):")
+		s.line("  # follow: {on: true}")
+		s.line("  # index: ctr.index        # of vocabularies, made by wdlrun data index")
+	}
 	if !(data.Source{Format: s.Format}).HasLayout() {
 		s.line("  format: %s", s.Format)
 		return

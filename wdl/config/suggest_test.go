@@ -37,6 +37,30 @@ func TestSuggest(t *testing.T) {
 	golden.Check(t, "suggest.yaml", string(b))
 }
 
+// TestSuggestOfATopic: what the comments of a topic's configuration say is what makes it
+// that of a stream.
+func TestSuggestOfATopic(t *testing.T) {
+	l := clicks()
+	l.Path, l.Format, l.Header, l.Comment, l.Missing = "kafka://broker:9092/clicks", "jsonl", false, "", nil
+	text := string(Suggest(l))
+	if _, err := Parse("topic.yaml", []byte(text)); err != nil {
+		t.Errorf("%v\n%s", err, text)
+	}
+	for _, line := range strings.Split(text, "\n") {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch name {
+		case "valid_fraction", "epochs", "early_stop":
+			text = strings.Replace(text, line+"\n", "", 1)
+		case "# follow", "# index":
+			text = strings.Replace(text, line, strings.Replace(line, "# ", "", 1), 1)
+		}
+	}
+	c, err := Parse("topic.yaml", []byte(text))
+	if err != nil || !c.Data.Follow.On || c.Data.Index == "" || c.Data.Format != "jsonl" {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
 // TestSuggestWithoutLabel: what was not found is marked CHECK, and the file is
 // a configuration all the same.
 func TestSuggestWithoutLabel(t *testing.T) {
