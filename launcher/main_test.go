@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 	// Under the race detector every process would sleep a second at its end.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(patient.Settled(m))
 }
 
 // self is the command of one of the test binary's programs.

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(patient.Settled(m))
 }
 
 // runRank is a rank process: it connects, then does what job says, and writes a

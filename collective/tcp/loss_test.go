@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(patient.Settled(m))
 }
 
 // child is a rank in a process of its own: it writes its address, reads those of

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("CONTROL_TEST_RANK") != "" {
 		os.Exit(rankProgram())
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(patient.Settled(m))
 }
 
 func listen(t *testing.T) net.Listener {

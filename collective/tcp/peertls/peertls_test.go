@@ -14,7 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(patient.Settled(m)) }
 
 func secret(b byte) []byte { return bytes.Repeat([]byte{b}, SecretSize) }
 
