@@ -41,6 +41,12 @@ type GroupConfig struct {
 	// Processes says that the end of each rank's process is reported (Exited),
 	// so that the group has finished only when all have ended.
 	Processes bool
+
+	// Ends is how long, with Processes, the end of a rank's process is waited for
+	// where a lost connection is all that is known. Default 2 s, or Timeout if that
+	// is shorter: a parent may be kept from running longer than Settle, and a process
+	// that lives behind a lost connection must not hold up the others for long.
+	Ends time.Duration
 }
 
 // Act is what the driver of a group has to do now.
@@ -77,7 +83,8 @@ type Decision struct {
 // Trouble leaves a sign on a rank: the process ended, it reported an error, its
 // connection broke, it fell silent, makes no progress, or blames a peer. From the
 // first sign on, Settle runs; then the rank whose sign is the strongest (see
-// Kind) is the cause and all other signs are folded under it.
+// Kind) is the cause and all other signs are folded under it. Where that is a lost
+// connection and Processes are reported, the end of its process is waited for first.
 type Group struct {
 	cfg     GroupConfig
 	seats   []seat
@@ -88,8 +95,9 @@ type Group struct {
 	formed    bool
 	ended     bool
 
-	trouble   bool // signs are being gathered
-	since     time.Duration
+	trouble   bool          // signs are being gathered
+	since     time.Duration // when the first of them came, or the driver woke after it
+	began     time.Duration // when it came, without the time in which the driver was stopped
 	tick      time.Duration
 	ticked    bool
 	refusals  []refusal
@@ -185,6 +193,9 @@ func (c GroupConfig) Validate() error {
 	if c.Settle < 0 || c.Settle > MaxTimeout {
 		return fmt.Errorf("rank: settle %s: must be within 0s … %s", c.Settle, MaxTimeout)
 	}
+	if c.Ends < 0 || c.Ends > MaxTimeout {
+		return fmt.Errorf("rank: ends %s: must be within 0s … %s", c.Ends, MaxTimeout)
+	}
 	return nil
 }
 
@@ -197,6 +208,9 @@ func (c GroupConfig) filled() GroupConfig {
 	}
 	if c.Settle <= 0 {
 		c.Settle = 150 * time.Millisecond
+	}
+	if c.Ends <= 0 {
+		c.Ends = min(c.Timeout, 2*time.Second)
 	}
 	return c
 }

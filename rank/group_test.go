@@ -106,7 +106,7 @@ func (c *conversation) event(words []string) {
 		o := options(words)
 		c.size, c.now, c.last = c.number(o["size"], 1), 0, map[int]Status{}
 		c.g = NewGroup(GroupConfig{Size: c.size, Generation: c.number(o["generation"], 0), Version: o["version"],
-			Timeout: c.duration(o["timeout"]), Silence: c.duration(o["silence"]), Settle: c.duration(o["settle"]), Processes: o["processes"] != ""})
+			Timeout: c.duration(o["timeout"]), Silence: c.duration(o["silence"]), Settle: c.duration(o["settle"]), Ends: c.duration(o["ends"]), Processes: o["processes"] != ""})
 		return
 	}
 	if what == "stop" {

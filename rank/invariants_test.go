@@ -103,6 +103,9 @@ func (s *story) check(d Decision) {
 	if want := s.root(); want != v.Rank {
 		s.t.Fatalf("root is rank %d by the plain search, the verdict is: %s", want, v)
 	}
+	if r := s.ranks[v.Rank]; s.processes && (v.Kind == Lost || v.Kind == Blamed) && !r.exited && !r.blames && s.now-s.began() < 2*time.Second {
+		s.t.Fatalf("the end of a process was not waited for, %v after the first sign: %s", s.now-s.began(), v)
+	}
 	folded := 0
 	for i, r := range s.ranks {
 		if i != v.Rank && r.kind() != "" {
@@ -134,6 +137,17 @@ func (s *story) root() int {
 		return root
 	}
 	return -1
+}
+
+// began is when the first sign of trouble was shown.
+func (s *story) began() time.Duration {
+	at := s.now
+	for _, r := range s.ranks {
+		for _, first := range r.first {
+			at = min(at, first)
+		}
+	}
+	return at
 }
 
 // since is when a rank showed a kind: a lost rank when it was lost first, a

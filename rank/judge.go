@@ -48,7 +48,7 @@ func (g *Group) wake(now time.Duration) {
 		return
 	}
 	later := func(at time.Duration) time.Duration { return min(at+asleep, now) }
-	g.tick, g.since, g.firstJoin, g.doneSince = now, now, later(g.firstJoin), later(g.doneSince)
+	g.tick, g.since, g.began, g.firstJoin, g.doneSince = now, now, later(g.began), later(g.firstJoin), later(g.doneSince)
 	for i := range g.seats {
 		s := &g.seats[i]
 		s.beat, s.moved, s.silent, s.stuck = later(s.beat), later(s.moved), false, false
@@ -167,12 +167,41 @@ func (g *Group) decide(now time.Duration) Decision {
 		return g.judgeAll(now, complete)
 	}
 	if !g.trouble {
-		g.trouble, g.since = true, now
+		g.trouble, g.since, g.began = true, now, now
 	}
-	if settled == len(g.seats) || now-g.since >= g.cfg.Settle {
+	if settled == len(g.seats) || now-g.since >= g.cfg.Settle && !g.awaits(now) {
 		return g.condemn(g.verdict(now))
 	}
 	return Decision{}
+}
+
+// awaits reports whether the end of a process may yet tell more than the signs do:
+// the strongest is a lost connection, of a rank itself or in the words of its peers, and
+// the process of such a rank has not ended. One that blames a peer itself was there
+// to say so.
+func (g *Group) awaits(now time.Duration) bool {
+	if !g.cfg.Processes || now-g.began >= g.cfg.Ends {
+		return false
+	}
+	if k := g.seats[g.root()].sign(); k != Lost && k != Blamed {
+		return false
+	}
+	for i := range g.seats {
+		s := &g.seats[i]
+		switch s.sign() {
+		case Lost:
+		case Blamed:
+			if s = &g.seats[s.blamed]; s.blames {
+				continue
+			}
+		default:
+			continue
+		}
+		if !s.exited {
+			return true
+		}
+	}
+	return false
 }
 
 // judgeAll decides about the group while no rank shows a sign.
@@ -196,9 +225,8 @@ func (g *Group) condemn(v *Verdict) Decision {
 	return Decision{Act: Condemn, Verdict: v}
 }
 
-// verdict chooses the root among the ranks with signs and folds the others
-// under it.
-func (g *Group) verdict(now time.Duration) *Verdict {
+// root is the rank with the strongest sign, the earliest of several. There is one.
+func (g *Group) root() int {
 	root := -1
 	for i := range g.seats {
 		s := &g.seats[i]
@@ -209,6 +237,13 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 			root = i
 		}
 	}
+	return root
+}
+
+// verdict chooses the root among the ranks with signs and folds the others
+// under it.
+func (g *Group) verdict(now time.Duration) *Verdict {
+	root := g.root()
 	s := &g.seats[root]
 	if s.sign() == Blamed {
 		root, s = g.accused(root)

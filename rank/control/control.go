@@ -87,7 +87,7 @@ const (
 	strangersMax = 64
 
 	// settleTimeout bounds the wait for a verdict after a failure was
-	// reported: many times rank.GroupConfig.Settle.
+	// reported: many times rank.GroupConfig's Settle and Ends.
 	settleTimeout = 10 * time.Second
 
 	// farewell bounds the wait for peers to take leave at the end.
