@@ -64,7 +64,7 @@ func Open(src Source, s Schema, patterns []string) (*Dataset, error) {
 		return nil, err
 	}
 	if err := joined("data: schema of "+d.files[0].name, s.Validate(d.fields)); err != nil {
-		return nil, err
+		return nil, d.perhapsLate(err)
 	}
 	if _, err := newParser(src, d.fields, d.schema); err != nil {
 		return nil, err

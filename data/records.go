@@ -112,7 +112,8 @@ func (f *Files) Names() []string { return f.d.Names() }
 func (f *Files) Bytes() int64 { return f.d.Bytes() }
 
 // Fields names what records have, in the order of the first file. Of TFRecord,
-// JSON objects and LibFFM it is what the first records of each file have.
+// JSON objects and LibFFM it is what the first records of each file have; Survey and
+// Learn find what comes later.
 func (f *Files) Fields() []string { return slices.Clone(f.d.fields) }
 
 // Stop ends a walk without an error.
@@ -125,6 +126,11 @@ var Stop = errors.New("data: the walk has seen enough")
 // on. progress, which may be nil, is told now and then how many bytes of the
 // files are done.
 func (f *Files) Walk(ctx context.Context, names []string, most int, each func([]value.List) error, progress func(bytes int64)) (w Walked, err error) {
+	return f.walk(ctx, names, most, each, progress, nil)
+}
+
+// walk is Walk; late, which may be nil, takes in the names that records have.
+func (f *Files) walk(ctx context.Context, names []string, most int, each func([]value.List) error, progress func(bytes int64), late *lateNames) (w Walked, err error) {
 	dec, err := f.d.format.decoder(f.d.fields, names)
 	if err != nil {
 		return w, err
@@ -134,7 +140,7 @@ func (f *Files) Walk(ctx context.Context, names []string, most int, each func([]
 			return w, fmt.Errorf("data: walk: there is no field %q; there are %q", n, f.d.fields)
 		}
 	}
-	k := walk{Files: f, most: most, each: each, progress: progress, dec: dec, records: f.d.format.records(names), lists: make([]value.List, len(names))}
+	k := walk{Files: f, most: most, each: each, progress: progress, dec: dec, late: late, records: f.d.format.records(names), lists: make([]value.List, len(names))}
 	if err = k.blocks(ctx, 0, len(f.d.blocks)); errors.Is(err, Stop) {
 		err = nil
 	}
@@ -205,6 +211,7 @@ type walk struct {
 	each     func([]value.List) error
 	progress func(int64)
 	dec      decoder
+	late     *lateNames // nil: nobody asks
 	records  records
 	lists    []value.List
 	done     int64 // bytes of the blocks before
@@ -246,6 +253,9 @@ func (k *walk) block(ctx context.Context, f *file, src source, bl block) error {
 		}
 		if fl == nil {
 			k.Records++
+			if k.late != nil {
+				k.late.record(u.record)
+			}
 			if err := k.each(k.lists); err != nil {
 				return err
 			}

@@ -272,16 +272,10 @@ func numbersIn(form format, f *file, s source, rows int) (names []string, ones b
 	seen := map[uint64]bool{}
 	ones = true
 	err = firstUnits(form, nil, f, s, rows, func(record []byte) error {
-		line, _, _ := strings.Cut(string(record), "#")
-		for i, w := range strings.Fields(line) {
-			if i == 0 {
-				continue // the label
-			}
-			if n, err := strconv.ParseUint(strings.SplitN(w, ":", 2)[0], 10, 64); err == nil {
-				seen[n] = true
-				ones = ones && strings.HasSuffix(w, ":1")
-			}
-		}
+		eachNumber(record, func(n uint64, word []byte) {
+			seen[n] = true
+			ones = ones && bytes.HasSuffix(word, []byte(":1"))
+		})
 		return nil
 	})
 	numbers := make([]uint64, 0, len(seen))

@@ -115,6 +115,33 @@ func TestConvertKeepsValues(t *testing.T) {
 	}
 }
 
+// TestLateFieldsAreKept: a field that only a record far behind has is converted, shown
+// and described as any other.
+func TestLateFieldsAreKept(t *testing.T) {
+	dir := t.TempDir()
+	const rows = 1500
+	write(t, dir, "a.jsonl", strings.Repeat(`{"y":1,"often":2}`+"\n", rows-1)+`{"y":0,"rare":"here"}`+"\n")
+	for _, args := range []string{"", "-fields y,often,rare "} {
+		must(t, dir, "data convert -out b.csv "+args+"a.jsonl")
+		b, err := os.ReadFile(filepath.Join(dir, "b.csv"))
+		if err != nil || !strings.HasPrefix(string(b), "y,often,rare\n1,2,\n") || !strings.HasSuffix(string(b), "\n0,,here\n") {
+			t.Errorf("%s: %v: it begins %.40q", args, err, b)
+		}
+		if err := os.Remove(filepath.Join(dir, "b.csv")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := describe(t, dir, "a.jsonl")
+	if n := len(d.Columns); n != 3 || d.Columns[2].Name != "rare" || d.Columns[2].Distinct != 1 || math.Abs(d.Columns[2].Missing-(rows-1.)/rows) > 1e-9 {
+		t.Errorf("stats: %+v", d.Columns)
+	}
+	for n, want := range map[int]bool{rows: true, rows - 1: false} {
+		if o := must(t, dir, fmt.Sprintf("data show --json -records %d a.jsonl", n)); strings.Contains(o.stdout, "rare") != want {
+			t.Errorf("show -records %d: late field shown is %t, want %t", n, !want, want)
+		}
+	}
+}
+
 // TestConvertCodesOfTheLabel: where texts become numbers, those of the label become 1
 // and 0 by their meaning, not by which comes first.
 func TestConvertCodesOfTheLabel(t *testing.T) {

@@ -27,7 +27,7 @@ func convertCommand(p *program) *cli.Command {
 		Description: `The name of -out tells format and compression: clicks.tsv.gz, clicks.parquet,
 clicks.tfrecord.zst, clicks.jsonl, clicks.libsvm; -format and -compress say it otherwise.
 
-A first pass finds the types of the fields, a second one writes. Integers and
+A first pass finds the fields of all records and their types, a second one writes. Integers and
 numbers become such where the format has types and every one of a field reads back
 as it was written; a field that holds 007 or 52.60 stays text. Blanks around a field
 of a line are no part of it, unless it is quoted. Words that mean missing
@@ -234,19 +234,36 @@ func (p *program) planConversion(c *cli.Context) (v conversion, err error) {
 	if v.files, err = v.open(); err != nil {
 		return v, err
 	}
-	v.fields, v.codesTo = v.files.Fields(), pathOf(c, "codes")
-	if names := c.String("fields"); names != "" {
-		v.fields = strings.Split(names, ",")
-	} else if i := slices.Index(v.fields, v.label.Field); i > 0 && v.target.pairs() {
-		v.fields = append([]string{v.label.Field}, slices.Delete(v.fields, i, i+1)...) // a line begins with it
-	}
-	if v.target.format == "criteo" && !slices.Equal(v.fields, data.CriteoFields()) {
-		return v, errors.New("criteo is the layout label, I1 … I13, C1 … C26, and these records have other fields; write tsv")
+	v.codesTo = pathOf(c, "codes")
+	if err := p.chooseFields(c, &v); err != nil {
+		return v, err
 	}
 	if err := p.typesOf(c, &v); err != nil {
 		return v, err
 	}
+	if v.target.format == "criteo" && !slices.Equal(v.fields, data.CriteoFields()) {
+		return v, errors.New("criteo is the layout label, I1 … I13, C1 … C26, and these records have other fields; write tsv")
+	}
 	return v, v.code()
+}
+
+// chooseFields settles the fields to write, but for those that typesOf finds late.
+func (p *program) chooseFields(c *cli.Context, v *conversion) (err error) {
+	var wanted []string
+	if names := c.String("fields"); names != "" {
+		wanted = strings.Split(names, ",")
+	} else if v.target.pairs() && v.label.Field != "" {
+		wanted = []string{v.label.Field}
+	}
+	if v.files, err = v.files.Learn(c.Context, wanted, progress(p.stderr, "convert: fields", v.files.Bytes())); err != nil {
+		return err
+	}
+	if v.fields = v.files.Fields(); c.String("fields") != "" {
+		v.fields = wanted
+	} else if i := slices.Index(v.fields, v.label.Field); i > 0 && v.target.pairs() {
+		v.fields = append([]string{v.label.Field}, slices.Delete(v.fields, i, i+1)...) // a line begins with it
+	}
+	return nil
 }
 
 // pairs tells whether the format to write holds a label and numbers alone.
@@ -293,15 +310,17 @@ func (p *program) typesOf(c *cli.Context, v *conversion) error {
 		}
 		return nil
 	}
-	seen, _, _, err := p.describe(c, "convert: types", v.table, v.files, v.fields, nil)
+	d, err := p.describe(c, "convert: types", v.table, v.files, v.fields, c.String("fields") == "", nil)
 	if err != nil {
 		return err
 	}
+	v.files, v.fields = d.files, d.fields
 	numbersAlone := v.target.pairs() || v.codesTo != ""
 	for i, name := range v.fields {
-		col := write.Column{Name: name, Kind: seen[i].Faithful(), Many: seen[i].Most > 1}
+		seen := d.columns[i]
+		col := write.Column{Name: name, Kind: seen.Faithful(), Many: seen.Most > 1}
 		if numbersAlone {
-			col.Kind = seen[i].Kind()
+			col.Kind = seen.Kind()
 		}
 		if untyped {
 			col.Kind = value.Text

@@ -42,14 +42,11 @@ func (p *program) dataShow(c *cli.Context) error {
 	if n < 1 || c.Int("width") < 1 {
 		return fmt.Errorf("data show: -records %d and -width %d must be at least 1", n, c.Int("width"))
 	}
-	var all [][][]string // record, field, value
-	w, err := f.Walk(c.Context, fields, 1, func(lists []value.List) error {
-		all = append(all, valuesOf(lists))
-		if len(all) == n {
-			return data.Stop
-		}
-		return nil
-	}, nil)
+	all, late, w, err := firstRecords(c, f, fields, n)
+	if err == nil && len(late) > 0 {
+		f, fields = f.With(late), append(fields, late...)
+		all, _, w, err = firstRecords(c, f, fields, n)
+	}
 	if err != nil {
 		return err
 	}
@@ -73,6 +70,19 @@ func (p *program) dataShow(c *cli.Context) error {
 	fmt.Fprintf(p.stdout, "%s: %s, %d fields\n", f.Names()[0], formatName(t.source), len(fields))
 	_, err = fmt.Fprint(p.stdout, aligned(rows))
 	return err
+}
+
+// firstRecords are the values of the first n records, by record and field; late are
+// fields that these have, and that are not known yet.
+func firstRecords(c *cli.Context, f *data.Files, fields []string, n int) (all [][][]string, late []string, w data.Walked, err error) {
+	w, late, err = f.Survey(c.Context, fields, 1, func(lists []value.List) error {
+		all = append(all, valuesOf(lists))
+		if len(all) == n {
+			return data.Stop
+		}
+		return nil
+	}, nil)
+	return all, late, w, err
 }
 
 func formatName(s data.Source) string {

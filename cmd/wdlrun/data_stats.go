@@ -81,26 +81,46 @@ func indexOf(c *cli.Context, t table) (map[string]*data.Vocabulary, error) {
 	return byField, nil
 }
 
-// describe gathers the statistics of every field.
-func (p *program) describe(c *cli.Context, what string, t table, f *data.Files, fields []string, index map[string]*data.Vocabulary) ([]*stats.Column, int64, data.Walked, error) {
-	columns, known := make([]*stats.Column, len(fields)), make([]*data.Vocabulary, len(fields))
-	for i := range columns {
-		columns[i], known[i] = stats.New(t.source.Missing), index[fields[i]]
-	}
-	label, ones := slices.Index(fields, t.label.Field), int64(0)
-	w, err := f.Walk(c.Context, fields, 1, func(lists []value.List) error {
-		for i := range lists {
-			columns[i].Add(&lists[i])
-			if known[i] != nil {
-				known[i].Count(&lists[i], t.source.Missing)
+// described is what a pass over the records has found.
+type described struct {
+	files   *data.Files
+	fields  []string // behind those asked for, what came late
+	columns []*stats.Column
+	ones    int64 // labels that mean 1
+	walked  data.Walked
+}
+
+// describe gathers the statistics of these fields; where all are asked for, also of
+// those that no first record has.
+func (p *program) describe(c *cli.Context, what string, t table, f *data.Files, fields []string, all bool, index map[string]*data.Vocabulary) (d described, err error) {
+	d = described{files: f, fields: fields}
+	pass := func(names []string) (w data.Walked, late []string, err error) {
+		columns, known := make([]*stats.Column, len(names)), make([]*data.Vocabulary, len(names))
+		for i := range columns {
+			columns[i], known[i] = stats.New(t.source.Missing), index[names[i]]
+		}
+		d.columns = append(d.columns, columns...)
+		label := slices.Index(names, t.label.Field)
+		return d.files.Survey(c.Context, names, 1, func(lists []value.List) error {
+			for i := range lists {
+				columns[i].Add(&lists[i])
+				if known[i] != nil {
+					known[i].Count(&lists[i], t.source.Missing)
+				}
 			}
-		}
-		if label >= 0 && isOne(&lists[label], t.label) {
-			ones++
-		}
-		return nil
-	}, progress(p.stderr, what, f.Bytes()))
-	return columns, ones, w, err
+			if label >= 0 && isOne(&lists[label], t.label) {
+				d.ones++
+			}
+			return nil
+		}, progress(p.stderr, what, f.Bytes()))
+	}
+	var late []string
+	if d.walked, late, err = pass(fields); err != nil || !all || len(late) == 0 {
+		return d, err
+	}
+	d.files, d.fields = f.With(late), slices.Concat(fields, late)
+	_, _, err = pass(late)
+	return d, err
 }
 
 // isOne tells whether a field means the label 1.
@@ -125,25 +145,24 @@ func (p *program) dataStats(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	fields := f.Fields()
 	index, err := indexOf(c, t)
 	if err != nil {
 		return err
 	}
-	columns, ones, w, err := p.describe(c, "stats", t, f, fields, index)
+	d, err := p.describe(c, "stats", t, f, f.Fields(), true, index)
 	if err != nil {
 		return err
 	}
-	if err := p.warnBad(w, t.patterns); err != nil {
+	if err := p.warnBad(d.walked, t.patterns); err != nil {
 		return err
 	}
-	s := tableStats{Files: f.Names(), Format: formatName(t.source), Records: w.Records, Bad: w.Bad}
-	if slices.Contains(fields, t.label.Field) {
-		rate := float64(ones) / float64(w.Records)
+	s := tableStats{Files: f.Names(), Format: formatName(t.source), Records: d.walked.Records, Bad: d.walked.Bad}
+	if slices.Contains(d.fields, t.label.Field) {
+		rate := float64(d.ones) / float64(s.Records)
 		s.Label, s.LabelRate = t.label.Field, &rate
 	}
-	for i, name := range fields {
-		s.Columns = append(s.Columns, columnOf(name, columns[i]))
+	for i, name := range d.fields {
+		s.Columns = append(s.Columns, columnOf(name, d.columns[i]))
 		if v := index[name]; v != nil {
 			s.Columns[i].Unknown = &v.Unknown
 		}

@@ -1,0 +1,104 @@
+package data
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/data/tfrecord"
+	"github.com/wdlrun/wdlrun/data/value"
+)
+
+// lateFile has a field that no record has before the one of this number, by format.
+func lateFile(t *testing.T, format string, rows, late int) string {
+	t.Helper()
+	var b []byte
+	for i := range rows {
+		switch {
+		case format == "jsonl" && i == late:
+			b = append(b, `{"rare":7,"label":1}`+"\n"...)
+		case format == "jsonl":
+			b = append(b, `{"label":1,"often":2}`+"\n"...)
+		case format == "libffm" && i == late:
+			b = append(b, "1 5:7:1\n"...)
+		case format == "libffm":
+			b = append(b, "1 2:3:1\n"...)
+		default:
+			names := []string{"label", "often"}
+			if i == late {
+				names = []string{"rare", "label"}
+			}
+			lists := make([]value.List, 2)
+			for k := range lists {
+				lists[k].Begin(value.Int)
+				lists[k].Ints = append(lists[k].Ints, 7)
+			}
+			b = tfrecord.AppendFrame(b, tfrecord.AppendExample(nil, names, lists))
+		}
+	}
+	path := filepath.Join(t.TempDir(), "late."+format)
+	if err := os.WriteFile(path, b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestLateFieldsAreFound(t *testing.T) {
+	for _, x := range []struct {
+		format string
+		rows   int
+		late   []string
+	}{
+		{"jsonl", lookRecords + 10, []string{"rare"}},
+		{"tfrecord", lookRecords + 10, []string{"rare"}},
+		{"libffm", defaultLook + 10, []string{"5", "5" + valuesSuffix}},
+	} {
+		t.Run(x.format, func(t *testing.T) {
+			path := lateFile(t, x.format, x.rows, x.rows-2)
+			f, err := OpenFiles(Source{Format: x.format}, []string{path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slices.Contains(f.Fields(), x.late[0]) {
+				t.Fatalf("the first records have %q", f.Fields())
+			}
+			seen := 0
+			count := func(lists []value.List) error { seen += lists[len(lists)-1].Len(); return nil }
+			w, late, err := f.Survey(t.Context(), f.Fields(), 1, count, nil)
+			if err != nil || w.Records != int64(x.rows) || !slices.Equal(late, x.late) {
+				t.Fatalf("%d records, late fields %q, %v; want %d, %q", w.Records, late, err, x.rows, x.late)
+			}
+			known := f.With(late)
+			seen = 0
+			if _, late, err = known.Survey(t.Context(), x.late, 1, count, nil); err != nil || len(late) > 0 || seen != 1 {
+				t.Errorf("with the late fields: late %q, %d values, %v; want none, 1", late, seen, err)
+			}
+			if learnt, err := f.Learn(t.Context(), x.late, nil); err != nil || !slices.Equal(learnt.Fields(), known.Fields()) {
+				t.Errorf("learnt: %q, %v; want %q", learnt.Fields(), err, known.Fields())
+			}
+			if same, err := f.Learn(t.Context(), f.Fields(), nil); err != nil || same != f {
+				t.Errorf("fields that are known are learnt again: %v", err)
+			}
+			if learnt, err := f.Learn(t.Context(), []string{"nowhere"}, nil); err != nil || slices.Contains(learnt.Fields(), "nowhere") {
+				t.Errorf("a field that is nowhere: %q, %v", learnt.Fields(), err)
+			}
+		})
+	}
+}
+
+func TestTrainingSaysThatAFieldMayBeLate(t *testing.T) {
+	path := lateFile(t, "jsonl", lookRecords+10, lookRecords+5)
+	s := Schema{Label: Label{Field: "label", Positive: []string{"1"}}, Features: []Feature{{Field: "rare", Encode: "hash", Buckets: 8}}}
+	_, err := Open(Source{Format: "jsonl"}, s, []string{path})
+	want := fmt.Sprintf("first %d records of each file", lookRecords)
+	if err == nil || !strings.Contains(err.Error(), `no field "rare"`) || !strings.Contains(err.Error(), want) {
+		t.Errorf("a late field: %v; want that only the %s were asked", err, want)
+	}
+	s.Features[0].Field = "often"
+	if _, err := Open(Source{Format: "jsonl"}, s, []string{path}); err != nil {
+		t.Error(err)
+	}
+}
