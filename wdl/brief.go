@@ -95,7 +95,7 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 			return b, contradiction(err)
 		}
 	}
-	c, err := j.opt.config(from)
+	c, changed, err := j.opt.config(from)
 	if err != nil {
 		return b, contradiction(err)
 	}
@@ -119,6 +119,9 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 	}
 	if j.unlock, err = lock(b.RunDir); err != nil {
 		return b, err
+	}
+	if len(changed) > 0 {
+		j.opt.Say("the configuration has changed since the checkpoint: " + strings.Join(changed, "; "))
 	}
 	if b.Struck, err = j.strikes(b.RunDir); err != nil {
 		return b, err
@@ -174,19 +177,19 @@ func resumeHint(err error, path string) error {
 
 // config resolves the configuration: the one given, else the checkpoint's, else
 // the default; then the single settings. What a training that goes on cannot
-// change is refused.
-func (o Options) config(from *checkpoint.Checkpoint) (*config.Config, error) {
+// change is refused; what it may and does is told, line by line.
+func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed []string, err error) {
 	var was *config.Config
 	if from != nil {
 		b, err := readAll(from, sectionConfig)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if was, err = config.Parse(filepath.Join(from.Dir(), sectionConfig), b); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	c := o.Config
+	c = o.Config
 	switch {
 	case c != nil:
 	case was != nil:
@@ -196,27 +199,29 @@ func (o Options) config(from *checkpoint.Checkpoint) (*config.Config, error) {
 	}
 	c = c.Clone()
 	if err := config.SetAll(c, o.Set); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	o.Tolerance.Write(c)
 	c.Fill()
 	if was == nil {
-		return c, nil
+		return c, nil, nil
 	}
 	was.Fill()
-	return c, unchanged(was, c)
+	changed = config.Diff(was, c)
+	return c, changed, unchanged(changed)
 }
 
 // free are the settings that a training may change when it goes on: how long and
-// how fast it learns, what travels between ranks, and where its data lies (what the data is, its fingerprint
-// tells). All others decide what the parameters mean, or which samples are left
+// how fast it learns, what travels between ranks, where its data lies (what the data is, its fingerprint
+// tells), and how many bad records are left out of it: that says whether training goes on, never which
+// records it takes. All others decide what the parameters mean, or which samples are left
 // in the epoch.
-var free = regexp.MustCompile(`^(data\.(train|test|valid|follow)\b|train\.(epochs|threads|precision|mode|backup|batch|global_batch|clip_norm|eval_every|schedule|early_stop|checkpoint|hot|l2)\b|tables\[\d+\]\.(strategy|tier\.(dir|memory)):|` +
+var free = regexp.MustCompile(`^(data\.(train|test|valid|follow|max_bad)\b|train\.(epochs|threads|precision|mode|backup|batch|global_batch|clip_norm|eval_every|schedule|early_stop|checkpoint|hot|l2)\b|tables\[\d+\]\.(strategy|tier\.(dir|memory)):|` +
 	`(train\.optimizer|tables\[\d+\])\.(dense|deep|wide)\.(learning_rate|beta|beta1|beta2|epsilon|l1|l2):)`)
 
-func unchanged(was, now *config.Config) error {
+func unchanged(changed []string) error {
 	var fixed []string
-	for _, d := range config.Diff(was, now) {
+	for _, d := range changed {
 		if !free.MatchString(d) {
 			fixed = append(fixed, d)
 		}
@@ -277,7 +282,7 @@ func check(o Options, ranks int, eval *EvalOptions) error {
 			return resumeHint(err, o.Resume)
 		}
 	}
-	c, err := o.config(from)
+	c, _, err := o.config(from)
 	if err != nil {
 		return err
 	}

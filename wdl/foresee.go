@@ -25,7 +25,7 @@ func Foresee(ctx context.Context, o Options, ranks int, shared bool) (*plan.Plan
 			return nil, resumeHint(err, o.Resume)
 		}
 	}
-	c, err := o.config(from)
+	c, _, err := o.config(from)
 	if err != nil {
 		return nil, err
 	}

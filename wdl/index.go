@@ -52,7 +52,7 @@ func NewIndexing(comm *collective.Comm, rec *trace.Recorder, opt IndexOptions) I
 
 // settle fills the configuration that says what to index.
 func (o IndexOptions) settle() (*config.Config, error) {
-	c, err := Options{Config: o.Config, Set: o.Set}.config(nil)
+	c, _, err := Options{Config: o.Config, Set: o.Set}.config(nil)
 	if err != nil {
 		return nil, err
 	}

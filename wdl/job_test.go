@@ -230,6 +230,28 @@ func TestEarlyStop(t *testing.T) {
 	})
 }
 
+// TestOneClassIsJudgedByLogLoss: validation data of one class have no AUC, and then
+// the log-loss tells which epoch is the best.
+func TestOneClassIsJudgedByLogLoss(t *testing.T) {
+	c := clicksConfig(t, clicks(t, 300), "", ", early_stop: {patience: 2}")
+	only := filepath.Join(t.TempDir(), "only.csv")
+	if err := os.WriteFile(only, []byte("click,site,tags,age\n"+strings.Repeat("1,site3,t1,30\n", 30)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.ValidFraction = []string{only}, nil, []string{only}, 0
+	if err := config.Set(c, "train.epochs", "5"); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	res := runJob(t, 1, Options{Config: c, Say: func(line string) { said = append(said, line) }})
+	if res.BestEpoch != 5 || res.EarlyStopped != 0 {
+		t.Errorf("the best epoch is %d of 5, ended after %d without a better one", res.BestEpoch, res.EarlyStopped)
+	}
+	if all := strings.Join(said, "\n"); strings.Count(all, "AUC undefined (no negative samples), log-loss ") != 5 || !strings.Contains(all, ", which judges for lack of an AUC") {
+		t.Errorf("said: %s", all)
+	}
+}
+
 // TestStop: a wish of any one rank stops all at the same step, with a checkpoint that
 // is confirmed.
 func TestStop(t *testing.T) {
@@ -407,7 +429,13 @@ func TestResumeKeepsItsSettings(t *testing.T) {
 	if strings.Contains(err.Error(), "train.epochs") {
 		t.Errorf("more epochs are refused: %v", err)
 	}
-	more := runJob(t, 2, Options{Resume: whole.RunDir, Set: []string{"train.epochs=4", "train.optimizer.deep.learning_rate=0.01", "train.global_batch=50"}})
+	var said []string // by rank 0 alone
+	tell := func(line string) { said = append(said, line) }
+	more := runJob(t, 2, Options{Resume: whole.RunDir, Say: tell, Set: []string{"train.epochs=4", "train.optimizer.deep.learning_rate=0.01", "train.global_batch=50", "data.max_bad=7"}})
+	if first := said[0]; !strings.HasPrefix(first, "the configuration has changed since the checkpoint: data.max_bad: 0 → 7; train.epochs: 3 → 4; train.global_batch: 64 → 50; ") ||
+		!strings.Contains(first, "deep.learning_rate: ") || strings.Count(first, "→") != 4 {
+		t.Errorf("said: %s", first)
+	}
 	if more.Samples != whole.Samples/3*4 || more.RunDir != whole.RunDir {
 		t.Errorf("continued to %d samples in %s; %d before in %s", more.Samples, more.RunDir, whole.Samples, whole.RunDir)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
+	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
@@ -248,13 +249,8 @@ func (j *job) endEpoch(ctx context.Context) error {
 	c.Valid = &m
 	j.metrics.write(metricLine{Event: "valid", Step: c.Step, Epoch: c.Epoch, Samples: c.Samples, LogLoss: m.LogLoss, Metrics: &m})
 	line += fmt.Sprintf(", validation %s, log-loss %.4f", m.AUCText(), m.LogLoss)
-	metric := 0.5 // an AUC that there is not: no epoch is better than another
-	switch {
-	case j.config.Train.EarlyStop.Metric == "logloss":
-		metric = m.LogLoss
-	case m.AUC != nil:
-		metric = *m.AUC
-	}
+	metric, instead := judged(j.config.Train, &m)
+	line += instead
 	progress, verdict := c.Progress.Observe(&j.config.Train, int(c.Epoch), metric)
 	c.Progress, c.Enough = progress, verdict.Stop
 	if verdict.Improved && j.config.Train.EarlyStop.Patience > 0 {
@@ -266,6 +262,22 @@ func (j *job) endEpoch(ctx context.Context) error {
 	j.cursor = closed
 	j.say(line)
 	return nil
+}
+
+// judged is the figure by which one epoch is better than another, as
+// train.early_stop.metric has it. Where AUC is wanted and there is none it is the
+// log-loss, below any AUC and growing as it improves; instead then says so to those
+// for whom it decides something.
+func judged(t config.Train, m *step.Metrics) (metric float64, instead string) {
+	switch {
+	case t.EarlyStop.Metric == "logloss":
+		return m.LogLoss, ""
+	case m.AUC != nil:
+		return *m.AUC, ""
+	case t.EarlyStop.Patience > 0 || t.Schedule.Kind == "plateau":
+		instead = ", which judges for lack of an AUC"
+	}
+	return -m.LogLoss, instead
 }
 
 // say tells the user something from one rank.

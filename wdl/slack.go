@@ -174,7 +174,7 @@ func (j *job) goesOn(from *checkpoint.Checkpoint) error {
 	if err := readJSON(from, sectionCursor, &at); err != nil || at.Queue == nil {
 		return err
 	}
-	c, err := j.opt.config(from)
+	c, _, err := j.opt.config(from)
 	if err == nil {
 		_, err = recordAt(&at, j.comm.Size(), int64(c.Train.Global(j.comm.Size())))
 	}

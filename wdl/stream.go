@@ -236,14 +236,14 @@ func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
 	defer j.meanwhile()()
 	c := &j.cursor
 	src := j.config.Data
-	src.MaxBad -= c.Stream.Bad
+	src.MaxBad = max(src.MaxBad-c.Stream.Bad, 0) // fewer may be allowed than at the start
 	if j.train, err = data.Open(src, schemaOf(j.config), c.Stream.Span); err != nil {
 		return false, fmt.Errorf("training data: %w", err)
 	}
 	if err := j.scan(ctx, j.train, nil); errors.Is(err, data.ErrNoRecords) {
 		return false, nil
 	} else if err != nil {
-		return false, err
+		return false, c.Stream.unusable(err, j.config.Data.MaxBad)
 	}
 	rows, print := j.train.Rows(data.Train), j.train.Fingerprint()
 	if !fresh && c.Data != "" && (c.Data != print || c.Rows != rows) {
@@ -252,6 +252,16 @@ func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
 	}
 	c.Rows, c.Data = rows, print
 	return true, nil
+}
+
+// unusable adds to an error about a record how many were left out before it, which
+// count too.
+func (c *streamCursor) unusable(err error, most int64) error {
+	var f *data.Fault
+	if c.Bad == 0 || !errors.As(err, &f) {
+		return err
+	}
+	return fmt.Errorf("%w; the spans before have left out %d, and data.max_bad, over all spans, is %d", err, c.Bad, most)
 }
 
 // firstFew names the first of many files.

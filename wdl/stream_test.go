@@ -390,8 +390,49 @@ func TestStreamCountsBadRecords(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	c.Data.MaxBad = 5
-	if err := failJob(t, Options{Config: c}); !strings.Contains(err, "2.csv:") {
+	if err := failJob(t, Options{Config: c}); !strings.Contains(err, "2.csv:") || !strings.Contains(err, "have left out 4, and data.max_bad, over all spans, is 5") {
 		t.Errorf("%s", err)
+	}
+}
+
+// TestBadRecordsOnResume: a stream that ended at a bad record goes on where more of
+// them are allowed, to the bits of one that allowed them from the beginning, and may
+// later be held to fewer.
+func TestBadRecordsOnResume(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 3 {
+		drop(t, dir, fmt.Sprint(i, ".csv"), 20, uint64(i))
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "1.csv"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(f, "7,site1")
+	f.Close()
+	mark(t, dir)
+	c, out := streamConfig(t, dir, ", files: 1", ""), t.TempDir()
+	if _, err := NewJob(single(), trace.New(0), Options{Config: c, Out: out}).Run(context.Background()); err == nil || !strings.Contains(err.Error(), "1.csv:22") {
+		t.Fatalf("a bad record: %v", err)
+	}
+	runs, _ := filepath.Glob(filepath.Join(out, "*"))
+	if len(runs) != 1 {
+		t.Fatalf("run directories %q", runs)
+	}
+	var said []string
+	tell := func(line string) { said = append(said, line) }
+	res := runJob(t, 1, Options{Resume: runs[0], Set: []string{"data.max_bad=1"}, Say: tell})
+	if all := strings.Join(said, "\n"); !strings.Contains(all, "changed since the checkpoint: data.max_bad: 0 → 1\n") || !strings.Contains(all, "goes on after step 2") {
+		t.Errorf("said: %s", all)
+	}
+	c.Data.MaxBad = 1
+	if whole := runJob(t, 1, Options{Config: c}); res.Samples != 60 || !reflect.DeepEqual(last(t, res), last(t, whole)) {
+		t.Errorf("%d samples, other bits than without the interruption", res.Samples)
+	}
+	os.Remove(filepath.Join(dir, "_SUCCESS"))
+	drop(t, dir, "3.csv", 20, 9)
+	mark(t, dir)
+	if res := runJob(t, 1, Options{Resume: runs[0], Set: []string{"data.max_bad=0"}}); res.Samples != 80 {
+		t.Errorf("%d samples", res.Samples)
 	}
 }
 

@@ -236,7 +236,7 @@ func trainSections() []section {
 		}},
 		{"train.early_stop", reflect.TypeFor[EarlyStop](), "Watches the validation data after each evaluation.", []key{
 			{name: "patience", def: "0, never", about: "evaluations without improvement before the end", rng: "[0, 1000000]", shown: true},
-			{name: "metric", def: "auc", about: "what must improve; a plateau schedule watches it too", choices: []string{"auc", "logloss"}},
+			{name: "metric", def: "auc", about: "what must improve, the log-loss where samples of one class alone have no AUC; a plateau schedule watches it too", choices: []string{"auc", "logloss"}},
 			{name: "min_delta", def: "0", about: "an improvement is larger than this", rng: "[0, 1]"},
 		}},
 		{"train.checkpoint", reflect.TypeFor[Checkpoint](), "One is always written at the end, and at the end of each epoch, full, or span of a stream. With both intervals whichever passes first counts.", []key{
