@@ -437,6 +437,11 @@ func (j *job) encode(fit *data.Fit, from *checkpoint.Checkpoint) (err error) {
 
 // advise warns of settings that are possible and hardly meant.
 func (j *job) advise() {
+	for i, t := range j.config.Tables {
+		if n := t.Evict.MaxRows; n > 0 && n < layout.Shards {
+			j.opt.Warn(fmt.Sprintf("tables[%d].evict.max_rows: %d counts as %d for table %s, one row in each of its shards: give at least as many", i, n, layout.Shards, t.Name))
+		}
+	}
 	if j.following != nil {
 		return
 	}

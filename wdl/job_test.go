@@ -379,13 +379,18 @@ func TestAdvice(t *testing.T) {
 		t.Fatal(err)
 	}
 	var warned []string
-	opt := Options{Config: clicksConfig(t, path, "", ", schedule: {kind: linear, warmup: 5000}"), Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}
+	opt := Options{Config: clicksConfig(t, path, "", tablesAs("{name: site, evict: {max_rows: 1024}}, {name: age, evict: {max_rows: 1023}}", ", schedule: {kind: linear, warmup: 5000}")), Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}
 	onRanks(t, 1, func(comm *collective.Comm) error {
 		_, err := NewJob(comm, trace.New(0), opt).Run(context.Background())
 		return err
 	})
 	all := strings.Join(warned, "\n")
-	if !strings.Contains(all, "all of the 100 training rows have the label 1") || !strings.Contains(all, "warmup is 5000") {
+	for _, want := range []string{"all of the 100 training rows have the label 1", "warmup is 5000", "tables[1].evict.max_rows: 1023 counts as 1024 for table age"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no word of %q in %q", want, warned)
+		}
+	}
+	if len(warned) != 3 {
 		t.Errorf("warnings: %q", warned)
 	}
 }

@@ -67,9 +67,12 @@ type Admit struct {
 type Evict struct {
 	Age int // a row older than this goes; 0: never
 
-	// MaxRows bounds the rows of the table over all ranks: a shard that holds more
-	// than its share gives up its oldest rows or, with a HalfLife, those of the
-	// lowest score, until it holds 15/16 of the share. 0: no limit.
+	// MaxRows bounds the rows of the table over all ranks after each step. It is dealt
+	// to the shards ([Evict.Share]): one that holds more than its share gives up its
+	// oldest rows or, with a HalfLife, those of the lowest score, until it holds
+	// share - share/16. The table then holds at most max(MaxRows, shards) rows, and
+	// fewer while keys fall unevenly: a shard past its share gives rows up though
+	// others have room. 0: no limit.
 	MaxRows int
 
 	// HalfLife, in steps, makes each row keep a score: the number of its

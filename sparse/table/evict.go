@@ -34,16 +34,21 @@ func (t *Table) evict() {
 		if (e.Age > 0 || e.MinScore > 0) && (int64(shard)-t.now)%sweepEvery == 0 {
 			t.sweep(shard)
 		}
-		if share := t.share(); e.MaxRows > 0 && n > share {
+		if share := e.Share(shard, len(t.index.shards)); e.MaxRows > 0 && n > share {
 			t.trim(shard, share-share/16)
 		}
 	}
 }
 
-// share is how many rows a shard may hold.
-func (t *Table) share() int {
-	shards := len(t.index.shards)
-	return (t.cfg.Evict.MaxRows + shards - 1) / shards
+// Share is how many rows a shard of so many may hold after a step, where there is a
+// limit: MaxRows dealt evenly, one more to each of the first shards for what is left
+// over, and never less than one. The shares of all shards sum to max(MaxRows, shards).
+func (e Evict) Share(shard, shards int) int {
+	share := e.MaxRows / shards
+	if shard < e.MaxRows%shards {
+		share++
+	}
+	return max(share, 1)
 }
 
 // sweep gives up the rows of a shard that are too old or score too low.

@@ -368,3 +368,38 @@ func TestFaultsOfPoliciesAreNamed(t *testing.T) {
 		t.Errorf("bfloat16 under DenseL2: %v", faults)
 	}
 }
+
+// TestSharesSumToTheLimit deals limits to shards, and holds tables to them that were
+// saved under another one.
+func TestSharesSumToTheLimit(t *testing.T) {
+	for _, limit := range []int{1, 3, 1023, 1024, 1025, 1500, 2048, 10_000, math.MaxInt} {
+		sum, least, most := 0, math.MaxInt, 0
+		for shard := range 1024 {
+			n := Evict{MaxRows: limit}.Share(shard, 1024)
+			sum, least, most = sum+n, min(least, n), max(most, n)
+		}
+		if sum != max(limit, 1024) || most-least > 1 {
+			t.Errorf("limit %d: shares of %d to %d rows, %d in all", limit, least, most, sum)
+		}
+	}
+	was, now := openAs(t, Config{Evict: Evict{MaxRows: 4000}}), openAs(t, Config{Evict: Evict{MaxRows: 301}})
+	keys := make([]uint64, 1000)
+	for i := range keys {
+		keys[i] = uint64(i)
+	}
+	train(t, was, 1, 1, keys...)
+	for shard := range was.Shards() {
+		var b bytes.Buffer
+		if err := errors.Join(was.SaveShard(&b, shard), now.LoadShard(&b, shard)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now.SetNow(1)
+	if now.Rows() < 900 {
+		t.Fatalf("%d rows were read of %d", now.Rows(), was.Rows())
+	}
+	train(t, now, 2, 1, 1)
+	if n := now.Rows(); n > 301 || n < 301*15/16 {
+		t.Errorf("%d rows are left under a limit of 301", n)
+	}
+}

@@ -128,7 +128,7 @@ func (w *twin) evict() {
 				keys = append(keys, key)
 			}
 		}
-		share := (e.MaxRows + w.Shards() - 1) / w.Shards()
+		share := max(1, (e.MaxRows+w.Shards()-1-int(shard))/w.Shards())
 		if e.MaxRows == 0 || len(keys) <= share {
 			continue
 		}

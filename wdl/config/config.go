@@ -91,7 +91,7 @@ type Admit struct {
 // Evict says which rows are given up.
 type Evict struct {
 	Age      int     `yaml:"age"`       // steps
-	MaxRows  int     `yaml:"max_rows"`  // of all ranks
+	MaxRows  int     `yaml:"max_rows"`  // of all ranks, dealt to the shards
 	HalfLife int     `yaml:"half_life"` // steps
 	MinScore float64 `yaml:"min_score"`
 }

@@ -142,9 +142,11 @@ func modelSections() []section {
 			{name: "after", def: "1", about: "steps in which a key must occur", rng: "[1, 255]"},
 			{name: "counters", def: "4194304", about: "bytes of the sketch that counts, over all ranks; four for each key expected", rng: "[1024, 68719476736]"},
 		}},
-		{"tables[].evict", reflect.TypeFor[Evict](), "Age counts steps since the last gradient, the score is the number of gradients, halved every half_life steps.", []key{
+		{"tables[].evict", reflect.TypeFor[Evict](), "Age counts steps since the last gradient, the score is the number of gradients, halved every half_life steps.\n" +
+			"max_rows is dealt to the 1024 shards of a table, at least one row to each: less than 1024 counts as 1024. A shard\n" +
+			"past its share gives rows up though others have room, so that it does not matter how many ranks there are.", []key{
 			{name: "age", def: "none", about: "an older row goes", rng: "[1, 2147483647]"},
-			{name: "max_rows", def: "none", about: "rows over all ranks; past it the oldest or those of the lowest score go", rng: "[1, inf)"},
+			{name: "max_rows", def: "none", about: "rows over all ranks, in 1024 even shares; past a share its oldest or those of the lowest score go", rng: "[1, inf)"},
 			{name: "half_life", def: "none, no score", about: "steps", rng: "[1, 2147483647]"},
 			{name: "min_score", def: "none", about: "a row of a lower score goes", rng: "(0, inf)"},
 		}},

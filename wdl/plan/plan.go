@@ -37,7 +37,7 @@ type Table struct {
 	Strategy    sparse.Strategy `json:"strategy"` // that is taken
 	Why         string          `json:"why"`
 	Demand      sparse.Demand   `json:"demand"`         // of the sample
-	Rows        int64           `json:"rows"`           // at the end
+	Rows        int64           `json:"rows"`           // at the end, at most where a limit gives rows up
 	MemoryBytes int64           `json:"memory_bytes"`   // of all ranks
 	StepBytes   int64           `json:"bytes_per_step"` // of all ranks
 	ByStrategy  []StrategyBytes `json:"by_strategy"`    // those that the table could have
@@ -114,7 +114,7 @@ func Foresee(ctx context.Context, c *config.Config, e *data.Encoder, d *data.Dat
 func (s *sample) plan(t int, epoch int64, g Given) Table {
 	x, tb := &s.tables[t], s.layout.Tables[t]
 	x.demand.Sums = int64(x.sums)
-	p := Table{Name: tb.Name, Asked: s.layout.Asked[t], Demand: x.demand, Rows: s.grown(t, epoch)}
+	p := Table{Name: tb.Name, Asked: s.layout.Asked[t], Demand: x.demand, Rows: s.kept(t, s.grown(t, epoch))}
 	w := s.layout.Wire[tb.Name]
 	for _, how := range []sparse.Strategy{sparse.Rows, sparse.Pooled, sparse.Replicated} {
 		if how.Refuses(tb, w) == nil {
@@ -182,11 +182,11 @@ func (s *sample) mirrored(t int) int64 {
 // its strategy: so that owners are the same on every transport.
 func (s *sample) load(t int, p Table, loads []sparse.ShardLoad) {
 	x := &s.tables[t]
-	held := s.held(t)
+	held, all := s.held(t)
 	for i := range loads {
 		load := &loads[i]
 		load.Keys += x.asked[i]
-		load.Rows += part(p.Rows, held[i], int64(x.total.Len()))
+		load.Rows += part(p.Rows, held[i], all)
 		load.WireBytes += part(p.ByStrategy[sparse.Rows].StepBytes, x.asked[i], x.demand.Unique)
 	}
 }
@@ -226,14 +226,15 @@ func (s *sample) spread(p *Plan) {
 		p.Ranks[r].Shards++
 	}
 	for t := range p.Tables {
-		tp, x, held := &p.Tables[t], &s.tables[t], s.held(t)
+		tp, x := &p.Tables[t], &s.tables[t]
+		held, all := s.held(t)
 		rows, asked, whole := make([]int64, ranks), make([]int64, ranks), make([]int64, ranks)
 		for shard, r := range p.Owner {
 			rows[r] += held[shard]
 			asked[r] += x.asked[shard]
 		}
 		for r := range p.Ranks {
-			own := Share{Rows: part(tp.Rows, rows[r], int64(x.total.Len())), StepBytes: part(tp.StepBytes, asked[r], x.demand.Unique)}
+			own := Share{Rows: part(tp.Rows, rows[r], all), StepBytes: part(tp.StepBytes, asked[r], x.demand.Unique)}
 			own.MemoryBytes = sparse.MemoryBytes(s.layout.Tables[t], own.Rows, p.Ranks[r].Shards)
 			whole[r] = own.MemoryBytes
 			if tp.Strategy == sparse.Replicated {

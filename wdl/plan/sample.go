@@ -124,11 +124,42 @@ func (s *sample) grown(t int, samples int64) int64 {
 		return int64(now)
 	}
 	power := math.Log(now/float64(x.growth[half-1])) / math.Log(float64(s.rows)/float64(s.halves[half-1]))
-	rows := now * math.Pow(float64(samples)/float64(s.rows), min(power, 1))
-	if limit := s.layout.Tables[t].Evict.MaxRows; limit > 0 {
-		rows = min(rows, float64(limit))
+	return int64(now * math.Pow(float64(samples)/float64(s.rows), min(power, 1)))
+}
+
+// kept is how many rows a table has at most for so many distinct keys: where there is a
+// limit each shard keeps to its share. Keys that the sample has not seen fall into shards
+// by chance.
+func (s *sample) kept(t int, keys int64) int64 {
+	limit := s.layout.Tables[t].Evict
+	if limit.MaxRows == 0 {
+		return keys
 	}
-	return int64(rows)
+	rows, unseen := 0.0, float64(keys-int64(s.tables[t].total.Len()))/float64(s.shards)
+	held, _ := s.held(t)
+	for shard, n := range held {
+		rows += float64(n) + filled(unseen, float64(int64(limit.Share(shard, s.shards))-n))
+	}
+	return int64(math.Round(rows))
+}
+
+// filled is how much of a room is taken on average by keys of which so many are expected:
+// the mean of min(N, room) for N of Poisson's distribution, of many by the normal one.
+func filled(mean, room float64) (rows float64) {
+	if mean > 64 {
+		dev := math.Sqrt(mean)
+		z := (room - mean) / dev
+		full := math.Erfc(z/math.Sqrt2) / 2
+		return mean*(1-full) + room*full - dev*math.Exp(-z*z/2)/math.Sqrt(2*math.Pi)
+	}
+	p := math.Exp(-mean) // of N = n
+	more := 1 - p        // of N > n
+	for n := 0.0; n < room && more > 1e-12; n++ {
+		rows += more
+		p *= mean / (n + 1)
+		more -= p
+	}
+	return rows
 }
 
 // take reads the sample: the first steps of the first epoch, without shuffling.
@@ -159,11 +190,18 @@ func (s *sample) take(ctx context.Context, c *config.Config, e *data.Encoder, d 
 	return nil
 }
 
-// held is how many of the sample's distinct keys each shard has.
-func (s *sample) held(t int) []int64 {
-	n := make([]int64, s.shards)
+// held is how many of the sample's distinct keys each shard has rows of, and all have.
+func (s *sample) held(t int) (rows []int64, total int64) {
+	tb := s.layout.Tables[t]
+	rows = make([]int64, s.shards)
 	for _, key := range s.tables[t].total.Keys() {
-		n[sparse.ShardOf(sparse.Salt(s.layout.Tables[t].Name), key, s.shards)]++
+		rows[sparse.ShardOf(sparse.Salt(tb.Name), key, s.shards)]++
 	}
-	return n
+	for shard, n := range rows {
+		if tb.Evict.MaxRows > 0 {
+			rows[shard] = min(n, int64(tb.Evict.Share(shard, s.shards)))
+		}
+		total += rows[shard]
+	}
+	return rows, total
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/sparse/table"
 	"github.com/wdlrun/wdlrun/wdl/layout"
 )
 
@@ -113,6 +114,53 @@ func TestStrategiesPayForTheirExchanges(t *testing.T) {
 		}
 		if last.Strategy == sparse.Rows && (last.StepBytes != 1000+c.saved || !strings.Contains(last.Why, "2 more exchanges")) {
 			t.Errorf("%+v: %d bytes a step: %s", c, last.StepBytes, last.Why)
+		}
+	}
+}
+
+// TestRowsOfALimitedTable: a plan keeps to the shares of the shards as the table does,
+// whether the sample has seen all keys or a part of them. Shards that give rows up leave
+// a sixteenth of their share for the next ones, which a plan does not count on.
+func TestRowsOfALimitedTable(t *testing.T) {
+	const all, batch = 40_000, 500
+	for _, c := range []struct {
+		limit  int
+		keys   uint64
+		sample int
+	}{
+		{3, 33, all}, {100, 480, all}, {1500, 480, all}, {500, 30_000, all}, {1500, 30_000, all}, {10_000, 9_000, all}, {9_000, 9_000, all},
+		{100, 1 << 60, 5000}, {20_000, 1 << 60, 5000}, {42_000, 1 << 60, 5000}, {39_000, 1 << 60, 5000}, {1 << 60, 1 << 60, 5000},
+	} {
+		tb := sparse.Table{Name: "x", Parts: []sparse.Part{{Name: "deep", Dim: 1, Rule: optim.Rule{Kind: "sgd"}}}, Evict: table.Evict{MaxRows: c.limit}}
+		store, err := sparse.Open(sparse.Local{}, sparse.Config{Tables: []sparse.Table{tb}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, rng := newSample(layout.Layout{Tables: []sparse.Table{tb}, Features: []layout.Feature{{}}}, 2, layout.Shards), rand.New(rand.NewPCG(1, 2))
+		most := int64(0)
+		for i := 0; i < all; i += batch {
+			j := data.Jagged{Offsets: []int32{0}}
+			for n := range batch {
+				j.Values, j.Offsets = append(j.Values, rng.Uint64N(c.keys)), append(j.Offsets, int32(n+1))
+			}
+			if i < c.sample {
+				s.add(&data.Batch{Rows: batch, Sparse: []data.Jagged{j}})
+			}
+			l := store.NewLookup()
+			b := sparse.Bags{Values: j.Values, Offsets: j.Offsets}
+			for _, err := range []error{store.Pull(l, []sparse.Bags{b}, true), store.Push(l), store.Apply(sparse.Step{N: int64(1 + i/batch), Scale: 1, Rate: 1})} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			most = max(most, int64(store.Table(0).Rows))
+		}
+		got := s.kept(0, s.grown(0, all))
+		if is := float64(got) / float64(most); is < 0.98 || is > 1.02+1./16 || most > int64(max(c.limit, layout.Shards)) {
+			t.Errorf("limit %d of %d keys: %d rows are foreseen, there were up to %d", c.limit, c.keys, got, most)
+		}
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
