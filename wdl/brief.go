@@ -294,6 +294,9 @@ func check(o Options, ranks int, eval *EvalOptions) error {
 	if err == nil && from != nil && eval == nil {
 		err = o.resumable(from, c, ranks)
 	}
+	if err == nil && o.Here {
+		err = step.Able(c)
+	}
 	if err != nil {
 		return err
 	}

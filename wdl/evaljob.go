@@ -19,6 +19,7 @@ type EvalOptions struct {
 	Resume string   // run directory or checkpoint to evaluate
 	Data   []string // files, in the training's format or one that names its fields; none: the test data of the configuration
 	Warn   func(line string)
+	Here   bool // some rank is to run on this machine, so CheckEval asks whether it can
 }
 
 // EvalResult is what an evaluation reports, and the JSON line of `wdlrun eval
@@ -103,5 +104,5 @@ func CheckEval(o EvalOptions) error {
 	if o.Resume == "" {
 		return errors.New("wdl: eval: -resume DIR says which model: a run directory or a checkpoint")
 	}
-	return check(Options{Resume: o.Resume}, 0, &o)
+	return check(Options{Resume: o.Resume, Here: o.Here}, 0, &o)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/wdl/config"
+	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
 // Options says what to measure. All ranks give the same.
@@ -91,6 +92,18 @@ func (o Options) subject() (s subject, err error) {
 	s.config = &c
 	s.rows, s.columns, err = shaped(&c)
 	return s, err
+}
+
+// Able says why this machine cannot measure valid options; nil if it can.
+func (o Options) Able() error {
+	s, err := o.withDefaults().subject()
+	if err != nil {
+		return err
+	}
+	if err = step.Able(s.config); err != nil && o.BF16 {
+		return fmt.Errorf("%w (leave out -bf16)", err)
+	}
+	return err
 }
 
 // withDefaults returns o with zero options replaced.

@@ -55,9 +55,21 @@ Examples:
 				opt.Progress = done.Store
 				return step.Run(m.Comm, opt)
 			}
-			return p.everywhere(c, func(*cli.Context) error { return opt.Validate() }, work, printBenchStep)
+			return p.everywhere(c, func(c *cli.Context) error { return p.checkStep(c, opt) }, work, printBenchStep)
 		},
 	}
+}
+
+// checkStep finds what can be found wrong before any rank is started.
+func (p *program) checkStep(c *cli.Context, opt step.Options) error {
+	if err := opt.Validate(); err != nil {
+		return err
+	}
+	_, _, here, err := p.world(c.Lineage()[len(c.Lineage())-2]) // the last is an empty parent
+	if err != nil || !here {
+		return err
+	}
+	return opt.Able()
 }
 
 // stepOptions reads the flags.

@@ -31,7 +31,7 @@ Examples:
 			&cli.StringSliceFlag{Name: "data", Usage: "`FILE` or glob to evaluate on; default: the test data of the configuration"},
 			jsonFlag(),
 		},
-		Action: func(c *cli.Context) error { return p.everywhere(c, checkEval, p.evalRank, either(printEvaluated)) },
+		Action: func(c *cli.Context) error { return p.everywhere(c, p.checkEval, p.evalRank, either(printEvaluated)) },
 	}
 }
 
@@ -39,11 +39,17 @@ func evalOptions(c *cli.Context) wdl.EvalOptions {
 	return wdl.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data")}
 }
 
-func checkEval(c *cli.Context) error {
+func (p *program) checkEval(c *cli.Context) error {
 	if c.Args().Present() {
 		return fmt.Errorf("eval takes no argument, and %q is one; files are given as -data FILE", c.Args().First())
 	}
-	return wdl.CheckEval(evalOptions(c))
+	_, _, here, err := p.world(c.Lineage()[len(c.Lineage())-2]) // the last is an empty parent
+	if err != nil {
+		return err
+	}
+	opt := evalOptions(c)
+	opt.Here = here
+	return wdl.CheckEval(opt)
 }
 
 func (p *program) evalRank(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {

@@ -38,11 +38,11 @@ Example:
 				if c.NArg() != 1 {
 					return errors.New("replay takes one argument, the run directory: wdlrun -np N replay RUN")
 				}
-				ranks, _, err := p.world(c.Lineage()[len(c.Lineage())-2]) // the last is an empty parent
+				ranks, _, here, err := p.world(c.Lineage()[len(c.Lineage())-2]) // the last is an empty parent
 				if err != nil {
 					return err
 				}
-				return wdl.CheckReplay(wdl.Options{Replay: c.Args().First()}, ranks)
+				return wdl.CheckReplay(wdl.Options{Replay: c.Args().First(), Here: here}, ranks)
 			}
 			work := func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
 				job := wdl.NewJob(m.Comm, trace.New(traceSpans), wdl.Options{

@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/rank/member"
@@ -105,7 +106,8 @@ func (p *program) checkTrain(c *cli.Context) error {
 // there, and says on how many ranks it would be, and whether of one host.
 func (p *program) asked(c *cli.Context) (opt wdl.Options, ranks int, oneHost bool, err error) {
 	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
-	if ranks, oneHost, err = p.world(root); err != nil {
+	ranks, oneHost, here, err := p.world(root)
+	if err != nil {
 		return opt, 0, false, err
 	}
 	if err := tolerable(root, launched{goOn: true, tolerates: true}, ranks); err != nil {
@@ -114,25 +116,26 @@ func (p *program) asked(c *cli.Context) (opt wdl.Options, ranks int, oneHost boo
 	if opt, err = trainOptions(c); err == nil {
 		err = tolerant(c, &opt)
 	}
-	opt.Replicas = c.Int("replicas")
+	opt.Replicas, opt.Here = c.Int("replicas"), here
 	return opt, ranks, oneHost, err
 }
 
-// world says on how many ranks a launch would be, by its flags or the environment, and
-// whether of one host.
-func (p *program) world(root *cli.Context) (ranks int, oneHost bool, err error) {
+// world says on how many ranks a launch would be, by its flags or the environment,
+// whether of one host, and whether any is of this one.
+func (p *program) world(root *cli.Context) (ranks int, oneHost, here bool, err error) {
 	world, found, err := rank.FromEnv(p.getenv)
 	if err != nil {
-		return 0, false, err
+		return 0, false, false, err
 	}
 	if found && !root.IsSet("np") {
-		return world.Size, world.LocalSize == world.Size, nil
+		return world.Size, world.LocalSize == world.Size, true, nil
 	}
 	placed, err := place(root)
 	if err != nil {
-		return 0, false, err
+		return 0, false, false, err
 	}
-	return len(placed.Ranks), placed.Ranks[0].LocalSize == len(placed.Ranks), nil
+	here = slices.ContainsFunc(placed.Ranks, func(r launcher.Placed) bool { return launcher.Host{Name: r.Host}.Local() })
+	return len(placed.Ranks), placed.Ranks[0].LocalSize == len(placed.Ranks), here, nil
 }
 
 // foresee plans a training on the ranks that the launch flags ask for, or the

@@ -19,14 +19,14 @@ func AMX() error { return askForTiles() }
 
 var askForTiles = sync.OnceValue(func() error {
 	if runtime.GOOS != "linux" {
-		return errors.New("f32: bfloat16: only Linux is asked for AMX tiles: use float32")
+		return errors.New("f32: bfloat16: only Linux is asked for AMX tiles")
 	}
 	if !cpu.X86.HasAMXTile || !cpu.X86.HasAMXBF16 || !cpu.X86.HasAVX512BF16 || len(backends()) < 2 {
-		return errors.New("f32: bfloat16 needs a CPU with AVX512-BF16 and AMX-BF16 (Intel Sapphire Rapids or later): use float32")
+		return errors.New("f32: bfloat16 needs a CPU with AVX512-BF16 and AMX-BF16 (Intel Sapphire Rapids or later)")
 	}
 	const archPrctl, requestPermission, tileData = 158, 0x1023, 18
 	if _, _, errno := syscall.RawSyscall(archPrctl, requestPermission, tileData, 0); errno != 0 {
-		return fmt.Errorf("f32: bfloat16: the kernel refuses AMX tiles (Linux 5.16 or later has them): %w: use float32", errno)
+		return fmt.Errorf("f32: bfloat16: the kernel refuses AMX tiles (Linux 5.16 or later has them): %w", errno)
 	}
 	return nil
 })

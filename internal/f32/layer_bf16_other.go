@@ -10,7 +10,7 @@ import (
 // AMX says why bfloat16 is refused on this machine: here always, for the program
 // was built without assembly for it.
 func AMX() error {
-	return errors.New("f32: bfloat16 needs AMX, which this build has not (linux/amd64 without the tag noasm has): use float32")
+	return errors.New("f32: bfloat16 needs AMX, which this build has not (linux/amd64 without the tag noasm has)")
 }
 
 func asPairs(v []BF16) []uint32 {

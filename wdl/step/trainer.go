@@ -49,14 +49,23 @@ type Tables struct {
 	Left       *Left                      // the tables of a trainer whose group was lost; Heal must follow
 }
 
+// Able says why this machine does not train by a filled configuration; nil if it does.
+func Able(c *config.Config) error {
+	if c.Train.Precision != "bf16" {
+		return nil
+	}
+	if err := f32.AMX(); err != nil {
+		return fmt.Errorf("wdl: train.precision: bf16 is refused on this machine, where it would be slower than fp32: %w: use fp32", err)
+	}
+	return nil
+}
+
 // NewTrainer builds the model of a layout on a group whose transport has two channels:
 // the second is for what runs beside the computation. c is filled.
 func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l layout.Layout, begin Tables) (*Trainer, error) {
 	t := &Trainer{comm: comm, rec: rec, clip: c.Train.ClipNorm, every: max(c.Train.Hot.EverySteps, 1), tally: newTally(), norm: make([]float64, 1)}
-	if c.Train.Precision == "bf16" {
-		if err := f32.AMX(); err != nil {
-			return nil, fmt.Errorf("wdl: train.precision bf16 is refused, it would be slower than fp32: %w", err)
-		}
+	if err := Able(c); err != nil {
+		return nil, err
 	}
 	store, err := openStore(comm, c, l, begin)
 	if err != nil {
