@@ -165,8 +165,8 @@ func heed(s *control.Session, c *collective.Comm, closed <-chan struct{}) {
 
 // Fail reports an error to the group, which ends for all, and returns the
 // verdict. An error of a collective call that another rank has caused is
-// reported as that rank's, and a rank.PermanentError as one for which no launcher
-// starts the job again.
+// reported as that rank's, one by which this rank itself was lost as a lost link,
+// and a rank.PermanentError as one for which no launcher starts the job again.
 func (m *Member) Fail(cause error) error {
 	if m.left {
 		return cause
@@ -181,14 +181,24 @@ func (m *Member) verdict(cause error) error {
 	if err := m.Session.Err(); err != nil {
 		return err
 	}
-	blamed, ok := collective.Blamed(cause)
-	if !ok {
-		blamed = rank.Own
-		if lasts := (*rank.PermanentError)(nil); errors.As(cause, &lasts) {
-			blamed = rank.ForGood
-		}
+	return m.Session.Fail(cause, m.blame(cause))
+}
+
+// blame is who is at fault for an error: another rank, rank.Own or rank.ForGood. A rank
+// that hears that it was lost is there to hear it: what is gone is the link to the one
+// that noticed.
+func (m *Member) blame(cause error) int {
+	var lost *collective.LostError
+	if errors.As(cause, &lost) && lost.Rank == m.World.Rank {
+		return lost.By
 	}
-	return m.Session.Fail(cause, blamed)
+	if who, ok := collective.Blamed(cause); ok {
+		return who
+	}
+	if lasts := (*rank.PermanentError)(nil); errors.As(cause, &lasts) {
+		return rank.ForGood
+	}
+	return rank.Own
 }
 
 // Done says that this rank's work is done and hands result, at most 4 MiB, to

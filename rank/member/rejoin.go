@@ -25,9 +25,10 @@ func (m *Member) Rejoin(ctx context.Context, cause error) error {
 	err := m.Fail(cause)
 	timeout := m.Session.Timeout()
 	m.Close()
-	for late := time.Now().Add(timeout); ; {
+	for tried, late := false, time.Now().Add(timeout); ; tried = true {
 		var v *rank.Verdict
 		switch {
+		case tried && errors.As(err, &v) && v.Kind == rank.Gone && time.Now().Before(late): // it had met the last coordinator at its end
 		case errors.As(err, &v) && !(m.World.Launched && v.Survived(m.World.Rank)):
 			return err
 		case v != nil:

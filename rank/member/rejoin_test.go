@@ -3,6 +3,7 @@ package member_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -26,37 +27,61 @@ func launched(r, size, generation int, at string, key rank.Key) func(string) str
 	return func(name string) string { return vars[name] }
 }
 
-func serve(t *testing.T, at string, size, generation int, key rank.Key) *control.Server {
+// attended is the host of a coordinator that tells when a rank is there.
+type attended chan struct{}
+
+func (attended) Formed([]rank.Member)       {}
+func (attended) Report(int, string, []byte) {}
+func (attended) Ended(*rank.Verdict)        {}
+
+func (a attended) Status(int, rank.Status) {
+	select {
+	case a <- struct{}{}:
+	default:
+	}
+}
+
+func serve(t *testing.T, at string, size, generation int, key rank.Key, host control.Host) *control.Server {
 	t.Helper()
 	ln, err := net.Listen("tcp", at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := control.Serve(ln, control.Config{Key: key, Size: size, Generation: generation, Timeout: patient.Longest})
+	s, err := control.Serve(ln, control.Config{Key: key, Size: size, Generation: generation, Timeout: patient.Longest, Host: host})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
+// launchAgain is what a launcher does when the group of first has ended: it serves the
+// next, which begins after one that is gone at once.
+func launchAgain(t *testing.T, first *control.Server, size int, key rank.Key, begun func()) {
+	<-first.Ended()
+	time.Sleep(50 * time.Millisecond)
+	at := first.Addr()
+	first.Close()
+	met := make(attended, 1)
+	leaves := serve(t, at, size, 1, key, met)
+	<-met // by a rank that finds it gone while it waits for the others
+	leaves.Close()
+	second := serve(t, at, size, 1, key, nil)
+	begun()
+	<-second.Ended()
+	second.Close()
+}
+
 // TestRejoin loses rank 1 of three: the others meet its successor in the next
-// generation, and the coordinator of this one tells nobody of the next.
+// generation, and the coordinator of this one tells nobody of the next. One that ends
+// while they enter is not the last word.
 func TestRejoin(t *testing.T) {
 	const size = 3
 	key, ctx := rank.NewKey(), context.Background()
-	first := serve(t, "127.0.0.1:0", size, 0, key)
+	first := serve(t, "127.0.0.1:0", size, 0, key, nil)
 	at := first.Addr()
 	var again sync.WaitGroup
 	next := make(chan struct{})
-	again.Go(func() { // what a launcher does
-		<-first.Ended()
-		time.Sleep(50 * time.Millisecond)
-		first.Close()
-		second := serve(t, at, size, 1, key)
-		close(next)
-		<-second.Ended()
-		second.Close()
-	})
+	again.Go(func() { launchAgain(t, first, size, key, func() { close(next) }) })
 	sum := func(m *member.Member) error {
 		x := []float32{float32(m.World.Rank)}
 		if err := collective.AllReduce(m.Comm, x, collective.Sum); err != nil {
@@ -130,5 +155,29 @@ func TestNoRejoin(t *testing.T) {
 		if err == nil {
 			t.Errorf("rank %d goes on in a group that has failed", r)
 		}
+	}
+}
+
+// TestCutLink: a rank that hears from another that it was lost tells of a lost link, not
+// of a failure of its own, and may go on with all others.
+func TestCutLink(t *testing.T) {
+	for _, transport := range []string{member.TCP, member.Shared} {
+		t.Run(transport, func(t *testing.T) {
+			opt := member.Options{Transport: transport}
+			joinAnd(t, rank.NewKey(), []member.Options{opt, opt, opt}, func(m *member.Member) {
+				cause := error(&collective.LostError{Rank: 2, By: 1, Cause: errors.New("the link is cut")})
+				if m.World.Rank == 1 {
+					m.Comm.Abort(cause)
+				} else {
+					for cause = nil; cause == nil; {
+						cause = collective.AllReduce(m.Comm, []float32{1}, collective.Sum)
+					}
+				}
+				var v *rank.Verdict
+				if err := m.Fail(fmt.Errorf("sparse: pull 3: %w", cause)); !errors.As(err, &v) || v.Kind != rank.Blamed || v.Rank != 2 || !v.Survived(2) {
+					t.Errorf("rank %d: %v", m.World.Rank, err)
+				}
+			})
+		})
 	}
 }
