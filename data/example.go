@@ -19,7 +19,7 @@ func (e exampleFormat) look(f *file, s source) ([]string, error) {
 	case err != nil:
 		return nil, fmt.Errorf("data: open: %s: %w", f.name, err)
 	case len(names) == 0:
-		return nil, fmt.Errorf("data: open: %s: none of its first records is a tf.Example; is it TFRecord?", f.name)
+		return nil, fmt.Errorf("data: open: %s: none of its first records is a tf.Example; is it TFRecord?%s", f.name, firstFlaw(e, f, s))
 	}
 	return names, nil
 }

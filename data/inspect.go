@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -100,7 +101,10 @@ func Inspect(path string, rows int) (*Inspection, error) {
 	if len(records) == 0 {
 		return nil, fmt.Errorf("data: inspect: %s: no two lines have the same number of fields; is it csv or tsv?", f.name)
 	}
-	names := in.names(records)
+	names, err := in.names(records)
+	if err != nil {
+		return nil, fmt.Errorf("data: inspect: %s: %w", f.name, err)
+	}
 	if in.Header {
 		records = records[1:]
 	}
@@ -225,29 +229,34 @@ func (in *Inspection) split(all []string) [][]string {
 }
 
 // names decides whether the first record is a header: no field of it is a
-// number or missing, all differ, and either some column below is made of
-// numbers or a field has the name of a label.
-func (in *Inspection) names(records [][]string) []string {
+// number or missing, and either some column below is made of numbers or a field
+// has the name of a label. All must differ.
+func (in *Inspection) names(records [][]string) ([]string, error) {
 	first := records[0]
-	seen, header, numbers := map[string]bool{}, true, false
+	seen, header, numbers, twice := map[string]bool{}, true, false, ""
 	for i, s := range first {
 		_, why := parseNumber([]byte(s))
-		header = header && why != "" && s != "" && !slices.Contains(missingWords, s) && !seen[s]
+		header = header && why != "" && s != "" && !slices.Contains(missingWords, s)
+		if seen[s] {
+			twice = s
+		}
 		seen[s] = true
 		numbers = numbers || IsLabelName(s) || kindOf(valuesOf(records[1:], i)) != "string"
 	}
-	if in.Header = header && numbers; in.Header {
-		return first
-	}
-	if in.isCriteo(records) {
+	switch in.Header = header && numbers; {
+	case in.Header && twice != "":
+		return nil, fmt.Errorf("its header names %s twice; rename one, or if this line is a record, say so with -config FILE (data.header: false)", strconv.Quote(string(cutLong([]byte(twice)))))
+	case in.Header:
+		return first, nil
+	case in.isCriteo(records):
 		in.Format = "criteo"
-		return CriteoFields()
+		return CriteoFields(), nil
 	}
 	names := make([]string, len(first))
 	for i := range names {
 		names[i] = fmt.Sprintf("column_%d", i+1)
 	}
-	return names
+	return names, nil
 }
 
 // isCriteo tells whether the records are laid out as Criteo's logs: a label of 0

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/data/tfrecord"
+	"github.com/wdlrun/wdlrun/data/value"
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
@@ -24,11 +26,18 @@ func TestInspect(t *testing.T) {
 		"lines.json":    `{"a": 1, "click": true, "user": {"id": 7}}` + "\n\n" + `{"a": 2.5, "click": false, "tags": ["x", "y"]}` + "\n",
 		"pretty.json":   "{\n  \"a\": 1\n}\n",
 		"array.json":    `[{"a": 1}, {"a": 2}]`,
+		"dup.csv":       "a,a,label\n1,2,0\n3,4,1\n1,2,1\n",
+		"bad.jsonl":     `{"label":1,"a":1e999}` + "\n" + `{"label":1,"a":[}` + "\n",
+		"first.jsonl":   `{"label":` + "\n" + `{"label":1,"a":3}` + "\n" + `{"label":0,"a":4}` + "\n",
+		"arrays.ndjson": "[1,2]\n[3,4]\n",
+		"cut.tfrecord":  "damaged!" + exampleFrame("label", "1")[8:] + exampleFrame("label", "0") + exampleFrame("label", "1"),
+		"all.tfrecords": "damaged from its first byte on\n",
 		"odd.json":      `{"a": nan}` + "\n" + `{"a": 2}` + "\n",
 	}
 	dir := t.TempDir()
 	var out strings.Builder
-	for _, name := range []string{"people.csv", "noheader.tsv", "semicolon.csv", "strings.csv", "one.csv", "ragged.csv", "header.csv", "blank.csv", "lines.json", "pretty.json", "array.json", "odd.json", "none.csv"} {
+	for _, name := range []string{"people.csv", "noheader.tsv", "semicolon.csv", "strings.csv", "one.csv", "ragged.csv", "header.csv", "blank.csv", "lines.json", "pretty.json", "array.json", "odd.json",
+		"dup.csv", "bad.jsonl", "first.jsonl", "arrays.ndjson", "cut.tfrecord", "all.tfrecords", "none.csv"} {
 		path := filepath.Join(dir, name)
 		if content, ok := files[name]; ok {
 			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
@@ -39,6 +48,12 @@ func TestInspect(t *testing.T) {
 	}
 	show(&out, "adult", "builtin:adult.test", dir)
 	golden.Check(t, "inspect.txt", out.String())
+}
+
+// exampleFrame is a TFRecord of one feature of one text.
+func exampleFrame(name, text string) string {
+	lists := []value.List{{Kind: value.Text, Texts: [][]byte{[]byte(text)}}}
+	return string(tfrecord.AppendFrame(nil, tfrecord.AppendExample(nil, []string{name}, lists)))
 }
 
 func show(out *strings.Builder, name, path, dir string) {

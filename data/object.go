@@ -55,12 +55,21 @@ func (f *file) asLines() string {
 		return ""
 	}
 	switch head = bytes.TrimLeft(head, " \t\r\n"); {
+	case areArrays(head):
+		return fmt.Sprintf(": its lines are arrays; write each as an object, which names its fields: jq -c '{a: .[0], b: .[1]}' %s", f.name)
 	case bytes.HasPrefix(head, []byte("[")):
 		return fmt.Sprintf(": it is JSON in one array; write an object a line: jq -c '.[]' %s", f.name)
 	case bytes.HasPrefix(head, []byte("{")):
 		return fmt.Sprintf(": its first line is no whole object; write an object a line: jq -c . %s", f.name)
 	}
 	return ""
+}
+
+// areArrays tells whether a file begins with two lines or more that each hold an array.
+func areArrays(head []byte) bool {
+	first, rest, more := bytes.Cut(head, []byte{'\n'})
+	is := func(line []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(line, " \t\r"), []byte("[")) }
+	return more && is(first) && bytes.HasSuffix(bytes.TrimRight(first, " \t\r"), []byte("]")) && is(rest)
 }
 
 // isObjects tells whether the beginning of a file is that of JSON objects, one a line.

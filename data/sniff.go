@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,36 +15,64 @@ import (
 	"github.com/wdlrun/wdlrun/data/value"
 )
 
-// sniff tells the format of a file by how it begins; "" for lines of fields,
-// whose delimiter is another question.
+// sniff tells the format of a file by how it begins, else by its name; "" for lines
+// of fields, whose delimiter is another question.
 func (f *file) sniff() (string, error) {
 	head, err := f.read(1 << 12)
 	if err != nil {
 		return "", err
 	}
+	format := seenIn(head)
+	if format == "" && len(bytes.TrimLeft(bytes.TrimPrefix(head, []byte(bom)), " \t\r\n")) > 0 {
+		format = namedBy(f.name) // of a damaged file this is all there is
+	}
+	return format, nil
+}
+
+// namedBy is the format that the name of a file promises, of those that are no lines
+// of fields; "" if none.
+func namedBy(name string) string {
+	name = strings.ToLower(name)
+	for i := range packings {
+		if short, ok := strings.CutSuffix(name, packings[i].suffix); ok {
+			name = short
+			break
+		}
+	}
+	switch filepath.Ext(name) {
+	case ".tfrecord", ".tfrecords", ".tfrec":
+		return "tfrecord"
+	case ".jsonl", ".ndjson":
+		return "jsonl"
+	}
+	return ""
+}
+
+// seenIn tells the format of a file by how it begins, "" if it may be lines of fields.
+func seenIn(head []byte) string {
 	if bytes.HasPrefix(head, []byte("PAR1")) {
-		return "parquet", nil
+		return "parquet"
 	}
 	if len(head) >= tfrecord.HeaderBytes {
 		if _, err := tfrecord.Header(head[:tfrecord.HeaderBytes]); err == nil {
-			return "tfrecord", nil
+			return "tfrecord"
 		}
 	}
 	if isObjects(head) {
-		return "jsonl", nil
+		return "jsonl"
 	}
 	line, _, _ := bytes.Cut(head, []byte{'\n'})
 	line, _, _ = bytes.Cut(line, []byte{'#'})
 	words := strings.Fields(string(line))
 	if len(words) < 2 {
-		return "", nil
+		return ""
 	}
 	for n, format := range map[int]string{1: "libsvm", 2: "libffm"} {
 		if !slices.ContainsFunc(words[1:], func(w string) bool { return !isPair(w, n) }) {
-			return format, nil
+			return format
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // SelfDescribed tells the format of files that name their fields themselves, parquet,
@@ -171,7 +200,7 @@ func inspectRecords(path string, f *file, name string, form format, rows int) (*
 		return nil, fmt.Errorf("data: inspect: %s: %w", f.name, err)
 	}
 	if in.Rows = l.rows; in.Rows == 0 {
-		return nil, fmt.Errorf("data: inspect: %s: there are no records", f.name)
+		return nil, fmt.Errorf("data: inspect: %s: %w", f.name, l.none())
 	}
 	for i, field := range names {
 		c := lookAt(field, l.values[i], float64(l.missing[i])/float64(l.rows))
@@ -202,10 +231,22 @@ type looker struct {
 	missing []int
 	many    []bool
 	rows    int
+	bad     int     // records that cannot be used
+	flaws   []Fault // the first of them
 }
 
 // firstUnits calls each with those of the first rows records that can be read.
 func firstUnits(form format, names []string, f *file, s source, rows int, each func(record []byte) error) error {
+	return allUnits(form, names, f, s, rows, func(u unit) error {
+		if u.flaw != nil {
+			return nil
+		}
+		return each(u.record)
+	})
+}
+
+// allUnits calls each with the first rows records.
+func allUnits(form format, names []string, f *file, s source, rows int, each func(unit) error) error {
 	r := form.records(names)
 	if c, ok := r.(io.Closer); ok {
 		defer c.Close()
@@ -225,10 +266,8 @@ func firstUnits(form format, names []string, f *file, s source, rows int, each f
 			if err != nil {
 				return err
 			}
-			if rows--; u.flaw != nil {
-				continue
-			}
-			if err := each(u.record); err != nil {
+			rows--
+			if err := each(u); err != nil {
 				return err
 			}
 		}
@@ -242,9 +281,13 @@ func (l *looker) read(form format, f *file, s source, rows int) error {
 		return err
 	}
 	lists := make([]value.List, len(l.names))
-	return firstUnits(form, l.names, f, s, rows, func(record []byte) error {
-		if d.decode(record, lists) != nil {
-			return nil // check tells
+	return allUnits(form, l.names, f, s, rows, func(u unit) error {
+		fl := u.flaw
+		if fl == nil {
+			fl = d.decode(u.record, lists)
+		}
+		if fl != nil {
+			return l.note(form, f, u, fl) // check tells of all
 		}
 		l.rows++
 		for i := range lists {
@@ -260,6 +303,47 @@ func (l *looker) read(form format, f *file, s source, rows int) error {
 		}
 		return nil
 	})
+}
+
+// firstFlaw says where the first record that cannot be read is, and why; "" if there
+// is none.
+func firstFlaw(form format, f *file, s source) (why string) {
+	_ = allUnits(form, nil, f, s, lookRecords, func(u unit) error {
+		if why != "" || u.flaw == nil {
+			return nil
+		}
+		at, err := form.place(f, u.offset)
+		at.Want = u.flaw.want
+		why = " " + at.Place() + ": " + at.Reason()
+		return err
+	})
+	return why
+}
+
+// fewFlaws are told of a file in which there is nothing else.
+const fewFlaws = 3
+
+// note keeps the first records that cannot be used.
+func (l *looker) note(form format, f *file, u unit, fl *flaw) error {
+	if l.bad++; len(l.flaws) == fewFlaws {
+		return nil
+	}
+	at, err := form.place(f, u.offset)
+	at.Column, at.Value, at.Want = fl.column, fl.value, fl.want
+	l.flaws = append(l.flaws, at)
+	return err
+}
+
+// none says why there is no record to look at.
+func (l *looker) none() error {
+	if l.bad == 0 {
+		return errors.New("there are no records")
+	}
+	reasons := make([]string, len(l.flaws))
+	for i := range l.flaws {
+		reasons[i] = "\n  " + l.flaws[i].Place() + ": " + l.flaws[i].Reason()
+	}
+	return fmt.Errorf("none of its first %d records can be used:%s", l.bad, strings.Join(reasons, ""))
 }
 
 // mostIndices of LibSVM are the columns of a table, unless all their values are 1; more
