@@ -74,7 +74,9 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 		return Result{}, err
 	}
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
-	j.leave(&res)
+	if err := j.leave(&res); err != nil {
+		return Result{}, err
+	}
 	return res, collective.Barrier(j.comm)
 }
 
@@ -103,13 +105,21 @@ func (j *job) saveAgain() error {
 }
 
 // leave writes timeline and result to the run directory and notes which could not be.
-func (j *job) leave(res *Result) {
+func (j *job) leave(res *Result) error {
+	lost := []int32{0}
 	if !j.writeTrace() {
+		lost[0] = 1
+	}
+	if err := collective.AllReduce(j.comm, lost, collective.Max); err != nil {
+		return err
+	}
+	if lost[0] > 0 {
 		res.Lost = append(res.Lost, fileTraces)
 	}
 	if trained := j.cursor.Step > j.resumedAt; (trained || !j.kept(*res)) && !j.keep(*res) {
 		res.Lost = append(res.Lost, fileResult)
 	}
+	return nil
 }
 
 // kept tells whether the run directory has the result of the job that took the last

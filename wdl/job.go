@@ -76,7 +76,7 @@ type Result struct {
 	RunDir           string        `json:"run_dir"`
 	Checkpoint       string        `json:"checkpoint"`                // of the model; empty if it could not be written
 	LastCheckpoint   string        `json:"last_checkpoint,omitempty"` // if so: the last good one, to go on from
-	Lost             []string      `json:"lost,omitempty"`            // files of RunFiles that could not be written, of rank 0
+	Lost             []string      `json:"lost,omitempty"`            // files of RunFiles that could not be written, timelines by any rank
 	Spans            int64         `json:"spans,omitempty"`           // of a stream
 	Ended            string        `json:"ended,omitempty"`           // why the stream did
 	Stopped          bool          `json:"stopped,omitempty"`         // on request, before the end; resume continues

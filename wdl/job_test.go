@@ -446,6 +446,23 @@ func TestResumeKeepsItsSettings(t *testing.T) {
 	}
 }
 
+// TestLostTimeline: one that any rank could not write is not listed.
+func TestLostTimeline(t *testing.T) {
+	opt := Options{Config: clicksConfig(t, clicks(t, 300), "", "")}
+	whole := runJob(t, 2, opt)
+	taken := filepath.Join(whole.RunDir, "trace-0001.json")
+	if err := os.Remove(taken); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(taken, "not empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got := runJob(t, 2, Options{Resume: whole.RunDir, Set: []string{"train.epochs=4"}})
+	if len(whole.Lost) > 0 || !slices.Equal(got.Lost, []string{fileTraces}) {
+		t.Errorf("lost: %q, before %q; want %q", got.Lost, whole.Lost, fileTraces)
+	}
+}
+
 // TestRunFiles: what could not be written is not listed, and checkpoints are where
 // there is one.
 func TestRunFiles(t *testing.T) {

@@ -84,7 +84,7 @@ func TestErrorNamesThePlace(t *testing.T) {
 		t.Errorf("got  %v\nwant %v", err, want)
 	}
 	_, err = Parse("ctr.yaml", []byte(strings.Replace(small, "64", "0", 1)))
-	if want := "config: ctr.yaml:13:17: train.global_batch: is 0; it must be from 1 to 1073741824"; err == nil || err.Error() != want {
+	if want := "config: ctr.yaml:13:17: train.global_batch: is 0; it must be from 1 to 67108864"; err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %v", err, want)
 	}
 }

@@ -196,7 +196,7 @@ func trainSections() []section {
 		{"train", reflect.TypeFor[Train](), "How the model is trained.", []key{
 			{name: "epochs", def: "1", about: "passes over the training data", rng: "[1, 1000000]"},
 			{name: "batch", def: "none", about: "samples per rank and step; instead of global_batch", rng: "[1, 16777216]"},
-			{name: "global_batch", def: "256", about: "samples of all ranks per step: the same training on any number of ranks", rng: "[1, 1073741824]"},
+			{name: "global_batch", def: "256", about: "samples of all ranks per step: the same training on any number of ranks", rng: "[1, 67108864]"},
 			{name: "seed", def: "0", about: "of initial values, shuffling, hold-out and dropout", shown: true},
 			{name: "shuffle", def: "true", about: "another order in each epoch; false keeps that of the files within each lane"},
 			{name: "shuffle_window", def: "131072", about: "samples of all ranks that are mixed with each other", rng: "[1, 1073741824]"},
