@@ -36,6 +36,12 @@
 //	WDLRUN_RENDEZVOUS   a directory of the user, for jobs that wdlrun did not
 //	                    start; seen by all hosts where there are several
 //	WDLRUN_IP           address of this host at which other ranks reach it
+//	WDLRUN_TRANSPORT    shm, tcp or auto: what -transport says
+//	WDLRUN_ENCRYPT      true: encrypt what goes over TCP, as -encrypt says
+//	WDLRUN_STREAMS      TCP connections between two ranks, as -streams says
+//
+// The last three are set where the launcher was given these flags, and else left as
+// they are; all ranks must have the same. See Links.
 //
 // # How ranks meet
 //

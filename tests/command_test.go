@@ -34,6 +34,13 @@ var wdlrun = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	if os.Getenv(joiner) != "" {
+		if err := joined(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	code := m.Run()
 	if bin, err := wdlrun(); err == nil {
 		os.RemoveAll(filepath.Dir(bin))

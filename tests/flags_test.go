@@ -17,6 +17,22 @@ func TestRefusedFlags(t *testing.T) {
 	for _, x := range []struct{ args, want string }{
 		{"-encrypt -transport shm train", "-encrypt is about tcp"},
 		{"-streams 17 train", "-streams 17: 1 to 16"},
+		{"-transport foo train", "-transport \"foo\": there are auto, shm and tcp"},
+		{"-transport foo true", "-transport \"foo\": there are auto, shm and tcp"},
+		{"train -resume a -out b", "-out is of no use: leave it out"},
+		{"-backup 1 eval -resume a", "-backup has no effect on this program: it is for train"},
+		{"-replicas 2 init builtin:adult.test", "-replicas has no effect on this program"},
+		{"-chaos slow:3x@0 gen", "-chaos has no effect on this program"},
+		{"-backup 1 data show builtin:adult.test", "-backup has no effect on this program"},
+		{"-mode drop ckpt show a", "-mode has no effect on this program"},
+		{"-replicas 2 bench barrier", "-replicas has no effect on this program"},
+		{"-replicas 2 bench straggler", "-replicas has no effect on this program"},
+		{"-chaos slow:3x@0 true", "-chaos has no effect on this program"},
+		{"bench unique -keys 0", "bench unique: -keys 0: it must be above 0"},
+		{"bench table -keys 0", "bench table: -keys 0: it must be above 0"},
+		{"bench exchange -keys 0", "bench exchange: -keys 0: it must be above 0"},
+		{"bench -time -1s", "bench: -time -1s: it must be above 0"},
+		{"bench table -only unique", "there is no \"unique\": give some of hold, find,"},
 		{"bench step -batch 0", "bench step: -batch 0: at least 1"},
 		{"bench step -threads 0", "bench step: -threads 0: at least 1"},
 		{"bench foo", "step, straggler"},
@@ -35,6 +51,12 @@ func TestRefusedFlags(t *testing.T) {
 		{"gen -rows 5 -out taken.tsv", "gen: taken.tsv exists"},
 		{"init -data builtin:adult.test -out taken.tsv", "init: taken.tsv exists; remove it first"},
 		{"replay runs/a -out b", "replay: -out stands behind RUN: flags come first"},
+		{"ckpt verify a -v", "ckpt verify: -v stands behind a directory: flags come first"},
+		{"ckpt diff a b -v", "ckpt diff: -v stands behind a directory: flags come first"},
+		{"ckpt prune a -keep 2", "ckpt prune: -keep stands behind a directory: flags come first"},
+		{"data show builtin:adult.test -records 2", "data show: -records stands behind a file: flags come first"},
+		{"init builtin:adult.test -out x.yaml", "init: -out stands behind a file: flags come first"},
+		{"train -set train.global_batch=67108865", "train.global_batch: is 67108865; it must be from 1 to 67108864"},
 		{"train -set train.batch=64 -set train.global_batch=512", "train.global_batch: contradicts train.batch, which is set too"},
 		{"train -set data.test=test.csv", "it must be a list of texts: write [test.csv]"},
 	} {
@@ -55,6 +77,31 @@ func TestJSONBeforeTheProgram(t *testing.T) {
 		var v struct{ Label string }
 		if err := json.Unmarshal([]byte(o.stdout), &v); err != nil || v.Label != "column_15" {
 			t.Errorf("%s: %v, label %q\n%s%s", args, err, v.Label, o.stdout, o.stderr)
+		}
+	}
+}
+
+// Of measurements too, of one rank and of several.
+func TestJSONBeforeBench(t *testing.T) {
+	for _, args := range []string{"-json bench barrier -time 1ms", "-np 2 -oversubscribe --json bench barrier -time 1ms"} {
+		o := run(t, t.TempDir(), strings.Fields(args)...)
+		var v struct{ Op string }
+		if err := json.Unmarshal([]byte(o.stdout), &v); err != nil || v.Op != "barrier" {
+			t.Errorf("%s: %v, exit code %d\n%s%s", args, err, o.code, o.stdout, o.stderr)
+		}
+	}
+}
+
+// A job that fails says so to programs as everything else that fails does.
+func TestJSONOfWhatFails(t *testing.T) {
+	for _, words := range [][]string{{"-json", "sh", "-c", "exit 3"}, {"-json", "-np", "2", "-oversubscribe", "sh", "-c", "kill -9 $$"}} {
+		o := run(t, t.TempDir(), words...)
+		var v struct {
+			ExitCode int `json:"exit_code"`
+			Error    string
+		}
+		if err := json.Unmarshal([]byte(o.stdout), &v); err != nil || o.code == 0 || v.ExitCode != o.code || !strings.Contains(o.stderr, v.Error) || v.Error == "" {
+			t.Errorf("%q: %v, exit code %d\n%s%s", words, err, o.code, o.stdout, o.stderr)
 		}
 	}
 }

@@ -49,6 +49,9 @@ Examples:
 		if err != nil {
 			return usageError(c, err, false)
 		}
+		if err := positive(c, "time"); err != nil {
+			return err
+		}
 		opt, err := benchOptions(c, ops)
 		if err != nil {
 			return err

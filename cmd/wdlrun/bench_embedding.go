@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -66,7 +67,7 @@ Examples:
    wdlrun bench table -only hold -keys 100000000     # takes 8 GB`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "only", Usage: "`OPERATIONS` to measure, such as find,gather (default: all)"},
-			&cli.IntFlag{Name: "keys", Usage: "`ROWS` of the table", DefaultText: "as many as fit, see above"},
+			&cli.IntFlag{Name: "keys", Usage: "`ROWS` of the table, at least 65536", DefaultText: "as many as fit, see above"},
 			&cli.IntFlag{Name: "dim", Value: 8, Usage: "`VALUES` of a row that gather reads"},
 			jsonFlag(),
 		},
@@ -85,7 +86,15 @@ func tableBench(p *program, cmd *cli.Command, options func(*cli.Context) embeddi
 		if c.Args().Present() {
 			return fmt.Errorf("bench %s takes no argument, and %q is one", cmd.Name, c.Args().First())
 		}
+		if err := positive(c, names(cmd.Flags)...); err != nil {
+			return err
+		}
 		opt := options(c)
+		for _, op := range opt.Ops {
+			if cmd.Name == "table" && !slices.Contains(embedding.TableOps(), op) {
+				return fmt.Errorf("bench table: -only: there is no %q: give some of %s", op, strings.Join(embedding.TableOps(), ", "))
+			}
+		}
 		work := func(_ context.Context, _ *cli.Context, m *member.Member, _ func(string)) (any, error) {
 			done := watchBench(m)
 			if m.Comm.Rank() != 0 {
@@ -139,6 +148,9 @@ Examples:
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return fmt.Errorf("bench exchange takes no argument, and %q is one", c.Args().First())
+			}
+			if err := positive(c, "keys", "dim", "zipf", "domain", "fields", "time"); err != nil {
+				return err
 			}
 			opt := sparse.Options{Keys: c.Int("keys"), Dim: c.Int("dim"), Zipf: c.Float64("zipf"), Domain: c.Uint64("domain"), Fields: c.Int("fields"), Time: c.Duration("time")}
 			work := func(_ context.Context, _ *cli.Context, m *member.Member, _ func(string)) (any, error) {

@@ -45,8 +45,8 @@ func (p *program) benchInput(c *cli.Context) error {
 	if file == "" {
 		return errors.New("bench input: which file? wdlrun bench input -data FILE")
 	}
-	if c.Int("batch") < 1 {
-		return fmt.Errorf("bench input: -batch is %d, at least 1 is needed", c.Int("batch"))
+	if err := positive(c, "batch", "time"); err != nil {
+		return err
 	}
 	cfg, err := inputConfig(pathOf(c, "config"), file)
 	if err != nil {

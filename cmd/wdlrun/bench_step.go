@@ -33,7 +33,7 @@ Examples:
    wdlrun -np 1 bench step -config ctr.yaml`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "workload", Value: "w1", Usage: "`NAME`: " + strings.Join(step.Workloads(), " or ")},
-			&cli.StringFlag{Name: "config", Usage: "measure the training of YAML `FILE` instead, on generated rows of its shape"},
+			&cli.StringFlag{Name: "config", Usage: "measure the training of YAML `FILE` instead, on generated rows of its shape; -batch says of how many, whatever its batch is"},
 			&cli.IntFlag{Name: "batch", Value: step.DefaultBatch, Usage: "`SAMPLES` a step, of all ranks together"},
 			&cli.StringFlag{Name: "model", Value: "wide_deep", Usage: "`KIND` of model: wide_deep, deepfm or dcn_v2"},
 			&cli.IntFlag{Name: "threads", Usage: "`NUMBER` of threads of each rank", DefaultText: "the configuration's, of a workload 1"},

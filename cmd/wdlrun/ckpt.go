@@ -98,6 +98,9 @@ type ckptLine struct {
 
 // inspect opens the checkpoints that a path means: all of a run, or one.
 func inspect(c *cli.Context, each func(f checkpoint.Found, c *checkpoint.Checkpoint, err error) error) error {
+	if err := flagsFirst(c, "a directory"); err != nil {
+		return err
+	}
 	if c.NArg() != 1 {
 		return fmt.Errorf("one run directory or checkpoint is asked for; see: wdlrun ckpt %s --help", c.Command.Name)
 	}
@@ -288,7 +291,11 @@ func (p *program) ckptVerify(c *cli.Context) error {
 		return err
 	}
 	if asJSON(c) {
-		if err := p.printJSON(map[string]any{"checkpoints": lines, "damaged": faults}); err != nil {
+		result := map[string]any{"checkpoints": lines, "damaged": faults}
+		if faults > 0 {
+			result["exit_code"], result["error"] = 1, fmt.Sprintf("%d of %d checkpoints are damaged", faults, len(lines))
+		}
+		if err := p.printJSON(result); err != nil {
 			return err
 		}
 	}
@@ -324,6 +331,9 @@ type ckptChange struct {
 }
 
 func (p *program) ckptDiff(c *cli.Context) error {
+	if err := flagsFirst(c, "a directory"); err != nil {
+		return err
+	}
 	if c.NArg() != 2 {
 		return errors.New("two checkpoints are asked for; see: wdlrun ckpt diff --help")
 	}
@@ -349,7 +359,11 @@ func (p *program) ckptDiff(c *cli.Context) error {
 		}
 	}
 	if asJSON(c) {
-		err = p.printJSON(map[string]any{"a": a.Dir(), "b": b.Dir(), "sections": len(names), "changed": changes})
+		result := map[string]any{"a": a.Dir(), "b": b.Dir(), "sections": len(names), "changed": changes}
+		if len(changes) > 0 {
+			result["exit_code"], result["error"] = 1, fmt.Sprintf("%d of %d sections differ", len(changes), len(names))
+		}
+		err = p.printJSON(result)
 	} else {
 		err = p.printChanges(a, b, names, changes)
 	}
@@ -404,6 +418,9 @@ func (p *program) printChanges(a, b *checkpoint.Checkpoint, names []string, chan
 }
 
 func (p *program) ckptPrune(c *cli.Context) error {
+	if err := flagsFirst(c, "a directory"); err != nil {
+		return err
+	}
 	if c.NArg() != 1 {
 		return errors.New("one run directory is asked for; see: wdlrun ckpt prune --help")
 	}

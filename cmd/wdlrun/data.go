@@ -68,10 +68,8 @@ type table struct {
 // records finds what a command shall read, and how it is written.
 func records(c *cli.Context) (t table, err error) {
 	t.patterns = append(c.StringSlice("data"), c.Args().Slice()...)
-	for _, a := range t.patterns {
-		if strings.HasPrefix(a, "-") && a != "-" {
-			return t, fmt.Errorf("data %s: %s stands behind a file: flags come first", c.Command.Name, a)
-		}
+	if err := flagsFirst(c, "a file"); err != nil {
+		return t, err
 	}
 	if path := pathOf(c, "config"); path != "" {
 		if t.config, err = config.Load(path); err != nil {

@@ -50,6 +50,8 @@ type checked struct {
 	Faults  []faultAt `json:"faults"` // the first
 	Config  bool      `json:"config"` // checked as training would
 	OK      bool      `json:"ok"`
+	Error   string    `json:"error,omitempty"`     // why it is not
+	Code    int       `json:"exit_code,omitempty"` // if it is not
 }
 
 type faultAt struct {
@@ -84,6 +86,9 @@ func (p *program) dataCheck(c *cli.Context) error {
 			at.Offset = &f.Offset
 		}
 		r.Faults = append(r.Faults, at)
+	}
+	if !r.OK {
+		r.Code, r.Error = 1, fmt.Sprintf("%d %s cannot be used", r.Bad, plural(int(r.Bad), "record"))
 	}
 	if asJSON(c) {
 		err = p.printJSON(r)

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/wdl"
 )
 
 func TestSaid(t *testing.T) {
@@ -22,6 +26,37 @@ func TestSaid(t *testing.T) {
 	} {
 		if got := said(x.stacks, x.traces); got != x.want {
 			t.Errorf("stacks of %v, traces of %v: %q, want %q", x.stacks, x.traces, got, x.want)
+		}
+	}
+}
+
+// TestResultsOfWhatEndedOtherwise: a result for programs says so, once.
+func TestResultsOfWhatEndedOtherwise(t *testing.T) {
+	stopped := `{"steps":5,"exit_code":130,"error":"ended by a signal: interrupt"}`
+	for _, x := range []struct{ result, want string }{
+		{`{"steps":5}`, `{"steps":5,"error":"full","exit_code":1}`},
+		{stopped, stopped},
+		{`[{"op":"pull"}]`, `[{"op":"pull"}]`},
+		{`null`, `null`},
+		{`{}`, `{}`},
+	} {
+		if got := string(withCode([]byte(x.result), 1, "full")); got != x.want {
+			t.Errorf("%s becomes %s, want %s", x.result, got, x.want)
+		}
+	}
+	for np, r := range map[int]wdl.Result{1: {Stopped: true, Checkpoint: "x"}, 2: {}, 3: {LastCheckpoint: "x"}} {
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var line bytes.Buffer
+		var got struct {
+			Code  int `json:"exit_code"`
+			Error string
+		}
+		err = printTrained(&line, np, true, b)
+		if json.Unmarshal(line.Bytes(), &got); err == nil || got.Code == 0 || got.Error == "" {
+			t.Errorf("%v: %s", err, &line)
 		}
 	}
 }

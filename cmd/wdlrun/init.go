@@ -38,14 +38,20 @@ Examples:
 }
 
 func (p *program) init(c *cli.Context) error {
-	file := c.String("data")
-	if file == "" {
-		file = c.Args().First()
+	if err := flagsFirst(c, "a file"); err != nil {
+		return err
 	}
-	if file == "" {
+	files := c.Args().Slice()
+	if data := c.String("data"); data != "" {
+		files = append(files, data)
+	}
+	if len(files) > 1 {
+		return fmt.Errorf("init: it looks at one file, and %q are given", files)
+	}
+	if len(files) == 0 {
 		return errors.New("init: which file? wdlrun init -data FILE")
 	}
-	seen, err := data.Inspect(file, c.Int("rows"))
+	seen, err := data.Inspect(files[0], c.Int("rows"))
 	if err != nil {
 		return err
 	}

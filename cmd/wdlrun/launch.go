@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -132,13 +134,12 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 		return fmt.Errorf("where the program lies is not known: %w", err)
 	}
 	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
-	rankFlags := []string{self, "-transport", root.String("transport"), fmt.Sprintf("-encrypt=%t", root.Bool("encrypt"))}
+	rankFlags := []string{self, fmt.Sprintf("-json=%t", root.Bool("json")), fmt.Sprintf("-replicas=%d", root.Int("replicas"))}
 	for _, name := range []string{"mode", "backup", "chaos"} {
 		rankFlags = append(rankFlags, "-"+name, root.String(name))
 	}
-	rankFlags = append(rankFlags, fmt.Sprintf("-replicas=%d", root.Int("replicas")), fmt.Sprintf("-streams=%d", root.Int("streams")))
 	return p.launch(root, append(rankFlags, root.Args().Slice()...), launched{
-		print: print, goOn: defined(c.Command.Flags, "again"), tolerates: slices.Contains([]string{"train", "replay", "straggler"}, c.Command.Name),
+		print: print, goOn: defined(c.Command.Flags, "again"), tolerates: tolerates(c.Command),
 		verbatim: c.Command.Name == "bench", // rank 0 alone writes, a line as soon as it is measured
 	})
 }
@@ -154,7 +155,14 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 		opts.Host = launcher.NewProgress(p.stderr)
 	}
 	warn := func(line string) { fmt.Fprintf(p.stderr, "wdlrun: %s\n", line) }
-	m, err := member.JoinWith(c.Context, p.getenv, member.Options{Control: opts, Transport: c.String("transport"), Encrypt: c.Bool("encrypt"), Streams: c.Int("streams"), Warn: warn})
+	join := member.Options{Control: opts, Encrypt: c.Bool("encrypt"), Warn: warn}
+	if c.IsSet("transport") { // where mpirun, srun or torchrun has started the rank
+		join.Transport = c.String("transport")
+	}
+	if c.IsSet("streams") {
+		join.Streams = c.Int("streams")
+	}
+	m, err := member.JoinWith(c.Context, p.getenv, join)
 	if err != nil {
 		return err
 	}
@@ -253,7 +261,7 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 	orders, stop := checkpointOrders()
 	defer stop()
 	out, err := launcher.Run(c.Context, launcher.Job{
-		Plan: plan, Command: command, Stdin: what.stdin, Suspends: true, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
+		Plan: plan, Command: command, Env: linked(c, os.Environ()), Stdin: what.stdin, Suspends: true, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
 		Merged: what.verbatim || c.String("output") == "merged", Timeout: c.Duration("timeout"), Listen: c.String("coordinator"), Orders: orders,
 		Restarts: restarts(c), MinRanks: c.Int("min-np"), Heals: c.Int("replicas") > 1, Again: p.again(command, what.goOn),
 	})
@@ -261,6 +269,17 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 		return p.unstarted(out.Code, asJSON, err.Error())
 	}
 	return p.ended(out, asJSON, what.print)
+}
+
+// linked adds to an environment what the launch flags say about the links between
+// ranks, for any program that joins (rank.Links).
+func linked(c *cli.Context, env []string) []string {
+	for _, name := range []string{"transport", "encrypt", "streams"} {
+		if c.IsSet(name) {
+			env = append(env, fmt.Sprintf("WDLRUN_%s=%v", strings.ToUpper(name), c.Value(name)))
+		}
+	}
+	return env
 }
 
 // restarts is how often a job may fail without a new step between. One with replicas
@@ -297,6 +316,9 @@ func place(c *cli.Context) (plan launcher.Plan, err error) {
 	}
 	if err := rank.CheckTimeout(c.Duration("timeout")); err != nil {
 		return plan, fmt.Errorf("-timeout: %w, such as 30s", err)
+	}
+	if t := c.String("transport"); (member.Options{Transport: t}).Validate() != nil {
+		return plan, fmt.Errorf("-transport %q: there are %s, %s and %s", t, member.Auto, member.Shared, member.TCP)
 	}
 	if n := c.Int("streams"); n < 1 || n > tcp.MaxStreams {
 		return plan, fmt.Errorf("-streams %d: 1 to %d", n, tcp.MaxStreams)
@@ -348,9 +370,13 @@ func (p *program) ended(out launcher.Outcome, asJSON bool, print printer) error 
 	var err error
 	switch {
 	case print != nil && out.Verdict == nil && len(out.Result) > 0:
-		err = print(p.stdout, out.Size, asJSON, out.Result)
+		result := out.Result
+		if asJSON && out.Code != 0 {
+			result = withCode(result, out.Code, why(out))
+		}
+		err = print(p.stdout, out.Size, asJSON, result)
 	case asJSON:
-		err = p.printJSON(failure{out.Size, out.Code, out.Elapsed.Seconds(), out.Verdict, out.Status.RunDir, out.Restarts})
+		err = p.printJSON(failure{out.Size, out.Code, why(out), out.Elapsed.Seconds(), out.Verdict, out.Status.RunDir, out.Restarts})
 	}
 	var code exit
 	if out.Code != 0 && (err == nil || errors.As(err, &code)) {
@@ -359,11 +385,38 @@ func (p *program) ended(out launcher.Outcome, asJSON bool, print printer) error 
 	return err
 }
 
+// why says in a line why a job has an exit code, "" for 0.
+func why(out launcher.Outcome) string {
+	switch {
+	case out.Code == 0:
+		return ""
+	case out.Verdict != nil:
+		return out.Verdict.String()
+	}
+	if out.Code > 128 {
+		return fmt.Sprintf("ended by a signal: %v", syscall.Signal(out.Code-128))
+	}
+	return fmt.Sprintf("ended with exit code %d", out.Code)
+}
+
+// withCode adds to a result that is a JSON object with which exit code the command
+// ends, and why, unless it says so.
+func withCode(result []byte, code int, why string) []byte {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(result, &object) != nil || len(object) == 0 || object["exit_code"] != nil {
+		return result
+	}
+	more, _ := json.Marshal(map[string]any{"exit_code": code, "error": why}) // a number and a text
+	result = bytes.TrimSuffix(bytes.TrimSpace(result), []byte("}"))
+	return slices.Concat(result, []byte(","), more[1:])
+}
+
 // failure is the JSON line of a job that has no result of its own: one that
 // failed, or any executable.
 type failure struct {
 	WorldSize int           `json:"world_size"`
 	ExitCode  int           `json:"exit_code"`
+	Error     string        `json:"error,omitempty"`
 	Seconds   float64       `json:"seconds"`
 	Verdict   *rank.Verdict `json:"verdict,omitempty"`
 	RunDir    string        `json:"run_dir,omitempty"`

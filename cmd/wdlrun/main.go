@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -157,6 +158,7 @@ Examples:
 			s.OnUsageError = usageError
 		}
 	}
+	withoutTraining(app.Commands)
 	return app
 }
 
@@ -226,6 +228,38 @@ func names(flags []cli.Flag) (all []string) {
 
 func defined(flags []cli.Flag, name string) bool {
 	return slices.ContainsFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+}
+
+// flagsFirst refuses a flag that stands behind a command's operand, which is named so.
+func flagsFirst(c *cli.Context, operand string) error {
+	for _, a := range c.Args().Slice() {
+		if strings.HasPrefix(a, "-") && a != "-" {
+			return fmt.Errorf("%s: %s stands behind %s: flags come first", strings.TrimPrefix(c.Command.HelpName, c.App.Name+" "), a, operand)
+		}
+	}
+	return nil
+}
+
+// positive refuses flags that are given and are not above 0, which options would take
+// for none given.
+func positive(c *cli.Context, names ...string) error {
+	for _, name := range names {
+		above := true
+		switch v := c.Value(name).(type) {
+		case int:
+			above = v > 0
+		case uint64:
+			above = v > 0
+		case float64:
+			above = v > 0
+		case time.Duration:
+			above = v > 0
+		}
+		if c.IsSet(name) && !above {
+			return fmt.Errorf("%s: -%s %v: it must be above 0", strings.TrimPrefix(c.Command.HelpName, c.App.Name+" "), name, c.Value(name))
+		}
+	}
+	return nil
 }
 
 // pathOf is the path that a flag gives, as one or as a file:// URL.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -32,8 +31,8 @@ Example:
 		},
 		Action: func(c *cli.Context) error {
 			check := func(c *cli.Context) error {
-				if a := c.Args().Get(1); strings.HasPrefix(a, "-") {
-					return fmt.Errorf("replay: %s stands behind RUN: flags come first", a)
+				if err := flagsFirst(c, "RUN"); err != nil {
+					return err
 				}
 				if c.NArg() != 1 {
 					return errors.New("replay takes one argument, the run directory: wdlrun -np N replay RUN")

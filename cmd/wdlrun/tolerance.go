@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
@@ -63,12 +64,10 @@ func tolerance(mode, backup string) (t step.Tolerance, err error) {
 // tolerable refuses, before any rank is started, what so many ranks cannot do, and
 // launch flags of a training for a program that is none.
 func tolerable(c *cli.Context, what launched, ranks int) error {
-	for _, name := range []string{"mode", "backup", "chaos"} {
-		if c.String(name) != "" && !what.tolerates {
-			return fmt.Errorf("-%s has no effect on this program: it is for train", name)
-		}
+	if err := ofTraining(c, what); err != nil {
+		return err
 	}
-	if err := replicated(c.Int("replicas"), what, ranks); err != nil {
+	if err := replicated(c.Int("replicas"), ranks); err != nil {
 		return err
 	}
 	t, err := tolerance(c.String("mode"), c.String("backup"))
@@ -91,13 +90,44 @@ func tolerable(c *cli.Context, what launched, ranks int) error {
 	return nil
 }
 
+// ofTraining refuses launch flags of a training for a program that is none.
+func ofTraining(c *cli.Context, what launched) error {
+	for _, name := range []string{"mode", "backup", "chaos"} {
+		if c.String(name) != "" && !what.tolerates {
+			return fmt.Errorf("-%s has no effect on this program: it is for train", name)
+		}
+	}
+	if n := c.Int("replicas"); n != 0 && n != 1 && !what.goOn {
+		return errors.New("-replicas has no effect on this program: it is for train")
+	}
+	return nil
+}
+
+// withoutTraining has commands, and their subcommands, refuse launch flags of a training
+// before they do anything.
+func withoutTraining(commands []*cli.Command) {
+	for _, k := range commands {
+		withoutTraining(k.Subcommands)
+		act, what := k.Action, launched{goOn: k.Name == "train", tolerates: tolerates(k)}
+		k.Action = func(c *cli.Context) error {
+			if err := ofTraining(c, what); err != nil {
+				return err
+			}
+			return act(c)
+		}
+	}
+}
+
+// tolerates tells whether a command knows -mode, -backup and -chaos.
+func tolerates(k *cli.Command) bool {
+	return slices.Contains([]string{"train", "replay", "straggler"}, k.Name)
+}
+
 // replicated refuses replicas that there cannot be.
-func replicated(n int, what launched, ranks int) error {
+func replicated(n, ranks int) error {
 	switch {
 	case n == 0 || n == 1:
 		return nil
-	case !what.goOn:
-		return errors.New("-replicas has no effect on this program: it is for train")
 	case n != wdl.MaxReplicas:
 		return fmt.Errorf("-replicas %d: there can be 1 or %d", n, wdl.MaxReplicas)
 	case ranks < n:

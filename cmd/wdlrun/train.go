@@ -74,6 +74,9 @@ func trainOptions(c *cli.Context) (wdl.Options, error) {
 	if c.Args().Present() {
 		return opt, fmt.Errorf("train takes no argument, and %q is one; a configuration is given as -config FILE", c.Args().First())
 	}
+	if opt.Resume != "" && c.IsSet("out") {
+		return opt, errors.New("-resume goes on in the run directory that it names, so -out is of no use: leave it out, or copy that directory and resume the copy")
+	}
 	if c.IsSet("threads") {
 		opt.Set = append(opt.Set, fmt.Sprintf("train.threads=%d", c.Int("threads")))
 	}
@@ -239,12 +242,23 @@ func printTrained(w io.Writer, np int, asJSON bool, result []byte) error {
 	if err := json.Unmarshal(result, &r); err != nil {
 		return err
 	}
-	if asJSON {
-		fmt.Fprintf(w, "%s\n", result)
-	} else {
+	err := unfinished(np, r)
+	switch {
+	case !asJSON:
 		figures(w, r)
 		rundir(w, np, r)
+	case r.Stopped:
+		fmt.Fprintf(w, "%s\n", withCode(result, stoppedCode, fmt.Sprintf("stopped after step %d, as asked", r.Steps)))
+	case err != nil:
+		fmt.Fprintf(w, "%s\n", withCode(result, 1, err.Error()))
+	default:
+		fmt.Fprintf(w, "%s\n", result)
 	}
+	return err
+}
+
+// unfinished says why a training that has a result is not to be taken for finished.
+func unfinished(np int, r wdl.Result) error {
 	switch {
 	case r.LastCheckpoint != "":
 		return afterwards{fmt.Errorf("the trained model could not be saved (see above), %s is the last that was: free some space and go on from there: wdlrun -np %d train -resume %s",

@@ -46,15 +46,18 @@ type Member struct {
 	left   bool // the group, for good
 }
 
-// Join is JoinWith the default options but those of the session.
+// Join is JoinWith the default options but those of the session: what the ranks
+// exchange by is what their launcher says.
 func Join(ctx context.Context, getenv func(string) string, opts control.Options) (*Member, error) {
 	return JoinWith(ctx, getenv, Options{Control: opts})
 }
 
 // JoinWith reads from getenv who this process is, meets the other ranks and
-// connects to them. A process that nobody launched is a group of one.
+// connects to them. A process that nobody launched is a group of one. Transport,
+// Encrypt and Streams that opts leaves out are those of the environment (rank.Links).
 func JoinWith(ctx context.Context, getenv func(string) string, opts Options) (*Member, error) {
-	if err := opts.Validate(); err != nil {
+	opts, err := opts.orOf(getenv)
+	if err != nil {
 		return nil, err
 	}
 	world, _, err := rank.FromEnv(getenv)

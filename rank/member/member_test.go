@@ -168,6 +168,45 @@ func TestEncryptedGroup(t *testing.T) {
 	}
 }
 
+// TestLinksOfTheLauncher: what the environment says holds where the options are silent.
+func TestLinksOfTheLauncher(t *testing.T) {
+	for _, k := range []struct {
+		said, asked string // transports
+		streams     string
+		want, fault string
+	}{
+		{member.TCP, "", "2", member.TCP, ""},
+		{"pigeon", member.TCP, "1", member.TCP, ""}, // is not asked
+		{"pigeon", "", "1", "", `transport "pigeon" is unknown`},
+		{member.TCP, "", "99", "", "99 streams: give 1 to 16"},
+		{member.TCP, "", "x", "", `WDLRUN_STREAMS="x"`},
+	} {
+		said := env(0, 1, t.TempDir(), rank.NewKey())
+		getenv := func(name string) string {
+			if v, ok := map[string]string{"WDLRUN_TRANSPORT": k.said, "WDLRUN_STREAMS": k.streams}[name]; ok {
+				return v
+			}
+			return said(name)
+		}
+		m, err := member.JoinWith(context.Background(), getenv, member.Options{Transport: k.asked})
+		if k.fault != "" {
+			if err == nil || !strings.Contains(err.Error(), k.fault) {
+				t.Errorf("%+v: %v", k, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%+v: %v", k, err)
+		}
+		if m.Transport != k.want {
+			t.Errorf("%+v: %s", k, m.Transport)
+		}
+		if err := errors.Join(m.Done(nil), m.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestHalfEncryptedGroupIsRefused(t *testing.T) {
 	plain := member.Options{Transport: member.TCP}
 	_, errs := join(t, rank.NewKey(), []member.Options{plain, {Transport: member.TCP, Encrypt: true}})

@@ -7,6 +7,8 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/shm"
+	"github.com/wdlrun/wdlrun/collective/tcp"
+	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/control"
 )
 
@@ -22,14 +24,14 @@ const (
 // same Transport.
 type Options struct {
 	Control   control.Options
-	Transport string // "": Auto
+	Transport string // "": what the launcher says, else Auto
 
 	// Encrypt has the ranks encrypt what they exchange over TCP (package peertls).
-	// All ranks do, or none. Shared memory stays as it is: it never leaves the host.
+	// All ranks do, or none; they do, too, where the launcher says so. Shared memory stays as it is: it never leaves the host.
 	Encrypt bool
 
 	// Streams is how many connections carry what two ranks exchange over TCP on a
-	// channel (tcp.Config.Streams); 0: 1. All ranks have the same.
+	// channel (tcp.Config.Streams); 0: as many as the launcher says, else 1. All ranks have the same.
 	Streams int
 
 	// Host is the name of this host, by which ranks find who shares it; "": the
@@ -45,13 +47,34 @@ type Options struct {
 	Warn func(line string)
 }
 
-// Validate reports a transport that there is not.
+// Validate reports a transport that there is not, and a number of streams that there
+// cannot be.
 func (o Options) Validate() error {
 	switch o.Transport {
 	case "", Auto, Shared, TCP:
-		return nil
+	default:
+		return fmt.Errorf("member: transport %q is unknown; there are %s, %s and %s", o.Transport, Auto, Shared, TCP)
 	}
-	return fmt.Errorf("member: transport %q is unknown; there are %s, %s and %s", o.Transport, Auto, Shared, TCP)
+	if o.Streams < 0 || o.Streams > tcp.MaxStreams {
+		return fmt.Errorf("member: %d streams: give 1 to %d", o.Streams, tcp.MaxStreams)
+	}
+	return nil
+}
+
+// orOf returns the options, completed by what the launcher says in the environment.
+func (o Options) orOf(getenv func(string) string) (Options, error) {
+	said, err := rank.LinksFromEnv(getenv)
+	if err != nil {
+		return o, err
+	}
+	if o.Transport == "" {
+		o.Transport = said.Transport
+	}
+	if o.Streams == 0 {
+		o.Streams = said.Streams
+	}
+	o.Encrypt = o.Encrypt || said.Encrypt
+	return o, o.Validate()
 }
 
 // What a rank wishes.

@@ -1,0 +1,31 @@
+package rank
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Links is how the ranks of a job are to exchange, as whoever launched them says: what
+// a program takes where it does not choose itself. The zero value says nothing.
+type Links struct {
+	Transport string // a name of package member's, "" for none
+	Encrypt   bool   // what goes over TCP
+	Streams   int    // connections between two ranks, 0 where nobody says
+}
+
+// LinksFromEnv reads WDLRUN_TRANSPORT, WDLRUN_ENCRYPT and WDLRUN_STREAMS, which all
+// ranks of a job have alike. An error names the variable and its value.
+func LinksFromEnv(getenv func(string) string) (l Links, err error) {
+	l.Transport = getenv("WDLRUN_TRANSPORT")
+	if v := getenv("WDLRUN_ENCRYPT"); v != "" {
+		if l.Encrypt, err = strconv.ParseBool(v); err != nil {
+			return Links{}, fmt.Errorf("rank: WDLRUN_ENCRYPT=%q is neither true nor false", v)
+		}
+	}
+	if v := getenv("WDLRUN_STREAMS"); v != "" {
+		if l.Streams, err = strconv.Atoi(v); err != nil || l.Streams < 1 {
+			return Links{}, fmt.Errorf("rank: WDLRUN_STREAMS=%q is no number of connections", v)
+		}
+	}
+	return l, nil
+}

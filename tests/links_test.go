@@ -1,0 +1,58 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/member"
+)
+
+// joiner has the test binary be a rank of a program of somebody's own, see joined.
+const joiner = "WDLRUN_TESTS_JOINER"
+
+// joined joins as any program does and prints by which transport. Rank 1 insists on
+// encryption, so that a group forms only if whoever launched rank 0 has asked for it.
+func joined() error {
+	world, _, err := rank.FromEnv(os.Getenv)
+	if err != nil {
+		return err
+	}
+	m, err := member.JoinWith(context.Background(), os.Getenv, member.Options{Encrypt: world.Rank == 1})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	fmt.Println(m.Transport)
+	return m.Done(nil)
+}
+
+// What the launch flags say of links holds for a program of somebody's own.
+func TestLinksOfAnyProgram(t *testing.T) {
+	for _, x := range []struct {
+		flags, want string
+		code        int
+	}{
+		{"-transport tcp -encrypt", "[0] tcp\n[1] tcp\n", 0},
+		{"-encrypt -streams 2", "[0] ", 0}, // memory does not leave the host
+		{"-transport tcp", "choice of encryption", 1},
+	} {
+		cmd := command(t, t.TempDir(), append(strings.Fields("-np 2 -oversubscribe "+x.flags), os.Args[0])...)
+		cmd.Env = append(os.Environ(), joiner+"=1")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		o := end(t, cmd)
+		said := o.stdout + o.stderr
+		if strings.HasPrefix(o.stdout, "[1]") { // the ranks print in any order
+			lines := strings.SplitAfter(o.stdout, "\n")
+			said = lines[1] + lines[0] + o.stderr
+		}
+		if o.code != x.code || !strings.Contains(said, x.want) {
+			t.Errorf("%s: exit code %d, want %d and %q\n%s%s", x.flags, o.code, x.code, x.want, o.stdout, o.stderr)
+		}
+	}
+}
