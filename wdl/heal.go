@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
@@ -112,13 +113,28 @@ func (j *job) muster() (r commit.Recovery, err error) {
 		return r, err
 	}
 	if !r.Begins {
-		j.warn("both copies of some shards are lost with their ranks: all go back to the last checkpoint")
+		j.warn(bothLost(r))
 	}
 	if m != nil {
 		j.opt.Again = m.was.runDir
 		err = m.drop()
 	}
 	return r, err
+}
+
+// bothLost says why a group cannot go on from memory: of which ranks it has nothing.
+func bothLost(r commit.Recovery) string {
+	var lost []string
+	for rank, empty := range r.Empty {
+		if empty {
+			lost = append(lost, fmt.Sprint(rank))
+		}
+	}
+	of := "rank"
+	if len(lost) > 1 {
+		of = "ranks"
+	}
+	return fmt.Sprintf("both copies of some shards are lost with %s %s, before one was filled again from the other: all go back to the last checkpoint", of, strings.Join(lost, ", "))
 }
 
 // drop frees what is not needed any more.
