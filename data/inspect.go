@@ -11,6 +11,8 @@ import (
 // Inspection is what the first records of a file look like.
 type Inspection struct {
 	Path      string
+	First     string // the file that was looked at, the first of Files; "" for a topic
+	Files     int    // that Path names; 0 for a topic
 	Format    string // one of Formats
 	Delimiter string
 	Header    bool   // the first line names the fields
@@ -62,8 +64,15 @@ func Inspect(path string, rows int) (*Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &files[0]
-	rows = min(rows, mostLook)
+	in, err := inspect(path, &files[0], min(rows, mostLook))
+	if err == nil && files[0].log == nil {
+		in.First, in.Files = files[0].name, len(files)
+	}
+	return in, err
+}
+
+// inspect looks at the first of the files that path names.
+func inspect(path string, f *file, rows int) (*Inspection, error) {
 	if f.log != nil {
 		return inspectTopic(path, f, rows)
 	}

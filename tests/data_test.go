@@ -434,3 +434,27 @@ func TestEvalOfTextWithHeader(t *testing.T) {
 		t.Errorf("exit code %d: %s", o.code, o.stderr)
 	}
 }
+
+// TestGuessesAreCalledGuesses: which column is the label, and how all files look after
+// a look at the first.
+func TestGuessesAreCalledGuesses(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"p1.csv", "p2.csv"} {
+		write(t, dir, name, "1,Oslo,x\n2,Voss,y\n3,Voss,x\n4,Oslo,x\n")
+	}
+	if o := must(t, dir, "data stats p1.csv p2.csv"); !strings.Contains(o.stdout, "by guess the label is column_3, and 1 where that is y: in 25.00 % of them; -config FILE says") {
+		t.Errorf("data stats prints\n%s", o.stdout)
+	}
+	if o := must(t, dir, "data stats --json p1.csv"); !strings.Contains(o.stdout, `"label_guessed":true,"label_ones":["y"]`) {
+		t.Errorf("data stats --json prints\n%s", o.stdout)
+	}
+	if o := must(t, dir, "data stats --json builtin:adult.test"); strings.Contains(o.stdout, "guessed") {
+		t.Errorf("the label of a configuration is called a guess:\n%s", o.stdout)
+	}
+	if o := run(t, dir, "init", "-data", "p*.csv", "-out", "c.yaml"); o.code != 0 || !strings.Contains(o.stderr, "4 rows of p1.csv, the first of 2 files of p*.csv") {
+		t.Errorf("init says\n%s", o.stderr)
+	}
+	if o := must(t, dir, "init -data p*.csv"); !strings.Contains(o.stdout, `4 rows of p1.csv, the first file of "p*.csv".`) {
+		t.Errorf("init writes\n%s", o.stdout)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/trace"
@@ -27,7 +28,9 @@ type EvalOptions struct {
 type EvalResult struct {
 	WorldSize  int      `json:"world_size"`
 	Checkpoint string   `json:"checkpoint"`
-	Step       int64    `json:"step"` // that the parameters are of
+	Step       int64    `json:"step"`                    // that the parameters are of
+	Best       int      `json:"best_epoch,omitempty"`    // that early stopping has chosen, where it is not the last
+	Trained    int64    `json:"trained_steps,omitempty"` // of the run, where the best epoch ended before
 	Data       []string `json:"data"`
 	Seconds    float64  `json:"seconds"`
 	step.Metrics
@@ -57,25 +60,25 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 		return res, err
 	}
 	defer j.trainer.Close()
-	step := j.cursor.Step
-	if best := j.cursor.Best; !j.picked(from) && j.done() && best > 0 && best != step {
+	res.Checkpoint, res.Step = from.Dir(), j.cursor.Step
+	if best := j.cursor.Best; !j.picked(from) && j.done() && best > 0 && best != res.Step {
 		j.runDir = filepath.Dir(filepath.Dir(from.Dir()))
 		restored, err := j.restoreBest()
 		if err != nil {
 			return res, err
 		}
 		if restored {
-			step = best
+			res.Checkpoint = checkpoint.Dir(filepath.Dir(from.Dir()), best)
+			res.Step, res.Trained, res.Best = best, res.Step, j.cursor.Progress.BestEpoch
 		}
 	}
 	m, unknown, err := j.evaluate(ctx, j.train, data.All)
 	if err != nil {
 		return res, err
 	}
-	return EvalResult{
-		WorldSize: j.comm.Size(), Checkpoint: from.Dir(), Step: step, Data: j.train.Names(),
-		Seconds: math.Round(time.Since(j.began).Seconds()*1e3) / 1e3, Metrics: m, Unknown: unknown,
-	}, nil
+	res.WorldSize, res.Data, res.Metrics, res.Unknown = j.comm.Size(), j.train.Names(), m, unknown
+	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
+	return res, nil
 }
 
 // evaluating turns a training's configuration into one that reads the data to

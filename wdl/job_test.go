@@ -222,6 +222,9 @@ func TestEarlyStop(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			if e.Checkpoint != checkpoint.Dir(filepath.Join(res.RunDir, checkpoint.Folder), best.Step) || from == res.RunDir && (e.Best != int(best.Epoch) || e.Trained != res.Steps) {
+				return fmt.Errorf("%s: evaluated %s, epoch %d of a training of %d steps; the best is step %d", from, e.Checkpoint, e.Best, e.Trained, best.Step)
+			}
 			if e.Step != best.Step || math.Abs(e.LogLoss-*res.TestLogLoss) > 1e-9 || *e.AUC != *res.TestAUC {
 				return fmt.Errorf("%s: step %d, log-loss %v; the training reported %v and its best step is %d", from, e.Step, e.LogLoss, *res.TestLogLoss, best.Step)
 			}

@@ -31,7 +31,9 @@ A first pass finds the fields of all records and their types, a second one write
 numbers become such where the format has types and every one of a field reads back
 as it was written; a field that holds 007 or 52.60 stays text. Blanks around a field
 of a line are no part of it, unless it is quoted. Words that mean missing
-(data.missing of -config, or ? and NA by guess) become missing values. Numbers of a
+become missing values: data.missing of -config, which init writes; without, those of
+?, NA, N/A, NaN, nan, null, NULL, None, \N and #N/A that the first 10,000 lines of CSV
+or TSV hold. In other formats such a word is a text as any other. Numbers of a
 tf.Example have 32 bits.
 
 LibSVM and LibFFM hold numbers alone, 52.60 as 52.6: -codes FILE gives the texts of

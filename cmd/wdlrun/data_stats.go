@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -57,6 +58,8 @@ type tableStats struct {
 	Bad       int64         `json:"bad"`
 	Label     string        `json:"label,omitempty"`
 	LabelRate *float64      `json:"label_rate,omitempty"`
+	Guessed   bool          `json:"label_guessed,omitempty"` // which field it is, and which of its values mean 1
+	Ones      []string      `json:"label_ones,omitempty"`    // those values, where they are guessed
 	Columns   []columnStats `json:"columns"`
 }
 
@@ -160,6 +163,9 @@ func (p *program) dataStats(c *cli.Context) error {
 	if slices.Contains(d.fields, t.label.Field) {
 		rate := float64(d.ones) / float64(s.Records)
 		s.Label, s.LabelRate = t.label.Field, &rate
+		if t.config == nil {
+			s.Guessed, s.Ones = true, t.label.Positive
+		}
 	}
 	for i, name := range d.fields {
 		s.Columns = append(s.Columns, columnOf(name, d.columns[i]))
@@ -202,7 +208,11 @@ func typeName(k value.Kind) string {
 func (p *program) printStats(s tableStats) error {
 	fmt.Fprintf(p.stdout, "%d records in %d %s, %s\n", s.Records, len(s.Files), plural(len(s.Files), "file"), s.Format)
 	if s.LabelRate != nil {
-		fmt.Fprintf(p.stdout, "the label, %s, is 1 in %.2f %% of them\n", s.Label, 100**s.LabelRate)
+		if s.Guessed {
+			fmt.Fprintf(p.stdout, "by guess the label is %s, and 1 where that is %s: in %.2f %% of them; -config FILE says which it is\n", s.Label, strings.Join(s.Ones, " or "), 100**s.LabelRate)
+		} else {
+			fmt.Fprintf(p.stdout, "the label, %s, is 1 in %.2f %% of them\n", s.Label, 100**s.LabelRate)
+		}
 	}
 	head := []string{"field", "type", "missing", "distinct", "min", "mean", "max"}
 	if slices.ContainsFunc(s.Columns, func(c columnStats) bool { return c.Unknown != nil }) {

@@ -66,7 +66,11 @@ func printEvaluated(w io.Writer, _ int, result []byte) error {
 	if err := json.Unmarshal(result, &r); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "model  %s, step %d\ndata   %s, %d samples\n", r.Checkpoint, r.Step, strings.Join(r.Data, " "), r.Samples)
+	which := ""
+	if r.Best > 0 {
+		which = fmt.Sprintf(": epoch %d, the best; the training went on to step %d", r.Best, r.Trained)
+	}
+	fmt.Fprintf(w, "model  %s, step %d%s\ndata   %s, %d samples\n", r.Checkpoint, r.Step, which, strings.Join(r.Data, " "), r.Samples)
 	fmt.Fprintf(w, "%s   log-loss %.4f   accuracy %.4f\n", r.AUCText(), r.LogLoss, r.Accuracy)
 	unknown(w, r.Unknown)
 	return nil

@@ -28,8 +28,8 @@ Examples:
    wdlrun init -data kafka://broker:9092/clicks    records that are JSON objects or tf.Examples
    wdlrun -np 4 train -config clicks.yaml`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "data", Usage: "`FILE` to look at"},
-			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "how many rows `N` to look at"},
+			&cli.StringFlag{Name: "data", Usage: "`FILE` to look at, or a glob or folder, of which the first file is"},
+			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "how many rows `N` to look at, of the first file"},
 			&cli.StringFlag{Name: "out", Value: "-", Usage: "`FILE` to write, which must not exist; - for standard output"},
 			jsonFlag(),
 		},
@@ -62,13 +62,17 @@ func (p *program) init(c *cli.Context) error {
 		}
 	}
 	if asJSON(c) {
-		return p.printJSON(map[string]any{"data": seen.Path, "rows": seen.Rows, "label": seen.Label, "columns": len(seen.Columns), "config": string(text)})
+		return p.printJSON(map[string]any{"data": seen.Path, "rows": seen.Rows, "looked_at": seen.First, "files": seen.Files, "label": seen.Label, "columns": len(seen.Columns), "config": string(text)})
 	}
 	if path == "-" {
 		_, err := p.stdout.Write(text)
 		return err
 	}
-	fmt.Fprintf(p.stderr, "wrote %s, after a look at %d rows of %s\nnext: read it, then wdlrun -np 2 train -config %s\n", path, seen.Rows, seen.Path, path)
+	of := seen.Path
+	if seen.Files > 1 {
+		of = fmt.Sprintf("%s, the first of %d files of %s", seen.First, seen.Files, seen.Path)
+	}
+	fmt.Fprintf(p.stderr, "wrote %s, after a look at %d rows of %s\nnext: read it, then wdlrun -np 2 train -config %s\n", path, seen.Rows, of, path)
 	return nil
 }
 
@@ -97,6 +101,9 @@ func look(s *data.Inspection) config.Look {
 	l := config.Look{
 		Path: s.Path, Format: s.Format, Delimiter: s.Delimiter, Header: s.Header, Comment: s.Comment,
 		Rows: s.Rows, Label: s.Label, Positive: s.Positive, Missing: s.Missing,
+	}
+	if s.Files > 1 {
+		l.First = s.First
 	}
 	for _, c := range s.Columns {
 		l.Columns = append(l.Columns, config.LookColumn{

@@ -17,6 +17,7 @@ import (
 // Look is what someone saw in the first records of a file.
 type Look struct {
 	Path      string
+	First     string // of several files that Path names, the one looked at; empty: Path is one
 	Format    string // of the file; empty: csv or tsv, by the delimiter
 	Delimiter string // empty: comma
 	Header    bool   // the first line names the columns
@@ -128,7 +129,11 @@ func (s *suggestion) pickLabel() {
 }
 
 func (s *suggestion) dataSection() {
-	s.line("# Written after a look at %s of %s.", count(s.Rows, "row"), text(s.Path))
+	seen := text(s.Path)
+	if s.First != "" {
+		seen = text(s.First) + ", the first file of " + seen
+	}
+	s.line("# Written after a look at %s of %s.", count(s.Rows, "row"), seen)
 	s.line("# Read it through, then: wdlrun train -config THIS_FILE")
 	s.line("# Every key is explained by: wdlrun help config")
 	s.line("")
