@@ -20,7 +20,6 @@ type EvalOptions struct {
 	Resume string   // run directory or checkpoint to evaluate
 	Data   []string // files, in the training's format or one that names its fields; none: the test data of the configuration
 	Warn   func(line string)
-	Here   bool // some rank is to run on this machine, so CheckEval asks whether it can
 }
 
 // EvalResult is what an evaluation reports, and the JSON line of `wdlrun eval
@@ -98,6 +97,7 @@ func (o *EvalOptions) evaluating(c *config.Config) error {
 	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.ValidFraction, c.Data.Follow = files, nil, nil, 0, data.Follow{}
 	// What watches validation data has none to watch here.
 	c.Train.EarlyStop, c.Train.Schedule = config.EarlyStop{}, config.Schedule{}
+	c.Train.Precision = "fp32" // as the weights are kept, and on any CPU
 	c.Fill()
 	return nil
 }
@@ -107,5 +107,5 @@ func CheckEval(o EvalOptions) error {
 	if o.Resume == "" {
 		return errors.New("wdl: eval: -resume DIR says which model: a run directory or a checkpoint")
 	}
-	return check(Options{Resume: o.Resume, Here: o.Here}, 0, &o)
+	return check(Options{Resume: o.Resume}, 0, &o)
 }

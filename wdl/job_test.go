@@ -18,6 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/rank/chaos"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
+	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
 // clicks writes a small click log with every kind of column: a category, a list
@@ -231,6 +232,18 @@ func TestEarlyStop(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestAnyMachineEvaluates: also what was trained in bfloat16 on another CPU.
+func TestAnyMachineEvaluates(t *testing.T) {
+	c := clicksConfig(t, clicks(t, 300), "", "")
+	c.Train.Precision = "bf16"
+	if err := (&EvalOptions{Data: c.Data.Train}).evaluating(c); err != nil {
+		t.Fatal(err)
+	}
+	if err := step.Able(c); err != nil || c.Train.Precision != "fp32" {
+		t.Errorf("%s: %v", c.Train.Precision, err)
+	}
 }
 
 // TestOneClassIsJudgedByLogLoss: validation data of one class have no AUC, and then

@@ -20,8 +20,9 @@ func evalCommand(p *program) *cli.Command {
 		Usage:     "figures of a trained model on test data",
 		UsageText: "wdlrun [launch flags] eval -resume DIR [-data FILE]…",
 		Description: `Evaluates the model of a run directory (its best epoch where early stopping chose
-one) or of one checkpoint. It changes nothing, and any number of ranks will do. Files are
-read in the format of the training data, Parquet, TFRecord and JSON whatever that was.
+one) or of one checkpoint. It changes nothing; any number of ranks will do, and any CPU,
+for it computes in fp32. Files are read in the format of the training data, Parquet,
+TFRecord and JSON whatever that was.
 
 Examples:
    wdlrun -np 2 eval -resume runs/20261121-101500
@@ -31,7 +32,7 @@ Examples:
 			&cli.StringSliceFlag{Name: "data", Usage: "`FILE` or glob to evaluate on; default: the test data of the configuration"},
 			jsonFlag(),
 		},
-		Action: func(c *cli.Context) error { return p.everywhere(c, p.checkEval, p.evalRank, either(printEvaluated)) },
+		Action: func(c *cli.Context) error { return p.everywhere(c, checkEval, p.evalRank, either(printEvaluated)) },
 	}
 }
 
@@ -39,17 +40,11 @@ func evalOptions(c *cli.Context) wdl.EvalOptions {
 	return wdl.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data")}
 }
 
-func (p *program) checkEval(c *cli.Context) error {
+func checkEval(c *cli.Context) error {
 	if c.Args().Present() {
 		return fmt.Errorf("eval takes no argument, and %q is one; files are given as -data FILE", c.Args().First())
 	}
-	_, _, here, err := p.world(c.Lineage()[len(c.Lineage())-2]) // the last is an empty parent
-	if err != nil {
-		return err
-	}
-	opt := evalOptions(c)
-	opt.Here = here
-	return wdl.CheckEval(opt)
+	return wdl.CheckEval(evalOptions(c))
 }
 
 func (p *program) evalRank(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
