@@ -545,10 +545,22 @@ func saveDelta(s *Store, since int64) map[string][]byte {
 			if err := s.SaveDelta(&b, table, shard, since); err != nil {
 				panic(err)
 			}
-			files[SectionName(s.name(table), shard)] = b.Bytes()
-			some := false
-			s.tables[table].Delta(shard, since, func(uint64, []float32) error { some = true; return nil })
+			files[SectionName(s.name(table), shard)] = bytes.Clone(b.Bytes())
+			some, rows := false, 0
+			s.tables[table].Delta(shard, since, func(_ uint64, record []float32) error {
+				if some = true; record != nil {
+					rows++
+				}
+				return nil
+			})
 			name := DeltaName(s.name(table), shard)
+			if rows > 0 && rows == s.tables[table].ShardRows(shard) { // shorter whole
+				b.Reset()
+				if err := s.SaveShard(&b, table, shard); err != nil {
+					panic(err)
+				}
+				name = SectionName(s.name(table), shard)
+			}
 			if is, in := listed[name]; in != some || in && is != b.String() {
 				panic(fmt.Sprintf("%s: among the changes since %d: %v; it has some: %v", name, since, in, some))
 			}

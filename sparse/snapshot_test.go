@@ -86,7 +86,7 @@ func TestSnapshotBesideSteps(t *testing.T) {
 					}
 					return n
 				}
-				if sum(deltas) == 0 || sum(lates) == 0 {
+				if all := name == "dense"; (sum(deltas) == 0) != all || sum(lates) == 0 { // rows that all change are saved whole
 					t.Errorf("%v sections of changes, %v after the steps: the test tests nothing", deltas, lates)
 				}
 			})

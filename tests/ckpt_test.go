@@ -90,7 +90,7 @@ func TestCkptChains(t *testing.T) {
 	if !strings.Contains(o.stdout, "changes since 220") || !strings.Contains(o.stdout, "  full  ") {
 		t.Error(o.stdout)
 	}
-	if o = run(t, dir, "ckpt", "show", step(chains, 240)); !strings.Contains(o.stdout, "format version 2, changes since 220") || !strings.Contains(o.stdout, "delta/age ") {
+	if o = run(t, dir, "ckpt", "show", step(chains, 240)); !strings.Contains(o.stdout, "format version 2, changes since 220") || !strings.Contains(o.stdout, "delta/age_x_education ") || !strings.Contains(o.stdout, "sparse/age ") {
 		t.Error(o.stdout)
 	}
 	// The configuration differs, and nothing of the model.

@@ -74,7 +74,8 @@ func (t *Table) Delta(shard int, since int64, f func(key uint64, record []float3
 		return err
 	}
 	v := t.asItIs()
-	for _, e := range v.entries(shard, since, gone) {
+	all, _ := v.entries(shard, since, gone)
+	for _, e := range all {
 		var rec []float32
 		if !e.isGone() {
 			if rec, _, _, err = v.read(e); err != nil {
@@ -114,16 +115,12 @@ func (t *Table) SaveDelta(w io.Writer, shard int, since int64) error {
 		return err
 	}
 	v := t.asItIs()
-	return v.saveDelta(w, shard, since, v.entries(shard, since, gone))
+	all, _ := v.entries(shard, since, gone)
+	return v.saveDelta(w, shard, since, all)
 }
 
 func (v view) saveDelta(w io.Writer, shard int, since int64, all []entry) error {
-	t, gone := v.t, 0
-	for _, e := range all {
-		if e.isGone() {
-			gone++
-		}
-	}
+	t, gone := v.t, countGone(all)
 	f := t.newFile(w)
 	t.head(f, deltaMagic, shard)
 	f.number64(uint64(since))

@@ -88,7 +88,8 @@ func (f *file) end() error {
 // themselves.
 func (t *Table) SaveShard(w io.Writer, shard int) error {
 	v := t.asItIs()
-	return v.saveShard(w, shard, v.entries(shard, Everything, nil))
+	all, _ := v.entries(shard, Everything, nil)
+	return v.saveShard(w, shard, all)
 }
 
 func (v view) saveShard(w io.Writer, shard int, rows []entry) error {

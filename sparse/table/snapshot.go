@@ -65,8 +65,9 @@ var errChanged = errors.New("rows were loaded, or all forgotten, since the snaps
 
 // Snapshot begins to save some shards as they are now: what has changed in them since
 // a step, or Everything. Where too many rows were given up since to know them all,
-// shards are saved whole. A table has one snapshot at a time: a new one takes the
-// place of the one before.
+// shards are saved whole, and so is a shard of which every row has changed, as that
+// is shorter. A table has one snapshot at a time: a new one takes the place of the one
+// before.
 func (t *Table) Snapshot(since int64, shards []int) *Snapshot {
 	if t.saving != nil {
 		t.saving.end(errors.New("another snapshot was begun"))
@@ -102,12 +103,16 @@ func (s *Snapshot) Save(shard int, section func(whole bool, write func(io.Writer
 	if s.whole {
 		since = Everything
 	}
-	all := s.entries(shard, since, s.given[shard])
+	all, rows := s.entries(shard, since, s.given[shard])
 	if len(all) == 0 {
 		return nil
 	}
-	return section(s.whole, func(w io.Writer) error {
-		if s.whole {
+	whole := s.whole
+	if changed := len(all) - countGone(all); !whole && changed == rows && rows > 0 {
+		whole, all = true, slices.DeleteFunc(all, entry.isGone)
+	}
+	return section(whole, func(w io.Writer) error {
+		if whole {
 			return s.saveShard(w, shard, all)
 		}
 		return s.saveDelta(w, shard, since, all)
@@ -237,10 +242,10 @@ func (k *kept) words(t *Table, item uint32) []float32 {
 }
 
 // entries lists by ascending key what changed in a shard after a step, or all its
-// rows, and those of gone that have no row.
-func (v view) entries(shard int, since int64, gone []uint64) []entry {
+// rows, and those of gone that have no row. It counts the rows of the shard.
+func (v view) entries(shard int, since int64, gone []uint64) (all []entry, rows int) {
 	t := v.t
-	all := t.list[:0]
+	all = t.list[:0]
 	for _, key := range gone {
 		if t.ShardOf(key) == shard && !v.holds(key) {
 			all = append(all, entry{key: key})
@@ -251,6 +256,7 @@ func (v view) entries(shard int, since int64, gone []uint64) []entry {
 		if changing && v.kept.set.Has(c.key()) {
 			return
 		}
+		rows++
 		if stamp, _ := t.meta(c.row); v.changed(*stamp, since) {
 			all = append(all, entry{key: c.key(), row: c.row})
 		}
@@ -258,7 +264,11 @@ func (v view) entries(shard int, since int64, gone []uint64) []entry {
 	if changing {
 		for i := v.kept.of(shard); i != 0; i = v.kept.before[i-1] {
 			item := v.kept.item[i-1]
-			if item != 0 && v.changed(v.kept.stamp(t, item), since) {
+			if item == 0 {
+				continue
+			}
+			rows++
+			if v.changed(v.kept.stamp(t, item), since) {
 				all = append(all, entry{key: v.kept.set.Keys()[i-1], item: item})
 			}
 		}
@@ -266,10 +276,19 @@ func (v view) entries(shard int, since int64, gone []uint64) []entry {
 	slices.SortFunc(all, entry.compare)
 	all = slices.CompactFunc(all, func(a, b entry) bool { return a.key == b.key }) // given up twice
 	t.list = all
-	return all
+	return all, rows
 }
 
 func (e entry) isGone() bool { return e.row == 0 && e.item == 0 }
+
+func countGone(all []entry) (n int) {
+	for _, e := range all {
+		if e.isGone() {
+			n++
+		}
+	}
+	return n
+}
 
 func (e entry) compare(o entry) int {
 	switch {

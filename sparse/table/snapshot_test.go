@@ -22,14 +22,19 @@ func stopped(x *Table, since int64) ([][]byte, error) {
 	all := make([][]byte, x.Shards())
 	for shard := range all {
 		var b bytes.Buffer
-		gone, err := x.goneSince(since)
-		switch {
-		case since == Everything || errors.Is(err, ErrTooOld):
-			if x.ShardRows(shard) == 0 {
-				continue
+		changed, gone := 0, 0
+		err := x.Delta(shard, since, func(_ uint64, record []float32) error {
+			if changed++; record == nil {
+				changed, gone = changed-1, gone+1
 			}
-			err = x.SaveShard(&b, shard)
-		case len(x.asItIs().entries(shard, since, gone)) > 0:
+			return nil
+		})
+		switch {
+		case errors.Is(err, ErrTooOld), x.ShardRows(shard) > 0 && changed == x.ShardRows(shard):
+			if err = nil; x.ShardRows(shard) > 0 {
+				err = x.SaveShard(&b, shard)
+			}
+		case changed+gone > 0:
 			err = x.SaveDelta(&b, shard, since)
 		}
 		if err != nil {

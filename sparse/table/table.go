@@ -343,7 +343,8 @@ func (t *Table) stamp(r Row, step uint32, score float32) {
 // which is valid during the call only, until f fails.
 func (t *Table) Each(shard int, f func(key uint64, record []float32) error) error {
 	v := t.asItIs()
-	for _, e := range v.entries(shard, Everything, nil) {
+	all, _ := v.entries(shard, Everything, nil)
+	for _, e := range all {
 		rec, _, _, err := v.read(e)
 		if err == nil {
 			err = f(e.key, rec)
