@@ -97,7 +97,7 @@ func TestFaultsOnPurposeComeOnce(t *testing.T) {
 	if !slices.Equal(lines, want) {
 		t.Errorf("%q, want %q", lines, want)
 	}
-	for _, says := range []string{"from the checkpoint of step ", "cut on purpose"} {
+	for _, says := range []string{"from the checkpoint of step ", "cut on purpose", "this rank is killed on purpose (fault 0, kill:0@step45)"} {
 		if !strings.Contains(o.stderr, says) {
 			t.Errorf("no %q in\n%s", says, o.stderr)
 		}

@@ -103,6 +103,9 @@ func (j *job) befall(text string, before struck) error {
 		if err != nil {
 			j.opt.Warn(fmt.Sprintf("fault %d on purpose may come again after a restart: %v", n, err))
 		}
+		if plan[n].Kind == chaos.Kill { // the others' word for it is that of a rank that ran out of memory
+			j.opt.Warn(fmt.Sprintf("this rank is killed on purpose (fault %d, %v)", n, chaos.Spec{plan[n]}))
+		}
 	}
 	return nil
 }
