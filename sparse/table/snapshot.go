@@ -65,8 +65,8 @@ var errChanged = errors.New("rows were loaded, or all forgotten, since the snaps
 
 // Snapshot begins to save some shards as they are now: what has changed in them since
 // a step, or Everything. Where too many rows were given up since to know them all,
-// shards are saved whole, and so is a shard of which every row has changed, as that
-// is shorter. A table has one snapshot at a time: a new one takes the place of the one
+// shards are saved whole, those without rows too, and so is a shard of which every row
+// has changed, as that is shorter. A table has one snapshot at a time: a new one takes the place of the one
 // before.
 func (t *Table) Snapshot(since int64, shards []int) *Snapshot {
 	if t.saving != nil {
@@ -96,7 +96,8 @@ func (s *Snapshot) Save(shard int, section func(whole bool, write func(io.Writer
 	}
 	defer func() { s.kept.pending[shard] = false }()
 	s.sortGone()
-	if !s.kept.pending[shard] || s.t.ShardRows(shard) == 0 && s.kept.of(shard) == 0 && len(s.given[shard]) == 0 {
+	replaces := s.whole && s.since != Everything // also what an emptied shard was
+	if !s.kept.pending[shard] || !replaces && s.t.ShardRows(shard) == 0 && s.kept.of(shard) == 0 && len(s.given[shard]) == 0 {
 		return nil
 	}
 	since := s.since
@@ -104,7 +105,7 @@ func (s *Snapshot) Save(shard int, section func(whole bool, write func(io.Writer
 		since = Everything
 	}
 	all, rows := s.entries(shard, since, s.given[shard])
-	if len(all) == 0 {
+	if len(all) == 0 && !replaces {
 		return nil
 	}
 	whole := s.whole

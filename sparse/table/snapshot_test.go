@@ -31,7 +31,7 @@ func stopped(x *Table, since int64) ([][]byte, error) {
 		})
 		switch {
 		case errors.Is(err, ErrTooOld), x.ShardRows(shard) > 0 && changed == x.ShardRows(shard):
-			if err = nil; x.ShardRows(shard) > 0 {
+			if err = nil; x.ShardRows(shard) > 0 || since != Everything {
 				err = x.SaveShard(&b, shard)
 			}
 		case changed+gone > 0:
@@ -186,6 +186,25 @@ func TestSnapshotOfUnknownStamps(t *testing.T) {
 	for shard := range want {
 		if got, err := savedBy(s, shard); err != nil || !bytes.Equal(got, want[shard]) {
 			t.Fatalf("shard %d: %v:\n%x\nwant\n%x", shard, err, got, want[shard])
+		}
+	}
+}
+
+// TestSnapshotOfForgottenRemovals: where it is not known any more which rows were given
+// up, a shard that has none left is saved as such, or its old rows would come back.
+func TestSnapshotOfForgottenRemovals(t *testing.T) {
+	x := openAs(t, Config{})
+	train(t, x, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8)
+	x.Delete([]uint64{1, 2, 3, 4, 5, 6, 7, 8})
+	x.Forget(x.Now())
+	s := x.Snapshot(0, []int{0, 1, 2, 3})
+	for shard := range 4 {
+		got, err := savedBy(s, shard)
+		if err != nil || len(got) == 0 {
+			t.Fatalf("shard %d: %d bytes: %v", shard, len(got), err)
+		}
+		if err := openAs(t, Config{}).LoadShard(bytes.NewReader(got), shard); err != nil {
+			t.Errorf("shard %d: %v", shard, err)
 		}
 	}
 }
