@@ -1,6 +1,7 @@
 package wdl
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank/chaos"
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/trace"
@@ -107,6 +109,7 @@ func TestARankTooSlowForAWindow(t *testing.T) {
 
 // TestASlowRankIsToldOf while a job runs, whether its steps wait or not. On a machine
 // that is busy with other work its host may be the cause, and rightly.
+// Steps take microseconds: a slower rank than 100 times would not be worth a word.
 func TestASlowRankIsToldOf(t *testing.T) {
 	path := clicks(t, 4000)
 	for name, how := range map[string]step.Tolerance{"wait": {}, "drop": {Mode: commit.Drop, Backup: 1}} {
@@ -115,15 +118,17 @@ func TestASlowRankIsToldOf(t *testing.T) {
 				everyday(t)
 			}
 			t.Parallel()
-			slow, err := chaos.Parse("slow:60x@1")
+			slow, err := chaos.Parse("slow:600x@1")
 			if err != nil {
 				t.Fatal(err)
 			}
 			told := make([]string, 1)
+			ctx, cancel := context.WithTimeout(t.Context(), patient.Longest)
+			defer cancel()
 			onRanks(t, 3, func(comm *collective.Comm) error {
 				var j *Job
 				j = NewJob(comm, trace.New(0), Options{
-					Config: clicksConfig(t, path, "", ""), Set: []string{"train.epochs=1000", "train.checkpoint.every_steps=100000"}, Out: t.TempDir(),
+					Config: clicksConfig(t, path, "", ""), Set: []string{"train.epochs=1000000", "train.checkpoint.every_steps=100000"}, Out: t.TempDir(),
 					Tolerance: how, Chaos: slow, Hosts: []string{"a", "b", "c"},
 					Say: func(line string) {
 						if strings.HasPrefix(line, "rank 1 ") && strings.Contains(line, "slower") {
@@ -132,7 +137,7 @@ func TestASlowRankIsToldOf(t *testing.T) {
 						}
 					},
 				})
-				res, err := j.Run(t.Context())
+				res, err := j.Run(ctx)
 				if err == nil && !slices.ContainsFunc(res.SlowRanks, func(s SlowRank) bool { return s.Rank == 1 && s.Cause != "input" }) {
 					t.Errorf("%+v", res.SlowRanks)
 				}
