@@ -200,6 +200,9 @@ func (d *Dataset) Use(c *Counts) error {
 		lines += int64(t.lines[i])
 		t.rows += int64(t.records[i])
 	}
+	if t.rows == 0 && c.bad > 0 {
+		return fmt.Errorf("data: %s: %w", strings.Join(d.some(), ", "), &allBad{c.bad, c.faults[0]})
+	}
 	if t.rows == 0 {
 		return fmt.Errorf("data: %s: %w", strings.Join(d.some(), ", "), ErrNoRecords)
 	}
@@ -212,6 +215,18 @@ func (d *Dataset) Use(c *Counts) error {
 
 // ErrNoRecords means that files hold nothing to train on.
 var ErrNoRecords = errors.New("there are no records: every line is blank, a comment or a header")
+
+// allBad is ErrNoRecords where all that there are were left out.
+type allBad struct {
+	n     int64
+	first Fault
+}
+
+func (e *allBad) Error() string {
+	return fmt.Sprintf("there are no records beside %d that cannot be used, the first: %s: %s", e.n, e.first.Place(), e.first.Reason())
+}
+
+func (e *allBad) Is(target error) bool { return target == ErrNoRecords }
 
 // some names the files, or the first of many.
 func (d *Dataset) some() []string {

@@ -2,6 +2,7 @@ package data
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -86,4 +87,25 @@ func FuzzInspect(f *testing.F) {
 			t.Fatalf("%+v", in)
 		}
 	})
+}
+
+// TestAllRecordsBad: where all were left out, the first of them is told, and there are
+// no records.
+func TestAllRecordsBad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bad.jsonl")
+	if err := os.WriteFile(path, []byte(`{"y":1,"a":1e999}`+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := Schema{Label: Label{Field: "y", Positive: []string{"1"}}, Features: []Feature{{Name: "a", Field: "a", Encode: "standardise"}}}
+	d, err := Open(Source{Format: "jsonl", MaxBad: 1}, s, []string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := d.Scan(t.Context(), 0, 1, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Use(n); !errors.Is(err, ErrNoRecords) || !strings.Contains(err.Error(), "beside 1 that cannot be used, the first: "+path+":1: 1e999") {
+		t.Error(err)
+	}
 }

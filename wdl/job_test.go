@@ -258,6 +258,12 @@ func TestOneClassIsJudgedByLogLoss(t *testing.T) {
 	if err := config.Set(c, "train.epochs", "5"); err != nil {
 		t.Fatal(err)
 	}
+	none := c.Clone()
+	none.Data.Valid, none.Data.ValidFraction = nil, 1e-9
+	var lines []string
+	if res := runJob(t, 1, Options{Config: none, Say: func(line string) { lines = append(lines, line) }}); res.BestEpoch != 0 || res.EarlyStopped != 0 || !strings.Contains(lines[0], "no validation: data.valid_fraction, 1e-09, holds out none of 30 rows") {
+		t.Errorf("without a row of validation data the best epoch is %d: %s", res.BestEpoch, lines)
+	}
 	var said []string
 	res := runJob(t, 1, Options{Config: c, Say: func(line string) { said = append(said, line) }})
 	if res.BestEpoch != 5 || res.EarlyStopped != 0 {

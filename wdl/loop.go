@@ -237,7 +237,12 @@ func (j *job) endEpoch(ctx context.Context) error {
 	if j.following != nil {
 		line = j.endSpan(c)
 	}
-	if due := c.Epoch%int64(j.config.Train.EvalEvery) == 0 || c.Epoch >= int64(j.config.Train.Epochs); j.valid == nil || !due {
+	due := j.valid != nil && (c.Epoch%int64(j.config.Train.EvalEvery) == 0 || c.Epoch >= int64(j.config.Train.Epochs))
+	if due && j.valid.Rows(j.validRows) == 0 {
+		due = false
+		line += fmt.Sprintf(", no validation: data.valid_fraction, %v, holds out none of %d rows", j.config.Data.ValidFraction, c.Rows)
+	}
+	if !due {
 		j.cursor = closed
 		j.say(line)
 		return nil
