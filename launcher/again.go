@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/wdlrun/wdlrun/rank"
@@ -14,6 +15,7 @@ type Failure struct {
 	Outcome
 	Generation int              // that has failed
 	Next       restart.Recovery // who is started again, and when
+	Beside     io.Writer        // for whole lines about it
 }
 
 // generations carries a job over failures. Each generation has processes, a key
@@ -31,6 +33,9 @@ type generations struct {
 
 // again runs a job until it ends well, is interrupted or the policy gives up.
 func again(ctx context.Context, job Job) (Outcome, error) {
+	if job.Stderr == nil {
+		job.Stderr = io.Discard
+	}
 	g := &generations{job: job, whole: job.Plan, begin: time.Now()}
 	g.policy = restart.New(restart.Config{Size: len(job.Plan.Ranks), Min: job.MinRanks, Budget: job.Restarts, Seed: uint64(g.begin.UnixNano())})
 	for r := range job.Plan.Ranks {
@@ -53,7 +58,7 @@ func again(ctx context.Context, job Job) (Outcome, error) {
 			return out, nil
 		}
 		if g.job.Again != nil {
-			g.job.Command = g.job.Again(Failure{out, g.job.Generation, next})
+			g.job.Command = g.job.Again(Failure{out, g.job.Generation, next, job.Stderr})
 		}
 		select {
 		case <-time.After(next.After):

@@ -31,6 +31,15 @@ func (c *console) write(w io.Writer, text []byte) {
 	}
 }
 
+// beside writes to standard error, between the lines of the ranks.
+type beside struct{ console *console }
+
+// Write takes whole lines.
+func (b beside) Write(p []byte) (int, error) {
+	b.console.write(b.console.stderr, p)
+	return len(p), nil
+}
+
 // show puts a progress line in the place of the last; "" takes it away.
 func (c *console) show(line string) {
 	c.mu.Lock()

@@ -30,7 +30,7 @@ func (r *run) heal(v *rank.Verdict) (pause time.Duration, ok bool) {
 	}
 	pause = next.After - r.hear(v, next.After)
 	if r.job.Again != nil {
-		r.job.Command = r.job.Again(Failure{r.outcome(), r.job.Generation, *next})
+		r.job.Command = r.job.Again(Failure{r.outcome(), r.job.Generation, *next, beside{r.console}})
 	}
 	return pause, true
 }
@@ -92,6 +92,7 @@ func (r *run) regroup() (later <-chan time.Time, err error) {
 	r.job.Generation++
 	r.of.job.Generation = r.job.Generation
 	r.heals++
+	r.judged = false
 	r.relay.again()
 	if r.server, err = r.serve(ln); err != nil {
 		return nil, fmt.Errorf("launcher: heal: %w", err)

@@ -62,6 +62,10 @@ type Job struct {
 	// Restarts. Where that is not possible, all are started again.
 	Heals bool
 
+	// Judged is told of each verdict the moment it is given, while ranks still run,
+	// and where to write whole lines about it. It must not wait.
+	Judged func(v *rank.Verdict, beside io.Writer)
+
 	// Again is told of each failure after which the job is started again, and
 	// returns the command for it. Nil starts Command.
 	Again func(Failure) []string
@@ -199,6 +203,7 @@ type run struct {
 	exits     map[int]exit // of those that have, by rank
 	own       map[int]bool // ended before any was told to
 	told      bool
+	judged    bool  // Judged was told of the present group
 	interrupt error // why ctx ended, if it did before the group
 
 	of     *generations // nil: the job is not started again
@@ -347,7 +352,7 @@ func (r *run) watch(ctx context.Context) error {
 			r.server.Order(o)
 		case <-ended:
 			ended = nil
-			if v := r.server.Verdict(); v != nil && tell == nil {
+			if v := r.judge(); v != nil && tell == nil {
 				if pause, ok := r.heal(v); ok {
 					heal = time.After(pause)
 					continue
@@ -385,7 +390,26 @@ func (r *run) watch(ctx context.Context) error {
 	case <-r.server.Ended():
 	case <-time.After(reapTime):
 	}
+	r.judge()
 	return nil
+}
+
+// judge returns the verdict on the group, nil for none, and tells of it once, unless
+// it is one on ranks that were interrupted. A rank that stood still is woken, so that
+// it hears of it and ends.
+func (r *run) judge() *rank.Verdict {
+	v := r.server.Verdict()
+	if v == nil || r.judged || r.interrupt != nil {
+		return v
+	}
+	r.judged = true
+	if r.job.Judged != nil {
+		r.job.Judged(v, beside{r.console})
+	}
+	if v.Kind == rank.Silent && !r.job.Heals { // those who heal let none wake up that has a successor
+		r.fleet.wakeRank(v.Rank)
+	}
+	return v
 }
 
 // patience is how long ranks may take to end by themselves after the verdict:

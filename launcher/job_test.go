@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -197,6 +198,60 @@ func TestStoppedRank(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestJudgedAtOnce: the verdict is told while those that it does not name still run, and
+// once.
+func TestJudgedAtOnce(t *testing.T) {
+	var told []string
+	running := make(chan []int, 1)
+	out, end := begin(t, t.Context(), Job{Plan: local(t, 3), Command: self("rank", "wait"), Quiet: true, Grace: patient.Longest,
+		Judged: func(v *rank.Verdict, beside io.Writer) {
+			told = append(told, v.String())
+			fmt.Fprintln(beside, v)
+			for _, pid := range <-running {
+				if pid != v.Pid && gone(pid) {
+					t.Errorf("process %d had ended before the verdict was told", pid)
+				}
+				syscall.Kill(pid, syscall.SIGCONT)
+			}
+			close(running)
+		}})
+	pids := out.pids(t, `rank \d pid (\d+)\n`, 3)
+	for _, pid := range pids {
+		syscall.Kill(pid, syscall.SIGSTOP) // they hear of it when they are woken
+	}
+	running <- pids
+	syscall.Kill(pids[1], syscall.SIGKILL)
+	o := end()
+	if len(told) != 1 || o.Verdict == nil || told[0] != o.Verdict.String() || strings.Count(out.String(), told[0]+"\n") != 1 {
+		t.Errorf("told of %q; %v\n%s", told, o.Verdict, out)
+	}
+}
+
+// TestEndIsToldBeforeItsOutput: a process whose output somebody else holds has ended when
+// it has; what it wrote is read until nobody holds it.
+func TestEndIsToldBeforeItsOutput(t *testing.T) {
+	out, dir := newText(), t.TempDir()
+	c := &console{stdout: out, stderr: out}
+	f := newFleet(1, nil)
+	cmd := exec.Command("sh", "-c", `setsid sh -c 'echo $$ >new; mv new pid; exec sleep 1000' & while ! [ -e pid ]; do sleep .01; done; printf tail; exit 3`)
+	cmd.Dir = dir
+	if _, err := f.start(0, cmd, [2]*lines{newLines(c, out, 0, true), newLines(c, out, 0, true)}); err != nil {
+		t.Fatal(err)
+	}
+	e := <-f.exits
+	early := out.String()
+	b, err := os.ReadFile(filepath.Join(dir, "pid"))
+	holder, err2 := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	syscall.Kill(holder, syscall.SIGKILL)
+	f.close()
+	if e != (exit{rank: 0, code: 3}) || early != "" || out.String() != "[0] tail\n" {
+		t.Errorf("%+v when %q had been read, and then %q", e, early, out)
+	}
 }
 
 // TestDeafRanks: those that neither the verdict nor SIGTERM ends are killed.

@@ -30,7 +30,8 @@
 // # How a job ends
 //
 // When all ranks have ended with code 0, well. When one fails (ends otherwise,
-// reports an error, falls silent), with one verdict: the others get 3 s to
+// reports an error, falls silent), with one verdict, told when it is given
+// (Job.Judged): the others, and one that stood still and is woken, get 3 s to
 // end by themselves if they attend the coordinator, then SIGTERM, and 3 s later
 // SIGKILL. The exit code is that of the first failure, 128 + signal for a signal;
 // 127 if the program is not found and 126 if it cannot be run, as with shells.
@@ -70,4 +71,10 @@ const (
 	// reapTime bounds the wait for a process that was sent SIGKILL. Only one
 	// that is stuck in the kernel takes longer.
 	reapTime = 5 * time.Second
+
+	// readTime is how long the news that a process has ended may wait for what it
+	// wrote, so that a verdict stands below it. It is there at once, unless what the
+	// rank started elsewhere holds the pipe; and a dead rank is to be told of within
+	// 200 ms.
+	readTime = 20 * time.Millisecond
 )

@@ -3,11 +3,14 @@ package launcher
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
 	"os/exec"
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // exit is how the process of a rank ended.
@@ -27,7 +30,7 @@ func (e exit) status() int {
 type process struct {
 	rank int
 	cmd  *exec.Cmd
-	out  [2]*lines // what it writes to standard output and error
+	out  [2]output // what it writes to standard output and error
 }
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
@@ -63,14 +66,21 @@ func (f *fleet) fork() {
 
 // start starts the process of a rank in a group of its own.
 func (f *fleet) start(rank int, cmd *exec.Cmd, out [2]*lines) (pid int, err error) {
-	p := &process{rank: rank, cmd: cmd, out: out}
-	cmd.Stdout, cmd.Stderr = out[0], out[1]
-	cmd.WaitDelay = reapTime // a process that left the group may hold the pipes; what this one wrote is still read
-	ownGroup(cmd)
-	dieWithLauncher(cmd)
-	started := make(chan error)
-	f.forks <- func() { started <- cmd.Start() }
-	if err := <-started; err != nil {
+	p := &process{rank: rank, cmd: cmd}
+	if p.out, err = outputs(cmd, out); err == nil {
+		ownGroup(cmd)
+		dieWithLauncher(cmd)
+		started := make(chan error)
+		f.forks <- func() { started <- cmd.Start() }
+		err = <-started
+	}
+	for _, out := range p.out {
+		out.into.Close() // the process has its own
+		if err != nil {
+			out.from.Close()
+		}
+	}
+	if err != nil {
 		return 0, fmt.Errorf("launcher: start: rank %d: %w", rank, explain(err))
 	}
 	f.guard.watch(p.pid())
@@ -82,8 +92,18 @@ func (f *fleet) start(rank int, cmd *exec.Cmd, out [2]*lines) (pid int, err erro
 }
 
 // await waits for the end of a process, ends what it left in its group, and
-// reports.
+// reports. What the process wrote is shown before that, unless somebody else holds
+// its pipes: then it is read beside what happens next, until close.
 func (f *fleet) await(p *process) {
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		var both sync.WaitGroup
+		for _, out := range p.out {
+			both.Go(out.read)
+		}
+		both.Wait()
+	}()
 	if awaitEnd(p.pid()) {
 		f.bury(p) // before the number is free for others
 		p.cmd.Wait()
@@ -91,11 +111,45 @@ func (f *fleet) await(p *process) {
 		p.cmd.Wait()
 		f.bury(p)
 	}
-	for _, out := range p.out {
-		out.flush()
+	late := time.AfterFunc(reapTime, func() {
+		for _, out := range p.out {
+			out.from.SetReadDeadline(time.Unix(1, 0))
+		}
+	})
+	defer late.Stop()
+	select {
+	case <-read:
+	case <-time.After(readTime):
 	}
 	code, signal := ending(p.cmd.ProcessState)
 	f.exits <- exit{p.rank, code, signal}
+	<-read
+}
+
+// output is one output of a process: a pipe, and where its lines go.
+type output struct {
+	from, into *os.File
+	to         *lines
+}
+
+// outputs gives a command pipes to write to. They are ours and not the command's, so
+// that the end of the process can be awaited without theirs.
+func outputs(cmd *exec.Cmd, to [2]*lines) (out [2]output, err error) {
+	for i := range out {
+		out[i].to = to[i]
+		if out[i].from, out[i].into, err = os.Pipe(); err != nil {
+			return out, err
+		}
+	}
+	cmd.Stdout, cmd.Stderr = out[0].into, out[1].into
+	return out, nil
+}
+
+// read passes on what is written, until all who hold the pipe have closed it.
+func (o output) read() {
+	io.Copy(o.to, o.from)
+	o.to.flush()
+	o.from.Close()
 }
 
 // bury ends what is left of a process's group and forgets it.
@@ -117,12 +171,15 @@ func (f *fleet) wake()  { f.each(wakeGroup) }
 // kill ends all that live.
 func (f *fleet) kill() { f.each(killGroup) }
 
-// killRank ends the process of a rank, if it lives.
-func (f *fleet) killRank(rank int) {
+// killRank ends the process of a rank, if it lives, and wakeRank lets it go on.
+func (f *fleet) killRank(rank int) { f.only(rank, killGroup) }
+func (f *fleet) wakeRank(rank int) { f.only(rank, wakeGroup) }
+
+func (f *fleet) only(rank int, act func(pgid int)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if p := f.live[rank]; p != nil {
-		killGroup(p.pid())
+		act(p.pid())
 	}
 }
 

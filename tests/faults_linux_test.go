@@ -262,7 +262,7 @@ func TestStoppedRankIsNamed(t *testing.T) {
 	if !strings.Contains(o.stderr, "rank 0 waits for it in phase ") {
 		t.Errorf("nobody is said to wait:\n%s", o.stderr)
 	}
-	_, folder, _ := strings.Cut(o.stderr, "; kept: stacks and traces of ranks 0, 1: ") // it is woken to say what it did
+	_, folder, _ := strings.Cut(o.stderr, "wdlrun: kept: stacks and traces of ranks 0, 1: ") // it is woken to say what it did
 	folder, _, _ = strings.Cut(folder, "\n")
 	for name, holds := range map[string]string{
 		"rank-0000.stacks": "step.(*Trainer).Step", // it waited in a step

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -42,22 +43,54 @@ type struck struct {
 
 // readStruck reads it from a run directory.
 func readStruck(dir string) (s struck, err error) {
-	b, err := os.ReadFile(filepath.Join(dir, fileChaos))
+	s, _, err = readFaults(dir)
+	return s, err
+}
+
+// FaultsOnPurpose returns those that have befallen the ranks of a run, in their order.
+func FaultsOnPurpose(runDir string) ([]chaos.Fault, error) {
+	_, been, err := readFaults(runDir)
+	return been, err
+}
+
+func readFaults(dir string) (s struck, been []chaos.Fault, err error) {
+	path := filepath.Join(dir, fileChaos)
+	b, err := os.ReadFile(path)
 	if err != nil {
-		return s, err
+		return s, nil, err
 	}
 	for i, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
-		n := 0
 		if i == 0 {
 			_, err = fmt.Sscanf(line, "ranks %d", &s.Ranks)
-		} else if _, err = fmt.Sscanf(line, "%d ", &n); err == nil {
-			s.Been = append(s.Been, n)
+		} else {
+			number, text, _ := strings.Cut(line, " ")
+			n, err1 := strconv.Atoi(number)
+			f, err2 := chaos.Parse(text)
+			if err = errors.Join(err1, err2); err == nil {
+				s.Been, been = append(s.Been, n), append(been, f...)
+			}
 		}
 		if err != nil || s.Ranks < 1 || len(s.Been) > chaos.MaxFaults*rank.MaxSize {
-			return s, fmt.Errorf("wdl: %s: line %d: %q", filepath.Join(dir, fileChaos), i+1, line)
+			return s, nil, fmt.Errorf("wdl: %s: line %d: %q", path, i+1, line)
 		}
 	}
-	return s, nil
+	return s, been, nil
+}
+
+// addStruck notes in a run directory that a fault befalls a rank, unless another rank
+// has: both ends of a link that is cut do.
+func addStruck(dir string, n int, f chaos.Fault) (err error) {
+	file, err := os.OpenFile(filepath.Join(dir, fileChaos), os.O_APPEND|os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	alone(file)
+	if s, err := readStruck(dir); err == nil && slices.Contains(s.Been, n) {
+		return nil
+	}
+	_, err = fmt.Fprintf(file, "%d %v\n", n, chaos.Spec{f})
+	return err
 }
 
 // strikes says, on rank 0, which faults the job has seen before, and begins the list.
@@ -93,14 +126,8 @@ func (j *job) befall(text string, before struck) error {
 	for _, in := range []*chaos.Injector{j.faults.compute, j.faults.step, j.faults.disk} {
 		in.Skip(before.Been...)
 	}
-	path := filepath.Join(j.runDir, fileChaos)
 	j.faults.note = func(n int) {
-		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-		if err == nil {
-			_, err = fmt.Fprintf(f, "%d %v\n", n, chaos.Spec{plan[n]})
-			err = errors.Join(err, f.Close())
-		}
-		if err != nil {
+		if err := addStruck(j.runDir, n, plan[n]); err != nil {
 			j.opt.Warn(fmt.Sprintf("fault %d on purpose may come again after a restart: %v", n, err))
 		}
 		if plan[n].Kind == chaos.Kill { // the others' word for it is that of a rank that ran out of memory

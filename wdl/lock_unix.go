@@ -33,3 +33,7 @@ func lock(dir string) (unlock func(), err error) {
 	}
 	return func() { f.Close() }, nil // the file stays: removing it would let two in
 }
+
+// alone waits until no other process has f open and alone, and keeps them out until f is
+// closed. File systems without locks go without.
+func alone(f *os.File) { syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,7 +12,10 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/launcher"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/chaos"
 	"github.com/wdlrun/wdlrun/rank/control"
+	"github.com/wdlrun/wdlrun/wdl"
 )
 
 // keepFailure leaves what ranks said about the end of their group in its run
@@ -23,7 +27,7 @@ import (
 //
 // A rank that has died says nothing; one that was stopped does when it is woken, and
 // one that is slow to answer may do so when those who are left have gone on.
-func (p *program) keepFailure(out launcher.Outcome) string {
+func keepFailure(out launcher.Outcome, w io.Writer) string {
 	if out.Status.RunDir == "" {
 		return ""
 	}
@@ -48,10 +52,29 @@ func (p *program) keepFailure(out launcher.Outcome) string {
 		keep(fmt.Sprintf("rank-%04d.%s", w.Rank, w.About), w.Body)
 	}
 	if err != nil {
-		fmt.Fprintf(p.stderr, "wdlrun: what the ranks said about the failure is not kept: %v\n", err)
+		fmt.Fprintf(w, "wdlrun: what the ranks said about the failure is not kept: %v\n", err)
 		return ""
 	}
 	return said(stacks, traces) + ": " + dir
+}
+
+// purpose says which fault on purpose has ended a group, "" for none: one that its run
+// directory tells of since the group before. (A rank that is killed on purpose looks
+// like one that the system has ended to all who see it from outside.)
+func (p *program) purpose(out launcher.Outcome) string {
+	if !p.chaos || out.Status.RunDir == "" {
+		return ""
+	}
+	been, _ := wdl.FaultsOnPurpose(out.Status.RunDir) // without a list none has been
+	seen := min(p.faults, len(been))
+	p.faults = len(been)
+	kinds := map[rank.Kind]chaos.Kind{rank.Killed: chaos.Kill, rank.Lost: chaos.Cut, rank.Blamed: chaos.Cut, rank.Silent: chaos.Stop, rank.Stuck: chaos.Stop}
+	for _, f := range been[seen:] {
+		if v := out.Verdict; f.Kind == kinds[v.Kind] && (f.Rank == v.Rank || f.Kind == chaos.Cut && f.Peer == v.Rank) {
+			return f.String()
+		}
+	}
+	return ""
 }
 
 // failureFolder makes a folder for a failure of now; there may be another of the same

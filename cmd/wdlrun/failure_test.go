@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/launcher"
+	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/wdl"
 )
 
@@ -58,6 +60,42 @@ func TestResultsOfWhatEndedOtherwise(t *testing.T) {
 		if json.Unmarshal(line.Bytes(), &got); err == nil || got.Code == 0 || got.Error == "" {
 			t.Errorf("%v: %s", err, &line)
 		}
+	}
+}
+
+// TestPurpose: what a fault on purpose did is not laid to anything else, and what it did
+// not is not laid to an earlier one.
+func TestPurpose(t *testing.T) {
+	run := t.TempDir()
+	has := func(lines string) {
+		if err := os.WriteFile(filepath.Join(run, "chaos.log"), []byte("ranks 3\n"+lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &program{chaos: true}
+	of := func(k rank.Kind, r int) string {
+		return p.purpose(launcher.Outcome{Verdict: &rank.Verdict{Kind: k, Rank: r}, Status: rank.Status{RunDir: run}})
+	}
+	for _, x := range []struct {
+		log  string
+		kind rank.Kind
+		rank int
+		want string
+	}{
+		{"", rank.Killed, 1, ""},
+		{"0 kill:1@step7\n", rank.Killed, 1, "kill:1@step7"},
+		{"0 kill:1@step7\n", rank.Killed, 1, ""}, // this time it was not
+		{"0 kill:1@step7\n2 kill:2@step9\n", rank.Killed, 1, ""},
+		{"0 kill:1@step7\n2 kill:2@step9\n1 stop:1s@0@step10\n3 cut:0-1@step11\n", rank.Blamed, 1, "cut:0-1@step11"},
+	} {
+		has(x.log)
+		if got := of(x.kind, x.rank); got != x.want {
+			t.Errorf("rank %d %s, list %q: %q, want %q", x.rank, x.kind, x.log, got, x.want)
+		}
+	}
+	p = &program{} // a list of an earlier job
+	if got := of(rank.Killed, 1); got != "" {
+		t.Errorf("without faults on purpose: %q", got)
 	}
 }
 

@@ -206,22 +206,39 @@ func (p *program) failed(m *member.Member, err error) error {
 	case m.World.Launched, m.World.Rank != 0 && v.Kind != rank.Gone:
 		return exit(1)
 	}
-	p.sayVerdict(v, m.World.Size, "", "")
+	sayVerdict(v, p.stderr)
+	sayHint(v, "", p.stderr)
 	return exit(1)
 }
 
-// sayVerdict tells why a job ended, what to do, and what is kept of it (keepFailure).
-func (p *program) sayVerdict(v *rank.Verdict, np int, runDir, kept string) {
-	if kept != "" {
-		kept = "; kept: " + kept
-	}
-	fmt.Fprintf(p.stderr, "wdlrun: %v%s\n", v, kept)
+// sayVerdict tells why a group ended, the moment that is known.
+func sayVerdict(v *rank.Verdict, w io.Writer) {
+	fmt.Fprintf(w, "wdlrun: %v\n", v)
 	for _, line := range v.Others {
-		fmt.Fprintf(p.stderr, "wdlrun:   %s\n", line)
+		fmt.Fprintf(w, "wdlrun:   %s\n", line)
 	}
-	if hint := v.Hint(); hint != "" {
-		fmt.Fprintf(p.stderr, "wdlrun: %s\n", hint)
+}
+
+// sayHint tells, after all that the ranks had to say, what may have been the cause: a
+// fault on purpose, if one has just come to pass.
+func sayHint(v *rank.Verdict, purpose string, w io.Writer) {
+	if purpose != "" {
+		fmt.Fprintf(w, "wdlrun: that was on purpose: %s\n", purpose)
+	} else if hint := v.Hint(); hint != "" {
+		fmt.Fprintf(w, "wdlrun: %s\n", hint)
 	}
+}
+
+// sayAfter tells what is kept of the end of a group, and the hint on it.
+func (p *program) sayAfter(out launcher.Outcome, w io.Writer) {
+	if kept := keepFailure(out, w); kept != "" {
+		fmt.Fprintf(w, "wdlrun: kept: %s\n", kept)
+	}
+	sayHint(out.Verdict, p.purpose(out), w)
+}
+
+// sayNext tells how to go on after a job that has failed.
+func (p *program) sayNext(v *rank.Verdict, np int, runDir string) {
 	if runDir == "" {
 		return
 	}
@@ -258,12 +275,13 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 	if err != nil {
 		return err
 	}
+	p.chaos = c.String("chaos") != ""
 	orders, stop := checkpointOrders()
 	defer stop()
 	out, err := launcher.Run(c.Context, launcher.Job{
 		Plan: plan, Command: command, Env: linked(c, os.Environ()), Stdin: what.stdin, Suspends: true, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
 		Merged: what.verbatim || c.String("output") == "merged", Timeout: c.Duration("timeout"), Listen: c.String("coordinator"), Orders: orders,
-		Restarts: restarts(c), MinRanks: c.Int("min-np"), Heals: c.Int("replicas") > 1, Again: p.again(command, what.goOn),
+		Judged: sayVerdict, Restarts: restarts(c), MinRanks: c.Int("min-np"), Heals: c.Int("replicas") > 1, Again: p.again(command, what.goOn),
 	})
 	if err != nil {
 		return p.unstarted(out.Code, asJSON, err.Error())
@@ -337,7 +355,7 @@ func place(c *cli.Context) (plan launcher.Plan, err error) {
 func (p *program) again(command []string, goOn bool) func(launcher.Failure) []string {
 	next := command
 	return func(f launcher.Failure) []string {
-		p.sayVerdict(f.Verdict, 0, "", p.keepFailure(f.Outcome))
+		p.sayAfter(f.Outcome, f.Beside)
 		dir, from := f.Status.RunDir, ""
 		if goOn && dir != "" {
 			next, from = append(slices.Clip(command), "-again", dir), goesOnFrom(dir)
@@ -345,7 +363,7 @@ func (p *program) again(command []string, goOn bool) func(launcher.Failure) []st
 		if f.Next.Plan == restart.Rejoin {
 			from = ", and training goes on from memory"
 		}
-		fmt.Fprintf(p.stderr, "wdlrun: %s%s\n", f.Next.Text, from)
+		fmt.Fprintf(f.Beside, "wdlrun: %s%s\n", f.Next.Text, from)
 		return next
 	}
 }
@@ -361,8 +379,9 @@ func goesOnFrom(runDir string) string {
 
 // ended tells how a launched job went.
 func (p *program) ended(out launcher.Outcome, asJSON bool, print printer) error {
-	if out.Verdict != nil {
-		p.sayVerdict(out.Verdict, out.Size, out.Status.RunDir, p.keepFailure(out))
+	if out.Verdict != nil { // which was told when it was given
+		p.sayAfter(out, p.stderr)
+		p.sayNext(out.Verdict, out.Size, out.Status.RunDir)
 	}
 	if out.GaveUp != "" {
 		fmt.Fprintf(p.stderr, "wdlrun: %s\n", out.GaveUp)

@@ -158,7 +158,7 @@ func (s *Server) post(event func(now time.Duration)) {
 
 // loop drives the group with real time.
 func (s *Server) loop() {
-	tick := time.NewTicker(max(min(s.group.Settle()/4, s.group.Timeout()/20), time.Millisecond))
+	tick := time.NewTicker(max(min(s.group.Settle()/16, s.group.Timeout()/20), time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
