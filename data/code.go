@@ -28,7 +28,26 @@ func keyOf(b []byte) uint64 {
 	if len(b) > 3 && len(b) <= 8 {
 		return shortKey(b)
 	}
+	if len(b) > 0 && len(b) <= 3 {
+		return tinyKey(b)
+	}
 	return xxh3.HashSeed(b, keySeed)
+}
+
+// tinyFlip is what XXH3 makes of the seed for inputs of 1 to 3 bytes: the first
+// eight bytes of its secret, one half xored with the other, and the seed.
+const tinyFlip = (0x396cfeb8 ^ 0xbe4ba423) + keySeed
+
+// tinyKey is xxh3.HashSeed of 1 to 3 bytes, as small counts are.
+func tinyKey(b []byte) uint64 {
+	n := len(b)
+	x := uint64(b[0])<<16 | uint64(b[n>>1])<<24 | uint64(b[n-1]) | uint64(n)<<8
+	x ^= tinyFlip
+	x ^= x >> 33
+	x *= 0xc2b2ae3d27d4eb4f
+	x ^= x >> 29
+	x *= 0x165667b19e3779f9
+	return x ^ x>>32
 }
 
 // shortFlip is what XXH3 makes of the seed for inputs of 4 to 8 bytes: bytes 8
@@ -95,7 +114,7 @@ type featureCode struct {
 	encoding encoding
 	column   int // of the parser's
 	weights  int // column of the weights, 0 for none
-	words    map[uint64]struct{}
+	words    *keySet
 	limits   []float64 // ascending; interval i is [limits[i−1], limits[i])
 	mean     float64
 	inverse  float64   // of the standard deviation; 0 for a constant
@@ -129,7 +148,7 @@ func newCoder(s Schema, stats []statistics, p *parser) *coder {
 	place := map[string]int{}
 	for i, f := range s.Features {
 		e, _ := encodingOf(f.Encode)
-		fc := featureCode{Feature: f, encoding: e, limits: f.Boundaries}
+		fc := featureCode{Feature: f, encoding: e, limits: f.Boundaries, words: noKeys}
 		fc.column = p.columnOf(f.Field)
 		if f.Log || e == encLog {
 			fc.logs = logs()
@@ -353,7 +372,7 @@ func (f *featureCode) key(piece []byte) (uint64, bool) {
 		return k, true
 	}
 	k := keyOf(piece)
-	if _, ok := f.words[k]; !ok {
+	if !f.words.has(k) {
 		return KeyUnknown, true
 	}
 	return k, true

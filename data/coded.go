@@ -61,7 +61,7 @@ type use struct {
 	column int
 	sparse bool
 	at     int // place among the keys, or the numbers
-	counts *[smallCounts]float32
+	counts *countTable
 
 	dict  int      // whose words are known
 	words []uint64 // of its entries
@@ -208,7 +208,7 @@ func (x *codedRows) load() error {
 	for i := range x.coder.crosses {
 		for r := range n {
 			keys := x.words[r*x.stride+1+first : (r+1)*x.stride]
-			keys[len(x.coder.sparse)+i] = x.coder.cross(&x.coder.crosses[i], keys)
+			keys[len(x.coder.sparse)+i] = x.coder.cross(&x.coder.crosses[i], places{keys: keys, step: 1})
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/wdlrun/wdlrun/data/value"
+	"github.com/wdlrun/wdlrun/internal/raw"
 )
 
 // rowCoder checks records and encodes them as rows. It belongs to one goroutine.
@@ -16,9 +17,39 @@ type rowCoder struct {
 // direct encodes usual records of one format in one pass. It agrees with parser
 // and coder, the specification, in all it takes.
 type direct interface {
-	// encode makes a record a row of single keys. It returns false if it is to be
-	// done, or refused, by parser and coder; the row then means nothing.
-	encode(row []uint64, record []byte) bool
+	// encode makes a record single keys and numbers, and tells whether its label is 1.
+	// It is not ok if it is to be done, or refused, by parser and coder; what it has
+	// written then means nothing.
+	encode(to places, record []byte) (one, ok bool)
+}
+
+// places is where what a record becomes is written.
+type places struct {
+	numbers []float32
+	keys    []uint64 // key i goes to place i·step
+	step    int
+}
+
+// placesIn are those in a row.
+func (s *shape) placesIn(row []uint64) places {
+	first := s.firstKey()
+	words := row[1:first]
+	if len(words) > 0 {
+		words[len(words)-1] = 0 // whose upper half may be no number
+	}
+	return places{raw.Of[float32](raw.Bytes(words))[:s.dense], row[first:], 1}
+}
+
+// usual makes a record a row, if it is one of those that are encoded directly.
+func (r *rowCoder) usual(row []uint64, record []byte) bool {
+	if r.direct == nil {
+		return false
+	}
+	one, ok := r.direct.encode(r.coder.shape.placesIn(row), record)
+	if row[0] = 0; one {
+		row[0] = headLabel
+	}
+	return ok
 }
 
 // newRowCoder works by a filled schema; without statistics it can only check.
@@ -55,7 +86,7 @@ func (r *rowCoder) encode(dst []uint64, record []byte) ([]uint64, *flaw) {
 	c := r.coder
 	at := len(dst)
 	dst = extend(dst, c.shape.plainWords())
-	if r.direct != nil && r.direct.encode(dst[at:], record) {
+	if r.usual(dst[at:], record) {
 		return dst, nil
 	}
 	if fl := r.parser.parse(record); fl != nil {
@@ -98,10 +129,7 @@ func (c *coder) single(row []uint64) bool {
 			keys[i] = k
 		}
 	}
-	for i := range c.crosses {
-		x := &c.crosses[i]
-		keys[len(c.sparse)+i] = c.cross(x, keys)
-	}
+	c.putCrosses(places{keys: keys, step: 1})
 	for i := range c.dense {
 		putFloat(row[1:], i, c.dense[i].number(p))
 	}
@@ -112,11 +140,19 @@ func (c *coder) single(row []uint64) bool {
 	return true
 }
 
+// putCrosses writes the keys of crosses beside those of features that have one key
+// each.
+func (c *coder) putCrosses(to places) {
+	for i := range c.crosses {
+		to.keys[(len(c.sparse)+i)*to.step] = c.cross(&c.crosses[i], to)
+	}
+}
+
 // cross is the key of a cross of features that have one key each.
-func (c *coder) cross(x *crossCode, keys []uint64) uint64 {
+func (c *coder) cross(x *crossCode, in places) uint64 {
 	buf := c.buf[:8*len(x.of)]
 	for d, f := range x.of {
-		binary.LittleEndian.PutUint64(buf[8*d:], keys[f])
+		binary.LittleEndian.PutUint64(buf[8*d:], in.keys[f*in.step])
 	}
 	key := keyOf(buf)
 	if x.buckets > 0 {

@@ -36,7 +36,7 @@ type statistics struct {
 	Deviation  float64   // standardise
 	Limits     []float64 // quantile
 	Vocabulary []string  // sorted
-	set        map[uint64]struct{}
+	set        *keySet
 }
 
 // NewEncoder takes what the features need from fit, merged over all parts.
@@ -94,11 +94,11 @@ func compile(s Schema, stats []statistics) (*Encoder, error) {
 
 // index hashes the vocabulary.
 func (s *statistics) index() error {
-	s.set = make(map[uint64]struct{}, len(s.Vocabulary))
+	s.set = newKeySet(len(s.Vocabulary))
 	for _, w := range s.Vocabulary {
-		s.set[keyOf([]byte(w))] = struct{}{}
+		s.set.add(keyOf([]byte(w)))
 	}
-	if len(s.set) != len(s.Vocabulary) {
+	if s.set.n != len(s.Vocabulary) {
 		return errors.New("two values of the vocabulary have one key; use encode: hash")
 	}
 	return nil

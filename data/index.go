@@ -115,7 +115,7 @@ type Vocabulary struct {
 	Values, Unknown int64 // counted: values, and those among them that have no key of their own
 
 	separator string
-	words     map[uint64]struct{}
+	words     *keySet
 	buf       []byte
 }
 
@@ -143,7 +143,7 @@ func (v *Vocabulary) Count(l *value.List, missing []string) {
 				continue
 			}
 			v.Values++
-			if _, known := v.words[keyOf(piece)]; !known {
+			if !v.words.has(keyOf(piece)) {
 				v.Unknown++
 			}
 		}

@@ -3,15 +3,16 @@ package data
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"math/bits"
 
 	"github.com/wdlrun/wdlrun/internal/delim"
-	"github.com/wdlrun/wdlrun/internal/raw"
 )
 
 // plain encodes usual lines of csv and tsv in one pass: without quotes, with one
 // value a field, decimals as numbers. Whatever else there is, it leaves to parser
-// and coder.
+// and coder. Features of one kind go together, and each field that numbers are made
+// of is read once.
 type plain struct {
 	delimited *delimited
 	parser    *parser
@@ -20,24 +21,37 @@ type plain struct {
 	label     int // field
 	cutter    *delim.Cutter
 	fields    []delim.Field // of the line
-	sparse    []plainKey
-	dense     []plainNumber
+	hashes    []plainHash
+	words     []plainWord
+	ids       []plainID
+	counts    []plainCount
 }
 
-// plainKey is a sparse feature and its field.
-type plainKey struct {
-	encoding encoding
-	field    int
-	buckets  uint64
-	code     *featureCode
+// plainHash is a feature that hashes its field.
+type plainHash struct {
+	field, key int
+	buckets    uint64
 }
 
-// plainNumber is a dense input and its field.
-type plainNumber struct {
-	field  int
-	counts *[smallCounts]float32 // what small counts become
-	zero   bool                  // a missing one becomes what 0 does
-	code   *featureCode
+// plainWord is a feature that looks its field up in a vocabulary.
+type plainWord struct {
+	field, key int
+	known      *keySet
+}
+
+// plainID is a feature whose field holds keys.
+type plainID struct{ field, key int }
+
+// plainCount is a field that holds a number, with the dense input and the feature of
+// intervals that are made of it, or one of them.
+type plainCount struct {
+	field     int
+	number    int         // dense input
+	key       int         // feature of intervals
+	reals     *countTable // what small counts become there; nil: there is none
+	intervals *[smallCounts]uint16
+	dense     *featureCode
+	sparse    *featureCode
 }
 
 // smallCounts is how many counts have what they become looked up.
@@ -57,15 +71,47 @@ func newPlain(c *coder) *plain {
 	x.cutter = delim.NewCutter(d.width)
 	for i := range c.sparse {
 		f := &c.sparse[i]
-		x.sparse = append(x.sparse, plainKey{f.encoding, d.at[f.column], f.Buckets, f})
+		field := d.at[f.column]
+		switch {
+		case f.encoding == encHash:
+			x.hashes = append(x.hashes, plainHash{field, i, f.Buckets})
+		case f.encoding == encVocabulary:
+			x.words = append(x.words, plainWord{field, i, f.words})
+		case f.encoding == encID:
+			x.ids = append(x.ids, plainID{field, i})
+		case !f.encoding.number() || !x.addIntervals(f, field, i):
+			return nil
+		}
 	}
 	tables := countTables{}
 	for i := range c.dense {
-		f := &c.dense[i]
-		t := tables.of(f)
-		x.dense = append(x.dense, plainNumber{d.at[f.column], t, t[0] == 0, f})
+		x.addNumber(&c.dense[i], d.at[c.dense[i].column], i, tables)
 	}
 	return x
+}
+
+// addIntervals adds feature i of intervals; false if they are too many to look up.
+func (x *plain) addIntervals(f *featureCode, field, i int) bool {
+	if len(f.limits) > math.MaxUint16 {
+		return false
+	}
+	t := new([smallCounts]uint16)
+	for n := range t {
+		t[n] = uint16(interval(f.limits, float64(n)))
+	}
+	x.counts = append(x.counts, plainCount{field: field, key: i, intervals: t, sparse: f})
+	return true
+}
+
+// addNumber adds dense input i.
+func (x *plain) addNumber(f *featureCode, field, i int, tables countTables) {
+	for j := range x.counts {
+		if n := &x.counts[j]; n.field == field && n.dense == nil {
+			n.number, n.reals, n.dense = i, tables.of(f), f
+			return
+		}
+	}
+	x.counts = append(x.counts, plainCount{field: field, number: i, reals: tables.of(f), dense: f})
 }
 
 // hasLists tells whether a feature may have several keys in a record, or weights.
@@ -78,8 +124,11 @@ func hasLists(c *coder) bool {
 	return false
 }
 
-// countTables are what small counts become, by how they do.
-type countTables map[countScale]*[smallCounts]float32
+// countTable is what small counts become, and 0 behind them for a missing one.
+type countTable [smallCounts + 1]float32
+
+// countTables are such tables by how counts become something.
+type countTables map[countScale]*countTable
 
 type countScale struct {
 	encoding      encoding
@@ -87,130 +136,162 @@ type countScale struct {
 	mean, inverse float64
 }
 
-func (t countTables) of(f *featureCode) *[smallCounts]float32 {
+func (t countTables) of(f *featureCode) *countTable {
 	s := countScale{f.encoding, f.Log, f.mean, f.inverse}
 	if t[s] == nil {
-		t[s] = new([smallCounts]float32)
-		for i := range t[s] {
+		t[s] = new(countTable)
+		for i := range smallCounts {
 			t[s][i] = f.scaled(float64(i))
 		}
 	}
 	return t[s]
 }
 
-func (x *plain) encode(row []uint64, line []byte) bool {
-	if x.delimited.quotes && bytes.IndexByte(line, '"') >= 0 || !x.cut(line) || !x.putLabel(row, line) {
-		return false
+func (x *plain) encode(to places, line []byte) (one, ok bool) {
+	if x.delimited.quotes && bytes.IndexByte(line, '"') >= 0 || !x.cut(line) {
+		return false, false
 	}
-	first := x.coder.shape.firstKey()
-	keys := row[first:]
-	if !x.putKeys(keys, line) || !x.putNumbers(row[1:first], line) {
-		return false
+	if one, ok = x.labelOf(line); !ok || !x.putCounts(to, line) || !x.putIDs(to, line) {
+		return false, false
 	}
-	for i := range x.coder.crosses {
-		keys[len(x.sparse)+i] = x.coder.cross(&x.coder.crosses[i], keys)
-	}
-	return true
+	x.putHashes(to, line)
+	x.putWords(to, line)
+	x.coder.putCrosses(to)
+	return one, true
 }
 
-// putKeys writes the keys of the sparse features.
-func (x *plain) putKeys(keys []uint64, line []byte) bool {
+// putHashes writes the keys of features that are hashed.
+func (x *plain) putHashes(to places, line []byte) {
 	fields := x.fields
-	keys = keys[:len(x.sparse)]
-	for i := range keys {
-		f := &x.sparse[i]
-		at := fields[f.field]
-		text := line[at.Lo:at.Hi]
-		switch {
-		case len(text) == 0:
-			keys[i] = KeyMissing
-		case f.encoding == encHash:
-			k := uint64(0)
-			if len(text) == 8 {
-				k = mixShort(bits.RotateLeft64(binary.LittleEndian.Uint64(text), 32), 8)
-			} else {
-				k = keyOf(text)
-			}
-			if f.buckets > 0 {
-				k %= f.buckets
-			}
-			keys[i] = k
-		case f.encoding.number():
-			v, ok := decimal(line, at)
-			if !ok {
-				return false
-			}
-			keys[i] = uint64(interval(f.code.limits, v))
-		default:
-			k, ok := f.code.key(text)
-			if !ok {
-				return false
-			}
-			keys[i] = k
+	for i := range x.hashes {
+		f := &x.hashes[i]
+		at, k := fields[f.field], uint64(0)
+		if n := at.Hi - at.Lo; n == 8 {
+			k = mixShort(bits.RotateLeft64(binary.LittleEndian.Uint64(line[at.Lo:]), 32), 8)
+		} else if n > 0 {
+			k = keyOf(line[at.Lo:at.Hi])
+		} else {
+			to.keys[f.key*to.step] = KeyMissing
+			continue
 		}
+		if f.buckets > 0 {
+			k %= f.buckets
+		}
+		to.keys[f.key*to.step] = k
 	}
-	return true
 }
 
-// putNumbers writes the dense inputs. Most are small counts, which are read here
-// as digits does.
-func (x *plain) putNumbers(words []uint64, line []byte) bool {
-	if len(words) == 0 {
-		return true
-	}
-	words[len(words)-1] = 0 // whose upper half may be no number
-	fields, numbers := x.fields, raw.Of[float32](raw.Bytes(words))[:len(x.dense)]
-	for i := range numbers {
-		f := &x.dense[i]
-		at := fields[f.field]
-		if n := uint(at.Hi - at.Lo); n <= 8 && int(at.Lo)+8 <= len(line) && (n > 0 || f.zero) {
-			d := (binary.LittleEndian.Uint64(line[at.Lo:]) ^ '0'*ones) << (64 - 8*n)
-			if c := ofDigits(d); c < smallCounts && (d+0x76*ones|d)&highs == 0 {
-				numbers[i] = f.counts[c]
-				continue
+// putWords writes the keys of features that have vocabularies.
+func (x *plain) putWords(to places, line []byte) {
+	fields := x.fields
+	for i := range x.words {
+		f := &x.words[i]
+		at, k := fields[f.field], KeyMissing
+		if n := at.Hi - at.Lo; n > 0 {
+			if n == 8 {
+				k = mixShort(bits.RotateLeft64(binary.LittleEndian.Uint64(line[at.Lo:]), 32), 8)
+			} else {
+				k = keyOf(line[at.Lo:at.Hi])
+			}
+			if !f.known.has(k) {
+				k = KeyUnknown
 			}
 		}
-		v, ok := x.number(f, line)
+		to.keys[f.key*to.step] = k
+	}
+}
+
+// putIDs writes the keys that stand in their fields.
+func (x *plain) putIDs(to places, line []byte) bool {
+	for i := range x.ids {
+		f := &x.ids[i]
+		at, k, ok := x.fields[f.field], KeyMissing, true
+		if at.Lo < at.Hi {
+			k, ok = parseID(line[at.Lo:at.Hi])
+		}
 		if !ok {
 			return false
 		}
-		numbers[i] = v
+		to.keys[f.key*to.step] = k
 	}
 	return true
 }
 
-// number is a dense input that is no small count.
-func (x *plain) number(f *plainNumber, line []byte) (v float32, ok bool) {
-	at := x.fields[f.field]
-	if at.Lo == at.Hi {
-		return 0, true
+// putCounts writes what is made of numbers. Most are small counts, which are read
+// here as digits does.
+func (x *plain) putCounts(to places, line []byte) bool {
+	fields := x.fields
+	for i := range x.counts {
+		f := &x.counts[i]
+		at := fields[f.field]
+		n := uint(at.Hi - at.Lo)
+		if n > 8 || int(at.Lo)+8 > len(line) {
+			if !x.putNumber(f, to, line) {
+				return false
+			}
+			continue
+		}
+		d := (binary.LittleEndian.Uint64(line[at.Lo:]) ^ '0'*ones) << (64 - 8*n)
+		c := ofDigits(d)
+		if c >= smallCounts || (d+0x76*ones|d)&highs != 0 {
+			if !x.putNumber(f, to, line) {
+				return false
+			}
+			continue
+		}
+		if f.intervals != nil {
+			k := uint64(f.intervals[c])
+			if n == 0 {
+				k = KeyMissing
+			}
+			to.keys[f.key*to.step] = k
+		}
+		if f.reals != nil {
+			if n == 0 {
+				c = smallCounts
+			}
+			to.numbers[f.number] = f.reals[c]
+		}
 	}
-	y, ok := decimal(line, at)
-	return f.code.scaled(y), ok
+	return true
 }
 
-// putLabel writes the head of the row.
-func (x *plain) putLabel(row []uint64, line []byte) bool {
+// putNumber is putCounts of a field that is no small count.
+func (x *plain) putNumber(f *plainCount, to places, line []byte) bool {
+	at, k, y := x.fields[f.field], KeyMissing, float32(0)
+	if at.Lo < at.Hi {
+		v, ok := decimal(line, at)
+		if !ok {
+			return false
+		}
+		if f.sparse != nil {
+			k = uint64(interval(f.sparse.limits, v))
+		}
+		if f.dense != nil {
+			y = f.dense.scaled(v)
+		}
+	}
+	if f.sparse != nil {
+		to.keys[f.key*to.step] = k
+	}
+	if f.dense != nil {
+		to.numbers[f.number] = y
+	}
+	return true
+}
+
+// labelOf decides between 0 and 1; not ok if the field means neither.
+func (x *plain) labelOf(line []byte) (one, ok bool) {
 	at := x.fields[x.label]
 	text := line[at.Lo:at.Hi]
 	if len(text) == 0 {
-		return false
+		return false, false
 	}
-	one, ok := false, false
 	if t := x.parser.label.Threshold; t != nil {
-		v := 0.0
-		v, ok = decimal(line, at)
-		one = ok && v >= *t
-	} else {
-		one, ok = x.parser.label.of(text)
+		v, ok := decimal(line, at)
+		return ok && v >= *t, ok
 	}
-	if !ok {
-		return false
-	}
-	if row[0] = 0; one {
-		row[0] = headLabel
-	}
-	return true
+	return x.parser.label.of(text)
 }
 
 // cut finds the fields of a line, without the blanks around them, and empty ones

@@ -14,7 +14,7 @@ type singles struct {
 	decoder *tfrecord.Decoder
 	coder   *coder
 	values  []tfrecord.Value // of the parser's columns
-	counts  []*[smallCounts]float32
+	counts  []*countTable
 	digits  []byte
 }
 
@@ -33,23 +33,17 @@ func newSingles(c *coder) *singles {
 	return x
 }
 
-func (x *singles) encode(row []uint64, record []byte) bool {
+func (x *singles) encode(to places, record []byte) (one, ok bool) {
 	if !x.decoder.Single(record, x.values) {
-		return false
+		return false, false
 	}
-	one, ok := x.label(record)
-	if !ok {
-		return false
+	if one, ok = x.label(record); !ok {
+		return false, false
 	}
-	if row[0] = 0; one {
-		row[0] = headLabel
-	}
-	first := x.coder.shape.firstKey()
-	numbers, keys := row[1:first], row[first:]
 	for i := range x.coder.sparse {
 		f := &x.coder.sparse[i]
-		if keys[i], ok = x.key(f, &x.values[f.column], record); !ok {
-			return false
+		if to.keys[i*to.step], ok = x.key(f, &x.values[f.column], record); !ok {
+			return false, false
 		}
 	}
 	for i := range x.coder.dense {
@@ -58,16 +52,14 @@ func (x *singles) encode(row []uint64, record []byte) bool {
 		if v.Kind == value.Int && uint64(v.Int) < smallCounts {
 			y = x.counts[i][v.Int]
 		} else if z, there, ok := x.number(v, record); !ok {
-			return false
+			return false, false
 		} else if there {
 			y = f.scaled(z)
 		}
-		putFloat(numbers, i, y)
+		to.numbers[i] = y
 	}
-	for i := range x.coder.crosses {
-		keys[len(x.coder.sparse)+i] = x.coder.cross(&x.coder.crosses[i], keys)
-	}
-	return true
+	x.coder.putCrosses(to)
+	return one, true
 }
 
 // key is that of a sparse feature.

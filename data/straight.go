@@ -202,7 +202,7 @@ func (t *straight) cross(b *Batch, n int) {
 			for _, f := range x.of {
 				t.keys[f] = b.Sparse[f].Values[r]
 			}
-			to[r] = c.cross(x, t.keys)
+			to[r] = c.cross(x, places{keys: t.keys, step: 1})
 		}
 	}
 }
