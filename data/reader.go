@@ -28,11 +28,13 @@ type ReaderConfig struct {
 	Threads     int    // most threads that encode; 0: as many as Go runs
 }
 
+// MostBatch is how many samples a global batch may have.
+const MostBatch = 1 << 26
+
 const (
 	defaultDepth = 8
 	mostDepth    = 1 << 10
 	mostThreads  = 1 << 10
-	mostBatch    = 1 << 26
 	closeWait    = time.Second
 )
 
@@ -57,8 +59,8 @@ func (c ReaderConfig) filled() ReaderConfig {
 
 func (c ReaderConfig) validate(rows int64) error {
 	var v validator
-	if c.GlobalBatch < 1 || c.GlobalBatch > mostBatch {
-		v.bad("global batch", "is %d, from 1 to %d are possible", c.GlobalBatch, mostBatch)
+	if c.GlobalBatch < 1 || c.GlobalBatch > MostBatch {
+		v.bad("global batch", "is %d, from 1 to %d are possible", c.GlobalBatch, MostBatch)
 	}
 	if c.Size < 1 || c.Rank < 0 || c.Rank >= c.Size {
 		v.bad("rank", "is %d of %d", c.Rank, c.Size)

@@ -57,6 +57,9 @@ func TestRefusedFlags(t *testing.T) {
 		{"data show builtin:adult.test -records 2", "data show: -records stands behind a file: flags come first"},
 		{"init builtin:adult.test -out x.yaml", "init: -out stands behind a file: flags come first"},
 		{"train -set train.global_batch=67108865", "train.global_batch: is 67108865; it must be from 1 to 67108864"},
+		{"-np 5 -oversubscribe train -set train.batch=16777216", "train.batch: 16777216 samples of each of 5 ranks are 83886080, and a step may have 67108864: give at most 13421772"},
+		{"-np 2 -mode drop replay runs/a", "-mode has no effect on this program: it is for train"},
+		{"-np 2 -chaos kill:1@step5 replay runs/a", "-chaos has no effect on this program: it is for train"},
 		{"train -set train.batch=64 -set train.global_batch=512", "train.global_batch: contradicts train.batch, which is set too"},
 		{"train -set data.test=test.csv", "it must be a list of texts: write [test.csv]"},
 	} {
@@ -64,6 +67,10 @@ func TestRefusedFlags(t *testing.T) {
 		if o.code != 1 || !strings.Contains(o.stderr, x.want) || strings.Count(o.stderr, "\n") != 1 {
 			t.Errorf("%s: exit code %d, want 1 and a line with %q\n%s", x.args, o.code, x.want, o.stderr)
 		}
+	}
+	t.Setenv("WDLRUN_TRANSPORT", "pigeon")
+	if o, want := run(t, dir, "-np", "2", "train"), "transport \"pigeon\" is unknown; there are auto, shm and tcp: change WDLRUN_TRANSPORT"; o.code != 1 || !strings.Contains(o.stderr, want) || strings.Count(o.stderr, "\n") != 1 {
+		t.Errorf("exit code %d, want 1 and a line with %q\n%s", o.code, want, o.stderr)
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, "taken.tsv")); err != nil || string(b) != "mine\n" {
 		t.Errorf("taken.tsv: %q, %v: gen wrote over it", b, err)

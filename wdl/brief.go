@@ -261,6 +261,9 @@ func (o Options) fits(c *config.Config, size int) error {
 		return err
 	}
 	errs := []error{how.Validate(c, size), replicable(c, o.Replicas, size)}
+	if n := c.Train.Global(size); n > data.MostBatch {
+		errs = append(errs, fmt.Errorf("wdl: train.batch: %d samples of each of %d ranks are %d, and a step may have %d: give at most %d", c.Train.Batch, size, n, data.MostBatch, data.MostBatch/size))
+	}
 	if c.Train.Slots > 0 {
 		errs = append(errs, checkSlots(c, o.Replicas, size))
 	}

@@ -126,6 +126,9 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 	if found && !c.IsSet("np") {
 		return p.beRank(c, world, work, print)
 	}
+	if _, err := (member.Options{}).Completed(p.handedOn(c)); err != nil {
+		return err
+	}
 	if err := check(c); err != nil {
 		return err
 	}
@@ -287,6 +290,17 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 		return p.unstarted(out.Code, asJSON, err.Error())
 	}
 	return p.ended(out, asJSON, what.print)
+}
+
+// handedOn is what of the environment ranks will find: not what launch flags replace.
+func (p *program) handedOn(c *cli.Context) func(string) string {
+	replaced := linked(c, nil)
+	return func(name string) string {
+		if slices.ContainsFunc(replaced, func(v string) bool { return strings.HasPrefix(v, name+"=") }) {
+			return ""
+		}
+		return p.getenv(name)
+	}
 }
 
 // linked adds to an environment what the launch flags say about the links between

@@ -120,7 +120,7 @@ func withoutTraining(commands []*cli.Command) {
 
 // tolerates tells whether a command knows -mode, -backup and -chaos.
 func tolerates(k *cli.Command) bool {
-	return slices.Contains([]string{"train", "replay", "straggler"}, k.Name)
+	return slices.Contains([]string{"train", "straggler"}, k.Name)
 }
 
 // replicated refuses replicas that there cannot be.

@@ -56,7 +56,7 @@ func Join(ctx context.Context, getenv func(string) string, opts control.Options)
 // connects to them. A process that nobody launched is a group of one. Transport,
 // Encrypt and Streams that opts leaves out are those of the environment (rank.Links).
 func JoinWith(ctx context.Context, getenv func(string) string, opts Options) (*Member, error) {
-	opts, err := opts.orOf(getenv)
+	opts, err := opts.Completed(getenv)
 	if err != nil {
 		return nil, err
 	}

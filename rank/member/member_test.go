@@ -177,8 +177,8 @@ func TestLinksOfTheLauncher(t *testing.T) {
 	}{
 		{member.TCP, "", "2", member.TCP, ""},
 		{"pigeon", member.TCP, "1", member.TCP, ""}, // is not asked
-		{"pigeon", "", "1", "", `transport "pigeon" is unknown`},
-		{member.TCP, "", "99", "", "99 streams: give 1 to 16"},
+		{"pigeon", "", "1", "", `transport "pigeon" is unknown; there are auto, shm and tcp: change WDLRUN_TRANSPORT or unset it`},
+		{member.TCP, "", "99", "", "99 streams: give 1 to 16: change WDLRUN_STREAMS or unset it"},
 		{member.TCP, "", "x", "", `WDLRUN_STREAMS="x"`},
 	} {
 		said := env(0, 1, t.TempDir(), rank.NewKey())

@@ -61,11 +61,18 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// orOf returns the options, completed by what the launcher says in the environment.
-func (o Options) orOf(getenv func(string) string) (Options, error) {
+// Completed returns the options with what they leave out as the launcher says it in the
+// environment. An error names the variable, or the option, and what it may be.
+func (o Options) Completed(getenv func(string) string) (Options, error) {
 	said, err := rank.LinksFromEnv(getenv)
 	if err != nil {
 		return o, err
+	}
+	if err := (Options{Transport: said.Transport}).Validate(); err != nil && o.Transport == "" {
+		return o, fmt.Errorf("%w: change WDLRUN_TRANSPORT or unset it", err)
+	}
+	if err := (Options{Streams: said.Streams}).Validate(); err != nil && o.Streams == 0 {
+		return o, fmt.Errorf("%w: change WDLRUN_STREAMS or unset it", err)
 	}
 	if o.Transport == "" {
 		o.Transport = said.Transport
