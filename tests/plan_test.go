@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/wdl"
 	"github.com/wdlrun/wdlrun/wdl/plan"
 )
@@ -104,31 +103,5 @@ func TestPlanHeedsTheLaunch(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("refused and planned trainings leave %v, %v", left, err)
-	}
-}
-
-// TestBF16IsRefusedBeforeRanksStart: where this machine has no tiles, and only if a rank
-// is to run on it.
-func TestBF16IsRefusedBeforeRanksStart(t *testing.T) {
-	dir := t.TempDir()
-	const bf16 = "train.precision=bf16"
-	if o := run(t, dir, "-np", "2", "-H", "elsewhere.invalid:2", "train", "-plan", "-set", bf16); o.code != 0 {
-		t.Errorf("a plan for another machine: exit code %d\n%s", o.code, o.stderr)
-	}
-	if f32.AMX() == nil {
-		t.Skip("this machine trains in bfloat16")
-	}
-	for _, args := range [][]string{
-		{"-np", "2", "train", "-set", bf16},
-		{"-np", "2", "train", "-plan", "-set", bf16},
-		{"-np", "2", "bench", "step", "-bf16"},
-	} {
-		o := run(t, dir, args...)
-		if o.code == 0 || !strings.Contains(o.stderr, "use fp32") || strings.Contains(o.stderr, "rank 0") || strings.Count(o.stderr, "\n") != 1 {
-			t.Errorf("%q: exit code %d\n%s", args, o.code, o.stderr)
-		}
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left are %v, %v", left, err)
 	}
 }

@@ -37,7 +37,7 @@
 // # Bounds
 //
 // A step cannot take less time than its products at the rate of registers
-// (Machine.PeakFLOPS, in bfloat16 that of tiles, Machine.PeakTileFLOPS), nor than
+// (Machine.PeakFLOPS, in bfloat16 Machine.PeakBF16FLOPS), nor than
 // the rows that it must read and write, once each, at the bandwidth of memory
 // (Machine.Bandwidth). All are measured in the same run, on one thread a rank; the
 // peaks over as many operations as a step has. The larger time is the bound; the
@@ -50,7 +50,7 @@
 // (Machine.Floor). Parts follow each other, so their floors add up. Rates are of
 // one thread and count once for each. A floor is not always within reach: rows
 // that lie anywhere come at less than the bandwidth of a copy. With bfloat16 all
-// products count at the rate of tiles, also those of cross layers, which stay in
+// products count at its rate, also those of cross layers, which stay in
 // float32.
 //
 // # Errors

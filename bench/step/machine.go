@@ -10,7 +10,7 @@ import (
 // measures, as in a step.
 type Machine struct {
 	PeakFLOPS      float64 `json:"peak_flops"`                // of float32: multiply-adds on registers count two
-	PeakTileFLOPS  float64 `json:"peak_tile_flops,omitempty"` // of bfloat16 in tiles; 0 unless the step uses them
+	PeakBF16FLOPS  float64 `json:"peak_bf16_flops,omitempty"` // of bfloat16 products, in tiles or in vectors; 0 unless the step uses them
 	Bandwidth      float64 `json:"bandwidth"`                 // bytes a second, read and written by a copy in memory
 	CacheBandwidth float64 `json:"cache_bandwidth"`           // the same in the second-level cache
 }
@@ -57,8 +57,8 @@ func bandwidth(size int) (best float64) {
 // write prints the rates for people.
 func (m Machine) write(b *strings.Builder) {
 	fmt.Fprintf(b, "a thread's peak %.0f GFLOP/s of float32", m.PeakFLOPS*1e-9)
-	if m.PeakTileFLOPS > 0 {
-		fmt.Fprintf(b, ", %.0f of bfloat16 in tiles", m.PeakTileFLOPS*1e-9)
+	if m.PeakBF16FLOPS > 0 {
+		fmt.Fprintf(b, ", %.0f of bfloat16", m.PeakBF16FLOPS*1e-9)
 	}
 	fmt.Fprintf(b, "; %.1f GB/s in memory, %.1f in the second-level cache\n", m.Bandwidth*1e-9, m.CacheBandwidth*1e-9)
 }

@@ -68,7 +68,7 @@ func (m *meter) report(r *Result, before, after snapshot) {
 	record := int64(8 * (m.w.Dim + 1)) // values and Adagrad's state
 	r.Bytes = 2*record*(a.StepsOfRows-b.StepsOfRows)/steps + 8*(a.KeysPulled-b.KeysPulled)/steps
 	r.Sent = (a.BytesSent() - b.BytesSent()) / steps
-	r.Machine.PeakFLOPS, r.Machine.PeakTileFLOPS = medianOf(m.peaks), medianOf(m.tilePeaks)
+	r.Machine.PeakFLOPS, r.Machine.PeakBF16FLOPS = medianOf(m.peaks), medianOf(m.halfPeaks)
 	least, bound := r.Machine.Floor(Cost{FLOP: r.FLOP, Memory: r.Bytes}, m.o.Threads)
 	r.Bound, r.Share = bound, least/median
 	r.account(m.shapes(a.KeysPulled-b.KeysPulled, a.StepsOfRows-b.StepsOfRows, r.Unique, steps))

@@ -32,8 +32,8 @@ func (m Machine) Floor(c Cost, threads int) (seconds float64, bound string) {
 
 // products is the rate of the unit that the products use.
 func (m Machine) products() float64 {
-	if m.PeakTileFLOPS > 0 {
-		return m.PeakTileFLOPS
+	if m.PeakBF16FLOPS > 0 {
+		return m.PeakBF16FLOPS
 	}
 	return m.PeakFLOPS
 }

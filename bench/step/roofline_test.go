@@ -25,9 +25,9 @@ func TestFloorIsTheLongestOfThree(t *testing.T) {
 			t.Errorf("%+v on %d threads: %v, %q; want %v, %q", x.c, x.threads, s, b, x.seconds, x.bound)
 		}
 	}
-	m.PeakTileFLOPS = 1000
+	m.PeakBF16FLOPS = 1000
 	if s, b := m.Floor(Cost{FLOP: 200, Memory: 1}, 1); s != 0.2 || b != "multiply-adds" {
-		t.Errorf("in tiles: %v, %q", s, b)
+		t.Errorf("in bfloat16: %v, %q", s, b)
 	}
 	if s, b := (Machine{Bandwidth: 10}).Floor(Cost{FLOP: 200, Memory: 1}, 1); s != 0.1 || b != "memory" {
 		t.Errorf("where multiply-adds have no peak: %v, %q", s, b)
@@ -60,7 +60,7 @@ func TestCosts(t *testing.T) {
 
 // TestRoofline: every part of a measured step has its costs, and the table says so.
 func TestRoofline(t *testing.T) {
-	o := Options{Workload: "w1", Batch: 64, Steps: 4, Batches: 2, BF16: f32.AMX() == nil}
+	o := Options{Workload: "w1", Batch: 64, Steps: 4, Batches: 2, BF16: f32.NoBF16() == nil}
 	r := onRanks(t, 1, o)
 	var flop int64
 	var floors float64
@@ -73,8 +73,8 @@ func TestRoofline(t *testing.T) {
 	if flop != r.FLOP || math.Abs(floors-r.FloorMS) > 1e-9 || r.FloorMS <= 0 {
 		t.Errorf("parts have %d operations and floors of %v ms, the step %d and %v", flop, floors, r.FLOP, r.FloorMS)
 	}
-	if (r.Machine.PeakTileFLOPS > 0) != o.BF16 {
-		t.Errorf("bfloat16 is %v and tiles go at %v", o.BF16, r.Machine.PeakTileFLOPS)
+	if (r.Machine.PeakBF16FLOPS > 0) != o.BF16 {
+		t.Errorf("bfloat16 is %v and goes at %v", o.BF16, r.Machine.PeakBF16FLOPS)
 	}
 	for _, want := range []string{"second-level cache", "furthest        " + r.furthest().Name, "of the floors of its parts"} {
 		if text := r.String(); !strings.Contains(text, want) {

@@ -28,7 +28,7 @@ type meter struct {
 	seconds   []float64                 // of each timed step
 	cores     []float64                 // seconds of CPU that this process took in each
 	peaks     []float64                 // multiply-adds a second, between them
-	tilePeaks []float64                 // the same in tiles; none unless the step uses them
+	halfPeaks []float64                 // the same of bfloat16; none unless the step uses it
 	objects   []float64                 // made on the heap by this process in each timed step
 	parts     [len(partNames)][]float64 // seconds of each part of the timed steps
 	heap      [len(heapCounters)]metrics.Sample
@@ -107,7 +107,7 @@ func (m *meter) timed(i int, b, next *data.Batch) error {
 	if i%peakEvery == 0 {
 		m.peaks = append(m.peaks, peak(f32.PeakFLOP, m.flop()))
 		if m.o.BF16 {
-			m.tilePeaks = append(m.tilePeaks, peak(f32.PeakTileFLOP, m.flop()))
+			m.halfPeaks = append(m.halfPeaks, peak(f32.PeakBF16FLOP, m.flop()))
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func (m *meter) timed(i int, b, next *data.Batch) error {
 // room is for the times of n steps, so that measuring allocates nothing.
 func (m *meter) room(n int) {
 	m.seconds, m.cores, m.objects = make([]float64, 0, n), make([]float64, 0, n), make([]float64, 0, n)
-	m.peaks, m.tilePeaks = make([]float64, 0, n), make([]float64, 0, n)
+	m.peaks, m.halfPeaks = make([]float64, 0, n), make([]float64, 0, n)
 	for k := range m.parts {
 		m.parts[k] = make([]float64, 0, n)
 	}

@@ -38,7 +38,7 @@ Examples:
 			&cli.StringFlag{Name: "model", Value: "wide_deep", Usage: "`KIND` of model: wide_deep, deepfm or dcn_v2"},
 			&cli.IntFlag{Name: "threads", Usage: "`NUMBER` of threads of each rank", DefaultText: "the configuration's, of a workload 1"},
 			&cli.IntFlag{Name: "steps", Value: step.DefaultSteps, Usage: "`NUMBER` of steps that are timed"},
-			&cli.BoolFlag{Name: "bf16", Usage: "products in bfloat16, on a CPU with AMX"},
+			&cli.BoolFlag{Name: "bf16", Usage: "products in bfloat16, on a CPU with AVX512_BF16 or AMX"},
 			&cli.BoolFlag{Name: "epoch", Usage: "train on the whole workload once and evaluate its test rows"},
 			jsonFlag(),
 		},

@@ -81,10 +81,11 @@ func PeakFLOP(n int) int {
 	return n * 12 * 2 * active.lanes
 }
 
-// PeakTileFLOP is PeakFLOP of bfloat16 products on AMX tiles; 0 without AMX.
-func PeakTileFLOP(n int) int {
-	if n < 1 || !peakTiles(n) {
+// PeakBF16FLOP is PeakFLOP of bfloat16 products in what BackendBF16 names; 0 for the
+// portable code.
+func PeakBF16FLOP(n int) int {
+	if n < 1 {
 		return 0
 	}
-	return n * 4 * 2 * 16 * 16 * 32
+	return peakBF16(n)
 }

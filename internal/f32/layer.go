@@ -17,7 +17,8 @@
 // build tag noasm, rounds twice and is gonum's, in tiles: there a factor of
 // exactly 0 may be skipped, so 0·NaN and 0·Inf may count as 0.
 //
-// Kernels. The backend is chosen once by the CPU's features; Backend names it.
+// Kernels. The backend is chosen once by the CPU's features; Backend names it, and
+// GODEBUG=cpu.avx512f=off in the environment leaves a feature out.
 // Assembly is generated: see internal/gen/f32. Weights lie in panels two vectors
 // wide; a block of 14 rows (AVX2: 6) by two vectors stays in registers.
 //
@@ -29,7 +30,7 @@
 // to a third, so a step works through its batch in parts of some 256 rows.
 // BenchmarkProducts repeats this.
 //
-// bfloat16 is another layer by choice: see PackedBF16 and WorkBF16, and AMX for
+// bfloat16 is another layer by choice: see PackedBF16 and WorkBF16, and NoBF16 for
 // whether the machine has it.
 //
 // Errors and panics: a slice whose length does not fit the shape is a fault of

@@ -7,9 +7,9 @@ import (
 
 // The layer in bfloat16: activations, their gradients and packed weights are
 // bfloat16, sums and weight gradients float32, master weights the caller's
-// float32. With AMX, tiles of 16×16 multiply 32 deep; elsewhere plain loops do
-// the same arithmetic, slowly, for tests: a program refuses bfloat16 where AMX
-// gives an error.
+// float32. With AMX, tiles of 16×16 multiply 32 deep; with AVX512_BF16 alone,
+// vectors multiply pairs; elsewhere plain loops do the same arithmetic, slowly, for
+// tests: a program refuses bfloat16 where NoBF16 gives an error.
 //
 // Matrices. A bfloat16 matrix of rows×cols has LenBF16(rows, cols) values: its
 // rows lie StrideBF16(cols) apart, and rows and columns are whole blocks of 32, 0
@@ -17,19 +17,60 @@ import (
 // lies between the last block of a row and the next row may be anything.
 //
 // Order of additions. A sum starts from the bias, from 0 or from what was
-// accumulated and goes over blocks of 32 factors upwards. A block is one sum of
-// its even products and one of its odd ones, each upwards and rounded at each
-// step; their sum is added. Subnormal numbers count as 0. One row's output does
-// not depend on the rows around it; weight gradients take 256 rows at a time. A
-// single output has sums of its own: see layer_bf16_one.go.
+// accumulated and goes upwards. In tiles it goes over blocks of 32 factors: a block
+// is one sum of its even products and one of its odd ones, each upwards and rounded
+// at each step; their sum is added. In vectors it goes over pairs: the odd product is
+// added, then the even one, each fused into one rounding. Subnormal numbers count as
+// 0. One row's output does not depend on the rows around it; weight gradients take
+// 256 rows at a time. A single output has sums of its own: see layer_bf16_one.go.
 
 const (
 	tile      = 32  // rows and columns of a block, and its depth
 	tileChunk = 256 // rows whose gradients are added at once: transposed, they stay in the second-level cache
 )
 
-// useTiles is cleared by tests, which compare with the plain loops.
-var useTiles = true
+// unitBF16 is what multiplies.
+type unitBF16 int
+
+const (
+	noUnit  unitBF16 = iota
+	tiles            // AMX
+	vectors          // VDPBF16PS of AVX512_BF16
+)
+
+// plainBF16 is set by tests: plain loops in the order of that unit.
+var plainBF16 unitBF16
+
+// orderBF16 is the unit whose order of additions holds.
+func orderBF16() unitBF16 {
+	if plainBF16 != noUnit {
+		return plainBF16
+	}
+	unit, _ := machineBF16()
+	return unit
+}
+
+// assembled reports whether kernels run and not the plain loops.
+func assembled() bool { return plainBF16 == noUnit && orderBF16() != noUnit }
+
+// NoBF16 says why bfloat16 is refused on this machine: nil if it is not. On a CPU
+// with AMX the first call asks the kernel for the use of tiles, for the whole
+// process.
+func NoBF16() error {
+	_, err := machineBF16()
+	return err
+}
+
+// BackendBF16 names what multiplies in bfloat16: AMX, AVX512_BF16 or portable.
+func BackendBF16() string {
+	switch unit, _ := machineBF16(); unit {
+	case tiles:
+		return "AMX"
+	case vectors:
+		return "AVX512_BF16"
+	}
+	return "portable"
+}
 
 func padTile(n int) int { return (n + tile - 1) / tile * tile }
 
@@ -62,20 +103,31 @@ func checkBF16(op, name string, n, rows, cols int) {
 }
 
 // pairs holds a matrix of k×n as 32-bit pairs of rows 2i and 2i+1, the order in
-// which tiles read the second factor.
+// which the second factor is read: for tiles whole rows, for vectors panels of 32
+// columns, so that a loop over k reads one line after the other.
 type pairs struct {
+	unit   unitBF16
 	depth  int // of tiles
 	stride int // pairs from row to row
+	next   int // pairs from 32 columns to the next
 	data   []uint32
 }
+
+// at is where column j begins.
+func (p *pairs) at(j int) int { return j/tile*p.next + j%tile }
 
 // lda is the distance of rows of the first factor, whose columns are b's rows.
 func (p *pairs) lda() int { return StrideBF16(p.depth * tile) }
 
 // resize makes room for k×n, both padded to whole tiles.
 func (p *pairs) resize(k, n int) {
-	p.depth, p.stride = padTile(k)/tile, (padTile(n)/16|1)*16
+	p.unit, p.depth = orderBF16(), padTile(k)/tile
+	p.stride, p.next = (padTile(n)/16|1)*16, tile
 	size := p.depth * tile / 2 * p.stride
+	if p.unit == vectors {
+		p.stride, p.next = tile, p.depth*tile/2*tile
+		size = padTile(n) / tile * p.next
+	}
 	if cap(p.data) < size {
 		p.data = make([]uint32, size)
 	}
@@ -85,8 +137,12 @@ func (p *pairs) resize(k, n int) {
 // set takes a matrix of k×n.
 func (p *pairs) set(src []BF16, k, n int) {
 	p.resize(k, n)
-	if len(p.data) > 0 && n > 0 {
-		joinRows(p.data, p.stride, src, StrideBF16(n), p.depth*tile/2, padTile(n))
+	width := padTile(n)
+	if p.unit == vectors {
+		width = tile
+	}
+	for j := 0; j < n && len(p.data) > 0; j += width {
+		joinRows(p.data[p.at(j):], p.stride, src[j:], StrideBF16(n), p.depth*tile/2, width)
 	}
 }
 
@@ -97,7 +153,7 @@ func (p *pairs) setTransposed(src []BF16, k, n int) {
 	p.resize(k, n)
 	words, stride := asPairs(src), StrideBF16(k)/2
 	for j := 0; j < padTile(n) && p.depth > 0; j += 8 {
-		transposePairs(p.data[j:], words[j*stride:], p.depth*tile/16, p.stride, stride)
+		transposePairs(p.data[p.at(j):], words[j*stride:], p.depth*tile/16, p.stride, stride)
 	}
 }
 

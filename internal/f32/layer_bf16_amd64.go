@@ -13,25 +13,31 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// AMX says why bfloat16 is refused on this machine: nil if it is not. The first
-// call asks the kernel for the use of tiles, for the whole process.
-func AMX() error { return askForTiles() }
-
-var askForTiles = sync.OnceValue(func() error {
-	if runtime.GOOS != "linux" {
-		return errors.New("f32: bfloat16: only Linux is asked for AMX tiles")
+// machineBF16 returns what this machine multiplies with: tiles where there are any,
+// else vectors. Where there are both, vectors are slower (on Sapphire Rapids half as
+// fast as float32); where there are vectors alone they do two products in the time of
+// one of float32 (Zen 4 and later).
+var machineBF16 = sync.OnceValues(func() (unitBF16, error) {
+	x := &cpu.X86
+	switch {
+	case !x.HasAVX512BF16 || len(backends()) < 2:
+		return noUnit, errors.New("f32: bfloat16 needs a CPU with AVX512_BF16 (AMD Zen 4 or later) or AMX (Intel Sapphire Rapids or later)")
+	case x.HasAMXTile && x.HasAMXBF16:
+		return askForTiles()
 	}
-	if !cpu.X86.HasAMXTile || !cpu.X86.HasAMXBF16 || !cpu.X86.HasAVX512BF16 || len(backends()) < 2 {
-		return errors.New("f32: bfloat16 needs a CPU with AVX512-BF16 and AMX-BF16 (Intel Sapphire Rapids or later)")
+	return vectors, nil
+})
+
+func askForTiles() (unitBF16, error) {
+	if runtime.GOOS != "linux" {
+		return noUnit, errors.New("f32: bfloat16: only Linux is asked for AMX tiles")
 	}
 	const archPrctl, requestPermission, tileData = 158, 0x1023, 18
 	if _, _, errno := syscall.RawSyscall(archPrctl, requestPermission, tileData, 0); errno != 0 {
-		return fmt.Errorf("f32: bfloat16: the kernel refuses AMX tiles (Linux 5.16 or later has them): %w", errno)
+		return noUnit, fmt.Errorf("f32: bfloat16: the kernel refuses AMX tiles (Linux 5.16 or later has them): %w", errno)
 	}
-	return nil
-})
-
-func tilesReady() bool { return useTiles && AMX() == nil }
+	return tiles, nil
+}
 
 func asPairs(v []BF16) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/2)
@@ -41,7 +47,7 @@ func asPairs(v []BF16) []uint32 {
 // shape panics here and does not reach them.
 
 func roundRows(dst []BF16, ldd int, src []float32, rows, cols int) {
-	if !tilesReady() {
+	if !assembled() {
 		roundRowsPlain(dst, ldd, src, rows, cols)
 		return
 	}
@@ -50,7 +56,7 @@ func roundRows(dst []BF16, ldd int, src []float32, rows, cols int) {
 }
 
 func joinRows(dst []uint32, ldd int, src []BF16, lds, pairs, n int) {
-	if !tilesReady() {
+	if !assembled() {
 		joinRowsPlain(dst, ldd, src, lds, pairs, n)
 		return
 	}
@@ -59,7 +65,7 @@ func joinRows(dst []uint32, ldd int, src []BF16, lds, pairs, n int) {
 }
 
 func transposePairs(dst, src []uint32, n, ldd, lds int) {
-	if !tilesReady() || n == 0 {
+	if !assembled() || n == 0 {
 		transposePairsPlain(dst, src, n, ldd, lds)
 		return
 	}
@@ -69,7 +75,7 @@ func transposePairs(dst, src []uint32, n, ldd, lds int) {
 }
 
 func transposeRows(dst []BF16, ldd int, src []BF16, lds, n int) {
-	if !tilesReady() {
+	if !assembled() {
 		transposeRowsPlain(dst, ldd, src, lds, n)
 		return
 	}
@@ -80,33 +86,64 @@ func transposeRows(dst []BF16, ldd int, src []BF16, lds, n int) {
 // toFloat sets 32 rows of c to init + a·b, for blocks of 32 columns of b from j on.
 // Rows of init lie ldi apart, 0 for one that all start from.
 func (k *WorkBF16) toFloat(c []float32, ldc int, a []BF16, b *pairs, j int, init []float32, ldi, blocks int) {
-	if !tilesReady() || b.depth == 0 {
+	if !assembled() || b.depth == 0 {
 		toFloatPlain(c, ldc, a, b, j, init, ldi, blocks)
 		return
 	}
 	far, width := tile-1, blocks*tile
 	_, _, _ = c[far*ldc+width-1], init[far*ldi+width-1], a[far*b.lda()+b.depth*tile-1]
-	_ = b.data[(b.depth*tile/2-1)*b.stride+j+width-1]
-	tilesToFloatAMX(&c[0], &a[0], &b.data[j], &init[0], blocks, b.depth, 2*b.lda(), 4*b.stride, 4*ldc, 4*ldi)
+	_ = b.data[b.at(j+width-1)+(b.depth*tile/2-1)*b.stride]
+	if b.unit == tiles {
+		tilesToFloatAMX(&c[0], &a[0], &b.data[j], &init[0], blocks, b.depth, 2*b.lda(), 4*b.stride, 4*ldc, 4*ldi)
+		return
+	}
+	for i := 0; i < width; i += tile {
+		for _, d := range dots {
+			d.toFloat(&c[d.row*ldc+i], &a[d.row*b.lda()], &b.data[b.at(j+i)], &init[d.row*ldi+i], b.depth*tile/2, 2*b.lda(), 4*ldc, 4*ldi)
+		}
+	}
 }
 
 // toHalf sets 32 rows of c to a·b through row, floor and gate, for blocks of 32
 // columns. Rows of gate lie as those of c.
 func (k *WorkBF16) toHalf(c []BF16, ldc int, a []BF16, b *pairs, gate []BF16, blocks int, floor float32) {
-	if !tilesReady() || b.depth == 0 {
+	if !assembled() || b.depth == 0 {
 		k.toHalfPlain(c, ldc, a, b, gate, blocks, floor)
 		return
 	}
 	far, width := tile-1, blocks*tile
-	_, _, _ = c[far*ldc+width-1], a[far*b.lda()+b.depth*tile-1], b.data[(b.depth*tile/2-1)*b.stride+width-1]
+	_, _, _ = c[far*ldc+width-1], a[far*b.lda()+b.depth*tile-1], b.data[b.at(width-1)+(b.depth*tile/2-1)*b.stride]
 	if _ = k.row[width-1]; gate != nil {
 		_ = gate[far*ldc+width-1]
 	}
-	tilesToHalfAMX(&c[0], &a[0], &b.data[0], &k.row[0], unsafe.SliceData(gate), &k.block[0], blocks, b.depth, 2*b.lda(), 4*b.stride, 2*ldc, floor)
+	if b.unit == tiles {
+		tilesToHalfAMX(&c[0], &a[0], &b.data[0], &k.row[0], unsafe.SliceData(gate), &k.block[0], blocks, b.depth, 2*b.lda(), 4*b.stride, 2*ldc, floor)
+		return
+	}
+	for i := 0; i < width; i += tile {
+		for _, d := range dots {
+			var open *uint16
+			if gate != nil {
+				open = &gate[d.row*ldc+i]
+			}
+			d.toHalf(&c[d.row*ldc+i], &a[d.row*b.lda()], &b.data[b.at(i)], &k.row[i], open, b.depth*tile/2, 2*b.lda(), 2*ldc, floor)
+		}
+	}
+}
+
+// dots are the kernels of the 32 rows of a block in vectors.
+var dots = [...]struct {
+	row     int
+	toFloat func(c *float32, a *uint16, b *uint32, init *float32, k, lda, ldc, ldi int)
+	toHalf  func(dst, a *uint16, b *uint32, bias *float32, gate *uint16, k, lda, ldd int, floor float32)
+}{
+	{0, dotsToFloat11AVX512BF16, dotsToHalf11AVX512BF16},
+	{11, dotsToFloat11AVX512BF16, dotsToHalf11AVX512BF16},
+	{22, dotsToFloat10AVX512BF16, dotsToHalf10AVX512BF16},
 }
 
 func (k *WorkBF16) addColumnSums(sum []float32, a []BF16, rows, stride int) {
-	if !tilesReady() {
+	if !assembled() {
 		addColumnSumsPlain(sum, a, rows, stride)
 		return
 	}
@@ -118,7 +155,7 @@ func (k *WorkBF16) addColumnSums(sum []float32, a []BF16, rows, stride int) {
 
 // dotRows sets y to bias + x·w; w is padded with zeros to whole tiles.
 func dotRows(y []float32, x []BF16, ldx int, w []float32, bias float32) {
-	if !tilesReady() || len(w) == 0 {
+	if !assembled() || len(w) == 0 {
 		dotRowsPlain(y, x, ldx, w, bias)
 		return
 	}
@@ -129,7 +166,7 @@ func dotRows(y []float32, x []BF16, ldx int, w []float32, bias float32) {
 // outerRows sets dst to the product of a column and of w, and to 0 where gate is;
 // w is padded with zeros to whole tiles.
 func outerRows(dst []BF16, ldd int, factor, w []float32, gate []BF16) {
-	if !tilesReady() {
+	if !assembled() {
 		outerRowsPlain(dst, ldd, factor, w, gate)
 		return
 	}
@@ -142,7 +179,7 @@ func outerRows(dst []BF16, ldd int, factor, w []float32, gate []BF16) {
 
 // addScaledRows adds the rows of x, each times its factor, to at most 32 sums.
 func addScaledRows(sum []float32, x []BF16, ldx int, factor []float32) {
-	if !tilesReady() {
+	if !assembled() {
 		addScaledRowsPlain(sum, x, ldx, factor)
 		return
 	}
@@ -150,11 +187,15 @@ func addScaledRows(sum []float32, x []BF16, ldx int, factor []float32) {
 	scaledRowsAVX512(&sum[0], &x[0], &factor[0], len(factor), 2*ldx, len(sum))
 }
 
-// peakTiles runs n rounds of four products of tiles, if there are any.
-func peakTiles(n int) bool {
-	if !tilesReady() {
-		return false
+// peakBF16 runs n rounds of products on registers and returns the operations.
+func peakBF16(n int) int {
+	switch unit, _ := machineBF16(); unit {
+	case tiles:
+		peakAMX(n)
+		return n * 4 * 2 * 16 * 16 * 32
+	case vectors:
+		peakAVX512BF16(n)
+		return n * 12 * 2 * 16 * 2
 	}
-	peakAMX(n)
-	return true
+	return 0
 }

@@ -7,10 +7,8 @@ import (
 	"unsafe"
 )
 
-// AMX says why bfloat16 is refused on this machine: here always, for the program
-// was built without assembly for it.
-func AMX() error {
-	return errors.New("f32: bfloat16 needs AMX, which this build has not (linux/amd64 without the tag noasm has)")
+func machineBF16() (unitBF16, error) {
+	return noUnit, errors.New("f32: bfloat16 needs assembly, which this build has not (linux/amd64 without the tag noasm has)")
 }
 
 func asPairs(v []BF16) []uint32 {
@@ -55,4 +53,4 @@ func addScaledRows(sum []float32, x []BF16, ldx int, factor []float32) {
 	addScaledRowsPlain(sum, x, ldx, factor)
 }
 
-func peakTiles(int) bool { return false }
+func peakBF16(int) int { return 0 }

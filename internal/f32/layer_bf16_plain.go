@@ -2,16 +2,21 @@ package f32
 
 import "math"
 
-// The plain loops of the bfloat16 layer: the specification of the tiles and of the
-// kernels around them.
+// The plain loops of the bfloat16 layer: the specification of the products in tiles
+// and in vectors, and of the kernels around them.
 
 // roundTile is roundBF16 with subnormal numbers as 0.
 func roundTile(v float32) BF16 {
+	return roundBF16(flush(v))
+}
+
+// flush makes a subnormal number 0.
+func flush(v float32) float32 {
 	const exponent = 0xff << 23
 	if math.Float32bits(v)&exponent == 0 {
-		v = float32(math.Copysign(0, float64(v)))
+		return float32(math.Copysign(0, float64(v)))
 	}
-	return roundBF16(v)
+	return v
 }
 
 func roundRowsPlain(dst []BF16, ldd int, src []float32, rows, cols int) {
@@ -52,20 +57,65 @@ func transposeRowsPlain(dst []BF16, ldd int, src []BF16, lds, n int) {
 	}
 }
 
-// sumPlain is what tiles make of an element: start and the product of a row and of
-// column j of b.
+// sumPlain is what an element becomes: start and the product of a row and of column
+// j of b.
 func sumPlain(start float32, row []BF16, b *pairs, j int) float32 {
+	column := b.data[min(b.at(j), len(b.data)):]
+	if b.unit == vectors {
+		return chainPlain(start, row, column, b)
+	}
 	for d := range b.depth {
 		var even, odd float32
 		for i := d * tile / 2; i < (d+1)*tile/2; i++ {
-			y := b.data[i*b.stride+j]
+			y0, y1 := widenPair(column[i*b.stride])
 			// The products are exact.
-			even += float32(widenBF16(row[2*i]) * math.Float32frombits(y<<16))
-			odd += float32(widenBF16(row[2*i+1]) * math.Float32frombits(y&^0xffff))
+			even += float32(widenBF16(row[2*i]) * y0)
+			odd += float32(widenBF16(row[2*i+1]) * y1)
 		}
 		start += even + odd
 	}
 	return start
+}
+
+// chainPlain is the sum in vectors.
+func chainPlain(sum float32, row []BF16, column []uint32, b *pairs) float32 {
+	for i := range b.depth * tile / 2 {
+		y0, y1 := widenPair(column[i*b.stride])
+		sum = flush(addOnce(flush(widenBF16(row[2*i+1])), flush(y1), flush(sum)))
+		sum = flush(addOnce(flush(widenBF16(row[2*i])), flush(y0), sum))
+	}
+	return sum
+}
+
+func widenPair(pair uint32) (even, odd float32) {
+	return math.Float32frombits(pair << 16), math.Float32frombits(pair &^ 0xffff)
+}
+
+// addOnce is fused for values of bfloat16, whose product mostly is exact.
+func addOnce(a, b, c float32) float32 {
+	if p := float32(a * b); float64(p) == float64(a)*float64(b) {
+		return p + c
+	}
+	return fused(a, b, c)
+}
+
+// fused is a·b + c, rounded once. The product is exact in float64; its sum with c is
+// rounded to odd, so that rounding it once more to float32 errs no further.
+func fused(a, b, c float32) float32 {
+	p, q := float64(a)*float64(b), float64(c)
+	sum := p + q
+	t := sum - p
+	if lost := (p - (sum - t)) + (q - t); lost > 0 || lost < 0 {
+		if bits := math.Float64bits(sum); bits&1 == 0 {
+			if (lost > 0) == (sum > 0) {
+				bits++
+			} else {
+				bits--
+			}
+			sum = math.Float64frombits(bits)
+		}
+	}
+	return float32(sum)
 }
 
 func toFloatPlain(c []float32, ldc int, a []BF16, b *pairs, j int, init []float32, ldi, blocks int) {

@@ -3,6 +3,7 @@ package f32
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -70,14 +71,19 @@ func TestBF16LayerIsNearTheFloat32One(t *testing.T) {
 			ToBF16(half, v)
 			FromBF16(v, half)
 		}
-		for _, relu := range []bool{true, false} {
+		for _, c := range []struct {
+			plain unitBF16
+			relu  bool
+		}{{noUnit, true}, {noUnit, false}, {tiles, true}, {vectors, false}} {
+			plainBF16 = c.plain
+			defer func() { plainBF16 = noUnit }()
 			m := l.m
 			wantY, wantDx := make([]float32, len(m.y)), make([]float32, len(m.dx))
 			wantDw, wantDb := slices.Clone(m.dw), slices.Clone(m.db)
 			specForward(rounded, wantY, m.x, m.w, m.bias, m.rows, m.in, m.out, false)
 			specGradInput(rounded, wantDx, m.dy, m.w, m.rows, m.in, m.out, nil)
 			specGradWeight(rounded, wantDw, wantDb, m.x, m.dy, m.rows, m.in, m.out)
-			l.step(relu)
+			l.step(c.relu)
 			for _, c := range []struct {
 				name      string
 				got, want []float32
@@ -89,7 +95,7 @@ func TestBF16LayerIsNearTheFloat32One(t *testing.T) {
 					}
 				}
 			}
-			l.checkHalves(t, relu)
+			l.checkHalves(t, c.relu)
 		}
 	}
 }
@@ -125,18 +131,18 @@ func (l *bf16Layer) checkHalves(t *testing.T, relu bool) {
 	}
 }
 
-func TestTilesGiveTheBitsOfThePlainLoops(t *testing.T) {
-	if err := AMX(); err != nil {
+func TestBF16KernelsGiveTheBitsOfThePlainLoops(t *testing.T) {
+	if err := NoBF16(); err != nil {
 		t.Skip(err)
 	}
-	sizes := []int{0, 1, 2, 31, 32, 33, 65}
+	sizes := []int{0, 1, 31, 32, 33, 65}
 	for _, rows := range append(sizes, 257) {
 		for _, in := range sizes {
 			for _, out := range sizes {
 				if rows > 100 && in+out > 70 {
 					continue
 				}
-				if d := tilesDiffer(uint64(rows<<16|in<<8|out), rows, in, out); d != "" {
+				if d := bf16Differs(uint64(rows<<16|in<<8|out), rows, in, out); d != "" {
 					t.Fatal(d)
 				}
 			}
@@ -144,13 +150,13 @@ func TestTilesGiveTheBitsOfThePlainLoops(t *testing.T) {
 	}
 }
 
-// tilesDiffer runs a step with tiles and without and describes the difference.
-func tilesDiffer(seed uint64, rows, in, out int) string {
+// bf16Differs runs a step with assembly and without and describes the difference.
+func bf16Differs(seed uint64, rows, in, out int) string {
 	fast, plain := newBF16Layer(seed, rows, in, out), newBF16Layer(seed, rows, in, out)
 	fast.step(out%2 == 0)
-	useTiles = false
+	plainBF16 = orderBF16()
 	plain.step(out%2 == 0)
-	useTiles = true
+	plainBF16 = noUnit
 	for _, c := range []struct {
 		name      string
 		got, want []float32
@@ -159,22 +165,22 @@ func tilesDiffer(seed uint64, rows, in, out int) string {
 		{"GradWeight", fast.dw, plain.dw}, {"GradWeight of the bias", fast.db, plain.db},
 	} {
 		if !same(c.got, c.want) {
-			return fmt.Sprintf("%d×%d×%d: %s with tiles differs from the plain loop", rows, in, out, c.name)
+			return fmt.Sprintf("%d×%d×%d: %s by kernels differs from the plain loop", rows, in, out, c.name)
 		}
 	}
 	if !slices.Equal(blocks(fast.y, rows, out), blocks(plain.y, rows, out)) {
-		return fmt.Sprintf("%d×%d×%d: Forward with tiles differs from the plain loop", rows, in, out)
+		return fmt.Sprintf("%d×%d×%d: Forward by kernels differs from the plain loop", rows, in, out)
 	}
 	if !slices.Equal(blocks(fast.dx, rows, in), blocks(plain.dx, rows, in)) {
-		return fmt.Sprintf("%d×%d×%d: GradInput with tiles differs from the plain loop", rows, in, out)
+		return fmt.Sprintf("%d×%d×%d: GradInput by kernels differs from the plain loop", rows, in, out)
 	}
 	return ""
 }
 
-// TestRoundingInTiles: the vectors that round a matrix give the bits of the plain
+// TestBF16Rounding: the vectors that round a matrix give the bits of the plain
 // loop for every kind of number.
-func TestRoundingInTiles(t *testing.T) {
-	if err := AMX(); err != nil {
+func TestBF16Rounding(t *testing.T) {
+	if err := NoBF16(); err != nil {
 		t.Skip(err)
 	}
 	special := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 1.00390625, 1.01171875, 1e-40, -1e-40, 1.1754944e-38, 3.4e38, -3.4e38,
@@ -186,22 +192,62 @@ func TestRoundingInTiles(t *testing.T) {
 		}
 		fast, plain := make([]BF16, LenBF16(3, cols)), make([]BF16, LenBF16(3, cols))
 		ConvertBF16(fast, src, 3, cols)
-		useTiles = false
+		plainBF16 = orderBF16()
 		ConvertBF16(plain, src, 3, cols)
-		useTiles = true
+		plainBF16 = noUnit
 		if !slices.Equal(fast, plain) {
 			t.Errorf("%d columns: %x, by the plain loop %x", cols, fast, plain)
 		}
 	}
 }
 
-func FuzzTiles(f *testing.F) {
+// TestVectorsMultiplyEveryKindOfNumber: infinities, NaN, what is subnormal or becomes
+// it on the way, and products that are no float32.
+func TestVectorsMultiplyEveryKindOfNumber(t *testing.T) {
+	if BackendBF16() != "AVX512_BF16" {
+		t.Skip("this machine multiplies in bfloat16 by ", BackendBF16())
+	}
+	rng := rand.New(rand.NewPCG(8, 1))
+	for _, span := range []struct{ lowest, exponents int }{{0, 256}, {0, 3}, {90, 75}, {60, 8}, {120, 12}, {185, 10}} {
+		bits := func() uint32 {
+			return uint32(rng.IntN(2))<<31 | uint32(span.lowest+rng.IntN(span.exponents))<<23 | rng.Uint32()>>9
+		}
+		for range 40 {
+			var b pairs
+			var work WorkBF16
+			b.resize(tile, tile)
+			a, init := make([]BF16, LenBF16(tile, tile)), make([]float32, tile*tile)
+			for i := range a {
+				a[i] = BF16(bits() >> 16)
+			}
+			for i := range b.data {
+				b.data[i] = bits()&^0xffff | bits()>>16
+			}
+			for i := range init {
+				init[i] = math.Float32frombits(bits())
+				if span.lowest == 60 {
+					init[i] = float32(math.Ldexp(float64(init[i]), -60)) // of the size of the products
+				}
+			}
+			got, want := make([]float32, tile*tile), make([]float32, tile*tile)
+			work.toFloat(got, tile, a, &b, 0, init, tile, 1)
+			toFloatPlain(want, tile, a, &b, 0, init, tile, 1)
+			for i, v := range got {
+				if w := want[i]; math.Float32bits(v) != math.Float32bits(w) && !(v != v && w != w) {
+					t.Fatalf("exponents from %d: %v, by the plain loop %v", span.lowest, v, w)
+				}
+			}
+		}
+	}
+}
+
+func FuzzBF16(f *testing.F) {
 	f.Add(uint64(1), uint8(5), uint8(40), uint8(33))
 	f.Fuzz(func(t *testing.T, seed uint64, rows, in, out uint8) {
-		if AMX() != nil {
-			t.Skip(AMX())
+		if NoBF16() != nil {
+			t.Skip(NoBF16())
 		}
-		if d := tilesDiffer(seed, int(rows), int(in), int(out)); d != "" {
+		if d := bf16Differs(seed, int(rows), int(in), int(out)); d != "" {
 			t.Fatal(d)
 		}
 	})
@@ -233,10 +279,10 @@ func TestBF16LayerAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestTilesSurviveThreadChanges runs products in many goroutines that yield, as
+// TestBF16SurvivesThreadChanges runs products in many goroutines that yield, as
 // tiles are a thread's.
-func TestTilesSurviveThreadChanges(t *testing.T) {
-	if err := AMX(); err != nil {
+func TestBF16SurvivesThreadChanges(t *testing.T) {
+	if err := NoBF16(); err != nil {
 		t.Skip(err)
 	}
 	want := newBF16Layer(4, 64, 64, 64)
@@ -266,7 +312,7 @@ func TestTilesSurviveThreadChanges(t *testing.T) {
 //
 //	go test -run '^$' -bench BF16 -cpu 1 ./internal/f32
 func BenchmarkBF16(b *testing.B) {
-	if err := AMX(); err != nil {
+	if err := NoBF16(); err != nil {
 		b.Skip(err)
 	}
 	for _, s := range [][3]int{{256, 600, 256}, {256, 256, 256}, {256, 256, 1}, {1024, 600, 256}, {1024, 256, 256}} {

@@ -1,7 +1,5 @@
 package f32
 
-import "math"
-
 // The loops below are what the products mean, written to be read. add is
 // a·b + c: fused for the backends, which the loops then give bit by bit.
 
@@ -55,22 +53,3 @@ func specGradWeight(add multiplyAdd, dw, db, x, dy []float32, rows, in, out int)
 
 // rounded rounds the product and the sum.
 func rounded(a, b, c float32) float32 { return float32(a*b) + c }
-
-// fused rounds once. The product is exact in float64; its sum with c is rounded
-// to odd, so that rounding it once more to float32 errs no further.
-func fused(a, b, c float32) float32 {
-	p, q := float64(a)*float64(b), float64(c)
-	sum := p + q
-	t := sum - p
-	if lost := (p - (sum - t)) + (q - t); lost > 0 || lost < 0 {
-		if bits := math.Float64bits(sum); bits&1 == 0 {
-			if (lost > 0) == (sum > 0) {
-				bits++
-			} else {
-				bits--
-			}
-			sum = math.Float64frombits(bits)
-		}
-	}
-	return float32(sum)
-}

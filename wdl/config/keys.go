@@ -203,7 +203,7 @@ func trainSections() []section {
 			{name: "lanes", def: "the larger of 256 and the ranks", about: "parts of the data read side by side, each from its beginning; 1 without shuffle is the order of the files", rng: "[1, 65536]"},
 			{name: "slots", def: "0", about: "a power of two: cut the global batch into so many and sum in their order, so that 1, 2, 4 … ranks give the same bits", rng: "[0, 256]"},
 			{name: "threads", def: "1", about: "threads of each rank that work through its batch; another number rounds differently", rng: "[1, 256]"},
-			{name: "precision", def: "fp32", about: "of the MLP's products; bf16 needs a CPU with AMX and keeps weights, sums and updates in fp32", choices: precisions()},
+			{name: "precision", def: "fp32", about: "of the MLP's products; bf16 needs a CPU with AVX512_BF16 or AMX and keeps weights, sums and updates in fp32", choices: precisions()},
 			{name: "mode", def: "wait", about: "of slow ranks: wait for them, drop what is late (it comes back first), or speculate: redo it elsewhere; -mode sets it", choices: []string{"wait", "drop", "speculate"}},
 			{name: "backup", def: "0", about: "drop: microbatches of a step that may be late, 0: as many as pays; -backup sets it", rng: "[0, 4096]"},
 			{name: "optimizer", about: "update rules"},

@@ -54,7 +54,7 @@ func Able(c *config.Config) error {
 	if c.Train.Precision != "bf16" {
 		return nil
 	}
-	if err := f32.AMX(); err != nil {
+	if err := f32.NoBF16(); err != nil {
 		return fmt.Errorf("wdl: train.precision: bf16 is refused on this machine, where it would be slower than fp32: %w: use fp32", err)
 	}
 	return nil

@@ -284,14 +284,6 @@ func round(x *build.Context, label string, gated bool) {
 	x.JNZ(operand.LabelRef(label))
 }
 
-// toHalf is VCVTNE2PS2BF16, in bytes too: 32 floats rounded to nearest, ties to
-// even; subnormal numbers become 0. Registers are among the first eight.
-func toHalf(x *build.Context, low, high, out reg.VecPhysical) {
-	number := func(r reg.VecPhysical) byte { return byte(r.PhysicalIndex()) }
-	const evex, map0F38, prefixF2, whole = 0x62, 0xf2, 0x07, 0x48
-	emit(x, evex, map0F38, ^number(high)&15<<3|prefixF2, whole, 0x72, 0xc0|number(out)<<3|number(low))
-}
-
 // peakTiles runs products on tiles alone, into four sums as a block has.
 func peakTiles(x *build.Context) {
 	x.Function("peakAMX")

@@ -23,6 +23,7 @@ func main() {
 		{Package: "f32", Name: "loss", Body: loss},
 		{Package: "f32", Name: "pool", Body: pools},
 		{Package: "f32", Name: "amx", Body: matrix},
+		{Package: "f32", Name: "bf16", Body: dots},
 	} {
 		err = errors.Join(err, f.Write(".."))
 	}

@@ -1,0 +1,53 @@
+package tests
+
+import (
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/f32"
+)
+
+// TestBF16IsRefusedBeforeRanksStart: where this machine cannot, as one that can
+// does when it is told so, and only if a rank is to run on it.
+func TestBF16IsRefusedBeforeRanksStart(t *testing.T) {
+	dir := t.TempDir()
+	const bf16 = "train.precision=bf16"
+	if o := run(t, dir, "-np", "2", "-H", "elsewhere.invalid:2", "train", "-plan", "-set", bf16); o.code != 0 {
+		t.Errorf("a plan for another machine: exit code %d\n%s", o.code, o.stderr)
+	}
+	if f32.NoBF16() == nil {
+		t.Setenv("GODEBUG", "cpu.avx512f=off")
+	}
+	for _, args := range [][]string{
+		{"-np", "2", "train", "-set", bf16},
+		{"-np", "2", "train", "-plan", "-set", bf16},
+		{"-np", "2", "bench", "step", "-bf16"},
+	} {
+		o := run(t, dir, args...)
+		if o.code == 0 || !strings.Contains(o.stderr, "use fp32") || strings.Contains(o.stderr, "rank 0") || strings.Count(o.stderr, "\n") != 1 {
+			t.Errorf("%q: exit code %d\n%s", args, o.code, o.stderr)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// TestBF16LearnsAsMuch: the same steps in bfloat16 end at the same AUC within .001, and
+// were not those of float32.
+func TestBF16LearnsAsMuch(t *testing.T) {
+	if err := f32.NoBF16(); err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	exact := train(t, dir, 1)
+	half := train(t, dir, 1, "-set", "train.precision=bf16")
+	if math.Abs(half.AUC-exact.AUC) > .001 || half.Steps != exact.Steps {
+		t.Errorf("AUC %v after %d steps, in float32 %v after %d", half.AUC, half.Steps, exact.AUC, exact.Steps)
+	}
+	if half.TrainLogLoss == exact.TrainLogLoss {
+		t.Errorf("both have a log-loss of %v", half.TrainLogLoss)
+	}
+}
