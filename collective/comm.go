@@ -11,6 +11,7 @@ import (
 type Comm struct {
 	t          Transport
 	joiner     Joiner // t, if it is one
+	poster     Poster // the same
 	rank, size int
 	name       int // this rank in errors
 	channel    int
@@ -23,6 +24,7 @@ type Comm struct {
 
 	// Kept between calls so that a repeated call allocates nothing.
 	steps   []exchange
+	posts   []Post
 	at, to  []int    // part bounds: of what is received, and of what is sent where they differ
 	scratch []uint64 // a partial sum on arrival; words, so that it is aligned for every type
 	parts   []uint64 // other ranks' elements, for as long as a call lasts
@@ -54,7 +56,7 @@ func New(t Transport) *Comm {
 			at: make([]int, size+1), to: make([]int, size+1),
 			shape: Shape{Size: size},
 		}
-		g.channels[i].joiner = joinerOf(t)
+		g.channels[i].joiner, g.channels[i].poster = joinerOf(t), posterOf(t)
 		if size > 1 {
 			g.channels[i].sh, g.channels[i].shape.Windows = t.(Sharer)
 		}

@@ -237,7 +237,7 @@ func exchangeParts[T Number](c *Comm, tag Tag, send []T, sendAt []int, recv []T,
 		return c.forward(&tag, radix, raw.Bytes(send), sendAt, raw.Bytes(recv), recvAt, size)
 	}
 	c.steps = allToAllPairwise(c.steps, c.rank, c.size, sendAt, recvAt)
-	return run(c, &tag, send, recv)
+	return runPairwise(c, &tag, send, recv)
 }
 
 // toOwners sends every rank its chunk of x, and receives those of x for this one
@@ -250,7 +250,7 @@ func toOwners[T Number](c *Comm, tag *Tag, x, all []T) error {
 		return c.forward(tag, radix, raw.Bytes(x), at, raw.Bytes(all), c.to, size)
 	}
 	c.steps = allToAllPairwise(c.steps, c.rank, c.size, at, c.to)
-	err := run(c, tag, x, all)
+	err := runPairwise(c, tag, x, all)
 	c.steps = c.steps[:0]
 	return err
 }

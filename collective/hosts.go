@@ -268,6 +268,11 @@ func (t *outside) ExchangeJoin(tag Tag, to int, send []byte, from int, own []byt
 	return t.judge(t.Transport.(Joiner).ExchangeJoin(tag, to, send, from, own))
 }
 
+// ExchangeEach is for a transport that is a Poster.
+func (t *outside) ExchangeEach(tag Tag, posts []Post) error {
+	return t.judge(t.Transport.(Poster).ExchangeEach(tag, posts))
+}
+
 func (t *outside) Abort(cause error) {
 	t.Transport.Abort(cause)
 	rank, _, _ := t.World()

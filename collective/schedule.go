@@ -112,7 +112,7 @@ func log2Floor(n int) int { return bits.Len(uint(n)) - 1 }
 
 // allToAllPairwise copies the rank's own part, then in round k sends to the k-th
 // rank after it and receives from the k-th before it, so that no rank is sent to
-// by two at once.
+// by two at once; see runPairwise, which may make all rounds at once.
 func allToAllPairwise(dst []exchange, rank, size int, sendAt, recvAt []int) []exchange {
 	for k := range size {
 		to, from := (rank+k)%size, (rank-k+size)%size

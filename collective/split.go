@@ -69,6 +69,15 @@ func (s *subset) ExchangeJoin(tag Tag, to int, send []byte, from int, own []byte
 	return s.t.(Joiner).ExchangeJoin(s.tag(tag), s.peer(to), send, s.peer(from), own)
 }
 
+// ExchangeEach is for a transport that is a Poster.
+func (s *subset) ExchangeEach(tag Tag, posts []Post) error {
+	for i := range posts {
+		p := &posts[i]
+		p.To, p.From = s.peer(p.To), s.peer(p.From)
+	}
+	return s.t.(Poster).ExchangeEach(s.tag(tag), posts)
+}
+
 // tag returns tag as the transport is to have it.
 func (s *subset) tag(tag Tag) Tag {
 	tag.Channel = s.channel

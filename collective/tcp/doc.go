@@ -20,6 +20,9 @@
 // a rank. A round inside a host thus costs two system calls a side, and no change
 // of thread. Links inside a host use Reno as congestion control.
 //
+// ExchangeEach serves several links so in one loop: it sends what each takes, receives
+// what has come on any, and polls and sleeps for all of them.
+//
 // A message of 256 KiB a stream or more is cut into as many parts, which move on
 // streams of their own, each by a goroutine that waits for its turn: where one core
 // cannot fill the link, S can. The bits are the same.

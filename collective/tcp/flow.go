@@ -26,18 +26,16 @@ const (
 	nothing = -1
 )
 
-// flow exchanges frames on the caller's goroutine: a segment out, a segment in,
-// as long as either moves. It polls while nothing does, and then sleeps.
-func (t *Transport) flow(s *slot, n *lane, tag collective.Tag) error {
-	out, in := n.out, n.in
+// flow exchanges frames on the caller's goroutine: a segment out, a segment in, on
+// each lane, as long as any moves. It polls while nothing does, and then sleeps.
+func (t *Transport) flow(s *slot, lanes []lane, tag collective.Tag) error {
 	for idle := 0; ; {
-		if !out.sending() && !in.receiving() {
-			return nil
-		}
-		moved, err := t.step(out, in, tag)
+		moved, busy, err := t.step(lanes, tag)
 		switch {
 		case err != nil:
 			return err
+		case !busy:
+			return nil
 		case moved:
 			idle = 0
 		case t.over.Load():
@@ -48,22 +46,42 @@ func (t *Transport) flow(s *slot, n *lane, tag collective.Tag) error {
 			if idle++; time.Since(begin) > turnTime {
 				idle = polls
 			}
-		case !s.sleep(n):
-			return t.judge(out.peer, io.EOF)
+		default:
+			if gone := s.sleep(lanes); gone != nil {
+				return t.judge(gone, io.EOF)
+			}
 		}
 	}
 }
 
-// step moves a segment each way and reports whether anything moved.
-func (t *Transport) step(out, in *link, tag collective.Tag) (moved bool, err error) {
-	if out.sending() {
-		if moved, err = out.push(); err != nil {
-			return false, t.judge(out.peer, err)
+// step moves a segment each way on every lane, all that leave first. It reports
+// whether anything moved, and whether anything is to move yet.
+func (t *Transport) step(lanes []lane, tag collective.Tag) (moved, busy bool, err error) {
+	for k := range lanes {
+		if out := lanes[k].out; out.sending() {
+			some, err := out.push()
+			if err != nil {
+				return false, false, t.judge(out.peer, err)
+			}
+			moved, busy = moved || some, busy || out.sending()
 		}
 	}
-	if !in.receiving() {
-		return moved, nil
+	for k := range lanes {
+		n := &lanes[k]
+		if !n.in.receiving() {
+			continue
+		}
+		some, err := t.take(n.in, n.of(tag))
+		if err != nil {
+			return false, false, err
+		}
+		moved, busy = moved || some, busy || n.in.receiving()
 	}
+	return moved, busy, nil
+}
+
+// take receives a segment of the frame of tag, and reports whether there was any.
+func (t *Transport) take(in *link, tag collective.Tag) (moved bool, err error) {
 	before := in.got
 	n, err := in.pull()
 	if err != nil {
@@ -75,7 +93,7 @@ func (t *Transport) step(out, in *link, tag collective.Tag) (moved bool, err err
 		}
 	}
 	in.absorb(tag)
-	return moved || n > 0, nil
+	return n > 0, nil
 }
 
 // push sends some more of the frame in hand, and reports whether anything moved.
@@ -118,19 +136,31 @@ func (t *Transport) pause() {
 	}
 }
 
-// sleep waits until something can move, or somebody rouses a socket. It reports
-// false if the peer of out has closed its side.
-func (s *slot) sleep(n *lane) bool {
-	var out, in *socket
-	if n.out.sending() {
-		out = n.out.sock
+// sleep waits until something can move on a lane, or somebody rouses a socket. It
+// returns a peer that has closed its side though this rank sends to it, or nil.
+func (s *slot) sleep(lanes []lane) (gone *peer) {
+	w := &lanes[0].waiter
+	w.reset()
+	for k := range lanes {
+		if out := lanes[k].out; out.sending() {
+			w.add(out.sock, true)
+		}
+		if in := lanes[k].in; in.receiving() {
+			w.add(in.sock, false)
+		}
 	}
-	if n.in.receiving() {
-		in = n.in.sock
+	s.block(lanes, true, true)
+	closed := w.await()
+	s.block(lanes, false, false)
+	if closed == nil {
+		return nil
 	}
-	s.block(n, out != nil, in != nil)
-	defer s.block(n, false, false)
-	return n.waiter.await(out, in)
+	for k := range lanes {
+		if out := lanes[k].out; out.sending() && out.sock == closed {
+			gone = out.peer
+		}
+	}
+	return gone
 }
 
 // segment returns the next bytes from at on.

@@ -10,16 +10,24 @@ import "github.com/wdlrun/wdlrun/collective"
 // stripeBytes is the least that is worth waking a goroutine for: at 5 GB/s, 50 µs.
 const stripeBytes = 256 << 10
 
-// lane is what one stream carries of the exchange in progress on a channel.
+// lane is what one stream carries of the exchange in progress on a channel, or what
+// is one of several exchanges.
 type lane struct {
-	out, in *link // nil: nothing
-	waiter  waiter
+	out, in *link  // nil: nothing
+	step    uint32 // of the tag, beyond that of the first
+	waiter  waiter // of the first lane of those that wait together
 
 	// The lane sleeps until one of them moves; mu of the slot guards them.
 	blockedOut, blockedIn bool
 
 	jobs chan collective.Tag // of an exchange, for lanes that a goroutine serves
 	done chan error          // its outcome; holds one
+}
+
+// of returns the tag of what the lane carries, of exchanges from tag on.
+func (n *lane) of(tag collective.Tag) collective.Tag {
+	tag.Step += n.step
+	return tag
 }
 
 // stripes returns how many streams a message of n bytes takes.
@@ -37,32 +45,33 @@ func stripe(b []byte, k, n int) []byte {
 }
 
 // serve moves what a lane carries until no exchange can begin any more.
-func (t *Transport) serve(s *slot, n *lane) {
+func (t *Transport) serve(s *slot, k int) {
+	n := &s.lanes[k]
 	for tag := range n.jobs {
-		n.done <- t.transfer(s, n, tag)
+		n.done <- t.transfer(s, s.lanes[k:k+1], tag)
 	}
 }
 
 // open gives the lanes their parts of an exchange, and returns how many have one.
-func (t *Transport) open(s *slot, tag collective.Tag, to *peer, send []byte, from *peer, recv []byte, join bool) int {
+func (t *Transport) open(s *slot, tag collective.Tag, p *collective.Post, join bool) int {
 	outs, ins, first := 0, 0, int(tag.Channel)*t.streams
-	if to != nil {
-		outs = t.stripes(len(send))
+	if p.To >= 0 {
+		outs = t.stripes(len(p.Send))
 	}
-	if from != nil {
-		ins = t.stripes(len(recv))
+	if p.From >= 0 {
+		ins = t.stripes(len(p.Recv))
 	}
 	lanes := max(outs, ins)
 	for k := range lanes {
 		n := &s.lanes[k]
 		n.out, n.in = nil, nil
 		if k < outs {
-			n.out = to.data[first+k]
-			n.out.open(tag, len(send), stripe(send, k, outs))
+			n.out = t.peers[p.To].data[first+k]
+			n.out.open(tag, len(p.Send), stripe(p.Send, k, outs))
 		}
 		if k < ins {
-			n.in = from.data[first+k]
-			n.in.expect(len(recv), stripe(recv, k, ins), join)
+			n.in = t.peers[p.From].data[first+k]
+			n.in.expect(len(p.Recv), stripe(p.Recv, k, ins), join)
 		}
 	}
 	return lanes
@@ -74,15 +83,42 @@ func (t *Transport) carry(s *slot, tag collective.Tag, lanes int) error {
 	for k := 1; k < lanes; k++ {
 		s.lanes[k].jobs <- tag
 	}
-	err := t.transfer(s, &s.lanes[0], tag)
+	err := t.transfer(s, s.lanes[:1], tag)
 	for k := 1; k < lanes; k++ {
 		if other := <-s.lanes[k].done; err == nil {
 			err = other
 		}
 	}
-	for k := range lanes {
-		s.lanes[k].out.release()
-		s.lanes[k].in.release()
-	}
+	release(s.lanes[:lanes])
 	return err
+}
+
+// carryEach moves several exchanges at once, each on a lane of its own.
+func (t *Transport) carryEach(s *slot, tag collective.Tag, posts []collective.Post) error {
+	s.room(len(posts))
+	first := int(tag.Channel) * t.streams
+	for k, p := range posts {
+		n, tag := &s.posts[k], tag
+		n.out, n.in, n.step = nil, nil, uint32(k)
+		tag.Step += n.step
+		if p.To >= 0 {
+			n.out = t.peers[p.To].data[first]
+			n.out.open(tag, len(p.Send), p.Send)
+		}
+		if p.From >= 0 {
+			n.in = t.peers[p.From].data[first]
+			n.in.expect(len(p.Recv), p.Recv, false)
+		}
+	}
+	err := t.transfer(s, s.posts[:len(posts)], tag)
+	release(s.posts[:len(posts)])
+	return err
+}
+
+// release lets go of the caller's slices.
+func release(lanes []lane) {
+	for k := range lanes {
+		lanes[k].out.release()
+		lanes[k].in.release()
+	}
 }

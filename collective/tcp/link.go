@@ -201,21 +201,27 @@ func (l *link) settle(err error) error {
 }
 
 // relay exchanges frames over connections that can only wait.
-func (t *Transport) relay(s *slot, n *lane, tag collective.Tag) error {
-	out, in := n.out, n.in
-	if out != nil {
-		if err := out.handOver(); err != nil {
-			return err
+func (t *Transport) relay(s *slot, lanes []lane, tag collective.Tag) error {
+	var err error
+	handed := 0
+	for ; handed < len(lanes) && err == nil; handed++ {
+		if out := lanes[handed].out; out != nil {
+			if err = out.handOver(); err != nil {
+				break
+			}
 		}
 	}
-	var err error
-	if in != nil {
-		s.block(n, false, true)
-		err = t.receive(in, tag)
-		s.block(n, false, false)
+	for k := range lanes {
+		if n := &lanes[k]; n.in != nil && err == nil {
+			s.block(lanes[k:k+1], false, true)
+			err = t.receive(n.in, n.of(tag))
+			s.block(lanes[k:k+1], false, false)
+		}
 	}
-	if out != nil { // also after an error: the writer must have let go of the caller's slice
-		err = out.settle(err)
+	for k := range handed { // also after an error: the writers must have let go of the caller's slices
+		if out := lanes[k].out; out != nil {
+			err = out.settle(err)
+		}
 	}
 	return err
 }

@@ -123,12 +123,16 @@ type edge struct {
 // The caller holds mu of s.
 func (t *Transport) pass(s *slot, f *probe) (edges []edge) {
 	f.tag = s.tag
-	out, in := s.blocked()
-	if out {
-		edges = append(edges, edge{s.to, toTake, s.to.begun[s.tag.Channel].sends})
-	}
-	if in {
-		edges = append(edges, edge{s.from, toSend, s.from.begun[s.tag.Channel].awaits})
+	for _, lanes := range [2][]lane{s.lanes, s.posts} {
+		for k := range lanes {
+			n := &lanes[k]
+			if s.waiting && n.blockedOut {
+				edges = append(edges, edge{n.out.peer, toTake, n.out.peer.begun[s.tag.Channel].sends})
+			}
+			if s.waiting && n.blockedIn {
+				edges = append(edges, edge{n.in.peer, toSend, n.in.peer.begun[s.tag.Channel].awaits})
+			}
+		}
 	}
 	for _, r := range s.mates {
 		if r != t.rank {
@@ -154,7 +158,7 @@ func (t *Transport) chase(p *peer, f probe) {
 	s := &t.slots[f.tag.Channel]
 	s.mu.Lock()
 	begun := [awaits]uint64{p.begun[f.tag.Channel].sends, p.begun[f.tag.Channel].awaits, s.meetings}[f.what]
-	if out, in := s.blocked(); !out && !in && s.mates == nil || begun >= f.frame {
+	if !s.blocked() && s.mates == nil || begun >= f.frame {
 		s.mu.Unlock()
 		return
 	}

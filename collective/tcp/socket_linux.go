@@ -100,24 +100,34 @@ func (s *socket) close() {
 	}
 }
 
-// await waits until out takes bytes or in has some. Either may be nil. It reports
-// false if the peer of out has closed the connection.
-func (w *waiter) await(out, in *socket) bool {
-	n := 0
-	if out != nil {
-		w[n] = unix.PollFd{Fd: int32(out.fd), Events: unix.POLLOUT | unix.POLLRDHUP}
-		n++
-	}
-	if in != nil {
-		w[n] = unix.PollFd{Fd: int32(in.fd), Events: unix.POLLIN}
-		n++
-	}
-	unix.Ppoll(w[:n], nil, nil) // interrupted: the caller tries again
-	return out == nil || w[0].Revents&(unix.POLLOUT|unix.POLLRDHUP) != unix.POLLRDHUP
+// waiter is what a wait for some sockets needs, kept so that it allocates nothing.
+type waiter struct {
+	fds   []unix.PollFd
+	socks []*socket
 }
 
-// waiter is what a wait for two sockets needs, kept so that it allocates nothing.
-type waiter [2]unix.PollFd
+func (w *waiter) reset() { w.fds, w.socks = w.fds[:0], w.socks[:0] }
+
+// add makes the next wait end when s takes bytes, or else when it has some.
+func (w *waiter) add(s *socket, out bool) {
+	events := int16(unix.POLLIN)
+	if out {
+		events = unix.POLLOUT | unix.POLLRDHUP
+	}
+	w.fds, w.socks = append(w.fds, unix.PollFd{Fd: int32(s.fd), Events: events}), append(w.socks, s)
+}
+
+// await waits. It returns a socket that is to take bytes though the peer has closed
+// its connection, or nil.
+func (w *waiter) await() (closed *socket) {
+	unix.Ppoll(w.fds, nil, nil) // interrupted: the caller tries again
+	for i, fd := range w.fds {
+		if fd.Events != unix.POLLIN && fd.Revents&(unix.POLLOUT|unix.POLLRDHUP) == unix.POLLRDHUP {
+			return w.socks[i]
+		}
+	}
+	return nil
+}
 
 // yield lets another process run that waits for this core.
 func yield() { syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -117,7 +117,7 @@ func (t *Transport) start() {
 		for i := range t.slots {
 			s := &t.slots[i]
 			for k := 1; k < t.streams; k++ {
-				t.wg.Go(func() { t.serve(s, &s.lanes[k]) })
+				t.wg.Go(func() { t.serve(s, k) })
 			}
 		}
 	}
@@ -128,45 +128,70 @@ func (t *Transport) World() (rank, size, channels int) { return t.rank, t.size, 
 
 // Exchange is as collective.Transport says.
 func (t *Transport) Exchange(tag collective.Tag, to int, send []byte, from int, recv []byte) error {
-	return t.exchange(tag, to, send, from, recv, false)
+	return t.exchange(tag, []collective.Post{{To: to, Send: send, From: from, Recv: recv}}, false)
 }
 
 // ExchangeJoin is as collective.Joiner says.
 func (t *Transport) ExchangeJoin(tag collective.Tag, to int, send []byte, from int, own []byte) error {
-	return t.exchange(tag, to, send, from, own, true)
+	return t.exchange(tag, []collective.Post{{To: to, Send: send, From: from, Recv: own}}, true)
 }
 
-func (t *Transport) exchange(tag collective.Tag, to int, send []byte, from int, recv []byte, join bool) error {
-	if int(tag.Channel) >= len(t.slots) || to >= t.size || from >= t.size || to == t.rank || from == t.rank {
-		panic(fmt.Sprintf("tcp: exchange on channel %d of rank %d with ranks %d and %d, of %d", tag.Channel, t.rank, to, from, t.size))
+// ExchangeEach is as collective.Poster says.
+func (t *Transport) ExchangeEach(tag collective.Tag, posts []collective.Post) error {
+	for _, p := range posts {
+		if t.stripes(max(len(p.Send), len(p.Recv))) > 1 { // lanes are for streams then
+			return t.exchangeInTurns(tag, posts)
+		}
+	}
+	return t.exchange(tag, posts, false)
+}
+
+func (t *Transport) exchangeInTurns(tag collective.Tag, posts []collective.Post) error {
+	for k := range posts {
+		if err := t.exchange(tag, posts[k:k+1], false); err != nil {
+			return err
+		}
+		tag.Step++
+	}
+	return nil
+}
+
+// exchange carries out one post, over as many streams as it takes, or several over
+// one each.
+func (t *Transport) exchange(tag collective.Tag, posts []collective.Post, join bool) error {
+	if int(tag.Channel) >= len(t.slots) {
+		panic(fmt.Sprintf("tcp: exchange on channel %d of %d", tag.Channel, len(t.slots)))
+	}
+	for _, p := range posts {
+		if p.To >= t.size || p.From >= t.size || p.To == t.rank || p.From == t.rank {
+			panic(fmt.Sprintf("tcp: exchange of rank %d with ranks %d and %d, of %d", t.rank, p.To, p.From, t.size))
+		}
 	}
 	if err := t.standing(); err != nil {
 		return err
 	}
-	var out, in *peer
-	if to >= 0 {
-		out = t.peers[to]
-	}
-	if from >= 0 {
-		in = t.peers[from]
-	}
 	s := &t.slots[tag.Channel]
-	if !s.enter(t.rank, tag, out, in) {
+	if !s.enter(t, tag, posts) {
 		return collective.ErrClosed
 	}
 	defer s.leave()
-	if out != nil && out.hasLeft() {
-		return t.end(&collective.LostError{Rank: to, By: t.rank, Cause: collective.ErrLeft})
+	for _, p := range posts {
+		if p.To >= 0 && t.peers[p.To].hasLeft() {
+			return t.end(&collective.LostError{Rank: p.To, By: t.rank, Cause: collective.ErrLeft})
+		}
 	}
-	return t.carry(s, tag, t.open(s, tag, out, send, in, recv, join))
+	if len(posts) == 1 {
+		return t.carry(s, tag, t.open(s, tag, &posts[0], join))
+	}
+	return t.carryEach(s, tag, posts)
 }
 
-// transfer moves what a lane carries of an exchange.
-func (t *Transport) transfer(s *slot, n *lane, tag collective.Tag) error {
+// transfer moves what some lanes carry of an exchange.
+func (t *Transport) transfer(s *slot, lanes []lane, tag collective.Tag) error {
 	if t.direct {
-		return t.flow(s, n, tag)
+		return t.flow(s, lanes, tag)
 	}
-	return t.relay(s, n, tag)
+	return t.relay(s, lanes, tag)
 }
 
 // standing returns what ended the group or this rank, or nil.

@@ -24,8 +24,8 @@ type slot struct {
 	seen    uint64 // serial at the last look
 	stall   uint   // looks at which it was seen already
 
-	to, from *peer    // of the exchange; nil: not that one
-	lanes    []lane   // what carries it, by stream
+	lanes    []lane   // what carries an exchange, by stream
+	posts    []lane   // what carries several at once
 	mates    []int    // whom this rank meets elsewhere; nil: it does not
 	meetings uint64   // begun elsewhere
 	chased   []uint64 // by rank: the last probe that it began and this rank passed on
@@ -43,23 +43,34 @@ func (s *slot) init(streams int) {
 	}
 }
 
-// enter opens an exchange; it reports false if there is none any more.
-func (s *slot) enter(rank int, tag collective.Tag, to, from *peer) bool {
+// room makes room for n exchanges at once.
+func (s *slot) room(n int) {
+	if n > len(s.posts) {
+		s.mu.Lock()
+		s.posts = make([]lane, n)
+		s.mu.Unlock()
+	}
+}
+
+// enter opens an exchange, or several; it reports false if there is none any more.
+func (s *slot) enter(t *Transport, tag collective.Tag, posts []collective.Post) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shutting {
 		return false
 	}
 	if s.tag.Seq != tag.Seq {
-		s.ledger.Note(rank, tag)
+		s.ledger.Note(t.rank, tag)
 	}
-	s.tag, s.waiting, s.to, s.from = tag, true, to, from
+	s.tag, s.waiting = tag, true
 	s.serial++
-	if to != nil {
-		to.begun[tag.Channel].sends++
-	}
-	if from != nil {
-		from.begun[tag.Channel].awaits++
+	for i := range posts {
+		if to := posts[i].To; to >= 0 {
+			t.peers[to].begun[tag.Channel].sends++
+		}
+		if from := posts[i].From; from >= 0 {
+			t.peers[from].begun[tag.Channel].awaits++
+		}
 	}
 	return true
 }
@@ -72,21 +83,28 @@ func (s *slot) leave() {
 	s.left.Signal()
 }
 
-// block says that a lane is about to sleep until what it sends or what it receives
-// moves; without either, that it is awake.
-func (s *slot) block(n *lane, out, in bool) {
+// block says that the caller is about to sleep until what some lanes send, or what
+// they receive, moves; without either, that it is awake.
+func (s *slot) block(lanes []lane, out, in bool) {
 	s.mu.Lock()
-	n.blockedOut, n.blockedIn = out, in
+	for k := range lanes {
+		n := &lanes[k]
+		n.blockedOut, n.blockedIn = out && n.out.sending(), in && n.in.receiving()
+	}
 	s.mu.Unlock()
 }
 
 // blocked reports whether the exchange cannot end before what it sends, or what it
 // receives, moves. The caller holds mu.
-func (s *slot) blocked() (out, in bool) {
-	for k := range s.lanes {
-		out, in = out || s.lanes[k].blockedOut, in || s.lanes[k].blockedIn
+func (s *slot) blocked() bool {
+	for _, lanes := range [2][]lane{s.lanes, s.posts} {
+		for k := range lanes {
+			if s.waiting && (lanes[k].blockedOut || lanes[k].blockedIn) {
+				return true
+			}
+		}
 	}
-	return out && s.waiting, in && s.waiting
+	return false
 }
 
 // Elsewhere says that this rank, in the call of tag, goes to meet other ranks by

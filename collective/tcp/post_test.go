@@ -1,0 +1,115 @@
+package tcp
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/patient"
+)
+
+// Ranks that post all their messages at once and ranks that exchange them in turns
+// understand each other, whatever the lengths: each decides for itself.
+func TestPostsAndTurnsAreTheSameOnTheWire(t *testing.T) {
+	for name, group := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			ts := group(t, 4)
+			defer closeAll(ts)
+			for _, unit := range []int{0, 1, 2 << 10, 64 << 10} {
+				for _, posting := range []uint{0b1111, 0b0101, 0b1110, 0b0001} { // a bit a rank
+					postOrTurns(t, ts, unit, posting)
+				}
+			}
+		})
+	}
+}
+
+func postOrTurns(t *testing.T, ts []*Transport, unit int, posting uint) {
+	size := len(ts)
+	part := func(from, to int) []byte { return bytes.Repeat([]byte{byte(1 + from*size + to)}, unit*(from+2*to)) }
+	tag := collective.Tag{Call: collective.CallAllToAllV, Seq: uint64(unit)<<8 + uint64(posting) + 1}
+	var wg sync.WaitGroup
+	for r, tr := range ts {
+		wg.Go(func() {
+			var posts []collective.Post
+			for k := 1; k < size; k++ {
+				to, from := (r+k)%size, (r-k+size)%size
+				posts = append(posts, collective.Post{To: to, Send: part(r, to), From: from, Recv: make([]byte, len(part(from, r)))})
+			}
+			exchange := tr.exchangeInTurns
+			if posting>>r&1 != 0 {
+				exchange = tr.ExchangeEach
+			}
+			if err := exchange(tag, posts); err != nil {
+				t.Errorf("unit %d, posting %04b: rank %d: %v", unit, posting, r, err)
+				return
+			}
+			for _, p := range posts {
+				if !bytes.Equal(p.Recv, part(p.From, r)) {
+					t.Errorf("unit %d, posting %04b: rank %d got other bytes of rank %d than it sent", unit, posting, r, p.From)
+				}
+			}
+			for _, p := range tr.peers {
+				if p != nil && (p.data[0].sending() || p.data[0].vec[1] != nil || p.data[0].recv != nil) {
+					t.Errorf("unit %d, posting %04b: rank %d keeps the caller's slice", unit, posting, r)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Three ranks, of which any two are in a part of three, post their messages in the
+// calls of different parts, and wait for each other. None reads what another one has
+// posted to it: nothing but the circle shows that.
+func TestPostsInACircle(t *testing.T) {
+	for name, group := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ts := group(t, 6)
+			defer closeAll(ts)
+			errs := make(chan error, len(ts))
+			for _, tr := range ts {
+				go func() { errs <- postInCircle(collective.New(tr)) }()
+			}
+			for range ts {
+				select {
+				case err := <-errs:
+					if m := (*collective.MismatchError)(nil); !errors.As(err, &m) || m.Own.Tag.SameCall(m.Peer.Tag) {
+						t.Errorf("%v, want a mismatch", err)
+					}
+				case <-time.After(patient.Longest):
+					t.Fatal("ranks that wait for each other are not found")
+				}
+			}
+		})
+	}
+}
+
+// postInCircle makes a part of ranks 0 to 2, one of 2 to 4, and one of 4, 5 and 0,
+// and calls in those that this rank is in, the first one first.
+func postInCircle(c *collective.Comm) error {
+	var mine []*collective.Comm
+	for first := 0; first < 6; first += 2 {
+		at := (c.Rank() - first + 6) % 6
+		part, err := c.Split(max(-1, min(0, 2-at)), at)
+		if err != nil {
+			return err
+		}
+		if at == 0 { // before that of which it is the last
+			mine = append([]*collective.Comm{part}, mine...)
+		} else if part != nil {
+			mine = append(mine, part)
+		}
+	}
+	for _, part := range mine {
+		counts, send, recv := []int{10, 10, 10}, make([]int32, 30), make([]int32, 30)
+		if err := collective.AllToAllV(part, send, counts, recv, counts); err != nil {
+			return err
+		}
+	}
+	return collective.Barrier(c) // ranks that are in one part wait here
+}
