@@ -9,7 +9,7 @@ import (
 // where its memory was that of another batch.
 func TestBatchOfKeysAndLists(t *testing.T) {
 	s := shape{sparse: 1}
-	g := gather{shape: s, unknown: make([]int64, 1)}
+	g := newGather(s)
 	single, list := []uint64{0, 7}, []uint64{headLists, 2, 8, 9}
 	var b Batch
 	for range 2 {

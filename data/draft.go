@@ -95,7 +95,7 @@ func (d *Dataset) newBatcher(e *Encoder) (*batcher, error) {
 		return nil, err
 	}
 	b := &batcher{Dataset: d, rowCoder: c}
-	b.gather = gather{shape: c.coder.shape, unknown: make([]int64, c.coder.shape.sparse)}
+	b.gather = newGather(c.coder.shape)
 	return b, nil
 }
 
@@ -106,12 +106,17 @@ func (b *batcher) encode(d *draft) error {
 		return nil
 	}
 	d.reset(len(d.kept), b.dense, b.sparse)
-	b.words = b.words[:0]
+	b.words, b.n, b.m = b.words[:0], 0, 0
+	straight := b.direct != nil && b.memo == nil && !b.coded
 	for i := range d.kept {
 		k := &d.kept[i]
 		id := uint64(b.rowBase[k.block] + int64(k.row))
 		d.RowID = append(d.RowID, id)
-		row, fl := b.row(id, d.raw[k.at:k.at+k.bytes])
+		record := d.raw[k.at : k.at+k.bytes]
+		if straight && b.column(&d.Batch, record) {
+			continue
+		}
+		row, fl := b.row(id, record)
 		if fl != nil {
 			return b.fault(k, fl)
 		}
@@ -124,6 +129,17 @@ func (b *batcher) encode(d *draft) error {
 	}
 	b.finish(&d.Batch)
 	return nil
+}
+
+// column encodes a usual record into the columns of a batch; false if it is none.
+func (b *batcher) column(to *Batch, record []byte) bool {
+	one, ok := b.direct.encode(b.gather.begin(to), record)
+	if ok {
+		b.gather.end(to, one)
+	} else {
+		b.gather.giveUp(to)
+	}
+	return ok
 }
 
 // row encodes a record, unless that has been done.

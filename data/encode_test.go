@@ -111,7 +111,7 @@ func samePlain(t *testing.T, x twins, line []byte) (taken bool) {
 	var lists, single Batch
 	for b, row := range map[*Batch][]uint64{&single: want, &lists: slow.coder.shape.appendLists(nil, &slow.coder.one)} {
 		b.reset(1, slow.coder.shape.dense, slow.coder.shape.sparse)
-		g := gather{shape: slow.coder.shape, unknown: make([]int64, slow.coder.shape.sparse)}
+		g := newGather(slow.coder.shape)
 		g.add(b, row)
 		g.finish(b)
 	}

@@ -89,16 +89,51 @@ func extend[T any](s []T, n int) []T {
 // fetched from memory side by side.
 const tile = 64
 
-// gather collects rows and moves them into a batch.
+// tileStep is what lies between two columns of a tile: a line more than it has, so
+// that the columns of one record do not share a few sets of a cache.
+const tileStep = tile + 8
+
+// gather collects rows, or single keys, and moves them into a batch.
 type gather struct {
 	shape
 	unknown []int64 // per entry of Batch.Sparse: keys the vocabulary does not hold
 	rows    [tile][]uint64
 	n       int
+	keys    []uint64 // key i of record t at i·tileStep + t
+	m       int      // records of them
 }
+
+// newGather gathers rows of a shape.
+func newGather(s shape) gather {
+	return gather{shape: s, unknown: make([]int64, s.sparse), keys: make([]uint64, s.sparse*tileStep+tile)}
+}
+
+// begin is where the next record goes that has one key a feature. It is added by
+// end, or given up.
+func (g *gather) begin(b *Batch) places {
+	if g.n > 0 || g.m == tile {
+		g.flush(b)
+	}
+	b.Dense = extend(b.Dense, g.dense)
+	return places{b.Dense[len(b.Dense)-g.dense:], g.keys[g.m:], tileStep}
+}
+
+func (g *gather) end(b *Batch, one bool) {
+	label := float32(0)
+	if one {
+		label = 1
+	}
+	b.Label = append(b.Label, label)
+	g.m++
+}
+
+func (g *gather) giveUp(b *Batch) { b.Dense = b.Dense[:len(b.Dense)-g.dense] }
 
 // add takes a row, which must stay until flush; the last is followed by finish.
 func (g *gather) add(b *Batch, row []uint64) bool {
+	if g.m > 0 {
+		g.flush(b)
+	}
 	if row[0]&headLists != 0 {
 		g.flush(b)
 		return g.lists(b, row)
@@ -110,8 +145,33 @@ func (g *gather) add(b *Batch, row []uint64) bool {
 	return true
 }
 
-// flush moves the rows into the batch.
+// flushKeys moves the single keys into the batch.
+func (g *gather) flushKeys(b *Batch) {
+	for i := range b.Sparse {
+		j := &b.Sparse[i]
+		j.Values = append(j.Values, g.keys[i*tileStep:][:g.m]...)
+		if b.lists {
+			for t := range g.m {
+				j.Offsets = append(j.Offsets, int32(len(j.Values)-g.m+t+1))
+			}
+		}
+	}
+	for _, i := range g.vocabs {
+		for _, k := range g.keys[i*tileStep:][:g.m] {
+			if k == KeyUnknown {
+				g.unknown[i]++
+			}
+		}
+	}
+	b.Rows += g.m
+	g.m = 0
+}
+
+// flush moves what was collected into the batch.
 func (g *gather) flush(b *Batch) {
+	if g.m > 0 {
+		g.flushKeys(b)
+	}
 	rows := g.rows[:g.n]
 	if g.n = 0; len(rows) == 0 {
 		return
