@@ -65,7 +65,7 @@ func (r *Reader) start(f *filler, b *batcher) {
 	if r.config.Epochs > 1 && !b.coded {
 		r.memo = newMemo(r.dataset.rows, b.plainWords())
 	}
-	b.memo, r.coded = r.memo, b.coded
+	b.memo, r.coded, b.spare = r.memo, b.coded, &f.spare
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
 	r.deepen(r.config.Depth)
@@ -180,6 +180,7 @@ func (r *Reader) take() *draft {
 func (r *Reader) step(ctx context.Context, f *filler, b *batcher, x, y int64) bool {
 	began := time.Now()
 	d := r.take()
+	d.stored, f.spare = f.spare, d.stored // which is in the caches
 	d.err = f.fill(ctx, d, x, y)
 	d.took = time.Since(began)
 	r.worked.Add(int64(d.took))
@@ -210,6 +211,9 @@ func (r *Reader) encode(b *batcher, d *draft) {
 		}
 	}
 	clear(b.unknown)
+	if b.spare != nil {
+		d.stored, *b.spare = *b.spare, d.stored
+	}
 	r.size.Store(int64(d.bytes()))
 	took := time.Since(began)
 	r.worked.Add(int64(took))
@@ -230,20 +234,23 @@ func (f *filler) fill(ctx context.Context, d *draft, x, y int64) error {
 		f.straight, d.at = nil, place{}
 		f.begin(f.order, x)
 	}
-	f.fetch.to, f.fetch.n = d, 0
+	f.fetch.to, f.fetch.n, f.fetch.rows = d, 0, 0
 	for i := range f.lanes {
 		l := &f.lanes[i]
 		if ctx.Err() != nil {
 			return errClosed
 		}
-		for j := f.order.taken(l.number, x); j < f.order.taken(l.number, y); j++ {
-			if !l.has(j) {
+		for lo, hi := f.order.taken(l.number, x), f.order.taken(l.number, y); lo < hi; {
+			if !l.has(lo) {
 				f.fetch.flush()
-				if err := f.load(l, j); err != nil {
+				if err := f.load(l, lo); err != nil {
 					return err
 				}
 			}
-			f.fetch.take(l, j)
+			w := l.held[0]
+			until := min(hi, w.hi)
+			f.fetch.take(w, lo, until)
+			lo = until
 		}
 	}
 	f.fetch.flush()

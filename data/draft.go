@@ -9,14 +9,19 @@ import (
 // again and again.
 type draft struct {
 	Batch
-	raw   []byte        // the records
-	kept  []kept        // of each: where in raw, and where it came from
+	stored
 	at    place         // of the first
 	err   error         // what stands in the place of the batch
 	more  bool          // batches follow, though there is an error
 	made  bool          // the batch is there already: there are no records
 	took  time.Duration // to read it
 	ready chan struct{}
+}
+
+// stored are records as drafts and windows hold them.
+type stored struct {
+	raw  []byte
+	kept []kept // of each: where in raw, and where it came from
 }
 
 func newDraft() *draft {
@@ -39,44 +44,66 @@ func (d *draft) bytes() int {
 // memory, and so come side by side.
 type fetch struct {
 	to   *draft
-	n    int
-	from [fetched]*window
+	runs [fetched]run
+	n    int // of runs
+	rows int // in them
 	seen byte
 }
 
+// run are records that lie one after another in a window, whose first is kept i of
+// the draft.
+type run struct {
+	raw  []byte // of the window
+	i, n int
+}
+
 const (
-	fetched   = 32
+	fetched   = 32 // runs, or records
 	cacheLine = 64
 )
 
-// take adds record i of a lane, which must have it, and keep it until flush.
-func (f *fetch) take(l *lane, i int64) {
-	w := l.held[0]
-	f.to.kept = append(f.to.kept, w.rows[i-w.lo])
-	f.from[f.n] = w
-	if f.n++; f.n == fetched {
-		f.flush()
+// take adds records lo to hi of a lane. Its window must have them, and keep them until
+// flush.
+func (f *fetch) take(w *window, lo, hi int64) {
+	for rows := w.kept[lo-w.lo : hi-w.lo]; len(rows) > 0; {
+		n := 1
+		if w.arranged {
+			n = len(rows)
+		}
+		f.runs[f.n] = run{w.raw, len(f.to.kept), n}
+		f.to.kept = append(f.to.kept, rows[:n]...)
+		rows = rows[n:]
+		f.n++
+		if f.rows += n; f.n == fetched || f.rows >= fetched {
+			f.flush()
+		}
 	}
 }
 
 // flush copies.
 func (f *fetch) flush() {
-	d := f.to
-	rows := d.kept[len(d.kept)-f.n:]
-	for i := range rows {
-		k := &rows[i]
-		record := f.from[i].raw[k.at : k.at+k.bytes]
-		for at := 0; at < len(record); at += cacheLine {
-			f.seen ^= record[at] // asks for the line and does not wait for it
+	d, runs := f.to, f.runs[:f.n]
+	for i := range runs {
+		raw := runs[i].bytes(d.kept)
+		for at := 0; at < len(raw); at += cacheLine {
+			f.seen ^= raw[at] // asks for the line and does not wait for it
 		}
 	}
-	for i := range rows {
-		k := &rows[i]
-		at := len(d.raw)
-		d.raw = append(d.raw, f.from[i].raw[k.at:k.at+k.bytes]...)
-		k.at = at
+	for i := range runs {
+		r := &runs[i]
+		raw, shift := r.bytes(d.kept), len(d.raw)-d.kept[r.i].at
+		for j := range r.n {
+			d.kept[r.i+j].at += shift
+		}
+		d.raw = append(d.raw, raw...)
 	}
-	f.n = 0
+	f.n, f.rows = 0, 0
+}
+
+// bytes are those of the records.
+func (r *run) bytes(rows []kept) []byte {
+	first, last := &rows[r.i], &rows[r.i+r.n-1]
+	return r.raw[first.at : last.at+last.bytes]
 }
 
 // batcher encodes drafts. It belongs to one goroutine.
@@ -84,8 +111,9 @@ type batcher struct {
 	*Dataset
 	*rowCoder
 	gather
-	coded bool  // records come from codedRows
-	memo  *memo // nil: none
+	coded bool    // records come from codedRows
+	memo  *memo   // nil: none
+	spare *stored // what the next draft's records are read into; nil: its own memory
 	words []uint64
 }
 

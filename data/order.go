@@ -42,6 +42,7 @@ const (
 	defaultLanes  = 256
 	defaultWindow = 1 << 17 // records, over all lanes
 	leastWindow   = 64      // records of a lane
+	quietWindow   = 512     // records of a lane at most if they are not shuffled: few, which stay in a cache
 	mostLanes     = 1 << 16
 )
 
@@ -64,6 +65,9 @@ func newOrder(rows []int32, seed, epoch uint64, lanes, window int, shuffled bool
 		o.window = max(int64(window)/o.lanes, 1)
 	} else {
 		o.window = max(defaultWindow/o.lanes, leastWindow)
+	}
+	if !shuffled {
+		o.window = min(o.window, quietWindow)
 	}
 	o.perm = make([]int32, len(rows))
 	for i := range o.perm {

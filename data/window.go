@@ -19,11 +19,11 @@ type lane struct {
 // are encoded when their turn comes, so that a lane's next window costs little
 // more than reading it, and no step waits for the work of hundreds.
 type window struct {
-	number int64
-	lo, hi int64 // records of the lane
-	raw    []byte
-	rows   []kept // in the order in which they are given, once whole is true
-	whole  bool
+	number   int64
+	lo, hi   int64 // records of the lane
+	stored         // in the order in which they are given, once whole is true
+	whole    bool
+	arranged bool // raw is in that order, too
 }
 
 // kept is a record of a window.
@@ -36,7 +36,7 @@ type kept struct {
 
 // keep takes in a record.
 func (w *window) keep(u unit, block, row int32) {
-	w.rows = append(w.rows, kept{len(w.raw), len(u.record), u.offset, block, row})
+	w.kept = append(w.kept, kept{len(w.raw), len(u.record), u.offset, block, row})
 	w.raw = append(w.raw, u.record...)
 }
 
@@ -63,6 +63,8 @@ type filler struct {
 	straight *straight // nil: windows
 
 	fetch fetch
+	stage window    // where a window is read before its records are put in order
+	spare stored    // of the next draft
 	valid *rowCoder // by the schema of the dataset, to know faulty records
 	live  spot      // where the reader stands; at −1 for nowhere
 	// Of a stream:
@@ -154,9 +156,23 @@ func (f *filler) load(l *lane, i int64) (err error) {
 		return err
 	}
 	w := l.held[0]
-	permute(f.order, l.number, k, w.rows)
-	w.whole = true
+	if w.whole = true; f.order.stream {
+		permute(f.order, l.number, k, w.kept)
+	}
+	w.arranged = !f.order.stream || !f.order.shuffle
 	return nil
+}
+
+// arrange makes w the staged records in the order in which they are given.
+func (f *filler) arrange(l *lane, w *window) {
+	s := &f.stage
+	permute(f.order, l.number, w.number, s.kept)
+	w.kept, w.raw = extend(w.kept[:0], len(s.kept)), w.raw[:0]
+	for i, k := range s.kept {
+		w.kept[i] = k
+		w.kept[i].at = len(w.raw)
+		w.raw = append(w.raw, s.raw[k.at:k.at+k.bytes]...)
+	}
 }
 
 // first makes window k the first that the lane holds.
@@ -174,11 +190,11 @@ func (f *filler) first(l *lane, k int64) *window {
 
 // empty makes w window k of a lane, with nothing in it.
 func (f *filler) empty(l *lane, w *window, k int64) *window {
-	w.number, w.whole, w.raw, w.rows = k, false, w.raw[:0], w.rows[:0]
+	w.number, w.whole, w.raw, w.kept = k, false, w.raw[:0], w.kept[:0]
 	w.lo, w.hi = f.order.bounds(l.number, k)
-	if w.rows == nil {
+	if w.kept == nil {
 		n := int(min(f.order.window, f.order.taken(l.number, f.order.rows()))) // the first may be shorter
-		w.rows, w.raw = make([]kept, 0, n), make([]byte, 0, n*f.bytes)
+		w.kept, w.raw = make([]kept, 0, n), make([]byte, 0, n*f.bytes)
 	}
 	return w
 }
@@ -195,7 +211,13 @@ func (f *filler) run(l *lane, w *window, follows bool) error {
 			return err
 		}
 	}
-	return f.collect(&l.spot, w.hi-w.lo, w)
+	if !f.order.shuffle {
+		return f.collect(&l.spot, w.hi-w.lo, w)
+	}
+	f.stage.raw, f.stage.kept = f.stage.raw[:0], f.stage.kept[:0]
+	err := f.collect(&l.spot, w.hi-w.lo, &f.stage)
+	f.arrange(l, w)
+	return err
 }
 
 // sink takes the records that are read.
@@ -219,7 +241,7 @@ func (f *filler) stream(l *lane, k int64) error {
 		return nil
 	}
 	err := f.collect(&f.next, until-f.read, dealer{f})
-	if err == nil && int64(len(w.rows)) != w.hi-w.lo {
+	if err == nil && int64(len(w.kept)) != w.hi-w.lo {
 		err = errors.New("data: read: a window of a stream is not whole") // cannot happen
 	}
 	return err
