@@ -29,6 +29,9 @@ type generations struct {
 	healed int
 	failed *rank.Verdict     // of the generation before, if a rank reported an error of its own
 	judged *restart.Recovery // what was decided about the end of a generation, while its run went on
+
+	runDir    string // that rank 0 named last
+	forgotten string // why a generation is not gone on after from memory, where that was the wish
 }
 
 // again runs a job until it ends well, is interrupted or the policy gives up.
@@ -104,6 +107,9 @@ func (g *generations) judge(out Outcome, held bool) {
 	g.failed = v
 	if place >= 0 && place != v.Rank {
 		next.Text = fmt.Sprintf("rank %d was rank %d at the start; %s", v.Rank, place, next.Text)
+	}
+	if g.forgotten != "" {
+		next.Text, g.forgotten = g.forgotten+": "+next.Text, ""
 	}
 	g.judged = &next
 }

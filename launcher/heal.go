@@ -13,7 +13,10 @@ import (
 // heal decides, after a verdict, whether those who are left go on. If so it ends
 // what is left of the rank that is the cause, and says how long to pause.
 func (r *run) heal(v *rank.Verdict) (pause time.Duration, ok bool) {
-	if r.of == nil || !r.job.Heals || !r.relay.isFormed() || r.told || !r.othersSurvive(v) {
+	if r.of == nil || !r.job.Heals || r.told {
+		return 0, false
+	}
+	if r.of.forgotten = r.forgotten(v); r.of.forgotten != "" {
 		return 0, false
 	}
 	r.of.judge(r.outcome(), true)
@@ -22,11 +25,17 @@ func (r *run) heal(v *rank.Verdict) (pause time.Duration, ok bool) {
 		return 0, false // all are started again, or none
 	}
 	r.of.judged = nil
+	if !r.relay.isFormed() { // who was new in it knows nothing, and ends
+		r.lost = slices.Clone(r.fresh)
+	}
 	if v.Kind != rank.Blamed {
-		r.fleet.killRank(v.Rank)
-		r.killed = time.Now().Add(next.After)
+		r.lost = append(r.lost, v.Rank)
 	} else {
 		next.Text = fmt.Sprintf("a link was lost and no process with it: all ranks meet again in %v", next.After.Round(time.Millisecond))
+	}
+	r.killed = time.Now().Add(next.After)
+	for _, lost := range r.lost {
+		r.fleet.killRank(lost)
 	}
 	pause = next.After - r.hear(v, next.After)
 	if r.job.Again != nil {
@@ -55,17 +64,28 @@ func (r *run) hear(v *rank.Verdict, pause time.Duration) time.Duration {
 	return time.Since(begin)
 }
 
-// othersSurvive reports whether no other rank is gone for good, and one is left.
-func (r *run) othersSurvive(v *rank.Verdict) bool {
+// forgotten says why those who are left after a verdict cannot go on from what they hold
+// in memory, "" if they can. A group that has not formed is no hindrance, unless it is the
+// first.
+func (r *run) forgotten(v *rank.Verdict) string {
+	formed := r.relay.isFormed()
 	left := 0
 	for _, p := range r.job.Plan.Ranks {
 		if e, ended := r.exits[p.Rank]; ended && e.status() == 0 {
-			return false // it has done its work, and what it held is gone
-		} else if !ended && v.Survived(p.Rank) {
+			return fmt.Sprintf("rank %d has done its work and holds nothing any more", p.Rank)
+		} else if !ended && v.Survived(p.Rank) && (formed || !slices.Contains(r.fresh, p.Rank)) {
 			left++
 		}
 	}
-	return left > 0
+	switch {
+	case !formed && r.heals == 0:
+		return "nothing was in memory yet"
+	case v.Kind == rank.Failed:
+		return "an error of its own is none that the others could go on after from memory"
+	case left == 0:
+		return "nobody is left who holds anything in memory"
+	}
+	return ""
 }
 
 // regroupPause is between two looks whether a killed process has ended, or who is left
@@ -76,14 +96,15 @@ const regroupPause = 5 * time.Millisecond
 // who are left come by themselves, and new processes for those who are not. While a
 // process that was killed has not ended, it returns when to try again.
 func (r *run) regroup() (later <-chan time.Time, err error) {
-	if v := r.server.Verdict(); v.Kind != rank.Blamed {
-		if _, ended := r.exits[v.Rank]; !ended {
+	for _, lost := range r.lost {
+		if _, ended := r.exits[lost]; !ended {
 			if time.Since(r.killed) > reapTime {
-				return nil, fmt.Errorf("launcher: heal: rank %d did not end although killed: stuck in the kernel, on a file system that does not answer?", v.Rank)
+				return nil, fmt.Errorf("launcher: heal: rank %d did not end although killed: stuck in the kernel, on a file system that does not answer?", lost)
 			}
 			return time.After(regroupPause), nil
 		}
 	}
+	r.lost, r.fresh = nil, nil
 	r.server.Close()
 	ln, err := net.Listen("tcp", r.server.Addr())
 	if err != nil {
@@ -104,6 +125,7 @@ func (r *run) regroup() (later <-chan time.Time, err error) {
 			continue
 		}
 		delete(r.exits, p.Rank)
+		r.fresh = append(r.fresh, p.Rank)
 		if err := r.startRank(p); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,5 +36,37 @@ func TestHear(t *testing.T) {
 				time.Sleep(k.last)
 			})
 		})
+	}
+}
+
+// TestForgotten: who is left goes on from memory, also where a group was lost before it had
+// formed; what new processes of that hold is nothing.
+func TestForgotten(t *testing.T) {
+	ranks := []Placed{{Rank: 0}, {Rank: 1}, {Rank: 2}}
+	for _, k := range []struct {
+		kind   rank.Kind
+		formed bool
+		heals  int
+		fresh  []int
+		exits  map[int]exit
+		want   string
+	}{
+		{kind: rank.Killed, formed: true},
+		{kind: rank.Blamed, formed: true},
+		{kind: rank.Killed, formed: true, exits: map[int]exit{2: {signal: 9}}},
+		{kind: rank.Killed, formed: true, exits: map[int]exit{2: {}}, want: "rank 2 has done its work"},
+		{kind: rank.Killed, formed: true, exits: map[int]exit{0: {code: 1}, 2: {code: 1}}, want: "nobody is left"},
+		{kind: rank.Failed, formed: true, want: "an error of its own"},
+		{kind: rank.Killed, want: "nothing was in memory yet"},
+		{kind: rank.Killed, heals: 1, fresh: []int{1}},
+		{kind: rank.Killed, heals: 1, fresh: []int{2}},
+		{kind: rank.Killed, heals: 1, fresh: []int{0, 2}, want: "nobody is left"},
+		{kind: rank.Absent, heals: 1, fresh: []int{1}, want: "nobody is left"},
+	} {
+		r := &run{job: Job{Plan: Plan{Ranks: ranks}}, exits: k.exits, fresh: k.fresh, heals: k.heals, relay: &relay{formed: k.formed}}
+		got := r.forgotten(&rank.Verdict{Kind: k.kind, Rank: 1})
+		if !strings.HasPrefix(got, k.want) || (got == "") != (k.want == "") {
+			t.Errorf("%+v: %q", k, got)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -207,8 +208,10 @@ type run struct {
 	interrupt error // why ctx ended, if it did before the group
 
 	of     *generations // nil: the job is not started again
-	heals  int          // groups formed by those who were left
-	killed time.Time    // when the one that is lost was to have ended
+	heals  int          // groups that those who were left have begun
+	lost   []int        // ranks that are to end before the next begins
+	killed time.Time    // when they were to have ended
+	fresh  []int        // ranks that were started for the present one
 }
 
 func newRun(job Job) (*run, error) {
@@ -444,6 +447,10 @@ func (r *run) reap() {
 func (r *run) outcome() Outcome {
 	o := Outcome{Elapsed: time.Since(r.begin), Verdict: r.server.Verdict(), Size: len(r.job.Plan.Ranks), Heals: r.heals}
 	o.Result, o.Status, o.Words = r.relay.got()
+	if r.of != nil { // a generation that ends early has told nothing yet
+		r.of.runDir = cmp.Or(o.Status.RunDir, r.of.runDir)
+		o.Status.RunDir = r.of.runDir
+	}
 	switch {
 	case r.interrupt != nil:
 		o.Verdict = nil // it tells of ranks that were told to end

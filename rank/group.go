@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -263,6 +264,9 @@ func (g *Group) Join(now time.Duration, m Member) (Decision, error) {
 	return g.decide(now), nil
 }
 
+// ErrPassed is why a rank is refused whose group is one before this.
+var ErrPassed = errors.New("it is left over from before a restart")
+
 func (g *Group) refuse(m Member) error {
 	switch {
 	case g.ended:
@@ -271,8 +275,10 @@ func (g *Group) refuse(m Member) error {
 		return fmt.Errorf("rank %d of a world of size %d comes to a group of size %d", m.Rank, m.Size, len(g.seats))
 	case m.Rank < 0 || m.Rank >= len(g.seats):
 		return fmt.Errorf("rank %d comes to a group of size %d", m.Rank, len(g.seats))
+	case m.Generation < g.cfg.Generation:
+		return fmt.Errorf("rank %d of generation %d comes to generation %d: %w", m.Rank, m.Generation, g.cfg.Generation, ErrPassed)
 	case m.Generation != g.cfg.Generation:
-		return fmt.Errorf("rank %d of generation %d comes to generation %d: it is left over from before a restart, or ahead of one", m.Rank, m.Generation, g.cfg.Generation)
+		return fmt.Errorf("rank %d of generation %d comes to generation %d: it is ahead of a restart", m.Rank, m.Generation, g.cfg.Generation)
 	case g.version != "" && m.Version != g.version:
 		return fmt.Errorf("rank %d runs version %q of the program, the others run %q: start the same executable everywhere", m.Rank, m.Version, g.version)
 	}

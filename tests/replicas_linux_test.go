@@ -66,6 +66,35 @@ func TestLostAgainAndAgain(t *testing.T) {
 	}
 }
 
+// TestLostWhileTheyMeet kills the successor of a rank as soon as it is there, before all
+// have met: the others keep what they hold.
+func TestLostWhileTheyMeet(t *testing.T) {
+	whole, want := undisturbed(t, 3)
+	cmd, dir, pids := begun(t)
+	stayed := map[int]int{0: pids[0], 2: pids[2]}
+	for range 2 {
+		lost := pids[1]
+		kill(t, lost, syscall.SIGKILL)
+		eventually(t, "a successor", func() bool {
+			pids = ranksOf(cmd.Process.Pid)
+			return pids[1] != lost && pids[1] != 0 || len(pids) == 0
+		})
+		if pids[1] == 0 {
+			t.Fatalf("the job has ended without a successor of rank 1:\n%s", cmd.Stderr)
+		}
+	}
+	o := end(t, cmd)
+	gone(t, stayed)
+	if o.code != 0 || strings.Contains(o.stderr, "ranks start again") {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	r := parseTrained(t, o)
+	samePart(t, "healed", parts(t, dir, r.RunDir, r.Steps), want)
+	if r.Samples != whole.Samples || r.Healed == 0 {
+		t.Errorf("%+v, undisturbed %+v\n%s", r, whole, o.stderr)
+	}
+}
+
 // begun is a training of three ranks with replicas that has written a checkpoint.
 func begun(t *testing.T) (cmd *exec.Cmd, dir string, pids map[int]int) {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -432,6 +433,9 @@ func (s *Session) broken(err error) {
 	switch {
 	case closed(s.finished), closed(s.noted), closed(s.leave):
 		return // the usual end
+	case !closed(s.formed) && status.Code(err) == codes.OutOfRange:
+		s.end(fmt.Errorf("control: join: rank %d is refused: %s%w", s.world.Rank, strings.TrimSuffix(status.Convert(err).Message(), rank.ErrPassed.Error()), rank.ErrPassed))
+		return
 	case !closed(s.formed) && (status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.InvalidArgument):
 		s.end(fmt.Errorf("control: join: rank %d is refused: %s", s.world.Rank, status.Convert(err).Message()))
 		return

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/control/controlpb"
 )
 
@@ -102,7 +103,9 @@ func (s *Server) attend(stream controlpb.Control_AttendServer, first *controlpb.
 		return status.Errorf(codes.FailedPrecondition, "control: the rank speaks version %d of the protocol, the coordinator version %d: use the same wdlrun on both sides", h.GetProtocol(), protocol)
 	}
 	m, box := memberFromWire(h.GetMember()), newOutbox()
-	if err := s.join(m, box); err != nil {
+	if err := s.join(m, box); errors.Is(err, rank.ErrPassed) {
+		return status.Error(codes.OutOfRange, err.Error())
+	} else if err != nil {
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
 	for {

@@ -29,6 +29,8 @@ func (m *Member) Rejoin(ctx context.Context, cause error) error {
 		var v *rank.Verdict
 		switch {
 		case tried && errors.As(err, &v) && v.Kind == rank.Gone && time.Now().Before(late): // it had met the last coordinator at its end
+		case errors.Is(err, rank.ErrPassed): // a group that failed before this rank came
+			m.World.Generation++
 		case errors.As(err, &v) && !(m.World.Launched && v.Survived(m.World.Rank)):
 			return err
 		case v != nil:

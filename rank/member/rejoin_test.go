@@ -135,6 +135,45 @@ func TestRejoin(t *testing.T) {
 	}
 }
 
+// TestRejoinLater: ranks that come to a group which has failed without them meet in the
+// one that follows.
+func TestRejoinLater(t *testing.T) {
+	const size = 2
+	key := rank.NewKey()
+	first := serve(t, "127.0.0.1:0", size, 0, key, nil)
+	var again sync.WaitGroup
+	again.Go(func() {
+		<-first.Ended()
+		first.Close()
+		third := serve(t, first.Addr(), size, 3, key, nil)
+		<-third.Ended()
+		third.Close()
+	})
+	errs := make([]error, size)
+	var ranks sync.WaitGroup
+	for r := range size {
+		ranks.Go(func() {
+			m, err := member.Join(t.Context(), launched(r, size, 0, first.Addr(), key), control.Options{Timeout: patient.Longest})
+			if err != nil {
+				errs[r] = err
+				return
+			}
+			if err = m.Rejoin(t.Context(), &collective.LostError{Rank: 1 - r, By: r, Cause: errors.New("the link is cut")}); err == nil && m.World.Generation != 3 {
+				err = fmt.Errorf("generation %d", m.World.Generation)
+			}
+			if err == nil {
+				err = errors.Join(m.Done(nil), m.Close())
+			}
+			errs[r] = err
+		})
+	}
+	ranks.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	again.Wait()
+}
+
 // TestNoRejoin: the rank that failed by its own fault, and ranks that nobody launched,
 // get the verdict.
 func TestNoRejoin(t *testing.T) {
