@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"runtime"
@@ -17,7 +18,9 @@ import (
 //	             └───► out, in the order of the steps ─────────┴► Next
 //
 // How far ahead it works is a number of tokens in room: the loader takes one for
-// each draft, Next gives it back. How many tokens and helpers there are follows
+// each draft, Next gives them back, half of what is ahead at a time, since to wake
+// the loader takes the training longer than to take a batch. So small batches are
+// read many ahead from the first. How many tokens and helpers there are then follows
 // from what is measured; see starve. Drafts are used again, so that nothing is
 // allocated once they have grown.
 type ahead struct {
@@ -49,6 +52,7 @@ const (
 	patience  = 8        // waits for a loader without rest before another thread helps it
 	growDepth = 64       // batches that depth may grow to
 	mostAhead = 16 << 20 // and bytes of drafts
+	soonAhead = 4 << 20  // those of drafts before it is known whether they are needed
 )
 
 func newAhead(d *Dataset, e *Encoder, c ReaderConfig) ahead {
@@ -68,16 +72,24 @@ func (r *Reader) start(f *filler, b *batcher) {
 	b.memo, r.coded, b.spare = r.memo, b.coded, &f.spare
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
-	r.deepen(r.config.Depth)
+	r.deepen(cmp.Or(r.config.Depth, defaultDepth))
 	r.threads.Store(1)
 	go r.load(ctx, f, b)
 }
 
-// deepen lets the loader work n drafts further ahead.
+// deepen lets the loader work at least n drafts ahead.
 func (r *Reader) deepen(n int) {
-	r.depth.Add(int64(n))
-	for range n {
-		r.room <- struct{}{}
+	for {
+		was := r.depth.Load()
+		if was >= int64(n) {
+			return
+		}
+		if r.depth.CompareAndSwap(was, int64(n)) {
+			for range int64(n) - was {
+				r.room <- struct{}{}
+			}
+			return
+		}
 	}
 }
 
@@ -92,9 +104,8 @@ func (r *Reader) starve() {
 	}
 	if r.rested.Swap(0) > r.making.Load() {
 		r.hungry = 0
-		n := int(r.depth.Load())
-		if 2*n <= growDepth && int64(2*n)*r.size.Load() <= mostAhead {
-			r.deepen(n)
+		if n := min(2*r.depth.Load(), growDepth); n*r.size.Load() <= mostAhead {
+			r.deepen(int(n))
 		}
 		return
 	}
@@ -122,6 +133,7 @@ func (r *Reader) load(ctx context.Context, f *filler, b *batcher) {
 	defer close(r.offer)
 	defer f.close()
 	c := &r.config
+	sized := c.Depth > 0
 	for e := range c.Epochs {
 		start := int64(0)
 		if e == 0 {
@@ -136,6 +148,10 @@ func (r *Reader) load(ctx context.Context, f *filler, b *batcher) {
 			y := min(x+int64(c.GlobalBatch), n)
 			if !r.hasRoom(ctx) || !r.step(ctx, f, b, x, y) {
 				return
+			}
+			if bytes := r.size.Load(); bytes > 0 && !sized {
+				sized = true
+				r.deepen(int(min(soonAhead/bytes, growDepth)))
 			}
 			x = y
 		}
@@ -214,7 +230,9 @@ func (r *Reader) encode(b *batcher, d *draft) {
 	if b.spare != nil {
 		d.stored, *b.spare = *b.spare, d.stored
 	}
-	r.size.Store(int64(d.bytes()))
+	if d.Rows > 0 {
+		r.size.Store(int64(d.bytes()))
+	}
 	took := time.Since(began)
 	r.worked.Add(int64(took))
 	r.making.Store(int64(d.took + took))

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // epochsOf reads as many epochs as r has, and checks each batch.
@@ -101,6 +103,44 @@ func TestMemo(t *testing.T) {
 	none.put(0, []uint64{0})
 	if none.get(0) != nil {
 		t.Error("no memo keeps a row")
+	}
+}
+
+// untilAhead waits until a reader that nobody has read is as far ahead as it may be.
+func untilAhead(t *testing.T, r *Reader) {
+	t.Helper()
+	for end := time.Now().Add(patient.Longest); len(r.out) < r.Pace().Depth; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d batches are ahead, want %d", len(r.out), r.Pace().Depth)
+		}
+	}
+}
+
+// Small batches are read far ahead though nothing has waited for them, large ones and
+// those of a depth that was asked for are not.
+func TestSmallBatchesAreReadFarAhead(t *testing.T) {
+	d, fit := prepare(t, numberedSource(), numberedSchema(), 1, numbered(t, 3000, 20))
+	e := newEncoder(t, fit)
+	for _, c := range []struct {
+		config ReaderConfig
+		depth  int // 0: as many as have room
+	}{
+		{ReaderConfig{GlobalBatch: 10, Epochs: 2}, growDepth},
+		{ReaderConfig{GlobalBatch: 10, Epochs: 2, Depth: 3}, 3},
+		{ReaderConfig{GlobalBatch: 1000, Epochs: 40}, 0},
+	} {
+		r, err := NewReader(d, e, c.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		untilAhead(t, r)
+		r.Close()
+		if want := int(min(soonAhead/r.size.Load(), growDepth)); c.depth == 0 {
+			c.depth = max(want, defaultDepth)
+		}
+		if p := r.Pace(); p.Depth != c.depth {
+			t.Errorf("%+v: depth %d, want %d of %d bytes", c.config, p.Depth, c.depth, r.size.Load())
+		}
 	}
 }
 

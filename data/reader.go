@@ -24,7 +24,7 @@ type ReaderConfig struct {
 	Shuffle     bool
 	Window      int    // records that are shuffled with each other, over all ranks; 0: 131,072
 	Select      Select // which records
-	Depth       int    // batches read ahead at first; 0: 8
+	Depth       int    // batches read ahead at first; 0: 8, and up to 64 small ones
 	Threads     int    // most threads that encode; 0: as many as Go runs
 }
 
@@ -47,9 +47,6 @@ func (c ReaderConfig) filled() ReaderConfig {
 	}
 	if c.Epochs == 0 {
 		c.Epochs = 1
-	}
-	if c.Depth == 0 {
-		c.Depth = defaultDepth // and deeper, if that turns out to be too little
 	}
 	if c.Threads == 0 {
 		c.Threads = min(runtime.GOMAXPROCS(0), mostThreads)
@@ -196,8 +193,7 @@ func (r *Reader) wait(yes bool) {
 	r.place.Unlock()
 }
 
-// pay gives the loader room again for what was handed out. It comes for half of what
-// is ahead at a time: to wake the loader for each batch takes longer than a batch does.
+// pay gives the loader room again for what was handed out.
 func (r *Reader) pay() {
 	for ; r.owed > 0; r.owed-- {
 		r.room <- struct{}{}
