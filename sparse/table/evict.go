@@ -27,7 +27,7 @@ func (v victim) before(o victim) int {
 func (t *Table) evict() {
 	e := &t.cfg.Evict
 	for shard := range t.index.shards {
-		n := t.index.shards[shard].n
+		n := t.index.keys[shard]
 		if n == 0 {
 			continue
 		}

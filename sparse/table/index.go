@@ -17,6 +17,7 @@ type index struct {
 	salt   uint64
 	bits   uint // log2 of the shards
 	shards []directory
+	keys   []int  // by shard: side by side, as all of them are counted again and again
 	large  slabs  // segments of maxSegment slots
 	used   uint32 // of large
 	free   []uint32
@@ -30,7 +31,6 @@ type directory struct {
 	segments []*segment  // 2^depth; nil for a shard without keys
 	one      [1]*segment // the segments of depth 0: a miss less for most look-ups
 	shift    uint        // 64 − bits − depth
-	n        int         // keys
 }
 
 // segment is a part of a shard: a power of two of slots, at least one of them
@@ -55,11 +55,11 @@ const (
 	minSegment   = 8
 	maxSegment   = 8192
 	segmentBytes = int64(unsafe.Sizeof(segment{}))
-	shardBytes   = int64(unsafe.Sizeof(directory{})) // with its first entry
+	shardBytes   = int64(unsafe.Sizeof(directory{}) + unsafe.Sizeof(int(0))) // with its first entry and its number of keys
 )
 
 func newIndex(salt uint64, shards int) index {
-	x := index{salt: salt, bits: uint(bits.TrailingZeros(uint(shards))), shards: make([]directory, shards), large: newSlabs(slotBytes * maxSegment), none: segment{slots: make([]slot, 1)}}
+	x := index{salt: salt, bits: uint(bits.TrailingZeros(uint(shards))), shards: make([]directory, shards), keys: make([]int, shards), large: newSlabs(slotBytes * maxSegment), none: segment{slots: make([]slot, 1)}}
 	for i := range x.shards {
 		x.shards[i].shift = 64 - x.bits
 	}
@@ -104,7 +104,7 @@ func (x *index) insert(key, h uint64, row Row) {
 	}
 	*s.find(key, h) = slot{uint32(key), uint32(key >> 32), row}
 	s.n++
-	x.shards[x.shardOf(h)].n++
+	x.keys[x.shardOf(h)]++
 }
 
 // grow makes room in the segment of a hash.
@@ -224,7 +224,7 @@ func (x *index) remove(key, h uint64) {
 	}
 	s.slots[i] = slot{}
 	s.n--
-	x.shards[x.shardOf(h)].n--
+	x.keys[x.shardOf(h)]--
 }
 
 // each calls f with the slots in use of a shard, in no order. f may change the
@@ -256,7 +256,7 @@ func (x *index) drop(shard int) {
 	if n := int64(len(d.segments)); n > 0 {
 		x.bytes -= shardBytes + 8*(n-1)
 	}
-	*d = directory{shift: 64 - x.bits}
+	*d, x.keys[shard] = directory{shift: 64 - x.bits}, 0
 }
 
 func (c slot) key() uint64 { return uint64(c.hi)<<32 | uint64(c.lo) }

@@ -66,8 +66,7 @@ func (f *file) number64(x uint64) {
 }
 
 // head writes what every file begins with.
-func (f *file) head(magic string, version uint32, d description) {
-	desc := d.encode()
+func (f *file) head(magic string, version uint32, desc []byte) {
 	f.out.WriteString(magic)
 	f.number32(version)
 	f.number32(uint32(len(desc)))
@@ -109,7 +108,11 @@ func (v view) saveShard(w io.Writer, shard int, rows []entry) error {
 
 // head writes what a file of a shard begins with.
 func (t *Table) head(f *file, magic string, shard int) {
-	f.head(magic, t.version(), t.describe(shard))
+	if t.desc == nil {
+		t.desc = t.describe(0).encode()
+	}
+	binary.LittleEndian.PutUint32(t.desc, uint32(shard)) // it begins with the shard
+	f.head(magic, t.version(), t.desc)
 	if notes := t.noteWords(); notes > 0 {
 		f.number32(uint32(notes))
 	}

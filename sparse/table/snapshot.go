@@ -28,7 +28,7 @@ type kept struct {
 	set     *Set     // of the keys that a change was about to touch
 	item    []uint32 // by number in set: that of the record in items, 0 for a key that had no row
 	before  []int32  // by number: what last was before it
-	last    []int32  // by shard: one more than the number of the last key that was kept, 0 for none; nil for none at all
+	last    []int32  // by shard: one more than the number of the last key that was kept, 0 for none
 	pending []bool   // by shard: it is to be saved
 	all     bool     // every row of the pending shards is kept
 	items   slabs    // words of a record as it lies in memory, stamp, score
@@ -72,7 +72,10 @@ func (t *Table) Snapshot(since int64, shards []int) *Snapshot {
 	if t.saving != nil {
 		t.saving.end(errors.New("another snapshot was begun"))
 	}
-	k := &kept{set: NewSet(t.salt, nil, 1), pending: make([]bool, t.Shards()), items: newSlabs(4 * (t.words() + 2))}
+	k := t.spare
+	if t.spare = nil; k == nil {
+		k = &kept{set: NewSet(t.salt, nil, 1), last: make([]int32, t.Shards()), pending: make([]bool, t.Shards()), items: newSlabs(4 * (t.words() + 2))}
+	}
 	for _, shard := range shards {
 		k.pending[shard] = true
 	}
@@ -97,7 +100,7 @@ func (s *Snapshot) Save(shard int, section func(whole bool, write func(io.Writer
 	defer func() { s.kept.pending[shard] = false }()
 	s.sortGone()
 	replaces := s.whole && s.since != Everything // also what an emptied shard was
-	if !s.kept.pending[shard] || !replaces && s.t.ShardRows(shard) == 0 && s.kept.of(shard) == 0 && len(s.given[shard]) == 0 {
+	if !s.kept.pending[shard] || !replaces && s.t.ShardRows(shard) == 0 && s.kept.last[shard] == 0 && len(s.given[shard]) == 0 {
 		return nil
 	}
 	since := s.since
@@ -133,10 +136,42 @@ func (s *Snapshot) sortGone() {
 	s.gone = nil
 }
 
-// Close ends the snapshot and frees what it has kept.
+// Close ends the snapshot and frees what it has kept, or leaves the memory to the next
+// one if that is little: fresh memory costs a step more than the copies put there.
 func (s *Snapshot) Close() error {
 	s.end(errors.New("the snapshot is closed"))
-	return s.kept.items.free()
+	k := s.kept
+	s.kept = nil
+	if k == nil || s.t.spare != nil || k.bytes() > spareBytes {
+		return k.free()
+	}
+	k.reset()
+	s.t.spare = k
+	return nil
+}
+
+// spareBytes is how much memory of a snapshot stays with its table.
+const spareBytes = 256 << 10
+
+// bytes is what was taken so far, all but the little that every table has.
+func (k *kept) bytes() int64 {
+	return k.set.Bytes() + int64(k.used)*int64(k.items.size) + 4*int64(cap(k.item)+cap(k.before))
+}
+
+// reset forgets the rows.
+func (k *kept) reset() {
+	k.set.Reset()
+	clear(k.last)
+	clear(k.pending)
+	k.item, k.before, k.all, k.used = k.item[:0], k.before[:0], false, 0
+}
+
+// free returns the memory; k may be nil.
+func (k *kept) free() error {
+	if k == nil {
+		return nil
+	}
+	return k.items.free()
 }
 
 // end makes steps cost no more than without a snapshot.
@@ -222,19 +257,8 @@ func (s *Snapshot) copy(key uint64, row Row) {
 		stamp, score := t.meta(row)
 		words[len(words)-2], words[len(words)-1] = math.Float32frombits(*stamp), value(score)
 	}
-	if k.last == nil {
-		k.last = make([]int32, t.Shards())
-	}
 	k.item, k.before = append(k.item, item), append(k.before, k.last[shard])
 	k.last[shard] = int32(len(k.item))
-}
-
-// of is one more than the number of the last key of a shard that was kept, 0 for none.
-func (k *kept) of(shard int) int32 {
-	if k.last == nil {
-		return 0
-	}
-	return k.last[shard]
 }
 
 // words are those of an item.
@@ -252,7 +276,7 @@ func (v view) entries(shard int, since int64, gone []uint64) (all []entry, rows 
 			all = append(all, entry{key: key})
 		}
 	}
-	changing := v.kept != nil && v.kept.of(shard) != 0
+	changing := v.kept != nil && v.kept.last[shard] != 0
 	t.index.each(shard, func(c *slot) {
 		if changing && v.kept.set.Has(c.key()) {
 			return
@@ -263,7 +287,7 @@ func (v view) entries(shard int, since int64, gone []uint64) (all []entry, rows 
 		}
 	})
 	if changing {
-		for i := v.kept.of(shard); i != 0; i = v.kept.before[i-1] {
+		for i := v.kept.last[shard]; i != 0; i = v.kept.before[i-1] {
 			item := v.kept.item[i-1]
 			if item == 0 {
 				continue

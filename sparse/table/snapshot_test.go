@@ -76,6 +76,9 @@ func (p *pair) snapshotOnce() error {
 	pending := slices.Clone(order[:p.rng.IntN(len(order)+1)])
 	s := p.table.Snapshot(since, pending)
 	for _, shard := range order {
+		if p.rng.IntN(16) == 0 {
+			return s.Close() // given up: the next one has its memory
+		}
 		for range p.rng.IntN(4) {
 			if err := p.disturb(); err != nil {
 				return err

@@ -59,6 +59,8 @@ type Table struct {
 	out     *bufio.Writer  // of the file that is being written
 	list    []entry        // of it
 	saving  *Snapshot      // the one under way
+	spare   *kept          // of the one before, if it is small
+	desc    []byte         // the description of a shard, encoded
 	found   []Row
 	batch   []Row // of others
 	victims []victim
@@ -184,7 +186,7 @@ func (t *Table) Rows() int {
 }
 
 // ShardRows returns how many rows a shard holds.
-func (t *Table) ShardRows(shard int) int { return t.index.shards[shard].n }
+func (t *Table) ShardRows(shard int) int { return t.index.keys[shard] }
 
 // Epoch changes whenever a Row may have become invalid: find its key again.
 func (t *Table) Epoch() uint64 { return t.epoch }
@@ -373,7 +375,8 @@ func (t *Table) Reset() error {
 // Close frees the memory of the table, which cannot be used afterwards.
 func (t *Table) Close() error {
 	t.loses()
-	err := errors.Join(t.index.large.free(), t.records.free(), t.notes.free())
+	err := errors.Join(t.index.large.free(), t.records.free(), t.notes.free(), t.spare.free())
+	t.spare = nil
 	if t.tier != nil {
 		err = errors.Join(err, t.tier.close())
 	}
