@@ -12,7 +12,7 @@ import (
 // disk is every way in which this package changes the file system. Tests put
 // one in its place that fills up, or that stops at the k-th operation.
 type disk interface {
-	Create(path string) (file, error) // a new, empty file, in a directory made where missing
+	Create(path string) (file, error) // a new, empty file, in a directory made where missing, which Sync of what it is in makes durable
 	Rename(from, to string) error
 	Remove(path string) error // with all that it holds; one that is not there is no error
 	Sync(path string) error   // makes the names in a directory, or the bytes of a file, durable
@@ -28,7 +28,11 @@ type file interface {
 type system struct{}
 
 func (system) Create(path string) (file, error) {
-	if err := makeDir(filepath.Dir(path)); err != nil {
+	dir := filepath.Dir(path)
+	if err := makeDir(filepath.Dir(dir)); err != nil {
+		return nil, err
+	}
+	if err := makeOne(dir); err != nil {
 		return nil, err
 	}
 	// A file left there may still be open in a process that was given up; it
@@ -70,15 +74,21 @@ func makeDir(dir string) error {
 			return err
 		}
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		if errors.Is(err, fs.ErrExist) { // another rank was faster, or a file is in the way
-			if st, serr := os.Stat(dir); serr == nil && st.IsDir() {
-				return nil
-			}
-		}
+	if err := makeOne(dir); err != nil {
 		return err
 	}
 	return system{}.Sync(parent)
+}
+
+// makeOne makes a directory that may be there.
+func makeOne(dir string) error {
+	err := os.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrExist) { // another rank was faster, or a file is in the way
+		if st, serr := os.Stat(dir); serr == nil && st.IsDir() {
+			return nil
+		}
+	}
+	return err
 }
 
 // removeTree removes dir one entry at a time. A directory that is not there is

@@ -90,7 +90,7 @@
 //
 // # Cost, errors, concurrency
 //
-// Writing costs one pass over the bytes and four fsyncs per rank; Open reads
+// Writing costs one pass over the bytes and three fsyncs per rank, one of them at the commit; Open reads
 // headers, directories and the manifest; Read and Verify read payloads once. A
 // section of less than 64 MiB is held in memory while it is read.
 //

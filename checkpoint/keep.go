@@ -39,6 +39,35 @@ type opened struct {
 
 const noBase = -1
 
+// Commit is the function Commit, after which the checkpoint has opened.
+func (k *Keeper) Commit(root string, m Manifest) error { return k.commit(system{}, root, m) }
+
+func (k *Keeper) commit(d disk, root string, m Manifest) error {
+	err := commit(d, root, m)
+	delete(k.seen, m.Step)
+	if err != nil {
+		return err
+	}
+	x := opened{base: noBase}
+	if m.Base != nil {
+		x.base = m.Base.Step
+		if _, ok := k.seen[x.base]; !ok {
+			return nil // Prune opens both
+		}
+	}
+	if x.manifest, err = os.Stat(filepath.Join(Dir(root, m.Step), manifestName)); err == nil {
+		k.note(m.Step, x)
+	}
+	return nil // it is committed, whatever Stat says
+}
+
+func (k *Keeper) note(step int64, x opened) {
+	if k.seen == nil {
+		k.seen = map[int64]opened{}
+	}
+	k.seen[step] = x
+}
+
 // Prune is the function Prune.
 func (k *Keeper) Prune(root string, keep int, protect ...string) error {
 	return k.prune(system{}, root, keep, protect)
@@ -107,9 +136,6 @@ func (k *Keeper) opens(root string, f Found) (chain []int64, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	if k.seen == nil {
-		k.seen = map[int64]opened{}
-	}
 	for link := c; link != nil; link = link.base {
 		x := opened{base: noBase}
 		if link.base != nil {
@@ -117,7 +143,7 @@ func (k *Keeper) opens(root string, f Found) (chain []int64, ok bool) {
 			chain = append(chain, x.base)
 		}
 		if x.manifest, err = os.Stat(filepath.Join(link.dir, manifestName)); err == nil {
-			k.seen[link.Step()] = x
+			k.note(link.Step(), x)
 		}
 	}
 	return chain, true

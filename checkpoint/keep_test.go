@@ -40,6 +40,43 @@ func TestKeeperReadsEachOnce(t *testing.T) {
 	}
 }
 
+// TestKeeperReadsNothingItCommits: what it has committed itself has opened, chains too,
+// but not one that was replaced behind its back.
+func TestKeeperReadsNothingItCommits(t *testing.T) {
+	const keep = 5
+	root, twin := t.TempDir(), t.TempDir()
+	var k Keeper
+	for step := range int64(16) {
+		m := Manifest{Step: step}
+		if step%4 == 0 {
+			mustSave(t, twin, step, sample("x"))
+		} else {
+			m.Base = &Link{Step: step - 1}
+			mustSaveUpon(t, twin, step-1, step, sample("x"))
+		}
+		for p := range sample("x") {
+			f, err := savePart(unsynced{}, root, step, sample("x"), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Files = append(m.Files, f)
+		}
+		if err := errors.Join(k.commit(unsynced{}, root, m), k.Prune(root, keep), Prune(twin, keep)); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := steps(t, root), steps(t, twin); !slices.Equal(got, want) {
+			t.Fatalf("after step %d there are %v, Prune leaves %v", step, got, want)
+		}
+	}
+	if k.read != 0 {
+		t.Errorf("%d checkpoints were read", k.read)
+	}
+	mustSave(t, root, 14, sample("y")) // 15 builds upon what was there
+	if old, err := k.old(root, 1, nil); err != nil || k.read == 0 || len(old) == 0 || old[0].Step != 13 {
+		t.Errorf("after step 14 was replaced %v go, %d were read: %v", old, k.read, err)
+	}
+}
+
 // TestKeeperLooksAgain: one that is damaged, or replaced, after it has opened counts no
 // more, nor do those that build upon it.
 func TestKeeperLooksAgain(t *testing.T) {

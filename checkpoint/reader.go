@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -93,7 +94,11 @@ func openLink(dir string) (*Checkpoint, error) {
 
 // readParts reads the directories of all parts of m, which lie in dir.
 func readParts(dir string, m *Manifest) ([][]section, error) {
-	parts, owner := make([][]section, len(m.Files)), map[string]int{}
+	all := 0
+	for _, f := range m.Files {
+		all += f.Sections
+	}
+	parts, owner := make([][]section, len(m.Files)), make(map[string]int, min(all, maxSections))
 	for p, f := range m.Files {
 		sections, err := readPart(filepath.Join(dir, f.Name), f, head{partVersion, uint32(p), uint32(len(m.Files)), m.Step})
 		if err != nil {
@@ -162,6 +167,19 @@ func readDirectory(f io.ReaderAt, t tail) ([]section, error) {
 		return nil, fmt.Errorf("offset %d: checksum of the directory is %v, the trailer says %v: damaged", t.offset, got, t.sum)
 	}
 	return parseDirectory(b, t.offset)
+}
+
+// sectionsOf is how many sections the directory that a trailer tells of begins with.
+func sectionsOf(f io.ReaderAt, t tail) (int, error) {
+	b := make([]byte, 4)
+	if _, err := f.ReadAt(b, t.offset); err != nil {
+		return 0, fmt.Errorf("directory: %w", err)
+	}
+	n := binary.LittleEndian.Uint32(b)
+	if n > maxSections || int64(n) > t.length/entrySize {
+		return 0, fmt.Errorf("offset %d: directory: %d sections in %d bytes: damaged", t.offset, n, t.length)
+	}
+	return int(n), nil
 }
 
 // Dir is the directory c was opened from.

@@ -11,7 +11,10 @@ import (
 )
 
 // bufferSize gathers small writes into large ones.
-const bufferSize = 256 << 10
+const bufferSize = 64 << 10
+
+// usualSections is how many a part of a small model has about.
+const usualSections = 512
 
 // File is what the manifest says of one part. Each rank gets the one of its part
 // from Close and hands it, as JSON or otherwise, to the rank that commits.
@@ -61,7 +64,7 @@ func create(d disk, root string, step int64, part, parts int) (*Writer, error) {
 		path:  filepath.Join(tmpDir(root, step), partName(part, parts)),
 		who:   fmt.Sprintf("part %d of %d", part, parts),
 		hash:  xxh3.New(),
-		names: map[string]bool{},
+		names: make(map[string]bool, usualSections),
 	}
 	f, err := d.Create(w.path)
 	if err != nil {
@@ -183,11 +186,8 @@ func (w *Writer) Close() (File, error) {
 	at := w.offset
 	w.put(dir)
 	w.flush()
-	if w.err == nil {
-		w.fail(w.disk.Sync(filepath.Dir(w.path)))
-	}
-	// The trailer comes when all else is durable: whoever sees it may commit, and
-	// the directory gets another name then.
+	// The trailer comes when all before it is durable: whoever sees it may commit, which
+	// makes the names in the directory durable before that gets another one.
 	w.put(tail{at, int64(len(dir)), sum}.encode())
 	w.flush()
 	w.fail(w.f.Close())

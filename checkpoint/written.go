@@ -57,6 +57,6 @@ func closedPart(root string, step int64, part, parts int) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	sections, err := readDirectory(f, t)
-	return File{name, size, len(sections), t.sum}, err
+	n, err := sectionsOf(f, t)
+	return File{name, size, n, t.sum}, err
 }

@@ -82,7 +82,7 @@ func (p *pending) commit(files []checkpoint.File) {
 	if p.since != step.Full {
 		m.Base = &checkpoint.Link{Step: p.since}
 	}
-	if err := checkpoint.Commit(p.root, m); err != nil {
+	if err := p.keeper.Commit(p.root, m); err != nil {
 		p.fault = errors.Join(err, checkpoint.Abandon(p.root, p.step)).Error()
 		return
 	}
