@@ -23,6 +23,9 @@
 //
 // Several Forward and Backward pairs may precede one Apply: gradients add up.
 //
+// An MLP whose input consists of few distinct stretches computes its first layer by
+// those: see Pieces.
+//
 // Same bits. Initial values are a function of (seed, parameter name, index),
 // dropout masks of (seed, layer, step, global row, unit): neither knows of
 // ranks, so a model does not depend on the world size in them and a resumed run

@@ -62,14 +62,19 @@ func (l *Linear) Name() string { return l.name }
 // change between it and Backward. They are packed at the first Forward after a
 // change that the arena knows of.
 func (l *Linear) Forward(x []float32, rows int, train bool) ([]float32, error) {
-	if v := l.arena.weights(); l.version != v {
-		l.packed.Pack(l.W.Value, l.in, l.out)
-		l.version = v
-	}
+	l.pack()
 	l.y = grow(l.y, rows*l.out)
 	f32.Forward(l.y, x, &l.packed, l.bias(), rows, l.relu)
 	l.x = x
 	return l.y, nil
+}
+
+// pack packs the weights if they have changed.
+func (l *Linear) pack() {
+	if v := l.arena.weights(); l.version != v {
+		l.packed.Pack(l.W.Value, l.in, l.out)
+		l.version = v
+	}
 }
 
 // Backward implements Layer; dy is rows×out, the result rows×in.

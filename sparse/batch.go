@@ -77,7 +77,7 @@ func (l *Lookup) take(bags []Bags) error {
 	for f := range bags {
 		b, x := &bags[f], &l.features[f]
 		n := l.values(b)
-		x.offsets, x.at, x.coefs = l.offsets[offsets:offsets+len(b.Offsets)], l.at[values:values+n], nil
+		x.offsets, x.at, x.ids, x.coefs = l.offsets[offsets:offsets+len(b.Offsets)], l.at[values:values+n], l.ids[values:values+n], nil
 		copy(x.offsets, b.Offsets)
 		values += n
 		offsets += len(b.Offsets)
@@ -91,7 +91,7 @@ func (l *Lookup) take(bags []Bags) error {
 			b.coefficients(x.coefs)
 			coefs += n
 		}
-		l.sets[b.Table].Add(b.Values, x.at)
+		l.sets[b.Table].Add(b.Values, x.ids)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (l *Lookup) measureBags(bags []Bags) error {
 		}
 		x.single = x.single || pooled // bags that owners pool come as one value
 	}
-	l.offsets, l.at, l.coefs = resize(l.offsets, offsets), resize(l.at, values), resize(l.coefs, coefs)
+	l.offsets, l.at, l.ids, l.coefs = resize(l.offsets, offsets), resize(l.at, values), resize(l.ids, values), resize(l.coefs, coefs)
 	return nil
 }
 
@@ -184,8 +184,9 @@ func (l *Lookup) partition() error {
 			continue // their bags are placed
 		}
 		place := l.place[x.table]
-		for i, id := range x.at {
-			x.at[i] = place[id]
+		at := x.at[:len(x.ids)]
+		for i, id := range x.ids {
+			at[i] = place[id]
 		}
 	}
 	return nil

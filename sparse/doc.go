@@ -114,6 +114,12 @@
 // the bit where no bag has more than two keys, as gradients are summed by distinct
 // key and rank either way.
 //
+// # Distinct rows
+//
+// A caller whose first operation on rows is linear can apply it to each distinct row
+// once: [Lookup.Distinct], [Lookup.Numbers], [Lookup.ReadDistinct] and
+// [Lookup.AddDistinct] take the place of Pool and PoolGrad of a feature.
+//
 // # Order of sums
 //
 // Results are the same bits on every run with the same P. A bag pools its values

@@ -22,6 +22,7 @@ type Lookup struct {
 	place    [][]uint32   // by table: where in the rows each unique key's row begins
 	offsets  []int32      // of all features
 	at       []uint32     // of all features, by value: where its row begins
+	ids      []uint32     // of all features, by value: the number of its key
 	coefs    []float32    // of the features that need them
 
 	want  side        // what this rank asks of the owners
@@ -78,6 +79,7 @@ type feature struct {
 	plain   bool      // every value counts once: no coefs
 	offsets []int32   // B+1, or none
 	at      []uint32  // by value
+	ids     []uint32  // by value, unless owners pool the bags
 	coefs   []float32 // by value; nil: all 1
 }
 

@@ -28,10 +28,11 @@ type Result struct {
 	StepMS float64  `json:"step_ms"` // the median
 	P10MS  float64  `json:"step_ms_p10"`
 	P90MS  float64  `json:"step_ms_p90"`
-	FLOP   int64    `json:"flop_per_step"`  // of a rank
-	Bytes  int64    `json:"bytes_per_step"` // of a rank: rows read and written, keys
-	Sent   int64    `json:"sent_per_step"`  // of a rank to others, sparse part
-	Unique int64    `json:"keys_per_step"`  // of a rank, unique
+	FLOP   int64    `json:"flop_per_step"`                  // of a rank
+	Spared int64    `json:"flop_spared_per_step,omitempty"` // of a rank: by computing with distinct rows once
+	Bytes  int64    `json:"bytes_per_step"`                 // of a rank: rows read and written, keys
+	Sent   int64    `json:"sent_per_step"`                  // of a rank to others, sparse part
+	Unique int64    `json:"keys_per_step"`                  // of a rank, unique
 	Parts  []Part   `json:"parts"`
 	AUC    *float64 `json:"auc,omitempty"`
 	// LogLoss is of the test rows, as AUC.
@@ -62,7 +63,8 @@ func (m *meter) report(r *Result, before, after snapshot) {
 	if cores := medianOf(m.cores); r.NP == 1 && cores > 0 {
 		r.Cores = float64(m.o.Batch) / cores
 	}
-	r.FLOP = m.flop()
+	r.Spared = (after.spared - before.spared) / steps
+	r.FLOP = m.flop() - r.Spared
 	b, a := before.traffic, after.traffic
 	r.Unique = (a.UniqueKeys - b.UniqueKeys) / steps
 	record := int64(8 * (m.w.Dim + 1)) // values and Adagrad's state
@@ -71,7 +73,7 @@ func (m *meter) report(r *Result, before, after snapshot) {
 	r.Machine.PeakFLOPS, r.Machine.PeakBF16FLOPS = medianOf(m.peaks), medianOf(m.halfPeaks)
 	least, bound := r.Machine.Floor(Cost{FLOP: r.FLOP, Memory: r.Bytes}, m.o.Threads)
 	r.Bound, r.Share = bound, least/median
-	r.account(m.shapes(a.KeysPulled-b.KeysPulled, a.StepsOfRows-b.StepsOfRows, r.Unique, steps))
+	r.account(m.shapes(a.KeysPulled-b.KeysPulled, a.StepsOfRows-b.StepsOfRows, r.Unique, r.FLOP, steps))
 	made, took := 0.0, 0.0
 	for i, n := range m.objects {
 		made, took = made+n, took+m.seconds[i]
@@ -96,6 +98,10 @@ func (r Result) String() string {
 	r.table(&b)
 	fmt.Fprintf(&b, "\na rank's step   %.2f GFLOP, %.1f MB of rows, %d unique keys, %.2f MB of sparse traffic\n",
 		float64(r.FLOP)*1e-9, float64(r.Bytes)*1e-6, r.Unique, float64(r.Sent)*1e-6)
+	if r.Spared > 0 {
+		fmt.Fprintf(&b, "spared          %.2f GFLOP of the first layer, by computing with each distinct row once: of all products the step does %.0f GFLOP/s\n",
+			float64(r.Spared)*1e-9, float64(r.FLOP+r.Spared)*1e-6/r.StepMS)
+	}
 	r.Machine.write(&b)
 	fmt.Fprintf(&b, "bound           %s: the step reaches %.1f %% of it, %.1f %% of the floors of its parts\n", r.Bound, 100*r.Share, 100*r.FloorMS/r.StepMS)
 	far := r.furthest()

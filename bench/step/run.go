@@ -133,12 +133,12 @@ func (m *meter) times() [len(partNames)]time.Duration {
 }
 
 // shapes are the sizes of a step of this rank, given what was counted in steps of
-// them and the unique keys of one.
-func (m *meter) shapes(keys, updated, unique, steps int64) shapes {
+// them, the unique keys of one and its operations.
+func (m *meter) shapes(keys, updated, unique, flop, steps int64) shapes {
 	s := shapes{
 		rows: int64(m.o.Batch / m.comm.Size()), keys: keys / steps, unique: unique, updated: updated / steps,
 		value: int64(m.w.Dim + 1), width: int64(m.w.Dim*len(m.w.Vocabulary) + m.w.Dense),
-		parameters: int64(m.trainer.Parameters()), flop: m.flop(), ranks: int64(m.comm.Size()), element: 4,
+		parameters: int64(m.trainer.Parameters()), flop: flop, ranks: int64(m.comm.Size()), element: 4,
 	}
 	for _, h := range m.hidden {
 		s.hidden += int64(h)
@@ -229,6 +229,7 @@ var heapCounters = [2]string{"/gc/heap/allocs:objects", "/gc/heap/tiny/allocs:ob
 // snapshot is where the counters stand.
 type snapshot struct {
 	traffic sparse.Counters
+	spared  int64      // operations of products
 	runtime [3]float64 // of runtimeCounters
 }
 
@@ -245,7 +246,7 @@ func (m *meter) snapshot() (s snapshot) {
 	for i, x := range samples {
 		s.runtime[i] = x.Value.Float64()
 	}
-	s.traffic = m.trainer.Traffic()
+	s.traffic, s.spared = m.trainer.Traffic(), m.trainer.Spared()
 	return s
 }
 

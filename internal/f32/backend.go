@@ -24,6 +24,9 @@ type backend struct {
 
 	poolSingles, poolGradSingles singlesKernel
 
+	tileSum func(y, init, tile *float32, at *uint32, n, ldy, lists, ldat int, floor float32)
+	tileAdd func(tile, x *float32, at *uint32, n int)
+
 	peak func(n int)
 }
 

@@ -25,6 +25,7 @@ func avx2() *backend {
 		sigmoid: sigmoidAVX2, toBF16: toBF16AVX2, fromBF16: fromBF16AVX2, gather: gatherAVX2,
 		pool:     [2]bagsKernel{poolAVX2, poolWeightedAVX2},
 		poolGrad: [2]bagsKernel{poolGradAVX2, poolGradWeightedAVX2}, poolSingles: poolSinglesAVX2, poolGradSingles: poolGradSinglesAVX2,
+		tileSum: tileSumAVX2, tileAdd: tileAddAVX2,
 		blocks: []block{
 			{6, [2]dotKernel{dot6x1AVX2, dot6x2AVX2}, [2]outerKernel{outer6x1AVX2, outer6x2AVX2}},
 			{4, [2]dotKernel{dot4x1AVX2, dot4x2AVX2}, [2]outerKernel{outer4x1AVX2, outer4x2AVX2}},
@@ -43,8 +44,10 @@ func avx512() *backend {
 		sigmoid: sigmoidAVX512, toBF16: toBF16AVX512, fromBF16: fromBF16AVX512, gather: gatherAVX512,
 		pool:     [2]bagsKernel{poolAVX512, poolWeightedAVX512},
 		poolGrad: [2]bagsKernel{poolGradAVX512, poolGradWeightedAVX512}, poolSingles: poolSinglesAVX512, poolGradSingles: poolGradSinglesAVX512,
+		tileSum: tileSumAVX512, tileAdd: tileAddAVX512,
 		blocks: []block{
 			{14, [2]dotKernel{dot14x1AVX512, dot14x2AVX512}, [2]outerKernel{outer14x1AVX512, outer14x2AVX512}},
+			{10, [2]dotKernel{dot10x1AVX512, dot10x2AVX512}, [2]outerKernel{outer10x1AVX512, outer10x2AVX512}},
 			{8, [2]dotKernel{dot8x1AVX512, dot8x2AVX512}, [2]outerKernel{outer8x1AVX512, outer8x2AVX512}},
 			{4, [2]dotKernel{dot4x1AVX512, dot4x2AVX512}, [2]outerKernel{outer4x1AVX512, outer4x2AVX512}},
 			{2, [2]dotKernel{dot2x1AVX512, dot2x2AVX512}, [2]outerKernel{outer2x1AVX512, outer2x2AVX512}},

@@ -2179,6 +2179,655 @@ loop:
 	VZEROUPPER
 	RET
 
+// func dot10x2AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
+// Requires: AVX, AVX512F
+TEXT ·dot10x2AVX512(SB), NOSPLIT, $0-76
+	MOVQ    c+0(FP), AX
+	MOVQ    b+16(FP), CX
+	MOVQ    ldc+56(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    a+8(FP), BX
+	MOVQ    lda+48(FP), SI
+	SHLQ    $0x02, SI
+	LEAQ    (BX)(SI*2), DI
+	ADDQ    SI, DI
+	LEAQ    (DI)(SI*2), R8
+	ADDQ    SI, R8
+	LEAQ    (R8)(SI*2), R9
+	ADDQ    SI, R9
+	MOVQ    init+24(FP), R10
+	MOVQ    k+40(FP), R11
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	TESTQ   R10, R10
+	JZ      start
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+
+start:
+	VMOVAPS Z2, Z4
+	VMOVAPS Z3, Z5
+	VMOVAPS Z2, Z6
+	VMOVAPS Z3, Z7
+	VMOVAPS Z2, Z8
+	VMOVAPS Z3, Z9
+	VMOVAPS Z2, Z10
+	VMOVAPS Z3, Z11
+	VMOVAPS Z2, Z12
+	VMOVAPS Z3, Z13
+	VMOVAPS Z2, Z14
+	VMOVAPS Z3, Z15
+	VMOVAPS Z2, Z16
+	VMOVAPS Z3, Z17
+	VMOVAPS Z2, Z18
+	VMOVAPS Z3, Z19
+	VMOVAPS Z2, Z20
+	VMOVAPS Z3, Z21
+
+loop:
+	VMOVUPS      (CX), Z0
+	VMOVUPS      64(CX), Z1
+	VBROADCASTSS (BX), Z22
+	VFMADD231PS  Z0, Z22, Z2
+	VFMADD231PS  Z1, Z22, Z3
+	VBROADCASTSS (BX)(SI*1), Z22
+	VFMADD231PS  Z0, Z22, Z4
+	VFMADD231PS  Z1, Z22, Z5
+	VBROADCASTSS (BX)(SI*2), Z22
+	VFMADD231PS  Z0, Z22, Z6
+	VFMADD231PS  Z1, Z22, Z7
+	VBROADCASTSS (DI), Z22
+	VFMADD231PS  Z0, Z22, Z8
+	VFMADD231PS  Z1, Z22, Z9
+	VBROADCASTSS (DI)(SI*1), Z22
+	VFMADD231PS  Z0, Z22, Z10
+	VFMADD231PS  Z1, Z22, Z11
+	VBROADCASTSS (DI)(SI*2), Z22
+	VFMADD231PS  Z0, Z22, Z12
+	VFMADD231PS  Z1, Z22, Z13
+	VBROADCASTSS (R8), Z22
+	VFMADD231PS  Z0, Z22, Z14
+	VFMADD231PS  Z1, Z22, Z15
+	VBROADCASTSS (R8)(SI*1), Z22
+	VFMADD231PS  Z0, Z22, Z16
+	VFMADD231PS  Z1, Z22, Z17
+	VBROADCASTSS (R8)(SI*2), Z22
+	VFMADD231PS  Z0, Z22, Z18
+	VFMADD231PS  Z1, Z22, Z19
+	VBROADCASTSS (R9), Z22
+	VFMADD231PS  Z0, Z22, Z20
+	VFMADD231PS  Z1, Z22, Z21
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	ADDQ         $0x80, CX
+	DECQ         R11
+	JNZ          loop
+	VBROADCASTSS floor+72(FP), Z0
+	MOVQ         gate+32(FP), CX
+	TESTQ        CX, CX
+	JNZ          gated
+	VMAXPS       Z2, Z0, Z2
+	VMOVUPS      Z2, (AX)
+	VMAXPS       Z3, Z0, Z3
+	VMOVUPS      Z3, 64(AX)
+	ADDQ         DX, AX
+	VMAXPS       Z4, Z0, Z4
+	VMOVUPS      Z4, (AX)
+	VMAXPS       Z5, Z0, Z5
+	VMOVUPS      Z5, 64(AX)
+	ADDQ         DX, AX
+	VMAXPS       Z6, Z0, Z6
+	VMOVUPS      Z6, (AX)
+	VMAXPS       Z7, Z0, Z7
+	VMOVUPS      Z7, 64(AX)
+	ADDQ         DX, AX
+	VMAXPS       Z8, Z0, Z8
+	VMOVUPS      Z8, (AX)
+	VMAXPS       Z9, Z0, Z9
+	VMOVUPS      Z9, 64(AX)
+	ADDQ         DX, AX
+	VMAXPS       Z10, Z0, Z10
+	VMOVUPS      Z10, (AX)
+	VMAXPS       Z11, Z0, Z11
+	VMOVUPS      Z11, 64(AX)
+	ADDQ         DX, AX
+	VMAXPS       Z12, Z0, Z12
+	VMOVUPS      Z12, (AX)
+	VMAXPS       Z13, Z0, Z13
+	VMOVUPS      Z13, 64(AX)
+	ADDQ         DX, AX
+	VMAXPS       Z14, Z0, Z14
+	VMOVUPS      Z14, (AX)
+	VMAXPS       Z15, Z0, Z15
+	VMOVUPS      Z15, 64(AX)
+	ADDQ         DX, AX
+	VMAXPS       Z16, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VMAXPS       Z17, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	ADDQ         DX, AX
+	VMAXPS       Z18, Z0, Z18
+	VMOVUPS      Z18, (AX)
+	VMAXPS       Z19, Z0, Z19
+	VMOVUPS      Z19, 64(AX)
+	ADDQ         DX, AX
+	VMAXPS       Z20, Z0, Z20
+	VMOVUPS      Z20, (AX)
+	VMAXPS       Z21, Z0, Z21
+	VMOVUPS      Z21, 64(AX)
+	ADDQ         DX, AX
+	VZEROUPPER
+	RET
+
+gated:
+	VPXORD    Z23, Z23, Z23
+	VMOVUPS   (CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z2, K1, Z2
+	VMOVUPS   Z2, (AX)
+	VMOVUPS   64(CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z3, K1, Z3
+	VMOVUPS   Z3, 64(AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS   (CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z4, K1, Z4
+	VMOVUPS   Z4, (AX)
+	VMOVUPS   64(CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z5, K1, Z5
+	VMOVUPS   Z5, 64(AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS   (CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z6, K1, Z6
+	VMOVUPS   Z6, (AX)
+	VMOVUPS   64(CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z7, K1, Z7
+	VMOVUPS   Z7, 64(AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS   (CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z8, K1, Z8
+	VMOVUPS   Z8, (AX)
+	VMOVUPS   64(CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z9, K1, Z9
+	VMOVUPS   Z9, 64(AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS   (CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z10, K1, Z10
+	VMOVUPS   Z10, (AX)
+	VMOVUPS   64(CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z11, K1, Z11
+	VMOVUPS   Z11, 64(AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS   (CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z12, K1, Z12
+	VMOVUPS   Z12, (AX)
+	VMOVUPS   64(CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z13, K1, Z13
+	VMOVUPS   Z13, 64(AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS   (CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z14, K1, Z14
+	VMOVUPS   Z14, (AX)
+	VMOVUPS   64(CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z15, K1, Z15
+	VMOVUPS   Z15, 64(AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS   (CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z16, K1, Z16
+	VMOVUPS   Z16, (AX)
+	VMOVUPS   64(CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z17, K1, Z17
+	VMOVUPS   Z17, 64(AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS   (CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z18, K1, Z18
+	VMOVUPS   Z18, (AX)
+	VMOVUPS   64(CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z19, K1, Z19
+	VMOVUPS   Z19, 64(AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS   (CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z20, K1, Z20
+	VMOVUPS   Z20, (AX)
+	VMOVUPS   64(CX), Z0
+	VCMPPS    $0x04, Z23, Z0, K1
+	VMOVAPS.Z Z21, K1, Z21
+	VMOVUPS   Z21, 64(AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VZEROUPPER
+	RET
+
+// func outer10x2AVX512(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·outer10x2AVX512(SB), NOSPLIT, $0-64
+	MOVQ       c+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	MOVQ       k+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       ldb+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       ldc+48(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	VMOVUPS    (R9), Z2
+	VMOVUPS    64(R9), Z3
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z4
+	VMOVUPS    64(R9), Z5
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z6
+	VMOVUPS    64(R9), Z7
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z8
+	VMOVUPS    64(R9), Z9
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z10
+	VMOVUPS    64(R9), Z11
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z12
+	VMOVUPS    64(R9), Z13
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z14
+	VMOVUPS    64(R9), Z15
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z16
+	VMOVUPS    64(R9), Z17
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z18
+	VMOVUPS    64(R9), Z19
+	ADDQ       R8, R9
+	VMOVUPS    (R9), Z20
+	VMOVUPS    64(R9), Z21
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R8, R9
+
+loop:
+	VMOVUPS      (DX), Z0
+	VMOVUPS      64(DX), Z1
+	VBROADCASTSS (CX), Z22
+	VFMADD231PS  Z0, Z22, Z2
+	VFMADD231PS  Z1, Z22, Z3
+	VBROADCASTSS 4(CX), Z22
+	VFMADD231PS  Z0, Z22, Z4
+	VFMADD231PS  Z1, Z22, Z5
+	VBROADCASTSS 8(CX), Z22
+	VFMADD231PS  Z0, Z22, Z6
+	VFMADD231PS  Z1, Z22, Z7
+	VBROADCASTSS 12(CX), Z22
+	VFMADD231PS  Z0, Z22, Z8
+	VFMADD231PS  Z1, Z22, Z9
+	VBROADCASTSS 16(CX), Z22
+	VFMADD231PS  Z0, Z22, Z10
+	VFMADD231PS  Z1, Z22, Z11
+	VBROADCASTSS 20(CX), Z22
+	VFMADD231PS  Z0, Z22, Z12
+	VFMADD231PS  Z1, Z22, Z13
+	VBROADCASTSS 24(CX), Z22
+	VFMADD231PS  Z0, Z22, Z14
+	VFMADD231PS  Z1, Z22, Z15
+	VBROADCASTSS 28(CX), Z22
+	VFMADD231PS  Z0, Z22, Z16
+	VFMADD231PS  Z1, Z22, Z17
+	VBROADCASTSS 32(CX), Z22
+	VFMADD231PS  Z0, Z22, Z18
+	VFMADD231PS  Z1, Z22, Z19
+	VBROADCASTSS 36(CX), Z22
+	VFMADD231PS  Z0, Z22, Z20
+	VFMADD231PS  Z1, Z22, Z21
+	ADDQ         SI, CX
+	ADDQ         DI, DX
+	DECQ         BX
+	JNZ          loop
+	VMOVUPS      Z2, (AX)
+	VMOVUPS      Z3, 64(AX)
+	ADDQ         R8, AX
+	VMOVUPS      Z4, (AX)
+	VMOVUPS      Z5, 64(AX)
+	ADDQ         R8, AX
+	VMOVUPS      Z6, (AX)
+	VMOVUPS      Z7, 64(AX)
+	ADDQ         R8, AX
+	VMOVUPS      Z8, (AX)
+	VMOVUPS      Z9, 64(AX)
+	ADDQ         R8, AX
+	VMOVUPS      Z10, (AX)
+	VMOVUPS      Z11, 64(AX)
+	ADDQ         R8, AX
+	VMOVUPS      Z12, (AX)
+	VMOVUPS      Z13, 64(AX)
+	ADDQ         R8, AX
+	VMOVUPS      Z14, (AX)
+	VMOVUPS      Z15, 64(AX)
+	ADDQ         R8, AX
+	VMOVUPS      Z16, (AX)
+	VMOVUPS      Z17, 64(AX)
+	ADDQ         R8, AX
+	VMOVUPS      Z18, (AX)
+	VMOVUPS      Z19, 64(AX)
+	ADDQ         R8, AX
+	VMOVUPS      Z20, (AX)
+	VMOVUPS      Z21, 64(AX)
+	ADDQ         R8, AX
+	VZEROUPPER
+	RET
+
+// func dot10x1AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·dot10x1AVX512(SB), NOSPLIT, $0-76
+	MOVQ      cols+64(FP), AX
+	MOVQ      $-1, CX
+	BZHIQ     AX, CX, CX
+	KMOVW     CX, K1
+	MOVQ      c+0(FP), AX
+	MOVQ      b+16(FP), CX
+	MOVQ      ldc+56(FP), DX
+	SHLQ      $0x02, DX
+	MOVQ      a+8(FP), BX
+	MOVQ      lda+48(FP), SI
+	SHLQ      $0x02, SI
+	LEAQ      (BX)(SI*2), DI
+	ADDQ      SI, DI
+	LEAQ      (DI)(SI*2), R8
+	ADDQ      SI, R8
+	LEAQ      (R8)(SI*2), R9
+	ADDQ      SI, R9
+	MOVQ      init+24(FP), R10
+	MOVQ      k+40(FP), R11
+	VPXORD    Z1, Z1, Z1
+	TESTQ     R10, R10
+	JZ        start
+	VMOVUPS.Z (R10), K1, Z1
+
+start:
+	VMOVAPS Z1, Z2
+	VMOVAPS Z1, Z3
+	VMOVAPS Z1, Z4
+	VMOVAPS Z1, Z5
+	VMOVAPS Z1, Z6
+	VMOVAPS Z1, Z7
+	VMOVAPS Z1, Z8
+	VMOVAPS Z1, Z9
+	VMOVAPS Z1, Z10
+
+loop:
+	VMOVUPS          (CX), Z0
+	VFMADD231PS.BCST (BX), Z0, Z1
+	VFMADD231PS.BCST (BX)(SI*1), Z0, Z2
+	VFMADD231PS.BCST (BX)(SI*2), Z0, Z3
+	VFMADD231PS.BCST (DI), Z0, Z4
+	VFMADD231PS.BCST (DI)(SI*1), Z0, Z5
+	VFMADD231PS.BCST (DI)(SI*2), Z0, Z6
+	VFMADD231PS.BCST (R8), Z0, Z7
+	VFMADD231PS.BCST (R8)(SI*1), Z0, Z8
+	VFMADD231PS.BCST (R8)(SI*2), Z0, Z9
+	VFMADD231PS.BCST (R9), Z0, Z10
+	ADDQ             $0x04, BX
+	ADDQ             $0x04, DI
+	ADDQ             $0x04, R8
+	ADDQ             $0x04, R9
+	ADDQ             $0x40, CX
+	DECQ             R11
+	JNZ              loop
+	VBROADCASTSS     floor+72(FP), Z0
+	MOVQ             gate+32(FP), CX
+	TESTQ            CX, CX
+	JNZ              gated
+	VMAXPS           Z1, Z0, Z1
+	VMOVUPS          Z1, K1, (AX)
+	ADDQ             DX, AX
+	VMAXPS           Z2, Z0, Z2
+	VMOVUPS          Z2, K1, (AX)
+	ADDQ             DX, AX
+	VMAXPS           Z3, Z0, Z3
+	VMOVUPS          Z3, K1, (AX)
+	ADDQ             DX, AX
+	VMAXPS           Z4, Z0, Z4
+	VMOVUPS          Z4, K1, (AX)
+	ADDQ             DX, AX
+	VMAXPS           Z5, Z0, Z5
+	VMOVUPS          Z5, K1, (AX)
+	ADDQ             DX, AX
+	VMAXPS           Z6, Z0, Z6
+	VMOVUPS          Z6, K1, (AX)
+	ADDQ             DX, AX
+	VMAXPS           Z7, Z0, Z7
+	VMOVUPS          Z7, K1, (AX)
+	ADDQ             DX, AX
+	VMAXPS           Z8, Z0, Z8
+	VMOVUPS          Z8, K1, (AX)
+	ADDQ             DX, AX
+	VMAXPS           Z9, Z0, Z9
+	VMOVUPS          Z9, K1, (AX)
+	ADDQ             DX, AX
+	VMAXPS           Z10, Z0, Z10
+	VMOVUPS          Z10, K1, (AX)
+	ADDQ             DX, AX
+	VZEROUPPER
+	RET
+
+gated:
+	VPXORD    Z11, Z11, Z11
+	VMOVUPS.Z (CX), K1, Z0
+	VCMPPS    $0x04, Z11, Z0, K2
+	VMOVAPS.Z Z1, K2, Z1
+	VMOVUPS   Z1, K1, (AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS.Z (CX), K1, Z0
+	VCMPPS    $0x04, Z11, Z0, K2
+	VMOVAPS.Z Z2, K2, Z2
+	VMOVUPS   Z2, K1, (AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS.Z (CX), K1, Z0
+	VCMPPS    $0x04, Z11, Z0, K2
+	VMOVAPS.Z Z3, K2, Z3
+	VMOVUPS   Z3, K1, (AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS.Z (CX), K1, Z0
+	VCMPPS    $0x04, Z11, Z0, K2
+	VMOVAPS.Z Z4, K2, Z4
+	VMOVUPS   Z4, K1, (AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS.Z (CX), K1, Z0
+	VCMPPS    $0x04, Z11, Z0, K2
+	VMOVAPS.Z Z5, K2, Z5
+	VMOVUPS   Z5, K1, (AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS.Z (CX), K1, Z0
+	VCMPPS    $0x04, Z11, Z0, K2
+	VMOVAPS.Z Z6, K2, Z6
+	VMOVUPS   Z6, K1, (AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS.Z (CX), K1, Z0
+	VCMPPS    $0x04, Z11, Z0, K2
+	VMOVAPS.Z Z7, K2, Z7
+	VMOVUPS   Z7, K1, (AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS.Z (CX), K1, Z0
+	VCMPPS    $0x04, Z11, Z0, K2
+	VMOVAPS.Z Z8, K2, Z8
+	VMOVUPS   Z8, K1, (AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS.Z (CX), K1, Z0
+	VCMPPS    $0x04, Z11, Z0, K2
+	VMOVAPS.Z Z9, K2, Z9
+	VMOVUPS   Z9, K1, (AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VMOVUPS.Z (CX), K1, Z0
+	VCMPPS    $0x04, Z11, Z0, K2
+	VMOVAPS.Z Z10, K2, Z10
+	VMOVUPS   Z10, K1, (AX)
+	ADDQ      DX, AX
+	ADDQ      DX, CX
+	VZEROUPPER
+	RET
+
+// func outer10x1AVX512(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·outer10x1AVX512(SB), NOSPLIT, $0-64
+	MOVQ       cols+56(FP), AX
+	MOVQ       $-1, CX
+	BZHIQ      AX, CX, CX
+	KMOVW      CX, K1
+	MOVQ       c+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+16(FP), DX
+	MOVQ       k+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       ldb+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       ldc+48(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	VMOVUPS.Z  (R9), K1, Z1
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z2
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z3
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z4
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z5
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z6
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z7
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z8
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z9
+	ADDQ       R8, R9
+	VMOVUPS.Z  (R9), K1, Z10
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+	PREFETCHT0 (R9)
+	ADDQ       R8, R9
+
+loop:
+	VMOVUPS.Z        (DX), K1, Z0
+	VFMADD231PS.BCST (CX), Z0, Z1
+	VFMADD231PS.BCST 4(CX), Z0, Z2
+	VFMADD231PS.BCST 8(CX), Z0, Z3
+	VFMADD231PS.BCST 12(CX), Z0, Z4
+	VFMADD231PS.BCST 16(CX), Z0, Z5
+	VFMADD231PS.BCST 20(CX), Z0, Z6
+	VFMADD231PS.BCST 24(CX), Z0, Z7
+	VFMADD231PS.BCST 28(CX), Z0, Z8
+	VFMADD231PS.BCST 32(CX), Z0, Z9
+	VFMADD231PS.BCST 36(CX), Z0, Z10
+	ADDQ             SI, CX
+	ADDQ             DI, DX
+	DECQ             BX
+	JNZ              loop
+	VMOVUPS          Z1, K1, (AX)
+	ADDQ             R8, AX
+	VMOVUPS          Z2, K1, (AX)
+	ADDQ             R8, AX
+	VMOVUPS          Z3, K1, (AX)
+	ADDQ             R8, AX
+	VMOVUPS          Z4, K1, (AX)
+	ADDQ             R8, AX
+	VMOVUPS          Z5, K1, (AX)
+	ADDQ             R8, AX
+	VMOVUPS          Z6, K1, (AX)
+	ADDQ             R8, AX
+	VMOVUPS          Z7, K1, (AX)
+	ADDQ             R8, AX
+	VMOVUPS          Z8, K1, (AX)
+	ADDQ             R8, AX
+	VMOVUPS          Z9, K1, (AX)
+	ADDQ             R8, AX
+	VMOVUPS          Z10, K1, (AX)
+	ADDQ             R8, AX
+	VZEROUPPER
+	RET
+
 // func dot8x2AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
 // Requires: AVX, AVX512F
 TEXT ·dot8x2AVX512(SB), NOSPLIT, $0-76

@@ -119,6 +119,26 @@ func dot14x1AVX512(c *float32, a *float32, b *float32, init *float32, gate *floa
 //go:noescape
 func outer14x1AVX512(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
 
+// dot10x2AVX512 sets a block of c to max(init + a·b, floor), and to 0 where gate is 0.
+//
+//go:noescape
+func dot10x2AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
+
+// outer10x2AVX512 adds aᵀ·b to a block of c.
+//
+//go:noescape
+func outer10x2AVX512(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
+
+// dot10x1AVX512 sets a block of c to max(init + a·b, floor), and to 0 where gate is 0.
+//
+//go:noescape
+func dot10x1AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
+
+// outer10x1AVX512 adds aᵀ·b to a block of c.
+//
+//go:noescape
+func outer10x1AVX512(c *float32, a *float32, b *float32, k int, lda int, ldb int, ldc int, cols int)
+
 // dot8x2AVX512 sets a block of c to max(init + a·b, floor), and to 0 where gate is 0.
 //
 //go:noescape

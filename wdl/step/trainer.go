@@ -180,6 +180,10 @@ func (t *Trainer) FLOP() (n int64) {
 	return n
 }
 
+// Spared returns how many operations of products this rank has not needed so far, of
+// those that FLOP counts, as it computed with distinct rows once.
+func (t *Trainer) Spared() (n int64) { return t.model.workers[0].split.spared }
+
 // Parameters returns how many dense parameters there are.
 func (t *Trainer) Parameters() int { return len(t.model.arena.Grads()) - tailWidth }
 

@@ -31,6 +31,8 @@ type worker struct {
 	net   network      // nil: wide model only
 	bias  *dense.Param // of the wide model; nil: deep model only
 
+	split split // the network's first layer by distinct rows
+
 	x     []float32 // chunk × width: the network's input
 	loss  float64   // of its rows of this batch
 	err   error
@@ -60,6 +62,9 @@ func newWorker(m *model, c *config.Config, reduce func([]float32) error) (w *wor
 	if *c.Model.Deep {
 		w.net, err = newNetwork(w.arena, c, m.layout, reduce)
 	}
+	if mlp, ok := w.net.(*dense.MLP); ok && c.Train.Threads == 1 {
+		w.split.by = mlp.Pieces()
+	}
 	return w, err
 }
 
@@ -73,6 +78,9 @@ func (m *model) rows(i int) {
 	w.loss, w.err = 0, nil
 	if m.train {
 		w.arena.ZeroGrad()
+	}
+	if w.begin(); w.err != nil {
+		return
 	}
 	lo, hi := share(m.batch.Rows, len(m.workers), i)
 	for first := true; first || lo < hi; first = false { // no rows are one empty chunk: batch normalisation takes part
@@ -89,6 +97,9 @@ func (m *model) rows(i int) {
 		if m.train && i == 0 && m.paused(lo, hi, at) {
 			return
 		}
+	}
+	if m.train {
+		w.end()
 	}
 }
 
@@ -123,7 +134,7 @@ func (w *worker) forward(lo, hi int) (float64, error) {
 	at = lap(&w.spent.Pool, at)
 	if w.net != nil {
 		w.net.SetStep(m.step, m.batch.RowID[lo:hi])
-		y, err := w.net.Forward(w.x, hi-lo, m.train)
+		y, err := w.through(lo, hi)
 		if err != nil {
 			return 0, err
 		}
@@ -146,11 +157,12 @@ func (w *worker) pool(lo, hi int) {
 			logit[i] = w.bias.Value[0]
 		}
 	}
-	if w.net != nil {
+	deep := w.net != nil && !w.split.on
+	if deep {
 		w.input(lo, hi)
 	}
 	for f, ft := range m.layout.Features {
-		if ft.DeepPart >= 0 && w.net != nil {
+		if ft.DeepPart >= 0 && deep {
 			m.lookup.PoolRange(f, ft.DeepPart, lo, hi, from(w.x, ft.DeepCol), width, false)
 		}
 		if ft.WidePart >= 0 && w.bias != nil {
@@ -184,7 +196,11 @@ func (w *worker) backward(lo, hi int) error {
 		}
 	}
 	var dx []float32
-	if w.net != nil {
+	if w.split.on {
+		if err := w.split.by.Backward(m.dlogit[lo:hi], lo, hi); err != nil {
+			return err
+		}
+	} else if w.net != nil {
 		var err error
 		if dx, err = w.net.Backward(m.dlogit[lo:hi], hi-lo); err != nil {
 			return err
@@ -209,7 +225,7 @@ func (m *model) keyGradients(f, lo, hi int, dx []float32) {
 	if ft.WidePart >= 0 {
 		m.lookup.PoolGradRange(f, ft.WidePart, lo, hi, m.dlogit[lo:hi], 1)
 	}
-	if ft.DeepPart >= 0 {
+	if ft.DeepPart >= 0 && !m.workers[0].split.on {
 		m.lookup.PoolGradRange(f, ft.DeepPart, lo, hi, from(dx, ft.DeepCol), m.layout.Width)
 	}
 }

@@ -22,6 +22,7 @@ func main() {
 		{Package: "f32", Name: "elements", Body: elements},
 		{Package: "f32", Name: "loss", Body: loss},
 		{Package: "f32", Name: "pool", Body: pools},
+		{Package: "f32", Name: "tiles", Body: tiles},
 		{Package: "f32", Name: "amx", Body: matrix},
 		{Package: "f32", Name: "bf16", Body: dots},
 	} {

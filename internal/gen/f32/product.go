@@ -15,7 +15,7 @@ import (
 // smaller heights make up what is left of a matrix.
 func heights(v vec) []int {
 	if v.wide() {
-		return []int{14, 8, 4, 2, 1}
+		return []int{14, 10, 8, 4, 2, 1}
 	}
 	return []int{6, 4, 2, 1}
 }

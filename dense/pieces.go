@@ -1,0 +1,246 @@
+package dense
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/wdlrun/wdlrun/internal/f32"
+)
+
+// Piece is columns of an input in which few distinct rows stand: those of an embedding
+// whose keys repeat.
+type Piece struct {
+	Col, Dim int
+	Rows     []float32 // n×Dim: the distinct rows
+	Of       []uint32  // by row of the batch: which of them stands there
+	Grad     []float32 // n×Dim: End sets it
+}
+
+// Pieces takes a whole batch through the first layer of an MLP by the distinct rows of
+// pieces of its input, and chunk by chunk through the other layers:
+//
+//	Begin ─ Sum ─ (Forward ─ Backward) of each chunk ─ End
+//
+// The products of a piece take n·Dim·H multiply-adds each in place of B·Dim·H, and two
+// passes add up rows of H values, B of them each. Columns of no piece go as ever. The
+// sums have another order than the layer's own, which depends on the pieces alone.
+type Pieces struct {
+	mlp    *MLP
+	first  *Linear
+	rows   int // B
+	pieces []piece
+
+	rest   []int     // columns of no piece, ascending
+	x, dx  []float32 // B×R: the input there, and its gradient
+	weight []float32 // R×H
+	grad   []float32 // R×H
+	packed f32.Packed
+
+	y      []float32 // B×H: the first layer's output
+	dy     []float32 // tile by tile, B×TileColumns: the gradient of its sums
+	at     []uint32  // by piece and row: where the row of a tile begins
+	tile   []float32 // of the pieces of one group
+	panels []float32 // of all pieces
+	part   []float32 // n×Dim
+}
+
+// piece is a Piece with its place among others.
+type piece struct {
+	Piece
+	n      int
+	first  int // row of its group's tile
+	panels int // the first of its
+}
+
+// tileRows is how many rows the tiles of a group have, if they are more than one: so
+// many that a pass over the sums is shared, so few that both stay in the second-level
+// cache.
+const tileRows = 1536
+
+// Pieces returns what takes the MLP's input in pieces, nil if its layers or this
+// machine do not.
+func (m *MLP) Pieces() *Pieces {
+	first, ok := m.layers[0].(*Linear)
+	if !ok || m.halved != nil || len(m.layers) < 2 || !f32.Tiles() {
+		return nil
+	}
+	return &Pieces{mlp: m, first: first}
+}
+
+// Out is H, the width of the first layer's output.
+func (p *Pieces) Out() int { return p.first.out }
+
+// Begin takes the pieces, by ascending column, of a batch of rows rows. It returns the
+// columns of no piece, rows×R, for the caller to fill before Sum. It panics where a
+// piece names a row that it has not.
+func (p *Pieces) Begin(rows int, pieces []Piece) (rest []float32) {
+	p.rows, p.pieces, p.rest = rows, p.pieces[:0], p.rest[:0]
+	if n := len(pieces) * rows; cap(p.at) < n {
+		p.at = make([]uint32, n)
+	} else {
+		p.at = p.at[:n]
+	}
+	col, group := 0, 0
+	for i, q := range pieces {
+		for ; col < q.Col; col++ {
+			p.rest = append(p.rest, col)
+		}
+		col = q.Col + q.Dim
+		n := len(q.Rows) / q.Dim
+		if group+n > tileRows {
+			group = 0
+		}
+		p.pieces = append(p.pieces, piece{Piece: q, n: n, first: group})
+		q.place(p.at[i*rows:(i+1)*rows], group, n)
+		group += n
+	}
+	for ; col < p.first.in; col++ {
+		p.rest = append(p.rest, col)
+	}
+	r := len(p.rest)
+	p.x, p.dx = grow(p.x, rows*r), grow(p.dx, rows*r)
+	p.weight, p.grad = grow(p.weight, r*p.first.out), grow(p.grad, r*p.first.out)
+	clear(p.grad)
+	return p.x
+}
+
+// place finds where the rows that stand in a batch begin in a tile, if the first of the
+// piece's n is that of number first.
+func (q *Piece) place(at []uint32, first, n int) {
+	most := uint32(0)
+	for r, number := range q.Of[:len(at)] {
+		most = max(most, number)
+		at[r] = (uint32(first) + number) * f32.TileColumns
+	}
+	if int(most) >= n {
+		panic(fmt.Sprintf("dense: Pieces: row %d of the %d of columns %d to %d", most, n, q.Col, q.Col+q.Dim))
+	}
+}
+
+// group returns where the group of pieces that begins with piece lo ends, and makes room
+// for its tile.
+func (p *Pieces) group(lo int) (hi int) {
+	for hi = lo + 1; hi < len(p.pieces) && p.pieces[hi].first > 0; hi++ {
+	}
+	last := &p.pieces[hi-1]
+	p.tile = grow(p.tile, (last.first+last.n)*f32.TileColumns)
+	return hi
+}
+
+// of returns the rows of the group's tile that are a piece's.
+func (p *Pieces) of(q *piece) []float32 {
+	return p.tile[q.first*f32.TileColumns:][:q.n*f32.TileColumns]
+}
+
+// Sum computes the first layer.
+func (p *Pieces) Sum() {
+	l, r, h := p.first, len(p.rest), p.first.out
+	l.pack()
+	p.y = grow(p.y, p.rows*h)
+	init := l.bias()
+	if r > 0 || init == nil {
+		for i, c := range p.rest {
+			copy(p.weight[i*h:(i+1)*h], l.W.Value[c*h:])
+		}
+		p.packed.Pack(p.weight, r, h)
+		f32.Forward(p.y, p.x, &p.packed, init, p.rows, false)
+		init = nil
+	}
+	for j := 0; j < h; j += f32.TileColumns {
+		from := init
+		for lo, hi := 0, 0; lo < len(p.pieces); lo = hi {
+			hi = p.group(lo)
+			for i := lo; i < hi; i++ {
+				q := &p.pieces[i]
+				f32.TileForward(p.of(q), q.Rows, &l.packed, q.n, q.Col, q.Dim, j)
+			}
+			floor := float32(math.Inf(-1))
+			if l.relu && hi == len(p.pieces) {
+				floor = 0
+			}
+			f32.TileSum(p.y, from, p.tile, p.at[lo*p.rows:hi*p.rows], p.rows, h, j, floor)
+			from = nil
+		}
+	}
+}
+
+// Forward computes the MLP's output of rows lo to hi of the batch.
+func (p *Pieces) Forward(lo, hi int, train bool) (y []float32, err error) {
+	m, h := p.mlp, p.first.out
+	clear(m.outs)
+	y = p.y[lo*h : hi*h]
+	m.x, p.first.y, m.outs[0] = nil, y, y
+	for i, l := range m.layers[1:] {
+		if y, err = l.Forward(y, hi-lo, train); err != nil {
+			return nil, err
+		}
+		m.outs[i+1] = y
+	}
+	return y, nil
+}
+
+// Backward adds the gradients of the other layers for the rows of the last Forward, lo
+// to hi, and keeps that of the first layer's sums.
+func (p *Pieces) Backward(dy []float32, lo, hi int) (err error) {
+	m, l, h, rows := p.mlp, p.first, p.first.out, hi-lo
+	for i := len(m.layers) - 1; i > 0; i-- {
+		if dy, err = m.layers[i].Backward(dy, rows); err != nil {
+			return err
+		}
+	}
+	if l.relu && !l.before {
+		f32.ReLUGrad(dy, l.y)
+	}
+	if l.B != nil {
+		f32.GradWeight(nil, l.B.Grad, nil, dy, rows, 0, h)
+	}
+	if r := len(p.rest); r > 0 {
+		f32.GradWeight(p.grad, nil, p.x[lo*r:hi*r], dy, rows, r, h)
+		f32.GradInput(p.dx[lo*r:hi*r], dy, &p.packed, rows, nil)
+	}
+	p.dy = grow(p.dy, (h+f32.TileColumns-1)/f32.TileColumns*f32.TileColumns*p.rows)
+	for j := 0; j < h; j += f32.TileColumns {
+		f32.TileCut(p.dy[j*p.rows+lo*f32.TileColumns:][:rows*f32.TileColumns], dy, rows, h, j)
+	}
+	return nil
+}
+
+// End adds the gradients of the first layer's weights, sets those of the pieces' rows
+// and returns that by the columns of no piece, rows×R.
+func (p *Pieces) End() (dx []float32) {
+	l, h := p.first, p.first.out
+	p.panels = p.panels[:0]
+	for i := range p.pieces {
+		q := &p.pieces[i]
+		q.panels = len(p.panels)
+		p.panels = l.packed.PackTiles(p.panels, q.Col, q.Dim)
+	}
+	for j := 0; j < h; j += f32.TileColumns {
+		dy := p.dy[j*p.rows:][:p.rows*f32.TileColumns]
+		for lo, hi := 0, 0; lo < len(p.pieces); lo = hi {
+			hi = p.group(lo)
+			clear(p.tile)
+			for i := lo; i < hi; i++ {
+				f32.TileAdd(p.tile, dy, p.at[i*p.rows:(i+1)*p.rows])
+				p.gradients(&p.pieces[i], j)
+			}
+		}
+	}
+	for i, c := range p.rest {
+		f32.AddTo(l.W.Grad[c*h:(c+1)*h], p.grad[i*h:(i+1)*h])
+	}
+	return p.dx
+}
+
+// gradients adds what columns j on have of the gradients of a piece's weights and rows.
+func (p *Pieces) gradients(q *piece, j int) {
+	l, h, tile := p.first, p.first.out, p.of(q)
+	f32.TileGradWeight(l.W.Grad[q.Col*h:(q.Col+q.Dim)*h], q.Rows, tile, q.n, q.Dim, h, j)
+	if j == 0 {
+		f32.TileGradInput(q.Grad, tile, &l.packed, p.panels[q.panels:], q.n, q.Col, q.Dim, j)
+		return
+	}
+	p.part = grow(p.part, q.n*q.Dim)
+	f32.TileGradInput(p.part, tile, &l.packed, p.panels[q.panels:], q.n, q.Col, q.Dim, j)
+	f32.AddTo(q.Grad, p.part)
+}

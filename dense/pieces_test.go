@@ -1,0 +1,155 @@
+package dense
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/f32"
+)
+
+// pieced is an MLP and a batch of which pieces have n distinct rows.
+type pieced struct {
+	t         *testing.T
+	spec      Spec
+	rows, n   int
+	cols      []int
+	dims      []int
+	arena     *Arena
+	mlp       *MLP
+	in, dy    []float32
+	pieces    []Piece
+	chunkRows int
+}
+
+func (x *pieced) make() {
+	rng := rand.New(rand.NewPCG(1, 2))
+	fill := func(n int) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(rng.NormFloat64())
+		}
+		return v
+	}
+	x.arena, x.chunkRows = new(Arena), 256
+	if x.spec.BatchNorm {
+		x.chunkRows = x.rows
+	}
+	var err error
+	if x.mlp, err = NewMLP(x.arena, "deep", x.spec); err == nil {
+		err = x.arena.Build(Config{Seed: 3})
+	}
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.in, x.dy = fill(x.rows*x.spec.In), fill(x.rows*x.spec.Out)
+	for i, col := range x.cols {
+		q := Piece{Col: col, Dim: x.dims[i], Rows: fill(x.n * x.dims[i]), Grad: fill(x.n * x.dims[i])}
+		for r := range x.rows {
+			q.Of = append(q.Of, uint32(rng.IntN(x.n)))
+			copy(x.in[r*x.spec.In+col:][:q.Dim], q.Rows[int(q.Of[r])*q.Dim:])
+		}
+		x.pieces = append(x.pieces, q)
+	}
+}
+
+// pass takes the batch through in chunks and returns the outputs and the gradients of
+// the input, where backward returns them.
+func (x *pieced) pass(forward func(lo, hi int) ([]float32, error), backward func(dy []float32, lo, hi int) ([]float32, error)) (y, dx []float32) {
+	for lo := 0; lo < x.rows; lo += x.chunkRows {
+		hi := min(lo+x.chunkRows, x.rows)
+		x.mlp.SetStep(1, make([]uint64, hi-lo))
+		part, err := forward(lo, hi)
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		y = append(y, part...)
+		dy := append([]float32(nil), x.dy[lo*x.spec.Out:hi*x.spec.Out]...)
+		if part, err = backward(dy, lo, hi); err != nil {
+			x.t.Fatal(err)
+		}
+		dx = append(dx, part...)
+	}
+	return y, dx
+}
+
+func (x *pieced) compare() {
+	t, m, in := x.t, x.mlp, x.spec.In
+	x.arena.ZeroGrad()
+	wantY, wantDx := x.pass(
+		func(lo, hi int) ([]float32, error) { return m.Forward(x.in[lo*in:hi*in], hi-lo, true) },
+		func(dy []float32, lo, hi int) ([]float32, error) { return m.Backward(dy, hi-lo) })
+	want := append([]float32(nil), x.arena.Grads()...)
+
+	x.arena.ZeroGrad()
+	p := m.Pieces()
+	rest := p.Begin(x.rows, x.pieces)
+	r := len(rest) / x.rows
+	for i := range x.rows {
+		for k, c := range p.rest {
+			rest[i*r+k] = x.in[i*in+c]
+		}
+	}
+	p.Sum()
+	y, _ := x.pass(
+		func(lo, hi int) ([]float32, error) { return p.Forward(lo, hi, true) },
+		func(dy []float32, lo, hi int) ([]float32, error) { return nil, p.Backward(dy, lo, hi) })
+	dx := p.End()
+	near(t, "output", y, wantY)
+	near(t, "gradient of a parameter", x.arena.Grads(), want)
+	for i := range x.rows {
+		for k, c := range p.rest {
+			near(t, "gradient of a column of no piece", dx[i*r+k:][:1], wantDx[i*in+c:][:1])
+		}
+	}
+	for _, q := range x.pieces {
+		sum := make([]float32, len(q.Rows))
+		for i, of := range q.Of {
+			f32.AddTo(sum[int(of)*q.Dim:][:q.Dim], wantDx[i*in+q.Col:][:q.Dim])
+		}
+		near(t, "gradient of a distinct row", q.Grad, sum)
+	}
+}
+
+// TestPiecesComputeTheSame: a batch in pieces and chunks has the outputs and gradients
+// of the layers, but for rounding.
+func TestPiecesComputeTheSame(t *testing.T) {
+	if !f32.Tiles() {
+		t.Skip("this machine has no kernels for tiles")
+	}
+	for _, x := range []pieced{
+		{spec: Spec{In: 23, Hidden: []int{100, 9}, Out: 1}, rows: 50, n: 7, cols: []int{0, 12}, dims: []int{10, 5}},
+		{spec: Spec{In: 30, Hidden: []int{64, 64}, Out: 1}, rows: 300, n: 40, cols: []int{0, 10, 20}, dims: []int{10, 10, 10}},
+		{spec: Spec{In: 17, Hidden: []int{130}, Out: 2, Activation: "tanh"}, rows: 1000, n: 900, cols: []int{0, 8}, dims: []int{8, 8}}, // two groups
+		{spec: Spec{In: 16, Hidden: []int{40, 8}, Out: 1, Dropout: .2}, rows: 20, n: 3, cols: []int{8}, dims: []int{8}},
+		{spec: Spec{In: 16, Hidden: []int{40, 8}, Out: 1, BatchNorm: true}, rows: 20, n: 3, cols: []int{0}, dims: []int{16}},
+	} {
+		x.t = t
+		x.make()
+		x.compare()
+	}
+}
+
+// near fails unless a is b but for the rounding of some hundred sums.
+func near(t *testing.T, what string, a, b []float32) {
+	t.Helper()
+	for i := range a {
+		if d := math.Abs(float64(a[i] - b[i])); d > 1e-4*(1+math.Abs(float64(b[i]))) {
+			t.Fatalf("%s: %d is %v, want %v", what, i, a[i], b[i])
+		}
+	}
+}
+
+// TestPiecesNameTheirRows: a number past the distinct rows is a fault of the program.
+func TestPiecesNameTheirRows(t *testing.T) {
+	m, err := NewMLP(new(Arena), "deep", Spec{In: 2, Hidden: []int{4}, Out: 1})
+	if err != nil || !f32.Tiles() {
+		t.Skip(err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("row 1 of 1 was taken")
+		}
+	}()
+	m.Pieces().Begin(1, []Piece{{Dim: 2, Rows: make([]float32, 2), Of: []uint32{1}}})
+}

@@ -1,0 +1,200 @@
+package f32
+
+import (
+	"math"
+	"slices"
+)
+
+// A matrix of few distinct stretches. Where some columns of x hold few distinct rows,
+// their part of x·w is that of the distinct ones, added to every row in which one
+// stands; and both gradients are products of the distinct rows, once the gradients of
+// all rows in which one stands are added up. A tile is TileColumns columns of the sums
+// of distinct rows: what is computed, added and forgotten before the next columns.
+
+// TileColumns is the width of a tile: few enough that a tile of some hundred rows
+// stays in the second-level cache beside as many columns of a batch.
+const TileColumns = 64
+
+// Tiles reports whether this machine has kernels that make tiles worth their passes.
+func Tiles() bool { return active != nil }
+
+// tile returns how many columns the tile from column j has.
+func (p *Packed) tile(j int) int { return min(TileColumns, p.out-j) }
+
+// rows calls f with each block of n rows.
+func (b *backend) rows(n int, f func(i int, k *block)) {
+	for i, at := 0, 0; i < n; {
+		for b.blocks[at].height > n-i {
+			at++
+		}
+		f(i, &b.blocks[at])
+		i += b.blocks[at].height
+	}
+}
+
+// TileForward computes the tile t = x·w[from:from+dim] from column j on: n rows of
+// TileColumns values, of which those past w's last column stay as they are. x is n×dim.
+func TileForward(t, x []float32, w *Packed, n, from, dim, j int) {
+	check("TileForward", "x", len(x), n, dim)
+	check("TileForward", "t", len(t), n, TileColumns)
+	if w.by == nil || dim == 0 {
+		tileForwardPortable(t, x, w, n, from, dim, j)
+		return
+	}
+	b, cols := w.by, w.tile(j)
+	for at := 0; at < cols; {
+		width, some, kernel := b.columns(w.out - j - at)
+		panel := &w.panels[(j+at)*w.in+from*width]
+		b.rows(n, func(i int, k *block) {
+			k.dot[kernel](&t[i*TileColumns+at], &x[i*dim], panel, nil, nil, dim, dim, TileColumns, some, float32(math.Inf(-1)))
+		})
+		at += width
+	}
+}
+
+// PackTiles appends what TileGradInput needs of w[from:from+dim] to panels.
+func (p *Packed) PackTiles(panels []float32, from, dim int) []float32 {
+	if p.by == nil {
+		return panels
+	}
+	at, n := len(panels), p.by.panelsLen(p.out, dim)
+	panels = slices.Grow(panels, n)[:at+n]
+	p.by.packTransposed(panels[at:], p.w[from*p.out:(from+dim)*p.out], p.out, dim)
+	return panels
+}
+
+// TileGradInput computes dx = t·w[from:from+dim, j:]ᵀ, n×dim, for the tile t from column
+// j on. panels begin with what PackTiles made of these rows of w.
+func TileGradInput(dx, t []float32, w *Packed, panels []float32, n, from, dim, j int) {
+	check("TileGradInput", "dx", len(dx), n, dim)
+	check("TileGradInput", "t", len(t), n, TileColumns)
+	if w.by == nil {
+		tileGradInputPortable(dx, t, w, n, from, dim, j)
+		return
+	}
+	b := w.by
+	for at := 0; at < dim; {
+		width, some, kernel := b.columns(dim - at)
+		panel := &panels[at*w.out+j*width]
+		b.rows(n, func(i int, k *block) {
+			k.dot[kernel](&dx[i*dim+at], &t[i*TileColumns], panel, nil, nil, w.tile(j), TileColumns, dim, some, float32(math.Inf(-1)))
+		})
+		at += width
+	}
+}
+
+// TileGradWeight adds xᵀ·t to dw[:, j:], dim×out, for x, n×dim, and the tile t from
+// column j on.
+func TileGradWeight(dw, x, t []float32, n, dim, out, j int) {
+	check("TileGradWeight", "x", len(x), n, dim)
+	check("TileGradWeight", "t", len(t), n, TileColumns)
+	check("TileGradWeight", "dw", len(dw), dim, out)
+	cols := min(TileColumns, out-j)
+	if active == nil || n == 0 {
+		for i := range n {
+			for l, v := range x[i*dim:][:dim] {
+				addRow(dw[l*out+j:][:cols], v, t[i*TileColumns:])
+			}
+		}
+		return
+	}
+	for at := 0; at < cols; {
+		width, some, kernel := active.columns(out - j - at)
+		active.rows(dim, func(i int, k *block) {
+			k.outer[kernel](&dw[i*out+j+at], &x[i], &t[at], n, dim, TileColumns, out, some)
+		})
+		at += width
+	}
+}
+
+// TileSum adds up, for each row of columns j to j+TileColumns of y, rows×out, the rows
+// of tiles that lists name, one in each: those that begin at[l·rows+r] floats into t. With
+// init, the values of all columns, the sums begin there, else with what stands in y; they
+// are at least floor. The caller knows that no list reaches past t.
+func TileSum(y, init, t []float32, at []uint32, rows, out, j int, floor float32) {
+	check("TileSum", "y", len(y), rows, out)
+	if rows == 0 || len(at) == 0 {
+		return
+	}
+	if init != nil {
+		check("TileSum", "init", len(init), 1, out)
+	}
+	lists, cols := len(at)/rows, min(TileColumns, out-j)
+	if active != nil && cols == TileColumns {
+		var start *float32
+		if init != nil {
+			start = &init[j]
+		}
+		active.tileSum(&y[j], start, &t[0], &at[0], rows, out, lists, rows, floor)
+		return
+	}
+	for r := range rows {
+		sum := y[r*out+j:][:cols]
+		if init != nil {
+			copy(sum, init[j:])
+		}
+		for l := range lists {
+			for c, v := range t[at[l*rows+r]:][:cols] {
+				sum[c] += v
+			}
+		}
+		for c, v := range sum {
+			sum[c] = max(v, floor)
+		}
+	}
+}
+
+// TileAdd adds each row of x, len(at)×TileColumns, to the row of the tile t that begins
+// at floats into it. The caller knows that none reaches past t.
+func TileAdd(t, x []float32, at []uint32) {
+	check("TileAdd", "x", len(x), len(at), TileColumns)
+	if len(at) == 0 {
+		return
+	}
+	if active != nil {
+		active.tileAdd(&t[0], &x[0], &at[0], len(at))
+		return
+	}
+	for i, place := range at {
+		for c, v := range x[i*TileColumns:][:TileColumns] {
+			t[int(place)+c] += v
+		}
+	}
+}
+
+// TileCut copies columns j to j+TileColumns of y, rows×out, to a tile. Past y's last
+// column it writes zeros.
+func TileCut(t, y []float32, rows, out, j int) {
+	check("TileCut", "t", len(t), rows, TileColumns)
+	check("TileCut", "y", len(y), rows, out)
+	cols := min(TileColumns, out-j)
+	for r := range rows {
+		to := t[r*TileColumns:][:TileColumns]
+		copy(to, y[r*out+j:][:cols])
+		clear(to[cols:])
+	}
+}
+
+func tileForwardPortable(t, x []float32, w *Packed, n, from, dim, j int) {
+	cols := w.tile(j)
+	for i := range n {
+		sum := t[i*TileColumns:][:cols]
+		clear(sum)
+		for l, v := range x[i*dim:][:dim] {
+			addRow(sum, v, w.w[(from+l)*w.out+j:])
+		}
+	}
+}
+
+func tileGradInputPortable(dx, t []float32, w *Packed, n, from, dim, j int) {
+	cols := w.tile(j)
+	for i := range n {
+		for l := range dim {
+			var sum float32
+			for c, v := range w.w[(from+l)*w.out+j:][:cols] {
+				sum += float32(v * t[i*TileColumns+c])
+			}
+			dx[i*dim+l] = sum
+		}
+	}
+}

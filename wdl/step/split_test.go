@@ -1,0 +1,138 @@
+package step
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/trace"
+	"github.com/wdlrun/wdlrun/wdl/layout"
+)
+
+// repeating is a batch of the fixture's columns: one key of few in a bag of the first,
+// one of many in one of the second, and two of few in one of the third.
+func repeating(seed uint64, rows int) *data.Batch {
+	rng := rand.New(rand.NewPCG(seed, 5))
+	b := &data.Batch{Rows: rows, Sparse: make([]data.Jagged, parityFeatures)}
+	for f := range b.Sparse {
+		b.Sparse[f].Offsets = []int32{0}
+	}
+	for i := range rows {
+		for f, keys := range [][]uint64{{rng.Uint64N(5)}, {uint64(i)}, {rng.Uint64N(3), rng.Uint64N(3)}} {
+			j := &b.Sparse[f]
+			j.Values = append(j.Values, keys...)
+			j.Offsets = append(j.Offsets, int32(len(j.Values)))
+		}
+		b.Label, b.RowID = append(b.Label, float32(rng.IntN(2))), append(b.RowID, uint64(i))
+		b.Dense = append(b.Dense, rng.Float32(), rng.Float32())
+	}
+	return b
+}
+
+// splitTrained are the dense parameters and rows of one rank after some steps, and how
+// many of these took the first layer by distinct rows.
+func splitTrained(t *testing.T, comm *collective.Comm, by bool, hot int) (values []float32, rows []byte, split int, err error) {
+	c, columns := parityConfig("adagrad")
+	c.Train.Hot.Keys = hot
+	tr, err := NewTrainer(comm, trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	defer tr.Close()
+	tr.model.chunk = 16
+	if !by {
+		tr.model.workers[0].split.by = nil
+	}
+	for n := range 40 {
+		if _, err := tr.Step(int64(n+1), 1, repeating(uint64(n*comm.Size()+comm.Rank()), 60), nil, Wish{}); err != nil {
+			return nil, nil, 0, err
+		}
+		if tr.model.workers[0].split.on {
+			split++
+		}
+	}
+	var out bytes.Buffer
+	store := tr.model.store
+	for _, s := range store.Sections() {
+		if err := store.SaveShard(&out, s.Table, s.Shard); err != nil {
+			return nil, nil, 0, err
+		}
+	}
+	return append([]float32(nil), tr.model.arena.Values()...), out.Bytes(), split, nil
+}
+
+// TestDistinctRowsTrainTheSame: a first layer by distinct rows trains the model that one
+// by samples does, but for rounding, on one rank and on two, with hot keys and without,
+// and the same bits again.
+func TestDistinctRowsTrainTheSame(t *testing.T) {
+	if !f32.Tiles() {
+		t.Skip("this machine has no kernels for tiles")
+	}
+	for _, x := range []struct{ size, hot int }{{1, 0}, {2, 0}, {2, 4}} {
+		onRanks(t, x.size, func(comm *collective.Comm) error {
+			want, _, none, err := splitTrained(t, comm, false, x.hot)
+			if err != nil {
+				return err
+			}
+			got, rows, steps, err := splitTrained(t, comm, true, x.hot)
+			if err != nil {
+				return err
+			}
+			again, sameRows, _, err := splitTrained(t, comm, true, x.hot)
+			if err != nil {
+				return err
+			}
+			if steps != 40 || none != 0 {
+				t.Errorf("%+v: %d of 40 steps went by distinct rows, %d where none should", x, steps, none)
+			}
+			for i, v := range got {
+				if d := v - want[i]; d > 1e-4 || d < -1e-4 {
+					t.Fatalf("%+v: parameter %d is %v, by samples %v", x, i, v, want[i])
+				}
+				if again[i] != v {
+					t.Fatalf("%+v: parameter %d has other bits in another run", x, i)
+				}
+			}
+			if !bytes.Equal(rows, sameRows) {
+				t.Errorf("%+v: rows have other bits in another run", x)
+			}
+			return nil
+		})
+	}
+}
+
+// TestDistinctRowsAllocateNothing in the steady state.
+func TestDistinctRowsAllocateNothing(t *testing.T) {
+	c, columns := parityConfig("adagrad")
+	tr, err := NewTrainer(single(), trace.New(16), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	b, n := repeating(1, 60), int64(0)
+	step := func() {
+		n++
+		if _, err := tr.Step(n, 1, b, nil, Wish{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step()
+	if allocs := testing.AllocsPerRun(20, step); allocs != 0 {
+		t.Errorf("%v allocations a step", allocs)
+	}
+}
+
+// TestOnlyRepetitionPays: distinct rows are worth a piece where they are few.
+func TestOnlyRepetitionPays(t *testing.T) {
+	for _, x := range []struct {
+		n, rows, dim int
+		want         bool
+	}{{10, 1024, 10, true}, {500, 1024, 10, true}, {800, 1024, 10, false}, {10, 1024, 1, false}, {0, 0, 10, false}, {6, 6, 4, false}} {
+		if got := pays(x.n, x.rows, x.dim); got != x.want {
+			t.Errorf("pays(%d, %d, %d) is %t", x.n, x.rows, x.dim, got)
+		}
+	}
+}
