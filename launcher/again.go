@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/wdlrun/wdlrun/rank"
@@ -103,6 +104,9 @@ func (g *generations) judge(out Outcome, held bool) {
 	next := g.policy.Failed(time.Since(g.begin), place, held)
 	if why := permanent(g.failed, v); why != "" {
 		next = restart.Recovery{Plan: restart.GiveUp, Text: why}
+	}
+	if v.Kind == rank.Blamed { // its process is there
+		next.Text = strings.Replace(next.Text, "failed", "lost a link", 1)
 	}
 	g.failed = v
 	if place >= 0 && place != v.Rank {

@@ -142,3 +142,13 @@ func TestPermanent(t *testing.T) {
 		t.Errorf("killed twice: %+v", *g.judged)
 	}
 }
+
+// TestLostLink: a rank whose link was lost is not said to have failed.
+func TestLostLink(t *testing.T) {
+	for kind, want := range map[rank.Kind]string{rank.Blamed: "rank 1 lost a link; 2 ranks start again in ", rank.Killed: "rank 1 failed; 2 ranks start again in "} {
+		g := &generations{policy: restart.New(restart.Config{Size: 2}), places: []int{0, 1}, begin: time.Now()}
+		if g.judge(Outcome{Verdict: &rank.Verdict{Kind: kind, Rank: 1}}, false); !strings.HasPrefix(g.judged.Text, want) {
+			t.Errorf("%s: %q, want %q …", kind, g.judged.Text, want)
+		}
+	}
+}

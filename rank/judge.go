@@ -288,16 +288,21 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 
 // further says how far another rank had come when it was heard last, if that is more
 // than what is known of a rank that is gone: those that report its loss say at once
-// where they are, its own last heartbeat may be a second old.
+// where they are, its own last heartbeat may be a second old, of before its first input.
 func (g *Group) further(gone *seat) string {
-	step := gone.status.Step
+	far := gone.status
 	for i := range g.seats {
-		step = max(step, g.seats[i].status.Step)
+		if s := g.seats[i].status; s.Step > far.Step {
+			far = s
+		}
 	}
-	if gone.status.Phase == "" || step == gone.status.Step {
+	switch {
+	case gone.status.Phase == "" || far.Step == gone.status.Step:
 		return ""
+	case gone.status.Position == "" && far.Position != "":
+		return fmt.Sprintf("another rank had come to step %d, input %s", far.Step, far.Position)
 	}
-	return fmt.Sprintf("another rank had come to step %d", step)
+	return fmt.Sprintf("another rank had come to step %d", far.Step)
 }
 
 // waiting says which ranks wait for others while one stands still, and where.
@@ -349,6 +354,15 @@ func (g *Group) accused(first int) (int, *seat) {
 
 // charges is what the first rank that blames root says.
 func (g *Group) charges(root int) string {
+	first := g.accuser(root)
+	if first < 0 {
+		return ""
+	}
+	return fmt.Sprintf("rank %d reports: %s", first, g.seats[first].blame)
+}
+
+// accuser is the first rank that blames root, -1 for none.
+func (g *Group) accuser(root int) int {
 	first := -1
 	for i := range g.seats {
 		s := &g.seats[i]
@@ -356,10 +370,7 @@ func (g *Group) charges(root int) string {
 			first = i
 		}
 	}
-	if first < 0 {
-		return ""
-	}
-	return fmt.Sprintf("rank %d reports: %s", first, g.seats[first].blame)
+	return first
 }
 
 // neverForms reports whether a rank that has not joined has ended, so that

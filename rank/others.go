@@ -2,6 +2,7 @@ package rank
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -13,7 +14,7 @@ const maxLine = 200
 // others says what the ranks other than the root have shown, a line for each
 // distinct text with all ranks that share it. Connections lost when the root
 // ended, failed or fell silent are its consequence: the verdict's own line
-// counts them, and they have no line here.
+// counts them, and they have no line here; nor has a report that it quotes.
 func (g *Group) others(root int, v *Verdict) []string {
 	var texts []string
 	by := map[string][]int{}
@@ -35,10 +36,13 @@ func (g *Group) others(root int, v *Verdict) []string {
 		}
 		by[text] = append(by[text], i)
 	}
-	for i, text := range texts {
-		texts[i] = list(by[text]) + " " + text
+	var lines []string
+	for _, text := range texts {
+		if who := by[text]; v.Kind != Blamed || !slices.Equal(who, []int{g.accuser(root)}) {
+			lines = append(lines, list(who)+" "+text)
+		}
 	}
-	return texts
+	return lines
 }
 
 // shows is the strongest thing a rank has shown, to follow its name or those of

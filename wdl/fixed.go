@@ -69,7 +69,7 @@ func (j *job) fixedEpoch(ctx context.Context) (stopped bool, err error) {
 		x.readers = append(x.readers, r)
 	}
 	j.shown.reader.Store(x.readers[0])
-	defer j.shown.reader.Store(nil)
+	defer j.shown.unread()
 	total := j.total()
 	for {
 		x.batches = x.batches[:0]

@@ -161,7 +161,7 @@ func (f *feed) open(j *job) (r *data.Reader, err error) {
 
 func (f *feed) close(j *job) {
 	if f.reader != nil {
-		j.shown.reader.Store(nil)
+		j.shown.unread()
 		f.reader.Close()
 		f.took(f.reader)
 		j.lack(f.reader)

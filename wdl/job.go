@@ -186,7 +186,8 @@ type job struct {
 // display is what other goroutines may see of a job.
 type display struct {
 	reader   atomic.Pointer[data.Reader]
-	progress atomic.Int64 // rows or bytes of a long phase
+	stood    atomic.Pointer[string] // where the reader of training steps did when it was closed
+	progress atomic.Int64           // rows or bytes of a long phase
 	status   atomic.Pointer[rank.Status]
 }
 
@@ -228,8 +229,18 @@ func (j *Job) Status() rank.Status {
 	s.Progress = j.shown.progress.Load()
 	if r := j.shown.reader.Load(); r != nil {
 		s.Position = r.Position()
+	} else if at := j.shown.stood.Load(); at != nil && phase >= trace.Input && phase <= trace.Update {
+		s.Position = *at // of a step that has failed
 	}
 	return s
+}
+
+// unread shows a reader no more.
+func (d *display) unread() {
+	if r := d.reader.Swap(nil); r != nil {
+		at := r.Position()
+		d.stood.Store(&at)
+	}
 }
 
 // Run trains, evaluates and leaves everything in the run directory. All ranks

@@ -211,7 +211,7 @@ func (j *job) slackEpoch(ctx context.Context) (stopped bool, err error) {
 	}
 	s.source.ctx = ctx
 	j.shown.reader.Store(s.source.reader)
-	defer j.shown.reader.Store(nil)
+	defer j.shown.unread()
 	defer j.lack(s.source.reader)
 	defer j.feed.took(s.source.reader)
 	total := j.total()
