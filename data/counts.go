@@ -15,9 +15,10 @@ type Counts struct {
 	dataset   uint64
 	spans     []span32 // ascending, none touching the next
 	positives int64
-	bad       int64   // records that cannot be used
-	faults    []Fault // the first of them
-	content   uint64  // sum of the digests of the blocks, which no order changes
+	bad       int64    // records that cannot be used
+	faults    []Fault  // the first of them
+	content   uint64   // sum of the digests of the blocks, which no order changes
+	late      []string // fields that have come, of those that Open has not found
 }
 
 // span32 is a run of blocks.
@@ -55,7 +56,7 @@ func (c *Counts) tooBad(most int64) error {
 }
 
 const (
-	countsMagic = "wdlcnt3\n"
+	countsMagic = "wdlcnt4\n"
 	mostFaults  = 8 // that are kept of a dataset
 	mostText    = 1 << 12
 )
@@ -84,6 +85,10 @@ func (c *Counts) Marshal() []byte {
 			text = text[:min(len(text), mostText)]
 			b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 		}
+	}
+	b = binary.AppendUvarint(b, uint64(len(c.late)))
+	for _, name := range c.late {
+		b = append(binary.AppendUvarint(b, uint64(len(name))), name...)
 	}
 	return b
 }
@@ -125,6 +130,7 @@ func (c *Counts) Merge(b []byte) error {
 	c.faults = append(c.faults, o.faults...)
 	slices.SortStableFunc(c.faults, func(a, b Fault) int { return int(a.block) - int(b.block) })
 	c.faults = c.faults[:min(len(c.faults), mostFaults)]
+	c.late = union(c.late, o.late)
 	return nil
 }
 
@@ -155,6 +161,9 @@ func countsFrom(b []byte) (c Counts, err error) {
 		c.spans = append(c.spans, s)
 	}
 	c.faults = faultsFrom(r)
+	for range r.length(mostInputs, 1) {
+		c.late = append(c.late, string(r.bytes(mostLine)))
+	}
 	if err := r.end(); err != nil {
 		return Counts{}, err
 	}

@@ -19,6 +19,7 @@ type Dataset struct {
 	schema Schema // filled
 	format format
 	fields []string // nil: any name may come
+	late   []string // of them, those that no record has that was read so far
 	stream bool     // some file can only be read onwards
 	files  []file
 	blocks []block
@@ -63,22 +64,25 @@ func Open(src Source, s Schema, patterns []string) (*Dataset, error) {
 	if err := d.uncut(); err != nil {
 		return nil, err
 	}
-	if err := joined("data: schema of "+d.files[0].name, s.Validate(d.fields)); err != nil {
-		return nil, d.perhapsLate(err)
-	}
-	if _, err := newParser(src, d.fields, d.schema); err != nil {
-		return nil, err
-	}
 	if n := countBlocks(d.files); n > mostBlocks {
 		return nil, fmt.Errorf("data: open: %d blocks of data, at most %d (16 TiB) are possible", n, mostBlocks)
 	}
 	d.blocks = cut(d.files)
+	first := d.fields
+	d.findLate()
+	d.fields = union(slices.Clip(d.fields), d.late)
+	if err := joined("data: schema of "+d.files[0].name, s.Validate(d.fields)); err != nil {
+		return nil, err
+	}
+	if _, err := newParser(src, d.fields, d.schema); err != nil {
+		return nil, err
+	}
 	h := xxh3.New()
 	for _, f := range d.files {
 		fmt.Fprintf(h, "%q %d;", filepath.Base(f.name), f.bytes)
 		d.stream = d.stream || f.packing != nil || f.groups != nil
 	}
-	fmt.Fprintf(h, "%q", d.fields)
+	fmt.Fprintf(h, "%q", first)
 	d.digest = h.Sum64()
 	return d, nil
 }
@@ -205,6 +209,9 @@ func (d *Dataset) Use(c *Counts) error {
 	}
 	if t.rows == 0 {
 		return fmt.Errorf("data: %s: %w", strings.Join(d.some(), ", "), ErrNoRecords)
+	}
+	if err := d.Lacks(c); err != nil {
+		return err
 	}
 	d.totals = t
 	for s := range d.chosen {

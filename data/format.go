@@ -104,8 +104,12 @@ const lookRecords = 1000
 func firstNames(of format, f *file, s source) (names []string, err error) {
 	form, _ := namingOf(of)
 	seen := map[string]bool{}
-	err = firstUnits(of, nil, f, s, lookRecords, func(record []byte) error {
-		form.names(record, func(name []byte) {
+	n := 0
+	err = allUnits(of, nil, f, s, lookRecords, func(u unit) error {
+		if n++; u.flaw != nil {
+			return nil
+		}
+		form.names(u.record, func(name []byte) {
 			if !seen[string(name)] {
 				seen[string(name)] = true
 				names = append(names, string(name))
@@ -113,6 +117,7 @@ func firstNames(of format, f *file, s source) (names []string, err error) {
 		})
 		return nil
 	})
+	f.told = n < lookRecords
 	if _, ok := form.(exampleFormat); ok {
 		slices.Sort(names) // those of a map, whose order means nothing
 	}

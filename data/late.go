@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/data/value"
+	"github.com/wdlrun/wdlrun/internal/nearest"
 )
 
 // lateNames gathers the names of fields that no first record of a file has. It
@@ -91,15 +93,111 @@ func (f *Files) Learn(ctx context.Context, names []string, progress func(bytes i
 	return f.With(l.found), err
 }
 
-// perhapsLate adds to the faults of a schema, where a field that it names is not known,
-// that only first records were asked, and what asks all.
-func (d *Dataset) perhapsLate(err error) error {
-	_, named := namingOf(d.format)
-	unknown := func(c column) bool { return !slices.Contains(d.fields, c.name) }
-	if !named || d.fields == nil || !slices.ContainsFunc(d.schema.columns(), unknown) {
-		return err
+// How far Open reads for fields that no first record has, before it leaves that to the
+// scan, which reads all records anyway: so the usual misspelt name is refused at once.
+const (
+	lateRecords = 1 << 18
+	lateBytes   = 64 << 20
+)
+
+// findLate looks for the fields that features need and no first record has. late are
+// then those that have not come and may yet; the fields have those that have come.
+func (d *Dataset) findLate() {
+	if d.late = d.lateFields(); len(d.late) == 0 {
+		return
 	}
-	return fmt.Errorf("%w\nthe fields are those of the first %d records of each file; if a field comes later, wdlrun data stats shows it, and wdlrun data convert -out FILE.parquet writes files that name it at their beginning", err, lookRecords)
+	l, all, n, done := d.newLate(), true, 0, int64(0)
+	known := func(name string) bool { return l.known[name] }
+	unknown := func(name string) bool { return !l.known[name] }
+	_, err := (&Files{d}).walk(context.Background(), nil, 0, func([]value.List) error {
+		if n++; n%lookRecords == 0 && !slices.ContainsFunc(d.late, unknown) || n == lateRecords || done > lateBytes {
+			all = false
+			return Stop
+		}
+		return nil
+	}, func(bytes int64) { done = bytes }, l)
+	for _, name := range d.late {
+		if known(name) {
+			d.fields = append(d.fields, name)
+		}
+	}
+	if d.late = slices.DeleteFunc(d.late, known); all && err == nil {
+		d.late = nil // they will not come
+	}
+}
+
+// lateFields are those that features need and no first record has, of formats whose
+// records name their fields.
+func (d *Dataset) lateFields() (late []string) {
+	more := func(f file) bool { return !f.told }
+	if _, named := namingOf(d.format); !named || d.fields == nil || !slices.ContainsFunc(d.files, more) {
+		return nil
+	}
+	for _, c := range d.schema.columns()[1:] {
+		if c.name != "" && !slices.Contains(d.fields, c.name) {
+			late = append(late, c.name)
+		}
+	}
+	return late
+}
+
+// Late describes the fields that features need and none of the records has that Open
+// read; "" if there is none. Use refuses those that the others lack too.
+func (d *Dataset) Late() string {
+	names := make([]string, len(d.late))
+	first := d.without(d.late)
+	for i, name := range d.late {
+		names[i] = strconv.Quote(name)
+		if other := nearest.Of(name, first); other != "" {
+			names[i] += fmt.Sprintf("; did you mean %q?", other)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// Lacks is the error of features whose field no record has.
+func (d *Dataset) Lacks(c *Counts) error {
+	if len(d.late) == len(c.late) {
+		return nil // all have come
+	}
+	has := append(d.without(d.late), c.late...)
+	return joined("data: schema of "+d.files[0].name, d.schema.Validate(has))
+}
+
+// without are the fields that are not of these names.
+func (d *Dataset) without(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(d.fields), func(name string) bool { return slices.Contains(names, name) })
+}
+
+// watch finds out which late fields come.
+type watch struct {
+	columns []int // of late fields that have not come yet
+}
+
+func (d *Dataset) newWatch(p *parser) (w watch) {
+	for i, c := range p.columns {
+		if slices.Contains(d.late, c.name) {
+			w.columns = append(w.columns, i)
+		}
+	}
+	return w
+}
+
+// record looks at the record that was parsed last.
+func (w *watch) record(p *parser) {
+	if len(w.columns) > 0 {
+		w.columns = slices.DeleteFunc(w.columns, func(i int) bool { return p.lists[i].Len() > 0 })
+	}
+}
+
+// came are the late fields that have.
+func (w *watch) came(late []string, p *parser) (names []string) {
+	for _, name := range late {
+		if !slices.ContainsFunc(w.columns, func(i int) bool { return p.columns[i].name == name }) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // eachNumber calls f with the numbers that begin the words of a line of LibSVM or

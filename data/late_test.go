@@ -1,7 +1,6 @@
 package data
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,16 +88,42 @@ func TestLateFieldsAreFound(t *testing.T) {
 	}
 }
 
-func TestTrainingSaysThatAFieldMayBeLate(t *testing.T) {
-	path := lateFile(t, "jsonl", lookRecords+10, lookRecords+5)
-	s := Schema{Label: Label{Field: "label", Positive: []string{"1"}}, Features: []Feature{{Field: "rare", Encode: "hash", Buckets: 8}}}
-	_, err := Open(Source{Format: "jsonl"}, s, []string{path})
-	want := fmt.Sprintf("first %d records of each file", lookRecords)
-	if err == nil || !strings.Contains(err.Error(), `no field "rare"`) || !strings.Contains(err.Error(), want) {
-		t.Errorf("a late field: %v; want that only the %s were asked", err, want)
+// A field that no first record of a file has is a feature like another. One that no
+// record has is refused: at once, unless there are very many records, else by the scan.
+func TestTrainingTakesLateFields(t *testing.T) {
+	s := func(field string) Schema {
+		return Schema{Label: Label{Field: "label", Positive: []string{"1", "7"}}, Features: []Feature{{Field: field, Encode: "vocabulary"}, {Field: "often", Encode: "hash", Buckets: 8}}}
 	}
-	s.Features[0].Field = "often"
-	if _, err := Open(Source{Format: "jsonl"}, s, []string{path}); err != nil {
-		t.Error(err)
+	for _, x := range []struct {
+		format string
+		rows   int
+		late   string
+	}{
+		{"jsonl", lookRecords - 1, ""},
+		{"jsonl", 9 * lookRecords, ""},
+		{"jsonl", lateRecords + 9, `"rare"`},
+		{"tfrecord", lookRecords - 1, ""},
+		{"tfrecord", 9 * lookRecords, ""},
+	} {
+		path, src := lateFile(t, x.format, x.rows, x.rows-2), Source{Format: x.format}
+		d, fit := prepare(t, src, s("rare"), 3, path)
+		if e := newEncoder(t, fit); e.Sparse()[0].Vocabulary != 1 || d.Late() != x.late {
+			t.Errorf("%+v: %d words, late is %s", x, e.Sparse()[0].Vocabulary, d.Late())
+		}
+		d, err := Open(src, s("rar"), []string{path})
+		if (err == nil) != (x.late != "") {
+			t.Errorf("%+v: a field that is nowhere: %v", x, err)
+		}
+		if err == nil {
+			_, counts := scanAll(t, d, s("rar"), 3)
+			err = d.Use(counts)
+		}
+		if err == nil || !strings.Contains(err.Error(), `features[0] (rar): there is no field "rar"`) {
+			t.Errorf("%+v: a field that is nowhere: %v", x, err)
+		}
+	}
+	label := Schema{Label: Label{Field: "rare"}, Features: s("often").Features[1:]}
+	if _, err := Open(Source{Format: "jsonl"}, label, []string{lateFile(t, "jsonl", 2*lookRecords, lookRecords+5)}); err == nil || !strings.Contains(err.Error(), `label: there is no field "rare"`) {
+		t.Errorf("a label that no first record has: %v", err)
 	}
 }

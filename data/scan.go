@@ -49,7 +49,7 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *Fit, progress 
 			progress(done)
 		}
 	}
-	c.spans, c.positives, c.faults = []span32{sp}, s.positives, s.faults
+	c.spans, c.positives, c.faults, c.late = []span32{sp}, s.positives, s.faults, s.watch.came(d.late, s.parser)
 	if err := c.tooBad(d.src.MaxBad); err != nil {
 		return nil, err
 	}
@@ -72,6 +72,7 @@ func (d *Dataset) blockBytes(b int) int64 {
 type scanner struct {
 	*input
 	*rowCoder
+	watch     watch
 	fit       *Fit
 	positives int64
 	faults    []Fault // the first
@@ -83,7 +84,7 @@ func (d *Dataset) newScanner(s Schema) (*scanner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &scanner{input: d.newInput(c.parser.names()), rowCoder: c}, nil
+	return &scanner{input: d.newInput(c.parser.names()), rowCoder: c, watch: d.newWatch(c.parser)}, nil
 }
 
 // input reads records of a dataset. It has one file open at a time.
@@ -193,6 +194,7 @@ func (s *scanner) take(b int, r int32) error {
 	if s.parser.one {
 		s.positives++
 	}
+	s.watch.record(s.parser)
 	if s.fit != nil && !s.hold.holds(b, r) {
 		return s.fit.add(s.parser)
 	}

@@ -74,6 +74,9 @@ func (in inputs) datasets() (all []*data.Dataset) {
 // records its blocks hold; fit, if not nil, then holds the statistics of all.
 func (j *job) scan(ctx context.Context, d *data.Dataset, fit *data.Fit) error {
 	j.rec.Enter(trace.Scan)
+	if late := d.Late(); late != "" && j.comm.Rank() == 0 {
+		j.opt.Warn("these fields, which features need, have not been seen yet; if no record has them, training does not begin: " + late)
+	}
 	own, err := d.Scan(ctx, j.comm.Rank(), j.comm.Size(), fit, func(bytes int64) { j.shown.progress.Store(bytes) })
 	if err != nil {
 		return err

@@ -128,6 +128,9 @@ func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []data
 	if err != nil {
 		return r, nil, err
 	}
+	if err := d.Lacks(n); err != nil {
+		return r, nil, t.unlike(err)
+	}
 	bad, faults := n.Bad()
 	return checked{Files: d.Names(), Records: n.Records(), Bad: bad, Config: true}, faults[:min(len(faults), c.Int("show"))], nil
 }
