@@ -70,3 +70,12 @@ func benchLines(b *testing.B, n int) {
 	slices.Sort(took[0])
 	b.ReportMetric(float64(n)/took[0][len(took[0])/2]*1e-9, "GB/s")
 }
+
+func bind(t testing.TB, core int) {
+	t.Helper()
+	var one unix.CPUSet
+	one.Set(core)
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -7,11 +7,11 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/internal/cores"
 )
 
 // maxWindow bounds what a peer may announce.
@@ -47,11 +47,11 @@ type Transport struct {
 // slot is this rank's state on one channel.
 type slot struct {
 	mine     *desk
-	desks    []*desk   // by rank
-	serial   uint64    // of the last meeting
-	shares   uint32    // windows asked for
-	spins    int       // before the next yield
-	moved    time.Time // to another core, the last time
+	desks    []*desk     // by rank
+	serial   uint64      // of the last meeting
+	shares   uint32      // windows asked for
+	spins    int         // before the next yield
+	mover    cores.Mover // to another core
 	in       atomic.Bool
 	sleeping atomic.Pointer[atomic.Uint32] // the word that this rank sleeps on
 	seen     []sleeper                     // by rank, of the last search
@@ -75,7 +75,7 @@ func newTransport(ctx context.Context, cfg Config, conns []*net.UnixConn) (*Tran
 			}
 		}
 	}
-	t.cores = countCores(pids)
+	t.cores = cores.Count(pids)
 	for _, p := range t.peers {
 		if p != nil {
 			t.wg.Go(func() { t.heed(p) })
@@ -321,3 +321,7 @@ func (t *Transport) release() {
 		}
 	}
 }
+
+// Cores returns how many cores of this host the ranks may run on, all of them
+// together: each may be bound to one of its own.
+func (t *Transport) Cores() int { return t.cores }

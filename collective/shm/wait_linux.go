@@ -10,15 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/internal/cores"
 )
 
 const (
 	// spins is how often a waiting rank looks before it yields its core: a few
 	// microseconds, many times a meeting of ranks that have a core each.
 	spins = 4000
-	// moveTime is between two moves of a rank to another core: a move takes some ten
-	// microseconds, and the scheduler may have its reasons to undo it.
-	moveTime = 5 * time.Millisecond
 	// yields is how often it looks with yields between before it sleeps.
 	yields = 300
 	// turnTime is longer than a rank of this group keeps the core that it was given
@@ -67,45 +65,15 @@ func (s *slot) adapt(t *Transport, p *peer, theirs *desk) {
 	if t.crowded {
 		return
 	}
-	own := core()
+	own := cores.Own()
 	s.mine.core.Store(own)
 	if theirs.core.Load() == own {
 		if s.spins = max(s.spins/2, 1); s.spins == 1 && t.rank > p.rank {
-			s.moveApart(own)
+			s.mover.Leave(own)
 		}
 	} else {
 		s.spins = min(2*s.spins, spins)
 	}
-}
-
-// moveApart moves this thread to another core that it may run on, now and then. The
-// scheduler was seen to leave two ranks that yield to each other on one core where
-// other programs had the other one, even of the lowest priority.
-func (s *slot) moveApart(own uint32) {
-	if time.Since(s.moved) < moveTime {
-		return
-	}
-	s.moved = time.Now()
-	runtime.LockOSThread() // from here on it is one thread
-	defer runtime.UnlockOSThread()
-	var may, others unix.CPUSet
-	if unix.SchedGetaffinity(0, &may) != nil {
-		return
-	}
-	others = may
-	if others.Clear(int(own - 1)); others.Count() == 0 {
-		return
-	}
-	if unix.SchedSetaffinity(0, &others) == nil {
-		unix.SchedSetaffinity(0, &may)
-	}
-}
-
-// core returns the number of the core that this thread runs on, from 1.
-func core() uint32 {
-	var cpu uint32
-	syscall.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), 0, 0)
-	return cpu + 1
 }
 
 // low is the half of a word on which a futex sleeps.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/internal/cores"
 )
 
 // controlTime bounds the write of one control frame. Control frames are few and
@@ -52,8 +53,8 @@ func (t *Transport) heed(p *peer) {
 				close(p.left)
 			}
 		case kindProcess:
-			if f.pid == uint32(os.Getpid()) && sameHost(p.control.conn) {
-				t.together.Store(true)
+			if p.near {
+				t.meetMate(int(f.pid))
 			}
 		case kindProbe:
 			t.chase(p, f.probe)
@@ -64,6 +65,21 @@ func (t *Transport) heed(p *peer) {
 				}
 			}
 		}
+	}
+}
+
+// meetMate takes note of the process of a peer on this host.
+func (t *Transport) meetMate(pid int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if pid == os.Getpid() {
+		t.together.Store(true)
+	}
+	if len(t.mates) == t.near {
+		return
+	}
+	if t.mates = append(t.mates, pid); len(t.mates) == t.near {
+		t.roomy.Store(!t.together.Load() && cores.Count(t.mates) > t.near)
 	}
 }
 

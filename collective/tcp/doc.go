@@ -23,6 +23,11 @@
 // ExchangeEach serves several links so in one loop: it sends what each takes, receives
 // what has come on any, and polls and sleeps for all of them.
 //
+// Where each rank of the host can have a core, it looks for some thirty microseconds
+// before it gives way. A frame tells on which core its sender runs: of two ranks that
+// wait for each other on one core, the one of the greater number moves to another.
+// Messages of more than 64 KiB leave ranks where the scheduler has them.
+//
 // A message of 256 KiB a stream or more is cut into as many parts, which move on
 // streams of their own, each by a goroutine that waits for its turn: where one core
 // cannot fill the link, S can. The bits are the same.
@@ -66,9 +71,10 @@
 //
 // # Data
 //
-//	frame    | "WDF1" | 0 u32 | tag [32] | length u64 | payload … |     48 bytes and payload
+//	frame    | "WDF1" | core u32 | tag [32] | length u64 | payload … |     48 bytes and payload
 //
-// The tag is collective.Tag; length is of the whole message, of which the payload is
+// core is the one that the sender runs on, from 1, where each rank of the host can have
+// one, and else 0. The tag is collective.Tag; length is of the whole message, of which the payload is
 // the part of this stream: of n streams, part k is from ⌊length/n⌋·k on, rounded down
 // to a multiple of 8. A message has min(S, length / 256 KiB) parts, at least one. The
 // receiver knows tag and length beforehand and

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/internal/cores"
 )
 
 const (
@@ -18,6 +19,15 @@ const (
 	// times what falling asleep and waking up cost. Where ranks outnumber cores,
 	// giving way hands the core to the rank that is waited for.
 	polls = 200
+	// spinsMost is how often it looks before, without giving way, where each rank of the
+	// host has a core: some thirty microseconds. Who gives way there gives it to another
+	// program, for far longer.
+	spinsMost = 100
+	// apartBytes is up to where a message is worth a core of its own. Larger ones leave
+	// ranks where the scheduler has them: on one core they share its caches, and a host
+	// was seen whose cores passed lines to each other so slowly that 1.4 MB took twice
+	// to three times as long from core to core.
+	apartBytes = 64 << 10
 	// turnTime is longer than a rank of this group keeps the core that it was given
 	// before it waits itself. Then another program has it, which gives it back to who
 	// wakes from a sleep, and not to who looks for it now and then.
@@ -29,6 +39,7 @@ const (
 // flow exchanges frames on the caller's goroutine: a segment out, a segment in, on
 // each lane, as long as any moves. It polls while nothing does, and then sleeps.
 func (t *Transport) flow(s *slot, lanes []lane, tag collective.Tag) error {
+	spins := 0
 	for idle := 0; ; {
 		moved, busy, err := t.step(lanes, tag)
 		switch {
@@ -40,11 +51,16 @@ func (t *Transport) flow(s *slot, lanes []lane, tag collective.Tag) error {
 			idle = 0
 		case t.over.Load():
 			return t.standing()
-		case idle < polls:
+		case idle == 0:
+			spins = t.apart(lanes)
+			idle++
+		case idle <= spins:
+			idle++
+		case idle <= spins+polls:
 			begin := time.Now()
 			t.pause()
 			if idle++; time.Since(begin) > turnTime {
-				idle = polls
+				idle += polls
 			}
 		default:
 			if gone := s.sleep(lanes); gone != nil {
@@ -94,6 +110,38 @@ func (t *Transport) take(in *link, tag collective.Tag) (moved bool, err error) {
 	}
 	in.absorb(tag)
 	return n > 0, nil
+}
+
+// core returns the core that this thread runs on, where it may matter.
+func (t *Transport) core() uint32 {
+	if !t.roomy.Load() {
+		return 0
+	}
+	return cores.Own()
+}
+
+// apart returns how often an exchange that waits on these lanes looks before it gives
+// way: never where another rank may need this core, or messages are large. A rank that
+// waits on the core of one that it waits for moves away, if it has the greater number.
+func (t *Transport) apart(lanes []lane) (spins int) {
+	own := t.core()
+	if own == 0 {
+		return 0
+	}
+	for k := range lanes {
+		in := lanes[k].in
+		switch {
+		case !in.receiving():
+		case !in.peer.near || in.length > apartBytes:
+			return 0
+		case in.theirs == own:
+			if t.rank > in.peer.rank {
+				lanes[0].mover.Leave(own)
+			}
+			return 0
+		}
+	}
+	return spinsMost
 }
 
 // push sends some more of the frame in hand, and reports whether anything moved.

@@ -15,27 +15,28 @@ const (
 	controlSize  = 12
 )
 
-// appendFrame appends the header of a data frame with n bytes of payload.
-func appendFrame(b []byte, tag collective.Tag, n int) []byte {
+// appendFrame appends the header of a data frame with n bytes of payload, by a rank
+// that runs on core, or 0.
+func appendFrame(b []byte, tag collective.Tag, n int, core uint32) []byte {
 	b = append(b, frameMagic...)
-	b = append(b, 0, 0, 0, 0)
+	b = binary.LittleEndian.AppendUint32(b, core)
 	b = tag.Append(b)
 	return binary.LittleEndian.AppendUint64(b, uint64(n))
 }
 
 // parseFrame reads the header of a data frame.
-func parseFrame(b []byte) (tag collective.Tag, n int64, err error) {
-	if len(b) != frameSize || string(b[:4]) != frameMagic || binary.LittleEndian.Uint32(b[4:]) != 0 {
-		return tag, 0, fmt.Errorf("frame header %x is not one of this protocol", b[:min(len(b), 8)])
+func parseFrame(b []byte) (tag collective.Tag, n int64, core uint32, err error) {
+	if len(b) != frameSize || string(b[:4]) != frameMagic {
+		return tag, 0, 0, fmt.Errorf("frame header %x is not one of this protocol", b[:min(len(b), 8)])
 	}
 	if tag, err = collective.ParseTag(b[8 : 8+collective.TagSize]); err != nil {
-		return tag, 0, err
+		return tag, 0, 0, err
 	}
 	u := binary.LittleEndian.Uint64(b[8+collective.TagSize:])
 	if u > 1<<62 {
-		return tag, 0, fmt.Errorf("frame header announces %d bytes", u)
+		return tag, 0, 0, fmt.Errorf("frame header announces %d bytes", u)
 	}
-	return tag, int64(u), nil
+	return tag, int64(u), binary.LittleEndian.Uint32(b[4:]), nil
 }
 
 // kind is what a control frame says.

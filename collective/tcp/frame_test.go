@@ -10,14 +10,14 @@ import (
 )
 
 func FuzzParseFrame(f *testing.F) {
-	f.Add(appendFrame(nil, collective.Tag{Call: collective.CallAllReduce, Seq: 3, Count: 9}, 36))
+	f.Add(appendFrame(nil, collective.Tag{Call: collective.CallAllReduce, Seq: 3, Count: 9}, 36, 2))
 	f.Add([]byte("WDF1"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		tag, n, err := parseFrame(b)
+		tag, n, core, err := parseFrame(b)
 		if err != nil {
 			return
 		}
-		if n < 0 || !bytes.Equal(appendFrame(nil, tag, int(n)), b) {
+		if n < 0 || !bytes.Equal(appendFrame(nil, tag, int(n), core), b) {
 			t.Fatalf("%x parsed as %v of %d bytes", b, tag, n)
 		}
 	})

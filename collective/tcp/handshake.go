@@ -13,7 +13,7 @@ import (
 const KeySize = 32
 
 const (
-	version     = 2 // 1 had no streams
+	version     = 3 // 1 had no streams, 2 told no cores
 	helloMagic  = "WDLR"
 	helloSize   = 64
 	answerSize  = 72

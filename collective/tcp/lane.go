@@ -1,6 +1,9 @@
 package tcp
 
-import "github.com/wdlrun/wdlrun/collective"
+import (
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/internal/cores"
+)
 
 // A message of stripeBytes a stream or more is cut into as many parts as there are
 // streams, each of which moves as a frame of its own on its stream, by a goroutine
@@ -15,7 +18,10 @@ const stripeBytes = 256 << 10
 type lane struct {
 	out, in *link  // nil: nothing
 	step    uint32 // of the tag, beyond that of the first
-	waiter  waiter // of the first lane of those that wait together
+
+	// Of the first lane of those that wait together.
+	waiter waiter
+	mover  cores.Mover
 
 	// The lane sleeps until one of them moves; mu of the slot guards them.
 	blockedOut, blockedIn bool
@@ -54,7 +60,7 @@ func (t *Transport) serve(s *slot, k int) {
 
 // open gives the lanes their parts of an exchange, and returns how many have one.
 func (t *Transport) open(s *slot, tag collective.Tag, p *collective.Post, join bool) int {
-	outs, ins, first := 0, 0, int(tag.Channel)*t.streams
+	outs, ins, first, core := 0, 0, int(tag.Channel)*t.streams, t.core()
 	if p.To >= 0 {
 		outs = t.stripes(len(p.Send))
 	}
@@ -67,7 +73,7 @@ func (t *Transport) open(s *slot, tag collective.Tag, p *collective.Post, join b
 		n.out, n.in = nil, nil
 		if k < outs {
 			n.out = t.peers[p.To].data[first+k]
-			n.out.open(tag, len(p.Send), stripe(p.Send, k, outs))
+			n.out.open(tag, len(p.Send), stripe(p.Send, k, outs), core)
 		}
 		if k < ins {
 			n.in = t.peers[p.From].data[first+k]
@@ -96,14 +102,14 @@ func (t *Transport) carry(s *slot, tag collective.Tag, lanes int) error {
 // carryEach moves several exchanges at once, each on a lane of its own.
 func (t *Transport) carryEach(s *slot, tag collective.Tag, posts []collective.Post) error {
 	s.room(len(posts))
-	first := int(tag.Channel) * t.streams
+	first, core := int(tag.Channel)*t.streams, t.core()
 	for k, p := range posts {
 		n, tag := &s.posts[k], tag
 		n.out, n.in, n.step = nil, nil, uint32(k)
 		tag.Step += n.step
 		if p.To >= 0 {
 			n.out = t.peers[p.To].data[first]
-			n.out.open(tag, len(p.Send), p.Send)
+			n.out.open(tag, len(p.Send), p.Send, core)
 		}
 		if p.From >= 0 {
 			n.in = t.peers[p.From].data[first]

@@ -37,6 +37,7 @@ type link struct {
 	bufs net.Buffers
 
 	head   [frameSize]byte // of the frame being received
+	theirs uint32          // core that the peer ran on when it sent the last frame; 0: not told
 	length int             // of the message, of which it has a part
 	recv   []byte          // where its payload goes
 	got    int             // bytes of the frame so far
@@ -89,8 +90,8 @@ func (l *link) close() {
 }
 
 // open makes a part of a message the frame to send.
-func (l *link) open(tag collective.Tag, length int, data []byte) {
-	l.out = appendFrame(l.out[:0], tag, length)
+func (l *link) open(tag collective.Tag, length int, data []byte, core uint32) {
+	l.out = appendFrame(l.out[:0], tag, length, core)
 	if len(data) <= smallFrame {
 		l.out, data = append(l.out, data...), nil
 	}
@@ -246,10 +247,11 @@ func (t *Transport) receive(l *link, tag collective.Tag) error {
 
 // compare ends the group if the received header is not the expected one.
 func (t *Transport) compare(l *link, tag collective.Tag) error {
-	theirs, n, err := parseFrame(l.head[:])
+	theirs, n, core, err := parseFrame(l.head[:])
 	if err != nil {
 		return t.end(&collective.LostError{Rank: l.peer.rank, By: t.rank, Cause: err})
 	}
+	l.theirs = core
 	if theirs != tag || n != int64(l.length) {
 		return t.end(&collective.MismatchError{
 			Peer: collective.Side{Rank: l.peer.rank, Tag: theirs, Bytes: n},

@@ -235,7 +235,7 @@ func TestIdleRanksNoticeALoss(t *testing.T) {
 
 // TestGarbage lets a rank that has proved the key write what is no message.
 func TestGarbage(t *testing.T) {
-	frame := appendFrame(nil, collective.Tag{Call: collective.CallBarrier, Seq: 1}, 1<<40)
+	frame := appendFrame(nil, collective.Tag{Call: collective.CallBarrier, Seq: 1}, 1<<40, 0)
 	for _, k := range []struct {
 		name    string
 		control bool
@@ -279,7 +279,7 @@ func TestFrameCutOff(t *testing.T) {
 	ts := group(t, 2)
 	defer closeAll(ts)
 	tag := collective.Tag{Call: collective.CallBroadcast, Type: collective.Uint8, Seq: 1, Count: 100}
-	ts[0].peers[1].data[0].put(t, append(appendFrame(nil, tag, 100), make([]byte, 99)...))
+	ts[0].peers[1].data[0].put(t, append(appendFrame(nil, tag, 100, 0), make([]byte, 99)...))
 	kill(ts[0])
 	err := collective.Broadcast(collective.New(ts[1]), make([]uint8, 100), 0)
 	var lost *collective.LostError

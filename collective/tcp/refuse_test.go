@@ -42,7 +42,7 @@ func strangers() []stranger {
 			b := h.append(nil)
 			binary.LittleEndian.PutUint16(b[4:], 9)
 			return b
-		}, "it speaks version 9 of the protocol, this rank version 2", statusVersion},
+		}, "it speaks version 9 of the protocol, this rank version 3", statusVersion},
 		{"other generation", plain(func(h *hello) { h.generation = 2 }), "it is of generation 2, this rank of 3", statusGeneration},
 		{"other world", plain(func(h *hello) { h.size = 8 }), "it has 8 ranks and 2 channels, this rank 3 and 2", statusWorld},
 		{"other streams", plain(func(h *hello) { h.streams = 2 }), "it has 2 streams a channel, this rank 1", statusWorld},

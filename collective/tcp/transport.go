@@ -30,8 +30,11 @@ type Transport struct {
 	slots      []slot      // by channel
 	direct     bool        // all data links are sockets, else none
 	together   atomic.Bool // another rank is in this process
+	near       int         // peers on this host
+	roomy      atomic.Bool // each rank of this host can have a core
 
 	mu    sync.Mutex
+	mates []int         // processes of peers on this host, as far as they have told
 	cause error         // the first, once there is one
 	ended chan struct{} // closed when the cause is set and every peer was told
 
@@ -48,6 +51,7 @@ type Transport struct {
 // peer is another rank.
 type peer struct {
 	rank    int
+	near    bool // on this host
 	control *control
 	left    chan struct{} // closed by its goodbye
 	data    []*link       // by channel, the streams of each one after the other
@@ -77,8 +81,11 @@ func newTransport(cfg Config, links map[linkID]net.Conn) (*Transport, error) {
 		if r == t.rank {
 			continue
 		}
-		p := &peer{rank: r, control: &control{conn: links[linkID{r, linkControl}]}, left: make(chan struct{}), begun: make([]begun, cfg.Channels)}
+		p := &peer{rank: r, control: &control{conn: links[linkID{r, linkControl}]}, near: sameHost(links[linkID{r, linkControl}]), left: make(chan struct{}), begun: make([]begun, cfg.Channels)}
 		t.peers[r] = p
+		if p.near {
+			t.near++
+		}
 		for i := range cfg.Channels * cfg.Streams {
 			l, err := newLink(p, links[linkID{r, uint16(i)}])
 			if err != nil {
@@ -108,7 +115,7 @@ func (t *Transport) start() {
 				t.wg.Go(func() { t.writer(l) })
 			}
 		}
-		if sameHost(p.control.conn) {
+		if p.near {
 			p.control.write(appendControl(nil, kindProcess, binary.LittleEndian.AppendUint32(nil, uint32(os.Getpid()))))
 		}
 	}

@@ -1,0 +1,65 @@
+package cores
+
+import (
+	"os/exec"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// bound binds this goroutine's thread to one core as long as the test lasts, and
+// returns it, with all that the thread could run on. The thread ends with the test.
+func bound(t *testing.T) (core int, all unix.CPUSet) {
+	t.Helper()
+	runtime.LockOSThread() // for good: a thread that was bound serves nobody else
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	if all.Count() < 2 {
+		t.Skip("this process may run on one core only")
+	}
+	for !all.IsSet(core) {
+		core++
+	}
+	bind(t, core)
+	return core, all
+}
+
+func bind(t testing.TB, core int) {
+	t.Helper()
+	var one unix.CPUSet
+	one.Set(core)
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestProcessesBoundToCoresOfTheirOwn starts a process on one core and looks from
+// another: together they have two, alone each has one.
+func TestProcessesBoundToCoresOfTheirOwn(t *testing.T) {
+	first, all := bound(t)
+	other := exec.Command("sleep", "60") // it inherits the bounds of this thread
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer other.Wait()
+	defer other.Process.Kill()
+	if n := Count([]int{other.Process.Pid}); n != 1 {
+		t.Errorf("two processes on core %d have %d cores", first, n)
+	}
+	second := first + 1
+	for !all.IsSet(second) {
+		second++
+	}
+	bind(t, second)
+	if n := Count(nil); n != 1 {
+		t.Errorf("this thread, bound to core %d, has %d", second, n)
+	}
+	if n := Count([]int{other.Process.Pid}); n != 2 {
+		t.Errorf("processes on cores %d and %d have %d cores", first, second, n)
+	}
+	if n := Count([]int{1 << 30}); n != 1 {
+		t.Errorf("with a process that is not to be seen: %d cores", n)
+	}
+}
