@@ -3,10 +3,9 @@ package data
 import (
 	"bytes"
 	"encoding/binary"
-	"math"
-	"math/bits"
 
 	"github.com/wdlrun/wdlrun/internal/delim"
+	"github.com/wdlrun/wdlrun/internal/eight"
 )
 
 // plain encodes usual lines of csv and tsv in one pass: without quotes, with one
@@ -25,6 +24,8 @@ type plain struct {
 	words     []plainWord
 	ids       []plainID
 	counts    []plainCount
+	texts     []int    // fields of hashes, then of words
+	eights    []uint64 // their hashes, up to a multiple of eight
 }
 
 // plainHash is a feature that hashes its field.
@@ -45,13 +46,19 @@ type plainID struct{ field, key int }
 // plainCount is a field that holds a number, with the dense input and the feature of
 // intervals that are made of it, or one of them.
 type plainCount struct {
-	field     int
-	number    int         // dense input
-	key       int         // feature of intervals
-	reals     *countTable // what small counts become there; nil: there is none
-	intervals *[smallCounts]uint16
-	dense     *featureCode
-	sparse    *featureCode
+	field  int
+	number int // dense input
+	key    int // feature of intervals
+	dense  *featureCode
+	sparse *featureCode
+	both   *[smallCounts]plainEntry // what small counts become, if there are intervals
+	reals  *countTable              // else
+}
+
+// plainEntry is what a count becomes.
+type plainEntry struct {
+	real     float32
+	interval uint32
 }
 
 // smallCounts is how many counts have what they become looked up.
@@ -79,10 +86,17 @@ func newPlain(c *coder) *plain {
 			x.words = append(x.words, plainWord{field, i, f.words})
 		case f.encoding == encID:
 			x.ids = append(x.ids, plainID{field, i})
-		case !f.encoding.number() || !x.addIntervals(f, field, i):
-			return nil
+		default:
+			x.counts = append(x.counts, plainCount{field: field, key: i, sparse: f, both: intervalsOf(f)})
 		}
 	}
+	for _, f := range x.hashes {
+		x.texts = append(x.texts, f.field)
+	}
+	for _, f := range x.words {
+		x.texts = append(x.texts, f.field)
+	}
+	x.eights = make([]uint64, (len(x.texts)+7)/8*8)
 	tables := countTables{}
 	for i := range c.dense {
 		x.addNumber(&c.dense[i], d.at[c.dense[i].column], i, tables)
@@ -90,28 +104,28 @@ func newPlain(c *coder) *plain {
 	return x
 }
 
-// addIntervals adds feature i of intervals; false if they are too many to look up.
-func (x *plain) addIntervals(f *featureCode, field, i int) bool {
-	if len(f.limits) > math.MaxUint16 {
-		return false
-	}
-	t := new([smallCounts]uint16)
+// intervalsOf are those of small counts.
+func intervalsOf(f *featureCode) *[smallCounts]plainEntry {
+	t := new([smallCounts]plainEntry)
 	for n := range t {
-		t[n] = uint16(interval(f.limits, float64(n)))
+		t[n].interval = uint32(interval(f.limits, float64(n)))
 	}
-	x.counts = append(x.counts, plainCount{field: field, key: i, intervals: t, sparse: f})
-	return true
+	return t
 }
 
 // addNumber adds dense input i.
 func (x *plain) addNumber(f *featureCode, field, i int, tables countTables) {
+	reals := tables.of(f)
 	for j := range x.counts {
-		if n := &x.counts[j]; n.field == field && n.dense == nil {
-			n.number, n.reals, n.dense = i, tables.of(f), f
+		if p := &x.counts[j]; p.field == field && p.dense == nil {
+			for n := range p.both {
+				p.both[n].real = reals[n]
+			}
+			p.number, p.dense = i, f
 			return
 		}
 	}
-	x.counts = append(x.counts, plainCount{field: field, number: i, reals: tables.of(f), dense: f})
+	x.counts = append(x.counts, plainCount{field: field, number: i, dense: f, reals: reals})
 }
 
 // hasLists tells whether a feature may have several keys in a record, or weights.
@@ -154,25 +168,37 @@ func (x *plain) encode(to places, line []byte) (one, ok bool) {
 	if one, ok = x.labelOf(line); !ok || !x.putCounts(to, line) || !x.putIDs(to, line) {
 		return false, false
 	}
+	x.mixTexts(line)
 	x.putHashes(to, line)
 	x.putWords(to, line)
 	x.coder.putCrosses(to)
 	return one, true
 }
 
+// mixTexts hashes the fields of texts as if they all had eight bytes, which most
+// have.
+func (x *plain) mixTexts(line []byte) {
+	fields, eights := x.fields, x.eights[:len(x.texts)]
+	for i, field := range x.texts {
+		if lo := int(fields[field].Lo); lo+8 <= len(line) {
+			eights[i] = binary.LittleEndian.Uint64(line[lo:])
+		}
+	}
+	eight.Hash(x.eights, shortFlip)
+}
+
 // putHashes writes the keys of features that are hashed.
 func (x *plain) putHashes(to places, line []byte) {
-	fields := x.fields
-	for i := range x.hashes {
+	fields, eights := x.fields, x.eights[:len(x.hashes)]
+	for i, k := range eights {
 		f := &x.hashes[i]
-		at, k := fields[f.field], uint64(0)
-		if n := at.Hi - at.Lo; n == 8 {
-			k = mixShort(bits.RotateLeft64(binary.LittleEndian.Uint64(line[at.Lo:]), 32), 8)
-		} else if n > 0 {
+		at := fields[f.field]
+		if n := at.Hi - at.Lo; n != 8 {
+			if n == 0 {
+				to.keys[f.key*to.step] = KeyMissing
+				continue
+			}
 			k = keyOf(line[at.Lo:at.Hi])
-		} else {
-			to.keys[f.key*to.step] = KeyMissing
-			continue
 		}
 		if f.buckets > 0 {
 			k %= f.buckets
@@ -183,19 +209,19 @@ func (x *plain) putHashes(to places, line []byte) {
 
 // putWords writes the keys of features that have vocabularies.
 func (x *plain) putWords(to places, line []byte) {
-	fields := x.fields
-	for i := range x.words {
+	fields, eights := x.fields, x.eights[len(x.hashes):len(x.texts)]
+	for i, k := range eights {
 		f := &x.words[i]
-		at, k := fields[f.field], KeyMissing
-		if n := at.Hi - at.Lo; n > 0 {
-			if n == 8 {
-				k = mixShort(bits.RotateLeft64(binary.LittleEndian.Uint64(line[at.Lo:]), 32), 8)
-			} else {
-				k = keyOf(line[at.Lo:at.Hi])
+		at := fields[f.field]
+		if n := at.Hi - at.Lo; n != 8 {
+			if n == 0 {
+				to.keys[f.key*to.step] = KeyMissing
+				continue
 			}
-			if !f.known.has(k) {
-				k = KeyUnknown
-			}
+			k = keyOf(line[at.Lo:at.Hi])
+		}
+		if !f.known.has(k) {
+			k = KeyUnknown
 		}
 		to.keys[f.key*to.step] = k
 	}
@@ -239,18 +265,20 @@ func (x *plain) putCounts(to places, line []byte) bool {
 			}
 			continue
 		}
-		if f.intervals != nil {
-			k := uint64(f.intervals[c])
-			if n == 0 {
-				k = KeyMissing
-			}
-			to.keys[f.key*to.step] = k
-		}
-		if f.reals != nil {
+		if f.both == nil {
 			if n == 0 {
 				c = smallCounts
 			}
 			to.numbers[f.number] = f.reals[c]
+			continue
+		}
+		e := f.both[c]
+		k, y := uint64(e.interval), e.real
+		if n == 0 {
+			k, y = KeyMissing, 0
+		}
+		if to.keys[f.key*to.step] = k; f.dense != nil {
+			to.numbers[f.number] = y
 		}
 	}
 	return true
