@@ -3,6 +3,7 @@ package data
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 
 	"github.com/wdlrun/wdlrun/internal/delim"
 	"github.com/wdlrun/wdlrun/internal/eight"
@@ -51,15 +52,18 @@ type plainCount struct {
 	key    int // feature of intervals
 	dense  *featureCode
 	sparse *featureCode
-	both   *[smallCounts]plainEntry // what small counts become, if there are intervals
-	reals  *countTable              // else
+	both   *plainTable // what small counts become, if there are intervals
+	reals  *countTable // else
 }
 
-// plainEntry is what a count becomes.
-type plainEntry struct {
-	real     float32
+// plainTable is what small counts become, and behind them what a missing one does.
+type plainTable [smallCounts + 1]struct {
+	real     uint32 // bits
 	interval uint32
 }
+
+// noInterval stands for KeyMissing.
+const noInterval = math.MaxUint32
 
 // smallCounts is how many counts have what they become looked up.
 const smallCounts = 1 << 10
@@ -105,11 +109,12 @@ func newPlain(c *coder) *plain {
 }
 
 // intervalsOf are those of small counts.
-func intervalsOf(f *featureCode) *[smallCounts]plainEntry {
-	t := new([smallCounts]plainEntry)
-	for n := range t {
+func intervalsOf(f *featureCode) *plainTable {
+	t := new(plainTable)
+	for n := range smallCounts {
 		t[n].interval = uint32(interval(f.limits, float64(n)))
 	}
+	t[smallCounts].interval = noInterval
 	return t
 }
 
@@ -119,7 +124,7 @@ func (x *plain) addNumber(f *featureCode, field, i int, tables countTables) {
 	for j := range x.counts {
 		if p := &x.counts[j]; p.field == field && p.dense == nil {
 			for n := range p.both {
-				p.both[n].real = reals[n]
+				p.both[n].real = math.Float32bits(reals[n])
 			}
 			p.number, p.dense = i, f
 			return
@@ -259,26 +264,26 @@ func (x *plain) putCounts(to places, line []byte) bool {
 		}
 		d := (binary.LittleEndian.Uint64(line[at.Lo:]) ^ '0'*ones) << (64 - 8*n)
 		c := ofDigits(d)
-		if c >= smallCounts || (d+0x76*ones|d)&highs != 0 {
+		if c/smallCounts|(d+0x76*ones|d)&highs != 0 {
 			if !x.putNumber(f, to, line) {
 				return false
 			}
 			continue
 		}
+		if n == 0 {
+			c = smallCounts
+		}
 		if f.both == nil {
-			if n == 0 {
-				c = smallCounts
-			}
 			to.numbers[f.number] = f.reals[c]
 			continue
 		}
 		e := f.both[c]
-		k, y := uint64(e.interval), e.real
-		if n == 0 {
-			k, y = KeyMissing, 0
+		k := uint64(e.interval)
+		if k == noInterval {
+			k = KeyMissing
 		}
 		if to.keys[f.key*to.step] = k; f.dense != nil {
-			to.numbers[f.number] = y
+			to.numbers[f.number] = math.Float32frombits(e.real)
 		}
 	}
 	return true

@@ -191,3 +191,95 @@ done:
 	MOVQ   SI, found+40(FP)
 	MOVB   AL, blanks+48(FP)
 	RET
+
+// func cutAVX512(fields *int32, most int, line *byte, n int, delim byte, steps *byte) (found int, blanks uint64)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI2, BMI, BMI2, POPCNT
+TEXT ·cutAVX512(SB), NOSPLIT, $0-64
+	MOVQ         fields+0(FP), AX
+	MOVQ         most+8(FP), CX
+	MOVQ         line+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVBLZX      delim+32(FP), SI
+	VPBROADCASTB SI, Z0
+	MOVQ         $0x00000020, SI
+	VPBROADCASTB SI, Z1
+	MOVQ         steps+40(FP), SI
+	VMOVDQU8     (SI), Z2
+	MOVQ         $0x0000000100000000, SI
+	VPBROADCASTQ SI, Z3
+	MOVQ         $0x0000004000000040, SI
+	VPBROADCASTQ SI, Z4
+	XORQ         R8, R8
+	XORQ         SI, SI
+	XORQ         DI, DI
+
+block:
+	LEAQ          64(DI), R9
+	CMPQ          R9, BX
+	JGT           tail
+	VMOVDQU8      (DX)(DI*1), Z5
+	VPCMPEQB      Z5, Z0, K1
+	VPCMPUB       $0x02, Z1, Z5, K2
+	KMOVQ         K1, DI
+	KMOVQ         K2, R10
+	ANDNQ         R10, DI, R10
+	ORQ           R10, R8
+	KMOVQ         DI, K1
+	POPCNTQ       DI, DI
+	LEAQ          4(AX)(SI*8), R10
+	ADDQ          DI, SI
+	VPCOMPRESSB.Z Z2, K1, Z5
+
+whole:
+	VPMOVZXBQ X5, Z6
+	VPSLLQ    $0x20, Z6, Z7
+	VPADDQ    Z3, Z6, Z6
+	VPADDQ    Z7, Z6, Z6
+	VMOVDQU64 Z6, (R10)
+	VALIGNQ   $0x01, Z5, Z5, Z5
+	ADDQ      $0x40, R10
+	SUBQ      $0x08, DI
+	JG        whole
+	VPADDQ    Z4, Z3, Z3
+	MOVQ      R9, DI
+	CMPQ      SI, CX
+	JLE       block
+	JMP       done
+
+tail:
+	CMPQ          DI, BX
+	JGE           done
+	MOVQ          DI, CX
+	MOVQ          BX, DI
+	SUBQ          $0x40, DI
+	SUBQ          DI, CX
+	VMOVDQU8      (DX)(DI*1), Z4
+	VPCMPEQB      Z4, Z0, K1
+	VPCMPUB       $0x02, Z1, Z4, K2
+	KMOVQ         K1, DI
+	KMOVQ         K2, DX
+	ANDNQ         DX, DI, DX
+	ORQ           DX, R8
+	SHRXQ         CX, DI, DI
+	KMOVQ         DI, K1
+	POPCNTQ       DI, CX
+	LEAQ          4(AX)(SI*8), AX
+	ADDQ          CX, SI
+	VPCOMPRESSB.Z Z2, K1, Z0
+
+rest:
+	VPMOVZXBQ X0, Z1
+	VPSLLQ    $0x20, Z1, Z2
+	VPADDQ    Z3, Z1, Z1
+	VPADDQ    Z2, Z1, Z1
+	VMOVDQU64 Z1, (AX)
+	VALIGNQ   $0x01, Z0, Z0, Z0
+	ADDQ      $0x40, AX
+	SUBQ      $0x08, CX
+	JG        rest
+
+done:
+	VZEROUPPER
+	MOVQ SI, found+48(FP)
+	MOVQ R8, blanks+56(FP)
+	RET

@@ -10,3 +10,8 @@ package delim
 //
 //go:noescape
 func cutAVX2(fields *int32, most int, line *byte, n int, delim byte) (found int, blanks uint8)
+
+// cutAVX512 does what cutAVX2 does. steps are the numbers 0 to 63.
+//
+//go:noescape
+func cutAVX512(fields *int32, most int, line *byte, n int, delim byte, steps *byte) (found int, blanks uint64)

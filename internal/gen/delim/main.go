@@ -14,7 +14,10 @@ import (
 )
 
 func main() {
-	f := asm.File{Package: "delim", Name: "cut", Body: cut}
+	f := asm.File{Package: "delim", Name: "cut", Body: func(x *build.Context) {
+		cut(x)
+		wideCut(x)
+	}}
 	if err := f.Write("../../internal"); err != nil {
 		log.Fatal(err)
 	}
