@@ -37,6 +37,7 @@ func (r *run) heal(v *rank.Verdict) (pause time.Duration, ok bool) {
 	for _, lost := range r.lost {
 		r.fleet.killRank(lost)
 	}
+	r.fleet.wake() // nobody else is to be missed in the next for standing still
 	pause = next.After - r.hear(v, next.After)
 	if r.job.Again != nil {
 		r.job.Command = r.job.Again(Failure{r.outcome(), r.job.Generation, *next, beside{r.console}})
@@ -82,6 +83,8 @@ func (r *run) forgotten(v *rank.Verdict) string {
 		return "nothing was in memory yet"
 	case v.Kind == rank.Failed:
 		return "an error of its own is none that the others could go on after from memory"
+	case v.Kind == rank.Absent:
+		return "not all have met again"
 	case left == 0:
 		return "nobody is left who holds anything in memory"
 	}

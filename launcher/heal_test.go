@@ -61,7 +61,7 @@ func TestForgotten(t *testing.T) {
 		{kind: rank.Killed, heals: 1, fresh: []int{1}},
 		{kind: rank.Killed, heals: 1, fresh: []int{2}},
 		{kind: rank.Killed, heals: 1, fresh: []int{0, 2}, want: "nobody is left"},
-		{kind: rank.Absent, heals: 1, fresh: []int{1}, want: "nobody is left"},
+		{kind: rank.Absent, heals: 1, fresh: []int{1}, want: "not all have met again"},
 	} {
 		r := &run{job: Job{Plan: Plan{Ranks: ranks}}, exits: k.exits, fresh: k.fresh, heals: k.heals, relay: &relay{formed: k.formed}}
 		got := r.forgotten(&rank.Verdict{Kind: k.kind, Rank: 1})

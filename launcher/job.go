@@ -360,6 +360,7 @@ func (r *run) watch(ctx context.Context) error {
 					heal = time.After(pause)
 					continue
 				}
+				r.fleet.wake() // who stood still hears of it too, and says where
 				tell = time.After(r.patience())
 			}
 		case <-heal:
@@ -398,8 +399,7 @@ func (r *run) watch(ctx context.Context) error {
 }
 
 // judge returns the verdict on the group, nil for none, and tells of it once, unless
-// it is one on ranks that were interrupted. A rank that stood still is woken, so that
-// it hears of it and ends.
+// it is one on ranks that were interrupted.
 func (r *run) judge() *rank.Verdict {
 	v := r.server.Verdict()
 	if v == nil || r.judged || r.interrupt != nil {
@@ -408,9 +408,6 @@ func (r *run) judge() *rank.Verdict {
 	r.judged = true
 	if r.job.Judged != nil {
 		r.job.Judged(v, beside{r.console})
-	}
-	if v.Kind == rank.Silent && !r.job.Heals { // those who heal let none wake up that has a successor
-		r.fleet.wakeRank(v.Rank)
 	}
 	return v
 }

@@ -31,7 +31,7 @@
 //
 // When all ranks have ended with code 0, well. When one fails (ends otherwise,
 // reports an error, falls silent), with one verdict, told when it is given
-// (Job.Judged): the others, and one that stood still and is woken, get 3 s to
+// (Job.Judged): the others, and those that stood still and are woken, get 3 s to
 // end by themselves if they attend the coordinator, then SIGTERM, and 3 s later
 // SIGKILL. The exit code is that of the first failure, 128 + signal for a signal;
 // 127 if the program is not found and 126 if it cannot be run, as with shells.

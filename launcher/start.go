@@ -171,15 +171,12 @@ func (f *fleet) wake()  { f.each(wakeGroup) }
 // kill ends all that live.
 func (f *fleet) kill() { f.each(killGroup) }
 
-// killRank ends the process of a rank, if it lives, and wakeRank lets it go on.
-func (f *fleet) killRank(rank int) { f.only(rank, killGroup) }
-func (f *fleet) wakeRank(rank int) { f.only(rank, wakeGroup) }
-
-func (f *fleet) only(rank int, act func(pgid int)) {
+// killRank ends the process of a rank, if it lives.
+func (f *fleet) killRank(rank int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if p := f.live[rank]; p != nil {
-		act(p.pid())
+		killGroup(p.pid())
 	}
 }
 

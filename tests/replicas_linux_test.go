@@ -147,6 +147,22 @@ func TestStoppedRankIsReplaced(t *testing.T) {
 	}
 }
 
+// TestTwoStoppedRanks: of two ranks that stand still one is ended, and the other woken, so
+// that all meet again.
+func TestTwoStoppedRanks(t *testing.T) {
+	_, want := undisturbed(t, 3)
+	cmd, dir, pids := begun(t)
+	kill(t, pids[1], syscall.SIGSTOP)
+	kill(t, pids[2], syscall.SIGSTOP)
+	o := end(t, cmd)
+	gone(t, pids)
+	if o.code != 0 || !strings.Contains(o.stderr, "silent") || strings.Contains(o.stderr, "did not join") || strings.Contains(o.stderr, "ranks start again") {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	r := parseTrained(t, o)
+	samePart(t, "healed", parts(t, dir, r.RunDir, r.Steps), want)
+}
+
 // TestLossesLeaveNothingBehind kills a rank again and again: the launcher and the ranks
 // that stay hold no more descriptors, shared windows and goroutines than they did, and
 // when the job has ended there is no shared memory of it.
