@@ -26,6 +26,7 @@ type Dataset struct {
 	digest uint64
 	hold   holdOut
 	totals
+	marks  *marks            // nil: none are kept
 	chosen [3]func() []int32 // rows of each block that a Select chooses
 }
 
@@ -52,7 +53,7 @@ func Open(src Source, s Schema, patterns []string) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dataset{src: src, schema: s.Fill(), files: files}
+	d := &Dataset{src: src, schema: s.Fill(), files: files, marks: new(marks)}
 	if d.format, err = formatFor(src, files); err != nil {
 		return nil, err
 	}

@@ -138,6 +138,7 @@ func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
 		return n, err
 	}
 	var u unit
+	m, marked := blockMarks{}, s.hasMarks(b)
 	for err = s.reader.begin(s.src, f, bl, -1, 0); err == nil; {
 		if u, err = s.reader.next(); err != nil {
 			break
@@ -157,6 +158,9 @@ func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
 		if err := s.take(b, n.records); err != nil {
 			return n, err
 		}
+		if marked {
+			m.pass(bl, u, n.records)
+		}
 		if n.records++; n.records%unitsAtOnce == 0 && ctx.Err() != nil {
 			return n, fmt.Errorf("data: scan: %w", ctx.Err())
 		}
@@ -165,6 +169,9 @@ func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
 		}
 	}
 	if n.units = u.number; err == io.EOF {
+		if marked {
+			s.keepMarks(b, &m)
+		}
 		return n, nil
 	}
 	return n, s.broken(f, u, err)

@@ -203,8 +203,8 @@ func (f *filler) empty(l *lane, w *window, k int64) *window {
 func (f *filler) run(l *lane, w *window, follows bool) error {
 	if !follows {
 		at, skip := f.order.seek(f.order.place(l.number, w.lo))
-		l.spot = spot{at: at, offset: -1}
-		if f.live.at == at && int64(f.live.chosen) <= skip {
+		l.spot = f.spotBefore(at, skip)
+		if f.live.at == at && int64(f.live.chosen) <= skip && f.live.row >= l.spot.row {
 			l.spot = f.live // behind the window of another lane
 		}
 		if err := f.collect(&l.spot, skip-int64(l.chosen), nil); err != nil {
