@@ -78,7 +78,9 @@ train: {global_batch: 64, epochs: 3, checkpoint: {every_steps: 20, keep: 100}%s}
 // job runs a job on size goroutines and returns rank 0's result.
 func runJob(t testing.TB, size int, opt Options) (res Result) {
 	t.Helper()
-	opt.Warn = func(line string) { t.Log(line) }
+	if opt.Warn == nil {
+		opt.Warn = func(line string) { t.Log(line) }
+	}
 	if opt.Out == "" {
 		opt.Out = t.TempDir()
 	}

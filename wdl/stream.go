@@ -241,6 +241,7 @@ func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
 		return false, fmt.Errorf("training data: %w", err)
 	}
 	if err := j.scan(ctx, j.train, nil); errors.Is(err, data.ErrNoRecords) {
+		j.tellBad(j.train)
 		return false, nil
 	} else if err != nil {
 		return false, c.Stream.unusable(err, j.config.Data.MaxBad)

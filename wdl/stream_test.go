@@ -374,8 +374,8 @@ func TestQuietStreamSavesAgain(t *testing.T) {
 // TestStreamCountsBadRecords over all its spans.
 func TestStreamCountsBadRecords(t *testing.T) {
 	dir := t.TempDir()
-	for i := range 3 {
-		drop(t, dir, fmt.Sprint(i, ".csv"), 20, 1)
+	for i, rows := range []int{20, 0, 20} { // of the second all are bad
+		drop(t, dir, fmt.Sprint(i, ".csv"), rows, 1)
 		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprint(i, ".csv")), os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -386,8 +386,16 @@ func TestStreamCountsBadRecords(t *testing.T) {
 	mark(t, dir)
 	c := streamConfig(t, dir, ", files: 1", "")
 	c.Data.MaxBad = 6
-	if res := runJob(t, 2, Options{Config: c}); res.Samples != 60 {
+	var warned []string
+	if res := runJob(t, 2, Options{Config: c, Warn: func(line string) { warned = append(warned, line) }}); res.Samples != 40 || res.Input.Bad != 6 || res.Spans != 3 {
 		t.Errorf("%+v", res)
+	}
+	for i := range 3 {
+		if !slices.ContainsFunc(warned, func(line string) bool {
+			return strings.Contains(line, fmt.Sprint(i, ".csv:")) && strings.Contains(line, "cannot be used: 2;")
+		}) {
+			t.Errorf("nothing is said of the records of %d.csv: %q", i, warned)
+		}
 	}
 	c.Data.MaxBad = 5
 	if err := failJob(t, Options{Config: c}); !strings.Contains(err, "2.csv:") || !strings.Contains(err, "have left out 4, and data.max_bad, over all spans, is 5") {
