@@ -61,6 +61,12 @@ func Open(src Source, s Schema, patterns []string) (*Dataset, error) {
 		if err := d.look(i); err != nil {
 			return nil, err
 		}
+		if log := d.files[i].log; log != nil && (i == 0 || log != d.files[i-1].log) { // its connections serve all looks
+			if err := log.Open(); err != nil {
+				return nil, fmt.Errorf("data: open: %w", err)
+			}
+			defer log.Close()
+		}
 	}
 	if err := d.uncut(); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,73 @@ func TestRangesOfATopic(t *testing.T) {
 				t.Errorf("range %+v: %v", r, got)
 			}
 		}
+	}
+}
+
+// produceBatch writes records 0-n to partition 0 in one batch.
+func produceBatch(t testing.TB, a Address, n int) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(a.Brokers...), kgo.DefaultProduceTopic(a.Topic), kgo.ManualFlushing(), kgo.MaxBufferedRecords(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patient.Longest)
+	defer cancel()
+	for i := range n {
+		cl.Produce(ctx, &kgo.Record{Value: fmt.Appendf(nil, "0-%d", i)}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := cl.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestABatchIsFetchedOnce: of a batch from whose middle on records are asked for, those
+// before are kept too, and for who opens the topic again.
+func TestABatchIsFetchedOnce(t *testing.T) {
+	c, a := broker(t, 1)
+	produceBatch(t, a, 50)
+	l := open(t, a)
+	if got := readRange(t, l, Range{0, 20, 50}); len(got) != 30 || got[0] != "0-20" {
+		t.Fatalf("%v", got)
+	}
+	c.Close()
+	again := func() {
+		t.Helper()
+		if got := readRange(t, l, Range{0, 0, 50}); len(got) != 50 || got[0] != "0-0" || got[49] != "0-49" {
+			t.Errorf("%v", got)
+		}
+	}
+	again()
+	l.Close()
+	if err := l.Open(); err != nil {
+		t.Fatal(err)
+	}
+	again()
+}
+
+// TestRecordsAreNotAllocatedOneByOne, what the broker in this process needs included.
+func TestRecordsAreNotAllocatedOneByOne(t *testing.T) {
+	_, a := broker(t, 1)
+	const n = 20_000
+	produceBatch(t, a, n)
+	l := open(t, a)
+	readRange(t, l, Range{0, 0, 1})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 3 {
+		l.kept = nil
+		if _, next, err := l.From(context.Background(), 0, 0, 0); err != nil || next != n {
+			t.Fatalf("next is %d, %v", next, err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if each := float64(after.Mallocs-before.Mallocs) / (3 * n); each > .1 {
+		t.Errorf("%.3f allocations a record", each)
 	}
 }
 

@@ -34,7 +34,8 @@ type Record struct {
 }
 
 // Log is a topic on its brokers. Its connections live as long as somebody has it
-// open.
+// open; of what was fetched last 64 MiB stay, so that who scans a span and then reads
+// it fetches it once.
 type Log struct {
 	address  Address
 	patience time.Duration
@@ -42,8 +43,10 @@ type Log struct {
 	mu     sync.Mutex
 	client *kgo.Client // nil: nobody has it open
 	users  int
-	kept   []*chunk // that were fetched last, the oldest first
+	kept   []*chunk // that were fetched last, the oldest first; who opens it again has them
 	bytes  int      // of them
+
+	records recordPool
 }
 
 // chunk is what a fetch gave: all records of offsets from lo up to, not
@@ -94,7 +97,7 @@ func (l *Log) Close() error {
 	defer l.mu.Unlock()
 	if l.users--; l.users == 0 {
 		l.client.Close()
-		l.client, l.kept, l.bytes = nil, nil, 0
+		l.client = nil
 	}
 	return nil
 }
@@ -259,24 +262,43 @@ func (l *Log) fetch(ctx context.Context, partition int32, offset int64, bytes in
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
 		return nil, errNothing
 	}
-	got, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		Offset: offset, IsolationLevel: kgo.ReadCommitted(), Topic: l.address.Topic, Partition: partition,
+	got, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{ // the beginning of the first batch, before offset, will be asked for too
+		IsolationLevel: kgo.ReadCommitted(), Topic: l.address.Topic, Partition: partition, Pools: []kgo.Pool{&l.records},
 	}, &resp.Topics[0].Partitions[0], kgo.DefaultDecompressor(), nil)
 	switch {
 	case errors.Is(got.Err, kerr.OffsetOutOfRange):
 		return nil, final{errors.New("the broker does not hold it; were records deleted before they were read? keep them longer (retention.ms)")}
-	case got.Err != nil && len(got.Records) == 0:
+	case got.Err != nil && next <= offset:
 		return nil, got.Err
 	case next <= offset:
 		return nil, errNothing
 	}
-	c.hi = next
-	for _, r := range got.Records {
-		c.records = append(c.records, Record{r.Offset, r.Value})
+	c.hi, c.records = next, make([]Record, len(got.Records))
+	for i, r := range got.Records {
+		c.records[i] = Record{r.Offset, r.Value}
 		c.bytes += len(r.Value) + 64
+		r.Recycle()
+	}
+	if len(c.records) > 0 {
+		c.lo = min(offset, c.records[0].Offset)
 	}
 	return c, nil
 }
+
+// recordPool is the client's own records, of which no more than offset and value is
+// kept: they are used again.
+type recordPool struct{ sync.Pool }
+
+// GetRecords is for the client.
+func (p *recordPool) GetRecords(n int) []kgo.Record {
+	if r, ok := p.Get().(*[]kgo.Record); ok && cap(*r) >= n {
+		return (*r)[:n]
+	}
+	return make([]kgo.Record, n)
+}
+
+// PutRecords is for the client.
+func (p *recordPool) PutRecords(r []kgo.Record) { p.Put(&r) }
 
 // errNothing is an answer without records where there must be some.
 var errNothing = errors.New("the broker answers with no record")
@@ -326,9 +348,6 @@ func (l *Log) keeps(partition int32, offset int64) *chunk {
 func (l *Log) keep(c *chunk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.users == 0 {
-		return
-	}
 	l.kept, l.bytes = append(l.kept, c), l.bytes+c.bytes
 	for l.bytes > mostKept && len(l.kept) > 1 {
 		l.bytes -= l.kept[0].bytes
