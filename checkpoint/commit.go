@@ -171,6 +171,17 @@ func clean(d disk, root string) (removed []string, err error) {
 	return removed, nil
 }
 
+// Rest says in words what one of those that Clean removed was.
+func Rest(path string) string {
+	switch name := filepath.Base(path); {
+	case strings.HasPrefix(name, delPrefix):
+		return "what was left of a pruned checkpoint"
+	case strings.HasPrefix(name, oldPrefix):
+		return "a checkpoint that was written anew"
+	}
+	return "an unfinished checkpoint"
+}
+
 // isRubbish says whether a name is one that this package gives to what is not,
 // or no longer, a checkpoint.
 func isRubbish(name string) bool {

@@ -169,7 +169,10 @@ func openAccepted(dir string, accept []func(*Checkpoint) error) (*Checkpoint, er
 // it takes that and no other.
 func Resolve(path string, accept ...func(*Checkpoint) error) (c *Checkpoint, refused []error, err error) {
 	if _, err := os.Stat(path); err != nil {
-		return nil, nil, fmt.Errorf("checkpoint: resolve: %w", err)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = absent(path)
+		}
+		return nil, nil, fmt.Errorf("checkpoint: resolve: %s: %w", path, bare(path, err))
 	}
 	if IsCheckpoint(path) {
 		c, err := openAccepted(path, accept)
@@ -191,6 +194,35 @@ func Resolve(path string, accept ...func(*Checkpoint) error) (c *Checkpoint, ref
 	}
 	return Latest(path, accept...)
 }
+
+// notThere is an error that is fs.ErrNotExist.
+type notThere string
+
+func (n notThere) Error() string        { return string(n) }
+func (n notThere) Is(target error) bool { return target == fs.ErrNotExist }
+
+// absent says of a directory that it is not there, and for a checkpoint which are.
+func absent(dir string) error {
+	dir = filepath.Clean(dir)
+	if _, isStep := parseStep(filepath.Base(dir)); !isStep {
+		return notThere("there is no such directory")
+	}
+	text := "it is not there: never committed, or pruned since"
+	if found, err := List(filepath.Dir(dir)); err == nil && len(found) > 0 {
+		var steps []string
+		for _, f := range found[:min(len(found), maxNamed)] {
+			steps = append(steps, strconv.FormatInt(f.Step, 10))
+		}
+		text += fmt.Sprintf("; beside it are those of steps %s", strings.Join(steps, ", "))
+		if len(found) > maxNamed {
+			text += fmt.Sprintf(" and %d more", len(found)-maxNamed)
+		}
+	}
+	return notThere(text)
+}
+
+// maxNamed is how many checkpoints an error names.
+const maxNamed = 8
 
 // IsCheckpoint says whether path is, by its name or its manifest, one checkpoint and
 // not what holds several.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -196,5 +197,29 @@ func TestClean(t *testing.T) {
 	}
 	if want := []string{".git", ".tmp-other", "step-000000001", "step-000000002"}; !slices.Equal(names, want) {
 		t.Fatalf("%v, want %v: what is not ours stays, what was replaced comes back", names, want)
+	}
+}
+
+// TestAbsentIsNotDamaged: of a checkpoint that is not there an error says so, and which
+// are; it is fs.ErrNotExist.
+func TestAbsentIsNotDamaged(t *testing.T) {
+	root := t.TempDir()
+	for step := range int64(maxNamed + 2) {
+		mustSave(t, root, step, sample("x"))
+	}
+	_, opened := Open(Dir(root, 99))
+	_, _, resolved := Resolve(Dir(root, 99))
+	for _, err := range []error{opened, resolved} {
+		if !errors.Is(err, fs.ErrNotExist) || !strings.HasSuffix(err.Error(), "step-000000099: it is not there: never committed, or pruned since; beside it are those of steps 9, 8, 7, 6, 5, 4, 3, 2 and 2 more") {
+			t.Error(err)
+		}
+	}
+	if _, _, err := Resolve(filepath.Join(root, "nowhere")); !errors.Is(err, fs.ErrNotExist) || !strings.HasSuffix(err.Error(), "nowhere: there is no such directory") {
+		t.Error(err)
+	}
+	for dir, want := range map[string]string{tmpDir(root, 3): "an unfinished", delDir(root, 3): "pruned", oldDir(root, 3): "anew"} {
+		if got := Rest(dir); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", dir, got)
+		}
 	}
 }

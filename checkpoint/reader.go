@@ -74,7 +74,9 @@ func openLink(dir string) (*Checkpoint, error) {
 	if err != nil {
 		if st, serr := os.Stat(dir); serr == nil && st.IsDir() && errors.Is(err, os.ErrNotExist) {
 			err = fmt.Errorf("it has no %s: it was never committed, or is incomplete: %w", manifestName, err)
-		} else if !errors.Is(err, os.ErrNotExist) {
+		} else if errors.Is(err, os.ErrNotExist) {
+			err = absent(dir)
+		} else {
 			err = fmt.Errorf("%s: %w", manifestName, err)
 		}
 		return nil, fmt.Errorf("%s: %w", dir, err)

@@ -131,7 +131,7 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 		return b, err
 	}
 	for _, r := range removed {
-		j.opt.Warn(fmt.Sprintf("an unfinished checkpoint was removed: %s", r))
+		j.opt.Warn(fmt.Sprintf("%s was removed: %s", checkpoint.Rest(r), r))
 	}
 	b.Config = string(c.YAML())
 	if err := writeFile(b.RunDir, fileConfig, c.YAML()); err != nil {

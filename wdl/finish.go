@@ -148,11 +148,10 @@ func (j *job) times(res *Result) error {
 	}
 	ranks := float64(j.comm.Size())
 	res.InputWaitShare, res.Input.WorkShare = shares[0]/ranks, shares[1]/ranks
-	held := []float64{j.stall.Seconds(), j.awaited.Seconds()}
-	if err := collective.AllReduce(j.comm, held, collective.Max); err != nil {
+	if err := j.held.report(j.comm, res); err != nil {
 		return err
 	}
-	res.Checkpoints, res.CheckpointStallSeconds, res.CheckpointWaitSeconds = j.saved, held[0], held[1]
+	res.Checkpoints = j.saved
 	res.SlowRanks = j.slow.report()
 	if s := j.slack; s != nil {
 		res.Mode, res.Backup, res.LateSlots = j.opt.Tolerance.Mode.String(), s.steps.Backup(), j.cursor.Late

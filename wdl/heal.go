@@ -214,7 +214,8 @@ func (j *job) remember(m *Memory) error {
 	was := m.was
 	j.config, j.inputs, j.encoder, j.encoded, j.counts, j.planned = was.config, was.inputs, was.encoder, was.encoded, was.counts, was.planned
 	j.resumed, j.resumedAt = was.resumed, was.resumedAt
-	j.saved, j.stall, j.awaited = was.saved, was.stall, was.awaited
+	j.saved, j.held = was.saved, was.held
+	j.held.under, j.held.until = false, j.stepSpan()
 	j.faults, j.lacking, j.unlock = was.faults, was.lacking, was.unlock
 	j.wantSave.Store(was.wantSave.Load())
 	j.wantStop.Store(was.wantStop.Load())

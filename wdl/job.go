@@ -88,11 +88,15 @@ type Result struct {
 	// rows of Tables, Ranks and SparseBytesSent, Input, and TrainUnknown.
 	Uncounted []Uncounted `json:"uncounted,omitempty"`
 
-	// Checkpoints written by this job, for how long a step was held up by one of them at
-	// most, on any rank, and for how long training waited for one because the next was due.
-	Checkpoints            int     `json:"checkpoints"`
-	CheckpointStallSeconds float64 `json:"checkpoint_stall_seconds"`
-	CheckpointWaitSeconds  float64 `json:"checkpoint_wait_seconds"`
+	// Checkpoints written by this job; for how long a step was held up by one of them at
+	// most, on any rank, and for how much of that its thread had a core; what the steps took
+	// that one was taken or written beside, on average, with what they were held up; and
+	// for how long training waited for one because the next was due.
+	Checkpoints               int     `json:"checkpoints"`
+	CheckpointStallSeconds    float64 `json:"checkpoint_stall_seconds"`
+	CheckpointStallCPUSeconds float64 `json:"checkpoint_stall_cpu_seconds"`
+	CheckpointStepSeconds     float64 `json:"checkpoint_step_seconds,omitempty"`
+	CheckpointWaitSeconds     float64 `json:"checkpoint_wait_seconds"`
 
 	// Where steps do not wait for all ranks: how they got on without, microbatches that
 	// were too late for the step they were begun in, since the training's first step, and
@@ -171,13 +175,13 @@ type job struct {
 	savedAt     time.Time         // when it was written
 	saved       int               // checkpoints, in this job
 	unsavedBest bool              // the last checkpoint was to be the best epoch's, and failed
-	stall       time.Duration     // the longest that a checkpoint has held a step up
-	awaited     time.Duration     // the longest that one was waited for
-	began       time.Time         // start of this job
-	resumed     int64             // samples trained on before this job
-	resumedAt   int64             // step that it began after
-	shownAt     time.Time         // when show last told of a step
-	unlock      func()            // gives the run directory back; rank 0
+	held        held
+	watch       stopwatch // of what is held up now
+	began       time.Time // start of this job
+	resumed     int64     // samples trained on before this job
+	resumedAt   int64     // step that it began after
+	shownAt     time.Time // when show last told of a step
+	unlock      func()    // gives the run directory back; rank 0
 	shown       display
 
 	wantSave, wantStop atomic.Bool // wishes of the outside

@@ -138,6 +138,7 @@ func (j *job) rate(total int64) float64 {
 // stepped keeps the books of a step and does what is due after it.
 func (j *job) stepped(out step.Outcome, rate float64, total int64) (stop bool, err error) {
 	c := &j.cursor
+	j.held.count(j.stepSpan())
 	c.Step++
 	c.Consumed += out.Rows
 	c.Samples += out.Rows
@@ -162,6 +163,7 @@ func (j *job) stepped(out step.Outcome, rate float64, total int64) (stop bool, e
 		j.wantSave.Store(false)
 	} else {
 		j.turn()
+		j.held.under = j.writing()
 	}
 	if j.following != nil && j.outOfSteps() {
 		return true, nil
@@ -217,12 +219,14 @@ func (j *job) show(out step.Outcome, rate float64, total int64) {
 }
 
 // stepSeconds is the time this rank has spent in training steps.
-func (j *job) stepSeconds() float64 {
-	totals, sum := j.rec.Totals(), time.Duration(0)
-	for _, p := range []trace.Phase{trace.Input, trace.Pull, trace.Compute, trace.Push, trace.Sync, trace.Update} {
+func (j *job) stepSeconds() float64 { return max(j.stepSpan().Seconds(), 1e-9) }
+
+func (j *job) stepSpan() (sum time.Duration) {
+	totals := j.rec.Totals()
+	for _, p := range [...]trace.Phase{trace.Input, trace.Pull, trace.Compute, trace.Push, trace.Sync, trace.Update} {
 		sum += totals[p]
 	}
-	return max(sum.Seconds(), 1e-9)
+	return sum
 }
 
 // endEpoch closes the books of an epoch, evaluates the validation data, and

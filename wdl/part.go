@@ -232,5 +232,5 @@ func (j *job) turn() {
 	if j.pending == nil || j.pending.part.rest == nil {
 		return
 	}
-	j.hold(&j.stall, func() error { j.pending.part.turn(); return nil }) // what fails is known when it is settled
+	j.hold(func() error { j.pending.part.turn(); return nil }) // what fails is known when it is settled
 }

@@ -207,15 +207,12 @@ func (j *job) abort() {
 	}
 }
 
-// catchUp settles the checkpoint under way while training waits.
-func (j *job) catchUp() error { return j.hold(&j.awaited, j.settle) }
-
-// hold does what training waits for because of checkpoints, and notes the longest.
-func (j *job) hold(longest *time.Duration, f func() error) error {
+// catchUp settles the checkpoint under way while training waits, and notes the longest.
+func (j *job) catchUp() error {
 	j.rec.Enter(trace.Checkpoint)
 	start := time.Now()
-	err := f()
-	*longest = max(*longest, time.Since(start))
+	err := j.settle()
+	j.held.awaited = max(j.held.awaited, time.Since(start))
 	return err
 }
 
@@ -227,7 +224,9 @@ func (j *job) save(whole bool) error {
 	if err := j.catchUp(); err != nil {
 		return err
 	}
-	return j.hold(&j.stall, func() error { return j.cut(whole) })
+	err := j.hold(func() error { return j.cut(whole) })
+	j.held.under = err == nil
+	return err
 }
 
 // usual is how long a step takes, on average; 0 before the first.

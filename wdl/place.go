@@ -166,7 +166,7 @@ func (j *job) placement() (p placement, owner []int32, err error) {
 		sums[2*i], sums[2*i+1] = load.WireBytes, load.MemoryBytes
 		sums[2*len(own)] += load.Keys
 	}
-	if err := collective.AllReduce(j.comm, sums, collective.Sum); err != nil {
+	if err := j.meet(func() error { return collective.AllReduce(j.comm, sums, collective.Sum) }); err != nil {
 		return p, nil, err
 	}
 	p = placement{

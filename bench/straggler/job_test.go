@@ -31,6 +31,7 @@ var (
 	redo    = flag.Bool("speculate", false, "TestVirtual: redo what is late")
 	stalls  = flag.Float64("stalls", 0, "TestVirtual: share of microbatches that stall, for 4 steps on average")
 	chaotic = flag.String("chaos", "", "TestVirtual: slow and stop faults")
+	seed    = flag.Uint64("seed", 1, "TestVirtual: `SEED` of the stalls")
 	length  = flag.Int64("steps", 150, "TestVirtual, TestCluster: steps that are measured")
 )
 
@@ -105,7 +106,7 @@ func TestVirtual(t *testing.T) {
 	if *virtual == 0 {
 		t.Skip("-np RANKS")
 	}
-	job := Job{Steps: *length, StallShare: *stalls, Seed: 1}
+	job := Job{Steps: *length, StallShare: *stalls, Seed: *seed}
 	if *backup > 0 {
 		job.Tolerance = drop(*backup)
 	} else if *redo {

@@ -120,6 +120,10 @@ func inspect(c *cli.Context, each func(f checkpoint.Found, c *checkpoint.Checkpo
 // ckptDirs lists the checkpoints that a path means, the newest first.
 func ckptDirs(at string) ([]checkpoint.Found, error) {
 	if checkpoint.IsCheckpoint(at) {
+		if !isDir(at) { // it is not damaged
+			_, _, err := checkpoint.Resolve(at)
+			return nil, err
+		}
 		return []checkpoint.Found{{Dir: at}}, nil
 	}
 	const wanted = "give a run directory, such as runs/20261121-101500, or one of its checkpoints"
@@ -426,6 +430,9 @@ func (p *program) ckptPrune(c *cli.Context) error {
 	}
 	if c.Int("keep") < 1 {
 		return fmt.Errorf("-keep %d: at least one checkpoint stays", c.Int("keep"))
+	}
+	if at := c.Args().First(); !isDir(at) {
+		return fmt.Errorf("there is no directory %s: give a run directory, such as runs/20261121-101500", at)
 	}
 	removed, damaged, err := wdl.Prune(c.Context, c.Args().First(), c.Int("keep"), c.Bool("dry-run"))
 	if err != nil {
