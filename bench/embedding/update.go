@@ -77,14 +77,14 @@ func arithmetic(dim int, rule string, n int, grads []float32) func() {
 	const few = 64
 	r := optim.Rule{Kind: rule}
 	u, size := r.At(1, 1), dim+r.StateLen(dim)
-	records, rows := make([]float32, few*size), make([]*float32, few)
+	records, rows, marks := make([]float32, few*size), make([]optim.Record, few), make([]uint32, few)
 	for i := range rows {
-		rows[i] = &records[i*size]
+		rows[i] = optim.Record{At: &records[i*size], Mark: &marks[i]}
 		r.InitState(records[i*size+dim : (i+1)*size])
 	}
 	return func() {
 		for at := 0; at < n; at += few {
-			u.ApplyRows(optim.Gradient{Scale: 1, Clip: 1}, rows, min(few, n-at), optim.Part{Dim: dim, State: dim}, grads[:few*dim], dim)
+			u.ApplyRows(optim.Gradient{Scale: 1, Clip: 1}, rows, min(few, n-at), 1, optim.Part{Dim: dim, State: dim}, grads[:few*dim], dim)
 		}
 	}
 }

@@ -6,7 +6,7 @@ func backends() []*backend { return nil }
 
 func vectorFast(Rule, *constants, []float32, []float32, []float32) bool { return false }
 
-func rowsFast(Rule, *constants, []*float32, int, Part, []float32, int) bool { return false }
+func rowsFast(Rule, *constants, []Record, int, uint32, Part, []float32, int) bool { return false }
 
 func sumSquaresFast(*[8]float64, []float32) bool { return false }
 

@@ -147,29 +147,31 @@ loop_done:
 	RET
 
 // func finiteAVX2(x *float32, n int) bool
-// Requires: AVX
+// Requires: AVX, AVX2
 TEXT ·finiteAVX2(SB), NOSPLIT, $0-17
-	MOVQ    x+0(FP), AX
-	MOVQ    n+8(FP), CX
-	MOVQ    CX, DX
-	ANDQ    $0x07, DX
-	MOVQ    CX, BX
-	SUBQ    DX, BX
-	SHLQ    $0x02, BX
-	SHLQ    $0x02, CX
-	LEAQ    lanes<>+0(SB), CX
-	NEGQ    DX
-	VMOVUPS 32(CX)(DX*4), Y0
-	VXORPS  Y1, Y1, Y1
-	VXORPS  Y2, Y2, Y2
-	XORQ    CX, CX
-	TESTQ   BX, BX
-	JZ      loop_rest
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $0x07, DX
+	MOVQ         CX, BX
+	SUBQ         DX, BX
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, CX
+	LEAQ         lanes<>+0(SB), CX
+	NEGQ         DX
+	VMOVUPS      32(CX)(DX*4), Y0
+	MOVL         $0x7fffffff, CX
+	VMOVD        CX, X1
+	VBROADCASTSS X1, Y1
+	VXORPS       Y2, Y2, Y2
+	XORQ         CX, CX
+	TESTQ        BX, BX
+	JZ           loop_rest
 
 loop:
 	VMOVUPS (AX)(CX*1), Y3
-	VMULPS  Y1, Y3, Y3
-	VADDPS  Y3, Y2, Y2
+	VANDPS  Y1, Y3, Y3
+	VPMAXSD Y3, Y2, Y2
 	ADDQ    $0x20, CX
 	CMPQ    CX, BX
 	JLT     loop
@@ -178,16 +180,19 @@ loop_rest:
 	VPTEST     Y0, Y0
 	JZ         loop_done
 	VMASKMOVPS (AX)(CX*1), Y0, Y0
-	VMULPS     Y1, Y0, Y0
-	VADDPS     Y0, Y2, Y2
+	VANDPS     Y1, Y0, Y0
+	VPMAXSD    Y0, Y2, Y2
 
 loop_done:
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VMOVMSKPS Y2, AX
+	MOVL         $0x7f7fffff, AX
+	VMOVD        AX, X0
+	VBROADCASTSS X0, Y0
+	VPCMPGTD     Y0, Y2, Y2
+	VMOVMSKPS    Y2, AX
 	VZEROUPPER
-	TESTL     AX, AX
-	SETEQ     AL
-	MOVB      AL, ret+16(FP)
+	TESTL        AX, AX
+	SETEQ        AL
+	MOVB         AL, ret+16(FP)
 	RET
 
 // func sumSquaresAVX2(sums *float64, x *float32, n int)
@@ -421,29 +426,31 @@ loop_done:
 	RET
 
 // func finiteAVX512(x *float32, n int) bool
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·finiteAVX512(SB), NOSPLIT, $0-17
-	MOVQ   x+0(FP), AX
-	MOVQ   n+8(FP), CX
-	MOVQ   CX, DX
-	ANDQ   $0x0f, DX
-	MOVQ   CX, BX
-	SUBQ   DX, BX
-	SHLQ   $0x02, BX
-	SHLQ   $0x02, CX
-	MOVQ   $-1, CX
-	BZHIQ  DX, CX, CX
-	KMOVW  CX, K1
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	XORQ   CX, CX
-	TESTQ  BX, BX
-	JZ     loop_rest
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $0x0f, DX
+	MOVQ         CX, BX
+	SUBQ         DX, BX
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, CX
+	MOVQ         $-1, CX
+	BZHIQ        DX, CX, CX
+	KMOVW        CX, K1
+	MOVL         $0x7fffffff, CX
+	VMOVD        CX, X0
+	VBROADCASTSS X0, Z0
+	VPXORD       Z1, Z1, Z1
+	XORQ         CX, CX
+	TESTQ        BX, BX
+	JZ           loop_rest
 
 loop:
 	VMOVUPS (AX)(CX*1), Z2
-	VMULPS  Z0, Z2, Z2
-	VADDPS  Z2, Z1, Z1
+	VANDPS  Z0, Z2, Z2
+	VPMAXSD Z2, Z1, Z1
 	ADDQ    $0x40, CX
 	CMPQ    CX, BX
 	JLT     loop
@@ -452,16 +459,19 @@ loop_rest:
 	KORTESTW  K1, K1
 	JZ        loop_done
 	VMOVUPS.Z (AX)(CX*1), K1, Z2
-	VMULPS    Z0, Z2, Z2
-	VADDPS    Z2, Z1, Z1
+	VANDPS    Z0, Z2, Z2
+	VPMAXSD   Z2, Z1, Z1
 
 loop_done:
-	VCMPPS $0x03, Z1, Z1, K1
-	KMOVW  K1, AX
+	MOVL         $0x7f7fffff, AX
+	VMOVD        AX, X0
+	VBROADCASTSS X0, Z0
+	VPCMPGTD     Z0, Z1, K1
+	KMOVW        K1, AX
 	VZEROUPPER
-	TESTL  AX, AX
-	SETEQ  AL
-	MOVB   AL, ret+16(FP)
+	TESTL        AX, AX
+	SETEQ        AL
+	MOVB         AL, ret+16(FP)
 	RET
 
 // func sumSquaresAVX512(sums *float64, x *float32, n int)

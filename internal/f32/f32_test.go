@@ -280,19 +280,27 @@ func TestVectors(t *testing.T) {
 }
 
 func TestFirstNonFinite(t *testing.T) {
-	x := []float32{0, -1, math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32}
-	if i := FirstNonFinite(x); i != -1 {
-		t.Errorf("index %d of finite values", i)
-	}
-	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		for at := range x {
-			y := append([]float32(nil), x...)
-			y[at] = float32(bad)
-			if i := FirstNonFinite(y); i != at {
-				t.Errorf("%v at %d found at %d", bad, at, i)
+	finite := []float32{0, -1, math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32}
+	eachBackend(func(name string) {
+		for n := 1; n < 40; n++ {
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = finite[i%len(finite)]
+			}
+			if i := FirstNonFinite(x); i != -1 {
+				t.Errorf("%s: index %d of %d finite values", name, i, n)
+			}
+			for _, bad := range []float64{math.NaN(), -math.NaN(), math.Inf(1), math.Inf(-1)} {
+				for at := range x {
+					y := append([]float32(nil), x...)
+					y[at] = float32(bad)
+					if i := FirstNonFinite(y); i != at {
+						t.Errorf("%s: %v at %d of %d found at %d", name, bad, at, n, i)
+					}
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestWrongShapesPanic(t *testing.T) {

@@ -4,20 +4,20 @@
 
 #include "textflag.h"
 
-// func eightsSGDAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+// func eightsSGDAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·eightsSGDAVX512(SB), NOSPLIT, $0-96
+TEXT ·eightsSGDAVX512(SB), NOSPLIT, $0-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+48(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         state+56(FP), BX
+	MOVQ         value+48(FP), BX
 	SHLQ         $0x02, BX
-	MOVQ         dim+40(FP), R8
-	SHLQ         $0x02, R8
-	MOVQ         grads+24(FP), DI
+	MOVQ         state+56(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         dim+40(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         grads+24(FP), R8
 	MOVQ         k+88(FP), R9
 	MOVL         $0x7fffffff, R10
 	VMOVD        R10, X0
@@ -26,76 +26,102 @@ TEXT ·eightsSGDAVX512(SB), NOSPLIT, $0-96
 	VBROADCASTSS 4(R9), Z3
 	VBROADCASTSS 8(R9), Z4
 	VBROADCASTSS 12(R9), Z5
-	ADDQ         BX, R8
+	ADDQ         SI, DI
+	MOVL         mark+96(FP), R10
+	MOVQ         first+64(FP), R11
+	MOVQ         last+80(FP), R12
 
 row:
-	MOVQ       (AX), R9
-	MOVQ       R9, R10
-	MOVQ       DI, R8
+	MOVQ       (AX), DI
+	MOVQ       8(AX), SI
+	MOVL       R10, (SI)
 	CMPQ       CX, $0x01
-	JE         near
-	MOVQ       8(AX), R10
-	ADDQ       DX, R8
-	LEAQ       -1(CX), BX
-	CMPQ       BX, silent+16(FP)
+	JE         alone
+	MOVQ       16(AX), R9
+	MOVQ       24(AX), SI
+	MOVL       R10, (SI)
+	LEAQ       (R8)(DX*1), SI
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), BX
-	MOVQ       last+80(FP), R11
-	PREFETCHT0 (BX)(R11*1)
-	ADDQ       first+64(FP), BX
-	XORQ       R11, R11
+	MOVQ       392(AX), R13
+	PREFETCHT0 (R13)
+	MOVQ       384(AX), R13
+	PREFETCHT0 (R13)(R11*1)
+	PREFETCHT0 (R13)(R12*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R13)(R11*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R11, R13
+	MOVQ       $+128, R14
 
 line:
-	PREFETCHT0 (BX)(R11*1)
-	ADDQ       $0x40, R11
-	CMPQ       R11, most+72(FP)
+	PREFETCHT0 (R13)(R14*1)
+	ADDQ       $0x40, R14
+	CMPQ       R14, most+72(FP)
 	JLT        line
-	MOVQ       200(AX), BX
-	MOVQ       last+80(FP), R11
-	PREFETCHT0 (BX)(R11*1)
-	ADDQ       first+64(FP), BX
-	XORQ       R11, R11
+
+line_end:
+	MOVQ       408(AX), R13
+	PREFETCHT0 (R13)
+	MOVQ       400(AX), R13
+	PREFETCHT0 (R13)(R11*1)
+	PREFETCHT0 (R13)(R12*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        other_line_end
+	PREFETCHT0 64(R13)(R11*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        other_line_end
+	ADDQ       R11, R13
+	MOVQ       $+128, R14
 
 other_line:
-	PREFETCHT0 (BX)(R11*1)
-	ADDQ       $0x40, R11
-	CMPQ       R11, most+72(FP)
+	PREFETCHT0 (R13)(R14*1)
+	ADDQ       $0x40, R14
+	CMPQ       R14, most+72(FP)
 	JLT        other_line
 
+other_line_end:
 near:
-	VMOVUPS       (R9)(SI*1), Y1
-	VINSERTF32X8  $0x01, (R10)(SI*1), Z1, Z1
-	VMOVUPS       (DI), Y2
-	VINSERTF32X8  $0x01, (R8), Z2, Z2
+	VMOVUPS       (DI)(BX*1), Y1
+	VINSERTF32X8  $0x01, (R9)(BX*1), Z1, Z1
+	VMOVUPS       (R8), Y2
+	VINSERTF32X8  $0x01, (SI), Z2, Z2
 	VMULPS        Z0, Z2, Z2
 	VMULPS        Z1, Z3, Z6
 	VADDPS        Z6, Z2, Z2
 	VMULPS        Z4, Z2, Z2
 	VMULPS        Z5, Z2, Z2
 	VSUBPS        Z2, Z1, Z1
-	VMOVUPS       Y1, (R9)(SI*1)
-	VEXTRACTF32X8 $0x01, Z1, (R10)(SI*1)
-	ADDQ          $0x10, AX
-	LEAQ          (R8)(DX*1), DI
+	VMOVUPS       Y1, (DI)(BX*1)
+	VEXTRACTF32X8 $0x01, Z1, (R9)(BX*1)
+	ADDQ          $0x20, AX
+	LEAQ          (SI)(DX*1), R8
 	SUBQ          $0x02, CX
 	JG            row
 	VZEROUPPER
 	RET
 
-// func pairsSGDAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+alone:
+	MOVQ DI, R9
+	MOVQ R8, SI
+	JMP  near
+
+// func pairsSGDAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·pairsSGDAVX512(SB), NOSPLIT, $0-96
+TEXT ·pairsSGDAVX512(SB), NOSPLIT, $0-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+48(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         state+56(FP), BX
+	MOVQ         value+48(FP), BX
 	SHLQ         $0x02, BX
-	MOVQ         dim+40(FP), R8
-	SHLQ         $0x02, R8
-	MOVQ         grads+24(FP), DI
+	MOVQ         state+56(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         dim+40(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         grads+24(FP), R8
 	MOVQ         k+88(FP), R9
 	MOVL         $0x7fffffff, R10
 	VMOVD        R10, X0
@@ -104,83 +130,109 @@ TEXT ·pairsSGDAVX512(SB), NOSPLIT, $0-96
 	VBROADCASTSS 4(R9), Z3
 	VBROADCASTSS 8(R9), Z4
 	VBROADCASTSS 12(R9), Z5
-	MOVQ         R8, R10
+	MOVQ         DI, R10
 	SHRQ         $0x02, R10
 	MOVQ         $-1, R9
 	BZHIQ        R10, R9, R9
 	KMOVW        R9, K1
 	SHLQ         $0x08, R9
 	KMOVW        R9, K2
-	ADDQ         BX, R8
+	ADDQ         SI, DI
+	MOVL         mark+96(FP), R10
+	MOVQ         first+64(FP), R11
+	MOVQ         last+80(FP), R12
 
 row:
-	MOVQ       (AX), R9
-	MOVQ       R9, R10
-	MOVQ       DI, R8
+	MOVQ       (AX), DI
+	MOVQ       8(AX), SI
+	MOVL       R10, (SI)
 	CMPQ       CX, $0x01
-	JE         near
-	MOVQ       8(AX), R10
-	ADDQ       DX, R8
-	LEAQ       -1(CX), BX
-	CMPQ       BX, silent+16(FP)
+	JE         alone
+	MOVQ       16(AX), R9
+	MOVQ       24(AX), SI
+	MOVL       R10, (SI)
+	LEAQ       (R8)(DX*1), SI
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), BX
-	MOVQ       last+80(FP), R11
-	PREFETCHT0 (BX)(R11*1)
-	ADDQ       first+64(FP), BX
-	XORQ       R11, R11
+	MOVQ       392(AX), R13
+	PREFETCHT0 (R13)
+	MOVQ       384(AX), R13
+	PREFETCHT0 (R13)(R11*1)
+	PREFETCHT0 (R13)(R12*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R13)(R11*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R11, R13
+	MOVQ       $+128, R14
 
 line:
-	PREFETCHT0 (BX)(R11*1)
-	ADDQ       $0x40, R11
-	CMPQ       R11, most+72(FP)
+	PREFETCHT0 (R13)(R14*1)
+	ADDQ       $0x40, R14
+	CMPQ       R14, most+72(FP)
 	JLT        line
-	MOVQ       200(AX), BX
-	MOVQ       last+80(FP), R11
-	PREFETCHT0 (BX)(R11*1)
-	ADDQ       first+64(FP), BX
-	XORQ       R11, R11
+
+line_end:
+	MOVQ       408(AX), R13
+	PREFETCHT0 (R13)
+	MOVQ       400(AX), R13
+	PREFETCHT0 (R13)(R11*1)
+	PREFETCHT0 (R13)(R12*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        other_line_end
+	PREFETCHT0 64(R13)(R11*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        other_line_end
+	ADDQ       R11, R13
+	MOVQ       $+128, R14
 
 other_line:
-	PREFETCHT0 (BX)(R11*1)
-	ADDQ       $0x40, R11
-	CMPQ       R11, most+72(FP)
+	PREFETCHT0 (R13)(R14*1)
+	ADDQ       $0x40, R14
+	CMPQ       R14, most+72(FP)
 	JLT        other_line
 
+other_line_end:
 near:
-	VMOVUPS.Z       (R9)(SI*1), K1, Y1
-	VBROADCASTF32X8 (R10)(SI*1), K2, Z1
-	VMOVUPS.Z       (DI), K1, Y2
-	VBROADCASTF32X8 (R8), K2, Z2
+	VMOVUPS.Z       (DI)(BX*1), K1, Y1
+	VBROADCASTF32X8 (R9)(BX*1), K2, Z1
+	VMOVUPS.Z       (R8), K1, Y2
+	VBROADCASTF32X8 (SI), K2, Z2
 	VMULPS          Z0, Z2, Z2
 	VMULPS          Z1, Z3, Z6
 	VADDPS          Z6, Z2, Z2
 	VMULPS          Z4, Z2, Z2
 	VMULPS          Z5, Z2, Z2
 	VSUBPS          Z2, Z1, Z1
-	VMOVUPS         Y1, K1, (R9)(SI*1)
+	VMOVUPS         Y1, K1, (DI)(BX*1)
 	VEXTRACTF32X8   $0x01, Z1, Y1
-	VMOVUPS         Y1, K1, (R10)(SI*1)
-	ADDQ            $0x10, AX
-	LEAQ            (R8)(DX*1), DI
+	VMOVUPS         Y1, K1, (R9)(BX*1)
+	ADDQ            $0x20, AX
+	LEAQ            (SI)(DX*1), R8
 	SUBQ            $0x02, CX
 	JG              row
 	VZEROUPPER
 	RET
 
-// func eightsAdagradAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+alone:
+	MOVQ DI, R9
+	MOVQ R8, SI
+	JMP  near
+
+// func eightsAdagradAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·eightsAdagradAVX512(SB), NOSPLIT, $0-96
+TEXT ·eightsAdagradAVX512(SB), NOSPLIT, $0-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+48(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         state+56(FP), DI
-	SHLQ         $0x02, DI
-	MOVQ         dim+40(FP), BX
+	MOVQ         value+48(FP), BX
 	SHLQ         $0x02, BX
+	MOVQ         state+56(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         dim+40(FP), DI
+	SHLQ         $0x02, DI
 	MOVQ         grads+24(FP), R8
 	MOVQ         k+88(FP), R9
 	MOVL         $0x7fffffff, R10
@@ -191,84 +243,110 @@ TEXT ·eightsAdagradAVX512(SB), NOSPLIT, $0-96
 	VBROADCASTSS 8(R9), Z5
 	VBROADCASTSS 12(R9), Z6
 	VBROADCASTSS 16(R9), Z7
-	ADDQ         DI, BX
+	ADDQ         SI, DI
+	MOVL         mark+96(FP), R11
+	MOVQ         first+64(FP), R12
+	MOVQ         last+80(FP), R13
 
 row:
-	MOVQ       (AX), R10
-	MOVQ       R10, R11
-	MOVQ       R8, R9
+	MOVQ       (AX), R9
+	MOVQ       8(AX), DI
+	MOVL       R11, (DI)
 	CMPQ       CX, $0x01
-	JE         near
-	MOVQ       8(AX), R11
-	ADDQ       DX, R9
-	LEAQ       -1(CX), BX
-	CMPQ       BX, silent+16(FP)
+	JE         alone
+	MOVQ       16(AX), R10
+	MOVQ       24(AX), DI
+	MOVL       R11, (DI)
+	LEAQ       (R8)(DX*1), DI
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), BX
-	MOVQ       last+80(FP), R12
-	PREFETCHT0 (BX)(R12*1)
-	ADDQ       first+64(FP), BX
-	XORQ       R12, R12
+	MOVQ       392(AX), R14
+	PREFETCHT0 (R14)
+	MOVQ       384(AX), R14
+	PREFETCHT0 (R14)(R12*1)
+	PREFETCHT0 (R14)(R13*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R14)(R12*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R12, R14
+	MOVQ       $+128, R15
 
 line:
-	PREFETCHT0 (BX)(R12*1)
-	ADDQ       $0x40, R12
-	CMPQ       R12, most+72(FP)
+	PREFETCHT0 (R14)(R15*1)
+	ADDQ       $0x40, R15
+	CMPQ       R15, most+72(FP)
 	JLT        line
-	MOVQ       200(AX), BX
-	MOVQ       last+80(FP), R12
-	PREFETCHT0 (BX)(R12*1)
-	ADDQ       first+64(FP), BX
-	XORQ       R12, R12
+
+line_end:
+	MOVQ       408(AX), R14
+	PREFETCHT0 (R14)
+	MOVQ       400(AX), R14
+	PREFETCHT0 (R14)(R12*1)
+	PREFETCHT0 (R14)(R13*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        other_line_end
+	PREFETCHT0 64(R14)(R12*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        other_line_end
+	ADDQ       R12, R14
+	MOVQ       $+128, R15
 
 other_line:
-	PREFETCHT0 (BX)(R12*1)
-	ADDQ       $0x40, R12
-	CMPQ       R12, most+72(FP)
+	PREFETCHT0 (R14)(R15*1)
+	ADDQ       $0x40, R15
+	CMPQ       R15, most+72(FP)
 	JLT        other_line
 
+other_line_end:
 near:
-	VMOVUPS       (R10)(SI*1), Y1
-	VINSERTF32X8  $0x01, (R11)(SI*1), Z1, Z1
+	VMOVUPS       (R9)(BX*1), Y1
+	VINSERTF32X8  $0x01, (R10)(BX*1), Z1, Z1
 	VMOVUPS       (R8), Y2
-	VINSERTF32X8  $0x01, (R9), Z2, Z2
+	VINSERTF32X8  $0x01, (DI), Z2, Z2
 	VMULPS        Z0, Z2, Z2
 	VMULPS        Z1, Z4, Z8
 	VADDPS        Z8, Z2, Z2
 	VMULPS        Z5, Z2, Z2
-	VMOVUPS       (R10)(DI*1), Y3
-	VINSERTF32X8  $0x01, (R11)(DI*1), Z3, Z3
+	VMOVUPS       (R9)(SI*1), Y3
+	VINSERTF32X8  $0x01, (R10)(SI*1), Z3, Z3
 	VMULPS        Z2, Z2, Z8
 	VADDPS        Z8, Z3, Z3
-	VMOVUPS       Y3, (R10)(DI*1)
-	VEXTRACTF32X8 $0x01, Z3, (R11)(DI*1)
+	VMOVUPS       Y3, (R9)(SI*1)
+	VEXTRACTF32X8 $0x01, Z3, (R10)(SI*1)
 	VSQRTPS       Z3, Z3
 	VADDPS        Z7, Z3, Z3
 	VMULPS        Z6, Z2, Z2
 	VDIVPS        Z3, Z2, Z2
 	VSUBPS        Z2, Z1, Z1
-	VMOVUPS       Y1, (R10)(SI*1)
-	VEXTRACTF32X8 $0x01, Z1, (R11)(SI*1)
-	ADDQ          $0x10, AX
-	LEAQ          (R9)(DX*1), R8
+	VMOVUPS       Y1, (R9)(BX*1)
+	VEXTRACTF32X8 $0x01, Z1, (R10)(BX*1)
+	ADDQ          $0x20, AX
+	LEAQ          (DI)(DX*1), R8
 	SUBQ          $0x02, CX
 	JG            row
 	VZEROUPPER
 	RET
 
-// func pairsAdagradAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+alone:
+	MOVQ R9, R10
+	MOVQ R8, DI
+	JMP  near
+
+// func pairsAdagradAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·pairsAdagradAVX512(SB), NOSPLIT, $0-96
+TEXT ·pairsAdagradAVX512(SB), NOSPLIT, $0-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+48(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         state+56(FP), DI
-	SHLQ         $0x02, DI
-	MOVQ         dim+40(FP), BX
+	MOVQ         value+48(FP), BX
 	SHLQ         $0x02, BX
+	MOVQ         state+56(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         dim+40(FP), DI
+	SHLQ         $0x02, DI
 	MOVQ         grads+24(FP), R8
 	MOVQ         k+88(FP), R9
 	MOVL         $0x7fffffff, R10
@@ -279,169 +357,216 @@ TEXT ·pairsAdagradAVX512(SB), NOSPLIT, $0-96
 	VBROADCASTSS 8(R9), Z5
 	VBROADCASTSS 12(R9), Z6
 	VBROADCASTSS 16(R9), Z7
-	MOVQ         BX, R10
+	MOVQ         DI, R10
 	SHRQ         $0x02, R10
 	MOVQ         $-1, R9
 	BZHIQ        R10, R9, R9
 	KMOVW        R9, K1
 	SHLQ         $0x08, R9
 	KMOVW        R9, K2
-	ADDQ         DI, BX
+	ADDQ         SI, DI
+	MOVL         mark+96(FP), R11
+	MOVQ         first+64(FP), R12
+	MOVQ         last+80(FP), R13
 
 row:
-	MOVQ       (AX), R10
-	MOVQ       R10, R11
-	MOVQ       R8, R9
+	MOVQ       (AX), R9
+	MOVQ       8(AX), DI
+	MOVL       R11, (DI)
 	CMPQ       CX, $0x01
-	JE         near
-	MOVQ       8(AX), R11
-	ADDQ       DX, R9
-	LEAQ       -1(CX), BX
-	CMPQ       BX, silent+16(FP)
+	JE         alone
+	MOVQ       16(AX), R10
+	MOVQ       24(AX), DI
+	MOVL       R11, (DI)
+	LEAQ       (R8)(DX*1), DI
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), BX
-	MOVQ       last+80(FP), R12
-	PREFETCHT0 (BX)(R12*1)
-	ADDQ       first+64(FP), BX
-	XORQ       R12, R12
+	MOVQ       392(AX), R14
+	PREFETCHT0 (R14)
+	MOVQ       384(AX), R14
+	PREFETCHT0 (R14)(R12*1)
+	PREFETCHT0 (R14)(R13*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R14)(R12*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R12, R14
+	MOVQ       $+128, R15
 
 line:
-	PREFETCHT0 (BX)(R12*1)
-	ADDQ       $0x40, R12
-	CMPQ       R12, most+72(FP)
+	PREFETCHT0 (R14)(R15*1)
+	ADDQ       $0x40, R15
+	CMPQ       R15, most+72(FP)
 	JLT        line
-	MOVQ       200(AX), BX
-	MOVQ       last+80(FP), R12
-	PREFETCHT0 (BX)(R12*1)
-	ADDQ       first+64(FP), BX
-	XORQ       R12, R12
+
+line_end:
+	MOVQ       408(AX), R14
+	PREFETCHT0 (R14)
+	MOVQ       400(AX), R14
+	PREFETCHT0 (R14)(R12*1)
+	PREFETCHT0 (R14)(R13*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        other_line_end
+	PREFETCHT0 64(R14)(R12*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        other_line_end
+	ADDQ       R12, R14
+	MOVQ       $+128, R15
 
 other_line:
-	PREFETCHT0 (BX)(R12*1)
-	ADDQ       $0x40, R12
-	CMPQ       R12, most+72(FP)
+	PREFETCHT0 (R14)(R15*1)
+	ADDQ       $0x40, R15
+	CMPQ       R15, most+72(FP)
 	JLT        other_line
 
+other_line_end:
 near:
-	VMOVUPS.Z       (R10)(SI*1), K1, Y1
-	VBROADCASTF32X8 (R11)(SI*1), K2, Z1
+	VMOVUPS.Z       (R9)(BX*1), K1, Y1
+	VBROADCASTF32X8 (R10)(BX*1), K2, Z1
 	VMOVUPS.Z       (R8), K1, Y2
-	VBROADCASTF32X8 (R9), K2, Z2
+	VBROADCASTF32X8 (DI), K2, Z2
 	VMULPS          Z0, Z2, Z2
 	VMULPS          Z1, Z4, Z8
 	VADDPS          Z8, Z2, Z2
 	VMULPS          Z5, Z2, Z2
-	VMOVUPS.Z       (R10)(DI*1), K1, Y3
-	VBROADCASTF32X8 (R11)(DI*1), K2, Z3
+	VMOVUPS.Z       (R9)(SI*1), K1, Y3
+	VBROADCASTF32X8 (R10)(SI*1), K2, Z3
 	VMULPS          Z2, Z2, Z8
 	VADDPS          Z8, Z3, Z3
-	VMOVUPS         Y3, K1, (R10)(DI*1)
+	VMOVUPS         Y3, K1, (R9)(SI*1)
 	VEXTRACTF32X8   $0x01, Z3, Y8
-	VMOVUPS         Y8, K1, (R11)(DI*1)
+	VMOVUPS         Y8, K1, (R10)(SI*1)
 	VSQRTPS         Z3, Z3
 	VADDPS          Z7, Z3, Z3
 	VMULPS          Z6, Z2, Z2
 	VDIVPS          Z3, Z2, Z2
 	VSUBPS          Z2, Z1, Z1
-	VMOVUPS         Y1, K1, (R10)(SI*1)
+	VMOVUPS         Y1, K1, (R9)(BX*1)
 	VEXTRACTF32X8   $0x01, Z1, Y1
-	VMOVUPS         Y1, K1, (R11)(SI*1)
-	ADDQ            $0x10, AX
-	LEAQ            (R9)(DX*1), R8
+	VMOVUPS         Y1, K1, (R10)(BX*1)
+	ADDQ            $0x20, AX
+	LEAQ            (DI)(DX*1), R8
 	SUBQ            $0x02, CX
 	JG              row
 	VZEROUPPER
 	RET
 
-// func eightsAdamAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+alone:
+	MOVQ R9, R10
+	MOVQ R8, DI
+	JMP  near
+
+// func eightsAdamAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·eightsAdamAVX512(SB), NOSPLIT, $0-96
+TEXT ·eightsAdamAVX512(SB), NOSPLIT, $8-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+48(FP), SI
+	MOVQ         value+48(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         state+56(FP), SI
 	SHLQ         $0x02, SI
-	MOVQ         state+56(FP), DI
+	MOVQ         dim+40(FP), DI
 	SHLQ         $0x02, DI
-	MOVQ         dim+40(FP), R8
-	SHLQ         $0x02, R8
-	MOVQ         grads+24(FP), R9
-	MOVQ         k+88(FP), BX
+	MOVQ         grads+24(FP), R8
+	MOVQ         k+88(FP), R9
 	MOVL         $0x7fffffff, R10
 	VMOVD        R10, X0
 	VBROADCASTSS X0, Z0
-	VBROADCASTSS (BX), Z0
-	VBROADCASTSS 4(BX), Z5
-	VBROADCASTSS 8(BX), Z6
-	VBROADCASTSS 12(BX), Z7
-	VBROADCASTSS 16(BX), Z8
-	VBROADCASTSS 20(BX), Z9
-	VBROADCASTSS 24(BX), Z10
-	VBROADCASTSS 28(BX), Z11
-	VBROADCASTSS 32(BX), Z12
-	VBROADCASTSS 36(BX), Z13
-	VBROADCASTSS 40(BX), Z14
-	ADDQ         DI, R8
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 4(R9), Z5
+	VBROADCASTSS 8(R9), Z6
+	VBROADCASTSS 12(R9), Z7
+	VBROADCASTSS 16(R9), Z8
+	VBROADCASTSS 20(R9), Z9
+	VBROADCASTSS 24(R9), Z10
+	VBROADCASTSS 28(R9), Z11
+	VBROADCASTSS 32(R9), Z12
+	VBROADCASTSS 36(R9), Z13
+	VBROADCASTSS 40(R9), Z14
+	ADDQ         SI, DI
+	MOVL         mark+96(FP), R12
+	MOVQ         first+64(FP), R13
+	MOVQ         last+80(FP), R14
 
 row:
-	MOVQ       (AX), R11
-	MOVQ       R11, R12
-	MOVQ       R9, R10
+	MOVQ       (AX), R10
+	MOVQ       8(AX), R9
+	MOVL       R12, (R9)
 	CMPQ       CX, $0x01
-	JE         near
-	MOVQ       8(AX), R12
-	ADDQ       DX, R10
-	LEAQ       -1(CX), BX
-	CMPQ       BX, silent+16(FP)
+	JE         alone
+	MOVQ       16(AX), R11
+	MOVQ       24(AX), R9
+	MOVL       R12, (R9)
+	LEAQ       (R8)(DX*1), R9
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), BX
-	MOVQ       last+80(FP), R13
-	PREFETCHT0 (BX)(R13*1)
-	ADDQ       first+64(FP), BX
-	XORQ       R13, R13
+	MOVQ       392(AX), R15
+	PREFETCHT0 (R15)
+	MOVQ       384(AX), R15
+	PREFETCHT0 (R15)(R13*1)
+	PREFETCHT0 (R15)(R14*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R15)(R13*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R13, R15
+	MOVQ       $+128, BP
 
 line:
-	PREFETCHT0 (BX)(R13*1)
-	ADDQ       $0x40, R13
-	CMPQ       R13, most+72(FP)
+	PREFETCHT0 (R15)(BP*1)
+	ADDQ       $0x40, BP
+	CMPQ       BP, most+72(FP)
 	JLT        line
-	MOVQ       200(AX), BX
-	MOVQ       last+80(FP), R13
-	PREFETCHT0 (BX)(R13*1)
-	ADDQ       first+64(FP), BX
-	XORQ       R13, R13
+
+line_end:
+	MOVQ       408(AX), R15
+	PREFETCHT0 (R15)
+	MOVQ       400(AX), R15
+	PREFETCHT0 (R15)(R13*1)
+	PREFETCHT0 (R15)(R14*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        other_line_end
+	PREFETCHT0 64(R15)(R13*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        other_line_end
+	ADDQ       R13, R15
+	MOVQ       $+128, BP
 
 other_line:
-	PREFETCHT0 (BX)(R13*1)
-	ADDQ       $0x40, R13
-	CMPQ       R13, most+72(FP)
+	PREFETCHT0 (R15)(BP*1)
+	ADDQ       $0x40, BP
+	CMPQ       BP, most+72(FP)
 	JLT        other_line
 
+other_line_end:
 near:
-	VMOVUPS       (R11)(SI*1), Y1
-	VINSERTF32X8  $0x01, (R12)(SI*1), Z1, Z1
-	VMOVUPS       (R9), Y2
-	VINSERTF32X8  $0x01, (R10), Z2, Z2
+	VMOVUPS       (R10)(BX*1), Y1
+	VINSERTF32X8  $0x01, (R11)(BX*1), Z1, Z1
+	VMOVUPS       (R8), Y2
+	VINSERTF32X8  $0x01, (R9), Z2, Z2
 	VMULPS        Z0, Z2, Z2
 	VMULPS        Z1, Z5, Z15
 	VADDPS        Z15, Z2, Z2
 	VMULPS        Z6, Z2, Z2
-	VMOVUPS       (R11)(DI*1), Y3
-	VINSERTF32X8  $0x01, (R12)(DI*1), Z3, Z3
-	VMOVUPS       (R11)(R8*1), Y4
-	VINSERTF32X8  $0x01, (R12)(R8*1), Z4, Z4
+	VMOVUPS       (R10)(SI*1), Y3
+	VINSERTF32X8  $0x01, (R11)(SI*1), Z3, Z3
+	VMOVUPS       (R10)(DI*1), Y4
+	VINSERTF32X8  $0x01, (R11)(DI*1), Z4, Z4
 	VMULPS        Z9, Z3, Z3
 	VMULPS        Z2, Z10, Z15
 	VADDPS        Z15, Z3, Z3
-	VMOVUPS       Y3, (R11)(DI*1)
-	VEXTRACTF32X8 $0x01, Z3, (R12)(DI*1)
+	VMOVUPS       Y3, (R10)(SI*1)
+	VEXTRACTF32X8 $0x01, Z3, (R11)(SI*1)
 	VMULPS        Z11, Z4, Z4
 	VMULPS        Z2, Z12, Z15
 	VMULPS        Z2, Z15, Z15
 	VADDPS        Z15, Z4, Z4
-	VMOVUPS       Y4, (R11)(R8*1)
-	VEXTRACTF32X8 $0x01, Z4, (R12)(R8*1)
+	VMOVUPS       Y4, (R10)(DI*1)
+	VEXTRACTF32X8 $0x01, Z4, (R11)(DI*1)
 	VMULPS        Z14, Z4, Z4
 	VSQRTPS       Z4, Z4
 	VADDPS        Z8, Z4, Z4
@@ -449,113 +574,139 @@ near:
 	VMULPS        Z13, Z3, Z3
 	VDIVPS        Z4, Z3, Z3
 	VSUBPS        Z3, Z1, Z1
-	VMOVUPS       Y1, (R11)(SI*1)
-	VEXTRACTF32X8 $0x01, Z1, (R12)(SI*1)
-	ADDQ          $0x10, AX
-	LEAQ          (R10)(DX*1), R9
+	VMOVUPS       Y1, (R10)(BX*1)
+	VEXTRACTF32X8 $0x01, Z1, (R11)(BX*1)
+	ADDQ          $0x20, AX
+	LEAQ          (R9)(DX*1), R8
 	SUBQ          $0x02, CX
 	JG            row
 	VZEROUPPER
 	RET
 
-// func pairsAdamAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+alone:
+	MOVQ R10, R11
+	MOVQ R8, R9
+	JMP  near
+
+// func pairsAdamAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·pairsAdamAVX512(SB), NOSPLIT, $0-96
+TEXT ·pairsAdamAVX512(SB), NOSPLIT, $8-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+48(FP), SI
+	MOVQ         value+48(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         state+56(FP), SI
 	SHLQ         $0x02, SI
-	MOVQ         state+56(FP), DI
+	MOVQ         dim+40(FP), DI
 	SHLQ         $0x02, DI
-	MOVQ         dim+40(FP), R8
-	SHLQ         $0x02, R8
-	MOVQ         grads+24(FP), R9
-	MOVQ         k+88(FP), BX
+	MOVQ         grads+24(FP), R8
+	MOVQ         k+88(FP), R9
 	MOVL         $0x7fffffff, R10
 	VMOVD        R10, X0
 	VBROADCASTSS X0, Z0
-	VBROADCASTSS (BX), Z0
-	VBROADCASTSS 4(BX), Z5
-	VBROADCASTSS 8(BX), Z6
-	VBROADCASTSS 12(BX), Z7
-	VBROADCASTSS 16(BX), Z8
-	VBROADCASTSS 20(BX), Z9
-	VBROADCASTSS 24(BX), Z10
-	VBROADCASTSS 28(BX), Z11
-	VBROADCASTSS 32(BX), Z12
-	VBROADCASTSS 36(BX), Z13
-	VBROADCASTSS 40(BX), Z14
-	MOVQ         R8, R10
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 4(R9), Z5
+	VBROADCASTSS 8(R9), Z6
+	VBROADCASTSS 12(R9), Z7
+	VBROADCASTSS 16(R9), Z8
+	VBROADCASTSS 20(R9), Z9
+	VBROADCASTSS 24(R9), Z10
+	VBROADCASTSS 28(R9), Z11
+	VBROADCASTSS 32(R9), Z12
+	VBROADCASTSS 36(R9), Z13
+	VBROADCASTSS 40(R9), Z14
+	MOVQ         DI, R10
 	SHRQ         $0x02, R10
-	MOVQ         $-1, BX
-	BZHIQ        R10, BX, BX
-	KMOVW        BX, K1
-	SHLQ         $0x08, BX
-	KMOVW        BX, K2
-	ADDQ         DI, R8
+	MOVQ         $-1, R9
+	BZHIQ        R10, R9, R9
+	KMOVW        R9, K1
+	SHLQ         $0x08, R9
+	KMOVW        R9, K2
+	ADDQ         SI, DI
+	MOVL         mark+96(FP), R12
+	MOVQ         first+64(FP), R13
+	MOVQ         last+80(FP), R14
 
 row:
-	MOVQ       (AX), R11
-	MOVQ       R11, R12
-	MOVQ       R9, R10
+	MOVQ       (AX), R10
+	MOVQ       8(AX), R9
+	MOVL       R12, (R9)
 	CMPQ       CX, $0x01
-	JE         near
-	MOVQ       8(AX), R12
-	ADDQ       DX, R10
-	LEAQ       -1(CX), BX
-	CMPQ       BX, silent+16(FP)
+	JE         alone
+	MOVQ       16(AX), R11
+	MOVQ       24(AX), R9
+	MOVL       R12, (R9)
+	LEAQ       (R8)(DX*1), R9
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), BX
-	MOVQ       last+80(FP), R13
-	PREFETCHT0 (BX)(R13*1)
-	ADDQ       first+64(FP), BX
-	XORQ       R13, R13
+	MOVQ       392(AX), R15
+	PREFETCHT0 (R15)
+	MOVQ       384(AX), R15
+	PREFETCHT0 (R15)(R13*1)
+	PREFETCHT0 (R15)(R14*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R15)(R13*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R13, R15
+	MOVQ       $+128, BP
 
 line:
-	PREFETCHT0 (BX)(R13*1)
-	ADDQ       $0x40, R13
-	CMPQ       R13, most+72(FP)
+	PREFETCHT0 (R15)(BP*1)
+	ADDQ       $0x40, BP
+	CMPQ       BP, most+72(FP)
 	JLT        line
-	MOVQ       200(AX), BX
-	MOVQ       last+80(FP), R13
-	PREFETCHT0 (BX)(R13*1)
-	ADDQ       first+64(FP), BX
-	XORQ       R13, R13
+
+line_end:
+	MOVQ       408(AX), R15
+	PREFETCHT0 (R15)
+	MOVQ       400(AX), R15
+	PREFETCHT0 (R15)(R13*1)
+	PREFETCHT0 (R15)(R14*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        other_line_end
+	PREFETCHT0 64(R15)(R13*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        other_line_end
+	ADDQ       R13, R15
+	MOVQ       $+128, BP
 
 other_line:
-	PREFETCHT0 (BX)(R13*1)
-	ADDQ       $0x40, R13
-	CMPQ       R13, most+72(FP)
+	PREFETCHT0 (R15)(BP*1)
+	ADDQ       $0x40, BP
+	CMPQ       BP, most+72(FP)
 	JLT        other_line
 
+other_line_end:
 near:
-	VMOVUPS.Z       (R11)(SI*1), K1, Y1
-	VBROADCASTF32X8 (R12)(SI*1), K2, Z1
-	VMOVUPS.Z       (R9), K1, Y2
-	VBROADCASTF32X8 (R10), K2, Z2
+	VMOVUPS.Z       (R10)(BX*1), K1, Y1
+	VBROADCASTF32X8 (R11)(BX*1), K2, Z1
+	VMOVUPS.Z       (R8), K1, Y2
+	VBROADCASTF32X8 (R9), K2, Z2
 	VMULPS          Z0, Z2, Z2
 	VMULPS          Z1, Z5, Z15
 	VADDPS          Z15, Z2, Z2
 	VMULPS          Z6, Z2, Z2
-	VMOVUPS.Z       (R11)(DI*1), K1, Y3
-	VBROADCASTF32X8 (R12)(DI*1), K2, Z3
-	VMOVUPS.Z       (R11)(R8*1), K1, Y4
-	VBROADCASTF32X8 (R12)(R8*1), K2, Z4
+	VMOVUPS.Z       (R10)(SI*1), K1, Y3
+	VBROADCASTF32X8 (R11)(SI*1), K2, Z3
+	VMOVUPS.Z       (R10)(DI*1), K1, Y4
+	VBROADCASTF32X8 (R11)(DI*1), K2, Z4
 	VMULPS          Z9, Z3, Z3
 	VMULPS          Z2, Z10, Z15
 	VADDPS          Z15, Z3, Z3
-	VMOVUPS         Y3, K1, (R11)(DI*1)
+	VMOVUPS         Y3, K1, (R10)(SI*1)
 	VEXTRACTF32X8   $0x01, Z3, Y15
-	VMOVUPS         Y15, K1, (R12)(DI*1)
+	VMOVUPS         Y15, K1, (R11)(SI*1)
 	VMULPS          Z11, Z4, Z4
 	VMULPS          Z2, Z12, Z15
 	VMULPS          Z2, Z15, Z15
 	VADDPS          Z15, Z4, Z4
-	VMOVUPS         Y4, K1, (R11)(R8*1)
+	VMOVUPS         Y4, K1, (R10)(DI*1)
 	VEXTRACTF32X8   $0x01, Z4, Y2
-	VMOVUPS         Y2, K1, (R12)(R8*1)
+	VMOVUPS         Y2, K1, (R11)(DI*1)
 	VMULPS          Z14, Z4, Z4
 	VSQRTPS         Z4, Z4
 	VADDPS          Z8, Z4, Z4
@@ -563,103 +714,129 @@ near:
 	VMULPS          Z13, Z3, Z3
 	VDIVPS          Z4, Z3, Z3
 	VSUBPS          Z3, Z1, Z1
-	VMOVUPS         Y1, K1, (R11)(SI*1)
+	VMOVUPS         Y1, K1, (R10)(BX*1)
 	VEXTRACTF32X8   $0x01, Z1, Y1
-	VMOVUPS         Y1, K1, (R12)(SI*1)
-	ADDQ            $0x10, AX
-	LEAQ            (R10)(DX*1), R9
+	VMOVUPS         Y1, K1, (R11)(BX*1)
+	ADDQ            $0x20, AX
+	LEAQ            (R9)(DX*1), R8
 	SUBQ            $0x02, CX
 	JG              row
 	VZEROUPPER
 	RET
 
-// func eightsFTRLAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+alone:
+	MOVQ R10, R11
+	MOVQ R8, R9
+	JMP  near
+
+// func eightsFTRLAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·eightsFTRLAVX512(SB), NOSPLIT, $0-96
+TEXT ·eightsFTRLAVX512(SB), NOSPLIT, $8-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+48(FP), SI
+	MOVQ         value+48(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         state+56(FP), SI
 	SHLQ         $0x02, SI
-	MOVQ         state+56(FP), DI
+	MOVQ         dim+40(FP), DI
 	SHLQ         $0x02, DI
-	MOVQ         dim+40(FP), R8
-	SHLQ         $0x02, R8
-	MOVQ         grads+24(FP), R9
-	MOVQ         k+88(FP), BX
+	MOVQ         grads+24(FP), R8
+	MOVQ         k+88(FP), R9
 	MOVL         $0x7fffffff, R10
 	VMOVD        R10, X0
 	VBROADCASTSS X0, Z0
-	VBROADCASTSS (BX), Z1
-	VBROADCASTSS 4(BX), Z2
-	VBROADCASTSS 8(BX), Z3
-	VBROADCASTSS 56(BX), Z4
-	VBROADCASTSS 44(BX), Z5
-	VBROADCASTSS 48(BX), Z6
-	VBROADCASTSS 52(BX), Z7
-	ADDQ         DI, R8
+	VBROADCASTSS (R9), Z1
+	VBROADCASTSS 4(R9), Z2
+	VBROADCASTSS 8(R9), Z3
+	VBROADCASTSS 56(R9), Z4
+	VBROADCASTSS 44(R9), Z5
+	VBROADCASTSS 48(R9), Z6
+	VBROADCASTSS 52(R9), Z7
+	ADDQ         SI, DI
+	MOVL         mark+96(FP), R12
+	MOVQ         first+64(FP), R13
+	MOVQ         last+80(FP), R14
 
 row:
-	MOVQ       (AX), R11
-	MOVQ       R11, R12
-	MOVQ       R9, R10
+	MOVQ       (AX), R10
+	MOVQ       8(AX), R9
+	MOVL       R12, (R9)
 	CMPQ       CX, $0x01
-	JE         near
-	MOVQ       8(AX), R12
-	ADDQ       DX, R10
-	LEAQ       -1(CX), BX
-	CMPQ       BX, silent+16(FP)
+	JE         alone
+	MOVQ       16(AX), R11
+	MOVQ       24(AX), R9
+	MOVL       R12, (R9)
+	LEAQ       (R8)(DX*1), R9
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), BX
-	MOVQ       last+80(FP), R13
-	PREFETCHT0 (BX)(R13*1)
-	ADDQ       first+64(FP), BX
-	XORQ       R13, R13
+	MOVQ       392(AX), R15
+	PREFETCHT0 (R15)
+	MOVQ       384(AX), R15
+	PREFETCHT0 (R15)(R13*1)
+	PREFETCHT0 (R15)(R14*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R15)(R13*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R13, R15
+	MOVQ       $+128, BP
 
 line:
-	PREFETCHT0 (BX)(R13*1)
-	ADDQ       $0x40, R13
-	CMPQ       R13, most+72(FP)
+	PREFETCHT0 (R15)(BP*1)
+	ADDQ       $0x40, BP
+	CMPQ       BP, most+72(FP)
 	JLT        line
-	MOVQ       200(AX), BX
-	MOVQ       last+80(FP), R13
-	PREFETCHT0 (BX)(R13*1)
-	ADDQ       first+64(FP), BX
-	XORQ       R13, R13
+
+line_end:
+	MOVQ       408(AX), R15
+	PREFETCHT0 (R15)
+	MOVQ       400(AX), R15
+	PREFETCHT0 (R15)(R13*1)
+	PREFETCHT0 (R15)(R14*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        other_line_end
+	PREFETCHT0 64(R15)(R13*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        other_line_end
+	ADDQ       R13, R15
+	MOVQ       $+128, BP
 
 other_line:
-	PREFETCHT0 (BX)(R13*1)
-	ADDQ       $0x40, R13
-	CMPQ       R13, most+72(FP)
+	PREFETCHT0 (R15)(BP*1)
+	ADDQ       $0x40, BP
+	CMPQ       BP, most+72(FP)
 	JLT        other_line
 
+other_line_end:
 near:
-	VMOVUPS       (R11)(SI*1), Y8
-	VINSERTF32X8  $0x01, (R12)(SI*1), Z8, Z8
-	VMOVUPS       (R9), Y9
-	VINSERTF32X8  $0x01, (R10), Z9, Z9
+	VMOVUPS       (R10)(BX*1), Y8
+	VINSERTF32X8  $0x01, (R11)(BX*1), Z8, Z8
+	VMOVUPS       (R8), Y9
+	VINSERTF32X8  $0x01, (R9), Z9, Z9
 	VMULPS        Z1, Z9, Z9
 	VMULPS        Z8, Z2, Z10
 	VADDPS        Z10, Z9, Z9
 	VMULPS        Z3, Z9, Z9
-	VMOVUPS       (R11)(DI*1), Y11
-	VINSERTF32X8  $0x01, (R12)(DI*1), Z11, Z11
-	VMOVUPS       (R11)(R8*1), Y12
-	VINSERTF32X8  $0x01, (R12)(R8*1), Z12, Z12
+	VMOVUPS       (R10)(SI*1), Y11
+	VINSERTF32X8  $0x01, (R11)(SI*1), Z11, Z11
+	VMOVUPS       (R10)(DI*1), Y12
+	VINSERTF32X8  $0x01, (R11)(DI*1), Z12, Z12
 	VSQRTPS       Z12, Z10
 	VMULPS        Z9, Z9, Z13
 	VADDPS        Z13, Z12, Z13
-	VMOVUPS       Y13, (R11)(R8*1)
-	VEXTRACTF32X8 $0x01, Z13, (R12)(R8*1)
+	VMOVUPS       Y13, (R10)(DI*1)
+	VEXTRACTF32X8 $0x01, Z13, (R11)(DI*1)
 	VSQRTPS       Z13, Z13
 	VSUBPS        Z10, Z13, Z10
 	VMULPS        Z4, Z10, Z10
 	VMULPS        Z8, Z10, Z10
 	VSUBPS        Z10, Z9, Z9
 	VADDPS        Z9, Z11, Z11
-	VMOVUPS       Y11, (R11)(DI*1)
-	VEXTRACTF32X8 $0x01, Z11, (R12)(DI*1)
+	VMOVUPS       Y11, (R10)(SI*1)
+	VEXTRACTF32X8 $0x01, Z11, (R11)(SI*1)
 	VADDPS        Z5, Z13, Z13
 	VMULPS        Z4, Z13, Z13
 	VADDPS        Z7, Z13, Z13
@@ -670,111 +847,137 @@ near:
 	VDIVPS        Z13, Z11, Z11
 	VCMPPS        $0x06, Z6, Z10, K1
 	VMOVAPS.Z     Z11, K1, Z11
-	VMOVUPS       Y11, (R11)(SI*1)
-	VEXTRACTF32X8 $0x01, Z11, (R12)(SI*1)
-	ADDQ          $0x10, AX
-	LEAQ          (R10)(DX*1), R9
+	VMOVUPS       Y11, (R10)(BX*1)
+	VEXTRACTF32X8 $0x01, Z11, (R11)(BX*1)
+	ADDQ          $0x20, AX
+	LEAQ          (R9)(DX*1), R8
 	SUBQ          $0x02, CX
 	JG            row
 	VZEROUPPER
 	RET
 
-// func pairsFTRLAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+alone:
+	MOVQ R10, R11
+	MOVQ R8, R9
+	JMP  near
+
+// func pairsFTRLAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·pairsFTRLAVX512(SB), NOSPLIT, $0-96
+TEXT ·pairsFTRLAVX512(SB), NOSPLIT, $8-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
 	SHLQ         $0x02, DX
-	MOVQ         value+48(FP), SI
+	MOVQ         value+48(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         state+56(FP), SI
 	SHLQ         $0x02, SI
-	MOVQ         state+56(FP), DI
+	MOVQ         dim+40(FP), DI
 	SHLQ         $0x02, DI
-	MOVQ         dim+40(FP), R8
-	SHLQ         $0x02, R8
-	MOVQ         grads+24(FP), R9
-	MOVQ         k+88(FP), BX
+	MOVQ         grads+24(FP), R8
+	MOVQ         k+88(FP), R9
 	MOVL         $0x7fffffff, R10
 	VMOVD        R10, X0
 	VBROADCASTSS X0, Z0
-	VBROADCASTSS (BX), Z1
-	VBROADCASTSS 4(BX), Z2
-	VBROADCASTSS 8(BX), Z3
-	VBROADCASTSS 56(BX), Z4
-	VBROADCASTSS 44(BX), Z5
-	VBROADCASTSS 48(BX), Z6
-	VBROADCASTSS 52(BX), Z7
-	MOVQ         R8, R10
+	VBROADCASTSS (R9), Z1
+	VBROADCASTSS 4(R9), Z2
+	VBROADCASTSS 8(R9), Z3
+	VBROADCASTSS 56(R9), Z4
+	VBROADCASTSS 44(R9), Z5
+	VBROADCASTSS 48(R9), Z6
+	VBROADCASTSS 52(R9), Z7
+	MOVQ         DI, R10
 	SHRQ         $0x02, R10
-	MOVQ         $-1, BX
-	BZHIQ        R10, BX, BX
-	KMOVW        BX, K1
-	SHLQ         $0x08, BX
-	KMOVW        BX, K2
-	ADDQ         DI, R8
+	MOVQ         $-1, R9
+	BZHIQ        R10, R9, R9
+	KMOVW        R9, K1
+	SHLQ         $0x08, R9
+	KMOVW        R9, K2
+	ADDQ         SI, DI
+	MOVL         mark+96(FP), R12
+	MOVQ         first+64(FP), R13
+	MOVQ         last+80(FP), R14
 
 row:
-	MOVQ       (AX), R11
-	MOVQ       R11, R12
-	MOVQ       R9, R10
+	MOVQ       (AX), R10
+	MOVQ       8(AX), R9
+	MOVL       R12, (R9)
 	CMPQ       CX, $0x01
-	JE         near
-	MOVQ       8(AX), R12
-	ADDQ       DX, R10
-	LEAQ       -1(CX), BX
-	CMPQ       BX, silent+16(FP)
+	JE         alone
+	MOVQ       16(AX), R11
+	MOVQ       24(AX), R9
+	MOVL       R12, (R9)
+	LEAQ       (R8)(DX*1), R9
+	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), BX
-	MOVQ       last+80(FP), R13
-	PREFETCHT0 (BX)(R13*1)
-	ADDQ       first+64(FP), BX
-	XORQ       R13, R13
+	MOVQ       392(AX), R15
+	PREFETCHT0 (R15)
+	MOVQ       384(AX), R15
+	PREFETCHT0 (R15)(R13*1)
+	PREFETCHT0 (R15)(R14*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R15)(R13*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R13, R15
+	MOVQ       $+128, BP
 
 line:
-	PREFETCHT0 (BX)(R13*1)
-	ADDQ       $0x40, R13
-	CMPQ       R13, most+72(FP)
+	PREFETCHT0 (R15)(BP*1)
+	ADDQ       $0x40, BP
+	CMPQ       BP, most+72(FP)
 	JLT        line
-	MOVQ       200(AX), BX
-	MOVQ       last+80(FP), R13
-	PREFETCHT0 (BX)(R13*1)
-	ADDQ       first+64(FP), BX
-	XORQ       R13, R13
+
+line_end:
+	MOVQ       408(AX), R15
+	PREFETCHT0 (R15)
+	MOVQ       400(AX), R15
+	PREFETCHT0 (R15)(R13*1)
+	PREFETCHT0 (R15)(R14*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        other_line_end
+	PREFETCHT0 64(R15)(R13*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        other_line_end
+	ADDQ       R13, R15
+	MOVQ       $+128, BP
 
 other_line:
-	PREFETCHT0 (BX)(R13*1)
-	ADDQ       $0x40, R13
-	CMPQ       R13, most+72(FP)
+	PREFETCHT0 (R15)(BP*1)
+	ADDQ       $0x40, BP
+	CMPQ       BP, most+72(FP)
 	JLT        other_line
 
+other_line_end:
 near:
-	VMOVUPS.Z       (R11)(SI*1), K1, Y8
-	VBROADCASTF32X8 (R12)(SI*1), K2, Z8
-	VMOVUPS.Z       (R9), K1, Y9
-	VBROADCASTF32X8 (R10), K2, Z9
+	VMOVUPS.Z       (R10)(BX*1), K1, Y8
+	VBROADCASTF32X8 (R11)(BX*1), K2, Z8
+	VMOVUPS.Z       (R8), K1, Y9
+	VBROADCASTF32X8 (R9), K2, Z9
 	VMULPS          Z1, Z9, Z9
 	VMULPS          Z8, Z2, Z10
 	VADDPS          Z10, Z9, Z9
 	VMULPS          Z3, Z9, Z9
-	VMOVUPS.Z       (R11)(DI*1), K1, Y11
-	VBROADCASTF32X8 (R12)(DI*1), K2, Z11
-	VMOVUPS.Z       (R11)(R8*1), K1, Y12
-	VBROADCASTF32X8 (R12)(R8*1), K2, Z12
+	VMOVUPS.Z       (R10)(SI*1), K1, Y11
+	VBROADCASTF32X8 (R11)(SI*1), K2, Z11
+	VMOVUPS.Z       (R10)(DI*1), K1, Y12
+	VBROADCASTF32X8 (R11)(DI*1), K2, Z12
 	VSQRTPS         Z12, Z10
 	VMULPS          Z9, Z9, Z13
 	VADDPS          Z13, Z12, Z13
-	VMOVUPS         Y13, K1, (R11)(R8*1)
+	VMOVUPS         Y13, K1, (R10)(DI*1)
 	VEXTRACTF32X8   $0x01, Z13, Y12
-	VMOVUPS         Y12, K1, (R12)(R8*1)
+	VMOVUPS         Y12, K1, (R11)(DI*1)
 	VSQRTPS         Z13, Z13
 	VSUBPS          Z10, Z13, Z10
 	VMULPS          Z4, Z10, Z10
 	VMULPS          Z8, Z10, Z10
 	VSUBPS          Z10, Z9, Z9
 	VADDPS          Z9, Z11, Z11
-	VMOVUPS         Y11, K1, (R11)(DI*1)
+	VMOVUPS         Y11, K1, (R10)(SI*1)
 	VEXTRACTF32X8   $0x01, Z11, Y8
-	VMOVUPS         Y8, K1, (R12)(DI*1)
+	VMOVUPS         Y8, K1, (R11)(SI*1)
 	VADDPS          Z5, Z13, Z13
 	VMULPS          Z4, Z13, Z13
 	VADDPS          Z7, Z13, Z13
@@ -785,12 +988,17 @@ near:
 	VDIVPS          Z13, Z11, Z11
 	VCMPPS          $0x06, Z6, Z10, K3
 	VMOVAPS.Z       Z11, K3, Z11
-	VMOVUPS         Y11, K1, (R11)(SI*1)
+	VMOVUPS         Y11, K1, (R10)(BX*1)
 	VEXTRACTF32X8   $0x01, Z11, Y8
-	VMOVUPS         Y8, K1, (R12)(SI*1)
-	ADDQ            $0x10, AX
-	LEAQ            (R10)(DX*1), R9
+	VMOVUPS         Y8, K1, (R11)(BX*1)
+	ADDQ            $0x20, AX
+	LEAQ            (R9)(DX*1), R8
 	SUBQ            $0x02, CX
 	JG              row
 	VZEROUPPER
 	RET
+
+alone:
+	MOVQ R10, R11
+	MOVQ R8, R9
+	JMP  near

@@ -22,9 +22,9 @@ DATA lanes<>+56(SB)/4, $0x00000000
 DATA lanes<>+60(SB)/4, $0x00000000
 GLOBL lanes<>(SB), RODATA|NOPTR, $64
 
-// func rowsSGDAVX2(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+// func rowsSGDAVX2(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX2, MMX+
-TEXT ·rowsSGDAVX2(SB), NOSPLIT, $0-96
+TEXT ·rowsSGDAVX2(SB), NOSPLIT, $0-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
@@ -52,11 +52,20 @@ TEXT ·rowsSGDAVX2(SB), NOSPLIT, $0-96
 row:
 	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), R10
-	MOVQ       last+80(FP), R12
+	MOVQ       first+64(FP), R12
+	MOVQ       392(AX), R10
+	PREFETCHT0 (R10)
+	MOVQ       384(AX), R10
 	PREFETCHT0 (R10)(R12*1)
-	ADDQ       first+64(FP), R10
-	XORQ       R12, R12
+	MOVQ       last+80(FP), R13
+	PREFETCHT0 (R10)(R13*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R10)(R12*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R12, R10
+	MOVQ       $+128, R12
 
 line:
 	PREFETCHT0 (R10)(R12*1)
@@ -64,7 +73,11 @@ line:
 	CMPQ       R12, most+72(FP)
 	JLT        line
 
+line_end:
 near:
+	MOVQ  8(AX), R10
+	MOVL  mark+96(FP), R12
+	MOVL  R12, (R10)
 	MOVQ  (AX), R12
 	LEAQ  (R12)(SI*1), R10
 	LEAQ  (R10)(R9*1), R10
@@ -109,7 +122,7 @@ column_rest:
 	VMASKMOVPS   Y1, Y0, (R12)(R10*1)
 
 column_done:
-	ADDQ $0x08, AX
+	ADDQ $0x10, AX
 	ADDQ DX, DI
 	DECQ CX
 	JNZ  row
@@ -180,9 +193,9 @@ column_done:
 	VZEROUPPER
 	RET
 
-// func rowsAdagradAVX2(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+// func rowsAdagradAVX2(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX2, MMX+
-TEXT ·rowsAdagradAVX2(SB), NOSPLIT, $0-96
+TEXT ·rowsAdagradAVX2(SB), NOSPLIT, $0-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
@@ -210,11 +223,20 @@ TEXT ·rowsAdagradAVX2(SB), NOSPLIT, $0-96
 row:
 	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), R10
-	MOVQ       last+80(FP), R12
+	MOVQ       first+64(FP), R12
+	MOVQ       392(AX), R10
+	PREFETCHT0 (R10)
+	MOVQ       384(AX), R10
 	PREFETCHT0 (R10)(R12*1)
-	ADDQ       first+64(FP), R10
-	XORQ       R12, R12
+	MOVQ       last+80(FP), R13
+	PREFETCHT0 (R10)(R13*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R10)(R12*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R12, R10
+	MOVQ       $+128, R12
 
 line:
 	PREFETCHT0 (R10)(R12*1)
@@ -222,7 +244,11 @@ line:
 	CMPQ       R12, most+72(FP)
 	JLT        line
 
+line_end:
 near:
+	MOVQ  8(AX), R10
+	MOVL  mark+96(FP), R12
+	MOVL  R12, (R10)
 	MOVQ  (AX), R12
 	LEAQ  (R12)(SI*1), R13
 	LEAQ  (R13)(R9*1), R10
@@ -283,7 +309,7 @@ column_rest:
 	VMASKMOVPS   Y1, Y0, (R12)(R10*1)
 
 column_done:
-	ADDQ $0x08, AX
+	ADDQ $0x10, AX
 	ADDQ DX, DI
 	DECQ CX
 	JNZ  row
@@ -370,9 +396,9 @@ column_done:
 	VZEROUPPER
 	RET
 
-// func rowsAdamAVX2(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+// func rowsAdamAVX2(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX2, MMX+
-TEXT ·rowsAdamAVX2(SB), NOSPLIT, $0-96
+TEXT ·rowsAdamAVX2(SB), NOSPLIT, $0-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
@@ -400,11 +426,20 @@ TEXT ·rowsAdamAVX2(SB), NOSPLIT, $0-96
 row:
 	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), R10
-	MOVQ       last+80(FP), R12
+	MOVQ       first+64(FP), R12
+	MOVQ       392(AX), R10
+	PREFETCHT0 (R10)
+	MOVQ       384(AX), R10
 	PREFETCHT0 (R10)(R12*1)
-	ADDQ       first+64(FP), R10
-	XORQ       R12, R12
+	MOVQ       last+80(FP), R13
+	PREFETCHT0 (R10)(R13*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R10)(R12*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R12, R10
+	MOVQ       $+128, R12
 
 line:
 	PREFETCHT0 (R10)(R12*1)
@@ -412,7 +447,11 @@ line:
 	CMPQ       R12, most+72(FP)
 	JLT        line
 
+line_end:
 near:
+	MOVQ  8(AX), R10
+	MOVL  mark+96(FP), R12
+	MOVL  R12, (R10)
 	MOVQ  (AX), R12
 	LEAQ  (R12)(SI*1), R13
 	LEAQ  (R13)(R9*1), R14
@@ -503,7 +542,7 @@ column_rest:
 	VMASKMOVPS   Y1, Y0, (R12)(R10*1)
 
 column_done:
-	ADDQ $0x08, AX
+	ADDQ $0x10, AX
 	ADDQ DX, DI
 	DECQ CX
 	JNZ  row
@@ -620,9 +659,9 @@ column_done:
 	VZEROUPPER
 	RET
 
-// func rowsFTRLAVX2(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+// func rowsFTRLAVX2(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX2, MMX+
-TEXT ·rowsFTRLAVX2(SB), NOSPLIT, $0-96
+TEXT ·rowsFTRLAVX2(SB), NOSPLIT, $0-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
@@ -650,11 +689,20 @@ TEXT ·rowsFTRLAVX2(SB), NOSPLIT, $0-96
 row:
 	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), R10
-	MOVQ       last+80(FP), R12
+	MOVQ       first+64(FP), R12
+	MOVQ       392(AX), R10
+	PREFETCHT0 (R10)
+	MOVQ       384(AX), R10
 	PREFETCHT0 (R10)(R12*1)
-	ADDQ       first+64(FP), R10
-	XORQ       R12, R12
+	MOVQ       last+80(FP), R13
+	PREFETCHT0 (R10)(R13*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R10)(R12*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R12, R10
+	MOVQ       $+128, R12
 
 line:
 	PREFETCHT0 (R10)(R12*1)
@@ -662,7 +710,11 @@ line:
 	CMPQ       R12, most+72(FP)
 	JLT        line
 
+line_end:
 near:
+	MOVQ  8(AX), R10
+	MOVL  mark+96(FP), R12
+	MOVL  R12, (R10)
 	MOVQ  (AX), R12
 	LEAQ  (R12)(SI*1), R13
 	LEAQ  (R13)(R9*1), R14
@@ -755,7 +807,7 @@ column_rest:
 	VMASKMOVPS   Y4, Y0, (R12)(R10*1)
 
 column_done:
-	ADDQ $0x08, AX
+	ADDQ $0x10, AX
 	ADDQ DX, DI
 	DECQ CX
 	JNZ  row
@@ -874,9 +926,9 @@ column_done:
 	VZEROUPPER
 	RET
 
-// func rowsSGDAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+// func rowsSGDAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·rowsSGDAVX512(SB), NOSPLIT, $0-96
+TEXT ·rowsSGDAVX512(SB), NOSPLIT, $0-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
@@ -908,11 +960,20 @@ TEXT ·rowsSGDAVX512(SB), NOSPLIT, $0-96
 row:
 	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), R8
-	MOVQ       last+80(FP), R10
+	MOVQ       first+64(FP), R10
+	MOVQ       392(AX), R8
+	PREFETCHT0 (R8)
+	MOVQ       384(AX), R8
 	PREFETCHT0 (R8)(R10*1)
-	ADDQ       first+64(FP), R8
-	XORQ       R10, R10
+	MOVQ       last+80(FP), R12
+	PREFETCHT0 (R8)(R12*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R8)(R10*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R10, R8
+	MOVQ       $+128, R10
 
 line:
 	PREFETCHT0 (R8)(R10*1)
@@ -920,7 +981,11 @@ line:
 	CMPQ       R10, most+72(FP)
 	JLT        line
 
+line_end:
 near:
+	MOVQ  8(AX), R8
+	MOVL  mark+96(FP), R10
+	MOVL  R10, (R8)
 	MOVQ  (AX), R10
 	LEAQ  (R10)(SI*1), R8
 	LEAQ  (R8)(R9*1), R8
@@ -957,7 +1022,7 @@ column_rest:
 	VMOVUPS   Z4, K1, (R10)(R8*1)
 
 column_done:
-	ADDQ $0x08, AX
+	ADDQ $0x10, AX
 	ADDQ DX, DI
 	DECQ CX
 	JNZ  row
@@ -1024,9 +1089,9 @@ column_done:
 	VZEROUPPER
 	RET
 
-// func rowsAdagradAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+// func rowsAdagradAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·rowsAdagradAVX512(SB), NOSPLIT, $0-96
+TEXT ·rowsAdagradAVX512(SB), NOSPLIT, $0-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
@@ -1059,11 +1124,20 @@ TEXT ·rowsAdagradAVX512(SB), NOSPLIT, $0-96
 row:
 	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), R8
-	MOVQ       last+80(FP), R10
+	MOVQ       first+64(FP), R10
+	MOVQ       392(AX), R8
+	PREFETCHT0 (R8)
+	MOVQ       384(AX), R8
 	PREFETCHT0 (R8)(R10*1)
-	ADDQ       first+64(FP), R8
-	XORQ       R10, R10
+	MOVQ       last+80(FP), R12
+	PREFETCHT0 (R8)(R12*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R8)(R10*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R10, R8
+	MOVQ       $+128, R10
 
 line:
 	PREFETCHT0 (R8)(R10*1)
@@ -1071,7 +1145,11 @@ line:
 	CMPQ       R10, most+72(FP)
 	JLT        line
 
+line_end:
 near:
+	MOVQ  8(AX), R8
+	MOVL  mark+96(FP), R10
+	MOVL  R10, (R8)
 	MOVQ  (AX), R10
 	LEAQ  (R10)(SI*1), R12
 	LEAQ  (R12)(R9*1), R8
@@ -1122,7 +1200,7 @@ column_rest:
 	VMOVUPS   Z5, K1, (R10)(R8*1)
 
 column_done:
-	ADDQ $0x08, AX
+	ADDQ $0x10, AX
 	ADDQ DX, DI
 	DECQ CX
 	JNZ  row
@@ -1204,9 +1282,9 @@ column_done:
 	VZEROUPPER
 	RET
 
-// func rowsAdamAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+// func rowsAdamAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·rowsAdamAVX512(SB), NOSPLIT, $0-96
+TEXT ·rowsAdamAVX512(SB), NOSPLIT, $0-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
@@ -1245,11 +1323,20 @@ TEXT ·rowsAdamAVX512(SB), NOSPLIT, $0-96
 row:
 	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), R8
-	MOVQ       last+80(FP), R10
+	MOVQ       first+64(FP), R10
+	MOVQ       392(AX), R8
+	PREFETCHT0 (R8)
+	MOVQ       384(AX), R8
 	PREFETCHT0 (R8)(R10*1)
-	ADDQ       first+64(FP), R8
-	XORQ       R10, R10
+	MOVQ       last+80(FP), R12
+	PREFETCHT0 (R8)(R12*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R8)(R10*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R10, R8
+	MOVQ       $+128, R10
 
 line:
 	PREFETCHT0 (R8)(R10*1)
@@ -1257,7 +1344,11 @@ line:
 	CMPQ       R10, most+72(FP)
 	JLT        line
 
+line_end:
 near:
+	MOVQ  8(AX), R8
+	MOVL  mark+96(FP), R10
+	MOVL  R10, (R8)
 	MOVQ  (AX), R10
 	LEAQ  (R10)(SI*1), R12
 	LEAQ  (R12)(R9*1), R13
@@ -1326,7 +1417,7 @@ column_rest:
 	VMOVUPS   Z11, K1, (R10)(R8*1)
 
 column_done:
-	ADDQ $0x08, AX
+	ADDQ $0x10, AX
 	ADDQ DX, DI
 	DECQ CX
 	JNZ  row
@@ -1432,9 +1523,9 @@ column_done:
 	VZEROUPPER
 	RET
 
-// func rowsFTRLAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+// func rowsFTRLAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·rowsFTRLAVX512(SB), NOSPLIT, $0-96
+TEXT ·rowsFTRLAVX512(SB), NOSPLIT, $0-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
@@ -1469,11 +1560,20 @@ TEXT ·rowsFTRLAVX512(SB), NOSPLIT, $0-96
 row:
 	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), R8
-	MOVQ       last+80(FP), R10
+	MOVQ       first+64(FP), R10
+	MOVQ       392(AX), R8
+	PREFETCHT0 (R8)
+	MOVQ       384(AX), R8
 	PREFETCHT0 (R8)(R10*1)
-	ADDQ       first+64(FP), R8
-	XORQ       R10, R10
+	MOVQ       last+80(FP), R12
+	PREFETCHT0 (R8)(R12*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R8)(R10*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R10, R8
+	MOVQ       $+128, R10
 
 line:
 	PREFETCHT0 (R8)(R10*1)
@@ -1481,7 +1581,11 @@ line:
 	CMPQ       R10, most+72(FP)
 	JLT        line
 
+line_end:
 near:
+	MOVQ  8(AX), R8
+	MOVL  mark+96(FP), R10
+	MOVL  R10, (R8)
 	MOVQ  (AX), R10
 	LEAQ  (R10)(SI*1), R12
 	LEAQ  (R12)(R9*1), R13
@@ -1560,7 +1664,7 @@ column_rest:
 	VMOVUPS   Z10, K1, (R10)(R8*1)
 
 column_done:
-	ADDQ $0x08, AX
+	ADDQ $0x10, AX
 	ADDQ DX, DI
 	DECQ CX
 	JNZ  row
@@ -1672,9 +1776,9 @@ column_done:
 	VZEROUPPER
 	RET
 
-// func rowsRowwiseAVX2(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+// func rowsRowwiseAVX2(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 // Requires: AVX, AVX2, MMX+
-TEXT ·rowsRowwiseAVX2(SB), NOSPLIT, $0-96
+TEXT ·rowsRowwiseAVX2(SB), NOSPLIT, $0-100
 	MOVQ         rows+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         stride+32(FP), DX
@@ -1702,11 +1806,20 @@ TEXT ·rowsRowwiseAVX2(SB), NOSPLIT, $0-96
 row:
 	CMPQ       CX, silent+16(FP)
 	JLE        near
-	MOVQ       192(AX), R10
-	MOVQ       last+80(FP), R12
+	MOVQ       first+64(FP), R12
+	MOVQ       392(AX), R10
+	PREFETCHT0 (R10)
+	MOVQ       384(AX), R10
 	PREFETCHT0 (R10)(R12*1)
-	ADDQ       first+64(FP), R10
-	XORQ       R12, R12
+	MOVQ       last+80(FP), R13
+	PREFETCHT0 (R10)(R13*1)
+	CMPQ       most+72(FP), $0x40
+	JLE        line_end
+	PREFETCHT0 64(R10)(R12*1)
+	CMPQ       most+72(FP), $0x80
+	JLE        line_end
+	ADDQ       R12, R10
+	MOVQ       $+128, R12
 
 line:
 	PREFETCHT0 (R10)(R12*1)
@@ -1714,7 +1827,11 @@ line:
 	CMPQ       R12, most+72(FP)
 	JLT        line
 
+line_end:
 near:
+	MOVQ   8(AX), R10
+	MOVL   mark+96(FP), R12
+	MOVL   R12, (R10)
 	MOVQ   (AX), R12
 	LEAQ   (R12)(SI*1), R13
 	LEAQ   (R13)(R9*1), R14
@@ -1814,7 +1931,7 @@ column_rest:
 	VMASKMOVPS   Y2, Y0, (R12)(R10*1)
 
 column_done:
-	ADDQ $0x08, AX
+	ADDQ $0x10, AX
 	ADDQ DX, DI
 	DECQ CX
 	JNZ  row

@@ -4,87 +4,87 @@
 
 package f32
 
-// rowsSGDAVX2 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last.
+// rowsSGDAVX2 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
-func rowsSGDAVX2(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+func rowsSGDAVX2(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 
 // vectorSGDAVX2 updates one vector of n ≥ 1 values.
 //
 //go:noescape
 func vectorSGDAVX2(w *float32, g0 *float32, state *float32, n int, k *float32)
 
-// rowsAdagradAVX2 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last.
+// rowsAdagradAVX2 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
-func rowsAdagradAVX2(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+func rowsAdagradAVX2(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 
 // vectorAdagradAVX2 updates one vector of n ≥ 1 values.
 //
 //go:noescape
 func vectorAdagradAVX2(w *float32, g0 *float32, state *float32, n int, k *float32)
 
-// rowsAdamAVX2 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last.
+// rowsAdamAVX2 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
-func rowsAdamAVX2(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+func rowsAdamAVX2(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 
 // vectorAdamAVX2 updates one vector of n ≥ 1 values.
 //
 //go:noescape
 func vectorAdamAVX2(w *float32, g0 *float32, state *float32, n int, k *float32)
 
-// rowsFTRLAVX2 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last.
+// rowsFTRLAVX2 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
-func rowsFTRLAVX2(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+func rowsFTRLAVX2(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 
 // vectorFTRLAVX2 updates one vector of n ≥ 1 values.
 //
 //go:noescape
 func vectorFTRLAVX2(w *float32, g0 *float32, state *float32, n int, k *float32)
 
-// rowsSGDAVX512 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last.
+// rowsSGDAVX512 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
-func rowsSGDAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+func rowsSGDAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 
 // vectorSGDAVX512 updates one vector of n ≥ 1 values.
 //
 //go:noescape
 func vectorSGDAVX512(w *float32, g0 *float32, state *float32, n int, k *float32)
 
-// rowsAdagradAVX512 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last.
+// rowsAdagradAVX512 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
-func rowsAdagradAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+func rowsAdagradAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 
 // vectorAdagradAVX512 updates one vector of n ≥ 1 values.
 //
 //go:noescape
 func vectorAdagradAVX512(w *float32, g0 *float32, state *float32, n int, k *float32)
 
-// rowsAdamAVX512 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last.
+// rowsAdamAVX512 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
-func rowsAdamAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+func rowsAdamAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 
 // vectorAdamAVX512 updates one vector of n ≥ 1 values.
 //
 //go:noescape
 func vectorAdamAVX512(w *float32, g0 *float32, state *float32, n int, k *float32)
 
-// rowsFTRLAVX512 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last.
+// rowsFTRLAVX512 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
-func rowsFTRLAVX512(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+func rowsFTRLAVX512(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)
 
 // vectorFTRLAVX512 updates one vector of n ≥ 1 values.
 //
 //go:noescape
 func vectorFTRLAVX512(w *float32, g0 *float32, state *float32, n int, k *float32)
 
-// rowsRowwiseAVX2 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last.
+// rowsRowwiseAVX2 updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.
 //
 //go:noescape
-func rowsRowwiseAVX2(rows **float32, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32)
+func rowsRowwiseAVX2(rows *byte, n int, silent int, grads *float32, stride int, dim int, value int, state int, first int, most int, last int, k *float32, mark uint32)

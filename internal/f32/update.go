@@ -54,16 +54,22 @@ func (u *Update) Vector(w, g, state []float32, m Gradient) {
 	}
 }
 
+// Record says where a row of a table lies, and a word beside it that its update sets.
+type Record struct {
+	At   *float32
+	Mark *uint32
+}
+
 // rowsAhead is how many rows before its turn a kernel asks for the memory of a row;
 // internal/gen/f32 knows it.
 const rowsAhead = 24
 
 // Rows takes one step of one part of each of the first n records, one after the
-// other: row i with the gradient at grads[i·stride]. A stride of 0 gives all the
-// same. The other rows are those that come next: their memory is asked for, never
-// touched. Records may lie outside the Go heap; they must be distinct and hold what
-// part says. It panics if grads or rows is too short.
-func (u *Update) Rows(rows []*float32, n int, part Part, grads []float32, stride int, m Gradient) {
+// other: row i with the gradient at grads[i·stride], and sets its mark. A stride of 0
+// gives all the same gradient. The other rows are those that come next: their memory is
+// asked for, never touched. Records may lie outside the Go heap; they must be distinct
+// and hold what part says. It panics if grads or rows is too short.
+func (u *Update) Rows(rows []Record, n int, mark uint32, part Part, grads []float32, stride int, m Gradient) {
 	if n < 0 || n > len(rows) {
 		panic(fmt.Sprintf("f32: Update.Rows: %d rows are to be updated of %d", n, len(rows)))
 	}
@@ -72,12 +78,13 @@ func (u *Update) Rows(rows []*float32, n int, part Part, grads []float32, stride
 	}
 	checkRows("Update.Rows", len(grads), stride, n, part.Dim)
 	k := u.constants(m)
-	if rowsFast(u.Rule, &k, rows, n, part, grads, stride) {
+	if rowsFast(u.Rule, &k, rows, n, mark, part, grads, stride) {
 		return
 	}
 	for i, record := range rows[:n] {
-		w := unsafe.Slice(floatAt(record, part.Value), part.Dim)
-		state := unsafe.Slice(floatAt(record, part.State), u.Rule.StateLen(part.Dim))
+		*record.Mark = mark
+		w := unsafe.Slice(floatAt(record.At, part.Value), part.Dim)
+		state := unsafe.Slice(floatAt(record.At, part.State), u.Rule.StateLen(part.Dim))
 		k.plain(u.Rule, w, grads[i*stride:][:part.Dim], state)
 	}
 }

@@ -2,6 +2,8 @@
 
 package f32
 
+import "unsafe"
+
 // vectorFast is Update.Vector of a vector that is not empty, if there is a
 // kernel for the rule.
 func vectorFast(r Rule, c *constants, w, g, state []float32) bool {
@@ -38,7 +40,7 @@ func vectorFast(r Rule, c *constants, w, g, state []float32) bool {
 
 // rowsFast is Update.Rows of at least one row of at least one value, if there is
 // a kernel for the rule. AVX-512 takes rows of up to eight values two at a time.
-func rowsFast(r Rule, c *constants, rows []*float32, n int, p Part, grads []float32, stride int) bool {
+func rowsFast(r Rule, c *constants, rows []Record, n int, mark uint32, p Part, grads []float32, stride int) bool {
 	if active == nil {
 		return false
 	}
@@ -48,12 +50,12 @@ func rowsFast(r Rule, c *constants, rows []*float32, n int, p Part, grads []floa
 		first, last = min(first, p.State), max(last, p.State+size)
 	}
 	call := rowsCall{
-		at: &rows[0], n: n, silent: silent, g: &grads[0], stride: stride, Part: p,
-		first: 4 * first, most: min(4*(last-first), 8*64), last: 4*last - 1, k: &c.scale,
+		at: (*byte)(unsafe.Pointer(&rows[0])), n: n, silent: silent, g: &grads[0], stride: stride, Part: p,
+		first: 4 * first, most: min(4*(last-first), 8*64), last: 4*last - 1, k: &c.scale, mark: mark,
 	}
 	switch {
 	case r == RowwiseAdagrad:
-		rowsRowwiseAVX2(call.at, n, silent, call.g, stride, p.Dim, p.Value, p.State, call.first, call.most, call.last, call.k)
+		rowsRowwiseAVX2(call.at, n, silent, call.g, stride, p.Dim, p.Value, p.State, call.first, call.most, call.last, call.k, mark)
 	case active.lanes == 8:
 		call.avx2(r)
 	case p.Dim > 8:
@@ -69,63 +71,64 @@ func rowsFast(r Rule, c *constants, rows []*float32, n int, p Part, grads []floa
 // rowsCall is what the kernels are given. They are called by name, so that nothing of
 // it is moved to the heap.
 type rowsCall struct {
-	at        **float32
+	at        *byte
 	n, silent int
 	g         *float32
 	stride    int
 	Part
 	first, most, last int // bytes of a record that are asked for
 	k                 *float32
+	mark              uint32
 }
 
 func (c *rowsCall) avx2(r Rule) {
 	switch r {
 	case SGD:
-		rowsSGDAVX2(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+		rowsSGDAVX2(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k, c.mark)
 	case Adagrad:
-		rowsAdagradAVX2(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+		rowsAdagradAVX2(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k, c.mark)
 	case Adam:
-		rowsAdamAVX2(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+		rowsAdamAVX2(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k, c.mark)
 	case FTRL:
-		rowsFTRLAVX2(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+		rowsFTRLAVX2(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k, c.mark)
 	}
 }
 
 func (c *rowsCall) avx512(r Rule) {
 	switch r {
 	case SGD:
-		rowsSGDAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+		rowsSGDAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k, c.mark)
 	case Adagrad:
-		rowsAdagradAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+		rowsAdagradAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k, c.mark)
 	case Adam:
-		rowsAdamAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+		rowsAdamAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k, c.mark)
 	case FTRL:
-		rowsFTRLAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+		rowsFTRLAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k, c.mark)
 	}
 }
 
 func (c *rowsCall) pairs(r Rule) {
 	switch r {
 	case SGD:
-		pairsSGDAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+		pairsSGDAVX512(c.at, c.n, c.silent+1, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k, c.mark)
 	case Adagrad:
-		pairsAdagradAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+		pairsAdagradAVX512(c.at, c.n, c.silent+1, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k, c.mark)
 	case Adam:
-		pairsAdamAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+		pairsAdamAVX512(c.at, c.n, c.silent+1, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k, c.mark)
 	case FTRL:
-		pairsFTRLAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+		pairsFTRLAVX512(c.at, c.n, c.silent+1, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k, c.mark)
 	}
 }
 
 func (c *rowsCall) eights(r Rule) {
 	switch r {
 	case SGD:
-		eightsSGDAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+		eightsSGDAVX512(c.at, c.n, c.silent+1, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k, c.mark)
 	case Adagrad:
-		eightsAdagradAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+		eightsAdagradAVX512(c.at, c.n, c.silent+1, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k, c.mark)
 	case Adam:
-		eightsAdamAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+		eightsAdamAVX512(c.at, c.n, c.silent+1, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k, c.mark)
 	case FTRL:
-		eightsFTRLAVX512(c.at, c.n, c.silent, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k)
+		eightsFTRLAVX512(c.at, c.n, c.silent+1, c.g, c.stride, c.Dim, c.Value, c.State, c.first, c.most, c.last, c.k, c.mark)
 	}
 }

@@ -24,7 +24,8 @@ func testUpdate(r Rule) Update {
 type records struct {
 	part  Part
 	data  [][]float32
-	rows  []*float32
+	rows  []Record
+	marks []uint32
 	grads []float32
 }
 
@@ -45,7 +46,11 @@ func newRecords(rng *rand.Rand, r Rule, n, dim int, room func([]float32) []float
 		if room != nil {
 			rec = room(rec)
 		}
-		t.data, t.rows = append(t.data, rec), append(t.rows, &rec[0])
+		t.data, t.rows = append(t.data, rec), append(t.rows, Record{At: &rec[0]})
+	}
+	t.marks = make([]uint32, n)
+	for i := range t.rows {
+		t.rows[i].Mark = &t.marks[i]
 	}
 	t.grads = make([]float32, n*dim)
 	for i := range t.grads {
@@ -68,8 +73,12 @@ func (t *records) step(u *Update, m Gradient) string {
 		p, r := t.part, want[i]
 		k.plain(u.Rule, r[p.Value:p.Value+p.Dim], t.grads[i*p.Dim:(i+1)*p.Dim], r[p.State:p.State+u.Rule.StateLen(p.Dim)])
 	}
-	u.Rows(t.rows, n, t.part, t.grads, t.part.Dim, m)
+	clear(t.marks)
+	u.Rows(t.rows, n, 77, t.part, t.grads, t.part.Dim, m)
 	for i := range want {
+		if got, want := t.marks[i], map[bool]uint32{true: 77}[i < n]; got != want {
+			return fmt.Sprintf("%s: rule %d: row %d of %d, dim %d, has the mark %d, want %d", Backend(), u.Rule, i, n, t.part.Dim, got, want)
+		}
 		for j, v := range want[i] {
 			if got := t.data[i][j]; math.Float32bits(got) != math.Float32bits(v) && (got == got || v == v) {
 				return fmt.Sprintf("%s: rule %d: row %d of %d, dim %d: float %d of %+v is %v, the plain loop's %v",
@@ -136,8 +145,8 @@ func TestVectorUpdatesAreThePlainLoops(t *testing.T) {
 
 func TestZeroStrideGivesEveryRowTheSameGradient(t *testing.T) {
 	u := Update{Rule: SGD, Rate: 1}
-	a, b := []float32{1, 2, 3}, []float32{4, 5, 6}
-	u.Rows([]*float32{&a[0], &b[0]}, 2, Part{Dim: 2, Value: 1}, []float32{1, 2}, 0, Gradient{1, 0, 1})
+	a, b, mark := []float32{1, 2, 3}, []float32{4, 5, 6}, uint32(0)
+	u.Rows([]Record{{&a[0], &mark}, {&b[0], &mark}}, 2, 1, Part{Dim: 2, Value: 1}, []float32{1, 2}, 0, Gradient{1, 0, 1})
 	if !same(a, []float32{1, 1, 1}) || !same(b, []float32{4, 4, 4}) {
 		t.Errorf("rows are %v and %v", a, b)
 	}
@@ -148,8 +157,8 @@ func TestUpdatesRefuseWrongShapes(t *testing.T) {
 	for name, f := range map[string]func(){
 		"gradients": func() { u.Vector(v[:2], v[:3], v[:4], Gradient{}) },
 		"state":     func() { u.Vector(v[:2], v[:2], v[:2], Gradient{}) },
-		"rows":      func() { u.Rows([]*float32{&v[0], &v[4]}, 2, Part{Dim: 1, State: 1}, v[:2], 3, Gradient{}) },
-		"count":     func() { u.Rows([]*float32{&v[0]}, 2, Part{Dim: 1, State: 1}, v, 1, Gradient{}) },
+		"rows":      func() { u.Rows([]Record{{At: &v[0]}, {At: &v[4]}}, 2, 1, Part{Dim: 1, State: 1}, v[:2], 3, Gradient{}) },
+		"count":     func() { u.Rows([]Record{{At: &v[0]}}, 2, 1, Part{Dim: 1, State: 1}, v, 1, Gradient{}) },
 	} {
 		func() {
 			defer func() {
@@ -167,7 +176,7 @@ func TestUpdatesAllocateNothing(t *testing.T) {
 		recs := newRecords(rand.New(rand.NewPCG(1, 1)), r.rule, 5, 16, nil)
 		if n := testing.AllocsPerRun(10, func() {
 			u := testUpdate(r.rule)
-			u.Rows(recs.rows, len(recs.rows), recs.part, recs.grads, 16, Gradient{1, 0, 1})
+			u.Rows(recs.rows, len(recs.rows), 1, recs.part, recs.grads, 16, Gradient{1, 0, 1})
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", r.name, n)
 		}
@@ -186,9 +195,9 @@ func BenchmarkRows(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 1))
 			size := dim + r.rule.StateLen(dim)
 			slab := make([]float32, batch*size)
-			rows, grads := make([]*float32, batch), make([]float32, batch*dim)
+			rows, marks, grads := make([]Record, batch), make([]uint32, batch), make([]float32, batch*dim)
 			for i, at := range rng.Perm(batch) {
-				rows[i] = &slab[at*size]
+				rows[i] = Record{&slab[at*size], &marks[at]}
 			}
 			for i := range grads {
 				grads[i] = float32(rng.NormFloat64())
@@ -200,11 +209,11 @@ func BenchmarkRows(b *testing.B) {
 					fastest, plain := time.Hour, time.Hour
 					for b.Loop() {
 						start := time.Now()
-						u.Rows(rows, batch, part, grads, dim, m)
+						u.Rows(rows, batch, 1, part, grads, dim, m)
 						fastest = min(fastest, time.Since(start))
 						start = time.Now()
 						for i, row := range rows {
-							record := unsafe.Slice(row, size)
+							record := unsafe.Slice(row.At, size)
 							k.plain(u.Rule, record[:dim], grads[i*dim:][:dim], record[dim:])
 						}
 						plain = min(plain, time.Since(start))

@@ -101,8 +101,11 @@ func (t *Table) Apply(at Step, g Gradients) (Applied, error) {
 		zeros := t.scratch[:t.width]
 		clear(zeros)
 		done.Steps += t.others(func(rows []Row) {
-			var records [chunk]*byte
-			t.records.locate(rows, records[:])
+			var records [chunk]optim.Record
+			t.locate(rows, records[:])
+			for i := range rows {
+				records[i].Mark = &t.unmarked
+			}
 			t.stepRows(at, records[:len(rows)], len(rows), zeros, 0, true)
 		})
 	}
@@ -122,7 +125,9 @@ func (t *Table) resolve(g Gradients) (missing bool, err error) {
 		err = t.lookup(g.Keys, t.found)
 		return slices.Contains(t.found, 0), err
 	}
-	copy(t.found, g.Rows)
+	if !copyFound(t.found, g.Rows) {
+		return false, nil
+	}
 	for at := 0; at < len(g.Keys); at += chunk {
 		end := min(at+chunk, len(g.Keys))
 		if slices.Contains(t.found[at:end], 0) { // an Apply since may have inserted it
@@ -164,32 +169,35 @@ func (t *Table) admitChunk(keys []uint64, found []Row, done *Applied) {
 	}
 }
 
-// applyTouched steps the rows with gradients. refused says that some have none.
+// applyTouched steps and stamps the rows with gradients. refused says that some have
+// none.
 func (t *Table) applyTouched(at Step, g Gradients, refused bool) {
-	var records [chunk + rowsAhead]*byte
-	var stamps [chunk]*byte
+	var records [stepChunk + rowsAhead]optim.Record
 	for lo := 0; lo < len(t.found); {
-		rows := t.found[lo:min(lo+chunk, len(t.found))]
+		rows := t.found[lo:min(lo+stepChunk, len(t.found))]
 		if refused {
 			if rows = held(rows); len(rows) == 0 {
 				lo++
 				continue
 			}
 		}
-		t.notes.stamps.ask(rows, stamps[:])
+		if t.cfg.Evict.HalfLife > 0 {
+			t.scoreAll(rows)
+		}
 		coming := t.found[lo:min(lo+len(rows)+rowsAhead, len(t.found))]
-		t.records.locate(coming, records[:])
+		t.locate(coming, records[:])
 		grads := g.Values[lo*t.width:]
 		if t.cfg.Values == Float32 {
 			t.stepRows(at, records[:len(coming)], len(rows), grads, t.width, false)
 		} else {
-			prefetch(records[:len(coming)], 0)
-			t.stepPacked(at, g.Keys[lo:], rows, grads)
+			t.stepPacked(at, g.Keys[lo:], records[:len(coming)], len(rows), grads)
 		}
-		t.noteAll(rows, stamps[:len(rows)])
 		lo += len(rows)
 	}
 }
+
+// stepChunk is how many rows are stepped by one call.
+const stepChunk = 512
 
 // rowsAhead is how many rows of the next call a step is told of: those for which
 // package optim asks ahead.
@@ -203,14 +211,13 @@ func held(rows []Row) []Row {
 	return rows
 }
 
-// stepRows updates the first n records, only their DenseL2 parts if dense is set; the
-// others come next. A stride of 0 gives all rows the same gradient.
-func (t *Table) stepRows(at Step, records []*byte, n int, grads []float32, stride int, dense bool) {
-	rows := unsafe.Slice((**float32)(unsafe.Pointer(unsafe.SliceData(records))), len(records))
+// stepRows updates and stamps the first n records, only their DenseL2 parts if dense is
+// set; the others come next. A stride of 0 gives all rows the same gradient.
+func (t *Table) stepRows(at Step, records []optim.Record, n int, grads []float32, stride int, dense bool) {
 	for _, run := range t.runs {
 		if p := &t.parts[run.first]; p.DenseL2 || !dense {
 			place := optim.Part{Dim: run.dim, Value: p.lo, State: p.stateLo}
-			t.updates[run.first].ApplyRows(p.gradient(at), rows, n, place, grads[p.lo:], stride)
+			t.updates[run.first].ApplyRows(p.gradient(at), records, n, uint32(t.now), place, grads[p.lo:], stride)
 		}
 	}
 }
@@ -239,10 +246,12 @@ func runs(parts []part) (all []run) {
 	return all
 }
 
-// stepPacked updates rows of bfloat16.
-func (t *Table) stepPacked(at Step, keys []uint64, rows []Row, grads []float32) {
-	for i, r := range rows {
-		rec := t.at(r)
+// stepPacked is stepRows of records of bfloat16.
+func (t *Table) stepPacked(at Step, keys []uint64, records []optim.Record, n int, grads []float32) {
+	prefetch(unsafe.Slice((**byte)(unsafe.Pointer(&records[0])), 2*len(records)), 0)
+	for i, r := range records[:n] {
+		*r.Mark = uint32(t.now)
+		rec := unsafe.Slice(r.At, t.words())
 		w, grad := t.values(rec), grads[i*t.width:(i+1)*t.width]
 		for j := range t.parts {
 			p := &t.parts[j]
@@ -267,16 +276,11 @@ func (t *Table) values(rec []float32) []float32 {
 	return t.record[:t.width]
 }
 
-// noteAll counts a gradient of this step for rows with those stamps.
-func (t *Table) noteAll(rows []Row, stamps []*byte) {
-	if t.cfg.Evict.HalfLife > 0 {
-		for _, r := range rows {
-			_, score := t.meta(r)
-			*score = t.decayed(*score, t.now-int64(t.age(r))) + 1
-		}
-	}
-	for _, p := range stamps {
-		*(*uint32)(unsafe.Pointer(p)) = uint32(t.now)
+// scoreAll counts a gradient of this step for rows that are not yet stamped with it.
+func (t *Table) scoreAll(rows []Row) {
+	for _, r := range rows {
+		_, score := t.meta(r)
+		*score = t.decayed(*score, t.now-int64(t.age(r))) + 1
 	}
 }
 

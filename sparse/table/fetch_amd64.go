@@ -5,6 +5,7 @@ package table
 import (
 	"unsafe"
 
+	"github.com/wdlrun/wdlrun/optim"
 	"golang.org/x/sys/cpu"
 )
 
@@ -31,15 +32,34 @@ func (s *slabs) locate(items []Row, addrs []*byte) {
 	}
 }
 
-// ask is locate that asks for the items' lines, too.
-func (s *slabs) ask(items []Row, addrs []*byte) {
+func (t *Table) locate(rows []Row, at []optim.Record) {
+	n, s, marks := len(rows), &t.records, &t.notes.stamps
 	if !cpu.X86.HasBMI2 {
-		s.locatePlain(items, addrs)
-		prefetch(addrs[:len(items)], 0)
-	} else if n := len(items); n > 0 {
-		_ = addrs[n-1]
-		askItems(&addrs[0], (*uint32)(&items[0]), n, (*byte)(unsafe.Pointer(&s.place[0])), int(s.shift), s.size)
+		t.locatePlain(rows, at)
+		return
 	}
+	places, words := (*byte)(unsafe.Pointer(&s.place[0])), (*byte)(unsafe.Pointer(&marks.place[0]))
+	_ = at[:n]
+	eights := 0
+	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512CD {
+		if eights = n &^ 7; eights > 0 {
+			locateEights((*byte)(unsafe.Pointer(&at[0])), (*uint32)(&rows[0]), eights, places, words, int(s.shift), s.size)
+		}
+	}
+	if n > eights {
+		locateMarked((*byte)(unsafe.Pointer(&at[eights])), (*uint32)(&rows[eights]), n-eights, places, words, int(s.shift), s.size)
+	}
+}
+
+func copyFound(dst, src []Row) (missing bool) {
+	eights := 0
+	if cpu.X86.HasAVX2 {
+		if eights = len(src) &^ 7; eights > 0 {
+			_ = dst[eights-1]
+			missing = copyRows((*uint32)(&dst[0]), (*uint32)(&src[0]), eights)
+		}
+	}
+	return copyFoundPlain(dst[eights:], src[eights:]) || missing
 }
 
 func gather(dst []float32, stride int, addrs []*byte, n, width int) {

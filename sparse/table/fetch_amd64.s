@@ -58,40 +58,153 @@ item:
 	NEGQ   R8
 	SHLQ   $0x04, R8
 	IMULQ  DI, DX
-	ADDQ   1024(BX)(R8*1), DX
-	SUBQ   1032(BX)(R8*1), DX
+	ADDQ   1032(BX)(R8*1), DX
 	MOVQ   DX, (AX)(R9*8)
 	INCQ   R9
 	JNZ    item
 	RET
 
-// func askItems(addrs **byte, items *uint32, n int, places *byte, shift int, size int)
-// Requires: BMI2, LZCNT, MMX+
-TEXT ·askItems(SB), NOSPLIT, $0-48
-	MOVQ addrs+0(FP), AX
+// func locateMarked(pairs *byte, items *uint32, n int, places *byte, words *byte, shift int, size int)
+// Requires: BMI2, LZCNT
+TEXT ·locateMarked(SB), NOSPLIT, $0-56
+	MOVQ pairs+0(FP), AX
 	MOVQ items+8(FP), CX
 	MOVQ n+16(FP), DX
 	MOVQ places+24(FP), BX
-	MOVQ shift+32(FP), SI
-	MOVQ size+40(FP), DI
-	LEAQ (CX)(DX*4), CX
-	LEAQ (AX)(DX*8), AX
-	MOVQ DX, R9
-	NEGQ R9
+	MOVQ words+32(FP), SI
+	MOVQ shift+40(FP), DI
+	MOVQ size+48(FP), R8
 
 item:
-	MOVL       (CX)(R9*4), DX
-	SHRXQ      SI, DX, R8
-	LZCNTQ     R8, R8
-	NEGQ       R8
-	SHLQ       $0x04, R8
-	IMULQ      DI, DX
-	ADDQ       1024(BX)(R8*1), DX
-	SUBQ       1032(BX)(R8*1), DX
-	MOVQ       DX, (AX)(R9*8)
-	PREFETCHT0 (DX)
-	INCQ       R9
-	JNZ        item
+	MOVL   (CX), R9
+	SHRXQ  DI, R9, R10
+	LZCNTQ R10, R10
+	NEGQ   R10
+	SHLQ   $0x04, R10
+	MOVQ   1032(SI)(R10*1), R11
+	LEAQ   (R11)(R9*4), R11
+	IMULQ  R8, R9
+	ADDQ   1032(BX)(R10*1), R9
+	MOVQ   R9, (AX)
+	MOVQ   R11, 8(AX)
+	ADDQ   $0x04, CX
+	ADDQ   $0x10, AX
+	DECQ   DX
+	JNZ    item
+	RET
+
+// func locateEights(pairs *byte, items *uint32, n int, places *byte, words *byte, shift int, size int)
+// Requires: AVX, AVX512CD, AVX512F
+TEXT ·locateEights(SB), NOSPLIT, $0-56
+	MOVQ         pairs+0(FP), AX
+	MOVQ         items+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         places+24(FP), BX
+	MOVQ         $0x01030507090b0d0f, SI
+	VMOVQ        SI, X0
+	VPMOVZXBQ    X0, Z0
+	VMOVDQU64    400(BX), Z1
+	VMOVDQA64    Z0, Z2
+	VPERMI2Q     464(BX), Z1, Z2
+	VMOVDQU64    272(BX), Z1
+	VMOVDQA64    Z0, Z3
+	VPERMI2Q     336(BX), Z1, Z3
+	VMOVDQU64    144(BX), Z1
+	VMOVDQA64    Z0, Z4
+	VPERMI2Q     208(BX), Z1, Z4
+	VMOVDQU64    16(BX), Z1
+	VMOVDQA64    Z0, Z0
+	VPERMI2Q     80(BX), Z1, Z0
+	MOVL         $0x00000001, SI
+	KMOVW        SI, K1
+	VPBROADCASTQ 8(BX), K1, Z2
+	MOVQ         words+32(FP), BX
+	MOVQ         $0x01030507090b0d0f, SI
+	VMOVQ        SI, X1
+	VPMOVZXBQ    X1, Z1
+	VMOVDQU64    400(BX), Z5
+	VMOVDQA64    Z1, Z6
+	VPERMI2Q     464(BX), Z5, Z6
+	VMOVDQU64    272(BX), Z5
+	VMOVDQA64    Z1, Z7
+	VPERMI2Q     336(BX), Z5, Z7
+	VMOVDQU64    144(BX), Z5
+	VMOVDQA64    Z1, Z8
+	VPERMI2Q     208(BX), Z5, Z8
+	VMOVDQU64    16(BX), Z5
+	VMOVDQA64    Z1, Z1
+	VPERMI2Q     80(BX), Z5, Z1
+	MOVL         $0x00000001, SI
+	KMOVW        SI, K1
+	VPBROADCASTQ 8(BX), K1, Z6
+	MOVQ         shift+40(FP), BX
+	VPBROADCASTQ BX, Z5
+	MOVQ         size+48(FP), BX
+	VPBROADCASTQ BX, Z9
+	MOVQ         $0x1010101010101010, BX
+	VMOVQ        BX, X10
+	VPMOVZXBQ    X10, Z10
+	MOVQ         $0x0b030a0209010800, BX
+	VMOVQ        BX, X11
+	VPMOVZXBQ    X11, Z11
+	MOVQ         $0x0f070e060d050c04, BX
+	VMOVQ        BX, X12
+	VPMOVZXBQ    X12, Z12
+
+items:
+	VPMOVZXDQ (CX), Z13
+	VPSRLVQ   Z5, Z13, Z14
+	VPLZCNTQ  Z14, Z14
+	VPTESTMQ  Z10, Z14, K1
+	VMOVDQA64 Z14, Z15
+	VPERMI2Q  Z3, Z2, Z15
+	VMOVDQA64 Z14, Z16
+	VPERMI2Q  Z0, Z4, Z16
+	VMOVDQA64 Z16, K1, Z15
+	VMOVDQA64 Z14, Z16
+	VPERMI2Q  Z7, Z6, Z16
+	VMOVDQA64 Z14, Z14
+	VPERMI2Q  Z1, Z8, Z14
+	VMOVDQA64 Z14, K1, Z16
+	VPSLLQ    $0x02, Z13, Z14
+	VPADDQ    Z14, Z16, Z16
+	VPMULUDQ  Z9, Z13, Z13
+	VPADDQ    Z13, Z15, Z15
+	VMOVDQA64 Z11, Z13
+	VPERMI2Q  Z16, Z15, Z13
+	VMOVDQU64 Z13, (AX)
+	VMOVDQA64 Z12, Z13
+	VPERMI2Q  Z16, Z15, Z13
+	VMOVDQU64 Z13, 64(AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x80, AX
+	SUBQ      $0x08, DX
+	JNZ       items
+	VZEROUPPER
+	RET
+
+// func copyRows(dst *uint32, src *uint32, n int) bool
+// Requires: AVX, AVX2
+TEXT ·copyRows(SB), NOSPLIT, $0-25
+	MOVQ  dst+0(FP), AX
+	MOVQ  src+8(FP), CX
+	MOVQ  n+16(FP), DX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+rows:
+	VMOVDQU  (CX), Y2
+	VMOVDQU  Y2, (AX)
+	VPCMPEQD Y2, Y0, Y2
+	VPOR     Y2, Y1, Y1
+	ADDQ     $0x20, CX
+	ADDQ     $0x20, AX
+	SUBQ     $0x08, DX
+	JNZ      rows
+	VPTEST   Y1, Y1
+	SETNE    AL
+	MOVB     AL, ret+24(FP)
+	VZEROUPPER
 	RET
 
 // func gatherRows(dst *byte, stride int, addrs **byte, n int, silent int, width int)

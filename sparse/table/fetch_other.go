@@ -2,13 +2,17 @@
 
 package table
 
+import "github.com/wdlrun/wdlrun/optim"
+
 func prefetch([]*byte, int) {}
 
 func prefetchSet([]setSlot, []uint64) {}
 
 func (s *slabs) locate(items []Row, addrs []*byte) { s.locatePlain(items, addrs) }
 
-func (s *slabs) ask(items []Row, addrs []*byte) { s.locatePlain(items, addrs) }
+func (t *Table) locate(rows []Row, at []optim.Record) { t.locatePlain(rows, at) }
+
+func copyFound(dst, src []Row) (missing bool) { return copyFoundPlain(dst, src) }
 
 func gather(dst []float32, stride int, addrs []*byte, n, width int) {
 	gatherPlain(dst, stride, addrs, n, width)

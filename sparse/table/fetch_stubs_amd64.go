@@ -14,15 +14,25 @@ func prefetchLines(addrs **byte, n int, disp int)
 //go:noescape
 func prefetchSlots16(base *byte, mask uint64, hashes *uint64, n int)
 
-// locateItems writes the addresses of n > 0 items to addrs. places are 16 bytes each: base, skip.
+// locateItems writes the addresses of n > 0 items to addrs. places are 16 bytes each: base, origin.
 //
 //go:noescape
 func locateItems(addrs **byte, items *uint32, n int, places *byte, shift int, size int)
 
-// askItems writes the addresses of n > 0 items to addrs and asks for their lines. places are 16 bytes each: base, skip.
+// locateMarked writes the addresses of n > 0 items of size bytes, and of words with the same numbers, to pairs. places are 16 bytes each: base, origin.
 //
 //go:noescape
-func askItems(addrs **byte, items *uint32, n int, places *byte, shift int, size int)
+func locateMarked(pairs *byte, items *uint32, n int, places *byte, words *byte, shift int, size int)
+
+// locateEights is locateMarked for a positive multiple of 8 items, all below 1<<31.
+//
+//go:noescape
+func locateEights(pairs *byte, items *uint32, n int, places *byte, words *byte, shift int, size int)
+
+// copyRows copies n rows, a positive multiple of 8, and reports whether one of them is 0.
+//
+//go:noescape
+func copyRows(dst *uint32, src *uint32, n int) bool
 
 // gatherRows copies width > 0 bytes, a multiple of 4, from each of n > 0 addresses to dst, dst+stride, … With each but the last silent ones it asks for what lies at a later one.
 //

@@ -1,10 +1,14 @@
 package table
 
 import (
+	"errors"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"unsafe"
+
+	"github.com/wdlrun/wdlrun/optim"
 )
 
 // FuzzGather compares the fast gather with its specification, and sees that no
@@ -57,17 +61,70 @@ func TestLocateIsWhereItemsLie(t *testing.T) {
 		for len(items) < 300 {
 			items = append(items, Row(rand.IntN(last+1)))
 		}
-		for name, f := range map[string]func([]Row, []*byte){"locate": s.locate, "ask": s.ask} {
-			clear(addrs)
-			f(items, addrs)
-			for i, item := range items {
-				if want := (*byte)(s.at(uint32(item))); addrs[i] != want {
-					t.Fatalf("%s: items of %d bytes: item %d lies at %p, want %p", name, size, item, addrs[i], want)
-				}
+		x := Table{records: s, notes: newNotes(&s)}
+		x.notes.stamps.reserve(uint32(last))
+		pairs := make([]optim.Record, len(items))
+		s.locate(items, addrs)
+		x.locate(items, pairs)
+		for i, item := range items {
+			if want := (*byte)(s.at(uint32(item))); addrs[i] != want || (*byte)(unsafe.Pointer(pairs[i].At)) != want {
+				t.Fatalf("items of %d bytes: item %d lies at %p and %p, want %p", size, item, addrs[i], pairs[i].At, want)
+			}
+			if want := (*uint32)(x.notes.stamps.at(uint32(item))); pairs[i].Mark != want {
+				t.Fatalf("items of %d bytes: the stamp of item %d lies at %p, want %p", size, item, pairs[i].Mark, want)
 			}
 		}
-		if err := s.free(); err != nil {
+		if err := errors.Join(s.free(), x.notes.free()); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestLocateKnowsEverySlab does so with slabs that nobody could allocate.
+func TestLocateKnowsEverySlab(t *testing.T) {
+	var x Table
+	x.records = slabs{size: 36}
+	x.notes = newNotes(&x.records)
+	for k := range x.records.place {
+		x.records.place[k].origin = uintptr(k+1) << 40
+		x.notes.stamps.place[k].origin = uintptr(k+50) << 40
+	}
+	var rows []Row
+	for k := range 32 {
+		first, last := Row(1)<<k>>1, Row(1)<<k-1
+		rows = append(rows, first, last, first+(last-first)/3)
+	}
+	for n := 1; n <= len(rows); n++ {
+		rand.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+		at := make([]optim.Record, n+1)
+		x.locate(rows[:n], at)
+		for i, r := range rows[:n] {
+			slab := uintptr(bits.Len32(uint32(r)))
+			want, stamp := (slab+1)<<40+36*uintptr(r), (slab+50)<<40+4*uintptr(r)
+			if got := at[i]; uintptr(unsafe.Pointer(got.At)) != want || uintptr(unsafe.Pointer(got.Mark)) != stamp {
+				t.Fatalf("row %d, number %d of %d, lies at %p and its stamp at %p, want %#x and %#x", r, i, n, got.At, got.Mark, want, stamp)
+			}
+		}
+		if at[n] != (optim.Record{}) {
+			t.Fatalf("%d rows: one more was written", n)
+		}
+	}
+}
+
+func TestCopyFoundSeesEveryMissingRow(t *testing.T) {
+	for n := range 40 {
+		rows := make([]Row, n)
+		for i := range rows {
+			rows[i] = Row(1 + rand.IntN(1<<31-1))
+		}
+		for missing := -1; missing < n; missing++ {
+			src, got := slices.Clone(rows), make([]Row, n+1)
+			if missing >= 0 {
+				src[missing] = 0
+			}
+			if is := copyFound(got[:n], src); is != (missing >= 0) || !slices.Equal(got[:n], src) || got[n] != 0 {
+				t.Fatalf("copied %d as %d; row %d is missing: %v", src, got, missing, is)
+			}
 		}
 	}
 }

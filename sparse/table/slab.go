@@ -17,10 +17,10 @@ type slabs struct {
 	place [33]place // of full
 }
 
-// place says where a slab lies: item i of it at base + i·size − skip.
+// place says where a slab lies: item i at origin + i·size. base keeps the memory.
 type place struct {
-	base unsafe.Pointer
-	skip int // bytes of the items before
+	base   unsafe.Pointer
+	origin uintptr // base less the bytes of the items before
 }
 
 const firstSlabBytes = 32 << 10
@@ -29,13 +29,16 @@ func newSlabs(size int) slabs {
 	return slabs{size: size, shift: uint(bits.Len(uint(max(1, firstSlabBytes/size))) - 1)}
 }
 
+// beside returns slabs of other items with the same numbers: as many in each.
+func (s *slabs) beside(size int) slabs { return slabs{size: size, shift: s.shift} }
+
 // slab returns the slab of item i.
 func (s *slabs) slab(i uint32) int { return bits.Len32(i >> s.shift) }
 
 // at returns item i, which reserve has made room for.
 func (s *slabs) at(i uint32) unsafe.Pointer {
 	p := &s.place[s.slab(i)]
-	return unsafe.Add(p.base, int(i)*s.size-p.skip)
+	return unsafe.Add(p.base, uintptr(i)*uintptr(s.size)+p.origin-uintptr(p.base))
 }
 
 // locatePlain is the specification of locate, which writes where items lie to addrs:
@@ -55,7 +58,8 @@ func (s *slabs) reserve(i uint32) {
 			before = items
 		}
 		s.full[k] = newPages(items * s.size)
-		s.place[k] = place{unsafe.Pointer(unsafe.SliceData(s.full[k].mem)), before * s.size}
+		base := unsafe.Pointer(unsafe.SliceData(s.full[k].mem))
+		s.place[k] = place{base, uintptr(base) - uintptr(before*s.size)}
 	}
 }
 

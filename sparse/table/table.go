@@ -51,6 +51,7 @@ type Table struct {
 	removed  removals
 	tier     *tier
 	counters Counters
+	unmarked uint32 // the stamp of rows that get none
 
 	updates []optim.Update // by part, of the step being applied
 	scratch []float32      // 2·V
@@ -66,7 +67,11 @@ type Table struct {
 	victims []victim
 }
 
-func newNotes() notes { return notes{newSlabs(4), newSlabs(4)} }
+// newNotes are those of rows whose records lie in those slabs.
+func newNotes(records *slabs) notes { return notes{records.beside(4), records.beside(4)} }
+
+// anew are notes of as many rows in each slab.
+func (n *notes) anew() notes { return newNotes(&n.stamps) }
 
 func (n *notes) reserve(last uint32, scores bool) {
 	n.stamps.reserve(last)
@@ -140,7 +145,8 @@ func Open(cfg Config, seed uint64, shards int) (*Table, error) {
 // clear makes everything that grows anew.
 func (t *Table) clear(shards int) {
 	t.index = newIndex(t.salt, shards)
-	t.records, t.notes = newSlabs(4*t.words()), newNotes()
+	t.records = newSlabs(4 * t.words())
+	t.notes = newNotes(&t.records)
 	t.used, t.free, t.seen = 0, nil, nil
 	t.removed = removals{}
 	t.sketches = nil

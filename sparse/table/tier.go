@@ -54,7 +54,7 @@ func (t *Table) OpenTier(dir string, memory int64) error {
 	if err != nil {
 		return fault(err)
 	}
-	t.tier = &tier{store: s, limit: memory, notes: newNotes()}
+	t.tier = &tier{store: s, limit: memory, notes: newNotes(&t.records)}
 	return nil
 }
 
@@ -281,7 +281,7 @@ func (t *tier) settle() error {
 
 func (t *tier) reset() error {
 	err := errors.Join(t.settle(), t.store.reset(), t.notes.free())
-	t.notes, t.used, t.free, t.hand, t.staged = newNotes(), 0, nil, 0, nil
+	t.notes, t.used, t.free, t.hand, t.staged = t.notes.anew(), 0, nil, 0, nil
 	return err
 }
 

@@ -62,26 +62,26 @@ func reluGrad(s *span) {
 	s.end()
 }
 
-// finite sums 0·x, which is 0 for a finite x and NaN for any other.
+// finite keeps the largest of x as integers without their signs: those that are not
+// finite are infinity, 0x7f800000, or more.
 func finite(s *span) {
 	s.function("finite", "func(x *float32, n int) bool", "reports whether all of x, n ≥ 1 values, are finite.")
 	x := s.param("x")
 	s.split("n")
-	zero, sum := s.zero(), s.zero()
+	abs, most := s.constant(0x7fffffff), s.zero()
 	s.columns("loop", func() {
 		r := s.get(x)
-		s.VMULPS(zero, r, r)
-		s.VADDPS(r, sum, sum)
+		s.VANDPS(abs, r, r)
+		s.VPMAXSD(r, most, most)
 	})
-	const unordered = 3
 	bits, ok := s.GP32(), s.GP8()
 	if s.wide() {
 		k := s.K()
-		s.VCMPPS(operand.Imm(unordered), sum, sum, k)
+		s.VPCMPGTD(s.constant(0x7f7fffff), most, k)
 		s.KMOVW(k, bits)
 	} else {
-		s.VCMPPS(operand.Imm(unordered), sum, sum, sum)
-		s.VMOVMSKPS(sum, bits)
+		s.VPCMPGTD(s.constant(0x7f7fffff), most, most)
+		s.VMOVMSKPS(most, bits)
 	}
 	s.VZEROUPPER()
 	s.TESTL(bits, bits)

@@ -32,10 +32,10 @@ func (u *update) pairs(name string, whole bool) {
 	if whole {
 		of, dims = "eights", "8"
 	}
-	u.function(of+name, "func(rows **float32, n, silent int, grads *float32, stride, dim, value, state, first, most, last int, k *float32)",
-		"updates n ≥ 1 rows of "+dims+" values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last.")
+	u.function(of+name, "func(rows *byte, n, silent int, grads *float32, stride, dim, value, state, first, most, last int, k *float32, mark uint32)",
+		"updates n ≥ 1 rows of "+dims+" values. With each pair but those of the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.")
 	next, n, stride := u.param("rows"), u.param("n"), u.floats("stride")
-	p, before := u.pair, u.GP64()
+	p := u.pair
 	u.w, u.state[0], u.state[1] = u.floats("value"), u.floats("state"), u.floats("dim")
 	p.grads[0], p.grads[1], u.k = u.param("grads"), u.GP64(), u.param("k")
 	p.record[0], p.record[1] = u.GP64(), u.GP64()
@@ -44,27 +44,31 @@ func (u *update) pairs(name string, whole bool) {
 		u.halves()
 	}
 	u.ADDQ(u.state[0], u.state[1])
+	u.args = map[string]reg.GPVirtual{"mark": u.arg("mark"), "first": u.arg("first"), "last": u.arg("last")}
 
 	u.Label("row")
 	u.MOVQ(asm.At(next, 0), p.record[0])
-	u.MOVQ(p.record[0], p.record[1])
-	u.MOVQ(p.grads[0], p.grads[1])
+	u.mark(next, 0)
 	u.CMPQ(n, operand.Imm(1))
-	u.JE(u.label("near"))
-	u.MOVQ(asm.At(next, 8), p.record[1])
-	u.ADDQ(stride, p.grads[1])
-	u.LEAQ(asm.At(n, -1), before)
-	u.CMPQ(before, u.stack("silent"))
+	u.JE(u.label("alone"))
+	u.MOVQ(asm.At(next, recordBytes), p.record[1])
+	u.mark(next, 1)
+	u.LEAQ(asm.Indexed(p.grads[0], stride, 1, 0), p.grads[1])
+	u.CMPQ(n, u.stack("silent"))
 	u.JLE(u.label("near"))
 	u.prefetch(next, rowsAhead, "line")
 	u.prefetch(next, rowsAhead+1, "other_line")
 	u.Label("near")
 	u.body(u)
-	u.ADDQ(operand.Imm(16), next)
+	u.ADDQ(operand.Imm(2*recordBytes), next)
 	u.LEAQ(asm.Indexed(p.grads[1], stride, 1, 0), p.grads[0])
 	u.SUBQ(operand.Imm(2), n)
 	u.JG(u.label("row"))
 	u.end()
+	u.Label("alone")
+	u.MOVQ(p.record[0], p.record[1])
+	u.MOVQ(p.grads[0], p.grads[1])
+	u.JMP(u.label("near"))
 }
 
 // halves makes the masks of the first values, in bytes in the second state's register,

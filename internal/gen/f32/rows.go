@@ -69,8 +69,9 @@ type update struct {
 	abs   reg.VecVirtual
 	scale reg.VecVirtual // rowwise: rate over root
 
-	kept map[int]reg.VecVirtual // constants in registers, by offset
-	pair *pair                  // two rows in one register
+	kept map[int]reg.VecVirtual   // constants in registers, by offset
+	args map[string]reg.GPVirtual // parameters in registers, where there are enough of them
+	pair *pair                    // two rows in one register
 }
 
 // rowsAhead is how many rows before its turn the memory of a row is asked for: more than
@@ -80,8 +81,8 @@ const rowsAhead = 24
 // rows begins with the record's address for each row; values and state lie at
 // fixed distances from it.
 func (u *update) rows(name string) {
-	u.function("rows"+name, "func(rows **float32, n, silent int, grads *float32, stride, dim, value, state, first, most, last int, k *float32)",
-		"updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last.")
+	u.function("rows"+name, "func(rows *byte, n, silent int, grads *float32, stride, dim, value, state, first, most, last int, k *float32, mark uint32)",
+		"updates n ≥ 1 rows of dim ≥ 1 values. With each but the last silent ones it asks for a later row: its lines from byte first on, most bytes of them, and byte last, and its mark.")
 	next, n, stride := u.param("rows"), u.param("n"), u.floats("stride")
 	value, state := u.floats("value"), u.floats("state")
 	u.g, u.k = u.param("grads"), u.param("k")
@@ -94,6 +95,7 @@ func (u *update) rows(name string) {
 	u.JLE(u.label("near"))
 	u.prefetch(next, rowsAhead, "line")
 	u.Label("near")
+	u.mark(next, 0)
 	u.MOVQ(asm.At(next, 0), u.w)
 	u.LEAQ(asm.Indexed(u.w, state, 1, 0), u.state[0])
 	u.LEAQ(asm.Indexed(u.state[0], dim, 1, 0), u.state[1])
@@ -104,26 +106,61 @@ func (u *update) rows(name string) {
 		u.rowwiseEnd()
 	}
 	u.columns("column", func() { u.body(u) })
-	u.ADDQ(operand.Imm(8), next)
+	u.ADDQ(operand.Imm(recordBytes), next)
 	u.ADDQ(stride, u.g)
 	u.DECQ(n)
 	u.JNZ(u.label("row"))
 	u.end()
 }
 
-// prefetch asks for the first lines and the last of the row so many ahead.
+// recordBytes is the size of a Record: where a row lies, then where its mark does.
+const recordBytes = 16
+
+// mark marks the row so many ahead.
+func (u *update) mark(next reg.GPVirtual, ahead int) {
+	at := u.GP64()
+	u.MOVQ(asm.At(next, recordBytes*ahead+8), at)
+	u.MOVL(u.arg("mark").As32(), asm.At(at, 0))
+}
+
+// prefetch asks for the first lines and the last of the row so many ahead, and for its
+// mark. Most rows are one line or two.
 func (u *update) prefetch(next reg.GPVirtual, ahead int, line string) {
-	far, at := u.GP64(), u.GP64()
-	u.MOVQ(asm.At(next, 8*ahead), far)
-	u.MOVQ(u.stack("last"), at)
-	u.PREFETCHT0(asm.Indexed(far, at, 1, 0))
-	u.ADDQ(u.stack("first"), far)
-	u.XORQ(at, at)
+	mark, far, first, at := u.GP64(), u.GP64(), u.arg("first"), u.GP64()
+	u.MOVQ(asm.At(next, recordBytes*ahead+8), mark)
+	u.PREFETCHT0(asm.At(mark, 0))
+	u.MOVQ(asm.At(next, recordBytes*ahead), far)
+	u.PREFETCHT0(asm.Indexed(far, first, 1, 0))
+	u.PREFETCHT0(asm.Indexed(far, u.arg("last"), 1, 0))
+	for lines := 1; lines <= 2; lines++ {
+		u.CMPQ(u.stack("most"), operand.Imm(64*uint64(lines)))
+		u.JLE(u.label("%s_end", line))
+		if lines == 1 {
+			u.PREFETCHT0(asm.Indexed(far, first, 1, 64))
+		}
+	}
+	u.ADDQ(first, far)
+	u.MOVQ(operand.I32(128), at)
 	u.Label(line)
 	u.PREFETCHT0(asm.Indexed(far, at, 1, 0))
 	u.ADDQ(operand.Imm(64), at)
 	u.CMPQ(at, u.stack("most"))
 	u.JLT(u.label("%s", line))
+	u.Label(line + "_end")
+}
+
+// arg returns a parameter, which is only read.
+func (u *update) arg(name string) reg.GPVirtual {
+	if r, ok := u.args[name]; ok {
+		return r
+	}
+	r := u.GP64()
+	if name == "mark" {
+		u.MOVL(u.stack(name), r.As32())
+	} else {
+		u.MOVQ(u.stack(name), r)
+	}
+	return r
 }
 
 // vector is a single row whose state lies elsewhere.

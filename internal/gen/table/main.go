@@ -16,8 +16,10 @@ func main() {
 	f := asm.File{Package: "table", Name: "fetch", Body: func(x *build.Context) {
 		prefetch(x)
 		prefetchSlots(x)
-		locate(x, false)
-		locate(x, true)
+		locate(x)
+		locateMarked(x)
+		locateEights(x)
+		copyRows(x)
 		gather(x)
 	}}
 	if err := f.Write("../../sparse"); err != nil {
@@ -59,44 +61,6 @@ func prefetchSlots(x *build.Context) {
 	x.ADDQ(operand.Imm(8), hashes)
 	x.DECQ(n)
 	x.JNZ(operand.LabelRef("next"))
-	x.RET()
-}
-
-// locate computes where items lie in slabs, as slabs.at does: the slab k of item i is
-// the length of i>>shift, and the item lies at base + i·size − skip of place k. It may
-// ask for the items as well.
-func locate(x *build.Context, ask bool) {
-	name, asks := "locateItems", ""
-	if ask {
-		name, asks = "askItems", " and asks for their lines"
-	}
-	x.Function(name)
-	x.Attributes(attr.NOSPLIT)
-	x.Pragma("noescape")
-	x.Doc(name + " writes the addresses of n > 0 items to addrs" + asks + ". places are 16 bytes each: base, skip.")
-	x.SignatureExpr("func(addrs **byte, items *uint32, n int, places *byte, shift, size int)")
-	addrs, items, n := asm.Param(x, "addrs"), asm.Param(x, "items"), asm.Param(x, "n")
-	places, shift, size := asm.Param(x, "places"), asm.Param(x, "shift"), asm.Param(x, "size")
-	i, k, at := x.GP64(), x.GP64(), x.GP64()
-	x.LEAQ(asm.Indexed(items, n, 4, 0), items) // their ends
-	x.LEAQ(asm.Indexed(addrs, n, 8, 0), addrs)
-	x.MOVQ(n, at)
-	x.NEGQ(at)
-	x.Label("item")
-	x.MOVL(asm.Indexed(items, at, 4, 0), i.As32())
-	x.SHRXQ(shift, i, k)
-	x.LZCNTQ(k, k) // the length is 64 less that; every processor with BMI2 has it
-	x.NEGQ(k)
-	x.SHLQ(operand.Imm(4), k)
-	x.IMULQ(size, i)
-	x.ADDQ(asm.Indexed(places, k, 1, 16*64), i)
-	x.SUBQ(asm.Indexed(places, k, 1, 16*64+8), i)
-	x.MOVQ(i, asm.Indexed(addrs, at, 8, 0))
-	if ask {
-		x.PREFETCHT0(asm.At(i, 0))
-	}
-	x.INCQ(at)
-	x.JNZ(operand.LabelRef("item"))
 	x.RET()
 }
 
