@@ -64,7 +64,8 @@ type Job struct {
 	Heals bool
 
 	// Judged is told of each verdict the moment it is given, while ranks still run,
-	// and where to write whole lines about it. It must not wait.
+	// and where to write whole lines about it. Who reads none of them holds up the end
+	// of the ranks for 3 s at most.
 	Judged func(v *rank.Verdict, beside io.Writer)
 
 	// Again is told of each failure after which the job is started again, and
@@ -406,8 +407,17 @@ func (r *run) judge() *rank.Verdict {
 		return v
 	}
 	r.judged = true
-	if r.job.Judged != nil {
+	if r.job.Judged == nil {
+		return v
+	}
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
 		r.job.Judged(v, beside{r.console})
+	}()
+	select {
+	case <-told:
+	case <-time.After(ownEnd): // nobody reads
 	}
 	return v
 }

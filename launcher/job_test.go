@@ -514,3 +514,17 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("%+v %v", o, o.Verdict)
 	}
 }
+
+// TestNobodyReadsTheVerdict: ranks are ended all the same, also one that does not hear.
+func TestNobodyReadsTheVerdict(t *testing.T) {
+	read := make(chan struct{})
+	out, end := begin(t, t.Context(), Job{Plan: local(t, 2), Command: self("rank", "deaf"), Quiet: true, Grace: time.Millisecond,
+		Judged: func(*rank.Verdict, io.Writer) { <-read }})
+	pids := out.pids(t, `rank \d pid (\d+)\n`, 2)
+	syscall.Kill(pids[0], syscall.SIGKILL)
+	awaitGone(t, pids)
+	close(read)
+	if o := end(); o.Verdict == nil || o.Verdict.Pid != pids[0] {
+		t.Errorf("%v", o.Verdict)
+	}
+}
