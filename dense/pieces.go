@@ -52,10 +52,14 @@ type piece struct {
 	panels int // the first of its
 }
 
-// tileRows is how many rows the tiles of a group have, if they are more than one: so
-// many that a pass over the sums is shared, so few that both stay in the second-level
-// cache.
-const tileRows = 1536
+const (
+	// tileRows is how many rows the tiles of a group have at most, unless it is one,
+	// or the rows of the batch if that is more: so many that a pass over the sums is
+	// shared, so few that both stay near the core.
+	tileRows = 1536
+	// blockRows of a batch are added to all tiles of a group before the next.
+	blockRows = 1024
+)
 
 // Pieces returns what takes the MLP's input in pieces, nil if its layers or this
 // machine do not.
@@ -87,7 +91,7 @@ func (p *Pieces) Begin(rows int, pieces []Piece) (rest []float32) {
 		}
 		col = q.Col + q.Dim
 		n := len(q.Rows) / q.Dim
-		if group+n > tileRows {
+		if group+n > max(tileRows, rows) {
 			group = 0
 		}
 		p.pieces = append(p.pieces, piece{Piece: q, n: n, first: group})
@@ -220,8 +224,13 @@ func (p *Pieces) End() (dx []float32) {
 		for lo, hi := 0, 0; lo < len(p.pieces); lo = hi {
 			hi = p.group(lo)
 			clear(p.tile)
+			for r := 0; r < p.rows; r += blockRows {
+				end := min(r+blockRows, p.rows)
+				for i := lo; i < hi; i++ {
+					f32.TileAdd(p.tile, dy[r*f32.TileColumns:end*f32.TileColumns], p.at[i*p.rows+r:i*p.rows+end])
+				}
+			}
 			for i := lo; i < hi; i++ {
-				f32.TileAdd(p.tile, dy, p.at[i*p.rows:(i+1)*p.rows])
 				p.gradients(&p.pieces[i], j)
 			}
 		}

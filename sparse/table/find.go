@@ -72,10 +72,37 @@ func (x *index) ask(keys []uint64, p *probes) {
 // findChunk finds up to chunk keys and reports whether some row is on disk. The
 // memory of all of them is on its way before the first is looked at.
 func (x *index) findChunk(keys []uint64, rows []Row) (cold bool) {
+	if x.flat != nil {
+		return x.findFlat(keys, rows)
+	}
 	var p probes
 	x.ask(keys, &p)
 	for i, key := range keys {
 		r := p.segments[i].find(key, p.hashes[i]).row
+		rows[i] = r
+		cold = cold || r.onDisk()
+	}
+	return cold
+}
+
+// findFlat is findChunk while every shard has one segment: two steps lead to a slot
+// in place of three.
+func (x *index) findFlat(keys []uint64, rows []Row) (cold bool) {
+	var hashes [chunk]uint64
+	var starts [chunk]*byte
+	for i, key := range keys {
+		h := hash(x.salt, key)
+		hashes[i], starts[i] = h, (*byte)(unsafe.Pointer(&x.flat[h>>(64-x.bits)]))
+	}
+	prefetch(starts[:len(keys)], 0)
+	for i, h := range hashes[:len(keys)] {
+		slots := x.flat[h>>(64-x.bits)]
+		starts[i] = (*byte)(unsafe.Pointer(&slots[h&uint64(len(slots)-1)]))
+	}
+	prefetch(starts[:len(keys)], 0)
+	for i, key := range keys {
+		s := segment{slots: x.flat[hashes[i]>>(64-x.bits)]}
+		r := s.find(key, hashes[i]).row
 		rows[i] = r
 		cold = cold || r.onDisk()
 	}

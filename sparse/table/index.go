@@ -17,9 +17,10 @@ type index struct {
 	salt   uint64
 	bits   uint // log2 of the shards
 	shards []directory
-	keys   []int  // by shard: side by side, as all of them are counted again and again
-	large  slabs  // segments of maxSegment slots
-	used   uint32 // of large
+	flat   [][]slot // by shard: its one segment's slots, none's without keys; nil once a segment has split
+	keys   []int    // by shard: side by side, as all of them are counted again and again
+	large  slabs    // segments of maxSegment slots
+	used   uint32   // of large
 	free   []uint32
 	bytes  int64 // of all segments and directories
 	moving []slot
@@ -60,8 +61,9 @@ const (
 
 func newIndex(salt uint64, shards int) index {
 	x := index{salt: salt, bits: uint(bits.TrailingZeros(uint(shards))), shards: make([]directory, shards), keys: make([]int, shards), large: newSlabs(slotBytes * maxSegment), none: segment{slots: make([]slot, 1)}}
+	x.flat = make([][]slot, shards)
 	for i := range x.shards {
-		x.shards[i].shift = 64 - x.bits
+		x.shards[i].shift, x.flat[i] = 64-x.bits, x.none.slots
 	}
 	return x
 }
@@ -114,6 +116,7 @@ func (x *index) grow(h uint64, s *segment) {
 	case s == nil:
 		d.one[0] = x.newSegment(minSegment, 0, h)
 		d.segments = d.one[:]
+		x.flatten(h, d.one[0])
 		x.bytes += segmentBytes + shardBytes
 	case len(s.slots) < maxSegment:
 		x.double(s, h)
@@ -162,11 +165,19 @@ func (x *index) double(s *segment, h uint64) {
 	old := s.slots
 	x.bytes -= slotBytes * int64(len(old))
 	*s = *x.newSegment(2*len(old), s.depth, h)
+	x.flatten(h, s)
 	for _, c := range old {
 		if c.row != 0 {
 			*s.find(c.key(), hash(x.salt, c.key())) = c
 			s.n++
 		}
+	}
+}
+
+// flatten notes the slots of a shard's one segment where find looks first.
+func (x *index) flatten(h uint64, s *segment) {
+	if x.flat != nil {
+		x.flat[x.shardOf(h)] = s.slots
 	}
 }
 
@@ -180,6 +191,7 @@ func (x *index) split(d *directory, s *segment, h uint64) {
 		}
 		d.segments, d.shift = wide, d.shift-1
 	}
+	x.flat = nil
 	bit := uint64(1) << (63 - x.bits - s.depth)
 	high := x.newSegment(maxSegment, s.depth+1, h|bit)
 	x.bytes += segmentBytes
@@ -257,6 +269,9 @@ func (x *index) drop(shard int) {
 		x.bytes -= shardBytes + 8*(n-1)
 	}
 	*d, x.keys[shard] = directory{shift: 64 - x.bits}, 0
+	if x.flat != nil {
+		x.flat[shard] = x.none.slots
+	}
 }
 
 func (c slot) key() uint64 { return uint64(c.hi)<<32 | uint64(c.lo) }
