@@ -102,26 +102,53 @@ const lookRecords = 1000
 // firstNames joins the names of the fields in the first records of a file. of is the
 // format as newFormat or formatFor made it.
 func firstNames(of format, f *file, s source) (names []string, err error) {
-	form, _ := namingOf(of)
-	seen := map[string]bool{}
 	n := 0
+	g := gatherNames(of)
 	err = allUnits(of, nil, f, s, lookRecords, func(u unit) error {
-		if n++; u.flaw != nil {
-			return nil
-		}
-		form.names(u.record, func(name []byte) {
-			if !seen[string(name)] {
-				seen[string(name)] = true
-				names = append(names, string(name))
-			}
-		})
-		return nil
+		n++
+		return g.unit(u)
 	})
 	f.told = n < lookRecords
-	if _, ok := form.(exampleFormat); ok {
-		slices.Sort(names) // those of a map, whose order means nothing
+	return g.all(), err
+}
+
+// someNames joins those in rows records from all over the file.
+func someNames(of format, f *file, s source, rows int) (names []string, err error) {
+	g := gatherNames(of)
+	err = someUnits(of, nil, f, s, rows, g.unit)
+	return g.all(), err
+}
+
+// namesGathered are names of fields, in the order in which they come.
+type namesGathered struct {
+	naming
+	seen  map[string]bool
+	names []string
+}
+
+func gatherNames(of format) *namesGathered {
+	form, _ := namingOf(of)
+	return &namesGathered{naming: form, seen: map[string]bool{}}
+}
+
+func (g *namesGathered) unit(u unit) error {
+	if u.flaw != nil {
+		return nil
 	}
-	return names, err
+	g.naming.names(u.record, func(name []byte) {
+		if !g.seen[string(name)] {
+			g.seen[string(name)] = true
+			g.names = append(g.names, string(name))
+		}
+	})
+	return nil
+}
+
+func (g *namesGathered) all() []string {
+	if _, ok := g.naming.(exampleFormat); ok {
+		slices.Sort(g.names) // those of a map, whose order means nothing
+	}
+	return g.names
 }
 
 // newFormat is that of a source whose format is valid.

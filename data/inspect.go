@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Inspection is what the first records of a file look like.
+// Inspection is what some records of a file look like.
 type Inspection struct {
 	Path      string
 	First     string // the file that was looked at, the first of Files; "" for a topic
@@ -53,8 +53,8 @@ var missingWords = []string{"?", "NA", "N/A", "NaN", "nan", "null", "NULL", "Non
 // delimiters are those that files have.
 var delimiters = []string{",", "\t", ";", "|", " "}
 
-// Inspect looks at the first rows records of a file (0: 10,000) and guesses how
-// it is written: delimiter, header, types, label. The guesses are for a person
+// Inspect looks at rows records of a file (0: 10,000), half of them at its beginning and
+// the others in 16 places all over it, unless it is packed, and guesses how it is written: delimiter, header, types, label. The guesses are for a person
 // to check.
 func Inspect(path string, rows int) (*Inspection, error) {
 	if rows <= 0 {
@@ -90,7 +90,7 @@ func inspect(path string, f *file, rows int) (*Inspection, error) {
 		}
 		return inspectRecords(path, f, format, newFormat(Source{Format: format}), rows)
 	}
-	all, err := firstLines(f, rows+1)
+	all, err := someLines(f, rows+1)
 	if err != nil {
 		return nil, err
 	}
@@ -132,8 +132,8 @@ func isJSON(line string) bool {
 	return line == "[" || line == "{" || strings.HasPrefix(strings.TrimLeft(line, "[ "), `{"`)
 }
 
-// firstLines returns the first lines of a file that are not blank.
-func firstLines(f *file, n int) ([]string, error) {
+// someLines returns n lines from all over a file that are not blank, the first ones among them.
+func someLines(f *file, n int) ([]string, error) {
 	if err := f.begin("csv or tsv"); err != nil {
 		return nil, err
 	}
@@ -143,21 +143,30 @@ func firstLines(f *file, n int) ([]string, error) {
 	}
 	defer src.Close()
 	var l lines
-	if err := l.start(src, f.size, f.mark, f.size, true); err != nil {
-		return nil, fmt.Errorf("data: inspect: %s: %w", f.name, err)
-	}
 	var all []string
-	for len(all) < n {
-		line, _, err := l.next()
-		if err == io.EOF {
-			break
+	err = spread(cut([]file{*f}), n, func(blocks []block, rows int) (n int, err error) {
+		for i := 0; i < len(blocks) && n < rows; i++ {
+			if err := l.begin(src, f, blocks[i]); err != nil {
+				return n, err
+			}
+			for n < rows {
+				line, _, err := l.next()
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					return n, err
+				}
+				if s := string(line); strings.TrimSpace(s) != "" {
+					all = append(all, s)
+					n++
+				}
+			}
 		}
-		if err != nil {
-			return nil, fmt.Errorf("data: inspect: %s: %w", f.name, err)
-		}
-		if s := string(line); strings.TrimSpace(s) != "" {
-			all = append(all, s)
-		}
+		return n, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("data: inspect: %s: %w", f.name, err)
 	}
 	return all, nil
 }

@@ -109,3 +109,81 @@ func TestAllRecordsBad(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestInspectLooksAllOver: what begins late in a file is seen, unless it is packed, and
+// of a small file everything is.
+func TestInspectLooksAllOver(t *testing.T) {
+	write := func(name string, rows int, record func(i int) string) string {
+		var b strings.Builder
+		for i := range rows {
+			b.WriteString(record(i))
+		}
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(b.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const rows = 60_000
+	objects := func(i int) string {
+		if i < rows*2/3 {
+			return `{"label": 1, "n": 7, "text": "aaaaaaaaaaaaaaa"}` + "\n"
+		}
+		return `{"label": 0, "n": 7.5, "text": "aaaaaaaaaaaaa", "late": 3}` + "\n"
+	}
+	lines := func(i int) string {
+		if i < rows*2/3 {
+			return "1,7,aaaaaaaaaaaaaaa,\n"
+		}
+		return "0,7.5,aaaaaaaaaaaaa,3\n"
+	}
+	pairs := func(i int) string {
+		if i < rows*2/3 {
+			return "1 1:7 2:5.5\n"
+		}
+		return "0 1:7.5 2:3 9:3\n"
+	}
+	for name, record := range map[string]func(int) string{"a.jsonl": objects, "a.csv": lines, "a.libsvm": pairs} {
+		in, err := Inspect(write(name, rows, record), 1000)
+		if err != nil || in.Rows != 1000 {
+			t.Fatalf("%s: %+v, %v", name, in, err)
+		}
+		last := in.Columns[len(in.Columns)-1]
+		if in.Columns[0].Distinct != 2 || in.Columns[1].Kind != "float" || last.Distinct != 1 || last.Missing < .5 || last.Missing > .99 {
+			t.Errorf("%s: what comes late was not seen: %+v", name, in.Columns)
+		}
+		if in, err := Inspect(write(name, 9_990, record), 0); err != nil || in.Rows != 9_990 {
+			t.Errorf("%s: %d rows of a small file, %v", name, in.Rows, err)
+		}
+	}
+}
+
+// spread reads each place once, in their order, and no more than it should.
+func TestSpread(t *testing.T) {
+	for _, x := range []struct{ blocks, each, rows, want int }{
+		{1, 100, 10, 10}, {1, 7, 10, 7}, {3, 4, 10, 10}, {3, 3, 10, 9}, {40, 10, 100, 100}, {40, 1, 100, 40}, {1000, 1, 100, 100}, {1000, 1000, 2000, 2000}, {2, 0, 5, 0}, {0, 0, 5, 0},
+	} {
+		blocks := make([]block, x.blocks)
+		for i := range blocks {
+			blocks[i].file = int32(i)
+		}
+		next, n := int32(0), 0
+		err := spread(blocks, x.rows, func(blocks []block, rows int) (got int, err error) {
+			for _, b := range blocks {
+				if b.file < next {
+					t.Errorf("%+v: block %d after %d", x, b.file, next-1)
+				}
+				some := min(x.each, rows-got)
+				if next = b.file + 1; some == 0 && x.each > 0 {
+					break
+				}
+				got += some
+			}
+			n += got
+			return got, nil
+		})
+		if err != nil || n != x.want {
+			t.Errorf("%+v: %d records, %v", x, n, err)
+		}
+	}
+}

@@ -166,7 +166,7 @@ func inspectTopic(path string, f *file, rows int) (*Inspection, error) {
 	return nil, fmt.Errorf("data: inspect: %s: a topic does not tell how its records are written, unless each is a JSON object or a tf.Example; -config FILE says it", path)
 }
 
-// inspectRecords looks at the first rows records of a file, or of a range of a topic,
+// inspectRecords looks at rows records of a file, or of a range of a topic,
 // that is no lines of fields.
 func inspectRecords(path string, f *file, name string, form format, rows int) (*Inspection, error) {
 	s, err := f.open()
@@ -175,8 +175,8 @@ func inspectRecords(path string, f *file, name string, form format, rows int) (*
 	}
 	defer s.Close()
 	names, err := form.look(f, s)
-	if _, named := namingOf(form); err == nil && named && f.log != nil {
-		names, err = firstNames(form, f, s)
+	if _, named := namingOf(form); err == nil && named {
+		names, err = someNames(form, f, s, rows)
 	}
 	if err != nil {
 		return nil, err
@@ -224,7 +224,7 @@ func withValues(names []string) (all []string) {
 	return all
 }
 
-// looker gathers the values of the first records.
+// looker gathers the values of records.
 type looker struct {
 	names   []string
 	values  [][]string
@@ -247,30 +247,80 @@ func firstUnits(form format, names []string, f *file, s source, rows int, each f
 
 // allUnits calls each with the first rows records.
 func allUnits(form format, names []string, f *file, s source, rows int, each func(unit) error) error {
+	return units(form, names, s, f, each, func(read readBlocks) error {
+		_, err := read(cut([]file{*f}), rows)
+		return err
+	})
+}
+
+// someUnits calls each with rows records from all over the file.
+func someUnits(form format, names []string, f *file, s source, rows int, each func(unit) error) error {
+	return units(form, names, s, f, each, func(read readBlocks) error { return spread(cut([]file{*f}), rows, read) })
+}
+
+// readBlocks reads no more than so many records of blocks, and returns how many.
+type readBlocks func(blocks []block, rows int) (n int, err error)
+
+// units calls each with the records that which asks for.
+func units(form format, names []string, s source, f *file, each func(unit) error, which func(readBlocks) error) error {
 	r := form.records(names)
 	if c, ok := r.(io.Closer); ok {
 		defer c.Close()
 	}
-	for _, b := range cut([]file{*f}) {
-		if rows <= 0 {
-			break
+	return which(func(blocks []block, rows int) (n int, err error) {
+		for i := 0; i < len(blocks) && n < rows; i++ {
+			if err := r.begin(s, f, blocks[i], -1, 0); err != nil {
+				return n, err
+			}
+			for n < rows {
+				u, err := r.next()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					return n, err
+				}
+				n++
+				if err := each(u); err != nil {
+					return n, err
+				}
+			}
 		}
-		if err := r.begin(s, f, b, -1, 0); err != nil {
+		return n, nil
+	})
+}
+
+const (
+	spreads = 16 // places of a file, its beginning aside, in which records are looked at
+	compact = 4  // blocks of a file that is not worth it
+)
+
+// spread reads so many records of a file: about half from its beginning, or all if
+// there are hardly more, and the others from as many places of the rest.
+func spread(blocks []block, rows int, read readBlocks) error {
+	if len(blocks) <= compact {
+		_, err := read(blocks, rows)
+		return err
+	}
+	first, n, half := 0, 0, (rows+1)/2
+	for ; first < len(blocks) && n < half; first++ { // whole blocks, if all would fit: nothing is missing then
+		some, err := read(blocks[first:first+1], max(half-n, rows/compact))
+		if err != nil {
 			return err
 		}
-		for rows > 0 {
-			u, err := r.next()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return err
-			}
-			rows--
-			if err := each(u); err != nil {
-				return err
-			}
+		n += some
+	}
+	places := min(spreads, len(blocks)-first)
+	if blocks = blocks[first:]; first >= len(blocks) {
+		places = 1
+	}
+	for ; places > 0 && n < rows && len(blocks) > 0; places-- {
+		part := blocks[:(len(blocks)+places-1)/places]
+		some, err := read(part, (rows-n+places-1)/places)
+		if err != nil {
+			return err
 		}
+		n, blocks = n+some, blocks[len(part):]
 	}
 	return nil
 }
@@ -281,7 +331,7 @@ func (l *looker) read(form format, f *file, s source, rows int) error {
 		return err
 	}
 	lists := make([]value.List, len(l.names))
-	return allUnits(form, l.names, f, s, rows, func(u unit) error {
+	return someUnits(form, l.names, f, s, rows, func(u unit) error {
 		fl := u.flaw
 		if fl == nil {
 			fl = d.decode(u.record, lists)
@@ -350,13 +400,16 @@ func (l *looker) none() error {
 // are words of a list.
 const mostIndices = 64
 
-// numbersIn are the label and the numbers that begin the words of the first records,
+// numbersIn are the label and the numbers that begin the words of some records,
 // the indices of LibSVM or the fields of LibFFM; ones, that every value is 1.
 func numbersIn(form format, f *file, s source, rows int) (names []string, ones bool, err error) {
 	seen := map[uint64]bool{}
 	ones = true
-	err = firstUnits(form, nil, f, s, rows, func(record []byte) error {
-		eachNumber(record, func(n uint64, word []byte) {
+	err = someUnits(form, nil, f, s, rows, func(u unit) error {
+		if u.flaw != nil {
+			return nil
+		}
+		eachNumber(u.record, func(n uint64, word []byte) {
 			seen[n] = true
 			ones = ones && bytes.HasSuffix(word, []byte(":1"))
 		})

@@ -29,7 +29,7 @@ Examples:
    wdlrun -np 4 train -config clicks.yaml`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "data", Usage: "`FILE` to look at, or a glob or folder, of which the first file is"},
-			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "how many rows `N` to look at, of the first file"},
+			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "how many rows `N` to look at, of the first file: half at its beginning, half all over it unless it is packed"},
 			&cli.StringFlag{Name: "out", Value: "-", Usage: "`FILE` to write, which must not exist; - for standard output"},
 			jsonFlag(),
 		},

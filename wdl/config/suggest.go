@@ -14,7 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/data/kafka"
 )
 
-// Look is what someone saw in the first records of a file.
+// Look is what someone saw in some records of a file.
 type Look struct {
 	Path      string
 	First     string // of several files that Path names, the one looked at; empty: Path is one
