@@ -65,18 +65,11 @@ const (
 // take adds records lo to hi of a lane. Its window must have them, and keep them until
 // flush.
 func (f *fetch) take(w *window, lo, hi int64) {
-	for rows := w.kept[lo-w.lo : hi-w.lo]; len(rows) > 0; {
-		n := 1
-		if w.arranged {
-			n = len(rows)
-		}
-		f.runs[f.n] = run{w.raw, len(f.to.kept), n}
-		f.to.kept = append(f.to.kept, rows[:n]...)
-		rows = rows[n:]
-		f.n++
-		if f.rows += n; f.n == fetched || f.rows >= fetched {
-			f.flush()
-		}
+	f.runs[f.n] = run{w.raw, len(f.to.kept), int(hi - lo)}
+	f.to.kept = append(f.to.kept, w.kept[lo-w.lo:hi-w.lo]...)
+	f.n++
+	if f.rows += int(hi - lo); f.n == fetched || f.rows >= fetched {
+		f.flush()
 	}
 }
 

@@ -19,11 +19,10 @@ type lane struct {
 // are encoded when their turn comes, so that a lane's next window costs little
 // more than reading it, and no step waits for the work of hundreds.
 type window struct {
-	number   int64
-	lo, hi   int64 // records of the lane
-	stored         // in the order in which they are given, once whole is true
-	whole    bool
-	arranged bool // raw is in that order, too
+	number int64
+	lo, hi int64 // records of the lane
+	stored       // in the order in which they are given, once whole is true
+	whole  bool
 }
 
 // kept is a record of a window.
@@ -156,10 +155,12 @@ func (f *filler) load(l *lane, i int64) (err error) {
 		return err
 	}
 	w := l.held[0]
-	if w.whole = true; f.order.stream {
-		permute(f.order, l.number, k, w.kept)
+	if f.order.stream && f.order.shuffle {
+		s := &f.stage
+		s.raw, s.kept = append(s.raw[:0], w.raw...), append(s.kept[:0], w.kept...)
+		f.arrange(l, w)
 	}
-	w.arranged = !f.order.stream || !f.order.shuffle
+	w.whole = true
 	return nil
 }
 
