@@ -26,10 +26,8 @@ func (s *Store) Apply(at Step) error {
 		return err
 	}
 	s.admitGuests()
-	for i, t := range s.tables {
-		if err := t.Check(at, s.staged[i].gradients()); err != nil {
-			return fault(err)
-		}
+	if err := s.check(at); err != nil {
+		return fault(err)
 	}
 	for i, t := range s.tables {
 		done, err := t.Apply(at, s.staged[i].gradients())
@@ -43,6 +41,18 @@ func (s *Store) Apply(at Step) error {
 	s.flying = slices.DeleteFunc(s.flying, func(l *Lookup) bool { return l.state == pushed })
 	if err := s.replica.apply(at); err != nil {
 		return fault(err)
+	}
+	return nil
+}
+
+// check returns what would make a table's Apply fail, before any table has changed. What
+// was found to be finite is not looked at again.
+func (s *Store) check(at Step) error {
+	for i, t := range s.tables {
+		if err := t.Check(at, s.staged[i].gradients()); err != nil {
+			return err
+		}
+		s.staged[i].finite = true
 	}
 	return nil
 }

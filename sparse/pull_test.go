@@ -407,6 +407,50 @@ func TestNonFiniteNamesTableAndKey(t *testing.T) {
 	}
 }
 
+// TestWhatComesAfterACheckIsChecked: gradients that join those which an Apply has looked
+// at are looked at by the next, in whatever way they wait.
+func TestWhatComesAfterACheckIsChecked(t *testing.T) {
+	cfg := plainConfig(2)
+	cfg.Tables = append(cfg.Tables, cfg.Tables[0])
+	cfg.Tables[1].Name = "y"
+	s, at := open(t, cfg), Step{N: 1, Scale: 1, Rate: 1}
+	bags := []Bags{{Table: 0, Values: []uint64{1}, Offsets: []int32{0, 1}}, {Table: 1, Values: []uint64{3}, Offsets: []int32{0, 1}}}
+	push := func(x, y float32) {
+		l := s.NewLookup()
+		if err := s.Pull(l, bags, true); err != nil {
+			t.Fatal(err)
+		}
+		l.PoolGrad(0, 0, []float32{x, 0}, 2)
+		l.PoolGrad(1, 0, []float32{0, y}, 2)
+		if err := s.Push(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	blames := func(table string) {
+		t.Helper()
+		var nf *NonFiniteError
+		if err := s.Apply(at); !errors.As(err, &nf) || nf.Table != table || s.Rows(0)+s.Rows(1) != 0 {
+			t.Fatalf("Apply returned %v, want table %q blamed; %d and %d rows", err, table, s.Rows(0), s.Rows(1))
+		}
+	}
+	nan := float32(math.NaN())
+	push(1, nan)
+	blames("y") // x was found to be finite
+	push(nan, 1)
+	blames("x")
+	s.DiscardStep()
+	push(1, nan)
+	blames("y")
+	s.DiscardStep()
+	push(nan, 1)
+	blames("x")
+	s.DiscardStep()
+	push(1, 1)
+	if err := s.Apply(at); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestBadBagsAreNamed(t *testing.T) {
 	s := open(t, plainConfig(1))
 	for want, b := range map[string]Bags{

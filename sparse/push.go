@@ -13,11 +13,12 @@ import (
 // staged holds the gradients of one table that wait for the next Apply: one per
 // distinct key, summed over ranks.
 type staged struct {
-	set   *table.Set
-	rows  []table.Row // by number in set: the key's row as found in epoch, 0 if not held
-	epoch uint64
-	grads []float32 // by number in set: V values
-	lent  bool      // rows and grads are a Lookup's, until it is pulled anew
+	set    *table.Set
+	rows   []table.Row // by number in set: the key's row as found in epoch, 0 if not held
+	epoch  uint64
+	grads  []float32 // by number in set: V values
+	lent   bool      // rows and grads are a Lookup's, until it is pulled anew
+	finite bool      // all grads were found to be, and none has come since
 }
 
 func (g *staged) reset() {
@@ -25,7 +26,7 @@ func (g *staged) reset() {
 	if g.lent {
 		g.lent, g.rows, g.grads = false, nil, nil
 	}
-	g.rows, g.grads = g.rows[:0], g.grads[:0]
+	g.rows, g.grads, g.finite = g.rows[:0], g.grads[:0], false
 }
 
 // own copies what is lent.
@@ -41,7 +42,7 @@ func (g *staged) bytes() int64 {
 
 // gradients are what the table is to apply.
 func (g *staged) gradients() table.Gradients {
-	return table.Gradients{Keys: g.set.Keys(), Rows: g.rows, Epoch: g.epoch, Values: g.grads}
+	return table.Gradients{Keys: g.set.Keys(), Rows: g.rows, Epoch: g.epoch, Values: g.grads, Finite: g.finite}
 }
 
 // Push sends the gradients of a pulled batch to the owners of its keys, where
@@ -148,6 +149,7 @@ func (l *Lookup) lend() bool {
 	for t, g := range s.staged {
 		keys, held := l.section(s.rank, t)
 		g.set.Append(keys)
+		g.finite = false
 		g.lent, g.rows, g.epoch, g.grads = true, held, l.epoch[t], l.grads[l.rowAt[t]:l.rowAt[t+1]]
 	}
 	return true
@@ -190,6 +192,7 @@ func (g *staged) add(keys []uint64, held []table.Row, epoch uint64, grads []floa
 		return
 	}
 	g.own()
+	g.finite = false
 	if len(g.rows) == 0 {
 		g.epoch = epoch
 	}

@@ -109,10 +109,8 @@ func (s *Store) Mirror(at Step) error {
 	if err := s.endPush(); err != nil {
 		return err
 	}
-	for i, t := range s.tables {
-		if err := t.Check(at, s.staged[i].gradients()); err != nil {
-			return fault(err)
-		}
+	if err := s.check(at); err != nil {
+		return fault(err)
 	}
 	c, n := &s.replica, len(s.tables)
 	clear(c.sizes)
@@ -170,11 +168,12 @@ func (s *Store) takeSums(from int, part []byte) error {
 	return nil
 }
 
-// apply takes the ward's step. It cannot fail where the ward's own did not.
+// apply takes the ward's step. It cannot fail where the ward's own did not, and that
+// only gradients that are finite come is what the ward's Mirror has seen to.
 func (c *replica) apply(at Step) error {
 	for i, t := range c.tables {
 		g := &c.staged[i]
-		if _, err := t.Apply(at, table.Gradients{Keys: g.keys, Values: g.grads}); err != nil {
+		if _, err := t.Apply(at, table.Gradients{Keys: g.keys, Values: g.grads, Finite: true}); err != nil {
 			return fmt.Errorf("copy of rank %d: %w", c.ward, err)
 		}
 	}
