@@ -243,10 +243,3 @@ func addScaled(dst, x []float32, c float32) {
 		dst[i] += float32(c * v)
 	}
 }
-
-func scale(dst, x []float32, c float32) {
-	x = x[:len(dst)]
-	for i, v := range x {
-		dst[i] = c * v
-	}
-}

@@ -61,17 +61,6 @@ func (p Precision) decode(dst []float32, b []byte) {
 	}
 }
 
-// decodeAdd adds what encode wrote to dst.
-func (p Precision) decodeAdd(dst []float32, b []byte) {
-	if p == FP32 {
-		addTo(dst, raw.Of[float32](b[:4*len(dst)]))
-		return
-	}
-	for i, h := range raw.Of[uint16](b[:2*len(dst)]) {
-		dst[i] += widenBF16(h)
-	}
-}
-
 // roundBF16 keeps a NaN one, whatever bits are cut off.
 func roundBF16(f float32) uint16 {
 	b := math.Float32bits(f)

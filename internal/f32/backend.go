@@ -84,8 +84,8 @@ func PeakFLOP(n int) int {
 	return n * 12 * 2 * active.lanes
 }
 
-// PeakBF16FLOP is PeakFLOP of bfloat16 products in what BackendBF16 names; 0 for the
-// portable code.
+// PeakBF16FLOP is PeakFLOP of bfloat16 products in the unit that multiplies them, AMX or
+// AVX512_BF16; 0 for the portable code.
 func PeakBF16FLOP(n int) int {
 	if n < 1 {
 		return 0

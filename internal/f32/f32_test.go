@@ -252,15 +252,11 @@ func TestVectors(t *testing.T) {
 	for n := range 40 {
 		m := newBatch(uint64(n), 1, n, n)
 		x, y := m.x, m.y
-		var dot, squares float64
+		var squares float64
 		sum := append([]float32(nil), y...)
 		for i, v := range x {
-			dot += float64(v) * float64(y[i])
 			squares += float64(v) * float64(v)
 			sum[i] = (y[i] + 3*v + v) * 0.5
-		}
-		if d := Dot(x, y); math.Abs(float64(d)-dot) > 1e-4 {
-			t.Errorf("n=%d: Dot %v, want %v", n, d, dot)
 		}
 		if s := SumSquares(x); math.Abs(s-squares) > 1e-9 {
 			t.Errorf("n=%d: SumSquares %v, want %v", n, s, squares)
@@ -315,7 +311,6 @@ func TestWrongShapesPanic(t *testing.T) {
 		"ReLUGrad":    func() { ReLUGrad(v(1), v(2)) },
 		"Axpy":        func() { Axpy(v(1), 1, v(2)) },
 		"AddTo":       func() { AddTo(v(1), v(2)) },
-		"Dot":         func() { Dot(v(1), v(2)) },
 		"SigmoidLoss": func() { SigmoidLoss(v(1), v(2), v(2)) },
 		"Sigmoid":     func() { Sigmoid(v(1), v(2)) },
 	} {

@@ -61,17 +61,6 @@ func NoBF16() error {
 	return err
 }
 
-// BackendBF16 names what multiplies in bfloat16: AMX, AVX512_BF16 or portable.
-func BackendBF16() string {
-	switch unit, _ := machineBF16(); unit {
-	case tiles:
-		return "AMX"
-	case vectors:
-		return "AVX512_BF16"
-	}
-	return "portable"
-}
-
 func padTile(n int) int { return (n + tile - 1) / tile * tile }
 
 // StrideBF16 is the distance of rows of cols values: whole tiles and an odd

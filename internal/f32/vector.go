@@ -20,24 +20,6 @@ func AddTo(y, x []float32) {
 	Axpy(y, 1, x)
 }
 
-// Dot returns the sum of x·y in float32, in four interleaved partial sums. It
-// panics if the lengths differ.
-func Dot(x, y []float32) float32 {
-	check("Dot", "y", len(y), 1, len(x))
-	var s0, s1, s2, s3 float32
-	for len(x) >= 4 && len(y) >= 4 {
-		s0 += x[0] * y[0]
-		s1 += x[1] * y[1]
-		s2 += x[2] * y[2]
-		s3 += x[3] * y[3]
-		x, y = x[4:], y[4:]
-	}
-	for i, v := range x {
-		s0 += v * y[i]
-	}
-	return (s0 + s1) + (s2 + s3)
-}
-
 // Scale multiplies x by alpha in place. Unlike BLAS, 0·NaN is NaN.
 func Scale(x []float32, alpha float32) {
 	if active != nil && len(x) > 0 {

@@ -51,9 +51,6 @@ func NewOwner(rank int, floor Term, record Record, digest uint64) *Owner {
 // Version returns the step that was applied last.
 func (o *Owner) Version() int64 { return o.record.Step }
 
-// Record returns what was applied last.
-func (o *Owner) Record() Record { return o.record }
-
 // Digest returns a hash of all commit sets up to Version. Two runs with the same
 // digest applied the same microbatches in the same steps and slots.
 func (o *Owner) Digest() uint64 { return o.digest }

@@ -26,21 +26,6 @@ func open(t testing.TB, shards int, parts ...Part) *Table {
 	return x
 }
 
-// step applies one step of the same gradient values to every key.
-func step(t testing.TB, x *Table, at Step, grad float32, keys ...uint64) {
-	t.Helper()
-	g := Gradients{Keys: keys, Rows: make([]Row, len(keys)), Values: make([]float32, len(keys)*x.Width())}
-	for i := range g.Values {
-		g.Values[i] = grad
-	}
-	if err := x.Find(keys, g.Rows); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := x.Apply(at, g); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // read returns the values of one key.
 func read(t testing.TB, x *Table, key uint64) []float32 {
 	t.Helper()
