@@ -36,20 +36,18 @@ type Pieces struct {
 	grad   []float32 // R×H
 	packed f32.Packed
 
-	y      []float32 // B×H: the first layer's output
-	dy     []float32 // tile by tile, B×TileColumns: the gradient of its sums
-	at     []uint32  // by piece and row: where the row of a tile begins
-	tile   []float32 // of the pieces of one group
-	panels []float32 // of all pieces
-	part   []float32 // n×Dim
+	y    []float32 // B×H: the first layer's output
+	dy   []float32 // tile by tile, B×TileColumns: the gradient of its sums
+	at   []uint32  // by piece and row: where the row of a tile begins
+	tile []float32 // of the pieces of one group
+	room f32.TileRoom
 }
 
 // piece is a Piece with its place among others.
 type piece struct {
 	Piece
-	n      int
-	first  int // row of its group's tile
-	panels int // the first of its
+	n     int
+	first int // row of its group's tile
 }
 
 const (
@@ -213,12 +211,6 @@ func (p *Pieces) Backward(dy []float32, lo, hi int) (err error) {
 // and returns that by the columns of no piece, rows×R.
 func (p *Pieces) End() (dx []float32) {
 	l, h := p.first, p.first.out
-	p.panels = p.panels[:0]
-	for i := range p.pieces {
-		q := &p.pieces[i]
-		q.panels = len(p.panels)
-		p.panels = l.packed.PackTiles(p.panels, q.Col, q.Dim)
-	}
 	for j := 0; j < h; j += f32.TileColumns {
 		dy := p.dy[j*p.rows:][:p.rows*f32.TileColumns]
 		for lo, hi := 0, 0; lo < len(p.pieces); lo = hi {
@@ -245,11 +237,5 @@ func (p *Pieces) End() (dx []float32) {
 func (p *Pieces) gradients(q *piece, j int) {
 	l, h, tile := p.first, p.first.out, p.of(q)
 	f32.TileGradWeight(l.W.Grad[q.Col*h:(q.Col+q.Dim)*h], q.Rows, tile, q.n, q.Dim, h, j)
-	if j == 0 {
-		f32.TileGradInput(q.Grad, tile, &l.packed, p.panels[q.panels:], q.n, q.Col, q.Dim, j)
-		return
-	}
-	p.part = grow(p.part, q.n*q.Dim)
-	f32.TileGradInput(p.part, tile, &l.packed, p.panels[q.panels:], q.n, q.Col, q.Dim, j)
-	f32.AddTo(q.Grad, p.part)
+	f32.TileGradInput(q.Grad, tile, &l.packed, &p.room, q.n, q.Col, q.Dim, j)
 }

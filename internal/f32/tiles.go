@@ -1,9 +1,6 @@
 package f32
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // A matrix of few distinct stretches. Where some columns of x hold few distinct rows,
 // their part of x·w is that of the distinct ones, added to every row in which one
@@ -52,34 +49,58 @@ func TileForward(t, x []float32, w *Packed, n, from, dim, j int) {
 	}
 }
 
-// PackTiles appends what TileGradInput needs of w[from:from+dim] to panels.
-func (p *Packed) PackTiles(panels []float32, from, dim int) []float32 {
-	if p.by == nil {
-		return panels
-	}
-	at, n := len(panels), p.by.panelsLen(p.out, dim)
-	panels = slices.Grow(panels, n)[:at+n]
-	p.by.packTransposed(panels[at:], p.w[from*p.out:(from+dim)*p.out], p.out, dim)
-	return panels
+// TileRoom is what TileGradInput works in.
+type TileRoom struct {
+	turned []float32 // TileColumns×lanes: rows of a tile as columns
+	sums   []float32 // dim×lanes
+	dx     []float32 // lanes×dim
 }
 
 // TileGradInput computes dx = t·w[from:from+dim, j:]ᵀ, n×dim, for the tile t from column
-// j on. panels begin with what PackTiles made of these rows of w.
-func TileGradInput(dx, t []float32, w *Packed, panels []float32, n, from, dim, j int) {
+// j on, and adds it to dx unless j is 0. Lanes are rows: dims are few and fill no vector.
+func TileGradInput(dx, t []float32, w *Packed, room *TileRoom, n, from, dim, j int) {
 	check("TileGradInput", "dx", len(dx), n, dim)
 	check("TileGradInput", "t", len(t), n, TileColumns)
-	if w.by == nil {
+	if w.by == nil || dim == 0 {
 		tileGradInputPortable(dx, t, w, n, from, dim, j)
 		return
 	}
 	b := w.by
-	for at := 0; at < dim; {
-		width, some, kernel := b.columns(dim - at)
-		panel := &panels[at*w.out+j*width]
-		b.rows(n, func(i int, k *block) {
-			k.dot[kernel](&dx[i*dim+at], &t[i*TileColumns], panel, nil, nil, w.tile(j), TileColumns, dim, some, float32(math.Inf(-1)))
+	most := 2 * b.lanes
+	room.turned = grow(room.turned, most*TileColumns)
+	room.sums, room.dx = grow(room.sums, most*dim), grow(room.dx, most*dim)
+	for i := 0; i < n; {
+		width, cols, kernel := b.columns(n - i)
+		b.turn(room.turned, t[i*TileColumns:(i+cols)*TileColumns], TileColumns, width)
+		b.rows(dim, func(l int, k *block) {
+			k.dot[kernel](&room.sums[l*width], &w.w[(from+l)*w.out+j], &room.turned[0], nil, nil, w.tile(j), w.out, width, width, float32(math.Inf(-1)))
 		})
-		at += width
+		to := dx[i*dim : (i+cols)*dim]
+		if b.turn(room.dx, room.sums[:dim*width], width, dim); j == 0 {
+			copy(to, room.dx)
+		} else {
+			AddTo(to, room.dx[:len(to)])
+		}
+		i += cols
+	}
+}
+
+// turn writes the transpose of x, rows of cols values, cols a multiple of 8, to dst, whose
+// rows are ld values apart. What is between them is left as it is.
+func (b *backend) turn(dst, x []float32, cols, ld int) {
+	rows := len(x) / cols
+	r := 0
+	for ; r+8 <= rows; r += 8 {
+		b.transpose(&dst[r], &x[r*cols], cols/8, ld, cols)
+	}
+	if r < rows && rows >= 8 { // the last 8, some of them again
+		b.transpose(&dst[rows-8], &x[(rows-8)*cols], cols/8, ld, cols)
+		return
+	}
+	for ; r < rows; r++ {
+		for c, v := range x[r*cols:][:cols] {
+			dst[c*ld+r] = v
+		}
 	}
 }
 
@@ -193,6 +214,9 @@ func tileGradInputPortable(dx, t []float32, w *Packed, n, from, dim, j int) {
 			var sum float32
 			for c, v := range w.w[(from+l)*w.out+j:][:cols] {
 				sum += float32(v * t[i*TileColumns+c])
+			}
+			if j > 0 {
+				sum += dx[i*dim+l]
 			}
 			dx[i*dim+l] = sum
 		}

@@ -45,7 +45,7 @@ func (m *tiled) run() {
 	TileSum(m.y, nil, m.tile, m.at[:m.rows], m.rows, m.out, m.j, float32(math.Inf(-1)))
 	TileCut(m.dy, m.y, m.rows, m.out, m.j)
 	TileAdd(m.tile, m.dy, m.at[:m.rows])
-	TileGradInput(m.dx, m.tile, &w, w.PackTiles(nil, m.from, m.dim), m.n, m.from, m.dim, m.j)
+	TileGradInput(m.dx, m.tile, &w, new(TileRoom), m.n, m.from, m.dim, m.j)
 	TileGradWeight(m.dw, m.x, m.tile, m.n, m.dim, m.out, m.j)
 }
 
@@ -82,6 +82,9 @@ func (m *tiled) spec(add multiplyAdd) {
 				at := l*m.out + m.j + c
 				m.dw[at] = add(m.x[i*m.dim+l], m.tile[i*TileColumns+c], m.dw[at])
 			}
+			if m.j > 0 {
+				sum += m.dx[i*m.dim+l]
+			}
 			m.dx[i*m.dim+l] = sum
 		}
 	}
@@ -92,7 +95,7 @@ func (m *tiled) spec(add multiplyAdd) {
 func TestTiles(t *testing.T) {
 	for _, x := range []struct{ rows, n, in, out, from, dim, j int }{
 		{9, 5, 12, 64, 2, 10, 0}, {40, 31, 33, 130, 0, 33, 64}, {40, 17, 29, 130, 3, 7, 128},
-		{3, 1, 1, 1, 0, 1, 0}, {100, 64, 48, 256, 32, 16, 192}, {30, 28, 20, 100, 1, 19, 64},
+		{3, 1, 1, 1, 0, 1, 0}, {100, 64, 48, 256, 32, 16, 192}, {30, 28, 20, 100, 1, 19, 64}, {50, 77, 24, 192, 4, 10, 64},
 	} {
 		eachBackend(func(name string) {
 			t.Run(fmt.Sprintf("%s %+v", name, x), func(t *testing.T) {
