@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -138,6 +139,39 @@ func TestLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Check(t, "line.txt", string(b)+"\n"+Header+"\n"+l.String()+"\n"+newLine("shm", "barrier", 2, 0, 3e-7, 1).String()+"\n")
+}
+
+// Turns give the lines that they name, in their order, and what is no turn is refused
+// by every rank.
+func TestTurns(t *testing.T) {
+	turns := func(texts ...string) string {
+		for i, s := range texts {
+			texts[i] = fmt.Sprintf("%-*s", TurnBytes, s)
+		}
+		return strings.Join(texts, "")
+	}
+	run := func(text string) (seen []string, errs []error) {
+		errs = onRanks(2, plain, func(c *collective.Comm) error {
+			o := quick
+			o.Turns = strings.NewReader(text)
+			return Run(c, o, func(l Line) { seen = append(seen, fmt.Sprint(l.Op, " ", l.Bytes)) })
+		})
+		return seen, errs
+	}
+	want := []string{"allreduce_use 1000", "barrier 0", "alltoallv 64", "allreduce_use 1000"}
+	text := turns(slices.Clone(want)...)
+	for _, text := range []string{text, text + turns("end", "what follows is not read")} {
+		seen, errs := run(text)
+		if fmt.Sprint(seen) != fmt.Sprint(want) || errs[0] != nil || errs[1] != nil {
+			t.Errorf("measured %v, want %v; %v", seen, want, errs)
+		}
+	}
+	for _, bad := range []string{turns("allreduc 8"), turns("allreduce"), turns("barrier_use 0"), turns("allreduce 200000"), "allreduce 8"} {
+		seen, errs := run(bad)
+		if len(seen) > 0 || errs[0] == nil || errs[1] == nil || !strings.Contains(errs[0].Error(), "turn") {
+			t.Errorf("%q: measured %v; %v", bad, seen, errs)
+		}
+	}
 }
 
 func TestMedian(t *testing.T) {

@@ -17,6 +17,9 @@
 // stops, as a trainer does. Without that, a copy out of another core's cache is
 // paid only once, since memory that nobody rewrites stays valid in both caches.
 //
+// Options.Turns has the lines asked for one by one, so that other libraries are measured
+// in turns with this one: the speed of a shared machine changes within seconds.
+//
 // # Units
 //
 // Bytes is one rank's buffer: of an all-to-all everything it sends, its own part

@@ -3,6 +3,8 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +24,13 @@ type Options struct {
 	// Take is the algorithm of every call by messages that it can carry out;
 	// Windows leaves the choice to the cost model.
 	Take collective.Algorithm
+
+	// Turns, unless nil, says what to measure next, in place of Ops and of what Sizes
+	// are combined with them, so that other programs can have turns between: TurnBytes
+	// for each line, an operation, _use or not, and at most the greatest of Sizes, such
+	// as "allreduce_use 16384", padded with spaces; "end" or the reader's end comes
+	// last. Every rank reads the same from its own.
+	Turns io.Reader
 }
 
 const (
@@ -102,10 +111,7 @@ func Run(c *collective.Comm, o Options, emit func(Line)) error {
 		return err
 	}
 	o = o.withDefaults()
-	most := 0
-	for _, n := range o.Sizes {
-		most = max(most, n)
-	}
+	most := slices.Max(append([]int{0}, o.Sizes...))
 	b, err := newBuffers(c, most, o.Ordinary)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
@@ -117,6 +123,9 @@ func Run(c *collective.Comm, o Options, emit func(Line)) error {
 	}
 	costs.Take = o.Take
 	c.SetCosts(costs)
+	if o.Turns != nil {
+		return runTurns(l, b, o, most, emit)
+	}
 	for _, name := range o.Ops {
 		op, _ := find(name)
 		sizes := o.Sizes
@@ -125,47 +134,65 @@ func Run(c *collective.Comm, o Options, emit func(Line)) error {
 		}
 		for _, n := range sizes {
 			if err := runOne(l, b, o, op, n, emit); err != nil {
-				return fmt.Errorf("bench: %s of %d bytes on rank %d of %d: %w", op.name, n, c.Rank(), c.Size(), err)
+				return failed(l, op, n, err)
 			}
 		}
 	}
 	return nil
 }
 
+// failed says which measurement err ended.
+func failed(l *loop, op operation, bytes int, err error) error {
+	return fmt.Errorf("bench: %s of %d bytes on rank %d of %d: %w", op.name, bytes, l.c.Rank(), l.c.Size(), err)
+}
+
 // runOne checks and measures both forms of one operation at one size.
 func runOne(l *loop, b *buffers, o Options, op operation, bytes int, emit func(Line)) error {
-	np := l.c.Size()
 	call := op.prepare(b, bytes)
-	if call.check != nil {
-		call.fill()
-		if err := call.do(); err != nil {
-			return err
-		}
-		if err := call.check(); err != nil {
-			return err
-		}
-		clear(call.sent)
-		clear(call.got)
+	if err := checkCall(call); err != nil {
+		return err
 	}
 	for _, use := range []bool{false, true} {
 		if use && (o.PlainOnly || !op.sized) {
 			continue
 		}
-		seconds, err := l.measure(call, use)
-		if err != nil {
+		if err := runForm(l, o, turn{op, use, bytes}, call, emit); err != nil {
 			return err
 		}
-		if l.c.Rank() != 0 {
-			continue
-		}
-		name := op.name
-		if use {
-			name += "_use"
-		}
-		line := newLine(o.Transport, name, np, bytes, seconds, op.busFactor(np))
-		algorithm, predicted := l.c.Choose(op.call, collective.Sum, collective.Float32, bytes)
-		line.Algorithm, line.PredictedUS = algorithm.String(), predicted*1e6
-		emit(line)
 	}
+	return nil
+}
+
+// checkCall makes one call on a known pattern.
+func checkCall(x call) error {
+	if x.check == nil {
+		return nil
+	}
+	x.fill()
+	if err := x.do(); err != nil {
+		return err
+	}
+	if err := x.check(); err != nil {
+		return err
+	}
+	clear(x.sent)
+	clear(x.got)
+	return nil
+}
+
+// runForm measures a call in one form.
+func runForm(l *loop, o Options, t turn, x call, emit func(Line)) error {
+	seconds, err := l.measure(x, t.use)
+	if err != nil || l.c.Rank() != 0 {
+		return err
+	}
+	name, np := t.op.name, l.c.Size()
+	if t.use {
+		name += "_use"
+	}
+	line := newLine(o.Transport, name, np, t.bytes, seconds, t.op.busFactor(np))
+	algorithm, predicted := l.c.Choose(t.op.call, collective.Sum, collective.Float32, t.bytes)
+	line.Algorithm, line.PredictedUS = algorithm.String(), predicted*1e6
+	emit(line)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/nearest"
 	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/control"
 	"github.com/wdlrun/wdlrun/rank/member"
 )
 
@@ -40,6 +42,7 @@ Examples:
 			&cli.BoolFlag{Name: "plain", Usage: "leave out the _use forms"},
 			&cli.StringFlag{Name: "algorithm", Usage: "take `NAME` wherever it can carry out a call by messages: " + strings.Join(algorithmNames(), ", ")},
 			&cli.BoolFlag{Name: "ordinary", Usage: "buffers in ordinary memory, not in windows"},
+			&cli.StringFlag{Name: "turns", Usage: "each rank reads from the named pipe `FILE` what to measure next, in 32 bytes such as \"allreduce_use 16384\" with spaces after them, until \"end\"; -sizes tells the greatest"},
 			jsonFlag(),
 		},
 		Subcommands: benches(p),
@@ -57,6 +60,14 @@ Examples:
 			return err
 		}
 		work := func(_ context.Context, c *cli.Context, m *member.Member, _ func(string)) (any, error) {
+			if name := c.String("turns"); name != "" {
+				f, err := os.Open(name)
+				if err != nil {
+					return nil, fmt.Errorf("-turns: %w", err)
+				}
+				defer f.Close()
+				opt.Turns = resting{f, m.Session}
+			}
 			err := measure(m, opt, benchLines(p.stdout, asJSON(c)))
 			if bytes, huge := m.Memory(); err == nil && bytes > 0 && m.World.Rank == 0 && !asJSON(c) {
 				fmt.Fprintf(p.stdout, "%.1f MiB of each rank in windows, %.1f MiB of them in huge pages\n", float64(bytes)/(1<<20), float64(huge)/(1<<20))
@@ -160,6 +171,18 @@ func measure(m *member.Member, opt bench.Options, show func(bench.Line)) error {
 		n := done
 		m.Session.Watch(func() rank.Status { return rank.Status{Phase: "bench", Waits: true, Progress: n} })
 	})
+}
+
+// resting reads turns. A rank that has none at the moment waits for no other rank.
+type resting struct {
+	turns   io.Reader
+	session *control.Session
+}
+
+func (r resting) Read(b []byte) (int, error) {
+	r.session.Watch(func() rank.Status { return rank.Status{} })
+	defer r.session.Watch(func() rank.Status { return rank.Status{Phase: "bench", Waits: true} })
+	return r.turns.Read(b)
 }
 
 // benchLines returns what shows lines to a person, below a heading, or to a program.

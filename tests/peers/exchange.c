@@ -106,7 +106,7 @@ static void draw(long n, long domain, long fields, double zipf) {
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   if (argc != 8) die("usage: exchange LIB KEYS DIM DOMAIN FIELDS ZIPF SECONDS");
-  struct settings s = {atof(argv[7]), "", "", "plain"};
+  struct settings s = {"", atof(argv[7]), 0};
   struct group g = {argv[1], "shm", 0, 0, barrier, share, slowest};
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -129,7 +129,8 @@ int main(int argc, char **argv) {
     for (int k = 0; k < dim; k++)
       if (rows[i * dim + k] != (float)((keys[i] * (uint64_t)dim + (uint64_t)k) % 7 + 1)) die("a wrong row came");
   struct call c = {step, NULL, NULL, NULL, (8 + 8 * dim) * (total - 1)};
-  peer_run(&g, &s, "wire", &c);
+  struct turn t = {"wire", "", 0, c.bytes};
+  peer_run(&g, &s, &t, &c);
   MPI_Finalize();
   return 0;
 }

@@ -1,6 +1,6 @@
 // Gloo over TCP on one host: allreduce of float32 by three of its algorithms,
 // alltoallv of equal parts, barrier. The program forks its ranks.
-//   gloo NP DIRECTORY SECONDS OPS SIZES FORMS   (see peer.h)
+//   gloo NP DIRECTORY PIPE SECONDS BYTES   (see peer.h)
 // DIRECTORY is empty: the ranks meet there.
 //
 // The harness waits on a futex between samples: a spin beside Gloo's sleeping
@@ -79,56 +79,66 @@ void sum_into(void *to, const void *x, const void *y, size_t n) {
   for (size_t i = 0; i < n; i++) c[i] = a[i] + b[i];
 }
 
-void measure_allreduce(const std::shared_ptr<gloo::Context> &ctx, const settings &s, char *sent) {
+void take_allreduce(const std::shared_ptr<gloo::Context> &ctx, const settings &s, const turn &t, char *sent) {
   static gloo::ReductionFunction<float> sum_function(gloo::SUM, &sum);
-  FOR_EACH_SIZE(s.sizes, n) {
-    auto *x = reinterpret_cast<float *>(sent);
-    auto with = [&](const char *algorithm, std::function<void()> f) {
+  long n = t.bytes;
+  auto *x = reinterpret_cast<float *>(sent);
+  auto with = [&](std::function<void()> f) {
+    if (first_time(&t)) {
       give(x, n / 4, ranks.rank);
       barrier();
       f();
       expect_sum(&ranks, x, n / 4);
-      std::string name = std::string("tcp:") + algorithm;
-      ranks.transport = name.c_str();
-      call c = {run, &f, sent, sent, n};
-      peer_run(&ranks, &s, "allreduce", &c);
-      barrier();
-    };
+    }
+    std::string name = std::string("tcp:") + t.how;
+    ranks.transport = name.c_str();
+    call c = {run, &f, sent, sent, n};
+    peer_run(&ranks, &s, &t, &c);
+    barrier();
+    ranks.transport = "tcp";
+  };
+  std::vector<float *> in{x};
+  if (!strcmp(t.how, "ring")) {
     gloo::AllreduceOptions ring(ctx);
     ring.setOutput<float>(x, n / 4);
     ring.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
     ring.setReduceFunction(sum_into);
     ring.setTag(1);
-    with("ring", [&] { gloo::allreduce(ring); });
-    std::vector<float *> in{x};
-    {
-      gloo::AllreduceRingChunked<float> a(ctx, in, int(n / 4), &sum_function);
-      with("ring_chunked", [&] { a.run(); });
-    }
-    {
-      gloo::AllreduceHalvingDoubling<float> a(ctx, in, int(n / 4), &sum_function);
-      with("halving_doubling", [&] { a.run(); });
-    }
+    with([&] { gloo::allreduce(ring); });
+  } else if (!strcmp(t.how, "chunked")) {
+    gloo::AllreduceRingChunked<float> a(ctx, in, int(n / 4), &sum_function);
+    with([&] { a.run(); });
+  } else if (!strcmp(t.how, "halving")) {
+    gloo::AllreduceHalvingDoubling<float> a(ctx, in, int(n / 4), &sum_function);
+    with([&] { a.run(); });
+  } else {
+    die("no such algorithm");
   }
-  ranks.transport = "tcp";
 }
 
-void measure_alltoallv(const std::shared_ptr<gloo::Context> &ctx, const settings &s, char *sent, char *got) {
-  FOR_EACH_SIZE(s.sizes, n) {
-    long part = n / ranks.size;
-    std::vector<int64_t> parts(ranks.size, part);
-    gloo::AlltoallvOptions o(ctx);
-    o.setInput<char>(sent, parts);
-    o.setOutput<char>(got, parts);
-    o.setTag(2);
-    std::function<void()> f = [&] { gloo::alltoallv(o); };
+void take_alltoallv(const std::shared_ptr<gloo::Context> &ctx, const settings &s, const turn &t, char *sent, char *got) {
+  long part = t.bytes / ranks.size;
+  std::vector<int64_t> parts(ranks.size, part);
+  gloo::AlltoallvOptions o(ctx);
+  o.setInput<char>(sent, parts);
+  o.setOutput<char>(got, parts);
+  o.setTag(2);
+  std::function<void()> f = [&] { gloo::alltoallv(o); };
+  if (first_time(&t)) {
     give_parts(&ranks, sent, part);
     barrier();
     f();
     expect_parts(&ranks, got, part);
-    call c = {run, &f, sent, got, n};
-    peer_run(&ranks, &s, "alltoallv", &c);
   }
+  call c = {run, &f, sent, got, t.bytes};
+  peer_run(&ranks, &s, &t, &c);
+}
+
+void take_barrier(const std::shared_ptr<gloo::Context> &ctx, const settings &s, const turn &t) {
+  gloo::BarrierOptions o(ctx);
+  std::function<void()> f = [&] { gloo::barrier(o); };
+  call c = {run, &f, nullptr, nullptr, 0};
+  peer_run(&ranks, &s, &t, &c);
 }
 
 void one_rank(const char *directory, const settings &s) {
@@ -138,22 +148,21 @@ void one_rank(const char *directory, const settings &s) {
   auto ctx = std::make_shared<gloo::rendezvous::Context>(ranks.rank, ranks.size);
   ctx->setTimeout(std::chrono::seconds(30));
   ctx->connectFullMesh(store, device);
-  char *sent = memory(greatest(s.sizes) + 8), *got = memory(greatest(s.sizes) + 8);
-  if (lists(s.ops, "barrier")) {
-    gloo::BarrierOptions o(ctx);
-    std::function<void()> f = [&] { gloo::barrier(o); };
-    call c = {run, &f, nullptr, nullptr, 0};
-    peer_run(&ranks, &s, "barrier", &c);
+  char *sent = memory(s.most), *got = memory(s.most);
+  turn t;
+  while (next_turn(&s, &t)) {
+    if (!strcmp(t.op, "barrier")) take_barrier(ctx, s, t);
+    else if (!strcmp(t.op, "allreduce")) take_allreduce(ctx, s, t, sent);
+    else if (!strcmp(t.op, "alltoallv")) take_alltoallv(ctx, s, t, sent, got);
+    else die("no such operation");
   }
-  if (lists(s.ops, "allreduce")) measure_allreduce(ctx, s, sent);
-  if (lists(s.ops, "alltoallv")) measure_alltoallv(ctx, s, sent, got);
   barrier();
 }
 
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 7) die("usage: gloo NP DIRECTORY SECONDS OPS SIZES FORMS");
+  if (argc != 6) die("usage: gloo NP DIRECTORY PIPE SECONDS BYTES");
   settings s = settings_from(argv + 3);
   ranks = {"gloo", "tcp", 0, atoi(argv[1]), barrier, share, slowest};
   if (ranks.size < 1 || ranks.size > MAX_RANKS) die("too many ranks");

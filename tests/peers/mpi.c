@@ -1,5 +1,5 @@
 /* An MPI library: allreduce of float32 in place, alltoallv of equal parts,
- * barrier.   mpi LIB TRANSPORT SECONDS OPS SIZES FORMS   (see peer.h) */
+ * barrier.   mpi LIB TRANSPORT PIPE SECONDS BYTES   (see peer.h) */
 #include <mpi.h>
 
 #include "peer.h"
@@ -30,48 +30,54 @@ static void run_alltoallv(void *arg) {
   MPI_Alltoallv(sent, parts, starts, MPI_BYTE, got, parts, starts, MPI_BYTE, MPI_COMM_WORLD);
 }
 
-static void measure_allreduce(const struct group *g, const struct settings *s) {
-  FOR_EACH_SIZE(s->sizes, n) {
-    bytes_now = n;
+static void take_allreduce(const struct group *g, const struct settings *s, const struct turn *t) {
+  long n = bytes_now = t->bytes;
+  if (first_time(t)) {
     give((float *)sent, n / 4, g->rank);
     run_allreduce(NULL);
     expect_sum(g, (float *)sent, n / 4);
-    struct call c = {run_allreduce, NULL, sent, sent, n};
-    peer_run(g, s, "allreduce", &c);
   }
+  struct call c = {run_allreduce, NULL, sent, sent, n};
+  peer_run(g, s, t, &c);
 }
 
-static void measure_alltoallv(const struct group *g, const struct settings *s) {
-  FOR_EACH_SIZE(s->sizes, n) {
-    long part = n / g->size;
-    for (int r = 0; r < g->size; r++) {
-      parts[r] = (int)part;
-      starts[r] = (int)(r * part);
-    }
+static void take_alltoallv(const struct group *g, const struct settings *s, const struct turn *t) {
+  long n = t->bytes, part = n / g->size;
+  for (int r = 0; r < g->size; r++) {
+    parts[r] = (int)part;
+    starts[r] = (int)(r * part);
+  }
+  if (first_time(t)) {
     give_parts(g, sent, part);
     run_alltoallv(NULL);
     expect_parts(g, got, part);
-    struct call c = {run_alltoallv, NULL, sent, got, n};
-    peer_run(g, s, "alltoallv", &c);
   }
+  struct call c = {run_alltoallv, NULL, sent, got, n};
+  peer_run(g, s, t, &c);
+}
+
+static void take_barrier(const struct group *g, const struct settings *s, const struct turn *t) {
+  struct call c = {run_barrier, NULL, NULL, NULL, 0};
+  peer_run(g, s, t, &c);
 }
 
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
-  if (argc != 7) die("usage: mpi LIB TRANSPORT SECONDS OPS SIZES FORMS");
+  if (argc != 6) die("usage: mpi LIB TRANSPORT PIPE SECONDS BYTES");
   struct settings s = settings_from(argv + 3);
   struct group g = {argv[1], argv[2], 0, 0, barrier, share, slowest};
+  struct turn t;
   MPI_Comm_rank(MPI_COMM_WORLD, &g.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &g.size);
   if (g.size > MAX_RANKS) die("too many ranks");
-  sent = memory(greatest(s.sizes) + 8);
-  got = memory(greatest(s.sizes) + 8);
-  if (lists(s.ops, "barrier")) {
-    struct call c = {run_barrier, NULL, NULL, NULL, 0};
-    peer_run(&g, &s, "barrier", &c);
+  sent = memory(s.most);
+  got = memory(s.most);
+  while (next_turn(&s, &t)) {
+    if (!strcmp(t.op, "barrier")) take_barrier(&g, &s, &t);
+    else if (!strcmp(t.op, "allreduce")) take_allreduce(&g, &s, &t);
+    else if (!strcmp(t.op, "alltoallv")) take_alltoallv(&g, &s, &t);
+    else die("no such operation");
   }
-  if (lists(s.ops, "allreduce")) measure_allreduce(&g, &s);
-  if (lists(s.ops, "alltoallv")) measure_alltoallv(&g, &s);
   MPI_Finalize();
   return 0;
 }

@@ -4,20 +4,25 @@
  * call is a sample, what is sent is rewritten before the clock starts, and what
  * arrived is read before it stops.
  *
- * A program for a library gives the functions of struct group and calls
- * peer_run for each operation. Arguments of every program, after its own:
+ * A program for a library gives the functions of struct group, and makes a struct
+ * call of each turn. A turn says what to measure next, as for wdlrun bench -turns, so
+ * that the libraries take turns: 32 bytes of a named pipe for every rank, such as
+ * "allreduce_use 16384", with spaces after them; "end" is the last.
+ * Arguments of every program, after its own:
  *
- *     SECONDS OPS SIZES FORMS      "0.1" "allreduce alltoallv" "1024 65536" "plain use"
+ *     PIPE SECONDS BYTES      what to read, for how long a turn measures, the greatest size
  */
 #ifndef PEER_H
 #define PEER_H
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { MIN_BATCHES = 5, MAX_BATCHES = 2000, MAX_CALLS = 20000, WARM_CALLS = 200, MAX_RANKS = 64 };
+enum { MIN_BATCHES = 5, MAX_BATCHES = 2000, MAX_CALLS = 20000, WARM_CALLS = 200, MAX_RANKS = 64, MAX_CASES = 200 };
 
 struct group {
   const char *lib, *transport;
@@ -28,8 +33,15 @@ struct group {
 };
 
 struct settings {
+  const char *pipe;
   double seconds;
-  const char *ops, *sizes, *forms;
+  long most;
+};
+
+struct turn {
+  char op[33], how[33]; /* how: which of a library's algorithms, if it has several */
+  int use;
+  long bytes;
 };
 
 struct call {
@@ -45,16 +57,34 @@ static inline void die(const char *why) {
 }
 
 static inline struct settings settings_from(char **argv) {
-  struct settings s = {atof(argv[0]), argv[1], argv[2], argv[3]};
+  struct settings s = {argv[0], atof(argv[1]), atol(argv[2])};
+  if (s.most < 8) s.most = 8;
   return s;
 }
 
-/* says whether a list of words holds one */
-static inline int lists(const char *list, const char *word) {
-  size_t n = strlen(word);
-  for (const char *at = list; (at = strstr(at, word)); at += n)
-    if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0)) return 1;
-  return 0;
+/* waits, at rest, for the next turn; says whether there is one */
+static inline int next_turn(const struct settings *s, struct turn *t) {
+  static int from = -1;
+  char text[33] = {0};
+  if (from < 0 && (from = open(s->pipe, O_RDONLY)) < 0) die("no pipe of turns");
+  ssize_t n = read(from, text, 32);
+  memset(t, 0, sizeof *t);
+  if (n == 0 || (n == 32 && sscanf(text, "%32s", t->op) == 1 && !strcmp(t->op, "end"))) return 0;
+  if (n != 32 || sscanf(text, "%32s %ld %32s", t->op, &t->bytes, t->how) < 2 || t->bytes > s->most) die("no turn");
+  char *use = strstr(t->op, "_use");
+  if (use) *use = 0;
+  t->use = use != NULL;
+  return 1;
+}
+
+/* says whether a turn is the first of its op, bytes and how: its result is checked */
+static inline int first_time(const struct turn *t) {
+  static struct turn seen[MAX_CASES];
+  static int n;
+  for (int i = 0; i < n; i++)
+    if (seen[i].bytes == t->bytes && !strcmp(seen[i].op, t->op) && !strcmp(seen[i].how, t->how)) return 0;
+  if (n < MAX_CASES) seen[n++] = *t;
+  return 1;
 }
 
 static inline double seconds_now(void) {
@@ -126,18 +156,14 @@ static inline double bus_factor(const char *op, int np) {
   return 1;
 }
 
-/* measures the forms that the settings ask for, and prints a line for each */
-static inline void peer_run(const struct group *g, const struct settings *s, const char *op, const struct call *c) {
-  for (int use = 0; use < 2; use++) {
-    if (!lists(s->forms, use ? "use" : "plain") || (use && !c->sent)) continue;
-    double t = measure(g, c, use, s->seconds), bandwidth = (double)c->bytes / t * 1e-9;
-    if (g->rank == 0) {
-      printf("{\"lib\":\"%s\",\"transport\":\"%s\",\"op\":\"%s%s\",\"np\":%d,\"bytes\":%ld,\"median_us\":%.4f,"
-             "\"algbw_GBps\":%.5f,\"busbw_GBps\":%.5f}\n",
-             g->lib, g->transport, op, use ? "_use" : "", g->size, c->bytes, t * 1e6, bandwidth, bandwidth * bus_factor(op, g->size));
-      fflush(stdout);
-    }
-  }
+/* measures a turn, and prints its line */
+static inline void peer_run(const struct group *g, const struct settings *s, const struct turn *turn, const struct call *c) {
+  double t = measure(g, c, turn->use, s->seconds), bandwidth = (double)c->bytes / t * 1e-9;
+  if (g->rank) return;
+  printf("{\"lib\":\"%s\",\"transport\":\"%s\",\"op\":\"%s%s\",\"np\":%d,\"bytes\":%ld,\"median_us\":%.4f,"
+         "\"algbw_GBps\":%.5f,\"busbw_GBps\":%.5f}\n",
+         g->lib, g->transport, turn->op, turn->use ? "_use" : "", g->size, c->bytes, t * 1e6, bandwidth, bandwidth * bus_factor(turn->op, g->size));
+  fflush(stdout);
 }
 
 /* The patterns are whole numbers, which float32 sums exactly in any order. */
@@ -175,16 +201,6 @@ static inline char *memory(long n) {
   if (posix_memalign(&p, 4096, n)) die("no memory");
   memset(p, 0, n);
   return (char *)p;
-}
-
-#define FOR_EACH_SIZE(list, bytes)                                                                      \
-  for (long bytes = 0, more = 1; more;)                                                                 \
-    for (char *at_ = (char *)(list), *end_; more && ((bytes = strtol(at_, &end_, 10)), end_ != at_ || (more = 0)); at_ = end_)
-
-static inline long greatest(const char *sizes) {
-  long most = 8;
-  FOR_EACH_SIZE(sizes, n) if (n > most) most = n;
-  return most;
 }
 
 #endif

@@ -1,0 +1,65 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// TurnBytes is the length of a turn of Options.Turns.
+const TurnBytes = 32
+
+// turn is one line to measure.
+type turn struct {
+	op    operation
+	use   bool
+	bytes int
+}
+
+// nextTurn reads a turn; "end" and the end of the reader are io.EOF.
+func nextTurn(r io.Reader, most int) (turn, error) {
+	var record [TurnBytes]byte
+	if _, err := io.ReadFull(r, record[:]); errors.Is(err, io.EOF) {
+		return turn{}, io.EOF
+	} else if err != nil {
+		return turn{}, fmt.Errorf("read a turn: %w", err)
+	}
+	text := strings.TrimSpace(string(record[:]))
+	if text == "end" {
+		return turn{}, io.EOF
+	}
+	name, size, _ := strings.Cut(text, " ")
+	base, use := strings.CutSuffix(name, "_use")
+	op, known := find(base)
+	bytes, err := strconv.Atoi(size)
+	if !known || err != nil || use && !op.sized || op.sized && (bytes < 4 || bytes > most) {
+		return turn{}, fmt.Errorf(`turn %q, want an operation and at most %d bytes, such as "allreduce_use 16384", or "end"`, text, most)
+	}
+	return turn{op, use, bytes}, nil
+}
+
+// runTurns measures one line for every turn.
+func runTurns(l *loop, b *buffers, o Options, most int, emit func(Line)) error {
+	checked := map[string]bool{}
+	for {
+		t, err := nextTurn(o.Turns, most)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		call := t.op.prepare(b, t.bytes)
+		if key := fmt.Sprint(t.op.name, t.bytes); !checked[key] {
+			if err := checkCall(call); err != nil {
+				return failed(l, t.op, t.bytes, err)
+			}
+			checked[key] = true
+		}
+		if err := runForm(l, o, t, call, emit); err != nil {
+			return failed(l, t.op, t.bytes, err)
+		}
+	}
+}
