@@ -38,6 +38,7 @@ type file struct {
 	groups  []int64   // rows of the row groups of a table
 	mark    int64     // length of the byte order mark, 0 or 3
 	body    int64     // offset of the first record behind mark and header
+	header  []byte    // the line that names the fields, nil if there is none
 	told    bool      // the records that were looked at for names of fields are all there are
 
 	remote *remote.Object // in an object store or on a web server

@@ -46,6 +46,7 @@ type parser struct {
 	columns []column
 	missing []string
 	label   labelRule
+	headed  string // what to do about a value that is the name of its column
 
 	// Of the columns, valid until the next record:
 	lists   []value.List
@@ -62,6 +63,12 @@ func newParser(src Source, fields []string, s Schema) (*parser, error) {
 	p := &parser{columns: s.columns(), missing: src.Missing, label: newLabelRule(s.Label)}
 	n := len(p.columns)
 	p.lists, p.numbers, p.absent = make([]value.List, n), make([]float64, n), make([]bool, n)
+	switch {
+	case src.Header && src.HasLayout():
+		p.headed = "; this looks like another header: remove the line, or let it be left out with data.max_bad"
+	case src.HasLayout():
+		p.headed = "; this looks like a header: set data.header: true"
+	}
 	var err error
 	p.decoder, err = newFormat(src).decoder(fields, p.names())
 	return p, err
@@ -126,7 +133,7 @@ func (p *parser) flaw(column int, want string) *flaw {
 		text = l.Append(nil, 0)
 	}
 	if l.Kind == value.Text && string(text) == p.columns[column].name {
-		want += "; this looks like a header: set data.header: true"
+		want += p.headed
 	}
 	return &flaw{column: p.columns[column].name, value: string(cutLong(text)), want: want}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/data/value"
 )
@@ -12,12 +13,13 @@ import (
 type textRecords struct {
 	lines
 	body     int64
+	header   []byte // of the file, nil if it has none
 	number   int32
 	isRecord func(line []byte) bool
 }
 
 func (t *textRecords) begin(s source, f *file, b block, offset int64, number int32) error {
-	t.body, t.number = f.body, number
+	t.body, t.header, t.number = f.body, f.header, number
 	if offset < 0 {
 		return t.lines.begin(s, f, b)
 	}
@@ -32,9 +34,19 @@ func (t *textRecords) next() (unit, error) {
 		}
 		n := t.number
 		if t.number++; at >= t.body && t.isRecord(line) {
-			return unit{record: line, offset: at, end: t.off, number: n}, nil
+			u := unit{record: line, offset: at, end: t.off, number: n}
+			if len(line) > 0 && bytes.Equal(line, t.header) {
+				u.flaw = headerAgain()
+			}
+			return u, nil
 		}
 	}
+}
+
+// headerAgain is the flaw of a line that says what the header says, word for word, as
+// one in the middle of joined files does.
+func headerAgain() *flaw {
+	return &flaw{field: -1, want: "the header is repeated; remove this line, or let it be left out with data.max_bad"}
 }
 
 // linePlace is the line at an offset, counted from 1. It reads the file up to
@@ -95,7 +107,7 @@ func (d *delimited) look(f *file, src source) ([]string, error) {
 				names[i] = fmt.Sprintf("column_%d", i+1)
 			}
 		}
-		f.body = l.off
+		f.body, f.header = l.off, slices.Clone(line)
 		return names, nil
 	}
 }
