@@ -112,10 +112,10 @@ func firstNames(of format, f *file, s source) (names []string, err error) {
 	return g.all(), err
 }
 
-// someNames joins those in rows records from all over the file.
-func someNames(of format, f *file, s source, rows int) (names []string, err error) {
+// someNames joins those in the records of a sample.
+func someNames(of format, s *sample) (names []string, err error) {
 	g := gatherNames(of)
-	err = someUnits(of, nil, f, s, rows, g.unit)
+	err = s.units(of.records(nil), func(_ int, u unit) error { return g.unit(u) })
 	return g.all(), err
 }
 

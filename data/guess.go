@@ -23,6 +23,7 @@ var positiveWords = []string{"1", "1.0", "true", "True", "TRUE", "t", "yes", "Ye
 var (
 	idWords = []string{"id", "ids", "uid", "uuid", "guid", "key", "hash", "code", "zip", "zipcode", "postcode", "tract",
 		"customer", "brand", "user", "item", "product", "campaign", "advertiser", "publisher", "merchant", "device", "session", "sku", "ip"}
+	hourWords = []string{"hour", "day", "weekday", "week", "month"}
 	timeWords = []string{"timestamp", "time", "ts", "date", "datetime", "epoch", "at"}
 )
 
@@ -41,7 +42,11 @@ func words(name string) []string {
 		}
 		b.WriteRune(unicode.ToLower(r))
 	}
-	return strings.Fields(b.String())
+	all := strings.Fields(b.String())
+	if n := len(all); n > 1 && all[n-1] == "xf" { // of a TFX Transform
+		return all[:n-1]
+	}
+	return all
 }
 
 // endsWith tells whether the last word of a name is in a list.
@@ -76,6 +81,10 @@ func IsIDName(name string) bool {
 	return area || w[0] == "id" || slices.Contains(idWords, last)
 }
 
+// IsHourName tells whether a column of that name holds hours, days or months, which come
+// round again: each is something of its own.
+func IsHourName(name string) bool { return endsWith(name, hourWords) }
+
 // IsTimeName tells whether a column of that name says when something was.
 func IsTimeName(name string) bool {
 	w := words(name)
@@ -85,9 +94,15 @@ func IsTimeName(name string) bool {
 // guessLabel takes the column that has the name of a label, best one of two
 // values; else the first or the last if it has two values, best 0 and 1; else
 // any that has; else one named like a rating; else the last. Neither ids nor
-// times are labels. Without a name the guess is not sure.
+// times are labels if there is anything else. Without a name the guess is not sure.
 func (in *Inspection) guessLabel() {
 	best, score := len(in.Columns)-1, -1
+	for i, c := range slices.Backward(in.Columns) {
+		if !IsIDName(c.Name) && !IsTimeName(c.Name) {
+			best = i
+			break
+		}
+	}
 	for i, c := range in.Columns {
 		if s := c.likely(i == 0 || i == len(in.Columns)-1); s > score {
 			best, score = i, s

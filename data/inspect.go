@@ -1,19 +1,20 @@
 package data
 
 import (
+	"bytes"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// Inspection is what some records of a file look like.
+// Inspection is what some records of files look like.
 type Inspection struct {
 	Path      string
-	First     string // the file that was looked at, the first of Files; "" for a topic
-	Files     int    // that Path names; 0 for a topic
-	Format    string // one of Formats
+	Names     []string // of the files that were looked at, the first of all first; of a topic, ranges
+	Files     int      // that Path names; of a topic, partitions
+	All       bool     // every record was looked at
+	Format    string   // one of Formats
 	Delimiter string
 	Header    bool   // the first line names the fields
 	Comment   string // mark of lines that are no records, "" if none was seen
@@ -53,10 +54,20 @@ var missingWords = []string{"?", "NA", "N/A", "NaN", "nan", "null", "NULL", "Non
 // delimiters are those that files have.
 var delimiters = []string{",", "\t", ";", "|", " "}
 
-// Inspect looks at rows records of a file (0: 10,000), half of them at its beginning and
-// the others in 16 places all over it, unless it is packed, and guesses how it is written: delimiter, header, types, label. The guesses are for a person
-// to check.
-func Inspect(path string, rows int) (*Inspection, error) {
+// Inspect looks at rows records (0: 10,000) of a file, or of the first of those that a
+// glob or folder holds, and guesses how it is written: delimiter, header, types, label.
+// Half of the records are from its beginning and the others from 16 places all over it,
+// unless it is packed. The guesses are for a person to check.
+func Inspect(path string, rows int) (*Inspection, error) { return inspectSome(path, rows, 1) }
+
+// InspectAll is Inspect of all files that path names, of 16 where there are more. No
+// more than half of the records are from the beginning of the first, the others from all
+// over it and the other files.
+func InspectAll(path string, rows int) (*Inspection, error) {
+	return inspectSome(path, rows, mostFiles)
+}
+
+func inspectSome(path string, rows, most int) (*Inspection, error) {
 	if rows <= 0 {
 		rows = defaultLook
 	}
@@ -64,66 +75,131 @@ func Inspect(path string, rows int) (*Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := inspect(path, &files[0], min(rows, mostLook))
-	if err == nil && files[0].log == nil {
-		in.First, in.Files = files[0].name, len(files)
-	}
-	return in, err
-}
-
-// inspect looks at the first of the files that path names.
-func inspect(path string, f *file, rows int) (*Inspection, error) {
-	if f.log != nil {
-		return inspectTopic(path, f, rows)
-	}
-	if head, err := f.head(); err != nil {
-		return nil, err
-	} else if f.packing, err = packingOf(f.name, head); err != nil {
-		return nil, err
-	}
-	if format, err := f.sniff(); err != nil || format != "" {
-		if err != nil {
-			return nil, err
-		}
-		if err := f.begin(format); err != nil {
-			return nil, err
-		}
-		return inspectRecords(path, f, format, newFormat(Source{Format: format}), rows)
-	}
-	all, err := someLines(f, rows+1)
+	s := newSample(files[:min(len(files), most)], min(rows, mostLook))
+	in, err := inspect(path, s)
 	if err != nil {
 		return nil, err
 	}
-	if isBinary(all) {
-		return nil, fmt.Errorf("data: inspect: %s is no text: it has zero bytes or many control characters; is it csv or tsv?", f.name)
+	in.Files, in.All = len(files), !s.part && len(s.files) == len(files)
+	for i := range s.files {
+		in.Names = append(in.Names, s.files[i].name)
 	}
-	if len(all) > 0 && isJSON(all[0]) {
-		return nil, fmt.Errorf("data: inspect: %s%s", f.name, f.asLines())
+	return in, nil
+}
+
+// inspect looks at files.
+func inspect(path string, s *sample) (*Inspection, error) {
+	if s.files[0].log != nil {
+		return inspectTopic(path, s)
+	}
+	format, err := s.sniff()
+	if err != nil {
+		return nil, err
+	}
+	if format != "" {
+		return inspectRecords(path, s, format, newFormat(Source{Format: format}))
+	}
+	all, err := someLines(s)
+	if err != nil {
+		return nil, err
+	}
+	for i, lines := range all {
+		if isBinary(lines) {
+			return nil, fmt.Errorf("data: inspect: %s is no text: it has zero bytes or many control characters; is it csv or tsv?", s.files[i].name)
+		}
+	}
+	if len(all[0]) > 0 && isJSON(all[0][0]) {
+		return nil, fmt.Errorf("data: inspect: %s%s", s.files[0].name, s.files[0].asLines())
 	}
 	in := &Inspection{Path: path}
-	in.Comment, all = comments(all)
-	if len(all) == 0 {
-		return nil, fmt.Errorf("data: inspect: %s: there are no records: every line is blank", f.name)
+	return in, in.inspectLines(s, all)
+}
+
+// sniff tells how the files are packed and their format, which is that of the first.
+func (s *sample) sniff() (format string, err error) {
+	for i := range s.files {
+		f := &s.files[i]
+		head, err := f.head()
+		if err != nil {
+			return "", err
+		}
+		if f.packing, err = packingOf(f.name, head); err != nil {
+			return "", err
+		}
+		seen, err := f.sniff()
+		if err != nil {
+			return "", err
+		}
+		if i == 0 {
+			format = seen
+			if err := f.begin(orText(format)); err != nil {
+				return "", err // of a kind that none reads
+			}
+		} else if seen != format && (NamesFields(seen) || NamesFields(format) && seen != "") {
+			return "", fmt.Errorf("data: inspect: %s looks like %s, and %s like %s; name files of one format", s.files[0].name, orText(format), f.name, seen)
+		}
 	}
-	in.sniffDelimiter(all)
-	records := in.split(all)
+	return format, nil
+}
+
+func orText(format string) string {
+	if format == "" {
+		return "csv or tsv"
+	}
+	return format
+}
+
+// inspectLines looks at lines of fields, some of each file.
+func (in *Inspection) inspectLines(s *sample, all [][]string) error {
+	first := &s.files[0]
+	if in.Comment = uncomment(all); len(all[0]) == 0 {
+		return fmt.Errorf("data: inspect: %s: there are no records: every line is blank", first.name)
+	}
+	in.sniffDelimiter(all[0])
+	records := in.split(all[0], 0)
 	if len(records) == 0 {
-		return nil, fmt.Errorf("data: inspect: %s: no two lines have the same number of fields; is it csv or tsv?", f.name)
+		return fmt.Errorf("data: inspect: %s: no two lines have the same number of fields; is it csv or tsv?", first.name)
+	}
+	header := records[0]
+	for i := 1; i < len(all); i++ {
+		more := in.split(all[i], len(header))
+		if len(more) == 0 && len(all[i]) > 0 {
+			return fmt.Errorf("data: inspect: %s: no line that was looked at has %d fields, as those of %s have; name files of one kind", s.files[i].name, len(header), first.name)
+		}
+		if len(more) > 0 && mayBeHeader(header) && slices.Equal(more[0], header) {
+			more = more[1:]
+		}
+		records = append(records, more...)
 	}
 	names, err := in.names(records)
 	if err != nil {
-		return nil, fmt.Errorf("data: inspect: %s: %w", f.name, err)
+		return fmt.Errorf("data: inspect: %s: %w", first.name, err)
 	}
 	if in.Header {
+		if err := in.oneHeader(s); err != nil {
+			return err
+		}
 		records = records[1:]
 	}
-	records = records[:min(len(records), rows)] // one more was read, for the header
+	records = records[:min(len(records), s.rows)] // one more was read, for the header
 	if in.Rows = len(records); in.Rows == 0 {
-		return nil, fmt.Errorf("data: inspect: %s: there is a header and no record", f.name)
+		return fmt.Errorf("data: inspect: %s: there is a header and no record", first.name)
 	}
 	in.columns(names, records)
 	in.guessLabel()
-	return in, nil
+	return nil
+}
+
+// oneHeader is the error of files whose headers differ, which readers refuse.
+func (in *Inspection) oneHeader(s *sample) error {
+	d := &Dataset{src: in.Source(), files: s.files}
+	d.format = newFormat(d.src)
+	for i := range d.files {
+		if err := d.look(i); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // isJSON tells whether the first line of a text begins JSON of some layout.
@@ -132,43 +208,43 @@ func isJSON(line string) bool {
 	return line == "[" || line == "{" || strings.HasPrefix(strings.TrimLeft(line, "[ "), `{"`)
 }
 
-// someLines returns n lines from all over a file that are not blank, the first ones among them.
-func someLines(f *file, n int) ([]string, error) {
-	if err := f.begin("csv or tsv"); err != nil {
-		return nil, err
-	}
-	src, err := f.open()
-	if err != nil {
-		return nil, err
-	}
-	defer src.Close()
-	var l lines
-	var all []string
-	err = spread(cut([]file{*f}), n, func(blocks []block, rows int) (n int, err error) {
-		for i := 0; i < len(blocks) && n < rows; i++ {
-			if err := l.begin(src, f, blocks[i]); err != nil {
-				return n, err
-			}
-			for n < rows {
-				line, _, err := l.next()
-				if err == io.EOF {
-					break
-				}
-				if err != nil {
-					return n, err
-				}
-				if s := string(line); strings.TrimSpace(s) != "" {
-					all = append(all, s)
-					n++
-				}
-			}
+// someLines returns lines of each file that are not blank, those of the first from its
+// beginning on.
+func someLines(s *sample) ([][]string, error) {
+	for i := range s.files {
+		if err := s.files[i].begin("csv or tsv"); err != nil {
+			return nil, err
 		}
-		return n, nil
+	}
+	all := make([][]string, len(s.files))
+	s.rows++ // for a header
+	defer func() { s.rows-- }()
+	err := s.units(&textRecords{isRecord: func(line []byte) bool { return len(bytes.TrimSpace(line)) > 0 }}, func(file int, u unit) error {
+		all[file] = append(all[file], string(u.record))
+		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("data: inspect: %s: %w", f.name, err)
+		return nil, fmt.Errorf("data: inspect: %w", err)
 	}
 	return all, nil
+}
+
+// uncomment takes the comments off the beginnings of files, and returns what marks them.
+func uncomment(all [][]string) (mark string) {
+	for i, lines := range all {
+		m, rest := comments(lines)
+		if m == "" || mark != "" && m != mark {
+			continue
+		}
+		others := func(lines []string) bool {
+			return slices.ContainsFunc(lines, func(s string) bool { return strings.HasPrefix(s, m) })
+		}
+		if i > 0 && mark == "" && slices.ContainsFunc(all[:i], others) {
+			continue // those are records
+		}
+		mark, all[i] = m, rest
+	}
+	return mark
 }
 
 // comments takes off the lines at the beginning that start with a mark which no
@@ -222,8 +298,9 @@ func mode(widths map[int]int) (width, n int) {
 	return width, n
 }
 
-// split cuts lines into fields and leaves out those of another width than most.
-func (in *Inspection) split(all []string) [][]string {
+// split cuts lines into fields and leaves out those of another width, or, where it is 0,
+// of another than most.
+func (in *Inspection) split(all []string, width int) [][]string {
 	form := newDelimited(Source{Format: in.Format, Delimiter: in.Delimiter})
 	widths, records := map[int]int{}, make([][]string, 0, len(all))
 	for _, line := range all {
@@ -239,7 +316,9 @@ func (in *Inspection) split(all []string) [][]string {
 		widths[len(record)]++
 		records = append(records, record)
 	}
-	width, _ := mode(widths)
+	if width == 0 {
+		width, _ = mode(widths)
+	}
 	n := len(records)
 	records = slices.DeleteFunc(records, func(r []string) bool { return len(r) != width })
 	in.Ragged += n - len(records)
@@ -251,17 +330,15 @@ func (in *Inspection) split(all []string) [][]string {
 // has the name of a label. All must differ.
 func (in *Inspection) names(records [][]string) ([]string, error) {
 	first := records[0]
-	seen, header, numbers, twice := map[string]bool{}, true, false, ""
+	seen, numbers, twice := map[string]bool{}, false, ""
 	for i, s := range first {
-		_, why := parseNumber([]byte(s))
-		header = header && why != "" && s != "" && !slices.Contains(missingWords, s)
 		if seen[s] {
 			twice = s
 		}
 		seen[s] = true
 		numbers = numbers || IsLabelName(s) || kindOf(valuesOf(records[1:], i)) != "string"
 	}
-	switch in.Header = header && numbers; {
+	switch in.Header = mayBeHeader(first) && numbers; {
 	case in.Header && twice != "":
 		return nil, fmt.Errorf("its header names %s twice; rename one, or if this line is a record, say so with -config FILE (data.header: false)", strconv.Quote(string(cutLong([]byte(twice)))))
 	case in.Header:
@@ -275,6 +352,14 @@ func (in *Inspection) names(records [][]string) ([]string, error) {
 		names[i] = fmt.Sprintf("column_%d", i+1)
 	}
 	return names, nil
+}
+
+// mayBeHeader tells whether no field of a record is a number, or missing.
+func mayBeHeader(record []string) bool {
+	return !slices.ContainsFunc(record, func(s string) bool {
+		_, why := parseNumber([]byte(s))
+		return why == "" || s == "" || slices.Contains(missingWords, s)
+	})
 }
 
 // isCriteo tells whether the records are laid out as Criteo's logs: a label of 0

@@ -160,21 +160,31 @@ func TestInspectLooksAllOver(t *testing.T) {
 
 // spread reads each place once, in their order, and no more than it should.
 func TestSpread(t *testing.T) {
-	for _, x := range []struct{ blocks, each, rows, want int }{
-		{1, 100, 10, 10}, {1, 7, 10, 7}, {3, 4, 10, 10}, {3, 3, 10, 9}, {40, 10, 100, 100}, {40, 1, 100, 40}, {1000, 1, 100, 100}, {1000, 1000, 2000, 2000}, {2, 0, 5, 0}, {0, 0, 5, 0},
+	for _, x := range []struct {
+		files            []int // blocks of each
+		each, rows, want int
+	}{
+		{[]int{1}, 100, 10, 10}, {[]int{1}, 7, 10, 7}, {[]int{3}, 4, 10, 10}, {[]int{3}, 3, 10, 9},
+		{[]int{40}, 10, 100, 100}, {[]int{40}, 1, 100, 40}, {[]int{1000}, 1, 100, 100}, {[]int{1000}, 1000, 2000, 2000},
+		{[]int{2}, 0, 5, 0}, {[]int{0}, 0, 5, 0},
+		{[]int{1, 1, 1}, 10, 100, 30}, {[]int{1, 1, 1}, 1000, 100, 100}, {[]int{1, 100, 1}, 5, 100, 5 + 48 + 5}, {[]int{100, 100}, 1000, 100, 100},
 	} {
-		blocks := make([]block, x.blocks)
-		for i := range blocks {
-			blocks[i].file = int32(i)
+		var files [][]block
+		for i, n := range x.files {
+			blocks := make([]block, n)
+			for k := range blocks {
+				blocks[k] = block{int32(i), int64(k), int64(k + 1)}
+			}
+			files = append(files, blocks)
 		}
-		next, n := int32(0), 0
-		err := spread(blocks, x.rows, func(blocks []block, rows int) (got int, err error) {
+		last, n, of := block{file: -1}, 0, map[int32]bool{}
+		err := spread(files, x.rows, func(blocks []block, rows int) (got int, err error) {
 			for _, b := range blocks {
-				if b.file < next {
-					t.Errorf("%+v: block %d after %d", x, b.file, next-1)
+				if b.file < last.file || b.file == last.file && b.lo <= last.lo {
+					t.Errorf("%+v: block %v after %v", x, b, last)
 				}
 				some := min(x.each, rows-got)
-				if next = b.file + 1; some == 0 && x.each > 0 {
+				if last, of[b.file] = b, true; some == 0 && x.each > 0 {
 					break
 				}
 				got += some
@@ -182,8 +192,86 @@ func TestSpread(t *testing.T) {
 			n += got
 			return got, nil
 		})
-		if err != nil || n != x.want {
-			t.Errorf("%+v: %d records, %v", x, n, err)
+		if err != nil || n != x.want || n > 0 && len(of) != len(x.files) {
+			t.Errorf("%+v: %d records of %d files, %v", x, n, len(of), err)
+		}
+	}
+}
+
+// TestInspectAll: of several files all are looked at, or 16 of them from the first to the
+// last, and what later ones alone have is seen.
+func TestInspectAll(t *testing.T) {
+	everyFormat(t, func(t *testing.T, format, packing string) {
+		var parts [][]byte
+		for i := range 20 {
+			parts = append(parts, pack(t, packing, numberedIn(t, format, 100*i, 100*i+100)))
+		}
+		dir := inFiles(t, packing, parts...)
+		for _, x := range []struct{ rows, want, names int }{{0, 1600, 16}, {200, 200, 16}} {
+			in, err := InspectAll(dir, x.rows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if in.Rows != x.want || len(in.Names) != x.names || in.Files != 20 || in.All || !strings.HasSuffix(in.Names[15], "part-19"+packing) {
+				t.Errorf("%d rows of %d, all %v: %q", in.Rows, in.Files, in.All, in.Names)
+			}
+			for _, c := range in.Columns {
+				if strings.Trim(c.Name, "column_") == "1" && c.Max < 1900 && format != "libsvm" && format != "libffm" {
+					t.Errorf("the last file was not looked at: %+v", c)
+				}
+			}
+		}
+		if in, err := InspectAll(dir+"/part-0*", 0); err != nil || !in.All || in.Rows != 1000 || in.Files != 10 {
+			t.Errorf("of ten files: %+v, %v", in, err)
+		}
+	})
+}
+
+// TestInspectAllOfSeveral: headers and comments begin each file, fields of records may
+// come in a later one alone, and files of other kinds are refused by name.
+func TestInspectAllOfSeveral(t *testing.T) {
+	objects := strings.Repeat(`{"label": 1, "n": 7}`+"\n"+`{"label": 0, "n": 8}`+"\n", 10)
+	for name, x := range map[string]struct {
+		files []string
+		want  string // columns, or an error
+		rows  int
+	}{
+		"header":   {[]string{"site,label\na,1\nb,0\n", "site,label\na,1\n"}, "site label", 3},
+		"none":     {[]string{"1,a\n0,b\n", "1,a\n"}, "column_1 column_2", 3},
+		"comment":  {[]string{"1,a\n0,b\n", "|1x3\n1,a\n"}, "column_1 column_2", 3},
+		"late":     {[]string{objects, objects + `{"label": 1, "rare": 7}` + "\n"}, "label n rare", 41},
+		"headers":  {[]string{"site,label\na,1\nb,0\n", "label,site\n1,a\n"}, "part-01: its header differs from that of", 0},
+		"formats":  {[]string{objects, "PAR1 and so on"}, "part-01 like parquet; name files of one format", 0},
+		"texts":    {[]string{"1,2\n3,4\n", objects}, "part-01 like jsonl", 0},
+		"foreign":  {[]string{objects, "read me first\n"}, "part-01: none of its first lines is a JSON object", 0},
+		"numbers":  {[]string{"1 1:0.5\n0 2:0.5\n", "read me first\n"}, "part-01: none of the records that were looked at can be used", 0},
+		"foreign2": {[]string{"site,label\na,1\nb,0\n", "read me first\n"}, "part-01: no line that was looked at has 2 fields", 0},
+	} {
+		var parts [][]byte
+		for _, f := range x.files {
+			parts = append(parts, []byte(f))
+		}
+		dir := inFiles(t, "", parts...)
+		if err := os.WriteFile(filepath.Join(dir, "_SUCCESS"), []byte("x"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		in, err := InspectAll(dir, 0)
+		if x.rows == 0 {
+			if err == nil || !strings.Contains(err.Error(), x.want) {
+				t.Errorf("%s: %v, want %s", name, err, x.want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for _, c := range in.Columns {
+			got = append(got, c.Name)
+		}
+		if strings.Join(got, " ") != x.want || in.Rows != x.rows || !in.All || (name == "comment") != (in.Comment == "|") {
+			t.Errorf("%s: %+v; want %s, %d rows", name, in, x.want, x.rows)
 		}
 	}
 }

@@ -80,12 +80,12 @@ func (d *Dataset) namesIn(i int) ([]string, error) {
 	if !named && !svm {
 		return d.fields, nil
 	}
-	src, err := f.open()
-	if err != nil {
-		return nil, err
-	}
-	defer src.Close()
 	if named {
+		src, err := f.open()
+		if err != nil {
+			return nil, err
+		}
+		defer src.Close()
 		if f.log == nil {
 			return naming.look(f, src)
 		}
@@ -95,9 +95,9 @@ func (d *Dataset) namesIn(i int) ([]string, error) {
 		}
 		return names, nil
 	}
-	names, _, err := numbersIn(d.format, f, src, defaultLook)
+	names, _, err := numbersIn(d.format, &sample{files: d.files[i : i+1], rows: defaultLook})
 	if err != nil {
-		return nil, fmt.Errorf("data: open: %s: %w", f.name, err)
+		return nil, fmt.Errorf("data: open: %w", err)
 	}
 	for _, n := range names[1:] {
 		names = append(names, n+valuesSuffix)

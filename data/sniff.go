@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -136,16 +135,17 @@ func isPair(word string, n int) bool {
 	return why == ""
 }
 
-// inspectTopic looks at the first records of a topic, if they name their fields.
-func inspectTopic(path string, f *file, rows int) (*Inspection, error) {
-	s, err := f.open()
+// inspectTopic looks at records of a topic, if they name their fields.
+func inspectTopic(path string, s *sample) (*Inspection, error) {
+	f := &s.files[0]
+	src, err := f.open()
 	if err != nil {
 		return nil, err
 	}
-	defer s.Close()
+	defer src.Close()
 	const enough = 20
 	n, objects, examples := 0, 0, 0
-	err = firstUnits(topicFormat{objectFormat{}}, nil, f, s, enough, func(record []byte) error {
+	err = firstUnits(topicFormat{objectFormat{}}, nil, f, src, enough, func(record []byte) error {
 		n++
 		named := 0
 		if jsonl.Names(record, func([]byte) {}) == nil {
@@ -159,25 +159,17 @@ func inspectTopic(path string, f *file, rows int) (*Inspection, error) {
 	case err != nil:
 		return nil, fmt.Errorf("data: inspect: %s: %w", f.name, err)
 	case n > 0 && objects == n:
-		return inspectRecords(path, f, "jsonl", topicFormat{objectFormat{}}, rows)
+		return inspectRecords(path, s, "jsonl", topicFormat{objectFormat{}})
 	case n > 0 && examples == n:
-		return inspectRecords(path, f, "tfrecord", topicFormat{exampleFormat{}}, rows)
+		return inspectRecords(path, s, "tfrecord", topicFormat{exampleFormat{}})
 	}
 	return nil, fmt.Errorf("data: inspect: %s: a topic does not tell how its records are written, unless each is a JSON object or a tf.Example; -config FILE says it", path)
 }
 
-// inspectRecords looks at rows records of a file, or of a range of a topic,
-// that is no lines of fields.
-func inspectRecords(path string, f *file, name string, form format, rows int) (*Inspection, error) {
-	s, err := f.open()
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	names, err := form.look(f, s)
-	if _, named := namingOf(form); err == nil && named {
-		names, err = someNames(form, f, s, rows)
-	}
+// inspectRecords looks at records of files, or of ranges of a topic, that are no lines
+// of fields.
+func inspectRecords(path string, s *sample, name string, form format) (*Inspection, error) {
+	names, err := s.names(name, form)
 	if err != nil {
 		return nil, err
 	}
@@ -185,8 +177,8 @@ func inspectRecords(path string, f *file, name string, form format, rows int) (*
 	switch name {
 	case "libsvm", "libffm":
 		var ones bool
-		if names, ones, err = numbersIn(form, f, s, rows); err != nil {
-			return nil, err
+		if names, ones, err = numbersIn(form, s); err != nil {
+			return nil, fmt.Errorf("data: inspect: %w", err)
 		}
 		switch {
 		case name == "libsvm" && (ones || len(names) > mostIndices):
@@ -195,12 +187,15 @@ func inspectRecords(path string, f *file, name string, form format, rows int) (*
 			names = withValues(names)
 		}
 	}
-	l := &looker{names: names, values: make([][]string, len(names)), missing: make([]int, len(names)), many: make([]bool, len(names))}
-	if err := l.read(form, f, s, rows); err != nil {
-		return nil, fmt.Errorf("data: inspect: %s: %w", f.name, err)
+	l := &looker{names: names, values: make([][]string, len(names)), missing: make([]int, len(names)), many: make([]bool, len(names)), of: make([]fileLook, len(s.files))}
+	if err := l.read(form, s); err != nil {
+		return nil, fmt.Errorf("data: inspect: %w", err)
 	}
 	if in.Rows = l.rows; in.Rows == 0 {
-		return nil, fmt.Errorf("data: inspect: %s: %w", f.name, l.none())
+		return nil, fmt.Errorf("data: inspect: %s: %w", s.files[0].name, l.none())
+	}
+	if err := l.foreign(s); err != nil {
+		return nil, err
 	}
 	for i, field := range names {
 		c := lookAt(field, l.values[i], float64(l.missing[i])/float64(l.rows))
@@ -212,6 +207,38 @@ func inspectRecords(path string, f *file, name string, form format, rows int) (*
 	}
 	in.guessLabel()
 	return in, nil
+}
+
+// names looks at the beginning of each file as the reader does, and returns the names of
+// the fields that records have.
+func (s *sample) names(name string, form format) (names []string, err error) {
+	for i := range s.files {
+		f := &s.files[i]
+		if f.log == nil {
+			if err := f.begin(name); err != nil {
+				return nil, err
+			}
+		}
+		src, err := f.open()
+		if err != nil {
+			return nil, err
+		}
+		has, err := form.look(f, src)
+		src.Close()
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			names = has // those of the others, where they may differ, are found below
+		}
+	}
+	if _, named := namingOf(form); !named {
+		return names, nil
+	}
+	if names, err = someNames(form, s); err != nil {
+		return nil, fmt.Errorf("data: inspect: %w", err)
+	}
+	return names, nil
 }
 
 // withValues adds to the label and fields of LibFFM what holds their values, behind each.
@@ -231,115 +258,33 @@ type looker struct {
 	missing []int
 	many    []bool
 	rows    int
-	bad     int     // records that cannot be used
-	flaws   []Fault // the first of them
+	bad     int        // records that cannot be used
+	flaws   []Fault    // the first of them
+	of      []fileLook // of each file
 }
 
-// firstUnits calls each with those of the first rows records that can be read.
-func firstUnits(form format, names []string, f *file, s source, rows int, each func(record []byte) error) error {
-	return allUnits(form, names, f, s, rows, func(u unit) error {
-		if u.flaw != nil {
-			return nil
-		}
-		return each(u.record)
-	})
+// fileLook is what records of one file are like.
+type fileLook struct {
+	good, bad int
+	flaw      Fault // the first of the bad
 }
 
-// allUnits calls each with the first rows records.
-func allUnits(form format, names []string, f *file, s source, rows int, each func(unit) error) error {
-	return units(form, names, s, f, each, func(read readBlocks) error {
-		_, err := read(cut([]file{*f}), rows)
-		return err
-	})
-}
-
-// someUnits calls each with rows records from all over the file.
-func someUnits(form format, names []string, f *file, s source, rows int, each func(unit) error) error {
-	return units(form, names, s, f, each, func(read readBlocks) error { return spread(cut([]file{*f}), rows, read) })
-}
-
-// readBlocks reads no more than so many records of blocks, and returns how many.
-type readBlocks func(blocks []block, rows int) (n int, err error)
-
-// units calls each with the records that which asks for.
-func units(form format, names []string, s source, f *file, each func(unit) error, which func(readBlocks) error) error {
-	r := form.records(names)
-	if c, ok := r.(io.Closer); ok {
-		defer c.Close()
-	}
-	return which(func(blocks []block, rows int) (n int, err error) {
-		for i := 0; i < len(blocks) && n < rows; i++ {
-			if err := r.begin(s, f, blocks[i], -1, 0); err != nil {
-				return n, err
-			}
-			for n < rows {
-				u, err := r.next()
-				if errors.Is(err, io.EOF) {
-					break
-				}
-				if err != nil {
-					return n, err
-				}
-				n++
-				if err := each(u); err != nil {
-					return n, err
-				}
-			}
-		}
-		return n, nil
-	})
-}
-
-const (
-	spreads = 16 // places of a file, its beginning aside, in which records are looked at
-	compact = 4  // blocks of a file that is not worth it
-)
-
-// spread reads so many records of a file: about half from its beginning, or all if
-// there are hardly more, and the others from as many places of the rest.
-func spread(blocks []block, rows int, read readBlocks) error {
-	if len(blocks) <= compact {
-		_, err := read(blocks, rows)
-		return err
-	}
-	first, n, half := 0, 0, (rows+1)/2
-	for ; first < len(blocks) && n < half; first++ { // whole blocks, if all would fit: nothing is missing then
-		some, err := read(blocks[first:first+1], max(half-n, rows/compact))
-		if err != nil {
-			return err
-		}
-		n += some
-	}
-	places := min(spreads, len(blocks)-first)
-	if blocks = blocks[first:]; first >= len(blocks) {
-		places = 1
-	}
-	for ; places > 0 && n < rows && len(blocks) > 0; places-- {
-		part := blocks[:(len(blocks)+places-1)/places]
-		some, err := read(part, (rows-n+places-1)/places)
-		if err != nil {
-			return err
-		}
-		n, blocks = n+some, blocks[len(part):]
-	}
-	return nil
-}
-
-func (l *looker) read(form format, f *file, s source, rows int) error {
+func (l *looker) read(form format, s *sample) error {
 	d, err := form.decoder(l.names, l.names)
 	if err != nil {
 		return err
 	}
 	lists := make([]value.List, len(l.names))
-	return someUnits(form, l.names, f, s, rows, func(u unit) error {
+	return s.units(form.records(l.names), func(file int, u unit) error {
 		fl := u.flaw
 		if fl == nil {
 			fl = d.decode(u.record, lists)
 		}
 		if fl != nil {
-			return l.note(form, f, u, fl) // check tells of all
+			return l.note(form, s, file, u, fl) // check tells of all
 		}
 		l.rows++
+		l.of[file].good++
 		for i := range lists {
 			if lists[i].Len() == 0 {
 				l.missing[i]++
@@ -374,14 +319,32 @@ func firstFlaw(form format, f *file, s source) (why string) {
 const fewFlaws = 3
 
 // note keeps the first records that cannot be used.
-func (l *looker) note(form format, f *file, u unit, fl *flaw) error {
-	if l.bad++; len(l.flaws) == fewFlaws {
+func (l *looker) note(form format, s *sample, file int, u unit, fl *flaw) error {
+	l.bad++
+	l.of[file].bad++
+	if len(l.flaws) == fewFlaws && l.of[file].bad > 1 {
 		return nil
 	}
-	at, err := form.place(f, u.offset)
+	at, err := form.place(&s.files[file], u.offset)
 	at.Column, at.Value, at.Want = fl.column, fl.value, fl.want
-	l.flaws = append(l.flaws, at)
+	if l.of[file].bad == 1 {
+		l.of[file].flaw = at
+	}
+	if len(l.flaws) < fewFlaws {
+		l.flaws = append(l.flaws, at)
+	}
 	return err
+}
+
+// foreign is the error of a file of whose records none is like those of the first.
+func (l *looker) foreign(s *sample) error {
+	for i := range l.of {
+		if o := &l.of[i]; i > 0 && o.good == 0 && o.bad > 0 && l.of[0].good > 0 {
+			return fmt.Errorf("data: inspect: %s: none of the records that were looked at can be used, while those of %s can; name files of one kind: %s: %s",
+				s.files[i].name, s.files[0].name, o.flaw.Place(), o.flaw.Reason())
+		}
+	}
+	return nil
 }
 
 // none says why there is no record to look at.
@@ -402,10 +365,10 @@ const mostIndices = 64
 
 // numbersIn are the label and the numbers that begin the words of some records,
 // the indices of LibSVM or the fields of LibFFM; ones, that every value is 1.
-func numbersIn(form format, f *file, s source, rows int) (names []string, ones bool, err error) {
+func numbersIn(form format, s *sample) (names []string, ones bool, err error) {
 	seen := map[uint64]bool{}
 	ones = true
-	err = someUnits(form, nil, f, s, rows, func(u unit) error {
+	err = s.units(form.records(nil), func(_ int, u unit) error {
 		if u.flaw != nil {
 			return nil
 		}

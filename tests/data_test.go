@@ -451,10 +451,10 @@ func TestGuessesAreCalledGuesses(t *testing.T) {
 	if o := must(t, dir, "data stats --json builtin:adult.test"); strings.Contains(o.stdout, "guessed") {
 		t.Errorf("the label of a configuration is called a guess:\n%s", o.stdout)
 	}
-	if o := run(t, dir, "init", "-data", "p*.csv", "-out", "c.yaml"); o.code != 0 || !strings.Contains(o.stderr, "4 rows of p1.csv, the first of 2 files of p*.csv") {
+	if o := run(t, dir, "init", "-data", "p*.csv", "-out", "c.yaml"); o.code != 0 || !strings.Contains(o.stderr, "all 8 rows of the 2 files of p*.csv") {
 		t.Errorf("init says\n%s", o.stderr)
 	}
-	if o := must(t, dir, "init -data p*.csv"); !strings.Contains(o.stdout, `4 rows of p1.csv, the first file of "p*.csv".`) {
+	if o := must(t, dir, "init -data p*.csv"); !strings.Contains(o.stdout, `all 8 rows of the 2 files of "p*.csv".`) {
 		t.Errorf("init writes\n%s", o.stdout)
 	}
 }

@@ -26,6 +26,12 @@ of -config; without, a column of two values that looks like one. With -index, or
 configuration that names an index, it is counted how many values of each field the
 index does not hold.
 
+With -json its line has files, format, records and bad (those that cannot be read); label,
+label_rate (share of ones), label_guessed and label_ones (its values that mean 1), where they
+are guessed; columns, of each name, type, list, missing (share of the records), distinct,
+distinct_estimated, min, mean, max and sum where all are finite numbers, and unknown (values that the index does
+not hold).
+
 Examples:
    wdlrun data stats clicks.csv
    wdlrun data stats -config ctr.yaml --json
@@ -160,7 +166,7 @@ func (p *program) dataStats(c *cli.Context) error {
 		return err
 	}
 	s := tableStats{Files: f.Names(), Format: formatName(t.source), Records: d.walked.Records, Bad: d.walked.Bad}
-	if slices.Contains(d.fields, t.label.Field) {
+	if slices.Contains(d.fields, t.label.Field) && s.Records > 0 {
 		rate := float64(d.ones) / float64(s.Records)
 		s.Label, s.LabelRate = t.label.Field, &rate
 		if t.config == nil {
@@ -188,7 +194,9 @@ func columnOf(name string, c *stats.Column) columnStats {
 	}
 	if c.Numbers() > 0 && c.Texts == 0 {
 		mean, sum := c.Mean(), c.Sum()
-		s.Min, s.Mean, s.Max, s.Sum = &c.Min, &mean, &c.Max, &sum
+		if !math.IsNaN(sum) && !math.IsInf(sum, 0) { // which it is if one of the others is
+			s.Min, s.Mean, s.Max, s.Sum = &c.Min, &mean, &c.Max, &sum
+		}
 	}
 	return s
 }

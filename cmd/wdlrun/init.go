@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -16,20 +18,26 @@ import (
 func initCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "init",
-		Usage:     "look at a file of records and write a configuration for it",
+		Usage:     "look at files of records and write a configuration for them",
 		UsageText: "wdlrun init -data FILE [-rows N] [-out FILE]",
 		Description: `Guesses format, delimiter, header, types, label and how each column is best encoded,
 and says in comments what it saw. CSV, TSV, Criteo's layout, TFRecord of tf.Example, JSON,
 Parquet, LibSVM, LibFFM; plain or packed with gzip, zstd or snappy. Read the result
 through before training on it; what could not be guessed is marked CHECK.
 
+With -json its line has data, the number of files and looked_at, those of them that were;
+rows, all (these are all rows), ragged (lines of another number of fields); format; label,
+label_sure (its name says that it is) and label_ones (its values that mean 1); columns, of
+each name, type (integer, number or text), list, missing (share of the rows), distinct, min,
+max and examples; config, the text.
+
 Examples:
    wdlrun init -data clicks.csv -out clicks.yaml
    wdlrun init -data kafka://broker:9092/clicks    records that are JSON objects or tf.Examples
    wdlrun -np 4 train -config clicks.yaml`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "data", Usage: "`FILE` to look at, or a glob or folder, of which the first file is"},
-			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "how many rows `N` to look at, of the first file: half at its beginning, half all over it unless it is packed"},
+			&cli.StringFlag{Name: "data", Usage: "`FILE` to look at, or a glob or folder, of whose files no more than 16 are"},
+			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "how many rows `N` to look at: half at the beginning of the first file, half all over it and the others (where they are packed, at their beginnings)"},
 			&cli.StringFlag{Name: "out", Value: "-", Usage: "`FILE` to write, which must not exist; - for standard output"},
 			jsonFlag(),
 		},
@@ -51,29 +59,73 @@ func (p *program) init(c *cli.Context) error {
 	if len(files) == 0 {
 		return errors.New("init: which file? wdlrun init -data FILE")
 	}
-	seen, err := data.Inspect(files[0], c.Int("rows"))
+	seen, err := data.InspectAll(files[0], c.Int("rows"))
 	if err != nil {
 		return err
 	}
-	text, path := config.Suggest(look(seen)), pathOf(c, "out")
+	if len(seen.Columns) == 1 {
+		return fmt.Errorf("init: %s: its records have one field, %q, and no other to learn from; is it csv or tsv?", seen.Names[0], seen.Columns[0].Name)
+	}
+	looked := look(seen)
+	text, path := config.Suggest(looked), pathOf(c, "out")
 	if path != "-" {
 		if err := writeNew(path, text); err != nil {
 			return err
 		}
 	}
 	if asJSON(c) {
-		return p.printJSON(map[string]any{"data": seen.Path, "rows": seen.Rows, "looked_at": seen.First, "files": seen.Files, "label": seen.Label, "columns": len(seen.Columns), "config": string(text)})
+		return p.printJSON(initOf(seen, text))
 	}
 	if path == "-" {
 		_, err := p.stdout.Write(text)
 		return err
 	}
-	of := seen.Path
-	if seen.Files > 1 {
-		of = fmt.Sprintf("%s, the first of %d files of %s", seen.First, seen.Files, seen.Path)
-	}
-	fmt.Fprintf(p.stderr, "wrote %s, after a look at %d rows of %s\nnext: read it, then wdlrun -np 2 train -config %s\n", path, seen.Rows, of, path)
+	fmt.Fprintf(p.stderr, "wrote %s, after a look at %s\nnext: read it, then wdlrun -np 2 train -config %s\n", path, looked.Where(strings.Clone), path)
 	return nil
+}
+
+// initResult is init --json.
+type initResult struct {
+	Data     string       `json:"data"`
+	Files    int          `json:"files"`     // that data names; of a topic, partitions
+	LookedAt []string     `json:"looked_at"` // of them
+	Rows     int          `json:"rows"`      // looked at
+	All      bool         `json:"all"`       // these are all rows
+	Ragged   int          `json:"ragged"`    // lines of another number of fields
+	Format   string       `json:"format"`
+	Label    string       `json:"label"`
+	Sure     bool         `json:"label_sure"` // its name says that it is the label
+	Ones     []string     `json:"label_ones,omitempty"`
+	Columns  []initColumn `json:"columns"`
+	Config   string       `json:"config"`
+}
+
+// initColumn is one column of it.
+type initColumn struct {
+	Name     string   `json:"name"`
+	Type     string   `json:"type"` // integer, number or text
+	List     bool     `json:"list,omitempty"`
+	Missing  float64  `json:"missing"` // share of the rows
+	Distinct int      `json:"distinct"`
+	Min      *float64 `json:"min,omitempty"`
+	Max      *float64 `json:"max,omitempty"`
+	Examples []string `json:"examples,omitempty"` // the most frequent values
+}
+
+func initOf(s *data.Inspection, text []byte) initResult {
+	r := initResult{
+		Data: s.Path, Files: s.Files, LookedAt: s.Names, Rows: s.Rows, All: s.All, Ragged: s.Ragged, Format: s.Format,
+		Label: s.Label, Sure: s.Sure, Ones: s.Positive, Config: string(text),
+	}
+	typeNames := map[string]string{"int": "integer", "float": "number", "string": "text"}
+	for _, c := range s.Columns {
+		x := initColumn{Name: c.Name, Type: typeNames[c.Kind], List: c.Many || c.Separator != "", Missing: c.Missing, Distinct: c.Distinct, Examples: c.Examples}
+		if c.Kind != "string" && !math.IsInf(c.Min, 0) && !math.IsInf(c.Max, 0) {
+			x.Min, x.Max = &c.Min, &c.Max
+		}
+		r.Columns = append(r.Columns, x)
+	}
+	return r
 }
 
 // writeNew writes a file that does not exist yet: what somebody has edited is
@@ -99,11 +151,11 @@ func writeNew(path string, b []byte) error {
 
 func look(s *data.Inspection) config.Look {
 	l := config.Look{
-		Path: s.Path, Format: s.Format, Delimiter: s.Delimiter, Header: s.Header, Comment: s.Comment,
+		Path: s.Path, Files: s.Files, All: s.All, Format: s.Format, Delimiter: s.Delimiter, Header: s.Header, Comment: s.Comment,
 		Rows: s.Rows, Label: s.Label, Positive: s.Positive, Missing: s.Missing,
 	}
 	if s.Files > 1 {
-		l.First = s.First
+		l.Names = s.Names
 	}
 	for _, c := range s.Columns {
 		l.Columns = append(l.Columns, config.LookColumn{

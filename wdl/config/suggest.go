@@ -14,14 +14,16 @@ import (
 	"github.com/wdlrun/wdlrun/data/kafka"
 )
 
-// Look is what someone saw in some records of a file.
+// Look is what someone saw in some records of files.
 type Look struct {
 	Path      string
-	First     string // of several files that Path names, the one looked at; empty: Path is one
-	Format    string // of the file; empty: csv or tsv, by the delimiter
-	Delimiter string // empty: comma
-	Header    bool   // the first line names the columns
-	Comment   string // mark of lines that are no records, empty if there are none
+	Names     []string // of the files that were looked at, if Path names several
+	Files     int      // that it names; of a topic, partitions
+	All       bool     // every row was looked at
+	Format    string   // of the file; empty: csv or tsv, by the delimiter
+	Delimiter string   // empty: comma
+	Header    bool     // the first line names the columns
+	Comment   string   // mark of lines that are no records, empty if there are none
 	Columns   []LookColumn
 	Rows      int      // looked at
 	Label     string   // column; empty: not found
@@ -43,6 +45,7 @@ type LookColumn struct {
 }
 
 const (
+	mostHours        = 53   // of what comes round: weeks of a year
 	fewValues        = 20   // of integers: categories rather than amounts
 	vocabularyValues = 1000 // of strings: more are hashed, they grow with the file
 )
@@ -59,6 +62,26 @@ func Suggest(l Look) []byte {
 	s.featureSection()
 	s.rest()
 	return []byte(s.out.String())
+}
+
+// Where says in words what was looked at, with paths as text writes them.
+func (l *Look) Where(text func(string) string) string {
+	rows := count(l.Rows, "row")
+	if l.All && l.Rows > 1 {
+		rows = "all " + rows
+	}
+	if l.Files < 2 {
+		return rows + " of " + text(l.Path)
+	}
+	kind := "files"
+	if strings.HasPrefix(l.Path, kafka.Scheme) {
+		kind = "partitions"
+	}
+	which := fmt.Sprintf("the %d %s", l.Files, kind)
+	if n := len(l.Names); n < l.Files {
+		which = fmt.Sprintf("%d of the %d %s", n, l.Files, kind)
+	}
+	return rows + " of " + which + " of " + text(l.Path)
 }
 
 // suggestion is a Look on its way to a file.
@@ -129,11 +152,10 @@ func (s *suggestion) pickLabel() {
 }
 
 func (s *suggestion) dataSection() {
-	seen := text(s.Path)
-	if s.First != "" {
-		seen = text(s.First) + ", the first file of " + seen
+	s.line("# Written after a look at %s.", s.Where(text))
+	if !s.All {
+		s.line("# It is a sample, up to half of it the beginning%s: what is rare may be missing below.", map[bool]string{true: " of the first file"}[s.Files > 1])
 	}
-	s.line("# Written after a look at %s of %s.", count(s.Rows, "row"), seen)
 	s.line("# Read it through, then: wdlrun train -config THIS_FILE")
 	s.line("# Every key is explained by: wdlrun help config")
 	s.line("")
@@ -281,8 +303,9 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 	}
 	one := func(encode string) []string { return []string{s.entry(name, encode, "")} }
 	amount := func() []string { return append(one("quantile"), one("standardise")...) }
-	const enough = 50 // rows from which different values in all of them mean something
-	every := s.Rows >= enough && float64(c.Distinct) >= 0.95*float64(s.Rows)*(1-c.Missing)
+	const enough = 50 // values from which it means something that all differ
+	present := float64(s.Rows) * (1 - c.Missing)
+	every := present >= enough && float64(c.Distinct) >= 0.95*present
 	if s.Format == "libffm" {
 		if entries, why, ok := s.ofIndices(name, c, every); ok {
 			return entries, why
@@ -307,7 +330,7 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 		return amount(), ""
 	case every && (c.Kind == "string" || data.IsIDName(c.Name) || c.Distinct >= s.Rows):
 		return nil, "nearly every row has its own value: nothing can be learnt about new ones"
-	case c.Kind == "int" && c.Distinct > fewValues && !data.IsIDName(c.Name):
+	case c.Kind == "int" && c.Distinct > fewValues && !data.IsIDName(c.Name) && !(data.IsHourName(c.Name) && c.Distinct <= mostHours):
 		return amount(), ""
 	case c.Distinct <= vocabularyValues && 2*c.Distinct <= max(s.Rows, 2*fewValues):
 		return one("vocabulary"), ""
@@ -410,7 +433,10 @@ func seen(c LookColumn) string {
 		kind = "texts"
 	}
 	note := fmt.Sprintf("%s, %d different", kind, c.Distinct)
-	if c.Missing > 0 {
+	switch all := c.Missing >= 0.9995; {
+	case all && c.Missing < 1:
+		note += ", nearly all missing"
+	case c.Missing > 0:
 		note += fmt.Sprintf(", %.3g %% missing", 100*c.Missing)
 	}
 	const shown = 3

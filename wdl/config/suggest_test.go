@@ -11,7 +11,7 @@ import (
 // clicks is a file as ads teams have it.
 func clicks() Look {
 	return Look{
-		Path: "clicks.csv", Header: true, Rows: 1000, Label: "click", Positive: []string{"1"}, Missing: []string{"?"}, Comment: "#",
+		Path: "clicks.csv", All: true, Header: true, Rows: 1000, Label: "click", Positive: []string{"1"}, Missing: []string{"?"}, Comment: "#",
 		Columns: []LookColumn{
 			{Name: "request", Kind: "string", Distinct: 1000, Examples: []string{"9f3c", "77ab"}},
 			{Name: "row", Kind: "int", Distinct: 1000, Examples: []string{"1", "2", "3", "4"}},
@@ -125,14 +125,16 @@ func TestSuggestWeights(t *testing.T) {
 // TestSuggestColumns: how single columns become features.
 func TestSuggestColumns(t *testing.T) {
 	for want, c := range map[string]LookColumn{
-		`{field: genres, encode: vocabulary, separator: "|"}`:            {Name: "genres", Kind: "string", Distinct: 900, Separator: "|"},
-		`{field: tags, encode: hash, separator: "^"}`:                    {Name: "tags", Kind: "string", Distinct: 2000, Separator: "^"},
-		"{field: customer, encode: vocabulary}":                          {Name: "customer", Kind: "int", Distinct: 700},
-		"{field: brand, encode: hash}":                                   {Name: "brand", Kind: "int", Distinct: 1200},
-		"{field: pickup_census_tract, encode: vocabulary}":               {Name: "pickup_census_tract", Kind: "float", Distinct: 400},
-		"{field: amount, encode: quantile}":                              {Name: "amount", Kind: "int", Distinct: 700},
-		"# - {field: empty, encode: hash}   # left out: it has no value": {Name: "empty", Kind: "string", Missing: 1},
-		"# - {field: one, encode: hash}   # left out: it has one value":  {Name: "one", Kind: "int", Distinct: 1},
+		`{field: genres, encode: vocabulary, separator: "|"}`:                             {Name: "genres", Kind: "string", Distinct: 900, Separator: "|"},
+		`{field: tags, encode: hash, separator: "^"}`:                                     {Name: "tags", Kind: "string", Distinct: 2000, Separator: "^"},
+		"{field: start_hour, encode: vocabulary}   # integers, 24 different\n":            {Name: "start_hour", Kind: "int", Distinct: 24},
+		"{field: rare, encode: vocabulary}   # integers, 1 different, nearly all missing": {Name: "rare", Kind: "int", Distinct: 1, Missing: 0.9999},
+		"{field: customer, encode: vocabulary}":                                           {Name: "customer", Kind: "int", Distinct: 700},
+		"{field: brand, encode: hash}":                                                    {Name: "brand", Kind: "int", Distinct: 1200},
+		"{field: pickup_census_tract, encode: vocabulary}":                                {Name: "pickup_census_tract", Kind: "float", Distinct: 400},
+		"{field: amount, encode: quantile}":                                               {Name: "amount", Kind: "int", Distinct: 700},
+		"# - {field: empty, encode: hash}   # left out: it has no value":                  {Name: "empty", Kind: "string", Missing: 1},
+		"# - {field: one, encode: hash}   # left out: it has one value":                   {Name: "one", Kind: "int", Distinct: 1},
 	} {
 		l := Look{Path: "x.csv", Header: true, Rows: 2000, Label: "y", Columns: []LookColumn{{Name: "y", Kind: "int", Distinct: 2, Examples: []string{"1"}}, {Name: "a", Kind: "string", Distinct: 5}, c}}
 		b := Suggest(l)
@@ -195,4 +197,21 @@ func TestSuggestParses(t *testing.T) {
 			t.Fatalf("%v\n%s", err, b)
 		}
 	})
+}
+
+// TestWhere: what was looked at is said as it was.
+func TestWhere(t *testing.T) {
+	same := func(path string) string { return path }
+	for want, l := range map[string]Look{
+		"all 9 rows of a":                          {Path: "a", Rows: 9, All: true},
+		"9 rows of a":                              {Path: "a", Rows: 9, Files: 1},
+		"1 row of a":                               {Path: "a", Rows: 1, Files: 1, All: true},
+		"9 rows of 2 of the 3 files of a*":         {Path: "a*", Rows: 9, Files: 3, Names: []string{"a1", "a3"}},
+		"all 9 rows of the 2 files of a*":          {Path: "a*", Rows: 9, Files: 2, Names: []string{"a1", "a3"}, All: true},
+		"9 rows of the 2 partitions of kafka://b/": {Path: "kafka://b/", Rows: 9, Files: 2, Names: []string{"0", "1"}},
+	} {
+		if got := l.Where(same); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }
