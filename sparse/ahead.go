@@ -61,7 +61,9 @@ func (s *Store) Ahead(ex Exchanger) error {
 // While the batch before is computed, pushed and applied, the keys of this one
 // are made unique and told to their owners, and the owners answer with the rows
 // that no batch in flight will change. So the rows are those that Pull would
-// have brought at the time of Complete, to the bit.
+// have brought at the time of Complete, to the bit. Without Ahead the owners learn
+// the keys before Prepare returns and answer when it is completed. Either way a
+// table with a tier begins to read those of their rows that are on disk.
 //
 // bags must not change until Complete returns. Only one batch can be prepared at
 // a time, and no other be pulled with insert until it is completed.
@@ -75,7 +77,9 @@ func (s *Store) Prepare(l *Lookup, bags []Bags, insert bool) error {
 	s.waiting, l.state, l.batch = l, prepared, bags
 	if s.ahead == nil {
 		l.early = false
-		l.err = l.ask(&s.link, bags)
+		if l.err = l.ask(&s.link, bags); l.err == nil {
+			l.readAhead()
+		}
 		return nil
 	}
 	l.early = s.early
@@ -147,8 +151,11 @@ func (s *Store) endPush() error {
 
 // prepare is what the goroutine of Ahead does with a batch.
 func (l *Lookup) prepare(k *link) error {
-	if err := l.ask(k, l.batch); err != nil || !l.early {
+	if err := l.ask(k, l.batch); err != nil {
 		return err
+	}
+	if l.readAhead(); !l.early {
+		return nil
 	}
 	if err := l.mark(); err != nil {
 		return err
@@ -159,6 +166,30 @@ func (l *Lookup) prepare(k *link) error {
 	l.tally.MarkBytesSent += int64(len(l.give.marks))
 	l.tally.MarkBytesReceived += int64(len(l.want.marks))
 	return l.exchangeRows(k, early)
+}
+
+// readAhead has tables begin to read what of the batch they keep on disk.
+func (l *Lookup) readAhead() {
+	s := l.store
+	for t, x := range s.tables {
+		if !x.Cold() {
+			continue
+		}
+		l.coming = l.coming[:0]
+		for r := range s.size {
+			keys, _ := l.section(r, t)
+			l.coming = append(l.coming, keys...)
+			if s.how[t] == Pooled {
+				pooled := &l.bagged.asked[r]
+				each(pooled.counts, func(_, of, _, lo, hi int) {
+					if of == t {
+						l.coming = append(l.coming, pooled.keys[lo:hi]...)
+					}
+				})
+			}
+		}
+		x.Prefetch(l.coming)
+	}
 }
 
 // mark marks the keys whose rows will not change before Complete: those that are

@@ -161,26 +161,41 @@ func TestPreparedJobsSaveTheSameBytes(t *testing.T) {
 		for size := 1; size <= 3; size++ {
 			j := fixedJob(optim.Rule{Kind: "adam"}, false, size, 12)
 			change(j)
-			plain, _ := j.files(t, size, false)
-			piped, counters := j.files(t, size, true)
-			if len(plain) == 0 || !slices.Equal(piped, plain) {
+			plain, _, none := j.files(t, size, pulled)
+			piped, counters, read := j.files(t, size, preparedBeside)
+			told, _, readToo := j.files(t, size, preparedFirst)
+			if len(plain) == 0 || !slices.Equal(piped, plain) || !slices.Equal(told, plain) {
 				t.Errorf("P=%d %s: the saved shards differ", size, name)
 			}
 			if size > 1 && counters[0].MarkBytesSent == 0 {
 				t.Errorf("P=%d %s: nothing was marked: the test tests nothing", size, name)
 			}
+			if tier := j.tier != ""; none != 0 || tier != (read > 0) || tier != (readToo > 0) {
+				t.Errorf("P=%d %s: %d, %d and %d rows were read ahead", size, name, none, read, readToo)
+			}
 		}
 	}
 }
 
-// files runs the job and returns what every rank saves, shards in order.
-func (j *job) files(t *testing.T, size int, ahead bool) (files []string, counters []Counters) {
-	beside, all := newGroup(size), make([][]string, size)
-	counters = make([]Counters, size)
+// How a job gets its batches: when it needs them, prepared by a goroutine beside, or told
+// to their owners before.
+const (
+	pulled = iota
+	preparedBeside
+	preparedFirst
+)
+
+// files runs the job and returns what every rank saves, shards in order, what it has
+// counted, and how many rows tiers have read ahead.
+func (j *job) files(t *testing.T, size, how int) (files []string, counters []Counters, read int64) {
+	beside, all, ahead := newGroup(size), make([][]string, size), how != pulled
+	counters, reads := make([]Counters, size), make([]int64, size)
 	onRanks(t, size, j.cfg, func(s *Store) error {
 		defer s.Close()
-		if err := s.Ahead(member{beside, s.rank}); err != nil {
-			return err
+		if how == preparedBeside {
+			if err := s.Ahead(member{beside, s.rank}); err != nil {
+				return err
+			}
 		}
 		if j.tier != "" {
 			if err := s.OpenTier(1, j.tier, 1); err != nil {
@@ -219,9 +234,15 @@ func (j *job) files(t *testing.T, size int, ahead bool) (files []string, counter
 			all[s.rank] = append(all[s.rank], section.Name+"\n"+b.String())
 		}
 		counters[s.rank] = s.Counters()
+		for i := range s.tables {
+			reads[s.rank] += s.Table(i).ReadAhead
+		}
 		return nil
 	})
-	return slices.Sorted(slices.Values(slices.Concat(all...))), counters
+	for _, n := range reads {
+		read += n
+	}
+	return slices.Sorted(slices.Values(slices.Concat(all...))), counters, read
 }
 
 func TestPreparingOutOfOrderIsNamed(t *testing.T) {

@@ -51,10 +51,11 @@ type Lookup struct {
 		ids  []uint32
 	}
 	floats []float32
-	batch  []Bags  // what is being prepared
-	bagged *pooler // nil if no table is Pooled
-	opened []*slot // by rank: that of the gradients being taken, nil if it does not count
-	err    error   // of preparing it
+	batch  []Bags   // what is being prepared
+	coming []uint64 // keys of one table that ranks will ask for
+	bagged *pooler  // nil if no table is Pooled
+	opened []*slot  // by rank: that of the gradients being taken, nil if it does not count
+	err    error    // of preparing it
 
 	onPrepare, onPush func() // what Ahead's goroutine does
 

@@ -20,6 +20,7 @@ type TableReport struct {
 	Evicted  int64  `json:"evicted,omitempty"` // rows given up
 	ToDisk   int64  `json:"to_disk,omitempty"` // rows moved to a tier
 	FromDisk int64  `json:"from_disk,omitempty"`
+	Ahead    int64  `json:"read_ahead,omitempty"` // of those, read while the step before was computed
 }
 
 // RankReport says what a rank has carried as an owner, and what was foreseen.
@@ -49,7 +50,7 @@ type HotReport struct {
 // tableWords is how many figures of a table the ranks sum, rankWords how many of
 // each rank they tell.
 const (
-	tableWords = 8
+	tableWords = 9
 	rankWords  = 4
 )
 
@@ -64,7 +65,7 @@ func (j *job) reportTables(steps int64, res *Result) error {
 	own[0] = int64(len(store.Owned()))
 	for i := range p.Tables {
 		c := store.Table(i)
-		copy(sums[tableWords*i:], []int64{c.Rows, c.Bytes, c.CarriedBytes, c.Inserted, c.Refused, c.Evicted, c.Frozen, c.Thawed})
+		copy(sums[tableWords*i:], []int64{c.Rows, c.Bytes, c.CarriedBytes, c.Inserted, c.Refused, c.Evicted, c.Frozen, c.Thawed, c.ReadAhead})
 		own[1], own[2], own[3] = own[1]+c.Rows, own[2]+c.Bytes, own[3]+c.CarriedBytes
 	}
 	c := store.Counters()
@@ -77,7 +78,7 @@ func (j *job) reportTables(steps int64, res *Result) error {
 		res.Tables = append(res.Tables, TableReport{
 			Name: plan.Name, Strategy: plan.Strategy.String(), Why: plan.Why, Rows: s[0], Bytes: s[1], Sent: s[2],
 			Planned:  Needs{plan.Rows, plan.MemoryBytes, plan.StepBytes * steps},
-			Inserted: s[3], Refused: s[4], Evicted: s[5], ToDisk: s[6], FromDisk: s[7],
+			Inserted: s[3], Refused: s[4], Evicted: s[5], ToDisk: s[6], FromDisk: s[7], Ahead: s[8],
 		})
 	}
 	for r, plan := range p.Ranks {

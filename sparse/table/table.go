@@ -92,14 +92,15 @@ type part struct {
 
 // Counters says what a table has done since Open.
 type Counters struct {
-	Hits     int64 // keys that Find found held
-	Misses   int64 // keys that it did not
-	Inserted int64 // rows made by steps
-	Refused  int64 // gradients dropped because their key was not admitted
-	Evicted  int64 // rows given up by age, score or limit
-	Deleted  int64 // rows given up by Delete
-	Frozen   int64 // rows moved to disk
-	Thawed   int64 // rows brought back from it
+	Hits      int64 // keys that Find found held
+	Misses    int64 // keys that it did not
+	Inserted  int64 // rows made by steps
+	Refused   int64 // gradients dropped because their key was not admitted
+	Evicted   int64 // rows given up by age, score or limit
+	Deleted   int64 // rows given up by Delete
+	Frozen    int64 // rows moved to disk
+	Thawed    int64 // rows brought back from it
+	ReadAhead int64 // of Thawed, those that Prefetch had read by then
 }
 
 // Open makes an empty table whose key space is cut into shards parts, a power of

@@ -28,7 +28,7 @@ type tier struct {
 	free  []Row  // of them, not in use
 	hand  int    // the shard to look for cold rows next
 
-	ahead  chan error     // of the prefetch that runs; nil: none
+	ahead  chan struct{}  // closed at the end of the prefetch that runs; nil: none
 	staged map[Row][]byte // what it has read
 }
 
@@ -68,9 +68,7 @@ func (t *Table) makeRoom() error {
 	if t.tier == nil || t.inMemory() <= t.tier.limit {
 		return nil
 	}
-	if err := t.tier.settle(); err != nil {
-		return t.tierFault(err)
-	}
+	t.tier.settle()
 	over := t.inMemory() - t.tier.limit/8*7
 	want := int(over/int64(4*t.words())) + 1
 	for shards := 0; want > 0 && shards < 2*len(t.index.shards); shards++ {
@@ -149,17 +147,13 @@ func (t *tier) claim(n int, scores bool) {
 // forget gives up a row on disk. Its record stays until the number is used anew.
 func (t *tier) forget(r Row) {
 	t.free = append(t.free, r&^onDisk)
-	if t.ahead != nil {
-		t.settle() // its error, if any, comes back when the row is read
-	}
+	t.settle()
 	delete(t.staged, r&^onDisk)
 }
 
 // thaw brings those rows on disk back to memory.
 func (t *Table) thaw(keys []uint64, rows []Row) error {
-	if err := t.tier.settle(); err != nil {
-		return t.tierFault(err)
-	}
+	t.tier.settle()
 	for i, r := range rows[:len(keys)] {
 		if !r.onDisk() {
 			continue
@@ -190,6 +184,9 @@ func (t *Table) thawSlot(c *slot) error {
 	}
 	stamp, score := t.meta(c.row)
 	t.stamp(row, *stamp, value(score))
+	if _, ok := t.tier.staged[c.row&^onDisk]; ok {
+		t.counters.ReadAhead++
+	}
 	t.tier.forget(c.row)
 	c.row = row
 	t.counters.Thawed++
@@ -198,22 +195,26 @@ func (t *Table) thawSlot(c *slot) error {
 
 // readCold calls use with the record of a row on disk.
 func (t *Table) readCold(c *slot, use func(record []byte)) error {
-	id, want := c.row&^onDisk, 4*t.words()
+	id := c.row &^ onDisk
 	if b, ok := t.tier.staged[id]; ok {
 		use(b)
 		return nil
 	}
-	err := t.tier.store.get(id, func(b []byte) error {
-		if len(b) != want {
-			return fmt.Errorf("a record of %d bytes, want %d", len(b), want)
+	if err := t.tier.read(id, 4*t.words(), use); err != nil {
+		return t.tierFault(fmt.Errorf("read key %d: %w: load the last checkpoint", c.key(), err))
+	}
+	return nil
+}
+
+// read calls use with a record of size bytes.
+func (t *tier) read(id Row, size int, use func(record []byte)) error {
+	return t.store.get(id, func(b []byte) error {
+		if len(b) != size {
+			return fmt.Errorf("a record of %d bytes, want %d", len(b), size)
 		}
 		use(b)
 		return nil
 	})
-	if err != nil {
-		return t.tierFault(fmt.Errorf("read key %d: %w: load the last checkpoint", c.key(), err))
-	}
-	return nil
 }
 
 // recordOf returns the record of a row as it lies in memory, wherever it is; it is
@@ -222,71 +223,62 @@ func (t *Table) recordOf(key uint64, r Row) ([]float32, error) {
 	if !r.onDisk() {
 		return t.at(r), nil
 	}
-	if err := t.tier.settle(); err != nil {
-		return nil, t.tierFault(err)
-	}
+	t.tier.settle()
 	rec := t.cold
 	err := t.readCold(&slot{uint32(key), uint32(key >> 32), r}, func(record []byte) { copy(raw.Bytes(rec), record) })
 	return rec, err
 }
 
+// Cold reports whether rows are on disk.
+func (t *Table) Cold() bool { return t.tier != nil && t.tier.rows() > 0 }
+
 // Prefetch begins to read those rows of keys that are on disk, so that a Find of
-// them soon after need not wait. It returns at once; keys may be used again.
-func (t *Table) Prefetch(keys []uint64) error {
+// them soon after need not wait, and forgets what another has read. It returns at
+// once; keys may be used again. A row that cannot be read is left to that Find, which
+// names it.
+func (t *Table) Prefetch(keys []uint64) {
+	if !t.Cold() {
+		return
+	}
 	x := t.tier
-	if x == nil {
-		return nil
-	}
-	if err := x.settle(); err != nil {
-		return t.tierFault(err)
-	}
+	x.settle()
 	var ids []Row
 	for _, key := range keys {
 		if r := t.index.find(key, hash(t.salt, key)); r.onDisk() {
 			ids = append(ids, r&^onDisk)
 		}
 	}
-	if len(ids) == 0 {
-		return nil
-	}
 	slices.Sort(ids)
-	ids = slices.Compact(ids)
-	staged, done := make(map[Row][]byte, len(ids)), make(chan error, 1)
+	staged, done, size := make(map[Row][]byte, len(ids)), make(chan struct{}), 4*t.words()
 	x.staged, x.ahead = staged, done
 	go func() {
-		for _, id := range ids {
-			err := x.store.get(id, func(b []byte) error {
-				staged[id] = slices.Clone(b)
-				return nil
-			})
-			if err != nil {
-				done <- fmt.Errorf("read ahead: %w", err)
+		defer close(done)
+		for _, id := range slices.Compact(ids) {
+			if err := x.read(id, size, func(b []byte) { staged[id] = slices.Clone(b) }); err != nil {
 				return
 			}
 		}
-		done <- nil
 	}()
-	return nil
 }
 
 // settle waits for the prefetch that runs.
-func (t *tier) settle() error {
-	if t.ahead == nil {
-		return nil
+func (t *tier) settle() {
+	if t.ahead != nil {
+		<-t.ahead
+		t.ahead = nil
 	}
-	err := <-t.ahead
-	t.ahead = nil
-	return err
 }
 
 func (t *tier) reset() error {
-	err := errors.Join(t.settle(), t.store.reset(), t.notes.free())
+	t.settle()
+	err := errors.Join(t.store.reset(), t.notes.free())
 	t.notes, t.used, t.free, t.hand, t.staged = t.notes.anew(), 0, nil, 0, nil
 	return err
 }
 
 func (t *tier) close() error {
-	return errors.Join(t.settle(), t.store.close(), t.notes.free())
+	t.settle()
+	return errors.Join(t.store.close(), t.notes.free())
 }
 
 // seal appends the checksum under which a record is stored, of its number too, so

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -141,21 +142,39 @@ func TestTierNeedsItsConditions(t *testing.T) {
 
 func TestPrefetchReadsAhead(t *testing.T) {
 	x, keys := tiered(t)
-	if err := x.Prefetch(keys[:400]); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.tier.settle(); err != nil {
-		t.Fatal(err)
-	}
+	x.Prefetch(keys[:400])
+	x.tier.settle()
 	ahead := len(x.tier.staged)
 	if ahead == 0 {
 		t.Fatal("nothing was read ahead")
 	}
-	thawed := x.Counters().Thawed
-	if err := x.Find(keys[:400], make([]Row, 400)); err != nil {
+	before := x.Counters()
+	if err := x.Find(keys[:500], make([]Row, 500)); err != nil {
 		t.Fatal(err)
 	}
-	if n := x.Counters().Thawed - thawed; n != int64(ahead) || len(x.tier.staged) != 0 {
-		t.Fatalf("%d rows came back, %d were read ahead, %d are left", n, ahead, len(x.tier.staged))
+	after := x.Counters()
+	if n := after.ReadAhead - before.ReadAhead; n != int64(ahead) || len(x.tier.staged) != 0 {
+		t.Fatalf("%d rows came back that were read ahead, %d were read, %d are left", n, ahead, len(x.tier.staged))
+	}
+	if after.Thawed-before.Thawed <= int64(ahead) {
+		t.Fatal("all rows that came back were read ahead: of a hundred nobody knew")
+	}
+}
+
+// TestPrefetchLeavesFaultsToFind: a row that cannot be read ahead is named when it is
+// asked for, and not before.
+func TestPrefetchLeavesFaultsToFind(t *testing.T) {
+	x, keys := tiered(t)
+	cold := slices.DeleteFunc(slices.Clone(keys), func(key uint64) bool { return !x.index.find(key, hash(x.salt, key)).onDisk() })
+	id := x.index.find(cold[7], hash(x.salt, cold[7])) &^ onDisk
+	if err := x.tier.store.put([]Row{id}, func(int) []byte { return []byte{1, 2} }); err != nil {
+		t.Fatal(err)
+	}
+	x.Prefetch(cold)
+	if err := x.Find(cold[:7], make([]Row, 7)); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Find(cold[7:8], make([]Row, 1)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("read key %d: ", cold[7])) {
+		t.Fatalf("a record cut short: %v", err)
 	}
 }

@@ -29,7 +29,7 @@ type Trainer struct {
 	image func() (*model, error) // makes another model over the same store
 	tally *tally
 	norm  []float64 // one number, for the norm of the sharded gradients
-	ahead bool      // batches are prepared while the one before is computed
+	ahead bool      // batches are prepared while the one before is computed, or announced so that tiers read ahead
 	every int64     // steps between two choices of the rows that every rank keeps
 	first int64     // steps before this job
 	hot   struct{ rows, choices int64 }
@@ -76,6 +76,7 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l 
 			return nil, errors.Join(err, store.Close())
 		}
 	}
+	t.ahead = t.ahead || slices.ContainsFunc(l.Tiers, func(x config.Tier) bool { return x != config.Tier{} })
 	var refused error
 	window := func(n int) []float32 {
 		// Where ranks share memory the allreduce then reads gradients in place.
