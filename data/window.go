@@ -168,7 +168,7 @@ func (f *filler) load(l *lane, i int64) (err error) {
 func (f *filler) arrange(l *lane, w *window) {
 	s := &f.stage
 	permute(f.order, l.number, w.number, s.kept)
-	w.kept, w.raw = extend(w.kept[:0], len(s.kept)), w.raw[:0]
+	w.kept, w.raw = extend(w.kept[:0], len(s.kept)), extend(w.raw[:0], len(s.raw))[:0]
 	for i, k := range s.kept {
 		w.kept[i] = k
 		w.kept[i].at = len(w.raw)
