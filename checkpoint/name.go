@@ -145,7 +145,7 @@ func Latest(root string, accept ...func(*Checkpoint) error) (c *Checkpoint, refu
 		refused = append(refused, err)
 	}
 	if len(refused) == 0 {
-		return nil, nil, fmt.Errorf("checkpoint: latest: %s holds no checkpoint: %w", root, fs.ErrNotExist)
+		return nil, nil, fmt.Errorf("checkpoint: latest: %s %w", root, notThere("holds no checkpoint"))
 	}
 	return nil, refused, fmt.Errorf("checkpoint: latest: %s: none of %d checkpoints is usable (move them away to start afresh): newest: %v",
 		root, len(refused), refused[0])
@@ -189,8 +189,8 @@ func Resolve(path string, accept ...func(*Checkpoint) error) (c *Checkpoint, ref
 		return nil, nil, err
 	}
 	if len(found) == 0 {
-		return nil, nil, fmt.Errorf("checkpoint: resolve: %s is no run directory (it has no %s), no checkpoint (no %s) and holds none (no step-…): %w",
-			path, Folder, manifestName, fs.ErrNotExist)
+		return nil, nil, fmt.Errorf("checkpoint: resolve: %s is %w", path,
+			notThere(fmt.Sprintf("no run directory (it has no %s), no checkpoint (no %s) and holds none (no step-…)", Folder, manifestName)))
 	}
 	return Latest(path, accept...)
 }

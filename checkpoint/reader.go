@@ -73,7 +73,7 @@ func openLink(dir string) (*Checkpoint, error) {
 	m, sum, err := readManifest(dir)
 	if err != nil {
 		if st, serr := os.Stat(dir); serr == nil && st.IsDir() && errors.Is(err, os.ErrNotExist) {
-			err = fmt.Errorf("it has no %s: it was never committed, or is incomplete: %w", manifestName, err)
+			err = fmt.Errorf("it has no %s: it was never committed, or is incomplete: %w", manifestName, bare(filepath.Join(dir, manifestName), err))
 		} else if errors.Is(err, os.ErrNotExist) {
 			err = absent(dir)
 		} else {
@@ -121,7 +121,7 @@ func readParts(dir string, m *Manifest) ([][]section, error) {
 func readPart(path string, want File, h head) ([]section, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, bare(path, err)
 	}
 	defer f.Close() // opened to read: nothing can be lost
 	st, err := f.Stat()

@@ -168,11 +168,14 @@ func (j *job) inherit(from *checkpoint.Checkpoint, runDir string) error {
 	return nil
 }
 
+// resumeHint says of an error which names path, if no checkpoint was found there, what
+// else to give.
 func resumeHint(err error, path string) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("wdl: resume: there is no checkpoint at %s: %w", path, err)
+	advice := ""
+	if errors.Is(err, fs.ErrNotExist) && !checkpoint.IsCheckpoint(path) {
+		advice = "; give the run directory of a training that has saved, or one of its checkpoints"
 	}
-	return err
+	return fmt.Errorf("wdl: resume: %w%s", err, advice)
 }
 
 // config resolves the configuration: the one given, else the checkpoint's, else

@@ -442,6 +442,29 @@ func TestBadRecordsAreTold(t *testing.T) {
 	}
 }
 
+// TestResumeNamesItsPathOnce: what cannot be resumed from is told with its place, once,
+// and with what to give where there is no checkpoint.
+func TestResumeNamesItsPathOnce(t *testing.T) {
+	dir := t.TempDir()
+	step := checkpoint.Dir(filepath.Join(dir, checkpoint.Folder), 7)
+	empty := filepath.Join(step, "empty")
+	if err := os.MkdirAll(empty, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	const advice = "; give the run directory of a training that has saved, or one of its checkpoints"
+	for path, want := range map[string]string{
+		filepath.Join(dir, "nowhere"):        ": there is no such directory" + advice,
+		empty:                                " is no run directory (it has no checkpoints), no checkpoint (no MANIFEST.json) and holds none (no step-…)" + advice,
+		step:                                 ": it has no MANIFEST.json: it was never committed, or is incomplete: no such file or directory (give the directory above it to use the newest that is whole)",
+		filepath.Join(dir, "step-000000009"): ": it is not there: never committed, or pruned since",
+	} {
+		err := Check(Options{Resume: path}, 2)
+		if err == nil || !strings.HasPrefix(err.Error(), "wdl: resume: checkpoint: ") || !strings.HasSuffix(err.Error(), path+want) || strings.Count(err.Error(), path) != 1 {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
 // TestResumeKeepsItsSettings: what would change the meaning of parameters or the
 // order of samples is refused, all at once; how long and fast to train is free.
 func TestResumeKeepsItsSettings(t *testing.T) {
