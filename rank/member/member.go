@@ -24,6 +24,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/tcp"
@@ -184,8 +185,28 @@ func (m *Member) verdict(cause error) error {
 	if err := m.Session.Err(); err != nil {
 		return err
 	}
-	return m.Session.Fail(cause, m.blame(cause))
+	return m.Session.Fail(m.told(cause), m.blame(cause))
 }
+
+// told is an error as the group hears it: the verdict names who is lost and who reports
+// it, so a loss between these two is told by its cause alone.
+func (m *Member) told(cause error) error {
+	var lost *collective.LostError
+	if !errors.As(cause, &lost) || lost.Cause == nil || lost.Rank != m.World.Rank && lost.By != m.World.Rank {
+		return cause
+	}
+	return &report{cause, strings.Replace(cause.Error(), lost.Error(), lost.Cause.Error(), 1)}
+}
+
+// report is an error in other words.
+type report struct {
+	error
+	text string
+}
+
+func (r *report) Error() string { return r.text }
+
+func (r *report) Unwrap() error { return r.error }
 
 // blame is who is at fault for an error: another rank, rank.Own or rank.ForGood. A rank
 // that hears that it was lost is there to hear it: what is gone is the link to the one
