@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -134,6 +135,29 @@ func benchFile(b *testing.B, format, path string, c ReaderConfig) {
 			r.Recycle(x)
 		}
 	})
+}
+
+// BenchmarkStatisticsOfManyFields is what a schema of thousands of numeric fields costs
+// before the first record is read, and behind the last.
+func BenchmarkStatisticsOfManyFields(b *testing.B) {
+	for _, n := range []int{300, 3000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			fields, s := []string{"label"}, Schema{Label: Label{Field: "label"}}
+			for i := range n {
+				name := fmt.Sprintf("c%d", i)
+				fields = append(fields, name)
+				s.Features = append(s.Features, Feature{Field: name, Encode: "quantile"}, Feature{Field: name, Name: name + "_s", Encode: "standardise"})
+			}
+			for b.Loop() {
+				if faults := s.Validate(fields); len(faults) > 0 {
+					b.Fatal(faults)
+				}
+				if _, err := NewEncoder(NewFit(s)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
 
 func readCSV(b *testing.B, path string) {

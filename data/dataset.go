@@ -145,8 +145,13 @@ func (d *Dataset) look(i int) error {
 
 // union is a, and behind it what b alone has.
 func union(a, b []string) []string {
+	known := make(map[string]bool, len(a)+len(b))
+	for _, s := range a {
+		known[s] = true
+	}
 	for _, s := range b {
-		if !slices.Contains(a, s) {
+		if !known[s] {
+			known[s] = true
 			a = append(a, s)
 		}
 	}

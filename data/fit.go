@@ -17,7 +17,13 @@ type Fit struct {
 	// into quantiles, and one per field and separator of a vocabulary.
 	numbers []fitNumbers
 	words   []fitWords
+
+	sketches     map[string]*sketch // of numbers, by field
+	vocabularies map[wordsKey]*vocabulary
 }
+
+// wordsKey tells vocabularies apart.
+type wordsKey struct{ field, separator string }
 
 type fitNumbers struct {
 	column int
@@ -33,7 +39,7 @@ type fitWords struct {
 
 // NewFit returns a Fit that has seen nothing. The schema must be valid.
 func NewFit(s Schema) *Fit {
-	f := &Fit{schema: s.Fill()}
+	f := &Fit{schema: s.Fill(), sketches: map[string]*sketch{}, vocabularies: map[wordsKey]*vocabulary{}}
 	cols := f.schema.columns()
 	columnOf := map[string]int{}
 	for i, c := range cols[1:] {
@@ -45,11 +51,14 @@ func NewFit(s Schema) *Fit {
 		switch e {
 		case encQuantile, encStandardise:
 			if f.numbersOf(ft.Field) == nil {
-				f.numbers = append(f.numbers, fitNumbers{columnOf[ft.Field], newSketch()})
+				f.sketches[ft.Field] = newSketch()
+				f.numbers = append(f.numbers, fitNumbers{columnOf[ft.Field], f.sketches[ft.Field]})
 			}
 		case encVocabulary:
 			if f.wordsOf(ft.Field, ft.Separator) == nil {
-				f.words = append(f.words, fitWords{columnOf[ft.Field], ft.Field, ft.Separator, newVocabulary()})
+				v := newVocabulary()
+				f.vocabularies[wordsKey{ft.Field, ft.Separator}] = v
+				f.words = append(f.words, fitWords{columnOf[ft.Field], ft.Field, ft.Separator, v})
 			}
 		default:
 			continue
@@ -60,23 +69,11 @@ func NewFit(s Schema) *Fit {
 	return f
 }
 
-func (f *Fit) numbersOf(field string) *sketch {
-	cols := f.schema.columns()
-	for _, n := range f.numbers {
-		if cols[n.column].name == field {
-			return n.sketch
-		}
-	}
-	return nil
-}
+// numbersOf and wordsOf are what was gathered of a field, nil for nothing.
+func (f *Fit) numbersOf(field string) *sketch { return f.sketches[field] }
 
 func (f *Fit) wordsOf(field, separator string) *vocabulary {
-	for _, w := range f.words {
-		if w.field == field && w.separator == separator {
-			return w.vocabulary
-		}
-	}
-	return nil
+	return f.vocabularies[wordsKey{field, separator}]
 }
 
 // add takes in the record that p has parsed.

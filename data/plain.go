@@ -157,13 +157,15 @@ type countScale struct {
 
 func (t countTables) of(f *featureCode) *countTable {
 	s := countScale{f.encoding, f.Log, f.mean, f.inverse}
-	if t[s] == nil {
-		t[s] = new(countTable)
+	x := t[s]
+	if x == nil {
+		x = new(countTable)
 		for i := range smallCounts {
-			t[s][i] = f.scaled(float64(i))
+			x[i] = f.scaled(float64(i))
 		}
+		t[s] = x
 	}
-	return t[s]
+	return x
 }
 
 func (x *plain) encode(to places, line []byte) (one, ok bool) {

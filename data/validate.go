@@ -98,7 +98,10 @@ func (f *Feature) fill() {
 // fields are the names of the fields of a record; nil: not known yet. Each
 // error begins with the place: "label: …", "features[3] (age): …".
 func (s Schema) Validate(fields []string) []error {
-	v := validator{fields: fields, schema: s, full: s.Fill()}
+	v := validator{fields: fields, times: make(map[string]int, len(fields)), schema: s, full: s.Fill()}
+	for _, name := range fields {
+		v.times[name]++
+	}
 	v.label()
 	if len(s.Features) == 0 {
 		v.bad("features", "there are none; the model needs at least one input")
@@ -119,6 +122,7 @@ func (s Schema) Validate(fields []string) []error {
 
 type validator struct {
 	fields       []string
+	times        map[string]int // that a field is there
 	schema, full Schema
 	faults       []error
 	listed       map[string]bool // lists of what there is that a fault has shown
@@ -155,13 +159,7 @@ func (v *validator) field(place, name string) {
 	if v.fields == nil {
 		return
 	}
-	n := 0
-	for _, f := range v.fields {
-		if f == name {
-			n++
-		}
-	}
-	switch {
+	switch n := v.times[name]; {
 	case n == 0:
 		v.bad(place, "there is no field %q%s", name, v.instead(name, v.fields))
 	case n > 1:
