@@ -181,3 +181,32 @@ func TestMaxBad(t *testing.T) {
 		t.Errorf("one bad record is allowed: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 }
+
+// TestBadSpan: a stream that meets a bad record on one rank keeps what it has trained on
+// before, and goes on from there. What is to be checked is what was read, -set and all.
+func TestBadSpan(t *testing.T) {
+	dir := t.TempDir()
+	good := "y,city,age\n" + strings.Repeat("1,Oslo,3\n0,Bergen,4\n", 20)
+	if err := os.Mkdir(filepath.Join(dir, "in"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "in/b001.csv", good)
+	write(t, dir, "in/b002.csv", good+"1,Voss,tall\n")
+	write(t, dir, "in/_SUCCESS", "")
+	write(t, dir, "c.yaml", strings.Replace(clicksYAML, "standardise", "log", 1))
+	o := run(t, dir, "-np", "2", "train", "-config", "c.yaml", "-set", "data.train=[in]",
+		"-set", "data.follow={on: true, poll: 0.01, files: 1}", "-set", "train.global_batch=16")
+	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("run directories %q, %v\n%s", runs, err, o.stderr)
+	}
+	name := filepath.Join("runs", filepath.Base(runs[0]))
+	for _, w := range []string{"b002.csv:42", "data check -config " + filepath.Join(name, "config.yaml") + ";", "to go on from the last checkpoint: wdlrun -np 2 train -resume " + name} {
+		if o.code == 0 || !strings.Contains(o.stderr, w) {
+			t.Errorf("exit code %d, no %q in\n%s", o.code, w, o.stderr)
+		}
+	}
+	if o := run(t, dir, "-np", "2", "train", "-resume", name, "-max-bad", "1"); o.code != 0 || !strings.Contains(o.stderr, "goes on after step 3") {
+		t.Errorf("exit code %d\n%s", o.code, o.stderr)
+	}
+}

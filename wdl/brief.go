@@ -134,7 +134,7 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 		j.opt.Warn(fmt.Sprintf("%s was removed: %s", checkpoint.Rest(r), r))
 	}
 	b.Config = string(c.YAML())
-	if err := writeFile(b.RunDir, fileConfig, c.YAML()); err != nil {
+	if err := writeFile(b.RunDir, FileConfig, c.YAML()); err != nil {
 		return b, fmt.Errorf("wdl: run directory: %w; free some space, or choose another place with -out", err)
 	}
 	if from != nil && filepath.Dir(from.Dir()) != filepath.Join(b.RunDir, checkpoint.Folder) {

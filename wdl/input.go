@@ -73,14 +73,24 @@ func (in inputs) datasets() (all []*data.Dataset) {
 // scan reads a dataset once, shared by the ranks, so that all know how many
 // records its blocks hold; fit, if not nil, then holds the statistics of all.
 func (j *job) scan(ctx context.Context, d *data.Dataset, fit *data.Fit) error {
+	own, err := j.count(ctx, d, fit)
+	if err != nil {
+		return err
+	}
+	return j.share(d, own, fit)
+}
+
+// count reads this rank's part of a dataset.
+func (j *job) count(ctx context.Context, d *data.Dataset, fit *data.Fit) (*data.Counts, error) {
 	j.rec.Enter(trace.Scan)
 	if late := d.Late(); late != "" && j.comm.Rank() == 0 {
 		j.opt.Warn("these fields, which features need, have not been seen yet; if no record has them, training does not begin: " + late)
 	}
-	own, err := d.Scan(ctx, j.comm.Rank(), j.comm.Size(), fit, func(bytes int64) { j.shown.progress.Store(bytes) })
-	if err != nil {
-		return err
-	}
+	return d.Scan(ctx, j.comm.Rank(), j.comm.Size(), fit, func(bytes int64) { j.shown.progress.Store(bytes) })
+}
+
+// share tells the ranks what each of them has counted.
+func (j *job) share(d *data.Dataset, own *data.Counts, fit *data.Fit) error {
 	j.rec.Enter(trace.Wait)
 	all, err := collective.AllGatherBytes(j.comm, own.Marshal(), maxShare)
 	if err != nil {

@@ -29,7 +29,7 @@ func (o *Options) replay(size int) error {
 	all, err := readModes(o.Replay)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("wdl: replay: %s is no run in which steps could leave microbatches out: %w; repeat others with: train -config %s",
-			o.Replay, err, filepath.Join(o.Replay, fileConfig))
+			o.Replay, err, filepath.Join(o.Replay, FileConfig))
 	}
 	if err != nil {
 		return fmt.Errorf("wdl: replay: %w", err)
@@ -45,7 +45,7 @@ func (o *Options) replay(size int) error {
 		return fmt.Errorf("wdl: replay: %s: %w", filepath.Join(o.Replay, fileMode), err)
 	}
 	o.Tolerance.Backup, o.Tolerance.Auto = m.Backup, m.Auto
-	o.Config, err = config.Load(filepath.Join(o.Replay, fileConfig))
+	o.Config, err = config.Load(filepath.Join(o.Replay, FileConfig))
 	return err
 }
 

@@ -18,7 +18,7 @@ import (
 
 // The files of a run directory.
 const (
-	fileConfig  = "config.yaml"   // the configuration in effect
+	FileConfig  = "config.yaml"   // the configuration in effect
 	fileMetrics = "metrics.jsonl" // one JSON object a line, see metricLine
 	fileResult  = "result.json"   // the Result of the finished job
 	fileCommits = "commits.log"   // which microbatches counted, see commit.AppendLog
@@ -151,7 +151,7 @@ type RunFile struct{ Name, What string }
 // RunFiles says what a finished job leaves in its run directory.
 func (r Result) RunFiles() []RunFile {
 	files := []RunFile{
-		{fileConfig, "the configuration in effect"},
+		{FileConfig, "the configuration in effect"},
 		{fileMetrics, "loss, speed and evaluations, one JSON object a line"},
 		{fileResult, "the result"},
 		{fileTraces, "timeline of each rank, for ui.perfetto.dev"},

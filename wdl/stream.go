@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
@@ -233,18 +234,25 @@ func (j *job) saveNow(asked bool) error {
 // openSpan opens and scans the files of the current span; some is false if they
 // hold no record. fresh tells that the cursor does not stand in it yet.
 func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
-	defer j.meanwhile()()
+	end := sync.OnceFunc(j.meanwhile())
+	defer end()
 	c := &j.cursor
 	src := j.config.Data
 	src.MaxBad = max(src.MaxBad-c.Stream.Bad, 0) // fewer may be allowed than at the start
+	var own *data.Counts
 	if j.train, err = data.Open(src, schemaOf(j.config), c.Stream.Span); err != nil {
-		return false, fmt.Errorf("training data: %w", err)
+		err = fmt.Errorf("training data: %w", err)
+	} else {
+		own, err = j.count(ctx, j.train, nil)
 	}
-	if err := j.scan(ctx, j.train, nil); errors.Is(err, data.ErrNoRecords) {
+	if err := j.keepBefore(ctx, err, end); err != nil {
+		return false, c.Stream.unusable(err, j.config.Data.MaxBad)
+	}
+	if err := j.share(j.train, own, nil); errors.Is(err, data.ErrNoRecords) {
 		j.tellBad(j.train)
 		return false, nil
 	} else if err != nil {
-		return false, c.Stream.unusable(err, j.config.Data.MaxBad)
+		return false, c.Stream.unusable(j.keepBefore(ctx, err, end), j.config.Data.MaxBad)
 	}
 	rows, print := j.train.Rows(data.Train), j.train.Fingerprint()
 	if !fresh && c.Data != "" && (c.Data != print || c.Rows != rows) {
@@ -253,6 +261,38 @@ func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
 	}
 	c.Rows, c.Data = rows, print
 	return true, nil
+}
+
+// keepBefore has all ranks know whether a span cannot be trained on, for a fault that
+// maybe one of them alone has found. If so, the checkpoint of what was trained before is
+// completed first, from which the stream goes on when that is mended. end ends what goes
+// on with it meanwhile.
+func (j *job) keepBefore(ctx context.Context, fault error, end func()) error {
+	if j.pending == nil || ctx.Err() != nil {
+		return fault
+	}
+	phase := trace.Scan
+	if fault == nil {
+		phase = trace.Wait
+	}
+	j.rec.Enter(trace.Wait)
+	failed := []int32{0}
+	if fault != nil {
+		failed[0] = 1
+	}
+	err := collective.AllReduce(j.comm, failed, collective.Max)
+	if err == nil && failed[0] > 0 {
+		end()
+		err = j.catchUp()
+	}
+	j.rec.Enter(phase)
+	switch {
+	case fault != nil:
+		return fault
+	case err == nil && failed[0] > 0:
+		return collective.Barrier(j.comm) // which ends with the group: another rank has the fault
+	}
+	return err
 }
 
 // unusable adds to an error about a record how many were left out before it, which

@@ -444,6 +444,27 @@ func TestBadRecordsOnResume(t *testing.T) {
 	}
 }
 
+// TestSpanThatCannotBeUsed: the checkpoint of the span before is whole when the job ends,
+// however soon the fault of the next is found.
+func TestSpanThatCannotBeUsed(t *testing.T) {
+	dir, out := t.TempDir(), t.TempDir()
+	drop(t, dir, "0.csv", 20, 1)
+	if err := os.WriteFile(filepath.Join(dir, "1.csv"), []byte("click,place\n1,site1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mark(t, dir)
+	c := streamConfig(t, dir, ", files: 1", "")
+	c.Train.Checkpoint.EverySteps = 100
+	_, err := NewJob(single(), trace.New(0), Options{Config: c, Out: out}).Run(context.Background())
+	if err == nil || !strings.Contains(err.Error(), "1.csv") {
+		t.Fatalf("a span without the field: %v", err)
+	}
+	found, _ := filepath.Glob(filepath.Join(out, "*"))
+	if at, _, err := checkpoint.Resolve(found[0]); err != nil || at.Step() != 2 {
+		t.Errorf("no checkpoint of step 2: %v", err)
+	}
+}
+
 // failJob runs a job that must fail on one rank, and returns why.
 func failJob(t testing.TB, opt Options) (why string) {
 	t.Helper()

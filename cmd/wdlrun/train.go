@@ -189,26 +189,29 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 		job := wdl.NewJob(m.Comm, rec, opt)
 		opt.Memory = nil // the job lets go of it when it can
 		result, err := p.run(ctx, m, rec, job)
-		if err == nil || opt.Replicas < 2 {
-			return result, unusable(c, err)
+		if err = unusable(c, job.Status().RunDir, err); err == nil || opt.Replicas < 2 {
+			return result, err
 		}
 		opt.Memory = job.Leave(err)
-		if err := m.Rejoin(ctx, unusable(c, err)); err != nil {
+		if err := m.Rejoin(ctx, err); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // unusable adds to an error about a record what finds all of them, and what leaves
-// them out.
-func unusable(c *cli.Context, err error) error {
+// them out. The run directory has the configuration with its -set.
+func unusable(c *cli.Context, runDir string, err error) error {
 	var f *data.Fault
 	if !errors.As(err, &f) {
 		return err
 	}
 	check := "wdlrun data check " + f.File
-	if c.IsSet("config") {
+	switch {
+	case c.IsSet("config") && !c.IsSet("set"):
 		check = "wdlrun data check -config " + c.String("config")
+	case runDir != "":
+		check = "wdlrun data check -config " + filepath.Join(runDir, wdl.FileConfig)
 	}
 	return fmt.Errorf("%w; to see all such records: %s; to leave up to N of them out: train -max-bad N", err, check)
 }
