@@ -47,7 +47,9 @@ type Pieces struct {
 type piece struct {
 	Piece
 	n     int
-	first int // row of its group's tile
+	first int  // row of its group's tile
+	set   int  // where those of its rows begin in the tile that hold nothing yet
+	sight bool // rows are numbered in the order in which they come in the batch, and all come
 }
 
 const (
@@ -93,7 +95,7 @@ func (p *Pieces) Begin(rows int, pieces []Piece) (rest []float32) {
 			group = 0
 		}
 		p.pieces = append(p.pieces, piece{Piece: q, n: n, first: group})
-		q.place(p.at[i*rows:(i+1)*rows], group, n)
+		p.pieces[i].place(p.at[i*rows : (i+1)*rows])
 		group += n
 	}
 	for ; col < p.first.in; col++ {
@@ -106,17 +108,18 @@ func (p *Pieces) Begin(rows int, pieces []Piece) (rest []float32) {
 	return p.x
 }
 
-// place finds where the rows that stand in a batch begin in a tile, if the first of the
-// piece's n is that of number first.
-func (q *Piece) place(at []uint32, first, n int) {
-	most := uint32(0)
+// place finds where the rows that stand in a batch begin in a tile.
+func (q *piece) place(at []uint32) {
+	seen, skipped := uint64(0), uint64(0)
 	for r, number := range q.Of[:len(at)] {
-		most = max(most, number)
-		at[r] = (uint32(first) + number) * f32.TileColumns
+		skipped = max(skipped, max(uint64(number), seen)-seen)
+		seen = max(seen, uint64(number)+1)
+		at[r] = (uint32(q.first) + number) * f32.TileColumns
 	}
-	if int(most) >= n {
-		panic(fmt.Sprintf("dense: Pieces: row %d of the %d of columns %d to %d", most, n, q.Col, q.Col+q.Dim))
+	if seen > uint64(q.n) {
+		panic(fmt.Sprintf("dense: Pieces: row %d of the %d of columns %d to %d", seen-1, q.n, q.Col, q.Col+q.Dim))
 	}
+	q.sight = skipped == 0 && seen == uint64(q.n)
 }
 
 // group returns where the group of pieces that begins with piece lo ends, and makes room
@@ -215,13 +218,7 @@ func (p *Pieces) End() (dx []float32) {
 		dy := p.dy[j*p.rows:][:p.rows*f32.TileColumns]
 		for lo, hi := 0, 0; lo < len(p.pieces); lo = hi {
 			hi = p.group(lo)
-			clear(p.tile)
-			for r := 0; r < p.rows; r += blockRows {
-				end := min(r+blockRows, p.rows)
-				for i := lo; i < hi; i++ {
-					f32.TileAdd(p.tile, dy[r*f32.TileColumns:end*f32.TileColumns], p.at[i*p.rows+r:i*p.rows+end])
-				}
-			}
+			p.add(lo, hi, dy)
 			for i := lo; i < hi; i++ {
 				p.gradients(&p.pieces[i], j)
 			}
@@ -231,6 +228,26 @@ func (p *Pieces) End() (dx []float32) {
 		f32.AddTo(l.W.Grad[c*h:(c+1)*h], p.grad[i*h:(i+1)*h])
 	}
 	return p.dx
+}
+
+// add sets the rows of the tile of pieces lo to hi to the sums of the rows of dy in which
+// they stand.
+func (p *Pieces) add(lo, hi int, dy []float32) {
+	for r := 0; r < p.rows; r += blockRows {
+		end := min(r+blockRows, p.rows)
+		for i := lo; i < hi; i++ {
+			q := &p.pieces[i]
+			switch {
+			case r > 0:
+			case q.sight:
+				q.set = q.first * f32.TileColumns
+			default:
+				clear(p.of(q))
+				q.set = len(p.tile)
+			}
+			q.set = f32.TileAdd(p.tile, dy[r*f32.TileColumns:end*f32.TileColumns], p.at[i*p.rows+r:i*p.rows+end], q.set)
+		}
+	}
 }
 
 // gradients adds what columns j on have of the gradients of a piece's weights and rows.

@@ -45,8 +45,16 @@ func (x *pieced) make() {
 	x.in, x.dy = fill(x.rows*x.spec.In), fill(x.rows*x.spec.Out)
 	for i, col := range x.cols {
 		q := Piece{Col: col, Dim: x.dims[i], Rows: fill(x.n * x.dims[i]), Grad: fill(x.n * x.dims[i])}
+		sight := map[uint32]uint32{} // half of the pieces number their rows as they come
 		for r := range x.rows {
-			q.Of = append(q.Of, uint32(rng.IntN(x.n)))
+			number := uint32(rng.IntN(x.n))
+			if _, ok := sight[number]; !ok {
+				sight[number] = uint32(len(sight))
+			}
+			if i%2 == 0 {
+				number = sight[number]
+			}
+			q.Of = append(q.Of, number)
 			copy(x.in[r*x.spec.In+col:][:q.Dim], q.Rows[int(q.Of[r])*q.Dim:])
 		}
 		x.pieces = append(x.pieces, q)

@@ -75,8 +75,10 @@ func TileGradInput(dx, t []float32, w *Packed, room *TileRoom, n, from, dim, j i
 		b.rows(dim, func(l int, k *block) {
 			k.dot[kernel](&room.sums[l*width], &w.w[(from+l)*w.out+j], &room.turned[0], nil, nil, w.tile(j), w.out, width, width, float32(math.Inf(-1)))
 		})
-		to := dx[i*dim : (i+cols)*dim]
-		if b.turn(room.dx, room.sums[:dim*width], width, dim); j == 0 {
+		to, sums := dx[i*dim:(i+cols)*dim], room.sums[:dim*width]
+		if j == 0 && cols == width {
+			b.turn(to, sums, width, dim)
+		} else if b.turn(room.dx, sums, width, dim); j == 0 {
 			copy(to, room.dx)
 		} else {
 			AddTo(to, room.dx[:len(to)])
@@ -166,21 +168,26 @@ func TileSum(y, init, t []float32, at []uint32, rows, out, j int, floor float32)
 }
 
 // TileAdd adds each row of x, len(at)×TileColumns, to the row of the tile t that begins
-// at floats into it. The caller knows that none reaches past t.
-func TileAdd(t, x []float32, at []uint32) {
+// at floats into it. Rows from set floats on hold nothing yet: at must come to them one
+// after the other, and the first row for each is what it is set to. TileAdd returns where
+// those begin that still hold nothing. The caller knows that none reaches past t.
+func TileAdd(t, x []float32, at []uint32, set int) int {
 	check("TileAdd", "x", len(x), len(at), TileColumns)
 	if len(at) == 0 {
-		return
+		return set
 	}
 	if active != nil {
-		active.tileAdd(&t[0], &x[0], &at[0], len(at))
-		return
+		return active.tileAdd(&t[0], &x[0], &at[0], len(at), set)
 	}
 	for i, place := range at {
-		for c, v := range x[i*TileColumns:][:TileColumns] {
-			t[int(place)+c] += v
+		row := t[place:][:TileColumns]
+		if int(place) == set {
+			clear(row)
+			set += TileColumns
 		}
+		addRow(row, 1, x[i*TileColumns:])
 	}
+	return set
 }
 
 // TileCut copies columns j to j+TileColumns of y, rows×out, to a tile. Past y's last

@@ -74,45 +74,61 @@ list:
 	VZEROUPPER
 	RET
 
-// func tileAddAVX2(tile *float32, x *float32, at *uint32, n int)
-// Requires: AVX
-TEXT ·tileAddAVX2(SB), NOSPLIT, $0-32
+// func tileAddAVX2(tile *float32, x *float32, at *uint32, n int, set int) int
+// Requires: AVX, AVX2
+TEXT ·tileAddAVX2(SB), NOSPLIT, $0-48
 	MOVQ tile+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ at+16(FP), DX
 	MOVQ n+24(FP), BX
+	MOVQ set+32(FP), SI
 
 row:
-	MOVL    (DX), SI
-	LEAQ    (AX)(SI*4), SI
-	VMOVUPS (CX), Y0
-	VMOVUPS 32(CX), Y1
-	VMOVUPS 64(CX), Y2
-	VMOVUPS 96(CX), Y3
-	VMOVUPS 128(CX), Y4
-	VMOVUPS 160(CX), Y5
-	VMOVUPS 192(CX), Y6
-	VMOVUPS 224(CX), Y7
-	VADDPS  (SI), Y0, Y0
-	VADDPS  32(SI), Y1, Y1
-	VADDPS  64(SI), Y2, Y2
-	VADDPS  96(SI), Y3, Y3
-	VADDPS  128(SI), Y4, Y4
-	VADDPS  160(SI), Y5, Y5
-	VADDPS  192(SI), Y6, Y6
-	VADDPS  224(SI), Y7, Y7
-	VMOVUPS Y0, (SI)
-	VMOVUPS Y1, 32(SI)
-	VMOVUPS Y2, 64(SI)
-	VMOVUPS Y3, 96(SI)
-	VMOVUPS Y4, 128(SI)
-	VMOVUPS Y5, 160(SI)
-	VMOVUPS Y6, 192(SI)
-	VMOVUPS Y7, 224(SI)
-	ADDQ    $0x04, DX
-	ADDQ    $0x00000100, CX
-	DECQ    BX
-	JNZ     row
+	MOVL         (DX), DI
+	CMPQ         DI, SI
+	SBBQ         R8, R8
+	LEAQ         (AX)(DI*4), DI
+	VMOVUPS      (CX), Y0
+	VMOVUPS      32(CX), Y1
+	VMOVUPS      64(CX), Y2
+	VMOVUPS      96(CX), Y3
+	VMOVUPS      128(CX), Y4
+	VMOVUPS      160(CX), Y5
+	VMOVUPS      192(CX), Y6
+	VMOVUPS      224(CX), Y7
+	VMOVD        R8, X8
+	VBROADCASTSS X8, Y8
+	VANDPS       (DI), Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VANDPS       32(DI), Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VANDPS       64(DI), Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VANDPS       96(DI), Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VANDPS       128(DI), Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VANDPS       160(DI), Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VANDPS       192(DI), Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VANDPS       224(DI), Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	VMOVUPS      Y4, 128(DI)
+	VMOVUPS      Y5, 160(DI)
+	VMOVUPS      Y6, 192(DI)
+	VMOVUPS      Y7, 224(DI)
+	ANDQ         $-64, R8
+	LEAQ         64(SI)(R8*1), SI
+	ADDQ         $0x04, DX
+	ADDQ         $0x00000100, CX
+	DECQ         BX
+	JNZ          row
+	MOVQ         SI, ret+40(FP)
 	VZEROUPPER
 	RET
 
@@ -170,32 +186,39 @@ list:
 	VZEROUPPER
 	RET
 
-// func tileAddAVX512(tile *float32, x *float32, at *uint32, n int)
+// func tileAddAVX512(tile *float32, x *float32, at *uint32, n int, set int) int
 // Requires: AVX, AVX512F
-TEXT ·tileAddAVX512(SB), NOSPLIT, $0-32
+TEXT ·tileAddAVX512(SB), NOSPLIT, $0-48
 	MOVQ tile+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ at+16(FP), DX
 	MOVQ n+24(FP), BX
+	MOVQ set+32(FP), SI
 
 row:
-	MOVL    (DX), SI
-	LEAQ    (AX)(SI*4), SI
+	MOVL    (DX), DI
+	CMPQ    DI, SI
+	SBBQ    R8, R8
+	LEAQ    (AX)(DI*4), DI
 	VMOVUPS (CX), Z0
 	VMOVUPS 64(CX), Z1
 	VMOVUPS 128(CX), Z2
 	VMOVUPS 192(CX), Z3
-	VADDPS  (SI), Z0, Z0
-	VADDPS  64(SI), Z1, Z1
-	VADDPS  128(SI), Z2, Z2
-	VADDPS  192(SI), Z3, Z3
-	VMOVUPS Z0, (SI)
-	VMOVUPS Z1, 64(SI)
-	VMOVUPS Z2, 128(SI)
-	VMOVUPS Z3, 192(SI)
+	KMOVW   R8, K1
+	VADDPS  (DI), Z0, K1, Z0
+	VADDPS  64(DI), Z1, K1, Z1
+	VADDPS  128(DI), Z2, K1, Z2
+	VADDPS  192(DI), Z3, K1, Z3
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	ANDQ    $-64, R8
+	LEAQ    64(SI)(R8*1), SI
 	ADDQ    $0x04, DX
 	ADDQ    $0x00000100, CX
 	DECQ    BX
 	JNZ     row
+	MOVQ    SI, ret+40(FP)
 	VZEROUPPER
 	RET

@@ -44,7 +44,7 @@ func (m *tiled) run() {
 	TileSum(m.y, m.bias, m.tile, m.at, m.rows, m.out, m.j, 0)
 	TileSum(m.y, nil, m.tile, m.at[:m.rows], m.rows, m.out, m.j, float32(math.Inf(-1)))
 	TileCut(m.dy, m.y, m.rows, m.out, m.j)
-	TileAdd(m.tile, m.dy, m.at[:m.rows])
+	TileAdd(m.tile, m.dy, m.at[:m.rows], len(m.tile))
 	TileGradInput(m.dx, m.tile, &w, new(TileRoom), m.n, m.from, m.dim, m.j)
 	TileGradWeight(m.dw, m.x, m.tile, m.n, m.dim, m.out, m.j)
 }
@@ -121,4 +121,36 @@ func TestTiles(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTileAddSets: what lies in rows that hold nothing yet is of no matter, from one call
+// to the next.
+func TestTileAddSets(t *testing.T) {
+	const rows, held = 90, 2
+	eachBackend(func(name string) {
+		rng := rand.New(rand.NewPCG(5, 6))
+		var at []uint32
+		n := uint32(held)
+		for range rows {
+			row := uint32(rng.IntN(int(n) + 1))
+			at, n = append(at, row*TileColumns), max(n, row+1)
+		}
+		tile, x := make([]float32, n*TileColumns), make([]float32, rows*TileColumns)
+		want := make([]float32, len(tile))
+		for i := range tile {
+			if tile[i] = float32(math.NaN()); i < held*TileColumns {
+				tile[i], want[i] = float32(i), float32(i)
+			}
+		}
+		for i := range x {
+			x[i] = float32(rng.IntN(1000))
+			want[int(at[i/TileColumns])+i%TileColumns] += x[i]
+		}
+		tile, x = guarded(t, tile, true), guarded(t, x, true)
+		set := TileAdd(tile, x[:40*TileColumns], at[:40], held*TileColumns)
+		set = TileAdd(tile, x[40*TileColumns:], at[40:], set)
+		if set != len(tile) || !slices.Equal(tile, want) {
+			t.Errorf("%s: %d of %d floats are set, to %v, want %v", name, set, len(tile), tile, want)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 	"github.com/wdlrun/wdlrun/internal/gen/asm"
 )
 
@@ -58,26 +59,51 @@ func tileSum(v vec) {
 	v.end()
 }
 
-// tileAdd adds the rows of a matrix to rows of a tile.
+// tileAdd adds the rows of a matrix to rows of a tile. No processor can guess which of
+// them come for the first time: a mask makes those count as zero.
 func tileAdd(v vec) {
-	v.function("tileAdd", "func(tile, x *float32, at *uint32, n int)", "adds each of n ≥ 1 rows of x to the row of tile that at names.")
-	tile, x, at, n := v.param("tile"), v.param("x"), v.param("at"), v.param("n")
-	sum, row := v.regs(tileColumns/v.lanes), v.GP64()
+	v.function("tileAdd", "func(tile, x *float32, at *uint32, n, set int) int",
+		"adds each of n ≥ 1 rows of x to the row of tile that at names, and sets the one that begins set floats into tile; the next of these is then a row on. It returns the last.")
+	tile, x, at, n, set := v.param("tile"), v.param("x"), v.param("at"), v.param("n"), v.param("set")
+	sum, row, held := v.regs(tileColumns/v.lanes), v.GP64(), v.GP64()
 	v.Label("row")
 	v.MOVL(asm.At(at, 0), row.As32())
+	v.CMPQ(row, set)
+	v.SBBQ(held, held) // −1, or 0 at the first time
 	v.LEAQ(asm.Indexed(tile, row, 4, 0), row)
 	for i, s := range sum {
 		v.VMOVUPS(asm.At(x, i*v.bytes()), s)
 	}
-	for i, s := range sum {
-		v.VADDPS(asm.At(row, i*v.bytes()), s, s)
-	}
+	v.addHeld(sum, row, held)
 	for i, s := range sum {
 		v.VMOVUPS(s, asm.At(row, i*v.bytes()))
 	}
+	v.ANDQ(operand.I32(-tileColumns), held)
+	v.LEAQ(asm.Indexed(set, held, 1, tileColumns), set)
 	v.ADDQ(operand.Imm(4), at)
 	v.ADDQ(operand.U32(4*tileColumns), x)
 	v.DECQ(n)
 	v.JNZ(v.label("row"))
+	v.Store(set, v.ReturnIndex(0))
 	v.end()
+}
+
+// addHeld adds what lies at row to sum, if held is −1 and not 0.
+func (v vec) addHeld(sum []reg.VecVirtual, row, held reg.GPVirtual) {
+	if v.wide() {
+		k := v.K()
+		v.KMOVW(held.As32(), k)
+		for i, s := range sum {
+			v.VADDPS(asm.At(row, i*v.bytes()), s, k, s)
+		}
+		return
+	}
+	low, mask := v.XMM(), v.reg()
+	v.VMOVD(held.As32(), low)
+	v.VBROADCASTSS(low, mask)
+	for i, s := range sum {
+		was := v.reg()
+		v.VANDPS(asm.At(row, i*v.bytes()), mask, was)
+		v.VADDPS(was, s, s)
+	}
 }
