@@ -14,10 +14,18 @@ type Level struct {
 	Alpha float64 // seconds a round
 	Beta  float64 // seconds a byte exchanged; between hosts, of all ranks of a host together
 	Gamma float64 // seconds a byte reduced
+
+	// Post is what each message but the first takes in place of Alpha where a rank
+	// posts small ones to several ranks at once; 0: they go in turns. See Poster.
+	Post float64
 }
 
 func (l Level) String() string {
-	return fmt.Sprintf("round %.2f µs, exchange %.2f GB/s, reduction %.2f GB/s", l.Alpha*1e6, rate(l.Beta), rate(l.Gamma))
+	text := fmt.Sprintf("round %.2f µs, exchange %.2f GB/s, reduction %.2f GB/s", l.Alpha*1e6, rate(l.Beta), rate(l.Gamma))
+	if l.Post > 0 {
+		text += fmt.Sprintf(", post %.2f µs", l.Post*1e6)
+	}
+	return text
 }
 
 // rate returns 1e9 bytes a second, or 0 where nothing was measured.
@@ -138,7 +146,7 @@ func (k Costs) Predict(s Shape, a Algorithm, call Call, op Op, typ Type, bytes i
 	}
 	switch {
 	case call == CallAllToAll || uneven(call):
-		t := others*l.Alpha + part*l.Beta
+		t := l.straight(s.Size, b)
 		if a == Bruck {
 			_, t = l.radix(s.Size, b)
 		}
@@ -206,10 +214,19 @@ func (l Level) radix(size int, b float64) (best int, least float64) {
 	return best, least
 }
 
+// straight is what it takes to send each rank its part of b bytes.
+func (l Level) straight(size int, b float64) float64 {
+	part, each := b/float64(size), l.Alpha
+	if l.Post > 0 && part <= postBytes {
+		each = l.Post
+	}
+	return l.Alpha + float64(size-2)*each + float64(size-1)*part*l.Beta
+}
+
 // toOwners is the sooner way to bring each rank its chunk of the b bytes of all:
 // straight, which is radix 0, or forwarded by that radix.
 func (l Level) toOwners(size int, b float64) (radix int, seconds float64) {
-	straight := float64(size-1) * (l.Alpha + b/float64(size)*l.Beta)
+	straight := l.straight(size, b)
 	if radix, t := l.radix(size, b); t < straight*(1-worthForwarding) {
 		return radix, t
 	}
@@ -228,7 +245,7 @@ const askShare = 1.0 / 10
 // all-to-all first, without which they can forward none and cannot choose alike.
 func (k Costs) asks(s Shape) bool {
 	l := k.level(s)
-	return s.Size > 1 && k.Take != Pairwise && (k.Take == Bruck || l.asking(s.Size) <= askShare*float64(s.Size-1)*l.Alpha)
+	return s.Size > 1 && k.Take != Pairwise && (k.Take == Bruck || l.asking(s.Size) <= askShare*l.straight(s.Size, 0))
 }
 
 // windows is a call where ranks share memory: meetings, and what each rank reads

@@ -144,3 +144,32 @@ func TestOtherCostsAreAMismatch(t *testing.T) {
 		}
 	}
 }
+
+// TestPostsMakeStraightCheaper: where small messages leave at once, parts go straight
+// to their ranks, which takes more messages than going by way of others.
+func TestPostsMakeStraightCheaper(t *testing.T) {
+	turns := collective.Costs{Links: collective.Level{Alpha: 20e-6, Beta: .5e-9, Gamma: .1e-9}}
+	posts := turns
+	posts.Links.Post = 2e-6
+	for _, x := range []struct {
+		call            collective.Call
+		bytes           int
+		inTurns, posted collective.Algorithm
+	}{
+		{collective.CallAllReduce, 16 << 10, collective.Bruck, collective.Direct},
+		{collective.CallAllToAll, 1 << 10, collective.Bruck, collective.Pairwise},
+		{collective.CallAllReduce, 8, collective.Bruck, collective.Bruck},
+		{collective.CallAllReduce, 16 << 20, collective.Ring, collective.Ring},
+	} {
+		s := collective.Shape{Size: 8}
+		a, slow := turns.Choose(s, x.call, collective.Sum, collective.Float32, x.bytes)
+		b, fast := posts.Choose(s, x.call, collective.Sum, collective.Float32, x.bytes)
+		if a != x.inTurns || b != x.posted || fast > slow {
+			t.Errorf("%v of %d bytes: %v of %.1f µs in turns and %v of %.1f µs posted, want %v and %v", x.call, x.bytes, a, slow*1e6, b, fast*1e6, x.inTurns, x.posted)
+		}
+	}
+	two := collective.Shape{Size: 2}
+	if a, b := turns.Predict(two, collective.Pairwise, collective.CallAllToAll, collective.Sum, collective.Float32, 64), posts.Predict(two, collective.Pairwise, collective.CallAllToAll, collective.Sum, collective.Float32, 64); a != b {
+		t.Errorf("two ranks have one message each: %v and %v", a, b)
+	}
+}

@@ -11,9 +11,15 @@ const (
 	// measureTries are made of each figure, of which the fastest counts: what a
 	// busy machine adds is no part of the cost.
 	measureTries = 5
+	// measureRounds are a try. A rank that comes last to a round finds the messages
+	// of all others there, as it does where ranks outnumber cores: alone it would
+	// take next to no time.
+	measureRounds = 4
 	// measureBytes a rank and round show the bandwidth: past what hides in
-	// buffers, and 13 ms of a 10 Gbit/s link in all at 8 ranks, 0.4 ms of memory.
+	// buffers, and 26 ms of a 10 Gbit/s link in all at 8 ranks, 0.8 ms of memory.
 	measureBytes = 128 << 10
+	// measureMoves of them are a try.
+	measureMoves = 2
 )
 
 // Measure takes the figures of the cost model in a few milliseconds, or a few
@@ -46,15 +52,15 @@ func Measure(c *Comm) (Costs, error) {
 	if err != nil {
 		return k, c.passOn(err)
 	}
-	found := []float64{local.Alpha, local.Beta, local.Gamma, links.Alpha, links.Beta, links.Gamma}
+	found := []float64{local.Alpha, local.Beta, local.Gamma, local.Post, links.Alpha, links.Beta, links.Gamma, links.Post}
 	if err := AllReduce(c, found, Max); err != nil {
 		return k, err
 	}
 	if found[0] > 0 {
-		k.Local = Level{found[0], found[1], found[2]}
+		k.Local = Level{found[0], found[1], found[2], found[3]}
 	}
-	if found[3] > 0 {
-		k.Links = Level{found[3], found[4], found[5]}
+	if found[4] > 0 {
+		k.Links = Level{found[4], found[5], found[6], found[7]}
 	}
 	return k, nil
 }
@@ -87,19 +93,19 @@ func measureLevel(c *Comm, tag Tag, windows bool) (Level, error) {
 		}
 	}
 	l := Level{Alpha: math.Inf(1), Beta: math.Inf(1), Gamma: math.Inf(1)}
-	for range 4 * measureTries {
-		t, err := seconds(round)
+	for range measureTries {
+		t, err := seconds(repeated(measureRounds, round, nil))
 		if err != nil {
 			return l, err
 		}
-		l.Alpha = min(l.Alpha, t/rounds)
+		l.Alpha = min(l.Alpha, t/measureRounds/rounds)
 	}
 	for range measureTries {
-		t, err := seconds(move)
+		t, err := seconds(repeated(measureMoves, move, round))
 		if err != nil {
 			return l, err
 		}
-		l.Beta = min(l.Beta, max(t-l.Alpha, 0)/measureBytes)
+		l.Beta = min(l.Beta, max(t/measureMoves-l.Alpha*(1+rounds/measureMoves), 0)/measureBytes)
 	}
 	for range measureTries {
 		t, _ := seconds(func() error { reduce(Sum, Float32, x, y, x); return nil })
@@ -107,9 +113,53 @@ func measureLevel(c *Comm, tag Tag, windows bool) (Level, error) {
 	}
 	if windows { // the writing is counted there
 		l.Beta /= 2
+		return l, nil
 	}
-	return l, nil
+	return l, measurePost(c, &tag, &l)
 }
+
+// measurePost sets l.Post where messages can be posted. It is at most l.Alpha, and
+// more than 0, which says that they cannot.
+func measurePost(c *Comm, tag *Tag, l *Level) error {
+	if c.poster == nil || c.size <= 2 {
+		return nil
+	}
+	one, all := make([]uint64, c.size), make([]uint64, c.size)
+	for i := range c.at {
+		c.at[i] = i
+	}
+	l.Post = l.Alpha
+	post := func() error {
+		c.steps = allToAllPairwise(c.steps[:0], c.rank, c.size, c.at, c.at)
+		return runPairwise(c, tag, one, all)
+	}
+	for range measureTries {
+		t, err := seconds(repeated(measureRounds, post, nil))
+		if err != nil {
+			return err
+		}
+		l.Post = min(l.Post, max((t/measureRounds-l.Alpha)/float64(c.size-2), leastPost))
+	}
+	return nil
+}
+
+// repeated is f some times, and then last unless that is nil.
+func repeated(times int, f, last func() error) func() error {
+	return func() error {
+		for range times {
+			if err := f(); err != nil {
+				return err
+			}
+		}
+		if last == nil {
+			return nil
+		}
+		return last()
+	}
+}
+
+// leastPost stands for posts that took no longer than a round.
+const leastPost = 1e-9
 
 // seconds returns how long f takes.
 func seconds(f func() error) (float64, error) {

@@ -113,3 +113,29 @@ func postInCircle(c *collective.Comm) error {
 	}
 	return collective.Barrier(c) // ranks that are in one part wait here
 }
+
+// What a posted message takes is measured, and is the same on all ranks.
+func TestPostsAreMeasured(t *testing.T) {
+	for name, group := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			ts := group(t, 3)
+			defer closeAll(ts)
+			found := make([]collective.Costs, len(ts))
+			var wg sync.WaitGroup
+			for r, tr := range ts {
+				wg.Go(func() {
+					var err error
+					if found[r], err = collective.Measure(collective.New(tr)); err != nil {
+						t.Errorf("rank %d: %v", r, err)
+					}
+				})
+			}
+			wg.Wait()
+			for r, k := range found {
+				if l := k.Links; k != found[0] || !(l.Post > 0 && l.Post <= l.Alpha) {
+					t.Errorf("rank %d: %v, rank 0: %v", r, l, found[0].Links)
+				}
+			}
+		})
+	}
+}
