@@ -22,6 +22,7 @@ type Inspection struct {
 	Ragged    int    // lines among them with another number of fields, left out
 	Missing   []string
 	Columns   []ColumnLook
+	Nested    []string // fields of JSON that are objects, lists of such or of lists, which are not read
 	Label     string   // column that is likely the label
 	Sure      bool     // that it is: its name says so
 	Positive  []string // its values that likely mean 1
@@ -171,7 +172,7 @@ func (in *Inspection) inspectLines(s *sample, all [][]string) error {
 		}
 		records = append(records, more...)
 	}
-	names, err := in.names(records)
+	records, names, err := in.named(records)
 	if err != nil {
 		return fmt.Errorf("data: inspect: %s: %w", first.name, err)
 	}
@@ -323,6 +324,18 @@ func (in *Inspection) split(all []string, width int) [][]string {
 	records = slices.DeleteFunc(records, func(r []string) bool { return len(r) != width })
 	in.Ragged += n - len(records)
 	return records
+}
+
+// named is names, and the records without those that say again what the header says, as
+// in joined files.
+func (in *Inspection) named(records [][]string) (_ [][]string, names []string, err error) {
+	again := func(r []string) bool { return slices.Equal(r, records[0]) }
+	once := append(records[:1:1], slices.DeleteFunc(slices.Clone(records[1:]), again)...)
+	if names, err = in.names(once); in.Header || len(once) == len(records) {
+		return once, names, err
+	}
+	names, err = in.names(records)
+	return records, names, err
 }
 
 // names decides whether the first record is a header: no field of it is a

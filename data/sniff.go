@@ -205,6 +205,7 @@ func inspectRecords(path string, s *sample, name string, form format) (*Inspecti
 		}
 		in.Columns = append(in.Columns, c)
 	}
+	in.Nested = l.nested
 	in.guessLabel()
 	return in, nil
 }
@@ -257,6 +258,7 @@ type looker struct {
 	values  [][]string
 	missing []int
 	many    []bool
+	nested  []string // fields that are no values
 	rows    int
 	bad     int        // records that cannot be used
 	flaws   []Fault    // the first of them
@@ -285,6 +287,7 @@ func (l *looker) read(form format, s *sample) error {
 		}
 		l.rows++
 		l.of[file].good++
+		l.noteNested(form, u.record)
 		for i := range lists {
 			if lists[i].Len() == 0 {
 				l.missing[i]++
@@ -299,6 +302,21 @@ func (l *looker) read(form format, s *sample) error {
 		return nil
 	})
 }
+
+// noteNested keeps the fields of a JSON object that are no values.
+func (l *looker) noteNested(form format, record []byte) {
+	if naming, _ := namingOf(form); naming != (objectFormat{}) {
+		return
+	}
+	_ = jsonl.Nested(record, func(name []byte) {
+		if len(l.nested) < mostNested && !slices.Contains(l.nested, string(name)) {
+			l.nested = append(l.nested, string(name))
+		}
+	})
+}
+
+// mostNested of these fields are told of.
+const mostNested = 64
 
 // firstFlaw says where the first record that cannot be read is, and why; "" if there
 // is none.

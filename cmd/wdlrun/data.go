@@ -62,6 +62,7 @@ type table struct {
 	patterns []string
 	config   *config.Config // nil: none was given
 	label    data.Label     // by guess, where there is no configuration
+	nested   []string       // fields of JSON that are not read
 	other    bool           // the files are not those of the configuration
 }
 
@@ -99,7 +100,7 @@ func records(c *cli.Context) (t table, err error) {
 	if err != nil {
 		return t, err
 	}
-	t.source = seen.Source()
+	t.source, t.nested = seen.Source(), seen.Nested
 	if len(seen.Positive) > 0 {
 		t.label = data.Label{Field: seen.Label, Positive: seen.Positive}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -94,6 +95,9 @@ func (p *program) dataCheck(c *cli.Context) error {
 		err = p.printJSON(r)
 	} else {
 		p.printChecked(r, faults)
+		if len(t.nested) > 0 {
+			fmt.Fprintln(p.stdout, strings.TrimPrefix(withObjects(t.nested), "; "))
+		}
 		if r.Bad > 0 && t.hint() != "" {
 			fmt.Fprintln(p.stdout, t.hint())
 		}

@@ -67,6 +67,9 @@ func (p *program) init(c *cli.Context) error {
 		return fmt.Errorf("init: %s: its records have one field, %q, and no other to learn from; is it csv or tsv?", seen.Names[0], seen.Columns[0].Name)
 	}
 	looked := look(seen)
+	if !config.Learnable(looked) {
+		return fmt.Errorf("init: %s: beside %s no field has values to learn from%s", seen.Names[0], seen.Label, withObjects(seen.Nested))
+	}
 	text, path := config.Suggest(looked), pathOf(c, "out")
 	if path != "-" {
 		if err := writeNew(path, text); err != nil {
@@ -128,6 +131,14 @@ func initOf(s *data.Inspection, text []byte) initResult {
 	return r
 }
 
+// withObjects tells of fields that are not read, "" if there are none.
+func withObjects(nested []string) string {
+	if len(nested) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s: objects are not read; flatten them (e.g. with jq)", strings.Join(nested, ", "))
+}
+
 // writeNew writes a file that does not exist yet: what somebody has edited is
 // not overwritten.
 func writeNew(path string, b []byte) error {
@@ -152,7 +163,7 @@ func writeNew(path string, b []byte) error {
 func look(s *data.Inspection) config.Look {
 	l := config.Look{
 		Path: s.Path, Files: s.Files, All: s.All, Format: s.Format, Delimiter: s.Delimiter, Header: s.Header, Comment: s.Comment,
-		Rows: s.Rows, Label: s.Label, Positive: s.Positive, Missing: s.Missing,
+		Nested: s.Nested, Rows: s.Rows, Label: s.Label, Positive: s.Positive, Missing: s.Missing,
 	}
 	if s.Files > 1 {
 		l.Names = s.Names

@@ -270,17 +270,27 @@ func (d *Decoder) addText(l *value.List, b []byte) {
 
 // Names calls f with each member of a record that can be a field: those that are no
 // object and no list of such or of lists.
-func Names(record []byte, f func(name []byte)) error {
+func Names(record []byte, f func(name []byte)) error { return each(record, f, func([]byte) {}) }
+
+// Nested calls f with each member that cannot be a field.
+func Nested(record []byte, f func(name []byte)) error { return each(record, func([]byte) {}, f) }
+
+func each(record []byte, plain, nested func(name []byte)) error {
 	s, text := scanner{b: record}, []byte(nil)
 	return s.members(&text, func(name []byte) error {
 		c := s.peek()
 		lo := s.i
-		if err := s.skip(1); err != nil || c == '{' {
+		if err := s.skip(1); err != nil {
 			return err
+		}
+		if c == '{' {
+			nested(name)
+			return nil
 		}
 		in := scanner{b: s.b[:s.i], i: lo + 1}
 		for c == '[' && in.peek() != ']' {
 			if first := in.peek(); first == '{' || first == '[' {
+				nested(name)
 				return nil
 			}
 			if err := in.skip(1); err != nil {
@@ -290,7 +300,7 @@ func Names(record []byte, f func(name []byte)) error {
 				in.i++
 			}
 		}
-		f(name)
+		plain(name)
 		return nil
 	})
 }

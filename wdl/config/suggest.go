@@ -25,6 +25,7 @@ type Look struct {
 	Header    bool     // the first line names the columns
 	Comment   string   // mark of lines that are no records, empty if there are none
 	Columns   []LookColumn
+	Nested    []string // fields that are objects, which are not read
 	Rows      int      // looked at
 	Label     string   // column; empty: not found
 	Positive  []string // values of Label that are 1; empty: not known
@@ -82,6 +83,19 @@ func (l *Look) Where(text func(string) string) string {
 		which = fmt.Sprintf("%d of the %d %s", n, l.Files, kind)
 	}
 	return rows + " of " + which + " of " + text(l.Path)
+}
+
+// Learnable tells whether any column beside the label has values.
+func Learnable(l Look) bool {
+	s := &suggestion{Look: l, taken: map[string]bool{}}
+	s.columns()
+	s.pickLabel()
+	for i, c := range l.Columns {
+		if i != s.label && s.names[i] != "" && c.Distinct > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // suggestion is a Look on its way to a file.
@@ -280,15 +294,18 @@ func (s *suggestion) featureSection() {
 		}
 		entries, why := s.entries(i)
 		for _, e := range entries {
-			s.line("  - %s   # %s", e, seen(c))
+			s.line("  - %s   # %s%s", e, commas(c), seen(c))
 			written++
 		}
 		if len(entries) == 0 {
 			s.line("  # - {field: %s, encode: hash}   # left out: %s; %s", text(c.Name), why, seen(c))
 		}
 	}
+	if len(s.Nested) > 0 {
+		s.line("  # %s: objects are not read; flatten them (e.g. with jq)", list(s.Nested))
+	}
 	for i := range s.Columns {
-		if written == 0 && i != s.label && s.names[i] != "" {
+		if written == 0 && i != s.label && s.names[i] != "" && s.Columns[i].Distinct > 0 {
 			s.line("  - {field: %s, encode: hash}   # CHECK: nothing better was found", text(s.names[i]))
 			written++
 		}
@@ -424,6 +441,20 @@ train:
   seed: 1
   early_stop: {patience: 2, metric: auc}
 `)
+}
+
+// commas is what to say of texts that are numbers with a comma in place of the point.
+func commas(c LookColumn) string {
+	for _, e := range c.Examples {
+		whole, part, two := strings.Cut(e, ",")
+		if _, err := strconv.ParseFloat(whole+"."+part, 64); err != nil || !two || part == "" {
+			return ""
+		}
+	}
+	if c.Kind != "string" || len(c.Examples) == 0 {
+		return ""
+	}
+	return "CHECK: numbers with a comma are texts here; write them with a point; "
 }
 
 // seen describes a column in a comment.

@@ -215,3 +215,17 @@ func TestWhere(t *testing.T) {
 		}
 	}
 }
+
+// TestSuggestWithoutValues: a column without values is no feature, and objects and
+// decimal commas are told of.
+func TestSuggestWithoutValues(t *testing.T) {
+	l := Look{Path: "x.jsonl", Format: "jsonl", Rows: 100, Label: "click", Nested: []string{"user"}, Columns: []LookColumn{
+		{Name: "click", Kind: "int", Distinct: 2, Examples: []string{"0", "1"}}, {Name: "t", Kind: "string", Missing: 1}}}
+	if b := string(Suggest(l)); Learnable(l) || strings.Contains(b, "  - {field") || !strings.Contains(b, "[user]: objects are not read") {
+		t.Errorf("%s", b)
+	}
+	l.Columns = append(l.Columns, LookColumn{Name: "price", Kind: "string", Distinct: 9, Examples: []string{"0,7", "1,25"}})
+	if b := string(Suggest(l)); !Learnable(l) || !strings.Contains(b, "{field: price, encode: vocabulary}   # CHECK: numbers with a comma") {
+		t.Errorf("%s", b)
+	}
+}
