@@ -26,6 +26,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/nearest"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/wdl/config"
 )
 
 // version is that of the program; ranks of one job must have the same.
@@ -183,10 +184,24 @@ func usageError(c *cli.Context, err error, _ bool) error {
 		return fmt.Errorf("-%s is a flag of a program and stands after it: wdlrun [launch flags] PROGRAM -%s …", flag, flag)
 	}
 	meant := ""
-	if near := nearest.Of(flag, names(known)); unknown && near != "" {
+	if set := setting(flag); program && unknown && set != "" && defined(known, "set") {
+		meant = "; did you mean -set " + set + "?"
+	} else if near := nearest.Of(flag, names(known)); unknown && near != "" {
 		meant = "; did you mean -" + near + "?"
 	}
 	return fmt.Errorf("%w%s; see: %s --help", err, meant, name)
+}
+
+// setting is what -set takes instead of a flag that there is not, "" if it has no key
+// of that name.
+func setting(flag string) string {
+	if flag == "bf16" { // as bench step has it
+		return "train.precision=bf16"
+	}
+	if key := config.Setting(flag); key != "" {
+		return key + "=…"
+	}
+	return ""
 }
 
 // invalid is how package flag begins to say that a value cannot be parsed.

@@ -202,6 +202,31 @@ func (k checker) kind() {
 	}
 }
 
+// bf16 names what stands in the way of products in bfloat16.
+func (k checker) bf16() {
+	if k.c.Train.Precision != "bf16" {
+		return
+	}
+	m := k.c.Model
+	for _, x := range []struct {
+		path  string
+		given bool
+	}{
+		{"model.deep", !on(m.Deep)},
+		{"model.activation", m.Activation != "" && m.Activation != "relu"},
+		{"model.batch_norm", m.BatchNorm},
+		{"model.dropout", m.Dropout != 0},
+	} {
+		why := "bf16 is for an MLP of linear layers with relu"
+		if x.path == "model.deep" {
+			why = "bf16 is for the products of the MLP, and without the deep part there is none"
+		}
+		if x.given {
+			k.later(x.path, "train.precision", why)
+		}
+	}
+}
+
 // train checks the settings of the training.
 func (k checker) train() {
 	t := k.c.Train
@@ -214,9 +239,7 @@ func (k checker) train() {
 	if !on(t.Shuffle) && t.ShuffleWindow != 0 {
 		k.later("train.shuffle", "train.shuffle_window", "without shuffling there is no window")
 	}
-	if m := k.c.Model; t.Precision == "bf16" && (m.BatchNorm || m.Dropout != 0 || m.Activation != "" && m.Activation != "relu" || !on(m.Deep)) {
-		k.bad("train.precision", "bf16 is for an MLP of linear layers with relu: no other activation, no batch_norm, no dropout")
-	}
+	k.bf16()
 	k.rule("train.optimizer.dense", t.Optimizer.Dense, "adam")
 	k.rule("train.optimizer.deep", t.Optimizer.Deep, "adam")
 	k.rule("train.optimizer.wide", t.Optimizer.Wide, "ftrl")

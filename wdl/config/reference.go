@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -29,6 +30,20 @@ func Reference() string {
 		w.Flush()
 	}
 	return b.String()
+}
+
+// Setting is the path of the key of train or model that is called name, such as
+// train.epochs, "" if neither has one: what somebody who took it for a flag wants.
+func Setting(name string) string {
+	name = strings.ReplaceAll(name, "-", "_")
+	for _, of := range []string{"train", "model"} {
+		for _, sec := range sections() {
+			if sec.path == of && slices.ContainsFunc(sec.keys, func(k key) bool { return k.name == name }) {
+				return of + "." + name
+			}
+		}
+	}
+	return ""
 }
 
 // field finds the struct field of a key.

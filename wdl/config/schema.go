@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -150,7 +151,20 @@ func (k key) odd(s string) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("%s is unknown%s", quote(s), nearest.Instead(s, k.choices))
+	return fmt.Sprintf("%s is unknown%s", quote(s), nearest.Instead(k.meant(s), k.choices))
+}
+
+// meant is the choice that other programs, or other keys, call by the unknown name s,
+// which is returned if there is none.
+func (k key) meant(s string) string {
+	for _, alike := range [][]string{{"fp32", "float32", "f32", "single"}, {"bf16", "bfloat16"}} {
+		for _, c := range k.choices {
+			if slices.Contains(alike, c) && slices.Contains(alike, strings.ToLower(s)) {
+				return c
+			}
+		}
+	}
+	return s
 }
 
 // outside checks a number against the interval.
