@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -134,13 +135,24 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 		j.opt.Warn(fmt.Sprintf("%s was removed: %s", checkpoint.Rest(r), r))
 	}
 	b.Config = string(c.YAML())
-	if err := writeFile(b.RunDir, FileConfig, c.YAML()); err != nil {
-		return b, fmt.Errorf("wdl: run directory: %w; free some space, or choose another place with -out", err)
+	if _, err := os.Stat(filepath.Join(b.RunDir, FileConfig)); from == nil || err != nil {
+		if err := keepConfig(b.RunDir, c); err != nil {
+			return b, err
+		}
 	}
 	if from != nil && filepath.Dir(from.Dir()) != filepath.Join(b.RunDir, checkpoint.Folder) {
 		err = j.inherit(from, b.RunDir)
 	}
 	return b, err
+}
+
+// keepConfig writes the configuration to the run directory. A training that goes on in
+// its own does so once it is known that a step is left to take with it.
+func keepConfig(runDir string, c *config.Config) error {
+	if err := writeFile(runDir, FileConfig, c.YAML()); err != nil {
+		return fmt.Errorf("wdl: run directory: %w; free some space, or choose another place with -out", err)
+	}
+	return nil
 }
 
 // inherit puts the checkpoint that a new line of training begins with, and that

@@ -305,8 +305,12 @@ func (j *job) setOut(ctx context.Context) error {
 	}
 	j.resumed, j.resumedAt, j.savedAt = j.cursor.Samples, j.cursor.Step, time.Now()
 	j.trains = j.opt.Replicas > 1
-	if from != nil && !j.done() {
-		j.say("training goes on " + j.at())
+	if from == nil || j.done() {
+		return nil
+	}
+	j.say("training goes on " + j.at())
+	if j.comm.Rank() == 0 {
+		return keepConfig(j.runDir, j.config)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func TestResumeOfAnEndedRun(t *testing.T) {
 	everyday(t)
 	t.Parallel()
 	whole := runJob(t, 2, Options{Config: clicksConfig(t, clicks(t, 1500), "", "")})
-	names := []string{fileResult, "trace-0000.json", "trace-0001.json"}
+	names := []string{FileConfig, fileResult, "trace-0000.json", "trace-0001.json"}
 	files := func() (all []byte) {
 		for _, n := range names {
 			all = append(all, read(t, filepath.Join(whole.RunDir, n))...)
@@ -70,7 +70,7 @@ func TestResumeOfAnEndedRun(t *testing.T) {
 		return all
 	}
 	was := files()
-	opt := Options{Resume: whole.RunDir}
+	opt := Options{Resume: whole.RunDir, Set: []string{"train.clip_norm=3"}}
 	said := listen(&opt)
 	res := runJob(t, 2, opt)
 	if res.Steps != whole.Steps || res.Since != whole.Steps || res.NewSamples != 0 || res.TrainSeconds != 0 || res.SamplesPerSecond != 0 {
