@@ -91,10 +91,10 @@ type Group struct {
 	seats   []seat
 	version string
 
-	joined    int
-	firstJoin time.Duration
-	formed    bool
-	ended     bool
+	joined   int
+	lastJoin time.Duration
+	formed   bool
+	ended    bool
 
 	trouble   bool          // signs are being gathered
 	since     time.Duration // when the first of them came, or the driver woke after it
@@ -252,10 +252,8 @@ func (g *Group) Join(now time.Duration, m Member) (Decision, error) {
 	if g.version == "" {
 		g.version = m.Version
 	}
-	if g.joined == 0 {
-		g.firstJoin = now
-	}
 	g.joined++
+	g.lastJoin = now
 	s := &g.seats[m.Rank]
 	s.member, s.joined, s.beat, s.moved = m, true, now, now
 	if g.joined == len(g.seats) && !g.formed {
@@ -267,10 +265,13 @@ func (g *Group) Join(now time.Duration, m Member) (Decision, error) {
 // ErrPassed is why a rank is refused whose group is one before this.
 var ErrPassed = errors.New("it is left over from before a restart")
 
+// ErrEnded is why a rank is refused that comes too late; there is a verdict on its group.
+var ErrEnded = errors.New("comes after the group has ended")
+
 func (g *Group) refuse(m Member) error {
 	switch {
 	case g.ended:
-		return fmt.Errorf("rank %d comes after the group has ended", m.Rank)
+		return fmt.Errorf("rank %d %w", m.Rank, ErrEnded)
 	case m.Size != len(g.seats):
 		return fmt.Errorf("rank %d of a world of size %d comes to a group of size %d", m.Rank, m.Size, len(g.seats))
 	case m.Rank < 0 || m.Rank >= len(g.seats):

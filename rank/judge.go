@@ -48,7 +48,7 @@ func (g *Group) wake(now time.Duration) {
 		return
 	}
 	later := func(at time.Duration) time.Duration { return min(at+asleep, now) }
-	g.tick, g.since, g.began, g.firstJoin, g.doneSince = now, now, later(g.began), later(g.firstJoin), later(g.doneSince)
+	g.tick, g.since, g.began, g.lastJoin, g.doneSince = now, now, later(g.began), later(g.lastJoin), later(g.doneSince)
 	for i := range g.seats {
 		s := &g.seats[i]
 		s.beat, s.moved, s.silent, s.stuck = later(s.beat), later(s.moved), false, false
@@ -210,7 +210,7 @@ func (g *Group) judgeAll(now time.Duration, complete int) Decision {
 	case complete == len(g.seats):
 		g.ended = true
 		return Decision{Act: Finish}
-	case !g.formed && g.joined > 0 && (now-g.firstJoin > g.cfg.Timeout || g.neverForms()):
+	case !g.formed && g.joined > 0 && (now-g.lastJoin > g.cfg.Timeout || g.neverForms()):
 		return g.condemn(g.absent(now))
 	case g.formed && g.deadlocked(now):
 		return g.condemn(g.deadlock(now))
@@ -395,11 +395,11 @@ func (g *Group) absent(now time.Duration) *Verdict {
 			missing = append(missing, i)
 		}
 	}
-	v := &Verdict{Kind: Absent, Rank: -1, Quiet: now - g.firstJoin}
+	v := &Verdict{Kind: Absent, Rank: -1, Quiet: now - g.lastJoin}
 	if ended != nil {
 		v.Cause = fmt.Sprintf("the group cannot form: %s ended with code 0 without joining it, while others wait", list(ended))
 	} else {
-		v.Cause = fmt.Sprintf("%d of %d ranks did not join within %s: %s", len(missing), len(g.seats), g.cfg.Timeout, list(missing))
+		v.Cause = fmt.Sprintf("%d of %d ranks did not join within %s of the last that did: %s", len(missing), len(g.seats), g.cfg.Timeout, list(missing))
 	}
 	for _, r := range g.refusals {
 		if s := g.seat(r.rank); s == nil || !s.joined {

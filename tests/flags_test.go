@@ -45,10 +45,6 @@ func TestRefusedFlags(t *testing.T) {
 		{"bench step -np 2", "stands before the program: wdlrun -np … bench step"},
 		{"train -np 2", "stands before the program: wdlrun -np … train"},
 		{"data check -nosuchthing", "see: wdlrun data check --help"},
-		{"train -bf16", "did you mean -set train.precision=bf16?; see: wdlrun train --help"},
-		{"train -epochs 3", "did you mean -set train.epochs=…?; see: wdlrun train --help"},
-		{"train -set train.precision=bfloat16", "\"bfloat16\" is unknown; did you mean bf16? (there are: fp32, bf16)"},
-		{"train -set train.precision=bf16 -set model.deep=false", "train.precision: contradicts model.deep: bf16 is for the products of the MLP"},
 		{"help trian", "did you mean train?"},
 		{"train -conf x.yaml", "did you mean -config?"},
 		{"-backup 1 -np 1 train", "give -np 2 or more"},
@@ -78,6 +74,22 @@ func TestRefusedFlags(t *testing.T) {
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, "taken.tsv")); err != nil || string(b) != "mine\n" {
 		t.Errorf("taken.tsv: %q, %v: gen wrote over it", b, err)
+	}
+}
+
+// What somebody means who writes bf16 as other programs, or other commands, have it.
+func TestPrecisionFlags(t *testing.T) {
+	dir := t.TempDir()
+	for _, x := range []struct{ args, want string }{
+		{"train -bf16", "did you mean -set train.precision=bf16?; see: wdlrun train --help"},
+		{"train -epochs 3", "did you mean -set train.epochs=…?; see: wdlrun train --help"},
+		{"train -set train.precision=bfloat16", "\"bfloat16\" is unknown; did you mean bf16? (there are: fp32, bf16)"},
+		{"train -set train.precision=bf16 -set model.deep=false", "train.precision: contradicts model.deep: bf16 is for the products of the MLP"},
+	} {
+		o := run(t, dir, strings.Fields(x.args)...)
+		if o.code != 1 || !strings.Contains(o.stderr, x.want) || strings.Count(o.stderr, "\n") != 1 {
+			t.Errorf("%s: exit code %d, want 1 and a line with %q\n%s", x.args, o.code, x.want, o.stderr)
+		}
 	}
 }
 

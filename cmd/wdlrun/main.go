@@ -100,7 +100,7 @@ func (p *program) code(err error, args []string) int {
 	case errors.As(err, &code):
 		return int(code)
 	case p.launched():
-		if errors.As(err, &verdict) {
+		if errors.As(err, &verdict) || errors.Is(err, rank.ErrEnded) {
 			return 1 // the launcher says it once, for all ranks
 		}
 	case asksJSON(args) && !errors.As(err, &late):

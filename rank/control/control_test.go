@@ -343,7 +343,7 @@ func TestSilentRank(t *testing.T) {
 func TestMissingRank(t *testing.T) {
 	patient.Try(t, 300*time.Millisecond, func(timeout time.Duration) error {
 		s := serve(t, Config{Size: 3, Timeout: timeout})
-		want := fmt.Sprintf("1 of 3 ranks did not join within %v: rank 2", timeout)
+		want := fmt.Sprintf("1 of 3 ranks did not join within %v of the last that did: rank 2", timeout)
 		for r, err := range all(2, func(r int) error {
 			_, err := Join(t.Context(), world(s, r), "", Options{})
 			return err

@@ -115,7 +115,7 @@ func TestEnterFails(t *testing.T) {
 		want []string
 	}{
 		{mpiWorld(dir, 1, 2), []string{"rank 1: no coordinator within TIMEOUT", filepath.Join(dir, "openmpi-7.0"), "set WDLRUN_RENDEZVOUS"}},
-		{mpiWorld(dir, 0, 2), []string{"1 of 2 ranks did not join within TIMEOUT: rank 1"}},
+		{mpiWorld(dir, 0, 2), []string{"1 of 2 ranks did not join within TIMEOUT of the last that did: rank 1"}},
 		{rank.World{Size: 2, LocalSize: 2, By: "mpich"}, []string{"set WDLRUN_JOB"}},
 		{rank.World{Size: 2, LocalSize: 2, Coordinator: taken.Addr().String(), Key: rank.NewKey()}, []string{"address already in use", "choose another port in WDLRUN_COORDINATOR"}},
 		{rank.World{Size: 0}, []string{"world size 0"}},

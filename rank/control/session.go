@@ -148,7 +148,7 @@ func (s *Session) enter(ctx context.Context, patience time.Duration) error {
 	s.running.Go(s.send)
 	// The coordinator judges who is missing; this bound is for the case that
 	// it is stopped itself.
-	late := time.NewTimer(2*s.timeout + settleTimeout)
+	late := time.NewTimer(2*s.timeout + settleTimeout + time.Duration(s.world.Size)*oneJoins)
 	defer late.Stop()
 	select {
 	case <-s.formed:
@@ -161,6 +161,10 @@ func (s *Session) enter(ctx context.Context, patience time.Duration) error {
 		return fmt.Errorf("control: join: rank %d: the coordinator at %s neither forms the group nor ends it", s.world.Rank, s.world.Coordinator)
 	}
 }
+
+// oneJoins is longer than a rank takes to start and join, of many that share a core: the
+// coordinator gives them all the time in which one after the other comes.
+const oneJoins = 250 * time.Millisecond
 
 func (s *Session) gaveUp(ctx context.Context) error {
 	return fmt.Errorf("control: join: rank %d: %w", s.world.Rank, context.Cause(ctx))
@@ -434,13 +438,22 @@ func (s *Session) broken(err error) {
 	case closed(s.finished), closed(s.noted), closed(s.leave):
 		return // the usual end
 	case !closed(s.formed) && status.Code(err) == codes.OutOfRange:
-		s.end(fmt.Errorf("control: join: rank %d is refused: %s%w", s.world.Rank, strings.TrimSuffix(status.Convert(err).Message(), rank.ErrPassed.Error()), rank.ErrPassed))
+		s.end(s.refused(err, rank.ErrPassed))
+		return
+	case !closed(s.formed) && status.Code(err) == codes.Aborted:
+		s.end(s.refused(err, rank.ErrEnded))
 		return
 	case !closed(s.formed) && (status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.InvalidArgument):
 		s.end(fmt.Errorf("control: join: rank %d is refused: %s", s.world.Rank, status.Convert(err).Message()))
 		return
 	}
 	s.end(s.gone())
+}
+
+// refused is the error of a rank that the coordinator refuses, for a reason that has a
+// name.
+func (s *Session) refused(err, reason error) error {
+	return fmt.Errorf("control: join: rank %d is refused: %s%w", s.world.Rank, strings.TrimSuffix(status.Convert(err).Message(), reason.Error()), reason)
 }
 
 // gone is the verdict of a rank that is left alone. It asks for no new status,

@@ -105,6 +105,8 @@ func (s *Server) attend(stream controlpb.Control_AttendServer, first *controlpb.
 	m, box := memberFromWire(h.GetMember()), newOutbox()
 	if err := s.join(m, box); errors.Is(err, rank.ErrPassed) {
 		return status.Error(codes.OutOfRange, err.Error())
+	} else if errors.Is(err, rank.ErrEnded) {
+		return status.Error(codes.Aborted, err.Error())
 	} else if err != nil {
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
