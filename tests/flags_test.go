@@ -93,6 +93,19 @@ func TestPrecisionFlags(t *testing.T) {
 	}
 }
 
+// What is asked for as JSON, before or behind the words, is one JSON object.
+func TestHelpAsJSON(t *testing.T) {
+	for args, want := range map[string]string{
+		"--version --json": `{"version":"`, "-json -version": `{"version":"`,
+		"help config -json": `"key":"epochs"`, "-json help config": `"key":"epochs"`, "help -json config": `"key":"epochs"`,
+	} {
+		o := run(t, t.TempDir(), strings.Fields(args)...)
+		if o.code != 0 || !json.Valid([]byte(o.stdout)) || !strings.Contains(o.stdout, want) {
+			t.Errorf("%s: exit code %d, want JSON with %s\n%.300s%s", args, o.code, want, o.stdout, o.stderr)
+		}
+	}
+}
+
 // -json means the same on both sides of a command's name.
 func TestJSONBeforeTheProgram(t *testing.T) {
 	for _, args := range []string{"-json init -data builtin:adult.test", "init -data builtin:adult.test -json"} {

@@ -137,6 +137,28 @@ func (j *job) befall(text string, before struck) error {
 	return nil
 }
 
+// tellMissed says, on rank 0, which faults the job has ended without.
+func (j *job) tellMissed() {
+	if len(j.faults.plan) == 0 || j.comm.Rank() != 0 {
+		return
+	}
+	s, err := readStruck(j.runDir)
+	if err != nil {
+		j.opt.Warn(fmt.Sprintf("chaos: which faults have been is not known: %v", err))
+		return
+	}
+	const told = 8
+	missed := chaos.Missed(j.faults.plan, s.Been, j.cursor.Step, time.Since(j.faults.start))
+	if len(missed) == 0 {
+		return
+	}
+	text := missed[:min(len(missed), told)].String()
+	if n := len(missed) - told; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	j.opt.Warn(fmt.Sprintf("chaos: %s did not come to pass: the job ended at step %d", text, j.cursor.Step))
+}
+
 // hold makes the rank's compute slow, or stand still, when it is to be.
 func (f *faults) hold(t *step.Trainer) {
 	if f.compute == nil {

@@ -74,6 +74,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 		return Result{}, err
 	}
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
+	j.tellMissed()
 	if err := j.leave(&res); err != nil {
 		return Result{}, err
 	}

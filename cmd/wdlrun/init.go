@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -181,16 +182,22 @@ func configHelp(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "help",
 		Usage:     "help on the command, on one PROGRAM, or on the configuration file (help config)",
-		UsageText: "wdlrun help [PROGRAM [SUBCOMMAND] | config]",
+		UsageText: "wdlrun help [PROGRAM [SUBCOMMAND] | config [-json]]",
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "help config: print the keys as one JSON object"}},
 		Action: func(c *cli.Context) error {
-			switch name := c.Args().First(); name {
+			words := slices.DeleteFunc(c.Args().Slice(), func(w string) bool { return asksJSON([]string{w}) })
+			words = append(words, "", "")
+			switch name := words[0]; name {
 			case "":
 				return cli.ShowAppHelp(c)
 			case "config":
+				if asJSON(c) || asksJSON(c.Args().Slice()) {
+					return p.printJSON(map[string]any{"version": version, "keys": config.Keys()})
+				}
 				_, err := fmt.Fprint(p.stdout, config.Reference())
 				return err
 			default:
-				return helpOn(c, name, c.Args().Get(1))
+				return helpOn(c, name, words[1])
 			}
 		},
 	}

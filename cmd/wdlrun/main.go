@@ -41,6 +41,7 @@ func main() {
 		return
 	}
 	p := &program{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
+	cli.VersionPrinter = p.printVersion
 	os.Exit(p.main(os.Args))
 }
 
@@ -61,6 +62,14 @@ func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 // afterwards is an error that came when the command's result had been printed.
 type afterwards struct{ error }
+
+func (p *program) printVersion(c *cli.Context) {
+	if asJSON(c) {
+		p.printJSON(map[string]any{"version": version}) // a lost output is said by main
+		return
+	}
+	fmt.Fprintf(p.stdout, "%s version %s\n", c.App.Name, version)
+}
 
 // main returns the exit code. What was to be printed and could not be is a failure,
 // once, whatever else went well.

@@ -139,3 +139,13 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestMissed(t *testing.T) {
+	plan := must(t, "kill:1@step100000,slow:3x@1,slow:2x@0@step900,cut:0-1@step5,diskfull@1h").Plan(1, 2)
+	if got, want := Missed(plan, []int{3}, 200, time.Minute).String(), "kill:1@step100000,slow:2x@0@step900,diskfull@1h0m0s"; got != want {
+		t.Errorf("missed %s, want %s", got, want)
+	}
+	if got := Missed(plan, []int{0, 3, 4}, 900, time.Minute); got != nil {
+		t.Errorf("missed %v, want none", got)
+	}
+}

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -79,6 +80,18 @@ func (w When) due(step int64, at time.Duration) bool {
 		return at >= w.At
 	}
 	return step >= w.Step
+}
+
+// Missed returns the faults of a plan that had not come to pass when a job ended after a
+// step, at a time: of those that come once all whose number is not among been.
+func Missed(plan []Fault, been []int, step int64, at time.Duration) (missed Spec) {
+	for n, f := range plan {
+		if f.Kind == Slow && f.When.due(step, at) || slices.Contains(been, n) {
+			continue
+		}
+		missed = append(missed, f)
+	}
+	return missed
 }
 
 // Injector answers for one rank what happens now. The zero value and nil inject

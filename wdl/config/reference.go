@@ -32,6 +32,28 @@ func Reference() string {
 	return b.String()
 }
 
+// Key is what Reference says of one key, for programs.
+type Key struct {
+	Section string   `json:"section"` // such as train or features[]; "" for the file's own
+	Name    string   `json:"key"`
+	Type    string   `json:"type"`
+	Default string   `json:"default,omitempty"`
+	Range   string   `json:"range,omitempty"` // of a number: an interval
+	Choices []string `json:"choices,omitempty"`
+	About   string   `json:"about"`
+}
+
+// Keys returns every key in the order of Reference.
+func Keys() (all []Key) {
+	for _, sec := range sections() {
+		for _, k := range sec.keys {
+			f, _ := sec.field(k.name)
+			all = append(all, Key{sec.path, k.name, shortKind(f.Type), k.def, k.rng, k.choices, k.about})
+		}
+	}
+	return all
+}
+
 // Setting is the path of the key of train or model that is called name, such as
 // train.epochs, "" if neither has one: what somebody who took it for a flag wants.
 func Setting(name string) string {
