@@ -106,6 +106,24 @@ func TestHelpAsJSON(t *testing.T) {
 	}
 }
 
+// Where no run directory can be is found before any rank is started, and nothing is left
+// of the trial.
+func TestNoRunDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "taken"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range []string{"taken", "taken/below", "/proc/x"} {
+		o := run(t, dir, "-np", "2", "train", "-out", out)
+		if o.code != 1 || !strings.HasPrefix(o.stderr, "wdlrun: wdl: run directory: ") || strings.Count(o.stderr, "\n") != 1 || !strings.Contains(o.stderr, "with -out") {
+			t.Errorf("-out %s: exit code %d, want 1 and a line of the launcher\n%s", out, o.code, o.stderr)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
 // -json means the same on both sides of a command's name.
 func TestJSONBeforeTheProgram(t *testing.T) {
 	for _, args := range []string{"-json init -data builtin:adult.test", "init -data builtin:adult.test -json"} {

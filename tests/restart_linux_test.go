@@ -142,7 +142,7 @@ func TestRestartSmallerInsideAnEpoch(t *testing.T) {
 
 // TestNotStartedAgainInVain: what would come again until somebody mends it ends the job
 // at once, whatever -restarts says: a folder that is not there and that no look before
-// the start can see, a disk that is full when the run directory is made.
+// the start can see. A disk that is full is seen before any rank is started.
 func TestNotStartedAgainInVain(t *testing.T) {
 	bin, err := wdlrun()
 	if err != nil {
@@ -165,7 +165,14 @@ func TestNotStartedAgainInVain(t *testing.T) {
 				Restarts int
 				Verdict  rank.Verdict
 			}
-			if err := json.Unmarshal([]byte(o.stdout), &said); err != nil || o.code == 0 || said.Restarts != 0 || !said.Verdict.Permanent {
+			err := json.Unmarshal([]byte(o.stdout), &said)
+			if x.limit == "0" {
+				if err != nil || o.code != 1 || said.Verdict.Kind != "" || !strings.Contains(o.stderr, x.says) || strings.Count(o.stderr, "\n") != 1 {
+					t.Errorf("exit code %d, %v, %+v; want one line of the launcher\n%s", o.code, err, said, o.stderr)
+				}
+				return
+			}
+			if err != nil || o.code == 0 || said.Restarts != 0 || !said.Verdict.Permanent {
 				t.Errorf("exit code %d, %v, %+v\n%s", o.code, err, said, o.stderr)
 			}
 			if !strings.Contains(o.stderr, x.says) || strings.Contains(o.stderr, "start again in") || !strings.Contains(o.stderr, "this error would come again until its cause is mended") {

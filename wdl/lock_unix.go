@@ -16,7 +16,7 @@ import (
 // unlock or its end, in whatever way. The lock is the kernel's; the file only
 // says who has it.
 func lock(dir string) (unlock func(), err error) {
-	path := filepath.Join(dir, ".lock")
+	path := filepath.Join(dir, fileLock)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("wdl: run directory: %w", err)
@@ -25,7 +25,7 @@ func lock(dir string) (unlock func(), err error) {
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		who, _ := io.ReadAll(io.LimitReader(f, 100))
 		f.Close()
-		return nil, fmt.Errorf("wdl: run directory: %s is in use by another training (%s): wait for it, or train into a new directory by resuming from one of its checkpoints", dir, strings.TrimSpace(string(who)))
+		return nil, fmt.Errorf("wdl: run directory: %s %w (%s): wait for it, or train into a new directory by resuming from one of its checkpoints", dir, errInUse, strings.TrimSpace(string(who)))
 	}
 	if err == nil { // file systems without locks go without
 		f.Truncate(0)

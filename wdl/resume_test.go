@@ -133,3 +133,20 @@ func TestStreamForeseesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestPlaceInUse: a run directory in which a training is at work says so before ranks
+// start, even while it has no checkpoint.
+func TestPlaceInUse(t *testing.T) {
+	dir := t.TempDir()
+	unlock, err := lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckPlace(Options{Resume: dir}); err == nil || !strings.Contains(err.Error(), "is in use by another training") {
+		t.Errorf("while it is in use: %v", err)
+	}
+	unlock()
+	if err := CheckPlace(Options{Resume: dir}); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
@@ -48,6 +49,66 @@ func NewRunDir(parent string, now time.Time) (string, error) {
 	}
 	return "", fmt.Errorf("wdl: run directory: %s and its successors exist", filepath.Join(parent, name))
 }
+
+// CheckPlace finds, before any rank is started and on the host of rank 0, why a training
+// can have no run directory: no new one can be made and written to where the options
+// want it, or another training is at work in the one that it is to go on in.
+func CheckPlace(o Options) error {
+	if o.Resume == "" {
+		return writable(o.Out)
+	}
+	if _, err := os.Stat(filepath.Join(o.Resume, fileLock)); err != nil {
+		return nil // no training has begun in it
+	}
+	unlock, err := lock(o.Resume)
+	if err == nil {
+		unlock()
+	}
+	if errors.Is(err, errInUse) {
+		return err
+	}
+	return nil // others have to read it only
+}
+
+// writable tries to make a directory with a file below parent, or below what there is
+// of its path, and leaves nothing behind.
+func writable(parent string) error {
+	above := filepath.Clean(parent)
+	for {
+		info, err := os.Stat(above)
+		if err == nil && !info.IsDir() {
+			return fmt.Errorf("wdl: run directory: %s is no folder: choose another place with -out", above)
+		}
+		if up := filepath.Dir(above); (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && up != above {
+			above = up
+			continue
+		}
+		break
+	}
+	try, err := os.MkdirTemp(above, ".wdlrun-")
+	if err == nil {
+		defer os.RemoveAll(try)
+		err = os.WriteFile(filepath.Join(try, FileConfig), make([]byte, 1<<12), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("wdl: run directory: nothing can be made in %s: %w: free some space, or choose another place with -out", above, cause(err))
+	}
+	return nil
+}
+
+// cause is what the system says, without the path.
+func cause(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// fileLock is locked by the training at work in a run directory.
+const fileLock = ".lock"
+
+// errInUse is why there is no lock to be had.
+var errInUse = errors.New("is in use by another training")
 
 // metricLine is one line of metrics.jsonl.
 type metricLine struct {

@@ -102,6 +102,11 @@ func (p *program) checkTrain(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if opt.Here {
+		if err := wdl.CheckPlace(opt); err != nil {
+			return err
+		}
+	}
 	return wdl.Check(opt, ranks)
 }
 
