@@ -18,7 +18,7 @@ type Counts struct {
 	bad       int64    // records that cannot be used
 	faults    []Fault  // the first of them
 	content   uint64   // sum of the digests of the blocks, which no order changes
-	late      []string // fields that have come, of those that Open has not found
+	late      []string // fields that have come, of those that are watched
 }
 
 // span32 is a run of blocks.
@@ -161,7 +161,7 @@ func countsFrom(b []byte) (c Counts, err error) {
 		c.spans = append(c.spans, s)
 	}
 	c.faults = faultsFrom(r)
-	for range r.length(mostInputs, 1) {
+	for range r.length(2*mostInputs, 1) { // fields, and those of weights
 		c.late = append(c.late, string(r.bytes(mostLine)))
 	}
 	if err := r.end(); err != nil {

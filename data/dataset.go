@@ -20,6 +20,7 @@ type Dataset struct {
 	format format
 	fields []string // nil: any name may come
 	late   []string // of them, those that no record has that was read so far
+	absent []string // fields that no record has, where any name may come
 	stream bool     // some file can only be read onwards
 	files  []file
 	blocks []block
@@ -224,6 +225,9 @@ func (d *Dataset) Use(c *Counts) error {
 	}
 	if err := d.Lacks(c); err != nil {
 		return err
+	}
+	if len(d.late) == 0 {
+		d.absent = slices.DeleteFunc(d.watched(), func(name string) bool { return slices.Contains(c.late, name) })
 	}
 	d.totals = t
 	for s := range d.chosen {

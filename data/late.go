@@ -157,11 +157,44 @@ func (d *Dataset) Late() string {
 
 // Lacks is the error of features whose field no record has.
 func (d *Dataset) Lacks(c *Counts) error {
-	if len(d.late) == len(c.late) {
-		return nil // all have come
+	if len(d.late) == 0 || len(d.late) == len(c.late) {
+		return nil // all have come, or may yet
 	}
 	has := append(d.without(d.late), c.late...)
 	return joined("data: schema of "+d.files[0].name, d.schema.Validate(has))
+}
+
+// watched are the fields of which a scan finds out whether they come: late ones, and all
+// that features need where any name may come.
+func (d *Dataset) watched() []string {
+	_, named := namingOf(d.format)
+	_, svm := svmOf(d.format)
+	if d.fields != nil || !named && !svm {
+		return d.late
+	}
+	var names []string
+	for _, c := range d.schema.columns()[1:] {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// Absent are, after Use, the fields that features need and no record has a value of,
+// where any name may come, so that Open could not refuse them.
+func (d *Dataset) Absent() []string { return d.absent }
+
+// Near is, for each of these names, the most similar field that the first records have,
+// "" if none is.
+func (d *Dataset) Near(names []string) []string {
+	near := make([]string, len(names))
+	has, err := d.namesIn(0)
+	if err != nil {
+		return near // it is a hint
+	}
+	for i, name := range names {
+		near[i] = nearest.Of(name, slices.DeleteFunc(slices.Clone(has), func(other string) bool { return other == name }))
+	}
+	return near
 }
 
 // without are the fields that are not of these names.
@@ -169,16 +202,16 @@ func (d *Dataset) without(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(d.fields), func(name string) bool { return slices.Contains(names, name) })
 }
 
-// watch finds out which late fields come.
+// watch finds out which of the watched fields come.
 type watch struct {
-	columns []int // of late fields that have not come yet
+	names   []string
+	columns []int // of those that have not come yet
 }
 
-func (d *Dataset) newWatch(p *parser) (w watch) {
-	for i, c := range p.columns {
-		if slices.Contains(d.late, c.name) {
-			w.columns = append(w.columns, i)
-		}
+func (d *Dataset) newWatch(p *parser) watch {
+	w := watch{names: d.watched()}
+	for _, name := range w.names {
+		w.columns = append(w.columns, p.columnOf(name))
 	}
 	return w
 }
@@ -190,9 +223,9 @@ func (w *watch) record(p *parser) {
 	}
 }
 
-// came are the late fields that have.
-func (w *watch) came(late []string, p *parser) (names []string) {
-	for _, name := range late {
+// came are the watched fields that have.
+func (w *watch) came(p *parser) (names []string) {
+	for _, name := range w.names {
 		if !slices.ContainsFunc(w.columns, func(i int) bool { return p.columns[i].name == name }) {
 			names = append(names, name)
 		}

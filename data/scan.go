@@ -49,7 +49,7 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *Fit, progress 
 			progress(done)
 		}
 	}
-	c.spans, c.positives, c.faults, c.late = []span32{sp}, s.positives, s.faults, s.watch.came(d.late, s.parser)
+	c.spans, c.positives, c.faults, c.late = []span32{sp}, s.positives, s.faults, s.watch.came(s.parser)
 	if err := c.tooBad(d.src.MaxBad); err != nil {
 		return nil, err
 	}

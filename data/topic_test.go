@@ -161,6 +161,13 @@ func TestTopicOfObjects(t *testing.T) {
 	if e := newEncoder(t, fit); d.Rows(All) != 2000 || e.Sparse()[0].Vocabulary != 4 {
 		t.Errorf("%d rows, %d sites", d.Rows(All), e.Sparse()[0].Vocabulary)
 	}
+	s.Features = append(s.Features, Feature{Field: "sit", Encode: "id"}, Feature{Field: "ziel", Encode: "raw"})
+	for _, size := range []int{1, 3} {
+		d, _ := prepare(t, src, s, size, address)
+		if got := fmt.Sprintf("%q %q", d.Absent(), d.Near(d.Absent())); got != `["sit" "ziel"] ["site" ""]` {
+			t.Errorf("%d ranks: absent, near: %s", size, got)
+		}
+	}
 	bad := topic(t, []string{records[2], `{"y": 1`, `[1]`, records[3]})
 	if d, err = Open(src, s, []string{bad}); err != nil {
 		t.Fatal(err)

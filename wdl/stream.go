@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,8 @@ type following struct {
 	feed  *data.Feed // nil but on rank 0
 	log   *spanLog   // nil but on rank 0
 	since time.Time  // of the last span
+
+	known map[string]bool // fields that have come, or of which the user knows that they have not
 }
 
 func (f *following) close() {
@@ -70,7 +73,7 @@ func (j *job) begin() error {
 		return fmt.Errorf("wdl: resume: checkpoint of step %d: %w", c.Step, err)
 	}
 	c.Stream.Ended = "" // whoever goes on wants to know what came since
-	j.following = &following{since: time.Now()}
+	j.following = &following{since: time.Now(), known: map[string]bool{}}
 	if j.comm.Rank() != 0 {
 		return nil
 	}
@@ -260,6 +263,7 @@ func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
 			c.Step, c.Rows, c.Data, rows, print, firstFew(c.Stream.Span))
 	}
 	c.Rows, c.Data = rows, print
+	j.tellAbsent()
 	return true, nil
 }
 
@@ -293,6 +297,35 @@ func (j *job) keepBefore(ctx context.Context, fault error, end func()) error {
 		return collective.Barrier(j.comm) // which ends with the group: another rank has the fault
 	}
 	return err
+}
+
+// tellAbsent tells the user once of each field that features need and no span has had.
+// Open cannot refuse a misspelt one, for it may come later.
+func (j *job) tellAbsent() {
+	if j.comm.Rank() != 0 {
+		return
+	}
+	var names, keys []string
+	absent, known := j.train.Absent(), j.following.known
+	for i, f := range j.config.Features {
+		for _, x := range [][2]string{{"field", f.Field}, {"weights", f.Weights}} {
+			if name := x[1]; name != "" && !known[name] {
+				if known[name] = true; slices.Contains(absent, name) {
+					names, keys = append(names, name), append(keys, fmt.Sprintf("features[%d].%s %q", i, x[0], name))
+				}
+			}
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	for i, near := range j.train.Near(names) {
+		if near != "" {
+			keys[i] += fmt.Sprintf(" (did you mean %q?)", near)
+		}
+	}
+	j.opt.Warn(fmt.Sprintf("no record so far of the stream %s has these fields: %s: correct what is misspelt; leave what comes later",
+		firstFew(j.config.Data.Train), strings.Join(keys, ", ")))
 }
 
 // unusable adds to an error about a record how many were left out before it, which

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/data/stream"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank/chaos"
@@ -400,6 +401,50 @@ func TestStreamCountsBadRecords(t *testing.T) {
 	c.Data.MaxBad = 5
 	if err := failJob(t, Options{Config: c}); !strings.Contains(err, "2.csv:") || !strings.Contains(err, "have left out 4, and data.max_bad, over all spans, is 5") {
 		t.Errorf("%s", err)
+	}
+}
+
+// TestStreamTellsOfAbsentFields: the user hears once of each field that no record has,
+// and not of one that has come before.
+func TestStreamTellsOfAbsentFields(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct{ format, often, seldom string }{
+		{"jsonl", `{"click": %d, "site": 3, "user": 4}`, `{"click": 1, "site": 3, "other": null}`},
+		{"libffm", "%d 10:3:1 2000:4:1", "1 10:3:1"},
+	} {
+		dir := t.TempDir()
+		for i := range 3 {
+			line := x.seldom + "\n"
+			if i == 0 {
+				line = fmt.Sprintf(x.often, 0) + "\n" + fmt.Sprintf(x.often, 1) + "\n"
+			}
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte(line), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mark(t, dir)
+		c := streamConfig(t, dir, ", files: 1", "")
+		c.Data.Format, c.Data.Header = x.format, false
+		names := []string{"click", "site", "user", "usr", "other"}
+		if x.format == "libffm" {
+			names = []string{"label", "10", "2000", "200", "77777"}
+		}
+		c.Label.Field = names[0]
+		c.Features = nil
+		for _, name := range names[1:] {
+			c.Features = append(c.Features, data.Feature{Field: name, Encode: "hash", Buckets: 8})
+		}
+		var warned []string
+		res := runJob(t, 2, Options{Config: c, Warn: func(line string) {
+			if strings.Contains(line, "fields") {
+				warned = append(warned, line)
+			}
+		}})
+		want := fmt.Sprintf("no record so far of the stream [%s] has these fields: features[2].field %q (did you mean %q?), features[3].field %q: correct what is misspelt; leave what comes later",
+			dir, names[3], names[2], names[4])
+		if res.Spans != 3 || !slices.Equal(warned, []string{want}) {
+			t.Errorf("%s: %d spans, warnings %q\nwant %q", x.format, res.Spans, warned, want)
+		}
 	}
 }
 
