@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/optim"
+	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
 // story is a training that does not say on how many ranks, or how tables are kept
@@ -46,6 +47,9 @@ func newStory(rng *rand.Rand) *story {
 		}
 		if i == 0 && rng.IntN(2) == 0 {
 			t.Evict.HalfLife, t.Evict.MinScore = 2, 0.4
+		}
+		if i != 1 && rng.IntN(2) == 0 { // by sketches that are too small
+			t.Admit = table.Admit{After: 2 + rng.IntN(2), Counters: 64}
 		}
 		x.cfg.Tables = append(x.cfg.Tables, t)
 	}

@@ -251,18 +251,25 @@ const (
 	healHead  = 24 // kind, table, shard, 0 as words of 4 bytes; length of 8
 )
 
-// healed is a shard on its way: of a rank's own, or a copy.
+// healed is a shard on its way, or its sightings: of a rank's own, or a copy.
 type healed struct {
 	from         *table.Table
 	table, shard int
 	copied       bool // it becomes a copy
+	seen         bool // sightings of keys without a row, not rows
 }
+
+// Bits of its kind.
+const (
+	healCopied = 1 << iota
+	healSeen
+)
 
 // Heal gives ranks that have come back empty their shards, from the copy of their
 // buddy, and their copy, from its owner; every rank calls it, with the same. The
 // store is then as after Apply of step. Rows travel in the format of SaveShard, a
 // few MiB at a time. It fails if a rank and its buddy are both empty: then a
-// checkpoint is needed. Counts of keys that are not admitted yet are not kept.
+// checkpoint is needed.
 func (s *Store) Heal(empty []bool, step int64) error {
 	fault := func(err error) error { return fmt.Errorf("sparse: heal: rank %d of %d: %w", s.rank, s.size, err) }
 	for r := range empty {
@@ -301,12 +308,15 @@ func (s *Store) healAll(left [][]healed) error {
 	}
 }
 
-// sections lists the shards with rows.
+// sections lists the shards with rows, and those with sightings.
 func sections(tables []*table.Table, copied bool) (all []healed) {
 	for i, t := range tables {
 		for shard := range t.Shards() {
 			if t.ShardRows(shard) > 0 {
-				all = append(all, healed{t, i, shard, copied})
+				all = append(all, healed{t, i, shard, copied, false})
+			}
+			if t.Seen(shard) {
+				all = append(all, healed{t, i, shard, copied, true})
 			}
 		}
 	}
@@ -352,13 +362,18 @@ func (s *Store) healSome(left [][]healed) (more bool, err error) {
 func (h healed) write(out *bytes.Buffer) error {
 	at := out.Len()
 	out.Write(make([]byte, healHead))
-	if err := h.from.SaveShard(out, h.shard); err != nil {
+	save, kind := h.from.SaveShard, uint32(0)
+	if h.copied {
+		kind |= healCopied
+	}
+	if h.seen {
+		save, kind = h.from.SaveSeen, kind|healSeen
+	}
+	if err := save(out, h.shard); err != nil {
 		return err
 	}
 	le, head := binary.LittleEndian, out.Bytes()[at:]
-	if h.copied {
-		le.PutUint32(head, 1)
-	}
+	le.PutUint32(head, kind)
 	le.PutUint32(head[4:], uint32(h.table))
 	le.PutUint32(head[8:], uint32(h.shard))
 	le.PutUint64(head[16:], uint64(out.Len()-at-healHead))
@@ -373,19 +388,23 @@ func (s *Store) takeHealed(from int, part []byte) error {
 		if len(part) < healHead {
 			return fmt.Errorf("shards of rank %d: they end inside a head", from)
 		}
-		copied, t, shard, n := le.Uint32(part) == 1, le.Uint32(part[4:]), le.Uint32(part[8:]), le.Uint64(part[16:])
+		kind, t, shard, n := le.Uint32(part), le.Uint32(part[4:]), le.Uint32(part[8:]), le.Uint64(part[16:])
 		part = part[healHead:]
 		if n > uint64(len(part)) || (n+7)&^7 > uint64(len(part)) || t >= uint32(len(s.tables)) || shard >= uint32(len(s.owner)) {
 			return fmt.Errorf("shards of rank %d: shard %d of table %d with %d bytes, %d are left", from, shard, t, n, len(part))
 		}
 		to, whose := s.tables, s.rank
-		if copied {
+		if kind&healCopied != 0 {
 			to, whose = s.replica.tables, s.ward()
 		}
 		if int(s.owner[shard]) != whose {
 			return fmt.Errorf("shards of rank %d: shard %d is not rank %d's", from, shard, whose)
 		}
-		if err := to[t].LoadShard(bytes.NewReader(part[:n]), int(shard)); err != nil {
+		load := to[t].LoadShard
+		if kind&healSeen != 0 {
+			load = to[t].LoadSeen
+		}
+		if err := load(bytes.NewReader(part[:n]), int(shard)); err != nil {
 			return err
 		}
 		part = part[(n+7)&^7:]

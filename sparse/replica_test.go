@@ -26,10 +26,14 @@ func bytesOfShards(t *testing.T, tables []*table.Table) map[string][]byte {
 	all := map[string][]byte{}
 	for _, x := range sections(tables, false) {
 		var b bytes.Buffer
-		if err := x.from.SaveShard(&b, x.shard); err != nil {
+		save := x.from.SaveShard
+		if x.seen {
+			save = x.from.SaveSeen
+		}
+		if err := save(&b, x.shard); err != nil {
 			t.Error(err)
 		}
-		all[fmt.Sprint(x.table, " ", x.shard)] = b.Bytes()
+		all[fmt.Sprint(x.table, " ", x.shard, " ", x.seen)] = b.Bytes()
 	}
 	return all
 }
@@ -82,7 +86,7 @@ func TestLostRankIsHealed(t *testing.T) {
 		for _, rule := range []string{"adam", "rowwise_adagrad"} {
 			j := fixedJob(optim.Rule{Kind: rule}, rule == "adam", size, 14)
 			if rule != "adam" {
-				j.cfg.Tables[0].Evict.MaxRows = 16
+				j.cfg.Tables[0].Evict.MaxRows, j.cfg.Tables[0].Admit = 16, table.Admit{After: 3, Counters: 64}
 				j.cfg.Tables[1].Values = table.BFloat16
 			}
 			want := j.onStores(t, size).rows

@@ -5,10 +5,10 @@ import (
 	"io"
 )
 
-// Section is one saved unit: the rows of one table in one shard, or what changed of
-// them.
+// Section is one saved unit: the rows of one table in one shard, what changed of them,
+// or the sightings of keys without a row.
 type Section struct {
-	Name         string // SectionName of the two, or DeltaName
+	Name         string // SectionName of the two, DeltaName or SeenName
 	Table, Shard int
 	Rows         int // of the shard
 }
@@ -60,6 +60,51 @@ func (s *Store) LoadShard(r io.Reader, table, shard int) error {
 	}
 	if err == nil {
 		err = s.tables[table].LoadShard(r, shard)
+	}
+	if err != nil {
+		return fmt.Errorf("sparse: load: rank %d of %d: %w", s.rank, s.size, err)
+	}
+	return nil
+}
+
+// SeenName is the name under which a checkpoint keeps how often keys without a row were
+// seen in a table's shard.
+func SeenName(table string, shard int) string { return fmt.Sprintf("seen/%s/%05d", table, shard) }
+
+// Sightings lists the shards of this rank in which tables that admit keys have counted
+// some, by table and shard. Without them a training goes on as well, but counts anew.
+func (s *Store) Sightings() (all []Section) {
+	s.settle()
+	for i, t := range s.tables {
+		for shard := range t.Shards() {
+			if t.Seen(shard) && int(s.owner[shard]) == s.rank {
+				all = append(all, Section{SeenName(t.Config().Name, shard), i, shard, t.ShardRows(shard)})
+			}
+		}
+	}
+	return all
+}
+
+// SaveSeen writes the sightings of a table in one shard of this rank, in the format of
+// package table.
+func (s *Store) SaveSeen(w io.Writer, table, shard int) error {
+	err := s.checkPlace(table, shard)
+	if err == nil {
+		err = s.tables[table].SaveSeen(w, shard)
+	}
+	if err != nil {
+		return fmt.Errorf("sparse: save: rank %d of %d: %w", s.rank, s.size, err)
+	}
+	return nil
+}
+
+// LoadSeen reads what SaveSeen wrote, on any number of ranks, in place of what was
+// counted in a shard of this rank. A table with another number of counters, or one that
+// admits every key, counts on as it is.
+func (s *Store) LoadSeen(r io.Reader, table, shard int) error {
+	err := s.checkPlace(table, shard)
+	if err == nil {
+		err = s.tables[table].LoadSeen(r, shard)
 	}
 	if err != nil {
 		return fmt.Errorf("sparse: load: rank %d of %d: %w", s.rank, s.size, err)

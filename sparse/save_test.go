@@ -18,6 +18,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/optim"
+	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
 // saved is a checkpoint in memory, written by several ranks at once.
@@ -27,15 +28,26 @@ type saved struct {
 }
 
 func (c *saved) save(s *Store) error {
+	c.mu.Lock()
+	if c.sections == nil {
+		c.sections = map[string][]byte{}
+	}
+	c.mu.Unlock()
 	for _, sec := range s.Sections() {
 		var b bytes.Buffer
 		if err := s.SaveShard(&b, sec.Table, sec.Shard); err != nil {
 			return err
 		}
 		c.mu.Lock()
-		if c.sections == nil {
-			c.sections = map[string][]byte{}
+		c.sections[sec.Name] = b.Bytes()
+		c.mu.Unlock()
+	}
+	for _, sec := range s.Sightings() {
+		var b bytes.Buffer
+		if err := s.SaveSeen(&b, sec.Table, sec.Shard); err != nil {
+			return err
 		}
+		c.mu.Lock()
 		c.sections[sec.Name] = b.Bytes()
 		c.mu.Unlock()
 	}
@@ -45,6 +57,11 @@ func (c *saved) save(s *Store) error {
 func (c *saved) load(s *Store) error {
 	for t, table := range s.Config().Tables {
 		for _, shard := range s.Owned() {
+			if b, ok := c.sections[SeenName(table.Name, shard)]; ok {
+				if err := s.LoadSeen(bytes.NewReader(b), t, shard); err != nil {
+					return err
+				}
+			}
 			b, ok := c.sections[SectionName(table.Name, shard)]
 			if !ok {
 				continue // a shard without rows
@@ -253,6 +270,33 @@ func TestFormatsStayReadable(t *testing.T) {
 			}
 			return err
 		})
+	}
+}
+
+// TestSightingsStayReadable does so for the sightings of keys without a row.
+func TestSightingsStayReadable(t *testing.T) {
+	cfg := fixtureConfig(1)
+	cfg.Tables[0].Admit = table.Admit{After: 3, Counters: 64}
+	s, loaded := open(t, cfg), open(t, cfg)
+	var b, again bytes.Buffer
+	for n := range int64(3) {
+		l := s.NewLookup()
+		if err := errors.Join(s.Pull(l, oneBag(uint64(5+n)), true), s.Push(l), s.Apply(Step{N: 1 + n, Scale: 1, Rate: 1})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.SaveSeen(&b, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "seen-v1.hex", hex.Dump(b.Bytes()))
+	if err := errors.Join(loaded.LoadSeen(iotest.OneByteReader(bytes.NewReader(b.Bytes())), 0, 0), loaded.SaveSeen(&again, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(again.Bytes(), b.Bytes()) {
+		t.Error("sightings that were loaded are saved otherwise")
+	}
+	if err := loaded.LoadSeen(bytes.NewReader(b.Bytes()), 1, 0); err == nil || !strings.Contains(err.Error(), "table 1: there are 1") {
+		t.Errorf("of a table that is not there: %v", err)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // Everything is the step since which a [Snapshot] of all rows tells what changed.
 const Everything = table.Everything
 
-// Snapshot is this rank's shards as they were at one step, to be saved a section at a
+// Snapshot is this rank's shards as they were at one step, to be saved a shard at a
 // time while steps go on: rows that a step is about to change are copied first, see
 // [table.Snapshot]. It takes the turns it is given on the goroutine of the store's
 // calls, so that nothing runs beside a step.
@@ -37,10 +37,10 @@ func (s *Store) Snapshot(since int64) *Snapshot {
 	return x
 }
 
-// Next saves one section by the function section, named [SectionName] if it holds
-// all rows of a shard, else [DeltaName], by table and shard; more says whether there
-// was one left. A checkpoint without a section stands for a shard without rows, or
-// without changes.
+// Next saves what there is of one shard by the function section: its sightings, named
+// [SeenName], and its rows, named [SectionName] if they are all, else [DeltaName], by
+// table and shard; more says whether there was one left. A checkpoint without a section
+// stands for a shard without rows, or without changes.
 func (x *Snapshot) Next(section func(name string, write func(io.Writer) error) error) (more bool, err error) {
 	s := x.store
 	s.settle()
@@ -48,12 +48,9 @@ func (x *Snapshot) Next(section func(name string, write func(io.Writer) error) e
 		for x.next < len(x.shards) {
 			shard := x.shards[x.next]
 			x.next++
-			err := x.tables[x.table].Save(shard, func(whole bool, write func(io.Writer) error) error {
+			err := x.tables[x.table].Save(shard, func(of table.Content, write func(io.Writer) error) error {
 				more = true
-				name := DeltaName
-				if whole {
-					name = SectionName
-				}
+				name := [...]func(table string, shard int) string{table.Rows: SectionName, table.Changes: DeltaName, table.Sightings: SeenName}[of]
 				return section(name(s.name(x.table), shard), write)
 			})
 			if err != nil {

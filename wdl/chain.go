@@ -26,16 +26,18 @@ type Content struct {
 // were written.
 func Contents(c *checkpoint.Checkpoint) (map[string]Content, error) {
 	contents := map[string]Content{}
-	for _, name := range c.Names() {
-		if step.IsDelta(name) {
-			continue
+	for _, link := range c.Chain() { // the last one is c
+		for _, name := range link.Names() {
+			if step.IsDelta(name) || link.Dir() != c.Dir() && !step.IsSeen(name) {
+				continue
+			}
+			var x Content
+			if err := x.Sum.UnmarshalText([]byte(link.Checksum(name))); err != nil {
+				return nil, err
+			}
+			x.Bytes = link.Size(name)
+			contents[name] = x
 		}
-		var x Content
-		if err := x.Sum.UnmarshalText([]byte(c.Checksum(name))); err != nil {
-			return nil, err
-		}
-		x.Bytes = c.Size(name)
-		contents[name] = x
 	}
 	if c.Base() == nil {
 		return contents, nil

@@ -103,7 +103,7 @@ var recipes = map[string][2]string{
 	"regular":  {", batch_norm: true, dropout: 0.3", ", clip_norm: 0.5, l2: {deep: 0.01, wide: 0.01, dense: 0.001, mode: dense}"},
 	"lazy":     {", pooling: mean", ", l2: {deep: 0.01, wide: 0.01}, optimizer: {deep: {kind: rowwise_adagrad}, wide: {kind: ftrl, l1: 0.01}, dense: {kind: adagrad}}"},
 	"schedule": {", activation: tanh, pooling: sqrtn", ", schedule: {kind: plateau}, early_stop: {patience: 5, metric: logloss}"},
-	"rows": {"", "}\ntables: [{name: site_x_age, evict: {age: 4, max_rows: 200, half_life: 7}, values: bfloat16}," +
+	"rows": {"", "}\ntables: [{name: site_x_age, admit: {after: 2, counters: 65536}, evict: {age: 4, max_rows: 200, half_life: 7}, values: bfloat16}," +
 		"{name: tags, evict: {age: 9}, wire: {rows: bfloat16, gradients: bfloat16}}, {name: site, tier: {dir: " + os.TempDir() + ", memory: 1}}] #"},
 	"cosine": {", deep: true", ", schedule: {kind: cosine, warmup: 10}, optimizer: {deep: {kind: sgd, learning_rate: 0.05}}"},
 }

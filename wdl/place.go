@@ -198,11 +198,6 @@ func (j *job) bound() string {
 	if j.slack != nil {
 		return "late microbatches hold gradients for the ranks that own them now"
 	}
-	for _, t := range j.config.TablesInUse() {
-		if t.Admit.After > 1 {
-			return fmt.Sprintf("how often table %q has seen keys that it does not admit yet is on their owner alone", t.Name)
-		}
-	}
 	return ""
 }
 

@@ -147,23 +147,27 @@ func (t *Table) resolve(g Gradients) (missing bool, err error) {
 
 // admitAll inserts the keys of t.found that have no row and are admitted.
 func (t *Table) admitAll(keys []uint64) (done Applied) {
+	if t.sketches != nil {
+		t.sight(keys)
+	}
 	for at := 0; at < len(keys); at += chunk {
 		end := min(at+chunk, len(keys))
 		if found := t.found[at:end]; slices.Contains(found, 0) {
-			t.admitChunk(keys[at:end], found, &done)
+			t.admitChunk(at, keys[at:end], found, &done)
 		}
 	}
 	done.Steps = len(keys) - done.Refused
 	return done
 }
 
-func (t *Table) admitChunk(keys []uint64, found []Row, done *Applied) {
+// admitChunk is admitAll of the keys from number at on.
+func (t *Table) admitChunk(at int, keys []uint64, found []Row, done *Applied) {
 	var p probes
 	t.index.ask(keys, &p)
 	for i, r := range found {
 		switch {
 		case r != 0:
-		case !t.admit(keys[i]):
+		case !t.admits(at + i):
 			done.Refused++
 		default:
 			found[i] = t.insert(keys[i])

@@ -29,10 +29,9 @@
 // waits for several sightings, [Evict] gives up rows by age, score or limit, and
 // Delete what it is told. Decisions follow from the steps in order and are made
 // in each shard for itself: they are the same on every run and on any number of
-// ranks. Stamps and scores of rows are saved with them in tables that evict. The
-// sketch that counts sightings is not saved on purpose: it is as large as its
-// counters, whatever the rows, and a key that it has forgotten is admitted a few
-// sightings later.
+// ranks. Stamps and scores of rows are saved with them in tables that evict, and the
+// sketches that count sightings beside them: a table that has loaded both decides as the
+// one that saved.
 //
 // Delta gives the rows that changed since a step, and SaveDelta and LoadDelta
 // carry them to another table: a checkpoint between full ones, or a server.
@@ -57,6 +56,7 @@
 //	stamp   4
 //	score   4, in tables with a HalfLife
 //	given up: 12 for each key, at most 2²² of them, until Forget
+//	sightings: as many as Admit.Counters, in shards that have seen a key without a row
 //	kept for a snapshot until Close: record, 8, and 24 to 56 of a set, for each key
 //	        that a step changes before its shard is saved
 //
@@ -80,7 +80,7 @@
 // # Formats
 //
 // [Table.SaveShard] writes the rows of one shard, [Table.SaveDelta] what changed
-// in it, little-endian:
+// in it, [Table.SaveSeen] its sightings, little-endian:
 //
 //	offset  size  content
 //	     0     8  "WDLSHARD"
@@ -103,6 +103,17 @@
 //	     …     8  keys given up m
 //	     …     n·(8+4·(V+S)+4·k)  rows by ascending key: key, record, notes
 //	     …     8·m  keys given up, ascending
+//	     …     4  CRC-32C of everything before it
+//
+//	     0     8  "WDLSIGHT"
+//	     8     4  format version: 1
+//	    12     4  length h of the description
+//	    16     h  description
+//	     …     8  sightings since the counters were last halved, fewer than they
+//	     …     8  counters n, a multiple of 8, at most 2³⁶
+//	     …     8  length p of what follows, n/8 to 9·n/8
+//	     …     p  for each 8 counters: a byte whose bit i says that counter i is not
+//	              zero, and a byte for each of those
 //	     …     4  CRC-32C of everything before it
 //
 //	description:

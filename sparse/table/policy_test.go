@@ -63,29 +63,173 @@ func TestAdmissionWaitsForSightings(t *testing.T) {
 	}
 }
 
+// one counts a sighting of a key as a step of its own and returns how many there were.
+func (s *sketch) one(h uint64) int {
+	n := s.times(h)
+	s.see(h, n)
+	s.fade()
+	return int(n) + 1
+}
+
 func TestSketchNeverUndercounts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s, counts := newSketch(rapid.IntRange(0, 4096).Draw(rt, "counters")), map[uint64]int{}
 		for range rapid.IntRange(0, len(s.counts)-1).Draw(rt, "sightings") { // one fewer than halve all
 			h := mix(uint64(rapid.IntRange(0, 300).Draw(rt, "key")))
 			counts[h]++
-			if n := s.see(h); n < min(255, counts[h]) {
+			if n := s.one(h); n < min(255, counts[h]) {
 				rt.Fatalf("seen %d times, counted %d", counts[h], n)
 			}
 		}
 	})
 	s := newSketch(1 << 14)
 	for i := range uint64(1000) {
-		s.see(mix(i))
+		s.one(mix(i))
 	}
-	if n := s.see(mix(1 << 40)); n != 1 {
+	if n := s.one(mix(1 << 40)); n != 1 {
 		t.Errorf("beside 1000 keys in 16384 counters a new one counts %d", n)
 	}
-	s.seen = len(s.counts) - 1
-	s.see(mix(1))
-	if n := s.see(mix(1)); n != 2 { // 1, 2, halved to 1, 2
-		t.Errorf("after the halving a key seen twice counts %d", n)
+	s.seen = len(s.counts) - 2
+	s.one(mix(1))
+	if n := s.one(mix(1)); n != 3 { // and is halved to 1
+		t.Errorf("a key seen a third time counts %d", n)
 	}
+	if n := s.one(mix(1)); n != 2 {
+		t.Errorf("after the halving it counts %d", n)
+	}
+}
+
+// TestSightingsHaveNoOrder: whatever the order of a step's keys, which is another on
+// another number of ranks, the same of them get a row, in a sketch that is far too small,
+// too.
+func TestSightingsHaveNoOrder(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 9))
+		a, b := openAs(t, Config{Admit: Admit{After: 3, Counters: 256}}), openAs(t, Config{Admit: Admit{After: 3, Counters: 256}})
+		for n := range 30 {
+			var keys []uint64
+			for range rng.IntN(200) {
+				keys = append(keys, rng.Uint64N(2000))
+			}
+			slices.Sort(keys)
+			keys = slices.Compact(keys)
+			one := train(t, a, n+1, 1, keys...)
+			slices.Reverse(keys)
+			other := train(t, b, n+1, 1, keys...)
+			if one.Inserted != other.Inserted {
+				t.Fatalf("step %d: %+v, in another order %+v", n+1, one, other)
+			}
+			for shard := range a.Shards() {
+				if x, y := seenOf(t, a, shard), seenOf(t, b, shard); !bytes.Equal(x, y) {
+					t.Fatalf("step %d: shard %d: the sightings are\n%x\nin another order\n%x", n+1, shard, x, y)
+				}
+			}
+		}
+	}
+}
+
+// seenOf is what SaveSeen writes.
+func seenOf(t testing.TB, x *Table, shard int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := x.SaveSeen(&b, shard); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// sighted is a table that has seen keys, none of which has a row.
+func sighted(t testing.TB) *Table {
+	x := openAs(t, Config{Admit: Admit{After: 200, Counters: 4 * 256}})
+	var keys []uint64
+	for i := range uint64(300) {
+		keys = append(keys, i)
+	}
+	train(t, x, 1, 2, keys...)
+	train(t, x, 3, 5, keys[:7]...)
+	return x
+}
+
+// TestSightingsGoOn: a table that has loaded them counts as the one that saved.
+func TestSightingsGoOn(t *testing.T) {
+	x, y := sighted(t), openAs(t, Config{Admit: Admit{After: 200, Counters: 4 * 256}})
+	other, all := openAs(t, Config{Admit: Admit{After: 200, Counters: 4 * 512}}), openAs(t, Config{})
+	for shard := range x.Shards() {
+		b := seenOf(t, x, shard)
+		for _, to := range []*Table{y, other, all} {
+			if err := to.LoadSeen(bytes.NewReader(b), shard); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !x.Seen(shard) || !bytes.Equal(seenOf(t, y, shard), b) {
+			t.Fatalf("shard %d: sightings that were loaded are others", shard)
+		}
+		if other.Seen(shard) || all.Seen(shard) {
+			t.Fatalf("shard %d: sightings of another number of counters were taken", shard)
+		}
+	}
+	var keys []uint64
+	for i := range uint64(200) {
+		keys = append(keys, i*7)
+	}
+	train(t, x, 8, 3, keys...)
+	train(t, y, 8, 3, keys...)
+	for shard := range x.Shards() {
+		if !bytes.Equal(seenOf(t, x, shard), seenOf(t, y, shard)) {
+			t.Fatalf("shard %d: the table that loaded counts otherwise", shard)
+		}
+	}
+}
+
+func TestDamagedSightingsAreRefused(t *testing.T) {
+	b := seenOf(t, sighted(t), 1)
+	refused := func(what string, file []byte) {
+		t.Helper()
+		x := openAs(t, Config{Admit: Admit{After: 200, Counters: 4 * 256}})
+		err := x.LoadSeen(bytes.NewReader(file), 1)
+		if err == nil || !strings.HasPrefix(err.Error(), `table "x": sightings of shard 1: `) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if x.Seen(1) {
+			t.Fatalf("%s: it was taken", what)
+		}
+	}
+	for n := range b {
+		refused(fmt.Sprintf("cut at byte %d", n), b[:n])
+		file := slices.Clone(b)
+		file[n] ^= 0x10
+		refused(fmt.Sprintf("byte %d flipped", n), file)
+	}
+	head := 16 + int(binary.LittleEndian.Uint32(b[12:]))
+	for what, change := range map[string]func(b []byte){
+		"too many counters":    func(b []byte) { binary.LittleEndian.PutUint64(b[head+8:], maxCounters+8) },
+		"sightings to halve":   func(b []byte) { binary.LittleEndian.PutUint64(b[head:], 256) },
+		"no whole group":       func(b []byte) { binary.LittleEndian.PutUint64(b[head+8:], 255) },
+		"packed beyond reason": func(b []byte) { binary.LittleEndian.PutUint64(b[head+16:], 256/8+257) },
+		"a zero told of":       func(b []byte) { b[head+24] |= 1; b[head+25] = 0 },
+		"fewer than it tells":  func(b []byte) { b[head+24] ^= 0xff },
+	} {
+		file := slices.Clone(b)
+		change(file)
+		binary.LittleEndian.PutUint32(file[len(file)-4:], crc32.Checksum(file[:len(file)-4], castagnoli))
+		refused(what, file)
+	}
+}
+
+func FuzzLoadSeen(f *testing.F) {
+	b := seenOf(f, sighted(f), 1)
+	f.Add(b)
+	f.Add(b[:40])
+	f.Fuzz(func(t *testing.T, file []byte) {
+		x := openAs(t, Config{Admit: Admit{After: 200, Counters: 4 * 256}})
+		r := bytes.NewReader(file)
+		if err := x.LoadSeen(r, 1); err != nil || !x.Seen(1) {
+			return
+		}
+		if again := seenOf(t, x, 1); !bytes.Equal(again, file[:len(file)-r.Len()]) {
+			t.Fatalf("%x is saved again as %x", file, again)
+		}
+	})
 }
 
 func TestRowsGivenUpMakeRoom(t *testing.T) {

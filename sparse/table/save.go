@@ -106,13 +106,18 @@ func (v view) saveShard(w io.Writer, shard int, rows []entry) error {
 	return nil
 }
 
-// head writes what a file of a shard begins with.
-func (t *Table) head(f *file, magic string, shard int) {
+// description is that of a shard, encoded; it is valid until the next call.
+func (t *Table) description(shard int) []byte {
 	if t.desc == nil {
 		t.desc = t.describe(0).encode()
 	}
 	binary.LittleEndian.PutUint32(t.desc, uint32(shard)) // it begins with the shard
-	f.head(magic, t.version(), t.desc)
+	return t.desc
+}
+
+// head writes what a file of rows of a shard begins with.
+func (t *Table) head(f *file, magic string, shard int) {
+	f.head(magic, t.version(), t.description(shard))
 	if notes := t.noteWords(); notes > 0 {
 		f.number32(uint32(notes))
 	}
@@ -182,7 +187,7 @@ func (t *Table) drop(shard int) {
 // readHead reads what every file begins with and returns how many words follow
 // each record.
 func (t *Table) readHead(in io.Reader, magic string, shard int) (notes int, err error) {
-	version, err := t.readVersion(in, magic, shard)
+	version, err := t.readVersion(in, magic, newest, shard)
 	if err == nil && version == 2 {
 		var b [4]byte
 		if err = readFull(in, b[:]); err == nil {
@@ -197,11 +202,12 @@ func (t *Table) readHead(in io.Reader, magic string, shard int) (notes int, err 
 	return notes, nil
 }
 
-// newest is the last version of either format.
+// newest is the last version of either format of rows.
 const newest = 2
 
-// readVersion reads the head up to the description and returns the version.
-func (t *Table) readVersion(in io.Reader, magic string, shard int) (uint32, error) {
+// readVersion reads the head up to the description and returns the version, which is no
+// later than newest.
+func (t *Table) readVersion(in io.Reader, magic string, newest uint32, shard int) (uint32, error) {
 	le := binary.LittleEndian
 	head := make([]byte, magicBytes+8)
 	if err := readFull(in, head); err != nil {

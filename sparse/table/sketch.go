@@ -1,65 +1,118 @@
 package table
 
+import "slices"
+
 // sketch counts sightings of the keys of one shard in bounded memory: a count-min
 // sketch (Cormode and Muthukrishnan 2005) of sketchRows rows of bytes. Only the
 // smallest counters of a key are raised (conservative update, Estan and Varghese
 // 2002), which overcounts less. After as many sightings as it has counters all
 // are halved, so that keys seen once long ago make room (Einziger, Friedman and
 // Manes 2017).
+//
+// All keys of a step are looked up before the first is counted, and halving waits for
+// the last. So counters do not depend on the order of a step's keys, which is another
+// on another number of ranks.
 type sketch struct {
 	counts []uint8 // sketchRows · a power of two
 	seen   int     // sightings since the last halving
+	last   int64   // the step of the last sighting; 0: none since it was loaded
 }
 
 const sketchRows = 4
 
-// newSketch returns a sketch of about n counters, at least 64.
-func newSketch(n int) sketch {
+// sketchLen is how many counters a sketch of about n has, at least 64.
+func sketchLen(n int) int {
 	row := 16
 	for row*2*sketchRows <= n {
 		row *= 2
 	}
-	return sketch{counts: make([]uint8, sketchRows*row)}
+	return sketchRows * row
 }
 
-// see counts a sighting of the key with that hash and returns how many there
-// were, perhaps overestimated.
-func (s *sketch) see(h uint64) int {
+func newSketch(n int) sketch { return sketch{counts: make([]uint8, sketchLen(n))} }
+
+// places are the counters of the key with that hash.
+func (s *sketch) places(h uint64) (at [sketchRows]uint64) {
 	row := uint64(len(s.counts) / sketchRows)
-	var at [sketchRows]uint64
-	least := uint8(255)
 	for i := range at {
 		h = mix(h + stride)
 		at[i] = uint64(i)*row + h&(row-1)
-		least = min(least, s.counts[at[i]])
 	}
-	if least == 255 {
-		return 255
+	return at
+}
+
+// times returns how often the key with that hash was seen, perhaps overestimated.
+func (s *sketch) times(h uint64) uint8 {
+	least := uint8(255)
+	for _, j := range s.places(h) {
+		least = min(least, s.counts[j])
 	}
-	for _, j := range at {
-		if s.counts[j] == least {
-			s.counts[j]++
-		}
+	return least
+}
+
+// see counts a sighting of a key that was seen so many times before the step.
+func (s *sketch) see(h uint64, before uint8) {
+	if before == 255 {
+		return
 	}
-	if s.seen++; s.seen == len(s.counts) {
-		s.seen = 0
+	for _, j := range s.places(h) {
+		s.counts[j] = max(s.counts[j], before+1)
+	}
+	s.seen++
+}
+
+// fade halves the counters if there were as many sightings.
+func (s *sketch) fade() {
+	for s.seen >= len(s.counts) {
+		s.seen -= len(s.counts)
 		for i := range s.counts {
 			s.counts[i] /= 2
 		}
 	}
-	return int(least) + 1
 }
 
-// admit counts a sighting of a key that is not held and reports whether it gets
-// a row.
-func (t *Table) admit(key uint64) bool {
-	if t.sketches == nil {
-		return true
+// clone is a copy that does not change.
+func (s *sketch) clone() sketch { return sketch{slices.Clone(s.counts), s.seen, s.last} }
+
+// sight counts a sighting, in step t.now, of each key of t.found that has no row, and
+// notes in t.before how often it was seen until then.
+func (t *Table) sight(keys []uint64) {
+	t.before = resize(t.before, len(keys))
+	for i, r := range t.found {
+		if r != 0 {
+			continue
+		}
+		s, h := t.sketchOf(keys[i])
+		if t.saving != nil {
+			t.saving.keepSeen(t.index.shardOf(h))
+		}
+		if s.counts == nil {
+			*s = newSketch(t.cfg.Admit.Counters / len(t.sketches))
+		}
+		t.before[i] = s.times(h)
 	}
+	for i, r := range t.found {
+		if r == 0 {
+			s, h := t.sketchOf(keys[i])
+			s.see(h, t.before[i])
+			s.last = t.now
+		}
+	}
+	for i, r := range t.found {
+		if r == 0 {
+			s, _ := t.sketchOf(keys[i])
+			s.fade()
+		}
+	}
+}
+
+// sketchOf is the sketch of a key's shard, and the key's hash.
+func (t *Table) sketchOf(key uint64) (*sketch, uint64) {
 	h := hash(t.salt, key)
-	s := &t.sketches[t.index.shardOf(h)]
-	if s.counts == nil {
-		*s = newSketch(t.cfg.Admit.Counters / len(t.sketches))
-	}
-	return s.see(h) >= t.cfg.Admit.After
+	return &t.sketches[t.index.shardOf(h)], h
+}
+
+// admits reports whether key i of t.found, which has no row, gets one.
+func (t *Table) admits(i int) bool {
+	return t.sketches == nil || int(t.before[i])+1 >= t.cfg.Admit.After
 }

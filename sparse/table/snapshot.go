@@ -54,10 +54,11 @@ type entry struct {
 type Snapshot struct {
 	view
 	since int64
-	gone  []uint64   // keys given up since, up to now, until the first Save
-	given [][]uint64 // they, by shard
-	whole bool       // shards are saved whole
-	err   error      // why the rest cannot be saved
+	gone  []uint64       // keys given up since, up to now, until the first Save
+	given [][]uint64     // they, by shard
+	whole bool           // shards are saved whole
+	seen  map[int]sketch // by shard: sightings as they were, where steps have counted more
+	err   error          // why the rest cannot be saved
 }
 
 // errChanged ends a snapshot whose rows are not those of a training any more.
@@ -89,15 +90,26 @@ func (t *Table) Snapshot(since int64, shards []int) *Snapshot {
 	return s
 }
 
-// Save saves a shard by the function section, if there is something to save: it is
-// told whether that is all rows, in the format of [Table.SaveShard], or what has
-// changed, in that of [Table.SaveDelta], and given what writes it. From then on the
-// shard's rows are not kept any more.
-func (s *Snapshot) Save(shard int, section func(whole bool, write func(io.Writer) error) error) error {
+// Content says what a Snapshot saves of a shard.
+type Content int
+
+const (
+	Rows      Content = iota // all of them, in the format of [Table.SaveShard]
+	Changes                  // what has changed of them, in that of [Table.SaveDelta]
+	Sightings                // how often keys without a row were seen, in that of [Table.SaveSeen]
+)
+
+// Save saves a shard by the function section, called for the sightings if there were
+// any since, and for the rows if there is something to save of them: it is told which,
+// and given what writes it. From then on nothing of the shard is kept any more.
+func (s *Snapshot) Save(shard int, section func(of Content, write func(io.Writer) error) error) error {
 	if s.err != nil {
 		return fmt.Errorf("table %q: shard %d: %w", s.t.cfg.Name, shard, s.err)
 	}
 	defer func() { s.kept.pending[shard] = false }()
+	if err := s.saveSeen(shard, section); err != nil {
+		return err
+	}
 	s.sortGone()
 	replaces := s.whole && s.since != Everything // also what an emptied shard was
 	if !s.kept.pending[shard] || !replaces && s.t.ShardRows(shard) == 0 && s.kept.last[shard] == 0 && len(s.given[shard]) == 0 {
@@ -115,12 +127,45 @@ func (s *Snapshot) Save(shard int, section func(whole bool, write func(io.Writer
 	if changed := len(all) - countGone(all); !whole && changed == rows && rows > 0 {
 		whole, all = true, slices.DeleteFunc(all, entry.isGone)
 	}
-	return section(whole, func(w io.Writer) error {
+	of := Changes
+	if whole {
+		of = Rows
+	}
+	return section(of, func(w io.Writer) error {
 		if whole {
 			return s.saveShard(w, shard, all)
 		}
 		return s.saveDelta(w, shard, since, all)
 	})
+}
+
+// saveSeen saves the sightings of a shard, if there were any since.
+func (s *Snapshot) saveSeen(shard int, section func(of Content, write func(io.Writer) error) error) error {
+	if s.t.sketches == nil || !s.kept.pending[shard] {
+		return nil
+	}
+	was, counted := s.seen[shard]
+	if !counted {
+		was = s.t.sketches[shard]
+	}
+	delete(s.seen, shard)
+	if was.counts == nil || was.last <= s.since {
+		return nil
+	}
+	return section(Sightings, func(w io.Writer) error { return s.t.saveSeen(w, shard, &was) })
+}
+
+// keepSeen is called before a step counts sightings in a shard.
+func (s *Snapshot) keepSeen(shard int) {
+	if !s.kept.pending[shard] {
+		return
+	}
+	if _, has := s.seen[shard]; !has {
+		if s.seen == nil {
+			s.seen = map[int]sketch{}
+		}
+		s.seen[shard] = s.t.sketches[shard].clone()
+	}
 }
 
 // sortGone gives each shard its keys of gone.
@@ -176,6 +221,7 @@ func (k *kept) free() error {
 
 // end makes steps cost no more than without a snapshot.
 func (s *Snapshot) end(why error) {
+	s.seen = nil
 	if s.t.saving == s {
 		s.t.saving = nil
 	}

@@ -22,6 +22,11 @@ func stopped(x *Table, since int64) ([][]byte, error) {
 	all := make([][]byte, x.Shards())
 	for shard := range all {
 		var b bytes.Buffer
+		if x.Seen(shard) && x.sketches[shard].last > since {
+			if err := x.SaveSeen(&b, shard); err != nil {
+				return nil, err
+			}
+		}
 		changed, gone := 0, 0
 		err := x.Delta(shard, since, func(_ uint64, record []float32) error {
 			if changed++; record == nil {
@@ -48,10 +53,11 @@ func stopped(x *Table, since int64) ([][]byte, error) {
 // savedBy is what a snapshot gives of a shard.
 func savedBy(s *Snapshot, shard int) ([]byte, error) {
 	var b bytes.Buffer
-	err := s.Save(shard, func(whole bool, write func(io.Writer) error) error {
+	err := s.Save(shard, func(of Content, write func(io.Writer) error) error {
+		at := b.Len()
 		err := write(&b)
-		if is := bytes.HasPrefix(b.Bytes(), []byte(shardMagic)); err == nil && is != whole {
-			return fmt.Errorf("whole: %t, written: %q", whole, b.Bytes()[:magicBytes])
+		if magic := [...]string{Rows: shardMagic, Changes: deltaMagic, Sightings: seenMagic}[of]; err == nil && !bytes.HasPrefix(b.Bytes()[at:], []byte(magic)) {
+			return fmt.Errorf("content %d, written: %q", of, b.Bytes()[at:][:magicBytes])
 		}
 		return err
 	})

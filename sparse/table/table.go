@@ -63,7 +63,8 @@ type Table struct {
 	spare   *kept          // of the one before, if it is small
 	desc    []byte         // the description of a shard, encoded
 	found   []Row
-	batch   []Row // of others
+	before  []uint8 // by key of found that has no row: how often it was seen
+	batch   []Row   // of others
 	victims []victim
 }
 

@@ -345,13 +345,20 @@ func (p *pair) reload() error {
 		if !bytes.Equal(saved, c.Bytes()) {
 			return fmt.Errorf("shard %d saved again differs", shard)
 		}
+		var seen bytes.Buffer
+		if err := p.table.SaveSeen(&seen, shard); err != nil {
+			return err
+		}
+		if err := again.LoadSeen(&seen, shard); err != nil {
+			return err
+		}
 	}
 	if cfg := p.table.Config(); cfg.Evict == (Evict{}) { // the file has no stamps: what has changed is not known
 		if err := p.delta(); err != nil {
 			return err
 		}
 	}
-	again.sketches, again.removed = p.table.sketches, p.table.removed // the memory that no file keeps
+	again.removed = p.table.removed // the memory that no file keeps
 	err := p.table.Close()
 	p.table = again
 	return err

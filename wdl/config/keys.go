@@ -138,7 +138,7 @@ func modelSections() []section {
 			{name: "strategy", def: "auto", about: "what of it travels: rows of distinct keys, bags pooled by the owners, nothing but gradients of rows replicated on every rank; auto takes what costs the fewest bytes by a sample of the data", choices: strategies()},
 			{name: "tier", about: "bound of its memory, and where cold rows go"},
 		}},
-		{"tables[].admit", reflect.TypeFor[Admit](), "A key gets a row in its after-th step with a gradient. A resumed training counts anew.", []key{
+		{"tables[].admit", reflect.TypeFor[Admit](), "A key gets a row in its after-th step with a gradient. Sightings are in checkpoints; with other counters they are counted anew.", []key{
 			{name: "after", def: "1", about: "steps in which a key must occur", rng: "[1, 255]"},
 			{name: "counters", def: "4194304", about: "bytes of the sketch that counts, over all ranks; four for each key expected", rng: "[1024, 68719476736]"},
 		}},

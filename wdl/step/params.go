@@ -12,7 +12,8 @@ import (
 // sectionDense is the section of a checkpoint with the dense parameters, see
 // dense.Arena. Rank 0 writes it; each rank writes the shards it owns,
 // sparse.SectionName, or in a checkpoint that builds upon another what changed in
-// them, sparse.DeltaName.
+// them, sparse.DeltaName, and of tables that admit keys what they have counted,
+// sparse.SeenName.
 const sectionDense = "dense"
 
 // Sections is what takes the sections of a part: a file, or memory.
@@ -37,6 +38,10 @@ func (t *Trainer) Save(w Sections, since int64) (*sparse.Snapshot, error) {
 
 // IsDelta tells sections of what changed from those of whole shards.
 func IsDelta(section string) bool { return strings.HasPrefix(section, "delta/") }
+
+// IsSeen tells sections of sightings from others. In a checkpoint that builds upon
+// another those that are left out are the other's.
+func IsSeen(section string) bool { return strings.HasPrefix(section, "seen/") }
 
 // Load replaces the parameters by those of a checkpoint; each rank reads the shards it
 // owns, or will own by owner if that is not nil. A batch that was announced is pulled
@@ -81,6 +86,27 @@ func LoadTable(store *sparse.Store, links []*checkpoint.Checkpoint, table int, n
 			return err
 		}
 		store.SetNow(table, link.Step())
+	}
+	if store.Config().Tables[table].Admit.After < 2 {
+		return nil
+	}
+	return loadSeen(store, links, table, name)
+}
+
+// loadSeen brings the sightings of keys without a row to the end of a chain: of each
+// shard, the latest that were saved.
+func loadSeen(store *sparse.Store, links []*checkpoint.Checkpoint, table int, name string) error {
+	for _, shard := range store.Owned() {
+		seen := sparse.SeenName(name, shard)
+		for _, link := range slices.Backward(links) {
+			if !link.Has(seen) {
+				continue
+			}
+			if err := link.Read(seen, func(r io.Reader) error { return store.LoadSeen(r, table, shard) }); err != nil {
+				return err
+			}
+			break
+		}
 	}
 	return nil
 }
