@@ -68,6 +68,12 @@ type Job struct {
 	// of the ranks for 3 s at most.
 	Judged func(v *rank.Verdict, beside io.Writer)
 
+	// Saves says that interrupted ranks save what they have done and end by themselves:
+	// if they have done a step they are given up to 15 minutes, not Grace alone. It is
+	// told when they take longer than Grace, with the last of rank 0, and where to write.
+	// Nil for ranks that lose nothing.
+	Saves func(s rank.Status, beside io.Writer)
+
 	// Again is told of each failure after which the job is started again, and
 	// returns the command for it. Nil starts Command.
 	Again func(Failure) []string
@@ -205,8 +211,10 @@ type run struct {
 	exits     map[int]exit // of those that have, by rank
 	own       map[int]bool // ended before any was told to
 	told      bool
-	judged    bool  // Judged was told of the present group
-	interrupt error // why ctx ended, if it did before the group
+	judged    bool      // Judged was told of the present group
+	interrupt error     // why ctx ended, if it did before the group
+	asked     time.Time // when it ended
+	spared    bool      // Saves was told
 
 	of     *generations // nil: the job is not started again
 	heals  int          // groups that those who were left have begun
@@ -375,7 +383,7 @@ func (r *run) watch(ctx context.Context) error {
 		case <-done:
 			done = nil
 			if r.server.Verdict() == nil || heal != nil {
-				r.interrupt = context.Cause(ctx)
+				r.interrupt, r.asked = context.Cause(ctx), time.Now()
 			}
 			tell, heal = time.After(0), nil
 		case <-tell:
@@ -385,6 +393,10 @@ func (r *run) watch(ctx context.Context) error {
 				kill = time.After(r.job.Grace)
 			}
 		case <-kill:
+			if r.spares() {
+				kill = time.After(r.job.Grace)
+				continue
+			}
 			r.fleet.kill()
 			lost = time.After(reapTime)
 		case <-lost:
@@ -410,15 +422,7 @@ func (r *run) judge() *rank.Verdict {
 	if r.job.Judged == nil {
 		return v
 	}
-	told := make(chan struct{})
-	go func() {
-		defer close(told)
-		r.job.Judged(v, beside{r.console})
-	}()
-	select {
-	case <-told:
-	case <-time.After(ownEnd): // nobody reads
-	}
+	r.say(func() { r.job.Judged(v, beside{r.console}) })
 	return v
 }
 

@@ -18,6 +18,8 @@ type relay struct {
 	formed bool
 	result []byte
 	status rank.Status
+	told   bool  // that rank 0 has told its status
+	first  int64 // step of the first
 	words  []Words
 	room   int // bytes of words that are kept yet
 }
@@ -47,6 +49,9 @@ func (r *relay) Formed(members []rank.Member) {
 func (r *relay) Status(from int, s rank.Status) {
 	if from == 0 {
 		r.mu.Lock()
+		if !r.told {
+			r.told, r.first = true, s.Step
+		}
 		r.status = s
 		r.mu.Unlock()
 		if r.display != nil {
@@ -100,6 +105,14 @@ func (r *relay) isFormed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.formed
+}
+
+// gained returns the last status of rank 0, and whether it has done a step since its
+// first.
+func (r *relay) gained() (rank.Status, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status, r.status.Step > r.first
 }
 
 func (r *relay) got() (result []byte, status rank.Status, words []Words) {

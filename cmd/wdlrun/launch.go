@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -285,6 +286,7 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 		Plan: plan, Command: command, Env: linked(c, os.Environ()), Stdin: what.stdin, Suspends: true, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
 		Merged: what.verbatim || c.String("output") == "merged", Timeout: c.Duration("timeout"), Listen: c.String("coordinator"), Orders: orders,
 		Judged: sayVerdict, Restarts: restarts(c), MinRanks: c.Int("min-np"), Heals: c.Int("replicas") > 1, Again: p.again(command, what.goOn),
+		Saves: saves(what.goOn),
 	})
 	if err != nil {
 		return p.unstarted(out.Code, asJSON, err.Error())
@@ -379,6 +381,18 @@ func (p *program) again(command []string, goOn bool) func(launcher.Failure) []st
 		}
 		fmt.Fprintf(f.Beside, "wdlrun: %s%s\n", f.Next.Text, from)
 		return next
+	}
+}
+
+// saves is told of a training that was interrupted and takes its time to end; programs
+// that do not go on in a run directory are killed then.
+func saves(goOn bool) func(rank.Status, io.Writer) {
+	if !goOn {
+		return nil
+	}
+	return func(s rank.Status, beside io.Writer) {
+		fmt.Fprintf(beside, "wdlrun: stopping: step %d is finished and its checkpoint written first (%s); to end at once, ask again: then -resume %s goes on from the checkpoint before\n",
+			s.Step, cmp.Or(s.Phase, "at work"), cmp.Or(s.RunDir, "RUN"))
 	}
 }
 

@@ -36,7 +36,8 @@ func trainCommand(p *program) *cli.Command {
 holds the configuration in effect, the metrics of every epoch, the timeline of
 every rank, and checkpoints from which -resume goes on, on any number of ranks.
 
-Ctrl-C, SIGTERM: writes a checkpoint after the current step and stops.
+Ctrl-C, SIGTERM: writes a checkpoint after the current step and stops; a second
+Ctrl-C ends it at once.
 SIGUSR1 to the launcher: writes a checkpoint and goes on.
 
 Examples:
