@@ -55,6 +55,7 @@ const (
 	slotBytes    = 12
 	minSegment   = 8
 	maxSegment   = 8192
+	fullest      = 54 // of 64 slots
 	segmentBytes = int64(unsafe.Sizeof(segment{}))
 	shardBytes   = int64(unsafe.Sizeof(directory{}) + unsafe.Sizeof(int(0))) // with its first entry and its number of keys
 )
@@ -139,13 +140,16 @@ func (x *index) newSegment(n int, depth uint, h uint64) *segment {
 	return s
 }
 
-// limit is the number of keys at which a segment of n slots grows. Segments fill
-// at the same pace, so each draws its own between 40/64 and 49/64 of n from its
-// place: they do not all grow in the same step, a key never costs more than
-// 12·2·64/40 < 39 bytes, and probes stay short.
+// limit is the number of keys at which a segment of n slots grows. All segments fill
+// at the same pace. So that they grow one after the other, and not all in the same
+// step, the limits of those of one depth are spread evenly from fullest/64 of n down
+// to half of it, by their places' bits in reverse (van der Corput 1935). When keys
+// have become as many as some limit, all segments with higher ones are yet to grow:
+// slots are to keys as 128 to fullest, then and at any time.
 func (x *index) limit(n int, depth uint, h uint64) int {
 	place := h >> 1 >> (63 - x.bits - depth)
-	return n * (40 + int(mix(place+x.salt+uint64(n))%10)) / 64
+	below := bits.Reverse64(place) >> 32
+	return int((uint64(n)*fullest<<32 - uint64(n)*fullest/2*below) / 64 >> 32)
 }
 
 func (x *index) allocate() uint32 {

@@ -9,6 +9,13 @@ import (
 // hugePage is the size and alignment that the kernel can back by one page.
 const hugePage = 2 << 20
 
+// touchBytes is how much of slabs is touched at once.
+const touchBytes = hugePage
+
+// touchPages has the kernel back memory by pages, and changes nothing of what lies
+// there. Before Linux 5.14 it has no effect, and they come when they are first touched.
+func touchPages(mem []byte) { _ = unix.Madvise(mem, unix.MADV_POPULATE_WRITE) }
+
 // pages is memory outside the Go heap, so that the collector neither scans nor
 // counts it. The kernel gives it page by page when it is first touched, zeroed.
 type pages struct {

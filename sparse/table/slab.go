@@ -9,12 +9,18 @@ import (
 // slabs is an array of items of equal size that grows without moving them: slab
 // k ≥ 1 holds as many items as all slabs before it together, so that there are
 // few and an item's slab is the length of its number. A slab is reserved whole
-// and takes memory as it is touched. Items start zeroed.
+// and takes memory as it is touched: of large slabs the next pages are touched by a
+// goroutine beside, so that who fills them seldom waits for the kernel to find and
+// clear a page. Items start zeroed.
 type slabs struct {
 	size  int  // bytes of an item, a multiple of 4
 	shift uint // log2 of the items of slab 0
 	full  [33]pages
 	place [33]place // of full
+
+	next  uint64   // the item whose reservation asks for pages beside
+	ready int      // bytes of its slab that have been asked for
+	aside *touches // nil before the first
 }
 
 // place says where a slab lies: item i at origin + i·size. base keeps the memory.
@@ -60,11 +66,17 @@ func (s *slabs) reserve(i uint32) {
 		s.full[k] = newPages(items * s.size)
 		base := unsafe.Pointer(unsafe.SliceData(s.full[k].mem))
 		s.place[k] = place{base, uintptr(base) - uintptr(before*s.size)}
+		s.next, s.ready = 0, 0
+	}
+	if uint64(i) >= s.next {
+		s.touchAhead(i)
 	}
 }
 
 // free returns all memory.
 func (s *slabs) free() error {
+	s.settle()
+	s.next, s.ready = 0, 0
 	var errs []error
 	for k := range s.full {
 		errs = append(errs, s.full[k].free())

@@ -213,8 +213,8 @@ func TestMemoryPerKey(t *testing.T) {
 			}
 		}
 	}
-	if worst > 40 {
-		t.Errorf("the index takes %.1f bytes a key, 40 are promised", worst)
+	if worst > 32 {
+		t.Errorf("the index takes %.1f bytes a key, about 30 are promised", worst)
 	}
 	if held != x.index.bytes {
 		t.Errorf("the index has %d bytes and accounts for %d", held, x.index.bytes)
@@ -224,6 +224,23 @@ func TestMemoryPerKey(t *testing.T) {
 	}
 	if rows := float64(x.Bytes()-x.IndexBytes()) / 200_000; rows > 4*27+4+0.1 {
 		t.Errorf("a row takes %.1f bytes, want 112", rows)
+	}
+}
+
+// TestGrowthIsEven holds that to segments that do not all grow at once: no batch takes
+// much more memory than the mean of 29 bytes a key. It was up to 91 when limits lay
+// within a fifth of each other.
+func TestGrowthIsEven(t *testing.T) {
+	const batch, many = 10_000, 60
+	x := open(t, 1024, Part{Name: "deep", Dim: 1, Rule: optim.Rule{Kind: "sgd"}})
+	for b := range many {
+		before := x.IndexBytes()
+		for i := range uint64(batch) {
+			x.insert(uint64(b*batch) + i)
+		}
+		if each := float64(x.IndexBytes()-before) / batch; b >= 10 && each > 40 {
+			t.Errorf("the index grows by %.1f bytes a key from key %d on", each, b*batch)
+		}
 	}
 }
 

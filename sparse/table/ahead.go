@@ -1,0 +1,68 @@
+package table
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// At most mostAhead bytes of a slab are touched before they are needed, and at most one
+// in aheadShare, so that a table takes little more than it holds.
+const (
+	mostAhead  = 8 << 20
+	aheadShare = 8
+)
+
+// touches are those of pages that are under way beside.
+type touches struct {
+	busy atomic.Bool
+	all  sync.WaitGroup
+}
+
+// touchAhead has the pages that follow item i touched beside, unless some are just
+// now: then it is asked again soon.
+func (s *slabs) touchAhead(i uint32) {
+	k, first := s.slab(i), uint64(0)
+	if k > 0 {
+		first = 1 << (s.shift + uint(k) - 1)
+	}
+	mem := s.full[k].mem
+	most := min(mostAhead, len(mem)/aheadShare) &^ (touchBytes - 1)
+	if most == 0 {
+		s.next = max(2*first, 1<<s.shift) // in the next slab
+		return
+	}
+	at := int(uint64(i)-first) * s.size
+	lo, hi := max(s.ready, at+touchBytes)&^(touchBytes-1), min(at+touchBytes+most, len(mem))&^(touchBytes-1)
+	if s.aside == nil {
+		s.aside = new(touches)
+	}
+	if lo < hi && !s.aside.touch(mem[lo:hi]) {
+		s.next = uint64(i) + uint64(max(1, touchBytes/8/s.size))
+		return
+	}
+	s.ready, s.next = hi, max(uint64(i)+1, first+uint64(max(0, hi-most)/s.size))
+	if hi+touchBytes > len(mem) {
+		s.next = 2 * first
+	}
+}
+
+// touch has memory touched beside, and reports false if other memory is just now.
+func (x *touches) touch(mem []byte) bool {
+	if !x.busy.CompareAndSwap(false, true) {
+		return false
+	}
+	x.all.Go(func() {
+		for ; len(mem) > 0; mem = mem[touchBytes:] {
+			touchPages(mem[:touchBytes])
+		}
+		x.busy.Store(false)
+	})
+	return true
+}
+
+// settle waits until nothing is touched any more.
+func (s *slabs) settle() {
+	if s.aside != nil {
+		s.aside.all.Wait()
+	}
+}
