@@ -3,16 +3,24 @@ package sparse
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
-// loadEvery is which Pulls are measured for the loads of shards: counting every
-// key of every batch would cost a tenth of the lookup.
+// loadEvery says of how many Pulls one is measured for the loads of shards: counting
+// every key of every batch would cost a tenth of the lookup.
 const loadEvery = 8
+
+// measured reports whether a Pull is. Multiples of the golden ratio are spread evenly and
+// keep step with nothing: where a step has two Pulls, or eight, of different kinds, every
+// eighth would always be of the same.
+func measured(pull int64) bool {
+	return uint64(pull)*0x9e3779b97f4a7c15 < math.MaxUint64/loadEvery
+}
 
 // measure counts what the ranks ask for, if it is this Pull's turn.
 func (l *Lookup) measure() {
-	if !l.insert || l.number%loadEvery != 0 {
+	if !l.insert || !measured(l.number) {
 		return
 	}
 	s := l.store
@@ -75,8 +83,8 @@ func (s *Store) Place(owner []int32) error {
 }
 
 // Loads returns what each shard costs this rank: what it holds now if it is this
-// rank's, and what was asked of it here since Open, counted in every eighth training
-// Pull and multiplied. Summed over all ranks it is what [Place] spreads shards by.
+// rank's, and what was asked of it here since Open, counted in one of eight training
+// Pulls and multiplied. Summed over all ranks it is what [Place] spreads shards by.
 func (s *Store) Loads() []ShardLoad {
 	s.settle()
 	loads := slices.Clone(s.loads)

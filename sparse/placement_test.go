@@ -298,3 +298,22 @@ func TestBadPlacesAreNamed(t *testing.T) {
 	}()
 	Place(make([]ShardLoad, 2), nil, 0)
 }
+
+// TestMeasuredPullsKeepStepWithNothing: of the pulls of one place in steps of up to 16,
+// an eighth are measured, as of all.
+func TestMeasuredPullsKeepStepWithNothing(t *testing.T) {
+	const steps = 800
+	for each := range int64(16) {
+		for place := range each + 1 {
+			n := 0
+			for step := range int64(steps) {
+				if measured(1 + step*(each+1) + place) {
+					n++
+				}
+			}
+			if n < steps/loadEvery*3/4 || n > steps/loadEvery*5/4 {
+				t.Errorf("of %d pulls, number %d of %d in each step, %d are measured", steps, place+1, each+1, n)
+			}
+		}
+	}
+}

@@ -140,7 +140,6 @@ type job struct {
 	planned *plan.Plan // nil in an evaluation
 	enough  int64      // enoughKeys
 	moved   int64      // shards that have changed hands
-	stay    bool       // it was said why they do not
 	trainer *step.Trainer
 	metrics *metricsLog
 	faults  faults

@@ -31,7 +31,7 @@ type placement struct {
 const metaPlacement = "placement"
 
 // enoughKeys is how many keys a shard must have been asked for on average before
-// shards move by it. Every eighth batch is counted, so that the load of a shard is
+// shards move by it. One batch of eight is counted, so that the load of a shard is
 // then known to about an eighth.
 const enoughKeys = 8 * 64
 
@@ -179,26 +179,7 @@ func (j *job) placement() (p placement, owner []int32, err error) {
 	if owner = p.owners(p.Ranks, j.enough); slices.Equal(owner, p.Owner) {
 		owner = nil
 	}
-	if owner == nil {
-		return p, nil, nil
-	}
-	why := j.bound()
-	if why == "" {
-		return p, owner, nil
-	}
-	if !j.stay {
-		j.say(fmt.Sprintf("one rank is asked for more than %.0f %% above the mean, but %s: its shards stay until the training goes on from a checkpoint", 100*(plan.Tolerated-1), why))
-	}
-	j.stay = true
-	return p, nil, nil
-}
-
-// bound returns why shards cannot change hands while training goes on, "" if they can.
-func (j *job) bound() string {
-	if j.slack != nil {
-		return "late microbatches hold gradients for the ranks that own them now"
-	}
-	return ""
+	return p, owner, nil
 }
 
 // move gives shards to other owners at a checkpoint that is due for it: they read it

@@ -12,9 +12,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/rank/chaos"
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
@@ -320,31 +322,47 @@ func TestShardsMoveAtCheckpoints(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
-			shardsMove(t, wordsConfig(t, shifted(t), ", strategy: rows"+x.table, ""), x.size)
+			shardsMove(t, x.table, x.size)
 		})
 	}
 }
 
-func shardsMove(t *testing.T, c *config.Config, size int) {
-	for _, set := range []string{"train.epochs=1", "train.shuffle=false", "train.lanes=2", "train.checkpoint.every_steps=25"} {
+// shiftedConfig trains once on shifted, in its order.
+func shiftedConfig(t *testing.T, table string, every int) *config.Config {
+	t.Helper()
+	c := wordsConfig(t, shifted(t), ", strategy: rows"+table, "")
+	for _, set := range []string{"train.epochs=1", "train.shuffle=false", "train.lanes=2", fmt.Sprint("train.checkpoint.every_steps=", every)} {
 		if err := config.SetAll(c, []string{set}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	run := func(enough int64, opt Options) (res Result, said string) {
-		opt.Out, opt.Warn = t.TempDir(), func(line string) { t.Log(line) }
-		opt.Say = func(line string) { said += line + "\n" }
-		onRanks(t, size, func(comm *collective.Comm) error {
-			j := NewJob(comm, trace.New(100), opt)
-			j.enough = enough
-			r, err := j.Run(context.Background())
-			if comm.Rank() == 0 {
-				res = r
-			}
-			return err
-		})
-		return res, said
-	}
+	return c
+}
+
+// runEnough is runJob of a job whose shards move by so many keys, and what it said; ended
+// looks at every rank's job at its end.
+func runEnough(t *testing.T, size int, enough int64, opt Options, ended ...func(*Job)) (res Result, said string) {
+	t.Helper()
+	opt.Out, opt.Warn = t.TempDir(), func(line string) { t.Log(line) }
+	opt.Say = func(line string) { said += line + "\n" }
+	onRanks(t, size, func(comm *collective.Comm) error {
+		j := NewJob(comm, trace.New(100), opt)
+		j.enough = enough
+		r, err := j.Run(context.Background())
+		if comm.Rank() == 0 {
+			res = r
+		}
+		for _, f := range ended {
+			f(j)
+		}
+		return err
+	})
+	return res, said
+}
+
+func shardsMove(t *testing.T, table string, size int) {
+	c := shiftedConfig(t, table, 25)
+	run := func(enough int64, opt Options) (Result, string) { return runEnough(t, size, enough, opt) }
 	still, _ := run(1<<40, Options{Config: c})
 	moved, said := run(16, Options{Config: c})
 	if still.MovedShards != 0 || moved.MovedShards < 20 || !strings.Contains(said, "shards go to other ranks") {
@@ -353,7 +371,7 @@ func shardsMove(t *testing.T, c *config.Config, size int) {
 	if size == 2 && moved.Imbalance > still.Imbalance-0.05 {
 		t.Errorf("the busiest owner has %.2f of the mean, %.2f without moves", moved.Imbalance, still.Imbalance)
 	}
-	if admits := c.Tables[0].Admit.After > 0; admits != (moved.Tables[0].Refused > 0) || !maps.Equal(contents(t, moved), contents(t, still)) {
+	if admits := table != ""; admits != (moved.Tables[0].Refused > 0) || !maps.Equal(contents(t, moved), contents(t, still)) {
 		t.Errorf("the model is another; %d sightings of keys without a row", moved.Tables[0].Refused)
 	}
 	root := filepath.Join(moved.RunDir, checkpoint.Folder)
@@ -367,16 +385,21 @@ func shardsMove(t *testing.T, c *config.Config, size int) {
 // TestShardsMoveWithTheirCopies: buddies follow, and a rank may be lost at any moment of
 // it or after.
 func TestShardsMoveWithTheirCopies(t *testing.T) {
-	t.Parallel()
-	const size = 2
-	c := wordsConfig(t, shifted(t), ", strategy: rows, admit: {after: 2}", "")
-	if err := config.SetAll(c, []string{"train.epochs=1", "train.shuffle=false", "train.lanes=2", "train.checkpoint.every_steps=50"}); err != nil {
-		t.Fatal(err)
+	for name, how := range map[string]step.Tolerance{"wait": {}, "speculate": {Mode: commit.Speculate}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			moveWithCopies(t, how)
+		})
 	}
-	var ends int64 // exchanges that rank 0 had made when shards had changed hands
+}
+
+func moveWithCopies(t *testing.T, how step.Tolerance) {
+	const size = 2
+	c := shiftedConfig(t, ", admit: {after: 2}", 50)
+	var ends int64 // exchanges that rank 0 had made when shards had changed hands; how many there are differs where ranks may be late
 	run := func(enough int64, d deaths) (Result, string) {
 		var said string
-		res, _, _ := d.watched(t, size, Options{Config: c}, func(j *Job, made func() int64) {
+		res, _, _ := d.watched(t, size, Options{Config: c, Tolerance: how}, func(j *Job, made func() int64) {
 			j.enough = enough
 			if j.comm.Rank() != 0 {
 				return
@@ -405,6 +428,46 @@ func TestShardsMoveWithTheirCopies(t *testing.T) {
 		got, said := run(16, deaths{{i % size, ends + after, 0}})
 		if !maps.Equal(contents(t, got), want) || got.Samples != still.Samples {
 			t.Fatalf("rank %d died at exchange %d of rank 0, which had moved shards after %d: the model is another; said %s", i%size, ends+after, ends, said)
+		}
+	}
+}
+
+// TestShardsMoveWhereRanksAreLate: one rank computes far too slowly, so that shards
+// change hands while it still works on rows of their owners of before, in vain. What is
+// computed anew has the bits of a job that waits and moves nothing; what is left out is
+// repeated by its log, whether the replay moves shards or not.
+func TestShardsMoveWhereRanksAreLate(t *testing.T) {
+	t.Parallel()
+	const size, few = 3, 4
+	slow, err := chaos.Parse("slow:300x@1,stop:20ms@2@step26")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := shiftedConfig(t, ", admit: {after: 2}", 25)
+	wait, _ := runEnough(t, size, 1<<40, Options{Config: c})
+	computed := int64(0) // microbatches, by the slow rank
+	late, _ := runEnough(t, size, few, Options{Config: c, Tolerance: step.Tolerance{Mode: commit.Speculate}, Chaos: slow}, func(j *Job) {
+		if _, n := j.slack.steps.Spent(); j.comm.Rank() == 1 {
+			computed = int64(n / time.Second)
+		}
+	})
+	if late.MovedShards == 0 || wait.MovedShards != 0 || computed >= late.Steps {
+		t.Fatalf("%d shards moved, %d where none may; in %d steps the slow rank computed %d microbatches", late.MovedShards, wait.MovedShards, late.Steps, computed)
+	}
+	if !maps.Equal(contents(t, late), contents(t, wait)) {
+		t.Error("the model is another than that of a job that waits")
+	}
+	drop, _ := runEnough(t, size, few, Options{Config: c, Tolerance: step.Tolerance{Mode: commit.Drop, Backup: 1}, Chaos: slow})
+	if drop.MovedShards == 0 || drop.LateSlots == 0 {
+		t.Fatalf("%d shards moved, %d late microbatches", drop.MovedShards, drop.LateSlots)
+	}
+	for _, enough := range []int64{few, 1 << 40} {
+		again, _ := runEnough(t, size, enough, Options{Replay: drop.RunDir})
+		if moves := enough == few; moves != (again.MovedShards > 0) {
+			t.Errorf("the replay moved %d shards", again.MovedShards)
+		}
+		if !maps.Equal(contents(t, again), contents(t, drop)) {
+			t.Errorf("the replay that moved %d shards has another model than the run, which moved %d", again.MovedShards, drop.MovedShards)
 		}
 	}
 }
