@@ -21,9 +21,12 @@ type turn struct {
 // nextTurn reads a turn; "end" and the end of the reader are io.EOF.
 func nextTurn(r io.Reader, most int) (turn, error) {
 	var record [TurnBytes]byte
-	if _, err := io.ReadFull(r, record[:]); errors.Is(err, io.EOF) {
+	switch n, err := io.ReadFull(r, record[:]); {
+	case err == io.EOF:
 		return turn{}, io.EOF
-	} else if err != nil {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return turn{}, fmt.Errorf("turn %q is of %d bytes: add spaces until each has %d", record[:n], n, TurnBytes)
+	case err != nil:
 		return turn{}, fmt.Errorf("read a turn: %w", err)
 	}
 	text := strings.TrimSpace(string(record[:]))

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/bench"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -324,6 +325,41 @@ func TestBench(t *testing.T) {
 	}
 	if count["allreduce"] != 2 || count["allreduce_use"] != 2 || count["barrier"] != 1 {
 		t.Errorf("lines %v in\n%s", count, o.stdout)
+	}
+}
+
+// TestBenchTurns: with -turns, what to measure comes from a file, line by line, and what
+// is wrong with it is said.
+func TestBenchTurns(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "turns")
+	for _, x := range []struct{ turns, lines, err string }{
+		{fmt.Sprintf("%-32s%-32s%-32s", "allreduce_use 4096", "barrier 0", "end"), "allreduce_use 4096\nbarrier 0\n", ""},
+		{fmt.Sprintf("%-32s", "alltoallv 64"), "alltoallv 64\n", ""},
+		{fmt.Sprintf("%-32s", "allreduce 8192"), "", `turn "allreduce 8192", want an operation and at most 4096 bytes`},
+		{"allreduce 64\nend\n", "", "add spaces until each has 32"},
+	} {
+		if err := os.WriteFile(file, []byte(x.turns), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := run(t, dir, "-np", "2", "bench", "-sizes", "4k", "-time", "2ms", "-json", "-turns", file)
+		if x.err != "" {
+			if o.code == 0 || !strings.Contains(o.stderr, x.err) {
+				t.Errorf("%q: exit code %d, want %q\n%s%s", x.turns, o.code, x.err, o.stdout, o.stderr)
+			}
+			continue
+		}
+		got := ""
+		for line := range strings.Lines(o.stdout) {
+			var l bench.Line
+			if err := json.Unmarshal([]byte(line), &l); err != nil {
+				t.Fatalf("%v in %q", err, line)
+			}
+			got += fmt.Sprintln(l.Op, l.Bytes)
+		}
+		if o.code != 0 || got != x.lines {
+			t.Errorf("%q: exit code %d, lines\n%s\n%s%s", x.turns, o.code, got, o.stdout, o.stderr)
+		}
 	}
 }
 
