@@ -168,6 +168,10 @@ func TestListenIP(t *testing.T) {
 	}{
 		{World{Size: 2, LocalSize: 2}, "127.0.0.1"},
 		{World{Size: 2, LocalSize: 1, IP: "10.1.2.3"}, "10.1.2.3"},
+		// Whoever tries out on one host what a cluster will do names it so.
+		{World{Size: 2, LocalSize: 1, Coordinator: "localhost:7070"}, "127.0.0.1"},
+		{World{Size: 2, LocalSize: 1, Coordinator: "127.0.0.1:7070"}, "127.0.0.1"},
+		{World{Size: 2, LocalSize: 1, Coordinator: "[::1]:7070"}, "::1"},
 	} {
 		if ip, err := c.w.ListenIP(); err != nil || ip != c.want {
 			t.Errorf("%+v: %s %v, want %s", c.w, ip, err, c.want)

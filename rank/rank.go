@@ -141,14 +141,22 @@ func (w World) Env() []string {
 func (w World) OneHost() bool { return w.LocalSize == w.Size }
 
 // ListenIP returns the address on which this rank should listen for its peers:
-// w.IP if it is set, the loopback address if all ranks are on this host, else
-// the first address of this host that others can reach.
+// w.IP if it is set, the loopback address if all ranks are on this host or the
+// coordinator's is one, else the first address of this host that others can reach.
 func (w World) ListenIP() (string, error) {
 	if w.IP != "" {
 		return w.IP, nil
 	}
 	if w.OneHost() {
 		return "127.0.0.1", nil
+	}
+	if host, _, err := net.SplitHostPort(w.Coordinator); err == nil {
+		if host == "localhost" {
+			return "127.0.0.1", nil
+		}
+		if ip := net.ParseIP(host); ip.IsLoopback() {
+			return ip.String(), nil
+		}
 	}
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {

@@ -55,6 +55,9 @@ func Enter(ctx context.Context, w rank.World, addr string, opts Options) (*Sessi
 	s, err := join(ctx, w, addr, opts, here, server)
 	if err != nil {
 		server.Close()
+		if v := (*rank.Verdict)(nil); errors.As(err, &v) && v.Kind == rank.Absent && w.Coordinator != "" {
+			err = fmt.Errorf("%w; they were awaited at %s: see what they say, and whether %s, their WDLRUN_COORDINATOR, leads there", err, server.Addr(), w.Coordinator)
+		}
 		return nil, err
 	}
 	return s, nil

@@ -108,8 +108,9 @@ func TestEnterFails(t *testing.T) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	taken := listen(t)
+	taken, free := listen(t), listen(t)
 	defer taken.Close()
+	free.Close()
 	for _, c := range []struct {
 		w    rank.World
 		want []string
@@ -118,6 +119,7 @@ func TestEnterFails(t *testing.T) {
 		{mpiWorld(dir, 0, 2), []string{"1 of 2 ranks did not join within TIMEOUT of the last that did: rank 1"}},
 		{rank.World{Size: 2, LocalSize: 2, By: "mpich"}, []string{"set WDLRUN_JOB"}},
 		{rank.World{Size: 2, LocalSize: 2, Coordinator: taken.Addr().String(), Key: rank.NewKey()}, []string{"address already in use", "choose another port in WDLRUN_COORDINATOR"}},
+		{rank.World{Size: 2, LocalSize: 1, Coordinator: free.Addr().String(), Key: rank.NewKey()}, []string{"did not join within TIMEOUT of the last that did: rank 1", "awaited at " + free.Addr().String(), "WDLRUN_COORDINATOR, leads there"}},
 		{rank.World{Size: 0}, []string{"world size 0"}},
 	} {
 		patient.Try(t, 200*time.Millisecond, func(timeout time.Duration) error {
