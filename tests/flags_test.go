@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -121,6 +123,41 @@ func TestNoRunDirectory(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// So is a folder of a tier that is not there; a plan needs none.
+func TestNoTier(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		flag, want string
+		code       int
+	}{
+		{"", "wdlrun: wdl: tables[0].tier.dir: nothing can be made in cold: no such file or directory: it must be a folder that is there", 1},
+		{"-plan", "", 0},
+	} {
+		args := []string{"-np", "2", "train", "-set", "tables=[{name: education, tier: {dir: cold, memory: 1}}]"}
+		if c.flag != "" {
+			args = append(args, c.flag)
+		}
+		if o := run(t, dir, args...); o.code != c.code || !strings.HasPrefix(o.stderr, c.want) || strings.Count(o.stderr, "\n") != c.code {
+			t.Errorf("%v: exit code %d, want %d and %q\n%s", args, o.code, c.code, c.want, o.stderr)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// More ranks than a machine has a use for are a slip of the keyboard, unless it is said
+// that they are not.
+func TestTooManyRanks(t *testing.T) {
+	many := strconv.Itoa(16*max(runtime.NumCPU(), 8) + 1)
+	if o := run(t, t.TempDir(), "-np", many, "train"); o.code != 1 || !strings.HasPrefix(o.stderr, "wdlrun: -np "+many+": ") || !strings.Contains(o.stderr, "-oversubscribe") {
+		t.Errorf("exit code %d, want 1\n%s", o.code, o.stderr)
+	}
+	if o := run(t, t.TempDir(), "-np", "-1", "train"); o.code != 1 || o.stderr != "wdlrun: -np -1: at least one rank is needed\n" {
+		t.Errorf("exit code %d, want 1\n%s", o.code, o.stderr)
 	}
 }
 

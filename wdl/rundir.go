@@ -96,6 +96,35 @@ func writable(parent string) error {
 	return nil
 }
 
+// CheckTiers finds, before any rank is started and on a host of theirs, folders of tiers
+// that are not there or that cannot be written to.
+func CheckTiers(o Options) error {
+	var from *checkpoint.Checkpoint
+	if o.Resume != "" {
+		var err error
+		if from, _, err = checkpoint.Resolve(o.Resume); err != nil {
+			return resumeHint(err, o.Resume)
+		}
+	}
+	c, _, err := o.config(from)
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for i, t := range c.Tables {
+		if t.Tier.Dir == "" {
+			continue
+		}
+		try, err := os.MkdirTemp(t.Tier.Dir, ".wdlrun-")
+		if err != nil {
+			faults = append(faults, fmt.Errorf("wdl: tables[%d].tier.dir: nothing can be made in %s: %w: it must be a folder that is there, on a fast disk of each host of ranks", i, t.Tier.Dir, cause(err)))
+			continue
+		}
+		os.Remove(try)
+	}
+	return errors.Join(faults...)
+}
+
 // cause is what the system says, without the path.
 func cause(err error) error {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {

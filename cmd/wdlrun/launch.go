@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -35,7 +36,7 @@ func launchFlags() []cli.Flag {
 		&cli.IntFlag{Name: "np", Aliases: []string{"n"}, Usage: "`N` ranks", DefaultText: "the slots of -H or -hostfile, else 1"},
 		&cli.StringFlag{Name: "H", Aliases: []string{"host"}, Usage: "`HOSTS` and their slots, such as localhost:4"},
 		&cli.StringFlag{Name: "hostfile", Usage: "`FILE` of hosts, a line each: name slots=N"},
-		&cli.BoolFlag{Name: "oversubscribe", Usage: "allow more ranks than slots"},
+		&cli.BoolFlag{Name: "oversubscribe", Usage: "allow more ranks than slots, or than 16 for each core where no slots are given"},
 		&cli.BoolFlag{Name: "plan", Usage: "print who would run where, and start nothing"},
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "a rank that stands still for `DURATION` ends the job; one without a sign of life does after 4s at most"},
 		&cli.IntFlag{Name: "restarts", Usage: "after a failure start again, `N` times without a new step between; train goes on from its last checkpoint", DefaultText: "never"},
@@ -275,6 +276,9 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 		_, err = fmt.Fprint(p.stdout, plan)
 		return err
 	}
+	if err := crowded(c, len(plan.Ranks)); err != nil {
+		return err
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -316,6 +320,16 @@ func linked(c *cli.Context, env []string) []string {
 	return env
 }
 
+// crowded refuses, where no hosts and slots say otherwise, so many ranks on this host
+// that they would only get in each other's way.
+func crowded(c *cli.Context, np int) error {
+	cores := runtime.NumCPU()
+	if np <= 16*max(cores, 8) || c.Bool("oversubscribe") || c.String("H") != "" || c.String("hostfile") != "" {
+		return nil
+	}
+	return fmt.Errorf("-np %d: all of them would run on this host, which has %d %s: a good number is one rank a core; start them nevertheless with -oversubscribe", np, cores, plural(cores, "core"))
+}
+
 // restarts is how often a job may fail without a new step between. One with replicas
 // goes on by itself: that is what they are for.
 func restarts(c *cli.Context) int {
@@ -331,13 +345,12 @@ func place(c *cli.Context) (plan launcher.Plan, err error) {
 	if err != nil {
 		return plan, err
 	}
+	if np := c.Int("np"); c.IsSet("np") && np < 1 {
+		return plan, fmt.Errorf("-np %d: at least one rank is needed", np)
+	}
 	plan, err = launcher.Place(c.Int("np"), hosts, c.Bool("oversubscribe"))
 	if err != nil {
 		return plan, err
-	}
-	np := c.Int("np")
-	if c.IsSet("np") && np < 1 {
-		return plan, fmt.Errorf("-np %d: at least one rank is needed", np)
 	}
 	if n := c.Int("min-np"); c.IsSet("min-np") && (n < 1 || n > len(plan.Ranks)) {
 		return plan, fmt.Errorf("-min-np %d: must be within 1 … %d, the number of ranks", n, len(plan.Ranks))

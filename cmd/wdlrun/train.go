@@ -108,7 +108,10 @@ func (p *program) checkTrain(c *cli.Context) error {
 			return err
 		}
 	}
-	return wdl.Check(opt, ranks)
+	if err := wdl.Check(opt, ranks); err != nil || !opt.Here {
+		return err
+	}
+	return wdl.CheckTiers(opt)
 }
 
 // asked reads the flags of a training and those of its launch before any rank is
