@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 )
 
 // slabBytes is the unit in which a Draft takes memory.
@@ -42,6 +43,7 @@ func (d *Draft) Reserve(bytes int) {
 		}
 		d.slabs = append(d.slabs, slab[:0])
 	}
+	d.sections = slices.Grow(d.sections, 1024)
 }
 
 // Section appends a section, as Writer.Section does. After an error the draft is

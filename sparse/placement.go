@@ -84,10 +84,11 @@ func (s *Store) Place(owner []int32) error {
 
 // Loads returns what each shard costs this rank: what it holds now if it is this
 // rank's, and what was asked of it here since Open, counted in one of eight training
-// Pulls and multiplied. Summed over all ranks it is what [Place] spreads shards by.
-func (s *Store) Loads() []ShardLoad {
+// Pulls and multiplied. Summed over all ranks it is what [Place] spreads shards by. They
+// take the memory of into, which may be nil.
+func (s *Store) Loads(into []ShardLoad) []ShardLoad {
 	s.settle()
-	loads := slices.Clone(s.loads)
+	loads := append(into[:0], s.loads...)
 	for _, x := range s.tables {
 		rows, bytes := int64(x.Rows()), x.Bytes()
 		for shard := range loads {

@@ -73,7 +73,7 @@ func TestPlaceMovesWhatMustMove(t *testing.T) {
 // allLoads are the loads that all ranks have measured; every rank calls it.
 func allLoads(s *Store) ([]ShardLoad, error) {
 	const words = 4
-	own := s.Loads()
+	own := s.Loads(nil)
 	n := words * len(own)
 	send, recv := make([]int64, n*s.size), make([]int64, n*s.size)
 	for i := range send {

@@ -3,6 +3,7 @@ package sparse
 import (
 	"fmt"
 	"io"
+	"strconv"
 )
 
 // Section is one saved unit: the rows of one table in one shard, what changed of them,
@@ -14,7 +15,7 @@ type Section struct {
 }
 
 // SectionName is the name under which a checkpoint keeps a table's shard.
-func SectionName(table string, shard int) string { return fmt.Sprintf("sparse/%s/%05d", table, shard) }
+func SectionName(table string, shard int) string { return shardName("sparse/", table, shard) }
 
 // Sections lists what this rank has to save: its shards that hold rows, by table
 // and shard. A checkpoint without a section stands for a shard without rows.
@@ -32,7 +33,14 @@ func (s *Store) Sections() (all []Section) {
 
 // DeltaName is the name under which a checkpoint keeps what changed in a table's
 // shard.
-func DeltaName(table string, shard int) string { return fmt.Sprintf("delta/%s/%05d", table, shard) }
+func DeltaName(table string, shard int) string { return shardName("delta/", table, shard) }
+
+// shardName names a shard's section, its number in five digits or more: there are many.
+func shardName(of, table string, shard int) string {
+	var digits [20]byte
+	n := strconv.AppendInt(digits[:0], int64(shard), 10)
+	return of + table + "/" + "00000"[min(len(n), 5):] + string(n)
+}
 
 // SaveShard writes the rows of a table in one shard of this rank, with their
 // state, in the format of package table. Staged gradients are not saved: save
@@ -69,7 +77,7 @@ func (s *Store) LoadShard(r io.Reader, table, shard int) error {
 
 // SeenName is the name under which a checkpoint keeps how often keys without a row were
 // seen in a table's shard.
-func SeenName(table string, shard int) string { return fmt.Sprintf("seen/%s/%05d", table, shard) }
+func SeenName(table string, shard int) string { return shardName("seen/", table, shard) }
 
 // Sightings lists the shards of this rank in which tables that admit keys have counted
 // some, by table and shard. Without them a training goes on as well, but counts anew.

@@ -37,31 +37,39 @@ func (s *Store) Snapshot(since int64) *Snapshot {
 	return x
 }
 
-// Next saves what there is of one shard by the function section: its sightings, named
-// [SeenName], and its rows, named [SectionName] if they are all, else [DeltaName], by
-// table and shard; more says whether there was one left. A checkpoint without a section
-// stands for a shard without rows, or without changes.
+// lookShards is how many shards a turn looks through for one with a section: a few
+// microseconds.
+const lookShards = 256
+
+// Next saves what there is of at most one shard by the function section: its sightings,
+// named [SeenName], and its rows, named [SectionName] if they are all, else [DeltaName],
+// by table and shard, and nothing if there is nothing to save in the shards that it looks
+// through; more says whether any are left to be looked through. A checkpoint without a
+// section stands for a shard without rows, or without changes.
 func (x *Snapshot) Next(section func(name string, write func(io.Writer) error) error) (more bool, err error) {
-	s := x.store
+	s, saved := x.store, false
 	s.settle()
-	for ; x.table < len(x.tables); x.table, x.next = x.table+1, 0 {
-		for x.next < len(x.shards) {
-			shard := x.shards[x.next]
-			x.next++
-			err := x.tables[x.table].Save(shard, func(of table.Content, write func(io.Writer) error) error {
-				more = true
-				name := [...]func(table string, shard int) string{table.Rows: SectionName, table.Changes: DeltaName, table.Sightings: SeenName}[of]
-				return section(name(s.name(x.table), shard), write)
-			})
-			if err != nil {
-				return false, fmt.Errorf("sparse: save: rank %d of %d: %w", s.rank, s.size, err)
-			}
-			if more {
-				return true, nil
-			}
+	save := func(of table.Content, write func(io.Writer) error) error {
+		saved = true
+		name := [...]func(table string, shard int) string{table.Rows: SectionName, table.Changes: DeltaName, table.Sightings: SeenName}[of]
+		return section(name(s.name(x.table), x.shards[x.next-1]), write)
+	}
+	for range lookShards {
+		if x.next == len(x.shards) {
+			x.table, x.next = x.table+1, 0
+		}
+		if x.table >= len(x.tables) || len(x.shards) == 0 {
+			return false, nil
+		}
+		x.next++
+		if err := x.tables[x.table].Save(x.shards[x.next-1], save); err != nil {
+			return false, fmt.Errorf("sparse: save: rank %d of %d: %w", s.rank, s.size, err)
+		}
+		if saved {
+			break
 		}
 	}
-	return false, nil
+	return true, nil
 }
 
 // Close ends the snapshot: steps cost again what they do without one.

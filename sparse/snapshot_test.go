@@ -2,6 +2,7 @@ package sparse
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -146,4 +147,25 @@ func (j *job) watched(s *Store, beside Exchanger) (deltas, late int, err error) 
 		}
 	}
 	return deltas, late + n, err
+}
+
+// TestATurnLooksThroughSomeShards, not through all that have nothing to save.
+func TestATurnLooksThroughSomeShards(t *testing.T) {
+	s, err := Open(Local{}, Config{Shards: 1024, Tables: []Table{{Name: "x", Parts: []Part{{Name: "p", Dim: 1}}}, {Name: "y", Parts: []Part{{Name: "p", Dim: 1}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	x, turns := s.Snapshot(Everything), 0
+	for more := true; more; turns++ {
+		if more, err = x.Next(func(name string, _ func(io.Writer) error) error { return errors.New("section " + name) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if turns < 8 {
+		t.Errorf("%d turns for 2048 shards without rows: they are too long", turns)
+	}
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
 }

@@ -81,7 +81,8 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 func (s *Store) Config() Config { return s.cfg.Default() }
 
 // Owned lists the shards of this rank, ascending.
-func (s *Store) Owned() (shards []int) {
+func (s *Store) Owned() []int {
+	shards := make([]int, 0, len(s.owner))
 	for i, r := range s.owner {
 		if int(r) == s.rank {
 			shards = append(shards, i)

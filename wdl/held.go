@@ -1,6 +1,7 @@
 package wdl
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
@@ -48,9 +49,12 @@ func now() (at time.Time, thread int, had time.Duration) {
 // noThread says that the time of threads is not known here.
 const noThread = -1
 
-// hold does what a checkpoint holds a step up for.
+// hold does what a checkpoint holds a step up for, on one thread, whose clock therefore
+// tells all of it.
 func (j *job) hold(f func() error) error {
 	j.rec.Enter(trace.Checkpoint)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	j.watch = stopwatch{}
 	j.watch.start()
 	err := f()
@@ -66,9 +70,11 @@ func (j *job) hold(f func() error) error {
 // exchange.
 func (j *job) meet(f func() error) error {
 	j.watch.stop()
+	runtime.UnlockOSThread()
 	j.rec.Enter(trace.Wait)
 	err := f()
 	j.rec.Enter(trace.Checkpoint)
+	runtime.LockOSThread()
 	j.watch.start()
 	return err
 }

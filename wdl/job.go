@@ -171,9 +171,10 @@ type job struct {
 	drafts      [drafts]checkpoint.Draft
 	keeper      checkpoint.Keeper // rank 0
 	yaml        []byte            // the configuration, as checkpoints have it
-	savedAt     time.Time         // when it was written
-	saved       int               // checkpoints, in this job
-	unsavedBest bool              // the last checkpoint was to be the best epoch's, and failed
+	measured    measured
+	savedAt     time.Time // when it was written
+	saved       int       // checkpoints, in this job
+	unsavedBest bool      // the last checkpoint was to be the best epoch's, and failed
 	held        held
 	watch       stopwatch // of what is held up now
 	began       time.Time // start of this job
@@ -271,6 +272,9 @@ func (j *Job) Run(ctx context.Context) (_ Result, err error) {
 	}
 	j.told()
 	j.faults.hold(j.trainer)
+	if err := j.warm(); err != nil {
+		return Result{}, err
+	}
 	if err := j.tolerate(); err != nil {
 		return Result{}, err
 	}
@@ -401,9 +405,6 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 // newTrainer makes the trainer where the plan has the tables, over those that are left
 // of another group if they are not nil.
 func (j *job) newTrainer(left *step.Left) (*step.Trainer, error) {
-	if j.eval == nil {
-		j.warm()
-	}
 	begin := step.Tables{Left: left}
 	if p := j.planned; p != nil {
 		begin.Owner, begin.Strategies = p.Owner, p.Strategies()

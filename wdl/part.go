@@ -194,6 +194,9 @@ func (x *part) write(create func() (*checkpoint.Writer, error)) (checkpoint.File
 // the tables, of which what has changed since a step, or all, is to be saved.
 func (j *job) copy(w *checkpoint.Draft, since int64) (*sparse.Snapshot, error) {
 	if j.comm.Rank() == 0 {
+		if j.yaml == nil {
+			j.yaml = j.config.YAML()
+		}
 		cur, err := json.Marshal(j.cursor)
 		if err != nil {
 			return nil, err

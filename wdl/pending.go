@@ -238,17 +238,27 @@ func (j *job) usual() time.Duration {
 	return time.Duration(j.stepSeconds() / float64(n) * float64(time.Second))
 }
 
-// warm prepares what the first checkpoint would else hold its step up for: memory that
-// is touched for the first time costs more than the copy that is put there, and so does
-// what a type takes that is written as JSON for the first time.
-func (j *job) warm() {
+// warm prepares what the first checkpoint would else hold its step up for, by doing what
+// a cut does for nothing: memory that is touched for the first time costs more than the
+// copy that is put there, a round of the garbage collector that asking for it begins
+// more still, and so does what a type takes that is written as JSON for the first time.
+func (j *job) warm() error {
 	for i := range j.drafts {
 		j.drafts[i].Reserve(2 * draftBytes)
 	}
-	if j.comm.Rank() == 0 {
-		j.yaml = j.config.YAML()
-		_, _ = json.Marshal(j.cursor)
+	if j.pending != nil { // after a heal: what is not there yet the next one brings
+		return nil
 	}
+	w := &j.drafts[0] // that is filled first
+	rest, err := j.copy(w, step.Full)
+	if err != nil {
+		return err
+	}
+	w.Reset()
+	store := j.trainer.Store()
+	j.measured.own = store.Loads(nil)
+	j.measured.resize(len(j.measured.own))
+	return rest.Close()
 }
 
 // cut begins a checkpoint; none is under way.

@@ -92,6 +92,22 @@ func readPlacement(b []byte, shards int) (*placement, error) {
 	return p, nil
 }
 
+// measured is the memory of the loads of shards, for the life of the job: what a cut
+// finds anew may have to be touched for the first time, or begin a round of the
+// collector, while a step waits.
+type measured struct {
+	own          []sparse.ShardLoad
+	sums         []int64 // two by shard, and keys
+	wire, memory []int64 // by shard, of the checkpoint under way
+}
+
+func (m *measured) resize(shards int) {
+	if len(m.wire) != shards {
+		m.sums, m.wire, m.memory = make([]int64, 2*shards+1), make([]int64, shards), make([]int64, shards)
+	}
+	clear(m.sums)
+}
+
 // maxPlan bounds what rank 0 tells the others of a plan.
 const maxPlan = 1 << 30
 
@@ -159,9 +175,11 @@ func (j *job) given(from *checkpoint.Checkpoint, ranks int, shared bool) (g plan
 // placement is what a checkpoint keeps, and the owners that shards should have from
 // there on, nil if they may stay; every rank calls it.
 func (j *job) placement() (p placement, owner []int32, err error) {
-	s := j.trainer.Store()
-	own := s.Loads()
-	sums := make([]int64, 2*len(own)+1)
+	s, m := j.trainer.Store(), &j.measured
+	m.own = s.Loads(m.own)
+	own := m.own
+	m.resize(len(own))
+	sums := m.sums
 	for i, load := range own {
 		sums[2*i], sums[2*i+1] = load.WireBytes, load.MemoryBytes
 		sums[2*len(own)] += load.Keys
@@ -171,7 +189,7 @@ func (j *job) placement() (p placement, owner []int32, err error) {
 	}
 	p = placement{
 		Ranks: j.comm.Size(), Owner: s.Owner(), Keys: sums[2*len(own)],
-		Wire: make([]int64, len(own)), Memory: make([]int64, len(own)), Strategies: j.planned.Strategies(),
+		Wire: m.wire, Memory: m.memory, Strategies: j.planned.Strategies(),
 	}
 	for i := range own {
 		p.Wire[i], p.Memory[i] = sums[2*i], sums[2*i+1]

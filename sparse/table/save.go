@@ -15,7 +15,8 @@ const (
 	shardMagic = "WDLSHARD"
 	deltaMagic = "WDLDELTA"
 	magicBytes = 8
-	chunkBytes = 64 << 10 // of rows read or written at a time
+	chunkBytes = 64 << 10 // of rows read at a time
+	fileBytes  = 16 << 10 // of rows written at a time
 )
 
 // noteWords is how many words are saved behind each record: its stamp and its
@@ -42,14 +43,20 @@ type file struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// newFile begins a file. Its buffer is the table's: most shards are far smaller.
+// newFile begins a file. Its memory is the table's: most shards are far smaller.
 func (t *Table) newFile(w io.Writer) *file {
-	if t.out == nil {
-		t.out = bufio.NewWriterSize(nil, chunkBytes)
+	t.buffer()
+	t.file.to, t.file.sum = w, 0
+	t.file.out.Reset(&t.file)
+	return &t.file
+}
+
+// buffer finds the memory for files.
+func (t *Table) buffer() {
+	if t.file.out == nil {
+		t.file.out = bufio.NewWriterSize(nil, fileBytes)
+		t.description(0)
 	}
-	f := &file{to: w, out: t.out}
-	f.out.Reset(f)
-	return f
 }
 
 // Write sums what goes to the destination.
@@ -78,7 +85,7 @@ func (f *file) end() error {
 	if err := f.out.Flush(); err != nil {
 		return err
 	}
-	_, err := f.to.Write(binary.LittleEndian.AppendUint32(nil, f.sum))
+	_, err := f.to.Write(binary.LittleEndian.AppendUint32(f.out.AvailableBuffer(), f.sum))
 	return err
 }
 

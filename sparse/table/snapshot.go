@@ -25,17 +25,19 @@ func (t *Table) asItIs() view { return view{t: t, now: t.now} }
 // kept are rows as they were before the first change after a snapshot was begun, for
 // as long as their shards are to be saved.
 type kept struct {
-	set     *Set     // of the keys that a change was about to touch
-	item    []uint32 // by number in set: that of the record in items, 0 for a key that had no row
-	before  []int32  // by number: what last was before it
-	last    []int32  // by shard: one more than the number of the last key that was kept, 0 for none
-	pending []bool   // by shard: it is to be saved
-	all     bool     // every row of the pending shards is kept
-	items   slabs    // words of a record as it lies in memory, stamp, score
-	used    uint32   // of items; 0 is none
-	keys    []uint64 // of a step, in pending shards
-	rows    []Row    // of them
-	ids     []uint32 // of them
+	set     *Set       // of the keys that a change was about to touch
+	item    []uint32   // by number in set: that of the record in items, 0 for a key that had no row
+	before  []int32    // by number: what last was before it
+	last    []int32    // by shard: one more than the number of the last key that was kept, 0 for none
+	pending []bool     // by shard: it is to be saved
+	all     bool       // every row of the pending shards is kept
+	items   slabs      // words of a record as it lies in memory, stamp, score
+	used    uint32     // of items; 0 is none
+	keys    []uint64   // of a step, in pending shards
+	rows    []Row      // of them
+	ids     []uint32   // of them
+	given   [][]uint64 // by shard: keys given up since the step that the snapshot builds upon; nil before any was
+	gave    int        // of them, in all
 }
 
 // entry is what is saved of a key: a row that has not changed since the snapshot, one
@@ -55,7 +57,6 @@ type Snapshot struct {
 	view
 	since int64
 	gone  []uint64       // keys given up since, up to now, until the first Save
-	given [][]uint64     // they, by shard
 	whole bool           // shards are saved whole
 	seen  map[int]sketch // by shard: sightings as they were, where steps have counted more
 	err   error          // why the rest cannot be saved
@@ -87,6 +88,7 @@ func (t *Table) Snapshot(since int64, shards []int) *Snapshot {
 		s.whole = err != nil
 	}
 	t.saving = s
+	t.buffer()
 	return s
 }
 
@@ -111,15 +113,16 @@ func (s *Snapshot) Save(shard int, section func(of Content, write func(io.Writer
 		return err
 	}
 	s.sortGone()
+	given := s.kept.givenUp(shard)
 	replaces := s.whole && s.since != Everything // also what an emptied shard was
-	if !s.kept.pending[shard] || !replaces && s.t.ShardRows(shard) == 0 && s.kept.last[shard] == 0 && len(s.given[shard]) == 0 {
+	if !s.kept.pending[shard] || !replaces && s.t.ShardRows(shard) == 0 && s.kept.last[shard] == 0 && len(given) == 0 {
 		return nil
 	}
 	since := s.since
 	if s.whole {
 		since = Everything
 	}
-	all, rows := s.entries(shard, since, s.given[shard])
+	all, rows := s.entries(shard, since, given)
 	if len(all) == 0 && !replaces {
 		return nil
 	}
@@ -170,15 +173,25 @@ func (s *Snapshot) keepSeen(shard int) {
 
 // sortGone gives each shard its keys of gone.
 func (s *Snapshot) sortGone() {
-	if s.given != nil {
+	if len(s.gone) == 0 {
 		return
 	}
-	s.given = make([][]uint64, s.t.Shards())
+	if s.kept.given == nil {
+		s.kept.given = make([][]uint64, s.t.Shards())
+	}
 	for _, key := range s.gone {
 		shard := s.t.ShardOf(key)
-		s.given[shard] = append(s.given[shard], key)
+		s.kept.given[shard] = append(s.kept.given[shard], key)
 	}
-	s.gone = nil
+	s.kept.gave, s.gone = len(s.gone), nil
+}
+
+// givenUp are the keys of a shard that sortGone has given it.
+func (k *kept) givenUp(shard int) []uint64 {
+	if k.given == nil {
+		return nil
+	}
+	return k.given[shard]
 }
 
 // Close ends the snapshot and frees what it has kept, or leaves the memory to the next
@@ -200,7 +213,7 @@ const spareBytes = 256 << 10
 
 // bytes is what was taken so far, all but the little that every table has.
 func (k *kept) bytes() int64 {
-	return k.set.Bytes() + int64(k.used)*int64(k.items.size) + 4*int64(cap(k.item)+cap(k.before))
+	return k.set.Bytes() + int64(k.used)*int64(k.items.size) + 4*int64(cap(k.item)+cap(k.before)) + 8*int64(k.gave)
 }
 
 // reset forgets the rows.
@@ -208,7 +221,10 @@ func (k *kept) reset() {
 	k.set.Reset()
 	clear(k.last)
 	clear(k.pending)
-	k.item, k.before, k.all, k.used = k.item[:0], k.before[:0], false, 0
+	k.item, k.before, k.all, k.used, k.gave = k.item[:0], k.before[:0], false, 0, 0
+	for shard := range k.given {
+		k.given[shard] = k.given[shard][:0]
+	}
 }
 
 // free returns the memory; k may be nil.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -291,6 +292,44 @@ func TestStepsBesideASnapshotDoNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations a step", allocs)
 	}
 	s.Close()
+}
+
+// TestSavingAgainFindsNoMemory: what a snapshot needs, its table has from the one
+// before, but for a few words a section.
+func TestSavingAgainFindsNoMemory(t *testing.T) {
+	const shards, sections = 1024, 40
+	x, err := Open(Config{Name: "x", Parts: []Part{{Name: "p", Dim: 1, Rule: optim.Rule{Kind: "sgd"}}}}, 1, shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	all := make([]int, shards)
+	for i := range all {
+		all[i] = i
+	}
+	keys := make([]uint64, sections)
+	for i := range keys {
+		keys[i] = uint64(i)
+	}
+	train(t, x, 1, 1, keys...)
+	section := func(_ Content, write func(io.Writer) error) error { return write(io.Discard) }
+	save := func() {
+		s := x.Snapshot(Everything, all)
+		for _, shard := range all {
+			if err := s.Save(shard, section); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Close()
+	}
+	save()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	save()
+	runtime.ReadMemStats(&after)
+	if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 256*sections {
+		t.Errorf("saving %d sections again took %d bytes of new memory", sections, bytes)
+	}
 }
 
 // BenchmarkSnapshot is what steps cost beside one: kept says that every row is kept

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"unsafe"
@@ -57,7 +56,7 @@ type Table struct {
 	scratch []float32      // 2·V
 	record  []float32      // V+S
 	cold    []float32      // a record as it lies on disk
-	out     *bufio.Writer  // of the file that is being written
+	file    file           // that is being written
 	list    []entry        // of it
 	saving  *Snapshot      // the one under way
 	spare   *kept          // of the one before, if it is small
