@@ -4,6 +4,9 @@ import (
 	"context"
 	"math"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/schema"
 )
 
 var adultFields = []string{
@@ -16,26 +19,26 @@ var (
 	adultWords   = []string{"workclass", "education", "marital_status", "occupation", "relationship", "race", "sex", "native_country"}
 )
 
-func adultSource() Source {
-	return Source{Comment: "|", Missing: []string{"?"}, Fields: adultFields}
+func adultSource() schema.Source {
+	return schema.Source{Comment: "|", Missing: []string{"?"}, Fields: adultFields}
 }
 
 // adultSchema is the recipe of the embedded configuration.
-func adultSchema() Schema {
-	s := Schema{Label: Label{Field: "income", Positive: []string{">50K", ">50K."}, Negative: []string{"<=50K", "<=50K."}}}
+func adultSchema() schema.Schema {
+	s := schema.Schema{Label: schema.Label{Field: "income", Positive: []string{">50K", ">50K."}, Negative: []string{"<=50K", "<=50K."}}}
 	for _, f := range adultWords {
-		s.Features = append(s.Features, Feature{Field: f, Encode: "vocabulary"})
+		s.Features = append(s.Features, schema.Feature{Field: f, Encode: "vocabulary"})
 	}
 	for _, f := range adultNumbers {
-		s.Features = append(s.Features, Feature{Field: f, Encode: "quantile"},
-			Feature{Field: f, Encode: "standardise", Log: f == "capital_gain" || f == "capital_loss"})
+		s.Features = append(s.Features, schema.Feature{Field: f, Encode: "quantile"},
+			schema.Feature{Field: f, Encode: "standardise", Log: f == "capital_gain" || f == "capital_loss"})
 	}
-	s.Crosses = []Cross{{Of: []string{"education", "occupation"}}, {Of: []string{"age", "hours_per_week", "sex"}}}
+	s.Crosses = []schema.Cross{{Of: []string{"education", "occupation"}}, {Of: []string{"age", "hours_per_week", "sex"}}}
 	return s
 }
 
 // prepare opens, scans in parts and counts a dataset.
-func prepare(t testing.TB, src Source, s Schema, parts int, patterns ...string) (*Dataset, *Fit) {
+func prepare(t testing.TB, src schema.Source, s schema.Schema, parts int, patterns ...string) (*Dataset, *encode.Fit) {
 	t.Helper()
 	d, err := Open(src, s, patterns)
 	if err != nil {
@@ -50,11 +53,11 @@ func prepare(t testing.TB, src Source, s Schema, parts int, patterns ...string) 
 
 // scanAll scans the parts, the last first, and merges them through their
 // encoded form.
-func scanAll(t testing.TB, d *Dataset, s Schema, parts int) (*Fit, *Counts) {
+func scanAll(t testing.TB, d *Dataset, s schema.Schema, parts int) (*encode.Fit, *Counts) {
 	t.Helper()
-	fit, counts := NewFit(s), new(Counts)
+	fit, counts := encode.NewFit(s), new(Counts)
 	for p := parts - 1; p >= 0; p-- {
-		f := NewFit(s)
+		f := encode.NewFit(s)
 		c, err := d.Scan(context.Background(), p, parts, f, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -69,9 +72,9 @@ func scanAll(t testing.TB, d *Dataset, s Schema, parts int) (*Fit, *Counts) {
 	return fit, counts
 }
 
-func newEncoder(t testing.TB, fit *Fit) *Encoder {
+func newEncoder(t testing.TB, fit *encode.Fit) *encode.Encoder {
 	t.Helper()
-	e, err := NewEncoder(fit)
+	e, err := encode.NewEncoder(fit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,12 +102,12 @@ func TestAdultColumnSums(t *testing.T) {
 		"age": {1256257, 631173}, "fnlwgt": {6179373392, 3084202270}, "education_num": {328237, 163997},
 		"capital_gain": {35089324, 17614497}, "capital_loss": {2842700, 1431088}, "hours_per_week": {1316684, 657626},
 	}
-	schema := Schema{Label: adultSchema().Label}
+	wanted := schema.Schema{Label: adultSchema().Label}
 	for _, f := range adultNumbers {
-		schema.Features = append(schema.Features, Feature{Field: f, Encode: "raw"})
+		wanted.Features = append(wanted.Features, schema.Feature{Field: f, Encode: "raw"})
 	}
 	for i, name := range []string{"builtin:adult.data", "builtin:adult.test"} {
-		d, fit := prepare(t, adultSource(), schema, 1, name)
+		d, fit := prepare(t, adultSource(), wanted, 1, name)
 		sums := make([]float64, len(adultNumbers))
 		for _, b := range readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 1000}) {
 			for j, x := range b.Dense {
@@ -122,7 +125,7 @@ func TestAdultColumnSums(t *testing.T) {
 func TestAdultStatistics(t *testing.T) {
 	_, fit := prepare(t, adultSource(), adultSchema(), 4, "builtin:adult.data")
 	e := newEncoder(t, fit)
-	s := e.stats[e.schema.index("age_standardise")]
+	s := statisticsOf(t, e, "age_standardise")
 	if math.Abs(s.Mean-38.58164675532078) > 1e-9 || math.Abs(s.Deviation-13.640223092304275) > 1e-9 {
 		t.Errorf("age: mean %v, deviation %v", s.Mean, s.Deviation)
 	}
@@ -140,7 +143,7 @@ func TestAdultStatistics(t *testing.T) {
 	}
 	// 92 % of the records have no capital gain; they are alone in interval 0, and
 	// the others share the other intervals.
-	gain := e.stats[e.schema.index("capital_gain")].Limits
+	gain := statisticsOf(t, e, "capital_gain").Limits
 	if len(gain) < 20 || gain[0] != 114 {
 		t.Errorf("limits of capital_gain: %v", gain)
 	}

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/wdlrun/wdlrun/data/encode"
 )
 
 // ahead is the part of a Reader that works while the training computes. One
@@ -25,7 +27,7 @@ import (
 // allocated once they have grown.
 type ahead struct {
 	dataset *Dataset
-	encoder *Encoder
+	encoder *encode.Encoder
 	memo    *memo
 	cancel  context.CancelFunc
 
@@ -55,7 +57,7 @@ const (
 	soonAhead = 4 << 20  // those of drafts before it is known whether they are needed
 )
 
-func newAhead(d *Dataset, e *Encoder, c ReaderConfig) ahead {
+func newAhead(d *Dataset, e *encode.Encoder, c ReaderConfig) ahead {
 	return ahead{
 		dataset: d, encoder: e, alone: runtime.GOMAXPROCS(0) == 1, most: c.Threads,
 		room: make(chan struct{}, max(c.Depth, growDepth)), offer: make(chan *draft),
@@ -65,9 +67,9 @@ func newAhead(d *Dataset, e *Encoder, c ReaderConfig) ahead {
 }
 
 // start starts the loader.
-func (r *Reader) start(f *filler, b *batcher) {
+func (r *Reader) start(f *filler, b *draftCoder) {
 	if r.config.Epochs > 1 && !b.coded {
-		r.memo = newMemo(r.dataset.rows, b.plainWords())
+		r.memo = newMemo(r.dataset.rows, b.RowWords())
 	}
 	b.memo, r.coded, b.spare = r.memo, b.coded, &f.spare
 	var ctx context.Context
@@ -113,7 +115,7 @@ func (r *Reader) starve() {
 		return
 	}
 	r.hungry = 0
-	if b, err := r.dataset.newBatcher(r.encoder); err == nil { // as it was for the loader
+	if b, err := r.dataset.newDraftCoder(r.encoder); err == nil { // as it was for the loader
 		b.memo, b.coded = r.memo, r.coded
 		r.threads.Add(1)
 		go r.help(b)
@@ -121,17 +123,17 @@ func (r *Reader) starve() {
 }
 
 // help encodes what the loader has no time for.
-func (r *Reader) help(b *batcher) {
+func (r *Reader) help(b *draftCoder) {
 	for d := range r.offer {
 		r.encode(b, d)
 	}
 }
 
 // load reads all batches of all epochs.
-func (r *Reader) load(ctx context.Context, f *filler, b *batcher) {
+func (r *Reader) load(ctx context.Context, f *filler, b *draftCoder) {
 	defer close(r.ended)
 	defer close(r.offer)
-	defer f.close()
+	defer f.Close()
 	c := &r.config
 	sized := c.Depth > 0
 	for e := range c.Epochs {
@@ -193,7 +195,7 @@ func (r *Reader) take() *draft {
 }
 
 // step makes the draft of the rows between positions x and y of the epoch.
-func (r *Reader) step(ctx context.Context, f *filler, b *batcher, x, y int64) bool {
+func (r *Reader) step(ctx context.Context, f *filler, b *draftCoder, x, y int64) bool {
 	began := time.Now()
 	d := r.take()
 	d.stored, f.spare = f.spare, d.stored // which is in the caches
@@ -218,15 +220,15 @@ func (r *Reader) step(ctx context.Context, f *filler, b *batcher, x, y int64) bo
 }
 
 // encode makes a draft ready.
-func (r *Reader) encode(b *batcher, d *draft) {
+func (r *Reader) encode(b *draftCoder, d *draft) {
 	began := time.Now()
 	d.err = b.encode(d)
-	for i, n := range b.unknown {
+	for i, n := range b.Unknowns() {
 		if n > 0 {
 			r.unknown[i].Add(n)
 		}
 	}
-	clear(b.unknown)
+	clear(b.Unknowns())
 	if b.spare != nil {
 		d.stored, *b.spare = *b.spare, d.stored
 	}
@@ -274,7 +276,7 @@ func (f *filler) fill(ctx context.Context, d *draft, x, y int64) error {
 	f.fetch.flush()
 	if len(d.kept) > 0 {
 		k := &d.kept[0]
-		d.at = place{&f.files[f.blocks[k.block].file], k.offset, f.rowBase[k.block] + int64(k.row)}
+		d.at = place{&f.set.Files[f.set.Blocks[k.block].File], k.offset, f.rowBase[k.block] + int64(k.row)}
 	}
 	return nil
 }

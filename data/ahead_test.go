@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/data/datatest"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // epochsOf reads as many epochs as r has, and checks each batch.
-func epochsOf(t *testing.T, r *Reader, e *Encoder, epochs int) (all [][]uint64) {
+func epochsOf(t *testing.T, r *Reader, e *encode.Encoder, epochs int) (all [][]uint64) {
 	t.Helper()
 	for range epochs {
 		var rows []uint64
@@ -25,7 +27,7 @@ func epochsOf(t *testing.T, r *Reader, e *Encoder, epochs int) (all [][]uint64) 
 				t.Fatal(err)
 			}
 			checkShape(t, b, e)
-			rows = append(rows, rowsOf(t, []*Batch{b})...)
+			rows = append(rows, rowsOf(t, []*encode.Batch{b})...)
 			r.Recycle(b)
 		}
 		all = append(all, rows)
@@ -42,8 +44,8 @@ func epochsOf(t *testing.T, r *Reader, e *Encoder, epochs int) (all [][]uint64) 
 // and whether rows are kept from one epoch to the next.
 func TestEpochsFollowEachOther(t *testing.T) {
 	for _, packing := range []string{"", ".gz"} {
-		src, schema := numberedFields("csv")
-		d, fit := prepare(t, src, schema, 2, inFiles(t, packing, pack(t, packing, numberedIn(t, "csv", 0, 1500)), pack(t, packing, numberedIn(t, "csv", 1500, 3000))))
+		src, schema := datatest.Fields("csv")
+		d, fit := prepare(t, src, schema, 2, datatest.Files(t, packing, datatest.Pack(t, packing, datatest.Numbered(t, "csv", 0, 1500)), datatest.Pack(t, packing, datatest.Numbered(t, "csv", 1500, 3000))))
 		e := newEncoder(t, fit)
 		c := ReaderConfig{Seed: 5, Epoch: 1, GlobalBatch: 130, Lanes: 16, Shuffle: true, Window: 640, Rank: 1, Size: 2, Start: 777}
 		const epochs = 3
@@ -62,7 +64,7 @@ func TestEpochsFollowEachOther(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range helpers {
-				b, err := d.newBatcher(e)
+				b, err := d.newDraftCoder(e)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -88,6 +90,7 @@ func TestMemo(t *testing.T) {
 	if m := newMemo(mostMemo/8, 1); m != nil {
 		t.Error("too many rows are kept")
 	}
+	const headLabel, headLists = 1, 2 // of rows, see package encode
 	m := newMemo(3, 2)
 	m.put(1, []uint64{headLabel, 7})
 	m.put(1, []uint64{0, 8})

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/synth"
 	"github.com/wdlrun/wdlrun/data/tfrecord"
 	"github.com/wdlrun/wdlrun/data/value"
@@ -29,27 +31,27 @@ func clickLog(b *testing.B) []byte {
 }
 
 // clickSchema takes counts as numbers and hashes categories.
-func clickSchema() Schema {
-	s := Schema{Label: Label{Field: "label"}}
-	for _, f := range CriteoFields()[1:] {
+func clickSchema() schema.Schema {
+	s := schema.Schema{Label: schema.Label{Field: "label"}}
+	for _, f := range schema.CriteoFields()[1:] {
 		encode := "hash"
 		if f[0] == 'I' {
 			encode = "log"
 		}
-		s.Features = append(s.Features, Feature{Field: f, Encode: encode})
+		s.Features = append(s.Features, schema.Feature{Field: f, Encode: encode})
 	}
 	return s
 }
 
 // examples is a click log as TFRecord: counts as integers, categories as texts.
 func examples(b *testing.B, log []byte) []byte {
-	names, lists := CriteoFields(), make([]value.List, 40)
+	names, lists := schema.CriteoFields(), make([]value.List, 40)
 	var out, record []byte
 	for line := range bytes.Lines(log) {
 		for i, f := range bytes.Split(bytes.TrimSuffix(line, []byte("\n")), []byte("\t")) {
 			lists[i].Reset()
 			if len(f) > 0 && i < 14 {
-				x, _ := parseNumber(f)
+				x, _ := value.ParseNumber(f)
 				lists[i].Begin(value.Int)
 				lists[i].Ints = append(lists[i].Ints, int64(x))
 			} else if len(f) > 0 {
@@ -102,11 +104,11 @@ func perRecord(b *testing.B, path string, read func(b *testing.B, path string)) 
 }
 
 func benchFile(b *testing.B, format, path string, c ReaderConfig) {
-	d, err := Open(Source{Format: format}, clickSchema(), []string{path})
+	d, err := Open(schema.Source{Format: format}, clickSchema(), []string{path})
 	if err != nil {
 		b.Fatal(err)
 	}
-	fit := NewFit(clickSchema())
+	fit := encode.NewFit(clickSchema())
 	counts, err := d.Scan(context.Background(), 0, 1, fit, nil)
 	if err == nil {
 		err = d.Use(counts)
@@ -114,7 +116,7 @@ func benchFile(b *testing.B, format, path string, c ReaderConfig) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e, err := NewEncoder(fit)
+	e, err := encode.NewEncoder(fit)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -142,17 +144,17 @@ func benchFile(b *testing.B, format, path string, c ReaderConfig) {
 func BenchmarkStatisticsOfManyFields(b *testing.B) {
 	for _, n := range []int{300, 3000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			fields, s := []string{"label"}, Schema{Label: Label{Field: "label"}}
+			fields, s := []string{"label"}, schema.Schema{Label: schema.Label{Field: "label"}}
 			for i := range n {
 				name := fmt.Sprintf("c%d", i)
 				fields = append(fields, name)
-				s.Features = append(s.Features, Feature{Field: name, Encode: "quantile"}, Feature{Field: name, Name: name + "_s", Encode: "standardise"})
+				s.Features = append(s.Features, schema.Feature{Field: name, Encode: "quantile"}, schema.Feature{Field: name, Name: name + "_s", Encode: "standardise"})
 			}
 			for b.Loop() {
 				if faults := s.Validate(fields); len(faults) > 0 {
 					b.Fatal(faults)
 				}
-				if _, err := NewEncoder(NewFit(s)); err != nil {
+				if _, err := encode.NewEncoder(encode.NewFit(s)); err != nil {
 					b.Fatal(err)
 				}
 			}

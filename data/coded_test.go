@@ -11,6 +11,10 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/wdlrun/wdlrun/data/datatest"
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/schema"
 )
 
 // tableRow has columns that schemas over y, a, b and c can use in many ways.
@@ -75,7 +79,7 @@ func inTable[T any](t *testing.T, rows []T, options ...parquet.WriterOption) []b
 }
 
 // outcome is what a reader gives, printed, to its end or its error.
-func outcome(t *testing.T, d *Dataset, e *Encoder, c ReaderConfig) (batches []string) {
+func outcome(t *testing.T, d *Dataset, e *encode.Encoder, c ReaderConfig) (batches []string) {
 	t.Helper()
 	r, err := NewReader(d, e, c)
 	if err != nil {
@@ -100,13 +104,13 @@ func outcome(t *testing.T, d *Dataset, e *Encoder, c ReaderConfig) (batches []st
 
 // sameCoded reads a file column by column and row by row, and returns how often it
 // could compare the two: never, if the schema is not that of the file.
-func sameCoded(t *testing.T, path string, missing []string, s Schema, configs ...ReaderConfig) (compared int) {
+func sameCoded(t *testing.T, path string, missing []string, s schema.Schema, configs ...ReaderConfig) (compared int) {
 	t.Helper()
-	d, err := Open(Source{Format: "parquet", Missing: missing}, s, []string{path})
+	d, err := Open(schema.Source{Format: "parquet", Missing: missing}, s, []string{path})
 	if err != nil {
 		return 0
 	}
-	fit := NewFit(s)
+	fit := encode.NewFit(s)
 	counts, err := d.Scan(context.Background(), 0, 1, fit, nil)
 	if err != nil {
 		return 0
@@ -114,7 +118,7 @@ func sameCoded(t *testing.T, path string, missing []string, s Schema, configs ..
 	if err := d.Use(counts); err != nil {
 		t.Fatal(err)
 	}
-	e, err := NewEncoder(fit)
+	e, err := encode.NewEncoder(fit)
 	if err != nil {
 		return 0
 	}
@@ -130,9 +134,9 @@ func sameCoded(t *testing.T, path string, missing []string, s Schema, configs ..
 	return compared
 }
 
-// tableCases are the schemas of plainCases that a table can have.
-func tableCases() []Schema {
-	all := plainCases()
+// tableCases are the schemas of Schemas that a table can have.
+func tableCases() []schema.Schema {
+	all := datatest.Schemas()
 	for i := range all {
 		all[i].Features = slices.Clone(all[i].Features)
 		for j := range all[i].Features {
@@ -146,7 +150,7 @@ func tableCases() []Schema {
 func TestCodedRowsAreParserAndCoder(t *testing.T) {
 	compared := 0
 	for name, content := range tables(t) {
-		path := write(t, name+".parquet", string(content))
+		path := datatest.Write(t, name+".parquet", string(content))
 		for _, s := range tableCases() {
 			for _, missing := range [][]string{nil, {"blue", "4"}} {
 				compared += sameCoded(t, path, missing, s, ReaderConfig{GlobalBatch: 100, Lanes: 1},
@@ -186,7 +190,7 @@ func FuzzCodedRows(f *testing.F) {
 		}
 		content := inTable(t, rows, parquet.PageBufferSize(1+int(page)), parquet.MaxRowsPerRowGroup(1+int64(group)))
 		content[int(at)%len(content)] ^= flip
-		path := write(t, "t.parquet", string(content))
+		path := datatest.Write(t, "t.parquet", string(content))
 		for i, s := range tableCases() {
 			missing := [][]string{nil, {"blue", "4"}}[(int(page)+i)%2]
 			sameCoded(t, path, missing, s, ReaderConfig{GlobalBatch: 13, Lanes: 5, Rank: i % 2, Size: 2, Start: int64(page % 32)}, ReaderConfig{GlobalBatch: 10, Lanes: 3, Shuffle: true, Window: 30, Seed: 1, Start: int64(page % 32)})
@@ -202,11 +206,11 @@ func TestCodedRowsTellFaults(t *testing.T) {
 		rows[i] = tableRow{Y: int64(i % 2), A: "1", C: &x}
 	}
 	rows[700].A, rows[800].C = "many", &nan
-	s := Schema{Label: Label{Field: "y"}, Features: []Feature{{Field: "a", Encode: "hash"}}}
-	d, _ := prepare(t, Source{Format: "parquet"}, s, 1, write(t, "t.parquet", string(inTable(t, rows))))
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "a", Encode: "hash"}}}
+	d, _ := prepare(t, schema.Source{Format: "parquet"}, s, 1, datatest.Write(t, "t.parquet", string(inTable(t, rows))))
 	for field, row := range map[string]int64{"a": 701, "c": 801} {
-		s.Features[0] = Feature{Field: field, Encode: "raw"}
-		got := outcome(t, d, newEncoder(t, NewFit(s)), ReaderConfig{GlobalBatch: 50, Lanes: 1})
+		s.Features[0] = schema.Feature{Field: field, Encode: "raw"}
+		got := outcome(t, d, newEncoder(t, encode.NewFit(s)), ReaderConfig{GlobalBatch: 50, Lanes: 1})
 		if want := fmt.Sprintf("row %d", row); len(got) != int(row-1)/50+1 || !bytes.Contains([]byte(got[len(got)-1]), []byte(want)) {
 			t.Errorf("%d batches, the last %.200s, want a fault of %s", len(got), got[len(got)-1], want)
 		}

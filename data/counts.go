@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
+	"github.com/wdlrun/wdlrun/data/wire"
 )
 
 // Counts says how many lines and records begin in each block of a dataset. It
@@ -15,10 +19,10 @@ type Counts struct {
 	dataset   uint64
 	spans     []span32 // ascending, none touching the next
 	positives int64
-	bad       int64    // records that cannot be used
-	faults    []Fault  // the first of them
-	content   uint64   // sum of the digests of the blocks, which no order changes
-	late      []string // fields that have come, of those that are watched
+	bad       int64          // records that cannot be used
+	faults    []record.Fault // the first of them
+	content   uint64         // sum of the digests of the blocks, which no order changes
+	late      []string       // fields that have come, of those that are watched
 }
 
 // span32 is a run of blocks.
@@ -43,7 +47,7 @@ func (c *Counts) Records() (n int64) {
 func (c *Counts) Positives() int64 { return c.positives }
 
 // Bad is the number of records that cannot be used; first are some of them.
-func (c *Counts) Bad() (n int64, first []Fault) { return c.bad, c.faults }
+func (c *Counts) Bad() (n int64, first []record.Fault) { return c.bad, c.faults }
 
 // tooBad is the first fault if there are more than most.
 func (c *Counts) tooBad(most int64) error {
@@ -78,7 +82,7 @@ func (c *Counts) Marshal() []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(len(c.faults)))
 	for _, f := range c.faults {
-		for _, x := range []int64{f.Line, f.Row, f.Offset, int64(f.block)} {
+		for _, x := range []int64{f.Line, f.Row, f.Offset, int64(f.Block)} {
 			b = binary.AppendUvarint(b, uint64(x))
 		}
 		for _, text := range []string{f.File, f.Column, f.Value, f.Want} {
@@ -128,30 +132,34 @@ func (c *Counts) Merge(b []byte) error {
 	}
 	c.spans, c.positives, c.content, c.bad = joint, c.positives+o.positives, c.content+o.content, c.bad+o.bad
 	c.faults = append(c.faults, o.faults...)
-	slices.SortStableFunc(c.faults, func(a, b Fault) int { return int(a.block) - int(b.block) })
+	slices.SortStableFunc(c.faults, func(a, b record.Fault) int { return int(a.Block) - int(b.Block) })
 	c.faults = c.faults[:min(len(c.faults), mostFaults)]
-	c.late = union(c.late, o.late)
+	for _, name := range o.late {
+		if !slices.Contains(c.late, name) {
+			c.late = append(c.late, name)
+		}
+	}
 	return nil
 }
 
 func countsFrom(b []byte) (c Counts, err error) {
-	r := &wire{b: b}
-	r.magic(countsMagic)
-	c.dataset, c.content = r.uint64(), r.uint64()
-	c.positives = r.count()
+	r := &wire.Reader{B: b}
+	r.Magic(countsMagic)
+	c.dataset, c.content = r.Uint64(), r.Uint64()
+	c.positives = r.Count()
 	end := 0
-	for range r.length(mostBlocks, 5) {
-		first := r.uvarint()
-		n := r.length(mostBlocks, 3)
-		if first > mostBlocks || int(first) < end || n == 0 {
-			r.fail("spans overlap or are empty")
+	for range r.Length(record.MostBlocks, 5) {
+		first := r.Uvarint()
+		n := r.Length(record.MostBlocks, 3)
+		if first > record.MostBlocks || int(first) < end || n == 0 {
+			r.Fail("spans overlap or are empty")
 			break
 		}
 		s := span32{int32(first), make([]int32, n), make([]int32, n), make([]int32, n)}
 		for i := range n {
-			lines, records, flawed := r.count(), r.count(), r.count()
+			lines, records, flawed := r.Count(), r.Count(), r.Count()
 			if records+flawed > lines || lines > math.MaxInt32 {
-				r.fail("%d and %d records in %d lines of a block", records, flawed, lines)
+				r.Fail("%d and %d records in %d lines of a block", records, flawed, lines)
 				break
 			}
 			s.lines[i], s.records[i], s.flawed[i] = int32(lines), int32(records), int32(flawed)
@@ -161,10 +169,10 @@ func countsFrom(b []byte) (c Counts, err error) {
 		c.spans = append(c.spans, s)
 	}
 	c.faults = faultsFrom(r)
-	for range r.length(2*mostInputs, 1) { // fields, and those of weights
-		c.late = append(c.late, string(r.bytes(mostLine)))
+	for range r.Length(2*schema.MostInputs, 1) { // fields, and those of weights
+		c.late = append(c.late, string(r.Bytes(record.MostLine)))
 	}
-	if err := r.end(); err != nil {
+	if err := r.End(); err != nil {
 		return Counts{}, err
 	}
 	if c.bad > 0 && len(c.faults) == 0 {
@@ -176,11 +184,11 @@ func countsFrom(b []byte) (c Counts, err error) {
 	return c, nil
 }
 
-func faultsFrom(r *wire) (faults []Fault) {
-	for range r.length(mostFaults, 8) {
-		f := Fault{Line: r.count(), Row: r.count(), Offset: r.count(), block: int32(min(r.count(), mostBlocks))}
+func faultsFrom(r *wire.Reader) (faults []record.Fault) {
+	for range r.Length(mostFaults, 8) {
+		f := record.Fault{Line: r.Count(), Row: r.Count(), Offset: r.Count(), Block: int32(min(r.Count(), record.MostBlocks))}
 		for _, text := range []*string{&f.File, &f.Column, &f.Value, &f.Want} {
-			*text = string(r.bytes(mostText))
+			*text = string(r.Bytes(mostText))
 		}
 		faults = append(faults, f)
 	}

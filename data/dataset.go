@@ -10,20 +10,20 @@ import (
 	"sync"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
 )
 
 // Dataset is a list of files, cut into blocks, with the names of their fields.
 // Open it on every rank; then Scan, merge the counts, and Use them.
 type Dataset struct {
-	src    Source
-	schema Schema // filled
-	format format
-	fields []string // nil: any name may come
-	late   []string // of them, those that no record has that was read so far
-	absent []string // fields that no record has, where any name may come
-	stream bool     // some file can only be read onwards
-	files  []file
-	blocks []block
+	set    *record.Set
+	schema schema.Schema // filled
+	late   []string      // of them, those that no record has that was read so far
+	absent []string      // fields that no record has, where any name may come
+	stream bool          // some file can only be read onwards
 	digest uint64
 	hold   holdOut
 	totals
@@ -38,7 +38,7 @@ type totals struct {
 	lineBase, rowBase []int64 // lines of the file, records of the dataset, before each block
 	rows, positives   int64
 	bad               int64 // records left out, and the first of them
-	faults            []Fault
+	faults            []record.Fault
 	content           uint64 // digest of all lines
 }
 
@@ -46,135 +46,39 @@ type totals struct {
 // builtin:NAME. The settings of src apply to all of them, except its lists of
 // files, and every file has the same fields. All faults of source and schema
 // are reported at once.
-func Open(src Source, s Schema, patterns []string) (*Dataset, error) {
-	if err := joined("data: source", src.Validate()); err != nil {
-		return nil, err
-	}
-	files, err := resolve(patterns)
+func Open(src schema.Source, s schema.Schema, patterns []string) (*Dataset, error) {
+	files, err := record.OpenSet(src, patterns)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dataset{src: src, schema: s.Fill(), files: files, marks: new(marks)}
-	if d.format, err = formatFor(src, files); err != nil {
+	d := &Dataset{set: files, schema: s.Fill(), marks: new(marks)}
+	if err := d.set.Uncut(d.schema.Fields()); err != nil {
 		return nil, err
 	}
-	for i := range d.files {
-		if err := d.look(i); err != nil {
-			return nil, err
-		}
-		if log := d.files[i].log; log != nil && (i == 0 || log != d.files[i-1].log) { // its connections serve all looks
-			if err := log.Open(); err != nil {
-				return nil, fmt.Errorf("data: open: %w", err)
-			}
-			defer log.Close()
-		}
-	}
-	if err := d.uncut(); err != nil {
+	first := d.set.Fields
+	d.late = d.set.Come(d.schema.Fields()[1:])
+	d.set.Add(d.late)
+	if err := schema.Joined("data: schema of "+d.set.Files[0].Name, s.Validate(d.set.Fields)); err != nil {
 		return nil, err
 	}
-	if n := countBlocks(d.files); n > mostBlocks {
-		return nil, fmt.Errorf("data: open: %d blocks of data, at most %d (16 TiB) are possible", n, mostBlocks)
-	}
-	d.blocks = cut(d.files)
-	first := d.fields
-	d.findLate()
-	d.fields = union(slices.Clip(d.fields), d.late)
-	if err := joined("data: schema of "+d.files[0].name, s.Validate(d.fields)); err != nil {
-		return nil, err
-	}
-	if _, err := newParser(src, d.fields, d.schema); err != nil {
+	if err := encode.Readable(src, d.set.Fields, d.schema); err != nil {
 		return nil, err
 	}
 	h := xxh3.New()
-	for _, f := range d.files {
-		fmt.Fprintf(h, "%q %d;", filepath.Base(f.name), f.bytes)
-		d.stream = d.stream || f.packing != nil || f.groups != nil
+	for _, f := range d.set.Files {
+		fmt.Fprintf(h, "%q %d;", filepath.Base(f.Name), f.Bytes)
+		d.stream = d.stream || f.Packing != nil || f.Groups != nil
 	}
 	fmt.Fprintf(h, "%q", first)
 	d.digest = h.Sum64()
 	return d, nil
 }
 
-// uncut is the one error of a header that another delimiter cuts into fields that the
-// schema names, where each of them would be missing.
-func (d *Dataset) uncut() error {
-	if len(d.fields) != 1 || !d.src.Header {
-		return nil
-	}
-	header, used := d.fields[0], string(newDelimited(d.src).delim)
-	for _, c := range d.schema.columns() {
-		for _, other := range delimiters {
-			if c.name != header && slices.Contains(strings.Split(header, other), c.name) {
-				return fmt.Errorf("data: open: %s: its header is one field, %q, for the delimiter is %q; this file's looks like %q: set data.delimiter",
-					d.files[0].name, cutLong([]byte(header)), used, other)
-			}
-		}
-	}
-	return nil
-}
-
-// look reads the beginning of file i.
-func (d *Dataset) look(i int) error {
-	f := &d.files[i]
-	if f.log == nil {
-		if err := f.begin(d.src.formatName()); err != nil {
-			return err
-		}
-	}
-	src, err := f.open()
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	names, err := d.format.look(f, src)
-	if err != nil {
-		return err
-	}
-	_, named := namingOf(d.format)
-	switch {
-	case named && d.src.Follow.On: // the next files may have more
-	case i == 0:
-		d.fields = names
-	case named:
-		d.fields = union(d.fields, names)
-	case d.src.Header && !slices.Equal(names, d.fields):
-		return fmt.Errorf("data: open: %s: its header differs from that of %s: %s, there: %s",
-			f.name, d.files[0].name, strings.Join(names, ","), strings.Join(d.fields, ","))
-	}
-	return nil
-}
-
-// union is a, and behind it what b alone has.
-func union(a, b []string) []string {
-	known := make(map[string]bool, len(a)+len(b))
-	for _, s := range a {
-		known[s] = true
-	}
-	for _, s := range b {
-		if !known[s] {
-			known[s] = true
-			a = append(a, s)
-		}
-	}
-	return a
-}
-
 // Names returns the names of the files in their order.
-func (d *Dataset) Names() []string {
-	names := make([]string, len(d.files))
-	for i, f := range d.files {
-		names[i] = f.name
-	}
-	return names
-}
+func (d *Dataset) Names() []string { return d.set.Names() }
 
 // Bytes is the size of the files as they lie there.
-func (d *Dataset) Bytes() (n int64) {
-	for i := range d.files {
-		n += d.files[i].bytes
-	}
-	return n
-}
+func (d *Dataset) Bytes() int64 { return d.set.Bytes() }
 
 // HoldOut keeps a share of the records for validation; Fit does not see them.
 // Which ones they are depends on seed and their place in the dataset alone. It
@@ -196,10 +100,10 @@ func (d *Dataset) Use(c *Counts) error {
 	if c.dataset != d.digest {
 		return fmt.Errorf("data: use: counts of another dataset (%016x, here %016x)", c.dataset, d.digest)
 	}
-	if len(c.spans) != 1 || c.spans[0].first != 0 || len(c.spans[0].lines) != len(d.blocks) {
-		return fmt.Errorf("data: use: the counts do not cover all %d blocks; merge those of every part", len(d.blocks))
+	if len(c.spans) != 1 || c.spans[0].first != 0 || len(c.spans[0].lines) != len(d.set.Blocks) {
+		return fmt.Errorf("data: use: the counts do not cover all %d blocks; merge those of every part", len(d.set.Blocks))
 	}
-	if err := c.tooBad(d.src.MaxBad); err != nil {
+	if err := c.tooBad(d.set.Source.MaxBad); err != nil {
 		return err
 	}
 	d.bad, d.faults = c.bad, c.faults
@@ -207,10 +111,10 @@ func (d *Dataset) Use(c *Counts) error {
 		lines: c.spans[0].lines, records: c.spans[0].records, flawed: c.spans[0].flawed,
 		positives: c.positives, content: c.content, bad: c.bad, faults: c.faults,
 	}
-	t.lineBase, t.rowBase = make([]int64, len(d.blocks)), make([]int64, len(d.blocks))
+	t.lineBase, t.rowBase = make([]int64, len(d.set.Blocks)), make([]int64, len(d.set.Blocks))
 	lines := int64(0)
-	for i, b := range d.blocks {
-		if i == 0 || d.blocks[i-1].file != b.file {
+	for i, b := range d.set.Blocks {
+		if i == 0 || d.set.Blocks[i-1].File != b.File {
 			lines = 0
 		}
 		t.lineBase[i], t.rowBase[i] = lines, t.rows
@@ -242,7 +146,7 @@ var ErrNoRecords = errors.New("there are no records: every line is blank, a comm
 // allBad is ErrNoRecords where all that there are were left out.
 type allBad struct {
 	n     int64
-	first Fault
+	first record.Fault
 }
 
 func (e *allBad) Error() string {
@@ -275,7 +179,7 @@ func (d *Dataset) choose(sel Select) []int32 {
 	if sel == All || d.hold.limit == 0 && sel == Train {
 		return d.records
 	}
-	rows := make([]int32, len(d.blocks))
+	rows := make([]int32, len(d.set.Blocks))
 	for b, n := range d.records {
 		for r := range n {
 			if d.selects(sel, b, r) {
@@ -307,7 +211,7 @@ func (d *Dataset) Positives() int64 { return d.positives }
 
 // Bad is how many records cannot be used and are left out, no more than
 // Source.MaxBad; first are some of them. 0 before Use.
-func (d *Dataset) Bad() (n int64, first []Fault) { return d.bad, d.faults }
+func (d *Dataset) Bad() (n int64, first []record.Fault) { return d.bad, d.faults }
 
 // Fingerprint identifies the data by names and sizes of files and, after Use,
 // by what every line says. A position in an epoch is of use only for data of

@@ -3,12 +3,15 @@ package data
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/record"
 )
 
 // draft is a batch in the making: its records are read, then encoded. It is used
 // again and again.
 type draft struct {
-	Batch
+	encode.Batch
 	stored
 	at    place         // of the first
 	err   error         // what stands in the place of the batch
@@ -26,19 +29,12 @@ type stored struct {
 
 func newDraft() *draft {
 	d := &draft{ready: make(chan struct{}, 1)}
-	d.Batch.draft = d
+	d.Batch.Owner = d
 	return d
 }
 
 // bytes is about how much memory a draft holds.
-func (d *draft) bytes() int {
-	n := cap(d.raw) + 4*cap(d.Dense) + 12*cap(d.RowID) + 4*cap(d.steps)
-	for i := range d.Sparse {
-		j := &d.Sparse[i]
-		n += 8*cap(j.Values) + 4*(cap(d.own[i])+cap(j.Weights))
-	}
-	return n
-}
+func (d *draft) bytes() int { return cap(d.raw) + d.Batch.MemoryBytes() }
 
 // fetch copies records from windows into a draft, some at once: they lie anywhere in
 // memory, and so come side by side.
@@ -99,96 +95,74 @@ func (r *run) bytes(rows []kept) []byte {
 	return r.raw[first.at : last.at+last.bytes]
 }
 
-// batcher encodes drafts. It belongs to one goroutine.
-type batcher struct {
+// draftCoder makes drafts batches. It belongs to one goroutine.
+type draftCoder struct {
 	*Dataset
-	*rowCoder
-	gather
-	coded bool    // records come from codedRows
+	*encode.Batcher
+	coded bool    // records come from CodedRows
 	memo  *memo   // nil: none
 	spare *stored // what the next draft's records are read into; nil: its own memory
-	words []uint64
 }
 
-func (d *Dataset) newBatcher(e *Encoder) (*batcher, error) {
-	c, err := d.newRowCoder(e.schema, e.stats)
+func (d *Dataset) newDraftCoder(e *encode.Encoder) (*draftCoder, error) {
+	c, err := e.Coder(d.set.Source, d.set.Fields)
 	if err != nil {
 		return nil, err
 	}
-	b := &batcher{Dataset: d, rowCoder: c}
-	b.gather = newGather(c.coder.shape)
-	return b, nil
+	return &draftCoder{Dataset: d, Batcher: encode.NewBatcher(c)}, nil
 }
 
 // encode makes the records of a draft its rows.
-func (b *batcher) encode(d *draft) error {
+func (b *draftCoder) encode(d *draft) error {
 	if d.made {
-		b.count(&d.Batch)
+		b.Count(&d.Batch)
 		return nil
 	}
-	d.reset(len(d.kept), b.dense, b.sparse)
-	b.words, b.n, b.m = b.words[:0], 0, 0
-	straight := b.direct != nil && b.memo == nil && !b.coded
+	b.Start(&d.Batch, len(d.kept))
+	straight := b.HasDirect() && b.memo == nil && !b.coded
 	for i := range d.kept {
 		k := &d.kept[i]
 		id := uint64(b.rowBase[k.block] + int64(k.row))
 		d.RowID = append(d.RowID, id)
 		record := d.raw[k.at : k.at+k.bytes]
-		if straight && b.column(&d.Batch, record) {
+		if straight && b.Column(&d.Batch, record) {
 			continue
 		}
-		row, fl := b.row(id, record)
+		row, fl := b.rowOf(id, record)
+		if fl == nil {
+			fl = b.Add(&d.Batch, row)
+		}
 		if fl != nil {
 			return b.fault(k, fl)
 		}
-		if !b.add(&d.Batch, row) {
-			return b.fault(k, &flaw{field: -1, want: "the batch holds more than 2^31 keys of one feature; use smaller batches"})
-		}
-		if b.n == 0 { // rows behind those that wait for others may go
-			b.words = b.words[:0]
-		}
 	}
-	b.finish(&d.Batch)
+	b.Finish(&d.Batch)
 	return nil
 }
 
-// column encodes a usual record into the columns of a batch; false if it is none.
-func (b *batcher) column(to *Batch, record []byte) bool {
-	one, ok := b.direct.encode(b.gather.begin(to), record)
-	if ok {
-		b.gather.end(to, one)
-	} else {
-		b.gather.giveUp(to)
-	}
-	return ok
-}
-
-// row encodes a record, unless that has been done.
-func (b *batcher) row(id uint64, record []byte) (row []uint64, fl *flaw) {
+// rowOf encodes a record, unless that has been done.
+func (b *draftCoder) rowOf(id uint64, record []byte) (row []uint64, fl *record.Flaw) {
 	if b.coded {
-		if row, record = codedRow(record); row != nil {
+		if row, record = encode.CodedRow(record); row != nil {
 			return row, nil
 		}
 	}
 	if row := b.memo.get(id); row != nil {
 		return row, nil
 	}
-	at := len(b.words)
-	if b.words, fl = b.rowCoder.encode(b.words, record); fl != nil {
-		return nil, fl
+	if row, fl = b.Row(record); fl == nil {
+		b.memo.put(id, row)
 	}
-	row = b.words[at:]
-	b.memo.put(id, row)
-	return row, nil
+	return row, fl
 }
 
 // fault is the error of a flaw in a record.
-func (d *Dataset) fault(k *kept, fl *flaw) error {
-	at, err := d.format.place(&d.files[d.blocks[k.block].file], k.offset)
+func (d *Dataset) fault(k *kept, fl *record.Flaw) error {
+	at, err := d.set.Format.Place(&d.set.Files[d.set.Blocks[k.block].File], k.offset)
 	if err != nil {
 		return err
 	}
-	at.Column, at.Value, at.Want = fl.column, fl.value, fl.want
+	at.Column, at.Value, at.Want = fl.Column, fl.Value, fl.Want
 	return &at
 }
 
@@ -226,11 +200,18 @@ func (m *memo) get(id uint64) []uint64 {
 	return m.rows[int(id)*m.words:][:m.words:m.words]
 }
 
-// put keeps a row, if it is of single keys as almost all are.
+// put keeps a row of single keys.
 func (m *memo) put(id uint64, row []uint64) {
-	if m == nil || len(row) != m.words || row[0]&headLists != 0 || !m.state[id].CompareAndSwap(memoEmpty, memoTaken) {
+	if m == nil || len(row) != m.words || !encode.IsSingle(row) || !m.state[id].CompareAndSwap(memoEmpty, memoTaken) {
 		return
 	}
 	copy(m.rows[int(id)*m.words:], row)
 	m.state[id].Store(memoWhole)
+}
+
+// place is where a record lies.
+type place struct {
+	file   *record.File // nil: nowhere
+	offset int64
+	row    int64
 }

@@ -9,10 +9,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/data/datatest"
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
-func key(s string) uint64 { return keyOf([]byte(s)) }
+// hashOf is the key of a text, by its definition.
+func hashOf(b []byte) uint64 { return xxh3.HashSeed(b, 0x7764_6C72_756E_0001) }
+
+func key(s string) uint64 { return hashOf([]byte(s)) }
 
 func crossKey(keys ...uint64) uint64 {
 	var b []byte
@@ -21,11 +29,11 @@ func crossKey(keys ...uint64) uint64 {
 			b = append(b, byte(k>>(8*i)))
 		}
 	}
-	return keyOf(b)
+	return hashOf(b)
 }
 
 func TestBatchOfPeople(t *testing.T) {
-	path := write(t, "people.csv", people)
+	path := datatest.Write(t, "people.csv", datatest.People)
 	d, fit := prepare(t, peopleSource(), peopleSchema(), 1, path)
 	all := readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 10, Lanes: 1})
 	if len(all) != 1 || all[0].Rows != 4 {
@@ -34,12 +42,12 @@ func TestBatchOfPeople(t *testing.T) {
 	b := all[0]
 	a, bb, c, dd := key("a"), key("b"), key("c"), key("d")
 	basel, zug := key("Basel"), key("Zug, Stadt")
-	for f, want := range []Jagged{
+	for f, want := range []encode.Jagged{
 		{Values: []uint64{1, 2, 3, 4}, Offsets: []int32{0, 1, 2, 3, 4}},
-		{Values: []uint64{1, KeyMissing, 2, 0}, Offsets: []int32{0, 1, 2, 3, 4}},
+		{Values: []uint64{1, encode.KeyMissing, 2, 0}, Offsets: []int32{0, 1, 2, 3, 4}},
 		{Values: []uint64{basel, key("Bern"), zug, basel}, Offsets: []int32{0, 1, 2, 3, 4}},
-		{Values: []uint64{a, bb, KeyMissing, c, a, c, dd}, Offsets: []int32{0, 2, 3, 4, 7}},
-		{Values: []uint64{crossKey(basel, a), crossKey(basel, bb), crossKey(key("Bern"), KeyMissing), crossKey(zug, c),
+		{Values: []uint64{a, bb, encode.KeyMissing, c, a, c, dd}, Offsets: []int32{0, 2, 3, 4, 7}},
+		{Values: []uint64{crossKey(basel, a), crossKey(basel, bb), crossKey(key("Bern"), encode.KeyMissing), crossKey(zug, c),
 			crossKey(basel, a), crossKey(basel, c), crossKey(basel, dd)}, Offsets: []int32{0, 2, 3, 4, 7}},
 	} {
 		if got := b.Sparse[f]; !slices.Equal(got.Values, want.Values) || !slices.Equal(got.Offsets, want.Offsets) {
@@ -62,40 +70,40 @@ func TestBatchOfPeople(t *testing.T) {
 }
 
 func TestEncodings(t *testing.T) {
-	seven := Feature{Field: "x", Encode: "hash", Buckets: 7}
+	seven := schema.Feature{Field: "x", Encode: "hash", Buckets: 7}
 	for _, x := range []struct {
-		f     Feature
+		f     schema.Feature
 		text  string
 		keys  []uint64
 		dense float32
 	}{
-		{f: Feature{Encode: "hash"}, text: "12", keys: []uint64{key("12")}},
+		{f: schema.Feature{Encode: "hash"}, text: "12", keys: []uint64{key("12")}},
 		{f: seven, text: "12", keys: []uint64{key("12") % 7}},
-		{f: seven, text: "", keys: []uint64{KeyMissing}},
-		{f: Feature{Encode: "id"}, text: "-1", keys: []uint64{math.MaxUint64}},
-		{f: Feature{Encode: "id", Separator: " "}, text: "1 2  3", keys: []uint64{1, 2, 3}},
-		{f: Feature{Encode: "hash", Separator: "|"}, text: "a| b |?|", keys: []uint64{key("a"), key("b")}},
-		{f: Feature{Encode: "hash", Separator: "|"}, text: "||?|", keys: []uint64{KeyMissing}},
-		{f: Feature{Encode: "boundaries", Boundaries: []float64{0, 10}}, text: "10", keys: []uint64{2}},
-		{f: Feature{Encode: "boundaries", Boundaries: []float64{0, 10}}, text: "?", keys: []uint64{KeyMissing}},
-		{f: Feature{Encode: "vocabulary"}, text: "seen", keys: []uint64{key("seen")}},
-		{f: Feature{Encode: "vocabulary"}, text: "new", keys: []uint64{KeyUnknown}},
-		{f: Feature{Encode: "vocabulary"}, text: "?", keys: []uint64{KeyMissing}},
-		{f: Feature{Encode: "raw"}, text: "2.5", dense: 2.5},
-		{f: Feature{Encode: "raw"}, text: "?", dense: 0},
-		{f: Feature{Encode: "log"}, text: "-1", dense: float32(-math.Log(2))},
-		{f: Feature{Encode: "standardise"}, text: "?", dense: 0},
-		{f: Feature{Encode: "standardise"}, text: "9", dense: 0}, // a constant in training
+		{f: seven, text: "", keys: []uint64{encode.KeyMissing}},
+		{f: schema.Feature{Encode: "id"}, text: "-1", keys: []uint64{math.MaxUint64}},
+		{f: schema.Feature{Encode: "id", Separator: " "}, text: "1 2  3", keys: []uint64{1, 2, 3}},
+		{f: schema.Feature{Encode: "hash", Separator: "|"}, text: "a| b |?|", keys: []uint64{key("a"), key("b")}},
+		{f: schema.Feature{Encode: "hash", Separator: "|"}, text: "||?|", keys: []uint64{encode.KeyMissing}},
+		{f: schema.Feature{Encode: "boundaries", Boundaries: []float64{0, 10}}, text: "10", keys: []uint64{2}},
+		{f: schema.Feature{Encode: "boundaries", Boundaries: []float64{0, 10}}, text: "?", keys: []uint64{encode.KeyMissing}},
+		{f: schema.Feature{Encode: "vocabulary"}, text: "seen", keys: []uint64{key("seen")}},
+		{f: schema.Feature{Encode: "vocabulary"}, text: "new", keys: []uint64{encode.KeyUnknown}},
+		{f: schema.Feature{Encode: "vocabulary"}, text: "?", keys: []uint64{encode.KeyMissing}},
+		{f: schema.Feature{Encode: "raw"}, text: "2.5", dense: 2.5},
+		{f: schema.Feature{Encode: "raw"}, text: "?", dense: 0},
+		{f: schema.Feature{Encode: "log"}, text: "-1", dense: float32(-math.Log(2))},
+		{f: schema.Feature{Encode: "standardise"}, text: "?", dense: 0},
+		{f: schema.Feature{Encode: "standardise"}, text: "9", dense: 0}, // a constant in training
 	} {
 		train := "seen"
-		if enc, _ := encodingOf(x.f.Encode); enc.number() || enc == encID {
+		if enc, _ := schema.EncodingOf(x.f.Encode); enc.Number() || enc == schema.ID {
 			train = "5"
 		}
 		x.f.Field = "x"
-		s := Schema{Label: Label{Field: "y"}, Features: []Feature{x.f}}
-		src := Source{Fields: []string{"x", "y"}, Missing: []string{"?"}}
-		_, fit := prepare(t, src, s, 1, write(t, "train.csv", train+",1\n"))
-		d, _ := prepare(t, src, s, 1, write(t, "test.csv", x.text+",0\n"))
+		s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{x.f}}
+		src := schema.Source{Fields: []string{"x", "y"}, Missing: []string{"?"}}
+		_, fit := prepare(t, src, s, 1, datatest.Write(t, "train.csv", train+",1\n"))
+		d, _ := prepare(t, src, s, 1, datatest.Write(t, "test.csv", x.text+",0\n"))
 		b := readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 1})[0]
 		if x.keys != nil && !slices.Equal(b.Sparse[0].Values, x.keys) || x.keys == nil && b.Dense[0] != x.dense {
 			t.Errorf("%s of %q: %v %v, want %v %v", x.f.Encode, x.text, b.Sparse, b.Dense, x.keys, x.dense)
@@ -106,18 +114,18 @@ func TestEncodings(t *testing.T) {
 func TestLabelRules(t *testing.T) {
 	half := .5
 	for _, x := range []struct {
-		l    Label
+		l    schema.Label
 		text string
 		want string
 	}{
-		{Label{}, "1", "1"}, {Label{}, "0", "0"}, {Label{}, "yes", "error"},
-		{Label{Positive: []string{"a", "b"}}, "b", "1"}, {Label{Positive: []string{"a", "b"}}, "z", "0"},
-		{Label{Positive: []string{"a"}, Negative: []string{"b"}}, "z", "error"},
-		{Label{Threshold: &half}, "0.5", "1"}, {Label{Threshold: &half}, "0.4", "0"}, {Label{Threshold: &half}, "x", "error"},
+		{schema.Label{}, "1", "1"}, {schema.Label{}, "0", "0"}, {schema.Label{}, "yes", "error"},
+		{schema.Label{Positive: []string{"a", "b"}}, "b", "1"}, {schema.Label{Positive: []string{"a", "b"}}, "z", "0"},
+		{schema.Label{Positive: []string{"a"}, Negative: []string{"b"}}, "z", "error"},
+		{schema.Label{Threshold: &half}, "0.5", "1"}, {schema.Label{Threshold: &half}, "0.4", "0"}, {schema.Label{Threshold: &half}, "x", "error"},
 	} {
 		x.l.Field = "y"
-		s := Schema{Label: x.l, Features: []Feature{{Field: "x", Encode: "hash"}}}
-		d, err := Open(Source{Fields: []string{"x", "y"}}, s, []string{write(t, "y.csv", "q,"+x.text+"\n")})
+		s := schema.Schema{Label: x.l, Features: []schema.Feature{{Field: "x", Encode: "hash"}}}
+		d, err := Open(schema.Source{Fields: []string{"x", "y"}}, s, []string{datatest.Write(t, "y.csv", "q,"+x.text+"\n")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,15 +141,15 @@ func TestLabelRules(t *testing.T) {
 
 // A saved encoder codes as the one it was made of, and its text is stable.
 func TestEncoderRoundTrip(t *testing.T) {
-	text := strings.ReplaceAll(people, "Bern", "B\xffrn")
-	d, fit := prepare(t, peopleSource(), peopleSchema(), 1, write(t, "people.csv", text))
+	text := strings.ReplaceAll(datatest.People, "Bern", "B\xffrn")
+	d, fit := prepare(t, peopleSource(), peopleSchema(), 1, datatest.Write(t, "people.csv", text))
 	e := newEncoder(t, fit)
 	b, err := e.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden.Check(t, "encoder.json", string(b)+"\n")
-	back, err := LoadEncoder(b)
+	back, err := encode.LoadEncoder(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +166,7 @@ func TestEncoderRoundTrip(t *testing.T) {
 }
 
 func TestLoadEncoderRefuses(t *testing.T) {
-	_, fit := prepare(t, peopleSource(), peopleSchema(), 1, write(t, "people.csv", people))
+	_, fit := prepare(t, peopleSource(), peopleSchema(), 1, datatest.Write(t, "people.csv", datatest.People))
 	b, err := newEncoder(t, fit).Marshal()
 	if err != nil {
 		t.Fatal(err)
@@ -173,12 +181,12 @@ func TestLoadEncoderRefuses(t *testing.T) {
 		if bytes.Equal(bad, b) {
 			t.Fatalf("%s is not in %s", x[0], b)
 		}
-		if _, err := LoadEncoder(bad); err == nil {
+		if _, err := encode.LoadEncoder(bad); err == nil {
 			t.Errorf("with %s for %s it was accepted", x[1], x[0])
 		}
 	}
 	for n := range len(b) {
-		if _, err := LoadEncoder(b[:n]); err == nil {
+		if _, err := encode.LoadEncoder(b[:n]); err == nil {
 			t.Errorf("cut at %d it was accepted", n)
 		}
 	}
@@ -186,10 +194,10 @@ func TestLoadEncoderRefuses(t *testing.T) {
 
 // Files may hold their columns in another order than the training data did.
 func TestColumnsAreFoundByName(t *testing.T) {
-	d, fit := prepare(t, peopleSource(), peopleSchema(), 1, write(t, "people.csv", people))
+	d, fit := prepare(t, peopleSource(), peopleSchema(), 1, datatest.Write(t, "people.csv", datatest.People))
 	e := newEncoder(t, fit)
 	other := "x,label,score,tags,city,age,id\n0,1,0.5,a|b,Basel,34,1\n"
-	o, _ := prepare(t, peopleSource(), peopleSchema(), 1, write(t, "other.csv", other))
+	o, _ := prepare(t, peopleSource(), peopleSchema(), 1, datatest.Write(t, "other.csv", other))
 	got, want := readAll(t, o, e, ReaderConfig{GlobalBatch: 1})[0], readAll(t, d, e, ReaderConfig{GlobalBatch: 1, Lanes: 1})[0]
 	if fmt.Sprint(got.Sparse, got.Dense, got.Label) != fmt.Sprint(want.Sparse, want.Dense, want.Label) {
 		t.Errorf("%v, want %v", got, want)
@@ -197,10 +205,10 @@ func TestColumnsAreFoundByName(t *testing.T) {
 }
 
 func TestUnknownIsCounted(t *testing.T) {
-	s := Schema{Label: Label{Field: "y"}, Features: []Feature{{Field: "x", Encode: "vocabulary", Separator: "|"}, {Name: "h", Field: "x", Encode: "hash"}}}
-	src := Source{Fields: []string{"x", "y"}}
-	_, fit := prepare(t, src, s, 1, write(t, "train.csv", "a|b,1\n"))
-	d, _ := prepare(t, src, s, 1, write(t, "test.csv", "a|c,1\nd,0\n,1\n"))
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "x", Encode: "vocabulary", Separator: "|"}, {Name: "h", Field: "x", Encode: "hash"}}}
+	src := schema.Source{Fields: []string{"x", "y"}}
+	_, fit := prepare(t, src, s, 1, datatest.Write(t, "train.csv", "a|b,1\n"))
+	d, _ := prepare(t, src, s, 1, datatest.Write(t, "test.csv", "a|c,1\nd,0\n,1\n"))
 	r, err := NewReader(d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 3})
 	if err != nil {
 		t.Fatal(err)
@@ -215,14 +223,14 @@ func TestUnknownIsCounted(t *testing.T) {
 }
 
 func FuzzLoadEncoder(f *testing.F) {
-	_, fit := prepare(f, peopleSource(), peopleSchema(), 1, write(f, "people.csv", people))
+	_, fit := prepare(f, peopleSource(), peopleSchema(), 1, datatest.Write(f, "people.csv", datatest.People))
 	b, err := newEncoder(f, fit).Marshal()
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		e, err := LoadEncoder(b)
+		e, err := encode.LoadEncoder(b)
 		if err != nil {
 			return
 		}
@@ -230,7 +238,7 @@ func FuzzLoadEncoder(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := LoadEncoder(b); err != nil {
+		if _, err := encode.LoadEncoder(b); err != nil {
 			t.Fatalf("what was accepted is refused: %v", err)
 		}
 	})

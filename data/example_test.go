@@ -6,31 +6,33 @@ import (
 	"io"
 
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/schema"
 )
 
 // The records of a file become batches in four steps: open, scan, encode, read.
 // Here one rank does it alone; several would scan a part each and merge.
 func Example() {
-	source := data.Source{
+	source := schema.Source{
 		Fields: []string{"age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation",
 			"relationship", "race", "sex", "capital_gain", "capital_loss", "hours_per_week", "native_country", "income"},
 		Missing: []string{"?"},
 	}
-	schema := data.Schema{
-		Label: data.Label{Field: "income", Positive: []string{">50K"}, Negative: []string{"<=50K"}},
-		Features: []data.Feature{
+	inputs := schema.Schema{
+		Label: schema.Label{Field: "income", Positive: []string{">50K"}, Negative: []string{"<=50K"}},
+		Features: []schema.Feature{
 			{Field: "occupation", Encode: "vocabulary"},
 			{Field: "age", Encode: "quantile", Buckets: 10},
 			{Field: "hours_per_week", Encode: "standardise"},
 		},
 	}
 	ctx := context.Background()
-	set, err := data.Open(source, schema, []string{"builtin:adult.data"})
+	set, err := data.Open(source, inputs, []string{"builtin:adult.data"})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fit := data.NewFit(schema)
+	fit := encode.NewFit(inputs)
 	counts, err := set.Scan(ctx, 0, 1, fit, nil)
 	if err == nil {
 		err = set.Use(counts)
@@ -39,7 +41,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	encoder, err := data.NewEncoder(fit)
+	encoder, err := encode.NewEncoder(fit)
 	if err != nil {
 		fmt.Println(err)
 		return

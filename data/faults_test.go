@@ -10,23 +10,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/data/datatest"
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
-// people is a small table with every kind of column.
-const people = `id,age,city,tags,score,label
-1,34,Basel,a|b,0.5,1
-2,,Bern,,1.25,0
-3,51,"Zug, Stadt",c,-3,1
-4,7,Basel,a|c|d,1e2,0
-`
+func peopleSource() schema.Source { return schema.Source{Header: true, Missing: []string{"NA"}} }
 
-func peopleSource() Source { return Source{Header: true, Missing: []string{"NA"}} }
-
-func peopleSchema() Schema {
-	return Schema{
-		Label: Label{Field: "label"},
-		Features: []Feature{
+func peopleSchema() schema.Schema {
+	return schema.Schema{
+		Label: schema.Label{Field: "label"},
+		Features: []schema.Feature{
 			{Field: "id", Encode: "id"},
 			{Field: "age", Encode: "boundaries", Boundaries: []float64{18, 50}},
 			{Field: "city", Encode: "vocabulary"},
@@ -34,19 +30,19 @@ func peopleSchema() Schema {
 			{Field: "score", Encode: "standardise"},
 			{Field: "score", Encode: "raw"},
 		},
-		Crosses: []Cross{{Of: []string{"city", "tags"}}},
+		Crosses: []schema.Cross{{Of: []string{"city", "tags"}}},
 	}
 }
 
 // scanError opens and scans a file in parts and returns the first error, with
 // the folder taken out of its text.
-func scanError(t testing.TB, path string, src Source, parts int) string {
+func scanError(t testing.TB, path string, src schema.Source, parts int) string {
 	t.Helper()
 	d, err := Open(src, peopleSchema(), []string{path})
 	counts := new(Counts)
 	for p := 0; p < parts && err == nil; p++ {
 		var c *Counts
-		if c, err = d.Scan(context.Background(), p, parts, NewFit(peopleSchema()), nil); err == nil {
+		if c, err = d.Scan(context.Background(), p, parts, encode.NewFit(peopleSchema()), nil); err == nil {
 			err = counts.Merge(c.Marshal())
 		}
 	}
@@ -81,21 +77,21 @@ func TestMalformedRecords(t *testing.T) {
 		{"a cross of many", "a|c|d", strings.Repeat("a|", 1024)},
 		{"bytes that are no text", "34", "\xff\x00"},
 		{"blank lines and no end", "\n4,7,Basel,a|c|d,1e2,0\n", "\n\n  \n\r\n4,7,Basel,a|c|d,1e2,0"},
-		{"only a header", people[strings.Index(people, "\n"):], ""},
+		{"only a header", datatest.People[strings.Index(datatest.People, "\n"):], ""},
 		{"a byte order mark", "id,", "\xef\xbb\xbfid,"},
 		{"an unknown column", "age", "Aege"},
 		{"a column twice", "score", "age"},
 		{"gzip", "id,", "\x1f\x8b"},
 		{"parquet", "id,", "PAR1"},
 		{"UTF-16", "id,", "\xff\xfei\x00"},
-		{"all blank", people, "\n \n\r\n"},
-		{"an endless line", "Bern", strings.Repeat("Bern", mostLine/4)},
+		{"all blank", datatest.People, "\n \n\r\n"},
+		{"an endless line", "Bern", strings.Repeat("Bern", record.MostLine/4)},
 	} {
-		content := strings.ReplaceAll(people, x.old, x.new)
+		content := strings.ReplaceAll(datatest.People, x.old, x.new)
 		if x.old == "" {
-			content = people
+			content = datatest.People
 		}
-		got := scanError(t, write(t, "people.csv", content), peopleSource(), 2)
+		got := scanError(t, datatest.Write(t, "people.csv", content), peopleSource(), 2)
 		fmt.Fprintf(&out, "%s\n\t%s\n", x.what, strings.ReplaceAll(got, "\n", "\n\t"))
 	}
 	golden.Check(t, "malformed.txt", out.String())
@@ -106,16 +102,16 @@ func TestLineNumbersOfLaterParts(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("id,age,city,tags,score,label\n\n")
 	bad, n := 0, 2
-	for b.Len() < 5*leastBlock {
+	for b.Len() < 5*smallBlock {
 		n++
 		fmt.Fprintf(&b, "%d,3,Bern,,1,0\n", n)
-		if bad == 0 && b.Len() > 3*leastBlock+1000 {
+		if bad == 0 && b.Len() > 3*smallBlock+1000 {
 			n++
 			bad = n
 			b.WriteString("x,3,Bern,,1,0\n")
 		}
 	}
-	path := write(t, "long.csv", b.String())
+	path := datatest.Write(t, "long.csv", b.String())
 	for _, parts := range []int{1, 2, 4, 100} {
 		if got, want := scanError(t, path, peopleSource(), parts), fmt.Sprintf("data: long.csv:%d: column id: \"x\"", bad); !strings.HasPrefix(got, want) {
 			t.Errorf("in %d parts: %s, want %s", parts, got, want)
@@ -125,7 +121,7 @@ func TestLineNumbersOfLaterParts(t *testing.T) {
 
 func TestOpenFaults(t *testing.T) {
 	dir := t.TempDir()
-	for name, content := range map[string]string{"empty.csv": "", "a.csv": people, "b.csv": people, "other.csv": "x,y\n1,2\n", "deep/_SUCCESS": "", "part/0.csv": "", "part/1.csv": people, "part/_ok": "x", "zero/0.csv": "", "mixed/a.csv": people, "mixed/README.md": "# people"} {
+	for name, content := range map[string]string{"empty.csv": "", "a.csv": datatest.People, "b.csv": datatest.People, "other.csv": "x,y\n1,2\n", "deep/_SUCCESS": "", "part/0.csv": "", "part/1.csv": datatest.People, "part/_ok": "x", "zero/0.csv": "", "mixed/a.csv": datatest.People, "mixed/README.md": "# people"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -140,11 +136,11 @@ func TestOpenFaults(t *testing.T) {
 
 // TestOpenUncut: a header that is not cut is one error, not one a feature.
 func TestOpenUncut(t *testing.T) {
-	csv, tsv := write(t, "a.csv", people), write(t, "a.tsv", strings.ReplaceAll(people, ",", "\t"))
+	csv, tsv := datatest.Write(t, "a.csv", datatest.People), datatest.Write(t, "a.tsv", strings.ReplaceAll(datatest.People, ",", "\t"))
 	semicolons := peopleSource()
 	semicolons.Delimiter = ";"
 	for _, x := range []struct {
-		src        Source
+		src        schema.Source
 		path, want string
 	}{
 		{semicolons, csv, `its header is one field, "id,age,city,tags,score,label", for the delimiter is ";"; this file's looks like ","`},
@@ -155,7 +151,7 @@ func TestOpenUncut(t *testing.T) {
 			t.Errorf("%s: %v, want %s", x.path, err, x.want)
 		}
 	}
-	_, err := Open(peopleSource(), peopleSchema(), []string{write(t, "one.csv", "other\n1\n")})
+	_, err := Open(peopleSource(), peopleSchema(), []string{datatest.Write(t, "one.csv", "other\n1\n")})
 	if err == nil || strings.Contains(err.Error(), "looks like") {
 		t.Errorf("a header of one other field: %v", err)
 	}
@@ -182,9 +178,9 @@ func TestEveryCutOfAFile(t *testing.T) {
 	src := peopleSource()
 	src.Comment = "#"
 	s := peopleSchema()
-	s.Label = Label{Field: "label", Positive: []string{"yes"}, Negative: []string{"no"}}
+	s.Label = schema.Label{Field: "label", Positive: []string{"yes"}, Negative: []string{"no"}}
 	for n := range len(fixture) + 1 {
-		path := write(t, "cut.csv", fixture[:n])
+		path := datatest.Write(t, "cut.csv", fixture[:n])
 		begun := int64(0)
 		for i, line := range strings.Split(fixture[:n], "\n") {
 			if i > 1 && strings.TrimSpace(line) != "" {
@@ -195,7 +191,7 @@ func TestEveryCutOfAFile(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		c, err := d.Scan(context.Background(), 0, 1, NewFit(s), nil)
+		c, err := d.Scan(context.Background(), 0, 1, encode.NewFit(s), nil)
 		if err != nil {
 			continue
 		}
@@ -206,13 +202,13 @@ func TestEveryCutOfAFile(t *testing.T) {
 }
 
 func TestScanFaultIsAFault(t *testing.T) {
-	path := write(t, "people.csv", strings.ReplaceAll(people, "34", "old"))
+	path := datatest.Write(t, "people.csv", strings.ReplaceAll(datatest.People, "34", "old"))
 	d, err := Open(peopleSource(), peopleSchema(), []string{path})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = d.Scan(context.Background(), 0, 1, nil, nil)
-	var f *Fault
+	var f *record.Fault
 	if !errors.As(err, &f) || f.Line != 2 || f.Column != "age" || f.Value != "old" || f.File != path || f.More != 0 {
 		t.Errorf("Scan: %+v", err)
 	}
@@ -268,7 +264,7 @@ func TestFileThatChanges(t *testing.T) {
 		}
 	}
 	for _, how := range []string{"grows", "is rewritten", "goes away"} {
-		path := write(t, "people.csv", people)
+		path := datatest.Write(t, "people.csv", datatest.People)
 		d, fit := prepare(t, peopleSource(), peopleSchema(), 1, path)
 		e := newEncoder(t, fit)
 		change(t, path, how)
@@ -277,7 +273,7 @@ func TestFileThatChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = r.Next(context.Background())
-		if err == nil || !strings.Contains(err.Error(), path) || how != "goes away" && !errors.Is(err, ErrChanged) {
+		if err == nil || !strings.Contains(err.Error(), path) || how != "goes away" && !errors.Is(err, record.ErrChanged) {
 			t.Errorf("a file that %s: %v", how, err)
 		}
 		if _, again := r.Next(context.Background()); again != err {

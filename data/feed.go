@@ -6,56 +6,23 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/wdlrun/wdlrun/data/kafka"
+	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/data/remote"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/stream"
 )
-
-// Follow says how training data that grows is read: folders whose new files, or
-// topics whose new records, are trained on as they come. The yaml tags are the keys of the configuration's
-// data.follow section.
-type Follow struct {
-	On    bool    `yaml:"on"`
-	Mark  string  `yaml:"mark"`  // file that ends its folder, default _SUCCESS
-	Idle  float64 `yaml:"idle"`  // seconds without anything new after which the stream ends; 0: never
-	Poll  float64 `yaml:"poll"`  // seconds between two looks
-	Files int     `yaml:"files"` // most of a span
-	Rows  int     `yaml:"rows"`  // most of a partition in a span
-	Steps int64   `yaml:"steps"` // of the training after which the stream ends; 0: no bound
-}
-
-// Filled is the section with its defaults.
-func (f Follow) Filled() Follow {
-	if !f.On {
-		return f
-	}
-	if f.Mark == "" {
-		f.Mark = "_SUCCESS" // as Hadoop and Spark name it
-	}
-	if f.Poll == 0 {
-		f.Poll = 1 // seen within two looks; a listing a second burdens no file system
-	}
-	if f.Files == 0 {
-		f.Files = 64 // enough to shuffle among, few enough that a backlog does not become one span
-	}
-	if f.Rows == 0 {
-		f.Rows = 1 << 16 // half of the default shuffle window
-	}
-	return f
-}
-
-// Pause is the time between two looks.
-func (f Follow) Pause() time.Duration { return time.Duration(f.Poll * float64(time.Second)) }
 
 // Feed watches training data that grows, and says what of it is read next. One
 // rank has it; the others are told. It belongs to one goroutine, except Commit.
 type Feed struct {
-	follow   Follow
+	follow   schema.Follow
 	rules    stream.Rules
 	patterns []string // of folders
 	folders  *stream.Folders
@@ -66,7 +33,7 @@ type Feed struct {
 
 // NewFeed watches the training data of a source whose Follow is on, from a
 // position on, which may be the zero one. Folders must exist.
-func NewFeed(src Source, at stream.Position) (*Feed, error) {
+func NewFeed(src schema.Source, at stream.Position) (*Feed, error) {
 	f := &Feed{follow: src.Follow.Filled(), patterns: slices.Clone(src.Train), queries: map[string]string{}}
 	f.rules = stream.Rules{Most: f.follow.Files, Idle: time.Duration(f.follow.Idle * float64(time.Second))}
 	if slices.ContainsFunc(f.patterns, isTopic) {
@@ -80,7 +47,7 @@ func NewFeed(src Source, at stream.Position) (*Feed, error) {
 			}
 			continue
 		}
-		path, err := localPath(p)
+		path, err := record.PathOf(p)
 		if err != nil {
 			return nil, fmt.Errorf("data: follow: %w", err)
 		}
@@ -90,7 +57,7 @@ func NewFeed(src Source, at stream.Position) (*Feed, error) {
 		}
 		switch info, err := os.Stat(path); {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("data: follow: %s: %w; %s", p, fs.ErrNotExist, whereAmI(path))
+			return nil, fmt.Errorf("data: follow: %s: %w; %s", p, fs.ErrNotExist, record.WhereAmI(path))
 		case err != nil:
 			return nil, fmt.Errorf("data: follow: %w", err)
 		case !info.IsDir():
@@ -269,9 +236,27 @@ func see(s *stream.Seen, name string, stat func() (fs.FileInfo, error)) error {
 		return err
 	case !info.Mode().IsRegular():
 		return nil
-	case len(s.Files) == mostFiles:
-		return fmt.Errorf("%s: more than %d files; remove those that were read", filepath.Dir(name), mostFiles)
+	case len(s.Files) == record.MostFiles:
+		return fmt.Errorf("%s: more than %d files; remove those that were read", filepath.Dir(name), record.MostFiles)
 	}
 	s.Files = append(s.Files, stream.File{Name: name, Bytes: info.Size(), Stamp: info.ModTime().Format(time.RFC3339Nano)})
 	return nil
+}
+
+// lookRemote lists the objects of a folder or a glob for a feed, by their names
+// without the query.
+func (f *Feed) lookRemote(ctx context.Context, p string) (s stream.Seen, err error) {
+	all, err := remote.List(ctx, p)
+	if err != nil {
+		return s, err
+	}
+	for _, o := range all {
+		if path.Base(o.Name) == f.follow.Mark {
+			s.Ended = true
+			continue
+		}
+		f.queries[o.Name] = o.Query
+		s.Files = append(s.Files, stream.File{Name: o.Name, Bytes: o.Bytes, Stamp: o.Tag})
+	}
+	return s, nil
 }

@@ -8,13 +8,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/data/datatest"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/stream"
 )
 
 // TestFeedOfStrangeFolders: what is no file of records is passed over, whatever it
 // is, and links are followed.
 func TestFeedOfStrangeFolders(t *testing.T) {
-	dir, elsewhere := t.TempDir(), write(t, "elsewhere.csv", "0,x,0\n")
+	dir, elsewhere := t.TempDir(), datatest.Write(t, "elsewhere.csv", "0,x,0\n")
 	in := func(name string) string { return filepath.Join(dir, name) }
 	for _, name := range []string{"b.csv", "a\nb.csv", "a [1]*.csv", "-rf", ".hidden", "_tmp", "c.csv.part"} {
 		if err := os.WriteFile(in(name), []byte("0,x,0\n"), 0o644); err != nil {
@@ -33,7 +35,7 @@ func TestFeedOfStrangeFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := numberedSource()
-	src.Train, src.Follow = []string{"file://localhost" + dir}, Follow{On: true, Mark: "DONE"}
+	src.Train, src.Follow = []string{"file://localhost" + dir}, schema.Follow{On: true, Mark: "DONE"}
 	var at stream.Position
 	f, err := NewFeed(src, at)
 	if err != nil {
@@ -57,7 +59,7 @@ func TestFeedRefuses(t *testing.T) {
 		want  string
 	}{
 		{[]string{dir, dir}, "is named twice"},
-		{[]string{write(t, "a.csv", "x")}, "is no folder"},
+		{[]string{datatest.Write(t, "a.csv", "x")}, "is no folder"},
 		{[]string{filepath.Join(dir, "none")}, "file does not exist"},
 		{[]string{dir, "kafka://a:1/t"}, "is no topic, and others are"},
 		{[]string{"kafka://a:1/t", "kafka://b:1/t"}, "topic t is named twice"},
@@ -65,13 +67,13 @@ func TestFeedRefuses(t *testing.T) {
 		{[]string{"kafka://a/t"}, "no HOST:PORT"},
 	} {
 		src := numberedSource()
-		src.Train, src.Follow = x.names, Follow{On: true}
+		src.Train, src.Follow = x.names, schema.Follow{On: true}
 		if _, err := NewFeed(src, stream.Position{}); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%q: %v, want %q", x.names, err, x.want)
 		}
 	}
 	src := numberedSource()
-	src.Train, src.Follow = []string{filepath.Join(dir, "in")}, Follow{On: true}
+	src.Train, src.Follow = []string{filepath.Join(dir, "in")}, schema.Follow{On: true}
 	if err := os.Mkdir(src.Train[0], 0o755); err != nil {
 		t.Fatal(err)
 	}

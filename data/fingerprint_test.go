@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/data/datatest"
 )
 
 // TestFingerprintOfContent: a changed value and swapped lines are noticed at
@@ -13,7 +15,7 @@ import (
 func TestFingerprintOfContent(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("id,age,city,tags,score,label\n")
-	for b.Len() < 3*leastBlock {
+	for b.Len() < 3*smallBlock {
 		b.WriteString("1,34,Bern,a|b,0.5,1\n2,51,Basel,c,-3,0\n")
 	}
 	text, dir := b.String(), t.TempDir()
@@ -59,7 +61,7 @@ func TestHintAtLinesThatAreNoRecords(t *testing.T) {
 		"1,34,Bern,a,0.5,1\n,34\n":              false,
 		"1,34,Bern,a,0.5,1\n2,x,Bern,a,0.5,1\n": false,
 	} {
-		d, err := Open(s, peopleSchema(), []string{write(t, "people.csv", content)})
+		d, err := Open(s, peopleSchema(), []string{datatest.Write(t, "people.csv", content)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,183 +1,31 @@
 package data
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
+	"github.com/wdlrun/wdlrun/data/datatest"
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/schema"
 )
 
-func sketchOf(values ...float64) *sketch {
-	s := newSketch()
-	for _, x := range values {
-		s.add(x)
-	}
-	return s
-}
-
-func TestRoundDown(t *testing.T) {
-	for _, x := range []float64{0, math.Copysign(0, -1), 1, 4096, 8191, -8191, .5, -3} {
-		if got := math.Float64frombits(roundDown(x, finestDrop)); got != x || math.Signbit(got) && x == 0 {
-			t.Errorf("%v is rounded to %v", x, got)
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		x := rapid.Float64Range(-math.MaxFloat32, math.MaxFloat32).Draw(t, "x")
-		if math.Abs(x) < 1e-300 {
-			return
-		}
-		fine := math.Float64frombits(roundDown(x, finestDrop))
-		if fine > x || x-fine > math.Abs(x)/4096 {
-			t.Fatalf("%v is rounded to %v", x, fine)
-		}
-		drop := rapid.UintRange(finestDrop, coarsestDrop).Draw(t, "drop")
-		if a, b := roundDown(fine, drop), roundDown(x, drop); a != b {
-			t.Fatalf("rounding %v twice gives %x, once %x", x, a, b)
-		}
-	})
-}
-
-// However values are dealt over parts, merged sketches are the same; also when
-// there are so many that the grid gets coarser.
-func TestSketchDoesNotDependOnParts(t *testing.T) {
-	for _, n := range []int{100, 400000} {
-		var d draws = 7
-		values := make([]float64, n)
-		for i := range values {
-			values[i] = math.Exp(float64(d.below(1<<30))/(1<<30)*100-50) * float64(d.below(2)*2-1)
-		}
-		var want []byte
-		for _, parts := range []int{1, 2, 5} {
-			joint := newSketch()
-			for p := parts - 1; p >= 0; p-- {
-				part := newSketch()
-				part.missing = int64(p)
-				for i := p; i < n; i += parts {
-					part.add(values[i])
-				}
-				joint.merge(sketchFrom(&wire{b: part.append(nil)}))
-			}
-			joint.missing = 0
-			got := joint.append(nil)
-			if want == nil {
-				want = got
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%d values in %d parts give another sketch", n, parts)
-			}
-			if len(joint.counts) > mostEntries || n > 1000 && joint.drop == finestDrop {
-				t.Errorf("%d entries at drop %d", len(joint.counts), joint.drop)
-			}
-		}
-	}
-}
-
-func TestMoments(t *testing.T) {
-	same := func(x float64) float64 { return x }
-	if m, d := sketchOf(2, 4, 4, 4, 5, 5, 7, 9).moments(same); m != 5 || d != 2 {
-		t.Errorf("mean %v, deviation %v, want 5 and 2", m, d)
-	}
-	if m, d := sketchOf().moments(same); m != 0 || d != 0 {
-		t.Errorf("of nothing: %v, %v", m, d)
-	}
-	if m, d := sketchOf(3, 3).moments(same); m != 3 || d != 0 {
-		t.Errorf("of a constant: %v, %v", m, d)
-	}
-}
-
-func TestLimits(t *testing.T) {
-	var hundred []float64
-	for i := range 100 {
-		hundred = append(hundred, float64(i))
-	}
-	for _, x := range []struct {
-		what   string
-		values []float64
-		q      int64
-		want   []float64
-	}{
-		{"even", hundred, 4, []float64{25, 50, 75}},
-		{"halves", []float64{1, 2, 3, 4}, 2, []float64{3}},
-		{"a frequent value", []float64{0, 0, 0, 0, 0, 0, 0, 5, 6, 7}, 5, []float64{5, 6, 7}},
-		{"a frequent value within", []float64{1, 2, 3, 4, 5, 5, 5, 5, 5, 5, 6, 7, 8, 9}, 5, []float64{3, 5, 6, 8}},
-		{"negative", []float64{-3, -2, -1}, 3, []float64{-2, -1}},
-		{"fewer values than quantiles", []float64{1, 2}, 33, []float64{2}},
-		{"a constant", []float64{4, 4, 4}, 33, nil},
-		{"none", nil, 33, nil},
-	} {
-		if got := sketchOf(x.values...).limits(x.q); !slices.Equal(got, x.want) {
-			t.Errorf("%s: %v, want %v", x.what, got, x.want)
-		}
-	}
-}
-
-// No interval holds more than twice its share beyond one value, and none is empty.
-func TestLimitsCutEvenly(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOfN(rapid.Float64Range(-1e6, 1e6), 1, 300).Draw(t, "values")
-		q := rapid.Int64Range(2, 40).Draw(t, "q")
-		s := sketchOf(values...)
-		limits := s.limits(q)
-		if int64(len(limits)) >= q || !slices.IsSorted(limits) {
-			t.Fatalf("%d limits: %v", len(limits), limits)
-		}
-		counts := make([]int64, len(limits)+1)
-		for _, x := range values {
-			counts[interval(limits, x)]++
-		}
-		common := int64(0)
-		for _, n := range s.counts {
-			common = max(common, n)
-		}
-		for i, n := range counts {
-			if n == 0 || n > 2*int64(len(values))/q+1+common {
-				t.Fatalf("interval %d of %v holds %d of %d", i, limits, n, len(values))
-			}
-		}
-	})
-}
-
-func TestInterval(t *testing.T) {
-	limits := []float64{18, 50}
-	for x, want := range map[float64]int{-1: 0, 17.9: 0, 18: 1, 49: 1, 50: 2, 1e9: 2} {
-		if got := interval(limits, x); got != want {
-			t.Errorf("%v is in interval %d, want %d", x, got, want)
-		}
-	}
-}
-
 func TestVocabularyOfPieces(t *testing.T) {
-	s := Schema{Label: Label{Field: "y"}, Features: []Feature{
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{
 		{Field: "t", Encode: "vocabulary", Separator: "||", MinCount: 2}, {Name: "whole", Field: "t", Encode: "vocabulary"}}}
-	src := Source{Fields: []string{"t", "y"}, Missing: []string{"?"}}
-	_, fit := prepare(t, src, s, 1, write(t, "t.csv", "a||b,1\nb|| ||c||?,0\n,1\na|,1\n"))
+	src := schema.Source{Fields: []string{"t", "y"}, Missing: []string{"?"}}
+	_, fit := prepare(t, src, s, 1, datatest.Write(t, "t.csv", "a||b,1\nb|| ||c||?,0\n,1\na|,1\n"))
 	e := newEncoder(t, fit)
-	if got := e.stats[0].Vocabulary; !slices.Equal(got, []string{"b"}) {
+	if got := statisticsOf(t, e, "t").Vocabulary; !slices.Equal(got, []string{"b"}) {
 		t.Errorf("words seen twice: %q", got)
 	}
-	if got := e.stats[1].Vocabulary; !slices.Equal(got, []string{"a|", "a||b", "b|| ||c||?"}) {
+	if got := statisticsOf(t, e, "whole").Vocabulary; !slices.Equal(got, []string{"a|", "a||b", "b|| ||c||?"}) {
 		t.Errorf("whole values: %q", got)
 	}
 }
 
-func TestVocabularyIsBounded(t *testing.T) {
-	v := newVocabulary()
-	v.bytes = mostWordBytes - 2
-	if err := v.add([]byte("ab"), 1); err != nil {
-		t.Error(err)
-	}
-	if err := v.add([]byte("c"), 1); err == nil || !strings.Contains(err.Error(), "hash") {
-		t.Errorf("over the limit: %v", err)
-	}
-	if err := v.add([]byte("ab"), 1); err != nil {
-		t.Errorf("a known word: %v", err)
-	}
-}
-
 func TestMergeRefusesOthers(t *testing.T) {
-	a, b := NewFit(peopleSchema()), NewFit(adultSchema())
+	a, b := encode.NewFit(peopleSchema()), encode.NewFit(adultSchema())
 	if err := a.Merge(b.Marshal()); err == nil || !strings.Contains(err.Error(), "another schema") {
 		t.Errorf("statistics of another schema: %v", err)
 	}
@@ -186,16 +34,16 @@ func TestMergeRefusesOthers(t *testing.T) {
 		if n > 100 && n%37 != 0 {
 			continue
 		}
-		if err := NewFit(adultSchema()).Merge(whole[:n]); err == nil {
+		if err := encode.NewFit(adultSchema()).Merge(whole[:n]); err == nil {
 			t.Errorf("statistics cut at %d of %d were accepted", n, len(whole))
 		}
 	}
-	if err := NewFit(adultSchema()).Merge(append(slices.Clone(whole), 0)); err == nil {
+	if err := encode.NewFit(adultSchema()).Merge(append(slices.Clone(whole), 0)); err == nil {
 		t.Error("statistics with a byte too many were accepted")
 	}
 }
 
-func adultFit(t testing.TB) *Fit {
+func adultFit(t testing.TB) *encode.Fit {
 	_, fit := prepare(t, adultSource(), adultSchema(), 1, "builtin:adult.test")
 	return fit
 }
@@ -256,26 +104,6 @@ func FuzzMergeCounts(f *testing.F) {
 		}
 		var again Counts
 		if err := again.Merge(c.Marshal()); err != nil || again.Records() != c.Records() || again.content != c.content {
-			t.Fatalf("what was accepted is refused: %v", err)
-		}
-	})
-}
-
-func FuzzMergeFit(f *testing.F) {
-	fit := NewFit(peopleSchema())
-	fit.numbers[0].sketch.add(-2.5)
-	fit.numbers[0].sketch.add(7)
-	_ = fit.words[0].vocabulary.add([]byte("Bern"), 2)
-	f.Add(fit.Marshal())
-	f.Fuzz(func(t *testing.T, b []byte) {
-		fit := NewFit(peopleSchema())
-		if fit.Merge(b) != nil {
-			return
-		}
-		if _, err := NewEncoder(fit); err != nil {
-			t.Fatalf("statistics that were accepted give no encoder: %v", err)
-		}
-		if err := NewFit(peopleSchema()).Merge(fit.Marshal()); err != nil {
 			t.Fatalf("what was accepted is refused: %v", err)
 		}
 	})

@@ -1,166 +1,32 @@
 package data
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/snappy"
-	"github.com/klauspost/compress/zstd"
-	"github.com/parquet-go/parquet-go"
-
-	"github.com/wdlrun/wdlrun/data/tfrecord"
-	"github.com/wdlrun/wdlrun/data/value"
+	"github.com/wdlrun/wdlrun/data/datatest"
+	"github.com/wdlrun/wdlrun/data/encode"
 )
-
-// numberedIn writes records that know their own number: record n has n, its
-// parity as label, and a text of some length.
-func numberedIn(t testing.TB, format string, lo, hi int) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	if format == "parquet" {
-		writeTable(t, &b, lo, hi)
-		return b.Bytes()
-	}
-	for n := lo; n < hi; n++ {
-		text := strings.Repeat("x", n*7%23)
-		switch format {
-		case "csv", "tsv":
-			d := map[string]string{"csv": ",", "tsv": "\t"}[format]
-			fmt.Fprintf(&b, "%d%s%s%s%d\n", n, d, text, d, n%2)
-		case "libsvm":
-			fmt.Fprintf(&b, "%d %d:1 # %s\n", n%2, n, text)
-		case "libffm":
-			fmt.Fprintf(&b, "%d 7:1:0.5 3:%d:1 # %s\n", n%2, n, text)
-		case "jsonl":
-			fmt.Fprintf(&b, "{\"x\": %q, \"n\": %d, \"y\": %v, \"o\": {\"n\": [%d]}}\n", text, n, n%2 == 1, n)
-		case "tfrecord":
-			b.Write(tfrecord.AppendFrame(nil, tfrecord.AppendExample(nil, []string{"x", "n", "y"}, []value.List{
-				{Kind: value.Text, Texts: [][]byte{[]byte(text)}}, {Kind: value.Int, Ints: []int64{int64(n)}}, {Kind: value.Int, Ints: []int64{int64(n % 2)}},
-			})))
-		default:
-			t.Fatalf("no records are written in %s", format)
-		}
-	}
-	return b.Bytes()
-}
-
-// numberedRow is a row of a table.
-type numberedRow struct {
-	X string   `parquet:"x,dict"`
-	N int64    `parquet:"n"`
-	Y *int32   `parquet:"y,optional"`
-	L []string `parquet:"l,list"`
-}
-
-// writeTable writes row groups of 500 rows.
-func writeTable(t testing.TB, out io.Writer, lo, hi int) {
-	w := parquet.NewGenericWriter[numberedRow](out, parquet.PageBufferSize(1000), parquet.Compression(&parquet.Snappy))
-	for n := lo; n < hi; n++ {
-		y := int32(n % 2)
-		if _, err := w.Write([]numberedRow{{X: strings.Repeat("x", n*7%23), N: int64(n), Y: &y}}); err != nil {
-			t.Fatal(err)
-		}
-		if n%500 == 499 {
-			if err := w.Flush(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// numberedFields are the schema of numberedIn.
-func numberedFields(format string) (Source, Schema) {
-	src, n, y := Source{Format: format}, "n", "y"
-	switch format {
-	case "csv", "tsv":
-		src.Fields = []string{"n", "x", "y"}
-	case "libsvm":
-		n, y = "features", "label"
-	case "libffm":
-		n, y = "3", "label"
-	}
-	return src, Schema{Label: Label{Field: y}, Features: []Feature{{Field: n, Encode: "id"}}}
-}
-
-// pack compresses b; "" leaves it.
-func pack(t testing.TB, how string, b []byte) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	var w io.WriteCloser
-	switch how {
-	case "":
-		return b
-	case ".gz":
-		w = gzip.NewWriter(&out)
-	case ".zst":
-		w, _ = zstd.NewWriter(&out)
-	case ".sz":
-		w = snappy.NewBufferedWriter(&out)
-	}
-	if _, err := w.Write(b); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
-
-// inFiles writes each content to a file of its own and returns the folder.
-func inFiles(t testing.TB, suffix string, contents ...[]byte) string {
-	t.Helper()
-	dir := t.TempDir()
-	for i, b := range contents {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("part-%02d%s", i, suffix)), b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
-// everyFormat calls f for each format and packing.
-func everyFormat(t *testing.T, f func(t *testing.T, format, packing string)) {
-	for _, format := range Formats() {
-		if format == "criteo" { // its layout has no place for a number; it is tsv otherwise
-			continue
-		}
-		for _, packing := range []string{"", ".gz", ".zst", ".sz"} {
-			if format == "parquet" && packing != "" {
-				continue // its pages are packed already
-			}
-			t.Run(format+packing, func(t *testing.T) {
-				t.Parallel()
-				f(t, format, packing)
-			})
-		}
-	}
-}
 
 // The laws of TestReaderOnAnyNumberOfRanks hold in every format and packing: an
 // epoch is every record once, a step is the same records for any number of
 // ranks, and from every step on the rest is what an uninterrupted reader gives.
 func TestEveryFormatKeepsTheLaws(t *testing.T) {
-	everyFormat(t, func(t *testing.T, format, packing string) {
+	datatest.EveryFormat(t, func(t *testing.T, format, packing string) {
 		const records, batch = 3000, 250
-		src, schema := numberedFields(format)
+		src, schema := datatest.Fields(format)
 		// Three files, the middle one with most of the records.
 		cuts := []int{0, 700, 2900, records}
 		var parts [][]byte
 		for i, lo := range cuts[:3] {
-			parts = append(parts, pack(t, packing, numberedIn(t, format, lo, cuts[i+1])))
+			parts = append(parts, datatest.Pack(t, packing, datatest.Numbered(t, format, lo, cuts[i+1])))
 		}
-		d, fit := prepare(t, src, schema, 2, inFiles(t, packing, parts...))
+		d, fit := prepare(t, src, schema, 2, datatest.Files(t, packing, parts...))
 		e := newEncoder(t, fit)
 		c := ReaderConfig{Seed: 5, Epoch: 1, GlobalBatch: batch, Lanes: 16, Shuffle: true, Window: 640}
 		whole := readAll(t, d, e, c)
@@ -199,8 +65,8 @@ func TestEveryFormatKeepsTheLaws(t *testing.T) {
 
 // A packed file gives the order of its files where nothing is shuffled.
 func TestStreamInOrder(t *testing.T) {
-	src, schema := numberedFields("csv")
-	d, fit := prepare(t, src, schema, 1, inFiles(t, ".gz", pack(t, ".gz", numberedIn(t, "csv", 0, 1000))))
+	src, schema := datatest.Fields("csv")
+	d, fit := prepare(t, src, schema, 1, datatest.Files(t, ".gz", datatest.Pack(t, ".gz", datatest.Numbered(t, "csv", 0, 1000))))
 	rows := []uint64{}
 	for _, b := range readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 64, Lanes: 8}) {
 		slices.Sort(b.RowID)
@@ -213,8 +79,8 @@ func TestStreamInOrder(t *testing.T) {
 
 // Held-out records of a stream are those of any part and pass.
 func TestStreamHoldOut(t *testing.T) {
-	src, schema := numberedFields("tfrecord")
-	path := inFiles(t, ".zst", pack(t, ".zst", numberedIn(t, "tfrecord", 0, 2000)))
+	src, schema := datatest.Fields("tfrecord")
+	path := datatest.Files(t, ".zst", datatest.Pack(t, ".zst", datatest.Numbered(t, "tfrecord", 0, 2000)))
 	d, err := Open(src, schema, []string{path})
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +88,7 @@ func TestStreamHoldOut(t *testing.T) {
 	if err := d.HoldOut(0.25, 3); err != nil {
 		t.Fatal(err)
 	}
-	fit := NewFit(schema)
+	fit := encode.NewFit(schema)
 	counts, err := d.Scan(context.Background(), 0, 1, fit, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -246,11 +112,11 @@ func TestStreamHoldOut(t *testing.T) {
 // cannot be told from a shorter one, so those are checked for an error only
 // where their packing ends with a mark.
 func TestEveryCutOfEveryFormat(t *testing.T) {
-	everyFormat(t, func(t *testing.T, format, packing string) {
+	datatest.EveryFormat(t, func(t *testing.T, format, packing string) {
 		const records = 6
-		src, schema := numberedFields(format)
-		plain := numberedIn(t, format, 0, records)
-		file := pack(t, packing, plain)
+		src, schema := datatest.Fields(format)
+		plain := datatest.Numbered(t, format, 0, records)
+		file := datatest.Pack(t, packing, plain)
 		dir := t.TempDir()
 		for n := 1; n <= len(file); n++ {
 			path := filepath.Join(dir, fmt.Sprintf("cut-%d%s", n, packing))
@@ -270,7 +136,7 @@ func TestEveryCutOfEveryFormat(t *testing.T) {
 			}
 			begun := int64(0)
 			for r := range records {
-				if packing == "" && len(numberedIn(t, format, 0, r)) < n {
+				if packing == "" && len(datatest.Numbered(t, format, 0, r)) < n {
 					begun++
 				}
 			}
@@ -287,23 +153,23 @@ func TestEveryCutOfEveryFormat(t *testing.T) {
 // With max_bad, what is damaged is counted, told and left out; the order of the
 // others keeps the laws.
 func TestDamagedRecordsAreLeftOut(t *testing.T) {
-	everyFormat(t, func(t *testing.T, format, packing string) {
+	datatest.EveryFormat(t, func(t *testing.T, format, packing string) {
 		if format == "parquet" {
 			return // a page is whole or not at all
 		}
 		const records = 2000
-		src, schema := numberedFields(format)
-		b := numberedIn(t, format, 0, records)
+		src, schema := datatest.Fields(format)
+		b := datatest.Numbered(t, format, 0, records)
 		bad := []int{3, 400, 401, 1999}
 		for _, n := range bad {
-			lo, hi := len(numberedIn(t, format, 0, n)), len(numberedIn(t, format, 0, n+1))
+			lo, hi := len(datatest.Numbered(t, format, 0, n)), len(datatest.Numbered(t, format, 0, n+1))
 			if format == "tfrecord" {
 				b[hi-1] ^= 1 // the checksum of the record
 				continue
 			}
 			b[lo] = '?'
 		}
-		path := inFiles(t, packing, pack(t, packing, b))
+		path := datatest.Files(t, packing, datatest.Pack(t, packing, b))
 		for _, most := range []int64{0, 3} {
 			src.MaxBad = most
 			d, err := Open(src, schema, []string{path})
@@ -321,7 +187,7 @@ func TestDamagedRecordsAreLeftOut(t *testing.T) {
 			t.Fatalf("%d are bad, %d are told", n, len(first))
 		}
 		for i, f := range first {
-			lo := len(numberedIn(t, format, 0, bad[i]))
+			lo := len(datatest.Numbered(t, format, 0, bad[i]))
 			if format == "tfrecord" && f.Offset != int64(lo) || format != "tfrecord" && f.Line != int64(bad[i]+1) {
 				t.Errorf("fault %d is at %s", i, f.Place())
 			}
@@ -350,13 +216,13 @@ func TestDamagedRecordsAreLeftOut(t *testing.T) {
 
 // Damage to a length loses the frame, not the file: the next one is found.
 func TestTFRecordFindsTheNextFrame(t *testing.T) {
-	src, schema := numberedFields("tfrecord")
+	src, schema := datatest.Fields("tfrecord")
 	src.MaxBad = 1
-	whole := numberedIn(t, "tfrecord", 0, 5000)
+	whole := datatest.Numbered(t, "tfrecord", 0, 5000)
 	for _, n := range []int{0, 1, 2500, 4999} {
 		b := slices.Clone(whole)
-		b[len(numberedIn(t, "tfrecord", 0, n))] ^= 0x40
-		d, err := Open(src, schema, []string{inFiles(t, "", b)})
+		b[len(datatest.Numbered(t, "tfrecord", 0, n))] ^= 0x40
+		d, err := Open(src, schema, []string{datatest.Files(t, "", b)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -373,46 +239,6 @@ func TestTFRecordFindsTheNextFrame(t *testing.T) {
 			}
 			if bad, _ := counts.Bad(); bad != 1 || counts.Records() != 4999 {
 				t.Errorf("frame %d lost, in %d parts: %d records, %d bad", n, parts, counts.Records(), bad)
-			}
-		}
-	}
-}
-
-// Frames are found from any byte on, and damage at any byte is told once by the
-// block before or behind it.
-func TestTFRecordInEveryPairOfBlocks(t *testing.T) {
-	whole := numberedIn(t, "tfrecord", 0, 4)
-	var r exampleRecords
-	for damage := -1; damage < len(whole); damage++ {
-		b := slices.Clone(whole)
-		if damage >= 0 {
-			b[damage] ^= 1
-		}
-		f := &file{name: "f", size: int64(len(b)), bytes: int64(len(b)), content: b}
-		for cut := range int64(len(b)) {
-			good, bad := 0, 0
-			for _, bl := range []block{{0, 0, cut}, {0, cut, int64(len(b))}} {
-				err := r.begin(memory{bytes.NewReader(b)}, f, bl, -1, 0)
-				for bl.lo < bl.hi && err == nil {
-					var u unit
-					if u, err = r.next(); err != nil {
-						break
-					}
-					if u.flaw != nil {
-						bad++
-					} else {
-						good++
-					}
-				}
-				if err != nil && err != io.EOF {
-					t.Fatal(err)
-				}
-			}
-			switch {
-			case damage < 0 && (good != 4 || bad != 0):
-				t.Fatalf("cut at %d: %d records, %d bad", cut, good, bad)
-			case damage >= 0 && (good != 3 || bad != 1):
-				t.Fatalf("damage at %d, cut at %d: %d records, %d bad", damage, cut, good, bad)
 			}
 		}
 	}

@@ -2,9 +2,12 @@ package data
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/data/datatest"
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
 )
 
 // A header that comes again, as in files joined by cat, is no record, be every field a
@@ -26,8 +29,8 @@ func TestHeaderAgain(t *testing.T) {
 			{"at the end", header + half(0) + strings.TrimSuffix(header, end), 50, 52},
 		} {
 			t.Run(fmt.Sprintf("%s %q", x.name, end), func(t *testing.T) {
-				path := write(t, "joined.csv", x.text)
-				f, err := OpenFiles(Source{Header: true}, []string{path})
+				path := datatest.Write(t, "joined.csv", x.text)
+				f, err := record.OpenFiles(schema.Source{Header: true}, []string{path})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -35,13 +38,13 @@ func TestHeaderAgain(t *testing.T) {
 				if err != nil || w.Records != x.rows || w.Bad != 1 || w.Faults[0].Line != x.line || !strings.Contains(w.Faults[0].Reason(), "the header is repeated") {
 					t.Fatalf("%+v, %v; want %d records, the header again in line %d", w, err, x.rows, x.line)
 				}
-				schema := Schema{Label: Label{Field: "label", Positive: []string{"1"}}, Features: []Feature{{Field: "city", Encode: "vocabulary"}}}
-				d, fit := prepare(t, Source{Header: true, MaxBad: 1}, schema, 2, path)
+				wanted := schema.Schema{Label: schema.Label{Field: "label", Positive: []string{"1"}}, Features: []schema.Feature{{Field: "city", Encode: "vocabulary"}}}
+				d, fit := prepare(t, schema.Source{Header: true, MaxBad: 1}, wanted, 2, path)
 				rows := 0
 				for _, b := range readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 16, Lanes: 8, Window: 64, Shuffle: true, Size: 1}) {
 					rows += b.Rows
 				}
-				if bad, _ := d.Bad(); bad != 1 || int64(rows) != x.rows || int64(len(fit.words[0].counts)) != x.rows {
+				if bad, _ := d.Bad(); bad != 1 || int64(rows) != x.rows || fit.Vocabularies()[0].Distinct != x.rows {
 					t.Errorf("%d bad, %d rows read; want 1, %d", bad, rows, x.rows)
 				}
 			})
@@ -53,42 +56,19 @@ func TestHeaderAgain(t *testing.T) {
 func TestHeaderOfAnotherKind(t *testing.T) {
 	text := "age,label\n7,1\nage, label\n"
 	for _, x := range []struct {
-		src  Source
+		src  schema.Source
 		want string
 	}{
-		{Source{Header: true}, "another header: remove the line"},
-		{Source{Fields: []string{"age", "label"}}, "set data.header: true"},
+		{schema.Source{Header: true}, "another header: remove the line"},
+		{schema.Source{Fields: []string{"age", "label"}}, "set data.header: true"},
 	} {
-		schema := Schema{Label: Label{Field: "label", Positive: []string{"1"}}, Features: []Feature{{Field: "age", Encode: "raw"}}}
-		d, err := Open(x.src, schema, []string{write(t, "ages.csv", text)})
+		wanted := schema.Schema{Label: schema.Label{Field: "label", Positive: []string{"1"}}, Features: []schema.Feature{{Field: "age", Encode: "raw"}}}
+		d, err := Open(x.src, wanted, []string{datatest.Write(t, "ages.csv", text)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err = d.Scan(t.Context(), 0, 1, nil, nil); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%v; want %q", err, x.want)
 		}
-	}
-}
-
-// A first line that comes again is a header, though its words make no column one of
-// numbers; where there are no numbers beside, lines may be alike.
-func TestInspectJoinedFiles(t *testing.T) {
-	for text, header := range map[string]bool{
-		"age,tips\n7,1\n8,2\nage,tips\n9,0\n": true,
-		"a,b\nc,d\na,b\nc,b\n":                false,
-	} {
-		in, err := Inspect(write(t, "joined.csv", text), 0)
-		if err != nil || in.Header != header || in.Rows != map[bool]int{true: 3, false: 4}[header] {
-			t.Errorf("%q: %+v, %v; want a header: %v", text, in, err, header)
-		}
-	}
-}
-
-// Fields that are objects are not read, and that is told.
-func TestInspectNested(t *testing.T) {
-	text := `{"y":1,"user":{"id":1},"tags":["a"],"items":[{"id":1}],"t":null}` + "\n" + `{"y":0,"geo":[[1],[2]]}` + "\n"
-	in, err := Inspect(write(t, "nested.jsonl", text), 0)
-	if err != nil || !slices.Equal(in.Nested, []string{"user", "items", "geo"}) {
-		t.Errorf("%+v, %v", in, err)
 	}
 }

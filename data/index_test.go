@@ -7,53 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/data/datatest"
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/value"
-	"pgregory.net/rapid"
 )
 
-// words follows from the counts alone: of a naive twin, which sorts all of them,
-// and however the strings are dealt over parts.
-func TestWordsAreTheMostFrequent(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		texts := rapid.SliceOfN(rapid.StringMatching(`[a-e]{1,2}`), 0, 200).Draw(t, "texts")
-		least, most := rapid.Int64Range(1, 5).Draw(t, "least"), rapid.Int64Range(0, 12).Draw(t, "most")
-		count := map[string]int64{}
-		parts := []*vocabulary{newVocabulary(), newVocabulary(), newVocabulary()}
-		for i, s := range texts {
-			count[s]++
-			if err := parts[i%3].add([]byte(s), 1); err != nil {
-				t.Fatal(err)
-			}
-		}
-		joint := newVocabulary()
-		for _, p := range rapid.Permutation(parts).Draw(t, "order") {
-			if err := joint.merge(&wire{b: p.append(nil)}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		var want []string
-		for s, n := range count {
-			better := int64(0) // strings that come before s
-			for o, m := range count {
-				if m > n || m == n && o < s {
-					better++
-				}
-			}
-			if n >= least && (most == 0 || better < most) {
-				want = append(want, s)
-			}
-		}
-		slices.Sort(want)
-		if got := joint.words(least, most); !slices.Equal(got, want) {
-			t.Fatalf("%q, want %q", got, want)
-		}
-	})
-}
-
-func cities() (Source, Schema) {
-	return Source{Fields: []string{"y", "city", "tags", "age"}, Missing: []string{"?"}}, Schema{
-		Label: Label{Field: "y"},
-		Features: []Feature{
+func cities() (schema.Source, schema.Schema) {
+	return schema.Source{Fields: []string{"y", "city", "tags", "age"}, Missing: []string{"?"}}, schema.Schema{
+		Label: schema.Label{Field: "y"},
+		Features: []schema.Feature{
 			{Field: "city", Encode: "vocabulary", MaxSize: 2},
 			{Field: "tags", Encode: "vocabulary", Separator: "|", MinCount: 2},
 			{Field: "age", Encode: "quantile", Buckets: 2},
@@ -66,8 +29,8 @@ const cityRows = "1,Bern,a|b,10\n0,Zug,a|?,20\n1,Bern,,30\n0,Genf,c|a|b,40\n1,?,
 
 func TestIndexOfCities(t *testing.T) {
 	src, s := cities()
-	d, fit := prepare(t, src, s, 2, write(t, "cities.csv", cityRows))
-	want := []VocabularySize{
+	d, fit := prepare(t, src, s, 2, datatest.Write(t, "cities.csv", cityRows))
+	want := []encode.VocabularySize{
 		{Feature: "city", Field: "city", Distinct: 3, Kept: 2, Values: 5, Unknown: 1},
 		{Feature: "tags", Field: "tags", Distinct: 4, Kept: 2, Values: 7, Unknown: 2},
 	}
@@ -84,7 +47,7 @@ func TestIndexOfCities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := b.Sparse[0].Values; !slices.Equal(got, []uint64{key("Bern"), KeyUnknown, key("Bern"), key("Genf"), KeyMissing, key("Genf")}) {
+	if got := b.Sparse[0].Values; !slices.Equal(got, []uint64{key("Bern"), encode.KeyUnknown, key("Bern"), key("Genf"), encode.KeyMissing, key("Genf")}) {
 		t.Errorf("cities have the keys %v", got)
 	}
 	if got := r.Unknown(); got[0] != 1 || got[1] != 2 {
@@ -109,11 +72,11 @@ func TestIndexOfCities(t *testing.T) {
 // fields, through the index's written form, and what is not there is named.
 func TestIndexServesOtherModels(t *testing.T) {
 	src, s := cities()
-	path := write(t, "cities.csv", cityRows)
+	path := datatest.Write(t, "cities.csv", cityRows)
 	_, fit := prepare(t, src, s, 1, path)
 	index := newEncoder(t, fit)
 	no := false
-	other := Schema{Label: s.Label, Features: []Feature{
+	other := schema.Schema{Label: s.Label, Features: []schema.Feature{
 		{Field: "age", Encode: "standardise"},
 		{Name: "place", Field: "city", Encode: "vocabulary", Table: "places", Wide: &no},
 		{Field: "tags", Encode: "hash", Separator: "|"},
@@ -125,8 +88,8 @@ func TestIndexServesOtherModels(t *testing.T) {
 	if got := e.Sparse()[0]; got.Name != "place" || got.Table != "places" || got.Wide || got.Vocabulary != 2 {
 		t.Errorf("%+v", got)
 	}
-	if e.stats[0].Mean != 35 {
-		t.Errorf("mean %v", e.stats[0].Mean)
+	if mean := statisticsOf(t, e, "age").Mean; mean != 35 {
+		t.Errorf("mean %v", mean)
 	}
 	same, err := index.For(s)
 	if err != nil {

@@ -12,7 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/inspect"
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/stats"
 	"github.com/wdlrun/wdlrun/data/value"
 )
@@ -49,7 +51,7 @@ func TestKnownFiles(t *testing.T) {
 	for name, figures := range known {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join("testdata", "known", name)
-			in, err := data.Inspect(path, 0)
+			in, err := inspect.First(path, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,9 +62,9 @@ func TestKnownFiles(t *testing.T) {
 
 // checkFiles holds all columns of the files against figures, and returns their
 // names.
-func checkFiles(t *testing.T, src data.Source, pattern, figures string) (fields []string) {
+func checkFiles(t *testing.T, src schema.Source, pattern, figures string) (fields []string) {
 	t.Helper()
-	f, err := data.OpenFiles(src, []string{pattern})
+	f, err := record.OpenFiles(src, []string{pattern})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +139,7 @@ func TestEveryCutOfKnownFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			in, err := data.Inspect(filepath.Join("testdata", "known", name), 0)
+			in, err := inspect.First(filepath.Join("testdata", "known", name), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,11 +184,11 @@ func beginsOf(name string, content []byte) (at []int) {
 }
 
 // checkCut reads a file of which n bytes are left, where so many records begin.
-func checkCut(t *testing.T, src data.Source, path string, n, begun int) {
+func checkCut(t *testing.T, src schema.Source, path string, n, begun int) {
 	t.Helper()
 	base := filepath.Base(path)
-	f, err := data.OpenFiles(src, []string{path})
-	var w data.Walked
+	f, err := record.OpenFiles(src, []string{path})
+	var w record.Walked
 	if err == nil {
 		w, err = f.Walk(t.Context(), f.Fields(), 1, func([]value.List) error { return nil }, nil)
 	}
@@ -211,7 +213,7 @@ func TestWalkTellsFaults(t *testing.T) {
 	if err := os.WriteFile(path, []byte("a,b\n1,2\n3\n4,5\n6,7,8\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	f, err := data.OpenFiles(data.Source{Header: true}, []string{"file://" + path})
+	f, err := record.OpenFiles(schema.Source{Header: true}, []string{"file://" + path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +226,7 @@ func TestWalkTellsFaults(t *testing.T) {
 		t.Errorf("%q, %+v, %v", got, w, err)
 	}
 	n := 0
-	w, err = f.Walk(t.Context(), []string{"a"}, 1, func([]value.List) error { n++; return data.Stop }, nil)
+	w, err = f.Walk(t.Context(), []string{"a"}, 1, func([]value.List) error { n++; return record.Stop }, nil)
 	if err != nil || n != 1 || w.Records != 1 {
 		t.Errorf("a walk that was ended: %d records, %+v, %v", n, w, err)
 	}
@@ -249,7 +251,7 @@ func TestCheckIsWalk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f, err := data.OpenFiles(data.Source{Header: true}, []string{dir})
+	f, err := record.OpenFiles(schema.Source{Header: true}, []string{dir})
 	if err != nil {
 		t.Fatal(err)
 	}

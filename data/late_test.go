@@ -7,8 +7,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/tfrecord"
 	"github.com/wdlrun/wdlrun/data/value"
+)
+
+// Of how many records of a file, and then of a dataset, the fields are known before a
+// scan (see package record).
+const (
+	looked   = 1000
+	searched = 1 << 18
 )
 
 // lateFile has a field that no record has before the one of this number, by format.
@@ -51,13 +60,13 @@ func TestLateFieldsAreFound(t *testing.T) {
 		rows   int
 		late   []string
 	}{
-		{"jsonl", lookRecords + 10, []string{"rare"}},
-		{"tfrecord", lookRecords + 10, []string{"rare"}},
-		{"libffm", defaultLook + 10, []string{"5", "5" + valuesSuffix}},
+		{"jsonl", looked + 10, []string{"rare"}},
+		{"tfrecord", looked + 10, []string{"rare"}},
+		{"libffm", record.DefaultLook + 10, []string{"5", "5" + record.ValuesSuffix}},
 	} {
 		t.Run(x.format, func(t *testing.T) {
 			path := lateFile(t, x.format, x.rows, x.rows-2)
-			f, err := OpenFiles(Source{Format: x.format}, []string{path})
+			f, err := record.OpenFiles(schema.Source{Format: x.format}, []string{path})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,21 +100,21 @@ func TestLateFieldsAreFound(t *testing.T) {
 // A field that no first record of a file has is a feature like another. One that no
 // record has is refused: at once, unless there are very many records, else by the scan.
 func TestTrainingTakesLateFields(t *testing.T) {
-	s := func(field string) Schema {
-		return Schema{Label: Label{Field: "label", Positive: []string{"1", "7"}}, Features: []Feature{{Field: field, Encode: "vocabulary"}, {Field: "often", Encode: "hash", Buckets: 8}}}
+	s := func(field string) schema.Schema {
+		return schema.Schema{Label: schema.Label{Field: "label", Positive: []string{"1", "7"}}, Features: []schema.Feature{{Field: field, Encode: "vocabulary"}, {Field: "often", Encode: "hash", Buckets: 8}}}
 	}
 	for _, x := range []struct {
 		format string
 		rows   int
 		late   string
 	}{
-		{"jsonl", lookRecords - 1, ""},
-		{"jsonl", 9 * lookRecords, ""},
-		{"jsonl", lateRecords + 9, `"rare"`},
-		{"tfrecord", lookRecords - 1, ""},
-		{"tfrecord", 9 * lookRecords, ""},
+		{"jsonl", looked - 1, ""},
+		{"jsonl", 9 * looked, ""},
+		{"jsonl", searched + 9, `"rare"`},
+		{"tfrecord", looked - 1, ""},
+		{"tfrecord", 9 * looked, ""},
 	} {
-		path, src := lateFile(t, x.format, x.rows, x.rows-2), Source{Format: x.format}
+		path, src := lateFile(t, x.format, x.rows, x.rows-2), schema.Source{Format: x.format}
 		d, fit := prepare(t, src, s("rare"), 3, path)
 		if e := newEncoder(t, fit); e.Sparse()[0].Vocabulary != 1 || d.Late() != x.late {
 			t.Errorf("%+v: %d words, late is %s", x, e.Sparse()[0].Vocabulary, d.Late())
@@ -122,8 +131,8 @@ func TestTrainingTakesLateFields(t *testing.T) {
 			t.Errorf("%+v: a field that is nowhere: %v", x, err)
 		}
 	}
-	label := Schema{Label: Label{Field: "rare"}, Features: s("often").Features[1:]}
-	if _, err := Open(Source{Format: "jsonl"}, label, []string{lateFile(t, "jsonl", 2*lookRecords, lookRecords+5)}); err == nil || !strings.Contains(err.Error(), `label: there is no field "rare"`) {
+	label := schema.Schema{Label: schema.Label{Field: "rare"}, Features: s("often").Features[1:]}
+	if _, err := Open(schema.Source{Format: "jsonl"}, label, []string{lateFile(t, "jsonl", 2*looked, looked+5)}); err == nil || !strings.Contains(err.Error(), `label: there is no field "rare"`) {
 		t.Errorf("a label that no first record has: %v", err)
 	}
 }

@@ -1,6 +1,10 @@
 package data
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/wdlrun/wdlrun/data/record"
+)
 
 // marks are places in the middle of blocks that a scan has passed, from which a lane
 // goes to its first record: in a small file lanes are about as long as blocks are, and
@@ -30,9 +34,9 @@ type blockMarks struct {
 }
 
 // pass is told of each record in its turn.
-func (m *blockMarks) pass(b block, u unit, row int32) {
-	for m.next < marksABlock && (u.offset-b.lo)*(marksABlock+1) >= (b.hi-b.lo)*int64(m.next+1) {
-		m.all[m.next] = mark{int32(u.offset - b.lo), row, u.number}
+func (m *blockMarks) pass(b record.Block, u record.Unit, row int32) {
+	for m.next < marksABlock && (u.Offset-b.Lo)*(marksABlock+1) >= (b.Hi-b.Lo)*int64(m.next+1) {
+		m.all[m.next] = mark{int32(u.Offset - b.Lo), row, u.Number}
 		m.next++
 	}
 }
@@ -40,7 +44,7 @@ func (m *blockMarks) pass(b block, u unit, row int32) {
 // hasMarks tells whether readers can begin in the middle of block b, and are helped
 // by it.
 func (d *Dataset) hasMarks(b int) bool {
-	return d.marks != nil && !d.stream && d.files[d.blocks[b].file].log == nil && len(d.blocks) <= mostMarked
+	return d.marks != nil && !d.stream && d.set.Files[d.set.Blocks[b].File].Log == nil && len(d.set.Blocks) <= mostMarked
 }
 
 // keepMarks keeps those of block b.
@@ -48,7 +52,7 @@ func (d *Dataset) keepMarks(b int, m *blockMarks) {
 	d.marks.mutex.Lock()
 	defer d.marks.mutex.Unlock()
 	if d.marks.all == nil {
-		d.marks.all = make([]mark, marksABlock*len(d.blocks))
+		d.marks.all = make([]mark, marksABlock*len(d.set.Blocks))
 	}
 	copy(d.marks.all[marksABlock*b:], m.all[:])
 }
@@ -76,7 +80,7 @@ func (f *filler) spotBefore(at int, skip int64) spot {
 		if m.row == 0 || row < m.row || int64(chosen) > skip {
 			break
 		}
-		best = spot{at, f.blocks[b].lo + int64(m.bytes), m.row, m.line, chosen}
+		best = spot{at, f.set.Blocks[b].Lo + int64(m.bytes), m.row, m.line, chosen}
 	}
 	return best
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/data/datatest"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/synth"
 )
 
@@ -14,8 +16,8 @@ func TestMarksAreWhereRecordsBegin(t *testing.T) {
 	if err := synth.Write(&text, "criteo", 0, 2000); err != nil {
 		t.Fatal(err)
 	}
-	s := Schema{Label: Label{Field: "label"}, Features: []Feature{{Field: "C1", Encode: "hash"}}}
-	d, err := Open(Source{Format: "criteo"}, s, []string{write(t, "log.tsv", text.String())})
+	s := schema.Schema{Label: schema.Label{Field: "label"}, Features: []schema.Feature{{Field: "C1", Encode: "hash"}}}
+	d, err := Open(schema.Source{Format: "criteo"}, s, []string{datatest.Write(t, "log.tsv", text.String())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,6 +63,6 @@ func TestMarksAreWhereRecordsBegin(t *testing.T) {
 		if marked == 0 {
 			t.Errorf("selection %d: there is no mark", sel)
 		}
-		f.close()
+		f.Close()
 	}
 }

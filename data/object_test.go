@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/wdlrun/wdlrun/data/datatest"
+	"github.com/wdlrun/wdlrun/data/schema"
 )
 
 // TestObjectsWithOtherFields: the names of fields are joined over files; a name that
@@ -12,13 +15,13 @@ import (
 func TestObjectsWithOtherFields(t *testing.T) {
 	first := strings.Repeat(`{"y": 1, "site": "a"}`+"\n", 10)
 	second := strings.Repeat(`{"y": 0, "site": "b", "late": 7}`+"\n", 10)
-	dir := inFiles(t, ".jsonl", []byte(first), []byte(second))
-	s := Schema{Label: Label{Field: "y"}, Features: []Feature{{Field: "site", Encode: "vocabulary"}, {Field: "late", Encode: "id"}}}
-	d, _ := prepare(t, Source{Format: "jsonl"}, s, 1, dir)
+	dir := datatest.Files(t, ".jsonl", []byte(first), []byte(second))
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "site", Encode: "vocabulary"}, {Field: "late", Encode: "id"}}}
+	d, _ := prepare(t, schema.Source{Format: "jsonl"}, s, 1, dir)
 	if d.Rows(All) != 20 || d.Positives() != 10 {
 		t.Errorf("%d rows, %d positive", d.Rows(All), d.Positives())
 	}
-	src, one := Source{Format: "jsonl"}, []string{dir + "/part-00.jsonl"}
+	src, one := schema.Source{Format: "jsonl"}, []string{dir + "/part-00.jsonl"}
 	if _, err := Open(src, s, one); err == nil || !strings.Contains(err.Error(), `there is no field "late"`) {
 		t.Error(err)
 	}
@@ -31,9 +34,9 @@ func TestObjectsWithOtherFields(t *testing.T) {
 // TestObjectsAreTheSameKeys: a column gives the same keys as in csv, whatever JSON
 // says its values are.
 func TestObjectsAreTheSameKeys(t *testing.T) {
-	s := Schema{
-		Label: Label{Field: "y"},
-		Features: []Feature{
+	s := schema.Schema{
+		Label: schema.Label{Field: "y"},
+		Features: []schema.Feature{
 			{Field: "id", Encode: "id"}, {Field: "site", Encode: "hash"}, {Field: "n", Encode: "raw"},
 			{Field: "tags", Encode: "hash", Separator: "|"}, {Field: "code", Encode: "vocabulary"},
 		},
@@ -44,15 +47,15 @@ func TestObjectsAreTheSameKeys(t *testing.T) {
 		`{"y": 0, "id": null, "site": "", "tags": []}`,
 		`{"code": "7", "tags": "c", "n": "-1e3", "site": "b", "id": 3.0, "y": "1"}`,
 	}
-	path := write(t, "a.jsonl", strings.Join(lines, "\r\n"))
-	want := firstBatch(t, Source{Header: true}, s, write(t, "a.csv", csv))
-	if got := firstBatch(t, Source{Format: "jsonl"}, s, path); got != want {
+	path := datatest.Write(t, "a.jsonl", strings.Join(lines, "\r\n"))
+	want := firstBatch(t, schema.Source{Header: true}, s, datatest.Write(t, "a.csv", csv))
+	if got := firstBatch(t, schema.Source{Format: "jsonl"}, s, path); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
 // firstBatch is all of a file as text, in its order.
-func firstBatch(t *testing.T, src Source, s Schema, path string) string {
+func firstBatch(t *testing.T, src schema.Source, s schema.Schema, path string) string {
 	t.Helper()
 	d, fit := prepare(t, src, s, 1, path)
 	b := readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 100, Lanes: 1})[0]
@@ -65,7 +68,7 @@ func firstBatch(t *testing.T, src Source, s Schema, path string) string {
 
 // TestObjectsThatAreNot: what a file of another layout is, and what to do.
 func TestObjectsThatAreNot(t *testing.T) {
-	s := Schema{Label: Label{Field: "y"}, Features: []Feature{{Field: "x", Encode: "hash"}}}
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "x", Encode: "hash"}}}
 	for content, want := range map[string]string{
 		"[{\"y\": 1}]":                          "jq -c '.[]'",
 		"{\n\"y\": 1\n}\n":                      "jq -c . ",
@@ -73,7 +76,7 @@ func TestObjectsThatAreNot(t *testing.T) {
 		`{"y": 1, "x": {"z": 1}}`:               `there is no field "x"`,
 		"{\"y\":1,\"x\":2}\n{\"y\":1,\"x\":{}}": `:2: field "x" is an object`,
 	} {
-		d, err := Open(Source{Format: "jsonl"}, s, []string{write(t, "a.jsonl", content)})
+		d, err := Open(schema.Source{Format: "jsonl"}, s, []string{datatest.Write(t, "a.jsonl", content)})
 		if err == nil {
 			_, err = d.Scan(context.Background(), 0, 1, nil, nil)
 		}

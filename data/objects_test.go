@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/data/datatest"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/stream"
 )
 
@@ -63,7 +65,7 @@ func TestRemoteFilesAreReadAsLocalOnesAre(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "in"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, b := range map[string][]byte{"in/a.csv": plain, "in/b.csv.gz": pack(t, ".gz", plain), "in/_SUCCESS": nil, "in/empty.csv": nil} {
+	for name, b := range map[string][]byte{"in/a.csv": plain, "in/b.csv.gz": datatest.Pack(t, ".gz", plain), "in/_SUCCESS": nil, "in/empty.csv": nil} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +107,7 @@ func TestFeedOfABucket(t *testing.T) {
 	put("in/a.csv", "0,x,0\n")
 	src := numberedSource()
 	src.Train = []string{"s3://clicks/in/?endpoint=" + bucket(t, dir)}
-	src.Follow = Follow{On: true}
+	src.Follow = schema.Follow{On: true}
 	var at stream.Position
 	f, err := NewFeed(src, at)
 	if err != nil {

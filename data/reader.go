@@ -9,6 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
 )
 
 // ReaderConfig says what a Reader reads. Rank and Size aside, all ranks need
@@ -55,35 +59,35 @@ func (c ReaderConfig) filled() ReaderConfig {
 }
 
 func (c ReaderConfig) validate(rows int64) error {
-	var v validator
+	var v schema.Faults
 	if c.GlobalBatch < 1 || c.GlobalBatch > MostBatch {
-		v.bad("global batch", "is %d, from 1 to %d are possible", c.GlobalBatch, MostBatch)
+		v.Bad("global batch", "is %d, from 1 to %d are possible", c.GlobalBatch, MostBatch)
 	}
 	if c.Size < 1 || c.Rank < 0 || c.Rank >= c.Size {
-		v.bad("rank", "is %d of %d", c.Rank, c.Size)
+		v.Bad("rank", "is %d of %d", c.Rank, c.Size)
 	}
 	if c.Lanes < 1 || c.Lanes > mostLanes {
-		v.bad("lanes", "are %d, from 1 to %d are possible", c.Lanes, mostLanes)
+		v.Bad("lanes", "are %d, from 1 to %d are possible", c.Lanes, mostLanes)
 	}
 	if c.Start < 0 || c.Start > rows {
-		v.bad("start", "is record %d of an epoch of %d; was the position taken on other data?", c.Start, rows)
+		v.Bad("start", "is record %d of an epoch of %d; was the position taken on other data?", c.Start, rows)
 	}
 	if c.Window < 0 {
-		v.bad("window", "is %d", c.Window)
+		v.Bad("window", "is %d", c.Window)
 	}
 	if c.Depth < 0 || c.Depth > mostDepth {
-		v.bad("depth", "is %d, from 1 to %d are possible", c.Depth, mostDepth)
+		v.Bad("depth", "is %d, from 1 to %d are possible", c.Depth, mostDepth)
 	}
 	if c.Epochs < 0 {
-		v.bad("epochs", "are %d", c.Epochs)
+		v.Bad("epochs", "are %d", c.Epochs)
 	}
 	if c.Threads < 0 || c.Threads > mostThreads {
-		v.bad("threads", "are %d, from 1 to %d are possible", c.Threads, mostThreads)
+		v.Bad("threads", "are %d, from 1 to %d are possible", c.Threads, mostThreads)
 	}
 	if c.Select < Train || c.Select > All {
-		v.bad("select", "is %d", c.Select)
+		v.Bad("select", "is %d", c.Select)
 	}
-	return joined("data: reader", v.faults)
+	return schema.Joined("data: reader", v)
 }
 
 // Reader gives one rank its rows of each step of some epochs. Every rank gets the
@@ -106,7 +110,7 @@ type Reader struct {
 
 // NewReader starts to read. The dataset must know its counts (Use); the
 // encoder may be of another dataset, as long as this one has its fields.
-func NewReader(d *Dataset, e *Encoder, c ReaderConfig) (*Reader, error) {
+func NewReader(d *Dataset, e *encode.Encoder, c ReaderConfig) (*Reader, error) {
 	if d.rowBase == nil {
 		return nil, errors.New("data: reader: the dataset has not been counted; Scan it and Use the counts")
 	}
@@ -114,10 +118,10 @@ func NewReader(d *Dataset, e *Encoder, c ReaderConfig) (*Reader, error) {
 	if err := c.validate(d.Rows(c.Select)); err != nil {
 		return nil, err
 	}
-	if err := joined("data: reader: "+d.files[0].name, e.schema.Validate(d.fields)); err != nil {
+	if err := schema.Joined("data: reader: "+d.set.Files[0].Name, e.Lacks(d.set.Fields)); err != nil {
 		return nil, err
 	}
-	b, err := d.newBatcher(e)
+	b, err := d.newDraftCoder(e)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +130,7 @@ func NewReader(d *Dataset, e *Encoder, c ReaderConfig) (*Reader, error) {
 		return nil, err
 	}
 	b.coded = f.coded()
-	r := &Reader{config: c, ahead: newAhead(d, e, c), unknown: make([]atomic.Int64, b.sparse)}
+	r := &Reader{config: c, ahead: newAhead(d, e, c), unknown: make([]atomic.Int64, len(e.Sparse()))}
 	r.start(f, b)
 	return r, nil
 }
@@ -135,7 +139,7 @@ var errClosed = errors.New("data: reader: it is closed")
 
 // Next returns the batch of the next step, io.EOF after the last of each epoch.
 // The batch is the caller's until Recycle.
-func (r *Reader) Next(ctx context.Context) (*Batch, error) {
+func (r *Reader) Next(ctx context.Context) (*encode.Batch, error) {
 	if r.done != nil {
 		return nil, r.done
 	}
@@ -201,7 +205,7 @@ func (r *Reader) pay() {
 }
 
 // give hands out a draft that is ready.
-func (r *Reader) give(d *draft) (*Batch, error) {
+func (r *Reader) give(d *draft) (*encode.Batch, error) {
 	r.head, r.given = nil, true
 	if r.owed++; 2*r.owed >= int(r.depth.Load()) {
 		r.pay()
@@ -220,12 +224,13 @@ func (r *Reader) give(d *draft) (*Batch, error) {
 }
 
 // Recycle gives a batch back for reuse; its slices must not be used any more.
-func (r *Reader) Recycle(b *Batch) {
-	if b.draft == nil {
+func (r *Reader) Recycle(b *encode.Batch) {
+	d, ok := b.Owner.(*draft)
+	if !ok {
 		return // not of a reader
 	}
 	select {
-	case r.free <- b.draft:
+	case r.free <- d:
 	default:
 	}
 }
@@ -243,7 +248,7 @@ func (r *Reader) Position() string {
 	if p.file == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s offset %d, row %d", strings.TrimPrefix(p.file.name, builtin), p.offset, p.row)
+	return fmt.Sprintf("%s offset %d, row %d", strings.TrimPrefix(p.file.Name, record.Builtin), p.offset, p.row)
 }
 
 // Unknown is how many values of each entry of Encoder.Sparse were read so far

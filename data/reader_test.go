@@ -15,6 +15,11 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/data/datatest"
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
 )
 
 // numbered is a file of records that know their own number, among blank lines
@@ -31,18 +36,20 @@ func numbered(t testing.TB, records, width int) string {
 			b.WriteString("# no record, 1\r\n")
 		}
 	}
-	return write(t, "numbered.csv", b.String())
+	return datatest.Write(t, "numbered.csv", b.String())
 }
 
-func numberedSource() Source { return Source{Fields: []string{"n", "x", "y"}, Comment: "#"} }
+func numberedSource() schema.Source {
+	return schema.Source{Fields: []string{"n", "x", "y"}, Comment: "#"}
+}
 
-func numberedSchema() Schema {
-	return Schema{Label: Label{Field: "y"}, Features: []Feature{{Field: "n", Encode: "id"}}}
+func numberedSchema() schema.Schema {
+	return schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "n", Encode: "id"}}}
 }
 
 // rowsOf checks that each row of the batches is what its number says, and
 // returns the numbers.
-func rowsOf(t testing.TB, batches []*Batch) (rows []uint64) {
+func rowsOf(t testing.TB, batches []*encode.Batch) (rows []uint64) {
 	t.Helper()
 	for _, b := range batches {
 		for i, id := range b.RowID {
@@ -61,8 +68,8 @@ func TestReaderOnAnyNumberOfRanks(t *testing.T) {
 	const records = 20000
 	d, fit := prepare(t, numberedSource(), numberedSchema(), 3, numbered(t, records, 60))
 	e := newEncoder(t, fit)
-	if d.Rows(All) != records || len(d.blocks) < 5 {
-		t.Fatalf("%d records in %d blocks", d.Rows(All), len(d.blocks))
+	if d.Rows(All) != records || len(d.set.Blocks) < 5 {
+		t.Fatalf("%d records in %d blocks", d.Rows(All), len(d.set.Blocks))
 	}
 	c := ReaderConfig{Seed: 5, Epoch: 2, GlobalBatch: 1500, Lanes: 64, Shuffle: true, Window: 6400}
 	whole := readAll(t, d, e, c)
@@ -121,7 +128,7 @@ func TestReaderOnAnyNumberOfRanks(t *testing.T) {
 func TestReaderOfAnything(t *testing.T) {
 	type dataset struct {
 		*Dataset
-		*Encoder
+		*encode.Encoder
 	}
 	var sets []dataset
 	for _, n := range []int{1, 2, 63, 1000} {
@@ -167,7 +174,7 @@ func TestReaderOfAnything(t *testing.T) {
 
 // Statistics do not see what is held out.
 func TestHeldOutRowsAreNotFitted(t *testing.T) {
-	s := Schema{Label: Label{Field: "y"}, Features: []Feature{{Field: "n", Encode: "vocabulary"}}}
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "n", Encode: "vocabulary"}}}
 	d, err := Open(numberedSource(), s, []string{numbered(t, 3000, 60)})
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +193,7 @@ func TestHeldOutRowsAreNotFitted(t *testing.T) {
 	for sel, unknown := range map[Select]bool{Train: false, Valid: true} {
 		for _, b := range readAll(t, d, e, ReaderConfig{GlobalBatch: 500, Select: sel}) {
 			for _, k := range b.Sparse[0].Values {
-				if (k == KeyUnknown) != unknown {
+				if (k == encode.KeyUnknown) != unknown {
 					t.Fatalf("selection %d: key %x", sel, k)
 				}
 			}
@@ -199,7 +206,7 @@ func TestReaderRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := newEncoder(t, NewFit(numberedSchema()))
+	e := newEncoder(t, encode.NewFit(numberedSchema()))
 	if _, err := NewReader(d, e, ReaderConfig{GlobalBatch: 1}); err == nil || !strings.Contains(err.Error(), "Scan") {
 		t.Errorf("before Use: %v", err)
 	}
@@ -228,7 +235,7 @@ func TestReaderRefuses(t *testing.T) {
 	}
 	s := numberedSchema()
 	s.Features[0].Field = "m"
-	if _, err := NewReader(d, newEncoder(t, NewFit(s)), ReaderConfig{GlobalBatch: 1}); err == nil || !strings.Contains(err.Error(), `no field "m"`) {
+	if _, err := NewReader(d, newEncoder(t, encode.NewFit(s)), ReaderConfig{GlobalBatch: 1}); err == nil || !strings.Contains(err.Error(), `no field "m"`) {
 		t.Errorf("an encoder of other fields: %v", err)
 	}
 }
@@ -348,7 +355,7 @@ func BenchmarkScan(b *testing.B) {
 	}
 	rows := int64(0)
 	for b.Loop() {
-		c, err := d.Scan(context.Background(), 0, 1, NewFit(adultSchema()), nil)
+		c, err := d.Scan(context.Background(), 0, 1, encode.NewFit(adultSchema()), nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -362,19 +369,19 @@ func BenchmarkScan(b *testing.B) {
 func TestReaderFaultHasItsLine(t *testing.T) {
 	path := numbered(t, 9000, 60)
 	s := numberedSchema()
-	s.Features = append(s.Features, Feature{Field: "x", Encode: "hash"})
+	s.Features = append(s.Features, schema.Feature{Field: "x", Encode: "hash"})
 	d, _ := prepare(t, numberedSource(), s, 1, path)
-	if len(d.blocks) < 3 {
-		t.Fatalf("%d blocks", len(d.blocks))
+	if len(d.set.Blocks) < 3 {
+		t.Fatalf("%d blocks", len(d.set.Blocks))
 	}
 	s.Features[1].Encode = "raw"
-	r, err := NewReader(d, newEncoder(t, NewFit(s)), ReaderConfig{GlobalBatch: 1, Start: 8000, Lanes: 1})
+	r, err := NewReader(d, newEncoder(t, encode.NewFit(s)), ReaderConfig{GlobalBatch: 1, Start: 8000, Lanes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
 	_, err = r.Next(context.Background())
-	var f *Fault
+	var f *record.Fault
 	if !errors.As(err, &f) || f.Column != "x" {
 		t.Fatalf("Next: %v", err)
 	}

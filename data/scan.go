@@ -8,6 +8,10 @@ import (
 	"math"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
 )
 
 // Scan reads part number part, tally from 0, of parts: a run of blocks that
@@ -16,18 +20,18 @@ import (
 // order of the files; otherwise they are left out. fit,
 // which may be nil, takes in the records that are not held out. progress, which
 // may be nil, is told how many bytes of the part are done.
-func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *Fit, progress func(bytes int64)) (*Counts, error) {
+func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, progress func(bytes int64)) (*Counts, error) {
 	if parts < 1 || part < 0 || part >= parts {
 		return nil, fmt.Errorf("data: scan: there is no part %d of %d", part, parts)
 	}
-	n := int64(len(d.blocks))
+	n := int64(len(d.set.Blocks))
 	first, end := int(n*int64(part)/int64(parts)), int(n*int64(part+1)/int64(parts))
 	s, err := d.newScanner(d.schema)
 	if err != nil {
 		return nil, err
 	}
 	s.fit = fit
-	defer s.close()
+	defer s.Close()
 	c := &Counts{dataset: d.digest}
 	if first == end {
 		return c, nil
@@ -45,80 +49,35 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *Fit, progress 
 		c.content += mixed(n.digest, uint64(b))
 		sp.lines, sp.records, sp.flawed = append(sp.lines, n.units), append(sp.records, n.records), append(sp.flawed, n.flawed)
 		c.bad += int64(n.flawed)
-		if done += d.blockBytes(b); progress != nil {
+		if done += d.set.BytesOf(b); progress != nil {
 			progress(done)
 		}
 	}
-	c.spans, c.positives, c.faults, c.late = []span32{sp}, s.positives, s.faults, s.watch.came(s.parser)
-	if err := c.tooBad(d.src.MaxBad); err != nil {
+	c.spans, c.positives, c.faults, c.late = []span32{sp}, s.positives, s.faults, s.watch.Came()
+	if err := c.tooBad(d.set.Source.MaxBad); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// blockBytes is how many bytes of its file a block is.
-func (d *Dataset) blockBytes(b int) int64 {
-	bl := d.blocks[b]
-	switch f := &d.files[bl.file]; {
-	case f.packing != nil:
-		return f.bytes
-	case f.groups != nil:
-		return f.bytes / int64(len(f.groups))
-	}
-	return bl.hi - bl.lo
-}
-
 // scanner reads and checks the records of blocks.
 type scanner struct {
-	*input
-	*rowCoder
-	watch     watch
-	fit       *Fit
+	*Dataset
+	*record.Input
+	*encode.RowCoder
+	watch     *encode.Watch
+	fit       *encode.Fit
 	positives int64
-	faults    []Fault // the first
+	faults    []record.Fault // the first
 }
 
 // newScanner parses by a filled schema.
-func (d *Dataset) newScanner(s Schema) (*scanner, error) {
-	c, err := d.newRowCoder(s, nil)
+func (d *Dataset) newScanner(s schema.Schema) (*scanner, error) {
+	c, err := encode.NewChecker(d.set.Source, d.set.Fields, s)
 	if err != nil {
 		return nil, err
 	}
-	return &scanner{input: d.newInput(c.parser.names()), rowCoder: c, watch: d.newWatch(c.parser)}, nil
-}
-
-// input reads records of a dataset. It has one file open at a time.
-type input struct {
-	*Dataset
-	reader records
-	opened int // file that src is, if src is not nil
-	src    source
-}
-
-// newInput reads records with the fields of these names.
-func (d *Dataset) newInput(names []string) *input {
-	return &input{Dataset: d, reader: d.format.records(names)}
-}
-
-func (in *input) close() {
-	if c, ok := in.reader.(io.Closer); ok {
-		c.Close()
-	}
-	if in.src != nil {
-		in.src.Close()
-		in.src = nil
-	}
-}
-
-// use opens a file unless it is open.
-func (in *input) use(i int) error {
-	if in.src != nil && in.opened == i {
-		return in.files[i].unchanged(in.src)
-	}
-	src, err := in.files[i].open() // before the last is closed: partitions of a topic share connections
-	in.close()
-	in.opened, in.src = i, src
-	return err
+	return &scanner{Dataset: d, Input: d.set.NewInput(c.FieldsRead()), RowCoder: c, watch: encode.NewWatch(c, d.watched())}, nil
 }
 
 // tally is what one block holds.
@@ -127,26 +86,26 @@ type tally struct {
 	digest                 uint64 // tells records of other text or order apart
 }
 
-// unitsAtOnce is how many units are read between two looks at the context.
-const unitsAtOnce = 1 << 14
+// recordsAtOnce is how many records are read between two looks at the context.
+const recordsAtOnce = 1 << 14
 
 // block checks the records that begin in block b.
 func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
-	bl := s.blocks[b]
-	f := &s.files[bl.file]
-	if err := s.use(int(bl.file)); err != nil {
+	bl := s.set.Blocks[b]
+	f := &s.set.Files[bl.File]
+	if err := s.OpenFile(int(bl.File)); err != nil {
 		return n, err
 	}
-	var u unit
+	var u record.Unit
 	m, marked := blockMarks{}, s.hasMarks(b)
-	for err = s.reader.begin(s.src, f, bl, -1, 0); err == nil; {
-		if u, err = s.reader.next(); err != nil {
+	for err = s.Reader.Begin(s.Content, f, bl, -1, 0); err == nil; {
+		if u, err = s.Reader.Next(); err != nil {
 			break
 		}
-		fl := u.flaw
+		fl := u.Flaw
 		if fl == nil {
-			n.digest = mix(n.digest + increment ^ xxh3.Hash(u.record))
-			fl = s.check(u.record)
+			n.digest = mix(n.digest + increment ^ xxh3.Hash(u.Record))
+			fl = s.Check(u.Record)
 		}
 		if fl != nil {
 			n.flawed++
@@ -161,14 +120,14 @@ func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
 		if marked {
 			m.pass(bl, u, n.records)
 		}
-		if n.records++; n.records%unitsAtOnce == 0 && ctx.Err() != nil {
+		if n.records++; n.records%recordsAtOnce == 0 && ctx.Err() != nil {
 			return n, fmt.Errorf("data: scan: %w", ctx.Err())
 		}
-		if u.number == math.MaxInt32-1 {
-			return n, fmt.Errorf("data: scan: %s: a packed file of more than 2^31 lines; split it", f.name)
+		if u.Number == math.MaxInt32-1 {
+			return n, fmt.Errorf("data: scan: %s: a packed file of more than 2^31 lines; split it", f.Name)
 		}
 	}
-	if n.units = u.number; err == io.EOF {
+	if n.units = u.Number; err == io.EOF {
 		if marked {
 			s.keepMarks(b, &m)
 		}
@@ -178,17 +137,17 @@ func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
 }
 
 // broken is the error of a file that cannot be read on.
-func (s *scanner) broken(f *file, u unit, err error) error {
-	if errors.Is(err, errShrunk) {
-		err = ErrChanged
+func (s *scanner) broken(f *record.File, u record.Unit, err error) error {
+	if errors.Is(err, record.ErrShrunk) {
+		err = record.ErrChanged
 	}
-	if len(s.faults) > 0 && s.Dataset.src.MaxBad == 0 {
+	if len(s.faults) > 0 && s.set.Source.MaxBad == 0 {
 		return &s.faults[0] // it comes first in the file
 	}
-	if !errors.Is(err, errLongLine) {
-		return fmt.Errorf("data: scan: %s: offset %d: %w", f.name, u.offset, err)
+	if !errors.Is(err, record.ErrLongLine) {
+		return fmt.Errorf("data: scan: %s: offset %d: %w", f.Name, u.Offset, err)
 	}
-	at, e := s.format.place(f, u.offset)
+	at, e := s.set.Format.Place(f, u.Offset)
 	if e != nil {
 		return e
 	}
@@ -196,34 +155,34 @@ func (s *scanner) broken(f *file, u unit, err error) error {
 	return &at
 }
 
-// take counts the record in the parser, the r-th good one of block b.
+// take counts the record that was checked, the r-th good one of block b.
 func (s *scanner) take(b int, r int32) error {
-	if s.parser.one {
+	if s.Positive() {
 		s.positives++
 	}
-	s.watch.record(s.parser)
+	s.watch.Look()
 	if s.fit != nil && !s.hold.holds(b, r) {
-		return s.fit.add(s.parser)
+		return s.fit.Add(s.RowCoder)
 	}
 	return nil
 }
 
 // note keeps the first faults.
-func (s *scanner) note(f *file, b int, fl *flaw, u unit) error {
+func (s *scanner) note(f *record.File, b int, fl *record.Flaw, u record.Unit) error {
 	if len(s.faults) == mostFaults {
 		return nil
 	}
-	at, err := s.format.place(f, u.offset)
+	at, err := s.set.Format.Place(f, u.Offset)
 	if err != nil {
 		return err
 	}
-	at.Column, at.Value, at.Want, at.block = fl.column, fl.value, fl.want, int32(b)
-	if fl.width && (at.Line == 1 || isMarked(u.record)) {
+	at.Column, at.Value, at.Want, at.Block = fl.Column, fl.Value, fl.Want, int32(b)
+	if fl.Width && (at.Line == 1 || record.IsMarked(u.Record)) {
 		at.Want += "; if this line is no record, set data.comment or data.header"
 	}
-	if fl.column == "" && fl.field >= 0 {
-		if at.Column = fmt.Sprint(fl.field + 1); fl.field < len(s.fields) {
-			at.Column = s.fields[fl.field]
+	if fl.Column == "" && fl.Field >= 0 {
+		if at.Column = fmt.Sprint(fl.Field + 1); fl.Field < len(s.set.Fields) {
+			at.Column = s.set.Fields[fl.Field]
 		}
 	}
 	s.faults = append(s.faults, at)

@@ -10,6 +10,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/wdlrun/wdlrun/data/datatest"
+	"github.com/wdlrun/wdlrun/data/inspect"
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/tfrecord"
 	"github.com/wdlrun/wdlrun/data/value"
 )
@@ -118,18 +122,18 @@ func TestTopicOfExamples(t *testing.T) {
 		records = append(records, string(tfrecord.AppendExample(nil, []string{"y", "site"}, []value.List{label, site})))
 	}
 	address := topic(t, records)
-	f, err := OpenFiles(Source{Format: "tfrecord"}, []string{address})
+	f, err := record.OpenFiles(schema.Source{Format: "tfrecord"}, []string{address})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(f.Fields()); got != "[site y]" {
 		t.Errorf("fields %s", got)
 	}
-	if in, err := Inspect(address, 0); err != nil || in.Format != "tfrecord" || in.Label != "y" {
+	if in, err := inspect.First(address, 0); err != nil || in.Format != "tfrecord" || in.Label != "y" {
 		t.Errorf("%+v: %v", in, err)
 	}
-	s := Schema{Label: Label{Field: "y"}, Features: []Feature{{Field: "site", Encode: "vocabulary"}}}
-	d, fit := prepare(t, Source{Format: "tfrecord"}, s, 1, address)
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "site", Encode: "vocabulary"}}}
+	d, fit := prepare(t, schema.Source{Format: "tfrecord"}, s, 1, address)
 	if e := newEncoder(t, fit); d.Rows(All) != 20 || e.Sparse()[0].Vocabulary != 3 {
 		t.Errorf("%d rows, %d sites", d.Rows(All), e.Sparse()[0].Vocabulary)
 	}
@@ -144,24 +148,24 @@ func TestTopicOfObjects(t *testing.T) {
 	}
 	records[1500] = `{"y": 1, "site": "seldom", "late": 1}`
 	address := topic(t, records[:500], records[500:])
-	in, err := Inspect(address, 0)
+	in, err := inspect.First(address, 0)
 	if err != nil || in.Format != "jsonl" || in.Label != "y" || len(in.Columns) != 3 {
 		t.Errorf("%+v: %v", in, err)
 	}
-	src := Source{Format: "jsonl"}
-	f, err := OpenFiles(src, []string{address})
+	src := schema.Source{Format: "jsonl"}
+	f, err := record.OpenFiles(src, []string{address})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(f.Fields()); got != "[y site n]" {
 		t.Errorf("fields %s", got)
 	}
-	s := Schema{Label: Label{Field: "y"}, Features: []Feature{{Field: "site", Encode: "vocabulary"}, {Field: "late", Encode: "id"}, {Field: "n", Encode: "raw"}}}
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "site", Encode: "vocabulary"}, {Field: "late", Encode: "id"}, {Field: "n", Encode: "raw"}}}
 	d, fit := prepare(t, src, s, 2, address)
 	if e := newEncoder(t, fit); d.Rows(All) != 2000 || e.Sparse()[0].Vocabulary != 4 {
 		t.Errorf("%d rows, %d sites", d.Rows(All), e.Sparse()[0].Vocabulary)
 	}
-	s.Features = append(s.Features, Feature{Field: "sit", Encode: "id"}, Feature{Field: "ziel", Encode: "raw"})
+	s.Features = append(s.Features, schema.Feature{Field: "sit", Encode: "id"}, schema.Feature{Field: "ziel", Encode: "raw"})
 	for _, size := range []int{1, 3} {
 		d, _ := prepare(t, src, s, size, address)
 		if got := fmt.Sprintf("%q %q", d.Absent(), d.Near(d.Absent())); got != `["sit" "ziel"] ["site" ""]` {
@@ -191,15 +195,15 @@ func TestTopicOfSVM(t *testing.T) {
 			lines = append(lines, fmt.Sprintf(x.line, i%2, 10+i%3))
 		}
 		address := topic(t, lines[:5], lines[5:])
-		f, err := OpenFiles(Source{Format: x.format}, []string{address})
+		f, err := record.OpenFiles(schema.Source{Format: x.format}, []string{address})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprint(f.Fields()); got != x.fields {
 			t.Errorf("%s: fields %s", x.format, got)
 		}
-		s := Schema{Label: Label{Field: "label"}, Features: []Feature{{Field: x.site, Encode: "vocabulary"}}}
-		d, fit := prepare(t, Source{Format: x.format}, s, 1, address)
+		s := schema.Schema{Label: schema.Label{Field: "label"}, Features: []schema.Feature{{Field: x.site, Encode: "vocabulary"}}}
+		d, fit := prepare(t, schema.Source{Format: x.format}, s, 1, address)
 		want := map[string]int{"libsvm": 4, "libffm": 3}[x.format] // index 1, and three more
 		if e := newEncoder(t, fit); d.Rows(All) != 20 || e.Sparse()[0].Vocabulary != want {
 			t.Errorf("%s: %d rows, %d sites", x.format, d.Rows(All), e.Sparse()[0].Vocabulary)
@@ -209,15 +213,15 @@ func TestTopicOfSVM(t *testing.T) {
 
 func TestTopicsRefused(t *testing.T) {
 	address := topic(t, []string{"1,1,1"}, nil)
-	headed := Source{Header: true}
+	headed := schema.Source{Header: true}
 	for _, x := range []struct {
-		src   Source
+		src   schema.Source
 		names []string
 		want  string
 	}{
 		{headed, []string{address}, "have no header"},
-		{Source{Format: "parquet"}, []string{address}, "cannot be parquet"},
-		{numberedSource(), []string{address, write(t, "a.csv", "1,1,1\n")}, "cannot be read together"},
+		{schema.Source{Format: "parquet"}, []string{address}, "cannot be parquet"},
+		{numberedSource(), []string{address, datatest.Write(t, "a.csv", "1,1,1\n")}, "cannot be read together"},
 		{numberedSource(), []string{address + "#0:0-1", address + "#0:0-1"}, "named twice"},
 		{numberedSource(), []string{"kafka://a/b"}, "no HOST:PORT"},
 		{numberedSource(), []string{strings.Replace(address, "/clicks", "/none", 1)}, "no such topic"},
@@ -226,7 +230,7 @@ func TestTopicsRefused(t *testing.T) {
 			t.Errorf("%v: %v, want %q", x.names, err, x.want)
 		}
 	}
-	if _, err := Inspect(address, 0); err == nil || !strings.Contains(err.Error(), "-config FILE") {
+	if _, err := inspect.First(address, 0); err == nil || !strings.Contains(err.Error(), "-config FILE") {
 		t.Error(err)
 	}
 	empty := topic(t, nil)

@@ -4,6 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/record"
 )
 
 // lane gives the records of one lane in shuffled order, a window at a time.
@@ -34,9 +38,9 @@ type kept struct {
 }
 
 // keep takes in a record.
-func (w *window) keep(u unit, block, row int32) {
-	w.kept = append(w.kept, kept{len(w.raw), len(u.record), u.offset, block, row})
-	w.raw = append(w.raw, u.record...)
+func (w *window) keep(u record.Unit, block, row int32) {
+	w.kept = append(w.kept, kept{len(w.raw), len(u.Record), u.Offset, block, row})
+	w.raw = append(w.raw, u.Record...)
 }
 
 // spot is a place in the sequence of blocks: the record at offset of the block
@@ -51,7 +55,8 @@ type spot struct {
 
 // filler loads windows. It has one file open at a time.
 type filler struct {
-	*input
+	*Dataset
+	*record.Input
 	order *order
 	sel   Select
 	lanes []lane // of rank r: r, r+size, …
@@ -62,51 +67,45 @@ type filler struct {
 	straight *straight // nil: windows
 
 	fetch fetch
-	stage window    // where a window is read before its records are put in order
-	spare stored    // of the next draft
-	valid *rowCoder // by the schema of the dataset, to know faulty records
-	live  spot      // where the reader stands; at −1 for nowhere
+	stage window           // where a window is read before its records are put in order
+	spare stored           // of the next draft
+	valid *encode.RowCoder // by the schema of the dataset, to know faulty records
+	live  spot             // where the reader stands; at −1 for nowhere
 	// Of a stream:
 	next spot
 	read int64 // records of the sequence before it; −1 before the first
 }
 
 // newFiller reads one rank's records for an encoder; begin comes first.
-func (d *Dataset) newFiller(e *Encoder, c ReaderConfig) (*filler, error) {
-	code, err := d.newRowCoder(e.schema, e.stats)
+func (d *Dataset) newFiller(e *encode.Encoder, c ReaderConfig) (*filler, error) {
+	code, err := e.Coder(d.set.Source, d.set.Fields)
 	if err != nil {
 		return nil, err
 	}
-	f := &filler{input: d.newInput(code.parser.names()), sel: c.Select, size: int64(c.Size), live: spot{at: -1}}
-	if x := newCodedRows(code.coder); d.isTable() && d.bad == 0 && x != nil {
-		f.reader = x
+	f := &filler{Dataset: d, Input: d.set.NewInput(code.FieldsRead()), sel: c.Select, size: int64(c.Size), live: spot{at: -1}}
+	if x := encode.NewCodedRows(code); record.IsTable(d.set.Format) && d.bad == 0 && x != nil {
+		f.Reader = x
 	}
 	if !d.stream {
 		const spare = 8 // of records that are longer than the mean
 		f.bytes = int(d.Bytes()/d.rows) * (spare + 1) / spare
 	}
-	if x, ok := f.reader.(*codedRows); ok {
-		f.bytes = x.width()
+	if x, ok := f.Reader.(*encode.CodedRows); ok {
+		f.bytes = x.Width()
 	}
 	f.lanes = make([]lane, lanesOf(c.Lanes, c.Rank, c.Size))
 	for i := range f.lanes {
 		f.lanes[i].number = int64(c.Rank + i*c.Size)
 	}
 	if d.bad > 0 {
-		f.valid, err = d.newRowCoder(d.schema, nil)
+		f.valid, err = encode.NewChecker(d.set.Source, d.set.Fields, d.schema)
 	}
 	return f, err
 }
 
-// isTable tells whether the files have columns.
-func (d *Dataset) isTable() bool {
-	_, ok := d.format.(parquetFormat)
-	return ok
-}
-
 // coded tells whether records are encoded already.
 func (f *filler) coded() bool {
-	_, ok := f.reader.(*codedRows)
+	_, ok := f.Reader.(*encode.CodedRows)
 	return ok
 }
 
@@ -168,7 +167,7 @@ func (f *filler) load(l *lane, i int64) (err error) {
 func (f *filler) arrange(l *lane, w *window) {
 	s := &f.stage
 	permute(f.order, l.number, w.number, s.kept)
-	w.kept, w.raw = extend(w.kept[:0], len(s.kept)), extend(w.raw[:0], len(s.raw))[:0]
+	w.kept, w.raw = slices.Grow(w.kept[:0], len(s.kept))[:len(s.kept)], slices.Grow(w.raw[:0], len(s.raw))
 	for i, k := range s.kept {
 		w.kept[i] = k
 		w.kept[i].at = len(w.raw)
@@ -318,27 +317,27 @@ func (f *filler) collect(sp *spot, n int64, to sink) error {
 // fromBlock reads on in block b until n selected records are found or all of
 // the block's records are read.
 func (f *filler) fromBlock(sp *spot, b int32, n int64, to sink) (got int64, err error) {
-	bl := f.blocks[b]
-	file := &f.files[bl.file]
-	if err := f.use(int(bl.file)); err != nil {
+	bl := f.set.Blocks[b]
+	file := &f.set.Files[bl.File]
+	if err := f.OpenFile(int(bl.File)); err != nil {
 		return 0, err
 	}
 	if f.live != *sp || sp.offset < 0 {
-		err = f.reader.begin(f.src, file, bl, sp.offset, sp.line)
+		err = f.Reader.Begin(f.Content, file, bl, sp.offset, sp.line)
 	}
 	f.live = spot{at: -1}
 	for err == nil && got < n && sp.row < f.Dataset.records[b] {
-		u, e := f.reader.next()
+		u, e := f.Reader.Next()
 		if e != nil {
 			err = e
 			break
 		}
-		sp.offset, sp.line = u.end, u.number+1
-		if f.flawed[b] > 0 && (u.flaw != nil || !f.isValid(u.record)) {
+		sp.offset, sp.line = u.End, u.Number+1
+		if f.flawed[b] > 0 && (u.Flaw != nil || !f.isValid(u.Record)) {
 			continue
 		}
-		if u.flaw != nil {
-			err = ErrChanged
+		if u.Flaw != nil {
+			err = record.ErrChanged
 			break
 		}
 		if f.selects(f.sel, int(b), sp.row) {
@@ -355,11 +354,11 @@ func (f *filler) fromBlock(sp *spot, b int32, n int64, to sink) (got int64, err 
 		f.live = *sp
 		return got, nil
 	}
-	if err == io.EOF || errors.Is(err, errShrunk) || errors.Is(err, errLongLine) {
-		err = ErrChanged // the scan found more records than this, and short lines
+	if err == io.EOF || errors.Is(err, record.ErrShrunk) || errors.Is(err, record.ErrLongLine) {
+		err = record.ErrChanged // the scan found more records than this, and short lines
 	}
-	return 0, fmt.Errorf("data: read: %s: line %d: %w", file.name, f.lineBase[b]+int64(sp.line)+1, err)
+	return 0, fmt.Errorf("data: read: %s: line %d: %w", file.Name, f.lineBase[b]+int64(sp.line)+1, err)
 }
 
 // isValid tells whether the scan took the record.
-func (f *filler) isValid(record []byte) bool { return f.valid.check(record) == nil }
+func (f *filler) isValid(record []byte) bool { return f.valid.Check(record) == nil }

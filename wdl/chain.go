@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/layout"
@@ -80,7 +80,7 @@ func tablesOf(c *checkpoint.Checkpoint) (cfg sparse.Config, store *sparse.Store,
 	if b, err = readAll(c, sectionEncoder); err != nil {
 		return cfg, nil, err
 	}
-	encoder, err := data.LoadEncoder(b)
+	encoder, err := encode.LoadEncoder(b)
 	if err != nil {
 		return cfg, nil, err
 	}

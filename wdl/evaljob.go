@@ -10,6 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/inspect"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/step"
@@ -91,10 +93,10 @@ func (o *EvalOptions) evaluating(c *config.Config) error {
 		return errors.New("wdl: the configuration names no test data: give files with -data FILE")
 	}
 	var err error
-	if c.Data, err = c.Data.For(o.Data); err != nil {
+	if c.Data, err = inspect.For(c.Data, o.Data); err != nil {
 		return err
 	}
-	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.ValidFraction, c.Data.Follow = files, nil, nil, 0, data.Follow{}
+	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.ValidFraction, c.Data.Follow = files, nil, nil, 0, schema.Follow{}
 	// What watches validation data has none to watch here.
 	c.Train.EarlyStop, c.Train.Schedule = config.EarlyStop{}, config.Schedule{}
 	c.Train.Precision = "fp32" // as the weights are kept, and on any CPU

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/step"
 )
@@ -15,8 +16,8 @@ import (
 type fixed struct {
 	steps   *step.Slots
 	slots   int
-	readers []*data.Reader // by own slot
-	batches []*data.Batch  // by own slot
+	readers []*data.Reader  // by own slot
+	batches []*encode.Batch // by own slot
 }
 
 // checkSlots reports why a configuration cannot be trained in slots on so many ranks.

@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/rank/chaos"
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -254,7 +255,7 @@ func (j *job) learn(b bequest) (err error) {
 	}
 	j.planned = b.Plan
 	j.counts, j.encoded, j.resumed, j.resumedAt = b.Counts, b.Encoder, b.Cursor.Samples, b.Cursor.Step
-	j.encoder, err = data.LoadEncoder(b.Encoder)
+	j.encoder, err = encode.LoadEncoder(b.Encoder)
 	return err
 }
 

@@ -13,6 +13,9 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
@@ -29,14 +32,14 @@ type IndexOptions struct {
 // IndexResult is what was indexed, and the JSON line of `wdlrun data index
 // --json`.
 type IndexResult struct {
-	WorldSize    int                   `json:"world_size"`
-	Data         []string              `json:"data"`
-	Records      int64                 `json:"records"`
-	Bad          int64                 `json:"bad"`
-	Seconds      float64               `json:"seconds"`
-	File         string                `json:"file"`
-	Bytes        int64                 `json:"bytes"`
-	Vocabularies []data.VocabularySize `json:"vocabularies"`
+	WorldSize    int                     `json:"world_size"`
+	Data         []string                `json:"data"`
+	Records      int64                   `json:"records"`
+	Bad          int64                   `json:"bad"`
+	Seconds      float64                 `json:"seconds"`
+	File         string                  `json:"file"`
+	Bytes        int64                   `json:"bytes"`
+	Vocabularies []encode.VocabularySize `json:"vocabularies"`
 }
 
 // Indexing is one rank's share of making a feature index.
@@ -59,7 +62,7 @@ func (o IndexOptions) settle() (*config.Config, error) {
 	if len(o.Data) > 0 {
 		c.Data.Train = o.Data
 	}
-	c.Data.Test, c.Data.Valid, c.Data.Index, c.Data.Follow = nil, nil, "", data.Follow{} // what is there now
+	c.Data.Test, c.Data.Valid, c.Data.Index, c.Data.Follow = nil, nil, "", schema.Follow{} // what is there now
 	// What watches validation data has none to watch here.
 	c.Train.EarlyStop, c.Train.Schedule = config.EarlyStop{}, config.Schedule{}
 	c.Fill()
@@ -95,11 +98,11 @@ func (x Indexing) Run(ctx context.Context) (res IndexResult, err error) {
 	if j.inputs, err = openInputs(j.config, false); err != nil {
 		return res, err
 	}
-	fit := data.NewFit(schemaOf(j.config))
+	fit := encode.NewFit(schemaOf(j.config))
 	if err := j.scan(ctx, j.train, fit); err != nil {
 		return res, err
 	}
-	e, err := data.NewEncoder(fit)
+	e, err := encode.NewEncoder(fit)
 	if err != nil {
 		return res, err
 	}
@@ -155,14 +158,14 @@ func writeNew(path string, b []byte) error {
 }
 
 // schemaOf is what a configuration says of the fields.
-func schemaOf(c *config.Config) data.Schema {
-	return data.Schema{Label: c.Label, Features: c.Features, Crosses: c.Crosses}
+func schemaOf(c *config.Config) schema.Schema {
+	return schema.Schema{Label: c.Label, Features: c.Features, Crosses: c.Crosses}
 }
 
 // LoadIndex reads a feature index: from a file that data index made, or from
 // the checkpoint of a model, which has one in it.
-func LoadIndex(path string) (*data.Encoder, error) {
-	path = data.LocalPath(path)
+func LoadIndex(path string) (*encode.Encoder, error) {
+	path = record.LocalPath(path)
 	info, err := os.Stat(path)
 	var b []byte
 	switch {
@@ -187,7 +190,7 @@ func LoadIndex(path string) (*data.Encoder, error) {
 			return nil, fmt.Errorf("wdl: index: %w", err)
 		}
 	}
-	e, err := data.LoadEncoder(b)
+	e, err := encode.LoadEncoder(b)
 	if err != nil {
 		return nil, fmt.Errorf("wdl: index: %s: %w", path, err)
 	}
@@ -196,7 +199,7 @@ func LoadIndex(path string) (*data.Encoder, error) {
 
 // indexed is the encoder of a new training whose configuration names a feature
 // index. Rank 0 reads the file for all.
-func (j *job) indexed() (*data.Encoder, error) {
+func (j *job) indexed() (*encode.Encoder, error) {
 	var b []byte
 	fault, err := j.first(func() error {
 		e, err := LoadIndex(j.config.Data.Index)
@@ -217,7 +220,7 @@ func (j *job) indexed() (*data.Encoder, error) {
 	if b, err = collective.BroadcastBytes(j.comm, b, 0, maxShare); err != nil {
 		return nil, err
 	}
-	return data.LoadEncoder(b)
+	return encode.LoadEncoder(b)
 }
 
 // checkIndexed finds what is wrong with the index that a new training names.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/step"
@@ -72,7 +73,7 @@ func (in inputs) datasets() (all []*data.Dataset) {
 
 // scan reads a dataset once, shared by the ranks, so that all know how many
 // records its blocks hold; fit, if not nil, then holds the statistics of all.
-func (j *job) scan(ctx context.Context, d *data.Dataset, fit *data.Fit) error {
+func (j *job) scan(ctx context.Context, d *data.Dataset, fit *encode.Fit) error {
 	own, err := j.count(ctx, d, fit)
 	if err != nil {
 		return err
@@ -81,7 +82,7 @@ func (j *job) scan(ctx context.Context, d *data.Dataset, fit *data.Fit) error {
 }
 
 // count reads this rank's part of a dataset.
-func (j *job) count(ctx context.Context, d *data.Dataset, fit *data.Fit) (*data.Counts, error) {
+func (j *job) count(ctx context.Context, d *data.Dataset, fit *encode.Fit) (*data.Counts, error) {
 	j.rec.Enter(trace.Scan)
 	if late := d.Late(); late != "" && j.comm.Rank() == 0 {
 		j.opt.Warn("these fields, which features need, have not been seen yet; if no record has them, training does not begin: " + late)
@@ -90,7 +91,7 @@ func (j *job) count(ctx context.Context, d *data.Dataset, fit *data.Fit) (*data.
 }
 
 // share tells the ranks what each of them has counted.
-func (j *job) share(d *data.Dataset, own *data.Counts, fit *data.Fit) error {
+func (j *job) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error {
 	j.rec.Enter(trace.Wait)
 	all, err := collective.AllGatherBytes(j.comm, own.Marshal(), maxShare)
 	if err != nil {
@@ -231,8 +232,8 @@ func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select) (
 	defer r.Close()
 	j.shown.reader.Store(r)
 	defer j.shown.reader.Store(nil)
-	var last *data.Batch
-	m, err = j.trainer.Evaluate(func() (*data.Batch, error) {
+	var last *encode.Batch
+	m, err = j.trainer.Evaluate(func() (*encode.Batch, error) {
 		if last != nil {
 			r.Recycle(last)
 			j.shown.progress.Add(1)

@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/chaos"
 	"github.com/wdlrun/wdlrun/rank/commit"
@@ -135,7 +136,7 @@ type job struct {
 	config *config.Config
 	runDir string
 	inputs
-	encoder *data.Encoder
+	encoder *encode.Encoder
 	encoded []byte     // the encoder as it is kept in checkpoints
 	planned *plan.Plan // nil in an evaluation
 	enough  int64      // enoughKeys
@@ -341,9 +342,9 @@ func (j *job) survey(ctx context.Context, from *checkpoint.Checkpoint) (err erro
 	if j.inputs, err = openInputs(j.config, j.eval != nil); err != nil {
 		return err
 	}
-	var fit *data.Fit
+	var fit *encode.Fit
 	if from == nil && j.config.Data.Index == "" {
-		fit = data.NewFit(schemaOf(j.config))
+		fit = encode.NewFit(schemaOf(j.config))
 	}
 	if j.train != nil {
 		if err := j.scan(ctx, j.train, fit); err != nil {
@@ -437,15 +438,15 @@ func (j *job) start() error {
 
 // encode makes the encoder from the statistics of a new training or its feature
 // index, or reads that of a checkpoint.
-func (j *job) encode(fit *data.Fit, from *checkpoint.Checkpoint) (err error) {
+func (j *job) encode(fit *encode.Fit, from *checkpoint.Checkpoint) (err error) {
 	if from != nil {
 		if j.encoded, err = readAll(from, sectionEncoder); err == nil {
-			j.encoder, err = data.LoadEncoder(j.encoded)
+			j.encoder, err = encode.LoadEncoder(j.encoded)
 		}
 		return err
 	}
 	if fit != nil {
-		j.encoder, err = data.NewEncoder(fit)
+		j.encoder, err = encode.NewEncoder(fit)
 	} else {
 		j.encoder, err = j.indexed()
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
@@ -88,7 +89,7 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 }
 
 // read returns the next batch, nil after the last. Every rank has as many.
-func (j *job) read(ctx context.Context, r *data.Reader) (*data.Batch, error) {
+func (j *job) read(ctx context.Context, r *data.Reader) (*encode.Batch, error) {
 	j.rec.Step(j.cursor.Step + 1)
 	j.rec.Enter(trace.Input)
 	b, err := r.Next(ctx)
@@ -117,7 +118,7 @@ func (j *job) total() int64 {
 
 // step trains on one batch, which next will follow, and does what is due at its
 // end.
-func (j *job) step(b, next *data.Batch, total int64) (stop bool, err error) {
+func (j *job) step(b, next *encode.Batch, total int64) (stop bool, err error) {
 	c := &j.cursor
 	rate := j.rate(total)
 	if err := j.faults.strike(c.Step + 1); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/step"
@@ -252,7 +253,7 @@ type source struct {
 	rank   int64
 	size   int64
 	next   int64 // number of what the reader gives next
-	held   map[int64]*data.Batch
+	held   map[int64]*encode.Batch
 	waited *atomic.Int64 // ns, for the reader
 }
 
@@ -262,7 +263,7 @@ func (j *job) open(q commit.Queue) (*source, error) {
 	for _, it := range q.Late {
 		first = min(first, it.First)
 	}
-	s := &source{ctx: context.Background(), queue: q, rank: int64(j.comm.Rank()), size: int64(j.comm.Size()), held: map[int64]*data.Batch{}, waited: &j.waited}
+	s := &source{ctx: context.Background(), queue: q, rank: int64(j.comm.Rank()), size: int64(j.comm.Size()), held: map[int64]*encode.Batch{}, waited: &j.waited}
 	s.next = first / s.size
 	batch := int64(j.config.Train.Global(j.comm.Size()))
 	was := j.cursor.Epoch
@@ -273,7 +274,7 @@ func (j *job) open(q commit.Queue) (*source, error) {
 	return s, err
 }
 
-func (s *source) Batch(n int64) (*data.Batch, error) {
+func (s *source) Batch(n int64) (*encode.Batch, error) {
 	for s.next <= n {
 		begin := time.Now()
 		b, err := s.reader.Next(s.ctx)

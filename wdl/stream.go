@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/data/stream"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -331,7 +332,7 @@ func (j *job) tellAbsent() {
 // unusable adds to an error about a record how many were left out before it, which
 // count too.
 func (c *streamCursor) unusable(err error, most int64) error {
-	var f *data.Fault
+	var f *record.Fault
 	if c.Bad == 0 || !errors.As(err, &f) {
 		return err
 	}

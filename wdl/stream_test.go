@@ -16,7 +16,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/stream"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank/chaos"
@@ -432,7 +432,7 @@ func TestStreamTellsOfAbsentFields(t *testing.T) {
 		c.Label.Field = names[0]
 		c.Features = nil
 		for _, name := range names[1:] {
-			c.Features = append(c.Features, data.Feature{Field: name, Encode: "hash", Buckets: 8})
+			c.Features = append(c.Features, schema.Feature{Field: name, Encode: "hash", Buckets: 8})
 		}
 		var warned []string
 		res := runJob(t, 2, Options{Config: c, Warn: func(line string) {

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/wdlrun/wdlrun/bench/input/examplepb"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/tfrecord"
 )
 
@@ -30,7 +30,7 @@ type beside struct {
 const between = 1 << 10
 
 // besides is nil for formats, and sources, that nothing is compared with.
-func besides(s data.Source) *beside {
+func besides(s schema.Source) *beside {
 	switch s.Format {
 	case "", "csv":
 		comma := ','

@@ -18,12 +18,14 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/schema"
 )
 
 // Options say what is read. Batch and Time 0 are the defaults.
 type Options struct {
-	Source  data.Source
-	Schema  data.Schema
+	Source  schema.Source
+	Schema  schema.Schema
 	Files   []string
 	Batch   int           // records of a batch; default 1024
 	Shuffle bool          // in a shuffled order, as training does; else in that of the files
@@ -57,7 +59,7 @@ const (
 func Run(ctx context.Context, o Options) (Result, error) {
 	r := Result{Format: o.Source.Format}
 	if r.Format == "" {
-		r.Format = data.Formats()[0]
+		r.Format = schema.Formats()[0]
 	}
 	if o.Batch == 0 {
 		o.Batch = defaultBatch
@@ -98,12 +100,12 @@ func Run(ctx context.Context, o Options) (Result, error) {
 }
 
 // prepare does what comes before a training's first step.
-func prepare(ctx context.Context, o Options) (*data.Dataset, *data.Encoder, error) {
+func prepare(ctx context.Context, o Options) (*data.Dataset, *encode.Encoder, error) {
 	d, err := data.Open(o.Source, o.Schema, o.Files)
 	if err != nil {
 		return nil, nil, err
 	}
-	fit := data.NewFit(o.Schema)
+	fit := encode.NewFit(o.Schema)
 	counts, err := d.Scan(ctx, 0, 1, fit, nil)
 	if err != nil {
 		return nil, nil, err
@@ -114,14 +116,14 @@ func prepare(ctx context.Context, o Options) (*data.Dataset, *data.Encoder, erro
 	if n := d.Rows(data.All); n <= int64(warmup*o.Batch) {
 		return nil, nil, fmt.Errorf("bench: input: %d records are too few to measure in batches of %d: use more than %d, or -batch N below %d", n, o.Batch, warmup*o.Batch, (n+warmup-1)/warmup)
 	}
-	e, err := data.NewEncoder(fit)
+	e, err := encode.NewEncoder(fit)
 	return d, e, err
 }
 
 // meter adds up what rounds took.
 type meter struct {
 	dataset *data.Dataset
-	encoder *data.Encoder
+	encoder *encode.Encoder
 	options Options
 
 	records, steady int64 // all, and those after the warmup

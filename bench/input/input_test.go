@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/synth"
 	"github.com/wdlrun/wdlrun/data/value"
 	"github.com/wdlrun/wdlrun/data/write"
@@ -25,10 +25,10 @@ func TestRun(t *testing.T) {
 	if err := os.WriteFile(path, log.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s := data.Schema{Label: data.Label{Field: "label"}, Features: []data.Feature{{Field: "I1", Encode: "raw"}, {Field: "C1", Encode: "hash"}}}
+	s := schema.Schema{Label: schema.Label{Field: "label"}, Features: []schema.Feature{{Field: "I1", Encode: "raw"}, {Field: "C1", Encode: "hash"}}}
 	for _, shuffle := range []bool{false, true} {
 		r, err := Run(context.Background(), Options{
-			Source: data.Source{Format: "criteo"}, Schema: s, Files: []string{path}, Shuffle: shuffle, Time: time.Millisecond,
+			Source: schema.Source{Format: "criteo"}, Schema: s, Files: []string{path}, Shuffle: shuffle, Time: time.Millisecond,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -45,7 +45,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("%v allocations a record", r.AllocsPerRecord)
 		}
 	}
-	few := Options{Source: data.Source{Format: "criteo"}, Schema: s, Files: []string{path}, Batch: 20_000 / warmup, Time: time.Millisecond}
+	few := Options{Source: schema.Source{Format: "criteo"}, Schema: s, Files: []string{path}, Batch: 20_000 / warmup, Time: time.Millisecond}
 	if _, err := Run(context.Background(), few); err == nil || !strings.HasSuffix(err.Error(), ": use more than 20000, or -batch N below 2500") {
 		t.Errorf("batches of the warm-up alone: %v", err)
 	}
@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 func TestBesides(t *testing.T) {
 	const rows = 3000
 	columns := []write.Column{{Name: "label", Kind: value.Int}, {Name: "C1", Kind: value.Text}}
-	s := data.Schema{Label: data.Label{Field: "label"}, Features: []data.Feature{{Field: "C1", Encode: "hash"}}}
+	s := schema.Schema{Label: schema.Label{Field: "label"}, Features: []schema.Feature{{Field: "C1", Encode: "hash"}}}
 	for format, library := range map[string]string{"tfrecord": "protoc-gen-go", "parquet": "parquet-go", "csv": "encoding/csv", "jsonl": "encoding/json", "libffm": ""} {
 		var out bytes.Buffer
 		if format == "libffm" {
@@ -86,7 +86,7 @@ func TestBesides(t *testing.T) {
 		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		src := data.Source{Format: format, Header: format == "csv"}
+		src := schema.Source{Format: format, Header: format == "csv"}
 		r, err := Run(context.Background(), Options{Source: src, Schema: s, Files: []string{path}, Batch: 100, Time: 50 * time.Millisecond})
 		if err != nil || r.Beside != library || r.Records < rows || (r.Ratio > 0) != (library != "") {
 			t.Errorf("%s: %+v, %v", format, r, err)

@@ -17,6 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/stream"
 )
 
@@ -47,17 +49,17 @@ func streamedLines() (parts [streamParts][]byte) {
 }
 
 // streamSchema needs no statistics.
-func streamSchema() (s data.Schema) {
+func streamSchema() (s schema.Schema) {
 	s.Label.Field = "label"
-	for _, f := range data.CriteoFields()[1:] {
-		s.Features = append(s.Features, data.Feature{Field: f, Encode: map[byte]string{'I': "log", 'C': "hash"}[f[0]]})
+	for _, f := range schema.CriteoFields()[1:] {
+		s.Features = append(s.Features, schema.Feature{Field: f, Encode: map[byte]string{'I': "log", 'C': "hash"}[f[0]]})
 	}
 	return s
 }
 
 // readSpan does with files, or ranges, what a rank of a training does: it scans them, and
 // reads them shuffled.
-func readSpan(b *testing.B, src data.Source, e *data.Encoder, names []string) (n int64) {
+func readSpan(b *testing.B, src schema.Source, e *encode.Encoder, names []string) (n int64) {
 	d, err := data.Open(src, streamSchema(), names)
 	if err != nil {
 		b.Fatal(err)
@@ -88,7 +90,7 @@ func readSpan(b *testing.B, src data.Source, e *data.Encoder, names []string) (n
 }
 
 // follow reads a stream to its end.
-func follow(b *testing.B, src data.Source, e *data.Encoder) (n int64) {
+func follow(b *testing.B, src schema.Source, e *encode.Encoder) (n int64) {
 	var at stream.Position
 	f, err := data.NewFeed(src, at)
 	if err != nil {
@@ -145,13 +147,13 @@ func BenchmarkStream(b *testing.B) {
 	if err := os.WriteFile(filepath.Join(dir, "_SUCCESS"), nil, 0o644); err != nil {
 		b.Fatal(err)
 	}
-	e, err := data.NewEncoder(data.NewFit(streamSchema()))
+	e, err := encode.NewEncoder(encode.NewFit(streamSchema()))
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, x := range []struct{ name, train string }{{"files", dir}, {"folder", dir}, {"topic", topicOf(b, parts)}} {
 		b.Run(x.name, func(b *testing.B) {
-			src := data.Source{Format: "criteo", Train: []string{x.train}, Follow: data.Follow{On: true, Files: streamParts / 4, Rows: streamed / streamParts / 4, Idle: 1}}
+			src := schema.Source{Format: "criteo", Train: []string{x.train}, Follow: schema.Follow{On: true, Files: streamParts / 4, Rows: streamed / streamParts / 4, Idle: 1}}
 			b.ReportAllocs()
 			n := int64(0)
 			for b.Loop() {

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/step"
@@ -72,7 +73,7 @@ func (o Options) Validate() error {
 type subject struct {
 	rows    *Workload
 	config  *config.Config // filled
-	columns []data.SparseColumn
+	columns []encode.SparseColumn
 }
 
 // subject follows o, whose zero options have been replaced.
@@ -131,7 +132,7 @@ func (o Options) withDefaults() Options {
 func ptr[T any](v T) *T { return &v }
 
 // config is a workload's training: the model and the rules.
-func (w *Workload) config(o Options) (*config.Config, []data.SparseColumn) {
+func (w *Workload) config(o Options) (*config.Config, []encode.SparseColumn) {
 	c := new(config.Config)
 	c.Data.Train, c.Data.Header, c.Label.Field = []string{"generated"}, true, "label"
 	c.Model.Kind, c.Model.EmbeddingDim, c.Model.Hidden = o.Model, w.Dim, []int{256, 256, 256}
@@ -149,11 +150,11 @@ func (w *Workload) config(o Options) (*config.Config, []data.SparseColumn) {
 	if wide {
 		c.Train.Optimizer.Wide = adagrad(w.Rate)
 	}
-	var columns []data.SparseColumn
+	var columns []encode.SparseColumn
 	for f := range w.Vocabulary {
 		name := fmt.Sprintf("c%d", f)
-		c.Features = append(c.Features, data.Feature{Name: name, Field: name, Encode: "id"})
-		columns = append(columns, data.SparseColumn{Name: name, Table: name, Wide: wide, Deep: true})
+		c.Features = append(c.Features, schema.Feature{Name: name, Field: name, Encode: "id"})
+		columns = append(columns, encode.SparseColumn{Name: name, Table: name, Wide: wide, Deep: true})
 	}
 	return c, columns
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
@@ -73,13 +73,13 @@ func newMeter(comm *collective.Comm, o Options) (*meter, error) {
 }
 
 // batch is this rank's part of the global batch that begins with row from.
-func (m *meter) batch(from int64) *data.Batch {
+func (m *meter) batch(from int64) *encode.Batch {
 	lo, hi := collective.Chunk(m.o.Batch, m.comm.Size(), m.comm.Rank())
 	return m.w.Batch(from+int64(lo), from+int64(hi))
 }
 
 // train takes one step, which next follows, and returns its seconds.
-func (m *meter) train(b, next *data.Batch) (float64, error) {
+func (m *meter) train(b, next *encode.Batch) (float64, error) {
 	start := time.Now()
 	m.step++
 	_, err := m.trainer.Step(m.step, 1, b, next, step.Wish{})
@@ -91,7 +91,7 @@ func (m *meter) train(b, next *data.Batch) (float64, error) {
 }
 
 // timed takes a step that counts, and every peakEvery steps the machine's peak.
-func (m *meter) timed(i int, b, next *data.Batch) error {
+func (m *meter) timed(i int, b, next *encode.Batch) error {
 	had := processTime()
 	before, objects := m.times(), m.made()
 	s, err := m.train(b, next)
@@ -154,7 +154,7 @@ func (m *meter) flop() int64 { return int64(m.o.Batch/m.comm.Size()) * m.trainer
 
 // steps trains on the batches once, then times further steps on them.
 func (m *meter) steps(r *Result) error {
-	batches := make([]*data.Batch, m.o.Batches)
+	batches := make([]*encode.Batch, m.o.Batches)
 	for i := range batches {
 		batches[i] = m.batch(int64(i) * int64(m.o.Batch))
 	}
@@ -187,7 +187,7 @@ func (m *meter) epoch(r *Result) error {
 	m.room(int(n))
 	before := m.snapshot()
 	for i, b := int64(0), m.batch(0); i < n; i++ {
-		var next *data.Batch
+		var next *encode.Batch
 		if i+1 < n {
 			next = m.batch((i + 1) * int64(m.o.Batch))
 		}
@@ -199,7 +199,7 @@ func (m *meter) epoch(r *Result) error {
 	m.report(r, before, m.snapshot())
 	r.Allocs, r.Beside = nil, nil // of making rows, above all
 	next, end := m.w.Train, m.w.Train+m.w.Test
-	figures, err := m.trainer.Evaluate(func() (*data.Batch, error) {
+	figures, err := m.trainer.Evaluate(func() (*encode.Batch, error) {
 		if next >= end {
 			return nil, nil
 		}

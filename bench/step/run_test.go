@@ -9,7 +9,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
@@ -138,11 +138,11 @@ func TestRunOfAConfiguration(t *testing.T) {
 	c := new(config.Config)
 	c.Data.Train, c.Data.Header, c.Label.Field = []string{"elsewhere.csv"}, true, "y"
 	c.Model.EmbeddingDim, c.Model.Hidden = 4, []int{16, 8}
-	c.Features = []data.Feature{
+	c.Features = []schema.Feature{
 		{Field: "a", Encode: "hash", Buckets: 3}, {Field: "b", Encode: "vocabulary"}, {Field: "c", Encode: "raw"},
 		{Field: "d", Encode: "boundaries", Boundaries: []float64{1, 2}},
 	}
-	c.Crosses = []data.Cross{{Of: []string{"a", "b"}}}
+	c.Crosses = []schema.Cross{{Of: []string{"a", "b"}}}
 	for _, ranks := range []int{1, 2} {
 		r := onRanks(t, ranks, Options{Config: c, Batch: 32, Steps: 2, Batches: 2})
 		if want := int64(32 / ranks * 6 * ((3*4+1)*16 + 16*8 + 8)); r.FLOP+r.Spared != want {
@@ -156,7 +156,7 @@ func TestRunOfAConfiguration(t *testing.T) {
 		t.Error("a configuration and a workload at once are allowed")
 	}
 	for range drawDense {
-		c.Features = append(c.Features, data.Feature{Name: fmt.Sprint("x", len(c.Features)), Field: "a", Encode: "id"})
+		c.Features = append(c.Features, schema.Feature{Name: fmt.Sprint("x", len(c.Features)), Field: "a", Encode: "id"})
 	}
 	if err := (Options{Config: c}).Validate(); err == nil || !strings.Contains(err.Error(), "132 sparse") {
 		t.Errorf("131 features and a cross: %v", err)

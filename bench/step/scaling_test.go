@@ -10,7 +10,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/simnet"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
@@ -40,7 +40,7 @@ func simulated(t *testing.T, ranks, batch int, net simnet.Model, perSample time.
 						return err
 					}
 					defer m.trainer.Close()
-					steps := []*data.Batch{m.batch(0), m.batch(int64(batch * ranks)), nil}
+					steps := []*encode.Batch{m.batch(0), m.batch(int64(batch * ranks)), nil}
 					if perSample > 0 {
 						steps[2] = m.batch(int64(2 * batch * ranks))
 						m.trainer.Hold(func(int64, time.Duration) time.Duration { return perSample * time.Duration(min(batch, 256)) })

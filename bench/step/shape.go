@@ -3,7 +3,7 @@ package step
 import (
 	"fmt"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
 
@@ -17,10 +17,10 @@ const (
 // shaped is generated data of the shape of a training that somebody has
 // configured: its columns, one key in each, as many distinct ones as the encoding
 // allows. c is filled. What its files hold plays no part.
-func shaped(c *config.Config) (*Workload, []data.SparseColumn, error) {
+func shaped(c *config.Config) (*Workload, []encode.SparseColumn, error) {
 	w := &Workload{Name: "configuration", Dim: c.Model.EmbeddingDim, mainScale: 60, pairScale: 120, denseScale: 56, bias: -90112}
-	var columns []data.SparseColumn
-	add := func(x data.SparseColumn, keys int) {
+	var columns []encode.SparseColumn
+	add := func(x encode.SparseColumn, keys int) {
 		columns, w.Vocabulary = append(columns, x), append(w.Vocabulary, keys)
 	}
 	for _, f := range c.Features {
@@ -36,14 +36,14 @@ func shaped(c *config.Config) (*Workload, []data.SparseColumn, error) {
 				keys = int(min(f.Buckets, mostKeys))
 			}
 		}
-		add(data.SparseColumn{Name: f.Name, Table: f.Table, Wide: *f.Wide, Deep: *f.Deep}, keys)
+		add(encode.SparseColumn{Name: f.Name, Table: f.Table, Wide: *f.Wide, Deep: *f.Deep}, keys)
 	}
 	for _, x := range c.Crosses {
 		keys := unboundedKeys
 		if x.Buckets > 0 {
 			keys = int(min(x.Buckets, mostKeys))
 		}
-		add(data.SparseColumn{Name: x.Name, Table: x.Table, Wide: true, Cross: true}, keys)
+		add(encode.SparseColumn{Name: x.Name, Table: x.Table, Wide: true, Cross: true}, keys)
 	}
 	if len(columns) > drawDense || w.Dense > drawLabel-drawDense {
 		return nil, nil, fmt.Errorf("step: options: the configuration has %d sparse and %d dense columns, rows are generated of up to %d and %d",

@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 )
 
 // Workload generates a synthetic click log. Row n is a function of n alone, made
@@ -227,9 +227,9 @@ func scramble(h uint32) uint32 {
 // Batch returns rows from to to as a trainer reads them: one key per field, the
 // field's offset plus the token modulo its vocabulary, and ln(1+x) of dense
 // fields, 0 where they are missing.
-func (w *Workload) Batch(from, to int64) *data.Batch {
+func (w *Workload) Batch(from, to int64) *encode.Batch {
 	n, r := int(to-from), w.newRow()
-	b := &data.Batch{Rows: n, Sparse: make([]data.Jagged, len(w.fields))}
+	b := &encode.Batch{Rows: n, Sparse: make([]encode.Jagged, len(w.fields))}
 	b.Label, b.RowID, b.Dense = make([]float32, n), make([]uint64, n), make([]float32, n*w.Dense)
 	for f := range b.Sparse {
 		j := &b.Sparse[f]

@@ -9,7 +9,8 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/simnet"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
@@ -185,11 +186,11 @@ func newTrainer(comm *collective.Comm) (*step.Trainer, error) {
 	c := new(config.Config)
 	c.Data.Train, c.Data.Header, c.Label.Field = []string{"generated"}, true, "label"
 	c.Model.EmbeddingDim, c.Model.Hidden = 4, []int{16}
-	var columns []data.SparseColumn
+	var columns []encode.SparseColumn
 	for f := range jobFields {
 		name := fmt.Sprintf("c%d", f)
-		c.Features = append(c.Features, data.Feature{Name: name, Field: name, Encode: "id"})
-		columns = append(columns, data.SparseColumn{Name: name, Table: name, Wide: true, Deep: true})
+		c.Features = append(c.Features, schema.Feature{Name: name, Field: name, Encode: "id"})
+		columns = append(columns, encode.SparseColumn{Name: name, Table: name, Wide: true, Deep: true})
 	}
 	c.Fill()
 	return step.NewTrainer(comm, trace.New(0), c, layout.New(c, columns, nil), step.Tables{})
@@ -197,16 +198,16 @@ func newTrainer(comm *collective.Comm) (*step.Trainer, error) {
 
 // rows gives the same few microbatches again and again, so that making them takes
 // no time from the steps.
-type rows [jobBatches]*data.Batch
+type rows [jobBatches]*encode.Batch
 
 const jobBatches = 8
 
 func newRows(rank int) *rows {
 	s, rng := new(rows), rand.New(rand.NewPCG(uint64(rank), 1))
 	for k := range s {
-		b := &data.Batch{Rows: jobRows, Label: make([]float32, jobRows), RowID: make([]uint64, jobRows), Sparse: make([]data.Jagged, jobFields)}
+		b := &encode.Batch{Rows: jobRows, Label: make([]float32, jobRows), RowID: make([]uint64, jobRows), Sparse: make([]encode.Jagged, jobFields)}
 		for f := range b.Sparse {
-			b.Sparse[f] = data.Jagged{Values: make([]uint64, jobRows), Offsets: make([]int32, jobRows+1)}
+			b.Sparse[f] = encode.Jagged{Values: make([]uint64, jobRows), Offsets: make([]int32, jobRows+1)}
 		}
 		for i := range jobRows {
 			b.RowID[i], b.Label[i] = uint64((rank*jobBatches+k)*jobRows+i), float32(rng.IntN(2))
@@ -219,7 +220,7 @@ func newRows(rank int) *rows {
 	return s
 }
 
-func (s *rows) Batch(n int64) (*data.Batch, error) { return s[n%jobBatches], nil }
+func (s *rows) Batch(n int64) (*encode.Batch, error) { return s[n%jobBatches], nil }
 
 func (*rows) Done(int64) {}
 

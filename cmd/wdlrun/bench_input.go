@@ -9,7 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/bench/input"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/inspect"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
 
@@ -54,7 +55,7 @@ func (p *program) benchInput(c *cli.Context) error {
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	r, err := input.Run(c.Context, input.Options{
-		Source: cfg.Data, Schema: data.Schema{Label: cfg.Label, Features: cfg.Features, Crosses: cfg.Crosses},
+		Source: cfg.Data, Schema: schema.Schema{Label: cfg.Label, Features: cfg.Features, Crosses: cfg.Crosses},
 		Files: []string{file}, Batch: c.Int("batch"), Shuffle: c.Bool("shuffle"), Time: c.Duration("time"),
 	})
 	if err != nil {
@@ -77,7 +78,7 @@ func inputConfig(path, file string) (*config.Config, error) {
 	if path != "" {
 		return config.Load(path)
 	}
-	seen, err := data.Inspect(file, 0)
+	seen, err := inspect.First(file, 0)
 	if err != nil {
 		return nil, err
 	}

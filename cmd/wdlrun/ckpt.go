@@ -96,8 +96,8 @@ type ckptLine struct {
 	Fault     string     `json:"fault,omitempty"`
 }
 
-// inspect opens the checkpoints that a path means: all of a run, or one.
-func inspect(c *cli.Context, each func(f checkpoint.Found, c *checkpoint.Checkpoint, err error) error) error {
+// eachCheckpoint opens the checkpoints that a path means: all of a run, or one.
+func eachCheckpoint(c *cli.Context, each func(f checkpoint.Found, c *checkpoint.Checkpoint, err error) error) error {
 	if err := flagsFirst(c, "a directory"); err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (p *program) ckptShow(c *cli.Context) error {
 		return p.ckptContent(c)
 	}
 	lines, best := []ckptLine{}, int64(0)
-	err := inspect(c, func(f checkpoint.Found, ck *checkpoint.Checkpoint, err error) error {
+	err := eachCheckpoint(c, func(f checkpoint.Found, ck *checkpoint.Checkpoint, err error) error {
 		if err == nil && best == 0 { // the newest knows
 			at, err := wdl.ReadProgress(ck)
 			if best = at.Best; err != nil || best == 0 {
@@ -271,7 +271,7 @@ func (p *program) ckptContent(c *cli.Context) error {
 
 func (p *program) ckptVerify(c *cli.Context) error {
 	lines, faults, known := []ckptLine{}, 0, map[string]error{}
-	err := inspect(c, func(f checkpoint.Found, ck *checkpoint.Checkpoint, err error) error {
+	err := eachCheckpoint(c, func(f checkpoint.Found, ck *checkpoint.Checkpoint, err error) error {
 		if err == nil {
 			err = verifyChain(c.Context, ck, known)
 		}

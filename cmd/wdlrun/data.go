@@ -8,7 +8,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/inspect"
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
 
@@ -58,10 +60,10 @@ func recordFlags(more ...cli.Flag) []cli.Flag {
 
 // table is what a command reads.
 type table struct {
-	source   data.Source
+	source   schema.Source
 	patterns []string
 	config   *config.Config // nil: none was given
-	label    data.Label     // by guess, where there is no configuration
+	label    schema.Label   // by guess, where there is no configuration
 	nested   []string       // fields of JSON that are not read
 	other    bool           // the files are not those of the configuration
 }
@@ -88,7 +90,7 @@ func records(c *cli.Context) (t table, err error) {
 			return t, nil
 		}
 		t.other = true
-		if t.source, err = t.source.For(t.patterns); err != nil {
+		if t.source, err = inspect.For(t.source, t.patterns); err != nil {
 			return t, t.unlike(err)
 		}
 		return t, nil
@@ -96,20 +98,20 @@ func records(c *cli.Context) (t table, err error) {
 	if len(t.patterns) == 0 {
 		return t, fmt.Errorf("data %s: which file? wdlrun data %s FILE", c.Command.Name, c.Command.Name)
 	}
-	seen, err := data.Inspect(t.patterns[0], 0)
+	seen, err := inspect.First(t.patterns[0], 0)
 	if err != nil {
 		return t, err
 	}
 	t.source, t.nested = seen.Source(), seen.Nested
 	if len(seen.Positive) > 0 {
-		t.label = data.Label{Field: seen.Label, Positive: seen.Positive}
+		t.label = schema.Label{Field: seen.Label, Positive: seen.Positive}
 	}
 	return t, nil
 }
 
 // open finds the files and the fields of their records.
-func (t *table) open() (*data.Files, error) {
-	f, err := data.OpenFiles(t.source, t.patterns)
+func (t *table) open() (*record.Files, error) {
+	f, err := record.OpenFiles(t.source, t.patterns)
 	return f, t.unlike(err)
 }
 
@@ -129,10 +131,10 @@ func (t *table) hint() string {
 		return ""
 	}
 	src := t.source
-	if !src.HasLayout() && !data.NamesFields(src.Format) {
+	if !src.HasLayout() && !schema.NamesFields(src.Format) {
 		src = t.config.Data // that of LibSVM may be by guess alone
 	}
-	what := src.Unlike(t.patterns)
+	what := inspect.Unlike(src, t.patterns)
 	if what != "" {
 		what += ": convert them (wdlrun data convert), or give a configuration of their own (wdlrun init)"
 	}
@@ -153,7 +155,7 @@ func progress(w io.Writer, what string, total int64) func(done int64) {
 
 // warnBad tells of records that were passed over by a command that is not
 // there to find them.
-func (p *program) warnBad(w data.Walked, all []string) error {
+func (p *program) warnBad(w record.Walked, all []string) error {
 	if w.Bad == 0 {
 		return nil
 	}

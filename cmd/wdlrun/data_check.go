@@ -13,6 +13,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
 )
 
 func checkCommand(p *program) *cli.Command {
@@ -109,7 +111,7 @@ func (p *program) dataCheck(c *cli.Context) error {
 }
 
 // checkRecords cuts every record into its fields.
-func (p *program) checkRecords(c *cli.Context, t table) (r checked, _ []data.Fault, err error) {
+func (p *program) checkRecords(c *cli.Context, t table) (r checked, _ []record.Fault, err error) {
 	f, err := t.open()
 	if err != nil {
 		return r, nil, err
@@ -119,12 +121,12 @@ func (p *program) checkRecords(c *cli.Context, t table) (r checked, _ []data.Fau
 }
 
 // checkForTraining does what training does before its first step.
-func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []data.Fault, err error) {
+func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []record.Fault, err error) {
 	full := t.config.Clone()
 	full.Fill()
 	src := t.source
 	src.MaxBad = math.MaxInt64
-	d, err := data.Open(src, data.Schema{Label: full.Label, Features: full.Features, Crosses: full.Crosses}, t.patterns)
+	d, err := data.Open(src, schema.Schema{Label: full.Label, Features: full.Features, Crosses: full.Crosses}, t.patterns)
 	if err != nil {
 		return r, nil, t.unlike(err)
 	}
@@ -172,7 +174,7 @@ func scanAll(ctx context.Context, d *data.Dataset, progress func(int64)) (*data.
 	return all, nil
 }
 
-func (p *program) printChecked(r checked, faults []data.Fault) {
+func (p *program) printChecked(r checked, faults []record.Fault) {
 	for i := range faults {
 		fmt.Fprintf(p.stdout, "%s: %s\n", faults[i].Place(), faults[i].Reason())
 	}

@@ -14,7 +14,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/value"
 	"github.com/wdlrun/wdlrun/data/write"
 )
@@ -189,7 +190,7 @@ func (o *output) finish() (err error) {
 // conversion is what data convert does.
 type conversion struct {
 	table
-	files   *data.Files
+	files   *record.Files
 	fields  []string
 	columns []write.Column
 	target  target
@@ -243,7 +244,7 @@ func (p *program) planConversion(c *cli.Context) (v conversion, err error) {
 	if err := p.typesOf(c, &v); err != nil {
 		return v, err
 	}
-	if v.target.format == "criteo" && !slices.Equal(v.fields, data.CriteoFields()) {
+	if v.target.format == "criteo" && !slices.Equal(v.fields, schema.CriteoFields()) {
 		return v, errors.New("criteo is the layout label, I1 … I13, C1 … C26, and these records have other fields; write tsv")
 	}
 	return v, v.code()
@@ -333,7 +334,7 @@ func (p *program) typesOf(c *cli.Context, v *conversion) error {
 }
 
 // convert writes the records.
-func (p *program) convert(ctx context.Context, mostBad int64, v conversion) (w data.Walked, bytes int64, err error) {
+func (p *program) convert(ctx context.Context, mostBad int64, v conversion) (w record.Walked, bytes int64, err error) {
 	out, err := v.target.create(v.columns, v.source.Missing)
 	if err != nil {
 		return w, 0, err

@@ -7,7 +7,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/value"
 )
 
@@ -74,20 +75,20 @@ func (p *program) dataShow(c *cli.Context) error {
 
 // firstRecords are the values of the first n records, by record and field; late are
 // fields that these have, and that are not known yet.
-func firstRecords(c *cli.Context, f *data.Files, fields []string, n int) (all [][][]string, late []string, w data.Walked, err error) {
+func firstRecords(c *cli.Context, f *record.Files, fields []string, n int) (all [][][]string, late []string, w record.Walked, err error) {
 	w, late, err = f.Survey(c.Context, fields, 1, func(lists []value.List) error {
 		all = append(all, valuesOf(lists))
 		if len(all) == n {
-			return data.Stop
+			return record.Stop
 		}
 		return nil
 	}, nil)
 	return all, late, w, err
 }
 
-func formatName(s data.Source) string {
+func formatName(s schema.Source) string {
 	if s.Format == "" {
-		return data.Formats()[0]
+		return schema.Formats()[0]
 	}
 	return s.Format
 }

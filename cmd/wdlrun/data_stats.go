@@ -9,7 +9,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/stats"
 	"github.com/wdlrun/wdlrun/data/value"
 	"github.com/wdlrun/wdlrun/wdl"
@@ -71,7 +73,7 @@ type tableStats struct {
 
 // indexOf are the vocabularies of the index that a command names, by field; nil
 // for none.
-func indexOf(c *cli.Context, t table) (map[string]*data.Vocabulary, error) {
+func indexOf(c *cli.Context, t table) (map[string]*encode.Vocabulary, error) {
 	path := pathOf(c, "index")
 	if path == "" && t.config != nil {
 		path = t.config.Data.Index
@@ -83,7 +85,7 @@ func indexOf(c *cli.Context, t table) (map[string]*data.Vocabulary, error) {
 	if err != nil {
 		return nil, err
 	}
-	byField := map[string]*data.Vocabulary{}
+	byField := map[string]*encode.Vocabulary{}
 	for _, v := range e.Vocabularies() {
 		byField[v.Field] = v
 	}
@@ -92,19 +94,19 @@ func indexOf(c *cli.Context, t table) (map[string]*data.Vocabulary, error) {
 
 // described is what a pass over the records has found.
 type described struct {
-	files   *data.Files
+	files   *record.Files
 	fields  []string // behind those asked for, what came late
 	columns []*stats.Column
 	ones    int64 // labels that mean 1
-	walked  data.Walked
+	walked  record.Walked
 }
 
 // describe gathers the statistics of these fields; where all are asked for, also of
 // those that no first record has.
-func (p *program) describe(c *cli.Context, what string, t table, f *data.Files, fields []string, all bool, index map[string]*data.Vocabulary) (d described, err error) {
+func (p *program) describe(c *cli.Context, what string, t table, f *record.Files, fields []string, all bool, index map[string]*encode.Vocabulary) (d described, err error) {
 	d = described{files: f, fields: fields}
-	pass := func(names []string) (w data.Walked, late []string, err error) {
-		columns, known := make([]*stats.Column, len(names)), make([]*data.Vocabulary, len(names))
+	pass := func(names []string) (w record.Walked, late []string, err error) {
+		columns, known := make([]*stats.Column, len(names)), make([]*encode.Vocabulary, len(names))
 		for i := range columns {
 			columns[i], known[i] = stats.New(t.source.Missing), index[names[i]]
 		}
@@ -133,7 +135,7 @@ func (p *program) describe(c *cli.Context, what string, t table, f *data.Files, 
 }
 
 // isOne tells whether a field means the label 1.
-func isOne(l *value.List, rule data.Label) bool {
+func isOne(l *value.List, rule schema.Label) bool {
 	if l.Len() != 1 {
 		return false
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/nearest"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
@@ -60,7 +60,7 @@ func (p *program) init(c *cli.Context) error {
 	if len(files) == 0 {
 		return errors.New("init: which file? wdlrun init -data FILE")
 	}
-	seen, err := data.InspectAll(files[0], c.Int("rows"))
+	seen, err := inspect.All(files[0], c.Int("rows"))
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ type initColumn struct {
 	Examples []string `json:"examples,omitempty"` // the most frequent values
 }
 
-func initOf(s *data.Inspection, text []byte) initResult {
+func initOf(s *inspect.Inspection, text []byte) initResult {
 	r := initResult{
 		Data: s.Path, Files: s.Files, LookedAt: s.Names, Rows: s.Rows, All: s.All, Ragged: s.Ragged, Format: s.Format,
 		Label: s.Label, Sure: s.Sure, Ones: s.Positive, Config: string(text),
@@ -161,7 +161,7 @@ func writeNew(path string, b []byte) error {
 	return nil
 }
 
-func look(s *data.Inspection) config.Look {
+func look(s *inspect.Inspection) config.Look {
 	l := config.Look{
 		Path: s.Path, Files: s.Files, All: s.All, Format: s.Format, Delimiter: s.Delimiter, Header: s.Header, Comment: s.Comment,
 		Nested: s.Nested, Rows: s.Rows, Label: s.Label, Positive: s.Positive, Missing: s.Missing,

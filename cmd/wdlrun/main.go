@@ -22,7 +22,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/internal/nearest"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
@@ -290,7 +290,7 @@ func positive(c *cli.Context, names ...string) error {
 }
 
 // pathOf is the path that a flag gives, as one or as a file:// URL.
-func pathOf(c *cli.Context, flag string) string { return data.LocalPath(c.String(flag)) }
+func pathOf(c *cli.Context, flag string) string { return record.LocalPath(c.String(flag)) }
 
 func jsonFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "json", Usage: "print one JSON object as the last line of standard output"}

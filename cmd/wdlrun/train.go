@@ -16,7 +16,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/commit"
@@ -211,7 +211,7 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 // unusable adds to an error about a record what finds all of them, and what leaves
 // them out. The run directory has the configuration with its -set.
 func unusable(c *cli.Context, runDir string, err error) error {
-	var f *data.Fault
+	var f *record.Fault
 	if !errors.As(err, &f) {
 		return err
 	}

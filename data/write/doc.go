@@ -1,4 +1,4 @@
-// Package write writes tables of records in the formats that package data reads.
+// Package write writes tables of records in the formats that package record reads.
 //
 //	csv, tsv   a header, unless Layout.NoHeader; then a line a record. The values
 //	           of a list are joined by |. csv quotes what it must.

@@ -12,7 +12,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/value"
 	"github.com/wdlrun/wdlrun/data/write"
 )
@@ -47,8 +48,8 @@ func written(dir string, l write.Layout, packing string, columns []write.Column,
 }
 
 // read returns each record as text: fields between |, values between commas.
-func read(path string, src data.Source, names []string) (all []string, err error) {
-	f, err := data.OpenFiles(src, []string{path})
+func read(path string, src schema.Source, names []string) (all []string, err error) {
+	f, err := record.OpenFiles(src, []string{path})
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +170,7 @@ func TestTypedFormatsGiveBackWhatWasWritten(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := read(path, data.Source{Format: format}, names(columns))
+				got, err := read(path, schema.Source{Format: format}, names(columns))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -225,7 +226,7 @@ func TestLinesGiveBackWhatWasWritten(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := read(path, data.Source{Format: tc.format, Header: true}, names(columns))
+				got, err := read(path, schema.Source{Format: tc.format, Header: true}, names(columns))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -262,7 +263,7 @@ func TestPairsGiveBackWhatWasWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := read(path, data.Source{Format: "libsvm"}, fields)
+		got, err := read(path, schema.Source{Format: "libsvm"}, fields)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +298,7 @@ func TestSVMTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := data.OpenFiles(data.Source{Format: "libsvm"}, []string{path})
+	f, err := record.OpenFiles(schema.Source{Format: "libsvm"}, []string{path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +323,7 @@ func TestFFM(t *testing.T) {
 	if want := "1 1:7:1 2:0:2.5 3:8:1 3:9:1\n"; err != nil || string(b) != want {
 		t.Fatalf("%q, %v, want %q", b, err, want)
 	}
-	got, err := read(path, data.Source{Format: "libffm"}, []string{"label", "1", "2_values", "3"})
+	got, err := read(path, schema.Source{Format: "libffm"}, []string{"label", "1", "2_values", "3"})
 	if want := "1\x1f7\x1f2.5\x1f8\x1e9\x1f"; err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("%q, %v", got, err)
 	}

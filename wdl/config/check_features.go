@@ -3,8 +3,7 @@ package config
 import (
 	"fmt"
 
-	"github.com/wdlrun/wdlrun/data"
-
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/internal/nearest"
 )
 
@@ -37,7 +36,7 @@ func (k checker) features() {
 }
 
 // options checks that a feature has no setting that its encoding does not read.
-func (k checker) options(path string, f data.Feature) {
+func (k checker) options(path string, f schema.Feature) {
 	for _, x := range []struct {
 		name   string
 		given  bool
@@ -77,7 +76,7 @@ func (k checker) options(path string, f data.Feature) {
 func several() []string { return []string{"vocabulary", "hash", "id"} }
 
 // parts checks which parts of the model a feature feeds.
-func (k checker) parts(path string, f data.Feature) {
+func (k checker) parts(path string, f schema.Feature) {
 	if k.doubt("model.wide") || k.doubt("model.deep") {
 		return
 	}
@@ -100,7 +99,7 @@ func (k checker) parts(path string, f data.Feature) {
 }
 
 func (k checker) crosses() {
-	byName := map[string]data.Feature{}
+	byName := map[string]schema.Feature{}
 	var names []string
 	for _, f := range k.full.Features {
 		if byName[f.Name] = f; sparse(f.Encode) {

@@ -45,7 +45,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -54,13 +54,13 @@ const MaxBytes = 1 << 20
 
 // Config is the whole file.
 type Config struct {
-	Data     data.Source    `yaml:"data"`
-	Label    data.Label     `yaml:"label"`
-	Features []data.Feature `yaml:"features"`
-	Crosses  []data.Cross   `yaml:"crosses"`
-	Tables   []Table        `yaml:"tables"` // only those that differ from the model
-	Model    Model          `yaml:"model"`
-	Train    Train          `yaml:"train"`
+	Data     schema.Source    `yaml:"data"`
+	Label    schema.Label     `yaml:"label"`
+	Features []schema.Feature `yaml:"features"`
+	Crosses  []schema.Cross   `yaml:"crosses"`
+	Tables   []Table          `yaml:"tables"` // only those that differ from the model
+	Model    Model            `yaml:"model"`
+	Train    Train            `yaml:"train"`
 }
 
 // Table says how one embedding table differs from the rest. A rule given here
@@ -249,7 +249,7 @@ func Load(path string) (*Config, error) {
 // Parse reads a configuration; name stands in the faults. An error is always an
 // *Error.
 func Parse(name string, b []byte) (*Config, error) {
-	d := &decoder{file: name, schema: newSchema(), place: map[string]place{}}
+	d := &decoder{file: name, schema: newGrammar(), place: map[string]place{}}
 	c := new(Config)
 	if root := d.document(b); root != nil {
 		d.decode(root, c)
@@ -266,7 +266,7 @@ func Parse(name string, b []byte) (*Config, error) {
 // Validate returns every fault of a Config made by a program as an *Error
 // without lines, or nil.
 func (c *Config) Validate() error {
-	d := &decoder{schema: newSchema(), place: map[string]place{}}
+	d := &decoder{schema: newGrammar(), place: map[string]place{}}
 	d.check(c)
 	return d.err()
 }

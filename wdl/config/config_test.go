@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -23,11 +23,11 @@ func TestFrappeRecipe(t *testing.T) {
 	yes := ptr(true)
 	adam := optim.Rule{Kind: "adam", LearningRate: 0.001, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 	want := &Config{
-		Data: data.Source{
+		Data: schema.Source{
 			Train: []string{"frappe_x1/train.csv"}, Valid: []string{"frappe_x1/valid.csv"}, Test: []string{"frappe_x1/test.csv"},
 			Format: "csv", Delimiter: ",", Header: true,
 		},
-		Label: data.Label{Field: "label", Positive: []string{"1"}, Negative: []string{"0"}},
+		Label: schema.Label{Field: "label", Positive: []string{"1"}, Negative: []string{"0"}},
 		Model: Model{
 			Kind: "wide_deep", Wide: yes, Deep: yes, EmbeddingDim: 10, Pooling: "sum",
 			Init:   Init{Kind: "normal", Scale: 1e-4},
@@ -44,7 +44,7 @@ func TestFrappeRecipe(t *testing.T) {
 		},
 	}
 	for _, f := range strings.Fields("user item daytime weekday isweekend homework cost weather country city") {
-		want.Features = append(want.Features, data.Feature{
+		want.Features = append(want.Features, schema.Feature{
 			Name: f, Field: f, Encode: "vocabulary", MinCount: 1, Table: f, Wide: yes, Deep: yes,
 		})
 	}

@@ -14,7 +14,7 @@ import (
 // decoder turns a tree into a Config and gathers faults on the way.
 type decoder struct {
 	file     string
-	schema   schema
+	schema   grammar
 	place    map[string]place // by path: a scalar's own, a collection's key
 	meant    []string         // paths that an unknown key probably meant
 	faults   []Fault
@@ -142,7 +142,7 @@ func (d *decoder) scalar(n ast.Node, v reflect.Value, path string) {
 }
 
 // assign puts a scalar into v, or says why it cannot.
-func (c schema) assign(v reflect.Value, s scalar) string {
+func (c grammar) assign(v reflect.Value, s scalar) string {
 	ok := false
 	switch v.Kind() {
 	case reflect.String:

@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -22,7 +22,7 @@ func defaults(c *Config) (d Config) {
 	}
 	if len(c.Label.Positive) == 0 && c.Label.Threshold == nil {
 		// What every click log writes. Anything else is an error and no silent 0.
-		d.Label = data.Label{Positive: []string{"1"}, Negative: []string{"0"}}
+		d.Label = schema.Label{Positive: []string{"1"}, Negative: []string{"0"}}
 	}
 
 	d.Model.Kind, d.Model.Wide, d.Model.Deep = "wide_deep", ptr(wide), ptr(true)
@@ -154,7 +154,7 @@ func (c *Config) fillNames() {
 	}
 }
 
-func (c *Config) fillFeature(f *data.Feature) {
+func (c *Config) fillFeature(f *schema.Feature) {
 	switch f.Encode {
 	case "quantile":
 		if f.Buckets == 0 {

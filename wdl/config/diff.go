@@ -14,7 +14,7 @@ import (
 // Features, crosses and tables are matched by name; their indexes are those of
 // now, of was for what now has not. It is empty where both train alike.
 func Diff(was, now *Config) []string {
-	d := differ{emitter: emitter{schema: newSchema()}}
+	d := differ{emitter: emitter{schema: newGrammar()}}
 	d.value("", reflect.ValueOf(was).Elem(), reflect.ValueOf(now).Elem())
 	return d.lines
 }

@@ -29,7 +29,7 @@ func TestDiffOfEveryScalar(t *testing.T) {
 	if d := Diff(was, was.Clone()); len(d) > 0 {
 		t.Errorf("a copy differs: %q", d)
 	}
-	s, seen := newSchema(), 0
+	s, seen := newGrammar(), 0
 	var paths []string
 	s.walk(reflect.ValueOf(was).Elem(), "", key{}, func(path string, _ key, _ reflect.Value) { paths = append(paths, path) })
 	for at, path := range paths {

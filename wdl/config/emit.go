@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -18,7 +18,7 @@ import (
 func (c *Config) YAML() []byte {
 	full := c.Clone()
 	full.Fill()
-	e := emitter{schema: newSchema()}
+	e := emitter{schema: newGrammar()}
 	e.WriteString("# Configuration in effect: defaults are filled in.\n")
 	e.block(reflect.ValueOf(full).Elem(), 0)
 	return []byte(e.String())
@@ -28,7 +28,7 @@ func (c *Config) YAML() []byte {
 // one line each.
 type emitter struct {
 	strings.Builder
-	schema schema
+	schema grammar
 }
 
 // present says whether a key is written: with a value, or with a zero that is
@@ -45,7 +45,7 @@ func (e *emitter) block(v reflect.Value, depth int) {
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Tag.Get("yaml")
 		f := v.Field(i)
-		oneLine := slices.Contains([]reflect.Type{reflect.TypeFor[optim.Rule](), reflect.TypeFor[Init](), reflect.TypeFor[Cross](), reflect.TypeFor[data.Follow]()}, f.Type())
+		oneLine := slices.Contains([]reflect.Type{reflect.TypeFor[optim.Rule](), reflect.TypeFor[Init](), reflect.TypeFor[Cross](), reflect.TypeFor[schema.Follow]()}, f.Type())
 		switch {
 		case f.Kind() == reflect.Struct && !oneLine:
 			if depth == 0 {

@@ -78,7 +78,7 @@ func TestErrorNamesThePlace(t *testing.T) {
 	_, err := Parse("ctr.yaml", []byte(in))
 	want := `config: 2 faults:
   ctr.yaml:13:3: train.globl_batch: is no key here; did you mean global_batch? (there are: ` +
-		strings.Join(newSchema().names(reflect.TypeFor[Train]()), ", ") + `)
+		strings.Join(newGrammar().names(reflect.TypeFor[Train]()), ", ") + `)
   ctr.yaml:14:11: train.epochs: is the text "none"; it must be an integer`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %v", err, want)

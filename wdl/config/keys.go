@@ -3,7 +3,7 @@ package config
 import (
 	"reflect"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -62,12 +62,12 @@ func dataSections() []section {
 			{name: "model", about: "the network"},
 			{name: "train", about: "how it is trained"},
 		}},
-		{"data", reflect.TypeFor[data.Source](), topics, []key{
+		{"data", reflect.TypeFor[schema.Source](), topics, []key{
 			{name: "train", def: "required", about: "training data: files, globs, topics (kafka://, see above), remote files (https://, s3://, gs://), folders (all files directly in them, by name; those that begin with . or _ left out) or builtin:NAME", filled: true},
 			{name: "test", def: "none", about: "evaluated once after training"},
 			{name: "valid", def: "none", about: "evaluated after each epoch; early stopping and plateau schedules watch it"},
 			{name: "valid_fraction", def: "0", about: "instead of valid: this share of train is held out", rng: "[0, 1)"},
-			{name: "format", def: "csv", about: "of every file, and of a topic's records; gzip, zstd and snappy files are unpacked", choices: data.Formats()},
+			{name: "format", def: "csv", about: "of every file, and of a topic's records; gzip, zstd and snappy files are unpacked", choices: schema.Formats()},
 			{name: "delimiter", def: "comma for csv, tab for tsv", about: "one byte between fields"},
 			{name: "header", def: "false", about: "the first line of each file names the fields"},
 			{name: "fields", def: "none", about: "names of the fields in file order, where there is no header", filled: true},
@@ -77,7 +77,7 @@ func dataSections() []section {
 			{name: "index", def: "none", about: "feature index, as wdlrun data index makes, whose vocabularies and statistics are used instead of those of train"},
 			{name: "follow", about: "train is folders or topics that grow"},
 		}},
-		{"data.follow", reflect.TypeFor[data.Follow](), "New files of train's folders (or of its globs) are trained on as they come, in the order of their names, or new\n" +
+		{"data.follow", reflect.TypeFor[schema.Follow](), "New files of train's folders (or of its globs) are trained on as they come, in the order of their names, or new\n" +
 			"records of its topics (kafka://HOST:PORT/TOPIC?group=G): each once, in spans of those that are there\n" +
 			"at one look. Files are to be moved there when they are whole. One epoch.", []key{
 			{name: "on", def: "false", about: "train grows"},
@@ -88,13 +88,13 @@ func dataSections() []section {
 			{name: "rows", def: "65536", about: "most records of a topic's partition in a span", rng: "[1, 1073741824]"},
 			{name: "steps", def: "0, none", about: "training ends after this step", rng: "[0, inf)"},
 		}},
-		{"label", reflect.TypeFor[data.Label](), "Which field is the label, and how it becomes 0 or 1.", []key{
+		{"label", reflect.TypeFor[schema.Label](), "Which field is the label, and how it becomes 0 or 1.", []key{
 			{name: "field", def: "required", about: "the field"},
 			{name: "positive", def: `["1"], negative ["0"], without a threshold`, about: "values that are 1", filled: true},
 			{name: "negative", def: "every other value", about: "values that are 0; any other is then an error"},
 			{name: "threshold", def: "none", about: "instead of positive: 1 where the number is at least this", rng: "(-inf, inf)"},
 		}},
-		{"features[]", reflect.TypeFor[data.Feature](), "One input made of one field; a field may feed several. Sparse encodings (keys of a table):\n" +
+		{"features[]", reflect.TypeFor[schema.Feature](), "One input made of one field; a field may feed several. Sparse encodings (keys of a table):\n" +
 			"vocabulary (strings of the training data, all others share one key), hash (of the string), id (the\n" +
 			"64-bit integer itself), quantile and boundaries (number of the interval). Dense encodings (a number\n" +
 			"for the deep part): standardise ((x - mean) / deviation), log (sign(x) ln(1 + |x|)), raw.", []key{
@@ -112,7 +112,7 @@ func dataSections() []section {
 			{name: "wide", def: "model.wide", about: "sparse: part of the wide model"},
 			{name: "deep", def: "model.deep", about: "sparse: part of the deep model"},
 		}},
-		{"crosses[]", reflect.TypeFor[data.Cross](), "A wide feature with one key per combination of the values of others.", []key{
+		{"crosses[]", reflect.TypeFor[schema.Cross](), "A wide feature with one key per combination of the values of others.", []key{
 			{name: "name", def: "the features joined by _x_", about: "name of the cross"},
 			{name: "of", def: "required", about: "names of 2 to 8 sparse features", filled: true},
 			{name: "buckets", def: "none", about: "modulus of the combined hash", rng: "[1, inf)"},

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -58,7 +58,7 @@ type setting struct{ path, text string }
 // unread are those known before.
 func apply(c *Config, unread []Fault, all []setting) error {
 	next := c.Clone()
-	d := &decoder{schema: newSchema(), place: map[string]place{}}
+	d := &decoder{schema: newGrammar(), place: map[string]place{}}
 	var given []string // paths of settings that say something
 	for _, s := range all {
 		// Each setting is a file of its own, which must not stop at the
@@ -99,7 +99,7 @@ func dropped(c *Config, earlier []string, path string) (faults []Fault) {
 // isSet tells whether there is a value at path, and it is none that stands for the
 // default.
 func isSet(c *Config, path string) bool {
-	d := &decoder{schema: newSchema()}
+	d := &decoder{schema: newGrammar()}
 	v, _, ok := d.find(reflect.ValueOf(c.Clone()).Elem(), path) // which makes pointers
 	return ok && !v.IsZero()
 }
@@ -241,7 +241,7 @@ func (c *Config) dropWide() {
 	c.fillNames() // names must not change with the features that go
 	c.Crosses = nil
 	c.Train.Optimizer.Wide, c.Train.L2.Wide = optim.Rule{}, 0
-	c.keepFeatures(func(f *data.Feature) bool {
+	c.keepFeatures(func(f *schema.Feature) bool {
 		f.Wide = nil
 		return on(f.Deep)
 	})
@@ -256,7 +256,7 @@ func (c *Config) dropDeep() {
 	c.fillNames()
 	c.Model = Model{Wide: c.Model.Wide, Deep: c.Model.Deep, Pooling: c.Model.Pooling}
 	c.Train.Optimizer.Deep, c.Train.L2.Deep, c.Train.L2.Dense = optim.Rule{}, 0, 0
-	c.keepFeatures(func(f *data.Feature) bool {
+	c.keepFeatures(func(f *schema.Feature) bool {
 		f.Deep = nil
 		return sparse(f.Encode) && on(f.Wide)
 	})
@@ -267,7 +267,7 @@ func (c *Config) dropDeep() {
 	c.keepTables()
 }
 
-func (c *Config) keepFeatures(keep func(*data.Feature) bool) {
+func (c *Config) keepFeatures(keep func(*schema.Feature) bool) {
 	kept := c.Features[:0]
 	for _, f := range c.Features {
 		if keep(&f) {

@@ -159,7 +159,7 @@ func TestSetAblation(t *testing.T) {
 // TestSetAnything: no path and no text panics, and what is accepted is valid.
 func TestSetAnything(t *testing.T) {
 	var paths []string
-	d := newSchema()
+	d := newGrammar()
 	c := Default()
 	c.Tables = []Table{{Name: "sex"}}
 	d.walk(reflect.ValueOf(c).Elem(), "", key{}, func(path string, _ key, _ reflect.Value) { paths = append(paths, path) })

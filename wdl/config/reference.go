@@ -11,7 +11,7 @@ import (
 // of the file.
 func Reference() string {
 	var b strings.Builder
-	s := newSchema()
+	s := newGrammar()
 	for i, sec := range s.sections {
 		if i > 0 {
 			b.WriteByte('\n')

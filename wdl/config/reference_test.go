@@ -30,7 +30,7 @@ func structsOf(t reflect.Type, found map[reflect.Type]bool) {
 func TestReferenceIsComplete(t *testing.T) {
 	found := map[reflect.Type]bool{}
 	structsOf(reflect.TypeFor[Config](), found)
-	s := newSchema()
+	s := newGrammar()
 	for typ := range found {
 		i, ok := s.byType[typ]
 		if !ok {
@@ -115,7 +115,7 @@ func TestReferenceTellsTheDefaults(t *testing.T) {
 	c.Model.EmbeddingDim, c.Train.GlobalBatch = 0, 0
 	c.Fill()
 	compared := 0
-	for _, sec := range newSchema().sections {
+	for _, sec := range newGrammar().sections {
 		var v reflect.Value
 		switch sec.typ {
 		case reflect.TypeFor[Model]():
@@ -155,7 +155,7 @@ func TestReferenceTellsTheDefaults(t *testing.T) {
 // TestEveryKeyIsAccepted writes each key of the reference into a file with a
 // value of its type and looks whether the decoder knows it.
 func TestEveryKeyIsAccepted(t *testing.T) {
-	s := newSchema()
+	s := newGrammar()
 	for _, sec := range s.sections {
 		if sec.path == "" || strings.Contains(sec.path, " ") {
 			continue

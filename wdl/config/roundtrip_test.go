@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/optim"
 	"pgregory.net/rapid"
 )
@@ -17,7 +17,7 @@ func configs(t *rapid.T) *Config {
 	some := func(name string) bool { return rapid.Bool().Draw(t, name) }
 	rate := rapid.Float64Range(1e-12, 1e12)
 	c := &Config{}
-	c.Data = data.Source{Train: []string{"a", rapid.StringMatching(`[^\x00-\x1f]+`).Draw(t, "file")}, Missing: nonEmpty(texts.Draw(t, "missing"))}
+	c.Data = schema.Source{Train: []string{"a", rapid.StringMatching(`[^\x00-\x1f]+`).Draw(t, "file")}, Missing: nonEmpty(texts.Draw(t, "missing"))}
 	c.Data.Fields = []string{"y", "a", "b b", "1", "true", "é:", "#c", "d"}
 	if some("tsv") {
 		c.Data.Format = "tsv"
@@ -36,7 +36,7 @@ func configs(t *rapid.T) *Config {
 		c.Label.Positive = nonEmpty(texts.Draw(t, "positive"))
 	}
 	c.Features = features(t, some)
-	c.Crosses = []data.Cross{{Of: []string{"a", "b b"}, Buckets: rapid.Uint64().Draw(t, "buckets")}}
+	c.Crosses = []schema.Cross{{Of: []string{"a", "b b"}, Buckets: rapid.Uint64().Draw(t, "buckets")}}
 	c.Model = Model{Dropout: rapid.Float64Range(0, 0.999).Draw(t, "dropout"), BatchNorm: some("norm")}
 	c.Model.Hidden = rapid.SliceOfN(rapid.IntRange(1, 65536), 0, 5).Draw(t, "hidden")
 	if len(c.Model.Hidden) == 0 {
@@ -61,8 +61,8 @@ func nonEmpty(s []string) []string {
 	return s
 }
 
-func features(t *rapid.T, some func(string) bool) []data.Feature {
-	fs := []data.Feature{
+func features(t *rapid.T, some func(string) bool) []schema.Feature {
+	fs := []schema.Feature{
 		{Field: "a", Encode: "vocabulary", MinCount: rapid.Int64Range(0, 1<<60).Draw(t, "count")},
 		{Field: "b b", Encode: "hash", Buckets: rapid.Uint64().Draw(t, "modulus"), Separator: rapid.String().Draw(t, "separator")},
 		{Field: "a", Encode: "quantile"},
@@ -80,7 +80,7 @@ func features(t *rapid.T, some func(string) bool) []data.Feature {
 	return fs
 }
 
-func train(t *rapid.T, some func(string) bool, valid bool, follow *data.Follow, rate *rapid.Generator[float64]) Train {
+func train(t *rapid.T, some func(string) bool, valid bool, follow *schema.Follow, rate *rapid.Generator[float64]) Train {
 	x := Train{Seed: rapid.Uint64().Draw(t, "seed"), Epochs: rapid.IntRange(0, 100).Draw(t, "epochs"), ClipNorm: rapid.Float64Range(0, 1e300).Draw(t, "clip")}
 	if some("batch") {
 		x.Batch = 100
@@ -118,7 +118,7 @@ func TestYAMLReadsBack(t *testing.T) {
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		for _, err := range append(c.Data.Validate(), data.Schema{Label: c.Label, Features: c.Features, Crosses: c.Crosses}.Validate(c.Data.Fields)...) {
+		for _, err := range append(c.Data.Validate(), schema.Schema{Label: c.Label, Features: c.Features, Crosses: c.Crosses}.Validate(c.Data.Fields)...) {
 			t.Fatalf("package data refuses it: %v", err)
 		}
 		before := c.Clone()

@@ -15,8 +15,8 @@ import (
 // which compare an entry with all others, stay within milliseconds.
 const maxItems = 16384
 
-// schema is what the keys of the file mean: one section for each struct.
-type schema struct {
+// grammar is what the keys of the file mean: one section for each struct.
+type grammar struct {
 	sections []section
 	byType   map[reflect.Type]int
 }
@@ -40,8 +40,8 @@ type key struct {
 	shown   bool     // printed in the effective configuration even when zero
 }
 
-func newSchema() schema {
-	s := schema{sections: sections(), byType: map[reflect.Type]int{}}
+func newGrammar() grammar {
+	s := grammar{sections: sections(), byType: map[reflect.Type]int{}}
 	for i, sec := range s.sections {
 		s.byType[sec.typ] = i
 	}
@@ -50,7 +50,7 @@ func newSchema() schema {
 
 // field finds the key called name among those of t and the index of its field,
 // -1 if there is none.
-func (c schema) field(t reflect.Type, name string) (key, int) {
+func (c grammar) field(t reflect.Type, name string) (key, int) {
 	for i := range t.NumField() {
 		if t.Field(i).Tag.Get("yaml") == name {
 			return c.key(t, name), i
@@ -60,7 +60,7 @@ func (c schema) field(t reflect.Type, name string) (key, int) {
 }
 
 // key returns the description of a key of t.
-func (c schema) key(t reflect.Type, name string) key {
+func (c grammar) key(t reflect.Type, name string) key {
 	if i, ok := c.byType[t]; ok {
 		for _, k := range c.sections[i].keys {
 			if k.name == name {
@@ -72,7 +72,7 @@ func (c schema) key(t reflect.Type, name string) key {
 }
 
 // names lists the keys of t in order.
-func (c schema) names(t reflect.Type) []string {
+func (c grammar) names(t reflect.Type) []string {
 	names := make([]string, t.NumField())
 	for i := range names {
 		names[i] = t.Field(i).Tag.Get("yaml")
@@ -90,7 +90,7 @@ func (s section) has(name string) bool {
 }
 
 // kindOf says what a value of type t looks like in the file.
-func (c schema) kindOf(t reflect.Type) string {
+func (c grammar) kindOf(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:
 		return c.kindOf(t.Elem())
@@ -226,7 +226,7 @@ func spell(s string) string {
 
 // walk calls visit for every value of v that is no struct, lists included,
 // with its path and key. Pointers that are nil are left out.
-func (c schema) walk(v reflect.Value, path string, k key, visit func(path string, k key, v reflect.Value)) {
+func (c grammar) walk(v reflect.Value, path string, k key, visit func(path string, k key, v reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {

@@ -10,8 +10,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/inspect"
 	"github.com/wdlrun/wdlrun/data/kafka"
+	"github.com/wdlrun/wdlrun/data/schema"
 )
 
 // Look is what someone saw in some records of files.
@@ -154,7 +155,7 @@ func (s *suggestion) pickLabel() {
 	s.label = -1
 	for i, name := range s.names {
 		if name != "" && s.Label != "" && s.Columns[i].Name == s.Label {
-			s.label, s.sure = i, data.IsLabelName(name)
+			s.label, s.sure = i, inspect.IsLabelName(name)
 			return
 		}
 	}
@@ -183,7 +184,7 @@ func (s *suggestion) dataSection() {
 		s.line("  # follow: {on: true}")
 		s.line("  # index: ctr.index        # of vocabularies, made by wdlrun data index")
 	}
-	if !(data.Source{Format: s.Format}).HasLayout() {
+	if !(schema.Source{Format: s.Format}).HasLayout() {
 		s.line("  format: %s", s.Format)
 		return
 	}
@@ -251,7 +252,7 @@ func counted(c LookColumn) bool {
 // threshold is four fifths of the largest rating seen, such as 4 stars of 5,
 // and 1 of other numbers.
 func threshold(c LookColumn) float64 {
-	if !data.IsRatingName(c.Name) {
+	if !inspect.IsRatingName(c.Name) {
 		return 1
 	}
 	most := 0.0
@@ -343,11 +344,11 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 			encode = "vocabulary"
 		}
 		return []string{s.entry(name, encode, c.Separator)}, ""
-	case c.Kind == "float" && !data.IsIDName(c.Name):
+	case c.Kind == "float" && !inspect.IsIDName(c.Name):
 		return amount(), ""
-	case every && (c.Kind == "string" || data.IsIDName(c.Name) || c.Distinct >= s.Rows):
+	case every && (c.Kind == "string" || inspect.IsIDName(c.Name) || c.Distinct >= s.Rows):
 		return nil, "nearly every row has its own value: nothing can be learnt about new ones"
-	case c.Kind == "int" && c.Distinct > fewValues && !data.IsIDName(c.Name) && !(data.IsHourName(c.Name) && c.Distinct <= mostHours):
+	case c.Kind == "int" && c.Distinct > fewValues && !inspect.IsIDName(c.Name) && !(inspect.IsHourName(c.Name) && c.Distinct <= mostHours):
 		return amount(), ""
 	case c.Distinct <= vocabularyValues && 2*c.Distinct <= max(s.Rows, 2*fewValues):
 		return one("vocabulary"), ""

@@ -6,7 +6,7 @@ package layout
 import (
 	"slices"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/sparse/table"
 	"github.com/wdlrun/wdlrun/wdl/config"
@@ -40,7 +40,7 @@ type Layout struct {
 // New gives each table the parts that its features need. The embedding
 // and the wide weight of one key are parts of one row: one probe, one message.
 // c is filled; dense are the names of the dense inputs.
-func New(c *config.Config, columns []data.SparseColumn, dense []string) Layout {
+func New(c *config.Config, columns []encode.SparseColumn, dense []string) Layout {
 	l := Layout{Dense: dense, Wire: map[string]sparse.Wire{}}
 	index, pools := map[string]int{}, map[string]string{}
 	for _, t := range c.TablesInUse() {

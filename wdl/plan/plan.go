@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/layout"
@@ -69,7 +70,7 @@ type Given struct {
 
 // Foresee plans a training of a filled configuration on so many ranks. Without data,
 // that of a stream, it looks at nothing.
-func Foresee(ctx context.Context, c *config.Config, e *data.Encoder, d *data.Dataset, ranks int, g Given) (*Plan, error) {
+func Foresee(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.Dataset, ranks int, g Given) (*Plan, error) {
 	l := layout.New(c, e.Sparse(), e.Dense())
 	s := newSample(l, ranks, layout.Shards)
 	rows := int64(0)

@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/sparse/table"
 	"github.com/wdlrun/wdlrun/wdl/config"
@@ -62,7 +63,7 @@ func (s *sample) values() (n int64) {
 }
 
 // add looks at a global batch as ranks would share it.
-func (s *sample) add(b *data.Batch) {
+func (s *sample) add(b *encode.Batch) {
 	var ids []uint32
 	number := func(set *table.Set, keys []uint64) {
 		if len(keys) > len(ids) {
@@ -163,7 +164,7 @@ func filled(mean, room float64) (rows float64) {
 }
 
 // take reads the sample: the first steps of the first epoch, without shuffling.
-func (s *sample) take(ctx context.Context, c *config.Config, e *data.Encoder, d *data.Dataset) error {
+func (s *sample) take(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.Dataset) error {
 	lanes := c.Train.Lanes
 	if lanes == 0 {
 		lanes = data.DefaultLanes(s.ranks)

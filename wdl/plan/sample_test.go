@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/sparse/table"
@@ -27,13 +27,13 @@ func TestRowsOfASample(t *testing.T) {
 		l := layout.Layout{Tables: []sparse.Table{{Name: "x"}}, Features: []layout.Feature{{}}}
 		s, seen := newSample(l, 2, layout.Shards), map[uint64]bool{}
 		for i := 0; i < all; i += batch {
-			j := data.Jagged{Offsets: []int32{0}}
+			j := encode.Jagged{Offsets: []int32{0}}
 			for n := range batch {
 				j.Values, j.Offsets = append(j.Values, draw(rng, zipf)), append(j.Offsets, int32(n+1))
 				seen[j.Values[n]] = true
 			}
 			if i < part {
-				s.add(&data.Batch{Rows: batch, Sparse: []data.Jagged{j}})
+				s.add(&encode.Batch{Rows: batch, Sparse: []encode.Jagged{j}})
 			}
 		}
 		if got, want := float64(s.grown(0, all)), float64(len(seen)); math.Abs(got/want-1) > 0.2 {
@@ -139,12 +139,12 @@ func TestRowsOfALimitedTable(t *testing.T) {
 		s, rng := newSample(layout.Layout{Tables: []sparse.Table{tb}, Features: []layout.Feature{{}}}, 2, layout.Shards), rand.New(rand.NewPCG(1, 2))
 		most := int64(0)
 		for i := 0; i < all; i += batch {
-			j := data.Jagged{Offsets: []int32{0}}
+			j := encode.Jagged{Offsets: []int32{0}}
 			for n := range batch {
 				j.Values, j.Offsets = append(j.Values, rng.Uint64N(c.keys)), append(j.Offsets, int32(n+1))
 			}
 			if i < c.sample {
-				s.add(&data.Batch{Rows: batch, Sparse: []data.Jagged{j}})
+				s.add(&encode.Batch{Rows: batch, Sparse: []encode.Jagged{j}})
 			}
 			l := store.NewLookup()
 			b := sparse.Bags{Values: j.Values, Offsets: j.Offsets}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/layout"
 )
@@ -40,14 +40,14 @@ func trainedRows(t *testing.T, size int, ahead bool) [][]byte {
 			return fmt.Errorf("ranks that are linked do not work ahead")
 		}
 		tr.ahead = ahead
-		var batches []*data.Batch
+		var batches []*encode.Batch
 		for i := range 8 {
 			whole := [][2]int{{0, 6}, {1, 4}, {2, 6}, {0, 3}}[i%4]
 			lo, hi := collective.Chunk(whole[1]-whole[0], size, comm.Rank())
 			batches = append(batches, loadParity(t).batch(whole[0]+lo, whole[0]+hi))
 		}
 		for i, b := range batches {
-			var next *data.Batch
+			var next *encode.Batch
 			if i+1 < len(batches) && i != 4 { // one is not announced
 				next = batches[i+1]
 			}

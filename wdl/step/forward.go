@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 )
 
 // parcels are the buffers of what ranks send each other beside the tables.
@@ -93,8 +93,8 @@ func (x *Tolerant) forward(w *work) error {
 }
 
 // emptyBatch has no rows of features sparse features.
-func emptyBatch(features int) data.Batch {
-	b := data.Batch{Sparse: make([]data.Jagged, features)}
+func emptyBatch(features int) encode.Batch {
+	b := encode.Batch{Sparse: make([]encode.Jagged, features)}
 	for f := range b.Sparse {
 		b.Sparse[f].Offsets = []int32{0}
 	}

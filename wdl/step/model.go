@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -91,7 +91,7 @@ type model struct {
 	seen   int  // rows of the first worker until then
 
 	bags   []sparse.Bags // F of the batch that is pulled
-	batch  *data.Batch
+	batch  *encode.Batch
 	train  bool
 	step   int64
 	logit  []float32 // B
@@ -133,11 +133,11 @@ func newModel(c *config.Config, l layout.Layout, store *sparse.Store, memory fun
 type ahead struct {
 	lookup *sparse.Lookup
 	bags   []sparse.Bags
-	batch  *data.Batch // nil: none is prepared
+	batch  *encode.Batch // nil: none is prepared
 }
 
 // pull brings the rows of the batch's keys.
-func (m *model) pull(b *data.Batch, train bool) error {
+func (m *model) pull(b *encode.Batch, train bool) error {
 	if train && m.next.batch != nil {
 		if m.next.batch != b {
 			return fmt.Errorf("wdl: the batch of %d rows is not the one that was announced, of %d", b.Rows, m.next.batch.Rows)
@@ -151,7 +151,7 @@ func (m *model) pull(b *data.Batch, train bool) error {
 
 // prepare lets the keys of the batch after the current one travel, and those of
 // its rows that the current step leaves alone.
-func (m *model) prepare(b *data.Batch) error {
+func (m *model) prepare(b *encode.Batch) error {
 	m.next.batch = b
 	return m.store.Prepare(m.next.lookup, m.keys(m.next.bags, b), true)
 }
@@ -167,7 +167,7 @@ func (m *model) forgetNext() error {
 }
 
 // keys sets bags to those of a batch.
-func (m *model) keys(bags []sparse.Bags, b *data.Batch) []sparse.Bags {
+func (m *model) keys(bags []sparse.Bags, b *encode.Batch) []sparse.Bags {
 	for f, ft := range m.layout.Features {
 		j := b.Sparse[f]
 		bags[f] = sparse.Bags{
@@ -180,7 +180,7 @@ func (m *model) keys(bags []sparse.Bags, b *data.Batch) []sparse.Bags {
 // compute computes the logits of the pulled batch and returns the sum of the
 // samples' log-losses. In training, numbered step, it leaves the gradients of
 // that sum in the arena and the lookup, unless the loss is no finite number.
-func (m *model) compute(b *data.Batch, step int64, train bool) (loss float64, err error) {
+func (m *model) compute(b *encode.Batch, step int64, train bool) (loss float64, err error) {
 	m.grow(b.Rows)
 	m.batch, m.step, m.train, m.gaveUp = b, step, train, false
 	m.crew.run(phaseRows)
@@ -200,7 +200,7 @@ func (m *model) compute(b *data.Batch, step int64, train bool) (loss float64, er
 // gradients is compute of step n in training, with the loss finite, or an error that
 // says where it is not. It leaves samples and loss in the tail of the dense gradients.
 // What it leaves of a batch that was given up is of no use.
-func (m *model) gradients(b *data.Batch, n int64) error {
+func (m *model) gradients(b *encode.Batch, n int64) error {
 	loss, err := m.compute(b, n, true)
 	if err != nil || m.gaveUp {
 		return err
@@ -234,7 +234,7 @@ func (m *model) close() error {
 
 // nonFinite explains a loss that is no number: the first place, in the order of
 // the computation, that holds a NaN or an infinity.
-func (m *model) nonFinite(b *data.Batch) error {
+func (m *model) nonFinite(b *encode.Batch) error {
 	inputs := m.layout.Dense
 	if i := f32.FirstNonFinite(b.Dense); i >= 0 {
 		return fmt.Errorf("dense input %s of row %d is %v", inputs[i%len(inputs)], b.RowID[i/len(inputs)], b.Dense[i])

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
@@ -25,7 +25,7 @@ var kinds = []config.Model{
 
 // kindConfig is the fixture's configuration for another kind of model, with an
 // activation that has a slope everywhere.
-func kindConfig(m config.Model) (*config.Config, []data.SparseColumn) {
+func kindConfig(m config.Model) (*config.Config, []encode.SparseColumn) {
 	c, columns := parityConfig("sgd")
 	c.Model.Kind, c.Model.Cross, c.Model.Activation = m.Kind, m.Cross, "tanh"
 	c.Model.Init.Scale = 0.5 // large enough for products of embeddings to count
@@ -104,7 +104,7 @@ func TestGradientsOfEveryKind(t *testing.T) {
 
 // embeddingSlope follows the gradient of the rows with a small step of theirs
 // alone, and expects the loss to fall by the rate times its squared norm.
-func embeddingSlope(t *testing.T, tr *Trainer, b *data.Batch) {
+func embeddingSlope(t *testing.T, tr *Trainer, b *encode.Batch) {
 	m := tr.model
 	if err := m.pull(b, true); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,8 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
@@ -96,26 +97,26 @@ func parityRules(kind string) config.Optimizer {
 	panic(kind)
 }
 
-func parityConfig(kind string) (*config.Config, []data.SparseColumn) {
+func parityConfig(kind string) (*config.Config, []encode.SparseColumn) {
 	c := &config.Config{}
 	c.Model.EmbeddingDim, c.Model.Hidden = parityE, []int{8, 5}
 	c.Train.Optimizer = parityRules(kind)
 	c.Label.Field = "y"
-	var columns []data.SparseColumn
+	var columns []encode.SparseColumn
 	for f := range parityFeatures {
 		name := fmt.Sprintf("f%d", f)
-		c.Features = append(c.Features, data.Feature{Name: name, Field: name, Encode: "id", Separator: "|"})
-		columns = append(columns, data.SparseColumn{Name: name, Table: name, Wide: true, Deep: true})
+		c.Features = append(c.Features, schema.Feature{Name: name, Field: name, Encode: "id", Separator: "|"})
+		columns = append(columns, encode.SparseColumn{Name: name, Table: name, Wide: true, Deep: true})
 	}
 	c.Fill()
 	return c, columns
 }
 
 // batch returns rows lo to hi of the fixture's batch.
-func (p parity) batch(lo, hi int) *data.Batch {
-	b := &data.Batch{Rows: hi - lo}
+func (p parity) batch(lo, hi int) *encode.Batch {
+	b := &encode.Batch{Rows: hi - lo}
 	for f := range p.Bags {
-		j := data.Jagged{Offsets: []int32{0}}
+		j := encode.Jagged{Offsets: []int32{0}}
 		for _, bag := range p.Bags[f][lo:hi] {
 			j.Values = append(j.Values, bag...)
 			j.Offsets = append(j.Offsets, int32(len(j.Values)))
@@ -175,9 +176,9 @@ func (p parity) start(t *testing.T, tr *Trainer) error {
 // touchAll makes the store hold every key of the vocabulary, by a step of no
 // gradient.
 func touchAll(tr *Trainer) error {
-	b := &data.Batch{Rows: 1, Dense: []float32{0, 0}, Label: []float32{0}, RowID: []uint64{0}}
+	b := &encode.Batch{Rows: 1, Dense: []float32{0, 0}, Label: []float32{0}, RowID: []uint64{0}}
 	for range parityFeatures {
-		j := data.Jagged{Offsets: []int32{0, parityVocabulary}}
+		j := encode.Jagged{Offsets: []int32{0, parityVocabulary}}
 		for k := range uint64(parityVocabulary) {
 			j.Values = append(j.Values, k)
 		}

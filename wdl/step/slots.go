@@ -2,7 +2,7 @@ package step
 
 import (
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
@@ -56,7 +56,7 @@ func (x *Slots) Mine() []int { return x.mine }
 
 // Step takes step n on the batches of this rank's slots. rate and w are as in
 // Trainer.Step.
-func (x *Slots) Step(n int64, rate float64, batches []*data.Batch, w Wish) (Outcome, error) {
+func (x *Slots) Step(n int64, rate float64, batches []*encode.Batch, w Wish) (Outcome, error) {
 	t, m := x.t, x.t.model
 	for i, b := range batches {
 		t.rec.Enter(trace.Pull)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/layout"
@@ -14,9 +14,9 @@ import (
 
 // repeating is a batch of the fixture's columns: one key of few in a bag of the first,
 // one of many in one of the second, and two of few in one of the third.
-func repeating(seed uint64, rows int) *data.Batch {
+func repeating(seed uint64, rows int) *encode.Batch {
 	rng := rand.New(rand.NewPCG(seed, 5))
-	b := &data.Batch{Rows: rows, Sparse: make([]data.Jagged, parityFeatures)}
+	b := &encode.Batch{Rows: rows, Sparse: make([]encode.Jagged, parityFeatures)}
 	for f := range b.Sparse {
 		b.Sparse[f].Offsets = []int32{0}
 	}

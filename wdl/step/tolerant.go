@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -16,7 +16,7 @@ import (
 type Source interface {
 	// Batch returns microbatch n, which stays as it is until Done. Numbers grow,
 	// but for those that were asked for before.
-	Batch(n int64) (*data.Batch, error)
+	Batch(n int64) (*encode.Batch, error)
 	// Done says that microbatch n counts and will not be asked for again.
 	Done(n int64)
 }
@@ -44,7 +44,7 @@ type Tolerant struct {
 	spare   []*work
 	current *work // in hand; nil: none
 	undone  []int64
-	empty   data.Batch
+	empty   encode.Batch
 
 	start   time.Time     // when rank 0's clock, which all go by, began
 	now     time.Duration // on that clock, as told in the last round
@@ -82,9 +82,9 @@ type work struct {
 	lease
 	given  bool
 	lookup lookup
-	batch  *data.Batch
-	room   data.Batch // where batch is, if it came from another rank
-	grads  []float32  // dense, and the tail
+	batch  *encode.Batch
+	room   encode.Batch // where batch is, if it came from another rank
+	grads  []float32    // dense, and the tail
 	step   int64
 
 	whole bool  // computed to its end

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/layout"
@@ -16,12 +16,12 @@ import (
 // rowSource makes microbatches out of nothing.
 type rowSource struct {
 	rank, size, rows int
-	held             map[int64]*data.Batch
+	held             map[int64]*encode.Batch
 }
 
-func (s *rowSource) Batch(n int64) (*data.Batch, error) {
+func (s *rowSource) Batch(n int64) (*encode.Batch, error) {
 	if s.held[n] == nil {
-		b := &data.Batch{Rows: s.rows, Sparse: emptyBatch(parityFeatures).Sparse, Dense: make([]float32, 2*s.rows)}
+		b := &encode.Batch{Rows: s.rows, Sparse: emptyBatch(parityFeatures).Sparse, Dense: make([]float32, 2*s.rows)}
 		for i := range s.rows {
 			id := uint64((int(n)*s.size+s.rank)*s.rows + i)
 			b.RowID = append(b.RowID, id)
@@ -63,7 +63,7 @@ func TestEveryRowCountsOnce(t *testing.T) {
 					return 0
 				})
 				source := func() Source {
-					return &rowSource{comm.Rank(), size, rows, map[int64]*data.Batch{}}
+					return &rowSource{comm.Rank(), size, rows, map[int64]*encode.Batch{}}
 				}
 				x, err := trainer.Tolerate(how, commit.Record{Queue: Microbatches(0, steps, size)}, source(), nil)
 				if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
@@ -215,7 +215,7 @@ type Outcome struct {
 // schedule's factor of the learning rates. next is the batch of the following
 // Step, nil if it is not known: every rank gives one or none does. It must not
 // change until then.
-func (t *Trainer) Step(n int64, rate float64, b, next *data.Batch, w Wish) (Outcome, error) {
+func (t *Trainer) Step(n int64, rate float64, b, next *encode.Batch, w Wish) (Outcome, error) {
 	m := t.model
 	t.rec.Enter(trace.Pull)
 	if err := m.pull(b, true); err != nil {
@@ -320,7 +320,7 @@ func flag(b bool) float32 {
 // Evaluate computes the figures of the batches that next returns, nil after the
 // last. Every rank must return the same number of them, empty ones included.
 // Parameters and tables stay as they are.
-func (t *Trainer) Evaluate(next func() (*data.Batch, error)) (Metrics, error) {
+func (t *Trainer) Evaluate(next func() (*encode.Batch, error)) (Metrics, error) {
 	t.tally.reset()
 	for {
 		b, err := next()

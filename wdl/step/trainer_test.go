@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/layout"
@@ -87,9 +87,9 @@ func TestEvaluationLeavesNoTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := []*data.Batch{loadParity(t).batch(0, 6), nil}
+	b := []*encode.Batch{loadParity(t).batch(0, 6), nil}
 	before := slices.Clone(tr.model.arena.Values())
-	if _, err := tr.Evaluate(func() (*data.Batch, error) { next := b[0]; b = b[1:]; return next, nil }); err != nil {
+	if _, err := tr.Evaluate(func() (*encode.Batch, error) { next := b[0]; b = b[1:]; return next, nil }); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(before, tr.model.arena.Values()) || tr.model.store.Counters().RowsHeld != 0 {

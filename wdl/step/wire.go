@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/internal/raw"
 )
 
@@ -17,7 +17,7 @@ import (
 //	per feature: offsets (4 each, one more than rows) │ values (8 each) │ weights (4 each)
 
 // appendBatch appends b.
-func appendBatch(to []byte, b *data.Batch) []byte {
+func appendBatch(to []byte, b *encode.Batch) []byte {
 	to = binary.LittleEndian.AppendUint32(to, uint32(b.Rows))
 	for i := range b.Sparse {
 		weighted := uint32(0)
@@ -41,7 +41,7 @@ func appendBatch(to []byte, b *data.Batch) []byte {
 
 // decodeBatch reads into b a batch of so many sparse features and dense inputs.
 // Memory of b is used again.
-func decodeBatch(b *data.Batch, from []byte, features, dense int) error {
+func decodeBatch(b *encode.Batch, from []byte, features, dense int) error {
 	head := 4 + 8*features
 	if len(from) < head {
 		return fmt.Errorf("%d bytes are no batch of %d features", len(from), features)

@@ -4,16 +4,16 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 )
 
 // FuzzDecodeBatch: what a rank sends is refused or is a batch whose bytes are
 // those again.
 func FuzzDecodeBatch(f *testing.F) {
 	const features, dense = 2, 1
-	b := data.Batch{
+	b := encode.Batch{
 		Rows: 2, RowID: []uint64{7, 8}, Label: []float32{0, 1}, Dense: []float32{0.5, -1},
-		Sparse: []data.Jagged{
+		Sparse: []encode.Jagged{
 			{Values: []uint64{1, 2, 3}, Offsets: []int32{0, 1, 3}, Weights: []float32{1, 2, 3}},
 			{Values: []uint64{4}, Offsets: []int32{0, 0, 1}},
 		},
@@ -22,12 +22,12 @@ func FuzzDecodeBatch(f *testing.F) {
 	empty := emptyBatch(features)
 	f.Add(appendBatch(nil, &empty))
 	f.Add([]byte{})
-	var kept data.Batch // memory that is used again
+	var kept encode.Batch // memory that is used again
 	f.Fuzz(func(t *testing.T, in []byte) {
 		if decodeBatch(&kept, in, features, dense) != nil {
 			return
 		}
-		var fresh data.Batch
+		var fresh encode.Batch
 		if err := decodeBatch(&fresh, appendBatch(nil, &kept), features, dense); err != nil {
 			t.Fatalf("what was read is refused when it is written: %v", err)
 		}

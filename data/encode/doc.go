@@ -1,0 +1,37 @@
+// Package encode says which keys and numbers the fields of a record become, and makes
+// batches of them.
+//
+//	Fit       statistics of the training data that encodings need: mergeable, the same
+//	          for any number of parts
+//	Encoder   schema + Fit; kept with the model
+//	RowCoder  checks records and encodes them as rows; usual ones of csv, tsv and
+//	          TFRecord in one pass over their bytes
+//	Batcher   moves rows into the columns of a Batch
+//	Columns   the same of Parquet, column by column
+//
+// A Batch of B rows holds Dense, B × D numbers row by row; Sparse, F jagged
+// lists of 64-bit keys (features, then crosses); Label, B numbers that are 0 or
+// 1; and RowID, the number of each record in the order of the source.
+//
+// # Values
+//
+// A field may hold several values: as a list, or as one text that Feature.Separator
+// cuts; Feature.Weights names a field with a number for each of them. A value is missing
+// if there is none, or it is empty or listed in Source.Missing. Integers and numbers
+// count as the text they are written as in decimal, so a column gives the same keys in
+// every format.
+//
+// # Keys
+//
+// Vocabulary and hash use the 64-bit xxh3 hash of the value with a fixed seed,
+// so features that share a table share keys. KeyMissing stands for a missing
+// value, KeyUnknown for one that is not in the vocabulary; the key of a cross
+// is the hash of the keys it combines. Quantile and boundaries use the number
+// of the interval: interval i is [limit i−1, limit i).
+//
+// # Errors, panics, concurrency
+//
+// What a record, a feature index or a message from another rank can hold wrong is a
+// record.Flaw or an error; nothing here panics on data. An Encoder does not change and
+// may be shared; what encodes belongs to one goroutine and allocates nothing per record.
+package encode

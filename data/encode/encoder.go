@@ -1,0 +1,255 @@
+package encode
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/wdlrun/wdlrun/data/schema"
+)
+
+// Encoder says which keys and numbers the fields of a record become: a schema
+// with the statistics of the training data. It is the feature index that is
+// kept with a model, and it does not change.
+type Encoder struct {
+	schema schema.Schema // filled
+	stats  []statistics
+	sparse []SparseColumn
+	dense  []string
+}
+
+// SparseColumn describes one entry of Batch.Sparse.
+type SparseColumn struct {
+	Name       string
+	Table      string // where the keys are looked up
+	Wide, Deep bool   // which part of the model it feeds
+	Multi      bool   // a row may have more than one key
+	Cross      bool
+	Vocabulary int // words that have their own key; 0 for other encodings
+}
+
+// statistics are what a feature takes from the training data.
+type statistics struct {
+	Mean       float64   // standardise, of the logarithm if asked for
+	Deviation  float64   // standardise
+	Limits     []float64 // quantile
+	Vocabulary []string  // sorted
+	set        *keySet
+}
+
+// NewEncoder takes what the features need from fit, merged over all parts.
+func NewEncoder(fit *Fit) (*Encoder, error) {
+	stats := make([]statistics, len(fit.schema.Features))
+	for i, f := range fit.schema.Features {
+		s := &stats[i]
+		switch e, _ := schema.EncodingOf(f.Encode); e {
+		case schema.Standardise:
+			scale := func(x float64) float64 { return x }
+			if f.Log {
+				scale = signedLog
+			}
+			s.Mean, s.Deviation = fit.numbersOf(f.Field).moments(scale)
+		case schema.Quantile:
+			s.Limits = fit.numbersOf(f.Field).limits(int64(f.Buckets))
+		case schema.Vocabulary:
+			s.Vocabulary = fit.wordsOf(f.Field, f.Separator).words(f.MinCount, f.MaxSize)
+		}
+	}
+	return compile(fit.schema, stats)
+}
+
+// compile derives the rest of an encoder from a filled schema and statistics.
+func compile(s schema.Schema, stats []statistics) (*Encoder, error) {
+	if err := schema.Joined("data: encoder", s.Validate(nil)); err != nil {
+		return nil, err
+	}
+	e := &Encoder{schema: s, stats: stats}
+	multi := map[string]bool{}
+	for i, f := range s.Features {
+		enc, _ := schema.EncodingOf(f.Encode)
+		if !enc.Sparse() {
+			e.dense = append(e.dense, f.Name)
+			continue
+		}
+		if enc == schema.Vocabulary {
+			if err := stats[i].index(); err != nil {
+				return nil, fmt.Errorf("data: encoder: feature %s: %w", f.Name, err)
+			}
+		}
+		multi[f.Name] = f.Separator != ""
+		e.sparse = append(e.sparse, SparseColumn{
+			Name: f.Name, Table: f.Table, Wide: *f.Wide, Deep: *f.Deep, Multi: f.Separator != "",
+			Vocabulary: len(stats[i].Vocabulary),
+		})
+	}
+	for _, x := range s.Crosses {
+		c := SparseColumn{Name: x.Name, Table: x.Table, Wide: true, Cross: true}
+		c.Multi = slices.ContainsFunc(x.Of, func(name string) bool { return multi[name] })
+		e.sparse = append(e.sparse, c)
+	}
+	return e, nil
+}
+
+// index hashes the vocabulary.
+func (s *statistics) index() error {
+	s.set = newKeySet(len(s.Vocabulary))
+	for _, w := range s.Vocabulary {
+		s.set.add(keyOf([]byte(w)))
+	}
+	if s.set.n != len(s.Vocabulary) {
+		return errors.New("two values of the vocabulary have one key; use encode: hash")
+	}
+	return nil
+}
+
+// Sparse describes Batch.Sparse: the sparse features in the order of the
+// schema, then the crosses. The caller must not change the slice.
+func (e *Encoder) Sparse() []SparseColumn { return e.sparse }
+
+// Lacks is what is wrong with the encoder for records with these fields.
+func (e *Encoder) Lacks(fields []string) []error { return e.schema.Validate(fields) }
+
+// Dense names the columns of Batch.Dense. The caller must not change the slice.
+func (e *Encoder) Dense() []string { return e.dense }
+
+// The encoder's text form. It has types of its own so that a model's file does
+// not change with the names of fields in this package.
+type (
+	indexJSON struct {
+		Format   string        `json:"format"`
+		Version  int           `json:"version"`
+		Label    labelJSON     `json:"label"`
+		Features []featureJSON `json:"features"`
+		Crosses  []crossJSON   `json:"crosses,omitempty"`
+	}
+	labelJSON struct {
+		Field     string   `json:"field"`
+		Positive  []string `json:"positive,omitempty"`
+		Negative  []string `json:"negative,omitempty"`
+		Threshold *float64 `json:"threshold,omitempty"`
+	}
+	featureJSON struct {
+		Name       string    `json:"name"`
+		Field      string    `json:"field"`
+		Encode     string    `json:"encode"`
+		Separator  string    `json:"separator,omitempty"`
+		Weights    string    `json:"weights,omitempty"`
+		Buckets    uint64    `json:"buckets,omitempty"`
+		MinCount   int64     `json:"min_count,omitempty"`
+		MaxSize    int64     `json:"max_size,omitempty"`
+		Log        bool      `json:"log,omitempty"`
+		Table      string    `json:"table,omitempty"`
+		Wide       *bool     `json:"wide,omitempty"`
+		Deep       *bool     `json:"deep,omitempty"`
+		Boundaries []float64 `json:"boundaries,omitempty"`
+		Mean       float64   `json:"mean,omitempty"`
+		Deviation  float64   `json:"deviation,omitempty"`
+		Limits     []float64 `json:"limits,omitempty"`
+		Vocabulary []string  `json:"vocabulary,omitempty"`
+		// Words that are no UTF-8 and that JSON cannot hold as text.
+		Bytes [][]byte `json:"vocabulary_base64,omitempty"`
+	}
+	crossJSON struct {
+		Name    string   `json:"name"`
+		Of      []string `json:"of"`
+		Buckets uint64   `json:"buckets,omitempty"`
+		Table   string   `json:"table"`
+	}
+)
+
+const (
+	indexFormat  = "wdlrun feature index"
+	indexVersion = 1
+	mostIndex    = 1 << 30 // bytes
+)
+
+// Marshal encodes e for LoadEncoder, as JSON. The same encoder gives the same
+// bytes.
+func (e *Encoder) Marshal() ([]byte, error) {
+	x := indexJSON{Format: indexFormat, Version: indexVersion, Label: labelJSON(e.schema.Label)}
+	for i, f := range e.schema.Features {
+		s := &e.stats[i]
+		j := featureJSON{
+			Name: f.Name, Field: f.Field, Encode: f.Encode, Separator: f.Separator, Weights: f.Weights, Buckets: f.Buckets,
+			MinCount: f.MinCount, MaxSize: f.MaxSize, Log: f.Log, Table: f.Table, Wide: f.Wide, Deep: f.Deep,
+			Boundaries: f.Boundaries, Mean: s.Mean, Deviation: s.Deviation, Limits: s.Limits,
+		}
+		for _, w := range s.Vocabulary {
+			if utf8.ValidString(w) {
+				j.Vocabulary = append(j.Vocabulary, w)
+			} else {
+				j.Bytes = append(j.Bytes, []byte(w))
+			}
+		}
+		x.Features = append(x.Features, j)
+	}
+	for _, c := range e.schema.Crosses {
+		x.Crosses = append(x.Crosses, crossJSON(c))
+	}
+	b, err := json.Marshal(x)
+	if err != nil {
+		return nil, fmt.Errorf("data: encoder: %w; settings must be UTF-8 text and finite numbers", err)
+	}
+	if len(b) > mostIndex {
+		return nil, fmt.Errorf("data: encoder: the feature index takes %d bytes, at most %d are possible; use encode: hash for large vocabularies", len(b), mostIndex)
+	}
+	return b, nil
+}
+
+// LoadEncoder decodes what Marshal made.
+func LoadEncoder(b []byte) (*Encoder, error) {
+	if len(b) > mostIndex {
+		return nil, fmt.Errorf("data: load encoder: %d bytes, at most %d are possible", len(b), mostIndex)
+	}
+	var x indexJSON
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&x); err != nil {
+		return nil, fmt.Errorf("data: load encoder: not a feature index: %w", err)
+	}
+	if d.More() {
+		return nil, errors.New("data: load encoder: there is more behind the feature index")
+	}
+	if x.Format != indexFormat || x.Version != indexVersion {
+		return nil, fmt.Errorf("data: load encoder: it is %q version %d, this program reads %q version %d", x.Format, x.Version, indexFormat, indexVersion)
+	}
+	s := schema.Schema{Label: schema.Label(x.Label)}
+	stats := make([]statistics, len(x.Features))
+	for i, j := range x.Features {
+		s.Features = append(s.Features, schema.Feature{
+			Name: j.Name, Field: j.Field, Encode: j.Encode, Separator: j.Separator, Weights: j.Weights, Buckets: j.Buckets,
+			MinCount: j.MinCount, MaxSize: j.MaxSize, Log: j.Log, Table: j.Table, Wide: j.Wide, Deep: j.Deep, Boundaries: j.Boundaries,
+		})
+		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary}
+		for _, w := range j.Bytes {
+			st.Vocabulary = append(st.Vocabulary, string(w))
+		}
+		slices.Sort(st.Vocabulary)
+		if err := st.check(); err != nil {
+			return nil, fmt.Errorf("data: load encoder: features[%d]: %w", i, err)
+		}
+		stats[i] = st
+	}
+	for _, c := range x.Crosses {
+		s.Crosses = append(s.Crosses, schema.Cross(c))
+	}
+	return compile(s.Fill(), stats)
+}
+
+func (s *statistics) check() error {
+	if !isFinite(s.Mean) || !isFinite(s.Deviation) || s.Deviation < 0 || math.Abs(s.Mean) > math.MaxFloat32 {
+		return fmt.Errorf("mean %v, deviation %v", s.Mean, s.Deviation)
+	}
+	for i, x := range s.Limits {
+		if !isFinite(x) || i > 0 && x <= s.Limits[i-1] {
+			return fmt.Errorf("limits do not ascend at %v", x)
+		}
+	}
+	return nil
+}
+
+func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -1,0 +1,35 @@
+package encode
+
+import "testing"
+
+func TestKeySetIsAMap(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 3, 31, 1000, fewKeys + 1} {
+		s, want := newKeySet(n), map[uint64]bool{}
+		for i := range n {
+			k := mixShort(uint64(i), 8)
+			switch i % 7 {
+			case 1:
+				k = uint64(i) << 60 // which lie together, 0 among them
+			case 2:
+				k = KeyMissing
+			}
+			s.add(k)
+			want[k] = true
+		}
+		if s.n != len(want) {
+			t.Errorf("%d keys of %d", s.n, len(want))
+		}
+		for k := range want {
+			if !s.has(k) {
+				t.Errorf("of %d keys %x is missing", n, k)
+			}
+		}
+		for i := range uint64(2000) {
+			for _, k := range []uint64{i, i << 60, mixShort(i, 7)} {
+				if s.has(k) != want[k] {
+					t.Errorf("of %d keys: has %x: %v", n, k, !want[k])
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package encode
+
+import "slices"
+
+// Watch finds out which of some fields come.
+type Watch struct {
+	names   []string
+	coder   *RowCoder
+	columns []int // of those that have not come yet
+}
+
+// NewWatch watches the records that a coder checks for fields that it reads.
+func NewWatch(r *RowCoder, names []string) *Watch {
+	w := &Watch{names: names, coder: r}
+	for _, name := range names {
+		w.columns = append(w.columns, r.parser.columnOf(name))
+	}
+	return w
+}
+
+// Look looks at the record that was checked last.
+func (w *Watch) Look() {
+	if len(w.columns) > 0 {
+		w.columns = slices.DeleteFunc(w.columns, func(i int) bool { return w.coder.parser.lists[i].Len() > 0 })
+	}
+}
+
+// Came are the watched fields that have.
+func (w *Watch) Came() (names []string) {
+	for _, name := range w.names {
+		if !slices.ContainsFunc(w.columns, func(i int) bool { return w.coder.parser.columns[i].Name == name }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

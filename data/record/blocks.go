@@ -1,0 +1,76 @@
+package record
+
+// Sizes of blocks. A block is the unit in which records are counted and
+// permuted: small enough that a small file feeds many ranks, large enough that
+// the counts of a terabyte stay a few megabytes.
+const (
+	leastBlock  = 64 << 10
+	largeBlock  = 1 << 20
+	blocksAFile = 256     // wanted of a file of medium size
+	MostBlocks  = 1 << 24 // of a dataset
+)
+
+// Block is a range of bytes of a file, or of rows of a table. The records of a block are those whose
+// first byte lies in it.
+type Block struct {
+	File   int32
+	Lo, Hi int64
+}
+
+// blockBytes is the size of the blocks of a file of a given size.
+func blockBytes(size int64) int64 {
+	b := (size/blocksAFile + leastBlock - 1) / leastBlock * leastBlock
+	return min(max(b, leastBlock), largeBlock)
+}
+
+// cut returns the blocks of the files in their order. A packed file, which is
+// read from its beginning only, is one block; those of a table are its row
+// groups.
+func cut(files []File) []Block {
+	var blocks []Block
+	for i, f := range files {
+		if f.Packing != nil {
+			blocks = append(blocks, Block{int32(i), 0, unknownSize})
+			continue
+		}
+		if f.Log != nil {
+			for lo := f.part.Lo; lo < f.part.Hi; lo += topicBlock {
+				blocks = append(blocks, Block{int32(i), lo, min(lo+topicBlock, f.part.Hi)})
+			}
+			continue
+		}
+		if first := int64(0); f.Groups != nil {
+			for _, rows := range f.Groups {
+				blocks = append(blocks, Block{int32(i), first, first + rows})
+				first += rows
+			}
+			continue
+		}
+		step := blockBytes(f.size)
+		for lo := int64(0); lo < f.size; lo += step {
+			blocks = append(blocks, Block{int32(i), lo, min(lo+step, f.size)})
+		}
+	}
+	return blocks
+}
+
+// countBlocks is the number of blocks that cut gives, in any size of file.
+func countBlocks(files []File) (n int64) {
+	for _, f := range files {
+		if f.Packing != nil {
+			n++
+			continue
+		}
+		if f.Log != nil {
+			n += (f.part.Hi - f.part.Lo + topicBlock - 1) / topicBlock
+			continue
+		}
+		if f.Groups != nil {
+			n += int64(len(f.Groups))
+			continue
+		}
+		step := blockBytes(f.size)
+		n += (f.size + step - 1) / step
+	}
+	return n
+}

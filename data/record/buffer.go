@@ -1,0 +1,79 @@
+package record
+
+import (
+	"errors"
+	"io"
+	"math"
+)
+
+const readBytes = 32 << 10 // of one read
+
+// unknownSize is that of a packed file, which tells its size at its end.
+const unknownSize = math.MaxInt64
+
+// ErrShrunk means that a file holds less than its size says.
+var ErrShrunk = errors.New("the file ended early")
+
+// buffer reads a file onwards, many records per read. It is used again and
+// again; its memory grows to the longest record met, and never past what the
+// file really holds.
+type buffer struct {
+	src  io.ReaderAt
+	size int64 // of the file
+	hi   int64 // what begins here or later is not wanted
+	off  int64 // file offset of the next byte: of buf[r]
+	buf  []byte
+	r, w int // unread bytes of buf
+}
+
+// seek makes b read from offset lo.
+func (b *buffer) seek(src io.ReaderAt, size, lo, hi int64) {
+	b.src, b.size, b.hi, b.off, b.r, b.w = src, size, hi, lo, 0, 0
+}
+
+// peek returns the next n bytes, fewer if the file ends before. They are valid
+// until the next call.
+func (b *buffer) peek(n int) ([]byte, error) {
+	for b.w-b.r < n && b.off+int64(b.w-b.r) < b.size {
+		if err := b.fill(); err != nil {
+			return nil, err
+		}
+	}
+	return b.buf[b.r : b.r+min(n, b.w-b.r)], nil
+}
+
+// skip passes over n bytes that peek has returned.
+func (b *buffer) skip(n int) {
+	b.r += n
+	b.off += int64(n)
+}
+
+// fill reads more bytes behind the unread ones, which it moves to the front. At
+// the end of a file of unknown size it reads nothing and sets the size.
+func (b *buffer) fill() error {
+	b.w = copy(b.buf, b.buf[b.r:b.w])
+	b.r = 0
+	if len(b.buf)-b.w < readBytes {
+		grown := make([]byte, max(2*len(b.buf), 2*readBytes))
+		copy(grown, b.buf[:b.w])
+		b.buf = grown
+	}
+	// Not far past the end of the range, whose last record alone may reach there.
+	from := b.off + int64(b.w)
+	want := min(int64(readBytes), b.size-from)
+	if left := b.hi - from; left > 0 && left < math.MaxInt64-4096 {
+		want = min(want, left+4096)
+	}
+	n, err := b.src.ReadAt(b.buf[b.w:b.w+int(want)], from)
+	b.w += n
+	switch {
+	case int64(n) == want:
+		return nil
+	case err != nil && err != io.EOF:
+		return err
+	case b.size != unknownSize:
+		return ErrShrunk
+	}
+	b.size = from + int64(n)
+	return nil
+}

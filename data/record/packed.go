@@ -1,0 +1,138 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Packing is a way to compress a file.
+type Packing struct {
+	name   string
+	magic  string
+	suffix string
+	open   func(io.Reader) (io.ReadCloser, error)
+}
+
+// mostWindow bounds the memory that a zstd file can ask for.
+const mostWindow = 128 << 20
+
+// packings that are read; what a file is packed with is told by how it begins.
+var packings = []Packing{
+	{"gzip", "\x1f\x8b", ".gz", func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) }},
+	{"zstd", "\x28\xb5\x2f\xfd", ".zst", func(r io.Reader) (io.ReadCloser, error) {
+		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(mostWindow))
+		if err != nil {
+			return nil, err
+		}
+		return d.IOReadCloser(), nil
+	}},
+	{"snappy", "\xff\x06\x00\x00sNaPpY", ".sz", func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(snappy.NewReader(r)), nil }},
+}
+
+// packingOf tells how a file is packed by its first bytes, nil: it is not. A
+// name that promises a packing must keep it.
+func packingOf(name string, head []byte) (*Packing, error) {
+	for i := range packings {
+		if bytes.HasPrefix(head, []byte(packings[i].magic)) {
+			return &packings[i], nil
+		}
+	}
+	for _, p := range packings {
+		if strings.HasSuffix(name, p.suffix) {
+			return nil, fmt.Errorf("data: open: %s: its name ends in %s, but it is no %s; check how it was written or rename it", name, p.suffix, p.name)
+		}
+	}
+	return nil, nil
+}
+
+// packed reads what a packed file holds, at offsets of the unpacked bytes. It
+// reads onwards; to go back is to begin anew.
+type packed struct {
+	Content
+	how  *Packing
+	size int64 // of the packed file
+	r    io.ReadCloser
+	at   int64
+}
+
+func (p *packed) ReadAt(b []byte, off int64) (n int, err error) {
+	if p.r == nil || off < p.at {
+		if err := p.rewind(); err != nil {
+			return 0, p.fault(err)
+		}
+	}
+	if off > p.at {
+		m, err := io.CopyN(io.Discard, p.r, off-p.at)
+		if p.at += m; err != nil {
+			return 0, p.fault(err)
+		}
+	}
+	n, err = io.ReadFull(p.r, b)
+	if p.at += int64(n); err == io.ErrUnexpectedEOF && n < len(b) && p.ended() {
+		err = io.EOF
+	}
+	return n, p.fault(err)
+}
+
+// ended tells a whole file from one that was cut: ReadFull reports both alike.
+func (p *packed) ended() bool {
+	var one [1]byte
+	_, err := p.r.Read(one[:])
+	return err == io.EOF
+}
+
+func (p *packed) rewind() error {
+	if p.r != nil {
+		p.r.Close()
+	}
+	p.at, p.r = 0, nil
+	r, err := p.how.open(io.NewSectionReader(p.Content, 0, p.size))
+	if err == nil {
+		p.r = r
+	}
+	return err
+}
+
+// fault says where the packed file is broken.
+func (p *packed) fault(err error) error {
+	switch {
+	case err == nil || err == io.EOF:
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("the %s file ends early, after %d unpacked bytes; was it copied whole?", p.how.name, p.at)
+	}
+	return fmt.Errorf("the %s file is damaged after %d unpacked bytes: %w", p.how.name, p.at, err)
+}
+
+func (p *packed) Close() error {
+	if p.r != nil {
+		p.r.Close()
+	}
+	return p.Content.Close()
+}
+
+// UnpackedName is the name of a file without what says how it is packed.
+func UnpackedName(name string) string {
+	for i := range packings {
+		if short, ok := strings.CutSuffix(name, packings[i].suffix); ok {
+			return short
+		}
+	}
+	return name
+}
+
+// FindPacking finds out how a file is packed.
+func (f *File) FindPacking() error {
+	head, err := f.head()
+	if err == nil {
+		f.Packing, err = packingOf(f.Name, head)
+	}
+	return err
+}

@@ -1,0 +1,193 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Sample is what is looked at of some files: so many records, or fewer of long ones.
+type Sample struct {
+	Files []File // no more than sampledFiles
+	Rows  int
+	Part  bool // there is more than was read
+}
+
+const (
+	sampledFiles = 16      // of those that are there
+	spreads      = 16      // places of files, the beginning of the first aside, in which records are looked at
+	compact      = 4       // blocks of a file that is not worth it
+	placeBytes   = 4 << 20 // of one place, or
+	recordBytes  = 1 << 10 // for each record that is wanted of it
+)
+
+// NewSample looks at the first file, the last one and others in equal distances.
+func NewSample(files []File, rows int) *Sample {
+	s := &Sample{Files: files, Rows: rows}
+	if n := len(files); n > sampledFiles {
+		s.Part, s.Files = true, make([]File, sampledFiles)
+		for i := range s.Files {
+			s.Files[i] = files[i*(n-1)/(sampledFiles-1)]
+		}
+	}
+	return s
+}
+
+// FirstUnits calls each with those of the first rows records that can be read.
+func FirstUnits(form Format, names []string, f *File, s Content, rows int, each func(record []byte) error) error {
+	return allUnits(form, names, f, s, rows, func(u Unit) error {
+		if u.Flaw != nil {
+			return nil
+		}
+		return each(u.Record)
+	})
+}
+
+// allUnits calls each with the first rows records.
+func allUnits(form Format, names []string, f *File, s Content, rows int, each func(Unit) error) error {
+	r := form.Records(names)
+	if c, ok := r.(io.Closer); ok {
+		defer c.Close()
+	}
+	_, _, err := someUnits(r, s, f, cut([]File{*f}), rows, each)
+	return err
+}
+
+// someUnits calls each with the first rows records of blocks of a file, or of fewer
+// if they are long; whole tells that there are no more.
+func someUnits(r Records, s Content, f *File, blocks []Block, rows int, each func(Unit) error) (n int, whole bool, err error) {
+	room := max(placeBytes, recordBytes*int64(rows))
+	for _, b := range blocks {
+		if n == rows {
+			return n, false, nil
+		}
+		if err := r.Begin(s, f, b, -1, 0); err != nil {
+			return n, false, err
+		}
+		for {
+			u, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil || n == rows || u.Offset-blocks[0].Lo > room {
+				return n, false, err
+			}
+			n++
+			if err := each(u); err != nil {
+				return n, false, err
+			}
+		}
+	}
+	return n, true, nil
+}
+
+// Units calls each with the records of the sample, and the number of their file.
+func (s *Sample) Units(r Records, each func(file int, u Unit) error) error {
+	if c, ok := r.(io.Closer); ok {
+		defer c.Close()
+	}
+	return s.read(func(file int, src Content, blocks []Block, rows int) (n int, whole bool, err error) {
+		return someUnits(r, src, &s.Files[file], blocks, rows, func(u Unit) error { return each(file, u) })
+	})
+}
+
+// read calls some for the places of the sample, with blocks of one file, of which it
+// reads no more than so many records.
+func (s *Sample) read(some func(file int, src Content, blocks []Block, rows int) (n int, whole bool, err error)) error {
+	files := make([][]Block, len(s.Files))
+	all := cut(s.Files)
+	for _, b := range all {
+		files[b.File] = append(files[b.File], b)
+	}
+	var src Content
+	opened, seen := -1, 0
+	defer func() {
+		if src != nil {
+			src.Close()
+		}
+		s.Part = s.Part || seen < len(all)
+	}()
+	return spread(files, s.Rows, func(blocks []Block, rows int) (int, error) {
+		file := int(blocks[0].File)
+		if file != opened {
+			if src != nil {
+				src.Close()
+			}
+			var err error
+			if src, err = s.Files[file].Open(); err != nil {
+				src = nil
+				return 0, err
+			}
+			opened = file
+		}
+		n, whole, err := some(file, src, blocks, rows)
+		if err != nil {
+			return n, fmt.Errorf("%s: %w", s.Files[file].Name, err)
+		}
+		if whole {
+			seen += len(blocks)
+		}
+		return n, nil
+	})
+}
+
+// readBlocks reads no more than so many records of blocks, and returns how many.
+type readBlocks func(blocks []Block, rows int) (n int, err error)
+
+// spread reads so many records of the blocks of files: about half from the beginning
+// of the first, or all if there are hardly more, and the others from as many places
+// of the rest of it and of each other file.
+func spread(files [][]Block, rows int, read readBlocks) error {
+	if len(files) == 1 && len(files[0]) <= compact {
+		if len(files[0]) == 0 {
+			return nil
+		}
+		_, err := read(files[0], rows)
+		return err
+	}
+	n, half, first := 0, (rows+1)/2, files[0]
+	room := max(placeBytes, recordBytes*int64(half))
+	for ; len(first) > 0 && n < half && room > 0; first = first[1:] { // whole blocks, if all would fit: nothing is missing then
+		some, err := read(first[:1], max(half-n, rows/compact))
+		if err != nil {
+			return err
+		}
+		n, room = n+some, room-(first[0].Hi-first[0].Lo)
+	}
+	rest := append([][]Block{first}, files[1:]...)
+	if len(first) == 0 {
+		rest, files = rest[1:], files[1:]
+	}
+	for i, blocks := range rest {
+		share, places := (rows-n+len(rest)-i-1)/(len(rest)-i), max(spreads/len(rest), 1)
+		if len(blocks) <= max(compact, len(files[i])-len(blocks)) {
+			places = 1 // all of them, if they are hardly more
+		}
+		some, err := within(blocks, share, places, float64(i)/float64(len(rest)), read)
+		if err != nil {
+			return err
+		}
+		n += some
+	}
+	return nil
+}
+
+// within reads so many records of one file, from so many places. shift is where in its
+// part each is: files that are much alike are looked at in places that are not.
+func within(blocks []Block, rows, places int, shift float64, read readBlocks) (n int, err error) {
+	if len(blocks) <= compact {
+		shift = 0
+	}
+	for places = min(places, len(blocks)); places > 0 && n < rows; places-- {
+		part := blocks[:(len(blocks)+places-1)/places]
+		some, err := read(part[int(shift*float64(len(part))):], (rows-n+places-1)/places)
+		if err != nil {
+			return n, err
+		}
+		n, blocks = n+some, blocks[len(part):]
+	}
+	return n, nil
+}
+
+// DefaultLook is how many records are looked at unless somebody says how many.
+const DefaultLook = 10000

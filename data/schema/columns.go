@@ -1,0 +1,39 @@
+package schema
+
+// Column is a field that the label or a feature needs.
+type Column struct {
+	Name   string
+	Number bool // some encoding takes it as a number
+}
+
+// Columns are the fields a filled schema needs, each once; the label's first.
+func (s Schema) Columns() []Column {
+	cols := []Column{{s.Label.Field, s.Label.Threshold != nil}}
+	at := map[string]int{}
+	for _, f := range s.Features {
+		i, ok := at[f.Field]
+		if !ok {
+			i = len(cols)
+			at[f.Field] = i
+			cols = append(cols, Column{Name: f.Field})
+		}
+		if e, _ := EncodingOf(f.Encode); e.Number() {
+			cols[i].Number = true
+		}
+		if _, ok := at[f.Weights]; f.Weights != "" && !ok {
+			at[f.Weights] = len(cols)
+			cols = append(cols, Column{Name: f.Weights})
+		}
+	}
+	return cols
+}
+
+// Fields are the fields a filled schema needs, each once; the label's first.
+func (s Schema) Fields() []string {
+	columns := s.Columns()
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = c.Name
+	}
+	return names
+}

@@ -1,0 +1,54 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+)
+
+// formats are the names that a configuration gives them; the first is the
+// default.
+var formats = [...]string{
+	"csv",
+	"tsv",
+	"criteo",   // TSV in Criteo's layout: label, I1 … I13, C1 … C26
+	"tfrecord", // of tf.Example
+	"jsonl",    // JSON objects, one a line
+	"parquet",  // flat and list columns
+	"libsvm",   // label index:value …
+	"libffm",   // label field:index:value …
+}
+
+// Formats returns the names of the formats, the default first.
+func Formats() []string { return slices.Clone(formats[:]) }
+
+// FormatName is the name of the source's format.
+func (s Source) FormatName() string {
+	if s.Format == "" {
+		return formats[0]
+	}
+	return s.Format
+}
+
+// HasLayout tells whether the format leaves delimiter, header, names of fields
+// and comment mark to the other settings; where not, they must not be given.
+func (s Source) HasLayout() bool {
+	return s.FormatName() == "csv" || s.FormatName() == "tsv"
+}
+
+// NamesFields tells whether files of the format name their fields themselves,
+// wherever they stand.
+func NamesFields(format string) bool {
+	return format == "parquet" || format == "tfrecord" || format == "jsonl"
+}
+
+// CriteoFields are the fields of Criteo's display advertising logs.
+func CriteoFields() []string {
+	names := []string{"label"}
+	for i := 1; i <= 13; i++ {
+		names = append(names, fmt.Sprintf("I%d", i))
+	}
+	for i := 1; i <= 26; i++ {
+		names = append(names, fmt.Sprintf("C%d", i))
+	}
+	return names
+}

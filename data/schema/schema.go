@@ -1,0 +1,65 @@
+package schema
+
+// Source says where records are and how a line becomes fields. The yaml tags
+// are the keys of the configuration's data section.
+type Source struct {
+	Train         []string `yaml:"train"`          // files, globs or builtin:NAME
+	Test          []string `yaml:"test"`           // evaluated once after training
+	Valid         []string `yaml:"valid"`          // evaluated after each epoch
+	ValidFraction float64  `yaml:"valid_fraction"` // instead of Valid: share of Train held out, in [0, 1)
+	Format        string   `yaml:"format"`         // one of Formats, csv by default
+	Delimiter     string   `yaml:"delimiter"`      // one byte; default , for csv and tab for tsv
+	Header        bool     `yaml:"header"`         // the first line names the fields
+	Fields        []string `yaml:"fields"`         // names in file order where there is no header
+	Comment       string   `yaml:"comment"`        // lines that start with it are skipped
+	Missing       []string `yaml:"missing"`        // values that mean missing, besides the empty one
+	MaxBad        int64    `yaml:"max_bad"`        // records that cannot be used and are left out; one more is an error
+	Index         string   `yaml:"index"`          // file of a feature index, whose statistics a training takes instead of fitting its own
+	Follow        Follow   `yaml:"follow"`         // Train grows
+}
+
+// Label says which field is the label and how it becomes 0 or 1.
+type Label struct {
+	Field     string   `yaml:"field"`
+	Positive  []string `yaml:"positive"`  // values that are 1
+	Negative  []string `yaml:"negative"`  // values that are 0; empty: every other value
+	Threshold *float64 `yaml:"threshold"` // instead of Positive: 1 where the number is at least this
+}
+
+// Feature turns one field into one input of the model. Encodings:
+//
+//	vocabulary   sparse: strings seen in training data at least MinCount times
+//	             keep their own key, of those the MaxSize most frequent ones if
+//	             given; all others share the key of the unknown
+//	hash         sparse: 64-bit hash of the string, modulo Buckets if given
+//	id           sparse: the field is a 64-bit integer, used as it is
+//	quantile     sparse: number of the interval, of Buckets that hold about equally many
+//	             records of the training data; a value more frequent than that has its own
+//	boundaries   sparse: number of the interval between the given Boundaries
+//	standardise  dense: (x − mean) / standard deviation, from training data
+//	log          dense: sign(x)·ln(1 + |x|)
+//	raw          dense: x
+type Feature struct {
+	Name       string    `yaml:"name"`       // default: the field, or field_encode if that is taken
+	Field      string    `yaml:"field"`      //
+	Encode     string    `yaml:"encode"`     // see above
+	Separator  string    `yaml:"separator"`  // several values in one field, split here (sparse)
+	Weights    string    `yaml:"weights"`    // field with a number for each of the values (sparse)
+	Buckets    uint64    `yaml:"buckets"`    // hash: modulus, 0 for none; quantile: default 33
+	Boundaries []float64 `yaml:"boundaries"` // ascending
+	MinCount   int64     `yaml:"min_count"`  // vocabulary: default 1
+	MaxSize    int64     `yaml:"max_size"`   // vocabulary: default 0, no bound
+	Log        bool      `yaml:"log"`        // standardise: take the log first
+	Table      string    `yaml:"table"`      // sparse: table it is looked up in; default: its name
+	Wide       *bool     `yaml:"wide"`       // sparse: part of the wide model; default true
+	Deep       *bool     `yaml:"deep"`       // sparse: part of the deep model; default true
+}
+
+// Cross is a sparse feature of the wide model made of several others: one key
+// per combination of their values.
+type Cross struct {
+	Name    string   `yaml:"name"`    // default: the features joined by _x_
+	Of      []string `yaml:"of"`      // names of two or more sparse features
+	Buckets uint64   `yaml:"buckets"` // modulus of the combined hash, 0 for none
+	Table   string   `yaml:"table"`   // default: its name
+}

@@ -1,0 +1,390 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/wdlrun/wdlrun/internal/nearest"
+)
+
+// Schema says which fields of a record become the label and the inputs of the
+// model.
+type Schema struct {
+	Label    Label
+	Features []Feature
+	Crosses  []Cross
+}
+
+// Limits of a schema.
+const (
+	mostQuantiles = 1 << 16
+	leastOf       = 2 // features of a cross
+	MostOf        = 8
+	MostCrossed   = 1024 // combinations of one cross in one record
+	MostInputs    = 1 << 14
+)
+
+// defaultQuantiles is how many intervals a quantile feature has by default; it
+// is what the published figures of Adult use.
+const defaultQuantiles = 33
+
+// Fill returns the schema with defaults in the place of what was left out. It
+// is what an Encoder uses, and changes nothing the second time.
+func (s Schema) Fill() Schema {
+	s.Features, s.Crosses = slices.Clone(s.Features), slices.Clone(s.Crosses)
+	if len(s.Label.Positive) == 0 && s.Label.Threshold == nil {
+		s.Label.Positive = []string{"1"}
+		if len(s.Label.Negative) == 0 {
+			s.Label.Negative = []string{"0"}
+		}
+	}
+	taken := map[string]bool{}
+	for _, f := range s.Features {
+		taken[f.Name] = true
+	}
+	for i := range s.Features {
+		f := &s.Features[i]
+		if f.Name == "" && f.Field != "" {
+			if f.Name = f.Field; taken[f.Name] {
+				f.Name = f.Field + "_" + f.Encode
+			}
+			taken[f.Name] = true
+		}
+		f.fill()
+	}
+	for i := range s.Crosses {
+		x := &s.Crosses[i]
+		if x.Name == "" {
+			x.Name = strings.Join(x.Of, "_x_")
+		}
+		if x.Table == "" {
+			x.Table = x.Name
+		}
+	}
+	return s
+}
+
+func (f *Feature) fill() {
+	e, ok := EncodingOf(f.Encode)
+	if !ok {
+		return
+	}
+	switch {
+	case e == Quantile && f.Buckets == 0:
+		f.Buckets = defaultQuantiles
+	case e == Vocabulary && f.MinCount == 0:
+		f.MinCount = 1
+	}
+	if e.Sparse() {
+		yes := true
+		if f.Table == "" {
+			f.Table = f.Name
+		}
+		if f.Wide == nil {
+			f.Wide = &yes
+		}
+		if f.Deep == nil {
+			f.Deep = &yes
+		}
+	}
+}
+
+// Validate returns everything that is wrong with the schema, nil if nothing is.
+// fields are the names of the fields of a record; nil: not known yet. Each
+// error begins with the place: "label: …", "features[3] (age): …".
+func (s Schema) Validate(fields []string) []error {
+	v := validator{fields: fields, times: make(map[string]int, len(fields)), schema: s, full: s.Fill()}
+	for _, name := range fields {
+		v.times[name]++
+	}
+	v.label()
+	if len(s.Features) == 0 {
+		v.Bad("features", "there are none; the model needs at least one input")
+	}
+	if n := len(s.Features) + len(s.Crosses); n > MostInputs {
+		v.Bad("features", "%d features and crosses, at most %d are possible", n, MostInputs)
+		return v.Faults
+	}
+	for i := range s.Features {
+		v.feature(i)
+	}
+	for i := range s.Crosses {
+		v.cross(i)
+	}
+	v.names()
+	return v.Faults
+}
+
+type validator struct {
+	fields       []string
+	times        map[string]int // that a field is there
+	schema, full Schema
+	Faults
+	listed map[string]bool // lists of what there is that a fault has shown
+}
+
+// instead is what to write in the place of an unknown word. Each list of what
+// there is stands in the first fault that needs it.
+func (v *validator) instead(word string, candidates []string) string {
+	text := nearest.Instead(word, candidates)
+	at := strings.LastIndex(text, " (there are: ")
+	if at < 0 {
+		return text
+	}
+	if v.listed[text[at:]] {
+		return text[:at]
+	}
+	if v.listed == nil {
+		v.listed = map[string]bool{}
+	}
+	v.listed[text[at:]] = true
+	return text
+}
+
+// field checks that a field exists, once.
+func (v *validator) field(place, name string) {
+	if name == "" {
+		v.Bad(place, "field is missing")
+		return
+	}
+	if v.fields == nil {
+		return
+	}
+	switch n := v.times[name]; {
+	case n == 0:
+		v.Bad(place, "there is no field %q%s", name, v.instead(name, v.fields))
+	case n > 1:
+		v.Bad(place, "%d fields are called %q; rename all but one", n, name)
+	}
+}
+
+func (v *validator) label() {
+	l := v.schema.Label
+	v.field("label", l.Field)
+	if l.Threshold != nil {
+		if len(l.Positive) > 0 || len(l.Negative) > 0 {
+			v.Bad("label", "has a threshold and lists of values; keep one of the two")
+		}
+		if !finite(*l.Threshold) {
+			v.Bad("label", "threshold is %v, a finite number is needed", *l.Threshold)
+		}
+	}
+	if l.Threshold == nil && len(l.Positive) == 0 && len(l.Negative) > 0 {
+		v.Bad("label", "negative is given without positive; say which values are 1")
+	}
+	v.text("label", slices.Concat([]string{l.Field}, l.Positive, l.Negative)...)
+	for _, p := range l.Positive {
+		if slices.Contains(l.Negative, p) {
+			v.Bad("label", "%q is both positive and negative", p)
+		}
+	}
+}
+
+func (v *validator) feature(i int) {
+	f := v.schema.Features[i]
+	place := fmt.Sprintf("features[%d]", i)
+	if name := v.full.Features[i].Name; name != "" {
+		place += " (" + name + ")"
+	}
+	v.field(place, f.Field)
+	if f.Field != "" && f.Field == v.schema.Label.Field {
+		v.Bad(place, "its field is the label; a model that sees the label learns nothing else")
+	}
+	e, ok := EncodingOf(f.Encode)
+	switch {
+	case f.Encode == "":
+		v.Bad(place, "encode is missing; say how the field becomes an input%s", v.instead("", Encodings()))
+		return
+	case !ok:
+		v.Bad(place, "encode is %q%s", f.Encode, v.instead(f.Encode, Encodings()))
+		return
+	}
+	for _, o := range []struct {
+		name         string
+		given, reads bool
+	}{
+		{"separator", f.Separator != "", e.Sparse() && !e.Number()},
+		{"weights", f.Weights != "", e.Sparse() && !e.Number()},
+		{"buckets", f.Buckets != 0, e == Hash || e == Quantile},
+		{"boundaries", len(f.Boundaries) > 0, e == Boundaries},
+		{"min_count", f.MinCount != 0, e == Vocabulary},
+		{"max_size", f.MaxSize != 0, e == Vocabulary},
+		{"log", f.Log, e == Standardise},
+		{"table", f.Table != "", e.Sparse()},
+		{"wide", f.Wide != nil, e.Sparse()},
+		{"deep", f.Deep != nil, e.Sparse()},
+	} {
+		if o.given && !o.reads {
+			v.Bad(place, "%s has no meaning with encode: %s; remove it", o.name, f.Encode)
+		}
+	}
+	if f.Weights != "" {
+		v.field(place+": weights", f.Weights)
+	}
+	v.text(place, f.Name, f.Field, f.Separator, f.Weights, f.Table)
+	v.values(place, f, e)
+}
+
+// text checks that the feature index, which is JSON, can hold the strings.
+func (v *validator) text(place string, strs ...string) {
+	for _, s := range strs {
+		if !utf8.ValidString(s) {
+			v.Bad(place, "%q is no UTF-8 text", s)
+		}
+	}
+}
+
+// values checks the numbers of a feature.
+func (v *validator) values(place string, f Feature, e Encoding) {
+	if f.MinCount < 0 {
+		v.Bad(place, "min_count is %d, at least 1 is needed", f.MinCount)
+	}
+	if f.MaxSize < 0 {
+		v.Bad(place, "max_size is %d, at least 1 is needed", f.MaxSize)
+	}
+	if e == Quantile && (f.Buckets == 1 || f.Buckets > mostQuantiles) {
+		v.Bad(place, "buckets is %d, quantiles are from 2 to %d", f.Buckets, mostQuantiles)
+	}
+	if e != Boundaries {
+		return
+	}
+	if len(f.Boundaries) == 0 || len(f.Boundaries) > mostQuantiles {
+		v.Bad(place, "boundaries has %d limits, from 1 to %d are needed", len(f.Boundaries), mostQuantiles)
+	}
+	for j, b := range f.Boundaries {
+		if !finite(b) || j > 0 && b <= f.Boundaries[j-1] {
+			v.Bad(place, "boundaries[%d] is %v; boundaries are finite numbers that ascend", j, b)
+			return
+		}
+	}
+}
+
+func (v *validator) cross(i int) {
+	x := v.schema.Crosses[i]
+	place := fmt.Sprintf("crosses[%d]", i)
+	if name := v.full.Crosses[i].Name; name != "" {
+		place += " (" + name + ")"
+	}
+	v.text(place, x.Name, x.Table)
+	if n := len(x.Of); n < leastOf || n > MostOf {
+		v.Bad(place, "is made of %d features, from %d to %d are possible", n, leastOf, MostOf)
+	}
+	var sparse []string
+	for _, f := range v.full.Features {
+		if e, ok := EncodingOf(f.Encode); ok && e.Sparse() {
+			sparse = append(sparse, f.Name)
+		}
+	}
+	for j, name := range x.Of {
+		if slices.Contains(x.Of[:j], name) {
+			v.Bad(place, "%q stands twice", name)
+			continue
+		}
+		if slices.Contains(sparse, name) {
+			continue
+		}
+		if v.full.index(name) >= 0 {
+			v.Bad(place, "%q is a number; a cross is made of sparse features, such as quantile", name)
+		} else {
+			v.Bad(place, "there is no feature %q%s", name, v.instead(name, sparse))
+		}
+	}
+}
+
+// index is the place of a feature, −1 if there is none of that name.
+func (s Schema) index(name string) int {
+	return slices.IndexFunc(s.Features, func(f Feature) bool { return f.Name == name })
+}
+
+// names checks that no two features or crosses have one name.
+func (v *validator) names() {
+	first := map[string]string{}
+	one := func(place, name string) {
+		if name == "" {
+			return
+		}
+		if at, again := first[name]; again {
+			v.Bad(place, "is named %s, as %s is; give it a name of its own", strconv.Quote(name), at)
+			return
+		}
+		first[name] = place
+	}
+	for i, f := range v.full.Features {
+		one(fmt.Sprintf("features[%d]", i), f.Name)
+	}
+	for i, x := range v.full.Crosses {
+		one(fmt.Sprintf("crosses[%d]", i), x.Name)
+	}
+}
+
+// Validate returns everything that is wrong with the settings of a source,
+// except its files.
+func (s Source) Validate() []error {
+	var v validator
+	if !slices.Contains(Formats(), s.FormatName()) {
+		v.Bad("format", "is %q%s", s.Format, v.instead(s.Format, Formats()))
+	}
+	if s.Delimiter != "" && (len(s.Delimiter) != 1 || strings.ContainsAny(s.Delimiter, "\"\r\n\x00")) {
+		v.Bad("delimiter", "is %q, one byte is needed, and no quote or line break", s.Delimiter)
+	}
+	if !(s.ValidFraction >= 0 && s.ValidFraction < 1) {
+		v.Bad("valid_fraction", "is %v, a share from 0 up to, not including, 1 is needed", s.ValidFraction)
+	}
+	if s.ValidFraction > 0 && len(s.Valid) > 0 {
+		v.Bad("valid_fraction", "is given with valid; keep one of the two")
+	}
+	if s.MaxBad < 0 {
+		v.Bad("max_bad", "is %d, at least 0 is needed", s.MaxBad)
+	}
+	if slices.Contains(Formats(), s.FormatName()) {
+		v.layout(s)
+	}
+	if strings.ContainsAny(s.Comment, "\r\n") {
+		v.Bad("comment", "is %q, it cannot hold a line break", s.Comment)
+	}
+	return v.Faults
+}
+
+// layout checks the settings that say what the lines of a text are made of.
+func (v *validator) layout(s Source) {
+	if !s.HasLayout() {
+		for _, o := range []struct {
+			name  string
+			given bool
+		}{{"delimiter", s.Delimiter != ""}, {"header", s.Header}, {"fields", len(s.Fields) > 0}, {"comment", s.Comment != ""}} {
+			if o.given {
+				v.Bad(o.name, "has no meaning with format: %s; remove it", s.Format)
+			}
+		}
+		return
+	}
+	if s.Header && len(s.Fields) > 0 {
+		v.Bad("fields", "are given with header: true; the header names them, keep one of the two")
+	}
+	if !s.Header && len(s.Fields) == 0 {
+		v.Bad("fields", "are missing; name them in the order of the file, or set header: true if its first line does")
+	}
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// Faults are what is wrong with some settings.
+type Faults []error
+
+// Bad adds one, with its place.
+func (f *Faults) Bad(place, format string, args ...any) {
+	*f = append(*f, fmt.Errorf("%s: %s", place, fmt.Sprintf(format, args...)))
+}
+
+// Joined makes one error of several, nil of none.
+func Joined(prefix string, faults []error) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", prefix, errors.Join(faults...))
+}

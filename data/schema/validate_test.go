@@ -1,0 +1,83 @@
+package schema
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/golden"
+)
+
+func TestValidate(t *testing.T) {
+	yes, half, nan := true, .5, math.NaN()
+	ok := Feature{Field: "age", Encode: "quantile"}
+	city := Feature{Field: "city", Encode: "vocabulary"}
+	label := Label{Field: "click"}
+	var out strings.Builder
+	for _, x := range []struct {
+		what string
+		s    Schema
+	}{
+		{"good", Schema{label, []Feature{ok, city, {Field: "age", Encode: "standardise", Log: true}}, []Cross{{Of: []string{"age", "city"}}}}},
+		{"empty", Schema{}},
+		{"label with a threshold and values", Schema{Label{Field: "click", Positive: []string{"1"}, Threshold: &half}, []Feature{ok}, nil}},
+		{"label with strange values", Schema{Label{Field: "clik", Positive: []string{"1", "\xff"}, Negative: []string{"1"}}, []Feature{ok}, nil}},
+		{"label with negatives alone", Schema{Label{Field: "click", Negative: []string{"0"}}, []Feature{ok}, nil}},
+		{"label with no number", Schema{Label{Field: "click", Threshold: &nan}, []Feature{ok}, nil}},
+		{"unknown fields", Schema{label, []Feature{{Field: "citty", Encode: "hash"}, {Encode: "hash"}, {Field: "click", Encode: "raw"}}, nil}},
+		{"encodings", Schema{label, []Feature{{Field: "age", Encode: "qantile"}, {Field: "city"}, {Field: "age", Encode: "standardize"}}, nil}},
+		{"settings without meaning", Schema{label, []Feature{
+			{Field: "age", Encode: "raw", Separator: "|", Buckets: 3, Boundaries: []float64{1}, MinCount: 2, Log: true, Table: "t", Wide: &yes, Deep: &yes},
+			{Field: "age", Encode: "quantile", Separator: "|"}}, nil}},
+		{"numbers", Schema{label, []Feature{
+			{Field: "age", Encode: "quantile", Buckets: 1}, {Name: "b", Field: "age", Encode: "boundaries"},
+			{Name: "c", Field: "age", Encode: "boundaries", Boundaries: []float64{1, 1}},
+			{Name: "d", Field: "age", Encode: "boundaries", Boundaries: []float64{math.Inf(1)}},
+			{Field: "city", Encode: "vocabulary", MinCount: -1}}, nil}},
+		{"names", Schema{label, []Feature{ok, {Name: "age", Field: "city", Encode: "hash"}, {Name: "x", Field: "age", Encode: "raw"}}, []Cross{{Name: "x", Of: []string{"age", "age"}}}}},
+		{"crosses", Schema{label, []Feature{ok, city, {Name: "n", Field: "age", Encode: "raw"}}, []Cross{
+			{Of: []string{"age"}}, {Of: []string{"age", "ctiy"}}, {Of: []string{"n", "city"}}, {Of: strings.Split("abcdefghi", "")}}}},
+	} {
+		fmt.Fprintln(&out, x.what)
+		for _, err := range x.s.Validate([]string{"age", "city", "click"}) {
+			fmt.Fprintf(&out, "\t%v\n", err)
+		}
+	}
+	golden.Check(t, "validate.txt", out.String())
+	if faults := (Schema{label, []Feature{ok}, nil}).Validate(nil); faults != nil {
+		t.Errorf("with unknown fields: %v", faults)
+	}
+}
+
+func TestValidateSource(t *testing.T) {
+	var out strings.Builder
+	for _, s := range []Source{
+		{Header: true}, {Fields: []string{"a"}, Format: "tsv", Delimiter: ";"},
+		{}, {Header: true, Fields: []string{"a"}}, {Header: true, Format: "tvs", Delimiter: "ab", ValidFraction: 1, Comment: "\n"},
+		{Header: true, Valid: []string{"v"}, ValidFraction: .5, Delimiter: `"`}, {Header: true, ValidFraction: math.NaN()},
+	} {
+		fmt.Fprintf(&out, "%+v\n", s)
+		for _, err := range s.Validate() {
+			fmt.Fprintf(&out, "\t%v\n", err)
+		}
+	}
+	golden.Check(t, "source.txt", out.String())
+}
+
+func TestFillTwice(t *testing.T) {
+	once := Schema{
+		Label: Label{Field: "y"},
+		Features: []Feature{
+			{Field: "age", Encode: "quantile"}, {Field: "age", Encode: "standardise"}, {Field: "city", Encode: "vocabulary"},
+			{Field: "zip", Encode: "hash", Table: "places"},
+		},
+		Crosses: []Cross{{Of: []string{"age", "city"}}},
+	}.Fill()
+	if a, b := fmt.Sprintf("%+v", once), fmt.Sprintf("%+v", once.Fill()); a != b {
+		t.Errorf("filled twice: %s, once: %s", b, a)
+	}
+	if name := once.Features[1].Name; name != "age_standardise" {
+		t.Errorf("the second feature of age is called %s", name)
+	}
+}

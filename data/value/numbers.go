@@ -1,0 +1,122 @@
+package value
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unsafe"
+)
+
+// CheckNumber refuses numbers that float32, in which the model computes, cannot
+// hold.
+func CheckNumber(x float64) (float64, string) {
+	switch {
+	case math.IsNaN(x) || math.IsInf(x, 0):
+		return 0, notFinite
+	case math.Abs(x) > math.MaxFloat32:
+		return 0, tooLarge
+	}
+	return x, ""
+}
+
+// What may be wrong with a number.
+const (
+	notFinite = "is no finite number; if it means missing, list it in data.missing"
+	tooLarge  = "is larger than a 32-bit floating point number can be (3.4e38)"
+)
+
+// ParseNumber reads a decimal number. why says what is wrong with it, "" if
+// nothing is. Numbers past the range of float32 are refused, for the model
+// computes in float32.
+func ParseNumber(b []byte) (x float64, why string) {
+	const (
+		want        = "is no number"
+		longestWord = 16 // and a sign, of those that mean a number that is not finite
+	)
+	x, ok := SmallNumber(b)
+	if ok {
+		return x, ""
+	}
+	for _, c := range b {
+		if (c < '0' || c > '9') && c != '.' && c != '-' && c != '+' && c != 'e' && c != 'E' {
+			if s := strings.ToLower(strings.TrimLeft(string(b[:min(len(b), longestWord)]), "+-")); s == "nan" || s == "inf" || s == "infinity" {
+				return 0, notFinite
+			}
+			return 0, want
+		}
+	}
+	x, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(b), len(b)), 64)
+	switch {
+	case err != nil && !math.IsInf(x, 0):
+		return 0, want
+	case math.Abs(x) > math.MaxFloat32:
+		return 0, tooLarge
+	}
+	return x, ""
+}
+
+var powersOfTen = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
+
+// SmallNumber reads decimals of at most 15 digits without an exponent, which
+// are exact: digits and power of ten are both float64s, so their quotient is
+// rounded once. Anything else is left to strconv.
+func SmallNumber(b []byte) (x float64, ok bool) {
+	negative := len(b) > 0 && b[0] == '-'
+	if negative {
+		b = b[1:]
+	}
+	if len(b) == 0 || len(b) > 16 {
+		return 0, false
+	}
+	var digits uint64
+	n, point := 0, -1
+	for i, c := range b {
+		switch {
+		case c >= '0' && c <= '9':
+			digits = digits*10 + uint64(c-'0')
+			n++
+		case c == '.' && point < 0:
+			point = i
+		default:
+			return 0, false
+		}
+	}
+	if n == 0 || n > 15 {
+		return 0, false
+	}
+	x = float64(digits)
+	if point >= 0 {
+		x /= powersOfTen[len(b)-1-point]
+	}
+	if negative {
+		x = -x
+	}
+	return x, true
+}
+
+// ParseID reads a 64-bit integer; a negative one is taken as its two's
+// complement.
+func ParseID(b []byte) (uint64, bool) {
+	negative := len(b) > 0 && b[0] == '-'
+	if negative {
+		b = b[1:]
+	}
+	if len(b) == 0 || len(b) > 20 {
+		return 0, false
+	}
+	var x uint64
+	for _, c := range b {
+		d := uint64(c - '0')
+		if d > 9 || x > (1<<64-1-d)/10 {
+			return 0, false
+		}
+		x = x*10 + d
+	}
+	if negative {
+		if x > 1<<63 {
+			return 0, false
+		}
+		x = -x
+	}
+	return x, true
+}

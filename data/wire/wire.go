@@ -1,0 +1,114 @@
+// Package wire decodes what ranks tell each other of the data that they have read.
+//
+// The first fault sticks; everything read after it is zero. Nothing is allocated on the
+// word of a length alone.
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Reader decodes a message.
+type Reader struct {
+	B   []byte // what has not been read
+	Err error  // the first fault
+}
+
+// mostCount bounds counts, so that sums of them over ranks cannot overflow.
+const mostCount = 1 << 48
+
+// Fail makes the message a broken one, unless it is.
+func (r *Reader) Fail(format string, args ...any) {
+	if r.Err == nil {
+		r.Err = fmt.Errorf(format, args...)
+	}
+	r.B = nil
+}
+
+// Byte reads a byte.
+func (r *Reader) Byte() byte {
+	if len(r.B) == 0 {
+		r.Fail("the message ends early")
+		return 0
+	}
+	c := r.B[0]
+	r.B = r.B[1:]
+	return c
+}
+
+// Uint64 reads eight bytes.
+func (r *Reader) Uint64() uint64 {
+	if len(r.B) < 8 {
+		r.Fail("the message ends early")
+		return 0
+	}
+	x := binary.LittleEndian.Uint64(r.B)
+	r.B = r.B[8:]
+	return x
+}
+
+// Uvarint reads a number of any length.
+func (r *Reader) Uvarint() uint64 {
+	x, n := binary.Uvarint(r.B)
+	if n <= 0 {
+		r.Fail("the message ends early or holds a broken number")
+		return 0
+	}
+	r.B = r.B[n:]
+	return x
+}
+
+// Count reads how many there are of something.
+func (r *Reader) Count() int64 {
+	x := r.Uvarint()
+	if x > mostCount {
+		r.Fail("a count of %d", x)
+		return 0
+	}
+	return int64(x)
+}
+
+// Positive reads a count of at least one.
+func (r *Reader) Positive() int64 {
+	x := r.Count()
+	if x == 0 {
+		r.Fail("a count of nothing")
+	}
+	return x
+}
+
+// Length reads how many items follow, each of at least so many bytes.
+func (r *Reader) Length(most, itemBytes int) int {
+	x := r.Uvarint()
+	if x > uint64(most) || x > uint64(len(r.B)/itemBytes) {
+		r.Fail("a length of %d with %d bytes left", x, len(r.B))
+		return 0
+	}
+	return int(x)
+}
+
+// Bytes reads so many bytes as the message says, which stay in its memory.
+func (r *Reader) Bytes(most int) []byte {
+	n := r.Length(most, 1)
+	b := r.B[:n]
+	r.B = r.B[n:]
+	return b
+}
+
+// Magic reads what a message of this kind begins with.
+func (r *Reader) Magic(m string) {
+	if len(r.B) < len(m) || string(r.B[:len(m)]) != m {
+		r.Fail("it does not begin with %q", m)
+		return
+	}
+	r.B = r.B[len(m):]
+}
+
+// End fails if bytes are left.
+func (r *Reader) End() error {
+	if r.Err == nil && len(r.B) > 0 {
+		r.Fail("%d bytes behind the end", len(r.B))
+	}
+	return r.Err
+}
