@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -84,7 +85,11 @@ func (p *program) init(c *cli.Context) error {
 		_, err := p.stdout.Write(text)
 		return err
 	}
-	fmt.Fprintf(p.stderr, "wrote %s, after a look at %s\nnext: read it, then wdlrun -np 2 train -config %s\n", path, looked.Where(strings.Clone), path)
+	read := "read it"
+	if n := bytes.Count(text, []byte("CHECK")); n > 0 {
+		read = fmt.Sprintf("read it, above all the %d %s marked CHECK", n, plural(n, "line"))
+	}
+	fmt.Fprintf(p.stderr, "wrote %s, after a look at %s\nnext: %s, then wdlrun -np 2 train -config %s\n", path, looked.Where(strings.Clone), read, path)
 	return nil
 }
 

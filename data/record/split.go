@@ -93,7 +93,7 @@ func (d *Delimited) splitQuoted(line []byte, dst [][]byte) ([][]byte, *Flaw) {
 			n, ok := d.unquote(line)
 			if !ok {
 				return dst, &Flaw{Field: len(dst), Value: string(CutLong(line)),
-					Want: "the quote that opens the field is not closed on its line"}
+					Want: "the quote that opens the field is not closed on its line (a record is one line: write a blank for a line break)"}
 			}
 			field, line = d.plain[len(d.plain)-n.plain:], line[n.line:]
 			for len(line) > 0 && line[0] != d.Delim && (line[0] == ' ' || line[0] == '\t') {

@@ -232,7 +232,7 @@ func Default() *Config {
 func Load(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("config: load: %w (`wdlrun init -data FILE` writes a configuration for a CSV)", err)
+		return nil, fmt.Errorf("config: load: %w (`wdlrun init -data FILE` writes one for your files)", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("config: load: %w", err)

@@ -181,6 +181,9 @@ func noEntry(at string, v reflect.Value) string {
 	if v.Kind() != reflect.Slice {
 		return at + " is no list"
 	}
+	if v.Len() == 0 {
+		return fmt.Sprintf("%s has no entries: write them in the file, or all at once: %s=[{KEY: VALUE, …}, …]", at, at)
+	}
 	return fmt.Sprintf("%s has %d entries; they are counted from 0, as %s[0]", at, v.Len(), at)
 }
 

@@ -57,6 +57,7 @@ func TestSetFaults(t *testing.T) {
 		{"train.seed.x", "7", "config: train.seed.x: train.seed has no keys inside; it is an integer"},
 		{"train.seed[0]", "7", "train.seed is no list"},
 		{"features[99].encode", "hash", "features has 20 entries; they are counted from 0"},
+		{"tables[0].dim", "4", "tables has no entries: write them in the file, or all at once: tables=[{KEY: VALUE, …}, …]"},
 		{"features[-1].encode", "hash", "features has 20 entries"},
 		{"features[0.encode", "hash", "features has 20 entries"},
 		{"features.encode", "hash", "features has no keys inside; it is a list of mappings"},
