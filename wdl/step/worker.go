@@ -165,7 +165,12 @@ func (w *worker) pool(lo, hi int) {
 		if ft.DeepPart >= 0 && deep {
 			m.lookup.PoolRange(f, ft.DeepPart, lo, hi, from(w.x, ft.DeepCol), width, false)
 		}
-		if ft.WidePart >= 0 && w.bias != nil {
+		if ft.WidePart < 0 || w.bias == nil {
+			continue
+		}
+		if x := w.split.wideOf(f); x != nil {
+			x.add(logit, lo)
+		} else {
 			m.lookup.PoolRange(f, ft.WidePart, lo, hi, logit, 1, true)
 		}
 	}
@@ -222,7 +227,9 @@ func (w *worker) backward(lo, hi int) error {
 // that of the network's input for these rows.
 func (m *model) keyGradients(f, lo, hi int, dx []float32) {
 	ft := m.layout.Features[f]
-	if ft.WidePart >= 0 {
+	if x := m.workers[0].split.wideOf(f); x != nil {
+		x.addGrad(m.dlogit[lo:hi], lo)
+	} else if ft.WidePart >= 0 {
 		m.lookup.PoolGradRange(f, ft.WidePart, lo, hi, m.dlogit[lo:hi], 1)
 	}
 	if ft.DeepPart >= 0 && !m.workers[0].split.on {
