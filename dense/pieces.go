@@ -40,6 +40,7 @@ type Pieces struct {
 	dy   []float32 // tile by tile, B×TileColumns: the gradient of its sums
 	at   []uint32  // by piece and row: where the row of a tile begins
 	tile []float32 // of the pieces of one group
+	set  []int     // by piece of the group: where those of its rows begin in the tile that hold nothing yet
 	room f32.TileRoom
 }
 
@@ -48,7 +49,6 @@ type piece struct {
 	Piece
 	n     int
 	first int  // row of its group's tile
-	set   int  // where those of its rows begin in the tile that hold nothing yet
 	sight bool // rows are numbered in the order in which they come in the batch, and all come
 }
 
@@ -59,6 +59,9 @@ const (
 	tileRows = 1536
 	// blockRows of a batch are added to all tiles of a group before the next.
 	blockRows = 1024
+	// together are the pieces to whose rows one of the batch is added at once: it is read
+	// once for them.
+	together = 4
 )
 
 // Pieces returns what takes the MLP's input in pieces, nil if its layers or this
@@ -79,7 +82,8 @@ func (p *Pieces) Out() int { return p.first.out }
 // piece names a row that it has not.
 func (p *Pieces) Begin(rows int, pieces []Piece) (rest []float32) {
 	p.rows, p.pieces, p.rest = rows, p.pieces[:0], p.rest[:0]
-	if n := len(pieces) * rows; cap(p.at) < n {
+	stride := f32.TileStride(rows)
+	if n := len(pieces) * stride; cap(p.at) < n {
 		p.at = make([]uint32, n)
 	} else {
 		p.at = p.at[:n]
@@ -95,7 +99,7 @@ func (p *Pieces) Begin(rows int, pieces []Piece) (rest []float32) {
 			group = 0
 		}
 		p.pieces = append(p.pieces, piece{Piece: q, n: n, first: group})
-		p.pieces[i].place(p.at[i*rows : (i+1)*rows])
+		p.pieces[i].place(p.at[i*stride : i*stride+rows])
 		group += n
 	}
 	for ; col < p.first.in; col++ {
@@ -139,7 +143,7 @@ func (p *Pieces) of(q *piece) []float32 {
 
 // Sum computes the first layer.
 func (p *Pieces) Sum() {
-	l, r, h := p.first, len(p.rest), p.first.out
+	l, r, h, stride := p.first, len(p.rest), p.first.out, f32.TileStride(p.rows)
 	l.pack()
 	p.y = grow(p.y, p.rows*h)
 	init := l.bias()
@@ -163,7 +167,7 @@ func (p *Pieces) Sum() {
 			if l.relu && hi == len(p.pieces) {
 				floor = 0
 			}
-			f32.TileSum(p.y, from, p.tile, p.at[lo*p.rows:hi*p.rows], p.rows, h, j, floor)
+			f32.TileSum(p.y, from, p.tile, p.at[lo*stride:hi*stride], p.rows, h, j, floor)
 			from = nil
 		}
 	}
@@ -233,19 +237,22 @@ func (p *Pieces) End() (dx []float32) {
 // add sets the rows of the tile of pieces lo to hi to the sums of the rows of dy in which
 // they stand.
 func (p *Pieces) add(lo, hi int, dy []float32) {
+	stride := f32.TileStride(p.rows)
+	p.set = p.set[:0]
+	for i := lo; i < hi; i++ {
+		q := &p.pieces[i]
+		set := q.first * f32.TileColumns
+		if !q.sight {
+			clear(p.of(q))
+			set = len(p.tile)
+		}
+		p.set = append(p.set, set)
+	}
 	for r := 0; r < p.rows; r += blockRows {
 		end := min(r+blockRows, p.rows)
-		for i := lo; i < hi; i++ {
-			q := &p.pieces[i]
-			switch {
-			case r > 0:
-			case q.sight:
-				q.set = q.first * f32.TileColumns
-			default:
-				clear(p.of(q))
-				q.set = len(p.tile)
-			}
-			q.set = f32.TileAdd(p.tile, dy[r*f32.TileColumns:end*f32.TileColumns], p.at[i*p.rows+r:i*p.rows+end], q.set)
+		for i := lo; i < hi; i += together {
+			last := min(i+together, hi)
+			f32.TileAdd(p.tile, dy[r*f32.TileColumns:end*f32.TileColumns], p.at[i*stride+r:last*stride], stride, end-r, p.set[i-lo:last-lo])
 		}
 	}
 }

@@ -25,7 +25,7 @@ type backend struct {
 	poolSingles, poolGradSingles singlesKernel
 
 	tileSum func(y, init, tile *float32, at *uint32, n, ldy, lists, ldat int, floor float32)
-	tileAdd func(tile, x *float32, at *uint32, n, set int) int
+	tileAdd func(tile, x *float32, at *uint32, set *int, n, lists, ldat int)
 
 	peak func(n int)
 }

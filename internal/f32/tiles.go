@@ -130,9 +130,16 @@ func TileGradWeight(dw, x, t []float32, n, dim, out, j int) {
 	}
 }
 
+// TileStride is how far apart lists of numbers of rows lie: were it a power of two, the
+// numbers of one row would all share a few places of the first-level cache.
+func TileStride(rows int) int {
+	const line = 16
+	return ((rows+line-1)/line | 1) * line
+}
+
 // TileSum adds up, for each row of columns j to j+TileColumns of y, rows×out, the rows
-// of tiles that lists name, one in each: those that begin at[l·rows+r] floats into t. With
-// init, the values of all columns, the sums begin there, else with what stands in y; they
+// of tiles that lists name, one in each: those that begin at[l·TileStride(rows)+r] floats
+// into t. With init, the values of all columns, the sums begin there, else with what stands in y; they
 // are at least floor. The caller knows that no list reaches past t.
 func TileSum(y, init, t []float32, at []uint32, rows, out, j int, floor float32) {
 	check("TileSum", "y", len(y), rows, out)
@@ -142,13 +149,14 @@ func TileSum(y, init, t []float32, at []uint32, rows, out, j int, floor float32)
 	if init != nil {
 		check("TileSum", "init", len(init), 1, out)
 	}
-	lists, cols := len(at)/rows, min(TileColumns, out-j)
+	stride, cols := TileStride(rows), min(TileColumns, out-j)
+	lists := len(at) / stride
 	if active != nil && cols == TileColumns {
 		var start *float32
 		if init != nil {
 			start = &init[j]
 		}
-		active.tileSum(&y[j], start, &t[0], &at[0], rows, out, lists, rows, floor)
+		active.tileSum(&y[j], start, &t[0], &at[0], rows, out, lists, stride, floor)
 		return
 	}
 	for r := range rows {
@@ -157,7 +165,7 @@ func TileSum(y, init, t []float32, at []uint32, rows, out, j int, floor float32)
 			copy(sum, init[j:])
 		}
 		for l := range lists {
-			for c, v := range t[at[l*rows+r]:][:cols] {
+			for c, v := range t[at[l*stride+r]:][:cols] {
 				sum[c] += v
 			}
 		}
@@ -167,27 +175,33 @@ func TileSum(y, init, t []float32, at []uint32, rows, out, j int, floor float32)
 	}
 }
 
-// TileAdd adds each row of x, len(at)×TileColumns, to the row of the tile t that begins
-// at floats into it. Rows from set floats on hold nothing yet: at must come to them one
-// after the other, and the first row for each is what it is set to. TileAdd returns where
-// those begin that still hold nothing. The caller knows that none reaches past t.
-func TileAdd(t, x []float32, at []uint32, set int) int {
-	check("TileAdd", "x", len(x), len(at), TileColumns)
-	if len(at) == 0 {
-		return set
+// TileAdd adds each row of x, rows×TileColumns, to rows of the tile t, one for each of
+// len(set) lists: for list l to that which begins at[l·stride+r] floats into t. Those of
+// its rows that begin set[l] floats into t or later hold nothing yet: a list must come to
+// them one after the other, and the first row for each is what it is set to. TileAdd moves
+// set[l] to where those begin that still hold nothing. The caller knows that none reaches
+// past t.
+func TileAdd(t, x []float32, at []uint32, stride, rows int, set []int) {
+	check("TileAdd", "x", len(x), rows, TileColumns)
+	if rows == 0 || len(set) == 0 {
+		return
 	}
+	_ = at[(len(set)-1)*stride+rows-1]
 	if active != nil {
-		return active.tileAdd(&t[0], &x[0], &at[0], len(at), set)
+		active.tileAdd(&t[0], &x[0], &at[0], &set[0], rows, len(set), stride)
+		return
 	}
-	for i, place := range at {
-		row := t[place:][:TileColumns]
-		if int(place) == set {
-			clear(row)
-			set += TileColumns
+	for r := range rows {
+		for l := range set {
+			place := int(at[l*stride+r])
+			row := t[place:][:TileColumns]
+			if place >= set[l] {
+				clear(row)
+				set[l] += TileColumns
+			}
+			addRow(row, 1, x[r*TileColumns:])
 		}
-		addRow(row, 1, x[i*TileColumns:])
 	}
-	return set
 }
 
 // TileCut copies columns j to j+TileColumns of y, rows×out, to a tile. Past y's last

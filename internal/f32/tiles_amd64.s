@@ -74,61 +74,73 @@ list:
 	VZEROUPPER
 	RET
 
-// func tileAddAVX2(tile *float32, x *float32, at *uint32, n int, set int) int
+// func tileAddAVX2(tile *float32, x *float32, at *uint32, set *int, n int, lists int, ldat int)
 // Requires: AVX, AVX2
-TEXT ·tileAddAVX2(SB), NOSPLIT, $0-48
+TEXT ·tileAddAVX2(SB), NOSPLIT, $0-56
 	MOVQ tile+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ at+16(FP), DX
-	MOVQ n+24(FP), BX
-	MOVQ set+32(FP), SI
+	MOVQ set+24(FP), BX
+	MOVQ n+32(FP), SI
+	MOVQ lists+40(FP), DI
+	MOVQ ldat+48(FP), R8
+	SHLQ $0x02, R8
 
 row:
-	MOVL         (DX), DI
-	CMPQ         DI, SI
-	SBBQ         R8, R8
-	LEAQ         (AX)(DI*4), DI
-	VMOVUPS      (CX), Y0
-	VMOVUPS      32(CX), Y1
-	VMOVUPS      64(CX), Y2
-	VMOVUPS      96(CX), Y3
-	VMOVUPS      128(CX), Y4
-	VMOVUPS      160(CX), Y5
-	VMOVUPS      192(CX), Y6
-	VMOVUPS      224(CX), Y7
-	VMOVD        R8, X8
-	VBROADCASTSS X8, Y8
-	VANDPS       (DI), Y8, Y9
-	VADDPS       Y9, Y0, Y0
-	VANDPS       32(DI), Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VANDPS       64(DI), Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VANDPS       96(DI), Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VANDPS       128(DI), Y8, Y9
-	VADDPS       Y9, Y4, Y4
-	VANDPS       160(DI), Y8, Y9
-	VADDPS       Y9, Y5, Y5
-	VANDPS       192(DI), Y8, Y9
-	VADDPS       Y9, Y6, Y6
-	VANDPS       224(DI), Y8, Y8
-	VADDPS       Y8, Y7, Y7
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, 64(DI)
-	VMOVUPS      Y3, 96(DI)
-	VMOVUPS      Y4, 128(DI)
-	VMOVUPS      Y5, 160(DI)
-	VMOVUPS      Y6, 192(DI)
-	VMOVUPS      Y7, 224(DI)
-	ANDQ         $-64, R8
-	LEAQ         64(SI)(R8*1), SI
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VMOVUPS 64(CX), Y2
+	VMOVUPS 96(CX), Y3
+	VMOVUPS 128(CX), Y4
+	VMOVUPS 160(CX), Y5
+	VMOVUPS 192(CX), Y6
+	VMOVUPS 224(CX), Y7
+	MOVQ    DX, R11
+	MOVQ    BX, R13
+	MOVQ    DI, R12
+
+list:
+	MOVL         (R11), R9
+	CMPQ         R9, (R13)
+	SBBQ         R10, R10
+	LEAQ         (AX)(R9*4), R9
+	VMOVD        R10, X8
+	VBROADCASTSS X8, Y9
+	VANDPS       (R9), Y9, Y8
+	VADDPS       Y0, Y8, Y8
+	VMOVUPS      Y8, (R9)
+	VANDPS       32(R9), Y9, Y8
+	VADDPS       Y1, Y8, Y8
+	VMOVUPS      Y8, 32(R9)
+	VANDPS       64(R9), Y9, Y8
+	VADDPS       Y2, Y8, Y8
+	VMOVUPS      Y8, 64(R9)
+	VANDPS       96(R9), Y9, Y8
+	VADDPS       Y3, Y8, Y8
+	VMOVUPS      Y8, 96(R9)
+	VANDPS       128(R9), Y9, Y8
+	VADDPS       Y4, Y8, Y8
+	VMOVUPS      Y8, 128(R9)
+	VANDPS       160(R9), Y9, Y8
+	VADDPS       Y5, Y8, Y8
+	VMOVUPS      Y8, 160(R9)
+	VANDPS       192(R9), Y9, Y8
+	VADDPS       Y6, Y8, Y8
+	VMOVUPS      Y8, 192(R9)
+	VANDPS       224(R9), Y9, Y8
+	VADDPS       Y7, Y8, Y8
+	VMOVUPS      Y8, 224(R9)
+	NOTQ         R10
+	ANDQ         $0x40, R10
+	ADDQ         R10, (R13)
+	ADDQ         R8, R11
+	ADDQ         $0x08, R13
+	DECQ         R12
+	JNZ          list
 	ADDQ         $0x04, DX
 	ADDQ         $0x00000100, CX
-	DECQ         BX
+	DECQ         SI
 	JNZ          row
-	MOVQ         SI, ret+40(FP)
 	VZEROUPPER
 	RET
 
@@ -186,39 +198,55 @@ list:
 	VZEROUPPER
 	RET
 
-// func tileAddAVX512(tile *float32, x *float32, at *uint32, n int, set int) int
+// func tileAddAVX512(tile *float32, x *float32, at *uint32, set *int, n int, lists int, ldat int)
 // Requires: AVX, AVX512F
-TEXT ·tileAddAVX512(SB), NOSPLIT, $0-48
+TEXT ·tileAddAVX512(SB), NOSPLIT, $0-56
 	MOVQ tile+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ at+16(FP), DX
-	MOVQ n+24(FP), BX
-	MOVQ set+32(FP), SI
+	MOVQ set+24(FP), BX
+	MOVQ n+32(FP), SI
+	MOVQ lists+40(FP), DI
+	MOVQ ldat+48(FP), R8
+	SHLQ $0x02, R8
 
 row:
-	MOVL    (DX), DI
-	CMPQ    DI, SI
-	SBBQ    R8, R8
-	LEAQ    (AX)(DI*4), DI
 	VMOVUPS (CX), Z0
 	VMOVUPS 64(CX), Z1
 	VMOVUPS 128(CX), Z2
 	VMOVUPS 192(CX), Z3
-	KMOVW   R8, K1
-	VADDPS  (DI), Z0, K1, Z0
-	VADDPS  64(DI), Z1, K1, Z1
-	VADDPS  128(DI), Z2, K1, Z2
-	VADDPS  192(DI), Z3, K1, Z3
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	VMOVUPS Z2, 128(DI)
-	VMOVUPS Z3, 192(DI)
-	ANDQ    $-64, R8
-	LEAQ    64(SI)(R8*1), SI
-	ADDQ    $0x04, DX
-	ADDQ    $0x00000100, CX
-	DECQ    BX
-	JNZ     row
-	MOVQ    SI, ret+40(FP)
+	MOVQ    DX, R11
+	MOVQ    BX, R13
+	MOVQ    DI, R12
+
+list:
+	MOVL      (R11), R9
+	CMPQ      R9, (R13)
+	SBBQ      R10, R10
+	LEAQ      (AX)(R9*4), R9
+	KMOVW     R10, K1
+	VMOVUPS.Z (R9), K1, Z4
+	VADDPS    Z0, Z4, Z4
+	VMOVUPS   Z4, (R9)
+	VMOVUPS.Z 64(R9), K1, Z4
+	VADDPS    Z1, Z4, Z4
+	VMOVUPS   Z4, 64(R9)
+	VMOVUPS.Z 128(R9), K1, Z4
+	VADDPS    Z2, Z4, Z4
+	VMOVUPS   Z4, 128(R9)
+	VMOVUPS.Z 192(R9), K1, Z4
+	VADDPS    Z3, Z4, Z4
+	VMOVUPS   Z4, 192(R9)
+	NOTQ      R10
+	ANDQ      $0x40, R10
+	ADDQ      R10, (R13)
+	ADDQ      R8, R11
+	ADDQ      $0x08, R13
+	DECQ      R12
+	JNZ       list
+	ADDQ      $0x04, DX
+	ADDQ      $0x00000100, CX
+	DECQ      SI
+	JNZ       row
 	VZEROUPPER
 	RET

@@ -30,7 +30,7 @@ func newTiled(rows, n, in, out, from, dim, j int) *tiled {
 	m := &tiled{n: n, in: in, out: out, from: from, dim: dim, j: j, rows: rows,
 		x: fill(n * dim), w: fill(in * out), dw: fill(dim * out), tile: fill(n * TileColumns), dx: fill(n * dim),
 		y: fill(rows * out), dy: fill(rows * TileColumns), bias: fill(out)}
-	for range 2 * rows {
+	for range 2 * TileStride(rows) {
 		m.at = append(m.at, uint32(rng.IntN(n)*TileColumns))
 	}
 	return m
@@ -42,9 +42,10 @@ func (m *tiled) run() {
 	w.Pack(m.w, m.in, m.out)
 	TileForward(m.tile, m.x, &w, m.n, m.from, m.dim, m.j)
 	TileSum(m.y, m.bias, m.tile, m.at, m.rows, m.out, m.j, 0)
-	TileSum(m.y, nil, m.tile, m.at[:m.rows], m.rows, m.out, m.j, float32(math.Inf(-1)))
+	TileSum(m.y, nil, m.tile, m.at[:TileStride(m.rows)], m.rows, m.out, m.j, float32(math.Inf(-1)))
 	TileCut(m.dy, m.y, m.rows, m.out, m.j)
-	TileAdd(m.tile, m.dy, m.at[:m.rows], len(m.tile))
+	set := []int{len(m.tile), len(m.tile)}
+	TileAdd(m.tile, m.dy, m.at, TileStride(m.rows), m.rows, set)
 	TileGradInput(m.dx, m.tile, &w, new(TileRoom), m.n, m.from, m.dim, m.j)
 	TileGradWeight(m.dw, m.x, m.tile, m.n, m.dim, m.out, m.j)
 }
@@ -63,7 +64,7 @@ func (m *tiled) spec(add multiplyAdd) {
 	for r := range m.rows {
 		for c := range TileColumns {
 			if m.dy[r*TileColumns+c] = 0; c < cols {
-				sum := max(m.bias[m.j+c]+m.tile[int(m.at[r])+c]+m.tile[int(m.at[m.rows+r])+c], 0)
+				sum := max(m.bias[m.j+c]+m.tile[int(m.at[r])+c]+m.tile[int(m.at[TileStride(m.rows)+r])+c], 0)
 				m.dy[r*TileColumns+c] = sum + m.tile[int(m.at[r])+c]
 				m.y[r*m.out+m.j+c] = m.dy[r*TileColumns+c]
 			}
@@ -71,7 +72,9 @@ func (m *tiled) spec(add multiplyAdd) {
 	}
 	for r := range m.rows {
 		for c := range TileColumns {
-			m.tile[int(m.at[r])+c] += m.dy[r*TileColumns+c]
+			for l := range 2 {
+				m.tile[int(m.at[l*TileStride(m.rows)+r])+c] += m.dy[r*TileColumns+c]
+			}
 		}
 	}
 	for i := range m.n {
@@ -124,33 +127,46 @@ func TestTiles(t *testing.T) {
 }
 
 // TestTileAddSets: what lies in rows that hold nothing yet is of no matter, from one call
-// to the next.
+// to the next, whichever list comes to them.
 func TestTileAddSets(t *testing.T) {
-	const rows, held = 90, 2
+	const rows, held, lists, stride = 90, 2, 3, 97
 	eachBackend(func(name string) {
 		rng := rand.New(rand.NewPCG(5, 6))
-		var at []uint32
-		n := uint32(held)
-		for range rows {
-			row := uint32(rng.IntN(int(n) + 1))
-			at, n = append(at, row*TileColumns), max(n, row+1)
+		at, set, first := make([]uint32, lists*stride), make([]int, lists), uint32(0)
+		for l := range lists {
+			n := first + held
+			set[l] = int(n) * TileColumns
+			for r := range rows {
+				row := first + uint32(rng.IntN(int(n-first)+1))
+				at[l*stride+r], n = row*TileColumns, max(n, row+1)
+			}
+			first = n
 		}
-		tile, x := make([]float32, n*TileColumns), make([]float32, rows*TileColumns)
-		want := make([]float32, len(tile))
+		tile, x := make([]float32, first*TileColumns), make([]float32, rows*TileColumns)
+		want, ends := make([]float32, len(tile)), []int{}
 		for i := range tile {
-			if tile[i] = float32(math.NaN()); i < held*TileColumns {
+			tile[i] = float32(math.NaN())
+		}
+		for l := range lists {
+			for i := set[l] - held*TileColumns; i < set[l]; i++ {
 				tile[i], want[i] = float32(i), float32(i)
+			}
+			ends = append(ends, len(tile))
+			if l > 0 {
+				ends[l-1] = set[l] - held*TileColumns
 			}
 		}
 		for i := range x {
 			x[i] = float32(rng.IntN(1000))
-			want[int(at[i/TileColumns])+i%TileColumns] += x[i]
+			for l := range lists {
+				want[int(at[l*stride+i/TileColumns])+i%TileColumns] += x[i]
+			}
 		}
-		tile, x = guarded(t, tile, true), guarded(t, x, true)
-		set := TileAdd(tile, x[:40*TileColumns], at[:40], held*TileColumns)
-		set = TileAdd(tile, x[40*TileColumns:], at[40:], set)
-		if set != len(tile) || !slices.Equal(tile, want) {
-			t.Errorf("%s: %d of %d floats are set, to %v, want %v", name, set, len(tile), tile, want)
+		tile, x, at = guarded(t, tile, true), guarded(t, x, true), at[:(lists-1)*stride+rows]
+		TileAdd(tile, x[:40*TileColumns], at, stride, 40, set)
+		TileAdd(tile, x[40*TileColumns:], at[40:], stride, rows-40, set)
+		if !slices.Equal(set, ends) || !slices.Equal(tile, want) {
+			t.Errorf("%s: lists are set up to %d, want %d; rows are %v, want %v", name, set, ends, tile, want)
 		}
 	})
 }

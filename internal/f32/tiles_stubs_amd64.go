@@ -9,17 +9,17 @@ package f32
 //go:noescape
 func tileSumAVX2(y *float32, init *float32, tile *float32, at *uint32, n int, ldy int, lists int, ldat int, floor float32)
 
-// tileAddAVX2 adds each of n ≥ 1 rows of x to the row of tile that at names, and sets the one that begins set floats into tile; the next of these is then a row on. It returns the last.
+// tileAddAVX2 adds each of n ≥ 1 rows of x to the rows of tile that lists ≥ 1 lists name, and sets the one that begins a list's set floats into tile; the list's next is then a row on. Lists lie ldat apart.
 //
 //go:noescape
-func tileAddAVX2(tile *float32, x *float32, at *uint32, n int, set int) int
+func tileAddAVX2(tile *float32, x *float32, at *uint32, set *int, n int, lists int, ldat int)
 
 // tileSumAVX512 sets n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists lie ldat apart; without init y is added to.
 //
 //go:noescape
 func tileSumAVX512(y *float32, init *float32, tile *float32, at *uint32, n int, ldy int, lists int, ldat int, floor float32)
 
-// tileAddAVX512 adds each of n ≥ 1 rows of x to the row of tile that at names, and sets the one that begins set floats into tile; the next of these is then a row on. It returns the last.
+// tileAddAVX512 adds each of n ≥ 1 rows of x to the rows of tile that lists ≥ 1 lists name, and sets the one that begins a list's set floats into tile; the list's next is then a row on. Lists lie ldat apart.
 //
 //go:noescape
-func tileAddAVX512(tile *float32, x *float32, at *uint32, n int, set int) int
+func tileAddAVX512(tile *float32, x *float32, at *uint32, set *int, n int, lists int, ldat int)

@@ -59,51 +59,62 @@ func tileSum(v vec) {
 	v.end()
 }
 
-// tileAdd adds the rows of a matrix to rows of a tile. No processor can guess which of
-// them come for the first time: a mask makes those count as zero.
+// tileAdd adds the rows of a matrix to rows of a tile, one for each list: a row of the
+// matrix stays in registers for all of them. No processor can guess which rows of the
+// tile come for the first time: a mask makes those count as zero.
 func tileAdd(v vec) {
-	v.function("tileAdd", "func(tile, x *float32, at *uint32, n, set int) int",
-		"adds each of n ≥ 1 rows of x to the row of tile that at names, and sets the one that begins set floats into tile; the next of these is then a row on. It returns the last.")
-	tile, x, at, n, set := v.param("tile"), v.param("x"), v.param("at"), v.param("n"), v.param("set")
-	sum, row, held := v.regs(tileColumns/v.lanes), v.GP64(), v.GP64()
+	v.function("tileAdd", "func(tile, x *float32, at *uint32, set *int, n, lists, ldat int)",
+		"adds each of n ≥ 1 rows of x to the rows of tile that lists ≥ 1 lists name, and sets the one that begins a list's set floats into tile; the list's next is then a row on. Lists lie ldat apart.")
+	tile, x, at, set := v.param("tile"), v.param("x"), v.param("at"), v.param("set")
+	n, lists, ldat := v.param("n"), v.param("lists"), v.floats("ldat")
+	add := v.regs(tileColumns / v.lanes)
+	row, held, list, left, sets := v.GP64(), v.GP64(), v.GP64(), v.GP64(), v.GP64()
 	v.Label("row")
-	v.MOVL(asm.At(at, 0), row.As32())
-	v.CMPQ(row, set)
+	for i, r := range add {
+		v.VMOVUPS(asm.At(x, i*v.bytes()), r)
+	}
+	v.MOVQ(at, list)
+	v.MOVQ(set, sets)
+	v.MOVQ(lists, left)
+	v.Label("list")
+	v.MOVL(asm.At(list, 0), row.As32())
+	v.CMPQ(row, asm.At(sets, 0))
 	v.SBBQ(held, held) // −1, or 0 at the first time
 	v.LEAQ(asm.Indexed(tile, row, 4, 0), row)
-	for i, s := range sum {
-		v.VMOVUPS(asm.At(x, i*v.bytes()), s)
-	}
-	v.addHeld(sum, row, held)
-	for i, s := range sum {
-		v.VMOVUPS(s, asm.At(row, i*v.bytes()))
-	}
-	v.ANDQ(operand.I32(-tileColumns), held)
-	v.LEAQ(asm.Indexed(set, held, 1, tileColumns), set)
+	v.addTo(row, add, held)
+	v.NOTQ(held)
+	v.ANDQ(operand.Imm(tileColumns), held)
+	v.ADDQ(held, asm.At(sets, 0))
+	v.ADDQ(ldat, list)
+	v.ADDQ(operand.Imm(8), sets)
+	v.DECQ(left)
+	v.JNZ(v.label("list"))
 	v.ADDQ(operand.Imm(4), at)
 	v.ADDQ(operand.U32(4*tileColumns), x)
 	v.DECQ(n)
 	v.JNZ(v.label("row"))
-	v.Store(set, v.ReturnIndex(0))
 	v.end()
 }
 
-// addHeld adds what lies at row to sum, if held is −1 and not 0.
-func (v vec) addHeld(sum []reg.VecVirtual, row, held reg.GPVirtual) {
+// addTo adds a row to what lies at row, or stores it there if held is 0 and not −1.
+func (v vec) addTo(row reg.GPVirtual, add []reg.VecVirtual, held reg.GPVirtual) {
+	sum := v.reg()
 	if v.wide() {
 		k := v.K()
 		v.KMOVW(held.As32(), k)
-		for i, s := range sum {
-			v.VADDPS(asm.At(row, i*v.bytes()), s, k, s)
+		for i, x := range add {
+			v.VMOVUPS_Z(asm.At(row, i*v.bytes()), k, sum)
+			v.VADDPS(x, sum, sum)
+			v.VMOVUPS(sum, asm.At(row, i*v.bytes()))
 		}
 		return
 	}
 	low, mask := v.XMM(), v.reg()
 	v.VMOVD(held.As32(), low)
 	v.VBROADCASTSS(low, mask)
-	for i, s := range sum {
-		was := v.reg()
-		v.VANDPS(asm.At(row, i*v.bytes()), mask, was)
-		v.VADDPS(was, s, s)
+	for i, x := range add {
+		v.VANDPS(asm.At(row, i*v.bytes()), mask, sum)
+		v.VADDPS(x, sum, sum)
+		v.VMOVUPS(sum, asm.At(row, i*v.bytes()))
 	}
 }
