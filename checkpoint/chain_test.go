@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -164,5 +165,46 @@ func TestABaseMustBeThere(t *testing.T) {
 	mustSave(t, root, 4, sample("x"))
 	if err := saveUpon(unsynced{}, root, &Link{Step: 4}, 4, sample("x")); err == nil || !strings.Contains(err.Error(), "not before it") {
 		t.Errorf("a base of the same step: %v", err)
+	}
+}
+
+// TestWatch: every byte of a checkpoint and of those it builds upon is told of as it is
+// verified, and as it is read.
+func TestWatch(t *testing.T) {
+	root := t.TempDir()
+	mustSave(t, root, 1, sample("a"))
+	full, err := Open(Dir(root, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := saveUpon(system{}, root, &Link{Step: 1}, 2, sample("b")); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Open(Dir(root, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := func(c *Checkpoint) (sum int) {
+		for _, name := range c.Names() {
+			sum += int(c.Size(name))
+		}
+		return sum
+	}
+	told := 0
+	c.Watch(func(bytes int) { told += bytes })
+	if err := c.Verify(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if want := size(c) + size(full); told != want || want == 0 {
+		t.Errorf("verifying told of %d bytes, want %d", told, want)
+	}
+	told = 0
+	for _, link := range c.Chain() {
+		if _, err := load(link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := size(c) + size(full); told != want {
+		t.Errorf("reading told of %d bytes, want %d", told, want)
 	}
 }

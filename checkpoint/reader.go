@@ -36,7 +36,8 @@ type Checkpoint struct {
 	base     *Checkpoint // nil: it is full
 	parts    [][]section
 	byName   map[string]place
-	held     int64 // heldBytes, or less in tests
+	held     int64           // heldBytes, or less in tests
+	watch    func(bytes int) // see Watch; nil: nobody does
 }
 
 // place is a section's part and its number in there.
@@ -254,7 +255,7 @@ func (c *Checkpoint) Read(name string, read func(io.Reader) error) error {
 	path := filepath.Join(c.dir, c.manifest.Files[at.part].Name)
 	f, err := os.Open(path)
 	if err == nil {
-		in := &checked{r: io.NewSectionReader(f, s.offset, s.length), hash: xxh3.New(), left: s.length}
+		in := &checked{r: io.NewSectionReader(f, s.offset, s.length), hash: xxh3.New(), left: s.length, read: c.read}
 		if s.length < c.held {
 			err = readHeld(in, s, read)
 		} else {
@@ -268,12 +269,29 @@ func (c *Checkpoint) Read(name string, read func(io.Reader) error) error {
 	return nil
 }
 
+// Watch has f told how many more bytes of the payloads of c, and of those it builds
+// upon, have been read: whoever waits for a large one then sees that it gets on. It is
+// called by whoever reads, once for each piece.
+func (c *Checkpoint) Watch(f func(bytes int)) {
+	for _, link := range c.Chain() {
+		link.watch = f
+	}
+}
+
+// read tells of bytes that were read.
+func (c *Checkpoint) read(bytes int) {
+	if c.watch != nil {
+		c.watch(bytes)
+	}
+}
+
 // checked sums up what is read through it. It ends after left bytes and calls an
 // earlier end an error.
 type checked struct {
 	r    io.Reader
 	hash *xxh3.Hasher
 	left int64
+	read func(bytes int)
 }
 
 func (c *checked) Read(p []byte) (int, error) {
@@ -282,6 +300,7 @@ func (c *checked) Read(p []byte) (int, error) {
 	}
 	n, err := c.r.Read(p)
 	c.hash.Write(p[:n]) // never fails
+	c.read(n)
 	c.left -= int64(n)
 	if err == io.EOF {
 		err = nil
@@ -356,6 +375,7 @@ func (c *Checkpoint) Verify(ctx context.Context) error {
 	}
 	var faults []error
 	for _, link := range now.Chain() {
+		link.watch = c.watch
 		err := link.VerifyOwn(ctx)
 		if err != nil && link != now {
 			err = fmt.Errorf("%s builds upon it: %w", now.dir, err)
@@ -384,7 +404,7 @@ func (c *Checkpoint) VerifyOwn(ctx context.Context) error {
 			if ctx.Err() != nil {
 				break
 			}
-			if err := verifySection(ctx, f, s, buf); err != nil {
+			if err := verifySection(ctx, f, s, buf, c.read); err != nil {
 				faults = append(faults, fmt.Errorf("checkpoint: verify: %s: section %q (%d bytes at offset %d): %w", path, s.name, s.length, s.offset, err))
 			}
 		}
@@ -396,8 +416,8 @@ func (c *Checkpoint) VerifyOwn(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-func verifySection(ctx context.Context, f io.ReaderAt, s section, buf []byte) error {
-	in := &checked{r: io.NewSectionReader(f, s.offset, s.length), hash: xxh3.New(), left: s.length}
+func verifySection(ctx context.Context, f io.ReaderAt, s section, buf []byte, read func(bytes int)) error {
+	in := &checked{r: io.NewSectionReader(f, s.offset, s.length), hash: xxh3.New(), left: s.length, read: read}
 	for in.left > 0 {
 		if ctx.Err() != nil {
 			return nil // Verify says so once

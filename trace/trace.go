@@ -18,11 +18,15 @@ import (
 // Phase is what a rank is doing.
 type Phase int32
 
-// The phases of a training job. A step passes Input, Pull, Compute, Push, Sync
-// and Update in this order.
+// The phases of a training job. Its start passes those from Brief to Restore,
+// a step Input, Pull, Compute, Push, Sync and Update, in this order.
 const (
 	Start      Phase  = iota // before the group has formed
+	Brief                    // deciding what the job does: configuration, checkpoint, run directory
 	Scan                     // reading the data once to count rows and fit statistics
+	Plan                     // encodings, strategies and owners, from the statistics and a sample
+	Build                    // making tables and layers
+	Restore                  // reading a checkpoint to go on from
 	Input                    // waiting for the reader's next batch
 	Pull                     // keys and rows of the batch travel
 	Compute                  // forward, loss, backward
@@ -30,12 +34,12 @@ const (
 	Sync                     // dense gradients are reduced
 	Update                   // optimizer steps
 	Eval                     // evaluation between epochs and at the end
-	Checkpoint               // writing or reading a checkpoint
+	Checkpoint               // writing a checkpoint
 	Wait                     // for the other ranks, outside of training steps
 	Phases     = iota        // how many there are
 )
 
-var names = [Phases]string{"start", "scan", "input", "pull", "compute", "push", "sync", "update", "eval", "checkpoint", "wait"}
+var names = [Phases]string{"start", "brief", "scan", "plan", "build", "restore", "input", "pull", "compute", "push", "sync", "update", "eval", "checkpoint", "wait"}
 
 func (p Phase) String() string {
 	if p < 0 || p >= Phases {

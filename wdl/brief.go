@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/data/stream"
 	"github.com/wdlrun/wdlrun/rank/commit"
+	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/step"
 )
@@ -42,7 +43,9 @@ const maxBrief = 4 * config.MaxBytes
 // that it names.
 func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	var b []byte
+	j.rec.Enter(trace.Wait)
 	if j.comm.Rank() == 0 {
+		j.rec.Enter(trace.Brief)
 		brief, err := j.decide(ctx)
 		if err != nil {
 			return nil, err
@@ -51,10 +54,12 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 			return nil, err
 		}
 	}
+	j.rec.Enter(trace.Wait)
 	b, err := collective.BroadcastBytes(j.comm, b, 0, maxBrief)
 	if err != nil {
 		return nil, err
 	}
+	j.rec.Enter(trace.Brief)
 	var brief brief
 	if err := json.Unmarshal(b, &brief); err != nil {
 		return nil, fmt.Errorf("wdl: brief of rank 0: %w", err)
@@ -73,7 +78,11 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	if brief.From == "" {
 		return nil, nil
 	}
-	return checkpoint.Open(brief.From)
+	from, err := checkpoint.Open(brief.From)
+	if err == nil {
+		from.Watch(j.advance)
+	}
+	return from, err
 }
 
 func (j *job) decide(ctx context.Context) (b brief, err error) {
@@ -289,14 +298,19 @@ func (o Options) fits(c *config.Config, size int) error {
 }
 
 // Check finds the faults of a job on so many ranks that one process can find before
-// any is started: of the configuration and of the files it names.
-func Check(o Options, ranks int) error { return check(o, ranks, nil) }
+// any is started: of the configuration and of the files it names. Where no other would
+// do in the place of a checkpoint, it is read whole, as the job will do again.
+func Check(ctx context.Context, o Options, ranks int) error { return check(ctx, o, ranks, nil) }
 
-func check(o Options, ranks int, eval *EvalOptions) error {
+func check(ctx context.Context, o Options, ranks int, eval *EvalOptions) error {
 	var from *checkpoint.Checkpoint
 	if o.Resume != "" {
 		var err error
-		if from, _, err = checkpoint.Resolve(o.Resume); err != nil {
+		var whole []func(*checkpoint.Checkpoint) error
+		if eval != nil || checkpoint.IsCheckpoint(o.Resume) {
+			whole = append(whole, func(c *checkpoint.Checkpoint) error { return c.Verify(ctx) })
+		}
+		if from, _, err = checkpoint.Resolve(o.Resume, whole...); err != nil {
 			return resumeHint(err, o.Resume)
 		}
 	}

@@ -105,9 +105,9 @@ func (o *EvalOptions) evaluating(c *config.Config) error {
 }
 
 // CheckEval finds the faults of an evaluation that one process can find.
-func CheckEval(o EvalOptions) error {
+func CheckEval(ctx context.Context, o EvalOptions) error {
 	if o.Resume == "" {
 		return errors.New("wdl: eval: -resume DIR says which model: a run directory or a checkpoint")
 	}
-	return check(Options{Resume: o.Resume}, 0, &o)
+	return check(ctx, Options{Resume: o.Resume}, 0, &o)
 }

@@ -185,12 +185,12 @@ func (j *job) restoreBest() (restored bool, err error) {
 	if best == 0 || best == j.cursor.Step {
 		return best > 0, nil
 	}
-	j.rec.Enter(trace.Checkpoint)
+	j.rec.Enter(trace.Restore)
 	dir := checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), best)
 	fault, err := j.first(func() error {
 		c, err := checkpoint.Open(dir)
 		if err == nil {
-			err = c.Verify(context.Background())
+			err = j.verify(context.Background(), c)
 		}
 		return err
 	})
@@ -201,10 +201,12 @@ func (j *job) restoreBest() (restored bool, err error) {
 		j.warn(fmt.Sprintf("the best epoch (step %d) cannot be restored, the result is that of the last epoch: %s", best, fault))
 		return false, nil
 	}
+	j.rec.Enter(trace.Restore)
 	c, err := checkpoint.Open(dir)
 	if err != nil {
 		return false, err
 	}
+	c.Watch(j.advance)
 	return true, j.trainer.Load(c, nil)
 }
 

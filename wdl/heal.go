@@ -269,6 +269,7 @@ func (j *job) rebuild(m *Memory, r commit.Recovery) (err error) {
 	if j.trainer, err = j.newTrainer(left); err != nil {
 		return err
 	}
+	j.rec.Enter(trace.Wait)
 	if err := j.trainer.Inherit(left, r.Leader); err != nil {
 		return err
 	}

@@ -102,6 +102,7 @@ func (x Indexing) Run(ctx context.Context) (res IndexResult, err error) {
 	if err := j.scan(ctx, j.train, fit); err != nil {
 		return res, err
 	}
+	j.rec.Enter(trace.Plan)
 	e, err := encode.NewEncoder(fit)
 	if err != nil {
 		return res, err

@@ -104,7 +104,7 @@ func TestIndexRefuses(t *testing.T) {
 		{"data.index=" + here, "it is \"\" version 0"},
 		{"data.index=" + here + "x", "makes one"},
 	} {
-		if err := Check(Options{Config: c, Set: []string{x.set}}, 1); err == nil || !strings.Contains(err.Error(), x.want) {
+		if err := Check(t.Context(), Options{Config: c, Set: []string{x.set}}, 1); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: %v, want %q", x.set, err, x.want)
 		}
 	}
@@ -112,7 +112,7 @@ func TestIndexRefuses(t *testing.T) {
 	runIndex(t, 1, IndexOptions{Config: c, Out: file})
 	other := c.Clone()
 	other.Features[0].Encode = "vocabulary"
-	err := Check(Options{Config: other, Set: []string{"data.index=" + file}}, 1)
+	err := Check(t.Context(), Options{Config: other, Set: []string{"data.index=" + file}}, 1)
 	if err == nil || !strings.Contains(err.Error(), "it has no vocabulary of field site") {
 		t.Errorf("an index without the feature: %v", err)
 	}

@@ -92,16 +92,20 @@ func (j *job) count(ctx context.Context, d *data.Dataset, fit *encode.Fit) (*dat
 
 // share tells the ranks what each of them has counted.
 func (j *job) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error {
+	counted := own.Marshal()
 	j.rec.Enter(trace.Wait)
-	all, err := collective.AllGatherBytes(j.comm, own.Marshal(), maxShare)
+	all, err := collective.AllGatherBytes(j.comm, counted, maxShare)
 	if err != nil {
 		return err
 	}
+	defer j.rec.Enter(trace.Wait)
+	j.rec.Enter(trace.Plan)
 	var merged data.Counts
 	for rank, b := range all {
 		if err := merged.Merge(b); err != nil {
 			return fmt.Errorf("wdl: counts of rank %d: %w", rank, err)
 		}
+		j.advance(1)
 	}
 	if err := d.Use(&merged); err != nil {
 		return err
@@ -113,9 +117,12 @@ func (j *job) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error {
 	if fit == nil {
 		return nil
 	}
-	if all, err = collective.AllGatherBytes(j.comm, fit.Marshal(), maxShare); err != nil {
+	fitted := fit.Marshal()
+	j.rec.Enter(trace.Wait)
+	if all, err = collective.AllGatherBytes(j.comm, fitted, maxShare); err != nil {
 		return err
 	}
+	j.rec.Enter(trace.Plan)
 	for rank, b := range all {
 		if rank == j.comm.Rank() {
 			continue
@@ -123,6 +130,7 @@ func (j *job) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error {
 		if err := fit.Merge(b); err != nil {
 			return fmt.Errorf("wdl: statistics of rank %d: %w", rank, err)
 		}
+		j.advance(1)
 	}
 	return nil
 }

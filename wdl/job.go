@@ -319,6 +319,9 @@ func (j *job) setOut(ctx context.Context) error {
 	return nil
 }
 
+// advance shows the outside that a long phase gets on, by so much of whatever it counts.
+func (j *job) advance(by int) { j.shown.progress.Add(int64(by)) }
+
 // told tells the outside the run directory.
 func (j *job) told() {
 	j.shown.status.Store(&rank.Status{RunDir: j.runDir})
@@ -339,6 +342,7 @@ func (j *job) close() {
 // survey reads the training data once and fits the features, or takes them from the
 // checkpoint.
 func (j *job) survey(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
+	j.rec.Enter(trace.Scan)
 	if j.inputs, err = openInputs(j.config, j.eval != nil); err != nil {
 		return err
 	}
@@ -400,12 +404,14 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 	if err == nil {
 		err = j.begin()
 	}
+	j.rec.Enter(trace.Wait)
 	return err
 }
 
 // newTrainer makes the trainer where the plan has the tables, over those that are left
 // of another group if they are not nil.
 func (j *job) newTrainer(left *step.Left) (*step.Trainer, error) {
+	j.rec.Enter(trace.Build)
 	begin := step.Tables{Left: left}
 	if p := j.planned; p != nil {
 		begin.Owner, begin.Strategies = p.Owner, p.Strategies()
@@ -439,6 +445,7 @@ func (j *job) start() error {
 // encode makes the encoder from the statistics of a new training or its feature
 // index, or reads that of a checkpoint.
 func (j *job) encode(fit *encode.Fit, from *checkpoint.Checkpoint) (err error) {
+	j.rec.Enter(trace.Plan)
 	if from != nil {
 		if j.encoded, err = readAll(from, sectionEncoder); err == nil {
 			j.encoder, err = encode.LoadEncoder(j.encoded)

@@ -458,10 +458,54 @@ func TestResumeNamesItsPathOnce(t *testing.T) {
 		step:                                 ": it has no MANIFEST.json: it was never committed, or is incomplete: no such file or directory (give the directory above it to use the newest that is whole)",
 		filepath.Join(dir, "step-000000009"): ": it is not there: never committed, or pruned since",
 	} {
-		err := Check(Options{Resume: path}, 2)
+		err := Check(t.Context(), Options{Resume: path}, 2)
 		if err == nil || !strings.HasPrefix(err.Error(), "wdl: resume: checkpoint: ") || !strings.HasSuffix(err.Error(), path+want) || strings.Count(err.Error(), path) != 1 {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+}
+
+// TestDamageIsFoundBeforeRanksStart: where no other checkpoint would do, with the words
+// of the checkpoint's own check.
+func TestDamageIsFoundBeforeRanksStart(t *testing.T) {
+	whole := runJob(t, 2, Options{Config: clicksConfig(t, clicks(t, 300), "", "")})
+	damage := func(dir string) string {
+		files, err := filepath.Glob(filepath.Join(dir, "*.wck"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(files, err)
+		}
+		f, err := os.OpenFile(files[0], os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		was := make([]byte, 1)
+		if _, err := f.ReadAt(was, 5000); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte{^was[0]}, 5000); err != nil {
+			t.Fatal(err)
+		}
+		c, err := checkpoint.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Verify(t.Context()).Error()
+	}
+	data := EvalOptions{Resume: whole.RunDir, Data: []string{clicks(t, 100)}}
+	if err := CheckEval(t.Context(), data); err != nil {
+		t.Fatal(err)
+	}
+	fault := damage(whole.Checkpoint)
+	named := data
+	named.Resume = whole.Checkpoint
+	for _, err := range []error{CheckEval(t.Context(), named), Check(t.Context(), Options{Resume: whole.Checkpoint}, 2)} {
+		if err == nil || !strings.Contains(err.Error(), fault) {
+			t.Errorf("%v, want %s", err, fault)
+		}
+	}
+	if err := CheckEval(t.Context(), data); err != nil { // an earlier one is whole
+		t.Error(err)
 	}
 }
 
@@ -469,7 +513,7 @@ func TestResumeNamesItsPathOnce(t *testing.T) {
 // order of samples is refused, all at once; how long and fast to train is free.
 func TestResumeKeepsItsSettings(t *testing.T) {
 	whole := runJob(t, 1, Options{Config: clicksConfig(t, clicks(t, 300), "", "")})
-	err := Check(Options{Resume: whole.RunDir, Set: []string{"train.seed=9", "model.hidden=[16]", "train.lanes=32", "train.epochs=9"}}, 2)
+	err := Check(t.Context(), Options{Resume: whole.RunDir, Set: []string{"train.seed=9", "model.hidden=[16]", "train.lanes=32", "train.epochs=9"}}, 2)
 	if err == nil {
 		t.Fatal("another seed and model were accepted")
 	}

@@ -36,6 +36,8 @@ type part struct {
 	failed atomic.Bool            // nothing more is written
 	turned time.Time              // end of the last turn
 	usual  time.Duration          // of a step; 0: not known
+
+	advance func(by int) // is told of each piece that was written; nil: nobody asks
 }
 
 func newPart(memory *[drafts]checkpoint.Draft, usual time.Duration) *part {
@@ -174,6 +176,8 @@ func (x *part) write(create func() (*checkpoint.Writer, error)) (checkpoint.File
 		}
 		if err != nil {
 			x.failed.Store(true)
+		} else if x.advance != nil {
+			x.advance(1)
 		}
 		d.Reset()
 		x.free <- d

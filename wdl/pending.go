@@ -133,10 +133,12 @@ func (j *job) settle() error {
 	if err != nil {
 		return err
 	}
+	j.rec.Enter(trace.Wait)
 	all, err := collective.AllGatherBytes(j.comm, b, maxReport)
 	if err != nil {
 		return err
 	}
+	j.rec.Enter(trace.Checkpoint)
 	p.stop()
 	j.pending = nil
 	if p.rank == 0 && !p.committed {
@@ -144,6 +146,7 @@ func (j *job) settle() error {
 			return err
 		}
 	}
+	j.rec.Enter(trace.Wait)
 	verdict, err := collective.BroadcastBytes(j.comm, []byte(p.fault), 0, maxReport)
 	if err != nil {
 		return err
@@ -243,6 +246,8 @@ func (j *job) usual() time.Duration {
 // copy that is put there, a round of the garbage collector that asking for it begins
 // more still, and so does what a type takes that is written as JSON for the first time.
 func (j *job) warm() error {
+	j.rec.Enter(trace.Build)
+	defer j.rec.Enter(trace.Wait)
 	for i := range j.drafts {
 		j.drafts[i].Reserve(2 * draftBytes)
 	}
@@ -287,6 +292,7 @@ func (j *job) cut(whole bool) error {
 		p.protect = append(p.protect, checkpoint.Dir(p.root, j.cursor.Best))
 	}
 	p.part = newPart(&j.drafts, j.usual())
+	p.part.advance = j.advance
 	p.part.begin(func(w *checkpoint.Draft) (*sparse.Snapshot, error) {
 		if err := j.faults.diskFull(p.step); err != nil {
 			return nil, err

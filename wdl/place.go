@@ -115,11 +115,12 @@ const maxPlan = 1 << 30
 func (j *job) plan(ctx context.Context, from *checkpoint.Checkpoint) error {
 	var b []byte
 	if j.comm.Rank() == 0 {
-		j.rec.Enter(trace.Scan)
+		j.rec.Enter(trace.Plan)
 		g, err := j.given(from, j.comm.Size(), j.comm.Size() > 1 && !step.WorksAhead(j.comm))
 		if err != nil {
 			return err
 		}
+		g.Step = func() { j.advance(1) }
 		p, err := plan.Foresee(ctx, j.config, j.encoder, j.train, j.comm.Size(), g)
 		if err != nil {
 			return err
@@ -217,11 +218,12 @@ func (j *job) move() error {
 			moved++
 		}
 	}
-	j.rec.Enter(trace.Checkpoint)
+	j.rec.Enter(trace.Restore)
 	trains := j.trains
 	j.trains = false // a group that is lost before copies are whole again goes back to this checkpoint
 	c, err := checkpoint.Open(checkpoint.Dir(p.root, p.step))
 	if err == nil {
+		c.Watch(j.advance)
 		err = j.trainer.Load(c, owner)
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package wdl
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,14 +15,14 @@ import (
 
 // CheckReplay finds the faults of a replay on so many ranks that one process can find
 // before any is started.
-func CheckReplay(o Options, ranks int) error {
+func CheckReplay(ctx context.Context, o Options, ranks int) error {
 	if err := o.replay(ranks); err != nil {
 		return err
 	}
 	if _, err := script(o.Replay); err != nil {
 		return err
 	}
-	return Check(o, ranks)
+	return Check(ctx, o, ranks)
 }
 
 // replay takes configuration and mode from the run that is repeated.

@@ -17,7 +17,7 @@ import (
 // one taken; so is, in a job that starts again, one from which the ranks that are left
 // cannot go on. Nil is the beginning: that is all there is for them.
 func (j *job) choose(ctx context.Context) (*checkpoint.Checkpoint, error) {
-	accept := []func(*checkpoint.Checkpoint) error{func(c *checkpoint.Checkpoint) error { return c.Verify(ctx) }}
+	accept := []func(*checkpoint.Checkpoint) error{func(c *checkpoint.Checkpoint) error { return j.verify(ctx, c) }}
 	if j.opt.Again != "" {
 		accept = append(accept, j.goesOn)
 	}
@@ -38,10 +38,17 @@ func (j *job) choose(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	return c, nil
 }
 
+// verify reads every byte of a checkpoint and of those it builds upon; that it gets on
+// is seen outside.
+func (j *job) verify(ctx context.Context, c *checkpoint.Checkpoint) error {
+	c.Watch(j.advance)
+	return c.Verify(ctx)
+}
+
 // load replaces parameters, tables and cursor by those of a checkpoint, of any
 // world size. A cursor inside an epoch is of use only for the same data.
 func (j *job) load(c *checkpoint.Checkpoint) error {
-	j.rec.Enter(trace.Checkpoint)
+	j.rec.Enter(trace.Restore)
 	was := j.cursor
 	if err := readJSON(c, sectionCursor, &j.cursor); err != nil {
 		return err

@@ -548,14 +548,14 @@ func TestStreamRefuses(t *testing.T) {
 	}
 	c := streamConfig(t, dir, "", "")
 	c.Features[0].Encode = "vocabulary"
-	if err := Check(Options{Config: c}, 1); err == nil || !strings.Contains(err.Error(), "which the features site need") {
+	if err := Check(t.Context(), Options{Config: c}, 1); err == nil || !strings.Contains(err.Error(), "which the features site need") {
 		t.Errorf("a vocabulary that nothing fits: %v", err)
 	}
 	tolerant := Options{Config: streamConfig(t, dir, "", ""), Tolerance: step.Tolerance{Backup: 1}}
 	if got := failJob(t, tolerant); !strings.Contains(got, "data.follow") || !strings.Contains(got, "leave out -backup") {
 		t.Error(got)
 	}
-	if err := Check(Options{Config: streamConfig(t, dir, "", ""), Replicas: 2}, 2); err == nil || !strings.Contains(err.Error(), "leave out -replicas") {
+	if err := Check(t.Context(), Options{Config: streamConfig(t, dir, "", ""), Replicas: 2}, 2); err == nil || !strings.Contains(err.Error(), "leave out -replicas") {
 		t.Error(err)
 	}
 }

@@ -114,7 +114,7 @@ func TestResumeWithLateMicrobatches(t *testing.T) {
 		{2, nil, "here there are"},
 		{size, []string{"train.mode=wait", "train.backup=0"}, "resume with the mode of that training"},
 	} {
-		err := Check(Options{Resume: middle, Set: x.set}, x.ranks)
+		err := Check(t.Context(), Options{Resume: middle, Set: x.set}, x.ranks)
 		if (err == nil) != (x.want == "") {
 			t.Errorf("%d ranks, %v: %v, want %q", x.ranks, x.set, err, x.want)
 		}
@@ -207,16 +207,16 @@ func TestReplayOfATrainingThatWentOnOtherwise(t *testing.T) {
 	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Set: []string{"train.epochs=1"}, Tolerance: step.Tolerance{Mode: commit.Drop, Backup: 1}}
 	first := runJob(t, 3, opt)
 	runJob(t, 3, Options{Resume: first.RunDir, Set: []string{"train.epochs=2"}})
-	if err := CheckReplay(Options{Replay: first.RunDir}, 3); err != nil {
+	if err := CheckReplay(t.Context(), Options{Replay: first.RunDir}, 3); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckReplay(Options{Replay: first.RunDir}, 2); err == nil || !strings.Contains(err.Error(), "use -np 3") {
+	if err := CheckReplay(t.Context(), Options{Replay: first.RunDir}, 2); err == nil || !strings.Contains(err.Error(), "use -np 3") {
 		t.Errorf("on another number of ranks: %v", err)
 	}
 	second := runJob(t, 3, Options{Resume: first.RunDir, Set: []string{"train.epochs=3"}})
 	runJob(t, 2, Options{Resume: first.RunDir, Set: []string{"train.epochs=4"}})
 	for _, ranks := range []int{2, 3} {
-		err := CheckReplay(Options{Replay: first.RunDir}, ranks)
+		err := CheckReplay(t.Context(), Options{Replay: first.RunDir}, ranks)
 		if want := fmt.Sprintf("ran on 3 ranks in %v, and after step %d on 2 ranks in", opt.Tolerance, second.Steps); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("on %d ranks: %v; want %q", ranks, err, want)
 		}
@@ -244,7 +244,7 @@ func TestReplayOfATrainingThatWentOnWithOtherSettings(t *testing.T) {
 		first := runJob(t, 3, Options{Config: c, Set: []string{"train.epochs=1"}, Tolerance: how})
 		runJob(t, 3, Options{Resume: first.RunDir, Set: x.set})
 		again := runJob(t, 3, Options{Resume: first.RunDir, Set: []string{"train.epochs=2"}}) // nothing else has changed since
-		err := CheckReplay(Options{Replay: first.RunDir}, 3)
+		err := CheckReplay(t.Context(), Options{Replay: first.RunDir}, 3)
 		if want := fmt.Sprintf(", and after step %d on 3 ranks in %v with ", first.Steps, how); x.want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), x.want)) {
 			t.Errorf("%v: %v; want %q and %q", x.set, err, want, x.want)
 		}

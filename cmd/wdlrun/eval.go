@@ -44,7 +44,7 @@ func checkEval(c *cli.Context) error {
 	if c.Args().Present() {
 		return fmt.Errorf("eval takes no argument, and %q is one; files are given as -data FILE", c.Args().First())
 	}
-	return wdl.CheckEval(evalOptions(c))
+	return wdl.CheckEval(c.Context, evalOptions(c))
 }
 
 func (p *program) evalRank(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {

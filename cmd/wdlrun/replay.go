@@ -41,7 +41,7 @@ Example:
 				if err != nil {
 					return err
 				}
-				return wdl.CheckReplay(wdl.Options{Replay: c.Args().First(), Here: here}, ranks)
+				return wdl.CheckReplay(c.Context, wdl.Options{Replay: c.Args().First(), Here: here}, ranks)
 			}
 			work := func(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
 				job := wdl.NewJob(m.Comm, trace.New(traceSpans), wdl.Options{

@@ -108,7 +108,7 @@ func (p *program) checkTrain(c *cli.Context) error {
 			return err
 		}
 	}
-	if err := wdl.Check(opt, ranks); err != nil || !opt.Here {
+	if err := wdl.Check(c.Context, opt, ranks); err != nil || !opt.Here {
 		return err
 	}
 	return wdl.CheckTiers(opt)
@@ -157,7 +157,7 @@ func (p *program) foresee(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := wdl.Check(opt, ranks); err != nil {
+	if err := wdl.Check(c.Context, opt, ranks); err != nil {
 		return err
 	}
 	if world, found, _ := rank.FromEnv(p.getenv); found && world.Rank != 0 {

@@ -66,6 +66,7 @@ type Given struct {
 	Owned      string                     // why none of them is replicated; "" for no reason
 	Backup     int                        // microbatches of a step that do not count
 	Copies     bool                       // each rank keeps copies of another's rows
+	Step       func()                     // is called after each step of the sample was looked at; nil: nobody asks
 }
 
 // Foresee plans a training of a filled configuration on so many ranks. Without data,
@@ -76,7 +77,7 @@ func Foresee(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.D
 	rows := int64(0)
 	if d != nil {
 		rows = d.Rows(data.Train)
-		if err := s.take(ctx, c, e, d); err != nil {
+		if err := s.take(ctx, c, e, d, g.Step); err != nil {
 			return nil, err
 		}
 	}

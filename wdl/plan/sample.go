@@ -163,8 +163,9 @@ func filled(mean, room float64) (rows float64) {
 	return rows
 }
 
-// take reads the sample: the first steps of the first epoch, without shuffling.
-func (s *sample) take(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.Dataset) error {
+// take reads the sample: the first steps of the first epoch, without shuffling. It calls
+// step, if it is not nil, after each.
+func (s *sample) take(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.Dataset, step func()) error {
 	lanes := c.Train.Lanes
 	if lanes == 0 {
 		lanes = data.DefaultLanes(s.ranks)
@@ -184,6 +185,9 @@ func (s *sample) take(ctx context.Context, c *config.Config, e *encode.Encoder, 
 		}
 		s.add(b)
 		r.Recycle(b)
+		if step != nil {
+			step()
+		}
 		if s.values() >= sampleValues {
 			return nil
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/trace"
 )
 
 // sectionDense is the section of a checkpoint with the dense parameters, see
@@ -68,6 +69,7 @@ func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32) error {
 			return err
 		}
 	}
+	t.rec.Enter(trace.Wait)
 	if err := store.Recopy(); err != nil {
 		return err
 	}

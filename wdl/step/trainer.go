@@ -80,7 +80,9 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l 
 	var refused error
 	window := func(n int) []float32 {
 		// Where ranks share memory the allreduce then reads gradients in place.
+		rec.Enter(trace.Wait)
 		grads, err := collective.Alloc[float32](comm, n)
+		rec.Enter(trace.Build)
 		if err != nil {
 			refused, grads = err, make([]float32, n)
 		}

@@ -1,0 +1,88 @@
+package wdl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// began runs a job on two ranks and returns the phases of each up to its first step, and
+// how far it had come in all by then.
+func began(t *testing.T, opt Options) (phases [2][]string, advanced [2]int64) {
+	t.Helper()
+	opt.Out, opt.Warn = t.TempDir(), func(line string) { t.Log(line) }
+	var mu sync.Mutex
+	onRanks(t, 2, func(comm *collective.Comm) error {
+		rec := trace.New(10_000)
+		j := NewJob(comm, rec, opt)
+		_, err := j.Run(context.Background())
+		var b bytes.Buffer
+		if err == nil {
+			err = rec.WriteChrome(&b, comm.Rank())
+		}
+		var spans []struct {
+			Name string `json:"name"`
+		}
+		if err == nil {
+			err = json.Unmarshal(b.Bytes(), &spans)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, s := range spans[min(1, len(spans)):] { // behind the name of the process
+			if s.Name == trace.Pull.String() {
+				break
+			}
+			phases[comm.Rank()] = append(phases[comm.Rank()], s.Name)
+		}
+		advanced[comm.Rank()] = j.Status().Progress
+		return err
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+	return phases, advanced
+}
+
+// TestAStartSaysWhatItDoes: what takes long at the start of a training has a phase that
+// is no waiting, on the rank that does it alone, so that a rank which works is not taken
+// for one that waits, nor one that stands still.
+func TestAStartSaysWhatItDoes(t *testing.T) {
+	c := clicksConfig(t, clicks(t, 300), "", "")
+	for _, x := range []struct {
+		opt  Options
+		want [2]string
+	}{
+		{Options{Config: c}, [2]string{"brief scan plan build", "scan plan build"}},
+		{Options{Resume: checkpoint.Dir(filepath.Join(runJob(t, 2, Options{Config: c}).RunDir, checkpoint.Folder), 8)},
+			[2]string{"brief scan plan build restore", "scan plan build restore"}},
+	} {
+		phases, advanced := began(t, x.opt)
+		for rank, all := range phases {
+			at := 0
+			for _, want := range strings.Fields(x.want[rank]) {
+				i := slices.Index(all[at:], want)
+				if i < 0 {
+					t.Fatalf("rank %d: phases %q, want %q in this order", rank, all, x.want[rank])
+				}
+				at += i
+			}
+			if advanced[rank] == 0 {
+				t.Errorf("rank %d did not show that it got on", rank)
+			}
+		}
+	}
+	for p := trace.Phase(0); p < trace.Phases; p++ {
+		if waits := strings.Contains(" start pull push sync wait ", " "+p.String()+" "); waits != p.Waits() {
+			t.Errorf("in phase %v a rank waits: %v", p, p.Waits())
+		}
+	}
+}
