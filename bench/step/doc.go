@@ -30,6 +30,9 @@
 // alone Result.Cores counts by the CPU time of the median step, which they lengthen
 // by what they take of caches and memory only; ranks that wait for each other take
 // CPU time too, so there it would say little.
+// Result.Busy says what speaks for other work on the machine while it was measured:
+// that a lone thread lacked a core, that steps or the rate of multiply-adds scatter, or
+// that a step beat its bound. Such times compare with what ran beside them alone.
 // Options.Epoch instead trains on every row of the workload's training part once
 // and evaluates its test part; there rows are made between the steps, outside the
 // clock.

@@ -10,6 +10,8 @@ import (
 // measures, as in a step.
 type Machine struct {
 	PeakFLOPS      float64 `json:"peak_flops"`                // of float32: multiply-adds on registers count two
+	PeakP10        float64 `json:"peak_flops_p10"`            // the slowest tenth of its measurements
+	PeakP90        float64 `json:"peak_flops_p90"`            // nine of ten are below
 	PeakBF16FLOPS  float64 `json:"peak_bf16_flops,omitempty"` // of bfloat16 products, in tiles or in vectors; 0 unless the step uses them
 	Bandwidth      float64 `json:"bandwidth"`                 // bytes a second, read and written by a copy in memory
 	CacheBandwidth float64 `json:"cache_bandwidth"`           // the same in the second-level cache

@@ -7,18 +7,20 @@ import (
 
 // Result is the outcome on rank 0.
 type Result struct {
-	Workload string  `json:"workload"`
-	Model    string  `json:"model"`
-	NP       int     `json:"np"`
-	Threads  int     `json:"threads"`
-	Batch    int     `json:"batch"` // of all ranks
-	BF16     bool    `json:"bf16"`
-	Speed    float64 `json:"samples_per_second"` // batch over the median step
-	Growing  float64 `json:"samples_per_second_growing,omitempty"`
-	Cores    float64 `json:"samples_per_cpu_second,omitempty"` // batch over the median CPU time of a step; one rank alone
-	Share    float64 `json:"roofline_share"`                   // of the time of the bound in that of the step
-	Bound    string  `json:"bound"`                            // what the bound is: multiply-adds or memory
-	FloorMS  float64 `json:"floor_ms"`                         // those of the parts, one after the other
+	Workload  string   `json:"workload"`
+	Model     string   `json:"model"`
+	NP        int      `json:"np"`
+	Threads   int      `json:"threads"`
+	Batch     int      `json:"batch"` // of all ranks
+	BF16      bool     `json:"bf16"`
+	Speed     float64  `json:"samples_per_second"` // batch over the median step
+	Growing   float64  `json:"samples_per_second_growing,omitempty"`
+	Busy      []string `json:"busy"`                             // what speaks for other work on the machine meanwhile; empty on a quiet one
+	CoreShare float64  `json:"core_share,omitempty"`             // of the steps' time, that this process had a core; one rank of one thread alone
+	Cores     float64  `json:"samples_per_cpu_second,omitempty"` // batch over the median CPU time of a step; one rank alone
+	Share     float64  `json:"roofline_share"`                   // of the time of the bound in that of the step
+	Bound     string   `json:"bound"`                            // what the bound is: multiply-adds or memory
+	FloorMS   float64  `json:"floor_ms"`                         // those of the parts, one after the other
 
 	Allocs *float64 `json:"allocs_per_step,omitempty"`   // heap objects of the process; the median
 	Beside *float64 `json:"allocs_per_second,omitempty"` // the mean, with what happens beside the steps
@@ -58,6 +60,7 @@ func (m *meter) report(r *Result, before, after snapshot) {
 		median := medianOf(m.parts[k])
 		r.Parts = append(r.Parts, Part{Name: name, MS: median * 1e3, P10MS: m.parts[k][steps/10] * 1e3})
 	}
+	r.CoreShare = m.coreShare()
 	median := medianOf(m.seconds)
 	r.StepMS, r.P10MS, r.P90MS, r.Speed = median*1e3, m.seconds[steps/10]*1e3, m.seconds[(steps*9)/10]*1e3, float64(m.o.Batch)/median
 	if cores := medianOf(m.cores); r.NP == 1 && cores > 0 {
@@ -71,6 +74,7 @@ func (m *meter) report(r *Result, before, after snapshot) {
 	r.Bytes = 2*record*(a.StepsOfRows-b.StepsOfRows)/steps + 8*(a.KeysPulled-b.KeysPulled)/steps
 	r.Sent = (a.BytesSent() - b.BytesSent()) / steps
 	r.Machine.PeakFLOPS, r.Machine.PeakBF16FLOPS = medianOf(m.peaks), medianOf(m.halfPeaks)
+	r.Machine.PeakP10, r.Machine.PeakP90 = m.peaks[len(m.peaks)/10], m.peaks[(len(m.peaks)*9)/10]
 	least, bound := r.Machine.Floor(Cost{FLOP: r.FLOP, Memory: r.Bytes}, m.o.Threads)
 	r.Bound, r.Share = bound, least/median
 	r.account(m.shapes(a.KeysPulled-b.KeysPulled, a.StepsOfRows-b.StepsOfRows, r.Unique, r.FLOP, steps))
@@ -82,6 +86,7 @@ func (m *meter) report(r *Result, before, after snapshot) {
 	if cpu := after.runtime[1] - before.runtime[1]; cpu > 0 {
 		r.GC, r.Locks = (after.runtime[0]-before.runtime[0])/cpu, (after.runtime[2]-before.runtime[2])/cpu
 	}
+	r.Busy = r.signs()
 }
 
 // String is a small table for people.
@@ -110,6 +115,7 @@ func (r Result) String() string {
 		fmt.Fprintf(&b, "allocations     %.0f in half of the steps or more, %.0f a second in the mean\n", *r.Allocs, *r.Beside)
 	}
 	fmt.Fprintf(&b, "collector       %.2f %% of the CPU time; waiting for locks %.2f %%\n", 100*r.GC, 100*r.Locks)
+	r.writeBusy(&b)
 	if r.AUC != nil {
 		fmt.Fprintf(&b, "test            AUC %.5f, log-loss %.5f\n", *r.AUC, *r.LogLoss)
 	}

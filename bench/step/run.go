@@ -109,6 +109,7 @@ func (m *meter) timed(i int, b, next *encode.Batch) error {
 		if m.o.BF16 {
 			m.halfPeaks = append(m.halfPeaks, peak(f32.PeakBF16FLOP, m.flop()))
 		}
+		return collective.Barrier(m.comm) // the next step is not to wait for another's peak
 	}
 	return nil
 }

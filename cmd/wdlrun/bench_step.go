@@ -24,7 +24,8 @@ func benchStepCommand(p *program) *cli.Command {
 		Description: `Trains on click logs that are generated in memory, w1 (60 sparse fields, 10
 million keys) or w2 (26 sparse and 13 dense fields, 2 million keys), and tells
 the median step, the time of each part, and the share of what multiply-adds or
-memory would allow. All of it is measured in the same run.
+memory would allow. All of it is measured in the same run. Where other work on
+the machine disturbed it, the line "busy machine" says by what.
 
 Examples:
    wdlrun -np 1 bench step -workload w1 -batch 1024
