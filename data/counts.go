@@ -23,6 +23,7 @@ type Counts struct {
 	faults    []record.Fault // the first of them
 	content   uint64         // sum of the digests of the blocks, which no order changes
 	late      []string       // fields that have come, of those that are watched
+	valued    []byte         // a bit for each column of the schema: some record has a value of it
 }
 
 // span32 is a run of blocks.
@@ -60,9 +61,10 @@ func (c *Counts) tooBad(most int64) error {
 }
 
 const (
-	countsMagic = "wdlcnt4\n"
+	countsMagic = "wdlcnt5\n"
 	mostFaults  = 8 // that are kept of a dataset
 	mostText    = 1 << 12
+	mostColumns = 1 + 2*schema.MostInputs // the label, fields, and those of weights
 )
 
 // Marshal encodes c for Merge.
@@ -94,7 +96,7 @@ func (c *Counts) Marshal() []byte {
 	for _, name := range c.late {
 		b = append(binary.AppendUvarint(b, uint64(len(name))), name...)
 	}
-	return b
+	return append(binary.AppendUvarint(b, uint64(len(c.valued))), c.valued...)
 }
 
 // Merge adds the encoded counts of other blocks of the same dataset. After an
@@ -139,7 +141,23 @@ func (c *Counts) Merge(b []byte) error {
 			c.late = append(c.late, name)
 		}
 	}
+	c.addValued(o.valued)
 	return nil
+}
+
+// addValued takes in which columns have a value.
+func (c *Counts) addValued(bits []byte) {
+	for len(c.valued) < len(bits) {
+		c.valued = append(c.valued, 0)
+	}
+	for i, b := range bits {
+		c.valued[i] |= b
+	}
+}
+
+// hasValued tells whether some record has a value of column i of the schema.
+func (c *Counts) hasValued(i int) bool {
+	return i/8 < len(c.valued) && c.valued[i/8]>>(i%8)&1 == 1
 }
 
 func countsFrom(b []byte) (c Counts, err error) {
@@ -169,9 +187,10 @@ func countsFrom(b []byte) (c Counts, err error) {
 		c.spans = append(c.spans, s)
 	}
 	c.faults = faultsFrom(r)
-	for range r.Length(2*schema.MostInputs, 1) { // fields, and those of weights
+	for range r.Length(mostColumns, 1) {
 		c.late = append(c.late, string(r.Bytes(record.MostLine)))
 	}
+	c.valued = slices.Clone(r.Bytes(mostColumns/8 + 1))
 	if err := r.End(); err != nil {
 		return Counts{}, err
 	}

@@ -22,7 +22,8 @@ type Dataset struct {
 	set    *record.Set
 	schema schema.Schema // filled
 	late   []string      // of them, those that no record has that was read so far
-	absent []string      // fields that no record has, where any name may come
+	absent []string      // fields of which no record has a value
+	excuse bool          // late fields need not come
 	stream bool          // some file can only be read onwards
 	digest uint64
 	hold   holdOut
@@ -47,22 +48,50 @@ type totals struct {
 // files, and every file has the same fields. All faults of source and schema
 // are reported at once.
 func Open(src schema.Source, s schema.Schema, patterns []string) (*Dataset, error) {
+	d, err := look(src, s, patterns)
+	if err != nil {
+		return nil, err
+	}
+	first := d.set.Fields
+	d.late = d.set.Come(d.schema.Fields()[1:])
+	return d, d.open(s, first)
+}
+
+// OpenEval is Open of data that a trained model is evaluated on. Where records name their
+// fields, each has those that it has, and so maybe none has one that features need: it is
+// missing then, as a model expects of some records, and Absent tells of it. The label must
+// be there.
+func OpenEval(src schema.Source, s schema.Schema, patterns []string) (*Dataset, error) {
+	d, err := look(src, s, patterns)
+	if err != nil {
+		return nil, err
+	}
+	first := d.set.Fields
+	if d.excuse = d.set.Named(); d.excuse {
+		d.late = slices.DeleteFunc(d.schema.Fields()[1:], func(name string) bool { return slices.Contains(first, name) })
+	}
+	return d, d.open(s, first)
+}
+
+// look finds the files of a dataset.
+func look(src schema.Source, s schema.Schema, patterns []string) (*Dataset, error) {
 	files, err := record.OpenSet(src, patterns)
 	if err != nil {
 		return nil, err
 	}
 	d := &Dataset{set: files, schema: s.Fill(), marks: new(marks)}
-	if err := d.set.Uncut(d.schema.Fields()); err != nil {
-		return nil, err
-	}
-	first := d.set.Fields
-	d.late = d.set.Come(d.schema.Fields()[1:])
+	return d, d.set.Uncut(d.schema.Fields())
+}
+
+// open checks the schema by the fields, of which late ones may yet come. first are those
+// by which the dataset is known.
+func (d *Dataset) open(s schema.Schema, first []string) error {
 	d.set.Add(d.late)
 	if err := schema.Joined("data: schema of "+d.set.Files[0].Name, s.Validate(d.set.Fields)); err != nil {
-		return nil, err
+		return err
 	}
-	if err := encode.Readable(src, d.set.Fields, d.schema); err != nil {
-		return nil, err
+	if err := encode.Readable(d.set.Source, d.set.Fields, d.schema); err != nil {
+		return err
 	}
 	h := xxh3.New()
 	for _, f := range d.set.Files {
@@ -71,7 +100,7 @@ func Open(src schema.Source, s schema.Schema, patterns []string) (*Dataset, erro
 	}
 	fmt.Fprintf(h, "%q", first)
 	d.digest = h.Sum64()
-	return d, nil
+	return nil
 }
 
 // Names returns the names of the files in their order.
@@ -130,9 +159,7 @@ func (d *Dataset) Use(c *Counts) error {
 	if err := d.Lacks(c); err != nil {
 		return err
 	}
-	if len(d.late) == 0 {
-		d.absent = slices.DeleteFunc(d.watched(), func(name string) bool { return slices.Contains(c.late, name) })
-	}
+	d.absent = d.AbsentIn(c)
 	d.totals = t
 	for s := range d.chosen {
 		d.chosen[s] = sync.OnceValue(func() []int32 { return d.choose(Select(s)) })

@@ -13,6 +13,9 @@ import (
 // Late describes the fields that features need and none of the records has that Open
 // read; "" if there is none. Use refuses those that the others lack too.
 func (d *Dataset) Late() string {
+	if d.excuse {
+		return ""
+	}
 	names := make([]string, len(d.late))
 	first := d.without(d.late)
 	for i, name := range d.late {
@@ -26,8 +29,8 @@ func (d *Dataset) Late() string {
 
 // Lacks is the error of features whose field no record has.
 func (d *Dataset) Lacks(c *Counts) error {
-	if len(d.late) == 0 || len(d.late) == len(c.late) {
-		return nil // all have come, or may yet
+	if d.excuse || len(d.late) == 0 || len(d.late) == len(c.late) {
+		return nil // all have come, or need not
 	}
 	has := append(d.without(d.late), c.late...)
 	return schema.Joined("data: schema of "+d.set.Files[0].Name, d.schema.Validate(has))
@@ -42,22 +45,28 @@ func (d *Dataset) watched() []string {
 	return d.schema.Fields()[1:]
 }
 
-// Absent are, after Use, the fields that features need and no record has a value of,
-// where any name may come, so that Open could not refuse them.
+// AbsentIn are the fields that features need and of which no record has a value, by the
+// counts of all records.
+func (d *Dataset) AbsentIn(c *Counts) (absent []string) {
+	for i, name := range d.schema.Fields() {
+		if i > 0 && !c.hasValued(i) && c.Records() > 0 {
+			absent = append(absent, name)
+		}
+	}
+	return absent
+}
+
+// Absent is AbsentIn of the counts that are in use.
 func (d *Dataset) Absent() []string { return d.absent }
 
-// Near is, for each of these names, the most similar field that the first records have,
-// "" if none is.
-func (d *Dataset) Near(names []string) []string {
-	near := make([]string, len(names))
+// First are the fields that the first records of the first file have, nil if it cannot be
+// read: what to write in the place of a misspelt one.
+func (d *Dataset) First() []string {
 	has, err := d.set.NamesIn(0)
 	if err != nil {
-		return near // it is a hint
+		return nil // it is a hint
 	}
-	for i, name := range names {
-		near[i] = nearest.Of(name, slices.DeleteFunc(slices.Clone(has), func(other string) bool { return other == name }))
-	}
-	return near
+	return slices.DeleteFunc(slices.Clone(has), func(name string) bool { return name == d.schema.Label.Field })
 }
 
 // without are the fields that are not of these names.

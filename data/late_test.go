@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/data/datatest"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/tfrecord"
@@ -134,5 +136,73 @@ func TestTrainingTakesLateFields(t *testing.T) {
 	label := schema.Schema{Label: schema.Label{Field: "rare"}, Features: s("often").Features[1:]}
 	if _, err := Open(schema.Source{Format: "jsonl"}, label, []string{lateFile(t, "jsonl", 2*looked, looked+5)}); err == nil || !strings.Contains(err.Error(), `label: there is no field "rare"`) {
 		t.Errorf("a label that no first record has: %v", err)
+	}
+}
+
+// What a model is evaluated on may lack fields of its features where records name their
+// fields: they are missing values. Where a column is one of a layout it must be there, as
+// the label must.
+func TestEvaluationTakesAbsentFields(t *testing.T) {
+	s := func(fields ...string) schema.Schema {
+		all := schema.Schema{Label: schema.Label{Field: "label", Positive: []string{"1", "7"}}}
+		for _, f := range fields {
+			all.Features = append(all.Features, schema.Feature{Field: f, Encode: "hash"})
+		}
+		return all
+	}
+	for _, format := range []string{"jsonl", "tfrecord"} {
+		for _, x := range []struct{ rows, late int }{{50, -1}, {50, 40}, {2 * looked, -1}, {2 * looked, 2*looked - 3}} {
+			path, src := lateFile(t, format, x.rows, x.late), schema.Source{Format: format}
+			wanted := s("often", "rare", "rarer")
+			if _, err := Open(src, wanted, []string{path}); err == nil {
+				t.Errorf("%s: trained on without a field", format)
+			}
+			d, err := OpenEval(src, wanted, []string{path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fit, counts := scanAll(t, d, wanted, 3)
+			if err := d.Use(counts); err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"rare", "rarer"}
+			if x.late >= 0 {
+				want = want[1:]
+			}
+			if !slices.Equal(d.Absent(), want) || d.Late() != "" {
+				t.Errorf("%s %+v: absent %q, late %q", format, x, d.Absent(), d.Late())
+			}
+			for _, b := range readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 64}) {
+				for _, k := range b.Sparse[2].Values {
+					if k != encode.KeyMissing {
+						t.Fatalf("%s: an absent field has the key %x", format, k)
+					}
+				}
+			}
+			other := s("often")
+			other.Label.Field = "rarer"
+			if _, err := OpenEval(src, other, []string{path}); err == nil || !strings.Contains(err.Error(), `label: there is no field "rarer"`) {
+				t.Errorf("%s: without a label: %v", format, err)
+			}
+		}
+	}
+	text := datatest.Write(t, "a.csv", "label,often\n1,2\n")
+	if _, err := OpenEval(schema.Source{Header: true}, s("often", "rare"), []string{text}); err == nil || !strings.Contains(err.Error(), `there is no field "rare"`) {
+		t.Errorf("a table without a column: %v", err)
+	}
+}
+
+// TestColumnsWithoutValues: every format's columns that no record has a value of are
+// known, however many parts a scan has.
+func TestColumnsWithoutValues(t *testing.T) {
+	src := schema.Source{Header: true, Missing: []string{"NA"}}
+	path := datatest.Write(t, "a.csv", "y,a,b,c\n1,,NA,\n0,NA,,\n"+strings.Repeat("1,,,\n", 40<<10)+"1,,,x\n")
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{
+		{Field: "a", Encode: "hash", Weights: "b"}, {Field: "c", Encode: "hash"}, {Field: "c", Encode: "vocabulary", Name: "again"}}}
+	for _, parts := range []int{1, 3} {
+		d, _ := prepare(t, src, s, parts, path)
+		if !slices.Equal(d.Absent(), []string{"a", "b"}) {
+			t.Errorf("%d parts: %q", parts, d.Absent())
+		}
 	}
 }

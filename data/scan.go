@@ -54,6 +54,7 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, pr
 		}
 	}
 	c.spans, c.positives, c.faults, c.late = []span32{sp}, s.positives, s.faults, s.watch.Came()
+	c.addValued(s.valued())
 	if err := c.tooBad(d.set.Source.MaxBad); err != nil {
 		return nil, err
 	}
@@ -153,6 +154,19 @@ func (s *scanner) broken(f *record.File, u record.Unit, err error) error {
 	}
 	at.Want = err.Error()
 	return &at
+}
+
+// valued has a bit for each column of which a record has a value.
+func (s *scanner) valued() []byte {
+	n := len(s.FieldsRead())
+	bits := make([]byte, (n+7)/8)
+	for i := range n {
+		bits[i/8] |= 1 << (i % 8)
+	}
+	for _, i := range s.watch.Without() {
+		bits[i/8] &^= 1 << (i % 8)
+	}
+	return bits
 }
 
 // take counts the record that was checked, the r-th good one of block b.

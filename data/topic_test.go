@@ -168,8 +168,8 @@ func TestTopicOfObjects(t *testing.T) {
 	s.Features = append(s.Features, schema.Feature{Field: "sit", Encode: "id"}, schema.Feature{Field: "ziel", Encode: "raw"})
 	for _, size := range []int{1, 3} {
 		d, _ := prepare(t, src, s, size, address)
-		if got := fmt.Sprintf("%q %q", d.Absent(), d.Near(d.Absent())); got != `["sit" "ziel"] ["site" ""]` {
-			t.Errorf("%d ranks: absent, near: %s", size, got)
+		if got := fmt.Sprintf("%q %q", d.Absent(), d.First()); got != `["sit" "ziel"] ["site" "n"]` {
+			t.Errorf("%d ranks: absent, and there: %s", size, got)
 		}
 	}
 	bad := topic(t, []string{records[2], `{"y": 1`, `[1]`, records[3]})

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/internal/nearest"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/step"
@@ -39,7 +41,11 @@ func openInputs(c *config.Config, eval bool) (in inputs, err error) {
 		if len(patterns) == 0 || err != nil {
 			return nil
 		}
-		d, e := data.Open(c.Data, s, patterns)
+		look := data.OpenEval
+		if what == "training" {
+			look = data.Open
+		}
+		d, e := look(c.Data, s, patterns)
 		if e != nil {
 			err = fmt.Errorf("%s data: %w", what, e)
 		}
@@ -114,6 +120,9 @@ func (j *job) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error {
 		j.counts = append(j.counts, merged.Marshal())
 	}
 	j.tellBad(d)
+	if d != j.train || !j.config.Data.Follow.On { // else each span goes on with the others
+		j.tellAbsent(d)
+	}
 	if fit == nil {
 		return nil
 	}
@@ -146,6 +155,57 @@ func (j *job) tellBad(d *data.Dataset) {
 		line += fmt.Sprintf("; the first: %v", &first[0])
 	}
 	j.opt.Warn(line)
+}
+
+// tellAbsent tells the user of the fields that features need and of which no record of a
+// dataset has a value.
+func (j *job) tellAbsent(d *data.Dataset) {
+	if j.comm.Rank() != 0 {
+		return
+	}
+	if keys := j.absentKeys(d, map[string]bool{}); keys != "" {
+		j.opt.Warn(fmt.Sprintf("no record of %s has a value of these fields, whose features learn nothing and tell nothing there: %s", firstFew(d.Names()), keys))
+	}
+}
+
+// absentKeys lists those fields by the keys of the configuration, without those that are
+// known, to which it adds them. "" stands for none.
+func (j *job) absentKeys(d *data.Dataset, known map[string]bool) string {
+	const most, mostListed = 8, 40 // that a person reads
+	absent := d.Absent()
+	var names, keys []string
+	for i, f := range j.config.Features {
+		for _, x := range [][2]string{{"field", f.Field}, {"weights", f.Weights}} {
+			if name := x[1]; name != "" && !known[name] {
+				if known[name] = true; slices.Contains(absent, name) {
+					names, keys = append(names, name), append(keys, fmt.Sprintf("features[%d].%s %q", i, x[0], name))
+				}
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	has, strange := d.First(), false
+	for i, name := range names[:min(len(names), most)] {
+		near := nearest.Of(name, has)
+		switch {
+		case slices.Contains(has, name):
+			keys[i] += " (always missing)"
+			continue
+		case near != "":
+			keys[i] += fmt.Sprintf(" (did you mean %q?)", near)
+		}
+		strange = true
+	}
+	if more := len(keys) - most; more > 0 {
+		keys = append(keys[:most], fmt.Sprintf("and %d more", more))
+	}
+	list := strings.Join(keys, ", ")
+	if strange && len(has) <= mostListed {
+		list += "; there are: " + strings.Join(has, ", ")
+	}
+	return list
 }
 
 // InputReport says how the training rows were read beside the steps. Threads that

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -264,7 +263,7 @@ func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
 			c.Step, c.Rows, c.Data, rows, print, firstFew(c.Stream.Span))
 	}
 	c.Rows, c.Data = rows, print
-	j.tellAbsent()
+	j.tellLate()
 	return true, nil
 }
 
@@ -300,33 +299,16 @@ func (j *job) keepBefore(ctx context.Context, fault error, end func()) error {
 	return err
 }
 
-// tellAbsent tells the user once of each field that features need and no span has had.
-// Open cannot refuse a misspelt one, for it may come later.
-func (j *job) tellAbsent() {
+// tellLate tells the user once of each field that features need and of which no span has
+// had a value. Open cannot refuse a misspelt one, for it may come later.
+func (j *job) tellLate() {
 	if j.comm.Rank() != 0 {
 		return
 	}
-	var names, keys []string
-	absent, known := j.train.Absent(), j.following.known
-	for i, f := range j.config.Features {
-		for _, x := range [][2]string{{"field", f.Field}, {"weights", f.Weights}} {
-			if name := x[1]; name != "" && !known[name] {
-				if known[name] = true; slices.Contains(absent, name) {
-					names, keys = append(names, name), append(keys, fmt.Sprintf("features[%d].%s %q", i, x[0], name))
-				}
-			}
-		}
+	if keys := j.absentKeys(j.train, j.following.known); keys != "" {
+		j.opt.Warn(fmt.Sprintf("no record so far of the stream %s has a value of these fields: %s. Correct what is misspelt; leave what comes later",
+			firstFew(j.config.Data.Train), keys))
 	}
-	if len(names) == 0 {
-		return
-	}
-	for i, near := range j.train.Near(names) {
-		if near != "" {
-			keys[i] += fmt.Sprintf(" (did you mean %q?)", near)
-		}
-	}
-	j.opt.Warn(fmt.Sprintf("no record so far of the stream %s has these fields: %s: correct what is misspelt; leave what comes later",
-		firstFew(j.config.Data.Train), strings.Join(keys, ", ")))
 }
 
 // unusable adds to an error about a record how many were left out before it, which

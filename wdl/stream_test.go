@@ -408,9 +408,9 @@ func TestStreamCountsBadRecords(t *testing.T) {
 // and not of one that has come before.
 func TestStreamTellsOfAbsentFields(t *testing.T) {
 	t.Parallel()
-	for _, x := range []struct{ format, often, seldom string }{
-		{"jsonl", `{"click": %d, "site": 3, "user": 4}`, `{"click": 1, "site": 3, "other": null}`},
-		{"libffm", "%d 10:3:1 2000:4:1", "1 10:3:1"},
+	for _, x := range []struct{ format, often, seldom, there string }{
+		{"jsonl", `{"click": %d, "site": 3, "user": 4}`, `{"click": 1, "site": 3, "other": null}`, "site, user"},
+		{"libffm", "%d 10:3:1 2000:4:1", "1 10:3:1", "10, 2000, 10_values, 2000_values"},
 	} {
 		dir := t.TempDir()
 		for i := range 3 {
@@ -440,8 +440,8 @@ func TestStreamTellsOfAbsentFields(t *testing.T) {
 				warned = append(warned, line)
 			}
 		}})
-		want := fmt.Sprintf("no record so far of the stream [%s] has these fields: features[2].field %q (did you mean %q?), features[3].field %q: correct what is misspelt; leave what comes later",
-			dir, names[3], names[2], names[4])
+		want := fmt.Sprintf("no record so far of the stream [%s] has a value of these fields: features[2].field %q (did you mean %q?), features[3].field %q; there are: %s. Correct what is misspelt; leave what comes later",
+			dir, names[3], names[2], names[4], x.there)
 		if res.Spans != 3 || !slices.Equal(warned, []string{want}) {
 			t.Errorf("%s: %d spans, warnings %q\nwant %q", x.format, res.Spans, warned, want)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,8 @@ func checkCommand(p *program) *cli.Command {
 		UsageText: "wdlrun data check [-max-bad N] [flags] FILE…",
 		Description: `Without -config a record is good if it can be cut into its fields: checksums,
 lengths, quotes and numbers of fields are right. With -config it is good if
-training would take it: labels and numbers are what the features need, too. Files
+training would take it: labels and numbers are what the features need, too; fields of
+which no record has a value are named. Files
 other than its own may be Parquet, TFRecord or JSON, whatever it says of those.
 
 Each fault is told with its file and line (of tables the row, of TFRecord the offset
@@ -50,8 +52,9 @@ type checked struct {
 	Format  string    `json:"format"`
 	Records int64     `json:"records"` // that can be used
 	Bad     int64     `json:"bad"`
-	Faults  []faultAt `json:"faults"` // the first
-	Config  bool      `json:"config"` // checked as training would
+	Faults  []faultAt `json:"faults"`           // the first
+	Config  bool      `json:"config"`           // checked as training would
+	Absent  []string  `json:"absent,omitempty"` // with it: fields that features need and of which no record has a value
 	OK      bool      `json:"ok"`
 	Error   string    `json:"error,omitempty"`     // why it is not
 	Code    int       `json:"exit_code,omitempty"` // if it is not
@@ -126,7 +129,7 @@ func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []reco
 	full.Fill()
 	src := t.source
 	src.MaxBad = math.MaxInt64
-	d, err := data.Open(src, schema.Schema{Label: full.Label, Features: full.Features, Crosses: full.Crosses}, t.patterns)
+	d, err := data.OpenEval(src, schema.Schema{Label: full.Label, Features: full.Features, Crosses: full.Crosses}, t.patterns)
 	if err != nil {
 		return r, nil, t.unlike(err)
 	}
@@ -134,11 +137,26 @@ func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []reco
 	if err != nil {
 		return r, nil, err
 	}
-	if err := d.Lacks(n); err != nil {
-		return r, nil, t.unlike(err)
+	absent := d.AbsentIn(n)
+	if len(absent) > 0 {
+		fmt.Fprintf(p.stderr, "wdlrun: no record has a value of these fields, which features need: %s; an evaluation takes them as missing\n", quotedFew(absent))
 	}
 	bad, faults := n.Bad()
-	return checked{Files: d.Names(), Records: n.Records(), Bad: bad, Config: true}, faults[:min(len(faults), c.Int("show"))], nil
+	return checked{Files: d.Names(), Records: n.Records(), Bad: bad, Config: true, Absent: absent}, faults[:min(len(faults), c.Int("show"))], nil
+}
+
+// quotedFew lists names, of many the first.
+func quotedFew(names []string) string {
+	const few = 8
+	more := len(names) - few
+	quoted := make([]string, min(len(names), few))
+	for i := range quoted {
+		quoted[i] = strconv.Quote(names[i])
+	}
+	if more > 0 {
+		quoted = append(quoted, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(quoted, ", ")
 }
 
 // scanAll scans a dataset on all cores.

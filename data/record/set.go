@@ -181,6 +181,9 @@ func (s *Set) BytesOf(b int) int64 {
 // Add adds names of fields that may come.
 func (s *Set) Add(names []string) { s.Fields = union(slices.Clip(s.Fields), names) }
 
+// Named tells whether records name their fields, and the first ones are known by name.
+func (s *Set) Named() bool { return s.Fields != nil && Named(s.Format) }
+
 // AnyName tells whether a field of any name may come.
 func (s *Set) AnyName() bool {
 	_, named := namingOf(s.Format)
