@@ -243,9 +243,10 @@ func TestResumeOnOtherRanks(t *testing.T) {
 	whole := train(t, dir, 2, short...)
 	half := filepath.Join(dir, whole.RunDir, "checkpoints", "step-000000240")
 	for _, np := range []int{1, 3} {
-		r := train(t, dir, np, "-resume", half)
-		if r.RunDir == whole.RunDir {
-			t.Error("a checkpoint picked by name was continued in its own run directory")
+		out := fmt.Sprintf("runs-of-%d", np)
+		r := train(t, dir, np, "-resume", half, "-out", out)
+		if filepath.Dir(r.RunDir) != out {
+			t.Errorf("a checkpoint picked by name was continued in %s, not in a new run directory in %s", r.RunDir, out)
 		}
 		if r.Samples != whole.Samples || r.Steps != whole.Steps {
 			t.Errorf("%d ranks: %d samples in %d steps, want %d in %d", np, r.Samples, r.Steps, whole.Samples, whole.Steps)

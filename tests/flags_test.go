@@ -115,10 +115,11 @@ func TestNoRunDirectory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "taken"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, out := range []string{"taken", "taken/below", "/proc/x"} {
-		o := run(t, dir, "-np", "2", "train", "-out", out)
+	for _, args := range [][]string{{"-out", "taken"}, {"-out", "taken/below"}, {"-out", "/proc/x"}, {"-resume", "step-000000001", "-out", "taken"}} {
+		out := strings.Join(args, " ")
+		o := run(t, dir, append([]string{"-np", "2", "train"}, args...)...)
 		if o.code != 1 || !strings.HasPrefix(o.stderr, "wdlrun: wdl: run directory: ") || strings.Count(o.stderr, "\n") != 1 || !strings.Contains(o.stderr, "with -out") {
-			t.Errorf("-out %s: exit code %d, want 1 and a line of the launcher\n%s", out, o.code, o.stderr)
+			t.Errorf("%s: exit code %d, want 1 and a line of the launcher\n%s", out, o.code, o.stderr)
 		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {

@@ -54,7 +54,7 @@ func NewRunDir(parent string, now time.Time) (string, error) {
 // can have no run directory: no new one can be made and written to where the options
 // want it, or another training is at work in the one that it is to go on in.
 func CheckPlace(o Options) error {
-	if o.Resume == "" {
+	if o.Resume == "" || checkpoint.IsCheckpoint(o.Resume) {
 		return writable(o.Out)
 	}
 	if _, err := os.Stat(filepath.Join(o.Resume, fileLock)); err != nil {
@@ -64,8 +64,11 @@ func CheckPlace(o Options) error {
 	if err == nil {
 		unlock()
 	}
-	if errors.Is(err, errInUse) {
+	switch {
+	case errors.Is(err, errInUse):
 		return err
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("wdl: run directory: nothing can be written in %s: %w: to train on in a new one, resume one of its checkpoints, %s", o.Resume, cause(err), filepath.Join(o.Resume, checkpoint.Folder, "step-…"))
 	}
 	return nil // others have to read it only
 }
@@ -91,7 +94,11 @@ func writable(parent string) error {
 		err = os.WriteFile(filepath.Join(try, FileConfig), make([]byte, 1<<12), 0o644)
 	}
 	if err != nil {
-		return fmt.Errorf("wdl: run directory: nothing can be made in %s: %w: free some space, or choose another place with -out", above, cause(err))
+		next := "choose"
+		if errors.Is(err, syscall.ENOSPC) {
+			next = "free some space, or choose"
+		}
+		return fmt.Errorf("wdl: run directory: nothing can be made in %s: %w: %s another place with -out", above, cause(err), next)
 	}
 	return nil
 }

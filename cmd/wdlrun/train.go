@@ -16,6 +16,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
@@ -53,7 +54,7 @@ Examples:
 			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting, such as train.epochs=3; may be repeated"},
 			&cli.IntFlag{Name: "threads", Usage: "`NUMBER` of threads of each rank: sets train.threads", DefaultText: "the configuration's"},
 			&cli.Int64Flag{Name: "max-bad", Usage: "`NUMBER` of records that cannot be used and are left out: sets data.max_bad", DefaultText: "the configuration's"},
-			&cli.StringFlag{Name: "resume", Usage: "continue from `DIR`, a run directory or one checkpoint"},
+			&cli.StringFlag{Name: "resume", Usage: "continue in `DIR`, a run directory, or from one checkpoint, in a new run directory"},
 			&cli.StringFlag{Name: "again", Hidden: true, Usage: "run `DIR` of an earlier generation of this job, which the launcher gives after a failure"},
 			&cli.StringFlag{Name: "out", Value: "runs", Usage: "parent `DIR` of the new run directory"},
 			&cli.BoolFlag{Name: "plan", Usage: "train nothing: foresee rows, memory and bytes of every table and rank, and why each table is exchanged as it is"},
@@ -75,8 +76,8 @@ func trainOptions(c *cli.Context) (wdl.Options, error) {
 	if c.Args().Present() {
 		return opt, fmt.Errorf("train takes no argument, and %q is one; a configuration is given as -config FILE", c.Args().First())
 	}
-	if opt.Resume != "" && c.IsSet("out") {
-		return opt, errors.New("-resume goes on in the run directory that it names, so -out is of no use: leave it out, or copy that directory and resume the copy")
+	if opt.Resume != "" && c.IsSet("out") && !checkpoint.IsCheckpoint(opt.Resume) {
+		return opt, errors.New("-resume goes on in the run directory that it names, so -out is of no use: leave it out, or resume one checkpoint of it, which begins a new run directory")
 	}
 	if c.IsSet("threads") {
 		opt.Set = append(opt.Set, fmt.Sprintf("train.threads=%d", c.Int("threads")))
