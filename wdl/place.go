@@ -138,7 +138,7 @@ func (j *job) plan(ctx context.Context, from *checkpoint.Checkpoint) error {
 	if err := json.Unmarshal(b, j.planned); err != nil {
 		return fmt.Errorf("wdl: plan of rank 0: %w", err)
 	}
-	if line := j.planned.Exchange(); j.comm.Size() > 1 {
+	if line := j.planned.Exchange(); line != "" && j.comm.Size() > 1 {
 		j.say(line)
 	}
 	return nil
@@ -154,7 +154,7 @@ func (j *job) given(from *checkpoint.Checkpoint, ranks int, shared bool) (g plan
 	case j.config.Train.Slots > 0:
 		g.Even = "rows are what is summed in the order of slots"
 	case shared:
-		g.Even = "the ranks share memory and read rows in place"
+		g.Even = plan.InPlace
 	case j.opt.Replicas > 1:
 		g.Owned = "rows of every rank have no second rank to keep a copy"
 	case !j.opt.Tolerance.Off():

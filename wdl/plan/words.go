@@ -3,6 +3,7 @@ package plan
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -84,8 +85,15 @@ func (t *Table) would(how sparse.Strategy) string {
 	return "–"
 }
 
-// Exchange says in a line what of the tables travels, and why.
+// InPlace is why tables have rows where ranks share memory.
+const InPlace = "the ranks share memory and read rows in place"
+
+// Exchange says in a line what of the tables travels, and why; nothing where nothing
+// does.
 func (p *Plan) Exchange() string {
+	if !slices.ContainsFunc(p.Tables, func(t Table) bool { return t.Why != InPlace }) {
+		return ""
+	}
 	var rows int
 	var why string
 	var others []string
