@@ -74,6 +74,10 @@ type Job struct {
 	// Nil for ranks that lose nothing.
 	Saves func(s rank.Status, beside io.Writer)
 
+	// Word is told, in one line, of what may become a verdict, such as a rank that has
+	// given no sign of life for a while, and where to write whole lines about it.
+	Word func(line string, beside io.Writer)
+
 	// Again is told of each failure after which the job is started again, and
 	// returns the command for it. Nil starts Command.
 	Again func(Failure) []string
@@ -263,11 +267,18 @@ func newRun(job Job) (*run, error) {
 // serve starts the coordinator of a generation on ln.
 func (r *run) serve(ln net.Listener) (*control.Server, error) {
 	s, err := control.Serve(ln, control.Config{Key: r.key, Size: len(r.job.Plan.Ranks), Generation: r.job.Generation,
-		Version: r.job.Version, Timeout: r.job.Timeout, Processes: true, Host: r.relay})
+		Version: r.job.Version, Timeout: r.job.Timeout, Processes: true, Host: r.relay, Word: r.word})
 	if err != nil {
 		ln.Close()
 	}
 	return s, err
+}
+
+// word passes on what the coordinator has to tell, which waits for nobody's terminal.
+func (r *run) word(line string) {
+	if r.job.Word != nil {
+		go r.job.Word(line, beside{r.console})
+	}
 }
 
 // close ends what the run has beside the ranks. If a process could not be ended

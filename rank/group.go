@@ -59,6 +59,7 @@ const (
 	Form        // tell all ranks that the group is complete
 	Condemn     // tell all ranks the verdict and end them
 	Finish      // all ranks have done their work
+	Tell        // tell people of what may become a verdict
 )
 
 // Decision is the answer of a Group to an event.
@@ -66,6 +67,7 @@ type Decision struct {
 	Act     Act
 	Members []Member // with Form, by rank
 	Verdict *Verdict // with Condemn
+	Word    string   // with Tell, one line
 }
 
 // Group is the state machine of one group of ranks: who is here, who is alive,
@@ -141,6 +143,11 @@ type seat struct {
 	lostAt   time.Duration
 	silent   bool
 	silentAt time.Duration
+	unheard  time.Duration // since its last sign of life, in which the driver ran
+	missed   bool          // people were told that it gives no sign of life, not yet that it does again
+	told     bool          // they were, ever
+	toldAt   time.Duration // when they were last
+	lastSeen time.Duration // its last sign of life before that
 	stuck    bool
 	stuckAt  time.Duration
 }
@@ -319,7 +326,7 @@ func (g *Group) Beat(now time.Duration, rank int, status Status) {
 	if status.mark() != s.status.mark() {
 		s.moved, s.stuck = now, false
 	}
-	s.status, s.beat, s.silent = status, now, false
+	s.status, s.beat, s.silent, s.unheard = status, now, false, 0
 }
 
 // Fail is a rank's report of an error. blamed is the rank that caused it; its own
@@ -333,7 +340,7 @@ func (g *Group) Fail(now time.Duration, rank int, cause string, blamed int, stat
 	if status != (Status{}) {
 		s.status = status
 	}
-	s.beat = now
+	s.beat, s.unheard = now, 0
 	if blamed < 0 || blamed == rank || blamed >= len(g.seats) {
 		s.failed, s.cause, s.failedAt, s.forGood = true, cause, now, blamed == ForGood
 	} else {

@@ -190,6 +190,8 @@ func (c *conversation) answer(d Decision) {
 		}
 	case Finish:
 		c.out.WriteString(at + "finish\n")
+	case Tell:
+		c.out.WriteString(at + "word: " + d.Word + "\n")
 	}
 }
 

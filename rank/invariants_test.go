@@ -62,6 +62,10 @@ func (s *story) take(d Decision) {
 			}
 		}
 		s.formed = true
+	case Tell:
+		if s.end.Act != Nothing || d.Word == "" {
+			s.t.Fatalf("told %q after %v", d.Word, s.end)
+		}
 	default:
 		if s.end.Act != Nothing {
 			s.t.Fatalf("decided %v after %v", d, s.end)

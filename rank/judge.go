@@ -15,6 +15,7 @@ func (g *Group) Tick(now time.Duration) Decision {
 		return Decision{}
 	}
 	g.wake(now)
+	ran := min(now-g.tick, mostTick)
 	g.tick, g.ticked = now, true
 	alone := g.active() == 1
 	for i := range g.seats {
@@ -22,6 +23,7 @@ func (g *Group) Tick(now time.Duration) Decision {
 		if !s.active() {
 			continue
 		}
+		s.unheard += ran
 		if !s.silent && now-s.beat > g.cfg.Silence {
 			s.silent, s.silentAt = true, now
 		}
@@ -29,7 +31,57 @@ func (g *Group) Tick(now time.Duration) Decision {
 			s.stuck, s.stuckAt = true, now
 		}
 	}
-	return g.decide(now)
+	if d := g.decide(now); d.Act != Nothing || g.ended {
+		return d
+	}
+	return g.word(now)
+}
+
+const (
+	// early is how long a rank gives no sign of life before people are told: a dozen
+	// heartbeats of a small world, and more than a busy host delays one. It is time in
+	// which the driver ran, of which a tick shows so much at most: where all processes of
+	// a host stand still now and again, no rank is more silent than the others.
+	early    = 2 * time.Second
+	mostTick = 50 * time.Millisecond
+	// recent is how old a sign of life may be that shows a rank to be there.
+	recent = 500 * time.Millisecond
+)
+
+// word tells of a rank that has given no sign of life for a while, short of the time
+// after which it is silent, while another one has, and when it gives one again: once in
+// each Timeout, and not where all are quiet, which is the network's doing, or that of the
+// host.
+func (g *Group) word(now time.Duration) Decision {
+	for i := range g.seats {
+		s := &g.seats[i]
+		switch quiet := now - s.beat; {
+		case !s.active():
+		case s.missed && quiet <= recent:
+			s.missed = false
+			return Decision{Act: Tell, Word: fmt.Sprintf("%s is there again after %s", s.who(), (s.beat - s.lastSeen).Round(100*time.Millisecond))}
+		case !s.missed && !s.silent && s.unheard > early && (!s.told || now-s.toldAt > g.cfg.Timeout) && g.hears(now-recent):
+			s.missed, s.told, s.toldAt, s.lastSeen = true, true, now, s.beat
+			return Decision{Act: Tell, Word: fmt.Sprintf("%s has given no sign of life for %s%s; after %s it counts as lost",
+				s.who(), quiet.Round(100*time.Millisecond), s.where(), g.cfg.Silence)}
+		}
+	}
+	return Decision{}
+}
+
+// hears reports whether a rank has given a sign of life since.
+func (g *Group) hears(since time.Duration) bool {
+	return slices.ContainsFunc(g.seats, func(s seat) bool { return s.active() && s.beat >= since })
+}
+
+// who names a rank, as a verdict does.
+func (s *seat) who() string {
+	return (&Verdict{Rank: s.member.Rank, Host: s.member.Host, Pid: s.member.Pid}).who()
+}
+
+// where is what it was doing when it was last seen.
+func (s *seat) where() string {
+	return (&Verdict{Kind: Silent, Phase: s.status.Phase, Step: s.status.Step, Position: s.status.Position}).where()
 }
 
 // dozed bounds from below how late a tick shows that the driver itself did not

@@ -157,7 +157,7 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 	opts := control.Options{Version: version, Timeout: c.Duration("timeout")}
 	hosts := world.Rank == 0 && !world.Launched
 	if hosts {
-		opts.Host = launcher.NewProgress(p.stderr)
+		opts.Host, opts.Word = launcher.NewProgress(p.stderr), func(line string) { sayWord(line, p.stderr) }
 	}
 	warn := func(line string) { fmt.Fprintf(p.stderr, "wdlrun: %s\n", line) }
 	join := member.Options{Control: opts, Encrypt: c.Bool("encrypt"), Warn: warn}
@@ -224,6 +224,9 @@ func sayVerdict(v *rank.Verdict, w io.Writer) {
 	}
 }
 
+// sayWord tells of what may become a verdict.
+func sayWord(line string, w io.Writer) { fmt.Fprintf(w, "wdlrun: %s\n", line) }
+
 // sayHint tells, after all that the ranks had to say, what may have been the cause: a
 // fault on purpose, if one has just come to pass.
 func sayHint(v *rank.Verdict, purpose string, w io.Writer) {
@@ -289,7 +292,7 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 	out, err := launcher.Run(c.Context, launcher.Job{
 		Plan: plan, Command: command, Env: linked(c, os.Environ()), Stdin: what.stdin, Suspends: true, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
 		Merged: what.verbatim || c.String("output") == "merged", Timeout: c.Duration("timeout"), Listen: c.String("coordinator"), Orders: orders,
-		Judged: sayVerdict, Restarts: restarts(c), MinRanks: c.Int("min-np"), Heals: c.Int("replicas") > 1, Again: p.again(command, what.goOn),
+		Judged: sayVerdict, Word: sayWord, Restarts: restarts(c), MinRanks: c.Int("min-np"), Heals: c.Int("replicas") > 1, Again: p.again(command, what.goOn),
 		Saves: saves(what.goOn),
 	})
 	if err != nil {

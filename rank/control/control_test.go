@@ -644,3 +644,24 @@ func TestCancelledJoin(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWordIsPassedOn: what may become a verdict is told where the coordinator is, if
+// somebody asks.
+func TestWordIsPassedOn(t *testing.T) {
+	const line = "rank 1 has given no sign of life for 2s"
+	told := make(chan string, 1)
+	for _, word := range []func(string){nil, func(line string) { told <- line }} {
+		s, err := Serve(listen(t), Config{Key: rank.NewKey(), Size: 2, Word: word})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.post(func(time.Duration) { s.act(rank.Decision{Act: rank.Tell, Word: line}) })
+		done := make(chan struct{})
+		s.post(func(time.Duration) { close(done) })
+		<-done
+		s.Close()
+	}
+	if len(told) != 1 || <-told != line {
+		t.Error("nobody was told")
+	}
+}

@@ -79,7 +79,7 @@ func host(w rank.World, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control: enter: rank 0 hosts the coordinator: %w; choose another port in WDLRUN_COORDINATOR or address in WDLRUN_IP", err)
 	}
-	server, err := Serve(ln, Config{Key: w.Key, Size: w.Size, Generation: w.Generation, Version: opts.Version, Timeout: opts.Timeout, Host: opts.Host})
+	server, err := Serve(ln, Config{Key: w.Key, Size: w.Size, Generation: w.Generation, Version: opts.Version, Timeout: opts.Timeout, Host: opts.Host, Word: opts.Word})
 	if err != nil {
 		ln.Close()
 		return nil, err

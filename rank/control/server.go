@@ -26,6 +26,10 @@ type Config struct {
 	Settle     time.Duration // default rank.GroupConfig's
 	Processes  bool          // Started and Exited are called for every rank
 	Host       Host          // nil for none
+
+	// Word is told, in one line, of what may become a verdict. Like Host's methods it
+	// must not block. Nil: nobody asks.
+	Word func(line string)
 }
 
 // Server is the coordinator of one group.
@@ -198,6 +202,10 @@ func (s *Server) act(d rank.Decision) {
 	case rank.Condemn:
 		s.order(Stacks) // taken before the verdict undoes what they show
 		s.end(d.Verdict, &controlpb.ToRank{What: &controlpb.ToRank_Verdict{Verdict: verdictToWire(d.Verdict)}})
+	case rank.Tell:
+		if s.config.Word != nil {
+			s.config.Word(d.Word)
+		}
 	case rank.Finish:
 		s.end(nil, &controlpb.ToRank{What: &controlpb.ToRank_Finished{Finished: &controlpb.Finished{}}})
 	}

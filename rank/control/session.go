@@ -33,6 +33,9 @@ type Options struct {
 	// Host is told what happens in the group where this process hosts the
 	// coordinator.
 	Host Host
+
+	// Word is told there, in one line, of what may become a verdict; see Config.
+	Word func(line string)
 }
 
 // Validate refuses times that cannot be waited for. Zero is the default.
