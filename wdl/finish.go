@@ -142,7 +142,7 @@ func (j *job) times(res *Result) error {
 	if j.following != nil {
 		res.Input.Bad += j.cursor.Stream.Bad
 	}
-	waited := j.rec.Totals()[trace.Input] + time.Duration(j.waited.Load())
+	waited := j.rec.Totals()[trace.Input] - j.before[trace.Input] + time.Duration(j.waited.Load())
 	shares := []float64{waited.Seconds() / j.stepSeconds(), res.Input.WorkShare}
 	if err := collective.AllReduce(j.comm, shares, collective.Sum); err != nil {
 		return err

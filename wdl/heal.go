@@ -214,7 +214,7 @@ func (j *job) heal(r commit.Recovery) error {
 func (j *job) remember(m *Memory) error {
 	was := m.was
 	j.config, j.inputs, j.encoder, j.encoded, j.counts, j.planned = was.config, was.inputs, was.encoder, was.encoded, was.counts, was.planned
-	j.resumed, j.resumedAt = was.resumed, was.resumedAt
+	j.resumed, j.resumedAt, j.before = was.resumed, was.resumedAt, was.before
 	j.saved, j.held = was.saved, was.held
 	j.held.under, j.held.until = false, j.stepSpan()
 	j.faults, j.lacking, j.unlock = was.faults, was.lacking, was.unlock

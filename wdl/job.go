@@ -177,12 +177,13 @@ type job struct {
 	saved       int       // checkpoints, in this job
 	unsavedBest bool      // the last checkpoint was to be the best epoch's, and failed
 	held        held
-	watch       stopwatch // of what is held up now
-	began       time.Time // start of this job
-	resumed     int64     // samples trained on before this job
-	resumedAt   int64     // step that it began after
-	shownAt     time.Time // when show last told of a step
-	unlock      func()    // gives the run directory back; rank 0
+	watch       stopwatch                   // of what is held up now
+	began       time.Time                   // start of this job
+	resumed     int64                       // samples trained on before this job
+	resumedAt   int64                       // step that it began after
+	before      [trace.Phases]time.Duration // what the recorder had by then, of another job of the process
+	shownAt     time.Time                   // when show last told of a step
+	unlock      func()                      // gives the run directory back; rank 0
 	shown       display
 
 	wantSave, wantStop atomic.Bool // wishes of the outside
@@ -307,7 +308,7 @@ func (j *job) setOut(ctx context.Context) error {
 	if err := j.prepare(ctx, from); err != nil {
 		return lasting(err)
 	}
-	j.resumed, j.resumedAt, j.savedAt = j.cursor.Samples, j.cursor.Step, time.Now()
+	j.resumed, j.resumedAt, j.savedAt, j.before = j.cursor.Samples, j.cursor.Step, time.Now(), j.rec.Totals()
 	j.trains = j.opt.Replicas > 1
 	if from == nil || j.done() {
 		return nil

@@ -225,7 +225,7 @@ func (j *job) stepSeconds() float64 { return max(j.stepSpan().Seconds(), 1e-9) }
 func (j *job) stepSpan() (sum time.Duration) {
 	totals := j.rec.Totals()
 	for _, p := range [...]trace.Phase{trace.Input, trace.Pull, trace.Compute, trace.Push, trace.Sync, trace.Update} {
-		sum += totals[p]
+		sum += totals[p] - j.before[p]
 	}
 	return sum
 }

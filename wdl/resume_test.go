@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/trace"
 )
 
 // listen has what a job says come back.
@@ -148,5 +150,22 @@ func TestPlaceInUse(t *testing.T) {
 	unlock()
 	if err := CheckPlace(Options{Resume: dir}); err != nil {
 		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestTimesAreThisJobs: a process may have had another job before, of a group that was
+// lost, with the same recorder.
+func TestTimesAreThisJobs(t *testing.T) {
+	rec := trace.New(0)
+	rec.Enter(trace.Compute)
+	time.Sleep(500 * time.Millisecond)
+	rec.Enter(trace.Wait)
+	j := NewJob(single(), rec, Options{Config: clicksConfig(t, clicks(t, 100), "", ""), Out: t.TempDir(), Warn: func(line string) { t.Log(line) }})
+	res, err := j.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.TrainSeconds <= 0 || res.TrainSeconds > res.Seconds+.001 {
+		t.Errorf("%v s in steps, of %v s in all", res.TrainSeconds, res.Seconds)
 	}
 }
