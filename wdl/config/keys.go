@@ -53,7 +53,7 @@ const topics = "Where the records are and how they become fields.\n" +
 
 func dataSections() []section {
 	return []section{
-		{"", reflect.TypeFor[Config](), "The file. Paths are relative to the working directory.", []key{
+		{"", reflect.TypeFor[Config](), fileAbout, []key{
 			{name: "data", about: "where the records are"},
 			{name: "label", about: "what is predicted"},
 			{name: "features", about: "inputs of the model, each made of one field"},

@@ -32,6 +32,31 @@ func Reference() string {
 	return b.String()
 }
 
+// fileAbout is what the reference begins with.
+const fileAbout = `The file. Paths are relative to the working directory. wdlrun init -data FILE writes one for
+your records; -set train.epochs=3 replaces a key for one job, -set features[0].encode=hash one of a
+list, whose entries are counted from 0. A whole one, where only data, label and features must be:
+
+  data:
+    train: [clicks/day_*.csv]
+    test: [clicks/last.csv]
+    header: true
+  label: {field: clicked, positive: ["1"]}
+  features:
+    - {field: user_id, encode: hash}
+    - {field: hour, encode: vocabulary}
+    - {field: interests, encode: vocabulary, separator: "|"}
+    - {field: price, encode: standardise, log: true}
+  crosses:
+    - {of: [hour, interests], buckets: 100000}
+  tables:
+    - {name: user_id, admit: {after: 2}, evict: {age: 100000}}
+  model: {kind: deepfm, embedding_dim: 8, hidden: [256, 128]}
+  train:
+    epochs: 2
+    global_batch: 4096
+    optimizer: {deep: {kind: rowwise_adagrad, learning_rate: 0.02}}`
+
 // Key is what Reference says of one key, for programs.
 type Key struct {
 	Section string   `json:"section"` // such as train or features[]; "" for the file's own

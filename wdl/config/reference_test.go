@@ -57,6 +57,16 @@ func TestReferenceIsComplete(t *testing.T) {
 	}
 }
 
+// TestFileOfTheReference: the file that the reference begins with can be used as it is.
+func TestFileOfTheReference(t *testing.T) {
+	_, file, _ := strings.Cut(Reference(), "must be:\n\n")
+	file, _, _ = strings.Cut(file, "\n\n")
+	c, err := Parse("", []byte(regexp.MustCompile("(?m)^    ").ReplaceAllString(file, "")))
+	if err != nil || c.Model.Kind != "deepfm" || len(c.Features) != 4 || len(c.Tables) != 1 {
+		t.Errorf("%v: %+v\n%s", err, c, file)
+	}
+}
+
 // TestTopicsOfTheReference: every address that the reference and the guide show is one,
 // every option of an address is explained, and the lines of the reference are valid.
 func TestTopicsOfTheReference(t *testing.T) {
