@@ -62,9 +62,9 @@
 //	kept for a snapshot until Close: record, 8, and 24 to 56 of a set, for each key
 //	        that a step changes before its shard is saved
 //
-// A shard with few keys takes 96 bytes of slots and 92 more, and any shard 24 until
+// A shard with few keys takes 96 bytes of slots and 92 more, and any shard 10 until
 // one of its table splits. On disk a row leaves its index entry, stamp and score in
-// memory. So 10⁸ keys of dim 8 with row-wise Adagrad, V+S = 9, take at most 7.9 GB.
+// memory. So 10⁸ keys of dim 8 with row-wise Adagrad, V+S = 9, take at most 7.1 GB.
 // Records, large segments, stamps and scores lie outside the Go heap, on Linux in
 // huge pages, and the collector scans nothing of them. The index does not shrink when
 // rows go.

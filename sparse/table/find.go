@@ -90,23 +90,33 @@ func (x *index) findChunk(keys []uint64, rows []Row) (cold bool) {
 func (x *index) findFlat(keys []uint64, rows []Row) (cold bool) {
 	var hashes [chunk]uint64
 	var starts [chunk]*byte
+	var masks [chunk]uint16
 	for i, key := range keys {
 		h := hash(x.salt, key)
 		hashes[i], starts[i] = h, (*byte)(unsafe.Pointer(&x.flat[h>>(64-x.bits)]))
 	}
 	prefetch(starts[:len(keys)], 0)
 	for i, h := range hashes[:len(keys)] {
-		slots := x.flat[h>>(64-x.bits)]
-		starts[i] = (*byte)(unsafe.Pointer(&slots[h&uint64(len(slots)-1)]))
+		shard := h >> (64 - x.bits)
+		masks[i] = x.masks[shard]
+		starts[i] = (*byte)(unsafe.Pointer(flatSlot(x.flat[shard], uint16(h)&masks[i])))
 	}
 	prefetch(starts[:len(keys)], 0)
 	for i, key := range keys {
-		s := segment{slots: x.flat[hashes[i]>>(64-x.bits)]}
-		r := s.find(key, hashes[i]).row
-		rows[i] = r
-		cold = cold || r.onDisk()
+		c, lo, hi := (*slot)(unsafe.Pointer(starts[i])), uint32(key), uint32(key>>32)
+		for j := uint16(hashes[i]); c.row != 0 && (c.lo != lo || c.hi != hi); {
+			j++
+			c = flatSlot(x.flat[hashes[i]>>(64-x.bits)], j&masks[i])
+		}
+		rows[i] = c.row
+		cold = cold || c.row.onDisk()
 	}
 	return cold
+}
+
+// flatSlot is slots[i] without a look at how many there are: i has been masked.
+func flatSlot(slots *slot, i uint16) *slot {
+	return (*slot)(unsafe.Add(unsafe.Pointer(slots), uintptr(i)*slotBytes))
 }
 
 // Read writes the values of rows, the initial values of their keys where the row

@@ -17,7 +17,8 @@ type index struct {
 	salt   uint64
 	bits   uint // log2 of the shards
 	shards []directory
-	flat   [][]slot // by shard: its one segment's slots, none's without keys; nil once a segment has split
+	flat   []*slot  // by shard: the first slot of its one segment, none's without keys; nil once a segment has split
+	masks  []uint16 // by shard: one less than those slots; a slice of them would be 24 bytes to fetch, and these are 10
 	keys   []int    // by shard: side by side, as all of them are counted again and again
 	large  slabs    // segments of maxSegment slots
 	used   uint32   // of large
@@ -62,9 +63,9 @@ const (
 
 func newIndex(salt uint64, shards int) index {
 	x := index{salt: salt, bits: uint(bits.TrailingZeros(uint(shards))), shards: make([]directory, shards), keys: make([]int, shards), large: newSlabs(slotBytes * maxSegment), none: segment{slots: make([]slot, 1)}}
-	x.flat = make([][]slot, shards)
+	x.flat, x.masks = make([]*slot, shards), make([]uint16, shards)
 	for i := range x.shards {
-		x.shards[i].shift, x.flat[i] = 64-x.bits, x.none.slots
+		x.shards[i].shift, x.flat[i] = 64-x.bits, &x.none.slots[0]
 	}
 	return x
 }
@@ -181,7 +182,8 @@ func (x *index) double(s *segment, h uint64) {
 // flatten notes the slots of a shard's one segment where find looks first.
 func (x *index) flatten(h uint64, s *segment) {
 	if x.flat != nil {
-		x.flat[x.shardOf(h)] = s.slots
+		shard := x.shardOf(h)
+		x.flat[shard], x.masks[shard] = &s.slots[0], uint16(len(s.slots)-1)
 	}
 }
 
@@ -195,7 +197,7 @@ func (x *index) split(d *directory, s *segment, h uint64) {
 		}
 		d.segments, d.shift = wide, d.shift-1
 	}
-	x.flat = nil
+	x.flat, x.masks = nil, nil
 	bit := uint64(1) << (63 - x.bits - s.depth)
 	high := x.newSegment(maxSegment, s.depth+1, h|bit)
 	x.bytes += segmentBytes
@@ -274,7 +276,7 @@ func (x *index) drop(shard int) {
 	}
 	*d, x.keys[shard] = directory{shift: 64 - x.bits}, 0
 	if x.flat != nil {
-		x.flat[shard] = x.none.slots
+		x.flat[shard], x.masks[shard] = &x.none.slots[0], 0
 	}
 }
 
