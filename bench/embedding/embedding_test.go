@@ -55,6 +55,26 @@ func TestOptionsReportAllFaults(t *testing.T) {
 	}
 }
 
+// TestMemoryIsAskedFirst wants to be told before the kernel ends the process.
+func TestMemoryIsAskedFirst(t *testing.T) {
+	o := Options{Ops: []string{"unique", "hold", "gather"}, Keys: 100_000_000}.Default()
+	if err := o.lacks(17 << 30); err != nil {
+		t.Error(err)
+	}
+	if err := o.lacks(0); err != nil {
+		t.Errorf("where nothing is known: %v", err)
+	}
+	err := o.lacks(8 << 30)
+	for _, want := range []string{"gather takes some 15.0 GiB", "8.0 GiB of memory are free", "at most 53353631 keys", "leave gather out"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %q in it", err, want)
+		}
+	}
+	if o.Ops = []string{"hold"}; o.lacks(8<<30) != nil {
+		t.Error("100 million keys of dim 8 do not fit 8 GiB")
+	}
+}
+
 // BenchmarkEmbedding prints every measurement:
 //
 //	go test -run '^$' -bench . -benchtime 1x ./bench/embedding -keys 50000000

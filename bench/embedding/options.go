@@ -89,19 +89,57 @@ func (o Options) Validate() error {
 	if !(o.Zipf > 1) || o.Zipf > 10 {
 		fault("exponent %v: give more than 1, up to 10", o.Zipf)
 	}
+	if len(faults) == 0 {
+		faults = append(faults, o.lacks(freeBytes()))
+	}
 	return errors.Join(faults...)
+}
+
+// lacks returns an error if what is measured would take more than the memory that is
+// free, of which 0 says nothing: the kernel would end the process without a word.
+func (o Options) lacks(free int64) error {
+	each, most := int64(0), ""
+	for _, op := range o.Ops {
+		if b := keyBytes(op, o.Dim); b > each {
+			each, most = b, op
+		}
+	}
+	if need := each * int64(o.Keys); free > 0 && need > free {
+		return fmt.Errorf("bench/embedding: %d keys: %s takes some %.1f GiB, and %.1f GiB of memory are free: give at most %d keys, or leave %[2]s out",
+			o.Keys, most, float64(need)/(1<<30), float64(free)/(1<<30), free/each)
+	}
+	return nil
+}
+
+// mapBytes is about what a Go map takes for a key while it grows, with what it has
+// given up and the collector has not found yet, and a table of the shortest rows.
+const mapBytes = 130
+
+// keyBytes is about what measuring op takes for each key of a table with rows of dim
+// values; 0 where that does not grow with them.
+func keyBytes(op string, dim int) int64 {
+	const index, stamp = 29, 4
+	switch op {
+	case "hold":
+		return index + stamp + 4*int64(dim+1)
+	case "gather":
+		return index + stamp + 2*4*2*int64(dim) // values and state, twice
+	case "find", "grow":
+		return mapBytes
+	}
+	return 0
 }
 
 // DefaultKeys is how many keys' table and Go map fit a quarter of the memory that
 // is free, at most 4 million, which no cache holds and which take seconds; 2²⁰ where
 // it is not known.
 func DefaultKeys() int {
-	const perKey, most = 130, 4_000_000
+	const most = 4_000_000
 	free := freeBytes()
 	if free == 0 {
 		return 1 << 20
 	}
-	return int(min(max(free/4/perKey, batch), most))
+	return int(min(max(free/4/mapBytes, batch), most))
 }
 
 // freeBytes is the memory that Linux says is available, elsewhere 0.
