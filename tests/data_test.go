@@ -458,3 +458,31 @@ func TestGuessesAreCalledGuesses(t *testing.T) {
 		t.Errorf("init writes\n%s", o.stdout)
 	}
 }
+
+// TestInitOfSeveral: a glob that the shell expanded is looked at as a whole, and trained on.
+func TestInitOfSeveral(t *testing.T) {
+	dir := t.TempDir()
+	for i, line := range []string{"0,Oslo,x\n", "1,Voss,y\n", "2,Voss,x\n", "3,Oslo,y\n"} {
+		write(t, dir, fmt.Sprintf("p%d.csv", i), strings.Repeat(line, 50))
+	}
+	write(t, dir, "p.tsv", strings.Repeat("1\tOslo\tx\n", 50))
+	if o := run(t, dir, "init", "-out", "c.yaml", "-data", "p0.csv", "p1.csv", "p2.csv", "p3.csv"); o.code != 0 ||
+		!strings.Contains(o.stderr, "all 200 rows of the 4 files p0.csv … p3.csv\n") {
+		t.Fatalf("init says\n%s", o.stderr)
+	}
+	if o := must(t, dir, "-np 2 train -config c.yaml --json"); !strings.Contains(o.stdout, `"samples":`) {
+		t.Errorf("train prints\n%s", o.stdout)
+	}
+	if o := must(t, dir, "init --json p1.csv p0.csv"); !strings.Contains(o.stdout, `"data":"p1.csv","also":["p0.csv"],"files":2,"looked_at":["p1.csv","p0.csv"],"rows":100,"all":true`) {
+		t.Errorf("init --json prints\n%s", o.stdout)
+	}
+	for args, want := range map[string]string{
+		"p0.csv p.tsv":        "p.tsv: no line that was looked at has 3 fields, as those of p0.csv have; name files of one kind",
+		"p0.csv p0.csv":       "p0.csv is named twice",
+		"p0.csv -out other.y": "-out stands behind a file: flags come first",
+	} {
+		if o := run(t, dir, append([]string{"init"}, strings.Fields(args)...)...); o.code == 0 || !strings.Contains(o.stderr, want) {
+			t.Errorf("init %s says\n%s\nwant %s", args, o.stderr, want)
+		}
+	}
+}

@@ -21,13 +21,13 @@ func initCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "init",
 		Usage:     "look at files of records and write a configuration for them",
-		UsageText: "wdlrun init -data FILE [-rows N] [-out FILE]",
+		UsageText: "wdlrun init [-rows N] [-out FILE] -data FILE [FILE…]",
 		Description: `Guesses format, delimiter, header, types, label and how each column is best encoded,
 and says in comments what it saw. CSV, TSV, Criteo's layout, TFRecord of tf.Example, JSON,
 Parquet, LibSVM, LibFFM; plain or packed with gzip, zstd or snappy. Read the result
 through before training on it; what could not be guessed is marked CHECK.
 
-With -json its line has data, the number of files and looked_at, those of them that were;
+With -json its line has data (also: what more was given), the number of files and looked_at, those of them that were;
 rows, all (these are all rows), ragged (lines of another number of fields); format; label,
 label_sure (its name says that it is) and label_ones (its values that mean 1); columns, of
 each name, type (integer, number or text), list, missing (share of the rows), distinct, min,
@@ -35,6 +35,7 @@ max and examples; config, the text.
 
 Examples:
    wdlrun init -data clicks.csv -out clicks.yaml
+   wdlrun init -out clicks.yaml -data day_*.csv    several files of one format; flags come first
    wdlrun init -data kafka://broker:9092/clicks    records that are JSON objects or tf.Examples
    wdlrun -np 4 train -config clicks.yaml`,
 		Flags: []cli.Flag{
@@ -53,15 +54,12 @@ func (p *program) init(c *cli.Context) error {
 	}
 	files := c.Args().Slice()
 	if data := c.String("data"); data != "" {
-		files = append(files, data)
-	}
-	if len(files) > 1 {
-		return fmt.Errorf("init: it looks at one file, and %q are given", files)
+		files = append([]string{data}, files...)
 	}
 	if len(files) == 0 {
 		return errors.New("init: which file? wdlrun init -data FILE")
 	}
-	seen, err := inspect.All(files[0], c.Int("rows"))
+	seen, err := inspect.All(files, c.Int("rows"))
 	if err != nil {
 		return err
 	}
@@ -96,11 +94,12 @@ func (p *program) init(c *cli.Context) error {
 // initResult is init --json.
 type initResult struct {
 	Data     string       `json:"data"`
-	Files    int          `json:"files"`     // that data names; of a topic, partitions
-	LookedAt []string     `json:"looked_at"` // of them
-	Rows     int          `json:"rows"`      // looked at
-	All      bool         `json:"all"`       // these are all rows
-	Ragged   int          `json:"ragged"`    // lines of another number of fields
+	Also     []string     `json:"also,omitempty"` // what more was given
+	Files    int          `json:"files"`          // that these name; of a topic, partitions
+	LookedAt []string     `json:"looked_at"`      // of them
+	Rows     int          `json:"rows"`           // looked at
+	All      bool         `json:"all"`            // these are all rows
+	Ragged   int          `json:"ragged"`         // lines of another number of fields
 	Format   string       `json:"format"`
 	Label    string       `json:"label"`
 	Sure     bool         `json:"label_sure"` // its name says that it is the label
@@ -123,7 +122,7 @@ type initColumn struct {
 
 func initOf(s *inspect.Inspection, text []byte) initResult {
 	r := initResult{
-		Data: s.Path, Files: s.Files, LookedAt: s.Names, Rows: s.Rows, All: s.All, Ragged: s.Ragged, Format: s.Format,
+		Data: s.Path, Also: s.More, Files: s.Files, LookedAt: s.Names, Rows: s.Rows, All: s.All, Ragged: s.Ragged, Format: s.Format,
 		Label: s.Label, Sure: s.Sure, Ones: s.Positive, Config: string(text),
 	}
 	typeNames := map[string]string{"int": "integer", "float": "number", "string": "text"}
@@ -168,7 +167,7 @@ func writeNew(path string, b []byte) error {
 
 func look(s *inspect.Inspection) config.Look {
 	l := config.Look{
-		Path: s.Path, Files: s.Files, All: s.All, Format: s.Format, Delimiter: s.Delimiter, Header: s.Header, Comment: s.Comment,
+		Path: s.Path, More: s.More, Files: s.Files, All: s.All, Format: s.Format, Delimiter: s.Delimiter, Header: s.Header, Comment: s.Comment,
 		Nested: s.Nested, Rows: s.Rows, Label: s.Label, Positive: s.Positive, Missing: s.Missing,
 	}
 	if s.Files > 1 {

@@ -15,8 +15,9 @@ import (
 // Inspection is what some records of files look like.
 type Inspection struct {
 	Path      string
+	More      []string // what else was to be looked at
 	Names     []string // of the files that were looked at, the first of all first; of a topic, ranges
-	Files     int      // that Path names; of a topic, partitions
+	Files     int      // that they name; of a topic, partitions
 	All       bool     // every record was looked at
 	Format    string   // one of Formats
 	Delimiter string
@@ -59,28 +60,29 @@ var missingWords = []string{"?", "NA", "N/A", "NaN", "nan", "null", "NULL", "Non
 // glob or folder holds, and guesses how it is written: delimiter, header, types, label.
 // Half of the records are from its beginning and the others from 16 places all over it,
 // unless it is packed. The guesses are for a person to check.
-func First(path string, rows int) (*Inspection, error) { return inspectSome(path, rows, 1) }
+func First(path string, rows int) (*Inspection, error) { return inspectSome([]string{path}, rows, 1) }
 
-// All is Inspect of all files that path names, of 16 where there are more. No
+// All is First of all files that some paths name, of 16 where there are more. No
 // more than half of the records are from the beginning of the first, the others from all
 // over it and the other files.
-func All(path string, rows int) (*Inspection, error) {
-	return inspectSome(path, rows, record.MostFiles)
+func All(paths []string, rows int) (*Inspection, error) {
+	return inspectSome(paths, rows, record.MostFiles)
 }
 
-func inspectSome(path string, rows, most int) (*Inspection, error) {
+func inspectSome(paths []string, rows, most int) (*Inspection, error) {
 	if rows <= 0 {
 		rows = record.DefaultLook
 	}
-	files, err := record.Resolve([]string{path})
+	files, err := record.Resolve(paths)
 	if err != nil {
 		return nil, err
 	}
 	s := record.NewSample(files[:min(len(files), most)], min(rows, mostLook))
-	in, err := inspect(path, s)
+	in, err := inspect(paths[0], s)
 	if err != nil {
 		return nil, err
 	}
+	in.More = paths[1:]
 	in.Files, in.All = len(files), !s.Part && len(s.Files) == len(files)
 	for i := range s.Files {
 		in.Names = append(in.Names, s.Files[i].Name)

@@ -171,7 +171,7 @@ func TestInspectAll(t *testing.T) {
 		}
 		dir := datatest.Files(t, packing, parts...)
 		for _, x := range []struct{ rows, want, names int }{{0, 1600, 16}, {200, 200, 16}} {
-			in, err := All(dir, x.rows)
+			in, err := All([]string{dir}, x.rows)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +184,7 @@ func TestInspectAll(t *testing.T) {
 				}
 			}
 		}
-		if in, err := All(dir+"/part-0*", 0); err != nil || !in.All || in.Rows != 1000 || in.Files != 10 {
+		if in, err := All([]string{dir + "/part-0*"}, 0); err != nil || !in.All || in.Rows != 1000 || in.Files != 10 {
 			t.Errorf("of ten files: %+v, %v", in, err)
 		}
 	})
@@ -218,7 +218,7 @@ func TestInspectAllOfSeveral(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "_SUCCESS"), []byte("x"), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		in, err := All(dir, 0)
+		in, err := All([]string{dir}, 0)
 		if x.rows == 0 {
 			if err == nil || !strings.Contains(err.Error(), x.want) {
 				t.Errorf("%s: %v, want %s", name, err, x.want)

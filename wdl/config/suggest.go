@@ -18,8 +18,9 @@ import (
 // Look is what someone saw in some records of files.
 type Look struct {
 	Path      string
-	Names     []string // of the files that were looked at, if Path names several
-	Files     int      // that it names; of a topic, partitions
+	More      []string // what else was given
+	Names     []string // of the files that were looked at, if these are several
+	Files     int      // that they name; of a topic, partitions
 	All       bool     // every row was looked at
 	Format    string   // of the file; empty: csv or tsv, by the delimiter
 	Delimiter string   // empty: comma
@@ -83,7 +84,18 @@ func (l *Look) Where(text func(string) string) string {
 	if n := len(l.Names); n < l.Files {
 		which = fmt.Sprintf("%d of the %d %s", n, l.Files, kind)
 	}
-	return rows + " of " + which + " of " + text(l.Path)
+	const few = 3 // that a line names
+	switch n := len(l.More); {
+	case n == 0:
+		return rows + " of " + which + " of " + text(l.Path)
+	case n < few:
+		for _, p := range append([]string{l.Path}, l.More...) {
+			which += ", " + text(p)
+		}
+		return rows + " of " + strings.Replace(which, ",", "", 1)
+	default:
+		return rows + " of " + which + " " + text(l.Path) + " … " + text(l.More[n-1])
+	}
 }
 
 // Learnable tells whether any column beside the label has values.
@@ -175,7 +187,14 @@ func (s *suggestion) dataSection() {
 	s.line("# Every key is explained by: wdlrun help config")
 	s.line("")
 	s.line("data:")
-	s.line("  train: [%s]", text(s.Path))
+	if len(s.More) == 0 {
+		s.line("  train: [%s]", text(s.Path))
+	} else {
+		s.line("  train:")
+		for _, p := range append([]string{s.Path}, s.More...) {
+			s.line("    - %s", text(p))
+		}
+	}
 	s.line("  # test: [FILE]            # evaluated once after training")
 	s.line("  valid_fraction: 0.1       # held out of train to watch the training")
 	if strings.HasPrefix(s.Path, kafka.Scheme) {

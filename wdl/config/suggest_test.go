@@ -181,6 +181,7 @@ func TestSuggestParses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Look{
 			Path:      "dir/" + rapid.String().Draw(t, "path"),
+			More:      rapid.SliceOfN(rapid.Map(rapid.String(), func(s string) string { return "more/" + s }), 0, 3).Draw(t, "more"),
 			Delimiter: rapid.SampledFrom([]string{"", ",", "\t", ";", "|", " "}).Draw(t, "delimiter"),
 			Header:    rapid.Bool().Draw(t, "header"), Rows: rapid.IntRange(0, 1000).Draw(t, "rows"),
 			Columns: append(rapid.SliceOfN(column, 0, 8).Draw(t, "columns"),
@@ -208,6 +209,8 @@ func TestWhere(t *testing.T) {
 		"1 row of a":                               {Path: "a", Rows: 1, Files: 1, All: true},
 		"9 rows of 2 of the 3 files of a*":         {Path: "a*", Rows: 9, Files: 3, Names: []string{"a1", "a3"}},
 		"all 9 rows of the 2 files of a*":          {Path: "a*", Rows: 9, Files: 2, Names: []string{"a1", "a3"}, All: true},
+		"all 9 rows of the 2 files a, b":           {Path: "a", More: []string{"b"}, Rows: 9, Files: 2, Names: []string{"a", "b"}, All: true},
+		"9 rows of 2 of the 5 files a … e":         {Path: "a", More: []string{"b", "c", "d", "e"}, Rows: 9, Files: 5, Names: []string{"a", "e"}},
 		"9 rows of the 2 partitions of kafka://b/": {Path: "kafka://b/", Rows: 9, Files: 2, Names: []string{"0", "1"}},
 	} {
 		if got := l.Where(same); got != want {
