@@ -136,8 +136,7 @@ func imbalance(ranks []RankLoad, of func(RankLoad) int64) float64 {
 }
 
 // MemoryBytes is what a rank with so many of the shards needs for rows of a table,
-// by what package table says of its memory: for each row its record, its stamp and 24
-// bytes of index, and for each shard that has rows 92 bytes, or 188 with few rows.
+// by what package table says of its memory: for each row its record and IndexBytes.
 func MemoryBytes(t Table, rows int64, shards int) int64 {
 	t = t.Default()
 	values, state := 0, 0
@@ -148,10 +147,16 @@ func MemoryBytes(t Table, rows int64, shards int) int64 {
 	if t.Values == table.BFloat16 {
 		words = (values+1)/2 + state
 	}
+	return rows*int64(4*words) + IndexBytes(t, rows, shards)
+}
+
+// IndexBytes is what of MemoryBytes a tier never has on disk: for each row its stamp and
+// 24 bytes of index, and for each shard that has rows 92 bytes, or 188 with few rows.
+func IndexBytes(t Table, rows int64, shards int) int64 {
 	notes := int64(4)
 	if t.Evict.HalfLife > 0 {
 		notes = 8
 	}
 	used := float64(shards) * (1 - math.Pow(1-1/float64(max(shards, 1)), float64(rows)))
-	return rows*(int64(4*words)+notes) + max(int64(188*used), 24*rows+int64(92*used))
+	return rows*notes + max(int64(188*used), 24*rows+int64(92*used))
 }

@@ -198,3 +198,8 @@ func (s *Store) OpenTier(table int, dir string, memory int64) error {
 	}
 	return nil
 }
+
+// Crowded returns 0, or the memory limit that the tier of a table on this rank should have
+// had at least: what of the index leaves no room for rows is never on disk. It may be
+// called at any time.
+func (s *Store) Crowded(table int) int64 { return s.tables[table].Crowded() }

@@ -186,6 +186,7 @@ func (s *Store) PushSlot(l *Lookup, at Slot) error {
 		return fmt.Errorf("sparse: push: rank %d of %d: there are hot keys, whose gradients are not staged by slot: open the store without HotKeys", s.rank, s.size)
 	}
 	l.state = pushed
+	s.settle()
 	if err := s.tell(at); err != nil {
 		return fmt.Errorf("sparse: push: rank %d of %d: exchange of slots: %w", s.rank, s.size, err)
 	}

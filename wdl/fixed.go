@@ -16,8 +16,7 @@ import (
 type fixed struct {
 	steps   *step.Slots
 	slots   int
-	readers []*data.Reader  // by own slot
-	batches []*encode.Batch // by own slot
+	readers []*data.Reader // by own slot
 }
 
 // checkSlots reports why a configuration cannot be trained in slots on so many ranks.
@@ -72,20 +71,17 @@ func (j *job) fixedEpoch(ctx context.Context) (stopped bool, err error) {
 	j.shown.reader.Store(x.readers[0])
 	defer j.shown.unread()
 	total := j.total()
-	for {
-		x.batches = x.batches[:0]
-		for _, r := range x.readers {
-			b, err := j.read(ctx, r)
-			if err != nil || b == nil { // every slot has as many
-				return false, err
-			}
-			x.batches = append(x.batches, b)
+	batches, err := x.read(ctx, j)
+	for batches != nil && err == nil {
+		var next []*encode.Batch
+		if next, err = x.read(ctx, j); err != nil {
+			return false, err
 		}
 		if err := j.faults.strike(j.cursor.Step + 1); err != nil {
 			return false, err
 		}
 		rate := j.rate(total)
-		out, err := x.steps.Step(j.cursor.Step+1, rate, x.batches, j.wish())
+		out, err := x.steps.Step(j.cursor.Step+1, rate, batches, next, j.wish())
 		if err != nil {
 			return false, err
 		}
@@ -93,9 +89,23 @@ func (j *job) fixedEpoch(ctx context.Context) (stopped bool, err error) {
 			return stop, err
 		}
 		for i, r := range x.readers {
-			r.Recycle(x.batches[i])
+			r.Recycle(batches[i])
 		}
+		batches = next
 	}
+	return false, err
+}
+
+// read returns the batches of the next step, by own slot, nil after the last.
+func (x *fixed) read(ctx context.Context, j *job) (batches []*encode.Batch, err error) {
+	for _, r := range x.readers {
+		b, err := j.read(ctx, r)
+		if err != nil || b == nil { // every slot has as many
+			return nil, err
+		}
+		batches = append(batches, b)
+	}
+	return batches, nil
 }
 
 // close ends the readers of an epoch.

@@ -137,10 +137,11 @@ type job struct {
 	runDir string
 	inputs
 	encoder *encode.Encoder
-	encoded []byte     // the encoder as it is kept in checkpoints
-	planned *plan.Plan // nil in an evaluation
-	enough  int64      // enoughKeys
-	moved   int64      // shards that have changed hands
+	encoded []byte       // the encoder as it is kept in checkpoints
+	planned *plan.Plan   // nil in an evaluation
+	enough  int64        // enoughKeys
+	moved   int64        // shards that have changed hands
+	tight   map[int]bool // tables of whose tiers rank 0 has warned
 	trainer *step.Trainer
 	metrics *metricsLog
 	faults  faults
@@ -471,6 +472,9 @@ func (j *job) advise() {
 			j.opt.Warn(fmt.Sprintf("tables[%d].evict.max_rows: %d counts as %d for table %s, one row in each of its shards: give at least as many", i, n, layout.Shards, t.Name))
 		}
 	}
+	for i, t := range j.planned.Tables {
+		j.crowded(i, t.TierLeast)
+	}
 	if j.following != nil {
 		return
 	}
@@ -479,5 +483,23 @@ func (j *job) advise() {
 	}
 	if s := j.config.Train.Schedule; s.Warmup >= j.total() && !j.done() {
 		j.opt.Warn(fmt.Sprintf("the learning rate never reaches its full height: train.schedule.warmup is %d steps, the training has %d", s.Warmup, j.total()))
+	}
+}
+
+// crowded warns, once, of a table whose tier needs so many bytes at least for its index,
+// with more than it has; 0: it does not.
+func (j *job) crowded(table int, least int64) {
+	if least == 0 || j.tight[table] {
+		return
+	}
+	if j.tight == nil {
+		j.tight = map[int]bool{}
+	}
+	j.tight[table] = true
+	name := j.planned.Tables[table].Name
+	for _, t := range j.config.TablesInUse() {
+		if t.Name == name {
+			j.opt.Warn(fmt.Sprintf("table %q: tier.memory: %d MiB on each rank leave no room beside the index of its rows, which is never on disk: the table takes more, and rows go to disk and come back in every step; give %d or more, or use more ranks", name, t.Tier.Memory, (least+1<<20-1)>>20+1))
+		}
 	}
 }

@@ -214,6 +214,11 @@ func (j *job) show(out step.Outcome, rate float64, total int64) {
 	if !due {
 		return
 	}
+	for i := range j.planned.Tables {
+		if j.comm.Rank() == 0 {
+			j.crowded(i, j.trainer.Store().Crowded(i))
+		}
+	}
 	j.metrics.write(metricLine{
 		Event: "train", Step: c.Step, Epoch: c.Epoch + 1, Samples: c.Samples, Rate: rate, Speed: speed, LogLoss: loss,
 	})

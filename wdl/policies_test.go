@@ -77,6 +77,67 @@ func TestTierAndResume(t *testing.T) {
 	}
 }
 
+// TestTierInSlots: steps in slots read the cold rows of the next slot ahead, too, and that
+// of the next step, whether they prepare batches beside or not.
+func TestTierInSlots(t *testing.T) {
+	t.Parallel()
+	path := manyKeys(t, 3000, 1<<20)
+	var want map[string]string
+	for _, size := range []int{1, 2, 4} {
+		tier := fmt.Sprintf(", tier: {dir: %q, memory: 1}", t.TempDir())
+		if want == nil {
+			tier = ""
+		}
+		c := wordsConfig(t, path, tier, "")
+		if err := config.SetAll(c, []string{"train.slots=4"}); err != nil {
+			t.Fatal(err)
+		}
+		r := runJob(t, size, Options{Config: c})
+		if want == nil {
+			want = contents(t, r)
+			continue
+		}
+		if x := r.Tables[0]; size == 2 && (x.FromDisk == 0 || x.Ahead < x.FromDisk/2 || x.Ahead > x.FromDisk) {
+			t.Errorf("%d ranks: of %d rows that came back %d were read ahead", size, x.FromDisk, x.Ahead)
+		}
+		if !maps.Equal(contents(t, r), want) {
+			t.Errorf("%d ranks: the model is not that of a training in memory", size)
+		}
+	}
+}
+
+// TestTierTooSmall: a limit that leaves no room beside the index is told at the start,
+// once, with one that does.
+func TestTierTooSmall(t *testing.T) {
+	t.Parallel()
+	path := manyKeys(t, 6000, 1<<20)
+	least := 0
+	for _, enough := range []bool{false, true} {
+		memory := 1
+		if enough {
+			memory = least
+		}
+		var warned []string
+		r := runJob(t, 1, Options{Config: wordsConfig(t, path, fmt.Sprintf(", tier: {dir: %q, memory: %d}", t.TempDir(), memory), ""), Warn: func(line string) { warned = append(warned, line) }})
+		if r.Tables[0].ToDisk == 0 {
+			t.Errorf("no row went to disk")
+		}
+		if enough {
+			if len(warned) != 0 {
+				t.Errorf("with %d MiB: %q", memory, warned)
+			}
+			break
+		}
+		if len(warned) != 1 {
+			t.Fatalf("warnings: %q", warned)
+		}
+		_, after, _ := strings.Cut(warned[0], "; give ")
+		if n, err := fmt.Sscanf(after, "%d or more", &least); n != 1 || !strings.HasPrefix(warned[0], `table "words": tier.memory: 1 MiB on each rank leave no room`) {
+			t.Fatalf("%q: %v", warned[0], err)
+		}
+	}
+}
+
 // TestAdmissionInAJob: keys get a row in their third step, on any number of ranks.
 func TestAdmissionInAJob(t *testing.T) {
 	const after = 3

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 
 	"go.etcd.io/bbolt"
 )
@@ -63,9 +64,15 @@ func (b *bolt) put(ids []Row, record func(i int) []byte) (err error) {
 	return b.db.Update(func(tx *bbolt.Tx) error {
 		rows := tx.Bucket(bucket)
 		rows.FillPercent = 0.9 // numbers are given out in order
+		var sealed []byte      // all of them: bbolt keeps values, not keys, until it commits
+		key := make([]byte, 4)
 		for i, id := range ids {
-			key := binary.BigEndian.AppendUint32(nil, uint32(id))
-			if err := rows.Put(key, seal(nil, id, record(i))); err != nil {
+			at := len(sealed)
+			if sealed = seal(sealed, id, record(i)); i == 0 {
+				sealed = slices.Grow(sealed, (len(ids)-1)*len(sealed))
+			}
+			binary.BigEndian.PutUint32(key, uint32(id))
+			if err := rows.Put(key, sealed[at:]); err != nil {
 				return err
 			}
 		}
@@ -73,17 +80,24 @@ func (b *bolt) put(ids []Row, record func(i int) []byte) (err error) {
 	})
 }
 
-func (b *bolt) get(id Row, use func([]byte) error) (err error) {
+func (b *bolt) get(ids []Row, use func(i int, record []byte) error) (err error) {
 	if b.broken != nil {
 		return b.broken
 	}
 	defer b.guard(&err, debug.SetPanicOnFault(true))
 	return b.db.View(func(tx *bbolt.Tx) error {
-		record, err := unseal(tx.Bucket(bucket).Get(binary.BigEndian.AppendUint32(nil, uint32(id))), id)
-		if err != nil {
-			return err
+		rows, key := tx.Bucket(bucket), make([]byte, 4)
+		for i, id := range ids {
+			binary.BigEndian.PutUint32(key, uint32(id))
+			record, err := unseal(rows.Get(key), id)
+			if err != nil {
+				return err
+			}
+			if err := use(i, record); err != nil {
+				return err
+			}
 		}
-		return use(record)
+		return nil
 	})
 }
 

@@ -36,7 +36,8 @@
 // Delta gives the rows that changed since a step, and SaveDelta and LoadDelta
 // carry them to another table: a checkpoint between full ones, or a server.
 // Snapshot saves the table of one step while later ones go on. OpenTier bounds the
-// memory: cold rows go to disk.
+// memory: cold rows go to disk, all but those that came back for a batch that is not
+// trained yet.
 //
 // # The index
 //
@@ -58,6 +59,7 @@
 //	stamp   4
 //	score   4, in tables with a HalfLife
 //	given up: 12 for each key, at most 2²² of them, until Forget
+//	tier    1 for each row in memory
 //	sightings: as many as Admit.Counters, in shards that have seen a key without a row
 //	kept for a snapshot until Close: record, 8, and 24 to 56 of a set, for each key
 //	        that a step changes before its shard is saved

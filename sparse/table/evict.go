@@ -15,6 +15,7 @@ type victim struct {
 	key   uint64
 	age   uint32
 	score float32 // now
+	row   Row
 }
 
 // before orders victims: the lowest score first, then the oldest, then the
@@ -82,7 +83,7 @@ func (t *Table) candidates(shard int) []victim {
 		if stamp, _ := t.meta(c.row); *stamp == 0 && t.saving != nil { // it gets one
 			t.saving.keepKey(c.key(), c.row)
 		}
-		t.victims = append(t.victims, victim{c.key(), t.age(c.row), t.score(c.row)})
+		t.victims = append(t.victims, victim{c.key(), t.age(c.row), t.score(c.row), c.row})
 	})
 	return t.victims
 }

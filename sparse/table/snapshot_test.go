@@ -268,7 +268,7 @@ func TestSnapshotOfATornDisk(t *testing.T) {
 
 type tornStore struct{ store }
 
-func (tornStore) get(Row, func([]byte) error) error { return syscall.EIO }
+func (tornStore) get([]Row, func(int, []byte) error) error { return syscall.EIO }
 
 // TestStepsBesideASnapshotDoNotAllocate once its memory is there.
 func TestStepsBesideASnapshotDoNotAllocate(t *testing.T) {

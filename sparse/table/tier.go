@@ -1,19 +1,21 @@
 package table
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"slices"
+	"sync/atomic"
 
 	"github.com/wdlrun/wdlrun/internal/raw"
 )
 
-// store keeps records by number. get fills its result only until the next call.
+// store keeps records by number. What get gives to use is valid during the call only.
 type store interface {
 	put(ids []Row, record func(i int) []byte) error // all or none
-	get(id Row, use func(record []byte) error) error
+	get(ids []Row, use func(i int, record []byte) error) error
 	reset() error
 	close() error
 }
@@ -28,9 +30,32 @@ type tier struct {
 	free  []Row  // of them, not in use
 	hand  int    // the shard to look for cold rows next
 
+	round  int      // how often rows went to disk
+	began  [2]int64 // the step at which this round, by its last bit, and the one before began
+	thawed []uint8  // by row in memory: mark of the round in which it came back; 0, or the row too new for it: it never was on disk
+	colder []victim // of a round
+	ids    []Row    // of them
+	coming []coming // of a thaw
+
+	crowded atomic.Int64 // the least limit that would have left records the share of it that they need; 0: this one does
+
 	ahead  chan struct{}  // closed at the end of the prefetch that runs; nil: none
 	staged map[Row][]byte // what it has read
 }
+
+// coming is a row on its way to memory.
+type coming struct {
+	id  Row
+	key uint64
+}
+
+const (
+	// recordShare is which share of the limit records have at least, though the index
+	// leave less: with none every row would go to disk at every Find.
+	recordShare = 8
+	// frozenAtOnce is how many rows go to disk in one transaction.
+	frozenAtOnce = 4096
+)
 
 func (t *tier) rows() int { return int(t.used) - len(t.free) }
 
@@ -58,67 +83,135 @@ func (t *Table) OpenTier(dir string, memory int64) error {
 	return nil
 }
 
-// inMemory is what counts against the limit.
-func (t *Table) inMemory() int64 {
-	return t.IndexBytes() + int64(int(t.used)-len(t.free))*t.rowBytes() + int64(t.tier.rows())*(t.rowBytes()-int64(4*t.words()))
+// inMemory is what counts against the limit: the records in memory, and what always is.
+func (t *Table) inMemory() (records, always int64) {
+	rows := int64(int(t.used) - len(t.free))
+	records = rows * int64(4*t.words())
+	beside := t.rowBytes() - int64(4*t.words())
+	return records, t.IndexBytes() + (rows+int64(t.tier.rows()))*beside + int64(cap(t.tier.thawed))
 }
 
-// makeRoom moves rows to disk if the memory limit is passed, down to 7/8 of it.
+// Crowded returns 0, or the least memory limit of the tier that would have kept index and
+// records: what lies beside the records is never on disk, and where it leaves less than
+// an eighth of the limit the table takes more than the limit. It may be called at any
+// time.
+func (t *Table) Crowded() int64 {
+	if t.tier == nil {
+		return 0
+	}
+	return t.tier.crowded.Load()
+}
+
+// TierLeast is the least memory limit that leaves records their share beside so many
+// bytes that are never on disk.
+func TierLeast(always int64) int64 { return always/(recordShare-1)*recordShare + recordShare }
+
+// makeRoom moves rows to disk if the memory limit is passed, until records take 7/8 of
+// what the limit leaves them.
 func (t *Table) makeRoom() error {
-	if t.tier == nil || t.inMemory() <= t.tier.limit {
+	x := t.tier
+	if x == nil {
 		return nil
 	}
-	t.tier.settle()
-	over := t.inMemory() - t.tier.limit/8*7
-	want := int(over/int64(4*t.words())) + 1
-	for shards := 0; want > 0 && shards < 2*len(t.index.shards); shards++ {
-		n, err := t.freeze(t.tier.hand, want)
-		if err != nil {
-			return t.tierFault(err)
-		}
-		want -= n
-		t.tier.hand = (t.tier.hand + 1) % len(t.index.shards)
+	records, always := t.inMemory()
+	room := x.limit - always
+	if records <= room {
+		return nil
 	}
-	return nil
+	if least := x.limit / recordShare; room < least {
+		room = least
+		x.crowded.Store(max(x.crowded.Load(), TierLeast(always)))
+	}
+	each := int64(4 * t.words())
+	if records <= room {
+		return nil
+	}
+	x.settle()
+	return t.freeze(int((records-room/8*7)/each) + 1)
 }
 
 func (t *Table) tierFault(err error) error {
 	return fmt.Errorf("table %q: tier: %w; the rows in memory are whole", t.cfg.Name, err)
 }
 
-// freeze moves the colder half of a shard's rows in memory to disk, at most most
-// of them.
-func (t *Table) freeze(shard, most int) (int, error) {
-	hot := slices.DeleteFunc(t.candidates(shard), func(v victim) bool { return t.index.find(v.key, hash(t.salt, v.key)).onDisk() })
-	slices.SortFunc(hot, victim.before)
-	hot = hot[:min(most, (len(hot)+1)/2)]
-	if len(hot) == 0 {
-		return 0, nil
+// freeze moves up to n rows to disk: of one shard after the other the colder half of
+// those in memory.
+func (t *Table) freeze(n int) error {
+	x := t.tier
+	all := len(t.index.shards)
+	for shards := 0; n > 0 && shards < 2*all; {
+		x.colder = x.colder[:0]
+		for end := shards + all; shards < end && len(x.colder) < min(n, frozenAtOnce); shards++ {
+			t.findCold(x.hand, n-len(x.colder))
+			x.hand = (x.hand + 1) % all
+		}
+		if err := t.bury(x.colder); err != nil {
+			return t.tierFault(err)
+		}
+		n -= len(x.colder)
+	}
+	x.round++
+	x.began[x.round&1] = t.now
+	return nil
+}
+
+// findCold adds the colder half of a shard's rows in memory to those that are to go, at
+// most most of them.
+func (t *Table) findCold(shard, most int) {
+	x := t.tier
+	hot := slices.DeleteFunc(t.candidates(shard), func(v victim) bool { return v.row.onDisk() })
+	slices.SortFunc(hot, func(a, b victim) int {
+		if a, b := x.fresh(a, t.now), x.fresh(b, t.now); a != b {
+			return cmp.Compare(a, b)
+		}
+		return a.before(b)
+	})
+	x.colder = append(x.colder, hot[:min(most, (len(hot)+1)/2)]...)
+}
+
+// mark stands for a round, and after 255 rounds for another one.
+func mark(round int) uint8 { return uint8(1 + round%255) }
+
+// fresh is 0 but for a row that came back in this round or the one before and was not
+// trained since, which goes after all others: it came for a batch that is to be trained.
+func (t *tier) fresh(v victim, now int64) int {
+	if int(v.row) >= len(t.thawed) {
+		return 0
+	}
+	for ago := range 2 {
+		if round := t.round - ago; t.thawed[v.row] == mark(max(round, 0)) && now-int64(v.age) <= t.began[round&1] {
+			return 2 - ago
+		}
+	}
+	return 0
+}
+
+// bury moves rows to disk, all or none.
+func (t *Table) bury(cold []victim) error {
+	if len(cold) == 0 {
+		return nil
 	}
 	x := t.tier
-	ids := make([]Row, len(hot))
-	for i := range ids {
-		ids[i] = x.take(i)
+	x.ids = x.ids[:0]
+	for i := range cold {
+		x.ids = append(x.ids, x.take(i))
 	}
-	slices.Sort(ids)
-	err := x.store.put(ids, func(i int) []byte {
-		return raw.Bytes(t.at(t.index.find(hot[i].key, hash(t.salt, hot[i].key))))
-	})
-	if err != nil {
-		return 0, err
+	slices.Sort(x.ids)
+	if err := x.store.put(x.ids, func(i int) []byte { return raw.Bytes(t.at(cold[i].row)) }); err != nil {
+		return err
 	}
-	x.claim(len(ids), t.cfg.Evict.HalfLife > 0)
-	for i, v := range hot {
+	x.claim(len(cold), t.cfg.Evict.HalfLife > 0)
+	for i, v := range cold {
 		h := hash(t.salt, v.key)
 		c := t.index.segment(h).find(v.key, h)
 		stamp, score := t.meta(c.row)
 		t.free = append(t.free, c.row)
-		c.row = ids[i] | onDisk
+		c.row = x.ids[i] | onDisk
 		t.stamp(c.row, *stamp, value(score))
 	}
 	t.epoch++
-	t.counters.Frozen += int64(len(hot))
-	return len(hot), nil
+	t.counters.Frozen += int64(len(cold))
+	return nil
 }
 
 func value(p *float32) float32 {
@@ -153,66 +246,83 @@ func (t *tier) forget(r Row) {
 
 // thaw brings those rows on disk back to memory.
 func (t *Table) thaw(keys []uint64, rows []Row) error {
-	t.tier.settle()
+	x := t.tier
+	x.settle()
+	x.coming = x.coming[:0]
 	for i, r := range rows[:len(keys)] {
-		if !r.onDisk() {
-			continue
+		if r.onDisk() {
+			x.coming = append(x.coming, coming{r &^ onDisk, keys[i]})
 		}
-		h := hash(t.salt, keys[i])
-		c := t.index.segment(h).find(keys[i], h)
-		if c.row.onDisk() { // not yet brought by the same key before
-			if err := t.room(1); err != nil {
-				return err
-			}
-			if err := t.thawSlot(c); err != nil {
-				return err
-			}
-		}
-		rows[i] = c.row
 	}
-	return nil
-}
-
-func (t *Table) thawSlot(c *slot) error {
-	var row Row
-	err := t.readCold(c, func(record []byte) {
-		row = t.take()
-		copy(raw.Bytes(t.at(row)), record)
-	})
-	if err != nil {
+	slices.SortFunc(x.coming, func(a, b coming) int { return cmp.Compare(a.id, b.id) })
+	x.coming = slices.Compact(x.coming) // a key may come twice
+	if err := t.room(len(x.coming)); err != nil {
 		return err
 	}
-	stamp, score := t.meta(c.row)
+	if err := t.readCold(x.coming, t.revive); err != nil {
+		return err
+	}
+	for i, r := range rows[:len(keys)] {
+		if r.onDisk() {
+			rows[i] = t.index.find(keys[i], hash(t.salt, keys[i]))
+		}
+	}
+	return nil
+}
+
+// revive gives a row on disk, whose record that is, a place in memory.
+func (t *Table) revive(c coming, record []byte) {
+	x := t.tier
+	row := t.take()
+	copy(raw.Bytes(t.at(row)), record)
+	if n := int(row) + 1 - len(x.thawed); n > 0 {
+		x.thawed = append(x.thawed, make([]uint8, n)...)
+	}
+	x.thawed[row] = mark(x.round)
+	stamp, score := t.meta(c.id | onDisk)
 	t.stamp(row, *stamp, value(score))
-	if _, ok := t.tier.staged[c.row&^onDisk]; ok {
+	if _, ok := x.staged[c.id]; ok {
 		t.counters.ReadAhead++
 	}
-	t.tier.forget(c.row)
-	c.row = row
+	x.forget(c.id)
+	h := hash(t.salt, c.key)
+	t.index.segment(h).find(c.key, h).row = row
 	t.counters.Thawed++
-	return nil
 }
 
-// readCold calls use with the record of a row on disk.
-func (t *Table) readCold(c *slot, use func(record []byte)) error {
-	id := c.row &^ onDisk
-	if b, ok := t.tier.staged[id]; ok {
-		use(b)
+// readCold calls use with the records of rows on disk, those that were read ahead first.
+func (t *Table) readCold(rows []coming, use func(c coming, record []byte)) error {
+	x := t.tier
+	x.ids = x.ids[:0]
+	late := rows[:0:0]
+	for _, c := range rows {
+		if b, ok := x.staged[c.id]; ok {
+			use(c, b)
+		} else {
+			late, x.ids = append(late, c), append(x.ids, c.id)
+		}
+	}
+	if len(late) == 0 {
 		return nil
 	}
-	if err := t.tier.read(id, 4*t.words(), use); err != nil {
-		return t.tierFault(fmt.Errorf("read key %d: %w: load the last checkpoint", c.key(), err))
+	at := 0
+	err := x.read(x.ids, 4*t.words(), func(i int, record []byte) {
+		use(late[i], record)
+		at = i + 1
+	})
+	if err != nil {
+		return t.tierFault(fmt.Errorf("read key %d: %w: load the last checkpoint", late[min(at, len(late)-1)].key, err))
 	}
 	return nil
 }
 
-// read calls use with a record of size bytes.
-func (t *tier) read(id Row, size int, use func(record []byte)) error {
-	return t.store.get(id, func(b []byte) error {
+// read calls use with records of size bytes.
+func (t *tier) read(ids []Row, size int, use func(i int, record []byte)) error {
+	return t.store.get(ids, func(i int, b []byte) error {
 		if len(b) != size {
 			return fmt.Errorf("a record of %d bytes, want %d", len(b), size)
 		}
-		use(b)
+		use(i, b)
 		return nil
 	})
 }
@@ -225,7 +335,7 @@ func (t *Table) recordOf(key uint64, r Row) ([]float32, error) {
 	}
 	t.tier.settle()
 	rec := t.cold
-	err := t.readCold(&slot{uint32(key), uint32(key >> 32), r}, func(record []byte) { copy(raw.Bytes(rec), record) })
+	err := t.readCold([]coming{{r &^ onDisk, key}}, func(_ coming, record []byte) { copy(raw.Bytes(rec), record) })
 	return rec, err
 }
 
@@ -249,15 +359,17 @@ func (t *Table) Prefetch(keys []uint64) {
 		}
 	}
 	slices.Sort(ids)
+	ids = slices.Compact(ids)
 	staged, done, size := make(map[Row][]byte, len(ids)), make(chan struct{}), 4*t.words()
 	x.staged, x.ahead = staged, done
 	go func() {
 		defer close(done)
-		for _, id := range slices.Compact(ids) {
-			if err := x.read(id, size, func(b []byte) { staged[id] = slices.Clone(b) }); err != nil {
-				return
-			}
-		}
+		all := make([]byte, 0, len(ids)*size)
+		_ = x.read(ids, size, func(i int, b []byte) { // what cannot be read is named by Find
+			at := len(all)
+			all = append(all, b...)
+			staged[ids[i]] = all[at:]
+		})
 	}()
 }
 
@@ -272,7 +384,7 @@ func (t *tier) settle() {
 func (t *tier) reset() error {
 	t.settle()
 	err := errors.Join(t.store.reset(), t.notes.free())
-	t.notes, t.used, t.free, t.hand, t.staged = t.notes.anew(), 0, nil, 0, nil
+	t.notes, t.used, t.free, t.hand, t.staged, t.thawed = t.notes.anew(), 0, nil, 0, nil, nil
 	return err
 }
 

@@ -178,3 +178,120 @@ func TestPrefetchLeavesFaultsToFind(t *testing.T) {
 		t.Fatalf("a record cut short: %v", err)
 	}
 }
+
+// inRAM counts the keys whose rows are in memory.
+func inRAM(x *Table, keys []uint64) (n int) {
+	for _, key := range keys {
+		if r := x.index.find(key, hash(x.salt, key)); r != 0 && !r.onDisk() {
+			n++
+		}
+	}
+	return n
+}
+
+// TestTierTooSmallForItsIndex: rows keep a share of the limit, whatever the index takes,
+// and the limit that would do is told.
+func TestTierTooSmallForItsIndex(t *testing.T) {
+	keys := make([]uint64, 20_000)
+	for i := range keys {
+		keys[i] = uint64(i)
+	}
+	fill := func(limit int64) *Table {
+		x := openAs(t, Config{})
+		if err := x.OpenTier(t.TempDir(), limit); err != nil {
+			t.Fatal(err)
+		}
+		train(t, x, 1, 1, keys...)
+		for range 3 {
+			if err := x.Find(nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return x
+	}
+	const limit = 200_000
+	x := fill(limit)
+	least := x.Crowded()
+	if least < limit || x.IndexBytes() < limit {
+		t.Fatalf("%d bytes are said to be needed, the index alone takes %d", least, x.IndexBytes())
+	}
+	each := 4 * x.words()
+	if n := inRAM(x, keys); n < limit/recordShare*3/4/each || n > limit/recordShare/each {
+		t.Errorf("%d rows of %d bytes are in memory, their share of the limit is %d", n, each, limit/recordShare)
+	}
+	before := x.Counters().Frozen
+	if err := x.Find(nil, nil); err != nil || x.Counters().Frozen != before {
+		t.Errorf("%d rows went to disk by a Find of nothing: %v", x.Counters().Frozen-before, err)
+	}
+	if y := fill(least); y.Crowded() != 0 || y.tier.rows() == 0 {
+		t.Errorf("with the %d bytes that were said to be needed %d are, with %d rows on disk", least, y.Crowded(), y.tier.rows())
+	}
+}
+
+// TestRowsThatCameBackStay: those of the next batch, whose stamps are old, are not the
+// first to go when this batch needs room.
+func TestRowsThatCameBackStay(t *testing.T) {
+	for _, cfg := range []Config{{}, {Evict: Evict{HalfLife: 100}}} {
+		x, keys := openAs(t, cfg), make([]uint64, 4000)
+		for i := range keys {
+			keys[i] = uint64(i)
+		}
+		if err := x.OpenTier(t.TempDir(), 4000*50); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 8 { // the last are the hottest
+			train(t, x, n+1, 1, keys[n*500:][:500]...)
+			if err := x.Find(keys[:n], make([]Row, n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cold := slices.DeleteFunc(slices.Clone(keys), func(key uint64) bool { return !x.index.find(key, hash(x.salt, key)).onDisk() })
+		if len(cold) < 400 {
+			t.Fatalf("%d rows are on disk", len(cold))
+		}
+		next, others := cold[:100], cold[100:400]
+		if err := x.Find(next, make([]Row, 100)); err != nil { // as Prepare does
+			t.Fatal(err)
+		}
+		frozen := x.Counters().Frozen
+		if err := x.Find(others, make([]Row, 300)); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Find(nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		if n := inRAM(x, next); x.Counters().Frozen == frozen || n < 95 {
+			t.Errorf("%d rows went to disk, and of 100 that had just come back %d are in memory", x.Counters().Frozen-frozen, n)
+		}
+	}
+}
+
+// TestThawIsOneLook: however many rows come back, the file is looked at once, and what
+// comes twice comes once.
+func TestThawIsOneLook(t *testing.T) {
+	x, keys := tiered(t)
+	c := &counted{store: x.tier.store}
+	x.tier.store = c
+	rows := make([]Row, 2*len(keys))
+	if err := x.Find(append(keys, keys...), rows); err != nil {
+		t.Fatal(err)
+	}
+	if back := x.Counters().Thawed; c.looks != 1 || c.rows < 500 || int64(c.rows) != back || x.tier.rows() != 0 {
+		t.Errorf("%d looks for %d rows, %d came back, %d are left on disk", c.looks, c.rows, back, x.tier.rows())
+	}
+	for i := range keys {
+		if rows[i] == 0 || rows[i].onDisk() || rows[i] != rows[i+len(keys)] {
+			t.Fatalf("key %d: rows %x and %x", keys[i], rows[i], rows[i+len(keys)])
+		}
+	}
+}
+
+type counted struct {
+	store
+	looks, rows int
+}
+
+func (c *counted) get(ids []Row, use func(int, []byte) error) error {
+	c.looks, c.rows = c.looks+1, c.rows+len(ids)
+	return c.store.get(ids, use)
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/sparse/table"
 	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/layout"
 )
@@ -37,11 +38,12 @@ type Table struct {
 	Asked       string          `json:"asked"`    // tables[].strategy
 	Strategy    sparse.Strategy `json:"strategy"` // that is taken
 	Why         string          `json:"why"`
-	Demand      sparse.Demand   `json:"demand"`         // of the sample
-	Rows        int64           `json:"rows"`           // at the end, at most where a limit gives rows up
-	MemoryBytes int64           `json:"memory_bytes"`   // of all ranks
-	StepBytes   int64           `json:"bytes_per_step"` // of all ranks
-	ByStrategy  []StrategyBytes `json:"by_strategy"`    // those that the table could have
+	Demand      sparse.Demand   `json:"demand"`               // of the sample
+	Rows        int64           `json:"rows"`                 // at the end, at most where a limit gives rows up
+	MemoryBytes int64           `json:"memory_bytes"`         // of all ranks
+	StepBytes   int64           `json:"bytes_per_step"`       // of all ranks
+	ByStrategy  []StrategyBytes `json:"by_strategy"`          // those that the table could have
+	TierLeast   int64           `json:"tier_least,omitempty"` // where its tier is too small for an index: bytes of memory that a rank needs at least
 	Ranks       []Share         `json:"ranks"`
 }
 
@@ -243,6 +245,9 @@ func (s *sample) spread(p *Plan) {
 				own.MemoryBytes, own.StepBytes = sparse.MemoryBytes(s.layout.Tables[t], tp.Rows, s.shards), tp.StepBytes/ranks
 			}
 			if most := s.layout.Tiers[t].Memory << 20; most > 0 {
+				if least := table.TierLeast(sparse.IndexBytes(s.layout.Tables[t], own.Rows, p.Ranks[r].Shards)); most < least && most < own.MemoryBytes {
+					tp.TierLeast, most = max(tp.TierLeast, least), least
+				}
 				own.MemoryBytes = min(own.MemoryBytes, most)
 			}
 			tp.Ranks = append(tp.Ranks, own)

@@ -22,7 +22,8 @@ type Slots struct {
 	t       *Trainer
 	slots   int
 	mine    []int            // slots of this rank
-	lookups []*sparse.Lookup // by own slot
+	lookups []*sparse.Lookup // one for each own slot and the one that is prepared, in turn
+	turn    int              // of lookups: the next to be taken
 	grads   [][]float32      // by own slot: dense gradients and the tail
 	all     []int            // every slot
 	counts  []int            // by rank: of a chunk of the dense gradients
@@ -42,6 +43,7 @@ func NewSlots(t *Trainer, slots int) *Slots {
 			x.lookups, x.grads = append(x.lookups, t.model.store.NewLookup()), append(x.grads, make([]float32, width))
 		}
 	}
+	x.lookups = append(x.lookups, t.model.store.NewLookup())
 	lo, hi := collective.Chunk(width, size, rank)
 	for r := range size {
 		from, to := collective.Chunk(width, size, r)
@@ -54,14 +56,40 @@ func NewSlots(t *Trainer, slots int) *Slots {
 // Mine are the slots of this rank.
 func (x *Slots) Mine() []int { return x.mine }
 
-// Step takes step n on the batches of this rank's slots. rate and w are as in
-// Trainer.Step.
-func (x *Slots) Step(n int64, rate float64, batches []*encode.Batch, w Wish) (Outcome, error) {
+// take returns a lookup that no slot of the step has.
+func (x *Slots) take() *sparse.Lookup {
+	l := x.lookups[x.turn]
+	x.turn = (x.turn + 1) % len(x.lookups)
+	return l
+}
+
+// pull brings the rows of a slot's batch, and where batches are prepared announces the
+// one after it, nil for none.
+func (x *Slots) pull(b, next *encode.Batch) error {
+	m := x.t.model
+	if m.next.batch == nil {
+		m.lookup = x.take()
+	}
+	if err := m.pull(b, true); err != nil || next == nil || !x.t.ahead {
+		return err
+	}
+	m.next.lookup = x.take()
+	return m.prepare(next)
+}
+
+// Step takes step n on the batches of this rank's slots. next are those of the following
+// Step, nil if they are not known. rate, next and w are as in Trainer.Step.
+func (x *Slots) Step(n int64, rate float64, batches, next []*encode.Batch, w Wish) (Outcome, error) {
 	t, m := x.t, x.t.model
 	for i, b := range batches {
 		t.rec.Enter(trace.Pull)
-		m.lookup = x.lookups[i]
-		if err := m.store.Pull(m.lookup, m.keys(m.bags, b), true); err != nil {
+		var after *encode.Batch
+		if i+1 < len(batches) {
+			after = batches[i+1]
+		} else if len(next) > 0 {
+			after = next[0]
+		}
+		if err := x.pull(b, after); err != nil {
 			return Outcome{}, err
 		}
 		t.rec.Enter(trace.Compute)
