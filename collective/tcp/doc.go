@@ -32,10 +32,10 @@
 // streams of their own, each by a goroutine that waits for its turn: where one core
 // cannot fill the link, S can. The bits are the same.
 //
-// A secured link is a socket too: the caller of Exchange seals two records of 16 KiB
-// and sends them by one system call, and receives some and opens one, in turns. That
-// costs 0.8 ns a byte on either side on an Intel Xeon (Sapphire Rapids), half of it
-// AES-GCM, against 0.2 of a plain one.
+// A secured link is a socket too: the caller of Exchange seals four records of 16 KiB
+// and sends them by one system call, and receives what is there, up to 128 KiB, and
+// opens one, in turns. That costs 0.6 ns a byte on either side on an AMD EPYC (Zen 4),
+// half of it AES-GCM, against 0.16 of a plain one.
 //
 // A message that is to be joined with what is there lands in pieces of 256 KiB, and
 // each is joined while the rest is on its way and it is still in a core's cache.
@@ -104,5 +104,6 @@
 //
 // Losses that send no packet (a cut cable, a host without power) show after the
 // keep-alive time of about 20 s; a peer that is alive but silent is not a loss
-// here. A process needs (P−1)(C·S+1) file descriptors.
+// here. A process needs (P−1)(C·S+1) file descriptors, and 128 KiB for each secured link
+// that has received.
 package tcp
