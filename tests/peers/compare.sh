@@ -11,7 +11,8 @@
 #   compare.sh cases FILE      print every case of them: times, ratio, least and most
 #
 # quick takes under a minute, full some twelve. Set in the environment to change:
-#   NPS SIZES OPS FORMS CLASSES LIBS   what is measured; see the code
+#   NPS SIZES OPS FORMS CLASSES LIBS   what is measured; see the code. With "floor"
+#                              among LIBS, cases tells of TCP what bare system calls take
 #   SECONDS_EACH               of measuring in a turn, beside warming up
 #   ROUNDS                     least rounds of a case
 #   TOTAL                      seconds in which cases have as many rounds as fit
@@ -38,6 +39,9 @@ build_all() {
       echo "# $lib is not installed: left out" >&2
     fi
   done
+  if command -v gcc >/dev/null; then
+    gcc -O3 -march=native -o "$build/floor" "$here/floor.c" || exit 1
+  fi
   if [ -e /usr/include/gloo/config.h ]; then
     g++ -O3 -march=native -std=c++17 -o "$build/gloo" "$here/gloo.cc" -lgloo -lpthread || exit 1
   else
@@ -78,6 +82,9 @@ launch() {
     [ "$class" = tcp ] && mpi=(env UCX_TLS=tcp,self UCX_NET_DEVICES=lo)
     set -- "${mpi[@]}" mpiexec.mpich -bind-to core -np "$np" "$build/mpich" mpich "$class" "${settings[@]}"
     ;;
+  floor)
+    set -- "$build/floor" "$np" "${settings[@]}"
+    ;;
   gloo)
     mkdir "$pipe.meet"
     set -- "$build/gloo" "$np" "$pipe.meet" "${settings[@]}"
@@ -103,6 +110,7 @@ begin() {
     # MPICH does not yield while it waits: with more ranks than cores a step
     # takes scheduler ticks, and over TCP it does not end.
     [ "$lib" = mpich ] && [ "$np" -gt "$cores" ] && continue
+    [ "$lib" = floor ] && [ "$class" != tcp ] && continue
     mkfifo "$pipes/$lib" "$pipes/$lib.lines"
     exec {to}<>"$pipes/$lib" {from}<>"$pipes/$lib.lines"
     launch "$class" "$lib" "$np" "$pipes/$lib" {to}>&- {from}>&- >"$pipes/$lib.lines" &
@@ -257,7 +265,9 @@ measure() {
 # cases_of FILE: a line for each case, by commas: class, operation, ranks, bytes, our
 # time, the best peer's and its name, the median, least and most ratio, and how many.
 # A ratio is a peer's time over ours of the same round. The best peer is the one of
-# the least median; times are medians too.
+# the least median; times are medians too. Two more fields where the floor was measured:
+# its time, and the median ratio of the best peer's to it, which is as much as a library
+# can reach that moves its bytes by these system calls.
 cases_of() {
   sed -E 's/[{}"]//g; s/(lib|transport|op|np|bytes|median_us|class|round)://g' "$1" | awk -F, '
     function sorted(s,   n, i, j, t) {
@@ -270,6 +280,7 @@ cases_of() {
       key = $(NF - 1) "," $3 "," $4 "," $5; id = $1 " " $2
       if (!(key in known)) { known[key] = 1; order[++count] = key }
       if ($1 == "wdlrun") { ours[key, $NF] = $6; all[key, "wdlrun"] = all[key, "wdlrun"] " " $6; next }
+      if ($1 == "floor") { bare[key, $NF] = $6; floors[key] = floors[key] " " $6; next }
       if (!(key in ids)) ids[key] = id; else if (index("," ids[key] ",", "," id ",") == 0) ids[key] = ids[key] "," id
       seen[++lines] = key SUBSEP id SUBSEP $NF SUBSEP $6
       all[key, id] = all[key, id] " " $6
@@ -277,6 +288,7 @@ cases_of() {
     END {
       for (i = 1; i <= lines; i++) {
         split(seen[i], p, SUBSEP)
+        if ((p[1], p[3]) in bare) above[p[1], p[2]] = above[p[1], p[2]] " " p[4] / bare[p[1], p[3]]
         if ((p[1], p[3]) in ours) ratios[p[1], p[2]] = ratios[p[1], p[2]] " " p[4] / ours[p[1], p[3]]
       }
       for (i = 1; i <= count; i++) {
@@ -287,16 +299,17 @@ cases_of() {
           if (best == "" || r < least) { best = peers[j]; least = r }
         }
         if (best == "") continue
+        more = key in floors ? sprintf(",%.6g,%.4f", median(floors[key]), median(above[key, best])) : ""
         m = sorted(ratios[key, best]); lo = a[1]; hi = a[m]
-        printf "%s,%.6g,%.6g,%s,%.4f,%.4f,%.4f,%d\n", key, median(all[key, "wdlrun"]), median(all[key, best]), best, least, lo, hi, m
+        printf "%s,%.6g,%.6g,%s,%.4f,%.4f,%.4f,%d%s\n", key, median(all[key, "wdlrun"]), median(all[key, best]), best, least, lo, hi, m, more
       }
     }' | sort -t, -k1,1 -k2,2 -k3,3n -k4,4n
 }
 
 cases() {
-  echo "| transport | operation | ranks | bytes | wdlrun, µs | best peer, µs | peer | times faster | least | most | rounds |"
-  echo "|---|---|---|---|---|---|---|---|---|---|---|"
-  cases_of "$1" | awk -F, '{ printf "| %s | %s | %d | %d | %s | %s | %s | %.2f | %.2f | %.2f | %d |\n", $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11 }'
+  echo "| transport | operation | ranks | bytes | wdlrun, µs | best peer, µs | peer | times faster | least | most | rounds | floor, µs | attainable |"
+  echo "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
+  cases_of "$1" | awk -F, '{ printf "| %s | %s | %d | %d | %s | %s | %s | %.2f | %.2f | %.2f | %d | %s | %s |\n", $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12 == "" ? "–" : $12, $13 == "" ? "–" : sprintf("%.2f", $13) }'
 }
 
 # table FILE: for each class a table of cases, median with least and most in
