@@ -12,6 +12,7 @@ type Comm struct {
 	t          Transport
 	joiner     Joiner // t, if it is one
 	poster     Poster // the same
+	near       bool   // all ranks are on one host
 	rank, size int
 	name       int // this rank in errors
 	channel    int
@@ -56,7 +57,7 @@ func New(t Transport) *Comm {
 			at: make([]int, size+1), to: make([]int, size+1),
 			shape: Shape{Size: size},
 		}
-		g.channels[i].joiner, g.channels[i].poster = joinerOf(t), posterOf(t)
+		g.channels[i].joiner, g.channels[i].poster, g.channels[i].near = joinerOf(t), posterOf(t), oneHost(t)
 		if size > 1 {
 			g.channels[i].sh, g.channels[i].shape.Windows = t.(Sharer)
 		}

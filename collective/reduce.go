@@ -47,7 +47,7 @@ func reduceAll[T Number](c *Comm, tag Tag, x []T) error {
 	case Doubling:
 		c.steps = allReduceDoubling(c.steps, c.rank, c.size, len(x))
 	default:
-		c.steps = allReduceRing(c.steps, c.rank, c.size, c.chunks(len(x)))
+		c.steps = inPieces(allReduceRing(c.steps, c.rank, c.size, c.chunks(len(x))), c.pieces(len(x)*raw.Size[T]()))
 	}
 	return run(c, &tag, x, x)
 }

@@ -54,6 +54,30 @@ func allReduceRing(dst []exchange, rank, size int, at []int) []exchange {
 	return allGatherRing(reduceScatterRing(dst, rank, size, at), rank, size, at)
 }
 
+// inPieces repeats steps whose ranges are parts for one piece of each part after the
+// other. Each element goes the way that it would without.
+func inPieces(steps []exchange, pieces int) []exchange {
+	n := len(steps)
+	for k := range pieces - 1 {
+		for _, x := range steps[:n] {
+			x.round += (k + 1) * n
+			x.send, x.recv = x.send.piece(k+1, pieces), x.recv.piece(k+1, pieces)
+			steps = append(steps, x)
+		}
+	}
+	for i := range steps[:n] {
+		x := &steps[i]
+		x.send, x.recv = x.send.piece(0, pieces), x.recv.piece(0, pieces)
+	}
+	return steps
+}
+
+// piece returns the k-th of some pieces.
+func (s span) piece(k, pieces int) span {
+	lo, hi := Chunk(s.hi-s.lo, pieces, k)
+	return span{s.lo + lo, s.lo + hi}
+}
+
 // allGatherBruck lets each rank have the parts of twice as many ranks each round
 // (Bruck et al., "Efficient algorithms for all-to-all communications in
 // multiport message-passing systems", 1997). Parts are counted from the own one:

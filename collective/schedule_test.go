@@ -175,6 +175,24 @@ func TestReductionsCountEachRankOnce(t *testing.T) {
 	}
 }
 
+func TestPiecesOfARingCountEachRankOnce(t *testing.T) {
+	for p := 2; p <= proven; p++ {
+		for _, n := range sizes(p) {
+			for _, pieces := range []int{1, 2, 5} {
+				at := bounds(p, n)
+				whole := inPlace(t, p, func(r int) []exchange { return allReduceRing(nil, r, p, at) }, func(r int) []tally { return own(r, n) })
+				m := inPlace(t, p, func(r int) []exchange { return inPieces(allReduceRing(nil, r, p, at), pieces) }, func(r int) []tally { return own(r, n) })
+				for r := range p {
+					wantAll(t, "allreduce in pieces", p, r, m.send[r], func(int) tally { return everyone(p) })
+					if m.sent[r] != whole.sent[r] || len(m.steps[r]) != 2*(p-1)*pieces {
+						t.Fatalf("P=%d n=%d: rank %d sent %d elements in %d exchanges, want %d in %d", p, n, r, m.sent[r], len(m.steps[r]), whole.sent[r], 2*(p-1)*pieces)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestAllGatherBringsEachPartFromItsOwner(t *testing.T) {
 	for p := 1; p <= proven; p++ {
 		for _, n := range sizes(p) {

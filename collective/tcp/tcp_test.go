@@ -3,11 +3,14 @@ package tcp
 import (
 	"bytes"
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/colltest"
+	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -89,10 +92,56 @@ func TestConformanceOfSecuredStreams(t *testing.T) { colltest.Run(t, transports(
 
 func transports(group func(t testing.TB, size int) []*Transport) colltest.Make {
 	return func(t *testing.T, size int) []collective.Transport {
-		var ts []collective.Transport
-		for _, tr := range group(t, size) {
-			ts = append(ts, tr)
-		}
-		return ts
+		return transportsOf(group(t, size))
 	}
+}
+
+// TestPiecesKeepTheBits: inside a host a large allreduce goes in pieces, and gives the
+// sums that messages between goroutines give in one.
+func TestPiecesKeepTheBits(t *testing.T) {
+	const n = 3<<18 + 5 // float32, 3 MiB and a bit: four pieces
+	for _, size := range []int{2, 3} {
+		want, got := sums(t, transportsOf(mem.New(size, 1)), n), sums(t, transportsOf(group(t, size)), n)
+		for r := range size {
+			if !slices.Equal(got[r], want[r]) {
+				t.Errorf("rank %d of %d: other sums than in one piece", r, size)
+			}
+		}
+	}
+}
+
+// sums returns what each rank has after an allreduce of n fractions.
+func sums(t *testing.T, ts []collective.Transport, n int) [][]float32 {
+	t.Helper()
+	xs, errs := make([][]float32, len(ts)), make([]error, len(ts))
+	var wg sync.WaitGroup
+	for r, tr := range ts {
+		wg.Go(func() {
+			defer tr.Close()
+			c, x := collective.New(tr), make([]float32, n)
+			for i := range x {
+				x[i] = 1 / float32((i+1)*(r+1)%1009+1)
+			}
+			k := c.Costs()
+			k.Take = collective.Ring
+			k.Links.Beta = .1e-9
+			c.SetCosts(k)
+			if errs[r] = collective.AllReduce(c, x, collective.Sum); errs[r] == nil {
+				errs[r] = collective.Barrier(c)
+			}
+			xs[r] = x
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return xs
+}
+
+func transportsOf[T collective.Transport](ts []T) (all []collective.Transport) {
+	for _, tr := range ts {
+		all = append(all, tr)
+	}
+	return all
 }

@@ -133,6 +133,9 @@ func (t *Transport) start() {
 // World returns this rank, the number of ranks and the number of channels.
 func (t *Transport) World() (rank, size, channels int) { return t.rank, t.size, len(t.slots) }
 
+// OneHost is as collective.Neighbour says.
+func (t *Transport) OneHost() bool { return t.near == t.size-1 }
+
 // Exchange is as collective.Transport says.
 func (t *Transport) Exchange(tag collective.Tag, to int, send []byte, from int, recv []byte) error {
 	return t.exchange(tag, []collective.Post{{To: to, Send: send, From: from, Recv: recv}}, false)
