@@ -192,9 +192,9 @@ func (l *Lookup) readAhead() {
 	}
 }
 
-// mark marks the keys whose rows will not change before Complete: those that are
-// held, of tables in which a step changes the rows of its keys alone, and that no
-// batch in flight has.
+// mark marks the keys whose rows will not change before Complete: those of tables in
+// which a step changes the rows of its keys alone, and that no batch in flight has. One
+// that is not held keeps its initial row till then.
 func (l *Lookup) mark() error {
 	s := l.store
 	for _, x := range s.flying {
@@ -214,8 +214,8 @@ func (l *Lookup) mark() error {
 			if err := x.Find(keys, held); err != nil {
 				return err
 			}
-			for j, key := range keys {
-				if held[j] != 0 && s.still[t] && !s.inFlight(t, key) {
+			for _, key := range keys {
+				if s.still[t] && !s.inFlight(t, key) {
 					l.give.marks[l.give.markAt[r]+i/8] |= 1 << (i % 8)
 				}
 				i++
