@@ -81,6 +81,10 @@ func (c *Comm) Rank() int { return c.rank }
 // Size returns the number of ranks.
 func (c *Comm) Size() int { return c.size }
 
+// OneHost reports, on every rank the same, whether all ranks are known to be on one host
+// by a transport that is a Neighbour.
+func (c *Comm) OneHost() bool { return c.near }
+
 // Channel returns the Comm of channel i of the same transport, the same one each
 // time. It panics if the transport has no such channel.
 func (c *Comm) Channel(i int) *Comm {

@@ -25,6 +25,7 @@ type Param struct {
 	State      []float32 // what the group's rule keeps; empty without groups
 
 	group int
+	at    int // where Grad begins among those of the arena
 }
 
 // Group gives an update rule and a strength of L2 to the parameters whose names
@@ -67,6 +68,7 @@ type Arena struct {
 	built   bool
 	of      *Arena // whose values these are, for an image; else nil
 	version uint64 // counts the changes of values
+	final   func(from int)
 
 	values  []float32 // of every parameter, then of every buffer
 	grads   []float32 // of every parameter, then the tail
@@ -125,7 +127,7 @@ func (a *Arena) Build(c Config) error {
 	at, stateAt := 0, 0
 	for _, p := range a.params {
 		n := p.Rows * p.Cols
-		p.Value, p.Grad = a.values[at:at+n:at+n], a.grads[at:at+n:at+n]
+		p.Value, p.Grad, p.at = a.values[at:at+n:at+n], a.grads[at:at+n:at+n], at
 		at += n
 		if len(c.Groups) > 0 {
 			s := c.Groups[p.group].Rule.StateLen(n)
@@ -161,7 +163,7 @@ func (a *Arena) Attach(b *Arena) {
 			panic(fmt.Sprintf("dense: Arena.Attach: %s %d×%d is declared where the other arena has %s %d×%d", p.Name, p.Rows, p.Cols, q.Name, q.Rows, q.Cols))
 		}
 		n := p.Rows * p.Cols
-		p.Value, p.Grad = q.Value, a.grads[at:at+n:at+n]
+		p.Value, p.Grad, p.at = q.Value, a.grads[at:at+n:at+n], at
 		at += n
 	}
 	for i, s := range a.buffers {
@@ -261,6 +263,19 @@ func (a *Arena) Reset() {
 	}
 	a.Changed()
 	a.ZeroGrad()
+}
+
+// Final has f told, while an MLP runs Backward, from which of the gradients on it adds
+// nothing more in this pass: layers go backward in the opposite order of their
+// declaration, so Grads get final from their end. The MLP is the last thing declared.
+func (a *Arena) Final(f func(from int)) { a.final = f }
+
+// finish tells that the gradients of p from a row on, and of all that is declared behind
+// it, are final.
+func (a *Arena) finish(p *Param, row int) {
+	if a.final != nil {
+		a.final(p.at + row*p.Cols)
+	}
 }
 
 // Params returns the parameters in the order of their declaration.

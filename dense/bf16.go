@@ -68,6 +68,7 @@ func (h *halved) backward(dy []float32, rows int) []float32 {
 	for i := len(h.layers) - 1; i >= 0; i-- {
 		l := &h.layers[i]
 		h.work.GradWeight(l.W.Grad, l.B.Grad, l.x, at, rows, l.in, l.out)
+		l.arena.finish(l.W, 0)
 		if i == 0 {
 			h.dx = grow(h.dx, rows*l.in)
 			h.work.GradInputF32(h.dx, at, &l.packed, rows)

@@ -17,7 +17,7 @@
 //		loss := dense.LogLoss(grad, logit, label)  // sums, not means
 //		dx, err := m.Backward(grad, B)
 //		a.Tail()[0] = float32(B)
-//		sum over ranks of a.Grads()                // ONE allreduce, tail included
+//		sum over ranks of a.Grads()                // tail included; parts of it earlier, see Arena.Final
 //		a.Apply(step, 1/a.Tail()[0], 1, rate)
 //	}
 //

@@ -16,6 +16,7 @@ type Linear struct {
 	relu    bool
 	after   bool // x is the output of a Linear with ReLU, whose gradient Backward takes too
 	before  bool // the next layer takes the ReLU's gradient
+	tells   bool // Backward tells the arena what is final: the layer is of an MLP
 	packed  f32.Packed
 	version uint64    // of the packed weights
 	x, y    []float32 // x is the caller's
@@ -87,6 +88,9 @@ func (l *Linear) Backward(dy []float32, rows int) ([]float32, error) {
 		db = l.B.Grad
 	}
 	f32.GradWeight(l.W.Grad, db, l.x, dy, rows, l.in, l.out)
+	if l.tells {
+		l.arena.finish(l.W, 0)
+	}
 	l.dx = grow(l.dx, rows*l.in)
 	var gate []float32
 	if l.after {

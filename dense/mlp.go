@@ -107,7 +107,11 @@ func NewMLP(a *Arena, name string, s Spec) (*MLP, error) {
 		m.halved = newHalved(m.layers)
 	}
 	for i, l := range m.layers {
-		if l, ok := l.(*Linear); ok && i > 0 {
+		l, ok := l.(*Linear)
+		if !ok {
+			continue
+		}
+		if l.tells = true; i > 0 {
 			l.follow(m.layers[i-1])
 		}
 	}

@@ -25,6 +25,10 @@ type Piece struct {
 // passes add up rows of H values, B of them each. Columns of no piece go as ever. The
 // sums have another order than the layer's own, which depends on the pieces alone.
 type Pieces struct {
+	// Stops are columns, ascending, at which End takes a rest: gradients of weights from
+	// the last of them on are final first. No piece lies across one.
+	Stops []int
+
 	mlp    *MLP
 	first  *Linear
 	rows   int // B
@@ -215,23 +219,41 @@ func (p *Pieces) Backward(dy []float32, lo, hi int) (err error) {
 }
 
 // End adds the gradients of the first layer's weights, sets those of the pieces' rows
-// and returns that by the columns of no piece, rows×R.
+// and returns that by the columns of no piece, rows×R. Stops do not change the bits.
 func (p *Pieces) End() (dx []float32) {
 	l, h := p.first, p.first.out
-	for j := 0; j < h; j += f32.TileColumns {
+	pieces, rest := len(p.pieces), len(p.rest)
+	for k := len(p.Stops); k >= 0; k-- {
+		from := 0
+		if k > 0 {
+			from = p.Stops[k-1]
+		}
+		end := pieces
+		for pieces > 0 && p.pieces[pieces-1].Col >= from {
+			pieces--
+		}
+		p.endOf(pieces, end)
+		for ; rest > 0 && p.rest[rest-1] >= from; rest-- {
+			c := p.rest[rest-1]
+			f32.AddTo(l.W.Grad[c*h:(c+1)*h], p.grad[(rest-1)*h:rest*h])
+		}
+		l.arena.finish(l.W, from)
+	}
+	return p.dx
+}
+
+// endOf is End of pieces first to end.
+func (p *Pieces) endOf(first, end int) {
+	for j := 0; j < p.first.out; j += f32.TileColumns {
 		dy := p.dy[j*p.rows:][:p.rows*f32.TileColumns]
-		for lo, hi := 0, 0; lo < len(p.pieces); lo = hi {
-			hi = p.group(lo)
+		for lo, hi := first, 0; lo < end; lo = hi {
+			hi = min(p.group(lo), end)
 			p.add(lo, hi, dy)
 			for i := lo; i < hi; i++ {
 				p.gradients(&p.pieces[i], j)
 			}
 		}
 	}
-	for i, c := range p.rest {
-		f32.AddTo(l.W.Grad[c*h:(c+1)*h], p.grad[i*h:(i+1)*h])
-	}
-	return p.dx
 }
 
 // add sets the rows of the tile of pieces lo to hi to the sums of the rows of dy in which

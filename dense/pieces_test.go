@@ -3,6 +3,7 @@ package dense
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/f32"
@@ -116,6 +117,41 @@ func (x *pieced) compare() {
 			f32.AddTo(sum[int(of)*q.Dim:][:q.Dim], wantDx[i*in+q.Col:][:q.Dim])
 		}
 		near(t, "gradient of a distinct row", q.Grad, sum)
+	}
+	x.stop(p, rest)
+}
+
+// stop takes the same batch through p with rests before all pieces but the first, and
+// one in columns of no piece: the bits stay, and what is final does.
+func (x *pieced) stop(p *Pieces, input []float32) {
+	t := x.t
+	grads, rows := slices.Clone(x.arena.Grads()), [][]float32(nil)
+	for _, q := range x.pieces {
+		rows = append(rows, slices.Clone(q.Grad))
+	}
+	input = slices.Clone(input)
+	for _, col := range append(x.cols[1:len(x.cols):len(x.cols)], x.spec.In-1) {
+		if last := len(x.cols) - 1; col >= x.cols[last]+x.dims[last] || col < x.spec.In-1 {
+			p.Stops = append(p.Stops, col)
+		}
+	}
+	x.arena.ZeroGrad()
+	copy(p.Begin(x.rows, x.pieces), input)
+	p.Sum()
+	x.pass(
+		func(lo, hi int) ([]float32, error) { return p.Forward(lo, hi, true) },
+		func(dy []float32, lo, hi int) ([]float32, error) { return nil, p.Backward(dy, lo, hi) })
+	watch := watchFinal(x.arena)
+	p.End()
+	x.arena.Final(nil)
+	watch.check(t, "pieces", len(p.Stops)+1)
+	if !slices.Equal(grads, x.arena.Grads()) {
+		t.Error("stops have changed gradients of parameters")
+	}
+	for i, q := range x.pieces {
+		if !slices.Equal(rows[i], q.Grad) {
+			t.Errorf("stops have changed gradients of the rows of piece %d", i)
+		}
 	}
 }
 

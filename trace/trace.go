@@ -63,6 +63,7 @@ type span struct {
 	step       int64
 	start, end int64
 	phase      Phase
+	beside     int // the bucket that was under way beside the phases; 0: the phase itself
 }
 
 // Recorder holds the times of one rank.
@@ -99,6 +100,13 @@ func (r *Recorder) Enter(p Phase) {
 	r.phase.Store(int32(p))
 }
 
+// Beside says that bucket i, from 1, of what phase p does was under way from one time to
+// another beside the phases of the goroutine that calls Enter, which calls this too. It
+// counts in no total.
+func (r *Recorder) Beside(p Phase, i int, from, to time.Time) {
+	r.keep(span{step: r.step.Load(), start: from.Sub(r.origin).Nanoseconds(), end: to.Sub(r.origin).Nanoseconds(), phase: p, beside: i})
+}
+
 func (r *Recorder) keep(s span) {
 	if len(r.spans) < cap(r.spans) {
 		r.spans = append(r.spans, s)
@@ -127,15 +135,19 @@ func (r *Recorder) Totals() (t [Phases]time.Duration) {
 }
 
 // WriteChrome writes the kept spans as a Chrome trace (JSON array format, one
-// complete event a span, times in microseconds): process rank, one thread. Call
-// it from the goroutine that calls Enter.
+// complete event a span, times in microseconds): process rank, one thread for the phases
+// and one for what went on beside them. Call it from the goroutine that calls Enter.
 func (r *Recorder) WriteChrome(w io.Writer, rank int) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "[{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}", rank, rank)
 	for i := range r.spans {
 		s := r.spans[(r.next+i)%len(r.spans)]
-		fmt.Fprintf(b, ",\n{\"name\":%q,\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":0,\"args\":{\"step\":%d}}",
-			s.phase, float64(s.start)/1e3, float64(s.end-s.start)/1e3, rank, s.step)
+		name, lane := s.phase.String(), 0
+		if s.beside > 0 {
+			name, lane = fmt.Sprintf("%v, bucket %d", s.phase, s.beside), 1
+		}
+		fmt.Fprintf(b, ",\n{\"name\":%q,\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"step\":%d}}",
+			name, float64(s.start)/1e3, float64(s.end-s.start)/1e3, rank, lane, s.step)
 	}
 	fmt.Fprintln(b, "]")
 	return b.Flush()
@@ -153,7 +165,11 @@ func (r *Recorder) WriteLast(w io.Writer, n int) error {
 	line(r.step.Load(), Phase(r.phase.Load()), r.entered.Load(), r.now().Sub(r.origin).Nanoseconds(), "  so far")
 	for i := len(r.spans) - 1; i >= max(0, len(r.spans)-n); i-- {
 		s := r.spans[(r.next+i)%len(r.spans)]
-		line(s.step, s.phase, s.start, s.end, "")
+		note := ""
+		if s.beside > 0 {
+			note = fmt.Sprintf("  bucket %d, beside the others", s.beside)
+		}
+		line(s.step, s.phase, s.start, s.end, note)
 	}
 	return b.Flush()
 }

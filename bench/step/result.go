@@ -27,16 +27,18 @@ type Result struct {
 	GC     float64  `json:"gc_share"`                    // of the CPU time
 	Locks  float64  `json:"lock_wait_share"`             // of the CPU time; goroutines that waited
 
-	StepMS float64  `json:"step_ms"` // the median
-	P10MS  float64  `json:"step_ms_p10"`
-	P90MS  float64  `json:"step_ms_p90"`
-	FLOP   int64    `json:"flop_per_step"`                  // of a rank
-	Spared int64    `json:"flop_spared_per_step,omitempty"` // of a rank: by computing with distinct rows once
-	Bytes  int64    `json:"bytes_per_step"`                 // of a rank: rows read and written, keys
-	Sent   int64    `json:"sent_per_step"`                  // of a rank to others, sparse part
-	Unique int64    `json:"keys_per_step"`                  // of a rank, unique
-	Parts  []Part   `json:"parts"`
-	AUC    *float64 `json:"auc,omitempty"`
+	StepMS   float64  `json:"step_ms"` // the median
+	P10MS    float64  `json:"step_ms_p10"`
+	P90MS    float64  `json:"step_ms_p90"`
+	FLOP     int64    `json:"flop_per_step"`                  // of a rank
+	Spared   int64    `json:"flop_spared_per_step,omitempty"` // of a rank: by computing with distinct rows once
+	Bytes    int64    `json:"bytes_per_step"`                 // of a rank: rows read and written, keys
+	Sent     int64    `json:"sent_per_step"`                  // of a rank to others, sparse part
+	Buckets  []int    `json:"buckets,omitempty"`              // dense gradients that the ranks sum together, in the order in which backward finishes them
+	BesideMS float64  `json:"buckets_beside_ms,omitempty"`    // that the sums take a step beside the compute
+	Unique   int64    `json:"keys_per_step"`                  // of a rank, unique
+	Parts    []Part   `json:"parts"`
+	AUC      *float64 `json:"auc,omitempty"`
 	// LogLoss is of the test rows, as AUC.
 	LogLoss *float64 `json:"logloss,omitempty"`
 	Machine Machine  `json:"machine"`
@@ -73,6 +75,8 @@ func (m *meter) report(r *Result, before, after snapshot) {
 	record := int64(8 * (m.w.Dim + 1)) // values and Adagrad's state
 	r.Bytes = 2*record*(a.StepsOfRows-b.StepsOfRows)/steps + 8*(a.KeysPulled-b.KeysPulled)/steps
 	r.Sent = (a.BytesSent() - b.BytesSent()) / steps
+	floats, _ := m.trainer.Buckets()
+	r.Buckets, r.BesideMS = floats, (after.beside-before.beside).Seconds()*1e3/float64(steps)
 	r.Machine.PeakFLOPS, r.Machine.PeakBF16FLOPS = medianOf(m.peaks), medianOf(m.halfPeaks)
 	r.Machine.PeakP10, r.Machine.PeakP90 = m.peaks[len(m.peaks)/10], m.peaks[(len(m.peaks)*9)/10]
 	least, bound := r.Machine.Floor(Cost{FLOP: r.FLOP, Memory: r.Bytes}, m.o.Threads)
@@ -101,6 +105,9 @@ func (r Result) String() string {
 		fmt.Fprintf(&b, "%.0f samples/s while tables grow\n", r.Growing)
 	}
 	r.table(&b)
+	if r.NP > 1 {
+		fmt.Fprintf(&b, "\nsums of dense gradients over the ranks: %d of %v floats, %.2f ms of them beside the compute\n", len(r.Buckets), r.Buckets, r.BesideMS)
+	}
 	fmt.Fprintf(&b, "\na rank's step   %.2f GFLOP, %.1f MB of rows, %d unique keys, %.2f MB of sparse traffic\n",
 		float64(r.FLOP)*1e-9, float64(r.Bytes)*1e-6, r.Unique, float64(r.Sent)*1e-6)
 	if r.Spared > 0 {

@@ -230,8 +230,9 @@ var heapCounters = [2]string{"/gc/heap/allocs:objects", "/gc/heap/tiny/allocs:ob
 // snapshot is where the counters stand.
 type snapshot struct {
 	traffic sparse.Counters
-	spared  int64      // operations of products
-	runtime [3]float64 // of runtimeCounters
+	spared  int64         // operations of products
+	beside  time.Duration // that buckets of dense gradients were summed in
+	runtime [3]float64    // of runtimeCounters
 }
 
 // runtimeCounters are the CPU seconds of the collector and of all, and the
@@ -248,6 +249,7 @@ func (m *meter) snapshot() (s snapshot) {
 		s.runtime[i] = x.Value.Float64()
 	}
 	s.traffic, s.spared = m.trainer.Traffic(), m.trainer.Spared()
+	_, s.beside = m.trainer.Buckets()
 	return s
 }
 

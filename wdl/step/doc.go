@@ -17,7 +17,9 @@
 //	compute  X (B × (ΣE+D)) → network → logits → loss → gradients
 //	push     gradients of unique keys → owners               collective
 //	sync     sum of dense gradients, and behind them the samples, the loss and
-//	         the wishes (checkpoint, stop) of all ranks      collective
+//	         the wishes (checkpoint, stop) of all ranks; where ranks are on
+//	         several hosts, in buckets that begin in compute, as soon as
+//	         backward is done with them                      collective
 //	update   one optimizer step per distinct key and per dense parameter
 //
 // Gradients are sums over samples; update divides by the samples of all ranks,

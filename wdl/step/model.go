@@ -90,6 +90,13 @@ type model struct {
 	gaveUp bool // halt said so, in this batch
 	seen   int  // rows of the first worker until then
 
+	pace  func(Progress) time.Duration // if not nil, how long compute takes to get there
+	began time.Time                    // of compute, for pace
+
+	sums *buckets // of the dense gradients over the ranks; nil: somebody else sums
+	wish Wish     // rides behind them
+	last bool     // backward takes the last rows of the batch, and tells what is final
+
 	bags   []sparse.Bags // F of the batch that is pulled
 	batch  *encode.Batch
 	train  bool
@@ -115,6 +122,7 @@ func newModel(c *config.Config, l layout.Layout, store *sparse.Store, memory fun
 		m.workers = append(m.workers, w)
 	}
 	m.arena = m.workers[0].arena
+	m.arena.Final(m.final)
 	o := c.Train.Optimizer
 	if err := m.arena.Build(dense.Config{Seed: c.Train.Seed, Tail: tailWidth, Memory: memory, Groups: []dense.Group{
 		{Prefix: "wide/", Rule: o.Wide},
@@ -183,6 +191,9 @@ func (m *model) keys(bags []sparse.Bags, b *encode.Batch) []sparse.Bags {
 func (m *model) compute(b *encode.Batch, step int64, train bool) (loss float64, err error) {
 	m.grow(b.Rows)
 	m.batch, m.step, m.train, m.gaveUp = b, step, train, false
+	if m.pace != nil {
+		m.began = time.Now()
+	}
 	m.crew.run(phaseRows)
 	for _, w := range m.workers {
 		if w.err != nil {
@@ -190,11 +201,51 @@ func (m *model) compute(b *encode.Batch, step int64, train bool) (loss float64, 
 		}
 		loss += w.loss
 	}
-	if train && len(m.workers) > 1 && finite(loss) && !m.gaveUp {
-		m.crew.run(phaseTables)
-		m.crew.run(phaseSum)
+	if !train || !finite(loss) || m.gaveUp {
+		return loss, nil
 	}
+	if len(m.workers) > 1 {
+		m.crew.run(phaseSum)
+		m.tail(loss)
+		m.sums.ready(0)
+		m.crew.run(phaseTables)
+	}
+	m.reached(Progress{Rows: b.Rows, Of: b.Rows, Done: true})
+	m.sums.ready(0)
 	return loss, nil
+}
+
+// tail writes what rides behind the dense gradients.
+func (m *model) tail(loss float64) {
+	tail := m.arena.Tail()
+	tail[tailRows], tail[tailLoss] = float32(m.batch.Rows), float32(loss)
+	m.wish.write(tail)
+}
+
+// final is told which dense gradients this pass is done with.
+func (m *model) final(from int) {
+	if !m.last || m.chunk == math.MaxInt { // a batch normalisation may still make calls
+		return
+	}
+	if bias := m.workers[0].bias; bias != nil && from == len(bias.Grad) {
+		from = 0 // that of the wide model came first
+	}
+	m.reached(Progress{Rows: m.batch.Rows, Of: m.batch.Rows, Final: from})
+	m.sums.ready(from)
+}
+
+// Progress is how far the compute of a step has come.
+type Progress struct {
+	Rows, Of int  // rows that have gone forward, of how many
+	Final    int  // dense gradients from here on are final
+	Done     bool // those of keys are, too
+}
+
+// reached stands still until compute may be where it is.
+func (m *model) reached(p Progress) {
+	if m.pace != nil {
+		m.stand(time.Until(m.began.Add(m.pace(p))))
+	}
 }
 
 // gradients is compute of step n in training, with the loss finite, or an error that
@@ -208,9 +259,6 @@ func (m *model) gradients(b *encode.Batch, n int64) error {
 	if !finite(loss) {
 		return fmt.Errorf("wdl: step %d: the loss is %v: %w", n, loss, m.nonFinite(b))
 	}
-	tail := m.arena.Tail()
-	clear(tail)
-	tail[tailRows], tail[tailLoss] = float32(b.Rows), float32(loss)
 	return nil
 }
 
@@ -226,9 +274,15 @@ func (m *model) grow(rows int) {
 	m.logit, m.dlogit = m.logit[:rows], m.dlogit[:rows]
 }
 
+// stop ends the model's goroutines.
+func (m *model) stop() {
+	m.crew.close()
+	m.sums.close()
+}
+
 // close ends the model's goroutines and frees its tables.
 func (m *model) close() error {
-	m.crew.close()
+	m.stop()
 	return m.store.Close()
 }
 

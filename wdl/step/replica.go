@@ -41,7 +41,7 @@ type Left struct {
 // Leave ends the trainer's threads but not its tables, which are in what it returns
 // with the dense parameters. The trainer must not be used afterwards.
 func (t *Trainer) Leave() *Left {
-	t.model.crew.close()
+	t.model.stop()
 	var dense bytes.Buffer
 	if err := t.model.arena.Save(&dense); err != nil { // a buffer takes everything
 		panic(err)

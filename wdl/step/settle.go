@@ -42,7 +42,8 @@ func (x *Tolerant) settle(r commit.Record, rate float64, wish Wish) (Outcome, er
 	if err := x.gather(r); err != nil {
 		return Outcome{}, err
 	}
-	out, err := t.conclude(r.Step, rate, wish)
+	wish.write(t.model.arena.Tail())
+	out, err := t.conclude(r.Step, rate)
 	x.clear(r)
 	return out, err
 }

@@ -91,6 +91,10 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l 
 	if t.model, err = newModel(c, l, store, window, t.reduce); err != nil {
 		return nil, err
 	}
+	t.model.sums = newBuckets(comm, t.model.arena, c, l)
+	if w := t.model.workers[0]; w.split.by != nil && t.model.sums.work != nil {
+		w.split.by.Stops = t.model.sums.stops(t.model.arena)
+	}
 	t.image = func() (*model, error) { return newModel(c, l, store, nil, nil) }
 	return t, refused
 }
@@ -158,6 +162,21 @@ func (t *Trainer) Spent() Spent { return t.model.workers[0].spent }
 // step.
 func (t *Trainer) Hold(f func(step int64, took time.Duration) time.Duration) {
 	t.model.hold = f
+}
+
+// Pace lets f say how long after its beginning the compute of a step gets to each
+// place: it models a machine, as Hold does, where it matters what of compute is left.
+// Call it before the first step.
+func (t *Trainer) Pace(f func(Progress) time.Duration) { t.model.pace = f }
+
+// Buckets returns how many dense gradients are summed together, in the order in which
+// backward finishes them, and how long that has taken beside the compute so far.
+func (t *Trainer) Buckets() (floats []int, beside time.Duration) {
+	s := t.model.sums
+	for i, from := range s.bounds[1:] {
+		floats = append(floats, s.bounds[i]-from)
+	}
+	return floats, s.took
 }
 
 // Store returns the tables, for what keeps and moves them. Leave them alone during a
@@ -229,6 +248,7 @@ func (t *Trainer) Step(n int64, rate float64, b, next *encode.Batch, w Wish) (Ou
 		}
 	}
 	t.rec.Enter(trace.Compute)
+	m.wish, m.sums.open = w, true
 	if err := m.gradients(b, n); err != nil {
 		return Outcome{}, err
 	}
@@ -236,7 +256,7 @@ func (t *Trainer) Step(n int64, rate float64, b, next *encode.Batch, w Wish) (Ou
 	if err := m.store.PushBeside(m.lookup); err != nil {
 		return Outcome{}, err
 	}
-	out, err := t.conclude(n, rate, w)
+	out, err := t.conclude(n, rate)
 	if err == nil && t.chooses(n) {
 		err = t.choose()
 	}
@@ -265,10 +285,9 @@ func (t *Trainer) choose() error {
 }
 
 // conclude sums the dense gradients and what rides behind them, and updates.
-func (t *Trainer) conclude(n int64, rate float64, w Wish) (Outcome, error) {
+func (t *Trainer) conclude(n int64, rate float64) (Outcome, error) {
 	t.rec.Enter(trace.Sync)
-	w.write(t.model.arena.Tail())
-	if err := collective.AllReduce(t.comm, t.model.arena.Grads(), collective.Sum); err != nil {
+	if err := t.model.sums.finish(t.rec); err != nil {
 		return Outcome{}, err
 	}
 	out := t.outcome()

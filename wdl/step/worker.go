@@ -88,18 +88,27 @@ func (m *model) rows(i int) {
 		loss, err := w.forward(lo, lo+n)
 		w.loss += loss
 		if err == nil && m.train && finite(loss) {
+			if len(m.workers) == 1 && lo+n == hi {
+				m.tail(w.loss)
+				m.last = true
+			}
 			err = w.backward(lo, lo+n)
 		}
 		if w.err = err; err != nil || !finite(loss) {
 			return
 		}
-		lo += n
+		if lo += n; i == 0 && lo < hi {
+			m.reached(Progress{Rows: lo, Of: m.batch.Rows, Final: len(m.arena.Grads())})
+		}
 		if m.train && i == 0 && m.paused(lo, hi, at) {
 			return
 		}
 	}
 	if m.train {
 		w.end()
+	}
+	if i == 0 {
+		m.last = false
 	}
 }
 
