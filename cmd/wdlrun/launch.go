@@ -36,7 +36,7 @@ func launchFlags() []cli.Flag {
 		&cli.IntFlag{Name: "np", Aliases: []string{"n"}, Usage: "`N` ranks", DefaultText: "the slots of -H or -hostfile, else 1"},
 		&cli.StringFlag{Name: "H", Aliases: []string{"host"}, Usage: "`HOSTS` and their slots, such as localhost:4"},
 		&cli.StringFlag{Name: "hostfile", Usage: "`FILE` of hosts, a line each: name slots=N"},
-		&cli.BoolFlag{Name: "oversubscribe", Usage: "allow more ranks than slots, or than 16 for each core where no slots are given"},
+		&cli.BoolFlag{Name: "oversubscribe", Usage: "allow more ranks than slots, or where no slots are given than 16 for each core and 128 in all"},
 		&cli.BoolFlag{Name: "plan", Usage: "print who would run where, and start nothing"},
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "a rank that stands still for `DURATION` ends the job; one without a sign of life does after 4s at most"},
 		&cli.IntFlag{Name: "restarts", Usage: "after a failure start again, `N` times without a new step between; train goes on from its last checkpoint", DefaultText: "never"},
@@ -157,7 +157,7 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 	opts := control.Options{Version: version, Timeout: c.Duration("timeout")}
 	hosts := world.Rank == 0 && !world.Launched
 	if hosts {
-		opts.Host, opts.Word = launcher.NewProgress(p.stderr), func(line string) { sayWord(line, p.stderr) }
+		opts.Host, opts.Word = launcher.NewProgress(p.stderr), func(line string) { go sayWord(line, p.stderr) }
 	}
 	warn := func(line string) { fmt.Fprintf(p.stderr, "wdlrun: %s\n", line) }
 	join := member.Options{Control: opts, Encrypt: c.Bool("encrypt"), Warn: warn}
