@@ -141,20 +141,26 @@ func TestRestartSmallerInsideAnEpoch(t *testing.T) {
 }
 
 // TestNotStartedAgainInVain: what would come again until somebody mends it ends the job
-// at once, whatever -restarts says: a folder that is not there and that no look before
-// the start can see. A disk that is full is seen before any rank is started.
+// at once, whatever -restarts says: where a look before the start can see it no rank is
+// started, as for a folder that is not there. A disk that has room for that look alone is
+// full for the ranks.
 func TestNotStartedAgainInVain(t *testing.T) {
 	bin, err := wdlrun()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, x := range map[string]struct{ limit, set, says string }{
-		"missing folder": {"unlimited", `tables=[{name: occupation, tier: {dir: nowhere, memory: 1}}]`, "nowhere"},
-		"full disk":      {"0", "train.epochs=1", "free some space"},
+	const tier = `tables=[{name: occupation, tier: {dir: %s, memory: 1}}]`
+	for name, x := range map[string]struct {
+		limit, set, says string
+		started          bool
+	}{
+		"missing folder":   {"unlimited", fmt.Sprintf(tier, "nowhere"), "nothing can be made in nowhere", false},
+		"full disk":        {"0", "train.epochs=1", "choose another place with -out", false},
+		"disk nearly full": {"8", fmt.Sprintf(tier, "."), "file too large", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			cmd := exec.Command("sh", "-c", `ulimit -f `+x.limit+`; exec "$0" "$@"`, bin, "-np", "2", "-restarts", "3", "train", "--json", "-set", x.set)
+			cmd := exec.Command("sh", "-c", `ulimit -f `+x.limit+`; exec "$0" "$@"`, bin, "-np", "2", "-restarts", "3", "-transport", "tcp", "train", "--json", "-set", x.set)
 			cmd.Dir = dir
 			cmd.Stdout, cmd.Stderr = new(bytes.Buffer), new(bytes.Buffer)
 			if err := cmd.Start(); err != nil {
@@ -166,7 +172,7 @@ func TestNotStartedAgainInVain(t *testing.T) {
 				Verdict  rank.Verdict
 			}
 			err := json.Unmarshal([]byte(o.stdout), &said)
-			if x.limit == "0" {
+			if !x.started {
 				if err != nil || o.code != 1 || said.Verdict.Kind != "" || !strings.Contains(o.stderr, x.says) || strings.Count(o.stderr, "\n") != 1 {
 					t.Errorf("exit code %d, %v, %+v; want one line of the launcher\n%s", o.code, err, said, o.stderr)
 				}

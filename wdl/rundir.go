@@ -95,7 +95,7 @@ func writable(parent string) error {
 	}
 	if err != nil {
 		next := "choose"
-		if errors.Is(err, syscall.ENOSPC) {
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 			next = "free some space, or choose"
 		}
 		return fmt.Errorf("wdl: run directory: nothing can be made in %s: %w: %s another place with -out", above, cause(err), next)
