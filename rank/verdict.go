@@ -182,7 +182,7 @@ func (v *Verdict) Hint() string {
 	case v.Kind == Lost || v.Kind == Blamed:
 		return "see the output of the rank, and whether its host is still up"
 	case v.Kind == Silent:
-		return "its process is stopped or its host overloaded or unreachable; with -restarts or -replicas the job goes on by itself"
+		return "its process is stopped or its host overloaded or unreachable; a job that wdlrun starts goes on by itself with -restarts or -replicas"
 	case v.Kind == Stuck:
 		return "it is alive but computes or reads without end; a longer -timeout waits longer"
 	case v.Kind == Deadlock:
