@@ -246,13 +246,13 @@ func (j *job) usual() time.Duration {
 // copy that is put there, a round of the garbage collector that asking for it begins
 // more still, and so does what a type takes that is written as JSON for the first time.
 func (j *job) warm() error {
+	if j.pending != nil { // after a heal: its writer has the drafts, and brings what is not there yet
+		return nil
+	}
 	j.rec.Enter(trace.Build)
 	defer j.rec.Enter(trace.Wait)
 	for i := range j.drafts {
 		j.drafts[i].Reserve(2 * draftBytes)
-	}
-	if j.pending != nil { // after a heal: what is not there yet the next one brings
-		return nil
 	}
 	w := &j.drafts[0] // that is filled first
 	rest, err := j.copy(w, step.Full)

@@ -190,7 +190,7 @@ func (m *model) keys(bags []sparse.Bags, b *encode.Batch) []sparse.Bags {
 // that sum in the arena and the lookup, unless the loss is no finite number.
 func (m *model) compute(b *encode.Batch, step int64, train bool) (loss float64, err error) {
 	m.grow(b.Rows)
-	m.batch, m.step, m.train, m.gaveUp = b, step, train, false
+	m.batch, m.step, m.train, m.gaveUp, m.last = b, step, train, false, false
 	if m.pace != nil {
 		m.began = time.Now()
 	}

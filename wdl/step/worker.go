@@ -107,9 +107,6 @@ func (m *model) rows(i int) {
 	if m.train {
 		w.end()
 	}
-	if i == 0 {
-		m.last = false
-	}
 }
 
 // paused stands still after a chunk that began at some time, if it is to, and
