@@ -47,10 +47,10 @@
 // its bytes take the link from calls on other channels.
 //
 // Where all ranks are known to be on one host (the transport is a Neighbour) and β is
-// small, an allreduce by the ring goes in pieces of 1 MiB, or of 256 KiB a rank if that
-// is more, each of which is summed and passed on before the next: 2(P−1) rounds a piece,
-// and a core's cache has most of what it sends. The elements go the way that they would
-// without, and so their sums have the same bits.
+// small, an allreduce by the ring goes in pieces of 1 MiB and more, or of 256 KiB a rank
+// if that is more, each of which is summed and passed on before the next: 2(P−1) rounds
+// a piece, and a core's cache has most of what it sends. The elements go the way that
+// they would without, and so their sums have the same bits.
 //
 // Where all parts that a rank has by Pairwise are of at most 64 KiB, and the transport
 // is a Poster, it sends them all and takes those of the others as they come: it waits

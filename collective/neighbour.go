@@ -29,11 +29,12 @@ const (
 	pieceBeta  = .25e-9    // seconds a byte exchanged up to which it pays, times the ranks
 )
 
-// pieces returns in how many pieces an allreduce of n bytes goes by the ring.
+// pieces returns in how many pieces an allreduce of n bytes goes by the ring. None is
+// smaller than what pays for its rounds.
 func (c *Comm) pieces(n int) int {
 	if !c.near || c.group.costs.Links.Beta > pieceBeta*float64(c.size) {
 		return 1
 	}
 	piece := max(pieceBytes, c.size*pieceLeast)
-	return max(1, (n+piece-1)/piece)
+	return max(1, n/piece)
 }

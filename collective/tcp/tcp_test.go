@@ -99,7 +99,7 @@ func transports(group func(t testing.TB, size int) []*Transport) colltest.Make {
 // TestPiecesKeepTheBits: inside a host a large allreduce goes in pieces, and gives the
 // sums that messages between goroutines give in one.
 func TestPiecesKeepTheBits(t *testing.T) {
-	const n = 3<<18 + 5 // float32, 3 MiB and a bit: four pieces
+	const n = 3<<18 + 5 // float32, 3 MiB and a bit: three pieces
 	for _, size := range []int{2, 3} {
 		want, got := sums(t, transportsOf(mem.New(size, 1)), n), sums(t, transportsOf(group(t, size)), n)
 		for r := range size {
