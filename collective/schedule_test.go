@@ -450,3 +450,27 @@ func TestChunk(t *testing.T) {
 		}
 	}
 }
+
+// TestWhenAnAllReduceGoesInPieces: inside a host, where exchanging a byte is cheap and
+// no piece is smaller than what pays for its rounds.
+func TestWhenAnAllReduceGoesInPieces(t *testing.T) {
+	for _, c := range []struct {
+		near            bool
+		beta            float64 // seconds a byte, times the ranks
+		size, n, pieces int
+	}{
+		{true, pieceBeta, 2, 16 << 20, 16},
+		{true, pieceBeta, 8, 16 << 20, 8}, // of 256 KiB a rank
+		{true, pieceBeta, 2, 2<<20 - 1, 1},
+		{true, pieceBeta, 2, 2 << 20, 2},
+		{true, pieceBeta, 2, 8, 1},
+		{true, 2 * pieceBeta, 2, 16 << 20, 1},
+		{false, pieceBeta, 2, 16 << 20, 1},
+	} {
+		comm := &Comm{group: &group{costs: DefaultCosts()}, near: c.near, size: c.size}
+		comm.group.costs.Links.Beta = c.beta * float64(c.size)
+		if got := comm.pieces(c.n); got != c.pieces {
+			t.Errorf("%d bytes over %d ranks, near %v, β %v: %d pieces, want %d", c.n, c.size, c.near, c.beta, got, c.pieces)
+		}
+	}
+}
