@@ -48,6 +48,9 @@ func bucketed(t *testing.T, comm *collective.Comm, c *config.Config, columns []e
 			t.Errorf("step %d: %+v", n+1, out)
 		}
 	}
+	if _, took := tr.Buckets(); tr.model.sums.work != nil && took == 0 {
+		t.Errorf("rank %d: nothing was summed beside the pass", comm.Rank())
+	}
 	return slices.Clone(tr.model.arena.Values()), nil
 }
 
