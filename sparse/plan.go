@@ -157,6 +157,17 @@ func IndexBytes(t Table, rows int64, shards int) int64 {
 	if t.Evict.HalfLife > 0 {
 		notes = 8
 	}
-	used := float64(shards) * (1 - math.Pow(1-1/float64(max(shards, 1)), float64(rows)))
+	used := usedShards(rows, shards)
 	return rows*notes + max(int64(188*used), 24*rows+int64(92*used))
+}
+
+// SightingBytes is what a rank with so many of all shards needs, beside MemoryBytes and
+// never on disk, to count how often so many keys were seen that must be admitted.
+func SightingBytes(t Table, keys int64, shards, all int) int64 {
+	return int64(usedShards(keys, shards) * float64(t.Default().Admit.ShardBytes(all)))
+}
+
+// usedShards is in how many of the shards so many keys are on average.
+func usedShards(keys int64, shards int) float64 {
+	return float64(shards) * (1 - math.Pow(1-1/float64(max(shards, 1)), float64(keys)))
 }

@@ -79,6 +79,36 @@ func TestCopiesAreForeseen(t *testing.T) {
 	}
 }
 
+// TestSightingsAreForeseen: what counts the keys that must be admitted is in a plan as it
+// is in what is measured, on second ranks too.
+func TestSightingsAreForeseen(t *testing.T) {
+	t.Parallel()
+	const size = 3
+	const admits = "}\ntables: [{name: site_x_age, admit: {after: 255, counters: 1048576}}] #"
+	o := Options{Config: clicksConfig(t, clicks(t, 600), "", admits), Out: t.TempDir()}
+	for _, o.Replicas = range []int{1, 2} {
+		onRanks(t, size, func(comm *collective.Comm) error {
+			r, err := NewJob(comm, trace.New(100), o).Run(t.Context())
+			if err != nil || comm.Rank() != 0 {
+				return err
+			}
+			for _, x := range r.Tables {
+				if x.Name == "site_x_age" && (x.Rows != 0 || float64(x.Bytes) < 0.7*float64(x.Planned.Bytes) || float64(x.Bytes) > 1.1*float64(x.Planned.Bytes)) {
+					t.Errorf("%d copies: table %s: %d rows and %d bytes of memory, foreseen %d", o.Replicas, x.Name, x.Rows, x.Bytes, x.Planned.Bytes)
+				}
+			}
+			return nil
+		})
+	}
+	p, err := Foresee(t.Context(), o, size, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Tables[3].SightingBytes == 0 || !strings.Contains(p.String(), "count sightings of keys") {
+		t.Errorf("a plan that does not tell of sightings:\n%v", p)
+	}
+}
+
 func TestPlanInWords(t *testing.T) {
 	c, err := config.Parse("words.yaml", []byte(`
 data: {train: ["builtin:adult.data"], fields: [age, workclass, fnlwgt, education, education_num, marital_status, occupation, relationship, race, sex, capital_gain, capital_loss, hours_per_week, native_country, income]}

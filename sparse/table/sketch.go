@@ -29,6 +29,14 @@ func sketchLen(n int) int {
 	return sketchRows * row
 }
 
+// ShardBytes is the memory of the sightings of one shard of so many, once there is one.
+func (a Admit) ShardBytes(shards int) int64 {
+	if a.After <= 1 {
+		return 0
+	}
+	return int64(sketchLen(a.Counters / shards))
+}
+
 func newSketch(n int) sketch { return sketch{counts: make([]uint8, sketchLen(n))} }
 
 // places are the counters of the key with that hash.

@@ -34,17 +34,18 @@ type Plan struct {
 
 // Table is what one table is expected to need.
 type Table struct {
-	Name        string          `json:"name"`
-	Asked       string          `json:"asked"`    // tables[].strategy
-	Strategy    sparse.Strategy `json:"strategy"` // that is taken
-	Why         string          `json:"why"`
-	Demand      sparse.Demand   `json:"demand"`               // of the sample
-	Rows        int64           `json:"rows"`                 // at the end, at most where a limit gives rows up
-	MemoryBytes int64           `json:"memory_bytes"`         // of all ranks
-	StepBytes   int64           `json:"bytes_per_step"`       // of all ranks
-	ByStrategy  []StrategyBytes `json:"by_strategy"`          // those that the table could have
-	TierLeast   int64           `json:"tier_least,omitempty"` // where its tier is too small for an index: bytes of memory that a rank needs at least
-	Ranks       []Share         `json:"ranks"`
+	Name          string          `json:"name"`
+	Asked         string          `json:"asked"`    // tables[].strategy
+	Strategy      sparse.Strategy `json:"strategy"` // that is taken
+	Why           string          `json:"why"`
+	Demand        sparse.Demand   `json:"demand"`                   // of the sample
+	Rows          int64           `json:"rows"`                     // at the end, at most where a limit gives rows up or keys must be admitted
+	MemoryBytes   int64           `json:"memory_bytes"`             // of all ranks
+	SightingBytes int64           `json:"sighting_bytes,omitempty"` // of them, to count how often keys were seen that must be admitted
+	StepBytes     int64           `json:"bytes_per_step"`           // of all ranks
+	ByStrategy    []StrategyBytes `json:"by_strategy"`              // those that the table could have
+	TierLeast     int64           `json:"tier_least,omitempty"`     // where its tier is too small for an index: bytes of memory that a rank needs at least
+	Ranks         []Share         `json:"ranks"`
 }
 
 // StrategyBytes is what a strategy would send in a step.
@@ -250,6 +251,8 @@ func (s *sample) spread(p *Plan) {
 				}
 				own.MemoryBytes = min(own.MemoryBytes, most)
 			}
+			sightings := sparse.SightingBytes(s.layout.Tables[t], own.Rows, p.Ranks[r].Shards, s.shards)
+			whole[r], own.MemoryBytes, tp.SightingBytes = whole[r]+sightings, own.MemoryBytes+sightings, tp.SightingBytes+sightings
 			tp.Ranks = append(tp.Ranks, own)
 			sum := &p.Ranks[r]
 			sum.Rows += own.Rows

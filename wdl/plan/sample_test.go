@@ -73,6 +73,32 @@ func TestMemoryOfRows(t *testing.T) {
 	}
 }
 
+// TestMemoryOfSightings: a table that admits no key yet takes what counts them.
+func TestMemoryOfSightings(t *testing.T) {
+	for _, keys := range []int{3, 100, 5000} {
+		cfg := sparse.Table{Name: "x", Parts: []sparse.Part{{Name: "deep", Dim: 8, Rule: optim.Rule{Kind: "sgd"}}}, Admit: table.Admit{After: 2}}
+		s, err := sparse.Open(sparse.Local{}, sparse.Config{Tables: []sparse.Table{cfg}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		b := sparse.Bags{Offsets: []int32{0, int32(keys)}}
+		for i := range keys {
+			b.Values = append(b.Values, uint64(i))
+		}
+		l := s.NewLookup()
+		for _, err := range []error{s.Pull(l, []sparse.Bags{b}, true), s.Push(l), s.Apply(sparse.Step{N: 1, Scale: 1, Rate: 1})} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		is, foreseen := s.Table(0).Bytes, sparse.SightingBytes(cfg, int64(keys), layout.Shards, layout.Shards)
+		if is < foreseen || float64(is) > 1.1*float64(foreseen)+100_000 {
+			t.Errorf("%d keys without rows take %d bytes, %d are foreseen", keys, is, foreseen)
+		}
+	}
+}
+
 func TestBytesHaveThreeDigits(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "0 B", 999: "999 B", 1000: "1.00 kB", 6672: "6.67 kB", 9_994: "9.99 kB", 9_996: "10.0 kB", 24_400: "24.4 kB", 99_960: "100 kB",

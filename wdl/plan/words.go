@@ -27,6 +27,11 @@ func (p *Plan) String() string {
 			t.would(sparse.Rows), t.would(sparse.Pooled), t.would(sparse.Replicated), t.Why)
 	}
 	w.Flush()
+	for _, t := range p.Tables {
+		if t.SightingBytes > 0 {
+			fmt.Fprintf(&b, "%s: %s of the memory count sightings of keys; rows are those if every key were admitted\n", t.Name, Bytes(t.SightingBytes))
+		}
+	}
 	fmt.Fprintln(&b, "\nmemory and bytes a step, by rank")
 	w = tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	columns := p.columns()
