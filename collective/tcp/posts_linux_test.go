@@ -1,0 +1,70 @@
+package tcp
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+// BenchmarkPosts is what one rank's core takes for the small parts of an all-to-all
+// that it posts to 63 others: to send them and, when all are there, to receive those of
+// the others. Over loopback the sender's system call carries the packet all the way into
+// the receiver's socket, which between hosts the receiver's system does.
+func BenchmarkPosts(b *testing.B) {
+	ts := group(b, 64)
+	defer closeAll(ts)
+	rounds := uint64(0) // of all benchmarks: each has tags of its own
+	for _, n := range []int{8, 256, 4 << 10, 32 << 10} {
+		b.Run(fmt.Sprintf("bytes=%d", n), func(b *testing.B) { benchPosts(b, ts, n, &rounds) })
+	}
+}
+
+func benchPosts(b *testing.B, ts []*Transport, n int, rounds *uint64) {
+	var out, in []collective.Post
+	part := make([]byte, n)
+	for r := 1; r < len(ts); r++ {
+		out = append(out, collective.Post{To: r, Send: part, From: -1})
+		in = append(in, collective.Post{To: -1, From: r, Recv: part})
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var sent, received []float64
+	for range b.N {
+		*rounds++
+		tag := collective.Tag{Call: collective.CallAllToAllV, Seq: *rounds}
+		sent = append(sent, core(b, func() error { return ts[0].ExchangeEach(tag, out) }))
+		for k, tr := range ts[1:] {
+			tag := tag
+			tag.Step = uint32(k)
+			if err := tr.Exchange(tag, 0, part, 0, part); err != nil {
+				b.Fatal(err)
+			}
+		}
+		received = append(received, core(b, func() error { return ts[0].ExchangeEach(tag, in) }))
+	}
+	for what, s := range map[string][]float64{"sent": sent, "received": received} {
+		slices.Sort(s)
+		b.ReportMetric(1e6*s[len(s)/2]/float64(len(out)), "µs/"+what)
+	}
+}
+
+// core returns the seconds of CPU that f takes of this thread, which is locked.
+func core(b *testing.B, f func() error) float64 {
+	now := func() float64 {
+		var t unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+			b.Fatal(err)
+		}
+		return float64(t.Nano()) * 1e-9
+	}
+	begin := now()
+	if err := f(); err != nil {
+		b.Fatal(err)
+	}
+	return now() - begin
+}
