@@ -23,7 +23,7 @@ DATA lanes<>+60(SB)/4, $0x00000000
 GLOBL lanes<>(SB), RODATA|NOPTR, $64
 
 // func dot6x2AVX2(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·dot6x2AVX2(SB), NOSPLIT, $0-76
 	MOVQ    c+0(FP), AX
 	MOVQ    b+16(FP), CX
@@ -54,6 +54,49 @@ start:
 	VMOVAPS Y3, Y11
 	VMOVAPS Y2, Y12
 	VMOVAPS Y3, Y13
+	MOVQ    gate+32(FP), R10
+	CMPQ    R9, $0x18
+	JLT     loop
+	MOVQ    AX, R8
+	TESTQ   R10, R10
+	JNZ     both
+	MOVQ    AX, R10
+
+both:
+	MOVQ $+12, R12
+	SUBQ R12, R9
+
+ahead:
+	PREFETCHT0   28(R8)
+	PREFETCHT0   60(R8)
+	LEAQ         (R8)(DX*1), R11
+	MOVQ         R10, R8
+	MOVQ         R11, R10
+	VMOVUPS      (CX), Y0
+	VMOVUPS      32(CX), Y1
+	VBROADCASTSS (BX), Y14
+	VFMADD231PS  Y0, Y14, Y2
+	VFMADD231PS  Y1, Y14, Y3
+	VBROADCASTSS (BX)(SI*1), Y14
+	VFMADD231PS  Y0, Y14, Y4
+	VFMADD231PS  Y1, Y14, Y5
+	VBROADCASTSS (BX)(SI*2), Y14
+	VFMADD231PS  Y0, Y14, Y6
+	VFMADD231PS  Y1, Y14, Y7
+	VBROADCASTSS (DI), Y14
+	VFMADD231PS  Y0, Y14, Y8
+	VFMADD231PS  Y1, Y14, Y9
+	VBROADCASTSS (DI)(SI*1), Y14
+	VFMADD231PS  Y0, Y14, Y10
+	VFMADD231PS  Y1, Y14, Y11
+	VBROADCASTSS (DI)(SI*2), Y14
+	VFMADD231PS  Y0, Y14, Y12
+	VFMADD231PS  Y1, Y14, Y13
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, DI
+	ADDQ         $0x40, CX
+	DECQ         R12
+	JNZ          ahead
 
 loop:
 	VMOVUPS      (CX), Y0
@@ -281,7 +324,7 @@ loop:
 	RET
 
 // func dot6x1AVX2(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·dot6x1AVX2(SB), NOSPLIT, $0-76
 	MOVQ       cols+64(FP), AX
 	LEAQ       lanes<>+0(SB), CX
@@ -309,6 +352,41 @@ start:
 	VMOVAPS Y1, Y4
 	VMOVAPS Y1, Y5
 	VMOVAPS Y1, Y6
+	MOVQ    gate+32(FP), R10
+	CMPQ    R9, $0x18
+	JLT     loop
+	MOVQ    AX, R8
+	TESTQ   R10, R10
+	JNZ     both
+	MOVQ    AX, R10
+
+both:
+	MOVQ $+12, R12
+	SUBQ R12, R9
+
+ahead:
+	PREFETCHT0   28(R8)
+	LEAQ         (R8)(DX*1), R11
+	MOVQ         R10, R8
+	MOVQ         R11, R10
+	VMOVUPS      (CX), Y0
+	VBROADCASTSS (BX), Y8
+	VFMADD231PS  Y0, Y8, Y1
+	VBROADCASTSS (BX)(SI*1), Y8
+	VFMADD231PS  Y0, Y8, Y2
+	VBROADCASTSS (BX)(SI*2), Y8
+	VFMADD231PS  Y0, Y8, Y3
+	VBROADCASTSS (DI), Y8
+	VFMADD231PS  Y0, Y8, Y4
+	VBROADCASTSS (DI)(SI*1), Y8
+	VFMADD231PS  Y0, Y8, Y5
+	VBROADCASTSS (DI)(SI*2), Y8
+	VFMADD231PS  Y0, Y8, Y6
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, DI
+	ADDQ         $0x20, CX
+	DECQ         R12
+	JNZ          ahead
 
 loop:
 	VMOVUPS      (CX), Y0
@@ -472,7 +550,7 @@ loop:
 	RET
 
 // func dot4x2AVX2(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·dot4x2AVX2(SB), NOSPLIT, $0-76
 	MOVQ    c+0(FP), AX
 	MOVQ    b+16(FP), CX
@@ -499,6 +577,43 @@ start:
 	VMOVAPS Y3, Y7
 	VMOVAPS Y2, Y8
 	VMOVAPS Y3, Y9
+	MOVQ    gate+32(FP), R10
+	CMPQ    R9, $0x10
+	JLT     loop
+	MOVQ    AX, R8
+	TESTQ   R10, R10
+	JNZ     both
+	MOVQ    AX, R10
+
+both:
+	MOVQ $+8, R12
+	SUBQ R12, R9
+
+ahead:
+	PREFETCHT0   28(R8)
+	PREFETCHT0   60(R8)
+	LEAQ         (R8)(DX*1), R11
+	MOVQ         R10, R8
+	MOVQ         R11, R10
+	VMOVUPS      (CX), Y0
+	VMOVUPS      32(CX), Y1
+	VBROADCASTSS (BX), Y10
+	VFMADD231PS  Y0, Y10, Y2
+	VFMADD231PS  Y1, Y10, Y3
+	VBROADCASTSS (BX)(SI*1), Y10
+	VFMADD231PS  Y0, Y10, Y4
+	VFMADD231PS  Y1, Y10, Y5
+	VBROADCASTSS (BX)(SI*2), Y10
+	VFMADD231PS  Y0, Y10, Y6
+	VFMADD231PS  Y1, Y10, Y7
+	VBROADCASTSS (DI), Y10
+	VFMADD231PS  Y0, Y10, Y8
+	VFMADD231PS  Y1, Y10, Y9
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, DI
+	ADDQ         $0x40, CX
+	DECQ         R12
+	JNZ          ahead
 
 loop:
 	VMOVUPS      (CX), Y0
@@ -666,7 +781,7 @@ loop:
 	RET
 
 // func dot4x1AVX2(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·dot4x1AVX2(SB), NOSPLIT, $0-76
 	MOVQ       cols+64(FP), AX
 	LEAQ       lanes<>+0(SB), CX
@@ -692,6 +807,37 @@ start:
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
 	VMOVAPS Y1, Y4
+	MOVQ    gate+32(FP), R10
+	CMPQ    R9, $0x10
+	JLT     loop
+	MOVQ    AX, R8
+	TESTQ   R10, R10
+	JNZ     both
+	MOVQ    AX, R10
+
+both:
+	MOVQ $+8, R12
+	SUBQ R12, R9
+
+ahead:
+	PREFETCHT0   28(R8)
+	LEAQ         (R8)(DX*1), R11
+	MOVQ         R10, R8
+	MOVQ         R11, R10
+	VMOVUPS      (CX), Y0
+	VBROADCASTSS (BX), Y6
+	VFMADD231PS  Y0, Y6, Y1
+	VBROADCASTSS (BX)(SI*1), Y6
+	VFMADD231PS  Y0, Y6, Y2
+	VBROADCASTSS (BX)(SI*2), Y6
+	VFMADD231PS  Y0, Y6, Y3
+	VBROADCASTSS (DI), Y6
+	VFMADD231PS  Y0, Y6, Y4
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, DI
+	ADDQ         $0x20, CX
+	DECQ         R12
+	JNZ          ahead
 
 loop:
 	VMOVUPS      (CX), Y0
@@ -817,7 +963,7 @@ loop:
 	RET
 
 // func dot2x2AVX2(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·dot2x2AVX2(SB), NOSPLIT, $0-76
 	MOVQ    c+0(FP), AX
 	MOVQ    b+16(FP), CX
@@ -838,6 +984,36 @@ TEXT ·dot2x2AVX2(SB), NOSPLIT, $0-76
 start:
 	VMOVAPS Y2, Y4
 	VMOVAPS Y3, Y5
+	MOVQ    gate+32(FP), R9
+	CMPQ    R8, $0x08
+	JLT     loop
+	MOVQ    AX, DI
+	TESTQ   R9, R9
+	JNZ     both
+	MOVQ    AX, R9
+
+both:
+	MOVQ $+4, R11
+	SUBQ R11, R8
+
+ahead:
+	PREFETCHT0   28(DI)
+	PREFETCHT0   60(DI)
+	LEAQ         (DI)(DX*1), R10
+	MOVQ         R9, DI
+	MOVQ         R10, R9
+	VMOVUPS      (CX), Y0
+	VMOVUPS      32(CX), Y1
+	VBROADCASTSS (BX), Y6
+	VFMADD231PS  Y0, Y6, Y2
+	VFMADD231PS  Y1, Y6, Y3
+	VBROADCASTSS (BX)(SI*1), Y6
+	VFMADD231PS  Y0, Y6, Y4
+	VFMADD231PS  Y1, Y6, Y5
+	ADDQ         $0x04, BX
+	ADDQ         $0x40, CX
+	DECQ         R11
+	JNZ          ahead
 
 loop:
 	VMOVUPS      (CX), Y0
@@ -944,7 +1120,7 @@ loop:
 	RET
 
 // func dot2x1AVX2(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·dot2x1AVX2(SB), NOSPLIT, $0-76
 	MOVQ       cols+64(FP), AX
 	LEAQ       lanes<>+0(SB), CX
@@ -966,6 +1142,32 @@ TEXT ·dot2x1AVX2(SB), NOSPLIT, $0-76
 
 start:
 	VMOVAPS Y1, Y2
+	MOVQ    gate+32(FP), R9
+	CMPQ    R8, $0x08
+	JLT     loop
+	MOVQ    AX, DI
+	TESTQ   R9, R9
+	JNZ     both
+	MOVQ    AX, R9
+
+both:
+	MOVQ $+4, R11
+	SUBQ R11, R8
+
+ahead:
+	PREFETCHT0   28(DI)
+	LEAQ         (DI)(DX*1), R10
+	MOVQ         R9, DI
+	MOVQ         R10, R9
+	VMOVUPS      (CX), Y0
+	VBROADCASTSS (BX), Y4
+	VFMADD231PS  Y0, Y4, Y1
+	VBROADCASTSS (BX)(SI*1), Y4
+	VFMADD231PS  Y0, Y4, Y2
+	ADDQ         $0x04, BX
+	ADDQ         $0x20, CX
+	DECQ         R11
+	JNZ          ahead
 
 loop:
 	VMOVUPS      (CX), Y0
@@ -1052,7 +1254,7 @@ loop:
 	RET
 
 // func dot1x2AVX2(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·dot1x2AVX2(SB), NOSPLIT, $0-76
 	MOVQ    c+0(FP), AX
 	MOVQ    b+16(FP), CX
@@ -1071,6 +1273,34 @@ TEXT ·dot1x2AVX2(SB), NOSPLIT, $0-76
 	VMOVUPS 32(SI), Y3
 
 start:
+	MOVQ  gate+32(FP), R8
+	CMPQ  DI, $0x04
+	JLT   loop
+	MOVQ  AX, SI
+	TESTQ R8, R8
+	JNZ   both
+	MOVQ  AX, R8
+
+both:
+	MOVQ $+2, R10
+	SUBQ R10, DI
+
+ahead:
+	PREFETCHT0   28(SI)
+	PREFETCHT0   60(SI)
+	LEAQ         (SI)(DX*1), R9
+	MOVQ         R8, SI
+	MOVQ         R9, R8
+	VMOVUPS      (CX), Y0
+	VMOVUPS      32(CX), Y1
+	VBROADCASTSS (BX), Y4
+	VFMADD231PS  Y0, Y4, Y2
+	VFMADD231PS  Y1, Y4, Y3
+	ADDQ         $0x04, BX
+	ADDQ         $0x40, CX
+	DECQ         R10
+	JNZ          ahead
+
 loop:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      32(CX), Y1
@@ -1146,7 +1376,7 @@ loop:
 	RET
 
 // func dot1x1AVX2(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·dot1x1AVX2(SB), NOSPLIT, $0-76
 	MOVQ       cols+64(FP), AX
 	LEAQ       lanes<>+0(SB), CX
@@ -1167,6 +1397,31 @@ TEXT ·dot1x1AVX2(SB), NOSPLIT, $0-76
 	VMASKMOVPS (SI), Y2, Y1
 
 start:
+	MOVQ  gate+32(FP), R8
+	CMPQ  DI, $0x04
+	JLT   loop
+	MOVQ  AX, SI
+	TESTQ R8, R8
+	JNZ   both
+	MOVQ  AX, R8
+
+both:
+	MOVQ $+2, R10
+	SUBQ R10, DI
+
+ahead:
+	PREFETCHT0   28(SI)
+	LEAQ         (SI)(DX*1), R9
+	MOVQ         R8, SI
+	MOVQ         R9, R8
+	VMOVUPS      (CX), Y0
+	VBROADCASTSS (BX), Y3
+	VFMADD231PS  Y0, Y3, Y1
+	ADDQ         $0x04, BX
+	ADDQ         $0x20, CX
+	DECQ         R10
+	JNZ          ahead
+
 loop:
 	VMOVUPS      (CX), Y0
 	VBROADCASTSS (BX), Y3
@@ -1325,7 +1580,7 @@ loop:
 	RET
 
 // func dot14x2AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dot14x2AVX512(SB), NOSPLIT, $0-76
 	MOVQ    c+0(FP), AX
 	MOVQ    b+16(FP), CX
@@ -1378,6 +1633,76 @@ start:
 	VMOVAPS Z3, Z27
 	VMOVAPS Z2, Z28
 	VMOVAPS Z3, Z29
+	MOVQ    gate+32(FP), R13
+	CMPQ    R12, $0x38
+	JLT     loop
+	MOVQ    AX, R11
+	TESTQ   R13, R13
+	JNZ     both
+	MOVQ    AX, R13
+
+both:
+	MOVQ $+28, R15
+	SUBQ R15, R12
+
+ahead:
+	PREFETCHT0   60(R11)
+	PREFETCHT0   124(R11)
+	LEAQ         (R11)(DX*1), R14
+	MOVQ         R13, R11
+	MOVQ         R14, R13
+	VMOVUPS      (CX), Z0
+	VMOVUPS      64(CX), Z1
+	VBROADCASTSS (BX), Z30
+	VFMADD231PS  Z0, Z30, Z2
+	VFMADD231PS  Z1, Z30, Z3
+	VBROADCASTSS (BX)(SI*1), Z30
+	VFMADD231PS  Z0, Z30, Z4
+	VFMADD231PS  Z1, Z30, Z5
+	VBROADCASTSS (BX)(SI*2), Z30
+	VFMADD231PS  Z0, Z30, Z6
+	VFMADD231PS  Z1, Z30, Z7
+	VBROADCASTSS (DI), Z30
+	VFMADD231PS  Z0, Z30, Z8
+	VFMADD231PS  Z1, Z30, Z9
+	VBROADCASTSS (DI)(SI*1), Z30
+	VFMADD231PS  Z0, Z30, Z10
+	VFMADD231PS  Z1, Z30, Z11
+	VBROADCASTSS (DI)(SI*2), Z30
+	VFMADD231PS  Z0, Z30, Z12
+	VFMADD231PS  Z1, Z30, Z13
+	VBROADCASTSS (R8), Z30
+	VFMADD231PS  Z0, Z30, Z14
+	VFMADD231PS  Z1, Z30, Z15
+	VBROADCASTSS (R8)(SI*1), Z30
+	VFMADD231PS  Z0, Z30, Z16
+	VFMADD231PS  Z1, Z30, Z17
+	VBROADCASTSS (R8)(SI*2), Z30
+	VFMADD231PS  Z0, Z30, Z18
+	VFMADD231PS  Z1, Z30, Z19
+	VBROADCASTSS (R9), Z30
+	VFMADD231PS  Z0, Z30, Z20
+	VFMADD231PS  Z1, Z30, Z21
+	VBROADCASTSS (R9)(SI*1), Z30
+	VFMADD231PS  Z0, Z30, Z22
+	VFMADD231PS  Z1, Z30, Z23
+	VBROADCASTSS (R9)(SI*2), Z30
+	VFMADD231PS  Z0, Z30, Z24
+	VFMADD231PS  Z1, Z30, Z25
+	VBROADCASTSS (R10), Z30
+	VFMADD231PS  Z0, Z30, Z26
+	VFMADD231PS  Z1, Z30, Z27
+	VBROADCASTSS (R10)(SI*1), Z30
+	VFMADD231PS  Z0, Z30, Z28
+	VFMADD231PS  Z1, Z30, Z29
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	ADDQ         $0x04, R10
+	ADDQ         $0x80, CX
+	DECQ         R15
+	JNZ          ahead
 
 loop:
 	VMOVUPS      (CX), Z0
@@ -1848,7 +2173,7 @@ loop:
 	RET
 
 // func dot14x1AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dot14x1AVX512(SB), NOSPLIT, $0-76
 	MOVQ      cols+64(FP), AX
 	MOVQ      $-1, CX
@@ -1890,6 +2215,46 @@ start:
 	VMOVAPS Z1, Z12
 	VMOVAPS Z1, Z13
 	VMOVAPS Z1, Z14
+	MOVQ    gate+32(FP), R13
+	CMPQ    R12, $0x38
+	JLT     loop
+	MOVQ    AX, R11
+	TESTQ   R13, R13
+	JNZ     both
+	MOVQ    AX, R13
+
+both:
+	MOVQ $+28, R15
+	SUBQ R15, R12
+
+ahead:
+	PREFETCHT0       60(R11)
+	LEAQ             (R11)(DX*1), R14
+	MOVQ             R13, R11
+	MOVQ             R14, R13
+	VMOVUPS          (CX), Z0
+	VFMADD231PS.BCST (BX), Z0, Z1
+	VFMADD231PS.BCST (BX)(SI*1), Z0, Z2
+	VFMADD231PS.BCST (BX)(SI*2), Z0, Z3
+	VFMADD231PS.BCST (DI), Z0, Z4
+	VFMADD231PS.BCST (DI)(SI*1), Z0, Z5
+	VFMADD231PS.BCST (DI)(SI*2), Z0, Z6
+	VFMADD231PS.BCST (R8), Z0, Z7
+	VFMADD231PS.BCST (R8)(SI*1), Z0, Z8
+	VFMADD231PS.BCST (R8)(SI*2), Z0, Z9
+	VFMADD231PS.BCST (R9), Z0, Z10
+	VFMADD231PS.BCST (R9)(SI*1), Z0, Z11
+	VFMADD231PS.BCST (R9)(SI*2), Z0, Z12
+	VFMADD231PS.BCST (R10), Z0, Z13
+	VFMADD231PS.BCST (R10)(SI*1), Z0, Z14
+	ADDQ             $0x04, BX
+	ADDQ             $0x04, DI
+	ADDQ             $0x04, R8
+	ADDQ             $0x04, R9
+	ADDQ             $0x04, R10
+	ADDQ             $0x40, CX
+	DECQ             R15
+	JNZ              ahead
 
 loop:
 	VMOVUPS          (CX), Z0
@@ -2180,7 +2545,7 @@ loop:
 	RET
 
 // func dot10x2AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dot10x2AVX512(SB), NOSPLIT, $0-76
 	MOVQ    c+0(FP), AX
 	MOVQ    b+16(FP), CX
@@ -2223,6 +2588,63 @@ start:
 	VMOVAPS Z3, Z19
 	VMOVAPS Z2, Z20
 	VMOVAPS Z3, Z21
+	MOVQ    gate+32(FP), R12
+	CMPQ    R11, $0x28
+	JLT     loop
+	MOVQ    AX, R10
+	TESTQ   R12, R12
+	JNZ     both
+	MOVQ    AX, R12
+
+both:
+	MOVQ $+20, R14
+	SUBQ R14, R11
+
+ahead:
+	PREFETCHT0   60(R10)
+	PREFETCHT0   124(R10)
+	LEAQ         (R10)(DX*1), R13
+	MOVQ         R12, R10
+	MOVQ         R13, R12
+	VMOVUPS      (CX), Z0
+	VMOVUPS      64(CX), Z1
+	VBROADCASTSS (BX), Z22
+	VFMADD231PS  Z0, Z22, Z2
+	VFMADD231PS  Z1, Z22, Z3
+	VBROADCASTSS (BX)(SI*1), Z22
+	VFMADD231PS  Z0, Z22, Z4
+	VFMADD231PS  Z1, Z22, Z5
+	VBROADCASTSS (BX)(SI*2), Z22
+	VFMADD231PS  Z0, Z22, Z6
+	VFMADD231PS  Z1, Z22, Z7
+	VBROADCASTSS (DI), Z22
+	VFMADD231PS  Z0, Z22, Z8
+	VFMADD231PS  Z1, Z22, Z9
+	VBROADCASTSS (DI)(SI*1), Z22
+	VFMADD231PS  Z0, Z22, Z10
+	VFMADD231PS  Z1, Z22, Z11
+	VBROADCASTSS (DI)(SI*2), Z22
+	VFMADD231PS  Z0, Z22, Z12
+	VFMADD231PS  Z1, Z22, Z13
+	VBROADCASTSS (R8), Z22
+	VFMADD231PS  Z0, Z22, Z14
+	VFMADD231PS  Z1, Z22, Z15
+	VBROADCASTSS (R8)(SI*1), Z22
+	VFMADD231PS  Z0, Z22, Z16
+	VFMADD231PS  Z1, Z22, Z17
+	VBROADCASTSS (R8)(SI*2), Z22
+	VFMADD231PS  Z0, Z22, Z18
+	VFMADD231PS  Z1, Z22, Z19
+	VBROADCASTSS (R9), Z22
+	VFMADD231PS  Z0, Z22, Z20
+	VFMADD231PS  Z1, Z22, Z21
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	ADDQ         $0x80, CX
+	DECQ         R14
+	JNZ          ahead
 
 loop:
 	VMOVUPS      (CX), Z0
@@ -2572,7 +2994,7 @@ loop:
 	RET
 
 // func dot10x1AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dot10x1AVX512(SB), NOSPLIT, $0-76
 	MOVQ      cols+64(FP), AX
 	MOVQ      $-1, CX
@@ -2608,6 +3030,41 @@ start:
 	VMOVAPS Z1, Z8
 	VMOVAPS Z1, Z9
 	VMOVAPS Z1, Z10
+	MOVQ    gate+32(FP), R12
+	CMPQ    R11, $0x28
+	JLT     loop
+	MOVQ    AX, R10
+	TESTQ   R12, R12
+	JNZ     both
+	MOVQ    AX, R12
+
+both:
+	MOVQ $+20, R14
+	SUBQ R14, R11
+
+ahead:
+	PREFETCHT0       60(R10)
+	LEAQ             (R10)(DX*1), R13
+	MOVQ             R12, R10
+	MOVQ             R13, R12
+	VMOVUPS          (CX), Z0
+	VFMADD231PS.BCST (BX), Z0, Z1
+	VFMADD231PS.BCST (BX)(SI*1), Z0, Z2
+	VFMADD231PS.BCST (BX)(SI*2), Z0, Z3
+	VFMADD231PS.BCST (DI), Z0, Z4
+	VFMADD231PS.BCST (DI)(SI*1), Z0, Z5
+	VFMADD231PS.BCST (DI)(SI*2), Z0, Z6
+	VFMADD231PS.BCST (R8), Z0, Z7
+	VFMADD231PS.BCST (R8)(SI*1), Z0, Z8
+	VFMADD231PS.BCST (R8)(SI*2), Z0, Z9
+	VFMADD231PS.BCST (R9), Z0, Z10
+	ADDQ             $0x04, BX
+	ADDQ             $0x04, DI
+	ADDQ             $0x04, R8
+	ADDQ             $0x04, R9
+	ADDQ             $0x40, CX
+	DECQ             R14
+	JNZ              ahead
 
 loop:
 	VMOVUPS          (CX), Z0
@@ -2829,7 +3286,7 @@ loop:
 	RET
 
 // func dot8x2AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dot8x2AVX512(SB), NOSPLIT, $0-76
 	MOVQ    c+0(FP), AX
 	MOVQ    b+16(FP), CX
@@ -2866,6 +3323,56 @@ start:
 	VMOVAPS Z3, Z15
 	VMOVAPS Z2, Z16
 	VMOVAPS Z3, Z17
+	MOVQ    gate+32(FP), R11
+	CMPQ    R10, $0x20
+	JLT     loop
+	MOVQ    AX, R9
+	TESTQ   R11, R11
+	JNZ     both
+	MOVQ    AX, R11
+
+both:
+	MOVQ $+16, R13
+	SUBQ R13, R10
+
+ahead:
+	PREFETCHT0   60(R9)
+	PREFETCHT0   124(R9)
+	LEAQ         (R9)(DX*1), R12
+	MOVQ         R11, R9
+	MOVQ         R12, R11
+	VMOVUPS      (CX), Z0
+	VMOVUPS      64(CX), Z1
+	VBROADCASTSS (BX), Z18
+	VFMADD231PS  Z0, Z18, Z2
+	VFMADD231PS  Z1, Z18, Z3
+	VBROADCASTSS (BX)(SI*1), Z18
+	VFMADD231PS  Z0, Z18, Z4
+	VFMADD231PS  Z1, Z18, Z5
+	VBROADCASTSS (BX)(SI*2), Z18
+	VFMADD231PS  Z0, Z18, Z6
+	VFMADD231PS  Z1, Z18, Z7
+	VBROADCASTSS (DI), Z18
+	VFMADD231PS  Z0, Z18, Z8
+	VFMADD231PS  Z1, Z18, Z9
+	VBROADCASTSS (DI)(SI*1), Z18
+	VFMADD231PS  Z0, Z18, Z10
+	VFMADD231PS  Z1, Z18, Z11
+	VBROADCASTSS (DI)(SI*2), Z18
+	VFMADD231PS  Z0, Z18, Z12
+	VFMADD231PS  Z1, Z18, Z13
+	VBROADCASTSS (R8), Z18
+	VFMADD231PS  Z0, Z18, Z14
+	VFMADD231PS  Z1, Z18, Z15
+	VBROADCASTSS (R8)(SI*1), Z18
+	VFMADD231PS  Z0, Z18, Z16
+	VFMADD231PS  Z1, Z18, Z17
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	ADDQ         $0x80, CX
+	DECQ         R13
+	JNZ          ahead
 
 loop:
 	VMOVUPS      (CX), Z0
@@ -3154,7 +3661,7 @@ loop:
 	RET
 
 // func dot8x1AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dot8x1AVX512(SB), NOSPLIT, $0-76
 	MOVQ      cols+64(FP), AX
 	MOVQ      $-1, CX
@@ -3186,6 +3693,38 @@ start:
 	VMOVAPS Z1, Z6
 	VMOVAPS Z1, Z7
 	VMOVAPS Z1, Z8
+	MOVQ    gate+32(FP), R11
+	CMPQ    R10, $0x20
+	JLT     loop
+	MOVQ    AX, R9
+	TESTQ   R11, R11
+	JNZ     both
+	MOVQ    AX, R11
+
+both:
+	MOVQ $+16, R13
+	SUBQ R13, R10
+
+ahead:
+	PREFETCHT0       60(R9)
+	LEAQ             (R9)(DX*1), R12
+	MOVQ             R11, R9
+	MOVQ             R12, R11
+	VMOVUPS          (CX), Z0
+	VFMADD231PS.BCST (BX), Z0, Z1
+	VFMADD231PS.BCST (BX)(SI*1), Z0, Z2
+	VFMADD231PS.BCST (BX)(SI*2), Z0, Z3
+	VFMADD231PS.BCST (DI), Z0, Z4
+	VFMADD231PS.BCST (DI)(SI*1), Z0, Z5
+	VFMADD231PS.BCST (DI)(SI*2), Z0, Z6
+	VFMADD231PS.BCST (R8), Z0, Z7
+	VFMADD231PS.BCST (R8)(SI*1), Z0, Z8
+	ADDQ             $0x04, BX
+	ADDQ             $0x04, DI
+	ADDQ             $0x04, R8
+	ADDQ             $0x40, CX
+	DECQ             R13
+	JNZ              ahead
 
 loop:
 	VMOVUPS          (CX), Z0
@@ -3372,7 +3911,7 @@ loop:
 	RET
 
 // func dot4x2AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dot4x2AVX512(SB), NOSPLIT, $0-76
 	MOVQ    c+0(FP), AX
 	MOVQ    b+16(FP), CX
@@ -3399,6 +3938,43 @@ start:
 	VMOVAPS Z3, Z7
 	VMOVAPS Z2, Z8
 	VMOVAPS Z3, Z9
+	MOVQ    gate+32(FP), R10
+	CMPQ    R9, $0x10
+	JLT     loop
+	MOVQ    AX, R8
+	TESTQ   R10, R10
+	JNZ     both
+	MOVQ    AX, R10
+
+both:
+	MOVQ $+8, R12
+	SUBQ R12, R9
+
+ahead:
+	PREFETCHT0   60(R8)
+	PREFETCHT0   124(R8)
+	LEAQ         (R8)(DX*1), R11
+	MOVQ         R10, R8
+	MOVQ         R11, R10
+	VMOVUPS      (CX), Z0
+	VMOVUPS      64(CX), Z1
+	VBROADCASTSS (BX), Z10
+	VFMADD231PS  Z0, Z10, Z2
+	VFMADD231PS  Z1, Z10, Z3
+	VBROADCASTSS (BX)(SI*1), Z10
+	VFMADD231PS  Z0, Z10, Z4
+	VFMADD231PS  Z1, Z10, Z5
+	VBROADCASTSS (BX)(SI*2), Z10
+	VFMADD231PS  Z0, Z10, Z6
+	VFMADD231PS  Z1, Z10, Z7
+	VBROADCASTSS (DI), Z10
+	VFMADD231PS  Z0, Z10, Z8
+	VFMADD231PS  Z1, Z10, Z9
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, DI
+	ADDQ         $0x80, CX
+	DECQ         R12
+	JNZ          ahead
 
 loop:
 	VMOVUPS      (CX), Z0
@@ -3566,7 +4142,7 @@ loop:
 	RET
 
 // func dot4x1AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dot4x1AVX512(SB), NOSPLIT, $0-76
 	MOVQ      cols+64(FP), AX
 	MOVQ      $-1, CX
@@ -3592,6 +4168,33 @@ start:
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
 	VMOVAPS Z1, Z4
+	MOVQ    gate+32(FP), R10
+	CMPQ    R9, $0x10
+	JLT     loop
+	MOVQ    AX, R8
+	TESTQ   R10, R10
+	JNZ     both
+	MOVQ    AX, R10
+
+both:
+	MOVQ $+8, R12
+	SUBQ R12, R9
+
+ahead:
+	PREFETCHT0       60(R8)
+	LEAQ             (R8)(DX*1), R11
+	MOVQ             R10, R8
+	MOVQ             R11, R10
+	VMOVUPS          (CX), Z0
+	VFMADD231PS.BCST (BX), Z0, Z1
+	VFMADD231PS.BCST (BX)(SI*1), Z0, Z2
+	VFMADD231PS.BCST (BX)(SI*2), Z0, Z3
+	VFMADD231PS.BCST (DI), Z0, Z4
+	ADDQ             $0x04, BX
+	ADDQ             $0x04, DI
+	ADDQ             $0x40, CX
+	DECQ             R12
+	JNZ              ahead
 
 loop:
 	VMOVUPS          (CX), Z0
@@ -3709,7 +4312,7 @@ loop:
 	RET
 
 // func dot2x2AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dot2x2AVX512(SB), NOSPLIT, $0-76
 	MOVQ    c+0(FP), AX
 	MOVQ    b+16(FP), CX
@@ -3730,6 +4333,36 @@ TEXT ·dot2x2AVX512(SB), NOSPLIT, $0-76
 start:
 	VMOVAPS Z2, Z4
 	VMOVAPS Z3, Z5
+	MOVQ    gate+32(FP), R9
+	CMPQ    R8, $0x08
+	JLT     loop
+	MOVQ    AX, DI
+	TESTQ   R9, R9
+	JNZ     both
+	MOVQ    AX, R9
+
+both:
+	MOVQ $+4, R11
+	SUBQ R11, R8
+
+ahead:
+	PREFETCHT0   60(DI)
+	PREFETCHT0   124(DI)
+	LEAQ         (DI)(DX*1), R10
+	MOVQ         R9, DI
+	MOVQ         R10, R9
+	VMOVUPS      (CX), Z0
+	VMOVUPS      64(CX), Z1
+	VBROADCASTSS (BX), Z6
+	VFMADD231PS  Z0, Z6, Z2
+	VFMADD231PS  Z1, Z6, Z3
+	VBROADCASTSS (BX)(SI*1), Z6
+	VFMADD231PS  Z0, Z6, Z4
+	VFMADD231PS  Z1, Z6, Z5
+	ADDQ         $0x04, BX
+	ADDQ         $0x80, CX
+	DECQ         R11
+	JNZ          ahead
 
 loop:
 	VMOVUPS      (CX), Z0
@@ -3836,7 +4469,7 @@ loop:
 	RET
 
 // func dot2x1AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dot2x1AVX512(SB), NOSPLIT, $0-76
 	MOVQ      cols+64(FP), AX
 	MOVQ      $-1, CX
@@ -3858,6 +4491,30 @@ TEXT ·dot2x1AVX512(SB), NOSPLIT, $0-76
 
 start:
 	VMOVAPS Z1, Z2
+	MOVQ    gate+32(FP), R9
+	CMPQ    R8, $0x08
+	JLT     loop
+	MOVQ    AX, DI
+	TESTQ   R9, R9
+	JNZ     both
+	MOVQ    AX, R9
+
+both:
+	MOVQ $+4, R11
+	SUBQ R11, R8
+
+ahead:
+	PREFETCHT0       60(DI)
+	LEAQ             (DI)(DX*1), R10
+	MOVQ             R9, DI
+	MOVQ             R10, R9
+	VMOVUPS          (CX), Z0
+	VFMADD231PS.BCST (BX), Z0, Z1
+	VFMADD231PS.BCST (BX)(SI*1), Z0, Z2
+	ADDQ             $0x04, BX
+	ADDQ             $0x40, CX
+	DECQ             R11
+	JNZ              ahead
 
 loop:
 	VMOVUPS          (CX), Z0
@@ -3940,7 +4597,7 @@ loop:
 	RET
 
 // func dot1x2AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·dot1x2AVX512(SB), NOSPLIT, $0-76
 	MOVQ    c+0(FP), AX
 	MOVQ    b+16(FP), CX
@@ -3959,6 +4616,34 @@ TEXT ·dot1x2AVX512(SB), NOSPLIT, $0-76
 	VMOVUPS 64(SI), Z3
 
 start:
+	MOVQ  gate+32(FP), R8
+	CMPQ  DI, $0x04
+	JLT   loop
+	MOVQ  AX, SI
+	TESTQ R8, R8
+	JNZ   both
+	MOVQ  AX, R8
+
+both:
+	MOVQ $+2, R10
+	SUBQ R10, DI
+
+ahead:
+	PREFETCHT0   60(SI)
+	PREFETCHT0   124(SI)
+	LEAQ         (SI)(DX*1), R9
+	MOVQ         R8, SI
+	MOVQ         R9, R8
+	VMOVUPS      (CX), Z0
+	VMOVUPS      64(CX), Z1
+	VBROADCASTSS (BX), Z4
+	VFMADD231PS  Z0, Z4, Z2
+	VFMADD231PS  Z1, Z4, Z3
+	ADDQ         $0x04, BX
+	ADDQ         $0x80, CX
+	DECQ         R10
+	JNZ          ahead
+
 loop:
 	VMOVUPS      (CX), Z0
 	VMOVUPS      64(CX), Z1
@@ -4034,7 +4719,7 @@ loop:
 	RET
 
 // func dot1x1AVX512(c *float32, a *float32, b *float32, init *float32, gate *float32, k int, lda int, ldc int, cols int, floor float32)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dot1x1AVX512(SB), NOSPLIT, $0-76
 	MOVQ      cols+64(FP), AX
 	MOVQ      $-1, CX
@@ -4055,6 +4740,30 @@ TEXT ·dot1x1AVX512(SB), NOSPLIT, $0-76
 	VMOVUPS.Z (SI), K1, Z1
 
 start:
+	MOVQ  gate+32(FP), R8
+	CMPQ  DI, $0x04
+	JLT   loop
+	MOVQ  AX, SI
+	TESTQ R8, R8
+	JNZ   both
+	MOVQ  AX, R8
+
+both:
+	MOVQ $+2, R10
+	SUBQ R10, DI
+
+ahead:
+	PREFETCHT0       60(SI)
+	LEAQ             (SI)(DX*1), R9
+	MOVQ             R8, SI
+	MOVQ             R9, R8
+	VMOVUPS          (CX), Z0
+	VFMADD231PS.BCST (BX), Z0, Z1
+	ADDQ             $0x04, BX
+	ADDQ             $0x40, CX
+	DECQ             R10
+	JNZ              ahead
+
 loop:
 	VMOVUPS          (CX), Z0
 	VFMADD231PS.BCST (BX), Z0, Z1

@@ -80,24 +80,54 @@ func dot(k *block) {
 			k.VMOVAPS(k.sum[0][i], s)
 		}
 	}
-	k.Label("loop")
-	for i, r := range k.b {
-		k.VMOVUPS(asm.At(b, i*k.bytes()), r)
-	}
-	for r := range k.rows {
-		m := asm.At(a[r/3], 0)
-		if r%3 > 0 {
-			m = asm.Indexed(a[r/3], lda, uint8(r%3), 0)
+	k.ahead(c, ldc, count, func() {
+		for i, r := range k.b {
+			k.VMOVUPS(asm.At(b, i*k.bytes()), r)
 		}
-		k.multiply(r, m)
+		for r := range k.rows {
+			m := asm.At(a[r/3], 0)
+			if r%3 > 0 {
+				m = asm.Indexed(a[r/3], lda, uint8(r%3), 0)
+			}
+			k.multiply(r, m)
+		}
+		for _, p := range a {
+			k.ADDQ(operand.Imm(4), p)
+		}
+		k.ADDQ(operand.Imm(uint64(k.vecs*k.bytes())), b)
+	})
+	k.finish(c, ldc)
+}
+
+// ahead writes the loop over k around what body does in a turn of it. In its first turns
+// it asks for the rows of the block and of the gate by turns, each vector at its end: where
+// it begins, the line came with the columns before. In large products they are in no near
+// cache, and too far apart for the processor to guess.
+func (k *block) ahead(c, ldc, count reg.GPVirtual, body func()) {
+	row, other, after, turns := k.GP64(), k.param("gate"), k.GP64(), k.GP64()
+	k.CMPQ(count, operand.Imm(uint64(4*k.rows)))
+	k.JLT(k.label("loop"))
+	k.MOVQ(c, row)
+	k.TESTQ(other, other)
+	k.JNZ(k.label("both"))
+	k.MOVQ(c, other)
+	k.Label("both")
+	k.MOVQ(operand.I32(int32(2*k.rows)), turns)
+	k.SUBQ(turns, count)
+	k.Label("ahead")
+	for i := range k.vecs {
+		k.PREFETCHT0(asm.At(row, (i+1)*k.bytes()-4))
 	}
-	for _, p := range a {
-		k.ADDQ(operand.Imm(4), p)
-	}
-	k.ADDQ(operand.Imm(uint64(k.vecs*k.bytes())), b)
+	k.LEAQ(asm.Indexed(row, ldc, 1, 0), after)
+	k.MOVQ(other, row)
+	k.MOVQ(after, other)
+	body()
+	k.DECQ(turns)
+	k.JNZ(k.label("ahead"))
+	k.Label("loop")
+	body()
 	k.DECQ(count)
 	k.JNZ(k.label("loop"))
-	k.finish(c, ldc)
 }
 
 // rowPointers returns a pointer to every third row of a and the distance of
