@@ -91,9 +91,9 @@
 //
 // # Microbatches that may be late
 //
-// Gradients need not count as they come. [Store.PushSlot] and [Store.Stage] keep
-// those of a microbatch apart, under its slot; [Store.Commit] adds up the slots
-// that count, in slot order, and forgets the others. Slots 0 to P−1 give the bits
+// Gradients need not count as they come. [Store.PushSlot] keeps those
+// of a microbatch apart, under its slot; [Store.Commit] adds up the slots that
+// count, in slot order, and forgets the others. Slots 0 to P−1 give the bits
 // that ranks 0 to P−1 give with Push, whoever computed them.
 //
 // # Strategies

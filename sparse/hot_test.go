@@ -301,7 +301,7 @@ func TestHotKeysAreRefused(t *testing.T) {
 		"not staged by slot": func(s *Store, l *Lookup) error {
 			err := warm(s, l)
 			_, chosen := s.ChooseHot()
-			return errors.Join(err, chosen, s.Pull(l, bags, true), s.PushSlot(l, Slot{Step: 9}))
+			return errors.Join(err, chosen, s.Pull(l, bags, true), s.PushSlot(l, 0))
 		},
 		"was reset after the pull": func(s *Store, l *Lookup) error {
 			err := errors.Join(warm(s, l), s.Pull(l, bags, true))

@@ -248,7 +248,7 @@ func (c chapter) push(s *Store, l *Lookup, n int64) error {
 		for r := range c.size {
 			all = append(all, r)
 		}
-		return errors.Join(s.PushSlot(l, Slot{Step: n, Slot: c.size - 1 - s.rank}), s.Commit(0, n, all))
+		return errors.Join(s.PushSlot(l, c.size-1-s.rank), s.Commit(all))
 	case c.ahead:
 		return s.PushBeside(l)
 	}

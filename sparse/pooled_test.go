@@ -192,10 +192,10 @@ func TestPooledSlots(t *testing.T) {
 				case silent:
 					err = s.PushNone(l)
 				default:
-					err = s.PushSlot(l, Slot{Step: n + 1, Slot: s.rank})
+					err = s.PushSlot(l, s.rank)
 				}
 				if err == nil && slots {
-					err = s.Commit(0, n+1, [][]int{{0, 1, 2}, {0, 2}}[n%2])
+					err = s.Commit([][]int{{0, 1, 2}, {0, 2}}[n%2])
 				}
 				if err = errors.Join(err, s.Apply(Step{N: n + 1, Scale: 1, Rate: 1})); err != nil {
 					return err

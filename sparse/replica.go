@@ -228,7 +228,7 @@ func (s *Store) Rejoin(ex Exchanger) error {
 	}
 	s.stop()
 	s.link, s.waiting, s.flying, s.pulls = newLink(ex), nil, s.flying[:0], 0
-	s.slots.drop(func(Slot) bool { return true })
+	s.slots.clear()
 	s.generation++
 	return nil
 }
@@ -283,7 +283,6 @@ func (s *Store) Heal(empty []bool, step int64) error {
 			s.replica.tables[i].SetNow(step)
 		}
 	}
-	s.Fence(s.slots.fence, step) // slots of a step that is taken again are not stale
 	left := make([][]healed, s.size)
 	if !empty[s.rank] {
 		if empty[s.buddy()] {

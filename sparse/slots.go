@@ -8,45 +8,18 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// Slot names a microbatch of a step, leased to some rank by some generation of the
-// group. A slot below 0 is none.
-type Slot struct {
-	Generation, Step int64
-	Slot             int
-}
-
-// StaleError says that a slot came too late: its generation is fenced or its step
-// applied. Its microbatch must be computed again, as another slot.
-type StaleError struct {
-	Slot
-	Fence   int64 // the generation that is current
-	Applied int64 // the last step that was committed
-}
-
-func (e *StaleError) Error() string {
-	return fmt.Sprintf("slot %d of step %d in generation %d is stale: generation %d has committed step %d", e.Slot.Slot, e.Step, e.Generation, e.Fence, e.Applied)
-}
-
-// SlotGradients are those of distinct keys of one table: V values for each key.
-type SlotGradients struct {
-	Table  int
-	Keys   []uint64
-	Values []float32
-}
-
-// slots keeps gradients apart, by slot, until it is decided which count.
+// slots keeps the gradients of a step's microbatches apart until it is decided which
+// count. A slot is the number of a microbatch within its step.
 type slots struct {
-	waiting []*slot // by step and slot
+	waiting []*slot // ascending
 	free    []*slot
-	fence   int64 // generations below are stale
-	applied int64 // steps up to this one are stale
-	tags    []int64
-	heard   []int64
+	tags    []int64 // the slot of this rank, for each rank
+	heard   []int64 // by rank
 }
 
 // slot is what one microbatch gives this owner.
 type slot struct {
-	Slot
+	number int
 	tables []slotTable
 }
 
@@ -57,24 +30,14 @@ type slotTable struct {
 	values []float32
 }
 
-// stale returns why a slot does not count any more, or nil.
-func (x *slots) stale(at Slot) error {
-	if at.Generation < x.fence || at.Step <= x.applied {
-		return &StaleError{at, x.fence, x.applied}
-	}
-	return nil
-}
-
-func (x *slots) find(at Slot) (int, bool) {
-	return slices.BinarySearchFunc(x.waiting, at, func(a *slot, b Slot) int {
-		return cmp.Or(cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.Step, b.Step), cmp.Compare(a.Slot.Slot, b.Slot))
-	})
+func (x *slots) find(number int) (int, bool) {
+	return slices.BinarySearchFunc(x.waiting, number, func(a *slot, n int) int { return cmp.Compare(a.number, n) })
 }
 
 // open returns an empty slot for what arrives, nil if it is there already: the
 // first copy counts.
-func (x *slots) open(at Slot, tables int) *slot {
-	i, found := x.find(at)
+func (x *slots) open(number, tables int) *slot {
+	i, found := x.find(number)
 	if found {
 		return nil
 	}
@@ -84,7 +47,7 @@ func (x *slots) open(at Slot, tables int) *slot {
 	} else {
 		of = &slot{tables: make([]slotTable, tables)}
 	}
-	of.Slot = at
+	of.number = number
 	for t := range of.tables {
 		g := &of.tables[t]
 		g.keys, g.held, g.values = g.keys[:0], g.held[:0], g.values[:0]
@@ -93,18 +56,11 @@ func (x *slots) open(at Slot, tables int) *slot {
 	return of
 }
 
-// drop forgets the slots for which gone is true.
-func (x *slots) drop(gone func(Slot) bool) {
-	kept := x.waiting[:0]
-	for _, of := range x.waiting {
-		if gone(of.Slot) {
-			x.free = append(x.free, of)
-		} else {
-			kept = append(kept, of)
-		}
-	}
-	clear(x.waiting[len(kept):])
-	x.waiting = kept
+// clear forgets all slots.
+func (x *slots) clear() {
+	x.free = append(x.free, x.waiting...)
+	clear(x.waiting)
+	x.waiting = x.waiting[:0]
 }
 
 func (x *slots) bytes() (n int64) {
@@ -119,89 +75,36 @@ func (x *slots) bytes() (n int64) {
 	return n
 }
 
-// Stage keeps the gradients that a microbatch has for keys of this rank, apart
-// from those of other slots, until Commit decides. It copies them and reports
-// whether they are the slot's first copy; another one is ignored. It does not
-// communicate. A [*StaleError] says that the slot does not count any more.
-func (s *Store) Stage(at Slot, gradients []SlotGradients) (first bool, err error) {
-	fault := func(err error) (bool, error) {
-		return false, fmt.Errorf("sparse: stage: rank %d of %d: %w", s.rank, s.size, err)
-	}
-	if at.Slot < 0 {
-		return fault(fmt.Errorf("slot %d: slots count from 0", at.Slot))
-	}
-	if err := s.slots.stale(at); err != nil {
-		return fault(err)
-	}
-	for _, g := range gradients {
-		if err := s.checkSlot(g); err != nil {
-			return fault(err)
-		}
-	}
-	of := s.slots.open(at, len(s.tables))
-	if of == nil {
-		return false, nil
-	}
-	s.settle()
-	for _, g := range gradients {
-		x := s.tables[g.Table]
-		to := &of.tables[g.Table]
-		n := len(to.keys)
-		to.keys, to.values = append(to.keys, g.Keys...), append(to.values, g.Values...)
-		to.held = slices.Grow(to.held, len(g.Keys))[:len(to.keys)]
-		to.epoch = x.Epoch()
-		if err := x.Find(to.keys[n:], to.held[n:]); err != nil {
-			s.slots.drop(func(x Slot) bool { return x == at })
-			return fault(err)
-		}
-	}
-	return true, nil
-}
+// noSlot is told by a rank whose gradients do not count.
+const noSlot = -1
 
-func (s *Store) checkSlot(g SlotGradients) error {
-	if g.Table < 0 || g.Table >= len(s.tables) {
-		return fmt.Errorf("table %d: there are %d", g.Table, len(s.tables))
-	}
-	x := s.tables[g.Table]
-	if want := len(g.Keys) * x.Width(); len(g.Values) != want {
-		return fmt.Errorf("table %q: %d values for %d keys, want %d", s.name(g.Table), len(g.Values), len(g.Keys), want)
-	}
-	for _, key := range g.Keys {
-		if owner := int(s.owner[x.ShardOf(key)]); owner != s.rank {
-			return fmt.Errorf("table %q: rank %d owns key %d", s.name(g.Table), owner, key)
-		}
-	}
-	return nil
-}
-
-// PushSlot is Push of a batch that is the microbatch of a slot: the owners keep
-// its gradients apart, as Stage does. Every rank calls it; a slot below 0 stands
-// for a rank without one, whose gradients are dropped. If the slot is stale, the
-// rank that has it gets a [*StaleError], and the others go on.
-func (s *Store) PushSlot(l *Lookup, at Slot) error {
+// PushSlot is Push of a batch that is a microbatch of the step, told from the others by
+// its slot, a number from 0 on: the owners keep its gradients apart until Commit
+// decides. Every rank calls it, or PushNone. Of a slot that is pushed again the first
+// copy counts.
+func (s *Store) PushSlot(l *Lookup, slot int) error {
 	if err := s.mayPush(l); err != nil {
 		return err
 	}
+	fault := func(format string, args ...any) error {
+		return fmt.Errorf("sparse: push: rank %d of %d: "+format, append([]any{s.rank, s.size}, args...)...)
+	}
+	if slot < 0 {
+		return fault("slot %d: slots count from 0", slot)
+	}
 	if s.hot.words() > 0 {
-		return fmt.Errorf("sparse: push: rank %d of %d: there are hot keys, whose gradients are not staged by slot: open the store without HotKeys", s.rank, s.size)
+		return fault("there are hot keys, whose gradients are not staged by slot: open the store without HotKeys")
 	}
 	l.state = pushed
 	s.settle()
-	if err := s.tell(at); err != nil {
-		return fmt.Errorf("sparse: push: rank %d of %d: exchange of slots: %w", s.rank, s.size, err)
+	if err := s.tell(slot); err != nil {
+		return fault("exchange of slots: %w", err)
 	}
-	if err := s.exchangeGrads(l, &s.link, l.onSlots); err != nil {
-		return err
+	err := s.exchangeGrads(l, &s.link, l.onSlots)
+	if err == nil && l.bagged != nil {
+		err = l.bagged.push(&s.link, false, l.onOpened)
 	}
-	if l.bagged != nil {
-		if err := l.bagged.push(&s.link, false, l.onOpened); err != nil {
-			return err
-		}
-	}
-	if err := s.slots.stale(at); at.Slot >= 0 && err != nil {
-		return fmt.Errorf("sparse: push: rank %d of %d: %w", s.rank, s.size, err)
-	}
-	return nil
+	return err
 }
 
 // PushNone takes part in PushSlot for a rank whose gradients do not count. It
@@ -211,7 +114,7 @@ func (s *Store) PushNone(l *Lookup) error {
 	if err := s.mayPush(l); err != nil {
 		return err
 	}
-	if err := s.tell(Slot{Slot: -1}); err != nil {
+	if err := s.tell(noSlot); err != nil {
 		return fmt.Errorf("sparse: push: rank %d of %d: exchange of slots: %w", s.rank, s.size, err)
 	}
 	total := 0
@@ -226,27 +129,24 @@ func (s *Store) PushNone(l *Lookup) error {
 }
 
 // tell exchanges which slot every rank has.
-func (s *Store) tell(at Slot) error {
+func (s *Store) tell(slot int) error {
 	x := &s.slots
-	const words = 3
-	x.tags, x.heard = resize(x.tags, words*s.size), resize(x.heard, words*s.size)
-	for r := range s.size {
-		copy(x.tags[words*r:], []int64{at.Generation, at.Step, int64(at.Slot)})
+	x.tags, x.heard = resize(x.tags, s.size), resize(x.heard, s.size)
+	for r := range x.tags {
+		x.tags[r] = int64(slot)
 	}
-	s.counters.CountBytesSent += int64(8 * words * (s.size - 1))
+	s.counters.CountBytesSent += int64(8 * (s.size - 1))
 	return s.ex.AllToAll(x.tags, x.heard)
 }
 
 // takeSlot keeps the gradients of a rank under the slot that it told.
 func (l *Lookup) takeSlot(from int, part []byte) error {
 	s := l.store
-	tag := s.slots.heard[3*from:]
-	at := Slot{tag[0], tag[1], int(tag[2])}
 	l.opened[from] = nil
-	if at.Slot < 0 || s.slots.stale(at) != nil {
+	if s.slots.heard[from] < 0 {
 		return nil
 	}
-	l.opened[from] = s.slots.open(at, len(s.tables))
+	l.opened[from] = s.slots.open(int(s.slots.heard[from]), len(s.tables))
 	return l.eachGrads(from, part, l.onOpened)
 }
 
@@ -259,60 +159,41 @@ func (l *Lookup) keep(from, t int, keys []uint64, held []table.Row, grads []floa
 	}
 }
 
-// Staged lists the slots of a step whose gradients this rank has, ascending.
-func (s *Store) Staged(generation, step int64) (all []int) {
+// Staged lists the slots whose gradients this rank has, ascending.
+func (s *Store) Staged() (all []int) {
 	for _, of := range s.slots.waiting {
-		if of.Generation == generation && of.Step == step {
-			all = append(all, of.Slot.Slot)
-		}
+		all = append(all, of.number)
 	}
 	return all
 }
 
-// Commit adds up the gradients of the given slots of a step, in the order of
-// slots, as if ranks 0, 1, … had pushed them: GradNormSq and Apply go on from
-// there. The other slots of this step and earlier ones are discarded, and what
-// comes for them is stale. If a slot is missing nothing changes. It does not
-// communicate: every owner must be given the same slots.
-func (s *Store) Commit(generation, step int64, committed []int) error {
+// Commit adds up the gradients of the given slots, in the order of slots, as if ranks
+// 0, 1, … had pushed them: GradNormSq and Apply go on from there. The other slots are
+// forgotten. If a slot is missing nothing changes. It does not communicate: every owner
+// must be given the same slots.
+func (s *Store) Commit(committed []int) error {
 	fault := func(format string, args ...any) error {
-		return fmt.Errorf("sparse: commit: step %d: rank %d of %d: "+format, append([]any{step, s.rank, s.size}, args...)...)
-	}
-	if err := s.slots.stale(Slot{generation, step, 0}); err != nil {
-		return fault("%w", err)
+		return fmt.Errorf("sparse: commit: rank %d of %d: "+format, append([]any{s.rank, s.size}, args...)...)
 	}
 	s.settle()
-	order := slices.Sorted(slices.Values(committed))
+	order := slices.Clone(committed)
+	slices.Sort(order)
 	if len(slices.Compact(slices.Clone(order))) != len(order) {
 		return fault("a slot is given twice in %v", committed)
 	}
 	for _, n := range order {
-		if _, found := s.slots.find(Slot{generation, step, n}); !found {
-			return fault("slot %d is not staged, only %v are", n, s.Staged(generation, step))
+		if _, found := s.slots.find(n); !found {
+			return fault("slot %d is not staged, only %v are", n, s.Staged())
 		}
 	}
 	for _, n := range order {
-		i, _ := s.slots.find(Slot{generation, step, n})
+		i, _ := s.slots.find(n)
 		for t := range s.tables {
 			g := &s.slots.waiting[i].tables[t]
 			s.ids = resize(s.ids, len(g.keys))
 			s.staged[t].add(g.keys, g.held, g.epoch, g.values, s.ids)
 		}
 	}
-	s.slots.applied = step
-	s.slots.drop(func(x Slot) bool { return x.Step <= step })
+	s.slots.clear()
 	return nil
-}
-
-// Discard forgets the staged slots of a step.
-func (s *Store) Discard(generation, step int64) {
-	s.slots.drop(func(x Slot) bool { return x.Generation == generation && x.Step == step })
-}
-
-// Fence makes every earlier generation stale and forgets its slots. Steps may be
-// committed again from applied+1 on: a group that has gone back to a checkpoint
-// says so.
-func (s *Store) Fence(generation, applied int64) {
-	s.slots.fence, s.slots.applied = generation, applied
-	s.slots.drop(func(x Slot) bool { return x.Generation < generation || x.Step <= applied })
 }

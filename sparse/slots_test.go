@@ -22,7 +22,6 @@ func TestSlotsEqualRanks(t *testing.T) {
 	onRanks(t, size, j.cfg, func(s *Store) error {
 		rng, a, b := rand.New(rand.NewPCG(1, 1)), s.NewLookup(), s.NewLookup()
 		for i, step := range j.steps {
-			n := int64(i + 1)
 			deal := rng.Perm(size)
 			for _, push := range []struct {
 				l    *Lookup
@@ -32,19 +31,21 @@ func TestSlotsEqualRanks(t *testing.T) {
 					return err
 				}
 				grads(push.l, step.dy[push.slot], j.cfg)
-				at := Slot{Generation: 1, Step: n, Slot: push.slot}
+				var err error
 				if push.l == b && s.rank == i%size {
-					at.Slot = -1
+					err = s.PushNone(push.l)
+				} else {
+					err = s.PushSlot(push.l, push.slot)
 				}
-				if err := s.PushSlot(push.l, at); err != nil {
+				if err != nil {
 					return err
 				}
 			}
 			all := []int{0, 1, 2}
-			if got := s.Staged(1, n); !slices.Equal(got, all) {
-				return fmt.Errorf("slots %v of step %d are staged", got, n)
+			if got := s.Staged(); !slices.Equal(got, all) {
+				return fmt.Errorf("slots %v of step %d are staged", got, i+1)
 			}
-			if err := errors.Join(s.Commit(1, n, rng.Perm(size)), s.Apply(step.at)); err != nil {
+			if err := errors.Join(s.Commit(rng.Perm(size)), s.Apply(step.at)); err != nil {
 				return err
 			}
 		}
@@ -69,37 +70,35 @@ func grads(l *Lookup, dy [][][]float32, cfg Config) {
 	}
 }
 
-// ones are gradients of 1 for a table of dim 1.
-func ones(keys ...uint64) []SlotGradients {
-	return []SlotGradients{{Keys: keys, Values: slices.Repeat([]float32{1}, len(keys))}}
-}
-
-func stage(t *testing.T, s *Store, at Slot, g []SlotGradients) {
+// pushOnes pushes a gradient of 1 for each key of a table of dim 1, as a slot of one rank.
+func pushOnes(t *testing.T, s *Store, l *Lookup, slot int, keys ...uint64) {
 	t.Helper()
-	if first, err := s.Stage(at, g); err != nil || !first {
-		t.Fatalf("stage %+v: first %t, %v", at, first, err)
+	if err := s.Pull(l, oneBag(keys...), true); err != nil {
+		t.Fatal(err)
+	}
+	l.PoolGrad(0, 0, []float32{1}, 1)
+	if err := s.PushSlot(l, slot); err != nil {
+		t.Fatal(err)
 	}
 }
 
 func TestOnlyCommittedSlotsCount(t *testing.T) {
 	s := open(t, plainConfig(1))
-	stage(t, s, Slot{0, 1, 0}, ones(7))
-	stage(t, s, Slot{0, 1, 2}, ones(7, 8))
-	stage(t, s, Slot{0, 1, 5}, ones(7, 9))
-	stage(t, s, Slot{0, 2, 1}, ones(9))
-	if first, err := s.Stage(Slot{0, 1, 2}, ones(7)); first || err != nil {
-		t.Fatalf("a second copy of a slot: first %t, %v", first, err)
-	}
-	if err := s.Commit(0, 1, []int{0, 1}); err == nil || !strings.Contains(err.Error(), "slot 1 is not staged, only [0 2 5] are") {
+	l := s.NewLookup()
+	pushOnes(t, s, l, 5, 7, 9)
+	pushOnes(t, s, l, 0, 7)
+	pushOnes(t, s, l, 2, 7, 8)
+	pushOnes(t, s, l, 2, 7) // a second copy
+	if err := s.Commit([]int{0, 1}); err == nil || !strings.Contains(err.Error(), "slot 1 is not staged, only [0 2 5] are") {
 		t.Fatalf("committing what is missing: %v", err)
 	}
-	if err := s.Commit(0, 1, []int{2, 2}); err == nil || !strings.Contains(err.Error(), "given twice") {
+	if err := s.Commit([]int{2, 2}); err == nil || !strings.Contains(err.Error(), "given twice") {
 		t.Fatalf("committing twice: %v", err)
 	}
 	if s.staged[0].set.Len() != 0 {
 		t.Fatal("a Commit that failed changed what waits")
 	}
-	if err := errors.Join(s.Commit(0, 1, []int{2, 0}), s.Apply(Step{N: 1, Scale: 1, Rate: 1})); err != nil {
+	if err := errors.Join(s.Commit([]int{2, 0}), s.Apply(Step{N: 1, Scale: 1, Rate: 1})); err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[uint64]float32{7: -2, 8: -1, 9: 0} {
@@ -110,95 +109,38 @@ func TestOnlyCommittedSlotsCount(t *testing.T) {
 	if n := s.Rows(0); n != 2 {
 		t.Errorf("%d rows are held: a slot that does not count inserted one", n)
 	}
-	var stale *StaleError
-	if _, err := s.Stage(Slot{0, 1, 5}, ones(9)); !errors.As(err, &stale) || stale.Slot.Slot != 5 || stale.Applied != 1 {
-		t.Errorf("a late slot: %v", err)
+	if got := s.Staged(); got != nil {
+		t.Errorf("after Commit %v are staged", got)
 	}
-	if err := s.Commit(0, 1, nil); !errors.As(err, &stale) {
-		t.Errorf("a step committed twice: %v", err)
-	}
-	if got := s.Staged(0, 2); !slices.Equal(got, []int{1}) {
-		t.Errorf("of the next step %v are staged", got)
-	}
-	s.Discard(0, 2)
-	if got := s.Staged(0, 2); got != nil {
-		t.Errorf("after Discard %v are staged", got)
+	if err := errors.Join(s.Pull(l, oneBag(7), true), s.PushSlot(l, -1)); err == nil || !strings.Contains(err.Error(), "slots count from 0") {
+		t.Errorf("slot -1: %v", err)
 	}
 }
 
-func TestFenceEndsAGeneration(t *testing.T) {
+// TestResetForgetsSlots: a group that goes back to a checkpoint takes the step again.
+func TestResetForgetsSlots(t *testing.T) {
 	s := open(t, plainConfig(1))
-	stage(t, s, Slot{1, 5, 0}, ones(7))
-	stage(t, s, Slot{2, 4, 0}, ones(7))
-	s.Fence(2, 3) // the group went back to step 3
-	if a, b := s.Staged(1, 5), s.Staged(2, 4); a != nil || !slices.Equal(b, []int{0}) {
-		t.Fatalf("staged %v of the old generation and %v of the new", a, b)
+	pushOnes(t, s, s.NewLookup(), 0, 7)
+	if err := s.Reset(); err != nil || s.Staged() != nil {
+		t.Fatalf("%v; %v are staged", err, s.Staged())
 	}
-	var stale *StaleError
-	if _, err := s.Stage(Slot{1, 6, 0}, ones(7)); !errors.As(err, &stale) || stale.Fence != 2 {
-		t.Fatalf("a slot of the old generation: %v", err)
-	}
-	if err := s.Commit(2, 4, []int{0}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestStalePushEndsItsSenderAlone(t *testing.T) {
-	onRanks(t, 2, plainConfig(1), func(s *Store) error {
-		l := s.NewLookup()
-		if err := s.Pull(l, oneBag(1, 2, 3, 4), true); err != nil {
-			return err
-		}
-		s.Fence(1, 0)
-		err := s.PushSlot(l, Slot{Generation: int64(s.rank), Step: 1, Slot: s.rank})
-		var stale *StaleError
-		if is := errors.As(err, &stale); is != (s.rank == 0) || !is && err != nil {
-			return fmt.Errorf("rank %d: %v", s.rank, err)
-		}
-		if got := s.Staged(1, 1); !slices.Equal(got, []int{1}) {
-			return fmt.Errorf("slots %v are staged", got)
-		}
-		return nil
-	})
-}
-
-func TestBadSlotsAreNamed(t *testing.T) {
-	onRanks(t, 2, plainConfig(2), func(s *Store) error {
-		var mine, other uint64
-		for key := range uint64(100) {
-			if s.tables[0].ShardOf(key)*2/8 == s.rank {
-				mine = key
-			} else {
-				other = key
-			}
-		}
-		for want, g := range map[string]SlotGradients{
-			"table 3: there are 1":                              {Table: 3},
-			"1 values for 1 keys, want":                         {Keys: []uint64{mine}, Values: []float32{1}},
-			fmt.Sprintf("rank %d owns key %d", 1-s.rank, other): {Keys: []uint64{other}, Values: []float32{1, 2}},
-		} {
-			if _, err := s.Stage(Slot{Step: 1}, []SlotGradients{g}); err == nil || !strings.Contains(err.Error(), want) {
-				return fmt.Errorf("%+v: %v, want %q", g, err, want)
-			}
-		}
-		if _, err := s.Stage(Slot{Step: 1, Slot: -1}, nil); err == nil {
-			return errors.New("slot -1 was staged")
-		}
-		return nil
-	})
 }
 
 func TestStagingAllocatesNothing(t *testing.T) {
 	s := open(t, plainConfig(1))
-	g, n := ones(1, 2, 3), int64(0)
+	l, bags := s.NewLookup(), oneBag(1, 2, 3)
 	step := func() {
-		n++
 		for slot := range 2 {
-			if _, err := s.Stage(Slot{0, n, slot}, g); err != nil {
+			if err := s.Pull(l, bags, true); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.PushSlot(l, slot); err != nil {
 				t.Fatal(err)
 			}
 		}
-		s.Discard(0, n)
+		if err := s.Commit(nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 	step()
 	if n := testing.AllocsPerRun(20, step); n != 0 {

@@ -98,12 +98,11 @@ func (s *Store) Rows(table int) int {
 }
 
 // Reset forgets every row and every staged gradient, as if the store had just
-// been opened, the way to load a
-// checkpoint into a store in use. Lookups pulled before it cannot be pushed.
+// been opened: the way to load a checkpoint into a store in use. Lookups pulled before it cannot be pushed.
 func (s *Store) Reset() error {
 	s.settle()
 	s.flying = s.flying[:0]
-	s.slots.drop(func(Slot) bool { return true })
+	s.slots.clear()
 	s.hot = s.newHot()
 	s.print = s.fingerprint()
 	s.generation++

@@ -6,7 +6,6 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/rank/commit"
-	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -28,7 +27,7 @@ func (x *Tolerant) settle(r commit.Record, rate float64, wish Wish) (Outcome, er
 	for _, w := range x.pulls {
 		err := error(nil)
 		if w.given && counts(r, w.Tag) {
-			err = store.PushSlot(w.lookup, sparse.Slot{Step: r.Step, Slot: w.Slot})
+			err = store.PushSlot(w.lookup, w.Slot)
 		} else {
 			err = store.PushNone(w.lookup)
 		}
@@ -36,7 +35,7 @@ func (x *Tolerant) settle(r commit.Record, rate float64, wish Wish) (Outcome, er
 			return Outcome{}, err
 		}
 	}
-	if err := store.Commit(0, r.Step, slots); err != nil {
+	if err := store.Commit(slots); err != nil {
 		return Outcome{}, err
 	}
 	if err := x.gather(r); err != nil {

@@ -98,11 +98,11 @@ func (x *Slots) Step(n int64, rate float64, batches, next []*encode.Batch, w Wis
 		}
 		copy(x.grads[i], m.arena.Grads())
 		t.rec.Enter(trace.Push)
-		if err := m.store.PushSlot(m.lookup, sparse.Slot{Step: n, Slot: x.mine[i]}); err != nil {
+		if err := m.store.PushSlot(m.lookup, x.mine[i]); err != nil {
 			return Outcome{}, err
 		}
 	}
-	if err := m.store.Commit(0, n, x.all); err != nil {
+	if err := m.store.Commit(x.all); err != nil {
 		return Outcome{}, err
 	}
 	t.rec.Enter(trace.Sync)
