@@ -477,9 +477,12 @@ func TestInitOfSeveral(t *testing.T) {
 		t.Errorf("init --json prints\n%s", o.stdout)
 	}
 	for args, want := range map[string]string{
-		"p0.csv p.tsv":        "p.tsv: no line that was looked at has 3 fields, as those of p0.csv have; name files of one kind",
-		"p0.csv p0.csv":       "p0.csv is named twice",
-		"p0.csv -out other.y": "-out stands behind a file: flags come first",
+		"p0.csv p.tsv":         "p.tsv: no line that was looked at has 3 fields, as those of p0.csv have; name files of one kind",
+		"p0.csv p0.csv":        "p0.csv is named twice",
+		"p0.csv -out c.yaml":   "init: c.yaml exists; remove it first or choose another name",
+		"p0.csv p1.csv -out":   "flag needs an argument: -out",
+		"p0.csv -np 2":         "-np is a launch flag and stands before the program",
+		"p0.csv -- -out p.csv": "-out",
 	} {
 		if o := run(t, dir, append([]string{"init"}, strings.Fields(args)...)...); o.code == 0 || !strings.Contains(o.stderr, want) {
 			t.Errorf("init %s says\n%s\nwant %s", args, o.stderr, want)

@@ -98,9 +98,6 @@ type ckptLine struct {
 
 // eachCheckpoint opens the checkpoints that a path means: all of a run, or one.
 func eachCheckpoint(c *cli.Context, each func(f checkpoint.Found, c *checkpoint.Checkpoint, err error) error) error {
-	if err := flagsFirst(c, "a directory"); err != nil {
-		return err
-	}
 	if c.NArg() != 1 {
 		return fmt.Errorf("one run directory or checkpoint is asked for; see: wdlrun ckpt %s --help", c.Command.Name)
 	}
@@ -335,9 +332,6 @@ type ckptChange struct {
 }
 
 func (p *program) ckptDiff(c *cli.Context) error {
-	if err := flagsFirst(c, "a directory"); err != nil {
-		return err
-	}
 	if c.NArg() != 2 {
 		return errors.New("two checkpoints are asked for; see: wdlrun ckpt diff --help")
 	}
@@ -422,9 +416,6 @@ func (p *program) printChanges(a, b *checkpoint.Checkpoint, names []string, chan
 }
 
 func (p *program) ckptPrune(c *cli.Context) error {
-	if err := flagsFirst(c, "a directory"); err != nil {
-		return err
-	}
 	if c.NArg() != 1 {
 		return errors.New("one run directory is asked for; see: wdlrun ckpt prune --help")
 	}

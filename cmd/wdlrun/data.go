@@ -71,9 +71,6 @@ type table struct {
 // records finds what a command shall read, and how it is written.
 func records(c *cli.Context) (t table, err error) {
 	t.patterns = append(c.StringSlice("data"), c.Args().Slice()...)
-	if err := flagsFirst(c, "a file"); err != nil {
-		return t, err
-	}
 	if path := pathOf(c, "config"); path != "" {
 		if t.config, err = config.Load(path); err != nil {
 			return t, err

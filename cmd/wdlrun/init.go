@@ -35,7 +35,7 @@ max and examples; config, the text.
 
 Examples:
    wdlrun init -data clicks.csv -out clicks.yaml
-   wdlrun init -out clicks.yaml -data day_*.csv    several files of one format; flags come first
+   wdlrun init -data day_*.csv -out clicks.yaml    several files of one format
    wdlrun init -data kafka://broker:9092/clicks    records that are JSON objects or tf.Examples
    wdlrun -np 4 train -config clicks.yaml`,
 		Flags: []cli.Flag{
@@ -49,9 +49,6 @@ Examples:
 }
 
 func (p *program) init(c *cli.Context) error {
-	if err := flagsFirst(c, "a file"); err != nil {
-		return err
-	}
 	files := c.Args().Slice()
 	if data := c.String("data"); data != "" {
 		files = append([]string{data}, files...)

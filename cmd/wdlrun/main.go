@@ -78,7 +78,8 @@ func (p *program) main(args []string) int {
 	defer stop()
 	out := &printed{to: p.stdout}
 	p.stdout = out
-	err := p.app().RunContext(ctx, args)
+	app := p.app()
+	err := app.RunContext(ctx, flagsFirst(app, args))
 	if lost := out.fault(); lost != nil && errors.Is(err, lost) {
 		err = nil // it is said below
 	}
@@ -255,16 +256,6 @@ func names(flags []cli.Flag) (all []string) {
 
 func defined(flags []cli.Flag, name string) bool {
 	return slices.ContainsFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
-}
-
-// flagsFirst refuses a flag that stands behind a command's operand, which is named so.
-func flagsFirst(c *cli.Context, operand string) error {
-	for _, a := range c.Args().Slice() {
-		if strings.HasPrefix(a, "-") && a != "-" {
-			return fmt.Errorf("%s: %s stands behind %s: flags come first", strings.TrimPrefix(c.Command.HelpName, c.App.Name+" "), a, operand)
-		}
-	}
-	return nil
 }
 
 // positive refuses flags that are given and are not above 0, which options would take

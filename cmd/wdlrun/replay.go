@@ -31,9 +31,6 @@ Example:
 		},
 		Action: func(c *cli.Context) error {
 			check := func(c *cli.Context) error {
-				if err := flagsFirst(c, "RUN"); err != nil {
-					return err
-				}
 				if c.NArg() != 1 {
 					return errors.New("replay takes one argument, the run directory: wdlrun -np N replay RUN")
 				}

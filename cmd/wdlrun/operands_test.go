@@ -1,0 +1,31 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestFlagsMayStandBehindOperands(t *testing.T) {
+	p := &program{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
+	for args, want := range map[string]string{
+		"init -data a.csv b.csv -out x.yaml":     "init -data a.csv -out x.yaml b.csv",
+		"init a.csv -rows=5 b.csv --json":        "init -rows=5 --json a.csv b.csv",
+		"-np 2 -timeout 5s replay runs/a -out b": "-np 2 -timeout 5s replay -out b runs/a",
+		"-json ckpt prune a -keep 2 -dry-run":    "-json ckpt prune -keep 2 -dry-run a",
+		"data show - -records 2":                 "data show -records 2 -",
+		"data convert a.csv -codes b.csv -out c": "data convert -codes b.csv -out c a.csv",
+		"init a.csv -nosuchthing b.csv":          "init -nosuchthing a.csv b.csv",
+		"init a.csv b.csv -out":                  "init -out",
+		"init a.csv -out x.yaml -- -b.csv c.csv": "init -out x.yaml -- a.csv -b.csv c.csv",
+		"train x.yaml -set train.seed=1":         "train x.yaml -set train.seed=1",
+		"-np 2 ./prog init -x a -out":            "-np 2 ./prog init -x a -out",
+		"data nosuchthing a.csv -out b":          "data nosuchthing a.csv -out b",
+		"-np 2":                                  "-np 2",
+	} {
+		got := strings.Join(flagsFirst(p.app(), append([]string{"wdlrun"}, strings.Fields(args)...)), " ")
+		if got != "wdlrun "+want {
+			t.Errorf("%s\nbecomes %s\nwant    wdlrun %s", args, got, want)
+		}
+	}
+}
