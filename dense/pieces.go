@@ -17,32 +17,52 @@ type Piece struct {
 }
 
 // Pieces takes a whole batch through the first layer of an MLP by the distinct rows of
-// pieces of its input, and chunk by chunk through the other layers:
+// pieces of its input, and chunk by chunk through the other layers. Hands share the work,
+// each on a goroutine of its own and with an MLP of its own, an image of the first:
 //
-//	Begin ─ Sum ─ (Forward ─ Backward) of each chunk ─ End
+//	Begin │ Start │ Sum │ (Forward ─ Backward) of each chunk │ End
 //
-// The products of a piece take n·Dim·H multiply-adds each in place of B·Dim·H, and two
-// passes add up rows of H values, B of them each. Columns of no piece go as ever. The
-// sums have another order than the layer's own, which depends on the pieces alone.
+// Begin is of one goroutine alone, and every hand is done with what stands before a line
+// when the first begins with what stands behind it. The products of a piece take n·Dim·H
+// multiply-adds each in place of B·Dim·H, and two passes add up rows of H values, B of
+// them each. Columns of no piece go as ever. The sums have another order than the layer's
+// own, which depends on the pieces alone, but for gradients of biases and of columns of
+// no piece, whose sums are each hand's and then of all.
+//
+// Forward, what is shared out is columns of the layer's output, and rows of them where
+// there are more hands than tiles; backward, pieces. So hands add up nothing of each
+// other's, and what they have in common is read.
 type Pieces struct {
-	// Stops are columns, ascending, at which End takes a rest: gradients of weights from
-	// the last of them on are final first. No piece lies across one.
+	// Stops are columns, ascending, at which End of an only hand takes a rest: gradients of
+	// weights from the last of them on are final first. No piece lies across one.
 	Stops []int
+	Hands []*Hand
 
-	mlp    *MLP
-	first  *Linear
-	rows   int // B
+	first  *Linear // of the first MLP, whose gradients End adds to
+	rows   int     // B
 	pieces []piece
 
-	rest   []int     // columns of no piece, ascending
-	x, dx  []float32 // B×R: the input there, and its gradient
-	weight []float32 // R×H
-	grad   []float32 // R×H
-	packed f32.Packed
+	rest  []int     // columns of no piece, ascending
+	x, dx []float32 // B×R: the input there, and its gradient
 
-	y    []float32 // B×H: the first layer's output
-	dy   []float32 // tile by tile, B×TileColumns: the gradient of its sums
-	at   []uint32  // by piece and row: where the row of a tile begins
+	y  []float32 // B×H: the first layer's output
+	dy []float32 // tile by tile, B×TileColumns: the gradient of its sums
+	at []uint32  // by piece and row: where the row of a tile begins
+}
+
+// Hand is what one goroutine does of the work of Pieces.
+type Hand struct {
+	*Pieces
+	i   int // of the hands
+	mlp *MLP
+
+	packed  f32.Packed // the columns of the weights that Sum needs
+	version uint64
+
+	restWeight []float32 // R×H: of the columns of no piece
+	restGrad   []float32 // R×H
+	restPacked f32.Packed
+
 	tile []float32 // of the pieces of one group
 	set  []int     // by piece of the group: where those of its rows begin in the tile that hold nothing yet
 	room f32.TileRoom
@@ -68,32 +88,48 @@ const (
 	together = 4
 )
 
-// Pieces returns what takes the MLP's input in pieces, nil if its layers or this
-// machine do not.
-func (m *MLP) Pieces() *Pieces {
-	first, ok := m.layers[0].(*Linear)
-	if !ok || m.halved != nil || len(m.layers) < 2 || !f32.Tiles() {
-		return nil
+// NewPieces returns what takes the input of MLPs of one kind in pieces, a hand for each,
+// nil if their layers or this machine do not. All but the first are of images of its arena.
+func NewPieces(mlps ...*MLP) *Pieces {
+	p := new(Pieces)
+	for i, m := range mlps {
+		first, ok := m.layers[0].(*Linear)
+		if !ok || m.halved != nil || len(m.layers) < 2 || !f32.Tiles() {
+			return nil
+		}
+		if i == 0 {
+			p.first = first
+		}
+		p.Hands = append(p.Hands, &Hand{Pieces: p, i: i, mlp: m})
 	}
-	return &Pieces{mlp: m, first: first}
+	return p
 }
+
+// passes is what the two passes over the sums cost, in multiply-adds of a value of a
+// row: distinct rows save three products and cost two passes.
+const passes = 10
+
+// Pays reports whether n distinct rows of dim values out of rows are worth a piece.
+func (p *Pieces) Pays(n, rows, dim int) bool { return 3*dim*(rows-n) > passes*rows }
 
 // Out is H, the width of the first layer's output.
 func (p *Pieces) Out() int { return p.first.out }
 
+// Own says which gradients of the arena's End makes for all hands: they stay as they are
+// in the arenas of all but the first.
+func (p *Pieces) Own() (from, to int) { return p.first.W.at, p.first.W.at + len(p.first.W.Grad) }
+
 // Begin takes the pieces, by ascending column, of a batch of rows rows. It returns the
-// columns of no piece, rows×R, for the caller to fill before Sum. It panics where a
-// piece names a row that it has not.
+// columns of no piece, rows×R, for the caller to fill before Start.
 func (p *Pieces) Begin(rows int, pieces []Piece) (rest []float32) {
 	p.rows, p.pieces, p.rest = rows, p.pieces[:0], p.rest[:0]
-	stride := f32.TileStride(rows)
-	if n := len(pieces) * stride; cap(p.at) < n {
+	if n := len(pieces) * f32.TileStride(rows); cap(p.at) < n {
 		p.at = make([]uint32, n)
 	} else {
 		p.at = p.at[:n]
 	}
 	col, group := 0, 0
-	for i, q := range pieces {
+	for _, q := range pieces {
 		for ; col < q.Col; col++ {
 			p.rest = append(p.rest, col)
 		}
@@ -103,18 +139,47 @@ func (p *Pieces) Begin(rows int, pieces []Piece) (rest []float32) {
 			group = 0
 		}
 		p.pieces = append(p.pieces, piece{Piece: q, n: n, first: group})
-		p.pieces[i].place(p.at[i*stride : i*stride+rows])
 		group += n
 	}
 	for ; col < p.first.in; col++ {
 		p.rest = append(p.rest, col)
 	}
-	r := len(p.rest)
-	p.x, p.dx = grow(p.x, rows*r), grow(p.dx, rows*r)
-	p.weight, p.grad = grow(p.weight, r*p.first.out), grow(p.grad, r*p.first.out)
-	clear(p.grad)
+	r, h := len(p.rest), p.first.out
+	p.x, p.dx, p.y = grow(p.x, rows*r), grow(p.dx, rows*r), grow(p.y, rows*h)
+	p.dy = grow(p.dy, tiles(h)*f32.TileColumns*rows)
 	return p.x
 }
+
+// tiles is how many tiles hold h columns.
+func tiles(h int) int { return (h + f32.TileColumns - 1) / f32.TileColumns }
+
+// share is part i of n of x elements: [lo, hi).
+func share(x, n, i int) (lo, hi int) { return x * i / n, x * (i + 1) / n }
+
+// Start finds the places of the hand's share of the pieces, and computes what columns of
+// no piece give to rows lo to hi of the batch. It panics where a piece names a row that
+// it has not.
+func (h *Hand) Start(lo, hi int) {
+	stride := f32.TileStride(h.rows)
+	first, end := share(len(h.pieces), len(h.Hands), h.i)
+	for i := first; i < end; i++ {
+		h.pieces[i].place(h.at[i*stride : i*stride+h.rows])
+	}
+	r, out := len(h.rest), h.first.out
+	h.restWeight, h.restGrad = grow(h.restWeight, r*out), grow(h.restGrad, r*out)
+	clear(h.restGrad)
+	if !h.begun() {
+		return
+	}
+	for i, c := range h.rest {
+		copy(h.restWeight[i*out:(i+1)*out], h.first.W.Value[c*out:])
+	}
+	h.restPacked.Pack(h.restWeight, r, out)
+	f32.Forward(h.y[lo*out:hi*out], h.x[lo*r:hi*r], &h.restPacked, h.first.bias(), hi-lo, false)
+}
+
+// begun reports whether Start begins the layer's sums, and not the first group of pieces.
+func (p *Pieces) begun() bool { return len(p.rest) > 0 || p.first.B == nil }
 
 // place finds where the rows that stand in a batch begin in a tile.
 func (q *piece) place(at []uint32) {
@@ -132,57 +197,62 @@ func (q *piece) place(at []uint32) {
 
 // group returns where the group of pieces that begins with piece lo ends, and makes room
 // for its tile.
-func (p *Pieces) group(lo int) (hi int) {
-	for hi = lo + 1; hi < len(p.pieces) && p.pieces[hi].first > 0; hi++ {
+func (h *Hand) group(lo int) (hi int) {
+	for hi = lo + 1; hi < len(h.pieces) && h.pieces[hi].first > 0; hi++ {
 	}
-	last := &p.pieces[hi-1]
-	p.tile = grow(p.tile, (last.first+last.n)*f32.TileColumns)
+	last := &h.pieces[hi-1]
+	h.tile = grow(h.tile, (last.first+last.n)*f32.TileColumns)
 	return hi
 }
 
 // of returns the rows of the group's tile that are a piece's.
-func (p *Pieces) of(q *piece) []float32 {
-	return p.tile[q.first*f32.TileColumns:][:q.n*f32.TileColumns]
+func (h *Hand) of(q *piece) []float32 {
+	return h.tile[q.first*f32.TileColumns:][:q.n*f32.TileColumns]
 }
 
-// Sum computes the first layer.
-func (p *Pieces) Sum() {
-	l, r, h, stride := p.first, len(p.rest), p.first.out, f32.TileStride(p.rows)
-	l.pack()
-	p.y = grow(p.y, p.rows*h)
-	init := l.bias()
-	if r > 0 || init == nil {
-		for i, c := range p.rest {
-			copy(p.weight[i*h:(i+1)*h], l.W.Value[c*h:])
-		}
-		p.packed.Pack(p.weight, r, h)
-		f32.Forward(p.y, p.x, &p.packed, init, p.rows, false)
+// Sum computes the hand's share of the first layer.
+func (h *Hand) Sum() {
+	rows, n := h.rows, tiles(h.first.out)
+	if v := h.first.arena.weights(); h.version != v {
+		from, to := n*h.i/len(h.Hands), (n*(h.i+1)+len(h.Hands)-1)/len(h.Hands)
+		h.packed.PackColumns(h.first.W.Value, h.first.in, h.first.out, from*f32.TileColumns, to*f32.TileColumns)
+		h.version = v
+	}
+	for at, end := share(n*rows, len(h.Hands), h.i); at < end; {
+		t := at / rows
+		next := min((t+1)*rows, end)
+		h.sum(t*f32.TileColumns, at-t*rows, next-t*rows)
+		at = next
+	}
+}
+
+// sum is Sum of the tile from column j on for rows from to to.
+func (h *Hand) sum(j, from, to int) {
+	l, stride, init := h.first, f32.TileStride(h.rows), h.first.bias()
+	if h.begun() {
 		init = nil
 	}
-	for j := 0; j < h; j += f32.TileColumns {
-		from := init
-		for lo, hi := 0, 0; lo < len(p.pieces); lo = hi {
-			hi = p.group(lo)
-			for i := lo; i < hi; i++ {
-				q := &p.pieces[i]
-				f32.TileForward(p.of(q), q.Rows, &l.packed, q.n, q.Col, q.Dim, j)
-			}
-			floor := float32(math.Inf(-1))
-			if l.relu && hi == len(p.pieces) {
-				floor = 0
-			}
-			f32.TileSum(p.y, from, p.tile, p.at[lo*stride:hi*stride], p.rows, h, j, floor)
-			from = nil
+	for lo, hi := 0, 0; lo < len(h.pieces); lo = hi {
+		hi = h.group(lo)
+		for i := lo; i < hi; i++ {
+			q := &h.pieces[i]
+			f32.TileForward(h.of(q), q.Rows, &h.packed, q.n, q.Col, q.Dim, j)
 		}
+		floor := float32(math.Inf(-1))
+		if l.relu && hi == len(h.pieces) {
+			floor = 0
+		}
+		f32.TileSum(h.y[from*l.out:to*l.out], init, h.tile, h.at[lo*stride+from:hi*stride], stride, to-from, l.out, j, floor)
+		init = nil
 	}
 }
 
 // Forward computes the MLP's output of rows lo to hi of the batch.
-func (p *Pieces) Forward(lo, hi int, train bool) (y []float32, err error) {
-	m, h := p.mlp, p.first.out
+func (h *Hand) Forward(lo, hi int, train bool) (y []float32, err error) {
+	m, out := h.mlp, h.first.out
 	clear(m.outs)
-	y = p.y[lo*h : hi*h]
-	m.x, p.first.y, m.outs[0] = nil, y, y
+	y = h.y[lo*out : hi*out]
+	m.x, m.outs[0] = nil, y
 	for i, l := range m.layers[1:] {
 		if y, err = l.Forward(y, hi-lo, train); err != nil {
 			return nil, err
@@ -194,63 +264,90 @@ func (p *Pieces) Forward(lo, hi int, train bool) (y []float32, err error) {
 
 // Backward adds the gradients of the other layers for the rows of the last Forward, lo
 // to hi, and keeps that of the first layer's sums.
-func (p *Pieces) Backward(dy []float32, lo, hi int) (err error) {
-	m, l, h, rows := p.mlp, p.first, p.first.out, hi-lo
+func (h *Hand) Backward(dy []float32, lo, hi int) (err error) {
+	m, out, rows := h.mlp, h.first.out, hi-lo
 	for i := len(m.layers) - 1; i > 0; i-- {
 		if dy, err = m.layers[i].Backward(dy, rows); err != nil {
 			return err
 		}
 	}
+	l := m.layers[0].(*Linear)
 	if l.relu && !l.before {
-		f32.ReLUGrad(dy, l.y)
+		f32.ReLUGrad(dy, m.outs[0])
 	}
 	if l.B != nil {
-		f32.GradWeight(nil, l.B.Grad, nil, dy, rows, 0, h)
+		f32.GradWeight(nil, l.B.Grad, nil, dy, rows, 0, out)
 	}
-	if r := len(p.rest); r > 0 {
-		f32.GradWeight(p.grad, nil, p.x[lo*r:hi*r], dy, rows, r, h)
-		f32.GradInput(p.dx[lo*r:hi*r], dy, &p.packed, rows, nil)
+	if r := len(h.rest); r > 0 {
+		f32.GradWeight(h.restGrad, nil, h.x[lo*r:hi*r], dy, rows, r, out)
+		f32.GradInput(h.dx[lo*r:hi*r], dy, &h.restPacked, rows, nil)
 	}
-	p.dy = grow(p.dy, (h+f32.TileColumns-1)/f32.TileColumns*f32.TileColumns*p.rows)
-	for j := 0; j < h; j += f32.TileColumns {
-		f32.TileCut(p.dy[j*p.rows+lo*f32.TileColumns:][:rows*f32.TileColumns], dy, rows, h, j)
+	for j := 0; j < out; j += f32.TileColumns {
+		f32.TileCut(h.dy[j*h.rows+lo*f32.TileColumns:][:rows*f32.TileColumns], dy, rows, out, j)
 	}
 	return nil
 }
 
-// End adds the gradients of the first layer's weights, sets those of the pieces' rows
-// and returns that by the columns of no piece, rows×R. Stops do not change the bits.
-func (p *Pieces) End() (dx []float32) {
-	l, h := p.first, p.first.out
-	pieces, rest := len(p.pieces), len(p.rest)
-	for k := len(p.Stops); k >= 0; k-- {
+// End adds the hand's share of the gradients of the first layer's weights and sets those
+// of its pieces' rows. Stops do not change the bits.
+func (h *Hand) End() {
+	first, pieces := h.ends(h.i), h.ends(h.i+1)
+	least, rest := share(len(h.rest), len(h.Hands), h.i)
+	for k := len(h.Stops); k >= 0; k-- {
 		from := 0
 		if k > 0 {
-			from = p.Stops[k-1]
+			from = h.Stops[k-1]
 		}
 		end := pieces
-		for pieces > 0 && p.pieces[pieces-1].Col >= from {
+		for pieces > first && h.pieces[pieces-1].Col >= from {
 			pieces--
 		}
-		p.endOf(pieces, end)
-		for ; rest > 0 && p.rest[rest-1] >= from; rest-- {
-			c := p.rest[rest-1]
-			f32.AddTo(l.W.Grad[c*h:(c+1)*h], p.grad[(rest-1)*h:rest*h])
+		h.endOf(pieces, end)
+		for ; rest > least && h.rest[rest-1] >= from; rest-- {
+			h.endRest(rest - 1)
 		}
-		l.arena.finish(l.W, from)
+		if len(h.Hands) == 1 {
+			h.first.arena.finish(h.first.W, from)
+		}
 	}
-	return p.dx
 }
 
+// ends returns the piece with which the share of hand i begins: each adds as many rows
+// of tiles, of a batch and distinct ones.
+func (p *Pieces) ends(i int) (first int) {
+	if i == len(p.Hands) {
+		return len(p.pieces)
+	}
+	all, n := 0, 0
+	for _, q := range p.pieces {
+		all += 2*p.rows + q.n
+	}
+	for ; n*len(p.Hands) < all*i; first++ {
+		n += 2*p.rows + p.pieces[first].n
+	}
+	return first
+}
+
+// endRest adds the gradients of the weights of column i of no piece.
+func (h *Hand) endRest(i int) {
+	n, c := h.first.out, h.rest[i]
+	for _, from := range h.Hands {
+		f32.AddTo(h.first.W.Grad[c*n:(c+1)*n], from.restGrad[i*n:(i+1)*n])
+	}
+}
+
+// Rest returns, after End, the gradient of the columns of no piece, rows×R.
+func (p *Pieces) Rest() (dx []float32) { return p.dx }
+
 // endOf is End of pieces first to end.
-func (p *Pieces) endOf(first, end int) {
-	for j := 0; j < p.first.out; j += f32.TileColumns {
-		dy := p.dy[j*p.rows:][:p.rows*f32.TileColumns]
+func (h *Hand) endOf(first, end int) {
+	for j := 0; j < h.first.out; j += f32.TileColumns {
+		dy := h.dy[j*h.rows:][:h.rows*f32.TileColumns]
 		for lo, hi := first, 0; lo < end; lo = hi {
-			hi = min(p.group(lo), end)
-			p.add(lo, hi, dy)
+			hi = min(h.group(lo), end)
+			h.add(lo, hi, dy)
 			for i := lo; i < hi; i++ {
-				p.gradients(&p.pieces[i], j)
+				h.gradients(&h.pieces[i], j)
 			}
 		}
 	}
@@ -258,30 +355,30 @@ func (p *Pieces) endOf(first, end int) {
 
 // add sets the rows of the tile of pieces lo to hi to the sums of the rows of dy in which
 // they stand.
-func (p *Pieces) add(lo, hi int, dy []float32) {
-	stride := f32.TileStride(p.rows)
-	p.set = p.set[:0]
+func (h *Hand) add(lo, hi int, dy []float32) {
+	stride := f32.TileStride(h.rows)
+	h.set = h.set[:0]
 	for i := lo; i < hi; i++ {
-		q := &p.pieces[i]
+		q := &h.pieces[i]
 		set := q.first * f32.TileColumns
 		if !q.sight {
-			clear(p.of(q))
-			set = len(p.tile)
+			clear(h.of(q))
+			set = len(h.tile)
 		}
-		p.set = append(p.set, set)
+		h.set = append(h.set, set)
 	}
-	for r := 0; r < p.rows; r += blockRows {
-		end := min(r+blockRows, p.rows)
+	for r := 0; r < h.rows; r += blockRows {
+		end := min(r+blockRows, h.rows)
 		for i := lo; i < hi; i += together {
 			last := min(i+together, hi)
-			f32.TileAdd(p.tile, dy[r*f32.TileColumns:end*f32.TileColumns], p.at[i*stride+r:last*stride], stride, end-r, p.set[i-lo:last-lo])
+			f32.TileAdd(h.tile, dy[r*f32.TileColumns:end*f32.TileColumns], h.at[i*stride+r:last*stride], stride, end-r, h.set[i-lo:last-lo])
 		}
 	}
 }
 
 // gradients adds what columns j on have of the gradients of a piece's weights and rows.
-func (p *Pieces) gradients(q *piece, j int) {
-	l, h, tile := p.first, p.first.out, p.of(q)
-	f32.TileGradWeight(l.W.Grad[q.Col*h:(q.Col+q.Dim)*h], q.Rows, tile, q.n, q.Dim, h, j)
-	f32.TileGradInput(q.Grad, tile, &l.packed, &p.room, q.n, q.Col, q.Dim, j)
+func (h *Hand) gradients(q *piece, j int) {
+	l, out, tile := h.first, h.first.out, h.of(q)
+	f32.TileGradWeight(l.W.Grad[q.Col*out:(q.Col+q.Dim)*out], q.Rows, tile, q.n, q.Dim, out, j)
+	f32.TileGradInput(q.Grad, tile, &h.packed, &h.room, q.n, q.Col, q.Dim, j)
 }

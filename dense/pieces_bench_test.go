@@ -57,16 +57,17 @@ func BenchmarkPieces(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			p, pieces := mlp.Pieces(), zipfPieces(rand.New(rand.NewPCG(1, 2)), rows)
-			p.dy = grow(p.dy, 256*rows)
+			p, pieces := NewPieces(mlp), zipfPieces(rand.New(rand.NewPCG(1, 2)), rows)
+			h := p.Hands[0]
 			sum, end := math.Inf(1), math.Inf(1)
 			for b.Loop() {
 				p.Begin(rows, pieces)
 				at := time.Now()
-				p.Sum()
+				h.Start(0, rows)
+				h.Sum()
 				sum = min(sum, time.Since(at).Seconds())
 				at = time.Now()
-				p.End()
+				h.End()
 				end = min(end, time.Since(at).Seconds())
 			}
 			b.ReportMetric(sum*1e6, "sum-µs")

@@ -16,8 +16,9 @@ type pieced struct {
 	rows, n   int
 	cols      []int
 	dims      []int
-	arena     *Arena
-	mlp       *MLP
+	hands     int
+	arenas    []*Arena // all but the first are images
+	mlps      []*MLP
 	in, dy    []float32
 	pieces    []Piece
 	chunkRows int
@@ -32,16 +33,22 @@ func (x *pieced) make() {
 		}
 		return v
 	}
-	x.arena, x.chunkRows = new(Arena), 256
+	x.chunkRows = 256
 	if x.spec.BatchNorm {
 		x.chunkRows = x.rows
 	}
-	var err error
-	if x.mlp, err = NewMLP(x.arena, "deep", x.spec); err == nil {
-		err = x.arena.Build(Config{Seed: 3})
-	}
-	if err != nil {
-		x.t.Fatal(err)
+	for i := range x.hands {
+		arena := new(Arena)
+		mlp, err := NewMLP(arena, "deep", x.spec)
+		if err == nil && i == 0 {
+			err = arena.Build(Config{Seed: 3})
+		} else if err == nil {
+			arena.Attach(x.arenas[0])
+		}
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		x.arenas, x.mlps = append(x.arenas, arena), append(x.mlps, mlp)
 	}
 	x.in, x.dy = fill(x.rows*x.spec.In), fill(x.rows*x.spec.Out)
 	for i, col := range x.cols {
@@ -62,12 +69,12 @@ func (x *pieced) make() {
 	}
 }
 
-// pass takes the batch through in chunks and returns the outputs and the gradients of
-// the input, where backward returns them.
-func (x *pieced) pass(forward func(lo, hi int) ([]float32, error), backward func(dy []float32, lo, hi int) ([]float32, error)) (y, dx []float32) {
-	for lo := 0; lo < x.rows; lo += x.chunkRows {
-		hi := min(lo+x.chunkRows, x.rows)
-		x.mlp.SetStep(1, make([]uint64, hi-lo))
+// pass takes rows lo to hi of the batch through an MLP in chunks and returns the outputs
+// and the gradients of the input, where backward returns them.
+func (x *pieced) pass(m *MLP, lo, hi int, forward func(lo, hi int) ([]float32, error), backward func(dy []float32, lo, hi int) ([]float32, error)) (y, dx []float32) {
+	for end := hi; lo < end; lo = hi {
+		hi = min(lo+x.chunkRows, end)
+		m.SetStep(1, make([]uint64, hi-lo))
 		part, err := forward(lo, hi)
 		if err != nil {
 			x.t.Fatal(err)
@@ -82,30 +89,64 @@ func (x *pieced) pass(forward func(lo, hi int) ([]float32, error), backward func
 	return y, dx
 }
 
-func (x *pieced) compare() {
-	t, m, in := x.t, x.mlp, x.spec.In
-	x.arena.ZeroGrad()
-	wantY, wantDx := x.pass(
-		func(lo, hi int) ([]float32, error) { return m.Forward(x.in[lo*in:hi*in], hi-lo, true) },
-		func(dy []float32, lo, hi int) ([]float32, error) { return m.Backward(dy, hi-lo) })
-	want := append([]float32(nil), x.arena.Grads()...)
-
-	x.arena.ZeroGrad()
-	p := m.Pieces()
-	rest := p.Begin(x.rows, x.pieces)
-	r := len(rest) / x.rows
-	for i := range x.rows {
-		for k, c := range p.rest {
-			rest[i*r+k] = x.in[i*in+c]
+// through takes the batch, whose columns of no piece fill fills, through p, hand after
+// hand, and sums the gradients in the first arena. It calls end before End.
+func (x *pieced) through(p *Pieces, fill func(rest []float32), end func()) (y []float32) {
+	for _, a := range x.arenas {
+		a.ZeroGrad()
+	}
+	fill(p.Begin(x.rows, x.pieces))
+	for i, h := range p.Hands {
+		h.Start(share(x.rows, x.hands, i))
+	}
+	for _, h := range p.Hands {
+		h.Sum()
+	}
+	for i, h := range p.Hands {
+		lo, hi := share(x.rows, x.hands, i)
+		part, _ := x.pass(x.mlps[i], lo, hi,
+			func(lo, hi int) ([]float32, error) { return h.Forward(lo, hi, true) },
+			func(dy []float32, lo, hi int) ([]float32, error) { return nil, h.Backward(dy, lo, hi) })
+		y = append(y, part...)
+	}
+	end()
+	for _, h := range p.Hands {
+		h.End()
+	}
+	from, to := p.Own()
+	for _, a := range x.arenas[1:] {
+		for i, g := range a.Grads() {
+			if own := i >= from && i < to; own && g != 0 {
+				x.t.Fatal("a hand's own arena has gradients of the first layer's weights")
+			}
+			x.arenas[0].Grads()[i] += g
 		}
 	}
-	p.Sum()
-	y, _ := x.pass(
-		func(lo, hi int) ([]float32, error) { return p.Forward(lo, hi, true) },
-		func(dy []float32, lo, hi int) ([]float32, error) { return nil, p.Backward(dy, lo, hi) })
-	dx := p.End()
+	return y
+}
+
+func (x *pieced) compare() {
+	t, m, in := x.t, x.mlps[0], x.spec.In
+	x.arenas[0].ZeroGrad()
+	wantY, wantDx := x.pass(m, 0, x.rows,
+		func(lo, hi int) ([]float32, error) { return m.Forward(x.in[lo*in:hi*in], hi-lo, true) },
+		func(dy []float32, lo, hi int) ([]float32, error) { return m.Backward(dy, hi-lo) })
+	want := append([]float32(nil), x.arenas[0].Grads()...)
+
+	p, input := NewPieces(x.mlps...), []float32(nil)
+	y := x.through(p, func(rest []float32) {
+		r := len(rest) / x.rows
+		for i := range x.rows {
+			for k, c := range p.rest {
+				rest[i*r+k] = x.in[i*in+c]
+			}
+		}
+		input = slices.Clone(rest)
+	}, func() {})
+	dx := p.Rest()
+	r := len(dx) / x.rows
 	near(t, "output", y, wantY)
-	near(t, "gradient of a parameter", x.arena.Grads(), want)
+	near(t, "gradient of a parameter", x.arenas[0].Grads(), want)
 	for i := range x.rows {
 		for k, c := range p.rest {
 			near(t, "gradient of a column of no piece", dx[i*r+k:][:1], wantDx[i*in+c:][:1])
@@ -118,34 +159,29 @@ func (x *pieced) compare() {
 		}
 		near(t, "gradient of a distinct row", q.Grad, sum)
 	}
-	x.stop(p, rest)
+	if x.hands == 1 {
+		x.stop(p, input)
+	}
 }
 
 // stop takes the same batch through p with rests before all pieces but the first, and
 // one in columns of no piece: the bits stay, and what is final does.
 func (x *pieced) stop(p *Pieces, input []float32) {
 	t := x.t
-	grads, rows := slices.Clone(x.arena.Grads()), [][]float32(nil)
+	grads, rows := slices.Clone(x.arenas[0].Grads()), [][]float32(nil)
 	for _, q := range x.pieces {
 		rows = append(rows, slices.Clone(q.Grad))
 	}
-	input = slices.Clone(input)
 	for _, col := range append(x.cols[1:len(x.cols):len(x.cols)], x.spec.In-1) {
 		if last := len(x.cols) - 1; col >= x.cols[last]+x.dims[last] || col < x.spec.In-1 {
 			p.Stops = append(p.Stops, col)
 		}
 	}
-	x.arena.ZeroGrad()
-	copy(p.Begin(x.rows, x.pieces), input)
-	p.Sum()
-	x.pass(
-		func(lo, hi int) ([]float32, error) { return p.Forward(lo, hi, true) },
-		func(dy []float32, lo, hi int) ([]float32, error) { return nil, p.Backward(dy, lo, hi) })
-	watch := watchFinal(x.arena)
-	p.End()
-	x.arena.Final(nil)
+	var watch *watchedFinal
+	x.through(p, func(rest []float32) { copy(rest, input) }, func() { watch = watchFinal(x.arenas[0]) })
+	x.arenas[0].Final(nil)
 	watch.check(t, "pieces", len(p.Stops)+1)
-	if !slices.Equal(grads, x.arena.Grads()) {
+	if !slices.Equal(grads, x.arenas[0].Grads()) {
 		t.Error("stops have changed gradients of parameters")
 	}
 	for i, q := range x.pieces {
@@ -156,7 +192,7 @@ func (x *pieced) stop(p *Pieces, input []float32) {
 }
 
 // TestPiecesComputeTheSame: a batch in pieces and chunks has the outputs and gradients
-// of the layers, but for rounding.
+// of the layers, but for rounding, whatever the number of hands.
 func TestPiecesComputeTheSame(t *testing.T) {
 	if !f32.Tiles() {
 		t.Skip("this machine has no kernels for tiles")
@@ -168,9 +204,15 @@ func TestPiecesComputeTheSame(t *testing.T) {
 		{spec: Spec{In: 16, Hidden: []int{40, 8}, Out: 1, Dropout: .2}, rows: 20, n: 3, cols: []int{8}, dims: []int{8}},
 		{spec: Spec{In: 16, Hidden: []int{40, 8}, Out: 1, BatchNorm: true}, rows: 20, n: 3, cols: []int{0}, dims: []int{16}},
 	} {
-		x.t = t
-		x.make()
-		x.compare()
+		for _, hands := range []int{1, 2, 3, 7} {
+			if x.spec.BatchNorm && hands > 1 {
+				continue // it is the whole batch's
+			}
+			x := x
+			x.t, x.hands = t, hands
+			x.make()
+			x.compare()
+		}
 	}
 }
 
@@ -195,5 +237,20 @@ func TestPiecesNameTheirRows(t *testing.T) {
 			t.Error("row 1 of 1 was taken")
 		}
 	}()
-	m.Pieces().Begin(1, []Piece{{Dim: 2, Rows: make([]float32, 2), Of: []uint32{1}}})
+	p := NewPieces(m)
+	p.Begin(1, []Piece{{Dim: 2, Rows: make([]float32, 2), Of: []uint32{1}}})
+	p.Hands[0].Start(0, 1)
+}
+
+// TestOnlyRepetitionPays: distinct rows are worth a piece where they are few.
+func TestOnlyRepetitionPays(t *testing.T) {
+	p := new(Pieces)
+	for _, x := range []struct {
+		n, rows, dim int
+		want         bool
+	}{{10, 1024, 10, true}, {500, 1024, 10, true}, {800, 1024, 10, false}, {10, 1024, 1, false}, {0, 0, 10, false}, {6, 6, 4, false}} {
+		if got := p.Pays(x.n, x.rows, x.dim); got != x.want {
+			t.Errorf("Pays(%d, %d, %d) is %t", x.n, x.rows, x.dim, got)
+		}
+	}
 }

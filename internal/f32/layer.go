@@ -65,11 +65,17 @@ type Packed struct {
 // Pack takes the weights of one step. It keeps its memory from step to step,
 // so only the first call with a shape allocates.
 func (p *Packed) Pack(w []float32, in, out int) {
+	p.PackColumns(w, in, out, 0, out)
+}
+
+// PackColumns is Pack for products of columns from to to alone, multiples of
+// TileColumns or past the last.
+func (p *Packed) PackColumns(w []float32, in, out, from, to int) {
 	check("Pack", "w", len(w), in, out)
 	p.in, p.out, p.w, p.fresh, p.by = in, out, w, false, active
 	if p.by != nil {
 		p.panels = grow(p.panels, p.by.panelsLen(in, out))
-		p.by.pack(p.panels, w, in, out)
+		p.by.pack(p.panels, w, in, out, from, min(to, out))
 	}
 }
 

@@ -29,9 +29,10 @@ func (b *backend) columns(n int) (width, cols, kernel int) {
 // panelsLen is the size of a k×n matrix in panels: whole vectors of columns.
 func (b *backend) panelsLen(k, n int) int { return k * ((n + b.lanes - 1) / b.lanes * b.lanes) }
 
-// pack stores w, k×n, in panels: columns j to j+width lie row by row at j·k.
-func (b *backend) pack(panels, w []float32, k, n int) {
-	for j := 0; j < n && k > 0; {
+// pack stores columns from to to of w, k×n, in panels: columns j to j+width lie row by
+// row at j·k.
+func (b *backend) pack(panels, w []float32, k, n, from, to int) {
+	for j := from; j < to && k > 0; {
 		width, cols, kernel := b.columns(n - j)
 		b.panel[kernel](&panels[j*k], &w[j], k, n, cols)
 		j += width

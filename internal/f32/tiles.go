@@ -138,10 +138,11 @@ func TileStride(rows int) int {
 }
 
 // TileSum adds up, for each row of columns j to j+TileColumns of y, rows×out, the rows
-// of tiles that lists name, one in each: those that begin at[l·TileStride(rows)+r] floats
-// into t. With init, the values of all columns, the sums begin there, else with what stands in y; they
-// are at least floor. The caller knows that no list reaches past t.
-func TileSum(y, init, t []float32, at []uint32, rows, out, j int, floor float32) {
+// of tiles that lists name, one in each: those that begin at[l·stride+r] floats into t,
+// for as many lists as begin in at. With init, the values of all columns, the sums begin
+// there, else with what stands in y; they are at least floor. The caller knows that no
+// list reaches past t.
+func TileSum(y, init, t []float32, at []uint32, stride, rows, out, j int, floor float32) {
 	check("TileSum", "y", len(y), rows, out)
 	if rows == 0 || len(at) == 0 {
 		return
@@ -149,8 +150,8 @@ func TileSum(y, init, t []float32, at []uint32, rows, out, j int, floor float32)
 	if init != nil {
 		check("TileSum", "init", len(init), 1, out)
 	}
-	stride, cols := TileStride(rows), min(TileColumns, out-j)
-	lists := len(at) / stride
+	cols, lists := min(TileColumns, out-j), (len(at)+stride-1)/stride
+	_ = at[(lists-1)*stride+rows-1]
 	if active != nil && cols == TileColumns {
 		var start *float32
 		if init != nil {

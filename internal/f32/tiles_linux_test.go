@@ -41,8 +41,8 @@ func (m *tiled) run() {
 	var w Packed
 	w.Pack(m.w, m.in, m.out)
 	TileForward(m.tile, m.x, &w, m.n, m.from, m.dim, m.j)
-	TileSum(m.y, m.bias, m.tile, m.at, m.rows, m.out, m.j, 0)
-	TileSum(m.y, nil, m.tile, m.at[:TileStride(m.rows)], m.rows, m.out, m.j, float32(math.Inf(-1)))
+	TileSum(m.y, m.bias, m.tile, m.at, TileStride(m.rows), m.rows, m.out, m.j, 0)
+	TileSum(m.y, nil, m.tile, m.at[:m.rows], TileStride(m.rows), m.rows, m.out, m.j, float32(math.Inf(-1)))
 	TileCut(m.dy, m.y, m.rows, m.out, m.j)
 	set := []int{len(m.tile), len(m.tile)}
 	TileAdd(m.tile, m.dy, m.at, TileStride(m.rows), m.rows, set)

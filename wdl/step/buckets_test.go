@@ -64,7 +64,7 @@ func TestBucketsSumTheSame(t *testing.T) {
 		s.bounds = []int{len(s.grads), 0}
 	}
 	beside := func(tr *Trainer) {
-		if s, w := tr.model.sums, tr.model.workers[0]; s.work == nil || w.split.by != nil && len(w.split.by.Stops) == 0 {
+		if s, by := tr.model.sums, tr.model.split.by; s.work == nil || by != nil && len(by.Hands) == 1 && len(by.Stops) == 0 {
 			t.Errorf("nothing is summed beside, or the first layer is not cut: %v", s.bounds)
 		}
 	}

@@ -80,6 +80,7 @@ type model struct {
 	workers []*worker // the first is the caller's own
 	crew    *crew
 	chunk   int // rows that a worker takes at once
+	split   split
 
 	// hold, if not nil, says how long to stand still after a chunk of training that
 	// took so long; halt, whether to give the batch up; gone, if not nil, is closed
@@ -123,6 +124,7 @@ func newModel(c *config.Config, l layout.Layout, store *sparse.Store, memory fun
 	}
 	m.arena = m.workers[0].arena
 	m.arena.Final(m.final)
+	m.split = newSplit(m.workers)
 	o := c.Train.Optimizer
 	if err := m.arena.Build(dense.Config{Seed: c.Train.Seed, Tail: tailWidth, Memory: memory, Groups: []dense.Group{
 		{Prefix: "wide/", Rule: o.Wide},
@@ -133,7 +135,7 @@ func newModel(c *config.Config, l layout.Layout, store *sparse.Store, memory fun
 	for _, w := range m.workers[1:] {
 		w.arena.Attach(m.arena)
 	}
-	m.crew = newCrew(len(m.workers), m.rows, m.tables, m.sum)
+	m.crew = newCrew(len(m.workers), m.fill, m.columns, m.rows, m.end, m.sum, m.tables)
 	return m, nil
 }
 
@@ -194,6 +196,10 @@ func (m *model) compute(b *encode.Batch, step int64, train bool) (loss float64, 
 	if m.pace != nil {
 		m.began = time.Now()
 	}
+	if m.split.choose(m); m.split.on {
+		m.crew.run(phaseFill)
+		m.crew.run(phaseColumns)
+	}
 	m.crew.run(phaseRows)
 	for _, w := range m.workers {
 		if w.err != nil {
@@ -204,15 +210,27 @@ func (m *model) compute(b *encode.Batch, step int64, train bool) (loss float64, 
 	if !train || !finite(loss) || m.gaveUp {
 		return loss, nil
 	}
-	if len(m.workers) > 1 {
-		m.crew.run(phaseSum)
-		m.tail(loss)
-		m.sums.ready(0)
-		m.crew.run(phaseTables)
-	}
+	m.gather(loss)
 	m.reached(Progress{Rows: b.Rows, Of: b.Rows, Done: true})
 	m.sums.ready(0)
 	return loss, nil
+}
+
+// gather adds the gradients that are not yet in the arena and the lookup.
+func (m *model) gather(loss float64) {
+	several := len(m.workers) > 1
+	if m.split.on {
+		m.crew.run(phaseEnd)
+	} else if several {
+		m.crew.run(phaseSum)
+	}
+	if several {
+		m.tail(loss)
+		m.sums.ready(0)
+	}
+	if m.split.on || several {
+		m.crew.run(phaseTables)
+	}
 }
 
 // tail writes what rides behind the dense gradients.

@@ -5,18 +5,20 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/dense"
+	"github.com/wdlrun/wdlrun/internal/f32"
 )
 
-// split is how the only worker of a model takes the network's first layer by the
-// distinct rows of a batch: Zipf's law makes most values of most features repeat. It is
-// for training alone: what a sample is found to be worth must not depend, not by a
-// rounding, on the samples beside it.
+// split is how a model takes the network's first layer by the distinct rows of a batch:
+// Zipf's law makes most values of most features repeat. It is for training alone: what a
+// sample is found to be worth must not depend, not by a rounding, on the samples beside
+// it.
 type split struct {
-	by     *dense.Pieces // nil: never
+	by     *dense.Pieces // a hand for each worker; nil: never
 	on     bool          // in this batch
 	deep   []int         // features whose distinct rows are pieces
 	other  []int         // features in the network whose are not
 	pieces []dense.Piece
+	rest   []float32 // B×R: the input in the columns of no piece
 	wide   []wide    // by feature: those of deep that are wide too
 	values []float32 // of the pieces' rows, then of their gradients; the same of wide
 	spared int64     // operations of products, since the trainer was made
@@ -27,6 +29,24 @@ type split struct {
 type wide struct {
 	of          []uint32  // by row of the batch: which of them stands there; empty: none
 	value, grad []float32 // by distinct row
+}
+
+// newSplit is for workers whose networks are perceptrons alone.
+func newSplit(workers []*worker) (s split) {
+	var mlps []*dense.MLP
+	for _, w := range workers {
+		mlp, ok := w.net.(*dense.MLP)
+		if !ok {
+			return s
+		}
+		mlps = append(mlps, mlp)
+	}
+	if s.by = dense.NewPieces(mlps...); s.by != nil {
+		for i, w := range workers {
+			w.hand = s.by.Hands[i]
+		}
+	}
+	return s
 }
 
 // wideOf returns the wide weights of feature f's distinct rows, nil if they are not at hand.
@@ -44,130 +64,177 @@ func (x *wide) add(logit []float32, lo int) {
 	}
 }
 
-// addGrad adds the gradients of the logits from row lo on to their weights'.
-func (x *wide) addGrad(dlogit []float32, lo int) {
-	for i, n := range x.of[lo : lo+len(dlogit)] {
+// addGrad adds the gradients of the logits to their weights'.
+func (x *wide) addGrad(dlogit []float32) {
+	for i, n := range x.of[:len(dlogit)] {
 		x.grad[n] += dlogit[i]
 	}
 }
 
-// passes is what the two passes over the sums cost, in multiply-adds of a value of a
-// row: distinct rows save three products and cost two passes.
-const passes = 10
-
-// pays reports whether n distinct rows of dim values out of rows are worth a piece.
-func pays(n, rows, dim int) bool { return 3*dim*(rows-n) > passes*rows }
-
-// begin decides which features are pieces, and takes the batch through the network's
-// first layer.
-func (w *worker) begin() {
-	s, m, at := &w.split, w.model, time.Now()
-	if s.on = false; s.by == nil || w.net == nil || !m.train {
+// choose decides which features of the model's batch are pieces.
+func (s *split) choose(m *model) {
+	if s.on = false; s.by == nil || !m.train {
 		return
 	}
+	defer lap(&m.workers[0].spent.Pool, time.Now())
 	s.deep, s.other, s.pieces = s.deep[:0], s.other[:0], s.pieces[:0]
 	s.wide = slices.Grow(s.wide[:0], len(m.layout.Features))[:len(m.layout.Features)]
 	clear(s.wide)
-	total, scalars := 0, 0
+	total := 0
 	for f, ft := range m.layout.Features {
 		if ft.DeepPart < 0 {
 			continue
 		}
 		dim := m.layout.Tables[ft.Table].Parts[ft.DeepPart].Dim
 		n, ok := m.lookup.Distinct(f)
-		if !ok || !pays(n, m.batch.Rows, dim) {
+		if !ok || !s.by.Pays(n, m.batch.Rows, dim) {
 			s.other = append(s.other, f)
 			continue
 		}
 		s.deep = append(s.deep, f)
 		s.pieces = append(s.pieces, dense.Piece{Col: ft.DeepCol, Dim: dim, Of: m.lookup.Numbers(f)})
-		total += n * dim
-		if ft.WidePart >= 0 && w.bias != nil {
-			s.wide[f].of = m.lookup.Numbers(f)
-			scalars += n
-		}
+		total += n * (dim + 1)
 		s.spared += 3 * 2 * int64(m.batch.Rows-n) * int64(dim) * int64(s.by.Out())
 	}
-	if s.on = len(s.deep) > 0; !s.on {
-		return
+	if s.on = len(s.deep) > 0; s.on {
+		s.room(m, total)
+		s.rest = s.by.Begin(m.batch.Rows, s.pieces)
 	}
-	s.read(m, total, scalars)
-	s.rest(m, s.by.Begin(m.batch.Rows, s.pieces))
+}
+
+// room gives pieces and wide weights their places among total values, and as many
+// gradients behind them.
+func (s *split) room(m *model, total int) {
+	if cap(s.values) < 2*total {
+		s.values = make([]float32, 2*total+total/2)
+	}
+	values, grads := s.values[:total], s.values[total:2*total]
+	take := func(n int) (value, grad []float32) {
+		value, grad = values[:n], grads[:n]
+		values, grads = values[n:], grads[n:]
+		return value, grad
+	}
+	for i, f := range s.deep {
+		q, x := &s.pieces[i], &s.wide[f]
+		n, _ := m.lookup.Distinct(f)
+		q.Rows, q.Grad = take(n * q.Dim)
+		if m.layout.Features[f].WidePart >= 0 && m.workers[0].bias != nil {
+			x.of = q.Of
+			x.value, x.grad = take(n)
+		}
+	}
+}
+
+// fill is phaseFill of worker i: it reads the distinct rows of its share of the pieces,
+// and what of its rows of the batch is of no piece.
+func (m *model) fill(i int) {
+	s, w, at := &m.split, m.workers[i], time.Now()
+	first, end := share(len(s.deep), len(m.workers), i)
+	for k := first; k < end; k++ {
+		f := s.deep[k]
+		m.lookup.ReadDistinct(f, m.layout.Features[f].DeepPart, s.pieces[k].Rows)
+		if x := &s.wide[f]; len(x.of) > 0 {
+			m.lookup.ReadDistinct(f, m.layout.Features[f].WidePart, x.value)
+			clear(x.grad)
+		}
+	}
+	lo, hi := share(m.batch.Rows, len(m.workers), i)
+	s.fillRest(m, lo, hi)
 	at = lap(&w.spent.Pool, at)
-	s.by.Sum()
+	w.hand.Start(lo, hi)
 	lap(&w.spent.Forward, at)
 }
 
-// read reads the pieces' rows, total values, and the wide weights that are with them.
-func (s *split) read(m *model, total, scalars int) {
-	if n := 2 * (total + scalars); cap(s.values) < n {
-		s.values = make([]float32, n+n/4)
+// fillRest fills in the columns of rows lo to hi that are of no piece.
+func (s *split) fillRest(m *model, lo, hi int) {
+	r, d := len(s.rest)/m.batch.Rows, len(m.layout.Dense)
+	x, col := s.rest[lo*r:hi*r], 0
+	for _, f := range s.other {
+		ft := m.layout.Features[f]
+		m.lookup.PoolRange(f, ft.DeepPart, lo, hi, from(x, col), r, false)
+		col += m.layout.Tables[ft.Table].Parts[ft.DeepPart].Dim
 	}
-	deep, rest := s.values[:2*total], s.values[2*total:2*(total+scalars)]
-	clear(rest[scalars:])
-	next, one := 0, 0
-	for i, f := range s.deep {
-		q, x, ft := &s.pieces[i], &s.wide[f], m.layout.Features[f]
-		n, _ := m.lookup.Distinct(f)
-		q.Rows, q.Grad = deep[next:next+n*q.Dim], deep[total+next:][:n*q.Dim]
-		next += n * q.Dim
-		m.lookup.ReadDistinct(f, ft.DeepPart, q.Rows)
-		if len(x.of) > 0 {
-			x.value, x.grad = rest[one:one+n], rest[scalars+one:][:n]
-			one += n
-			m.lookup.ReadDistinct(f, ft.WidePart, x.value)
-		}
+	for i := 0; d > 0 && i < hi-lo; i++ {
+		copy(x[(i+1)*r-d:(i+1)*r], m.batch.Dense[(lo+i)*d:])
 	}
 }
 
-// rest fills in the columns that are of no piece.
-func (s *split) rest(m *model, x []float32) {
-	r, d := 0, len(m.layout.Dense)
-	if m.batch.Rows > 0 {
-		r = len(x) / m.batch.Rows
-	}
-	col := 0
-	for _, f := range s.other {
-		ft := m.layout.Features[f]
-		m.lookup.PoolRange(f, ft.DeepPart, 0, m.batch.Rows, from(x, col), r, false)
-		col += m.layout.Tables[ft.Table].Parts[ft.DeepPart].Dim
-	}
-	for i := 0; d > 0 && i < m.batch.Rows; i++ {
-		copy(x[(i+1)*r-d:(i+1)*r], m.batch.Dense[i*d:])
-	}
+// columns is phaseColumns of worker i.
+func (m *model) columns(i int) {
+	w := m.workers[i]
+	defer lap(&w.spent.Forward, time.Now())
+	w.hand.Sum()
 }
 
 // through takes rows lo to hi, whose inputs are at hand, through the network.
 func (w *worker) through(lo, hi int) ([]float32, error) {
-	if w.split.on {
-		return w.split.by.Forward(lo, hi, w.model.train)
+	if w.model.split.on {
+		return w.hand.Forward(lo, hi, w.model.train)
 	}
 	return w.net.Forward(w.x, hi-lo, w.model.train)
 }
 
-// end adds the gradients of the first layer and of its input.
-func (w *worker) end() {
-	s, m, at := &w.split, w.model, time.Now()
-	if !s.on {
-		return
-	}
-	dx := s.by.End()
-	at = lap(&w.spent.Backward, at)
-	for i, f := range s.deep {
+// end is phaseEnd of worker i: the gradients of its share of the first layer and of its
+// input, and of the workers' sums of all else.
+func (m *model) end(i int) {
+	w := m.workers[i]
+	defer lap(&w.spent.Backward, time.Now())
+	w.hand.End()
+	m.sum(i)
+}
+
+// keyGradients is model's for a batch whose first layer went by distinct rows.
+func (s *split) keyGradients(m *model, i int) {
+	for k, f := range s.deep {
 		ft := m.layout.Features[f]
-		m.lookup.AddDistinct(f, ft.DeepPart, s.pieces[i].Grad)
-		if x := &s.wide[f]; len(x.of) > 0 {
+		if ft.Table%len(m.workers) != i {
+			continue
+		}
+		m.lookup.AddDistinct(f, ft.DeepPart, s.pieces[k].Grad)
+		if x := s.wideOf(f); x != nil {
+			x.addGrad(m.dlogit)
 			m.lookup.AddDistinct(f, ft.WidePart, x.grad)
 		}
 	}
-	r, col := 0, 0
-	if m.batch.Rows > 0 {
-		r = len(dx) / m.batch.Rows
-	}
+	dx := s.by.Rest()
+	r, col := len(dx)/m.batch.Rows, 0
 	for _, f := range s.other {
 		ft := m.layout.Features[f]
-		m.lookup.PoolGradRange(f, ft.DeepPart, 0, m.batch.Rows, from(dx, col), r)
+		if ft.Table%len(m.workers) == i {
+			m.lookup.PoolGradRange(f, ft.DeepPart, 0, m.batch.Rows, from(dx, col), r)
+		}
 		col += m.layout.Tables[ft.Table].Parts[ft.DeepPart].Dim
 	}
-	lap(&w.spent.Keys, at)
+	for f, ft := range m.layout.Features {
+		if ft.WidePart >= 0 && ft.Table%len(m.workers) == i && s.wideOf(f) == nil {
+			m.lookup.PoolGradRange(f, ft.WidePart, 0, m.batch.Rows, m.dlogit, 1)
+		}
+	}
+}
+
+// zero clears the worker's gradients, but for those that phaseEnd makes for all in the
+// first worker's arena.
+func (w *worker) zero() {
+	grads := w.arena.Grads()
+	if w.model.split.on && w != w.model.workers[0] {
+		from, to := w.model.split.by.Own()
+		clear(grads[:from])
+		grads = grads[to:]
+	}
+	clear(grads)
+}
+
+// sum is phaseSum of worker i: worker after worker, into the arena.
+func (m *model) sum(i int) {
+	from, to := 0, 0
+	if m.split.on {
+		from, to = m.split.by.Own()
+	}
+	all := m.arena.Grads()[:len(m.arena.Grads())-tailWidth]
+	for _, part := range [...][2]int{{0, from}, {to, len(all)}} {
+		lo, hi := share(part[1]-part[0], len(m.workers), i)
+		for _, w := range m.workers[1:] {
+			f32.AddTo(all[part[0]+lo:part[0]+hi], w.arena.Grads()[part[0]+lo:part[0]+hi])
+		}
+	}
 }

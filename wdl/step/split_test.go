@@ -34,9 +34,9 @@ func repeating(seed uint64, rows int) *encode.Batch {
 
 // splitTrained are the dense parameters and rows of one rank after some steps, and how
 // many of these took the first layer by distinct rows.
-func splitTrained(t *testing.T, comm *collective.Comm, by bool, hot int) (values []float32, rows []byte, split int, err error) {
+func splitTrained(t *testing.T, comm *collective.Comm, by bool, hot, threads int) (values []float32, rows []byte, split int, err error) {
 	c, columns := parityConfig("adagrad")
-	c.Train.Hot.Keys = hot
+	c.Train.Hot.Keys, c.Train.Threads = hot, threads
 	tr, err := NewTrainer(comm, trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
 	if err != nil {
 		return nil, nil, 0, err
@@ -44,13 +44,13 @@ func splitTrained(t *testing.T, comm *collective.Comm, by bool, hot int) (values
 	defer tr.Close()
 	tr.model.chunk = 16
 	if !by {
-		tr.model.workers[0].split.by = nil
+		tr.model.split.by = nil
 	}
 	for n := range 40 {
 		if _, err := tr.Step(int64(n+1), 1, repeating(uint64(n*comm.Size()+comm.Rank()), 60), nil, Wish{}); err != nil {
 			return nil, nil, 0, err
 		}
-		if tr.model.workers[0].split.on {
+		if tr.model.split.on {
 			split++
 		}
 	}
@@ -65,23 +65,23 @@ func splitTrained(t *testing.T, comm *collective.Comm, by bool, hot int) (values
 }
 
 // TestDistinctRowsTrainTheSame: a first layer by distinct rows trains the model that one
-// by samples does, but for rounding, on one rank and on two, with hot keys and without,
-// and the same bits again.
+// by samples does, but for rounding, on one rank and on two, on threads, with hot keys and
+// without, and the same bits again.
 func TestDistinctRowsTrainTheSame(t *testing.T) {
 	if !f32.Tiles() {
 		t.Skip("this machine has no kernels for tiles")
 	}
-	for _, x := range []struct{ size, hot int }{{1, 0}, {2, 0}, {2, 4}} {
+	for _, x := range []struct{ size, hot, threads int }{{1, 0, 1}, {2, 0, 1}, {2, 4, 1}, {1, 0, 2}, {1, 0, 5}, {2, 4, 3}} {
 		onRanks(t, x.size, func(comm *collective.Comm) error {
-			want, _, none, err := splitTrained(t, comm, false, x.hot)
+			want, _, none, err := splitTrained(t, comm, false, x.hot, x.threads)
 			if err != nil {
 				return err
 			}
-			got, rows, steps, err := splitTrained(t, comm, true, x.hot)
+			got, rows, steps, err := splitTrained(t, comm, true, x.hot, x.threads)
 			if err != nil {
 				return err
 			}
-			again, sameRows, _, err := splitTrained(t, comm, true, x.hot)
+			again, sameRows, _, err := splitTrained(t, comm, true, x.hot, x.threads)
 			if err != nil {
 				return err
 			}
@@ -106,33 +106,24 @@ func TestDistinctRowsTrainTheSame(t *testing.T) {
 
 // TestDistinctRowsAllocateNothing in the steady state.
 func TestDistinctRowsAllocateNothing(t *testing.T) {
-	c, columns := parityConfig("adagrad")
-	tr, err := NewTrainer(single(), trace.New(16), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
-	b, n := repeating(1, 60), int64(0)
-	step := func() {
-		n++
-		if _, err := tr.Step(n, 1, b, nil, Wish{}); err != nil {
+	for threads := range 3 {
+		c, columns := parityConfig("adagrad")
+		c.Train.Threads = 1 + threads
+		tr, err := NewTrainer(single(), trace.New(16), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	step()
-	if allocs := testing.AllocsPerRun(20, step); allocs != 0 {
-		t.Errorf("%v allocations a step", allocs)
-	}
-}
-
-// TestOnlyRepetitionPays: distinct rows are worth a piece where they are few.
-func TestOnlyRepetitionPays(t *testing.T) {
-	for _, x := range []struct {
-		n, rows, dim int
-		want         bool
-	}{{10, 1024, 10, true}, {500, 1024, 10, true}, {800, 1024, 10, false}, {10, 1024, 1, false}, {0, 0, 10, false}, {6, 6, 4, false}} {
-		if got := pays(x.n, x.rows, x.dim); got != x.want {
-			t.Errorf("pays(%d, %d, %d) is %t", x.n, x.rows, x.dim, got)
+		defer tr.Close()
+		b, n := repeating(1, 60), int64(0)
+		step := func() {
+			n++
+			if _, err := tr.Step(n, 1, b, nil, Wish{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		step()
+		if allocs := testing.AllocsPerRun(20, step); allocs != 0 {
+			t.Errorf("%d threads: %v allocations a step", 1+threads, allocs)
 		}
 	}
 }

@@ -92,8 +92,8 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l 
 		return nil, err
 	}
 	t.model.sums = newBuckets(comm, t.model.arena, c, l)
-	if w := t.model.workers[0]; w.split.by != nil && t.model.sums.work != nil {
-		w.split.by.Stops = t.model.sums.stops(t.model.arena)
+	if by := t.model.split.by; by != nil && t.model.sums.work != nil {
+		by.Stops = t.model.sums.stops(t.model.arena)
 	}
 	t.image = func() (*model, error) { return newModel(c, l, store, nil, nil) }
 	return t, refused
@@ -204,7 +204,7 @@ func (t *Trainer) FLOP() (n int64) {
 
 // Spared returns how many operations of products this rank has not needed so far, of
 // those that FLOP counts, as it computed with distinct rows once.
-func (t *Trainer) Spared() (n int64) { return t.model.workers[0].split.spared }
+func (t *Trainer) Spared() (n int64) { return t.model.split.spared }
 
 // Parameters returns how many dense parameters there are.
 func (t *Trainer) Parameters() int { return len(t.model.arena.Grads()) - tailWidth }

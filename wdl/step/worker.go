@@ -13,12 +13,15 @@ import (
 // weights, many enough that a product's packing is paid by them.
 const chunkRows = 256
 
-// A step's compute has up to three phases, each of all workers at once. One
-// worker alone needs only the first.
+// A step's compute has up to five phases, each of all workers at once. One worker alone
+// whose first layer goes by samples needs phaseRows only.
 const (
-	phaseRows   = iota // each worker: its rows of the batch, forward and backward
-	phaseTables        // each worker: the gradients of its tables' keys
-	phaseSum           // each worker: its stretch of the sum of the workers' dense gradients
+	phaseFill    = iota // by distinct rows, each worker: its share of the rows and of the other input
+	phaseColumns        // by distinct rows, each worker: its columns of the first layer's output
+	phaseRows           // each worker: its rows of the batch, forward and backward
+	phaseEnd            // by distinct rows, each worker: its pieces' gradients, and phaseSum of all others
+	phaseSum            // each worker: its stretch of the sum of the workers' dense gradients
+	phaseTables         // each worker: the gradients of its tables' keys
 )
 
 // worker takes an equal, contiguous share of each batch through the network, in
@@ -30,8 +33,7 @@ type worker struct {
 	arena *dense.Arena // the model's for the first worker, an image for others
 	net   network      // nil: wide model only
 	bias  *dense.Param // of the wide model; nil: deep model only
-
-	split split // the network's first layer by distinct rows
+	hand  *dense.Hand  // of split; nil: never by distinct rows
 
 	x     []float32 // chunk × width: the network's input
 	loss  float64   // of its rows of this batch
@@ -62,9 +64,6 @@ func newWorker(m *model, c *config.Config, reduce func([]float32) error) (w *wor
 	if *c.Model.Deep {
 		w.net, err = newNetwork(w.arena, c, m.layout, reduce)
 	}
-	if mlp, ok := w.net.(*dense.MLP); ok && c.Train.Threads == 1 {
-		w.split.by = mlp.Pieces()
-	}
 	return w, err
 }
 
@@ -77,10 +76,7 @@ func (m *model) rows(i int) {
 	w := m.workers[i]
 	w.loss, w.err = 0, nil
 	if m.train {
-		w.arena.ZeroGrad()
-	}
-	if w.begin(); w.err != nil {
-		return
+		w.zero()
 	}
 	lo, hi := share(m.batch.Rows, len(m.workers), i)
 	for first := true; first || lo < hi; first = false { // no rows are one empty chunk: batch normalisation takes part
@@ -103,9 +99,6 @@ func (m *model) rows(i int) {
 		if m.train && i == 0 && m.paused(lo, hi, at) {
 			return
 		}
-	}
-	if m.train {
-		w.end()
 	}
 }
 
@@ -163,7 +156,7 @@ func (w *worker) pool(lo, hi int) {
 			logit[i] = w.bias.Value[0]
 		}
 	}
-	deep := w.net != nil && !w.split.on
+	deep := w.net != nil && !m.split.on
 	if deep {
 		w.input(lo, hi)
 	}
@@ -174,7 +167,7 @@ func (w *worker) pool(lo, hi int) {
 		if ft.WidePart < 0 || w.bias == nil {
 			continue
 		}
-		if x := w.split.wideOf(f); x != nil {
+		if x := m.split.wideOf(f); x != nil {
 			x.add(logit, lo)
 		} else {
 			m.lookup.PoolRange(f, ft.WidePart, lo, hi, logit, 1, true)
@@ -198,8 +191,9 @@ func (w *worker) input(lo, hi int) {
 }
 
 // backward adds the gradients of rows lo to hi. Those of keys it adds at once if
-// it is the only worker, and leaves to phaseTables otherwise.
-func (w *worker) backward(lo, hi int) error {
+// it is the only worker and its input's gradient is at hand, and leaves to phaseTables
+// otherwise.
+func (w *worker) backward(lo, hi int) (err error) {
 	m, at := w.model, time.Now()
 	if w.bias != nil {
 		for _, g := range m.dlogit[lo:hi] {
@@ -207,17 +201,15 @@ func (w *worker) backward(lo, hi int) error {
 		}
 	}
 	var dx []float32
-	if w.split.on {
-		if err := w.split.by.Backward(m.dlogit[lo:hi], lo, hi); err != nil {
-			return err
-		}
+	if m.split.on {
+		err = w.hand.Backward(m.dlogit[lo:hi], lo, hi)
 	} else if w.net != nil {
-		var err error
-		if dx, err = w.net.Backward(m.dlogit[lo:hi], hi-lo); err != nil {
-			return err
-		}
+		dx, err = w.net.Backward(m.dlogit[lo:hi], hi-lo)
 	}
 	at = lap(&w.spent.Backward, at)
+	if err != nil || m.split.on {
+		return err
+	}
 	if len(m.workers) > 1 {
 		copy(m.dx[lo*m.layout.Width:], dx)
 		return nil
@@ -233,12 +225,10 @@ func (w *worker) backward(lo, hi int) error {
 // that of the network's input for these rows.
 func (m *model) keyGradients(f, lo, hi int, dx []float32) {
 	ft := m.layout.Features[f]
-	if x := m.workers[0].split.wideOf(f); x != nil {
-		x.addGrad(m.dlogit[lo:hi], lo)
-	} else if ft.WidePart >= 0 {
+	if ft.WidePart >= 0 {
 		m.lookup.PoolGradRange(f, ft.WidePart, lo, hi, m.dlogit[lo:hi], 1)
 	}
-	if ft.DeepPart >= 0 && !m.workers[0].split.on {
+	if ft.DeepPart >= 0 {
 		m.lookup.PoolGradRange(f, ft.DeepPart, lo, hi, from(dx, ft.DeepCol), m.layout.Width)
 	}
 }
@@ -246,19 +236,14 @@ func (m *model) keyGradients(f, lo, hi int, dx []float32) {
 // tables is phaseTables of worker i: no two workers have features of one table.
 func (m *model) tables(i int) {
 	defer lap(&m.workers[i].spent.Keys, time.Now())
+	if m.split.on {
+		m.split.keyGradients(m, i)
+		return
+	}
 	for f, ft := range m.layout.Features {
 		if ft.Table%len(m.workers) == i {
 			m.keyGradients(f, 0, m.batch.Rows, m.dx)
 		}
-	}
-}
-
-// sum is phaseSum of worker i: worker after worker, into the arena.
-func (m *model) sum(i int) {
-	all := m.arena.Grads()[:len(m.arena.Grads())-tailWidth]
-	lo, hi := share(len(all), len(m.workers), i)
-	for _, w := range m.workers[1:] {
-		f32.AddTo(all[lo:hi], w.arena.Grads()[lo:hi])
 	}
 }
 
