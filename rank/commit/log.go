@@ -24,7 +24,7 @@ const maxRecordBytes = 1 << 20
 
 // AppendLogHeader begins a log with the record that a run starts from.
 func AppendLogHeader(b []byte, start Record) []byte {
-	r := AppendRecord(nil, start)
+	r := appendRecord(nil, start)
 	return append(uvarints(append(b, logMagic...), int64(len(r))), r...)
 }
 
@@ -78,7 +78,7 @@ func NewLogReader(r io.Reader) (*LogReader, error) {
 	if _, err := io.ReadFull(l.r, b); err != nil {
 		return nil, fmt.Errorf("commit: log: first record: %w", err)
 	}
-	if l.record, err = ParseRecord(b); err != nil {
+	if l.record, err = parseRecord(b); err != nil {
 		return nil, fmt.Errorf("commit: log: %w", err)
 	}
 	return l, nil

@@ -85,7 +85,6 @@ const (
 	Stale                    // owner to worker: Tag is of no use any more
 	Commit                   // coordinator to owner: apply Record
 	Applied                  // owner to coordinator: Step is applied
-	kinds    = iota
 )
 
 var kindNames = [...]string{Ask: "ask", State: "state", Fenced: "fenced", Lease: "lease", Cancel: "cancel",

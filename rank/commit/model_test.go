@@ -112,7 +112,7 @@ func (m *model) intern(p part) int32 {
 }
 
 func (m *model) post(x Message) int32 {
-	key := string(AppendMessage(nil, x))
+	key := string(appendMessage(nil, x))
 	id, ok := m.letter[key]
 	if !ok {
 		id = int32(len(m.letters))
@@ -670,6 +670,42 @@ func (p part) key() []byte {
 	}
 }
 
+// appendMessage appends to b what tells m from all other messages.
+func appendMessage(b []byte, m Message) []byte {
+	b = append(b, byte(m.Kind))
+	b = uvarints(b, int64(m.From)+1, int64(m.To)+1)
+	b = binary.AppendUvarint(b, uint64(m.Tag.Term))
+	b = uvarints(b, m.Tag.Step, int64(m.Tag.Slot), int64(m.Tag.Attempt))
+	switch m.Kind {
+	case Lease:
+		b = appendBatch(b, m.Batch)
+		b = uvarints(b, int64(len(m.Owners)))
+		last := 0
+		for _, o := range m.Owners {
+			b = uvarints(b, int64(o-last))
+			last = o
+		}
+	case Push:
+		b = binary.LittleEndian.AppendUint64(appendBatch(b, m.Batch), m.Digest)
+	case Pull:
+		b = appendBool(b, m.Dense)
+	case Rows:
+		b = binary.LittleEndian.AppendUint64(appendBool(b, m.Dense), m.Digest)
+	case Ready:
+		b = appendBool(append(b, m.Done), m.Failed)
+	case State:
+		b = binary.LittleEndian.AppendUint64(b, m.Digest)
+		b = appendPieces(appendRecord(b, *m.Record), m.Staged)
+	case Commit:
+		b = appendRecord(b, *m.Record)
+	case Fenced:
+		b = binary.AppendUvarint(b, uint64(m.Rules))
+	case Stale:
+		b = appendBool(binary.AppendUvarint(b, uint64(m.Rules)), m.Failed)
+	}
+	return b
+}
+
 func (o *Owner) clone() *Owner {
 	x := *o
 	x.staged, x.held, x.out = slices.Clone(o.staged), slices.Clone(o.held), nil
@@ -678,9 +714,9 @@ func (o *Owner) clone() *Owner {
 
 func (o *Owner) key() []byte {
 	b := uvarints([]byte{'o', byte(o.rank)}, int64(o.term), int64(o.digest>>1))
-	b = appendPieces(AppendRecord(b, o.record), o.staged)
+	b = appendPieces(appendRecord(b, o.record), o.staged)
 	for _, h := range o.held {
-		b = AppendMessage(b, h)
+		b = appendMessage(b, h)
 	}
 	return b
 }
@@ -692,7 +728,7 @@ func (w *Worker) clone() *Worker {
 }
 
 func (w *Worker) key() []byte {
-	b := AppendMessage([]byte{'w', byte(w.rank), byte(w.phase)}, Message{Kind: Lease, To: w.rank, Tag: w.lease.Tag, Batch: w.lease.Batch, Owners: w.lease.Owners})
+	b := appendMessage([]byte{'w', byte(w.rank), byte(w.phase)}, Message{Kind: Lease, To: w.rank, Tag: w.lease.Tag, Batch: w.lease.Batch, Owners: w.lease.Owners})
 	if w.phase == pulling {
 		for _, r := range w.rows {
 			b = appendBool(b, r)
@@ -725,11 +761,11 @@ func (c *Coordinator) clone() *Coordinator {
 
 func (c *Coordinator) key() []byte {
 	b := uvarints([]byte{'c', byte(c.stage)}, int64(c.term), int64(c.next), c.told)
-	b = AppendQueue(AppendRecord(appendBool(appendBool(b, c.known), c.rested), c.record), c.queue)
+	b = appendQueue(appendRecord(appendBool(appendBool(b, c.known), c.rested), c.record), c.queue)
 	for _, o := range c.owners {
 		b = appendBool(uvarints(b, int64(o.rank), o.version), o.answered)
 		if o.answered && c.stage == gathering {
-			b = AppendMessage(b, o.state)
+			b = appendMessage(b, o.state)
 		}
 	}
 	for _, s := range c.seats {

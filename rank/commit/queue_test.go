@@ -55,11 +55,11 @@ func TestQueueIsItsTwin(t *testing.T) {
 			if err := q.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			read, err := ParseQueue(AppendQueue(nil, q))
+			r, err := parseRecord(appendRecord(nil, Record{Queue: q}))
 			if err != nil {
 				t.Fatalf("%+v: %v", q, err)
 			}
-			q = read
+			q = r.Queue
 			n := rapid.IntRange(1, 9).Draw(t, "slots")
 			items := q.Lease(n)
 			if want := twin[:min(n, len(twin))]; !slices.Equal(items, []Item(want)) || q.Left() != int64(len(twin)) {
@@ -115,7 +115,7 @@ func TestLogGivesBackEveryStep(t *testing.T) {
 		}
 		for _, w := range want {
 			r, err := l.Next()
-			if err != nil || !bytes.Equal(AppendRecord(nil, r), AppendRecord(nil, w)) {
+			if err != nil || !bytes.Equal(appendRecord(nil, r), appendRecord(nil, w)) {
 				t.Fatalf("step %+v is read as %+v: %v", w, r, err)
 			}
 		}
