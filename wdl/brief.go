@@ -243,6 +243,12 @@ func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed 
 var free = regexp.MustCompile(`^(data\.(train|test|valid|follow|max_bad)\b|train\.(epochs|threads|precision|mode|backup|batch|global_batch|clip_norm|eval_every|schedule|early_stop|checkpoint|hot|l2)\b|tables\[\d+\]\.(strategy|tier\.(dir|memory)):|` +
 	`(train\.optimizer|tables\[\d+\])\.(dense|deep|wide)\.(learning_rate|beta|beta1|beta2|epsilon|l1|l2):)`)
 
+// configured reports whether the configuration of a checkpoint can be read.
+func configured(c *checkpoint.Checkpoint) error {
+	_, err := readAll(c, sectionConfig)
+	return err
+}
+
 func unchanged(changed []string) error {
 	var fixed []string
 	for _, d := range changed {
@@ -306,11 +312,11 @@ func check(ctx context.Context, o Options, ranks int, eval *EvalOptions) error {
 	var from *checkpoint.Checkpoint
 	if o.Resume != "" {
 		var err error
-		var whole []func(*checkpoint.Checkpoint) error
-		if eval != nil || checkpoint.IsCheckpoint(o.Resume) {
-			whole = append(whole, func(c *checkpoint.Checkpoint) error { return c.Verify(ctx) })
+		accept := configured // the ranks read it through, and take an earlier one if need be
+		if checkpoint.IsCheckpoint(o.Resume) {
+			accept = func(c *checkpoint.Checkpoint) error { return c.Verify(ctx) }
 		}
-		if from, _, err = checkpoint.Resolve(o.Resume, whole...); err != nil {
+		if from, _, err = checkpoint.Resolve(o.Resume, accept); err != nil {
 			return resumeHint(err, o.Resume)
 		}
 	}

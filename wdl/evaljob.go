@@ -20,6 +20,7 @@ import (
 // EvalOptions say what an evaluation does. Rank 0's count.
 type EvalOptions struct {
 	Resume string   // run directory or checkpoint to evaluate
+	Read   bool     // CheckEval has read the one checkpoint that Resume names through
 	Data   []string // files, in the training's format or one that names its fields; none: the test data of the configuration
 	Warn   func(line string)
 }
@@ -45,7 +46,7 @@ type Evaluation struct {
 
 // NewEvaluation prepares an evaluation on a group.
 func NewEvaluation(comm *collective.Comm, rec *trace.Recorder, opt EvalOptions) Evaluation {
-	e := Evaluation{NewJob(comm, rec, Options{Resume: opt.Resume, Warn: opt.Warn})}
+	e := Evaluation{NewJob(comm, rec, Options{Resume: opt.Resume, Read: opt.Read, Warn: opt.Warn})}
 	e.eval = &opt
 	return e
 }

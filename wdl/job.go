@@ -27,6 +27,7 @@ type Options struct {
 	Set    []string          // settings that replace the configuration's, "train.seed=7"
 	Out    string            // where the run directory is made, default "runs"
 	Resume string            // run directory or checkpoint to continue from
+	Read   bool              // Check has read the one checkpoint that Resume names through
 	Again  string            // run directory that an earlier generation of this job made: goes on from its last checkpoint, or begins anew in it
 	Began  func()            // is called when Status first tells the run directory; nil: nobody asks
 	Warn   func(line string) // tells the user of something that went wrong, one line; nil: silent

@@ -507,6 +507,12 @@ func TestDamageIsFoundBeforeRanksStart(t *testing.T) {
 	if err := CheckEval(t.Context(), data); err != nil { // an earlier one is whole
 		t.Error(err)
 	}
+	for read, first := range map[bool]bool{false: true, true: false} { // once a start: before anything else, or in a launcher
+		err := failed(t, 2, Options{Resume: whole.Checkpoint, Read: read, Out: t.TempDir()})
+		if err == nil || !strings.Contains(err.Error(), "checksum") || strings.Contains(err.Error(), "wdl: resume: ") != first {
+			t.Errorf("read before: %v: %v", read, err)
+		}
+	}
 }
 
 // TestResumeKeepsItsSettings: what would change the meaning of parameters or the

@@ -13,11 +13,14 @@ import (
 )
 
 // choose opens the checkpoint to resume from, after reading every byte of it and of
-// those it builds upon. One that is damaged is refused with its fault, and an earlier
+// those it builds upon, unless that has just been done. One that is damaged is refused with its fault, and an earlier
 // one taken; so is, in a job that starts again, one from which the ranks that are left
 // cannot go on. Nil is the beginning: that is all there is for them.
 func (j *job) choose(ctx context.Context) (*checkpoint.Checkpoint, error) {
-	accept := []func(*checkpoint.Checkpoint) error{func(c *checkpoint.Checkpoint) error { return j.verify(ctx, c) }}
+	var accept []func(*checkpoint.Checkpoint) error
+	if !j.opt.Read || !checkpoint.IsCheckpoint(j.opt.Resume) {
+		accept = append(accept, func(c *checkpoint.Checkpoint) error { return j.verify(ctx, c) })
+	}
 	if j.opt.Again != "" {
 		accept = append(accept, j.goesOn)
 	}

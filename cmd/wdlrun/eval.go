@@ -49,7 +49,7 @@ func checkEval(c *cli.Context) error {
 
 func (p *program) evalRank(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
 	opt := evalOptions(c)
-	opt.Warn = warn
+	opt.Warn, opt.Read = warn, m.World.Launched
 	e := wdl.NewEvaluation(m.Comm, trace.New(0), opt)
 	m.Session.Watch(e.Status)
 	return e.Run(ctx)

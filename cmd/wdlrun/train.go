@@ -188,6 +188,7 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 	if opt.Replicas = c.Int("replicas"); opt.Replicas > 1 && !m.World.Launched {
 		return nil, errors.New("-replicas: the ranks must be started by wdlrun -np, which starts those that are lost again")
 	}
+	opt.Read = m.World.Launched             // by checkTrain, in the launcher
 	opt.Began = func() { m.Session.Beat() } // the launcher needs the directory if the job must go on
 	opt.Kill = func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }
 	for _, member := range m.Session.Members() {
