@@ -65,6 +65,9 @@ func TestBadInput(t *testing.T) {
 			if strings.Contains(o.stderr, "no checkpoint yet") || strings.Contains(o.stderr, "start again") {
 				t.Errorf("what comes again is to be begun again:\n%s", o.stderr)
 			}
+			if strings.Contains(o.stderr, "kept: ") {
+				t.Errorf("what ranks did tells nothing of a fault of a user:\n%s", o.stderr)
+			}
 			if strings.Contains(o.stderr, "goroutine ") || strings.Contains(o.stderr, "panic") {
 				t.Errorf("a panic:\n%s", o.stderr)
 			}

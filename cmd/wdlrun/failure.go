@@ -26,9 +26,12 @@ import (
 //	failure-20261121-101500/rank-0003.trace    where its last steps spent their time
 //
 // A rank that has died says nothing; one that was stopped does when it is woken, and
-// one that is slow to answer may do so when those who are left have gone on.
+// one that is slow to answer may do so when those who are left have gone on. Of a rank's
+// plain error nothing is kept: the verdict tells it.
 func keepFailure(out launcher.Outcome, w io.Writer) string {
-	if out.Status.RunDir == "" {
+	v := out.Verdict
+	told := func(w launcher.Words) bool { return w.Rank == v.Rank && w.About == aboutTrace }
+	if out.Status.RunDir == "" || v.Kind == rank.Failed && !slices.ContainsFunc(out.Words, told) {
 		return ""
 	}
 	dir, err := failureFolder(out.Status.RunDir, time.Now())
@@ -37,7 +40,7 @@ func keepFailure(out launcher.Outcome, w io.Writer) string {
 			err = os.WriteFile(filepath.Join(dir, name), body, 0o644)
 		}
 	}
-	verdict := append([]string{out.Verdict.String()}, out.Verdict.Others...)
+	verdict := append([]string{v.String()}, v.Others...)
 	keep("verdict.txt", []byte(strings.Join(verdict, "\n  ")+"\n"))
 	var stacks, traces []int
 	for _, w := range out.Words {

@@ -3,11 +3,16 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/wdl"
@@ -28,6 +33,35 @@ func TestSaid(t *testing.T) {
 	} {
 		if got := said(x.stacks, x.traces); got != x.want {
 			t.Errorf("stacks of %v, traces of %v: %q, want %q", x.stacks, x.traces, got, x.want)
+		}
+	}
+}
+
+// TestPlainErrorsLeaveNothing: what ranks did is kept of a failure that does not tell of
+// itself, which a rank shows by telling what it did.
+func TestPlainErrorsLeaveNothing(t *testing.T) {
+	stacks := []launcher.Words{{Rank: 0, About: aboutStacks}, {Rank: 1, About: aboutStacks}, {Rank: 0, About: aboutTrace}}
+	for _, x := range []struct {
+		kind rank.Kind
+		rank int
+		want string
+	}{
+		{rank.Killed, 1, "stacks of ranks 0, 1, traces of rank 0"}, {rank.Failed, 0, "stacks of ranks 0, 1, traces of rank 0"}, {rank.Failed, 1, ""},
+	} {
+		dir := t.TempDir()
+		out := launcher.Outcome{Verdict: &rank.Verdict{Kind: x.kind, Rank: x.rank}, Status: rank.Status{RunDir: dir}, Words: stacks}
+		got := keepFailure(out, t.Output())
+		left, err := os.ReadDir(dir)
+		if err != nil || !strings.HasPrefix(got, x.want) || (got == "") != (x.want == "") || (len(left) == 0) != (x.want == "") {
+			t.Errorf("rank %d %s: %q and %v, want %q", x.rank, x.kind, got, left, x.want)
+		}
+	}
+	for err, want := range map[error]bool{
+		&record.Fault{File: "a.csv", Line: 3}: true, errors.New("the loss is no finite number"): true,
+		fmt.Errorf("step 3: %w", &collective.MismatchError{}): false, fmt.Errorf("step 3: %w", &collective.LostError{}): false, &collective.AbortError{}: false,
+	} {
+		if plain(err) != want {
+			t.Errorf("%v tells all: %v", err, !want)
 		}
 	}
 }

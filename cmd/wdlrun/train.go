@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
@@ -232,13 +233,25 @@ func (p *program) run(ctx context.Context, m *member.Member, rec *trace.Recorder
 	m.Session.Watch(job.Status)
 	defer p.wishes(m.Session, job)()
 	result, err := job.Run(ctx)
-	if err != nil {
+	if err != nil && !plain(err) {
 		var last bytes.Buffer
 		if rec.WriteLast(&last, failureSpans) == nil {
 			m.Session.Report(aboutTrace, last.Bytes())
 		}
 	}
 	return result, err
+}
+
+// plain says that an error of a rank is its own and tells all there is to tell, as of a
+// record that cannot be read: none of a call that ranks make together, in which what each
+// did tells more.
+func plain(err error) bool {
+	var lost *collective.LostError
+	var mismatch *collective.MismatchError
+	var abort *collective.AbortError
+	var limit *collective.LimitError
+	var share *collective.ShareError
+	return !errors.As(err, &lost) && !errors.As(err, &mismatch) && !errors.As(err, &abort) && !errors.As(err, &limit) && !errors.As(err, &share)
 }
 
 // failureSpans is how many spans of a rank are kept beside a verdict: those of the
