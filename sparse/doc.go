@@ -156,9 +156,9 @@
 //
 // # Saved shards
 //
-// [Store.SaveShard] writes one table's rows of one shard in the format of package
-// table. Shards without rows are not saved ([Store.Sections] leaves them out) and
-// not loaded.
+// [Store.Snapshot] saves this rank's shards beside steps, in the formats of package
+// table, and [Store.SaveShard] one while no step is taken. Shards without rows are
+// not saved and not loaded.
 //
 // # Sources
 //

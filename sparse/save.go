@@ -6,10 +6,9 @@ import (
 	"strconv"
 )
 
-// Section is one saved unit: the rows of one table in one shard, what changed of them,
-// or the sightings of keys without a row.
+// Section is the rows of one table in one shard.
 type Section struct {
-	Name         string // SectionName of the two, DeltaName or SeenName
+	Name         string // SectionName of the two
 	Table, Shard int
 	Rows         int // of the shard
 }
@@ -17,8 +16,9 @@ type Section struct {
 // SectionName is the name under which a checkpoint keeps a table's shard.
 func SectionName(table string, shard int) string { return shardName("sparse/", table, shard) }
 
-// Sections lists what this rank has to save: its shards that hold rows, by table
-// and shard. A checkpoint without a section stands for a shard without rows.
+// Sections lists this rank's shards that hold rows, by table and shard, to be saved
+// while no step is taken; a [Snapshot] saves beside steps, and sightings too. A
+// checkpoint without a section stands for a shard without rows.
 func (s *Store) Sections() (all []Section) {
 	s.settle()
 	for i, t := range s.tables {
@@ -79,34 +79,7 @@ func (s *Store) LoadShard(r io.Reader, table, shard int) error {
 // seen in a table's shard.
 func SeenName(table string, shard int) string { return shardName("seen/", table, shard) }
 
-// Sightings lists the shards of this rank in which tables that admit keys have counted
-// some, by table and shard. Without them a training goes on as well, but counts anew.
-func (s *Store) Sightings() (all []Section) {
-	s.settle()
-	for i, t := range s.tables {
-		for shard := range t.Shards() {
-			if t.Seen(shard) && int(s.owner[shard]) == s.rank {
-				all = append(all, Section{SeenName(t.Config().Name, shard), i, shard, t.ShardRows(shard)})
-			}
-		}
-	}
-	return all
-}
-
-// SaveSeen writes the sightings of a table in one shard of this rank, in the format of
-// package table.
-func (s *Store) SaveSeen(w io.Writer, table, shard int) error {
-	err := s.checkPlace(table, shard)
-	if err == nil {
-		err = s.tables[table].SaveSeen(w, shard)
-	}
-	if err != nil {
-		return fmt.Errorf("sparse: save: rank %d of %d: %w", s.rank, s.size, err)
-	}
-	return nil
-}
-
-// LoadSeen reads what SaveSeen wrote, on any number of ranks, in place of what was
+// LoadSeen reads sightings that a Snapshot saved, on any number of ranks, in place of what was
 // counted in a shard of this rank. A table with another number of counters, or one that
 // admits every key, counts on as it is.
 func (s *Store) LoadSeen(r io.Reader, table, shard int) error {
@@ -135,29 +108,8 @@ func (s *Store) checkPlace(table, shard int) error {
 	return nil
 }
 
-// Now returns the step up to which a delta of a table reaches: that of its last
-// Apply.
-func (s *Store) Now(table int) int64 {
-	s.settle()
-	return s.tables[table].Now()
-}
-
-// SaveDelta writes what has changed in a shard of this rank after a step, rows
-// and keys given up, in the format of package table: a checkpoint between full
-// ones, or what a server loads. table.ErrTooOld says that a full one is needed.
-func (s *Store) SaveDelta(w io.Writer, table, shard int, since int64) error {
-	err := s.checkPlace(table, shard)
-	if err == nil {
-		err = s.tables[table].SaveDelta(w, shard, since)
-	}
-	if err != nil {
-		return fmt.Errorf("sparse: save: rank %d of %d: %w", s.rank, s.size, err)
-	}
-	return nil
-}
-
-// LoadDelta changes a shard of this rank as SaveDelta has written, on any number
-// of ranks, and returns the step up to which it tells; SetNow says it to the table
+// LoadDelta changes a shard of this rank by what a Snapshot has saved of it, on any
+// number of ranks, and returns the step up to which it tells; SetNow says it to the table
 // when every shard is changed. What was pulled before cannot be pushed.
 func (s *Store) LoadDelta(r io.Reader, table, shard int) (now int64, err error) {
 	if err = s.checkPlace(table, shard); err == nil {

@@ -42,14 +42,19 @@ func (c *saved) save(s *Store) error {
 		c.sections[sec.Name] = b.Bytes()
 		c.mu.Unlock()
 	}
-	for _, sec := range s.Sightings() {
-		var b bytes.Buffer
-		if err := s.SaveSeen(&b, sec.Table, sec.Shard); err != nil {
-			return err
+	for i, x := range s.tables {
+		for _, shard := range s.Owned() {
+			if !x.Seen(shard) {
+				continue
+			}
+			var b bytes.Buffer
+			if err := x.SaveSeen(&b, shard); err != nil {
+				return err
+			}
+			c.mu.Lock()
+			c.sections[SeenName(s.name(i), shard)] = b.Bytes()
+			c.mu.Unlock()
 		}
-		c.mu.Lock()
-		c.sections[sec.Name] = b.Bytes()
-		c.mu.Unlock()
 	}
 	return nil
 }
@@ -260,7 +265,7 @@ func TestFormatsStayReadable(t *testing.T) {
 		same("shard", shard.Bytes(), func(s *Store, r io.Reader) error { return s.LoadShard(r, 0, 0) })
 		s.tables[0].Delete([]uint64{0})
 		s.SetNow(0, 5)
-		if err := s.SaveDelta(&delta, 0, 0, 0); err != nil {
+		if err := s.tables[0].SaveDelta(&delta, 0, 0); err != nil {
 			t.Fatal(err)
 		}
 		same("delta", delta.Bytes(), func(s *Store, r io.Reader) error {
@@ -285,11 +290,11 @@ func TestSightingsStayReadable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.SaveSeen(&b, 0, 0); err != nil {
+	if err := s.tables[0].SaveSeen(&b, 0); err != nil {
 		t.Fatal(err)
 	}
 	golden.Check(t, "seen-v1.hex", hex.Dump(b.Bytes()))
-	if err := errors.Join(loaded.LoadSeen(iotest.OneByteReader(bytes.NewReader(b.Bytes())), 0, 0), loaded.SaveSeen(&again, 0, 0)); err != nil {
+	if err := errors.Join(loaded.LoadSeen(iotest.OneByteReader(bytes.NewReader(b.Bytes())), 0, 0), loaded.tables[0].SaveSeen(&again, 0)); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(again.Bytes(), b.Bytes()) {
@@ -586,7 +591,7 @@ func saveDelta(s *Store, since int64) map[string][]byte {
 	for _, shard := range s.Owned() {
 		for table := range s.tables {
 			var b bytes.Buffer
-			if err := s.SaveDelta(&b, table, shard, since); err != nil {
+			if err := s.tables[table].SaveDelta(&b, shard, since); err != nil {
 				panic(err)
 			}
 			files[SectionName(s.name(table), shard)] = bytes.Clone(b.Bytes())
