@@ -77,10 +77,13 @@ func (l *Lookup) take(bags []Bags) error {
 	for f := range bags {
 		b, x := &bags[f], &l.features[f]
 		n := l.values(b)
-		x.offsets, x.at, x.ids, x.coefs = l.offsets[offsets:offsets+len(b.Offsets)], l.at[values:values+n], l.ids[values:values+n], nil
-		copy(x.offsets, b.Offsets)
+		x.at, x.ids, x.coefs = l.at[values:values+n], l.ids[values:values+n], nil
 		values += n
-		offsets += len(b.Offsets)
+		if x.offsets == nil {
+			x.offsets = l.offsets[offsets : offsets+len(b.Offsets)]
+			copy(x.offsets, b.Offsets)
+			offsets += len(b.Offsets)
+		}
 		l.tally.KeysPulled += int64(len(b.Values))
 		if s.how[b.Table] == Pooled {
 			l.bagged.take(f, b)
@@ -104,13 +107,18 @@ func (l *Lookup) measureBags(bags []Bags) error {
 	l.features = resize(l.features, len(bags))
 	for f := range bags {
 		b, x := &bags[f], &l.features[f]
-		x.table, x.single = b.Table, b.single()
+		ones := l.onesOf(len(b.Offsets))
+		x.table, x.offsets, x.single = b.Table, nil, b.single(ones)
 		if err := b.check(len(s.tables), x.single); err != nil {
 			return fmt.Errorf("feature %d%s: %w", f, s.tableName(b.Table), err)
 		}
 		values += l.values(b)
-		offsets += len(b.Offsets)
 		pooled := s.how[b.Table] == Pooled
+		if x.single && !pooled {
+			x.offsets = ones
+		} else {
+			offsets += len(b.Offsets)
+		}
 		if x.plain = x.single || pooled || b.plain(); !x.plain {
 			coefs += len(b.Values)
 		}
@@ -118,6 +126,14 @@ func (l *Lookup) measureBags(bags []Bags) error {
 	}
 	l.offsets, l.at, l.ids, l.coefs = resize(l.offsets, offsets), resize(l.at, values), resize(l.ids, values), resize(l.coefs, coefs)
 	return nil
+}
+
+// onesOf returns n offsets of bags of one value each.
+func (l *Lookup) onesOf(n int) []int32 {
+	for i := len(l.ones); i < n; i++ {
+		l.ones = append(l.ones, int32(i))
+	}
+	return l.ones[:n]
 }
 
 // values is how many values a feature has here: keys, or bags that owners pool.
@@ -156,17 +172,13 @@ func (l *Lookup) partition() error {
 	if err := l.placeRows(); err != nil {
 		return err
 	}
+	if s.size == 1 {
+		l.keepOrder()
+		return nil
+	}
 	for t, x := range s.tables {
 		keys, owners := l.sets[t].Keys(), l.sets[t].Owners()
 		hot := s.hot.sets[t]
-		if s.size == 1 && hot.Len() == 0 {
-			c := &l.next[t]
-			copy(l.want.keys[c.key:], keys)
-			for id := range keys {
-				l.place[t][id] = uint32(c.row + id*x.Width())
-			}
-			continue
-		}
 		for id, key := range keys {
 			if hot.Has(key) {
 				continue
@@ -190,6 +202,31 @@ func (l *Lookup) partition() error {
 		}
 	}
 	return nil
+}
+
+// keepOrder is partition's last part for a rank that is alone: it owns all keys, none is
+// hot, and rows stand by the numbers of their keys.
+func (l *Lookup) keepOrder() {
+	for t, x := range l.store.tables {
+		c, width := l.next[t], uint32(x.Width())
+		copy(l.want.keys[c.key:], l.sets[t].Keys())
+		at := uint32(c.row)
+		for id := range l.place[t] {
+			l.place[t][id] = at
+			at += width
+		}
+	}
+	for f := range l.features {
+		x := &l.features[f]
+		if l.store.how[x.table] == Pooled {
+			continue
+		}
+		first, width := uint32(l.next[x.table].row), uint32(l.store.tables[x.table].Width())
+		at := x.at[:len(x.ids)]
+		for i, id := range x.ids {
+			at[i] = first + id*width
+		}
+	}
 }
 
 // placeRows finds where the rows of each section begin, and makes room for them.

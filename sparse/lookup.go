@@ -20,7 +20,8 @@ type Lookup struct {
 	features []feature
 	sets     []*table.Set // by table: unique keys
 	place    [][]uint32   // by table: where in the rows each unique key's row begins
-	offsets  []int32      // of all features
+	offsets  []int32      // of all features whose bags are not of one value each
+	ones     []int32      // 0, 1, 2, …: the offsets of the others
 	at       []uint32     // of all features, by value: where its row begins
 	ids      []uint32     // of all features, by value: the number of its key
 	coefs    []float32    // of the features that need them

@@ -23,6 +23,29 @@ func prefetchSet(slots []setSlot, hashes []uint64) {
 	}
 }
 
+// eights says that there are instructions for eight keys at a time.
+var eights = cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
+
+func hashAll(hashes, keys []uint64, salt uint64) {
+	n := 0
+	if eights {
+		if n = len(keys) &^ 7; n > 0 {
+			_ = hashes[n-1]
+			hashEights(&hashes[0], &keys[0], n, salt)
+		}
+	}
+	hashPlain(hashes[n:], keys[n:], salt)
+}
+
+func (s *Set) match(keys []uint64, hashes *[setChunk]uint64, ids []uint32, missed *[setChunk]uint8) []uint8 {
+	n := len(keys)
+	if n == 0 {
+		return nil
+	}
+	_, _ = ids[n-1], hashes[n-1]
+	return missed[:matchSlots16(&keys[0], &hashes[0], n, (*byte)(unsafe.Pointer(&s.slots[0])), uint64(len(s.slots)-1), s.epoch, &ids[0], &missed[0])]
+}
+
 func (s *slabs) locate(items []Row, addrs []*byte) {
 	if !cpu.X86.HasBMI2 {
 		s.locatePlain(items, addrs)
@@ -40,26 +63,26 @@ func (t *Table) locate(rows []Row, at []optim.Record) {
 	}
 	places, words := (*byte)(unsafe.Pointer(&s.place[0])), (*byte)(unsafe.Pointer(&marks.place[0]))
 	_ = at[:n]
-	eights := 0
+	done := 0
 	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512CD {
-		if eights = n &^ 7; eights > 0 {
-			locateEights((*byte)(unsafe.Pointer(&at[0])), (*uint32)(&rows[0]), eights, places, words, int(s.shift), s.size)
+		if done = n &^ 7; done > 0 {
+			locateEights((*byte)(unsafe.Pointer(&at[0])), (*uint32)(&rows[0]), done, places, words, int(s.shift), s.size)
 		}
 	}
-	if n > eights {
-		locateMarked((*byte)(unsafe.Pointer(&at[eights])), (*uint32)(&rows[eights]), n-eights, places, words, int(s.shift), s.size)
+	if n > done {
+		locateMarked((*byte)(unsafe.Pointer(&at[done])), (*uint32)(&rows[done]), n-done, places, words, int(s.shift), s.size)
 	}
 }
 
 func copyFound(dst, src []Row) (missing bool) {
-	eights := 0
+	done := 0
 	if cpu.X86.HasAVX2 {
-		if eights = len(src) &^ 7; eights > 0 {
-			_ = dst[eights-1]
-			missing = copyRows((*uint32)(&dst[0]), (*uint32)(&src[0]), eights)
+		if done = len(src) &^ 7; done > 0 {
+			_ = dst[done-1]
+			missing = copyRows((*uint32)(&dst[0]), (*uint32)(&src[0]), done)
 		}
 	}
-	return copyFoundPlain(dst[eights:], src[eights:]) || missing
+	return copyFoundPlain(dst[done:], src[done:]) || missing
 }
 
 func gather(dst []float32, stride int, addrs []*byte, n, width int) {

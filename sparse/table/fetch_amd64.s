@@ -270,3 +270,124 @@ end:
 	JNZ  row
 	VZEROUPPER
 	RET
+
+// func hashEights(hashes *uint64, keys *uint64, n int, salt uint64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·hashEights(SB), NOSPLIT, $0-32
+	MOVQ         hashes+0(FP), AX
+	MOVQ         keys+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         salt+24(FP), BX
+	VPBROADCASTQ BX, Z0
+	MOVQ         $0xbf58476d1ce4e5b9, BX
+	VPBROADCASTQ BX, Z1
+	MOVQ         $0x94d049bb133111eb, BX
+	VPBROADCASTQ BX, Z2
+
+many:
+	CMPQ      DX, $0x20
+	JLT       few
+	VMOVDQU64 (CX), Z3
+	VMOVDQU64 64(CX), Z4
+	VMOVDQU64 128(CX), Z5
+	VMOVDQU64 192(CX), Z6
+	VPXORQ    Z0, Z3, Z3
+	VPXORQ    Z0, Z4, Z4
+	VPXORQ    Z0, Z5, Z5
+	VPXORQ    Z0, Z6, Z6
+	VPSRLQ    $0x1e, Z3, Z7
+	VPSRLQ    $0x1e, Z4, Z8
+	VPSRLQ    $0x1e, Z5, Z9
+	VPSRLQ    $0x1e, Z6, Z10
+	VPXORQ    Z7, Z3, Z3
+	VPXORQ    Z8, Z4, Z4
+	VPXORQ    Z9, Z5, Z5
+	VPXORQ    Z10, Z6, Z6
+	VPMULLQ   Z1, Z3, Z3
+	VPMULLQ   Z1, Z4, Z4
+	VPMULLQ   Z1, Z5, Z5
+	VPMULLQ   Z1, Z6, Z6
+	VPSRLQ    $0x1b, Z3, Z7
+	VPSRLQ    $0x1b, Z4, Z8
+	VPSRLQ    $0x1b, Z5, Z9
+	VPSRLQ    $0x1b, Z6, Z10
+	VPXORQ    Z7, Z3, Z3
+	VPXORQ    Z8, Z4, Z4
+	VPXORQ    Z9, Z5, Z5
+	VPXORQ    Z10, Z6, Z6
+	VPMULLQ   Z2, Z3, Z3
+	VPMULLQ   Z2, Z4, Z4
+	VPMULLQ   Z2, Z5, Z5
+	VPMULLQ   Z2, Z6, Z6
+	VPSRLQ    $0x1f, Z3, Z7
+	VPSRLQ    $0x1f, Z4, Z8
+	VPSRLQ    $0x1f, Z5, Z9
+	VPSRLQ    $0x1f, Z6, Z10
+	VPXORQ    Z7, Z3, Z3
+	VPXORQ    Z8, Z4, Z4
+	VPXORQ    Z9, Z5, Z5
+	VPXORQ    Z10, Z6, Z6
+	VMOVDQU64 Z3, (AX)
+	VMOVDQU64 Z4, 64(AX)
+	VMOVDQU64 Z5, 128(AX)
+	VMOVDQU64 Z6, 192(AX)
+	ADDQ      $+256, CX
+	ADDQ      $+256, AX
+	SUBQ      $0x20, DX
+	JMP       many
+
+few:
+	TESTQ     DX, DX
+	JLE       done
+	VMOVDQU64 (CX), Z3
+	VPXORQ    Z0, Z3, Z3
+	VPSRLQ    $0x1e, Z3, Z4
+	VPXORQ    Z4, Z3, Z3
+	VPMULLQ   Z1, Z3, Z3
+	VPSRLQ    $0x1b, Z3, Z4
+	VPXORQ    Z4, Z3, Z3
+	VPMULLQ   Z2, Z3, Z3
+	VPSRLQ    $0x1f, Z3, Z4
+	VPXORQ    Z4, Z3, Z3
+	VMOVDQU64 Z3, (AX)
+	ADDQ      $+64, CX
+	ADDQ      $+64, AX
+	SUBQ      $0x08, DX
+	JMP       few
+
+done:
+	VZEROUPPER
+	RET
+
+// func matchSlots16(keys *uint64, hashes *uint64, n int, slots *byte, mask uint64, epoch uint64, ids *uint32, missed *byte) int
+TEXT ·matchSlots16(SB), NOSPLIT, $0-72
+	MOVQ keys+0(FP), AX
+	MOVQ hashes+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ slots+24(FP), BX
+	MOVQ mask+32(FP), SI
+	MOVQ epoch+40(FP), DI
+	MOVQ ids+48(FP), R8
+	MOVQ missed+56(FP), R9
+	XORQ R10, R10
+	XORQ R11, R11
+
+key:
+	MOVQ (CX)(R10*8), R12
+	ANDQ SI, R12
+	SHLQ $0x04, R12
+	MOVQ (BX)(R12*1), R13
+	MOVQ 8(BX)(R12*1), R12
+	XORQ (AX)(R10*8), R13
+	MOVL R12, (R8)(R10*4)
+	MOVB R10, (R9)(R11*1)
+	SHRQ $0x20, R12
+	XORQ DI, R12
+	ORQ  R12, R13
+	NEGQ R13
+	ADCQ $0x00, R11
+	INCQ R10
+	CMPQ R10, DX
+	JLT  key
+	MOVQ R11, ret+64(FP)
+	RET

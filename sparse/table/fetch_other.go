@@ -8,6 +8,12 @@ func prefetch([]*byte, int) {}
 
 func prefetchSet([]setSlot, []uint64) {}
 
+func hashAll(hashes, keys []uint64, salt uint64) { hashPlain(hashes, keys, salt) }
+
+func (s *Set) match(keys []uint64, hashes *[setChunk]uint64, ids []uint32, missed *[setChunk]uint8) []uint8 {
+	return s.matchPlain(keys, hashes, ids, missed)
+}
+
 func (s *slabs) locate(items []Row, addrs []*byte) { s.locatePlain(items, addrs) }
 
 func (t *Table) locate(rows []Row, at []optim.Record) { t.locatePlain(rows, at) }

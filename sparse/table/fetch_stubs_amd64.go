@@ -38,3 +38,13 @@ func copyRows(dst *uint32, src *uint32, n int) bool
 //
 //go:noescape
 func gatherRows(dst *byte, stride int, addrs **byte, n int, silent int, width int)
+
+// hashEights writes the hashes of n > 0 keys, a multiple of 8, to hashes.
+//
+//go:noescape
+func hashEights(hashes *uint64, keys *uint64, n int, salt uint64)
+
+// matchSlots16 writes the low halves of the tags in the first slots of n > 0 keys, at most 256, to ids, and returns how many slots have another key or epoch: which ones it writes to missed, which has room for n. Slots are 16 bytes each, key and tag.
+//
+//go:noescape
+func matchSlots16(keys *uint64, hashes *uint64, n int, slots *byte, mask uint64, epoch uint64, ids *uint32, missed *byte) int

@@ -128,3 +128,55 @@ func TestCopyFoundSeesEveryMissingRow(t *testing.T) {
 		}
 	}
 }
+
+func TestHashesOfManyKeysAreThoseOfEach(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 1))
+	for n := range 140 {
+		keys, salt := make([]uint64, n), rng.Uint64()
+		for i := range keys {
+			keys[i] = rng.Uint64() >> rng.IntN(64)
+		}
+		got := make([]uint64, n+1)
+		hashAll(got, keys, salt)
+		for i, key := range keys {
+			if want := hash(salt, key); got[i] != want {
+				t.Fatalf("%d keys: the hash of %x is %x, want %x", n, key, got[i], want)
+			}
+		}
+		if got[n] != 0 {
+			t.Fatalf("%d keys: one hash more was written", n)
+		}
+	}
+}
+
+// TestMatchIsPlain compares the fast match with its specification in slots of all kinds:
+// of other keys, of the same key in another epoch, and of the key itself.
+func TestMatchIsPlain(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 1))
+	s := NewSet(rng.Uint64(), nil, 1)
+	for range 300 {
+		s.epoch = 1 + rng.Uint64N(1<<32-1)
+		s.slots = make([]setSlot, 1<<(6+rng.IntN(6)))
+		keys := make([]uint64, rng.IntN(setChunk+1))
+		var hashes [setChunk]uint64
+		for i := range keys {
+			keys[i] = rng.Uint64() >> rng.IntN(60)
+			slot := &s.slots[hash(s.salt, keys[i])&uint64(len(s.slots)-1)]
+			switch rng.IntN(4) {
+			case 0:
+				*slot = setSlot{keys[i], s.epoch<<32 | rng.Uint64N(1<<32)}
+			case 1:
+				*slot = setSlot{keys[i], rng.Uint64()}
+			case 2:
+				*slot = setSlot{keys[i] ^ 1<<rng.IntN(64), s.epoch<<32 | rng.Uint64N(1<<32)}
+			}
+		}
+		hashPlain(hashes[:], keys, s.salt)
+		ids, wanted := make([]uint32, len(keys)+1), make([]uint32, len(keys)+1)
+		var missed, missing [setChunk]uint8
+		got, want := s.match(keys, &hashes, ids, &missed), s.matchPlain(keys, &hashes, wanted, &missing)
+		if !slices.Equal(got, want) || !slices.Equal(ids, wanted) {
+			t.Fatalf("%d keys in %d slots: missed %d, want %d; numbers %d, want %d", len(keys), len(s.slots), got, want, ids, wanted)
+		}
+	}
+}

@@ -48,9 +48,8 @@ type probes struct {
 // there, directory and segment, is asked for as well, for all keys before the
 // first is looked at.
 func (x *index) ask(keys []uint64, p *probes) {
-	for i, key := range keys {
-		h := hash(x.salt, key)
-		p.hashes[i] = h
+	hashAll(p.hashes[:], keys, x.salt)
+	for i, h := range p.hashes[:len(keys)] {
 		p.starts[i] = (*byte)(unsafe.Pointer(&x.shards[h>>(64-x.bits)]))
 	}
 	prefetch(p.starts[:len(keys)], 0)
@@ -91,9 +90,9 @@ func (x *index) findFlat(keys []uint64, rows []Row) (cold bool) {
 	var hashes [chunk]uint64
 	var starts [chunk]*byte
 	var masks [chunk]uint16
-	for i, key := range keys {
-		h := hash(x.salt, key)
-		hashes[i], starts[i] = h, (*byte)(unsafe.Pointer(&x.flat[h>>(64-x.bits)]))
+	hashAll(hashes[:], keys, x.salt)
+	for i, h := range hashes[:len(keys)] {
+		starts[i] = (*byte)(unsafe.Pointer(&x.flat[h>>(64-x.bits)]))
 	}
 	prefetch(starts[:len(keys)], 0)
 	for i, h := range hashes[:len(keys)] {

@@ -28,6 +28,14 @@ func Salt(table string) uint64 {
 // bits the slot within one, so the two do not depend on each other.
 func hash(salt, key uint64) uint64 { return mix(key ^ salt) }
 
+// hashPlain is the specification of hashAll, which writes the hashes of keys.
+func hashPlain(hashes, keys []uint64, salt uint64) {
+	hashes = hashes[:len(keys)]
+	for i, key := range keys {
+		hashes[i] = hash(salt, key)
+	}
+}
+
 // ShardOf returns the shard, of 0 to shards−1, of a key of the table with that
 // salt. shards is a power of two.
 func ShardOf(salt, key uint64, shards int) int {

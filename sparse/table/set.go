@@ -43,13 +43,18 @@ const (
 	// looked at: a few times what a core can wait for at once. Twice as many were
 	// a tenth slower where slots lie beyond the second-level cache.
 	setChunk = 64
+	// nearSetSlots lie in the second-level cache, and what lies there need not be asked for.
+	nearSetSlots = 16 << 10
 )
 
 // NewSet returns an empty set for keys of the table with that salt. owner gives
 // the rank, of 0 to ranks−1, of each shard, a power of two of them; it is read
-// with every Add and may change between a Reset and the next Add. nil stands for
-// rank 0 of 1.
+// with every Add and may change between a Reset and the next Add. For one rank it may
+// be nil, and nothing is said of owners.
 func NewSet(salt uint64, owner []int32, ranks int) *Set {
+	if ranks <= 1 {
+		owner = nil
+	}
 	s := &Set{salt: salt, owner: owner, counts: make([]int, max(1, ranks)), places: &places{epoch: 1}}
 	s.of = s
 	if owner != nil {
@@ -105,15 +110,15 @@ func (s *Set) Len() int { return len(s.keys) }
 // Keys returns the keys by number. The slice is the set's own.
 func (s *Set) Keys() []uint64 { return s.keys }
 
-// Owners returns the rank of each key by number, nil for a set without owners.
+// Owners returns the rank of each key by number, nil for a set of one rank.
 // The slice is the set's own.
 func (s *Set) Owners() []int32 { return s.owners }
 
 // Counts returns how many keys each rank owns. The slice is the set's own.
 func (s *Set) Counts() []int { return s.counts }
 
-// Add adds keys and writes the number of each to ids. While a chunk of keys is
-// looked up, the slots of the next are on their way to the cache.
+// Add adds keys and writes the number of each to ids. Of slots that lie beyond the
+// second-level cache those of the next chunk are on their way while one is looked up.
 func (s *Set) Add(keys []uint64, ids []uint32) {
 	ids = ids[:len(keys)]
 	var hashes [2][setChunk]uint64
@@ -142,19 +147,20 @@ func (s *Set) room(n int) {
 	}
 }
 
-// ask hashes the first chunk of keys and asks for the memory of their slots.
+// ask hashes the first chunk of keys and asks for the memory of their slots, if it may
+// be far.
 func (s *Set) ask(keys []uint64, hashes *[setChunk]uint64) {
 	keys = keys[:min(len(keys), setChunk)]
-	for i, key := range keys {
-		hashes[i] = hash(s.salt, key)
+	hashAll(hashes[:], keys, s.salt)
+	if len(s.slots) > nearSetSlots {
+		prefetchSet(s.slots, hashes[:len(keys)])
 	}
-	prefetchSet(s.slots, hashes[:len(keys)])
 }
 
-// match writes the numbers of those keys that are in their first slots to ids,
-// and returns where the others stand. No processor can guess which keys are new,
-// so nothing here branches on it.
-func (s *Set) match(keys []uint64, hashes *[setChunk]uint64, ids []uint32, missed *[setChunk]uint8) []uint8 {
+// matchPlain is the specification of match, which writes the numbers of those keys that
+// are in their first slots to ids, and returns where the others stand. No processor can
+// guess which keys are new, so nothing here branches on it.
+func (s *Set) matchPlain(keys []uint64, hashes *[setChunk]uint64, ids []uint32, missed *[setChunk]uint8) []uint8 {
 	slots, mask, epoch, n := s.slots, uint64(len(s.slots)-1), s.epoch, uint64(0)
 	ids = ids[:len(keys)]
 	for i, key := range keys {
@@ -169,23 +175,28 @@ func (s *Set) match(keys []uint64, hashes *[setChunk]uint64, ids []uint32, misse
 }
 
 // insert gives those of keys that stand at missed their numbers. room has been
-// asked.
+// asked. Most of them are new, some stand in the chunk twice; only other keys on the way
+// are a branch.
 func (s *Set) insert(missed []uint8, keys []uint64, hashes *[setChunk]uint64, ids []uint32) {
 	slots, mask, epoch := s.slots, uint64(len(s.slots)-1), s.epoch
 	known := len(s.keys)
 	all, n := s.keys[:cap(s.keys)], known
 	for _, i := range missed {
 		key, j := keys[i], hashes[i&(setChunk-1)]&mask
-		for slots[j].tag>>32 == epoch && slots[j].key != key {
-			j = (j + 1) & mask
-		}
 		slot := &slots[j]
-		if slot.tag>>32 != epoch {
-			slot.key, slot.tag = key, epoch<<32|uint64(n)
-			all[n] = key
-			n++
+		tag := slot.tag
+		for tag>>32 == epoch && slot.key != key {
+			j = (j + 1) & mask
+			slot = &slots[j]
+			tag = slot.tag
 		}
-		ids[i] = uint32(slot.tag)
+		all[n] = key
+		fresh, next := epoch<<32|uint64(n), n
+		if tag>>32 != epoch {
+			tag, next = fresh, n+1
+		}
+		slot.key, slot.tag = key, tag
+		ids[i], n = uint32(tag), next
 	}
 	s.keys, s.placed = all[:n], n
 	s.assign(s.keys[known:])
@@ -197,10 +208,16 @@ func (s *Set) assign(keys []uint64) {
 		s.counts[0] += len(keys)
 		return
 	}
-	for _, key := range keys {
-		rank := s.owner[hash(s.salt, key)>>s.shift]
-		s.owners = append(s.owners, rank)
-		s.counts[rank]++
+	var hashes [setChunk]uint64
+	for len(keys) > 0 {
+		n := min(len(keys), setChunk)
+		hashAll(hashes[:n], keys[:n], s.salt)
+		for _, h := range hashes[:n] {
+			rank := s.owner[h>>s.shift]
+			s.owners = append(s.owners, rank)
+			s.counts[rank]++
+		}
+		keys = keys[n:]
 	}
 }
 

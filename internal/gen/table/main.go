@@ -21,6 +21,8 @@ func main() {
 		locateEights(x)
 		copyRows(x)
 		gather(x)
+		hashKeys(x)
+		matchKeys(x)
 	}}
 	if err := f.Write("../../sparse"); err != nil {
 		log.Fatal(err)
