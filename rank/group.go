@@ -31,7 +31,7 @@ type GroupConfig struct {
 
 	// Silence is how long a rank may be without a sign of life. Heartbeats are sent
 	// beside the work, whatever it waits for, so this needs to cover only the
-	// pauses of a busy host. Default 4 s, or Timeout if that is shorter.
+	// pauses of a busy host. Default SilentAfter, or Timeout if that is shorter.
 	Silence time.Duration
 
 	// Settle is how long evidence is gathered after the first sign of trouble.
@@ -166,6 +166,9 @@ func NewGroup(cfg GroupConfig) *Group {
 	return g
 }
 
+// SilentAfter is how long a rank may be without a sign of life where nothing else is said.
+const SilentAfter = 4 * time.Second
+
 // MaxTimeout is the longest timeout: a bound for what is given and read elsewhere.
 const MaxTimeout = 365 * 24 * time.Hour
 
@@ -212,7 +215,7 @@ func (c GroupConfig) filled() GroupConfig {
 		c.Timeout = 60 * time.Second
 	}
 	if c.Silence <= 0 {
-		c.Silence = min(c.Timeout, 4*time.Second)
+		c.Silence = min(c.Timeout, SilentAfter)
 	}
 	if c.Settle <= 0 {
 		c.Settle = 150 * time.Millisecond

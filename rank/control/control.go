@@ -97,6 +97,11 @@ const (
 	// that was stopped is woken within this time, to be ended.
 	lastWordsTime = 5 * time.Second
 
+	// hostTimeout bounds how long the coordinator's host may leave heartbeats
+	// unanswered before a rank takes it for gone: the coordinator, if it is there, has
+	// by then taken the rank for lost and said so.
+	hostTimeout = rank.SilentAfter + 2*time.Second
+
 	// keepaliveTime is how often a connection between hosts is tried when
 	// nothing passes, so that a coordinator's host that vanished is noticed.
 	keepaliveTime = 20 * time.Second

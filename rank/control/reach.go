@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -25,7 +27,7 @@ type whereabouts func() (addr string, key rank.Key, err error)
 type link struct {
 	addr string
 	key  rank.Key
-	conn net.Conn
+	conn *begun
 }
 
 // reach tries until a coordinator answers that holds the key, the timeout is
@@ -70,16 +72,20 @@ func try(ctx context.Context, where whereabouts) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	if conn, err = greeted(ctx, conn); err != nil {
+	if c, ok := conn.(*tls.Conn).NetConn().(*net.TCPConn); ok && !local(c) {
+		answeredWithin(c, hostTimeout)
+	}
+	b, err := greeted(ctx, conn)
+	if err != nil {
 		return nil, err
 	}
-	return &link{addr, key, conn}, nil
+	return &link{addr, key, b}, nil
 }
 
 // greeted waits for the first byte from the coordinator. A handshake of TLS 1.3 is
 // over for the one who dials before the other has seen its proof, and may have
 // closed the connection as a stranger's.
-func greeted(ctx context.Context, conn net.Conn) (net.Conn, error) {
+func greeted(ctx context.Context, conn net.Conn) (*begun, error) {
 	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	var first [1]byte
@@ -87,22 +93,30 @@ func greeted(ctx context.Context, conn net.Conn) (net.Conn, error) {
 		conn.Close()
 		return nil, fmt.Errorf("the coordinator at %s says nothing: %w", conn.RemoteAddr(), err)
 	}
-	return &begun{conn, first[:]}, nil
+	return &begun{Conn: conn, first: first[:]}, nil
 }
 
-// begun is a connection whose first bytes are read already.
+// begun is a connection whose first bytes are read already, and that knows whether it
+// ended because the other host no longer answers.
 type begun struct {
 	net.Conn
-	first []byte
+	first      []byte
+	unanswered atomic.Bool
 }
 
 func (c *begun) Read(p []byte) (int, error) {
-	if len(c.first) == 0 {
-		return c.Conn.Read(p)
+	if len(c.first) > 0 {
+		n := copy(p, c.first)
+		c.first = c.first[n:]
+		return n, nil
 	}
-	n := copy(p, c.first)
-	c.first = c.first[n:]
-	return n, nil
+	n, err := c.Conn.Read(p)
+	for _, of := range []error{syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH} {
+		if errors.Is(err, of) {
+			c.unanswered.Store(true)
+		}
+	}
+	return n, err
 }
 
 // unreachable says why there is no coordinator and what to do.
@@ -115,6 +129,14 @@ func unreachable(w rank.World, timeout time.Duration, err, why error) error {
 		next = "; another job listens there: give all ranks the same WDLRUN_KEY and the port of this job"
 	}
 	return fmt.Errorf("control: join: rank %d: no coordinator within %s (%w): %w%s", w.Rank, timeout, why, err, next)
+}
+
+// local reports whether the other side is on this host: the kernel tells of a process that
+// ended here, and a coordinator here that does not answer is merely stopped, by a debugger
+// or Ctrl-Z.
+func local(conn net.Conn) bool {
+	a, ok := conn.RemoteAddr().(*net.TCPAddr)
+	return ok && a.IP.IsLoopback()
 }
 
 // client makes a gRPC client of the connection. gRPC is given the one that has
@@ -137,9 +159,7 @@ func (l *link) client() (*grpc.ClientConn, error) {
 		grpc.WithDisableServiceConfig(),
 		grpc.WithIdleTimeout(0),
 	}
-	// The kernel tells of a process that ended on this host; a coordinator
-	// here that does not answer is merely stopped, by a debugger or Ctrl-Z.
-	if a, ok := l.conn.RemoteAddr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+	if !local(l.conn) {
 		options = append(options, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTime}))
 	}
 	return grpc.NewClient("passthrough:///"+l.addr, options...)

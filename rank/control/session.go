@@ -57,6 +57,7 @@ type Session struct {
 
 	client  *grpc.ClientConn
 	stream  controlpb.Control_AttendClient
+	link    *link
 	cancel  context.CancelFunc
 	out     chan *controlpb.FromRank
 	watch   atomic.Pointer[func() rank.Status]
@@ -101,7 +102,7 @@ func join(ctx context.Context, w rank.World, addr string, opts Options, where wh
 	}
 	w.Coordinator, w.Key = link.addr, link.key
 	s := &Session{
-		world: w, server: server,
+		world: w, server: server, link: link,
 		out: make(chan *controlpb.FromRank, 16), watched: make(chan struct{}, 1), orders: make(chan Order, 16), welcome: make(chan time.Duration, 1),
 		formed: make(chan struct{}), noted: make(chan struct{}), finished: make(chan struct{}), aborted: make(chan struct{}),
 		leave: make(chan struct{}),
@@ -466,6 +467,9 @@ func (s *Session) gone() *rank.Verdict {
 	if !s.world.Launched {
 		v.Rank = 0
 		v.Cause = "rank 0, which hosts the coordinator, is gone"
+	}
+	if s.link.conn.unanswered.Load() {
+		v.Cause += fmt.Sprintf(": its host has not answered for %s, so it or the network to it is down", hostTimeout)
 	}
 	if last := s.last.Load(); last.GetPhase() != "" {
 		v.Cause += fmt.Sprintf(" (lost while rank %d was in phase %s, step %d)", s.world.Rank, last.GetPhase(), last.GetStep())

@@ -1,0 +1,69 @@
+package control
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// TestHostsAnswer: the system is told how long a coordinator's host may leave heartbeats
+// unanswered.
+func TestHostsAnswer(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	conn, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answeredWithin(conn.(*net.TCPConn), 7*time.Second)
+	sock, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ms int
+	var fault error
+	if err := sock.Control(func(fd uintptr) { ms, fault = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT) }); err != nil || fault != nil || ms != 7000 {
+		t.Errorf("%d ms, %v, %v", ms, err, fault)
+	}
+	if !local(conn) || local(&ended{}) {
+		t.Error("hosts are confused")
+	}
+}
+
+// TestHostThatNoLongerAnswersIsTold: a rank that is left alone says whether the other host
+// is gone, or the coordinator alone.
+func TestHostThatNoLongerAnswersIsTold(t *testing.T) {
+	const silent = ": its host has not answered for 6s, so it or the network to it is down"
+	for fault, told := range map[error]bool{syscall.ETIMEDOUT: true, syscall.EHOSTUNREACH: true, syscall.ECONNRESET: false, io.EOF: false} {
+		b := &begun{Conn: &ended{fault: fault}}
+		if _, err := b.Read(make([]byte, 1)); err == nil {
+			t.Fatal("no error")
+		}
+		s := &Session{world: rank.World{Rank: 1, Size: 2}, link: &link{conn: b}}
+		if v := s.gone(); v.Kind != rank.Gone || strings.HasSuffix(v.Cause, silent) != told {
+			t.Errorf("%v: %v", fault, v)
+		}
+	}
+}
+
+// ended is a connection to another host that has ended so.
+type ended struct {
+	net.Conn
+	fault error
+}
+
+func (e *ended) Read([]byte) (int, error) { return 0, fmt.Errorf("read tcp: %w", e.fault) }
+
+func (*ended) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 1} }
