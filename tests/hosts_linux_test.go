@@ -1,0 +1,185 @@
+package tests
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// host is one of two hosts on this machine: an address, and what a rank there is
+// started by.
+type host struct {
+	ip    string
+	enter []string
+}
+
+// wide are the flags of a training of 32 steps whose dense gradients are two buckets.
+var wide = []string{"-set", "train.epochs=1", "-set", "model.hidden=[1200]", "-set", "train.global_batch=1024"}
+
+// TestTwoHosts trains on two hosts over encrypted links, the ranks started as any
+// launcher would. The results are those of one host, though between hosts dense
+// gradients are summed beside the backward pass, and a rank that is killed there is
+// named once.
+func TestTwoHosts(t *testing.T) {
+	dir := t.TempDir()
+	for _, x := range []struct {
+		name  string
+		hosts func(t *testing.T) [2]host
+	}{
+		// A rank that dials has the address 127.0.0.1, and rank 1 dials rank 0.
+		{"addresses", func(*testing.T) [2]host { return [2]host{{ip: "127.0.0.2"}, {ip: "127.0.0.1"}} }},
+		{"namespaces", namespaces},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			hosts := x.hosts(t)
+			t.Run("results", func(t *testing.T) { sameResults(t, dir, hosts, 1) })
+			if x.name == "namespaces" {
+				t.Run("results of four", func(t *testing.T) { sameResults(t, dir, hosts, 2) })
+			}
+			t.Run("killed", func(t *testing.T) { killedAbroad(t, hosts) })
+		})
+	}
+}
+
+// sameResults compares a training with that of as many ranks on one host, which stays
+// in dir. With one rank on each the sums have one order. Two share memory, and their
+// sum is one of two terms (see package collective): then only rounding may differ.
+func sameResults(t *testing.T, dir string, hosts [2]host, each int) {
+	here, cmds := oneHost(t, dir, 2*each), abroad(t, dir, hosts, each, wide...)
+	var there trained
+	for r, cmd := range cmds {
+		o := end(t, cmd)
+		if o.code != 0 {
+			t.Fatalf("rank %d: exit code %d\n%s%s", r, o.code, o.stdout, o.stderr)
+		}
+		if r == 0 {
+			there = parseTrained(t, o)
+		}
+	}
+	if there.Steps != here.Steps || math.Abs(there.TrainLogLoss-here.TrainLogLoss) > 1e-6 || math.Abs(there.AUC-here.AUC) > 1e-4 {
+		t.Errorf("on two hosts %+v, on one %+v", there, here)
+	}
+	if each == 1 {
+		got, want := parts(t, dir, there.RunDir, there.Steps), parts(t, dir, here.RunDir, here.Steps)
+		samePart(t, "on two hosts", got, want)
+	}
+	for run, beside := range map[string]bool{there.RunDir: true, here.RunDir: false} {
+		b, err := os.ReadFile(filepath.Join(dir, run, "trace-0000.json"))
+		if err != nil || bytes.Contains(b, []byte(`"sync, bucket 2"`)) != beside {
+			t.Errorf("%s: gradients are summed beside the pass: want %t (%v)", run, beside, err)
+		}
+	}
+}
+
+// oneHost is the training of so many ranks on one host, taken once in dir.
+func oneHost(t *testing.T, dir string, np int) (r trained) {
+	t.Helper()
+	out := fmt.Sprintf("of-%d", np)
+	found, _ := filepath.Glob(filepath.Join(dir, out, "*", "result.json"))
+	if len(found) == 0 {
+		return train(t, dir, np, append([]string{"-out", out}, wide...)...)
+	}
+	b, err := os.ReadFile(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// killedAbroad kills the last rank in the middle of its training.
+func killedAbroad(t *testing.T, hosts [2]host) {
+	const victim = 1
+	dir := t.TempDir()
+	cmds := abroad(t, dir, hosts, 1, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
+	waitRun(t, dir)
+	kill(t, cmds[victim].Process.Pid, syscall.SIGKILL)
+	var said strings.Builder
+	for r, cmd := range cmds {
+		o := end(t, cmd)
+		if r != victim && o.code != 1 {
+			t.Errorf("rank %d: exit code %d\n%s%s", r, o.code, o.stdout, o.stderr)
+		}
+		said.WriteString(o.stderr)
+	}
+	if line := fmt.Sprintf("wdlrun: rank %d (host ", victim); strings.Count(said.String(), line) != 1 || strings.Count(said.String(), "wdlrun: rank ") != 1 {
+		t.Errorf("want one line that begins with %q:\n%s", line, said.String())
+	}
+}
+
+// abroad starts a training on both hosts.
+func abroad(t *testing.T, dir string, hosts [2]host, each int, flags ...string) (cmds []*exec.Cmd) {
+	t.Helper()
+	meeting := t.TempDir()
+	for r := range 2 * each {
+		h := hosts[r/each]
+		cmd := command(t, dir, append([]string{"-encrypt", "train", "--json"}, flags...)...)
+		cmd.Env = append(os.Environ(), fmt.Sprintf("WDLRUN_RANK=%d", r), fmt.Sprintf("WDLRUN_SIZE=%d", 2*each),
+			fmt.Sprintf("WDLRUN_LOCAL_RANK=%d", r%each), fmt.Sprintf("WDLRUN_LOCAL_SIZE=%d", each),
+			"WDLRUN_JOB="+filepath.Base(meeting), "WDLRUN_RENDEZVOUS="+meeting, "WDLRUN_IP="+h.ip)
+		if h.enter != nil {
+			cmd.Args = append(h.enter[:len(h.enter):len(h.enter)], cmd.Args...)
+			cmd.Path = h.enter[0]
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		cmds = append(cmds, cmd)
+	}
+	return cmds
+}
+
+// namespaces makes two hosts of this one: network namespaces with a link between them
+// and names of their own. They go with the processes that hold them.
+func namespaces(t *testing.T) (hosts [2]host) {
+	t.Helper()
+	nsenter, err := exec.LookPath("nsenter")
+	if err != nil || os.Geteuid() != 0 {
+		t.Skipf("making network namespaces needs root, and nsenter of util-linux (%v)", err)
+	}
+	do := func(args ...string) {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("this system makes no network namespaces with a link between them: %q: %v: %s", args, err, out)
+		}
+	}
+	var pids [2]string
+	for i := range hosts {
+		holder := exec.Command("unshare", "-n", "-u", "cat")
+		in, err := holder.StdinPipe() // closed with this process
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := holder.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := holder.Start(); err != nil {
+			t.Skip(err)
+		}
+		t.Cleanup(func() { in.Close(); holder.Wait() })
+		fmt.Fprintln(in)
+		if _, err := out.Read(make([]byte, 1)); err != nil {
+			t.Skipf("this system makes no network namespaces: unshare -n -u: %v", err)
+		}
+		pids[i] = fmt.Sprint(holder.Process.Pid)
+		hosts[i] = host{fmt.Sprintf("10.77.0.%d", i+1), []string{nsenter, "-t", pids[i], "-n", "-u"}}
+	}
+	do("ip", "link", "add", "name", "wdl0", "netns", pids[0], "type", "veth", "peer", "name", "wdl0", "netns", pids[1])
+	for i, h := range hosts {
+		inside := func(args ...string) { do(append(h.enter[:len(h.enter):len(h.enter)], args...)...) }
+		inside("sh", "-c", fmt.Sprintf("echo wdlrun-host-%d >/proc/sys/kernel/hostname", i))
+		inside("ip", "addr", "add", h.ip+"/24", "dev", "wdl0")
+		inside("ip", "link", "set", "lo", "up")
+		inside("ip", "link", "set", "wdl0", "up")
+	}
+	return hosts
+}
