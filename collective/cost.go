@@ -196,17 +196,22 @@ func (k Costs) level(s Shape) Level {
 }
 
 // radix returns the one by which parts of b bytes together are forwarded soonest,
-// and the seconds that takes. Each is copied before it is sent, and in the end.
+// and the seconds that takes. Each is copied before it is sent, and in the end. Small
+// messages that do not wait for each other are posted.
 func (l Level) radix(size int, b float64) (best int, least float64) {
 	for radix := 2; radix == 2 || radix < size; radix *= 2 {
-		rounds, moved := 0, 0
+		rounds, moved := 0.0, 0
 		for weight := 1; weight < size; weight *= radix {
 			period := weight * radix
-			stay := size/period*weight + min(size%period, weight) // have digit 0 there
-			rounds, moved = rounds+min(radix-1, (size-1)/weight), moved+size-stay
+			have := func(digit int) int { // it there
+				return size/period*weight + min(max(size%period-digit*weight, 0), weight)
+			}
+			each := l.following(b * float64(have(1)) / float64(size))
+			rounds += l.Alpha + float64(min(radix-1, (size-1)/weight)-1)*each
+			moved += size - have(0)
 		}
 		sent := b * float64(moved) / float64(size)
-		t := float64(rounds)*l.Alpha + sent*l.Beta + (sent+b)*l.Gamma
+		t := rounds + sent*l.Beta + (sent+b)*l.Gamma
 		if best == 0 || t < least {
 			best, least = radix, t
 		}
@@ -216,11 +221,17 @@ func (l Level) radix(size int, b float64) (best int, least float64) {
 
 // straight is what it takes to send each rank its part of b bytes.
 func (l Level) straight(size int, b float64) float64 {
-	part, each := b/float64(size), l.Alpha
-	if l.Post > 0 && part <= postBytes {
-		each = l.Post
+	part := b / float64(size)
+	return l.Alpha + float64(size-2)*l.following(part) + float64(size-1)*part*l.Beta
+}
+
+// following is what a message of b bytes takes, beside its bytes, that need not wait for
+// the one before it.
+func (l Level) following(b float64) float64 {
+	if l.Post > 0 && b <= postBytes {
+		return l.Post
 	}
-	return l.Alpha + float64(size-2)*each + float64(size-1)*part*l.Beta
+	return l.Alpha
 }
 
 // toOwners is the sooner way to bring each rank its chunk of the b bytes of all:

@@ -54,7 +54,10 @@
 //
 // Where all parts that a rank has by Pairwise are of at most 64 KiB, and the transport
 // is a Poster, it sends them all and takes those of the others as they come: it waits
-// for all ranks at once, and the rounds are one. Each rank decides that for itself.
+// for all ranks at once, and the rounds are one. Each rank decides that for itself. Where
+// parts go by way of others by a radix R above 2 it does the same with the R−1 messages
+// of a digit, so that these are one round too: of 1024 ranks that post in 5 µs, with 10 µs
+// and 25 Gbit/s between them, parts of 1 KiB take 1.0 ms instead of 1.3.
 //
 // Direct brings chunks to their owners by such an all-to-all, of known lengths, where
 // that is sooner: of 1024 ranks with 50 µs and 10 Gbit/s between them an allreduce of

@@ -11,7 +11,9 @@ import (
 // 1997, the index algorithm). A part that has to go d ranks far goes as far as each
 // digit of d says, the lowest first, in one message with all others that have that
 // digit. With radix R that takes (R−1)·⌈log_R P⌉ rounds at most instead of P−1, and
-// a part is sent once for each digit of d that is not 0. The cost model chooses R.
+// a part is sent once for each digit of d that is not 0. The messages for one place of
+// the digits are independent, and posted at once where they are small. The cost model
+// chooses R.
 //
 // Who forwards parts must know their lengths. In AllToAll all have one. In the
 // others lengths go first, by the same way with radix 2; after each bit a rank keeps
@@ -171,25 +173,16 @@ func (c *Comm) forward(tag *Tag, radix int, send []byte, sendAt []int, recv []by
 		f.parts[d] = send[sendAt[to]*size : sendAt[to+1]*size]
 	}
 	in := raw.Bytes(room[uint64](&f.in, (c.arriving(radix)+7)/8))
-	for _, h := range f.hops {
-		f.moving = h.distances(f.moving[:0], c.size, radix)
-		leaving, coming := 0, 0
-		for _, d := range f.moving {
-			leaving += len(f.parts[d])
-			coming += f.length(h.behind(radix), d)
+	for hops := f.hops; len(hops) > 0; {
+		n := 1
+		for n < len(hops) && hops[n].weight == hops[0].weight {
+			n++
 		}
-		out := raw.Bytes(room[uint64](&f.out, (leaving+7)/8))[:leaving]
-		at := 0
-		for _, d := range f.moving {
-			at += copy(out[at:], f.parts[d])
-		}
-		if err := c.hop(tag, h, out, in[:coming]); err != nil {
+		var err error
+		if in, err = c.pass(tag, radix, hops[:n], in); err != nil {
 			return err
 		}
-		for _, d := range f.moving {
-			n := f.length(h.behind(radix), d)
-			f.parts[d], in = in[:n], in[n:]
-		}
+		hops = hops[n:]
 	}
 	for d, part := range f.parts {
 		from := (c.rank - d + c.size) % c.size
@@ -197,6 +190,37 @@ func (c *Comm) forward(tag *Tag, radix int, send []byte, sendAt []int, recv []by
 		f.parts[d] = nil // the caller's slice is its own again
 	}
 	return nil
+}
+
+// pass makes the rounds of one weight, none of which waits for another: a part has one
+// digit there. What arrives lies in in, the rest of which it returns.
+func (c *Comm) pass(tag *Tag, radix int, hops []hop, in []byte) (rest []byte, err error) {
+	f, leaving := c.relay, 0
+	for _, h := range hops {
+		f.moving = h.distances(f.moving[:0], c.size, radix)
+		for _, d := range f.moving {
+			leaving += len(f.parts[d])
+		}
+	}
+	out := raw.Bytes(room[uint64](&f.out, (leaving+7)/8))
+	c.posts = c.posts[:0]
+	for _, h := range hops {
+		f.moving = h.distances(f.moving[:0], c.size, radix)
+		leaving, coming := 0, 0
+		for _, d := range f.moving {
+			leaving += copy(out[leaving:], f.parts[d])
+			n := f.length(h.behind(radix), d)
+			f.parts[d] = in[coming : coming+n]
+			coming += n
+		}
+		by := h.weight * h.digit
+		c.posts = append(c.posts, Post{
+			To: (c.rank + by) % c.size, Send: out[:leaving],
+			From: (c.rank - by + c.size) % c.size, Recv: in[:coming],
+		})
+		out, in = out[leaving:], in[coming:]
+	}
+	return in, c.post(tag)
 }
 
 // behind returns how many bits of its distance a part has behind it after the round.

@@ -42,32 +42,47 @@ func posterOf(t Transport) Poster {
 // so that no rank is sent to by all, and what moves stays in a core's cache.
 const postBytes = 64 << 10
 
-// runPairwise is run for the steps of allToAllPairwise. Where messages are small it
-// posts all of them, and so waits for all ranks at once instead of one after the other.
-// Each rank decides that for itself: what goes over a link is the same.
+// runPairwise is run for the steps of allToAllPairwise, see post.
 func runPairwise[T Number](c *Comm, tag *Tag, send, recv []T) error {
-	if c.poster == nil || c.size <= 2 {
-		return run(c, tag, send, recv)
-	}
-	size := raw.Size[T]()
+	own := c.steps[0]
+	copy(recv[own.recv.lo:own.recv.hi], send[own.send.lo:own.send.hi])
+	tag.Step++
 	c.posts = c.posts[:0]
 	for _, x := range c.steps[1:] {
-		if max(x.send.hi-x.send.lo, x.recv.hi-x.recv.lo)*size > postBytes {
-			return run(c, tag, send, recv)
-		}
 		c.posts = append(c.posts, Post{
 			To: x.to, Send: raw.Bytes(send[x.send.lo:x.send.hi]),
 			From: x.from, Recv: raw.Bytes(recv[x.recv.lo:x.recv.hi]),
 		})
 	}
-	own := c.steps[0]
-	copy(recv[own.recv.lo:own.recv.hi], send[own.send.lo:own.send.hi])
-	tag.Step++
-	err := c.poster.ExchangeEach(*tag, c.posts)
-	clear(c.posts) // the caller's slices are its own again
-	if err != nil {
-		return c.fail(*tag, err)
+	return c.post(tag)
+}
+
+// post makes the exchanges of c.posts, each of which is a step. Where messages are small
+// it posts all of them, and so waits for all ranks at once instead of one after the
+// other. Each rank decides that for itself: what goes over a link is the same.
+func (c *Comm) post(tag *Tag) error {
+	defer clear(c.posts) // the caller's slices are its own again
+	if c.poster != nil && len(c.posts) > 1 && allSmall(c.posts) {
+		if err := c.poster.ExchangeEach(*tag, c.posts); err != nil {
+			return c.fail(*tag, err)
+		}
+		tag.Step += uint32(len(c.posts))
+		return nil
 	}
-	tag.Step += uint32(c.size - 1)
+	for _, p := range c.posts {
+		if err := c.t.Exchange(*tag, p.To, p.Send, p.From, p.Recv); err != nil {
+			return c.fail(*tag, err)
+		}
+		tag.Step++
+	}
 	return nil
+}
+
+func allSmall(posts []Post) bool {
+	for _, p := range posts {
+		if max(len(p.Send), len(p.Recv)) > postBytes {
+			return false
+		}
+	}
+	return true
 }

@@ -45,36 +45,11 @@ func paced(perSample time.Duration) func(step.Progress) time.Duration {
 	}
 }
 
-// poster is a modelled transport that posts small messages, as that of package tcp does,
-// instead of waiting for one peer after the other. Each takes the rank's core perPost.
-type poster struct{ *simnet.Transport }
-
 // perPost is what package tcp takes of a core to send a small message and to receive
 // another, 4.2 and 1.0 µs on an EPYC (Zen 4), where loopback carries it all the way:
 //
 //	go test ./collective/tcp -run xxx -bench Posts
 const perPost = 5200 * time.Nanosecond
-
-func (t poster) ExchangeEach(tag collective.Tag, posts []collective.Post) error {
-	of := func(k int) collective.Tag {
-		tag := tag
-		tag.Step += uint32(k)
-		return tag
-	}
-	begin := time.Now()
-	for k, p := range posts {
-		time.Sleep(time.Until(begin.Add(time.Duration(k+1) * perPost))) // while others leave
-		if err := t.Exchange(of(k), p.To, p.Send, -1, nil); err != nil {
-			return err
-		}
-	}
-	for k, p := range posts {
-		if err := t.Exchange(of(k), -1, nil, p.From, p.Recv); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // scene is a modelled run of w1.
 type scene struct {
@@ -102,7 +77,7 @@ func simulated(t *testing.T, s scene) (got seen) {
 		for i, transport := range simnet.New(s.ranks, 2, s.net) {
 			comm := collective.New(transport)
 			if s.posts {
-				comm = collective.New(poster{transport})
+				comm = collective.New(simnet.Poster{Transport: transport, Each: perPost})
 			}
 			all.Go(func() {
 				rank, err := s.run(comm)
@@ -250,7 +225,7 @@ func TestWeakScaling(t *testing.T) {
 				got := simulated(t, s)
 				t.Logf("%4d ranks, batch %d each, small messages %-8s: compute %v, before it %v, behind it %v, efficiency %.1f %%; all exchanges by the model %v, in the open %v; %.2f MB of tables a rank",
 					ranks, batch, how, compute, got.pull, got.rest, share(got.step), s.predicted(ranks, got), s.inTheOpen(ranks, got), 1e-6*float64(got.traffic.BytesSent()))
-				if ranks < 32 || posts {
+				if ranks < 32 || !posts {
 					continue
 				}
 				// Too many to simulate: each has as much to send, but counts to more ranks.
