@@ -9,7 +9,8 @@ import (
 
 const (
 	// measureTries are made of each figure, of which the fastest counts: what a
-	// busy machine adds is no part of the cost.
+	// busy machine adds is no part of the cost. Each figure has one turn after the
+	// other, so that its tries are spread over the whole time.
 	measureTries = 5
 	// measureRounds are a try. A rank that comes last to a round finds the messages
 	// of all others there, as it does where ranks outnumber cores: alone it would
@@ -92,35 +93,45 @@ func measureLevel(c *Comm, tag Tag, windows bool) (Level, error) {
 			return nil
 		}
 	}
-	l := Level{Alpha: math.Inf(1), Beta: math.Inf(1), Gamma: math.Inf(1)}
+	post := c.posting(&tag)
+	a, b, g, p := math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1) // seconds of a try
 	for range measureTries {
-		t, err := seconds(repeated(measureRounds, round, nil))
-		if err != nil {
-			return l, err
+		for _, x := range []struct {
+			least *float64
+			try   func() error
+		}{
+			{&a, repeated(measureRounds, round, nil)},
+			{&b, repeated(measureMoves, move, round)},
+			{&g, func() error { reduce(Sum, Float32, x, y, x); return nil }},
+			{&p, post},
+		} {
+			if x.try == nil {
+				continue
+			}
+			t, err := seconds(x.try)
+			if err != nil {
+				return Level{}, err
+			}
+			*x.least = min(*x.least, t)
 		}
-		l.Alpha = min(l.Alpha, t/measureRounds/rounds)
 	}
-	for range measureTries {
-		t, err := seconds(repeated(measureMoves, move, round))
-		if err != nil {
-			return l, err
-		}
-		l.Beta = min(l.Beta, max(t/measureMoves-l.Alpha*(1+rounds/measureMoves), 0)/measureBytes)
-	}
-	for range measureTries {
-		t, _ := seconds(func() error { reduce(Sum, Float32, x, y, x); return nil })
-		l.Gamma = min(l.Gamma, t/measureBytes)
-	}
+	l := Level{Alpha: a / measureRounds / rounds, Gamma: g / measureBytes}
+	l.Beta = max(b/measureMoves-l.Alpha*(1+rounds/measureMoves), 0) / measureBytes
 	if windows { // the writing is counted there
 		l.Beta /= 2
 		return l, nil
 	}
-	return l, measurePost(c, &tag, &l)
+	// The difference of two times is a small number, or none, where both were disturbed.
+	// No byte is copied twice, on its way, sooner than it is summed.
+	l.Beta = max(l.Beta, l.Gamma)
+	if post != nil {
+		l.Post = min(l.Alpha, max((p/measureRounds-l.Alpha)/float64(c.size-2), leastPost))
+	}
+	return l, nil
 }
 
-// measurePost sets l.Post where messages can be posted. It is at most l.Alpha, and
-// more than 0, which says that they cannot.
-func measurePost(c *Comm, tag *Tag, l *Level) error {
+// posting returns a try of messages that are posted, nil where they cannot be.
+func (c *Comm) posting(tag *Tag) func() error {
 	if c.poster == nil || c.size <= 2 {
 		return nil
 	}
@@ -128,19 +139,10 @@ func measurePost(c *Comm, tag *Tag, l *Level) error {
 	for i := range c.at {
 		c.at[i] = i
 	}
-	l.Post = l.Alpha
-	post := func() error {
+	return repeated(measureRounds, func() error {
 		c.steps = allToAllPairwise(c.steps[:0], c.rank, c.size, c.at, c.at)
 		return runPairwise(c, tag, one, all)
-	}
-	for range measureTries {
-		t, err := seconds(repeated(measureRounds, post, nil))
-		if err != nil {
-			return err
-		}
-		l.Post = min(l.Post, max((t/measureRounds-l.Alpha)/float64(c.size-2), leastPost))
-	}
-	return nil
+	}, nil)
 }
 
 // repeated is f some times, and then last unless that is nil.
