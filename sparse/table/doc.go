@@ -34,7 +34,7 @@
 // one that saved.
 //
 // Delta gives the rows that changed since a step, and SaveDelta and LoadDelta
-// carry them to another table: a checkpoint between full ones, or a server.
+// carry them to another table: a checkpoint between full ones.
 // Snapshot saves the table of one step while later ones go on. OpenTier bounds the
 // memory: cold rows go to disk, all but those that came back for a batch that is not
 // trained yet.
