@@ -21,7 +21,7 @@ func joined() error {
 	if err != nil {
 		return err
 	}
-	m, err := member.JoinWith(context.Background(), os.Getenv, member.Options{Encrypt: world.Rank == 1})
+	m, err := member.Join(context.Background(), os.Getenv, member.Options{Encrypt: world.Rank == 1})
 	if err != nil {
 		return err
 	}

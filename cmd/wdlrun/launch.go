@@ -167,7 +167,7 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 	if c.IsSet("streams") {
 		join.Streams = c.Int("streams")
 	}
-	m, err := member.JoinWith(c.Context, p.getenv, join)
+	m, err := member.Join(c.Context, p.getenv, join)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"os"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/rank/control"
 	"github.com/wdlrun/wdlrun/rank/member"
 )
 
@@ -25,7 +24,7 @@ func main() {
 }
 
 func run() error {
-	m, err := member.Join(context.Background(), os.Getenv, control.Options{})
+	m, err := member.Join(context.Background(), os.Getenv, member.Options{})
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,6 @@ import (
 	"os"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/rank/control"
 	"github.com/wdlrun/wdlrun/rank/member"
 )
 
@@ -64,7 +63,7 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m, err := member.Join(context.Background(), os.Getenv, control.Options{})
+	m, err := member.Join(context.Background(), os.Getenv, member.Options{})
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"log"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/rank/control"
 	"github.com/wdlrun/wdlrun/rank/member"
 )
 
@@ -15,7 +14,7 @@ import (
 // it is a group of its own.
 func Example() {
 	train := func(ctx context.Context, getenv func(string) string) error {
-		m, err := member.Join(ctx, getenv, control.Options{})
+		m, err := member.Join(ctx, getenv, member.Options{})
 		if err != nil {
 			return err
 		}

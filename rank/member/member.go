@@ -1,7 +1,7 @@
 // Package member makes a process a member of its job in one call: a session of
 // the control plane, links to the other ranks, and a communicator over them.
 //
-//	m, err := member.Join(ctx, os.Getenv, control.Options{})
+//	m, err := member.Join(ctx, os.Getenv, member.Options{})
 //	if err != nil { … }
 //	defer m.Close()
 //	if err := collective.AllReduce(m.Comm, x, collective.Sum); err != nil {
@@ -47,16 +47,10 @@ type Member struct {
 	left   bool // the group, for good
 }
 
-// Join is JoinWith the default options but those of the session: what the ranks
-// exchange by is what their launcher says.
-func Join(ctx context.Context, getenv func(string) string, opts control.Options) (*Member, error) {
-	return JoinWith(ctx, getenv, Options{Control: opts})
-}
-
-// JoinWith reads from getenv who this process is, meets the other ranks and
+// Join reads from getenv who this process is, meets the other ranks and
 // connects to them. A process that nobody launched is a group of one. Transport,
 // Encrypt and Streams that opts leaves out are those of the environment (rank.Links).
-func JoinWith(ctx context.Context, getenv func(string) string, opts Options) (*Member, error) {
+func Join(ctx context.Context, getenv func(string) string, opts Options) (*Member, error) {
 	opts, err := opts.Completed(getenv)
 	if err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func joinAnd(t *testing.T, key rank.Key, opts []member.Options, look func(*membe
 	var wg sync.WaitGroup
 	for r := range size {
 		wg.Go(func() {
-			m, err := member.JoinWith(context.Background(), env(r, size, dir, key), opts[r])
+			m, err := member.Join(context.Background(), env(r, size, dir, key), opts[r])
 			if err != nil {
 				errs[r] = err
 				return
@@ -188,7 +188,7 @@ func TestLinksOfTheLauncher(t *testing.T) {
 			}
 			return said(name)
 		}
-		m, err := member.JoinWith(context.Background(), getenv, member.Options{Transport: k.asked})
+		m, err := member.Join(context.Background(), getenv, member.Options{Transport: k.asked})
 		if k.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), k.fault) {
 				t.Errorf("%+v: %v", k, err)
@@ -222,7 +222,7 @@ func TestDifferentTransportsAreRefused(t *testing.T) {
 			t.Errorf("rank %d: %v", r, err)
 		}
 	}
-	if _, err := member.JoinWith(context.Background(), func(string) string { return "" }, member.Options{Transport: "pigeon"}); err == nil {
+	if _, err := member.Join(context.Background(), func(string) string { return "" }, member.Options{Transport: "pigeon"}); err == nil {
 		t.Error("joined by pigeon")
 	}
 }

@@ -93,7 +93,7 @@ func TestRejoin(t *testing.T) {
 		return nil
 	}
 	live := func(r, generation int) (*member.Member, error) {
-		return member.Join(ctx, launched(r, size, generation, at, key), control.Options{Timeout: patient.Longest})
+		return member.Join(ctx, launched(r, size, generation, at, key), member.Options{Control: control.Options{Timeout: patient.Longest}})
 	}
 	errs := make([]error, size)
 	var ranks sync.WaitGroup
@@ -153,7 +153,7 @@ func TestRejoinLater(t *testing.T) {
 	var ranks sync.WaitGroup
 	for r := range size {
 		ranks.Go(func() {
-			m, err := member.Join(t.Context(), launched(r, size, 0, first.Addr(), key), control.Options{Timeout: patient.Longest})
+			m, err := member.Join(t.Context(), launched(r, size, 0, first.Addr(), key), member.Options{Control: control.Options{Timeout: patient.Longest}})
 			if err != nil {
 				errs[r] = err
 				return
