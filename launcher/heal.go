@@ -135,5 +135,3 @@ func (r *run) regroup() (later <-chan time.Time, err error) {
 	}
 	return nil, nil
 }
-
-const blamed = rank.Blamed

@@ -28,7 +28,6 @@ type wire struct {
 	free       func() error
 
 	keys    []uint64 // by owner, this rank's own none
-	rows    []float32
 	grads   []float32
 	counts  []int64 // of keys, by owner
 	asked   []int64 // by reader

@@ -24,6 +24,7 @@ func ExampleWrite() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%d columns, row 0 was clicked with probability %.3f\n", len(g.Header()), g.Probability(0))
+	chance, _ := g.Truth(0)
+	fmt.Printf("%d columns, row 0 was clicked with probability %.3f\n", len(g.Header()), chance)
 	// Output: 40 columns, row 0 was clicked with probability 0.440
 }

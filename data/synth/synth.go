@@ -252,14 +252,8 @@ func pick(octaves []octave, r uint64) uint64 {
 	panic("synth: a draw beyond the last octave") // t is below the last cum
 }
 
-// Probability is the chance of a click that the label of a row was drawn with.
-// No model can predict better. It panics for a row outside 0 … MaxRow-1.
-func (g *Generator) Probability(row int64) float64 {
-	p, _ := g.Truth(row)
-	return p
-}
-
-// Truth is the probability and the label of a row. It panics for a row outside
+// Truth is the chance of a click that the label of a row was drawn with, and the
+// label. No model can predict better than the chance. It panics for a row outside
 // 0 … MaxRow-1.
 func (g *Generator) Truth(row int64) (probability float64, label bool) {
 	if row < 0 || row >= MaxRow {

@@ -55,7 +55,6 @@ type Tolerant struct {
 	timer   *time.Timer
 	words   []int64
 	news    []commit.Message
-	notes   []commit.Note
 	decided *commit.Record
 	last    commit.Record
 	ended   bool
