@@ -24,6 +24,15 @@
 // they applied and staged. Stale answers a wrong tag and ends the sender's work
 // on it; Fenced answers a coordinator whose term is over.
 //
+// # Who runs what
+//
+// The trainer (wdl/step) runs the coordinator alone, the same on every rank: its
+// collective calls end on all ranks or on none, so the group is one owner, told of as
+// rank 0, whose only term never ends, and all ranks tell their coordinators the same
+// events. See docs/design/0003-slots.md. Owners and workers as processes of their own,
+// messages that are lost, and coordinators that take over run in bench/straggler and in
+// the tests, which is where the rules that the coordinator goes by were proven.
+//
 // # Modes
 //
 //	Wait       every slot counts: plain synchronous training
