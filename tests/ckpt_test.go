@@ -11,8 +11,9 @@ import (
 
 // TestCkpt looks at the checkpoints of a training as a user does.
 func TestCkpt(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	r := train(t, dir, 2, append([]string{"-set", "train.checkpoint.keep=3", "-set", "train.checkpoint.full_every=1"}, short...)...)
+	r := train(t, dir, 2, append([]string{"-set", "train.checkpoint.keep=3", "-set", "train.checkpoint.full_every=1"}, few(t)...)...)
 	var shown struct {
 		Checkpoints []struct {
 			Dir       string
@@ -81,8 +82,9 @@ func TestCkpt(t *testing.T) {
 
 // TestCkptChains looks at checkpoints that build upon others.
 func TestCkptChains(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	chains, fulls := train(t, dir, 2, short...), train(t, dir, 2, append([]string{"-set", "train.checkpoint.full_every=1"}, short...)...)
+	chains, fulls := train(t, dir, 2, few(t)...), train(t, dir, 2, append([]string{"-set", "train.checkpoint.full_every=1"}, few(t)...)...)
 	step := func(r trained, n int) string {
 		return filepath.Join(r.RunDir, "checkpoints", fmt.Sprintf("step-%09d", n))
 	}
@@ -110,8 +112,9 @@ func TestCkptChains(t *testing.T) {
 // TestCkptPruneKeepsWholeOnes: a damaged checkpoint does not count for a whole one,
 // whether its files or only its bytes are damaged; it is named, and so is the best.
 func TestCkptPruneKeepsWholeOnes(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	r := train(t, dir, 1, append([]string{"-set", "train.checkpoint.keep=4", "-set", "train.checkpoint.full_every=1", "-set", "train.early_stop.patience=9", "-set", "data.valid_fraction=0.1"}, short...)...)
+	r := train(t, dir, 1, append([]string{"-set", "train.checkpoint.keep=4", "-set", "train.checkpoint.full_every=1", "-set", "train.early_stop.patience=9", "-set", "data.valid_fraction=0.1"}, few(t)...)...)
 	all, _ := filepath.Glob(filepath.Join(dir, r.RunDir, "checkpoints", "step-*"))
 	if len(all) < 4 {
 		t.Fatalf("the checkpoints are %v", all)

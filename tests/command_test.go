@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/bench"
+	"github.com/wdlrun/wdlrun/data/adult"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -143,6 +144,7 @@ func parseTrained(t testing.TB, o outcome) (r trained) {
 // TestDefaultTraining is the README's first command on 1, 2 and 4 ranks, held to
 // the reference figures of the data set.
 func TestDefaultTraining(t *testing.T) {
+	t.Parallel()
 	var all []trained
 	for _, np := range []int{1, 2, 4} {
 		r := train(t, t.TempDir(), np)
@@ -165,10 +167,46 @@ func TestDefaultTraining(t *testing.T) {
 // short are the flags of a training that takes a second.
 var short = []string{"-set", "train.epochs=2", "-set", "train.checkpoint.every_steps=20", "-set", "model.hidden=[32]"}
 
-// calm holds the short training of each number of ranks that nobody disturbs.
+// fewRows writes the first rows of the built-in set once per run of the tests, and
+// returns flags that train on them.
+var fewRows = sync.OnceValues(func() ([]string, error) {
+	bin, err := wdlrun()
+	if err != nil {
+		return nil, err
+	}
+	var flags []string
+	for _, x := range []struct {
+		set, name string
+		rows      int
+	}{{"data.train", adult.Train, 8192}, {"data.test", adult.Test, 4096}} {
+		all, err := adult.Open(x.name)
+		if err != nil {
+			return nil, err
+		}
+		path, some := filepath.Join(filepath.Dir(bin), x.name), bytes.SplitAfterN(all, []byte("\n"), x.rows+1)[:x.rows] // a line of Test is a comment
+		if err := os.WriteFile(path, bytes.Join(some, nil), 0o644); err != nil {
+			return nil, err
+		}
+		flags = append(flags, "-set", fmt.Sprintf("%s=[%q]", x.set, path))
+	}
+	return append(flags, "-set", "train.global_batch=64"), nil
+})
+
+// few are the flags of a short training on a quarter of the rows and of the batch: as
+// many steps, lines of metrics and checkpoints, in two thirds of the time.
+func few(t testing.TB) []string {
+	t.Helper()
+	flags, err := fewRows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(flags[:len(flags):len(flags)], short...)
+}
+
+// calm holds the trainings that nobody disturbs, by their flags.
 var calm struct {
 	sync.Mutex
-	runs map[int]calmRun
+	runs map[string]calmRun
 }
 
 type calmRun struct {
@@ -176,22 +214,23 @@ type calmRun struct {
 	parts map[string]string
 }
 
-// undisturbed is a short training by so many ranks that nobody disturbs, and the parts
-// of its last checkpoint. All tests share it: it has the same bits each time, see
+// undisturbed is a training by so many ranks that nobody disturbs, and the parts of its
+// last checkpoint. All tests share it: it has the same bits each time, see
 // TestSameSeedSameBits.
-func undisturbed(t testing.TB, np int) (r trained, last map[string]string) {
+func undisturbed(t testing.TB, np int, flags []string) (r trained, last map[string]string) {
 	t.Helper()
 	calm.Lock()
 	defer calm.Unlock()
-	c, ok := calm.runs[np]
+	key := fmt.Sprint(np, flags)
+	c, ok := calm.runs[key]
 	if !ok {
 		dir := t.TempDir()
-		c.trained = train(t, dir, np, short...)
+		c.trained = train(t, dir, np, flags...)
 		c.parts = parts(t, dir, c.RunDir, c.Steps)
 		if calm.runs == nil {
-			calm.runs = map[int]calmRun{}
+			calm.runs = map[string]calmRun{}
 		}
-		calm.runs[np] = c
+		calm.runs[key] = c
 	}
 	return c.trained, c.parts
 }
@@ -227,11 +266,12 @@ func samePart(t testing.TB, what string, got, want map[string]string) {
 }
 
 func TestSameSeedSameBits(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	a, want := undisturbed(t, 2)
-	b := train(t, dir, 2, short...)
+	a, want := undisturbed(t, 2, few(t))
+	b := train(t, dir, 2, few(t)...)
 	samePart(t, "second run", parts(t, dir, b.RunDir, b.Steps), want)
-	c := train(t, dir, 2, append([]string{"-set", "train.seed=2"}, short...)...)
+	c := train(t, dir, 2, append([]string{"-set", "train.seed=2"}, few(t)...)...)
 	if c.AUC == a.AUC && c.TrainLogLoss == a.TrainLogLoss {
 		t.Error("another seed gives the same result")
 	}
@@ -239,8 +279,9 @@ func TestSameSeedSameBits(t *testing.T) {
 
 // TestResumeOnOtherRanks stops a training half way and goes on elsewhere.
 func TestResumeOnOtherRanks(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	whole := train(t, dir, 2, short...)
+	whole := train(t, dir, 2, few(t)...)
 	half := filepath.Join(dir, whole.RunDir, "checkpoints", "step-000000240")
 	for _, np := range []int{1, 3} {
 		out := fmt.Sprintf("runs-of-%d", np)
@@ -258,6 +299,7 @@ func TestResumeOnOtherRanks(t *testing.T) {
 }
 
 func TestMoreRanksThanRows(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "three.csv", "y,a\n1,x\n0,y\n1,x\n")
 	write(t, dir, "c.yaml", "data: {train: [three.csv], test: [three.csv], header: true}\nlabel: {field: y}\nfeatures: [{field: a, encode: hash}]\n")
@@ -276,6 +318,7 @@ func write(t testing.TB, dir, name, text string) {
 
 // TestConfigDocument keeps docs/config.md equal to what the command says.
 func TestConfigDocument(t *testing.T) {
+	t.Parallel()
 	doc, err := os.ReadFile("../docs/config.md")
 	if err != nil {
 		t.Fatal(err)
@@ -287,11 +330,12 @@ func TestConfigDocument(t *testing.T) {
 
 // TestTransportsGiveTheSameBits: shared memory and sockets sum in one order.
 func TestTransportsGiveTheSameBits(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, np := range []int{2, 3} {
 		var want map[string]string
 		for _, transport := range []string{"tcp", "shm"} {
-			o := run(t, dir, append([]string{"-transport", transport, "-np", fmt.Sprint(np), "train", "--json"}, short...)...)
+			o := run(t, dir, append([]string{"-transport", transport, "-np", fmt.Sprint(np), "train", "--json"}, few(t)...)...)
 			if o.code != 0 {
 				t.Fatalf("%s: exit code %d\n%s", transport, o.code, o.stderr)
 			}
@@ -307,6 +351,7 @@ func TestTransportsGiveTheSameBits(t *testing.T) {
 
 // TestBench prints a JSON object for each operation, form and size.
 func TestBench(t *testing.T) {
+	t.Parallel()
 	o := run(t, t.TempDir(), "-np", "2", "bench", "allreduce", "barrier", "-sizes", "8,4k", "-time", "5ms", "-json")
 	if o.code != 0 {
 		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
@@ -332,6 +377,7 @@ func TestBench(t *testing.T) {
 // TestBenchTurns: with -turns, what to measure comes from a file, line by line, and what
 // is wrong with it is said.
 func TestBenchTurns(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "turns")
 	for _, x := range []struct{ turns, lines, err string }{
@@ -366,6 +412,7 @@ func TestBenchTurns(t *testing.T) {
 
 // TestBenchStraggler: without a mode all are predicted side by side, in virtual time.
 func TestBenchStraggler(t *testing.T) {
+	t.Parallel()
 	o := run(t, t.TempDir(), "bench", "straggler", "-steps", "50")
 	var order []string
 	for line := range strings.Lines(o.stdout) {

@@ -46,6 +46,7 @@ func describe(t *testing.T, dir, args string) (d described) {
 // every file that it was converted to. The sums of age and hours_per_week are
 // those of UCI's file.
 func TestAdultInEveryFormat(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	files := []string{"builtin:adult.data"}
 	for _, to := range []string{"a.csv", "a.tsv.gz", "a.parquet", "a.jsonl.gz", "a.tfrecord.zst", "a.ndjson"} {
@@ -90,6 +91,7 @@ func TestAdultInEveryFormat(t *testing.T) {
 // every format that holds texts: numbers that are not spelt the shortest way, codes,
 // and blanks between quotes; those around an unquoted field are no part of it.
 func TestConvertKeepsValues(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "a.csv", "y,price,rate,code,title\n1,52.60,0.5,007,\" Toy Story \"\n0,7.00,2.25,12,Heat (1995) \n0,1e3,3,5,Casino\n")
 	const want = "y,price,rate,code,title\n1,52.60,0.5,007,\" Toy Story \"\n0,7.00,2.25,12,Heat (1995)\n0,1e3,3,5,Casino\n"
@@ -118,6 +120,7 @@ func TestConvertKeepsValues(t *testing.T) {
 // TestLateFieldsAreKept: a field that only a record far behind has is converted, shown
 // and described as any other.
 func TestLateFieldsAreKept(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	const rows = 1500
 	write(t, dir, "a.jsonl", strings.Repeat(`{"y":1,"often":2}`+"\n", rows-1)+`{"y":0,"rare":"here"}`+"\n")
@@ -145,6 +148,7 @@ func TestLateFieldsAreKept(t *testing.T) {
 // TestConvertCodesOfTheLabel: where texts become numbers, those of the label become 1
 // and 0 by their meaning, not by which comes first.
 func TestConvertCodesOfTheLabel(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "c.csv", "city,clicked,age\nOslo,no,3\nBergen,yes,4\nOslo,yes,5\nOslo,yes,6\n")
 	write(t, dir, "odd.csv", "city,clicked,age\nOslo,no,3\nBergen,yes,4\nOslo,perhaps,5\n")
@@ -184,6 +188,7 @@ func TestConvertCodesOfTheLabel(t *testing.T) {
 
 // TestBenchInputOfFewRecords: what the refusal advises is possible.
 func TestBenchInputOfFewRecords(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	must(t, dir, "gen -rows 800 -out c.tsv")
 	if o := run(t, dir, "bench", "input", "-data", "c.tsv"); o.code != 1 || !strings.Contains(o.stderr, "-batch N below 100") {
@@ -194,6 +199,7 @@ func TestBenchInputOfFewRecords(t *testing.T) {
 
 // TestGenInEveryFormat: the same rows, whatever they are written in.
 func TestGenInEveryFormat(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var want float64
 	for _, f := range []string{"c.tsv", "c.csv", "c.tsv.zst", "c.tfrecord.gz", "c.parquet", "c.libsvm", "c.libffm.sz"} {
@@ -215,6 +221,7 @@ func TestGenInEveryFormat(t *testing.T) {
 }
 
 func TestDataCheck(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "c.csv", "y,city,age\n1,Oslo,3\n0,Bergen\n1,\"Voss,5\n0,Voss,tall\n0,Moss,4\n")
 	write(t, dir, "c.yaml", strings.Replace(clicksYAML, "clicks.csv", "c.csv", 1))
@@ -245,6 +252,7 @@ func TestDataCheck(t *testing.T) {
 // TestUnknownValuesAreCounted, over all ranks: what training has not seen shares
 // one key, and the result says how often that came.
 func TestUnknownValuesAreCounted(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "clicks.csv", "y,city,age\n1,Oslo,3\n0,Bergen,4\n1,Oslo,5\n0,Bergen,6\n")
 	write(t, dir, "new.csv", "y,city,age\n1,Voss,3\n0,Bergen,4\n1,Moss,5\n0,,6\n0,Voss,2\n")
@@ -265,6 +273,7 @@ func TestUnknownValuesAreCounted(t *testing.T) {
 // TestNoAUCOfOneClass: where all samples have the same label there is no AUC, in the
 // figures of a training and of an evaluation.
 func TestNoAUCOfOneClass(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "clicks.csv", "y,city,age\n1,Oslo,3\n0,Bergen,4\n1,Oslo,5\n0,Bergen,6\n")
 	write(t, dir, "neg.csv", "y,city,age\n0,Oslo,3\n0,Bergen,4\n")
@@ -289,6 +298,7 @@ func TestNoAUCOfOneClass(t *testing.T) {
 // format that the records are kept in. Categories have numbers here, for LibSVM
 // holds nothing else.
 func TestAdultTrainsAlikeFromEveryFormat(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	columns := strings.Fields("age workclass education_num marital_status occupation relationship sex hours_per_week")
 	must(t, dir, "data convert -codes codes -fields income,"+strings.Join(columns, ",")+" -out a.csv builtin:adult.data")
@@ -331,6 +341,7 @@ func TestAdultTrainsAlikeFromEveryFormat(t *testing.T) {
 // TestEvalFindsTheFormat: the same records give the same figures as text and in
 // formats that name their fields themselves, without being told.
 func TestEvalFindsTheFormat(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	model := train(t, dir, 1, "-set", "train.epochs=1").RunDir
 	var want string
@@ -354,6 +365,7 @@ func TestEvalFindsTheFormat(t *testing.T) {
 // TestInitOfWeightedIndices: the values of LibFFM become weights of their indices, or
 // numbers where a field has one index, unless they are 1.
 func TestInitOfWeightedIndices(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var b strings.Builder
 	for i := range 400 {
@@ -384,6 +396,7 @@ func TestInitOfWeightedIndices(t *testing.T) {
 // TestCheckOfAnotherFormat: data check reads files that name their fields by the
 // configuration of others, and says of the rest how they differ.
 func TestCheckOfAnotherFormat(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	const records = "y,city,age\n1,Oslo,3\n0,Bergen,4\n1,Oslo,5\n0,Bergen,6\n"
 	write(t, dir, "clicks.csv", records)
@@ -416,6 +429,7 @@ func TestCheckOfAnotherFormat(t *testing.T) {
 // TestEvalOfTextWithHeader: a model trained on files that name their fields reads text
 // with a header, and says of other text what it lacks.
 func TestEvalOfTextWithHeader(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	must(t, dir, "data convert -out a.parquet builtin:adult.data")
 	must(t, dir, "data convert -out a.csv builtin:adult.data")
@@ -438,6 +452,7 @@ func TestEvalOfTextWithHeader(t *testing.T) {
 // TestGuessesAreCalledGuesses: which column is the label, and how all files look after
 // a look at the first.
 func TestGuessesAreCalledGuesses(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"p1.csv", "p2.csv"} {
 		write(t, dir, name, "1,Oslo,x\n2,Voss,y\n3,Voss,x\n4,Oslo,x\n")
@@ -461,6 +476,7 @@ func TestGuessesAreCalledGuesses(t *testing.T) {
 
 // TestInitOfSeveral: a glob that the shell expanded is looked at as a whole, and trained on.
 func TestInitOfSeveral(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for i, line := range []string{"0,Oslo,x\n", "1,Voss,y\n", "2,Voss,x\n", "3,Oslo,y\n"} {
 		write(t, dir, fmt.Sprintf("p%d.csv", i), strings.Repeat(line, 50))

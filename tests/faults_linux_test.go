@@ -91,12 +91,13 @@ func kill(t testing.TB, pid int, sig syscall.Signal) {
 // verdict that names the rank, and the resumed training must leave the bits of
 // the uninterrupted one.
 func TestKillAnyRankAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	moments := 20
 	if testing.Short() {
 		moments = 4
 	}
 	const np = 3
-	whole, want := undisturbed(t, np)
+	whole, want := undisturbed(t, np, few(t))
 	lines := whole.Steps / 20 // see wdl: a line every 20 steps
 	rng := rand.New(rand.NewPCG(20, 1))
 	verdicts := 0
@@ -158,7 +159,7 @@ func killAt(t *testing.T, cmd *exec.Cmd, pids map[int]int, m moment) outcome {
 
 func killAndResume(t *testing.T, np int, m moment, whole trained, want map[string]string) (killed bool) {
 	dir := t.TempDir()
-	cmd := command(t, dir, append([]string{"-np", fmt.Sprint(np), "train", "--json"}, short...)...)
+	cmd := command(t, dir, append([]string{"-np", fmt.Sprint(np), "train", "--json"}, few(t)...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -198,6 +199,7 @@ func killAndResume(t *testing.T, np int, m moment, whole trained, want map[strin
 // TestKilledLauncher: with the launcher gone, its ranks and what they have
 // started must go too.
 func TestKilledLauncher(t *testing.T) {
+	t.Parallel()
 	for name, program := range map[string][]string{
 		"training":      {"train", "-set", "train.epochs=1000"},
 		"grandchildren": {"sh", "-c", "sleep 1000 & wait"},
@@ -245,6 +247,7 @@ func children(pid int) (all []int) {
 }
 
 func TestStoppedRankIsNamed(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cmd := command(t, dir, "-np", "2", "train", "-set", "train.epochs=1000") // which is not to wait for the timeout, 30 s
 	if err := cmd.Start(); err != nil {
@@ -280,6 +283,7 @@ func TestStoppedRankIsNamed(t *testing.T) {
 // TestInterrupt: Ctrl-C writes a checkpoint, ends every rank with exit code 130,
 // and what was trained is not lost.
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cmd := command(t, dir, append([]string{"-np", "2", "train", "--json"}, short...)...)
 	if err := cmd.Start(); err != nil {
@@ -298,13 +302,14 @@ func TestInterrupt(t *testing.T) {
 		t.Fatalf("result %+v", stopped)
 	}
 	resumed := train(t, dir, 2, "-resume", stopped.RunDir)
-	_, want := undisturbed(t, 2)
+	_, want := undisturbed(t, 2, short)
 	samePart(t, "interrupted and resumed", parts(t, dir, resumed.RunDir, resumed.Steps), want)
 }
 
 // TestInterruptedWithoutRanks: a command that starts no ranks ends with the code of
 // the signal too, and leaves nothing half written.
 func TestInterruptedWithoutRanks(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, x := range []struct {
 		sig  syscall.Signal
@@ -334,6 +339,7 @@ func TestInterruptedWithoutRanks(t *testing.T) {
 // TestCheckpointOrder: SIGUSR1 to the launcher writes a checkpoint, and training
 // goes on.
 func TestCheckpointOrder(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cmd := command(t, dir, "-np", "2", "train", "-set", "train.epochs=1000", "-set", "train.global_batch=32")
 	if err := cmd.Start(); err != nil {
@@ -369,6 +375,7 @@ func waitRun(t testing.TB, dir string) {
 // TestFullDisk limits the size of files, which to a program is a disk that fills
 // while a checkpoint is written: training must go on, and say so.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	bin, err := wdlrun()
 	if err != nil {
 		t.Fatal(err)
@@ -407,6 +414,7 @@ func TestFullDisk(t *testing.T) {
 // fails too and an earlier one could be written the user is told to go on from there,
 // and nothing is listed that is not there.
 func TestFullDiskAtTheEnd(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	o := run(t, t.TempDir(), "-np", "2", "-chaos", "diskfull@1@step128", "train", "-json", "-set", "train.epochs=1", "-set", "model.hidden=[32]")
 	if o.code != 0 || !strings.Contains(o.stderr, "checkpoint of step 128 failed") || !strings.Contains(o.stderr, "the checkpoint of step 128 could be written after all") ||
@@ -435,6 +443,7 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 // TestFullDiskOfATier: rows that find no place on disk end the training, the table
 // and the file are named, and with more room it goes on from the last checkpoint.
 func TestFullDiskOfATier(t *testing.T) {
+	t.Parallel()
 	bin, err := wdlrun()
 	if err != nil {
 		t.Fatal(err)
@@ -481,8 +490,9 @@ train: {checkpoint: {every_steps: 2}}
 // TestDamagedCheckpoint: a checkpoint with one flipped byte is refused with its
 // place, and the one before it is used.
 func TestDamagedCheckpoint(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	whole := train(t, dir, 2, short...)
+	whole := train(t, dir, 2, few(t)...)
 	last := filepath.Join(dir, whole.RunDir, "checkpoints", fmt.Sprintf("step-%09d", whole.Steps))
 	files, _ := filepath.Glob(filepath.Join(last, "*.wck"))
 	b, err := os.ReadFile(files[1])

@@ -75,6 +75,7 @@ func TestRefusedFlags(t *testing.T) {
 
 // What somebody means who writes bf16 as other programs, or other commands, have it.
 func TestPrecisionFlags(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, x := range []struct{ args, want string }{
 		{"train -bf16", "did you mean -set train.precision=bf16?; see: wdlrun train --help"},
@@ -91,6 +92,7 @@ func TestPrecisionFlags(t *testing.T) {
 
 // What is asked for as JSON, before or behind the words, is one JSON object.
 func TestHelpAsJSON(t *testing.T) {
+	t.Parallel()
 	for args, want := range map[string]string{
 		"--version --json": `{"version":"`, "-json -version": `{"version":"`,
 		"help config -json": `"key":"epochs"`, "-json help config": `"key":"epochs"`, "help -json config": `"key":"epochs"`,
@@ -105,6 +107,7 @@ func TestHelpAsJSON(t *testing.T) {
 // Where no run directory can be is found before any rank is started, and nothing is left
 // of the trial.
 func TestNoRunDirectory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "taken"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -123,6 +126,7 @@ func TestNoRunDirectory(t *testing.T) {
 
 // So is a folder of a tier that is not there; a plan needs none.
 func TestNoTier(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, c := range []struct {
 		flag, want string
@@ -147,6 +151,7 @@ func TestNoTier(t *testing.T) {
 // More ranks than a machine has a use for are a slip of the keyboard, unless it is said
 // that they are not.
 func TestTooManyRanks(t *testing.T) {
+	t.Parallel()
 	many := strconv.Itoa(16*max(runtime.NumCPU(), 8) + 1)
 	if o := run(t, t.TempDir(), "-np", many, "train"); o.code != 1 || !strings.HasPrefix(o.stderr, "wdlrun: -np "+many+": ") || !strings.Contains(o.stderr, "-oversubscribe") {
 		t.Errorf("exit code %d, want 1\n%s", o.code, o.stderr)
@@ -158,6 +163,7 @@ func TestTooManyRanks(t *testing.T) {
 
 // -json means the same on both sides of a command's name.
 func TestJSONBeforeTheProgram(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{"-json init -data builtin:adult.test", "init -data builtin:adult.test -json"} {
 		o := run(t, t.TempDir(), strings.Fields(args)...)
 		var v struct{ Label string }
@@ -169,6 +175,7 @@ func TestJSONBeforeTheProgram(t *testing.T) {
 
 // Of measurements too, of one rank and of several.
 func TestJSONBeforeBench(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{"-json bench barrier -time 1ms", "-np 2 -oversubscribe --json bench barrier -time 1ms"} {
 		o := run(t, t.TempDir(), strings.Fields(args)...)
 		var v struct{ Op string }
@@ -180,6 +187,7 @@ func TestJSONBeforeBench(t *testing.T) {
 
 // A job that fails says so to programs as everything else that fails does.
 func TestJSONOfWhatFails(t *testing.T) {
+	t.Parallel()
 	for _, words := range [][]string{{"-json", "sh", "-c", "exit 3"}, {"-json", "-np", "2", "-oversubscribe", "sh", "-c", "kill -9 $$"}} {
 		o := run(t, t.TempDir(), words...)
 		var v struct {
@@ -194,6 +202,7 @@ func TestJSONOfWhatFails(t *testing.T) {
 
 // Help on a subcommand is its own page.
 func TestHelpOnSubcommands(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"data convert", "bench step", "ckpt prune"} {
 		o := run(t, t.TempDir(), strings.Fields("help "+name)...)
 		if page := run(t, t.TempDir(), strings.Fields(name+" --help")...); o.code != 0 || o.stdout != page.stdout || !strings.Contains(o.stdout, "wdlrun "+name+" - ") {
@@ -207,6 +216,7 @@ func TestHelpOnSubcommands(t *testing.T) {
 
 // A program that cannot be started leaves its line for programs, too.
 func TestJSONOfWhatDoesNotStart(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{"-json trian", "-json -np 2 ./nothing"} {
 		o := run(t, t.TempDir(), strings.Fields(args)...)
 		var v struct {
@@ -222,6 +232,7 @@ func TestJSONOfWhatDoesNotStart(t *testing.T) {
 // What was to be printed and could not be is a failure, said in a line, whichever
 // command it was and for whomever it printed.
 func TestLostOutput(t *testing.T) {
+	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip("a file that takes nothing is needed: ", err)

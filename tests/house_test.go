@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -28,9 +29,21 @@ func (s source) dir() string       { return filepath.ToSlash(filepath.Dir(s.path
 func (s source) isTest() bool      { return strings.HasSuffix(s.path, "_test.go") }
 func (s source) isGenerated() bool { return ast.IsGenerated(s.file) }
 
-func sources(t *testing.T) (all []source) {
+// sources are all Go files of the module, parsed once for all tests.
+func sources(t *testing.T) []source {
 	t.Helper()
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 20 {
+		t.Fatalf("only %d Go files found: the walk is broken", len(all))
+	}
+	return all
+}
+
+var parsed = sync.OnceValues(func() (all []source, err error) {
+	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -53,14 +66,8 @@ func sources(t *testing.T) (all []source) {
 		all = append(all, source{filepath.ToSlash(rel), f, fset, string(b)})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(all) < 20 {
-		t.Fatalf("only %d Go files found: the walk is broken", len(all))
-	}
-	return all
-}
+	return all, err
+})
 
 // ranks reads order.txt: package to line number.
 func ranks(t *testing.T) map[string]int {

@@ -10,6 +10,7 @@ import (
 // TestFeatureIndex: an index made by two ranks of some days serves a training,
 // and tells what a day holds that it does not know.
 func TestFeatureIndex(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, content string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {

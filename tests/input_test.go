@@ -19,6 +19,7 @@ features:
 // TestBadInput: every fault of a user ends in one line that names the place and
 // leaves no rank behind.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	const good = "y,city,age\n1,Oslo,3\n0,Bergen,4\n"
 	for _, c := range []struct {
 		name  string
@@ -76,6 +77,7 @@ func TestBadInput(t *testing.T) {
 }
 
 func TestPortTaken(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +91,7 @@ func TestPortTaken(t *testing.T) {
 
 // TestLaunch: the launcher's own conventions.
 func TestLaunch(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "hosts", "# two machines\nlocalhost slots=2\nfar slots=2\n")
 	for _, c := range []struct {
@@ -145,6 +148,7 @@ func TestLaunch(t *testing.T) {
 
 // TestGenInitTrain goes the way of a user without data: generate, look, train.
 func TestGenInitTrain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, args := range []string{
 		"gen -rows 6000 -out clicks.tsv",
@@ -173,6 +177,7 @@ func TestGenInitTrain(t *testing.T) {
 
 // TestMaxBad: so many bad records are left out, and the result tells of them.
 func TestMaxBad(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "clicks.csv", "y,city,age\n"+strings.Repeat("1,Oslo,3\n0,Bergen,4\n", 20)+"1,Voss,tall\n")
 	write(t, dir, "c.yaml", clicksYAML)
@@ -188,6 +193,7 @@ func TestMaxBad(t *testing.T) {
 // TestBadSpan: a stream that meets a bad record on one rank keeps what it has trained on
 // before, and goes on from there. What is to be checked is what was read, -set and all.
 func TestBadSpan(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	good := "y,city,age\n" + strings.Repeat("1,Oslo,3\n0,Bergen,4\n", 20)
 	if err := os.Mkdir(filepath.Join(dir, "in"), 0o755); err != nil {

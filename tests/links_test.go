@@ -32,6 +32,7 @@ func joined() error {
 
 // What the launch flags say of links holds for a program of somebody's own.
 func TestLinksOfAnyProgram(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		flags, want string
 		forms       bool

@@ -14,6 +14,7 @@ import (
 // TestPlanOfATraining foresees a training, trains nothing, and is right about what
 // a training then measures.
 func TestPlanOfATraining(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	flags := []string{"-np", "3", "-transport", "tcp", "train"}
 	o := run(t, dir, append(flags, "-plan", "-json")...)
@@ -58,6 +59,7 @@ func TestPlanOfATraining(t *testing.T) {
 // TestPlanHeedsTheLaunch: what the launch flags ask for is in the plan, and what a
 // training would refuse has none.
 func TestPlanHeedsTheLaunch(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	foresee := func(flags string) (p plan.Plan) {
 		t.Helper()

@@ -38,6 +38,7 @@ func TestBF16IsRefusedBeforeRanksStart(t *testing.T) {
 // TestBF16LearnsAsMuch: the same steps in bfloat16 end at the same AUC within .001, and
 // were not those of float32.
 func TestBF16LearnsAsMuch(t *testing.T) {
+	t.Parallel()
 	if err := f32.NoBF16(); err != nil {
 		t.Skip(err)
 	}

@@ -25,6 +25,7 @@ func clicks(t *testing.T, path string, rows int) {
 
 // TestOwnDataOfTheREADME runs what the README says of one's own data, line by line.
 func TestOwnDataOfTheREADME(t *testing.T) {
+	t.Parallel()
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +69,7 @@ func anchor(heading string) string {
 
 // TestLinksOfTheDocuments: what documents point to is there, headings too.
 func TestLinksOfTheDocuments(t *testing.T) {
+	t.Parallel()
 	fenced, link := regexp.MustCompile("(?s)```.*?```"), regexp.MustCompile(`\]\(([^)\s:]+)\)`)
 	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
 	text, headings, links := map[string]string{}, map[string]bool{}, 0

@@ -18,16 +18,17 @@ import (
 // replicas: the others keep their processes, and it ends with the bits of the training
 // that nobody disturbed.
 func TestGoesOnFromMemory(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 5))
 	for _, np := range []int{2, 3} {
-		whole, want := undisturbed(t, np)
+		whole, want := undisturbed(t, np, few(t))
 		for victim := range np {
 			if testing.Short() && victim > 0 {
 				break
 			}
 			t.Run(fmt.Sprintf("rank %d of %d", victim, np), func(t *testing.T) {
 				at := moment{lines: 1 + rng.IntN(int(whole.Steps/20)), pause: time.Duration(rng.IntN(10)) * time.Millisecond, victim: victim}
-				o, r, dir := disturbed(t, np, at, "-replicas", "2")
+				o, r, dir := disturbed(t, np, at, few(t), "-replicas", "2")
 				samePart(t, "healed", parts(t, dir, r.RunDir, r.Steps), want)
 				if r.Healed != 1 {
 					t.Errorf("healed %d times\n%s", r.Healed, o.stderr)
@@ -45,9 +46,10 @@ func TestGoesOnFromMemory(t *testing.T) {
 
 // TestCutLink: where a link is lost and no process, all ranks stay and meet again.
 func TestCutLink(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	whole, want := undisturbed(t, 3)
-	r := slowly(t, dir, []string{"-np", "3", "-oversubscribe", "-replicas", "2", "-chaos", "cut:1-2@step50"}, append([]string{"train", "--json"}, short...)...)
+	whole, want := undisturbed(t, 3, few(t))
+	r := slowly(t, dir, []string{"-np", "3", "-oversubscribe", "-replicas", "2", "-chaos", "cut:1-2@step50"}, append([]string{"train", "--json"}, few(t)...)...)
 	samePart(t, "after the link was cut", parts(t, dir, r.RunDir, r.Steps), want)
 	if r.Healed != 1 || r.Samples != whole.Samples {
 		t.Errorf("%+v, undisturbed %+v", r, whole)
@@ -57,9 +59,10 @@ func TestCutLink(t *testing.T) {
 // TestLostAgainAndAgain: a rank that was healed is lost too, and its buddy, one after
 // the other.
 func TestLostAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	_, want := undisturbed(t, 3)
-	r := slowly(t, dir, []string{"-np", "3", "-oversubscribe", "-replicas", "2", "-chaos", "kill:1@step20,kill:1@step40,kill:2@step41,kill:0@step60"}, append([]string{"train", "--json"}, short...)...)
+	_, want := undisturbed(t, 3, few(t))
+	r := slowly(t, dir, []string{"-np", "3", "-oversubscribe", "-replicas", "2", "-chaos", "kill:1@step20,kill:1@step40,kill:2@step41,kill:0@step60"}, append([]string{"train", "--json"}, few(t)...)...)
 	samePart(t, "after four losses", parts(t, dir, r.RunDir, r.Steps), want)
 	if r.Healed != 4 {
 		t.Errorf("%+v", r)
@@ -69,7 +72,8 @@ func TestLostAgainAndAgain(t *testing.T) {
 // TestLostWhileTheyMeet kills the successor of a rank as soon as it is there, before all
 // have met: the others keep what they hold.
 func TestLostWhileTheyMeet(t *testing.T) {
-	whole, want := undisturbed(t, 3)
+	t.Parallel()
+	whole, want := undisturbed(t, 3, short)
 	cmd, dir, pids := begun(t)
 	stayed := map[int]int{0: pids[0], 2: pids[2]}
 	for range 2 {
@@ -111,7 +115,8 @@ func begun(t *testing.T) (cmd *exec.Cmd, dir string, pids map[int]int) {
 // TestBothCopiesLost kills a rank and its buddy at once: all go back to the last
 // checkpoint, in the processes that are left and new ones, and lose nothing by it.
 func TestBothCopiesLost(t *testing.T) {
-	_, want := undisturbed(t, 3)
+	t.Parallel()
+	_, want := undisturbed(t, 3, short)
 	cmd, dir, pids := begun(t)
 	kill(t, pids[2], syscall.SIGKILL)
 	kill(t, pids[0], syscall.SIGKILL)
@@ -130,7 +135,8 @@ func TestBothCopiesLost(t *testing.T) {
 // TestStoppedRankIsReplaced: a rank that stands still is ended after a while, which
 // wakes nobody up, and the others go on from memory.
 func TestStoppedRankIsReplaced(t *testing.T) {
-	whole, want := undisturbed(t, 3)
+	t.Parallel()
+	whole, want := undisturbed(t, 3, short)
 	cmd, dir, pids := begun(t)
 	kill(t, pids[1], syscall.SIGSTOP)
 	eventually(t, "the end of the rank that stands still", func() bool { return !alive(pids[1]) })
@@ -150,7 +156,8 @@ func TestStoppedRankIsReplaced(t *testing.T) {
 // TestTwoStoppedRanks: of two ranks that stand still one is ended, and the other woken, so
 // that all meet again.
 func TestTwoStoppedRanks(t *testing.T) {
-	_, want := undisturbed(t, 3)
+	t.Parallel()
+	_, want := undisturbed(t, 3, short)
 	cmd, dir, pids := begun(t)
 	kill(t, pids[1], syscall.SIGSTOP)
 	kill(t, pids[2], syscall.SIGSTOP)

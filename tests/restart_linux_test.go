@@ -20,13 +20,14 @@ import (
 // started again: it must go on by itself, in the same run directory, to the bits
 // of the training that nobody disturbed.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	const np = 3
-	whole, want := undisturbed(t, np)
+	whole, want := undisturbed(t, np, few(t))
 	rng := rand.New(rand.NewPCG(7, 7))
 	for victim := range np {
 		t.Run(fmt.Sprint("rank ", victim), func(t *testing.T) {
 			at := moment{lines: 1 + rng.IntN(int(whole.Steps/20)), pause: time.Duration(rng.IntN(10)) * time.Millisecond, victim: victim}
-			o, r, dir := disturbed(t, np, at, "-restarts", "3")
+			o, r, dir := disturbed(t, np, at, few(t), "-restarts", "3")
 			samePart(t, "restarted", parts(t, dir, r.RunDir, r.Steps), want)
 			if r.AUC != whole.AUC || r.Samples != whole.Samples || r.WorldSize != np {
 				t.Errorf("restarted %+v, undisturbed %+v", r, whole)
@@ -41,7 +42,8 @@ func TestRestart(t *testing.T) {
 // TestRestartSmaller: where -min-np allows, the ranks that are left go on, and
 // every sample is still counted once.
 func TestRestartSmaller(t *testing.T) {
-	o, r, _ := disturbed(t, 3, moment{lines: 1, victim: 0}, "-restarts", "1", "-min-np", "2")
+	t.Parallel()
+	o, r, _ := disturbed(t, 3, moment{lines: 1, victim: 0}, short, "-restarts", "1", "-min-np", "2")
 	if r.WorldSize != 2 || r.Samples != 2*32561 || r.AUC < 0.91 {
 		t.Errorf("result %+v\n%s", r, o.stderr)
 	}
@@ -52,9 +54,9 @@ func TestRestartSmaller(t *testing.T) {
 
 // disturbed is a training whose rank is killed at a moment; it must end well. Where it
 // had ended by then another one is disturbed earlier.
-func disturbed(t *testing.T, np int, at moment, flags ...string) (o outcome, r trained, dir string) {
+func disturbed(t *testing.T, np int, at moment, job []string, flags ...string) (o outcome, r trained, dir string) {
 	t.Helper()
-	args := append(append([]string{"-np", fmt.Sprint(np)}, flags...), append([]string{"train", "--json"}, short...)...)
+	args := append(append([]string{"-np", fmt.Sprint(np)}, flags...), append([]string{"train", "--json"}, job...)...)
 	for missed := true; missed; at.lines, at.pause = at.lines/2, 0 {
 		dir = t.TempDir()
 		cmd := command(t, dir, args...)
@@ -77,6 +79,7 @@ func disturbed(t *testing.T, np int, at moment, flags ...string) (o outcome, r t
 // TestFaultsOnPurposeComeOnce: a job that goes on, also on fewer ranks, does not meet
 // a fault again; that of a rank which is left out never comes.
 func TestFaultsOnPurposeComeOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	o := run(t, dir, append([]string{"-np", "3", "-restarts", "3", "-min-np", "2", "-chaos", "kill:0@step45,cut:0-1@step65,kill:2@step90,stop:10ms@1@step70", "train", "--json"}, short...)...)
 	if o.code != 0 {
@@ -109,6 +112,7 @@ func TestFaultsOnPurposeComeOnce(t *testing.T) {
 // TestRestartSmallerInsideAnEpoch: where microbatches of an epoch came late, fewer
 // ranks cannot go on inside it, and go back to where it began.
 func TestRestartSmallerInsideAnEpoch(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	o := run(t, dir, append([]string{"-np", "3", "-oversubscribe", "-backup", "1", "-restarts", "3", "-min-np", "2", "-chaos", "kill:0@step50,kill:0@step250", "train", "--json"}, short...)...)
 	if o.code != 0 {
@@ -145,6 +149,7 @@ func TestRestartSmallerInsideAnEpoch(t *testing.T) {
 // started, as for a folder that is not there. A disk that has room for that look alone is
 // full for the ranks.
 func TestNotStartedAgainInVain(t *testing.T) {
+	t.Parallel()
 	bin, err := wdlrun()
 	if err != nil {
 		t.Fatal(err)

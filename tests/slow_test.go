@@ -27,6 +27,7 @@ func slowly(t *testing.T, dir string, flags []string, program ...string) trained
 // TestSlowRank: a training that leaves a slow rank behind loses no sample and is
 // as good as any; its replay, with nobody slow, has the same bits.
 func TestSlowRank(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r := slowly(t, dir, append([]string{"-backup", "1"}, slowRank...), "train", "--json")
 	if r.Samples%32561 != 0 || r.Samples == 0 || r.AUC < 0.925 {
@@ -42,8 +43,9 @@ func TestSlowRank(t *testing.T) {
 
 // TestSpeculateHasTheBitsOfWait over processes, where timing is nobody's choice.
 func TestSpeculateHasTheBitsOfWait(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	program := append([]string{"train", "--json"}, short...)
+	program := append([]string{"train", "--json"}, few(t)...)
 	wait := slowly(t, dir, []string{"-np", "3", "-oversubscribe"}, program...)
 	r := slowly(t, dir, append([]string{"-mode", "speculate"}, slowRank...), program...)
 	sameModel(t, dir, r, wait)
@@ -52,6 +54,7 @@ func TestSpeculateHasTheBitsOfWait(t *testing.T) {
 // TestRankThatStandsStillHoldsNobodyUp: its compute stops for longer than the
 // timeout, and the job ends without it.
 func TestRankThatStandsStillHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	patient.Try(t, time.Second, func(timeout time.Duration) error {
 		o := run(t, t.TempDir(), "-np", "3", "-oversubscribe", "-backup", "1", "-timeout", timeout.String(), "-chaos", "stop:1h@1@step30", "train", "--json")
 		if o.code != 0 {
@@ -87,6 +90,7 @@ func sameModel(t *testing.T, dir string, a, b trained) {
 // TestRefusedBeforeAnyRankStarts: what so many ranks cannot do, and flags of a
 // training for a program that is none.
 func TestRefusedBeforeAnyRankStarts(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, c := range []struct {
 		args []string
@@ -106,6 +110,7 @@ func TestRefusedBeforeAnyRankStarts(t *testing.T) {
 
 // TestNoHintWithoutACheckpoint: nobody is sent to resume what was never saved.
 func TestNoHintWithoutACheckpoint(t *testing.T) {
+	t.Parallel()
 	o := run(t, t.TempDir(), "-np", "2", "-chaos", "kill:1@step1", "train")
 	if o.code != 137 || !strings.Contains(o.stderr, "no checkpoint yet") || strings.Contains(o.stderr, "-resume") {
 		t.Errorf("exit code %d\n%s", o.code, o.stderr)

@@ -26,6 +26,7 @@ train: {global_batch: 16, checkpoint: {every_steps: 2}}
 // TestStreamOfProcesses: a job whose broker dies ends with one line that names
 // the rank, the topic and the cause; resumed, it reads on.
 func TestStreamOfProcesses(t *testing.T) {
+	t.Parallel()
 	patient.Try(t, time.Second, func(timeout time.Duration) error { return loseBroker(t, timeout) })
 }
 
