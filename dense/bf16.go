@@ -39,8 +39,12 @@ func (h *halved) forward(x []float32, rows int) []float32 {
 	first := h.layers[0].in
 	h.x = growBF16(h.x, f32.LenBF16(rows, first))
 	f32.ConvertBF16(h.x, x, rows, first)
-	at := h.x
-	for i := range h.layers {
+	return h.from(0, h.x, rows)
+}
+
+// from is forward of the layers from one on, whose input is rounded.
+func (h *halved) from(first int, at []f32.BF16, rows int) []float32 {
+	for i := first; i < len(h.layers); i++ {
 		l := &h.layers[i]
 		if v := l.arena.weights(); l.version != v {
 			l.packed.Pack(l.W.Value, l.in, l.out)
@@ -61,24 +65,32 @@ func (h *halved) forward(x []float32, rows int) []float32 {
 
 // backward adds the parameters' gradients and returns that of the input.
 func (h *halved) backward(dy []float32, rows int) []float32 {
+	at, l := h.to(0, dy, rows), &h.layers[0]
+	h.gradWeight(l, at, rows)
+	h.dx = grow(h.dx, rows*l.in)
+	h.work.GradInputF32(h.dx, at, &l.packed, rows)
+	return h.dx
+}
+
+// to is backward down to the output of a layer, whose gradient it returns.
+func (h *halved) to(last int, dy []float32, rows int) []f32.BF16 {
 	out := h.layers[len(h.layers)-1].out
 	h.dy = growBF16(h.dy, f32.LenBF16(rows, out))
 	f32.ConvertBF16(h.dy, dy, rows, out)
 	at := h.dy
-	for i := len(h.layers) - 1; i >= 0; i-- {
+	for i := len(h.layers) - 1; i > last; i-- {
 		l := &h.layers[i]
-		h.work.GradWeight(l.W.Grad, l.B.Grad, l.x, at, rows, l.in, l.out)
-		l.arena.finish(l.W, 0)
-		if i == 0 {
-			h.dx = grow(h.dx, rows*l.in)
-			h.work.GradInputF32(h.dx, at, &l.packed, rows)
-			break
-		}
+		h.gradWeight(l, at, rows)
 		l.dx = growBF16(l.dx, f32.LenBF16(rows, l.in))
 		h.work.GradInput(l.dx, at, &l.packed, rows, l.x)
 		at = l.dx
 	}
-	return h.dx
+	return at
+}
+
+func (h *halved) gradWeight(l *halvedLinear, dy []f32.BF16, rows int) {
+	h.work.GradWeight(l.W.Grad, l.B.Grad, l.x, dy, rows, l.in, l.out)
+	l.arena.finish(l.W, 0)
 }
 
 // growBF16 is grow for bfloat16.

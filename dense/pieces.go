@@ -48,6 +48,8 @@ type Pieces struct {
 	y  []float32 // B×H: the first layer's output
 	dy []float32 // tile by tile, B×TileColumns: the gradient of its sums
 	at []uint32  // by piece and row: where the row of a tile begins
+
+	half *halfPieces // nil: float32
 }
 
 // Hand is what one goroutine does of the work of Pieces.
@@ -66,6 +68,8 @@ type Hand struct {
 	tile []float32 // of the pieces of one group
 	set  []int     // by piece of the group: where those of its rows begin in the tile that hold nothing yet
 	room f32.TileRoom
+
+	bf16 *halfHand // nil: float32
 }
 
 // piece is a Piece with its place among others.
@@ -94,13 +98,17 @@ func NewPieces(mlps ...*MLP) *Pieces {
 	p := new(Pieces)
 	for i, m := range mlps {
 		first, ok := m.layers[0].(*Linear)
-		if !ok || m.halved != nil || len(m.layers) < 2 || !f32.Tiles() {
+		if !ok || len(m.layers) < 2 || !f32.Tiles() || m.halved != nil && !f32.TilesBF16() {
 			return nil
 		}
 		if i == 0 {
 			p.first = first
 		}
-		p.Hands = append(p.Hands, &Hand{Pieces: p, i: i, mlp: m})
+		h := &Hand{Pieces: p, i: i, mlp: m}
+		if m.halved != nil {
+			p.half, h.bf16 = new(halfPieces), &halfHand{halved: m.halved}
+		}
+		p.Hands = append(p.Hands, h)
 	}
 	return p
 }
@@ -146,7 +154,11 @@ func (p *Pieces) Begin(rows int, pieces []Piece) (rest []float32) {
 	}
 	r, h := len(p.rest), p.first.out
 	p.x, p.dx, p.y = grow(p.x, rows*r), grow(p.dx, rows*r), grow(p.y, rows*h)
-	p.dy = grow(p.dy, tiles(h)*f32.TileColumns*rows)
+	if n := tiles(h) * f32.TileColumns * rows; p.half != nil {
+		p.half.begin(len(pieces), n)
+	} else {
+		p.dy = grow(p.dy, n)
+	}
 	return p.x
 }
 
@@ -163,7 +175,11 @@ func (h *Hand) Start(lo, hi int) {
 	stride := f32.TileStride(h.rows)
 	first, end := share(len(h.pieces), len(h.Hands), h.i)
 	for i := first; i < end; i++ {
-		h.pieces[i].place(h.at[i*stride : i*stride+h.rows])
+		q := &h.pieces[i]
+		q.place(h.at[i*stride : i*stride+h.rows])
+		if h.half != nil {
+			h.half.rows[i].Pack(q.Rows, q.n, q.Dim)
+		}
 	}
 	r, out := len(h.rest), h.first.out
 	h.restWeight, h.restGrad = grow(h.restWeight, r*out), grow(h.restGrad, r*out)
@@ -173,6 +189,10 @@ func (h *Hand) Start(lo, hi int) {
 	}
 	for i, c := range h.rest {
 		copy(h.restWeight[i*out:(i+1)*out], h.first.W.Value[c*out:])
+	}
+	if h.half != nil {
+		h.bf16.start(h.y[lo*out:hi*out], h.x[lo*r:hi*r], h.restWeight, h.first.bias(), hi-lo, r, out)
+		return
 	}
 	h.restPacked.Pack(h.restWeight, r, out)
 	f32.Forward(h.y[lo*out:hi*out], h.x[lo*r:hi*r], &h.restPacked, h.first.bias(), hi-lo, false)
@@ -213,7 +233,7 @@ func (h *Hand) of(q *piece) []float32 {
 // Sum computes the hand's share of the first layer.
 func (h *Hand) Sum() {
 	rows, n := h.rows, tiles(h.first.out)
-	if v := h.first.arena.weights(); h.version != v {
+	if v := h.first.arena.weights(); h.version != v && h.half == nil {
 		from, to := n*h.i/len(h.Hands), (n*(h.i+1)+len(h.Hands)-1)/len(h.Hands)
 		h.packed.PackColumns(h.first.W.Value, h.first.in, h.first.out, from*f32.TileColumns, to*f32.TileColumns)
 		h.version = v
@@ -235,8 +255,7 @@ func (h *Hand) sum(j, from, to int) {
 	for lo, hi := 0, 0; lo < len(h.pieces); lo = hi {
 		hi = h.group(lo)
 		for i := lo; i < hi; i++ {
-			q := &h.pieces[i]
-			f32.TileForward(h.of(q), q.Rows, &h.packed, q.n, q.Col, q.Dim, j)
+			h.forward(i, j)
 		}
 		floor := float32(math.Inf(-1))
 		if l.relu && hi == len(h.pieces) {
@@ -247,12 +266,27 @@ func (h *Hand) sum(j, from, to int) {
 	}
 }
 
+// forward computes the rows of the tile from column j on that are piece i's.
+func (h *Hand) forward(i, j int) {
+	l, q := h.first, &h.pieces[i]
+	if h.half != nil {
+		f32.TileForwardBF16(h.of(q), &h.half.rows[i], l.W.Value, &h.bf16.room, l.out, q.Col, j)
+		return
+	}
+	f32.TileForward(h.of(q), q.Rows, &h.packed, q.n, q.Col, q.Dim, j)
+}
+
 // Forward computes the MLP's output of rows lo to hi of the batch.
 func (h *Hand) Forward(lo, hi int, train bool) (y []float32, err error) {
 	m, out := h.mlp, h.first.out
 	clear(m.outs)
 	y = h.y[lo*out : hi*out]
 	m.x, m.outs[0] = nil, y
+	if h.half != nil {
+		y = h.bf16.forward(y, hi-lo)
+		m.outs[len(m.outs)-1] = y
+		return y, nil
+	}
 	for i, l := range m.layers[1:] {
 		if y, err = l.Forward(y, hi-lo, train); err != nil {
 			return nil, err
@@ -266,6 +300,10 @@ func (h *Hand) Forward(lo, hi int, train bool) (y []float32, err error) {
 // to hi, and keeps that of the first layer's sums.
 func (h *Hand) Backward(dy []float32, lo, hi int) (err error) {
 	m, out, rows := h.mlp, h.first.out, hi-lo
+	if h.half != nil {
+		h.bf16.backward(h, dy, lo, hi)
+		return nil
+	}
 	for i := len(m.layers) - 1; i > 0; i-- {
 		if dy, err = m.layers[i].Backward(dy, rows); err != nil {
 			return err
@@ -342,20 +380,19 @@ func (p *Pieces) Rest() (dx []float32) { return p.dx }
 // endOf is End of pieces first to end.
 func (h *Hand) endOf(first, end int) {
 	for j := 0; j < h.first.out; j += f32.TileColumns {
-		dy := h.dy[j*h.rows:][:h.rows*f32.TileColumns]
 		for lo, hi := first, 0; lo < end; lo = hi {
 			hi = min(h.group(lo), end)
-			h.add(lo, hi, dy)
+			h.add(lo, hi, j)
 			for i := lo; i < hi; i++ {
-				h.gradients(&h.pieces[i], j)
+				h.gradients(i, j)
 			}
 		}
 	}
 }
 
-// add sets the rows of the tile of pieces lo to hi to the sums of the rows of dy in which
-// they stand.
-func (h *Hand) add(lo, hi int, dy []float32) {
+// add sets the rows of the tile from column j on of pieces lo to hi to the sums of the rows
+// of dy in which they stand.
+func (h *Hand) add(lo, hi, j int) {
 	stride := f32.TileStride(h.rows)
 	h.set = h.set[:0]
 	for i := lo; i < hi; i++ {
@@ -371,13 +408,24 @@ func (h *Hand) add(lo, hi int, dy []float32) {
 		end := min(r+blockRows, h.rows)
 		for i := lo; i < hi; i += together {
 			last := min(i+together, hi)
-			f32.TileAdd(h.tile, dy[r*f32.TileColumns:end*f32.TileColumns], h.at[i*stride+r:last*stride], stride, end-r, h.set[i-lo:last-lo])
+			from, to := j*h.rows+r*f32.TileColumns, j*h.rows+end*f32.TileColumns
+			at, set := h.at[i*stride+r:last*stride], h.set[i-lo:last-lo]
+			if h.half != nil {
+				f32.TileAddBF16(h.tile, h.half.dy[from:to], at, stride, end-r, set)
+			} else {
+				f32.TileAdd(h.tile, h.dy[from:to], at, stride, end-r, set)
+			}
 		}
 	}
 }
 
-// gradients adds what columns j on have of the gradients of a piece's weights and rows.
-func (h *Hand) gradients(q *piece, j int) {
+// gradients adds what columns j on have of the gradients of piece i's weights and rows.
+func (h *Hand) gradients(i, j int) {
+	if h.half != nil {
+		h.bf16.gradients(h, i, j)
+		return
+	}
+	q := &h.pieces[i]
 	l, out, tile := h.first, h.first.out, h.of(q)
 	f32.TileGradWeight(l.W.Grad[q.Col*out:(q.Col+q.Dim)*out], q.Rows, tile, q.n, q.Dim, out, j)
 	f32.TileGradInput(q.Grad, tile, &h.packed, &h.room, q.n, q.Col, q.Dim, j)

@@ -47,10 +47,14 @@ func BenchmarkPieces(b *testing.B) {
 	if !f32.Tiles() {
 		b.Skip("this machine has no kernels for tiles")
 	}
-	for _, rows := range []int{1024, 2048, 4096} {
-		b.Run(fmt.Sprint(rows), func(b *testing.B) {
+	for i, rows := range []int{1024, 2048, 4096, 1024, 2048, 4096} {
+		half := i >= 3
+		if half && !f32.TilesBF16() {
+			continue
+		}
+		b.Run(fmt.Sprintf("%d/bf16=%t", rows, half), func(b *testing.B) {
 			arena := new(Arena)
-			mlp, err := NewMLP(arena, "deep", Spec{In: 600, Hidden: []int{256, 256}, Out: 1})
+			mlp, err := NewMLP(arena, "deep", Spec{In: 600, Hidden: []int{256, 256}, Out: 1, BF16: half})
 			if err == nil {
 				err = arena.Build(Config{Seed: 3})
 			}

@@ -145,13 +145,19 @@ func (x *pieced) compare() {
 	}, func() {})
 	dx := p.Rest()
 	r := len(dx) / x.rows
+	near := near
+	if x.spec.BF16 {
+		near = nearHalf
+	}
 	near(t, "output", y, wantY)
 	near(t, "gradient of a parameter", x.arenas[0].Grads(), want)
+	var wantRest []float32
 	for i := range x.rows {
-		for k, c := range p.rest {
-			near(t, "gradient of a column of no piece", dx[i*r+k:][:1], wantDx[i*in+c:][:1])
+		for _, c := range p.rest {
+			wantRest = append(wantRest, wantDx[i*in+c])
 		}
 	}
+	near(t, "gradient of a column of no piece", dx[:r*x.rows], wantRest)
 	for _, q := range x.pieces {
 		sum := make([]float32, len(q.Rows))
 		for i, of := range q.Of {
@@ -197,13 +203,29 @@ func TestPiecesComputeTheSame(t *testing.T) {
 	if !f32.Tiles() {
 		t.Skip("this machine has no kernels for tiles")
 	}
-	for _, x := range []pieced{
+	samePieces(t, []pieced{
 		{spec: Spec{In: 23, Hidden: []int{100, 9}, Out: 1}, rows: 50, n: 7, cols: []int{0, 12}, dims: []int{10, 5}},
 		{spec: Spec{In: 30, Hidden: []int{64, 64}, Out: 1}, rows: 300, n: 40, cols: []int{0, 10, 20}, dims: []int{10, 10, 10}},
 		{spec: Spec{In: 17, Hidden: []int{130}, Out: 2, Activation: "tanh"}, rows: 1000, n: 900, cols: []int{0, 8}, dims: []int{8, 8}}, // two groups
 		{spec: Spec{In: 16, Hidden: []int{40, 8}, Out: 1, Dropout: .2}, rows: 20, n: 3, cols: []int{8}, dims: []int{8}},
 		{spec: Spec{In: 16, Hidden: []int{40, 8}, Out: 1, BatchNorm: true}, rows: 20, n: 3, cols: []int{0}, dims: []int{16}},
-	} {
+	})
+}
+
+// TestPiecesComputeTheSameInBF16, but for roundings to eight bits of fraction.
+func TestPiecesComputeTheSameInBF16(t *testing.T) {
+	if !f32.TilesBF16() {
+		t.Skip("this machine has no bfloat16 kernels for tiles")
+	}
+	samePieces(t, []pieced{
+		{spec: Spec{In: 23, Hidden: []int{100, 9}, Out: 1, BF16: true}, rows: 50, n: 7, cols: []int{0, 12}, dims: []int{10, 5}},
+		{spec: Spec{In: 30, Hidden: []int{64, 64}, Out: 1, BF16: true}, rows: 300, n: 40, cols: []int{0, 10, 20}, dims: []int{10, 10, 10}},
+		{spec: Spec{In: 53, Hidden: []int{130}, Out: 2, BF16: true}, rows: 1000, n: 900, cols: []int{0, 18}, dims: []int{17, 32}}, // two groups
+	})
+}
+
+func samePieces(t *testing.T, all []pieced) {
+	for _, x := range all {
 		for _, hands := range []int{1, 2, 3, 7} {
 			if x.spec.BatchNorm && hands > 1 {
 				continue // it is the whole batch's
@@ -223,6 +245,17 @@ func near(t *testing.T, what string, a, b []float32) {
 		if d := math.Abs(float64(a[i] - b[i])); d > 1e-4*(1+math.Abs(float64(b[i]))) {
 			t.Fatalf("%s: %d is %v, want %v", what, i, a[i], b[i])
 		}
+	}
+}
+
+// nearHalf fails unless a is b but for the roundings of bfloat16.
+func nearHalf(t *testing.T, what string, a, b []float32) {
+	t.Helper()
+	if len(a) != len(b) {
+		t.Fatalf("%s: %d values, want %d", what, len(a), len(b))
+	}
+	if d := distance(a, b); len(b) > 0 && !(d < .02) {
+		t.Errorf("%s is off by %.4f of its norm", what, d)
 	}
 }
 

@@ -3198,6 +3198,1140 @@ gated:
 	VZEROUPPER
 	RET
 
+// func dotsToFloat8AVX512BF16(c *float32, a *uint16, b *uint32, init *float32, k int, lda int, ldc int, ldi int)
+// Requires: AVX, AVX512F
+TEXT ·dotsToFloat8AVX512BF16(SB), NOSPLIT, $0-64
+	MOVQ    a+8(FP), R8
+	MOVQ    lda+40(FP), CX
+	MOVQ    b+16(FP), DX
+	MOVQ    k+32(FP), BX
+	LEAQ    (R8)(CX*2), R9
+	ADDQ    CX, R9
+	LEAQ    (R9)(CX*2), R10
+	ADDQ    CX, R10
+	MOVQ    init+24(FP), AX
+	MOVQ    ldi+56(FP), SI
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	ADDQ    SI, AX
+	VMOVUPS (AX), Z2
+	VMOVUPS 64(AX), Z3
+	ADDQ    SI, AX
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	ADDQ    SI, AX
+	VMOVUPS (AX), Z6
+	VMOVUPS 64(AX), Z7
+	ADDQ    SI, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	ADDQ    SI, AX
+	VMOVUPS (AX), Z10
+	VMOVUPS 64(AX), Z11
+	ADDQ    SI, AX
+	VMOVUPS (AX), Z12
+	VMOVUPS 64(AX), Z13
+	ADDQ    SI, AX
+	VMOVUPS (AX), Z14
+	VMOVUPS 64(AX), Z15
+	ADDQ    SI, AX
+	MOVQ    c+0(FP), DI
+	MOVQ    ldc+48(FP), SI
+	SUBQ    $-128, DI
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x00
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x40
+	ADDQ    SI, DI
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x00
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x40
+	ADDQ    SI, DI
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x00
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x40
+	ADDQ    SI, DI
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x00
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x40
+	ADDQ    SI, DI
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x00
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x40
+	ADDQ    SI, DI
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x00
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x40
+	ADDQ    SI, DI
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x00
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x40
+	ADDQ    SI, DI
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x00
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x40
+	ADDQ    SI, DI
+
+step:
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	VBROADCASTSS (R8), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS (R8)(CX*1), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS (R8)(CX*2), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS (R9), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	VBROADCASTSS (R9)(CX*1), Z30
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS (R9)(CX*2), Z31
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS (R10), Z30
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS (R10)(CX*1), Z31
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	VMOVUPS      128(DX), Z28
+	VMOVUPS      192(DX), Z29
+	VBROADCASTSS 4(R8), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS 4(R8)(CX*1), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS 4(R8)(CX*2), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS 4(R9), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	VBROADCASTSS 4(R9)(CX*1), Z30
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS 4(R9)(CX*2), Z31
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS 4(R10), Z30
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS 4(R10)(CX*1), Z31
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	VMOVUPS      256(DX), Z28
+	VMOVUPS      320(DX), Z29
+	VBROADCASTSS 8(R8), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS 8(R8)(CX*1), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS 8(R8)(CX*2), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS 8(R9), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	VBROADCASTSS 8(R9)(CX*1), Z30
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS 8(R9)(CX*2), Z31
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS 8(R10), Z30
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS 8(R10)(CX*1), Z31
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	VMOVUPS      384(DX), Z28
+	VMOVUPS      448(DX), Z29
+	VBROADCASTSS 12(R8), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS 12(R8)(CX*1), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS 12(R8)(CX*2), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS 12(R9), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	VBROADCASTSS 12(R9)(CX*1), Z30
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS 12(R9)(CX*2), Z31
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS 12(R10), Z30
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS 12(R10)(CX*1), Z31
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	ADDQ         $0x10, R8
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R10
+	ADDQ         $0x00000200, DX
+	SUBQ         $0x04, BX
+	JNZ          step
+	MOVQ         c+0(FP), DI
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	ADDQ         SI, DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	ADDQ         SI, DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	ADDQ         SI, DI
+	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z7, 64(DI)
+	ADDQ         SI, DI
+	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z9, 64(DI)
+	ADDQ         SI, DI
+	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z11, 64(DI)
+	ADDQ         SI, DI
+	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z13, 64(DI)
+	ADDQ         SI, DI
+	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z15, 64(DI)
+	ADDQ         SI, DI
+	VZEROUPPER
+	RET
+
+// func dotsToFloat4AVX512BF16(c *float32, a *uint16, b *uint32, init *float32, k int, lda int, ldc int, ldi int)
+// Requires: AVX, AVX512F
+TEXT ·dotsToFloat4AVX512BF16(SB), NOSPLIT, $0-64
+	MOVQ    a+8(FP), R8
+	MOVQ    lda+40(FP), CX
+	MOVQ    b+16(FP), DX
+	MOVQ    k+32(FP), BX
+	LEAQ    (R8)(CX*2), R9
+	ADDQ    CX, R9
+	MOVQ    init+24(FP), AX
+	MOVQ    ldi+56(FP), SI
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	ADDQ    SI, AX
+	VMOVUPS (AX), Z2
+	VMOVUPS 64(AX), Z3
+	ADDQ    SI, AX
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	ADDQ    SI, AX
+	VMOVUPS (AX), Z6
+	VMOVUPS 64(AX), Z7
+	ADDQ    SI, AX
+	MOVQ    c+0(FP), DI
+	MOVQ    ldc+48(FP), SI
+	SUBQ    $-128, DI
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x00
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x40
+	ADDQ    SI, DI
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x00
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x40
+	ADDQ    SI, DI
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x00
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x40
+	ADDQ    SI, DI
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x00
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x40
+	ADDQ    SI, DI
+
+step:
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	VBROADCASTSS (R8), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS (R8)(CX*1), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS (R8)(CX*2), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS (R9), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	VMOVUPS      128(DX), Z28
+	VMOVUPS      192(DX), Z29
+	VBROADCASTSS 4(R8), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS 4(R8)(CX*1), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS 4(R8)(CX*2), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS 4(R9), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	VMOVUPS      256(DX), Z28
+	VMOVUPS      320(DX), Z29
+	VBROADCASTSS 8(R8), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS 8(R8)(CX*1), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS 8(R8)(CX*2), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS 8(R9), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	VMOVUPS      384(DX), Z28
+	VMOVUPS      448(DX), Z29
+	VBROADCASTSS 12(R8), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS 12(R8)(CX*1), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS 12(R8)(CX*2), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS 12(R9), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	ADDQ         $0x10, R8
+	ADDQ         $0x10, R9
+	ADDQ         $0x00000200, DX
+	SUBQ         $0x04, BX
+	JNZ          step
+	MOVQ         c+0(FP), DI
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	ADDQ         SI, DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	ADDQ         SI, DI
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	ADDQ         SI, DI
+	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z7, 64(DI)
+	ADDQ         SI, DI
+	VZEROUPPER
+	RET
+
+// func dotsToFloat2AVX512BF16(c *float32, a *uint16, b *uint32, init *float32, k int, lda int, ldc int, ldi int)
+// Requires: AVX, AVX512F
+TEXT ·dotsToFloat2AVX512BF16(SB), NOSPLIT, $0-64
+	MOVQ    a+8(FP), R8
+	MOVQ    lda+40(FP), CX
+	MOVQ    b+16(FP), DX
+	MOVQ    k+32(FP), BX
+	MOVQ    init+24(FP), AX
+	MOVQ    ldi+56(FP), SI
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	ADDQ    SI, AX
+	VMOVUPS (AX), Z2
+	VMOVUPS 64(AX), Z3
+	ADDQ    SI, AX
+	MOVQ    c+0(FP), DI
+	MOVQ    ldc+48(FP), SI
+	SUBQ    $-128, DI
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x00
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x40
+	ADDQ    SI, DI
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x00
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x40
+	ADDQ    SI, DI
+
+step:
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	VBROADCASTSS (R8), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS (R8)(CX*1), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VMOVUPS      128(DX), Z28
+	VMOVUPS      192(DX), Z29
+	VBROADCASTSS 4(R8), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS 4(R8)(CX*1), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VMOVUPS      256(DX), Z28
+	VMOVUPS      320(DX), Z29
+	VBROADCASTSS 8(R8), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS 8(R8)(CX*1), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VMOVUPS      384(DX), Z28
+	VMOVUPS      448(DX), Z29
+	VBROADCASTSS 12(R8), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS 12(R8)(CX*1), Z31
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x06
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	ADDQ         $0x10, R8
+	ADDQ         $0x00000200, DX
+	SUBQ         $0x04, BX
+	JNZ          step
+	MOVQ         c+0(FP), DI
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	ADDQ         SI, DI
+	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z3, 64(DI)
+	ADDQ         SI, DI
+	VZEROUPPER
+	RET
+
+// func dotsToFloat1AVX512BF16(c *float32, a *uint16, b *uint32, init *float32, k int, lda int, ldc int, ldi int)
+// Requires: AVX, AVX512F
+TEXT ·dotsToFloat1AVX512BF16(SB), NOSPLIT, $0-64
+	MOVQ    a+8(FP), R8
+	MOVQ    lda+40(FP), CX
+	MOVQ    b+16(FP), DX
+	MOVQ    k+32(FP), BX
+	MOVQ    init+24(FP), AX
+	MOVQ    ldi+56(FP), SI
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	ADDQ    SI, AX
+	MOVQ    c+0(FP), DI
+	MOVQ    ldc+48(FP), SI
+	SUBQ    $-128, DI
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x00
+	BYTE    $0x0f
+	BYTE    $0x0d
+	BYTE    $0x4f
+	BYTE    $0x40
+	ADDQ    SI, DI
+
+step:
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	VBROADCASTSS (R8), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VMOVUPS      128(DX), Z28
+	VMOVUPS      192(DX), Z29
+	VBROADCASTSS 4(R8), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VMOVUPS      256(DX), Z28
+	VMOVUPS      320(DX), Z29
+	VBROADCASTSS 8(R8), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VMOVUPS      384(DX), Z28
+	VMOVUPS      448(DX), Z29
+	VBROADCASTSS 12(R8), Z30
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x0e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	ADDQ         $0x10, R8
+	ADDQ         $0x00000200, DX
+	SUBQ         $0x04, BX
+	JNZ          step
+	MOVQ         c+0(FP), DI
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	ADDQ         SI, DI
+	VZEROUPPER
+	RET
+
 // func peakAVX512BF16(n int)
 // Requires: AVX, AVX512F
 TEXT ·peakAVX512BF16(SB), NOSPLIT, $0-8

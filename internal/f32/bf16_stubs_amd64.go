@@ -28,5 +28,29 @@ func dotsToFloat10AVX512BF16(c *float32, a *uint16, b *uint32, init *float32, k 
 //go:noescape
 func dotsToHalf10AVX512BF16(dst *uint16, a *uint16, b *uint32, bias *float32, gate *uint16, k int, lda int, ldd int, floor float32)
 
+// dotsToFloat8AVX512BF16 sets 8 rows of 32 columns of c to init + a·b; b is a panel of k rows of pairs, a
+// positive multiple of 4. Distances of rows are in bytes.
+//
+//go:noescape
+func dotsToFloat8AVX512BF16(c *float32, a *uint16, b *uint32, init *float32, k int, lda int, ldc int, ldi int)
+
+// dotsToFloat4AVX512BF16 sets 4 rows of 32 columns of c to init + a·b; b is a panel of k rows of pairs, a
+// positive multiple of 4. Distances of rows are in bytes.
+//
+//go:noescape
+func dotsToFloat4AVX512BF16(c *float32, a *uint16, b *uint32, init *float32, k int, lda int, ldc int, ldi int)
+
+// dotsToFloat2AVX512BF16 sets 2 rows of 32 columns of c to init + a·b; b is a panel of k rows of pairs, a
+// positive multiple of 4. Distances of rows are in bytes.
+//
+//go:noescape
+func dotsToFloat2AVX512BF16(c *float32, a *uint16, b *uint32, init *float32, k int, lda int, ldc int, ldi int)
+
+// dotsToFloat1AVX512BF16 sets 1 rows of 32 columns of c to init + a·b; b is a panel of k rows of pairs, a
+// positive multiple of 4. Distances of rows are in bytes.
+//
+//go:noescape
+func dotsToFloat1AVX512BF16(c *float32, a *uint16, b *uint32, init *float32, k int, lda int, ldc int, ldi int)
+
 // peakAVX512BF16 executes n ≥ 1 times 12 products of 16 pairs that wait for nothing.
 func peakAVX512BF16(n int)

@@ -75,7 +75,7 @@ func ConvertBF16(dst []BF16, src []float32, rows, cols int) {
 	check("ConvertBF16", "src", len(src), rows, cols)
 	checkBF16("ConvertBF16", "dst", len(dst), rows, cols)
 	if rows > 0 && cols > 0 {
-		roundRows(dst, StrideBF16(cols), src, rows, cols)
+		roundRows(dst, StrideBF16(cols), src, cols, rows, cols)
 	}
 	clearBelow(dst, rows, cols)
 }

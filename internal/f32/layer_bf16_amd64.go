@@ -46,13 +46,13 @@ func asPairs(v []BF16) []uint32 {
 // The kernels' operands are looked up once at their far ends, so that a wrong
 // shape panics here and does not reach them.
 
-func roundRows(dst []BF16, ldd int, src []float32, rows, cols int) {
+func roundRows(dst []BF16, ldd int, src []float32, lds, rows, cols int) {
 	if !assembled() {
-		roundRowsPlain(dst, ldd, src, rows, cols)
+		roundRowsPlain(dst, ldd, src, lds, rows, cols)
 		return
 	}
-	_, _ = dst[(rows-1)*ldd+padTile(cols)-1], src[rows*cols-1]
-	halvesAVX512(&dst[0], &src[0], rows, cols/tile, cols%tile, 2*ldd, 4*cols)
+	_, _ = dst[(rows-1)*ldd+padTile(cols)-1], src[(rows-1)*lds+cols-1]
+	halvesAVX512(&dst[0], &src[0], rows, cols/tile, cols%tile, 2*ldd, 4*lds)
 }
 
 func joinRows(dst []uint32, ldd int, src []BF16, lds, pairs, n int) {

@@ -15,8 +15,8 @@ func asPairs(v []BF16) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(v))), len(v)/2)
 }
 
-func roundRows(dst []BF16, ldd int, src []float32, rows, cols int) {
-	roundRowsPlain(dst, ldd, src, rows, cols)
+func roundRows(dst []BF16, ldd int, src []float32, lds, rows, cols int) {
+	roundRowsPlain(dst, ldd, src, lds, rows, cols)
 }
 
 func joinRows(dst []uint32, ldd int, src []BF16, lds, pairs, n int) {

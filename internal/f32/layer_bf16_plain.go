@@ -19,10 +19,10 @@ func flush(v float32) float32 {
 	return v
 }
 
-func roundRowsPlain(dst []BF16, ldd int, src []float32, rows, cols int) {
+func roundRowsPlain(dst []BF16, ldd int, src []float32, lds, rows, cols int) {
 	for r := range rows {
 		row := dst[r*ldd:][:padTile(cols)]
-		for j, v := range src[r*cols:][:cols] {
+		for j, v := range src[r*lds:][:cols] {
 			row[j] = roundTile(v)
 		}
 		clear(row[cols:])
@@ -80,11 +80,16 @@ func sumPlain(start float32, row []BF16, b *pairs, j int) float32 {
 // chainPlain is the sum in vectors.
 func chainPlain(sum float32, row []BF16, column []uint32, b *pairs) float32 {
 	for i := range b.depth * tile / 2 {
-		y0, y1 := widenPair(column[i*b.stride])
-		sum = flush(addOnce(flush(widenBF16(row[2*i+1])), flush(y1), flush(sum)))
-		sum = flush(addOnce(flush(widenBF16(row[2*i])), flush(y0), sum))
+		sum = addPair(sum, row[2*i], row[2*i+1], column[i*b.stride])
 	}
 	return sum
+}
+
+// addPair adds the products of a pair of values and a pair.
+func addPair(sum float32, even, odd BF16, pair uint32) float32 {
+	y0, y1 := widenPair(pair)
+	sum = flush(addOnce(flush(widenBF16(odd)), flush(y1), flush(sum)))
+	return flush(addOnce(flush(widenBF16(even)), flush(y0), sum))
 }
 
 func widenPair(pair uint32) (even, odd float32) {

@@ -34,9 +34,12 @@ func repeating(seed uint64, rows int) *encode.Batch {
 
 // splitTrained are the dense parameters and rows of one rank after some steps, and how
 // many of these took the first layer by distinct rows.
-func splitTrained(t *testing.T, comm *collective.Comm, by bool, hot, threads int) (values []float32, rows []byte, split int, err error) {
+func splitTrained(t *testing.T, comm *collective.Comm, by, half bool, hot, threads int) (values []float32, rows []byte, split int, err error) {
 	c, columns := parityConfig("adagrad")
 	c.Train.Hot.Keys, c.Train.Threads = hot, threads
+	if half {
+		c.Train.Precision = "bf16"
+	}
 	tr, err := NewTrainer(comm, trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
 	if err != nil {
 		return nil, nil, 0, err
@@ -71,17 +74,26 @@ func TestDistinctRowsTrainTheSame(t *testing.T) {
 	if !f32.Tiles() {
 		t.Skip("this machine has no kernels for tiles")
 	}
-	for _, x := range []struct{ size, hot, threads int }{{1, 0, 1}, {2, 0, 1}, {2, 4, 1}, {1, 0, 2}, {1, 0, 5}, {2, 4, 3}} {
+	for _, x := range []struct {
+		size, hot, threads int
+		half               bool
+	}{{1, 0, 1, false}, {2, 0, 1, false}, {2, 4, 1, false}, {1, 0, 2, false}, {1, 0, 5, false}, {2, 4, 3, false}, {1, 0, 1, true}, {2, 4, 3, true}} {
+		near := float32(1e-4)
+		if x.half {
+			if near = 2e-2; !f32.TilesBF16() {
+				continue
+			}
+		}
 		onRanks(t, x.size, func(comm *collective.Comm) error {
-			want, _, none, err := splitTrained(t, comm, false, x.hot, x.threads)
+			want, _, none, err := splitTrained(t, comm, false, x.half, x.hot, x.threads)
 			if err != nil {
 				return err
 			}
-			got, rows, steps, err := splitTrained(t, comm, true, x.hot, x.threads)
+			got, rows, steps, err := splitTrained(t, comm, true, x.half, x.hot, x.threads)
 			if err != nil {
 				return err
 			}
-			again, sameRows, _, err := splitTrained(t, comm, true, x.hot, x.threads)
+			again, sameRows, _, err := splitTrained(t, comm, true, x.half, x.hot, x.threads)
 			if err != nil {
 				return err
 			}
@@ -89,7 +101,7 @@ func TestDistinctRowsTrainTheSame(t *testing.T) {
 				t.Errorf("%+v: %d of 40 steps went by distinct rows, %d where none should", x, steps, none)
 			}
 			for i, v := range got {
-				if d := v - want[i]; d > 1e-4 || d < -1e-4 {
+				if d := v - want[i]; d > near || d < -near {
 					t.Fatalf("%+v: parameter %d is %v, by samples %v", x, i, v, want[i])
 				}
 				if again[i] != v {
@@ -106,9 +118,13 @@ func TestDistinctRowsTrainTheSame(t *testing.T) {
 
 // TestDistinctRowsAllocateNothing in the steady state.
 func TestDistinctRowsAllocateNothing(t *testing.T) {
-	for threads := range 3 {
+	for i := range 6 {
 		c, columns := parityConfig("adagrad")
-		c.Train.Threads = 1 + threads
+		if c.Train.Threads = 1 + i%3; i >= 3 {
+			if c.Train.Precision = "bf16"; !f32.TilesBF16() {
+				continue
+			}
+		}
 		tr, err := NewTrainer(single(), trace.New(16), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +139,7 @@ func TestDistinctRowsAllocateNothing(t *testing.T) {
 		}
 		step()
 		if allocs := testing.AllocsPerRun(20, step); allocs != 0 {
-			t.Errorf("%d threads: %v allocations a step", 1+threads, allocs)
+			t.Errorf("%d threads, %s: %v allocations a step", 1+i%3, c.Train.Precision, allocs)
 		}
 	}
 }

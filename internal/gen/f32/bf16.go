@@ -18,6 +18,9 @@ func dots(x *build.Context) {
 		d.toFloat()
 		d.toHalf()
 	}
+	for _, h := range tileHeights()[1:] {
+		(&dotBlock{Context: x, rows: h}).toFloat()
+	}
 	peakDots(x)
 }
 

@@ -25,6 +25,7 @@ func main() {
 		{Package: "f32", Name: "tiles", Body: tiles},
 		{Package: "f32", Name: "amx", Body: matrix},
 		{Package: "f32", Name: "bf16", Body: dots},
+		{Package: "f32", Name: "tiles_bf16", Body: tilesBF16},
 	} {
 		err = errors.Join(err, f.Write(".."))
 	}

@@ -1,0 +1,144 @@
+package f32
+
+// Tiles in bfloat16: a product rounds the distinct rows, the weights and the gradients
+// that it reads; tiles and all sums stay float32. Sums go over pairs upwards, as those
+// of the layer do in vectors (see layer_bf16.go), of columns forward and in GradInput,
+// of rows in GradWeight.
+
+// TilesBF16 reports whether tiles are worth their passes in bfloat16. Where AMX
+// multiplies they never are: the products of all rows cost less than the passes.
+func TilesBF16() bool { return Tiles() && orderBF16() == vectors }
+
+// TileRowsBF16 are distinct rows, rounded. After Pack any number of goroutines may use
+// them.
+type TileRowsBF16 struct {
+	n, dim, ld int
+	half       []BF16   // n×ld
+	pairs      []uint32 // of rows 2i and 2i+1, ld to a pair; past an odd number of rows are zeros
+}
+
+// Pack takes x, n×dim.
+func (x *TileRowsBF16) Pack(rows []float32, n, dim int) {
+	check("TileRowsBF16.Pack", "rows", len(rows), n, dim)
+	x.n, x.dim, x.ld = n, dim, (dim+1)&^1
+	if n == 0 || dim == 0 {
+		return
+	}
+	// What is written past the end of a row, whole lines, the next row overwrites.
+	even := (n + 1) &^ 1
+	x.half, x.pairs = spare(x.half, even*x.ld+padTile(dim)), spare(x.pairs, even/2*x.ld+16)
+	roundRows(x.half, x.ld, rows, dim, n, dim)
+	clear(x.half[n*x.ld:])
+	joinRows(x.pairs, x.ld, x.half, x.ld, even/2, (x.ld+15)&^15)
+}
+
+// spare returns n values, those of buf if they suffice, else of room to spare: another
+// batch has other rows.
+func spare[T any](buf []T, n int) []T {
+	if cap(buf) < n {
+		return make([]T, n, n+n/4)
+	}
+	return buf[:n]
+}
+
+// TileRoomBF16 is what one goroutine's products work in.
+type TileRoomBF16 struct {
+	half   []BF16 // dim×TileColumns: weights, rounded
+	joined []uint32
+	turned [tile * TileColumns / 2]uint32 // rows of a tile as columns of pairs
+	rows   [tile * TileColumns]BF16
+	sums   []float32 // dim×32
+	dx     []float32 // 32×dim
+}
+
+// round takes the weights w[from:from+dim, j:]. Past their last column it writes zeros,
+// and behind an odd number of them a row of zeros.
+func (room *TileRoomBF16) round(w []float32, out, from, dim, j int) {
+	rows, cols := (dim+15)&^15, min(TileColumns, out-j)
+	room.half = growBF16(room.half, rows*TileColumns)
+	if cols < TileColumns || dim%2 > 0 {
+		clear(room.half)
+	}
+	roundRows(room.half, TileColumns, w[from*out+j:(from+dim-1)*out+j+cols], out, dim, cols)
+}
+
+// TileForwardBF16 computes the tile t = x·w[from:from+dim] from column j on, n rows of
+// TileColumns values, for w of rows of out. Past w's last column they are 0.
+func TileForwardBF16(t []float32, x *TileRowsBF16, w []float32, room *TileRoomBF16, out, from, j int) {
+	check("TileForwardBF16", "t", len(t), x.n, TileColumns)
+	if x.n == 0 || x.dim == 0 {
+		clear(t)
+		return
+	}
+	room.round(w, out, from, x.dim, j)
+	count := x.ld / 2
+	room.joined = spare(room.joined, count*TileColumns)
+	joinRows(room.joined, TileColumns, room.half, TileColumns, count, TileColumns)
+	tileDots(t, x.half, room.joined, x.n, count, x.ld)
+}
+
+// TileGradInputBF16 computes dx = t·w[from:from+dim, j:]ᵀ, n×dim, for the tile t from
+// column j on, and adds it to dx unless j is 0. Past w's last column t holds 0. Lanes are
+// rows: dims are few and fill no vector.
+func TileGradInputBF16(dx, t, w []float32, room *TileRoomBF16, n, out, from, dim, j int) {
+	check("TileGradInputBF16", "dx", len(dx), n, dim)
+	check("TileGradInputBF16", "t", len(t), n, TileColumns)
+	if n == 0 || dim == 0 {
+		return
+	}
+	room.round(w, out, from, dim, j)
+	room.sums, room.dx = grow(room.sums, dim*tile), grow(room.dx, tile*dim)
+	words := asPairs(room.rows[:])
+	for i := 0; i < n; i += tile {
+		m := min(tile, n-i)
+		roundRows(room.rows[:], TileColumns, t[i*TileColumns:], TileColumns, m, TileColumns)
+		for r := 0; r < m; r += 8 {
+			transposePairs(room.turned[r:], words[r*TileColumns/2:], TileColumns/16, tile, TileColumns/2)
+		}
+		tileDotRows(room.sums, room.half, room.turned[:], dim)
+		to := dx[i*dim : (i+m)*dim]
+		if j == 0 && m == tile {
+			active.turn(to, room.sums, tile, dim)
+			continue
+		}
+		if active.turn(room.dx, room.sums, tile, dim); j == 0 {
+			copy(to, room.dx)
+		} else {
+			AddTo(to, room.dx[:len(to)])
+		}
+	}
+}
+
+// TileGradWeightBF16 adds xᵀ·t to dw[:, j:], dim×out, for the tile t from column j on.
+func TileGradWeightBF16(dw []float32, x *TileRowsBF16, t []float32, out, j int) {
+	check("TileGradWeightBF16", "t", len(t), x.n, TileColumns)
+	check("TileGradWeightBF16", "dw", len(dw), x.dim, out)
+	if x.n == 0 {
+		return
+	}
+	for at := 0; at < min(TileColumns, out-j); at += tile {
+		tileOuter(dw[j+at:], x.pairs, t[at:], x.n, x.dim, x.ld, out, min(tile, out-j-at))
+	}
+}
+
+// TileAddBF16 is TileAdd of rows in bfloat16.
+func TileAddBF16(t []float32, x []BF16, at []uint32, stride, rows int, set []int) {
+	check("TileAddBF16", "x", len(x), rows, TileColumns)
+	if rows == 0 || len(set) == 0 {
+		return
+	}
+	_ = at[(len(set)-1)*stride+rows-1]
+	tileAddBF16(t, x, at, stride, rows, set)
+}
+
+// TileCutBF16 copies columns j to j+TileColumns of a matrix of rows×out to rows that lie
+// close. Past the last column it writes zeros.
+func TileCutBF16(t, y []BF16, rows, out, j int) {
+	checkBF16("TileCutBF16", "y", len(y), rows, out)
+	cols, stride := min(TileColumns, out-j), StrideBF16(out)
+	for r := range rows {
+		to := t[r*TileColumns:][:TileColumns]
+		copy(to, y[r*stride+j:][:cols])
+		clear(to[cols:])
+	}
+}
