@@ -24,6 +24,8 @@ type backend struct {
 
 	poolSingles, poolGradSingles singlesKernel
 
+	narrow [2]narrowKernel // of 16 columns, of 8; none for AVX2
+
 	tileSum func(y, init, tile *float32, at *uint32, n, ldy, lists, ldat int, floor float32)
 	tileAdd func(tile, x *float32, at *uint32, set *int, n, lists, ldat int)
 

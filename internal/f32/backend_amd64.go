@@ -44,6 +44,7 @@ func avx512() *backend {
 		sigmoid: sigmoidAVX512, toBF16: toBF16AVX512, fromBF16: fromBF16AVX512, gather: gatherAVX512,
 		pool:     [2]bagsKernel{poolAVX512, poolWeightedAVX512},
 		poolGrad: [2]bagsKernel{poolGradAVX512, poolGradWeightedAVX512}, poolSingles: poolSinglesAVX512, poolGradSingles: poolGradSinglesAVX512,
+		narrow:  [2]narrowKernel{narrow16AVX512, narrow8AVX512},
 		tileSum: tileSumAVX512, tileAdd: tileAddAVX512,
 		blocks: []block{
 			{14, [2]dotKernel{dot14x1AVX512, dot14x2AVX512}, [2]outerKernel{outer14x1AVX512, outer14x2AVX512}},

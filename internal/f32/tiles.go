@@ -51,13 +51,14 @@ func TileForward(t, x []float32, w *Packed, n, from, dim, j int) {
 
 // TileRoom is what TileGradInput works in.
 type TileRoom struct {
-	turned []float32 // TileColumns×lanes: rows of a tile as columns
+	turned []float32 // TileColumns×lanes: rows of a tile as columns; or narrowRows×TileColumns
+	panel  []float32 // weights of a narrow product
 	sums   []float32 // dim×lanes
 	dx     []float32 // lanes×dim
 }
 
 // TileGradInput computes dx = t·w[from:from+dim, j:]ᵀ, n×dim, for the tile t from column
-// j on, and adds it to dx unless j is 0. Lanes are rows: dims are few and fill no vector.
+// j on, and adds it to dx unless j is 0. Dims are few and fill no vector.
 func TileGradInput(dx, t []float32, w *Packed, room *TileRoom, n, from, dim, j int) {
 	check("TileGradInput", "dx", len(dx), n, dim)
 	check("TileGradInput", "t", len(t), n, TileColumns)
@@ -66,6 +67,10 @@ func TileGradInput(dx, t []float32, w *Packed, room *TileRoom, n, from, dim, j i
 		return
 	}
 	b := w.by
+	if cols := w.tile(j); n > 0 && b.narrows(dim, cols) {
+		b.addNarrow(dx, t, w.w[from*w.out+j:], room, dim, w.out, cols, j)
+		return
+	}
 	most := 2 * b.lanes
 	room.turned = grow(room.turned, most*TileColumns)
 	room.sums, room.dx = grow(room.sums, most*dim), grow(room.dx, most*dim)

@@ -1,0 +1,51 @@
+package f32
+
+// Products of a tile with the weights of few columns, those of an embedding, have two
+// ways. Where columns fill vectors of AVX-512 or halves of them, lanes are columns.
+// Otherwise lanes are rows, which must be turned first.
+
+// narrowRows is the height of a narrow kernel's blocks.
+const narrowRows = 16
+
+// narrowKernel sets some columns of blocks of c to a·w, or adds it; rows of a are a
+// tile's, w is a panel of k rows.
+type narrowKernel func(c, a, w *float32, k, blocks, ldc, add int)
+
+// narrows reports whether lanes are to be columns, in a product with cols columns of a
+// tile for dim of the result.
+func (b *backend) narrows(dim, cols int) bool {
+	return b.narrow[0] != nil && dim%8 == 0 && cols%8 == 0
+}
+
+// addNarrow sets dx, rows of dim values, to t·wᵀ, or adds it unless add is 0; rows of w
+// are out floats apart.
+func (b *backend) addNarrow(dx, t, w []float32, room *TileRoom, dim, out, cols, add int) {
+	n := len(dx) / dim
+	whole, rest := n/narrowRows, n%narrowRows
+	if rest > 0 {
+		room.turned, room.dx = grow(room.turned, narrowRows*TileColumns), grow(room.dx, narrowRows*dim)
+		copy(room.turned, t[whole*narrowRows*TileColumns:])
+	}
+	room.panel = grow(room.panel, 16*TileColumns)
+	for l, width := 0, 16; l < dim; l += width {
+		kernel := b.narrow[0]
+		if dim-l < width {
+			kernel, width = b.narrow[1], 8
+		}
+		for i := 0; i < width; i += 8 {
+			b.transpose(&room.panel[i], &w[(l+i)*out], cols/8, width, out)
+		}
+		if whole > 0 {
+			kernel(&dx[l], &t[0], &room.panel[0], cols, whole, dim, add)
+		}
+		if rest > 0 {
+			kernel(&room.dx[l], &room.turned[0], &room.panel[0], cols, 1, dim, 0)
+		}
+	}
+	last := dx[whole*narrowRows*dim:]
+	if add != 0 {
+		AddTo(last, room.dx[:len(last)])
+	} else {
+		copy(last, room.dx)
+	}
+}
