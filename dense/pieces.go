@@ -173,7 +173,7 @@ func share(x, n, i int) (lo, hi int) { return x * i / n, x * (i + 1) / n }
 // it has not.
 func (h *Hand) Start(lo, hi int) {
 	stride := f32.TileStride(h.rows)
-	first, end := share(len(h.pieces), len(h.Hands), h.i)
+	first, end := h.Share(h.i)
 	for i := first; i < end; i++ {
 		q := &h.pieces[i]
 		q.place(h.at[i*stride : i*stride+h.rows])
@@ -329,7 +329,7 @@ func (h *Hand) Backward(dy []float32, lo, hi int) (err error) {
 // End adds the hand's share of the gradients of the first layer's weights and sets those
 // of its pieces' rows. Stops do not change the bits.
 func (h *Hand) End() {
-	first, pieces := h.ends(h.i), h.ends(h.i+1)
+	first, pieces := h.Share(h.i)
 	least, rest := share(len(h.rest), len(h.Hands), h.i)
 	for k := len(h.Stops); k >= 0; k-- {
 		from := 0
@@ -350,20 +350,29 @@ func (h *Hand) End() {
 	}
 }
 
-// ends returns the piece with which the share of hand i begins: each adds as many rows
-// of tiles, of a batch and distinct ones.
+// Share returns which pieces are hand i's: those backward, and to be read by it. Each
+// hand has as much of the pass over the sums and of the products of distinct rows.
+func (p *Pieces) Share(i int) (first, end int) { return p.ends(i), p.ends(i + 1) }
+
+// ends returns the piece with which the share of hand i begins.
 func (p *Pieces) ends(i int) (first int) {
 	if i == len(p.Hands) {
 		return len(p.pieces)
 	}
 	all, n := 0, 0
-	for _, q := range p.pieces {
-		all += 2*p.rows + q.n
+	for j := range p.pieces {
+		all += p.cost(j)
 	}
 	for ; n*len(p.Hands) < all*i; first++ {
-		n += 2*p.rows + p.pieces[first].n
+		n += p.cost(first)
 	}
 	return first
+}
+
+// cost is what End takes for piece j, in multiply-adds.
+func (p *Pieces) cost(j int) int {
+	q := &p.pieces[j]
+	return passes/2*p.rows + 2*q.Dim*q.n
 }
 
 // endRest adds the gradients of the weights of column i of no piece.

@@ -29,14 +29,12 @@ func (s *Store) Apply(at Step) error {
 	if err := s.check(at); err != nil {
 		return fault(err)
 	}
-	for i, t := range s.tables {
-		done, err := t.Apply(at, s.staged[i].gradients())
-		if err != nil {
-			return fault(err)
-		}
+	if err := s.hands.all(false, s.onApply); err != nil {
+		return fault(err)
+	}
+	for _, done := range s.applied {
 		s.counters.RowsInserted += int64(done.Inserted)
 		s.counters.StepsOfRows += int64(done.Steps)
-		s.staged[i].reset()
 	}
 	s.flying = slices.DeleteFunc(s.flying, func(l *Lookup) bool { return l.state == pushed })
 	if err := s.replica.apply(at); err != nil {
@@ -48,11 +46,33 @@ func (s *Store) Apply(at Step) error {
 // check returns what would make a table's Apply fail, before any table has changed. What
 // was found to be finite is not looked at again.
 func (s *Store) check(at Step) error {
+	s.at = at
+	return s.hands.all(false, s.onCheck)
+}
+
+func (s *Store) checkTables(hand int) error {
 	for i, t := range s.tables {
-		if err := t.Check(at, s.staged[i].gradients()); err != nil {
+		if !s.hands.has(hand, i) {
+			continue
+		}
+		if err := t.Check(s.at, s.staged[i].gradients()); err != nil {
 			return err
 		}
 		s.staged[i].finite = true
+	}
+	return nil
+}
+
+// applyTables is what Apply has with the tables of a hand.
+func (s *Store) applyTables(hand int) (err error) {
+	for i, t := range s.tables {
+		if !s.hands.has(hand, i) {
+			continue
+		}
+		if s.applied[i], err = t.Apply(s.at, s.staged[i].gradients()); err != nil {
+			return err
+		}
+		s.staged[i].reset()
 	}
 	return nil
 }

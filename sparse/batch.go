@@ -62,13 +62,10 @@ func resize[T any](x []T, n int) []T {
 
 // take checks the bags, copies what backward will need of them and numbers the
 // distinct keys of each table.
-func (l *Lookup) take(bags []Bags) error {
+func (l *Lookup) take(bags []Bags, beside bool) error {
 	s := l.store
 	if err := l.measureBags(bags); err != nil {
 		return err
-	}
-	for t := range l.sets {
-		l.sets[t].Reset()
 	}
 	if l.bagged != nil {
 		l.bagged.reset()
@@ -94,7 +91,25 @@ func (l *Lookup) take(bags []Bags) error {
 			b.coefficients(x.coefs)
 			coefs += n
 		}
-		l.sets[b.Table].Add(b.Values, x.ids)
+	}
+	l.taken = bags
+	err := s.hands.all(beside, l.onTake)
+	l.taken = nil
+	return err
+}
+
+// takeTables is what take has with the tables of a hand.
+func (l *Lookup) takeTables(hand int) error {
+	s := l.store
+	for t := range l.sets {
+		if s.hands.has(hand, t) {
+			l.sets[t].Reset()
+		}
+	}
+	for f := range l.taken {
+		if b := &l.taken[f]; s.how[b.Table] != Pooled && s.hands.has(hand, b.Table) {
+			l.sets[b.Table].Add(b.Values, l.features[f].ids)
+		}
 	}
 	return nil
 }
@@ -153,7 +168,7 @@ func (s *Store) tableName(t int) string {
 
 // partition puts the unique keys in sections by owner and table, in order of
 // first sight within each, and turns the values' numbers into places of rows.
-func (l *Lookup) partition() error {
+func (l *Lookup) partition(beside bool) error {
 	s := l.store
 	for t := range s.tables {
 		l.tally.UniqueKeys += int64(l.sets[t].Len())
@@ -172,11 +187,20 @@ func (l *Lookup) partition() error {
 	if err := l.placeRows(); err != nil {
 		return err
 	}
+	return s.hands.all(beside, l.onPlace)
+}
+
+// placeTables is what partition has with the tables of a hand.
+func (l *Lookup) placeTables(hand int) error {
+	s := l.store
 	if s.size == 1 {
-		l.keepOrder()
+		l.keepOrder(hand)
 		return nil
 	}
 	for t, x := range s.tables {
+		if !s.hands.has(hand, t) {
+			continue
+		}
 		keys, owners := l.sets[t].Keys(), l.sets[t].Owners()
 		hot := s.hot.sets[t]
 		for id, key := range keys {
@@ -192,8 +216,8 @@ func (l *Lookup) partition() error {
 	}
 	for f := range l.features {
 		x := &l.features[f]
-		if s.how[x.table] == Pooled {
-			continue // their bags are placed
+		if s.how[x.table] == Pooled || !s.hands.has(hand, x.table) {
+			continue // bags of pooled ones are placed
 		}
 		place := l.place[x.table]
 		at := x.at[:len(x.ids)]
@@ -204,10 +228,14 @@ func (l *Lookup) partition() error {
 	return nil
 }
 
-// keepOrder is partition's last part for a rank that is alone: it owns all keys, none is
+// keepOrder is placeTables for a rank that is alone: it owns all keys, none is
 // hot, and rows stand by the numbers of their keys.
-func (l *Lookup) keepOrder() {
-	for t, x := range l.store.tables {
+func (l *Lookup) keepOrder(hand int) {
+	s := l.store
+	for t, x := range s.tables {
+		if !s.hands.has(hand, t) {
+			continue
+		}
 		c, width := l.next[t], uint32(x.Width())
 		copy(l.want.keys[c.key:], l.sets[t].Keys())
 		at := uint32(c.row)
@@ -218,10 +246,10 @@ func (l *Lookup) keepOrder() {
 	}
 	for f := range l.features {
 		x := &l.features[f]
-		if l.store.how[x.table] == Pooled {
+		if s.how[x.table] == Pooled || !s.hands.has(hand, x.table) {
 			continue
 		}
-		first, width := uint32(l.next[x.table].row), uint32(l.store.tables[x.table].Width())
+		first, width := uint32(l.next[x.table].row), uint32(s.tables[x.table].Width())
 		at := x.at[:len(x.ids)]
 		for i, id := range x.ids {
 			at[i] = first + id*width

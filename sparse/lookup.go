@@ -53,12 +53,14 @@ type Lookup struct {
 	}
 	floats []float32
 	batch  []Bags   // what is being prepared
+	taken  []Bags   // what is being pulled or prepared
 	coming []uint64 // keys of one table that ranks will ask for
 	bagged *pooler  // nil if no table is Pooled
 	opened []*slot  // by rank: that of the gradients being taken, nil if it does not count
 	err    error    // of preparing it
 
-	onPrepare, onPush func() // what Ahead's goroutine does
+	onPrepare, onPush        func() // what Ahead's goroutine does
+	onTake, onPlace, onFetch func(hand int) error
 
 	onKeys, onMarks, onRows, onGrads, onSlots func(from int, part []byte) error // kept so that a step allocates nothing
 	onStage, onOpened                         sink
@@ -114,8 +116,8 @@ func (s *Store) NewLookup() *Lookup {
 	}
 	for _, t := range s.tables {
 		set := table.NewSet(t.Salt(), s.owner, s.size)
-		if len(l.sets) > 0 {
-			set.Share(l.sets[0]) // one after the other is filled
+		if n := len(l.sets); n >= s.hands.n {
+			set.Share(l.sets[n%s.hands.n]) // a hand fills one after the other
 		}
 		l.sets = append(l.sets, set)
 		l.asked = append(l.asked, table.NewSet(t.Salt(), nil, 1))
@@ -123,6 +125,7 @@ func (s *Store) NewLookup() *Lookup {
 	l.onKeys, l.onMarks, l.onRows = l.takeKeys, l.takeMarks, l.takeRows
 	l.onGrads, l.onSlots = l.takeGrads, l.takeSlot
 	l.onStage, l.onOpened = l.stage, l.keep
+	l.onTake, l.onPlace, l.onFetch = l.takeTables, l.placeTables, l.fetchTables
 	if s.pools {
 		l.bagged = newPooler(l)
 	}

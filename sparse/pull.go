@@ -80,10 +80,11 @@ func (s *Store) land(l *Lookup) {
 
 // ask tells the owners the keys of a batch.
 func (l *Lookup) ask(k *link, bags []Bags) error {
-	if err := l.take(bags); err != nil {
+	beside := k != &l.store.link
+	if err := l.take(bags, beside); err != nil {
 		return err
 	}
-	if err := l.partition(); err != nil {
+	if err := l.partition(beside); err != nil {
 		return err
 	}
 	if err := l.announceCounts(k); err != nil {
@@ -121,7 +122,24 @@ func (l *Lookup) rest() error {
 	if err := l.exchangeRows(&s.link, what); err != nil {
 		return err
 	}
+	if err := s.hands.all(false, l.onFetch); err != nil {
+		return err
+	}
+	if l.bagged != nil {
+		if err := l.bagged.sum(&s.link); err != nil {
+			return err
+		}
+	}
+	return l.readHot()
+}
+
+// fetchTables brings the rows of this rank's own tables that a hand has.
+func (l *Lookup) fetchTables(hand int) error {
+	s := l.store
 	for t, x := range s.tables {
+		if !s.hands.has(hand, t) {
+			continue
+		}
 		keys, held := l.section(s.rank, t)
 		if err := x.Find(keys, held); err != nil {
 			return err
@@ -131,12 +149,7 @@ func (l *Lookup) rest() error {
 		x.Read(keys, held, rows, x.Width())
 		s.wire[t].Rows.round(rows)
 	}
-	if l.bagged != nil {
-		if err := l.bagged.sum(&s.link); err != nil {
-			return err
-		}
-	}
-	return l.readHot()
+	return nil
 }
 
 // announceCounts exchanges the counts, makes windows if a rank asks for them, and

@@ -34,9 +34,14 @@ type Store struct {
 	loads      []ShardLoad // by shard: what was asked
 	carried    []int64     // by table
 	ids        []uint32
-	nothing    []uint64 // what PushNone sends
+	hands      hands
+	applied    []table.Applied // by table
+	at         Step            // that is applied
+	nothing    []uint64        // what PushNone sends
 	counters   Counters
 	norm       table.Sum
+
+	onCheck, onApply func(hand int) error // kept so that a step allocates nothing
 }
 
 // Open makes an empty store on this rank. It does not communicate; ranks whose
@@ -71,7 +76,9 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 		s.encodes = s.encodes || cfg.Wire[c.Name].Gradients != FP32
 		s.staged = append(s.staged, &staged{set: table.NewSet(t.Salt(), nil, 1)})
 	}
-	s.carried = make([]int64, len(s.tables))
+	s.carried, s.applied = make([]int64, len(s.tables)), make([]table.Applied, len(s.tables))
+	s.onCheck, s.onApply = s.checkTables, s.applyTables
+	s.Share(1, nil)
 	s.hot = s.newHot()
 	s.print = s.fingerprint()
 	return s, nil

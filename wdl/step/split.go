@@ -129,7 +129,7 @@ func (s *split) room(m *model, total int) {
 // and what of its rows of the batch is of no piece.
 func (m *model) fill(i int) {
 	s, w, at := &m.split, m.workers[i], time.Now()
-	first, end := share(len(s.deep), len(m.workers), i)
+	first, end := s.by.Share(i)
 	for k := first; k < end; k++ {
 		f := s.deep[k]
 		m.lookup.ReadDistinct(f, m.layout.Features[f].DeepPart, s.pieces[k].Rows)

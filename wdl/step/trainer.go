@@ -71,6 +71,7 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l 
 	if err != nil {
 		return nil, err
 	}
+	store.Share(c.Train.Threads, func(f func(int)) { t.model.crew.each(f) })
 	if t.ahead = WorksAhead(comm); t.ahead {
 		if err := store.Ahead(collective.Exchanger{Comm: comm.Channel(besides)}); err != nil {
 			return nil, errors.Join(err, store.Close())

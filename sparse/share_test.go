@@ -1,0 +1,88 @@
+package sparse
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+)
+
+// atOnce calls f of n hands on a goroutine each.
+func atOnce(n int) func(f func(i int)) {
+	return func(f func(i int)) {
+		var all sync.WaitGroup
+		for i := range n {
+			all.Go(func() { f(i) })
+		}
+		all.Wait()
+	}
+}
+
+// TestHandsShareTables: however many hands share the work on tables, more than there are
+// tables too, every row gets the same bits.
+func TestHandsShareTables(t *testing.T) {
+	var want []map[uint64][]float32
+	for _, n := range []int{1, 2, 3, 5} {
+		cfg := steadyConfig()
+		cfg.Strategies = map[string]Strategy{"b": Pooled}
+		s := open(t, cfg)
+		s.Share(n, atOnce(n))
+		l, next := s.NewLookup(), s.NewLookup()
+		rng, x := rand.New(rand.NewPCG(1, 2)), make([]float32, 50*8)
+		for step := range int64(6) {
+			if step == 0 {
+				if err := s.Prepare(l, steadyBags(50), true); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Complete(l); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Prepare(next, steadyBags(50-int(step)), true); err != nil {
+				t.Fatal(err)
+			}
+			for f := range 26 {
+				for i := range x {
+					x[i] = rng.Float32()
+				}
+				l.PoolGrad(f, 0, x, 8)
+			}
+			if err := errors.Join(s.Push(l), s.Apply(Step{N: step + 1, Scale: 1, Rate: 1})); err != nil {
+				t.Fatal(err)
+			}
+			l, next = next, l
+		}
+		got := records(s)
+		if n == 1 {
+			want = got
+		} else if err := differ(got, want, 0); err != nil {
+			t.Errorf("%d hands: %v", n, err)
+		}
+		if c := s.Counters(); c.StepsOfRows == 0 || c.RowsInserted == 0 {
+			t.Errorf("%d hands: %+v", n, c)
+		}
+	}
+}
+
+// TestHandsTellOfAGradient that is no number, whichever hand has its table, and no row
+// has changed.
+func TestHandsTellOfAGradient(t *testing.T) {
+	s := open(t, steadyConfig())
+	s.Share(2, atOnce(2))
+	step := steadyStep(t, s, 20)
+	step()
+	l, before := s.NewLookup(), records(s)
+	if err := s.Pull(l, steadyBags(20), true); err != nil {
+		t.Fatal(err)
+	}
+	x := make([]float32, 20*8)
+	x[3] /= x[4]
+	l.PoolGrad(1, 0, x, 8)
+	err := errors.Join(s.Push(l), s.Apply(Step{N: 2, Scale: 1, Rate: 1}))
+	if bad := new(NonFiniteError); !errors.As(err, &bad) || bad.Table != "b" {
+		t.Errorf("%v, want one that names table b", err)
+	}
+	if err := differ(records(s), before, 0); err != nil {
+		t.Error(err)
+	}
+}

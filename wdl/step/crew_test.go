@@ -1,0 +1,38 @@
+package step
+
+import (
+	"runtime"
+	"testing"
+)
+
+// TestCrewDoesEachPartOnce, whether its goroutines sleep between phases or look, and
+// whether a worker is done before the caller or after it.
+func TestCrewDoesEachPartOnce(t *testing.T) {
+	for _, looks := range []int{0, 3, maxLooks} {
+		const workers = 3
+		var did [workers]int
+		slow := 0
+		c := lookingCrew(workers, looks, func(i int) {
+			for range 100 * (slow ^ i&1) {
+				runtime.Gosched()
+			}
+			did[i]++
+		})
+		each := func() {
+			c.run(0)
+			slow = 1 - slow
+		}
+		for n := range 300 {
+			each()
+			for i, d := range did {
+				if d != n+1 {
+					t.Fatalf("%d looks: after %d phases worker %d has done %d", looks, n+1, i, d)
+				}
+			}
+		}
+		if allocs := testing.AllocsPerRun(20, each); allocs != 0 {
+			t.Errorf("%d looks: %v allocations a phase", looks, allocs)
+		}
+		c.close()
+	}
+}
