@@ -44,6 +44,9 @@ func TestTwoHosts(t *testing.T) {
 				t.Run("results of four", func(t *testing.T) { sameResults(t, dir, hosts, 2) })
 			}
 			t.Run("killed", func(t *testing.T) { killedAbroad(t, hosts) })
+			if x.name == "namespaces" {
+				t.Run("cut off", func(t *testing.T) { cutOff(t, hosts) })
+			}
 		})
 	}
 }
@@ -114,6 +117,30 @@ func killedAbroad(t *testing.T, hosts [2]host) {
 	if line := fmt.Sprintf("wdlrun: rank %d (host ", victim); strings.Count(said.String(), line) != 1 || strings.Count(said.String(), "wdlrun: rank ") != 1 {
 		t.Errorf("want one line that begins with %q:\n%s", line, said.String())
 	}
+}
+
+// cutOff takes the link down, of which no process of the other host tells. The rank that
+// hosts the coordinator names the one that is silent. The other one notices the loss
+// when what it has sent stays unanswered, see package tcp: the test does not wait so long.
+func cutOff(t *testing.T, hosts [2]host) {
+	dir := t.TempDir()
+	cmds := abroad(t, dir, hosts, 1, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
+	waitRun(t, dir)
+	in := hosts[1].enter
+	if out, err := exec.Command(in[0], append(in[1:len(in):len(in)], "ip", "link", "set", "wdl0", "down")...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	o, verdicts := end(t, cmds[0]), 0
+	for line := range strings.Lines(o.stderr) { // among warnings that it has given no sign of life
+		if strings.HasPrefix(line, "wdlrun: rank 1 (host ") && (strings.Contains(line, " has been silent for ") || strings.Contains(line, " was lost")) {
+			verdicts++
+		}
+	}
+	if verdicts != 1 || o.code != 1 {
+		t.Errorf("exit code %d; want one verdict on rank 1:\n%s", o.code, o.stderr)
+	}
+	kill(t, cmds[1].Process.Pid, syscall.SIGKILL)
+	end(t, cmds[1])
 }
 
 // abroad starts a training on both hosts.

@@ -179,7 +179,11 @@ func (m *Member) verdict(cause error) error {
 	if err := m.Session.Err(); err != nil {
 		return err
 	}
-	return m.Session.Fail(m.told(cause), m.blame(cause))
+	err := m.Session.Fail(m.told(cause), m.blame(cause))
+	if r := (*report)(nil); errors.As(err, &r) { // no verdict came that names who is lost
+		return cause
+	}
+	return err
 }
 
 // told is an error as the group hears it: the verdict names who is lost and who reports
