@@ -46,6 +46,21 @@ func (s *Set) match(keys []uint64, hashes *[setChunk]uint64, ids []uint32, misse
 	return missed[:matchSlots16(&keys[0], &hashes[0], n, (*byte)(unsafe.Pointer(&s.slots[0])), uint64(len(s.slots)-1), s.epoch, &ids[0], &missed[0])]
 }
 
+// askFlat asks for what leads to the slots of hashes.
+func (x *index) askFlat(hashes []uint64) {
+	if cpu.X86.HasBMI2 && x.bits > 0 && len(hashes) > 0 {
+		prefetchPointers(&hashes[0], len(hashes), 64-int(x.bits), (*byte)(unsafe.Pointer(&x.flat[0])))
+	}
+}
+
+func (x *index) askSlots(g *flatGroup, n int) {
+	if !cpu.X86.HasBMI2 || x.bits == 0 { // by 64 no processor shifts
+		x.askSlotsPlain(g, n)
+	} else if n > 0 {
+		prefetchSlots12(&g.starts[0], &g.masks[0], &g.hashes[0], n, 64-int(x.bits), (*byte)(unsafe.Pointer(&x.flat[0])), &x.masks[0])
+	}
+}
+
 func (s *slabs) locate(items []Row, addrs []*byte) {
 	if !cpu.X86.HasBMI2 {
 		s.locatePlain(items, addrs)

@@ -391,3 +391,49 @@ key:
 	JLT  key
 	MOVQ R11, ret+64(FP)
 	RET
+
+// func prefetchPointers(hashes *uint64, n int, shift int, flat *byte)
+// Requires: BMI2, MMX+
+TEXT ·prefetchPointers(SB), NOSPLIT, $0-32
+	MOVQ hashes+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ shift+16(FP), DX
+	MOVQ flat+24(FP), BX
+	XORQ SI, SI
+
+hash:
+	SHRXQ      DX, (AX)(SI*8), DI
+	PREFETCHT0 (BX)(DI*8)
+	INCQ       SI
+	CMPQ       SI, CX
+	JLT        hash
+	RET
+
+// func prefetchSlots12(starts **byte, begins *uint16, hashes *uint64, n int, shift int, flat *byte, masks *uint16)
+// Requires: BMI2, MMX+
+TEXT ·prefetchSlots12(SB), NOSPLIT, $0-56
+	MOVQ starts+0(FP), AX
+	MOVQ begins+8(FP), CX
+	MOVQ hashes+16(FP), DX
+	MOVQ n+24(FP), BX
+	MOVQ shift+32(FP), SI
+	MOVQ flat+40(FP), DI
+	MOVQ masks+48(FP), R8
+	XORQ R9, R9
+
+hash:
+	MOVQ       (DX)(R9*8), R10
+	SHRXQ      SI, R10, R11
+	MOVWQZX    (R8)(R11*2), R12
+	MOVQ       (DI)(R11*8), R11
+	MOVW       R12, (CX)(R9*2)
+	ANDQ       R12, R10
+	LEAQ       (R10)(R10*2), R10
+	LEAQ       (R11)(R10*4), R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 11(R11)
+	MOVQ       R11, (AX)(R9*8)
+	INCQ       R9
+	CMPQ       R9, BX
+	JLT        hash
+	RET

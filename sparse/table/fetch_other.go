@@ -14,6 +14,10 @@ func (s *Set) match(keys []uint64, hashes *[setChunk]uint64, ids []uint32, misse
 	return s.matchPlain(keys, hashes, ids, missed)
 }
 
+func (x *index) askFlat([]uint64) {}
+
+func (x *index) askSlots(g *flatGroup, n int) { x.askSlotsPlain(g, n) }
+
 func (s *slabs) locate(items []Row, addrs []*byte) { s.locatePlain(items, addrs) }
 
 func (t *Table) locate(rows []Row, at []optim.Record) { t.locatePlain(rows, at) }

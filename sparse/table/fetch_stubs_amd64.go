@@ -48,3 +48,13 @@ func hashEights(hashes *uint64, keys *uint64, n int, salt uint64)
 //
 //go:noescape
 func matchSlots16(keys *uint64, hashes *uint64, n int, slots *byte, mask uint64, epoch uint64, ids *uint32, missed *byte) int
+
+// prefetchPointers asks for the pointers, from flat on, with the numbers hash >> shift, for n > 0 hashes.
+//
+//go:noescape
+func prefetchPointers(hashes *uint64, n int, shift int, flat *byte)
+
+// prefetchSlots12 writes the addresses of the items of 12 bytes with the numbers hash & mask, from pointers flat[hash>>shift] on, and their masks, and asks for the items, for n > 0 hashes.
+//
+//go:noescape
+func prefetchSlots12(starts **byte, begins *uint16, hashes *uint64, n int, shift int, flat *byte, masks *uint16)

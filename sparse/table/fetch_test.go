@@ -180,3 +180,29 @@ func TestMatchIsPlain(t *testing.T) {
 		}
 	}
 }
+
+// TestAskSlotsIsPlain compares where the probing of keys begins with the specification,
+// in shards without keys and with segments of many sizes.
+func TestAskSlotsIsPlain(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 1))
+	for _, shards := range []int{1, 2, 64, 1024} {
+		x := newIndex(rng.Uint64(), shards)
+		for i := range 5000 {
+			if key := rng.Uint64() >> rng.IntN(30); x.flat != nil && x.find(key, hash(x.salt, key)) == 0 {
+				x.insert(key, hash(x.salt, key), Row(i+1))
+			}
+		}
+		for n := range group + 1 {
+			var got, want flatGroup
+			for i := range got.hashes {
+				got.hashes[i] = rng.Uint64()
+			}
+			want.hashes = got.hashes
+			x.askFlat(got.hashes[:n])
+			x.askSlots(&got, n)
+			if x.askSlotsPlain(&want, n); got != want {
+				t.Fatalf("%d keys, %d shards: they begin at %v under %v, want %v under %v", n, shards, got.starts, got.masks, want.starts, want.masks)
+			}
+		}
+	}
+}

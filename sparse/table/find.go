@@ -26,12 +26,7 @@ func (t *Table) Find(keys []uint64, rows []Row) error {
 // lookup is Find without its accounts.
 func (t *Table) lookup(keys []uint64, rows []Row) error {
 	rows = rows[:len(keys)]
-	cold := false
-	for at := 0; at < len(keys); at += chunk {
-		end := min(at+chunk, len(keys))
-		cold = t.index.findChunk(keys[at:end], rows[at:end]) || cold
-	}
-	if cold {
+	if cold := t.index.findAll(keys, rows); cold {
 		return t.thaw(keys, rows)
 	}
 	return nil
@@ -68,12 +63,21 @@ func (x *index) ask(keys []uint64, p *probes) {
 	prefetch(p.starts[:len(keys)], 0)
 }
 
-// findChunk finds up to chunk keys and reports whether some row is on disk. The
-// memory of all of them is on its way before the first is looked at.
-func (x *index) findChunk(keys []uint64, rows []Row) (cold bool) {
+// findAll finds keys and reports whether some row is on disk.
+func (x *index) findAll(keys []uint64, rows []Row) (cold bool) {
 	if x.flat != nil {
 		return x.findFlat(keys, rows)
 	}
+	for at := 0; at < len(keys); at += chunk {
+		end := min(at+chunk, len(keys))
+		cold = x.findChunk(keys[at:end], rows[at:end]) || cold
+	}
+	return cold
+}
+
+// findChunk is findAll of up to chunk keys. The memory of all of them is on its way
+// before the first is looked at.
+func (x *index) findChunk(keys []uint64, rows []Row) (cold bool) {
 	var p probes
 	x.ask(keys, &p)
 	for i, key := range keys {
@@ -82,40 +86,6 @@ func (x *index) findChunk(keys []uint64, rows []Row) (cold bool) {
 		cold = cold || r.onDisk()
 	}
 	return cold
-}
-
-// findFlat is findChunk while every shard has one segment: two steps lead to a slot
-// in place of three.
-func (x *index) findFlat(keys []uint64, rows []Row) (cold bool) {
-	var hashes [chunk]uint64
-	var starts [chunk]*byte
-	var masks [chunk]uint16
-	hashAll(hashes[:], keys, x.salt)
-	for i, h := range hashes[:len(keys)] {
-		starts[i] = (*byte)(unsafe.Pointer(&x.flat[h>>(64-x.bits)]))
-	}
-	prefetch(starts[:len(keys)], 0)
-	for i, h := range hashes[:len(keys)] {
-		shard := h >> (64 - x.bits)
-		masks[i] = x.masks[shard]
-		starts[i] = (*byte)(unsafe.Pointer(flatSlot(x.flat[shard], uint16(h)&masks[i])))
-	}
-	prefetch(starts[:len(keys)], 0)
-	for i, key := range keys {
-		c, lo, hi := (*slot)(unsafe.Pointer(starts[i])), uint32(key), uint32(key>>32)
-		for j := uint16(hashes[i]); c.row != 0 && (c.lo != lo || c.hi != hi); {
-			j++
-			c = flatSlot(x.flat[hashes[i]>>(64-x.bits)], j&masks[i])
-		}
-		rows[i] = c.row
-		cold = cold || c.row.onDisk()
-	}
-	return cold
-}
-
-// flatSlot is slots[i] without a look at how many there are: i has been masked.
-func flatSlot(slots *slot, i uint16) *slot {
-	return (*slot)(unsafe.Add(unsafe.Pointer(slots), uintptr(i)*slotBytes))
 }
 
 // Read writes the values of rows, the initial values of their keys where the row

@@ -23,6 +23,8 @@ func main() {
 		gather(x)
 		hashKeys(x)
 		matchKeys(x)
+		flatPointers(x)
+		flatSlots(x)
 	}}
 	if err := f.Write("../../sparse"); err != nil {
 		log.Fatal(err)

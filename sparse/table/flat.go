@@ -1,0 +1,66 @@
+package table
+
+import "unsafe"
+
+// group is how many keys are looked at while the memory that the next ones need is on
+// its way, as long as every shard has one segment: some more than a core can wait for at
+// once.
+const group = 32
+
+// flatGroup says where the probing of the keys of a group begins.
+type flatGroup struct {
+	hashes [group]uint64
+	starts [group]*byte
+	masks  [group]uint16
+}
+
+// findFlat is findAll while every shard has one segment: two steps lead to a slot in
+// place of three. In each turn one group takes the last of them, the next the second,
+// and the one after it the first.
+func (x *index) findFlat(keys []uint64, rows []Row) (cold bool) {
+	var groups [3]flatGroup
+	for turn := range (len(keys)+group-1)/group + 2 {
+		if g := &groups[turn%3]; turn*group < len(keys) {
+			some := keys[turn*group : min(turn*group+group, len(keys))]
+			hashAll(g.hashes[:], some, x.salt)
+			x.askFlat(g.hashes[:len(some)])
+		}
+		if lo := turn*group - group; lo >= 0 && lo < len(keys) {
+			x.askSlots(&groups[(turn+2)%3], min(group, len(keys)-lo))
+		}
+		if lo := turn*group - 2*group; lo >= 0 {
+			hi := min(lo+group, len(keys))
+			cold = x.probe(keys[lo:hi], rows[lo:hi], &groups[(turn+1)%3]) || cold
+		}
+	}
+	return cold
+}
+
+// askSlotsPlain is the specification of askSlots, which finds where the probing of a
+// group's n keys begins and asks for that memory.
+func (x *index) askSlotsPlain(g *flatGroup, n int) {
+	for i, h := range g.hashes[:n] {
+		shard := h >> (64 - x.bits)
+		g.masks[i] = x.masks[shard]
+		g.starts[i] = (*byte)(unsafe.Pointer(flatSlot(x.flat[shard], uint16(h)&g.masks[i])))
+	}
+}
+
+// probe finds the keys of a group and reports whether some row is on disk.
+func (x *index) probe(keys []uint64, rows []Row, g *flatGroup) (cold bool) {
+	for i, key := range keys {
+		c := (*slot)(unsafe.Pointer(g.starts[i]))
+		for j := uint16(g.hashes[i]); c.row != 0 && c.key() != key; {
+			j++
+			c = flatSlot(x.flat[g.hashes[i]>>(64-x.bits)], j&g.masks[i])
+		}
+		rows[i] = c.row
+		cold = cold || c.row.onDisk()
+	}
+	return cold
+}
+
+// flatSlot is slots[i] without a look at how many there are: i has been masked.
+func flatSlot(slots *slot, i uint16) *slot {
+	return (*slot)(unsafe.Add(unsafe.Pointer(slots), uintptr(i)*slotBytes))
+}
