@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -195,8 +196,23 @@ func resumeHint(err error, path string) error {
 	advice := ""
 	if errors.Is(err, fs.ErrNotExist) && !checkpoint.IsCheckpoint(path) {
 		advice = "; give the run directory of a training that has saved, or one of its checkpoints"
+		if run := newestRun(path); run != "" {
+			advice = "; give one of the run directories in it, of which " + run + " is the newest that has saved"
+		}
 	}
 	return fmt.Errorf("wdl: resume: %w%s", err, advice)
+}
+
+// newestRun names the last by name of the run directories in dir that have a checkpoint, ""
+// if there is none.
+func newestRun(dir string) string {
+	runs, _ := os.ReadDir(dir) // of what cannot be read there is nothing to tell
+	for _, r := range slices.Backward(runs) {
+		if found, err := checkpoint.List(filepath.Join(dir, r.Name(), checkpoint.Folder)); err == nil && len(found) > 0 {
+			return r.Name()
+		}
+	}
+	return ""
 }
 
 // config resolves the configuration: the one given, else the checkpoint's, else

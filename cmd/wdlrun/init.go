@@ -82,7 +82,10 @@ func (p *program) init(c *cli.Context) error {
 	}
 	read := "read it"
 	if n := bytes.Count(text, []byte("CHECK")); n > 0 {
-		read = fmt.Sprintf("read it, above all the %d %s marked CHECK", n, plural(n, "line"))
+		read = fmt.Sprintf("read it, above all the %d lines marked CHECK", n)
+		if n == 1 {
+			read = "read it, above all the line marked CHECK"
+		}
 	}
 	fmt.Fprintf(p.stderr, "wrote %s, after a look at %s\nnext: %s, then wdlrun -np 2 train -config %s\n", path, looked.Where(strings.Clone), read, path)
 	return nil

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -23,7 +24,19 @@ func CheckNumber(x float64) (float64, string) {
 const (
 	notFinite = "is no finite number; if it means missing, list it in data.missing"
 	tooLarge  = "is larger than a 32-bit floating point number can be (3.4e38)"
+
+	commaNumber = "is no number here: one is written with a decimal point and without commas"
 )
+
+// withComma tells whether b would be a number but for its commas.
+func withComma(b []byte) bool {
+	const longest = 40 // of those that people write
+	if len(b) > longest || !bytes.ContainsRune(b, ',') {
+		return false
+	}
+	_, err := strconv.ParseFloat(strings.ReplaceAll(string(b), ",", ""), 64)
+	return err == nil
+}
 
 // ParseNumber reads a decimal number. why says what is wrong with it, "" if
 // nothing is. Numbers past the range of float32 are refused, for the model
@@ -41,6 +54,9 @@ func ParseNumber(b []byte) (x float64, why string) {
 		if (c < '0' || c > '9') && c != '.' && c != '-' && c != '+' && c != 'e' && c != 'E' {
 			if s := strings.ToLower(strings.TrimLeft(string(b[:min(len(b), longestWord)]), "+-")); s == "nan" || s == "inf" || s == "infinity" {
 				return 0, notFinite
+			}
+			if withComma(b) {
+				return 0, commaNumber
 			}
 			return 0, want
 		}

@@ -30,6 +30,11 @@ func TestParseNumber(t *testing.T) {
 	if _, why := ParseNumber([]byte("nan")); !strings.Contains(why, "data.missing") {
 		t.Errorf("nan: %s", why)
 	}
+	for text, comma := range map[string]bool{"7,16": true, "-1,234,567.5": true, ",": false, "a,1": false, "7.1.6": false, "1,5 kg": false} {
+		if _, why := ParseNumber([]byte(text)); !strings.HasPrefix(why, "is no number") || strings.Contains(why, "commas") != comma {
+			t.Errorf("%s: %s", text, why)
+		}
+	}
 }
 
 // The short way gives the same bits as the library.

@@ -28,7 +28,7 @@ const (
 // whether there was a document at all.
 func (d *decoder) document(b []byte) ast.Node {
 	if len(b) > MaxBytes {
-		d.fault(place{1, 1}, "", "the file has more than %d bytes; name long lists of data files by a glob", MaxBytes)
+		d.fault(place{1, 1}, "", "the file has more than %d bytes: records go into files of their own, for which wdlrun init -data FILE writes a configuration, and long lists of files are named by a glob", MaxBytes)
 		return nil
 	}
 	b = bytes.TrimPrefix(b, []byte("\ufeff")) // some editors' byte order mark

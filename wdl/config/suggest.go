@@ -314,7 +314,7 @@ func (s *suggestion) featureSection() {
 		}
 		entries, why := s.entries(i)
 		for _, e := range entries {
-			s.line("  - %s   # %s%s", e, commas(c), seen(c))
+			s.line("  - %s   # %s%s", e, s.commas(c), seen(c))
 			written++
 		}
 		if len(entries) == 0 {
@@ -464,7 +464,8 @@ train:
 }
 
 // commas is what to say of texts that are numbers with a comma in place of the point.
-func commas(c LookColumn) string {
+// Where a comma parts the fields too, no short command tells one from the other.
+func (s *suggestion) commas(c LookColumn) string {
 	for _, e := range c.Examples {
 		whole, part, two := strings.Cut(e, ",")
 		if _, err := strconv.ParseFloat(whole+"."+part, 64); err != nil || !two || part == "" {
@@ -474,7 +475,11 @@ func commas(c LookColumn) string {
 	if c.Kind != "string" || len(c.Examples) == 0 {
 		return ""
 	}
-	return "CHECK: numbers with a comma are texts here; write them with a point; "
+	with := ""
+	if (schema.Source{Format: s.Format}).HasLayout() && s.Delimiter != "" && s.Delimiter != "," {
+		with = ` (sed -E 's/([0-9]),([0-9])/\1.\2/g' FILE > NEW), then init -data NEW`
+	}
+	return "CHECK: numbers with a comma are texts here; write them with a point" + with + "; "
 }
 
 // seen describes a column in a comment.

@@ -228,7 +228,11 @@ func TestSuggestWithoutValues(t *testing.T) {
 		t.Errorf("%s", b)
 	}
 	l.Columns = append(l.Columns, LookColumn{Name: "price", Kind: "string", Distinct: 9, Examples: []string{"0,7", "1,25"}})
-	if b := string(Suggest(l)); !Learnable(l) || !strings.Contains(b, "{field: price, encode: vocabulary}   # CHECK: numbers with a comma") {
+	if b := string(Suggest(l)); !Learnable(l) || !strings.Contains(b, "{field: price, encode: vocabulary}   # CHECK: numbers with a comma are texts here; write them with a point; texts") {
+		t.Errorf("%s", b)
+	}
+	l.Format, l.Delimiter, l.Nested = "csv", ";", nil
+	if b := string(Suggest(l)); !strings.Contains(b, `write them with a point (sed -E 's/([0-9]),([0-9])/\1.\2/g' FILE > NEW), then init -data NEW; texts`) {
 		t.Errorf("%s", b)
 	}
 }
