@@ -90,7 +90,7 @@ func printIndexed(w io.Writer, _ int, result []byte) error {
 	if len(r.Vocabularies) > 0 {
 		fmt.Fprint(w, aligned(rows))
 	}
-	_, err := fmt.Fprintf(w, "\nindex  %s, %d bytes\nnext   wdlrun train -set data.index=%s …\n", r.File, r.Bytes, r.File)
+	_, err := fmt.Fprintf(w, "\nindex  %s, %d bytes\nnext   wdlrun train -set data.index=%s …\n", r.File, r.Bytes, word(r.File))
 	return err
 }
 

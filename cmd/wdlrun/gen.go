@@ -92,7 +92,7 @@ func (p *program) gen(c *cli.Context) (err error) {
 		})
 	}
 	if path != "-" {
-		fmt.Fprintf(p.stderr, "wrote %d rows, %d bytes, to %s\nnext: wdlrun init -data %s\n", rows, size, path, path)
+		fmt.Fprintf(p.stderr, "wrote %d rows, %d bytes, to %s\nnext: wdlrun init -data %s\n", rows, size, path, word(path))
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func (p *program) init(c *cli.Context) error {
 			read = "read it, above all the line marked CHECK"
 		}
 	}
-	fmt.Fprintf(p.stderr, "wrote %s, after a look at %s\nnext: %s, then wdlrun -np 2 train -config %s\n", path, looked.Where(strings.Clone), read, path)
+	fmt.Fprintf(p.stderr, "wrote %s, after a look at %s\nnext: %s, then wdlrun -np 2 train -config %s\n", path, looked.Where(strings.Clone), read, word(path))
 	return nil
 }
 

@@ -253,9 +253,9 @@ func (p *program) sayNext(v *rank.Verdict, np int, runDir string) {
 	own := v.Kind == rank.Failed // its cause says what to do, and comes again until that is done
 	switch found, _ := checkpoint.List(filepath.Join(runDir, checkpoint.Folder)); {
 	case own && len(found) > 0:
-		fmt.Fprintf(p.stderr, "wdlrun: once that is mended, to go on from the last checkpoint: wdlrun -np %d train -resume %s\n", np, runDir)
+		fmt.Fprintf(p.stderr, "wdlrun: once that is mended, to go on from the last checkpoint: wdlrun -np %d train -resume %s\n", np, word(runDir))
 	case len(found) > 0:
-		fmt.Fprintf(p.stderr, "wdlrun: to go on from the last checkpoint: wdlrun -np %d train -resume %s\n", np, runDir)
+		fmt.Fprintf(p.stderr, "wdlrun: to go on from the last checkpoint: wdlrun -np %d train -resume %s\n", np, word(runDir))
 	case !own:
 		fmt.Fprintf(p.stderr, "wdlrun: there is no checkpoint yet in %s: start again; -set train.checkpoint.every_steps=N saves more often\n", runDir)
 	}

@@ -218,12 +218,12 @@ func unusable(c *cli.Context, runDir string, err error) error {
 	if !errors.As(err, &f) {
 		return err
 	}
-	check := "wdlrun data check " + f.File
+	check := "wdlrun data check " + word(f.File)
 	switch {
 	case c.IsSet("config") && !c.IsSet("set"):
-		check = "wdlrun data check -config " + c.String("config")
+		check = "wdlrun data check -config " + word(c.String("config"))
 	case runDir != "":
-		check = "wdlrun data check -config " + filepath.Join(runDir, wdl.FileConfig)
+		check = "wdlrun data check -config " + word(filepath.Join(runDir, wdl.FileConfig))
 	}
 	return fmt.Errorf("%w; to see all such records: %s; to leave up to N of them out: train -max-bad N", err, check)
 }
@@ -289,7 +289,7 @@ func unfinished(np int, r wdl.Result) error {
 	switch {
 	case r.LastCheckpoint != "":
 		return afterwards{fmt.Errorf("the trained model could not be saved (see above), %s is the last that was: free some space and go on from there: wdlrun -np %d train -resume %s",
-			filepath.Base(r.LastCheckpoint), np, r.RunDir)}
+			filepath.Base(r.LastCheckpoint), np, word(r.RunDir))}
 	case r.Checkpoint == "":
 		return afterwards{errors.New("the trained model could not be saved (see above): free some space there or choose another place with -out, and train again")}
 	case r.Stopped:
@@ -413,12 +413,12 @@ func rundir(w io.Writer, np int, r wdl.Result) {
 	for _, f := range r.RunFiles() {
 		fmt.Fprintf(w, "  %-15s %s\n", f.Name, f.What)
 	}
-	next := fmt.Sprintf("wdlrun -np %d eval -resume %s", np, r.RunDir)
+	next := fmt.Sprintf("wdlrun -np %d eval -resume %s", np, word(r.RunDir))
 	switch {
 	case r.Checkpoint == "":
 		return
 	case r.Stopped:
-		next = fmt.Sprintf("wdlrun -np %d train -resume %s", np, r.RunDir)
+		next = fmt.Sprintf("wdlrun -np %d train -resume %s", np, word(r.RunDir))
 	case r.TestLogLoss == nil:
 		next += " -data FILE"
 	}

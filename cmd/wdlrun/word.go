@@ -1,0 +1,22 @@
+package main
+
+import "strings"
+
+// word is a path as a word of the commands that we propose: in quotes where a shell would
+// take it for something else.
+func word(path string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@%="
+	if path != "" && strings.Trim(path, plain) == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+// words are several of them.
+func words(paths []string) string {
+	all := make([]string, len(paths))
+	for i, p := range paths {
+		all[i] = word(p)
+	}
+	return strings.Join(all, " ")
+}
