@@ -521,3 +521,30 @@ func TestDamagedCheckpoint(t *testing.T) {
 		t.Errorf("all checkpoints are cut, exit code %d:\n%s", o.code, o.stderr)
 	}
 }
+
+// TestNextOfAnotherLauncher: ranks that mpirun, srun or the like has started say once how
+// to go on.
+func TestNextOfAnotherLauncher(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var cmds []*exec.Cmd
+	for r := range 3 {
+		cmd := command(t, dir, "-chaos", "kill:2@step60", "train", "-set", "train.checkpoint.every_steps=20")
+		cmd.Env = append(os.Environ(), fmt.Sprint("WDLRUN_RANK=", r), "WDLRUN_SIZE=3", fmt.Sprint("WDLRUN_LOCAL_RANK=", r), "WDLRUN_LOCAL_SIZE=3", "WDLRUN_JOB=next", "WDLRUN_RENDEZVOUS="+dir)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		cmds = append(cmds, cmd)
+	}
+	var said string
+	for _, cmd := range cmds {
+		said += end(t, cmd).stderr
+	}
+	const next, none = "wdlrun: to go on from the last checkpoint: … wdlrun train -resume runs/", "wdlrun: there is no checkpoint yet in runs/" // of a disk that is slow
+	if strings.Count(said, next)+strings.Count(said, none) != 1 || !strings.Contains(said, "rank 2 (") {
+		t.Errorf("want once %q in\n%s", next, said)
+	}
+}

@@ -213,6 +213,9 @@ func (p *program) failed(m *member.Member, err error) error {
 	}
 	sayVerdict(v, p.stderr)
 	sayHint(v, "", p.stderr)
+	if m.World.Rank <= 1 { // where rank 0 is gone, one of those that are left says it
+		p.sayNext(v, "… wdlrun", p.runDir)
+	}
 	return exit(1)
 }
 
@@ -245,17 +248,17 @@ func (p *program) sayAfter(out launcher.Outcome, w io.Writer) {
 	sayHint(out.Verdict, p.purpose(out), w)
 }
 
-// sayNext tells how to go on after a job that has failed.
-func (p *program) sayNext(v *rank.Verdict, np int, runDir string) {
+// sayNext tells by which command to go on after a job that has failed.
+func (p *program) sayNext(v *rank.Verdict, command, runDir string) {
 	if runDir == "" {
 		return
 	}
 	own := v.Kind == rank.Failed // its cause says what to do, and comes again until that is done
 	switch found, _ := checkpoint.List(filepath.Join(runDir, checkpoint.Folder)); {
 	case own && len(found) > 0:
-		fmt.Fprintf(p.stderr, "wdlrun: once that is mended, to go on from the last checkpoint: wdlrun -np %d train -resume %s\n", np, word(runDir))
+		fmt.Fprintf(p.stderr, "wdlrun: once that is mended, to go on from the last checkpoint: %s train -resume %s\n", command, word(runDir))
 	case len(found) > 0:
-		fmt.Fprintf(p.stderr, "wdlrun: to go on from the last checkpoint: wdlrun -np %d train -resume %s\n", np, word(runDir))
+		fmt.Fprintf(p.stderr, "wdlrun: to go on from the last checkpoint: %s train -resume %s\n", command, word(runDir))
 	case !own:
 		fmt.Fprintf(p.stderr, "wdlrun: there is no checkpoint yet in %s: start again; -set train.checkpoint.every_steps=N saves more often\n", runDir)
 	}
@@ -425,7 +428,7 @@ func goesOnFrom(runDir string) string {
 func (p *program) ended(out launcher.Outcome, asJSON bool, print printer) error {
 	if out.Verdict != nil { // which was told when it was given
 		p.sayAfter(out, p.stderr)
-		p.sayNext(out.Verdict, out.Size, out.Status.RunDir)
+		p.sayNext(out.Verdict, fmt.Sprintf("wdlrun -np %d", out.Size), out.Status.RunDir)
 	}
 	if out.GaveUp != "" {
 		fmt.Fprintf(p.stderr, "wdlrun: %s\n", out.GaveUp)

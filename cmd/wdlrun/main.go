@@ -50,8 +50,9 @@ type program struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
 
-	chaos  bool // there are faults on purpose
-	faults int  // of those that have been, how many a verdict has taken note of
+	chaos  bool   // there are faults on purpose
+	runDir string // of the training of which this process is a rank, once there is one
+	faults int    // of those that have been, how many a verdict has taken note of
 }
 
 // exit is an error that only sets the exit code; what there was to say has been

@@ -233,6 +233,7 @@ func (p *program) run(ctx context.Context, m *member.Member, rec *trace.Recorder
 	m.Session.Watch(job.Status)
 	defer p.wishes(m.Session, job)()
 	result, err := job.Run(ctx)
+	p.runDir = job.Status().RunDir
 	if err != nil && !plain(err) {
 		var last bytes.Buffer
 		if rec.WriteLast(&last, failureSpans) == nil {
