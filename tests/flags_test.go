@@ -156,6 +156,10 @@ func TestTooManyRanks(t *testing.T) {
 	if o := run(t, t.TempDir(), "-np", many, "train"); o.code != 1 || !strings.HasPrefix(o.stderr, "wdlrun: -np "+many+": ") || !strings.Contains(o.stderr, "-oversubscribe") {
 		t.Errorf("exit code %d, want 1\n%s", o.code, o.stderr)
 	}
+	enough := strconv.Itoa(16 * max(runtime.NumCPU(), 8)) // would be started, were there such a program
+	if o := run(t, t.TempDir(), "-np", enough, "./nothing"); o.code != 127 || !strings.Contains(o.stderr, "give the path of a program") {
+		t.Errorf("-np %s: exit code %d, want 127\n%s", enough, o.code, o.stderr)
+	}
 	if o := run(t, t.TempDir(), "-np", "-1", "train"); o.code != 1 || o.stderr != "wdlrun: -np -1: at least one rank is needed\n" {
 		t.Errorf("exit code %d, want 1\n%s", o.code, o.stderr)
 	}
