@@ -178,7 +178,7 @@ func (h *Hand) Start(lo, hi int) {
 		q := &h.pieces[i]
 		q.place(h.at[i*stride : i*stride+h.rows])
 		if h.half != nil {
-			h.half.rows[i].Pack(q.Rows, q.n, q.Dim)
+			h.half.pieces[i].take(q, h.rows)
 		}
 	}
 	r, out := len(h.rest), h.first.out
@@ -270,7 +270,7 @@ func (h *Hand) sum(j, from, to int) {
 func (h *Hand) forward(i, j int) {
 	l, q := h.first, &h.pieces[i]
 	if h.half != nil {
-		f32.TileForwardBF16(h.of(q), &h.half.rows[i], l.W.Value, &h.bf16.room, l.out, q.Col, j)
+		f32.TileForwardBF16(h.of(q), &h.half.pieces[i].rows, l.W.Value, &h.bf16.room, l.out, q.Col, j)
 		return
 	}
 	f32.TileForward(h.of(q), q.Rows, &h.packed, q.n, q.Col, q.Dim, j)
@@ -388,20 +388,25 @@ func (p *Pieces) Rest() (dx []float32) { return p.dx }
 
 // endOf is End of pieces first to end.
 func (h *Hand) endOf(first, end int) {
+	if h.half != nil {
+		h.bf16.endOf(h, first, end)
+		return
+	}
 	for j := 0; j < h.first.out; j += f32.TileColumns {
+		dy := h.dy[j*h.rows:][:h.rows*f32.TileColumns]
 		for lo, hi := first, 0; lo < end; lo = hi {
 			hi = min(h.group(lo), end)
-			h.add(lo, hi, j)
+			h.add(lo, hi, dy)
 			for i := lo; i < hi; i++ {
-				h.gradients(i, j)
+				h.gradients(&h.pieces[i], j)
 			}
 		}
 	}
 }
 
-// add sets the rows of the tile from column j on of pieces lo to hi to the sums of the rows
-// of dy in which they stand.
-func (h *Hand) add(lo, hi, j int) {
+// add sets the rows of the tile of pieces lo to hi to the sums of the rows of dy in which
+// they stand.
+func (h *Hand) add(lo, hi int, dy []float32) {
 	stride := f32.TileStride(h.rows)
 	h.set = h.set[:0]
 	for i := lo; i < hi; i++ {
@@ -417,24 +422,13 @@ func (h *Hand) add(lo, hi, j int) {
 		end := min(r+blockRows, h.rows)
 		for i := lo; i < hi; i += together {
 			last := min(i+together, hi)
-			from, to := j*h.rows+r*f32.TileColumns, j*h.rows+end*f32.TileColumns
-			at, set := h.at[i*stride+r:last*stride], h.set[i-lo:last-lo]
-			if h.half != nil {
-				f32.TileAddBF16(h.tile, h.half.dy[from:to], at, stride, end-r, set)
-			} else {
-				f32.TileAdd(h.tile, h.dy[from:to], at, stride, end-r, set)
-			}
+			f32.TileAdd(h.tile, dy[r*f32.TileColumns:end*f32.TileColumns], h.at[i*stride+r:last*stride], stride, end-r, h.set[i-lo:last-lo])
 		}
 	}
 }
 
-// gradients adds what columns j on have of the gradients of piece i's weights and rows.
-func (h *Hand) gradients(i, j int) {
-	if h.half != nil {
-		h.bf16.gradients(h, i, j)
-		return
-	}
-	q := &h.pieces[i]
+// gradients adds what columns j on have of the gradients of a piece's weights and rows.
+func (h *Hand) gradients(q *piece, j int) {
 	l, out, tile := h.first, h.first.out, h.of(q)
 	f32.TileGradWeight(l.W.Grad[q.Col*out:(q.Col+q.Dim)*out], q.Rows, tile, q.n, q.Dim, out, j)
 	f32.TileGradInput(q.Grad, tile, &h.packed, &h.room, q.n, q.Col, q.Dim, j)

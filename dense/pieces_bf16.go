@@ -1,27 +1,57 @@
 package dense
 
-import "github.com/wdlrun/wdlrun/internal/f32"
+import (
+	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/f32"
+)
 
 // halfPieces is what hands share of Pieces in bfloat16: products read distinct rows,
 // weights, columns of no piece and gradients rounded; the sums over the rows in which a
 // distinct row stands are float32.
 type halfPieces struct {
-	rows []f32.TileRowsBF16 // by piece
-	dy   []f32.BF16         // as that of Pieces
+	pieces []halfPiece
+	dy     []f32.BF16 // as that of Pieces
+}
+
+// halfPiece is a piece's distinct rows, and where they stand.
+type halfPiece struct {
+	rows f32.TileRowsBF16
+	at   []uint32 // rows of the batch, by distinct row
+	ends []uint32 // from 1 on, by distinct row: where its rows end in at
 }
 
 // begin makes room for some pieces and a gradient of n values.
 func (h *halfPieces) begin(pieces, n int) {
-	for len(h.rows) < pieces {
-		h.rows = append(h.rows, f32.TileRowsBF16{})
+	for len(h.pieces) < pieces {
+		h.pieces = append(h.pieces, halfPiece{})
 	}
 	h.dy = growBF16(h.dy, n)
+}
+
+// take takes a piece whose numbers are those of rows that it has.
+func (h *halfPiece) take(q *piece, rows int) {
+	h.rows.Pack(q.Rows, q.n, q.Dim)
+	h.at, h.ends = slices.Grow(h.at[:0], rows)[:rows], slices.Grow(h.ends[:0], q.n+2)[:q.n+2]
+	clear(h.ends)
+	for _, number := range q.Of[:rows] {
+		h.ends[number+2]++
+	}
+	for i := 2; i < len(h.ends); i++ {
+		h.ends[i] += h.ends[i-1]
+	}
+	next := h.ends[1:] // where the next row of the batch goes, and in the end the last has gone
+	for r, number := range q.Of[:rows] {
+		h.at[next[number]] = uint32(r)
+		next[number]++
+	}
 }
 
 // halfHand is what one hand computes in bfloat16.
 type halfHand struct {
 	*halved
 	room       f32.TileRoomBF16
+	tile       []f32.BF16 // the gradients of a piece's rows
 	rest       []f32.BF16 // of some rows: the columns of no piece
 	restPacked f32.PackedBF16
 }
@@ -65,9 +95,17 @@ func (h *halfHand) backward(p *Hand, dy []float32, lo, hi int) {
 	}
 }
 
-// gradients is gradients of piece i.
-func (h *halfHand) gradients(p *Hand, i, j int) {
-	q, l, tile := &p.pieces[i], p.first, p.of(&p.pieces[i])
-	f32.TileGradWeightBF16(l.W.Grad[q.Col*l.out:(q.Col+q.Dim)*l.out], &p.half.rows[i], tile, l.out, j)
-	f32.TileGradInputBF16(q.Grad, tile, l.W.Value, &h.room, q.n, l.out, q.Col, q.Dim, j)
+// endOf is endOf of pieces first to end.
+func (h *halfHand) endOf(p *Hand, first, end int) {
+	l := p.first
+	for j := 0; j < l.out; j += f32.TileColumns {
+		dy := p.half.dy[j*p.rows:][:p.rows*f32.TileColumns]
+		for i := first; i < end; i++ {
+			q, half := &p.pieces[i], &p.half.pieces[i]
+			h.tile = growBF16(h.tile, f32.TileLenBF16(q.n))
+			f32.TileGatherBF16(h.tile, dy, half.at, half.ends[1:], q.n)
+			f32.TileGradWeightBF16(l.W.Grad[q.Col*l.out:(q.Col+q.Dim)*l.out], &half.rows, h.tile, l.out, j)
+			f32.TileGradInputBF16(q.Grad, h.tile, l.W.Value, &h.room, q.n, l.out, q.Col, q.Dim, j)
+		}
+	}
 }

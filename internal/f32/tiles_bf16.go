@@ -1,9 +1,10 @@
 package f32
 
-// Tiles in bfloat16: a product rounds the distinct rows, the weights and the gradients
-// that it reads; tiles and all sums stay float32. Sums go over pairs upwards, as those
-// of the layer do in vectors (see layer_bf16.go), of columns forward and in GradInput,
-// of rows in GradWeight.
+// Tiles in bfloat16: a product reads distinct rows, weights and gradients rounded.
+// Forward, tiles and their sums stay float32; backward, a tile is the sums of gradients,
+// each made in float32 and rounded once. Products go over pairs upwards, as those of the
+// layer do in vectors (see layer_bf16.go), of columns forward and in GradInput, of rows
+// in GradWeight.
 
 // TilesBF16 reports whether tiles are worth their passes in bfloat16. Where AMX
 // multiplies they never are: the products of all rows cost less than the passes.
@@ -46,9 +47,8 @@ type TileRoomBF16 struct {
 	half   []BF16 // dim×TileColumns: weights, rounded
 	joined []uint32
 	turned [tile * TileColumns / 2]uint32 // rows of a tile as columns of pairs
-	rows   [tile * TileColumns]BF16
-	sums   []float32 // dim×32
-	dx     []float32 // 32×dim
+	sums   []float32                      // dim×32
+	dx     []float32                      // 32×dim
 }
 
 // round takes the weights w[from:from+dim, j:]. Past their last column it writes zeros,
@@ -77,23 +77,38 @@ func TileForwardBF16(t []float32, x *TileRowsBF16, w []float32, room *TileRoomBF
 	tileDots(t, x.half, room.joined, x.n, count, x.ld)
 }
 
+// TileLenBF16 is the length of a tile of n rows in bfloat16: whole blocks of 32.
+func TileLenBF16(n int) int { return padTile(n) * TileColumns }
+
+// TileGatherBF16 sets each of n rows of the tile t to the sum of rows of x: those that at
+// lists up to ends[i], from where it ends for the row before. The caller knows that none
+// reaches past x.
+func TileGatherBF16(t, x []BF16, at, ends []uint32, n int) {
+	clear(t[n*TileColumns : TileLenBF16(n)])
+	if n > 0 && len(at) > 0 {
+		_, _ = ends[n-1], at[ends[n-1]-1]
+		tileGather(t, x, at, ends, n)
+		return
+	}
+	clear(t[:n*TileColumns])
+}
+
 // TileGradInputBF16 computes dx = t·w[from:from+dim, j:]ᵀ, n×dim, for the tile t from
 // column j on, and adds it to dx unless j is 0. Past w's last column t holds 0. Lanes are
 // rows: dims are few and fill no vector.
-func TileGradInputBF16(dx, t, w []float32, room *TileRoomBF16, n, out, from, dim, j int) {
+func TileGradInputBF16(dx []float32, t []BF16, w []float32, room *TileRoomBF16, n, out, from, dim, j int) {
 	check("TileGradInputBF16", "dx", len(dx), n, dim)
-	check("TileGradInputBF16", "t", len(t), n, TileColumns)
+	check("TileGradInputBF16", "t", len(t), padTile(n), TileColumns)
 	if n == 0 || dim == 0 {
 		return
 	}
 	room.round(w, out, from, dim, j)
 	room.sums, room.dx = grow(room.sums, dim*tile), grow(room.dx, tile*dim)
-	words := asPairs(room.rows[:])
+	words := asPairs(t)
 	for i := 0; i < n; i += tile {
 		m := min(tile, n-i)
-		roundRows(room.rows[:], TileColumns, t[i*TileColumns:], TileColumns, m, TileColumns)
 		for r := 0; r < m; r += 8 {
-			transposePairs(room.turned[r:], words[r*TileColumns/2:], TileColumns/16, tile, TileColumns/2)
+			transposePairs(room.turned[r:], words[(i+r)*TileColumns/2:], TileColumns/16, tile, TileColumns/2)
 		}
 		tileDotRows(room.sums, room.half, room.turned[:], dim)
 		to := dx[i*dim : (i+m)*dim]
@@ -110,25 +125,15 @@ func TileGradInputBF16(dx, t, w []float32, room *TileRoomBF16, n, out, from, dim
 }
 
 // TileGradWeightBF16 adds xᵀ·t to dw[:, j:], dim×out, for the tile t from column j on.
-func TileGradWeightBF16(dw []float32, x *TileRowsBF16, t []float32, out, j int) {
-	check("TileGradWeightBF16", "t", len(t), x.n, TileColumns)
+func TileGradWeightBF16(dw []float32, x *TileRowsBF16, t []BF16, out, j int) {
+	check("TileGradWeightBF16", "t", len(t), padTile(x.n), TileColumns)
 	check("TileGradWeightBF16", "dw", len(dw), x.dim, out)
 	if x.n == 0 {
 		return
 	}
 	for at := 0; at < min(TileColumns, out-j); at += tile {
-		tileOuter(dw[j+at:], x.pairs, t[at:], x.n, x.dim, x.ld, out, min(tile, out-j-at))
+		tileOuter(dw[j+at:], x.pairs, t[at:], (x.n+1)/2, x.dim, x.ld, out, min(tile, out-j-at))
 	}
-}
-
-// TileAddBF16 is TileAdd of rows in bfloat16.
-func TileAddBF16(t []float32, x []BF16, at []uint32, stride, rows int, set []int) {
-	check("TileAddBF16", "x", len(x), rows, TileColumns)
-	if rows == 0 || len(set) == 0 {
-		return
-	}
-	_ = at[(len(set)-1)*stride+rows-1]
-	tileAddBF16(t, x, at, stride, rows, set)
 }
 
 // TileCutBF16 copies columns j to j+TileColumns of a matrix of rows×out to rows that lie

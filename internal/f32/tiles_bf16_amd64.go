@@ -15,7 +15,7 @@ func tileDots(t []float32, x []BF16, w []uint32, n, pairs, ldx int) {
 // rows of weights and the rows of a tile as columns.
 var tileKernels = [...]struct {
 	height int
-	outer  func(c *float32, x *uint32, t *float32, n, ldx, ldc, cols int)
+	outer  func(c *float32, x *uint32, t *uint16, pairs, ldx, ldc, cols int)
 	dot    func(c *float32, a *uint16, b *uint32, init *float32, k, lda, ldc, ldi int)
 }{
 	{10, tileOuter10AVX512BF16, dotsToFloat10AVX512BF16},
@@ -25,17 +25,17 @@ var tileKernels = [...]struct {
 	{1, tileOuter1AVX512BF16, dotsToFloat1AVX512BF16},
 }
 
-func tileOuter(c []float32, x []uint32, t []float32, n, dim, ldx, ldc, cols int) {
+func tileOuter(c []float32, x []uint32, t []BF16, pairs, dim, ldx, ldc, cols int) {
 	if !assembled() {
-		tileOuterPlain(c, x, t, n, dim, ldx, ldc, cols)
+		tileOuterPlain(c, x, t, pairs, dim, ldx, ldc, cols)
 		return
 	}
-	_, _, _ = c[(dim-1)*ldc+cols-1], x[(n-1)/2*ldx+dim-1], t[(n-1)*TileColumns+tile-1]
+	_, _, _ = c[(dim-1)*ldc+cols-1], x[(pairs-1)*ldx+dim-1], t[(2*pairs-1)*TileColumns+tile-1]
 	for l, k := 0, 0; l < dim; l += tileKernels[k].height {
 		for tileKernels[k].height > dim-l {
 			k++
 		}
-		tileKernels[k].outer(&c[l*ldc], &x[l], &t[0], n, 4*ldx, 4*ldc, cols)
+		tileKernels[k].outer(&c[l*ldc], &x[l], &t[0], pairs, 4*ldx, 4*ldc, cols)
 	}
 }
 
@@ -57,10 +57,10 @@ func tileDotRows(c []float32, a []BF16, b []uint32, n int) {
 // zeroTile is what sums start from.
 var zeroTile [tile]float32
 
-func tileAddBF16(t []float32, x []BF16, at []uint32, stride, rows int, set []int) {
+func tileGather(t, x []BF16, at, ends []uint32, n int) {
 	if !assembled() {
-		tileAddBF16Plain(t, x, at, stride, rows, set)
+		tileGatherPlain(t, x, at, ends, n)
 		return
 	}
-	tileAddBF16AVX512(&t[0], &x[0], &at[0], &set[0], rows, len(set), stride)
+	tileGatherAVX512BF16(&t[0], &x[0], &at[0], &ends[0], n)
 }

@@ -316,13 +316,13 @@ DATA joinOrder<>+56(SB)/4, $0x001e000e
 DATA joinOrder<>+60(SB)/4, $0x001f000f
 GLOBL joinOrder<>(SB), RODATA|NOPTR, $64
 
-// func tileOuter10AVX512BF16(c *float32, x *uint32, t *float32, n int, ldx int, ldc int, cols int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
+// func tileOuter10AVX512BF16(c *float32, x *uint32, t *uint16, pairs int, ldx int, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·tileOuter10AVX512BF16(SB), NOSPLIT, $0-56
 	MOVQ      c+0(FP), DI
 	MOVQ      x+8(FP), SI
 	MOVQ      t+16(FP), DX
-	MOVQ      n+24(FP), R8
+	MOVQ      pairs+24(FP), R8
 	MOVQ      ldx+32(FP), CX
 	MOVQ      ldc+40(FP), R9
 	MOVQ      cols+48(FP), BX
@@ -364,26 +364,12 @@ TEXT ·tileOuter10AVX512BF16(SB), NOSPLIT, $0-56
 	VMOVUPS.Z 64(AX), K2, Z19
 	ADDQ      R9, AX
 
-block:
-	SUBQ         $0x02, R8
-	JLT          rest
-	VMOVUPS      (DX), Z21
-	VMOVUPS      256(DX), Z23
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x47
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xed
+pair:
+	VMOVDQU64    (DX), Y21
+	VINSERTI64X4 $0x01, 128(DX), Z21, Z21
 	VPERMW       Z21, Z20, Z25
-	VMOVUPS      64(DX), Z22
-	VMOVUPS      320(DX), Z24
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x3f
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xf6
+	VMOVDQU64    32(DX), Y22
+	VINSERTI64X4 $0x01, 160(DX), Z22, Z22
 	VPERMW       Z22, Z20, Z26
 	VBROADCASTSS (SI), Z27
 	BYTE         $0x62
@@ -515,203 +501,50 @@ block:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	ADDQ         $0x00000200, DX
+	ADDQ         $0x00000100, DX
 	ADDQ         CX, SI
-	JMP          block
-
-rest:
-	CMPQ         R8, $-2
-	JEQ          done
-	VMOVUPS      (DX), Z21
-	VPXORD       Z23, Z23, Z23
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x47
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xed
-	VPERMW       Z21, Z20, Z25
-	VMOVUPS      64(DX), Z22
-	VPXORD       Z24, Z24, Z24
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x3f
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xf6
-	VPERMW       Z22, Z20, Z26
-	VBROADCASTSS (SI), Z27
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc1
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xca
-	VBROADCASTSS 4(SI), Z28
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd1
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xda
-	VBROADCASTSS 8(SI), Z27
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xe1
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xea
-	VBROADCASTSS 12(SI), Z28
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xf1
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xfa
-	VBROADCASTSS 16(SI), Z27
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc1
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xca
-	VBROADCASTSS 20(SI), Z28
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd1
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xda
-	VBROADCASTSS 24(SI), Z27
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xe1
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xea
-	VBROADCASTSS 28(SI), Z28
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xf1
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xfa
-	VBROADCASTSS 32(SI), Z27
-	BYTE         $0x62
-	BYTE         $0x82
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc1
-	BYTE         $0x62
-	BYTE         $0x82
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xca
-	VBROADCASTSS 36(SI), Z28
-	BYTE         $0x62
-	BYTE         $0x82
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd1
-	BYTE         $0x62
-	BYTE         $0x82
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xda
-
-done:
-	VMOVUPS Z0, K1, (DI)
-	VMOVUPS Z1, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z2, K1, (DI)
-	VMOVUPS Z3, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z4, K1, (DI)
-	VMOVUPS Z5, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z6, K1, (DI)
-	VMOVUPS Z7, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z8, K1, (DI)
-	VMOVUPS Z9, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z10, K1, (DI)
-	VMOVUPS Z11, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z12, K1, (DI)
-	VMOVUPS Z13, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z14, K1, (DI)
-	VMOVUPS Z15, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z16, K1, (DI)
-	VMOVUPS Z17, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z18, K1, (DI)
-	VMOVUPS Z19, K2, 64(DI)
-	ADDQ    R9, DI
+	DECQ         R8
+	JNZ          pair
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z2, K1, (DI)
+	VMOVUPS      Z3, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z6, K1, (DI)
+	VMOVUPS      Z7, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z8, K1, (DI)
+	VMOVUPS      Z9, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z10, K1, (DI)
+	VMOVUPS      Z11, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z12, K1, (DI)
+	VMOVUPS      Z13, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z14, K1, (DI)
+	VMOVUPS      Z15, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z16, K1, (DI)
+	VMOVUPS      Z17, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z18, K1, (DI)
+	VMOVUPS      Z19, K2, 64(DI)
+	ADDQ         R9, DI
 	VZEROUPPER
 	RET
 
-// func tileOuter8AVX512BF16(c *float32, x *uint32, t *float32, n int, ldx int, ldc int, cols int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
+// func tileOuter8AVX512BF16(c *float32, x *uint32, t *uint16, pairs int, ldx int, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·tileOuter8AVX512BF16(SB), NOSPLIT, $0-56
 	MOVQ      c+0(FP), DI
 	MOVQ      x+8(FP), SI
 	MOVQ      t+16(FP), DX
-	MOVQ      n+24(FP), R8
+	MOVQ      pairs+24(FP), R8
 	MOVQ      ldx+32(FP), CX
 	MOVQ      ldc+40(FP), R9
 	MOVQ      cols+48(FP), BX
@@ -747,26 +580,12 @@ TEXT ·tileOuter8AVX512BF16(SB), NOSPLIT, $0-56
 	VMOVUPS.Z 64(AX), K2, Z15
 	ADDQ      R9, AX
 
-block:
-	SUBQ         $0x02, R8
-	JLT          rest
-	VMOVUPS      (DX), Z21
-	VMOVUPS      256(DX), Z23
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x47
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xed
+pair:
+	VMOVDQU64    (DX), Y21
+	VINSERTI64X4 $0x01, 128(DX), Z21, Z21
 	VPERMW       Z21, Z20, Z25
-	VMOVUPS      64(DX), Z22
-	VMOVUPS      320(DX), Z24
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x3f
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xf6
+	VMOVDQU64    32(DX), Y22
+	VINSERTI64X4 $0x01, 160(DX), Z22, Z22
 	VPERMW       Z22, Z20, Z26
 	VBROADCASTSS (SI), Z27
 	BYTE         $0x62
@@ -872,171 +691,44 @@ block:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xfa
-	ADDQ         $0x00000200, DX
+	ADDQ         $0x00000100, DX
 	ADDQ         CX, SI
-	JMP          block
-
-rest:
-	CMPQ         R8, $-2
-	JEQ          done
-	VMOVUPS      (DX), Z21
-	VPXORD       Z23, Z23, Z23
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x47
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xed
-	VPERMW       Z21, Z20, Z25
-	VMOVUPS      64(DX), Z22
-	VPXORD       Z24, Z24, Z24
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x3f
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xf6
-	VPERMW       Z22, Z20, Z26
-	VBROADCASTSS (SI), Z27
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc1
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xca
-	VBROADCASTSS 4(SI), Z28
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd1
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xda
-	VBROADCASTSS 8(SI), Z27
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xe1
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xea
-	VBROADCASTSS 12(SI), Z28
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xf1
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xfa
-	VBROADCASTSS 16(SI), Z27
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc1
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xca
-	VBROADCASTSS 20(SI), Z28
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd1
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xda
-	VBROADCASTSS 24(SI), Z27
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xe1
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xea
-	VBROADCASTSS 28(SI), Z28
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xf1
-	BYTE         $0x62
-	BYTE         $0x12
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xfa
-
-done:
-	VMOVUPS Z0, K1, (DI)
-	VMOVUPS Z1, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z2, K1, (DI)
-	VMOVUPS Z3, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z4, K1, (DI)
-	VMOVUPS Z5, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z6, K1, (DI)
-	VMOVUPS Z7, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z8, K1, (DI)
-	VMOVUPS Z9, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z10, K1, (DI)
-	VMOVUPS Z11, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z12, K1, (DI)
-	VMOVUPS Z13, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z14, K1, (DI)
-	VMOVUPS Z15, K2, 64(DI)
-	ADDQ    R9, DI
+	DECQ         R8
+	JNZ          pair
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z2, K1, (DI)
+	VMOVUPS      Z3, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z6, K1, (DI)
+	VMOVUPS      Z7, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z8, K1, (DI)
+	VMOVUPS      Z9, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z10, K1, (DI)
+	VMOVUPS      Z11, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z12, K1, (DI)
+	VMOVUPS      Z13, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z14, K1, (DI)
+	VMOVUPS      Z15, K2, 64(DI)
+	ADDQ         R9, DI
 	VZEROUPPER
 	RET
 
-// func tileOuter4AVX512BF16(c *float32, x *uint32, t *float32, n int, ldx int, ldc int, cols int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
+// func tileOuter4AVX512BF16(c *float32, x *uint32, t *uint16, pairs int, ldx int, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·tileOuter4AVX512BF16(SB), NOSPLIT, $0-56
 	MOVQ      c+0(FP), DI
 	MOVQ      x+8(FP), SI
 	MOVQ      t+16(FP), DX
-	MOVQ      n+24(FP), R8
+	MOVQ      pairs+24(FP), R8
 	MOVQ      ldx+32(FP), CX
 	MOVQ      ldc+40(FP), R9
 	MOVQ      cols+48(FP), BX
@@ -1060,26 +752,12 @@ TEXT ·tileOuter4AVX512BF16(SB), NOSPLIT, $0-56
 	VMOVUPS.Z 64(AX), K2, Z7
 	ADDQ      R9, AX
 
-block:
-	SUBQ         $0x02, R8
-	JLT          rest
-	VMOVUPS      (DX), Z21
-	VMOVUPS      256(DX), Z23
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x47
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xed
+pair:
+	VMOVDQU64    (DX), Y21
+	VINSERTI64X4 $0x01, 128(DX), Z21, Z21
 	VPERMW       Z21, Z20, Z25
-	VMOVUPS      64(DX), Z22
-	VMOVUPS      320(DX), Z24
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x3f
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xf6
+	VMOVDQU64    32(DX), Y22
+	VINSERTI64X4 $0x01, 160(DX), Z22, Z22
 	VPERMW       Z22, Z20, Z26
 	VBROADCASTSS (SI), Z27
 	BYTE         $0x62
@@ -1133,107 +811,32 @@ block:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xfa
-	ADDQ         $0x00000200, DX
+	ADDQ         $0x00000100, DX
 	ADDQ         CX, SI
-	JMP          block
-
-rest:
-	CMPQ         R8, $-2
-	JEQ          done
-	VMOVUPS      (DX), Z21
-	VPXORD       Z23, Z23, Z23
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x47
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xed
-	VPERMW       Z21, Z20, Z25
-	VMOVUPS      64(DX), Z22
-	VPXORD       Z24, Z24, Z24
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x3f
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xf6
-	VPERMW       Z22, Z20, Z26
-	VBROADCASTSS (SI), Z27
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc1
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xca
-	VBROADCASTSS 4(SI), Z28
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd1
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xda
-	VBROADCASTSS 8(SI), Z27
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xe1
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xea
-	VBROADCASTSS 12(SI), Z28
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xf1
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xfa
-
-done:
-	VMOVUPS Z0, K1, (DI)
-	VMOVUPS Z1, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z2, K1, (DI)
-	VMOVUPS Z3, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z4, K1, (DI)
-	VMOVUPS Z5, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z6, K1, (DI)
-	VMOVUPS Z7, K2, 64(DI)
-	ADDQ    R9, DI
+	DECQ         R8
+	JNZ          pair
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z2, K1, (DI)
+	VMOVUPS      Z3, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z6, K1, (DI)
+	VMOVUPS      Z7, K2, 64(DI)
+	ADDQ         R9, DI
 	VZEROUPPER
 	RET
 
-// func tileOuter2AVX512BF16(c *float32, x *uint32, t *float32, n int, ldx int, ldc int, cols int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
+// func tileOuter2AVX512BF16(c *float32, x *uint32, t *uint16, pairs int, ldx int, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·tileOuter2AVX512BF16(SB), NOSPLIT, $0-56
 	MOVQ      c+0(FP), DI
 	MOVQ      x+8(FP), SI
 	MOVQ      t+16(FP), DX
-	MOVQ      n+24(FP), R8
+	MOVQ      pairs+24(FP), R8
 	MOVQ      ldx+32(FP), CX
 	MOVQ      ldc+40(FP), R9
 	MOVQ      cols+48(FP), BX
@@ -1251,26 +854,12 @@ TEXT ·tileOuter2AVX512BF16(SB), NOSPLIT, $0-56
 	VMOVUPS.Z 64(AX), K2, Z3
 	ADDQ      R9, AX
 
-block:
-	SUBQ         $0x02, R8
-	JLT          rest
-	VMOVUPS      (DX), Z21
-	VMOVUPS      256(DX), Z23
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x47
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xed
+pair:
+	VMOVDQU64    (DX), Y21
+	VINSERTI64X4 $0x01, 128(DX), Z21, Z21
 	VPERMW       Z21, Z20, Z25
-	VMOVUPS      64(DX), Z22
-	VMOVUPS      320(DX), Z24
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x3f
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xf6
+	VMOVDQU64    32(DX), Y22
+	VINSERTI64X4 $0x01, 160(DX), Z22, Z22
 	VPERMW       Z22, Z20, Z26
 	VBROADCASTSS (SI), Z27
 	BYTE         $0x62
@@ -1298,75 +887,26 @@ block:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	ADDQ         $0x00000200, DX
+	ADDQ         $0x00000100, DX
 	ADDQ         CX, SI
-	JMP          block
-
-rest:
-	CMPQ         R8, $-2
-	JEQ          done
-	VMOVUPS      (DX), Z21
-	VPXORD       Z23, Z23, Z23
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x47
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xed
-	VPERMW       Z21, Z20, Z25
-	VMOVUPS      64(DX), Z22
-	VPXORD       Z24, Z24, Z24
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x3f
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xf6
-	VPERMW       Z22, Z20, Z26
-	VBROADCASTSS (SI), Z27
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc1
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xca
-	VBROADCASTSS 4(SI), Z28
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xd1
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x1e
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xda
-
-done:
-	VMOVUPS Z0, K1, (DI)
-	VMOVUPS Z1, K2, 64(DI)
-	ADDQ    R9, DI
-	VMOVUPS Z2, K1, (DI)
-	VMOVUPS Z3, K2, 64(DI)
-	ADDQ    R9, DI
+	DECQ         R8
+	JNZ          pair
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	ADDQ         R9, DI
+	VMOVUPS      Z2, K1, (DI)
+	VMOVUPS      Z3, K2, 64(DI)
+	ADDQ         R9, DI
 	VZEROUPPER
 	RET
 
-// func tileOuter1AVX512BF16(c *float32, x *uint32, t *float32, n int, ldx int, ldc int, cols int)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
+// func tileOuter1AVX512BF16(c *float32, x *uint32, t *uint16, pairs int, ldx int, ldc int, cols int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
 TEXT ·tileOuter1AVX512BF16(SB), NOSPLIT, $0-56
 	MOVQ      c+0(FP), DI
 	MOVQ      x+8(FP), SI
 	MOVQ      t+16(FP), DX
-	MOVQ      n+24(FP), R8
+	MOVQ      pairs+24(FP), R8
 	MOVQ      ldx+32(FP), CX
 	MOVQ      ldc+40(FP), R9
 	MOVQ      cols+48(FP), BX
@@ -1381,26 +921,12 @@ TEXT ·tileOuter1AVX512BF16(SB), NOSPLIT, $0-56
 	VMOVUPS.Z 64(AX), K2, Z1
 	ADDQ      R9, AX
 
-block:
-	SUBQ         $0x02, R8
-	JLT          rest
-	VMOVUPS      (DX), Z21
-	VMOVUPS      256(DX), Z23
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x47
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xed
+pair:
+	VMOVDQU64    (DX), Y21
+	VINSERTI64X4 $0x01, 128(DX), Z21, Z21
 	VPERMW       Z21, Z20, Z25
-	VMOVUPS      64(DX), Z22
-	VMOVUPS      320(DX), Z24
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x3f
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xf6
+	VMOVDQU64    32(DX), Y22
+	VINSERTI64X4 $0x01, 160(DX), Z22, Z22
 	VPERMW       Z22, Z20, Z26
 	VBROADCASTSS (SI), Z27
 	BYTE         $0x62
@@ -1415,105 +941,76 @@ block:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	ADDQ         $0x00000200, DX
+	ADDQ         $0x00000100, DX
 	ADDQ         CX, SI
-	JMP          block
-
-rest:
-	CMPQ         R8, $-2
-	JEQ          done
-	VMOVUPS      (DX), Z21
-	VPXORD       Z23, Z23, Z23
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x47
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xed
-	VPERMW       Z21, Z20, Z25
-	VMOVUPS      64(DX), Z22
-	VPXORD       Z24, Z24, Z24
-	BYTE         $0x62
-	BYTE         $0xa2
-	BYTE         $0x3f
-	BYTE         $0x40
-	BYTE         $0x72
-	BYTE         $0xf6
-	VPERMW       Z22, Z20, Z26
-	VBROADCASTSS (SI), Z27
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xc1
-	BYTE         $0x62
-	BYTE         $0x92
-	BYTE         $0x26
-	BYTE         $0x40
-	BYTE         $0x52
-	BYTE         $0xca
-
-done:
-	VMOVUPS Z0, K1, (DI)
-	VMOVUPS Z1, K2, 64(DI)
-	ADDQ    R9, DI
+	DECQ         R8
+	JNZ          pair
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	ADDQ         R9, DI
 	VZEROUPPER
 	RET
 
-// func tileAddBF16AVX512(tile *float32, x *uint16, at *uint32, set *int, n int, lists int, ldat int)
-// Requires: AVX, AVX512F
-TEXT ·tileAddBF16AVX512(SB), NOSPLIT, $0-56
-	MOVQ tile+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ at+16(FP), DX
-	MOVQ set+24(FP), BX
-	MOVQ n+32(FP), SI
-	MOVQ lists+40(FP), DI
-	MOVQ ldat+48(FP), R8
-	SHLQ $0x02, R8
+// func tileGatherAVX512BF16(t *uint16, x *uint16, at *uint32, ends *uint32, n int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·tileGatherAVX512BF16(SB), NOSPLIT, $0-40
+	MOVQ         t+0(FP), DI
+	MOVQ         x+8(FP), SI
+	MOVQ         at+16(FP), DX
+	MOVQ         ends+24(FP), BX
+	MOVQ         n+32(FP), R8
+	MOVQ         DX, R9
+	VMOVUPS      joinOrder<>+0(SB), Z31
+	MOVL         $0xffff0000, AX
+	VPBROADCASTD AX, Z30
 
 row:
-	VPMOVZXWD (CX), Z0
-	VPSLLD    $0x10, Z0, Z0
-	VPMOVZXWD 32(CX), Z1
-	VPSLLD    $0x10, Z1, Z1
-	VPMOVZXWD 64(CX), Z2
-	VPSLLD    $0x10, Z2, Z2
-	VPMOVZXWD 96(CX), Z3
-	VPSLLD    $0x10, Z3, Z3
-	MOVQ      DX, R11
-	MOVQ      BX, R13
-	MOVQ      DI, R12
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVL   (BX), R10
+	LEAQ   (DX)(R10*4), R10
+	CMPQ   R9, R10
+	JGE    store
 
-list:
-	MOVL      (R11), R9
-	CMPQ      R9, (R13)
-	SBBQ      R10, R10
-	LEAQ      (AX)(R9*4), R9
-	KMOVW     R10, K1
-	VMOVUPS.Z (R9), K1, Z4
-	VADDPS    Z0, Z4, Z4
-	VMOVUPS   Z4, (R9)
-	VMOVUPS.Z 64(R9), K1, Z4
-	VADDPS    Z1, Z4, Z4
-	VMOVUPS   Z4, 64(R9)
-	VMOVUPS.Z 128(R9), K1, Z4
-	VADDPS    Z2, Z4, Z4
-	VMOVUPS   Z4, 128(R9)
-	VMOVUPS.Z 192(R9), K1, Z4
-	VADDPS    Z3, Z4, Z4
-	VMOVUPS   Z4, 192(R9)
-	NOTQ      R10
-	ANDQ      $0x40, R10
-	ADDQ      R10, (R13)
-	ADDQ      R8, R11
-	ADDQ      $0x08, R13
-	DECQ      R12
-	JNZ       list
-	ADDQ      $0x04, DX
-	ADDQ      $0x00000080, CX
-	DECQ      SI
-	JNZ       row
+next:
+	MOVL    (R9), R11
+	SHLQ    $0x07, R11
+	VMOVUPS (SI)(R11*1), Z4
+	VPSLLD  $0x10, Z4, Z5
+	VPANDD  Z30, Z4, Z6
+	VADDPS  Z5, Z0, Z0
+	VADDPS  Z6, Z1, Z1
+	VMOVUPS 64(SI)(R11*1), Z7
+	VPSLLD  $0x10, Z7, Z8
+	VPANDD  Z30, Z7, Z9
+	VADDPS  Z8, Z2, Z2
+	VADDPS  Z9, Z3, Z3
+	ADDQ    $0x04, R9
+	CMPQ    R9, R10
+	JLT     next
+
+store:
+	BYTE    $0x62
+	BYTE    $0xf2
+	BYTE    $0x77
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xc0
+	VPERMW  Z0, Z31, Z0
+	VMOVUPS Z0, (DI)
+	BYTE    $0x62
+	BYTE    $0xf2
+	BYTE    $0x67
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xd2
+	VPERMW  Z2, Z31, Z2
+	VMOVUPS Z2, 64(DI)
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x04, BX
+	DECQ    R8
+	JNZ     row
 	VZEROUPPER
 	RET

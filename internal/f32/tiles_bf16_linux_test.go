@@ -21,10 +21,20 @@ func (m *tiled) runBF16() {
 	dy := make([]BF16, m.rows*TileColumns)
 	TileCutBF16(dy, half, m.rows, m.out, m.j)
 	FromBF16(m.dy, dy)
-	set := []int{len(m.tile), len(m.tile)}
-	TileAddBF16(m.tile, dy, m.at, TileStride(m.rows), m.rows, set)
-	TileGradInputBF16(m.dx, m.tile, m.w, &room, m.n, m.out, m.from, m.dim, m.j)
-	TileGradWeightBF16(m.dw, &x, m.tile, m.out, m.j)
+	var at, ends []uint32
+	for i := range m.n {
+		for r, from := range m.at[:m.rows] {
+			if int(from) == i*TileColumns {
+				at = append(at, uint32(r))
+			}
+		}
+		ends = append(ends, uint32(len(at)))
+	}
+	t := slices.Repeat([]BF16{0x7fc0}, TileLenBF16(m.n))
+	TileGatherBF16(t, dy, at, ends, m.n)
+	FromBF16(m.tile, t[:len(m.tile)])
+	TileGradInputBF16(m.dx, t, m.w, &room, m.n, m.out, m.from, m.dim, m.j)
+	TileGradWeightBF16(m.dw, &x, t, m.out, m.j)
 }
 
 // specBF16 is runBF16 in loops of float64 between the roundings that are meant.
@@ -48,11 +58,14 @@ func (m *tiled) specBF16() {
 			m.y[r*m.out+m.j+c], m.dy[r*TileColumns+c] = v, float32(round(v))
 		}
 	}
+	clear(m.tile)
 	for r := range m.rows {
 		for c := range TileColumns {
 			m.tile[int(m.at[r])+c] += m.dy[r*TileColumns+c]
-			m.tile[int(m.at[stride+r])+c] += m.dy[r*TileColumns+c]
 		}
+	}
+	for i, v := range m.tile {
+		m.tile[i] = float32(round(v))
 	}
 	for i := range m.n {
 		for l := range m.dim {
@@ -61,7 +74,7 @@ func (m *tiled) specBF16() {
 				sum = float64(m.dx[i*m.dim+l])
 			}
 			for c := range cols {
-				v := round(m.tile[i*TileColumns+c])
+				v := float64(m.tile[i*TileColumns+c])
 				sum += v * round(m.w[(m.from+l)*m.out+m.j+c])
 				m.dw[l*m.out+m.j+c] += float32(v * round(m.x[i*m.dim+l]))
 			}
@@ -113,26 +126,5 @@ func TestTilesBF16(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestTileAddBF16Sets: rows that hold nothing yet are set, and the lists move on.
-func TestTileAddBF16Sets(t *testing.T) {
-	if !TilesBF16() {
-		t.Skip("this machine does not multiply in bfloat16 by AVX512_BF16")
-	}
-	nan := float32(math.NaN())
-	tile, x, at := slices.Repeat([]float32{nan}, 3*TileColumns), make([]BF16, 4*TileColumns), []uint32{0, TileColumns, 0, 2 * TileColumns}
-	ones := slices.Repeat([]float32{1}, len(x))
-	ToBF16(x, ones)
-	for _, unit := range []unitBF16{noUnit, vectors} {
-		plainBF16 = unit
-		set := []int{0}
-		TileAddBF16(tile, x, at, len(at), len(at), set)
-		plainBF16 = noUnit
-		want := slices.Concat(slices.Repeat([]float32{2}, TileColumns), ones[:2*TileColumns])
-		if !slices.Equal(tile, want) || set[0] != len(tile) {
-			t.Errorf("set up to %v, rows are %v, want %v", set, tile, want)
-		}
 	}
 }

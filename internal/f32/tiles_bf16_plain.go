@@ -14,17 +14,13 @@ func tileDotsPlain(t []float32, x []BF16, w []uint32, n, pairs, ldx int) {
 	}
 }
 
-func tileOuterPlain(c []float32, x []uint32, t []float32, n, dim, ldx, ldc, cols int) {
+func tileOuterPlain(c []float32, x []uint32, t []BF16, pairs, dim, ldx, ldc, cols int) {
 	for l := range dim {
 		for j := range cols {
 			sum := &c[l*ldc+j]
-			for i := 0; i < n; i += 2 {
-				pair := uint32(roundTile(t[i*TileColumns+j]))
-				if i+1 < n {
-					pair |= uint32(roundTile(t[(i+1)*TileColumns+j])) << 16
-				}
-				factor := x[i/2*ldx+l]
-				*sum = addPair(*sum, BF16(factor), BF16(factor>>16), pair)
+			for i := range pairs {
+				at, factor := 2*i*TileColumns+j, x[i*ldx+l]
+				*sum = addPair(*sum, BF16(factor), BF16(factor>>16), uint32(t[at])|uint32(t[at+TileColumns])<<16)
 			}
 		}
 	}
@@ -43,18 +39,16 @@ func tileDotRowsPlain(c []float32, a []BF16, b []uint32, n int) {
 	}
 }
 
-func tileAddBF16Plain(t []float32, x []BF16, at []uint32, stride, rows int, set []int) {
-	for r := range rows {
-		for l := range set {
-			place := int(at[l*stride+r])
-			row := t[place:][:TileColumns]
-			if place >= set[l] {
-				clear(row)
-				set[l] += TileColumns
+func tileGatherPlain(t, x []BF16, at, ends []uint32, n int) {
+	from := uint32(0)
+	for i := range n {
+		for c := range TileColumns {
+			var sum float32
+			for _, r := range at[from:ends[i]] {
+				sum += widenBF16(x[int(r)*TileColumns+c])
 			}
-			for c, v := range x[r*TileColumns:][:TileColumns] {
-				row[c] += widenBF16(v)
-			}
+			t[i*TileColumns+c] = roundTile(sum)
 		}
+		from = ends[i]
 	}
 }

@@ -10,37 +10,38 @@ package f32
 //go:noescape
 func tileDotsAVX512BF16(t *float32, x *uint16, w *uint32, n int, pairs int, ldx int)
 
-// tileOuter10AVX512BF16 adds xᵀ·t to 10 rows of c, cols ≤ 32 columns, for n ≥ 1 rows of t; x are their pairs.
+// tileOuter10AVX512BF16 adds xᵀ·t to 10 rows of c, cols ≤ 32 columns, for pairs ≥ 1 of rows of t; x are their pairs.
 // Distances of rows are in bytes.
 //
 //go:noescape
-func tileOuter10AVX512BF16(c *float32, x *uint32, t *float32, n int, ldx int, ldc int, cols int)
+func tileOuter10AVX512BF16(c *float32, x *uint32, t *uint16, pairs int, ldx int, ldc int, cols int)
 
-// tileOuter8AVX512BF16 adds xᵀ·t to 8 rows of c, cols ≤ 32 columns, for n ≥ 1 rows of t; x are their pairs.
+// tileOuter8AVX512BF16 adds xᵀ·t to 8 rows of c, cols ≤ 32 columns, for pairs ≥ 1 of rows of t; x are their pairs.
 // Distances of rows are in bytes.
 //
 //go:noescape
-func tileOuter8AVX512BF16(c *float32, x *uint32, t *float32, n int, ldx int, ldc int, cols int)
+func tileOuter8AVX512BF16(c *float32, x *uint32, t *uint16, pairs int, ldx int, ldc int, cols int)
 
-// tileOuter4AVX512BF16 adds xᵀ·t to 4 rows of c, cols ≤ 32 columns, for n ≥ 1 rows of t; x are their pairs.
+// tileOuter4AVX512BF16 adds xᵀ·t to 4 rows of c, cols ≤ 32 columns, for pairs ≥ 1 of rows of t; x are their pairs.
 // Distances of rows are in bytes.
 //
 //go:noescape
-func tileOuter4AVX512BF16(c *float32, x *uint32, t *float32, n int, ldx int, ldc int, cols int)
+func tileOuter4AVX512BF16(c *float32, x *uint32, t *uint16, pairs int, ldx int, ldc int, cols int)
 
-// tileOuter2AVX512BF16 adds xᵀ·t to 2 rows of c, cols ≤ 32 columns, for n ≥ 1 rows of t; x are their pairs.
+// tileOuter2AVX512BF16 adds xᵀ·t to 2 rows of c, cols ≤ 32 columns, for pairs ≥ 1 of rows of t; x are their pairs.
 // Distances of rows are in bytes.
 //
 //go:noescape
-func tileOuter2AVX512BF16(c *float32, x *uint32, t *float32, n int, ldx int, ldc int, cols int)
+func tileOuter2AVX512BF16(c *float32, x *uint32, t *uint16, pairs int, ldx int, ldc int, cols int)
 
-// tileOuter1AVX512BF16 adds xᵀ·t to 1 rows of c, cols ≤ 32 columns, for n ≥ 1 rows of t; x are their pairs.
+// tileOuter1AVX512BF16 adds xᵀ·t to 1 rows of c, cols ≤ 32 columns, for pairs ≥ 1 of rows of t; x are their pairs.
 // Distances of rows are in bytes.
 //
 //go:noescape
-func tileOuter1AVX512BF16(c *float32, x *uint32, t *float32, n int, ldx int, ldc int, cols int)
+func tileOuter1AVX512BF16(c *float32, x *uint32, t *uint16, pairs int, ldx int, ldc int, cols int)
 
-// tileAddBF16AVX512 adds each of n ≥ 1 rows of x to the rows of tile that lists ≥ 1 lists name, and sets the one that begins a list's set floats into tile; the list's next is then a row on. Lists lie ldat apart.
+// tileGatherAVX512BF16 sets n ≥ 1 rows of 64 values of t to the sums of the rows of x that at lists, for row i from
+// ends[i−1] up to ends[i].
 //
 //go:noescape
-func tileAddBF16AVX512(tile *float32, x *uint16, at *uint32, set *int, n int, lists int, ldat int)
+func tileGatherAVX512BF16(t *uint16, x *uint16, at *uint32, ends *uint32, n int)

@@ -63,30 +63,15 @@ func tileSum(v vec) {
 // matrix stays in registers for all of them. No processor can guess which rows of the
 // tile come for the first time: a mask makes those count as zero.
 func tileAdd(v vec) {
-	v.function("tileAdd", "func(tile, x *float32, at *uint32, set *int, n, lists, ldat int)", addsRows)
-	v.tileAdd(4, func(at operand.Mem, r reg.VecVirtual) { v.VMOVUPS(at, r) })
-}
-
-// tileAddBF16 adds rows of bfloat16.
-func tileAddBF16(v vec) {
-	v.function("tileAddBF16", "func(tile *float32, x *uint16, at *uint32, set *int, n, lists, ldat int)", addsRows)
-	v.tileAdd(2, func(at operand.Mem, r reg.VecVirtual) {
-		v.VPMOVZXWD(at, r)
-		v.VPSLLD(operand.Imm(16), r, r)
-	})
-}
-
-const addsRows = "adds each of n ≥ 1 rows of x to the rows of tile that lists ≥ 1 lists name, and sets the one that begins a list's set floats into tile; the list's next is then a row on. Lists lie ldat apart."
-
-// tileAdd is the body: load reads some values, each of size bytes.
-func (v vec) tileAdd(size int, load func(at operand.Mem, r reg.VecVirtual)) {
+	v.function("tileAdd", "func(tile, x *float32, at *uint32, set *int, n, lists, ldat int)",
+		"adds each of n ≥ 1 rows of x to the rows of tile that lists ≥ 1 lists name, and sets the one that begins a list's set floats into tile; the list's next is then a row on. Lists lie ldat apart.")
 	tile, x, at, set := v.param("tile"), v.param("x"), v.param("at"), v.param("set")
 	n, lists, ldat := v.param("n"), v.param("lists"), v.floats("ldat")
 	add := v.regs(tileColumns / v.lanes)
 	row, held, list, left, sets := v.GP64(), v.GP64(), v.GP64(), v.GP64(), v.GP64()
 	v.Label("row")
 	for i, r := range add {
-		load(asm.At(x, i*size*v.lanes), r)
+		v.VMOVUPS(asm.At(x, i*v.bytes()), r)
 	}
 	v.MOVQ(at, list)
 	v.MOVQ(set, sets)
@@ -105,7 +90,7 @@ func (v vec) tileAdd(size int, load func(at operand.Mem, r reg.VecVirtual)) {
 	v.DECQ(left)
 	v.JNZ(v.label("list"))
 	v.ADDQ(operand.Imm(4), at)
-	v.ADDQ(operand.U32(uint32(size*tileColumns)), x)
+	v.ADDQ(operand.U32(4*tileColumns), x)
 	v.DECQ(n)
 	v.JNZ(v.label("row"))
 	v.end()

@@ -19,7 +19,7 @@ func tilesBF16(x *build.Context) {
 	for _, h := range tileHeights() {
 		tileOuter(x, h, order)
 	}
-	tileAddBF16(vectors(x)[1])
+	tileGather(x, order)
 }
 
 // tileHeights are how many rows of pairs, the dim of a table, are multiplied at once.
@@ -106,17 +106,17 @@ func tileDots(x *build.Context) {
 	x.RET()
 }
 
-// tileOuter adds the products of the pairs of rows of a tile, which it rounds and joins
-// on the way, and of pairs of some columns of x.
-func tileOuter(x *build.Context, height int, order16 operand.Mem) {
-	pairKernel(x, fmt.Sprintf("tileOuter%d", height), "func(c *float32, x *uint32, t *float32, n, ldx, ldc, cols int)",
-		fmt.Sprintf("tileOuter%dAVX512BF16 adds xᵀ·t to %d rows of c, cols ≤ 32 columns, for n ≥ 1 rows of t; x are their pairs.", height, height),
+// tileOuter adds the products of the pairs of rows of a tile, which it joins on the way,
+// and of pairs of some columns of x.
+func tileOuter(x *build.Context, height int, joinOrder operand.Mem) {
+	pairKernel(x, fmt.Sprintf("tileOuter%d", height), "func(c *float32, x *uint32, t *uint16, pairs, ldx, ldc, cols int)",
+		fmt.Sprintf("tileOuter%dAVX512BF16 adds xᵀ·t to %d rows of c, cols ≤ 32 columns, for pairs ≥ 1 of rows of t; x are their pairs.", height, height),
 		"Distances of rows are in bytes.")
-	c, from, t, n, ldx, ldc := reg.RDI, reg.RSI, reg.RDX, reg.R8, reg.RCX, reg.R9
+	c, from, t, pairs, ldx, ldc := reg.RDI, reg.RSI, reg.RDX, reg.R8, reg.RCX, reg.R9
 	for _, p := range []struct {
 		name string
 		r    reg.Register
-	}{{"c", c}, {"x", from}, {"t", t}, {"n", n}, {"ldx", ldx}, {"ldc", ldc}, {"cols", reg.RBX}} {
+	}{{"c", c}, {"x", from}, {"t", t}, {"pairs", pairs}, {"ldx", ldx}, {"ldc", ldc}, {"cols", reg.RBX}} {
 		x.Load(x.Param(p.name), p.r)
 	}
 	masks := []reg.Register{reg.K1, reg.K2}
@@ -125,8 +125,8 @@ func tileOuter(x *build.Context, height int, order16 operand.Mem) {
 	x.KMOVW(reg.EAX, reg.K1)
 	x.SHRQ(operand.Imm(16), reg.RAX)
 	x.KMOVW(reg.EAX, reg.K2)
-	order, row, joined, factor := vectors32[20], vectors32[21:25], 25, 27
-	x.VMOVUPS(order16, order)
+	order, row, joined, factor := reg.Z20, []reg.VecPhysical{reg.Z21, reg.Z22}, 25, 27
+	x.VMOVUPS(joinOrder, order)
 	x.MOVQ(c, reg.RAX)
 	for r := range height {
 		for i := range masks {
@@ -134,42 +134,83 @@ func tileOuter(x *build.Context, height int, order16 operand.Mem) {
 		}
 		x.ADDQ(ldc, reg.RAX)
 	}
-	pair := func(alone bool) {
+	x.Label("pair")
+	for i, r := range row {
+		x.VMOVDQU64(asm.At(t, 32*i), r.AsY())
+		x.VINSERTI64X4(operand.Imm(1), asm.At(t, 2*tileColumns+32*i), r, r)
+		x.VPERMW(r, order, vectors32[joined+i])
+	}
+	for r := range height {
+		x.VBROADCASTSS(asm.At(from, 4*r), vectors32[factor+r%2])
 		for i := range 2 {
-			x.VMOVUPS(asm.At(t, 64*i), row[i])
-			if alone {
-				x.VPXORD(row[2+i], row[2+i], row[2+i])
-			} else {
-				x.VMOVUPS(asm.At(t, 4*tileColumns+64*i), row[2+i])
-			}
-			toHalf(x, row[i], row[2+i], row[i])
-			x.VPERMW(row[i], order, vectors32[joined+i])
-		}
-		for r := range height {
-			x.VBROADCASTSS(asm.At(from, 4*r), vectors32[factor+r%2])
-			for i := range 2 {
-				multiplyPairs(x, 2*r+i, factor+r%2, joined+i)
-			}
+			multiplyPairs(x, 2*r+i, factor+r%2, joined+i)
 		}
 	}
-	x.Label("block")
-	x.SUBQ(operand.Imm(2), n)
-	x.JLT(operand.LabelRef("rest"))
-	pair(false)
-	x.ADDQ(operand.U32(2*4*tileColumns), t)
+	x.ADDQ(operand.U32(2*2*tileColumns), t)
 	x.ADDQ(ldx, from)
-	x.JMP(operand.LabelRef("block"))
-	x.Label("rest")
-	x.CMPQ(n, operand.I32(-2))
-	x.JEQ(operand.LabelRef("done"))
-	pair(true)
-	x.Label("done")
+	x.DECQ(pairs)
+	x.JNZ(operand.LabelRef("pair"))
 	for r := range height {
 		for i := range masks {
 			x.VMOVUPS(vectors32[2*r+i], masks[i], asm.At(c, 64*i))
 		}
 		x.ADDQ(ldc, c)
 	}
+	x.VZEROUPPER()
+	x.RET()
+}
+
+// tileGather is what a distinct row gets of the rows in which it stands: sums in float32,
+// of even columns and of odd ones, that are rounded once.
+func tileGather(x *build.Context, joinOrder operand.Mem) {
+	pairKernel(x, "tileGather", "func(t, x *uint16, at, ends *uint32, n int)",
+		"tileGatherAVX512BF16 sets n ≥ 1 rows of 64 values of t to the sums of the rows of x that at lists, for row i from",
+		"ends[i−1] up to ends[i].")
+	t, from, at, ends, n := reg.RDI, reg.RSI, reg.RDX, reg.RBX, reg.R8
+	for _, p := range []struct {
+		name string
+		r    reg.Register
+	}{{"t", t}, {"x", from}, {"at", at}, {"ends", ends}, {"n", n}} {
+		x.Load(x.Param(p.name), p.r)
+	}
+	list, end, place := reg.R9, reg.R10, reg.R11
+	x.MOVQ(at, list)
+	x.VMOVUPS(joinOrder, reg.Z31)
+	x.MOVL(operand.U32(0xffff0000), reg.EAX)
+	x.VPBROADCASTD(reg.EAX, reg.Z30)
+	sum := vectors32[:4] // of columns 0, 2, …, of 1, 3, …, and the same of the upper half
+	x.Label("row")
+	for _, s := range sum {
+		x.VPXORD(s, s, s)
+	}
+	x.MOVL(asm.At(ends, 0), reg.R10L)
+	x.LEAQ(asm.Indexed(at, end, 4, 0), end)
+	x.CMPQ(list, end)
+	x.JGE(operand.LabelRef("store"))
+	x.Label("next")
+	x.MOVL(asm.At(list, 0), reg.R11L)
+	x.SHLQ(operand.Imm(7), place)
+	for i := range 2 {
+		pairs, even, odd := vectors32[4+3*i], vectors32[5+3*i], vectors32[6+3*i]
+		x.VMOVUPS(asm.Indexed(from, place, 1, 64*i), pairs)
+		x.VPSLLD(operand.Imm(16), pairs, even)
+		x.VPANDD(reg.Z30, pairs, odd)
+		x.VADDPS(even, sum[2*i], sum[2*i])
+		x.VADDPS(odd, sum[2*i+1], sum[2*i+1])
+	}
+	x.ADDQ(operand.Imm(4), list)
+	x.CMPQ(list, end)
+	x.JLT(operand.LabelRef("next"))
+	x.Label("store")
+	for i := range 2 {
+		toHalf(x, sum[2*i], sum[2*i+1], sum[2*i])
+		x.VPERMW(sum[2*i], reg.Z31, sum[2*i])
+		x.VMOVUPS(sum[2*i], asm.At(t, 64*i))
+	}
+	x.ADDQ(operand.U32(2*tileColumns), t)
+	x.ADDQ(operand.Imm(4), ends)
+	x.DECQ(n)
+	x.JNZ(operand.LabelRef("row"))
 	x.VZEROUPPER()
 	x.RET()
 }
