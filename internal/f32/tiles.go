@@ -97,10 +97,10 @@ func TileGradInput(dx, t []float32, w *Packed, room *TileRoom, n, from, dim, j i
 func (b *backend) turn(dst, x []float32, cols, ld int) {
 	rows := len(x) / cols
 	r := 0
-	for ; r+8 <= rows; r += 8 {
+	for ; b != nil && r+8 <= rows; r += 8 {
 		b.transpose(&dst[r], &x[r*cols], cols/8, ld, cols)
 	}
-	if r < rows && rows >= 8 { // the last 8, some of them again
+	if b != nil && r < rows && rows >= 8 { // the last 8, some of them again
 		b.transpose(&dst[rows-8], &x[(rows-8)*cols], cols/8, ld, cols)
 		return
 	}
