@@ -26,7 +26,7 @@ type backend struct {
 
 	narrow [2]narrowKernel // of 16 columns, of 8; none for AVX2
 
-	tileSum func(y, init, tile *float32, at *uint32, n, ldy, lists, ldat int, floor float32)
+	tileSum [2]tileSumKernel // one masked vector, all of a tile
 	tileAdd func(tile, x *float32, at *uint32, set *int, n, lists, ldat int)
 
 	peak func(n int)
@@ -48,6 +48,8 @@ type (
 	outerKernel func(c, a, b *float32, k, lda, ldb, ldc, cols int)
 	// panelKernel copies columns of src to a panel, with zeros behind them.
 	panelKernel func(dst, src *float32, rows, lds, cols int)
+	// tileSumKernel sets rows of y to sums of rows of a tile; init may be nil.
+	tileSumKernel func(y, init, tile *float32, at *uint32, n, ldy, lists, ldat, cols int, floor float32)
 	// columnSumsKernel adds the rows of a to sum.
 	columnSumsKernel func(sum, a *float32, rows, lda, cols int)
 	// bagsKernel sums rows of matrix to bags, or adds bags to the rows.

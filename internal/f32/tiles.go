@@ -157,12 +157,18 @@ func TileSum(y, init, t []float32, at []uint32, stride, rows, out, j int, floor 
 	}
 	cols, lists := min(TileColumns, out-j), (len(at)+stride-1)/stride
 	_ = at[(lists-1)*stride+rows-1]
-	if active != nil && cols == TileColumns {
-		var start *float32
-		if init != nil {
-			start = &init[j]
+	if active != nil {
+		width, kernel := TileColumns, 1
+		if cols < TileColumns {
+			width, kernel = active.lanes, 0
 		}
-		active.tileSum(&y[j], start, &t[0], &at[0], rows, out, lists, stride, floor)
+		for c := 0; c < cols; c += width {
+			var start *float32
+			if init != nil {
+				start = &init[j+c]
+			}
+			active.tileSum[kernel](&y[j+c], start, &t[c], &at[0], rows, out, lists, stride, min(width, cols-c), floor)
+		}
 		return
 	}
 	for r := range rows {

@@ -4,9 +4,27 @@
 
 #include "textflag.h"
 
-// func tileSumAVX2(y *float32, init *float32, tile *float32, at *uint32, n int, ldy int, lists int, ldat int, floor float32)
+DATA lanes<>+0(SB)/4, $0xffffffff
+DATA lanes<>+4(SB)/4, $0xffffffff
+DATA lanes<>+8(SB)/4, $0xffffffff
+DATA lanes<>+12(SB)/4, $0xffffffff
+DATA lanes<>+16(SB)/4, $0xffffffff
+DATA lanes<>+20(SB)/4, $0xffffffff
+DATA lanes<>+24(SB)/4, $0xffffffff
+DATA lanes<>+28(SB)/4, $0xffffffff
+DATA lanes<>+32(SB)/4, $0x00000000
+DATA lanes<>+36(SB)/4, $0x00000000
+DATA lanes<>+40(SB)/4, $0x00000000
+DATA lanes<>+44(SB)/4, $0x00000000
+DATA lanes<>+48(SB)/4, $0x00000000
+DATA lanes<>+52(SB)/4, $0x00000000
+DATA lanes<>+56(SB)/4, $0x00000000
+DATA lanes<>+60(SB)/4, $0x00000000
+GLOBL lanes<>(SB), RODATA|NOPTR, $64
+
+// func tileSum8AVX2(y *float32, init *float32, tile *float32, at *uint32, n int, ldy int, lists int, ldat int, cols int, floor float32)
 // Requires: AVX
-TEXT ·tileSumAVX2(SB), NOSPLIT, $0-68
+TEXT ·tileSum8AVX2(SB), NOSPLIT, $0-76
 	MOVQ         y+0(FP), AX
 	MOVQ         init+8(FP), CX
 	MOVQ         tile+16(FP), DX
@@ -17,7 +35,7 @@ TEXT ·tileSumAVX2(SB), NOSPLIT, $0-68
 	MOVQ         lists+48(FP), R8
 	MOVQ         ldat+56(FP), R9
 	SHLQ         $0x02, R9
-	VBROADCASTSS floor+64(FP), Y0
+	VBROADCASTSS floor+72(FP), Y0
 
 row:
 	MOVQ  AX, R10
@@ -71,6 +89,52 @@ list:
 	ADDQ    DI, AX
 	DECQ    SI
 	JNZ     row
+	VZEROUPPER
+	RET
+
+// func tileSum1AVX2(y *float32, init *float32, tile *float32, at *uint32, n int, ldy int, lists int, ldat int, cols int, floor float32)
+// Requires: AVX
+TEXT ·tileSum1AVX2(SB), NOSPLIT, $0-76
+	MOVQ         cols+64(FP), AX
+	LEAQ         lanes<>+0(SB), CX
+	NEGQ         AX
+	VMOVUPS      32(CX)(AX*4), Y0
+	MOVQ         y+0(FP), AX
+	MOVQ         init+8(FP), CX
+	MOVQ         tile+16(FP), DX
+	MOVQ         at+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         ldy+40(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         lists+48(FP), R8
+	MOVQ         ldat+56(FP), R9
+	SHLQ         $0x02, R9
+	VBROADCASTSS floor+72(FP), Y1
+
+row:
+	MOVQ  AX, R10
+	TESTQ CX, CX
+	JZ    begin
+	MOVQ  CX, R10
+
+begin:
+	VMASKMOVPS (R10), Y0, Y2
+	MOVQ       BX, R10
+	MOVQ       R8, R11
+
+list:
+	MOVL       (R10), R12
+	LEAQ       (DX)(R12*4), R12
+	VADDPS     (R12), Y2, Y2
+	ADDQ       R9, R10
+	DECQ       R11
+	JNZ        list
+	VMAXPS     Y2, Y1, Y2
+	VMASKMOVPS Y2, Y0, (AX)
+	ADDQ       $0x04, BX
+	ADDQ       DI, AX
+	DECQ       SI
+	JNZ        row
 	VZEROUPPER
 	RET
 
@@ -144,9 +208,9 @@ list:
 	VZEROUPPER
 	RET
 
-// func tileSumAVX512(y *float32, init *float32, tile *float32, at *uint32, n int, ldy int, lists int, ldat int, floor float32)
+// func tileSum4AVX512(y *float32, init *float32, tile *float32, at *uint32, n int, ldy int, lists int, ldat int, cols int, floor float32)
 // Requires: AVX, AVX512F
-TEXT ·tileSumAVX512(SB), NOSPLIT, $0-68
+TEXT ·tileSum4AVX512(SB), NOSPLIT, $0-76
 	MOVQ         y+0(FP), AX
 	MOVQ         init+8(FP), CX
 	MOVQ         tile+16(FP), DX
@@ -157,7 +221,7 @@ TEXT ·tileSumAVX512(SB), NOSPLIT, $0-68
 	MOVQ         lists+48(FP), R8
 	MOVQ         ldat+56(FP), R9
 	SHLQ         $0x02, R9
-	VBROADCASTSS floor+64(FP), Z0
+	VBROADCASTSS floor+72(FP), Z0
 
 row:
 	MOVQ  AX, R10
@@ -191,6 +255,52 @@ list:
 	VMOVUPS Z3, 128(AX)
 	VMAXPS  Z4, Z0, Z4
 	VMOVUPS Z4, 192(AX)
+	ADDQ    $0x04, BX
+	ADDQ    DI, AX
+	DECQ    SI
+	JNZ     row
+	VZEROUPPER
+	RET
+
+// func tileSum1AVX512(y *float32, init *float32, tile *float32, at *uint32, n int, ldy int, lists int, ldat int, cols int, floor float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·tileSum1AVX512(SB), NOSPLIT, $0-76
+	MOVQ         cols+64(FP), AX
+	MOVQ         $-1, CX
+	BZHIQ        AX, CX, CX
+	KMOVW        CX, K1
+	MOVQ         y+0(FP), AX
+	MOVQ         init+8(FP), CX
+	MOVQ         tile+16(FP), DX
+	MOVQ         at+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         ldy+40(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         lists+48(FP), R8
+	MOVQ         ldat+56(FP), R9
+	SHLQ         $0x02, R9
+	VBROADCASTSS floor+72(FP), Z0
+
+row:
+	MOVQ  AX, R10
+	TESTQ CX, CX
+	JZ    begin
+	MOVQ  CX, R10
+
+begin:
+	VMOVUPS.Z (R10), K1, Z1
+	MOVQ      BX, R10
+	MOVQ      R8, R11
+
+list:
+	MOVL    (R10), R12
+	LEAQ    (DX)(R12*4), R12
+	VADDPS  (R12), Z1, Z1
+	ADDQ    R9, R10
+	DECQ    R11
+	JNZ     list
+	VMAXPS  Z1, Z0, Z1
+	VMOVUPS Z1, K1, (AX)
 	ADDQ    $0x04, BX
 	ADDQ    DI, AX
 	DECQ    SI

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -13,20 +15,26 @@ const tileColumns = 64
 // tiles writes the passes over the rows of tiles: a row is a few whole vectors, which
 // stay in registers.
 func tiles(x *build.Context) {
+	maskTable(x)
 	for _, v := range vectors(x) {
-		tileSum(v)
+		tileSum(v, tileColumns/v.lanes)
+		tileSum(v, 1)
 		tileAdd(v)
 	}
 }
 
-// tileSum sums, for each row of y, the rows of the tiles that lists name.
-func tileSum(v vec) {
-	v.function("tileSum", "func(y, init, tile *float32, at *uint32, n, ldy, lists, ldat int, floor float32)",
-		"sets n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists lie ldat apart; without init y is added to.")
+// tileSum sums, for each row of y, the rows of the tiles that lists name: all columns of
+// them, or one masked vector.
+func tileSum(v vec, vecs int) {
+	v.function(fmt.Sprintf("tileSum%d", vecs), "func(y, init, tile *float32, at *uint32, n, ldy, lists, ldat, cols int, floor float32)",
+		fmt.Sprintf("sets cols columns, those of %d vectors, of n ≥ 1 rows of y to max(init + the rows of tile that lists ≥ 1 lists name, floor). Lists lie ldat apart; without init y is added to.", vecs))
+	if vecs == 1 {
+		v.mask(v.param("cols"))
+	}
 	y, init, tile, at := v.param("y"), v.param("init"), v.param("tile"), v.param("at")
 	n, ldy, lists, ldat := v.param("n"), v.floats("ldy"), v.param("lists"), v.floats("ldat")
 	floor := v.broadcast("floor")
-	sum := v.regs(tileColumns / v.lanes)
+	sum := v.regs(vecs)
 	from, list, left, row := v.GP64(), v.GP64(), v.GP64(), v.GP64()
 	v.Label("row")
 	v.MOVQ(y, from)
@@ -35,7 +43,7 @@ func tileSum(v vec) {
 	v.MOVQ(init, from)
 	v.Label("begin")
 	for i, s := range sum {
-		v.VMOVUPS(asm.At(from, i*v.bytes()), s)
+		v.load(asm.At(from, i*v.bytes()), s)
 	}
 	v.MOVQ(at, list)
 	v.MOVQ(lists, left)
@@ -50,7 +58,7 @@ func tileSum(v vec) {
 	v.JNZ(v.label("list"))
 	for i, s := range sum {
 		v.VMAXPS(s, floor, s) // the second operand is kept if either is a NaN
-		v.VMOVUPS(s, asm.At(y, i*v.bytes()))
+		v.store(s, asm.At(y, i*v.bytes()))
 	}
 	v.ADDQ(operand.Imm(4), at)
 	v.ADDQ(ldy, y)
