@@ -6,8 +6,12 @@
 # without them it says so and skips.
 #
 #   shaped.sh [BYTES…]         default 1024 1048576 16777216
+#   shaped.sh step [FLAGS…]    instead the step of a training, a rank on each host:
+#                              wdlrun bench step FLAGS, by turns with OTHER
 #
 #   MBIT=1000                  speed of the link; frames with their headers count
+#   OTHER=wdlrun               another build of the program to compare with
+#   ROUNDS=5                   of each build
 #   MTU=1500                   bytes of a packet
 #   BUILD                      where the program goes (/tmp/wdlrun-peers)
 set -u
@@ -15,6 +19,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=${BUILD:-/tmp/wdlrun-peers}
 mbit=${MBIT:-1000}
 mtu=${MTU:-1500}
+step=
+[ "${1:-}" = step ] && step=1 && shift
+flags=("$@") # of step
 sizes=${*:-1024 1048576 16777216}
 a=wdlrun-a-$$
 b=wdlrun-b-$$
@@ -50,27 +57,52 @@ done
 mkdir -p "$build"
 (cd "$here/../.." && CGO_ENABLED=0 go build -o "$build/wdlrun" ./cmd/wdlrun) || exit 1
 
-# rank N NAMESPACE IP EACH TRANSPORT: one rank of EACH on this host, as any launcher
-# would start it. A host has a name of its own.
+# rank N NAMESPACE IP EACH TRANSPORT PROGRAM ARGS…: one rank of EACH on this host, as
+# any launcher would start it. A host has a name of its own.
 rank() {
-  ip netns exec "$2" unshare -u sh -c 'echo "$1" >/proc/sys/kernel/hostname; shift; exec "$@"' sh "$2" \
-    env WDLRUN_RANK="$1" WDLRUN_SIZE=$((2 * $4)) WDLRUN_LOCAL_RANK=$(($1 % $4)) WDLRUN_LOCAL_SIZE="$4" \
-    WDLRUN_JOB="shaped-$4-$5" WDLRUN_RENDEZVOUS="$work" WDLRUN_IP="$3" \
-    timeout 60 "$build/wdlrun" -transport "$5" bench allreduce -sizes "${sizes// /,}" -time 1s -plain -json
+  local n=$1 host=$2 ip=$3 each=$4 transport=$5
+  shift 5
+  ip netns exec "$host" unshare -u sh -c 'echo "$1" >/proc/sys/kernel/hostname; shift; exec "$@"' sh "$host" \
+    env WDLRUN_RANK="$n" WDLRUN_SIZE=$((2 * each)) WDLRUN_LOCAL_RANK=$((n % each)) WDLRUN_LOCAL_SIZE="$each" \
+    WDLRUN_JOB="shaped-$each-$transport" WDLRUN_RENDEZVOUS="$work" WDLRUN_IP="$ip" \
+    timeout 150 "$1" -transport "$transport" "${@:2}"
 }
+
+# step PROGRAM FLAGS…: prints "SAMPLES/S MS-OF-A-STEP MS-OF-SYNC".
+step() {
+  rank 1 "$b" 10.77.0.2 1 tcp "$1" bench step -json "${@:2}" >"$work/rank1" 2>&1 &
+  rank 0 "$a" 10.77.0.1 1 tcp "$1" bench step -json "${@:2}" >"$work/rank0" 2>"$work/errors" && wait $! || { cat "$work/errors" "$work/rank1" >&2; return 1; }
+  sed -E 's/.*"samples_per_second":([0-9.e+]+),.*"step_ms":([0-9.]+),.*"name":"sync","ms":([0-9.]+),.*/\1 \2 \3/' "$work/rank0"
+}
+
+if [ "$step" ]; then
+  builds=("$build/wdlrun" ${OTHER:+"$OTHER"})
+  for ((i = 0; i < ${ROUNDS:-5}; i++)); do
+    for k in "${!builds[@]}"; do
+      step "${builds[$k]}" "${flags[@]}" >>"$work/steps$k" || exit 1
+    done
+  done
+  for k in "${!builds[@]}"; do
+    sort -g "$work/steps$k" | awk -v build="${builds[$k]}" -v mbit="$mbit" '{ s[NR] = $1; line[NR] = $0 }
+      END { n = split(line[int((NR + 1) / 2)], m, " "); printf "%s over %d Mbit/s: median %.0f samples/s (%.0f to %.0f), its step %.2f ms with %.2f ms of sync\n", build, mbit, m[1], s[1], s[NR], m[2], m[3] }'
+  done
+  exit 0
+fi
+
+allreduce=("$build/wdlrun" bench allreduce -sizes "${sizes// /,}" -time 1s -plain -json)
 
 # job EACH TRANSPORT: prints "BYTES MICROSECONDS BUS-GB/S" for each size.
 job() {
   local pids=() i
   for ((i = 1; i < 2 * $1; i++)); do
     if ((i < $1)); then
-      rank "$i" "$a" 10.77.0.1 "$1" "$2" >"$work/rank$i" 2>&1 &
+      rank "$i" "$a" 10.77.0.1 "$1" "$2" "${allreduce[@]}" >"$work/rank$i" 2>&1 &
     else
-      rank "$i" "$b" 10.77.0.2 "$1" "$2" >"$work/rank$i" 2>&1 &
+      rank "$i" "$b" 10.77.0.2 "$1" "$2" "${allreduce[@]}" >"$work/rank$i" 2>&1 &
     fi
     pids+=($!)
   done
-  rank 0 "$a" 10.77.0.1 "$1" "$2" >"$work/rank0" 2>"$work/errors"
+  rank 0 "$a" 10.77.0.1 "$1" "$2" "${allreduce[@]}" >"$work/rank0" 2>"$work/errors"
   for i in "${pids[@]}"; do
     wait "$i" || { cat "$work/errors" "$work"/rank* >&2; return 1; }
   done
