@@ -3,6 +3,7 @@ package sparse_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"log"
 
 	"github.com/wdlrun/wdlrun/optim"
@@ -112,8 +113,9 @@ func ExampleLookup_Pool() {
 	// [1 0 1.5]
 }
 
-// A shard at a time, a store is saved and loaded on any number of ranks.
-func ExampleStore_SaveShard() {
+// A store is saved as it is after one step, a shard at a time while the next steps go on,
+// and loaded on any number of ranks.
+func ExampleStore_Snapshot() {
 	cfg := sparse.Config{Shards: 4, Tables: []sparse.Table{{
 		Name: "user", Parts: []sparse.Part{{Name: "embedding", Dim: 2}},
 	}}}
@@ -121,30 +123,43 @@ func ExampleStore_SaveShard() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer store.Close()
 	lookup := store.NewLookup()
-	bags := []sparse.Bags{{Values: []uint64{1, 2, 3}, Offsets: []int32{0, 3}}}
-	if err := store.Pull(lookup, bags, true); err != nil {
-		log.Fatal(err)
-	}
-	if err := store.Push(lookup); err != nil {
-		log.Fatal(err)
-	}
-	if err := store.Apply(sparse.Step{N: 1, Scale: 1, Rate: 1}); err != nil {
-		log.Fatal(err)
-	}
-
-	files := map[string]*bytes.Buffer{}
-	for _, section := range store.Sections() {
-		files[section.Name] = new(bytes.Buffer)
-		if err := store.SaveShard(files[section.Name], section.Table, section.Shard); err != nil {
+	step := func(n int64, keys ...uint64) {
+		bags := []sparse.Bags{{Values: keys, Offsets: []int32{0, int32(len(keys))}}}
+		if err := store.Pull(lookup, bags, true); err != nil {
 			log.Fatal(err)
 		}
+		if err := store.Push(lookup); err != nil {
+			log.Fatal(err)
+		}
+		if err := store.Apply(sparse.Step{N: n, Scale: 1, Rate: 1}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	step(1, 1, 2, 3)
+
+	files := map[string]*bytes.Buffer{}
+	snapshot := store.Snapshot(sparse.Everything)
+	for n, more := int64(2), true; more; n++ {
+		more, err = snapshot.Next(func(name string, write func(io.Writer) error) error {
+			files[name] = new(bytes.Buffer)
+			return write(files[name])
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		step(n, 100*uint64(n)) // not in the files
+	}
+	if err := snapshot.Close(); err != nil {
+		log.Fatal(err)
 	}
 
 	loaded, err := sparse.Open(sparse.Local{}, cfg)
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer loaded.Close()
 	for _, shard := range loaded.Owned() {
 		if file, ok := files[sparse.SectionName("user", shard)]; ok {
 			if err := loaded.LoadShard(file, 0, shard); err != nil {
@@ -152,6 +167,6 @@ func ExampleStore_SaveShard() {
 			}
 		}
 	}
-	fmt.Println(loaded.Rows(0), "rows")
-	// Output: 3 rows
+	fmt.Println(loaded.Rows(0), "rows of step 1, and later", store.Rows(0) > 3)
+	// Output: 3 rows of step 1, and later true
 }
