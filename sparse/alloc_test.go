@@ -79,7 +79,9 @@ func TestStrategiesAllocateNothing(t *testing.T) {
 	for _, how := range []Strategy{Rows, Pooled, Replicated} {
 		cfg := steadyConfig()
 		cfg.Tables[1].Parts[0].DenseL2 = false
-		cfg.Strategies = map[string]Strategy{"a": how, "b": how, "c": how}
+		for i := range cfg.Tables {
+			cfg.Tables[i].Strategy = how
+		}
 		onRanks(t, 2, cfg, func(s *Store) error {
 			l, bags, n := s.NewLookup(), steadyBags(64), int64(0)
 			steps := func(count int) (err error) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"math"
 	"slices"
 
@@ -20,12 +19,36 @@ const (
 	MaxName   = table.MaxName // bytes of a table's or part's name
 )
 
-// The shapes of a table are those of its engine.
+// The shapes of rows are those of the engine.
 type (
-	Table = table.Config
-	Part  = table.Part
-	Init  = table.Init
+	Part = table.Part
+	Init = table.Init
 )
+
+// Table describes a table: its rows, which keys get one, and how it is exchanged. All
+// but Name and Parts may be zero.
+type Table struct {
+	Name   string
+	Parts  []Part      // at least one
+	Values string      // of rows in memory: table.Float32, the default, or table.BFloat16
+	Admit  table.Admit // which keys get a row; the zero value: all
+	Evict  table.Evict // which rows are given up; the zero value: none
+
+	Strategy Strategy // what of it travels; the zero value: Rows
+	Wire     Wire     // in which numbers; the zero value: float32
+}
+
+// engine is what package table needs to know.
+func (t Table) engine() table.Config {
+	return table.Config{Name: t.Name, Parts: t.Parts, Values: t.Values, Admit: t.Admit, Evict: t.Evict}
+}
+
+// Default returns t with every zero option replaced by its default.
+func (t Table) Default() Table {
+	d := t.engine().Default()
+	t.Parts, t.Values, t.Admit, t.Evict = d.Parts, d.Values, d.Admit, d.Evict
+	return t
+}
 
 // Config describes a store. Every rank opens it with the same one.
 type Config struct {
@@ -35,14 +58,6 @@ type Config struct {
 	// Shards is the number of equal parts of the key space, a power of two; 0
 	// means 1024, which divides well over up to some hundred ranks.
 	Shards int
-
-	// Wire says by the name of a table how its rows and gradients travel; a table
-	// that is not named has the zero Wire.
-	Wire map[string]Wire
-
-	// Strategies says by the name of a table what of it travels; a table that is not
-	// named has Rows.
-	Strategies map[string]Strategy
 
 	// HotKeys is how many ChooseHot may choose; 0: none, and nothing is
 	// measured for it.
@@ -98,28 +113,23 @@ func (c Config) Validate() error {
 			fault("table %d: the name %q is taken", i, t.Name)
 		}
 		seen[t.Name] = true
-		for _, err := range t.Validate() {
+		for _, err := range t.faults() {
 			fault("table %d (%q): %w", i, t.Name, err)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Wire)) {
-		w := c.Wire[name]
-		if !seen[name] {
-			fault("wire: there is no table %q", name)
-		}
-		if w.Rows > BF16 || w.Gradients > BF16 {
-			fault("wire: table %q: %v and %v: give fp32 or bf16", name, w.Rows, w.Gradients)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Strategies)) {
-		i := slices.IndexFunc(c.Tables, func(t Table) bool { return t.Name == name })
-		if i < 0 {
-			fault("strategies: there is no table %q", name)
-		} else if err := c.Strategies[name].Refuses(c.Tables[i], c.Wire[name]); err != nil {
-			fault("table %d (%q): %w", i, name, err)
-		}
-	}
 	return errors.Join(faults...)
+}
+
+// faults are those of a table alone.
+func (t Table) faults() []error {
+	faults := t.engine().Validate()
+	if t.Wire.Rows > BF16 || t.Wire.Gradients > BF16 {
+		faults = append(faults, fmt.Errorf("wire: %v and %v: give fp32 or bf16", t.Wire.Rows, t.Wire.Gradients))
+	}
+	if err := t.Strategy.Refuses(t); err != nil {
+		faults = append(faults, err)
+	}
+	return faults
 }
 
 // fingerprint is equal on ranks with equal configurations.

@@ -98,7 +98,7 @@
 //
 // # Strategies
 //
-// [Config].Strategies says of each table what travels. Rows is what suits all of
+// [Table].Strategy says of each table what travels. Rows is what suits all of
 // them. A bag of hundreds of keys that rarely repeat costs less Pooled: keys go to
 // owners, and one sum of each owner for a bag comes back in place of rows. Replicated
 // saves the keys of small tables of which most rows are in every step. With n values
@@ -132,7 +132,7 @@
 //
 // With u_r unique keys of this rank that live elsewhere, a Pull sends 8·u_r bytes
 // of keys and receives 4·V·u_r bytes of rows, and a Push sends 4·V·u_r bytes of
-// gradients; a number takes 2 bytes in place of 4 where [Config].Wire says bf16.
+// gradients; a number takes 2 bytes in place of 4 where [Table].Wire says bf16.
 // Each Pull also sends 8·(3+tables) bytes of counts to each peer. That
 // is three all-to-alls of a Pull and one of a Push for all tables together, two and
 // one more where a table is Pooled. A batch that is prepared beside sends u_r/8 bytes of marks more, in one all-to-all,

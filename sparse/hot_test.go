@@ -15,7 +15,11 @@ import (
 // every rank.
 func zipfJob(ranks, steps int) *job {
 	j := fixedJob(optim.Rule{Kind: "adam"}, false, ranks, 0)
-	j.cfg.Wire = map[string]Wire{"user": {Rows: BF16, Gradients: BF16}}
+	for i := range j.cfg.Tables {
+		if t := &j.cfg.Tables[i]; t.Name == "user" {
+			t.Wire = Wire{Rows: BF16, Gradients: BF16}
+		}
+	}
 	for n := range steps {
 		step := jobStep{at: Step{N: int64(n + 1), Scale: 0.1, Rate: 1, Clip: 0.5}}
 		for r := range ranks {
@@ -105,7 +109,10 @@ func TestReplicatedGivesTheSameBits(t *testing.T) {
 		for _, how := range []map[string]Strategy{
 			{"item": Replicated}, {"user": Replicated}, {"item": Replicated, "user": Replicated}, {"item": Pooled, "user": Replicated},
 		} {
-			j.cfg.Strategies = how
+			for i := range j.cfg.Tables {
+				t := &j.cfg.Tables[i]
+				t.Strategy = how[t.Name]
+			}
 			j.cfg.HotKeys = 0
 			if len(how) == 1 {
 				j.cfg.HotKeys = 20
@@ -127,7 +134,7 @@ func TestReplicatedGivesTheSameBits(t *testing.T) {
 func TestReplicatedBytes(t *testing.T) {
 	const size, rows, steps = 3, 200, 4
 	cfg := plainConfig(4)
-	cfg.Strategies = map[string]Strategy{"x": Replicated}
+	cfg.Tables[0].Strategy = Replicated
 	var sent, counts int64
 	all := make([]Counters, size)
 	onRanks(t, size, cfg, func(s *Store) error {
@@ -160,22 +167,22 @@ func TestReplicatedBytes(t *testing.T) {
 		t.Errorf("%d bytes of counts, %d of them bits", counts, steps*bits)
 	}
 	d := Demand{Steps: steps, Values: 330 * steps, Bags: 330 * steps, Sums: 220 * steps, Unique: 330 * steps, Union: 120 * steps}
-	expected := Replicated.Bytes(d, cfg.Tables[0], Wire{}, rows, size)
+	expected := Replicated.Bytes(d, cfg.Tables[0], rows, size)
 	if got := sent/steps + bits; float64(expected) < 0.9*float64(got) || float64(expected) > 1.1*float64(got) {
 		t.Errorf("%d bytes a step are expected, %d sent", expected, got)
 	}
-	if rowsBytes := Rows.Bytes(d, cfg.Tables[0], Wire{}, rows, size); rowsBytes <= expected {
+	if rowsBytes := Rows.Bytes(d, cfg.Tables[0], rows, size); rowsBytes <= expected {
 		t.Errorf("%d bytes as rows", rowsBytes)
 	}
 	// What is saved are the keys, so it pays for narrow rows.
-	if how := Choose([]Strategy{Pooled, Replicated}, d, cfg.Tables[0], Wire{}, rows, 100, size); how != Rows {
+	if how := Choose([]Strategy{Pooled, Replicated}, d, cfg.Tables[0], rows, 100, size); how != Rows {
 		t.Errorf("%v is chosen", how)
 	}
 	narrow := plainConfig(1).Tables[0]
-	if how := Choose([]Strategy{Pooled, Replicated}, d, narrow, Wire{}, rows, 100, size); how != Replicated {
+	if how := Choose([]Strategy{Pooled, Replicated}, d, narrow, rows, 100, size); how != Replicated {
 		t.Errorf("of narrow rows %v is chosen", how)
 	}
-	if how := Choose([]Strategy{Pooled, Replicated}, d, narrow, Wire{}, MaxReplicated, 100, size); how != Rows {
+	if how := Choose([]Strategy{Pooled, Replicated}, d, narrow, MaxReplicated, 100, size); how != Rows {
 		t.Errorf("of a large table %v is chosen", how)
 	}
 }

@@ -128,18 +128,26 @@ type chapter struct {
 
 func (c chapter) String() string {
 	return fmt.Sprintf("steps %d to %d on %d ranks, strategies %v, %d hot keys chosen after %b, tier %d, ahead %t, slots %t",
-		c.from, c.to, c.size, c.cfg.Strategies, c.cfg.HotKeys, c.choices, c.tier, c.ahead, c.slots)
+		c.from, c.to, c.size, strategies(c.cfg), c.cfg.HotKeys, c.choices, c.tier, c.ahead, c.slots)
+}
+
+// strategies are those of the tables of a configuration.
+func strategies(c Config) (all []Strategy) {
+	for _, t := range c.Tables {
+		all = append(all, t.Strategy)
+	}
+	return all
 }
 
 // chapters draw how a story is told.
 func (x *story) chapters(rng *rand.Rand) (all []chapter) {
 	for from := 0; from < len(x.batches); {
 		c := chapter{from: from, to: min(from+1+rng.IntN(5), len(x.batches)), size: 1 + rng.IntN(4), cfg: x.cfg, tier: []int{-1, 1, 2}[rng.IntN(3)], ahead: rng.IntN(2) == 0}
-		c.cfg.Strategies = map[string]Strategy{}
-		for i, t := range x.cfg.Tables {
-			how := Strategy(rng.IntN(len(Strategies())))
-			if how.Refuses(t, Wire{}) == nil && (how != Replicated || c.tier != i) {
-				c.cfg.Strategies[t.Name] = how
+		c.cfg.Tables = slices.Clone(x.cfg.Tables)
+		for i := range c.cfg.Tables {
+			t, how := &c.cfg.Tables[i], Strategy(rng.IntN(len(Strategies())))
+			if how.Refuses(*t) == nil && (how != Replicated || c.tier != i) {
+				t.Strategy = how
 			}
 		}
 		if rng.IntN(2) == 0 {

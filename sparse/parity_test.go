@@ -150,7 +150,6 @@ func drawJob(t *rapid.T, size int) *job {
 	j := &job{cfg: Config{
 		Seed:   rapid.Uint64().Draw(t, "seed"),
 		Shards: 1 << rapid.IntRange(0, 5).Draw(t, "log shards"),
-		Wire:   map[string]Wire{},
 	}}
 	for i := range rapid.IntRange(1, 3).Draw(t, "tables") {
 		tab := Table{Name: fmt.Sprint("t", i)}
@@ -312,7 +311,7 @@ func TestDenseL2EqualsADenseLayer(t *testing.T) {
 	}}}}
 	matrix, state := make([]float32, keys*dim), make([]float32, rule.StateLen(keys*dim))
 	rule.InitState(state)
-	initial, err := table.Open(cfg.Tables[0], cfg.Seed, cfg.Shards)
+	initial, err := table.Open(cfg.Tables[0].engine(), cfg.Seed, cfg.Shards)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,9 @@ import (
 
 // pooledBy makes all tables of a job Pooled.
 func (j *job) pooledBy() *job {
-	j.cfg.Strategies = map[string]Strategy{}
-	for _, t := range j.cfg.Tables {
-		j.cfg.Strategies[t.Name] = Pooled
+	for i := range j.cfg.Tables {
+		j.cfg.Tables[i].Strategy, j.cfg.Tables[i].Wire = Pooled, Wire{}
 	}
-	clear(j.cfg.Wire)
 	return j
 }
 
@@ -80,7 +78,7 @@ func TestLongBagsCostLessPooled(t *testing.T) {
 		var demand Demand
 		for i, how := range []Strategy{Rows, Pooled} {
 			cfg := plainConfig(16)
-			cfg.Strategies = map[string]Strategy{"x": how}
+			cfg.Tables[0].Strategy = how
 			of, ds := make([]int64, size), make([]Demand, size)
 			onRanks(t, size, cfg, func(s *Store) error {
 				rng := rand.New(rand.NewPCG(uint64(s.rank), 1))
@@ -113,7 +111,7 @@ func TestLongBagsCostLessPooled(t *testing.T) {
 				}
 			}
 			demand.Steps = 1
-			expected := how.Bytes(demand, cfg.Tables[0], Wire{}, 100_000, size)
+			expected := how.Bytes(demand, cfg.Tables[0], 100_000, size)
 			if x := float64(expected) / float64(sent[i]); x < 0.85 || x > 1.15 {
 				t.Errorf("bags of %d, %v: %d bytes are expected, %d sent", n, how, expected, sent[i])
 			}
@@ -125,7 +123,7 @@ func TestLongBagsCostLessPooled(t *testing.T) {
 		if n > 1 {
 			want = Pooled
 		}
-		if got := Choose([]Strategy{Pooled, Replicated}, demand, plainConfig(16).Tables[0], Wire{}, 100_000, 100, size); got != want {
+		if got := Choose([]Strategy{Pooled, Replicated}, demand, plainConfig(16).Tables[0], 100_000, 100, size); got != want {
 			t.Errorf("bags of %d: %v is chosen", n, got)
 		}
 	}
@@ -135,7 +133,7 @@ func TestLongBagsCostLessPooled(t *testing.T) {
 // is in one.
 func FuzzPooledRequest(f *testing.F) {
 	cfg := plainConfig(1)
-	cfg.Strategies = map[string]Strategy{"x": Pooled}
+	cfg.Tables[0].Strategy = Pooled
 	s, err := Open(Local{}, cfg)
 	if err != nil {
 		f.Fatal(err)
@@ -169,7 +167,7 @@ func TestPooledSlots(t *testing.T) {
 	const size, steps = 3, 4
 	run := func(slots bool) []map[uint64][]float32 {
 		cfg := plainConfig(2)
-		cfg.Strategies = map[string]Strategy{"x": Pooled}
+		cfg.Tables[0].Strategy = Pooled
 		rows := make([][]map[uint64][]float32, size)
 		onRanks(t, size, cfg, func(s *Store) error {
 			l := s.NewLookup()
@@ -221,8 +219,7 @@ func TestPooledSlots(t *testing.T) {
 
 func TestPoolingByOwnersAllocatesNothing(t *testing.T) {
 	cfg := steadyConfig()
-	cfg.Strategies = map[string]Strategy{cfg.Tables[0].Name: Pooled}
-	delete(cfg.Wire, cfg.Tables[0].Name)
+	cfg.Tables[0].Strategy, cfg.Tables[0].Wire = Pooled, Wire{}
 	s := open(t, cfg)
 	bags := steadyBags(16)
 	l, n := s.NewLookup(), int64(0)
@@ -241,15 +238,14 @@ func TestPoolingByOwnersAllocatesNothing(t *testing.T) {
 
 func TestStrategiesAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		`there is no table "y"`:      func(c *Config) { c.Strategies = map[string]Strategy{"y": Pooled} },
-		"strategy 7 is not one of":   func(c *Config) { c.Strategies["x"] = 7 },
-		"pooled sums travel as fp32": func(c *Config) { c.Strategies["x"], c.Wire = Pooled, map[string]Wire{"x": {Rows: BF16}} },
+		"strategy 7 is not one of":   func(c *Config) { c.Tables[0].Strategy = 7 },
+		"pooled sums travel as fp32": func(c *Config) { c.Tables[0].Strategy, c.Tables[0].Wire = Pooled, Wire{Rows: BF16} },
 		"admits every key":           func(c *Config) { c.Tables[0].Admit.After = 2 },
 		"gives up no rows":           func(c *Config) { c.Tables[0].Evict.Age = 2 },
 		`part "deep" has DenseL2`:    func(c *Config) { c.Tables[0].Parts[0].DenseL2 = true },
 	} {
 		c := plainConfig(1)
-		c.Strategies = map[string]Strategy{"x": Replicated}
+		c.Tables[0].Strategy = Replicated
 		change(&c)
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

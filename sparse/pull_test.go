@@ -325,10 +325,9 @@ func TestBytesOnTheWire(t *testing.T) {
 // values: a table's share of a message is padded to 4 bytes.
 func TestHalfPrecisionHalvesTheBytes(t *testing.T) {
 	cfg := plainConfig(3)
-	full, half := map[string]Wire{}, map[string]Wire{"x": {Rows: BF16, Gradients: BF16}}
 	var rows, grads [2]int64
-	for i, wire := range []map[string]Wire{full, half} {
-		cfg.Wire = wire
+	for i, wire := range []Wire{{}, {Rows: BF16, Gradients: BF16}} {
+		cfg.Tables[0].Wire = wire
 		onRanks(t, 2, cfg, func(s *Store) error {
 			l := s.NewLookup()
 			if err := errors.Join(s.Pull(l, oneBag(1, 2, 3, 4, 5, 6, 7), true), s.Push(l)); err != nil {
@@ -346,9 +345,9 @@ func TestHalfPrecisionHalvesTheBytes(t *testing.T) {
 	if rows != [2]int64{12, 6} || grads != [2]int64{12, 6} {
 		t.Errorf("bytes of a row %v, of a gradient %v, want 12 and 6", rows, grads)
 	}
-	cfg.Wire = map[string]Wire{"y": {}, "x": {Rows: 9}}
-	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), `no table "y"`) || !strings.Contains(err.Error(), "precision 9") {
-		t.Errorf("bad wires: %v", err)
+	cfg.Tables[0].Wire = Wire{Rows: 9}
+	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), `table 0 ("x"): wire: precision 9`) {
+		t.Errorf("a bad wire: %v", err)
 	}
 }
 

@@ -67,7 +67,7 @@ func (s *Store) Replicate(buddy []int) error {
 		if x.Rows() > 0 {
 			return fault(fmt.Errorf("table %q has rows already", s.name(i)))
 		}
-		t, err := table.Open(s.cfg.Tables[i], s.cfg.Seed, s.cfg.Shards)
+		t, err := table.Open(s.cfg.Tables[i].engine(), s.cfg.Seed, s.cfg.Shards)
 		if err != nil {
 			return fault(err)
 		}

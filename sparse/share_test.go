@@ -24,7 +24,7 @@ func TestHandsShareTables(t *testing.T) {
 	var want []map[uint64][]float32
 	for _, n := range []int{1, 2, 3, 5} {
 		cfg := steadyConfig()
-		cfg.Strategies = map[string]Strategy{"b": Pooled}
+		cfg.Tables[1].Strategy = Pooled
 		s := open(t, cfg)
 		s.Share(n, atOnce(n))
 		l, next := s.NewLookup(), s.NewLookup()

@@ -63,17 +63,17 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 		s.owner[i] = int32(OwnerOf(i, cfg.Shards, size))
 	}
 	for _, c := range cfg.Tables {
-		t, err := table.Open(c, cfg.Seed, cfg.Shards)
+		t, err := table.Open(c.engine(), cfg.Seed, cfg.Shards)
 		if err != nil {
 			return nil, fmt.Errorf("sparse: open: rank %d: %w", rank, err)
 		}
 		s.tables = append(s.tables, t)
-		s.wire, s.how = append(s.wire, cfg.Wire[c.Name]), append(s.how, cfg.Strategies[c.Name])
-		s.pools = s.pools || cfg.Strategies[c.Name] == Pooled
+		s.wire, s.how = append(s.wire, c.Wire), append(s.how, c.Strategy)
+		s.pools = s.pools || c.Strategy == Pooled
 		still := c.Evict == table.Evict{} && !slices.ContainsFunc(c.Parts, func(p Part) bool { return p.DenseL2 })
 		s.still = append(s.still, still)
 		s.early = s.early || still
-		s.encodes = s.encodes || cfg.Wire[c.Name].Gradients != FP32
+		s.encodes = s.encodes || c.Wire.Gradients != FP32
 		s.staged = append(s.staged, &staged{set: table.NewSet(t.Salt(), nil, 1)})
 	}
 	s.carried, s.applied = make([]int64, len(s.tables)), make([]table.Applied, len(s.tables))

@@ -52,12 +52,12 @@ func (s Strategy) String() string {
 }
 
 // Refuses returns why a table cannot be exchanged so, nil if it can.
-func (s Strategy) Refuses(t Table, w Wire) error {
+func (s Strategy) Refuses(t Table) error {
 	switch {
 	case s > Replicated:
 		return fmt.Errorf("%v is not one of %v", s, Strategies())
-	case s == Pooled && w != Wire{}:
-		return fmt.Errorf("pooled sums travel as fp32: leave out that rows travel as %v and gradients as %v", w.Rows, w.Gradients)
+	case s == Pooled && t.Wire != Wire{}:
+		return fmt.Errorf("pooled sums travel as fp32: leave out that rows travel as %v and gradients as %v", t.Wire.Rows, t.Wire.Gradients)
 	case s == Replicated && t.Admit.After > 1:
 		return fmt.Errorf("a replicated table admits every key, this one after %d sightings", t.Admit.After)
 	case s == Replicated && t.Evict != Table{}.Evict:
@@ -84,11 +84,11 @@ type Demand struct {
 // Bytes returns what travels between so many ranks in a step of training, for all
 // of them, if a table of rows rows is exchanged in some way: what Counters would
 // count. Keys are taken to be spread evenly over the ranks.
-func (s Strategy) Bytes(d Demand, t Table, w Wire, rows int64, ranks int) int64 {
+func (s Strategy) Bytes(d Demand, t Table, rows int64, ranks int) int64 {
 	if d.Steps == 0 || ranks < 2 {
 		return 0
 	}
-	width, steps, others := 0, float64(d.Steps), float64(ranks-1)
+	w, width, steps, others := t.Wire, 0, float64(d.Steps), float64(ranks-1)
 	for _, p := range t.Parts {
 		width += p.Dim
 	}
@@ -124,14 +124,14 @@ const (
 // Choose returns the strategy of fewest bytes, Rows or one of others, for a table that
 // grows to rows rows of rowBytes bytes. Rows stays unless another saves a fifth, and
 // only tables of at most 16 MiB are replicated.
-func Choose(others []Strategy, d Demand, t Table, w Wire, rows, rowBytes int64, ranks int) (best Strategy) {
-	unique := Rows.Bytes(d, t, w, rows, ranks)
+func Choose(others []Strategy, d Demand, t Table, rows, rowBytes int64, ranks int) (best Strategy) {
+	unique := Rows.Bytes(d, t, rows, ranks)
 	least := unique
 	for _, s := range others {
-		if s.Refuses(t, w) != nil || s == Replicated && (rows > MaxReplicated || rows*rowBytes > replicaBytes) {
+		if s.Refuses(t) != nil || s == Replicated && (rows > MaxReplicated || rows*rowBytes > replicaBytes) {
 			continue
 		}
-		if n := s.Bytes(d, t, w, rows, ranks); n < least && float64(n) <= (1-saves)*float64(unique) {
+		if n := s.Bytes(d, t, rows, ranks); n < least && float64(n) <= (1-saves)*float64(unique) {
 			best, least = s, n
 		}
 	}

@@ -82,8 +82,7 @@ func trainRank(c *collective.Comm) (files []string, err error) {
 		return sparse.Part{Name: name, Dim: dim, Rule: optim.Rule{Kind: "adam"}}
 	}
 	s, err := sparse.Open(collective.Exchanger{Comm: c}, sparse.Config{
-		Tables: []sparse.Table{{Name: "a", Parts: []sparse.Part{part("deep", dim)}}, {Name: "b", Parts: []sparse.Part{part("deep", dim), part("wide", 1)}}},
-		Wire:   map[string]sparse.Wire{"b": {Rows: sparse.BF16, Gradients: sparse.BF16}},
+		Tables: []sparse.Table{{Name: "a", Parts: []sparse.Part{part("deep", dim)}}, {Name: "b", Parts: []sparse.Part{part("deep", dim), part("wide", 1)}, Wire: sparse.Wire{Rows: sparse.BF16, Gradients: sparse.BF16}}},
 	})
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ type twinRow struct {
 func newTwin(cfg Config) *twin {
 	w := &twin{cfg: cfg.Default()}
 	for _, c := range cfg.Tables {
-		t, err := table.Open(c, cfg.Seed, 1)
+		t, err := table.Open(c.engine(), cfg.Seed, 1)
 		if err != nil {
 			panic(err)
 		}
@@ -60,7 +60,7 @@ func (w *twin) row(t int, key uint64) *twinRow {
 	return r
 }
 
-func (w *twin) wire(t int) Wire { return w.cfg.Wire[w.cfg.Tables[t].Name] }
+func (w *twin) wire(t int) Wire { return w.cfg.Tables[t].Wire }
 
 // rounded is the definition of a precision: bf16 is the float32 with 16 zero bits
 // below that is nearest, the one with an even last bit if two are.

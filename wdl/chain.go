@@ -85,7 +85,7 @@ func tablesOf(c *checkpoint.Checkpoint) (cfg sparse.Config, store *sparse.Store,
 		return cfg, nil, err
 	}
 	l := layout.New(settings, encoder.Sparse(), encoder.Dense())
-	cfg = sparse.Config{Tables: l.Tables, Wire: l.Wire, Seed: settings.Train.Seed}
+	cfg = sparse.Config{Tables: l.Tables, Seed: settings.Train.Seed}
 	store, err = sparse.Open(sparse.Local{}, cfg)
 	return cfg, store, err
 }

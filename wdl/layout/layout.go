@@ -29,9 +29,8 @@ type Feature struct {
 // restored job has the same.
 type Layout struct {
 	Tables   []sparse.Table
-	Wire     map[string]sparse.Wire // by table
-	Asked    []string               // by table: its configured strategy, maybe auto
-	Tiers    []config.Tier          // by table
+	Asked    []string      // by table: its configured strategy, maybe auto
+	Tiers    []config.Tier // by table
 	Features []Feature
 	Dense    []string // names of the D dense inputs, the last columns of the network's input
 	Width    int      // columns of the network's input: ΣE + D
@@ -41,12 +40,11 @@ type Layout struct {
 // and the wide weight of one key are parts of one row: one probe, one message.
 // c is filled; dense are the names of the dense inputs.
 func New(c *config.Config, columns []encode.SparseColumn, dense []string) Layout {
-	l := Layout{Dense: dense, Wire: map[string]sparse.Wire{}}
+	l := Layout{Dense: dense}
 	index, pools := map[string]int{}, map[string]string{}
 	for _, t := range c.TablesInUse() {
 		index[t.Name], pools[t.Name] = len(l.Tables), t.Pooling
 		l.Tables = append(l.Tables, newTable(c, t))
-		l.Wire[t.Name] = sparse.Wire{Rows: precision(t.Wire.Rows), Gradients: precision(t.Wire.Gradients)}
 		l.Asked, l.Tiers = append(l.Asked, t.Strategy), append(l.Tiers, t.Tier)
 	}
 	for _, col := range columns {
@@ -68,6 +66,7 @@ func New(c *config.Config, columns []encode.SparseColumn, dense []string) Layout
 func newTable(c *config.Config, s config.Table) sparse.Table {
 	t, everyRow := sparse.Table{
 		Name: s.Name, Values: s.Values,
+		Wire:  sparse.Wire{Rows: precision(s.Wire.Rows), Gradients: precision(s.Wire.Gradients)},
 		Admit: table.Admit{After: s.Admit.After, Counters: s.Admit.Counters},
 		Evict: table.Evict{Age: s.Evict.Age, MaxRows: s.Evict.MaxRows, HalfLife: s.Evict.HalfLife, MinScore: s.Evict.MinScore},
 	}, c.Train.L2.Mode == "dense"

@@ -120,10 +120,9 @@ func (s *sample) plan(t int, epoch int64, g Given) Table {
 	x, tb := &s.tables[t], s.layout.Tables[t]
 	x.demand.Sums = int64(x.sums)
 	p := Table{Name: tb.Name, Asked: s.layout.Asked[t], Demand: x.demand, Rows: s.kept(t, s.grown(t, epoch))}
-	w := s.layout.Wire[tb.Name]
 	for _, how := range []sparse.Strategy{sparse.Rows, sparse.Pooled, sparse.Replicated} {
-		if how.Refuses(tb, w) == nil {
-			p.ByStrategy = append(p.ByStrategy, StrategyBytes{how, how.Bytes(x.demand, tb, w, p.Rows, s.ranks)})
+		if how.Refuses(tb) == nil {
+			p.ByStrategy = append(p.ByStrategy, StrategyBytes{how, how.Bytes(x.demand, tb, p.Rows, s.ranks)})
 		}
 	}
 	was, kept := g.Strategies[tb.Name]
@@ -136,7 +135,7 @@ func (s *sample) plan(t int, epoch int64, g Given) Table {
 		p.Strategy, p.Why = was, asBefore
 	default:
 		choose := func(others ...sparse.Strategy) sparse.Strategy {
-			return sparse.Choose(others, x.demand, tb, w, p.Rows, sparse.MemoryBytes(tb, p.Rows, s.shards)/max(p.Rows, 1), s.ranks)
+			return sparse.Choose(others, x.demand, tb, p.Rows, sparse.MemoryBytes(tb, p.Rows, s.shards)/max(p.Rows, 1), s.ranks)
 		}
 		p.Strategy = choose(sparse.Pooled, sparse.Replicated)
 		p.Why = p.fewest()
@@ -145,7 +144,7 @@ func (s *sample) plan(t int, epoch int64, g Given) Table {
 			p.Why = fmt.Sprintf("%s a step; %s", p.would(p.Strategy), g.Owned)
 		}
 	}
-	p.StepBytes = p.Strategy.Bytes(x.demand, tb, w, p.Rows, s.ranks)
+	p.StepBytes = p.Strategy.Bytes(x.demand, tb, p.Rows, s.ranks)
 	return p
 }
 

@@ -106,15 +106,14 @@ func openStore(comm *collective.Comm, c *config.Config, l layout.Layout, begin T
 		return left.store, left.store.Rejoin(collective.Exchanger{Comm: comm})
 	}
 	cfg := sparse.Config{
-		Tables: l.Tables, Wire: l.Wire, Seed: c.Train.Seed, Shards: layout.Shards,
-		Strategies: map[string]sparse.Strategy{}, HotKeys: c.Train.Hot.Keys,
+		Tables: slices.Clone(l.Tables), Seed: c.Train.Seed, Shards: layout.Shards, HotKeys: c.Train.Hot.Keys,
 	}
-	for t, name := range l.Asked {
-		table := l.Tables[t].Name
+	for i, name := range l.Asked {
+		t := &cfg.Tables[i]
 		if how, auto := layout.Strategy(name); !auto {
-			cfg.Strategies[table] = how
-		} else if how, ok := begin.Strategies[table]; ok {
-			cfg.Strategies[table] = how
+			t.Strategy = how
+		} else {
+			t.Strategy = begin.Strategies[t.Name]
 		}
 	}
 	store, err := sparse.Open(collective.Exchanger{Comm: comm}, cfg)
