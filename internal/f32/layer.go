@@ -26,8 +26,10 @@
 // Rapids whose peak was 140 GFLOP/s at the time (a shared machine), batches of
 // 256 rows, 600×256 and 256×256 weights: forward 130 GFLOP/s (93 % of the peak, packing
 // included), weight gradient 129–132 (92–94 %), input gradient 113–126 (81–90 %);
-// OpenBLAS 72–74 at the same time. Batches beyond the second-level cache lose up
-// to a third, so a step works through its batch in parts of some 256 rows.
+// OpenBLAS 72–74 at the same time. There batches beyond the second-level cache lost up
+// to a third, so a step works through its batch in parts of some 256 rows; since then
+// products ask for the block that they will write. On a busy AMD EPYC (Zen 4) whose peak
+// was 118, with that: 104–114 with 256 rows, 102–115 with 1024; OpenBLAS 92–107.
 // BenchmarkProducts repeats this.
 //
 // bfloat16 is another layer by choice: see PackedBF16 and WorkBF16, and NoBF16 for
@@ -153,7 +155,11 @@ func GradWeight(dw, db, x, dy []float32, rows, in, out int) {
 		check("GradWeight", "db", len(db), 1, out)
 	}
 	if active != nil {
-		active.addOuter(dw, x, dy, rows, in, out)
+		if out == 1 { // dwᵀ is dw, and inputs fill vectors
+			active.addOuter(dw, dy, x, rows, out, in)
+		} else {
+			active.addOuter(dw, x, dy, rows, in, out)
+		}
 		if db != nil {
 			active.addColumnSums(db, dy, rows, out)
 		}
