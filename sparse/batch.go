@@ -203,8 +203,9 @@ func (l *Lookup) placeTables(hand int) error {
 		}
 		keys, owners := l.sets[t].Keys(), l.sets[t].Owners()
 		hot := s.hot.sets[t]
+		some := hot.Len() > 0
 		for id, key := range keys {
-			if hot.Has(key) {
+			if some && hot.Has(key) {
 				continue
 			}
 			c := &l.next[int(owners[id])*len(s.tables)+t]

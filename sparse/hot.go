@@ -544,6 +544,9 @@ func (l *Lookup) notice() {
 func (l *Lookup) readHot() error {
 	s := l.store
 	for t, set := range s.hot.sets {
+		if set.Len() == 0 {
+			continue
+		}
 		x, some := s.tables[t], &l.picked
 		some.keys, some.ids = some.keys[:0], some.ids[:0]
 		for w, b := range l.touched[s.hot.wordAt[t]:s.hot.wordAt[t+1]] {

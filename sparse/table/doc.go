@@ -46,9 +46,12 @@
 // that is full, at a threshold of its own, splits; that moves some five thousand
 // keys in some tens of microseconds, and nothing larger ever moves. Thresholds are
 // spread so that segments split one after the other, at the same pace at any number of
-// keys. Records never move at all. Of large memory the next pages, at most 8 MiB, are
-// touched by a goroutine beside, as a fresh page costs time. Find says where every
-// probe of a chunk of keys begins, asks for that memory, and only then looks.
+// keys. Where segments begin, by the first bits of a hash, also stands side by side for
+// all shards, ten bytes each; twice as many when a segment lies deeper than any before.
+// Records never move at all. Of large memory the next pages, at most 8 MiB, are
+// touched by a goroutine beside, as a fresh page costs time. Find says where the
+// probes of a group of keys begin, asks for that memory, and looks while that of the next
+// groups is on its way.
 //
 // # Memory
 //
@@ -64,9 +67,8 @@
 //	kept for a snapshot until Close: record, 8, and 24 to 56 of a set, for each key
 //	        that a step changes before its shard is saved
 //
-// A shard with few keys takes 96 bytes of slots and 92 more, and any shard 10 until
-// one of its table splits. On disk a row leaves its index entry, stamp and score in
-// memory. So 10⁸ keys of dim 8 with row-wise Adagrad, V+S = 9, take at most 7.1 GB.
+// A shard with few keys takes 96 bytes of slots and 92 more, and any shard 10. On disk a
+// row leaves its index entry, stamp and score in memory. So 10⁸ keys of dim 8 with row-wise Adagrad, V+S = 9, take at most 7.1 GB.
 // Records, large segments, stamps and scores lie outside the Go heap, on Linux in
 // huge pages, and the collector scans nothing of them. The index does not shrink when
 // rows go.

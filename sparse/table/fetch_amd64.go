@@ -48,16 +48,16 @@ func (s *Set) match(keys []uint64, hashes *[setChunk]uint64, ids []uint32, misse
 
 // askFlat asks for what leads to the slots of hashes.
 func (x *index) askFlat(hashes []uint64) {
-	if cpu.X86.HasBMI2 && x.bits > 0 && len(hashes) > 0 {
-		prefetchPointers(&hashes[0], len(hashes), 64-int(x.bits), (*byte)(unsafe.Pointer(&x.flat[0])))
+	if cpu.X86.HasBMI2 && x.depth > 0 && len(hashes) > 0 {
+		prefetchPointers(&hashes[0], len(hashes), 64-int(x.depth), (*byte)(unsafe.Pointer(&x.flat[0])))
 	}
 }
 
 func (x *index) askSlots(g *flatGroup, n int) {
-	if !cpu.X86.HasBMI2 || x.bits == 0 { // by 64 no processor shifts
+	if !cpu.X86.HasBMI2 || x.depth == 0 { // by 64 no processor shifts
 		x.askSlotsPlain(g, n)
 	} else if n > 0 {
-		prefetchSlots12(&g.starts[0], &g.masks[0], &g.hashes[0], n, 64-int(x.bits), (*byte)(unsafe.Pointer(&x.flat[0])), &x.masks[0])
+		prefetchSlots12(&g.starts[0], &g.masks[0], &g.hashes[0], n, 64-int(x.depth), (*byte)(unsafe.Pointer(&x.flat[0])), &x.masks[0])
 	}
 }
 

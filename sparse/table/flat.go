@@ -3,8 +3,7 @@ package table
 import "unsafe"
 
 // group is how many keys are looked at while the memory that the next ones need is on
-// its way, as long as every shard has one segment: some more than a core can wait for at
-// once.
+// its way: some more than a core can wait for at once.
 const group = 32
 
 // flatGroup says where the probing of the keys of a group begins.
@@ -14,8 +13,7 @@ type flatGroup struct {
 	masks  [group]uint16
 }
 
-// findFlat is findAll while every shard has one segment: two steps lead to a slot in
-// place of three. In each turn one group takes the last of them, the next the second,
+// findFlat is findAll where two steps lead to a slot in place of three. In each turn one group takes the last of them, the next the second,
 // and the one after it the first.
 func (x *index) findFlat(keys []uint64, rows []Row) (cold bool) {
 	var groups [3]flatGroup
@@ -40,9 +38,9 @@ func (x *index) findFlat(keys []uint64, rows []Row) (cold bool) {
 // group's n keys begins and asks for that memory.
 func (x *index) askSlotsPlain(g *flatGroup, n int) {
 	for i, h := range g.hashes[:n] {
-		shard := h >> (64 - x.bits)
-		g.masks[i] = x.masks[shard]
-		g.starts[i] = (*byte)(unsafe.Pointer(flatSlot(x.flat[shard], uint16(h)&g.masks[i])))
+		piece := h >> (64 - x.depth)
+		g.masks[i] = x.masks[piece]
+		g.starts[i] = (*byte)(unsafe.Pointer(flatSlot(x.flat[piece], uint16(h)&g.masks[i])))
 	}
 }
 
@@ -52,7 +50,7 @@ func (x *index) probe(keys []uint64, rows []Row, g *flatGroup) (cold bool) {
 		c := (*slot)(unsafe.Pointer(g.starts[i]))
 		for j := uint16(g.hashes[i]); c.row != 0 && c.key() != key; {
 			j++
-			c = flatSlot(x.flat[g.hashes[i]>>(64-x.bits)], j&g.masks[i])
+			c = flatSlot(x.flat[g.hashes[i]>>(64-x.depth)], j&g.masks[i])
 		}
 		rows[i] = c.row
 		cold = cold || c.row.onDisk()

@@ -17,13 +17,14 @@ type index struct {
 	salt   uint64
 	bits   uint // log2 of the shards
 	shards []directory
-	flat   []*slot  // by shard: the first slot of its one segment, none's without keys; nil once a segment has split
-	masks  []uint16 // by shard: one less than those slots; a slice of them would be 24 bytes to fetch, and these are 10
+	flat   []*slot  // by the first depth bits of a hash: the first slot of its segment, none's without keys; nil if some segment lies deeper
+	masks  []uint16 // the same: one less than those slots; a slice of them would be 24 bytes to fetch, and these are 10
+	depth  uint     // of flat: the bits of a shard and those by which the deepest segment differs from others
 	keys   []int    // by shard: side by side, as all of them are counted again and again
 	large  slabs    // segments of maxSegment slots
 	used   uint32   // of large
 	free   []uint32
-	bytes  int64 // of all segments and directories
+	bytes  int64 // of all segments and directories, and of what flat has grown by
 	moving []slot
 	none   segment // of a shard without keys
 }
@@ -52,6 +53,10 @@ type slot struct {
 	row    Row
 }
 
+// flatBytes are those of a piece of the key space in flat. What it has from the
+// beginning, a piece for each shard, is not counted.
+const flatBytes = 10
+
 const (
 	slotBytes    = 12
 	minSegment   = 8
@@ -63,7 +68,7 @@ const (
 
 func newIndex(salt uint64, shards int) index {
 	x := index{salt: salt, bits: uint(bits.TrailingZeros(uint(shards))), shards: make([]directory, shards), keys: make([]int, shards), large: newSlabs(slotBytes * maxSegment), none: segment{slots: make([]slot, 1)}}
-	x.flat, x.masks = make([]*slot, shards), make([]uint16, shards)
+	x.flat, x.masks, x.depth = make([]*slot, shards), make([]uint16, shards), x.bits
 	for i := range x.shards {
 		x.shards[i].shift, x.flat[i] = 64-x.bits, &x.none.slots[0]
 	}
@@ -179,12 +184,38 @@ func (x *index) double(s *segment, h uint64) {
 	}
 }
 
-// flatten notes the slots of a shard's one segment where find looks first.
-func (x *index) flatten(h uint64, s *segment) {
-	if x.flat != nil {
-		shard := x.shardOf(h)
-		x.flat[shard], x.masks[shard] = &s.slots[0], uint16(len(s.slots)-1)
+// mostFlat bounds the depth of flat: a table of two thousand million rows has segments of
+// that depth, and hashes that crowd could ask for any.
+const mostFlat = 20
+
+// flatten notes the slots of a segment of a hash where find looks first.
+func (x *index) flatten(h uint64, s *segment) { x.note(h, x.bits+s.depth, s) }
+
+// note has all hashes whose first bits are those of h lead to the slots of a segment.
+func (x *index) note(h uint64, first uint, s *segment) {
+	if x.flat == nil {
+		return
 	}
+	run := 1 << (x.depth - first)
+	lo := int(h>>(64-x.depth)) &^ (run - 1)
+	for i := lo; i < lo+run; i++ {
+		x.flat[i], x.masks[i] = &s.slots[0], uint16(len(s.slots)-1)
+	}
+}
+
+// deepen makes room in flat for segments of one depth more.
+func (x *index) deepen() {
+	flat, masks := x.flat, x.masks
+	if x.depth >= mostFlat {
+		x.flat, x.masks = nil, nil
+		x.bytes -= flatBytes * int64(len(flat)-len(x.shards))
+		return
+	}
+	x.flat, x.masks, x.depth = make([]*slot, 2*len(flat)), make([]uint16, 2*len(masks)), x.depth+1
+	for i := range x.flat {
+		x.flat[i], x.masks[i] = flat[i/2], masks[i/2]
+	}
+	x.bytes += flatBytes * int64(len(flat))
 }
 
 // split gives the keys of a large segment whose next bit is 1 to a new one.
@@ -197,7 +228,9 @@ func (x *index) split(d *directory, s *segment, h uint64) {
 		}
 		d.segments, d.shift = wide, d.shift-1
 	}
-	x.flat, x.masks = nil, nil
+	if x.flat != nil && x.bits+s.depth == x.depth {
+		x.deepen()
+	}
 	bit := uint64(1) << (63 - x.bits - s.depth)
 	high := x.newSegment(maxSegment, s.depth+1, h|bit)
 	x.bytes += segmentBytes
@@ -207,6 +240,7 @@ func (x *index) split(d *directory, s *segment, h uint64) {
 		d.segments[i] = high
 	}
 	s.depth, s.n, s.limit = s.depth+1, 0, x.limit(maxSegment, s.depth+1, h&^bit)
+	x.flatten(h|bit, high) // s keeps its slots
 	x.moving = append(x.moving[:0], s.slots...)
 	clear(s.slots)
 	for _, c := range x.moving {
@@ -275,9 +309,7 @@ func (x *index) drop(shard int) {
 		x.bytes -= shardBytes + 8*(n-1)
 	}
 	*d, x.keys[shard] = directory{shift: 64 - x.bits}, 0
-	if x.flat != nil {
-		x.flat[shard], x.masks[shard] = &x.none.slots[0], 0
-	}
+	x.note(uint64(shard)<<(64-x.bits), x.bits, &x.none)
 }
 
 func (c slot) key() uint64 { return uint64(c.hi)<<32 | uint64(c.lo) }

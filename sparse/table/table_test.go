@@ -200,7 +200,7 @@ func TestMemoryPerKey(t *testing.T) {
 			worst = max(worst, float64(x.IndexBytes())/float64(key+1))
 		}
 	}
-	held, large := int64(0), 0
+	held, large := flatBytes*int64(len(x.index.flat)-len(x.index.shards)), 0
 	for shard := range x.index.shards {
 		d := &x.index.shards[shard]
 		held += shardBytes - 8 + 8*int64(len(d.segments))
