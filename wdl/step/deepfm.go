@@ -42,6 +42,9 @@ func newDeepFM(a *dense.Arena, c *config.Config, l layout.Layout, reduce func([]
 	return &deepFM{mlp, dense.NewFM("fm", fields, embed, l.Width)}, nil
 }
 
+// parts implements byRows.
+func (n *deepFM) parts() (*dense.MLP, *dense.FM) { return n.MLP, n.fm }
+
 // Forward implements network.
 func (n *deepFM) Forward(x []float32, rows int, train bool) ([]float32, error) {
 	logit, err := n.MLP.Forward(x, rows, train)

@@ -14,6 +14,7 @@ import (
 // it.
 type split struct {
 	by     *dense.Pieces // a hand for each worker; nil: never
+	pairs  *dense.Pairs  // of a factorization machine beside it; nil: there is none
 	on     bool          // in this batch
 	deep   []int         // features whose distinct rows are pieces
 	other  []int         // features in the network whose are not
@@ -31,20 +32,33 @@ type wide struct {
 	value, grad []float32 // by distinct row
 }
 
-// newSplit is for workers whose networks are perceptrons alone.
+// byRows is a network whose input can go by distinct rows: a perceptron with a
+// factorization machine beside it.
+type byRows interface {
+	parts() (*dense.MLP, *dense.FM)
+}
+
+// newSplit is for workers whose networks are perceptrons alone, or are byRows.
 func newSplit(workers []*worker) (s split) {
 	var mlps []*dense.MLP
+	var fm *dense.FM
 	for _, w := range workers {
 		mlp, ok := w.net.(*dense.MLP)
-		if !ok {
+		if n, both := w.net.(byRows); both {
+			mlp, fm = n.parts()
+		} else if !ok {
 			return s
 		}
 		mlps = append(mlps, mlp)
 	}
-	if s.by = dense.NewPieces(mlps...); s.by != nil {
-		for i, w := range workers {
-			w.hand = s.by.Hands[i]
-		}
+	if s.by = dense.NewPieces(mlps...); s.by == nil {
+		return s
+	}
+	for i, w := range workers {
+		w.hand = s.by.Hands[i]
+	}
+	if fm != nil {
+		s.pairs = dense.NewPairs(s.by, fm)
 	}
 	return s
 }
@@ -99,6 +113,9 @@ func (s *split) choose(m *model) {
 	if s.on = len(s.deep) > 0; s.on {
 		s.room(m, total)
 		s.rest = s.by.Begin(m.batch.Rows, s.pieces)
+		if s.pairs != nil {
+			s.pairs.Begin()
+		}
 	}
 }
 
@@ -142,6 +159,9 @@ func (m *model) fill(i int) {
 	s.fillRest(m, lo, hi)
 	at = lap(&w.spent.Pool, at)
 	w.hand.Start(lo, hi)
+	if s.pairs != nil {
+		s.pairs.Start(i)
+	}
 	lap(&w.spent.Forward, at)
 }
 
@@ -168,10 +188,26 @@ func (m *model) columns(i int) {
 
 // through takes rows lo to hi, whose inputs are at hand, through the network.
 func (w *worker) through(lo, hi int) ([]float32, error) {
-	if w.model.split.on {
-		return w.hand.Forward(lo, hi, w.model.train)
+	s := &w.model.split
+	if !s.on {
+		return w.net.Forward(w.x, hi-lo, w.model.train)
 	}
-	return w.net.Forward(w.x, hi-lo, w.model.train)
+	y, err := w.hand.Forward(lo, hi, w.model.train)
+	if err == nil && s.pairs != nil {
+		s.pairs.Forward(w.i, y, lo, hi)
+	}
+	return y, err
+}
+
+// back takes the gradients of the logits of rows lo to hi back through the network, but
+// for its first layer.
+func (w *worker) back(lo, hi int) error {
+	m := w.model
+	err := w.hand.Backward(m.dlogit[lo:hi], lo, hi)
+	if err == nil && m.split.pairs != nil {
+		m.split.pairs.Backward(m.dlogit[lo:hi], lo, hi)
+	}
+	return err
 }
 
 // end is phaseEnd of worker i: the gradients of its share of the first layer and of its
@@ -180,6 +216,9 @@ func (m *model) end(i int) {
 	w := m.workers[i]
 	defer lap(&w.spent.Backward, time.Now())
 	w.hand.End()
+	if m.split.pairs != nil {
+		m.split.pairs.End(i)
+	}
 	m.sum(i)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/trace"
+	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/layout"
 )
 
@@ -32,14 +33,27 @@ func repeating(seed uint64, rows int) *encode.Batch {
 	return b
 }
 
-// splitTrained are the dense parameters and rows of one rank after some steps, and how
-// many of these took the first layer by distinct rows.
-func splitTrained(t *testing.T, comm *collective.Comm, by, half bool, hot, threads int) (values []float32, rows []byte, split int, err error) {
+// splitRun is one way to train by distinct rows.
+type splitRun struct {
+	kind               string
+	size, hot, threads int
+	half               bool
+}
+
+// config is the run's.
+func (x splitRun) config() (*config.Config, []encode.SparseColumn) {
 	c, columns := parityConfig("adagrad")
-	c.Train.Hot.Keys, c.Train.Threads = hot, threads
-	if half {
+	c.Model.Kind, c.Train.Hot.Keys, c.Train.Threads = x.kind, x.hot, x.threads
+	if x.half {
 		c.Train.Precision = "bf16"
 	}
+	return c, columns
+}
+
+// splitTrained are the dense parameters and rows of one rank after some steps, and how
+// many of these took the first layer by distinct rows.
+func splitTrained(t *testing.T, comm *collective.Comm, x splitRun, by bool) (values []float32, rows []byte, split int, err error) {
+	c, columns := x.config()
 	tr, err := NewTrainer(comm, trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
 	if err != nil {
 		return nil, nil, 0, err
@@ -74,10 +88,11 @@ func TestDistinctRowsTrainTheSame(t *testing.T) {
 	if !f32.Tiles() {
 		t.Skip("this machine has no kernels for tiles")
 	}
-	for _, x := range []struct {
-		size, hot, threads int
-		half               bool
-	}{{1, 0, 1, false}, {2, 0, 1, false}, {2, 4, 1, false}, {1, 0, 2, false}, {1, 0, 5, false}, {2, 4, 3, false}, {1, 0, 1, true}, {2, 4, 3, true}} {
+	for _, x := range []splitRun{
+		{"wide_deep", 1, 0, 1, false}, {"wide_deep", 2, 0, 1, false}, {"wide_deep", 2, 4, 1, false}, {"wide_deep", 1, 0, 2, false},
+		{"wide_deep", 1, 0, 5, false}, {"wide_deep", 2, 4, 3, false}, {"wide_deep", 1, 0, 1, true}, {"wide_deep", 2, 4, 3, true},
+		{"deepfm", 1, 0, 1, false}, {"deepfm", 1, 0, 3, false}, {"deepfm", 2, 4, 2, false}, {"deepfm", 1, 0, 2, true},
+	} {
 		near := float32(1e-4)
 		if x.half {
 			if near = 2e-2; !f32.TilesBF16() {
@@ -85,15 +100,15 @@ func TestDistinctRowsTrainTheSame(t *testing.T) {
 			}
 		}
 		onRanks(t, x.size, func(comm *collective.Comm) error {
-			want, _, none, err := splitTrained(t, comm, false, x.half, x.hot, x.threads)
+			want, _, none, err := splitTrained(t, comm, x, false)
 			if err != nil {
 				return err
 			}
-			got, rows, steps, err := splitTrained(t, comm, true, x.half, x.hot, x.threads)
+			got, rows, steps, err := splitTrained(t, comm, x, true)
 			if err != nil {
 				return err
 			}
-			again, sameRows, _, err := splitTrained(t, comm, true, x.half, x.hot, x.threads)
+			again, sameRows, _, err := splitTrained(t, comm, x, true)
 			if err != nil {
 				return err
 			}
@@ -118,13 +133,12 @@ func TestDistinctRowsTrainTheSame(t *testing.T) {
 
 // TestDistinctRowsAllocateNothing in the steady state.
 func TestDistinctRowsAllocateNothing(t *testing.T) {
-	for i := range 6 {
-		c, columns := parityConfig("adagrad")
-		if c.Train.Threads = 1 + i%3; i >= 3 {
-			if c.Train.Precision = "bf16"; !f32.TilesBF16() {
-				continue
-			}
+	for i := range 12 {
+		x := splitRun{kind: []string{"wide_deep", "deepfm"}[i/6], threads: 1 + i%3, half: i/3%2 > 0}
+		if x.half && !f32.TilesBF16() {
+			continue
 		}
+		c, columns := x.config()
 		tr, err := NewTrainer(single(), trace.New(16), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
 		if err != nil {
 			t.Fatal(err)
@@ -139,7 +153,7 @@ func TestDistinctRowsAllocateNothing(t *testing.T) {
 		}
 		step()
 		if allocs := testing.AllocsPerRun(20, step); allocs != 0 {
-			t.Errorf("%d threads, %s: %v allocations a step", 1+i%3, c.Train.Precision, allocs)
+			t.Errorf("%+v: %v allocations a step", x, allocs)
 		}
 	}
 }

@@ -30,6 +30,7 @@ const (
 // the same number gives the same bits, another number rounds differently.
 type worker struct {
 	model *model
+	i     int          // of the model's workers
 	arena *dense.Arena // the model's for the first worker, an image for others
 	net   network      // nil: wide model only
 	bias  *dense.Param // of the wide model; nil: deep model only
@@ -57,7 +58,7 @@ func lap(part *time.Duration, start time.Time) time.Time {
 }
 
 func newWorker(m *model, c *config.Config, reduce func([]float32) error) (w *worker, err error) {
-	w = &worker{model: m, arena: new(dense.Arena)}
+	w = &worker{model: m, i: len(m.workers), arena: new(dense.Arena)}
 	if *c.Model.Wide {
 		w.bias = w.arena.Add(dense.Param{Name: "wide/bias", Rows: 1, Cols: 1})
 	}
@@ -202,7 +203,7 @@ func (w *worker) backward(lo, hi int) (err error) {
 	}
 	var dx []float32
 	if m.split.on {
-		err = w.hand.Backward(m.dlogit[lo:hi], lo, hi)
+		err = w.back(lo, hi)
 	} else if w.net != nil {
 		dx, err = w.net.Backward(m.dlogit[lo:hi], hi-lo)
 	}
