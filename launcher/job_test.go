@@ -255,6 +255,7 @@ func TestEndIsToldBeforeItsOutput(t *testing.T) {
 
 // TestDeafRanks: those that neither the verdict nor SIGTERM ends are killed.
 func TestDeafRanks(t *testing.T) {
+	t.Parallel()
 	out, end := begin(t, t.Context(), Job{Plan: local(t, 2), Command: self("rank", "deaf"), Quiet: true, Grace: 200 * time.Millisecond})
 	pids := out.pids(t, `rank \d pid (\d+)\n`, 2)
 	syscall.Kill(pids[0], syscall.SIGSEGV) // Go's runtime ends itself by it
@@ -517,6 +518,7 @@ func TestEnvironment(t *testing.T) {
 
 // TestNobodyReadsTheVerdict: ranks are ended all the same, also one that does not hear.
 func TestNobodyReadsTheVerdict(t *testing.T) {
+	t.Parallel()
 	read := make(chan struct{})
 	out, end := begin(t, t.Context(), Job{Plan: local(t, 2), Command: self("rank", "deaf"), Quiet: true, Grace: time.Millisecond,
 		Judged: func(*rank.Verdict, io.Writer) { <-read }})

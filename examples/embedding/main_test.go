@@ -50,7 +50,7 @@ func TestRanksLearnWhatIsPlanted(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for name, pkg := range map[string]string{"embedding": ".", "wdlrun": "../../cmd/wdlrun"} {
-		if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, name), pkg).CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", filepath.Join(dir, name), pkg).CombinedOutput(); err != nil {
 			t.Fatalf("go build: %v\n%s", err, out)
 		}
 	}
