@@ -106,13 +106,17 @@ type sleeper struct {
 
 func newSleeper() sleeper { return sleeper{woken: make(chan struct{}, 1)} }
 
-// sleep returns when done says so, which becomes true before somebody calls wake.
+// sleep returns when done says so, which becomes true before somebody calls wake. A call
+// of wake for what came before may reach it late and does not end it: who calls may be
+// held up for any time between the two.
 func (s *sleeper) sleep(done func() bool) {
-	s.asleep.Store(true)
-	if done() && s.asleep.CompareAndSwap(true, false) {
-		return // before it was seen to sleep
+	for !done() {
+		s.asleep.Store(true)
+		if done() && s.asleep.CompareAndSwap(true, false) {
+			return // before it was seen to sleep
+		}
+		<-s.woken
 	}
-	<-s.woken
 }
 
 func (s *sleeper) wake() {

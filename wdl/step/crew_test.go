@@ -2,6 +2,7 @@ package step
 
 import (
 	"runtime"
+	"sync/atomic"
 	"testing"
 )
 
@@ -35,4 +36,29 @@ func TestCrewDoesEachPartOnce(t *testing.T) {
 		}
 		c.close()
 	}
+}
+
+// TestLateCallsToWakeWakeNobody: a goroutine that is stopped between its part of a phase
+// and its call of wake makes it in a later phase.
+func TestLateCallsToWakeWakeNobody(t *testing.T) {
+	var done atomic.Bool
+	s, ended := newSleeper(), make(chan struct{})
+	go func() {
+		s.sleep(done.Load)
+		close(ended)
+	}()
+	for range 3 {
+		for !s.asleep.Load() {
+			select {
+			case <-ended:
+				t.Fatal("a call of wake ended a sleep that was not to end")
+			default:
+				runtime.Gosched()
+			}
+		}
+		s.wake()
+	}
+	done.Store(true)
+	s.wake()
+	<-ended
 }
