@@ -3,8 +3,11 @@ package main
 import "strings"
 
 // word is a path as a word of the commands that we propose: in quotes where a shell would
-// take it for something else.
+// take it for something else, and from the folder on where a command would for a flag.
 func word(path string) string {
+	if strings.HasPrefix(path, "-") {
+		path = "./" + path
+	}
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@%="
 	if path != "" && strings.Trim(path, plain) == "" {
 		return path
