@@ -254,7 +254,24 @@ func (s *suggestion) labelSection() {
 	default:
 		s.line("  positive: %s   # CHECK: which value is the 1?", list(positive))
 	}
+	if other := otherOfTwo(c, positive); other != "" {
+		s.line("  negative: %-15s # any other value is an error; without this line it is 0", list([]string{other}))
+		return
+	}
 	s.line("  # Without a list of negative values every other value is 0.")
+}
+
+// otherOfTwo is the value of a column of two that is not the positive one, "" if the
+// column has more, or one that a configuration had better not say.
+func otherOfTwo(c LookColumn, positive []string) string {
+	if c.Distinct != 2 || len(c.Examples) != 2 || len(positive) != 1 {
+		return ""
+	}
+	one := slices.Index(c.Examples, positive[0])
+	if one < 0 || unusable(c.Examples[0]) != "" || unusable(c.Examples[1]) != "" {
+		return ""
+	}
+	return c.Examples[1-one]
 }
 
 // counted tells of values such as 1 and 2, which are numbers of classes: there a 1 is

@@ -68,10 +68,10 @@ func TestSuggestWithoutLabel(t *testing.T) {
 		label LookColumn
 		want  []string
 	}{
-		"yes and no":    {LookColumn{Name: "member", Kind: "string", Distinct: 2, Examples: []string{"no", "yes"}}, []string{"field: member   # CHECK", "positive: [yes]\n"}},
-		"unknown words": {LookColumn{Name: "class", Kind: "string", Distinct: 2, Examples: []string{"<=50K", ">50K"}}, []string{`positive: [">50K"]   # CHECK`}},
+		"yes and no":    {LookColumn{Name: "member", Kind: "string", Distinct: 2, Examples: []string{"no", "yes"}}, []string{"field: member   # CHECK", "positive: [yes]\n", "negative: [no]  "}},
+		"unknown words": {LookColumn{Name: "class", Kind: "string", Distinct: 2, Examples: []string{"<=50K", ">50K"}}, []string{`positive: [">50K"]   # CHECK`, `negative: ["<=50K"]  `}},
 		"stars":         {LookColumn{Name: "stars", Kind: "int", Distinct: 5, Examples: []string{"1", "5"}}, []string{"threshold: 4              # CHECK"}},
-		"nothing known": {LookColumn{Name: "last", Kind: "string", Distinct: 9}, []string{`positive: ["1"]   # CHECK`}},
+		"nothing known": {LookColumn{Name: "last", Kind: "string", Distinct: 9}, []string{`positive: ["1"]   # CHECK`, "# Without a list of negative values"}},
 	} {
 		l := Look{Path: "x.tsv", Delimiter: "\t", Rows: 100, Columns: []LookColumn{{Name: "a", Kind: "string", Distinct: 5}, x.label}}
 		b := Suggest(l)
