@@ -352,9 +352,9 @@ func (g *Group) further(gone *seat) string {
 	case gone.status.Phase == "" || far.Step == gone.status.Step:
 		return ""
 	case gone.status.Position == "" && far.Position != "":
-		return fmt.Sprintf("its end came later, about step %d, to which another rank had come, input %s", far.Step, far.Position)
+		return fmt.Sprintf("it had come further by its end: another rank was then at step %d, input %s", far.Step, far.Position)
 	}
-	return fmt.Sprintf("its end came later, about step %d, to which another rank had come", far.Step)
+	return fmt.Sprintf("it had come further by its end: another rank was then at step %d", far.Step)
 }
 
 // waiting says which ranks wait for others while one stands still, and where.

@@ -313,6 +313,41 @@ func TestInterrupt(t *testing.T) {
 	samePart(t, "interrupted and resumed", parts(t, dir, resumed.RunDir, resumed.Steps), want)
 }
 
+// TestSignalToOneRank: where no launcher of ours has started the ranks, a signal to any
+// one of them has all write a checkpoint and end with the same code, none with 0, which
+// says that a rank's work is finished and is what all end with then.
+func TestSignalToOneRank(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name   string
+		sig    syscall.Signal
+		victim int
+	}{{"SIGTERM to rank 0", syscall.SIGTERM, 0}, {"SIGTERM to rank 1", syscall.SIGTERM, 1}, {"SIGINT to rank 1", syscall.SIGINT, 1}} {
+		t.Run(x.name, func(t *testing.T) {
+			dir := t.TempDir()
+			hosts := [2]host{{ip: "127.0.0.1"}, {ip: "127.0.0.1"}}
+			cmds := abroad(t, dir, hosts, 1, "-set", "train.epochs=1000", "-set", "model.hidden=[32]")
+			waitRun(t, dir)
+			kill(t, cmds[x.victim].Process.Pid, x.sig)
+			for r, cmd := range cmds {
+				o := end(t, cmd)
+				if o.code != 143 {
+					t.Errorf("rank %d: exit code %d, want 143\n%s%s", r, o.code, o.stdout, o.stderr)
+				}
+				if r != 0 {
+					continue
+				}
+				if got := parseTrained(t, o); !got.Stopped || got.Steps == 0 {
+					t.Errorf("result %+v", got)
+				}
+			}
+			if found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "checkpoints", "step-*")); len(found) == 0 {
+				t.Error("no checkpoint")
+			}
+		})
+	}
+}
+
 // TestInterruptedWithoutRanks: a command that starts no ranks ends with the code of
 // the signal too, and leaves nothing half written.
 func TestInterruptedWithoutRanks(t *testing.T) {

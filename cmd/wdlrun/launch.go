@@ -180,10 +180,28 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 	if err != nil {
 		return err
 	}
-	if err := m.Done(b); err != nil || !hosts {
+	if err := m.Done(b); err != nil || world.Launched {
 		return err
 	}
+	if !hosts {
+		return likeRank0(world.Size, result)
+	}
 	return print(p.stdout, world.Size, asJSON(c), b)
+}
+
+// likeRank0 has a rank that prints nothing end with the exit code of the one that prints
+// the result of all: whoever started the ranks may look at each alone, and start one
+// again that has not ended with 0.
+func likeRank0(np int, result any) error {
+	r, trains := result.(wdl.Result)
+	if !trains {
+		return nil
+	}
+	var code exit
+	if err := unfinished(np, r); err == nil || errors.As(err, &code) {
+		return err
+	}
+	return exit(1)
 }
 
 // ofLauncher refuses launch flags that only a launcher of ours can follow, where
@@ -527,7 +545,9 @@ func checkpointOrders() (<-chan control.Order, func()) {
 
 // wishes turns orders and signals into wishes of the job: a checkpoint at the
 // end of the step, or one and the end. The launcher ends its ranks by SIGTERM,
-// and so do clusters that want a machine back.
+// and so do clusters that want a machine back. A rank that no launcher of ours has
+// started takes none for its end when its work is done: another launcher may send one
+// to all, the moment that the first of them ends with a code that is not 0.
 func (p *program) wishes(s *control.Session, job *wdl.Job) (stop func()) {
 	signals, done := make(chan os.Signal, 4), make(chan struct{})
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt, syscall.SIGUSR1)
@@ -552,5 +572,10 @@ func (p *program) wishes(s *control.Session, job *wdl.Job) (stop func()) {
 			}
 		}
 	}()
-	return func() { signal.Stop(signals); close(done) }
+	return func() {
+		if s.World().Launched {
+			signal.Stop(signals)
+		}
+		close(done)
+	}
 }
