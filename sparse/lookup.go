@@ -9,7 +9,8 @@ import (
 
 // Lookup holds the unique keys, rows and gradients of one batch in flight. Its
 // buffers grow to the largest batch and are used again for the next. Several may
-// be in flight at once.
+// be in flight at once. [Store.NewLookup] makes one, of that store alone: the zero
+// Lookup belongs to none, and pulling into it panics.
 type Lookup struct {
 	store      *Store
 	state      lookupState

@@ -35,9 +35,7 @@ func (s *Store) Pull(l *Lookup, bags []Bags, insert bool) error {
 
 // begin drops what l held and numbers the call.
 func (s *Store) begin(call string, l *Lookup, insert bool) error {
-	if l.store != s {
-		panic("sparse: " + call + ": the Lookup belongs to another Store")
-	}
+	s.owns(call, l)
 	if w := s.waiting; w != nil && (insert || w == l) {
 		return fmt.Errorf("sparse: %s: rank %d of %d: the batch of pull %d is prepared: Complete it first", call, s.rank, s.size, w.number)
 	}
@@ -50,6 +48,16 @@ func (s *Store) begin(call string, l *Lookup, insert bool) error {
 	s.pulls++
 	l.state, l.insert, l.number, l.generation, l.tally = idle, insert, s.pulls, s.generation, Counters{}
 	return nil
+}
+
+// owns panics where l is not of this store.
+func (s *Store) owns(call string, l *Lookup) {
+	switch {
+	case l == nil || l.store == nil:
+		panic("sparse: " + call + ": the Lookup belongs to no Store: Store.NewLookup makes one")
+	case l.store != s:
+		panic("sparse: " + call + ": the Lookup belongs to another Store: NewLookup of this one makes one")
+	}
 }
 
 // end makes l ready for pooling, or says why it is not.

@@ -628,11 +628,15 @@ func TestWrongProgramsPanic(t *testing.T) {
 		"gradient of a reading": func() { pull(false).PoolGrad(0, 0, make([]float32, 8), 4) },
 		"Pull of another store": func() { _ = other.Pull(pull(true), nil, true) },
 		"Push of another store": func() { _ = other.Push(pull(true)) },
+		"of no store: Pull":     func() { _ = s.Pull(new(Lookup), nil, true) },
+		"of no store: Push":     func() { _ = s.Push(new(Lookup)) },
+		"of no store: nil":      func() { _ = s.Pull(nil, nil, false) },
 	} {
 		func() {
 			defer func() {
-				if r := recover(); !strings.HasPrefix(fmt.Sprint(r), "sparse: ") {
-					t.Errorf("%s: recovered %v", name, r)
+				r := fmt.Sprint(recover())
+				if !strings.HasPrefix(r, "sparse: ") || strings.HasPrefix(name, "of no store") != strings.HasSuffix(r, "Store.NewLookup makes one") {
+					t.Errorf("%s: recovered %s", name, r)
 				}
 			}()
 			f()

@@ -69,9 +69,7 @@ func (s *Store) push(l *Lookup, k *link) error {
 
 // mayPush returns why l cannot be pushed.
 func (s *Store) mayPush(l *Lookup) error {
-	if l.store != s {
-		panic("sparse: Push: the Lookup belongs to another Store")
-	}
+	s.owns("push", l)
 	why := ""
 	switch {
 	case l.state <= prepared:
