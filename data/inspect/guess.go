@@ -110,7 +110,7 @@ func (in *Inspection) guessLabel() {
 	}
 	c := in.Columns[best]
 	in.Label, in.Sure = c.Name, IsLabelName(c.Name)
-	if c.Distinct != 2 {
+	if c.Distinct != 2 || c.Separator != "" {
 		return
 	}
 	for _, s := range c.Examples {
@@ -124,7 +124,7 @@ func (in *Inspection) guessLabel() {
 
 // likely says how much like a label a column is. Of equals the first wins.
 func (c *Column) likely(outer bool) int {
-	binary := c.Distinct == 2 && c.Missing == 0
+	binary := c.Distinct == 2 && c.Missing == 0 && c.Separator == ""
 	switch named := IsLabelName(c.Name); {
 	case named && binary:
 		return 7

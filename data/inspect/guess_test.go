@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,23 +77,37 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestInspectSeparator: genres of films are many in one field, and few marks are
-// none.
+// TestInspectSeparator: genres of films are many in one field, each counts, and few marks
+// are none. A format makes no difference, and two of them make no label.
 func TestInspectSeparator(t *testing.T) {
-	content := tableOf("genres,tags,path,label\n", 100, func(i int) string {
-		rare := "b"
-		if i < 10 {
-			rare = "b|c"
+	write := func(form string) func(int) string {
+		return func(i int) string {
+			rare := "b"
+			if i < 10 {
+				rare = "b|c"
+			}
+			return fmt.Sprintf(form, []string{"Drama", "Comedy", "Comedy|Drama | "}[i%3], rare, i%2)
 		}
-		return fmt.Sprintf("%s,x^y,%s,%d", []string{"Drama", "Comedy", "Comedy|Drama"}[i%3], rare, i%2)
-	})
-	in, err := First(datatest.Write(t, "films.csv", content), 0)
-	if err != nil {
-		t.Fatal(err)
 	}
-	for i, want := range []string{"|", "^", "", ""} {
-		if c := in.Columns[i]; c.Separator != want {
-			t.Errorf("%s is cut at %q, want %q", c.Name, c.Separator, want)
+	for name, content := range map[string]string{
+		"films.csv":   tableOf("genres,tags,path,list,clean\n", 100, write("%s,x^y,%s,k,%d")),
+		"films.jsonl": tableOf("", 100, write(`{"genres":"%s","tags":"x^y","path":"%s","list":["k","l|m"],"clean":%d}`)),
+	} {
+		in, err := First(datatest.Write(t, name, content), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for column, want := range map[string]string{"genres": "|", "tags": "^", "path": "", "list": "", "clean": ""} {
+			c := in.Columns[slices.IndexFunc(in.Columns, func(c Column) bool { return c.Name == column })]
+			if c.Separator != want {
+				t.Errorf("%s: %s is cut at %q, want %q", name, c.Name, c.Separator, want)
+			}
+			if column == "genres" && (c.Distinct != 2 || !slices.Equal(c.Examples, []string{"Drama", "Comedy"})) {
+				t.Errorf("%s: %d genres, such as %q", name, c.Distinct, c.Examples)
+			}
+		}
+		if in.Label != "clean" {
+			t.Errorf("%s: the label is %s", name, in.Label)
 		}
 	}
 }

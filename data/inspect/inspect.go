@@ -37,7 +37,7 @@ type Inspection struct {
 type Column struct {
 	Name     string
 	Kind     string   // int, float or string
-	Distinct int      // different values, missing ones not counted
+	Distinct int      // different values, missing ones not counted; between separators, if there are
 	Missing  float64  // share of the records
 	Min, Max float64  // of numbers
 	Examples []string // the most frequent values, at most five
@@ -426,9 +426,7 @@ func (in *Inspection) columns(names []string, records [][]string) {
 			}
 		}
 		c := lookAt(name, values, float64(len(records)-len(values))/float64(len(records)))
-		if c.Kind == "string" {
-			c.Separator = guessSeparator(values, in.Delimiter)
-		}
+		c.split(values, in.Delimiter)
 		in.Columns = append(in.Columns, c)
 	}
 	slices.Sort(in.Missing)
@@ -451,6 +449,26 @@ func lookAt(name string, values []string, missing float64) Column {
 	}
 	c.Distinct, c.Examples = len(counts), frequent(counts)
 	return c
+}
+
+// split finds the mark between several values of a text, of lines with that delimiter,
+// and counts the values between.
+func (c *Column) split(values []string, delimiter string) {
+	if c.Kind != "string" || c.Many {
+		return
+	}
+	if c.Separator = guessSeparator(values, delimiter); c.Separator == "" {
+		return
+	}
+	counts := map[string]int{}
+	for _, s := range values {
+		for piece := range strings.SplitSeq(s, c.Separator) {
+			if piece = strings.TrimSpace(piece); piece != "" {
+				counts[piece]++
+			}
+		}
+	}
+	c.Distinct, c.Examples = len(counts), frequent(counts)
 }
 
 // frequent returns the most frequent values, the smaller of two first.

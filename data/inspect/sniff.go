@@ -191,6 +191,7 @@ func inspectRecords(path string, s *record.Sample, name string, form record.Form
 	for i, field := range names {
 		c := lookAt(field, l.values[i], float64(l.missing[i])/float64(l.rows))
 		c.Many = l.many[i]
+		c.split(l.values[i], "")
 		if name == "libffm" && strings.HasSuffix(field, record.ValuesSuffix) && c.Distinct == 1 && c.Examples[0] == "1" {
 			continue // which says nothing
 		}

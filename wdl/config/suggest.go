@@ -38,7 +38,7 @@ type Look struct {
 type LookColumn struct {
 	Name     string
 	Kind     string   // int, float or string
-	Distinct int      // different values
+	Distinct int      // different values; those between separators, if there are
 	Missing  float64  // share of rows without a value
 	Examples []string // some of its values
 	// Separator is the mark between several values of one field, empty if
@@ -171,8 +171,9 @@ func (s *suggestion) pickLabel() {
 			return
 		}
 	}
+	binary := func(i int) bool { return s.Columns[i].Distinct == 2 && s.Columns[i].Separator == "" }
 	for i, name := range s.names {
-		if name != "" && (s.label < 0 || s.Columns[i].Distinct == 2 || s.Columns[s.label].Distinct != 2) {
+		if name != "" && (s.label < 0 || binary(i) || !binary(s.label)) {
 			s.label = i
 		}
 	}
