@@ -168,11 +168,15 @@ func openAccepted(dir string, accept []func(*Checkpoint) error) (*Checkpoint, er
 // root, of which it takes the latest (see Latest), or one checkpoint, of which
 // it takes that and no other.
 func Resolve(path string, accept ...func(*Checkpoint) error) (c *Checkpoint, refused []error, err error) {
-	if _, err := os.Stat(path); err != nil {
+	info, err := os.Stat(path)
+	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = absent(path)
 		}
 		return nil, nil, fmt.Errorf("checkpoint: resolve: %s: %w", path, bare(path, err))
+	}
+	if !info.IsDir() {
+		return nil, nil, fmt.Errorf("checkpoint: resolve: %s is %w", path, notThere("a file, no run directory and no checkpoint"))
 	}
 	if IsCheckpoint(path) {
 		c, err := openAccepted(path, accept)

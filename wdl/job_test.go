@@ -451,6 +451,10 @@ func TestResumeNamesItsPathOnce(t *testing.T) {
 	if err := os.MkdirAll(empty, 0o777); err != nil {
 		t.Fatal(err)
 	}
+	file := filepath.Join(dir, "ctr.yaml")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
 	above := t.TempDir()
 	for _, run := range []string{"20261121-101500", "20261122-101500"} {
 		if err := os.MkdirAll(filepath.Join(above, run, checkpoint.Folder), 0o777); err != nil {
@@ -468,6 +472,7 @@ func TestResumeNamesItsPathOnce(t *testing.T) {
 		step:                          ": it has no MANIFEST.json: it was never committed, or is incomplete: no such file or directory (give the directory above it to use the newest that is whole)",
 		above: " is no run directory (it has no checkpoints), no checkpoint (no MANIFEST.json) and holds none (no step-…)" +
 			"; give one of the run directories in it, of which 20261121-101500 is the newest that has saved",
+		file:                                 " is a file, no run directory and no checkpoint" + advice,
 		filepath.Join(dir, "step-000000009"): ": it is not there: never committed, or pruned since",
 	} {
 		err := Check(t.Context(), Options{Resume: path}, 2)
