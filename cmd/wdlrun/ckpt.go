@@ -27,14 +27,22 @@ func ckptCommand(p *program) *cli.Command {
 below what is wrong with those that cannot be opened.
 CHECKPOINT is one of them, RUN/checkpoints/step-N: where training stood, and how
 many bytes each table and the dense parameters have. One that is not full holds
-delta/TABLE, what changed since the one that it builds upon.`,
+delta/TABLE, what changed since the one that it builds upon.
+
+Examples:
+   wdlrun ckpt show runs/20261121-101500
+   wdlrun ckpt show -json runs/20261121-101500/checkpoints/step-000000412`,
 			Flags: []cli.Flag{jsonFlag()}, Action: p.ckptShow,
 		},
 		{
 			Name: "verify", Usage: "read every byte and hold it against its checksum", UsageText: "wdlrun ckpt verify [flags] RUN|CHECKPOINT",
 			Description: `Names each fault with file, section and offset. The exit code is 1 if there is any.
 One that builds upon a damaged one is damaged.
-Training resumes from the newest checkpoint that is whole, and needs no help.`,
+Training resumes from the newest checkpoint that is whole, and needs no help.
+
+Examples:
+   wdlrun ckpt verify runs/20261121-101500
+   wdlrun ckpt verify runs/20261121-101500/checkpoints/step-000000412`,
 			Flags: []cli.Flag{jsonFlag()}, Action: p.ckptVerify,
 		},
 		{
@@ -43,7 +51,10 @@ Training resumes from the newest checkpoint that is whole, and needs no help.`,
 parameters and the shards of each table (-json names each). The exit code is 1 if
 any differs, as with diff. Two trainings with the same configuration, data, seed and
 world size have equal checkpoints. Of full ones nothing else is read; the tables of
-one that builds upon others are put together first, one at a time, in memory.`,
+one that builds upon others are put together first, one at a time, in memory.
+
+Example:
+   wdlrun ckpt diff runs/A/checkpoints/step-000000412 runs/B/checkpoints/step-000000412`,
 			Flags: []cli.Flag{jsonFlag()}, Action: p.ckptDiff,
 		},
 		{
@@ -51,7 +62,11 @@ one that builds upon others are put together first, one at a time, in memory.`,
 			Description: `Keeps the newest N that are whole, that of the best epoch, and all that these build
 upon. A damaged one that is newer than those stays to be looked at, and is named; an
 older one goes. Training prunes by itself (train.checkpoint.keep); a run in use is
-refused.`,
+refused.
+
+Examples:
+   wdlrun ckpt prune -keep 2 -dry-run runs/20261121-101500
+   wdlrun ckpt prune -keep 2 runs/20261121-101500`,
 			Flags: []cli.Flag{
 				&cli.IntFlag{Name: "keep", Value: 1, Usage: "how many `N` of the newest to keep"},
 				&cli.BoolFlag{Name: "dry-run", Usage: "say what would be removed, and remove nothing"},

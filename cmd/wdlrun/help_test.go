@@ -1,0 +1,25 @@
+package main
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+)
+
+// TestHelpHasExamples: every command that does something shows how it is called.
+func TestHelpHasExamples(t *testing.T) {
+	p := &program{stdout: io.Discard, stderr: io.Discard, getenv: os.Getenv}
+	var walk func(path string, all []*cli.Command)
+	walk = func(path string, all []*cli.Command) {
+		for _, c := range all {
+			name := path + " " + c.Name
+			if walk(name, c.Subcommands); c.Name != "help" && !strings.Contains(c.Description, "\nExample") {
+				t.Errorf("%s --help has no example", name)
+			}
+		}
+	}
+	walk("wdlrun", p.app().Commands)
+}
