@@ -19,8 +19,8 @@ import (
 	"github.com/wdlrun/wdlrun/wdl"
 )
 
-func ckptCommand(p *program) *cli.Command {
-	subs := []*cli.Command{
+func ckptSubcommands(p *program) []*cli.Command {
+	return []*cli.Command{
 		{
 			Name: "show", Usage: "what checkpoints a run has, or what one holds", UsageText: "wdlrun ckpt show [flags] RUN|CHECKPOINT",
 			Description: `RUN is a run directory: one line for each of its checkpoints, the newest first, and
@@ -74,6 +74,10 @@ Examples:
 			}, Action: p.ckptPrune,
 		},
 	}
+}
+
+func ckptCommand(p *program) *cli.Command {
+	subs := ckptSubcommands(p)
 	for _, c := range subs {
 		c.OnUsageError, c.HideHelpCommand = usageError, true
 	}
