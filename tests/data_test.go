@@ -286,11 +286,59 @@ func TestNoAUCOfOneClass(t *testing.T) {
 	if !strings.Contains(o.stdout, "test   AUC undefined (samples of one class alone)   log-loss ") {
 		t.Error(o.stdout)
 	}
-	if o := must(t, dir, "eval -resume runs/"+filepath.Base(runs[0])+" -data neg.csv"); !strings.Contains(o.stdout, "AUC undefined (no positive samples)   log-loss ") {
-		t.Error(o.stdout)
+	const why = "none of the 2 records of [neg.csv] has the label 1, by field y: label.positive is [\"1\"]; "
+	if !strings.Contains(o.stderr, why) {
+		t.Errorf("training: %s", o.stderr)
+	}
+	if o := must(t, dir, "eval -resume runs/"+filepath.Base(runs[0])+" -data neg.csv"); !strings.Contains(o.stdout, "AUC undefined (no positive samples)   log-loss ") || strings.Count(o.stderr, why) != 1 {
+		t.Errorf("evaluation: %s%s", o.stdout, o.stderr)
 	}
 	if o := must(t, dir, "eval --json -resume runs/"+filepath.Base(runs[0])+" -data neg.csv"); !strings.Contains(o.stdout, `"positives":0,"auc":null,`) {
 		t.Error(o.stdout)
+	}
+}
+
+// TestEvalReadsAnotherSpelling: an evaluation is told how its files are written and what
+// their labels are, and gives the figures of the files as the training reads them.
+func TestEvalReadsAnotherSpelling(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "clicks.csv", "y,city,age\n1,Oslo,3\n0,Bergen,4\n1,Oslo,5\n0,Bergen,6\n")
+	write(t, dir, "noted.csv", "#as asked\ny,city,age\nyes,Oslo,3\nno,Bergen,4\nmaybe,Voss,1\nyes,Oslo,5\nno,Bergen,6\n")
+	write(t, dir, "c.yaml", clicksYAML)
+	must(t, dir, "train -config c.yaml -set train.epochs=1 -out runs")
+	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	if err != nil || len(runs) != 1 {
+		t.Fatal(runs, err)
+	}
+	eval := "-np 2 eval -resume runs/" + filepath.Base(runs[0])
+	figures := func(o outcome) string {
+		_, s, _ := strings.Cut(o.stdout, "AUC ")
+		return s
+	}
+	want := figures(must(t, dir, eval+" -data clicks.csv"))
+	const spelt = " -set data.comment=# -set label.positive=[yes] -set label.negative=[no]"
+	if got := figures(must(t, dir, eval+" -data noted.csv -max-bad 1"+spelt)); want == "" || got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for flags, says := range map[string]string{
+		spelt:                              "noted.csv:5: column y: \"maybe\" is no value of the label",
+		" -set data.comment=#":             "eval -max-bad N",
+		" -set train.epochs=2":             "takes no other setting",
+		" -set data.train=[x] -set data.x": "-set data.train: ",
+	} {
+		if o := run(t, dir, strings.Fields(eval+" -data noted.csv"+flags)...); o.code != 1 || !strings.Contains(o.stderr, says) {
+			t.Errorf("%s: code %d, %s", flags, o.code, o.stderr)
+		}
+	}
+	if o := must(t, dir, "data check -config c.yaml -max-bad 1"+spelt+" noted.csv"); !strings.Contains(o.stdout, "the label is 1 in 2 of the good ones, 50 %\n") {
+		t.Error(o.stdout)
+	}
+	if o := must(t, dir, "data check -json -config c.yaml -set data.max_bad=5"+spelt+" noted.csv"); !strings.Contains(o.stdout, `"bad":1,"positives":2,`) {
+		t.Error(o.stdout)
+	}
+	if o := run(t, dir, strings.Fields("data check -set data.comment=# noted.csv")...); o.code != 1 || !strings.Contains(o.stderr, "give -config FILE") {
+		t.Errorf("code %d, %s", o.code, o.stderr)
 	}
 }
 

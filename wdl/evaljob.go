@@ -3,8 +3,11 @@ package wdl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
@@ -22,6 +25,7 @@ type EvalOptions struct {
 	Resume string   // run directory or checkpoint to evaluate
 	Read   bool     // CheckEval has read the one checkpoint that Resume names through
 	Data   []string // files, in the training's format or one that names its fields; none: the test data of the configuration
+	Set    []string // settings of data and label that replace the training's, "data.comment=|"
 	Warn   func(line string)
 }
 
@@ -86,6 +90,9 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 // evaluating turns a training's configuration into one that reads the data to
 // evaluate in the place of training data.
 func (o *EvalOptions) evaluating(c *config.Config) error {
+	if err := o.readOtherwise(c); err != nil {
+		return err
+	}
 	files := o.Data
 	if len(files) == 0 {
 		files = c.Data.Test
@@ -104,6 +111,22 @@ func (o *EvalOptions) evaluating(c *config.Config) error {
 	c.Fill()
 	return nil
 }
+
+// readOtherwise applies the settings, which say how the files are written and which of
+// their labels are 1.
+func (o *EvalOptions) readOtherwise(c *config.Config) error {
+	for _, s := range o.Set {
+		key, _, _ := strings.Cut(s, "=")
+		if key = strings.TrimSpace(key); !readSetting.MatchString(key) {
+			return fmt.Errorf("wdl: eval: -set %s: an evaluation takes no other setting than how its records are written (data.format, data.comment, …), which of their labels are 1 (label.positive, …), and data.max_bad", key)
+		}
+	}
+	return config.SetAll(c, o.Set)
+}
+
+// readSetting matches the keys of what an evaluation may read in another way than the
+// training did.
+var readSetting = regexp.MustCompile(`^(data\.(test|format|delimiter|header|fields|comment|missing|max_bad)|label\.(field|positive|negative|threshold))\b`)
 
 // CheckEval finds the faults of an evaluation that one process can find.
 func CheckEval(ctx context.Context, o EvalOptions) error {

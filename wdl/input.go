@@ -123,6 +123,9 @@ func (j *job) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error {
 	if d != j.train || !j.config.Data.Follow.On { // else each span goes on with the others
 		j.tellAbsent(d)
 	}
+	if d != j.train || j.eval != nil {
+		j.tellOneClass(d)
+	}
 	if fit == nil {
 		return nil
 	}
@@ -155,6 +158,27 @@ func (j *job) tellBad(d *data.Dataset) {
 		line += fmt.Sprintf("; the first: %v", &first[0])
 	}
 	j.opt.Warn(line)
+}
+
+// tellOneClass tells the user of a dataset to evaluate on whose labels are all the same.
+func (j *job) tellOneClass(d *data.Dataset) {
+	which, n := "none", d.Rows(data.All)
+	switch ones := d.Positives(); {
+	case j.comm.Rank() != 0 || n == 0 || ones > 0 && ones < n:
+		return
+	case ones > 0:
+		which = "each"
+	}
+	j.opt.Warn(fmt.Sprintf("%s of the %d records of %s has the label 1, %s; so there is no AUC; the values that are there: wdlrun data show FILE", which, n, firstFew(d.Names()), j.labelRule()))
+}
+
+// labelRule says which labels are 1, for people.
+func (j *job) labelRule() string {
+	l := &j.config.Label
+	if l.Threshold != nil {
+		return fmt.Sprintf("by field %s: label.threshold is %v", l.Field, *l.Threshold)
+	}
+	return fmt.Sprintf("by field %s: label.positive is %q", l.Field, l.Positive)
 }
 
 // tellAbsent tells the user of the fields that features need and of which no record of a

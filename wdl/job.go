@@ -436,11 +436,7 @@ func (j *job) start() error {
 		return errors.New("wdl: no row of the training data is left beside those held out")
 	}
 	if n := j.train.Rows(data.All); j.train.Positives() == 0 && j.eval == nil {
-		rule := fmt.Sprintf("label.positive is %q", j.config.Label.Positive)
-		if limit := j.config.Label.Threshold; limit != nil {
-			rule = fmt.Sprintf("label.threshold is %v", *limit)
-		}
-		return fmt.Errorf("wdl: none of the %d training rows has the label 1, by field %s: %s; the values that are there: wdlrun data show FILE", n, j.config.Label.Field, rule)
+		return fmt.Errorf("wdl: none of the %d training rows has the label 1, %s; the values that are there: wdlrun data show FILE", n, j.labelRule())
 	}
 	return nil
 }
@@ -452,6 +448,9 @@ func (j *job) encode(fit *encode.Fit, from *checkpoint.Checkpoint) (err error) {
 	if from != nil {
 		if j.encoded, err = readAll(from, sectionEncoder); err == nil {
 			j.encoder, err = encode.LoadEncoder(j.encoded)
+		}
+		if err == nil && j.eval != nil {
+			j.encoder = j.encoder.WithLabel(j.config.Label)
 		}
 		return err
 	}
@@ -480,7 +479,7 @@ func (j *job) advise() {
 		return
 	}
 	if n := j.train.Rows(data.All); j.train.Positives() == n {
-		j.opt.Warn(fmt.Sprintf("all of the %d training rows have the label 1: check the label section of the configuration", n))
+		j.opt.Warn(fmt.Sprintf("all of the %d training rows have the label 1, %s; the values that are there: wdlrun data show FILE", n, j.labelRule()))
 	}
 	if s := j.config.Train.Schedule; s.Warmup >= j.total() && !j.done() {
 		j.opt.Warn(fmt.Sprintf("the learning rate never reaches its full height: train.schedule.warmup is %d steps, the training has %d", s.Warmup, j.total()))

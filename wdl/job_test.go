@@ -409,12 +409,12 @@ func TestAdvice(t *testing.T) {
 		return err
 	})
 	all := strings.Join(warned, "\n")
-	for _, want := range []string{"all of the 100 training rows have the label 1", "warmup is 5000", "tables[1].evict.max_rows: 1023 counts as 1024 for table age"} {
+	for _, want := range []string{"all of the 100 training rows have the label 1, by field click: label.positive is ", "each of the 100 records of ", "warmup is 5000", "tables[1].evict.max_rows: 1023 counts as 1024 for table age"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no word of %q in %q", want, warned)
 		}
 	}
-	if len(warned) != 3 {
+	if len(warned) != 4 {
 		t.Errorf("warnings: %q", warned)
 	}
 }

@@ -69,7 +69,10 @@ type table struct {
 }
 
 // records finds what a command shall read, and how it is written.
-func records(c *cli.Context) (t table, err error) {
+func records(c *cli.Context) (table, error) { return recordsAs(c, nil) }
+
+// recordsAs is records with settings that replace the configuration's.
+func recordsAs(c *cli.Context, set []string) (t table, err error) {
 	t.patterns = append(c.StringSlice("data"), c.Args().Slice()...)
 	if path := pathOf(c, "config"); path != "" {
 		if t.config, err = config.Load(path); err != nil {
@@ -78,7 +81,13 @@ func records(c *cli.Context) (t table, err error) {
 	} else if len(t.patterns) > 0 && strings.HasPrefix(t.patterns[0], "builtin:") {
 		t.config = config.Default()
 	}
+	if t.config == nil && len(set) > 0 {
+		return t, fmt.Errorf("data %s: -set %s replaces a setting of a configuration: give -config FILE; wdlrun init -data FILE writes one", c.Command.Name, set[0])
+	}
 	if t.config != nil {
+		if err := config.SetAll(t.config, set); err != nil {
+			return t, err
+		}
 		filled := t.config.Clone()
 		filled.Fill()
 		t.source, t.label = t.config.Data, filled.Label

@@ -37,9 +37,11 @@ bad.
 Examples:
    wdlrun data check clicks.csv
    wdlrun data check -config ctr.yaml -max-bad 100
+   wdlrun data check -config ctr.yaml -set data.header=true monday.csv
    wdlrun data check --json 'day_*.tsv.gz'`,
 		Flags: recordFlags(
-			&cli.Int64Flag{Name: "max-bad", Usage: "`N` bad records are no failure"},
+			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting of -config, such as data.comment=#; may be repeated"},
+			&cli.Int64Flag{Name: "max-bad", Usage: "`N` bad records are no failure", DefaultText: "data.max_bad of -config, else 0"},
 			&cli.IntFlag{Name: "show", Value: 8, Usage: "the first `N` of them are shown; with -config at most 8"},
 		),
 		Action: p.dataCheck,
@@ -52,9 +54,10 @@ type checked struct {
 	Format  string    `json:"format"`
 	Records int64     `json:"records"` // that can be used
 	Bad     int64     `json:"bad"`
-	Faults  []faultAt `json:"faults"`           // the first
-	Config  bool      `json:"config"`           // checked as training would
-	Absent  []string  `json:"absent,omitempty"` // with it: fields that features need and of which no record has a value
+	Ones    *int64    `json:"positives,omitempty"` // with a configuration: records whose label is 1
+	Faults  []faultAt `json:"faults"`              // the first
+	Config  bool      `json:"config"`              // checked as training would
+	Absent  []string  `json:"absent,omitempty"`    // with it: fields that features need and of which no record has a value
 	OK      bool      `json:"ok"`
 	Error   string    `json:"error,omitempty"`     // why it is not
 	Code    int       `json:"exit_code,omitempty"` // if it is not
@@ -69,12 +72,16 @@ type faultAt struct {
 }
 
 func (p *program) dataCheck(c *cli.Context) error {
-	t, err := records(c)
+	t, err := recordsAs(c, c.StringSlice("set"))
 	if err != nil {
 		return err
 	}
 	if c.Int("show") < 1 || c.Int64("max-bad") < 0 {
 		return errors.New("data check: -show must be at least 1, -max-bad at least 0")
+	}
+	mostBad := c.Int64("max-bad")
+	if !c.IsSet("max-bad") {
+		mostBad = t.source.MaxBad
 	}
 	check := p.checkRecords
 	if c.String("config") != "" {
@@ -84,7 +91,7 @@ func (p *program) dataCheck(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	r.Format, r.OK, r.Faults = formatName(t.source), r.Bad <= c.Int64("max-bad"), []faultAt{}
+	r.Format, r.OK, r.Faults = formatName(t.source), r.Bad <= mostBad, []faultAt{}
 	for i := range faults {
 		f := &faults[i]
 		at := faultAt{File: f.File, Line: f.Line, Row: f.Row, Reason: f.Reason()}
@@ -142,7 +149,8 @@ func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []reco
 		fmt.Fprintf(p.stderr, "wdlrun: no record has a value of these fields, which features need: %s; an evaluation takes them as missing\n", quotedFew(absent))
 	}
 	bad, faults := n.Bad()
-	return checked{Files: d.Names(), Records: n.Records(), Bad: bad, Config: true, Absent: absent}, faults[:min(len(faults), c.Int("show"))], nil
+	ones := n.Positives()
+	return checked{Files: d.Names(), Records: n.Records(), Bad: bad, Ones: &ones, Config: true, Absent: absent}, faults[:min(len(faults), c.Int("show"))], nil
 }
 
 // quotedFew lists names, of many the first.
@@ -200,9 +208,16 @@ func (p *program) printChecked(r checked, faults []record.Fault) {
 		fmt.Fprintf(p.stdout, "… and %d more\n", more)
 	}
 	fmt.Fprintf(p.stdout, "%d records in %d %s, %s: %d good, %d bad\n", r.Records+r.Bad, len(r.Files), plural(len(r.Files), "file"), r.Format, r.Records, r.Bad)
+	if r.Ones != nil && r.Records > 0 {
+		look := ""
+		if *r.Ones == 0 || *r.Ones == r.Records {
+			look = ": see label.positive, label.negative and label.threshold of the configuration; the values that are there: wdlrun data show FILE"
+		}
+		fmt.Fprintf(p.stdout, "the label is 1 in %d of the good ones, %.3g %%%s\n", *r.Ones, 100*float64(*r.Ones)/float64(r.Records), look)
+	}
 	switch {
 	case r.Bad > 0:
-		fmt.Fprintf(p.stdout, "to train on the good ones: -set data.max_bad=%d\n", r.Bad)
+		fmt.Fprintf(p.stdout, "to use the good ones: train -max-bad %d, or eval\n", r.Bad)
 	case !r.Config:
 		fmt.Fprintln(p.stdout, "the records can be read; whether labels and numbers are right, check -config FILE tells")
 	}

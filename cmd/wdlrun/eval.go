@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl"
@@ -22,14 +24,19 @@ func evalCommand(p *program) *cli.Command {
 		Description: `Evaluates the model of a run directory (its best epoch where early stopping chose
 one) or of one checkpoint. It changes nothing; any number of ranks will do, and any CPU,
 for it computes in fp32. Files are read in the format of the training data, Parquet,
-TFRecord and JSON whatever that was.
+TFRecord and JSON whatever that was. -set says of files that are written in another way, or
+spell the label otherwise: data.format, data.delimiter, data.header, data.fields,
+data.comment, data.missing, label.field, label.positive, label.negative, label.threshold.
 
 Examples:
    wdlrun -np 2 eval -resume runs/20261121-101500
-   wdlrun eval -resume runs/20261121-101500/checkpoints/step-000000640 -data tuesday.csv`,
+   wdlrun eval -resume runs/20261121-101500/checkpoints/step-000000640 -data tuesday.csv
+   wdlrun eval -resume runs/20261121-101500 -data noted.csv -set 'data.comment=#' -set 'label.positive=[yes]' -set 'label.negative=[no]'`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "resume", Usage: "`DIR` of a run, or one checkpoint"},
 			&cli.StringSliceFlag{Name: "data", Usage: "`FILE` or glob to evaluate on; default: the test data of the configuration"},
+			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting of data or label, such as data.comment=#; may be repeated"},
+			maxBadFlag(),
 			jsonFlag(),
 		},
 		Action: func(c *cli.Context) error { return p.everywhere(c, checkEval, p.evalRank, either(printEvaluated)) },
@@ -37,7 +44,7 @@ Examples:
 }
 
 func evalOptions(c *cli.Context) wdl.EvalOptions {
-	return wdl.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data")}
+	return wdl.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data"), Set: settings(c)}
 }
 
 func checkEval(c *cli.Context) error {
@@ -52,7 +59,11 @@ func (p *program) evalRank(ctx context.Context, c *cli.Context, m *member.Member
 	opt.Warn, opt.Read = warn, m.World.Launched
 	e := wdl.NewEvaluation(m.Comm, trace.New(0), opt)
 	m.Session.Watch(e.Status)
-	return e.Run(ctx)
+	r, err := e.Run(ctx)
+	if _, bad := errors.AsType[*record.Fault](err); bad {
+		err = fmt.Errorf("%w; to leave up to N of such records out: eval -max-bad N; how files are written, if not as those of the training: eval -set data.KEY=VALUE", err)
+	}
+	return r, err
 }
 
 // printEvaluated shows a wdl.EvalResult to a person.

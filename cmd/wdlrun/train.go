@@ -54,7 +54,7 @@ Examples:
 			&cli.StringFlag{Name: "config", Usage: "YAML `FILE` of the job; see: wdlrun help config"},
 			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting, such as train.epochs=3; may be repeated"},
 			&cli.IntFlag{Name: "threads", Usage: "`NUMBER` of threads of each rank: sets train.threads", DefaultText: "the configuration's"},
-			&cli.Int64Flag{Name: "max-bad", Usage: "`NUMBER` of records that cannot be used and are left out: sets data.max_bad", DefaultText: "the configuration's"},
+			maxBadFlag(),
 			&cli.StringFlag{Name: "resume", Usage: "continue in `DIR`, a run directory, or from one checkpoint, in a new run directory"},
 			&cli.StringFlag{Name: "again", Hidden: true, Usage: "run `DIR` of an earlier generation of this job, which the launcher gives after a failure"},
 			&cli.StringFlag{Name: "out", Value: "runs", Usage: "parent `DIR` of the new run directory"},
@@ -73,7 +73,7 @@ Examples:
 // trainOptions reads the flags; Config is nil unless -config or, for a new
 // training, -set asks for one.
 func trainOptions(c *cli.Context) (wdl.Options, error) {
-	opt := wdl.Options{Out: pathOf(c, "out"), Resume: pathOf(c, "resume"), Again: c.String("again"), Set: c.StringSlice("set")}
+	opt := wdl.Options{Out: pathOf(c, "out"), Resume: pathOf(c, "resume"), Again: c.String("again"), Set: settings(c)}
 	if c.Args().Present() {
 		return opt, fmt.Errorf("train takes no argument, and %q is one; a configuration is given as -config FILE", c.Args().First())
 	}
@@ -82,9 +82,6 @@ func trainOptions(c *cli.Context) (wdl.Options, error) {
 	}
 	if c.IsSet("threads") {
 		opt.Set = append(opt.Set, fmt.Sprintf("train.threads=%d", c.Int("threads")))
-	}
-	if c.IsSet("max-bad") {
-		opt.Set = append(opt.Set, fmt.Sprintf("data.max_bad=%d", c.Int64("max-bad")))
 	}
 	if path := pathOf(c, "config"); path != "" {
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
@@ -97,6 +94,19 @@ func trainOptions(c *cli.Context) (wdl.Options, error) {
 		opt.Config = cfg
 	}
 	return opt, nil
+}
+
+func maxBadFlag() cli.Flag {
+	return &cli.Int64Flag{Name: "max-bad", Usage: "`NUMBER` of records that cannot be used and are left out: sets data.max_bad", DefaultText: "the configuration's"}
+}
+
+// settings are what -set and -max-bad replace.
+func settings(c *cli.Context) []string {
+	set := c.StringSlice("set")
+	if c.IsSet("max-bad") {
+		set = append(set, fmt.Sprintf("data.max_bad=%d", c.Int64("max-bad")))
+	}
+	return set
 }
 
 // checkTrain finds what can be found wrong before any rank is started.

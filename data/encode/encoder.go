@@ -110,6 +110,13 @@ func (s *statistics) index() error {
 // schema, then the crosses. The caller must not change the slice.
 func (e *Encoder) Sparse() []SparseColumn { return e.sparse }
 
+// WithLabel is e for records whose label is told in another way.
+func (e *Encoder) WithLabel(l schema.Label) *Encoder {
+	other := *e
+	other.schema.Label = l
+	return &other
+}
+
 // Lacks is what is wrong with the encoder for records with these fields.
 func (e *Encoder) Lacks(fields []string) []error { return e.schema.Validate(fields) }
 
