@@ -111,12 +111,24 @@ func (c *begun) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	n, err := c.Conn.Read(p)
+	c.note(err)
+	return n, err
+}
+
+// Write notes what Read does: the system tells the fault of a connection once, to
+// whichever asks first.
+func (c *begun) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.note(err)
+	return n, err
+}
+
+func (c *begun) note(err error) {
 	for _, of := range []error{syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH} {
 		if errors.Is(err, of) {
 			c.unanswered.Store(true)
 		}
 	}
-	return n, err
 }
 
 // unreachable says why there is no coordinator and what to do.

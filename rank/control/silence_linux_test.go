@@ -47,13 +47,18 @@ func TestHostsAnswer(t *testing.T) {
 func TestHostThatNoLongerAnswersIsTold(t *testing.T) {
 	const silent = ": its host has not answered for 6s, so it or the network to it is down"
 	for fault, told := range map[error]bool{syscall.ETIMEDOUT: true, syscall.EHOSTUNREACH: true, syscall.ECONNRESET: false, io.EOF: false} {
-		b := &begun{Conn: &ended{fault: fault}}
-		if _, err := b.Read(make([]byte, 1)); err == nil {
-			t.Fatal("no error")
-		}
-		s := &Session{world: rank.World{Rank: 1, Size: 2}, link: &link{conn: b}}
-		if v := s.gone(); v.Kind != rank.Gone || strings.HasSuffix(v.Cause, silent) != told {
-			t.Errorf("%v: %v", fault, v)
+		for name, call := range map[string]func(*begun) (int, error){
+			"read":  func(b *begun) (int, error) { return b.Read(make([]byte, 1)) },
+			"write": func(b *begun) (int, error) { return b.Write(make([]byte, 1)) },
+		} {
+			b := &begun{Conn: &ended{fault: fault}}
+			if _, err := call(b); err == nil {
+				t.Fatal("no error")
+			}
+			s := &Session{world: rank.World{Rank: 1, Size: 2}, link: &link{conn: b}}
+			if v := s.gone(); v.Kind != rank.Gone || strings.HasSuffix(v.Cause, silent) != told {
+				t.Errorf("%s, %v: %v", name, fault, v)
+			}
 		}
 	}
 }
@@ -65,5 +70,7 @@ type ended struct {
 }
 
 func (e *ended) Read([]byte) (int, error) { return 0, fmt.Errorf("read tcp: %w", e.fault) }
+
+func (e *ended) Write([]byte) (int, error) { return 0, fmt.Errorf("write tcp: %w", e.fault) }
 
 func (*ended) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 1} }
