@@ -63,7 +63,8 @@ func NewHosts(flat, local Transport, hostOf []int) *Comm {
 		all = New(local)
 	}
 	for i, ch := range c.group.channels {
-		h := plan
+		h := plan // but for what a call writes to: channels are used at once
+		h.sums = make([][]byte, len(plan.ranks))
 		if local != nil {
 			h.local = all.Channel(i)
 		} else {
@@ -106,7 +107,6 @@ func newPlan(rank, size int, hostOf []int) hosts {
 		}
 		h.rails = min(h.rails, len(ranks))
 	}
-	h.sums = make([][]byte, len(h.ranks))
 	return h
 }
 

@@ -18,6 +18,35 @@ type check func(c *collective.Comm, rng *rand.Rand, n int) error
 
 // checks returns a check of every call with every type.
 func checks() []check {
+	all := append(orderless(), ordered[float32]()...)
+	all = append(all, ordered[float64]()...)
+	return append(all, ordered[collective.BF16]()...)
+}
+
+func typed[T collective.Number]() []check {
+	return append(ordered[T](), unordered[T]()...)
+}
+
+// ordered are the calls whose result depends, for floats, on the order of summation.
+func ordered[T collective.Number]() []check {
+	return []check{checkReduceScatter[T], reducing[T](collective.Sum)}
+}
+
+// unordered are the other calls.
+func unordered[T collective.Number]() []check {
+	return []check{
+		checkAllGather[T], checkAllGatherV[T], checkAllToAll[T], checkAllToAllV[T], checkAllToAllVisit[T],
+		checkBroadcast[T], checkGather[T], reducing[T](collective.Min), reducing[T](collective.Max),
+	}
+}
+
+func reducing[T collective.Number](op collective.Op) check {
+	return func(c *collective.Comm, rng *rand.Rand, n int) error { return checkAllReduce[T](c, rng, n, op) }
+}
+
+// orderless returns the checks that hold in groups whose sums have another order than
+// that of ranks: all but sums of floats.
+func orderless() []check {
 	all := []check{checkAllGatherBytes, checkGatherBytes, checkBroadcastBytes, checkExactSum[float32], checkExactSum[float64]}
 	all = append(all, typed[uint8]()...)
 	all = append(all, typed[uint16]()...)
@@ -25,17 +54,9 @@ func checks() []check {
 	all = append(all, typed[uint32]()...)
 	all = append(all, typed[int64]()...)
 	all = append(all, typed[uint64]()...)
-	all = append(all, typed[float32]()...)
-	all = append(all, typed[float64]()...)
-	return append(all, typed[collective.BF16]()...)
-}
-
-func typed[T collective.Number]() []check {
-	all := []check{checkReduceScatter[T], checkAllGather[T], checkAllGatherV[T], checkAllToAll[T], checkAllToAllV[T], checkAllToAllVisit[T], checkBroadcast[T], checkGather[T]}
-	for _, op := range []collective.Op{collective.Sum, collective.Min, collective.Max} {
-		all = append(all, func(c *collective.Comm, rng *rand.Rand, n int) error { return checkAllReduce[T](c, rng, n, op) })
-	}
-	return all
+	all = append(all, unordered[float32]()...)
+	all = append(all, unordered[float64]()...)
+	return append(all, unordered[collective.BF16]()...)
 }
 
 // draw returns n numbers: any integer, or normally distributed floats.

@@ -55,6 +55,7 @@ func ofSize(t *testing.T, newGroup Make, size int) {
 		{"Windows", windows, nil},
 		{"Random", random, nil},
 		{"Channels", channels, nil},
+		{"Pairs", pairs, []int{1, 2, 5}},
 		{"Split", split, nil},
 		{"Barrier", barrier, nil},
 		{"Limit", limit, nil},
