@@ -54,6 +54,9 @@ func decodeBatch(b *encode.Batch, from []byte, features, dense int) error {
 	b.Sparse = slices.Grow(b.Sparse[:0], features)[:features]
 	for i := range b.Sparse {
 		n, weighted := binary.LittleEndian.Uint32(from[4+8*i:]), binary.LittleEndian.Uint32(from[8+8*i:])
+		if weighted > 1 {
+			return fmt.Errorf("feature %d: %d says whether it has weights, 0 or 1 does", i, weighted)
+		}
 		want += 8 * int64(n)
 		if weighted != 0 {
 			want += 4 * int64(n)
@@ -72,11 +75,12 @@ func decodeBatch(b *encode.Batch, from []byte, features, dense int) error {
 		n, weighted := int(binary.LittleEndian.Uint32(from[4+8*i:])), binary.LittleEndian.Uint32(from[8+8*i:]) != 0
 		j.Offsets, rest = copyOut(j.Offsets, rest, b.Rows+1)
 		j.Values, rest = copyOut(j.Values, rest, n)
-		j.Weights = j.Weights[:0]
-		if weighted {
-			j.Weights, rest = copyOut(j.Weights, rest, n)
-		} else {
+		if !weighted {
 			j.Weights = nil
+			continue
+		}
+		if j.Weights, rest = copyOut(j.Weights, rest, n); j.Weights == nil {
+			j.Weights = []float32{} // nil says that there are none
 		}
 	}
 	return nil

@@ -21,11 +21,16 @@ func FuzzDecodeBatch(f *testing.F) {
 	f.Add(appendBatch(nil, &b))
 	empty := emptyBatch(features)
 	f.Add(appendBatch(nil, &empty))
+	bare := encode.Batch{Sparse: []encode.Jagged{{Offsets: []int32{0}, Weights: []float32{}}, {Offsets: []int32{0}}}}
+	f.Add(appendBatch(nil, &bare)) // weights, but no values
 	f.Add([]byte{})
 	var kept encode.Batch // memory that is used again
 	f.Fuzz(func(t *testing.T, in []byte) {
 		if decodeBatch(&kept, in, features, dense) != nil {
 			return
+		}
+		if !reflect.DeepEqual(appendBatch(nil, &kept), in) {
+			t.Fatal("a batch in memory that is used again differs from its bytes")
 		}
 		var fresh encode.Batch
 		if err := decodeBatch(&fresh, appendBatch(nil, &kept), features, dense); err != nil {
