@@ -3,8 +3,9 @@ package checkpoint
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
+
+	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
 // Copy puts the checkpoint c, after those it builds upon, into another root, each as
@@ -31,6 +32,9 @@ func copyTo(d disk, c *Checkpoint, root string) error {
 		d.Remove(dir)
 		return fmt.Errorf("checkpoint: copy: %s to %s: %w%s", c.Dir(), root, err, advice(err))
 	}
+	if err := acceptRun(d, root, c.Manifest().Run); err != nil {
+		return fail(err)
+	}
 	names := []string{manifestName}
 	for _, f := range c.Manifest().Files {
 		names = append(names, f.Name)
@@ -50,7 +54,7 @@ func copyTo(d disk, c *Checkpoint, root string) error {
 }
 
 func copyFile(d disk, from, to string) (err error) {
-	in, err := os.Open(from)
+	in, err := regular.Open(from)
 	if err != nil {
 		return err
 	}

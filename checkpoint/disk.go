@@ -92,13 +92,10 @@ func makeOne(dir string) error {
 }
 
 // removeTree removes dir one entry at a time. A directory that is not there is
-// no error.
+// no error. A file, or a symbolic link that leads nowhere, is removed itself.
 func removeTree(d disk, dir string) error {
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		return err
 	}
 	for _, e := range entries {

@@ -9,6 +9,7 @@
 //	    rank-0000-of-0002.wck    the sections of one rank
 //	    rank-0001-of-0002.wck
 //	    MANIFEST.json            what belongs to it; written last
+//	  RUN                        ids of the runs that wrote the checkpoints here
 //	  .tmp-step-000000500/       one being written
 //	  .old-step-000000412/       one being replaced by another of the same step
 //	  .del-step-000000300/       one being removed

@@ -105,6 +105,9 @@ func (k *Keeper) old(root string, keep int, protect []string) (old []Found, err 
 	}
 	good := 0
 	for _, f := range found { // a base comes after all that need it
+		if f.File {
+			continue
+		}
 		isProtected := protected[stepName(f.Step)]
 		if !isProtected && good >= keep {
 			if !needed[f.Step] {

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
 // maxManifest bounds the manifest. What is larger belongs into a section.
@@ -24,6 +24,9 @@ type Manifest struct {
 	Step          int64     `json:"step"`
 	WorldSize     int       `json:"world_size"` // how many ranks wrote it; Commit sets it to len(Files)
 	Time          time.Time `json:"time"`       // of the commit; zero is now
+	// Run is the id of the run that wrote it, see RunID. It is empty where the caller
+	// gave none, and in checkpoints of earlier releases.
+	Run string `json:"run,omitempty"`
 	// Base is what an incremental checkpoint builds upon, nil for a full one.
 	Base *Link `json:"base,omitempty"`
 	// Meta is the caller's own, kept as it is: configuration, data cursor, …
@@ -47,6 +50,11 @@ func (m *Manifest) check() error {
 	}
 	if b := m.Base; b != nil && (b.Step < 0 || b.Step >= m.Step) {
 		return fmt.Errorf("step %d builds upon step %d, which is not before it", m.Step, b.Step)
+	}
+	if m.Run != "" {
+		if err := checkRun(m.Run); err != nil {
+			return err
+		}
 	}
 	for i, f := range m.Files {
 		if want := partName(i, len(m.Files)); f.Name != want {
@@ -106,17 +114,9 @@ func parseManifest(b []byte) (m *Manifest, sum Sum, err error) {
 
 // readManifest reads the manifest in a directory.
 func readManifest(dir string) (*Manifest, Sum, error) {
-	f, err := os.Open(filepath.Join(dir, manifestName))
+	b, err := regular.ReadFile(filepath.Join(dir, manifestName), maxManifest)
 	if err != nil {
 		return nil, 0, err
-	}
-	defer f.Close() // opened to read: nothing can be lost
-	b, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(b) > maxManifest {
-		return nil, 0, fmt.Errorf("more than %d bytes", maxManifest)
 	}
 	return parseManifest(b)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -91,31 +92,27 @@ func checkName(name string) error {
 // Found is a checkpoint that List saw by its name, not opened yet.
 type Found struct {
 	Step int64
-	Dir  string
+	Dir  string // maybe a symbolic link
+	File bool   // it is no directory: it does not open, and Prune leaves it
 }
 
-// List names the checkpoints under root, newest step first, good and bad alike.
-// A root that does not exist is an error that is fs.ErrNotExist.
+// List names the checkpoints under root, newest step first, good and bad alike. It
+// follows symbolic links, since checkpoints are moved to larger disks. A root that does not exist is an error that is fs.ErrNotExist.
 func List(root string) ([]Found, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: list: %w", err)
 	}
-	dirs := map[int64]string{}
+	steps := map[int64]Found{}
 	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
 		// ReadDir sorts, and a dot comes before a letter: the committed one of
 		// a step follows its .old and takes its place.
 		if step, ok := parseStep(strings.TrimPrefix(e.Name(), oldPrefix)); ok {
-			dirs[step] = filepath.Join(root, e.Name())
+			link := e.Type()&fs.ModeSymlink != 0
+			steps[step] = Found{step, filepath.Join(root, e.Name()), !e.IsDir() && !link}
 		}
 	}
-	found := make([]Found, 0, len(dirs))
-	for step, dir := range dirs {
-		found = append(found, Found{step, dir})
-	}
+	found := slices.Collect(maps.Values(steps))
 	slices.SortFunc(found, func(a, b Found) int {
 		if a.Step > b.Step {
 			return -1

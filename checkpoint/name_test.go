@@ -46,17 +46,17 @@ func TestListIsByStepAndIgnoresTheRest(t *testing.T) {
 	for _, step := range []int64{5, 2000000000, 30} { // the second sorts wrongly as text
 		mustSave(t, root, step, sample("x"))
 	}
-	write(t, filepath.Join(root, "step-000000099"), nil) // a file
+	write(t, filepath.Join(root, "step-000000099"), nil) // a file, which Latest reports
 	for _, dir := range []string{"best", ".tmp-step-000000077", ".del-step-000000078", ".old-step-000000030"} {
 		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := steps(t, root); !slices.Equal(got, []int64{2000000000, 30, 5}) {
+	if got := steps(t, root); !slices.Equal(got, []int64{2000000000, 99, 30, 5}) {
 		t.Fatal(got)
 	}
-	if found, _ := List(root); found[1].Dir != Dir(root, 30) {
-		t.Fatalf("an .old was taken before its successor: %v", found[1])
+	if found, _ := List(root); found[2].Dir != Dir(root, 30) || !found[1].File || found[2].File {
+		t.Fatalf("%v: an .old was taken before its successor, or a file for a directory", found)
 	}
 	if _, err := List(filepath.Join(root, "nowhere")); !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
@@ -140,10 +140,12 @@ func TestPrune(t *testing.T) {
 	if entries, _ := os.ReadDir(root); len(entries) != 5 {
 		t.Fatalf("left behind: %v", entries)
 	}
-	for _, step := range []int64{0, 4} { // a crash left .old: beside its successor, and alone
-		if err := os.CopyFS(oldDir(root, step), os.DirFS(Dir(root, 5))); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.CopyFS(oldDir(root, 0), os.DirFS(Dir(root, 5))); err != nil { // a crash left .old next to its successor
+		t.Fatal(err)
+	}
+	mustSave(t, root, 4, sample("x"))
+	if err := os.Rename(Dir(root, 4), oldDir(root, 4)); err != nil { // and alone
+		t.Fatal(err)
 	}
 	if err := Prune(root, 3, oldDir(root, 4)); err != nil {
 		t.Fatal(err)

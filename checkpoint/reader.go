@@ -13,6 +13,8 @@ import (
 	"slices"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
 // heldBytes is the size from which on a section is streamed and no longer held
@@ -73,13 +75,9 @@ func Open(dir string) (*Checkpoint, error) {
 func openLink(dir string) (*Checkpoint, error) {
 	m, sum, err := readManifest(dir)
 	if err != nil {
-		if st, serr := os.Stat(dir); serr == nil && st.IsDir() && errors.Is(err, os.ErrNotExist) {
-			err = fmt.Errorf("it has no %s: it was never committed, or is incomplete: %w", manifestName, bare(filepath.Join(dir, manifestName), err))
-		} else if errors.Is(err, os.ErrNotExist) {
-			err = absent(dir)
-		} else {
-			err = fmt.Errorf("%s: %w", manifestName, err)
-		}
+		return nil, fmt.Errorf("%s: %w", dir, noManifest(dir, err))
+	}
+	if err := checkOrigin(dir, m); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	parts, err := readParts(dir, m)
@@ -93,6 +91,23 @@ func openLink(dir string) (*Checkpoint, error) {
 		}
 	}
 	return c, nil
+}
+
+// noManifest explains why the manifest of dir could not be read.
+func noManifest(dir string, err error) error {
+	info, serr := os.Stat(dir)
+	_, target := os.Readlink(dir)
+	switch {
+	case serr == nil && !info.IsDir():
+		return errors.New("it is a file, and a checkpoint is a directory: move it away")
+	case serr == nil && errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("it has no %s: it was never committed, or is incomplete: %w", manifestName, bare(filepath.Join(dir, manifestName), err))
+	case errors.Is(err, os.ErrNotExist) && target == nil:
+		return notThere("the symbolic link leads to a directory that is not there: is its disk mounted?")
+	case errors.Is(err, os.ErrNotExist):
+		return absent(dir)
+	}
+	return fmt.Errorf("%s: %w", manifestName, err)
 }
 
 // readParts reads the directories of all parts of m, which lie in dir.
@@ -120,7 +135,7 @@ func readParts(dir string, m *Manifest) ([][]section, error) {
 
 // readPart reads the directory of one part and checks all but the payloads.
 func readPart(path string, want File, h head) ([]section, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, bare(path, err)
 	}
@@ -129,7 +144,7 @@ func readPart(path string, want File, h head) ([]section, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !st.Mode().IsRegular() || st.Size() != want.Size {
+	if st.Size() != want.Size {
 		return nil, fmt.Errorf("%d bytes, the manifest says %d: cut short, or still being copied", st.Size(), want.Size)
 	}
 	b := make([]byte, headSize)
@@ -253,7 +268,7 @@ func (c *Checkpoint) Read(name string, read func(io.Reader) error) error {
 	}
 	s := c.parts[at.part][at.index]
 	path := filepath.Join(c.dir, c.manifest.Files[at.part].Name)
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err == nil {
 		in := &checked{r: io.NewSectionReader(f, s.offset, s.length), hash: xxh3.New(), left: s.length, read: c.read}
 		if s.length < c.held {
@@ -395,7 +410,7 @@ func (c *Checkpoint) VerifyOwn(ctx context.Context) error {
 	buf := make([]byte, chunk)
 	for p, sections := range now.parts {
 		path := filepath.Join(c.dir, now.manifest.Files[p].Name)
-		f, err := os.Open(path)
+		f, err := regular.Open(path)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("checkpoint: verify: %w", err))
 			continue

@@ -3,9 +3,10 @@ package checkpoint
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
 // Written waits until every rank has closed its part of a step and returns what the
@@ -36,7 +37,7 @@ func Written(ctx context.Context, root string, step int64, parts int) ([]File, e
 // closedPart describes a part whose trailer is there. Commit checks the rest.
 func closedPart(root string, step int64, part, parts int) (File, error) {
 	name := partName(part, parts)
-	f, err := os.Open(filepath.Join(tmpDir(root, step), name))
+	f, err := regular.Open(filepath.Join(tmpDir(root, step), name))
 	if err != nil {
 		return File{}, err
 	}

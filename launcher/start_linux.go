@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
 // dieWithLauncher has the kernel kill the process when the thread that starts it
@@ -43,7 +45,7 @@ func killMarked(mark string) {
 			if err != nil || pid == os.Getpid() {
 				continue
 			}
-			environ, err := os.ReadFile("/proc/" + n.Name() + "/environ")
+			environ, err := regular.ReadFile("/proc/"+n.Name()+"/environ", 1<<24)
 			if err == nil && strings.Contains("\x00"+string(environ), "\x00"+mark+"\x00") {
 				found = syscall.Kill(pid, syscall.SIGKILL) == nil || found
 			}

@@ -6,13 +6,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
 // Meeting is the file by which rank 0 of a job that wdlrun did not start tells
@@ -106,12 +107,7 @@ func (m Meeting) Read() (addr string, key Key, err error) {
 	if err := ownedByMe(info); err != nil {
 		return "", Key{}, fmt.Errorf("rank: rendezvous: %s %w", m.path, err)
 	}
-	f, err := os.Open(m.path)
-	if err != nil {
-		return "", Key{}, fmt.Errorf("rank: rendezvous: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, meetingMax+1))
+	b, err := regular.ReadFile(m.path, meetingMax)
 	if err != nil {
 		return "", Key{}, fmt.Errorf("rank: rendezvous: %w", err)
 	}

@@ -188,6 +188,14 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// opensAnything are the files that may open what is no regular file, or read one of
+// their own without a limit.
+var opensAnything = map[string]bool{
+	"checkpoint/disk.go":        true, // a directory, to sync it
+	"internal/golden/golden.go": true, // golden files of tests
+	"launcher/hosts.go":         true, // a hostfile may be a pipe
+}
+
 func TestOnlyTheRightRoomsTouchTheWorld(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.isTest() || s.isGenerated() || strings.HasPrefix(s.path, "cmd/") || strings.HasPrefix(s.path, "examples/") {
@@ -209,6 +217,10 @@ func TestOnlyTheRightRoomsTouchTheWorld(t *testing.T) {
 					t.Errorf("%s: only main exits", s.fset.Position(x.Pos()))
 				case "Getenv", "LookupEnv":
 					t.Errorf("%s: the environment is read by cmd and handed in", s.fset.Position(x.Pos()))
+				case "ReadFile", "Open":
+					if !opensAnything[s.path] && !strings.HasPrefix(s.path, "bench/") && !strings.HasPrefix(s.path, "internal/gen/") {
+						t.Errorf("%s: os.%s blocks on a pipe and reads without a limit: use internal/regular", s.fset.Position(x.Pos()), x.Sel.Name)
+					}
 				}
 			}
 			return true

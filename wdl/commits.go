@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/wdl/step"
 )
@@ -46,7 +47,7 @@ func openCommits(dir string, from commit.Record, warn func(string)) *commitLog {
 // the old one's queue, the record from which training goes on the new one's.
 func commitsUntil(path string, from commit.Record) (b []byte, last commit.Record) {
 	fresh := commit.AppendLogHeader(nil, from)
-	old, err := os.ReadFile(path)
+	old, err := regular.ReadFile(path, maxRunFile)
 	if err != nil {
 		return fresh, from // there is none
 	}
@@ -141,7 +142,7 @@ func (l *commitLog) describe(dir string, m runMode) {
 // readModes reads the modes of a run; there is one at least.
 func readModes(dir string) (all []runMode, err error) {
 	path := filepath.Join(dir, fileMode)
-	b, err := os.ReadFile(path)
+	b, err := regular.ReadFile(path, maxRunFile)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +157,7 @@ func readModes(dir string) (all []runMode, err error) {
 
 // readCommits reads the log of a run from its beginning.
 func readCommits(dir string) (records []commit.Record, err error) {
-	f, err := os.Open(filepath.Join(dir, fileCommits))
+	f, err := regular.Open(filepath.Join(dir, fileCommits))
 	if err != nil {
 		return nil, fmt.Errorf("wdl: replay: %w", err)
 	}

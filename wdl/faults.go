@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/chaos"
 	"github.com/wdlrun/wdlrun/wdl/step"
@@ -55,7 +56,7 @@ func FaultsOnPurpose(runDir string) ([]chaos.Fault, error) {
 
 func readFaults(dir string) (s struck, been []chaos.Fault, err error) {
 	path := filepath.Join(dir, fileChaos)
-	b, err := os.ReadFile(path)
+	b, err := regular.ReadFile(path, maxRunFile)
 	if err != nil {
 		return s, nil, err
 	}
@@ -102,7 +103,7 @@ func (j *job) strikes(runDir string) (s struck, err error) {
 	}
 	s = struck{Ranks: j.comm.Size()}
 	if len(j.opt.Chaos) > 0 {
-		err = writeFile(runDir, fileChaos, fmt.Appendf(nil, "ranks %d\n", s.Ranks))
+		err = writeMode(runDir, fileChaos, 0o600, fmt.Appendf(nil, "ranks %d\n", s.Ranks)) // it is locked
 		return s, err
 	}
 	return s, nil

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -126,7 +126,7 @@ func (j *job) leave(res *Result) error {
 // kept tells whether the run directory has the result of the job that took the last
 // step, which says more than that of one for which nothing was left.
 func (j *job) kept(res Result) bool {
-	b, err := os.ReadFile(filepath.Join(j.runDir, fileResult))
+	b, err := regular.ReadFile(filepath.Join(j.runDir, fileResult), maxRunFile)
 	var was Result
 	return err == nil && json.Unmarshal(b, &was) == nil && was.Steps == res.Steps && !was.Stopped
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/data/schema"
+	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
@@ -184,11 +185,8 @@ func LoadIndex(path string) (*encode.Encoder, error) {
 			return nil, err
 		}
 	default:
-		if info.Size() > maxShare {
-			return nil, fmt.Errorf("wdl: index: %s has %d bytes, at most %d are possible: is it a feature index?", path, info.Size(), maxShare)
-		}
-		if b, err = os.ReadFile(path); err != nil {
-			return nil, fmt.Errorf("wdl: index: %w", err)
+		if b, err = regular.ReadFile(path, maxShare); err != nil {
+			return nil, fmt.Errorf("wdl: index: %w: is it a feature index?", err)
 		}
 	}
 	e, err := encode.LoadEncoder(b)

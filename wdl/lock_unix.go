@@ -14,18 +14,20 @@ import (
 
 // lock makes this process the only one that trains in a run directory, until
 // unlock or its end, in whatever way. The lock is the kernel's; the file only
-// says who has it.
+// says who took it last. Its mode is 0600: whoever may open a file may lock it, and
+// another user must not be able to block a run.
 func lock(dir string) (unlock func(), err error) {
 	path := filepath.Join(dir, fileLock)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("wdl: run directory: %w", err)
 	}
+	f.Chmod(0o600) // one of an earlier release; it fails where another user owns it
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		who, _ := io.ReadAll(io.LimitReader(f, 100))
 		f.Close()
-		return nil, fmt.Errorf("wdl: run directory: %s %w (%s): wait for it, or train into a new directory by resuming from one of its checkpoints", dir, errInUse, strings.TrimSpace(string(who)))
+		return nil, fmt.Errorf("wdl: run directory: %s %w (the lock was last taken by %s): wait for it, or train into a new directory by resuming from one of its checkpoints", dir, errInUse, strings.TrimSpace(string(who)))
 	}
 	if err == nil { // file systems without locks go without
 		f.Truncate(0)

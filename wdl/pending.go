@@ -74,11 +74,12 @@ func (p *pending) start() {
 func (p *pending) commit(files []checkpoint.File) {
 	p.committed = true
 	place, err := json.Marshal(p.place)
-	if err != nil {
-		p.fault = err.Error()
+	run, err2 := checkpoint.RunID(p.root)
+	if err := errors.Join(err, err2); err != nil {
+		p.fault = errors.Join(err, checkpoint.Abandon(p.root, p.step)).Error()
 		return
 	}
-	m := checkpoint.Manifest{Step: p.step, Files: files, Meta: map[string]json.RawMessage{metaPlacement: place}}
+	m := checkpoint.Manifest{Step: p.step, Files: files, Run: run, Meta: map[string]json.RawMessage{metaPlacement: place}}
 	if p.since != step.Full {
 		m.Base = &checkpoint.Link{Step: p.since}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
@@ -183,7 +184,7 @@ func openMetrics(dir string, step int64, warn func(string)) *metricsLog {
 
 // dropLater removes the lines of metrics after a step, and a torn last one.
 func dropLater(path string, step int64) error {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -232,10 +233,17 @@ func (m *metricsLog) close() {
 	}
 }
 
+// maxRunFile bounds the files of a run directory that are read whole.
+const maxRunFile = 1 << 30
+
 // writeFile writes a small file of the run directory in one piece.
-func writeFile(dir, name string, b []byte) error {
+func writeFile(dir, name string, b []byte) error { return writeMode(dir, name, 0o644, b) }
+
+// writeMode is writeFile with the permissions of the file. A file that is locked has
+// 0600: the right to open it is the right to lock it.
+func writeMode(dir, name string, mode fs.FileMode, b []byte) error {
 	tmp := filepath.Join(dir, "."+name)
-	if err := os.WriteFile(tmp, b, 0o644); err != nil {
+	if err := os.WriteFile(tmp, b, mode); err != nil {
 		os.Remove(tmp)
 		return err
 	}

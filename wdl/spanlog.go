@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/wdlrun/wdlrun/data/stream"
+	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
 // fileSpans is the file of a run directory that says which spans of a stream were
@@ -51,7 +52,7 @@ func openSpans(dir string, n int64, warn func(string)) (*spanLog, error) {
 // readSpans returns the positions of a file. A torn last line, of a process that
 // was killed, is cut off.
 func readSpans(path string) (all []stream.Position, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := regular.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -63,7 +64,7 @@ func readSpans(path string) (all []stream.Position, err error) {
 	for {
 		line, err := r.ReadBytes('\n')
 		if err != nil {
-			return all, f.Truncate(whole)
+			return all, os.Truncate(path, whole)
 		}
 		var at stream.Position
 		if err := json.Unmarshal(line, &at); err != nil {

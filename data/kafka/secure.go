@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -17,6 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
 // Mechanisms of SASL: RFC 4616, and RFC 5802 with the hashes of RFC 7677.
@@ -71,7 +72,7 @@ func (a Address) mechanism() sasl.Mechanism {
 type credentials struct{ user, password string }
 
 func readCredentials(path string) (credentials, error) {
-	b, err := readLimited(path)
+	b, err := regular.ReadFile(path, mostSecurity)
 	if err != nil {
 		return credentials{}, final{fmt.Errorf("credentials: %w", err)}
 	}
@@ -116,7 +117,7 @@ func parseCredentials(b []byte) (c credentials, err error) {
 }
 
 func readAuthorities(path string) (*x509.CertPool, error) {
-	b, err := readLimited(path)
+	b, err := regular.ReadFile(path, mostSecurity)
 	if err != nil {
 		return nil, fmt.Errorf("ca: %w", err)
 	}
@@ -125,19 +126,6 @@ func readAuthorities(path string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("ca: %s: the file holds no certificate in PEM", path)
 	}
 	return pool, nil
-}
-
-func readLimited(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, mostSecurity+1))
-	if err == nil && len(b) > mostSecurity {
-		err = fmt.Errorf("%s: the file has more than %d bytes", path, mostSecurity)
-	}
-	return b, err
 }
 
 // aboutTLS tells whether the two sides cannot agree on TLS: asking again does not

@@ -15,6 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/data/adult"
 	"github.com/wdlrun/wdlrun/data/kafka"
 	"github.com/wdlrun/wdlrun/data/remote"
+	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
 // Builtin is what the names of embedded files start with.
@@ -80,7 +81,7 @@ func (f *File) raw() (Content, error) {
 	case f.remote != nil:
 		return f.remote.Open(), nil
 	}
-	h, err := os.Open(f.Name)
+	h, err := regular.Open(f.Name)
 	if err != nil {
 		return nil, fmt.Errorf("data: open: %w", err)
 	}

@@ -41,11 +41,10 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 
 	"github.com/wdlrun/wdlrun/data/schema"
+	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -230,16 +229,10 @@ func Default() *Config {
 // Load reads and parses a file. Its paths of data stay as they are written:
 // relative ones start at the working directory.
 func Load(path string) (*Config, error) {
-	f, err := os.Open(path)
+	b, err := regular.ReadFile(path, MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("config: load: %w (`wdlrun init -data FILE` writes one for your files)", err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("config: load: %w", err)
-	}
-	defer f.Close()
-	// One byte more than allowed tells a file that is too long.
-	b, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("config: load: %w", err)
 	}

@@ -1,0 +1,266 @@
+//go:build unix
+
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// saveRun saves a checkpoint of the run that writes in root.
+func saveRun(t *testing.T, root string, step int64, base *Link) {
+	t.Helper()
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	id, err := RunID(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := runSample(step)
+	m := Manifest{Step: step, Base: base, Run: id, Meta: map[string]json.RawMessage{}}
+	for p := range parts {
+		f, err := savePart(system{}, root, step, parts, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Files = append(m.Files, f)
+	}
+	if err := Commit(root, m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runSample is what saveRun saves. Two runs save the same, so that only their ids tell
+// them apart.
+func runSample(step int64) content { return sample(fmt.Sprintf("step %d", step)) }
+
+func copyDir(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestACheckpointIsWhatItsManifestSays(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		harm func(t *testing.T, root, other string)
+		want string // of the newer, which is refused
+	}{
+		{"renamed", func(t *testing.T, root, _ string) {
+			if err := os.Rename(Dir(root, 2), Dir(root, 3)); err != nil {
+				t.Fatal(err)
+			}
+		}, "its manifest is that of step 2"},
+		{"copied under another step", func(t *testing.T, root, _ string) { copyDir(t, Dir(root, 1), Dir(root, 3)) }, "its manifest is that of step 1"},
+		{"copied from another run", func(t *testing.T, root, other string) { copyDir(t, Dir(other, 9), Dir(root, 9)) }, "copied from another run"},
+		{"linked to another run", func(t *testing.T, root, other string) {
+			if err := os.Symlink(Dir(other, 9), Dir(root, 9)); err != nil {
+				t.Fatal(err)
+			}
+		}, "copied from another run"},
+		{"a file", func(t *testing.T, root, _ string) { write(t, Dir(root, 3), []byte("x")) }, "it is a file"},
+		{"a link that leads nowhere", func(t *testing.T, root, _ string) {
+			if err := os.Symlink(filepath.Join(root, "gone"), Dir(root, 3)); err != nil {
+				t.Fatal(err)
+			}
+		}, "is its disk mounted?"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			root, other := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+			saveRun(t, root, 1, nil)
+			saveRun(t, root, 2, nil)
+			saveRun(t, other, 9, nil)
+			c.harm(t, root, other)
+			ck, refused, err := Latest(root)
+			if err != nil || ck.Step() > 2 || len(refused) != 1 || !strings.Contains(refused[0].Error(), c.want) {
+				t.Fatalf("%v, refused %v, error %v", ck, refused, err)
+			}
+			if err := Prune(root, 1); err != nil {
+				t.Fatal(err)
+			}
+			if ck, _, err := Latest(root); err != nil || ck.Step() < 1 {
+				t.Fatalf("after Prune: %v, error %v", ck, err)
+			}
+		})
+	}
+}
+
+func TestACheckpointMayLieOnAnotherDisk(t *testing.T) {
+	root, disk := t.TempDir(), t.TempDir()
+	saveRun(t, root, 1, nil)
+	saveRun(t, root, 2, &Link{Step: 1})
+	for _, step := range []int64{1, 2} {
+		moved := filepath.Join(disk, stepName(step))
+		copyDir(t, Dir(root, step), moved)
+		if err := os.RemoveAll(Dir(root, step)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(moved, Dir(root, step)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, refused, err := Latest(root)
+	if err != nil || c.Step() != 2 || len(refused) > 0 {
+		t.Fatal(c, refused, err)
+	}
+	if err := c.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	saveRun(t, root, 3, nil)
+	if err := Prune(root, 1); err != nil {
+		t.Fatal(err)
+	}
+	if entries, _ := os.ReadDir(filepath.Join(disk, stepName(1))); len(entries) > 0 {
+		t.Fatalf("the pruned checkpoint still takes room: %v", entries)
+	}
+}
+
+func TestACopiedCheckpointOpensInItsNewRoot(t *testing.T) {
+	root, next := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	saveRun(t, root, 4, nil)
+	c, err := Open(Dir(root, 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(next, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Copy(c, next); err != nil {
+		t.Fatal(err)
+	}
+	saveRun(t, next, 5, &Link{Step: 4})
+	if c, refused, err := Latest(next); err != nil || c.Step() != 5 || len(refused) > 0 {
+		t.Fatal(c, refused, err)
+	}
+	write(t, filepath.Join(next, runFile), []byte("not an id\n"))
+	if _, err := Open(Dir(next, 5)); err == nil || !strings.Contains(err.Error(), "remove the file") {
+		t.Fatal(err)
+	}
+}
+
+// TestManyDamages damages a root in a thousand seeded ways. Each time the newest
+// checkpoint that opens is one that was written, and whatever is newer is refused with
+// a reason. Nothing blocks.
+func TestManyDamages(t *testing.T) {
+	good, other := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	for step := int64(1); step <= 3; step++ {
+		saveRun(t, good, step, nil)
+		saveRun(t, other, step+1, nil)
+	}
+	saveRun(t, good, 4, &Link{Step: 3})
+	roots := t.TempDir()
+	for seed := range uint64(1000) {
+		root := filepath.Join(roots, strconv.FormatUint(seed, 10))
+		copyDir(t, good, root)
+		r := rand.New(rand.NewPCG(seed, 1))
+		what := damage(t, r, root, other)
+		done := make(chan string, 1)
+		go func() { done <- latestIsTrue(t, root) }()
+		select {
+		case fault := <-done:
+			if fault != "" {
+				t.Fatalf("seed %d: %s: %s", seed, what, fault)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("seed %d: %s: it blocks", seed, what)
+		}
+	}
+}
+
+// latestIsTrue says what is wrong with the checkpoint that Latest takes.
+func latestIsTrue(t *testing.T, root string) string {
+	found, err := List(root)
+	if err != nil {
+		return err.Error()
+	}
+	c, refused, err := Latest(root, func(c *Checkpoint) error { return c.Verify(t.Context()) })
+	if err != nil {
+		return err.Error()
+	}
+	if i := len(refused); found[i].Step != c.Step() {
+		return fmt.Sprintf("step %d is taken, %d are refused of %v", c.Step(), i, found)
+	}
+	for _, r := range refused {
+		if !strings.Contains(r.Error(), root) {
+			return "the place is missing: " + r.Error()
+		}
+	}
+	got, err := load(c)
+	if err != nil {
+		return err.Error()
+	}
+	for name, want := range runSample(c.Step()).flat() {
+		if !bytes.Equal(got[name], want) {
+			return fmt.Sprintf("section %q of step %d is not what was written", name, c.Step())
+		}
+	}
+	return ""
+}
+
+// damage does one thing to a root that holds steps 1 to 4, of which 4 builds upon 3,
+// and leaves step 1 or 2 as it was.
+func damage(t *testing.T, r *rand.Rand, root, other string) string {
+	step := 3 + r.Int64N(2)
+	dir := Dir(root, step)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, entries[r.IntN(len(entries))].Name())
+	do := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	switch n := r.IntN(9); n {
+	case 0:
+		to := Dir(root, step+10)
+		do(os.Rename(dir, to))
+		return "renamed to " + to
+	case 1:
+		do(os.RemoveAll(dir))
+		copyDir(t, Dir(other, step), dir)
+		return "copied from another run: " + dir
+	case 2:
+		do(os.Remove(file))
+		do(os.Symlink(filepath.Join(Dir(other, step), filepath.Base(file)), file))
+		return "a link to another run: " + file
+	case 3:
+		do(os.Remove(file))
+		do(syscall.Mkfifo(file, 0o600))
+		return "a pipe: " + file
+	case 4:
+		do(os.Remove(file))
+		do(os.Symlink("/dev/zero", file))
+		return "a device: " + file
+	case 5:
+		do(os.RemoveAll(dir))
+		write(t, dir, []byte("checkpoint"))
+		return "a file: " + dir
+	case 6:
+		copyDir(t, dir, Dir(root, 5+r.Int64N(5)))
+		return "a duplicate of " + dir
+	case 7:
+		info, err := os.Stat(file)
+		do(err)
+		do(os.Truncate(file, r.Int64N(info.Size())))
+		return "cut: " + file
+	}
+	b, err := os.ReadFile(file)
+	do(err)
+	i := r.IntN(len(b))
+	b[i] ^= 1 << r.IntN(8)
+	do(os.WriteFile(file, b, 0o644))
+	return fmt.Sprintf("byte %d of %s", i, file)
+}
