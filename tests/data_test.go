@@ -283,7 +283,7 @@ func TestNoAUCOfOneClass(t *testing.T) {
 	if err != nil || len(runs) != 1 {
 		t.Fatal(runs, err)
 	}
-	if !strings.Contains(o.stdout, "test   AUC undefined (samples of one class alone)   log-loss ") {
+	if !strings.Contains(o.stdout, "test   AUC undefined (no positive samples)   log-loss ") {
 		t.Error(o.stdout)
 	}
 	const why = "none of the 2 records of [neg.csv] has the label 1, by field y: label.positive is [\"1\"]; "

@@ -17,7 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
-	"github.com/wdlrun/wdlrun/wdl/step"
+	"github.com/wdlrun/wdlrun/wdl/metrics"
 )
 
 // EvalOptions say what an evaluation does. Rank 0's count.
@@ -39,7 +39,7 @@ type EvalResult struct {
 	Trained    int64    `json:"trained_steps,omitempty"` // of the run, where the best epoch ended before
 	Data       []string `json:"data"`
 	Seconds    float64  `json:"seconds"`
-	step.Metrics
+	metrics.Metrics
 	Unknown map[string]int64 `json:"unknown,omitempty"` // values that a feature's vocabulary does not hold
 }
 
@@ -82,6 +82,7 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 	if err != nil {
 		return res, err
 	}
+	j.doubt(&m, firstFew(j.train.Names()))
 	res.WorldSize, res.Data, res.Metrics, res.Unknown = j.comm.Size(), j.train.Names(), m, unknown
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
 	return res, nil

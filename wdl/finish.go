@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/trace"
+	"github.com/wdlrun/wdlrun/wdl/metrics"
 )
 
 // finish restores the best epoch, evaluates the test data and writes the
@@ -46,7 +47,8 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 		model, valid, res.BestEpoch = j.cursor.Best, j.cursor.AtBest, j.cursor.Progress.BestEpoch
 	}
 	if valid != nil {
-		res.ValidAUC, res.ValidLogLoss = valid.AUC, &valid.LogLoss
+		j.doubt(valid, "the validation data")
+		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
 	}
 	if model != j.cursor.Step || j.lastSaved == model {
 		res.Checkpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), model)
@@ -66,7 +68,8 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 			return Result{}, err
 		}
 		j.metrics.write(metricLine{Event: "test", Step: j.cursor.Step, Epoch: j.cursor.Epoch, Samples: j.cursor.Samples, LogLoss: m.LogLoss, Metrics: &m})
-		res.TestAUC, res.TestLogLoss, res.TestAccuracy, res.TestUnknown = m.AUC, &m.LogLoss, &m.Accuracy, unknown
+		res.Test, res.TestAUC, res.TestLogLoss, res.TestAccuracy, res.TestUnknown = &m, m.AUC, &m.LogLoss, &m.Accuracy, unknown
+		j.doubt(&m, "the test data")
 	}
 	j.rec.Enter(trace.Wait)
 	res.MovedShards = j.moved
@@ -79,6 +82,13 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 		return Result{}, err
 	}
 	return res, collective.Barrier(j.comm)
+}
+
+// doubt warns of results that no sound training has.
+func (j *job) doubt(m *metrics.Metrics, what string) {
+	if line := m.Warning(what); line != "" {
+		j.warn(line)
+	}
 }
 
 // saveAgain tries once more to write the last checkpoint if that failed: the disk may

@@ -14,7 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/nearest"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
-	"github.com/wdlrun/wdlrun/wdl/step"
+	"github.com/wdlrun/wdlrun/wdl/metrics"
 )
 
 // inputs are the data of a job. Validation rows come from files of their own or
@@ -313,7 +313,7 @@ const evalBatch = 1024
 
 // evaluate computes the figures of the selected rows of a dataset, and how many
 // values of each feature its vocabulary does not hold.
-func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select) (m step.Metrics, unknown map[string]int64, err error) {
+func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select) (m metrics.Metrics, unknown map[string]int64, err error) {
 	j.rec.Enter(trace.Eval)
 	r, err := data.NewReader(d, j.encoder, data.ReaderConfig{
 		GlobalBatch: evalBatch * j.comm.Size(), Rank: j.comm.Rank(), Size: j.comm.Size(), Select: rows,

@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
+	"github.com/wdlrun/wdlrun/wdl/metrics"
 	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
@@ -283,7 +284,7 @@ func (j *job) endEpoch(ctx context.Context) error {
 // train.early_stop.metric has it. Where AUC is wanted and there is none it is the
 // log-loss, below any AUC and growing as it improves; instead then says so to those
 // for whom it decides something.
-func judged(t config.Train, m *step.Metrics) (metric float64, instead string) {
+func judged(t config.Train, m *metrics.Metrics) (metric float64, instead string) {
 	switch {
 	case t.EarlyStop.Metric == "logloss":
 		return m.LogLoss, ""

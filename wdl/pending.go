@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
+	"github.com/wdlrun/wdlrun/wdl/metrics"
 	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
@@ -32,7 +33,7 @@ type pending struct {
 	place   placement
 	owner   []int32 // of shards from this checkpoint on; nil: they stay
 	best    int64   // the best epoch's before this one
-	atBest  *step.Metrics
+	atBest  *metrics.Metrics
 
 	part      *part
 	file      checkpoint.File

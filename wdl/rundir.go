@@ -15,7 +15,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/regular"
-	"github.com/wdlrun/wdlrun/wdl/step"
+	"github.com/wdlrun/wdlrun/wdl/metrics"
 )
 
 // The files of a run directory.
@@ -149,15 +149,15 @@ var errInUse = errors.New("is in use by another training")
 
 // metricLine is one line of metrics.jsonl.
 type metricLine struct {
-	Event   string        `json:"event"` // train, valid or test
-	Time    string        `json:"time"`
-	Step    int64         `json:"step"`
-	Epoch   int64         `json:"epoch"`
-	Samples int64         `json:"samples"`
-	Rate    float64       `json:"rate,omitempty"` // factor of the learning rates
-	Speed   float64       `json:"samples_per_second,omitempty"`
-	LogLoss float64       `json:"logloss"`
-	Metrics *step.Metrics `json:"metrics,omitempty"`
+	Event   string           `json:"event"` // train, valid or test
+	Time    string           `json:"time"`
+	Step    int64            `json:"step"`
+	Epoch   int64            `json:"epoch"`
+	Samples int64            `json:"samples"`
+	Rate    float64          `json:"rate,omitempty"` // factor of the learning rates
+	Speed   float64          `json:"samples_per_second,omitempty"`
+	LogLoss float64          `json:"logloss"`
+	Metrics *metrics.Metrics `json:"metrics,omitempty"`
 }
 
 // metricsLog appends lines to metrics.jsonl. Training never fails for it: after

@@ -19,7 +19,7 @@ import (
 func evalCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "eval",
-		Usage:     "figures of a trained model on test data",
+		Usage:     "metrics of a trained model on test data",
 		UsageText: "wdlrun [launch flags] eval -resume DIR [-data FILE]…",
 		Description: `Evaluates the model of a run directory (its best epoch where early stopping chose
 one) or of one checkpoint. It changes nothing; any number of ranks will do, and any CPU,
@@ -77,7 +77,7 @@ func printEvaluated(w io.Writer, _ int, result []byte) error {
 		which = fmt.Sprintf(": epoch %d, the best; the training went on to step %d", r.Best, r.Trained)
 	}
 	fmt.Fprintf(w, "model  %s, step %d%s\ndata   %s, %d samples\n", r.Checkpoint, r.Step, which, strings.Join(r.Data, " "), r.Samples)
-	fmt.Fprintf(w, "%s   log-loss %.4f   accuracy %.4f\n", r.AUCText(), r.LogLoss, r.Accuracy)
+	fmt.Fprintf(w, "%s\n%s\n", r.Metrics, r.Base())
 	unknown(w, r.Unknown)
 	return nil
 }

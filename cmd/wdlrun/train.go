@@ -26,6 +26,7 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl"
 	"github.com/wdlrun/wdlrun/wdl/config"
+	"github.com/wdlrun/wdlrun/wdl/metrics"
 	"github.com/wdlrun/wdlrun/wdl/plan"
 )
 
@@ -336,15 +337,15 @@ func figures(w io.Writer, r wdl.Result) {
 		fmt.Fprintf(w, "train  log-loss %.4f in the last epoch\n", r.TrainLogLoss)
 	}
 	unknown(w, r.TrainUnknown)
-	if r.ValidLogLoss != nil {
+	if r.Valid != nil {
 		epoch := ""
 		if r.BestEpoch > 0 {
 			epoch = fmt.Sprintf("   (epoch %d, the best)", r.BestEpoch)
 		}
-		fmt.Fprintf(w, "valid  %s   log-loss %.4f%s\n", aucText(r.ValidAUC), *r.ValidLogLoss, epoch)
+		evaluated(w, "valid", r.Valid, epoch)
 	}
-	if r.TestLogLoss != nil {
-		fmt.Fprintf(w, "test   %s   log-loss %.4f   accuracy %.4f\n", aucText(r.TestAUC), *r.TestLogLoss, *r.TestAccuracy)
+	if r.Test != nil {
+		evaluated(w, "test", r.Test, "")
 		unknown(w, r.TestUnknown)
 	}
 	switch {
@@ -356,12 +357,12 @@ func figures(w io.Writer, r wdl.Result) {
 	tables(w, r)
 }
 
-// aucText is an AUC for people, or that there is none.
-func aucText(auc *float64) string {
-	if auc == nil {
-		return "AUC undefined (samples of one class alone)"
+// evaluated prints the metrics of an evaluation.
+func evaluated(w io.Writer, what string, m *metrics.Metrics, note string) {
+	fmt.Fprintf(w, "%-6s %s%s\n", what, m, note)
+	if base := m.Base(); base != "" {
+		fmt.Fprintf(w, "       %s\n", base)
 	}
-	return fmt.Sprintf("AUC %.4f", *auc)
 }
 
 // further says why nothing was left, and how to train on.

@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/layout"
+	"github.com/wdlrun/wdlrun/wdl/metrics"
 )
 
 // Trainer takes synchronous steps of one model with the other ranks of its
@@ -27,7 +28,7 @@ type Trainer struct {
 	model *model
 	clip  float64
 	image func() (*model, error) // makes another model over the same store
-	tally *tally
+	tally *metrics.Tally
 	norm  []float64 // one number, for the norm of the sharded gradients
 	ahead bool      // batches are prepared while the one before is computed, or announced so that tiers read ahead
 	every int64     // steps between two choices of the rows that every rank keeps
@@ -63,7 +64,7 @@ func Able(c *config.Config) error {
 // NewTrainer builds the model of a layout on a group whose transport has two channels:
 // the second is for what runs beside the computation. c is filled.
 func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l layout.Layout, begin Tables) (*Trainer, error) {
-	t := &Trainer{comm: comm, rec: rec, clip: c.Train.ClipNorm, every: max(c.Train.Hot.EverySteps, 1), tally: newTally(), norm: make([]float64, 1)}
+	t := &Trainer{comm: comm, rec: rec, clip: c.Train.ClipNorm, every: max(c.Train.Hot.EverySteps, 1), tally: metrics.NewTally(), norm: make([]float64, 1)}
 	if err := Able(c); err != nil {
 		return nil, err
 	}
@@ -338,31 +339,31 @@ func flag(b bool) float32 {
 	return 0
 }
 
-// Evaluate computes the figures of the batches that next returns, nil after the
+// Evaluate computes the metrics of the batches that next returns, nil after the
 // last. Every rank must return the same number of them, empty ones included.
 // Parameters and tables stay as they are.
-func (t *Trainer) Evaluate(next func() (*encode.Batch, error)) (Metrics, error) {
-	t.tally.reset()
+func (t *Trainer) Evaluate(next func() (*encode.Batch, error)) (metrics.Metrics, error) {
+	t.tally.Reset()
 	for {
 		b, err := next()
 		if err != nil {
-			return Metrics{}, err
+			return metrics.Metrics{}, err
 		}
 		t.rec.Enter(trace.Wait)
 		if b == nil {
-			return t.tally.reduce(t.comm)
+			return t.tally.Reduce(t.comm)
 		}
 		if err := t.model.pull(b, false); err != nil {
-			return Metrics{}, err
+			return metrics.Metrics{}, err
 		}
 		t.rec.Enter(trace.Eval)
 		loss, err := t.model.compute(b, 0, false)
 		if err != nil {
-			return Metrics{}, err
+			return metrics.Metrics{}, err
 		}
 		if !finite(loss) {
-			return Metrics{}, fmt.Errorf("wdl: evaluation: the loss is %v: %w", loss, t.model.nonFinite(b))
+			return metrics.Metrics{}, fmt.Errorf("wdl: evaluation: the loss is %v: %w", loss, t.model.nonFinite(b))
 		}
-		t.tally.add(t.model.logit, b.Label, loss)
+		t.tally.Add(t.model.logit, b.Label, nil)
 	}
 }

@@ -1,0 +1,109 @@
+// Package metrics computes what an evaluation reports: how well predictions rank
+// the samples, how good they are as probabilities, and how both compare with a
+// model that predicts the base rate for every sample.
+//
+// A Tally counts predictions on one rank; Reduce adds the tallies of all ranks.
+// Everything is counted in integers, so the results are the same, bit for bit,
+// however the samples are split among the ranks. A Tally takes at most 16 MiB,
+// usually a few hundred KiB. Groups does the same for samples that belong to
+// groups, such as users.
+//
+// A sample may have a weight. It then counts as so many samples in every metric
+// but Samples and Positives.
+package metrics
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Metrics are the results of one evaluation.
+type Metrics struct {
+	Samples   int64    `json:"samples"`
+	Positives int64    `json:"positives"` // of the samples
+	AUC       *float64 `json:"auc"`       // null if all samples have the same label
+	LogLoss   float64  `json:"logloss"`
+	Accuracy  float64  `json:"accuracy"`
+
+	// PRAUC is the area under the precision-recall curve as average precision:
+	// the precision at each threshold, weighted by the gain in recall.
+	PRAUC *float64 `json:"pr_auc"`
+	// BaseRate is the share of positive samples.
+	BaseRate float64 `json:"base_rate"`
+	// BaseLogLoss is the log-loss of predicting BaseRate for every sample.
+	BaseLogLoss float64 `json:"base_logloss"`
+	// NormalisedEntropy is LogLoss / BaseLogLoss (He et al. 2014); a useful model is below 1.
+	NormalisedEntropy *float64 `json:"normalised_entropy"`
+	// Calibration is the mean prediction divided by BaseRate.
+	Calibration *float64 `json:"calibration"`
+}
+
+// AUCText is the AUC for people, or why there is none.
+func (m Metrics) AUCText() string {
+	switch {
+	case m.AUC != nil:
+		return fmt.Sprintf("AUC %.4f", *m.AUC)
+	case m.Positives == 0:
+		return "AUC undefined (no positive samples)"
+	}
+	return "AUC undefined (no negative samples)"
+}
+
+// String is one line with the metrics by which models are compared.
+func (m Metrics) String() string {
+	return fmt.Sprintf("%s   log-loss %.4f   accuracy %.4f", m.AUCText(), m.LogLoss, m.Accuracy)
+}
+
+// Base is one line that compares the model with one that predicts the base rate, "" for
+// metrics of a release that did not compute it.
+func (m Metrics) Base() string {
+	switch {
+	case m.AUC == nil:
+		return fmt.Sprintf("base rate %.4f", m.BaseRate)
+	case m.NormalisedEntropy == nil || m.Calibration == nil || m.PRAUC == nil:
+		return ""
+	}
+	return fmt.Sprintf("base rate %.4f (log-loss %.4f)   normalised entropy %.4f   calibration %.4f   PR-AUC %.4f",
+		m.BaseRate, m.BaseLogLoss, *m.NormalisedEntropy, *m.Calibration, *m.PRAUC)
+}
+
+// perfect is the AUC from which a feature that contains the label is more likely than a
+// good model.
+const perfect = 0.9999
+
+// worse is the normalised entropy from which a log-loss counts as worse than the base
+// rate's. It is above 1, because a model cannot know the base rate of these very samples.
+const worse = 1.01
+
+// Warning says what looks wrong and what to do, "" for nothing. what names the samples.
+func (m Metrics) Warning(what string) string {
+	var lines []string
+	if m.AUC != nil && *m.AUC >= perfect {
+		lines = append(lines, fmt.Sprintf("the AUC of %s is %.4f: some feature probably contains the label; wdlrun data stats shows what each column tells about it", what, *m.AUC))
+	}
+	if m.NormalisedEntropy != nil && *m.NormalisedEntropy >= worse {
+		lines = append(lines, fmt.Sprintf("the log-loss of %s, %.4f, is worse than %.4f, which predicting the base rate %.4f for every sample gives: %s",
+			what, m.LogLoss, m.BaseLogLoss, m.BaseRate, m.remedy()))
+	}
+	return strings.Join(lines, "; ")
+}
+
+// remedy is what to try first if the log-loss is worse than that of the base rate.
+func (m Metrics) remedy() string {
+	switch {
+	case *m.AUC < 0.5:
+		return "its ranking is worse than chance, so compare the labels and columns with those of the training data"
+	case *m.Calibration > 1.25 || *m.Calibration < 0.8:
+		return fmt.Sprintf("the mean prediction is %.2f times the base rate, so check that labels and base rate are those of the training data, and lower train.optimizer.*.learning_rate", *m.Calibration)
+	}
+	return "the model is overconfident, so use fewer train.epochs, train.early_stop or train.l2, or lower train.optimizer.*.learning_rate"
+}
+
+// entropy is the log-loss of predicting rate for samples of which that share is positive.
+func entropy(rate float64) float64 {
+	if rate <= 0 || rate >= 1 {
+		return 0
+	}
+	return -rate*math.Log(rate) - (1-rate)*math.Log1p(-rate)
+}

@@ -1,0 +1,23 @@
+package metrics
+
+// sum adds non-negative numbers as multiples of 2^-48, so that neither their order
+// nor how they are split among ranks changes the result. Sums are added by adding
+// both fields; 2^15 of them do not overflow.
+type sum struct{ whole, part int64 } // 0 ≤ part < 2^48, except in a sum of sums
+
+const (
+	partBits   = 48
+	mostAddend = 1 << 40 // a larger number counts as this one: no useful model has such a loss
+)
+
+func (s *sum) add(x float64) {
+	if !(x <= mostAddend) { // or NaN
+		x = mostAddend
+	}
+	whole := int64(x)
+	s.part += int64((x - float64(whole)) * (1 << partBits))
+	s.whole += whole + s.part>>partBits
+	s.part &= 1<<partBits - 1
+}
+
+func (s sum) value() float64 { return float64(s.whole) + float64(s.part)/(1<<partBits) }

@@ -1,0 +1,214 @@
+package metrics
+
+import (
+	"math"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+// aucBits is the resolution of the histogram behind the AUC: logits are counted
+// by the upper bits of their float32 order, sign and exponent and eleven bits of
+// fraction. Two logits that share a bin differ by less than one part in 2,000
+// and count as a tie (half a correct pair).
+const aucBits = 20
+
+// pageBits is how many of them choose a bin within a page, half a power of two of
+// logits. Those of one model need a few dozen of the 1,024 pages.
+const pageBits = 10
+
+// page has the weights of the negatives and the positives of neighbouring bins.
+type page [2][1 << pageBits]int64
+
+// One is a weight of 1 in the integers that are counted. A weight is rounded to a
+// multiple of 1/One.
+const One = 1 << 20
+
+// unitsOf is a weight in multiples of 1/One.
+func unitsOf(weight float32) int64 { return int64(math.Round(float64(weight) * One)) }
+
+// Tally counts the predictions of an evaluation on one rank.
+type Tally struct {
+	pages  [1 << (aucBits - pageBits)]*page // nil: nothing was ever counted there
+	totals totals
+	sums   []int64 // of all ranks: by page, how many have it; then totals
+	flat   []int64 // the pages that some rank has, while they are summed
+}
+
+// totals are the counts of a Tally that need no histogram.
+type totals struct {
+	samples, positives int64
+	right              int64 // weight of samples on the right side of 1/2
+	loss, prediction   sum   // times weight
+}
+
+const totalsWidth = 7
+
+func (t *totals) put(to []int64) {
+	copy(to, []int64{t.samples, t.positives, t.right, t.loss.whole, t.loss.part, t.prediction.whole, t.prediction.part})
+}
+
+func totalsFrom(from []int64) totals {
+	return totals{from[0], from[1], from[2], sum{from[3], from[4]}, sum{from[5], from[6]}}
+}
+
+// NewTally returns a Tally that has counted nothing.
+func NewTally() *Tally {
+	t := new(Tally)
+	t.sums = make([]int64, len(t.pages)+totalsWidth)
+	return t
+}
+
+// Reset forgets everything that was counted.
+func (t *Tally) Reset() {
+	for _, p := range t.pages {
+		if p != nil {
+			*p = page{}
+		}
+	}
+	t.totals = totals{}
+}
+
+// page returns page i and makes it if it does not exist.
+func (t *Tally) page(i int) *page {
+	if t.pages[i] == nil {
+		t.pages[i] = new(page)
+	}
+	return t.pages[i]
+}
+
+// Add counts B predictions. weight is nil if each counts as one sample; otherwise
+// weights are from 0 to 2^20.
+func (t *Tally) Add(logit, label, weight []float32) {
+	units, w := int64(One), 1.0
+	for i, z := range logit {
+		if weight != nil {
+			units = unitsOf(weight[i])
+			w = float64(units) / One
+		}
+		class, bin := 0, order(z)
+		if label[i] > 0.5 {
+			class = 1
+		}
+		t.page(bin >> pageBits)[class][bin&(1<<pageBits-1)] += units
+		if (class == 1) == (z > 0) {
+			t.totals.right += units
+		}
+		t.totals.positives += int64(class)
+		loss, prediction := lossOf(float64(z), class)
+		t.totals.loss.add(w * loss)
+		t.totals.prediction.add(w * prediction)
+	}
+	t.totals.samples += int64(len(logit))
+}
+
+// lossOf is the log-loss of a logit, and the probability that it stands for.
+func lossOf(z float64, class int) (loss, p float64) {
+	e := math.Exp(-math.Abs(z))
+	p = 1 / (1 + e)
+	if z < 0 {
+		p = e / (1 + e)
+	}
+	return max(z, 0) - z*float64(class) + math.Log(1+e), p // exact to 2^-52
+}
+
+// order maps a float32 to the upper aucBits bits of an integer that sorts as
+// the floats do.
+func order(z float32) int {
+	b := math.Float32bits(z)
+	if b>>31 == 1 {
+		b = ^b
+	} else {
+		b |= 1 << 31
+	}
+	return int(b >> (32 - aucBits))
+}
+
+// Reduce sums the tallies of all ranks and returns the same metrics on each. What
+// travels is the list of pages, then those that some rank has.
+func (t *Tally) Reduce(c *collective.Comm) (Metrics, error) {
+	clear(t.sums)
+	for i, p := range t.pages {
+		if p != nil {
+			t.sums[i] = 1
+		}
+	}
+	t.totals.put(t.sums[len(t.pages):])
+	if err := collective.AllReduce(c, t.sums, collective.Sum); err != nil {
+		return Metrics{}, err
+	}
+	t.flat = t.flat[:0]
+	for i, ranks := range t.sums[:len(t.pages)] {
+		if ranks > 0 {
+			t.flat = append(append(t.flat, t.page(i)[0][:]...), t.page(i)[1][:]...)
+		}
+	}
+	if err := collective.AllReduce(c, t.flat, collective.Sum); err != nil {
+		return Metrics{}, err
+	}
+	from := t.flat
+	for i, ranks := range t.sums[:len(t.pages)] {
+		if ranks > 0 {
+			from = from[copy(t.pages[i][0][:], from):]
+			from = from[copy(t.pages[i][1][:], from):]
+		}
+	}
+	t.totals = totalsFrom(t.sums[len(t.pages):])
+	return t.metrics(), nil
+}
+
+// metrics computes the metrics from the counts.
+func (t *Tally) metrics() Metrics {
+	m := Metrics{Samples: t.totals.samples, Positives: t.totals.positives}
+	negatives, positives, pairs := t.ranking()
+	all := negatives + positives
+	if all == 0 {
+		return m
+	}
+	weight := float64(all) / One
+	m.LogLoss = t.totals.loss.value() / weight
+	m.Accuracy = float64(t.totals.right) / float64(all)
+	m.BaseRate = float64(positives) / float64(all)
+	m.BaseLogLoss = entropy(m.BaseRate)
+	if negatives == 0 || positives == 0 {
+		return m
+	}
+	auc, pr := pairs/(float64(negatives)*float64(positives)), t.averagePrecision(positives)
+	entropy, calibration := m.LogLoss/m.BaseLogLoss, t.totals.prediction.value()/weight/m.BaseRate
+	m.AUC, m.PRAUC, m.NormalisedEntropy, m.Calibration = &auc, &pr, &entropy, &calibration
+	return m
+}
+
+// ranking sums the weights of both classes and of the pairs of one positive and one
+// negative that the logits put in the right order, ties counting half (Hanley and
+// McNeil 1982). The AUC is the share of the right pairs.
+func (t *Tally) ranking() (negatives, positives int64, pairs float64) {
+	for _, p := range t.pages {
+		if p == nil {
+			continue
+		}
+		for i, n := range p[0] {
+			pairs += float64(p[1][i]) * (float64(negatives) + float64(n)/2)
+			negatives += n
+			positives += p[1][i]
+		}
+	}
+	return negatives, positives, pairs
+}
+
+// averagePrecision goes through the thresholds from the highest logit down.
+func (t *Tally) averagePrecision(positives int64) (area float64) {
+	var found, all int64
+	for k := len(t.pages) - 1; k >= 0; k-- {
+		p := t.pages[k]
+		if p == nil {
+			continue
+		}
+		for i := len(p[1]) - 1; i >= 0; i-- {
+			n := p[1][i]
+			if found, all = found+n, all+n+p[0][i]; n > 0 {
+				area += float64(n) / float64(positives) * float64(found) / float64(all)
+			}
+		}
+	}
+	return area
+}
