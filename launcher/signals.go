@@ -16,14 +16,28 @@ func (i Interrupted) Error() string { return "interrupted by signal: " + i.Signa
 // Code is the exit code of a process that ends for it: 128 and the signal's number.
 func (i Interrupted) Code() int { return 128 + signalNumber(i.Signal) }
 
+// NotIgnored returns those of some signals that were not ignored when the process
+// started. The others stay ignored: nohup and shells that start a program in the
+// background rely on it. Call it before signal.Notify.
+func NotIgnored(signals ...os.Signal) (rest []os.Signal) {
+	for _, s := range signals {
+		if !signal.Ignored(s) {
+			rest = append(rest, s)
+		}
+	}
+	return rest
+}
+
 // WithSignals returns a context that ends when the process is asked to end
-// (SIGINT, SIGTERM, SIGHUP), with the cause Interrupted. A second such signal
+// (SIGINT, SIGTERM, SIGHUP, unless ignored), with the cause Interrupted. A second such signal
 // ends the process at once, and the guard its ranks. stop ends the watch for
 // signals and must be called.
 func WithSignals(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, endingSignals[:]...)
+	if ending := NotIgnored(endingSignals[:]...); len(ending) > 0 { // Notify takes none for all
+		signal.Notify(signals, ending...)
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -41,6 +42,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
+	}
+	if signal.Ignored(os.Interrupt) { // as in the background of a shell; the commands would ignore it too
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
 	code := m.Run()
 	if bin, err := wdlrun(); err == nil {

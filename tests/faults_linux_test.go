@@ -348,6 +348,54 @@ func TestSignalToOneRank(t *testing.T) {
 	}
 }
 
+// TestIgnoredSignalsStayIgnored: nohup starts a program that ignores SIGHUP, and neither
+// the launcher nor the ranks may end by one then.
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd := command(t, dir, append([]string{"-np", "2", "train", "--json"}, short...)...)
+	cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pids := waitRanks(t, cmd.Process.Pid, 2)
+	kill(t, cmd.Process.Pid, syscall.SIGHUP)
+	for _, pid := range pids {
+		kill(t, pid, syscall.SIGHUP)
+	}
+	if o := end(t, cmd); o.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+}
+
+// TestTheFirstSignalEndsABlockedStart: a read that does not return cannot be
+// interrupted, so the process exits.
+func TestTheFirstSignalEndsABlockedStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "hosts")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(t, dir, "-hostfile", pipe, "train")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write, err := os.OpenFile(pipe, os.O_WRONLY, 0) // returns when the command has opened the other end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer write.Close()
+	kill(t, cmd.Process.Pid, syscall.SIGTERM)
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 143 || !strings.Contains(said.String(), "does not return") {
+		t.Fatalf("exit code %d\n%s", code, said.String())
+	}
+}
+
 // TestInterruptedWithoutRanks: a command that starts no ranks ends with the code of
 // the signal too, and leaves nothing half written.
 func TestInterruptedWithoutRanks(t *testing.T) {

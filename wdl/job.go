@@ -246,6 +246,12 @@ func (j *Job) Status() rank.Status {
 	return s
 }
 
+// Starting reports whether the first step has not begun.
+func (j *Job) Starting() bool {
+	_, phase, _ := j.rec.Now()
+	return phase < trace.Input
+}
+
 // unread shows a reader no more.
 func (d *display) unread() {
 	if r := d.reader.Swap(nil); r != nil {

@@ -310,6 +310,7 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 	p.chaos = c.String("chaos") != ""
 	orders, stop := checkpointOrders()
 	defer stop()
+	p.ranks.Store(true)
 	out, err := launcher.Run(c.Context, launcher.Job{
 		Plan: plan, Command: command, Env: linked(c, os.Environ()), Stdin: what.stdin, Suspends: true, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
 		Merged: what.verbatim || c.String("output") == "merged", Timeout: c.Duration("timeout"), Listen: c.String("coordinator"), Orders: orders,
@@ -543,6 +544,19 @@ func checkpointOrders() (<-chan control.Order, func()) {
 	return orders, func() { signal.Stop(signals); close(done) }
 }
 
+// startGrace is how long the first signal leaves a start, or a command without ranks, to
+// end by itself. After it the process exits: a read from a disk that does not answer
+// cannot be interrupted.
+const startGrace = 3 * time.Second
+
+// endStart ends a rank that was asked to stop and has not reached its first step.
+func (p *program) endStart(job *wdl.Job) {
+	if job.Starting() {
+		fmt.Fprintf(p.stderr, "wdlrun: stopped during the start, in phase %s: nothing was trained\n", job.Status().Phase)
+		os.Exit(stoppedCode)
+	}
+}
+
 // wishes turns orders and signals into wishes of the job: a checkpoint at the
 // end of the step, or one and the end. The launcher ends its ranks by SIGTERM,
 // and so do clusters that want a machine back. A rank that no launcher of ours has
@@ -550,7 +564,7 @@ func checkpointOrders() (<-chan control.Order, func()) {
 // to all, the moment that the first of them ends with a code that is not 0.
 func (p *program) wishes(s *control.Session, job *wdl.Job) (stop func()) {
 	signals, done := make(chan os.Signal, 4), make(chan struct{})
-	signal.Notify(signals, syscall.SIGTERM, os.Interrupt, syscall.SIGUSR1)
+	signal.Notify(signals, append(launcher.NotIgnored(syscall.SIGTERM, os.Interrupt), syscall.SIGUSR1)...)
 	go func() {
 		for {
 			select {
@@ -567,6 +581,9 @@ func (p *program) wishes(s *control.Session, job *wdl.Job) (stop func()) {
 					break
 				}
 				job.RequestStop()
+				if !s.World().Launched { // a launcher of ours kills ranks that take too long
+					time.AfterFunc(startGrace, func() { p.endStart(job) })
+				}
 			case <-done:
 				return
 			}

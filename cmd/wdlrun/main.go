@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -50,9 +51,10 @@ type program struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
 
-	chaos  bool   // there are faults on purpose
-	runDir string // of the training of which this process is a rank, once there is one
-	faults int    // of those that have been, how many a verdict has taken note of
+	ranks  atomic.Bool // the launcher is at work, which ends its ranks itself
+	chaos  bool        // there are faults on purpose
+	runDir string      // of the training of which this process is a rank, once there is one
+	faults int         // of those that have been, how many a verdict has taken note of
 }
 
 // exit is an error that only sets the exit code; what there was to say has been
@@ -77,6 +79,7 @@ func (p *program) printVersion(c *cli.Context) {
 func (p *program) main(args []string) int {
 	ctx, stop := p.signals()
 	defer stop()
+	defer context.AfterFunc(ctx, func() { p.endBlocked(ctx) })()
 	out := &printed{to: p.stdout}
 	p.stdout = out
 	app := p.app()
@@ -93,6 +96,19 @@ func (p *program) main(args []string) int {
 		code = max(code, 1)
 	}
 	return code
+}
+
+// endBlocked ends a command without ranks that a signal has not ended within startGrace.
+func (p *program) endBlocked(ctx context.Context) {
+	var stopped launcher.Interrupted
+	if !errors.As(context.Cause(ctx), &stopped) {
+		return
+	}
+	time.Sleep(startGrace)
+	if !p.ranks.Load() {
+		fmt.Fprintf(p.stderr, "wdlrun: %v; a read or a write does not return\n", stopped)
+		os.Exit(stopped.Code())
+	}
 }
 
 // code says what is wrong, and returns the exit code.
