@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/wdlrun/wdlrun/data/adult"
 	"github.com/wdlrun/wdlrun/data/kafka"
@@ -190,6 +192,9 @@ func (r *resolver) one(p string) ([]File, error) {
 	if p == "" {
 		return nil, errors.New("data: open: an empty file name")
 	}
+	if err := printable(p); err != nil {
+		return nil, err
+	}
 	p, err := PathOf(p)
 	if err != nil {
 		return nil, fmt.Errorf("data: open: %w", err)
@@ -210,6 +215,16 @@ func (r *resolver) one(p string) ([]File, error) {
 		return nil, fmt.Errorf("data: open: %s: %w; %s", p, fs.ErrNotExist, WhereAmI(p))
 	}
 	return nil, fmt.Errorf("data: open: %w", err)
+}
+
+// printable rejects the name of a file that could not be shown as it is: names stand in
+// messages, and one with a line break or an escape sequence could forge a line of a log
+// or clear a terminal.
+func printable(name string) error {
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return fmt.Errorf("data: open: the file name %q holds a control character or is not UTF-8: rename the file", name)
+	}
+	return nil
 }
 
 // WhereAmI helps to see why a path leads nowhere.
@@ -242,6 +257,8 @@ func folder(p string) ([]File, error) {
 	for _, e := range entries {
 		switch name := e.Name(); {
 		case e.IsDir() || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_"):
+		case printable(name) != nil:
+			return nil, printable(filepath.Join(p, name))
 		case isDocument(name):
 			return nil, fmt.Errorf("data: open: %s holds %s, which is no file of records; name those that are, such as %s", p, name, filepath.Join(p, "*.csv"))
 		default:
@@ -268,6 +285,9 @@ func several(pattern string, names []string) ([]File, error) {
 	slices.Sort(names)
 	var files []File
 	for _, name := range names {
+		if err := printable(name); err != nil {
+			return nil, err
+		}
 		info, err := os.Stat(name)
 		if err != nil {
 			return nil, fmt.Errorf("data: open: %w", err)

@@ -1,0 +1,26 @@
+package record
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestNamesThatForgeALine: the name of a file is chosen by whoever wrote it, and stands
+// in messages.
+func TestNamesThatForgeALine(t *testing.T) {
+	for _, name := range []string{"\x1b[2Jday.csv", "day\n[0] epoch 1 of 5.csv", "README\r.csv", "day\xff.csv"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("a,b\n"), 0o600); err != nil {
+			t.Skip("this file system has no such names: ", err)
+		}
+		for _, pattern := range []string{path, dir, filepath.Join(dir, "*.csv")} {
+			_, err := Resolve([]string{pattern})
+			if err == nil || !strings.Contains(err.Error(), "rename the file") || strings.ContainsAny(err.Error(), "\x1b\n\r\xff") {
+				t.Errorf("%q: error %q", pattern, err)
+			}
+		}
+	}
+}
