@@ -20,6 +20,7 @@ type Param struct {
 	Rows, Cols int    // a vector has one row
 	Init       Init
 	Decay      bool      // L2 applies: weights, not biases
+	Uses       int       // how often one sample's pass multiplies by it, 0 for once
 	Value      []float32 // Rows·Cols, row-major
 	Grad       []float32 // Rows·Cols: the sum over the batch
 	State      []float32 // what the group's rule keeps; empty without groups

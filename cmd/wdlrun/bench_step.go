@@ -36,7 +36,7 @@ Examples:
 			&cli.StringFlag{Name: "workload", Value: "w1", Usage: "`NAME`: " + strings.Join(step.Workloads(), " or ")},
 			&cli.StringFlag{Name: "config", Usage: "measure the training of YAML `FILE` instead, on generated rows of its shape; -batch says of how many, whatever its batch is"},
 			&cli.IntFlag{Name: "batch", Value: step.DefaultBatch, Usage: "`SAMPLES` a step, of all ranks together"},
-			&cli.StringFlag{Name: "model", Value: "wide_deep", Usage: "`KIND` of model: wide_deep, deepfm or dcn_v2"},
+			&cli.StringFlag{Name: "model", Value: "wide_deep", Usage: "`KIND` of model: wide_deep, deepfm, dcn_v2 or xdeepfm"},
 			&cli.IntFlag{Name: "threads", Usage: "`NUMBER` of threads of each rank", DefaultText: "the configuration's, of a workload 1"},
 			&cli.IntFlag{Name: "steps", Value: step.DefaultSteps, Usage: "`NUMBER` of steps that are timed"},
 			&cli.BoolFlag{Name: "bf16", Usage: "products in bfloat16, on a CPU with AVX512_BF16 or AMX"},

@@ -189,15 +189,21 @@ func (k checker) kind() {
 	if m.Cross != (Cross{}) && kind != "dcn_v2" {
 		k.bad("model.cross", "has no meaning for %s: only dcn_v2 has cross layers", kind)
 	}
+	if len(m.CIN) > 0 && kind != "xdeepfm" {
+		k.bad("model.cin", "has no meaning for %s: only xdeepfm has an interaction network", kind)
+	}
+	if most := 16; len(m.CIN) > most {
+		k.bad("model.cin", "has %d layers, at most %d are possible", len(m.CIN), most)
+	}
 	if kind != "wide_deep" && !on(m.Deep) {
 		k.later("model.kind", "model.deep", kind+" is a network of embeddings; for the wide part alone use wide_deep")
 	}
-	if kind != "deepfm" || k.crowded() {
+	if kind != "deepfm" && kind != "xdeepfm" || k.crowded() {
 		return
 	}
 	for i, t := range k.c.Tables {
 		if t.Dim != 0 && t.Dim != k.full.Model.EmbeddingDim {
-			k.bad(fmt.Sprintf("tables[%d].dim", i), "is %d and model.embedding_dim %d: a factorization machine needs embeddings of one width", t.Dim, k.full.Model.EmbeddingDim)
+			k.bad(fmt.Sprintf("tables[%d].dim", i), "is %d and model.embedding_dim %d: %s needs embeddings of one width", t.Dim, k.full.Model.EmbeddingDim, kind)
 		}
 	}
 }

@@ -123,7 +123,7 @@ type Init struct {
 // deep logit (embeddings and dense inputs through the network of its kind).
 // Either part may be left out: wide alone is logistic regression.
 type Model struct {
-	Kind         string  `yaml:"kind"` // wide_deep, deepfm or dcn_v2
+	Kind         string  `yaml:"kind"` // wide_deep, deepfm, dcn_v2 or xdeepfm
 	Wide         *bool   `yaml:"wide"`
 	Deep         *bool   `yaml:"deep"`
 	EmbeddingDim int     `yaml:"embedding_dim"` // E
@@ -135,6 +135,7 @@ type Model struct {
 	Dropout      float64 `yaml:"dropout"`
 	Weights      string  `yaml:"weights"` // how the MLP starts: he or pytorch
 	Cross        Cross   `yaml:"cross"`   // of dcn_v2
+	CIN          []int   `yaml:"cin"`     // of xdeepfm: feature maps of each layer
 }
 
 // Cross is the cross network of DCN-v2.

@@ -38,10 +38,7 @@ func defaults(c *Config) (d Config) {
 		}
 	}
 
-	if c.Model.Kind == "dcn_v2" {
-		d.Model.Cross.Layers = 3            // the paper finds two or three best
-		d.Model.Cross.Structure = "stacked" // the better one on Criteo in the paper
-	}
+	d.Model.interactions(c.Model.Kind)
 
 	t := &d.Train
 	t.Epochs = 1 // click models overfit from the second pass on
@@ -78,6 +75,19 @@ func defaults(c *Config) (d Config) {
 	t.Checkpoint = c.Train.Checkpoint.defaults()
 	t.Hot.EverySteps = 1024 // a choice costs some steps, traffic shifts in minutes
 	return d
+}
+
+// interactions sets the defaults of what only one kind of model has.
+func (d *Model) interactions(kind string) {
+	switch kind {
+	case "dcn_v2":
+		d.Cross.Layers = 3            // the paper finds two or three best
+		d.Cross.Structure = "stacked" // the better one on Criteo in the paper
+	case "xdeepfm":
+		// The paper takes 100 to 200 maps and finds depth 2 or 3 best; a layer of 200
+		// over 200 costs 40 times as much as one of 32 over 32.
+		d.CIN = []int{32, 32}
+	}
 }
 
 func (c Checkpoint) defaults() (d Checkpoint) {

@@ -20,7 +20,7 @@ func encodings() []string {
 }
 func poolings() []string    { return []string{"sum", "mean", "sqrtn"} }
 func initKinds() []string   { return []string{"normal", "uniform", "zero"} }
-func kinds() []string       { return []string{"wide_deep", "deepfm", "dcn_v2"} }
+func kinds() []string       { return []string{"wide_deep", "deepfm", "dcn_v2", "xdeepfm"} }
 func activations() []string { return []string{"relu", "tanh", "sigmoid", "identity"} }
 func strategies() []string  { return []string{"auto", "rows", "pooled", "replicated"} }
 func numbers() []string     { return []string{"float32", "bfloat16"} }
@@ -121,6 +121,12 @@ func dataSections() []section {
 	}
 }
 
+const modelAbout = "logit = wide weights of all keys + network(x), x = the embeddings and dense inputs. The network is, by kind,\n" +
+	"wide_deep (Cheng et al. 2016)  MLP(x)\n" +
+	"deepfm    (Guo et al. 2017)    MLP(x) + products of all pairs of embeddings\n" +
+	"dcn_v2    (Wang et al. 2021)   MLP(cross(x)) or MLP(x) + w cross(x)\n" +
+	"xdeepfm   (Lian et al. 2018)   MLP(x) + w CIN(embeddings)"
+
 func modelSections() []section {
 	return []section{
 		{"tables[]", reflect.TypeFor[Table](), "How one table differs. A table is named by the features and crosses that use it.", []key{
@@ -162,10 +168,7 @@ func modelSections() []section {
 			{name: "deep", def: "train.l2.deep", about: "of its embeddings", rng: "[0, inf)"},
 			{name: "wide", def: "train.l2.wide", about: "of its wide weights", rng: "[0, inf)"},
 		}},
-		{"model", reflect.TypeFor[Model](), "logit = wide weights of all keys + network(x), x = the embeddings and dense inputs. The network is, by kind,\n" +
-			"wide_deep (Cheng et al. 2016)  MLP(x)\n" +
-			"deepfm    (Guo et al. 2017)    MLP(x) + products of all pairs of embeddings\n" +
-			"dcn_v2    (Wang et al. 2021)   MLP(cross(x)) or MLP(x) + w cross(x)", []key{
+		{"model", reflect.TypeFor[Model](), modelAbout, []key{
 			{name: "kind", def: "wide_deep", about: "the architecture", choices: kinds(), shown: true},
 			{name: "wide", def: "true", about: "false leaves the linear part out; for dcn_v2, whose paper has none, false is the default"},
 			{name: "deep", def: "true", about: "false leaves the MLP out: logistic regression"},
@@ -178,6 +181,7 @@ func modelSections() []section {
 			{name: "dropout", def: "0", about: "share of hidden units left out in training", rng: "[0, 1)", shown: true},
 			{name: "weights", def: "he", about: "how the MLP's weights start: he (uniform, variance 2/in before relu, else Glorot's), pytorch (uniform within 1/sqrt(in), biases too)", choices: weights()},
 			{name: "cross", about: "dcn_v2: its cross layers"},
+			{name: "cin", about: "xdeepfm: feature maps of each layer of its interaction network, [32, 32] by default, up to 16 layers; the cost grows with the product of two layers' maps", rng: "[1, 4096]", filled: true},
 		}},
 		{"model.cross", reflect.TypeFor[Cross](), "Cross layers of dcn_v2: x' = x0 * (W x + b) + x, element by element, from x = x0, the input.", []key{
 			{name: "layers", def: "3", about: "how many", rng: "[1, 16]"},

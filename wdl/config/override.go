@@ -234,6 +234,9 @@ func (c *Config) dropKind() {
 	} else if !c.Model.wide() {
 		c.dropWide()
 	}
+	if c.Model.Kind != "xdeepfm" {
+		c.Model.CIN = nil
+	}
 	if c.Model.Kind != "wide_deep" && !on(c.Model.Deep) {
 		c.Model.Deep = nil
 	}

@@ -117,6 +117,7 @@ func TestSetAll(t *testing.T) {
 	for _, both := range [][]string{
 		{"train.batch=64", "train.global_batch=512"}, {"train.global_batch=512", "train.batch=64"},
 		{"label.threshold=1", "label.positive=[a]"}, {"model.cross.layers=2", "model.kind=deepfm"},
+		{"model.cin=[4, 4]", "model.kind=deepfm"},
 	} {
 		err := SetAll(c, both)
 		first, _, _ := strings.Cut(both[0], "=")

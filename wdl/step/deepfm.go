@@ -24,22 +24,31 @@ type deepFM struct {
 }
 
 func newDeepFM(a *dense.Arena, c *config.Config, l layout.Layout, reduce func([]float32) error) (network, error) {
-	fields, embed := 0, 0
-	for _, f := range l.Features {
-		if f.DeepPart < 0 {
-			continue
-		}
-		dim := l.Tables[f.Table].Parts[f.DeepPart].Dim
-		if fields++; fields > 1 && dim != embed {
-			return nil, fmt.Errorf("wdl: deepfm: feature %s has embeddings of %d columns, others of %d: a factorization machine needs one width", f.Name, dim, embed)
-		}
-		embed = dim
+	fields, embed, err := oneWidth(l, "deepfm: a factorization machine")
+	if err != nil {
+		return nil, err
 	}
 	mlp, err := newMLP(a, c, l.Width, 1, reduce)
 	if err != nil {
 		return nil, err
 	}
 	return &deepFM{mlp, dense.NewFM("fm", fields, embed, l.Width)}, nil
+}
+
+// oneWidth returns how many features are in the network and the width of their
+// embeddings, which what (a part of a model) needs to be the same for all.
+func oneWidth(l layout.Layout, what string) (fields, embed int, err error) {
+	for _, f := range l.Features {
+		if f.DeepPart < 0 {
+			continue
+		}
+		dim := l.Tables[f.Table].Parts[f.DeepPart].Dim
+		if fields++; fields > 1 && dim != embed {
+			return 0, 0, fmt.Errorf("wdl: %s needs embeddings of one width: feature %s has %d columns, others have %d", what, f.Name, dim, embed)
+		}
+		embed = dim
+	}
+	return fields, embed, nil
 }
 
 // parts implements byRows.

@@ -5,7 +5,8 @@
 //
 // Trainer takes synchronous steps; Tolerant, over a Trainer, steps that slow ranks do not
 // hold up; Slots, over a Trainer, steps whose bits do not depend on the number of ranks.
-// A model is one file that makes a network (wide_deep.go, deepfm.go, dcn.go), and a line
+// A model is one file that makes a network (wide_deep.go, deepfm.go,
+// dcn.go, xdeepfm.go), and a line
 // in model.go. Every rank of a group makes the same calls; none is safe for concurrent
 // use.
 //

@@ -47,6 +47,8 @@ func newNetwork(a *dense.Arena, c *config.Config, l layout.Layout, reduce func([
 		return newDeepFM(a, c, l, reduce)
 	case "dcn_v2":
 		return newDCN(a, c, l, reduce)
+	case "xdeepfm":
+		return newXDeepFM(a, c, l, reduce)
 	}
 	return nil, fmt.Errorf("wdl: model %q is not known", c.Model.Kind)
 }

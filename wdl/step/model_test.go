@@ -21,13 +21,14 @@ var kinds = []config.Model{
 	{Kind: "deepfm"},
 	{Kind: "dcn_v2", Cross: config.Cross{Layers: 2}},
 	{Kind: "dcn_v2", Cross: config.Cross{Layers: 2, Rank: 3, Structure: "parallel"}, Wide: new(bool)},
+	{Kind: "xdeepfm", CIN: []int{3, 2}}, // that of testdata/xdeepfm.py
 }
 
 // kindConfig is the fixture's configuration for another kind of model, with an
 // activation that has a slope everywhere.
 func kindConfig(m config.Model) (*config.Config, []encode.SparseColumn) {
 	c, columns := parityConfig("sgd")
-	c.Model.Kind, c.Model.Cross, c.Model.Activation = m.Kind, m.Cross, "tanh"
+	c.Model.Kind, c.Model.Cross, c.Model.CIN, c.Model.Activation = m.Kind, m.Cross, m.CIN, "tanh"
 	c.Model.Init.Scale = 0.5 // large enough for products of embeddings to count
 	if m.Wide != nil {
 		c.Model.Wide = m.Wide

@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/data/schema"
+	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
@@ -44,8 +45,12 @@ const (
 	parityTolerance = 2e-5
 )
 
-func loadParity(t *testing.T) (p parity) {
-	b, err := os.ReadFile("testdata/parity.json")
+func loadParity(t *testing.T) parity { return loadParityOf(t, "parity") }
+
+// loadParityOf reads testdata/name.json; xdeepfm.py has written one of the same model
+// with an interaction network.
+func loadParityOf(t *testing.T, name string) (p parity) {
+	b, err := os.ReadFile("testdata/" + name + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,13 +144,25 @@ var denseNames = map[string]string{
 	"w1":        "deep/linear0/weight", "b1": "deep/linear0/bias",
 	"w2": "deep/linear1/weight", "b2": "deep/linear1/bias",
 	"w3": "deep/out/weight", "b3": "deep/out/bias",
+	"cin0": "cin/layer0/weight", "cin1": "cin/layer1/weight", "cin_out": "cin/out/weight", "cin_bias": "cin/out/bias",
+}
+
+// denseParams returns the fixture's parameters of a trainer, by the fixture's names.
+func (p parity) denseParams(tr *Trainer) map[string]*dense.Param {
+	all := map[string]*dense.Param{}
+	for name, own := range denseNames {
+		if _, ok := p.Init[name]; ok {
+			all[name] = tr.model.arena.Param(own)
+		}
+	}
+	return all
 }
 
 // start gives a trainer the fixture's parameters. Rows are set through the
 // format of a saved shard, which the package comment of sparse documents.
 func (p parity) start(t *testing.T, tr *Trainer) error {
-	for name, own := range denseNames {
-		v := tr.model.arena.Param(own).Value
+	for name, own := range p.denseParams(tr) {
+		v := own.Value
 		for i, x := range numbers(t, p.Init[name]) {
 			v[i] = float32(x)
 		}
@@ -245,22 +262,28 @@ func near(what string, got []float32, want []float64) error {
 	return nil
 }
 
-func TestParity(t *testing.T) {
-	p := loadParity(t)
+func TestParity(t *testing.T)        { testParity(t, "parity", config.Model{}) }
+func TestParityXDeepFM(t *testing.T) { testParity(t, "xdeepfm", kinds[len(kinds)-1]) }
+
+func testParity(t *testing.T, name string, m config.Model) {
+	p := loadParityOf(t, name)
 	for kind := range p.Runs {
 		for _, x := range []struct{ ranks, threads, chunk int }{
 			{1, 1, chunkRows}, {2, 1, chunkRows}, {3, 1, chunkRows}, {1, 1, 4}, {1, 2, 2}, {1, 4, 1}, {2, 2, 1}, {1, 8, 1},
 		} {
 			t.Run(fmt.Sprintf("%s/%d ranks/%d threads/chunks of %d", kind, x.ranks, x.threads, x.chunk), func(t *testing.T) {
-				p.run(t, kind, x.ranks, x.threads, x.chunk)
+				p.run(t, kind, m, x.ranks, x.threads, x.chunk)
 			})
 		}
 	}
 }
 
-func (p parity) run(t *testing.T, kind string, size, threads, chunk int) {
+func (p parity) run(t *testing.T, kind string, m config.Model, size, threads, chunk int) {
 	onRanks(t, size, func(comm *collective.Comm) error {
 		c, columns := parityConfig(kind)
+		if m.Kind != "" {
+			c.Model.Kind, c.Model.CIN = m.Kind, m.CIN
+		}
 		c.Train.Threads = threads
 		tr, err := NewTrainer(comm, trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
 		if err != nil {
@@ -309,8 +332,8 @@ func (p parity) train(t *testing.T, tr *Trainer, kind string) error {
 // has changed.
 func (p parity) gradients(t *testing.T, tr *Trainer, kind string) error {
 	want := p.Runs[kind].Grads
-	for name, own := range denseNames {
-		mean := slices.Clone(tr.model.arena.Param(own).Grad)
+	for name, own := range p.denseParams(tr) {
+		mean := slices.Clone(own.Grad)
 		for i := range mean {
 			mean[i] /= float32(len(p.Label))
 		}
@@ -333,8 +356,8 @@ func (p parity) gradients(t *testing.T, tr *Trainer, kind string) error {
 }
 
 func (p parity) parameters(t *testing.T, tr *Trainer, want map[string]json.RawMessage) error {
-	for name, own := range denseNames {
-		if err := near("parameter "+name, tr.model.arena.Param(own).Value, numbers(t, want[name])); err != nil {
+	for name, own := range p.denseParams(tr) {
+		if err := near("parameter "+name, own.Value, numbers(t, want[name])); err != nil {
 			return err
 		}
 	}

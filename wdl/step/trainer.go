@@ -197,7 +197,7 @@ func (t *Trainer) Traffic() sparse.Counters { return t.model.store.Counters() }
 func (t *Trainer) FLOP() (n int64) {
 	for _, p := range t.model.arena.Params() {
 		if p.Decay { // weights, not biases
-			n += 6 * int64(p.Rows) * int64(p.Cols)
+			n += 6 * int64(p.Rows) * int64(p.Cols) * int64(max(p.Uses, 1))
 		}
 	}
 	return n
