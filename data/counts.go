@@ -8,6 +8,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/data/schema"
+	"github.com/wdlrun/wdlrun/data/signal"
 	"github.com/wdlrun/wdlrun/data/wire"
 )
 
@@ -24,6 +25,7 @@ type Counts struct {
 	content   uint64         // sum of the digests of the blocks, which no order changes
 	late      []string       // fields that have come, of those that are watched
 	valued    []byte         // a bit for each column of the schema: some record has a value of it
+	sample    *signal.Sample // of its columns but the label's; nil: no block was counted
 }
 
 // span32 is a run of blocks.
@@ -61,7 +63,7 @@ func (c *Counts) tooBad(most int64) error {
 }
 
 const (
-	countsMagic = "wdlcnt5\n"
+	countsMagic = "wdlcnt6\n"
 	mostFaults  = 8 // that are kept of a dataset
 	mostText    = 1 << 12
 	mostColumns = 1 + 2*schema.MostInputs // the label, fields, and those of weights
@@ -96,7 +98,11 @@ func (c *Counts) Marshal() []byte {
 	for _, name := range c.late {
 		b = append(binary.AppendUvarint(b, uint64(len(name))), name...)
 	}
-	return append(binary.AppendUvarint(b, uint64(len(c.valued))), c.valued...)
+	b = append(binary.AppendUvarint(b, uint64(len(c.valued))), c.valued...)
+	if c.sample == nil {
+		return append(b, 0)
+	}
+	return c.sample.Append(append(b, 1))
 }
 
 // Merge adds the encoded counts of other blocks of the same dataset. After an
@@ -142,6 +148,12 @@ func (c *Counts) Merge(b []byte) error {
 		}
 	}
 	c.addValued(o.valued)
+	switch {
+	case c.sample == nil:
+		c.sample = o.sample
+	case o.sample != nil:
+		return c.sample.Merge(o.sample)
+	}
 	return nil
 }
 
@@ -191,6 +203,9 @@ func countsFrom(b []byte) (c Counts, err error) {
 		c.late = append(c.late, string(r.Bytes(record.MostLine)))
 	}
 	c.valued = slices.Clone(r.Bytes(mostColumns/8 + 1))
+	if r.Byte() == 1 {
+		c.sample = signal.From(r, mostColumns, sampled)
+	}
 	if err := r.End(); err != nil {
 		return Counts{}, err
 	}

@@ -23,6 +23,7 @@ type Dataset struct {
 	schema schema.Schema // filled
 	late   []string      // of them, those that no record has that was read so far
 	absent []string      // fields of which no record has a value
+	leaks  []Leak        // fields that give the label away
 	excuse bool          // late fields need not come
 	stream bool          // some file can only be read onwards
 	digest uint64
@@ -159,7 +160,7 @@ func (d *Dataset) Use(c *Counts) error {
 	if err := d.Lacks(c); err != nil {
 		return err
 	}
-	d.absent = d.AbsentIn(c)
+	d.absent, d.leaks = d.AbsentIn(c), d.LeaksIn(c)
 	d.totals = t
 	for s := range d.chosen {
 		d.chosen[s] = sync.OnceValue(func() []int32 { return d.choose(Select(s)) })

@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/data/schema"
+	"github.com/wdlrun/wdlrun/data/signal"
 )
 
 // Scan reads part number part, tally from 0, of parts: a run of blocks that
@@ -54,6 +55,7 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, pr
 		}
 	}
 	c.spans, c.positives, c.faults, c.late = []span32{sp}, s.positives, s.faults, s.watch.Came()
+	c.sample = s.sample.Sample
 	c.addValued(s.valued())
 	if err := c.tooBad(d.set.Source.MaxBad); err != nil {
 		return nil, err
@@ -68,6 +70,7 @@ type scanner struct {
 	*encode.RowCoder
 	watch     *encode.Watch
 	fit       *encode.Fit
+	sample    sampler
 	positives int64
 	faults    []record.Fault // the first
 }
@@ -78,7 +81,8 @@ func (d *Dataset) newScanner(s schema.Schema) (*scanner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &scanner{Dataset: d, Input: d.set.NewInput(c.FieldsRead()), RowCoder: c, watch: encode.NewWatch(c, d.watched())}, nil
+	sample := sampler{Sample: signal.New(len(c.FieldsRead())-1, sampled)}
+	return &scanner{Dataset: d, Input: d.set.NewInput(c.FieldsRead()), RowCoder: c, watch: encode.NewWatch(c, d.watched()), sample: sample}, nil
 }
 
 // tally is what one block holds.
@@ -175,6 +179,7 @@ func (s *scanner) take(b int, r int32) error {
 		s.positives++
 	}
 	s.watch.Look()
+	s.sample.look(s.RowCoder, b, r)
 	if s.fit != nil && !s.hold.holds(b, r) {
 		return s.fit.Add(s.RowCoder)
 	}

@@ -444,8 +444,13 @@ func (j *job) start() error {
 	if j.cursor.Rows == 0 {
 		return errors.New("wdl: no row of the training data is left beside those held out")
 	}
-	if n := j.train.Rows(data.All); j.train.Positives() == 0 && j.eval == nil {
+	n, ones := j.train.Rows(data.All), j.train.Positives()
+	switch {
+	case j.eval != nil:
+	case ones == 0:
 		return fmt.Errorf("wdl: none of the %d training rows has the label 1, %s; the values that are there: wdlrun data show FILE", n, j.labelRule())
+	case ones == n:
+		return fmt.Errorf("wdl: all %d training rows have the label 1, %s; the values that are there: wdlrun data show FILE", n, j.labelRule())
 	}
 	return nil
 }
@@ -486,9 +491,6 @@ func (j *job) advise() {
 	}
 	if j.following != nil {
 		return
-	}
-	if n := j.train.Rows(data.All); j.train.Positives() == n {
-		j.opt.Warn(fmt.Sprintf("all of the %d training rows have the label 1, %s; the values that are there: wdlrun data show FILE", n, j.labelRule()))
 	}
 	if s := j.config.Train.Schedule; s.Warmup >= j.total() && !j.done() {
 		j.opt.Warn(fmt.Sprintf("the learning rate never reaches its full height: train.schedule.warmup is %d steps, the training has %d", s.Warmup, j.total()))

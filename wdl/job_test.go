@@ -256,14 +256,18 @@ func TestOneClassIsJudgedByLogLoss(t *testing.T) {
 	if err := os.WriteFile(only, []byte("click,site,tags,age\n"+strings.Repeat("1,site3,t1,30\n", 30)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.ValidFraction = []string{only}, nil, []string{only}, 0
+	most := filepath.Join(t.TempDir(), "most.csv")
+	if err := os.WriteFile(most, []byte("click,site,tags,age\n0,site4,t2,31\n"+strings.Repeat("1,site3,t1,30\n", 30)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.ValidFraction = []string{most}, nil, []string{only}, 0
 	if err := config.Set(c, "train.epochs", "5"); err != nil {
 		t.Fatal(err)
 	}
 	none := c.Clone()
 	none.Data.Valid, none.Data.ValidFraction = nil, 1e-9
 	var lines []string
-	if res := runJob(t, 1, Options{Config: none, Say: func(line string) { lines = append(lines, line) }}); res.BestEpoch != 0 || res.EarlyStopped != 0 || !strings.Contains(lines[0], "no validation: data.valid_fraction, 1e-09, holds out none of 30 rows") {
+	if res := runJob(t, 1, Options{Config: none, Say: func(line string) { lines = append(lines, line) }}); res.BestEpoch != 0 || res.EarlyStopped != 0 || !strings.Contains(lines[0], "no validation: data.valid_fraction, 1e-09, holds out none of 31 rows") {
 		t.Errorf("without a row of validation data the best epoch is %d: %s", res.BestEpoch, lines)
 	}
 	var said []string
@@ -398,8 +402,8 @@ func TestResumeDropsLaterMetrics(t *testing.T) {
 }
 
 func TestAdvice(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ones.csv")
-	if err := os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat("1,a,t1,30\n1,b,t2,31\n", 50)), 0o644); err != nil {
+	path := filepath.Join(t.TempDir(), "clicks.csv")
+	if err := os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat("1,a,t1,30\n0,b,t1,31\n0,a,t1,31\n1,b,t1,30\n", 25)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	var warned []string
@@ -409,13 +413,30 @@ func TestAdvice(t *testing.T) {
 		return err
 	})
 	all := strings.Join(warned, "\n")
-	for _, want := range []string{"all of the 100 training rows have the label 1, by field click: label.positive is ", "each of the 100 records of ", "warmup is 5000", "tables[1].evict.max_rows: 1023 counts as 1024 for table age"} {
+	for _, want := range []string{`fields that may give the label away: "age" (alone it gives an AUC of 1.0000); remove those`, "warmup is 5000", "tables[1].evict.max_rows: 1023 counts as 1024 for table age"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no word of %q in %q", want, warned)
 		}
 	}
-	if len(warned) != 4 {
+	if len(warned) != 3 {
 		t.Errorf("warnings: %q", warned)
+	}
+}
+
+// TestOneClassIsAnError: a model of one class alone has nothing to learn.
+func TestOneClassIsAnError(t *testing.T) {
+	for label, want := range map[string]string{"1": "all 50 training rows have the label 1, by field click: label.positive is ", "0": "none of the 50 training rows has the label 1, by field click: "} {
+		path := filepath.Join(t.TempDir(), "same.csv")
+		if err := os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat(label+",a,t1,30\n", 50)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		opt := Options{Config: clicksConfig(t, path, "", ""), Out: t.TempDir(), Warn: func(string) {}}
+		onRanks(t, 2, func(comm *collective.Comm) error {
+			if _, err := NewJob(comm, trace.New(0), opt).Run(context.Background()); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("label %s: %v, want %q", label, err, want)
+			}
+			return nil
+		})
 	}
 }
 

@@ -26,7 +26,8 @@ func checkCommand(p *program) *cli.Command {
 		Description: `Without -config a record is good if it can be cut into its fields: checksums,
 lengths, quotes and numbers of fields are right. With -config it is good if
 training would take it: labels and numbers are what the features need, too; fields of
-which no record has a value are named. Files
+which no record has a value are named, and fields that may give the label away: alone
+they have an AUC above .99, or they are missing for one value of the label only. Files
 other than its own may be Parquet, TFRecord or JSON, whatever it says of those.
 
 Each fault is told with its file and line (of tables the row, of TFRecord the offset
@@ -58,6 +59,7 @@ type checked struct {
 	Faults  []faultAt `json:"faults"`              // the first
 	Config  bool      `json:"config"`              // checked as training would
 	Absent  []string  `json:"absent,omitempty"`    // with it: fields that features need and of which no record has a value
+	Leaks   []leak    `json:"leaks,omitempty"`     // with it: fields that may give the label away
 	OK      bool      `json:"ok"`
 	Error   string    `json:"error,omitempty"`     // why it is not
 	Code    int       `json:"exit_code,omitempty"` // if it is not
@@ -148,9 +150,27 @@ func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []reco
 	if len(absent) > 0 {
 		fmt.Fprintf(p.stderr, "wdlrun: no record has a value of these fields, which features need: %s; an evaluation takes them as missing\n", quotedFew(absent))
 	}
+	leaks := d.LeaksIn(n)
+	if line := data.Leaking(leaks); line != "" {
+		fmt.Fprintln(p.stderr, "wdlrun: "+line)
+	}
 	bad, faults := n.Bad()
 	ones := n.Positives()
-	return checked{Files: d.Names(), Records: n.Records(), Bad: bad, Ones: &ones, Config: true, Absent: absent}, faults[:min(len(faults), c.Int("show"))], nil
+	return checked{Files: d.Names(), Records: n.Records(), Bad: bad, Ones: &ones, Config: true, Absent: absent, Leaks: leaksOf(leaks)}, faults[:min(len(faults), c.Int("show"))], nil
+}
+
+// leak is one field of them.
+type leak struct {
+	Field   string  `json:"field"`
+	AUC     float64 `json:"auc"`               // of the field alone
+	Absence bool    `json:"absence,omitempty"` // it is missing in all records of one class and in none of the other
+}
+
+func leaksOf(all []data.Leak) (leaks []leak) {
+	for _, l := range all {
+		leaks = append(leaks, leak{l.Field, l.AUC, l.Absence})
+	}
+	return leaks
 }
 
 // quotedFew lists names, of many the first.
