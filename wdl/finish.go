@@ -117,6 +117,10 @@ func (j *job) saveAgain() error {
 
 // leave writes timeline and result to the run directory and notes which could not be.
 func (j *job) leave(res *Result) error {
+	j.metrics.restore()
+	if err := collective.Barrier(j.comm); err != nil { // all write there
+		return err
+	}
 	lost := []int32{0}
 	if !j.writeTrace() {
 		lost[0] = 1

@@ -297,7 +297,7 @@ func (j *Job) Run(ctx context.Context) (_ Result, err error) {
 	defer j.slack.close()
 	defer j.following.close()
 	if j.comm.Rank() == 0 {
-		j.metrics = openMetrics(j.runDir, j.cursor.Step, j.opt.Warn)
+		j.metrics = openMetrics(j.runDir, j.config.YAML(), j.cursor.Step, j.opt.Warn)
 		defer j.metrics.close()
 		j.advise()
 	}

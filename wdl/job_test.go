@@ -393,7 +393,7 @@ func TestResumeDropsLaterMetrics(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, fileMetrics), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	m := openMetrics(dir, 20, func(line string) { t.Error(line) })
+	m := openMetrics(dir, nil, 20, func(line string) { t.Error(line) })
 	m.write(metricLine{Event: "train", Step: 40})
 	m.close()
 	if all := lines(t, dir, "train"); len(all) != 2 || all[0].Step != 20 || all[1].Step != 40 {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -161,25 +162,80 @@ type metricLine struct {
 }
 
 // metricsLog appends lines to metrics.jsonl. Training never fails for it: after
-// the first error it reports that once and writes no more.
+// the first error it reports that once and writes no more. It notices a run directory
+// that is deleted or moved while the training runs, see restore.
 type metricsLog struct {
-	file *os.File
-	warn func(string)
+	dir    string
+	config []byte
+	is     fs.FileInfo // of dir
+	file   *os.File
+	unlock func() // of the directory that restore made
+	warn   func(string)
 }
 
 // openMetrics opens the file, without the lines of steps that a resumed training
-// will take again.
-func openMetrics(dir string, step int64, warn func(string)) *metricsLog {
+// will take again. config is what the run directory has as FileConfig.
+func openMetrics(dir string, config []byte, step int64, warn func(string)) *metricsLog {
 	path := filepath.Join(dir, fileMetrics)
 	if err := dropLater(path, step); err != nil {
 		warn(fmt.Sprintf("%s keeps lines of steps after %d: %v", path, step, err))
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
 	if err != nil {
 		warn(fmt.Sprintf("metrics are not kept: %v", err))
 		return &metricsLog{}
 	}
-	return &metricsLog{file: f, warn: warn}
+	m := &metricsLog{dir: dir, config: config, file: f, unlock: func() {}, warn: warn}
+	m.is, _ = os.Stat(dir) // nil: it is not watched
+	return m
+}
+
+// restore makes the run directory again if it is no longer what it was: with the
+// configuration, and the metrics so far. Checkpoints are written there from now on.
+func (m *metricsLog) restore() {
+	if m == nil || m.file == nil || m.is == nil {
+		return
+	}
+	now, err := os.Stat(m.dir)
+	if err == nil && os.SameFile(now, m.is) {
+		return
+	}
+	m.warn(fmt.Sprintf("the run directory %s was deleted or moved while the training ran: it is made again, with the configuration and the metrics so far", m.dir))
+	err = m.again()
+	if err != nil {
+		m.warn(fmt.Sprintf("metrics are no longer kept: %v", err))
+		m.close()
+		m.file = nil
+	}
+}
+
+func (m *metricsLog) again() error {
+	if err := os.MkdirAll(m.dir, 0o755); err != nil {
+		return err
+	}
+	if err := writeFile(m.dir, FileConfig, m.config); err != nil {
+		return err
+	}
+	before, err := io.ReadAll(io.NewSectionReader(m.file, 0, maxRunFile))
+	if err != nil {
+		return err
+	}
+	if err := writeFile(m.dir, fileMetrics, before); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(m.dir, fileMetrics), os.O_APPEND|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	m.file.Close()
+	m.file = f
+	m.unlock()
+	if m.unlock, err = lock(m.dir); err != nil {
+		m.unlock = func() {}
+		return err
+	}
+	m.is, err = os.Stat(m.dir)
+	return err
 }
 
 // dropLater removes the lines of metrics after a step, and a torn last one.
@@ -212,6 +268,7 @@ func dropLater(path string, step int64) error {
 }
 
 func (m *metricsLog) write(line metricLine) {
+	m.restore()
 	if m == nil || m.file == nil {
 		return
 	}
@@ -230,6 +287,7 @@ func (m *metricsLog) write(line metricLine) {
 func (m *metricsLog) close() {
 	if m != nil && m.file != nil {
 		m.file.Close()
+		m.unlock()
 	}
 }
 
