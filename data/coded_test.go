@@ -46,14 +46,14 @@ func tables(t *testing.T) map[string][]byte {
 	one := make([]tableRow, rows)
 	two := make([]tableOfFloats, rows)
 	three := make([]tableOfLists, rows)
-	words := []string{"red", "", "blue", "a long colour that is no short key", "7"}
+	words := []string{"red", "", "blue", "a long colour that is no short key", "7", "2014-10-21T08:30:15+02:00"}
 	for i := range rows {
 		n, x := int64(i*i%2000), float64(i%7)/4
-		one[i] = tableRow{Y: int64(i % 2), A: words[i%5], B: &n, C: &x}
+		one[i] = tableRow{Y: int64(i % 2), A: words[i%6], B: &n, C: &x}
 		if i%3 == 0 {
 			one[i].B, one[i].C = nil, nil
 		}
-		two[i] = tableOfFloats{Y: float32(i % 2), A: &words[i%5], B: fmt.Sprint(i % 9), C: int32(i % 3)}
+		two[i] = tableOfFloats{Y: float32(i % 2), A: &words[i%6], B: fmt.Sprint(i % 9), C: int32(i % 3)}
 		if i%50 == 7 {
 			two[i].A, two[i].B = nil, "12345678901234567.5" // more digits than are read at once
 		}
@@ -175,7 +175,7 @@ func FuzzCodedRows(f *testing.F) {
 		if len(picks) == 0 {
 			return
 		}
-		words := []string{"red", "", "blue", "a long colour that is no short key", "7", "4", "1.5", "12345678901234567.5"}
+		words := []string{"red", "", "blue", "a long colour that is no short key", "7", "4", "2014-10-21", "12345678901234567.5"}
 		rows := make([]tableRow, 64)
 		for i := range rows {
 			pick := int(picks[i%len(picks)]) + i/len(picks)

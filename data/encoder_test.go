@@ -111,6 +111,49 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
+// Dates become keys and ages in the format that most of them have.
+func TestDates(t *testing.T) {
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{
+		{Field: "t", Encode: "hour"}, {Field: "t", Encode: "weekday", Zone: "-09:00"}, {Field: "t", Encode: "month"},
+		{Name: "age", Field: "t", Encode: "age"}, {Name: "log", Field: "t", Encode: "age", Log: true, Reference: "2014-10-22"},
+	}}
+	src := schema.Source{Fields: []string{"t", "y"}}
+	lines := func(text string) string { return strings.ReplaceAll(text, ";", ",1\n") }
+	_, fit := prepare(t, src, s, 2, datatest.Write(t, "train.csv", lines("14102108;14101908;never;14102112;;14101904;")))
+	want := []encode.Dates{{Field: "t", Format: "%y%m%d%H", Values: 5, Unread: 1, Example: "never"}}
+	if got := fit.Dates(); !slices.Equal(got, want) {
+		t.Errorf("dates %+v, want %+v", got, want)
+	}
+	e := newEncoder(t, fit)
+	saved, err := e.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err = encode.LoadEncoder(saved); err != nil {
+		t.Fatal(err)
+	}
+	d, _ := prepare(t, src, s, 1, datatest.Write(t, "test.csv", lines("14102108;14102012;;20141021;14110100;")))
+	b := readAll(t, d, e, ReaderConfig{GlobalBatch: 5, Lanes: 1})[0]
+	const no = encode.KeyMissing
+	for i, keys := range [][]uint64{{8, 12, no, no, 0}, {0, 0, no, no, 4}, {9, 9, no, no, 10}} {
+		if got := b.Sparse[i].Values; !slices.Equal(got, keys) {
+			t.Errorf("%s: keys %v, want %v", e.Sparse()[i].Name, got, keys)
+		}
+	}
+	if got := b.Dense[2*4+1]; got > -2 {
+		t.Errorf("a date after the reference is %v old", got)
+	}
+}
+
+// A column that is not one of dates is an error that shows a value.
+func TestNoDates(t *testing.T) {
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "t", Encode: "hour"}}}
+	_, fit := prepare(t, schema.Source{Fields: []string{"t", "y"}}, s, 1, datatest.Write(t, "t.csv", "red,1\nblue,0\n,1\n"))
+	if _, err := encode.NewEncoder(fit); err == nil || !strings.Contains(err.Error(), `none of the 2 values of field t is a date, such as "blue"`) {
+		t.Errorf("no dates: %v", err)
+	}
+}
+
 func TestLabelRules(t *testing.T) {
 	half := .5
 	for _, x := range []struct {

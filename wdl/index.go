@@ -83,7 +83,7 @@ func CheckIndex(o IndexOptions) error {
 		return err
 	}
 	if s := schemaOf(c); len(s.NeedsFit()) == 0 {
-		return errors.New("wdl: index: no feature takes anything from the data: encode: vocabulary, quantile and standardise do")
+		return errors.New("wdl: index: no feature takes anything from the data: encode: vocabulary, quantile, standardise and those of dates do")
 	}
 	_, err = openInputs(c, false)
 	return err
@@ -108,6 +108,7 @@ func (x Indexing) Run(ctx context.Context) (res IndexResult, err error) {
 	if err != nil {
 		return res, err
 	}
+	j.warnOfFit(fit)
 	b, err := e.Marshal()
 	if err != nil {
 		return res, err

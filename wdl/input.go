@@ -174,6 +174,16 @@ func (j *job) tellOneClass(d *data.Dataset) {
 	j.opt.Warn(fmt.Sprintf("%s of the %d records of %s has the label 1, %s; so there is no AUC; the values that are there: wdlrun data show FILE", which, n, firstFew(d.Names()), j.labelRule()))
 }
 
+// warnOfFit prints what is doubtful about the columns that features are fitted to.
+func (j *job) warnOfFit(fit *encode.Fit) {
+	if j.comm.Rank() != 0 {
+		return
+	}
+	for _, line := range fit.Doubts() {
+		j.opt.Warn(line)
+	}
+}
+
 // labelRule says which labels are 1, for people.
 func (j *job) labelRule() string {
 	l := &j.config.Label

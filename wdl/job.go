@@ -469,7 +469,9 @@ func (j *job) encode(fit *encode.Fit, from *checkpoint.Checkpoint) (err error) {
 		return err
 	}
 	if fit != nil {
-		j.encoder, err = encode.NewEncoder(fit)
+		if j.encoder, err = encode.NewEncoder(fit); err == nil {
+			j.warnOfFit(fit)
+		}
 	} else {
 		j.encoder, err = j.indexed()
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/data"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/data/schema"
 )
@@ -60,6 +61,7 @@ type checked struct {
 	Config  bool      `json:"config"`              // checked as training would
 	Absent  []string  `json:"absent,omitempty"`    // with it: fields that features need and of which no record has a value
 	Leaks   []leak    `json:"leaks,omitempty"`     // with it: fields that may give the label away
+	Doubts  []string  `json:"doubts,omitempty"`    // with it: columns that features make little of
 	OK      bool      `json:"ok"`
 	Error   string    `json:"error,omitempty"`     // why it is not
 	Code    int       `json:"exit_code,omitempty"` // if it is not
@@ -138,11 +140,17 @@ func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []reco
 	full.Fill()
 	src := t.source
 	src.MaxBad = math.MaxInt64
-	d, err := data.OpenEval(src, schema.Schema{Label: full.Label, Features: full.Features, Crosses: full.Crosses}, t.patterns)
+	s := schema.Schema{Label: full.Label, Features: full.Features, Crosses: full.Crosses}
+	d, err := data.OpenEval(src, s, t.patterns)
 	if err != nil {
 		return r, nil, t.unlike(err)
 	}
-	n, err := scanAll(c.Context, d, progress(p.stderr, "check", d.Bytes()))
+	fitted := s
+	if full.Data.Index != "" { // whose statistics training takes
+		fitted.Features = nil
+	}
+	fit := encode.NewFit(fitted)
+	n, err := scanAll(c.Context, d, fit, progress(p.stderr, "check", d.Bytes()))
 	if err != nil {
 		return r, nil, err
 	}
@@ -154,9 +162,16 @@ func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []reco
 	if line := data.Leaking(leaks); line != "" {
 		fmt.Fprintln(p.stderr, "wdlrun: "+line)
 	}
+	doubts := fit.Doubts()
+	if _, err := encode.NewEncoder(fit); err != nil && full.Data.Index == "" {
+		doubts = append(doubts, err.Error())
+	}
+	for _, line := range doubts {
+		fmt.Fprintf(p.stderr, "wdlrun: %s\n", line)
+	}
 	bad, faults := n.Bad()
 	ones := n.Positives()
-	return checked{Files: d.Names(), Records: n.Records(), Bad: bad, Ones: &ones, Config: true, Absent: absent, Leaks: leaksOf(leaks)}, faults[:min(len(faults), c.Int("show"))], nil
+	return checked{Files: d.Names(), Records: n.Records(), Bad: bad, Ones: &ones, Config: true, Absent: absent, Leaks: leaksOf(leaks), Doubts: doubts}, faults[:min(len(faults), c.Int("show"))], nil
 }
 
 // leak is one field of them.
@@ -187,10 +202,10 @@ func quotedFew(names []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// scanAll scans a dataset on all cores.
-func scanAll(ctx context.Context, d *data.Dataset, progress func(int64)) (*data.Counts, error) {
+// scanAll scans a dataset on all cores, for its counts and its statistics.
+func scanAll(ctx context.Context, d *data.Dataset, fit *encode.Fit, progress func(int64)) (*data.Counts, error) {
 	parts := make([]*data.Counts, runtime.GOMAXPROCS(0))
-	errs := make([]error, len(parts))
+	errs, fits := make([]error, len(parts)), make([]*encode.Fit, len(parts))
 	done := make([]atomic.Int64, len(parts))
 	var group sync.WaitGroup
 	for i := range parts {
@@ -205,7 +220,8 @@ func scanAll(ctx context.Context, d *data.Dataset, progress func(int64)) (*data.
 				progress(sum)
 			}
 		}
-		group.Go(func() { parts[i], errs[i] = d.Scan(ctx, i, len(parts), nil, told) })
+		fits[i] = fit.Empty()
+		group.Go(func() { parts[i], errs[i] = d.Scan(ctx, i, len(parts), fits[i], told) })
 	}
 	group.Wait()
 	all := new(data.Counts)
@@ -214,6 +230,9 @@ func scanAll(ctx context.Context, d *data.Dataset, progress func(int64)) (*data.
 			return nil, errs[i]
 		}
 		if err := all.Merge(c.Marshal()); err != nil {
+			return nil, err
+		}
+		if err := fit.Merge(fits[i].Marshal()); err != nil {
 			return nil, err
 		}
 	}

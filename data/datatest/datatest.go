@@ -168,6 +168,10 @@ func Schemas() []schema.Schema {
 	return []schema.Schema{
 		{Label: schema.Label{Field: "y"}, Features: all, Crosses: []schema.Cross{{Name: "x", Of: []string{"h", "hb"}}}},
 		{Label: schema.Label{Field: "y", Positive: []string{"yes", "1"}, Negative: []string{"no"}}, Features: all[:1]},
+		{Label: schema.Label{Field: "y"}, Features: []schema.Feature{
+			{Name: "d", Field: "a", Encode: "weekday", Format: "iso"}, {Name: "e", Field: "b", Encode: "hour", Format: "unix", Zone: "+05:30"},
+			{Name: "f", Field: "b", Encode: "age", Format: "unix", Reference: "1970-01-02"}, {Name: "g", Field: "c", Encode: "month", Format: "unix_ms"}, all[4],
+		}},
 		{Label: schema.Label{Field: "y", Threshold: &on}, Features: append([]schema.Feature{{Name: "i", Field: "c", Encode: "id"}}, all[1])},
 	}
 }

@@ -121,6 +121,7 @@ type featureCode struct {
 	mean     float64
 	inverse  float64   // of the standard deviation; 0 for a constant
 	logs     []float64 // of small counts, if logarithms are taken
+	dates    *dateCode // nil: of a coder that only checks, or none
 }
 
 // coder turns the values of a parser into keys and numbers. It belongs to one
@@ -192,11 +193,12 @@ func (f *featureCode) take(s *statistics) {
 		f.words = s.set
 	case schema.Quantile:
 		f.limits = s.Limits
-	case schema.Standardise:
+	case schema.Standardise, schema.Age:
 		if f.mean = s.Mean; s.Deviation > 0 {
 			f.inverse = 1 / s.Deviation
 		}
 	}
+	f.dates = s.dates
 }
 
 // check finds what is wrong with the parsed record beyond its columns: ids that
@@ -372,6 +374,8 @@ func (f *featureCode) key(piece []byte) (uint64, bool) {
 			k %= f.Buckets
 		}
 		return k, true
+	case schema.Hour, schema.Weekday, schema.Month:
+		return f.dateKey(piece), true
 	}
 	k := keyOf(piece)
 	if !f.words.has(k) {
@@ -432,8 +436,12 @@ func lastStart(j *Jagged) int { return int(j.Offsets[len(j.Offsets)-1]) }
 // number is a dense input. Missing becomes the mean of what is standardised,
 // which is 0, and 0 otherwise.
 func (f *featureCode) number(p *parser) float32 {
-	if p.absent[f.column] {
+	l := &p.lists[f.column]
+	switch {
+	case p.absent[f.column], f.encoding == schema.Age && l.Len() != 1:
 		return 0
+	case f.encoding == schema.Age:
+		return f.age(p.textOf(l, 0))
 	}
 	return f.scaled(p.numbers[f.column])
 }
@@ -442,7 +450,7 @@ func (f *featureCode) scaled(x float64) float32 {
 	if f.Log || f.encoding == schema.Log {
 		x = f.log(x)
 	}
-	if f.encoding == schema.Standardise {
+	if f.encoding == schema.Standardise || f.encoding == schema.Age {
 		x = (x - f.mean) * f.inverse
 	}
 	return float32(min(max(x, -math.MaxFloat32), math.MaxFloat32))

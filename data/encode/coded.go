@@ -398,7 +398,7 @@ func (x *CodedRows) word(u *use, v *table.Values, i int) (w uint64, odd bool) {
 // intWord is what an integer becomes.
 func (x *CodedRows) intWord(u *use, n int64) (w uint64, odd bool) {
 	switch {
-	case u.code == nil || len(x.coder.parser.missing) > 0 || u.sparse && !u.code.encoding.Number() && u.code.encoding != schema.ID:
+	case u.code == nil || len(x.coder.parser.missing) > 0 || u.code.encoding.Date() || u.sparse && !u.code.encoding.Number() && u.code.encoding != schema.ID:
 		x.digits = strconv.AppendInt(x.digits[:0], n, 10)
 		return x.textWord(u, x.digits)
 	case u.sparse && u.code.encoding == schema.ID:
@@ -410,8 +410,8 @@ func (x *CodedRows) intWord(u *use, n int64) (w uint64, odd bool) {
 // realWord is what a number becomes that is no integer by its type.
 func (x *CodedRows) realWord(u *use, y float64) (w uint64, odd bool) {
 	switch {
-	case len(x.coder.parser.missing) > 0:
-		return 0, true // its text may mean missing
+	case len(x.coder.parser.missing) > 0, u.code != nil && u.code.encoding.Date():
+		return 0, true // its text counts
 	case u.code == nil:
 		if y != math.Trunc(y) || math.Abs(y) >= 1<<53 {
 			return 0, true
@@ -436,6 +436,8 @@ func (x *CodedRows) textWord(u *use, text []byte) (w uint64, odd bool) {
 	case u.sparse && !u.code.encoding.Number():
 		w, ok := u.code.key(text)
 		return w, !ok
+	case u.code.encoding == schema.Age:
+		return uint64(math.Float32bits(u.code.age(text))), false
 	}
 	y, ok := value.SmallNumber(text)
 	return x.numbered(u, y), !ok

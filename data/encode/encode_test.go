@@ -62,6 +62,13 @@ func twinsOf(t testing.TB, src schema.Source, s schema.Schema) twins {
 	stats := make([]statistics, len(s.Features))
 	for i := range stats {
 		stats[i].set = setOf("red", "7")
+		if f := &s.Features[i]; f.Format != "" {
+			var err error
+			if stats[i].dates, err = newDateCode(f, "", 0); err != nil {
+				t.Fatal(err)
+			}
+			stats[i].Mean, stats[i].Deviation = 2, 3
+		}
 	}
 	coderOf := func() *RowCoder {
 		p, err := newParser(src, []string{"y", "a", "b", "c"}, s)

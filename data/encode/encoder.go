@@ -38,7 +38,10 @@ type statistics struct {
 	Deviation  float64   // standardise
 	Limits     []float64 // quantile
 	Vocabulary []string  // sorted
+	Date       string    // format of the dates
+	Newest     int64     // of the dates, in seconds since 1970
 	set        *keySet
+	dates      *dateCode
 }
 
 // NewEncoder takes what the features need from fit, merged over all parts.
@@ -57,6 +60,10 @@ func NewEncoder(fit *Fit) (*Encoder, error) {
 			s.Limits = fit.numbersOf(f.Field).limits(int64(f.Buckets))
 		case schema.Vocabulary:
 			s.Vocabulary = fit.wordsOf(f.Field, f.Separator).words(f.MinCount, f.MaxSize)
+		case schema.Hour, schema.Weekday, schema.Month, schema.Age:
+			if err := fit.calendars[datesKey{f.Field, f.Format}].take(&f, s); err != nil {
+				return nil, fmt.Errorf("data: encoder: %w", err)
+			}
 		}
 	}
 	return compile(fit.schema, stats)
@@ -71,6 +78,13 @@ func compile(s schema.Schema, stats []statistics) (*Encoder, error) {
 	multi := map[string]bool{}
 	for i, f := range s.Features {
 		enc, _ := schema.EncodingOf(f.Encode)
+		if enc.Date() {
+			c, err := newDateCode(&f, stats[i].Date, stats[i].Newest)
+			if err != nil {
+				return nil, fmt.Errorf("data: encoder: feature %s: %w", f.Name, err)
+			}
+			stats[i].dates = c
+		}
 		if !enc.Sparse() {
 			e.dense = append(e.dense, f.Name)
 			continue
@@ -149,6 +163,9 @@ type (
 		MinCount   int64     `json:"min_count,omitempty"`
 		MaxSize    int64     `json:"max_size,omitempty"`
 		Log        bool      `json:"log,omitempty"`
+		Format     string    `json:"format,omitempty"`
+		Zone       string    `json:"zone,omitempty"`
+		Reference  string    `json:"reference,omitempty"`
 		Table      string    `json:"table,omitempty"`
 		Wide       *bool     `json:"wide,omitempty"`
 		Deep       *bool     `json:"deep,omitempty"`
@@ -157,6 +174,8 @@ type (
 		Deviation  float64   `json:"deviation,omitempty"`
 		Limits     []float64 `json:"limits,omitempty"`
 		Vocabulary []string  `json:"vocabulary,omitempty"`
+		Date       string    `json:"date,omitempty"`
+		Newest     int64     `json:"newest,omitempty"`
 		// Words that are no UTF-8 and that JSON cannot hold as text.
 		Bytes [][]byte `json:"vocabulary_base64,omitempty"`
 	}
@@ -184,6 +203,7 @@ func (e *Encoder) Marshal() ([]byte, error) {
 			Name: f.Name, Field: f.Field, Encode: f.Encode, Separator: f.Separator, Weights: f.Weights, Buckets: f.Buckets,
 			MinCount: f.MinCount, MaxSize: f.MaxSize, Log: f.Log, Table: f.Table, Wide: f.Wide, Deep: f.Deep,
 			Boundaries: f.Boundaries, Mean: s.Mean, Deviation: s.Deviation, Limits: s.Limits,
+			Format: f.Format, Zone: f.Zone, Reference: f.Reference, Date: s.Date, Newest: s.Newest,
 		}
 		for _, w := range s.Vocabulary {
 			if utf8.ValidString(w) {
@@ -230,8 +250,9 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 		s.Features = append(s.Features, schema.Feature{
 			Name: j.Name, Field: j.Field, Encode: j.Encode, Separator: j.Separator, Weights: j.Weights, Buckets: j.Buckets,
 			MinCount: j.MinCount, MaxSize: j.MaxSize, Log: j.Log, Table: j.Table, Wide: j.Wide, Deep: j.Deep, Boundaries: j.Boundaries,
+			Format: j.Format, Zone: j.Zone, Reference: j.Reference,
 		})
-		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary}
+		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary, Date: j.Date, Newest: j.Newest}
 		for _, w := range j.Bytes {
 			st.Vocabulary = append(st.Vocabulary, string(w))
 		}

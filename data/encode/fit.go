@@ -20,9 +20,11 @@ type Fit struct {
 	// into quantiles, and one per field and separator of a vocabulary.
 	numbers []fitNumbers
 	words   []fitWords
+	dates   []fitDates
 
 	sketches     map[string]*sketch // of numbers, by field
 	vocabularies map[wordsKey]*vocabulary
+	calendars    map[datesKey]*dateStats
 }
 
 // wordsKey tells vocabularies apart.
@@ -42,7 +44,7 @@ type fitWords struct {
 
 // NewFit returns a Fit that has seen nothing. The schema must be valid.
 func NewFit(s schema.Schema) *Fit {
-	f := &Fit{schema: s.Fill(), sketches: map[string]*sketch{}, vocabularies: map[wordsKey]*vocabulary{}}
+	f := &Fit{schema: s.Fill(), sketches: map[string]*sketch{}, vocabularies: map[wordsKey]*vocabulary{}, calendars: map[datesKey]*dateStats{}}
 	cols := f.schema.Columns()
 	columnOf := map[string]int{}
 	for i, c := range cols[1:] {
@@ -63,14 +65,24 @@ func NewFit(s schema.Schema) *Fit {
 				f.vocabularies[wordsKey{ft.Field, ft.Separator}] = v
 				f.words = append(f.words, fitWords{columnOf[ft.Field], ft.Field, ft.Separator, v})
 			}
+		case schema.Hour, schema.Weekday, schema.Month, schema.Age:
+			key := datesKey{ft.Field, ft.Format}
+			if f.calendars[key] == nil {
+				f.calendars[key] = newDateStats(ft.Format)
+				f.dates = append(f.dates, fitDates{columnOf[ft.Field], key, f.calendars[key]})
+			}
+			f.calendars[key].ages = f.calendars[key].ages || e == schema.Age
 		default:
 			continue
 		}
-		fmt.Fprintf(h, "%q %q %q;", ft.Field, ft.Encode, ft.Separator)
+		fmt.Fprintf(h, "%q %q %q %q;", ft.Field, ft.Encode, ft.Separator, ft.Format)
 	}
 	f.digest = h.Sum64()
 	return f
 }
+
+// Empty returns a Fit of the same schema that has seen nothing.
+func (f *Fit) Empty() *Fit { return NewFit(f.schema) }
 
 // numbersOf and wordsOf are what was gathered of a field, nil for nothing.
 func (f *Fit) numbersOf(field string) *sketch { return f.sketches[field] }
@@ -100,6 +112,11 @@ func (f *Fit) Add(r *RowCoder) error {
 			}
 		}
 	}
+	for _, d := range f.dates {
+		if !p.absent[d.column] {
+			d.addDates(p, &p.lists[d.column])
+		}
+	}
 	return nil
 }
 
@@ -119,7 +136,7 @@ func (w *fitWords) take(p *parser, text []byte) error {
 	}
 }
 
-const fitMagic = "wdlfit1\n"
+const fitMagic = "wdlfit2\n"
 
 // Marshal encodes f for Merge.
 func (f *Fit) Marshal() []byte {
@@ -129,6 +146,9 @@ func (f *Fit) Marshal() []byte {
 	}
 	for _, w := range f.words {
 		b = w.vocabulary.append(b)
+	}
+	for _, d := range f.dates {
+		b = d.dateStats.append(b)
 	}
 	return b
 }
@@ -152,6 +172,11 @@ func (f *Fit) Merge(b []byte) error {
 		}
 		if err := w.merge(r); err != nil && r.Err == nil {
 			return fmt.Errorf("data: merge: column %s: %w", w.field, err)
+		}
+	}
+	for _, d := range f.dates {
+		if r.Err == nil {
+			d.merge(r)
 		}
 	}
 	if err := r.End(); err != nil {

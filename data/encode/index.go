@@ -19,7 +19,7 @@ func (e *Encoder) For(s schema.Schema) (*Encoder, error) {
 	var faults []error
 	for i := range s.Features {
 		f := &s.Features[i]
-		if e, _ := schema.EncodingOf(f.Encode); !e.Fitted() {
+		if !f.Fitted() {
 			continue
 		}
 		from := e.like(f)
@@ -40,7 +40,7 @@ func (e *Encoder) For(s schema.Schema) (*Encoder, error) {
 func (e *Encoder) like(f *schema.Feature) int {
 	for i, own := range e.schema.Features {
 		same := own.Field == f.Field && own.Encode == f.Encode && own.Separator == f.Separator &&
-			own.Log == f.Log && own.Buckets == f.Buckets
+			own.Log == f.Log && own.Buckets == f.Buckets && own.Format == f.Format && own.Reference == f.Reference
 		if same {
 			return i
 		}

@@ -28,6 +28,7 @@ type plain struct {
 	words   []plainWord
 	ids     []plainID
 	counts  []plainCount
+	dates   []plainDate
 	texts   []int    // fields of hashes, then of words
 	eights  []uint64 // their hashes, up to a multiple of eight
 }
@@ -46,6 +47,12 @@ type plainWord struct {
 
 // plainID is a feature whose field holds keys.
 type plainID struct{ field, key int }
+
+// plainDate is a feature whose field holds dates.
+type plainDate struct {
+	field, at int // at: key or dense input
+	code      *featureCode
+}
 
 // plainCount is a field that holds a number, with the dense input and the feature of
 // intervals that are made of it, or one of them.
@@ -93,6 +100,8 @@ func newPlain(c *coder) *plain {
 			x.words = append(x.words, plainWord{field, i, f.words})
 		case f.encoding == schema.ID:
 			x.ids = append(x.ids, plainID{field, i})
+		case f.encoding.Date():
+			x.dates = append(x.dates, plainDate{field, i, f})
 		default:
 			x.counts = append(x.counts, plainCount{field: field, key: i, sparse: f, both: intervalsOf(f)})
 		}
@@ -123,6 +132,10 @@ func intervalsOf(f *featureCode) *plainTable {
 
 // addNumber adds dense input i.
 func (x *plain) addNumber(f *featureCode, field, i int, tables countTables) {
+	if f.encoding.Date() {
+		x.dates = append(x.dates, plainDate{field, i, f})
+		return
+	}
 	reals := tables.of(f)
 	for j := range x.counts {
 		if p := &x.counts[j]; p.field == field && p.dense == nil {
@@ -158,7 +171,11 @@ type countScale struct {
 	mean, inverse float64
 }
 
+// of is nil for dates, whose texts count.
 func (t countTables) of(f *featureCode) *countTable {
+	if f.encoding.Date() {
+		return nil
+	}
 	s := countScale{f.encoding, f.Log, f.mean, f.inverse}
 	x := t[s]
 	if x == nil {
@@ -178,6 +195,7 @@ func (x *plain) encode(to places, line []byte) (one, ok bool) {
 	if one, ok = x.labelOf(line); !ok || !x.putCounts(to, line) || !x.putIDs(to, line) {
 		return false, false
 	}
+	x.putDates(to, line)
 	x.mixTexts(line)
 	x.putHashes(to, line)
 	x.putWords(to, line)
@@ -251,6 +269,19 @@ func (x *plain) putIDs(to places, line []byte) bool {
 		to.keys[f.key*to.step] = k
 	}
 	return true
+}
+
+// putDates writes what is made of dates. An empty field is not one.
+func (x *plain) putDates(to places, line []byte) {
+	for i := range x.dates {
+		f := &x.dates[i]
+		text := line[x.fields[f.field].Lo:x.fields[f.field].Hi]
+		if f.code.encoding.Sparse() {
+			to.keys[f.at*to.step] = f.code.dateKey(text)
+		} else {
+			to.numbers[f.at] = f.code.age(text)
+		}
+	}
 }
 
 // putCounts writes what is made of numbers. Most are small counts, which are read

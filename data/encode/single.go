@@ -51,7 +51,13 @@ func (x *singles) encode(to places, record []byte) (one, ok bool) {
 	for i := range x.coder.dense {
 		f := &x.coder.dense[i]
 		v, y := &x.values[f.column], float32(0)
-		if v.Kind == value.Int && uint64(v.Int) < smallCounts {
+		if f.encoding.Date() {
+			text, ok := x.text(v, record)
+			if !ok {
+				return false, false
+			}
+			y = f.age(text)
+		} else if v.Kind == value.Int && uint64(v.Int) < smallCounts {
 			y = x.counts[i][v.Int]
 		} else if z, there, ok := x.number(v, record); !ok {
 			return false, false
@@ -72,15 +78,14 @@ func (x *singles) key(f *featureCode, v *tfrecord.Value, record []byte) (key uin
 	case f.encoding.Number():
 		z, _, ok := x.number(v, record)
 		return uint64(interval(f.limits, z)), ok
-	case v.Kind == value.Text:
-		return f.key(record[v.Lo:v.Hi])
 	case v.Kind == value.Int && f.encoding == schema.ID:
 		return uint64(v.Int), true
-	case v.Kind == value.Int:
-		x.digits = strconv.AppendInt(x.digits[:0], v.Int, 10)
-		return f.key(x.digits)
 	}
-	return 0, false
+	text, ok := x.text(v, record)
+	if !ok {
+		return 0, false
+	}
+	return f.key(text)
 }
 
 // number is a value as a number.
@@ -101,6 +106,20 @@ func (x *singles) number(v *tfrecord.Value, record []byte) (y float64, there, ok
 	return y, true, why == ""
 }
 
+// text is a value as text; not ok if it is a number with a fraction.
+func (x *singles) text(v *tfrecord.Value, record []byte) (text []byte, ok bool) {
+	switch v.Kind {
+	case value.None:
+		return nil, true
+	case value.Text:
+		return record[v.Lo:v.Hi], true
+	case value.Int:
+		x.digits = strconv.AppendInt(x.digits[:0], v.Int, 10)
+		return x.digits, true
+	}
+	return nil, false
+}
+
 // label decides between 0 and 1; not ok if the record has none that means either.
 func (x *singles) label(record []byte) (one, ok bool) {
 	v, rule := &x.values[0], &x.coder.parser.label
@@ -108,12 +127,8 @@ func (x *singles) label(record []byte) (one, ok bool) {
 		y, there, ok := x.number(v, record)
 		return y >= *t, there && ok
 	}
-	switch {
-	case v.Kind == value.Text && v.Lo < v.Hi:
-		return rule.of(record[v.Lo:v.Hi])
-	case v.Kind == value.Int:
-		x.digits = strconv.AppendInt(x.digits[:0], v.Int, 10)
-		return rule.of(x.digits)
+	if text, is := x.text(v, record); is && len(text) > 0 {
+		return rule.of(text)
 	}
 	return false, false
 }

@@ -9,9 +9,13 @@ const (
 	ID
 	Quantile
 	Boundaries
+	Hour
+	Weekday
+	Month
 	Standardise
 	Log
 	Raw
+	Age
 )
 
 // encodings are the names that a configuration gives them.
@@ -19,15 +23,20 @@ var encodings = [...]struct {
 	name   string
 	sparse bool // gives keys, not a number
 	number bool // the field must hold a number
+	date   bool // the field holds a date
 }{
-	Vocabulary:  {"vocabulary", true, false},
-	Hash:        {"hash", true, false},
-	ID:          {"id", true, false},
-	Quantile:    {"quantile", true, true},
-	Boundaries:  {"boundaries", true, true},
-	Standardise: {"standardise", false, true},
-	Log:         {"log", false, true},
-	Raw:         {"raw", false, true},
+	Vocabulary:  {name: "vocabulary", sparse: true},
+	Hash:        {name: "hash", sparse: true},
+	ID:          {name: "id", sparse: true},
+	Quantile:    {name: "quantile", sparse: true, number: true},
+	Boundaries:  {name: "boundaries", sparse: true, number: true},
+	Hour:        {name: "hour", sparse: true, date: true},
+	Weekday:     {name: "weekday", sparse: true, date: true},
+	Month:       {name: "month", sparse: true, date: true},
+	Standardise: {name: "standardise", number: true},
+	Log:         {name: "log", number: true},
+	Raw:         {name: "raw", number: true},
+	Age:         {name: "age", date: true},
 }
 
 // Encodings returns the names of the encodings, the sparse ones first.
@@ -55,16 +64,24 @@ func (e Encoding) Sparse() bool { return encodings[e].sparse }
 // Number tells whether the field must hold a number.
 func (e Encoding) Number() bool { return encodings[e].number }
 
-// Fitted tells whether the encoding takes something from training data.
-func (e Encoding) Fitted() bool {
-	return e == Vocabulary || e == Quantile || e == Standardise
+// Date tells whether the field holds dates.
+func (e Encoding) Date() bool { return encodings[e].date }
+
+// Text tells whether the encoding makes keys of the text of values, of which a record
+// may have several.
+func (e Encoding) Text() bool { return e == Vocabulary || e == Hash || e == ID }
+
+// Fitted tells whether the feature takes something from training data.
+func (f *Feature) Fitted() bool {
+	e, ok := EncodingOf(f.Encode)
+	return ok && (e == Vocabulary || e == Quantile || e == Standardise || e == Age || e.Date() && f.Format == "")
 }
 
 // NeedsFit names the features of a schema that take statistics from training
 // data or a feature index.
 func (s Schema) NeedsFit() (names []string) {
 	for _, f := range s.Fill().Features {
-		if e, ok := EncodingOf(f.Encode); ok && e.Fitted() {
+		if f.Fitted() {
 			names = append(names, f.Name)
 		}
 	}

@@ -36,9 +36,17 @@ type Label struct {
 //	quantile     sparse: number of the interval, of Buckets that hold about equally many
 //	             records of the training data; a value more frequent than that has its own
 //	boundaries   sparse: number of the interval between the given Boundaries
+//	hour         sparse: hour of a date, 0 to 23
+//	weekday      sparse: day of the week of a date, from Monday, 0 to 6
+//	month        sparse: month of a date, 0 to 11
 //	standardise  dense: (x − mean) / standard deviation, from training data
 //	log          dense: sign(x)·ln(1 + |x|)
 //	raw          dense: x
+//	age          dense: days from a date to Reference or, without one, to the newest
+//	             date of the training data, standardised
+//
+// A date is written in Format, as package date has it; without one, in the format that
+// reads most values of the training data. A value that is no date is missing.
 type Feature struct {
 	Name       string    `yaml:"name"`       // default: the field, or field_encode if that is taken
 	Field      string    `yaml:"field"`      //
@@ -49,7 +57,10 @@ type Feature struct {
 	Boundaries []float64 `yaml:"boundaries"` // ascending
 	MinCount   int64     `yaml:"min_count"`  // vocabulary: default 1
 	MaxSize    int64     `yaml:"max_size"`   // vocabulary: default 0, no bound
-	Log        bool      `yaml:"log"`        // standardise: take the log first
+	Log        bool      `yaml:"log"`        // standardise, age: take the log first
+	Format     string    `yaml:"format"`     // hour, weekday, month, age: how dates are written
+	Zone       string    `yaml:"zone"`       // hour, weekday, month: time zone; default UTC
+	Reference  string    `yaml:"reference"`  // age: a date in ISO 8601
 	Table      string    `yaml:"table"`      // sparse: table it is looked up in; default: its name
 	Wide       *bool     `yaml:"wide"`       // sparse: part of the wide model; default true
 	Deep       *bool     `yaml:"deep"`       // sparse: part of the deep model; default true

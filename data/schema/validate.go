@@ -208,13 +208,16 @@ func (v *validator) feature(i int) {
 		name         string
 		given, reads bool
 	}{
-		{"separator", f.Separator != "", e.Sparse() && !e.Number()},
-		{"weights", f.Weights != "", e.Sparse() && !e.Number()},
+		{"separator", f.Separator != "", e.Text()},
+		{"weights", f.Weights != "", e.Text()},
 		{"buckets", f.Buckets != 0, e == Hash || e == Quantile},
 		{"boundaries", len(f.Boundaries) > 0, e == Boundaries},
 		{"min_count", f.MinCount != 0, e == Vocabulary},
 		{"max_size", f.MaxSize != 0, e == Vocabulary},
-		{"log", f.Log, e == Standardise},
+		{"log", f.Log, e == Standardise || e == Age},
+		{"format", f.Format != "", e.Date()},
+		{"zone", f.Zone != "", e.Date() && e.Sparse()},
+		{"reference", f.Reference != "", e == Age},
 		{"table", f.Table != "", e.Sparse()},
 		{"wide", f.Wide != nil, e.Sparse()},
 		{"deep", f.Deep != nil, e.Sparse()},
@@ -226,7 +229,10 @@ func (v *validator) feature(i int) {
 	if f.Weights != "" {
 		v.field(place+": weights", f.Weights)
 	}
-	v.text(place, f.Name, f.Field, f.Separator, f.Weights, f.Table)
+	v.text(place, f.Name, f.Field, f.Separator, f.Weights, f.Table, f.Format)
+	for key, why := range f.DateFaults() {
+		v.Bad(place, "%s: %s", key, why)
+	}
 	v.values(place, f, e)
 }
 

@@ -59,6 +59,17 @@ func (r *Reader) Uvarint() uint64 {
 	return x
 }
 
+// Varint reads a number of any length that may be negative.
+func (r *Reader) Varint() int64 {
+	x, n := binary.Varint(r.B)
+	if n <= 0 {
+		r.Fail("the message ends early or holds a broken number")
+		return 0
+	}
+	r.B = r.B[n:]
+	return x
+}
+
 // Count reads how many there are of something.
 func (r *Reader) Count() int64 {
 	x := r.Uvarint()

@@ -37,19 +37,23 @@ func (k checker) features() {
 
 // options checks that a feature has no setting that its encoding does not read.
 func (k checker) options(path string, f schema.Feature) {
+	e, _ := schema.EncodingOf(f.Encode)
 	for _, x := range []struct {
 		name   string
 		given  bool
 		reads  bool
 		reader string
 	}{
-		{"separator", f.Separator != "", among(f.Encode, several()), "vocabulary, hash and id"},
-		{"weights", f.Weights != "", among(f.Encode, several()), "vocabulary, hash and id"},
+		{"separator", f.Separator != "", e.Text(), "vocabulary, hash and id"},
+		{"weights", f.Weights != "", e.Text(), "vocabulary, hash and id"},
 		{"buckets", f.Buckets != 0, f.Encode == "hash" || f.Encode == "quantile", "hash and quantile"},
 		{"boundaries", len(f.Boundaries) > 0, f.Encode == "boundaries", "boundaries"},
 		{"min_count", f.MinCount != 0, f.Encode == "vocabulary", "vocabulary"},
 		{"max_size", f.MaxSize != 0, f.Encode == "vocabulary", "vocabulary"},
-		{"log", f.Log, f.Encode == "standardise", "standardise"},
+		{"log", f.Log, f.Encode == "standardise" || f.Encode == "age", "standardise and age"},
+		{"format", f.Format != "", e.Date(), "dates"},
+		{"zone", f.Zone != "", e.Date() && e.Sparse(), "hour, weekday and month"},
+		{"reference", f.Reference != "", f.Encode == "age", "age"},
 		{"table", f.Table != "", sparse(f.Encode), "sparse encodings"},
 		{"wide", f.Wide != nil, sparse(f.Encode), "sparse encodings; dense ones feed the deep part"},
 		{"deep", f.Deep != nil, sparse(f.Encode), "sparse encodings; dense ones feed the deep part"},
@@ -62,6 +66,9 @@ func (k checker) options(path string, f schema.Feature) {
 	if f.Encode == "quantile" && (f.Buckets == 1 || f.Buckets > mostQuantiles) {
 		k.bad(path+".buckets", "is %d; quantiles are from 2 to %d", f.Buckets, mostQuantiles)
 	}
+	for key, why := range f.DateFaults() {
+		k.bad(path+"."+key, "%s", why)
+	}
 	if f.Encode == "boundaries" && len(f.Boundaries) == 0 {
 		k.bad(path+".boundaries", "is missing: give the ascending limits of the intervals")
 	}
@@ -71,9 +78,6 @@ func (k checker) options(path string, f schema.Feature) {
 		}
 	}
 }
-
-// several are the encodings of fields that may hold several values.
-func several() []string { return []string{"vocabulary", "hash", "id"} }
 
 // parts checks which parts of the model a feature feeds.
 func (k checker) parts(path string, f schema.Feature) {

@@ -309,11 +309,8 @@ func (c *Config) TablesInUse() []Table {
 
 // sparse says whether an encoding gives keys of a table.
 func sparse(encode string) bool {
-	switch encode {
-	case "vocabulary", "hash", "id", "quantile", "boundaries":
-		return true
-	}
-	return false
+	e, ok := schema.EncodingOf(encode)
+	return ok && e.Sparse()
 }
 
 // on reads a switch whose default is true.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/optim"
@@ -11,13 +12,11 @@ import (
 // the file. Reference prints it, the checks read it, and a test compares it
 // with the structs field by field.
 func sections() []section {
-	return append(dataSections(), append(modelSections(), trainSections()...)...)
+	return slices.Concat(dataSections(), inputSections(), modelSections(), trainSections())
 }
 
 // The values some keys choose from.
-func encodings() []string {
-	return []string{"vocabulary", "hash", "id", "quantile", "boundaries", "standardise", "log", "raw"}
-}
+func encodings() []string   { return schema.Encodings() }
 func poolings() []string    { return []string{"sum", "mean", "sqrtn"} }
 func initKinds() []string   { return []string{"normal", "uniform", "zero"} }
 func kinds() []string       { return []string{"wide_deep", "deepfm", "dcn_v2", "xdeepfm"} }
@@ -88,6 +87,11 @@ func dataSections() []section {
 			{name: "rows", def: "65536", about: "most records of a topic's partition in a span", rng: "[1, 1073741824]"},
 			{name: "steps", def: "0, none", about: "training ends after this step", rng: "[0, inf)"},
 		}},
+	}
+}
+
+func inputSections() []section {
+	return []section{
 		{"label", reflect.TypeFor[schema.Label](), "Which field is the label, and how it becomes 0 or 1.", []key{
 			{name: "field", def: "required", about: "the field"},
 			{name: "positive", def: `["1"], negative ["0"], without a threshold`, about: "values that are 1", filled: true},
@@ -96,8 +100,14 @@ func dataSections() []section {
 		}},
 		{"features[]", reflect.TypeFor[schema.Feature](), "One input made of one field; a field may feed several. Sparse encodings (keys of a table):\n" +
 			"vocabulary (strings of the training data, all others share one key), hash (of the string), id (the\n" +
-			"64-bit integer itself), quantile and boundaries (number of the interval). Dense encodings (a number\n" +
-			"for the deep part): standardise ((x - mean) / deviation), log (sign(x) ln(1 + |x|)), raw.", []key{
+			"64-bit integer itself), quantile and boundaries (number of the interval), hour, weekday and month (of a date).\n" +
+			"Dense encodings (a number for the deep part): standardise ((x - mean) / deviation), log (sign(x) ln(1 + |x|)),\n" +
+			"raw, age (days before the newest date of the training data, or before reference, standardised).\n" +
+			"\n" +
+			"A date is iso (2024-05-31, 2024-05-31T12:30:00+02:00), unix, unix_ms, unix_us, unix_ns, or what a pattern of\n" +
+			"%Y %y %m %b %d %H %I %p %M %S %f %z describes: %y%m%d%H is Avazu's 14102100. Without format, training takes\n" +
+			"iso, unix…, %y%m%d%H or %Y%m%d, whichever reads the most values of its data. A date without a zone is in UTC.\n" +
+			"A value that is not a date is missing; training reports how many there are.", []key{
 			{name: "name", def: "the field, or field_encode if that is taken", about: "name of the feature"},
 			{name: "field", def: "required", about: "the field it is made of"},
 			{name: "encode", def: "required", about: "the encoding", choices: encodings()},
@@ -107,7 +117,10 @@ func dataSections() []section {
 			{name: "boundaries", def: "none", about: "boundaries: ascending limits of the intervals", rng: "(-inf, inf)", filled: true},
 			{name: "min_count", def: "1", about: "vocabulary: rarer strings share the key of the unknown", rng: "[1, inf)"},
 			{name: "max_size", def: "none", about: "vocabulary: only so many of the most frequent strings keep their own key", rng: "[1, inf)"},
-			{name: "log", def: "false", about: "standardise: take sign(x) ln(1 + |x|) first"},
+			{name: "log", def: "false", about: "standardise, age: take sign(x) ln(1 + |x|) first"},
+			{name: "format", def: "found in the training data", about: "hour, weekday, month, age: how dates are written"},
+			{name: "zone", def: "UTC", about: "hour, weekday, month: time zone, such as Europe/Berlin (if hosts have tzdata) or +02:00"},
+			{name: "reference", def: "the newest date of train", about: "age: days before this date, in the iso format"},
 			{name: "table", def: "the feature's name", about: "sparse: table it is looked up in; features may share one"},
 			{name: "wide", def: "model.wide", about: "sparse: part of the wide model"},
 			{name: "deep", def: "model.deep", about: "sparse: part of the deep model"},

@@ -1,0 +1,72 @@
+package date
+
+// Guesses are the formats that a column is tried in, in order of preference. A number
+// of eight digits may be two of them; the values of a column tell them apart.
+func Guesses() []Format {
+	names := []string{ISO, "%Y%m%d", "%y%m%d%H", Unix, UnixMilli, UnixMicro, UnixNano}
+	all := make([]Format, len(names))
+	for i, s := range names {
+		f, err := NewFormat(s)
+		if err != nil {
+			panic(err) // the list is part of the program
+		}
+		all[i] = f
+	}
+	return all
+}
+
+// Numbers without punctuation count as dates of these years only, so that Unix times
+// of different units, dates and counters are told apart.
+const (
+	guessFrom = 631152000  // 1990
+	guessTo   = 4102444800 // 2100
+)
+
+// likely tells whether a value that reads as this date probably is one.
+func (f Format) likely(seconds int64) bool {
+	return f.name == ISO || seconds >= guessFrom && seconds < guessTo
+}
+
+// A Tally counts the values of a column that each format can read.
+type Tally struct {
+	Values int64   // seen
+	Read   []int64 // of them, by format
+	all    []Format
+}
+
+// NewTally returns a tally of Guesses, or of one format if it is known.
+func NewTally(known string) (*Tally, error) {
+	if known == "" {
+		return &Tally{all: Guesses(), Read: make([]int64, len(Guesses()))}, nil
+	}
+	f, err := NewFormat(known)
+	return &Tally{all: []Format{f}, Read: make([]int64, 1)}, err
+}
+
+// Add takes in a value. each, which may be nil, is called with every format that can
+// read it.
+func (t *Tally) Add(b []byte, each func(format int, seconds int64)) {
+	t.Values++
+	for i, f := range t.all {
+		seconds, ok := f.Seconds(b)
+		if len(t.all) > 1 {
+			ok = ok && f.likely(seconds)
+		}
+		if !ok {
+			continue
+		}
+		if t.Read[i]++; each != nil {
+			each(i, seconds)
+		}
+	}
+}
+
+// Best is the format that reads the most values, and its place; false if none reads any.
+func (t *Tally) Best() (f Format, place int, ok bool) {
+	for i, n := range t.Read {
+		if n > t.Read[place] {
+			place = i
+		}
+	}
+	return t.all[place], place, t.Read[place] > 0
+}
