@@ -107,7 +107,7 @@ func (o *EvalOptions) evaluating(c *config.Config) error {
 	}
 	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.ValidFraction, c.Data.Follow = files, nil, nil, 0, schema.Follow{}
 	// What watches validation data has none to watch here.
-	c.Train.EarlyStop, c.Train.Schedule = config.EarlyStop{}, config.Schedule{}
+	c.Train.EarlyStop, c.Train.Schedule, c.Train.EvalSteps = config.EarlyStop{}, config.Schedule{}, 0
 	c.Train.Precision = "fp32" // as the weights are kept, and on any CPU
 	c.Fill()
 	return nil

@@ -45,8 +45,12 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 		return Result{}, err
 	} else if restored {
 		model, valid, res.BestEpoch = j.cursor.Best, j.cursor.AtBest, j.cursor.Progress.BestEpoch
+		if j.config.Train.EvalSteps > 0 {
+			res.BestStep = model
+		}
 	}
 	if valid != nil {
+		res.Improving = j.improving()
 		j.doubt(valid, "the validation data")
 		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
 	}

@@ -70,6 +70,9 @@ func (j *job) fixedEpoch(ctx context.Context) (stopped bool, err error) {
 	}
 	j.shown.reader.Store(x.readers[0])
 	defer j.shown.unread()
+	if err := j.evaluateStep(ctx); err != nil || j.done() {
+		return false, err
+	}
 	total := j.total()
 	batches, err := x.read(ctx, j)
 	for batches != nil && err == nil {
@@ -80,12 +83,16 @@ func (j *job) fixedEpoch(ctx context.Context) (stopped bool, err error) {
 		if err := j.faults.strike(j.cursor.Step + 1); err != nil {
 			return false, err
 		}
+		ahead := next
+		if j.evaluatesAfter(j.cursor.Step + 1) {
+			ahead = nil // their rows are pulled after the evaluation
+		}
 		rate := j.rate(total)
-		out, err := x.steps.Step(j.cursor.Step+1, rate, batches, next, j.wish())
+		out, err := x.steps.Step(j.cursor.Step+1, rate, batches, ahead, j.wish())
 		if err != nil {
 			return false, err
 		}
-		if stop, err := j.stepped(out, rate, total); stop || err != nil {
+		if stop, err := j.stepped(ctx, out, rate, total); stop || err != nil {
 			return stop, err
 		}
 		for i, r := range x.readers {

@@ -304,7 +304,7 @@ func (j *job) resave() error {
 	switch {
 	case lacks[0] == 0:
 		j.lastSaved = c.Step
-	case c.Consumed == 0 && c.Step > 0: // of an epoch that is closed
+	case c.Consumed == 0 && c.Step > 0, c.Best > 0 && c.Best == c.Step: // of an epoch that is closed, or the best so far
 		if err := j.save(true); err != nil {
 			return err
 		}

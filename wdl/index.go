@@ -65,7 +65,7 @@ func (o IndexOptions) settle() (*config.Config, error) {
 	}
 	c.Data.Test, c.Data.Valid, c.Data.Index, c.Data.Follow = nil, nil, "", schema.Follow{} // what is there now
 	// What watches validation data has none to watch here.
-	c.Train.EarlyStop, c.Train.Schedule = config.EarlyStop{}, config.Schedule{}
+	c.Train.EarlyStop, c.Train.Schedule, c.Train.EvalSteps = config.EarlyStop{}, config.Schedule{}, 0
 	c.Fill()
 	return c, nil
 }

@@ -71,6 +71,8 @@ type Result struct {
 	Valid            *metrics.Metrics `json:"valid,omitempty"` // all metrics of that epoch, and of the test data
 	Test             *metrics.Metrics `json:"test,omitempty"`
 	BestEpoch        int              `json:"best_epoch,omitempty"` // that early stopping restored
+	BestStep         int64            `json:"best_step,omitempty"`  // the same, if evaluations are counted in steps
+	Improving        string           `json:"improving,omitempty"`  // metric of the validation data that still improved when train.epochs ended the training
 	Tables           []TableReport    `json:"tables"`
 	Ranks            []RankReport     `json:"ranks"`                  // as owners of rows, beside what was foreseen
 	Hot              *HotReport       `json:"hot,omitempty"`          // where ranks keep rows of each other

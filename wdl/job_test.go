@@ -251,7 +251,7 @@ func TestAnyMachineEvaluates(t *testing.T) {
 // TestOneClassIsJudgedByLogLoss: validation data of one class have no AUC, and then
 // the log-loss tells which epoch is the best.
 func TestOneClassIsJudgedByLogLoss(t *testing.T) {
-	c := clicksConfig(t, clicks(t, 300), "", ", early_stop: {patience: 2}")
+	c := clicksConfig(t, clicks(t, 300), "", ", early_stop: {patience: 2, metric: auc}")
 	only := filepath.Join(t.TempDir(), "only.csv")
 	if err := os.WriteFile(only, []byte("click,site,tags,age\n"+strings.Repeat("1,site3,t1,30\n", 30)), 0o644); err != nil {
 		t.Fatal(err)

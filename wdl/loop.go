@@ -3,7 +3,6 @@ package wdl
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -11,8 +10,6 @@ import (
 	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
-	"github.com/wdlrun/wdlrun/wdl/config"
-	"github.com/wdlrun/wdlrun/wdl/metrics"
 	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
@@ -38,19 +35,11 @@ func (j *job) loop(ctx context.Context) (stopped bool, err error) {
 		if err := j.catchUp(); err != nil { // what is the best so far is known then
 			return false, err
 		}
-		best, atBest := j.cursor.Best, j.cursor.AtBest
+		before := j.cursor
 		if err := j.endEpoch(ctx); err != nil {
 			return false, err
 		}
-		whole := j.following == nil // spans may be short: their checkpoints hold what has changed
-		if err := j.save(whole); err != nil {
-			return false, err
-		}
-		j.pending.best, j.pending.atBest = best, atBest
-		if err := j.move(); err != nil {
-			return false, err
-		}
-		if err := j.keepBest(); err != nil {
+		if err := j.saveEvaluated(&before, j.following == nil); err != nil { // spans may be short: their checkpoints hold what has changed
 			return false, err
 		}
 	}
@@ -72,6 +61,9 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if err := j.evaluateStep(ctx); err != nil || j.done() {
+		return false, err
+	}
 	total := j.total()
 	b, err := j.read(ctx, r)
 	for b != nil {
@@ -79,7 +71,7 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		stop, err := j.step(b, next, total)
+		stop, err := j.step(ctx, b, next, total)
 		if stop || err != nil {
 			return stop, err
 		}
@@ -119,8 +111,11 @@ func (j *job) total() int64 {
 
 // step trains on one batch, which next will follow, and does what is due at its
 // end.
-func (j *job) step(b, next *encode.Batch, total int64) (stop bool, err error) {
+func (j *job) step(ctx context.Context, b, next *encode.Batch, total int64) (stop bool, err error) {
 	c := &j.cursor
+	if j.evaluatesAfter(c.Step + 1) {
+		next = nil // its rows are pulled after the evaluation
+	}
 	rate := j.rate(total)
 	if err := j.faults.strike(c.Step + 1); err != nil {
 		return false, err
@@ -129,7 +124,7 @@ func (j *job) step(b, next *encode.Batch, total int64) (stop bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return j.stepped(out, rate, total)
+	return j.stepped(ctx, out, rate, total)
 }
 
 // rate is the factor of the next step's learning rates.
@@ -138,7 +133,7 @@ func (j *job) rate(total int64) float64 {
 }
 
 // stepped keeps the books of a step and does what is due after it.
-func (j *job) stepped(out step.Outcome, rate float64, total int64) (stop bool, err error) {
+func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total int64) (stop bool, err error) {
 	c := &j.cursor
 	j.held.count(j.stepSpan())
 	c.Step++
@@ -153,6 +148,9 @@ func (j *job) stepped(out step.Outcome, rate float64, total int64) (stop bool, e
 	}
 	if out.Stop {
 		j.wantStop.Store(true) // whoever has asked
+	}
+	if err := j.evaluateStep(ctx); err != nil {
+		return false, err
 	}
 	if out.Stop || out.Save {
 		if err := j.save(false); err != nil {
@@ -170,7 +168,7 @@ func (j *job) stepped(out step.Outcome, rate float64, total int64) (stop bool, e
 	if j.following != nil && j.outOfSteps() {
 		return true, nil
 	}
-	return out.Stop, nil
+	return out.Stop || j.cursor.Enough, nil
 }
 
 // wish says what this rank wants after the step. Intervals are rank 0's to keep,
@@ -234,66 +232,6 @@ func (j *job) stepSpan() (sum time.Duration) {
 		sum += totals[p] - j.before[p]
 	}
 	return sum
-}
-
-// endEpoch closes the books of an epoch, evaluates the validation data, and
-// decides whether training is over.
-func (j *job) endEpoch(ctx context.Context) error {
-	closed := j.cursor // it replaces the cursor at once: where a rank is lost meanwhile, others close the epoch again
-	c := &closed
-	c.LastLoss = c.LossSum / float64(max(c.Consumed, 1))
-	c.Epoch++
-	c.Consumed, c.LossSum = 0, 0
-	line := fmt.Sprintf("epoch %d of %d: train log-loss %.4f", c.Epoch, j.config.Train.Epochs, c.LastLoss)
-	if j.following != nil {
-		line = j.endSpan(c)
-	}
-	due := j.valid != nil && (c.Epoch%int64(j.config.Train.EvalEvery) == 0 || c.Epoch >= int64(j.config.Train.Epochs))
-	if due && j.valid.Rows(j.validRows) == 0 {
-		due = false
-		line += fmt.Sprintf(", no validation: data.valid_fraction, %v, holds out none of %d rows", j.config.Data.ValidFraction, c.Rows)
-	}
-	if !due {
-		j.cursor = closed
-		j.say(line)
-		return nil
-	}
-	m, _, err := j.evaluate(ctx, j.valid, j.validRows)
-	if err != nil {
-		return err
-	}
-	c.Valid = &m
-	j.metrics.write(metricLine{Event: "valid", Step: c.Step, Epoch: c.Epoch, Samples: c.Samples, LogLoss: m.LogLoss, Metrics: &m})
-	line += fmt.Sprintf(", validation %s, log-loss %.4f", m.AUCText(), m.LogLoss)
-	metric, instead := judged(j.config.Train, &m)
-	line += instead
-	progress, verdict := c.Progress.Observe(&j.config.Train, int(c.Epoch), metric)
-	c.Progress, c.Enough = progress, verdict.Stop
-	if verdict.Improved && j.config.Train.EarlyStop.Patience > 0 {
-		c.Best, c.AtBest = c.Step, &m // the checkpoint that follows is the best so far
-	}
-	if verdict.Stop {
-		line += fmt.Sprintf("; no better for %d evaluations: epoch %d was the best", progress.Waited, progress.BestEpoch)
-	}
-	j.cursor = closed
-	j.say(line)
-	return nil
-}
-
-// judged is the figure by which one epoch is better than another, as
-// train.early_stop.metric has it. Where AUC is wanted and there is none it is the
-// log-loss, below any AUC and growing as it improves; instead then says so to those
-// for whom it decides something.
-func judged(t config.Train, m *metrics.Metrics) (metric float64, instead string) {
-	switch {
-	case t.EarlyStop.Metric == "logloss":
-		return m.LogLoss, ""
-	case m.AUC != nil:
-		return *m.AUC, ""
-	case t.EarlyStop.Patience > 0 || t.Schedule.Kind == "plateau":
-		instead = ", which judges for lack of an AUC"
-	}
-	return -m.LogLoss, instead
 }
 
 // say tells the user something from one rank.

@@ -237,7 +237,7 @@ func (j *job) slackEpoch(ctx context.Context) (stopped bool, err error) {
 			q.Late = slices.Clone(q.Late)
 			j.cursor.Queue = &q
 		}
-		if stop, err := j.stepped(out, rate, total); stop || err != nil {
+		if stop, err := j.stepped(ctx, out, rate, total); stop || err != nil {
 			return stop, err
 		}
 	}

@@ -336,11 +336,17 @@ func figures(w io.Writer, r wdl.Result) {
 	} else {
 		fmt.Fprintf(w, "train  log-loss %.4f in the last epoch\n", r.TrainLogLoss)
 	}
+	if r.Improving != "" {
+		fmt.Fprintf(w, "       ended at the limit of train.epochs while the validation %s still improved: raise train.epochs\n", r.Improving)
+	}
 	unknown(w, r.TrainUnknown)
 	if r.Valid != nil {
 		epoch := ""
 		if r.BestEpoch > 0 {
 			epoch = fmt.Sprintf("   (epoch %d, the best)", r.BestEpoch)
+		}
+		if r.BestStep > 0 {
+			epoch = fmt.Sprintf("   (step %d, the best)", r.BestStep)
 		}
 		evaluated(w, "valid", r.Valid, epoch)
 	}

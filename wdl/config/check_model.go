@@ -246,6 +246,12 @@ func (k checker) train() {
 		k.later("train.shuffle", "train.shuffle_window", "without shuffling there is no window")
 	}
 	k.bf16()
+	if t.EvalEvery != 0 && t.EvalSteps != 0 {
+		k.later("train.eval_every", "train.eval_steps", "evaluations are counted in epochs or in steps")
+	}
+	if mode := k.full.Train.Mode; t.EvalSteps != 0 && mode != "wait" && !k.doubt("train.mode") {
+		k.later("train.mode", "train.eval_steps", "ranks in mode "+mode+" only meet at the end of an epoch; use train.eval_every")
+	}
 	k.rule("train.optimizer.dense", t.Optimizer.Dense, "adam")
 	k.rule("train.optimizer.deep", t.Optimizer.Deep, "adam")
 	k.rule("train.optimizer.wide", t.Optimizer.Wide, "ftrl")
@@ -257,6 +263,7 @@ func (k checker) train() {
 		given bool
 	}{
 		{"train.early_stop.patience", t.EarlyStop.Patience > 0},
+		{"train.eval_steps", t.EvalSteps > 0},
 		{"train.schedule.kind", t.Schedule.Kind == "plateau"},
 	} {
 		if x.given {

@@ -172,6 +172,7 @@ type Train struct {
 	ClipNorm      float64    `yaml:"clip_norm"` // 0: none
 	Schedule      Schedule   `yaml:"schedule"`
 	EvalEvery     int        `yaml:"eval_every"` // epochs
+	EvalSteps     int64      `yaml:"eval_steps"` // instead of EvalEvery; 0: by epochs
 	EarlyStop     EarlyStop  `yaml:"early_stop"`
 	Checkpoint    Checkpoint `yaml:"checkpoint"`
 	Hot           Hot        `yaml:"hot"`

@@ -53,7 +53,9 @@ func defaults(c *Config) (d Config) {
 	if on(c.Train.Shuffle) {
 		t.ShuffleWindow = 131072 // tens of MB of records: mixes days of a log well
 	}
-	t.EvalEvery = 1
+	if c.Train.EvalSteps == 0 {
+		t.EvalEvery = 1
+	}
 	t.Optimizer.Dense.Kind = "adam" // needs the least tuning
 	if deep {
 		t.Optimizer.Deep.Kind = "adam"
@@ -71,7 +73,7 @@ func defaults(c *Config) (d Config) {
 		// better.
 		t.Schedule.Factor, t.Schedule.Patience = 0.1, 1
 	}
-	t.EarlyStop.Metric = "auc" // the measure of ranking; log-loss also moves with calibration
+	t.EarlyStop.Metric = "logloss" // what training minimises: AUC stays flat while an overfitted model loses its calibration
 	t.Checkpoint = c.Train.Checkpoint.defaults()
 	t.Hot.EverySteps = 1024 // a choice costs some steps, traffic shifts in minutes
 	return d

@@ -228,6 +228,7 @@ func trainSections() []section {
 			{name: "clip_norm", def: "0, none", about: "largest norm of the gradient of all parameters together", rng: "[0, inf)", shown: true},
 			{name: "schedule", about: "factor of the learning rates over time"},
 			{name: "eval_every", def: "1", about: "epochs between evaluations of the validation data", rng: "[1, 1000000]"},
+			{name: "eval_steps", def: "none", about: "instead of eval_every: steps between evaluations, counted from the first step of the training; the end of the last epoch is evaluated too", rng: "[1, inf)"},
 			{name: "early_stop", about: "end when the validation data no longer improves; the best epoch is restored"},
 			{name: "checkpoint", about: "when to save besides the end"},
 			{name: "hot", about: "which rows every rank keeps"},
@@ -255,7 +256,7 @@ func trainSections() []section {
 		}},
 		{"train.early_stop", reflect.TypeFor[EarlyStop](), "Watches the validation data after each evaluation.", []key{
 			{name: "patience", def: "0, never", about: "evaluations without improvement before the end", rng: "[0, 1000000]", shown: true},
-			{name: "metric", def: "auc", about: "what must improve, the log-loss where samples of one class alone have no AUC; a plateau schedule watches it too", choices: []string{"auc", "logloss"}},
+			{name: "metric", def: "logloss", about: "what must improve; a plateau schedule watches it too. Without an AUC, because all samples have one label, auc means the log-loss", choices: []string{"auc", "logloss"}},
 			{name: "min_delta", def: "0", about: "an improvement is larger than this", rng: "[0, 1]"},
 		}},
 		{"train.checkpoint", reflect.TypeFor[Checkpoint](), "One is always written at the end, and at the end of each epoch, full, or span of a stream. With both intervals whichever passes first counts.", []key{

@@ -9,27 +9,30 @@ import "math"
 type Progress struct {
 	Evaluations int     `json:"evaluations"`
 	BestEpoch   int     `json:"best_epoch"` // 0: none yet
-	Best        float64 `json:"best"`       // its metric
-	Waited      int     `json:"waited"`     // evaluations since the best one
+	BestStep    int64   `json:"best_step"`
+	Step        int64   `json:"step"`   // of the last evaluation
+	Best        float64 `json:"best"`   // its metric
+	Waited      int     `json:"waited"` // evaluations since the best one
 	RateWaited  int     `json:"rate_waited"`
 	Falls       int     `json:"falls"` // of the learning rate
 }
 
 // Verdict is what follows from one evaluation.
 type Verdict struct {
-	Improved   bool    // the epoch is the best so far: keep its parameters
-	Stop       bool    // end training and restore the best epoch
+	Improved   bool    // the parameters are the best so far: keep them
+	Stop       bool    // end training and restore the best parameters
 	RateFactor float64 // multiplies Schedule.Rate from now on
 }
 
-// Observe adds the metric of one evaluation, made after the given epoch
-// (counted from 1). The metric is what EarlyStop.Metric names: AUC grows as it
+// Observe adds the metric of one evaluation, made after the given step, in or
+// after the given epoch (counted from 1). The metric is what EarlyStop.Metric names: AUC grows as it
 // improves, log-loss falls. A metric that is not finite never improves. t must
 // be filled (Config.Fill).
-func (p Progress) Observe(t *Train, epoch int, metric float64) (Progress, Verdict) {
+func (p Progress) Observe(t *Train, epoch int, step int64, metric float64) (Progress, Verdict) {
 	p.Evaluations++
+	p.Step = step
 	if p.improves(t.EarlyStop, metric) {
-		p.BestEpoch, p.Best, p.Waited, p.RateWaited = epoch, metric, 0, 0
+		p.BestEpoch, p.BestStep, p.Best, p.Waited, p.RateWaited = epoch, step, metric, 0, 0
 		return p, Verdict{Improved: true, RateFactor: p.RateFactor(t.Schedule)}
 	}
 	p.Waited++

@@ -93,7 +93,7 @@ func TestProgress(t *testing.T) {
 		for i, metric := range x.metrics {
 			p = throughJSON(t, p) // as a checkpoint in between would do
 			before := p
-			next, v := p.Observe(train, i+1, metric)
+			next, v := p.Observe(train, i+1, int64(10*i+10), metric)
 			if p != before {
 				t.Errorf("%s: Observe changed its receiver", x.name)
 			}
@@ -110,7 +110,7 @@ func TestProgress(t *testing.T) {
 				t.Errorf("%s: the verdict's rate is %v, that of the progress %v", x.name, v.RateFactor, p.RateFactor(x.s))
 			}
 		}
-		if text := strings.Join(got, " "); text != x.want || p.BestEpoch != x.best {
+		if text := strings.Join(got, " "); text != x.want || p.BestEpoch != x.best || p.BestStep != int64(10*x.best) {
 			t.Errorf("%s: %s, best epoch %d; want %s, %d", x.name, text, p.BestEpoch, x.want, x.best)
 		}
 	}

@@ -477,7 +477,7 @@ train:
   epochs: 10                # early stopping ends it when the held-out rows no longer improve
   global_batch: 256         # samples of all ranks per step; thousands for millions of rows
   seed: 1
-  early_stop: {patience: 2, metric: auc}
+  early_stop: {patience: 2}
 `)
 }
 
