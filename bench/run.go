@@ -111,7 +111,7 @@ func Run(c *collective.Comm, o Options, emit func(Line)) error {
 		return err
 	}
 	o = o.withDefaults()
-	most := slices.Max(append([]int{0}, o.Sizes...))
+	most := o.mostBytes()
 	b, err := newBuffers(c, most, o.Ordinary)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
@@ -139,6 +139,18 @@ func Run(c *collective.Comm, o Options, emit func(Line)) error {
 		}
 	}
 	return nil
+}
+
+// mostBytes is the size of the largest buffer that some operation needs.
+func (o Options) mostBytes() int {
+	sized := o.Turns != nil || slices.ContainsFunc(o.Ops, func(name string) bool {
+		op, _ := find(name)
+		return op.sized
+	})
+	if !sized {
+		return 0
+	}
+	return slices.Max(append([]int{0}, o.Sizes...))
 }
 
 // failed says which measurement err ended.

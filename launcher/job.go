@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/cgroup"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/control"
 )
@@ -216,6 +218,7 @@ type run struct {
 	own       map[int]bool // ended before any was told to
 	told      bool
 	judged    bool      // Judged was told of the present group
+	kills     int64     // processes of the control group that the kernel had killed for memory
 	interrupt error     // why ctx ended, if it did before the group
 	asked     time.Time // when it ended
 	spared    bool      // Saves was told
@@ -240,7 +243,7 @@ func newRun(job Job) (*run, error) {
 	if job.Listen == "" {
 		job.Listen = "127.0.0.1:0"
 	}
-	r := &run{job: job, begin: time.Now(), key: rank.NewKey(), exits: map[int]exit{}, own: map[int]bool{}}
+	r := &run{job: job, begin: time.Now(), key: rank.NewKey(), exits: map[int]exit{}, own: map[int]bool{}, kills: cgroup.Read().Kills}
 	r.console = &console{stdout: job.Stdout, stderr: job.Stderr}
 	r.relay = &relay{next: job.Host, room: maxWords}
 	if !job.Quiet {
@@ -450,7 +453,24 @@ func (r *run) ended(e exit) {
 	r.left--
 	r.exits[e.rank] = e
 	r.own[e.rank] = !r.told
-	r.server.Exited(e.rank, e.code, e.signal)
+	r.server.Exited(e.rank, e.code, e.signal, r.outOfMemory(e))
+}
+
+// outOfMemory explains the end of a process that the kernel killed for memory, "" for
+// any other. Ranks are in the control group of their launcher.
+func (r *run) outOfMemory(e exit) string {
+	if e.signal != int(syscall.SIGKILL) || r.told {
+		return ""
+	}
+	m := cgroup.Read()
+	if m.Kills <= r.kills {
+		return ""
+	}
+	r.kills = m.Kills
+	if m.Limit == math.MaxInt64 {
+		return "the kernel killed it because the machine was out of memory"
+	}
+	return fmt.Sprintf("the kernel killed it because its control group had used up its %d MiB of memory", m.Limit>>20)
 }
 
 // reap waits for the ends of killed processes.

@@ -127,6 +127,7 @@ type seat struct {
 
 	exited       bool
 	code, signal int
+	why          string // what the launcher knows of the reason
 	exitAt       time.Duration
 
 	failed   bool // reported an error of its own
@@ -364,14 +365,15 @@ func (g *Group) Disconnected(now time.Duration, rank int) Decision {
 	return g.decide(now)
 }
 
-// Exited says that the process of a rank ended, with a code or by a signal.
-func (g *Group) Exited(now time.Duration, rank, code, signal int) Decision {
+// Exited says that the process of a rank ended, with a code or by a signal, and what
+// the launcher knows of the reason, "" for nothing.
+func (g *Group) Exited(now time.Duration, rank, code, signal int, why string) Decision {
 	g.wake(now)
 	s := g.seat(rank)
 	if s == nil || s.exited {
 		return Decision{}
 	}
-	s.exited, s.code, s.signal, s.exitAt = true, code, signal, now
+	s.exited, s.code, s.signal, s.why, s.exitAt = true, code, signal, why, now
 	return g.decide(now)
 }
 

@@ -140,7 +140,7 @@ func (c *conversation) event(words []string) {
 	case "drop":
 		c.answer(c.g.Disconnected(c.now, rank))
 	case "exit":
-		c.answer(c.g.Exited(c.now, rank, c.number(o["code"], 0), c.number(o["signal"], 0)))
+		c.answer(c.g.Exited(c.now, rank, c.number(o["code"], 0), c.number(o["signal"], 0), o["why"]))
 	case "done":
 		c.answer(c.g.Done(c.now, rank))
 	default:

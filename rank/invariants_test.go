@@ -221,7 +221,7 @@ func (s *story) exit(rank int) {
 		code, r.bad = 1, true
 	}
 	r.note(s.now)
-	s.take(s.g.Exited(s.now, rank, code, signal))
+	s.take(s.g.Exited(s.now, rank, code, signal, ""))
 }
 
 func (s *story) pass(d time.Duration) {

@@ -319,7 +319,12 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 			v.Cause += "; " + further
 		}
 	case Killed, Exited:
-		v.Cause = g.further(s)
+		v.Cause = s.why
+		if further := g.further(s); further != "" && v.Cause != "" {
+			v.Cause += "; " + further
+		} else {
+			v.Cause += further
+		}
 	case "", Blamed: // nothing but the word of others
 		v.Kind = Blamed
 		v.Cause = g.charges(root)

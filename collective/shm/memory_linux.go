@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wdlrun/wdlrun/internal/cgroup"
 )
 
 const hugePage = 2 << 20
@@ -44,6 +46,11 @@ func create(n int) (memory, int, error) {
 }
 
 func createOf(n, flags int) (memory, int, error) {
+	// Where memory is short, populating would end in a kill and not in an error. Huge
+	// pages that the system keeps ready are not part of it.
+	if free := cgroup.Read().Available; flags == 0 && int64(n) > free {
+		return memory{}, -1, fmt.Errorf("%d bytes: %w: %d bytes of memory are available", n, unix.ENOMEM, free)
+	}
 	fd, err := unix.MemfdCreate("wdlrun", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|flags)
 	if err != nil {
 		return memory{}, -1, fmt.Errorf("memfd_create: %w", err)
@@ -108,11 +115,7 @@ func attach(fd, n int) (memory, error) {
 	if has, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil || has&seals != seals {
 		return memory{}, fmt.Errorf("its window is not sealed (%#x, %v)", has, err)
 	}
-	m, err := mapShared(fd, n)
-	if err == nil {
-		unix.Madvise(m.bytes(), unix.MADV_POPULATE_WRITE) // or the first use takes the page faults
-	}
-	return m, err
+	return mapShared(fd, n) // page tables fill by use: of P ranks each would fill P windows' here
 }
 
 // unmap gives the memory back.

@@ -315,7 +315,7 @@ func TestKilledProcess(t *testing.T) {
 	s.Started(1, "here", 42)
 	sessions := joinAll(t, s, Options{})
 	sessions[1].cancel()
-	s.Exited(1, 0, 9)
+	s.Exited(1, 0, 9, "")
 	if err := sessions[0].Fail(errors.New("reset"), 1); !strings.Contains(err.Error(), "was killed by signal 9 (SIGKILL); 1 other rank lost its connection to it") {
 		t.Error(err)
 	}

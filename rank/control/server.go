@@ -121,9 +121,10 @@ func (s *Server) Started(r int, host string, pid int) {
 	s.post(func(time.Duration) { s.group.Started(r, host, pid) })
 }
 
-// Exited says that the process of a rank ended, with a code or by a signal.
-func (s *Server) Exited(r, code, signal int) {
-	s.post(func(now time.Duration) { s.act(s.group.Exited(now, r, code, signal)) })
+// Exited says that the process of a rank ended, with a code or by a signal, and what
+// is known of the reason, "" for nothing.
+func (s *Server) Exited(r, code, signal int, why string) {
+	s.post(func(now time.Duration) { s.act(s.group.Exited(now, r, code, signal, why)) })
 }
 
 // Order sends an order to all ranks that attend.

@@ -1,0 +1,54 @@
+package tests
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// limitMemory makes a control group of so many bytes below this process's, and returns
+// the path of the file that a process writes its id to.
+func limitMemory(t *testing.T, bytes int64) (procs string) {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Skip("no control groups: ", err)
+	}
+	dir, limit := "", ""
+	for line := range strings.Lines(string(b)) {
+		switch parts := strings.SplitN(strings.TrimSpace(line), ":", 3); {
+		case len(parts) != 3:
+		case parts[1] == "memory":
+			dir, limit = filepath.Join("/sys/fs/cgroup/memory", parts[2]), "memory.limit_in_bytes"
+		case parts[0] == "0" && dir == "":
+			dir, limit = filepath.Join("/sys/fs/cgroup", parts[2]), "memory.max"
+		}
+	}
+	dir = filepath.Join(dir, "wdlrun-test-"+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skip("no control group can be made here: ", err)
+	}
+	t.Cleanup(func() { os.Remove(dir) })
+	if err := os.WriteFile(filepath.Join(dir, limit), strconv.AppendInt(nil, bytes, 10), 0o644); err != nil {
+		t.Skip("the memory of a control group cannot be limited here: ", err)
+	}
+	return filepath.Join(dir, "cgroup.procs")
+}
+
+// TestOutOfMemoryIsNamed: the verdict on a rank that the kernel killed for memory says
+// so. Windows beyond the limit are an error before, not a kill.
+func TestOutOfMemoryIsNamed(t *testing.T) {
+	procs := limitMemory(t, 160<<20)
+	cmd := command(t, t.TempDir(), "-np", "2", "train", "-set", "model.hidden=[4096,4096]")
+	cmd.Args = append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, procs, cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	o := end(t, cmd)
+	if o.code == 0 || !strings.Contains(o.stderr, "was killed by signal 9 (SIGKILL)") || !strings.Contains(o.stderr, "used up its 160 MiB of memory") {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+}
