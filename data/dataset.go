@@ -81,6 +81,9 @@ func look(src schema.Source, s schema.Schema, patterns []string) (*Dataset, erro
 		return nil, err
 	}
 	d := &Dataset{set: files, schema: s.Fill(), marks: new(marks)}
+	if err := d.set.Unreadable(d.schema.Fields()); err != nil {
+		return nil, err
+	}
 	return d, d.set.Uncut(d.schema.Fields())
 }
 

@@ -1,11 +1,14 @@
 package tests
 
 import (
+	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -115,6 +118,56 @@ func TestConvertKeepsValues(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(dir, "a.libsvm")); err != nil || !strings.HasPrefix(string(b), "1 1:52.6 2:0.5\n0 1:7 ") {
 		t.Errorf("%v: %s", err, b)
 	}
+}
+
+// TestConvertKeepsTypes: a table of every type that DuckDB wrote is what DuckDB writes as
+// CSV, through whichever format it came; columns that cannot be read are named.
+func TestConvertKeepsTypes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	tables, err := filepath.Abs("../data/table/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := csvOf(t, filepath.Join(tables, "types.csv"))
+	odd := slices.Index(want[0], "f64_odd") // nan means missing in text, unless a configuration says otherwise
+	for i := range want {
+		want[i] = slices.Delete(want[i], odd, odd+1)
+	}
+	fields := " -fields " + strings.Join(want[0], ",") + " "
+	must(t, dir, "data convert -out a.csv"+fields+filepath.Join(tables, "types.parquet"))
+	for _, through := range []string{"a.csv", "b.parquet", "b.tfrecord", "b.jsonl", "c.csv"} {
+		if through != "a.csv" {
+			from := filepath.Join(tables, "types.parquet")
+			if through == "c.csv" {
+				from = "a.csv"
+			}
+			must(t, dir, "data convert -out "+through+fields+from)
+			must(t, dir, "data convert -out back-"+through+".csv"+fields+through)
+			through = "back-" + through + ".csv"
+		}
+		if got := csvOf(t, filepath.Join(dir, through)); !slices.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("%s is\n%q\nwant\n%q", through, got, want)
+		}
+	}
+	o := run(t, dir, "data", "convert", "-out", "n.csv", filepath.Join(tables, "nested.parquet"))
+	if o.code != 0 || !strings.Contains(o.stderr, "not read: m is a map; write a column") || !strings.Contains(o.stderr, "not read: st.m is a map") {
+		t.Errorf("exit code %d:\n%s", o.code, o.stderr)
+	}
+}
+
+// csvOf are the lines of a file.
+func csvOf(t *testing.T, path string) [][]string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // TestLateFieldsAreKept: a field that only a record far behind has is converted, shown

@@ -64,7 +64,7 @@ type table struct {
 	patterns []string
 	config   *config.Config // nil: none was given
 	label    schema.Label   // by guess, where there is no configuration
-	nested   []string       // fields of JSON that are not read
+	unread   []string       // fields that cannot be read, and why
 	other    bool           // the files are not those of the configuration
 }
 
@@ -108,7 +108,7 @@ func recordsAs(c *cli.Context, set []string) (t table, err error) {
 	if err != nil {
 		return t, err
 	}
-	t.source, t.nested = seen.Source(), seen.Nested
+	t.source, t.unread = seen.Source(), seen.Unread
 	if len(seen.Positive) > 0 {
 		t.label = schema.Label{Field: seen.Label, Positive: seen.Positive}
 	}
@@ -118,7 +118,20 @@ func recordsAs(c *cli.Context, set []string) (t table, err error) {
 // open finds the files and the fields of their records.
 func (t *table) open() (*record.Files, error) {
 	f, err := record.OpenFiles(t.source, t.patterns)
-	return f, t.unlike(err)
+	if err != nil {
+		return nil, t.unlike(err)
+	}
+	if t.config != nil {
+		t.unread = f.Unread()
+	}
+	return f, nil
+}
+
+// warnUnread names the fields that a command leaves out because it cannot read them.
+func (p *program) warnUnread(t table) {
+	for _, field := range t.unread {
+		fmt.Fprintf(p.stderr, "wdlrun: not read: %s\n", field)
+	}
 }
 
 // unlike adds to an error that the files look to be written in another way than the

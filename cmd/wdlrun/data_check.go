@@ -111,9 +111,7 @@ func (p *program) dataCheck(c *cli.Context) error {
 		err = p.printJSON(r)
 	} else {
 		p.printChecked(r, faults)
-		if len(t.nested) > 0 {
-			fmt.Fprintln(p.stdout, strings.TrimPrefix(withObjects(t.nested), "; "))
-		}
+		p.warnUnread(t)
 		if r.Bad > 0 && t.hint() != "" {
 			fmt.Fprintln(p.stdout, t.hint())
 		}

@@ -30,12 +30,14 @@ clicks.tfrecord.zst, clicks.jsonl, clicks.libsvm; -format and -compress say it o
 
 A first pass finds the fields of all records and their types, a second one writes. Integers and
 numbers become such where the format has types and every one of a field reads back
-as it was written; a field that holds 007 or 52.60 stays text. Blanks around a field
+as it was written. A field that holds 007 or 52.60, or 1 among numbers such as 2.5, stays text;
+so does one of numbers that 32 bits do not hold, in TFRecord. Blanks around a field
 of a line are no part of it, unless it is quoted. Words that mean missing
 become missing values: data.missing of -config, which init writes; without, those of
 ?, NA, N/A, NaN, nan, null, NULL, None, \N and #N/A that the first 10,000 lines of CSV
-or TSV hold. In other formats such a word is a text as any other. Numbers of a
-tf.Example have 32 bits.
+or TSV hold. In other formats such a word is a text as any other.
+Columns of Parquet that cannot be read, such as maps, and objects of JSON are left out
+and named.
 
 LibSVM and LibFFM hold numbers alone, 52.60 as 52.6: -codes FILE gives the texts of
 each field the numbers 1, 2, 3, …, those of the label 1 and 0 by label.positive of
@@ -237,6 +239,9 @@ func (p *program) planConversion(c *cli.Context) (v conversion, err error) {
 	if v.files, err = v.open(); err != nil {
 		return v, err
 	}
+	if c.String("fields") == "" {
+		p.warnUnread(v.table)
+	}
 	v.codesTo = pathOf(c, "codes")
 	if err := p.chooseFields(c, &v); err != nil {
 		return v, err
@@ -322,8 +327,11 @@ func (p *program) typesOf(c *cli.Context, v *conversion) error {
 	for i, name := range v.fields {
 		seen := d.columns[i]
 		col := write.Column{Name: name, Kind: seen.Faithful(), Many: seen.Most > 1}
-		if numbersAlone {
+		switch {
+		case numbersAlone:
 			col.Kind = seen.Kind()
+		case v.target.format == "tfrecord" && seen.Wide > 0:
+			col.Kind = value.Text // its numbers have 32 bits
 		}
 		if untyped {
 			col.Kind = value.Text

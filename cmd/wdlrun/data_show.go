@@ -39,6 +39,7 @@ func (p *program) dataShow(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	p.warnUnread(t)
 	n, fields := c.Int("records"), f.Fields()
 	if n < 1 || c.Int("width") < 1 {
 		return fmt.Errorf("data show: -records %d and -width %d must be at least 1", n, c.Int("width"))

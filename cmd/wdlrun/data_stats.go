@@ -156,6 +156,7 @@ func (p *program) dataStats(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	p.warnUnread(t)
 	index, err := indexOf(c, t)
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ func (p *program) init(c *cli.Context) error {
 	}
 	looked := look(seen)
 	if !config.Learnable(looked) {
-		return fmt.Errorf("init: %s: beside %s no field has values to learn from%s", seen.Names[0], seen.Label, withObjects(seen.Nested))
+		return fmt.Errorf("init: %s: beside %s no field has values to learn from%s", seen.Names[0], seen.Label, withUnread(seen.Unread))
 	}
 	text, path := config.Suggest(looked), pathOf(c, "out")
 	if path != "-" {
@@ -136,12 +136,12 @@ func initOf(s *inspect.Inspection, text []byte) initResult {
 	return r
 }
 
-// withObjects tells of fields that are not read, "" if there are none.
-func withObjects(nested []string) string {
-	if len(nested) == 0 {
+// withUnread names fields that cannot be read, "" if there are none.
+func withUnread(unread []string) string {
+	if len(unread) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s: objects are not read; flatten them (e.g. with jq)", strings.Join(nested, ", "))
+	return "; not read: " + strings.Join(unread, "; ")
 }
 
 // writeNew writes a file that does not exist yet: what somebody has edited is
@@ -168,7 +168,7 @@ func writeNew(path string, b []byte) error {
 func look(s *inspect.Inspection) config.Look {
 	l := config.Look{
 		Path: s.Path, More: s.More, Files: s.Files, All: s.All, Format: s.Format, Delimiter: s.Delimiter, Header: s.Header, Comment: s.Comment,
-		Nested: s.Nested, Rows: s.Rows, Label: s.Label, Positive: s.Positive, Missing: s.Missing,
+		Unread: s.Unread, Rows: s.Rows, Label: s.Label, Positive: s.Positive, Missing: s.Missing,
 	}
 	if s.Files > 1 {
 		l.Names = s.Names

@@ -367,7 +367,7 @@ func weight(l *value.List, k int) (float64, string) {
 func (f *featureCode) key(piece []byte) (uint64, bool) {
 	switch f.encoding {
 	case schema.ID:
-		return value.ParseID(piece)
+		return value.ParseID(bytes.TrimSuffix(piece, []byte(".0"))) // of a column of floating point numbers
 	case schema.Hash:
 		k := keyOf(piece)
 		if f.Buckets > 0 {

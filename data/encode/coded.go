@@ -410,20 +410,14 @@ func (x *CodedRows) intWord(u *use, n int64) (w uint64, odd bool) {
 // realWord is what a number becomes that is no integer by its type.
 func (x *CodedRows) realWord(u *use, y float64) (w uint64, odd bool) {
 	switch {
-	case len(x.coder.parser.missing) > 0, u.code != nil && u.code.encoding.Date():
+	case u.code != nil && u.code.encoding.Date():
 		return 0, true // its text counts
-	case u.code == nil:
-		if y != math.Trunc(y) || math.Abs(y) >= 1<<53 {
-			return 0, true
-		}
-		x.digits = strconv.AppendInt(x.digits[:0], int64(y), 10)
-		return x.labelWord(x.digits)
+	case u.code == nil || len(x.coder.parser.missing) > 0 || u.sparse && !u.code.encoding.Number():
+		x.digits = value.AppendNumber(x.digits[:0], y, 64)
+		return x.textWord(u, x.digits)
 	}
 	y, why := value.CheckNumber(y)
-	if why != "" || u.sparse && !u.code.encoding.Number() {
-		return 0, true
-	}
-	return x.numbered(u, y), false
+	return x.numbered(u, y), why != ""
 }
 
 // textWord is what a text becomes.

@@ -172,13 +172,37 @@ func number(l *value.List) (x float64, why string) {
 }
 
 // labelRule decides between 0 and 1.
-type labelRule struct{ schema.Label }
+type labelRule struct {
+	schema.Label
+	ones, zeros []string // the listed values, and others that are the same numbers
+}
 
-func newLabelRule(l schema.Label) labelRule { return labelRule{l} }
+func newLabelRule(l schema.Label) labelRule {
+	return labelRule{l, respelt(l.Positive, l.Negative), respelt(l.Negative, l.Positive)}
+}
+
+// respelt adds to values the other forms of integers: "1" is 1.0 in a column of floating
+// point numbers. Those in the list of others stay there.
+func respelt(values, others []string) []string {
+	all := slices.Clone(values)
+	for _, s := range values {
+		form, whole := strings.CutSuffix(s, ".0")
+		if _, ok := value.ParseID([]byte(form)); !ok {
+			continue
+		}
+		if !whole {
+			form += ".0"
+		}
+		if !slices.Contains(others, form) {
+			all = append(all, form)
+		}
+	}
+	return all
+}
 
 // of decides by the listed values.
 func (l *labelRule) of(text []byte) (one, ok bool) {
-	for _, p := range l.Positive {
+	for _, p := range l.ones {
 		if string(text) == p {
 			return true, true
 		}
@@ -186,7 +210,7 @@ func (l *labelRule) of(text []byte) (one, ok bool) {
 	if len(l.Negative) == 0 {
 		return false, true
 	}
-	for _, n := range l.Negative {
+	for _, n := range l.zeros {
 		if string(text) == n {
 			return false, true
 		}

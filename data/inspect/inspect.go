@@ -27,7 +27,7 @@ type Inspection struct {
 	Ragged    int    // lines among them with another number of fields, left out
 	Missing   []string
 	Columns   []Column
-	Nested    []string // fields of JSON that are objects, lists of such or of lists, which are not read
+	Unread    []string // fields that cannot be read, and why
 	Label     string   // column that is likely the label
 	Sure      bool     // that it is: its name says so
 	Positive  []string // its values that likely mean 1

@@ -192,12 +192,15 @@ func inspectRecords(path string, s *record.Sample, name string, form record.Form
 		c := lookAt(field, l.values[i], float64(l.missing[i])/float64(l.rows))
 		c.Many = l.many[i]
 		c.split(l.values[i], "")
-		if name == "libffm" && strings.HasSuffix(field, record.ValuesSuffix) && c.Distinct == 1 && c.Examples[0] == "1" {
+		if name == "libffm" && strings.HasSuffix(field, record.ValuesSuffix) && c.Distinct == 1 && c.Examples[0] == "1.0" {
 			continue // which says nothing
 		}
 		in.Columns = append(in.Columns, c)
 	}
-	in.Nested = l.nested
+	in.Unread = s.Files[0].Unread()
+	for _, name := range l.nested {
+		in.Unread = append(in.Unread, name+" is an object; flatten it (e.g. with jq)")
+	}
 	in.guessLabel()
 	return in, nil
 }

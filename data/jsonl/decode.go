@@ -175,18 +175,11 @@ func (d *Decoder) addNumber(l *value.List, b []byte, whole bool) error {
 	if err != nil {
 		return fmt.Errorf("%.40s %w", b, errLarge)
 	}
-	switch l.Kind {
-	case value.None, value.Float64:
-		l.Begin(value.Float64)
-	case value.Int:
-		if !d.widen(l) {
-			d.addText(l, d.written(x))
-			return nil
-		}
-	default:
+	if l.Kind != value.None && l.Kind != value.Float64 {
 		d.addText(l, d.written(x))
 		return nil
 	}
+	l.Begin(value.Float64)
 	l.Reals = append(l.Reals, x)
 	return nil
 }
@@ -211,40 +204,16 @@ func integer(b []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// mostExact is up to where float64 holds every integer.
-const mostExact = 1 << 53
-
 // addInt appends an integer.
 func addInt(d *Decoder, l *value.List, n int64) {
-	switch l.Kind {
-	case value.None, value.Int:
-		l.Begin(value.Int)
-		l.Ints = append(l.Ints, n)
-	case value.Float64:
-		if n > -mostExact && n < mostExact {
-			l.Reals = append(l.Reals, float64(n))
-			return
-		}
-		fallthrough
-	default:
+	if l.Kind != value.None && l.Kind != value.Int {
 		at := len(d.text)
 		d.text = strconv.AppendInt(d.text, n, 10)
 		d.addText(l, d.text[at:len(d.text):len(d.text)])
+		return
 	}
-}
-
-// widen makes numbers of integers; false if that would change one.
-func (d *Decoder) widen(l *value.List) bool {
-	for _, n := range l.Ints {
-		if n <= -mostExact || n >= mostExact {
-			return false
-		}
-	}
-	l.Begin(value.Float64)
-	for _, n := range l.Ints {
-		l.Reals = append(l.Reals, float64(n))
-	}
-	return true
+	l.Begin(value.Int)
+	l.Ints = append(l.Ints, n)
 }
 
 // written is a number as text.

@@ -56,14 +56,15 @@ func TestValues(t *testing.T) {
 		{`{"x": 1, "x": "b"}`, `text "b"`},
 		{`{"x": [1], "x": null}`, "none"},
 		{`{"x": -0}`, `int "0"`},
-		{`{"x": 39.0}`, `float64 "39"`},
+		{`{"x": 39.0}`, `float64 "39.0"`},
 		{`{"x": 2.5e-1}`, `float64 "0.25"`},
 		{`{"x": 9223372036854775807}`, `int "9223372036854775807"`},
 		{`{"x": 18446744073709551615}`, `text "18446744073709551615"`},
 		{`{"x": true}`, `int "1"`},
 		{`{"x": false}`, `int "0"`},
 		{`{"x": ["a", null, "b"]}`, `text "a" "b"`},
-		{`{"x": [1, 2.5, 3]}`, `float64 "1" "2.5" "3"`},
+		{`{"x": [1, 2.5, 3]}`, `text "1" "2.5" "3"`},
+		{`{"x": [1.0, 2.5]}`, `float64 "1.0" "2.5"`},
 		{`{"x": [1, "a", 2.5, true]}`, `text "1" "a" "2.5" "1"`},
 		{`{"x": [9007199254740993, 0.5]}`, `text "9007199254740993" "0.5"`},
 		{`{"x": [0.5, 9007199254740993]}`, `text "0.5" "9007199254740993"`},
@@ -161,8 +162,6 @@ func like(x any) (l value.List, ok bool) {
 		switch {
 		case kind == value.None || kind == k:
 			kind = k
-		case kind != value.Text && k != value.Text && !slices.ContainsFunc(texts, inexact):
-			kind = value.Float64
 		default:
 			kind = value.Text
 		}
@@ -174,12 +173,6 @@ func like(x any) (l value.List, ok bool) {
 		l.Texts, l.Ints, l.Reals = append(l.Texts, []byte(text)), append(l.Ints, n), append(l.Reals, x)
 	}
 	return l, true
-}
-
-// inexact tells of integers that no float64 is sure to hold.
-func inexact(text string) bool {
-	n, err := strconv.ParseInt(text, 10, 64)
-	return err == nil && (n <= -mostExact || n >= mostExact)
 }
 
 func likeNumber(s string) (k value.Kind, text string, ok bool) {

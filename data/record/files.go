@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/data/adult"
 	"github.com/wdlrun/wdlrun/data/kafka"
 	"github.com/wdlrun/wdlrun/data/remote"
+	"github.com/wdlrun/wdlrun/data/table"
 	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
@@ -32,17 +33,18 @@ const MostFiles = 1 << 20
 // File is one input file. Local files are opened when they are read, so that a
 // dataset of many files holds no descriptors.
 type File struct {
-	Name    string    // as messages show it
-	Bytes   int64     // of the file as it lies there
-	size    int64     // bytes to read: as many, or unknownSize of a packed file
-	Packing *Packing  // nil: none
-	time    time.Time // of the last change, local files
-	content []byte    // embedded files
-	Groups  []int64   // rows of the row groups of a table
-	mark    int64     // length of the byte order mark, 0 or 3
-	body    int64     // offset of the first record behind mark and header
-	header  []byte    // the line that names the fields, nil if there is none
-	told    bool      // the records that were looked at for names of fields are all there are
+	Name    string         // as messages show it
+	Bytes   int64          // of the file as it lies there
+	size    int64          // bytes to read: as many, or unknownSize of a packed file
+	Packing *Packing       // nil: none
+	time    time.Time      // of the last change, local files
+	content []byte         // embedded files
+	Groups  []int64        // rows of the row groups of a table
+	mark    int64          // length of the byte order mark, 0 or 3
+	body    int64          // offset of the first record behind mark and header
+	header  []byte         // the line that names the fields, nil if there is none
+	unread  []table.Unread // columns that no reader can read
+	told    bool           // the records that were looked at for names of fields are all there are
 
 	remote *remote.Object // in an object store or on a web server
 

@@ -2,6 +2,8 @@ package record
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/data/table"
 	"github.com/wdlrun/wdlrun/data/value"
@@ -19,9 +21,9 @@ func (parquetFormat) Look(f *File, s Content) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: open: %s: no Parquet file, or a damaged one: %w", f.Name, err)
 	}
-	f.Groups = append([]int64{}, t.Groups()...)
+	f.Groups, f.unread = append([]int64{}, t.Groups()...), t.Unread()
 	if len(t.Columns()) == 0 {
-		return nil, fmt.Errorf("data: open: %s: it has no column of plain values or lists of them", f.Name)
+		return nil, fmt.Errorf("data: open: %s: it has no column of plain values or lists of them: %s", f.Name, strings.Join(f.Unread(), "; "))
 	}
 	return t.Columns(), nil
 }
@@ -42,6 +44,31 @@ func (tableDecoder) Decode(record []byte, lists []value.List) *Flaw {
 	}
 	return nil
 }
+
+// Unread lists the columns of a table that cannot be read, and why.
+func (f *File) Unread() []string {
+	all := make([]string, len(f.unread))
+	for i, u := range f.unread {
+		all[i] = fmt.Sprintf("%s %s", u.Name, u.Why)
+	}
+	return all
+}
+
+// Unreadable is the error of fields that the files have and that cannot be read; nil if
+// there is none of these names.
+func (s *Set) Unreadable(names []string) error {
+	for i := range s.Files {
+		for _, u := range s.Files[i].unread {
+			if slices.Contains(names, u.Name) {
+				return fmt.Errorf("data: open: %s: column %s %s", s.Files[i].Name, u.Name, u.Why)
+			}
+		}
+	}
+	return nil
+}
+
+// Unread lists the columns that cannot be read, and why.
+func (f *Files) Unread() []string { return f.set.Files[0].Unread() }
 
 // TableRecords reads the rows of row groups.
 type TableRecords struct {

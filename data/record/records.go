@@ -75,6 +75,9 @@ func (f *Files) walk(ctx context.Context, names []string, most int, each func([]
 	if err != nil {
 		return w, err
 	}
+	if err := f.set.Unreadable(names); err != nil {
+		return w, err
+	}
 	for _, n := range names {
 		if _, svm := svmOf(f.set.Format); !svm && !slices.Contains(f.set.Fields, n) {
 			return w, fmt.Errorf("data: walk: there is no field %q; there are %q", n, f.set.Fields)

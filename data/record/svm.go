@@ -154,7 +154,9 @@ func (d *svmDecoder) pair(word []byte, lists []value.List) *Flaw {
 	add(lists, d.features, d.values, index, x)
 	if len(d.of) > 0 {
 		if i, ok := d.of[index]; ok {
-			appendReal(&lists[i], x)
+			l := &lists[i]
+			l.Begin(value.Text)
+			l.Texts = append(l.Texts, right)
 		}
 	}
 	return nil
@@ -197,13 +199,10 @@ func add(lists []value.List, indices, values int, index uint64, x float64) {
 		l.Ints = append(l.Ints, int64(index))
 	}
 	if values >= 0 {
-		appendReal(&lists[values], x)
+		l := &lists[values]
+		l.Begin(value.Float64)
+		l.Reals = append(l.Reals, x)
 	}
-}
-
-func appendReal(l *value.List, x float64) {
-	l.Begin(value.Float64)
-	l.Reals = append(l.Reals, x)
 }
 
 func badWord(word []byte, want string) *Flaw {

@@ -35,7 +35,9 @@ type Column struct {
 	// Respelt counts numbers in a text that is not how value.List writes them:
 	// 52.60, 1e3, more digits than 64 bits hold. They would not come back either,
 	// and yet are amounts.
-	Respelt  int64
+	Respelt int64
+	// Wide counts numbers that change when they are stored in 32 bits.
+	Wide     int64
 	Min, Max float64 // of the numbers; 0 if there is none
 	numbers  int64
 	sum      float64
@@ -77,7 +79,9 @@ func (c *Column) Add(l *value.List) {
 		switch l.Kind {
 		case value.Int:
 			c.number(float64(l.Ints[i]))
-		case value.Float32, value.Float64:
+		case value.Float32:
+			c.real(value.Widen(float32(l.Reals[i])))
+		case value.Float64:
 			c.real(l.Reals[i])
 		default:
 			c.read()
@@ -143,6 +147,9 @@ func (c *Column) real(x float64) {
 		return
 	}
 	c.Reals++
+	if value.Widen(float32(x)) != x {
+		c.Wide++
+	}
 	c.number(x)
 }
 
@@ -212,10 +219,11 @@ func (c *Column) Kind() value.Kind {
 	return value.Int
 }
 
-// Faithful is Kind, or text where a number read back would be spelt another way:
-// what holds every value and gives it back as it was written.
+// Faithful is Kind, or text where a number would be written in another form when it is
+// read back: it holds every value and gives it back as it was written. Integers among
+// other numbers would come back as 39.0.
 func (c *Column) Faithful() value.Kind {
-	if c.Respelt > 0 {
+	if c.Respelt > 0 || c.Reals > 0 && c.Reals < c.numbers {
 		return value.Text
 	}
 	return c.Kind()

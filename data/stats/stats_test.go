@@ -48,20 +48,21 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestFaithful: what a column of the narrowest type would spell another way is kept
-// as text, and still described as the number it is.
+// TestFaithful: a column whose narrowest type would write a value in another form is
+// kept as text, and still described as the number it is.
 func TestFaithful(t *testing.T) {
 	for _, tc := range []struct {
 		texts  []string
 		change bool
 	}{
 		{[]string{"1", "-7", "?"}, false},
-		{[]string{"1", "52.6", "-0.25", "1e-07"}, false},
+		{[]string{"1.0", "52.6", "-0.25", "1e-07"}, false},
+		{[]string{"39.0"}, false},
+		{[]string{"-0.0"}, false},
+		{[]string{"1", "52.6"}, true}, // 1 would come back as 1.0
 		{[]string{"52.60", "52.5"}, true},
-		{[]string{"39.0"}, true},
 		{[]string{"1e3"}, true},
 		{[]string{".5"}, true},
-		{[]string{"-0.0"}, true},
 		{[]string{"9223372036854775808"}, true},
 		{[]string{"0.12345678901234567890"}, true},
 	} {

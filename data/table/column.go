@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding"
 
 	"github.com/wdlrun/wdlrun/data/value"
@@ -20,7 +21,8 @@ type column struct {
 	page     parquet.Page
 	most     byte // definition level of a value that is there
 	list     bool
-	unsigned bool
+	convert  conversion // nil: values are used as stored
+	unsigned bool       // integers of 32 bits are
 
 	levels, repeats []byte // of the page; nil: every value is there, once a row
 	level           int    // of the next value
@@ -32,6 +34,7 @@ type column struct {
 	dicts  int     // that there were
 	last   parquet.Dictionary
 	values Values // of the page, or of its dictionary
+	stored typed  // the same before their conversion
 
 	row []byte // values of the row so far
 }
@@ -42,6 +45,7 @@ type typed struct {
 	bits    []byte
 	int32s  []int32
 	int64s  []int64
+	int96s  []deprecated.Int96
 	floats  []float32
 	doubles []float64
 	bytes   []byte // and where texts begin, or how long each is
@@ -82,12 +86,21 @@ func (c *column) load() error {
 	if d := page.Dictionary(); d != nil {
 		c.index = data.Int32()
 		data = d.Page().Data()
-		if d != c.last {
-			c.last, c.dicts = d, c.dicts+1
-		}
 		c.dict = c.dicts
+		if d == c.last {
+			return nil // its entries are known
+		}
+		c.last, c.dicts, c.dict = d, c.dicts+1, c.dicts+1
+	} else {
+		c.last = nil
 	}
-	return c.values.take(data, c.unsigned)
+	if c.convert == nil {
+		return c.values.take(data, c.unsigned)
+	}
+	if err := c.stored.take(data, c.unsigned); err != nil {
+		return err
+	}
+	return c.convert(&c.values.typed, &c.stored)
 }
 
 func (t *typed) take(v encoding.Values, unsigned bool) error {
@@ -101,8 +114,10 @@ func (t *typed) take(v encoding.Values, unsigned bool) error {
 		}
 	case encoding.Int64:
 		t.int64s = v.Int64()
+	case encoding.Int96:
+		t.int96s = v.Int96()
 	case encoding.Float:
-		t.kind, t.floats = value.Float32, v.Float()
+		t.kind, t.floats = value.Float64, v.Float()
 	case encoding.Double:
 		t.kind, t.doubles = value.Float64, v.Double()
 	case encoding.ByteArray:
@@ -112,7 +127,9 @@ func (t *typed) take(v encoding.Values, unsigned bool) error {
 		t.kind = value.Text
 		t.bytes, t.width = v.FixedLenByteArray()
 	default:
-		return fmt.Errorf("its type %v cannot be read", v.Kind())
+		if v.Size() > 0 {
+			return fmt.Errorf("its type %v cannot be read", v.Kind())
+		}
 	}
 	return nil
 }
@@ -190,25 +207,14 @@ func (c *column) value(dst []byte) ([]byte, error) {
 	if i < 0 || i >= t.len() {
 		return dst, errShort
 	}
-	var x uint64
-	switch {
-	case t.kind == value.Text:
+	switch t.kind {
+	case value.Text:
 		b := t.text(i)
 		return append(binary.AppendUvarint(dst, uint64(len(b))), b...), nil
-	case t.int32s != nil && t.width == 4:
-		x = uint64(uint32(t.int32s[i]))
-	case t.int32s != nil:
-		x = uint64(int64(t.int32s[i]))
-	case t.int64s != nil:
-		x = uint64(t.int64s[i])
-	case t.floats != nil:
-		x = math.Float64bits(float64(t.floats[i]))
-	case t.doubles != nil:
-		x = math.Float64bits(t.doubles[i])
-	default:
-		x = uint64(t.bits[i/8] >> (i % 8) & 1)
+	case value.Int:
+		return binary.LittleEndian.AppendUint64(dst, uint64(t.integer(i))), nil
 	}
-	return binary.LittleEndian.AppendUint64(dst, x), nil
+	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(t.doubles[i])), nil
 }
 
 func (t *typed) len() int {
@@ -218,7 +224,7 @@ func (t *typed) len() int {
 	case t.kind == value.Text:
 		return len(t.offsets) - 1
 	}
-	return max(8*len(t.bits), len(t.int32s), len(t.int64s), len(t.floats), len(t.doubles))
+	return max(8*len(t.bits), len(t.int32s), len(t.int64s), len(t.int96s), len(t.floats), len(t.doubles))
 }
 
 func (t *typed) text(i int) []byte {

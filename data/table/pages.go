@@ -2,6 +2,7 @@ package table
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 
@@ -14,6 +15,17 @@ const (
 	mostPage       = 256 << 20 // bytes, unpacked
 	mostPageValues = 1 << 26
 )
+
+// checkCodec names compressions that the library under this package lacks.
+func checkCodec(c format.CompressionCodec) error {
+	switch c {
+	case format.Lz4:
+		return errors.New("it is compressed with LZ4 in the deprecated framing, which differs between writers; write it with ZSTD, SNAPPY or LZ4_RAW")
+	case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd, format.Lz4Raw:
+		return nil
+	}
+	return fmt.Errorf("it is compressed with %v, which is not supported; write it with ZSTD, SNAPPY or LZ4_RAW", c)
+}
 
 // checkPages looks at the headers of the pages of a column before the library does,
 // which takes the memory that a header asks for: a page must lie in its column, and

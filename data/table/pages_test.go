@@ -49,7 +49,7 @@ func TestRowsChecksPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.file.Metadata().RowGroups[0].Columns[f.leaves["text"].ColumnIndex].MetaData.TotalCompressedSize = 1 << 40
+	f.file.Metadata().RowGroups[0].Columns[f.found["text"].index].MetaData.TotalCompressedSize = 1 << 40
 	if _, err := f.Rows(0, []string{"i32", "text"}); err == nil || !strings.Contains(err.Error(), "column text") {
 		t.Errorf("a column of a terabyte: %v", err)
 	}

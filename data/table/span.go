@@ -33,28 +33,13 @@ func (v *Values) Len() int { return v.len() }
 func (v *Values) Text(i int) []byte { return v.text(i) }
 
 // Int is value i of kind Int.
-func (v *Values) Int(i int) int64 {
-	switch {
-	case v.int64s != nil:
-		return v.int64s[i]
-	case v.int32s != nil && v.width == 4:
-		return int64(uint32(v.int32s[i]))
-	case v.int32s != nil:
-		return int64(v.int32s[i])
-	}
-	return int64(v.bits[i/8] >> (i % 8) & 1)
-}
+func (v *Values) Int(i int) int64 { return v.integer(i) }
 
 // Ints is all of kind Int if they lie so in memory, else nil.
 func (v *Values) Ints() []int64 { return v.int64s }
 
 // Real is value i of another kind.
-func (v *Values) Real(i int) float64 {
-	if v.floats != nil {
-		return float64(v.floats[i])
-	}
-	return v.doubles[i]
-}
+func (v *Values) Real(i int) float64 { return v.doubles[i] }
 
 // Flat tells whether no column that is read is one of lists.
 func (r *Reader) Flat() bool {

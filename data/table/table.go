@@ -9,10 +9,22 @@
 //	value: 8 bytes little-endian (Int, Float32, Float64), or uvarint length and
 //	the bytes (Text); no count and no values for kind None
 //
-// Integers of any width and booleans (0 and 1) become Int; strings, binaries and
-// decimals stored as bytes Text. The older INT96 timestamps, maps, structs and
-// lists of lists are not read. A null, and a list without values, is None; nulls
-// in a list are left out.
+// A value is what its logical type says it is, in the text that DuckDB writes to CSV:
+//
+//	INT, UINT                 Int; Text from 2^63 on
+//	FLOAT16, FLOAT, DOUBLE    Float64; a narrow number is its shortest decimal
+//	BOOLEAN                   true, false
+//	DECIMAL                   22.96, with all digits of its scale
+//	DATE, TIME                2024-05-01, 12:34:56.5; with +00 if the time is in UTC
+//	TIMESTAMP, INT96          2024-05-01 12:34:56.5, or with +00
+//	INTERVAL                  1 year 2 days 03:00:04.5
+//	UUID                      00112233-4455-6677-8899-aabbccddeeff
+//	STRING, ENUM, JSON        as stored; so are bytes without a type if they are UTF-8,
+//	                          and others are written \x00\xFF
+//
+// A null, and a list without values, is None; nulls in a list are left out. A member
+// of a struct is a column of its own, struct.member. Maps, lists of other than plain
+// values, BSON, VARIANT and geometries are not read: Unread lists them.
 //
 // Rows come one by one (Append), or as spans of each column's pages for those who
 // take them column by column (Next).
@@ -30,7 +42,6 @@ import (
 	"math"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/wdlrun/wdlrun/data/value"
 )
@@ -40,8 +51,7 @@ type File struct {
 	file   *parquet.File
 	source io.ReaderAt
 	size   int64
-	leaves map[string]parquet.LeafColumn
-	names  []string
+	*layout
 	groups []int64
 }
 
@@ -55,14 +65,9 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f = &File{file: p, source: r, size: size, leaves: map[string]parquet.LeafColumn{}}
-	for _, field := range p.Schema().Fields() {
-		leaf, ok := onlyLeaf(p.Schema(), field)
-		if !ok {
-			continue
-		}
-		f.leaves[field.Name()] = leaf
-		f.names = append(f.names, field.Name())
+	f = &File{file: p, source: r, size: size}
+	if f.layout, err = columnsOf(p.Metadata().Schema); err != nil {
+		return nil, err
 	}
 	groups := p.RowGroups()
 	if len(groups) > mostGroups {
@@ -86,22 +91,11 @@ func caught(err *error) {
 	}
 }
 
-// onlyLeaf is the one column that a field is made of, directly or as a list.
-func onlyLeaf(s *parquet.Schema, field parquet.Field) (leaf parquet.LeafColumn, ok bool) {
-	path, node := []string{field.Name()}, parquet.Node(field)
-	for !node.Leaf() {
-		children := node.Fields()
-		if len(children) != 1 {
-			return leaf, false
-		}
-		path, node = append(path, children[0].Name()), children[0]
-	}
-	leaf, ok = s.Lookup(path...)
-	return leaf, ok && leaf.MaxRepetitionLevel <= 1 && leaf.Node.Type().Kind() != parquet.Int96
-}
-
 // Columns names the columns that can be read. The caller must not change it.
 func (f *File) Columns() []string { return f.names }
+
+// Unread lists the columns that cannot be read. The caller must not change it.
+func (f *File) Unread() []Unread { return f.unread }
 
 // Groups is the number of rows of each row group. The caller must not change it.
 func (f *File) Groups() []int64 { return f.groups }
@@ -121,30 +115,38 @@ func (f *File) Rows(group int, names []string) (r *Reader, err error) {
 	chunks := f.file.RowGroups()[group].ColumnChunks()
 	r = &Reader{left: f.groups[group]}
 	for _, name := range names {
-		leaf, ok := f.leaves[name]
-		if !ok {
-			r.Close()
-			return nil, fmt.Errorf("there is no column %q of plain values", name)
-		}
-		if err := checkPages(f.source, f.size, &f.file.Metadata().RowGroups[group].Columns[leaf.ColumnIndex].MetaData); err != nil {
+		c, err := f.column(group, name)
+		if err != nil {
 			r.Close()
 			return nil, fmt.Errorf("column %s: %w", name, err)
 		}
-		r.columns = append(r.columns, column{
-			name: name, pages: chunks[leaf.ColumnIndex].Pages(),
-			most: byte(leaf.MaxDefinitionLevel), list: leaf.MaxRepetitionLevel > 0, unsigned: unsigned(leaf.Node.Type()),
-		})
+		c.pages = chunks[f.found[name].index].Pages()
+		r.columns = append(r.columns, c)
 	}
 	return r, nil
 }
 
-func unsigned(t parquet.Type) bool {
-	l := t.LogicalType()
-	if l == nil {
-		return false
+// column prepares a column of a row group.
+func (f *File) column(group int, name string) (c column, err error) {
+	leaf, ok := f.found[name]
+	if !ok {
+		for _, u := range f.unread {
+			if u.Name == name {
+				return c, errors.New("it " + u.Why)
+			}
+		}
+		return c, errors.New("there is none of this name")
 	}
-	i, ok := l.Value.(*format.IntType)
-	return ok && !i.IsSigned
+	stored := &f.file.Metadata().RowGroups[group].Columns[leaf.index].MetaData
+	if err := checkCodec(stored.Codec); err != nil {
+		return c, err
+	}
+	if err := checkPages(f.source, f.size, stored); err != nil {
+		return c, err
+	}
+	c = column{name: name, most: byte(leaf.mostLevel), list: leaf.list, unsigned: kindOf(leaf.element) == "UINT"}
+	c.convert, err = conversionOf(leaf.element)
+	return c, err
 }
 
 // Close frees the pages that are held.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
@@ -12,7 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/data/value"
 )
 
-// row has a column of every kind that is read, and some that are not.
+// row has a column of every kind that is read, and one that is not.
 type row struct {
 	Bool     bool     `parquet:"bool"`
 	I32      int32    `parquet:"i32"`
@@ -27,16 +28,13 @@ type row struct {
 	List     []string `parquet:"list,list"`
 	Repeated []int64  `parquet:"repeated"`
 	Group    struct{ A, B int64 }
+	Map      map[string]int64
 }
 
 var wanted = []string{"bool", "i32", "u32", "i64", "f32", "f64", "text", "dict", "maybe", "fixed", "list", "repeated"}
 
 // want is what the values of a row print as.
 func (r *row) want() string {
-	b := 0
-	if r.Bool {
-		b = 1
-	}
 	maybe, f64 := "[]", "[]"
 	if r.Maybe != nil {
 		maybe = fmt.Sprintf("[%s]", *r.Maybe)
@@ -44,8 +42,8 @@ func (r *row) want() string {
 	if r.F64 != 0 {
 		f64 = text(value.List{Kind: value.Float64, Reals: []float64{r.F64}})
 	}
-	return fmt.Sprintf("[%d][%d][%d][%d]%s%s[%s][%s]%s[%s]%v%v", b, r.I32, r.U32, r.I64,
-		text(value.List{Kind: value.Float32, Reals: []float64{float64(r.F32)}}), f64, r.Text, r.Dict, maybe, r.Fixed[:], r.List, r.Repeated)
+	return fmt.Sprintf("[%v][%d][%d][%d]%s%s[%s][%s]%s[%s]%v%v", r.Bool, r.I32, r.U32, r.I64,
+		text(value.List{Kind: value.Float64, Reals: []float64{value.Widen(r.F32)}}), f64, r.Text, r.Dict, maybe, r.Fixed[:], r.List, r.Repeated)
 }
 
 func text(l value.List) string {
@@ -166,11 +164,16 @@ func TestColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fmt.Sprint(f.Columns()) != fmt.Sprint(wanted) || fmt.Sprint(f.Groups()) != "[5]" {
+	if fmt.Sprint(f.Columns()) != fmt.Sprint(append(wanted, "Group.A", "Group.B")) || fmt.Sprint(f.Groups()) != "[5]" {
 		t.Errorf("columns %v, groups %v", f.Columns(), f.Groups())
 	}
-	if _, err := f.Rows(0, []string{"Group"}); err == nil {
-		t.Error("a group was read as a column")
+	if u := f.Unread(); len(u) != 1 || u[0].Name != "Map" {
+		t.Errorf("columns that cannot be read: %v", u)
+	}
+	for name, want := range map[string]string{"Map": "it is a map", "Group": "there is none"} {
+		if _, err := f.Rows(0, []string{name}); err == nil || !strings.Contains(err.Error(), "column "+name+": "+want) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	if _, err := f.Rows(1, nil); err == nil {
 		t.Error("a row group was read that is not there")

@@ -67,8 +67,7 @@ func (l *List) SetText(b []byte) {
 }
 
 // Append writes value i to dst as text: an integer in decimal, a number in the
-// shortest form that reads back as the same number of its kind. So 39, 39.0 and
-// "39" are one text, whatever the file they come from.
+// shortest form that reads back as the same number of its kind.
 func (l *List) Append(dst []byte, i int) []byte {
 	switch l.Kind {
 	case Text:
@@ -83,10 +82,47 @@ func (l *List) Append(dst []byte, i int) []byte {
 	return AppendNumber(dst, l.Reals[i], bits)
 }
 
-// AppendNumber writes a number of 32 or 64 bits to dst as List.Append does.
+// AppendNumber writes a number of 32 or 64 bits to dst as List.Append does, in the form
+// of DuckDB, Python and Arrow: 39.0, 0.1, 1234567.5, 1e+16, nan, -inf. An integer and a
+// number are different texts.
 func AppendNumber(dst []byte, x float64, bits int) []byte {
-	if x == math.Trunc(x) && math.Abs(x) < 1<<53 {
-		return strconv.AppendInt(dst, int64(x), 10)
+	switch size := math.Abs(x); {
+	case size < 1e16 && x == math.Trunc(x):
+		return append(strconv.AppendFloat(dst, x, 'f', -1, bits), ".0"...)
+	case size >= 1e-4 && size < 1e16:
+		return strconv.AppendFloat(dst, x, 'f', -1, bits)
+	case math.IsNaN(x):
+		return append(dst, "nan"...)
+	case math.IsInf(x, 1):
+		return append(dst, "inf"...)
+	case math.IsInf(x, -1):
+		return append(dst, "-inf"...)
 	}
-	return strconv.AppendFloat(dst, x, 'g', -1, bits)
+	return strconv.AppendFloat(dst, x, 'e', -1, bits)
+}
+
+// Widen is the number whose decimal is the shortest that x has: 0.1 of 32 bits is 0.1
+// of 64 bits, as if it had been read from a text.
+func Widen(x float32) float64 {
+	y := float64(x)
+	if y == math.Trunc(y) && math.Abs(y) < 1<<24 {
+		return y
+	}
+	// A decimal of at most six digits is the only one that short, and exact as the
+	// quotient of two integers.
+	for _, power := range powersOfTen[1:7] {
+		n := math.Round(y * power)
+		if math.Abs(n) >= 1e6 {
+			break
+		}
+		if z := n / power; float32(z) == x {
+			return z
+		}
+	}
+	if math.IsNaN(y) || math.IsInf(y, 0) {
+		return y
+	}
+	var text [32]byte
+	z, _ := strconv.ParseFloat(string(strconv.AppendFloat(text[:0], y, 'g', -1, 32)), 64)
+	return z
 }

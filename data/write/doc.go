@@ -13,8 +13,9 @@
 //	libffm     label i:index:value …; an integer of column i is its index, of
 //	           value 1; any other number is the value of the index 0
 //
-// What is written is read back as the same values, as text that is: a number
-// that a tf.Example holds is the nearest of 32 bits. What a format cannot hold,
+// What is written is read back as the same values, as text that is. A number in a
+// tf.Example has 32 bits: a column of other numbers must be one of texts. What a format
+// cannot hold,
 // such as a line break in a line, is an error and never silently changed: it
 // names the column.
 //

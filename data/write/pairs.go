@@ -1,6 +1,7 @@
 package write
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -52,7 +53,7 @@ func (x *pairs) Write(lists []value.List) error {
 	if l.Len() == 0 {
 		return x.fault(x.label, "is the label and missing; no line can begin without one")
 	}
-	x.line = l.Append(x.line[:0], 0)
+	x.line = appendShort(x.line[:0], l, 0)
 	for _, c := range x.line {
 		if isSpace(c) || c == '\n' || c == '#' || x.line[0] == '+' {
 			return x.fault(x.label, fmt.Sprintf("is the label and %q, which no line can begin with", x.line))
@@ -72,7 +73,7 @@ func (x *pairs) Write(lists []value.List) error {
 			x.triples(i, index)
 		} else if l := &x.typed[i]; l.Len() > 0 {
 			x.line = strconv.AppendInt(append(x.line, ' '), int64(index), 10)
-			x.line = l.Append(append(x.line, ':'), 0)
+			x.line = appendShort(append(x.line, ':'), l, 0)
 		}
 	}
 	if len(x.line) > mostLine {
@@ -84,6 +85,11 @@ func (x *pairs) Write(lists []value.List) error {
 	return nil
 }
 
+// appendShort writes value j, 1.0 as 1: all values of these formats are numbers.
+func appendShort(dst []byte, l *value.List, j int) []byte {
+	return bytes.TrimSuffix(l.Append(dst, j), []byte(".0"))
+}
+
 // listed writes the indices and values of a LibSVM record that came as lists.
 func (x *pairs) listed() error {
 	indices, values := &x.typed[x.list], &x.typed[x.values]
@@ -92,7 +98,7 @@ func (x *pairs) listed() error {
 	}
 	for j := range indices.Len() {
 		x.line = indices.Append(append(x.line, ' '), j)
-		x.line = values.Append(append(x.line, ':'), j)
+		x.line = appendShort(append(x.line, ':'), values, j)
 	}
 	return nil
 }
@@ -105,7 +111,7 @@ func (x *pairs) triples(i, field int) {
 		if l.Kind == value.Int {
 			x.line = append(l.Append(append(x.line, ':'), j), ":1"...)
 		} else {
-			x.line = l.Append(append(x.line, ":0:"...), j)
+			x.line = appendShort(append(x.line, ":0:"...), l, j)
 		}
 	}
 }

@@ -238,7 +238,8 @@ func TestLinesGiveBackWhatWasWritten(t *testing.T) {
 	}
 }
 
-// TestPairsGiveBackWhatWasWritten: an index is its number of the column.
+// TestPairsGiveBackWhatWasWritten: an index is its number of the column,
+// and 1.0 is written 1.
 func TestPairsGiveBackWhatWasWritten(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -267,13 +268,17 @@ func TestPairsGiveBackWhatWasWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := joined(columns, records); !slices.Equal(got, want) {
+		want := joined(columns, records)
+		for i := range want {
+			want[i] = strings.ReplaceAll(want[i], ".0\x1f", "\x1f")
+		}
+		if !slices.Equal(got, want) {
 			t.Fatalf("%q, want %q", got, want)
 		}
 	})
 }
 
-// asDouble makes a list one of float64s, as which LibSVM's values are read.
+// asDouble makes a list one of float64s.
 func asDouble(l *value.List) {
 	if l.Kind == value.Int {
 		for _, n := range l.Ints {

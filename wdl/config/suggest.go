@@ -27,7 +27,7 @@ type Look struct {
 	Header    bool     // the first line names the columns
 	Comment   string   // mark of lines that are no records, empty if there are none
 	Columns   []LookColumn
-	Nested    []string // fields that are objects, which are not read
+	Unread    []string // fields that cannot be read, and why
 	Rows      int      // looked at
 	Label     string   // column; empty: not found
 	Positive  []string // values of Label that are 1; empty: not known
@@ -339,8 +339,8 @@ func (s *suggestion) featureSection() {
 			s.line("  # - {field: %s, encode: hash}   # left out: %s; %s", text(c.Name), why, seen(c))
 		}
 	}
-	if len(s.Nested) > 0 {
-		s.line("  # %s: objects are not read; flatten them (e.g. with jq)", list(s.Nested))
+	for _, field := range s.Unread {
+		s.line("  # not read: %s", field)
 	}
 	for i := range s.Columns {
 		if written == 0 && i != s.label && s.names[i] != "" && s.Columns[i].Distinct > 0 {

@@ -220,18 +220,18 @@ func TestWhere(t *testing.T) {
 }
 
 // TestSuggestWithoutValues: a column without values is no feature, and objects and
-// decimal commas are told of.
+// decimal commas are named.
 func TestSuggestWithoutValues(t *testing.T) {
-	l := Look{Path: "x.jsonl", Format: "jsonl", Rows: 100, Label: "click", Nested: []string{"user"}, Columns: []LookColumn{
+	l := Look{Path: "x.jsonl", Format: "jsonl", Rows: 100, Label: "click", Unread: []string{"user is an object; flatten it (e.g. with jq)"}, Columns: []LookColumn{
 		{Name: "click", Kind: "int", Distinct: 2, Examples: []string{"0", "1"}}, {Name: "t", Kind: "string", Missing: 1}}}
-	if b := string(Suggest(l)); Learnable(l) || strings.Contains(b, "  - {field") || !strings.Contains(b, "[user]: objects are not read") {
+	if b := string(Suggest(l)); Learnable(l) || strings.Contains(b, "  - {field") || !strings.Contains(b, "# not read: user is an object; flatten it") {
 		t.Errorf("%s", b)
 	}
 	l.Columns = append(l.Columns, LookColumn{Name: "price", Kind: "string", Distinct: 9, Examples: []string{"0,7", "1,25"}})
 	if b := string(Suggest(l)); !Learnable(l) || !strings.Contains(b, "{field: price, encode: vocabulary}   # CHECK: numbers with a comma are texts here; write them with a point; texts") {
 		t.Errorf("%s", b)
 	}
-	l.Format, l.Delimiter, l.Nested = "csv", ";", nil
+	l.Format, l.Delimiter, l.Unread = "csv", ";", nil
 	if b := string(Suggest(l)); !strings.Contains(b, `write them with a point (sed -E 's/([0-9]),([0-9])/\1.\2/g' FILE > NEW), then init -data NEW; texts`) {
 		t.Errorf("%s", b)
 	}

@@ -1,0 +1,194 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/parquet-go/parquet-go/deprecated"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// Unread is a column, or a group of columns, that this package cannot read.
+type Unread struct{ Name, Why string }
+
+// leaf is a column of plain values, or of lists of them.
+type leaf struct {
+	index     int // among the column chunks of a row group
+	mostLevel int // definition level of a value that is there
+	list      bool
+	element   *format.SchemaElement
+}
+
+// layout finds the columns of a schema, which the format stores as a tree in
+// depth-first order.
+type layout struct {
+	schema []format.SchemaElement
+	at     int // next element
+	leaves int // met so far
+
+	names  []string
+	found  map[string]leaf
+	unread []Unread
+}
+
+var errSchema = errors.New("its schema is damaged")
+
+// columnsOf returns the layout of a schema. Members of a struct are columns named
+// struct.member.
+func columnsOf(schema []format.SchemaElement) (*layout, error) {
+	l := &layout{schema: schema, found: map[string]leaf{}}
+	root, err := l.next()
+	if err != nil {
+		return nil, err
+	}
+	for range children(root) {
+		if err := l.walk("", 0, 0); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func (l *layout) next() (*format.SchemaElement, error) {
+	if l.at >= len(l.schema) {
+		return nil, errSchema
+	}
+	l.at++
+	return &l.schema[l.at-1], nil
+}
+
+func children(e *format.SchemaElement) int {
+	if e.Type.Valid || !e.NumChildren.Valid {
+		return 0
+	}
+	return int(e.NumChildren.V)
+}
+
+// walk takes in the next element and its members. Above it are the struct of this
+// name and as many optional and repeated elements as the levels count.
+func (l *layout) walk(within string, level, repeats int) error {
+	e, err := l.next()
+	if err != nil {
+		return err
+	}
+	name := e.Name
+	if within != "" {
+		name = within + "." + name
+	}
+	level, repeats = levels(e, level, repeats)
+	switch why := unreadable(e); {
+	case e.Type.Valid:
+		l.add(name, e, level, repeats)
+		return nil
+	case why != "":
+		return l.skip(name, why, e)
+	case repeats > 0:
+		return l.skip(name, notPlain, e)
+	case l.isList(e):
+		return l.list(name, e, level, repeats)
+	}
+	for range children(e) {
+		if err := l.walk(name, level, repeats); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// levels are those of an element below others.
+func levels(e *format.SchemaElement, level, repeats int) (int, int) {
+	switch e.RepetitionType.V {
+	case format.Optional:
+		return level + 1, repeats
+	case format.Repeated:
+		return level + 1, repeats + 1
+	}
+	return level, repeats
+}
+
+// unreadable says why a group cannot be read, "" if its members may be.
+func unreadable(e *format.SchemaElement) string {
+	switch e.LogicalType.Value.(type) {
+	case *format.MapType:
+		return "is a map; write a column for each key that matters (DuckDB: SELECT m['key'] AS key)"
+	case *format.VariantType:
+		return "is a VARIANT; write its members as columns"
+	}
+	if c := e.ConvertedType; c.Valid && (c.V == deprecated.Map || c.V == deprecated.MapKeyValue) {
+		return "is a map; write a column for each key that matters (DuckDB: SELECT m['key'] AS key)"
+	}
+	return ""
+}
+
+// isList reports whether a group, which has just been read, is a list: its one member
+// is repeated.
+func (l *layout) isList(e *format.SchemaElement) bool {
+	return children(e) == 1 && l.at < len(l.schema) && l.schema[l.at].RepetitionType.V == format.Repeated
+}
+
+// list takes in a list: its values are the repeated member, or the one member of that.
+func (l *layout) list(name string, e *format.SchemaElement, level, repeats int) error {
+	for range 2 {
+		if children(e) != 1 || unreadable(e) != "" {
+			break
+		}
+		member, err := l.next()
+		if err != nil {
+			return err
+		}
+		level, repeats = levels(member, level, repeats)
+		if e = member; e.Type.Valid {
+			l.add(name, e, level, repeats)
+			return nil
+		}
+	}
+	return l.skip(name, notPlain, e)
+}
+
+const notPlain = "is a list of structs, maps or lists; write lists of plain values (DuckDB: flatten, list_transform)"
+
+// skip passes over the members of a group that cannot be read.
+func (l *layout) skip(name, why string, e *format.SchemaElement) error {
+	l.unread = append(l.unread, Unread{name, why})
+	for left := children(e); left > 0; left-- {
+		member, err := l.next()
+		if err != nil {
+			return err
+		}
+		if left += children(member); member.Type.Valid {
+			l.leaves++
+		}
+	}
+	return nil
+}
+
+// add takes in a column.
+func (l *layout) add(name string, e *format.SchemaElement, level, repeats int) {
+	c := leaf{index: l.leaves, mostLevel: level, list: repeats > 0, element: e}
+	l.leaves++
+	var why string
+	_, twice := l.found[name]
+	switch {
+	case repeats > 1:
+		why = notPlain
+	case twice:
+		why = "is the name of two columns, one of them in a struct; rename one"
+	default:
+		if _, err := conversionOf(e); err != nil {
+			why = err.Error()
+		}
+	}
+	if why != "" {
+		l.unread = append(l.unread, Unread{name, why})
+		return
+	}
+	l.found[name], l.names = c, append(l.names, name)
+}
+
+// typeName names how values are stored.
+func typeName(e *format.SchemaElement) string {
+	if e.Type.V == format.FixedLenByteArray {
+		return fmt.Sprintf("%v(%d)", e.Type.V, e.TypeLength.V)
+	}
+	return e.Type.V.String()
+}
