@@ -14,15 +14,24 @@ import (
 // column becomes.
 func TestTableOfDuckDBIsTheSameBatch(t *testing.T) {
 	numbers := strings.Fields("i8 u8 i16 u16 i32 u32 i64 u64 d4 d9 d18 d38 d0 f32 f32_wide f64 f64_wide st.a")
+	dates := strings.Fields("date ts ts_s ts_ms ts_ns ts_tz")
 	csv, parquet := "table/testdata/types.csv", "table/testdata/types.parquet"
 	files, err := record.OpenFiles(schema.Source{Header: true}, []string{csv})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, field := range files.Fields()[1:] {
-		for _, encoding := range []string{"hash", "vocabulary", "id", "raw", "standardise", "quantile"} {
-			isNumber := encoding != "hash" && encoding != "vocabulary" && encoding != "id"
-			if encoding == "id" && field != "id" && field != "u64" && field != "st.a" || isNumber && !slices.Contains(numbers, field) {
+		for _, encoding := range []string{"hash", "vocabulary", "id", "raw", "standardise", "quantile", "hour", "weekday", "age"} {
+			var those []string // nil: all
+			switch encoding {
+			case "id":
+				those = []string{"id", "u64", "st.a"}
+			case "raw", "standardise", "quantile":
+				those = numbers
+			case "hour", "weekday", "age":
+				those = dates
+			}
+			if those != nil && !slices.Contains(those, field) {
 				continue
 			}
 			s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: field, Encode: encoding}}}
