@@ -40,15 +40,15 @@ func limitMemory(t *testing.T, bytes int64) (procs string) {
 // TestOutOfMemoryIsNamed: the verdict on a rank that the kernel killed for memory says
 // so. Windows beyond the limit are an error before, not a kill.
 func TestOutOfMemoryIsNamed(t *testing.T) {
-	procs := limitMemory(t, 160<<20)
-	cmd := command(t, t.TempDir(), "-np", "2", "train", "-set", "model.hidden=[4096,4096]")
+	procs := limitMemory(t, 256<<20)
+	cmd := command(t, t.TempDir(), "-np", "1", "train", "-set", "model.hidden=[8192,8192]")
 	cmd.Args = append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, procs, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	o := end(t, cmd)
-	if o.code == 0 || !strings.Contains(o.stderr, "was killed by signal 9 (SIGKILL)") || !strings.Contains(o.stderr, "used up its 160 MiB of memory") {
+	if o.code == 0 || !strings.Contains(o.stderr, "was killed by signal 9 (SIGKILL)") || !strings.Contains(o.stderr, "used up its 256 MiB of memory") {
 		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
 	}
 }
