@@ -82,5 +82,5 @@ func inputConfig(path, file string) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return config.Parse("the configuration suggested for "+file, config.Suggest(look(seen)))
+	return config.Parse("the configuration suggested for "+file, config.Suggest(seen))
 }

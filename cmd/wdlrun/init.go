@@ -29,9 +29,11 @@ through before training on it; what could not be guessed is marked CHECK.
 
 With -json its line has data (also: what more was given), the number of files and looked_at, those of them that were;
 rows, all (these are all rows), ragged (lines of another number of fields); format; label,
-label_sure (its name says that it is) and label_ones (its values that mean 1); columns, of
-each name, type (integer, number or text), list, missing (share of the rows), distinct, min,
-max and examples; config, the text.
+label_sure (its name says that it is) and label_ones (its values that mean 1) or label_from (the
+number from which on it means 1); columns, of each name, type (integer, number or text), list,
+missing (share of the rows), distinct, min, max, examples, shape (amount or identifier, of
+integers) and, where there are enough rows of both classes, auc (of the column alone) and leak
+(it may give the label away); config, the text.
 
 Examples:
    wdlrun init -data clicks.csv -out clicks.yaml
@@ -63,11 +65,10 @@ func (p *program) init(c *cli.Context) error {
 	if len(seen.Columns) == 1 {
 		return fmt.Errorf("init: %s: its records have one field, %q, and no other to learn from; is it csv or tsv?", seen.Names[0], seen.Columns[0].Name)
 	}
-	looked := look(seen)
-	if !config.Learnable(looked) {
+	if !config.Learnable(seen) {
 		return fmt.Errorf("init: %s: beside %s no field has values to learn from%s", seen.Names[0], seen.Label, withUnread(seen.Unread))
 	}
-	text, path := config.Suggest(looked), pathOf(c, "out")
+	text, path := config.Suggest(seen), pathOf(c, "out")
 	if path != "-" {
 		if err := writeNew(path, text); err != nil {
 			return err
@@ -87,7 +88,7 @@ func (p *program) init(c *cli.Context) error {
 			read = "read it, above all the line marked CHECK"
 		}
 	}
-	fmt.Fprintf(p.stderr, "wrote %s, after a look at %s\nnext: %s, then wdlrun -np 2 train -config %s\n", path, looked.Where(strings.Clone), read, word(path))
+	fmt.Fprintf(p.stderr, "wrote %s, after a look at %s\nnext: %s, then wdlrun -np 2 train -config %s\n", path, config.LookedAt(seen, strings.Clone), read, word(path))
 	return nil
 }
 
@@ -104,6 +105,7 @@ type initResult struct {
 	Label    string       `json:"label"`
 	Sure     bool         `json:"label_sure"` // its name says that it is the label
 	Ones     []string     `json:"label_ones,omitempty"`
+	From     *float64     `json:"label_from,omitempty"`
 	Columns  []initColumn `json:"columns"`
 	Config   string       `json:"config"`
 }
@@ -118,18 +120,25 @@ type initColumn struct {
 	Min      *float64 `json:"min,omitempty"`
 	Max      *float64 `json:"max,omitempty"`
 	Examples []string `json:"examples,omitempty"` // the most frequent values
+	Shape    string   `json:"shape,omitempty"`
+	AUC      *float64 `json:"auc,omitempty"` // of the column alone
+	Leak     bool     `json:"leak,omitempty"`
 }
 
 func initOf(s *inspect.Inspection, text []byte) initResult {
 	r := initResult{
 		Data: s.Path, Also: s.More, Files: s.Files, LookedAt: s.Names, Rows: s.Rows, All: s.All, Ragged: s.Ragged, Format: s.Format,
-		Label: s.Label, Sure: s.Sure, Ones: s.Positive, Config: string(text),
+		Label: s.Label, Sure: s.Sure, Ones: s.Positive, From: s.Threshold, Config: string(text),
 	}
 	typeNames := map[string]string{"int": "integer", "float": "number", "string": "text"}
-	for _, c := range s.Columns {
-		x := initColumn{Name: c.Name, Type: typeNames[c.Kind], List: c.Many || c.Separator != "", Missing: c.Missing, Distinct: c.Distinct, Examples: c.Examples}
+	for i := range s.Columns {
+		c := &s.Columns[i]
+		x := initColumn{Name: c.Name, Type: typeNames[c.Kind], List: c.Many || c.Separator != "", Missing: c.Missing, Distinct: c.Distinct, Examples: c.Examples, Shape: string(c.Shape)}
 		if c.Kind != "string" && !math.IsInf(c.Min, 0) && !math.IsInf(c.Max, 0) {
 			x.Min, x.Max = &c.Min, &c.Max
+		}
+		if c.Signal.Known {
+			x.AUC, x.Leak = &c.Signal.AUC, c.Signal.Leaks()
 		}
 		r.Columns = append(r.Columns, x)
 	}
@@ -163,22 +172,6 @@ func writeNew(path string, b []byte) error {
 		return fmt.Errorf("init: %w", err)
 	}
 	return nil
-}
-
-func look(s *inspect.Inspection) config.Look {
-	l := config.Look{
-		Path: s.Path, More: s.More, Files: s.Files, All: s.All, Format: s.Format, Delimiter: s.Delimiter, Header: s.Header, Comment: s.Comment,
-		Unread: s.Unread, Rows: s.Rows, Label: s.Label, Positive: s.Positive, Missing: s.Missing,
-	}
-	if s.Files > 1 {
-		l.Names = s.Names
-	}
-	for _, c := range s.Columns {
-		l.Columns = append(l.Columns, config.LookColumn{
-			Name: c.Name, Kind: c.Kind, Distinct: c.Distinct, Missing: c.Missing, Separator: c.Separator, Many: c.Many, Examples: c.Examples,
-		})
-	}
-	return l
 }
 
 // configHelp lists the keys of a configuration: wdlrun help config.

@@ -59,11 +59,10 @@ func TestGuessLabel(t *testing.T) {
 func TestNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"user_id": "id", "userId": "id", "userid": "id", "UserID": "id", "id": "id", "id_product": "id", "brand": "id", "customer": "id",
-		"pickup_census_tract": "id", "zip": "id", "zip_code": "id", "dropoff_community_area": "id", "paid": "", "width": "", "area": "",
-		"dropoff_census_tract_xf": "id", "xf": "", "trip_start_hour": "hour", "weekday": "hour", "holiday": "",
+		"zip": "id", "zip_code": "id", "paid": "", "width": "", "area": "", "trip_start_hour": "hour", "weekday": "hour", "holiday": "",
 		"timestamp": "time", "created_at": "time", "pickupTime": "time", "at": "", "format": "",
 		"label": "label", "Label": "label", "isClick": "label", "y": "label", "clicked": "label", "clicker": "", "": "", "C1": "",
-		"rating": "rating", "avg_stars": "rating", "tips": "rating", "multip": "",
+		"rating": "rating", "avg_stars": "rating", "berating": "",
 	} {
 		got := ""
 		for kind, is := range map[string]bool{"id": IsIDName(name), "time": IsTimeName(name), "label": IsLabelName(name), "rating": IsRatingName(name), "hour": IsHourName(name)} {

@@ -31,20 +31,8 @@ type Inspection struct {
 	Label     string   // column that is likely the label
 	Sure      bool     // that it is: its name says so
 	Positive  []string // its values that likely mean 1
-}
-
-// Column is what the values of one column look like.
-type Column struct {
-	Name     string
-	Kind     string   // int, float or string
-	Distinct int      // different values, missing ones not counted; between separators, if there are
-	Missing  float64  // share of the records
-	Min, Max float64  // of numbers
-	Examples []string // the most frequent values, at most five
-	// Separator is the mark between several values of one field: "|" or "^",
-	// "" if fields hold one each.
-	Separator string
-	Many      bool // records hold lists of values
+	Threshold *float64 // instead of Positive, of a number: from it on the label is 1
+	Certain   bool     // that Positive are those values: they are usual words for it
 }
 
 const (
@@ -83,7 +71,7 @@ func inspectSome(paths []string, rows, most int) (*Inspection, error) {
 		return nil, err
 	}
 	in.More = paths[1:]
-	in.Files, in.All = len(files), !s.Part && len(s.Files) == len(files)
+	in.Files, in.All = len(files), in.All && len(s.Files) == len(files)
 	for i := range s.Files {
 		in.Names = append(in.Names, s.Files[i].Name)
 	}
@@ -185,7 +173,7 @@ func (in *Inspection) inspectLines(s *record.Sample, all [][]string) error {
 		return fmt.Errorf("data: inspect: %s: there is a header and no record", first.Name)
 	}
 	in.columns(names, records)
-	in.guessLabel()
+	in.guessLabel(s)
 	return nil
 }
 
@@ -337,8 +325,8 @@ func (in *Inspection) named(records [][]string) (_ [][]string, names []string, e
 }
 
 // names decides whether the first record is a header: no field of it is a
-// number or missing, and either some column below is made of numbers or a field
-// has the name of a label. All must differ.
+// number or missing, and either some column below is made of numbers or a field has the
+// name of a label, or no field of it occurs again where others do. All must differ.
 func (in *Inspection) names(records [][]string) ([]string, error) {
 	first := records[0]
 	seen, numbers, twice := map[string]bool{}, false, ""
@@ -349,7 +337,7 @@ func (in *Inspection) names(records [][]string) ([]string, error) {
 		seen[s] = true
 		numbers = numbers || IsLabelName(s) || kindOf(valuesOf(records[1:], i)) != "string"
 	}
-	switch in.Header = mayBeHeader(first) && numbers; {
+	switch in.Header = mayBeHeader(first) && (numbers || isUnlike(records)); {
 	case in.Header && twice != "":
 		return nil, fmt.Errorf("its header names %s twice; rename one, or if this line is a record, say so with -config FILE (data.header: false)", strconv.Quote(string(record.CutLong([]byte(twice)))))
 	case in.Header:
@@ -371,6 +359,26 @@ func mayBeHeader(record []string) bool {
 		_, why := value.ParseNumber([]byte(s))
 		return why == "" || s == "" || slices.Contains(missingWords, s)
 	})
+}
+
+// isUnlike reports whether the first record is unlike the others: in columns of few values,
+// which are at least two, those of the others occur again and none of its own does.
+func isUnlike(records [][]string) bool {
+	const each = 5 // records of a value
+	repeated := 0
+	for i, s := range records[0] {
+		counts := map[string]int{}
+		for _, r := range records[1:] {
+			counts[r[i]]++
+		}
+		switch {
+		case counts[s] > 0:
+			return false
+		case len(counts) > 0 && each*len(counts) < len(records):
+			repeated++
+		}
+	}
+	return repeated >= 2
 }
 
 // isCriteo tells whether the records are laid out as Criteo's logs: a label of 0
@@ -415,75 +423,6 @@ func kindOf(values []string) string {
 		kind = "float"
 	}
 	return kind
-}
-
-func (in *Inspection) columns(names []string, records [][]string) {
-	for i, name := range names {
-		values := valuesOf(records, i)
-		for _, r := range records {
-			if slices.Contains(missingWords, r[i]) && !slices.Contains(in.Missing, r[i]) {
-				in.Missing = append(in.Missing, r[i])
-			}
-		}
-		c := lookAt(name, values, float64(len(records)-len(values))/float64(len(records)))
-		c.split(values, in.Delimiter)
-		in.Columns = append(in.Columns, c)
-	}
-	slices.Sort(in.Missing)
-}
-
-// lookAt describes a column by its values and the share of records without one.
-func lookAt(name string, values []string, missing float64) Column {
-	c := Column{Name: name, Kind: kindOf(values), Missing: missing}
-	counts := map[string]int{}
-	for j, s := range values {
-		counts[s]++
-		if c.Kind == "string" {
-			continue
-		}
-		x, _ := value.ParseNumber([]byte(s))
-		if j == 0 {
-			c.Min, c.Max = x, x
-		}
-		c.Min, c.Max = min(c.Min, x), max(c.Max, x)
-	}
-	c.Distinct, c.Examples = len(counts), frequent(counts)
-	return c
-}
-
-// split finds the mark between several values of a text, of lines with that delimiter,
-// and counts the values between.
-func (c *Column) split(values []string, delimiter string) {
-	if c.Kind != "string" || c.Many {
-		return
-	}
-	if c.Separator = guessSeparator(values, delimiter); c.Separator == "" {
-		return
-	}
-	counts := map[string]int{}
-	for _, s := range values {
-		for piece := range strings.SplitSeq(s, c.Separator) {
-			if piece = strings.TrimSpace(piece); piece != "" {
-				counts[piece]++
-			}
-		}
-	}
-	c.Distinct, c.Examples = len(counts), frequent(counts)
-}
-
-// frequent returns the most frequent values, the smaller of two first.
-func frequent(counts map[string]int) []string {
-	values := make([]string, 0, len(counts))
-	for s := range counts {
-		values = append(values, s)
-	}
-	slices.SortFunc(values, func(a, b string) int {
-		if counts[a] != counts[b] {
-			return counts[b] - counts[a]
-		}
-		return strings.Compare(a, b)
-	})
-	return values[:min(len(values), mostExamples)]
 }
 
 // Source is how the file that was looked at can be read.

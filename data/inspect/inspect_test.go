@@ -22,7 +22,7 @@ func TestInspect(t *testing.T) {
 		"people.csv":    datatest.People,
 		"noheader.tsv":  "1\ta\t0.5\n0\tb\t\\N\n1\tc\t2\n",
 		"semicolon.csv": "# made by hand\nname;clicked;n\nx, y;yes;1\nz;no;NA\nw;no;3\n",
-		"strings.csv":   "city,income\nBern,low\nBasel,high\nZug,low\n",
+		"strings.csv":   "city,outcome\nBern,low\nBasel,high\nZug,low\n",
 		"one.csv":       "5\n6\n7\n",
 		"ragged.csv":    "a,b,label\n1,2,1\n3,4\n5,6,0\n\"7,8,0\n",
 		"header.csv":    "a,b\n",

@@ -178,7 +178,7 @@ func inspectRecords(path string, s *record.Sample, name string, form record.Form
 			names = withValues(names)
 		}
 	}
-	l := &looker{objects: name == "jsonl", names: names, values: make([][]string, len(names)), missing: make([]int, len(names)), many: make([]bool, len(names)), of: make([]fileLook, len(s.Files))}
+	l := &looker{objects: name == "jsonl", names: names, cells: make([]cells, len(names)), of: make([]fileLook, len(s.Files))}
 	if err := l.read(form, s); err != nil {
 		return nil, fmt.Errorf("data: inspect: %w", err)
 	}
@@ -189,9 +189,7 @@ func inspectRecords(path string, s *record.Sample, name string, form record.Form
 		return nil, err
 	}
 	for i, field := range names {
-		c := lookAt(field, l.values[i], float64(l.missing[i])/float64(l.rows))
-		c.Many = l.many[i]
-		c.split(l.values[i], "")
+		c := lookAt(field, l.cells[i], "")
 		if name == "libffm" && strings.HasSuffix(field, record.ValuesSuffix) && c.Distinct == 1 && c.Examples[0] == "1.0" {
 			continue // which says nothing
 		}
@@ -201,7 +199,7 @@ func inspectRecords(path string, s *record.Sample, name string, form record.Form
 	for _, name := range l.nested {
 		in.Unread = append(in.Unread, name+" is an object; flatten it (e.g. with jq)")
 	}
-	in.guessLabel()
+	in.guessLabel(s)
 	return in, nil
 }
 
@@ -250,9 +248,7 @@ func withValues(names []string) (all []string) {
 // looker gathers the values of records.
 type looker struct {
 	names   []string
-	values  [][]string
-	missing []int
-	many    []bool
+	cells   []cells
 	objects bool     // records are JSON objects
 	nested  []string // fields that are no values
 	rows    int
@@ -285,15 +281,13 @@ func (l *looker) read(form record.Format, s *record.Sample) error {
 		l.of[file].good++
 		l.noteNested(u.Record)
 		for i := range lists {
-			if lists[i].Len() == 0 {
-				l.missing[i]++
-			}
-			l.many[i] = l.many[i] || lists[i].Len() > 1
+			var own []string
 			for k := range lists[i].Len() {
 				if text := string(lists[i].Append(nil, k)); text != "" {
-					l.values[i] = append(l.values[i], text)
+					own = append(own, text)
 				}
 			}
+			l.cells[i].add(own...)
 		}
 		return nil
 	})
