@@ -209,14 +209,14 @@ func (f *forming) fail(err error) {
 
 // secure encrypts a link that has proved the key, if the group encrypts. It closes
 // conn if that fails.
-func (f *forming) secure(conn *net.TCPConn, peer int, server bool) (net.Conn, error) {
-	setOptions(conn)
+func (f *forming) secure(conn *net.TCPConn, id linkID, server bool) (net.Conn, error) {
+	setOptions(conn, id)
 	if f.cfg.Secure == nil {
 		return conn, nil
 	}
 	conn.SetDeadline(time.Now().Add(f.patience))
 	under := &pipe{TCPConn: conn}
-	over, err := f.cfg.Secure(under, peer, server)
+	over, err := f.cfg.Secure(under, id.peer, server)
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("securing the link: %w", err)
@@ -280,7 +280,7 @@ func (f *forming) dialOnce(ctx context.Context, id linkID) (_ net.Conn, fatal bo
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	var secured net.Conn
 	if fatal, err = f.introduce(conn, id); err == nil {
-		secured, err = f.secure(conn, id.peer, false)
+		secured, err = f.secure(conn, id, false)
 	}
 	if !stop() && err == nil {
 		err = ctx.Err()

@@ -102,8 +102,8 @@
 //
 // # Limits
 //
-// Losses that send no packet (a cut cable, a host without power) show after the
-// keep-alive time of about 20 s; a peer that is alive but silent is not a loss
-// here. A process needs (P−1)(C·S+1) file descriptors, and 128 KiB for each secured link
+// Losses that send no packet (a cut cable, a host without power) show on the control
+// link after its keep-alive time of about 20 s. Data links have no such time: a peer that
+// is alive and does not read yet, for however long, is not a loss here. A process needs (P−1)(C·S+1) file descriptors, and 128 KiB for each secured link
 // that has received.
 package tcp

@@ -85,7 +85,7 @@ func benchSockets(b *testing.B, n int) {
 	}
 	var ends [2]*socket
 	for i, conn := range []net.Conn{dialed, accepted} {
-		setOptions(conn.(*net.TCPConn))
+		setOptions(conn.(*net.TCPConn), linkID{})
 		if ends[i], err = takeSocket(conn); err != nil {
 			b.Fatal(err)
 		}

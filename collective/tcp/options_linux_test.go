@@ -1,0 +1,36 @@
+package tcp
+
+import (
+	"net"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestOnlyTheControlLinkHasATimeLimit: the system's limit for unacknowledged bytes also
+// limits how long a peer may leave its receive window closed.
+func TestOnlyTheControlLinkHasATimeLimit(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	for _, x := range []struct {
+		id                linkID
+		limit, keepsAlive int
+	}{{linkID{1, 0}, 0, 0}, {linkID{1, 3}, 0, 0}, {linkID{1, linkControl}, int(keepTime.Milliseconds()), 1}} {
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		setOptions(conn.(*net.TCPConn), x.id)
+		onSocket(conn.(*net.TCPConn), func(fd int) {
+			limit, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
+			alive, err2 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE)
+			if err != nil || err2 != nil || limit != x.limit || alive != x.keepsAlive {
+				t.Errorf("link %v: limit %d ms, want %d; keep-alive %d, want %d (%v, %v)", x.id, limit, x.limit, alive, x.keepsAlive, err, err2)
+			}
+		})
+	}
+}
