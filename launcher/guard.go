@@ -49,32 +49,88 @@ func Guard(r io.Reader) {
 	}
 }
 
-// guard is the launcher's end of the guard process. A nil guard guards nothing.
+// guard is the launcher's end of the guard process. A nil guard guards nothing. A guard
+// process that ends while the job runs is replaced.
 type guard struct {
-	cmd  *exec.Cmd
-	mu   sync.Mutex
-	pipe io.WriteCloser
+	command []string
+	mark    string
+	warn    func(line string)
+	over    chan struct{} // closed by close
+	done    chan struct{} // closed when the last process has ended
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	pipe   io.WriteCloser
+	groups map[int]bool
 }
+
+// mostGuards bounds how many guard processes a job has, one after the other.
+const mostGuards = 8
 
 // startGuard starts the guard process by its command, none for an empty one. It
 // stays apart from the launcher's own group, so that what ends that spares it.
 // The environment of every process of the job will have mark, NAME=VALUE.
-func startGuard(command []string, mark string) (*guard, error) {
+func startGuard(command []string, mark string, warn func(line string)) (*guard, error) {
 	if len(command) == 0 {
 		return nil, nil
 	}
-	cmd := exec.Command(command[0], command[1:]...)
+	g := &guard{command: command, mark: mark, warn: warn, over: make(chan struct{}), done: make(chan struct{}), groups: map[int]bool{}}
+	if err := g.start(); err != nil {
+		return nil, err
+	}
+	go g.keep()
+	return g, nil
+}
+
+// start starts a process and names the groups to it.
+func (g *guard) start() error {
+	cmd := exec.Command(g.command[0], g.command[1:]...)
 	cmd.Env = []string{} // a launcher that is a rank of another job leaves its guard when both are killed
 	ownGroup(cmd)
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, fmt.Errorf("launcher: guard: %w", explain(err))
+		return fmt.Errorf("launcher: guard: %w", explain(err))
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("launcher: guard: %w", explain(err))
+		return fmt.Errorf("launcher: guard: %w", explain(err))
 	}
-	fmt.Fprintf(pipe, "=%s\n", mark)
-	return &guard{cmd: cmd, pipe: pipe}, nil
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.cmd, g.pipe = cmd, pipe
+	fmt.Fprintf(pipe, "=%s\n", g.mark)
+	for pgid := range g.groups {
+		fmt.Fprintf(pipe, "+%d\n", pgid)
+	}
+	select {
+	case <-g.over: // close has not seen this process
+		fmt.Fprintln(pipe, "=")
+		pipe.Close()
+	default:
+	}
+	return nil
+}
+
+// keep replaces a process that ends before close. While there is none, a launcher that
+// is killed leaves its ranks to what else ends them.
+func (g *guard) keep() {
+	defer close(g.done)
+	for n := 1; ; n++ {
+		g.cmd.Wait()
+		select {
+		case <-g.over:
+			return
+		default:
+		}
+		if n == mostGuards {
+			g.warn(fmt.Sprintf("the guard process has ended %d times and is not started again: ranks may stay behind if this launcher is killed", n))
+			return
+		}
+		if err := g.start(); err != nil {
+			g.warn(fmt.Sprintf("the guard process has ended (%v) and cannot be started again: %v: ranks may stay behind if this launcher is killed", g.cmd.ProcessState, err))
+			return
+		}
+		g.warn(fmt.Sprintf("the guard process had ended (somebody killed it?) and was started again, pid %d", g.cmd.Process.Pid))
+	}
 }
 
 func (g *guard) watch(pgid int)  { g.say('+', pgid) }
@@ -87,6 +143,11 @@ func (g *guard) say(sign byte, pgid int) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if sign == '+' {
+		g.groups[pgid] = true
+	} else {
+		delete(g.groups, pgid)
+	}
 	fmt.Fprintf(g.pipe, "%c%d\n", sign, pgid)
 }
 
@@ -96,9 +157,13 @@ func (g *guard) close() {
 	if g == nil {
 		return
 	}
+	close(g.over)
+	g.mu.Lock()
 	fmt.Fprintln(g.pipe, "=")
 	g.pipe.Close()
-	late := time.AfterFunc(reapTime, func() { g.cmd.Process.Kill() })
+	process := g.cmd.Process
+	g.mu.Unlock()
+	late := time.AfterFunc(reapTime, func() { process.Kill() })
 	defer late.Stop()
-	g.cmd.Wait()
+	<-g.done
 }

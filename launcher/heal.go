@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"fmt"
-	"net"
 	"slices"
 	"time"
 
@@ -109,16 +108,12 @@ func (r *run) regroup() (later <-chan time.Time, err error) {
 	}
 	r.lost, r.fresh = nil, nil
 	r.server.Close()
-	ln, err := net.Listen("tcp", r.server.Addr())
-	if err != nil {
-		return nil, fmt.Errorf("launcher: heal: coordinator: %w", err)
-	}
 	r.job.Generation++
 	r.of.job.Generation = r.job.Generation
 	r.heals++
 	r.judged = false
 	r.relay.again()
-	if r.server, err = r.serve(ln); err != nil {
+	if r.server, err = r.serve(); err != nil {
 		return nil, fmt.Errorf("launcher: heal: %w", err)
 	}
 	live := r.fleet.pids()

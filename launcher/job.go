@@ -29,6 +29,8 @@ type Job struct {
 	Dir     string   // working directory, "" for the launcher's
 	Env     []string // environment, nil for the launcher's
 
+	front *net.TCPListener // where the coordinators of all generations listen
+
 	Stdin          io.Reader // of rank 0, nil for none; the other ranks have none
 	Stdout, Stderr io.Writer // nil discards
 	Merged         bool      // no "[rank] " before the lines
@@ -111,6 +113,12 @@ func Run(ctx context.Context, job Job) (Outcome, error) {
 	if err := job.check(); err != nil {
 		return Outcome{Code: startCode(err)}, err
 	}
+	front, err := listen(job.Listen)
+	if err != nil {
+		return Outcome{Code: 1}, err
+	}
+	defer front.Close()
+	job.front = front
 	if job.Restarts > 0 {
 		return again(ctx, job)
 	}
@@ -240,23 +248,17 @@ func newRun(job Job) (*run, error) {
 	if job.Grace == 0 {
 		job.Grace = grace
 	}
-	if job.Listen == "" {
-		job.Listen = "127.0.0.1:0"
-	}
 	r := &run{job: job, begin: time.Now(), key: rank.NewKey(), exits: map[int]exit{}, own: map[int]bool{}, kills: cgroup.Read().Kills}
 	r.console = &console{stdout: job.Stdout, stderr: job.Stderr}
 	r.relay = &relay{next: job.Host, room: maxWords}
 	if !job.Quiet {
 		r.relay.display = newDisplay(r.console, r.begin)
 	}
-	ln, err := net.Listen("tcp", job.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("launcher: run: coordinator: %w; without an address a free port is taken", err)
-	}
-	if r.server, err = r.serve(ln); err != nil {
+	var err error
+	if r.server, err = r.serve(); err != nil {
 		return nil, err
 	}
-	if r.guard, err = startGuard(job.Guard, "WDLRUN_KEY="+r.key.Hex()); err != nil {
+	if r.guard, err = startGuard(job.Guard, "WDLRUN_KEY="+r.key.Hex(), r.word); err != nil {
 		r.server.Close()
 		return nil, err
 	}
@@ -267,8 +269,28 @@ func newRun(job Job) (*run, error) {
 	return r, nil
 }
 
-// serve starts the coordinator of a generation on ln.
-func (r *run) serve(ln net.Listener) (*control.Server, error) {
+// listen opens the port of a job's coordinators, at a free one of this host without an
+// address. It stays open for all generations: ranks that come early wait in its queue,
+// and no other program can take the port between two of them.
+func listen(addr string) (*net.TCPListener, error) {
+	ln, err := net.Listen("tcp", cmp.Or(addr, "127.0.0.1:0"))
+	if err != nil {
+		return nil, fmt.Errorf("launcher: run: coordinator: %w; without an address a free port is taken", err)
+	}
+	return ln.(*net.TCPListener), nil
+}
+
+// serve starts the coordinator of a generation.
+func (r *run) serve() (*control.Server, error) {
+	file, err := r.job.front.File() // a second descriptor of the socket, which the coordinator closes
+	if err != nil {
+		return nil, fmt.Errorf("launcher: run: coordinator: %w", err)
+	}
+	defer file.Close()
+	ln, err := net.FileListener(file)
+	if err != nil {
+		return nil, fmt.Errorf("launcher: run: coordinator: %w", err)
+	}
 	s, err := control.Serve(ln, control.Config{Key: r.key, Size: len(r.job.Plan.Ranks), Generation: r.job.Generation,
 		Version: r.job.Version, Timeout: r.job.Timeout, Processes: true, Host: r.relay, Word: r.word})
 	if err != nil {

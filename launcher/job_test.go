@@ -430,7 +430,7 @@ func TestGuardKillsWhatIsMarked(t *testing.T) {
 	}
 	mark := "WDLRUN_KEY=" + rank.NewKey().Hex()
 	for _, orderly := range []bool{false, true} {
-		g, err := startGuard(self("guard"), mark)
+		g, err := startGuard(self("guard"), mark, func(line string) { t.Error(line) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -447,8 +447,9 @@ func TestGuardKillsWhatIsMarked(t *testing.T) {
 		if orderly {
 			g.close()
 		} else {
-			g.pipe.Close() // as the system does when the launcher is killed
-			g.cmd.Wait()
+			close(g.over)  // the launcher does nothing any more
+			g.pipe.Close() // as the system does when it is killed
+			<-g.done
 		}
 		for i, p := range procs {
 			p.Process.Signal(syscall.SIGTERM)
@@ -479,9 +480,38 @@ func TestSignalledLauncher(t *testing.T) {
 	}
 }
 
+// TestAGuardThatEndsIsReplaced: and the new one knows all groups.
+func TestAGuardThatEndsIsReplaced(t *testing.T) {
+	warned := make(chan string, 2)
+	g, err := startGuard(self("guard"), "", func(line string) { warned <- line })
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := exec.Command("sleep", "1000")
+	ownGroup(left)
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer left.Process.Kill()
+	g.watch(left.Process.Pid)
+	g.mu.Lock()
+	first := g.cmd.Process
+	g.mu.Unlock()
+	first.Kill()
+	if line := <-warned; !strings.Contains(line, "was started again") {
+		t.Fatal(line)
+	}
+	close(g.over)
+	g.mu.Lock()
+	g.pipe.Close() // as the system does when the launcher is killed
+	g.mu.Unlock()
+	<-g.done
+	awaitGone(t, []int{left.Process.Pid})
+}
+
 // TestGuardKillsWhatIsLeft: the groups that were named and not taken back.
 func TestGuardKillsWhatIsLeft(t *testing.T) {
-	g, err := startGuard(self("guard"), "")
+	g, err := startGuard(self("guard"), "", func(line string) { t.Error(line) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/restart"
 )
 
 // rejoinPause is between two attempts to reach the coordinator of the next
@@ -23,7 +24,8 @@ const rejoinPause = 20 * time.Millisecond
 // again; or why the next was not reached within the timeout.
 func (m *Member) Rejoin(ctx context.Context, cause error) error {
 	err := m.Fail(cause)
-	timeout := m.Session.Timeout()
+	// The launcher may pause before it begins the next generation.
+	timeout := m.Session.Timeout() + restart.Config{}.Default().MaxPause
 	m.Close()
 	for tried, late := false, time.Now().Add(timeout); ; tried = true {
 		var v *rank.Verdict
