@@ -44,7 +44,7 @@ func (j *job) loop(ctx context.Context) (stopped bool, err error) {
 		}
 	}
 	if j.following != nil {
-		return false, j.endStream()
+		return false, j.endStream(ctx)
 	}
 	return false, nil
 }

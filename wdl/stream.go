@@ -345,11 +345,19 @@ func (j *job) endSpan(c *cursor) string {
 }
 
 // endStream closes the books of a stream that has ended, maybe inside a span.
-func (j *job) endStream() error {
+func (j *job) endStream(ctx context.Context) error {
 	c := &j.cursor
 	if c.Consumed > 0 {
 		c.LastLoss = c.LossSum / float64(c.Consumed)
 	}
-	j.say("the stream has ended: " + c.Stream.Ended)
+	line := "the stream has ended: " + c.Stream.Ended
+	if j.valid != nil && j.valid.Rows(j.validRows) > 0 && c.Progress.Step != c.Step {
+		result, err := j.validate(ctx, c, c.Epoch)
+		if err != nil {
+			return err
+		}
+		line += ", " + result
+	}
+	j.say(line)
 	return j.save(true)
 }

@@ -177,6 +177,27 @@ func TestStreamSavesEachSpan(t *testing.T) {
 	}
 }
 
+// TestStreamEvaluatesEverySoManySpans: train.eval_every counts spans, and the end of the
+// stream is evaluated too.
+func TestStreamEvaluatesEverySoManySpans(t *testing.T) {
+	t.Parallel()
+	dir, _ := days(t)
+	valid := t.TempDir()
+	drop(t, valid, "valid.csv", 40, 9)
+	for every, want := range map[int][]int64{1: {4, 7, 11}, 2: {7, 11}, 3: {11}, 4: {11}} {
+		c := streamConfig(t, dir, ", files: 2", fmt.Sprintf(", eval_every: %d", every))
+		c.Data.Valid = []string{filepath.Join(valid, "valid.csv")}
+		res := runJob(t, 2, Options{Config: c})
+		var steps []int64
+		for _, l := range lines(t, res.RunDir, "valid") {
+			steps = append(steps, l.Step)
+		}
+		if !slices.Equal(steps, want) || res.ValidLogLoss == nil {
+			t.Errorf("eval_every %d: evaluated after the steps %v, want %v", every, steps, want)
+		}
+	}
+}
+
 // TestStreamIsCutAgainAsBefore: what a run read after its last checkpoint, it
 // reads again in the same spans, though more has come.
 func TestStreamIsCutAgainAsBefore(t *testing.T) {

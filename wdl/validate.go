@@ -41,7 +41,7 @@ func (j *job) endEpoch(ctx context.Context) error {
 // its last step is.
 func (j *job) evaluatesEpoch(epoch int64) bool {
 	t := &j.config.Train
-	return t.EvalSteps == 0 && epoch%int64(t.EvalEvery) == 0 || epoch >= int64(t.Epochs)
+	return t.EvalSteps == 0 && epoch%int64(t.EvalEvery) == 0 || j.following == nil && epoch >= int64(t.Epochs)
 }
 
 // evaluatesAfter tells whether the validation data is evaluated after a step because of

@@ -227,7 +227,7 @@ func trainSections() []section {
 			{name: "l2", about: "penalty λ/2 ‖w‖² on weights: gradients grow by λ w"},
 			{name: "clip_norm", def: "0, none", about: "largest norm of the gradient of all parameters together", rng: "[0, inf)", shown: true},
 			{name: "schedule", about: "factor of the learning rates over time"},
-			{name: "eval_every", def: "1", about: "epochs between evaluations of the validation data", rng: "[1, 1000000]"},
+			{name: "eval_every", def: "1", about: "epochs, or spans of a stream, between evaluations of the validation data", rng: "[1, 1000000]"},
 			{name: "eval_steps", def: "none", about: "instead of eval_every: steps between evaluations, counted from the first step of the training; the end of the last epoch is evaluated too", rng: "[1, inf)"},
 			{name: "early_stop", about: "end when the validation data no longer improves; the best epoch is restored"},
 			{name: "checkpoint", about: "when to save besides the end"},
