@@ -194,7 +194,7 @@ func (l *Lookup) readAhead() {
 
 // mark marks the keys whose rows will not change before Complete: those of tables in
 // which a step changes the rows of its keys alone, and that no batch in flight has. One
-// that is not held keeps its initial row till then.
+// that is not held has no row then either.
 func (l *Lookup) mark() error {
 	s := l.store
 	for _, x := range s.flying {

@@ -35,7 +35,7 @@ func FuzzBags(f *testing.F) {
 		}
 		l := s.NewLookup()
 		before := s.Counters()
-		if err := s.Pull(l, []Bags{b}, false); err != nil {
+		if err := s.Pull(l, []Bags{b}, true); err != nil {
 			if after := s.Counters(); after != before {
 				t.Fatalf("refused with %v, counted %v", err, after)
 			}
@@ -55,6 +55,12 @@ func FuzzBags(f *testing.F) {
 		}
 		if n := len(b.Values); s.Counters().KeysPulled != int64(n) || s.Counters().RowsHeld != 0 {
 			t.Fatalf("%d keys: %+v", n, s.Counters())
+		}
+		if err := s.Pull(l, []Bags{b}, false); err != nil {
+			t.Fatalf("to read: %v", err)
+		}
+		if n := l.Unknown(0); n != int64(len(b.Values)) {
+			t.Fatalf("%d of %d values have no row", n, len(b.Values))
 		}
 	})
 }

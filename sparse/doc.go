@@ -28,9 +28,10 @@
 //	GradNormSq local       for clipping
 //	Apply     local        one optimizer step for each distinct key
 //
-// Pull is free of side effects: it reads the rows as the last Apply left them,
-// and a key that nobody holds is answered with its initial row. A key pulled
-// with insert=true is inserted by the Apply that follows its Push. So a batch
+// Pull is free of side effects: it reads the rows as the last Apply left them.
+// A key that nobody holds reads as zeros with insert=false, which [Lookup.Unknown]
+// counts. With insert=true it reads as its initial row, and is inserted by the
+// Apply that follows its Push. So a batch
 // that is pulled and then dropped leaves no trace. Several Pushes before one
 // Apply add up, in order.
 //

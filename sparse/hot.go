@@ -561,7 +561,7 @@ func (l *Lookup) readHot() error {
 		}
 		for i, at := range some.ids {
 			row := l.rows[at : int(at)+x.Width()]
-			x.Read(some.keys[i:i+1], some.held[i:i+1], row, x.Width())
+			x.Read(l.fresh(t, some.keys[i:i+1]), some.held[i:i+1], row, x.Width())
 			s.wire[t].Rows.round(row)
 		}
 	}

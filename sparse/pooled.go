@@ -29,7 +29,8 @@ type pooler struct {
 	held     []table.Row
 	sets     []*table.Set // by table: distinct keys of one rank; nil for other tables
 	grads    [][]float32  // by table: of these keys
-	unknown  []table.Row  // rows that Apply finds: zeros
+	notFound []table.Row  // rows that Apply finds: zeros
+	unknown  []int64      // by feature of the batch: values pooled here that had no row
 	sink     sink
 
 	onAsked, onSums, onGrads func(from int, part []byte) error // kept so that a step allocates nothing
@@ -217,13 +218,18 @@ func (p *pooler) sum(k *link) error {
 	_, given := p.sumBytes()
 	wire := p.wire.take(given)
 	to := floatsOf(wire)
+	p.unknown = resize(p.unknown, len(l.features))
+	clear(p.unknown)
 	for r := range s.size {
 		x := &p.asked[r]
 		var err error
-		each(x.counts, func(_, t, _, lo, hi int) {
+		each(x.counts, func(f, t, _, lo, hi int) {
 			width := s.tables[t].Width()
 			err = errors.Join(err, p.pool(t, x.keys[lo:hi], x.coefs[lo:hi], to[:width]))
 			to = to[width:]
+			if f < len(p.features) { // else the ranks' batches differ
+				p.unknown[p.features[f]] += countZeros(p.held)
+			}
 		})
 		if err != nil {
 			return err
@@ -248,7 +254,16 @@ func (p *pooler) sum(k *link) error {
 	return nil
 }
 
-// pool writes the sum of the rows of keys.
+func countZeros(rows []table.Row) (n int64) {
+	for _, r := range rows {
+		if r == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// pool writes the sum of the rows of keys, which it leaves in held.
 func (p *pooler) pool(t int, keys []uint64, coefs, dst []float32) error {
 	x := p.l.store.tables[t]
 	width := x.Width()
@@ -256,7 +271,7 @@ func (p *pooler) pool(t int, keys []uint64, coefs, dst []float32) error {
 	if err := x.Find(keys, p.held); err != nil {
 		return err
 	}
-	x.Read(keys, p.held, p.rows, width)
+	x.Read(p.l.fresh(t, keys), p.held, p.rows, width)
 	clear(dst)
 	for i, c := range coefs {
 		addScaled(dst, p.rows[i*width:(i+1)*width], c)
@@ -330,8 +345,8 @@ func (p *pooler) takeGrads(from int, part []byte) error {
 	})
 	for t, set := range p.sets {
 		if set != nil && set.Len() > 0 {
-			p.unknown = resize(p.unknown, set.Len())
-			p.sink(from, t, set.Keys(), p.unknown, p.grads[t])
+			p.notFound = resize(p.notFound, set.Len())
+			p.sink(from, t, set.Keys(), p.notFound, p.grads[t])
 		}
 	}
 	return nil

@@ -15,9 +15,10 @@ import (
 const announceWords = 3
 
 // Pull fetches the rows of a batch; every rank calls it. Rows are as the last
-// Apply left them, and a key that is not held gives its initial row. With insert
-// the batch can be pushed, and its keys are inserted by the Apply after that;
-// without, nothing anywhere changes. bags may be used again once Pull returns.
+// Apply left them. With insert a key that is not held gives its initial row, the
+// batch can be pushed, and its keys are inserted by the Apply after that. Without,
+// such a key gives zeros, and nothing anywhere changes. In a table that admits keys
+// after several occurrences it gives zeros either way. bags may be used again once Pull returns.
 //
 // What the Lookup held before is dropped, and gradients start from zero.
 func (s *Store) Pull(l *Lookup, bags []Bags, insert bool) error {
@@ -154,7 +155,7 @@ func (l *Lookup) fetchTables(hand int) error {
 		}
 		i := s.rank*len(s.tables) + t
 		rows := l.rows[l.rowAt[i]:l.rowAt[i+1]]
-		x.Read(keys, held, rows, x.Width())
+		x.Read(l.fresh(t, keys), held, rows, x.Width())
 		s.wire[t].Rows.round(rows)
 	}
 	return nil

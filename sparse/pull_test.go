@@ -122,9 +122,8 @@ func TestReadingHasNoSideEffects(t *testing.T) {
 	cfg := plainConfig(3)
 	cfg.Tables[0].Parts[0].Init = Init{Kind: "normal", Scale: 1}
 	s := open(t, cfg)
-	before := read(t, s, 5)
-	if before[0] == 0 {
-		t.Fatal("an unknown key does not read as its initial row")
+	if got := read(t, s, 5); !slices.Equal(got, make([]float32, 3)) {
+		t.Fatalf("an unknown key reads as %v", got)
 	}
 	if c := s.Counters(); c.RowsHeld != 0 || c.RowsInserted != 0 || c.MemoryBytes != 0 {
 		t.Fatalf("reading left %+v", c)
@@ -132,6 +131,10 @@ func TestReadingHasNoSideEffects(t *testing.T) {
 	l := s.NewLookup()
 	if err := s.Pull(l, oneBag(5), true); err != nil { // pulled to train, and dropped
 		t.Fatal(err)
+	}
+	before := make([]float32, 3)
+	if l.Pool(0, 0, before, 3, false); before[0] == 0 {
+		t.Fatal("a new key does not begin to train with its initial row")
 	}
 	if err := s.Apply(Step{N: 1, Scale: 1, Rate: 1}); err != nil {
 		t.Fatal(err)

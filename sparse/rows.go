@@ -150,11 +150,11 @@ func (l *Lookup) write(wire []byte, t int, keys []uint64, held []table.Row) {
 	x, p := l.store.tables[t], l.store.wire[t].Rows
 	n := len(keys) * x.Width()
 	if p == FP32 {
-		x.Read(keys, held, floatsOf(wire), x.Width())
+		x.Read(l.fresh(t, keys), held, floatsOf(wire), x.Width())
 		return
 	}
 	l.floats = resize(l.floats, n)
-	x.Read(keys, held, l.floats, x.Width())
+	x.Read(l.fresh(t, keys), held, l.floats, x.Width())
 	p.encode(wire, l.floats)
 }
 

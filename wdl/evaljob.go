@@ -40,7 +40,7 @@ type EvalResult struct {
 	Data       []string `json:"data"`
 	Seconds    float64  `json:"seconds"`
 	metrics.Metrics
-	Unknown map[string]int64 `json:"unknown,omitempty"` // values that a feature's vocabulary does not hold
+	Unknown map[string]int64 `json:"unknown,omitempty"` // by feature: values that training has not seen
 }
 
 // Evaluation is one rank's share of an evaluation.

@@ -323,8 +323,9 @@ func (j *job) reader(start, epochs int64) (*data.Reader, error) {
 // evalBatch is how many samples a rank evaluates at once.
 const evalBatch = 1024
 
-// evaluate computes the figures of the selected rows of a dataset, and how many
-// values of each feature its vocabulary does not hold.
+// evaluate computes the metrics of the selected rows of a dataset. unknown is how many
+// values of each feature, or cross, training has not seen: its vocabulary does not hold
+// them, or their keys have no row.
 func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select) (m metrics.Metrics, unknown map[string]int64, err error) {
 	j.rec.Enter(trace.Eval)
 	r, err := data.NewReader(d, j.encoder, data.ReaderConfig{
@@ -352,8 +353,15 @@ func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select) (
 	if err != nil {
 		return m, nil, err
 	}
-	unknown, err = j.unknown(r.Unknown())
-	return m, unknown, err
+	if unknown, err = j.unknown(r.Unknown()); err != nil {
+		return m, nil, err
+	}
+	for i, n := range j.trainer.Unknown() {
+		if name := j.encoder.Sparse()[i].Name; n > unknown[name] {
+			unknown[name] = n
+		}
+	}
+	return m, unknown, nil
 }
 
 // lack counts what vocabularies did not hold in training.

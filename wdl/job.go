@@ -115,8 +115,8 @@ type Result struct {
 
 	SlowRanks []SlowRank `json:"slow_ranks,omitempty"` // those that were named while they were
 
-	// Values that the vocabulary of a feature does not hold: of the training data
-	// that this job read, and of the test data.
+	// By feature, how many values of the training data that this job read share the
+	// key of the unknown, and how many of the test data training has not seen.
 	TrainUnknown map[string]int64 `json:"train_unknown,omitempty"`
 	TestUnknown  map[string]int64 `json:"test_unknown,omitempty"`
 }

@@ -339,7 +339,7 @@ func figures(w io.Writer, r wdl.Result) {
 	if r.Improving != "" {
 		fmt.Fprintf(w, "       ended at the limit of train.epochs while the validation %s still improved: raise train.epochs\n", r.Improving)
 	}
-	unknown(w, r.TrainUnknown)
+	unknown(w, r.TrainUnknown, "share the key of the unknown")
 	if r.Valid != nil {
 		epoch := ""
 		if r.BestEpoch > 0 {
@@ -352,7 +352,7 @@ func figures(w io.Writer, r wdl.Result) {
 	}
 	if r.Test != nil {
 		evaluated(w, "test", r.Test, "")
-		unknown(w, r.TestUnknown)
+		unknown(w, r.TestUnknown, notTrained)
 	}
 	switch {
 	case r.Mode == commit.Drop.String():
@@ -413,8 +413,11 @@ func tables(w io.Writer, r wdl.Result) {
 	fmt.Fprintf(w, "\n       %s\n", r.Differs())
 }
 
-// unknown says of which features values came that training had not seen.
-func unknown(w io.Writer, counts map[string]int64) {
+// notTrained is why values of an evaluation are unknown.
+const notTrained = "training has not seen"
+
+// unknown prints how many values of each feature were unknown, and why.
+func unknown(w io.Writer, counts map[string]int64, why string) {
 	if len(counts) == 0 {
 		return
 	}
@@ -422,7 +425,7 @@ func unknown(w io.Writer, counts map[string]int64) {
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		all = append(all, fmt.Sprintf("%s %d", name, counts[name]))
 	}
-	fmt.Fprintf(w, "values that the vocabulary does not hold: %s\n", strings.Join(all, ", "))
+	fmt.Fprintf(w, "values that %s: %s\n", why, strings.Join(all, ", "))
 }
 
 // rundir says what lies where, and what to do next.

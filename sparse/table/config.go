@@ -53,7 +53,8 @@ type Config struct {
 }
 
 // Admit says when a key that is not held gets a row: in its After'th step with a
-// gradient. Until then it reads as its initial row and its gradients are dropped.
+// gradient, which is its initial row after a step. Until then it is not held and its
+// gradients are dropped.
 // Sightings are counted by a sketch of Counters bytes over all shards, which may
 // count a key too often, never too seldom.
 type Admit struct {
@@ -61,7 +62,7 @@ type Admit struct {
 	Counters int // 0 means 2²², good for about a million keys in their first steps
 }
 
-// Evict says when a row is given up; its key reads as its initial row again. Age
+// Evict says when a row is given up; its key is not held any more. Age
 // is counted in steps since the row's last gradient. All decisions are made per
 // shard, so that they do not depend on the number of ranks.
 type Evict struct {

@@ -23,7 +23,7 @@
 // Calls take many keys at once. Find gives a [Row] for each key, Read copies
 // values, Apply takes one optimizer step for each of distinct keys. Find and Read
 // change nothing that can be seen: a key that is not held reads as its initial
-// row. A [Set] turns the keys of a batch into distinct ones, sorted by owner.
+// row, or as zeros where it will not be trained. A [Set] turns the keys of a batch into distinct ones, sorted by owner.
 //
 // Which keys get a row and which lose it is the configuration's to say: [Admit]
 // waits for several sightings, [Evict] gives up rows by age, score or limit, and

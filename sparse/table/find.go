@@ -1,6 +1,9 @@
 package table
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // Find writes the row of each key to rows, 0 for a key that is not held. Rows on
 // disk come back to memory first, which may change the Epoch and, if the disk
@@ -88,8 +91,9 @@ func (x *index) findChunk(keys []uint64, rows []Row) (cold bool) {
 	return cold
 }
 
-// Read writes the values of rows, the initial values of their keys where the row
-// is 0, to dst: those of row i to dst[i·stride : i·stride+V].
+// Read writes the values of rows to dst: those of row i to dst[i·stride : i·stride+V].
+// A row of 0 gives the initial values of its key or, if keys is nil, zeros with a minus
+// sign, which add nothing and which no trained row consists of (see [IsUnknown]).
 func (t *Table) Read(keys []uint64, rows []Row, dst []float32, stride int) {
 	var room [chunk + ahead]*byte
 	for at := 0; at < len(rows); at += chunk {
@@ -100,11 +104,36 @@ func (t *Table) Read(keys []uint64, rows []Row, dst []float32, stride int) {
 			t.copyValues(dst[at*stride:], stride, room[:len(coming)], end-at)
 		}
 		for i := at; i < end; i++ {
-			if rows[i] == 0 {
+			switch {
+			case rows[i] != 0:
+			case keys == nil:
+				fillUnknown(dst[i*stride : i*stride+t.width])
+			default:
 				t.Initial(keys[i], dst[i*stride:i*stride+t.width])
 			}
 		}
 	}
+}
+
+// minusZero is the bits of -0. Optimizer steps add and subtract, and neither turns
+// values of which one is not -0 into it.
+const minusZero = 1 << 31
+
+func fillUnknown(values []float32) {
+	for i := range values {
+		values[i] = math.Float32frombits(minusZero)
+	}
+}
+
+// IsUnknown reports whether values, which Read has written, are those of a key without a
+// row.
+func IsUnknown(values []float32) bool {
+	for _, v := range values {
+		if math.Float32bits(v) != minusZero {
+			return false
+		}
+	}
+	return true
 }
 
 // copyValues writes the values of the first n records to dst. The others come next.

@@ -29,6 +29,7 @@ type Trainer struct {
 	clip  float64
 	image func() (*model, error) // makes another model over the same store
 	tally *metrics.Tally
+	lacks []int64   // by feature: values of the last evaluation whose keys had no row
 	norm  []float64 // one number, for the norm of the sharded gradients
 	ahead bool      // batches are prepared while the one before is computed, or announced so that tiers read ahead
 	every int64     // steps between two choices of the rows that every rank keeps
@@ -64,7 +65,7 @@ func Able(c *config.Config) error {
 // NewTrainer builds the model of a layout on a group whose transport has two channels:
 // the second is for what runs beside the computation. c is filled.
 func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l layout.Layout, begin Tables) (*Trainer, error) {
-	t := &Trainer{comm: comm, rec: rec, clip: c.Train.ClipNorm, every: max(c.Train.Hot.EverySteps, 1), tally: metrics.NewTally(), norm: make([]float64, 1)}
+	t := &Trainer{comm: comm, rec: rec, clip: c.Train.ClipNorm, every: max(c.Train.Hot.EverySteps, 1), tally: metrics.NewTally(), lacks: make([]int64, len(l.Features)), norm: make([]float64, 1)}
 	if err := Able(c); err != nil {
 		return nil, err
 	}
@@ -344,6 +345,7 @@ func flag(b bool) float32 {
 // Parameters and tables stay as they are.
 func (t *Trainer) Evaluate(next func() (*encode.Batch, error)) (metrics.Metrics, error) {
 	t.tally.Reset()
+	clear(t.lacks)
 	for {
 		b, err := next()
 		if err != nil {
@@ -351,6 +353,9 @@ func (t *Trainer) Evaluate(next func() (*encode.Batch, error)) (metrics.Metrics,
 		}
 		t.rec.Enter(trace.Wait)
 		if b == nil {
+			if err := collective.AllReduce(t.comm, t.lacks, collective.Sum); err != nil {
+				return metrics.Metrics{}, err
+			}
 			return t.tally.Reduce(t.comm)
 		}
 		if err := t.model.pull(b, false); err != nil {
@@ -365,5 +370,12 @@ func (t *Trainer) Evaluate(next func() (*encode.Batch, error)) (metrics.Metrics,
 			return metrics.Metrics{}, fmt.Errorf("wdl: evaluation: the loss is %v: %w", loss, t.model.nonFinite(b))
 		}
 		t.tally.Add(t.model.logit, b.Label, nil)
+		for f := range t.lacks {
+			t.lacks[f] += t.model.lookup.Unknown(f)
+		}
 	}
 }
+
+// Unknown returns by feature how many values of the last Evaluate, over all ranks, had
+// keys that no step has trained and were read as zeros. The slice is the Trainer's own.
+func (t *Trainer) Unknown() []int64 { return t.lacks }
