@@ -59,7 +59,7 @@ func NewEncoder(fit *Fit) (*Encoder, error) {
 		case schema.Quantile:
 			s.Limits = fit.numbersOf(f.Field).limits(int64(f.Buckets))
 		case schema.Vocabulary:
-			s.Vocabulary = fit.wordsOf(f.Field, f.Separator).words(f.MinCount, f.MaxSize)
+			s.Vocabulary = fit.wordsOf(f.Field, f.Separator).own(f.MinCount, f.MaxSize)
 		case schema.Hour, schema.Weekday, schema.Month, schema.Age:
 			if err := fit.calendars[datesKey{f.Field, f.Format}].take(&f, s); err != nil {
 				return nil, fmt.Errorf("data: encoder: %w", err)

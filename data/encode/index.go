@@ -78,7 +78,7 @@ func (f *Fit) Vocabularies() (all []VocabularySize) {
 			continue
 		}
 		v := f.wordsOf(ft.Field, ft.Separator)
-		kept := v.words(ft.MinCount, ft.MaxSize)
+		kept := v.own(ft.MinCount, ft.MaxSize)
 		s := VocabularySize{Feature: ft.Name, Field: ft.Field, Distinct: int64(len(v.counts)), Kept: int64(len(kept))}
 		for _, n := range v.counts {
 			s.Values += n

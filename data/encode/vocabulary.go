@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/data/wire"
 )
@@ -59,6 +61,35 @@ func (v *vocabulary) words(least, most int64) []string {
 	slices.Sort(words)
 	return words
 }
+
+// own returns the strings that have a key of their own, sorted: those of words. If they
+// are all that occur, nothing would train the row of the unknown, which later scores every
+// new string. Then one in unknownShare of the strings that occur once shares its key: new
+// strings are to be expected if there are such strings, as often as these occur (Good
+// 1953), and what one occurrence teaches of a string is little. Which do follows from the
+// string alone.
+//
+// On MovieLens small (ratings.csv, like = rating ≥ 4, features user and movie, 2 epochs,
+// medians of 3 seeds), AUC and log-loss of the test rows without and with the share:
+//
+//	every fifth line     .7841 .5583   .7846 .5578
+//	a fifth of the users .6798 .6562   .6823 .6520
+//	a fifth of the films .7224 .6138   .7224 .6134
+//	the last fifth       .6668 .6625   .6667 .6620
+func (v *vocabulary) own(least, most int64) []string {
+	words := v.words(least, most)
+	if len(words) < len(v.counts) {
+		return words
+	}
+	return slices.DeleteFunc(words, func(w string) bool {
+		return v.count(w) == 1 && xxh3.HashStringSeed(w, unknownSeed)%unknownShare == 0
+	})
+}
+
+const (
+	unknownShare = 10
+	unknownSeed  = 0x7764_6C72_756E_0002
+)
 
 // count is how often a string was added.
 func (v *vocabulary) count(w string) int64 { return v.counts[v.index[w]] }

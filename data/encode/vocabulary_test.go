@@ -1,6 +1,7 @@
 package encode
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -46,4 +47,30 @@ func TestWordsAreTheMostFrequent(t *testing.T) {
 			t.Fatalf("%q, want %q", got, want)
 		}
 	})
+}
+
+// TestNewWordsHaveATrainedRow: where every string would have a key of its own, a tenth of
+// those that occur once share that of the unknown, and nobody else does.
+func TestNewWordsHaveATrainedRow(t *testing.T) {
+	v := newVocabulary()
+	const once = 5000
+	for i := range 2 * once {
+		if err := v.add(fmt.Appendf(nil, "word %d", i), 1+int64(i/once)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := v.own(1, 0)
+	if n := 2*once - len(own); n < once*8/100 || n > once*12/100 {
+		t.Errorf("%d of %d strings that occur once share the key of the unknown, want a tenth", n, once)
+	}
+	for w := range v.index {
+		if _, has := slices.BinarySearch(own, w); !has && v.count(w) > 1 {
+			t.Errorf("%q occurs %d times and has no key of its own", w, v.count(w))
+		}
+	}
+	for _, cut := range [][2]int64{{2, 0}, {1, once}} { // there are strings without a key
+		if own, words := v.own(cut[0], cut[1]), v.words(cut[0], cut[1]); !slices.Equal(own, words) {
+			t.Errorf("min_count %d, max_size %d: %d strings have a key, want %d", cut[0], cut[1], len(own), len(words))
+		}
+	}
 }
