@@ -140,6 +140,13 @@ func TestDates(t *testing.T) {
 			t.Errorf("%s: keys %v, want %v", e.Sparse()[i].Name, got, keys)
 		}
 	}
+	// The training data are 4, 52, 0 and 56 hours old: mean 28, deviation sqrt(680).
+	deviation := math.Sqrt((24*24 + 24*24 + 28*28 + 28*28) / 4.)
+	for i, hours := range []float64{4, 24, 28, 28, -252} {
+		if got, want := float64(b.Dense[2*i]), (hours-28)/deviation; math.Abs(got-want) > 1e-6 {
+			t.Errorf("row %d is %v old, want %v", i, got, want)
+		}
+	}
 	if got := b.Dense[2*4+1]; got > -2 {
 		t.Errorf("a date after the reference is %v old", got)
 	}

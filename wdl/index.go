@@ -108,6 +108,7 @@ func (x Indexing) Run(ctx context.Context) (res IndexResult, err error) {
 	if err != nil {
 		return res, err
 	}
+	j.encoder = e
 	j.warnOfFit(fit)
 	b, err := e.Marshal()
 	if err != nil {

@@ -179,7 +179,7 @@ func (j *job) warnOfFit(fit *encode.Fit) {
 	if j.comm.Rank() != 0 {
 		return
 	}
-	for _, line := range fit.Doubts() {
+	for _, line := range fit.Doubts(j.encoder) {
 		j.opt.Warn(line)
 	}
 }

@@ -160,8 +160,9 @@ func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []reco
 	if line := data.Leaking(leaks); line != "" {
 		fmt.Fprintln(p.stderr, "wdlrun: "+line)
 	}
-	doubts := fit.Doubts()
-	if _, err := encode.NewEncoder(fit); err != nil && full.Data.Index == "" {
+	e, err := encode.NewEncoder(fit)
+	doubts := fit.Doubts(e)
+	if err != nil && full.Data.Index == "" {
 		doubts = append(doubts, err.Error())
 	}
 	for _, line := range doubts {

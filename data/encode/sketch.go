@@ -1,6 +1,7 @@
 package encode
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -8,28 +9,31 @@ import (
 	"github.com/wdlrun/wdlrun/data/wire"
 )
 
-// A sketch counts the values of a numeric column. Values are rounded down to a
-// grid of 13 significant bits, so integers up to 8191 are exact and others off
-// by at most 2⁻¹² of themselves. Where that leaves more than mostEntries
-// distinct values, the grid is made coarser, bit by bit.
+// A sketch counts the values of a numeric column. Up to mostEntries distinct values
+// are exact. If there are more, all are rounded down to the finest grid that leaves at
+// most mostEntries: the numbers whose float64 has drop low bits of 0. Each grid has half
+// the points of the one before, so at least mostEntries/2 distinct values are left
+// whatever their offset: those of one day in Unix seconds, 86,400, lie 2 s apart.
 //
-// Grids are nested, so the sketch of all values is a function of the values
-// alone: it does not depend on how they were dealt over parts, or on the order
-// of merging. Everything computed from it is therefore the same for any number
-// of ranks.
+// Grids are nested, so the sketch of all values is a function of the values alone: it
+// does not depend on their partition or on the order of merging. Everything computed
+// from it is therefore the same for any number of ranks.
+//
+// The grid of many values is fine compared with their range and, without an offset,
+// with each value. Only of values with an offset that crowd together, such as 10⁹ + eˣ
+// of uniform x from −30 to 30, a large share may be one point of it.
 type sketch struct {
-	drop    uint             // low bits of the float64 that are not kept
-	counts  map[uint64]int64 // by bits of the rounded value
+	drop    uint    // low bits of the float64 that are not kept
+	counts  counter // by bits of the rounded value
 	missing int64
 }
 
 const (
-	finestDrop   = 40 // of the 52 bits of the fraction
-	coarsestDrop = 52 // at most 4096 values differ in sign and exponent alone
+	coarsestDrop = 52 // all bits of the fraction: at most 4096 values differ in sign and exponent alone
 	mostEntries  = 1 << 16
 )
 
-func newSketch() *sketch { return &sketch{drop: finestDrop, counts: map[uint64]int64{}} }
+func newSketch() *sketch { return &sketch{counts: newCounter(0)} }
 
 // roundDown returns the bits of the largest number of the grid that is at most x.
 func roundDown(x float64, drop uint) uint64 {
@@ -46,16 +50,16 @@ func roundDown(x float64, drop uint) uint64 {
 func (s *sketch) add(x float64) { s.addRounded(roundDown(x, s.drop), 1) }
 
 func (s *sketch) addRounded(u uint64, n int64) {
-	s.counts[u] += n
-	for len(s.counts) > mostEntries && s.drop < coarsestDrop {
+	s.counts.add(u, n)
+	for s.counts.n > mostEntries && s.drop < coarsestDrop {
 		s.coarsen(s.drop + 1)
 	}
 }
 
 func (s *sketch) coarsen(drop uint) {
-	coarse := make(map[uint64]int64, len(s.counts)/2)
-	for u, n := range s.counts {
-		coarse[roundDown(math.Float64frombits(u), drop)] += n
+	coarse := newCounter(s.counts.n)
+	for u, n := range s.counts.all {
+		coarse.add(roundDown(math.Float64frombits(u), drop), n)
 	}
 	s.drop, s.counts = drop, coarse
 }
@@ -64,7 +68,8 @@ func (s *sketch) merge(o *sketch) {
 	if o.drop > s.drop {
 		s.coarsen(o.drop)
 	}
-	for u, n := range o.counts {
+	s.counts.reserve(min(s.counts.n+o.counts.n, mostEntries))
+	for u, n := range o.counts.all {
 		s.addRounded(roundDown(math.Float64frombits(u), s.drop), n)
 	}
 	s.missing += o.missing
@@ -77,8 +82,8 @@ type counted struct {
 }
 
 func (s *sketch) sorted() []counted {
-	all := make([]counted, 0, len(s.counts))
-	for u, n := range s.counts {
+	all := make([]counted, 0, s.counts.n)
+	for u, n := range s.counts.all {
 		all = append(all, counted{math.Float64frombits(u), n})
 	}
 	slices.SortFunc(all, func(a, b counted) int {
@@ -91,22 +96,24 @@ func (s *sketch) sorted() []counted {
 }
 
 // moments returns the mean and standard deviation of f over the values; 0, 0
-// if there are none.
+// if there are none. It sums differences from one of them, which are small even if
+// the values have a large offset.
 func (s *sketch) moments(f func(float64) float64) (mean, deviation float64) {
 	all, n := s.sorted(), 0.0
-	for _, c := range all {
-		n += float64(c.n)
-		mean += float64(c.n) * f(c.value)
-	}
-	if n == 0 {
+	if len(all) == 0 {
 		return 0, 0
 	}
-	mean /= n
+	origin, sum := f(all[len(all)/2].value), 0.0
 	for _, c := range all {
-		d := f(c.value) - mean
+		n += float64(c.n)
+		sum += float64(c.n) * (f(c.value) - origin)
+	}
+	sum /= n
+	for _, c := range all {
+		d := f(c.value) - origin - sum
 		deviation += float64(c.n) * d * d
 	}
-	return mean, math.Sqrt(deviation / n)
+	return origin + sum, math.Sqrt(deviation / n)
 }
 
 // limits returns the ascending limits between at most q intervals that hold
@@ -152,19 +159,19 @@ func (s *sketch) limits(q int64) (limits []float64) {
 // append encodes the sketch: drop, missing, entries, then value bits >> drop as
 // differences of their ascending order and counts.
 func (s *sketch) append(b []byte) []byte {
-	keys := make([]uint64, 0, len(s.counts))
-	for u := range s.counts {
-		keys = append(keys, u)
+	all := make([]slot, 0, s.counts.n)
+	for u, n := range s.counts.all {
+		all = append(all, slot{u, n})
 	}
-	slices.Sort(keys)
+	slices.SortFunc(all, func(a, b slot) int { return cmp.Compare(a.key, b.key) })
 	b = append(b, byte(s.drop))
 	b = binary.AppendUvarint(b, uint64(s.missing))
-	b = binary.AppendUvarint(b, uint64(len(keys)))
+	b = binary.AppendUvarint(b, uint64(len(all)))
 	last := uint64(0)
-	for _, u := range keys {
-		b = binary.AppendUvarint(b, u>>s.drop-last)
-		b = binary.AppendUvarint(b, uint64(s.counts[u]))
-		last = u >> s.drop
+	for _, c := range all {
+		b = binary.AppendUvarint(b, c.key>>s.drop-last)
+		b = binary.AppendUvarint(b, uint64(c.n))
+		last = c.key >> s.drop
 	}
 	return b
 }
@@ -173,7 +180,7 @@ func (s *sketch) append(b []byte) []byte {
 func sketchFrom(r *wire.Reader) *sketch {
 	s := newSketch()
 	s.drop = uint(r.Byte())
-	if s.drop < finestDrop || s.drop > coarsestDrop {
+	if s.drop > coarsestDrop {
 		r.Fail("a sketch drops %d bits", s.drop)
 		return s
 	}
@@ -190,7 +197,7 @@ func sketchFrom(r *wire.Reader) *sketch {
 		if r.Err != nil {
 			return s
 		}
-		s.counts[key<<s.drop] = r.Positive()
+		s.counts.add(key<<s.drop, max(r.Positive(), 1))
 	}
 	return s
 }

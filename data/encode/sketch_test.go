@@ -21,26 +21,106 @@ func sketchOf(values ...float64) *sketch {
 	return s
 }
 
+// Rounding never goes up, is exact for points of the grid, and may be done in steps.
 func TestRoundDown(t *testing.T) {
-	for _, x := range []float64{0, math.Copysign(0, -1), 1, 4096, 8191, -8191, .5, -3} {
-		if got := math.Float64frombits(roundDown(x, finestDrop)); got != x || math.Signbit(got) && x == 0 {
+	for _, x := range []float64{0, math.Copysign(0, -1), 1, 4096, 8191, -8191, .5, -3, 5e-324, 1e15 + .125} {
+		if got := math.Float64frombits(roundDown(x, 0)); got != x || math.Signbit(got) && x == 0 {
 			t.Errorf("%v is rounded to %v", x, got)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		x := rapid.Float64Range(-math.MaxFloat32, math.MaxFloat32).Draw(t, "x")
-		if math.Abs(x) < 1e-300 {
-			return
+		drop := rapid.UintRange(0, coarsestDrop).Draw(t, "drop")
+		first := math.Float64frombits(roundDown(x, drop))
+		if ulps := math.Ldexp(1, int(drop)-52); first > x || math.Abs(x) > 1e-300 && x-first > math.Abs(x)*ulps {
+			t.Fatalf("%v is rounded to %v", x, first)
 		}
-		fine := math.Float64frombits(roundDown(x, finestDrop))
-		if fine > x || x-fine > math.Abs(x)/4096 {
-			t.Fatalf("%v is rounded to %v", x, fine)
-		}
-		drop := rapid.UintRange(finestDrop, coarsestDrop).Draw(t, "drop")
-		if a, b := roundDown(fine, drop), roundDown(x, drop); a != b {
+		more := rapid.UintRange(drop, coarsestDrop).Draw(t, "more")
+		if a, b := roundDown(first, more), roundDown(x, more); a != b {
 			t.Fatalf("rounding %v twice gives %x, once %x", x, a, b)
 		}
 	})
+}
+
+// columns are kinds of numbers, by how one is drawn.
+var columns = map[string]func(*rand.Rand) float64{
+	"one value":   func(*rand.Rand) float64 { return 7 },
+	"hours":       func(d *rand.Rand) float64 { return float64(d.IntN(240) * 3600) },
+	"seconds":     func(d *rand.Rand) float64 { return float64(d.IntN(86400 * 10)) },
+	"uniform":     func(d *rand.Rand) float64 { return d.Float64() },
+	"tiny range":  func(d *rand.Rand) float64 { return 1e-9 * d.Float64() },
+	"normal":      func(d *rand.Rand) float64 { return 1e3 * d.NormFloat64() },
+	"exponential": func(d *rand.Rand) float64 { return 100 * d.ExpFloat64() },
+	"heavy tail":  func(d *rand.Rand) float64 { return 1 / (d.Float64() + 1e-6) },
+	"mixed":       func(d *rand.Rand) float64 { return math.Ldexp(d.NormFloat64(), d.IntN(100)-50) },
+	"denormal":    func(d *rand.Rand) float64 { return math.Float64frombits(d.Uint64N(1 << 40)) },
+	"mostly zero": func(d *rand.Rand) float64 { return max(0, d.NormFloat64()-1) },
+}
+
+// Whatever the values and their offset, limits cut them into shares, and moments are
+// those of the values, as sorting them finds: exactly up to mostEntries
+// distinct values, else nearly.
+func TestSketchAgainstSorting(t *testing.T) {
+	const values = 80000
+	for name, draw := range columns {
+		for _, offset := range []float64{0, 1.4e9, -1e15} {
+			if name == "mixed" && offset != 0 {
+				continue // most of them crowd on one point of the grid; see sketch
+			}
+			d := rand.New(rand.NewPCG(1, 2))
+			s, all := newSketch(), make([]float64, values)
+			for i := range all {
+				all[i] = offset + draw(d)
+				s.add(all[i])
+			}
+			slices.Sort(all)
+			distinct := len(slices.Compact(slices.Clone(all)))
+			if s.counts.n != distinct && (distinct <= mostEntries || s.counts.n <= mostEntries/2) {
+				t.Errorf("%s from %v: %d of %d distinct values are left", name, offset, s.counts.n, distinct)
+			}
+			checkMoments(t, name, offset, s, all)
+			checkShares(t, name, offset, s, all)
+		}
+	}
+}
+
+// checkMoments holds the moments of a sketch against those of the sorted values.
+func checkMoments(t *testing.T, name string, offset float64, s *sketch, all []float64) {
+	t.Helper()
+	origin, mean, squares, n := all[len(all)/3], 0.0, 0.0, float64(len(all)) // without the digits of the offset
+	for _, x := range all {
+		mean += (x - origin) / n
+	}
+	for _, x := range all {
+		squares += (x - origin - mean) * (x - origin - mean)
+	}
+	mean += origin
+	deviation := math.Sqrt(squares / n)
+	gotMean, gotDeviation := s.moments(func(x float64) float64 { return x })
+	if math.Abs(gotMean-mean) > 2e-3*deviation+1e-15*math.Abs(mean)+1e-300 || math.Abs(gotDeviation-deviation) > 2e-3*deviation {
+		t.Errorf("%s from %v: mean %v, deviation %v, want %v and %v", name, offset, gotMean, gotDeviation, mean, deviation)
+	}
+}
+
+// checkShares counts the sorted values in the intervals of a sketch.
+func checkShares(t *testing.T, name string, offset float64, s *sketch, all []float64) {
+	t.Helper()
+	const q = 33
+	common, run := 0, 0
+	for i, x := range all {
+		if run++; i > 0 && x != all[i-1] {
+			run = 1
+		}
+		common = max(common, run)
+	}
+	limits, before := s.limits(q), 0
+	for _, end := range append(limits, math.Inf(1)) {
+		at, _ := slices.BinarySearch(all, end)
+		if n := at - before; n == 0 || n > len(all)/q+common+len(all)/500 {
+			t.Errorf("%s from %v: an interval up to %v holds %d of %d values", name, offset, end, n, len(all))
+		}
+		before = at
+	}
 }
 
 // However values are dealt over parts, merged sketches are the same; also when
@@ -71,8 +151,8 @@ func TestSketchDoesNotDependOnParts(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("%d values in %d parts give another sketch", n, parts)
 			}
-			if len(joint.counts) > mostEntries || n > 1000 && joint.drop == finestDrop {
-				t.Errorf("%d entries at drop %d", len(joint.counts), joint.drop)
+			if joint.counts.n > mostEntries || n > 1000 && joint.drop == 0 {
+				t.Errorf("%d entries at drop %d", joint.counts.n, joint.drop)
 			}
 		}
 	}
@@ -132,7 +212,7 @@ func TestLimitsCutEvenly(t *testing.T) {
 			counts[interval(limits, x)]++
 		}
 		common := int64(0)
-		for _, n := range s.counts {
+		for _, n := range s.counts.all {
 			common = max(common, n)
 		}
 		for i, n := range counts {
@@ -189,4 +269,21 @@ func FuzzMergeFit(f *testing.F) {
 			t.Fatalf("what was accepted is refused: %v", err)
 		}
 	})
+}
+
+func BenchmarkSketch(b *testing.B) {
+	for _, name := range []string{"hours", "normal", "heavy tail", "seconds"} {
+		b.Run(name, func(b *testing.B) {
+			d := rand.New(rand.NewPCG(1, 2))
+			all := make([]float64, 1<<20)
+			for i := range all {
+				all[i] = 1.4e9 + columns[name](d)
+			}
+			s, i := newSketch(), 0
+			for b.Loop() {
+				s.add(all[i%len(all)])
+				i++
+			}
+		})
+	}
 }
