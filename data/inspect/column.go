@@ -26,6 +26,7 @@ type Column struct {
 	Many      bool          // records hold lists of values
 	Integers  bool          // numbers, all of them integers
 	Shape     Shape         // of integers
+	Dates     Dates         // if it holds dates
 	Signal    signal.Signal // what it shows about the label
 
 	cells cells
@@ -88,6 +89,9 @@ func lookAt(name string, all cells, delimiter string) Column {
 		counts[s]++
 	}
 	c.Distinct, c.Examples = len(counts), frequent(counts)
+	if !c.Many {
+		c.Dates = datesOf(name, all)
+	}
 	if c.Kind == "string" {
 		c.split(all.values, delimiter)
 	} else {

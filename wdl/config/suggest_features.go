@@ -59,7 +59,7 @@ func (s *suggestion) leak(c *inspect.Column) string {
 
 // doubt says what a person should decide about a column, behind its last entry.
 func (s *suggestion) doubt(c *inspect.Column) string {
-	if note := s.commas(c); note != "" || !s.mayName(c) {
+	if note := s.commas(c); note != "" || !s.mayName(c) || c.Dates.Format != "" {
 		return note
 	}
 	if c.Shape == inspect.Identifier {
@@ -94,6 +94,8 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 		return nil, "lists of numbers; they may be the weights of another field"
 	case c.Many && c.Kind == "int":
 		return []string{s.weighted(name, s.weights(name))}, ""
+	case c.Dates.Format != "" && c.Distinct > 1:
+		return s.dates(name, c.Dates), ""
 	case c.Separator != "" && utf8.ValidString(c.Separator) && c.Kind == "string":
 		return []string{s.entry(name, keysOf(c), c.Separator)}, ""
 	case c.Kind == "float" && !c.Integers && !inspect.IsIDName(c.Name):
@@ -113,6 +115,25 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 // amount are the features made of numbers whose order means something.
 func (s *suggestion) amount(name string) []string {
 	return []string{s.entry(name, "quantile", ""), s.entry(name, "standardise", "")}
+}
+
+// dates are the features made of dates. How old a date is tells something unless the
+// records are in its order: then those to be predicted are newer than all others.
+func (s *suggestion) dates(name string, d inspect.Dates) (entries []string) {
+	const week, year = 7, 366
+	if d.Hours {
+		entries = append(entries, s.entry(name, "hour", ""))
+	}
+	if d.Days >= week {
+		entries = append(entries, s.entry(name, "weekday", ""))
+	}
+	if d.Days >= year && !d.Hours {
+		entries = append(entries, s.entry(name, "month", ""))
+	}
+	if !d.Ordered || len(entries) == 0 {
+		entries = append(entries, s.entry(name, "age", ""))
+	}
+	return entries
 }
 
 // keysOf is the encoding of names: those of a long list may be new in the next file.
@@ -229,7 +250,10 @@ func (s *suggestion) commas(c *inspect.Column) string {
 // seen describes a column in a comment.
 func seen(c *inspect.Column) string {
 	kind := map[string]string{"int": "integers", "float": "numbers"}[c.Kind]
-	if kind == "" {
+	switch {
+	case c.Dates.Format != "":
+		kind = "dates (" + c.Dates.Format + ")"
+	case kind == "":
 		kind = "texts"
 	}
 	note := fmt.Sprintf("%s, %d different", kind, c.Distinct)

@@ -119,6 +119,8 @@ func TestSuggestColumns(t *testing.T) {
 		"{field: song, encode: hash}   # CHECK: taken for identifiers":                    {Name: "song", Kind: "int", Integers: true, Distinct: 1200, Shape: inspect.Identifier},
 		"{field: unclear, encode: vocabulary}   # CHECK: identifiers or amounts?":         {Name: "unclear", Kind: "int", Integers: true, Distinct: 400},
 		"{field: many, encode: standardise}   # integers":                                 {Name: "many", Kind: "int", Integers: true, Distinct: 1500},
+		"{field: hour, encode: weekday}   # dates (%y%m%d%H)":                             {Name: "hour", Kind: "int", Integers: true, Distinct: 240, Dates: inspect.Dates{Format: "%y%m%d%H", Hours: true, Days: 9, Ordered: true}},
+		"{field: joined, encode: age}   # dates (iso)":                                    {Name: "joined", Kind: "string", Distinct: 900, Dates: inspect.Dates{Format: "iso", Days: 900}},
 		"# - {field: empty, encode: hash}   # left out: it has no value":                  {Name: "empty", Kind: "string", Missing: 1},
 		"# - {field: one, encode: hash}   # left out: it has one value":                   {Name: "one", Kind: "int", Integers: true, Distinct: 1},
 		"{field: refund, encode: vocabulary}   # CHECK: this may give the label away: it is missing exactly where": {
