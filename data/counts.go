@@ -20,12 +20,13 @@ type Counts struct {
 	dataset   uint64
 	spans     []span32 // ascending, none touching the next
 	positives int64
-	bad       int64          // records that cannot be used
-	faults    []record.Fault // the first of them
-	content   uint64         // sum of the digests of the blocks, which no order changes
-	late      []string       // fields that have come, of those that are watched
-	valued    []byte         // a bit for each column of the schema: some record has a value of it
-	sample    *signal.Sample // of its columns but the label's; nil: no block was counted
+	bad       int64            // records that cannot be used
+	faults    []record.Fault   // the first of them
+	content   uint64           // sum of the digests of the blocks, which no order changes
+	late      []string         // fields that have come, of those that are watched
+	kept      map[int32][]byte // records of a block that a field's value holds out; see keptBits
+	valued    []byte           // a bit for each column of the schema: some record has a value of it
+	sample    *signal.Sample   // of its columns but the label's; nil: no block was counted
 }
 
 // span32 is a run of blocks.
@@ -63,7 +64,7 @@ func (c *Counts) tooBad(most int64) error {
 }
 
 const (
-	countsMagic = "wdlcnt6\n"
+	countsMagic = "wdlcnt7\n"
 	mostFaults  = 8 // that are kept of a dataset
 	mostText    = 1 << 12
 	mostColumns = 1 + 2*schema.MostInputs // the label, fields, and those of weights
@@ -98,6 +99,7 @@ func (c *Counts) Marshal() []byte {
 	for _, name := range c.late {
 		b = append(binary.AppendUvarint(b, uint64(len(name))), name...)
 	}
+	b = appendKept(b, c.kept)
 	b = append(binary.AppendUvarint(b, uint64(len(c.valued))), c.valued...)
 	if c.sample == nil {
 		return append(b, 0)
@@ -147,6 +149,7 @@ func (c *Counts) Merge(b []byte) error {
 			c.late = append(c.late, name)
 		}
 	}
+	c.addKept(o.kept)
 	c.addValued(o.valued)
 	switch {
 	case c.sample == nil:
@@ -202,6 +205,7 @@ func countsFrom(b []byte) (c Counts, err error) {
 	for range r.Length(mostColumns, 1) {
 		c.late = append(c.late, string(r.Bytes(record.MostLine)))
 	}
+	c.kept = keptFrom(r)
 	c.valued = slices.Clone(r.Bytes(mostColumns/8 + 1))
 	if r.Byte() == 1 {
 		c.sample = signal.From(r, mostColumns, sampled)

@@ -28,6 +28,8 @@ type Dataset struct {
 	stream bool          // some file can only be read onwards
 	digest uint64
 	hold   holdOut
+	times  *Times   // of the records, once they are known
+	kept   [][]byte // by block, the records that a field's value holds out; see keptBits
 	totals
 	marks  *marks            // nil: none are kept
 	chosen [3]func() []int32 // rows of each block that a Select chooses
@@ -123,7 +125,7 @@ func (d *Dataset) HoldOut(fraction float64, seed uint64) error {
 	if d.rowBase != nil {
 		return errors.New("data: hold out: the dataset is in use already")
 	}
-	d.hold = holdOut{seed, uint64(math.Ldexp(fraction, 64))}
+	d.hold = holdOut{seed: seed, limit: uint64(math.Ldexp(fraction, 64))}
 	return nil
 }
 
@@ -161,6 +163,9 @@ func (d *Dataset) Use(c *Counts) error {
 		return fmt.Errorf("data: %s: %w", strings.Join(d.some(), ", "), ErrNoRecords)
 	}
 	if err := d.Lacks(c); err != nil {
+		return err
+	}
+	if err := d.useKept(c, &t); err != nil {
 		return err
 	}
 	d.absent, d.leaks = d.AbsentIn(c), d.LeaksIn(c)
@@ -207,7 +212,7 @@ const (
 
 // choose counts the selected records of each block, without reading them.
 func (d *Dataset) choose(sel Select) []int32 {
-	if sel == All || d.hold.limit == 0 && sel == Train {
+	if sel == All || !d.holdsOut() && sel == Train {
 		return d.records
 	}
 	rows := make([]int32, len(d.set.Blocks))
@@ -223,7 +228,7 @@ func (d *Dataset) choose(sel Select) []int32 {
 
 // selects tells whether sel takes row r of block b.
 func (d *Dataset) selects(sel Select, b int, r int32) bool {
-	return sel == All || d.hold.holds(b, r) == (sel == Valid)
+	return sel == All || d.holds(b, r) == (sel == Valid)
 }
 
 // Rows is the number of records that sel takes; 0 before Use.
@@ -254,16 +259,4 @@ func (d *Dataset) Fingerprint() string {
 		fmt.Fprintf(h, " %d", d.records[i])
 	}
 	return fmt.Sprintf("%016x", h.Sum64())
-}
-
-// holdOut chooses records for validation.
-type holdOut struct {
-	seed  uint64
-	limit uint64 // share · 2^64
-}
-
-// holds tells whether row r of block b is kept for validation. The place is
-// known wherever the block is read, so no rank needs to know what comes before.
-func (h holdOut) holds(b int, r int32) bool {
-	return h.limit > 0 && mixed(h.seed, uint64(b), uint64(r)) < h.limit
 }

@@ -43,7 +43,7 @@ func (d *Dataset) LeaksIn(c *Counts) (leaks []Leak) {
 		return nil
 	}
 	for i, column := range d.schema.Columns()[1:] {
-		if s := c.sample.Of(i, column.Number); s.Leaks() {
+		if s := c.sample.Of(i, column.Number); s.Leaks() && !column.Unused {
 			leaks = append(leaks, Leak{column.Name, s})
 		}
 	}

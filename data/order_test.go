@@ -143,7 +143,7 @@ func TestSteps(t *testing.T) {
 }
 
 func TestHoldOutShare(t *testing.T) {
-	h := holdOut{7, 1 << 62}
+	h := holdOut{seed: 7, limit: 1 << 62}
 	n := 0
 	for b := range 10 {
 		for r := range int32(10000) {

@@ -32,6 +32,9 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, pr
 		return nil, err
 	}
 	s.fit = fit
+	if s.keeper, err = d.newKeeper(s.RowCoder, nil); err != nil {
+		return nil, err
+	}
 	defer s.Close()
 	c := &Counts{dataset: d.digest}
 	if first == end {
@@ -50,12 +53,14 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, pr
 		c.content += mixed(n.digest, uint64(b))
 		sp.lines, sp.records, sp.flawed = append(sp.lines, n.units), append(sp.records, n.records), append(sp.flawed, n.flawed)
 		c.bad += int64(n.flawed)
+		s.keeper.end(int32(b), n.records)
 		if done += d.set.BytesOf(b); progress != nil {
 			progress(done)
 		}
 	}
 	c.spans, c.positives, c.faults, c.late = []span32{sp}, s.positives, s.faults, s.watch.Came()
 	c.sample = s.sample.Sample
+	c.kept = s.keeper.kept
 	c.addValued(s.valued())
 	if err := c.tooBad(d.set.Source.MaxBad); err != nil {
 		return nil, err
@@ -73,6 +78,7 @@ type scanner struct {
 	sample    sampler
 	positives int64
 	faults    []record.Fault // the first
+	keeper    keeper
 }
 
 // newScanner parses by a filled schema.
@@ -180,7 +186,7 @@ func (s *scanner) take(b int, r int32) error {
 	}
 	s.watch.Look()
 	s.sample.look(s.RowCoder, b, r)
-	if s.fit != nil && !s.hold.holds(b, r) {
+	if held := s.holdOut(b, r); s.fit != nil && !held {
 		return s.fit.Add(s.RowCoder)
 	}
 	return nil

@@ -105,7 +105,8 @@ func (o *EvalOptions) evaluating(c *config.Config) error {
 	if c.Data, err = inspect.For(c.Data, o.Data); err != nil {
 		return err
 	}
-	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.ValidFraction, c.Data.Follow = files, nil, nil, 0, schema.Follow{}
+	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.Follow = files, nil, nil, schema.Follow{}
+	c.Data.ValidFraction, c.Data.ValidTime, c.Data.ValidGroup = 0, "", ""
 	// What watches validation data has none to watch here.
 	c.Train.EarlyStop, c.Train.Schedule, c.Train.EvalSteps = config.EarlyStop{}, config.Schedule{}, 0
 	c.Train.Precision = "fp32" // as the weights are kept, and on any CPU

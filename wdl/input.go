@@ -45,7 +45,11 @@ func openInputs(c *config.Config, eval bool) (in inputs, err error) {
 		if what == "training" {
 			look = data.Open
 		}
-		d, e := look(c.Data, s, patterns)
+		by := s
+		if what == "training" {
+			by.HoldOut = c.Data.ValidTime + c.Data.ValidGroup // one of them at most
+		}
+		d, e := look(c.Data, by, patterns)
 		if e != nil {
 			err = fmt.Errorf("%s data: %w", what, e)
 		}
@@ -62,9 +66,53 @@ func openInputs(c *config.Config, eval bool) (in inputs, err error) {
 	}
 	if err == nil && c.Data.ValidFraction > 0 {
 		in.valid, in.validRows = in.train, data.Valid
-		err = in.train.HoldOut(c.Data.ValidFraction, c.Train.Seed)
+		err = holdOut(in.train, c)
 	}
 	return in, err
+}
+
+// holdOut chooses the validation rows of the training data.
+func holdOut(d *data.Dataset, c *config.Config) error {
+	s := &c.Data
+	switch {
+	case s.ValidTime != "":
+		return d.HoldOutNewest(s.ValidTime, s.ValidFraction)
+	case s.ValidGroup != "":
+		return d.HoldOutGroups(s.ValidGroup, s.ValidFraction, c.Train.Seed)
+	}
+	return d.HoldOut(s.ValidFraction, c.Train.Seed)
+}
+
+// scanTimes finds with all ranks which records are the newest, if those are held out.
+func (j *job) scanTimes(ctx context.Context, d *data.Dataset) error {
+	if !d.NeedsTimes() {
+		return nil
+	}
+	own, err := d.ScanTimes(ctx, j.comm.Rank(), j.comm.Size(), func(bytes int64) { j.shown.progress.Store(bytes) })
+	if err != nil {
+		return err
+	}
+	j.rec.Enter(trace.Wait)
+	all, err := collective.AllGatherBytes(j.comm, own.Marshal(), maxShare)
+	if err != nil {
+		return err
+	}
+	j.rec.Enter(trace.Scan)
+	var merged data.Times
+	for rank, b := range all {
+		if err := merged.Merge(b); err != nil {
+			return fmt.Errorf("wdl: times of rank %d: %w", rank, err)
+		}
+	}
+	if err := d.UseTimes(&merged); err != nil {
+		return err
+	}
+	field := j.config.Data.ValidTime
+	if merged.Unread > 0 {
+		j.warn(fmt.Sprintf("%d values of field %s are no times; their records are trained on", merged.Unread, field))
+	}
+	j.say(fmt.Sprintf("validation on the newest %d of %d records (%.1f %%): %s from %s on", merged.Held, merged.All, 100*float64(merged.Held)/float64(merged.All), field, merged.From()))
+	return nil
 }
 
 // datasets are the distinct ones, the training data first.
@@ -90,6 +138,9 @@ func (j *job) scan(ctx context.Context, d *data.Dataset, fit *encode.Fit) error 
 // count reads this rank's part of a dataset.
 func (j *job) count(ctx context.Context, d *data.Dataset, fit *encode.Fit) (*data.Counts, error) {
 	j.rec.Enter(trace.Scan)
+	if err := j.scanTimes(ctx, d); err != nil {
+		return nil, err
+	}
 	if late := d.Late(); late != "" && j.comm.Rank() == 0 {
 		j.opt.Warn("these fields, which features need, have not been seen yet; if no record has them, training does not begin: " + late)
 	}

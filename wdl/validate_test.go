@@ -115,3 +115,49 @@ func TestTheLimitOfEpochs(t *testing.T) {
 		t.Errorf("a training that early stopping has ended improves %q", res.Improving)
 	}
 }
+
+// TestHoldOutByAField: the same rows are held out on any number of ranks, after a resume,
+// and on ranks that took the place of lost ones; features are fitted to the others.
+func TestHoldOutByAField(t *testing.T) {
+	t.Parallel()
+	path := clicks(t, 600)
+	for _, by := range []string{"valid_time=age", "valid_group=site"} {
+		c := clicksConfig(t, path, "", "")
+		if err := config.SetAll(c, []string{"data." + by}); err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		want := runJob(t, 1, Options{Config: c, Say: func(line string) { said = append(said, line) }})
+		if n := want.Valid.Samples; n < 60 || n > 180 || want.Samples != 3*(600-n) {
+			t.Errorf("%s: %d of 600 rows are held out, %d samples are trained on", by, n, want.Samples)
+		}
+		if by == "valid_time=age" && !strings.HasPrefix(said[0], fmt.Sprintf("validation on the newest %d of ", want.Valid.Samples)) {
+			t.Errorf("said %q", said[0])
+		}
+		many := runJob(t, 3, Options{Config: c})
+		again := runJob(t, 2, Options{Resume: checkpoint.Dir(filepath.Join(many.RunDir, checkpoint.Folder), many.Steps/3)})
+		healed, _, _ := deaths{{1, 100, 1}}.run(t, 2, Options{Config: c})
+		for name, got := range map[string]Result{"3 ranks": many, "resumed": again, "healed": healed} {
+			if got.Valid.Samples != want.Valid.Samples || got.Valid.Positives != want.Valid.Positives || got.Samples != want.Samples {
+				t.Errorf("%s: %s: %d held out, %d positive; on one rank %d, %d", by, name, got.Valid.Samples, got.Valid.Positives, want.Valid.Samples, want.Valid.Positives)
+			}
+		}
+		if a, b := encoderIn(t, want), encoderIn(t, many); !slices.Equal(a, b) {
+			t.Errorf("%s: features are fitted to other rows on 3 ranks", by)
+		}
+	}
+}
+
+// encoderIn is the encoder in the last checkpoint of a run.
+func encoderIn(t *testing.T, r Result) []byte {
+	t.Helper()
+	c, err := checkpoint.Open(r.Checkpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := readAll(c, sectionEncoder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

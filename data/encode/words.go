@@ -1,10 +1,25 @@
 package encode
 
 import (
+	"slices"
+
 	"github.com/zeebo/xxh3"
 
 	"github.com/wdlrun/wdlrun/data/signal"
 )
+
+// Column is the place of a field among those that are read; -1 if it is not.
+func (r *RowCoder) Column(field string) int { return slices.Index(r.parser.names(), field) }
+
+// Text is the value of a column in the record that was checked last, valid until the next
+// call; false if it is missing or there are several.
+func (r *RowCoder) Text(column int) ([]byte, bool) {
+	l := &r.parser.lists[column]
+	if r.parser.absent[column] || l.Len() != 1 {
+		return nil, false
+	}
+	return r.parser.textOf(l, 0), true
+}
 
 // AppendWords appends the words of package signal for the columns of the record that was
 // checked last, without the label's.

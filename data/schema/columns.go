@@ -4,11 +4,12 @@ package schema
 type Column struct {
 	Name   string
 	Number bool // some encoding takes it as a number
+	Unused bool // no feature is made of it
 }
 
 // Columns are the fields a filled schema needs, each once; the label's first.
 func (s Schema) Columns() []Column {
-	cols := []Column{{s.Label.Field, s.Label.Threshold != nil}}
+	cols := []Column{{Name: s.Label.Field, Number: s.Label.Threshold != nil}}
 	at := map[string]int{}
 	for _, f := range s.Features {
 		i, ok := at[f.Field]
@@ -24,6 +25,9 @@ func (s Schema) Columns() []Column {
 			at[f.Weights] = len(cols)
 			cols = append(cols, Column{Name: f.Weights})
 		}
+	}
+	if _, ok := at[s.HoldOut]; s.HoldOut != "" && s.HoldOut != s.Label.Field && !ok {
+		cols = append(cols, Column{Name: s.HoldOut, Unused: true})
 	}
 	return cols
 }

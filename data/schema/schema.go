@@ -7,6 +7,8 @@ type Source struct {
 	Test          []string `yaml:"test"`           // evaluated once after training
 	Valid         []string `yaml:"valid"`          // evaluated after each epoch
 	ValidFraction float64  `yaml:"valid_fraction"` // instead of Valid: share of Train held out, in [0, 1)
+	ValidTime     string   `yaml:"valid_time"`     // field: that share are the newest records
+	ValidGroup    string   `yaml:"valid_group"`    // field: that share of its values, with all their records
 	Format        string   `yaml:"format"`         // one of Formats, csv by default
 	Delimiter     string   `yaml:"delimiter"`      // one byte; default , for csv and tab for tsv
 	Header        bool     `yaml:"header"`         // the first line names the fields

@@ -18,6 +18,7 @@ type Schema struct {
 	Label    Label
 	Features []Feature
 	Crosses  []Cross
+	HoldOut  string // field whose values choose the records that are held out; "" for none
 }
 
 // Limits of a schema.
@@ -115,6 +116,9 @@ func (s Schema) Validate(fields []string) []error {
 	}
 	for i := range s.Crosses {
 		v.cross(i)
+	}
+	if s.HoldOut != "" {
+		v.field("hold-out", s.HoldOut)
 	}
 	v.names()
 	return v.Faults

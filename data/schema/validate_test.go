@@ -19,24 +19,24 @@ func TestValidate(t *testing.T) {
 		what string
 		s    Schema
 	}{
-		{"good", Schema{label, []Feature{ok, city, {Field: "age", Encode: "standardise", Log: true}}, []Cross{{Of: []string{"age", "city"}}}}},
+		{"good", Schema{Label: label, Features: []Feature{ok, city, {Field: "age", Encode: "standardise", Log: true}}, Crosses: []Cross{{Of: []string{"age", "city"}}}}},
 		{"empty", Schema{}},
-		{"label with a threshold and values", Schema{Label{Field: "click", Positive: []string{"1"}, Threshold: &half}, []Feature{ok}, nil}},
-		{"label with strange values", Schema{Label{Field: "clik", Positive: []string{"1", "\xff"}, Negative: []string{"1"}}, []Feature{ok}, nil}},
-		{"label with negatives alone", Schema{Label{Field: "click", Negative: []string{"0"}}, []Feature{ok}, nil}},
-		{"label with no number", Schema{Label{Field: "click", Threshold: &nan}, []Feature{ok}, nil}},
-		{"unknown fields", Schema{label, []Feature{{Field: "citty", Encode: "hash"}, {Encode: "hash"}, {Field: "click", Encode: "raw"}}, nil}},
-		{"encodings", Schema{label, []Feature{{Field: "age", Encode: "qantile"}, {Field: "city"}, {Field: "age", Encode: "standardize"}}, nil}},
-		{"settings without meaning", Schema{label, []Feature{
+		{"label with a threshold and values", Schema{Label: Label{Field: "click", Positive: []string{"1"}, Threshold: &half}, Features: []Feature{ok}}},
+		{"label with strange values", Schema{Label: Label{Field: "clik", Positive: []string{"1", "\xff"}, Negative: []string{"1"}}, Features: []Feature{ok}}},
+		{"label with negatives alone", Schema{Label: Label{Field: "click", Negative: []string{"0"}}, Features: []Feature{ok}}},
+		{"label with no number", Schema{Label: Label{Field: "click", Threshold: &nan}, Features: []Feature{ok}}},
+		{"unknown fields", Schema{Label: label, Features: []Feature{{Field: "citty", Encode: "hash"}, {Encode: "hash"}, {Field: "click", Encode: "raw"}}}},
+		{"encodings", Schema{Label: label, Features: []Feature{{Field: "age", Encode: "qantile"}, {Field: "city"}, {Field: "age", Encode: "standardize"}}}},
+		{"settings without meaning", Schema{Label: label, Features: []Feature{
 			{Field: "age", Encode: "raw", Separator: "|", Buckets: 3, Boundaries: []float64{1}, MinCount: 2, Log: true, Table: "t", Wide: &yes, Deep: &yes},
-			{Field: "age", Encode: "quantile", Separator: "|"}}, nil}},
-		{"numbers", Schema{label, []Feature{
+			{Field: "age", Encode: "quantile", Separator: "|"}}}},
+		{"numbers", Schema{Label: label, Features: []Feature{
 			{Field: "age", Encode: "quantile", Buckets: 1}, {Name: "b", Field: "age", Encode: "boundaries"},
 			{Name: "c", Field: "age", Encode: "boundaries", Boundaries: []float64{1, 1}},
 			{Name: "d", Field: "age", Encode: "boundaries", Boundaries: []float64{math.Inf(1)}},
-			{Field: "city", Encode: "vocabulary", MinCount: -1}}, nil}},
-		{"names", Schema{label, []Feature{ok, {Name: "age", Field: "city", Encode: "hash"}, {Name: "x", Field: "age", Encode: "raw"}}, []Cross{{Name: "x", Of: []string{"age", "age"}}}}},
-		{"crosses", Schema{label, []Feature{ok, city, {Name: "n", Field: "age", Encode: "raw"}}, []Cross{
+			{Field: "city", Encode: "vocabulary", MinCount: -1}}}},
+		{"names", Schema{Label: label, Features: []Feature{ok, {Name: "age", Field: "city", Encode: "hash"}, {Name: "x", Field: "age", Encode: "raw"}}, Crosses: []Cross{{Name: "x", Of: []string{"age", "age"}}}}},
+		{"crosses", Schema{Label: label, Features: []Feature{ok, city, {Name: "n", Field: "age", Encode: "raw"}}, Crosses: []Cross{
 			{Of: []string{"age"}}, {Of: []string{"age", "ctiy"}}, {Of: []string{"n", "city"}}, {Of: strings.Split("abcdefghi", "")}}}},
 	} {
 		fmt.Fprintln(&out, x.what)
@@ -45,7 +45,7 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	golden.Check(t, "validate.txt", out.String())
-	if faults := (Schema{label, []Feature{ok}, nil}).Validate(nil); faults != nil {
+	if faults := (Schema{Label: label, Features: []Feature{ok}}).Validate(nil); faults != nil {
 		t.Errorf("with unknown fields: %v", faults)
 	}
 }

@@ -30,6 +30,7 @@ func (d *decoder) check(c *Config) {
 	full.Fill()
 	k := checker{d, c, full, map[string]int{}}
 	k.source()
+	k.holdOut()
 	k.follow()
 	k.label()
 	k.features()
@@ -132,6 +133,23 @@ func (k checker) source() {
 		}
 		k.fields[f] = i
 		k.name(path, f)
+	}
+}
+
+// holdOut checks what chooses the validation rows of the training data.
+func (k checker) holdOut() {
+	s := k.c.Data
+	for _, x := range []struct{ path, field string }{{"data.valid_time", s.ValidTime}, {"data.valid_group", s.ValidGroup}} {
+		switch {
+		case x.field == "":
+		case s.ValidFraction == 0 && !k.doubt("data.valid_fraction"):
+			k.bad(x.path, "needs data.valid_fraction, the share that is held out")
+		default:
+			k.field(x.path, x.field)
+		}
+	}
+	if s.ValidTime != "" && s.ValidGroup != "" {
+		k.later("data.valid_time", "data.valid_group", "records are held out by their time or by their group")
 	}
 }
 

@@ -19,7 +19,8 @@ import (
 //
 // A key that excludes others wins over them: train.batch clears
 // train.global_batch and the other way round, and so do data.valid and
-// data.valid_fraction, label.positive and label.threshold, data.header and
+// data.valid_fraction, data.valid_time and data.valid_group, train.eval_every and
+// train.eval_steps, label.positive and label.threshold, data.header and
 // data.fields; train.shuffle=false clears train.shuffle_window, and
 // model.wide=false and model.deep=false clear what only that part reads, dense
 // features and crosses included. Call Set before Fill.
@@ -199,9 +200,17 @@ func (c *Config) settle(path string, v reflect.Value) {
 	case "train.global_batch":
 		c.Train.Batch = 0
 	case "data.valid":
-		c.Data.ValidFraction = 0
+		c.Data.ValidFraction, c.Data.ValidTime, c.Data.ValidGroup = 0, "", ""
 	case "data.valid_fraction":
 		c.Data.Valid = nil
+	case "data.valid_time":
+		c.Data.ValidGroup = ""
+	case "data.valid_group":
+		c.Data.ValidTime = ""
+	case "train.eval_every":
+		c.Train.EvalSteps = 0
+	case "train.eval_steps":
+		c.Train.EvalEvery = 0
 	case "label.positive":
 		c.Label.Threshold = nil
 	case "label.threshold":
