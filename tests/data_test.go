@@ -550,6 +550,40 @@ func TestEvalOfTextWithHeader(t *testing.T) {
 	}
 }
 
+// TestLeaksAreNamed: a field that gives the label away is named by init, data check, data
+// stats and train, and only that one.
+func TestLeaksAreNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var b strings.Builder
+	b.WriteString("click,city,refund,age\n")
+	for i := range 600 {
+		click, refund := i*i%7%2, ""
+		if click == 1 {
+			refund = fmt.Sprint(i % 5)
+		}
+		fmt.Fprintf(&b, "%d,c%d,%s,%d\n", click, i%11, refund, 20+i%37)
+	}
+	write(t, dir, "clicks.csv", b.String())
+	if o := must(t, dir, "init -data clicks.csv -out c.yaml"); !strings.Contains(o.stderr, "marked CHECK") {
+		t.Error(o.stderr)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "c.yaml"))
+	if err != nil || strings.Count(string(text), "give the label away") != 1 || !strings.Contains(string(text), "field: refund, encode: vocabulary}   # CHECK: this may give the label away: it is missing exactly where") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	const line = "fields that may give the label away: \"refund\" (it is missing exactly where the label has one of its values); remove"
+	if o := must(t, dir, "data check -config c.yaml"); strings.Count(o.stderr, line) != 1 {
+		t.Errorf("data check: %s", o.stderr)
+	}
+	if o := must(t, dir, "data stats --json clicks.csv"); strings.Count(o.stdout, `"leak":true`) != 1 || !strings.Contains(o.stdout, `"auc":1,"information":0.8`) {
+		t.Errorf("data stats: %s", o.stdout)
+	}
+	if o := must(t, dir, "-np 2 train -config c.yaml -set train.epochs=1"); strings.Count(o.stderr, line) != 1 {
+		t.Errorf("train: %s", o.stderr)
+	}
+}
+
 // TestGuessesAreCalledGuesses: which column is the label, and how all files look after
 // a look at the first.
 func TestGuessesAreCalledGuesses(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +64,8 @@ type table struct {
 	source   schema.Source
 	patterns []string
 	config   *config.Config // nil: none was given
-	label    schema.Label   // by guess, where there is no configuration
+	label    schema.Label   // of two values by guess, where there is no configuration
+	guess    schema.Label   // where there is no configuration
 	unread   []string       // fields that cannot be read, and why
 	other    bool           // the files are not those of the configuration
 }
@@ -109,8 +111,9 @@ func recordsAs(c *cli.Context, set []string) (t table, err error) {
 		return t, err
 	}
 	t.source, t.unread = seen.Source(), seen.Unread
-	if len(seen.Positive) > 0 {
-		t.label = schema.Label{Field: seen.Label, Positive: seen.Positive}
+	t.guess = schema.Label{Field: seen.Label, Positive: seen.Positive, Threshold: seen.Threshold}
+	if slices.ContainsFunc(seen.Columns, func(c inspect.Column) bool { return c.Name == seen.Label && c.Distinct == 2 }) {
+		t.label = t.guess
 	}
 	return t, nil
 }

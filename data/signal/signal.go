@@ -159,7 +159,7 @@ func From(r *wire.Reader, mostColumns, most int) *Sample {
 // Signal is what a sample shows about one column.
 type Signal struct {
 	Known   bool    // there are enough records of both classes
-	AUC     float64 // of the column as the only feature
+	AUC     float64 // of the column as the only feature, at least 0.5
 	Bits    float64 // mutual information with the label, a lower bound
 	Absence bool    // the value is missing in all records of one class and in none of the other
 }
@@ -175,14 +175,25 @@ func (s Signal) String() string {
 	return fmt.Sprintf("alone it gives an AUC of %.4f", s.AUC)
 }
 
-// Of measures a column. Words of numbers are compared in their order, others as equal or not.
+// Of measures a column: as categories or, if its words are those of numbers, by ranges of
+// them as well; the better figures count.
 func (s *Sample) Of(column int, numbers bool) Signal {
+	best := s.by(column, false)
+	if numbers {
+		ranges := s.by(column, true)
+		best.AUC, best.Bits = max(best.AUC, ranges.AUC), max(best.Bits, ranges.Bits)
+	}
+	return best
+}
+
+// by measures a column by ranges of its numbers or by their values.
+func (s *Sample) by(column int, ranges bool) Signal {
 	for i := range s.class {
 		if s.class[i].cut(); len(s.class[i].rows) < fewest {
 			return Signal{}
 		}
 	}
-	group, groups := s.groups(column, numbers)
+	group, groups := s.groups(column, ranges)
 	var half [2][2][]float64 // by half and class: records of each group
 	for h := range half {
 		for c := range half[h] {
@@ -205,7 +216,7 @@ func (s *Sample) Of(column int, numbers bool) Signal {
 }
 
 // groups numbers the values of a column that are treated as one.
-func (s *Sample) groups(column int, numbers bool) (group map[uint64]int, n int) {
+func (s *Sample) groups(column int, ranges bool) (group map[uint64]int, n int) {
 	counts, total := map[uint64]int{}, 0
 	for c := range s.class {
 		for _, r := range s.class[c].rows {
@@ -218,11 +229,11 @@ func (s *Sample) groups(column int, numbers bool) (group map[uint64]int, n int) 
 		words = append(words, w)
 	}
 	least := 1 // records of a group
-	if numbers && len(words) > mostRanges {
+	if ranges && len(words) > mostRanges {
 		least = (total + mostRanges - 1) / mostRanges
 	}
 	slices.SortFunc(words, func(a, b uint64) int {
-		if numbers && a != Missing && b != Missing {
+		if ranges && a != Missing && b != Missing {
 			return cmp.Compare(math.Float64frombits(a), math.Float64frombits(b))
 		}
 		return cmp.Compare(a, b) // Missing is the last
@@ -272,5 +283,5 @@ func measure(half [2][2][]float64, rate float64) (auc, bits float64) {
 		loss -= rate*tie.ones/total[1]*math.Log2(p) + (1-rate)*tie.zeros/total[0]*math.Log2(1-p)
 	}
 	entropy := -rate*math.Log2(rate) - (1-rate)*math.Log2(1-rate)
-	return auc / (total[0] * total[1]), max(entropy-loss, 0)
+	return max(auc/(total[0]*total[1]), 0.5), max(entropy-loss, 0)
 }

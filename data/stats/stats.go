@@ -18,6 +18,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/wdlrun/wdlrun/data/signal"
 	"github.com/wdlrun/wdlrun/data/value"
 )
 
@@ -41,6 +42,8 @@ type Column struct {
 	Min, Max float64 // of the numbers; 0 if there is none
 	numbers  int64
 	sum      float64
+	latest   float64             // number
+	word     uint64              // of the latest record, for package signal
 	few      map[uint64]struct{} // hashes of the values; nil: more than mostCounted differ
 	sink     [registers]uint8
 	missing  [][]byte
@@ -68,6 +71,7 @@ func New(missing []string) *Column {
 func (c *Column) Add(l *value.List) {
 	c.Records++
 	there := 0
+	c.word = signal.Missing
 	for i := range l.Len() {
 		c.text = l.Append(c.text[:0], i)
 		if c.isMissing(c.text) {
@@ -75,7 +79,8 @@ func (c *Column) Add(l *value.List) {
 		}
 		there++
 		c.Values++
-		c.count(xxh3.Hash(c.text))
+		word, numbers := xxh3.Hash(c.text), c.numbers
+		c.count(word)
 		switch l.Kind {
 		case value.Int:
 			c.number(float64(l.Ints[i]))
@@ -86,6 +91,13 @@ func (c *Column) Add(l *value.List) {
 		default:
 			c.read()
 		}
+		if c.numbers > numbers {
+			word = signal.Word(c.latest)
+		}
+		if there > 1 {
+			word += c.word * 31
+		}
+		c.word = word
 	}
 	if there == 0 {
 		c.Missing++
@@ -159,6 +171,7 @@ func (c *Column) number(x float64) {
 	}
 	c.Min, c.Max = min(c.Min, x), max(c.Max, x)
 	c.sum += x
+	c.latest = x
 	c.numbers++
 }
 
@@ -195,6 +208,10 @@ func (c *Column) Distinct() (n int64, exact bool) {
 	}
 	return min(int64(estimate+0.5), c.Values), false
 }
+
+// Word is the word of package signal for the latest record: of its number or text, or a hash
+// of its values if there are several.
+func (c *Column) Word() uint64 { return c.word }
 
 // Mean is that of the numbers; NaN if there is none.
 func (c *Column) Mean() float64 { return c.sum / float64(c.numbers) }
