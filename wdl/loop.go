@@ -43,6 +43,9 @@ func (j *job) loop(ctx context.Context) (stopped bool, err error) {
 			return false, err
 		}
 	}
+	if err := j.diverged(j.cursor.Step / 2); err != nil {
+		return false, err
+	}
 	if j.following != nil {
 		return false, j.endStream(ctx)
 	}
@@ -141,6 +144,10 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 	c.Samples += out.Rows
 	c.LossSum += out.Loss
 	j.show(out, rate, total)
+	c.Divergence.observe(c.Step, out)
+	if err := j.diverged(divergedSteps); err != nil {
+		return false, err
+	}
 	if out.Look {
 		if err := j.compare(); err != nil {
 			return false, err
