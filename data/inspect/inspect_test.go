@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/data/datatest"
 	"github.com/wdlrun/wdlrun/data/schema"
+	"github.com/wdlrun/wdlrun/data/signal"
 	"github.com/wdlrun/wdlrun/data/tfrecord"
 	"github.com/wdlrun/wdlrun/data/value"
 	"github.com/wdlrun/wdlrun/internal/golden"
@@ -69,6 +70,7 @@ func show(out *strings.Builder, name, path, dir string) {
 	fmt.Fprintf(out, "%s: %s %q header %v comment %q, %d rows, %d ragged, missing %q, label %s %q\n",
 		name, in.Format, in.Delimiter, in.Header, in.Comment, in.Rows, in.Ragged, in.Missing, in.Label, in.Positive)
 	for _, c := range in.Columns {
+		c.Signal = signal.Signal{} // see TestMeasure
 		b, _ := json.Marshal(c)
 		fmt.Fprintf(out, "\t%s\n", b)
 	}
