@@ -97,7 +97,7 @@ func outcome(t *testing.T, d *Dataset, e *encode.Encoder, c ReaderConfig) (batch
 		if err != nil {
 			return append(batches, err.Error())
 		}
-		batches = append(batches, fmt.Sprint(b.Dense, b.Sparse, b.Label, b.RowID))
+		batches = append(batches, fmt.Sprint(b.Dense, b.Sparse, b.Label, b.Weight, b.Labels, b.RowID))
 		r.Recycle(b)
 	}
 }

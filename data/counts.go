@@ -67,7 +67,7 @@ const (
 	countsMagic = "wdlcnt7\n"
 	mostFaults  = 8 // that are kept of a dataset
 	mostText    = 1 << 12
-	mostColumns = 1 + 2*schema.MostInputs // the label, fields, and those of weights
+	mostColumns = schema.MostLabels + 1 + 2*schema.MostInputs // labels, the weight, fields, and those of weights
 )
 
 // Marshal encodes c for Merge.

@@ -249,7 +249,7 @@ func TestColumnsAreFoundByName(t *testing.T) {
 	other := "x,label,score,tags,city,age,id\n0,1,0.5,a|b,Basel,34,1\n"
 	o, _ := prepare(t, peopleSource(), peopleSchema(), 1, datatest.Write(t, "other.csv", other))
 	got, want := readAll(t, o, e, ReaderConfig{GlobalBatch: 1})[0], readAll(t, d, e, ReaderConfig{GlobalBatch: 1, Lanes: 1})[0]
-	if fmt.Sprint(got.Sparse, got.Dense, got.Label) != fmt.Sprint(want.Sparse, want.Dense, want.Label) {
+	if fmt.Sprint(got.Sparse, got.Dense, got.Label, got.Weight, got.Labels) != fmt.Sprint(want.Sparse, want.Dense, want.Label, want.Weight, want.Labels) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

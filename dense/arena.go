@@ -70,6 +70,7 @@ type Arena struct {
 	of      *Arena // whose values these are, for an image; else nil
 	version uint64 // counts the changes of values
 	final   func(from int)
+	prefix  string // of the names that are declared from here on
 
 	values  []float32 // of every parameter, then of every buffer
 	grads   []float32 // of every parameter, then the tail
@@ -91,13 +92,18 @@ func (a *Arena) Add(p Param) *Param {
 	if a.built {
 		panic("dense: Arena.Add: " + p.Name + " comes after Build")
 	}
+	p.Name = a.prefix + p.Name
 	p.Value, p.Grad, p.State = nil, nil, nil
 	a.params = append(a.params, &p)
 	return &p
 }
 
+// SetPrefix puts a prefix before the names of all that is declared from here on, so that
+// two networks of the same layers have different names.
+func (a *Arena) SetPrefix(prefix string) { a.prefix = prefix }
+
 func (a *Arena) addBuffer(name string, n int, start float32) *buffer {
-	b := &buffer{name: name, start: start, size: n}
+	b := &buffer{name: a.prefix + name, start: start, size: n}
 	a.buffers = append(a.buffers, b)
 	return b
 }

@@ -50,7 +50,11 @@
 // (the deep part of Wide & Deep).
 package dense
 
-import "github.com/wdlrun/wdlrun/internal/f32"
+import (
+	"math"
+
+	"github.com/wdlrun/wdlrun/internal/f32"
+)
 
 // Layer maps a batch forward and its gradient back.
 type Layer interface {
@@ -69,6 +73,51 @@ type Layer interface {
 // by the global batch when applying). A nil grad is left out.
 func LogLoss(grad, logit, label []float32) float64 {
 	return f32.SigmoidLoss(grad, logit, label)
+}
+
+// WeightedLogLoss is LogLoss with each sample's loss and gradient times its weight.
+func WeightedLogLoss(grad, logit, label, weight []float32) (sum float64) {
+	for i, z := range logit {
+		e := math.Exp(-math.Abs(float64(z)))
+		p := 1 / (1 + e)
+		if z < 0 {
+			p = e / (1 + e)
+		}
+		y, w := float64(label[i]), float64(weight[i])
+		sum += w * (max(float64(z), 0) - float64(z)*y + math.Log1p(e))
+		grad[i] = float32(w * (p - y))
+	}
+	return sum
+}
+
+// SquaredLoss returns the sum over the batch of ½·(logit − label)² and stores its
+// gradient, both times the weights, which may be nil for 1.
+func SquaredLoss(grad, logit, label, weight []float32) (sum float64) {
+	w := 1.0
+	for i, z := range logit {
+		if weight != nil {
+			w = float64(weight[i])
+		}
+		d := float64(z) - float64(label[i])
+		sum += w * d * d / 2
+		grad[i] = float32(w * d)
+	}
+	return sum
+}
+
+// PoissonLoss is SquaredLoss for counts whose mean is exp(logit): the negative logarithm
+// of their Poisson likelihood but for ln(label!), exp(logit) − label·logit.
+func PoissonLoss(grad, logit, label, weight []float32) (sum float64) {
+	w := 1.0
+	for i, z := range logit {
+		if weight != nil {
+			w = float64(weight[i])
+		}
+		mean, y := math.Exp(float64(z)), float64(label[i])
+		sum += w * (mean - y*float64(z))
+		grad[i] = float32(w * (mean - y))
+	}
+	return sum
 }
 
 // grow returns a buffer of n floats, buf's own memory if that suffices.

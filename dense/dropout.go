@@ -22,7 +22,7 @@ func NewDropout(a *Arena, name string, width int, p float64) *Dropout {
 	if !(p >= 0 && p < 1) {
 		panic("dense: NewDropout: " + name + ": the probability is not in [0, 1)")
 	}
-	return &Dropout{name: name, arena: a, width: width, p: p}
+	return &Dropout{name: a.prefix + name, arena: a, width: width, p: p}
 }
 
 // SetStep names the batch of the next Forward: the step and the global number

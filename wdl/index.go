@@ -163,7 +163,7 @@ func writeNew(path string, b []byte) error {
 
 // schemaOf is what a configuration says of the fields.
 func schemaOf(c *config.Config) schema.Schema {
-	return schema.Schema{Label: c.Label, Features: c.Features, Crosses: c.Crosses}
+	return schema.Schema{Label: c.Label, Labels: c.Labels, Features: c.Features, Crosses: c.Crosses}
 }
 
 // LoadIndex reads a feature index: from a file that data index made, or from

@@ -217,7 +217,7 @@ func (j *job) tellBad(d *data.Dataset) {
 func (j *job) tellOneClass(d *data.Dataset) {
 	which, n := "none", d.Rows(data.All)
 	switch ones := d.Positives(); {
-	case j.comm.Rank() != 0 || n == 0 || ones > 0 && ones < n:
+	case j.comm.Rank() != 0 || n == 0 || j.config.Label.IsNumber() || ones > 0 && ones < n:
 		return
 	case ones > 0:
 		which = "each"

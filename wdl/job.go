@@ -448,7 +448,7 @@ func (j *job) start() error {
 	}
 	n, ones := j.train.Rows(data.All), j.train.Positives()
 	switch {
-	case j.eval != nil:
+	case j.eval != nil || j.config.Label.IsNumber():
 	case ones == 0:
 		return fmt.Errorf("wdl: none of the %d training rows has the label 1, %s; the values that are there: wdlrun data show FILE", n, j.labelRule())
 	case ones == n:
@@ -466,7 +466,7 @@ func (j *job) encode(fit *encode.Fit, from *checkpoint.Checkpoint) (err error) {
 			j.encoder, err = encode.LoadEncoder(j.encoded)
 		}
 		if err == nil && j.eval != nil {
-			j.encoder = j.encoder.WithLabel(j.config.Label)
+			j.encoder = j.encoder.WithLabels(j.config.Label, j.config.Labels)
 		}
 		return err
 	}

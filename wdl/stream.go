@@ -333,7 +333,7 @@ func firstFew(names []string) string {
 // endSpan closes the books of a span that has been read in a cursor, and says what
 // the span was.
 func (j *job) endSpan(c *cursor) string {
-	line := fmt.Sprintf("span %d, %d rows of %s: train log-loss %.4f", c.Stream.Spans, c.Rows, firstFew(c.Stream.Span), c.LastLoss)
+	line := fmt.Sprintf("span %d, %d rows of %s: train %s %.4f", c.Stream.Spans, c.Rows, firstFew(c.Stream.Span), j.config.LossName(), c.LastLoss)
 	bad, _ := j.train.Bad()
 	c.Stream.Bad += bad
 	c.Stream.Done = slices.Clone(c.Stream.Partitions)

@@ -16,7 +16,7 @@ func (j *job) endEpoch(ctx context.Context) error {
 	c.LastLoss = c.LossSum / float64(max(c.Consumed, 1))
 	c.Epoch++
 	c.Consumed, c.LossSum = 0, 0
-	line := fmt.Sprintf("epoch %d of %d: train log-loss %.4f", c.Epoch, j.config.Train.Epochs, c.LastLoss)
+	line := fmt.Sprintf("epoch %d of %d: train %s %.4f", c.Epoch, j.config.Train.Epochs, j.config.LossName(), c.LastLoss)
 	if j.following != nil {
 		line = j.endSpan(c)
 	}
@@ -71,7 +71,7 @@ func (j *job) evaluateStep(ctx context.Context) error {
 		c.LastLoss = c.LossSum / float64(c.Consumed)
 	}
 	j.cursor = c
-	j.say(fmt.Sprintf("step %d: train log-loss %.4f in this epoch so far, %s", c.Step, c.LossSum/float64(c.Consumed), line))
+	j.say(fmt.Sprintf("step %d: train %s %.4f in this epoch so far, %s", c.Step, j.config.LossName(), c.LossSum/float64(c.Consumed), line))
 	if c.Best != c.Step && !c.Enough {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (j *job) validate(ctx context.Context, c *cursor, epoch int64) (line string
 	c.Valid = &m
 	j.metrics.write(metricLine{Event: "valid", Step: c.Step, Epoch: epoch, Samples: c.Samples, LogLoss: m.LogLoss, Metrics: &m})
 	metric, instead := judged(j.config.Train, &m)
-	line = fmt.Sprintf("validation %s, log-loss %.4f%s", m.AUCText(), m.LogLoss, instead)
+	line = fmt.Sprintf("validation %s%s", m.Brief(), instead)
 	progress, verdict := c.Progress.Observe(&j.config.Train, int(epoch), c.Step, metric)
 	c.Progress, c.Enough = progress, verdict.Stop
 	if verdict.Improved && j.config.Train.EarlyStop.Patience > 0 {
@@ -147,5 +147,5 @@ func (j *job) improving() string {
 	case j.config.Train.EarlyStop.Metric == "auc" && j.cursor.Valid.AUC != nil:
 		return "AUC"
 	}
-	return "log-loss"
+	return j.config.LossName()
 }

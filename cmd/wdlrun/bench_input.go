@@ -55,7 +55,7 @@ func (p *program) benchInput(c *cli.Context) error {
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	r, err := input.Run(c.Context, input.Options{
-		Source: cfg.Data, Schema: schema.Schema{Label: cfg.Label, Features: cfg.Features, Crosses: cfg.Crosses},
+		Source: cfg.Data, Schema: schema.Schema{Label: cfg.Label, Labels: cfg.Labels, Features: cfg.Features, Crosses: cfg.Crosses},
 		Files: []string{file}, Batch: c.Int("batch"), Shuffle: c.Bool("shuffle"), Time: c.Duration("time"),
 	})
 	if err != nil {

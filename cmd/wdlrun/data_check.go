@@ -138,7 +138,7 @@ func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []reco
 	full.Fill()
 	src := t.source
 	src.MaxBad = math.MaxInt64
-	s := schema.Schema{Label: full.Label, Features: full.Features, Crosses: full.Crosses}
+	s := schema.Schema{Label: full.Label, Labels: full.Labels, Features: full.Features, Crosses: full.Crosses}
 	d, err := data.OpenEval(src, s, t.patterns)
 	if err != nil {
 		return r, nil, t.unlike(err)

@@ -78,6 +78,9 @@ func printEvaluated(w io.Writer, _ int, result []byte) error {
 	}
 	fmt.Fprintf(w, "model  %s, step %d%s\ndata   %s, %d samples\n", r.Checkpoint, r.Step, which, strings.Join(r.Data, " "), r.Samples)
 	fmt.Fprintf(w, "%s\n%s\n", r.Metrics, r.Base())
+	for i := range r.Labels {
+		evaluated(w, r.Labels[i].Label, &r.Labels[i].Metrics, "")
+	}
 	unknown(w, r.Unknown, notTrained)
 	return nil
 }

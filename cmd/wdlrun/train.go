@@ -332,9 +332,9 @@ func figures(w io.Writer, r wdl.Result) {
 	}
 	if r.Spans > 0 {
 		fmt.Fprintf(w, "stream %d %s, ended: %s\n", r.Spans, plural(int(r.Spans), "span"), r.Ended)
-		fmt.Fprintf(w, "train  log-loss %.4f in the last span\n", r.TrainLogLoss)
+		fmt.Fprintf(w, "train  %s %.4f in the last span\n", lossName(r), r.TrainLogLoss)
 	} else {
-		fmt.Fprintf(w, "train  log-loss %.4f in the last epoch\n", r.TrainLogLoss)
+		fmt.Fprintf(w, "train  %s %.4f in the last epoch\n", lossName(r), r.TrainLogLoss)
 	}
 	if r.Improving != "" {
 		fmt.Fprintf(w, "       ended at the limit of train.epochs while the validation %s still improved: raise train.epochs\n", r.Improving)
@@ -363,11 +363,25 @@ func figures(w io.Writer, r wdl.Result) {
 	tables(w, r)
 }
 
+// lossName names what the training minimised.
+func lossName(r wdl.Result) string {
+	for _, m := range []*metrics.Metrics{r.Test, r.Valid} {
+		if m != nil && (m.RMSE != nil || len(m.Labels) > 0) {
+			return "loss"
+		}
+	}
+	return "log-loss"
+}
+
 // evaluated prints the metrics of an evaluation.
 func evaluated(w io.Writer, what string, m *metrics.Metrics, note string) {
 	fmt.Fprintf(w, "%-6s %s%s\n", what, m, note)
 	if base := m.Base(); base != "" {
 		fmt.Fprintf(w, "       %s\n", base)
+	}
+	for i := range m.Labels {
+		l := &m.Labels[i]
+		evaluated(w, "  "+l.Label, &l.Metrics, "")
 	}
 }
 

@@ -173,6 +173,8 @@ func Schemas() []schema.Schema {
 			{Name: "f", Field: "b", Encode: "age", Format: "unix", Reference: "1970-01-02"}, {Name: "g", Field: "c", Encode: "month", Format: "unix_ms"}, all[4],
 		}},
 		{Label: schema.Label{Field: "y", Threshold: &on}, Features: append([]schema.Feature{{Name: "i", Field: "c", Encode: "id"}}, all[1])},
+		{Label: schema.Label{Field: "y", Kind: "number", Weight: "b"}, Labels: []schema.Label{{Field: "c", Threshold: &on}}, Features: all[:5]},
+		{Label: schema.Label{Field: "y", Weight: "c"}, Labels: []schema.Label{{Field: "b"}, {Field: "a", Kind: "number", Loss: "poisson"}}, Features: all[5:6]},
 	}
 }
 

@@ -16,8 +16,11 @@ type Batch struct {
 	Rows   int
 	Dense  []float32 // B × D, row by row
 	Sparse []Jagged  // F
-	Label  []float32 // B, each 0 or 1
+	Label  []float32 // B, each 0 or 1 unless the label is a number
 	RowID  []uint64  // B: number of each record in the order of the source
+
+	Weight []float32   // B: of each sample; nil if the schema has none
+	Labels [][]float32 // of each label after the first, B
 
 	Owner any // whoever uses its memory again; nil: nobody
 
@@ -26,6 +29,8 @@ type Batch struct {
 	steps []int32
 	own   [][]int32
 	lists bool
+
+	targets [][]float32 // memory of Weight and Labels
 }
 
 // reset empties the batch for so many rows.
@@ -39,6 +44,7 @@ func (b *Batch) reset(rows, dense, sparse int) {
 		b.RowID = make([]uint64, 0, rows)
 	}
 	b.Dense, b.Label, b.RowID = b.Dense[:0], b.Label[:0], b.RowID[:0]
+	b.Weight, b.Labels = nil, b.Labels[:0]
 	if len(b.Sparse) != sparse {
 		b.Sparse, b.own, b.lists = make([]Jagged, sparse), make([][]int32, sparse), false
 	}
@@ -75,6 +81,9 @@ func (b *Batch) beginLists() {
 // MemoryBytes is about how much memory a batch holds.
 func (b *Batch) MemoryBytes() int {
 	n := 4*cap(b.Dense) + 12*cap(b.RowID) + 4*cap(b.steps)
+	for _, t := range b.targets {
+		n += 4 * cap(t)
+	}
 	for i := range b.Sparse {
 		j := &b.Sparse[i]
 		n += 8*cap(j.Values) + 4*(cap(b.own[i])+cap(j.Weights))

@@ -177,7 +177,7 @@ func newCoder(s schema.Schema, stats []statistics, p *parser) *coder {
 		c.crosses = append(c.crosses, cc)
 	}
 	c.keys = make([]Jagged, len(c.sparse)+len(c.crosses))
-	c.shape = shape{dense: len(c.dense), sparse: len(c.keys)}
+	c.shape = shape{dense: len(c.dense) + len(p.targets), sparse: len(c.keys), targets: p.targets, number: s.Label.IsNumber()}
 	for i := range c.sparse {
 		if c.sparse[i].encoding == schema.Vocabulary {
 			c.shape.vocabs = append(c.shape.vocabs, i)
@@ -249,6 +249,9 @@ func (c *coder) row(b *Batch) *record.Flaw {
 	}
 	for i := range c.dense {
 		b.Dense = append(b.Dense, c.dense[i].number(c.parser))
+	}
+	for i := range c.parser.targets {
+		b.Dense = append(b.Dense, c.parser.target(i))
 	}
 	for i := range b.Sparse {
 		j := &b.Sparse[i]

@@ -59,7 +59,8 @@ func CodedRow(record []byte) (row []uint64, inner []byte) {
 
 // use is one feature, or the label, and the column it is made of.
 type use struct {
-	code   *featureCode // nil: the label
+	code   *featureCode // nil: the label or a target
+	target *target
 	column int
 	sparse bool
 	at     int // place among the keys, or the numbers
@@ -96,6 +97,10 @@ func NewCodedRows(r *RowCoder) *CodedRows {
 	tables := countTables{}
 	for i := range c.dense {
 		x.uses = append(x.uses, use{code: &c.dense[i], column: c.dense[i].column, at: i, counts: tables.of(&c.dense[i])})
+	}
+	for i := range c.parser.targets {
+		t := &c.parser.targets[i]
+		x.uses = append(x.uses, use{target: t, column: t.column, at: len(c.dense) + i})
 	}
 	for r := range int32(rowsAtOnce) {
 		x.keyAt, x.realAt = append(x.keyAt, r*int32(x.stride)), append(x.realAt, 2*r*int32(x.stride))
@@ -217,12 +222,14 @@ func (x *CodedRows) load() error {
 	return nil
 }
 
+func (u *use) isLabel() bool { return u.code == nil && u.target == nil }
+
 // inRows is where a feature lies in rows.
 func (x *CodedRows) inRows(u *use) cells {
 	switch {
 	case u.sparse:
 		return cells{keys: x.words[1+x.coder.shape.firstKey()+u.at:], at: x.keyAt}
-	case u.code == nil:
+	case u.isLabel():
 		return cells{keys: x.words[1:], at: x.keyAt}
 	}
 	return cells{reals: x.floats[2*2+u.at:], at: x.realAt}
@@ -398,13 +405,13 @@ func (x *CodedRows) word(u *use, v *table.Values, i int) (w uint64, odd bool) {
 // intWord is what an integer becomes.
 func (x *CodedRows) intWord(u *use, n int64) (w uint64, odd bool) {
 	switch {
-	case u.code == nil || len(x.coder.parser.missing) > 0 || u.code.encoding.Date() || u.sparse && !u.code.encoding.Number() && u.code.encoding != schema.ID:
+	case u.isLabel() || len(x.coder.parser.missing) > 0 || u.code != nil && u.code.encoding.Date() || u.sparse && !u.code.encoding.Number() && u.code.encoding != schema.ID:
 		x.digits = strconv.AppendInt(x.digits[:0], n, 10)
 		return x.textWord(u, x.digits)
 	case u.sparse && u.code.encoding == schema.ID:
 		return uint64(n), false
 	}
-	return x.numbered(u, float64(n)), false
+	return x.numbered(u, float64(n))
 }
 
 // realWord is what a number becomes that is no integer by its type.
@@ -412,12 +419,13 @@ func (x *CodedRows) realWord(u *use, y float64) (w uint64, odd bool) {
 	switch {
 	case u.code != nil && u.code.encoding.Date():
 		return 0, true // its text counts
-	case u.code == nil || len(x.coder.parser.missing) > 0 || u.sparse && !u.code.encoding.Number():
+	case u.isLabel() || len(x.coder.parser.missing) > 0 || u.sparse && !u.code.encoding.Number():
 		x.digits = value.AppendNumber(x.digits[:0], y, 64)
 		return x.textWord(u, x.digits)
 	}
 	y, why := value.CheckNumber(y)
-	return x.numbered(u, y), why != ""
+	w, odd = x.numbered(u, y)
+	return w, odd || why != ""
 }
 
 // textWord is what a text becomes.
@@ -425,30 +433,38 @@ func (x *CodedRows) textWord(u *use, text []byte) (w uint64, odd bool) {
 	switch {
 	case len(text) == 0 || len(x.coder.parser.missing) > 0 && x.coder.parser.isMissingText(text):
 		return x.missing(u)
-	case u.code == nil:
+	case u.isLabel():
 		return x.labelWord(text)
 	case u.sparse && !u.code.encoding.Number():
 		w, ok := u.code.key(text)
 		return w, !ok
-	case u.code.encoding == schema.Age:
+	case u.code != nil && u.code.encoding == schema.Age:
 		return uint64(math.Float32bits(u.code.age(text))), false
 	}
 	y, ok := value.SmallNumber(text)
-	return x.numbered(u, y), !ok
+	w, odd = x.numbered(u, y)
+	return w, odd || !ok
 }
 
-// numbered is what a number becomes that a feature is made of.
-func (x *CodedRows) numbered(u *use, y float64) uint64 {
-	if u.sparse {
-		return uint64(interval(u.code.limits, y))
+// numbered is what a number becomes that a feature, or a target, is made of.
+func (x *CodedRows) numbered(u *use, y float64) (w uint64, odd bool) {
+	switch {
+	case u.target != nil:
+		v, why := u.target.value(y)
+		return uint64(math.Float32bits(v)), why != ""
+	case u.sparse:
+		return uint64(interval(u.code.limits, y)), false
 	}
-	return uint64(math.Float32bits(u.code.scaled(y)))
+	return uint64(math.Float32bits(u.code.scaled(y))), false
 }
 
 // labelWord is the head of a row.
 func (x *CodedRows) labelWord(text []byte) (w uint64, odd bool) {
 	rule := &x.coder.parser.label
-	one, ok := false, false
+	one, ok := false, rule.IsNumber() // which is a target
+	if ok {
+		return 0, false
+	}
 	if rule.Threshold != nil {
 		y, is := value.SmallNumber(text)
 		one, ok = y >= *rule.Threshold, is

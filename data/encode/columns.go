@@ -22,7 +22,7 @@ func (x *CodedRows) Columns() *Columns {
 	return &Columns{rows: x, keys: make([]uint64, len(x.coder.sparse))}
 }
 
-// Dense is how many numbers a row has.
+// Dense is how many numbers a row has, the targets included.
 func (t *Columns) Dense() int { return t.rows.coder.shape.dense }
 
 // Open goes to the first row of a block; an error if it is not of plain columns.
@@ -67,7 +67,7 @@ func (t *Columns) Fill(b *Batch, n int, at, wide []int32) error {
 		switch {
 		case u.sparse:
 			to.keys = b.Sparse[u.at].Values
-		case u.code != nil:
+		case !u.isLabel():
 			to = cells{reals: b.Dense[u.at:], at: wide}
 		}
 		if err := x.fill(u, &x.spans[u.column], n, to); err != nil {
@@ -88,6 +88,7 @@ func (t *Columns) End(b *Batch, n int) {
 	}
 	b.Rows = n
 	b.Dense, b.RowID, b.Label = b.Dense[:n*t.Dense()], b.RowID[:n], b.Label[:n]
+	t.rows.coder.shape.split(b)
 	for i := range b.Sparse {
 		b.Sparse[i].Values, b.Sparse[i].Offsets = b.Sparse[i].Values[:n], b.offsetSteps(n)
 	}

@@ -158,6 +158,9 @@ func (c *coder) single(row []uint64) bool {
 	for i := range c.dense {
 		putFloat(row[1:], i, c.dense[i].number(p))
 	}
+	for i := range p.targets {
+		putFloat(row[1:], len(c.dense)+i, p.target(i))
+	}
 	row[0] = 0
 	if p.one {
 		row[0] = headLabel

@@ -109,7 +109,7 @@ func samePlain(t *testing.T, x twins, line []byte) (taken bool) {
 		g.add(b, row)
 		g.Finish(b)
 	}
-	if a, b := fmt.Sprint(single.Dense, single.Sparse, single.Label), fmt.Sprint(lists.Dense, lists.Sparse, lists.Label); a != b {
+	if a, b := fmt.Sprint(single.Dense, single.Sparse, single.Label, single.Weight, single.Labels), fmt.Sprint(lists.Dense, lists.Sparse, lists.Label, lists.Weight, lists.Labels); a != b {
 		t.Fatalf("%q: as keys %s, as lists %s", line, a, b)
 	}
 	return true

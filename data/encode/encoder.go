@@ -124,10 +124,10 @@ func (s *statistics) index() error {
 // schema, then the crosses. The caller must not change the slice.
 func (e *Encoder) Sparse() []SparseColumn { return e.sparse }
 
-// WithLabel is e for records whose label is told in another way.
-func (e *Encoder) WithLabel(l schema.Label) *Encoder {
+// WithLabels is e for records whose labels are given in another way.
+func (e *Encoder) WithLabels(first schema.Label, more []schema.Label) *Encoder {
 	other := *e
-	other.schema.Label = l
+	other.schema.Label, other.schema.Labels = first, more
 	return &other
 }
 
@@ -144,6 +144,7 @@ type (
 		Format   string        `json:"format"`
 		Version  int           `json:"version"`
 		Label    labelJSON     `json:"label"`
+		Labels   []labelJSON   `json:"labels,omitempty"`
 		Features []featureJSON `json:"features"`
 		Crosses  []crossJSON   `json:"crosses,omitempty"`
 	}
@@ -152,6 +153,11 @@ type (
 		Positive  []string `json:"positive,omitempty"`
 		Negative  []string `json:"negative,omitempty"`
 		Threshold *float64 `json:"threshold,omitempty"`
+
+		Kind       string  `json:"kind,omitempty"`
+		Loss       string  `json:"loss,omitempty"`
+		Weight     string  `json:"weight,omitempty"`
+		LossWeight float64 `json:"loss_weight,omitempty"`
 	}
 	featureJSON struct {
 		Name       string    `json:"name"`
@@ -197,6 +203,9 @@ const (
 // bytes.
 func (e *Encoder) Marshal() ([]byte, error) {
 	x := indexJSON{Format: indexFormat, Version: indexVersion, Label: labelJSON(e.schema.Label)}
+	for _, l := range e.schema.Labels {
+		x.Labels = append(x.Labels, labelJSON(l))
+	}
 	for i, f := range e.schema.Features {
 		s := &e.stats[i]
 		j := featureJSON{
@@ -245,6 +254,9 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 		return nil, fmt.Errorf("data: load encoder: it is %q version %d, this program reads %q version %d", x.Format, x.Version, indexFormat, indexVersion)
 	}
 	s := schema.Schema{Label: schema.Label(x.Label)}
+	for _, l := range x.Labels {
+		s.Labels = append(s.Labels, schema.Label(l))
+	}
 	stats := make([]statistics, len(x.Features))
 	for i, j := range x.Features {
 		s.Features = append(s.Features, schema.Feature{

@@ -18,6 +18,7 @@ type parser struct {
 	columns []schema.Column
 	missing []string
 	label   labelRule
+	targets []target
 	headed  string // what to do about a value that is the name of its column
 
 	// Of the columns, valid until the next record:
@@ -33,6 +34,7 @@ type parser struct {
 // exist.
 func newParser(src schema.Source, fields []string, s schema.Schema) (*parser, error) {
 	p := &parser{columns: s.Columns(), missing: src.Missing, label: newLabelRule(s.Label)}
+	p.targets = newTargets(s, p.columns)
 	n := len(p.columns)
 	p.lists, p.numbers, p.absent = make([]value.List, n), make([]float64, n), make([]bool, n)
 	switch {
@@ -75,7 +77,10 @@ func (p *parser) parse(record []byte) *record.Flaw {
 		}
 		p.numbers[i] = x
 	}
-	return p.parseLabel()
+	if fl := p.parseLabel(); fl != nil {
+		return fl
+	}
+	return p.checkTargets()
 }
 
 func (p *parser) parseLabel() *record.Flaw {
@@ -85,6 +90,10 @@ func (p *parser) parseLabel() *record.Flaw {
 	l := &p.lists[0]
 	if n := l.Len(); n > 1 {
 		return p.flaw(0, fmt.Sprintf("is %d values; a label is one", n))
+	}
+	if p.label.IsNumber() {
+		p.one = false
+		return nil
 	}
 	if p.label.Threshold != nil {
 		p.one = p.numbers[0] >= *p.label.Threshold

@@ -20,8 +20,9 @@ type plain struct {
 	record.Layout
 	parser  *parser
 	coder   *coder
-	longest int // text that means missing
-	label   int // field
+	longest int   // text that means missing
+	label   int   // field
+	targets []int // fields
 	cutter  *delim.Cutter
 	fields  []delim.Field // of the line
 	hashes  []plainHash
@@ -113,6 +114,9 @@ func newPlain(c *coder) *plain {
 		x.texts = append(x.texts, f.field)
 	}
 	x.eights = make([]uint64, (len(x.texts)+7)/8*8)
+	for _, t := range c.parser.targets {
+		x.targets = append(x.targets, d.At[t.column])
+	}
 	tables := countTables{}
 	for i := range c.dense {
 		x.addNumber(&c.dense[i], d.At[c.dense[i].column], i, tables)
@@ -192,7 +196,7 @@ func (x *plain) encode(to places, line []byte) (one, ok bool) {
 	if x.Quotes && bytes.IndexByte(line, '"') >= 0 || !x.cut(line) {
 		return false, false
 	}
-	if one, ok = x.labelOf(line); !ok || !x.putCounts(to, line) || !x.putIDs(to, line) {
+	if one, ok = x.labelOf(line); !ok || !x.putCounts(to, line) || !x.putIDs(to, line) || !x.putTargets(to, line) {
 		return false, false
 	}
 	x.putDates(to, line)
@@ -284,6 +288,22 @@ func (x *plain) putDates(to places, line []byte) {
 	}
 }
 
+// putTargets writes the numbers that are no inputs; false if one is faulty.
+func (x *plain) putTargets(to places, line []byte) bool {
+	for i, field := range x.targets {
+		v, ok := decimal(line, x.fields[field])
+		if !ok {
+			return false
+		}
+		y, why := x.parser.targets[i].value(v)
+		if why != "" {
+			return false
+		}
+		to.numbers[len(x.coder.dense)+i] = y
+	}
+	return true
+}
+
 // putCounts writes what is made of numbers. Most are small counts, which are read
 // here as digits does.
 func (x *plain) putCounts(to places, line []byte) bool {
@@ -355,6 +375,9 @@ func (x *plain) labelOf(line []byte) (one, ok bool) {
 	text := line[at.Lo:at.Hi]
 	if len(text) == 0 {
 		return false, false
+	}
+	if x.parser.label.IsNumber() {
+		return false, true // a target
 	}
 	if t := x.parser.label.Threshold; t != nil {
 		v, ok := decimal(line, at)

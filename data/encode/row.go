@@ -7,7 +7,7 @@ import "math"
 // the shuffle.
 //
 //	head    bit 0: the label, bit 1: lists follow, not single keys
-//	dense   the numbers, two float32 a word, the first in the low half
+//	dense   the numbers, then the targets, two float32 a word, the first in the low half
 //	keys    one per entry of Batch.Sparse; or, of lists, per entry its length n
 //	        with bit 63 set if it has weights, n keys, and n weights as above
 const (
@@ -36,9 +36,12 @@ func float(words []uint64, i int) float32 {
 
 // shape is what rows of an encoder have in common.
 type shape struct {
-	dense  int // numbers
+	dense  int // numbers, the targets included
 	sparse int // entries of Batch.Sparse
 	vocabs []int
+
+	targets []target // the last numbers of a row
+	number  bool     // the first of them is the first label
 }
 
 // firstKey is where the keys of a row begin.
@@ -226,7 +229,9 @@ func (g *gather) Count(b *Batch) {
 
 // Finish moves what is left.
 func (g *gather) Finish(b *Batch) {
-	if g.flush(b); b.lists {
+	g.flush(b)
+	g.shape.split(b)
+	if b.lists {
 		return
 	}
 	for i := range b.Sparse {

@@ -66,6 +66,18 @@ func (x *singles) encode(to places, record []byte) (one, ok bool) {
 		}
 		to.numbers[i] = y
 	}
+	for i := range x.coder.parser.targets {
+		t := &x.coder.parser.targets[i]
+		z, there, ok := x.number(&x.values[t.column], record)
+		if !there || !ok {
+			return false, false
+		}
+		y, why := t.value(z)
+		if why != "" {
+			return false, false
+		}
+		to.numbers[len(x.coder.dense)+i] = y
+	}
 	x.coder.putCrosses(to)
 	return one, true
 }
@@ -123,6 +135,9 @@ func (x *singles) text(v *tfrecord.Value, record []byte) (text []byte, ok bool) 
 // label decides between 0 and 1; not ok if the record has none that means either.
 func (x *singles) label(record []byte) (one, ok bool) {
 	v, rule := &x.values[0], &x.coder.parser.label
+	if rule.IsNumber() {
+		return false, v.Kind != value.None
+	}
 	if t := rule.Threshold; t != nil {
 		y, there, ok := x.number(v, record)
 		return y >= *t, there && ok

@@ -9,7 +9,7 @@ type Column struct {
 
 // Columns are the fields a filled schema needs, each once; the label's first.
 func (s Schema) Columns() []Column {
-	cols := []Column{{Name: s.Label.Field, Number: s.Label.Threshold != nil}}
+	cols := []Column{{Name: s.Label.Field, Number: s.Label.Threshold != nil || s.Label.IsNumber()}}
 	at := map[string]int{}
 	for _, f := range s.Features {
 		i, ok := at[f.Field]
@@ -26,7 +26,17 @@ func (s Schema) Columns() []Column {
 			cols = append(cols, Column{Name: f.Weights})
 		}
 	}
-	if _, ok := at[s.HoldOut]; s.HoldOut != "" && s.HoldOut != s.Label.Field && !ok {
+	at[s.Label.Field] = 0
+	for _, t := range s.Targets() {
+		i, ok := at[t.Field]
+		if !ok {
+			i = len(cols)
+			at[t.Field] = i
+			cols = append(cols, Column{Name: t.Field, Unused: true})
+		}
+		cols[i].Number = true
+	}
+	if _, ok := at[s.HoldOut]; s.HoldOut != "" && !ok {
 		cols = append(cols, Column{Name: s.HoldOut, Unused: true})
 	}
 	return cols

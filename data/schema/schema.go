@@ -26,6 +26,11 @@ type Label struct {
 	Positive  []string `yaml:"positive"`  // values that are 1
 	Negative  []string `yaml:"negative"`  // values that are 0; empty: every other value
 	Threshold *float64 `yaml:"threshold"` // instead of Positive: 1 where the number is at least this
+
+	Kind       string  `yaml:"kind"`        // binary, which is the default, or number
+	Loss       string  `yaml:"loss"`        // of a number: squared, which is the default, or poisson
+	Weight     string  `yaml:"weight"`      // field with the weight of the sample
+	LossWeight float64 `yaml:"loss_weight"` // factor of this label's loss; 0 is 1
 }
 
 // Feature turns one field into one input of the model. Encodings:

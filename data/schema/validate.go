@@ -16,6 +16,7 @@ import (
 // model.
 type Schema struct {
 	Label    Label
+	Labels   []Label // after the first
 	Features []Feature
 	Crosses  []Cross
 	HoldOut  string // field whose values choose the records that are held out; "" for none
@@ -38,7 +39,7 @@ const defaultQuantiles = 33
 // is what an Encoder uses, and changes nothing the second time.
 func (s Schema) Fill() Schema {
 	s.Features, s.Crosses = slices.Clone(s.Features), slices.Clone(s.Crosses)
-	if len(s.Label.Positive) == 0 && s.Label.Threshold == nil {
+	if len(s.Label.Positive) == 0 && s.Label.Threshold == nil && !s.Label.IsNumber() {
 		s.Label.Positive = []string{"1"}
 		if len(s.Label.Negative) == 0 {
 			s.Label.Negative = []string{"0"}
@@ -104,6 +105,7 @@ func (s Schema) Validate(fields []string) []error {
 		v.times[name]++
 	}
 	v.label()
+	v.labels()
 	if len(s.Features) == 0 {
 		v.Bad("features", "there are none; the model needs at least one input")
 	}
@@ -196,8 +198,10 @@ func (v *validator) feature(i int) {
 		place += " (" + name + ")"
 	}
 	v.field(place, f.Field)
-	if f.Field != "" && f.Field == v.schema.Label.Field {
-		v.Bad(place, "its field is the label; a model that sees the label learns nothing else")
+	for _, l := range v.schema.All() {
+		if f.Field != "" && f.Field == l.Field {
+			v.Bad(place, "its field is the label; a model that sees the label learns nothing else")
+		}
 	}
 	e, ok := EncodingOf(f.Encode)
 	switch {

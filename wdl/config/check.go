@@ -7,9 +7,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/wdlrun/wdlrun/optim"
-
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/internal/nearest"
+	"github.com/wdlrun/wdlrun/optim"
 )
 
 // checker compares settings with each other. c is as written, full has its
@@ -197,6 +197,53 @@ func (k checker) label() {
 	for i, n := range l.Negative {
 		if positive[n] {
 			k.bad(fmt.Sprintf("label.negative[%d]", i), "%s is among label.positive too", quote(n))
+		}
+	}
+	if l.Weight != "" {
+		k.field("label.weight", l.Weight)
+	}
+	if l.IsNumber() {
+		for _, x := range []struct {
+			path  string
+			given bool
+		}{{"label.positive", len(l.Positive) > 0}, {"label.negative", len(l.Negative) > 0}, {"label.threshold", l.Threshold != nil}, {"train.class_weight", k.c.Train.ClassWeight != Classes{}}} {
+			if x.given {
+				k.later("label.kind", x.path, "a number has no classes")
+			}
+		}
+	} else if l.Loss != "" {
+		k.bad("label.loss", "has no meaning without kind: number; a binary label has the log-loss")
+	}
+	k.labels()
+}
+
+// labels checks the labels after the first.
+func (k checker) labels() {
+	if most := schema.MostLabels - 1; len(k.c.Labels) > most {
+		k.bad("labels", "has %d entries, at most %d are possible", len(k.c.Labels), most)
+	}
+	seen := map[string]bool{k.c.Label.Field: true}
+	for i, l := range k.c.Labels {
+		path := fmt.Sprintf("labels[%d]", i)
+		k.field(path+".field", l.Field)
+		if seen[l.Field] {
+			k.bad(path+".field", "%s is a label already", quote(l.Field))
+		}
+		seen[l.Field] = true
+		for _, x := range []struct {
+			name  string
+			given bool
+			why   string
+		}{
+			{"positive", len(l.Positive) > 0, "is for label; this one is a number: give a threshold, or make a number of the field with data.derive"},
+			{"negative", len(l.Negative) > 0, "is for label; this one is a number"},
+			{"weight", l.Weight != "", "is for label, and counts for all labels"},
+			{"threshold", l.Threshold != nil && l.IsNumber(), "has no meaning with kind: number"},
+			{"loss", l.Loss != "" && !l.IsNumber(), "has no meaning without kind: number"},
+		} {
+			if x.given {
+				k.bad(path+"."+x.name, "%s", x.why)
+			}
 		}
 	}
 }

@@ -55,6 +55,7 @@ const MaxBytes = 1 << 20
 type Config struct {
 	Data     schema.Source    `yaml:"data"`
 	Label    schema.Label     `yaml:"label"`
+	Labels   []schema.Label   `yaml:"labels"` // after the first
 	Features []schema.Feature `yaml:"features"`
 	Crosses  []schema.Cross   `yaml:"crosses"`
 	Tables   []Table          `yaml:"tables"` // only those that differ from the model
@@ -169,6 +170,7 @@ type Train struct {
 	Backup        int        `yaml:"backup"`         // with drop; 0: as many as pays
 	Optimizer     Optimizer  `yaml:"optimizer"`
 	L2            L2         `yaml:"l2"`
+	ClassWeight   Classes    `yaml:"class_weight"`
 	ClipNorm      float64    `yaml:"clip_norm"` // 0: none
 	Schedule      Schedule   `yaml:"schedule"`
 	EvalEvery     int        `yaml:"eval_every"` // epochs

@@ -20,7 +20,7 @@ func defaults(c *Config) (d Config) {
 	case c.Data.HasLayout():
 		d.Data.Delimiter = ","
 	}
-	if len(c.Label.Positive) == 0 && c.Label.Threshold == nil {
+	if len(c.Label.Positive) == 0 && c.Label.Threshold == nil && !c.Label.IsNumber() {
 		// What every click log writes. Anything else is an error and no silent 0.
 		d.Label = schema.Label{Positive: []string{"1"}, Negative: []string{"0"}}
 	}

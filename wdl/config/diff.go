@@ -89,7 +89,12 @@ func (d *differ) entries(path string, was, now reflect.Value) {
 	}
 }
 
-func nameOf(entry reflect.Value) string { return entry.FieldByName("Name").String() }
+func nameOf(entry reflect.Value) string {
+	if name := entry.FieldByName("Name"); name.IsValid() {
+		return name.String()
+	}
+	return entry.FieldByName("Field").String() // a label
+}
 
 // byName finds the entries of a list.
 func byName(list reflect.Value) map[string]int {

@@ -50,11 +50,16 @@ const topics = "Where the records are and how they become fields.\n" +
 	"is partition 0 from offset 100 up to, not including, 200. Addresses are written into run directories and shown in\n" +
 	"errors: no secret stands in them."
 
+const labelAbout = "Which field is a label, and what of it is predicted. labels are further ones: each is a number, which is 0 or 1 unless it\n" +
+	"has a threshold or kind: number. The network of each label is its own, the embeddings are shared, and the loss is the sum\n" +
+	"over the labels. Early stopping and schedules watch the first label."
+
 func dataSections() []section {
 	return []section{
 		{"", reflect.TypeFor[Config](), fileAbout, []key{
 			{name: "data", about: "where the records are"},
 			{name: "label", about: "what is predicted"},
+			{name: "labels", about: "further labels, each predicted by a tower of its own over the same embeddings"},
 			{name: "features", about: "inputs of the model, each made of one field"},
 			{name: "crosses", about: "features of the wide part made of several others"},
 			{name: "tables", about: "embedding tables that differ from the model's settings; all others need no entry"},
@@ -94,11 +99,15 @@ func dataSections() []section {
 
 func inputSections() []section {
 	return []section{
-		{"label", reflect.TypeFor[schema.Label](), "Which field is the label, and how it becomes 0 or 1.", []key{
+		{"label, labels[]", reflect.TypeFor[schema.Label](), labelAbout, []key{
 			{name: "field", def: "required", about: "the field"},
 			{name: "positive", def: `["1"], negative ["0"], without a threshold`, about: "values that are 1", filled: true},
 			{name: "negative", def: "every other value", about: "values that are 0; any other is then an error"},
 			{name: "threshold", def: "none", about: "instead of positive: 1 where the number is at least this", rng: "(-inf, inf)"},
+			{name: "kind", def: "binary", about: "binary: 0 or 1, predicted as a probability; number: predicted as a number", choices: []string{"binary", "number"}},
+			{name: "loss", def: "squared", about: "of a number: squared, or poisson for counts, whose logarithm is the logit", choices: []string{"squared", "poisson"}},
+			{name: "weight", def: "none", about: "label alone: field with the weight of each sample, from 0 to 1048576; its samples count so often in training and in metrics"},
+			{name: "loss_weight", def: "1", about: "factor of the label's loss where there are several labels", rng: "(0, 1e+06]"},
 		}},
 		{"features[]", reflect.TypeFor[schema.Feature](), "One input made of one field; a field may feed several. Sparse encodings (keys of a table):\n" +
 			"vocabulary (strings of the training data, all others share one key), hash (of the string), id (the\n" +
@@ -227,6 +236,7 @@ func trainSections() []section {
 			{name: "backup", def: "0", about: "drop: microbatches of a step that may be late, 0: as many as pays; -backup sets it", rng: "[0, 4096]"},
 			{name: "optimizer", about: "update rules"},
 			{name: "l2", about: "penalty λ/2 ‖w‖² on weights: gradients grow by λ w"},
+			{name: "class_weight", about: "factors by which the weights of samples are multiplied in training"},
 			{name: "clip_norm", def: "0, none", about: "largest norm of the gradient of all parameters together", rng: "[0, inf)", shown: true},
 			{name: "schedule", about: "factor of the learning rates over time"},
 			{name: "eval_every", def: "1", about: "epochs, or spans of a stream, between evaluations of the validation data", rng: "[1, 1000000]"},
@@ -246,6 +256,11 @@ func trainSections() []section {
 			{name: "deep", def: "0", about: "of embeddings", rng: "[0, inf)", shown: true},
 			{name: "wide", def: "0", about: "of wide weights", rng: "[0, inf)", shown: true},
 			{name: "mode", def: "lazy", about: "lazy: rows of the batch only; dense: every row takes a step in every step, as dense frameworks do", choices: []string{"lazy", "dense"}},
+		}},
+		{"train.class_weight", reflect.TypeFor[Classes](), "Factors of the weights of samples by their first label, which is binary. Predictions shift with them: a factor of 3 for\n" +
+			"positives about triples the odds. Metrics ignore it.", []key{
+			{name: "positive", def: "1", about: "of samples with label 1", rng: "(0, 1e+06]"},
+			{name: "negative", def: "1", about: "of samples with label 0", rng: "(0, 1e+06]"},
 		}},
 		{"train.schedule", reflect.TypeFor[Schedule](), "Factor of the learning rates. linear and cosine fall from 1 to min over all steps, step multiplies by\n" +
 			"factor every every_steps, plateau after patience evaluations without improvement.", []key{

@@ -215,6 +215,12 @@ func (c *Config) settle(path string, v reflect.Value) {
 		c.Label.Threshold = nil
 	case "label.threshold":
 		c.Label.Positive, c.Label.Negative = nil, nil
+	case "label.kind":
+		if c.Label.IsNumber() {
+			c.Label.Positive, c.Label.Negative, c.Label.Threshold = nil, nil, nil
+		} else {
+			c.Label.Loss = ""
+		}
 	case "data.header":
 		c.Data.Fields = nil
 	case "data.fields":

@@ -22,7 +22,7 @@ type Feature struct {
 	Pooling  sparse.Pooling // of the bag's rows
 	DeepPart int            // part of the row that is the embedding; −1: not in the deep model
 	DeepCol  int            // first of its columns in the network's input
-	WidePart int            // part of the row that is the wide weight; −1: not in the wide model
+	WidePart int            // part of the row that is the wide weight of the first label, before those of the others; −1: not in the wide model
 }
 
 // Layout is a pure function of configuration and encoder, so every rank and every
@@ -77,9 +77,12 @@ func newTable(c *config.Config, s config.Table) sparse.Table {
 		})
 	}
 	if s.Wide != nil {
-		t.Parts = append(t.Parts, sparse.Part{
-			Name: "wide", Dim: 1, Rule: *s.Wide, L2: *s.L2.Wide, DenseL2: everyRow, Init: sparse.Init{Kind: "zero"},
-		})
+		wide := sparse.Part{Name: "wide", Dim: 1, Rule: *s.Wide, L2: *s.L2.Wide, DenseL2: everyRow, Init: sparse.Init{Kind: "zero"}}
+		t.Parts = append(t.Parts, wide)
+		for _, label := range c.Labels {
+			wide.Name = "wide/" + label.Field
+			t.Parts = append(t.Parts, wide)
+		}
 	}
 	return t
 }

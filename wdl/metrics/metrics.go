@@ -37,6 +37,20 @@ type Metrics struct {
 	NormalisedEntropy *float64 `json:"normalised_entropy"`
 	// Calibration is the mean prediction divided by BaseRate.
 	Calibration *float64 `json:"calibration"`
+
+	// Of a label that is a number. BaseRate is then the mean label, LogLoss the mean of the
+	// loss that training minimises, and BaseLogLoss that of predicting the mean.
+	RMSE     *float64 `json:"rmse,omitempty"`
+	MAE      *float64 `json:"mae,omitempty"`
+	BaseRMSE *float64 `json:"base_rmse,omitempty"` // of predicting the mean for every sample
+
+	Labels []Labelled `json:"labels,omitempty"` // of the labels after the first
+}
+
+// Labelled are the metrics of one label.
+type Labelled struct {
+	Label string `json:"label"`
+	Metrics
 }
 
 // AUCText is the AUC for people, or why there is none.
@@ -50,8 +64,19 @@ func (m Metrics) AUCText() string {
 	return "AUC undefined (no negative samples)"
 }
 
+// Brief is the metrics that progress shows.
+func (m Metrics) Brief() string {
+	if m.RMSE != nil {
+		return fmt.Sprintf("RMSE %.4g, loss %.4g", *m.RMSE, m.LogLoss)
+	}
+	return fmt.Sprintf("%s, log-loss %.4f", m.AUCText(), m.LogLoss)
+}
+
 // String is one line with the metrics by which models are compared.
 func (m Metrics) String() string {
+	if m.RMSE != nil {
+		return m.numbers()
+	}
 	return fmt.Sprintf("%s   log-loss %.4f   accuracy %.4f", m.AUCText(), m.LogLoss, m.Accuracy)
 }
 
@@ -59,6 +84,8 @@ func (m Metrics) String() string {
 // metrics of a release that did not compute it.
 func (m Metrics) Base() string {
 	switch {
+	case m.RMSE != nil:
+		return m.numbersBase()
 	case m.AUC == nil:
 		return fmt.Sprintf("base rate %.4f", m.BaseRate)
 	case m.NormalisedEntropy == nil || m.Calibration == nil || m.PRAUC == nil:
@@ -78,6 +105,9 @@ const worse = 1.01
 
 // Warning says what looks wrong and what to do, "" for nothing. what names the samples.
 func (m Metrics) Warning(what string) string {
+	if m.RMSE != nil {
+		return m.numbersWarning(what)
+	}
 	var lines []string
 	if m.AUC != nil && *m.AUC >= perfect {
 		lines = append(lines, fmt.Sprintf("the AUC of %s is %.4f: some feature probably contains the label; wdlrun data stats shows what each column tells about it", what, *m.AUC))

@@ -184,7 +184,7 @@ func TestRanksAddTheirTallies(t *testing.T) {
 	want := whole.metrics()
 	err := mem.Run(4, 2, func(comm *collective.Comm) error {
 		tl, r := NewTally(), comm.Rank()
-		if none, err := tl.Reduce(comm); err != nil || none != (Metrics{}) {
+		if none, err := tl.Reduce(comm); err != nil || !reflect.DeepEqual(none, Metrics{}) {
 			t.Errorf("of nothing: %+v, %v", none, err)
 		}
 		for range 2 { // the second evaluation knows nothing of the first

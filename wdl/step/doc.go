@@ -25,7 +25,9 @@
 //
 // Gradients are sums over samples; update divides by the samples of all ranks,
 // so ranks may have batches of any size, also none. The loss is the binary cross
-// entropy of the logit (Cheng et al. 2016, §3.2). In the steady state a step allocates
+// entropy of the logit (Cheng et al. 2016, §3.2), or for numbers the squared error or the
+// Poisson loss; with several labels it is the sum over their towers. With weights update
+// divides by the sum of the weights. In the steady state a step allocates
 // nothing and starts no goroutine.
 //
 // # Determinism

@@ -86,7 +86,7 @@ func (x *Tolerant) forward(w *work) error {
 		return nil
 	}
 	w.batch = &w.room
-	if err := decodeBatch(&w.room, p.taken, len(x.t.model.layout.Features), len(x.t.model.layout.Dense)); err != nil {
+	if err := decodeBatch(&w.room, p.taken, x.t.model.reads()); err != nil {
 		return fmt.Errorf("wdl: microbatch %d from rank %d: %w", w.item, x.home(w.item), err)
 	}
 	return nil

@@ -22,6 +22,8 @@ const (
 	tailStop         // > 0: some rank was asked to stop
 	tailLook         // > 0: it is time to look who is slow
 	tailWidth = iota
+
+	tailWeight = tailWidth // where samples have weights, one float more: their sum
 )
 
 // network is what one kind of model differs in from another: it makes logits of
@@ -74,7 +76,8 @@ func newMLP(a *dense.Arena, c *config.Config, in, out int, reduce func([]float32
 //
 // It works through a batch in chunks, on one or more threads (see worker).
 type model struct {
-	layout  layout.Layout
+	layout layout.Layout
+	objective
 	store   *sparse.Store
 	lookup  *sparse.Lookup // of the current batch
 	next    ahead
@@ -104,15 +107,15 @@ type model struct {
 	batch  *encode.Batch
 	train  bool
 	step   int64
-	logit  []float32 // B
-	dlogit []float32 // B: gradient of the summed loss by the logit
+	logit  []float32 // B of each label
+	dlogit []float32 // as logit: gradient of the summed loss by it
 	dx     []float32 // B × width, with several workers: gradient by the network's input
 }
 
 // newModel builds the model. memory makes the buffer of the dense gradients, and
 // reduce sums the statistics of batch normalisation over the ranks.
 func newModel(c *config.Config, l layout.Layout, store *sparse.Store, memory func(n int) []float32, reduce func([]float32) error) (*model, error) {
-	m := &model{layout: l, store: store, lookup: store.NewLookup(), bags: make([]sparse.Bags, len(l.Features)), chunk: chunkRows}
+	m := &model{layout: l, objective: newObjective(c), store: store, lookup: store.NewLookup(), bags: make([]sparse.Bags, len(l.Features)), chunk: chunkRows}
 	m.next.lookup, m.next.bags = store.NewLookup(), make([]sparse.Bags, len(l.Features))
 	if c.Model.BatchNorm {
 		m.chunk = math.MaxInt // its statistics are the whole batch's
@@ -127,8 +130,11 @@ func newModel(c *config.Config, l layout.Layout, store *sparse.Store, memory fun
 	m.arena = m.workers[0].arena
 	m.arena.Final(m.final)
 	m.split = newSplit(m.workers)
-	o := c.Train.Optimizer
-	if err := m.arena.Build(dense.Config{Seed: c.Train.Seed, Tail: tailWidth, Memory: memory, Groups: []dense.Group{
+	o, tail := c.Train.Optimizer, tailWidth
+	if m.weighted {
+		tail++
+	}
+	if err := m.arena.Build(dense.Config{Seed: c.Train.Seed, Tail: tail, Memory: memory, Groups: []dense.Group{
 		{Prefix: "wide/", Rule: o.Wide},
 		{Rule: o.Dense, L2: c.Train.L2.Dense},
 	}}); err != nil {
@@ -195,6 +201,7 @@ func (m *model) keys(bags []sparse.Bags, b *encode.Batch) []sparse.Bags {
 func (m *model) compute(b *encode.Batch, step int64, train bool) (loss float64, err error) {
 	m.grow(b.Rows)
 	m.batch, m.step, m.train, m.gaveUp, m.last = b, step, train, false, false
+	m.weigh()
 	if m.pace != nil {
 		m.began = time.Now()
 	}
@@ -239,6 +246,9 @@ func (m *model) gather(loss float64) {
 func (m *model) tail(loss float64) {
 	tail := m.arena.Tail()
 	tail[tailRows], tail[tailLoss] = float32(m.batch.Rows), float32(loss)
+	if m.weighted {
+		tail[tailWeight] = float32(m.total)
+	}
 	m.wish.write(tail)
 }
 
@@ -247,8 +257,8 @@ func (m *model) final(from int) {
 	if !m.last || m.chunk == math.MaxInt { // a batch normalisation may still make calls
 		return
 	}
-	if bias := m.workers[0].bias; bias != nil && from == len(bias.Grad) {
-		from = 0 // that of the wide model came first
+	if m.workers[0].tower[0].bias != nil && from == len(m.labels) {
+		from = 0 // those of the wide model came first
 	}
 	m.reached(Progress{Rows: m.batch.Rows, Of: m.batch.Rows, Final: from})
 	m.sums.ready(from)
@@ -285,13 +295,14 @@ func (m *model) gradients(b *encode.Batch, n int64) error {
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 func (m *model) grow(rows int) {
-	if cap(m.logit) < rows {
-		m.logit, m.dlogit = make([]float32, rows), make([]float32, rows)
+	all := rows * len(m.labels)
+	if cap(m.logit) < all {
+		m.logit, m.dlogit = make([]float32, all), make([]float32, all)
 		if len(m.workers) > 1 {
 			m.dx = make([]float32, rows*m.layout.Width)
 		}
 	}
-	m.logit, m.dlogit = m.logit[:rows], m.dlogit[:rows]
+	m.logit, m.dlogit = m.logit[:all], m.dlogit[:all]
 }
 
 // stop ends the model's goroutines.
@@ -317,11 +328,13 @@ func (m *model) nonFinite(b *encode.Batch) error {
 		return fmt.Errorf("the row of key %d in table %s holds a value that is no finite number; a smaller learning rate or clip_norm may prevent it", key, table)
 	}
 	for _, w := range m.workers {
-		if w.net == nil || finite(w.loss) {
-			continue
-		}
-		if place, ok := w.net.NonFinite(); ok {
-			return fmt.Errorf("%s is no finite number; a smaller learning rate or clip_norm may prevent it", place)
+		for _, t := range w.tower {
+			if t.net == nil || finite(w.loss) {
+				continue
+			}
+			if place, ok := t.net.NonFinite(); ok {
+				return fmt.Errorf("%s is no finite number; a smaller learning rate or clip_norm may prevent it", place)
+			}
 		}
 	}
 	if p, _ := m.arena.NonFinite(); p != nil {

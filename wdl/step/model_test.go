@@ -66,41 +66,46 @@ func TestGradientsOfEveryKind(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", kind), func(t *testing.T) {
 			tr := kindTrainer(t, single(), kind, 1, 4)
 			defer tr.Close()
-			b := loadParity(t).batch(0, 6)
-			m := tr.model
-			loss := func() float64 {
-				l, err := m.compute(b, 1, false)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return l
-			}
-			if err := m.pull(b, true); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := m.compute(b, 1, true); err != nil {
-				t.Fatal(err)
-			}
-			const h = 1.0 / 256
-			for _, p := range m.arena.Params() {
-				for i, got := range slices.Clone(p.Grad) {
-					v := p.Value[i]
-					p.Value[i] = v + h
-					m.arena.Changed()
-					up := loss()
-					p.Value[i] = v - h
-					m.arena.Changed()
-					slope := (up - loss()) / (2 * h)
-					p.Value[i] = v
-					m.arena.Changed()
-					if math.Abs(float64(got)-slope) > 2e-3*(1+math.Abs(slope)) {
-						t.Errorf("gradient of %s[%d] is %v, central differences give %v", p.Name, i, got, slope)
-					}
-				}
-			}
-			embeddingSlope(t, tr, b)
+			checkGradients(t, tr, loadParity(t).batch(0, 6))
 		})
 	}
+}
+
+// checkGradients compares the gradients of a trainer's model with central differences.
+func checkGradients(t *testing.T, tr *Trainer, b *encode.Batch) {
+	t.Helper()
+	m := tr.model
+	loss := func() float64 {
+		l, err := m.compute(b, 1, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	if err := m.pull(b, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.compute(b, 1, true); err != nil {
+		t.Fatal(err)
+	}
+	const h = 1.0 / 256
+	for _, p := range m.arena.Params() {
+		for i, got := range slices.Clone(p.Grad) {
+			v := p.Value[i]
+			p.Value[i] = v + h
+			m.arena.Changed()
+			up := loss()
+			p.Value[i] = v - h
+			m.arena.Changed()
+			slope := (up - loss()) / (2 * h)
+			p.Value[i] = v
+			m.arena.Changed()
+			if math.Abs(float64(got)-slope) > 2e-3*(1+math.Abs(slope)) {
+				t.Errorf("gradient of %s[%d] is %v, central differences give %v", p.Name, i, got, slope)
+			}
+		}
+	}
+	embeddingSlope(t, tr, b)
 }
 
 // embeddingSlope follows the gradient of the rows with a small step of theirs

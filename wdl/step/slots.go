@@ -107,12 +107,12 @@ func (x *Slots) Step(n int64, rate float64, batches, next []*encode.Batch, w Wis
 	}
 	t.rec.Enter(trace.Sync)
 	sum := tree(x.grads)
-	w.write(sum[len(sum)-tailWidth:])
+	w.write(sum[len(sum)-len(m.arena.Tail()):])
 	if err := x.reduce(sum); err != nil {
 		return Outcome{}, err
 	}
 	out := t.outcome()
-	return out, t.update(n, rate, out.Rows)
+	return out, t.update(n, rate, t.weight())
 }
 
 // tree sums vectors, a power of two of them, along the balanced binary tree, into the

@@ -38,13 +38,17 @@ type byRows interface {
 	parts() (*dense.MLP, *dense.FM)
 }
 
-// newSplit is for workers whose networks are perceptrons alone, or are byRows.
+// newSplit is for workers of one label whose networks are perceptrons alone, or are byRows.
 func newSplit(workers []*worker) (s split) {
 	var mlps []*dense.MLP
 	var fm *dense.FM
 	for _, w := range workers {
-		mlp, ok := w.net.(*dense.MLP)
-		if n, both := w.net.(byRows); both {
+		if len(w.tower) > 1 {
+			return s
+		}
+		net := w.tower[0].net
+		mlp, ok := net.(*dense.MLP)
+		if n, both := net.(byRows); both {
 			mlp, fm = n.parts()
 		} else if !ok {
 			return s
@@ -135,7 +139,7 @@ func (s *split) room(m *model, total int) {
 		q, x := &s.pieces[i], &s.wide[f]
 		n, _ := m.lookup.Distinct(f)
 		q.Rows, q.Grad = take(n * q.Dim)
-		if m.layout.Features[f].WidePart >= 0 && m.workers[0].bias != nil {
+		if m.layout.Features[f].WidePart >= 0 && m.workers[0].tower[0].bias != nil {
 			x.of = q.Of
 			x.value, x.grad = take(n)
 		}
@@ -186,11 +190,11 @@ func (m *model) columns(i int) {
 	w.hand.Sum()
 }
 
-// through takes rows lo to hi, whose inputs are at hand, through the network.
-func (w *worker) through(lo, hi int) ([]float32, error) {
+// through takes rows lo to hi, whose inputs are at hand, through a network.
+func (w *worker) through(net network, lo, hi int) ([]float32, error) {
 	s := &w.model.split
 	if !s.on {
-		return w.net.Forward(w.x, hi-lo, w.model.train)
+		return net.Forward(w.x, hi-lo, w.model.train)
 	}
 	y, err := w.hand.Forward(lo, hi, w.model.train)
 	if err == nil && s.pairs != nil {
@@ -269,7 +273,7 @@ func (m *model) sum(i int) {
 	if m.split.on {
 		from, to = m.split.by.Own()
 	}
-	all := m.arena.Grads()[:len(m.arena.Grads())-tailWidth]
+	all := m.arena.Grads()[:len(m.arena.Grads())-len(m.arena.Tail())]
 	for _, part := range [...][2]int{{0, from}, {to, len(all)}} {
 		lo, hi := share(part[1]-part[0], len(m.workers), i)
 		for _, w := range m.workers[1:] {

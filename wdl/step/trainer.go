@@ -28,12 +28,12 @@ type Trainer struct {
 	model *model
 	clip  float64
 	image func() (*model, error) // makes another model over the same store
-	tally *metrics.Tally
-	lacks []int64   // by feature: values of the last evaluation whose keys had no row
-	norm  []float64 // one number, for the norm of the sharded gradients
-	ahead bool      // batches are prepared while the one before is computed, or announced so that tiers read ahead
-	every int64     // steps between two choices of the rows that every rank keeps
-	first int64     // steps before this job
+	tally []tally                // by label
+	lacks []int64                // by feature: values of the last evaluation whose keys had no row
+	norm  []float64              // one number, for the norm of the sharded gradients
+	ahead bool                   // batches are prepared while the one before is computed, or announced so that tiers read ahead
+	every int64                  // steps between two choices of the rows that every rank keeps
+	first int64                  // steps before this job
 	hot   struct{ rows, choices int64 }
 
 	copies bool        // a buddy keeps a copy of this rank's shards
@@ -65,7 +65,7 @@ func Able(c *config.Config) error {
 // NewTrainer builds the model of a layout on a group whose transport has two channels:
 // the second is for what runs beside the computation. c is filled.
 func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l layout.Layout, begin Tables) (*Trainer, error) {
-	t := &Trainer{comm: comm, rec: rec, clip: c.Train.ClipNorm, every: max(c.Train.Hot.EverySteps, 1), tally: metrics.NewTally(), lacks: make([]int64, len(l.Features)), norm: make([]float64, 1)}
+	t := &Trainer{comm: comm, rec: rec, clip: c.Train.ClipNorm, every: max(c.Train.Hot.EverySteps, 1), lacks: make([]int64, len(l.Features)), norm: make([]float64, 1)}
 	if err := Able(c); err != nil {
 		return nil, err
 	}
@@ -98,6 +98,7 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l 
 	if by := t.model.split.by; by != nil && t.model.sums.work != nil {
 		by.Stops = t.model.sums.stops(t.model.arena)
 	}
+	t.tally = newTallies(t.model.labels)
 	t.image = func() (*model, error) { return newModel(c, l, store, nil, nil) }
 	return t, refused
 }
@@ -209,7 +210,7 @@ func (t *Trainer) FLOP() (n int64) {
 func (t *Trainer) Spared() (n int64) { return t.model.split.spared }
 
 // Parameters returns how many dense parameters there are.
-func (t *Trainer) Parameters() int { return len(t.model.arena.Grads()) - tailWidth }
+func (t *Trainer) Parameters() int { return len(t.model.arena.Grads()) - len(t.model.arena.Tail()) }
 
 // reduce sums the statistics of batch normalisation over the ranks.
 func (t *Trainer) reduce(x []float32) error {
@@ -230,7 +231,7 @@ func (w Wish) write(tail []float32) {
 // Outcome is what all ranks know after a step.
 type Outcome struct {
 	Rows int64   // samples of the step, over all ranks
-	Loss float64 // sum of their log-losses
+	Loss float64 // sum of their losses; with weights, their weighted mean times Rows
 	Wish         // true where at least one rank wished it
 }
 
@@ -293,23 +294,40 @@ func (t *Trainer) conclude(n int64, rate float64) (Outcome, error) {
 		return Outcome{}, err
 	}
 	out := t.outcome()
-	return out, t.update(n, rate, out.Rows)
+	return out, t.update(n, rate, t.weight())
 }
 
 // outcome reads what rode behind the sum of the dense gradients.
 func (t *Trainer) outcome() Outcome {
 	tail := t.model.arena.Tail()
-	return Outcome{
+	out := Outcome{
 		Rows: int64(tail[tailRows]), Loss: float64(tail[tailLoss]),
 		Wish: Wish{Save: tail[tailSave] > 0, Stop: tail[tailStop] > 0, Look: tail[tailLook] > 0},
 	}
+	if t.model.weighted {
+		out.Loss *= float64(out.Rows) / t.weight()
+	}
+	return out
+}
+
+// weight is the divisor of the step's mean: its samples, or the sum of their weights if
+// they have some.
+func (t *Trainer) weight() float64 {
+	tail := t.model.arena.Tail()
+	if !t.model.weighted {
+		return float64(max(int64(tail[tailRows]), 1))
+	}
+	if w := float64(tail[tailWeight]); w > 0 {
+		return w
+	}
+	return 1 // all weights, and so all gradients, are 0
 }
 
 // update takes the optimizer step of the shards and dense parameters this rank
 // holds, on the mean gradient of the step's samples, clipped to the norm.
-func (t *Trainer) update(n int64, rate float64, rows int64) error {
+func (t *Trainer) update(n int64, rate, weight float64) error {
 	m := t.model
-	scale, clip := float32(1/float64(max(rows, 1))), float32(1)
+	scale, clip := float32(1/weight), float32(1)
 	if t.clip > 0 {
 		t.norm[0] = m.store.GradNormSq(scale)
 		if err := collective.AllReduce(t.comm, t.norm, collective.Sum); err != nil {
@@ -344,7 +362,9 @@ func flag(b bool) float32 {
 // last. Every rank must return the same number of them, empty ones included.
 // Parameters and tables stay as they are.
 func (t *Trainer) Evaluate(next func() (*encode.Batch, error)) (metrics.Metrics, error) {
-	t.tally.Reset()
+	for _, tally := range t.tally {
+		tally.Reset()
+	}
 	clear(t.lacks)
 	for {
 		b, err := next()
@@ -356,7 +376,7 @@ func (t *Trainer) Evaluate(next func() (*encode.Batch, error)) (metrics.Metrics,
 			if err := collective.AllReduce(t.comm, t.lacks, collective.Sum); err != nil {
 				return metrics.Metrics{}, err
 			}
-			return t.tally.Reduce(t.comm)
+			return t.reduceTallies()
 		}
 		if err := t.model.pull(b, false); err != nil {
 			return metrics.Metrics{}, err
@@ -369,7 +389,9 @@ func (t *Trainer) Evaluate(next func() (*encode.Batch, error)) (metrics.Metrics,
 		if !finite(loss) {
 			return metrics.Metrics{}, fmt.Errorf("wdl: evaluation: the loss is %v: %w", loss, t.model.nonFinite(b))
 		}
-		t.tally.Add(t.model.logit, b.Label, nil)
+		for i, tally := range t.tally {
+			tally.Add(t.model.of(t.model.logit, i), t.model.labelsOf(i), t.model.weight)
+		}
 		for f := range t.lacks {
 			t.lacks[f] += t.model.lookup.Unknown(f)
 		}

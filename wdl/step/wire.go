@@ -14,6 +14,7 @@ import (
 //
 //	rows (4) │ per feature: values (4), 1 if they have weights (4)
 //	row ids (8 each) │ labels (4 each) │ dense inputs (4 each)
+//	weights of samples, if they have some (4 each) │ per further label: labels (4 each)
 //	per feature: offsets (4 each, one more than rows) │ values (8 each) │ weights (4 each)
 
 // appendBatch appends b.
@@ -30,6 +31,10 @@ func appendBatch(to []byte, b *encode.Batch) []byte {
 	to = append(to, raw.Bytes(b.RowID)...)
 	to = append(to, raw.Bytes(b.Label)...)
 	to = append(to, raw.Bytes(b.Dense)...)
+	to = append(to, raw.Bytes(b.Weight)...)
+	for _, l := range b.Labels {
+		to = append(to, raw.Bytes(l)...)
+	}
 	for i := range b.Sparse {
 		j := &b.Sparse[i]
 		to = append(to, raw.Bytes(j.Offsets)...)
@@ -39,15 +44,30 @@ func appendBatch(to []byte, b *encode.Batch) []byte {
 	return to
 }
 
-// decodeBatch reads into b a batch of so many sparse features and dense inputs.
-// Memory of b is used again.
-func decodeBatch(b *encode.Batch, from []byte, features, dense int) error {
+// columns is what the batches of a model have of each row.
+type columns struct {
+	features, dense int
+	weighted        bool
+	labels          int // after the first
+}
+
+// targets is how many numbers a row has that are no inputs, apart from the first label.
+func (c columns) targets() int {
+	if c.weighted {
+		return c.labels + 1
+	}
+	return c.labels
+}
+
+// decodeBatch reads a batch of these columns into b. Memory of b is used again.
+func decodeBatch(b *encode.Batch, from []byte, of columns) error {
+	features, dense := of.features, of.dense
 	head := 4 + 8*features
 	if len(from) < head {
 		return fmt.Errorf("%d bytes are no batch of %d features", len(from), features)
 	}
 	rows := int64(binary.LittleEndian.Uint32(from))
-	want := int64(head) + rows*int64(8+4+4*dense+4*features) + int64(4*features)
+	want := int64(head) + rows*int64(8+4+4*dense+4*of.targets()+4*features) + int64(4*features)
 	if rows > math.MaxInt32 || want > int64(len(from)) {
 		return fmt.Errorf("%d rows do not fit in %d bytes", rows, len(from))
 	}
@@ -70,6 +90,13 @@ func decodeBatch(b *encode.Batch, from []byte, features, dense int) error {
 	b.RowID, rest = copyOut(b.RowID, rest, b.Rows)
 	b.Label, rest = copyOut(b.Label, rest, b.Rows)
 	b.Dense, rest = copyOut(b.Dense, rest, b.Rows*dense)
+	if of.weighted {
+		b.Weight, rest = copyOut(b.Weight, rest, b.Rows)
+	}
+	b.Labels = slices.Grow(b.Labels[:0], of.labels)[:of.labels]
+	for i := range b.Labels {
+		b.Labels[i], rest = copyOut(b.Labels[i], rest, b.Rows)
+	}
 	for i := range b.Sparse {
 		j := &b.Sparse[i]
 		n, weighted := int(binary.LittleEndian.Uint32(from[4+8*i:])), binary.LittleEndian.Uint32(from[8+8*i:]) != 0

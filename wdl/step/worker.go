@@ -32,8 +32,7 @@ type worker struct {
 	model *model
 	i     int          // of the model's workers
 	arena *dense.Arena // the model's for the first worker, an image for others
-	net   network      // nil: wide model only
-	bias  *dense.Param // of the wide model; nil: deep model only
+	tower []tower      // by label
 	hand  *dense.Hand  // of split; nil: never by distinct rows
 
 	x     []float32 // chunk × width: the network's input
@@ -59,12 +58,7 @@ func lap(part *time.Duration, start time.Time) time.Time {
 
 func newWorker(m *model, c *config.Config, reduce func([]float32) error) (w *worker, err error) {
 	w = &worker{model: m, i: len(m.workers), arena: new(dense.Arena)}
-	if *c.Model.Wide {
-		w.bias = w.arena.Add(dense.Param{Name: "wide/bias", Rows: 1, Cols: 1})
-	}
-	if *c.Model.Deep {
-		w.net, err = newNetwork(w.arena, c, m.layout, reduce)
-	}
+	w.tower, err = newTowers(m, w.arena, c, reduce)
 	return w, err
 }
 
@@ -127,20 +121,21 @@ func (m *model) stand(d time.Duration) {
 
 // forward computes the logits of rows lo to hi, their gradients and the sum of
 // the losses.
-func (w *worker) forward(lo, hi int) (float64, error) {
+func (w *worker) forward(lo, hi int) (loss float64, err error) {
 	m, at := w.model, time.Now()
-	logit := m.logit[lo:hi]
 	w.pool(lo, hi)
 	at = lap(&w.spent.Pool, at)
-	if w.net != nil {
-		w.net.SetStep(m.step, m.batch.RowID[lo:hi])
-		y, err := w.through(lo, hi)
-		if err != nil {
-			return 0, err
+	for t := range w.tower {
+		if net := w.tower[t].net; net != nil {
+			net.SetStep(m.step, m.batch.RowID[lo:hi])
+			y, err := w.through(net, lo, hi)
+			if err != nil {
+				return 0, err
+			}
+			f32.AddTo(m.of(m.logit, t)[lo:hi], y)
 		}
-		f32.AddTo(logit, y)
+		loss += m.loss(t, lo, hi)
 	}
-	loss := dense.LogLoss(m.dlogit[lo:hi], logit, m.batch.Label[lo:hi])
 	lap(&w.spent.Forward, at)
 	return loss, nil
 }
@@ -149,15 +144,17 @@ func (w *worker) forward(lo, hi int) (float64, error) {
 // network's input: the pooled embeddings of each feature, then the dense inputs.
 // Both are parts of the same rows, so one feature's are taken together.
 func (w *worker) pool(lo, hi int) {
-	m := w.model
-	logit, width := m.logit[lo:hi], m.layout.Width
-	clear(logit)
-	if w.bias != nil {
+	m, width := w.model, w.model.layout.Width
+	for t := range w.tower {
+		logit, start := m.of(m.logit, t)[lo:hi], float32(0)
+		if bias := w.tower[t].bias; bias != nil {
+			start = bias.Value[0]
+		}
 		for i := range logit {
-			logit[i] = w.bias.Value[0]
+			logit[i] = start
 		}
 	}
-	deep := w.net != nil && !m.split.on
+	wide, deep := w.tower[0].bias != nil, w.tower[0].net != nil && !m.split.on
 	if deep {
 		w.input(lo, hi)
 	}
@@ -165,13 +162,15 @@ func (w *worker) pool(lo, hi int) {
 		if ft.DeepPart >= 0 && deep {
 			m.lookup.PoolRange(f, ft.DeepPart, lo, hi, from(w.x, ft.DeepCol), width, false)
 		}
-		if ft.WidePart < 0 || w.bias == nil {
+		if ft.WidePart < 0 || !wide {
 			continue
 		}
 		if x := m.split.wideOf(f); x != nil {
-			x.add(logit, lo)
-		} else {
-			m.lookup.PoolRange(f, ft.WidePart, lo, hi, logit, 1, true)
+			x.add(m.logit[lo:hi], lo)
+			continue
+		}
+		for t := range w.tower {
+			m.lookup.PoolRange(f, ft.WidePart+t, lo, hi, m.of(m.logit, t)[lo:hi], 1, true)
 		}
 	}
 }
@@ -196,16 +195,17 @@ func (w *worker) input(lo, hi int) {
 // otherwise.
 func (w *worker) backward(lo, hi int) (err error) {
 	m, at := w.model, time.Now()
-	if w.bias != nil {
-		for _, g := range m.dlogit[lo:hi] {
-			w.bias.Grad[0] += g
+	for t := range w.tower {
+		bias := w.tower[t].bias
+		for i := 0; bias != nil && i < hi-lo; i++ {
+			bias.Grad[0] += m.of(m.dlogit, t)[lo+i]
 		}
 	}
 	var dx []float32
 	if m.split.on {
 		err = w.back(lo, hi)
-	} else if w.net != nil {
-		dx, err = w.net.Backward(m.dlogit[lo:hi], hi-lo)
+	} else {
+		dx, err = w.backNetworks(lo, hi)
 	}
 	at = lap(&w.spent.Backward, at)
 	if err != nil || m.split.on {
@@ -222,12 +222,34 @@ func (w *worker) backward(lo, hi int) (err error) {
 	return nil
 }
 
+// backNetworks takes the gradients of the logits of rows lo to hi back through the
+// networks, in the opposite order of their declaration, and returns the gradient of their
+// input: the sum over the towers.
+func (w *worker) backNetworks(lo, hi int) (dx []float32, err error) {
+	m := w.model
+	for t := len(w.tower) - 1; t >= 0; t-- {
+		net := w.tower[t].net
+		if net == nil {
+			return nil, nil
+		}
+		of, err := net.Backward(m.of(m.dlogit, t)[lo:hi], hi-lo)
+		if err != nil {
+			return nil, err
+		}
+		if dx != nil {
+			f32.AddTo(of, dx)
+		}
+		dx = of
+	}
+	return dx, nil
+}
+
 // keyGradients adds the gradients of feature f's keys in rows lo to hi, given
 // that of the network's input for these rows.
 func (m *model) keyGradients(f, lo, hi int, dx []float32) {
 	ft := m.layout.Features[f]
-	if ft.WidePart >= 0 {
-		m.lookup.PoolGradRange(f, ft.WidePart, lo, hi, m.dlogit[lo:hi], 1)
+	for t := 0; ft.WidePart >= 0 && t < len(m.labels); t++ {
+		m.lookup.PoolGradRange(f, ft.WidePart+t, lo, hi, m.of(m.dlogit, t)[lo:hi], 1)
 	}
 	if ft.DeepPart >= 0 {
 		m.lookup.PoolGradRange(f, ft.DeepPart, lo, hi, from(dx, ft.DeepCol), m.layout.Width)
