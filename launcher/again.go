@@ -105,7 +105,7 @@ func (g *generations) judge(out Outcome, held bool) {
 	if why := permanent(g.failed, v); why != "" {
 		next = restart.Recovery{Plan: restart.GiveUp, Text: why}
 	}
-	if v.Kind == rank.Blamed { // its process is there
+	if v.Kind == rank.Blamed || v.Kind == rank.Cut { // its process is there
 		next.Text = strings.Replace(next.Text, "failed", "lost a link", 1)
 	}
 	g.failed = v

@@ -27,7 +27,7 @@ func (r *run) heal(v *rank.Verdict) (pause time.Duration, ok bool) {
 	if !r.relay.isFormed() { // who was new in it knows nothing, and ends
 		r.lost = slices.Clone(r.fresh)
 	}
-	if v.Kind != rank.Blamed {
+	if v.Kind != rank.Blamed && v.Kind != rank.Cut {
 		r.lost = append(r.lost, v.Rank)
 	} else {
 		next.Text = fmt.Sprintf("a link was lost and no process with it: all ranks meet again in %v", next.After.Round(time.Millisecond))

@@ -60,6 +60,7 @@ const (
 	Condemn     // tell all ranks the verdict and end them
 	Finish      // all ranks have done their work
 	Tell        // tell people of what may become a verdict
+	Ask         // ask all ranks which messages they have begun (Traffic.Begun)
 )
 
 // Decision is the answer of a Group to an event.
@@ -105,6 +106,7 @@ type Group struct {
 	ticked    bool
 	refusals  []refusal
 	doneSince time.Duration // when the last rank was done
+	askedAt   time.Duration // when the ranks were last asked, 0: never
 }
 
 // refusal is an attempt to join that failed.
@@ -122,8 +124,12 @@ type seat struct {
 	joined bool
 	done   bool
 	status Status
-	beat   time.Duration // last sign of life
-	moved  time.Duration // last progress
+
+	traffic   Traffic
+	trafficAt time.Duration
+
+	beat  time.Duration // last sign of life
+	moved time.Duration // last progress
 
 	exited       bool
 	code, signal int

@@ -137,6 +137,11 @@ func (c *conversation) event(words []string) {
 		c.g.Beat(c.now, rank, c.last[rank])
 	case "fail":
 		c.answer(c.g.Fail(c.now, rank, o["cause"], c.number(o["blamed"], -1), c.status(o)))
+	case "still": // a message of rank that does not move, and what it has begun
+		w := Wait{Peer: c.number(o["peer"], 0), Sends: o["sends"] != "", Message: uint64(c.number(o["message"], 1)), For: c.duration(o["for"]), Small: o["small"] != ""}
+		c.g.Traffic(c.now, rank, Traffic{Waits: []Wait{w}, Begun: c.begun(o)})
+	case "begun":
+		c.g.Traffic(c.now, rank, Traffic{Begun: c.begun(o)})
 	case "drop":
 		c.answer(c.g.Disconnected(c.now, rank))
 	case "exit":
@@ -146,6 +151,10 @@ func (c *conversation) event(words []string) {
 	default:
 		c.t.Fatalf("unknown event %q", what)
 	}
+}
+
+func (c *conversation) begun(o map[string]string) []Begun {
+	return []Begun{{Peer: c.number(o["with"], 0), Sent: uint64(c.number(o["sent"], 0)), Received: uint64(c.number(o["received"], 0))}}
 }
 
 func (c *conversation) status(o map[string]string) Status {
@@ -190,6 +199,8 @@ func (c *conversation) answer(d Decision) {
 		}
 	case Finish:
 		c.out.WriteString(at + "finish\n")
+	case Ask:
+		c.out.WriteString(at + "ask\n")
 	case Tell:
 		c.out.WriteString(at + "word: " + d.Word + "\n")
 	}

@@ -34,6 +34,9 @@ func (g *Group) Tick(now time.Duration) Decision {
 	if d := g.decide(now); d.Act != Nothing || g.ended {
 		return d
 	}
+	if d := g.links(now); d.Act != Nothing {
+		return d
+	}
 	return g.word(now)
 }
 

@@ -21,6 +21,7 @@ const (
 	Stuck    Kind = "stuck"    // heartbeats, but no progress though it waits for nobody
 	Blamed   Kind = "blamed"   // another rank reports that it was lost
 	Absent   Kind = "absent"   // ranks did not join in time; no rank of its own
+	Cut      Kind = "cut"      // two ranks no longer reach each other, and both are there; no rank of its own
 	Deadlock Kind = "deadlock" // all ranks wait for each other; no rank of its own
 	Gone     Kind = "gone"     // seen by a rank: the coordinator is gone
 )
@@ -54,7 +55,7 @@ func (v *Verdict) Survived(r int) bool {
 	switch v.Kind {
 	case Killed, Exited, Lost, Silent, Stuck:
 		return v.Rank != r
-	case Blamed:
+	case Blamed, Cut:
 		return true
 	}
 	return false
@@ -67,7 +68,7 @@ func (v *Verdict) Error() string { return v.String() }
 func (v *Verdict) String() string {
 	var b strings.Builder
 	switch v.Kind {
-	case Absent, Deadlock, Gone:
+	case Absent, Cut, Deadlock, Gone:
 		b.WriteString(v.Cause)
 	default:
 		b.WriteString(v.who())
@@ -187,6 +188,8 @@ func (v *Verdict) Hint() string {
 		return "its process is stopped or its host overloaded or unreachable; a job that wdlrun starts goes on by itself with -restarts or -replicas"
 	case v.Kind == Stuck:
 		return "it is alive but computes or reads without end; a longer -timeout waits longer"
+	case v.Kind == Cut:
+		return "check the network between the two hosts: ping -M do -s 1472 HOST from one to the other, firewalls, cables; a job that wdlrun starts goes on by itself with -restarts"
 	case v.Kind == Deadlock:
 		return "ranks that disagree about the next collective wait for each other; compare the phases and steps"
 	}

@@ -326,7 +326,7 @@ func TestSignalToOneRank(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			dir := t.TempDir()
 			hosts := [2]host{{ip: "127.0.0.1"}, {ip: "127.0.0.1"}}
-			cmds := abroad(t, dir, hosts, 1, "-set", "train.epochs=1000", "-set", "model.hidden=[32]")
+			cmds := abroad(t, dir, hosts[:], 1, "-set", "train.epochs=1000", "-set", "model.hidden=[32]")
 			waitRun(t, dir)
 			kill(t, cmds[x.victim].Process.Pid, x.sig)
 			for r, cmd := range cmds {
@@ -394,6 +394,25 @@ func TestTheFirstSignalEndsABlockedStart(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 143 || !strings.Contains(said.String(), "does not return") {
 		t.Fatalf("exit code %d\n%s", code, said.String())
 	}
+}
+
+// TestAStoppedCoordinator: where no launcher of ours has started the ranks, rank 0 hosts
+// the coordinator. When its process is stopped the others end, and say why.
+func TestAStoppedCoordinator(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	hosts := [2]host{{ip: "127.0.0.2"}, {ip: "127.0.0.1"}}
+	cmds := abroad(t, dir, hosts[:], 1, "-set", "train.epochs=1000", "-set", "model.hidden=[32]")
+	waitRun(t, dir)
+	kill(t, cmds[0].Process.Pid, syscall.SIGSTOP)
+	begin := time.Now()
+	o := end(t, cmds[1])
+	if o.code != 1 || !strings.Contains(o.stderr, "rank 0, which hosts the coordinator, has been silent for ") {
+		t.Errorf("exit code %d\n%s", o.code, o.stderr)
+	}
+	t.Logf("ended after %.1f s", time.Since(begin).Seconds())
+	kill(t, cmds[0].Process.Pid, syscall.SIGKILL)
+	end(t, cmds[0])
 }
 
 // TestInterruptedWithoutRanks: a command that starts no ranks ends with the code of

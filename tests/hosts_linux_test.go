@@ -55,7 +55,7 @@ func TestTwoHosts(t *testing.T) {
 // in dir. With one rank on each the sums have one order. Two share memory, and their
 // sum is one of two terms (see package collective): then only rounding may differ.
 func sameResults(t *testing.T, dir string, hosts [2]host, each int) {
-	here, cmds := oneHost(t, dir, 2*each), abroad(t, dir, hosts, each, wide...)
+	here, cmds := oneHost(t, dir, 2*each), abroad(t, dir, hosts[:], each, wide...)
 	var there trained
 	for r, cmd := range cmds {
 		o := end(t, cmd)
@@ -103,7 +103,7 @@ func oneHost(t *testing.T, dir string, np int) (r trained) {
 func killedAbroad(t *testing.T, hosts [2]host) {
 	const victim = 1
 	dir := t.TempDir()
-	cmds := abroad(t, dir, hosts, 1, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
+	cmds := abroad(t, dir, hosts[:], 1, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
 	waitRun(t, dir)
 	kill(t, cmds[victim].Process.Pid, syscall.SIGKILL)
 	var said strings.Builder
@@ -124,7 +124,7 @@ func killedAbroad(t *testing.T, hosts [2]host) {
 // leaves its heartbeats unanswered.
 func cutOff(t *testing.T, hosts [2]host) {
 	dir := t.TempDir()
-	cmds := abroad(t, dir, hosts, 1, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
+	cmds := abroad(t, dir, hosts[:], 1, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
 	waitRun(t, dir)
 	in := hosts[1].enter
 	if out, err := exec.Command(in[0], append(in[1:len(in):len(in)], "ip", "link", "set", "wdl0", "down")...).CombinedOutput(); err != nil {
@@ -144,14 +144,14 @@ func cutOff(t *testing.T, hosts [2]host) {
 	}
 }
 
-// abroad starts a training on both hosts.
-func abroad(t *testing.T, dir string, hosts [2]host, each int, flags ...string) (cmds []*exec.Cmd) {
+// abroad starts a training on all hosts, with so many ranks on each.
+func abroad(t *testing.T, dir string, hosts []host, each int, flags ...string) (cmds []*exec.Cmd) {
 	t.Helper()
 	meeting := t.TempDir()
-	for r := range 2 * each {
+	for r := range len(hosts) * each {
 		h := hosts[r/each]
 		cmd := command(t, dir, append([]string{"-encrypt", "train", "--json"}, flags...)...)
-		cmd.Env = append(os.Environ(), fmt.Sprintf("WDLRUN_RANK=%d", r), fmt.Sprintf("WDLRUN_SIZE=%d", 2*each),
+		cmd.Env = append(os.Environ(), fmt.Sprintf("WDLRUN_RANK=%d", r), fmt.Sprintf("WDLRUN_SIZE=%d", len(hosts)*each),
 			fmt.Sprintf("WDLRUN_LOCAL_RANK=%d", r%each), fmt.Sprintf("WDLRUN_LOCAL_SIZE=%d", each),
 			"WDLRUN_JOB="+filepath.Base(meeting), "WDLRUN_RENDEZVOUS="+meeting, "WDLRUN_IP="+h.ip)
 		if h.enter != nil {
@@ -181,24 +181,7 @@ func namespaces(t *testing.T) (hosts [2]host) {
 	}
 	var pids [2]string
 	for i := range hosts {
-		holder := exec.Command("unshare", "-n", "-u", "cat")
-		in, err := holder.StdinPipe() // closed with this process
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := holder.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := holder.Start(); err != nil {
-			t.Skip(err)
-		}
-		t.Cleanup(func() { in.Close(); holder.Wait() })
-		fmt.Fprintln(in)
-		if _, err := out.Read(make([]byte, 1)); err != nil {
-			t.Skipf("this system makes no network namespaces: unshare -n -u: %v", err)
-		}
-		pids[i] = fmt.Sprint(holder.Process.Pid)
+		pids[i] = namespace(t)
 		hosts[i] = host{fmt.Sprintf("10.77.0.%d", i+1), []string{nsenter, "-t", pids[i], "-n", "-u"}}
 	}
 	do("ip", "link", "add", "name", "wdl0", "netns", pids[0], "type", "veth", "peer", "name", "wdl0", "netns", pids[1])
@@ -210,4 +193,28 @@ func namespaces(t *testing.T) (hosts [2]host) {
 		inside("ip", "link", "set", "wdl0", "up")
 	}
 	return hosts
+}
+
+// namespace makes a network namespace with a host name of its own, and returns the id of
+// the process that holds it for the test.
+func namespace(t *testing.T) (pid string) {
+	t.Helper()
+	holder := exec.Command("unshare", "-n", "-u", "cat")
+	in, err := holder.StdinPipe() // closed with this process
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := holder.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.Start(); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { in.Close(); holder.Wait() })
+	fmt.Fprintln(in)
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Skipf("this system makes no network namespaces: unshare -n -u: %v", err)
+	}
+	return fmt.Sprint(holder.Process.Pid)
 }

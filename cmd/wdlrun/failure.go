@@ -71,7 +71,7 @@ func (p *program) purpose(out launcher.Outcome) string {
 	been, _ := wdl.FaultsOnPurpose(out.Status.RunDir) // without a list none has been
 	seen := min(p.faults, len(been))
 	p.faults = len(been)
-	kinds := map[rank.Kind]chaos.Kind{rank.Killed: chaos.Kill, rank.Lost: chaos.Cut, rank.Blamed: chaos.Cut, rank.Silent: chaos.Stop, rank.Stuck: chaos.Stop}
+	kinds := map[rank.Kind]chaos.Kind{rank.Killed: chaos.Kill, rank.Lost: chaos.Cut, rank.Blamed: chaos.Cut, rank.Cut: chaos.Cut, rank.Silent: chaos.Stop, rank.Stuck: chaos.Stop}
 	for _, f := range been[seen:] {
 		if v := out.Verdict; f.Kind == kinds[v.Kind] && (f.Rank == v.Rank || f.Kind == chaos.Cut && f.Peer == v.Rank) {
 			return f.String()

@@ -45,6 +45,7 @@ func (t *Transport) heed(p *peer) {
 			}
 			return
 		}
+		p.heard.Store(time.Now().UnixNano())
 		switch f.kind {
 		case kindAbort:
 			t.end(f.cause)

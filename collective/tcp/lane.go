@@ -26,6 +26,11 @@ type lane struct {
 	// The lane sleeps until one of them moves; mu of the slot guards them.
 	blockedOut, blockedIn bool
 
+	// Guarded by mu too: how often it has fallen asleep, at the last look as well, and at
+	// how many looks one after the other it was in the same sleep.
+	naps, napsSeen uint64
+	still          int
+
 	jobs chan collective.Tag // of an exchange, for lanes that a goroutine serves
 	done chan error          // its outcome; holds one
 }

@@ -53,6 +53,7 @@ type peer struct {
 	rank    int
 	near    bool // on this host
 	control *control
+	heard   atomic.Int64  // when its last control frame came, Unix time in ns
 	left    chan struct{} // closed by its goodbye
 	data    []*link       // by channel, the streams of each one after the other
 	begun   []begun       // by channel; mu of the slot guards it

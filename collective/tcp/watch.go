@@ -90,6 +90,9 @@ func (s *slot) block(lanes []lane, out, in bool) {
 	for k := range lanes {
 		n := &lanes[k]
 		n.blockedOut, n.blockedIn = out && n.out.sending(), in && n.in.receiving()
+		if n.blockedOut || n.blockedIn {
+			n.naps++
+		}
 	}
 	s.mu.Unlock()
 }
@@ -165,6 +168,7 @@ func (t *Transport) watch() {
 		select {
 		case <-tick.C:
 			for i := range t.slots {
+				t.slots[i].look()
 				tag, looks := t.slots[i].stalled()
 				if looks == 1 && tag.Seq > 0 { // else it is no call yet, but what comes before the first
 					t.tell(kindStalled, tag.Append(nil))

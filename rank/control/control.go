@@ -20,8 +20,9 @@
 //	Hello(member)        ──►                       within 10 s of the connection
 //	                     ◄──     Welcome(timeout)  or a refusal
 //	Status               ──►                       heartbeats, from now on
+//	Traffic              ──►                       messages that stand still, and what has begun
 //	                     ◄──     Roster            when all ranks are here
-//	                     ◄──     Order             checkpoint, stop, stacks
+//	                     ◄──     Order             checkpoint, stop, stacks, begun, alive
 //	Report               ──►                       stacks
 //	Failure              ──►                       an error, own or of a link
 //	Done(result)         ──►
@@ -34,7 +35,9 @@
 // Before a verdict every rank is ordered to report its stacks. Reports are heard
 // until the rank leaves, at most 5 s after the group's end.
 // A rank whose stream breaks ends its work: a group without coordinator could
-// not agree on anything.
+// not agree on anything. A coordinator in rank 0 sends an order each second; a rank that
+// has heard nothing for 7 s, in which it ran itself, ends its work too. (A launcher
+// that is stopped stops its ranks.)
 //
 // # Trust and limits
 //
@@ -62,6 +65,8 @@ const (
 	Checkpoint Order = "checkpoint" // write a checkpoint at the next step boundary
 	Stop       Order = "stop"       // write one and end, as if the work were done
 	Stacks     Order = "stacks"     // report the stacks of all goroutines; Session does it
+	begunOrder Order = "begun"      // say which messages have begun, with the next heartbeats; Session does it
+	aliveOrder Order = "alive"      // nothing; it shows a coordinator in rank 0 to be there
 )
 
 // protocol is the version of the messages and their order. Both sides must have
@@ -101,6 +106,16 @@ const (
 	// unanswered before a rank takes it for gone: the coordinator, if it is there, has
 	// by then taken the rank for lost and said so.
 	hostTimeout = rank.SilentAfter + 2*time.Second
+
+	// coordinatorSilence is how long a coordinator in rank 0 may say nothing. A host or a
+	// network that is down is noticed before, and named as such.
+	coordinatorSilence = hostTimeout + time.Second
+
+	// aliveEvery is how often a coordinator shows that it is there.
+	aliveEvery = time.Second
+
+	// beganFor is how long a rank that was asked says what it has begun.
+	beganFor = 2 * time.Second
 
 	// keepaliveTime is how often a connection between hosts is tried when
 	// nothing passes, so that a coordinator's host that vanished is noticed.

@@ -165,6 +165,8 @@ func (s *Server) post(event func(now time.Duration)) {
 func (s *Server) loop() {
 	tick := time.NewTicker(max(min(s.group.Settle()/16, s.group.Timeout()/20), time.Millisecond))
 	defer tick.Stop()
+	show := time.NewTicker(aliveEvery)
+	defer show.Stop()
 	for {
 		select {
 		case event := <-s.events:
@@ -172,6 +174,10 @@ func (s *Server) loop() {
 		case <-tick.C:
 			s.drain()
 			s.act(s.group.Tick(time.Since(s.origin)))
+		case <-show.C:
+			if !s.config.Processes && !s.over() {
+				s.order(aliveOrder)
+			}
 		case <-s.closed:
 			return
 		}
@@ -203,6 +209,8 @@ func (s *Server) act(d rank.Decision) {
 	case rank.Condemn:
 		s.order(Stacks) // taken before the verdict undoes what they show
 		s.end(d.Verdict, &controlpb.ToRank{What: &controlpb.ToRank_Verdict{Verdict: verdictToWire(d.Verdict)}})
+	case rank.Ask:
+		s.order(begunOrder)
 	case rank.Tell:
 		if s.config.Word != nil {
 			s.config.Word(d.Word)

@@ -61,6 +61,10 @@ type Session struct {
 	cancel  context.CancelFunc
 	out     chan *controlpb.FromRank
 	watch   atomic.Pointer[func() rank.Status]
+	links   atomic.Pointer[func(begun bool) rank.Traffic]
+	asked   atomic.Int64 // when this rank was last asked what it has begun, ns since origin
+	heard   atomic.Int64 // when the coordinator was last heard
+	origin  time.Time
 	last    atomic.Pointer[controlpb.Status] // that was asked for; it is not written any more
 	watched chan struct{}
 	orders  chan Order
@@ -102,7 +106,7 @@ func join(ctx context.Context, w rank.World, addr string, opts Options, where wh
 	}
 	w.Coordinator, w.Key = link.addr, link.key
 	s := &Session{
-		world: w, server: server, link: link,
+		world: w, server: server, link: link, origin: time.Now(),
 		out: make(chan *controlpb.FromRank, 16), watched: make(chan struct{}, 1), orders: make(chan Order, 16), welcome: make(chan time.Duration, 1),
 		formed: make(chan struct{}), noted: make(chan struct{}), finished: make(chan struct{}), aborted: make(chan struct{}),
 		leave: make(chan struct{}),
@@ -199,6 +203,10 @@ func (s *Session) Watch(f func() rank.Status) {
 	s.watch.Store(&f)
 	s.Beat()
 }
+
+// WatchLinks has f asked at each heartbeat which messages of this rank stand still and,
+// if begun, which have begun. Like Watch's, f must not wait for anything.
+func (s *Session) WatchLinks(f func(begun bool) rank.Traffic) { s.links.Store(&f) }
 
 // Beat sends a heartbeat now, for a status that must not be lost with this process.
 func (s *Session) Beat() {
@@ -313,14 +321,17 @@ func (s *Session) status() *controlpb.Status {
 
 // send passes messages and heartbeats on until the rank leaves.
 func (s *Session) send() {
-	beat := time.NewTicker(interval(s.timeout, s.world))
+	every := interval(s.timeout, s.world)
+	beat := time.NewTicker(every)
 	defer beat.Stop()
-	for {
-		var m *controlpb.FromRank
+	for last := time.Now(); ; {
+		var m, also *controlpb.FromRank
 		select {
 		case m = <-s.out:
-		case <-beat.C:
-			m = &controlpb.FromRank{What: &controlpb.FromRank_Beat{Beat: s.status()}}
+		case now := <-beat.C:
+			m, also = &controlpb.FromRank{What: &controlpb.FromRank_Beat{Beat: s.status()}}, s.traffic()
+			s.listen(time.Since(last) > every+aliveEvery)
+			last = now
 		case <-s.watched:
 			m = &controlpb.FromRank{What: &controlpb.FromRank_Beat{Beat: s.status()}}
 		case <-s.leave:
@@ -329,10 +340,44 @@ func (s *Session) send() {
 		case <-s.stream.Context().Done():
 			return
 		}
-		if s.stream.Send(m) != nil {
+		if s.stream.Send(m) != nil || also != nil && s.stream.Send(also) != nil {
 			return // receive learns why
 		}
 	}
+}
+
+// traffic is what there is to say about links, nil for nothing.
+func (s *Session) traffic() *controlpb.FromRank {
+	f := s.links.Load()
+	if f == nil {
+		return nil
+	}
+	at := s.asked.Load()
+	asked := at != 0 && time.Since(s.origin)-time.Duration(at) < beganFor
+	t := (*f)(asked)
+	if len(t.Waits) == 0 && !asked {
+		return nil
+	}
+	return &controlpb.FromRank{What: &controlpb.FromRank_Traffic{Traffic: trafficToWire(t)}}
+}
+
+// listen ends this rank where the coordinator, in another rank's process, has not been
+// heard for long. paused says that this process itself did not run for a while, in
+// which what came is not read yet.
+func (s *Session) listen(paused bool) {
+	now := time.Since(s.origin)
+	if paused || s.heard.Load() == 0 {
+		s.heard.Store(int64(now))
+		return
+	}
+	quiet := now - time.Duration(s.heard.Load())
+	if s.world.Launched || s.server != nil || quiet < coordinatorSilence || !closed(s.formed) || closed(s.noted) {
+		return
+	}
+	v := s.gone()
+	v.Cause = fmt.Sprintf("rank 0, which hosts the coordinator, has been silent for %s: it is stopped, or its host is overloaded or unreachable", quiet.Round(100*time.Millisecond))
+	s.end(v)
+	s.cancel() // nothing more is expected of it
 }
 
 // drain sends what is left and closes the rank's side of the stream.
@@ -358,6 +403,7 @@ func (s *Session) receive() {
 			s.broken(err)
 			return
 		}
+		s.heard.Store(int64(time.Since(s.origin)))
 		switch w := m.GetWhat().(type) {
 		case *controlpb.ToRank_Welcome:
 			select {
@@ -418,7 +464,13 @@ func (s *Session) Report(about string, body []byte) {
 }
 
 func (s *Session) order(o Order) {
-	if o == Stacks {
+	switch o {
+	case aliveOrder:
+		return
+	case begunOrder:
+		s.asked.Store(int64(time.Since(s.origin)))
+		return
+	case Stacks:
 		body := make([]byte, maxStacks)
 		s.Report(string(o), body[:runtime.Stack(body, true)])
 		return

@@ -177,6 +177,9 @@ func (s *Server) hear(r int, m *controlpb.FromRank, box *outbox) error {
 				s.host.Status(r, st)
 			}
 		})
+	case *controlpb.FromRank_Traffic:
+		t := trafficFromWire(w.Traffic)
+		s.post(func(now time.Duration) { s.group.Traffic(now, r, t) })
 	case *controlpb.FromRank_Failure:
 		cause, blamed, st := cut(w.Failure.GetCause(), maxCause), int(w.Failure.GetBlamed()), statusFromWire(w.Failure.GetStatus())
 		s.post(func(now time.Duration) { s.act(s.group.Fail(now, r, cause, blamed, st)) })

@@ -34,6 +34,27 @@ func statusFromWire(s *controlpb.Status) rank.Status {
 	}
 }
 
+func trafficToWire(t rank.Traffic) *controlpb.Traffic {
+	w := &controlpb.Traffic{}
+	for _, x := range t.Waits[:min(len(t.Waits), rank.MaxWaits)] {
+		w.Waits = append(w.Waits, &controlpb.Wait{Peer: int64(x.Peer), Channel: int64(x.Channel), Sends: x.Sends, Message: x.Message, ForNs: int64(x.For), Small: x.Small})
+	}
+	for _, x := range t.Begun[:min(len(t.Begun), rank.MaxBegun)] {
+		w.Begun = append(w.Begun, &controlpb.Begun{Peer: int64(x.Peer), Channel: int64(x.Channel), Sent: x.Sent, Received: x.Received})
+	}
+	return w
+}
+
+func trafficFromWire(w *controlpb.Traffic) (t rank.Traffic) {
+	for _, x := range w.GetWaits()[:min(len(w.GetWaits()), rank.MaxWaits)] {
+		t.Waits = append(t.Waits, rank.Wait{Peer: int(x.GetPeer()), Channel: int(x.GetChannel()), Sends: x.GetSends(), Message: x.GetMessage(), For: time.Duration(x.GetForNs()), Small: x.GetSmall()})
+	}
+	for _, x := range w.GetBegun()[:min(len(w.GetBegun()), rank.MaxBegun)] {
+		t.Begun = append(t.Begun, rank.Begun{Peer: int(x.GetPeer()), Channel: int(x.GetChannel()), Sent: x.GetSent(), Received: x.GetReceived()})
+	}
+	return t
+}
+
 func memberToWire(m rank.Member) *controlpb.Member {
 	return &controlpb.Member{
 		Rank: int64(m.Rank), Size: int64(m.Size), Generation: int64(m.Generation),

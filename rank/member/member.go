@@ -90,6 +90,9 @@ func (m *Member) enter(ctx context.Context) error {
 		return err
 	}
 	m.left = false
+	if links, ok := m.links.(*tcp.Transport); ok {
+		m.Session.WatchLinks(traffic(links))
+	}
 	go heed(m.Session, m.Comm, m.closed)
 	return nil
 }

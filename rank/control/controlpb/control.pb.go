@@ -34,6 +34,7 @@ type FromRank struct {
 	//	*FromRank_Failure
 	//	*FromRank_Done
 	//	*FromRank_Report
+	//	*FromRank_Traffic
 	What          isFromRank_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -121,6 +122,15 @@ func (x *FromRank) GetReport() *Report {
 	return nil
 }
 
+func (x *FromRank) GetTraffic() *Traffic {
+	if x != nil {
+		if x, ok := x.What.(*FromRank_Traffic); ok {
+			return x.Traffic
+		}
+	}
+	return nil
+}
+
 type isFromRank_What interface {
 	isFromRank_What()
 }
@@ -145,6 +155,10 @@ type FromRank_Report struct {
 	Report *Report `protobuf:"bytes,5,opt,name=report,proto3,oneof"`
 }
 
+type FromRank_Traffic struct {
+	Traffic *Traffic `protobuf:"bytes,6,opt,name=traffic,proto3,oneof"`
+}
+
 func (*FromRank_Hello) isFromRank_What() {}
 
 func (*FromRank_Beat) isFromRank_What() {}
@@ -154,6 +168,8 @@ func (*FromRank_Failure) isFromRank_What() {}
 func (*FromRank_Done) isFromRank_What() {}
 
 func (*FromRank_Report) isFromRank_What() {}
+
+func (*FromRank_Traffic) isFromRank_What() {}
 
 type ToRank struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -587,6 +603,214 @@ func (x *Status) GetSpan() int64 {
 	return 0
 }
 
+// Traffic follows a heartbeat of a rank on whose links something stands still, or that
+// was asked.
+type Traffic struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Waits         []*Wait                `protobuf:"bytes,1,rep,name=waits,proto3" json:"waits,omitempty"`
+	Begun         []*Begun               `protobuf:"bytes,2,rep,name=begun,proto3" json:"begun,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Traffic) Reset() {
+	*x = Traffic{}
+	mi := &file_control_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Traffic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Traffic) ProtoMessage() {}
+
+func (x *Traffic) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Traffic.ProtoReflect.Descriptor instead.
+func (*Traffic) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Traffic) GetWaits() []*Wait {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+func (x *Traffic) GetBegun() []*Begun {
+	if x != nil {
+		return x.Begun
+	}
+	return nil
+}
+
+// Wait is a message that stands still.
+type Wait struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Peer          int64                  `protobuf:"varint,1,opt,name=peer,proto3" json:"peer,omitempty"`
+	Channel       int64                  `protobuf:"varint,2,opt,name=channel,proto3" json:"channel,omitempty"`
+	Sends         bool                   `protobuf:"varint,3,opt,name=sends,proto3" json:"sends,omitempty"`     // else it receives
+	Message       uint64                 `protobuf:"varint,4,opt,name=message,proto3" json:"message,omitempty"` // number on the link, channel and direction
+	ForNs         int64                  `protobuf:"varint,5,opt,name=for_ns,json=forNs,proto3" json:"for_ns,omitempty"`
+	Small         bool                   `protobuf:"varint,6,opt,name=small,proto3" json:"small,omitempty"` // meanwhile a small message came from the peer
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Wait) Reset() {
+	*x = Wait{}
+	mi := &file_control_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Wait) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Wait) ProtoMessage() {}
+
+func (x *Wait) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Wait.ProtoReflect.Descriptor instead.
+func (*Wait) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Wait) GetPeer() int64 {
+	if x != nil {
+		return x.Peer
+	}
+	return 0
+}
+
+func (x *Wait) GetChannel() int64 {
+	if x != nil {
+		return x.Channel
+	}
+	return 0
+}
+
+func (x *Wait) GetSends() bool {
+	if x != nil {
+		return x.Sends
+	}
+	return false
+}
+
+func (x *Wait) GetMessage() uint64 {
+	if x != nil {
+		return x.Message
+	}
+	return 0
+}
+
+func (x *Wait) GetForNs() int64 {
+	if x != nil {
+		return x.ForNs
+	}
+	return 0
+}
+
+func (x *Wait) GetSmall() bool {
+	if x != nil {
+		return x.Small
+	}
+	return false
+}
+
+// Begun counts messages between the rank and a peer.
+type Begun struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Peer          int64                  `protobuf:"varint,1,opt,name=peer,proto3" json:"peer,omitempty"`
+	Channel       int64                  `protobuf:"varint,2,opt,name=channel,proto3" json:"channel,omitempty"`
+	Sent          uint64                 `protobuf:"varint,3,opt,name=sent,proto3" json:"sent,omitempty"`
+	Received      uint64                 `protobuf:"varint,4,opt,name=received,proto3" json:"received,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Begun) Reset() {
+	*x = Begun{}
+	mi := &file_control_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Begun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Begun) ProtoMessage() {}
+
+func (x *Begun) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Begun.ProtoReflect.Descriptor instead.
+func (*Begun) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Begun) GetPeer() int64 {
+	if x != nil {
+		return x.Peer
+	}
+	return 0
+}
+
+func (x *Begun) GetChannel() int64 {
+	if x != nil {
+		return x.Channel
+	}
+	return 0
+}
+
+func (x *Begun) GetSent() uint64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+func (x *Begun) GetReceived() uint64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
 // Failure is an error of the rank, or of the link to the rank it blames.
 type Failure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -599,7 +823,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_control_proto_msgTypes[5]
+	mi := &file_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -611,7 +835,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[5]
+	mi := &file_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -624,7 +848,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{5}
+	return file_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Failure) GetCause() string {
@@ -658,7 +882,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_control_proto_msgTypes[6]
+	mi := &file_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -670,7 +894,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[6]
+	mi := &file_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -683,7 +907,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{6}
+	return file_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Done) GetResult() []byte {
@@ -704,7 +928,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_control_proto_msgTypes[7]
+	mi := &file_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +940,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[7]
+	mi := &file_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +953,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{7}
+	return file_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Report) GetOrder() string {
@@ -756,7 +980,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_control_proto_msgTypes[8]
+	mi := &file_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -768,7 +992,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[8]
+	mi := &file_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -781,7 +1005,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{8}
+	return file_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Welcome) GetTimeoutNs() int64 {
@@ -801,7 +1025,7 @@ type Roster struct {
 
 func (x *Roster) Reset() {
 	*x = Roster{}
-	mi := &file_control_proto_msgTypes[9]
+	mi := &file_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -813,7 +1037,7 @@ func (x *Roster) String() string {
 func (*Roster) ProtoMessage() {}
 
 func (x *Roster) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[9]
+	mi := &file_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -826,7 +1050,7 @@ func (x *Roster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Roster.ProtoReflect.Descriptor instead.
 func (*Roster) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{9}
+	return file_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Roster) GetMembers() []*Member {
@@ -845,7 +1069,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_control_proto_msgTypes[10]
+	mi := &file_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -857,7 +1081,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[10]
+	mi := &file_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -870,7 +1094,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{10}
+	return file_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Order) GetKind() string {
@@ -889,7 +1113,7 @@ type Noted struct {
 
 func (x *Noted) Reset() {
 	*x = Noted{}
-	mi := &file_control_proto_msgTypes[11]
+	mi := &file_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -901,7 +1125,7 @@ func (x *Noted) String() string {
 func (*Noted) ProtoMessage() {}
 
 func (x *Noted) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[11]
+	mi := &file_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -914,7 +1138,7 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noted.ProtoReflect.Descriptor instead.
 func (*Noted) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{11}
+	return file_control_proto_rawDescGZIP(), []int{14}
 }
 
 // Verdict ends the group.
@@ -941,7 +1165,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_control_proto_msgTypes[12]
+	mi := &file_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -953,7 +1177,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[12]
+	mi := &file_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -966,7 +1190,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{12}
+	return file_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Verdict) GetKind() string {
@@ -1083,7 +1307,7 @@ type Finished struct {
 
 func (x *Finished) Reset() {
 	*x = Finished{}
-	mi := &file_control_proto_msgTypes[13]
+	mi := &file_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1319,7 @@ func (x *Finished) String() string {
 func (*Finished) ProtoMessage() {}
 
 func (x *Finished) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[13]
+	mi := &file_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,20 +1332,21 @@ func (x *Finished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finished.ProtoReflect.Descriptor instead.
 func (*Finished) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{13}
+	return file_control_proto_rawDescGZIP(), []int{16}
 }
 
 var File_control_proto protoreflect.FileDescriptor
 
 const file_control_proto_rawDesc = "" +
 	"\n" +
-	"\rcontrol.proto\x12\x11wdlrun.control.v1\"\x91\x02\n" +
+	"\rcontrol.proto\x12\x11wdlrun.control.v1\"\xc9\x02\n" +
 	"\bFromRank\x120\n" +
 	"\x05hello\x18\x01 \x01(\v2\x18.wdlrun.control.v1.HelloH\x00R\x05hello\x12/\n" +
 	"\x04beat\x18\x02 \x01(\v2\x19.wdlrun.control.v1.StatusH\x00R\x04beat\x126\n" +
 	"\afailure\x18\x03 \x01(\v2\x1a.wdlrun.control.v1.FailureH\x00R\afailure\x12-\n" +
 	"\x04done\x18\x04 \x01(\v2\x17.wdlrun.control.v1.DoneH\x00R\x04done\x123\n" +
-	"\x06report\x18\x05 \x01(\v2\x19.wdlrun.control.v1.ReportH\x00R\x06reportB\x06\n" +
+	"\x06report\x18\x05 \x01(\v2\x19.wdlrun.control.v1.ReportH\x00R\x06report\x126\n" +
+	"\atraffic\x18\x06 \x01(\v2\x1a.wdlrun.control.v1.TrafficH\x00R\atrafficB\x06\n" +
 	"\x04what\"\xd4\x02\n" +
 	"\x06ToRank\x126\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1a.wdlrun.control.v1.WelcomeH\x00R\awelcome\x123\n" +
@@ -1158,7 +1383,22 @@ const file_control_proto_rawDesc = "" +
 	" \x01(\x01R\x10samplesPerSecond\x12\x12\n" +
 	"\x04loss\x18\v \x01(\x01R\x04loss\x12\x17\n" +
 	"\arun_dir\x18\f \x01(\tR\x06runDir\x12\x12\n" +
-	"\x04span\x18\r \x01(\x03R\x04span\"j\n" +
+	"\x04span\x18\r \x01(\x03R\x04span\"h\n" +
+	"\aTraffic\x12-\n" +
+	"\x05waits\x18\x01 \x03(\v2\x17.wdlrun.control.v1.WaitR\x05waits\x12.\n" +
+	"\x05begun\x18\x02 \x03(\v2\x18.wdlrun.control.v1.BegunR\x05begun\"\x91\x01\n" +
+	"\x04Wait\x12\x12\n" +
+	"\x04peer\x18\x01 \x01(\x03R\x04peer\x12\x18\n" +
+	"\achannel\x18\x02 \x01(\x03R\achannel\x12\x14\n" +
+	"\x05sends\x18\x03 \x01(\bR\x05sends\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\x04R\amessage\x12\x15\n" +
+	"\x06for_ns\x18\x05 \x01(\x03R\x05forNs\x12\x14\n" +
+	"\x05small\x18\x06 \x01(\bR\x05small\"e\n" +
+	"\x05Begun\x12\x12\n" +
+	"\x04peer\x18\x01 \x01(\x03R\x04peer\x12\x18\n" +
+	"\achannel\x18\x02 \x01(\x03R\achannel\x12\x12\n" +
+	"\x04sent\x18\x03 \x01(\x04R\x04sent\x12\x1a\n" +
+	"\breceived\x18\x04 \x01(\x04R\breceived\"j\n" +
 	"\aFailure\x12\x14\n" +
 	"\x05cause\x18\x01 \x01(\tR\x05cause\x12\x16\n" +
 	"\x06blamed\x18\x02 \x01(\x03R\x06blamed\x121\n" +
@@ -1210,45 +1450,51 @@ func file_control_proto_rawDescGZIP() []byte {
 	return file_control_proto_rawDescData
 }
 
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_control_proto_goTypes = []any{
 	(*FromRank)(nil), // 0: wdlrun.control.v1.FromRank
 	(*ToRank)(nil),   // 1: wdlrun.control.v1.ToRank
 	(*Hello)(nil),    // 2: wdlrun.control.v1.Hello
 	(*Member)(nil),   // 3: wdlrun.control.v1.Member
 	(*Status)(nil),   // 4: wdlrun.control.v1.Status
-	(*Failure)(nil),  // 5: wdlrun.control.v1.Failure
-	(*Done)(nil),     // 6: wdlrun.control.v1.Done
-	(*Report)(nil),   // 7: wdlrun.control.v1.Report
-	(*Welcome)(nil),  // 8: wdlrun.control.v1.Welcome
-	(*Roster)(nil),   // 9: wdlrun.control.v1.Roster
-	(*Order)(nil),    // 10: wdlrun.control.v1.Order
-	(*Noted)(nil),    // 11: wdlrun.control.v1.Noted
-	(*Verdict)(nil),  // 12: wdlrun.control.v1.Verdict
-	(*Finished)(nil), // 13: wdlrun.control.v1.Finished
+	(*Traffic)(nil),  // 5: wdlrun.control.v1.Traffic
+	(*Wait)(nil),     // 6: wdlrun.control.v1.Wait
+	(*Begun)(nil),    // 7: wdlrun.control.v1.Begun
+	(*Failure)(nil),  // 8: wdlrun.control.v1.Failure
+	(*Done)(nil),     // 9: wdlrun.control.v1.Done
+	(*Report)(nil),   // 10: wdlrun.control.v1.Report
+	(*Welcome)(nil),  // 11: wdlrun.control.v1.Welcome
+	(*Roster)(nil),   // 12: wdlrun.control.v1.Roster
+	(*Order)(nil),    // 13: wdlrun.control.v1.Order
+	(*Noted)(nil),    // 14: wdlrun.control.v1.Noted
+	(*Verdict)(nil),  // 15: wdlrun.control.v1.Verdict
+	(*Finished)(nil), // 16: wdlrun.control.v1.Finished
 }
 var file_control_proto_depIdxs = []int32{
 	2,  // 0: wdlrun.control.v1.FromRank.hello:type_name -> wdlrun.control.v1.Hello
 	4,  // 1: wdlrun.control.v1.FromRank.beat:type_name -> wdlrun.control.v1.Status
-	5,  // 2: wdlrun.control.v1.FromRank.failure:type_name -> wdlrun.control.v1.Failure
-	6,  // 3: wdlrun.control.v1.FromRank.done:type_name -> wdlrun.control.v1.Done
-	7,  // 4: wdlrun.control.v1.FromRank.report:type_name -> wdlrun.control.v1.Report
-	8,  // 5: wdlrun.control.v1.ToRank.welcome:type_name -> wdlrun.control.v1.Welcome
-	9,  // 6: wdlrun.control.v1.ToRank.formed:type_name -> wdlrun.control.v1.Roster
-	10, // 7: wdlrun.control.v1.ToRank.order:type_name -> wdlrun.control.v1.Order
-	11, // 8: wdlrun.control.v1.ToRank.noted:type_name -> wdlrun.control.v1.Noted
-	12, // 9: wdlrun.control.v1.ToRank.verdict:type_name -> wdlrun.control.v1.Verdict
-	13, // 10: wdlrun.control.v1.ToRank.finished:type_name -> wdlrun.control.v1.Finished
-	3,  // 11: wdlrun.control.v1.Hello.member:type_name -> wdlrun.control.v1.Member
-	4,  // 12: wdlrun.control.v1.Failure.status:type_name -> wdlrun.control.v1.Status
-	3,  // 13: wdlrun.control.v1.Roster.members:type_name -> wdlrun.control.v1.Member
-	0,  // 14: wdlrun.control.v1.Control.Attend:input_type -> wdlrun.control.v1.FromRank
-	1,  // 15: wdlrun.control.v1.Control.Attend:output_type -> wdlrun.control.v1.ToRank
-	15, // [15:16] is the sub-list for method output_type
-	14, // [14:15] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	8,  // 2: wdlrun.control.v1.FromRank.failure:type_name -> wdlrun.control.v1.Failure
+	9,  // 3: wdlrun.control.v1.FromRank.done:type_name -> wdlrun.control.v1.Done
+	10, // 4: wdlrun.control.v1.FromRank.report:type_name -> wdlrun.control.v1.Report
+	5,  // 5: wdlrun.control.v1.FromRank.traffic:type_name -> wdlrun.control.v1.Traffic
+	11, // 6: wdlrun.control.v1.ToRank.welcome:type_name -> wdlrun.control.v1.Welcome
+	12, // 7: wdlrun.control.v1.ToRank.formed:type_name -> wdlrun.control.v1.Roster
+	13, // 8: wdlrun.control.v1.ToRank.order:type_name -> wdlrun.control.v1.Order
+	14, // 9: wdlrun.control.v1.ToRank.noted:type_name -> wdlrun.control.v1.Noted
+	15, // 10: wdlrun.control.v1.ToRank.verdict:type_name -> wdlrun.control.v1.Verdict
+	16, // 11: wdlrun.control.v1.ToRank.finished:type_name -> wdlrun.control.v1.Finished
+	3,  // 12: wdlrun.control.v1.Hello.member:type_name -> wdlrun.control.v1.Member
+	6,  // 13: wdlrun.control.v1.Traffic.waits:type_name -> wdlrun.control.v1.Wait
+	7,  // 14: wdlrun.control.v1.Traffic.begun:type_name -> wdlrun.control.v1.Begun
+	4,  // 15: wdlrun.control.v1.Failure.status:type_name -> wdlrun.control.v1.Status
+	3,  // 16: wdlrun.control.v1.Roster.members:type_name -> wdlrun.control.v1.Member
+	0,  // 17: wdlrun.control.v1.Control.Attend:input_type -> wdlrun.control.v1.FromRank
+	1,  // 18: wdlrun.control.v1.Control.Attend:output_type -> wdlrun.control.v1.ToRank
+	18, // [18:19] is the sub-list for method output_type
+	17, // [17:18] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
@@ -1262,6 +1508,7 @@ func file_control_proto_init() {
 		(*FromRank_Failure)(nil),
 		(*FromRank_Done)(nil),
 		(*FromRank_Report)(nil),
+		(*FromRank_Traffic)(nil),
 	}
 	file_control_proto_msgTypes[1].OneofWrappers = []any{
 		(*ToRank_Welcome)(nil),
@@ -1277,7 +1524,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

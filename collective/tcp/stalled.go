@@ -1,0 +1,91 @@
+package tcp
+
+import (
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+)
+
+// look takes note of the lanes that are in the same sleep as at the last look.
+func (s *slot) look() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, lanes := range [2][]lane{s.lanes, s.posts} {
+		for k := range lanes {
+			n := &lanes[k]
+			if s.waiting && (n.blockedOut || n.blockedIn) && n.naps == n.napsSeen {
+				n.still++
+			} else {
+				n.still = 0
+			}
+			n.napsSeen = n.naps
+		}
+	}
+}
+
+// leastStill is at how many looks a lane is asleep before its messages stand still: a
+// second.
+const leastStill = 4
+
+// Stalled returns the messages from and to other hosts on which nothing has moved for a
+// second or longer. It never waits for an exchange.
+func (t *Transport) Stalled() (all []collective.Stalled) {
+	for c := range t.slots {
+		s := &t.slots[c]
+		s.mu.Lock()
+		for _, lanes := range [2][]lane{s.lanes, s.posts} {
+			for k := range lanes {
+				n := &lanes[k]
+				if !s.waiting || n.still < leastStill {
+					continue
+				}
+				if n.blockedOut {
+					all = t.stalled(all, n.out.peer, c, true, n.still)
+				}
+				if n.blockedIn {
+					all = t.stalled(all, n.in.peer, c, false, n.still)
+				}
+			}
+		}
+		s.mu.Unlock()
+	}
+	return all
+}
+
+// stalled appends one message, unless it stays on this host. The caller holds mu of the
+// channel's slot.
+func (t *Transport) stalled(all []collective.Stalled, p *peer, channel int, sends bool, still int) []collective.Stalled {
+	if p.near {
+		return all
+	}
+	x := collective.Stalled{Peer: p.rank, Channel: channel, Sends: sends, Message: p.begun[channel].awaits, For: time.Duration(still) * stallTime}
+	if sends {
+		x.Message = p.begun[channel].sends
+	}
+	// Peers that stand still as well send control frames now and then.
+	x.Small = time.Since(time.Unix(0, p.heard.Load())) < x.For-stallTime
+	return append(all, x)
+}
+
+// Begun returns how many messages this rank has begun to send to and to await from its
+// peers on other hosts. One that is moving right now does not count yet.
+func (t *Transport) Begun() (all []collective.Begun) {
+	for c := range t.slots {
+		s := &t.slots[c]
+		s.mu.Lock()
+		moving := uint64(0)
+		if s.waiting && !s.blocked() {
+			moving = 1
+		}
+		for _, p := range t.peers {
+			if p == nil || p.near {
+				continue
+			}
+			if b := p.begun[c]; b.sends > moving || b.awaits > moving {
+				all = append(all, collective.Begun{Peer: p.rank, Channel: c, Sent: b.sends - min(moving, b.sends), Received: b.awaits - min(moving, b.awaits)})
+			}
+		}
+		s.mu.Unlock()
+	}
+	return all
+}

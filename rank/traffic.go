@@ -1,0 +1,114 @@
+package rank
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Traffic is what a rank says about its links to other hosts, with the heartbeats in
+// which there is something to say.
+type Traffic struct {
+	Waits []Wait  // on which nothing has moved for a while
+	Begun []Begun // after an Ask, by peer and channel
+}
+
+// Wait is a message that stands still.
+type Wait struct {
+	Peer    int           // the other side
+	Channel int           // of the group's collectives
+	Sends   bool          // the rank sends it; else it receives it
+	Message uint64        // its number on the link, channel and direction, from 1
+	For     time.Duration // nothing has moved
+	Small   bool          // meanwhile a small message came from the peer
+}
+
+// Begun counts the messages between two ranks on one channel. A message counts when
+// the system has all of it, or when it stands still.
+type Begun struct {
+	Peer, Channel  int
+	Sent, Received uint64
+}
+
+const (
+	// MaxWaits and MaxBegun bound what a rank says.
+	MaxWaits = 64
+	MaxBegun = 4096
+
+	// cutAfter is how long a message stands still before its link counts as broken:
+	// several retransmissions of TCP at any round trip below half a second.
+	cutAfter = 3 * time.Second
+	// askEvery is how often the ranks are asked, while a message stands still.
+	askEvery = 500 * time.Millisecond
+	// freshTraffic is how old an answer may be.
+	freshTraffic = 1500 * time.Millisecond
+)
+
+// Traffic takes what a rank says about its links.
+func (g *Group) Traffic(now time.Duration, rank int, t Traffic) {
+	g.wake(now)
+	if s := g.seat(rank); s != nil && s.joined {
+		s.traffic, s.trafficAt = t, now
+	}
+}
+
+// links looks for a link between two ranks that is broken while both reach the
+// coordinator. A rank that computes, or waits for a third one, has not begun the
+// message that its peer waits for, and is not meant. Where one stands still, all ranks
+// are asked what they have begun.
+func (g *Group) links(now time.Duration) Decision {
+	ask := false
+	for i := range g.seats {
+		a := &g.seats[i]
+		if !a.active() || now-a.trafficAt > freshTraffic {
+			continue
+		}
+		for _, w := range a.traffic.Waits {
+			b := g.seat(w.Peer)
+			if b == nil || b == a || !b.active() || b.member.Host == a.member.Host {
+				continue
+			}
+			if w.For >= cutAfter && b.begun(i, w) && now-b.trafficAt <= freshTraffic {
+				return g.condemn(g.cut(i, w))
+			}
+			ask = true
+		}
+	}
+	if ask && (g.askedAt == 0 || now-g.askedAt >= askEvery) {
+		g.askedAt = now
+		return Decision{Act: Ask}
+	}
+	return Decision{}
+}
+
+// begun reports whether this rank has begun the message that peer waits for.
+func (s *seat) begun(peer int, w Wait) bool {
+	i := slices.IndexFunc(s.traffic.Begun, func(b Begun) bool { return b.Peer == peer && b.Channel == w.Channel })
+	switch {
+	case i < 0:
+		return false
+	case w.Sends:
+		return s.traffic.Begun[i].Received >= w.Message
+	}
+	return s.traffic.Begun[i].Sent >= w.Message
+}
+
+// cut is the verdict on a broken link.
+func (g *Group) cut(rank int, w Wait) *Verdict {
+	lo, hi := min(rank, w.Peer), max(rank, w.Peer)
+	a, b := &g.seats[lo], &g.seats[hi]
+	does := "from"
+	if w.Sends {
+		does = "to"
+	}
+	text := fmt.Sprintf("ranks %d and %d no longer reach each other (host %s ↔ host %s); both answer the coordinator; nothing has moved %s rank %d at rank %d for %s",
+		lo, hi, a.member.Host, b.member.Host, does, w.Peer, rank, w.For.Round(100*time.Millisecond))
+	small := func(of, peer int) bool {
+		return slices.ContainsFunc(g.seats[of].traffic.Waits, func(w Wait) bool { return w.Peer == peer && w.Small })
+	}
+	if small(lo, hi) || small(hi, lo) {
+		text += "; small messages pass and large ones do not: does a device on the way drop packets of the MTU's size?"
+	}
+	s := &g.seats[rank]
+	return &Verdict{Kind: Cut, Rank: -1, Phase: s.status.Phase, Step: s.status.Step, Quiet: w.For, Cause: text}
+}
