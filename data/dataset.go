@@ -102,7 +102,7 @@ func (d *Dataset) open(s schema.Schema, first []string) error {
 	h := xxh3.New()
 	for _, f := range d.set.Files {
 		fmt.Fprintf(h, "%q %d;", filepath.Base(f.Name), f.Bytes)
-		d.stream = d.stream || f.Packing != nil || f.Groups != nil
+		d.stream = d.stream || f.Onwards()
 	}
 	fmt.Fprintf(h, "%q", first)
 	d.digest = h.Sum64()

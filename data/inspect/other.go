@@ -24,7 +24,7 @@ func For(s schema.Source, files []string) (schema.Source, error) {
 			return s, err
 		}
 	}
-	s.Format, s.Delimiter, s.Header, s.Fields, s.Comment = own.Format, own.Delimiter, own.Header, own.Fields, own.Comment
+	s.Format, s.Delimiter, s.Header, s.Fields, s.Comment, s.Multiline = own.Format, own.Delimiter, own.Header, own.Fields, own.Comment, own.Multiline
 	return s, nil
 }
 

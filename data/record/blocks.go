@@ -23,14 +23,18 @@ func blockBytes(size int64) int64 {
 	return min(max(b, leastBlock), largeBlock)
 }
 
-// cut returns the blocks of the files in their order. A packed file, which is
-// read from its beginning only, is one block; those of a table are its row
-// groups.
+// cut returns the blocks of the files in their order. A file that can only be read from
+// its beginning, packed or with line breaks in quotes, is one block; those of a table are
+// its row groups.
 func cut(files []File) []Block {
 	var blocks []Block
 	for i, f := range files {
 		if f.Packing != nil {
 			blocks = append(blocks, Block{int32(i), 0, unknownSize})
+			continue
+		}
+		if f.onwards {
+			blocks = append(blocks, Block{int32(i), 0, f.size})
 			continue
 		}
 		if f.Log != nil {
@@ -57,7 +61,7 @@ func cut(files []File) []Block {
 // countBlocks is the number of blocks that cut gives, in any size of file.
 func countBlocks(files []File) (n int64) {
 	for _, f := range files {
-		if f.Packing != nil {
+		if f.Packing != nil || f.onwards {
 			n++
 			continue
 		}

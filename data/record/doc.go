@@ -16,9 +16,9 @@
 //	csv, tsv          a line; fields are cut at a delimiter. Spaces and tabs
 //	                  around a field are dropped. In csv a field may stand in
 //	                  double quotes and may then hold delimiters and doubled
-//	                  quotes, but no line break. In tsv quotes are ordinary
-//	                  bytes. The header and lines that start with the comment
-//	                  mark are no records.
+//	                  quotes, and line breaks with Source.Multiline. In tsv
+//	                  quotes are ordinary bytes. The header and lines that start
+//	                  with the comment mark are no records.
 //	criteo            tsv with the fields label, I1 … I13, C1 … C26
 //	tfrecord          a tf.Example in TFRecord frames; fields are its features
 //	jsonl             a line: a JSON object; fields are its members, values or lists of

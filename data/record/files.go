@@ -44,6 +44,7 @@ type File struct {
 	body    int64          // offset of the first record behind mark and header
 	header  []byte         // the line that names the fields, nil if there is none
 	unread  []table.Unread // columns that no reader can read
+	onwards bool           // records can only be told apart from the beginning on
 	told    bool           // the records that were looked at for names of fields are all there are
 
 	remote *remote.Object // in an object store or on a web server

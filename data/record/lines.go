@@ -13,13 +13,17 @@ const MostLine = 1 << 20 // bytes of the longest line
 var ErrLongLine = errors.New("a line is longer than 1 MiB; is this a text file with one record per line?")
 
 // lines reads the lines that begin in a range of a file.
-type lines struct{ buffer }
+type lines struct {
+	buffer
+	quotes *quotes // nil: quotes do not matter
+}
 
 // start makes l read the lines that begin in [lo, hi) of a file. Unless lo is
 // known to be the beginning of a line, the rest of the line it lies in, which
 // belongs to an earlier range, is skipped.
 func (l *lines) start(src io.ReaderAt, size, lo, hi int64, atLine bool) error {
 	l.seek(src, size, lo, hi)
+	l.quotes.reset()
 	if atLine || lo == 0 {
 		return nil
 	}
@@ -42,18 +46,25 @@ func (l *lines) next() (line []byte, at int64, err error) {
 }
 
 func (l *lines) cut() ([]byte, int64, error) {
-	seen := 0 // bytes of buf[r:w] known to hold no line feed
+	seen := 0 // bytes of buf[r:w] known to hold no end of the line
 	for {
 		if i := bytes.IndexByte(l.buf[l.r+seen:l.w], '\n'); i >= 0 {
-			return l.take(seen+i, 1)
-		}
-		if seen = l.w - l.r; seen > MostLine {
-			return nil, l.off, ErrLongLine
-		}
-		if l.off+int64(seen) >= l.size {
-			if seen == 0 {
-				return nil, 0, io.EOF
+			if l.quotes == nil || !l.quotes.open(l.buf[l.r:l.r+seen+i]) {
+				return l.take(seen+i, 1)
 			}
+			seen += i + 1
+			continue
+		}
+		seen = l.w - l.r
+		ends := l.off+int64(seen) >= l.size
+		switch {
+		case (ends || seen > MostLine) && l.quotes.isOpen() && l.quotes.open(l.buf[l.r:l.w]):
+			return l.take(l.quotes.first, 1) // nothing closes the quote: only its line is bad
+		case seen > MostLine:
+			return nil, l.off, ErrLongLine
+		case ends && seen == 0:
+			return nil, 0, io.EOF
+		case ends:
 			return l.take(seen, 0)
 		}
 		if err := l.fill(); err != nil {
@@ -69,6 +80,7 @@ func (l *lines) take(n, end int) ([]byte, int64, error) {
 		return nil, at, ErrLongLine
 	}
 	l.skip(n + end)
+	l.quotes.reset()
 	if n > 0 && line[n-1] == '\r' {
 		line = line[:n-1]
 	}

@@ -126,6 +126,10 @@ func (r *TableRecords) Close() error {
 	return nil
 }
 
+// Onwards reports whether a file can only be read from its beginning, or that of a row
+// group.
+func (f *File) Onwards() bool { return f.Packing != nil || f.Groups != nil || f.onwards }
+
 // IsTable tells whether files of a format have columns.
 func IsTable(f Format) bool {
 	_, ok := f.(parquetFormat)

@@ -10,17 +10,18 @@ import (
 
 // Delimited is csv and tsv.
 type Delimited struct {
-	Delim   byte
-	quotes  bool // fields may stand in double quotes
-	comment []byte
-	header  bool     // the first line of each file names the fields
-	names   []string // of the fields, where there is no header
-	plain   []byte   // quoted fields without their quotes
+	Delim     byte
+	quotes    bool // fields may stand in double quotes
+	comment   []byte
+	header    bool     // the first line of each file names the fields
+	names     []string // of the fields, where there is no header
+	multiline bool     // quoted fields may hold line breaks
+	plain     []byte   // quoted fields without their quotes
 }
 
 // NewDelimited is that of a valid source.
 func NewDelimited(s schema.Source) *Delimited {
-	d := &Delimited{Delim: ',', quotes: true, comment: []byte(s.Comment), header: s.Header, names: s.Fields}
+	d := &Delimited{Delim: ',', quotes: true, comment: []byte(s.Comment), header: s.Header, names: s.Fields, multiline: s.Multiline}
 	if s.Format == "tsv" || s.Format == "criteo" {
 		d.Delim, d.quotes = '\t', false
 	}
@@ -93,7 +94,7 @@ func (d *Delimited) splitQuoted(line []byte, dst [][]byte) ([][]byte, *Flaw) {
 			n, ok := d.unquote(line)
 			if !ok {
 				return dst, &Flaw{Field: len(dst), Value: string(CutLong(line)),
-					Want: "the quote that opens the field is not closed on its line (a record is one line: write a blank for a line break)"}
+					Want: d.unclosed()}
 			}
 			field, line = d.plain[len(d.plain)-n.plain:], line[n.line:]
 			for len(line) > 0 && line[0] != d.Delim && (line[0] == ' ' || line[0] == '\t') {
@@ -116,6 +117,14 @@ func (d *Delimited) splitQuoted(line []byte, dst [][]byte) ([][]byte, *Flaw) {
 		}
 		line = line[1:]
 	}
+}
+
+// unclosed says what is wrong with a quote that nothing closes.
+func (d *Delimited) unclosed() string {
+	if d.multiline {
+		return "the quote that opens the field is not closed within 1 MiB or the file; write a quote inside a quoted field twice"
+	}
+	return "the quote that opens the field is not closed on its line; if quoted fields hold line breaks, set data.multiline: true"
 }
 
 // span is how long a quoted field is on its line, and without its quotes.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/wdlrun/wdlrun/data/value"
 )
@@ -75,17 +76,20 @@ func linePlace(f *File, offset int64) (Fault, error) {
 	return Fault{File: f.Name, Line: n}, nil
 }
 
-func (d *Delimited) Records([]string) Records { return &textRecords{isRecord: d.isRecord} }
+func (d *Delimited) Records([]string) Records {
+	return &textRecords{isRecord: d.isRecord, lines: lines{quotes: d.newQuotes()}}
+}
 
 func (d *Delimited) Place(f *File, offset int64) (Fault, error) { return linePlace(f, offset) }
 
 // Look reads the names of the fields from the first line that is no comment and
 // not blank, if there is a header; the records begin behind it.
 func (d *Delimited) Look(f *File, src Content) ([]string, error) {
+	f.onwards = d.multiline
 	if !d.header {
 		return d.names, nil
 	}
-	var l lines
+	l := lines{quotes: d.newQuotes()}
 	if err := l.start(src, f.size, f.body, f.size, true); err != nil {
 		return nil, fmt.Errorf("data: open: %s: %w", f.Name, err)
 	}
@@ -106,13 +110,22 @@ func (d *Delimited) Look(f *File, src Content) ([]string, error) {
 		}
 		names := make([]string, len(fields))
 		for i, b := range fields {
-			if names[i] = string(b); len(b) == 0 {
-				names[i] = fmt.Sprintf("column_%d", i+1)
-			}
+			names[i] = FieldName(string(b), i)
 		}
 		f.body, f.header = l.off, slices.Clone(line)
 		return names, nil
 	}
+}
+
+// FieldName is the name of field i in a header, on one line.
+func FieldName(s string, i int) string {
+	if s == "" {
+		return fmt.Sprintf("column_%d", i+1)
+	}
+	if strings.ContainsAny(s, "\r\n") {
+		return strings.Join(strings.Fields(s), " ")
+	}
+	return s
 }
 
 func (d *Delimited) Decoder(fields, names []string) (Decoder, error) {

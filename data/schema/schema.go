@@ -14,6 +14,7 @@ type Source struct {
 	Header        bool     `yaml:"header"`         // the first line names the fields
 	Fields        []string `yaml:"fields"`         // names in file order where there is no header
 	Comment       string   `yaml:"comment"`        // lines that start with it are skipped
+	Multiline     bool     `yaml:"multiline"`      // of csv: quoted fields may hold line breaks
 	Missing       []string `yaml:"missing"`        // values that mean missing, besides the empty one
 	MaxBad        int64    `yaml:"max_bad"`        // records that cannot be used and are left out; one more is an error
 	Index         string   `yaml:"index"`          // file of a feature index, whose statistics a training takes instead of fitting its own

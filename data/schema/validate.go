@@ -370,7 +370,7 @@ func (v *validator) layout(s Source) {
 		for _, o := range []struct {
 			name  string
 			given bool
-		}{{"delimiter", s.Delimiter != ""}, {"header", s.Header}, {"fields", len(s.Fields) > 0}, {"comment", s.Comment != ""}} {
+		}{{"delimiter", s.Delimiter != ""}, {"header", s.Header}, {"fields", len(s.Fields) > 0}, {"comment", s.Comment != ""}, {"multiline", s.Multiline}} {
 			if o.given {
 				v.Bad(o.name, "has no meaning with format: %s; remove it", s.Format)
 			}
@@ -379,6 +379,9 @@ func (v *validator) layout(s Source) {
 	}
 	if s.Header && len(s.Fields) > 0 {
 		v.Bad("fields", "are given with header: true; the header names them, keep one of the two")
+	}
+	if s.Multiline && s.FormatName() != "csv" {
+		v.Bad("multiline", "has no meaning with format: %s, whose fields are not quoted; remove it", s.Format)
 	}
 	if !s.Header && len(s.Fields) == 0 {
 		v.Bad("fields", "are missing; name them in the order of the file, or set header: true if its first line does")

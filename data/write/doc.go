@@ -1,7 +1,7 @@
 // Package write writes tables of records in the formats that package record reads.
 //
 //	csv, tsv   a header, unless Layout.NoHeader; then a line a record. The values
-//	           of a list are joined by |. csv quotes what it must.
+//	           of a list are joined by |. csv quotes what it must, line breaks too
 //	criteo     tsv without a header
 //	tfrecord   a tf.Example a record; missing values are left out
 //	jsonl      a JSON object a line, with every column: null is missing, a column of
@@ -16,7 +16,7 @@
 // What is written is read back as the same values, as text that is. A number in a
 // tf.Example has 32 bits: a column of other numbers must be one of texts. What a format
 // cannot hold,
-// such as a line break in a line, is an error and never silently changed: it
+// such as a line break in tsv, is an error and never silently changed: it
 // names the column.
 //
 // A missing value and an empty text are the same in package data, and so they

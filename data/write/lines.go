@@ -72,11 +72,12 @@ func (x *lines) put(i int) error {
 		x.line = append(x.line, x.delim)
 	}
 	b := x.field
-	if bytes.IndexByte(b, '\n') >= 0 {
-		return x.fault(i, "holds a line break, which no line can; write tfrecord or parquet")
+	breaks := bytes.ContainsAny(b, "\r\n")
+	if breaks && !x.quotes {
+		return x.fault(i, "holds a line break, which tsv cannot; write csv, parquet, jsonl or tfrecord")
 	}
 	outer := len(b) > 0 && (isSpace(b[0]) || isSpace(b[len(b)-1]))
-	if !outer && bytes.IndexByte(b, x.delim) < 0 && (!x.quotes || bytes.IndexByte(b, '"') < 0) {
+	if !outer && !breaks && bytes.IndexByte(b, x.delim) < 0 && (!x.quotes || bytes.IndexByte(b, '"') < 0) {
 		if len(b) == 0 && len(x.columns) == 1 {
 			if !x.quotes {
 				return x.fault(i, "is the only one and empty, and a blank line is no record; write csv")

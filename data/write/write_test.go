@@ -353,7 +353,7 @@ func TestWhatAFormatCannotHold(t *testing.T) {
 		record  []value.List
 		want    string
 	}{
-		{"csv", one("city", value.Text, false), []value.List{text("1"), text("a\nb")}, "record 1: column city: it holds a line break"},
+		{"tsv", one("city", value.Text, false), []value.List{text("1"), text("a\nb")}, "record 1: column city: it holds a line break"},
 		{"csv", one("tags", value.Text, true), []value.List{text("1"), text("a", "b|c")}, "column tags: it is a list"},
 		{"tsv", one("city", value.Text, false), []value.List{text("1"), text("a\tb")}, "column city"},
 		{"tsv", one("city", value.Text, false), []value.List{text("1"), text(" a")}, "column city"},

@@ -115,7 +115,7 @@ func (k checker) source() {
 		for _, o := range []struct {
 			name  string
 			given bool
-		}{{"delimiter", s.Delimiter != ""}, {"header", s.Header}, {"fields", len(s.Fields) > 0}, {"comment", s.Comment != ""}} {
+		}{{"delimiter", s.Delimiter != ""}, {"header", s.Header}, {"fields", len(s.Fields) > 0}, {"comment", s.Comment != ""}, {"multiline", s.Multiline}} {
 			if o.given {
 				k.later("data.format", "data."+o.name, s.Format+" says itself what a record is made of")
 			}

@@ -78,6 +78,7 @@ func dataSections() []section {
 			{name: "header", def: "false", about: "the first line of each file names the fields"},
 			{name: "fields", def: "none", about: "names of the fields in file order, where there is no header", filled: true},
 			{name: "comment", def: "none", about: "lines that start with this are skipped"},
+			{name: "multiline", def: "false", about: "quoted fields of csv may hold line breaks; every rank then reads a file from its beginning"},
 			{name: "missing", def: "none", about: "values that mean missing; the empty one always does"},
 			{name: "max_bad", def: "0", about: "records that cannot be used and are left out, of each of train, valid and test; one more ends the job", rng: "[0, inf)"},
 			{name: "index", def: "none", about: "feature index, as wdlrun data index makes, whose vocabularies and statistics are used instead of those of train"},
