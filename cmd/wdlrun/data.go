@@ -67,6 +67,7 @@ type table struct {
 	label    schema.Label   // of two values by guess, where there is no configuration
 	guess    schema.Label   // where there is no configuration
 	unread   []string       // fields that cannot be read, and why
+	notes    []string       // what is odd about the files
 	other    bool           // the files are not those of the configuration
 }
 
@@ -110,7 +111,7 @@ func recordsAs(c *cli.Context, set []string) (t table, err error) {
 	if err != nil {
 		return t, err
 	}
-	t.source, t.unread = seen.Source(), seen.Unread
+	t.source, t.unread, t.notes = seen.Source(), seen.Unread, seen.Notes
 	t.guess = schema.Label{Field: seen.Label, Positive: seen.Positive, Threshold: seen.Threshold}
 	if slices.ContainsFunc(seen.Columns, func(c inspect.Column) bool { return c.Name == seen.Label && c.Distinct == 2 }) {
 		t.label = t.guess

@@ -112,6 +112,9 @@ func (p *program) dataCheck(c *cli.Context) error {
 	} else {
 		p.printChecked(r, faults)
 		p.warnUnread(t)
+		for _, note := range t.notes {
+			fmt.Fprintln(p.stdout, note)
+		}
 		if r.Bad > 0 && t.hint() != "" {
 			fmt.Fprintln(p.stdout, t.hint())
 		}

@@ -28,7 +28,7 @@ Parquet, LibSVM, LibFFM; plain or packed with gzip, zstd or snappy. Read the res
 through before training on it; what could not be guessed is marked CHECK.
 
 With -json its line has data (also: what more was given), the number of files and looked_at, those of them that were;
-rows, all (these are all rows), ragged (lines of another number of fields); format; label,
+rows, all (these are all rows), ragged (lines of another number of fields); format; notes (what is odd about the files); label,
 label_sure (its name says that it is) and label_ones (its values that mean 1) or label_from (the
 number from which on it means 1); columns, of each name, type (integer, number or text), list,
 missing (share of the rows), distinct, min, max, examples, shape (amount or identifier, of
@@ -106,6 +106,7 @@ type initResult struct {
 	Sure     bool         `json:"label_sure"` // its name says that it is the label
 	Ones     []string     `json:"label_ones,omitempty"`
 	From     *float64     `json:"label_from,omitempty"`
+	Notes    []string     `json:"notes,omitempty"` // what is odd about the files
 	Columns  []initColumn `json:"columns"`
 	Config   string       `json:"config"`
 }
@@ -128,7 +129,7 @@ type initColumn struct {
 func initOf(s *inspect.Inspection, text []byte) initResult {
 	r := initResult{
 		Data: s.Path, Also: s.More, Files: s.Files, LookedAt: s.Names, Rows: s.Rows, All: s.All, Ragged: s.Ragged, Format: s.Format,
-		Label: s.Label, Sure: s.Sure, Ones: s.Positive, From: s.Threshold, Config: string(text),
+		Label: s.Label, Sure: s.Sure, Ones: s.Positive, From: s.Threshold, Notes: s.Notes, Config: string(text),
 	}
 	typeNames := map[string]string{"int": "integer", "float": "number", "string": "text"}
 	for i := range s.Columns {

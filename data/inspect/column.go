@@ -24,6 +24,7 @@ type Column struct {
 	// "" if fields hold one each.
 	Separator string
 	Many      bool          // records hold lists of values
+	Marks     string        // of numbers that are texts: "$", "%", "," or several of these
 	Integers  bool          // numbers, all of them integers
 	Shape     Shape         // of integers
 	Dates     Dates         // if it holds dates
@@ -53,8 +54,9 @@ func (c *cells) of(record int) []string {
 	return c.values[c.ends[record-1]:c.ends[record]]
 }
 
-// columns looks at the values of records of fields.
-func (in *Inspection) columns(names []string, records [][]string) {
+// columns looks at the values of records of fields. place finds the first record with a
+// value in a column.
+func (in *Inspection) columns(names []string, records [][]string, place func(column int) func(string) string) {
 	for i, name := range names {
 		var all cells
 		for _, r := range records {
@@ -68,6 +70,7 @@ func (in *Inspection) columns(names []string, records [][]string) {
 				all.add(r[i])
 			}
 		}
+		in.dropStrays(name, &all, place(i))
 		in.Columns = append(in.Columns, lookAt(name, all, in.Delimiter))
 	}
 	slices.Sort(in.Missing)
@@ -93,6 +96,7 @@ func lookAt(name string, all cells, delimiter string) Column {
 		c.Dates = datesOf(name, all)
 	}
 	if c.Kind == "string" {
+		c.Marks = marksOf(all.values)
 		c.split(all.values, delimiter)
 	} else {
 		c.numbers(counts)

@@ -25,7 +25,9 @@ type Inspection struct {
 	Comment   string // mark of lines that are no records, "" if none was seen
 	Rows      int    // records that were looked at
 	Ragged    int    // lines among them with another number of fields, left out
+	Multiline bool   // quoted fields hold line breaks
 	Missing   []string
+	Notes     []string // what is odd about the files, and what to do about it
 	Columns   []Column
 	Unread    []string // fields that cannot be read, and why
 	Label     string   // column that is likely the label
@@ -94,12 +96,12 @@ func inspect(path string, s *record.Sample) (*Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, lines := range all {
-		if isBinary(lines) {
+	for i := range all {
+		if isBinary(all[i].lines) {
 			return nil, fmt.Errorf("data: inspect: %s is no text: it has zero bytes or many control characters; is it csv or tsv?", s.Files[i].Name)
 		}
 	}
-	if len(all[0]) > 0 && isJSON(all[0][0]) {
+	if len(all[0].lines) > 0 && isJSON(all[0].lines[0]) {
 		return nil, fmt.Errorf("data: inspect: %s%s", s.Files[0].Name, s.Files[0].AsLines())
 	}
 	in := &Inspection{Path: path}
@@ -137,20 +139,24 @@ func orText(format string) string {
 }
 
 // inspectLines looks at lines of fields, some of each file.
-func (in *Inspection) inspectLines(s *record.Sample, all [][]string) error {
+func (in *Inspection) inspectLines(s *record.Sample, all []sampled) (err error) {
 	first := &s.Files[0]
-	if in.Comment = uncomment(all); len(all[0]) == 0 {
+	if in.Comment = uncomment(all); len(all[0].lines) == 0 {
 		return fmt.Errorf("data: inspect: %s: there are no records: every line is blank", first.Name)
 	}
-	in.sniffDelimiter(all[0])
-	records := in.split(all[0], 0)
+	in.sniffDelimiter(all[0].lines)
+	if all, err = in.joinLines(s, all); err != nil {
+		return err
+	}
+	in.noteEncoding(s, all)
+	records := in.split(all[0].lines, 0)
 	if len(records) == 0 {
 		return fmt.Errorf("data: inspect: %s: no two lines have the same number of fields; is it csv or tsv?", first.Name)
 	}
 	header := records[0]
 	for i := 1; i < len(all); i++ {
-		more := in.split(all[i], len(header))
-		if len(more) == 0 && len(all[i]) > 0 {
+		more := in.split(all[i].lines, len(header))
+		if len(more) == 0 && len(all[i].lines) > 0 {
 			return fmt.Errorf("data: inspect: %s: no line that was looked at has %d fields, as those of %s have; name files of one kind", s.Files[i].Name, len(header), first.Name)
 		}
 		if len(more) > 0 && mayBeHeader(header) && slices.Equal(more[0], header) {
@@ -172,7 +178,7 @@ func (in *Inspection) inspectLines(s *record.Sample, all [][]string) error {
 	if in.Rows = len(records); in.Rows == 0 {
 		return fmt.Errorf("data: inspect: %s: there is a header and no record", first.Name)
 	}
-	in.columns(names, records)
+	in.columns(names, records, func(column int) func(string) string { return in.placeOf(s, all, column, len(names)) })
 	in.guessLabel(s)
 	return nil
 }
@@ -195,19 +201,30 @@ func isJSON(line string) bool {
 	return line == "[" || line == "{" || strings.HasPrefix(strings.TrimLeft(line, "[ "), `{"`)
 }
 
-// someLines returns lines of each file that are not blank, those of the first from its
-// beginning on.
-func someLines(s *record.Sample) ([][]string, error) {
+// sampled are lines of a file that are not blank, and where they begin.
+type sampled struct {
+	lines   []string
+	offsets []int64
+}
+
+// someLines returns lines of each file, those of the first from its beginning on.
+func someLines(s *record.Sample) ([]sampled, error) {
 	for i := range s.Files {
 		if err := s.Files[i].Begin("csv or tsv"); err != nil {
 			return nil, err
 		}
 	}
-	all := make([][]string, len(s.Files))
-	s.Rows++ // for a header
+	return sample(s, record.LinesOf(func(line []byte) bool { return len(bytes.TrimSpace(line)) > 0 }))
+}
+
+// sample reads the records of a sample, and one more for a header.
+func sample(s *record.Sample, r record.Records) ([]sampled, error) {
+	all := make([]sampled, len(s.Files))
+	s.Rows++
 	defer func() { s.Rows-- }()
-	err := s.Units(record.LinesOf(func(line []byte) bool { return len(bytes.TrimSpace(line)) > 0 }), func(file int, u record.Unit) error {
-		all[file] = append(all[file], string(u.Record))
+	err := s.Units(r, func(file int, u record.Unit) error {
+		x := &all[file]
+		x.lines, x.offsets = append(x.lines, string(u.Record)), append(x.offsets, u.Offset)
 		return nil
 	})
 	if err != nil {
@@ -217,36 +234,37 @@ func someLines(s *record.Sample) ([][]string, error) {
 }
 
 // uncomment takes the comments off the beginnings of files, and returns what marks them.
-func uncomment(all [][]string) (mark string) {
-	for i, lines := range all {
-		m, rest := comments(lines)
+func uncomment(all []sampled) (mark string) {
+	for i := range all {
+		x := &all[i]
+		m, n := comments(x.lines)
 		if m == "" || mark != "" && m != mark {
 			continue
 		}
-		others := func(lines []string) bool {
-			return slices.ContainsFunc(lines, func(s string) bool { return strings.HasPrefix(s, m) })
+		others := func(x sampled) bool {
+			return slices.ContainsFunc(x.lines, func(s string) bool { return strings.HasPrefix(s, m) })
 		}
 		if i > 0 && mark == "" && slices.ContainsFunc(all[:i], others) {
 			continue // those are records
 		}
-		mark, all[i] = m, rest
+		mark, x.lines, x.offsets = m, x.lines[n:], x.offsets[n:]
 	}
 	return mark
 }
 
-// comments takes off the lines at the beginning that start with a mark which no
-// later line starts with.
-func comments(all []string) (mark string, rest []string) {
+// comments counts the lines at the beginning that start with a mark which no later line
+// starts with.
+func comments(all []string) (mark string, n int) {
 	for _, m := range []string{"#", "//", "|", "%"} {
 		n := 0
 		for n < len(all) && strings.HasPrefix(all[n], m) {
 			n++
 		}
 		if n > 0 && n < len(all) && !slices.ContainsFunc(all[n:], func(s string) bool { return strings.HasPrefix(s, m) }) {
-			return m, all[n:]
+			return m, n
 		}
 	}
-	return "", all
+	return "", 0
 }
 
 // sniffDelimiter chooses the delimiter that cuts most lines into the same
@@ -330,6 +348,7 @@ func (in *Inspection) named(records [][]string) (_ [][]string, names []string, e
 func (in *Inspection) names(records [][]string) ([]string, error) {
 	first := records[0]
 	seen, numbers, twice := map[string]bool{}, false, ""
+	first = headerNames(first)
 	for i, s := range first {
 		if seen[s] {
 			twice = s
@@ -337,7 +356,7 @@ func (in *Inspection) names(records [][]string) ([]string, error) {
 		seen[s] = true
 		numbers = numbers || IsLabelName(s) || kindOf(valuesOf(records[1:], i)) != "string"
 	}
-	switch in.Header = mayBeHeader(first) && (numbers || isUnlike(records)); {
+	switch in.Header = mayBeHeader(records[0]) && (numbers || isUnlike(records)); {
 	case in.Header && twice != "":
 		return nil, fmt.Errorf("its header names %s twice; rename one, or if this line is a record, say so with -config FILE (data.header: false)", strconv.Quote(string(record.CutLong([]byte(twice)))))
 	case in.Header:
@@ -353,8 +372,24 @@ func (in *Inspection) names(records [][]string) ([]string, error) {
 	return names, nil
 }
 
-// mayBeHeader tells whether no field of a record is a number, or missing.
+// headerNames are the names that a header gives fields.
+func headerNames(header []string) []string {
+	names := make([]string, len(header))
+	for i, s := range header {
+		names[i] = record.FieldName(s, i)
+	}
+	return names
+}
+
+// mayBeHeader tells whether no field of a record is a number, or missing. The first may
+// have no name, as the index of pandas, and so may the last, behind a comma too many.
 func mayBeHeader(record []string) bool {
+	if len(record) > 2 && record[0] == "" {
+		record = record[1:]
+	}
+	for len(record) > 2 && record[len(record)-1] == "" {
+		record = record[:len(record)-1]
+	}
 	return !slices.ContainsFunc(record, func(s string) bool {
 		_, why := value.ParseNumber([]byte(s))
 		return why == "" || s == "" || slices.Contains(missingWords, s)
@@ -427,11 +462,11 @@ func kindOf(values []string) string {
 
 // Source is how the file that was looked at can be read.
 func (in *Inspection) Source() schema.Source {
-	s := schema.Source{Format: in.Format}
+	s := schema.Source{Format: in.Format, Missing: in.Missing}
 	if !s.HasLayout() {
 		return s
 	}
-	s.Delimiter, s.Header, s.Comment, s.Missing = in.Delimiter, in.Header, in.Comment, in.Missing
+	s.Delimiter, s.Header, s.Comment, s.Multiline = in.Delimiter, in.Header, in.Comment, in.Multiline
 	if !in.Header {
 		for _, c := range in.Columns {
 			s.Fields = append(s.Fields, c.Name)

@@ -240,3 +240,36 @@ func TestInspectAllOfSeveral(t *testing.T) {
 		}
 	}
 }
+
+// TestStrays: a few texts in a column of numbers are named with the line of the first and
+// proposed as missing; a column of identifiers, or of more texts, keeps them.
+func TestStrays(t *testing.T) {
+	column := func(of func(i int) string) string {
+		return tableOf("x,clicked\n", 300, func(i int) string { return fmt.Sprintf("%s,%d", of(i), i%2) })
+	}
+	sometimes := func(at func(i int) bool, text string) string {
+		return column(func(i int) string {
+			if at(i) {
+				return text
+			}
+			return fmt.Sprintf("%d.5", i)
+		})
+	}
+	for name, x := range map[string]struct{ content, kind, missing, note string }{
+		"one":         {sometimes(func(i int) bool { return i == 150 }, "n.a."), "float", "n.a.", `:152: column x holds "n.a." among 299 numbers`},
+		"infinities":  {sometimes(func(i int) bool { return i%3 == 1 }, "-Infinity"), "float", "-Infinity", `:3: column x holds "-Infinity" among 200 numbers`},
+		"many":        {sometimes(func(i int) bool { return i%10 == 1 }, "n.a."), "string", "", ""},
+		"identifiers": {strings.Replace(strings.Replace(column(func(i int) string { return fmt.Sprint(i) }), "x,", "user_id,", 1), "\n7,", "\nadmin,", 1), "string", "", ""},
+		"usual word":  {sometimes(func(i int) bool { return i == 150 }, "NA"), "float", "NA", ""},
+	} {
+		in, err := First(datatest.Write(t, "x.csv", x.content), 0)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		notes := strings.Join(in.Notes, "; ")
+		if c := in.Columns[0]; c.Kind != x.kind || strings.Join(in.Missing, " ") != x.missing || !strings.Contains(notes, x.note) || x.note == "" && notes != "" {
+			t.Errorf("%s: kind %s, missing %q, notes %q; want %s, %q, %q", name, c.Kind, in.Missing, notes, x.kind, x.missing, x.note)
+		}
+	}
+}

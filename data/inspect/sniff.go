@@ -189,6 +189,7 @@ func inspectRecords(path string, s *record.Sample, name string, form record.Form
 		return nil, err
 	}
 	for i, field := range names {
+		in.dropStrays(field, &l.cells[i], func(string) string { return s.Files[0].Name })
 		c := lookAt(field, l.cells[i], "")
 		if name == "libffm" && strings.HasSuffix(field, record.ValuesSuffix) && c.Distinct == 1 && c.Examples[0] == "1.0" {
 			continue // which says nothing
@@ -199,6 +200,10 @@ func inspectRecords(path string, s *record.Sample, name string, form record.Form
 	for _, name := range l.nested {
 		in.Unread = append(in.Unread, name+" is an object; flatten it (e.g. with jq)")
 	}
+	if l.nan {
+		in.Missing = append(in.Missing, "nan")
+	}
+	slices.Sort(in.Missing)
 	in.guessLabel(s)
 	return in, nil
 }
@@ -249,6 +254,7 @@ func withValues(names []string) (all []string) {
 type looker struct {
 	names   []string
 	cells   []cells
+	nan     bool     // a number is none
 	objects bool     // records are JSON objects
 	nested  []string // fields that are no values
 	rows    int
@@ -283,7 +289,10 @@ func (l *looker) read(form record.Format, s *record.Sample) error {
 		for i := range lists {
 			var own []string
 			for k := range lists[i].Len() {
-				if text := string(lists[i].Append(nil, k)); text != "" {
+				switch text := string(lists[i].Append(nil, k)); {
+				case text == "nan" && lists[i].Kind != value.Text:
+					l.nan = true
+				case text != "":
 					own = append(own, text)
 				}
 			}

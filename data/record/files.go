@@ -325,15 +325,25 @@ var kinds = []struct{ magic, kind, format, advice string }{
 	{"PK\x03\x04", "zip", "", "unpack it first (unzip)"},
 	{"PAR1", "Parquet", "parquet", "set data.format: parquet"},
 	{"Obj\x01", "Avro", "", "convert it to csv first"},
-	{"\xff\xfe", "UTF-16 text", "", "convert it first (iconv -f UTF-16 -t UTF-8)"},
-	{"\xfe\xff", "UTF-16 text", "", "convert it first (iconv -f UTF-16 -t UTF-8)"},
+	{"\xff\xfe", "UTF-16 text", "", "convert it first (iconv -f UTF-16 -t UTF-8 FILE > NEW)"},
+	{"\xfe\xff", "UTF-16 text", "", "convert it first (iconv -f UTF-16 -t UTF-8 FILE > NEW)"},
 }
 
 // BOM is the byte order mark with which some programs begin UTF-8 files.
 const BOM = "\xef\xbb\xbf"
 
-// mostMagic is the longest beginning by which a file is known.
-const mostMagic = 10
+// headBytes is the beginning by which a file is known.
+const headBytes = 4 << 10
+
+// wideCharacters reports whether a text begins with ASCII in UTF-16 without a byte order mark.
+func wideCharacters(head []byte) bool {
+	return len(head) > 3 && (head[0] != 0 && head[1] == 0 && head[2] != 0 && head[3] == 0 || head[0] == 0 && head[1] != 0 && head[2] == 0 && head[3] != 0)
+}
+
+// carriageReturns reports whether lines end in CR alone.
+func carriageReturns(head []byte) bool {
+	return bytes.IndexByte(head, '\n') < 0 && bytes.Count(head, []byte{'\r'}) > 1
+}
 
 // Begin looks at the start of a file: it finds how it is packed, refuses what
 // the format cannot be and skips the byte order mark.
@@ -357,6 +367,12 @@ func (f *File) Begin(format string) error {
 			return fmt.Errorf("data: open: %s is %s, not %s; %s", f.Name, k.kind, format, k.advice)
 		}
 	}
+	switch text := format != "parquet" && format != "tfrecord"; {
+	case text && carriageReturns(head):
+		return fmt.Errorf("data: open: %s: its lines end in CR alone; convert it first (tr '\\r' '\\n' < FILE > NEW)", f.Name)
+	case text && wideCharacters(head):
+		return fmt.Errorf("data: open: %s is UTF-16 text, not %s; convert it first (iconv -f UTF-16 -t UTF-8 FILE > NEW)", f.Name, format)
+	}
 	if strings.HasPrefix(string(head), BOM) {
 		f.mark = int64(len(BOM))
 		f.body = f.mark
@@ -365,7 +381,7 @@ func (f *File) Begin(format string) error {
 }
 
 // head returns the first bytes of a file, unpacked if its packing is known.
-func (f *File) head() ([]byte, error) { return f.Read(mostMagic) }
+func (f *File) head() ([]byte, error) { return f.Read(headBytes) }
 
 // Read returns the first n bytes of a file, or all of a shorter one.
 func (f *File) Read(n int) ([]byte, error) {

@@ -1,6 +1,11 @@
 package record
 
-import "bytes"
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
 
 // quotes tells whether a line ends within a quoted field, so that the next line belongs to
 // the same record. It looks at each byte once.
@@ -72,4 +77,44 @@ func (q *quotes) next(c byte) quoteState {
 		return fieldStart
 	}
 	return inPlain
+}
+
+// ReadOnwards makes a file one that can only be read from its beginning.
+func (f *File) ReadOnwards() { f.onwards = true }
+
+// HasLineBreaks reports whether a quoted field in the first bytes of a file holds a line
+// break: with it, a record has as many fields as the first one. A quote that is never
+// closed shows none.
+func (d *Delimited) HasLineBreaks(f *File, most int64) (found bool, err error) {
+	src, err := f.Open()
+	if err != nil {
+		return false, err
+	}
+	defer src.Close()
+	l := lines{quotes: d.newQuotes()}
+	if err := l.start(src, f.size, f.mark, min(f.size, most), true); err != nil {
+		return false, fmt.Errorf("data: open: %s: %w", f.Name, err)
+	}
+	var fields [][]byte
+	for width := 0; ; {
+		line, _, err := l.next()
+		if err == io.EOF || errors.Is(err, ErrLongLine) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("data: open: %s: %w", f.Name, err)
+		}
+		breaks := bytes.IndexByte(line, '\n') >= 0
+		if !breaks && width > 0 || !d.isRecord(line) {
+			continue
+		}
+		var fl *Flaw
+		fields, fl = d.Split(line, fields[:0])
+		if width == 0 && fl == nil {
+			width = len(fields)
+		}
+		if breaks && fl == nil && len(fields) == width {
+			return true, nil
+		}
+	}
 }

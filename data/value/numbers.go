@@ -43,7 +43,7 @@ func withComma(b []byte) bool {
 // computes in float32.
 func ParseNumber(b []byte) (x float64, why string) {
 	const (
-		want        = "is no number"
+		want        = "is no number; if it means missing, list it in data.missing"
 		longestWord = 16 // and a sign, of those that mean a number that is not finite
 	)
 	x, ok := SmallNumber(b)

@@ -125,6 +125,9 @@ func (s *suggestion) dataSection() {
 	}
 	s.line("# Read it through, then: wdlrun train -config THIS_FILE")
 	s.line("# Every key is explained by: wdlrun help config")
+	for _, note := range s.Notes {
+		s.line("# CHECK: %s", oneLine(note))
+	}
 	s.line("")
 	s.line("data:")
 	if len(s.More) == 0 {
@@ -145,6 +148,7 @@ func (s *suggestion) dataSection() {
 	}
 	if !(schema.Source{Format: s.Format}).HasLayout() {
 		s.line("  format: %s", s.Format)
+		s.missing()
 		return
 	}
 	switch s.Delimiter {
@@ -163,9 +167,26 @@ func (s *suggestion) dataSection() {
 	if s.Comment != "" && !strings.ContainsAny(s.Comment, "\r\n") {
 		s.line("  comment: %s", text(strings.ToValidUTF8(s.Comment, "?")))
 	}
+	if s.Multiline {
+		s.line("  multiline: true           # quoted fields hold line breaks")
+	}
+	s.missing()
+}
+
+func (s *suggestion) missing() {
 	if len(s.Missing) > 0 {
 		s.line("  missing: %s            # besides empty values", list(s.Missing))
 	}
+}
+
+// oneLine is a text that a comment can hold.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
 }
 
 func (s *suggestion) rest() {

@@ -35,7 +35,7 @@ func (s *suggestion) featureSection() {
 			written++
 		}
 		if len(entries) == 0 {
-			s.line("  # - {field: %s, encode: hash}   # left out: %s; %s", text(c.Name), why, seen(c))
+			s.line("  # - {field: %s, encode: hash}   # %sleft out: %s; %s", text(c.Name), s.commas(c), why, seen(c))
 		}
 	}
 	for _, field := range s.Unread {
@@ -231,6 +231,9 @@ func (s *suggestion) entry(field, encode, separator string) string {
 // commas is what to say of texts that are numbers with a comma in place of the point.
 // Where a comma parts the fields too, no short command tells one from the other.
 func (s *suggestion) commas(c *inspect.Column) string {
+	if c.Marks != "" {
+		return fmt.Sprintf("CHECK: numbers written with %q are texts here: write them with digits and a point alone, then init again; ", c.Marks)
+	}
 	for _, e := range c.Examples {
 		whole, part, two := strings.Cut(e, ",")
 		if _, err := strconv.ParseFloat(whole+"."+part, 64); err != nil || !two || part == "" {
