@@ -16,15 +16,28 @@ import (
 
 // The scalars that ride behind the dense gradients in their allreduce.
 const (
-	tailRows  = iota // samples of the step
-	tailLoss         // sum of their log-losses
-	tailSave         // > 0: some rank was asked for a checkpoint
-	tailStop         // > 0: some rank was asked to stop
-	tailLook         // > 0: it is time to look who is slow
-	tailWidth = iota
+	tailRows   = iota // samples of the step, modulo tailBlock
+	tailBlocks        // and divided by it
+	tailLoss          // sum of their log-losses
+	tailSave          // > 0: some rank was asked for a checkpoint
+	tailStop          // > 0: some rank was asked to stop
+	tailLook          // > 0: it is time to look who is slow
+	tailWidth  = iota
 
 	tailWeight = tailWidth // where samples have weights, one float more: their sum
 )
+
+// tailBlock splits a number of samples into two that float32 sums exactly, as integers
+// below 2²⁴: over up to 4096 ranks, and up to 2³⁶ samples.
+const tailBlock = 1 << 12
+
+// putRows writes a rank's samples to its tail.
+func putRows(tail []float32, rows int) {
+	tail[tailRows], tail[tailBlocks] = float32(rows%tailBlock), float32(rows/tailBlock)
+}
+
+// rowsIn returns the samples of all ranks from the sum of their tails.
+func rowsIn(tail []float32) int64 { return int64(tail[tailBlocks])*tailBlock + int64(tail[tailRows]) }
 
 // network is what one kind of model differs in from another: it makes logits of
 // X, the pooled embeddings and dense inputs of a chunk, in the columns that
@@ -245,7 +258,8 @@ func (m *model) gather(loss float64) {
 // tail writes what rides behind the dense gradients.
 func (m *model) tail(loss float64) {
 	tail := m.arena.Tail()
-	tail[tailRows], tail[tailLoss] = float32(m.batch.Rows), float32(loss)
+	putRows(tail, m.batch.Rows)
+	tail[tailLoss] = float32(loss)
 	if m.weighted {
 		tail[tailWeight] = float32(m.total)
 	}

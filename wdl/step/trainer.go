@@ -301,7 +301,7 @@ func (t *Trainer) conclude(n int64, rate float64) (Outcome, error) {
 func (t *Trainer) outcome() Outcome {
 	tail := t.model.arena.Tail()
 	out := Outcome{
-		Rows: int64(tail[tailRows]), Loss: float64(tail[tailLoss]),
+		Rows: rowsIn(tail), Loss: float64(tail[tailLoss]),
 		Wish: Wish{Save: tail[tailSave] > 0, Stop: tail[tailStop] > 0, Look: tail[tailLook] > 0},
 	}
 	if t.model.weighted {
@@ -315,7 +315,7 @@ func (t *Trainer) outcome() Outcome {
 func (t *Trainer) weight() float64 {
 	tail := t.model.arena.Tail()
 	if !t.model.weighted {
-		return float64(max(int64(tail[tailRows]), 1))
+		return float64(max(rowsIn(tail), 1))
 	}
 	if w := float64(tail[tailWeight]); w > 0 {
 		return w

@@ -3,11 +3,13 @@ package step
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/layout"
@@ -94,5 +96,24 @@ func TestEvaluationLeavesNoTrace(t *testing.T) {
 	}
 	if !slices.Equal(before, tr.model.arena.Values()) || tr.model.store.Counters().RowsHeld != 0 {
 		t.Error("the evaluation has changed the model")
+	}
+}
+
+// TestSamplesAreSummedExactly: the samples of a step ride behind float32 gradients and
+// are still whole numbers, past 2²⁴ too.
+func TestSamplesAreSummedExactly(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 5))
+	for _, most := range []int{3, 5000, 1 << 24, math.MaxInt32} {
+		const ranks = 16
+		sum, want := make([]float32, tailWidth), int64(0)
+		for range ranks {
+			rows, tail := 1+rng.IntN(most), make([]float32, tailWidth)
+			want += int64(rows)
+			putRows(tail, rows)
+			f32.AddTo(sum, tail)
+		}
+		if got := rowsIn(sum); got != want {
+			t.Errorf("%d ranks with up to %d samples: %d, want %d", ranks, most, got, want)
+		}
 	}
 }
