@@ -29,6 +29,9 @@ func (s *Store) Apply(at Step) error {
 	if err := s.check(at); err != nil {
 		return fault(err)
 	}
+	if s.decays {
+		s.past.Add(at)
+	}
 	if err := s.hands.all(false, s.onApply); err != nil {
 		return fault(err)
 	}

@@ -159,7 +159,7 @@
 //
 // [Store.Snapshot] saves this rank's shards beside steps, in the formats of package
 // table, and [Store.SaveShard] one while no step is taken. Shards without rows are
-// not saved and not loaded.
+// not saved and not loaded. With DenseL2 parts, [Store.Past] is saved once for all ranks.
 //
 // # Sources
 //

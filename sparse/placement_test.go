@@ -251,8 +251,9 @@ func TestPlacedJobsGiveTheSameBits(t *testing.T) {
 				for shard := range owner {
 					owner[shard] = (owner[shard] + 1 + int32(shard%2)) % size
 				}
-				files := save(s)
+				files, past := save(s), *s.Past()
 				s.Reset()
+				*s.Past() = past
 				if err := errors.Join(s.Place(owner), exchangeFiles(s, files)); err != nil {
 					return err
 				}

@@ -71,6 +71,9 @@ func (s *Store) Replicate(buddy []int) error {
 		if err != nil {
 			return fault(err)
 		}
+		if s.decays {
+			t.Share(&s.past)
+		}
 		c.tables = append(c.tables, t)
 	}
 	s.replica = c

@@ -25,12 +25,20 @@ import (
 type saved struct {
 	mu       sync.Mutex
 	sections map[string][]byte
+	past     []byte // of every rank the same
 }
 
 func (c *saved) save(s *Store) error {
 	c.mu.Lock()
 	if c.sections == nil {
 		c.sections = map[string][]byte{}
+	}
+	if past := s.Past(); past != nil {
+		var b bytes.Buffer
+		if err := past.Save(&b); err != nil {
+			return err
+		}
+		c.past = b.Bytes()
 	}
 	c.mu.Unlock()
 	for _, sec := range s.Sections() {
@@ -60,6 +68,11 @@ func (c *saved) save(s *Store) error {
 }
 
 func (c *saved) load(s *Store) error {
+	if past := s.Past(); past != nil {
+		if err := past.Load(bytes.NewReader(c.past)); err != nil {
+			return err
+		}
+	}
 	for t, table := range s.Config().Tables {
 		for _, shard := range s.Owned() {
 			if b, ok := c.sections[SeenName(table.Name, shard)]; ok {

@@ -15,6 +15,8 @@ type Store struct {
 	cfg        Config
 	print      uint64 // fingerprint of cfg
 	tables     []*table.Table
+	past       table.Past // what tables with DenseL2 parts know of the steps before
+	decays     bool       // there is such a table
 	staged     []*staged  // by table
 	owner      []int32    // by shard
 	pulls      int64      // how many there were, to find ranks out of step
@@ -67,6 +69,10 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 		if err != nil {
 			return nil, fmt.Errorf("sparse: open: rank %d: %w", rank, err)
 		}
+		if slices.ContainsFunc(c.Parts, func(p Part) bool { return p.DenseL2 }) {
+			t.Share(&s.past)
+			s.decays = true
+		}
 		s.tables = append(s.tables, t)
 		s.wire, s.how = append(s.wire, c.Wire), append(s.how, c.Strategy)
 		s.pools = s.pools || c.Strategy == Pooled
@@ -113,6 +119,7 @@ func (s *Store) Reset() error {
 	s.hot = s.newHot()
 	s.print = s.fingerprint()
 	s.generation++
+	s.past = table.Past{}
 	var errs []error
 	for i, t := range s.tables {
 		errs = append(errs, t.Reset())
@@ -121,6 +128,16 @@ func (s *Store) Reset() error {
 	s.replica.forget()
 	errs = append(errs, s.replica.each((*table.Table).Reset))
 	return errors.Join(errs...)
+}
+
+// Past returns the steps that rows will take when they appear, to be saved with a
+// checkpoint and loaded after Reset; nil if no table has a DenseL2 part. It is the same on
+// every rank.
+func (s *Store) Past() *table.Past {
+	if !s.decays {
+		return nil
+	}
+	return &s.past
 }
 
 // Close ends the goroutine of Ahead and frees the memory of the tables; the store

@@ -18,6 +18,7 @@ type twin struct {
 	tables  []map[uint64]*twinRow
 	initial []*table.Table         // asked for initial rows alone
 	staged  []map[uint64][]float32 // by table and key: V gradients
+	past    []Step
 }
 
 type twinRow struct {
@@ -56,6 +57,22 @@ func (w *twin) row(t int, key uint64) *twinRow {
 		state := make([]float32, p.Rule.StateLen(p.Dim))
 		p.Rule.InitState(state)
 		r.state = append(r.state, state)
+	}
+	for _, at := range w.past {
+		for part, p := range w.cfg.Tables[t].Parts {
+			if !p.DenseL2 {
+				continue
+			}
+			lo := w.place(t, part)
+			values, g := r.values[lo:lo+p.Dim], make([]float32, p.Dim)
+			for d := range g {
+				if g[d] = float32(float32(p.L2) * values[d]); at.Clip != 0 {
+					g[d] *= at.Clip
+				}
+			}
+			var u optim.Update = p.Rule.At(at.N, at.Rate)
+			u.Apply(values, g, r.state[part])
+		}
 	}
 	return r
 }
@@ -232,6 +249,7 @@ func (w *twin) apply(at Step) {
 		}
 		clear(w.staged[t])
 	}
+	w.past = append(w.past, at)
 }
 
 // records are all rows, values and state, by table and key.

@@ -87,12 +87,10 @@ func (t *Table) Apply(at Step, g Gradients) (Applied, error) {
 	if err != nil {
 		return Applied{}, err
 	}
-	if at.Clip == 0 {
-		at.Clip = 1
+	if t.dense {
+		t.past.Add(at)
 	}
-	for i := range t.parts {
-		t.updates[i] = t.parts[i].Rule.At(at.N, at.Rate)
-	}
+	at = t.ready(at)
 	if t.saving != nil {
 		t.saving.keep(g.Keys, t.found)
 	}
@@ -120,6 +118,17 @@ func (t *Table) Apply(at Step, g Gradients) (Applied, error) {
 		t.evict()
 	}
 	return done, nil
+}
+
+// ready sets the update rules to a step.
+func (t *Table) ready(at Step) Step {
+	if at.Clip == 0 {
+		at.Clip = 1
+	}
+	for i := range t.parts {
+		t.updates[i] = t.parts[i].Rule.At(at.N, at.Rate)
+	}
+	return at
 }
 
 // resolve writes the rows of the keys of g to t.found and reports whether some have
@@ -163,6 +172,8 @@ func (t *Table) admitAll(keys []uint64) (done Applied) {
 // admitChunk is admitAll of the keys from number at on.
 func (t *Table) admitChunk(at int, keys []uint64, found []Row, done *Applied) {
 	var p probes
+	var fresh [chunk]Row
+	n := 0
 	t.index.ask(keys, &p)
 	for i, r := range found {
 		switch {
@@ -174,7 +185,14 @@ func (t *Table) admitChunk(at int, keys []uint64, found []Row, done *Applied) {
 			t.fill(found[i], keys[i])
 			t.stamp(found[i], uint32(t.now), 0)
 			done.Inserted++
+			fresh[n] = found[i]
+			n++
 		}
+	}
+	if t.dense {
+		var records [chunk]optim.Record
+		t.locate(fresh[:n], records[:])
+		t.decay(records[:n], t.now)
 	}
 }
 
@@ -338,7 +356,8 @@ func (p *part) total(scale float32, w, grad, x []float32) {
 	}
 }
 
-// NormSq adds ‖scale·g + L2·w‖² to sum, over g and every row of DenseL2 parts;
+// NormSq adds ‖scale·g + L2·w‖² to sum, over those of g that Apply would use and every
+// row of DenseL2 parts;
 // summed over tables and ranks it is what clipping needs. The sum does not depend
 // on the order of rows. A disk that fails makes it NaN; Apply will say why.
 func (t *Table) NormSq(scale float32, g Gradients, sum *Sum) {
@@ -348,10 +367,13 @@ func (t *Table) NormSq(scale float32, g Gradients, sum *Sum) {
 	}
 	for i, row := range t.found {
 		values := t.scratch[t.width:]
-		if row != 0 {
+		switch {
+		case row != 0:
 			values = t.values(t.at(row))
-		} else {
-			t.Initial(g.Keys[i], values)
+		case !t.admitsNext(g.Keys[i]):
+			continue // Apply drops its gradient
+		default:
+			t.begin(g.Keys[i:i+1], t.found[i:i+1], values, t.width)
 		}
 		grad, norm := g.Values[i*t.width:(i+1)*t.width], 0.0
 		for j := range t.parts {

@@ -32,7 +32,8 @@ type Part struct {
 	// L2 adds L2·w to the gradient of w. It counts only in steps that touch the
 	// row unless DenseL2 is set: then every held row takes an optimizer step in
 	// every step, with a zero gradient where the batch gave none, as frameworks
-	// with dense embedding gradients do. A row is held from its first step on.
+	// with dense embedding gradients do. A row is held from its first step on, and takes
+	// the steps before it then ([Past]).
 	L2      float64
 	DenseL2 bool
 }
@@ -56,7 +57,9 @@ type Config struct {
 // gradient, which is its initial row after a step. Until then it is not held and its
 // gradients are dropped.
 // Sightings are counted by a sketch of Counters bytes over all shards, which may
-// count a key too often, never too seldom.
+// count a key too often. A key that loses its row starts from zero; keys that share a
+// counter with it, of which there are few in a sketch of the right size, may be counted
+// too seldom then.
 type Admit struct {
 	After    int // 0 and 1: in its first; at most 255
 	Counters int // 0 means 2²², good for about a million keys in their first steps

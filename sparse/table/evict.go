@@ -27,6 +27,7 @@ func (v victim) before(o victim) int {
 // evict gives up the rows that the configuration no longer wants.
 func (t *Table) evict() {
 	e := &t.cfg.Evict
+	t.evicted = t.evicted[:0]
 	for shard := range t.index.shards {
 		n := t.index.keys[shard]
 		if n == 0 {
@@ -38,6 +39,10 @@ func (t *Table) evict() {
 		if share := e.Share(shard, len(t.index.shards)); e.MaxRows > 0 && n > share {
 			t.trim(shard, share-share/16)
 		}
+	}
+	t.counters.Evicted += int64(len(t.evicted))
+	if t.sketches != nil {
+		t.forgetSightings(t.evicted)
 	}
 }
 
@@ -58,7 +63,7 @@ func (t *Table) sweep(shard int) {
 	for _, v := range t.candidates(shard) {
 		if e.Age > 0 && v.age > uint32(e.Age) || float64(v.score) < e.MinScore {
 			t.giveUp(v.key)
-			t.counters.Evicted++
+			t.evicted = append(t.evicted, v.key)
 		}
 	}
 }
@@ -72,7 +77,7 @@ func (t *Table) trim(shard, keep int) {
 	slices.SortFunc(all, victim.before)
 	for _, v := range all[:len(all)-keep] {
 		t.giveUp(v.key)
-		t.counters.Evicted++
+		t.evicted = append(t.evicted, v.key)
 	}
 }
 
@@ -144,15 +149,19 @@ func (t *Table) giveUp(key uint64) {
 
 // Delete forgets keys and returns how many of them were held. It counts as a
 // change of the step to come.
-func (t *Table) Delete(keys []uint64) (n int) {
+func (t *Table) Delete(keys []uint64) int {
 	t.now++
+	t.evicted = t.evicted[:0]
 	for _, key := range keys {
 		if t.index.find(key, hash(t.salt, key)) != 0 {
 			t.giveUp(key)
-			n++
+			t.evicted = append(t.evicted, key)
 		}
 	}
+	if t.sketches != nil {
+		t.forgetSightings(t.evicted)
+	}
 	t.now--
-	t.counters.Deleted += int64(n)
-	return n
+	t.counters.Deleted += int64(len(t.evicted))
+	return len(t.evicted)
 }

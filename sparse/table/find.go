@@ -92,7 +92,7 @@ func (x *index) findChunk(keys []uint64, rows []Row) (cold bool) {
 }
 
 // Read writes the values of rows to dst: those of row i to dst[i·stride : i·stride+V].
-// A row of 0 gives the initial values of its key or, if keys is nil, zeros with a minus
+// A row of 0 gives the values that its key begins with or, if keys is nil, zeros with a minus
 // sign, which add nothing and which no trained row consists of (see [IsUnknown]).
 func (t *Table) Read(keys []uint64, rows []Row, dst []float32, stride int) {
 	var room [chunk + ahead]*byte
@@ -103,13 +103,13 @@ func (t *Table) Read(keys []uint64, rows []Row, dst []float32, stride int) {
 			t.records.locate(coming, room[:])
 			t.copyValues(dst[at*stride:], stride, room[:len(coming)], end-at)
 		}
+		if keys != nil {
+			t.begin(keys[at:end], rows[at:end], dst[at*stride:], stride)
+			continue
+		}
 		for i := at; i < end; i++ {
-			switch {
-			case rows[i] != 0:
-			case keys == nil:
+			if rows[i] == 0 {
 				fillUnknown(dst[i*stride : i*stride+t.width])
-			default:
-				t.Initial(keys[i], dst[i*stride:i*stride+t.width])
 			}
 		}
 	}

@@ -547,3 +547,51 @@ func TestSharesSumToTheLimit(t *testing.T) {
 		t.Errorf("%d rows are left under a limit of 301", n)
 	}
 }
+
+// TestKeysThatAreNotAdmittedHaveNoNorm: clipping counts what the step will use. Gradients
+// of keys that wait for their admission are dropped, and count nothing.
+func TestKeysThatAreNotAdmittedHaveNoNorm(t *testing.T) {
+	x := openAs(t, Config{Admit: Admit{After: 3}})
+	g := Gradients{Keys: []uint64{5}, Values: []float32{3, 0, 4}}
+	for n, want := range []float64{0, 0, 25, 25} {
+		var sum Sum
+		x.NormSq(1, g, &sum)
+		if got := sum.Total(); got != want {
+			t.Errorf("step %d: the squared norm is %v, want %v", n+1, got, want)
+		}
+		if _, err := x.Apply(Step{N: int64(n + 1), Scale: 1, Rate: 1}, g); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestEvictedKeysWaitAgain: a key that has lost its row needs as many sightings as
+// before, however it lost it, and on a table that has loaded the sightings too.
+func TestEvictedKeysWaitAgain(t *testing.T) {
+	for _, loses := range []func(x *Table){
+		func(x *Table) { train(t, x, 4, 200) },
+		func(x *Table) { x.Delete([]uint64{5}) },
+	} {
+		x := openAs(t, Config{Admit: Admit{After: 3}, Evict: Evict{Age: 100}})
+		if train(t, x, 1, 3, 5); x.Rows() != 1 {
+			t.Fatal("it is not admitted")
+		}
+		if loses(x); x.Rows() != 0 {
+			t.Fatal("it has not lost its row")
+		}
+		shard := x.ShardOf(5)
+		loaded := openAs(t, x.Config())
+		var seen bytes.Buffer
+		if err := errors.Join(x.SaveSeen(&seen, shard), loaded.LoadSeen(&seen, shard)); err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range []*Table{x, loaded} {
+			if train(t, of, 300, 2, 5); of.Rows() != 0 {
+				t.Error("it has a row again after two sightings")
+			}
+			if train(t, of, 302, 1, 5); of.Rows() != 1 {
+				t.Error("it has no row after three sightings")
+			}
+		}
+	}
+}

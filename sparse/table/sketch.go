@@ -51,6 +51,9 @@ func (s *sketch) places(h uint64) (at [sketchRows]uint64) {
 
 // times returns how often the key with that hash was seen, perhaps overestimated.
 func (s *sketch) times(h uint64) uint8 {
+	if s.counts == nil {
+		return 0
+	}
 	least := uint8(255)
 	for _, j := range s.places(h) {
 		least = min(least, s.counts[j])
@@ -67,6 +70,19 @@ func (s *sketch) see(h uint64, before uint8) {
 		s.counts[j] = max(s.counts[j], before+1)
 	}
 	s.seen++
+}
+
+// least returns the place of the first of a key's counters that are smallest: set to zero
+// it makes the key one that was never seen. Keys that share it are counted too seldom then.
+func (s *sketch) least(h uint64) uint64 {
+	at := s.places(h)
+	least := at[0]
+	for _, j := range at[1:] {
+		if s.counts[j] < s.counts[least] {
+			least = j
+		}
+	}
+	return least
 }
 
 // fade halves the counters if there were as many sightings.
@@ -114,6 +130,27 @@ func (t *Table) sight(keys []uint64) {
 	}
 }
 
+// forgetSightings makes keys that have lost their rows wait for their admission again.
+// As in sight, all are looked up before the first is forgotten.
+func (t *Table) forgetSightings(keys []uint64) {
+	t.places = resize(t.places, len(keys))
+	for i, key := range keys {
+		if s, h := t.sketchOf(key); s.counts != nil {
+			t.places[i] = s.least(h)
+		}
+	}
+	for i, key := range keys {
+		s, h := t.sketchOf(key)
+		if s.counts == nil {
+			continue
+		}
+		if t.saving != nil {
+			t.saving.keepSeen(t.index.shardOf(h))
+		}
+		s.counts[t.places[i]], s.last = 0, t.now
+	}
+}
+
 // sketchOf is the sketch of a key's shard, and the key's hash.
 func (t *Table) sketchOf(key uint64) (*sketch, uint64) {
 	h := hash(t.salt, key)
@@ -121,6 +158,16 @@ func (t *Table) sketchOf(key uint64) (*sketch, uint64) {
 }
 
 // admits reports whether key i of t.found, which has no row, gets one.
-func (t *Table) admits(i int) bool {
-	return t.sketches == nil || int(t.before[i])+1 >= t.cfg.Admit.After
+func (t *Table) admits(i int) bool { return t.sketches == nil || t.enough(t.before[i]) }
+
+// admitsNext reports whether a key without a row gets one in the step to come.
+func (t *Table) admitsNext(key uint64) bool {
+	if t.sketches == nil {
+		return true
+	}
+	s, h := t.sketchOf(key)
+	return t.enough(s.times(h))
 }
+
+// enough reports whether a key that was seen so often before a step is admitted in it.
+func (t *Table) enough(before uint8) bool { return int(before)+1 >= t.cfg.Admit.After }

@@ -52,19 +52,25 @@ type Table struct {
 	counters Counters
 	unmarked uint32 // the stamp of rows that get none
 
-	updates []optim.Update // by part, of the step being applied
-	scratch []float32      // 2·V
-	record  []float32      // V+S
-	cold    []float32      // a record as it lies on disk
-	file    file           // that is being written
-	list    []entry        // of it
-	saving  *Snapshot      // the one under way
-	spare   *kept          // of the one before, if it is small
-	desc    []byte         // the description of a shard, encoded
-	found   []Row
-	before  []uint8 // by key of found that has no row: how often it was seen
-	batch   []Row   // of others
-	victims []victim
+	own      Past
+	past     *Past          // own, or one that other tables share
+	begun    []float32      // records of keys without a row
+	decaying []optim.Update // by part, of a step of past
+	updates  []optim.Update // by part, of the step being applied
+	scratch  []float32      // 2·V
+	record   []float32      // V+S
+	cold     []float32      // a record as it lies on disk
+	file     file           // that is being written
+	list     []entry        // of it
+	saving   *Snapshot      // the one under way
+	spare    *kept          // of the one before, if it is small
+	desc     []byte         // the description of a shard, encoded
+	found    []Row
+	before   []uint8 // by key of found that has no row: how often it was seen
+	batch    []Row   // of others
+	victims  []victim
+	evicted  []uint64 // keys that have lost their rows, in this step
+	places   []uint64 // of counters, by evicted key
 }
 
 // newNotes are those of rows whose records lie in those slabs.
@@ -114,7 +120,8 @@ func Open(cfg Config, seed uint64, shards int) (*Table, error) {
 		return nil, fmt.Errorf("table: open %q: %w", cfg.Name, errors.Join(faults...))
 	}
 	cfg = cfg.Default()
-	t := &Table{cfg: cfg, salt: Salt(cfg.Name), updates: make([]optim.Update, len(cfg.Parts))}
+	t := &Table{cfg: cfg, salt: Salt(cfg.Name), updates: make([]optim.Update, len(cfg.Parts)), decaying: make([]optim.Update, len(cfg.Parts))}
+	t.past = &t.own
 	for _, p := range cfg.Parts {
 		t.parts = append(t.parts, part{
 			Part: p, lo: t.width, hi: t.width + p.Dim,
@@ -374,7 +381,7 @@ func (t *Table) Reset() error {
 		err = errors.Join(err, t.tier.reset())
 	}
 	t.clear(len(t.index.shards))
-	t.now = 0
+	t.now, t.own = 0, Past{}
 	t.epoch++
 	return err
 }

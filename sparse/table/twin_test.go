@@ -2,6 +2,7 @@ package table
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -15,13 +16,14 @@ import (
 )
 
 // twin is the specification of a table: a Go map, one loop, no index, no disk.
-// Initial rows alone come from the table, which other tests hold.
+// Initial rows and sketches of sightings come from the table, which other tests hold.
 type twin struct {
 	*Table // its configuration, parts and initial rows
 	rows   map[uint64]*twinRow
-	seen   map[uint64]int
+	lost   []uint64         // keys whose rows were removed, not yet forgotten by the sketches of the Table
 	gone   map[uint64]int64 // key to the step of its removal
 	step   int64
+	past   []Step
 }
 
 type twinRow struct {
@@ -31,7 +33,7 @@ type twinRow struct {
 }
 
 func newTwin(t *Table) *twin {
-	return &twin{Table: t, rows: map[uint64]*twinRow{}, seen: map[uint64]int{}, gone: map[uint64]int64{}}
+	return &twin{Table: t, rows: map[uint64]*twinRow{}, gone: map[uint64]int64{}}
 }
 
 // row returns the record of a key as a read sees it.
@@ -43,6 +45,11 @@ func (w *twin) row(key uint64) []float32 {
 	w.Initial(key, rec[:w.width])
 	w.round(rec, func(words, values []float32) { nearest(words, values) })
 	copy(rec[w.width:], w.fresh)
+	for _, at := range w.past {
+		if w.dense {
+			w.stepRow(at, key, &twinRow{record: rec}, nil)
+		}
+	}
 	return rec
 }
 
@@ -57,10 +64,19 @@ func (w *twin) round(rec []float32, by func(words, values []float32)) {
 func (w *twin) apply(at Step, keys []uint64, values []float32) {
 	w.step = at.N
 	touched := map[uint64]bool{}
+	if w.sketches != nil {
+		w.found = make([]Row, len(keys))
+		for i, key := range keys {
+			if w.rows[key] != nil {
+				w.found[i] = 1
+			}
+		}
+		w.sight(keys)
+	}
 	for i, key := range keys {
 		r := w.rows[key]
 		if r == nil {
-			if w.seen[key]++; w.seen[key] < w.cfg.Admit.After {
+			if !w.admits(i) {
 				continue
 			}
 			r = &twinRow{record: w.row(key), stamp: at.N}
@@ -75,7 +91,17 @@ func (w *twin) apply(at Step, keys []uint64, values []float32) {
 			w.stepRow(at, key, r, nil)
 		}
 	}
+	w.past = append(w.past, at)
 	w.evict()
+	w.forget()
+}
+
+// forget makes keys that have lost their rows wait again.
+func (w *twin) forget() {
+	if w.sketches != nil {
+		w.forgetSightings(w.lost)
+	}
+	w.lost = nil
 }
 
 func (w *twin) stepRow(at Step, key uint64, r *twinRow, grad []float32) {
@@ -159,6 +185,7 @@ func cmpFloat(a, b float64) int {
 
 func (w *twin) remove(key uint64, step int64) {
 	delete(w.rows, key)
+	w.lost = append(w.lost, key)
 	w.gone[key] = step
 }
 
@@ -300,7 +327,7 @@ func (p *pair) read() error {
 		if held := p.twin.rows[key] != nil; held != (rows[i] != 0) {
 			return fmt.Errorf("key %d has row %d, held: %t", key, rows[i], held)
 		}
-		if rows[i] == 0 { // not rounded before it is held
+		if rows[i] == 0 && !p.table.dense { // not rounded before it is held
 			want = slices.Clone(want)
 			p.table.Initial(key, want)
 		}
@@ -319,6 +346,7 @@ func (p *pair) delete() error {
 			want++
 		}
 	}
+	p.twin.forget()
 	if n := p.table.Delete(keys); n != want {
 		return fmt.Errorf("%d keys deleted, want %d", n, want)
 	}
@@ -330,6 +358,10 @@ func (p *pair) reload() error {
 	p.tiered = p.rng.IntN(2) == 0 && !p.table.dense
 	again := p.open(p.table.Config())
 	again.SetNow(p.table.Now())
+	var past bytes.Buffer
+	if err := errors.Join(p.table.past.Save(&past), again.past.Load(&past)); err != nil {
+		return err
+	}
 	for shard := range p.table.Shards() {
 		var b, c bytes.Buffer
 		if err := p.table.SaveShard(&b, shard); err != nil {

@@ -17,6 +17,9 @@ import (
 // sparse.SeenName.
 const sectionDense = "dense"
 
+// sectionPast is the section with the steps before, sparse.Store.Past, if l2.mode is dense.
+const sectionPast = "past"
+
 // Sections is what takes the sections of a part: a file, or memory.
 type Sections interface {
 	Section(name string, write func(io.Writer) error) error
@@ -32,6 +35,11 @@ func (t *Trainer) Save(w Sections, since int64) (*sparse.Snapshot, error) {
 	if t.comm.Rank() == 0 {
 		if err := w.Section(sectionDense, t.model.arena.Save); err != nil {
 			return nil, err
+		}
+		if past := t.model.store.Past(); past != nil {
+			if err := w.Section(sectionPast, past.Save); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return t.model.store.Snapshot(since), nil
@@ -58,6 +66,11 @@ func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32) error {
 	t.first = c.Step()
 	if err := store.Reset(); err != nil {
 		return err
+	}
+	if past := store.Past(); past != nil && c.Has(sectionPast) { // earlier versions kept none
+		if err := c.Read(sectionPast, past.Load); err != nil {
+			return err
+		}
 	}
 	if owner != nil {
 		if err := store.Place(owner); err != nil {

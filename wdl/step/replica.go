@@ -60,8 +60,9 @@ func (l *Left) Close() error { return l.store.Close() }
 // and two floats of state for each.
 const maxDense = 16 << 30
 
-// Inherit takes over the dense parameters that the leader of the recovery has; every
-// rank of a new group calls it with what it has left itself, nil for nothing.
+// Inherit takes over the dense parameters that the leader of the recovery has and, if
+// this rank has nothing left, the steps that rows take when they appear. Every rank of a
+// new group calls it with what it has left itself, nil for nothing.
 func (t *Trainer) Inherit(left *Left, leader int) error {
 	var dense []byte
 	if left != nil {
@@ -71,7 +72,22 @@ func (t *Trainer) Inherit(left *Left, leader int) error {
 	if err != nil {
 		return err
 	}
-	return t.model.arena.Load(bytes.NewReader(dense))
+	if err := t.model.arena.Load(bytes.NewReader(dense)); err != nil {
+		return err
+	}
+	past := t.model.store.Past()
+	if past == nil {
+		return nil
+	}
+	var steps bytes.Buffer
+	if err := past.Save(&steps); err != nil {
+		return err
+	}
+	all, err := collective.BroadcastBytes(t.comm, steps.Bytes(), leader, maxDense)
+	if err != nil || left != nil {
+		return err
+	}
+	return past.Load(bytes.NewReader(all))
 }
 
 // Heal brings the tables of every rank to the state after step n, and each shard to two

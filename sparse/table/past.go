@@ -1,0 +1,156 @@
+package table
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// Past is the steps that tables with a DenseL2 part have taken. A row that appears later
+// takes them first, with gradients of zero: in frameworks with dense gradients it was
+// decayed from the first step on. In all, a row so takes the steps that it takes there.
+// Tables that take the same steps share one Past ([Table.Share]).
+type Past struct {
+	spans []span
+	last  int64 // step
+}
+
+// span is consecutive steps that differ in their numbers alone.
+type span struct {
+	first, n int64
+	at       Step // the first
+}
+
+const (
+	spanBytes = 8 + 8 + 8 + 4 + 4
+	maxSpans  = 1 << 28
+)
+
+// Add notes a step. One that is not later than the last is known already.
+func (p *Past) Add(at Step) {
+	if at.N <= p.last {
+		return
+	}
+	if n := len(p.spans); n > 0 {
+		s := &p.spans[n-1]
+		next := s.at
+		next.N = s.first + s.n
+		if next == at {
+			s.n, p.last = s.n+1, at.N
+			return
+		}
+	}
+	p.spans, p.last = append(p.spans, span{at.N, 1, at}), at.N
+}
+
+// each calls f with the steps before one.
+func (p *Past) each(before int64, f func(at Step)) {
+	for _, s := range p.spans {
+		for at := s.at; at.N < min(s.first+s.n, before); at.N++ {
+			f(at)
+		}
+	}
+}
+
+// Save writes the steps, little-endian: for each span of them the first step (8), how many
+// there are (8), Rate (8), Scale (4) and Clip (4).
+func (p *Past) Save(w io.Writer) error {
+	le := binary.LittleEndian
+	b := make([]byte, 0, len(p.spans)*spanBytes)
+	for _, s := range p.spans {
+		b = le.AppendUint64(b, uint64(s.first))
+		b = le.AppendUint64(b, uint64(s.n))
+		b = le.AppendUint64(b, math.Float64bits(s.at.Rate))
+		b = le.AppendUint32(b, math.Float32bits(s.at.Scale))
+		b = le.AppendUint32(b, math.Float32bits(s.at.Clip))
+	}
+	if _, err := w.Write(b); err != nil {
+		return fmt.Errorf("table: past steps: %w", err)
+	}
+	return nil
+}
+
+// Load reads what Save wrote, to its end, in place of the steps that are known.
+func (p *Past) Load(r io.Reader) error {
+	b, err := io.ReadAll(io.LimitReader(r, maxSpans*spanBytes+1))
+	if err == nil && len(b)%spanBytes != 0 {
+		err = errors.New("they end inside a span, or are too many: the file is damaged")
+	}
+	var read Past
+	le := binary.LittleEndian
+	for ; err == nil && len(b) > 0; b = b[spanBytes:] {
+		s := span{first: int64(le.Uint64(b)), n: int64(le.Uint64(b[8:]))}
+		s.at = Step{N: s.first, Rate: math.Float64frombits(le.Uint64(b[16:])), Scale: math.Float32frombits(le.Uint32(b[24:])), Clip: math.Float32frombits(le.Uint32(b[28:]))}
+		if s.first <= read.last || s.n < 1 || s.n > math.MaxInt64-s.first || s.at.Validate() != nil {
+			err = fmt.Errorf("%d steps from step %d on, after step %d: the file is damaged", s.n, s.first, read.last)
+			break
+		}
+		read.spans, read.last = append(read.spans, s), s.first+s.n-1
+	}
+	if err != nil {
+		return fmt.Errorf("table: past steps: %w", err)
+	}
+	*p = read
+	return nil
+}
+
+// Share has a table note its steps, and find those before, in p. The caller adds a step
+// to it before Apply of the tables that share it, some of which may run at once.
+func (t *Table) Share(p *Past) { t.past = p }
+
+// decay takes the steps before one, with gradients of zero, with records of initial rows.
+func (t *Table) decay(records []optim.Record, before int64) {
+	if !t.dense || len(records) == 0 {
+		return
+	}
+	now := t.updates
+	t.updates = t.decaying
+	zeros := t.scratch[:t.width]
+	clear(zeros)
+	for i := range records {
+		records[i].Mark = &t.unmarked
+	}
+	t.past.each(before, func(at Step) {
+		at = t.ready(at)
+		t.stepRows(at, records, len(records), zeros, 0, true)
+	})
+	t.updates = now
+}
+
+// begin writes the values of the rows that keys begin with in the step to come, where
+// rows are 0: those of row i to dst[i·stride : i·stride+V]. There are up to chunk keys.
+func (t *Table) begin(keys []uint64, rows []Row, dst []float32, stride int) {
+	if !t.dense {
+		for i, r := range rows {
+			if r == 0 {
+				t.Initial(keys[i], dst[i*stride:i*stride+t.width])
+			}
+		}
+		return
+	}
+	words := t.words()
+	t.begun = resize(t.begun, chunk*words)
+	var records [chunk]optim.Record
+	n := 0
+	for i, r := range rows {
+		if r == 0 {
+			rec := t.begun[n*words : (n+1)*words]
+			t.Initial(keys[i], rec)
+			copy(rec[t.packed:], t.fresh)
+			records[n].At = &rec[0]
+			n++
+		}
+	}
+	t.decay(records[:n], math.MaxInt64)
+	n = 0
+	for i, r := range rows {
+		if r == 0 {
+			copy(dst[i*stride:i*stride+t.width], t.begun[n*words:])
+			n++
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package table
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// TestRowsThatAppearLaterAreDecayed: with DenseL2 a row of a key that comes late is that
+// of a key which every step has given a gradient of zero, by every rule.
+func TestRowsThatAppearLaterAreDecayed(t *testing.T) {
+	for _, kind := range optim.Kinds() {
+		part := Part{Name: "p", Dim: 3, Rule: optim.Rule{Kind: kind}, Init: Init{Kind: "normal"}, L2: 0.1, DenseL2: true}
+		late, early := open(t, 4, part), open(t, 4, part)
+		if err := early.Insert([]uint64{5}, make([]Row, 1)); err != nil {
+			t.Fatal(err)
+		}
+		for n := int64(1); n <= 40; n++ {
+			g := Gradients{Keys: []uint64{7}, Values: []float32{1, 2, 3}}
+			at := Step{N: n, Scale: 1, Rate: 1 / float64(1+n/10), Clip: 0.5}
+			if n == 40 {
+				g = Gradients{Keys: []uint64{5, 7}, Values: []float32{1, 2, 3, 1, 2, 3}}
+				if got, want := read(t, late, 5), read(t, early, 5); !slices.Equal(got, want) {
+					t.Errorf("%s: before it appears the row is %v, want %v", kind, got, want)
+				}
+			}
+			var a, b Sum
+			early.NormSq(1, g, &a)
+			late.NormSq(1, g, &b)
+			if n == 40 && a.Total() != b.Total() {
+				t.Errorf("%s: a row that appears counts %v, want %v", kind, b.Total(), a.Total())
+			}
+			for _, x := range []*Table{late, early} {
+				if _, err := x.Apply(at, g); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, key := range []uint64{5, 7} {
+			if got, want := read(t, late, key), read(t, early, key); !slices.Equal(got, want) {
+				t.Errorf("%s: key %d: %v, want %v", kind, key, got, want)
+			}
+		}
+	}
+}
+
+// TestPastIsShort: steps of one rate take the memory of one.
+func TestPastIsShort(t *testing.T) {
+	var p Past
+	for n := int64(1); n <= 1000; n++ {
+		p.Add(Step{N: n, Scale: 1, Rate: 1})
+		p.Add(Step{N: n, Scale: 1, Rate: 1}) // by another table
+	}
+	p.Add(Step{N: 1002, Scale: 1, Rate: 1})
+	if len(p.spans) != 2 {
+		t.Errorf("%+v", p.spans)
+	}
+}
+
+// FuzzPast: what is loaded is what is saved again, and damaged bytes change nothing.
+func FuzzPast(f *testing.F) {
+	var p Past
+	p.Add(Step{N: 1, Scale: 0.5, Rate: 1})
+	p.Add(Step{N: 2, Scale: 0.5, Rate: 1})
+	p.Add(Step{N: 4, Scale: 0.25, Rate: 0.5, Clip: 0.1})
+	var b bytes.Buffer
+	if err := p.Save(&b); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add(b.Bytes()[:b.Len()-1])
+	f.Add(slices.Repeat(b.Bytes(), 2))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		x := Past{last: 7}
+		if err := x.Load(bytes.NewReader(in)); err != nil {
+			if x.last != 7 || x.spans != nil {
+				t.Fatalf("refused with %v, and changed to %+v", err, x)
+			}
+			return
+		}
+		var out bytes.Buffer
+		if err := x.Save(&out); err != nil || !bytes.Equal(out.Bytes(), in) {
+			t.Fatalf("saved again it differs: %v", err)
+		}
+		x.Add(Step{N: x.last + 1, Scale: 1, Rate: 1})
+	})
+}
