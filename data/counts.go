@@ -24,7 +24,8 @@ type Counts struct {
 	faults    []record.Fault   // the first of them
 	content   uint64           // sum of the digests of the blocks, which no order changes
 	late      []string         // fields that have come, of those that are watched
-	kept      map[int32][]byte // records of a block that a field's value holds out; see keptBits
+	kept      map[int32][]byte // records of a block that a field's value holds out; see rowBits
+	dropped   map[int32][]byte // negatives of a block that are left out of training
 	valued    []byte           // a bit for each column of the schema: some record has a value of it
 	sample    *signal.Sample   // of its columns but the label's; nil: no block was counted
 }
@@ -99,7 +100,7 @@ func (c *Counts) Marshal() []byte {
 	for _, name := range c.late {
 		b = append(binary.AppendUvarint(b, uint64(len(name))), name...)
 	}
-	b = appendKept(b, c.kept)
+	b = appendKept(appendKept(b, c.kept), c.dropped)
 	b = append(binary.AppendUvarint(b, uint64(len(c.valued))), c.valued...)
 	if c.sample == nil {
 		return append(b, 0)
@@ -149,7 +150,8 @@ func (c *Counts) Merge(b []byte) error {
 			c.late = append(c.late, name)
 		}
 	}
-	c.addKept(o.kept)
+	addKept(&c.kept, o.kept)
+	addKept(&c.dropped, o.dropped)
 	c.addValued(o.valued)
 	switch {
 	case c.sample == nil:
@@ -205,7 +207,7 @@ func countsFrom(b []byte) (c Counts, err error) {
 	for range r.Length(mostColumns, 1) {
 		c.late = append(c.late, string(r.Bytes(record.MostLine)))
 	}
-	c.kept = keptFrom(r)
+	c.kept, c.dropped = keptFrom(r), keptFrom(r)
 	c.valued = slices.Clone(r.Bytes(mostColumns/8 + 1))
 	if r.Byte() == 1 {
 		c.sample = signal.From(r, mostColumns, sampled)

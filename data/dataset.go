@@ -29,7 +29,11 @@ type Dataset struct {
 	digest uint64
 	hold   holdOut
 	times  *Times   // of the records, once they are known
-	kept   [][]byte // by block, the records that a field's value holds out; see keptBits
+	kept   [][]byte // by block, the records that a field's value holds out; see rowBits
+
+	drop    holdOut  // chooses negatives that are left out of Train
+	dropped [][]byte // by block
+
 	totals
 	marks  *marks            // nil: none are kept
 	chosen [3]func() []int32 // rows of each block that a Select chooses
@@ -205,14 +209,14 @@ func (d *Dataset) some() []string {
 type Select int
 
 const (
-	Train Select = iota // those that HoldOut has not kept
+	Train Select = iota // those that HoldOut has not kept, without the negatives that KeepNegatives leaves out
 	Valid               // those that it has
 	All
 )
 
 // choose counts the selected records of each block, without reading them.
 func (d *Dataset) choose(sel Select) []int32 {
-	if sel == All || !d.holdsOut() && sel == Train {
+	if sel == All || sel == Train && !d.holdsOut() && d.drop.limit == 0 {
 		return d.records
 	}
 	rows := make([]int32, len(d.set.Blocks))
@@ -228,7 +232,7 @@ func (d *Dataset) choose(sel Select) []int32 {
 
 // selects tells whether sel takes row r of block b.
 func (d *Dataset) selects(sel Select, b int, r int32) bool {
-	return sel == All || d.holds(b, r) == (sel == Valid)
+	return sel == All || d.holds(b, r) == (sel == Valid) && (sel == Valid || !d.drops(b, r))
 }
 
 // Rows is the number of records that sel takes; 0 before Use.

@@ -64,8 +64,7 @@ func (d *Dataset) holds(b int, r int32) bool {
 	if d.hold.field() == "" {
 		return d.hold.holds(b, r)
 	}
-	bits := d.kept[b]
-	return bits != nil && (len(bits) == 0 || bits[r/8]>>(r%8)&1 == 1)
+	return hasBit(d.kept[b], r)
 }
 
 // keeper finds out in a scan which records are held out by the value of a field.
@@ -74,9 +73,7 @@ type keeper struct {
 	column int    // -1: the place decides
 	times  *Times // to gather; nil: hold out by value
 	cut    *Times
-	bits   []byte           // of the current block
-	held   int32            // of them
-	kept   map[int32][]byte // by block
+	kept   rowBits
 }
 
 // newKeeper serves a scan of records that c checks. times, if not nil, is all that the
@@ -90,7 +87,7 @@ func (d *Dataset) newKeeper(c *encode.RowCoder, times *Times) (keeper, error) {
 		if k.column = c.Column(field); k.column < 0 {
 			return k, fmt.Errorf("data: hold out: the schema does not name field %s", field)
 		}
-		k.kept = map[int32][]byte{}
+		k.kept = newRowBits()
 	}
 	return k, nil
 }
@@ -114,29 +111,9 @@ func (s *scanner) holdOut(b int, r int32) bool {
 		ok = k.cut.holds(text)
 	}
 	if ok {
-		for len(k.bits) <= int(r/8) {
-			k.bits = append(k.bits, 0)
-		}
-		k.bits[r/8] |= 1 << (r % 8)
-		k.held++
+		k.kept.add(r)
 	}
 	return ok
-}
-
-// keptBits are the records of a block that are held out: nil for none, empty for all,
-// otherwise a bit for each.
-
-// end takes what is held out of a block of so many records.
-func (k *keeper) end(b, records int32) {
-	switch {
-	case k.held == 0:
-		return
-	case k.held == records:
-		k.kept[b] = []byte{}
-	default:
-		k.kept[b] = append(slices.Clone(k.bits), make([]byte, int(records+7)/8-len(k.bits))...)
-	}
-	k.bits, k.held = k.bits[:0], 0
 }
 
 func appendKept(b []byte, kept map[int32][]byte) []byte {
@@ -164,21 +141,25 @@ func keptFrom(r *wire.Reader) map[int32][]byte {
 	return kept
 }
 
-func (c *Counts) addKept(kept map[int32][]byte) {
-	if c.kept == nil {
-		c.kept = map[int32][]byte{}
+// addKept adds the blocks of other counts to those of some.
+func addKept(to *map[int32][]byte, kept map[int32][]byte) {
+	if *to == nil {
+		*to = map[int32][]byte{}
 	}
-	maps.Copy(c.kept, kept)
+	maps.Copy(*to, kept)
 }
 
-// useKept takes the records that are held out by value.
+// useKept takes the records that are held out by value, and the negatives that are left
+// out.
 func (d *Dataset) useKept(c *Counts, t *totals) error {
-	d.kept = make([][]byte, len(t.records))
-	for block, bits := range c.kept {
-		if int(block) >= len(t.records) || len(bits) > 0 && len(bits) != int(t.records[block]+7)/8 {
-			return fmt.Errorf("data: use: %d bytes for the held-out records of block %d", len(bits), block)
+	d.kept, d.dropped = make([][]byte, len(t.records)), make([][]byte, len(t.records))
+	for to, of := range map[*[][]byte]map[int32][]byte{&d.kept: c.kept, &d.dropped: c.dropped} {
+		for block, bits := range of {
+			if int(block) >= len(t.records) || len(bits) > 0 && len(bits) != int(t.records[block]+7)/8 {
+				return fmt.Errorf("data: use: %d bytes for the held-out records of block %d", len(bits), block)
+			}
+			(*to)[block] = bits
 		}
-		d.kept[block] = bits
 	}
 	return nil
 }

@@ -53,14 +53,15 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, pr
 		c.content += mixed(n.digest, uint64(b))
 		sp.lines, sp.records, sp.flawed = append(sp.lines, n.units), append(sp.records, n.records), append(sp.flawed, n.flawed)
 		c.bad += int64(n.flawed)
-		s.keeper.end(int32(b), n.records)
+		s.keeper.kept.end(int32(b), n.records)
+		s.dropped.end(int32(b), n.records)
 		if done += d.set.BytesOf(b); progress != nil {
 			progress(done)
 		}
 	}
 	c.spans, c.positives, c.faults, c.late = []span32{sp}, s.positives, s.faults, s.watch.Came()
 	c.sample = s.sample.Sample
-	c.kept = s.keeper.kept
+	c.kept, c.dropped = s.keeper.kept.of, s.dropped.of
 	c.addValued(s.valued())
 	if err := c.tooBad(d.set.Source.MaxBad); err != nil {
 		return nil, err
@@ -79,6 +80,7 @@ type scanner struct {
 	positives int64
 	faults    []record.Fault // the first
 	keeper    keeper
+	dropped   rowBits // negatives
 }
 
 // newScanner parses by a filled schema.
@@ -88,7 +90,7 @@ func (d *Dataset) newScanner(s schema.Schema) (*scanner, error) {
 		return nil, err
 	}
 	sample := sampler{Sample: signal.New(len(c.FieldsRead())-1, sampled)}
-	return &scanner{Dataset: d, Input: d.set.NewInput(c.FieldsRead()), RowCoder: c, watch: encode.NewWatch(c, d.watched()), sample: sample}, nil
+	return &scanner{Dataset: d, Input: d.set.NewInput(c.FieldsRead()), RowCoder: c, watch: encode.NewWatch(c, d.watched()), sample: sample, dropped: newRowBits()}, nil
 }
 
 // tally is what one block holds.
@@ -186,7 +188,12 @@ func (s *scanner) take(b int, r int32) error {
 	}
 	s.watch.Look()
 	s.sample.look(s.RowCoder, b, r)
-	if held := s.holdOut(b, r); s.fit != nil && !held {
+	held := s.holdOut(b, r)
+	if !held && !s.Positive() && s.drop.holds(b, r) {
+		s.dropped.add(r)
+		return nil
+	}
+	if s.fit != nil && !held {
 		return s.fit.Add(s.RowCoder)
 	}
 	return nil

@@ -59,6 +59,9 @@ func openInputs(c *config.Config, eval bool) (in inputs, err error) {
 	if !grows {
 		in.train = open(training, c.Data.Train)
 	}
+	if err == nil && in.train != nil && !eval {
+		err = keepNegatives(in.train, c)
+	}
 	in.valid, in.test = open("validation", c.Data.Valid), open("test", c.Data.Test)
 	in.validRows = data.All
 	if err == nil && in.train == nil && !grows {
@@ -81,6 +84,14 @@ func holdOut(d *data.Dataset, c *config.Config) error {
 		return d.HoldOutGroups(s.ValidGroup, s.ValidFraction, c.Train.Seed)
 	}
 	return d.HoldOut(s.ValidFraction, c.Train.Seed)
+}
+
+// keepNegatives leaves negatives out of training data.
+func keepNegatives(d *data.Dataset, c *config.Config) error {
+	if c.Data.NegativeRate == 0 {
+		return nil
+	}
+	return d.KeepNegatives(c.Data.NegativeRate, c.Train.Seed)
 }
 
 // scanTimes finds with all ranks which records are the newest, if those are held out.

@@ -245,7 +245,7 @@ func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
 	var own *data.Counts
 	if j.train, err = data.Open(src, schemaOf(j.config), c.Stream.Span); err != nil {
 		err = fmt.Errorf("training data: %w", err)
-	} else {
+	} else if err = keepNegatives(j.train, j.config); err == nil {
 		own, err = j.count(ctx, j.train, nil)
 	}
 	if err := j.keepBefore(ctx, err, end); err != nil {

@@ -214,6 +214,14 @@ func (k checker) label() {
 	} else if l.Loss != "" {
 		k.bad("label.loss", "has no meaning without kind: number; a binary label has the log-loss")
 	}
+	if rate := k.c.Data.NegativeRate; rate != 0 && rate != 1 {
+		if l.IsNumber() {
+			k.later("data.negative_rate", "label.kind", "a number has no negatives")
+		}
+		if len(k.c.Labels) > 0 {
+			k.later("data.negative_rate", "labels", "the records that stay are chosen by the first label, which would shift the others; give label.weight")
+		}
+	}
 	k.labels()
 }
 

@@ -70,6 +70,7 @@ func dataSections() []section {
 			{name: "train", def: "required", about: "training data: files, globs, topics (kafka://, see above), remote files (https://, s3://, gs://), folders (all files directly in them, by name; those that begin with . or _ left out) or builtin:NAME", filled: true},
 			{name: "test", def: "none", about: "evaluated once after training"},
 			{name: "valid", def: "none", about: "evaluated after each epoch; early stopping and plateau schedules watch it"},
+			{name: "negative_rate", def: "1", about: "share of the training records with label 0 that is used; the model's probabilities stay those of all records", rng: "[1e-06, 1]"},
 			{name: "valid_fraction", def: "0", about: "instead of valid: this share of train is held out, records at random unless valid_time or valid_group is given", rng: "[0, 1)"},
 			{name: "valid_time", def: "none", about: "field with numbers or ISO dates: the newest records by it are held out, those of one time together"},
 			{name: "valid_group", def: "none", about: "field, such as a user: the share is one of its values, each held out with all its records or not at all"},

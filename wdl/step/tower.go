@@ -1,6 +1,8 @@
 package step
 
 import (
+	"math"
+
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/dense"
@@ -47,11 +49,19 @@ type objective struct {
 	weighted bool
 	weight   []float32 // of the samples of the current batch; nil: all 1
 	total    float64   // of them
+	shift    float32   // in training, of the first label's logit
 }
 
 func newObjective(c *config.Config) objective {
 	all := schema.Schema{Label: c.Label, Labels: c.Labels}
-	return objective{labels: all.All(), classes: c.Train.ClassWeight, weighted: c.Weighted()}
+	o := objective{labels: all.All(), classes: c.Train.ClassWeight, weighted: c.Weighted()}
+	if rate := c.Data.NegativeRate; rate > 0 {
+		// Among all positives and a share of the negatives the odds are those of all records
+		// over the share (He et al. 2014, "Practical Lessons from Predicting Clicks on Ads at
+		// Facebook", §6.3). With that in the loss, the logit itself is of all records.
+		o.shift = float32(-math.Log(rate))
+	}
+	return o
 }
 
 // reads is what the model reads of a batch.

@@ -164,3 +164,31 @@ func TestLabelsAllocateNothing(t *testing.T) {
 		t.Errorf("a step allocates %v times", got)
 	}
 }
+
+// TestNegativeRateShiftsTraining: the loss is that of the odds among the records that
+// stay, 1/rate times those of all, and evaluation sees the logit of all.
+func TestNegativeRateShiftsTraining(t *testing.T) {
+	c, columns := parityConfig("sgd")
+	c.Data.NegativeRate, c.Model.Init = 0.25, config.Init{Kind: "zero"} // evaluation reads zeros of rows without a step
+	tr, err := NewTrainer(single(), trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	m, b := tr.model, loadParity(t).batch(0, 6)
+	logits := func(train bool) []float32 {
+		if err := m.pull(b, train); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.compute(b, 1, train); err != nil {
+			t.Fatal(err)
+		}
+		return slices.Clone(m.logit)
+	}
+	train, eval := logits(true), logits(false)
+	for i := range eval {
+		if d := float64(train[i] - eval[i]); math.Abs(d-math.Log(4)) > 1e-5 {
+			t.Errorf("row %d: the logit is shifted by %v, want %v", i, d, math.Log(4))
+		}
+	}
+}

@@ -150,6 +150,9 @@ func (w *worker) pool(lo, hi int) {
 		if bias := w.tower[t].bias; bias != nil {
 			start = bias.Value[0]
 		}
+		if m.train && t == 0 {
+			start += m.shift
+		}
 		for i := range logit {
 			logit[i] = start
 		}
