@@ -366,6 +366,6 @@ func check(ctx context.Context, o Options, ranks int, eval *EvalOptions) error {
 		}
 		feed.Close()
 	}
-	_, err = openInputs(c, eval != nil)
+	_, err = openInputs(c, eval)
 	return err
 }

@@ -25,6 +25,7 @@ type EvalOptions struct {
 	Resume string   // run directory or checkpoint to evaluate
 	Read   bool     // CheckEval has read the one checkpoint that Resume names through
 	Data   []string // files, in the training's format or one that names its fields; none: the test data of the configuration
+	Group  string   // field by whose values an AUC is computed too; "" for none
 	Set    []string // settings of data and label that replace the training's, "data.comment=|"
 	Warn   func(line string)
 }
@@ -40,7 +41,8 @@ type EvalResult struct {
 	Data       []string `json:"data"`
 	Seconds    float64  `json:"seconds"`
 	metrics.Metrics
-	Unknown map[string]int64 `json:"unknown,omitempty"` // by feature: values that training has not seen
+	Groups  *metrics.GroupMetrics `json:"groups,omitempty"`
+	Unknown map[string]int64      `json:"unknown,omitempty"` // by feature: values that training has not seen
 }
 
 // Evaluation is one rank's share of an evaluation.
@@ -78,7 +80,13 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 			res.Step, res.Trained, res.Best = best, res.Step, j.cursor.Progress.BestEpoch
 		}
 	}
+	if j.eval.Group != "" {
+		j.groups = &groupEvaluation{Groups: metrics.NewGroups(j.train.Rows(data.All))}
+	}
 	m, unknown, err := j.evaluate(ctx, j.train, data.All)
+	if err == nil && j.groups != nil {
+		res.Groups, err = j.groups.reduce(j.comm, j.eval.Group)
+	}
 	if err != nil {
 		return res, err
 	}
@@ -93,6 +101,9 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 func (o *EvalOptions) evaluating(c *config.Config) error {
 	if err := o.readOtherwise(c); err != nil {
 		return err
+	}
+	if o.Group != "" && c.Label.IsNumber() {
+		return errors.New("wdl: eval: -group: an AUC by group needs a label of two classes; the model predicts a number")
 	}
 	files := o.Data
 	if len(files) == 0 {

@@ -237,7 +237,7 @@ func (j *job) learn(b bequest) (err error) {
 			return err
 		}
 	}
-	if j.inputs, err = openInputs(j.config, false); err != nil {
+	if j.inputs, err = openInputs(j.config, nil); err != nil {
 		return err
 	}
 	sets := j.datasets()

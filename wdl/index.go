@@ -85,7 +85,7 @@ func CheckIndex(o IndexOptions) error {
 	if s := schemaOf(c); len(s.NeedsFit()) == 0 {
 		return errors.New("wdl: index: no feature takes anything from the data: encode: vocabulary, quantile, standardise and those of dates do")
 	}
-	_, err = openInputs(c, false)
+	_, err = openInputs(c, nil)
 	return err
 }
 
@@ -96,7 +96,7 @@ func (x Indexing) Run(ctx context.Context) (res IndexResult, err error) {
 	if err := x.brief(); err != nil {
 		return res, err
 	}
-	if j.inputs, err = openInputs(j.config, false); err != nil {
+	if j.inputs, err = openInputs(j.config, nil); err != nil {
 		return res, err
 	}
 	fit := encode.NewFit(schemaOf(j.config))

@@ -31,9 +31,9 @@ const maxShare = 1 << 30
 
 // openInputs opens the data that a configuration names. An evaluation's stand in
 // the place of training data.
-func openInputs(c *config.Config, eval bool) (in inputs, err error) {
+func openInputs(c *config.Config, eval *EvalOptions) (in inputs, err error) {
 	training := "training"
-	if eval {
+	if eval != nil {
 		training = "test"
 	}
 	s := schemaOf(c)
@@ -48,6 +48,8 @@ func openInputs(c *config.Config, eval bool) (in inputs, err error) {
 		by := s
 		if what == "training" {
 			by.HoldOut = c.Data.ValidTime + c.Data.ValidGroup // one of them at most
+		} else if eval != nil {
+			by.HoldOut = eval.Group // it is read like one
 		}
 		d, e := look(c.Data, by, patterns)
 		if e != nil {
@@ -59,7 +61,7 @@ func openInputs(c *config.Config, eval bool) (in inputs, err error) {
 	if !grows {
 		in.train = open(training, c.Data.Train)
 	}
-	if err == nil && in.train != nil && !eval {
+	if err == nil && in.train != nil && eval == nil {
 		err = keepNegatives(in.train, c)
 	}
 	in.valid, in.test = open("validation", c.Data.Valid), open("test", c.Data.Test)
@@ -390,7 +392,11 @@ const evalBatch = 1024
 // them, or their keys have no row.
 func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select) (m metrics.Metrics, unknown map[string]int64, err error) {
 	j.rec.Enter(trace.Eval)
-	r, err := data.NewReader(d, j.encoder, data.ReaderConfig{
+	encoder, err := j.groups.encoder(j)
+	if err != nil {
+		return m, nil, err
+	}
+	r, err := data.NewReader(d, encoder, data.ReaderConfig{
 		GlobalBatch: evalBatch * j.comm.Size(), Rank: j.comm.Rank(), Size: j.comm.Size(), Select: rows,
 	})
 	if err != nil {
@@ -402,6 +408,7 @@ func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select) (
 	var last *encode.Batch
 	m, err = j.trainer.Evaluate(func() (*encode.Batch, error) {
 		if last != nil {
+			j.groups.add(last, j.trainer.Logits())
 			r.Recycle(last)
 			j.shown.progress.Add(1)
 		}
@@ -409,13 +416,15 @@ func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select) (
 		if errors.Is(err, io.EOF) {
 			return nil, nil
 		}
-		last = b
-		return b, err
+		if last = b; err != nil {
+			return nil, err
+		}
+		return j.groups.without(b), nil
 	})
 	if err != nil {
 		return m, nil, err
 	}
-	if unknown, err = j.unknown(r.Unknown()); err != nil {
+	if unknown, err = j.unknown(j.groups.counts(r.Unknown())); err != nil {
 		return m, nil, err
 	}
 	for i, n := range j.trainer.Unknown() {

@@ -134,10 +134,11 @@ type Job struct {
 }
 
 type job struct {
-	comm *collective.Comm
-	rec  *trace.Recorder
-	opt  Options
-	eval *EvalOptions // not nil: this is an evaluation and writes nothing
+	comm   *collective.Comm
+	rec    *trace.Recorder
+	opt    Options
+	eval   *EvalOptions     // not nil: this is an evaluation and writes nothing
+	groups *groupEvaluation // not nil: an evaluation by group
 
 	config *config.Config
 	runDir string
@@ -357,7 +358,7 @@ func (j *job) close() {
 // checkpoint.
 func (j *job) survey(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
 	j.rec.Enter(trace.Scan)
-	if j.inputs, err = openInputs(j.config, j.eval != nil); err != nil {
+	if j.inputs, err = openInputs(j.config, j.eval); err != nil {
 		return err
 	}
 	var fit *encode.Fit

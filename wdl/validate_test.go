@@ -1,13 +1,18 @@
 package wdl
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/data/schema"
+	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
 
@@ -160,4 +165,50 @@ func encoderIn(t *testing.T, r Result) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// TestEvaluationByGroup: the same on any number of ranks, in every other metric as without
+// groups, by a field that is a feature and by one that is not.
+func TestEvaluationByGroup(t *testing.T) {
+	t.Parallel()
+	path := clicks(t, 900)
+	c := clicksConfig(t, path, "", "")
+	c.Features = slices.DeleteFunc(c.Features, func(f schema.Feature) bool { return f.Encode == "standardise" })
+	res := runJob(t, 2, Options{Config: c})
+	for _, field := range []string{"site", "tags"} {
+		var first EvalResult
+		for _, size := range []int{1, 3} {
+			onRanks(t, size, func(comm *collective.Comm) error {
+				plain, err := NewEvaluation(comm, trace.New(0), EvalOptions{Resume: res.RunDir}).Run(context.Background())
+				if err != nil {
+					return err
+				}
+				e, err := NewEvaluation(comm, trace.New(0), EvalOptions{Resume: res.RunDir, Group: field}).Run(context.Background())
+				if err != nil {
+					return err
+				}
+				if comm.Rank() > 0 {
+					return nil
+				}
+				if size == 1 {
+					first = e
+				}
+				g := e.Groups
+				if !reflect.DeepEqual(e.Metrics, plain.Metrics) || !reflect.DeepEqual(g, first.Groups) || !reflect.DeepEqual(e.Unknown, plain.Unknown) || g.Samples+g.OneClassSamples+g.Missing != 900 {
+					t.Errorf("%s, %d ranks: %+v, groups %+v; on one rank %+v; without groups %+v", field, size, e, g, first.Groups, plain)
+				}
+				if field == "site" && (g.GAUC == nil || *g.GAUC < 0.4 || g.Groups < 10) || field == "tags" && g.Missing == 0 && g.Groups < 5 {
+					t.Errorf("%s: %+v", field, g)
+				}
+				return nil
+			})
+		}
+	}
+	onRanks(t, 1, func(comm *collective.Comm) error {
+		_, err := NewEvaluation(comm, trace.New(0), EvalOptions{Resume: res.RunDir, Group: "sight"}).Run(context.Background())
+		if err == nil || !strings.Contains(err.Error(), `there is no field "sight"`) {
+			t.Errorf("a misspelt field: %v", err)
+		}
+		return nil
+	})
 }

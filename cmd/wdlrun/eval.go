@@ -31,10 +31,12 @@ data.comment, data.missing, label.field, label.positive, label.negative, label.t
 Examples:
    wdlrun -np 2 eval -resume runs/20261121-101500
    wdlrun eval -resume runs/20261121-101500/checkpoints/step-000000640 -data tuesday.csv
+   wdlrun eval -resume runs/20261121-101500 -data tuesday.csv -group user
    wdlrun eval -resume runs/20261121-101500 -data noted.csv -set 'data.comment=#' -set 'label.positive=[yes]' -set 'label.negative=[no]'`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "resume", Usage: "`DIR` of a run, or one checkpoint"},
 			&cli.StringSliceFlag{Name: "data", Usage: "`FILE` or glob to evaluate on; default: the test data of the configuration"},
+			&cli.StringFlag{Name: "group", Usage: "`FIELD`, such as a user, within whose values an AUC is computed as well (GAUC)"},
 			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting of data or label, such as data.comment=#; may be repeated"},
 			maxBadFlag(),
 			jsonFlag(),
@@ -44,7 +46,7 @@ Examples:
 }
 
 func evalOptions(c *cli.Context) wdl.EvalOptions {
-	return wdl.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data"), Set: settings(c)}
+	return wdl.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data"), Group: c.String("group"), Set: settings(c)}
 }
 
 func checkEval(c *cli.Context) error {
@@ -81,6 +83,9 @@ func printEvaluated(w io.Writer, _ int, result []byte) error {
 	for i := range r.Labels {
 		evaluated(w, r.Labels[i].Label, &r.Labels[i].Metrics, "")
 	}
-	unknown(w, r.Unknown, notTrained)
+	if r.Groups != nil {
+		fmt.Fprintln(w, r.Groups)
+	}
+	unknown(w, r.Unknown, r.Samples, notTrained)
 	return nil
 }

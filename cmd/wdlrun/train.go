@@ -339,7 +339,7 @@ func figures(w io.Writer, r wdl.Result) {
 	if r.Improving != "" {
 		fmt.Fprintf(w, "       ended at the limit of train.epochs while the validation %s still improved: raise train.epochs\n", r.Improving)
 	}
-	unknown(w, r.TrainUnknown, "share the key of the unknown")
+	unknown(w, r.TrainUnknown, 0, "share the key of the unknown")
 	if r.Valid != nil {
 		epoch := ""
 		if r.BestEpoch > 0 {
@@ -352,7 +352,7 @@ func figures(w io.Writer, r wdl.Result) {
 	}
 	if r.Test != nil {
 		evaluated(w, "test", r.Test, "")
-		unknown(w, r.TestUnknown, notTrained)
+		unknown(w, r.TestUnknown, r.Test.Samples, notTrained)
 	}
 	switch {
 	case r.Mode == commit.Drop.String():
@@ -430,14 +430,19 @@ func tables(w io.Writer, r wdl.Result) {
 // notTrained is why values of an evaluation are unknown.
 const notTrained = "training has not seen"
 
-// unknown prints how many values of each feature were unknown, and why.
-func unknown(w io.Writer, counts map[string]int64, why string) {
+// unknown prints how many values of each feature were unknown, also as a share of so many
+// samples, and why.
+func unknown(w io.Writer, counts map[string]int64, samples int64, why string) {
 	if len(counts) == 0 {
 		return
 	}
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		all = append(all, fmt.Sprintf("%s %d", name, counts[name]))
+		n := fmt.Sprintf("%s %d", name, counts[name])
+		if samples > 0 {
+			n += fmt.Sprintf(" (%.3g %%)", 100*float64(counts[name])/float64(samples))
+		}
+		all = append(all, n)
 	}
 	fmt.Fprintf(w, "values that %s: %s\n", why, strings.Join(all, ", "))
 }

@@ -131,6 +131,18 @@ func (e *Encoder) WithLabels(first schema.Label, more []schema.Label) *Encoder {
 	return &other
 }
 
+// WithGroup is e for batches with one more entry of Batch.Sparse, at place: a hash of the
+// value of a field, or KeyMissing.
+func (e *Encoder) WithGroup(field string) (with *Encoder, place int, err error) {
+	s, no := e.schema, false
+	name := "group of " + field
+	s.Features = append(slices.Clip(s.Features), schema.Feature{Name: name, Field: field, Encode: "hash", Table: name, Wide: &no, Deep: &no})
+	if with, err = compile(s, append(slices.Clip(e.stats), statistics{})); err != nil {
+		return nil, 0, err
+	}
+	return with, slices.IndexFunc(with.sparse, func(c SparseColumn) bool { return c.Name == name }), nil
+}
+
 // Lacks is what is wrong with the encoder for records with these fields.
 func (e *Encoder) Lacks(fields []string) []error { return e.schema.Validate(fields) }
 

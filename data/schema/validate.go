@@ -120,7 +120,7 @@ func (s Schema) Validate(fields []string) []error {
 		v.cross(i)
 	}
 	if s.HoldOut != "" {
-		v.field("hold-out", s.HoldOut)
+		v.field("field that splits or groups the records", s.HoldOut)
 	}
 	v.names()
 	return v.Faults

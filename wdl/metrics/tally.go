@@ -111,16 +111,16 @@ func lossOf(z float64, class int) (loss, p float64) {
 	return max(z, 0) - z*float64(class) + math.Log(1+e), p // exact to 2^-52
 }
 
-// order maps a float32 to the upper aucBits bits of an integer that sorts as
-// the floats do.
-func order(z float32) int {
-	b := math.Float32bits(z)
+// order maps a float32 to the upper aucBits bits of ordered.
+func order(z float32) int { return int(ordered(z) >> (32 - aucBits)) }
+
+// ordered maps a float32 to an integer that sorts as the floats do.
+func ordered(z float32) uint32 {
+	b := math.Float32bits(z + 0) // no -0
 	if b>>31 == 1 {
-		b = ^b
-	} else {
-		b |= 1 << 31
+		return ^b
 	}
-	return int(b >> (32 - aucBits))
+	return b | 1<<31
 }
 
 // Reduce sums the tallies of all ranks and returns the same metrics on each. What

@@ -358,6 +358,10 @@ func flag(b bool) float32 {
 	return 0
 }
 
+// Logits are those of the first label for the batch that Step or Evaluate computed last,
+// until the next.
+func (t *Trainer) Logits() []float32 { return t.model.of(t.model.logit, 0) }
+
 // Evaluate computes the metrics of the batches that next returns, nil after the
 // last. Every rank must return the same number of them, empty ones included.
 // Parameters and tables stay as they are.
