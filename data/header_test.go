@@ -34,7 +34,7 @@ func TestHeaderAgain(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				w, err := f.Check(t.Context(), 2, 8, nil)
+				w, err := f.Check(t.Context(), 2, 8, nil, nil)
 				if err != nil || w.Records != x.rows || w.Bad != 1 || w.Faults[0].Line != x.line || !strings.Contains(w.Faults[0].Reason(), "the header is repeated") {
 					t.Fatalf("%+v, %v; want %d records, the header again in line %d", w, err, x.rows, x.line)
 				}

@@ -260,7 +260,7 @@ func TestCheckIsWalk(t *testing.T) {
 		t.Fatalf("%+v, %v", want, err)
 	}
 	for _, threads := range []int{1, 2, 7, 1000} {
-		got, err := f.Check(t.Context(), threads, 3, nil)
+		got, err := f.Check(t.Context(), threads, 3, nil, nil)
 		if fmt.Sprint(got) != fmt.Sprint(want) || err != nil {
 			t.Errorf("%d threads: %+v, %v; a walk: %+v", threads, got, err, want)
 		}
@@ -268,7 +268,7 @@ func TestCheckIsWalk(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "2.csv"), 1000); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Check(t.Context(), 4, 3, nil); err == nil || !strings.Contains(err.Error(), "2.csv") {
+	if _, err := f.Check(t.Context(), 4, 3, nil, nil); err == nil || !strings.Contains(err.Error(), "2.csv") {
 		t.Errorf("a file that was cut: %v", err)
 	}
 }

@@ -291,6 +291,18 @@ func TestDataCheck(t *testing.T) {
 	if o := must(t, dir, "data check -max-bad 2 --json c.csv"); !strings.Contains(o.stdout, `"line":3`) || !strings.Contains(o.stdout, `"ok":true`) {
 		t.Error(o.stdout)
 	}
+	numbers := "clicked,age\n" + strings.Repeat("0,31\n1,44\n", 100)
+	write(t, dir, "a.csv", strings.Replace(numbers, "1,44", "1,n.a.", 1))
+	write(t, dir, "b.csv", strings.Replace(numbers, "0,31\n1,44\n0,31", "0,31\n1,44\n0,old", 1))
+	o = must(t, dir, "data check a.csv b.csv")
+	for _, w := range []string{
+		"a.csv:3: column age holds \"n.a.\" among 199 numbers; data.missing lists it",
+		"b.csv:4: column age: \"old\" is no number; if it means missing, list it in data.missing", "400 records in 2 files, csv: 400 good, 0 bad",
+	} {
+		if !strings.Contains(o.stdout, w) {
+			t.Errorf("no %q in\n%s", w, o.stdout)
+		}
+	}
 	must(t, dir, "gen -rows 3000 -out c.tsv.gz")
 	b, err := os.ReadFile(filepath.Join(dir, "c.tsv.gz"))
 	if err != nil {

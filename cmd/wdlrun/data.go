@@ -68,6 +68,7 @@ type table struct {
 	guess    schema.Label   // where there is no configuration
 	unread   []string       // fields that cannot be read, and why
 	notes    []string       // what is odd about the files
+	numbers  []string       // fields of text that are numbers, by guess
 	other    bool           // the files are not those of the configuration
 }
 
@@ -112,6 +113,11 @@ func recordsAs(c *cli.Context, set []string) (t table, err error) {
 		return t, err
 	}
 	t.source, t.unread, t.notes = seen.Source(), seen.Unread, seen.Notes
+	for i := range seen.Columns {
+		if c := &seen.Columns[i]; c.Kind != "string" && t.source.HasLayout() {
+			t.numbers = append(t.numbers, c.Name)
+		}
+	}
 	t.guess = schema.Label{Field: seen.Label, Positive: seen.Positive, Threshold: seen.Threshold}
 	if slices.ContainsFunc(seen.Columns, func(c inspect.Column) bool { return c.Name == seen.Label && c.Distinct == 2 }) {
 		t.label = t.guess

@@ -25,7 +25,8 @@ func checkCommand(p *program) *cli.Command {
 		Usage:     "read every record, and show those that cannot be used",
 		UsageText: "wdlrun data check [-max-bad N] [flags] FILE…",
 		Description: `Without -config a record is good if it can be cut into its fields: checksums,
-lengths, quotes and numbers of fields are right. With -config it is good if
+lengths, quotes and numbers of fields are right. The first texts in columns of numbers are
+shown, too, with what to do. With -config it is good if
 training would take it: labels and numbers are what the features need, too; fields of
 which no record has a value are named, and fields that may give the label away: alone
 they have an AUC above .99, or they are missing for one value of the label only. Files
@@ -58,6 +59,7 @@ type checked struct {
 	Bad     int64     `json:"bad"`
 	Ones    *int64    `json:"positives,omitempty"` // with a configuration: records whose label is 1
 	Faults  []faultAt `json:"faults"`              // the first
+	Notes   []string  `json:"notes,omitempty"`     // what is odd about the files, such as a text in a column of numbers
 	Config  bool      `json:"config"`              // checked as training would
 	Absent  []string  `json:"absent,omitempty"`    // with it: fields that features need and of which no record has a value
 	Leaks   []leak    `json:"leaks,omitempty"`     // with it: fields that may give the label away
@@ -112,7 +114,7 @@ func (p *program) dataCheck(c *cli.Context) error {
 	} else {
 		p.printChecked(r, faults)
 		p.warnUnread(t)
-		for _, note := range t.notes {
+		for _, note := range r.Notes {
 			fmt.Fprintln(p.stdout, note)
 		}
 		if r.Bad > 0 && t.hint() != "" {
@@ -131,8 +133,12 @@ func (p *program) checkRecords(c *cli.Context, t table) (r checked, _ []record.F
 	if err != nil {
 		return r, nil, err
 	}
-	w, err := f.Check(c.Context, runtime.GOMAXPROCS(0), c.Int("show"), progress(p.stderr, "check", f.Bytes()))
-	return checked{Files: f.Names(), Records: w.Records, Bad: w.Bad}, w.Faults, err
+	w, err := f.Check(c.Context, runtime.GOMAXPROCS(0), c.Int("show"), t.numbers, progress(p.stderr, "check", f.Bytes()))
+	r = checked{Files: f.Names(), Records: w.Records, Bad: w.Bad, Notes: t.notes}
+	for i := range w.Strays {
+		r.Notes = append(r.Notes, w.Strays[i].Place()+": "+w.Strays[i].Reason())
+	}
+	return r, w.Faults, err
 }
 
 // checkForTraining does what training does before its first step.

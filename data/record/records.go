@@ -25,6 +25,7 @@ type Walked struct {
 	Records int64   // that could be read
 	Bad     int64   // that could not
 	Faults  []Fault // the first of them
+	Strays  []Fault // the first records with a text in a column of numbers
 }
 
 // OpenFiles finds the files that patterns name, as a dataset's are.
@@ -92,9 +93,10 @@ func (f *Files) walk(ctx context.Context, names []string, most int, each func([]
 
 // Check reads the records as Walk does, with all fields, on several threads: it
 // counts those that can be read and those that cannot, and finds out the places of
-// the first most. An error is that of the first file, in their order, that cannot be
-// read on; then what stands before it has been counted.
-func (f *Files) Check(ctx context.Context, threads, most int, progress func(bytes int64)) (w Walked, err error) {
+// the first most. It also finds the first most texts in the fields of numbers. An error is
+// that of the first file, in their order, that cannot be read on; then what stands before
+// it has been counted.
+func (f *Files) Check(ctx context.Context, threads, most int, numbers []string, progress func(bytes int64)) (w Walked, err error) {
 	threads = max(min(threads, len(f.set.Blocks)), 1)
 	parts, errs := make([]walk, threads), make([]error, threads)
 	var done atomic.Int64
@@ -106,6 +108,11 @@ func (f *Files) Check(ctx context.Context, threads, most int, progress func(byte
 		}
 		k := &parts[i]
 		*k = walk{Files: f, most: most, each: func([]value.List) error { return nil }, dec: dec}
+		for i, name := range f.set.Fields {
+			if slices.Contains(numbers, name) {
+				k.numbers = append(k.numbers, i)
+			}
+		}
 		k.records, k.lists = f.set.Format.Records(f.set.Fields), make([]value.List, len(f.set.Fields))
 		told := int64(0)
 		k.progress = func(bytes int64) { done.Add(bytes - told); told = bytes }
@@ -117,6 +124,7 @@ func (f *Files) Check(ctx context.Context, threads, most int, progress func(byte
 	for i := range parts {
 		w.Records, w.Bad = w.Records+parts[i].Records, w.Bad+parts[i].Bad
 		w.Faults = append(w.Faults, parts[i].Faults[:min(len(parts[i].Faults), most-len(w.Faults))]...)
+		w.Strays = append(w.Strays, parts[i].Strays[:min(len(parts[i].Strays), most-len(w.Strays))]...)
 		if errs[i] != nil {
 			return w, errs[i]
 		}
@@ -154,6 +162,7 @@ type walk struct {
 	each     func([]value.List) error
 	progress func(int64)
 	dec      Decoder
+	numbers  []int      // fields that should be numbers
 	late     *lateNames // nil: nobody asks
 	records  Records
 	lists    []value.List
@@ -202,6 +211,9 @@ func (k *walk) block(ctx context.Context, f *File, src Content, bl Block) error 
 			if err := k.each(k.lists); err != nil {
 				return err
 			}
+			if err := k.noteStrays(f, u); err != nil {
+				return err
+			}
 			continue
 		}
 		k.Bad++
@@ -216,6 +228,27 @@ func (k *walk) block(ctx context.Context, f *File, src Content, bl Block) error 
 		return fmt.Errorf("data: walk: %s: offset %d: %w", f.Name, u.Offset, err)
 	}
 	return fmt.Errorf("data: walk: %s: %w", f.Name, err)
+}
+
+// noteStrays keeps the first texts in fields of numbers.
+func (k *walk) noteStrays(f *File, u Unit) error {
+	for _, i := range k.numbers {
+		l := &k.lists[i]
+		if len(k.Strays) >= k.most || l.Kind != value.Text || len(l.Texts[0]) == 0 || slices.Contains(k.set.Source.Missing, string(l.Texts[0])) {
+			continue
+		}
+		_, why := value.ParseNumber(l.Texts[0])
+		if why == "" {
+			continue
+		}
+		at, err := k.set.Format.Place(f, u.Offset)
+		if err != nil {
+			return err
+		}
+		at.Column, at.Value, at.Want = k.set.Fields[i], string(CutLong(l.Texts[0])), why
+		k.Strays = append(k.Strays, at)
+	}
+	return nil
 }
 
 // note keeps the first faults.
