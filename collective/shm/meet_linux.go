@@ -32,8 +32,7 @@ func (t *Transport) Meet(tag collective.Tag, note collective.Note) error {
 	s.serial++
 	serial := s.serial
 	mine := &s.mine.posts[serial&1]
-	mine.tag, mine.note = words(tag), note
-	mine.serial.Store(serial)
+	mine.post(serial, tag, note)
 	if s.mine.sleepers.Load() != 0 {
 		rouse(low(&mine.serial))
 	}
@@ -57,6 +56,14 @@ func (t *Transport) Meet(tag collective.Tag, note collective.Note) error {
 		}
 	}
 	return nil
+}
+
+// post announces a meeting. Its serial is 0 while the tag changes, so that a peer which
+// looks round meanwhile (desk.doing) reads no mixture of two tags.
+func (p *post) post(serial uint64, tag collective.Tag, note collective.Note) {
+	p.serial.Swap(0)
+	p.tag, p.note = words(tag), note
+	p.serial.Store(serial)
 }
 
 // Met is as collective.Sharer says.
