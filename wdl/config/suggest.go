@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/wdlrun/wdlrun/data/date"
 	"github.com/wdlrun/wdlrun/data/inspect"
 	"github.com/wdlrun/wdlrun/data/kafka"
 	"github.com/wdlrun/wdlrun/data/schema"
@@ -140,6 +141,7 @@ func (s *suggestion) dataSection() {
 	}
 	s.line("  # test: [FILE]            # evaluated once after training")
 	s.line("  valid_fraction: 0.1       # held out of train to watch the training")
+	s.validTime()
 	if strings.HasPrefix(s.Path, kafka.Scheme) {
 		s.line("  # A topic is read as far as it goes now. To go on with what comes, instead of")
 		s.line("  # valid_fraction and train.epochs (early_stop then needs data.valid):")
@@ -189,6 +191,26 @@ func oneLine(s string) string {
 	}, strings.ToValidUTF8(s, "?"))
 }
 
+// validTime holds out the newest records of a log. Records that are not in the order of a
+// date may have been collected another way, so there it is an offer.
+func (s *suggestion) validTime() {
+	offer := ""
+	for i := range s.Columns {
+		c := &s.Columns[i]
+		readable := c.Dates.Hours && (c.Integers || c.Dates.Format == date.ISO) && s.names[i] != "" && i != s.label
+		switch {
+		case readable && c.Dates.Ordered:
+			s.line("  valid_time: %-13s # the newest records, since those to be predicted are newer still", text(s.names[i]))
+			return
+		case readable && offer == "":
+			offer = s.names[i]
+		}
+	}
+	if offer != "" {
+		s.line("  # valid_time: %-11s # holds out the newest records, if those to be predicted are newer", text(offer))
+	}
+}
+
 func (s *suggestion) rest() {
 	s.out.WriteString(`
 # Combinations of sparse features for the wide part, by hand or by trial:
@@ -198,11 +220,14 @@ func (s *suggestion) rest() {
 model:
   embedding_dim: 8
   hidden: [128, 64]
+  dropout: 0.2
 
 train:
-  epochs: 10                # early stopping ends it when the held-out rows no longer improve
+  epochs: 50                # early stopping ends it when the held-out rows no longer improve
   global_batch: 256         # samples of all ranks per step; thousands for millions of rows
+  # eval_steps: 10000       # of many rows, an epoch is too long to wait for an evaluation
   seed: 1
+  l2: {deep: 0.001}
   early_stop: {patience: 2}
 `)
 }
