@@ -100,7 +100,7 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 		return []string{s.entry(name, keysOf(c), c.Separator)}, ""
 	case c.Kind == "float" && !c.Integers && !inspect.IsIDName(c.Name):
 		return s.amount(name), ""
-	case every && (c.Kind == "string" || inspect.IsIDName(c.Name) || c.Distinct >= s.Rows):
+	case every && (c.Kind == "string" || inspect.IsIDName(c.Name) || countsRows(c)):
 		return nil, "nearly every row has its own value: nothing can be learnt about new ones"
 	case s.mayName(c) && s.both(c):
 		return append(s.amount(name), s.entry(name, keysOf(c), "")), ""
@@ -110,6 +110,11 @@ func (s *suggestion) entries(i int) (entries []string, why string) {
 		return []string{s.entry(name, "hash", "")}, ""
 	}
 	return []string{s.entry(name, keysOf(c), "")}, ""
+}
+
+// countsRows reports whether integers that all differ leave few gaps, as numbers of rows do.
+func countsRows(c *inspect.Column) bool {
+	return c.Integers && c.Max-c.Min < 2*float64(c.Distinct)
 }
 
 // amount are the features made of numbers whose order means something.
