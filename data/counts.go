@@ -20,6 +20,7 @@ type Counts struct {
 	dataset   uint64
 	spans     []span32 // ascending, none touching the next
 	positives int64
+	sums      labelSums
 	bad       int64            // records that cannot be used
 	faults    []record.Fault   // the first of them
 	content   uint64           // sum of the digests of the blocks, which no order changes
@@ -75,7 +76,7 @@ const (
 func (c *Counts) Marshal() []byte {
 	b := binary.LittleEndian.AppendUint64([]byte(countsMagic), c.dataset)
 	b = binary.LittleEndian.AppendUint64(b, c.content)
-	b = binary.AppendUvarint(b, uint64(c.positives))
+	b = c.sums.append(binary.AppendUvarint(b, uint64(c.positives)))
 	b = binary.AppendUvarint(b, uint64(len(c.spans)))
 	for _, s := range c.spans {
 		b = binary.AppendUvarint(b, uint64(s.first))
@@ -142,6 +143,7 @@ func (c *Counts) Merge(b []byte) error {
 		}
 	}
 	c.spans, c.positives, c.content, c.bad = joint, c.positives+o.positives, c.content+o.content, c.bad+o.bad
+	c.sums.merge(o.sums)
 	c.faults = append(c.faults, o.faults...)
 	slices.SortStableFunc(c.faults, func(a, b record.Fault) int { return int(a.Block) - int(b.Block) })
 	c.faults = c.faults[:min(len(c.faults), mostFaults)]
@@ -181,7 +183,7 @@ func countsFrom(b []byte) (c Counts, err error) {
 	r := &wire.Reader{B: b}
 	r.Magic(countsMagic)
 	c.dataset, c.content = r.Uint64(), r.Uint64()
-	c.positives = r.Count()
+	c.positives, c.sums = r.Count(), labelSumsFrom(r)
 	end := 0
 	for range r.Length(record.MostBlocks, 5) {
 		first := r.Uvarint()

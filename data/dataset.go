@@ -45,6 +45,7 @@ type totals struct {
 	flawed            []int32 // records of each block that were left out
 	lineBase, rowBase []int64 // lines of the file, records of the dataset, before each block
 	rows, positives   int64
+	sums              labelSums
 	bad               int64 // records left out, and the first of them
 	faults            []record.Fault
 	content           uint64 // digest of all lines
@@ -148,7 +149,7 @@ func (d *Dataset) Use(c *Counts) error {
 	d.bad, d.faults = c.bad, c.faults
 	t := totals{
 		lines: c.spans[0].lines, records: c.spans[0].records, flawed: c.spans[0].flawed,
-		positives: c.positives, content: c.content, bad: c.bad, faults: c.faults,
+		positives: c.positives, sums: c.sums, content: c.content, bad: c.bad, faults: c.faults,
 	}
 	t.lineBase, t.rowBase = make([]int64, len(d.set.Blocks)), make([]int64, len(d.set.Blocks))
 	lines := int64(0)

@@ -61,6 +61,7 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, pr
 	}
 	c.spans, c.positives, c.faults, c.late = []span32{sp}, s.positives, s.faults, s.watch.Came()
 	c.sample = s.sample.Sample
+	c.sums = s.sums
 	c.kept, c.dropped = s.keeper.kept.of, s.dropped.of
 	c.addValued(s.valued())
 	if err := c.tooBad(d.set.Source.MaxBad); err != nil {
@@ -78,6 +79,7 @@ type scanner struct {
 	fit       *encode.Fit
 	sample    sampler
 	positives int64
+	sums      labelSums
 	faults    []record.Fault // the first
 	keeper    keeper
 	dropped   rowBits // negatives
@@ -185,6 +187,9 @@ func (s *scanner) valued() []byte {
 func (s *scanner) take(b int, r int32) error {
 	if s.Positive() {
 		s.positives++
+	}
+	if labels := s.Labels(); len(labels) > 0 {
+		s.sums.add(labels)
 	}
 	s.watch.Look()
 	s.sample.look(s.RowCoder, b, r)

@@ -32,7 +32,10 @@ func TestTargets(t *testing.T) {
 		src        schema.Source
 		name, text string
 	}{{schema.Source{Header: true}, "a.csv", csv}, {schema.Source{Format: "jsonl"}, "a.jsonl", jsonl}} {
-		d, fit := prepare(t, x.src, targetsSchema(), 1, datatest.Write(t, x.name, x.text))
+		d, fit := prepare(t, x.src, targetsSchema(), 1+len(x.name)%2, datatest.Write(t, x.name, x.text))
+		if got := fmt.Sprint(d.LabelMeans()); got != "[0.6666666666666666 0.6666666666666666 34.583333333333336]" {
+			t.Errorf("%s: means %s", x.name, got)
+		}
 		b := readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 3, Lanes: 1})[0]
 		got := fmt.Sprint(b.Dense, b.Label, b.Weight, b.Labels)
 		if want := "[1.5 4 0.25] [1 0 1] [2 0 0.5] [[0 1 1] [-3.25 100 7]]"; got != want {

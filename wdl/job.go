@@ -431,7 +431,11 @@ func (j *job) newTrainer(left *step.Left) (*step.Trainer, error) {
 	if p := j.planned; p != nil {
 		begin.Owner, begin.Strategies = p.Owner, p.Strategies()
 	}
-	return step.NewTrainer(j.comm, j.rec, j.config, layout.New(j.config, j.encoder.Sparse(), j.encoder.Dense()), begin)
+	t, err := step.NewTrainer(j.comm, j.rec, j.config, layout.New(j.config, j.encoder.Sparse(), j.encoder.Dense()), begin)
+	if err == nil && j.train != nil {
+		j.startAtMeans(t)
+	}
+	return t, err
 }
 
 // start sets the cursor of a new training.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
 )
@@ -100,5 +101,28 @@ func TestSeveralLabelsTrain(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestNumbersStartAtTheirMean: a few steps at a small rate predict a number far from 0
+// about as well as its mean does, with a wide part and without.
+func TestNumbersStartAtTheirMean(t *testing.T) {
+	t.Parallel()
+	c := labelsConfig(t, "label: {field: visits, kind: number, loss: poisson}\nlabels: [{field: watch, kind: number}, {field: click}]")
+	c.Train.Epochs = 1
+	for _, rule := range []*optim.Rule{&c.Train.Optimizer.Dense, &c.Train.Optimizer.Deep} {
+		*rule = optim.Rule{Kind: "sgd", LearningRate: 1e-9}
+	}
+	c.Train.Optimizer.Wide = optim.Rule{Kind: "sgd", LearningRate: 1e-9}
+	for range 2 {
+		m := runJob(t, 2, Options{Config: c}).Test
+		for what, loss := range map[string][2]float64{
+			"visits": {m.LogLoss, m.BaseLogLoss}, "watch": {m.Labels[0].LogLoss, m.Labels[0].BaseLogLoss}, "click": {m.Labels[1].LogLoss, m.Labels[1].BaseLogLoss},
+		} {
+			if math.Abs(loss[0]-loss[1]) > 0.2*(1+math.Abs(loss[1])) {
+				t.Errorf("%s: loss %v, predicting the mean gives %v", what, loss[0], loss[1])
+			}
+		}
+		c.Model.Wide, c.Train.Optimizer.Wide = new(bool), optim.Rule{}
 	}
 }

@@ -14,6 +14,7 @@ type RowCoder struct {
 	parser *parser
 	coder  *coder
 	direct direct // nil: parser and coder do it
+	labels []float32
 }
 
 // direct encodes usual records of one format in one pass. It agrees with parser
@@ -86,6 +87,18 @@ func (r *RowCoder) FieldsRead() []string { return r.parser.names() }
 
 // Positive tells whether the label of the record that was checked last is 1.
 func (r *RowCoder) Positive() bool { return r.parser.one }
+
+// Labels returns the labels of the record that was checked last that are numbers of it,
+// in the order of schema.Targets. The slice is valid until the next call.
+func (r *RowCoder) Labels() []float32 {
+	r.labels = r.labels[:0]
+	for i := range r.parser.targets {
+		if r.parser.targets[i].Label != nil {
+			r.labels = append(r.labels, r.parser.target(i))
+		}
+	}
+	return r.labels
+}
 
 // newDirect is nil if nothing encodes the records of this coder directly.
 func newDirect(c *coder) direct {

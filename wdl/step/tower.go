@@ -31,7 +31,7 @@ func newTowers(m *model, a *dense.Arena, c *config.Config, reduce func([]float32
 	defer a.SetPrefix("")
 	for t := 0; t < len(towers) && *c.Model.Deep; t++ {
 		if t > 0 {
-			a.SetPrefix("tower/" + m.labels[t].Field + "/")
+			a.SetPrefix(towerPrefix(m.labels[t]))
 		}
 		var err error
 		if towers[t].net, err = newNetwork(a, c, m.layout, reduce); err != nil {
@@ -165,3 +165,22 @@ func (t *Trainer) reduceTallies() (first metrics.Metrics, err error) {
 	}
 	return first, nil
 }
+
+// Start sets where the output for a label begins: its bias. Call it on every rank before
+// the first step of a new training.
+func (t *Trainer) Start(label int, output float64) {
+	m := t.model
+	bias := m.workers[0].tower[label].bias
+	if bias == nil {
+		name := "deep/out/bias"
+		if label > 0 {
+			name = towerPrefix(m.labels[label]) + name
+		}
+		bias = m.arena.Param(name)
+	}
+	bias.Value[0] = float32(output)
+	m.arena.Changed()
+}
+
+// towerPrefix begins the names of the parameters of a label after the first.
+func towerPrefix(l schema.Label) string { return "tower/" + l.Field + "/" }
