@@ -17,12 +17,12 @@ func TestNoTornTagIsRead(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for seq := uint64(1); !over.Load(); seq++ {
-			d.posts[seq&1].post(seq, collective.Tag{Call: collective.CallBarrier, Seq: seq, Count: 3 * seq}, collective.Note{})
+		for seq := uint64(2); !over.Load(); seq += 2 {
+			d.posts[0].post(seq, collective.Tag{Call: collective.CallBarrier, Seq: seq, Count: 3 * seq}, collective.Note{})
 		}
 	}()
 	torn, seen := 0, 0
-	for range 2_000_000 {
+	for range 5_000_000 {
 		if tag, ok := d.doing(); ok {
 			if seen++; tag.Count != 3*tag.Seq {
 				torn++
