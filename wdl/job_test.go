@@ -413,12 +413,13 @@ func TestAdvice(t *testing.T) {
 		return err
 	})
 	all := strings.Join(warned, "\n")
-	for _, want := range []string{`fields that may give the label away: "age" (alone it gives an AUC of 1.0000); remove those`, "warmup is 5000", "tables[1].evict.max_rows: 1023 counts as 1024 for table age"} {
+	for _, want := range []string{`fields that may give the label away: "age" (alone it gives an AUC of 1.0000); remove those`, "warmup is 5000", "tables[1].evict.max_rows: 1023 counts as 1024 for table age",
+		"the AUC of the validation data is 1.0000", "the AUC of the test data is 1.0000"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no word of %q in %q", want, warned)
 		}
 	}
-	if len(warned) != 3 {
+	if len(warned) != 5 {
 		t.Errorf("warnings: %q", warned)
 	}
 }
