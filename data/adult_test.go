@@ -40,10 +40,19 @@ func adultSchema() schema.Schema {
 // prepare opens, scans in parts and counts a dataset.
 func prepare(t testing.TB, src schema.Source, s schema.Schema, parts int, patterns ...string) (*Dataset, *encode.Fit) {
 	t.Helper()
+	return prepareWithin(t, limits{leastGroup, mostHeld}, src, s, parts, patterns...)
+}
+
+// tiny limits make of a small dataset one that does not fit into memory.
+var tiny = limits{1 << 10, 0}
+
+func prepareWithin(t testing.TB, limits limits, src schema.Source, s schema.Schema, parts int, patterns ...string) (*Dataset, *encode.Fit) {
+	t.Helper()
 	d, err := Open(src, s, patterns)
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.limits = limits
 	fit, c := scanAll(t, d, s, parts)
 	if err := d.Use(c); err != nil {
 		t.Fatal(err)

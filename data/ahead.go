@@ -141,9 +141,9 @@ func (r *Reader) load(ctx context.Context, f *filler, b *draftCoder) {
 		if e == 0 {
 			start = c.Start
 		}
-		f.begin(r.dataset.newOrder(c, c.Epoch+e), start)
+		f.begin(r.dataset.newOrder(c, c.Epoch+e))
 		if e == 0 {
-			f.straight = newStraight(f)
+			f.columns = newColumns(f)
 		}
 		n := f.order.rows()
 		for x := start; x < n; {
@@ -242,43 +242,6 @@ func (r *Reader) encode(b *draftCoder, d *draft) {
 	if r.alone { // the training may have waited for this one
 		runtime.Gosched()
 	}
-}
-
-// fill reads the rows of this rank between positions x and y of the epoch.
-func (f *filler) fill(ctx context.Context, d *draft, x, y int64) error {
-	d.raw, d.kept, d.at, d.more, d.made = d.raw[:0], d.kept[:0], place{}, false, false
-	if f.straight != nil && ctx.Err() == nil {
-		if f.straight.fill(d, x, y) {
-			return nil
-		}
-		f.straight, d.at = nil, place{}
-		f.begin(f.order, x)
-	}
-	f.fetch.to, f.fetch.n, f.fetch.rows = d, 0, 0
-	for i := range f.lanes {
-		l := &f.lanes[i]
-		if ctx.Err() != nil {
-			return errClosed
-		}
-		for lo, hi := f.order.taken(l.number, x), f.order.taken(l.number, y); lo < hi; {
-			if !l.has(lo) {
-				f.fetch.flush()
-				if err := f.load(l, lo); err != nil {
-					return err
-				}
-			}
-			w := l.held[0]
-			until := min(hi, w.hi)
-			f.fetch.take(w, lo, until)
-			lo = until
-		}
-	}
-	f.fetch.flush()
-	if len(d.kept) > 0 {
-		k := &d.kept[0]
-		d.at = place{&f.set.Files[f.set.Blocks[k.block].File], k.offset, f.rowBase[k.block] + int64(k.row)}
-	}
-	return nil
 }
 
 // Pace is how a Reader works beside the training.

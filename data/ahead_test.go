@@ -47,7 +47,7 @@ func TestEpochsFollowEachOther(t *testing.T) {
 		src, schema := datatest.Fields("csv")
 		d, fit := prepare(t, src, schema, 2, datatest.Files(t, packing, datatest.Pack(t, packing, datatest.Numbered(t, "csv", 0, 1500)), datatest.Pack(t, packing, datatest.Numbered(t, "csv", 1500, 3000))))
 		e := newEncoder(t, fit)
-		c := ReaderConfig{Seed: 5, Epoch: 1, GlobalBatch: 130, Lanes: 16, Shuffle: true, Window: 640, Rank: 1, Size: 2, Start: 777}
+		c := ReaderConfig{Seed: 5, Epoch: 1, GlobalBatch: 130, Shuffle: true, Rank: 1, Size: 2, Start: 777}
 		const epochs = 3
 		var want [][]uint64
 		for i := range epochs {

@@ -80,7 +80,7 @@ func BenchmarkRead(b *testing.B) {
 		return path
 	}
 	tsv, record := file("log.tsv", log), file("log.tfrecord", examples(b, log))
-	inOrder := ReaderConfig{GlobalBatch: 1024, Lanes: 1, Window: 4096}
+	inOrder := ReaderConfig{GlobalBatch: 1024}
 	shuffled := ReaderConfig{GlobalBatch: 1024, Shuffle: true}
 	b.Run("criteo", func(b *testing.B) { benchFile(b, "criteo", tsv, inOrder) })
 	b.Run("criteo-shuffled", func(b *testing.B) { benchFile(b, "criteo", tsv, shuffled) })

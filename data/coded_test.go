@@ -153,10 +153,10 @@ func TestCodedRowsAreParserAndCoder(t *testing.T) {
 		path := datatest.Write(t, name+".parquet", string(content))
 		for _, s := range tableCases() {
 			for _, missing := range [][]string{nil, {"blue", "4"}} {
-				compared += sameCoded(t, path, missing, s, ReaderConfig{GlobalBatch: 100, Lanes: 1},
-					ReaderConfig{GlobalBatch: 130, Lanes: 12, Rank: 1, Size: 5, Start: 520, Epochs: 3},
-					ReaderConfig{GlobalBatch: 2000, Select: Train}, ReaderConfig{GlobalBatch: 5, Lanes: 9, Rank: 8, Size: 9, Start: 1190},
-					ReaderConfig{GlobalBatch: 100, Lanes: 7, Shuffle: true, Window: 70, Seed: 1, Start: 333})
+				compared += sameCoded(t, path, missing, s, ReaderConfig{GlobalBatch: 100},
+					ReaderConfig{GlobalBatch: 130, Rank: 1, Size: 5, Start: 520, Epochs: 3},
+					ReaderConfig{GlobalBatch: 2000, Select: Train}, ReaderConfig{GlobalBatch: 5, Rank: 8, Size: 9, Start: 1190},
+					ReaderConfig{GlobalBatch: 100, Shuffle: true, Seed: 1, Start: 333})
 			}
 		}
 	}
@@ -193,7 +193,7 @@ func FuzzCodedRows(f *testing.F) {
 		path := datatest.Write(t, "t.parquet", string(content))
 		for i, s := range tableCases() {
 			missing := [][]string{nil, {"blue", "4"}}[(int(page)+i)%2]
-			sameCoded(t, path, missing, s, ReaderConfig{GlobalBatch: 13, Lanes: 5, Rank: i % 2, Size: 2, Start: int64(page % 32)}, ReaderConfig{GlobalBatch: 10, Lanes: 3, Shuffle: true, Window: 30, Seed: 1, Start: int64(page % 32)})
+			sameCoded(t, path, missing, s, ReaderConfig{GlobalBatch: 13, Rank: i % 2, Size: 2, Start: int64(page % 32)}, ReaderConfig{GlobalBatch: 10, Shuffle: true, Seed: 1, Start: int64(page % 32)})
 		}
 	})
 }
@@ -210,7 +210,7 @@ func TestCodedRowsTellFaults(t *testing.T) {
 	d, _ := prepare(t, schema.Source{Format: "parquet"}, s, 1, datatest.Write(t, "t.parquet", string(inTable(t, rows))))
 	for field, row := range map[string]int64{"a": 701, "c": 801} {
 		s.Features[0] = schema.Feature{Field: field, Encode: "raw"}
-		got := outcome(t, d, newEncoder(t, encode.NewFit(s)), ReaderConfig{GlobalBatch: 50, Lanes: 1})
+		got := outcome(t, d, newEncoder(t, encode.NewFit(s)), ReaderConfig{GlobalBatch: 50})
 		if want := fmt.Sprintf("row %d", row); len(got) != int(row-1)/50+1 || !bytes.Contains([]byte(got[len(got)-1]), []byte(want)) {
 			t.Errorf("%d batches, the last %.200s, want a fault of %s", len(got), got[len(got)-1], want)
 		}

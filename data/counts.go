@@ -12,8 +12,8 @@ import (
 	"github.com/wdlrun/wdlrun/data/wire"
 )
 
-// Counts says how many lines and records begin in each block of a dataset. It
-// carries a digest of what the lines say, too. A Scan of one part gives the
+// Counts says how many records begin in each block of a dataset, and where its groups
+// begin. It carries a digest of what the lines say, too. A Scan of one part gives the
 // counts of that part's blocks; Merge joins them.
 // The zero Counts is that of no block, of any dataset.
 type Counts struct {
@@ -21,6 +21,7 @@ type Counts struct {
 	spans     []span32 // ascending, none touching the next
 	positives int64
 	sums      labelSums
+	held      int64            // bytes of the records in memory
 	bad       int64            // records that cannot be used
 	faults    []record.Fault   // the first of them
 	content   uint64           // sum of the digests of the blocks, which no order changes
@@ -33,11 +34,39 @@ type Counts struct {
 
 // span32 is a run of blocks.
 type span32 struct {
-	first                  int32
-	lines, records, flawed []int32
+	first           int32
+	records, flawed []int32 // of each block
+	groups          []group
 }
 
-func (s span32) end() int { return int(s.first) + len(s.lines) }
+// group is a run of consecutive records of a block, the unit of shuffling. Between them
+// may be records that are left out.
+type group struct {
+	offset    int64 // of the first record, in the file
+	block     int32
+	row, rows int32 // records of the block before it, and its own
+}
+
+const (
+	leastGroup = 64 << 10  // bytes of records in memory
+	mostGroup  = 512 << 10 // so that of the largest datasets there are not too many groups
+	fewGroups  = 1 << 18
+)
+
+// limits are bytes of records in memory: of a group at least, and of a dataset that is
+// shuffled as a whole at most.
+type limits struct{ group, held int64 }
+
+// groupBytes is how many bytes of records make a group.
+func (d *Dataset) groupBytes() int64 {
+	n := d.limits.group
+	for n < mostGroup && d.Bytes()/n > fewGroups {
+		n *= 2
+	}
+	return n
+}
+
+func (s span32) end() int { return int(s.first) + len(s.records) }
 
 // Records is the number of records counted so far.
 func (c *Counts) Records() (n int64) {
@@ -66,9 +95,10 @@ func (c *Counts) tooBad(most int64) error {
 }
 
 const (
-	countsMagic = "wdlcnt7\n"
+	countsMagic = "wdlcnt9\n"
 	mostFaults  = 8 // that are kept of a dataset
 	mostText    = 1 << 12
+	mostGroups  = 1 << 26                                     // of a span
 	mostColumns = schema.MostLabels + 1 + 2*schema.MostInputs // labels, the weight, fields, and those of weights
 )
 
@@ -77,15 +107,16 @@ func (c *Counts) Marshal() []byte {
 	b := binary.LittleEndian.AppendUint64([]byte(countsMagic), c.dataset)
 	b = binary.LittleEndian.AppendUint64(b, c.content)
 	b = c.sums.append(binary.AppendUvarint(b, uint64(c.positives)))
+	b = binary.AppendUvarint(b, uint64(c.held))
 	b = binary.AppendUvarint(b, uint64(len(c.spans)))
 	for _, s := range c.spans {
 		b = binary.AppendUvarint(b, uint64(s.first))
-		b = binary.AppendUvarint(b, uint64(len(s.lines)))
-		for i := range s.lines {
-			b = binary.AppendUvarint(b, uint64(s.lines[i]))
+		b = binary.AppendUvarint(b, uint64(len(s.records)))
+		for i := range s.records {
 			b = binary.AppendUvarint(b, uint64(s.records[i]))
 			b = binary.AppendUvarint(b, uint64(s.flawed[i]))
 		}
+		b = appendGroups(b, s.groups)
 	}
 	b = binary.AppendUvarint(b, uint64(len(c.faults)))
 	for _, f := range c.faults {
@@ -137,12 +168,12 @@ func (c *Counts) Merge(b []byte) error {
 		case int(s.first) < joint[last].end():
 			return fmt.Errorf("data: merge: block %d was counted twice", s.first)
 		default:
-			joint[last].lines = slices.Concat(joint[last].lines, s.lines)
 			joint[last].records = slices.Concat(joint[last].records, s.records)
 			joint[last].flawed = slices.Concat(joint[last].flawed, s.flawed)
+			joint[last].groups = slices.Concat(joint[last].groups, s.groups)
 		}
 	}
-	c.spans, c.positives, c.content, c.bad = joint, c.positives+o.positives, c.content+o.content, c.bad+o.bad
+	c.spans, c.positives, c.content, c.bad, c.held = joint, c.positives+o.positives, c.content+o.content, c.bad+o.bad, c.held+o.held
 	c.sums.merge(o.sums)
 	c.faults = append(c.faults, o.faults...)
 	slices.SortStableFunc(c.faults, func(a, b record.Fault) int { return int(a.Block) - int(b.Block) })
@@ -184,24 +215,26 @@ func countsFrom(b []byte) (c Counts, err error) {
 	r.Magic(countsMagic)
 	c.dataset, c.content = r.Uint64(), r.Uint64()
 	c.positives, c.sums = r.Count(), labelSumsFrom(r)
+	c.held = r.Count()
 	end := 0
 	for range r.Length(record.MostBlocks, 5) {
 		first := r.Uvarint()
-		n := r.Length(record.MostBlocks, 3)
+		n := r.Length(record.MostBlocks, 2)
 		if first > record.MostBlocks || int(first) < end || n == 0 {
 			r.Fail("spans overlap or are empty")
 			break
 		}
-		s := span32{int32(first), make([]int32, n), make([]int32, n), make([]int32, n)}
+		s := span32{int32(first), make([]int32, n), make([]int32, n), nil}
 		for i := range n {
-			lines, records, flawed := r.Count(), r.Count(), r.Count()
-			if records+flawed > lines || lines > math.MaxInt32 {
-				r.Fail("%d and %d records in %d lines of a block", records, flawed, lines)
+			records, flawed := r.Count(), r.Count()
+			if records+flawed > math.MaxInt32 {
+				r.Fail("%d and %d records in a block", records, flawed)
 				break
 			}
-			s.lines[i], s.records[i], s.flawed[i] = int32(lines), int32(records), int32(flawed)
+			s.records[i], s.flawed[i] = int32(records), int32(flawed)
 			c.bad += flawed
 		}
+		s.groups = groupsFrom(r, &s)
 		end = s.end()
 		c.spans = append(c.spans, s)
 	}
@@ -224,6 +257,46 @@ func countsFrom(b []byte) (c Counts, err error) {
 		return Counts{}, fmt.Errorf("%d positive of %d records", c.positives, c.Records())
 	}
 	return c, nil
+}
+
+// appendGroups encodes the groups of a span.
+func appendGroups(b []byte, groups []group) []byte {
+	b = binary.AppendUvarint(b, uint64(len(groups)))
+	last := int64(0)
+	for _, g := range groups {
+		if g.row == 0 {
+			last = 0 // another block
+		}
+		b = binary.AppendUvarint(b, uint64(g.rows))
+		b = binary.AppendUvarint(b, uint64(g.offset-last))
+		last = g.offset
+	}
+	return b
+}
+
+// groupsFrom decodes the groups of a span, which hold the records of its blocks.
+func groupsFrom(r *wire.Reader, s *span32) []group {
+	groups := make([]group, r.Length(mostGroups, 2))
+	block, row, last := 0, int32(0), int64(0)
+	for i := range groups {
+		for block < len(s.records) && row == s.records[block] {
+			block, row, last = block+1, 0, 0
+		}
+		rows, offset := r.Count(), last+r.Count()
+		if block == len(s.records) || rows == 0 || rows > int64(s.records[block]-row) || offset < last {
+			r.Fail("group %d has %d records at offset %d", i, rows, offset)
+			return nil
+		}
+		groups[i] = group{offset, s.first + int32(block), row, int32(rows)}
+		row, last = row+int32(rows), offset
+	}
+	for block < len(s.records) && row == s.records[block] {
+		block, row = block+1, 0
+	}
+	if block < len(s.records) {
+		r.Fail("the groups end in block %d", block)
+	}
+	return groups
 }
 
 func faultsFrom(r *wire.Reader) (faults []record.Fault) {

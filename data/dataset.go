@@ -19,36 +19,40 @@ import (
 // Dataset is a list of files, cut into blocks, with the names of their fields.
 // Open it on every rank; then Scan, merge the counts, and Use them.
 type Dataset struct {
-	set    *record.Set
-	schema schema.Schema // filled
-	late   []string      // of them, those that no record has that was read so far
-	absent []string      // fields of which no record has a value
-	leaks  []Leak        // fields that give the label away
-	excuse bool          // late fields need not come
-	stream bool          // some file can only be read onwards
-	digest uint64
-	hold   holdOut
-	times  *Times   // of the records, once they are known
-	kept   [][]byte // by block, the records that a field's value holds out; see rowBits
+	set     *record.Set
+	schema  schema.Schema // filled
+	late    []string      // of them, those that no record has that was read so far
+	absent  []string      // fields of which no record has a value
+	leaks   []Leak        // fields that give the label away
+	excuse  bool          // late fields need not come
+	onwards bool          // some file can only be read from its beginning
+	digest  uint64
+	hold    holdOut
+	times   *Times   // of the records, once they are known
+	kept    [][]byte // by block, the records that a field's value holds out; see rowBits
 
 	drop    holdOut  // chooses negatives that are left out of Train
 	dropped [][]byte // by block
 
 	totals
-	marks  *marks            // nil: none are kept
-	chosen [3]func() []int32 // rows of each block that a Select chooses
+	memory *memory           // of the records, if they fit
+	limits limits            // of memory
+	chosen [3]func() []int32 // rows of each group that a Select chooses
 }
 
 // totals are what is known of the blocks once they have been counted.
 type totals struct {
-	lines, records    []int32 // of each block
-	flawed            []int32 // records of each block that were left out
-	lineBase, rowBase []int64 // lines of the file, records of the dataset, before each block
-	rows, positives   int64
-	sums              labelSums
-	bad               int64 // records left out, and the first of them
-	faults            []record.Fault
-	content           uint64 // digest of all lines
+	records         []int32 // of each block
+	flawed          []int32 // records of each block that were left out
+	rowBase         []int64 // records of the dataset before each block
+	groups          []group
+	firstGroup      []int32 // of each block, and the number of groups at the end
+	held            int64   // bytes of all records in memory
+	rows, positives int64
+	sums            labelSums
+	bad             int64 // records left out, and the first of them
+	faults          []record.Fault
+	content         uint64 // digest of all lines
 }
 
 // Open finds the files that patterns name: paths, globs, folders and
@@ -87,7 +91,7 @@ func look(src schema.Source, s schema.Schema, patterns []string) (*Dataset, erro
 	if err != nil {
 		return nil, err
 	}
-	d := &Dataset{set: files, schema: s.Fill(), marks: new(marks)}
+	d := &Dataset{set: files, schema: s.Fill(), memory: new(memory), limits: limits{leastGroup, mostHeld}}
 	if err := d.set.Unreadable(d.schema.Fields()); err != nil {
 		return nil, err
 	}
@@ -107,7 +111,7 @@ func (d *Dataset) open(s schema.Schema, first []string) error {
 	h := xxh3.New()
 	for _, f := range d.set.Files {
 		fmt.Fprintf(h, "%q %d;", filepath.Base(f.Name), f.Bytes)
-		d.stream = d.stream || f.Onwards()
+		d.onwards = d.onwards || f.Onwards()
 	}
 	fmt.Fprintf(h, "%q", first)
 	d.digest = h.Sum64()
@@ -140,7 +144,7 @@ func (d *Dataset) Use(c *Counts) error {
 	if c.dataset != d.digest {
 		return fmt.Errorf("data: use: counts of another dataset (%016x, here %016x)", c.dataset, d.digest)
 	}
-	if len(c.spans) != 1 || c.spans[0].first != 0 || len(c.spans[0].lines) != len(d.set.Blocks) {
+	if len(c.spans) != 1 || c.spans[0].first != 0 || len(c.spans[0].records) != len(d.set.Blocks) {
 		return fmt.Errorf("data: use: the counts do not cover all %d blocks; merge those of every part", len(d.set.Blocks))
 	}
 	if err := c.tooBad(d.set.Source.MaxBad); err != nil {
@@ -148,18 +152,19 @@ func (d *Dataset) Use(c *Counts) error {
 	}
 	d.bad, d.faults = c.bad, c.faults
 	t := totals{
-		lines: c.spans[0].lines, records: c.spans[0].records, flawed: c.spans[0].flawed,
+		records: c.spans[0].records, flawed: c.spans[0].flawed, groups: c.spans[0].groups, held: c.held,
 		positives: c.positives, sums: c.sums, content: c.content, bad: c.bad, faults: c.faults,
 	}
-	t.lineBase, t.rowBase = make([]int64, len(d.set.Blocks)), make([]int64, len(d.set.Blocks))
-	lines := int64(0)
-	for i, b := range d.set.Blocks {
-		if i == 0 || d.set.Blocks[i-1].File != b.File {
-			lines = 0
-		}
-		t.lineBase[i], t.rowBase[i] = lines, t.rows
-		lines += int64(t.lines[i])
+	t.rowBase, t.firstGroup = make([]int64, len(d.set.Blocks)), make([]int32, len(d.set.Blocks)+1)
+	for i := range d.set.Blocks {
+		t.rowBase[i] = t.rows
 		t.rows += int64(t.records[i])
+	}
+	for i := range t.groups {
+		t.firstGroup[t.groups[i].block+1]++
+	}
+	for b := range d.set.Blocks {
+		t.firstGroup[b+1] += t.firstGroup[b]
 	}
 	if t.rows == 0 && c.bad > 0 {
 		return fmt.Errorf("data: %s: %w", strings.Join(d.some(), ", "), &allBad{c.bad, c.faults[0]})
@@ -215,16 +220,18 @@ const (
 	All
 )
 
-// choose counts the selected records of each block, without reading them.
+// choose counts the selected records of each group, without reading them.
 func (d *Dataset) choose(sel Select) []int32 {
-	if sel == All || sel == Train && !d.holdsOut() && d.drop.limit == 0 {
-		return d.records
-	}
-	rows := make([]int32, len(d.set.Blocks))
-	for b, n := range d.records {
-		for r := range n {
-			if d.selects(sel, b, r) {
-				rows[b]++
+	rows := make([]int32, len(d.groups))
+	for g := range d.groups {
+		x := &d.groups[g]
+		if rows[g] = x.rows; sel == All || sel == Train && !d.holdsOut() && d.drop.limit == 0 {
+			continue
+		}
+		rows[g] = 0
+		for r := x.row; r < x.row+x.rows; r++ {
+			if d.selects(sel, int(x.block), r) {
+				rows[g]++
 			}
 		}
 	}

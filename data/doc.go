@@ -16,20 +16,30 @@
 //
 // # Order
 //
-// The order of an epoch is a pure function of seed, epoch, the number of
-// records per block and the number of lanes; see order.go. The position in it
-// is one integer, the rows consumed so far, so training resumes exactly on any
-// number of ranks with any batch size. Packed files and Parquet cannot be read
-// at random: there every rank unpacks every file and keeps its own records, in
-// an order with the same properties. With many ranks plain files are read
-// faster.
+// The order of an epoch is a pure function of seed, epoch and the number of
+// records per group; see order.go. The position in it is one integer, the rows
+// consumed so far, so training resumes exactly on any number of ranks with any
+// batch size.
+//
+//	up to 64 MiB of records   every permutation of the records is as likely; each
+//	                          rank reads all of them once and keeps them
+//	more, in plain files,     records are drawn from 1,024 random groups at a time;
+//	objects or topics         each rank reads its own groups
+//	more, packed or Parquet   files or row groups are permuted, and read from their
+//	                          beginning; records are permuted within runs of 1,024
+//	                          groups; each rank reads everything
+//	without shuffling         the order of the files
+//
+// The size of a record is that in memory, unpacked, plus 32 bytes. A group has
+// 64 KiB of consecutive records, and up to 512 KiB where there are more than 16 GiB.
+// In training data that grows, this is the order within a span.
 //
 // # Cost
 //
-// Scanning and reading are one pass over the bytes each; a rank holds the records
-// of its share of the shuffle window (by default 131,072 over all ranks) and some
-// batches in memory, and allocates nothing per record. Records are encoded when
-// their turn comes, so that no step waits for the work of a whole window. A Reader
+// Scanning and reading are one pass over the bytes each. Memory holds 1,024 groups,
+// over all ranks, or the records of a small dataset, and some batches; nothing is
+// allocated per record. Records are encoded when their turn comes, so that no step
+// waits for the work of a whole window. A Reader
 // of several epochs goes on from one to the next while training still computes,
 // and keeps the encoded rows of a dataset that takes no more than 64 MiB.
 //
@@ -42,7 +52,4 @@
 // names the file, place, column and value. Nothing here panics on data. A
 // Dataset does not change once Use has been called and may be shared; a Reader
 // belongs to one goroutine, except Position and Unknown.
-//
-// The lanes' positions rest on Hermite's identity: the sum over s of
-// ⌊(x+s)/S⌋ for s = 0 … S−1 is x.
 package data

@@ -36,8 +36,8 @@ func newDraft() *draft {
 // bytes is about how much memory a draft holds.
 func (d *draft) bytes() int { return cap(d.raw) + d.Batch.MemoryBytes() }
 
-// fetch copies records from windows into a draft, some at once: they lie anywhere in
-// memory, and so come side by side.
+// fetch copies records from windows into a draft, some at once: they are anywhere in
+// memory, and so their cache lines are loaded concurrently.
 type fetch struct {
 	to   *draft
 	runs [fetched]run
@@ -46,11 +46,10 @@ type fetch struct {
 	seen byte
 }
 
-// run are records that lie one after another in a window, whose first is kept i of
-// the draft.
+// run is records that follow each other in memory, the last n rows of the draft up to end.
 type run struct {
-	raw  []byte // of the window
-	i, n int
+	raw    []byte
+	n, end int
 }
 
 const (
@@ -58,13 +57,13 @@ const (
 	cacheLine = 64
 )
 
-// take adds records lo to hi of a lane. Its window must have them, and keep them until
-// flush.
-func (f *fetch) take(w *window, lo, hi int64) {
-	f.runs[f.n] = run{w.raw, len(f.to.kept), int(hi - lo)}
-	f.to.kept = append(f.to.kept, w.kept[lo-w.lo:hi-w.lo]...)
+// take adds records that follow each other in memory, which must not change until flush.
+func (f *fetch) take(raw []byte, rows []kept) {
+	first, last := &rows[0], &rows[len(rows)-1]
+	f.to.kept = append(f.to.kept, rows...)
+	f.runs[f.n] = run{raw[first.at : last.at+int(last.bytes)], len(rows), len(f.to.kept)}
 	f.n++
-	if f.rows += int(hi - lo); f.n == fetched || f.rows >= fetched {
+	if f.rows += len(rows); f.n == fetched || f.rows >= fetched {
 		f.flush()
 	}
 }
@@ -73,26 +72,21 @@ func (f *fetch) take(w *window, lo, hi int64) {
 func (f *fetch) flush() {
 	d, runs := f.to, f.runs[:f.n]
 	for i := range runs {
-		raw := runs[i].bytes(d.kept)
+		raw := runs[i].raw
 		for at := 0; at < len(raw); at += cacheLine {
 			f.seen ^= raw[at] // asks for the line and does not wait for it
 		}
 	}
 	for i := range runs {
 		r := &runs[i]
-		raw, shift := r.bytes(d.kept), len(d.raw)-d.kept[r.i].at
-		for j := range r.n {
-			d.kept[r.i+j].at += shift
+		rows := d.kept[r.end-r.n : r.end]
+		shift := len(d.raw) - rows[0].at
+		for j := range rows {
+			rows[j].at += shift
 		}
-		d.raw = append(d.raw, raw...)
+		d.raw = append(d.raw, r.raw...)
 	}
 	f.n, f.rows = 0, 0
-}
-
-// bytes are those of the records.
-func (r *run) bytes(rows []kept) []byte {
-	first, last := &rows[r.i], &rows[r.i+r.n-1]
-	return r.raw[first.at : last.at+last.bytes]
 }
 
 // draftCoder makes drafts batches. It belongs to one goroutine.
@@ -124,7 +118,7 @@ func (b *draftCoder) encode(d *draft) error {
 		k := &d.kept[i]
 		id := uint64(b.rowBase[k.block] + int64(k.row))
 		d.RowID = append(d.RowID, id)
-		record := d.raw[k.at : k.at+k.bytes]
+		record := d.raw[k.at : k.at+int(k.bytes)]
 		if straight && b.Column(&d.Batch, record) {
 			continue
 		}

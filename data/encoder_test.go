@@ -35,7 +35,7 @@ func crossKey(keys ...uint64) uint64 {
 func TestBatchOfPeople(t *testing.T) {
 	path := datatest.Write(t, "people.csv", datatest.People)
 	d, fit := prepare(t, peopleSource(), peopleSchema(), 1, path)
-	all := readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 10, Lanes: 1})
+	all := readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 10})
 	if len(all) != 1 || all[0].Rows != 4 {
 		t.Fatalf("%d batches", len(all))
 	}
@@ -133,7 +133,7 @@ func TestDates(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, _ := prepare(t, src, s, 1, datatest.Write(t, "test.csv", lines("14102108;14102012;;20141021;14110100;")))
-	b := readAll(t, d, e, ReaderConfig{GlobalBatch: 5, Lanes: 1})[0]
+	b := readAll(t, d, e, ReaderConfig{GlobalBatch: 5})[0]
 	const no = encode.KeyMissing
 	for i, keys := range [][]uint64{{8, 12, no, no, 0}, {0, 0, no, no, 4}, {9, 9, no, no, 10}} {
 		if got := b.Sparse[i].Values; !slices.Equal(got, keys) {
@@ -248,7 +248,7 @@ func TestColumnsAreFoundByName(t *testing.T) {
 	e := newEncoder(t, fit)
 	other := "x,label,score,tags,city,age,id\n0,1,0.5,a|b,Basel,34,1\n"
 	o, _ := prepare(t, peopleSource(), peopleSchema(), 1, datatest.Write(t, "other.csv", other))
-	got, want := readAll(t, o, e, ReaderConfig{GlobalBatch: 1})[0], readAll(t, d, e, ReaderConfig{GlobalBatch: 1, Lanes: 1})[0]
+	got, want := readAll(t, o, e, ReaderConfig{GlobalBatch: 1})[0], readAll(t, d, e, ReaderConfig{GlobalBatch: 1})[0]
 	if fmt.Sprint(got.Sparse, got.Dense, got.Label, got.Weight, got.Labels) != fmt.Sprint(want.Sparse, want.Dense, want.Label, want.Weight, want.Labels) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -50,7 +50,14 @@ func adultFit(t testing.TB) *encode.Fit {
 
 func TestCountsMerge(t *testing.T) {
 	part := func(first int32, n ...int32) *Counts {
-		return &Counts{dataset: 9, spans: []span32{{first, n, n, make([]int32, len(n))}}, positives: 1, content: 1 << 62}
+		var groups []group
+		for i, rows := range n {
+			groups = append(groups, group{int64(100 * i), first + int32(i), 0, 1})
+			if rows > 1 {
+				groups = append(groups, group{int64(100*i + 7), first + int32(i), 1, rows - 1})
+			}
+		}
+		return &Counts{dataset: 9, spans: []span32{{first, n, make([]int32, len(n)), groups}}, positives: 1, content: 1 << 62, held: 5}
 	}
 	c := new(Counts)
 	for _, p := range []*Counts{part(4, 7), part(0, 1, 2), {dataset: 9}, part(2, 3, 4)} {
@@ -58,7 +65,7 @@ func TestCountsMerge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(c.spans) != 1 || !slices.Equal(c.spans[0].records, []int32{1, 2, 3, 4, 7}) || c.Records() != 17 || c.Positives() != 3 || c.content != 3<<62 {
+	if len(c.spans) != 1 || !slices.Equal(c.spans[0].records, []int32{1, 2, 3, 4, 7}) || c.Records() != 17 || c.Positives() != 3 || c.content != 3<<62 || c.held != 15 || len(c.spans[0].groups) != 9 {
 		t.Errorf("merged: %+v", c)
 	}
 	if err := c.Merge(part(4, 1).Marshal()); err == nil {
@@ -96,7 +103,7 @@ func TestScanInParts(t *testing.T) {
 }
 
 func FuzzMergeCounts(f *testing.F) {
-	f.Add((&Counts{dataset: 9, spans: []span32{{3, []int32{5, 6}, []int32{4, 5}, []int32{0, 1}}}, positives: 2, content: 1 << 63}).Marshal())
+	f.Add((&Counts{dataset: 9, spans: []span32{{3, []int32{4, 5}, []int32{0, 1}, []group{{9, 3, 0, 3}, {70, 3, 3, 1}, {0, 4, 0, 5}}}}, positives: 2, content: 1 << 63}).Marshal())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var c Counts
 		if c.Merge(b) != nil {

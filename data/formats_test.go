@@ -26,41 +26,48 @@ func TestEveryFormatKeepsTheLaws(t *testing.T) {
 		for i, lo := range cuts[:3] {
 			parts = append(parts, datatest.Pack(t, packing, datatest.Numbered(t, format, lo, cuts[i+1])))
 		}
-		d, fit := prepare(t, src, schema, 2, datatest.Files(t, packing, parts...))
-		e := newEncoder(t, fit)
-		c := ReaderConfig{Seed: 5, Epoch: 1, GlobalBatch: batch, Lanes: 16, Shuffle: true, Window: 640}
-		whole := readAll(t, d, e, c)
-		rows := rowsOf(t, whole)
-		sorted := slices.Sorted(slices.Values(rows))
-		if len(rows) != records || slices.Equal(rows, sorted) {
-			t.Fatalf("%d rows; in the order of the files: %v", len(rows), slices.Equal(rows, sorted))
-		}
-		for i, r := range sorted {
-			if r != uint64(i) {
-				t.Fatalf("place %d of the sorted epoch is row %d", i, r)
-			}
-		}
-		for step, want := range whole {
-			c := c
-			c.Start = int64(step * batch)
-			rest := readAll(t, d, e, c)
-			if got := rowsOf(t, rest); !slices.Equal(got, rows[step*batch:]) {
-				t.Fatalf("from step %d on the order is another", step)
-			}
-			if step%4 != 0 {
-				continue
-			}
-			var got []uint64
-			for r := range 3 {
-				c.Rank, c.Size = r, 3
-				got = append(got, readAll(t, d, e, c)[0].RowID...)
-			}
-			slices.Sort(got)
-			if !slices.Equal(got, slices.Sorted(slices.Values(want.RowID))) {
-				t.Fatalf("step %d: 3 ranks read other rows than one", step)
-			}
+		files := datatest.Files(t, packing, parts...)
+		for _, limits := range []limits{{leastGroup, mostHeld}, tiny} {
+			d, fit := prepareWithin(t, limits, src, schema, 2, files)
+			orderedAlike(t, d, newEncoder(t, fit), records, batch)
 		}
 	})
+}
+
+// orderedAlike checks that steps are the same from any step on and on three ranks.
+func orderedAlike(t *testing.T, d *Dataset, e *encode.Encoder, records, batch int) {
+	c := ReaderConfig{Seed: 5, Epoch: 1, GlobalBatch: batch, Shuffle: true}
+	whole := readAll(t, d, e, c)
+	rows := rowsOf(t, whole)
+	sorted := slices.Sorted(slices.Values(rows))
+	if len(rows) != records || slices.Equal(rows, sorted) {
+		t.Fatalf("%d rows; in the order of the files: %v", len(rows), slices.Equal(rows, sorted))
+	}
+	for i, r := range sorted {
+		if r != uint64(i) {
+			t.Fatalf("place %d of the sorted epoch is row %d", i, r)
+		}
+	}
+	for step, want := range whole {
+		c := c
+		c.Start = int64(step * batch)
+		rest := readAll(t, d, e, c)
+		if got := rowsOf(t, rest); !slices.Equal(got, rows[step*batch:]) {
+			t.Fatalf("from step %d on the order is another", step)
+		}
+		if step%4 != 0 {
+			continue
+		}
+		var got []uint64
+		for r := range 3 {
+			c.Rank, c.Size = r, 3
+			got = append(got, readAll(t, d, e, c)[0].RowID...)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, slices.Sorted(slices.Values(want.RowID))) {
+			t.Fatalf("step %d: 3 ranks read other rows than one", step)
+		}
+	}
 }
 
 // A packed file gives the order of its files where nothing is shuffled.
@@ -68,7 +75,7 @@ func TestStreamInOrder(t *testing.T) {
 	src, schema := datatest.Fields("csv")
 	d, fit := prepare(t, src, schema, 1, datatest.Files(t, ".gz", datatest.Pack(t, ".gz", datatest.Numbered(t, "csv", 0, 1000))))
 	rows := []uint64{}
-	for _, b := range readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 64, Lanes: 8}) {
+	for _, b := range readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 64}) {
 		slices.Sort(b.RowID)
 		rows = append(rows, b.RowID...)
 	}
@@ -98,7 +105,7 @@ func TestStreamHoldOut(t *testing.T) {
 	}
 	e, seen := newEncoder(t, fit), map[uint64]int{}
 	for _, sel := range []Select{Train, Valid} {
-		for _, r := range rowsOf(t, readAll(t, d, e, ReaderConfig{Seed: 1, GlobalBatch: 100, Lanes: 4, Window: 200, Shuffle: true, Select: sel})) {
+		for _, r := range rowsOf(t, readAll(t, d, e, ReaderConfig{Seed: 1, GlobalBatch: 100, Shuffle: true, Select: sel})) {
 			seen[r]++
 		}
 	}
@@ -196,7 +203,7 @@ func TestDamagedRecordsAreLeftOut(t *testing.T) {
 		for _, size := range []int{1, 3} {
 			var got []uint64
 			for r := range size {
-				for _, b := range readAll(t, d, e, ReaderConfig{Seed: 2, GlobalBatch: 100, Lanes: 8, Window: 400, Shuffle: true, Rank: r, Size: size}) {
+				for _, b := range readAll(t, d, e, ReaderConfig{Seed: 2, GlobalBatch: 100, Shuffle: true, Rank: r, Size: size}) {
 					got = append(got, b.Sparse[0].Values...)
 				}
 			}

@@ -41,7 +41,7 @@ func TestHeaderAgain(t *testing.T) {
 				wanted := schema.Schema{Label: schema.Label{Field: "label", Positive: []string{"1"}}, Features: []schema.Feature{{Field: "city", Encode: "vocabulary"}}}
 				d, fit := prepare(t, schema.Source{Header: true, MaxBad: 1}, wanted, 2, path)
 				rows := 0
-				for _, b := range readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 16, Lanes: 8, Window: 64, Shuffle: true, Size: 1}) {
+				for _, b := range readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 16, Shuffle: true, Size: 1}) {
 					rows += b.Rows
 				}
 				if bad, _ := d.Bad(); bad != 1 || int64(rows) != x.rows || fit.Vocabularies()[0].Distinct != x.rows {

@@ -58,7 +58,7 @@ func TestObjectsAreTheSameKeys(t *testing.T) {
 func firstBatch(t *testing.T, src schema.Source, s schema.Schema, path string) string {
 	t.Helper()
 	d, fit := prepare(t, src, s, 1, path)
-	b := readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 100, Lanes: 1})[0]
+	b := readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 100})[0]
 	out := fmt.Sprint(b.Label, b.Dense)
 	for i := range b.Sparse {
 		out += fmt.Sprint(" ", b.Sparse[i].Offsets, b.Sparse[i].Values)

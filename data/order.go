@@ -2,54 +2,55 @@ package data
 
 import "sort"
 
-// order is the sequence of the selected records in one epoch, and how steps
-// take them. It is a pure function of the number of records per block, seed,
-// epoch, lanes S and window, and knows nothing of ranks:
+// order is the sequence of the selected records in one epoch. It is a pure function of
+// the number of selected records in each group, of mode, seed and epoch. It does not
+// depend on ranks or batches, so a position in an epoch is one integer: how many records
+// all ranks together have taken.
 //
-//	blocks    permuted by (seed, epoch); their n records form one sequence
-//	lanes     the sequence is cut into S runs; lane s has ⌊(n+s)/S⌋ records
-//	windows   each lane is cut into windows, shuffled by (seed, epoch, lane,
-//	          window)
-//	steps     when x records have been taken in all, lane s has given
-//	          ⌊(x+s)/S⌋; the sum over s is x (Hermite's identity)
+//	groups   64 KiB of consecutive records, permuted by (seed, epoch)
+//	decks    their sequence is cut into C runs, of which the first n mod C have
+//	         ⌊n/C⌋+1 records and the others ⌊n/C⌋
+//	windows  a deck is cut between groups into windows of W groups; the records of a
+//	         window are permuted by (seed, epoch, deck, window)
+//	rounds   round i takes record i of every deck; the order of the decks is drawn from
+//	         (seed, epoch, round)
 //
-// So the position in an epoch is x alone. A step that goes from x to y takes
-// records ⌊(x+s)/S⌋ up to ⌊(y+s)/S⌋ of each lane: the same records for every P.
-// Rank r of P reads lanes r, r+P, r+2P, …: since one record more in all is one
-// more of the next lane, a step's records are dealt out to the ranks as cards are,
-// and differ by a record or two whatever S, P and the batch.
+// Record x of the epoch is dealt in round ⌊x/C⌋. Groups, windows and rounds are permuted
+// by bijections, so each record is dealt exactly once. Record x comes from C·W groups
+// that are a random sample of all, and the records of a batch are random among them.
 //
-// A stream is a sequence that can only be read onwards, as packed files are.
-// There the lanes are not runs of it but dealt out like cards: lane s has the
-// records (i+1)·S − 1 − s, those with which ⌊(x+s)/S⌋ grows. A rank reads the
-// whole sequence once and keeps the records of its lanes; no more than two
-// windows of each lane are in memory. Without shuffling the order of a stream
-// is that of its files.
-//
-// The windows of lane s begin s/S of a window earlier than those of lane 0, so
-// that lanes fill their windows one after another and not in the same step.
+// A rank reads the decks d ≡ rank (mod ranks) and nothing else. In a round, decks keep
+// their residue modulo 16, so that 2, 4, 8 or 16 ranks have the same share of any batch.
+// If there are more ranks than decks, those of a deck take turns.
 type order struct {
-	seed    uint64 // of seed and epoch
-	lanes   int64
-	window  int64
-	shuffle bool
-	stream  bool
-	perm    []int32 // blocks in their order
-	base    []int64 // records before each of them, and n at the end
+	seed  uint64 // of seed and epoch
+	mode  mode
+	decks int64
+	span  int     // W
+	perm  []int32 // groups in their order
+	base  []int64 // records before each of them, and n at the end
 }
 
+// mode is how the records of an epoch are ordered.
+type mode int
+
 const (
-	defaultLanes  = 256
-	defaultWindow = 1 << 17 // records, over all lanes
-	leastWindow   = 64      // records of a lane
-	quietWindow   = 512     // records of a lane at most if they are not shuffled: few, which stay in a cache
-	mostLanes     = 1 << 16
+	inOrder  mode = iota // not shuffled: the order of the files; a window is a group
+	inMemory             // one deck and one window: a uniform permutation
+	inDecks
+	onwards // one deck: blocks are permuted and each is read from its beginning
 )
 
-// DefaultLanes is the number of lanes of a job that starts on so many ranks: 256
-// up to as many ranks, so that they all train on the same steps; beyond, one a
-// rank. A job that continues keeps the lanes it started with.
-func DefaultLanes(ranks int) int { return max(defaultLanes, ranks) }
+const (
+	numDecks   = 256
+	deckSpan   = 4                   // groups of a window
+	poolGroups = numDecks * deckSpan // that records are drawn from
+	residues   = 16                  // classes of decks in a round
+)
+
+// Order is the version of the order of samples. A position inside an epoch is only valid
+// in the version in which it was taken.
+const Order = 2
 
 // Steps is how many steps of at most batch records n records make.
 func Steps(n int64, batch int) int64 {
@@ -57,84 +58,123 @@ func Steps(n int64, batch int) int64 {
 	return (n + b - 1) / b
 }
 
-// newOrder makes the order of records where block b has rows[b] of them. window
-// is in records over all lanes, 0 for the default.
-func newOrder(rows []int32, seed, epoch uint64, lanes, window int, shuffled bool) *order {
-	o := &order{seed: mixed(seed, epoch), lanes: int64(lanes), shuffle: shuffled}
-	if window > 0 {
-		o.window = max(int64(window)/o.lanes, 1)
-	} else {
-		o.window = max(defaultWindow/o.lanes, leastWindow)
+// newOrder makes the order of groups of which rows[g] records are selected. blocks has
+// the first group of each block, and the number of groups at the end.
+func newOrder(m mode, rows, blocks []int32, seed, epoch uint64) *order {
+	o := &order{seed: mixed(seed, epoch), mode: m, decks: 1, span: max(len(rows), 1), perm: make([]int32, 0, len(rows))}
+	switch m {
+	case inOrder:
+		o.span = 1
+	case inDecks:
+		o.decks, o.span = numDecks, deckSpan
+	case onwards:
+		o.span = poolGroups
+		turns := identity(nil, len(blocks)-1)
+		shuffle(turns, o.seed)
+		for _, b := range turns {
+			for g := blocks[b]; g < blocks[b+1]; g++ {
+				o.perm = append(o.perm, g)
+			}
+		}
 	}
-	if !shuffled {
-		o.window = min(o.window, quietWindow)
+	if m != onwards {
+		o.perm = identity(o.perm, len(rows))
 	}
-	o.perm = make([]int32, len(rows))
-	for i := range o.perm {
-		o.perm[i] = int32(i)
-	}
-	if shuffled {
+	if m == inDecks {
 		shuffle(o.perm, o.seed)
 	}
 	o.base = make([]int64, len(rows)+1)
-	for i, b := range o.perm {
-		o.base[i+1] = o.base[i] + int64(rows[b])
+	for i, g := range o.perm {
+		o.base[i+1] = o.base[i] + int64(rows[g])
 	}
 	return o
+}
+
+// identity makes x the numbers from 0 up to n.
+func identity(x []int32, n int) []int32 {
+	x = x[:0]
+	for i := range n {
+		x = append(x, int32(i))
+	}
+	return x
 }
 
 // rows is n.
 func (o *order) rows() int64 { return o.base[len(o.perm)] }
 
-// taken is how many records lane s has given when x have been taken in all.
-func (o *order) taken(s, x int64) int64 { return (x + s) / o.lanes }
-
-// start is where lane s begins in the sequence; that of lane S is n.
-func (o *order) start(s int64) int64 {
-	// n = q·S + r, and the last r lanes have q+1 records each.
+// start is where deck d begins in the sequence of groups; for d = C it is n.
+func (o *order) start(d int64) int64 {
 	n := o.rows()
-	return n/o.lanes*s + max(0, s-(o.lanes-n%o.lanes))
+	return n/o.decks*d + min(d, n%o.decks)
 }
 
-// place is where record i of lane s stands in the sequence.
-func (o *order) place(s, i int64) int64 {
-	if o.stream {
-		return (i+1)*o.lanes - 1 - s
+// round fills turns with the turn of each deck in the round that deals record x. The
+// last round, if it is not whole, deals the first decks in their order.
+func (o *order) round(x int64, turns []int32) {
+	turns = identity(turns, int(o.decks))
+	i := x / o.decks
+	if i == o.rows()/o.decks || o.decks == 1 {
+		return
 	}
-	return o.start(s) + i
-}
-
-// dealt is the lane of record g of a stream, and its number there.
-func (o *order) dealt(g int64) (s, i int64) {
-	return o.lanes - 1 - g%o.lanes, g / o.lanes
-}
-
-// windowOf is the number of the window in which record i of lane s lies.
-func (o *order) windowOf(s, i int64) int64 { return (i + o.shift(s)) / o.window }
-
-// shift is how much earlier the windows of lane s begin.
-func (o *order) shift(s int64) int64 { return s * o.window / o.lanes }
-
-// bounds are the records of lane s that lie in window k.
-func (o *order) bounds(s, k int64) (lo, hi int64) {
-	n := o.taken(s, o.rows())
-	lo = max(k*o.window-o.shift(s), 0)
-	return lo, min((k+1)*o.window-o.shift(s), n)
-}
-
-// permute puts the records of window k of lane s into the order in which they
-// are given.
-func permute[T any](o *order, s, k int64, rows []T) {
-	if o.shuffle {
-		shuffle(rows, mixed(o.seed, uint64(s), uint64(k)))
+	r := draws(mixed(o.seed, uint64(i)))
+	for j := len(turns) - 1; j >= residues; j-- {
+		k := j%residues + residues*r.below(j/residues+1)
+		turns[j], turns[k] = turns[k], turns[j]
 	}
 }
 
-// seek finds record g of the sequence: it is record row of the block at perm[i].
-func (o *order) seek(g int64) (i int, row int64) {
-	i = sort.Search(len(o.perm), func(i int) bool { return o.base[i+1] > g })
-	return i, g - o.base[i]
+// taken is how many records deck d has given before record x, whose round is turns.
+func (o *order) taken(d, x int64, turns []int32) int64 {
+	if int64(turns[d]) < x%o.decks {
+		return x/o.decks + 1
+	}
+	return x / o.decks
 }
 
-// lanesOf is how many lanes rank r of p has: r, r+p, r+2p and so on.
-func lanesOf(lanes, r, p int) int { return max(0, (lanes-r+p-1)/p) }
+// extent is the place of a window: groups from up to to of the sequence, and of their
+// records those from first up to end.
+type extent struct {
+	number     int64
+	from, to   int
+	first, end int64 // places in the sequence
+}
+
+// window finds the window of record i of deck d. The windows of decks end at different
+// groups, so that not all are read in the same step.
+func (o *order) window(d, i int64) (e extent) {
+	g := o.find(o.start(d) + i)
+	e.number = (int64(g) + d) / int64(o.span)
+	e.from = int(max(e.number*int64(o.span)-d, 0))
+	e.to = int(min((e.number+1)*int64(o.span)-d, int64(len(o.perm))))
+	e.first, e.end = max(o.base[e.from], o.start(d)), min(o.base[e.to], o.start(d+1))
+	for o.base[e.from+1] <= e.first {
+		e.from++
+	}
+	for o.base[e.to-1] >= e.end {
+		e.to--
+	}
+	return e
+}
+
+// permute puts the records of a window of deck d, or their numbers, into the order in
+// which they are dealt.
+func (o *order) permute(d int64, e extent, rows []int32) {
+	if o.mode != inOrder {
+		shuffle(rows, mixed(o.seed, uint64(d), uint64(e.number)))
+	}
+}
+
+// find is the group in which a record of the sequence is.
+func (o *order) find(place int64) int {
+	return sort.Search(len(o.perm), func(i int) bool { return o.base[i+1] > place })
+}
+
+// share is what one of several ranks takes of records lo to hi of their common deck:
+// from first up to end, in steps of stride. Without shuffling they are consecutive, so
+// that the ranks read different groups.
+func (o *order) share(lo, hi, rank, ranks int64) (first, end, stride int64) {
+	if o.mode == inOrder {
+		return lo + (hi-lo)*rank/ranks, lo + (hi-lo)*(rank+1)/ranks, 1
+	}
+	return lo + ((rank-lo)%ranks+ranks)%ranks, hi, ranks
+}

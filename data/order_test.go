@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -10,92 +11,92 @@ import (
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
 
-func TestLanesPartTheRows(t *testing.T) {
-	for lanes := 1; lanes <= 33; lanes++ {
-		for n := range int64(100) {
-			o := newOrder([]int32{int32(n)}, 1, 0, lanes, 0, true)
-			sum := int64(0)
-			for s := range int64(lanes) {
-				if o.start(s) != sum {
-					t.Fatalf("lane %d of %d begins at %d of %d, want %d", s, lanes, o.start(s), n, sum)
-				}
-				sum += o.taken(s, n)
-			}
-			if sum != n {
-				t.Fatalf("%d lanes hold %d of %d records", lanes, sum, n)
-			}
-		}
-	}
+var modes = []mode{inOrder, inMemory, inDecks, onwards}
+
+// dealer takes records by the order alone, without files.
+type dealer struct {
+	*order
+	files []int64 // of each group, the records before it in the files
+	turns [2][]int32
+	open  map[int64]*dealt // windows by deck
 }
 
-// windows of each lane follow each other and hold all of its records.
-func TestWindowsPartTheLanes(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		lanes := rapid.IntRange(1, 20).Draw(t, "lanes")
-		n := rapid.Int32Range(0, 500).Draw(t, "n")
-		o := newOrder([]int32{n}, 1, 0, lanes, rapid.IntRange(1, 200).Draw(t, "window"), true)
-		for s := range int64(lanes) {
-			for i := range o.taken(s, int64(n)) {
-				if lo, hi := o.bounds(s, o.windowOf(s, i)); i < lo || i >= hi || hi-lo > o.window {
-					t.Fatalf("record %d of lane %d lies in window %d to %d", i, s, lo, hi)
-				}
-			}
-		}
-	})
+// dealt is a window in the order in which it is dealt, as numbers of records in the files.
+type dealt struct {
+	lo, hi int64
+	rows   []int32
 }
 
-// take returns the records that rank r of p takes between x and y, as their
-// places in the sequence of blocks.
-func (o *order) take(r, p int, x, y int64) (rows []int64) {
-	for l := range lanesOf(int(o.lanes), r, p) {
-		s := int64(r + l*p)
-		for i := o.taken(s, x); i < o.taken(s, y); i++ {
-			k := o.windowOf(s, i)
-			first, end := o.bounds(s, k)
-			perm := make([]int32, end-first)
-			for i := range perm {
-				perm[i] = int32(i)
+func newDealer(m mode, rows, blocks []int32, seed, epoch uint64) *dealer {
+	d := &dealer{order: newOrder(m, rows, blocks, seed, epoch), open: map[int64]*dealt{}, files: make([]int64, len(rows))}
+	for g := range rows[:len(rows)-1] {
+		d.files[g+1] = d.files[g] + int64(rows[g])
+	}
+	d.turns = [2][]int32{make([]int32, d.decks), make([]int32, d.decks)}
+	return d
+}
+
+// take returns the records that rank r of p takes between x and y.
+func (d *dealer) take(r, p int, x, y int64) (all []int32) {
+	d.round(x, d.turns[0])
+	d.round(y, d.turns[1])
+	for k := int64(r) % d.decks; k < d.decks; k += int64(p) {
+		sharing := max((int64(p)-k+d.decks-1)/d.decks, 1)
+		first, end, stride := d.share(d.taken(k, x, d.turns[0]), d.taken(k, y, d.turns[1]), int64(r)/d.decks, sharing)
+		for i := first; i < end; i += stride {
+			w := d.open[k]
+			if w == nil || i < w.lo || i >= w.hi {
+				w = d.deal(k, i)
+				d.open[k] = w
 			}
-			permute(o, s, k, perm)
-			at, row := o.seek(o.start(s) + first + int64(perm[i-first]))
-			rows = append(rows, o.base[at]+row)
+			all = append(all, w.rows[i-w.lo])
 		}
 	}
-	return rows
+	return all
 }
+
+// deal makes the window of record i of deck k.
+func (d *dealer) deal(k, i int64) *dealt {
+	e := d.window(k, i)
+	w := &dealt{lo: e.first - d.start(k), hi: e.end - d.start(k)}
+	for n := e.from; n < e.to; n++ {
+		for place := max(d.base[n], e.first); place < min(d.base[n+1], e.end); place++ {
+			w.rows = append(w.rows, int32(d.files[d.perm[n]]+place-d.base[n]))
+		}
+	}
+	d.permute(k, e, w.rows)
+	return w
+}
+
+// singles are blocks of one group each.
+func singles(n int) []int32 { return identity(nil, n+1) }
 
 // Whatever the ranks, batches and interruptions, an epoch takes every record
-// once, a step takes the same records for any P, and ranks share them evenly.
+// once, a step takes the same records for any number of ranks, and they share them.
 func TestEpochTakesEveryRecordOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		rows := rapid.SliceOfN(rapid.Int32Range(0, 30), 1, 12).Draw(t, "rows per block")
-		lanes := rapid.IntRange(1, 20).Draw(t, "lanes")
-		window := rapid.IntRange(0, 60).Draw(t, "window")
-		shuffled := rapid.Bool().Draw(t, "shuffle")
+		rows := rapid.SliceOfN(rapid.Int32Range(0, 40), 1, 60).Draw(t, "rows per group")
+		blocks := []int32{0, int32(rapid.IntRange(0, len(rows)).Draw(t, "groups of the first block")), int32(len(rows))}
 		seed, epoch := rapid.Uint64().Draw(t, "seed"), rapid.Uint64Range(0, 9).Draw(t, "epoch")
-		o := newOrder(rows, seed, epoch, lanes, window, shuffled)
-		seen := make([]int, o.rows())
-		for x := int64(0); x < o.rows(); {
-			if rapid.Bool().Draw(t, "resume") { // nothing but x is carried over
-				o = newOrder(rows, seed, epoch, lanes, window, shuffled)
+		m := rapid.SampledFrom(modes).Draw(t, "mode")
+		o := newDealer(m, rows, blocks, seed, epoch)
+		n := o.rows()
+		seen := make([]int, n)
+		for x := int64(0); x < n; {
+			if rapid.Bool().Draw(t, "resume") { // nothing but x is kept
+				o = newDealer(m, rows, blocks, seed, epoch)
 			}
-			p := rapid.IntRange(1, 25).Draw(t, "ranks")
-			y := min(x+rapid.Int64Range(1, 70).Draw(t, "batch"), o.rows())
-			var step []int64
-			least, most := int(y-x), 0
+			p := rapid.OneOf(rapid.IntRange(1, 20), rapid.IntRange(250, 600)).Draw(t, "ranks")
+			y := min(x+rapid.Int64Range(1, 700).Draw(t, "batch"), n)
+			step, one := []int32{}, o.take(0, 1, x, y)
 			for r := range p {
-				own := o.take(r, p, x, y)
-				least, most = min(least, len(own)), max(most, len(own))
+				own := newDealer(m, rows, blocks, seed, epoch).take(r, p, x, y)
 				step = append(step, own...)
 			}
-			one := o.take(0, 1, x, y)
 			slices.Sort(step)
 			slices.Sort(one)
 			if int64(len(step)) != y-x || !slices.Equal(step, one) {
 				t.Fatalf("step %d to %d on %d ranks takes %v, on one %v", x, y, p, step, one)
-			}
-			if wraps := int(y-x)/lanes + 1; most-least > 1+wraps {
-				t.Fatalf("step %d to %d of %d lanes: the %d ranks have %d to %d records", x, y, lanes, p, least, most)
 			}
 			for _, row := range step {
 				seen[row]++
@@ -108,32 +109,67 @@ func TestEpochTakesEveryRecordOnce(t *testing.T) {
 	})
 }
 
+// Ranks have equal shares of any batch, up to a record for each deck that a class of
+// decks does not divide, and read only their own groups.
+func TestRanksShareSteps(t *testing.T) {
+	rows := slices.Repeat([]int32{220}, 1500)
+	for _, p := range []int{2, 3, 4, 5, 8, 16} {
+		for _, batch := range []int64{16, 64, 256, 1000} {
+			o := newDealer(inDecks, rows, singles(1500), 1, 2)
+			read := make([]map[int32]bool, p)
+			for r := range p {
+				read[r] = map[int32]bool{}
+			}
+			for x := int64(0); x+batch <= o.rows()/8; x += batch {
+				least, most := int(batch), 0
+				for r := range p {
+					own := o.take(r, p, x, x+batch)
+					least, most = min(least, len(own)), max(most, len(own))
+					for _, row := range own {
+						read[r][row/220] = true
+					}
+				}
+				slack := 1
+				if residues%p != 0 {
+					slack = int(batch)/residues + residues // of 5 ranks, one has 4 classes of 16
+				}
+				if most-least > slack {
+					t.Fatalf("%d ranks have %d to %d of a batch of %d", p, least, most, batch)
+				}
+			}
+			for r := range p {
+				if n := len(read[r]); n > 1200/p {
+					t.Errorf("rank %d of %d has read %d groups of the first eighth of an epoch", r, p, n)
+				}
+			}
+		}
+	}
+}
+
 func TestOrderDependsOnSeedAndEpoch(t *testing.T) {
-	rows := []int32{50, 50, 50}
-	a := newOrder(rows, 1, 0, 4, 0, true).take(0, 1, 0, 150)
-	for _, o := range []*order{newOrder(rows, 2, 0, 4, 0, true), newOrder(rows, 1, 1, 4, 0, true)} {
-		if slices.Equal(o.take(0, 1, 0, 150), a) {
-			t.Error("another seed or epoch gives the same order")
+	rows := slices.Repeat([]int32{50}, 30)
+	for _, m := range modes {
+		a := newDealer(m, rows, singles(30), 1, 0).take(0, 1, 0, 600)
+		for _, o := range []*dealer{newDealer(m, rows, singles(30), 2, 0), newDealer(m, rows, singles(30), 1, 1)} {
+			if same := slices.Equal(o.take(0, 1, 0, 600), a); same != (m == inOrder) {
+				t.Errorf("mode %d: another seed or epoch gives the same order: %v", m, same)
+			}
 		}
-	}
-	plain := newOrder(rows, 1, 0, 1, 0, false).take(0, 1, 0, 150)
-	if !slices.IsSorted(plain) {
-		t.Errorf("without shuffling, one lane gives %v", plain)
+		if slices.IsSorted(a) != (m == inOrder) {
+			t.Errorf("mode %d: %v", m, a)
+		}
 	}
 }
 
-// The order is part of what a checkpoint means: it must never change.
+// The order is part of what a checkpoint means: when it changes, so must Order.
 func TestOrderIsFixed(t *testing.T) {
-	o := newOrder([]int32{7, 0, 5, 9, 3}, 42, 3, 4, 16, true)
-	golden.Check(t, "order.txt", fmt.Sprintln(o.perm, o.take(0, 1, 0, 24)))
-}
-
-func TestDefaultLanes(t *testing.T) {
-	for ranks, want := range map[int]int{0: 256, 1: 256, 3: 256, 256: 256, 257: 257, 1000: 1000} {
-		if got := DefaultLanes(ranks); got != want {
-			t.Errorf("%d ranks: %d lanes, want %d", ranks, got, want)
-		}
+	text := fmt.Sprintln(Order)
+	for _, m := range modes {
+		o := newDealer(m, []int32{7, 0, 5, 9, 3}, []int32{0, 2, 5}, 42, 3)
+		text += fmt.Sprintln(o.perm, o.take(0, 1, 0, 24))
 	}
+	large := newDealer(inDecks, slices.Repeat([]int32{3}, 2000), singles(2000), 42, 3)
+	golden.Check(t, "order.txt", text+fmt.Sprintln(large.take(0, 1, 500, 524)))
 }
 
 func TestSteps(t *testing.T) {
@@ -154,5 +190,151 @@ func TestHoldOutShare(t *testing.T) {
 	}
 	if n < 24500 || n > 25500 {
 		t.Errorf("%d of 100000 are held out, want about a quarter", n)
+	}
+}
+
+// statisticsCases calls each with files of n records of 265 bytes and the mode in which
+// they are shuffled.
+func statisticsCases(t *testing.T, each func(t *testing.T, n int64, rows []int32, m mode)) {
+	const group, record = leastGroup/(265+keptBytes) + 1, 265 + keptBytes
+	for _, n := range []int64{4, 400, 40_000, 400_000, 4_000_000} { // 1 KB to 1 GB
+		rows := []int32{}
+		for left := n; left > 0; left -= group {
+			rows = append(rows, int32(min(left, group)))
+		}
+		for _, m := range []mode{inMemory, inDecks, onwards} {
+			switch fits := n*record <= mostHeld; {
+			case fits != (m == inMemory):
+			case m == onwards: // one sorted file has no other order beyond its windows
+			default:
+				t.Run(fmt.Sprintf("%d records", n), func(t *testing.T) { each(t, n, rows, m) })
+			}
+		}
+	}
+}
+
+// TestBatchesAreSamples: the mean position of a batch varies as that of a random sample
+// does, and does not depend on the batches before it. Beyond memory, a batch of more than
+// C records has several of a deck, which are from W groups: that adds (B/C − 1)/W to the
+// variance. Batches near each other are drawn from the same C·W groups, and so their
+// covariance is B/(C·W) of the variance of a random sample.
+func TestBatchesAreSamples(t *testing.T) {
+	statisticsCases(t, func(t *testing.T, n int64, rows []int32, m mode) {
+		for _, batch := range []int64{16, 64, 256, 1024, 4096} {
+			k := n / batch
+			if k < 50 {
+				continue
+			}
+			o := newDealer(m, rows, singles(len(rows)), 11, 2)
+			means := make([]float64, k)
+			for i := range means {
+				for _, row := range o.take(0, 1, int64(i)*batch, int64(i+1)*batch) {
+					means[i] += (float64(row) + .5) / float64(n) / float64(batch)
+				}
+			}
+			noise := math.Sqrt(2 / float64(k))
+			least, most, common := 1-5*noise, 1+5*noise, 0.
+			if m == inDecks {
+				extra := max(float64(batch)/numDecks-1, 0) / deckSpan
+				common = float64(batch) / poolGroups / (1 + extra)
+				least, most = .6, (1+extra)*(1.1+5*noise) // a round has one record of each deck, which evens batches out
+			}
+			ideal := 1. / 12 / float64(batch) * (1 - float64(batch)/float64(n))
+			if got := autocovariance(means, 0) / ideal; got < least || got > most {
+				t.Errorf("batches of %d: %.3f times the variance of random samples, want %.3f to %.3f", batch, got, least, most)
+			}
+			for lag := 1; lag <= 8; lag++ {
+				if got := autocovariance(means, lag) / autocovariance(means, 0); math.Abs(got) > common+5/math.Sqrt(float64(k)) {
+					t.Errorf("batches of %d: autocorrelation %.3f at lag %d, want %.3f at most", batch, got, lag, common)
+				}
+			}
+		}
+	})
+}
+
+func autocovariance(x []float64, lag int) (sum float64) {
+	for i := range x[lag:] {
+		sum += (x[i] - .5) * (x[i+lag] - .5)
+	}
+	return sum / float64(len(x)-lag)
+}
+
+// TestClassesOfASortedFile: where the first quarter of the records are clicks, the
+// classes change as often as in a random sequence, and no batch of 64 has one class.
+func TestClassesOfASortedFile(t *testing.T) {
+	statisticsCases(t, func(t *testing.T, n int64, rows []int32, m mode) {
+		o := newDealer(m, rows, singles(len(rows)), 5, 0)
+		runs, last := 0., false
+		for x := int64(0); x < n; x += 64 {
+			clicks, all := 0, o.take(0, 1, x, min(x+64, n))
+			shuffle(all, uint64(x)) // of a step, only the set is given
+			for _, row := range all {
+				click := int64(row) < n/4
+				if click {
+					clicks++
+				}
+				if click != last {
+					runs++
+				}
+				last = click
+			}
+			if len(all) == 64 && (clicks == 0 || clicks == 64) {
+				t.Fatalf("%d clicks in the batch at %d", clicks, x)
+			}
+		}
+		want := 2 * .25 * .75 * float64(n)
+		if math.Abs(runs-want) > .003*want+5*math.Sqrt(float64(n)) {
+			t.Errorf("%v runs of one class, want %v", runs, want)
+		}
+	})
+}
+
+// TestPairsAreInAnyOrder: of two records, each comes first in half of the epochs, in
+// memory and in decks, whether they are neighbours or far from each other.
+func TestPairsAreInAnyOrder(t *testing.T) {
+	const epochs, group, groups = 600, 3, 2500
+	rows, at := slices.Repeat([]int32{group}, groups), make([]int64, group*groups)
+	pairs := [][2]int{{0, 1}, {1, 2}, {0, 3}, {2, 3}, {0, group*groups - 1}, {17, 4000}, {3000, 3300}, {1, group*groups - 2}}
+	for _, m := range []mode{inMemory, inDecks} {
+		first := make([]int, len(pairs))
+		for e := range uint64(epochs) {
+			o := newDealer(m, rows, singles(groups), 9, e)
+			for x := int64(0); x < o.rows(); x += 10 {
+				for _, row := range o.take(0, 1, x, x+10) {
+					at[row] = x
+				}
+			}
+			for i, p := range pairs {
+				if at[p[0]] < at[p[1]] || at[p[0]] == at[p[1]] && e%2 == 0 {
+					first[i]++
+				}
+			}
+		}
+		for i, n := range first {
+			if math.Abs(float64(n)-epochs/2) > 4*math.Sqrt(epochs)/2 {
+				t.Errorf("mode %d: of records %v the first comes first in %d of %d epochs", m, pairs[i], n, epochs)
+			}
+		}
+	}
+}
+
+// TestPermutationsAreUniform: in memory, each order of four records is as likely.
+func TestPermutationsAreUniform(t *testing.T) {
+	const epochs = 24000
+	seen := map[string]int{}
+	for e := range uint64(epochs) {
+		o := newDealer(inMemory, []int32{3, 1}, singles(2), 1, e)
+		order := []int32{}
+		for x := range int64(4) {
+			order = append(order, o.take(0, 1, x, x+1)...)
+		}
+		seen[fmt.Sprint(order)]++
+	}
+	chi := 0.
+	for _, n := range seen {
+		chi += math.Pow(float64(n)-epochs/24, 2) / (epochs / 24)
+	}
+	if len(seen) != 24 || chi > 50 { // 23 degrees of freedom, p = .001
+		t.Errorf("%d orders, χ² %.1f", len(seen), chi)
 	}
 }

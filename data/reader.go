@@ -23,10 +23,8 @@ type ReaderConfig struct {
 	Epochs      int64 // to be read, one after another; 0: 1
 	Start       int64 // records of the first epoch that were consumed before
 	GlobalBatch int   // records of a step, over all ranks
-	Lanes       int   // 0: DefaultLanes(Size)
 	Rank, Size  int   // Size 0: 1
 	Shuffle     bool
-	Window      int    // records that are shuffled with each other, over all ranks; 0: 131,072
 	Select      Select // which records
 	Depth       int    // batches read ahead at first; 0: 8, and up to 64 small ones
 	Threads     int    // most threads that encode; 0: as many as Go runs
@@ -46,9 +44,6 @@ func (c ReaderConfig) filled() ReaderConfig {
 	if c.Size == 0 {
 		c.Size = 1
 	}
-	if c.Lanes == 0 {
-		c.Lanes = DefaultLanes(c.Size)
-	}
 	if c.Epochs == 0 {
 		c.Epochs = 1
 	}
@@ -66,14 +61,8 @@ func (c ReaderConfig) validate(rows int64) error {
 	if c.Size < 1 || c.Rank < 0 || c.Rank >= c.Size {
 		v.Bad("rank", "is %d of %d", c.Rank, c.Size)
 	}
-	if c.Lanes < 1 || c.Lanes > mostLanes {
-		v.Bad("lanes", "are %d, from 1 to %d are possible", c.Lanes, mostLanes)
-	}
 	if c.Start < 0 || c.Start > rows {
 		v.Bad("start", "is record %d of an epoch of %d; was the position taken on other data?", c.Start, rows)
-	}
-	if c.Window < 0 {
-		v.Bad("window", "is %d", c.Window)
 	}
 	if c.Depth < 0 || c.Depth > mostDepth {
 		v.Bad("depth", "is %d, from 1 to %d are possible", c.Depth, mostDepth)
@@ -91,8 +80,8 @@ func (c ReaderConfig) validate(rows int64) error {
 }
 
 // Reader gives one rank its rows of each step of some epochs. Every rank gets the
-// same number of steps; the rows of a step are as even as lanes allow, and may
-// be none. It reads ahead until Close; see ahead.go.
+// same number of steps; the ranks' shares of a step are about equal, and may be
+// empty. It reads ahead until Close; see ahead.go.
 type Reader struct {
 	config ReaderConfig
 	ahead

@@ -66,13 +66,19 @@ func rowsOf(t testing.TB, batches []*encode.Batch) (rows []uint64) {
 // The rows of every step, joined over ranks, are the same for any P and any
 // point of resuming, and an epoch is every row once.
 func TestReaderOnAnyNumberOfRanks(t *testing.T) {
+	for _, limits := range []limits{{leastGroup, mostHeld}, tiny} {
+		readerOnAnyNumberOfRanks(t, limits)
+	}
+}
+
+func readerOnAnyNumberOfRanks(t *testing.T, limits limits) {
 	const records = 20000
-	d, fit := prepare(t, numberedSource(), numberedSchema(), 3, numbered(t, records, 60))
+	d, fit := prepareWithin(t, limits, numberedSource(), numberedSchema(), 3, numbered(t, records, 60))
 	e := newEncoder(t, fit)
 	if d.Rows(All) != records || len(d.set.Blocks) < 5 {
 		t.Fatalf("%d records in %d blocks", d.Rows(All), len(d.set.Blocks))
 	}
-	c := ReaderConfig{Seed: 5, Epoch: 2, GlobalBatch: 1500, Lanes: 64, Shuffle: true, Window: 6400}
+	c := ReaderConfig{Seed: 5, Epoch: 2, GlobalBatch: 1500, Shuffle: true}
 	whole := readAll(t, d, e, c)
 	rows := rowsOf(t, whole)
 	if slices.IsSorted(rows) {
@@ -132,10 +138,13 @@ func TestReaderOfAnything(t *testing.T) {
 		*encode.Encoder
 	}
 	var sets []dataset
-	for _, n := range []int{1, 2, 63, 1000} {
+	for i, n := range []int{1, 2, 63, 1000, 63, 1000} {
 		d, err := Open(numberedSource(), numberedSchema(), []string{numbered(t, n, 200)})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if i > 3 {
+			d.limits = tiny
 		}
 		if err := d.HoldOut(.3, uint64(n)); err != nil {
 			t.Fatal(err)
@@ -151,8 +160,7 @@ func TestReaderOfAnything(t *testing.T) {
 		p := rapid.IntRange(1, 5).Draw(rt, "ranks")
 		c := ReaderConfig{
 			Seed: rapid.Uint64().Draw(rt, "seed"), GlobalBatch: rapid.IntRange(1, 400).Draw(rt, "batch"), Size: p,
-			Lanes: rapid.IntRange(1, 80).Draw(rt, "lanes"), Shuffle: rapid.Bool().Draw(rt, "shuffle"),
-			Window: rapid.IntRange(0, 300).Draw(rt, "window"), Depth: rapid.IntRange(1, 5).Draw(rt, "depth"),
+			Shuffle: rapid.Bool().Draw(rt, "shuffle"), Depth: rapid.IntRange(1, 5).Draw(rt, "depth"),
 		}
 		var rows []uint64
 		for _, sel := range []Select{Train, Valid} {
@@ -233,9 +241,9 @@ func TestReaderRefuses(t *testing.T) {
 		t.Error("HoldOut after Use")
 	}
 	for _, c := range []ReaderConfig{
-		{}, {GlobalBatch: -1}, {GlobalBatch: 1, Rank: 1}, {GlobalBatch: 1, Size: -1}, {GlobalBatch: 1, Lanes: -1},
-		{GlobalBatch: 1, Lanes: mostLanes + 1}, {GlobalBatch: 1, Start: 11}, {GlobalBatch: 1, Start: -1},
-		{GlobalBatch: 1, Window: -1}, {GlobalBatch: 1, Depth: -1}, {GlobalBatch: 1, Select: 3},
+		{}, {GlobalBatch: -1}, {GlobalBatch: 1, Rank: 1}, {GlobalBatch: 1, Size: -1},
+		{GlobalBatch: 1, Start: 11}, {GlobalBatch: 1, Start: -1},
+		{GlobalBatch: 1, Depth: -1}, {GlobalBatch: 1, Select: 3},
 	} {
 		if r, err := NewReader(d, e, c); err == nil {
 			r.Close()
@@ -251,7 +259,7 @@ func TestReaderRefuses(t *testing.T) {
 
 func TestReaderPositionAndClose(t *testing.T) {
 	d, fit := prepare(t, adultSource(), adultSchema(), 1, "builtin:adult.data")
-	r, err := NewReader(d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 64, Lanes: 1, Shuffle: false})
+	r, err := NewReader(d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 64, Shuffle: false})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +311,7 @@ func TestCloseLeavesAHangingRead(t *testing.T) {
 
 func TestReaderDoesNotAllocatePerRecord(t *testing.T) {
 	d, fit := prepare(t, adultSource(), adultSchema(), 1, "builtin:adult.data", "builtin:adult.test")
-	r, err := NewReader(d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 256, Epochs: 4, Shuffle: true, Window: 8192})
+	r, err := NewReader(d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 256, Epochs: 4, Shuffle: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -391,7 +399,7 @@ func TestReaderFaultHasItsLine(t *testing.T) {
 		t.Fatalf("%d blocks", len(d.set.Blocks))
 	}
 	s.Features[1].Encode = "raw"
-	r, err := NewReader(d, newEncoder(t, encode.NewFit(s)), ReaderConfig{GlobalBatch: 1, Start: 8000, Lanes: 1})
+	r, err := NewReader(d, newEncoder(t, encode.NewFit(s)), ReaderConfig{GlobalBatch: 1, Start: 8000})
 	if err != nil {
 		t.Fatal(err)
 	}

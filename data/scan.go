@@ -51,7 +51,8 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, pr
 			return nil, err
 		}
 		c.content += mixed(n.digest, uint64(b))
-		sp.lines, sp.records, sp.flawed = append(sp.lines, n.units), append(sp.records, n.records), append(sp.flawed, n.flawed)
+		sp.records, sp.flawed, sp.groups = append(sp.records, n.records), append(sp.flawed, n.flawed), append(sp.groups, n.groups...)
+		c.held += n.held
 		c.bad += int64(n.flawed)
 		s.keeper.kept.end(int32(b), n.records)
 		s.dropped.end(int32(b), n.records)
@@ -97,8 +98,10 @@ func (d *Dataset) newScanner(s schema.Schema) (*scanner, error) {
 
 // tally is what one block holds.
 type tally struct {
-	units, records, flawed int32
-	digest                 uint64 // tells records of other text or order apart
+	records, flawed int32
+	groups          []group
+	held            int64  // bytes of the records in memory
+	digest          uint64 // tells records of other text or order apart
 }
 
 // recordsAtOnce is how many records are read between two looks at the context.
@@ -112,7 +115,7 @@ func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
 		return n, err
 	}
 	var u record.Unit
-	m, marked := blockMarks{}, s.hasMarks(b)
+	full := int64(0) // held at the end of the last group
 	for err = s.Reader.Begin(s.Content, f, bl, -1, 0); err == nil; {
 		if u, err = s.Reader.Next(); err != nil {
 			break
@@ -132,9 +135,12 @@ func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
 		if err := s.take(b, n.records); err != nil {
 			return n, err
 		}
-		if marked {
-			m.pass(bl, u, n.records)
+		if n.held >= full {
+			full = n.held + s.groupBytes()
+			n.groups = append(n.groups, group{offset: u.Offset, block: int32(b), row: n.records})
 		}
+		n.groups[len(n.groups)-1].rows++
+		n.held += int64(len(u.Record)) + keptBytes
 		if n.records++; n.records%recordsAtOnce == 0 && ctx.Err() != nil {
 			return n, fmt.Errorf("data: scan: %w", ctx.Err())
 		}
@@ -142,10 +148,7 @@ func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
 			return n, fmt.Errorf("data: scan: %s: a packed file of more than 2^31 lines; split it", f.Name)
 		}
 	}
-	if n.units = u.Number; err == io.EOF {
-		if marked {
-			s.keepMarks(b, &m)
-		}
+	if err == io.EOF {
 		return n, nil
 	}
 	return n, s.broken(f, u, err)

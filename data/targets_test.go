@@ -36,7 +36,7 @@ func TestTargets(t *testing.T) {
 		if got := fmt.Sprint(d.LabelMeans()); got != "[0.6666666666666666 0.6666666666666666 34.583333333333336]" {
 			t.Errorf("%s: means %s", x.name, got)
 		}
-		b := readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 3, Lanes: 1})[0]
+		b := readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 3})[0]
 		got := fmt.Sprint(b.Dense, b.Label, b.Weight, b.Labels)
 		if want := "[1.5 4 0.25] [1 0 1] [2 0 0.5] [[0 1 1] [-3.25 100 7]]"; got != want {
 			t.Errorf("%s: %s, want %s", x.name, got, want)

@@ -75,7 +75,7 @@ func TestTopicIsReadAsAFileIs(t *testing.T) {
 		for _, start := range []int64{0, 700, n + 99} {
 			var rows []uint64
 			for rank := range size {
-				c := ReaderConfig{Seed: 3, GlobalBatch: 64, Lanes: 7, Window: 210, Rank: rank, Size: size, Shuffle: true, Start: start}
+				c := ReaderConfig{Seed: 3, GlobalBatch: 64, Rank: rank, Size: size, Shuffle: true, Start: start}
 				rows = append(rows, rowsOf(t, readAll(t, d, e, c))...)
 			}
 			slices.Sort(rows)

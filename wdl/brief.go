@@ -225,7 +225,7 @@ func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed 
 		if err != nil {
 			return nil, nil, err
 		}
-		if was, err = config.Parse(filepath.Join(from.Dir(), sectionConfig), b); err != nil {
+		if was, err = config.ParseSaved(filepath.Join(from.Dir(), sectionConfig), b); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -72,7 +72,7 @@ func tablesOf(c *checkpoint.Checkpoint) (cfg sparse.Config, store *sparse.Store,
 	if err != nil {
 		return cfg, nil, err
 	}
-	settings, err := config.Parse(filepath.Join(c.Dir(), sectionConfig), b)
+	settings, err := config.ParseSaved(filepath.Join(c.Dir(), sectionConfig), b)
 	if err != nil {
 		return cfg, nil, err
 	}

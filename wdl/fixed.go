@@ -60,8 +60,7 @@ func (j *job) fixedEpoch(ctx context.Context) (stopped bool, err error) {
 	for _, s := range x.steps.Mine() {
 		r, err := data.NewReader(j.train, j.encoder, data.ReaderConfig{
 			Seed: j.config.Train.Seed, Epoch: j.cursor.Epoch, Start: j.cursor.Consumed, GlobalBatch: j.config.Train.GlobalBatch,
-			Lanes: j.cursor.Lanes, Rank: s, Size: x.slots,
-			Shuffle: *j.config.Train.Shuffle, Window: j.config.Train.ShuffleWindow, Select: data.Train,
+			Rank: s, Size: x.slots, Shuffle: *j.config.Train.Shuffle, Select: data.Train,
 		})
 		if err != nil {
 			return false, err

@@ -379,8 +379,7 @@ func (f *feed) report(in inputs, seconds float64) InputReport {
 func (j *job) reader(start, epochs int64) (*data.Reader, error) {
 	return data.NewReader(j.train, j.encoder, data.ReaderConfig{
 		Seed: j.config.Train.Seed, Epoch: j.cursor.Epoch, Epochs: epochs, Start: start, GlobalBatch: j.config.Train.Global(j.comm.Size()),
-		Lanes: j.cursor.Lanes, Rank: j.comm.Rank(), Size: j.comm.Size(),
-		Shuffle: *j.config.Train.Shuffle, Window: j.config.Train.ShuffleWindow, Select: data.Train,
+		Rank: j.comm.Rank(), Size: j.comm.Size(), Shuffle: *j.config.Train.Shuffle, Select: data.Train,
 	})
 }
 

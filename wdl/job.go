@@ -440,10 +440,7 @@ func (j *job) newTrainer(left *step.Left) (*step.Trainer, error) {
 
 // start sets the cursor of a new training.
 func (j *job) start() error {
-	j.cursor = cursor{Lanes: j.config.Train.Lanes}
-	if j.cursor.Lanes == 0 {
-		j.cursor.Lanes = data.DefaultLanes(j.comm.Size())
-	}
+	j.cursor = cursor{Order: data.Order}
 	if j.train == nil {
 		return nil // a stream
 	}

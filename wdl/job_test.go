@@ -558,11 +558,11 @@ func TestDamageIsFoundBeforeRanksStart(t *testing.T) {
 // order of samples is refused, all at once; how long and fast to train is free.
 func TestResumeKeepsItsSettings(t *testing.T) {
 	whole := runJob(t, 1, Options{Config: clicksConfig(t, clicks(t, 300), "", "")})
-	err := Check(t.Context(), Options{Resume: whole.RunDir, Set: []string{"train.seed=9", "model.hidden=[16]", "train.lanes=32", "train.epochs=9"}}, 2)
+	err := Check(t.Context(), Options{Resume: whole.RunDir, Set: []string{"train.seed=9", "model.hidden=[16]", "train.shuffle=false", "train.epochs=9"}}, 2)
 	if err == nil {
 		t.Fatal("another seed and model were accepted")
 	}
-	for _, want := range []string{"train.seed: ", "model.hidden: ", "train.lanes: "} {
+	for _, want := range []string{"train.seed: ", "model.hidden: ", "train.shuffle: "} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in: %v", want, err)
 		}

@@ -148,10 +148,8 @@ func TestAdmissionInAJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := wordsConfig(t, path, fmt.Sprintf(", admit: {after: %d}", after), "")
-	for _, set := range []string{"train.shuffle=false", "train.lanes=1"} { // steps are lines of the file
-		if err := config.SetAll(c, []string{set}); err != nil {
-			t.Fatal(err)
-		}
+	if err := config.SetAll(c, []string{"train.shuffle=false"}); err != nil { // steps are lines of the file
+		t.Fatal(err)
 	}
 	for range 2 { // epochs
 		lines := strings.Split(strings.TrimSpace(string(b)), "\n")[1:]

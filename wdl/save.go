@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -53,6 +54,7 @@ func (j *job) verify(ctx context.Context, c *checkpoint.Checkpoint) error {
 func (j *job) load(c *checkpoint.Checkpoint) error {
 	j.rec.Enter(trace.Restore)
 	was := j.cursor
+	j.cursor = cursor{}
 	if err := readJSON(c, sectionCursor, &j.cursor); err != nil {
 		return err
 	}
@@ -62,6 +64,12 @@ func (j *job) load(c *checkpoint.Checkpoint) error {
 				was.Rows, was.Data, now.Step, now.Rows, now.Data, lastEnd(c.Dir()))
 		}
 		now.Rows, now.Data = was.Rows, was.Data
+	}
+	if j.eval == nil {
+		if err := j.cursor.ordered(); err != nil {
+			return fmt.Errorf("%w%s", err, lastEnd(c.Dir()))
+		}
+		j.cursor.Order = data.Order
 	}
 	if stop := j.config.Train.EarlyStop; j.cursor.Enough && j.eval == nil { // it may have more patience now
 		j.cursor.Enough = stop.Patience > 0 && j.cursor.Progress.Waited >= stop.Patience

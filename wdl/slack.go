@@ -44,7 +44,7 @@ func (j *job) tolerance(c *config.Config, from *checkpoint.Checkpoint) (err erro
 	if err != nil {
 		return err
 	}
-	old, err := config.Parse(filepath.Join(from.Dir(), sectionConfig), b)
+	old, err := config.ParseSaved(filepath.Join(from.Dir(), sectionConfig), b)
 	if err != nil {
 		return err
 	}
@@ -100,12 +100,27 @@ func (c *cursor) unshared() error {
 	return fmt.Errorf("wdl: resume: the checkpoint of step %d stands inside an epoch of which microbatches are late: resume with the mode of that training, or from a checkpoint at the end of an epoch", c.Step)
 }
 
+// ordered returns why a training cannot go on from a cursor: it is inside an epoch whose
+// samples had the order of another version.
+func (c *cursor) ordered() error {
+	if c.Order == data.Order || c.Queue == nil && (c.Consumed == 0 || c.Consumed == c.Rows) {
+		return nil
+	}
+	return fmt.Errorf("wdl: resume: the checkpoint of step %d is inside an epoch, after row %d of %d, and was written by a version that orders samples in another way: restart the epoch, from the checkpoint at its beginning", c.Step, c.Consumed, c.Rows)
+}
+
 // resumable returns why a training cannot go on from a checkpoint inside an epoch with
 // so many ranks, and with how many, or from which other, it could.
 func (o Options) resumable(from *checkpoint.Checkpoint, c *config.Config, ranks int) error {
 	var at cursor
-	if err := readJSON(from, sectionCursor, &at); err != nil || at.Queue == nil {
+	if err := readJSON(from, sectionCursor, &at); err != nil {
 		return err
+	}
+	if err := at.ordered(); err != nil {
+		return fmt.Errorf("%w%s", err, lastEnd(from.Dir()))
+	}
+	if at.Queue == nil {
+		return nil
 	}
 	how, err := o.Tolerance.Of(c)
 	if err != nil {
@@ -172,7 +187,10 @@ func recordAt(c *cursor, size int, batch int64) (commit.Record, error) {
 // many ranks as are left.
 func (j *job) goesOn(from *checkpoint.Checkpoint) error {
 	var at cursor
-	if err := readJSON(from, sectionCursor, &at); err != nil || at.Queue == nil {
+	if err := readJSON(from, sectionCursor, &at); err != nil {
+		return err
+	}
+	if err := at.ordered(); err != nil || at.Queue == nil {
 		return err
 	}
 	c, _, err := j.opt.config(from)

@@ -19,7 +19,7 @@ type cursor struct {
 	LastLoss   float64          `json:"last_loss"`
 	Rows       int64            `json:"rows"`  // training rows an epoch
 	Data       string           `json:"data"`  // fingerprint of the training data
-	Lanes      int              `json:"lanes"` // of the epoch's order
+	Order      int              `json:"order"` // data.Order of the current epoch, 0 in checkpoints of earlier versions
 	Progress   config.Progress  `json:"progress"`
 	Valid      *metrics.Metrics `json:"valid,omitempty"`   // of the last evaluation of validation data
 	Best       int64            `json:"best"`              // step of the checkpoint of the best epoch, 0 for none

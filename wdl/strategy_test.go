@@ -281,7 +281,7 @@ func TestPlacementIsKept(t *testing.T) {
 	}
 }
 
-// shifted writes a log in whose halves keys come from everywhere first, then from shards
+// shifted writes a log whose keys come from everywhere first, then from shards
 // that at first belong to rank 0 of two.
 func shifted(t *testing.T) string {
 	t.Helper()
@@ -293,7 +293,7 @@ func shifted(t *testing.T) string {
 		var words []string
 		for len(words) < 4 {
 			key := rng.Uint64N(1 << 14)
-			if row%6000 < 3500 || sparse.ShardOf(salt, key, layout.Shards) < layout.Shards/2 || rng.IntN(8) == 0 {
+			if row < 7000 || sparse.ShardOf(salt, key, layout.Shards) < layout.Shards/2 || rng.IntN(8) == 0 {
 				words = append(words, fmt.Sprint(key))
 			}
 		}
@@ -331,7 +331,7 @@ func TestShardsMoveAtCheckpoints(t *testing.T) {
 func shiftedConfig(t *testing.T, table string, every int) *config.Config {
 	t.Helper()
 	c := wordsConfig(t, shifted(t), ", strategy: rows"+table, "")
-	for _, set := range []string{"train.epochs=1", "train.shuffle=false", "train.lanes=2", fmt.Sprint("train.checkpoint.every_steps=", every)} {
+	for _, set := range []string{"train.epochs=1", "train.shuffle=false", fmt.Sprint("train.checkpoint.every_steps=", every)} {
 		if err := config.SetAll(c, []string{set}); err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,6 @@ const (
 	defaultBatch = 1024
 	defaultTime  = 2 * time.Second
 	warmup       = 8 // batches in which buffers grow
-	window       = 4096
 )
 
 // Run measures.
@@ -138,9 +137,6 @@ type meter struct {
 // pass reads the records once and returns how many a second.
 func (m *meter) pass(ctx context.Context, epoch int64) (float64, error) {
 	c := data.ReaderConfig{GlobalBatch: m.options.Batch, Seed: 1, Epoch: epoch, Shuffle: m.options.Shuffle, Select: data.All}
-	if !c.Shuffle {
-		c.Lanes, c.Window = 1, window
-	}
 	began := time.Now()
 	r, err := data.NewReader(m.dataset, m.encoder, c)
 	if err != nil {

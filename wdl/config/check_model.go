@@ -242,9 +242,6 @@ func (k checker) train() {
 	if t.Batch != 0 && t.GlobalBatch != 0 {
 		k.later("train.batch", "train.global_batch", "the batch is given per rank or for all ranks together")
 	}
-	if !on(t.Shuffle) && t.ShuffleWindow != 0 {
-		k.later("train.shuffle", "train.shuffle_window", "without shuffling there is no window")
-	}
 	k.bf16()
 	if t.EvalEvery != 0 && t.EvalSteps != 0 {
 		k.later("train.eval_every", "train.eval_steps", "evaluations are counted in epochs or in steps")

@@ -156,28 +156,26 @@ func (m Model) wide() bool {
 
 // Train says how the model is trained.
 type Train struct {
-	Epochs        int        `yaml:"epochs"`
-	Batch         int        `yaml:"batch"`        // samples per rank and step
-	GlobalBatch   int        `yaml:"global_batch"` // samples of all ranks per step
-	Seed          uint64     `yaml:"seed"`
-	Shuffle       *bool      `yaml:"shuffle"`
-	ShuffleWindow int        `yaml:"shuffle_window"` // samples of all ranks
-	Lanes         int        `yaml:"lanes"`          // 0: the reader chooses
-	Slots         int        `yaml:"slots"`          // 0: sums go by rank
-	Threads       int        `yaml:"threads"`        // of each rank's compute
-	Precision     string     `yaml:"precision"`      // of the MLP's products: fp32 or bf16
-	Mode          string     `yaml:"mode"`           // of slow ranks: wait, drop or speculate
-	Backup        int        `yaml:"backup"`         // with drop; 0: as many as pays
-	Optimizer     Optimizer  `yaml:"optimizer"`
-	L2            L2         `yaml:"l2"`
-	ClassWeight   Classes    `yaml:"class_weight"`
-	ClipNorm      float64    `yaml:"clip_norm"` // 0: none
-	Schedule      Schedule   `yaml:"schedule"`
-	EvalEvery     int        `yaml:"eval_every"` // epochs
-	EvalSteps     int64      `yaml:"eval_steps"` // instead of EvalEvery; 0: by epochs
-	EarlyStop     EarlyStop  `yaml:"early_stop"`
-	Checkpoint    Checkpoint `yaml:"checkpoint"`
-	Hot           Hot        `yaml:"hot"`
+	Epochs      int        `yaml:"epochs"`
+	Batch       int        `yaml:"batch"`        // samples per rank and step
+	GlobalBatch int        `yaml:"global_batch"` // samples of all ranks per step
+	Seed        uint64     `yaml:"seed"`
+	Shuffle     *bool      `yaml:"shuffle"`
+	Slots       int        `yaml:"slots"`     // 0: sums go by rank
+	Threads     int        `yaml:"threads"`   // of each rank's compute
+	Precision   string     `yaml:"precision"` // of the MLP's products: fp32 or bf16
+	Mode        string     `yaml:"mode"`      // of slow ranks: wait, drop or speculate
+	Backup      int        `yaml:"backup"`    // with drop; 0: as many as pays
+	Optimizer   Optimizer  `yaml:"optimizer"`
+	L2          L2         `yaml:"l2"`
+	ClassWeight Classes    `yaml:"class_weight"`
+	ClipNorm    float64    `yaml:"clip_norm"` // 0: none
+	Schedule    Schedule   `yaml:"schedule"`
+	EvalEvery   int        `yaml:"eval_every"` // epochs
+	EvalSteps   int64      `yaml:"eval_steps"` // instead of EvalEvery; 0: by epochs
+	EarlyStop   EarlyStop  `yaml:"early_stop"`
+	Checkpoint  Checkpoint `yaml:"checkpoint"`
+	Hot         Hot        `yaml:"hot"`
 }
 
 // Hot says which rows every rank keeps beside their owners, and how often they
@@ -246,7 +244,17 @@ func Load(path string) (*Config, error) {
 // Parse reads a configuration; name stands in the faults. An error is always an
 // *Error.
 func Parse(name string, b []byte) (*Config, error) {
-	d := &decoder{file: name, schema: newGrammar(), place: map[string]place{}}
+	return parsed(name, b, false)
+}
+
+// ParseSaved is Parse of a configuration that an earlier version may have saved: it
+// ignores keys that have been deleted since.
+func ParseSaved(name string, b []byte) (*Config, error) {
+	return parsed(name, b, true)
+}
+
+func parsed(name string, b []byte, saved bool) (*Config, error) {
+	d := &decoder{file: name, schema: newGrammar(), place: map[string]place{}, saved: saved}
 	c := new(Config)
 	if root := d.document(b); root != nil {
 		d.decode(root, c)

@@ -20,6 +20,13 @@ type decoder struct {
 	faults   []Fault
 	decoded  int  // faults of single values, which come first
 	readable bool // there is a document to check
+	saved    bool // by an earlier version, maybe
+}
+
+// deleted are keys of earlier versions, and what replaces them.
+var deleted = map[string]string{
+	"train.shuffle_window": "records are shuffled as a whole up to 64 MiB, and drawn from 1,024 random groups of 64 KiB beyond; leave it out",
+	"train.lanes":          "the order does not depend on the number of ranks; leave it out, and set train.shuffle to false for the order of the files",
 }
 
 // decode fills c from the document.
@@ -182,6 +189,12 @@ func (c grammar) assign(v reflect.Value, s scalar) string {
 // unknown records a key that has no meaning at its place.
 func (d *decoder) unknown(at place, path, word string, t reflect.Type) {
 	if d.crowded() {
+		return
+	}
+	if instead, ok := deleted[join(path, word)]; ok {
+		if !d.saved {
+			d.fault(at, join(path, word), "is no key any more: %s", instead)
+		}
 		return
 	}
 	names := d.schema.names(t)

@@ -50,9 +50,6 @@ func defaults(c *Config) (d Config) {
 	t.Precision, t.Mode = "fp32", "wait" // as every other framework, on any CPU
 	t.Threads = 1                        // ranks use the cores of a host as well, and share out the tables too
 	t.Shuffle = ptr(true)
-	if on(c.Train.Shuffle) {
-		t.ShuffleWindow = 131072 // tens of MB of records: mixes days of a log well
-	}
 	if c.Train.EvalSteps == 0 {
 		t.EvalEvery = 1
 	}

@@ -21,8 +21,7 @@ import (
 // train.global_batch and the other way round, and so do data.valid and
 // data.valid_fraction, data.valid_time and data.valid_group, train.eval_every and
 // train.eval_steps, label.positive and label.threshold, data.header and
-// data.fields; train.shuffle=false clears train.shuffle_window, and
-// model.wide=false and model.deep=false clear what only that part reads, dense
+// data.fields; model.wide=false and model.deep=false clear what only that part reads, dense
 // features and crosses included. Call Set before Fill.
 func Set(c *Config, path, text string) error {
 	return apply(c, nil, []setting{{path, text}})
@@ -225,10 +224,6 @@ func (c *Config) settle(path string, v reflect.Value) {
 		c.Data.Fields = nil
 	case "data.fields":
 		c.Data.Header = false
-	case "train.shuffle":
-		if off {
-			c.Train.ShuffleWindow = 0
-		}
 	case "model.kind":
 		c.dropKind()
 	case "model.wide":

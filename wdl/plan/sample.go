@@ -163,14 +163,10 @@ func filled(mean, room float64) (rows float64) {
 	return rows
 }
 
-// take reads the sample: the first steps of the first epoch, without shuffling. It calls
-// step, if it is not nil, after each.
+// take reads the sample: the first steps of the first epoch. It calls step, if it is not
+// nil, after each.
 func (s *sample) take(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.Dataset, step func()) error {
-	lanes := c.Train.Lanes
-	if lanes == 0 {
-		lanes = data.DefaultLanes(s.ranks)
-	}
-	r, err := data.NewReader(d, e, data.ReaderConfig{GlobalBatch: c.Train.Global(s.ranks), Lanes: lanes, Select: data.Train})
+	r, err := data.NewReader(d, e, data.ReaderConfig{GlobalBatch: c.Train.Global(s.ranks), Seed: c.Train.Seed, Shuffle: *c.Train.Shuffle, Select: data.Train})
 	if err != nil {
 		return err
 	}
