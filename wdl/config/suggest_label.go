@@ -42,6 +42,7 @@ func (s *suggestion) labelSection() {
 	s.line("  field: %s%s", text(s.names[s.label]), mark)
 	if s.Threshold != nil {
 		s.line("  threshold: %-14s # CHECK: %s; from this number on a sample is positive", number(*s.Threshold), seen(c))
+		s.line("  # kind: number            # instead of threshold: predict the number itself")
 		return
 	}
 	positive := s.Positive
