@@ -23,6 +23,7 @@ type Counts struct {
 	sums      labelSums
 	held      int64            // bytes of the records in memory
 	bad       int64            // records that cannot be used
+	excluded  int64            // records that data.where excludes
 	faults    []record.Fault   // the first of them
 	content   uint64           // sum of the digests of the blocks, which no order changes
 	late      []string         // fields that have come, of those that are watched
@@ -84,6 +85,9 @@ func (c *Counts) Positives() int64 { return c.positives }
 // Bad is the number of records that cannot be used; first are some of them.
 func (c *Counts) Bad() (n int64, first []record.Fault) { return c.bad, c.faults }
 
+// Excluded is the number of records that Source.Where excludes.
+func (c *Counts) Excluded() int64 { return c.excluded }
+
 // tooBad is the first fault if there are more than most.
 func (c *Counts) tooBad(most int64) error {
 	if c.bad <= most {
@@ -95,7 +99,7 @@ func (c *Counts) tooBad(most int64) error {
 }
 
 const (
-	countsMagic = "wdlcnt9\n"
+	countsMagic = "wdlcnt10\n"
 	mostFaults  = 8 // that are kept of a dataset
 	mostText    = 1 << 12
 	mostGroups  = 1 << 26                                     // of a span
@@ -108,6 +112,7 @@ func (c *Counts) Marshal() []byte {
 	b = binary.LittleEndian.AppendUint64(b, c.content)
 	b = c.sums.append(binary.AppendUvarint(b, uint64(c.positives)))
 	b = binary.AppendUvarint(b, uint64(c.held))
+	b = binary.AppendUvarint(b, uint64(c.excluded))
 	b = binary.AppendUvarint(b, uint64(len(c.spans)))
 	for _, s := range c.spans {
 		b = binary.AppendUvarint(b, uint64(s.first))
@@ -175,6 +180,7 @@ func (c *Counts) Merge(b []byte) error {
 	}
 	c.spans, c.positives, c.content, c.bad, c.held = joint, c.positives+o.positives, c.content+o.content, c.bad+o.bad, c.held+o.held
 	c.sums.merge(o.sums)
+	c.excluded += o.excluded
 	c.faults = append(c.faults, o.faults...)
 	slices.SortStableFunc(c.faults, func(a, b record.Fault) int { return int(a.Block) - int(b.Block) })
 	c.faults = c.faults[:min(len(c.faults), mostFaults)]
@@ -216,6 +222,7 @@ func countsFrom(b []byte) (c Counts, err error) {
 	c.dataset, c.content = r.Uint64(), r.Uint64()
 	c.positives, c.sums = r.Count(), labelSumsFrom(r)
 	c.held = r.Count()
+	c.excluded = r.Count()
 	end := 0
 	for range r.Length(record.MostBlocks, 5) {
 		first := r.Uvarint()
@@ -237,6 +244,9 @@ func countsFrom(b []byte) (c Counts, err error) {
 		s.groups = groupsFrom(r, &s)
 		end = s.end()
 		c.spans = append(c.spans, s)
+	}
+	if c.bad -= c.excluded; c.bad < 0 {
+		r.Fail("%d records excluded of %d left out", c.excluded, c.bad+c.excluded)
 	}
 	c.faults = faultsFrom(r)
 	for range r.Length(mostColumns, 1) {

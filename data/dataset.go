@@ -52,6 +52,7 @@ type totals struct {
 	sums            labelSums
 	bad             int64 // records left out, and the first of them
 	faults          []record.Fault
+	excluded        int64  // records that Source.Where excludes
 	content         uint64 // digest of all lines
 }
 
@@ -65,7 +66,7 @@ func Open(src schema.Source, s schema.Schema, patterns []string) (*Dataset, erro
 		return nil, err
 	}
 	first := d.set.Fields
-	d.late = d.set.Come(d.schema.Fields()[1:])
+	d.late = d.set.Come(d.inputs())
 	return d, d.open(s, first)
 }
 
@@ -80,7 +81,7 @@ func OpenEval(src schema.Source, s schema.Schema, patterns []string) (*Dataset, 
 	}
 	first := d.set.Fields
 	if d.excuse = d.set.Named(); d.excuse {
-		d.late = slices.DeleteFunc(d.schema.Fields()[1:], func(name string) bool { return slices.Contains(first, name) })
+		d.late = slices.DeleteFunc(slices.Clone(d.inputs()), func(name string) bool { return slices.Contains(first, name) })
 	}
 	return d, d.open(s, first)
 }
@@ -92,17 +93,17 @@ func look(src schema.Source, s schema.Schema, patterns []string) (*Dataset, erro
 		return nil, err
 	}
 	d := &Dataset{set: files, schema: s.Fill(), memory: new(memory), limits: limits{leastGroup, mostHeld}}
-	if err := d.set.Unreadable(d.schema.Fields()); err != nil {
+	if err := d.set.Unreadable(src.Reads(d.schema.Fields())); err != nil {
 		return nil, err
 	}
-	return d, d.set.Uncut(d.schema.Fields())
+	return d, d.set.Uncut(src.Reads(d.schema.Fields()))
 }
 
 // open checks the schema by the fields, of which late ones may yet come. first are those
 // by which the dataset is known.
 func (d *Dataset) open(s schema.Schema, first []string) error {
 	d.set.Add(d.late)
-	if err := schema.Joined("data: schema of "+d.set.Files[0].Name, s.Validate(d.set.Fields)); err != nil {
+	if err := d.valid(s, d.set.Fields); err != nil {
 		return err
 	}
 	if err := encode.Readable(d.set.Source, d.set.Fields, d.schema); err != nil {
@@ -116,6 +117,24 @@ func (d *Dataset) open(s schema.Schema, first []string) error {
 	fmt.Fprintf(h, "%q", first)
 	d.digest = h.Sum64()
 	return nil
+}
+
+// valid checks the derived columns, and the schema with them, by the fields of records.
+func (d *Dataset) valid(s schema.Schema, fields []string) error {
+	var faults schema.Faults
+	src := d.set.Source
+	src.DeriveFaults(fields, func(key, why string) { faults.Bad("data."+key, "%s", why) })
+	faults = append(faults, s.Validate(src.WithDerived(fields))...)
+	return schema.Joined("data: schema of "+d.set.Files[0].Name, faults)
+}
+
+// inputs are the fields that features and expressions need.
+func (d *Dataset) inputs() []string {
+	fields, label := d.schema.Fields(), d.schema.Label.Field
+	if !slices.ContainsFunc(d.set.Source.Derive, func(x schema.Derived) bool { return x.Name() == label }) {
+		return slices.DeleteFunc(d.set.Source.Reads(fields), func(name string) bool { return name == label })
+	}
+	return d.set.Source.Reads(fields)
 }
 
 // Names returns the names of the files in their order.
@@ -153,7 +172,7 @@ func (d *Dataset) Use(c *Counts) error {
 	d.bad, d.faults = c.bad, c.faults
 	t := totals{
 		records: c.spans[0].records, flawed: c.spans[0].flawed, groups: c.spans[0].groups, held: c.held,
-		positives: c.positives, sums: c.sums, content: c.content, bad: c.bad, faults: c.faults,
+		positives: c.positives, sums: c.sums, content: c.content, bad: c.bad, faults: c.faults, excluded: c.excluded,
 	}
 	t.rowBase, t.firstGroup = make([]int64, len(d.set.Blocks)), make([]int32, len(d.set.Blocks)+1)
 	for i := range d.set.Blocks {
@@ -165,6 +184,9 @@ func (d *Dataset) Use(c *Counts) error {
 	}
 	for b := range d.set.Blocks {
 		t.firstGroup[b+1] += t.firstGroup[b]
+	}
+	if t.rows == 0 && c.excluded > 0 {
+		return fmt.Errorf("data: %s: %w", strings.Join(d.some(), ", "), &allExcluded{c.excluded, c.bad, d.set.Source.Where})
 	}
 	if t.rows == 0 && c.bad > 0 {
 		return fmt.Errorf("data: %s: %w", strings.Join(d.some(), ", "), &allBad{c.bad, c.faults[0]})
@@ -198,6 +220,18 @@ type allBad struct {
 func (e *allBad) Error() string {
 	return fmt.Sprintf("there are no records beside %d that cannot be used, the first: %s: %s", e.n, e.first.Place(), e.first.Reason())
 }
+
+// allExcluded is ErrNoRecords where a condition leaves none.
+type allExcluded struct {
+	n, bad int64
+	where  string
+}
+
+func (e *allExcluded) Error() string {
+	return fmt.Sprintf("there are no records: data.where, %q, excludes %d, and %d cannot be used", e.where, e.n, e.bad)
+}
+
+func (e *allExcluded) Is(target error) bool { return target == ErrNoRecords }
 
 func (e *allBad) Is(target error) bool { return target == ErrNoRecords }
 
@@ -256,6 +290,9 @@ func (d *Dataset) Rows(sel Select) (n int64) {
 
 // Positives is the number of records whose label is 1; 0 before Use.
 func (d *Dataset) Positives() int64 { return d.positives }
+
+// Excluded is how many records Source.Where leaves out. 0 before Use.
+func (d *Dataset) Excluded() int64 { return d.excluded }
 
 // Bad is how many records cannot be used and are left out, no more than
 // Source.MaxBad; first are some of them. 0 before Use.

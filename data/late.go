@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/internal/nearest"
 )
 
@@ -33,7 +32,7 @@ func (d *Dataset) Lacks(c *Counts) error {
 		return nil // all have come, or need not
 	}
 	has := append(d.without(d.late), c.late...)
-	return schema.Joined("data: schema of "+d.set.Files[0].Name, d.schema.Validate(has))
+	return d.valid(d.schema, has)
 }
 
 // watched are the fields of which a scan finds out whether they come: late ones, and all

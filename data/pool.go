@@ -91,7 +91,7 @@ func (d *Dataset) newFiller(e *encode.Encoder, c ReaderConfig) (*filler, error) 
 	if x := encode.NewCodedRows(code); record.IsTable(d.set.Format) && d.bad == 0 && x != nil {
 		f.Reader, f.bytes = x, x.Width()
 	}
-	if d.bad > 0 {
+	if d.bad+d.excluded > 0 {
 		f.valid, err = encode.NewChecker(d.set.Source, d.set.Fields, d.schema)
 	}
 	return f, err

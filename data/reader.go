@@ -107,7 +107,7 @@ func NewReader(d *Dataset, e *encode.Encoder, c ReaderConfig) (*Reader, error) {
 	if err := c.validate(d.Rows(c.Select)); err != nil {
 		return nil, err
 	}
-	if err := schema.Joined("data: reader: "+d.set.Files[0].Name, e.Lacks(d.set.Fields)); err != nil {
+	if err := schema.Joined("data: reader: "+d.set.Files[0].Name, e.Lacks(d.set.Source.WithDerived(d.set.Fields))); err != nil {
 		return nil, err
 	}
 	b, err := d.newDraftCoder(e)

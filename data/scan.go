@@ -60,6 +60,7 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, pr
 			progress(done)
 		}
 	}
+	c.excluded, c.bad = s.excluded, c.bad-s.excluded
 	c.spans, c.positives, c.faults, c.late = []span32{sp}, s.positives, s.faults, s.watch.Came()
 	c.sample = s.sample.Sample
 	c.sums = s.sums
@@ -81,6 +82,7 @@ type scanner struct {
 	sample    sampler
 	positives int64
 	sums      labelSums
+	excluded  int64          // of the flawed, those that data.where excludes
 	faults    []record.Fault // the first
 	keeper    keeper
 	dropped   rowBits // negatives
@@ -92,7 +94,7 @@ func (d *Dataset) newScanner(s schema.Schema) (*scanner, error) {
 	if err != nil {
 		return nil, err
 	}
-	sample := sampler{Sample: signal.New(len(c.FieldsRead())-1, sampled)}
+	sample := sampler{Sample: signal.New(c.Columns()-1, sampled)}
 	return &scanner{Dataset: d, Input: d.set.NewInput(c.FieldsRead()), RowCoder: c, watch: encode.NewWatch(c, d.watched()), sample: sample, dropped: newRowBits()}, nil
 }
 
@@ -127,6 +129,10 @@ func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
 		}
 		if fl != nil {
 			n.flawed++
+			if fl == encode.Excluded {
+				s.excluded++
+				continue
+			}
 			if err := s.note(f, b, fl, u); err != nil {
 				return n, err
 			}
@@ -175,7 +181,7 @@ func (s *scanner) broken(f *record.File, u record.Unit, err error) error {
 
 // valued has a bit for each column of which a record has a value.
 func (s *scanner) valued() []byte {
-	n := len(s.FieldsRead())
+	n := s.Columns()
 	bits := make([]byte, (n+7)/8)
 	for i := range n {
 		bits[i/8] |= 1 << (i % 8)

@@ -216,6 +216,9 @@ func (j *job) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error {
 // tellBad tells the user of the records of a dataset that are left out.
 func (j *job) tellBad(d *data.Dataset) {
 	bad, first := d.Bad()
+	if n := d.Excluded(); n > 0 && j.comm.Rank() == 0 {
+		j.opt.Warn(fmt.Sprintf("data.where leaves out %d of %d records of %s", n, n+d.Rows(data.All)+bad, firstFew(d.Names())))
+	}
 	if bad == 0 || j.comm.Rank() != 0 {
 		return
 	}

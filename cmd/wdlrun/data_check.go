@@ -60,6 +60,7 @@ type checked struct {
 	Ones    *int64    `json:"positives,omitempty"` // with a configuration: records whose label is 1
 	Faults  []faultAt `json:"faults"`              // the first
 	Notes   []string  `json:"notes,omitempty"`     // what is odd about the files, such as a text in a column of numbers
+	Left    int64     `json:"excluded,omitempty"`  // with it: records that data.where leaves out
 	Config  bool      `json:"config"`              // checked as training would
 	Absent  []string  `json:"absent,omitempty"`    // with it: fields that features need and of which no record has a value
 	Leaks   []leak    `json:"leaks,omitempty"`     // with it: fields that may give the label away
@@ -179,7 +180,7 @@ func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []reco
 	}
 	bad, faults := n.Bad()
 	ones := n.Positives()
-	return checked{Files: d.Names(), Records: n.Records(), Bad: bad, Ones: &ones, Config: true, Absent: absent, Leaks: leaksOf(leaks), Doubts: doubts}, faults[:min(len(faults), c.Int("show"))], nil
+	return checked{Files: d.Names(), Records: n.Records(), Bad: bad, Ones: &ones, Left: n.Excluded(), Config: true, Absent: absent, Leaks: leaksOf(leaks), Doubts: doubts}, faults[:min(len(faults), c.Int("show"))], nil
 }
 
 // leak is one field of them.
@@ -255,6 +256,9 @@ func (p *program) printChecked(r checked, faults []record.Fault) {
 		fmt.Fprintf(p.stdout, "… and %d more\n", more)
 	}
 	fmt.Fprintf(p.stdout, "%d records in %d %s, %s: %d good, %d bad\n", r.Records+r.Bad, len(r.Files), plural(len(r.Files), "file"), r.Format, r.Records, r.Bad)
+	if r.Left > 0 {
+		fmt.Fprintf(p.stdout, "data.where leaves out %d others\n", r.Left)
+	}
 	if r.Ones != nil && r.Records > 0 {
 		look := ""
 		if *r.Ones == 0 || *r.Ones == r.Records {

@@ -85,7 +85,7 @@ type cells struct {
 // NewCodedRows is nil if the schema has features whose values are lists.
 func NewCodedRows(r *RowCoder) *CodedRows {
 	c := r.coder
-	if hasLists(c) {
+	if hasLists(c) || c.parser.derives {
 		return nil
 	}
 	x := &CodedRows{TableRecords: record.TableRecords{Names: c.parser.names()}, coder: c, stride: 1 + c.shape.plainWords()}

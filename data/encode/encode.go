@@ -83,7 +83,10 @@ func Readable(src schema.Source, fields []string, s schema.Schema) error {
 }
 
 // FieldsRead names what is read of a record.
-func (r *RowCoder) FieldsRead() []string { return r.parser.names() }
+func (r *RowCoder) FieldsRead() []string { return r.parser.reads }
+
+// Columns is how many columns the schema needs of a record, the label among them.
+func (r *RowCoder) Columns() int { return len(r.parser.columns) }
 
 // Positive tells whether the label of the record that was checked last is 1.
 func (r *RowCoder) Positive() bool { return r.parser.one }

@@ -15,6 +15,8 @@ import (
 // to one goroutine.
 type parser struct {
 	decoder record.Decoder
+	reads   []string // fields of the decoder
+	derives bool     // some columns are not fields, or a condition excludes records
 	columns []schema.Column
 	missing []string
 	label   labelRule
@@ -43,8 +45,17 @@ func newParser(src schema.Source, fields []string, s schema.Schema) (*parser, er
 	case src.HasLayout():
 		p.headed = "; this looks like a header: set data.header: true"
 	}
-	var err error
-	p.decoder, err = record.NewFormat(src).Decoder(fields, p.names())
+	d, err := newDeriver(src, p.columns, p)
+	if err != nil {
+		return nil, err
+	}
+	if d == nil {
+		p.reads = p.names()
+		p.decoder, err = record.NewFormat(src).Decoder(fields, p.reads)
+		return p, err
+	}
+	p.reads, p.decoder, p.derives = d.fields, d, true
+	d.Decoder, err = record.NewFormat(src).Decoder(fields, p.reads)
 	return p, err
 }
 

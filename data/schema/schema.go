@@ -3,23 +3,25 @@ package schema
 // Source says where records are and how a line becomes fields. The yaml tags
 // are the keys of the configuration's data section.
 type Source struct {
-	Train         []string `yaml:"train"`          // files, globs or builtin:NAME
-	Test          []string `yaml:"test"`           // evaluated once after training
-	Valid         []string `yaml:"valid"`          // evaluated after each epoch
-	NegativeRate  float64  `yaml:"negative_rate"`  // of Train: share of the negatives that stays; 0 is 1
-	ValidFraction float64  `yaml:"valid_fraction"` // instead of Valid: share of Train held out, in [0, 1)
-	ValidTime     string   `yaml:"valid_time"`     // field: that share are the newest records
-	ValidGroup    string   `yaml:"valid_group"`    // field: that share of its values, with all their records
-	Format        string   `yaml:"format"`         // one of Formats, csv by default
-	Delimiter     string   `yaml:"delimiter"`      // one byte; default , for csv and tab for tsv
-	Header        bool     `yaml:"header"`         // the first line names the fields
-	Fields        []string `yaml:"fields"`         // names in file order where there is no header
-	Comment       string   `yaml:"comment"`        // lines that start with it are skipped
-	Multiline     bool     `yaml:"multiline"`      // of csv: quoted fields may hold line breaks
-	Missing       []string `yaml:"missing"`        // values that mean missing, besides the empty one
-	MaxBad        int64    `yaml:"max_bad"`        // records that cannot be used and are left out; one more is an error
-	Index         string   `yaml:"index"`          // file of a feature index, whose statistics a training takes instead of fitting its own
-	Follow        Follow   `yaml:"follow"`         // Train grows
+	Train         []string  `yaml:"train"`          // files, globs or builtin:NAME
+	Test          []string  `yaml:"test"`           // evaluated once after training
+	Valid         []string  `yaml:"valid"`          // evaluated after each epoch
+	NegativeRate  float64   `yaml:"negative_rate"`  // of Train: share of the negatives that stays; 0 is 1
+	ValidFraction float64   `yaml:"valid_fraction"` // instead of Valid: share of Train held out, in [0, 1)
+	ValidTime     string    `yaml:"valid_time"`     // field: that share are the newest records
+	ValidGroup    string    `yaml:"valid_group"`    // field: that share of its values, with all their records
+	Format        string    `yaml:"format"`         // one of Formats, csv by default
+	Delimiter     string    `yaml:"delimiter"`      // one byte; default , for csv and tab for tsv
+	Header        bool      `yaml:"header"`         // the first line names the fields
+	Fields        []string  `yaml:"fields"`         // names in file order where there is no header
+	Comment       string    `yaml:"comment"`        // lines that start with it are skipped
+	Multiline     bool      `yaml:"multiline"`      // of csv: quoted fields may hold line breaks
+	Missing       []string  `yaml:"missing"`        // values that mean missing, besides the empty one
+	Derive        []Derived `yaml:"derive"`         // columns computed from fields
+	Where         string    `yaml:"where"`          // condition of the records that are used; empty: all
+	MaxBad        int64     `yaml:"max_bad"`        // records that cannot be used and are left out; one more is an error
+	Index         string    `yaml:"index"`          // file of a feature index, whose statistics a training takes instead of fitting its own
+	Follow        Follow    `yaml:"follow"`         // Train grows
 }
 
 // Label says which field is the label and how it becomes 0 or 1.

@@ -134,6 +134,19 @@ func (k checker) source() {
 		k.fields[f] = i
 		k.name(path, f)
 	}
+	k.derived()
+}
+
+// derived checks expressions, and adds the names of their columns to those of fields.
+func (k checker) derived() {
+	s := k.c.Data
+	s.DeriveFaults(s.Fields, func(key, why string) { k.bad("data."+key, "%s", why) })
+	for _, d := range s.Derive {
+		k.name("data.derive."+d.Name(), d.Name())
+		if len(k.fields) > 0 {
+			k.fields[d.Name()] = len(k.fields)
+		}
+	}
 }
 
 // holdOut checks what chooses the validation rows of the training data.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/internal/nearest"
 )
 
@@ -49,6 +50,10 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 	case reflect.Struct:
 		d.mapping(n, v, path)
 	case reflect.Slice:
+		if v.Type() == reflect.TypeFor[[]schema.Derived]() {
+			d.derived(n, v, path)
+			return
+		}
 		d.sequence(n, v, path)
 	default:
 		d.scalar(n, v, path)
@@ -106,6 +111,41 @@ func (d *decoder) pair(n ast.Node, v reflect.Value, path string, at place, k key
 			d.fault(d.place[path], path, "%s", why)
 		}
 	}
+}
+
+// derived reads a mapping of names and expressions.
+func (d *decoder) derived(n ast.Node, v reflect.Value, path string) {
+	var pairs []*ast.MappingValueNode
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		pairs = n.Values
+	case *ast.MappingValueNode:
+		pairs = []*ast.MappingValueNode{n}
+	default:
+		d.fault(begin(n), path, `is %s; it must be %s, such as {liked: "rating >= 4"}`, d.what(n), d.schema.kindOf(v.Type()))
+		return
+	}
+	if len(pairs) > maxItems {
+		d.fault(begin(n), path, "has %d entries, at most %d are possible", len(pairs), maxItems)
+		return
+	}
+	var all []schema.Derived
+	for _, pair := range pairs {
+		at := placeOf(pair.Key.GetToken())
+		key, isName := scalarOf(pair.Key)
+		s, isText := scalarOf(pair.Value)
+		if !isName || pair.Value == nil || !isText || s.kind == "null" {
+			d.fault(at, join(path, clip(key.text)), "has no expression: write a text such as \"tips / fare\"")
+			continue
+		}
+		if key.text == "" || strings.Contains(key.text, "=") {
+			d.fault(at, join(path, clip(key.text)), "is no name of a column")
+			continue
+		}
+		d.place[join(path, key.text)] = placeOf(pair.Value.GetToken())
+		all = append(all, schema.NewDerived(key.text, s.text))
+	}
+	v.Set(reflect.ValueOf(all))
 }
 
 func (d *decoder) sequence(n ast.Node, v reflect.Value, path string) {

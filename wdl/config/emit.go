@@ -80,6 +80,12 @@ func (e *emitter) line(v reflect.Value) string {
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	case reflect.Slice:
+		if all, ok := v.Interface().([]schema.Derived); ok {
+			for _, d := range all {
+				parts = append(parts, text(d.Name())+": "+text(d.Expression()))
+			}
+			return "{" + strings.Join(parts, ", ") + "}"
+		}
 		for i := range v.Len() {
 			parts = append(parts, e.line(v.Index(i)))
 		}

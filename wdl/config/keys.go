@@ -48,7 +48,12 @@ const topics = "Where the records are and how they become fields.\n" +
 	"\n" +
 	"Without follow a topic is read as far as it goes when the job begins, or a range of it: kafka://broker:9092/clicks#0:100-200\n" +
 	"is partition 0 from offset 100 up to, not including, 200. Addresses are written into run directories and shown in\n" +
-	"errors: no secret stands in them."
+	"errors: no secret stands in them.\n" +
+	"\n" +
+	"An expression of derive or where is made of fields (`zip code` between backticks), numbers, 'texts', + - * / %,\n" +
+	"== != < <= > >=, in (1, 2), and, or, not, and log, floor, abs, min, max, missing(x), if(condition, x, y). A field\n" +
+	"compared with a text or another field by == is a text, else a number. A condition is 1 or 0. What is computed\n" +
+	"from a missing value is missing, as is x / 0; where keeps the records for which its condition is 1."
 
 const labelAbout = "Which field is a label, and what of it is predicted. labels are further ones: each is a number, which is 0 or 1 unless it\n" +
 	"has a threshold or kind: number. The network of each label is its own, the embeddings are shared, and the loss is the sum\n" +
@@ -81,6 +86,8 @@ func dataSections() []section {
 			{name: "comment", def: "none", about: "lines that start with this are skipped"},
 			{name: "multiline", def: "false", about: "quoted fields of csv may hold line breaks; every rank then reads a file from its beginning"},
 			{name: "missing", def: "none", about: "values that mean missing; the empty one always does"},
+			{name: "derive", def: "none", about: "columns that expressions compute, used as fields are: {liked: \"rating >= 4\", tip_share: \"tips / fare\"}"},
+			{name: "where", def: "all", about: "condition, such as \"fare > 0\", of the records that are used in training and evaluation; the others are counted"},
 			{name: "max_bad", def: "0", about: "records that cannot be used and are left out, of each of train, valid and test; one more ends the job", rng: "[0, inf)"},
 			{name: "index", def: "none", about: "feature index, as wdlrun data index makes, whose vocabularies and statistics are used instead of those of train"},
 			{name: "follow", about: "train is folders or topics that grow"},

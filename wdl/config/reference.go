@@ -1,6 +1,7 @@
 package config
 
 import (
+	"github.com/wdlrun/wdlrun/data/schema"
 	"reflect"
 	"slices"
 	"strings"
@@ -109,6 +110,9 @@ func shortKind(t reflect.Type) string {
 	case reflect.Pointer:
 		return shortKind(t.Elem())
 	case reflect.Slice:
+		if t.Elem() == reflect.TypeFor[schema.Derived]() {
+			return "{name: text}"
+		}
 		return "[" + shortKind(t.Elem()) + "]"
 	case reflect.String:
 		return "text"

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/internal/nearest"
 )
 
@@ -107,6 +108,9 @@ func (c grammar) kindOf(t reflect.Type) string {
 	case reflect.Slice:
 		switch t.Elem().Kind() {
 		case reflect.String:
+			if t.Elem() == reflect.TypeFor[schema.Derived]() {
+				return "a mapping of names and expressions"
+			}
 			return "a list of texts"
 		case reflect.Struct:
 			return "a list of mappings"
