@@ -14,18 +14,19 @@ import (
 	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/data/schema"
+	"github.com/wdlrun/wdlrun/data/signal"
 )
 
 // Dataset is a list of files, cut into blocks, with the names of their fields.
 // Open it on every rank; then Scan, merge the counts, and Use them.
 type Dataset struct {
 	set     *record.Set
-	schema  schema.Schema // filled
-	late    []string      // of them, those that no record has that was read so far
-	absent  []string      // fields of which no record has a value
-	leaks   []Leak        // fields that give the label away
-	excuse  bool          // late fields need not come
-	onwards bool          // some file can only be read from its beginning
+	schema  schema.Schema  // filled
+	late    []string       // of them, those that no record has that was read so far
+	absent  []string       // fields of which no record has a value
+	sample  *signal.Sample // of the columns, see Leaks; nil before Use
+	excuse  bool           // late fields need not come
+	onwards bool           // some file can only be read from its beginning
 	digest  uint64
 	hold    holdOut
 	times   *Times   // of the records, once they are known
@@ -200,7 +201,7 @@ func (d *Dataset) Use(c *Counts) error {
 	if err := d.useKept(c, &t); err != nil {
 		return err
 	}
-	d.absent, d.leaks = d.AbsentIn(c), d.LeaksIn(c)
+	d.absent, d.sample = d.AbsentIn(c), c.sample
 	d.totals = t
 	for s := range d.chosen {
 		d.chosen[s] = sync.OnceValue(func() []int32 { return d.choose(Select(s)) })

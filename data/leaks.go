@@ -38,20 +38,22 @@ type Leak struct {
 
 // LeaksIn are the fields of features that give the label away, by the counts of all
 // records.
-func (d *Dataset) LeaksIn(c *Counts) (leaks []Leak) {
-	if c.sample == nil {
+func (d *Dataset) LeaksIn(c *Counts) []Leak { return d.leaksOf(c.sample) }
+
+// Leaks is LeaksIn of the counts that are in use. It takes about a millisecond a column.
+func (d *Dataset) Leaks() []Leak { return d.leaksOf(d.sample) }
+
+func (d *Dataset) leaksOf(sample *signal.Sample) (leaks []Leak) {
+	if sample == nil {
 		return nil
 	}
 	for i, column := range d.schema.Columns()[1:] {
-		if s := c.sample.Of(i, column.Number); s.Leaks() && !column.Unused {
+		if s := sample.Of(i, column.Number); s.Leaks() && !column.Unused {
 			leaks = append(leaks, Leak{column.Name, s})
 		}
 	}
 	return leaks
 }
-
-// Leaks is LeaksIn of the counts that are in use.
-func (d *Dataset) Leaks() []Leak { return d.leaks }
 
 // Leaking describes leaks in one line, of many the first; "" for none.
 func Leaking(leaks []Leak) string {

@@ -189,8 +189,10 @@ func (j *job) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error {
 	}
 	if d != j.train || j.eval != nil {
 		j.tellOneClass(d)
-	} else if line := data.Leaking(d.Leaks()); line != "" && j.comm.Rank() == 0 && !j.config.Data.Follow.On {
-		j.opt.Warn(line)
+	} else if j.comm.Rank() == 0 && !j.config.Data.Follow.On {
+		if line := data.Leaking(d.Leaks()); line != "" {
+			j.opt.Warn(line)
+		}
 	}
 	if fit == nil {
 		return nil
