@@ -147,7 +147,7 @@ func (r *Reader) load(ctx context.Context, f *filler, b *draftCoder) {
 		}
 		n := f.order.rows()
 		for x := start; x < n; {
-			y := min(x+int64(c.GlobalBatch), n)
+			y := min(x+int64(c.Growth.Batch(c.Trained+e*n+x, c.GlobalBatch)), n)
 			if !r.hasRoom(ctx) || !r.step(ctx, f, b, x, y) {
 				return
 			}

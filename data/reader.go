@@ -23,6 +23,8 @@ type ReaderConfig struct {
 	Epochs      int64 // to be read, one after another; 0: 1
 	Start       int64 // records of the first epoch that were consumed before
 	GlobalBatch int   // records of a step, over all ranks
+	Growth      Growth
+	Trained     int64 // records that were trained on before the first epoch, for Growth
 	Rank, Size  int   // Size 0: 1
 	Shuffle     bool
 	Select      Select // which records
@@ -57,6 +59,9 @@ func (c ReaderConfig) validate(rows int64) error {
 	var v schema.Faults
 	if c.GlobalBatch < 1 || c.GlobalBatch > MostBatch {
 		v.Bad("global batch", "is %d, from 1 to %d are possible", c.GlobalBatch, MostBatch)
+	}
+	if c.Growth.Share < 0 || c.Growth.Share > 0 && c.Growth.Least < 1 || c.Trained < 0 {
+		v.Bad("growth", "is %+v after %d records", c.Growth, c.Trained)
 	}
 	if c.Size < 1 || c.Rank < 0 || c.Rank >= c.Size {
 		v.Bad("rank", "is %d of %d", c.Rank, c.Size)

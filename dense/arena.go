@@ -3,6 +3,7 @@ package dense
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/f32"
@@ -118,7 +119,10 @@ func (a *Arena) Build(c Config) error {
 	if err != nil {
 		return err
 	}
-	a.built, a.seed, a.groups, a.updates = true, c.Seed, c.Groups, make([]optim.Update, len(c.Groups))
+	a.built, a.seed, a.groups, a.updates = true, c.Seed, slices.Clone(c.Groups), make([]optim.Update, len(c.Groups))
+	for i := range a.groups {
+		a.groups[i].Rule = a.groups[i].Rule.Default()
+	}
 	total := a.trained
 	for _, b := range a.buffers {
 		total += b.size
@@ -260,7 +264,7 @@ func (a *Arena) Reset() {
 			p.Value[i] = p.Init.Low + float32(width*unit(mix(s+uint64(i+1)*golden)))
 		}
 		if len(a.groups) > 0 {
-			a.groups[p.group].Rule.InitState(p.State)
+			a.groups[p.group].Rule.InitState(p.Value, p.State)
 		}
 	}
 	for _, b := range a.buffers {
@@ -330,20 +334,19 @@ func (a *Arena) GradNormSq(scale float32) float64 {
 	return sum
 }
 
-// Apply takes one optimizer step, numbered from 1, with the gradient
+// Apply takes one optimizer step with the gradient
 //
 //	clip · (scale·Grad + L2·Value),
 //
 // where scale is one over the global batch and clip is 1, or less if the
-// gradient's norm is too large. rate multiplies the learning rate of every
-// group. It panics if the arena was built without groups.
-func (a *Arena) Apply(step int64, scale, clip float32, rate float64) {
+// gradient's norm is too large. It panics if the arena was built without groups.
+func (a *Arena) Apply(at optim.Step, scale, clip float32) {
 	if len(a.groups) == 0 {
 		panic("dense: Arena.Apply: the arena was built without groups, for evaluation")
 	}
 	a.Changed()
 	for i := range a.groups {
-		a.updates[i] = a.groups[i].Rule.At(step, rate)
+		a.updates[i] = a.groups[i].Rule.At(at)
 	}
 	for _, p := range a.params {
 		a.updates[p.group].ApplyGradient(optim.Gradient{Scale: scale, Decay: a.l2(p), Clip: clip}, p.Value, p.Grad, p.State)

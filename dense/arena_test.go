@@ -100,7 +100,7 @@ func TestApplyScalesRegularisesAndClips(t *testing.T) {
 	a := new(Arena)
 	w := a.Add(Param{Name: "deep/w", Rows: 1, Cols: 2, Decay: true, Init: Init{3, 3}})
 	b := a.Add(Param{Name: "deep/b", Rows: 1, Cols: 1, Init: Init{5, 5}})
-	wide := a.Add(Param{Name: "wide/b", Rows: 1, Cols: 1, Decay: true, Init: Init{7, 7}})
+	wide := a.Add(Param{Name: "wide/b", Rows: 1, Cols: 1, Decay: true})
 	err := a.Build(Config{Groups: []Group{
 		{Rule: optim.Rule{Kind: "sgd", LearningRate: 0.5}, L2: 0.25},
 		{Prefix: "wide", Rule: optim.Rule{Kind: "ftrl", LearningRate: 0.1, L1: 100}},
@@ -119,14 +119,14 @@ func TestApplyScalesRegularisesAndClips(t *testing.T) {
 	if n := a.GradNormSq(0.5); math.Abs(n-want) > 1e-6 {
 		t.Errorf("squared norm %v, want %v", n, want)
 	}
-	a.Apply(1, 0.5, 0.1, 2) // clip .1, twice the learning rate
+	a.Apply(optim.Step{N: 1, Rate: 2}, 0.5, 0.1) // clip .1, twice the learning rate
 	if d := w.Value[0] - (3 - 0.475); math.Abs(float64(d)) > 1e-6 {
 		t.Errorf("weight %v, want %v", w.Value[0], 3-0.475)
 	}
 	if d := b.Value[0] - (5 - 0.1); math.Abs(float64(d)) > 1e-6 {
 		t.Errorf("bias %v, want 4.9", b.Value[0])
 	}
-	if wide.Value[0] != 0 {
+	if wide.Value[0] != 0 { // adam would have moved it
 		t.Errorf("FTRL's L1 of 100 left %v: the longest prefix does not decide", wide.Value[0])
 	}
 	closeTo(t, "gradients afterwards", a.Grads(), []float32{8, -4, 2, 4})
@@ -138,11 +138,11 @@ func TestBuildReportsEveryFault(t *testing.T) {
 	a.Add(Param{Name: "x", Rows: 1, Cols: 1})
 	a.Add(Param{Name: "huge", Rows: math.MaxInt / 2, Cols: 5})
 	a.Add(Param{Name: "", Rows: 1, Cols: 1})
-	err := a.Build(Config{Tail: -1, Groups: []Group{{Prefix: "y", Rule: optim.Rule{Kind: "adamw"}, L2: math.NaN()}}})
+	err := a.Build(Config{Tail: -1, Groups: []Group{{Prefix: "y", Rule: optim.Rule{Kind: "lion"}, L2: math.NaN()}}})
 	if err == nil {
 		t.Fatal("no fault found")
 	}
-	for _, want := range []string{`name "x"`, "huge of", `name ""`, "tail of -1", `"adamw"`, "L2 NaN", "no group's prefix matches parameter x"} {
+	for _, want := range []string{`name "x"`, "huge of", `name ""`, "tail of -1", `"lion"`, "L2 NaN", "no group's prefix matches parameter x"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}
@@ -157,7 +157,7 @@ func TestMisusePanics(t *testing.T) {
 	for name, f := range map[string]func(){
 		"dense: Arena.Add":     func() { built.Add(Param{Name: "late"}) },
 		"dense: Arena.Build":   func() { _ = built.Build(Config{}) },
-		"dense: Arena.Apply":   func() { built.Apply(1, 1, 1, 1) },
+		"dense: Arena.Apply":   func() { built.Apply(optim.Step{N: 1, Rate: 1}, 1, 1) },
 		"dense: Arena.Save":    func() { _ = new(Arena).Save(nil) },
 		"dense: Arena.Load":    func() { _ = new(Arena).Load(nil) },
 		"dense: NewActivation": func() { NewActivation("a", "swish") },

@@ -18,7 +18,7 @@
 //		dx, err := m.Backward(grad, B)
 //		a.Tail()[0] = float32(B)
 //		sum over ranks of a.Grads()                // tail included; parts of it earlier, see Arena.Final
-//		a.Apply(step, 1/a.Tail()[0], 1, rate)
+//		a.Apply(optim.Step{N: step, Rate: rate}, 1/a.Tail()[0], 1)
 //	}
 //
 // Several Forward and Backward pairs may precede one Apply: gradients add up.

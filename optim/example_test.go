@@ -16,10 +16,10 @@ func Example() {
 	}
 	w := []float32{1, -2}
 	state := make([]float32, rule.StateLen(len(w)))
-	rule.InitState(state)
+	rule.InitState(w, state)
 	for step := int64(1); step <= 100; step++ {
 		g := []float32{2 * w[0], 2 * w[1]} // of w₀² + w₁²
-		update := rule.At(step, 1)
+		update := rule.At(optim.Step{N: step, Rate: 1})
 		update.Apply(w, g, state)
 	}
 	fmt.Printf("w₀² + w₁² = %.4f\n", w[0]*w[0]+w[1]*w[1])

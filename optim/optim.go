@@ -1,20 +1,35 @@
 // Package optim holds the update rules that turn a gradient into a change of
 // parameters. A rule works on one vector of parameters, its gradient and its
-// state, whatever they belong to: dense applies it to a whole layer, sparse to
-// the rows of a table. The loops are those of internal/f32: every machine gives
-// the same bits.
+// state. Package dense applies it to a layer, package sparse to the rows of a
+// table. The loops are those of internal/f32: every machine gives the same bits.
 //
 //	rule             state per n parameters   source
 //	sgd              0                        Robbins and Monro 1951
 //	adagrad          n  (a)                   Duchi, Hazan and Singer 2011, §1.3
 //	rowwise_adagrad  1  (a, mean over n)      Naumov et al. 2019 (DLRM), §3
 //	adam             2n (m, v)                Kingma and Ba 2015, algorithm 1
+//	adamw            2n (m, v)                Loshchilov and Hutter 2019, algorithm 2
 //	ftrl             2n (z, n)                McMahan et al. 2013, algorithm 1
 //
-// A schedule multiplies the learning rate of every rule but ftrl: the state z of
-// ftrl is a sum of terms in 1/alpha, and parameters are computed anew from it, so
-// another alpha would rescale all that was learnt. Its steps shrink by themselves,
-// per coordinate.
+// A schedule multiplies the learning rate of every rule but ftrl. The state z of
+// ftrl is a sum of terms in 1/alpha, and each step computes the parameters from
+// it: another alpha would rescale everything learnt before. The steps of ftrl
+// shrink on their own, per coordinate.
+//
+// # Batches
+//
+// Gradients are means over the samples of a step. Step.Samples is their number,
+// and makes the constants of a rule valid for any batch:
+//
+//   - adagrad, rowwise_adagrad and ftrl see the sum over the samples. Their
+//     papers take one sample a step. Initial accumulators, beta, l1 and l2 are
+//     therefore in units of the gradient of one sample.
+//   - sgd, adam and adamw see the mean. With Step.Scaled their learning rate is
+//     that of a step of ReferenceBatch samples, and a larger step takes
+//     √(samples/ReferenceBatch) times the rate (Krizhevsky 2014; Malladi et al.
+//     2022 for adam).
+//
+// docs/design/0008-batches.md has the derivation and the measurements.
 package optim
 
 import (
@@ -25,60 +40,104 @@ import (
 	"github.com/wdlrun/wdlrun/internal/f32"
 )
 
-// Rule names an update rule and its constants. A zero constant means the
+// ReferenceBatch is the number of samples for which the learning rates of sgd,
+// adam and adamw are given.
+const ReferenceBatch = 256
+
+// Rule names an update rule and its constants. A zero or nil constant means the
 // default of Default; the yaml tags are the keys of the configuration file.
 type Rule struct {
-	Kind         string  `yaml:"kind"`          // sgd, adagrad, rowwise_adagrad, adam or ftrl
-	LearningRate float64 `yaml:"learning_rate"` // step size; FTRL's alpha
-	Beta1        float64 `yaml:"beta1"`         // adam: decay of the first moment
-	Beta2        float64 `yaml:"beta2"`         // adam: decay of the second moment
-	Beta         float64 `yaml:"beta"`          // ftrl: beta
-	Epsilon      float64 `yaml:"epsilon"`       // adam, adagrad: added to the root
-	Accumulator  float64 `yaml:"accumulator"`   // adagrad: initial sum of squares
-	L1           float64 `yaml:"l1"`            // ftrl: L1 strength (gives zeros)
-	L2           float64 `yaml:"l2"`            // ftrl: L2 strength
-}
-
-// kinds are the accepted values of Rule.Kind with the defaults of their
-// constants. The accumulator of .1 keeps Adagrad's first steps small, as in
-// TensorFlow; Adam's constants are the paper's.
-var kinds = map[string]Rule{
-	"sgd":             {LearningRate: 0.1},
-	"adagrad":         {LearningRate: 0.05, Epsilon: 1e-10, Accumulator: 0.1},
-	"rowwise_adagrad": {LearningRate: 0.05, Epsilon: 1e-10, Accumulator: 0.1},
-	"adam":            {LearningRate: 0.001, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8},
-	"ftrl":            {LearningRate: 0.1, Beta: 1},
+	Kind         string   `yaml:"kind"`          // one of Kinds
+	LearningRate float64  `yaml:"learning_rate"` // step size; FTRL's alpha
+	Beta1        float64  `yaml:"beta1"`         // adam, adamw: decay of the first moment
+	Beta2        float64  `yaml:"beta2"`         // adam, adamw: decay of the second moment
+	Beta         float64  `yaml:"beta"`          // ftrl: beta
+	Epsilon      float64  `yaml:"epsilon"`       // adam, adamw, adagrad: added to the root
+	Accumulator  *float64 `yaml:"accumulator"`   // adagrad: initial sum of squares
+	WeightDecay  *float64 `yaml:"weight_decay"`  // adamw: a step multiplies w by 1 − rate·weight_decay first
+	L1           float64  `yaml:"l1"`            // ftrl: L1 strength (gives zeros)
+	L2           float64  `yaml:"l2"`            // ftrl: L2 strength
 }
 
 // Kinds lists the accepted values of Rule.Kind.
 func Kinds() []string {
-	return []string{"sgd", "adagrad", "rowwise_adagrad", "adam", "ftrl"}
+	return []string{"sgd", "adagrad", "rowwise_adagrad", "adam", "adamw", "ftrl"}
 }
 
-// Default returns r with every zero constant replaced by the default of its
+// The defaults of the constants for which 0 is a value. The weight decay is
+// PyTorch's. An accumulator of 1 is to Adagrad what beta is to ftrl: it keeps the
+// first steps of a rare key small.
+const (
+	defaultAccumulator = 1.0
+	defaultDecay       = 0.01
+)
+
+// defaults has the other constants of a kind, false if there is no such kind.
+// Those of Adam are the paper's.
+func defaults(kind string) (Rule, bool) {
+	switch kind {
+	case "sgd":
+		return Rule{LearningRate: 0.3}, true
+	case "adagrad", "rowwise_adagrad":
+		return Rule{LearningRate: 0.05, Epsilon: 1e-10}, true
+	case "adam", "adamw":
+		return Rule{LearningRate: 0.001, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, true
+	case "ftrl":
+		return Rule{LearningRate: 0.1, Beta: 1}, true
+	}
+	return Rule{}, false
+}
+
+// Default returns r with every zero or nil constant replaced by the default of its
 // kind. An empty kind is sgd.
 func (r Rule) Default() Rule {
 	if r.Kind == "" {
 		r.Kind = "sgd"
 	}
-	d := kinds[r.Kind]
+	d, _ := defaults(r.Kind)
 	for _, f := range []struct {
 		have *float64
 		want float64
 	}{
 		{&r.LearningRate, d.LearningRate}, {&r.Beta1, d.Beta1}, {&r.Beta2, d.Beta2},
-		{&r.Beta, d.Beta}, {&r.Epsilon, d.Epsilon}, {&r.Accumulator, d.Accumulator},
+		{&r.Beta, d.Beta}, {&r.Epsilon, d.Epsilon},
 	} {
 		if *f.have == 0 {
 			*f.have = f.want
 		}
 	}
+	if r.Accumulator == nil && (r.Kind == "adagrad" || r.Kind == "rowwise_adagrad") {
+		x := defaultAccumulator
+		r.Accumulator = &x
+	}
+	if r.WeightDecay == nil && r.Kind == "adamw" {
+		x := defaultDecay
+		r.WeightDecay = &x
+	}
 	return r
+}
+
+// Equal reports whether r and s are the same rule with the same constants.
+func (r Rule) Equal(s Rule) bool {
+	same := func(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
+	if !same(r.Accumulator, s.Accumulator) || !same(r.WeightDecay, s.WeightDecay) {
+		return false
+	}
+	r.Accumulator, r.WeightDecay = s.Accumulator, s.WeightDecay
+	return r == s
+}
+
+// or returns the value of a constant, 0 if it is nil.
+func or(x *float64) float64 {
+	if x == nil {
+		return 0
+	}
+	return *x
 }
 
 // Validate returns every fault of r, none if there is none.
 func (r Rule) Validate() (faults []error) {
-	if _, ok := kinds[r.Kind]; !ok && r.Kind != "" {
+	if _, ok := defaults(r.Kind); !ok && r.Kind != "" {
 		faults = append(faults, fmt.Errorf("kind %q is not one of %s", r.Kind, strings.Join(Kinds(), ", ")))
 	}
 	for _, f := range []struct {
@@ -86,7 +145,7 @@ func (r Rule) Validate() (faults []error) {
 		value float64
 	}{
 		{"learning_rate", r.LearningRate}, {"beta", r.Beta}, {"epsilon", r.Epsilon},
-		{"accumulator", r.Accumulator}, {"l1", r.L1}, {"l2", r.L2},
+		{"accumulator", or(r.Accumulator)}, {"weight_decay", or(r.WeightDecay)}, {"l1", r.L1}, {"l2", r.L2},
 	} {
 		if !(f.value >= 0) || math.IsInf(f.value, 0) {
 			faults = append(faults, fmt.Errorf("%s %v is not a finite number of at least 0", f.name, f.value))
@@ -110,31 +169,71 @@ func (r Rule) StateLen(n int) int {
 		return n
 	case "rowwise_adagrad":
 		return 1
-	case "adam", "ftrl":
+	case "adam", "adamw", "ftrl":
 		return 2 * n
 	}
 	return 0
 }
 
-// InitState fills the state of parameters that have seen no gradient.
-func (r Rule) InitState(state []float32) {
+// InitState fills the state of parameters w that have seen no gradient. Only ftrl
+// reads w: its first step computes w from the state, which must hold where w
+// started.
+func (r Rule) InitState(w, state []float32) {
 	clear(state)
-	if r = r.Default(); r.Kind == "adagrad" || r.Kind == "rowwise_adagrad" {
+	switch r = r.Default(); r.Kind {
+	case "adagrad", "rowwise_adagrad":
 		for i := range state {
-			state[i] = float32(r.Accumulator)
+			state[i] = float32(*r.Accumulator)
+		}
+	case "ftrl":
+		for i, x := range w {
+			if x != 0 {
+				state[i] = float32(-float64(x)*(r.Beta/r.LearningRate+r.L2) - math.Copysign(r.L1, float64(x)))
+			}
 		}
 	}
 }
 
-// At prepares the rule for one training step: step counts from 1 and rate
-// multiplies the learning rate (a schedule's factor, 1 for none), but not ftrl's.
-func (r Rule) At(step int64, rate float64) Update {
+// Step says which step a rule takes.
+type Step struct {
+	N    int64   // counts from 1: Adam's bias correction
+	Rate float64 // factor of the learning rate, but not of ftrl's: a schedule's, 1 for none
+	// Samples is the number of samples, or the sum of their weights, whose mean
+	// gradient the rule is given; 0: the gradient is used as it is.
+	Samples float64
+	Scaled  bool // the learning rate grows with the samples, see Rule.RateOf
+}
+
+// Sums reports whether the rule sees the sum over the samples of a step.
+func (r Rule) Sums() bool {
+	kind := r.Default().Kind
+	return kind == "adagrad" || kind == "rowwise_adagrad" || kind == "ftrl"
+}
+
+// RateOf returns the scaled learning rate of a step of so many samples.
+func (r Rule) RateOf(samples float64) float64 {
 	r = r.Default()
-	u := Update{kernel: f32.Update{
-		Rate: float32(r.LearningRate * rate), Epsilon: float32(r.Epsilon),
+	if r.Sums() || samples <= ReferenceBatch {
+		return r.LearningRate
+	}
+	return r.LearningRate * math.Sqrt(samples/ReferenceBatch)
+}
+
+// At prepares the rule for one training step.
+func (r Rule) At(at Step) Update {
+	r = r.Default()
+	rate := r.LearningRate * at.Rate
+	if at.Scaled {
+		rate = r.RateOf(at.Samples) * at.Rate
+	}
+	u := Update{factor: 1, kernel: f32.Update{
+		Rate: float32(rate), Epsilon: float32(r.Epsilon), Keep: 1,
 		Beta1: float32(r.Beta1), Beta2: float32(r.Beta2),
 		Beta: float32(r.Beta), L1: float32(r.L1), L2: float32(r.L2),
 	}}
+	if at.Samples > 0 && r.Sums() {
+		u.factor = float32(at.Samples)
+	}
 	switch r.Kind {
 	case "sgd":
 		u.kernel.Rule = f32.SGD
@@ -142,10 +241,13 @@ func (r Rule) At(step int64, rate float64) Update {
 		u.kernel.Rule = f32.Adagrad
 	case "rowwise_adagrad":
 		u.kernel.Rule = f32.RowwiseAdagrad
-	case "adam":
+	case "adam", "adamw":
 		u.kernel.Rule = f32.Adam
-		u.kernel.Unbias1 = float32(1 / (1 - math.Pow(r.Beta1, float64(step))))
-		u.kernel.Unbias2 = float32(1 / (1 - math.Pow(r.Beta2, float64(step))))
+		if r.Kind == "adamw" {
+			u.kernel.Keep = float32(1 - rate**r.WeightDecay)
+		}
+		u.kernel.Unbias1 = float32(1 / (1 - math.Pow(r.Beta1, float64(at.N))))
+		u.kernel.Unbias2 = float32(1 / (1 - math.Pow(r.Beta2, float64(at.N))))
 	case "ftrl":
 		u.kernel.Rule = f32.FTRL
 		u.kernel.Rate = float32(r.LearningRate)
@@ -157,10 +259,13 @@ func (r Rule) At(step int64, rate float64) Update {
 
 // Update is a rule with its constants for one step. It holds no reference to
 // parameters and may be used by several goroutines at once.
-type Update struct{ kernel f32.Update }
+type Update struct {
+	kernel f32.Update
+	factor float32 // of the whole gradient
+}
 
-// Gradient says what a rule is given for a gradient g of parameters w:
-// Clip·(Scale·g + Decay·w).
+// Gradient says which mean gradient a rule is given for a gradient g of parameters
+// w: Clip·(Scale·g + Decay·w). Rules that sum see Step.Samples times as much.
 type Gradient = f32.Gradient
 
 // Part says where a record holds Dim parameters (Value) and their state (State),
@@ -170,12 +275,15 @@ type Part = f32.Part
 // Apply takes one step: w and g hold n values, state what StateLen(n) says. It
 // panics if they do not.
 func (u *Update) Apply(w, g, state []float32) {
-	u.kernel.Vector(w, g, state, Gradient{Scale: 1, Clip: 1})
+	u.ApplyGradient(Gradient{Scale: 1, Clip: 1}, w, g, state)
 }
 
 // ApplyGradient is Apply with the gradient that m makes of g and w. It leaves g
 // alone.
-func (u *Update) ApplyGradient(m Gradient, w, g, state []float32) { u.kernel.Vector(w, g, state, m) }
+func (u *Update) ApplyGradient(m Gradient, w, g, state []float32) {
+	m.Clip *= u.factor
+	u.kernel.Vector(w, g, state, m)
+}
 
 // Record says where a record of a table lies, and a word beside it that a step sets.
 type Record = f32.Record
@@ -187,5 +295,6 @@ type Record = f32.Record
 // coming rows are fetched ahead: rows beyond n, which are those of the next call, are
 // asked for and not touched. It panics if grads or rows is too short.
 func (u *Update) ApplyRows(m Gradient, rows []Record, n int, mark uint32, part Part, grads []float32, stride int) {
+	m.Clip *= u.factor
 	u.kernel.Rows(rows, n, mark, part, grads, stride, m)
 }

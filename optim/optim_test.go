@@ -8,7 +8,16 @@ import (
 )
 
 // reference takes one step in float64, written straight from the papers.
-func reference(r Rule, step int, w, g, a, b []float64) {
+func reference(r Rule, step, samples int, w, g, a, b []float64) {
+	for i := range g { // the mean of the step's samples
+		if r.Sums() {
+			g[i] *= float64(samples)
+		}
+	}
+	rate := r.LearningRate
+	if !r.Sums() && samples > ReferenceBatch {
+		rate *= math.Sqrt(float64(samples) / ReferenceBatch)
+	}
 	var mean float64
 	for _, x := range g {
 		mean += x * x / float64(len(g))
@@ -16,7 +25,7 @@ func reference(r Rule, step int, w, g, a, b []float64) {
 	for i := range w {
 		switch r.Kind {
 		case "sgd":
-			w[i] -= r.LearningRate * g[i]
+			w[i] -= rate * g[i]
 		case "adagrad":
 			a[i] += g[i] * g[i]
 			w[i] -= r.LearningRate * g[i] / (math.Sqrt(a[i]) + r.Epsilon)
@@ -25,12 +34,15 @@ func reference(r Rule, step int, w, g, a, b []float64) {
 				a[0] += mean
 			}
 			w[i] -= r.LearningRate * g[i] / (math.Sqrt(a[0]) + r.Epsilon)
-		case "adam":
+		case "adam", "adamw":
 			a[i] = r.Beta1*a[i] + (1-r.Beta1)*g[i]
 			b[i] = r.Beta2*b[i] + (1-r.Beta2)*g[i]*g[i]
 			m := a[i] / (1 - math.Pow(r.Beta1, float64(step)))
 			v := b[i] / (1 - math.Pow(r.Beta2, float64(step)))
-			w[i] -= r.LearningRate * m / (math.Sqrt(v) + r.Epsilon)
+			if r.Kind == "adamw" {
+				w[i] -= rate * *r.WeightDecay * w[i]
+			}
+			w[i] -= rate * m / (math.Sqrt(v) + r.Epsilon)
 		case "ftrl":
 			sigma := (math.Sqrt(b[i]+g[i]*g[i]) - math.Sqrt(b[i])) / r.LearningRate
 			a[i] += g[i] - sigma*w[i]
@@ -46,32 +58,40 @@ func reference(r Rule, step int, w, g, a, b []float64) {
 
 func TestRulesFollowTheirPapers(t *testing.T) {
 	const n, steps = 9, 50
-	for _, kind := range Kinds() {
-		r := Rule{Kind: kind, L1: 0.01, L2: 0.001}.Default()
+	for i, kind := range append(Kinds(), Kinds()...) {
+		samples := []int{0, 1000}[i/len(Kinds())]
+		decay := 0.1
+		r := Rule{Kind: kind, L1: 0.01, L2: 0.001, WeightDecay: &decay}.Default()
+		if samples > 0 {
+			r.L1 *= float64(samples) // in units of one sample
+		}
 		rng := rand.New(rand.NewPCG(1, 2))
 		w, g := make([]float32, n), make([]float32, n)
 		state := make([]float32, r.StateLen(n))
-		r.InitState(state)
 		w64, g64, a, b := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 		for i := range w {
 			w[i] = float32(rng.NormFloat64())
 			w64[i] = float64(w[i])
 			if strings.Contains(kind, "adagrad") {
-				a[i] = r.Accumulator
+				a[i] = *r.Accumulator
+			}
+			if kind == "ftrl" { // z that gives w while n is 0
+				a[i] = -w64[i]*(r.Beta/r.LearningRate+r.L2) - math.Copysign(r.L1, w64[i])
 			}
 		}
+		r.InitState(w, state)
 		for step := 1; step <= steps; step++ {
 			for i := range g {
 				g[i] = float32(rng.NormFloat64())
 				g64[i] = float64(g[i])
 			}
-			u := r.At(int64(step), 1)
+			u := r.At(Step{N: int64(step), Rate: 1, Samples: float64(samples), Scaled: true})
 			u.Apply(w, g, state)
-			reference(r, step, w64, g64, a, b)
+			reference(r, step, max(samples, 1), w64, g64, a, b)
 		}
 		for i := range w {
 			if d := math.Abs(float64(w[i]) - w64[i]); d > 1e-4 {
-				t.Errorf("%s: parameter %d is %v after %d steps, the reference %v", kind, i, w[i], steps, w64[i])
+				t.Errorf("%s, %d samples: parameter %d is %v after %d steps, the reference %v", kind, samples, i, w[i], steps, w64[i])
 			}
 		}
 	}
@@ -79,11 +99,11 @@ func TestRulesFollowTheirPapers(t *testing.T) {
 
 // A rate of 0, which schedules end with, must change nothing and break nothing.
 func TestRateOfZero(t *testing.T) {
-	for _, kind := range []string{"sgd", "adagrad", "rowwise_adagrad", "adam"} {
+	for _, kind := range []string{"sgd", "adagrad", "rowwise_adagrad", "adam", "adamw"} {
 		r := Rule{Kind: kind}
 		w, s := []float32{1, -2}, make([]float32, r.StateLen(2))
-		r.InitState(s)
-		u := r.At(3, 0)
+		r.InitState(w, s)
+		u := r.At(Step{N: 3})
 		u.Apply(w, []float32{0.5, 3}, s)
 		if w[0] != 1 || w[1] != -2 {
 			t.Errorf("%s: a step of rate 0 leaves %v", kind, w)
@@ -91,7 +111,7 @@ func TestRateOfZero(t *testing.T) {
 	}
 	r := Rule{Kind: "ftrl"}
 	w0, w1, s0, s1 := []float32{1}, []float32{1}, make([]float32, 2), make([]float32, 2)
-	u0, u1 := r.At(3, 0), r.At(3, 1)
+	u0, u1 := r.At(Step{N: 3}), r.At(Step{N: 3, Rate: 1})
 	u0.Apply(w0, []float32{0.5}, s0)
 	u1.Apply(w1, []float32{0.5}, s1)
 	if w0[0] != w1[0] {
@@ -107,9 +127,9 @@ func TestRateMultipliesTheLearningRate(t *testing.T) {
 		}
 		w1, w2, g := []float32{1, 2}, []float32{1, 2}, []float32{0.5, -3}
 		s1, s2 := make([]float32, half.StateLen(2)), make([]float32, half.StateLen(2))
-		half.InitState(s1)
-		full.InitState(s2)
-		u1, u2 := half.At(1, 0.5), full.At(1, 1)
+		half.InitState(w1, s1)
+		full.InitState(w2, s2)
+		u1, u2 := half.At(Step{N: 1, Rate: 0.5}), full.At(Step{N: 1, Rate: 1})
 		u1.Apply(w1, g, s1)
 		u2.Apply(w2, g, s2)
 		if w1[0] != w2[0] || w1[1] != w2[1] {
@@ -119,7 +139,7 @@ func TestRateMultipliesTheLearningRate(t *testing.T) {
 }
 
 func TestValidateReportsEveryFault(t *testing.T) {
-	r := Rule{Kind: "adamw", LearningRate: -1, Beta1: 1, Beta2: math.NaN(), L1: math.Inf(1)}
+	r := Rule{Kind: "lion", LearningRate: -1, Beta1: 1, Beta2: math.NaN(), L1: math.Inf(1)}
 	if faults := r.Validate(); len(faults) != 5 {
 		t.Fatalf("%d faults, want 5: %v", len(faults), faults)
 	}
@@ -134,9 +154,58 @@ func TestApplyAllocatesNothing(t *testing.T) {
 	for _, kind := range Kinds() {
 		r := Rule{Kind: kind}
 		w, g, s := make([]float32, 8), make([]float32, 8), make([]float32, r.StateLen(8))
-		u := r.At(1, 1)
+		u := r.At(Step{N: 1, Rate: 1})
 		if n := testing.AllocsPerRun(100, func() { u.Apply(w, g, s) }); n != 0 {
 			t.Errorf("%s: %v allocations a step", kind, n)
 		}
+	}
+}
+
+// A rule that sums takes the steps of its paper whatever the batch: the mean
+// gradient of many samples moves it as their sum does.
+func TestSumsDoNotDependOnTheBatch(t *testing.T) {
+	for _, kind := range []string{"adagrad", "rowwise_adagrad", "ftrl"} {
+		r := Rule{Kind: kind, L1: 0.5}
+		one, many := []float32{0.5}, []float32{0.5}
+		s1, s2 := make([]float32, r.StateLen(1)), make([]float32, r.StateLen(1))
+		r.InitState(one, s1)
+		r.InitState(many, s2)
+		for n := int64(1); n <= 3; n++ {
+			u1, u2 := r.At(Step{N: n, Rate: 1}), r.At(Step{N: n, Rate: 1, Samples: 4096})
+			u1.Apply(one, []float32{0.75}, s1)
+			u2.Apply(many, []float32{0.75 / 4096}, s2)
+		}
+		if one[0] != many[0] || one[0] == 0.5 {
+			t.Errorf("%s: a key of one sample moves to %v in a batch of 1, to %v in one of 4096", kind, one, many)
+		}
+	}
+}
+
+func TestRatesGrowWithTheRootOfTheBatch(t *testing.T) {
+	for _, x := range []struct {
+		kind    string
+		samples float64
+		factor  float64
+	}{{"adam", 0, 1}, {"adam", 64, 1}, {"adam", 256, 1}, {"adamw", 1024, 2}, {"sgd", 16384, 8}, {"ftrl", 16384, 1}, {"adagrad", 4096, 1}} {
+		r := Rule{Kind: x.kind, LearningRate: 0.5}
+		if got := r.RateOf(x.samples); got != 0.5*x.factor {
+			t.Errorf("%s: the rate of %v samples is %v, want %v", x.kind, x.samples, got, 0.5*x.factor)
+		}
+	}
+}
+
+// Zero is a value of its own: PyTorch's and DLRM's accumulator starts there.
+func TestAnAccumulatorMayStartAtZero(t *testing.T) {
+	zero := 0.0
+	r := Rule{Kind: "adagrad", LearningRate: 0.1, Accumulator: &zero}.Default()
+	w, s := []float32{0}, make([]float32, 1)
+	r.InitState(w, s)
+	u := r.At(Step{N: 1, Rate: 1})
+	u.Apply(w, []float32{1e-3}, s)
+	if math.Abs(float64(w[0])+0.1) > 1e-6 {
+		t.Errorf("the first step from an accumulator of 0 is %v, want the learning rate", w[0])
+	}
+	if r.Equal(Rule{Kind: "adagrad", LearningRate: 0.1}.Default()) || !r.Equal(r.Default()) {
+		t.Error("an accumulator of 0 equals the default")
 	}
 }

@@ -1,6 +1,7 @@
 package sparse
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -135,6 +136,8 @@ func (t Table) faults() []error {
 // fingerprint is equal on ranks with equal configurations.
 func (c Config) fingerprint() uint64 {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%+v", c.Default())
+	if err := json.NewEncoder(h).Encode(c.Default()); err != nil {
+		panic(err) // only of numbers that Validate rejects
+	}
 	return h.Sum64()
 }

@@ -310,7 +310,7 @@ func TestDenseL2EqualsADenseLayer(t *testing.T) {
 		{Name: "deep", Dim: dim, Rule: rule, L2: l2, DenseL2: true, Init: Init{Kind: "normal", Scale: 0.1}},
 	}}}}
 	matrix, state := make([]float32, keys*dim), make([]float32, rule.StateLen(keys*dim))
-	rule.InitState(state)
+	rule.InitState(matrix, state)
 	initial, err := table.Open(cfg.Tables[0].engine(), cfg.Seed, cfg.Shards)
 	if err != nil {
 		t.Fatal(err)
@@ -336,7 +336,7 @@ func TestDenseL2EqualsADenseLayer(t *testing.T) {
 		for i := range g {
 			g[i] += l2 * matrix[i]
 		}
-		u := rule.At(int64(n+1), 1)
+		u := rule.At(optim.Step{N: int64(n + 1), Rate: 1})
 		u.Apply(matrix, g, state)
 	}
 	got := make([]float32, keys*dim)

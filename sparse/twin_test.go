@@ -53,9 +53,11 @@ func (w *twin) row(t int, key uint64) *twinRow {
 	}
 	r := &twinRow{values: make([]float32, w.width(t))}
 	w.initial[t].Initial(key, r.values)
+	at := 0
 	for _, p := range w.cfg.Tables[t].Parts {
 		state := make([]float32, p.Rule.StateLen(p.Dim))
-		p.Rule.InitState(state)
+		p.Rule.InitState(r.values[at:at+p.Dim], state)
+		at += p.Dim
 		r.state = append(r.state, state)
 	}
 	for _, at := range w.past {
@@ -70,7 +72,7 @@ func (w *twin) row(t int, key uint64) *twinRow {
 					g[d] *= at.Clip
 				}
 			}
-			var u optim.Update = p.Rule.At(at.N, at.Rate)
+			var u optim.Update = p.Rule.At(optim.Step{N: at.N, Rate: at.Rate, Samples: at.Samples, Scaled: at.Scaled})
 			u.Apply(values, g, r.state[part])
 		}
 	}
@@ -242,7 +244,7 @@ func (w *twin) apply(at Step) {
 					}
 				}
 				lo := w.place(t, part)
-				var u optim.Update = p.Rule.At(at.N, at.Rate)
+				var u optim.Update = p.Rule.At(optim.Step{N: at.N, Rate: at.Rate, Samples: at.Samples, Scaled: at.Scaled})
 				u.Apply(row.values[lo:lo+p.Dim], g, row.state[part])
 			}
 			w.tables[t][key] = row

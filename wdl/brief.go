@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/data/stream"
+	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
@@ -115,7 +116,7 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 		b.Config = string(c.YAML())
 		return b, contradiction(err)
 	}
-	if err := j.tolerance(c, from); err != nil {
+	if err := errors.Join(dated(from), j.tolerance(c, from)); err != nil {
 		return b, contradiction(err)
 	}
 	if err := j.opt.fits(c, j.comm.Size()); err != nil {
@@ -228,6 +229,9 @@ func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed 
 		if was, err = config.ParseSaved(filepath.Join(from.Dir(), sectionConfig), b); err != nil {
 			return nil, nil, err
 		}
+		if was.Train.Scaling == "" { // of a version before train.scaling
+			was.Train.Scaling = "none"
+		}
 	}
 	c = o.Config
 	switch {
@@ -257,12 +261,43 @@ func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed 
 // records it takes. All others decide what the parameters mean, or which samples are left
 // in the epoch.
 var free = regexp.MustCompile(`^(data\.(train|test|valid|follow|max_bad)\b|train\.(epochs|threads|precision|mode|backup|batch|global_batch|clip_norm|eval_every|eval_steps|schedule|early_stop|checkpoint|hot|l2)\b|tables\[\d+\]\.(strategy|tier\.(dir|memory)):|` +
-	`(train\.optimizer|tables\[\d+\])\.(dense|deep|wide)\.(learning_rate|beta|beta1|beta2|epsilon|l1|l2):)`)
+	`(train\.optimizer|tables\[\d+\])\.(dense|deep|wide)\.(learning_rate|beta|beta1|beta2|epsilon|weight_decay|l1|l2):)`)
 
 // configured reports whether the configuration of a checkpoint can be read.
 func configured(c *checkpoint.Checkpoint) error {
 	_, err := readAll(c, sectionConfig)
 	return err
+}
+
+// dated returns why no training can continue from a checkpoint of a version whose rules
+// that sum saw the mean gradient: their state is in other units.
+func dated(from *checkpoint.Checkpoint) error {
+	if from == nil {
+		return nil
+	}
+	b, err := readAll(from, sectionConfig)
+	if err != nil {
+		return err
+	}
+	was, err := config.ParseSaved(filepath.Join(from.Dir(), sectionConfig), b)
+	if err != nil || was.Train.Scaling != "" {
+		return err
+	}
+	o := was.Train.Optimizer
+	rules := []optim.Rule{o.Dense, o.Deep, o.Wide}
+	for _, t := range was.Tables {
+		for _, r := range []*optim.Rule{t.Deep, t.Wide} {
+			if r != nil {
+				rules = append(rules, *r)
+			}
+		}
+	}
+	for _, r := range rules {
+		if r.Kind != "" && r.Sums() {
+			return fmt.Errorf("wdl: resume: %s is of an earlier version, which kept the state of %s in other units: evaluate it, or train anew", from.Dir(), r.Kind)
+		}
+	}
+	return nil
 }
 
 func unchanged(changed []string) error {
@@ -346,7 +381,7 @@ func check(ctx context.Context, o Options, ranks int, eval *EvalOptions) error {
 		err = o.fits(c, ranks)
 	}
 	if err == nil && from != nil && eval == nil {
-		err = o.resumable(from, c, ranks)
+		err = errors.Join(dated(from), o.resumable(from, c, ranks))
 	}
 	if err == nil && o.Here {
 		err = step.Able(c)

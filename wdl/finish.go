@@ -29,6 +29,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 		WorldSize: j.comm.Size(), Steps: j.cursor.Step, Samples: j.cursor.Samples,
 		TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.healed, Uncounted: j.uncounted,
 	}
+	res.Rates, _ = j.rates()
 	if s := j.cursor.Stream; s != nil && j.following != nil {
 		res.Spans, res.Ended = s.Spans, s.Ended
 	}

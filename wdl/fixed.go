@@ -61,6 +61,7 @@ func (j *job) fixedEpoch(ctx context.Context) (stopped bool, err error) {
 		r, err := data.NewReader(j.train, j.encoder, data.ReaderConfig{
 			Seed: j.config.Train.Seed, Epoch: j.cursor.Epoch, Start: j.cursor.Consumed, GlobalBatch: j.config.Train.GlobalBatch,
 			Rank: s, Size: x.slots, Shuffle: *j.config.Train.Shuffle, Select: data.Train,
+			Growth: j.config.Train.Growth(), Trained: j.cursor.Samples - j.cursor.Consumed,
 		})
 		if err != nil {
 			return false, err

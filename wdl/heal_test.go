@@ -251,7 +251,7 @@ func TestLateMicrobatchesAreCountedThroughALoss(t *testing.T) {
 func TestTheBestEpochOutlivesALoss(t *testing.T) {
 	t.Parallel()
 	const size, victim = 2, 0
-	opt := Options{Config: clicksConfig(t, clicks(t, 300), "", ", optimizer: {deep: {learning_rate: 0.5}}, early_stop: {patience: 4, metric: logloss}")}
+	opt := Options{Config: clicksConfig(t, clicks(t, 300), "", ", optimizer: {deep: {kind: adam, learning_rate: 0.5}}, early_stop: {patience: 4, metric: logloss}")}
 	var ends []int64 // exchanges of rank 0 until the end of each epoch
 	want, _, _ := deaths{}.watched(t, size, opt, func(j *Job, made func() int64) {
 		j.opt.Say = func(line string) {

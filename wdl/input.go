@@ -385,6 +385,7 @@ func (j *job) reader(start, epochs int64) (*data.Reader, error) {
 	return data.NewReader(j.train, j.encoder, data.ReaderConfig{
 		Seed: j.config.Train.Seed, Epoch: j.cursor.Epoch, Epochs: epochs, Start: start, GlobalBatch: j.config.Train.Global(j.comm.Size()),
 		Rank: j.comm.Rank(), Size: j.comm.Size(), Shuffle: *j.config.Train.Shuffle, Select: data.Train,
+		Growth: j.config.Train.Growth(), Trained: j.cursor.Samples - j.cursor.Consumed,
 	})
 }
 

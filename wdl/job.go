@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -61,7 +62,8 @@ type Result struct {
 	SamplesPerSecond float64          `json:"samples_per_second"`
 	InputWaitShare   float64          `json:"input_wait_share"` // of the time in steps, mean of the ranks
 	Input            InputReport      `json:"input"`
-	StepSeconds      float64          `json:"step_seconds"`  // mean of this job's steps
+	StepSeconds      float64          `json:"step_seconds"` // mean of this job's steps
+	Rates            RatesReport      `json:"learning_rates"`
 	TrainLogLoss     float64          `json:"train_logloss"` // over the last epoch, while it was trained
 	TestAUC          *float64         `json:"test_auc"`      // null without test data, and where it is of one class alone
 	TestLogLoss      *float64         `json:"test_logloss"`
@@ -427,7 +429,7 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 // of another group if they are not nil.
 func (j *job) newTrainer(left *step.Left) (*step.Trainer, error) {
 	j.rec.Enter(trace.Build)
-	begin := step.Tables{Left: left}
+	begin := step.Tables{Left: left, Start: j.baseLogit()}
 	if p := j.planned; p != nil {
 		begin.Owner, begin.Strategies = p.Owner, p.Strategies()
 	}
@@ -436,6 +438,16 @@ func (j *job) newTrainer(left *step.Left) (*step.Trainer, error) {
 		j.startAtMeans(t)
 	}
 	return t, err
+}
+
+// baseLogit is the logit of the label's mean, where the output of a new model
+// begins; 0 for a stream, whose labels are not known yet, and for a number.
+func (j *job) baseLogit() float64 {
+	if j.train == nil || j.config.Label.IsNumber() {
+		return 0
+	}
+	rows, ones := float64(j.train.Rows(data.All)), float64(j.train.Positives())
+	return math.Log((ones + 0.5) / (rows - ones + 0.5)) // finite if there is one class only
 }
 
 // start sets the cursor of a new training.
@@ -487,6 +499,9 @@ func (j *job) encode(fit *encode.Fit, from *checkpoint.Checkpoint) (err error) {
 
 // advise warns of settings that are possible and hardly meant.
 func (j *job) advise() {
+	if _, line := j.rates(); !j.done() {
+		j.opt.Say(line)
+	}
 	for i, t := range j.config.Tables {
 		if n := t.Evict.MaxRows; n > 0 && n < layout.Shards {
 			j.opt.Warn(fmt.Sprintf("tables[%d].evict.max_rows: %d counts as %d for table %s, one row in each of its shards: give at least as many", i, n, layout.Shards, t.Name))

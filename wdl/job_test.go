@@ -267,7 +267,7 @@ func TestOneClassIsJudgedByLogLoss(t *testing.T) {
 	none := c.Clone()
 	none.Data.Valid, none.Data.ValidFraction = nil, 1e-9
 	var lines []string
-	if res := runJob(t, 1, Options{Config: none, Say: func(line string) { lines = append(lines, line) }}); res.BestEpoch != 0 || res.EarlyStopped != 0 || !strings.Contains(lines[0], "no validation: data.valid_fraction, 1e-09, holds out none of 31 rows") {
+	if res := runJob(t, 1, Options{Config: none, Say: func(line string) { lines = append(lines, line) }}); res.BestEpoch != 0 || res.EarlyStopped != 0 || !strings.Contains(lines[1], "no validation: data.valid_fraction, 1e-09, holds out none of 31 rows") {
 		t.Errorf("without a row of validation data the best epoch is %d: %s", res.BestEpoch, lines)
 	}
 	var said []string

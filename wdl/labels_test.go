@@ -59,9 +59,9 @@ train: {global_batch: 64, epochs: 4, slots: 4, optimizer: {dense: {kind: adam, l
 func TestNegativeRateStaysCalibrated(t *testing.T) {
 	t.Parallel()
 	c := labelsConfig(t, "label: {field: click}")
-	c.Data.NegativeRate = 0.1
+	c.Data.NegativeRate, c.Train.Epochs = 0.1, 2 // more passes over so few positives only add noise
 	r := runJob(t, 2, Options{Config: c})
-	if r.Samples > 4*4*12000/10 {
+	if r.Samples > 2*4*12000/10 {
 		t.Errorf("%d samples were trained", r.Samples)
 	}
 	if m := r.Test; math.Abs(*m.Calibration-1) > 0.15 || *m.NormalisedEntropy > 0.95 {

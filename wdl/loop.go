@@ -109,7 +109,7 @@ func (j *job) total() int64 {
 	if left == 0 {
 		return c.Step
 	}
-	return c.Step + data.Steps(c.Rows-c.Consumed, batch) + (left-1)*data.Steps(c.Rows, batch)
+	return c.Step + j.config.Train.Growth().Steps(c.Samples-c.Consumed, c.Consumed, c.Rows, left, batch)
 }
 
 // step trains on one batch, which next will follow, and does what is due at its

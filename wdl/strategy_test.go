@@ -174,7 +174,7 @@ features:
   - {field: day, encode: hash, deep: false}
 tables: [{name: day, strategy: replicated}]
 model: {embedding_dim: 4, hidden: [8]}
-train: {global_batch: 500, epochs: 5}
+train: {global_batch: 500, epochs: 5, scaling: none} # every step is as planned
 `, path))
 	if err != nil {
 		t.Fatal(err)

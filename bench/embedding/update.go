@@ -76,11 +76,11 @@ func Update(n, dim int, rule string, told func()) (Result, error) {
 func arithmetic(dim int, rule string, n int, grads []float32) func() {
 	const few = 64
 	r := optim.Rule{Kind: rule}
-	u, size := r.At(1, 1), dim+r.StateLen(dim)
+	u, size := r.At(optim.Step{N: 1, Rate: 1}), dim+r.StateLen(dim)
 	records, rows, marks := make([]float32, few*size), make([]optim.Record, few), make([]uint32, few)
 	for i := range rows {
 		rows[i] = optim.Record{At: &records[i*size], Mark: &marks[i]}
-		r.InitState(records[i*size+dim : (i+1)*size])
+		r.InitState(records[i*size:i*size+dim], records[i*size+dim:(i+1)*size])
 	}
 	return func() {
 		for at := 0; at < n; at += few {
@@ -132,7 +132,7 @@ func newPlain(n, dim int, rule string) (*plain, error) {
 	for i := range n {
 		rec := p.records[i*p.size : (i+1)*p.size]
 		t.Initial(spread(uint64(i)), rec[:dim])
-		r.InitState(rec[dim:])
+		r.InitState(rec[:dim], rec[dim:])
 	}
 	return p, nil
 }

@@ -137,9 +137,8 @@ func (w *Workload) config(o Options) (*config.Config, []encode.SparseColumn) {
 	c.Data.Train, c.Data.Header, c.Label.Field = []string{"generated"}, true, "label"
 	c.Model.Kind, c.Model.EmbeddingDim, c.Model.Hidden = o.Model, w.Dim, []int{256, 256, 256}
 	c.Model.Init, c.Model.Weights = config.Init{Kind: "normal", Scale: 0.01}, "pytorch"
-	// The accumulator cannot be 0; this one is below every squared gradient.
 	adagrad := func(rate float64) optim.Rule {
-		return optim.Rule{Kind: "adagrad", LearningRate: rate, Accumulator: 1e-20}
+		return optim.Rule{Kind: "adagrad", LearningRate: rate, Accumulator: ptr(0.0)}
 	}
 	c.Train.Optimizer = config.Optimizer{Dense: adagrad(0.01), Deep: adagrad(w.Rate)}
 	c.Train.Threads, c.Train.Seed = o.Threads, 1

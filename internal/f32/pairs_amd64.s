@@ -486,6 +486,7 @@ TEXT ·eightsAdamAVX512(SB), NOSPLIT, $8-100
 	VBROADCASTSS 32(R9), Z12
 	VBROADCASTSS 36(R9), Z13
 	VBROADCASTSS 40(R9), Z14
+	VBROADCASTSS 60(R9), Z15
 	ADDQ         SI, DI
 	MOVL         mark+96(FP), R12
 	MOVQ         first+64(FP), R13
@@ -549,22 +550,22 @@ near:
 	VMOVUPS       (R8), Y2
 	VINSERTF32X8  $0x01, (R9), Z2, Z2
 	VMULPS        Z0, Z2, Z2
-	VMULPS        Z1, Z5, Z15
-	VADDPS        Z15, Z2, Z2
+	VMULPS        Z1, Z5, Z16
+	VADDPS        Z16, Z2, Z2
 	VMULPS        Z6, Z2, Z2
 	VMOVUPS       (R10)(SI*1), Y3
 	VINSERTF32X8  $0x01, (R11)(SI*1), Z3, Z3
 	VMOVUPS       (R10)(DI*1), Y4
 	VINSERTF32X8  $0x01, (R11)(DI*1), Z4, Z4
 	VMULPS        Z9, Z3, Z3
-	VMULPS        Z2, Z10, Z15
-	VADDPS        Z15, Z3, Z3
+	VMULPS        Z2, Z10, Z16
+	VADDPS        Z16, Z3, Z3
 	VMOVUPS       Y3, (R10)(SI*1)
 	VEXTRACTF32X8 $0x01, Z3, (R11)(SI*1)
 	VMULPS        Z11, Z4, Z4
-	VMULPS        Z2, Z12, Z15
-	VMULPS        Z2, Z15, Z15
-	VADDPS        Z15, Z4, Z4
+	VMULPS        Z2, Z12, Z16
+	VMULPS        Z2, Z16, Z16
+	VADDPS        Z16, Z4, Z4
 	VMOVUPS       Y4, (R10)(DI*1)
 	VEXTRACTF32X8 $0x01, Z4, (R11)(DI*1)
 	VMULPS        Z14, Z4, Z4
@@ -573,6 +574,7 @@ near:
 	VMULPS        Z7, Z3, Z3
 	VMULPS        Z13, Z3, Z3
 	VDIVPS        Z4, Z3, Z3
+	VMULPS        Z15, Z1, Z1
 	VSUBPS        Z3, Z1, Z1
 	VMOVUPS       Y1, (R10)(BX*1)
 	VEXTRACTF32X8 $0x01, Z1, (R11)(BX*1)
@@ -617,6 +619,7 @@ TEXT ·pairsAdamAVX512(SB), NOSPLIT, $8-100
 	VBROADCASTSS 32(R9), Z12
 	VBROADCASTSS 36(R9), Z13
 	VBROADCASTSS 40(R9), Z14
+	VBROADCASTSS 60(R9), Z15
 	MOVQ         DI, R10
 	SHRQ         $0x02, R10
 	MOVQ         $-1, R9
@@ -687,23 +690,23 @@ near:
 	VMOVUPS.Z       (R8), K1, Y2
 	VBROADCASTF32X8 (R9), K2, Z2
 	VMULPS          Z0, Z2, Z2
-	VMULPS          Z1, Z5, Z15
-	VADDPS          Z15, Z2, Z2
+	VMULPS          Z1, Z5, Z16
+	VADDPS          Z16, Z2, Z2
 	VMULPS          Z6, Z2, Z2
 	VMOVUPS.Z       (R10)(SI*1), K1, Y3
 	VBROADCASTF32X8 (R11)(SI*1), K2, Z3
 	VMOVUPS.Z       (R10)(DI*1), K1, Y4
 	VBROADCASTF32X8 (R11)(DI*1), K2, Z4
 	VMULPS          Z9, Z3, Z3
-	VMULPS          Z2, Z10, Z15
-	VADDPS          Z15, Z3, Z3
+	VMULPS          Z2, Z10, Z16
+	VADDPS          Z16, Z3, Z3
 	VMOVUPS         Y3, K1, (R10)(SI*1)
-	VEXTRACTF32X8   $0x01, Z3, Y15
-	VMOVUPS         Y15, K1, (R11)(SI*1)
+	VEXTRACTF32X8   $0x01, Z3, Y16
+	VMOVUPS         Y16, K1, (R11)(SI*1)
 	VMULPS          Z11, Z4, Z4
-	VMULPS          Z2, Z12, Z15
-	VMULPS          Z2, Z15, Z15
-	VADDPS          Z15, Z4, Z4
+	VMULPS          Z2, Z12, Z16
+	VMULPS          Z2, Z16, Z16
+	VADDPS          Z16, Z4, Z4
 	VMOVUPS         Y4, K1, (R10)(DI*1)
 	VEXTRACTF32X8   $0x01, Z4, Y2
 	VMOVUPS         Y2, K1, (R11)(DI*1)
@@ -713,6 +716,7 @@ near:
 	VMULPS          Z7, Z3, Z3
 	VMULPS          Z13, Z3, Z3
 	VDIVPS          Z4, Z3, Z3
+	VMULPS          Z15, Z1, Z1
 	VSUBPS          Z3, Z1, Z1
 	VMOVUPS         Y1, K1, (R10)(BX*1)
 	VEXTRACTF32X8   $0x01, Z1, Y1

@@ -29,6 +29,7 @@ type Update struct {
 	Epsilon          float32 // adagrad, adam: added to the root
 	Beta1, Beta2     float32 // adam: decay of the moments
 	Unbias1, Unbias2 float32 // adam: 1/(1 − βᵗ)
+	Keep             float32 // adam: factor of w before the step, 1 without decoupled weight decay
 	Beta, L1, L2     float32 // ftrl
 }
 
@@ -98,6 +99,7 @@ type constants struct {
 	beta1, rest1, beta2, rest2     float32 // rest is 1 − beta
 	unbias1, unbias2, beta, l1, l2 float32
 	inverse                        float32 // 1/rate
+	keep                           float32
 }
 
 func (u *Update) constants(m Gradient) constants {
@@ -105,7 +107,7 @@ func (u *Update) constants(m Gradient) constants {
 		scale: m.Scale, decay: m.Decay, clip: m.Clip, rate: u.Rate, epsilon: u.Epsilon,
 		beta1: u.Beta1, rest1: 1 - u.Beta1, beta2: u.Beta2, rest2: 1 - u.Beta2,
 		unbias1: u.Unbias1, unbias2: u.Unbias2, beta: u.Beta, l1: u.L1, l2: u.L2,
-		inverse: 1 / u.Rate,
+		inverse: 1 / u.Rate, keep: u.Keep,
 	}
 }
 
@@ -166,7 +168,7 @@ func (k *constants) adam(w, g, m, v []float32) {
 		x := k.gradient(g[i], w[i])
 		m[i] = float32(k.beta1*m[i]) + float32(k.rest1*x)
 		v[i] = float32(k.beta2*v[i]) + float32(float32(k.rest2*x)*x)
-		w[i] -= float32(float32(k.rate*m[i])*k.unbias1) / (sqrt(float32(v[i]*k.unbias2)) + k.epsilon)
+		w[i] = float32(k.keep*w[i]) - float32(float32(k.rate*m[i])*k.unbias1)/(sqrt(float32(v[i]*k.unbias2))+k.epsilon)
 	}
 }
 

@@ -16,7 +16,7 @@ var rules = []struct {
 }{{"sgd", SGD}, {"adagrad", Adagrad}, {"rowwise", RowwiseAdagrad}, {"adam", Adam}, {"ftrl", FTRL}}
 
 func testUpdate(r Rule) Update {
-	return Update{Rule: r, Rate: 0.05, Epsilon: 1e-8, Beta1: 0.9, Beta2: 0.999, Unbias1: 3, Unbias2: 500, Beta: 1, L1: 0.1, L2: 0.01}
+	return Update{Rule: r, Rate: 0.05, Epsilon: 1e-8, Beta1: 0.9, Beta2: 0.999, Unbias1: 3, Unbias2: 500, Keep: 0.99, Beta: 1, L1: 0.1, L2: 0.01}
 }
 
 // records is a table of n records of which a part holds dim values, and one

@@ -10,13 +10,15 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
-// Step says how gradients g become a step. The update rule of a part sees
-// Clip·(Scale·g + L2·w).
+// Step says how gradients g become a step. The update rule of a part is given the
+// mean gradient Clip·(Scale·g + L2·w).
 type Step struct {
-	N     int64   // number of the step, from 1: Adam's bias correction
-	Scale float32 // factor of the gradients, such as one over the samples
-	Rate  float64 // factor of the learning rates, from a schedule; 1 for none
-	Clip  float32 // factor of the whole gradient, from clipping its norm; 0 means 1
+	N       int64   // number of the step, from 1: Adam's bias correction
+	Scale   float32 // factor of the gradients, such as one over the samples
+	Rate    float64 // factor of the learning rates, from a schedule; 1 for none
+	Clip    float32 // factor of the whole gradient, from clipping its norm; 0 means 1
+	Samples float64 // samples of which Scale makes the mean, see optim.Step
+	Scaled  bool    // learning rates grow with the samples, see optim.Step
 }
 
 // Validate returns what is wrong with the step, nil if nothing is.
@@ -126,7 +128,7 @@ func (t *Table) ready(at Step) Step {
 		at.Clip = 1
 	}
 	for i := range t.parts {
-		t.updates[i] = t.parts[i].Rule.At(at.N, at.Rate)
+		t.updates[i] = t.parts[i].Rule.At(optim.Step{N: at.N, Rate: at.Rate, Samples: at.Samples, Scaled: at.Scaled})
 	}
 	return at
 }
@@ -263,7 +265,7 @@ func runs(parts []part) (all []run) {
 		if n := len(all); n > 0 {
 			q := &parts[all[n-1].first]
 			each := p.Rule.Kind == "sgd" || p.Rule.Kind == "adagrad"
-			if each && p.Rule == q.Rule && p.L2 == q.L2 && p.DenseL2 == q.DenseL2 {
+			if each && p.Rule.Equal(q.Rule) && p.L2 == q.L2 && p.DenseL2 == q.DenseL2 {
 				all[n-1].dim += p.Dim
 				continue
 			}

@@ -193,5 +193,15 @@ func (t *Table) fill(r Row, key uint64) {
 		t.Initial(key, t.record[:t.width])
 		nearest(rec, t.record[:t.width])
 	}
+	t.begins(rec)
+}
+
+// begins writes the state of a record that holds the initial values.
+func (t *Table) begins(rec []float32) {
 	copy(rec[t.packed:], t.fresh)
+	for i := range t.parts {
+		if p := &t.parts[i]; p.stateOfValues {
+			p.Rule.InitState(t.values(rec)[p.lo:p.hi], rec[p.stateLo:p.stateHi])
+		}
+	}
 }

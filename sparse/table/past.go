@@ -26,7 +26,7 @@ type span struct {
 }
 
 const (
-	spanBytes = 8 + 8 + 8 + 4 + 4
+	spanBytes = 8 + 8 + 8 + 4 + 4 + 8 + 4
 	maxSpans  = 1 << 28
 )
 
@@ -57,7 +57,7 @@ func (p *Past) each(before int64, f func(at Step)) {
 }
 
 // Save writes the steps, little-endian: for each span of them the first step (8), how many
-// there are (8), Rate (8), Scale (4) and Clip (4).
+// there are (8), Rate (8), Scale (4), Clip (4), Samples (8), and 1 if Scaled, else 0 (4).
 func (p *Past) Save(w io.Writer) error {
 	le := binary.LittleEndian
 	b := make([]byte, 0, len(p.spans)*spanBytes)
@@ -67,6 +67,12 @@ func (p *Past) Save(w io.Writer) error {
 		b = le.AppendUint64(b, math.Float64bits(s.at.Rate))
 		b = le.AppendUint32(b, math.Float32bits(s.at.Scale))
 		b = le.AppendUint32(b, math.Float32bits(s.at.Clip))
+		b = le.AppendUint64(b, math.Float64bits(s.at.Samples))
+		scaled := uint32(0)
+		if s.at.Scaled {
+			scaled = 1
+		}
+		b = le.AppendUint32(b, scaled)
 	}
 	if _, err := w.Write(b); err != nil {
 		return fmt.Errorf("table: past steps: %w", err)
@@ -84,8 +90,9 @@ func (p *Past) Load(r io.Reader) error {
 	le := binary.LittleEndian
 	for ; err == nil && len(b) > 0; b = b[spanBytes:] {
 		s := span{first: int64(le.Uint64(b)), n: int64(le.Uint64(b[8:]))}
-		s.at = Step{N: s.first, Rate: math.Float64frombits(le.Uint64(b[16:])), Scale: math.Float32frombits(le.Uint32(b[24:])), Clip: math.Float32frombits(le.Uint32(b[28:]))}
-		if s.first <= read.last || s.n < 1 || s.n > math.MaxInt64-s.first || s.at.Validate() != nil {
+		s.at = Step{N: s.first, Rate: math.Float64frombits(le.Uint64(b[16:])), Scale: math.Float32frombits(le.Uint32(b[24:])), Clip: math.Float32frombits(le.Uint32(b[28:])),
+			Samples: math.Float64frombits(le.Uint64(b[32:])), Scaled: le.Uint32(b[40:]) == 1}
+		if le.Uint32(b[40:]) > 1 || s.first <= read.last || s.n < 1 || s.n > math.MaxInt64-s.first || s.at.Validate() != nil {
 			err = fmt.Errorf("%d steps from step %d on, after step %d: the file is damaged", s.n, s.first, read.last)
 			break
 		}
@@ -140,7 +147,7 @@ func (t *Table) begin(keys []uint64, rows []Row, dst []float32, stride int) {
 		if r == 0 {
 			rec := t.begun[n*words : (n+1)*words]
 			t.Initial(keys[i], rec)
-			copy(rec[t.packed:], t.fresh)
+			t.begins(rec)
 			records[n].At = &rec[0]
 			n++
 		}

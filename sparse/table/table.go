@@ -94,6 +94,7 @@ type part struct {
 	lo, hi           int // values
 	stateLo, stateHi int // words of the record
 	initial          initial
+	stateOfValues    bool // a new row's state depends on its values
 }
 
 // Counters says what a table has done since Open.
@@ -137,7 +138,8 @@ func Open(cfg Config, seed uint64, shards int) (*Table, error) {
 	for i := range t.parts {
 		p := &t.parts[i]
 		state := make([]float32, p.Rule.StateLen(p.Dim))
-		p.Rule.InitState(state)
+		p.Rule.InitState(nil, state)
+		p.stateOfValues = p.Rule.Kind == "ftrl" && p.Init.Kind != "zero"
 		p.stateLo = t.packed + len(t.fresh)
 		p.stateHi = p.stateLo + len(state)
 		t.fresh = append(t.fresh, state...)

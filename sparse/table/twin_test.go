@@ -44,7 +44,12 @@ func (w *twin) row(key uint64) []float32 {
 	rec := make([]float32, w.RecordLen())
 	w.Initial(key, rec[:w.width])
 	w.round(rec, func(words, values []float32) { nearest(words, values) })
-	copy(rec[w.width:], w.fresh)
+	state := w.width
+	for _, p := range w.parts {
+		n := p.Rule.StateLen(p.Dim)
+		p.Rule.InitState(rec[p.lo:p.hi], rec[state:state+n])
+		state += n
+	}
 	for _, at := range w.past {
 		if w.dense {
 			w.stepRow(at, key, &twinRow{record: rec}, nil)
@@ -121,7 +126,7 @@ func (w *twin) stepRow(at Step, key uint64, r *twinRow, grad []float32) {
 					g[d] *= at.Clip
 				}
 			}
-			u := w.parts[i].Rule.At(at.N, at.Rate)
+			u := w.parts[i].Rule.At(optim.Step{N: at.N, Rate: at.Rate, Samples: at.Samples, Scaled: at.Scaled})
 			u.Apply(r.record[p.lo:p.hi], g, r.record[state:state+n])
 		}
 		state += n

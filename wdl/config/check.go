@@ -288,7 +288,8 @@ func (k checker) rule(path string, r optim.Rule, standard string) {
 	}{
 		{"beta1", r.Beta1 != 0, has.Beta1 != 0}, {"beta2", r.Beta2 != 0, has.Beta2 != 0},
 		{"beta", r.Beta != 0, has.Beta != 0}, {"epsilon", r.Epsilon != 0, has.Epsilon != 0},
-		{"accumulator", r.Accumulator != 0, has.Accumulator != 0},
+		{"accumulator", r.Accumulator != nil, has.Accumulator != nil},
+		{"weight_decay", r.WeightDecay != nil, has.WeightDecay != nil},
 		{"l1", r.L1 != 0, kind == "ftrl"}, {"l2", r.L2 != 0, kind == "ftrl"},
 	} {
 		if x.given && !x.used {

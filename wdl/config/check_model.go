@@ -250,7 +250,7 @@ func (k checker) train() {
 		k.later("train.mode", "train.eval_steps", "ranks in mode "+mode+" only meet at the end of an epoch; use train.eval_every")
 	}
 	k.rule("train.optimizer.dense", t.Optimizer.Dense, "adam")
-	k.rule("train.optimizer.deep", t.Optimizer.Deep, "adam")
+	k.rule("train.optimizer.deep", t.Optimizer.Deep, "adagrad")
 	k.rule("train.optimizer.wide", t.Optimizer.Wide, "ftrl")
 	if len(k.c.Data.Valid) > 0 || k.c.Data.ValidFraction > 0 || k.doubt("data.valid") || k.doubt("data.valid_fraction") {
 		return

@@ -43,6 +43,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/optim"
@@ -167,6 +168,7 @@ type Train struct {
 	Mode        string     `yaml:"mode"`      // of slow ranks: wait, drop or speculate
 	Backup      int        `yaml:"backup"`    // with drop; 0: as many as pays
 	Optimizer   Optimizer  `yaml:"optimizer"`
+	Scaling     string     `yaml:"scaling"` // of large batches: sqrt or none
 	L2          L2         `yaml:"l2"`
 	ClassWeight Classes    `yaml:"class_weight"`
 	ClipNorm    float64    `yaml:"clip_norm"` // 0: none
@@ -276,7 +278,20 @@ func (c *Config) Validate() error {
 	return d.err()
 }
 
-// Global returns the samples of one step of all ranks together.
+// batchShare is how small a part of the samples trained on before a step is, with
+// scaling: an epoch of few whole batches then has the steps that a model needs.
+const batchShare = 32
+
+// Growth says how the global batch begins. Modes that do not wait cut the data into
+// microbatches of one size.
+func (t Train) Growth() data.Growth {
+	if t.Scaling == "none" || t.Mode != "wait" {
+		return data.Growth{}
+	}
+	return data.Growth{Least: optim.ReferenceBatch, Share: batchShare}
+}
+
+// Global returns the samples of one whole step of all ranks together.
 func (t Train) Global(worldSize int) int {
 	if t.GlobalBatch > 0 {
 		return t.GlobalBatch

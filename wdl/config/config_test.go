@@ -35,7 +35,7 @@ func TestFrappeRecipe(t *testing.T) {
 		},
 		Train: Train{
 			Epochs: 100, GlobalBatch: 4096, Seed: 2019, Shuffle: yes, Threads: 1, Precision: "fp32", Mode: "wait",
-			Optimizer: Optimizer{Dense: adam, Deep: adam, Wide: adam},
+			Optimizer: Optimizer{Dense: adam, Deep: adam, Wide: adam}, Scaling: "none",
 			L2:        L2{Deep: 0.1, Wide: 0.1, Mode: "dense"},
 			ClipNorm:  10,
 			Schedule:  Schedule{Kind: "plateau", Factor: 0.1, Patience: 1, Min: 0.001},
@@ -219,5 +219,23 @@ func TestNumbers(t *testing.T) {
 	c, err := Parse("x", []byte(strings.Replace(small, "global_batch: 64", "seed: 18446744073709551615", 1)))
 	if err != nil || c.Train.Seed != 1<<64-1 {
 		t.Errorf("the largest seed: %v", err)
+	}
+}
+
+// PyTorch's and DLRM's Adagrad starts at 0, which is not the default.
+func TestAnAccumulatorOfZeroIsGiven(t *testing.T) {
+	c := Default()
+	if err := SetAll(c, []string{"train.optimizer.deep={kind: adagrad, accumulator: 0}"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if a := c.Train.Optimizer.Deep.Accumulator; a == nil || *a != 0 {
+			t.Fatalf("the accumulator is %v, want 0", a)
+		}
+		again, err := Parse("effective.yaml", c.YAML())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c = again
 	}
 }

@@ -55,11 +55,12 @@ func defaults(c *Config) (d Config) {
 	}
 	t.Optimizer.Dense.Kind = "adam" // needs the least tuning
 	if deep {
-		t.Optimizer.Deep.Kind = "adam"
+		t.Optimizer.Deep.Kind = "adagrad" // each number has its own rate, whatever the batch
 	}
 	if wide {
 		t.Optimizer.Wide.Kind = "ftrl" // the paper's; each weight has its own rate
 	}
+	t.Scaling = "sqrt" // the batch then hardly matters: docs/design/0008-batches.md
 	t.L2.Mode = "lazy" // costs nothing for rows the batch does not touch
 	t.Schedule.Kind = "constant"
 	switch c.Train.Schedule.Kind {

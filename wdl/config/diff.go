@@ -9,7 +9,7 @@ import (
 // Diff lists the settings of two filled Configs that differ, each with both
 // values as the file would have them:
 //
-//	train.optimizer.deep.kind: adam → sgd
+//	train.optimizer.deep.kind: adagrad → sgd
 //
 // Features, crosses and tables are matched by name; their indexes are those of
 // now, of was for what now has not. It is empty where both train alike.

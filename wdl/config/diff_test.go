@@ -88,7 +88,7 @@ func TestDiff(t *testing.T) {
 		change func(c *Config)
 		want   []string
 	}{
-		{func(c *Config) { c.Train.Optimizer.Deep.Kind = "sgd" }, []string{"train.optimizer.deep.kind: adam → sgd"}},
+		{func(c *Config) { c.Train.Optimizer.Deep.Kind = "sgd" }, []string{"train.optimizer.deep.kind: adagrad → sgd"}},
 		{func(c *Config) { c.Model.Hidden = []int{64} }, []string{"model.hidden: [128, 64] → [64]"}},
 		{func(c *Config) { c.Label.Threshold = nil }, []string{"label.threshold: 0.5 → none"}},
 		{func(c *Config) { c.Data.Valid = nil }, []string{`data.valid: [v.csv] → none`}},

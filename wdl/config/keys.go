@@ -242,6 +242,7 @@ func trainSections() []section {
 			{name: "mode", def: "wait", about: "of slow ranks: wait for them, drop what is late (it comes back first), or speculate: redo it elsewhere; -mode sets it", choices: []string{"wait", "drop", "speculate"}},
 			{name: "backup", def: "0", about: "drop: microbatches of a step that may be late, 0: as many as pays; -backup sets it", rng: "[0, 4096]"},
 			{name: "optimizer", about: "update rules"},
+			{name: "scaling", def: "sqrt", about: "of batches over 256 samples; sqrt: sgd, adam and adamw take √(batch/256) times their learning_rate, and the batch grows from 256 to its size, never more than 1/32 of the samples trained on; none: rates as written, every batch whole", choices: []string{"sqrt", "none"}},
 			{name: "l2", about: "penalty λ/2 ‖w‖² on weights: gradients grow by λ w"},
 			{name: "class_weight", about: "factors by which the weights of samples are multiplied in training"},
 			{name: "clip_norm", def: "0, none", about: "largest norm of the gradient of all parameters together", rng: "[0, inf)", shown: true},
@@ -253,9 +254,9 @@ func trainSections() []section {
 			{name: "hot", about: "which rows every rank keeps"},
 		}},
 		{"train.optimizer", reflect.TypeFor[Optimizer](), "Update rules. Each takes the keys of a rule, below.", []key{
-			{name: "dense", def: "kind adam", about: "of the MLP and the biases"},
-			{name: "deep", def: "kind adam", about: "of embeddings"},
-			{name: "wide", def: "kind ftrl", about: "of wide weights"},
+			{name: "dense", def: "kind adam", about: "of the MLP and its biases"},
+			{name: "deep", def: "kind adagrad", about: "of embeddings"},
+			{name: "wide", def: "kind ftrl", about: "of wide weights and their bias"},
 		}},
 		{"a rule: train.optimizer.dense, .deep, .wide, tables[].deep, .wide", reflect.TypeFor[optim.Rule](), "An update rule and its constants.", ruleKeys()},
 		{"train.l2", reflect.TypeFor[L2](), "L2 strengths λ; biases and BatchNorm have none.", []key{
@@ -300,15 +301,23 @@ func trainSections() []section {
 func ruleKeys() []key {
 	return []key{
 		{name: "kind", def: "see train.optimizer; required in tables", about: "the rule", choices: optim.Kinds()},
-		{name: "learning_rate", def: byKind(func(r optim.Rule) float64 { return r.LearningRate }), about: "step size; FTRL's alpha", rng: "(0, inf)"},
+		{name: "learning_rate", def: byKind(func(r optim.Rule) float64 { return r.LearningRate }), about: "step size, see train.scaling; FTRL's alpha", rng: "(0, inf)"},
 		{name: "beta1", def: byKind(func(r optim.Rule) float64 { return r.Beta1 }), about: "decay of the first moment", rng: "(0, 1)"},
 		{name: "beta2", def: byKind(func(r optim.Rule) float64 { return r.Beta2 }), about: "decay of the second moment", rng: "(0, 1)"},
 		{name: "beta", def: byKind(func(r optim.Rule) float64 { return r.Beta }), about: "added to the root of the sum of squares", rng: "(0, inf)"},
 		{name: "epsilon", def: byKind(func(r optim.Rule) float64 { return r.Epsilon }), about: "added to the root", rng: "(0, inf)"},
-		{name: "accumulator", def: byKind(func(r optim.Rule) float64 { return r.Accumulator }), about: "initial sum of squares", rng: "(0, inf)"},
+		{name: "accumulator", def: byKind(func(r optim.Rule) float64 { return value(r.Accumulator) }), about: "initial sum of squares, of gradients of one sample; PyTorch's and DLRM's is 0", rng: "[0, inf)"},
+		{name: "weight_decay", def: byKind(func(r optim.Rule) float64 { return value(r.WeightDecay) }), about: "a step multiplies weights by 1 − rate × weight_decay first: rows of the batch only, every row with train.l2.mode dense; never biases", rng: "[0, inf)"},
 		{name: "l1", def: "0", about: "ftrl: L1 strength, gives zeros", rng: "[0, inf)"},
 		{name: "l2", def: "0", about: "ftrl: L2 strength", rng: "[0, inf)"},
 	}
+}
+
+func value(x *float64) float64 {
+	if x == nil {
+		return 0
+	}
+	return *x
 }
 
 // byKind writes a constant's default for each rule that has it.

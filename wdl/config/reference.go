@@ -56,7 +56,7 @@ list, whose entries are counted from 0. A whole one, where only data, label and 
   train:
     epochs: 2
     global_batch: 4096
-    optimizer: {deep: {kind: rowwise_adagrad, learning_rate: 0.02}}`
+    optimizer: {deep: {kind: rowwise_adagrad}}`
 
 // Key is what Reference says of one key, for programs.
 type Key struct {

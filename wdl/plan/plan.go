@@ -22,7 +22,7 @@ type Plan struct {
 	WorldSize   int               `json:"world_size"`
 	Samples     int64             `json:"samples"`          // that were looked at
 	EpochRows   int64             `json:"epoch_rows"`       // samples of an epoch
-	Steps       int64             `json:"steps"`            // of the training, if nothing ends it early
+	Steps       int64             `json:"steps"`            // of the training in whole batches, if nothing ends it early
 	StepBytes   int64             `json:"bytes_per_step"`   // of all ranks: keys, rows and gradients
 	MemoryBytes int64             `json:"memory_bytes"`     // of all ranks, at the end
 	Copies      bool              `json:"copies,omitempty"` // bytes count those of second ranks

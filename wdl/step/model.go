@@ -125,16 +125,17 @@ type model struct {
 	dx     []float32 // B × width, with several workers: gradient by the network's input
 }
 
-// newModel builds the model. memory makes the buffer of the dense gradients, and
-// reduce sums the statistics of batch normalisation over the ranks.
-func newModel(c *config.Config, l layout.Layout, store *sparse.Store, memory func(n int) []float32, reduce func([]float32) error) (*model, error) {
+// newModel builds the model. start is where the output for the first label begins, memory
+// makes the buffer of the dense gradients, and reduce sums the statistics of batch
+// normalisation over the ranks.
+func newModel(c *config.Config, l layout.Layout, store *sparse.Store, start float64, memory func(n int) []float32, reduce func([]float32) error) (*model, error) {
 	m := &model{layout: l, objective: newObjective(c), store: store, lookup: store.NewLookup(), bags: make([]sparse.Bags, len(l.Features)), chunk: chunkRows}
 	m.next.lookup, m.next.bags = store.NewLookup(), make([]sparse.Bags, len(l.Features))
 	if c.Model.BatchNorm {
 		m.chunk = math.MaxInt // its statistics are the whole batch's
 	}
 	for range c.Train.Threads {
-		w, err := newWorker(m, c, reduce)
+		w, err := newWorker(m, c, float32(start), reduce)
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -81,22 +82,28 @@ func numbers(t *testing.T, m json.RawMessage) (out []float64) {
 	return out
 }
 
+// parityRules are those of the reference, whose rules see the mean gradient of six
+// samples. Ours see the sum where they sum: constants of gradients are 6 times as large,
+// those of squares 36 times.
 func parityRules(kind string) config.Optimizer {
+	number := func(x float64) *float64 { return &x }
 	same := func(r optim.Rule) config.Optimizer { return config.Optimizer{Dense: r, Deep: r, Wide: r} }
 	switch kind {
 	case "sgd":
 		return same(optim.Rule{Kind: "sgd", LearningRate: 0.1})
 	case "adagrad":
-		return same(optim.Rule{Kind: "adagrad", LearningRate: 0.05})
+		return same(optim.Rule{Kind: "adagrad", LearningRate: 0.05, Accumulator: number(0.1 * 36)})
 	case "rowwise":
-		o := same(optim.Rule{Kind: "rowwise_adagrad", LearningRate: 0.05})
+		o := same(optim.Rule{Kind: "rowwise_adagrad", LearningRate: 0.05, Accumulator: number(0.1 * 36)})
 		o.Dense.Kind = "adagrad"
 		return o
 	case "adam":
 		return same(optim.Rule{Kind: "adam", LearningRate: 0.01})
+	case "adamw":
+		return same(optim.Rule{Kind: "adamw", LearningRate: 0.01, WeightDecay: number(0.5)})
 	case "ftrl":
 		o := same(optim.Rule{Kind: "sgd", LearningRate: 0.1})
-		o.Wide = optim.Rule{Kind: "ftrl", LearningRate: 0.1, Beta: 1, L1: 0.01, L2: 0.001}
+		o.Wide = optim.Rule{Kind: "ftrl", LearningRate: 0.1, Beta: 6, L1: 0.06, L2: 0.006}
 		return o
 	}
 	panic(kind)
@@ -105,7 +112,7 @@ func parityRules(kind string) config.Optimizer {
 func parityConfig(kind string) (*config.Config, []encode.SparseColumn) {
 	c := &config.Config{}
 	c.Model.EmbeddingDim, c.Model.Hidden = parityE, []int{8, 5}
-	c.Train.Optimizer = parityRules(kind)
+	c.Train.Optimizer, c.Train.Scaling = parityRules(kind), "none"
 	c.Label.Field = "y"
 	var columns []encode.SparseColumn
 	for f := range parityFeatures {
@@ -222,7 +229,7 @@ func (p parity) rewrite(t *testing.T, table sparse.Table, f int, b []byte) {
 		values := append(slices.Clone(emb[key*parityE:(key+1)*parityE]), wide[key])
 		for _, part := range table.Parts {
 			state := make([]float32, part.Rule.StateLen(part.Dim))
-			part.Rule.InitState(state)
+			part.Rule.InitState(nil, state)
 			for _, x := range state {
 				values = append(values, float64(x))
 			}
@@ -267,6 +274,9 @@ func TestParityXDeepFM(t *testing.T) { testParity(t, "xdeepfm", kinds[len(kinds)
 
 func testParity(t *testing.T, name string, m config.Model) {
 	p := loadParityOf(t, name)
+	if name == "parity" {
+		maps.Copy(p.Runs, loadParityOf(t, "adamw").Runs)
+	}
 	for kind := range p.Runs {
 		for _, x := range []struct{ ranks, threads, chunk int }{
 			{1, 1, chunkRows}, {2, 1, chunkRows}, {3, 1, chunkRows}, {1, 1, 4}, {1, 2, 2}, {1, 4, 1}, {2, 2, 1}, {1, 8, 1},

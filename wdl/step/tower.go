@@ -18,8 +18,9 @@ type tower struct {
 }
 
 // newTowers declares a tower for each label: the biases, then the networks. Names of the
-// first have no prefix.
-func newTowers(m *model, a *dense.Arena, c *config.Config, reduce func([]float32) error) ([]tower, error) {
+// first have no prefix, and its output begins at start: before the model has learnt
+// anything it then predicts the label's mean.
+func newTowers(m *model, a *dense.Arena, c *config.Config, start float32, reduce func([]float32) error) ([]tower, error) {
 	towers := make([]tower, len(m.labels))
 	for t := 0; t < len(towers) && *c.Model.Wide; t++ {
 		name := "wide/bias"
@@ -36,6 +37,12 @@ func newTowers(m *model, a *dense.Arena, c *config.Config, reduce func([]float32
 		var err error
 		if towers[t].net, err = newNetwork(a, c, m.layout, reduce); err != nil {
 			return nil, err
+		}
+	}
+	for _, name := range []string{"wide/bias", "deep/out/bias"} {
+		if p := a.Param(name); p != nil && p.Cols == 1 {
+			p.Init = dense.Init{Low: start, High: start}
+			break
 		}
 	}
 	return towers, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
@@ -23,18 +24,19 @@ import (
 // dense parameters, bit for bit, and each row of a table has been changed once,
 // by its owner. Close ends its threads and frees its tables.
 type Trainer struct {
-	comm  *collective.Comm
-	rec   *trace.Recorder
-	model *model
-	clip  float64
-	image func() (*model, error) // makes another model over the same store
-	tally []tally                // by label
-	lacks []int64                // by feature: values of the last evaluation whose keys had no row
-	norm  []float64              // one number, for the norm of the sharded gradients
-	ahead bool                   // batches are prepared while the one before is computed, or announced so that tiers read ahead
-	every int64                  // steps between two choices of the rows that every rank keeps
-	first int64                  // steps before this job
-	hot   struct{ rows, choices int64 }
+	comm   *collective.Comm
+	rec    *trace.Recorder
+	model  *model
+	clip   float64
+	scaled bool                   // learning rates grow with the batch
+	image  func() (*model, error) // makes another model over the same store
+	tally  []tally                // by label
+	lacks  []int64                // by feature: values of the last evaluation whose keys had no row
+	norm   []float64              // one number, for the norm of the sharded gradients
+	ahead  bool                   // batches are prepared while the one before is computed, or announced so that tiers read ahead
+	every  int64                  // steps between two choices of the rows that every rank keeps
+	first  int64                  // steps before this job
+	hot    struct{ rows, choices int64 }
 
 	copies bool        // a buddy keeps a copy of this rank's shards
 	ready  sparse.Step // of which everything is here, and which not every rank need have taken
@@ -48,6 +50,7 @@ const besides = 1
 type Tables struct {
 	Strategies map[string]sparse.Strategy // of tables whose strategy is auto, by name
 	Owner      []int32                    // rank by shard
+	Start      float64                    // logit of a sample of which nothing is known
 	Left       *Left                      // the tables of a trainer whose group was lost; Heal must follow
 }
 
@@ -65,7 +68,7 @@ func Able(c *config.Config) error {
 // NewTrainer builds the model of a layout on a group whose transport has two channels:
 // the second is for what runs beside the computation. c is filled.
 func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l layout.Layout, begin Tables) (*Trainer, error) {
-	t := &Trainer{comm: comm, rec: rec, clip: c.Train.ClipNorm, every: max(c.Train.Hot.EverySteps, 1), lacks: make([]int64, len(l.Features)), norm: make([]float64, 1)}
+	t := &Trainer{comm: comm, rec: rec, clip: c.Train.ClipNorm, scaled: c.Train.Scaling != "none", every: max(c.Train.Hot.EverySteps, 1), lacks: make([]int64, len(l.Features)), norm: make([]float64, 1)}
 	if err := Able(c); err != nil {
 		return nil, err
 	}
@@ -91,7 +94,7 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l 
 		}
 		return grads
 	}
-	if t.model, err = newModel(c, l, store, window, t.reduce); err != nil {
+	if t.model, err = newModel(c, l, store, begin.Start, window, t.reduce); err != nil {
 		return nil, err
 	}
 	t.model.sums = newBuckets(comm, t.model.arena, c, l)
@@ -99,7 +102,7 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l 
 		by.Stops = t.model.sums.stops(t.model.arena)
 	}
 	t.tally = newTallies(t.model.labels)
-	t.image = func() (*model, error) { return newModel(c, l, store, nil, nil) }
+	t.image = func() (*model, error) { return newModel(c, l, store, 0, nil, nil) }
 	return t, refused
 }
 
@@ -337,7 +340,7 @@ func (t *Trainer) update(n int64, rate, weight float64) error {
 			clip = float32(t.clip / norm)
 		}
 	}
-	at := sparse.Step{N: n, Scale: scale, Clip: clip, Rate: rate}
+	at := sparse.Step{N: n, Scale: scale, Clip: clip, Rate: rate, Samples: weight, Scaled: t.scaled}
 	if t.copies {
 		if err := t.prepare(at); err != nil {
 			return err
@@ -347,7 +350,7 @@ func (t *Trainer) update(n int64, rate, weight float64) error {
 	if err := m.store.Apply(at); err != nil {
 		return err
 	}
-	m.arena.Apply(n, scale, clip, rate)
+	m.arena.Apply(optim.Step{N: n, Rate: rate, Samples: weight, Scaled: t.scaled}, scale, clip)
 	return nil
 }
 

@@ -56,9 +56,9 @@ func lap(part *time.Duration, start time.Time) time.Time {
 	return now
 }
 
-func newWorker(m *model, c *config.Config, reduce func([]float32) error) (w *worker, err error) {
+func newWorker(m *model, c *config.Config, start float32, reduce func([]float32) error) (w *worker, err error) {
 	w = &worker{model: m, i: len(m.workers), arena: new(dense.Arena)}
-	w.tower, err = newTowers(m, w.arena, c, reduce)
+	w.tower, err = newTowers(m, w.arena, c, start, reduce)
 	return w, err
 }
 

@@ -25,6 +25,7 @@ const (
 	cL1
 	cL2
 	cInverse // 1/rate
+	cKeep
 )
 
 // rows writes the update rules, each over many rows of a table and over one
@@ -52,7 +53,7 @@ func rules() []rule {
 	return []rule{
 		{"SGD", (*update).sgd, []int{cRate}},
 		{"Adagrad", (*update).adagrad, []int{cRate, cEpsilon}},
-		{"Adam", (*update).adam, []int{cRate, cEpsilon, cBeta1, cRest1, cBeta2, cRest2, cUnbias1, cUnbias2}},
+		{"Adam", (*update).adam, []int{cRate, cEpsilon, cBeta1, cRest1, cBeta2, cRest2, cUnbias1, cUnbias2, cKeep}},
 		{"FTRL", (*update).ftrl, []int{cInverse, cBeta, cL1, cL2}},
 	}
 }
@@ -236,7 +237,7 @@ func (u *update) adagrad() {
 	u.put(w, u.w)
 }
 
-// adam: m = β₁·m + (1−β₁)·g, v = β₂·v + (1−β₂)·g², w −= rate·m·c₁ / (√(v·c₂) + ε).
+// adam: m = β₁·m + (1−β₁)·g, v = β₂·v + (1−β₂)·g², w = keep·w − rate·m·c₁ / (√(v·c₂) + ε).
 func (u *update) adam() {
 	w, g := u.gradient()
 	m, v, part := u.get(u.state[0]), u.get(u.state[1]), u.reg()
@@ -256,6 +257,7 @@ func (u *update) adam() {
 	u.times(m, cRate)
 	u.times(m, cUnbias1)
 	u.VDIVPS(v, m, m)
+	u.times(w, cKeep)
 	u.VSUBPS(m, w, w)
 	u.put(w, u.w)
 }

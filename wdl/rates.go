@@ -1,0 +1,44 @@
+package wdl
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// RatesReport has the effective learning rates of train.optimizer; tables may have
+// rules of their own. A schedule multiplies those of all rules but ftrl.
+type RatesReport struct {
+	Batch      int64   `json:"batch"`       // samples of a whole step
+	FirstBatch int64   `json:"first_batch"` // samples of the first step
+	Dense      float64 `json:"dense,omitempty"`
+	Deep       float64 `json:"deep,omitempty"`
+	Wide       float64 `json:"wide,omitempty"`
+}
+
+// rates returns the rates of a whole step, and a line for people.
+func (j *job) rates() (r RatesReport, line string) {
+	t := j.config.Train
+	batch := t.Global(j.comm.Size())
+	r = RatesReport{Batch: int64(batch), FirstBatch: int64(t.Growth().Batch(0, batch))}
+	var rules []string
+	for _, x := range []struct {
+		name string
+		rule optim.Rule
+		rate *float64
+	}{{"dense", t.Optimizer.Dense, &r.Dense}, {"deep", t.Optimizer.Deep, &r.Deep}, {"wide", t.Optimizer.Wide, &r.Wide}} {
+		if x.rule.Kind == "" {
+			continue // the model has no such part
+		}
+		if *x.rate = x.rule.LearningRate; t.Scaling != "none" {
+			*x.rate = x.rule.RateOf(float64(r.Batch))
+		}
+		rules = append(rules, fmt.Sprintf("%s %s %.3g", x.name, x.rule.Kind, *x.rate))
+	}
+	line = fmt.Sprintf("learning rates of steps of %d samples: %s", r.Batch, strings.Join(rules, ", "))
+	if r.FirstBatch != r.Batch {
+		line += fmt.Sprintf("; the batch grows from %d (train.scaling)", r.FirstBatch)
+	}
+	return r, line
+}
