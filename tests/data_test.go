@@ -314,8 +314,8 @@ func TestDataCheck(t *testing.T) {
 	}
 }
 
-// TestUnknownValuesAreCounted, over all ranks: what training has not seen shares
-// one key, and the result says how often that came.
+// TestUnknownValuesAreCounted, over all ranks: three cities that training has not seen,
+// and one row without a city, which training has not seen either.
 func TestUnknownValuesAreCounted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -323,14 +323,14 @@ func TestUnknownValuesAreCounted(t *testing.T) {
 	write(t, dir, "new.csv", "y,city,age\n1,Voss,3\n0,Bergen,4\n1,Moss,5\n0,,6\n0,Voss,2\n")
 	write(t, dir, "c.yaml", strings.Replace(clicksYAML, "encode: hash", "encode: vocabulary", 1))
 	o := must(t, dir, "-np 2 train --json -config c.yaml -set train.epochs=1 -set data.test=[new.csv]")
-	if !strings.Contains(o.stdout, `"test_unknown":{"city":3}`) {
+	if !strings.Contains(o.stdout, `"test_unknown":{"city":4}`) {
 		t.Error(o.stdout)
 	}
 	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*"))
 	if err != nil || len(runs) != 1 {
 		t.Fatal(runs, err)
 	}
-	if o := must(t, dir, "-np 3 eval -resume runs/"+filepath.Base(runs[0])+" -data new.csv"); !strings.Contains(o.stdout, "does not hold: city 3\n") {
+	if o := must(t, dir, "-np 3 eval -resume runs/"+filepath.Base(runs[0])+" -data new.csv"); !strings.Contains(o.stdout, "values that training has not seen: city 4 (80 %)") {
 		t.Error(o.stdout)
 	}
 }
