@@ -50,10 +50,15 @@
 // MANIFEST.json is one JSON object. It starts with its own checksum, taken over
 // every byte after the checksum's sixteen digits, and names each part with its
 // size and the checksum of its directory; parts of different checkpoints cannot
-// be mixed.
+// be mixed. It holds its step and, as "run", the id of the run that wrote it, 16
+// hexadecimal digits. RUN has one such id per line: first the run that writes to
+// ROOT, then the runs that [Copy] took checkpoints from. Open rejects a directory
+// that is named after another step, or whose run is not in RUN. It accepts every
+// run if there is no file RUN or no "run".
 //
 // Limits: 65536 parts, 2^20 sections and a directory of 64 MiB in a part, names
-// of 1 to 1024 bytes of UTF-8 without control characters, a manifest of 16 MiB.
+// of 1 to 1024 bytes of UTF-8 without control characters, a manifest of 16 MiB, 1024
+// ids in RUN.
 // Every length read is held against the size of the file before it is used.
 //
 // # One that builds upon another

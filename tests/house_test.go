@@ -228,6 +228,40 @@ func TestOnlyTheRightRoomsTouchTheWorld(t *testing.T) {
 	}
 }
 
+// TestEveryFaultHasATest: each row of the table of faults names tests that exist.
+func TestEveryFaultHasATest(t *testing.T) {
+	b, err := os.ReadFile("../docs/running.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(b), "\n| fault |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")[2:]
+	if len(rows) < 20 {
+		t.Errorf("%d rows", len(rows))
+	}
+	exists := map[string]bool{}
+	for _, s := range sources(t) {
+		for _, m := range testNames.FindAllStringSubmatch(s.text, -1) {
+			exists[m[1]] = true
+		}
+	}
+	for _, row := range rows {
+		cells := strings.Split(strings.Trim(row, "|"), "|")
+		tests := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(cells[len(cells)-1], -1)
+		if len(cells) != 5 || len(tests) == 0 {
+			t.Errorf("%d cells and %d tests:%s", len(cells), len(tests), row)
+		}
+		for _, m := range tests {
+			if !exists[m[1]] {
+				t.Errorf("no %s, for the fault:%s", m[1], cells[0])
+			}
+		}
+	}
+}
+
+var testNames = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
+
 var unfinished = regexp.MustCompile(`\b(TODO|FIXME|XXX)\b`)
 
 func TestNothingIsLeftUnfinished(t *testing.T) {
