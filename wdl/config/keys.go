@@ -307,7 +307,7 @@ func ruleKeys() []key {
 		{name: "beta", def: byKind(func(r optim.Rule) float64 { return r.Beta }), about: "added to the root of the sum of squares", rng: "(0, inf)"},
 		{name: "epsilon", def: byKind(func(r optim.Rule) float64 { return r.Epsilon }), about: "added to the root", rng: "(0, inf)"},
 		{name: "accumulator", def: byKind(func(r optim.Rule) float64 { return value(r.Accumulator) }), about: "initial sum of squares, of gradients of one sample; PyTorch's and DLRM's is 0", rng: "[0, inf)"},
-		{name: "weight_decay", def: byKind(func(r optim.Rule) float64 { return value(r.WeightDecay) }), about: "a step multiplies weights by 1 − rate × weight_decay first: rows of the batch only, every row with train.l2.mode dense; never biases", rng: "[0, inf)"},
+		{name: "weight_decay", def: byKind(func(r optim.Rule) float64 { return value(r.WeightDecay) }), about: "a step multiplies weights by 1 − rate × weight_decay first: rows of the batch only, every row with train.l2.mode dense; biases too, as in the paper", rng: "[0, inf)"},
 		{name: "l1", def: "0", about: "ftrl: L1 strength, gives zeros", rng: "[0, inf)"},
 		{name: "l2", def: "0", about: "ftrl: L2 strength", rng: "[0, inf)"},
 	}
