@@ -17,6 +17,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/bench"
 	"github.com/wdlrun/wdlrun/data/adult"
+	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -322,13 +323,8 @@ func write(t testing.TB, dir, name, text string) {
 // TestConfigDocument keeps docs/config.md equal to what the command says.
 func TestConfigDocument(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("../docs/config.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o := run(t, t.TempDir(), "help", "config"); !strings.Contains(string(doc), "```\n"+o.stdout+"```\n") {
-		t.Error("docs/config.md is not what `wdlrun help config` prints: copy it")
-	}
+	const head = "# Configuration\n\nWhat `wdlrun help config` prints; a test keeps the two equal (`go test ./tests -run ConfigDocument -rewrite`).\n\n"
+	golden.Check(t, "../../docs/config.md", head+"```\n"+run(t, t.TempDir(), "help", "config").stdout+"```\n")
 }
 
 // TestTransportsGiveTheSameBits: shared memory and sockets sum in one order.
