@@ -215,6 +215,32 @@ func TestEncoderRoundTrip(t *testing.T) {
 	}
 }
 
+// TestEncoderWithoutRanges: an encoder that was saved before ranges were loads, and knows
+// of none.
+func TestEncoderWithoutRanges(t *testing.T) {
+	_, fit := prepare(t, peopleSource(), peopleSchema(), 1, datatest.Write(t, "people.csv", datatest.People))
+	b, err := newEncoder(t, fit).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		text string
+		want []encode.Range
+	}{
+		{string(b), []encode.Range{{Field: "score", Least: -3, Most: 100}}},
+		{strings.Replace(string(b), `,"range":[-3,100]`, "", 1), nil},
+	} {
+		e, err := encode.LoadEncoder([]byte(x.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		with, ranges, first, err := e.WithRanges()
+		if err != nil || !slices.Equal(ranges, x.want) || first != 4 || len(with.Sparse()) != len(e.Sparse())+len(x.want) || !slices.Equal(with.Dense(), e.Dense()) {
+			t.Errorf("ranges %v from entry %d of %v, error %v; want %v", ranges, first, with.Sparse(), err, x.want)
+		}
+	}
+}
+
 func TestLoadEncoderRefuses(t *testing.T) {
 	_, fit := prepare(t, peopleSource(), peopleSchema(), 1, datatest.Write(t, "people.csv", datatest.People))
 	b, err := newEncoder(t, fit).Marshal()
@@ -224,7 +250,7 @@ func TestLoadEncoderRefuses(t *testing.T) {
 	for _, x := range [][2]string{
 		{`"version":1`, `"version":2`}, {"wdlrun feature index", "other"}, {`"encode":"id"`, `"encode":"ids"`},
 		{`"boundaries":[18,50]`, `"boundaries":[50,18]`}, {`"of":["city"`, `"of":["town"`}, {`"format"`, `"fromat"`},
-		{`"deviation":`, `"deviation":-`}, {`"name":"id"`, `"name":"city"`}, {`{"format"`, `["format"`},
+		{`"deviation":`, `"deviation":-`}, {`"range":[-3`, `"range":[101`}, {`"range":[-3,`, `"range":[`}, {`"name":"id"`, `"name":"city"`}, {`{"format"`, `["format"`},
 		{`"vocabulary":["Basel"`, `"vocabulary":["Basel","Basel"`},
 	} {
 		bad := bytes.Replace(b, []byte(x[0]), []byte(x[1]), 1)

@@ -43,6 +43,7 @@ type EvalResult struct {
 	metrics.Metrics
 	Groups  *metrics.GroupMetrics `json:"groups,omitempty"`
 	Unknown map[string]int64      `json:"unknown,omitempty"` // by feature: values that training has not seen
+	Outside []Outside             `json:"outside_range,omitempty"`
 }
 
 // Evaluation is one rank's share of an evaluation.
@@ -80,18 +81,22 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 			res.Step, res.Trained, res.Best = best, res.Step, j.cursor.Progress.BestEpoch
 		}
 	}
+	var groups *metrics.Groups // nil: none
 	if j.eval.Group != "" {
-		j.groups = &groupEvaluation{Groups: metrics.NewGroups(j.train.Rows(data.All))}
+		groups = metrics.NewGroups(j.train.Rows(data.All))
 	}
-	m, unknown, err := j.evaluate(ctx, j.train, data.All)
-	if err == nil && j.groups != nil {
-		res.Groups, err = j.groups.reduce(j.comm, j.eval.Group)
+	m, err := j.evaluate(ctx, j.train, data.All, groups)
+	if err == nil && groups != nil {
+		res.Groups = &metrics.GroupMetrics{}
+		*res.Groups, err = groups.Reduce(j.comm)
+		res.Groups.Field = j.eval.Group
 	}
 	if err != nil {
 		return res, err
 	}
-	j.doubt(&m, firstFew(j.train.Names()))
-	res.WorldSize, res.Data, res.Metrics, res.Unknown = j.comm.Size(), j.train.Names(), m, unknown
+	j.doubt(&m.Metrics, m.outside, firstFew(j.train.Names()))
+	res.WorldSize, res.Data, res.Metrics, res.Unknown = j.comm.Size(), j.train.Names(), m.Metrics, m.unknown
+	res.Outside = m.outside
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
 	return res, nil
 }

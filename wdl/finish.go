@@ -52,7 +52,8 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 	}
 	if valid != nil {
 		res.Improving = j.improving()
-		j.doubt(valid, "the validation data")
+		res.ValidOutside = j.validOutside
+		j.doubt(valid, j.validOutside, "the validation data")
 		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
 	}
 	if model != j.cursor.Step || j.lastSaved == model {
@@ -68,13 +69,9 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 		return Result{}, err
 	}
 	if !stopped && j.test != nil {
-		m, unknown, err := j.evaluate(ctx, j.test, data.All)
-		if err != nil {
+		if err := j.evaluateTest(ctx, &res); err != nil {
 			return Result{}, err
 		}
-		j.metrics.write(metricLine{Event: "test", Step: j.cursor.Step, Epoch: j.cursor.Epoch, Samples: j.cursor.Samples, LogLoss: m.LogLoss, Metrics: &m})
-		res.Test, res.TestAUC, res.TestLogLoss, res.TestAccuracy, res.TestUnknown = &m, m.AUC, &m.LogLoss, &m.Accuracy, unknown
-		j.doubt(&m, "the test data")
 	}
 	j.rec.Enter(trace.Wait)
 	res.MovedShards = j.moved
@@ -89,8 +86,26 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 	return res, collective.Barrier(j.comm)
 }
 
-// doubt warns of results that no sound training has.
-func (j *job) doubt(m *metrics.Metrics, what string) {
+// evaluateTest puts the results of the test data into res.
+func (j *job) evaluateTest(ctx context.Context, res *Result) error {
+	m, err := j.evaluate(ctx, j.test, data.All, nil)
+	if err != nil {
+		return err
+	}
+	j.metrics.write(metricLine{Event: "test", Step: j.cursor.Step, Epoch: j.cursor.Epoch, Samples: j.cursor.Samples, LogLoss: m.LogLoss, Metrics: &m.Metrics})
+	res.Test, res.TestAUC, res.TestLogLoss, res.TestAccuracy = &m.Metrics, m.AUC, &m.LogLoss, &m.Accuracy
+	res.TestUnknown, res.TestOutside = m.unknown, m.outside
+	j.doubt(&m.Metrics, m.outside, "the test data")
+	return nil
+}
+
+// doubt warns of results that no sound training has, and of data unlike that of training.
+func (j *job) doubt(m *metrics.Metrics, outside []Outside, what string) {
+	for i := range outside {
+		if line := outside[i].warning(what); line != "" {
+			j.warn(line)
+		}
+	}
 	if line := m.Warning(what); line != "" {
 		j.warn(line)
 	}

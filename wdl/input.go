@@ -392,28 +392,34 @@ func (j *job) reader(start, epochs int64) (*data.Reader, error) {
 // evalBatch is how many samples a rank evaluates at once.
 const evalBatch = 1024
 
-// evaluate computes the metrics of the selected rows of a dataset. unknown is how many
-// values of each feature, or cross, training has not seen: its vocabulary does not hold
-// them, or their keys have no row.
-func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select) (m metrics.Metrics, unknown map[string]int64, err error) {
+// evaluated is what evaluate computes of some rows.
+type evaluated struct {
+	metrics.Metrics
+	unknown map[string]int64 // by feature or cross: values without a word of its vocabulary or a row for their key
+	outside []Outside
+}
+
+// evaluate computes the metrics of the selected rows of a dataset, and by group if groups
+// is not nil.
+func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, groups *metrics.Groups) (m evaluated, err error) {
 	j.rec.Enter(trace.Eval)
-	encoder, err := j.groups.encoder(j)
+	probe, encoder, err := j.newProbe(groups)
 	if err != nil {
-		return m, nil, err
+		return m, err
 	}
 	r, err := data.NewReader(d, encoder, data.ReaderConfig{
 		GlobalBatch: evalBatch * j.comm.Size(), Rank: j.comm.Rank(), Size: j.comm.Size(), Select: rows,
 	})
 	if err != nil {
-		return m, nil, err
+		return m, err
 	}
 	defer r.Close()
 	j.shown.reader.Store(r)
 	defer j.shown.reader.Store(nil)
 	var last *encode.Batch
-	m, err = j.trainer.Evaluate(func() (*encode.Batch, error) {
+	m.Metrics, err = j.trainer.Evaluate(func() (*encode.Batch, error) {
 		if last != nil {
-			j.groups.add(last, j.trainer.Logits())
+			probe.add(last, j.trainer.Logits())
 			r.Recycle(last)
 			j.shown.progress.Add(1)
 		}
@@ -424,20 +430,21 @@ func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select) (
 		if last = b; err != nil {
 			return nil, err
 		}
-		return j.groups.without(b), nil
+		return probe.without(b), nil
 	})
 	if err != nil {
-		return m, nil, err
+		return m, err
 	}
-	if unknown, err = j.unknown(j.groups.counts(r.Unknown())); err != nil {
-		return m, nil, err
+	if m.unknown, err = j.unknown(probe.unknown(r.Unknown())); err != nil {
+		return m, err
 	}
 	for i, n := range j.trainer.Unknown() {
-		if name := j.encoder.Sparse()[i].Name; n > unknown[name] {
-			unknown[name] = n
+		if name := j.encoder.Sparse()[i].Name; n > m.unknown[name] {
+			m.unknown[name] = n
 		}
 	}
-	return m, unknown, nil
+	m.outside, err = probe.outside(j.comm)
+	return m, err
 }
 
 // lack counts what vocabularies did not hold in training.

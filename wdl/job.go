@@ -121,6 +121,11 @@ type Result struct {
 	// key of the unknown, and how many of the test data training has not seen.
 	TrainUnknown map[string]int64 `json:"train_unknown,omitempty"`
 	TestUnknown  map[string]int64 `json:"test_unknown,omitempty"`
+
+	// By field, numbers outside the range of the training data. Validation data counts
+	// only if this job evaluated it.
+	ValidOutside []Outside `json:"valid_outside_range,omitempty"`
+	TestOutside  []Outside `json:"test_outside_range,omitempty"`
 }
 
 // Uncounted says up to which step of a job the counters of a rank were lost with it.
@@ -136,11 +141,10 @@ type Job struct {
 }
 
 type job struct {
-	comm   *collective.Comm
-	rec    *trace.Recorder
-	opt    Options
-	eval   *EvalOptions     // not nil: this is an evaluation and writes nothing
-	groups *groupEvaluation // not nil: an evaluation by group
+	comm *collective.Comm
+	rec  *trace.Recorder
+	opt  Options
+	eval *EvalOptions // not nil: this is an evaluation and writes nothing
 
 	config *config.Config
 	runDir string
@@ -155,15 +159,16 @@ type job struct {
 	metrics *metricsLog
 	faults  faults
 
-	following *following      // nil: the training data does not grow
-	slack     *slack          // nil: steps wait for all ranks
-	script    []commit.Record // of a run that is repeated; nil: none
-	changed   []string        // settings, since the checkpoint that training goes on from; rank 0
-	slow      lookout
-	fixed     *fixed       // not nil: steps are in slots
-	waited    atomic.Int64 // ns, for the reader, where steps do not wait for all ranks
-	lacking   []int64      // values of training data that no vocabulary holds, by sparse feature
-	feed      feed
+	following    *following      // nil: the training data does not grow
+	slack        *slack          // nil: steps wait for all ranks
+	script       []commit.Record // of a run that is repeated; nil: none
+	changed      []string        // settings, since the checkpoint that training goes on from; rank 0
+	slow         lookout
+	fixed        *fixed       // not nil: steps are in slots
+	waited       atomic.Int64 // ns, for the reader, where steps do not wait for all ranks
+	validOutside []Outside    // of the last evaluation of the validation data
+	lacking      []int64      // values of training data that no vocabulary holds, by sparse feature
+	feed         feed
 
 	counts [][]byte    // of the datasets, as scanned; with replicas
 	ring   commit.Ring // who has whose copy; with replicas

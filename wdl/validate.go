@@ -81,11 +81,12 @@ func (j *job) evaluateStep(ctx context.Context) error {
 // validate evaluates the validation data in or after an epoch, and notes in the cursor
 // what follows from it.
 func (j *job) validate(ctx context.Context, c *cursor, epoch int64) (line string, err error) {
-	m, _, err := j.evaluate(ctx, j.valid, j.validRows)
+	e, err := j.evaluate(ctx, j.valid, j.validRows, nil)
 	if err != nil {
 		return "", err
 	}
-	c.Valid = &m
+	m := e.Metrics
+	c.Valid, j.validOutside = &m, e.outside
 	j.metrics.write(metricLine{Event: "valid", Step: c.Step, Epoch: epoch, Samples: c.Samples, LogLoss: m.LogLoss, Metrics: &m})
 	metric, instead := judged(j.config.Train, &m)
 	line = fmt.Sprintf("validation %s%s", m.Brief(), instead)

@@ -37,6 +37,7 @@ type statistics struct {
 	Mean       float64   // standardise, of the logarithm if asked for
 	Deviation  float64   // standardise
 	Limits     []float64 // quantile
+	Range      []float64 // standardise and quantile: least and greatest value; nil: unknown
 	Vocabulary []string  // sorted
 	Date       string    // format of the dates
 	Newest     int64     // of the dates, in seconds since 1970
@@ -56,8 +57,10 @@ func NewEncoder(fit *Fit) (*Encoder, error) {
 				scale = signedLog
 			}
 			s.Mean, s.Deviation = fit.numbersOf(f.Field).moments(scale)
+			s.Range = fit.numbersOf(f.Field).extent()
 		case schema.Quantile:
 			s.Limits = fit.numbersOf(f.Field).limits(int64(f.Buckets))
+			s.Range = fit.numbersOf(f.Field).extent()
 		case schema.Vocabulary:
 			s.Vocabulary = fit.wordsOf(f.Field, f.Separator).own(f.MinCount, f.MaxSize)
 		case schema.Hour, schema.Weekday, schema.Month, schema.Age:
@@ -89,7 +92,7 @@ func compile(s schema.Schema, stats []statistics) (*Encoder, error) {
 			e.dense = append(e.dense, f.Name)
 			continue
 		}
-		if enc == schema.Vocabulary {
+		if enc == schema.Vocabulary && stats[i].set == nil {
 			if err := stats[i].index(); err != nil {
 				return nil, fmt.Errorf("data: encoder: feature %s: %w", f.Name, err)
 			}
@@ -194,6 +197,7 @@ type (
 		Vocabulary []string  `json:"vocabulary,omitempty"`
 		Date       string    `json:"date,omitempty"`
 		Newest     int64     `json:"newest,omitempty"`
+		Range      []float64 `json:"range,omitempty"`
 		// Words that are no UTF-8 and that JSON cannot hold as text.
 		Bytes [][]byte `json:"vocabulary_base64,omitempty"`
 	}
@@ -224,7 +228,7 @@ func (e *Encoder) Marshal() ([]byte, error) {
 			Name: f.Name, Field: f.Field, Encode: f.Encode, Separator: f.Separator, Weights: f.Weights, Buckets: f.Buckets,
 			MinCount: f.MinCount, MaxSize: f.MaxSize, Log: f.Log, Table: f.Table, Wide: f.Wide, Deep: f.Deep,
 			Boundaries: f.Boundaries, Mean: s.Mean, Deviation: s.Deviation, Limits: s.Limits,
-			Format: f.Format, Zone: f.Zone, Reference: f.Reference, Date: s.Date, Newest: s.Newest,
+			Format: f.Format, Zone: f.Zone, Reference: f.Reference, Date: s.Date, Newest: s.Newest, Range: s.Range,
 		}
 		for _, w := range s.Vocabulary {
 			if utf8.ValidString(w) {
@@ -276,7 +280,7 @@ func LoadEncoder(b []byte) (*Encoder, error) {
 			MinCount: j.MinCount, MaxSize: j.MaxSize, Log: j.Log, Table: j.Table, Wide: j.Wide, Deep: j.Deep, Boundaries: j.Boundaries,
 			Format: j.Format, Zone: j.Zone, Reference: j.Reference,
 		})
-		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary, Date: j.Date, Newest: j.Newest}
+		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary, Date: j.Date, Newest: j.Newest, Range: j.Range}
 		for _, w := range j.Bytes {
 			st.Vocabulary = append(st.Vocabulary, string(w))
 		}
@@ -300,6 +304,9 @@ func (s *statistics) check() error {
 		if !isFinite(x) || i > 0 && x <= s.Limits[i-1] {
 			return fmt.Errorf("limits do not ascend at %v", x)
 		}
+	}
+	if r := s.Range; r != nil && (len(r) != 2 || !isFinite(r[0]) || !isFinite(r[1]) || r[0] > r[1]) {
+		return fmt.Errorf("range %v", r)
 	}
 	return nil
 }

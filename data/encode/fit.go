@@ -136,7 +136,7 @@ func (w *fitWords) take(p *parser, text []byte) error {
 	}
 }
 
-const fitMagic = "wdlfit2\n"
+const fitMagic = "wdlfit3\n"
 
 // Marshal encodes f for Merge.
 func (f *Fit) Marshal() []byte {

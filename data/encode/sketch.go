@@ -25,6 +25,8 @@ import (
 type sketch struct {
 	drop    uint    // low bits of the float64 that are not kept
 	counts  counter // by bits of the rounded value
+	least   float64 // of the values, exact
+	most    float64
 	missing int64
 }
 
@@ -33,7 +35,9 @@ const (
 	mostEntries  = 1 << 16
 )
 
-func newSketch() *sketch { return &sketch{counts: newCounter(0)} }
+func newSketch() *sketch {
+	return &sketch{counts: newCounter(0), least: math.Inf(1), most: math.Inf(-1)}
+}
 
 // roundDown returns the bits of the largest number of the grid that is at most x.
 func roundDown(x float64, drop uint) uint64 {
@@ -47,7 +51,28 @@ func roundDown(x float64, drop uint) uint64 {
 	return u &^ low
 }
 
-func (s *sketch) add(x float64) { s.addRounded(roundDown(x, s.drop), 1) }
+func (s *sketch) add(x float64) {
+	s.span(x, x)
+	s.addRounded(roundDown(x, s.drop), 1)
+}
+
+// span extends the range of the values to include least and most.
+func (s *sketch) span(least, most float64) {
+	if least < s.least {
+		s.least = least + 0 // −0 as 0
+	}
+	if most > s.most {
+		s.most = most + 0
+	}
+}
+
+// extent is the least and the greatest value, nil if there are none.
+func (s *sketch) extent() []float64 {
+	if s.counts.n == 0 {
+		return nil
+	}
+	return []float64{s.least, s.most}
+}
 
 func (s *sketch) addRounded(u uint64, n int64) {
 	s.counts.add(u, n)
@@ -72,6 +97,7 @@ func (s *sketch) merge(o *sketch) {
 	for u, n := range o.counts.all {
 		s.addRounded(roundDown(math.Float64frombits(u), s.drop), n)
 	}
+	s.span(o.least, o.most)
 	s.missing += o.missing
 }
 
@@ -156,8 +182,8 @@ func (s *sketch) limits(q int64) (limits []float64) {
 	return limits
 }
 
-// append encodes the sketch: drop, missing, entries, then value bits >> drop as
-// differences of their ascending order and counts.
+// append encodes the sketch: drop, missing, least, most, entries, then value bits >> drop
+// as differences of their ascending order and counts.
 func (s *sketch) append(b []byte) []byte {
 	all := make([]slot, 0, s.counts.n)
 	for u, n := range s.counts.all {
@@ -166,6 +192,8 @@ func (s *sketch) append(b []byte) []byte {
 	slices.SortFunc(all, func(a, b slot) int { return cmp.Compare(a.key, b.key) })
 	b = append(b, byte(s.drop))
 	b = binary.AppendUvarint(b, uint64(s.missing))
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.least))
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.most))
 	b = binary.AppendUvarint(b, uint64(len(all)))
 	last := uint64(0)
 	for _, c := range all {
@@ -185,7 +213,11 @@ func sketchFrom(r *wire.Reader) *sketch {
 		return s
 	}
 	s.missing = r.Count()
+	s.least, s.most = math.Float64frombits(r.Uint64()), math.Float64frombits(r.Uint64())
 	n := r.Length(mostEntries, 2)
+	if n > 0 && !(s.least <= s.most && math.Abs(s.least) < 1e39 && math.Abs(s.most) < 1e39) {
+		r.Fail("a sketch ranges from %v to %v", s.least, s.most)
+	}
 	key := uint64(0)
 	for i := range n {
 		d := r.Uvarint()

@@ -78,6 +78,9 @@ func TestSketchAgainstSorting(t *testing.T) {
 			if s.counts.n != distinct && (distinct <= mostEntries || s.counts.n <= mostEntries/2) {
 				t.Errorf("%s from %v: %d of %d distinct values are left", name, offset, s.counts.n, distinct)
 			}
+			if got, want := s.extent(), []float64{all[0], all[values-1]}; !slices.Equal(got, want) {
+				t.Errorf("%s from %v: from %v, want %v", name, offset, got, want)
+			}
 			checkMoments(t, name, offset, s, all)
 			checkShares(t, name, offset, s, all)
 		}

@@ -1,0 +1,84 @@
+package wdl
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// TestNumbersOutsideTheRangeOfTraining: ages in months, where training had years, are
+// counted and reported once, on any number of ranks, with groups and without; data of
+// the same kind is not reported.
+func TestNumbersOutsideTheRangeOfTraining(t *testing.T) {
+	t.Parallel()
+	path := clicks(t, 600)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	months := filepath.Join(t.TempDir(), "months.csv")
+	inMonths := regexp.MustCompile(`(?m)\d+$`).ReplaceAllStringFunc(string(b), func(years string) string {
+		n, _ := strconv.Atoi(years)
+		return strconv.Itoa(12 * n)
+	})
+	if err := os.WriteFile(months, []byte(inMonths), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	values := int64(strings.Count(string(b), "\n") - strings.Count(string(b), ",\n") - 1)
+	for _, size := range []int{1, 3} {
+		var warned []string
+		warn := func(line string) { warned = append(warned, line) }
+		lines := func(what string) (n int) {
+			for _, line := range warned {
+				if strings.HasPrefix(line, fmt.Sprintf("age: %d of %[1]d values of %s are outside 18 … 77, the range of training: is it the same unit?", values, what)) {
+					n++
+				}
+			}
+			return n
+		}
+		c := clicksConfig(t, path, "", "")
+		c.Train.Epochs = 1
+		res := runJob(t, size, Options{Config: c, Warn: warn})
+		if len(res.TestOutside)+len(res.ValidOutside) > 0 || slices.ContainsFunc(warned, func(s string) bool { return strings.Contains(s, "outside") }) {
+			t.Errorf("%d ranks, years: %v %v %q", size, res.TestOutside, res.ValidOutside, warned)
+		}
+		c.Data.Test = []string{months}
+		res = runJob(t, size, Options{Config: c, Warn: warn})
+		want := []Outside{{"age", values, values, 18, 77}}
+		if !slices.Equal(res.TestOutside, want) || lines("the test data") != 1 {
+			t.Errorf("%d ranks, months: %v, want %v, %q", size, res.TestOutside, want, warned)
+		}
+		for _, group := range []string{"", "site"} {
+			warned = nil
+			onRanks(t, size, func(comm *collective.Comm) error {
+				e, err := NewEvaluation(comm, trace.New(0), EvalOptions{Resume: res.RunDir, Data: []string{months}, Group: group, Warn: warn}).Run(context.Background())
+				if comm.Rank() == 0 && err == nil && (!slices.Equal(e.Outside, want) || lines("["+months+"]") != 1 || *e.AUC != *res.TestAUC) {
+					t.Errorf("%d ranks, group %q: %v, %q, AUC %v after %v", size, group, e.Outside, warned, *e.AUC, *res.TestAUC)
+				}
+				return err
+			})
+		}
+	}
+}
+
+// TestFewNumbersOutsideAreNotReported.
+func TestFewNumbersOutsideAreNotReported(t *testing.T) {
+	for _, c := range []struct {
+		values, outside int64
+		want            bool
+	}{{9, 9, false}, {10, 10, true}, {1000, 49, false}, {1000, 50, true}} {
+		o := Outside{Field: "x", Values: c.values, Outside: c.outside, Max: 1}
+		if got := o.warning("the data") != ""; got != c.want {
+			t.Errorf("%d of %d: %v, want %v", c.outside, c.values, got, c.want)
+		}
+	}
+}
