@@ -109,13 +109,34 @@ func (a *Arena) addBuffer(name string, n int, start float32) *buffer {
 	return b
 }
 
+// Size is how many floats Build allocates.
+type Size struct {
+	Parameters int
+	Values     int // parameters, and statistics that are saved with them
+	Gradients  int // of the parameters, and the tail
+	State      int // of the optimizer
+}
+
+// Size returns what Build will allocate, or all faults of the declaration. It allocates
+// nothing of that size.
+func (a *Arena) Size(c Config) (s Size, err error) {
+	if s.State, err = a.plan(c); err != nil {
+		return Size{}, err
+	}
+	s.Parameters, s.Values, s.Gradients = a.trained, a.trained, a.trained+c.Tail
+	for _, b := range a.buffers {
+		s.Values += b.size
+	}
+	return s, nil
+}
+
 // Build allocates the arena and sets every parameter to its initial value. It
 // returns all faults of the declaration at once and must be called once.
 func (a *Arena) Build(c Config) error {
 	if a.built {
 		panic("dense: Arena.Build: called twice")
 	}
-	stateLen, err := a.plan(c)
+	size, err := a.Size(c)
 	if err != nil {
 		return err
 	}
@@ -123,17 +144,13 @@ func (a *Arena) Build(c Config) error {
 	for i := range a.groups {
 		a.groups[i].Rule = a.groups[i].Rule.Default()
 	}
-	total := a.trained
-	for _, b := range a.buffers {
-		total += b.size
-	}
 	memory := c.Memory
 	if memory == nil {
 		memory = func(n int) []float32 { return make([]float32, n) }
 	}
-	a.values, a.grads, a.state = make([]float32, total), memory(a.trained+c.Tail), make([]float32, stateLen)
-	if len(a.grads) != a.trained+c.Tail {
-		panic(fmt.Sprintf("dense: Arena.Build: Memory made %d floats of the %d asked for", len(a.grads), a.trained+c.Tail))
+	a.values, a.grads, a.state = make([]float32, size.Values), memory(size.Gradients), make([]float32, size.State)
+	if len(a.grads) != size.Gradients {
+		panic(fmt.Sprintf("dense: Arena.Build: Memory made %d floats of the %d asked for", len(a.grads), size.Gradients))
 	}
 	at, stateAt := 0, 0
 	for _, p := range a.params {

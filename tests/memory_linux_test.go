@@ -41,7 +41,7 @@ func limitMemory(t *testing.T, bytes int64) (procs string) {
 // so. Windows beyond the limit are an error before, not a kill.
 func TestOutOfMemoryIsNamed(t *testing.T) {
 	procs := limitMemory(t, 256<<20)
-	cmd := command(t, t.TempDir(), "-np", "1", "train", "-set", "model.hidden=[8192,8192]")
+	cmd := command(t, t.TempDir(), "-np", "1", "train", "-set", "model.batch_norm=true", "-set", "train.batch=32561", "-set", "model.hidden=[4096]")
 	cmd.Args = append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, procs, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
 	if err := cmd.Start(); err != nil {

@@ -17,10 +17,12 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/data/stream"
+	"github.com/wdlrun/wdlrun/internal/cgroup"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
+	"github.com/wdlrun/wdlrun/wdl/plan"
 	"github.com/wdlrun/wdlrun/wdl/step"
 )
 
@@ -383,7 +385,7 @@ func check(ctx context.Context, o Options, ranks int, eval *EvalOptions) error {
 	if err == nil && from != nil && eval == nil {
 		err = errors.Join(dated(from), o.resumable(from, c, ranks))
 	}
-	if err == nil && o.Here {
+	if err == nil && o.Here > 0 {
 		err = step.Able(c)
 	}
 	if err != nil {
@@ -401,6 +403,22 @@ func check(ctx context.Context, o Options, ranks int, eval *EvalOptions) error {
 		}
 		feed.Close()
 	}
-	_, err = openInputs(c, eval)
+	if _, err = openInputs(c, eval); err == nil && eval == nil {
+		err = o.holds(c, ranks, cgroup.Read())
+	}
 	return err
+}
+
+// holds rejects a dense part that is larger than a model may be, or than the memory that
+// the machine has for the ranks that will run on it.
+func (o Options) holds(c *config.Config, ranks int, m cgroup.Memory) error {
+	d, err := denseNeeds(c, ranks)
+	if err != nil {
+		return fmt.Errorf("wdl: model.hidden %v: %w", c.Model.Hidden, err)
+	}
+	if need := d.MemoryBytes(); o.Here > 0 && need > m.Available/int64(o.Here) {
+		return fmt.Errorf("wdl: model.hidden %v: the dense part needs %v; %d ranks of it do not fit into the %s of memory that are left here: use narrower layers or fewer ranks on this host; -plan takes other hosts by -hosts",
+			c.Model.Hidden, d, o.Here, plan.Bytes(m.Available))
+	}
+	return nil
 }

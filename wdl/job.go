@@ -39,7 +39,7 @@ type Options struct {
 	Tolerance step.Tolerance // of slow ranks
 	Hosts     []string       // by rank, for people and for where copies are kept; nil: not known
 	Chaos     chaos.Spec     // faults on purpose; train.seed draws what it leaves open
-	Here      bool           // some rank is to run on this machine, so Check asks whether it can
+	Here      int            // ranks that will run on this machine: Check asks whether it can run them
 	Kill      func()         // ends this process at once, for chaos; nil: kill is refused
 
 	Replicas int     // ranks that hold each shard, 0 and 1: its owner alone. All ranks give the same

@@ -8,8 +8,10 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
+	"github.com/wdlrun/wdlrun/wdl/config"
 	"github.com/wdlrun/wdlrun/wdl/layout"
 	"github.com/wdlrun/wdlrun/wdl/plan"
 	"github.com/wdlrun/wdlrun/wdl/step"
@@ -144,9 +146,22 @@ func (j *job) plan(ctx context.Context, from *checkpoint.Checkpoint) error {
 	return nil
 }
 
+// denseNeeds plans the dense part of a filled configuration, before any record is read.
+func denseNeeds(c *config.Config, ranks int) (plan.Dense, error) {
+	columns, inputs, err := encode.Outputs(schemaOf(c).Fill())
+	if err != nil {
+		return plan.Dense{}, err
+	}
+	size, err := step.DenseSize(c, layout.New(c, columns, inputs))
+	return plan.NewDense(size, c.Train.Threads, ranks), err
+}
+
 // given is what a plan for so many ranks cannot choose. shared says that they share
 // memory, so that nothing travels by links.
 func (j *job) given(from *checkpoint.Checkpoint, ranks int, shared bool) (g plan.Given, err error) {
+	if g.Dense, err = denseNeeds(j.config, ranks); err != nil {
+		return g, err
+	}
 	g.Backup, g.Copies = j.opt.Tolerance.Backup, j.opt.Replicas > 1
 	switch {
 	case j.train == nil:

@@ -2,11 +2,14 @@ package wdl
 
 import (
 	"context"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/cgroup"
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
@@ -106,6 +109,76 @@ func TestSightingsAreForeseen(t *testing.T) {
 	}
 	if p.Tables[3].SightingBytes == 0 || !strings.Contains(p.String(), "count sightings of keys") {
 		t.Errorf("a plan that does not tell of sightings:\n%v", p)
+	}
+}
+
+// TestDenseNeeds: the dense part of a plan, which reads no record, is that of the model.
+func TestDenseNeeds(t *testing.T) {
+	t.Parallel()
+	for _, set := range []string{"", "model.kind=dcn_v2", "model.kind=xdeepfm", "model.batch_norm=true", "train.optimizer.dense={kind: adam}", "model.deep=false"} {
+		o := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Out: t.TempDir()}
+		if set != "" {
+			o.Set = []string{set}
+		}
+		c, _, err := o.config(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := denseNeeds(c, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		onRanks(t, 1, func(comm *collective.Comm) error {
+			j := NewJob(comm, trace.New(100), o)
+			res, err := j.Run(t.Context())
+			if err != nil {
+				return err
+			}
+			ck, _, err := checkpoint.Latest(filepath.Join(res.RunDir, checkpoint.Folder))
+			if err != nil {
+				return err
+			}
+			saved, err := readAll(ck, "dense")
+			if err != nil {
+				return err
+			}
+			n := int64(j.trainer.Parameters())
+			if most := int64(len(saved)); got.Parameters != n || got.GradientBytes < 4*n || got.ValueBytes+got.OptimizerBytes > most || got.ValueBytes+got.OptimizerBytes < most-4096 {
+				t.Errorf("%s: foreseen %+v, and there are %d parameters, saved in %d bytes", set, got, n, most)
+			}
+			return nil
+		})
+		if got.StepBytes != 4*got.GradientBytes {
+			t.Errorf("%s: 3 ranks send %d bytes of %d", set, got.StepBytes, got.GradientBytes)
+		}
+	}
+}
+
+// TestDensePartTooLarge: a model that cannot be is rejected before any record is read.
+func TestDensePartTooLarge(t *testing.T) {
+	t.Parallel()
+	o := Options{Config: clicksConfig(t, clicks(t, 10), "", ""), Set: []string{"model.hidden=[65536, 65536]"}, Here: 2}
+	if err := Check(t.Context(), o, 2); err == nil || !strings.Contains(err.Error(), "model.hidden [65536 65536]") || !strings.Contains(err.Error(), "65536×65536") {
+		t.Errorf("65536 × 65536: %v", err)
+	}
+	o.Set = []string{"model.hidden=[4096, 4096]"}
+	c, _, err := o.config(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := denseNeeds(c, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.holds(c, 2, cgroup.Memory{Available: 2 * d.MemoryBytes()}); err != nil {
+		t.Error(err)
+	}
+	err = o.holds(c, 2, cgroup.Memory{Available: 2*d.MemoryBytes() - 1})
+	if err == nil || !strings.Contains(err.Error(), "model.hidden [4096 4096]") || !strings.Contains(err.Error(), plan.Bytes(d.MemoryBytes())) {
+		t.Errorf("a byte less than two ranks need: %v", err)
+	}
+	if o.Here = 0; o.holds(c, 2, cgroup.Memory{}) != nil {
+		t.Error("no rank runs here")
 	}
 }
 

@@ -67,7 +67,7 @@ func (p *program) checkStep(c *cli.Context, opt step.Options) error {
 		return err
 	}
 	_, _, here, err := p.world(c.Lineage()[len(c.Lineage())-2]) // the last is an empty parent
-	if err != nil || !here {
+	if err != nil || here == 0 {
 		return err
 	}
 	return opt.Able()

@@ -116,12 +116,12 @@ func (p *program) checkTrain(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if opt.Here {
+	if opt.Here > 0 {
 		if err := wdl.CheckPlace(opt); err != nil {
 			return err
 		}
 	}
-	if err := wdl.Check(c.Context, opt, ranks); err != nil || !opt.Here {
+	if err := wdl.Check(c.Context, opt, ranks); err != nil || opt.Here == 0 {
 		return err
 	}
 	return wdl.CheckTiers(opt)
@@ -146,20 +146,24 @@ func (p *program) asked(c *cli.Context) (opt wdl.Options, ranks int, oneHost boo
 }
 
 // world says on how many ranks a launch would be, by its flags or the environment,
-// whether of one host, and whether any is of this one.
-func (p *program) world(root *cli.Context) (ranks int, oneHost, here bool, err error) {
+// whether of one host, and how many would be on this one.
+func (p *program) world(root *cli.Context) (ranks int, oneHost bool, here int, err error) {
 	world, found, err := rank.FromEnv(p.getenv)
 	if err != nil {
-		return 0, false, false, err
+		return 0, false, 0, err
 	}
 	if found && !root.IsSet("np") {
-		return world.Size, world.LocalSize == world.Size, true, nil
+		return world.Size, world.LocalSize == world.Size, max(world.LocalSize, 1), nil
 	}
 	placed, err := place(root)
 	if err != nil {
-		return 0, false, false, err
+		return 0, false, 0, err
 	}
-	here = slices.ContainsFunc(placed.Ranks, func(r launcher.Placed) bool { return launcher.Host{Name: r.Host}.Local() })
+	for _, r := range placed.Ranks {
+		if (launcher.Host{Name: r.Host}).Local() {
+			here++
+		}
+	}
 	return len(placed.Ranks), placed.Ranks[0].LocalSize == len(placed.Ranks), here, nil
 }
 

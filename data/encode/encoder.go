@@ -74,11 +74,15 @@ func NewEncoder(fit *Fit) (*Encoder, error) {
 
 // compile derives the rest of an encoder from a filled schema and statistics.
 func compile(s schema.Schema, stats []statistics) (*Encoder, error) {
-	if err := schema.Joined("data: encoder", s.Validate(nil)); err != nil {
+	e := &Encoder{schema: s, stats: stats}
+	var err error
+	if e.sparse, e.dense, err = Outputs(s); err != nil {
 		return nil, err
 	}
-	e := &Encoder{schema: s, stats: stats}
-	multi := map[string]bool{}
+	places := map[string]int{} // of sparse features among the columns
+	for place, c := range e.sparse {
+		places[c.Name] = place
+	}
 	for i, f := range s.Features {
 		enc, _ := schema.EncodingOf(f.Encode)
 		if enc.Date() {
@@ -88,27 +92,41 @@ func compile(s schema.Schema, stats []statistics) (*Encoder, error) {
 			}
 			stats[i].dates = c
 		}
-		if !enc.Sparse() {
-			e.dense = append(e.dense, f.Name)
-			continue
-		}
 		if enc == schema.Vocabulary && stats[i].set == nil {
 			if err := stats[i].index(); err != nil {
 				return nil, fmt.Errorf("data: encoder: feature %s: %w", f.Name, err)
 			}
 		}
+		if enc.Sparse() {
+			e.sparse[places[f.Name]].Vocabulary = len(stats[i].Vocabulary)
+		}
+	}
+	return e, nil
+}
+
+// Outputs describes the columns that encoders of a filled schema make, but for the sizes of
+// vocabularies, which the data decide: see Encoder.Sparse and Encoder.Dense.
+func Outputs(s schema.Schema) (sparse []SparseColumn, dense []string, err error) {
+	if err := schema.Joined("data: encoder", s.Validate(nil)); err != nil {
+		return nil, nil, err
+	}
+	multi := map[string]bool{}
+	for _, f := range s.Features {
+		if enc, _ := schema.EncodingOf(f.Encode); !enc.Sparse() {
+			dense = append(dense, f.Name)
+			continue
+		}
 		multi[f.Name] = f.Separator != ""
-		e.sparse = append(e.sparse, SparseColumn{
+		sparse = append(sparse, SparseColumn{
 			Name: f.Name, Table: f.Table, Wide: *f.Wide, Deep: *f.Deep, Multi: f.Separator != "",
-			Vocabulary: len(stats[i].Vocabulary),
 		})
 	}
 	for _, x := range s.Crosses {
 		c := SparseColumn{Name: x.Name, Table: x.Table, Wide: true, Cross: true}
 		c.Multi = slices.ContainsFunc(x.Of, func(name string) bool { return multi[name] })
-		e.sparse = append(e.sparse, c)
+		sparse = append(sparse, c)
 	}
-	return e, nil
+	return sparse, dense, nil
 }
 
 // index hashes the vocabulary.

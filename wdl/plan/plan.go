@@ -9,6 +9,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/data/encode"
+	"github.com/wdlrun/wdlrun/dense"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/sparse/table"
 	"github.com/wdlrun/wdlrun/wdl/config"
@@ -27,10 +28,36 @@ type Plan struct {
 	MemoryBytes int64             `json:"memory_bytes"`     // of all ranks, at the end
 	Copies      bool              `json:"copies,omitempty"` // bytes count those of second ranks
 	Imbalance   float64           `json:"imbalance"`        // busiest rank over the mean, in bytes on the wire
+	Dense       Dense             `json:"dense"`
 	Tables      []Table           `json:"tables"`
 	Ranks       []sparse.RankLoad `json:"ranks"` // wire_bytes are those of a step
 	Owner       []int32           `json:"owner"` // rank by shard
 }
+
+// Dense is what the dense part of the model needs, which every rank has whole. Bytes of
+// tables do not include it.
+type Dense struct {
+	Parameters     int64 `json:"parameters"`
+	ValueBytes     int64 `json:"value_bytes"`     // of a rank: parameters and statistics
+	GradientBytes  int64 `json:"gradient_bytes"`  // of a rank, all threads
+	OptimizerBytes int64 `json:"optimizer_bytes"` // of a rank
+	StepBytes      int64 `json:"bytes_per_step"`  // of all ranks: the allreduce of gradients
+}
+
+// NewDense returns the needs of a dense part of a size. An allreduce of n bytes sends
+// 2(P−1)n in all: no algorithm sends less.
+func NewDense(size dense.Size, threads, ranks int) Dense {
+	const float = 4
+	d := Dense{
+		Parameters: int64(size.Parameters), ValueBytes: float * int64(size.Values), OptimizerBytes: float * int64(size.State),
+		GradientBytes: float * (int64(size.Gradients) + int64(threads-1)*int64(size.Parameters)),
+	}
+	d.StepBytes = 2 * int64(ranks-1) * float * int64(size.Gradients)
+	return d
+}
+
+// MemoryBytes is the memory that a rank needs for the dense part.
+func (d Dense) MemoryBytes() int64 { return d.ValueBytes + d.GradientBytes + d.OptimizerBytes }
 
 // Table is what one table is expected to need.
 type Table struct {
@@ -67,6 +94,7 @@ type Given struct {
 	Owner      []int32                    // rank by shard; nil: the plan's choice
 	Even       string                     // why tables that may have any strategy have rows; "" for no reason
 	Owned      string                     // why none of them is replicated; "" for no reason
+	Dense      Dense                      // of the model
 	Backup     int                        // microbatches of a step that do not count
 	Copies     bool                       // each rank keeps copies of another's rows
 	Step       func()                     // is called after each step of the sample was looked at; nil: nobody asks
@@ -86,7 +114,7 @@ func Foresee(ctx context.Context, c *config.Config, e *encode.Encoder, d *data.D
 	}
 	p := &Plan{
 		WorldSize: ranks, Samples: s.rows, EpochRows: rows,
-		Steps: int64(c.Train.Epochs) * data.Steps(rows, c.Train.Global(ranks)), Copies: g.Copies,
+		Steps: int64(c.Train.Epochs) * data.Steps(rows, c.Train.Global(ranks)), Copies: g.Copies, Dense: g.Dense,
 	}
 	if g.Backup > 0 {
 		microbatches := int64(ranks) * data.Steps(rows, c.Train.Global(ranks))

@@ -19,7 +19,8 @@ func (p *Plan) String() string {
 	if p.Copies {
 		with = ", both with the copies on second ranks"
 	}
-	fmt.Fprintf(&b, "%s of rows and index at the end, %s a step between ranks%s, the busiest owner %.2f of the mean\n\n", Bytes(p.MemoryBytes), Bytes(p.StepBytes), with, p.Imbalance)
+	fmt.Fprintf(&b, "%s of rows and index at the end, %s a step between ranks%s, the busiest owner %.2f of the mean\n", Bytes(p.MemoryBytes), Bytes(p.StepBytes), with, p.Imbalance)
+	fmt.Fprintf(&b, "dense part: %v, %s a step between ranks for the allreduce\n\n", p.Dense, Bytes(p.Dense.StepBytes))
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "table\tstrategy\trows\tmemory\ta step\tas rows\tpooled\treplicated\t  why\n")
 	for _, t := range p.Tables {
@@ -57,6 +58,12 @@ func (p *Plan) String() string {
 		fmt.Fprintf(&b, "and %d more ranks: -json has them\n", n)
 	}
 	return b.String()
+}
+
+// String names the memory of a rank.
+func (d Dense) String() string {
+	return fmt.Sprintf("%d parameters, %s on each rank (parameters %s, gradients %s, optimizer %s)", d.Parameters,
+		Bytes(d.MemoryBytes()), Bytes(d.ValueBytes), Bytes(d.GradientBytes), Bytes(d.OptimizerBytes))
 }
 
 // columns are the ranks that a page has room for.

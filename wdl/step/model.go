@@ -144,14 +144,7 @@ func newModel(c *config.Config, l layout.Layout, store *sparse.Store, start floa
 	m.arena = m.workers[0].arena
 	m.arena.Final(m.final)
 	m.split = newSplit(m.workers)
-	o, tail := c.Train.Optimizer, tailWidth
-	if m.weighted {
-		tail++
-	}
-	if err := m.arena.Build(dense.Config{Seed: c.Train.Seed, Tail: tail, Memory: memory, Groups: []dense.Group{
-		{Prefix: "wide/", Rule: o.Wide},
-		{Rule: o.Dense, L2: c.Train.L2.Dense},
-	}}); err != nil {
+	if err := m.arena.Build(m.arenaConfig(c, memory)); err != nil {
 		return nil, err
 	}
 	for _, w := range m.workers[1:] {
@@ -159,6 +152,28 @@ func newModel(c *config.Config, l layout.Layout, store *sparse.Store, start floa
 	}
 	m.crew = newCrew(len(m.workers), m.fill, m.columns, m.rows, m.end, m.sum, m.tables)
 	return m, nil
+}
+
+func (m *model) arenaConfig(c *config.Config, memory func(n int) []float32) dense.Config {
+	o, tail := c.Train.Optimizer, tailWidth
+	if m.weighted {
+		tail++
+	}
+	return dense.Config{Seed: c.Train.Seed, Tail: tail, Memory: memory, Groups: []dense.Group{
+		{Prefix: "wide/", Rule: o.Wide},
+		{Rule: o.Dense, L2: c.Train.L2.Dense},
+	}}
+}
+
+// DenseSize returns the size of the dense part of a layout's model, and builds none. The
+// gradients of the threads after the first are not included.
+func DenseSize(c *config.Config, l layout.Layout) (dense.Size, error) {
+	m := &model{layout: l, objective: newObjective(c)}
+	w, err := newWorker(m, c, 0, nil)
+	if err != nil {
+		return dense.Size{}, err
+	}
+	return w.arena.Size(m.arenaConfig(c, nil))
 }
 
 // ahead is the batch after the current one, on its way to the owners of its keys.
