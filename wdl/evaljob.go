@@ -94,7 +94,7 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 	if err != nil {
 		return res, err
 	}
-	j.doubt(&m.Metrics, m.outside, firstFew(j.train.Names()))
+	j.doubt(&m, firstFew(j.train.Names()))
 	res.WorldSize, res.Data, res.Metrics, res.Unknown = j.comm.Size(), j.train.Names(), m.Metrics, m.unknown
 	res.Outside = m.outside
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3

@@ -13,7 +13,6 @@ import (
 	"github.com/wdlrun/wdlrun/data"
 	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/trace"
-	"github.com/wdlrun/wdlrun/wdl/metrics"
 )
 
 // finish restores the best epoch, evaluates the test data and writes the
@@ -53,7 +52,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 	if valid != nil {
 		res.Improving = j.improving()
 		res.ValidOutside = j.validOutside
-		j.doubt(valid, j.validOutside, "the validation data")
+		j.doubt(&evaluated{Metrics: *valid, outside: j.validOutside}, "the validation data")
 		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
 	}
 	if model != j.cursor.Step || j.lastSaved == model {
@@ -95,20 +94,8 @@ func (j *job) evaluateTest(ctx context.Context, res *Result) error {
 	j.metrics.write(metricLine{Event: "test", Step: j.cursor.Step, Epoch: j.cursor.Epoch, Samples: j.cursor.Samples, LogLoss: m.LogLoss, Metrics: &m.Metrics})
 	res.Test, res.TestAUC, res.TestLogLoss, res.TestAccuracy = &m.Metrics, m.AUC, &m.LogLoss, &m.Accuracy
 	res.TestUnknown, res.TestOutside = m.unknown, m.outside
-	j.doubt(&m.Metrics, m.outside, "the test data")
+	j.doubt(&m, "the test data")
 	return nil
-}
-
-// doubt warns of results that no sound training has, and of data unlike that of training.
-func (j *job) doubt(m *metrics.Metrics, outside []Outside, what string) {
-	for i := range outside {
-		if line := outside[i].warning(what); line != "" {
-			j.warn(line)
-		}
-	}
-	if line := m.Warning(what); line != "" {
-		j.warn(line)
-	}
 }
 
 // saveAgain tries once more to write the last checkpoint if that failed: the disk may

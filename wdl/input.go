@@ -397,12 +397,14 @@ type evaluated struct {
 	metrics.Metrics
 	unknown map[string]int64 // by feature or cross: values without a word of its vocabulary or a row for their key
 	outside []Outside
+	absent  []string // fields of which no record has a value
 }
 
 // evaluate computes the metrics of the selected rows of a dataset, and by group if groups
 // is not nil.
 func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, groups *metrics.Groups) (m evaluated, err error) {
 	j.rec.Enter(trace.Eval)
+	m.absent = d.Absent()
 	probe, encoder, err := j.newProbe(groups)
 	if err != nil {
 		return m, err

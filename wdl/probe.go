@@ -1,41 +1,12 @@
 package wdl
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/data/encode"
 	"github.com/wdlrun/wdlrun/wdl/metrics"
 )
-
-// Outside counts the numbers of a field that are outside the range of the training data.
-type Outside struct {
-	Field   string  `json:"field"`
-	Values  int64   `json:"values"`
-	Outside int64   `json:"outside"`
-	Min     float64 `json:"min"` // of the training data
-	Max     float64 `json:"max"`
-}
-
-// Numbers outside the range are worth a warning from this many and this share on. Of N
-// training values, data of the same distribution exceeds the share with probability
-// (1 + N/20)·e^(−N/20): 0.0005 for N = 200.
-const (
-	outsideLeast = 10
-	outsideShare = 0.05
-)
-
-// warning is about the field in the data that what names, "" if little is outside.
-func (o *Outside) warning(what string) string {
-	if o.Outside < outsideLeast || float64(o.Outside) < outsideShare*float64(o.Values) {
-		return ""
-	}
-	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-	return fmt.Sprintf("%s: %d of %d values of %s are outside %s … %s, the range of training: is it the same unit? If the values are right, train on data that covers them",
-		o.Field, o.Outside, o.Values, what, number(o.Min), number(o.Max))
-}
 
 // probe computes what an evaluation reports besides the metrics of all samples: numbers
 // outside the range of training and, with a group, metrics by group. It reads entries of

@@ -1,0 +1,75 @@
+package wdl
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Outside counts the numbers of a field that are outside the range of the training data.
+type Outside struct {
+	Field   string  `json:"field"`
+	Values  int64   `json:"values"`
+	Outside int64   `json:"outside"`
+	Min     float64 `json:"min"` // of the training data
+	Max     float64 `json:"max"`
+}
+
+// Numbers outside the range are worth a warning from this many and this share on. Of N
+// training values, data of the same distribution exceeds the share with probability
+// (1 + N/20)·e^(−N/20): 0.0005 for N = 200.
+const (
+	outsideLeast = 10
+	outsideShare = 0.05
+)
+
+// warning is about the field in the data that what names, "" if little is outside.
+func (o *Outside) warning(what string) string {
+	if o.Outside < outsideLeast || float64(o.Outside) < outsideShare*float64(o.Values) {
+		return ""
+	}
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	return fmt.Sprintf("%s: %d of %d values of %s are outside %s … %s, the range of training: is it the same unit? If the values are right, train on data that covers them",
+		o.Field, o.Outside, o.Values, what, number(o.Min), number(o.Max))
+}
+
+// A feature's values that training has not seen are worth a warning from this many and
+// this share of the samples on.
+const (
+	unseenLeast = 10
+	unseenShare = 0.2
+)
+
+// unseen are the warnings of features with many values that training has not seen. There
+// is none of fields that the data does not have, which tellAbsent names; of lists, which
+// have no share of the samples; and of crosses, which are new combinations of old values.
+func (j *job) unseen(m *evaluated, what string) (lines []string) {
+	multi := map[string]bool{}
+	for _, c := range j.encoder.Sparse() {
+		multi[c.Name] = c.Multi
+	}
+	for _, f := range j.config.Features {
+		name := cmp.Or(f.Name, f.Field)
+		n := m.unknown[name]
+		if multi[name] || slices.Contains(m.absent, f.Field) || n < unseenLeast || float64(n) < unseenShare*float64(m.Samples) {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s: training has not seen %d of %d values of %s: are they missing, or written otherwise than in training? If they are new, train on more recent data",
+			name, n, m.Samples, what))
+	}
+	return lines
+}
+
+// doubt warns of results that no sound training has, and of data unlike that of training.
+func (j *job) doubt(m *evaluated, what string) {
+	lines := j.unseen(m, what)
+	for i := range m.outside {
+		lines = append(lines, m.outside[i].warning(what))
+	}
+	for _, line := range append(lines, m.Warning(what)) {
+		if line != "" {
+			j.warn(line)
+		}
+	}
+}
