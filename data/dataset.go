@@ -15,6 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/signal"
+	"github.com/wdlrun/wdlrun/data/stream"
 )
 
 // Dataset is a list of files, cut into blocks, with the names of their fields.
@@ -62,7 +63,24 @@ type totals struct {
 // files, and every file has the same fields. All faults of source and schema
 // are reported at once.
 func Open(src schema.Source, s schema.Schema, patterns []string) (*Dataset, error) {
-	d, err := look(src, s, patterns)
+	files, err := record.OpenSet(src, patterns)
+	if err != nil {
+		return nil, err
+	}
+	return open(files, s)
+}
+
+// OpenSpan is Open of the current span of a stream.
+func OpenSpan(src schema.Source, s schema.Schema, at stream.Position) (*Dataset, error) {
+	files, err := record.OpenParts(src, at.Span, at.Parts)
+	if err != nil {
+		return nil, err
+	}
+	return open(files, s)
+}
+
+func open(files *record.Set, s schema.Schema) (*Dataset, error) {
+	d, err := look(files, s)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +94,11 @@ func Open(src schema.Source, s schema.Schema, patterns []string) (*Dataset, erro
 // missing then, as a model expects of some records, and Absent tells of it. The label must
 // be there.
 func OpenEval(src schema.Source, s schema.Schema, patterns []string) (*Dataset, error) {
-	d, err := look(src, s, patterns)
+	files, err := record.OpenSet(src, patterns)
+	if err != nil {
+		return nil, err
+	}
+	d, err := look(files, s)
 	if err != nil {
 		return nil, err
 	}
@@ -87,17 +109,13 @@ func OpenEval(src schema.Source, s schema.Schema, patterns []string) (*Dataset, 
 	return d, d.open(s, first)
 }
 
-// look finds the files of a dataset.
-func look(src schema.Source, s schema.Schema, patterns []string) (*Dataset, error) {
-	files, err := record.OpenSet(src, patterns)
-	if err != nil {
-		return nil, err
-	}
+// look makes a dataset of files, which must have the fields that can be read.
+func look(files *record.Set, s schema.Schema) (*Dataset, error) {
 	d := &Dataset{set: files, schema: s.Fill(), memory: new(memory), limits: limits{leastGroup, mostHeld}}
-	if err := d.set.Unreadable(src.Reads(d.schema.Fields())); err != nil {
+	if err := d.set.Unreadable(d.set.Source.Reads(d.schema.Fields())); err != nil {
 		return nil, err
 	}
-	return d, d.set.Uncut(src.Reads(d.schema.Fields()))
+	return d, d.set.Uncut(d.set.Source.Reads(d.schema.Fields()))
 }
 
 // open checks the schema by the fields, of which late ones may yet come. first are those
@@ -113,6 +131,9 @@ func (d *Dataset) open(s schema.Schema, first []string) error {
 	h := xxh3.New()
 	for _, f := range d.set.Files {
 		fmt.Fprintf(h, "%q %d;", filepath.Base(f.Name), f.Bytes)
+		if lo := f.From(); lo > 0 {
+			fmt.Fprintf(h, "from %d;", lo)
+		}
 		d.onwards = d.onwards || f.Onwards()
 	}
 	fmt.Fprintf(h, "%q", first)

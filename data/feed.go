@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/wdlrun/wdlrun/data/kafka"
 	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/data/remote"
@@ -22,11 +24,14 @@ import (
 // Feed watches training data that grows, and says what of it is read next. One
 // rank has it; the others are told. It belongs to one goroutine, except Commit.
 type Feed struct {
+	source   schema.Source
 	follow   schema.Follow
 	rules    stream.Rules
 	patterns []string // of folders
 	folders  *stream.Folders
+	past     stream.Past
 	queries  map[string]string // of the addresses of remote files
+	tags     map[string]string // of their states
 	logs     []*kafka.Log      // instead: open
 	topics   *stream.Topics
 }
@@ -34,8 +39,8 @@ type Feed struct {
 // NewFeed watches the training data of a source whose Follow is on, from a
 // position on, which may be the zero one. Folders must exist.
 func NewFeed(src schema.Source, at stream.Position) (*Feed, error) {
-	f := &Feed{follow: src.Follow.Filled(), patterns: slices.Clone(src.Train), queries: map[string]string{}}
-	f.rules = stream.Rules{Most: f.follow.Files, Idle: time.Duration(f.follow.Idle * float64(time.Second))}
+	f := &Feed{source: src, follow: src.Follow.Filled(), patterns: slices.Clone(src.Train), queries: map[string]string{}, tags: map[string]string{}}
+	f.rules = stream.Rules{Most: f.follow.Files, Idle: time.Duration(f.follow.Idle * float64(time.Second)), Probe: f.probe}
 	if slices.ContainsFunc(f.patterns, isTopic) {
 		return f.ofTopics(at)
 	}
@@ -117,13 +122,33 @@ func (f *Feed) Commit(ctx context.Context, at []stream.Partition) error {
 	return nil
 }
 
-// Resume makes the feed go on at another position.
+// Remember tells the feed which spans a run has read up to the position from which it
+// resumes, so that it finds files that have changed since.
+func (f *Feed) Remember(spans []stream.Position, at stream.Position) error {
+	f.past = stream.PastOf(spans, at, func(name string) string {
+		if i := strings.LastIndexByte(name, '?'); i >= 0 && remote.Is(name) {
+			return name[:i]
+		}
+		return name
+	})
+	return f.Resume(at)
+}
+
+// probe looks at the first n bytes of a file. A remote one is as good as its tag.
+func (f *Feed) probe(name string, n int64) (stream.Probe, error) {
+	if remote.Is(name) {
+		return stream.Probe{Digest: xxh3.HashString(f.tags[name])}, nil
+	}
+	return record.Probe(f.source, name, n)
+}
+
+// Resume makes the feed continue at another position.
 func (f *Feed) Resume(at stream.Position) (err error) {
 	if f.logs != nil {
 		f.topics = stream.NewTopics(f.rules, at)
 		return nil
 	}
-	f.folders, err = stream.NewFolders(f.rules, f.patterns, at)
+	f.folders, err = stream.NewFolders(f.rules, f.patterns, at, f.past)
 	return err
 }
 
@@ -138,7 +163,7 @@ func (f *Feed) Next(ctx context.Context, at *stream.Position, quiet time.Duratio
 	if err != nil {
 		return v, fmt.Errorf("data: follow: %w", err)
 	}
-	if at.Span, at.Ended = v.Span, v.End; len(v.Span) > 0 {
+	if at.Span, at.Parts, at.Ended = v.Span, v.Parts, v.End; len(v.Span) > 0 {
 		at.Spans++
 	}
 	return v, nil
@@ -185,6 +210,7 @@ func (f *Feed) nextFiles(ctx context.Context, at *stream.Position, quiet time.Du
 		v.Span[i] = name + f.queries[name]
 	}
 	clear(f.queries)
+	clear(f.tags)
 	at.Folders = f.folders.At()
 	return v, err
 }
@@ -255,7 +281,7 @@ func (f *Feed) lookRemote(ctx context.Context, p string) (s stream.Seen, err err
 			s.Ended = true
 			continue
 		}
-		f.queries[o.Name] = o.Query
+		f.queries[o.Name], f.tags[o.Name] = o.Query, o.Tag
 		s.Files = append(s.Files, stream.File{Name: o.Name, Bytes: o.Bytes, Stamp: o.Tag})
 	}
 	return s, nil

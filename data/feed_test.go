@@ -1,7 +1,10 @@
 package data
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/data/datatest"
+	"github.com/wdlrun/wdlrun/data/record"
 	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/data/stream"
 )
@@ -49,6 +53,66 @@ func TestFeedOfStrangeFolders(t *testing.T) {
 	}
 	if d, _ := prepare(t, numberedSource(), numberedSchema(), 1, v.Span...); d.Rows(All) != int64(len(want)) {
 		t.Errorf("%d rows", d.Rows(All))
+	}
+}
+
+// TestFileGrowsInItsSpan: a span reads the bytes that its look found, whatever is
+// appended meanwhile; the next one reads the others. A packed file cannot be read on.
+func TestFileGrowsInItsSpan(t *testing.T) {
+	dir := t.TempDir()
+	name, packed := filepath.Join(dir, "a.csv"), filepath.Join(dir, "b.csv.gz")
+	add := func(to string, b []byte) {
+		f, err := os.OpenFile(to, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err == nil {
+			_, err = f.Write(b)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	rows := func(n int) []byte { return []byte(strings.Repeat("0,x,0\n", n)) }
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	z.Write(rows(10))
+	z.Close()
+	add(name, rows(20000)) // two blocks
+	add(packed, zipped.Bytes())
+	add(filepath.Join(dir, "_SUCCESS"), nil)
+	src := numberedSource()
+	src.Train, src.Follow = []string{dir}, schema.Follow{On: true}
+	var at stream.Position
+	f, err := NewFeed(src, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct {
+		rows   int64
+		report string
+	}{{20010, ""}, {7, "b.csv.gz grew by"}, {7, "bytes after it had been read; they are not read"}} {
+		v, err := f.Next(context.Background(), &at, 0)
+		if err != nil || !strings.Contains(strings.Join(v.Reports, "\n"), want.report) {
+			t.Fatalf("%+v: %v, want a report with %q", v, err, want.report)
+		}
+		d, err := OpenSpan(src, numberedSchema(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(name, rows(7))
+		add(packed, zipped.Bytes())
+		c, err := d.Scan(context.Background(), 0, 1, nil, nil)
+		if err == nil {
+			err = d.Use(c)
+		}
+		if err != nil || d.Rows(All) != want.rows {
+			t.Fatalf("%d rows, want %d: %v", d.Rows(All), want.rows, err)
+		}
+	}
+	if err := os.WriteFile(name, []byte("1,y,0\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenSpan(src, numberedSchema(), at); !errors.Is(err, record.ErrReplaced) {
+		t.Errorf("a replaced file: %v", err)
 	}
 }
 

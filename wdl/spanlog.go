@@ -24,7 +24,9 @@ const fileSpans = "spans.jsonl"
 // are cut anew.
 type spanLog struct {
 	file *os.File
+	past []stream.Position // of the run before, up to the checkpoint
 	done []stream.Position // of the run before, behind the checkpoint
+	last int64             // span of the last line
 	warn func(string)
 }
 
@@ -39,7 +41,13 @@ func openSpans(dir string, n int64, warn func(string)) (*spanLog, error) {
 		return nil, fmt.Errorf("wdl: stream: %s: %w; remove the file to cut the stream anew", path, err)
 	}
 	l := &spanLog{warn: warn}
-	l.done = slices.DeleteFunc(all, func(at stream.Position) bool { return at.Spans <= n })
+	behind := slices.IndexFunc(all, func(at stream.Position) bool { return at.Spans > n })
+	if behind < 0 {
+		behind = len(all)
+	}
+	if l.past, l.done = all[:behind:behind], all[behind:]; len(all) > 0 {
+		l.last = all[len(all)-1].Spans
+	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		warn(fmt.Sprintf("the spans of the stream are not kept: %v", err))
@@ -87,14 +95,17 @@ func (l *spanLog) next(n int64) *stream.Position {
 		return nil
 	}
 	at := l.done[0]
-	l.done = l.done[1:]
+	l.past, l.done = append(l.past, at), l.done[1:]
 	return &at
 }
 
+// append writes the position of a span that all ranks have scanned, unless the file has
+// it. Rank 0 has a log, the others have none.
 func (l *spanLog) append(at stream.Position) {
-	if l.file == nil {
+	if l == nil || l.file == nil || at.Spans <= l.last {
 		return
 	}
+	l.last = at.Spans
 	b, err := json.Marshal(at)
 	if err == nil {
 		_, err = l.file.Write(append(b, '\n'))

@@ -81,8 +81,20 @@ func (j *job) begin() error {
 	if j.following.feed, err = data.NewFeed(j.config.Data, c.Stream.Position); err != nil {
 		return err
 	}
-	j.following.log, err = openSpans(j.runDir, c.Stream.Spans, j.opt.Warn)
-	return err
+	if j.following.log, err = openSpans(j.runDir, c.Stream.Spans, j.opt.Warn); err != nil {
+		return err
+	}
+	return j.following.resumeFeed(c.Stream.Position)
+}
+
+// resumeFeed makes the feed continue at a position, unless the log has spans behind it.
+func (f *following) resumeFeed(at stream.Position) error {
+	if len(f.log.done) > 0 {
+		return nil
+	}
+	past := f.log.past
+	f.log.past = nil
+	return f.feed.Remember(past, at)
 }
 
 // nextSpan makes what comes next in the stream the data of the epoch: the span
@@ -163,7 +175,7 @@ func (j *job) look(ctx context.Context) ([]byte, error) {
 	f, at := j.following, j.cursor.Stream.Position.Clone()
 	if was := f.log.next(at.Spans); was != nil {
 		at = *was
-		if err := f.feed.Resume(at); err != nil {
+		if err := f.resumeFeed(at); err != nil {
 			return nil, err
 		}
 	} else {
@@ -171,8 +183,8 @@ func (j *job) look(ctx context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(v.Span) > 0 {
-			f.log.append(at)
+		for _, line := range v.Reports {
+			j.opt.Warn(line)
 		}
 	}
 	return json.Marshal(at)
@@ -243,8 +255,8 @@ func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
 	src := j.config.Data
 	src.MaxBad = max(src.MaxBad-c.Stream.Bad, 0) // fewer may be allowed than at the start
 	var own *data.Counts
-	if j.train, err = data.Open(src, schemaOf(j.config), c.Stream.Span); err != nil {
-		err = fmt.Errorf("training data: %w", err)
+	if j.train, err = data.OpenSpan(src, schemaOf(j.config), c.Stream.Position); err != nil {
+		err = j.unopened(err, fresh)
 	} else if err = keepNegatives(j.train, j.config); err == nil {
 		own, err = j.count(ctx, j.train, nil)
 	}
@@ -252,6 +264,7 @@ func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
 		return false, c.Stream.unusable(err, j.config.Data.MaxBad)
 	}
 	if err := j.share(j.train, own, nil); errors.Is(err, data.ErrNoRecords) {
+		j.following.log.append(c.Stream.Position)
 		j.tellBad(j.train)
 		return false, nil
 	} else if err != nil {
@@ -263,8 +276,23 @@ func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
 			c.Step, c.Rows, c.Data, rows, print, firstFew(c.Stream.Span))
 	}
 	c.Rows, c.Data = rows, print
+	j.following.log.append(c.Stream.Position)
 	j.tellLate()
 	return true, nil
+}
+
+// unopened adds to the error of a span that cannot be opened what to do about a file that
+// was replaced.
+func (j *job) unopened(err error, fresh bool) error {
+	switch c := &j.cursor; {
+	case !errors.Is(err, record.ErrReplaced):
+		return fmt.Errorf("training data: %w", err)
+	case fresh:
+		return fmt.Errorf("training data: %w; put the file back, or remove %s, and resume", err, filepath.Join(j.runDir, fileSpans))
+	default:
+		return fmt.Errorf("wdl: resume: the files of the stream have changed: the checkpoint of step %d is from inside a span of %s: %w; put the file back, or resume from a checkpoint at the end of a span",
+			c.Step, firstFew(c.Stream.Span), err)
+	}
 }
 
 // keepBefore has all ranks know whether a span cannot be trained on, for a fault that
@@ -337,7 +365,7 @@ func (j *job) endSpan(c *cursor) string {
 	bad, _ := j.train.Bad()
 	c.Stream.Bad += bad
 	c.Stream.Done = slices.Clone(c.Stream.Partitions)
-	c.Stream.Span, c.Data, c.Rows = nil, "", 0
+	c.Stream.Span, c.Stream.Parts, c.Data, c.Rows = nil, nil, "", 0
 	j.feed.close(j)
 	j.train = nil
 	j.following.since = time.Now()

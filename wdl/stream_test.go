@@ -199,7 +199,8 @@ func TestStreamEvaluatesEverySoManySpans(t *testing.T) {
 }
 
 // TestStreamIsCutAgainAsBefore: what a run read after its last checkpoint, it
-// reads again in the same spans, though more has come.
+// reads again in the same spans, though more has come: files, and rows of a file of the
+// span in which the checkpoint is.
 func TestStreamIsCutAgainAsBefore(t *testing.T) {
 	everyday(t)
 	t.Parallel()
@@ -221,8 +222,9 @@ func TestStreamIsCutAgainAsBefore(t *testing.T) {
 	for i := range 3 {
 		drop(t, dir, fmt.Sprint(i+4, ".csv"), 40, uint64(i))
 	}
+	addTo(t, filepath.Join(dir, "0.csv"), 5)
 	again := runJob(t, 2, Options{Resume: first.RunDir, Set: []string{"data.follow.files=10"}})
-	if again.Samples != 7*40 || again.RunDir != first.RunDir {
+	if again.Samples != 7*40+5 || again.RunDir != first.RunDir {
 		t.Errorf("%+v", again)
 	}
 	spans, err := readSpans(filepath.Join(first.RunDir, fileSpans))
@@ -233,7 +235,7 @@ func TestStreamIsCutAgainAsBefore(t *testing.T) {
 	for _, s := range spans {
 		cuts = append(cuts, len(s.Span))
 	}
-	if !slices.Equal(cuts, []int{2, 2, 3}) {
+	if !slices.Equal(cuts, []int{2, 2, 4}) {
 		t.Errorf("spans of %v files", cuts)
 	}
 }
@@ -261,6 +263,68 @@ func TestStreamGrows(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// addTo appends rows of clicks to a file, and returns how many bytes these are.
+func addTo(t testing.TB, path string, rows int) int {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer f.Close()
+	n, err := f.WriteString(strings.Repeat("1,site3\n", rows))
+	if err != nil {
+		t.Error(err)
+	}
+	return n
+}
+
+// TestStreamOfASlowWriter: a file that grows after it was read is reported and read on,
+// also if it grew while no process ran. One that is replaced is reported.
+func TestStreamOfASlowWriter(t *testing.T) {
+	t.Parallel()
+	for size := 1; size <= 3; size += 2 {
+		dir, out := t.TempDir(), t.TempDir()
+		drop(t, dir, "0.csv", 20, 0)
+		drop(t, dir, "1.csv", 20, 1)
+		var mu sync.Mutex
+		var warned []string
+		warn := func(line string) { mu.Lock(); warned = append(warned, line); mu.Unlock() }
+		var run string
+		onRanks(t, size, func(comm *collective.Comm) error {
+			j := NewJob(comm, trace.New(10), Options{Config: streamConfig(t, dir, "", ""), Out: out, Warn: warn})
+			var writer sync.WaitGroup
+			defer writer.Wait()
+			if comm.Rank() == 0 {
+				writer.Go(func() {
+					eventually(t, "the end of the first span", func() bool { return j.Status().Step >= 3 })
+					addTo(t, filepath.Join(dir, "0.csv"), 9)
+					eventually(t, "the end of the second span", func() bool { return j.Status().Step >= 4 })
+					drop(t, dir, "1.csv", 30, 2)
+					mark(t, dir)
+				})
+			}
+			r, err := j.Run(context.Background())
+			if err == nil && (r.Samples != 49 || r.Spans != 2) {
+				err = fmt.Errorf("%d samples in %d spans, want 49 in 2", r.Samples, r.Spans)
+			}
+			if comm.Rank() == 0 {
+				run = r.RunDir
+			}
+			return err
+		})
+		for _, want := range []string{"0.csv grew by 72 bytes after it had been read; they are read now.", "1.csv was replaced after it had been read; its "} {
+			if !slices.ContainsFunc(warned, func(line string) bool { return strings.Contains(line, want) }) {
+				t.Errorf("%d ranks: warnings %q, want %q", size, warned, want)
+			}
+		}
+		addTo(t, filepath.Join(dir, "0.csv"), 5)
+		if r := runJob(t, 2, Options{Resume: run}); r.Samples != 54 {
+			t.Errorf("%d ranks: %d samples after the resume, want 54", size, r.Samples)
+		}
+	}
 }
 
 // eventually waits until something is true.
@@ -588,6 +652,8 @@ func FuzzSpanLog(f *testing.F) {
 	f.Add(append(good, '\n'))
 	f.Add(good)
 	f.Add([]byte("{}\n"))
+	f.Add([]byte(`{"spans":1,"span":["in/a"],"parts":[{"lo":3,"hi":9,"digest":7}]}` + "\n"))
+	f.Add([]byte(`{"spans":1,"span":["in/a"],"parts":[{"lo":9,"hi":9,"digest":7}]}` + "\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := filepath.Join(t.TempDir(), fileSpans)
 		if err := os.WriteFile(path, b, 0o644); err != nil {

@@ -51,7 +51,7 @@ func cut(files []File) []Block {
 			continue
 		}
 		step := blockBytes(f.size)
-		for lo := int64(0); lo < f.size; lo += step {
+		for lo := f.lo; lo < f.size; lo += step {
 			blocks = append(blocks, Block{int32(i), lo, min(lo+step, f.size)})
 		}
 	}
@@ -74,7 +74,7 @@ func countBlocks(files []File) (n int64) {
 			continue
 		}
 		step := blockBytes(f.size)
-		n += (f.size + step - 1) / step
+		n += (f.size - f.lo + step - 1) / step
 	}
 	return n
 }

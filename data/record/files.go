@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/data/adult"
 	"github.com/wdlrun/wdlrun/data/kafka"
 	"github.com/wdlrun/wdlrun/data/remote"
+	"github.com/wdlrun/wdlrun/data/stream"
 	"github.com/wdlrun/wdlrun/data/table"
 	"github.com/wdlrun/wdlrun/internal/regular"
 )
@@ -38,6 +39,7 @@ type File struct {
 	size    int64          // bytes to read: as many, or unknownSize of a packed file
 	Packing *Packing       // nil: none
 	time    time.Time      // of the last change, local files
+	lo      int64          // offset of the first byte to read; not 0 only if it was read up to there before
 	content []byte         // embedded files
 	Groups  []int64        // rows of the row groups of a table
 	mark    int64          // length of the byte order mark, 0 or 3
@@ -46,6 +48,9 @@ type File struct {
 	unread  []table.Unread // columns that no reader can read
 	onwards bool           // records can only be told apart from the beginning on
 	told    bool           // the records that were looked at for names of fields are all there are
+
+	ofStream *stream.Part // nil: all of the file is read, and it must not grow meanwhile
+	found    int64        // size of such a file when it was opened
 
 	remote *remote.Object // in an object store or on a web server
 
@@ -109,6 +114,12 @@ func (f *File) unchanged(s Content) error {
 	info, err := h.Stat()
 	if err != nil {
 		return fmt.Errorf("data: read: %w", err)
+	}
+	if f.ofStream != nil {
+		if (info.Size() != f.found || !info.ModTime().Equal(f.time)) && (info.Size() <= f.found || !begins(h, *f.ofStream)) {
+			return fmt.Errorf("data: read: %s: %w", f.Name, ErrReplaced)
+		}
+		return nil
 	}
 	if info.Size() != f.Bytes || !info.ModTime().Equal(f.time) {
 		return fmt.Errorf("data: read: %s: %w (%d bytes of %s, now %d of %s)", f.Name, ErrChanged,

@@ -20,11 +20,19 @@ type Set struct {
 // OpenSet finds the files that patterns name: paths, globs, folders and
 // builtin:NAME, and looks at the beginning of each. Every file has the same fields.
 func OpenSet(src schema.Source, patterns []string) (*Set, error) {
+	return openSet(src, patterns, func([]File) error { return nil })
+}
+
+// openSet is OpenSet of the files that limit has passed.
+func openSet(src schema.Source, patterns []string, limit func([]File) error) (*Set, error) {
 	if err := schema.Joined("data: source", src.Validate()); err != nil {
 		return nil, err
 	}
 	files, err := Resolve(patterns)
 	if err != nil {
+		return nil, err
+	}
+	if err := limit(files); err != nil {
 		return nil, err
 	}
 	s := &Set{Source: src, Files: files}
@@ -125,7 +133,7 @@ func (s *Set) Names() []string {
 // Bytes is the size of the files as they lie there.
 func (s *Set) Bytes() (n int64) {
 	for i := range s.Files {
-		n += s.Files[i].Bytes
+		n += s.Files[i].Bytes - s.Files[i].lo
 	}
 	return n
 }

@@ -11,7 +11,8 @@
 //	look ──Folders.Next──► Verdict: wait, a span, or the end
 //	look ──Topic.Next────► Verdict
 //
-// It has no clock and does no I/O; its tests are conversations in text.
+// It has no clock and does no I/O, except that it asks its caller for a digest of a
+// file (Rules.Probe); its tests are conversations in text.
 //
 // # Folders
 //
@@ -19,7 +20,8 @@
 // end in .part, .tmp or ._COPYING_ are no files yet. A file is taken when two
 // looks in a row found it with the same size and time, or when its folder has
 // its end mark; one that is not so far yet holds back those that sort behind it.
-// Empty files are passed over. A file that comes and sorts before one that was
+// Empty files are passed over. If a file grows after it was taken, a later span reads
+// the new bytes; other changes are reported. A file that comes and sorts before one that was
 // taken is an error that names both: to pass over it silently would lose it.
 // While the same process watches, every such file is found; after a resume those
 // are not told apart from files that were taken and then removed, unless there

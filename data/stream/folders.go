@@ -15,6 +15,7 @@ import (
 type Position struct {
 	Spans      int64       `json:"spans"`                // taken, with the current one
 	Span       []string    `json:"span,omitempty"`       // names that the current one reads; none between two
+	Parts      []Part      `json:"parts,omitempty"`      // what of each name, for files; none: all of it
 	Folders    []Folder    `json:"folders,omitempty"`    // in the order of the configuration
 	Partitions []Partition `json:"partitions,omitempty"` // of all topics
 	Ended      string      `json:"ended,omitempty"`      // why nothing more is read
@@ -30,7 +31,8 @@ type Folder struct {
 
 // Clone is a copy that shares nothing.
 func (p Position) Clone() Position {
-	p.Span, p.Folders, p.Partitions = slices.Clone(p.Span), slices.Clone(p.Folders), slices.Clone(p.Partitions)
+	p.Span, p.Parts = slices.Clone(p.Span), slices.Clone(p.Parts)
+	p.Folders, p.Partitions = slices.Clone(p.Folders), slices.Clone(p.Partitions)
 	return p
 }
 
@@ -49,6 +51,13 @@ func (p *Position) Validate() error {
 		return fmt.Errorf("stream: position: %d spans, %d names, %d folders, %d partitions", p.Spans, len(p.Span), len(p.Folders), len(p.Partitions))
 	case len(p.Span) > 0 && p.Spans == 0:
 		return fmt.Errorf("stream: position: a span of %d names, and none was taken", len(p.Span))
+	case len(p.Parts) > 0 && len(p.Parts) != len(p.Span):
+		return fmt.Errorf("stream: position: %d parts of %d names", len(p.Parts), len(p.Span))
+	}
+	for i, x := range p.Parts {
+		if x.Lo < 0 || x.Lo >= x.Hi {
+			return fmt.Errorf("stream: position: the bytes %d to %d of %q", x.Lo, x.Hi, p.Span[i])
+		}
 	}
 	for _, s := range p.Span {
 		if s == "" || len(s) > mostName {
@@ -86,27 +95,34 @@ type Seen struct {
 type Rules struct {
 	Most int           // files of a span
 	Idle time.Duration // without anything new after which the stream ends; 0: never
+
+	Probe func(name string, bytes int64) (Probe, error) // looks at so many bytes of a file; for folders
 }
 
 // Verdict is what to do next: read a span, or nothing more, or, where both are
 // empty, look again later.
 type Verdict struct {
-	Span []string // names, in order
-	End  string   // why
+	Span    []string // names, in order
+	Parts   []Part   // what of each file
+	End     string   // why
+	Reports []string // about files that changed after they were taken
 }
 
 // Folders is a stream of folders that grow.
 type Folders struct {
-	rules  Rules
-	at     []Folder              // those that are watched, then others of the position
-	before []map[string]File     // of the look before
-	taken  []map[string]struct{} // names that are known to be taken
+	rules    Rules
+	past     Past
+	at       []Folder           // those that are watched, then others of the position
+	before   []map[string]File  // new ones of the look before
+	changing []map[string]File  // those of the look before that had been taken, and changed since
+	taken    []map[string]taken // files that are known to be taken
 }
 
 // NewFolders watches the folders of these names, from a position on, which may be
-// the zero one. Folders that it does not know are read from their beginning.
-func NewFolders(rules Rules, names []string, at Position) (*Folders, error) {
-	f := &Folders{rules: rules}
+// the zero one. Folders that it does not know are read from their beginning. past is
+// what is known of the files that were taken up to the position.
+func NewFolders(rules Rules, names []string, at Position, past Past) (*Folders, error) {
+	f := &Folders{rules: rules, past: past}
 	rest := slices.Clone(at.Folders)
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
@@ -124,7 +140,8 @@ func NewFolders(rules Rules, names []string, at Position) (*Folders, error) {
 	if f.at = append(f.at, rest...); len(f.at) > mostFolders {
 		return nil, fmt.Errorf("stream: %d folders, at most %d are possible", len(f.at), mostFolders)
 	}
-	f.before, f.taken = make([]map[string]File, len(names)), make([]map[string]struct{}, len(names))
+	f.before, f.changing = make([]map[string]File, len(names)), make([]map[string]File, len(names))
+	f.taken = make([]map[string]taken, len(names))
 	return f, nil
 }
 
@@ -136,7 +153,7 @@ func (f *Folders) At() []Folder { return slices.Clone(f.at) }
 func (f *Folders) Next(seen []Seen, quiet time.Duration) (v Verdict, err error) {
 	ended, left := true, false
 	for i := range seen {
-		ready, more, err := f.ready(i, seen[i])
+		ready, more, err := f.ready(i, seen[i], &v)
 		if err != nil {
 			return Verdict{}, err
 		}
@@ -145,9 +162,12 @@ func (f *Folders) Next(seen []Seen, quiet time.Duration) (v Verdict, err error) 
 				more = true
 				break
 			}
-			f.take(i, file.Name)
+			now, err := f.take(i, file)
+			if err != nil {
+				return Verdict{}, err
+			}
 			if file.Bytes > 0 {
-				v.Span = append(v.Span, file.Name)
+				v.Span, v.Parts = append(v.Span, file.Name), append(v.Parts, Part{0, file.Bytes, now.digest})
 			}
 		}
 		ended, left = ended && seen[i].Ended, left || more
@@ -163,8 +183,9 @@ func (f *Folders) Next(seen []Seen, quiet time.Duration) (v Verdict, err error) 
 }
 
 // ready are the new files of folder i that can be taken, in order; more tells
-// that there are others, which cannot be yet.
-func (f *Folders) ready(i int, s Seen) (ready []File, more bool, err error) {
+// that there are others, which cannot be yet. What there is to read of files that
+// were taken before goes to v.
+func (f *Folders) ready(i int, s Seen, v *Verdict) (ready []File, more bool, err error) {
 	files := slices.DeleteFunc(slices.Clone(s.Files), func(x File) bool { return !Whole(x.Name) })
 	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	old := 0
@@ -172,6 +193,9 @@ func (f *Folders) ready(i int, s Seen) (ready []File, more bool, err error) {
 		old++
 	}
 	if err := f.late(i, files[:old]); err != nil {
+		return nil, false, err
+	}
+	if more, err = f.grown(i, files[:old], s.Ended, v); err != nil {
 		return nil, false, err
 	}
 	before := f.before[i]
@@ -184,17 +208,21 @@ func (f *Folders) ready(i int, s Seen) (ready []File, more bool, err error) {
 			return files[old : old+n], true, nil
 		}
 	}
-	return files[old:], false, nil
+	return files[old:], more, nil
 }
 
 // late finds a file that sorts before the last one taken and was not taken.
 func (f *Folders) late(i int, old []File) error {
 	at := &f.at[i]
 	if f.taken[i] == nil { // the first look
-		f.taken[i] = map[string]struct{}{}
+		f.taken[i] = map[string]taken{}
 		digest := uint64(0)
 		for _, x := range old {
-			f.taken[i][x.Name] = struct{}{}
+			was, err := f.remember(x)
+			if err != nil {
+				return err
+			}
+			f.taken[i][x.Name] = was
 			digest += xxh3.HashString(x.Name)
 		}
 		if n := int64(len(old)); n > at.Files || n == at.Files && digest != at.Digest {
@@ -210,18 +238,21 @@ func (f *Folders) late(i int, old []File) error {
 		}
 	}
 	if len(f.taken[i]) > mostTaken+2*len(old) { // most of them are removed
-		f.taken[i] = make(map[string]struct{}, len(old))
+		kept := make(map[string]taken, len(old))
 		for _, x := range old {
-			f.taken[i][x.Name] = struct{}{}
+			kept[x.Name] = f.taken[i][x.Name]
 		}
+		f.taken[i] = kept
 	}
 	return nil
 }
 
-func (f *Folders) take(i int, name string) {
+func (f *Folders) take(i int, x File) (now taken, err error) {
 	at := &f.at[i]
-	at.Last, at.Files, at.Digest = name, at.Files+1, at.Digest+xxh3.HashString(name)
-	f.taken[i][name] = struct{}{}
+	at.Last, at.Files, at.Digest = x.Name, at.Files+1, at.Digest+xxh3.HashString(x.Name)
+	now, err = f.state(x)
+	f.taken[i][x.Name] = now
+	return now, err
 }
 
 // Whole tells by its name whether a file is one, and not on its way to be.

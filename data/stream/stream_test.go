@@ -19,6 +19,7 @@ import (
 //
 //	folders NAME… most N idle SECONDS     a new stream
 //	resume                                as after a kill: from the last position
+//	forget                                the same, without the log of the spans
 //	watch NAME…                           the same, with other folders
 //	look [FOLDER/]FILE=BYTES[@STAMP]… [ended FOLDER…] [quiet SECONDS]
 type conversation struct {
@@ -27,6 +28,8 @@ type conversation struct {
 	at      Position
 	folders *Folders
 	topics  *Topics
+	past    []Position
+	stamps  map[string]string // of the files of the last look
 }
 
 func (c *conversation) run(line string) string {
@@ -35,8 +38,11 @@ func (c *conversation) run(line string) string {
 	case "watch":
 		c.names = words[1:]
 		return c.run("resume")
+	case "forget":
+		c.past = nil
+		return c.run("resume")
 	case "folders", "topics":
-		*c = conversation{}
+		*c = conversation{stamps: map[string]string{}}
 		c.settings(words[1:])
 		fallthrough
 	case "resume":
@@ -50,7 +56,8 @@ func (c *conversation) run(line string) string {
 		}
 		c.topics = NewTopics(c.rules, c.at)
 		var err error
-		if c.folders, err = NewFolders(c.rules, c.names, c.at); err != nil {
+		c.rules.Probe = c.probe
+		if c.folders, err = NewFolders(c.rules, c.names, c.at, PastOf(c.past, c.at, strings.Clone)); err != nil {
 			return err.Error()
 		}
 		return "ok"
@@ -96,6 +103,7 @@ func (c *conversation) look(words []string) string {
 			folder, _, _ := strings.Cut(name, "/")
 			at := slices.Index(c.names, folder)
 			seen[at].Files = append(seen[at].Files, File{name, n, stamp})
+			c.stamps[name] = stamp
 		}
 	}
 	v, err := c.folders.Next(seen, quiet)
@@ -103,7 +111,29 @@ func (c *conversation) look(words []string) string {
 		return err.Error()
 	}
 	c.at.Folders = c.folders.At()
-	return c.say(v.Span, v.End)
+	names := slices.Clone(v.Span)
+	for i, p := range v.Parts {
+		if p.Lo > 0 {
+			names[i] += fmt.Sprintf("[%d:%d]", p.Lo, p.Hi)
+		}
+	}
+	answer := c.say(names, v.End)
+	if len(v.Span) > 0 {
+		at := c.at.Clone()
+		at.Span, at.Parts = v.Span, v.Parts
+		c.past = append(c.past, at)
+	}
+	return strings.Join(append(v.Reports, answer), "\n=> ")
+}
+
+// probe knows the content of a file by the letter that its stamp ends with; a file
+// packed.gz cannot be read on, and one of an odd number of bytes ends inside a line.
+func (c *conversation) probe(name string, bytes int64) (Probe, error) {
+	content := uint64(bytes)
+	if at := c.stamps[name]; at != "" && at[len(at)-1] >= 'a' && bytes > 0 {
+		content += uint64(at[len(at)-1]) << 32
+	}
+	return Probe{content, !strings.HasSuffix(name, ".gz"), bytes%2 == 1}, nil
 }
 
 func (c *conversation) marks(words []string) string {
@@ -169,8 +199,8 @@ func TestConversations(t *testing.T) {
 func TestEveryFileOnce(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		rules, at := Rules{Most: 1 + rng.IntN(4)}, Position{}
-		f, err := NewFolders(rules, []string{"in"}, at)
+		rules := Rules{Most: 1 + rng.IntN(4), Probe: probeNothing}
+		f, err := NewFolders(rules, []string{"in"}, Position{}, Past{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +216,7 @@ func TestEveryFileOnce(t *testing.T) {
 				}
 			}
 			if rng.IntN(5) == 0 { // killed
-				if f, err = NewFolders(rules, []string{"in"}, Position{Folders: f.At()}); err != nil {
+				if f, err = NewFolders(rules, []string{"in"}, Position{Folders: f.At()}, Past{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -212,6 +242,7 @@ func TestEveryFileOnce(t *testing.T) {
 func FuzzPosition(f *testing.F) {
 	f.Add([]byte(`{"spans":2,"span":["in/b"],"folders":[{"name":"in","last":"in/b","files":2,"digest":7}]}`), "in/b", int64(3), int64(9))
 	f.Add([]byte(`{"spans":1,"partitions":[{"topic":"t","number":0,"next":5},{"topic":"t","number":1,"next":0}]}`), "t", int64(0), int64(7))
+	f.Add([]byte(`{"spans":2,"span":["new"],"parts":[{"lo":1,"hi":3,"digest":7}],"folders":[{"name":"in","last":"new","files":1}]}`), "new", int64(2), int64(9))
 	f.Add([]byte(`{"spans":-1}`), "", int64(-1), int64(-2))
 	f.Fuzz(func(t *testing.T, b []byte, name string, lo, hi int64) {
 		var p Position
@@ -233,7 +264,7 @@ func FuzzPosition(f *testing.F) {
 		for _, x := range p.Folders {
 			names = append(names, x.Name)
 		}
-		if f, err := NewFolders(Rules{Most: 2}, names, p); err == nil {
+		if f, err := NewFolders(Rules{Most: 2, Probe: probeNothing}, names, p, PastOf([]Position{p}, p, strings.Clone)); err == nil {
 			seen := make([]Seen, len(names))
 			seen[0].Files = []File{{name, lo, ""}, {name + "x", hi, ""}}
 			for range 2 {
@@ -256,3 +287,5 @@ func FuzzPosition(f *testing.F) {
 		}
 	})
 }
+
+func probeNothing(string, int64) (Probe, error) { return Probe{}, nil }
