@@ -24,7 +24,7 @@
 //   - adagrad, rowwise_adagrad and ftrl see the sum over the samples. Their
 //     papers take one sample a step. Initial accumulators, beta, l1 and l2 are
 //     therefore in units of the gradient of one sample.
-//   - sgd, adam and adamw see the mean. With Step.Scaled their learning rate is
+//   - sgd, adam and adamw see the mean. With Step.Batch their learning rate is
 //     that of a step of ReferenceBatch samples, and a larger step takes
 //     √(samples/ReferenceBatch) times the rate (Krizhevsky 2014; Malladi et al.
 //     2022 for adam).
@@ -201,7 +201,9 @@ type Step struct {
 	// Samples is the number of samples, or the sum of their weights, whose mean
 	// gradient the rule is given; 0: the gradient is used as it is.
 	Samples float64
-	Scaled  bool // the learning rate grows with the samples, see Rule.RateOf
+	// Batch is the number of samples, whatever their weights, with which the learning
+	// rate grows, see Rule.RateOf; 0: it does not grow.
+	Batch uint32
 }
 
 // Sums reports whether the rule sees the sum over the samples of a step.
@@ -223,8 +225,8 @@ func (r Rule) RateOf(samples float64) float64 {
 func (r Rule) At(at Step) Update {
 	r = r.Default()
 	rate := r.LearningRate * at.Rate
-	if at.Scaled {
-		rate = r.RateOf(at.Samples) * at.Rate
+	if at.Batch > 0 {
+		rate = r.RateOf(float64(at.Batch)) * at.Rate
 	}
 	u := Update{factor: 1, kernel: f32.Update{
 		Rate: float32(rate), Epsilon: float32(r.Epsilon), Keep: 1,

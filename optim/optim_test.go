@@ -85,7 +85,7 @@ func TestRulesFollowTheirPapers(t *testing.T) {
 				g[i] = float32(rng.NormFloat64())
 				g64[i] = float64(g[i])
 			}
-			u := r.At(Step{N: int64(step), Rate: 1, Samples: float64(samples), Scaled: true})
+			u := r.At(Step{N: int64(step), Rate: 1, Samples: float64(samples), Batch: uint32(samples)})
 			u.Apply(w, g, state)
 			reference(r, step, max(samples, 1), w64, g64, a, b)
 		}

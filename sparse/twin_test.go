@@ -72,7 +72,7 @@ func (w *twin) row(t int, key uint64) *twinRow {
 					g[d] *= at.Clip
 				}
 			}
-			var u optim.Update = p.Rule.At(optim.Step{N: at.N, Rate: at.Rate, Samples: at.Samples, Scaled: at.Scaled})
+			var u optim.Update = p.Rule.At(optim.Step{N: at.N, Rate: at.Rate, Samples: at.Samples, Batch: at.Batch})
 			u.Apply(values, g, r.state[part])
 		}
 	}
@@ -244,7 +244,7 @@ func (w *twin) apply(at Step) {
 					}
 				}
 				lo := w.place(t, part)
-				var u optim.Update = p.Rule.At(optim.Step{N: at.N, Rate: at.Rate, Samples: at.Samples, Scaled: at.Scaled})
+				var u optim.Update = p.Rule.At(optim.Step{N: at.N, Rate: at.Rate, Samples: at.Samples, Batch: at.Batch})
 				u.Apply(row.values[lo:lo+p.Dim], g, row.state[part])
 			}
 			w.tables[t][key] = row

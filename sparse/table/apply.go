@@ -18,7 +18,7 @@ type Step struct {
 	Rate    float64 // factor of the learning rates, from a schedule; 1 for none
 	Clip    float32 // factor of the whole gradient, from clipping its norm; 0 means 1
 	Samples float64 // samples of which Scale makes the mean, see optim.Step
-	Scaled  bool    // learning rates grow with the samples, see optim.Step
+	Batch   uint32  // samples with whose number learning rates grow, see optim.Step
 }
 
 // Validate returns what is wrong with the step, nil if nothing is.
@@ -128,7 +128,7 @@ func (t *Table) ready(at Step) Step {
 		at.Clip = 1
 	}
 	for i := range t.parts {
-		t.updates[i] = t.parts[i].Rule.At(optim.Step{N: at.N, Rate: at.Rate, Samples: at.Samples, Scaled: at.Scaled})
+		t.updates[i] = t.parts[i].Rule.At(optim.Step{N: at.N, Rate: at.Rate, Samples: at.Samples, Batch: at.Batch})
 	}
 	return at
 }

@@ -57,7 +57,7 @@ func (p *Past) each(before int64, f func(at Step)) {
 }
 
 // Save writes the steps, little-endian: for each span of them the first step (8), how many
-// there are (8), Rate (8), Scale (4), Clip (4), Samples (8), and 1 if Scaled, else 0 (4).
+// there are (8), Rate (8), Scale (4), Clip (4), Samples (8), Batch (4).
 func (p *Past) Save(w io.Writer) error {
 	le := binary.LittleEndian
 	b := make([]byte, 0, len(p.spans)*spanBytes)
@@ -68,11 +68,7 @@ func (p *Past) Save(w io.Writer) error {
 		b = le.AppendUint32(b, math.Float32bits(s.at.Scale))
 		b = le.AppendUint32(b, math.Float32bits(s.at.Clip))
 		b = le.AppendUint64(b, math.Float64bits(s.at.Samples))
-		scaled := uint32(0)
-		if s.at.Scaled {
-			scaled = 1
-		}
-		b = le.AppendUint32(b, scaled)
+		b = le.AppendUint32(b, s.at.Batch)
 	}
 	if _, err := w.Write(b); err != nil {
 		return fmt.Errorf("table: past steps: %w", err)
@@ -91,8 +87,8 @@ func (p *Past) Load(r io.Reader) error {
 	for ; err == nil && len(b) > 0; b = b[spanBytes:] {
 		s := span{first: int64(le.Uint64(b)), n: int64(le.Uint64(b[8:]))}
 		s.at = Step{N: s.first, Rate: math.Float64frombits(le.Uint64(b[16:])), Scale: math.Float32frombits(le.Uint32(b[24:])), Clip: math.Float32frombits(le.Uint32(b[28:])),
-			Samples: math.Float64frombits(le.Uint64(b[32:])), Scaled: le.Uint32(b[40:]) == 1}
-		if le.Uint32(b[40:]) > 1 || s.first <= read.last || s.n < 1 || s.n > math.MaxInt64-s.first || s.at.Validate() != nil {
+			Samples: math.Float64frombits(le.Uint64(b[32:])), Batch: le.Uint32(b[40:])}
+		if s.first <= read.last || s.n < 1 || s.n > math.MaxInt64-s.first || s.at.Validate() != nil {
 			err = fmt.Errorf("%d steps from step %d on, after step %d: the file is damaged", s.n, s.first, read.last)
 			break
 		}

@@ -103,6 +103,37 @@ func TestWeightsCountSamples(t *testing.T) {
 	}
 }
 
+// TestWeightsLeaveRatesAlone: the learning rate of rules that see means grows with the
+// samples of a step, whatever the unit of their weights.
+func TestWeightsLeaveRatesAlone(t *testing.T) {
+	for _, kind := range []string{"sgd", "adam", "adamw"} {
+		var want []float32
+		for _, weight := range []float32{1, 4096} {
+			b := loadParity(t).batch(0, 6)
+			b.Weight = slices.Repeat([]float32{weight}, 6)
+			c, columns := parityConfig(kind)
+			c.Label.Weight, c.Train.Scaling = "w", ""
+			tr, err := NewTrainer(single(), trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tr.Close()
+			for n := range int64(3) {
+				if _, err := tr.Step(n+1, 1, b, nil, Wish{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := tr.model.arena.Values()
+			for i := range want {
+				if math.Abs(float64(got[i]-want[i])) > 1e-5 {
+					t.Fatalf("%s: value %d is %v with weights of %v, %v with weights of 1", kind, i, got[i], weight, want[i])
+				}
+			}
+			want = slices.Clone(got)
+		}
+	}
+}
+
 // TestLabelsOnRanks: with slots, weights and several labels give the same bits and metrics
 // on any number of ranks.
 func TestLabelsOnRanks(t *testing.T) {

@@ -330,7 +330,10 @@ func (t *Trainer) weight() float64 {
 // holds, on the mean gradient of the step's samples, clipped to the norm.
 func (t *Trainer) update(n int64, rate, weight float64) error {
 	m := t.model
-	scale, clip := float32(1/weight), float32(1)
+	scale, clip, batch := float32(1/weight), float32(1), uint32(0)
+	if t.scaled {
+		batch = uint32(rowsIn(m.arena.Tail()))
+	}
 	if t.clip > 0 {
 		t.norm[0] = m.store.GradNormSq(scale)
 		if err := collective.AllReduce(t.comm, t.norm, collective.Sum); err != nil {
@@ -340,7 +343,7 @@ func (t *Trainer) update(n int64, rate, weight float64) error {
 			clip = float32(t.clip / norm)
 		}
 	}
-	at := sparse.Step{N: n, Scale: scale, Clip: clip, Rate: rate, Samples: weight, Scaled: t.scaled}
+	at := sparse.Step{N: n, Scale: scale, Clip: clip, Rate: rate, Samples: weight, Batch: batch}
 	if t.copies {
 		if err := t.prepare(at); err != nil {
 			return err
@@ -350,7 +353,7 @@ func (t *Trainer) update(n int64, rate, weight float64) error {
 	if err := m.store.Apply(at); err != nil {
 		return err
 	}
-	m.arena.Apply(optim.Step{N: n, Rate: rate, Samples: weight, Scaled: t.scaled}, scale, clip)
+	m.arena.Apply(optim.Step{N: n, Rate: rate, Samples: weight, Batch: batch}, scale, clip)
 	return nil
 }
 
