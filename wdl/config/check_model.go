@@ -2,10 +2,11 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
-	"github.com/wdlrun/wdlrun/optim"
-
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/internal/nearest"
+	"github.com/wdlrun/wdlrun/optim"
 )
 
 // tables checks that each entry of tables changes something that is used.
@@ -162,6 +163,10 @@ func (k checker) model() {
 	k.init("model.init", m.Init.Kind, m.Init.Scale)
 	k.kind()
 	if k.doubt("features") || k.doubt("crosses") || len(k.c.Features) == 0 {
+		return
+	}
+	if !slices.ContainsFunc(k.c.Features, func(f schema.Feature) bool { return sparse(f.Encode) }) {
+		k.bad("features", "has numbers only, and a model needs a sparse feature: add one of the fields with encode: quantile")
 		return
 	}
 	var fed use
