@@ -17,20 +17,21 @@ import (
 // counts of that part's blocks; Merge joins them.
 // The zero Counts is that of no block, of any dataset.
 type Counts struct {
-	dataset   uint64
-	spans     []span32 // ascending, none touching the next
-	positives int64
-	sums      labelSums
-	held      int64            // bytes of the records in memory
-	bad       int64            // records that cannot be used
-	excluded  int64            // records that data.where excludes
-	faults    []record.Fault   // the first of them
-	content   uint64           // sum of the digests of the blocks, which no order changes
-	late      []string         // fields that have come, of those that are watched
-	kept      map[int32][]byte // records of a block that a field's value holds out; see rowBits
-	dropped   map[int32][]byte // negatives of a block that are left out of training
-	valued    []byte           // a bit for each column of the schema: some record has a value of it
-	sample    *signal.Sample   // of its columns but the label's; nil: no block was counted
+	dataset       uint64
+	spans         []span32 // ascending, none touching the next
+	positives     int64
+	heldPositives int64 // of the positives, those that are held out
+	sums          labelSums
+	held          int64            // bytes of the records in memory
+	bad           int64            // records that cannot be used
+	excluded      int64            // records that data.where excludes
+	faults        []record.Fault   // the first of them
+	content       uint64           // sum of the digests of the blocks, which no order changes
+	late          []string         // fields that have come, of those that are watched
+	kept          map[int32][]byte // records of a block that a field's value holds out; see rowBits
+	dropped       map[int32][]byte // negatives of a block that are left out of training
+	valued        []byte           // a bit for each column of the schema: some record has a value of it
+	sample        *signal.Sample   // of its columns but the label's; nil: no block was counted
 }
 
 // span32 is a run of blocks.
@@ -99,7 +100,7 @@ func (c *Counts) tooBad(most int64) error {
 }
 
 const (
-	countsMagic = "wdlcnt10\n"
+	countsMagic = "wdlcnt11\n"
 	mostFaults  = 8 // that are kept of a dataset
 	mostText    = 1 << 12
 	mostGroups  = 1 << 26                                     // of a span
@@ -110,7 +111,7 @@ const (
 func (c *Counts) Marshal() []byte {
 	b := binary.LittleEndian.AppendUint64([]byte(countsMagic), c.dataset)
 	b = binary.LittleEndian.AppendUint64(b, c.content)
-	b = c.sums.append(binary.AppendUvarint(b, uint64(c.positives)))
+	b = c.sums.append(binary.AppendUvarint(binary.AppendUvarint(b, uint64(c.positives)), uint64(c.heldPositives)))
 	b = binary.AppendUvarint(b, uint64(c.held))
 	b = binary.AppendUvarint(b, uint64(c.excluded))
 	b = binary.AppendUvarint(b, uint64(len(c.spans)))
@@ -181,6 +182,7 @@ func (c *Counts) Merge(b []byte) error {
 	c.spans, c.positives, c.content, c.bad, c.held = joint, c.positives+o.positives, c.content+o.content, c.bad+o.bad, c.held+o.held
 	c.sums.merge(o.sums)
 	c.excluded += o.excluded
+	c.heldPositives += o.heldPositives
 	c.faults = append(c.faults, o.faults...)
 	slices.SortStableFunc(c.faults, func(a, b record.Fault) int { return int(a.Block) - int(b.Block) })
 	c.faults = c.faults[:min(len(c.faults), mostFaults)]
@@ -220,7 +222,7 @@ func countsFrom(b []byte) (c Counts, err error) {
 	r := &wire.Reader{B: b}
 	r.Magic(countsMagic)
 	c.dataset, c.content = r.Uint64(), r.Uint64()
-	c.positives, c.sums = r.Count(), labelSumsFrom(r)
+	c.positives, c.heldPositives, c.sums = r.Count(), r.Count(), labelSumsFrom(r)
 	c.held = r.Count()
 	c.excluded = r.Count()
 	end := 0
@@ -263,8 +265,8 @@ func countsFrom(b []byte) (c Counts, err error) {
 	if c.bad > 0 && len(c.faults) == 0 {
 		return Counts{}, fmt.Errorf("%d records are faulty and none is named", c.bad)
 	}
-	if c.positives > c.Records() {
-		return Counts{}, fmt.Errorf("%d positive of %d records", c.positives, c.Records())
+	if c.positives > c.Records() || c.heldPositives > c.positives {
+		return Counts{}, fmt.Errorf("%d positive of %d records, %d of them held out", c.positives, c.Records(), c.heldPositives)
 	}
 	return c, nil
 }

@@ -51,6 +51,7 @@ type totals struct {
 	firstGroup      []int32 // of each block, and the number of groups at the end
 	held            int64   // bytes of all records in memory
 	rows, positives int64
+	trainPositives  int64
 	sums            labelSums
 	bad             int64 // records left out, and the first of them
 	faults          []record.Fault
@@ -194,7 +195,7 @@ func (d *Dataset) Use(c *Counts) error {
 	d.bad, d.faults = c.bad, c.faults
 	t := totals{
 		records: c.spans[0].records, flawed: c.spans[0].flawed, groups: c.spans[0].groups, held: c.held,
-		positives: c.positives, sums: c.sums, content: c.content, bad: c.bad, faults: c.faults, excluded: c.excluded,
+		positives: c.positives, trainPositives: c.positives - c.heldPositives, sums: c.sums, content: c.content, bad: c.bad, faults: c.faults, excluded: c.excluded,
 	}
 	t.rowBase, t.firstGroup = make([]int64, len(d.set.Blocks)), make([]int32, len(d.set.Blocks)+1)
 	for i := range d.set.Blocks {
@@ -312,6 +313,9 @@ func (d *Dataset) Rows(sel Select) (n int64) {
 
 // Positives is the number of records whose label is 1; 0 before Use.
 func (d *Dataset) Positives() int64 { return d.positives }
+
+// TrainPositives is the number of records of Train whose label is 1; 0 before Use.
+func (d *Dataset) TrainPositives() int64 { return d.trainPositives }
 
 // Excluded is how many records Source.Where leaves out. 0 before Use.
 func (d *Dataset) Excluded() int64 { return d.excluded }

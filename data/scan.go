@@ -63,7 +63,7 @@ func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, pr
 	c.excluded, c.bad = s.excluded, c.bad-s.excluded
 	c.spans, c.positives, c.faults, c.late = []span32{sp}, s.positives, s.faults, s.watch.Came()
 	c.sample = s.sample.Sample
-	c.sums = s.sums
+	c.sums, c.heldPositives = s.sums, s.heldPositives
 	c.kept, c.dropped = s.keeper.kept.of, s.dropped.of
 	c.addValued(s.valued())
 	if err := c.tooBad(d.set.Source.MaxBad); err != nil {
@@ -77,15 +77,16 @@ type scanner struct {
 	*Dataset
 	*record.Input
 	*encode.RowCoder
-	watch     *encode.Watch
-	fit       *encode.Fit
-	sample    sampler
-	positives int64
-	sums      labelSums
-	excluded  int64          // of the flawed, those that data.where excludes
-	faults    []record.Fault // the first
-	keeper    keeper
-	dropped   rowBits // negatives
+	watch         *encode.Watch
+	fit           *encode.Fit
+	sample        sampler
+	positives     int64
+	heldPositives int64 // of the positives
+	sums          labelSums
+	excluded      int64          // of the flawed, those that data.where excludes
+	faults        []record.Fault // the first
+	keeper        keeper
+	dropped       rowBits // negatives
 }
 
 // newScanner parses by a filled schema.
@@ -203,6 +204,9 @@ func (s *scanner) take(b int, r int32) error {
 	s.watch.Look()
 	s.sample.look(s.RowCoder, b, r)
 	held := s.holdOut(b, r)
+	if held && s.Positive() {
+		s.heldPositives++
+	}
 	if !held && !s.Positive() && s.drop.holds(b, r) {
 		s.dropped.add(r)
 		return nil

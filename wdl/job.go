@@ -465,7 +465,7 @@ func (j *job) start() error {
 	if j.cursor.Rows == 0 {
 		return errors.New("wdl: no row of the training data is left beside those held out")
 	}
-	n, ones := j.train.Rows(data.All), j.train.Positives()
+	n, ones := j.cursor.Rows, j.train.TrainPositives()
 	switch {
 	case j.eval != nil || j.config.Label.IsNumber():
 	case ones == 0:

@@ -426,7 +426,7 @@ func TestAdvice(t *testing.T) {
 
 // TestOneClassIsAnError: a model of one class alone has nothing to learn.
 func TestOneClassIsAnError(t *testing.T) {
-	for label, want := range map[string]string{"1": "all 50 training rows have the label 1, by field click: label.positive is ", "0": "none of the 50 training rows has the label 1, by field click: "} {
+	for label, want := range map[string]string{"1": "all 38 training rows have the label 1, by field click: label.positive is ", "0": "none of the 38 training rows has the label 1, by field click: "} {
 		path := filepath.Join(t.TempDir(), "same.csv")
 		if err := os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat(label+",a,t1,30\n", 50)), 0o644); err != nil {
 			t.Fatal(err)
@@ -435,6 +435,35 @@ func TestOneClassIsAnError(t *testing.T) {
 		onRanks(t, 2, func(comm *collective.Comm) error {
 			if _, err := NewJob(comm, trace.New(0), opt).Run(context.Background()); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("label %s: %v, want %q", label, err, want)
+			}
+			return nil
+		})
+	}
+}
+
+// TestOneClassBeforeTheHeldOut: the records that are held out may be those of the other
+// class.
+func TestOneClassBeforeTheHeldOut(t *testing.T) {
+	for first, want := range map[string]string{"1": "all 90 training rows have the label 1", "0": "none of the 90 training rows has the label 1"} {
+		var text strings.Builder
+		text.WriteString("click,site,tags,age\n")
+		for i := range 100 {
+			label := first
+			if i >= 90 {
+				label = map[string]string{"0": "1", "1": "0"}[first]
+			}
+			fmt.Fprintf(&text, "%s,a,t1,%d\n", label, i)
+		}
+		path := filepath.Join(t.TempDir(), "late.csv")
+		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c := clicksConfig(t, path, "", "")
+		c.Data.ValidFraction, c.Data.ValidTime = 0.1, "age"
+		onRanks(t, 2, func(comm *collective.Comm) error {
+			_, err := NewJob(comm, trace.New(0), Options{Config: c, Out: t.TempDir(), Warn: func(string) {}}).Run(context.Background())
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("first %s: %v, want %q", first, err, want)
 			}
 			return nil
 		})
