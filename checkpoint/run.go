@@ -110,7 +110,7 @@ func checkOrigin(dir string, m *Manifest) error {
 	dir = filepath.Clean(dir)
 	name := filepath.Base(dir)
 	if step, ok := parseStep(strings.TrimPrefix(name, oldPrefix)); ok && step != m.Step {
-		return fmt.Errorf("its manifest is that of step %d: the directory was renamed or copied; its name was %s", m.Step, stepName(m.Step))
+		return fmt.Errorf("its manifest says step %d: the directory was renamed or copied from %s", m.Step, stepName(m.Step))
 	}
 	runs, err := readRuns(filepath.Dir(dir))
 	if err != nil {
