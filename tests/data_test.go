@@ -335,6 +335,21 @@ func TestUnknownValuesAreCounted(t *testing.T) {
 	}
 }
 
+// TestDataCheckOfNumberLabels: a label that is a number has no share of ones.
+func TestDataCheckOfNumberLabels(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "ratings.csv", "y,city\n4.5,Oslo\n3,Bergen\nx,Oslo\n")
+	write(t, dir, "c.yaml", "data: {train: [ratings.csv], header: true}\nlabel: {field: y, kind: number}\nfeatures:\n  - {field: city, encode: hash}\n")
+	o := must(t, dir, "data check -max-bad 1 -config c.yaml")
+	if strings.Contains(o.stdout, "the label is 1") || !strings.Contains(o.stdout, "to leave out the bad ones: train -max-bad 1, or eval -max-bad 1\n") {
+		t.Error(o.stdout)
+	}
+	if o := must(t, dir, "data check -json -max-bad 1 -config c.yaml"); strings.Contains(o.stdout, `"positives"`) {
+		t.Error(o.stdout)
+	}
+}
+
 // TestNoAUCOfOneClass: where all samples have the same label there is no AUC, in the
 // figures of a training and of an evaluation.
 func TestNoAUCOfOneClass(t *testing.T) {

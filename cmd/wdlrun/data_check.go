@@ -57,7 +57,7 @@ type checked struct {
 	Format  string    `json:"format"`
 	Records int64     `json:"records"` // that can be used
 	Bad     int64     `json:"bad"`
-	Ones    *int64    `json:"positives,omitempty"` // with a configuration: records whose label is 1
+	Ones    *int64    `json:"positives,omitempty"` // with a configuration whose label is binary: records whose label is 1
 	Faults  []faultAt `json:"faults"`              // the first
 	Notes   []string  `json:"notes,omitempty"`     // what is odd about the files, such as a text in a column of numbers
 	Left    int64     `json:"excluded,omitempty"`  // with it: records that data.where leaves out
@@ -179,8 +179,12 @@ func (p *program) checkForTraining(c *cli.Context, t table) (r checked, _ []reco
 		fmt.Fprintf(p.stderr, "wdlrun: %s\n", line)
 	}
 	bad, faults := n.Bad()
-	ones := n.Positives()
-	return checked{Files: d.Names(), Records: n.Records(), Bad: bad, Ones: &ones, Left: n.Excluded(), Config: true, Absent: absent, Leaks: leaksOf(leaks), Doubts: doubts}, faults[:min(len(faults), c.Int("show"))], nil
+	r = checked{Files: d.Names(), Records: n.Records(), Bad: bad, Left: n.Excluded(), Config: true, Absent: absent, Leaks: leaksOf(leaks), Doubts: doubts}
+	if !full.Label.IsNumber() {
+		ones := n.Positives()
+		r.Ones = &ones
+	}
+	return r, faults[:min(len(faults), c.Int("show"))], nil
 }
 
 // leak is one field of them.
@@ -268,7 +272,7 @@ func (p *program) printChecked(r checked, faults []record.Fault) {
 	}
 	switch {
 	case r.Bad > 0:
-		fmt.Fprintf(p.stdout, "to use the good ones: train -max-bad %d, or eval\n", r.Bad)
+		fmt.Fprintf(p.stdout, "to leave out the bad ones: train -max-bad %d, or eval -max-bad %[1]d\n", r.Bad)
 	case !r.Config:
 		fmt.Fprintln(p.stdout, "the records can be read; whether labels and numbers are right, check -config FILE tells")
 	}
