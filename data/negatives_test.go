@@ -27,7 +27,7 @@ func TestKeepNegatives(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.HoldOut(0.2, 1); err != nil {
+		if err := d.HoldOut(0.2, 7); err != nil { // by the seed of the negatives, as in a job: the two choices are independent
 			t.Fatal(err)
 		}
 		if err := d.KeepNegatives(0.1, seed); err != nil {
@@ -62,7 +62,7 @@ func TestKeepNegatives(t *testing.T) {
 	if want := 400.0; math.Abs(float64(positives)-want) > 40 {
 		t.Errorf("%d positives are left of about %v", positives, want)
 	}
-	if negatives := float64(len(ids) - positives); math.Abs(negatives-360) > 5*math.Sqrt(360*0.9) {
+	if negatives := float64(len(ids) - positives); math.Abs(negatives-360) > 4*math.Sqrt(360*0.9) {
 		t.Errorf("%v negatives are left of about 360", negatives)
 	}
 	if again, _ := read(3, 7, Train); !slices.Equal(again, ids) {
