@@ -223,3 +223,30 @@ func TestNegativeRateShiftsTraining(t *testing.T) {
 		}
 	}
 }
+
+// TestClassWeightsCountInTrainingAlone: metrics are those of the samples as they are.
+func TestClassWeightsCountInTrainingAlone(t *testing.T) {
+	c, columns := parityConfig("sgd")
+	c.Train.ClassWeight.Positive = 3
+	tr, err := NewTrainer(single(), trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	m, b := tr.model, loadParity(t).batch(0, 6)
+	ones := 0.0
+	for _, y := range b.Label {
+		ones += float64(y)
+	}
+	for train, want := range map[bool]float64{true: 6 + 2*ones, false: 6} {
+		if err := m.pull(b, train); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.compute(b, 1, train); err != nil {
+			t.Fatal(err)
+		}
+		if ones == 0 || ones == 6 || m.total != want {
+			t.Errorf("training %v: 6 samples, %v positive, weigh %v, want %v", train, ones, m.total, want)
+		}
+	}
+}
