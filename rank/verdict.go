@@ -141,16 +141,16 @@ func (v *Verdict) folded() string {
 		s += fmt.Sprintf("; %d other ranks lost their connection to it", v.Blaming)
 	}
 	if rest := v.Folded - v.Blaming; rest > 0 {
-		s += fmt.Sprintf("; %s in trouble with it", ranks(rest))
+		s += fmt.Sprintf("; %s failed too", ranks(rest))
 	}
 	return s
 }
 
 func ranks(n int) string {
 	if n == 1 {
-		return "1 other rank was"
+		return "1 other rank"
 	}
-	return fmt.Sprintf("%d other ranks were", n)
+	return fmt.Sprintf("%d other ranks", n)
 }
 
 // name is what people call a signal.

@@ -28,7 +28,7 @@ func TestPlanOfATraining(t *testing.T) {
 	if o = run(t, dir, append(flags, "-plan")...); o.code != 0 || !strings.Contains(o.stdout, "3 ranks, 640 steps, 32561 samples an epoch") || !strings.Contains(o.stdout, "memory and bytes a step, by rank") {
 		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
-	if o = run(t, dir, flags...); o.code != 0 || !strings.Contains(o.stdout, "foreseen were") || !strings.Contains(o.stderr, "exchange of tables: ") {
+	if o = run(t, dir, flags...); o.code != 0 || !strings.Contains(o.stdout, "planned ") || !strings.Contains(o.stderr, "exchange of tables: ") {
 		t.Fatalf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 	results, err := filepath.Glob(filepath.Join(dir, "runs", "*", "result.json"))

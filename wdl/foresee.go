@@ -65,8 +65,8 @@ func (r Result) Differs() string {
 			others = append(others, t.Name+" "+t.Strategy)
 		}
 	}
-	line := fmt.Sprintf("foreseen were %d rows, %s; %s sent in steps, measured %s; busiest owner %.2f of the mean, foreseen %.2f",
-		rows[0], plan.Bytes(bytes[0]), plan.Bytes(sent[0]), plan.Bytes(sent[1]), r.Imbalance, r.PlannedImbalance)
+	line := fmt.Sprintf("planned %d rows (%s), %s sent in steps, busiest owner %.2f of the mean; actual %s sent, busiest owner %.2f",
+		rows[0], plan.Bytes(bytes[0]), plan.Bytes(sent[0]), r.PlannedImbalance, plan.Bytes(sent[1]), r.Imbalance)
 	if rows[0] == 0 { // a stream has no sample to foresee by
 		line = fmt.Sprintf("%s sent in steps; busiest owner %.2f of the mean", plan.Bytes(sent[1]), r.Imbalance)
 	}

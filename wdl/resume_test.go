@@ -117,11 +117,11 @@ func TestStreamForeseesNothing(t *testing.T) {
 	t.Parallel()
 	dir, _ := days(t)
 	res := runJob(t, 2, Options{Config: streamConfig(t, dir, ", files: 2", "")})
-	if line := res.Differs(); strings.Contains(line, "foreseen") || !strings.Contains(line, "sent in steps") {
+	if line := res.Differs(); strings.Contains(line, "planned") || !strings.Contains(line, "sent in steps") {
 		t.Error(line)
 	}
 	res = runJob(t, 2, Options{Config: clicksConfig(t, clicks(t, 300), "", "")})
-	if line := res.Differs(); !strings.HasPrefix(line, "foreseen were ") {
+	if line := res.Differs(); !strings.HasPrefix(line, "planned ") {
 		t.Error(line)
 	}
 	opt := Options{Config: streamConfig(t, dir, ", files: 2", "")}

@@ -145,6 +145,8 @@ func (j *job) improving() string {
 	switch {
 	case j.following != nil || j.cursor.Enough || p.Evaluations < 2 || p.BestStep != j.cursor.Step:
 		return ""
+	case j.cursor.Valid.AUC != nil && *j.cursor.Valid.AUC == 1: // more epochs do not help; the label is an input
+		return ""
 	case j.config.Train.EarlyStop.Metric == "auc" && j.cursor.Valid.AUC != nil:
 		return "AUC"
 	}

@@ -63,7 +63,7 @@ func (p *program) evalRank(ctx context.Context, c *cli.Context, m *member.Member
 	m.Session.Watch(e.Status)
 	r, err := e.Run(ctx)
 	if _, bad := errors.AsType[*record.Fault](err); bad {
-		err = fmt.Errorf("%w; to leave up to N of such records out: eval -max-bad N; how files are written, if not as those of the training: eval -set data.KEY=VALUE", err)
+		err = fmt.Errorf("%w; to leave up to N of such records out: eval -max-bad N; if the format of the files differs from the training data's, set it: eval -set data.KEY=VALUE", err)
 	}
 	return r, err
 }

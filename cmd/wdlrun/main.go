@@ -206,9 +206,9 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	flag, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	switch {
 	case program && defined(ours, flag):
-		return fmt.Errorf("-%s is a launch flag and stands before the program: wdlrun -%s … %s", flag, flag, strings.TrimPrefix(name, c.App.Name+" "))
+		return fmt.Errorf("-%s is a launch flag: put it before the program: wdlrun -%s … %s", flag, flag, strings.TrimPrefix(name, c.App.Name+" "))
 	case !program && slices.ContainsFunc(c.App.Commands, func(k *cli.Command) bool { return defined(k.Flags, flag) }):
-		return fmt.Errorf("-%s is a flag of a program and stands after it: wdlrun [launch flags] PROGRAM -%s …", flag, flag)
+		return fmt.Errorf("-%s is a flag of a program: put it after the program: wdlrun [launch flags] PROGRAM -%s …", flag, flag)
 	}
 	meant := ""
 	if set := setting(flag); program && unknown && set != "" && defined(known, "set") {

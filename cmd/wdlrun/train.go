@@ -343,7 +343,7 @@ func figures(w io.Writer, r wdl.Result) {
 	if r.Improving != "" {
 		fmt.Fprintf(w, "       ended at the limit of train.epochs while the validation %s still improved: raise train.epochs\n", r.Improving)
 	}
-	unknown(w, r.TrainUnknown, 0, "share the key of the unknown")
+	unknown(w, r.TrainUnknown, 0, "share the unknown key")
 	if r.Valid != nil {
 		epoch := ""
 		if r.BestEpoch > 0 {

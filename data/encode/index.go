@@ -68,7 +68,7 @@ type VocabularySize struct {
 	Distinct int64  `json:"distinct"` // strings that occurred
 	Kept     int64  `json:"kept"`     // those that have their own key
 	Values   int64  `json:"values"`   // how many values there were
-	Unknown  int64  `json:"unknown"`  // values among them that share the key of the unknown
+	Unknown  int64  `json:"unknown"`  // values among them that share the unknown key
 }
 
 // Vocabularies describes the vocabularies of the features, in their order.

@@ -61,7 +61,7 @@ func TestNewWordsHaveATrainedRow(t *testing.T) {
 	}
 	own := v.own(1, 0)
 	if n := 2*once - len(own); n < once*8/100 || n > once*12/100 {
-		t.Errorf("%d of %d strings that occur once share the key of the unknown, want a tenth", n, once)
+		t.Errorf("%d of %d strings that occur once share the unknown key, want a tenth", n, once)
 	}
 	for w := range v.index {
 		if _, has := slices.BinarySearch(own, w); !has && v.count(w) > 1 {

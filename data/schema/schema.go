@@ -41,7 +41,7 @@ type Label struct {
 //
 //	vocabulary   sparse: strings seen in training data at least MinCount times
 //	             keep their own key, of those the MaxSize most frequent ones if
-//	             given; all others share the key of the unknown
+//	             given; all others share the unknown key
 //	hash         sparse: 64-bit hash of the string, modulo Buckets if given
 //	id           sparse: the field is a 64-bit integer, used as it is
 //	quantile     sparse: number of the interval, of Buckets that hold about equally many

@@ -135,7 +135,7 @@ func inputSections() []section {
 			{name: "weights", def: "none", about: "vocabulary, hash, id: field with a number for each of the values, by which embeddings are multiplied"},
 			{name: "buckets", def: "quantile 33, hash none", about: "quantile: how many; hash: modulus", rng: "[1, inf)"},
 			{name: "boundaries", def: "none", about: "boundaries: ascending limits of the intervals", rng: "(-inf, inf)", filled: true},
-			{name: "min_count", def: "1", about: "vocabulary: rarer strings share the key of the unknown, at 1 a tenth of those that occur once", rng: "[1, inf)"},
+			{name: "min_count", def: "1", about: "vocabulary: rarer strings share the unknown key, at 1 a tenth of those that occur once", rng: "[1, inf)"},
 			{name: "max_size", def: "none", about: "vocabulary: only so many of the most frequent strings keep their own key", rng: "[1, inf)"},
 			{name: "log", def: "false", about: "standardise, age: take sign(x) ln(1 + |x|) first"},
 			{name: "format", def: "found in the training data", about: "hour, weekday, month, age: how dates are written"},

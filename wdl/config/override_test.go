@@ -51,8 +51,8 @@ func TestSet(t *testing.T) {
 
 func TestSetFaults(t *testing.T) {
 	for _, x := range []struct{ path, text, want string }{
-		{"train.sed", "7", "config: train.sed: is no key here; did you mean seed?"},
-		{"trian.seed", "7", "config: trian: is no key here; did you mean train?"},
+		{"train.sed", "7", "config: train.sed: unknown key; did you mean seed?"},
+		{"trian.seed", "7", "config: trian: unknown key; did you mean train?"},
 		{"", "7", "config: the key is empty; name one, such as train.epochs"},
 		{"train.seed.x", "7", "config: train.seed.x: train.seed has no keys inside; it is an integer"},
 		{"train.seed[0]", "7", "train.seed is no list"},
@@ -104,7 +104,7 @@ func TestSetAll(t *testing.T) {
   "train.epochs" has no =: write KEY=VALUE, such as train.epochs=3
   "=3" has no key before the =: write KEY=VALUE, such as train.epochs=3
   "" has no =: write KEY=VALUE, such as train.epochs=3
-  train.sed: is no key here; did you mean seed? (there are: epochs, batch, global_batch, seed, shuffle, slots, threads, precision, mode, backup, optimizer, scaling, l2, class_weight, clip_norm, schedule, eval_every, eval_steps, early_stop, checkpoint, hot)
+  train.sed: unknown key; did you mean seed? (there are: epochs, batch, global_batch, seed, shuffle, slots, threads, precision, mode, backup, optimizer, scaling, l2, class_weight, clip_norm, schedule, eval_every, eval_steps, early_stop, checkpoint, hot)
   train.batch: is the text "many"; it must be an integer
   model.dropout: is 2; it must be at least 0 and less than 1
   label.field: is missing: name a field of the data`

@@ -14,7 +14,7 @@ import (
 // exchanged as it is, and what each rank will carry of it.
 func (p *Plan) String() string {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%d %s, %d steps, %d samples an epoch; foreseen from %d of them\n", p.WorldSize, many(p.WorldSize, "rank"), p.Steps, p.EpochRows, p.Samples)
+	fmt.Fprintf(&b, "%d %s, %d steps, %d samples an epoch; estimated from %d of them\n", p.WorldSize, many(p.WorldSize, "rank"), p.Steps, p.EpochRows, p.Samples)
 	with := ""
 	if p.Copies {
 		with = ", both with the copies on second ranks"
