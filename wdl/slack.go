@@ -119,11 +119,8 @@ func (o Options) resumable(from *checkpoint.Checkpoint, c *config.Config, ranks 
 	if err := at.ordered(); err != nil {
 		return fmt.Errorf("%w%s", err, lastEnd(from.Dir()))
 	}
-	if at.Queue == nil {
-		return nil
-	}
 	how, err := o.Tolerance.Of(c)
-	if err != nil {
+	if err != nil || at.Queue == nil && how.Off() {
 		return err
 	}
 	if how.Off() {
@@ -173,7 +170,7 @@ func recordAt(c *cursor, size int, batch int64) (commit.Record, error) {
 	case c.Consumed == c.Rows:
 		q.Next = q.Total
 	case c.Consumed%batch != 0:
-		return commit.Record{}, fmt.Errorf("wdl: resume: the checkpoint of step %d stands after row %d of an epoch, where no global batch of %d begins: %w", c.Step, c.Consumed, batch, errInside)
+		return commit.Record{}, fmt.Errorf("wdl: resume: the checkpoint of step %d stands after row %d of an epoch, where no global batch of %d begins: resume with mode wait, whose batches grow to that size (train.scaling), or from a checkpoint at the end of an epoch", c.Step, c.Consumed, batch)
 	default:
 		q.Next = c.Consumed / batch * int64(size)
 	}
