@@ -112,7 +112,7 @@ func TestLaunch(t *testing.T) {
 		{"-np 0 train", 1, "", "-np 0"},
 		{"-timeout 0s train", 1, "", "positive"},
 		{"train -np 2", 1, "", "before the program"},
-		{"-resume x train", 1, "", "after it"},
+		{"-resume x train", 1, "", "after the program"},
 		{"init", 1, "", "-data FILE"},
 		{"train --json --nosuchflag", 1, `"error":`, "nosuchflag"},
 		{"train --nosuchflag", 1, "", "--help"},

@@ -38,7 +38,7 @@ func TestSlowRank(t *testing.T) {
 		t.Errorf("a replay on another number of ranks was begun, exit code %d, %v:\n%s", o.code, runs, o.stderr)
 	}
 	again := slowly(t, dir, []string{"-np", "3", "-oversubscribe"}, "replay", "--json", r.RunDir)
-	samePart(t, "replay", parts(t, dir, again.RunDir, again.Steps), parts(t, dir, r.RunDir, r.Steps))
+	sameModel(t, dir, again, r) // not in the same files: shards move to other ranks by measured load
 }
 
 // TestSpeculateHasTheBitsOfWait over processes, where timing is nobody's choice.
