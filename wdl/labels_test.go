@@ -13,6 +13,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/data/schema"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/trace"
 	"github.com/wdlrun/wdlrun/wdl/config"
@@ -125,4 +126,18 @@ func TestNumbersStartAtTheirMean(t *testing.T) {
 		}
 		c.Model.Wide, c.Train.Optimizer.Wide = new(bool), optim.Rule{}
 	}
+}
+
+// TestWeightsThatAreAllZero: such a training learns nothing, and its loss is 0.
+func TestWeightsThatAreAllZero(t *testing.T) {
+	t.Parallel()
+	c := labelsConfig(t, "label: {field: click, weight: none}")
+	c.Data.Derive = []schema.Derived{schema.NewDerived("none", "0 * age")}
+	onRanks(t, 2, func(comm *collective.Comm) error {
+		opt := Options{Config: c, Out: t.TempDir(), Warn: func(string) {}}
+		if _, err := NewJob(comm, trace.New(0), opt).Run(context.Background()); err == nil || !strings.Contains(err.Error(), "every sample of the epoch has the weight 0, by label.weight: none") {
+			t.Errorf("rank %d: %v", comm.Rank(), err)
+		}
+		return nil
+	})
 }
