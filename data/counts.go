@@ -51,7 +51,7 @@ type group struct {
 
 const (
 	leastGroup = 64 << 10  // bytes of records in memory
-	mostGroup  = 512 << 10 // so that of the largest datasets there are not too many groups
+	mostGroup  = 512 << 10 // keeps the number of groups of the largest datasets within limits
 	fewGroups  = 1 << 18
 )
 
@@ -104,7 +104,7 @@ const (
 	mostFaults  = 8 // that are kept of a dataset
 	mostText    = 1 << 12
 	mostGroups  = 1 << 26                                     // of a span
-	mostColumns = schema.MostLabels + 1 + 2*schema.MostInputs // labels, the weight, fields, and those of weights
+	mostColumns = schema.MostLabels + 1 + 2*schema.MostInputs // labels, the sample weight, the fields of features, and their weights
 )
 
 // Marshal encodes c for Merge.

@@ -60,13 +60,23 @@ train: {global_batch: 64, epochs: 4, slots: 4, optimizer: {dense: {kind: adam, l
 func TestNegativeRateStaysCalibrated(t *testing.T) {
 	t.Parallel()
 	c := labelsConfig(t, "label: {field: click}")
-	c.Data.NegativeRate, c.Train.Epochs = 0.1, 2 // more passes over so few positives only add noise
-	r := runJob(t, 2, Options{Config: c})
-	if r.Samples > 2*4*12000/10 {
-		t.Errorf("%d samples were trained", r.Samples)
+	c.Data.NegativeRate = 0.1
+	const seeds = 5 // so few positives make each seed's calibration noisy
+	mean := 0.0
+	for seed := range seeds {
+		c.Train.Seed = uint64(seed)
+		r := runJob(t, 2, Options{Config: c})
+		if r.Samples > 2*4*12000/10 {
+			t.Errorf("%d samples were trained", r.Samples)
+		}
+		t.Logf("seed %d: %d samples, calibration %.3f", seed, r.Samples, *r.Test.Calibration)
+		mean += *r.Test.Calibration / seeds
+		if *r.Test.NormalisedEntropy > 0.95 {
+			t.Errorf("seed %d: normalised entropy %v", seed, *r.Test.NormalisedEntropy)
+		}
 	}
-	if m := r.Test; math.Abs(*m.Calibration-1) > 0.15 || *m.NormalisedEntropy > 0.95 {
-		t.Errorf("calibration %v, normalised entropy %v", *m.Calibration, *m.NormalisedEntropy)
+	if math.Abs(mean-1) > 0.1 {
+		t.Errorf("mean calibration %v", mean)
 	}
 }
 

@@ -66,7 +66,7 @@ func (p *program) init(c *cli.Context) error {
 		return fmt.Errorf("init: %s: its records have one field, %q, and no other to learn from; is it csv or tsv?", seen.Names[0], seen.Columns[0].Name)
 	}
 	if !config.Learnable(seen) {
-		return fmt.Errorf("init: %s: beside %s no field has values to learn from%s", seen.Names[0], seen.Label, withUnread(seen.Unread))
+		return fmt.Errorf("init: %s: no field other than %s has values to learn from%s", seen.Names[0], seen.Label, withUnread(seen.Unread))
 	}
 	text, path := config.Suggest(seen), pathOf(c, "out")
 	if path != "-" {

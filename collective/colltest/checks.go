@@ -44,8 +44,8 @@ func reducing[T collective.Number](op collective.Op) check {
 	return func(c *collective.Comm, rng *rand.Rand, n int) error { return checkAllReduce[T](c, rng, n, op) }
 }
 
-// orderless returns the checks that hold in groups whose sums have another order than
-// that of ranks: all but sums of floats.
+// orderless returns the checks that hold in groups which do not sum in the order of
+// ranks: all checks except those of sums of floats.
 func orderless() []check {
 	all := []check{checkAllGatherBytes, checkGatherBytes, checkBroadcastBytes, checkExactSum[float32], checkExactSum[float64]}
 	all = append(all, typed[uint8]()...)

@@ -129,7 +129,7 @@ func (s *scanner) skip(c byte) bool {
 	return false
 }
 
-// digits reads a number of at least and at most so many digits, −1 if there is none.
+// digits reads a number of least to most digits. It returns −1 if there is none.
 func (s *scanner) digits(least, most int) int {
 	n, first := 0, s.at
 	for s.at < len(s.b) && s.at-first < most && s.b[s.at]-'0' <= 9 {

@@ -19,8 +19,8 @@ type dateCode struct {
 	reference int64 // age: to this date
 }
 
-// newDateCode compiles a feature; format is that of the training data, which counts
-// if the feature names none.
+// newDateCode compiles a feature. format is the format found in the training data; it
+// applies if the feature names none.
 func newDateCode(f *schema.Feature, format string, newest int64) (*dateCode, error) {
 	zone, err := date.Zone(f.Zone)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // Excluded is the flaw of a record for which data.where is not true.
 var Excluded = &record.Flaw{Field: -1, Want: "data.where excludes it"}
 
-// deriver is a decoder that adds derived columns to those of a record, and finds the
-// records that a condition excludes.
+// deriver is a decoder that adds derived columns to a record and finds the records that
+// a condition excludes.
 type deriver struct {
 	record.Decoder
 	parser *parser
@@ -29,7 +29,7 @@ type deriver struct {
 type derived struct {
 	*expr.Expr
 	column int
-	field  []int // of the expression's fields, those of the record
+	field  []int // field of the record by field of the expression
 	row    expr.Row
 	bufs   [][]byte // texts of numbers
 }

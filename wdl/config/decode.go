@@ -60,14 +60,20 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
-func (d *decoder) mapping(n ast.Node, v reflect.Value, path string) {
-	var pairs []*ast.MappingValueNode
+// pairsOf returns the keys and values of a mapping; ok is false for any other node.
+func pairsOf(n ast.Node) (pairs []*ast.MappingValueNode, ok bool) {
 	switch n := n.(type) {
 	case *ast.MappingNode:
-		pairs = n.Values
+		return n.Values, true
 	case *ast.MappingValueNode:
-		pairs = []*ast.MappingValueNode{n}
-	default:
+		return []*ast.MappingValueNode{n}, true
+	}
+	return nil, false
+}
+
+func (d *decoder) mapping(n ast.Node, v reflect.Value, path string) {
+	pairs, ok := pairsOf(n)
+	if !ok {
 		d.fault(begin(n), path, "is %s; it must be keys and values (%s)", d.what(n), strings.Join(d.schema.names(v.Type()), ", "))
 		return
 	}
@@ -115,13 +121,8 @@ func (d *decoder) pair(n ast.Node, v reflect.Value, path string, at place, k key
 
 // derived reads a mapping of names and expressions.
 func (d *decoder) derived(n ast.Node, v reflect.Value, path string) {
-	var pairs []*ast.MappingValueNode
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		pairs = n.Values
-	case *ast.MappingValueNode:
-		pairs = []*ast.MappingValueNode{n}
-	default:
+	pairs, ok := pairsOf(n)
+	if !ok {
 		d.fault(begin(n), path, `is %s; it must be %s, such as {liked: "rating >= 4"}`, d.what(n), d.schema.kindOf(v.Type()))
 		return
 	}
