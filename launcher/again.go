@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/restart"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/restart"
 )
 
 // Failure is the end of a generation after which the job is started again.

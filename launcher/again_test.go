@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/restart"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/restart"
 )
 
 // persist runs a shell script on 3 ranks with restarts and returns what it printed,

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/restart"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/restart"
 )
 
 // heal decides, after a verdict, whether those who are left go on. If so it ends

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/cgroup"
+	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/control"
 )
 
 // Job is a program and where its ranks run. The zero value of everything but

@@ -20,9 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/control"
 )
 
 // text is a writer that several goroutines write and wait for.

@@ -2,7 +2,7 @@
 // them: it decides where ranks run (hosts.go, plan.go), starts any program there
 // (start.go), forwards its output line by line and shows progress (console.go,
 // display.go), and carries a job from its first process to its exit code
-// (job.go), over failures if it may (again.go). It hosts the job's coordinator, package rank/control, but knows
+// (job.go), over failures if it may (again.go). It hosts the job's coordinator, package internal/control, but knows
 // nothing of what the ranks compute.
 //
 // # What a rank gets
@@ -41,7 +41,7 @@
 // With Job.Restarts a failed job is started again, as the next generation: after a
 // pause that doubles while no step is gained, on the ranks that are left where
 // Job.MinRanks allows and with a replacement where it does not (package
-// rank/restart), but not after the same error of its own twice in a row at the same
+// internal/restart), but not after the same error of its own twice in a row at the same
 // step (again.go). The programs find the generation in their environment
 // (WDLRUN_GENERATION) and their work where they saved it.
 //

@@ -14,9 +14,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/control"
 )
 
 // The test binary is also the programs that the tests start: its first argument

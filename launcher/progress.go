@@ -4,8 +4,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/control"
 )
 
 // NewProgress returns the host of a coordinator that runs without this

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/control"
 )
 
 // relay is the host of the job's coordinator: it keeps rank 0's result and

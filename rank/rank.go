@@ -54,7 +54,7 @@
 //
 // Group is the state machine that forms the group, watches it and, when it
 // breaks, finds the first cause. It has no clock, no I/O and no goroutine;
-// package rank/control drives it over gRPC.
+// package internal/control drives it over gRPC.
 //
 // Values are safe for one goroutine at a time. Functions return errors for what
 // the world can do (variables, files) and panic for nothing.

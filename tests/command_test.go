@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wdlrun/wdlrun/bench"
-	"github.com/wdlrun/wdlrun/data/adult"
+	"github.com/wdlrun/wdlrun/internal/bench"
+	"github.com/wdlrun/wdlrun/internal/data/adult"
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )

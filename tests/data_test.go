@@ -125,7 +125,7 @@ func TestConvertKeepsValues(t *testing.T) {
 func TestConvertKeepsTypes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	tables, err := filepath.Abs("../data/table/testdata")
+	tables, err := filepath.Abs("../internal/data/table/testdata")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/wdl"
-	"github.com/wdlrun/wdlrun/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 )
 
 // TestPlanOfATraining foresees a training, trains nothing, and is right about what

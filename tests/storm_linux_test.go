@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wdlrun/wdlrun/rank/commit"
+	"github.com/wdlrun/wdlrun/internal/commit"
 )
 
 // stormFaults is how many faults TestStorm brings; the figures of 200 are in

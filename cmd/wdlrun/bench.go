@@ -13,11 +13,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/bench"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/bench"
+	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/internal/nearest"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/control"
 	"github.com/wdlrun/wdlrun/rank/member"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/bench/embedding"
-	"github.com/wdlrun/wdlrun/bench/sparse"
+	"github.com/wdlrun/wdlrun/internal/bench/embedding"
+	"github.com/wdlrun/wdlrun/internal/bench/sparse"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
 )

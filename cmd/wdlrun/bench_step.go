@@ -10,10 +10,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/bench/step"
+	"github.com/wdlrun/wdlrun/internal/bench/step"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
-	"github.com/wdlrun/wdlrun/wdl/config"
 )
 
 func benchStepCommand(p *program) *cli.Command {

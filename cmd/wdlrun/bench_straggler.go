@@ -13,9 +13,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/bench/straggler"
+	"github.com/wdlrun/wdlrun/internal/bench/straggler"
+	"github.com/wdlrun/wdlrun/internal/chaos"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/chaos"
 	"github.com/wdlrun/wdlrun/rank/member"
 )
 
@@ -27,7 +27,7 @@ func benchStragglerCommand(p *program) *cli.Command {
 		Description: `Without -mode and -backup it predicts: all modes side by side for -np ranks, 8 by
 default, of which one computes five times slower unless -chaos or -stalls say
 otherwise. The machines that lead a step run through virtual time, with modelled
-times of its parts (go doc github.com/wdlrun/wdlrun/bench/straggler).
+times of its parts (go doc github.com/wdlrun/wdlrun/internal/bench/straggler).
 
 With -mode or -backup it measures the trainer's own steps on a small model: on real
 processes up to the number of cores; beyond, on goroutines of one process over

@@ -16,7 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
-	"github.com/wdlrun/wdlrun/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl"
 )
 
 func ckptSubcommands(p *program) []*cli.Command {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/data/inspect"
-	"github.com/wdlrun/wdlrun/data/record"
-	"github.com/wdlrun/wdlrun/data/schema"
-	"github.com/wdlrun/wdlrun/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
 
 // dataCommand is what people do with files of records before they train.

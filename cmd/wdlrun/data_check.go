@@ -13,10 +13,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/data"
-	"github.com/wdlrun/wdlrun/data/encode"
-	"github.com/wdlrun/wdlrun/data/record"
-	"github.com/wdlrun/wdlrun/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 )
 
 func checkCommand(p *program) *cli.Command {

@@ -14,10 +14,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/data/record"
-	"github.com/wdlrun/wdlrun/data/schema"
-	"github.com/wdlrun/wdlrun/data/value"
-	"github.com/wdlrun/wdlrun/data/write"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/data/write"
 )
 
 func convertCommand(p *program) *cli.Command {

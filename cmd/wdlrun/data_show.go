@@ -7,9 +7,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/data/record"
-	"github.com/wdlrun/wdlrun/data/schema"
-	"github.com/wdlrun/wdlrun/data/value"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
 )
 
 func showCommand(p *program) *cli.Command {

@@ -9,13 +9,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/data/encode"
-	"github.com/wdlrun/wdlrun/data/record"
-	"github.com/wdlrun/wdlrun/data/schema"
-	"github.com/wdlrun/wdlrun/data/signal"
-	"github.com/wdlrun/wdlrun/data/stats"
-	"github.com/wdlrun/wdlrun/data/value"
-	"github.com/wdlrun/wdlrun/wdl"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/signal"
+	"github.com/wdlrun/wdlrun/internal/data/stats"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/wdl"
 )
 
 func statsCommand(p *program) *cli.Command {

@@ -10,10 +10,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/trace"
-	"github.com/wdlrun/wdlrun/wdl"
 )
 
 func evalCommand(p *program) *cli.Command {

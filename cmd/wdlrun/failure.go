@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/control"
+	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/chaos"
-	"github.com/wdlrun/wdlrun/rank/control"
-	"github.com/wdlrun/wdlrun/wdl"
 )
 
 // keepFailure leaves what ranks said about the end of their group in its run

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/wdl"
 )
 
 func TestSaid(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/data/synth"
-	"github.com/wdlrun/wdlrun/data/value"
-	"github.com/wdlrun/wdlrun/data/write"
+	"github.com/wdlrun/wdlrun/internal/data/synth"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/data/write"
 )
 
 func genCommand(p *program) *cli.Command {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/nearest"
-	"github.com/wdlrun/wdlrun/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
 
 func initCommand(p *program) *cli.Command {

@@ -22,13 +22,13 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective/tcp"
+	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/internal/nearest"
+	"github.com/wdlrun/wdlrun/internal/restart"
+	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/control"
 	"github.com/wdlrun/wdlrun/rank/member"
-	"github.com/wdlrun/wdlrun/rank/restart"
-	"github.com/wdlrun/wdlrun/wdl"
 )
 
 func launchFlags() []cli.Flag {

@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/wdlrun/wdlrun/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl"
 )
 
 // TestLikeRank0 holds the exit code of a rank that prints nothing to that of rank 0.

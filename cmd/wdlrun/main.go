@@ -23,11 +23,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/nearest"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/wdl/config"
 )
 
 // version is that of the program; ranks of one job must have the same.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/trace"
-	"github.com/wdlrun/wdlrun/wdl"
 )
 
 func replayCommand(p *program) *cli.Command {

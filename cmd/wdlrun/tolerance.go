@@ -8,10 +8,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/rank/chaos"
-	"github.com/wdlrun/wdlrun/rank/commit"
-	"github.com/wdlrun/wdlrun/wdl"
-	"github.com/wdlrun/wdlrun/wdl/step"
+	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
 )
 
 // tolerant reads the launch flags that say what becomes of slow ranks, and of

@@ -18,16 +18,16 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/data/record"
+	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/commit"
 	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/trace"
-	"github.com/wdlrun/wdlrun/wdl"
-	"github.com/wdlrun/wdlrun/wdl/config"
-	"github.com/wdlrun/wdlrun/wdl/metrics"
-	"github.com/wdlrun/wdlrun/wdl/plan"
 )
 
 func trainCommand(p *program) *cli.Command {

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/collective/tcp/peertls"
 	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/peertls"
 )
 
 // securer is a Config.Secure.

@@ -28,9 +28,9 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/tcp"
-	"github.com/wdlrun/wdlrun/collective/tcp/peertls"
+	"github.com/wdlrun/wdlrun/internal/control"
+	"github.com/wdlrun/wdlrun/internal/peertls"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/control"
 )
 
 // Member is this process's place in a group that has formed.

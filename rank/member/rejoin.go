@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/restart"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/restart"
 )
 
 // rejoinPause is between two attempts to reach the coordinator of the next

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/control"
 	"github.com/wdlrun/wdlrun/rank/member"
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/shm"
 	"github.com/wdlrun/wdlrun/collective/tcp"
+	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/rank"
-	"github.com/wdlrun/wdlrun/rank/control"
 )
 
 // The transports: what carries collective calls between ranks.

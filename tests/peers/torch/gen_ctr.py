@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Deterministic synthetic CTR data with a planted logistic model: the rows of package bench/step.
+"""Deterministic synthetic CTR data with a planted logistic model: the rows of package internal/bench/step.
 
 All-integer (splitmix64, counter based), so any language reproduces the same bytes.
   gen_ctr.py --profile criteo  --start 0 --rows 1000000 --npz train.npz [--tsv train.tsv]

@@ -1,0 +1,175 @@
+package input
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/wdlrun/wdlrun/internal/bench/input/examplepb"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
+)
+
+// beside is what the same files are read with for comparison. It does the first
+// part of the work only: values come out, and nothing is made of them. It may end
+// once the time until is past.
+type beside struct {
+	name string
+	read func(path string, until time.Time) (records int64, err error)
+}
+
+// between is how many records are read between two looks at the clock.
+const between = 1 << 10
+
+// besides is nil for formats, and sources, that nothing is compared with.
+func besides(s schema.Source) *beside {
+	switch s.Format {
+	case "", "csv":
+		comma := ','
+		if s.Delimiter != "" {
+			comma = rune(s.Delimiter[0])
+		}
+		return &beside{"encoding/csv", func(path string, until time.Time) (int64, error) { return readCSV(path, comma, until) }}
+	case "tsv", "criteo":
+		return &beside{"encoding/csv", func(path string, until time.Time) (int64, error) { return readCSV(path, '\t', until) }}
+	case "tfrecord":
+		return &beside{"protoc-gen-go", readExamples}
+	case "jsonl":
+		return &beside{"encoding/json", readObjects}
+	case "parquet":
+		return &beside{"parquet-go", readColumns}
+	}
+	return nil
+}
+
+// readCSV cuts the lines of a file into fields, all of which it makes strings, in a
+// record that is used again.
+func readCSV(path string, comma rune, until time.Time) (n int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	r := csv.NewReader(f)
+	r.Comma, r.ReuseRecord, r.LazyQuotes, r.FieldsPerRecord = comma, true, true, -1
+	for ; n%between != 0 || time.Now().Before(until); n++ {
+		if _, err := r.Read(); err != nil {
+			return n, atEnd(err)
+		}
+	}
+	return n, nil
+}
+
+// readObjects decodes the lines of a file into a map that is used again.
+func readObjects(path string, until time.Time) (n int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	d, record := json.NewDecoder(f), map[string]any{}
+	for ; n%between != 0 || time.Now().Before(until); n++ {
+		if err := d.Decode(&record); err != nil {
+			return n, atEnd(err)
+		}
+	}
+	return n, nil
+}
+
+// readExamples decodes the records of a TFRecord file into one message. Checksums
+// of records are passed over.
+func readExamples(path string, until time.Time) (n int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	in := bufio.NewReaderSize(f, 1<<20)
+	var header [tfrecord.HeaderBytes]byte
+	var record []byte
+	example := new(examplepb.Example)
+	for ; n%between != 0 || time.Now().Before(until); n++ {
+		if _, err := io.ReadFull(in, header[:]); err != nil {
+			return n, atEnd(err)
+		}
+		size, err := tfrecord.Header(header[:])
+		if err != nil {
+			return n, err
+		}
+		if record = record[:0]; cap(record) < size+tfrecord.FooterBytes {
+			record = make([]byte, 0, 2*size+tfrecord.FooterBytes)
+		}
+		record = record[:size+tfrecord.FooterBytes]
+		if _, err := io.ReadFull(in, record); err != nil {
+			return n, err
+		}
+		if err := proto.Unmarshal(record[:size], example); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// readColumns reads the values of all columns of a Parquet file, one column of a
+// row group after another, as parquet.Value, a thousand at a time.
+func readColumns(path string, until time.Time) (n int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	p, err := parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+	if err != nil {
+		return 0, err
+	}
+	values := make([]parquet.Value, 1024)
+	for _, g := range p.RowGroups() {
+		if !time.Now().Before(until) {
+			break
+		}
+		for _, c := range g.ColumnChunks() {
+			if err := readPages(c.Pages(), values); err != nil {
+				return n, err
+			}
+		}
+		n += g.NumRows()
+	}
+	return n, nil
+}
+
+func readPages(pages parquet.Pages, values []parquet.Value) error {
+	defer pages.Close()
+	for {
+		page, err := pages.ReadPage()
+		if err != nil {
+			return atEnd(err)
+		}
+		for r := page.Values(); err == nil; {
+			_, err = r.ReadValues(values)
+		}
+		parquet.Release(page)
+		if err = atEnd(err); err != nil {
+			return err
+		}
+	}
+}
+
+// atEnd is nil at the end of a file.
+func atEnd(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return nil
+	}
+	return fmt.Errorf("bench: input: beside: %w", err)
+}

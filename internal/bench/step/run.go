@@ -1,0 +1,264 @@
+package step
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// meter is one rank's measurement.
+type meter struct {
+	o         Options
+	w         *Workload
+	hidden    []int // widths of the hidden layers
+	comm      *collective.Comm
+	rec       *trace.Recorder
+	trainer   *step.Trainer
+	step      int64
+	seconds   []float64                 // of each timed step
+	cores     []float64                 // seconds of CPU that this process took in each
+	peaks     []float64                 // multiply-adds a second, between them
+	halfPeaks []float64                 // the same of bfloat16; none unless the step uses it
+	objects   []float64                 // made on the heap by this process in each timed step
+	parts     [len(partNames)][]float64 // seconds of each part of the timed steps
+	heap      [len(heapCounters)]metrics.Sample
+}
+
+// Run measures what o asks for. All ranks call it alike; the result is rank 0's.
+func Run(comm *collective.Comm, o Options) (Result, error) {
+	if err := o.Validate(); err != nil {
+		return Result{}, err
+	}
+	m, err := newMeter(comm, o.withDefaults())
+	if err != nil {
+		return Result{}, fmt.Errorf("step: %w", err)
+	}
+	defer m.trainer.Close()
+	if err := collective.Barrier(comm); err != nil {
+		return Result{}, err
+	}
+	r := Result{Workload: m.w.Name, Model: m.o.Model, NP: comm.Size(), BF16: m.o.BF16, Threads: m.o.Threads, Batch: m.o.Batch}
+	r.Machine.Bandwidth, r.Machine.CacheBandwidth = bandwidth(copyBytes), bandwidth(cacheBytes)
+	if o.Epoch {
+		err = m.epoch(&r)
+	} else {
+		err = m.steps(&r)
+	}
+	return r, err
+}
+
+// newMeter makes the trainer of o, whose zero options have been replaced.
+func newMeter(comm *collective.Comm, o Options) (*meter, error) {
+	s, err := o.subject()
+	if err != nil {
+		return nil, err
+	}
+	o.BF16 = s.config.Train.Precision == "bf16"
+	m := &meter{o: o, w: s.rows, hidden: s.config.Model.Hidden, comm: comm, rec: trace.New(0)}
+	for i, name := range heapCounters {
+		m.heap[i].Name = name
+	}
+	m.trainer, err = step.NewTrainer(comm, m.rec, s.config, layout.New(s.config, s.columns, s.rows.dense()), step.Tables{})
+	return m, err
+}
+
+// batch is this rank's part of the global batch that begins with row from.
+func (m *meter) batch(from int64) *encode.Batch {
+	lo, hi := collective.Chunk(m.o.Batch, m.comm.Size(), m.comm.Rank())
+	return m.w.Batch(from+int64(lo), from+int64(hi))
+}
+
+// train takes one step, which next follows, and returns its seconds.
+func (m *meter) train(b, next *encode.Batch) (float64, error) {
+	start := time.Now()
+	m.step++
+	_, err := m.trainer.Step(m.step, 1, b, next, step.Wish{})
+	m.rec.Enter(trace.Input)
+	if m.o.Progress != nil {
+		m.o.Progress(m.step)
+	}
+	return time.Since(start).Seconds(), err
+}
+
+// timed takes a step that counts, and every peakEvery steps the machine's peak.
+func (m *meter) timed(i int, b, next *encode.Batch) error {
+	had := processTime()
+	before, objects := m.times(), m.made()
+	s, err := m.train(b, next)
+	if err != nil {
+		return err
+	}
+	m.objects = append(m.objects, float64(m.made()-objects))
+	m.cores = append(m.cores, (processTime() - had).Seconds())
+	m.seconds = append(m.seconds, s)
+	for k, at := range m.times() {
+		m.parts[k] = append(m.parts[k], (at - before[k]).Seconds())
+	}
+	if i%peakEvery == 0 {
+		m.peaks = append(m.peaks, peak(f32.PeakFLOP, m.flop()))
+		if m.o.BF16 {
+			m.halfPeaks = append(m.halfPeaks, peak(f32.PeakBF16FLOP, m.flop()))
+		}
+		return collective.Barrier(m.comm) // the next step is not to wait for another's peak
+	}
+	return nil
+}
+
+// room is for the times of n steps, so that measuring allocates nothing.
+func (m *meter) room(n int) {
+	m.seconds, m.cores, m.objects = make([]float64, 0, n), make([]float64, 0, n), make([]float64, 0, n)
+	m.peaks, m.halfPeaks = make([]float64, 0, n), make([]float64, 0, n)
+	for k := range m.parts {
+		m.parts[k] = make([]float64, 0, n)
+	}
+}
+
+// partNames are the parts of a step in their order.
+var partNames = [...]string{"pull", "pool", "forward", "backward", "key gradients", "rest of compute", "push", "sync", "update"}
+
+// times is how long this rank has spent in each part since the beginning.
+func (m *meter) times() [len(partNames)]time.Duration {
+	p, c := m.rec.Totals(), m.trainer.Spent()
+	rest := p[trace.Compute] - c.Pool - c.Forward - c.Backward - c.Keys
+	return [...]time.Duration{p[trace.Pull], c.Pool, c.Forward, c.Backward, c.Keys, rest, p[trace.Push], p[trace.Sync], p[trace.Update]}
+}
+
+// shapes are the sizes of a step of this rank, given what was counted in steps of
+// them, the unique keys of one and its operations.
+func (m *meter) shapes(keys, updated, unique, flop, steps int64) shapes {
+	s := shapes{
+		rows: int64(m.o.Batch / m.comm.Size()), keys: keys / steps, unique: unique, updated: updated / steps,
+		value: int64(m.w.Dim + 1), width: int64(m.w.Dim*len(m.w.Vocabulary) + m.w.Dense),
+		parameters: int64(m.trainer.Parameters()), flop: flop, ranks: int64(m.comm.Size()), element: 4,
+	}
+	for _, h := range m.hidden {
+		s.hidden += int64(h)
+	}
+	if m.o.BF16 {
+		s.element = 2
+	}
+	return s
+}
+
+// flop is what a step of this rank has of multiply-adds, each counting two.
+func (m *meter) flop() int64 { return int64(m.o.Batch/m.comm.Size()) * m.trainer.FLOP() }
+
+// steps trains on the batches once, then times further steps on them.
+func (m *meter) steps(r *Result) error {
+	batches := make([]*encode.Batch, m.o.Batches)
+	for i := range batches {
+		batches[i] = m.batch(int64(i) * int64(m.o.Batch))
+	}
+	var growing []float64
+	for i, b := range batches {
+		s, err := m.train(b, batches[(i+1)%len(batches)])
+		if err != nil {
+			return err
+		}
+		growing = append(growing, s)
+	}
+	r.Growing = float64(m.o.Batch) / medianOf(growing)
+	m.room(m.o.Steps)
+	runtime.GC()
+	before := m.snapshot()
+	for i := range m.o.Steps {
+		if err := m.timed(i, batches[i%len(batches)], batches[(i+1)%len(batches)]); err != nil {
+			return err
+		}
+	}
+	after := m.snapshot()
+	m.report(r, before, after)
+	return collective.Barrier(m.comm)
+}
+
+// epoch trains on every whole batch of the workload's training rows, in order,
+// and evaluates its test rows.
+func (m *meter) epoch(r *Result) error {
+	n := m.w.Train / int64(m.o.Batch)
+	m.room(int(n))
+	before := m.snapshot()
+	for i, b := int64(0), m.batch(0); i < n; i++ {
+		var next *encode.Batch
+		if i+1 < n {
+			next = m.batch((i + 1) * int64(m.o.Batch))
+		}
+		if err := m.timed(int(i), b, next); err != nil {
+			return err
+		}
+		b = next
+	}
+	m.report(r, before, m.snapshot())
+	r.Allocs, r.Beside = nil, nil // of making rows, above all
+	next, end := m.w.Train, m.w.Train+m.w.Test
+	figures, err := m.trainer.Evaluate(func() (*encode.Batch, error) {
+		if next >= end {
+			return nil, nil
+		}
+		rows := int(min(end-next, int64(m.o.Batch)))
+		lo, hi := collective.Chunk(rows, m.comm.Size(), m.comm.Rank())
+		b := m.w.Batch(next+int64(lo), next+int64(hi))
+		next += int64(rows)
+		return b, nil
+	})
+	if err != nil {
+		return err
+	}
+	r.AUC, r.LogLoss = figures.AUC, &figures.LogLoss
+	return nil
+}
+
+// made is how many objects this process has made on the heap.
+func (m *meter) made() uint64 {
+	metrics.Read(m.heap[:])
+	return m.heap[0].Value.Uint64() + m.heap[1].Value.Uint64()
+}
+
+// heapCounters are the objects made: those with memory of their own, and those
+// packed into blocks with others.
+var heapCounters = [2]string{"/gc/heap/allocs:objects", "/gc/heap/tiny/allocs:objects"}
+
+// snapshot is where the counters stand.
+type snapshot struct {
+	traffic sparse.Counters
+	spared  int64         // operations of products
+	beside  time.Duration // that buckets of dense gradients were summed in
+	runtime [3]float64    // of runtimeCounters
+}
+
+// runtimeCounters are the CPU seconds of the collector and of all, and the
+// seconds that goroutines waited for locks.
+var runtimeCounters = [3]string{"/cpu/classes/gc/total:cpu-seconds", "/cpu/classes/total:cpu-seconds", "/sync/mutex/wait/total:seconds"}
+
+func (m *meter) snapshot() (s snapshot) {
+	var samples [len(runtimeCounters)]metrics.Sample
+	for i, name := range runtimeCounters {
+		samples[i].Name = name
+	}
+	metrics.Read(samples[:])
+	for i, x := range samples {
+		s.runtime[i] = x.Value.Float64()
+	}
+	s.traffic, s.spared = m.trainer.Traffic(), m.trainer.Spared()
+	_, s.beside = m.trainer.Buckets()
+	return s
+}
+
+// medianOf sorts x and returns its middle.
+func medianOf(x []float64) float64 {
+	slices.Sort(x)
+	n := len(x)
+	if n == 0 {
+		return 0
+	}
+	return (x[(n-1)/2] + x[n/2]) / 2
+}

@@ -1,0 +1,31 @@
+package control_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/wdlrun/wdlrun/internal/control"
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// A program becomes a member of its job, whoever started it. Here nobody did,
+// so it is a world of one; main would pass os.Getenv.
+func ExampleEnter() {
+	w, _, err := rank.FromEnv(func(string) string { return "" })
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s, err := control.Enter(context.Background(), w, "127.0.0.1:7000", control.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	s.Watch(func() rank.Status { return rank.Status{Phase: "compute", Step: 1} })
+	fmt.Println("rank", w.Rank, "of", w.Size, "with", s.Roster())
+	fmt.Println(s.Done(nil))
+	// Output:
+	// rank 0 of 1 with [127.0.0.1:7000]
+	// <nil>
+}

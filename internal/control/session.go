@@ -1,0 +1,530 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/wdlrun/wdlrun/internal/control/controlpb"
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// Options of a session. The zero value is the default.
+type Options struct {
+	// Version of the program; all ranks must have the same.
+	Version string
+
+	// Timeout is how long to wait for the coordinator to be reachable. Where
+	// this process hosts the coordinator it is the group's timeout too.
+	// Default 60 s.
+	Timeout time.Duration
+
+	// Host is told what happens in the group where this process hosts the
+	// coordinator.
+	Host Host
+
+	// Word is told there, in one line, of what may become a verdict; see Config.
+	Word func(line string)
+}
+
+// Validate refuses times that cannot be waited for. Zero is the default.
+func (o Options) Validate() error {
+	if o.Timeout == 0 {
+		return nil
+	}
+	if err := rank.CheckTimeout(o.Timeout); err != nil {
+		return fmt.Errorf("control: %w", err)
+	}
+	return nil
+}
+
+// Session is a rank's attendance.
+type Session struct {
+	world   rank.World
+	timeout time.Duration
+	server  *Server // if this process hosts the coordinator
+
+	client  *grpc.ClientConn
+	stream  controlpb.Control_AttendClient
+	link    *link
+	cancel  context.CancelFunc
+	out     chan *controlpb.FromRank
+	watch   atomic.Pointer[func() rank.Status]
+	links   atomic.Pointer[func(begun bool) rank.Traffic]
+	asked   atomic.Int64 // when this rank was last asked what it has begun, ns since origin
+	heard   atomic.Int64 // when the coordinator was last heard
+	origin  time.Time
+	last    atomic.Pointer[controlpb.Status] // that was asked for; it is not written any more
+	watched chan struct{}
+	orders  chan Order
+
+	welcome  chan time.Duration // one value
+	formed   chan struct{}      // closed after members is set
+	members  []rank.Member
+	noted    chan struct{}
+	finished chan struct{}
+	aborted  chan struct{} // closed after err is set
+	err      error
+	abort    sync.Once
+
+	leave   chan struct{}
+	once    sync.Once
+	running sync.WaitGroup
+}
+
+// Join attends the coordinator at w.Coordinator, proving w.Key, and returns when
+// the group has formed. addr is where the other ranks reach this one; it is
+// theirs to read. Most programs call Enter instead.
+func Join(ctx context.Context, w rank.World, addr string, opts Options) (*Session, error) {
+	if err := errors.Join(w.Validate(), opts.Validate()); err != nil {
+		return nil, err
+	}
+	if w.Coordinator == "" || w.Key == (rank.Key{}) {
+		return nil, fmt.Errorf("control: join: rank %d knows no coordinator or no key; use Enter, or set WDLRUN_COORDINATOR and WDLRUN_KEY", w.Rank)
+	}
+	fixed := func() (string, rank.Key, error) { return w.Coordinator, w.Key, nil }
+	return join(ctx, w, addr, opts, fixed, nil)
+}
+
+// join reaches the coordinator that where names and attends it. server is the
+// coordinator if this process hosts it.
+func join(ctx context.Context, w rank.World, addr string, opts Options, where whereabouts, server *Server) (*Session, error) {
+	link, err := reach(ctx, w, opts.Timeout, where)
+	if err != nil {
+		return nil, err
+	}
+	w.Coordinator, w.Key = link.addr, link.key
+	s := &Session{
+		world: w, server: server, link: link, origin: time.Now(),
+		out: make(chan *controlpb.FromRank, 16), watched: make(chan struct{}, 1), orders: make(chan Order, 16), welcome: make(chan time.Duration, 1),
+		formed: make(chan struct{}), noted: make(chan struct{}), finished: make(chan struct{}), aborted: make(chan struct{}),
+		leave: make(chan struct{}),
+	}
+	if s.client, err = link.client(); err != nil {
+		link.conn.Close()
+		return nil, fmt.Errorf("control: join: rank %d: %w", w.Rank, err)
+	}
+	var life context.Context
+	life, s.cancel = context.WithCancel(context.Background())
+	s.stream, err = controlpb.NewControlClient(s.client).Attend(life)
+	if err == nil {
+		err = s.stream.Send(s.hello(addr, opts.Version))
+	}
+	if err != nil {
+		s.cancel()
+		s.client.Close()
+		return nil, fmt.Errorf("control: join: rank %d: %w", w.Rank, err)
+	}
+	s.running.Go(s.receive)
+	if err := s.enter(ctx, max(cmp.Or(opts.Timeout, defaultTimeout), handshakeTimeout)); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Session) hello(addr, version string) *controlpb.FromRank {
+	m := rank.Member{Rank: s.world.Rank, Size: s.world.Size, Generation: s.world.Generation, Version: version,
+		Host: s.world.Host, Pid: os.Getpid(), Addr: addr}
+	return &controlpb.FromRank{What: &controlpb.FromRank_Hello{Hello: &controlpb.Hello{Protocol: protocol, Member: memberToWire(m)}}}
+}
+
+// enter waits to be welcomed, within patience, and for the group to form.
+func (s *Session) enter(ctx context.Context, patience time.Duration) error {
+	unanswered := time.NewTimer(patience)
+	defer unanswered.Stop()
+	select {
+	case s.timeout = <-s.welcome:
+	case <-s.aborted:
+		return s.err
+	case <-ctx.Done():
+		return s.gaveUp(ctx)
+	case <-unanswered.C:
+		return fmt.Errorf("control: join: rank %d: the coordinator at %s does not answer", s.world.Rank, s.world.Coordinator)
+	}
+	s.running.Go(s.send)
+	// The coordinator judges who is missing; this bound is for the case that
+	// it is stopped itself.
+	late := time.NewTimer(2*s.timeout + settleTimeout + time.Duration(s.world.Size)*oneJoins)
+	defer late.Stop()
+	select {
+	case <-s.formed:
+		return nil
+	case <-s.aborted:
+		return s.err
+	case <-ctx.Done():
+		return s.gaveUp(ctx)
+	case <-late.C:
+		return fmt.Errorf("control: join: rank %d: the coordinator at %s neither forms the group nor ends it", s.world.Rank, s.world.Coordinator)
+	}
+}
+
+// oneJoins is longer than a rank takes to start and join, of many that share a core: the
+// coordinator gives them all the time in which one after the other comes.
+const oneJoins = 250 * time.Millisecond
+
+func (s *Session) gaveUp(ctx context.Context) error {
+	return fmt.Errorf("control: join: rank %d: %w", s.world.Rank, context.Cause(ctx))
+}
+
+// World returns the rank's place, with the coordinator and the job's key that
+// were found.
+func (s *Session) World() rank.World { return s.world }
+
+// Timeout returns the group's timeout, as the coordinator gave it.
+func (s *Session) Timeout() time.Duration { return s.timeout }
+
+// Members returns the members of the group by rank.
+func (s *Session) Members() []rank.Member { return s.members }
+
+// Roster returns the addresses that the ranks gave to Join, by rank.
+func (s *Session) Roster() []string {
+	addrs := make([]string, len(s.members))
+	for i, m := range s.members {
+		addrs[i] = m.Addr
+	}
+	return addrs
+}
+
+// Watch has f asked for the rank's status at each heartbeat. f runs in another
+// goroutine and must not wait for anything: a rank whose f hangs falls silent.
+func (s *Session) Watch(f func() rank.Status) {
+	s.watch.Store(&f)
+	s.Beat()
+}
+
+// WatchLinks has f asked at each heartbeat which messages of this rank stand still and,
+// if begun, which have begun. Like Watch's, f must not wait for anything.
+func (s *Session) WatchLinks(f func(begun bool) rank.Traffic) { s.links.Store(&f) }
+
+// Beat sends a heartbeat now, for a status that must not be lost with this process.
+func (s *Session) Beat() {
+	select {
+	case s.watched <- struct{}{}:
+	default: // one is about to be sent
+	}
+}
+
+// Orders yields what the coordinator orders, but Stacks, which the session
+// answers itself. Orders that nobody takes are dropped beyond the 16th.
+func (s *Session) Orders() <-chan Order { return s.orders }
+
+// Aborted is closed when the group has ended with a verdict.
+func (s *Session) Aborted() <-chan struct{} { return s.aborted }
+
+// Err returns nil as long as the group lives, and then why it ended: a
+// *rank.Verdict.
+func (s *Session) Err() error {
+	select {
+	case <-s.aborted:
+		return s.err
+	default:
+		return nil
+	}
+}
+
+// Fail reports an error of this rank (rank.Own, or rank.ForGood for one that would come
+// again) or, with the number of another, one that this other has caused. It waits, at
+// most 10 s, and returns the verdict on the group, or cause if none comes.
+func (s *Session) Fail(cause error, blamed int) error {
+	f := &controlpb.Failure{Cause: cut(cause.Error(), maxCause), Blamed: int64(blamed), Status: s.status()}
+	s.put(&controlpb.FromRank{What: &controlpb.FromRank_Failure{Failure: f}})
+	late := time.NewTimer(settleTimeout)
+	defer late.Stop()
+	select {
+	case <-s.aborted:
+		return s.err
+	case <-s.finished:
+	case <-late.C:
+	}
+	return cause
+}
+
+// Done says that this rank's work is done and hands result, of at most 4 MiB,
+// to the coordinator's host. It returns when the coordinator has heard it; in
+// the process that hosts the coordinator, when all ranks are done. The error is
+// the verdict if the group has failed. After Done the rank may Close.
+func (s *Session) Done(result []byte) error {
+	if len(result) > maxResult {
+		return fmt.Errorf("control: done: rank %d: a result of %d bytes; at most %d pass", s.world.Rank, len(result), maxResult)
+	}
+	s.put(&controlpb.FromRank{What: &controlpb.FromRank_Done{Done: &controlpb.Done{Result: result}}})
+	// No bound of its own: a coordinator that is stopped for a while hears it
+	// later, and when one is gone the stream breaks.
+	heard := s.noted
+	if s.server != nil {
+		heard = s.finished
+	}
+	select {
+	case <-heard:
+		return nil
+	case <-s.aborted:
+		select {
+		case <-heard: // both have come: the work was done first
+			return nil
+		default:
+			return s.err
+		}
+	}
+}
+
+// Close ends the attendance. Without Done before it, the coordinator takes the
+// rank for lost. Waits are bounded by a few seconds.
+func (s *Session) Close() error {
+	s.once.Do(func() {
+		close(s.leave)
+		late := time.AfterFunc(farewell, s.cancel)
+		s.running.Wait()
+		late.Stop()
+		s.cancel()
+		s.client.Close()
+		if s.server != nil {
+			select { // the others are to hear why
+			case <-s.server.Ended():
+			case <-time.After(farewell):
+			}
+			s.server.Close()
+		}
+	})
+	return nil
+}
+
+// put hands a message to the sender, unless nobody would take it any more.
+func (s *Session) put(m *controlpb.FromRank) {
+	select {
+	case s.out <- m:
+	case <-s.aborted:
+	case <-s.leave:
+	case <-s.stream.Context().Done():
+	}
+}
+
+func (s *Session) status() *controlpb.Status {
+	if f := s.watch.Load(); f != nil {
+		now := statusToWire((*f)())
+		s.last.Store(now)
+		return now
+	}
+	return &controlpb.Status{}
+}
+
+// send passes messages and heartbeats on until the rank leaves.
+func (s *Session) send() {
+	every := interval(s.timeout, s.world)
+	beat := time.NewTicker(every)
+	defer beat.Stop()
+	for last := time.Now(); ; {
+		var m, also *controlpb.FromRank
+		select {
+		case m = <-s.out:
+		case now := <-beat.C:
+			m, also = &controlpb.FromRank{What: &controlpb.FromRank_Beat{Beat: s.status()}}, s.traffic()
+			s.listen(time.Since(last) > every+aliveEvery)
+			last = now
+		case <-s.watched:
+			m = &controlpb.FromRank{What: &controlpb.FromRank_Beat{Beat: s.status()}}
+		case <-s.leave:
+			s.drain()
+			return
+		case <-s.stream.Context().Done():
+			return
+		}
+		if s.stream.Send(m) != nil || also != nil && s.stream.Send(also) != nil {
+			return // receive learns why
+		}
+	}
+}
+
+// traffic is what there is to say about links, nil for nothing.
+func (s *Session) traffic() *controlpb.FromRank {
+	f := s.links.Load()
+	if f == nil {
+		return nil
+	}
+	at := s.asked.Load()
+	asked := at != 0 && time.Since(s.origin)-time.Duration(at) < beganFor
+	t := (*f)(asked)
+	if len(t.Waits) == 0 && !asked {
+		return nil
+	}
+	return &controlpb.FromRank{What: &controlpb.FromRank_Traffic{Traffic: trafficToWire(t)}}
+}
+
+// listen ends this rank where the coordinator, in another rank's process, has not been
+// heard for long. paused says that this process itself did not run for a while, in
+// which what came is not read yet.
+func (s *Session) listen(paused bool) {
+	now := time.Since(s.origin)
+	if paused || s.heard.Load() == 0 {
+		s.heard.Store(int64(now))
+		return
+	}
+	quiet := now - time.Duration(s.heard.Load())
+	if s.world.Launched || s.server != nil || quiet < coordinatorSilence || !closed(s.formed) || closed(s.noted) {
+		return
+	}
+	v := s.gone()
+	v.Cause = fmt.Sprintf("rank 0, which hosts the coordinator, has been silent for %s: it is stopped, or its host is overloaded or unreachable", quiet.Round(100*time.Millisecond))
+	s.end(v)
+	s.cancel() // nothing more is expected of it
+}
+
+// drain sends what is left and closes the rank's side of the stream.
+func (s *Session) drain() {
+	for {
+		select {
+		case m := <-s.out:
+			if s.stream.Send(m) != nil {
+				return
+			}
+		default:
+			s.stream.CloseSend()
+			return
+		}
+	}
+}
+
+// receive takes the coordinator's messages until the stream ends.
+func (s *Session) receive() {
+	for {
+		m, err := s.stream.Recv()
+		if err != nil {
+			s.broken(err)
+			return
+		}
+		s.heard.Store(int64(time.Since(s.origin)))
+		switch w := m.GetWhat().(type) {
+		case *controlpb.ToRank_Welcome:
+			select {
+			case s.welcome <- min(max(time.Duration(w.Welcome.GetTimeoutNs()), time.Millisecond), rank.MaxTimeout):
+			default:
+			}
+		case *controlpb.ToRank_Formed:
+			s.form(rosterFromWire(w.Formed))
+		case *controlpb.ToRank_Order:
+			s.order(Order(w.Order.GetKind()))
+		case *controlpb.ToRank_Noted:
+			once(s.noted)
+		case *controlpb.ToRank_Finished:
+			once(s.finished)
+		case *controlpb.ToRank_Verdict:
+			s.end(verdictFromWire(w.Verdict))
+		}
+	}
+}
+
+// once closes a channel that receive alone closes.
+func once(c chan struct{}) {
+	if !closed(c) {
+		close(c)
+	}
+}
+
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *Session) form(members []rank.Member) {
+	if closed(s.formed) {
+		return
+	}
+	if len(members) != s.world.Size {
+		s.end(fmt.Errorf("control: join: rank %d: a roster of %d members for a world of size %d", s.world.Rank, len(members), s.world.Size))
+		return
+	}
+	s.members = members
+	close(s.formed)
+}
+
+// Report sends body, cut at 512 KiB, to the coordinator's host, which knows by about
+// what it is. It does not wait, and may come after the verdict too: until the rank
+// closes its session, or a few seconds later, it is heard.
+func (s *Session) Report(about string, body []byte) {
+	m := &controlpb.FromRank{What: &controlpb.FromRank_Report{Report: &controlpb.Report{Order: text(about), Body: body[:min(len(body), maxStacks)]}}}
+	select {
+	case s.out <- m:
+	default: // the coordinator does not listen
+	}
+}
+
+func (s *Session) order(o Order) {
+	switch o {
+	case aliveOrder:
+		return
+	case begunOrder:
+		s.asked.Store(int64(time.Since(s.origin)))
+		return
+	case Stacks:
+		body := make([]byte, maxStacks)
+		s.Report(string(o), body[:runtime.Stack(body, true)])
+		return
+	}
+	select {
+	case s.orders <- o:
+	default:
+	}
+}
+
+func (s *Session) end(err error) {
+	s.abort.Do(func() {
+		s.err = err
+		close(s.aborted)
+	})
+}
+
+// broken judges the end of the stream.
+func (s *Session) broken(err error) {
+	switch {
+	case closed(s.finished), closed(s.noted), closed(s.leave):
+		return // the usual end
+	case !closed(s.formed) && status.Code(err) == codes.OutOfRange:
+		s.end(s.refused(err, rank.ErrPassed))
+		return
+	case !closed(s.formed) && status.Code(err) == codes.Aborted:
+		s.end(s.refused(err, rank.ErrEnded))
+		return
+	case !closed(s.formed) && (status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.InvalidArgument):
+		s.end(fmt.Errorf("control: join: rank %d is refused: %s", s.world.Rank, status.Convert(err).Message()))
+		return
+	}
+	s.end(s.gone())
+}
+
+// refused is the error of a rank that the coordinator refuses, for a reason that has a
+// name.
+func (s *Session) refused(err, reason error) error {
+	return fmt.Errorf("control: join: rank %d is refused: %s%w", s.world.Rank, strings.TrimSuffix(status.Convert(err).Message(), reason.Error()), reason)
+}
+
+// gone is the verdict of a rank that is left alone. It asks for no new status,
+// which might not come.
+func (s *Session) gone() *rank.Verdict {
+	v := &rank.Verdict{Kind: rank.Gone, Rank: -1, Cause: "the launcher is gone"}
+	if !s.world.Launched {
+		v.Rank = 0
+		v.Cause = "rank 0, which hosts the coordinator, is gone"
+	}
+	if s.link.conn.unanswered.Load() {
+		v.Cause += fmt.Sprintf(": its host has not answered for %s, so it or the network to it is down", hostTimeout)
+	}
+	if last := s.last.Load(); last.GetPhase() != "" {
+		v.Cause += fmt.Sprintf(" (lost while rank %d was in phase %s, step %d)", s.world.Rank, last.GetPhase(), last.GetStep())
+	}
+	return v
+}

@@ -1,0 +1,257 @@
+package data
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+)
+
+// ahead is the part of a Reader that works while the training computes. One
+// goroutine, the loader, goes through the order and copies the records of each
+// step into a draft; it also encodes the draft, unless a helper has nothing to do:
+//
+//	loader ─► draft ─► offer ─► helper: encode ─► draft.ready ─┐
+//	             │  └► or the loader encodes it ─► ready ──────┤
+//	             └───► out, in the order of the steps ─────────┴► Next
+//
+// How far ahead it works is a number of tokens in room: the loader takes one for
+// each draft, Next gives them back, half of what is ahead at a time, since to wake
+// the loader takes the training longer than to take a batch. So small batches are
+// read many ahead from the first. How many tokens and helpers there are then follows
+// from what is measured; see starve. Drafts are used again, so that nothing is
+// allocated once they have grown.
+type ahead struct {
+	dataset *Dataset
+	encoder *encode.Encoder
+	memo    *memo
+	cancel  context.CancelFunc
+
+	room  chan struct{}
+	offer chan *draft // unbuffered: whoever receives has nothing else to do
+	out   chan *draft
+	free  chan *draft
+	ended chan struct{} // the loader has
+
+	coded   bool // records are encoded already
+	alone   bool // one processor for all
+	most    int  // helpers and the loader
+	given   bool // a draft has been
+	hungry  int  // times that Next waited in a row for a loader without rest
+	depth   atomic.Int64
+	threads atomic.Int64
+	worked  atomic.Int64 // ns, of all
+	making  atomic.Int64 // ns, of the last draft
+	rested  atomic.Int64 // ns, of the loader since Next waited
+	size    atomic.Int64 // bytes of a draft
+}
+
+const (
+	patience  = 8        // waits for a loader without rest before another thread helps it
+	growDepth = 64       // batches that depth may grow to
+	mostAhead = 16 << 20 // and bytes of drafts
+	soonAhead = 4 << 20  // those of drafts before it is known whether they are needed
+)
+
+func newAhead(d *Dataset, e *encode.Encoder, c ReaderConfig) ahead {
+	return ahead{
+		dataset: d, encoder: e, alone: runtime.GOMAXPROCS(0) == 1, most: c.Threads,
+		room: make(chan struct{}, max(c.Depth, growDepth)), offer: make(chan *draft),
+		out: make(chan *draft, max(c.Depth, growDepth)+1), free: make(chan *draft, max(c.Depth, growDepth)+2),
+		ended: make(chan struct{}),
+	}
+}
+
+// start starts the loader.
+func (r *Reader) start(f *filler, b *draftCoder) {
+	if r.config.Epochs > 1 && !b.coded {
+		r.memo = newMemo(r.dataset.rows, b.RowWords())
+	}
+	b.memo, r.coded, b.spare = r.memo, b.coded, &f.spare
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	r.deepen(cmp.Or(r.config.Depth, defaultDepth))
+	r.threads.Store(1)
+	go r.load(ctx, f, b)
+}
+
+// deepen lets the loader work at least n drafts ahead.
+func (r *Reader) deepen(n int) {
+	for {
+		was := r.depth.Load()
+		if was >= int64(n) {
+			return
+		}
+		if r.depth.CompareAndSwap(was, int64(n)) {
+			for range int64(n) - was {
+				r.room <- struct{}{}
+			}
+			return
+		}
+	}
+}
+
+// starve is called when Next has to wait. If the loader has rested for longer than a
+// draft takes, it would have had time for one more, and more is read ahead from now
+// on. If it has not, reading is slower than training, and another thread encodes.
+// With one processor for both, waiting is another word for the time that reading
+// takes, and nothing helps.
+func (r *Reader) starve() {
+	if !r.given || r.alone { // nothing can be ready before the first
+		return
+	}
+	if r.rested.Swap(0) > r.making.Load() {
+		r.hungry = 0
+		if n := min(2*r.depth.Load(), growDepth); n*r.size.Load() <= mostAhead {
+			r.deepen(int(n))
+		}
+		return
+	}
+	if r.hungry++; r.hungry < patience || int(r.threads.Load()) >= r.most {
+		return
+	}
+	r.hungry = 0
+	if b, err := r.dataset.newDraftCoder(r.encoder); err == nil { // as it was for the loader
+		b.memo, b.coded = r.memo, r.coded
+		r.threads.Add(1)
+		go r.help(b)
+	}
+}
+
+// help encodes what the loader has no time for.
+func (r *Reader) help(b *draftCoder) {
+	for d := range r.offer {
+		r.encode(b, d)
+	}
+}
+
+// load reads all batches of all epochs.
+func (r *Reader) load(ctx context.Context, f *filler, b *draftCoder) {
+	defer close(r.ended)
+	defer close(r.offer)
+	defer f.Close()
+	c := &r.config
+	sized := c.Depth > 0
+	for e := range c.Epochs {
+		start := int64(0)
+		if e == 0 {
+			start = c.Start
+		}
+		f.begin(r.dataset.newOrder(c, c.Epoch+e))
+		if e == 0 {
+			f.columns = newColumns(f)
+		}
+		n := f.order.rows()
+		for x := start; x < n; {
+			y := min(x+int64(c.Growth.Batch(c.Trained+e*n+x, c.GlobalBatch)), n)
+			if !r.hasRoom(ctx) || !r.step(ctx, f, b, x, y) {
+				return
+			}
+			if bytes := r.size.Load(); bytes > 0 && !sized {
+				sized = true
+				r.deepen(int(min(soonAhead/bytes, growDepth)))
+			}
+			x = y
+		}
+		if !r.hasRoom(ctx) {
+			return
+		}
+		d := r.take()
+		d.err, d.more = io.EOF, e+1 < c.Epochs
+		r.out <- d
+		d.ready <- struct{}{}
+	}
+}
+
+// hasRoom waits until another draft may be read ahead; false if nobody wants it
+// any more.
+func (r *Reader) hasRoom(ctx context.Context) bool {
+	select {
+	case <-r.room:
+		return ctx.Err() == nil
+	default:
+	}
+	began := time.Now()
+	select {
+	case <-r.room:
+		r.rested.Add(int64(time.Since(began)))
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (r *Reader) take() *draft {
+	select {
+	case d := <-r.free:
+		return d
+	default:
+		return newDraft()
+	}
+}
+
+// step makes the draft of the rows between positions x and y of the epoch.
+func (r *Reader) step(ctx context.Context, f *filler, b *draftCoder, x, y int64) bool {
+	began := time.Now()
+	d := r.take()
+	d.stored, f.spare = f.spare, d.stored // which is in the caches
+	d.err = f.fill(ctx, d, x, y)
+	d.took = time.Since(began)
+	r.worked.Add(int64(d.took))
+	ok := d.err == nil
+	r.out <- d
+	if !ok {
+		d.ready <- struct{}{}
+		return false
+	}
+	r.place.Lock()
+	r.place.reading = d.at
+	r.place.Unlock()
+	select {
+	case r.offer <- d:
+	default:
+		r.encode(b, d)
+	}
+	return true
+}
+
+// encode makes a draft ready.
+func (r *Reader) encode(b *draftCoder, d *draft) {
+	began := time.Now()
+	d.err = b.encode(d)
+	for i, n := range b.Unknowns() {
+		if n > 0 {
+			r.unknown[i].Add(n)
+		}
+	}
+	clear(b.Unknowns())
+	if b.spare != nil {
+		d.stored, *b.spare = *b.spare, d.stored
+	}
+	if d.Rows > 0 {
+		r.size.Store(int64(d.bytes()))
+	}
+	took := time.Since(began)
+	r.worked.Add(int64(took))
+	r.making.Store(int64(d.took + took))
+	d.ready <- struct{}{}
+	if r.alone { // the training may have waited for this one
+		runtime.Gosched()
+	}
+}
+
+// Pace is how a Reader works beside the training.
+type Pace struct {
+	Depth   int           // batches that it may be ahead
+	Threads int           // that encode, the one that reads among them
+	Work    time.Duration // that they were at work, or held up by others on their cores
+}
+
+// Pace may be called at any time.
+func (r *Reader) Pace() Pace {
+	return Pace{int(r.depth.Load()), int(r.threads.Load()), time.Duration(r.worked.Load())}
+}

@@ -1,0 +1,185 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/data/datatest"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/patient"
+)
+
+// epochsOf reads as many epochs as r has, and checks each batch.
+func epochsOf(t *testing.T, r *Reader, e *encode.Encoder, epochs int) (all [][]uint64) {
+	t.Helper()
+	for range epochs {
+		var rows []uint64
+		for {
+			b, err := r.Next(context.Background())
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkShape(t, b, e)
+			rows = append(rows, rowsOf(t, []*encode.Batch{b})...)
+			r.Recycle(b)
+		}
+		all = append(all, rows)
+	}
+	for range 2 {
+		if _, err := r.Next(context.Background()); !errors.Is(err, io.EOF) {
+			t.Fatalf("behind the last epoch: %v", err)
+		}
+	}
+	return all
+}
+
+// A reader of several epochs gives what one reader an epoch does, whoever encodes,
+// and whether rows are kept from one epoch to the next.
+func TestEpochsFollowEachOther(t *testing.T) {
+	for _, packing := range []string{"", ".gz"} {
+		src, schema := datatest.Fields("csv")
+		d, fit := prepare(t, src, schema, 2, datatest.Files(t, packing, datatest.Pack(t, packing, datatest.Numbered(t, "csv", 0, 1500)), datatest.Pack(t, packing, datatest.Numbered(t, "csv", 1500, 3000))))
+		e := newEncoder(t, fit)
+		c := ReaderConfig{Seed: 5, Epoch: 1, GlobalBatch: 130, Shuffle: true, Rank: 1, Size: 2, Start: 777}
+		const epochs = 3
+		var want [][]uint64
+		for i := range epochs {
+			c := c
+			if c.Epoch += int64(i); i > 0 {
+				c.Start = 0
+			}
+			want = append(want, rowsOf(t, readAll(t, d, e, c)))
+		}
+		c.Epochs = epochs
+		for _, helpers := range []int{0, 3} {
+			r, err := NewReader(d, e, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range helpers {
+				b, err := d.newDraftCoder(e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.memo = r.memo
+				go r.help(b)
+			}
+			got := epochsOf(t, r, e, epochs)
+			r.Close()
+			for i := range want {
+				if !slices.Equal(got[i], want[i]) {
+					t.Errorf("%q, %d helpers: epoch %d has %d rows, want %d, or in another order", packing, helpers, i, len(got[i]), len(want[i]))
+				}
+			}
+			if p := r.Pace(); p.Work <= 0 || p.Depth < defaultDepth || p.Threads < 1 {
+				t.Errorf("%+v", p)
+			}
+		}
+	}
+}
+
+// Rows are kept only if there is room for all, and each is what was put.
+func TestMemo(t *testing.T) {
+	if m := newMemo(mostMemo/8, 1); m != nil {
+		t.Error("too many rows are kept")
+	}
+	const headLabel, headLists = 1, 2 // of rows, see package encode
+	m := newMemo(3, 2)
+	m.put(1, []uint64{headLabel, 7})
+	m.put(1, []uint64{0, 8})
+	m.put(2, []uint64{headLists, 8})
+	m.put(0, []uint64{0, 1, 2})
+	if got := m.get(1); !slices.Equal(got, []uint64{headLabel, 7}) {
+		t.Errorf("kept %v", got)
+	}
+	if m.get(0) != nil || m.get(2) != nil {
+		t.Error("lists are kept")
+	}
+	var none *memo
+	none.put(0, []uint64{0})
+	if none.get(0) != nil {
+		t.Error("no memo keeps a row")
+	}
+}
+
+// untilAhead waits until a reader that nobody has read is as far ahead as it may be.
+func untilAhead(t *testing.T, r *Reader) {
+	t.Helper()
+	for end := time.Now().Add(patient.Longest); len(r.out) < r.Pace().Depth; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d batches are ahead, want %d", len(r.out), r.Pace().Depth)
+		}
+	}
+}
+
+// Small batches are read far ahead though nothing has waited for them, large ones and
+// those of a depth that was asked for are not.
+func TestSmallBatchesAreReadFarAhead(t *testing.T) {
+	d, fit := prepare(t, numberedSource(), numberedSchema(), 1, numbered(t, 3000, 20))
+	e := newEncoder(t, fit)
+	for _, c := range []struct {
+		config ReaderConfig
+		depth  int // 0: as many as have room
+	}{
+		{ReaderConfig{GlobalBatch: 10, Epochs: 2}, growDepth},
+		{ReaderConfig{GlobalBatch: 10, Epochs: 2, Depth: 3}, 3},
+		{ReaderConfig{GlobalBatch: 1000, Epochs: 40}, 0},
+	} {
+		r, err := NewReader(d, e, c.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		untilAhead(t, r)
+		r.Close()
+		if want := int(min(soonAhead/r.size.Load(), growDepth)); c.depth == 0 {
+			c.depth = max(want, defaultDepth)
+		}
+		if p := r.Pace(); p.Depth != c.depth {
+			t.Errorf("%+v: depth %d, want %d of %d bytes", c.config, p.Depth, c.depth, r.size.Load())
+		}
+	}
+}
+
+// What a wait changes follows from what the loader did before it.
+func TestStarve(t *testing.T) {
+	d, fit := prepare(t, numberedSource(), numberedSchema(), 1, numbered(t, 100, 20))
+	r := &Reader{ahead: newAhead(d, newEncoder(t, fit), ReaderConfig{Depth: 4, Threads: 2})}
+	defer close(r.offer)
+	r.alone = false
+	r.deepen(4)
+	r.threads.Store(1)
+	r.size.Store(mostAhead / 16)
+	is := func(depth, threads int) {
+		t.Helper()
+		if p := r.Pace(); p.Depth != depth || p.Threads != threads || len(r.room) != depth {
+			t.Errorf("%+v and room for %d, want depth %d and threads %d", p, len(r.room), depth, threads)
+		}
+	}
+	starve := func(rested time.Duration, times int) {
+		for range times {
+			r.rested.Store(int64(rested))
+			r.making.Store(int64(time.Millisecond))
+			r.starve()
+		}
+	}
+	starve(time.Second, 9)
+	is(4, 1) // nothing was given
+	r.given = true
+	starve(2*time.Millisecond, 1)
+	is(8, 1)
+	starve(time.Microsecond, patience-1)
+	is(8, 1)
+	starve(2*time.Millisecond, 9)
+	is(16, 1) // and no more, for their size
+	starve(0, patience)
+	is(16, 2)
+	starve(0, 9*patience)
+	is(16, 2)
+}

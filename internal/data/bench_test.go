@@ -1,0 +1,180 @@
+package data
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/synth"
+	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+const benchRows = 300_000 // a few windows of the shuffle
+
+// clickLog is a synthetic click log in Criteo's layout.
+func clickLog(b *testing.B) []byte {
+	b.Helper()
+	var text bytes.Buffer
+	if err := synth.Write(&text, "criteo", 0, benchRows); err != nil {
+		b.Fatal(err)
+	}
+	return text.Bytes()
+}
+
+// clickSchema takes counts as numbers and hashes categories.
+func clickSchema() schema.Schema {
+	s := schema.Schema{Label: schema.Label{Field: "label"}}
+	for _, f := range schema.CriteoFields()[1:] {
+		encode := "hash"
+		if f[0] == 'I' {
+			encode = "log"
+		}
+		s.Features = append(s.Features, schema.Feature{Field: f, Encode: encode})
+	}
+	return s
+}
+
+// examples is a click log as TFRecord: counts as integers, categories as texts.
+func examples(b *testing.B, log []byte) []byte {
+	names, lists := schema.CriteoFields(), make([]value.List, 40)
+	var out, record []byte
+	for line := range bytes.Lines(log) {
+		for i, f := range bytes.Split(bytes.TrimSuffix(line, []byte("\n")), []byte("\t")) {
+			lists[i].Reset()
+			if len(f) > 0 && i < 14 {
+				x, _ := value.ParseNumber(f)
+				lists[i].Begin(value.Int)
+				lists[i].Ints = append(lists[i].Ints, int64(x))
+			} else if len(f) > 0 {
+				lists[i].SetText(f)
+			}
+		}
+		record = tfrecord.AppendExample(record[:0], names, lists)
+		out = tfrecord.AppendFrame(out, record)
+	}
+	return out
+}
+
+// BenchmarkRead reads a click log into batches, on one core, in the order of the
+// file and shuffled, beside what encoding/csv takes to cut the same file into
+// fields:
+//
+//	go test -bench Read -cpu 1 ./data
+func BenchmarkRead(b *testing.B) {
+	log := clickLog(b)
+	dir := b.TempDir()
+	file := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			b.Fatal(err)
+		}
+		return path
+	}
+	tsv, record := file("log.tsv", log), file("log.tfrecord", examples(b, log))
+	inOrder := ReaderConfig{GlobalBatch: 1024}
+	shuffled := ReaderConfig{GlobalBatch: 1024, Shuffle: true}
+	b.Run("criteo", func(b *testing.B) { benchFile(b, "criteo", tsv, inOrder) })
+	b.Run("criteo-shuffled", func(b *testing.B) { benchFile(b, "criteo", tsv, shuffled) })
+	b.Run("criteo-by-encoding-csv", func(b *testing.B) { perRecord(b, tsv, readCSV) })
+	b.Run("tfrecord", func(b *testing.B) { benchFile(b, "tfrecord", record, inOrder) })
+	b.Run("tfrecord-shuffled", func(b *testing.B) { benchFile(b, "tfrecord", record, shuffled) })
+}
+
+// perRecord runs read, which reads a whole file of benchRows records.
+func perRecord(b *testing.B, path string, read func(b *testing.B, path string)) {
+	info, err := os.Stat(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(info.Size())
+	b.ReportAllocs()
+	for b.Loop() {
+		read(b, path)
+	}
+	b.ReportMetric(float64(b.N)*benchRows/b.Elapsed().Seconds(), "records/s")
+}
+
+func benchFile(b *testing.B, format, path string, c ReaderConfig) {
+	d, err := Open(schema.Source{Format: format}, clickSchema(), []string{path})
+	if err != nil {
+		b.Fatal(err)
+	}
+	fit := encode.NewFit(clickSchema())
+	counts, err := d.Scan(context.Background(), 0, 1, fit, nil)
+	if err == nil {
+		err = d.Use(counts)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	e, err := encode.NewEncoder(fit)
+	if err != nil {
+		b.Fatal(err)
+	}
+	perRecord(b, path, func(b *testing.B, _ string) {
+		r, err := NewReader(d, e, c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer r.Close()
+		for {
+			x, err := r.Next(context.Background())
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			r.Recycle(x)
+		}
+	})
+}
+
+// BenchmarkStatisticsOfManyFields is what a schema of thousands of numeric fields costs
+// before the first record is read, and behind the last.
+func BenchmarkStatisticsOfManyFields(b *testing.B) {
+	for _, n := range []int{300, 3000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			fields, s := []string{"label"}, schema.Schema{Label: schema.Label{Field: "label"}}
+			for i := range n {
+				name := fmt.Sprintf("c%d", i)
+				fields = append(fields, name)
+				s.Features = append(s.Features, schema.Feature{Field: name, Encode: "quantile"}, schema.Feature{Field: name, Name: name + "_s", Encode: "standardise"})
+			}
+			for b.Loop() {
+				if faults := s.Validate(fields); len(faults) > 0 {
+					b.Fatal(faults)
+				}
+				if _, err := encode.NewEncoder(encode.NewFit(s)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func readCSV(b *testing.B, path string) {
+	f, err := os.Open(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	r := csv.NewReader(f)
+	r.Comma, r.ReuseRecord, r.LazyQuotes = '\t', true, true
+	for n := 0; ; n++ {
+		if _, err := r.Read(); err == io.EOF {
+			return
+		} else if err != nil {
+			b.Fatal(err)
+		}
+	}
+}

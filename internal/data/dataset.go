@@ -1,0 +1,337 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/signal"
+	"github.com/wdlrun/wdlrun/internal/data/stream"
+)
+
+// Dataset is a list of files, cut into blocks, with the names of their fields.
+// Open it on every rank; then Scan, merge the counts, and Use them.
+type Dataset struct {
+	set     *record.Set
+	schema  schema.Schema  // filled
+	late    []string       // of them, those that no record has that was read so far
+	absent  []string       // fields of which no record has a value
+	sample  *signal.Sample // of the columns, see Leaks; nil before Use
+	excuse  bool           // late fields need not come
+	onwards bool           // some file can only be read from its beginning
+	digest  uint64
+	hold    holdOut
+	times   *Times   // of the records, once they are known
+	kept    [][]byte // by block, the records that a field's value holds out; see rowBits
+
+	drop    holdOut  // chooses negatives that are left out of Train
+	dropped [][]byte // by block
+
+	totals
+	memory *memory           // of the records, if they fit
+	limits limits            // of memory
+	chosen [3]func() []int32 // rows of each group that a Select chooses
+}
+
+// totals are what is known of the blocks once they have been counted.
+type totals struct {
+	records         []int32 // of each block
+	flawed          []int32 // records of each block that were left out
+	rowBase         []int64 // records of the dataset before each block
+	groups          []group
+	firstGroup      []int32 // of each block, and the number of groups at the end
+	held            int64   // bytes of all records in memory
+	rows, positives int64
+	trainPositives  int64
+	sums            labelSums
+	bad             int64 // records left out, and the first of them
+	faults          []record.Fault
+	excluded        int64  // records that Source.Where excludes
+	content         uint64 // digest of all lines
+}
+
+// Open finds the files that patterns name: paths, globs, folders and
+// builtin:NAME. The settings of src apply to all of them, except its lists of
+// files, and every file has the same fields. All faults of source and schema
+// are reported at once.
+func Open(src schema.Source, s schema.Schema, patterns []string) (*Dataset, error) {
+	files, err := record.OpenSet(src, patterns)
+	if err != nil {
+		return nil, err
+	}
+	return open(files, s)
+}
+
+// OpenSpan is Open of the current span of a stream.
+func OpenSpan(src schema.Source, s schema.Schema, at stream.Position) (*Dataset, error) {
+	files, err := record.OpenParts(src, at.Span, at.Parts)
+	if err != nil {
+		return nil, err
+	}
+	return open(files, s)
+}
+
+func open(files *record.Set, s schema.Schema) (*Dataset, error) {
+	d, err := look(files, s)
+	if err != nil {
+		return nil, err
+	}
+	first := d.set.Fields
+	d.late = d.set.Come(d.inputs())
+	return d, d.open(s, first)
+}
+
+// OpenEval is Open of data that a trained model is evaluated on. Where records name their
+// fields, each has those that it has, and so maybe none has one that features need: it is
+// missing then, as a model expects of some records, and Absent tells of it. The label must
+// be there.
+func OpenEval(src schema.Source, s schema.Schema, patterns []string) (*Dataset, error) {
+	files, err := record.OpenSet(src, patterns)
+	if err != nil {
+		return nil, err
+	}
+	d, err := look(files, s)
+	if err != nil {
+		return nil, err
+	}
+	first := d.set.Fields
+	if d.excuse = d.set.Named(); d.excuse {
+		d.late = slices.DeleteFunc(slices.Clone(d.inputs()), func(name string) bool { return slices.Contains(first, name) })
+	}
+	return d, d.open(s, first)
+}
+
+// look makes a dataset of files, which must have the fields that can be read.
+func look(files *record.Set, s schema.Schema) (*Dataset, error) {
+	d := &Dataset{set: files, schema: s.Fill(), memory: new(memory), limits: limits{leastGroup, mostHeld}}
+	if err := d.set.Unreadable(d.set.Source.Reads(d.schema.Fields())); err != nil {
+		return nil, err
+	}
+	return d, d.set.Uncut(d.set.Source.Reads(d.schema.Fields()))
+}
+
+// open checks the schema by the fields, of which late ones may yet come. first are those
+// by which the dataset is known.
+func (d *Dataset) open(s schema.Schema, first []string) error {
+	d.set.Add(d.late)
+	if err := d.valid(s, d.set.Fields); err != nil {
+		return err
+	}
+	if err := encode.Readable(d.set.Source, d.set.Fields, d.schema); err != nil {
+		return err
+	}
+	h := xxh3.New()
+	for _, f := range d.set.Files {
+		fmt.Fprintf(h, "%q %d;", filepath.Base(f.Name), f.Bytes)
+		if lo := f.From(); lo > 0 {
+			fmt.Fprintf(h, "from %d;", lo)
+		}
+		d.onwards = d.onwards || f.Onwards()
+	}
+	fmt.Fprintf(h, "%q", first)
+	d.digest = h.Sum64()
+	return nil
+}
+
+// valid checks the derived columns, and the schema with them, by the fields of records.
+func (d *Dataset) valid(s schema.Schema, fields []string) error {
+	var faults schema.Faults
+	src := d.set.Source
+	src.DeriveFaults(fields, func(key, why string) { faults.Bad("data."+key, "%s", why) })
+	faults = append(faults, s.Validate(src.WithDerived(fields))...)
+	return schema.Joined("data: schema of "+d.set.Files[0].Name, faults)
+}
+
+// inputs are the fields that features and expressions need.
+func (d *Dataset) inputs() []string {
+	fields, label := d.schema.Fields(), d.schema.Label.Field
+	if !slices.ContainsFunc(d.set.Source.Derive, func(x schema.Derived) bool { return x.Name() == label }) {
+		return slices.DeleteFunc(d.set.Source.Reads(fields), func(name string) bool { return name == label })
+	}
+	return d.set.Source.Reads(fields)
+}
+
+// Names returns the names of the files in their order.
+func (d *Dataset) Names() []string { return d.set.Names() }
+
+// Bytes is the size of the files as they lie there.
+func (d *Dataset) Bytes() int64 { return d.set.Bytes() }
+
+// HoldOut keeps a share of the records for validation; Fit does not see them.
+// Which ones they are depends on seed and their place in the dataset alone. It
+// must come before Scan, and be the same on every rank.
+func (d *Dataset) HoldOut(fraction float64, seed uint64) error {
+	if !(fraction >= 0 && fraction < 1) {
+		return fmt.Errorf("data: hold out: the fraction is %v, it must be from 0 up to, not including, 1", fraction)
+	}
+	if d.rowBase != nil {
+		return errors.New("data: hold out: the dataset is in use already")
+	}
+	d.hold = holdOut{seed: seed, limit: uint64(math.Ldexp(fraction, 64))}
+	return nil
+}
+
+// Use tells the dataset how many records its blocks hold: the counts of all
+// parts of a Scan, merged. It comes once, before the first Reader.
+func (d *Dataset) Use(c *Counts) error {
+	if c.dataset != d.digest {
+		return fmt.Errorf("data: use: counts of another dataset (%016x, here %016x)", c.dataset, d.digest)
+	}
+	if len(c.spans) != 1 || c.spans[0].first != 0 || len(c.spans[0].records) != len(d.set.Blocks) {
+		return fmt.Errorf("data: use: the counts do not cover all %d blocks; merge those of every part", len(d.set.Blocks))
+	}
+	if err := c.tooBad(d.set.Source.MaxBad); err != nil {
+		return err
+	}
+	d.bad, d.faults = c.bad, c.faults
+	t := totals{
+		records: c.spans[0].records, flawed: c.spans[0].flawed, groups: c.spans[0].groups, held: c.held,
+		positives: c.positives, trainPositives: c.positives - c.heldPositives, sums: c.sums, content: c.content, bad: c.bad, faults: c.faults, excluded: c.excluded,
+	}
+	t.rowBase, t.firstGroup = make([]int64, len(d.set.Blocks)), make([]int32, len(d.set.Blocks)+1)
+	for i := range d.set.Blocks {
+		t.rowBase[i] = t.rows
+		t.rows += int64(t.records[i])
+	}
+	for i := range t.groups {
+		t.firstGroup[t.groups[i].block+1]++
+	}
+	for b := range d.set.Blocks {
+		t.firstGroup[b+1] += t.firstGroup[b]
+	}
+	if t.rows == 0 && c.excluded > 0 {
+		return fmt.Errorf("data: %s: %w", strings.Join(d.some(), ", "), &allExcluded{c.excluded, c.bad, d.set.Source.Where})
+	}
+	if t.rows == 0 && c.bad > 0 {
+		return fmt.Errorf("data: %s: %w", strings.Join(d.some(), ", "), &allBad{c.bad, c.faults[0]})
+	}
+	if t.rows == 0 {
+		return fmt.Errorf("data: %s: %w", strings.Join(d.some(), ", "), ErrNoRecords)
+	}
+	if err := d.Lacks(c); err != nil {
+		return err
+	}
+	if err := d.useKept(c, &t); err != nil {
+		return err
+	}
+	d.absent, d.sample = d.AbsentIn(c), c.sample
+	d.totals = t
+	for s := range d.chosen {
+		d.chosen[s] = sync.OnceValue(func() []int32 { return d.choose(Select(s)) })
+	}
+	return nil
+}
+
+// ErrNoRecords means that files hold nothing to train on.
+var ErrNoRecords = errors.New("there are no records: every line is blank, a comment or a header")
+
+// allBad is ErrNoRecords where all that there are were left out.
+type allBad struct {
+	n     int64
+	first record.Fault
+}
+
+func (e *allBad) Error() string {
+	return fmt.Sprintf("there are no records beside %d that cannot be used, the first: %s: %s", e.n, e.first.Place(), e.first.Reason())
+}
+
+// allExcluded is ErrNoRecords where a condition leaves none.
+type allExcluded struct {
+	n, bad int64
+	where  string
+}
+
+func (e *allExcluded) Error() string {
+	return fmt.Sprintf("there are no records: data.where, %q, excludes %d, and %d cannot be used", e.where, e.n, e.bad)
+}
+
+func (e *allExcluded) Is(target error) bool { return target == ErrNoRecords }
+
+func (e *allBad) Is(target error) bool { return target == ErrNoRecords }
+
+// some names the files, or the first of many.
+func (d *Dataset) some() []string {
+	const few = 3
+	names := d.Names()
+	if len(names) > few {
+		names = append(names[:few], fmt.Sprintf("and %d more", len(names)-few))
+	}
+	return names
+}
+
+// Select says which records a Reader reads.
+type Select int
+
+const (
+	Train Select = iota // those that HoldOut has not kept, without the negatives that KeepNegatives leaves out
+	Valid               // those that it has
+	All
+)
+
+// choose counts the selected records of each group, without reading them.
+func (d *Dataset) choose(sel Select) []int32 {
+	rows := make([]int32, len(d.groups))
+	for g := range d.groups {
+		x := &d.groups[g]
+		if rows[g] = x.rows; sel == All || sel == Train && !d.holdsOut() && d.drop.limit == 0 {
+			continue
+		}
+		rows[g] = 0
+		for r := x.row; r < x.row+x.rows; r++ {
+			if d.selects(sel, int(x.block), r) {
+				rows[g]++
+			}
+		}
+	}
+	return rows
+}
+
+// selects tells whether sel takes row r of block b.
+func (d *Dataset) selects(sel Select, b int, r int32) bool {
+	return sel == All || d.holds(b, r) == (sel == Valid) && (sel == Valid || !d.drops(b, r))
+}
+
+// Rows is the number of records that sel takes; 0 before Use.
+func (d *Dataset) Rows(sel Select) (n int64) {
+	if d.rowBase == nil || sel < Train || sel > All {
+		return 0
+	}
+	for _, r := range d.chosen[sel]() {
+		n += int64(r)
+	}
+	return n
+}
+
+// Positives is the number of records whose label is 1; 0 before Use.
+func (d *Dataset) Positives() int64 { return d.positives }
+
+// TrainPositives is the number of records of Train whose label is 1; 0 before Use.
+func (d *Dataset) TrainPositives() int64 { return d.trainPositives }
+
+// Excluded is how many records Source.Where leaves out. 0 before Use.
+func (d *Dataset) Excluded() int64 { return d.excluded }
+
+// Bad is how many records cannot be used and are left out, no more than
+// Source.MaxBad; first are some of them. 0 before Use.
+func (d *Dataset) Bad() (n int64, first []record.Fault) { return d.bad, d.faults }
+
+// Fingerprint identifies the data by names and sizes of files and, after Use,
+// by what every line says. A position in an epoch is of use only for data of
+// the same fingerprint.
+func (d *Dataset) Fingerprint() string {
+	h := xxh3.New()
+	fmt.Fprintf(h, "%016x %016x", d.digest, d.content)
+	for i := range d.records {
+		fmt.Fprintf(h, " %d", d.records[i])
+	}
+	return fmt.Sprintf("%016x", h.Sum64())
+}

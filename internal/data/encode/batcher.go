@@ -1,0 +1,67 @@
+package encode
+
+import (
+	"github.com/wdlrun/wdlrun/internal/data/record"
+)
+
+// Batcher encodes records and makes batches of them. It belongs to one goroutine.
+type Batcher struct {
+	*RowCoder
+	gather
+	words []uint64 // of rows that wait to be moved
+}
+
+// NewBatcher makes batches of what r encodes.
+func NewBatcher(r *RowCoder) *Batcher {
+	return &Batcher{RowCoder: r, gather: newGather(r.coder.shape)}
+}
+
+// Start empties a batch for so many rows.
+func (x *Batcher) Start(b *Batch, rows int) {
+	b.reset(rows, x.dense, x.sparse)
+	x.words, x.n, x.m = x.words[:0], 0, 0
+}
+
+// HasDirect tells whether column may take records.
+func (x *Batcher) HasDirect() bool { return x.direct != nil }
+
+// Column encodes a usual record into the columns of a batch; false if it is none.
+func (x *Batcher) Column(to *Batch, record []byte) bool {
+	one, ok := x.direct.encode(x.gather.begin(to), record)
+	if ok {
+		x.gather.end(to, one)
+	} else {
+		x.gather.giveUp(to)
+	}
+	return ok
+}
+
+// Row encodes a record as a row, for add.
+func (x *Batcher) Row(record []byte) (row []uint64, fl *record.Flaw) {
+	at := len(x.words)
+	if x.words, fl = x.RowCoder.encode(x.words, record); fl != nil {
+		return nil, fl
+	}
+	return x.words[at:], nil
+}
+
+// Add adds a row to a batch. The row must stay until finish.
+func (x *Batcher) Add(b *Batch, row []uint64) *record.Flaw {
+	if !x.gather.add(b, row) {
+		return &record.Flaw{Field: -1, Want: "the batch holds more than 2^31 keys of one feature; use smaller batches"}
+	}
+	if x.n == 0 { // rows behind those that wait for others may go
+		x.words = x.words[:0]
+	}
+	return nil
+}
+
+// Unknowns are, per entry of Batch.Sparse, the keys so far that its vocabulary does not
+// hold. The caller clears them.
+func (x *Batcher) Unknowns() []int64 { return x.unknown }
+
+// RowWords is the length of a row of single keys.
+func (x *Batcher) RowWords() int { return x.plainWords() }
+
+// IsSingle tells whether a row is one of single keys, as almost all are.
+func IsSingle(row []uint64) bool { return row[0]&headLists == 0 }

@@ -1,0 +1,482 @@
+package encode
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"sync"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// Reserved keys. No interval number reaches them, and a hash or an id is one of
+// them as likely as any other 64-bit number.
+const (
+	KeyMissing uint64 = 0xFDB4_5E1C_8A07_93D2
+	KeyUnknown uint64 = 0xFDB4_5E1C_8A07_93D3
+)
+
+// keySeed of the hash of strings and crosses: changing it makes every model
+// that was trained before useless.
+const keySeed = 0x7764_6C72_756E_0001
+
+func keyOf(b []byte) uint64 {
+	if len(b) > 3 && len(b) <= 8 {
+		return shortKey(b)
+	}
+	if len(b) > 0 && len(b) <= 3 {
+		return tinyKey(b)
+	}
+	return xxh3.HashSeed(b, keySeed)
+}
+
+// tinyFlip is what XXH3 makes of the seed for inputs of 1 to 3 bytes: the first
+// eight bytes of its secret, one half xored with the other, and the seed.
+const tinyFlip = (0x396cfeb8 ^ 0xbe4ba423) + keySeed
+
+// tinyKey is xxh3.HashSeed of 1 to 3 bytes, as small counts are.
+func tinyKey(b []byte) uint64 {
+	n := len(b)
+	x := uint64(b[0])<<16 | uint64(b[n>>1])<<24 | uint64(b[n-1]) | uint64(n)<<8
+	x ^= tinyFlip
+	x ^= x >> 33
+	x *= 0xc2b2ae3d27d4eb4f
+	x ^= x >> 29
+	x *= 0x165667b19e3779f9
+	return x ^ x>>32
+}
+
+// shortFlip is what XXH3 makes of the seed for inputs of 4 to 8 bytes: bytes 8
+// to 23 of its secret, xored, minus the seed, whose low half is also turned
+// round into its high half.
+const shortFlip = 0x1cad21f72c81017c ^ 0xdb979083e96dd4de - (keySeed ^ 0x01006E75<<32)
+
+// shortKey is xxh3.HashSeed of 4 to 8 bytes, which most values are: the seed is
+// known, and the work small beside a call.
+func shortKey(b []byte) uint64 {
+	return mixShort(uint64(binary.LittleEndian.Uint32(b[len(b)-4:]))+uint64(binary.LittleEndian.Uint32(b))<<32, len(b))
+}
+
+// mixShort is the key of n bytes: the last four are the low half of x, the first
+// four its high half.
+func mixShort(x uint64, n int) uint64 {
+	x ^= shortFlip
+	x ^= bits.RotateLeft64(x, 49) ^ bits.RotateLeft64(x, 24)
+	x *= 0x9fb21c651e98df25
+	x ^= x>>35 + uint64(n)
+	x *= 0x9fb21c651e98df25
+	return x ^ x>>28
+}
+
+// nextPiece cuts the next value off a field that holds several, nil after the
+// last. Empty ones do not count. Without a separator the field is one value.
+func nextPiece(text []byte, separator string) (piece, rest []byte) {
+	if separator == "" {
+		if len(text) == 0 {
+			return nil, nil
+		}
+		return text, nil
+	}
+	for len(text) > 0 {
+		piece, text = cutPiece(text, separator)
+		if piece = bytes.TrimSpace(piece); len(piece) > 0 {
+			return piece, text
+		}
+	}
+	return nil, nil
+}
+
+func cutPiece(text []byte, separator string) (piece, rest []byte) {
+	i := -1
+	if len(separator) == 1 {
+		i = bytes.IndexByte(text, separator[0])
+	} else {
+		for j := 0; j+len(separator) <= len(text); j++ {
+			if string(text[j:j+len(separator)]) == separator {
+				i = j
+				break
+			}
+		}
+	}
+	if i < 0 {
+		return text, nil
+	}
+	return text[:i], text[i+len(separator):]
+}
+
+// featureCode is a feature with what its encoding needs.
+type featureCode struct {
+	schema.Feature
+	encoding schema.Encoding
+	column   int // of the parser's
+	weights  int // column of the weights, 0 for none
+	words    *keySet
+	limits   []float64 // ascending; interval i is [limits[i−1], limits[i])
+	mean     float64
+	inverse  float64   // of the standard deviation; 0 for a constant
+	logs     []float64 // of small counts, if logarithms are taken
+	dates    *dateCode // nil: of a coder that only checks, or none
+}
+
+// coder turns the values of a parser into keys and numbers. It belongs to one
+// goroutine.
+type coder struct {
+	parser  *parser
+	sparse  []featureCode
+	dense   []featureCode
+	crosses []crossCode
+	keys    []Jagged
+	shape   shape
+	one     Batch // of one row
+	buf     []byte
+	digits  []int
+}
+
+type crossCode struct {
+	name    string
+	of      []int // sparse features
+	buckets uint64
+}
+
+// newCoder compiles a filled schema. Without statistics the coder can only
+// check records.
+func newCoder(s schema.Schema, stats []statistics, p *parser) *coder {
+	c := &coder{parser: p}
+	place := map[string]int{}
+	for i, f := range s.Features {
+		e, _ := schema.EncodingOf(f.Encode)
+		fc := featureCode{Feature: f, encoding: e, limits: f.Boundaries, words: noKeys}
+		fc.column = p.columnOf(f.Field)
+		if f.Log || e == schema.Log {
+			fc.logs = logs()
+		}
+		if f.Weights != "" {
+			fc.weights = p.columnOf(f.Weights)
+		}
+		if stats != nil {
+			fc.take(&stats[i])
+		}
+		if e.Sparse() {
+			place[f.Name] = len(c.sparse)
+			c.sparse = append(c.sparse, fc)
+		} else {
+			c.dense = append(c.dense, fc)
+		}
+	}
+	for _, x := range s.Crosses {
+		cc := crossCode{name: x.Name, buckets: x.Buckets}
+		for _, name := range x.Of {
+			cc.of = append(cc.of, place[name])
+		}
+		c.crosses = append(c.crosses, cc)
+	}
+	c.keys = make([]Jagged, len(c.sparse)+len(c.crosses))
+	c.shape = shape{dense: len(c.dense) + len(p.targets), sparse: len(c.keys), targets: p.targets, number: s.Label.IsNumber()}
+	for i := range c.sparse {
+		if c.sparse[i].encoding == schema.Vocabulary {
+			c.shape.vocabs = append(c.shape.vocabs, i)
+		}
+	}
+	c.buf, c.digits = make([]byte, 8*schema.MostOf), make([]int, schema.MostOf)
+	return c
+}
+
+func (f *featureCode) take(s *statistics) {
+	switch f.encoding {
+	case schema.Vocabulary:
+		f.words = s.set
+	case schema.Quantile:
+		f.limits = s.Limits
+	case schema.Standardise, schema.Age:
+		if f.mean = s.Mean; s.Deviation > 0 {
+			f.inverse = 1 / s.Deviation
+		}
+	}
+	f.dates = s.dates
+}
+
+// check finds what is wrong with the parsed record beyond its columns: ids that
+// are no integers, weights that are no numbers, crosses of too many
+// combinations.
+func (c *coder) check() *record.Flaw {
+	for i := range c.sparse {
+		f := &c.sparse[i]
+		c.keys[i].Values, c.keys[i].Weights = c.keys[i].Values[:0], c.keys[i].Weights[:0]
+		if f.encoding != schema.ID && f.weights == 0 && !c.hasMany(f) {
+			continue
+		}
+		if fl := c.appendKeys(i, &c.keys[i]); fl != nil {
+			return fl
+		}
+	}
+	for i := range c.crosses {
+		n := 1
+		for _, f := range c.crosses[i].of {
+			if n *= max(1, len(c.keys[f].Values)); n > schema.MostCrossed {
+				return c.tooMany(&c.crosses[i])
+			}
+		}
+	}
+	return nil
+}
+
+// hasMany tells whether the feature can have more than one key in this record.
+func (c *coder) hasMany(f *featureCode) bool {
+	return f.Separator != "" || c.parser.lists[f.column].Len() > 1
+}
+
+func (c *coder) tooMany(x *crossCode) *record.Flaw {
+	return &record.Flaw{Field: -1, Want: fmt.Sprintf("cross %s has more than %d combinations in this record; cross features of fewer values", x.name, schema.MostCrossed)}
+}
+
+// row appends the parsed record to a batch.
+func (c *coder) row(b *Batch) *record.Flaw {
+	for i := range c.sparse {
+		if fl := c.appendKeys(i, &b.Sparse[i]); fl != nil {
+			return fl
+		}
+	}
+	for i := range c.crosses {
+		if !c.appendCross(&c.crosses[i], b.Sparse, &b.Sparse[len(c.sparse)+i]) {
+			return c.tooMany(&c.crosses[i])
+		}
+	}
+	for i := range c.dense {
+		b.Dense = append(b.Dense, c.dense[i].number(c.parser))
+	}
+	for i := range c.parser.targets {
+		b.Dense = append(b.Dense, c.parser.target(i))
+	}
+	for i := range b.Sparse {
+		j := &b.Sparse[i]
+		if len(j.Values) > math.MaxInt32 {
+			return &record.Flaw{Field: -1, Want: "the batch holds more than 2^31 keys of one feature; use smaller batches"}
+		}
+		j.Offsets = append(j.Offsets, int32(len(j.Values)))
+	}
+	label := float32(0)
+	if c.parser.one {
+		label = 1
+	}
+	b.Label = append(b.Label, label)
+	b.Rows++
+	return nil
+}
+
+// appendKeys appends the keys of a sparse feature, at least one, and their
+// weights if it has some.
+func (c *coder) appendKeys(i int, to *Jagged) *record.Flaw {
+	f, p := &c.sparse[i], c.parser
+	before := len(to.Values)
+	if fl := c.appendValues(i, to); fl != nil {
+		return fl
+	}
+	n := len(to.Values) - before
+	if n == 0 {
+		to.Values = append(to.Values, KeyMissing)
+	}
+	if f.weights == 0 {
+		return nil
+	}
+	if n == 0 {
+		to.Weights = append(to.Weights, 1)
+		return nil
+	}
+	return p.appendWeights(f.weights, n, f.Separator, to)
+}
+
+// appendValues appends the keys of the values that are not missing.
+func (c *coder) appendValues(i int, to *Jagged) *record.Flaw {
+	f, p := &c.sparse[i], c.parser
+	l := &p.lists[f.column]
+	switch {
+	case p.absent[f.column]:
+		return nil
+	case f.encoding.Number():
+		to.Values = append(to.Values, uint64(interval(f.limits, p.numbers[f.column])))
+		return nil
+	case l.Kind == value.Int && f.encoding == schema.ID:
+		for _, x := range l.Ints {
+			to.Values = append(to.Values, uint64(x))
+		}
+		return nil
+	}
+	many := c.hasMany(f)
+	for k := range l.Len() {
+		text := p.textOf(l, k)
+		for {
+			var piece []byte
+			if piece, text = nextPiece(text, f.Separator); piece == nil {
+				break
+			}
+			if many && f.weights == 0 && p.isMissingText(piece) {
+				continue
+			}
+			key, ok := f.key(piece)
+			if !ok {
+				return &record.Flaw{Column: f.Field, Value: string(record.CutLong(piece)), Want: "is no 64-bit integer, which encode: id needs; use encode: hash for other values"}
+			}
+			to.Values = append(to.Values, key)
+		}
+	}
+	return nil
+}
+
+// appendWeights appends the n weights in a column.
+func (p *parser) appendWeights(column, n int, separator string, to *Jagged) *record.Flaw {
+	l, got := &p.lists[column], 0
+	for k := range l.Len() {
+		if l.Kind != value.Text {
+			x, why := weight(l, k)
+			if why != "" {
+				return p.flaw(column, why)
+			}
+			to.Weights, got = append(to.Weights, float32(x)), got+1
+			continue
+		}
+		for text := l.Texts[k]; ; got++ {
+			var piece []byte
+			if piece, text = nextPiece(text, separator); piece == nil {
+				break
+			}
+			x, why := value.ParseNumber(piece)
+			if why != "" {
+				return &record.Flaw{Column: p.columns[column].Name, Value: string(record.CutLong(piece)), Want: why}
+			}
+			to.Weights = append(to.Weights, float32(x))
+		}
+	}
+	if got != n {
+		return p.flaw(column, fmt.Sprintf("has %d weights for %d values", got, n))
+	}
+	return nil
+}
+
+// weight is number k of a list that is no text.
+func weight(l *value.List, k int) (float64, string) {
+	if l.Kind == value.Int {
+		return float64(l.Ints[k]), ""
+	}
+	return value.CheckNumber(l.Reals[k])
+}
+
+// key is that of one value; false if it must be an integer and is none.
+func (f *featureCode) key(piece []byte) (uint64, bool) {
+	switch f.encoding {
+	case schema.ID:
+		return value.ParseID(bytes.TrimSuffix(piece, []byte(".0"))) // of a column of floating point numbers
+	case schema.Hash:
+		k := keyOf(piece)
+		if f.Buckets > 0 {
+			k %= f.Buckets
+		}
+		return k, true
+	case schema.Hour, schema.Weekday, schema.Month:
+		return f.dateKey(piece), true
+	}
+	k := keyOf(piece)
+	if !f.words.has(k) {
+		return KeyUnknown, true
+	}
+	return k, true
+}
+
+// interval is the number of limits that are at most x.
+func interval(limits []float64, x float64) int {
+	lo, hi := 0, len(limits)
+	for lo < hi {
+		if mid := (lo + hi) / 2; limits[mid] <= x {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// appendCross appends one key per combination of the last row's keys; false if
+// there are too many.
+func (c *coder) appendCross(x *crossCode, sparse []Jagged, to *Jagged) bool {
+	total := 1
+	for d, f := range x.of {
+		c.digits[d] = lastStart(&sparse[f])
+		if total *= len(sparse[f].Values) - c.digits[d]; total > schema.MostCrossed {
+			return false
+		}
+	}
+	buf := c.buf[:8*len(x.of)]
+	for {
+		for d, f := range x.of {
+			binary.LittleEndian.PutUint64(buf[8*d:], sparse[f].Values[c.digits[d]])
+		}
+		key := keyOf(buf)
+		if x.buckets > 0 {
+			key %= x.buckets
+		}
+		to.Values = append(to.Values, key)
+		d := len(x.of) - 1
+		for ; d >= 0; d-- {
+			if c.digits[d]++; c.digits[d] < len(sparse[x.of[d]].Values) {
+				break
+			}
+			c.digits[d] = lastStart(&sparse[x.of[d]])
+		}
+		if d < 0 {
+			return true
+		}
+	}
+}
+
+// lastStart is where the keys of the row that is being appended begin.
+func lastStart(j *Jagged) int { return int(j.Offsets[len(j.Offsets)-1]) }
+
+// number is a dense input. Missing becomes the mean of what is standardised,
+// which is 0, and 0 otherwise.
+func (f *featureCode) number(p *parser) float32 {
+	l := &p.lists[f.column]
+	switch {
+	case p.absent[f.column], f.encoding == schema.Age && l.Len() != 1:
+		return 0
+	case f.encoding == schema.Age:
+		return f.age(p.textOf(l, 0))
+	}
+	return f.scaled(p.numbers[f.column])
+}
+
+func (f *featureCode) scaled(x float64) float32 {
+	if f.Log || f.encoding == schema.Log {
+		x = f.log(x)
+	}
+	if f.encoding == schema.Standardise || f.encoding == schema.Age {
+		x = (x - f.mean) * f.inverse
+	}
+	return float32(min(max(x, -math.MaxFloat32), math.MaxFloat32))
+}
+
+// logs are the logarithms of small counts, which most are.
+var logs = sync.OnceValue(func() []float64 {
+	t := make([]float64, 1<<10)
+	for i := range t {
+		t[i] = signedLog(float64(i))
+	}
+	return t
+})
+
+// log is signedLog, looked up for small counts.
+func (f *featureCode) log(x float64) float64 {
+	if i := int(x); uint(i) < uint(len(f.logs)) && math.Float64bits(float64(i)) == math.Float64bits(x) {
+		return f.logs[i]
+	}
+	return signedLog(x)
+}
+
+// signedLog is sign(x)·ln(1 + |x|).
+func signedLog(x float64) float64 {
+	return math.Copysign(math.Log1p(math.Abs(x)), x)
+}

@@ -1,0 +1,229 @@
+package encode
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/wdlrun/wdlrun/internal/data/date"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/data/wire"
+)
+
+// dateCode makes keys and ages of dates.
+type dateCode struct {
+	format    date.Format
+	clock     date.Clock
+	reference int64 // age: to this date
+}
+
+// newDateCode compiles a feature. format is the format found in the training data; it
+// applies if the feature names none.
+func newDateCode(f *schema.Feature, format string, newest int64) (*dateCode, error) {
+	zone, err := date.Zone(f.Zone)
+	if err != nil {
+		return nil, err
+	}
+	c := &dateCode{clock: date.NewClock(zone), reference: newest}
+	if f.Format != "" {
+		format = f.Format
+	}
+	if format != "" { // else no record had a date
+		if c.format, err = date.NewFormat(format); err != nil {
+			return nil, err
+		}
+	}
+	if f.Reference != "" {
+		c.reference, _ = date.NewISO().Seconds([]byte(f.Reference))
+	}
+	return c, nil
+}
+
+// dateKey is the key of a date; the one of missing values if text is not a date.
+func (f *featureCode) dateKey(text []byte) uint64 {
+	if f.dates == nil {
+		return KeyMissing // of a coder that only checks
+	}
+	s, ok := f.dates.format.Seconds(text)
+	if !ok {
+		return KeyMissing
+	}
+	switch f.encoding {
+	case schema.Hour:
+		return uint64(f.dates.clock.Hour(s))
+	case schema.Weekday:
+		return uint64(f.dates.clock.Weekday(s))
+	}
+	return uint64(f.dates.clock.Month(s))
+}
+
+// age is the standardised age of a date; 0, the mean, if text is not a date.
+func (f *featureCode) age(text []byte) float32 {
+	if f.dates == nil {
+		return 0
+	}
+	s, ok := f.dates.format.Seconds(text)
+	if !ok {
+		return 0
+	}
+	return f.scaled(date.Days(s, f.dates.reference))
+}
+
+// datesKey tells the columns of dates apart: by field, and by format if it is given.
+type datesKey struct{ field, format string }
+
+// fitDates are the dates of a column.
+type fitDates struct {
+	column int
+	datesKey
+	*dateStats
+}
+
+// dateStats gather the dates of a column, in all formats that it may have.
+type dateStats struct {
+	tally   *date.Tally
+	newest  []int64   // by format
+	seconds []*sketch // by format, nil: no date, or none is asked for
+	ages    bool      // seconds are asked for
+	unread  string    // the least value that no format reads
+}
+
+const mostUnread = 64 // bytes that are kept of a value
+
+func newDateStats(format string) *dateStats {
+	t, err := date.NewTally(format)
+	if err != nil {
+		panic(err) // the schema is valid
+	}
+	s := &dateStats{tally: t, newest: make([]int64, len(t.Read)), seconds: make([]*sketch, len(t.Read))}
+	for i := range s.newest {
+		s.newest[i] = math.MinInt64
+	}
+	return s
+}
+
+func (s *dateStats) add(text []byte) {
+	read := false
+	s.tally.Add(text, func(i int, seconds int64) {
+		read = true
+		s.newest[i] = max(s.newest[i], seconds)
+		if s.ages {
+			if s.seconds[i] == nil {
+				s.seconds[i] = newSketch()
+			}
+			s.seconds[i].add(float64(seconds))
+		}
+	})
+	if !read {
+		s.see(text)
+	}
+}
+
+// see keeps the least value that is not a date, which does not depend on the order.
+func (s *dateStats) see(text []byte) {
+	text = text[:min(len(text), mostUnread)]
+	if s.unread == "" || string(text) < s.unread {
+		s.unread = string(text)
+	}
+}
+
+// take fills the statistics of a feature.
+func (s *dateStats) take(f *schema.Feature, to *statistics) error {
+	best, i, ok := s.tally.Best()
+	if !ok {
+		if s.tally.Values > 0 {
+			return fmt.Errorf("feature %s: none of the %d values of field %s is a date, such as %q; set format, or another encoding", f.Name, s.tally.Values, f.Field, s.unread)
+		}
+		return nil
+	}
+	to.Date, to.Newest = best.String(), s.newest[i]
+	if s.seconds[i] == nil {
+		return nil
+	}
+	c, err := newDateCode(f, to.Date, to.Newest)
+	if err != nil {
+		return err
+	}
+	to.Mean, to.Deviation = s.seconds[i].moments(func(x float64) float64 {
+		x = date.Days(int64(x), c.reference)
+		if f.Log {
+			x = signedLog(x)
+		}
+		return x
+	})
+	return nil
+}
+
+func (s *dateStats) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(s.tally.Values))
+	for i, n := range s.tally.Read {
+		b = binary.AppendUvarint(b, uint64(n))
+		b = binary.AppendVarint(b, s.newest[i])
+		if n > 0 && s.ages {
+			b = s.seconds[i].append(b)
+		}
+	}
+	return append(binary.AppendUvarint(b, uint64(len(s.unread))), s.unread...)
+}
+
+// merge adds encoded statistics.
+func (s *dateStats) merge(r *wire.Reader) {
+	values := r.Count()
+	s.tally.Values += values
+	for i := range s.tally.Read {
+		n := r.Count()
+		if n > values {
+			r.Fail("%d of %d values are dates", n, values)
+		}
+		s.tally.Read[i] += n
+		s.newest[i] = max(s.newest[i], r.Varint())
+		if n == 0 || !s.ages {
+			continue
+		}
+		o := sketchFrom(r)
+		if r.Err != nil {
+			return
+		}
+		if s.seconds[i] == nil {
+			s.seconds[i] = newSketch()
+		}
+		s.seconds[i].merge(o)
+	}
+	if text := r.Bytes(mostUnread); len(text) > 0 {
+		s.see(text)
+	}
+}
+
+// Dates says how the dates of one field were read.
+type Dates struct {
+	Field   string `json:"field"`
+	Format  string `json:"format"`
+	Values  int64  `json:"values"`
+	Unread  int64  `json:"unread"`            // values that are not dates, and count as missing
+	Example string `json:"example,omitempty"` // one of them
+}
+
+// Dates describes the columns of dates.
+func (f *Fit) Dates() (all []Dates) {
+	for _, d := range f.dates {
+		if best, i, ok := d.tally.Best(); ok {
+			x := Dates{Field: d.field, Format: best.String(), Values: d.tally.Values, Unread: d.tally.Values - d.tally.Read[i]}
+			if x.Unread > 0 {
+				x.Example = string(record.CutLong([]byte(d.unread)))
+			}
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// addDates takes in the values of a column.
+func (s *dateStats) addDates(p *parser, l *value.List) {
+	for i := range l.Len() {
+		if text := p.textOf(l, i); len(text) > 0 {
+			s.add(text)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package encode
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+)
+
+// Doubts are lines about features that learn little or nothing from the training data
+// as they are set up, and what to do about it. e was made of f; nil: it could not be.
+func (f *Fit) Doubts(e *Encoder) (lines []string) {
+	for _, d := range f.Dates() {
+		if d.Unread > 0 {
+			lines = append(lines, fmt.Sprintf("field %s: %d of %d values, such as %q, are not dates in the format %s and count as missing; features[].format names another", d.Field, d.Unread, d.Values, d.Example, d.Format))
+		}
+	}
+	for i, ft := range f.schema.Features {
+		if e == nil {
+			break
+		}
+		if why := f.doubt(&ft, &e.stats[i]); why != "" {
+			lines = append(lines, fmt.Sprintf("features[%d] (%s): %s", i, ft.Name, why))
+		}
+	}
+	return lines
+}
+
+// doubt is about one feature, "" if there is none. Fewer intervals than quantile was
+// asked for are none: a column of few distinct values has no more.
+func (f *Fit) doubt(ft *schema.Feature, s *statistics) string {
+	const leave = "tells nothing; leave it out"
+	switch e, _ := schema.EncodingOf(ft.Encode); e {
+	case schema.Standardise, schema.Quantile:
+		n := f.numbersOf(ft.Field)
+		distinct := n.counts.n
+		switch {
+		case distinct == 1 && (e == schema.Standardise || n.missing == 0):
+			return fmt.Sprintf("all values of field %s are %s, so %s %s", ft.Field, strconv.FormatFloat(n.sorted()[0].value, 'g', -1, 64), ft.Encode, leave)
+		case e == schema.Standardise && s.Deviation == 0 && distinct > 1:
+			return fmt.Sprintf("the values of field %s differ by too little for standardise: use quantile", ft.Field)
+		}
+	case schema.Age:
+		if s.Date != "" && s.Deviation == 0 {
+			return fmt.Sprintf("all dates of field %s are the same, so age %s", ft.Field, leave)
+		}
+	case schema.Vocabulary:
+		if v := f.wordsOf(ft.Field, ft.Separator); len(s.Vocabulary) == 0 && len(v.counts) > 0 {
+			return fmt.Sprintf("none of the %d distinct values of field %s occurs %d times, so all share one key; lower min_count", len(v.counts), ft.Field, ft.MinCount)
+		}
+	}
+	return ""
+}

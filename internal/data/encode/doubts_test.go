@@ -1,0 +1,54 @@
+package encode
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+)
+
+// A feature that its training data make useless is named, and no other.
+func TestDoubts(t *testing.T) {
+	for _, x := range []struct {
+		feature schema.Feature
+		values  []string
+		want    []string
+	}{
+		{schema.Feature{Encode: "standardise"}, []string{"5", "5", ""}, []string{"features[0] (x): all values of field x are 5, so standardise tells nothing; leave it out"}},
+		{schema.Feature{Encode: "standardise"}, []string{"5", "6"}, nil},
+		{schema.Feature{Encode: "standardise"}, []string{"", ""}, nil}, // which is told elsewhere
+		{schema.Feature{Encode: "standardise"}, []string{"1400000000", "1400000001"}, nil},
+		{schema.Feature{Encode: "standardise"}, []string{"1e-200", "2e-200"}, []string{"features[0] (x): the values of field x differ by too little for standardise: use quantile"}},
+		{schema.Feature{Encode: "quantile"}, []string{"1.5", "1.5"}, []string{"features[0] (x): all values of field x are 1.5, so quantile tells nothing; leave it out"}},
+		{schema.Feature{Encode: "quantile"}, []string{"1.5", ""}, nil},
+		{schema.Feature{Encode: "quantile"}, []string{"1", "2", "3"}, nil},
+		{schema.Feature{Encode: "age"}, []string{"2014-10-21", "2014-10-21"}, []string{"features[0] (x): all dates of field x are the same, so age tells nothing; leave it out"}},
+		{schema.Feature{Encode: "hour"}, []string{"2014-10-21", "soon", "?"}, []string{`field x: 2 of 3 values, such as "?", are not dates in the format iso and count as missing; features[].format names another`}},
+		{schema.Feature{Encode: "vocabulary", MinCount: 2}, []string{"a", "b", "c"}, []string{"features[0] (x): none of the 3 distinct values of field x occurs 2 times, so all share one key; lower min_count"}},
+		{schema.Feature{Encode: "vocabulary", MinCount: 2}, []string{"a", "b", "b"}, nil},
+		{schema.Feature{Encode: "hash"}, []string{"a", "a"}, nil},
+	} {
+		x.feature.Field = "x"
+		s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{x.feature}}
+		r, err := NewChecker(schema.Source{Fields: []string{"x", "y"}}, []string{"x", "y"}, s.Fill())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fit := NewFit(s)
+		for _, v := range x.values {
+			if fl := r.Check([]byte(v + ",1")); fl != nil {
+				t.Fatal(fl)
+			}
+			if err := fit.Add(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e, err := NewEncoder(fit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fit.Doubts(e); !slices.Equal(got, x.want) {
+			t.Errorf("%s of %q: %q, want %q", x.feature.Encode, x.values, got, x.want)
+		}
+	}
+}

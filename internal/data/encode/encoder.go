@@ -1,0 +1,332 @@
+package encode
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+)
+
+// Encoder says which keys and numbers the fields of a record become: a schema
+// with the statistics of the training data. It is the feature index that is
+// kept with a model, and it does not change.
+type Encoder struct {
+	schema schema.Schema // filled
+	stats  []statistics
+	sparse []SparseColumn
+	dense  []string
+}
+
+// SparseColumn describes one entry of Batch.Sparse.
+type SparseColumn struct {
+	Name       string
+	Table      string // where the keys are looked up
+	Wide, Deep bool   // which part of the model it feeds
+	Multi      bool   // a row may have more than one key
+	Cross      bool
+	Vocabulary int // words that have their own key; 0 for other encodings
+}
+
+// statistics are what a feature takes from the training data.
+type statistics struct {
+	Mean       float64   // standardise, of the logarithm if asked for
+	Deviation  float64   // standardise
+	Limits     []float64 // quantile
+	Range      []float64 // standardise and quantile: least and greatest value; nil: unknown
+	Vocabulary []string  // sorted
+	Date       string    // format of the dates
+	Newest     int64     // of the dates, in seconds since 1970
+	set        *keySet
+	dates      *dateCode
+}
+
+// NewEncoder takes what the features need from fit, merged over all parts.
+func NewEncoder(fit *Fit) (*Encoder, error) {
+	stats := make([]statistics, len(fit.schema.Features))
+	for i, f := range fit.schema.Features {
+		s := &stats[i]
+		switch e, _ := schema.EncodingOf(f.Encode); e {
+		case schema.Standardise:
+			scale := func(x float64) float64 { return x }
+			if f.Log {
+				scale = signedLog
+			}
+			s.Mean, s.Deviation = fit.numbersOf(f.Field).moments(scale)
+			s.Range = fit.numbersOf(f.Field).extent()
+		case schema.Quantile:
+			s.Limits = fit.numbersOf(f.Field).limits(int64(f.Buckets))
+			s.Range = fit.numbersOf(f.Field).extent()
+		case schema.Vocabulary:
+			s.Vocabulary = fit.wordsOf(f.Field, f.Separator).own(f.MinCount, f.MaxSize)
+		case schema.Hour, schema.Weekday, schema.Month, schema.Age:
+			if err := fit.calendars[datesKey{f.Field, f.Format}].take(&f, s); err != nil {
+				return nil, fmt.Errorf("data: encoder: %w", err)
+			}
+		}
+	}
+	return compile(fit.schema, stats)
+}
+
+// compile derives the rest of an encoder from a filled schema and statistics.
+func compile(s schema.Schema, stats []statistics) (*Encoder, error) {
+	e := &Encoder{schema: s, stats: stats}
+	var err error
+	if e.sparse, e.dense, err = Outputs(s); err != nil {
+		return nil, err
+	}
+	places := map[string]int{} // of sparse features among the columns
+	for place, c := range e.sparse {
+		places[c.Name] = place
+	}
+	for i, f := range s.Features {
+		enc, _ := schema.EncodingOf(f.Encode)
+		if enc.Date() {
+			c, err := newDateCode(&f, stats[i].Date, stats[i].Newest)
+			if err != nil {
+				return nil, fmt.Errorf("data: encoder: feature %s: %w", f.Name, err)
+			}
+			stats[i].dates = c
+		}
+		if enc == schema.Vocabulary && stats[i].set == nil {
+			if err := stats[i].index(); err != nil {
+				return nil, fmt.Errorf("data: encoder: feature %s: %w", f.Name, err)
+			}
+		}
+		if enc.Sparse() {
+			e.sparse[places[f.Name]].Vocabulary = len(stats[i].Vocabulary)
+		}
+	}
+	return e, nil
+}
+
+// Outputs describes the columns that encoders of a filled schema make, but for the sizes of
+// vocabularies, which the data decide: see Encoder.Sparse and Encoder.Dense.
+func Outputs(s schema.Schema) (sparse []SparseColumn, dense []string, err error) {
+	if err := schema.Joined("data: encoder", s.Validate(nil)); err != nil {
+		return nil, nil, err
+	}
+	multi := map[string]bool{}
+	for _, f := range s.Features {
+		if enc, _ := schema.EncodingOf(f.Encode); !enc.Sparse() {
+			dense = append(dense, f.Name)
+			continue
+		}
+		multi[f.Name] = f.Separator != ""
+		sparse = append(sparse, SparseColumn{
+			Name: f.Name, Table: f.Table, Wide: *f.Wide, Deep: *f.Deep, Multi: f.Separator != "",
+		})
+	}
+	for _, x := range s.Crosses {
+		c := SparseColumn{Name: x.Name, Table: x.Table, Wide: true, Cross: true}
+		c.Multi = slices.ContainsFunc(x.Of, func(name string) bool { return multi[name] })
+		sparse = append(sparse, c)
+	}
+	return sparse, dense, nil
+}
+
+// index hashes the vocabulary.
+func (s *statistics) index() error {
+	s.set = newKeySet(len(s.Vocabulary))
+	for _, w := range s.Vocabulary {
+		s.set.add(keyOf([]byte(w)))
+	}
+	if s.set.n != len(s.Vocabulary) {
+		return errors.New("two values of the vocabulary have one key; use encode: hash")
+	}
+	return nil
+}
+
+// Sparse describes Batch.Sparse: the sparse features in the order of the
+// schema, then the crosses. The caller must not change the slice.
+func (e *Encoder) Sparse() []SparseColumn { return e.sparse }
+
+// WithLabels is e for records whose labels are given in another way.
+func (e *Encoder) WithLabels(first schema.Label, more []schema.Label) *Encoder {
+	other := *e
+	other.schema.Label, other.schema.Labels = first, more
+	return &other
+}
+
+// WithGroup is e for batches with one more entry of Batch.Sparse, at place: a hash of the
+// value of a field, or KeyMissing.
+func (e *Encoder) WithGroup(field string) (with *Encoder, place int, err error) {
+	s, no := e.schema, false
+	name := "group of " + field
+	s.Features = append(slices.Clip(s.Features), schema.Feature{Name: name, Field: field, Encode: "hash", Table: name, Wide: &no, Deep: &no})
+	if with, err = compile(s, append(slices.Clip(e.stats), statistics{})); err != nil {
+		return nil, 0, err
+	}
+	return with, slices.IndexFunc(with.sparse, func(c SparseColumn) bool { return c.Name == name }), nil
+}
+
+// Lacks is what is wrong with the encoder for records with these fields.
+func (e *Encoder) Lacks(fields []string) []error { return e.schema.Validate(fields) }
+
+// Dense names the columns of Batch.Dense. The caller must not change the slice.
+func (e *Encoder) Dense() []string { return e.dense }
+
+// The encoder's text form. It has types of its own so that a model's file does
+// not change with the names of fields in this package.
+type (
+	indexJSON struct {
+		Format   string        `json:"format"`
+		Version  int           `json:"version"`
+		Label    labelJSON     `json:"label"`
+		Labels   []labelJSON   `json:"labels,omitempty"`
+		Features []featureJSON `json:"features"`
+		Crosses  []crossJSON   `json:"crosses,omitempty"`
+	}
+	labelJSON struct {
+		Field     string   `json:"field"`
+		Positive  []string `json:"positive,omitempty"`
+		Negative  []string `json:"negative,omitempty"`
+		Threshold *float64 `json:"threshold,omitempty"`
+
+		Kind       string  `json:"kind,omitempty"`
+		Loss       string  `json:"loss,omitempty"`
+		Weight     string  `json:"weight,omitempty"`
+		LossWeight float64 `json:"loss_weight,omitempty"`
+	}
+	featureJSON struct {
+		Name       string    `json:"name"`
+		Field      string    `json:"field"`
+		Encode     string    `json:"encode"`
+		Separator  string    `json:"separator,omitempty"`
+		Weights    string    `json:"weights,omitempty"`
+		Buckets    uint64    `json:"buckets,omitempty"`
+		MinCount   int64     `json:"min_count,omitempty"`
+		MaxSize    int64     `json:"max_size,omitempty"`
+		Log        bool      `json:"log,omitempty"`
+		Format     string    `json:"format,omitempty"`
+		Zone       string    `json:"zone,omitempty"`
+		Reference  string    `json:"reference,omitempty"`
+		Table      string    `json:"table,omitempty"`
+		Wide       *bool     `json:"wide,omitempty"`
+		Deep       *bool     `json:"deep,omitempty"`
+		Boundaries []float64 `json:"boundaries,omitempty"`
+		Mean       float64   `json:"mean,omitempty"`
+		Deviation  float64   `json:"deviation,omitempty"`
+		Limits     []float64 `json:"limits,omitempty"`
+		Vocabulary []string  `json:"vocabulary,omitempty"`
+		Date       string    `json:"date,omitempty"`
+		Newest     int64     `json:"newest,omitempty"`
+		Range      []float64 `json:"range,omitempty"`
+		// Words that are no UTF-8 and that JSON cannot hold as text.
+		Bytes [][]byte `json:"vocabulary_base64,omitempty"`
+	}
+	crossJSON struct {
+		Name    string   `json:"name"`
+		Of      []string `json:"of"`
+		Buckets uint64   `json:"buckets,omitempty"`
+		Table   string   `json:"table"`
+	}
+)
+
+const (
+	indexFormat  = "wdlrun feature index"
+	indexVersion = 1
+	mostIndex    = 1 << 30 // bytes
+)
+
+// Marshal encodes e for LoadEncoder, as JSON. The same encoder gives the same
+// bytes.
+func (e *Encoder) Marshal() ([]byte, error) {
+	x := indexJSON{Format: indexFormat, Version: indexVersion, Label: labelJSON(e.schema.Label)}
+	for _, l := range e.schema.Labels {
+		x.Labels = append(x.Labels, labelJSON(l))
+	}
+	for i, f := range e.schema.Features {
+		s := &e.stats[i]
+		j := featureJSON{
+			Name: f.Name, Field: f.Field, Encode: f.Encode, Separator: f.Separator, Weights: f.Weights, Buckets: f.Buckets,
+			MinCount: f.MinCount, MaxSize: f.MaxSize, Log: f.Log, Table: f.Table, Wide: f.Wide, Deep: f.Deep,
+			Boundaries: f.Boundaries, Mean: s.Mean, Deviation: s.Deviation, Limits: s.Limits,
+			Format: f.Format, Zone: f.Zone, Reference: f.Reference, Date: s.Date, Newest: s.Newest, Range: s.Range,
+		}
+		for _, w := range s.Vocabulary {
+			if utf8.ValidString(w) {
+				j.Vocabulary = append(j.Vocabulary, w)
+			} else {
+				j.Bytes = append(j.Bytes, []byte(w))
+			}
+		}
+		x.Features = append(x.Features, j)
+	}
+	for _, c := range e.schema.Crosses {
+		x.Crosses = append(x.Crosses, crossJSON(c))
+	}
+	b, err := json.Marshal(x)
+	if err != nil {
+		return nil, fmt.Errorf("data: encoder: %w; settings must be UTF-8 text and finite numbers", err)
+	}
+	if len(b) > mostIndex {
+		return nil, fmt.Errorf("data: encoder: the feature index takes %d bytes, at most %d are possible; use encode: hash for large vocabularies", len(b), mostIndex)
+	}
+	return b, nil
+}
+
+// LoadEncoder decodes what Marshal made.
+func LoadEncoder(b []byte) (*Encoder, error) {
+	if len(b) > mostIndex {
+		return nil, fmt.Errorf("data: load encoder: %d bytes, at most %d are possible", len(b), mostIndex)
+	}
+	var x indexJSON
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&x); err != nil {
+		return nil, fmt.Errorf("data: load encoder: not a feature index: %w", err)
+	}
+	if d.More() {
+		return nil, errors.New("data: load encoder: there is more behind the feature index")
+	}
+	if x.Format != indexFormat || x.Version != indexVersion {
+		return nil, fmt.Errorf("data: load encoder: it is %q version %d, this program reads %q version %d", x.Format, x.Version, indexFormat, indexVersion)
+	}
+	s := schema.Schema{Label: schema.Label(x.Label)}
+	for _, l := range x.Labels {
+		s.Labels = append(s.Labels, schema.Label(l))
+	}
+	stats := make([]statistics, len(x.Features))
+	for i, j := range x.Features {
+		s.Features = append(s.Features, schema.Feature{
+			Name: j.Name, Field: j.Field, Encode: j.Encode, Separator: j.Separator, Weights: j.Weights, Buckets: j.Buckets,
+			MinCount: j.MinCount, MaxSize: j.MaxSize, Log: j.Log, Table: j.Table, Wide: j.Wide, Deep: j.Deep, Boundaries: j.Boundaries,
+			Format: j.Format, Zone: j.Zone, Reference: j.Reference,
+		})
+		st := statistics{Mean: j.Mean, Deviation: j.Deviation, Limits: j.Limits, Vocabulary: j.Vocabulary, Date: j.Date, Newest: j.Newest, Range: j.Range}
+		for _, w := range j.Bytes {
+			st.Vocabulary = append(st.Vocabulary, string(w))
+		}
+		slices.Sort(st.Vocabulary)
+		if err := st.check(); err != nil {
+			return nil, fmt.Errorf("data: load encoder: features[%d]: %w", i, err)
+		}
+		stats[i] = st
+	}
+	for _, c := range x.Crosses {
+		s.Crosses = append(s.Crosses, schema.Cross(c))
+	}
+	return compile(s.Fill(), stats)
+}
+
+func (s *statistics) check() error {
+	if !isFinite(s.Mean) || !isFinite(s.Deviation) || s.Deviation < 0 || math.Abs(s.Mean) > math.MaxFloat32 {
+		return fmt.Errorf("mean %v, deviation %v", s.Mean, s.Deviation)
+	}
+	for i, x := range s.Limits {
+		if !isFinite(x) || i > 0 && x <= s.Limits[i-1] {
+			return fmt.Errorf("limits do not ascend at %v", x)
+		}
+	}
+	if r := s.Range; r != nil && (len(r) != 2 || !isFinite(r[0]) || !isFinite(r[1]) || r[0] > r[1]) {
+		return fmt.Errorf("range %v", r)
+	}
+	return nil
+}
+
+func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

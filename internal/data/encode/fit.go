@@ -1,0 +1,186 @@
+package encode
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/wire"
+)
+
+// Fit gathers what encodings need to know of the training data: the values of
+// numeric columns, the strings of vocabularies. Each part of a Scan fills its
+// own; merged they are the same whatever the number of parts.
+type Fit struct {
+	schema schema.Schema // filled
+	digest uint64
+	// One entry per column of the schema that some feature standardises or cuts
+	// into quantiles, and one per field and separator of a vocabulary.
+	numbers []fitNumbers
+	words   []fitWords
+	dates   []fitDates
+
+	sketches     map[string]*sketch // of numbers, by field
+	vocabularies map[wordsKey]*vocabulary
+	calendars    map[datesKey]*dateStats
+}
+
+// wordsKey tells vocabularies apart.
+type wordsKey struct{ field, separator string }
+
+type fitNumbers struct {
+	column int
+	*sketch
+}
+
+type fitWords struct {
+	column    int
+	field     string
+	separator string
+	*vocabulary
+}
+
+// NewFit returns a Fit that has seen nothing. The schema must be valid.
+func NewFit(s schema.Schema) *Fit {
+	f := &Fit{schema: s.Fill(), sketches: map[string]*sketch{}, vocabularies: map[wordsKey]*vocabulary{}, calendars: map[datesKey]*dateStats{}}
+	cols := f.schema.Columns()
+	columnOf := map[string]int{}
+	for i, c := range cols[1:] {
+		columnOf[c.Name] = i + 1
+	}
+	h := xxh3.New()
+	for _, ft := range f.schema.Features {
+		e, _ := schema.EncodingOf(ft.Encode)
+		switch e {
+		case schema.Quantile, schema.Standardise:
+			if f.numbersOf(ft.Field) == nil {
+				f.sketches[ft.Field] = newSketch()
+				f.numbers = append(f.numbers, fitNumbers{columnOf[ft.Field], f.sketches[ft.Field]})
+			}
+		case schema.Vocabulary:
+			if f.wordsOf(ft.Field, ft.Separator) == nil {
+				v := newVocabulary()
+				f.vocabularies[wordsKey{ft.Field, ft.Separator}] = v
+				f.words = append(f.words, fitWords{columnOf[ft.Field], ft.Field, ft.Separator, v})
+			}
+		case schema.Hour, schema.Weekday, schema.Month, schema.Age:
+			key := datesKey{ft.Field, ft.Format}
+			if f.calendars[key] == nil {
+				f.calendars[key] = newDateStats(ft.Format)
+				f.dates = append(f.dates, fitDates{columnOf[ft.Field], key, f.calendars[key]})
+			}
+			f.calendars[key].ages = f.calendars[key].ages || e == schema.Age
+		default:
+			continue
+		}
+		fmt.Fprintf(h, "%q %q %q %q;", ft.Field, ft.Encode, ft.Separator, ft.Format)
+	}
+	f.digest = h.Sum64()
+	return f
+}
+
+// Empty returns a Fit of the same schema that has seen nothing.
+func (f *Fit) Empty() *Fit { return NewFit(f.schema) }
+
+// numbersOf and wordsOf are what was gathered of a field, nil for nothing.
+func (f *Fit) numbersOf(field string) *sketch { return f.sketches[field] }
+
+func (f *Fit) wordsOf(field, separator string) *vocabulary {
+	return f.vocabularies[wordsKey{field, separator}]
+}
+
+// Add takes in the record that r has checked last.
+func (f *Fit) Add(r *RowCoder) error {
+	p := r.parser
+	for _, n := range f.numbers {
+		if p.absent[n.column] {
+			n.missing++
+		} else {
+			n.sketch.add(p.numbers[n.column])
+		}
+	}
+	for _, w := range f.words {
+		if p.absent[w.column] {
+			continue
+		}
+		l := &p.lists[w.column]
+		for i := range l.Len() {
+			if err := w.take(p, p.textOf(l, i)); err != nil {
+				return fmt.Errorf("data: scan: column %s: %w", w.field, err)
+			}
+		}
+	}
+	for _, d := range f.dates {
+		if !p.absent[d.column] {
+			d.addDates(p, &p.lists[d.column])
+		}
+	}
+	return nil
+}
+
+// take counts the values in one text.
+func (w *fitWords) take(p *parser, text []byte) error {
+	for {
+		var piece []byte
+		if piece, text = nextPiece(text, w.separator); piece == nil {
+			return nil
+		}
+		if p.isMissingText(piece) {
+			continue
+		}
+		if err := w.vocabulary.add(piece, 1); err != nil {
+			return err
+		}
+	}
+}
+
+const fitMagic = "wdlfit3\n"
+
+// Marshal encodes f for Merge.
+func (f *Fit) Marshal() []byte {
+	b := binary.LittleEndian.AppendUint64([]byte(fitMagic), f.digest)
+	for _, n := range f.numbers {
+		b = n.sketch.append(b)
+	}
+	for _, w := range f.words {
+		b = w.vocabulary.append(b)
+	}
+	for _, d := range f.dates {
+		b = d.dateStats.append(b)
+	}
+	return b
+}
+
+// Merge adds what another part's Fit of the same schema has seen. After an
+// error f must not be used.
+func (f *Fit) Merge(b []byte) error {
+	r := &wire.Reader{B: b}
+	r.Magic(fitMagic)
+	if d := r.Uint64(); r.Err == nil && d != f.digest {
+		return fmt.Errorf("data: merge: statistics of another schema (%016x, here %016x); all ranks need the same configuration", d, f.digest)
+	}
+	for _, n := range f.numbers {
+		if s := sketchFrom(r); r.Err == nil {
+			n.merge(s)
+		}
+	}
+	for _, w := range f.words {
+		if r.Err != nil {
+			break
+		}
+		if err := w.merge(r); err != nil && r.Err == nil {
+			return fmt.Errorf("data: merge: column %s: %w", w.field, err)
+		}
+	}
+	for _, d := range f.dates {
+		if r.Err == nil {
+			d.merge(r)
+		}
+	}
+	if err := r.End(); err != nil {
+		return fmt.Errorf("data: merge: broken statistics: %w", err)
+	}
+	return nil
+}

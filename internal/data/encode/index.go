@@ -1,0 +1,135 @@
+package encode
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// For is the encoder of another schema, with the statistics of this one: what
+// features take from training data comes from the feature of the index that is
+// made of the same field in the same way. So one index, made once of much data,
+// serves many models, and streams, which have no data to fit beforehand. What
+// decides which statistics are kept (min_count, max_size) is the index's.
+func (e *Encoder) For(s schema.Schema) (*Encoder, error) {
+	s = s.Fill()
+	stats := make([]statistics, len(s.Features))
+	var faults []error
+	for i := range s.Features {
+		f := &s.Features[i]
+		if !f.Fitted() {
+			continue
+		}
+		from := e.like(f)
+		if from < 0 {
+			faults = append(faults, fmt.Errorf("features[%d] (%s): it has no %s of field %s%s", i, f.Name, f.Encode, f.Field, manner(f)))
+			continue
+		}
+		stats[i] = e.stats[from]
+		f.MinCount, f.MaxSize = e.schema.Features[from].MinCount, e.schema.Features[from].MaxSize
+	}
+	if err := schema.Joined("data: feature index", faults); err != nil {
+		return nil, err
+	}
+	return compile(s, stats)
+}
+
+// like is the feature of e that has the statistics of f, −1 for none.
+func (e *Encoder) like(f *schema.Feature) int {
+	for i, own := range e.schema.Features {
+		same := own.Field == f.Field && own.Encode == f.Encode && own.Separator == f.Separator &&
+			own.Log == f.Log && own.Buckets == f.Buckets && own.Format == f.Format && own.Reference == f.Reference
+		if same {
+			return i
+		}
+	}
+	return -1
+}
+
+// manner tells features of one field and encoding apart.
+func manner(f *schema.Feature) string {
+	switch {
+	case f.Separator != "":
+		return fmt.Sprintf(" split at %q", f.Separator)
+	case f.Log:
+		return " with log: true"
+	case f.Buckets > 0:
+		return fmt.Sprintf(" in %d buckets", f.Buckets)
+	}
+	return ""
+}
+
+// VocabularySize says what became of the strings of one feature.
+type VocabularySize struct {
+	Feature  string `json:"feature"`
+	Field    string `json:"field"`
+	Distinct int64  `json:"distinct"` // strings that occurred
+	Kept     int64  `json:"kept"`     // those that have their own key
+	Values   int64  `json:"values"`   // how many values there were
+	Unknown  int64  `json:"unknown"`  // values among them that share the unknown key
+}
+
+// Vocabularies describes the vocabularies of the features, in their order.
+func (f *Fit) Vocabularies() (all []VocabularySize) {
+	for _, ft := range f.schema.Features {
+		if e, _ := schema.EncodingOf(ft.Encode); e != schema.Vocabulary {
+			continue
+		}
+		v := f.wordsOf(ft.Field, ft.Separator)
+		kept := v.own(ft.MinCount, ft.MaxSize)
+		s := VocabularySize{Feature: ft.Name, Field: ft.Field, Distinct: int64(len(v.counts)), Kept: int64(len(kept))}
+		for _, n := range v.counts {
+			s.Values += n
+		}
+		s.Unknown = s.Values
+		for _, w := range kept {
+			s.Unknown -= v.count(w)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// Vocabulary is that of one feature of an encoder, to count what it lacks. It
+// belongs to one goroutine.
+type Vocabulary struct {
+	Feature, Field  string
+	Values, Unknown int64 // counted: values, and those among them that have no key of their own
+
+	separator string
+	words     *keySet
+	buf       []byte
+}
+
+// Vocabularies returns those of the features that have one, nothing counted.
+func (e *Encoder) Vocabularies() (all []*Vocabulary) {
+	for i, f := range e.schema.Features {
+		if enc, _ := schema.EncodingOf(f.Encode); enc == schema.Vocabulary {
+			all = append(all, &Vocabulary{Feature: f.Name, Field: f.Field, separator: f.Separator, words: e.stats[i].set})
+		}
+	}
+	return all
+}
+
+// Count takes in the values of one record's field. Those that are listed as
+// missing do not count.
+func (v *Vocabulary) Count(l *value.List, missing []string) {
+	for i := range l.Len() {
+		v.buf = l.Append(v.buf[:0], i)
+		for text := v.buf; ; {
+			var piece []byte
+			if piece, text = nextPiece(text, v.separator); piece == nil {
+				break
+			}
+			if slices.Contains(missing, string(piece)) {
+				continue
+			}
+			v.Values++
+			if !v.words.has(keyOf(piece)) {
+				v.Unknown++
+			}
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package encode
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// parser turns records into the values of the columns of a schema. It belongs
+// to one goroutine.
+type parser struct {
+	decoder record.Decoder
+	reads   []string // fields of the decoder
+	derives bool     // some columns are not fields, or a condition excludes records
+	columns []schema.Column
+	missing []string
+	label   labelRule
+	targets []target
+	headed  string // what to do about a value that is the name of its column
+
+	// Of the columns, valid until the next record:
+	lists   []value.List
+	numbers []float64 // of columns that are numbers
+	absent  []bool    // the value is missing
+	one     bool      // the label is 1
+
+	text []byte
+}
+
+// newParser decodes records of these fields, all of which the schema names
+// exist.
+func newParser(src schema.Source, fields []string, s schema.Schema) (*parser, error) {
+	p := &parser{columns: s.Columns(), missing: src.Missing, label: newLabelRule(s.Label)}
+	p.targets = newTargets(s, p.columns)
+	n := len(p.columns)
+	p.lists, p.numbers, p.absent = make([]value.List, n), make([]float64, n), make([]bool, n)
+	switch {
+	case src.Header && src.HasLayout():
+		p.headed = "; this looks like another header: remove the line, or let it be left out with data.max_bad"
+	case src.HasLayout():
+		p.headed = "; this looks like a header: set data.header: true"
+	}
+	d, err := newDeriver(src, p.columns, p)
+	if err != nil {
+		return nil, err
+	}
+	if d == nil {
+		p.reads = p.names()
+		p.decoder, err = record.NewFormat(src).Decoder(fields, p.reads)
+		return p, err
+	}
+	p.reads, p.decoder, p.derives = d.fields, d, true
+	d.Decoder, err = record.NewFormat(src).Decoder(fields, p.reads)
+	return p, err
+}
+
+// names are those of the columns.
+func (p *parser) names() []string {
+	names := make([]string, len(p.columns))
+	for i, c := range p.columns {
+		names[i] = c.Name
+	}
+	return names
+}
+
+// parse reads a record into the parser's columns.
+func (p *parser) parse(record []byte) *record.Flaw {
+	if fl := p.decoder.Decode(record, p.lists); fl != nil {
+		return fl
+	}
+	for i := range p.columns {
+		l := &p.lists[i]
+		if l.Kind == value.Text && len(l.Texts) == 1 && !p.columns[i].Number && len(p.missing) == 0 {
+			p.absent[i] = len(l.Texts[0]) == 0 // the usual case
+			continue
+		}
+		if p.absent[i] = p.isAbsent(l); p.absent[i] || !p.columns[i].Number {
+			continue
+		}
+		x, why := number(l)
+		if why != "" {
+			return p.flaw(i, why)
+		}
+		p.numbers[i] = x
+	}
+	if fl := p.parseLabel(); fl != nil {
+		return fl
+	}
+	return p.checkTargets()
+}
+
+func (p *parser) parseLabel() *record.Flaw {
+	if p.absent[0] {
+		return p.flaw(0, "is missing; every record needs a label")
+	}
+	l := &p.lists[0]
+	if n := l.Len(); n > 1 {
+		return p.flaw(0, fmt.Sprintf("is %d values; a label is one", n))
+	}
+	if p.label.IsNumber() {
+		p.one = false
+		return nil
+	}
+	if p.label.Threshold != nil {
+		p.one = p.numbers[0] >= *p.label.Threshold
+		return nil
+	}
+	one, ok := p.label.of(p.textOf(l, 0))
+	if !ok {
+		return p.flaw(0, p.label.expected())
+	}
+	p.one = one
+	return nil
+}
+
+// flaw is about the value of a column.
+func (p *parser) flaw(column int, want string) *record.Flaw {
+	l, text := &p.lists[column], []byte(nil)
+	if l.Len() > 0 {
+		text = l.Append(nil, 0)
+	}
+	if l.Kind == value.Text && string(text) == p.columns[column].Name {
+		want += p.headed
+	}
+	return &record.Flaw{Column: p.columns[column].Name, Value: string(record.CutLong(text)), Want: want}
+}
+
+// columnOf is the place of a field that the schema names.
+func (p *parser) columnOf(field string) int {
+	return 1 + slices.IndexFunc(p.columns[1:], func(c schema.Column) bool { return c.Name == field })
+}
+
+// textOf is value i as text, valid until the next call.
+func (p *parser) textOf(l *value.List, i int) []byte {
+	if l.Kind == value.Text {
+		return l.Texts[i]
+	}
+	p.text = l.Append(p.text[:0], i)
+	return p.text
+}
+
+// isAbsent tells whether a field is missing: it has no value, or one that means
+// so.
+func (p *parser) isAbsent(l *value.List) bool {
+	switch l.Len() {
+	case 0:
+		return true
+	case 1:
+		return p.isMissing(l, 0)
+	}
+	return false
+}
+
+// isMissing tells whether value i means missing.
+func (p *parser) isMissing(l *value.List, i int) bool {
+	if l.Kind != value.Text && len(p.missing) == 0 {
+		return false
+	}
+	return p.isMissingText(p.textOf(l, i))
+}
+
+func (p *parser) isMissingText(b []byte) bool {
+	if len(b) == 0 {
+		return true
+	}
+	for _, m := range p.missing {
+		if string(b) == m {
+			return true
+		}
+	}
+	return false
+}
+
+// number is the one number that a list is. why says what is wrong with it, ""
+// if nothing is.
+func number(l *value.List) (x float64, why string) {
+	if n := l.Len(); n != 1 {
+		return 0, fmt.Sprintf("is %d values; a number is one", n)
+	}
+	switch l.Kind {
+	case value.Text:
+		return value.ParseNumber(l.Texts[0])
+	case value.Int:
+		return float64(l.Ints[0]), ""
+	}
+	return value.CheckNumber(l.Reals[0])
+}
+
+// labelRule decides between 0 and 1.
+type labelRule struct {
+	schema.Label
+	ones, zeros []string // the listed values, and others that are the same numbers
+}
+
+func newLabelRule(l schema.Label) labelRule {
+	return labelRule{l, respelt(l.Positive, l.Negative), respelt(l.Negative, l.Positive)}
+}
+
+// respelt adds to values the other forms of integers: "1" is 1.0 in a column of floating
+// point numbers. Those in the list of others stay there.
+func respelt(values, others []string) []string {
+	all := slices.Clone(values)
+	for _, s := range values {
+		form, whole := strings.CutSuffix(s, ".0")
+		if _, ok := value.ParseID([]byte(form)); !ok {
+			continue
+		}
+		if !whole {
+			form += ".0"
+		}
+		if !slices.Contains(others, form) {
+			all = append(all, form)
+		}
+	}
+	return all
+}
+
+// of decides by the listed values.
+func (l *labelRule) of(text []byte) (one, ok bool) {
+	for _, p := range l.ones {
+		if string(text) == p {
+			return true, true
+		}
+	}
+	if len(l.Negative) == 0 {
+		return false, true
+	}
+	for _, n := range l.zeros {
+		if string(text) == n {
+			return false, true
+		}
+	}
+	return false, false
+}
+
+func (l *labelRule) expected() string {
+	const listed = 8
+	var all []string
+	for _, s := range slices.Concat(l.Positive, l.Negative) {
+		all = append(all, strconv.Quote(s))
+	}
+	if len(all) > listed {
+		all = append(all[:listed], "…")
+	}
+	return "is no value of the label; expected one of " + strings.Join(all, ", ") + " (label.positive, or label.threshold for numbers, says what is 1)"
+}

@@ -1,0 +1,53 @@
+package encode
+
+import (
+	"math"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+)
+
+// Range is the range of the values that a numeric field had in the training data.
+type Range struct {
+	Field       string
+	Least, Most float64
+}
+
+// WithRanges returns e for batches that have one more entry of Batch.Sparse per range,
+// from place first on. Its keys are KeyMissing or results of Outside.
+func (e *Encoder) WithRanges() (with *Encoder, ranges []Range, first int, err error) {
+	s, stats, no := e.schema, slices.Clip(e.stats), false
+	s.Features = slices.Clip(s.Features)
+	for i := range e.schema.Features {
+		f, r := &e.schema.Features[i], e.stats[i].Range
+		if r == nil || slices.ContainsFunc(ranges, func(x Range) bool { return x.Field == f.Field }) {
+			continue
+		}
+		ranges = append(ranges, Range{f.Field, r[0], r[1]})
+		name := "range of " + f.Field
+		s.Features = append(s.Features, schema.Feature{
+			Name: name, Field: f.Field, Encode: "boundaries", Table: name, Wide: &no, Deep: &no,
+			Boundaries: []float64{r[0], math.Nextafter(r[1], math.Inf(1))},
+		})
+		stats = append(stats, statistics{})
+	}
+	if with, err = compile(s, stats); err != nil {
+		return nil, nil, 0, err
+	}
+	return with, ranges, len(e.sparse) - len(e.schema.Crosses), nil
+}
+
+// Outside counts the keys of an entry that WithRanges added: those of values, and those
+// of values outside the range.
+func Outside(keys []uint64) (values, outside int64) {
+	const inside = 1 // the second of three intervals
+	for _, k := range keys {
+		if k != KeyMissing {
+			values++
+			if k != inside {
+				outside++
+			}
+		}
+	}
+	return values, outside
+}

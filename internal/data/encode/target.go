@@ -1,0 +1,96 @@
+package encode
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+)
+
+// target is a number of a record that is no input, see schema.Targets. In a row and in a
+// batch in the making targets follow the numbers; split moves them to their own places.
+type target struct {
+	schema.Target
+	column int // of the parser's
+}
+
+func newTargets(s schema.Schema, columns []schema.Column) (list []target) {
+	for _, t := range s.Targets() {
+		list = append(list, target{t, slices.IndexFunc(columns, func(c schema.Column) bool { return c.Name == t.Field })})
+	}
+	return list
+}
+
+// value is what a number becomes; why says what is wrong with it, "" if nothing is.
+func (t *target) value(x float64) (y float32, why string) {
+	switch l := t.Label; {
+	case l == nil && (x < 0 || x > schema.MostWeight):
+		return 0, fmt.Sprintf("is no weight: it must be from 0 to %d", schema.MostWeight)
+	case l == nil:
+		return float32(x), ""
+	case l.Threshold != nil:
+		if x >= *l.Threshold {
+			return 1, ""
+		}
+		return 0, ""
+	case !l.IsNumber() && x != 0 && x != 1:
+		return 0, "is neither 0 nor 1; give labels[].threshold, or kind: number to predict the number itself"
+	case l.IsPoisson() && x < 0:
+		return 0, "is negative, and loss: poisson is for counts; use loss: squared"
+	}
+	return float32(x), ""
+}
+
+// checkTargets checks the targets of the parsed record.
+func (p *parser) checkTargets() *record.Flaw {
+	for i := range p.targets {
+		t := &p.targets[i]
+		if p.absent[t.column] {
+			if t.Label == nil {
+				return p.flaw(t.column, "is missing; every record needs a weight")
+			}
+			return p.flaw(t.column, "is missing; every record needs a label")
+		}
+		if _, why := t.value(p.numbers[t.column]); why != "" {
+			return p.flaw(t.column, why)
+		}
+	}
+	return nil
+}
+
+// target is target i of the parsed record.
+func (p *parser) target(i int) float32 {
+	y, _ := p.targets[i].value(p.numbers[p.targets[i].column])
+	return y
+}
+
+// split takes the targets out of the numbers of a batch whose rows are complete.
+func (s *shape) split(b *Batch) {
+	if len(s.targets) == 0 {
+		return
+	}
+	for len(b.targets) < len(s.targets) {
+		b.targets = append(b.targets, nil)
+	}
+	dense := s.dense - len(s.targets)
+	for k, t := range s.targets {
+		to := slices.Grow(b.targets[k][:0], b.Rows)[:b.Rows]
+		for r := range to {
+			to[r] = b.Dense[r*s.dense+dense+k]
+		}
+		b.targets[k] = to
+		switch {
+		case t.Label == nil:
+			b.Weight = to
+		case k == 0 && s.number:
+			copy(b.Label, to)
+		default:
+			b.Labels = append(b.Labels, to)
+		}
+	}
+	for r := range b.Rows {
+		copy(b.Dense[r*dense:(r+1)*dense], b.Dense[r*s.dense:])
+	}
+	b.Dense = b.Dense[:b.Rows*dense]
+}

@@ -1,0 +1,287 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/data/datatest"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/golden"
+)
+
+func peopleSource() schema.Source { return schema.Source{Header: true, Missing: []string{"NA"}} }
+
+func peopleSchema() schema.Schema {
+	return schema.Schema{
+		Label: schema.Label{Field: "label"},
+		Features: []schema.Feature{
+			{Field: "id", Encode: "id"},
+			{Field: "age", Encode: "boundaries", Boundaries: []float64{18, 50}},
+			{Field: "city", Encode: "vocabulary"},
+			{Field: "tags", Encode: "hash", Separator: "|"},
+			{Field: "score", Encode: "standardise"},
+			{Field: "score", Encode: "raw"},
+		},
+		Crosses: []schema.Cross{{Of: []string{"city", "tags"}}},
+	}
+}
+
+// scanError opens and scans a file in parts and returns the first error, with
+// the folder taken out of its text.
+func scanError(t testing.TB, path string, src schema.Source, parts int) string {
+	t.Helper()
+	d, err := Open(src, peopleSchema(), []string{path})
+	counts := new(Counts)
+	for p := 0; p < parts && err == nil; p++ {
+		var c *Counts
+		if c, err = d.Scan(context.Background(), p, parts, encode.NewFit(peopleSchema()), nil); err == nil {
+			err = counts.Merge(c.Marshal())
+		}
+	}
+	if err == nil {
+		err = d.Use(counts)
+	}
+	if err == nil {
+		return fmt.Sprintf("%d records", d.Rows(All))
+	}
+	return strings.ReplaceAll(err.Error(), filepath.Dir(path)+"/", "")
+}
+
+func TestMalformedRecords(t *testing.T) {
+	var out strings.Builder
+	for _, x := range []struct{ what, old, new string }{
+		{"as it should be", "", ""},
+		{"ragged row, short", "2,,Bern,,1.25,0", "2,,Bern,,0"},
+		{"ragged row, long", "2,,Bern,,1.25,0", "2,,Bern,,1.25,0,"},
+		{"text in a numeric column", "4,7,", "4,seven,"},
+		{"no number at all", "-3", "NaN"},
+		{"listed as missing", "-3", "NA"},
+		{"too large", "1e2", "1e40"},
+		{"label out of range", "1.25,0", "1.25,2"},
+		{"label missing", "1.25,0", "1.25,"},
+		{"label listed as missing", "1.25,0", "1.25,NA"},
+		{"id that is no integer", "\n3,", "\nx3,"},
+		{"quote left open", `Stadt"`, "Stadt"},
+		{"text behind a quote", `Stadt"`, `Stadt" x`},
+		{"several", "\n", "\nx"},
+		{"a long value", "34", strings.Repeat("long", 20)},
+		{"a cross of too many", "a|c|d", strings.Repeat("a|", 1025)},
+		{"a cross of many", "a|c|d", strings.Repeat("a|", 1024)},
+		{"bytes that are no text", "34", "\xff\x00"},
+		{"blank lines and no end", "\n4,7,Basel,a|c|d,1e2,0\n", "\n\n  \n\r\n4,7,Basel,a|c|d,1e2,0"},
+		{"only a header", datatest.People[strings.Index(datatest.People, "\n"):], ""},
+		{"a byte order mark", "id,", "\xef\xbb\xbfid,"},
+		{"an unknown column", "age", "Aege"},
+		{"a column twice", "score", "age"},
+		{"gzip", "id,", "\x1f\x8b"},
+		{"parquet", "id,", "PAR1"},
+		{"UTF-16", "id,", "\xff\xfei\x00"},
+		{"all blank", datatest.People, "\n \n\r\n"},
+		{"an endless line", "Bern", strings.Repeat("Bern", record.MostLine/4)},
+	} {
+		content := strings.ReplaceAll(datatest.People, x.old, x.new)
+		if x.old == "" {
+			content = datatest.People
+		}
+		got := scanError(t, datatest.Write(t, "people.csv", content), peopleSource(), 2)
+		fmt.Fprintf(&out, "%s\n\t%s\n", x.what, strings.ReplaceAll(got, "\n", "\n\t"))
+	}
+	golden.Check(t, "malformed.txt", out.String())
+}
+
+// The line is right also when another part than the first finds the fault.
+func TestLineNumbersOfLaterParts(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("id,age,city,tags,score,label\n\n")
+	bad, n := 0, 2
+	for b.Len() < 5*smallBlock {
+		n++
+		fmt.Fprintf(&b, "%d,3,Bern,,1,0\n", n)
+		if bad == 0 && b.Len() > 3*smallBlock+1000 {
+			n++
+			bad = n
+			b.WriteString("x,3,Bern,,1,0\n")
+		}
+	}
+	path := datatest.Write(t, "long.csv", b.String())
+	for _, parts := range []int{1, 2, 4, 100} {
+		if got, want := scanError(t, path, peopleSource(), parts), fmt.Sprintf("data: long.csv:%d: column id: \"x\"", bad); !strings.HasPrefix(got, want) {
+			t.Errorf("in %d parts: %s, want %s", parts, got, want)
+		}
+	}
+}
+
+func TestOpenFaults(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{"empty.csv": "", "a.csv": datatest.People, "b.csv": datatest.People, "other.csv": "x,y\n1,2\n", "deep/_SUCCESS": "", "part/0.csv": "", "part/1.csv": datatest.People, "part/_ok": "x", "zero/0.csv": "", "mixed/a.csv": datatest.People, "mixed/README.md": "# people"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out strings.Builder
+	t.Run("in the folder", func(t *testing.T) { t.Chdir(dir); openAll(&out, dir) })
+	golden.Check(t, "open.txt", out.String())
+}
+
+// TestOpenUncut: a header that is not cut is one error, not one a feature.
+func TestOpenUncut(t *testing.T) {
+	csv, tsv := datatest.Write(t, "a.csv", datatest.People), datatest.Write(t, "a.tsv", strings.ReplaceAll(datatest.People, ",", "\t"))
+	semicolons := peopleSource()
+	semicolons.Delimiter = ";"
+	for _, x := range []struct {
+		src        schema.Source
+		path, want string
+	}{
+		{semicolons, csv, `its header is one field, "id,age,city,tags,score,label", for the delimiter is ";"; this file's looks like ","`},
+		{peopleSource(), tsv, `for the delimiter is ","; this file's looks like "\t"`},
+	} {
+		_, err := Open(x.src, peopleSchema(), []string{x.path})
+		if err == nil || !strings.Contains(err.Error(), x.want) || strings.Contains(err.Error(), "there is no field") {
+			t.Errorf("%s: %v, want %s", x.path, err, x.want)
+		}
+	}
+	_, err := Open(peopleSource(), peopleSchema(), []string{datatest.Write(t, "one.csv", "other\n1\n")})
+	if err == nil || strings.Contains(err.Error(), "looks like") {
+		t.Errorf("a header of one other field: %v", err)
+	}
+}
+
+func openAll(out *strings.Builder, dir string) {
+	for _, patterns := range [][]string{
+		{}, {""}, {"none.csv"}, {"/none.csv"}, {"empty.csv"}, {"*.tsv"}, {"[.csv"}, {"deep"}, {"zero"}, {"zero/*"}, {"mixed"},
+		{"ftp://host/a.csv"}, {"file://none.csv"}, {"file:///none.csv"}, {"builtin:adult"}, {"a.csv", "./a.csv"}, {"?.csv", "b.csv"}, {"a.csv", "other.csv"}, {"/dev/null"},
+		{"a.csv"}, {"?.csv"}, {"part"}, {"part/*.csv", "a.csv"},
+	} {
+		d, err := Open(peopleSource(), peopleSchema(), patterns)
+		if err != nil {
+			fmt.Fprintf(out, "%q\n\t%s\n", patterns, strings.ReplaceAll(err.Error(), dir, "DIR"))
+		} else {
+			fmt.Fprintf(out, "%q\n\tok: %q\n", patterns, d.Names())
+		}
+	}
+}
+
+// A file cut anywhere gives an error or every record that has begun.
+func TestEveryCutOfAFile(t *testing.T) {
+	const fixture = "# c\nid,age,city,tags,score,label\r\n1,34,Basel,a|b,0.5,yes\n\n2,,\"Zug, \"\"x\"\"\",,1,no\r\n3,1,B,c,-3,yes\n"
+	src := peopleSource()
+	src.Comment = "#"
+	s := peopleSchema()
+	s.Label = schema.Label{Field: "label", Positive: []string{"yes"}, Negative: []string{"no"}}
+	for n := range len(fixture) + 1 {
+		path := datatest.Write(t, "cut.csv", fixture[:n])
+		begun := int64(0)
+		for i, line := range strings.Split(fixture[:n], "\n") {
+			if i > 1 && strings.TrimSpace(line) != "" {
+				begun++
+			}
+		}
+		d, err := Open(src, s, []string{path})
+		if err != nil {
+			continue
+		}
+		c, err := d.Scan(context.Background(), 0, 1, encode.NewFit(s), nil)
+		if err != nil {
+			continue
+		}
+		if c.Records() != begun {
+			t.Errorf("cut at %d: %d records, %d have begun: %q", n, c.Records(), begun, fixture[:n])
+		}
+	}
+}
+
+func TestScanFaultIsAFault(t *testing.T) {
+	path := datatest.Write(t, "people.csv", strings.ReplaceAll(datatest.People, "34", "old"))
+	d, err := Open(peopleSource(), peopleSchema(), []string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.Scan(context.Background(), 0, 1, nil, nil)
+	var f *record.Fault
+	if !errors.As(err, &f) || f.Line != 2 || f.Column != "age" || f.Value != "old" || f.File != path || f.More != 0 {
+		t.Errorf("Scan: %+v", err)
+	}
+}
+
+func TestScanEnds(t *testing.T) {
+	d, err := Open(adultSource(), adultSchema(), []string{"builtin:adult.data"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var seen int64
+	_, err = d.Scan(ctx, 0, 1, nil, func(n int64) {
+		if seen = n; n > 100000 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || seen > 200000 {
+		t.Errorf("after %d bytes: %v", seen, err)
+	}
+	for _, p := range [][2]int{{0, 0}, {-1, 2}, {2, 2}} {
+		if _, err := d.Scan(context.Background(), p[0], p[1], nil, nil); err == nil {
+			t.Errorf("part %d of %d was scanned", p[0], p[1])
+		}
+	}
+}
+
+func TestFileThatChanges(t *testing.T) {
+	change := func(t *testing.T, path string, how string) {
+		switch how {
+		case "grows":
+			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+			if err == nil {
+				_, err = f.WriteString("5,1,B,,1,0\n")
+				f.Close()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		case "is rewritten":
+			b, _ := os.ReadFile(path)
+			if err := os.WriteFile(path, b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			later := time.Now().Add(time.Hour)
+			if err := os.Chtimes(path, later, later); err != nil {
+				t.Fatal(err)
+			}
+		case "goes away":
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, how := range []string{"grows", "is rewritten", "goes away"} {
+		path := datatest.Write(t, "people.csv", datatest.People)
+		d, fit := prepare(t, peopleSource(), peopleSchema(), 1, path)
+		e := newEncoder(t, fit)
+		change(t, path, how)
+		r, err := NewReader(d, e, ReaderConfig{GlobalBatch: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = r.Next(context.Background())
+		if err == nil || !strings.Contains(err.Error(), path) || how != "goes away" && !errors.Is(err, record.ErrChanged) {
+			t.Errorf("a file that %s: %v", how, err)
+		}
+		if _, again := r.Next(context.Background()); again != err {
+			t.Errorf("after the error Next returns %v", again)
+		}
+		r.Close()
+		if _, err := d.Scan(context.Background(), 0, 1, nil, nil); err == nil {
+			t.Errorf("a file that %s is scanned again", how)
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/internal/data/kafka"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/remote"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/stream"
+)
+
+// Feed watches training data that grows, and says what of it is read next. One
+// rank has it; the others are told. It belongs to one goroutine, except Commit.
+type Feed struct {
+	source   schema.Source
+	follow   schema.Follow
+	rules    stream.Rules
+	patterns []string // of folders
+	folders  *stream.Folders
+	past     stream.Past
+	queries  map[string]string // of the addresses of remote files
+	tags     map[string]string // of their states
+	logs     []*kafka.Log      // instead: open
+	topics   *stream.Topics
+}
+
+// NewFeed watches the training data of a source whose Follow is on, from a
+// position on, which may be the zero one. Folders must exist.
+func NewFeed(src schema.Source, at stream.Position) (*Feed, error) {
+	f := &Feed{source: src, follow: src.Follow.Filled(), patterns: slices.Clone(src.Train), queries: map[string]string{}, tags: map[string]string{}}
+	f.rules = stream.Rules{Most: f.follow.Files, Idle: time.Duration(f.follow.Idle * float64(time.Second)), Probe: f.probe}
+	if slices.ContainsFunc(f.patterns, isTopic) {
+		return f.ofTopics(at)
+	}
+	for i, p := range f.patterns {
+		if remote.Is(p) {
+			if !remote.Available {
+				_, err := remote.List(context.Background(), p)
+				return nil, fmt.Errorf("data: follow: %w", err)
+			}
+			continue
+		}
+		path, err := record.PathOf(p)
+		if err != nil {
+			return nil, fmt.Errorf("data: follow: %w", err)
+		}
+		f.patterns[i] = path
+		if strings.ContainsAny(path, "*?[") {
+			continue
+		}
+		switch info, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("data: follow: %s: %w; %s", p, fs.ErrNotExist, record.WhereAmI(path))
+		case err != nil:
+			return nil, fmt.Errorf("data: follow: %w", err)
+		case !info.IsDir():
+			return nil, fmt.Errorf("data: follow: %s is no folder; a stream is a folder, or a glob such as clicks/day=*/part-*, of files that are moved there when they are whole", p)
+		}
+	}
+	return f, f.Resume(at)
+}
+
+func isTopic(p string) bool { return strings.HasPrefix(p, kafka.Scheme) }
+
+// ofTopics makes the feed one of topics.
+func (f *Feed) ofTopics(at stream.Position) (*Feed, error) {
+	f.rules.Most = f.follow.Rows
+	names := map[string]bool{}
+	for _, p := range f.patterns {
+		a, err := kafka.ParseAddress(p)
+		switch {
+		case !isTopic(p):
+			return nil, fmt.Errorf("data: follow: %s is no topic, and others are; a stream is either", p)
+		case err != nil:
+			return nil, fmt.Errorf("data: follow: %w", err)
+		case a.Range != nil:
+			return nil, fmt.Errorf("data: follow: %s is a range of offsets, which does not grow; name the topic alone", p)
+		case names[a.Topic]:
+			return nil, fmt.Errorf("data: follow: topic %s is named twice, its records would count twice; remove one", a.Topic)
+		}
+		names[a.Topic] = true
+		f.logs = append(f.logs, kafka.NewLog(a))
+	}
+	for i, l := range f.logs {
+		if err := l.Open(); err != nil {
+			for _, open := range f.logs[:i] {
+				open.Close()
+			}
+			return nil, fmt.Errorf("data: follow: %w", err)
+		}
+	}
+	return f, f.Resume(at)
+}
+
+// Close gives connections back.
+func (f *Feed) Close() {
+	for _, l := range f.logs {
+		l.Close()
+	}
+}
+
+// Commit tells the brokers of topics how far they have been read: what lies before
+// has been trained on, and is in a checkpoint.
+func (f *Feed) Commit(ctx context.Context, at []stream.Partition) error {
+	for _, l := range f.logs {
+		if err := l.Commit(ctx, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remember tells the feed which spans a run has read up to the position from which it
+// resumes, so that it finds files that have changed since.
+func (f *Feed) Remember(spans []stream.Position, at stream.Position) error {
+	f.past = stream.PastOf(spans, at, func(name string) string {
+		if i := strings.LastIndexByte(name, '?'); i >= 0 && remote.Is(name) {
+			return name[:i]
+		}
+		return name
+	})
+	return f.Resume(at)
+}
+
+// probe looks at the first n bytes of a file. A remote one is as good as its tag.
+func (f *Feed) probe(name string, n int64) (stream.Probe, error) {
+	if remote.Is(name) {
+		return stream.Probe{Digest: xxh3.HashString(f.tags[name])}, nil
+	}
+	return record.Probe(f.source, name, n)
+}
+
+// Resume makes the feed continue at another position.
+func (f *Feed) Resume(at stream.Position) (err error) {
+	if f.logs != nil {
+		f.topics = stream.NewTopics(f.rules, at)
+		return nil
+	}
+	f.folders, err = stream.NewFolders(f.rules, f.patterns, at, f.past)
+	return err
+}
+
+// Next looks, and decides by what it saw. at becomes the position behind the
+// verdict. quiet is for how long there has been nothing new.
+func (f *Feed) Next(ctx context.Context, at *stream.Position, quiet time.Duration) (v stream.Verdict, err error) {
+	if f.logs != nil {
+		v, err = f.nextRanges(ctx, at, quiet)
+	} else {
+		v, err = f.nextFiles(ctx, at, quiet)
+	}
+	if err != nil {
+		return v, fmt.Errorf("data: follow: %w", err)
+	}
+	if at.Span, at.Parts, at.Ended = v.Span, v.Parts, v.End; len(v.Span) > 0 {
+		at.Spans++
+	}
+	return v, nil
+}
+
+func (f *Feed) nextRanges(ctx context.Context, at *stream.Position, quiet time.Duration) (v stream.Verdict, err error) {
+	var marks []stream.Mark
+	for _, l := range f.logs {
+		of, err := l.Marks(ctx)
+		if err != nil {
+			return v, err
+		}
+		marks = append(marks, of...)
+	}
+	ranges, end, err := f.topics.Next(marks, quiet)
+	if err != nil {
+		return v, err
+	}
+	for _, r := range ranges {
+		i := slices.IndexFunc(f.logs, func(l *kafka.Log) bool { return l.Address().Topic == r.Topic })
+		v.Span = append(v.Span, f.logs[i].Address().Of(kafka.Range{Partition: r.Number, Lo: r.Lo, Hi: r.Hi}).String())
+	}
+	v.End, at.Partitions = end, f.topics.At()
+	return v, nil
+}
+
+func (f *Feed) nextFiles(ctx context.Context, at *stream.Position, quiet time.Duration) (v stream.Verdict, err error) {
+	seen := make([]stream.Seen, len(f.patterns))
+	for i, p := range f.patterns {
+		if err := ctx.Err(); err != nil {
+			return v, err
+		}
+		if remote.Is(p) {
+			seen[i], err = f.lookRemote(ctx, p)
+		} else {
+			seen[i], err = f.look(p)
+		}
+		if err != nil {
+			return v, err
+		}
+	}
+	v, err = f.folders.Next(seen, quiet)
+	for i, name := range v.Span {
+		v.Span[i] = name + f.queries[name]
+	}
+	clear(f.queries)
+	clear(f.tags)
+	at.Folders = f.folders.At()
+	return v, err
+}
+
+// look lists the files of a folder, or those that match a glob.
+func (f *Feed) look(p string) (s stream.Seen, err error) {
+	if info, err := os.Stat(p); err == nil && info.IsDir() {
+		entries, err := os.ReadDir(p)
+		if err != nil {
+			return s, err
+		}
+		for _, e := range entries {
+			if e.Name() == f.follow.Mark {
+				s.Ended = true
+			} else if err := see(&s, filepath.Join(p, e.Name()), e.Info); err != nil {
+				return s, err
+			}
+		}
+		return s, nil
+	}
+	names, err := filepath.Glob(p)
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", p, err)
+	}
+	if len(names) == 0 && !strings.ContainsAny(p, "*?[") {
+		return s, fmt.Errorf("%s: the folder is gone", p)
+	}
+	for _, name := range names {
+		if err := see(&s, name, func() (fs.FileInfo, error) { return os.Stat(name) }); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// see adds a file to what a look finds, unless it is none.
+func see(s *stream.Seen, name string, stat func() (fs.FileInfo, error)) error {
+	if !stream.Whole(name) {
+		return nil
+	}
+	info, err := stat()
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		info, err = os.Stat(name)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // removed since it was listed
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return nil
+	case len(s.Files) == record.MostFiles:
+		return fmt.Errorf("%s: more than %d files; remove those that were read", filepath.Dir(name), record.MostFiles)
+	}
+	s.Files = append(s.Files, stream.File{Name: name, Bytes: info.Size(), Stamp: info.ModTime().Format(time.RFC3339Nano)})
+	return nil
+}
+
+// lookRemote lists the objects of a folder or a glob for a feed, by their names
+// without the query.
+func (f *Feed) lookRemote(ctx context.Context, p string) (s stream.Seen, err error) {
+	all, err := remote.List(ctx, p)
+	if err != nil {
+		return s, err
+	}
+	for _, o := range all {
+		if path.Base(o.Name) == f.follow.Mark {
+			s.Ended = true
+			continue
+		}
+		f.queries[o.Name], f.tags[o.Name] = o.Query, o.Tag
+		s.Files = append(s.Files, stream.File{Name: o.Name, Bytes: o.Bytes, Stamp: o.Tag})
+	}
+	return s, nil
+}

@@ -1,0 +1,152 @@
+package data
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/data/datatest"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/stream"
+)
+
+// TestFeedOfStrangeFolders: what is no file of records is passed over, whatever it
+// is, and links are followed.
+func TestFeedOfStrangeFolders(t *testing.T) {
+	dir, elsewhere := t.TempDir(), datatest.Write(t, "elsewhere.csv", "0,x,0\n")
+	in := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"b.csv", "a [1]*.csv", "-rf", ".hidden", "_tmp", "c.csv.part"} {
+		if err := os.WriteFile(in(name), []byte("0,x,0\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, to := range map[string]string{elsewhere: "link.csv", "nowhere": "dangling.csv", dir: "up"} {
+		if err := os.Symlink(from, in(to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(in("folder.csv"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(in("DONE"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	src := numberedSource()
+	src.Train, src.Follow = []string{"file://localhost" + dir}, schema.Follow{On: true, Mark: "DONE"}
+	var at stream.Position
+	f, err := NewFeed(src, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := f.Next(context.Background(), &at, 0)
+	want := []string{in("-rf"), in("a [1]*.csv"), in("b.csv"), in("link.csv")}
+	slices.Sort(want)
+	if err != nil || !slices.Equal(v.Span, want) {
+		t.Fatalf("%q: %v, want %q", v.Span, err, want)
+	}
+	if d, _ := prepare(t, numberedSource(), numberedSchema(), 1, v.Span...); d.Rows(All) != int64(len(want)) {
+		t.Errorf("%d rows", d.Rows(All))
+	}
+}
+
+// TestFileGrowsInItsSpan: a span reads the bytes that its look found, whatever is
+// appended meanwhile; the next one reads the others. A packed file cannot be read on.
+func TestFileGrowsInItsSpan(t *testing.T) {
+	dir := t.TempDir()
+	name, packed := filepath.Join(dir, "a.csv"), filepath.Join(dir, "b.csv.gz")
+	add := func(to string, b []byte) {
+		f, err := os.OpenFile(to, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err == nil {
+			_, err = f.Write(b)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	rows := func(n int) []byte { return []byte(strings.Repeat("0,x,0\n", n)) }
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	z.Write(rows(10))
+	z.Close()
+	add(name, rows(20000)) // two blocks
+	add(packed, zipped.Bytes())
+	add(filepath.Join(dir, "_SUCCESS"), nil)
+	src := numberedSource()
+	src.Train, src.Follow = []string{dir}, schema.Follow{On: true}
+	var at stream.Position
+	f, err := NewFeed(src, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct {
+		rows   int64
+		report string
+	}{{20010, ""}, {7, "b.csv.gz grew by"}, {7, "bytes after it had been read; they are not read"}} {
+		v, err := f.Next(context.Background(), &at, 0)
+		if err != nil || !strings.Contains(strings.Join(v.Reports, "\n"), want.report) {
+			t.Fatalf("%+v: %v, want a report with %q", v, err, want.report)
+		}
+		d, err := OpenSpan(src, numberedSchema(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(name, rows(7))
+		add(packed, zipped.Bytes())
+		c, err := d.Scan(context.Background(), 0, 1, nil, nil)
+		if err == nil {
+			err = d.Use(c)
+		}
+		if err != nil || d.Rows(All) != want.rows {
+			t.Fatalf("%d rows, want %d: %v", d.Rows(All), want.rows, err)
+		}
+	}
+	if err := os.WriteFile(name, []byte("1,y,0\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenSpan(src, numberedSchema(), at); !errors.Is(err, record.ErrReplaced) {
+		t.Errorf("a replaced file: %v", err)
+	}
+}
+
+func TestFeedRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for _, x := range []struct {
+		names []string
+		want  string
+	}{
+		{[]string{dir, dir}, "is named twice"},
+		{[]string{datatest.Write(t, "a.csv", "x")}, "is no folder"},
+		{[]string{filepath.Join(dir, "none")}, "file does not exist"},
+		{[]string{dir, "kafka://a:1/t"}, "is no topic, and others are"},
+		{[]string{"kafka://a:1/t", "kafka://b:1/t"}, "topic t is named twice"},
+		{[]string{"kafka://a:1/t#0:1-2"}, "does not grow"},
+		{[]string{"kafka://a/t"}, "no HOST:PORT"},
+	} {
+		src := numberedSource()
+		src.Train, src.Follow = x.names, schema.Follow{On: true}
+		if _, err := NewFeed(src, stream.Position{}); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%q: %v, want %q", x.names, err, x.want)
+		}
+	}
+	src := numberedSource()
+	src.Train, src.Follow = []string{filepath.Join(dir, "in")}, schema.Follow{On: true}
+	if err := os.Mkdir(src.Train[0], 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := NewFeed(src, stream.Position{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Remove(src.Train[0])
+	if _, err := f.Next(context.Background(), &stream.Position{}, 0); err == nil || !strings.Contains(err.Error(), "the folder is gone") {
+		t.Error(err)
+	}
+}

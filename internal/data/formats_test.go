@@ -1,0 +1,252 @@
+package data
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/data/datatest"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+)
+
+// The laws of TestReaderOnAnyNumberOfRanks hold in every format and packing: an
+// epoch is every record once, a step is the same records for any number of
+// ranks, and from every step on the rest is what an uninterrupted reader gives.
+func TestEveryFormatKeepsTheLaws(t *testing.T) {
+	datatest.EveryFormat(t, func(t *testing.T, format, packing string) {
+		const records, batch = 3000, 250
+		src, schema := datatest.Fields(format)
+		// Three files, the middle one with most of the records.
+		cuts := []int{0, 700, 2900, records}
+		var parts [][]byte
+		for i, lo := range cuts[:3] {
+			parts = append(parts, datatest.Pack(t, packing, datatest.Numbered(t, format, lo, cuts[i+1])))
+		}
+		files := datatest.Files(t, packing, parts...)
+		for _, limits := range []limits{{leastGroup, mostHeld}, tiny} {
+			d, fit := prepareWithin(t, limits, src, schema, 2, files)
+			orderedAlike(t, d, newEncoder(t, fit), records, batch)
+		}
+	})
+}
+
+// orderedAlike checks that steps are the same from any step on and on three ranks.
+func orderedAlike(t *testing.T, d *Dataset, e *encode.Encoder, records, batch int) {
+	c := ReaderConfig{Seed: 5, Epoch: 1, GlobalBatch: batch, Shuffle: true}
+	whole := readAll(t, d, e, c)
+	rows := rowsOf(t, whole)
+	sorted := slices.Sorted(slices.Values(rows))
+	if len(rows) != records || slices.Equal(rows, sorted) {
+		t.Fatalf("%d rows; in the order of the files: %v", len(rows), slices.Equal(rows, sorted))
+	}
+	for i, r := range sorted {
+		if r != uint64(i) {
+			t.Fatalf("place %d of the sorted epoch is row %d", i, r)
+		}
+	}
+	for step, want := range whole {
+		c := c
+		c.Start = int64(step * batch)
+		rest := readAll(t, d, e, c)
+		if got := rowsOf(t, rest); !slices.Equal(got, rows[step*batch:]) {
+			t.Fatalf("from step %d on the order is another", step)
+		}
+		if step%4 != 0 {
+			continue
+		}
+		var got []uint64
+		for r := range 3 {
+			c.Rank, c.Size = r, 3
+			got = append(got, readAll(t, d, e, c)[0].RowID...)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, slices.Sorted(slices.Values(want.RowID))) {
+			t.Fatalf("step %d: 3 ranks read other rows than one", step)
+		}
+	}
+}
+
+// A packed file gives the order of its files where nothing is shuffled.
+func TestStreamInOrder(t *testing.T) {
+	src, schema := datatest.Fields("csv")
+	d, fit := prepare(t, src, schema, 1, datatest.Files(t, ".gz", datatest.Pack(t, ".gz", datatest.Numbered(t, "csv", 0, 1000))))
+	rows := []uint64{}
+	for _, b := range readAll(t, d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 64}) {
+		slices.Sort(b.RowID)
+		rows = append(rows, b.RowID...)
+	}
+	if len(rows) != 1000 || !slices.IsSorted(rows) {
+		t.Errorf("%d rows, in order: %v", len(rows), slices.IsSorted(rows))
+	}
+}
+
+// Held-out records of a stream are those of any part and pass.
+func TestStreamHoldOut(t *testing.T) {
+	src, schema := datatest.Fields("tfrecord")
+	path := datatest.Files(t, ".zst", datatest.Pack(t, ".zst", datatest.Numbered(t, "tfrecord", 0, 2000)))
+	d, err := Open(src, schema, []string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.HoldOut(0.25, 3); err != nil {
+		t.Fatal(err)
+	}
+	fit := encode.NewFit(schema)
+	counts, err := d.Scan(context.Background(), 0, 1, fit, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Use(counts); err != nil {
+		t.Fatal(err)
+	}
+	e, seen := newEncoder(t, fit), map[uint64]int{}
+	for _, sel := range []Select{Train, Valid} {
+		for _, r := range rowsOf(t, readAll(t, d, e, ReaderConfig{Seed: 1, GlobalBatch: 100, Shuffle: true, Select: sel})) {
+			seen[r]++
+		}
+	}
+	if valid := d.Rows(Valid); valid < 400 || valid > 600 || len(seen) != 2000 {
+		t.Errorf("%d held out, %d of 2000 rows seen", valid, len(seen))
+	}
+}
+
+// Cut anywhere, a file gives an error, or every record that has begun: never a
+// panic, and no loss without a word. A packed text cut between two of its parts
+// cannot be told from a shorter one, so those are checked for an error only
+// where their packing ends with a mark.
+func TestEveryCutOfEveryFormat(t *testing.T) {
+	datatest.EveryFormat(t, func(t *testing.T, format, packing string) {
+		const records = 6
+		src, schema := datatest.Fields(format)
+		plain := datatest.Numbered(t, format, 0, records)
+		file := datatest.Pack(t, packing, plain)
+		dir := t.TempDir()
+		for n := 1; n <= len(file); n++ {
+			path := filepath.Join(dir, fmt.Sprintf("cut-%d%s", n, packing))
+			if err := os.WriteFile(path, file[:n], 0o644); err != nil {
+				t.Fatal(err)
+			}
+			d, err := Open(src, schema, []string{path})
+			var c *Counts
+			if err == nil {
+				c, err = d.Scan(context.Background(), 0, 1, nil, nil)
+			}
+			if err != nil {
+				if !strings.Contains(err.Error(), filepath.Base(path)) {
+					t.Fatalf("cut at %d: the error names no file: %v", n, err)
+				}
+				continue
+			}
+			begun := int64(0)
+			for r := range records {
+				if packing == "" && len(datatest.Numbered(t, format, 0, r)) < n {
+					begun++
+				}
+			}
+			if whole := n == len(file) || packing == ".sz"; packing != "" && whole {
+				begun = c.Records() // by construction, or as snappy has it
+			}
+			if c.Records() != begun {
+				t.Fatalf("cut at %d of %d: %d records and no error, %d have begun", n, len(file), c.Records(), begun)
+			}
+		}
+	})
+}
+
+// With max_bad, what is damaged is counted, told and left out; the order of the
+// others keeps the laws.
+func TestDamagedRecordsAreLeftOut(t *testing.T) {
+	datatest.EveryFormat(t, func(t *testing.T, format, packing string) {
+		if format == "parquet" {
+			return // a page is whole or not at all
+		}
+		const records = 2000
+		src, schema := datatest.Fields(format)
+		b := datatest.Numbered(t, format, 0, records)
+		bad := []int{3, 400, 401, 1999}
+		for _, n := range bad {
+			lo, hi := len(datatest.Numbered(t, format, 0, n)), len(datatest.Numbered(t, format, 0, n+1))
+			if format == "tfrecord" {
+				b[hi-1] ^= 1 // the checksum of the record
+				continue
+			}
+			b[lo] = '?'
+		}
+		path := datatest.Files(t, packing, datatest.Pack(t, packing, b))
+		for _, most := range []int64{0, 3} {
+			src.MaxBad = most
+			d, err := Open(src, schema, []string{path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = d.Scan(context.Background(), 0, 1, nil, nil); err == nil || !strings.Contains(err.Error(), "and 3 more faulty records") {
+				t.Fatalf("max_bad %d: %v", most, err)
+			}
+		}
+		src.MaxBad = 4
+		d, fit := prepare(t, src, schema, 2, path)
+		n, first := d.Bad()
+		if n != 4 || len(first) != 4 {
+			t.Fatalf("%d are bad, %d are told", n, len(first))
+		}
+		for i, f := range first {
+			lo := len(datatest.Numbered(t, format, 0, bad[i]))
+			if format == "tfrecord" && f.Offset != int64(lo) || format != "tfrecord" && f.Line != int64(bad[i]+1) {
+				t.Errorf("fault %d is at %s", i, f.Place())
+			}
+		}
+		e := newEncoder(t, fit)
+		for _, size := range []int{1, 3} {
+			var got []uint64
+			for r := range size {
+				for _, b := range readAll(t, d, e, ReaderConfig{Seed: 2, GlobalBatch: 100, Shuffle: true, Rank: r, Size: size}) {
+					got = append(got, b.Sparse[0].Values...)
+				}
+			}
+			slices.Sort(got)
+			want := []uint64{}
+			for n := range records {
+				if !slices.Contains(bad, n) {
+					want = append(want, uint64(n))
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("%d ranks read %d records, want %d, or others", size, len(got), len(want))
+			}
+		}
+	})
+}
+
+// Damage to a length loses the frame, not the file: the next one is found.
+func TestTFRecordFindsTheNextFrame(t *testing.T) {
+	src, schema := datatest.Fields("tfrecord")
+	src.MaxBad = 1
+	whole := datatest.Numbered(t, "tfrecord", 0, 5000)
+	for _, n := range []int{0, 1, 2500, 4999} {
+		b := slices.Clone(whole)
+		b[len(datatest.Numbered(t, "tfrecord", 0, n))] ^= 0x40
+		d, err := Open(src, schema, []string{datatest.Files(t, "", b)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, parts := range []int{1, 4} {
+			var counts Counts
+			for p := range parts {
+				c, err := d.Scan(context.Background(), p, parts, nil, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := counts.Merge(c.Marshal()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if bad, _ := counts.Bad(); bad != 1 || counts.Records() != 4999 {
+				t.Errorf("frame %d lost, in %d parts: %d records, %d bad", n, parts, counts.Records(), bad)
+			}
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package data
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/wire"
+)
+
+// holdOut chooses records for validation: by their place, by a field that groups them,
+// or the newest ones by a field.
+type holdOut struct {
+	seed   uint64
+	limit  uint64 // share · 2^64
+	group  string
+	time   string
+	newest float64 // share
+}
+
+// holds tells whether row r of block b is kept for validation by its place. The place is
+// known wherever the block is read, so no rank needs to know what comes before.
+func (h *holdOut) holds(b int, r int32) bool {
+	return h.limit > 0 && mixed(h.seed, uint64(b), uint64(r)) < h.limit
+}
+
+// field is the one by whose value records are chosen, "" for none.
+func (h *holdOut) field() string { return h.group + h.time }
+
+// HoldOutGroups is HoldOut of a share of the groups: all records that have the same
+// value of a field are held out, or none. Records without a value are not. The schema of
+// Open must name the field as HoldOut.
+func (d *Dataset) HoldOutGroups(field string, share float64, seed uint64) error {
+	err := d.HoldOut(share, seed)
+	d.hold.group = field
+	return err
+}
+
+// HoldOutNewest is HoldOut of the newest records by a field, which has numbers or ISO
+// dates. Records of the same time are on the same side, and those without a time are not
+// held out. The schema of Open must name the field as HoldOut; ScanTimes and UseTimes come
+// before Scan.
+func (d *Dataset) HoldOutNewest(field string, share float64) error {
+	err := d.HoldOut(share, 0)
+	d.hold = holdOut{time: field, newest: share}
+	return err
+}
+
+// NeedsTimes tells whether ScanTimes and UseTimes must come before Scan.
+func (d *Dataset) NeedsTimes() bool { return d.hold.time != "" && d.times == nil }
+
+// holdsOut tells whether anything is held out.
+func (d *Dataset) holdsOut() bool { return d.hold.limit > 0 || d.hold.time != "" }
+
+// holds tells whether row r of block b is held out.
+func (d *Dataset) holds(b int, r int32) bool {
+	if d.hold.field() == "" {
+		return d.hold.holds(b, r)
+	}
+	return hasBit(d.kept[b], r)
+}
+
+// keeper finds out in a scan which records are held out by the value of a field.
+type keeper struct {
+	hold   *holdOut
+	column int    // -1: the place decides
+	times  *Times // to gather; nil: hold out by value
+	cut    *Times
+	kept   rowBits
+}
+
+// newKeeper serves a scan of records that c checks. times, if not nil, is all that the
+// scan is for.
+func (d *Dataset) newKeeper(c *encode.RowCoder, times *Times) (keeper, error) {
+	if d.hold.time != "" && times == nil && d.times == nil {
+		return keeper{}, errors.New("data: hold out: ScanTimes and UseTimes come before Scan")
+	}
+	k := keeper{times: times, hold: &d.hold, column: -1, cut: d.times}
+	if field := d.hold.field(); field != "" {
+		if k.column = c.Column(field); k.column < 0 {
+			return k, fmt.Errorf("data: hold out: the schema does not name field %s", field)
+		}
+		k.kept = newRowBits()
+	}
+	return k, nil
+}
+
+// holdOut tells whether the record that was checked last, row r of block b, is held out.
+func (s *scanner) holdOut(b int, r int32) bool {
+	k := &s.keeper
+	if k.column < 0 {
+		return k.hold.holds(b, r)
+	}
+	text, ok := s.Text(k.column)
+	switch {
+	case !ok:
+		return false
+	case k.times != nil:
+		k.times.add(text)
+		return false
+	case k.hold.group != "":
+		ok = mixed(k.hold.seed, xxh3.Hash(text)) < k.hold.limit
+	default:
+		ok = k.cut.holds(text)
+	}
+	if ok {
+		k.kept.add(r)
+	}
+	return ok
+}
+
+func appendKept(b []byte, kept map[int32][]byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(kept)))
+	for _, block := range slices.Sorted(maps.Keys(kept)) {
+		b = binary.AppendUvarint(b, uint64(block))
+		b = append(binary.AppendUvarint(b, uint64(len(kept[block]))), kept[block]...)
+	}
+	return b
+}
+
+func keptFrom(r *wire.Reader) map[int32][]byte {
+	kept := map[int32][]byte{}
+	for range r.Length(record.MostBlocks, 2) {
+		block := r.Count()
+		bits := append([]byte{}, r.Bytes(math.MaxInt32/8+1)...)
+		if block >= record.MostBlocks {
+			r.Fail("block %d", block)
+		}
+		if r.Err != nil {
+			return nil
+		}
+		kept[int32(block)] = bits
+	}
+	return kept
+}
+
+// addKept adds the blocks of other counts to those of some.
+func addKept(to *map[int32][]byte, kept map[int32][]byte) {
+	if *to == nil {
+		*to = map[int32][]byte{}
+	}
+	maps.Copy(*to, kept)
+}
+
+// useKept takes the records that are held out by value, and the negatives that are left
+// out.
+func (d *Dataset) useKept(c *Counts, t *totals) error {
+	d.kept, d.dropped = make([][]byte, len(t.records)), make([][]byte, len(t.records))
+	for to, of := range map[*[][]byte]map[int32][]byte{&d.kept: c.kept, &d.dropped: c.dropped} {
+		for block, bits := range of {
+			if int(block) >= len(t.records) || len(bits) > 0 && len(bits) != int(t.records[block]+7)/8 {
+				return fmt.Errorf("data: use: %d bytes for the held-out records of block %d", len(bits), block)
+			}
+			(*to)[block] = bits
+		}
+	}
+	return nil
+}

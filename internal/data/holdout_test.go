@@ -1,0 +1,235 @@
+package data
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+)
+
+// visits writes records of users at times, over several files, in no order.
+func visits(t *testing.T, n int, timeOf func(i int) string) (files []string) {
+	t.Helper()
+	dir, rng := t.TempDir(), rand.New(rand.NewPCG(1, 2))
+	order := rng.Perm(n)
+	for f := range 5 {
+		var b strings.Builder
+		for _, i := range order[n*f/5 : n*(f+1)/5] {
+			fmt.Fprintf(&b, "%d,user%d,%s,%d\n", i%2, i*i%97, timeOf(i), i)
+		}
+		files = append(files, filepath.Join(dir, fmt.Sprint(f)))
+		if err := os.WriteFile(files[f], []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// heldOut scans visits in parts and lists the numbers of those that are held out, and of
+// those that are trained on.
+func heldOut(t *testing.T, files []string, parts int, field string, hold func(*Dataset) error) (held, trained []float32) {
+	t.Helper()
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "n", Encode: "raw"}}, HoldOut: field}
+	d, err := Open(schema.Source{Fields: []string{"y", "user", "time", "n"}}, s, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hold(d); err != nil {
+		t.Fatal(err)
+	}
+	if d.NeedsTimes() {
+		if _, err := d.Scan(context.Background(), 0, 1, nil, nil); err == nil || !strings.Contains(err.Error(), "come before Scan") {
+			t.Errorf("a scan without times: %v", err)
+		}
+		var times Times
+		for p := range parts {
+			own, err := d.ScanTimes(context.Background(), p, parts, nil)
+			if err == nil {
+				err = times.Merge(own.Marshal())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.UseTimes(&times); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var counts Counts
+	for p := range parts {
+		own, err := d.Scan(context.Background(), parts-1-p, parts, nil, nil)
+		if err == nil {
+			err = counts.Merge(own.Marshal())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Use(&counts); err != nil {
+		t.Fatal(err)
+	}
+	return numbersOf(t, d, Valid), numbersOf(t, d, Train)
+}
+
+// numbersOf reads the first number of the selected records.
+func numbersOf(t *testing.T, d *Dataset, sel Select) (all []float32) {
+	t.Helper()
+	e := newEncoder(t, encode.NewFit(d.schema))
+	for _, b := range readAll(t, d, e, ReaderConfig{GlobalBatch: 1 << 12, Select: sel}) {
+		all = append(all, b.Dense...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestTheNewestAreHeldOut: in every form that times have, and whatever the order of the
+// records and the number of parts.
+func TestTheNewestAreHeldOut(t *testing.T) {
+	const n = 1000
+	start := time.Date(2026, 10, 25, 3, 0, 0, 0, time.UTC)
+	for name, x := range map[string]struct {
+		timeOf func(i int) string
+		held   int // of n
+	}{
+		"seconds":      {func(i int) string { return fmt.Sprint(1414000000 + i) }, 100},
+		"milliseconds": {func(i int) string { return fmt.Sprint(1414000000000 + 250*i) }, 100},
+		"hours":        {func(i int) string { return start.Add(time.Duration(i) * 20 * time.Minute).Format("06010215") }, 100},
+		"ISO":          {func(i int) string { return start.Add(time.Duration(i) * 17 * time.Second).Format(time.RFC3339) }, 100},
+		"two zones": {func(i int) string {
+			return start.Add(time.Duration(i) * time.Minute).In(time.FixedZone("", 3600*(i%5))).Format(time.RFC3339)
+		}, 100},
+		"negative":    {func(i int) string { return fmt.Sprint(i - 950) }, 100},
+		"40 at once":  {func(i int) string { return fmt.Sprint(i / 40) }, 80},       // 80 is nearer than 120, of which half would have to go
+		"most at end": {func(i int) string { return fmt.Sprint(min(i, 300)) }, 700}, // one time is never split
+	} {
+		files := visits(t, n, x.timeOf)
+		for _, parts := range []int{1, 3, 7} {
+			held, trained := heldOut(t, files, parts, "time", func(d *Dataset) error { return d.HoldOutNewest("time", 0.1) })
+			if len(held) != x.held || len(trained) != n-x.held || held[0] != float32(n-x.held) {
+				t.Errorf("%s, %d parts: %d held out, from record %v on; want the last %d", name, parts, len(held), held[:1], x.held)
+			}
+		}
+	}
+}
+
+// TestGroupsAreHeldOutWhole: all records of a user are on one side, the same users
+// whatever the files and the parts.
+func TestGroupsAreHeldOutWhole(t *testing.T) {
+	timeOf := func(int) string { return "" }
+	files := visits(t, 5000, timeOf)
+	byUser := func(d *Dataset) error { return d.HoldOutGroups("user", 0.3, 7) }
+	held, trained := heldOut(t, files, 1, "user", byUser)
+	users := func(numbers []float32) map[int]bool {
+		set := map[int]bool{}
+		for _, x := range numbers {
+			set[int(x)*int(x)%97] = true
+		}
+		return set
+	}
+	for u := range users(held) {
+		if users(trained)[u] {
+			t.Errorf("user %d is on both sides", u)
+		}
+	}
+	if n := len(users(held)); n < 8 || n > 22 { // of 49, binomial
+		t.Errorf("%d of 49 users are held out, 30 %% were asked for", n)
+	}
+	slices.Reverse(files)
+	if again, _ := heldOut(t, files, 4, "user", byUser); !slices.Equal(again, held) {
+		t.Errorf("with the files in another order other users are held out")
+	}
+	if other, _ := heldOut(t, files, 1, "user", func(d *Dataset) error { return d.HoldOutGroups("user", 0.3, 8) }); maps.Equal(users(other), users(held)) {
+		t.Errorf("another seed holds out the same users")
+	}
+}
+
+// TestRecordsWithoutATimeAreTrainedOn, and values that are no time are counted.
+func TestRecordsWithoutATimeAreTrainedOn(t *testing.T) {
+	files := visits(t, 100, func(i int) string { return []string{fmt.Sprint(i), "", "soon", "2026-11-22"}[i%4] })
+	held, _ := heldOut(t, files, 2, "time", func(d *Dataset) error {
+		t.Cleanup(func() {
+			if d.times.Unread != 50 || d.times.All != 25 || d.times.From() != "92" {
+				t.Errorf("%+v", d.times)
+			}
+		})
+		return d.HoldOutNewest("time", 0.1)
+	})
+	if !slices.Equal(held, []float32{92, 96}) {
+		t.Errorf("held out: %v", held)
+	}
+}
+
+// TestTimesWithoutATail: what cannot be split in time is an error.
+func TestTimesWithoutATail(t *testing.T) {
+	for values, want := range map[string]string{
+		"7":    "all 20 records have the same time",
+		"soon": "none of the 20 values of field time is a number or an ISO date",
+		"":     "no record has a value of field time",
+	} {
+		var times Times
+		for range 20 {
+			if values != "" {
+				times.add([]byte(values))
+			}
+		}
+		d := &Dataset{hold: holdOut{time: "time", newest: 0.1}}
+		if err := d.UseTimes(&times); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", values, err, want)
+		}
+	}
+}
+
+// TestSpreadIsNearTheExactTail: of more distinct values than are kept, on the same side
+// of the same cut whoever has counted what.
+func TestSpreadIsNearTheExactTail(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for name, draw := range map[string]func() float64{
+		"milliseconds": func() float64 { return 1.7e12 + float64(rng.IntN(1<<33)) },
+		"normal":       rng.NormFloat64,
+		"wide":         func() float64 { return math.Exp(30 * rng.NormFloat64()) },
+	} {
+		var whole spread
+		var parts [3]spread
+		var all []float64
+		for i := range 300000 {
+			x := draw()
+			all = append(all, x)
+			whole.add(placeOf(x), 1)
+			parts[i*i%3].add(placeOf(x), 1)
+		}
+		slices.Sort(all)
+		cut, held, _ := whole.newest(0.1)
+		if exact := all[len(all)*9/10]; math.Abs(float64(held)-30000) > 300 || math.Abs(float64(len(all)-len(slices.DeleteFunc(slices.Clone(all), func(x float64) bool { return placeOf(x) >= cut })))-float64(held)) > 0 {
+			t.Errorf("%s: %d held out from %v on; exactly 30000 from %v on", name, held, valueAt(cut), exact)
+		}
+		parts[2].merge(&parts[0])
+		parts[2].merge(&parts[1])
+		if again, n, _ := parts[2].newest(0.1); again != cut || n != held || parts[2].shift != whole.shift {
+			t.Errorf("%s: merged %d from %v on, at once %d from %v on", name, n, valueAt(again), held, valueAt(cut))
+		}
+	}
+}
+
+func FuzzTimes(f *testing.F) {
+	var t Times
+	for _, text := range []string{"1", "2026-11-22", "x", "-5e300"} {
+		t.add([]byte(text))
+	}
+	f.Add(t.Marshal())
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		var t Times
+		if t.Merge(b) == nil {
+			t.Merge(t.Marshal())
+		}
+	})
+}

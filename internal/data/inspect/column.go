@@ -1,0 +1,214 @@
+package inspect
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/internal/data/signal"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// Column is what the values of one column look like.
+type Column struct {
+	Name     string
+	Kind     string   // int, float or string
+	Distinct int      // different values, missing ones not counted; between separators, if there are
+	Missing  float64  // share of the records
+	Min, Max float64  // of numbers
+	Examples []string // the most frequent values, at most five
+	// Separator is the mark between several values of one field: "|" or "^",
+	// "" if fields hold one each.
+	Separator string
+	Many      bool          // records hold lists of values
+	Marks     string        // of numbers that are texts: "$", "%", "," or several of these
+	Integers  bool          // numbers, all of them integers
+	Shape     Shape         // of integers
+	Dates     Dates         // if it holds dates
+	Signal    signal.Signal // what it shows about the label
+
+	cells cells
+}
+
+// cells are the values of a column: those of record i end at ends[i], before those of
+// the next one.
+type cells struct {
+	values []string
+	ends   []int
+}
+
+// add appends the values of one record.
+func (c *cells) add(values ...string) {
+	c.values = append(c.values, values...)
+	c.ends = append(c.ends, len(c.values))
+}
+
+// of are the values of a record.
+func (c *cells) of(record int) []string {
+	if record == 0 {
+		return c.values[:c.ends[0]]
+	}
+	return c.values[c.ends[record-1]:c.ends[record]]
+}
+
+// columns looks at the values of records of fields. place finds the first record with a
+// value in a column.
+func (in *Inspection) columns(names []string, records [][]string, place func(column int) func(string) string) {
+	for i, name := range names {
+		var all cells
+		for _, r := range records {
+			switch missing := slices.Contains(missingWords, r[i]); {
+			case missing && !slices.Contains(in.Missing, r[i]):
+				in.Missing = append(in.Missing, r[i])
+				fallthrough
+			case missing, r[i] == "":
+				all.add()
+			default:
+				all.add(r[i])
+			}
+		}
+		in.dropStrays(name, &all, place(i))
+		in.Columns = append(in.Columns, lookAt(name, all, in.Delimiter))
+	}
+	slices.Sort(in.Missing)
+}
+
+// lookAt describes a column by its values, of lines with that delimiter.
+func lookAt(name string, all cells, delimiter string) Column {
+	c := Column{Name: name, Kind: kindOf(all.values), cells: all}
+	missing := 0
+	for i := range all.ends {
+		n := len(all.of(i))
+		if c.Many = c.Many || n > 1; n == 0 {
+			missing++
+		}
+	}
+	c.Missing = float64(missing) / float64(len(all.ends))
+	counts := map[string]int{}
+	for _, s := range all.values {
+		counts[s]++
+	}
+	c.Distinct, c.Examples = len(counts), frequent(counts)
+	if !c.Many {
+		c.Dates = datesOf(name, all)
+	}
+	if c.Kind == "string" {
+		c.Marks = marksOf(all.values)
+		c.split(all.values, delimiter)
+	} else {
+		c.numbers(counts)
+	}
+	return c
+}
+
+// numbers finds the range and the shape of numbers.
+func (c *Column) numbers(counts map[string]int) {
+	c.Min, c.Max = math.Inf(1), math.Inf(-1)
+	integers := map[float64]int{}
+	for s, n := range counts {
+		x, _ := value.ParseNumber([]byte(s))
+		c.Min, c.Max = min(c.Min, x), max(c.Max, x)
+		if x == math.Trunc(x) {
+			integers[x] += n
+		}
+	}
+	if c.Integers = len(integers) == len(counts); c.Integers && !c.Many {
+		c.Shape = shapeOf(integers)
+	}
+}
+
+// split finds the mark between several values of a text, of lines with that delimiter,
+// and counts the values between.
+func (c *Column) split(values []string, delimiter string) {
+	if c.Many {
+		return
+	}
+	if c.Separator = guessSeparator(values, delimiter); c.Separator == "" {
+		return
+	}
+	counts := map[string]int{}
+	for _, s := range values {
+		for piece := range strings.SplitSeq(s, c.Separator) {
+			if piece = strings.TrimSpace(piece); piece != "" {
+				counts[piece]++
+			}
+		}
+	}
+	c.Distinct, c.Examples = len(counts), frequent(counts)
+}
+
+// frequent returns the most frequent values, the smaller of two first.
+func frequent(counts map[string]int) []string {
+	values := make([]string, 0, len(counts))
+	for s := range counts {
+		values = append(values, s)
+	}
+	slices.SortFunc(values, func(a, b string) int {
+		if counts[a] != counts[b] {
+			return counts[b] - counts[a]
+		}
+		return strings.Compare(a, b)
+	})
+	return values[:min(len(values), mostExamples)]
+}
+
+// measure finds what each column shows about the label, once that is known.
+func (in *Inspection) measure() {
+	label := in.column(in.Label)
+	if label == nil {
+		return
+	}
+	s := signal.New(len(in.Columns), in.Rows)
+	words := make([]uint64, len(in.Columns))
+	for i := range in.Rows {
+		own := label.cells.of(i)
+		if len(own) != 1 {
+			continue
+		}
+		for j := range in.Columns {
+			words[j] = in.Columns[j].word(i)
+		}
+		if key, one := xxh3.HashString(strconv.Itoa(i)), in.isOne(own[0]); s.Wants(key, one) {
+			s.Add(key, one, words)
+		}
+	}
+	for j := range in.Columns {
+		if c := &in.Columns[j]; c != label {
+			c.Signal = s.Of(j, c.Kind != "string" && !c.Many)
+		}
+	}
+}
+
+// word is the word of package signal for the value of a record.
+func (c *Column) word(record int) uint64 {
+	own := c.cells.of(record)
+	switch {
+	case len(own) == 0:
+		return signal.Missing
+	case c.Kind == "string" || c.Many:
+		return xxh3.HashString(strings.Join(own, "\x00"))
+	}
+	x, _ := value.ParseNumber([]byte(own[0]))
+	return signal.Word(x)
+}
+
+// isOne reports whether a value of the label means 1.
+func (in *Inspection) isOne(label string) bool {
+	if in.Threshold != nil {
+		x, why := value.ParseNumber([]byte(label))
+		return why == "" && x >= *in.Threshold
+	}
+	return slices.Contains(in.Positive, label)
+}
+
+// column is the first one of that name, nil if there is none.
+func (in *Inspection) column(name string) *Column {
+	i := slices.IndexFunc(in.Columns, func(c Column) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &in.Columns[i]
+}

@@ -1,0 +1,476 @@
+package inspect
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// Inspection is what some records of files look like.
+type Inspection struct {
+	Path      string
+	More      []string // what else was to be looked at
+	Names     []string // of the files that were looked at, the first of all first; of a topic, ranges
+	Files     int      // that they name; of a topic, partitions
+	All       bool     // every record was looked at
+	Format    string   // one of Formats
+	Delimiter string
+	Header    bool   // the first line names the fields
+	Comment   string // mark of lines that are no records, "" if none was seen
+	Rows      int    // records that were looked at
+	Ragged    int    // lines among them with another number of fields, left out
+	Multiline bool   // quoted fields hold line breaks
+	Missing   []string
+	Notes     []string // what is odd about the files, and what to do about it
+	Columns   []Column
+	Unread    []string // fields that cannot be read, and why
+	Label     string   // column that is likely the label
+	Sure      bool     // that it is: its name says so
+	Positive  []string // its values that likely mean 1
+	Threshold *float64 // instead of Positive, of a number: from it on the label is 1
+	Certain   bool     // that Positive are those values: they are usual words for it
+}
+
+const (
+	mostLook     = 1 << 20
+	mostExamples = 5
+	sniffLines   = 50 // to find the delimiter
+)
+
+// Words that programs write for a missing value.
+var missingWords = []string{"?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N", "#N/A"}
+
+// First looks at rows records (0: 10,000) of a file, or of the first of those that a
+// glob or folder holds, and guesses how it is written: delimiter, header, types, label.
+// Half of the records are from its beginning and the others from 16 places all over it,
+// unless it is packed. The guesses are for a person to check.
+func First(path string, rows int) (*Inspection, error) { return inspectSome([]string{path}, rows, 1) }
+
+// All is First of all files that some paths name, of 16 where there are more. No
+// more than half of the records are from the beginning of the first, the others from all
+// over it and the other files.
+func All(paths []string, rows int) (*Inspection, error) {
+	return inspectSome(paths, rows, record.MostFiles)
+}
+
+func inspectSome(paths []string, rows, most int) (*Inspection, error) {
+	if rows <= 0 {
+		rows = record.DefaultLook
+	}
+	files, err := record.Resolve(paths)
+	if err != nil {
+		return nil, err
+	}
+	s := record.NewSample(files[:min(len(files), most)], min(rows, mostLook))
+	in, err := inspect(paths[0], s)
+	if err != nil {
+		return nil, err
+	}
+	in.More = paths[1:]
+	in.Files, in.All = len(files), in.All && len(s.Files) == len(files)
+	for i := range s.Files {
+		in.Names = append(in.Names, s.Files[i].Name)
+	}
+	return in, nil
+}
+
+// inspect looks at files.
+func inspect(path string, s *record.Sample) (*Inspection, error) {
+	if s.Files[0].Log != nil {
+		return inspectTopic(path, s)
+	}
+	format, err := sniffAll(s)
+	if err != nil {
+		return nil, err
+	}
+	if format != "" {
+		return inspectRecords(path, s, format, record.NewFormat(schema.Source{Format: format}))
+	}
+	all, err := someLines(s)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if isBinary(all[i].lines) {
+			return nil, fmt.Errorf("data: inspect: %s is no text: it has zero bytes or many control characters; is it csv or tsv?", s.Files[i].Name)
+		}
+	}
+	if len(all[0].lines) > 0 && isJSON(all[0].lines[0]) {
+		return nil, fmt.Errorf("data: inspect: %s%s", s.Files[0].Name, s.Files[0].AsLines())
+	}
+	in := &Inspection{Path: path}
+	return in, in.inspectLines(s, all)
+}
+
+// sniffAll tells how the files are packed and their format, which is that of the first.
+func sniffAll(s *record.Sample) (format string, err error) {
+	for i := range s.Files {
+		f := &s.Files[i]
+		if err := f.FindPacking(); err != nil {
+			return "", err
+		}
+		seen, err := sniff(f)
+		if err != nil {
+			return "", err
+		}
+		if i == 0 {
+			format = seen
+			if err := f.Begin(orText(format)); err != nil {
+				return "", err // of a kind that none reads
+			}
+		} else if seen != format && (schema.NamesFields(seen) || schema.NamesFields(format) && seen != "") {
+			return "", fmt.Errorf("data: inspect: %s looks like %s, and %s like %s; name files of one format", s.Files[0].Name, orText(format), f.Name, seen)
+		}
+	}
+	return format, nil
+}
+
+func orText(format string) string {
+	if format == "" {
+		return "csv or tsv"
+	}
+	return format
+}
+
+// inspectLines looks at lines of fields, some of each file.
+func (in *Inspection) inspectLines(s *record.Sample, all []sampled) (err error) {
+	first := &s.Files[0]
+	if in.Comment = uncomment(all); len(all[0].lines) == 0 {
+		return fmt.Errorf("data: inspect: %s: there are no records: every line is blank", first.Name)
+	}
+	in.sniffDelimiter(all[0].lines)
+	if all, err = in.joinLines(s, all); err != nil {
+		return err
+	}
+	in.noteEncoding(s, all)
+	records := in.split(all[0].lines, 0)
+	if len(records) == 0 {
+		return fmt.Errorf("data: inspect: %s: no two lines have the same number of fields; is it csv or tsv?", first.Name)
+	}
+	header := records[0]
+	for i := 1; i < len(all); i++ {
+		more := in.split(all[i].lines, len(header))
+		if len(more) == 0 && len(all[i].lines) > 0 {
+			return fmt.Errorf("data: inspect: %s: no line that was looked at has %d fields, as those of %s have; name files of one kind", s.Files[i].Name, len(header), first.Name)
+		}
+		if len(more) > 0 && mayBeHeader(header) && slices.Equal(more[0], header) {
+			more = more[1:]
+		}
+		records = append(records, more...)
+	}
+	records, names, err := in.named(records)
+	if err != nil {
+		return fmt.Errorf("data: inspect: %s: %w", first.Name, err)
+	}
+	if in.Header {
+		if err := in.oneHeader(s); err != nil {
+			return err
+		}
+		records = records[1:]
+	}
+	records = records[:min(len(records), s.Rows)] // one more was read, for the header
+	if in.Rows = len(records); in.Rows == 0 {
+		return fmt.Errorf("data: inspect: %s: there is a header and no record", first.Name)
+	}
+	in.columns(names, records, func(column int) func(string) string { return in.placeOf(s, all, column, len(names)) })
+	in.guessLabel(s)
+	return nil
+}
+
+// oneHeader is the error of files whose headers differ, which readers refuse.
+func (in *Inspection) oneHeader(s *record.Sample) error {
+	all := record.Set{Source: in.Source(), Files: s.Files}
+	all.Format = record.NewFormat(all.Source)
+	for i := range all.Files {
+		if err := all.Look(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isJSON tells whether the first line of a text begins JSON of some layout.
+func isJSON(line string) bool {
+	line = strings.TrimSpace(strings.TrimPrefix(line, record.BOM))
+	return line == "[" || line == "{" || strings.HasPrefix(strings.TrimLeft(line, "[ "), `{"`)
+}
+
+// sampled are lines of a file that are not blank, and where they begin.
+type sampled struct {
+	lines   []string
+	offsets []int64
+}
+
+// someLines returns lines of each file, those of the first from its beginning on.
+func someLines(s *record.Sample) ([]sampled, error) {
+	for i := range s.Files {
+		if err := s.Files[i].Begin("csv or tsv"); err != nil {
+			return nil, err
+		}
+	}
+	return sample(s, record.LinesOf(func(line []byte) bool { return len(bytes.TrimSpace(line)) > 0 }))
+}
+
+// sample reads the records of a sample, and one more for a header.
+func sample(s *record.Sample, r record.Records) ([]sampled, error) {
+	all := make([]sampled, len(s.Files))
+	s.Rows++
+	defer func() { s.Rows-- }()
+	err := s.Units(r, func(file int, u record.Unit) error {
+		x := &all[file]
+		x.lines, x.offsets = append(x.lines, string(u.Record)), append(x.offsets, u.Offset)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("data: inspect: %w", err)
+	}
+	return all, nil
+}
+
+// uncomment takes the comments off the beginnings of files, and returns what marks them.
+func uncomment(all []sampled) (mark string) {
+	for i := range all {
+		x := &all[i]
+		m, n := comments(x.lines)
+		if m == "" || mark != "" && m != mark {
+			continue
+		}
+		others := func(x sampled) bool {
+			return slices.ContainsFunc(x.lines, func(s string) bool { return strings.HasPrefix(s, m) })
+		}
+		if i > 0 && mark == "" && slices.ContainsFunc(all[:i], others) {
+			continue // those are records
+		}
+		mark, x.lines, x.offsets = m, x.lines[n:], x.offsets[n:]
+	}
+	return mark
+}
+
+// comments counts the lines at the beginning that start with a mark which no later line
+// starts with.
+func comments(all []string) (mark string, n int) {
+	for _, m := range []string{"#", "//", "|", "%"} {
+		n := 0
+		for n < len(all) && strings.HasPrefix(all[n], m) {
+			n++
+		}
+		if n > 0 && n < len(all) && !slices.ContainsFunc(all[n:], func(s string) bool { return strings.HasPrefix(s, m) }) {
+			return m, n
+		}
+	}
+	return "", 0
+}
+
+// sniffDelimiter chooses the delimiter that cuts most lines into the same
+// number of fields, and of those the one that cuts more often.
+func (in *Inspection) sniffDelimiter(all []string) {
+	bestSame, bestWidth := -1, 0
+	for _, delim := range record.Delimiters() {
+		format := "csv"
+		if delim == "\t" {
+			format = "tsv"
+		}
+		widths := map[int]int{}
+		form := record.NewDelimited(schema.Source{Format: format, Delimiter: delim})
+		for _, line := range all[:min(len(all), sniffLines)] {
+			if fields, fl := form.Split([]byte(line), nil); fl == nil && len(fields) > 1 {
+				widths[len(fields)]++
+			}
+		}
+		width, same := mode(widths)
+		if same > bestSame || same == bestSame && width > bestWidth {
+			in.Format, in.Delimiter, bestSame, bestWidth = format, delim, same, width
+		}
+	}
+	if bestWidth == 0 {
+		in.Format, in.Delimiter = "csv", "," // one column
+	}
+}
+
+// mode is the most frequent width, the larger of two that are as frequent.
+func mode(widths map[int]int) (width, n int) {
+	for w, c := range widths {
+		if c > n || c == n && w > width {
+			width, n = w, c
+		}
+	}
+	return width, n
+}
+
+// split cuts lines into fields and leaves out those of another width, or, where it is 0,
+// of another than most.
+func (in *Inspection) split(all []string, width int) [][]string {
+	form := record.NewDelimited(schema.Source{Format: in.Format, Delimiter: in.Delimiter})
+	widths, records := map[int]int{}, make([][]string, 0, len(all))
+	for _, line := range all {
+		fields, fl := form.Split([]byte(line), nil)
+		if fl != nil {
+			in.Ragged++
+			continue
+		}
+		record := make([]string, len(fields))
+		for i, f := range fields {
+			record[i] = string(f)
+		}
+		widths[len(record)]++
+		records = append(records, record)
+	}
+	if width == 0 {
+		width, _ = mode(widths)
+	}
+	n := len(records)
+	records = slices.DeleteFunc(records, func(r []string) bool { return len(r) != width })
+	in.Ragged += n - len(records)
+	return records
+}
+
+// named is names, and the records without those that say again what the header says, as
+// in joined files.
+func (in *Inspection) named(records [][]string) (_ [][]string, names []string, err error) {
+	again := func(r []string) bool { return slices.Equal(r, records[0]) }
+	once := append(records[:1:1], slices.DeleteFunc(slices.Clone(records[1:]), again)...)
+	if names, err = in.names(once); in.Header || len(once) == len(records) {
+		return once, names, err
+	}
+	names, err = in.names(records)
+	return records, names, err
+}
+
+// names decides whether the first record is a header: no field of it is a
+// number or missing, and either some column below is made of numbers or a field has the
+// name of a label, or no field of it occurs again where others do. All must differ.
+func (in *Inspection) names(records [][]string) ([]string, error) {
+	first := records[0]
+	seen, numbers, twice := map[string]bool{}, false, ""
+	first = headerNames(first)
+	for i, s := range first {
+		if seen[s] {
+			twice = s
+		}
+		seen[s] = true
+		numbers = numbers || IsLabelName(s) || kindOf(valuesOf(records[1:], i)) != "string"
+	}
+	switch in.Header = mayBeHeader(records[0]) && (numbers || isUnlike(records)); {
+	case in.Header && twice != "":
+		return nil, fmt.Errorf("its header names %s twice; rename one, or if this line is a record, say so with -config FILE (data.header: false)", strconv.Quote(string(record.CutLong([]byte(twice)))))
+	case in.Header:
+		return first, nil
+	case in.isCriteo(records):
+		in.Format = "criteo"
+		return schema.CriteoFields(), nil
+	}
+	names := make([]string, len(first))
+	for i := range names {
+		names[i] = fmt.Sprintf("column_%d", i+1)
+	}
+	return names, nil
+}
+
+// headerNames are the names that a header gives fields.
+func headerNames(header []string) []string {
+	names := make([]string, len(header))
+	for i, s := range header {
+		names[i] = record.FieldName(s, i)
+	}
+	return names
+}
+
+// mayBeHeader tells whether no field of a record is a number, or missing. The first may
+// have no name, as the index of pandas, and so may the last, behind a comma too many.
+func mayBeHeader(record []string) bool {
+	if len(record) > 2 && record[0] == "" {
+		record = record[1:]
+	}
+	for len(record) > 2 && record[len(record)-1] == "" {
+		record = record[:len(record)-1]
+	}
+	return !slices.ContainsFunc(record, func(s string) bool {
+		_, why := value.ParseNumber([]byte(s))
+		return why == "" || s == "" || slices.Contains(missingWords, s)
+	})
+}
+
+// isUnlike reports whether the first record is unlike the others: in columns of few values,
+// which are at least two, those of the others occur again and none of its own does.
+func isUnlike(records [][]string) bool {
+	const each = 5 // records of a value
+	repeated := 0
+	for i, s := range records[0] {
+		counts := map[string]int{}
+		for _, r := range records[1:] {
+			counts[r[i]]++
+		}
+		switch {
+		case counts[s] > 0:
+			return false
+		case len(counts) > 0 && each*len(counts) < len(records):
+			repeated++
+		}
+	}
+	return repeated >= 2
+}
+
+// isCriteo tells whether the records are laid out as Criteo's logs: a label of 0
+// or 1, 13 integers, 26 texts.
+func (in *Inspection) isCriteo(records [][]string) bool {
+	if in.Delimiter != "\t" || len(records[0]) != len(schema.CriteoFields()) {
+		return false
+	}
+	for i := range 14 {
+		values := valuesOf(records, i)
+		if len(values) > 0 && kindOf(values) != "int" || i == 0 && slices.ContainsFunc(values, func(s string) bool { return s != "0" && s != "1" }) {
+			return false
+		}
+	}
+	return true
+}
+
+// valuesOf returns the values of column i that are not missing.
+func valuesOf(records [][]string, i int) []string {
+	values := make([]string, 0, len(records))
+	for _, r := range records {
+		if r[i] != "" && !slices.Contains(missingWords, r[i]) {
+			values = append(values, r[i])
+		}
+	}
+	return values
+}
+
+// kindOf is the narrowest type that holds all values.
+func kindOf(values []string) string {
+	if len(values) == 0 {
+		return "string"
+	}
+	kind := "int"
+	for _, s := range values {
+		if _, ok := value.ParseID([]byte(s)); ok {
+			continue
+		}
+		if _, why := value.ParseNumber([]byte(s)); why != "" {
+			return "string"
+		}
+		kind = "float"
+	}
+	return kind
+}
+
+// Source is how the file that was looked at can be read.
+func (in *Inspection) Source() schema.Source {
+	s := schema.Source{Format: in.Format, Missing: in.Missing}
+	if !s.HasLayout() {
+		return s
+	}
+	s.Delimiter, s.Header, s.Comment, s.Multiline = in.Delimiter, in.Header, in.Comment, in.Multiline
+	if !in.Header {
+		for _, c := range in.Columns {
+			s.Fields = append(s.Fields, c.Name)
+		}
+	}
+	return s
+}

@@ -1,0 +1,128 @@
+package inspect
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/data/datatest"
+)
+
+// TestGuessRule: which values of a label mean 1, and that both classes are there.
+func TestGuessRule(t *testing.T) {
+	const n = 120
+	for name, x := range map[string]struct {
+		header string
+		value  func(i int) string
+		want   string // threshold or values
+		sure   bool
+	}{
+		"flag":           {"click", func(i int) string { return fmt.Sprint(i % 2) }, "1", true},
+		"one and minus":  {"label", func(i int) string { return fmt.Sprint(i%2*2 - 1) }, "1", true},
+		"one and two":    {"label", func(i int) string { return fmt.Sprint(1 + i%2) }, "1", false},
+		"yes and no":     {"bought", func(i int) string { return []string{"no", "Yes"}[i%2] }, "Yes", true},
+		"other words":    {"target", func(i int) string { return []string{">50K", "<=50K", "<=50K"}[i%3] }, ">50K", false},
+		"stars":          {"rating", func(i int) string { return fmt.Sprint(1 + i%5) }, "from 4", false},
+		"half stars":     {"rating", func(i int) string { return fmt.Sprint(0.5 * float64(1+i%10)) }, "from 4", false},
+		"negative score": {"score", func(i int) string { return fmt.Sprint(-i % 7) }, "from -3", false},
+		"tips":           {"tip_amount", func(i int) string { return fmt.Sprint(float64(i%3) * float64(i) / 8) }, "from 0.125", false},
+		"all positive":   {"watched", func(i int) string { return fmt.Sprint(100 + i) }, "from 160", false},
+		"mostly largest": {"score", func(i int) string { return []string{"5", "5", "5", "4.5", "4.8", "4.9"}[i%6] }, "from 5", false},
+		"many words":     {"outcome", func(i int) string { return []string{"lost", "won", "drawn"}[i%3] }, "won", false},
+	} {
+		text := tableOf("a,"+x.header+"\n", n, func(i int) string { return fmt.Sprintf("%d.5,%s", i%7, x.value(i)) })
+		in, err := First(datatest.Write(t, "x.csv", text), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(in.Positive, " ")
+		if in.Threshold != nil {
+			got = fmt.Sprint("from ", *in.Threshold)
+		}
+		ones := 0
+		for i := range n {
+			if in.isOne(x.value(i)) {
+				ones++
+			}
+		}
+		if in.Label != x.header || got != x.want || in.Certain != x.sure || ones == 0 || ones == n {
+			t.Errorf("%s: label %s is 1 for %s, certain %v, in %d of %d records; want %s, %v", name, in.Label, got, in.Certain, ones, n, x.want, x.sure)
+		}
+	}
+}
+
+// TestNoLabelOfOneClass: a column with one value is no label, whatever its name.
+func TestNoLabelOfOneClass(t *testing.T) {
+	in, err := First(datatest.Write(t, "x.csv", tableOf("click,size,wide\n", 50, func(i int) string { return fmt.Sprintf("1,%d,%d", i, i%2) })), 0)
+	if err != nil || in.Label != "wide" {
+		t.Errorf("%+v, %v", in, err)
+	}
+}
+
+// TestMeasure: the column that repeats the label stands out.
+func TestMeasure(t *testing.T) {
+	in, err := First(datatest.Write(t, "x.csv", tableOf("click,paid,size\n", 500, func(i int) string {
+		paid := ""
+		if i%3 == 0 {
+			paid = fmt.Sprint(i)
+		}
+		return fmt.Sprintf("%d,%s,%d", max(0, 1-i%3), paid, i%50)
+	})), 0)
+	if err != nil || !in.Columns[1].Signal.Absence || !in.Columns[1].Signal.Leaks() || in.Columns[2].Signal.Leaks() {
+		t.Errorf("%+v, %v", in, err)
+	}
+}
+
+// TestShape: amounts and identifiers are told apart by their frequencies, for several
+// distributions of each and various numbers of rows.
+func TestShape(t *testing.T) {
+	zipf := func(r *rand.Rand, n int, code func(k int) int) func() int {
+		z := rand.NewZipf(r, 1.2, 3, uint64(n-1))
+		return func() int { return code(int(z.Uint64())) }
+	}
+	scattered := rand.New(rand.NewPCG(7, 7)).Perm(100_000)
+	for name, x := range map[string]struct {
+		draw func(r *rand.Rand) func() int
+		want []Shape
+	}{
+		"ages":      {func(r *rand.Rand) func() int { return func() int { return max(18, int(45+15*r.NormFloat64())) } }, []Shape{Amount}},
+		"counts":    {func(r *rand.Rand) func() int { return func() int { return int(30 * r.ExpFloat64()) } }, []Shape{Amount}},
+		"negatives": {func(r *rand.Rand) func() int { return func() int { return int(30 * r.NormFloat64()) } }, []Shape{Amount}},
+		"shops":     {func(r *rand.Rand) func() int { return zipf(r, 300, func(k int) int { return scattered[k] + 10 }) }, []Shape{Identifier}},
+		"campaigns": {func(r *rand.Rand) func() int { return zipf(r, 60, func(k int) int { return 500 + scattered[k]%1000 }) }, []Shape{Identifier}},
+		"uniform":   {func(r *rand.Rand) func() int { return func() int { return 300 + r.IntN(200) } }, []Shape{Unclear}},
+		"codes":     {func(r *rand.Rand) func() int { return zipf(r, 40, func(k int) int { return k }) }, []Shape{Unclear}},
+		"rounded": {func(r *rand.Rand) func() int {
+			return func() int { return []int{10 * r.IntN(12), 10 * r.IntN(12), r.IntN(120)}[r.IntN(3)] }
+		}, []Shape{Unclear}},
+		"mostly zero": {func(r *rand.Rand) func() int { return func() int { return max(0, 1000*r.IntN(10)-8000) * r.IntN(97) } }, []Shape{Unclear}},
+	} {
+		for _, rows := range []int{1000, 10_000} {
+			for seed := range uint64(5) {
+				draw, counts := x.draw(rand.New(rand.NewPCG(seed, 1))), map[float64]int{}
+				for range rows {
+					counts[float64(draw())]++
+				}
+				wrong := Identifier
+				if x.want[0] == Identifier {
+					wrong = Amount
+				}
+				if got := shapeOf(counts); rows == 10_000 && got != x.want[0] || got == wrong && x.want[0] != Unclear {
+					t.Errorf("%s, %d rows, seed %d: %q, want %q", name, rows, seed, got, x.want[0])
+				}
+			}
+		}
+	}
+}
+
+// TestHeaderOfTexts: names above columns of texts are told from a record.
+func TestHeaderOfTexts(t *testing.T) {
+	row := func(i int) string { return []string{"x,yes,red", "s,no,red", "x,no,blue", "f,yes,green"}[i%4] }
+	for header, want := range map[string]bool{"shape,edible,colour\n": true, "x,no,green\n": false, "": false} {
+		in, err := First(datatest.Write(t, "x.csv", tableOf(header, 60, row)), 0)
+		if err != nil || in.Header != want {
+			t.Errorf("%q: %+v, %v", header, in, err)
+		}
+	}
+}

@@ -1,0 +1,366 @@
+package inspect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/data/jsonl"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// sniff tells the format of a file by how it begins, else by its name; "" for lines
+// of fields, whose delimiter is another question.
+func sniff(f *record.File) (string, error) {
+	head, err := f.Read(1 << 12)
+	if err != nil {
+		return "", err
+	}
+	format := seenIn(head)
+	if format == "" && len(bytes.TrimLeft(bytes.TrimPrefix(head, []byte(record.BOM)), " \t\r\n")) > 0 {
+		format = namedBy(f.Name) // of a damaged file this is all there is
+	}
+	return format, nil
+}
+
+// namedBy is the format that the name of a file promises, of those that are no lines
+// of fields; "" if none.
+func namedBy(name string) string {
+	switch filepath.Ext(record.UnpackedName(strings.ToLower(name))) {
+	case ".tfrecord", ".tfrecords", ".tfrec":
+		return "tfrecord"
+	case ".jsonl", ".ndjson":
+		return "jsonl"
+	}
+	return ""
+}
+
+// seenIn tells the format of a file by how it begins, "" if it may be lines of fields.
+func seenIn(head []byte) string {
+	if bytes.HasPrefix(head, []byte("PAR1")) {
+		return "parquet"
+	}
+	if len(head) >= tfrecord.HeaderBytes {
+		if _, err := tfrecord.Header(head[:tfrecord.HeaderBytes]); err == nil {
+			return "tfrecord"
+		}
+	}
+	if record.IsObjects(head) {
+		return "jsonl"
+	}
+	line, _, _ := bytes.Cut(head, []byte{'\n'})
+	line, _, _ = bytes.Cut(line, []byte{'#'})
+	words := strings.Fields(string(line))
+	if len(words) < 2 {
+		return ""
+	}
+	for n, format := range map[int]string{1: "libsvm", 2: "libffm"} {
+		if !slices.ContainsFunc(words[1:], func(w string) bool { return !isPair(w, n) }) {
+			return format
+		}
+	}
+	return ""
+}
+
+// SelfDescribed tells the format of files that name their fields themselves, parquet,
+// tfrecord or jsonl; "" where one does not, or they differ, or one cannot be read, which
+// [Open] then says.
+func SelfDescribed(patterns []string) (format string) {
+	files, err := record.Resolve(patterns)
+	if err != nil {
+		return ""
+	}
+	for i := range files {
+		f := &files[i]
+		if f.Log != nil {
+			return ""
+		}
+		if f.FindPacking() != nil {
+			return ""
+		}
+		seen, err := sniff(f)
+		if err != nil || !schema.NamesFields(seen) || format != "" && seen != format {
+			return ""
+		}
+		format = seen
+	}
+	return format
+}
+
+// WithHeader says how files of text are written that name their fields in a header,
+// for whoever knows the fields by name alone. The first file is looked at.
+func WithHeader(patterns []string) (src schema.Source, err error) {
+	files, err := record.Resolve(patterns)
+	if err != nil {
+		return src, err
+	}
+	in, err := First(files[0].Name, 0)
+	if err != nil {
+		return src, err
+	}
+	if src = in.Source(); src.HasLayout() && !src.Header {
+		return src, fmt.Errorf("data: open: %s: its fields have no names: it is %s without a header; write one, or convert the file to a format that names its fields", files[0].Name, in.Format)
+	}
+	return src, nil
+}
+
+// isPair tells whether a word is n integers and a number, with colons between.
+func isPair(word string, n int) bool {
+	parts := strings.Split(word, ":")
+	if len(parts) != n+1 {
+		return false
+	}
+	for _, p := range parts[:n] {
+		if _, err := strconv.ParseUint(p, 10, 64); err != nil && p != "qid" {
+			return false
+		}
+	}
+	_, why := value.ParseNumber([]byte(parts[n]))
+	return why == ""
+}
+
+// inspectTopic looks at records of a topic, if they name their fields.
+func inspectTopic(path string, s *record.Sample) (*Inspection, error) {
+	f := &s.Files[0]
+	src, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	const enough = 20
+	n, objects, examples := 0, 0, 0
+	err = record.FirstUnits(record.OfTopic("jsonl"), nil, f, src, enough, func(record []byte) error {
+		n++
+		named := 0
+		if jsonl.Names(record, func([]byte) {}) == nil {
+			objects++
+		} else if tfrecord.Names(record, func([]byte) { named++ }) == nil && named > 0 {
+			examples++
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("data: inspect: %s: %w", f.Name, err)
+	case n > 0 && objects == n:
+		return inspectRecords(path, s, "jsonl", record.OfTopic("jsonl"))
+	case n > 0 && examples == n:
+		return inspectRecords(path, s, "tfrecord", record.OfTopic("tfrecord"))
+	}
+	return nil, fmt.Errorf("data: inspect: %s: a topic does not tell how its records are written, unless each is a JSON object or a tf.Example; -config FILE says it", path)
+}
+
+// inspectRecords looks at records of files, or of ranges of a topic, that are no lines
+// of fields.
+func inspectRecords(path string, s *record.Sample, name string, form record.Format) (*Inspection, error) {
+	names, err := namesOf(s, name, form)
+	if err != nil {
+		return nil, err
+	}
+	in := &Inspection{Path: path, Format: name}
+	switch name {
+	case "libsvm", "libffm":
+		var ones bool
+		if names, ones, err = record.NumbersIn(form, s); err != nil {
+			return nil, fmt.Errorf("data: inspect: %w", err)
+		}
+		switch {
+		case name == "libsvm" && (ones || len(names) > mostIndices):
+			names = []string{"label", "features", "values"}
+		case name == "libffm" && !ones:
+			names = withValues(names)
+		}
+	}
+	l := &looker{objects: name == "jsonl", names: names, cells: make([]cells, len(names)), of: make([]fileLook, len(s.Files))}
+	if err := l.read(form, s); err != nil {
+		return nil, fmt.Errorf("data: inspect: %w", err)
+	}
+	if in.Rows = l.rows; in.Rows == 0 {
+		return nil, fmt.Errorf("data: inspect: %s: %w", s.Files[0].Name, l.none())
+	}
+	if err := l.foreign(s); err != nil {
+		return nil, err
+	}
+	for i, field := range names {
+		in.dropStrays(field, &l.cells[i], func(string) string { return s.Files[0].Name })
+		c := lookAt(field, l.cells[i], "")
+		if name == "libffm" && strings.HasSuffix(field, record.ValuesSuffix) && c.Distinct == 1 && c.Examples[0] == "1.0" {
+			continue // which says nothing
+		}
+		in.Columns = append(in.Columns, c)
+	}
+	in.Unread = s.Files[0].Unread()
+	for _, name := range l.nested {
+		in.Unread = append(in.Unread, name+" is an object; flatten it (e.g. with jq)")
+	}
+	if l.nan {
+		in.Missing = append(in.Missing, "nan")
+	}
+	slices.Sort(in.Missing)
+	in.guessLabel(s)
+	return in, nil
+}
+
+// namesOf looks at the beginning of each file as the reader does, and returns the names of
+// the fields that records have.
+func namesOf(s *record.Sample, name string, form record.Format) (names []string, err error) {
+	for i := range s.Files {
+		f := &s.Files[i]
+		if f.Log == nil {
+			if err := f.Begin(name); err != nil {
+				return nil, err
+			}
+		}
+		src, err := f.Open()
+		if err != nil {
+			return nil, err
+		}
+		has, err := form.Look(f, src)
+		src.Close()
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			names = has // those of the others, where they may differ, are found below
+		}
+	}
+	if !record.Named(form) {
+		return names, nil
+	}
+	if names, err = record.SomeNames(form, s); err != nil {
+		return nil, fmt.Errorf("data: inspect: %w", err)
+	}
+	return names, nil
+}
+
+// withValues adds to the label and fields of LibFFM what holds their values, behind each.
+func withValues(names []string) (all []string) {
+	for i, n := range names {
+		if all = append(all, n); i > 0 {
+			all = append(all, n+record.ValuesSuffix)
+		}
+	}
+	return all
+}
+
+// looker gathers the values of records.
+type looker struct {
+	names   []string
+	cells   []cells
+	nan     bool     // a number is none
+	objects bool     // records are JSON objects
+	nested  []string // fields that are no values
+	rows    int
+	bad     int            // records that cannot be used
+	flaws   []record.Fault // the first of them
+	of      []fileLook     // of each file
+}
+
+// fileLook is what records of one file are like.
+type fileLook struct {
+	good, bad int
+	flaw      record.Fault // the first of the bad
+}
+
+func (l *looker) read(form record.Format, s *record.Sample) error {
+	d, err := form.Decoder(l.names, l.names)
+	if err != nil {
+		return err
+	}
+	lists := make([]value.List, len(l.names))
+	return s.Units(form.Records(l.names), func(file int, u record.Unit) error {
+		fl := u.Flaw
+		if fl == nil {
+			fl = d.Decode(u.Record, lists)
+		}
+		if fl != nil {
+			return l.note(form, s, file, u, fl) // check tells of all
+		}
+		l.rows++
+		l.of[file].good++
+		l.noteNested(u.Record)
+		for i := range lists {
+			var own []string
+			for k := range lists[i].Len() {
+				switch text := string(lists[i].Append(nil, k)); {
+				case text == "nan" && lists[i].Kind != value.Text:
+					l.nan = true
+				case text != "":
+					own = append(own, text)
+				}
+			}
+			l.cells[i].add(own...)
+		}
+		return nil
+	})
+}
+
+// noteNested keeps the fields of a JSON object that are no values.
+func (l *looker) noteNested(record []byte) {
+	if !l.objects {
+		return
+	}
+	_ = jsonl.Nested(record, func(name []byte) {
+		if len(l.nested) < mostNested && !slices.Contains(l.nested, string(name)) {
+			l.nested = append(l.nested, string(name))
+		}
+	})
+}
+
+// mostNested of these fields are told of.
+const mostNested = 64
+
+// fewFlaws are told of a file in which there is nothing else.
+const fewFlaws = 3
+
+// note keeps the first records that cannot be used.
+func (l *looker) note(form record.Format, s *record.Sample, file int, u record.Unit, fl *record.Flaw) error {
+	l.bad++
+	l.of[file].bad++
+	if len(l.flaws) == fewFlaws && l.of[file].bad > 1 {
+		return nil
+	}
+	at, err := form.Place(&s.Files[file], u.Offset)
+	at.Column, at.Value, at.Want = fl.Column, fl.Value, fl.Want
+	if l.of[file].bad == 1 {
+		l.of[file].flaw = at
+	}
+	if len(l.flaws) < fewFlaws {
+		l.flaws = append(l.flaws, at)
+	}
+	return err
+}
+
+// foreign is the error of a file of whose records none is like those of the first.
+func (l *looker) foreign(s *record.Sample) error {
+	for i := range l.of {
+		if o := &l.of[i]; i > 0 && o.good == 0 && o.bad > 0 && l.of[0].good > 0 {
+			return fmt.Errorf("data: inspect: %s: none of the records that were looked at can be used, while those of %s can; name files of one kind: %s: %s",
+				s.Files[i].Name, s.Files[0].Name, o.flaw.Place(), o.flaw.Reason())
+		}
+	}
+	return nil
+}
+
+// none says why there is no record to look at.
+func (l *looker) none() error {
+	if l.bad == 0 {
+		return errors.New("there are no records")
+	}
+	reasons := make([]string, len(l.flaws))
+	for i := range l.flaws {
+		reasons[i] = "\n  " + l.flaws[i].Place() + ": " + l.flaws[i].Reason()
+	}
+	return fmt.Errorf("none of its first %d records can be used:%s", l.bad, strings.Join(reasons, ""))
+}
+
+// mostIndices of LibSVM are the columns of a table, unless all their values are 1; more
+// are words of a list.
+const mostIndices = 64

@@ -1,0 +1,127 @@
+package inspect
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+const (
+	leastNumbers = 50 // that make a column one of numbers,
+	perStray     = 50 // and for each value that is none
+	mostStrays   = 5  // different ones
+)
+
+// straysOf returns the values of a column of numbers that are none, "" if it is no such
+// column. A few texts are most likely the absence of a value, in a word of its own;
+// infinities are, however many.
+func straysOf(name string, values []string) (strays []string) {
+	counts := map[float64]int{}
+	texts, numbers := 0, 0
+	for _, s := range values {
+		x, why := value.ParseNumber([]byte(s))
+		if why == "" {
+			counts[x]++
+			numbers++
+			continue
+		}
+		if !infinity.MatchString(s) {
+			texts++
+		}
+		if !slices.Contains(strays, s) {
+			if strays = append(strays, s); len(strays) > mostStrays {
+				return nil
+			}
+		}
+	}
+	if numbers < leastNumbers || numbers < perStray*texts || len(strays) > numbers || IsIDName(name) {
+		return nil
+	}
+	for x := range counts {
+		if float64(int64(x)) != x {
+			return strays
+		}
+	}
+	if texts > 0 && shapeOf(counts) == Identifier {
+		return nil // of which some are words
+	}
+	return strays
+}
+
+var infinity = regexp.MustCompile(`^[+-]?([iI]nf|INF|[iI]nfinity)$`)
+
+// dropStrays makes missing values of strays, and notes them.
+func (in *Inspection) dropStrays(name string, all *cells, place func(stray string) string) {
+	strays := straysOf(name, all.values)
+	if len(strays) == 0 {
+		return
+	}
+	kept := cells{}
+	for i := range all.ends {
+		kept.add(slices.DeleteFunc(slices.Clone(all.of(i)), func(s string) bool { return slices.Contains(strays, s) })...)
+	}
+	shown := make([]string, len(strays))
+	for i, s := range strays {
+		shown[i] = fmt.Sprintf("%q", record.CutLong([]byte(s)))
+		if !slices.Contains(in.Missing, s) {
+			in.Missing = append(in.Missing, s)
+		}
+	}
+	in.Notes = append(in.Notes, fmt.Sprintf("%s: column %s holds %s among %d numbers; data.missing lists it, so that it means a missing value",
+		place(strays[0]), name, strings.Join(shown, ", "), len(kept.values)))
+	*all = kept
+}
+
+// written are numbers in a form that programs print for people.
+var written = regexp.MustCompile(`^[-+(]?[$€£¥]? ?[-+]?([1-9][0-9]{0,2}(,[0-9]{3})+|[0-9]+)(\.[0-9]*)?( ?[%€£])?\)?$`)
+
+// marksOf returns the marks with which the numbers of a column are written, such as "$,";
+// "" if nearly all values are plain numbers, or some other text.
+func marksOf(values []string) string {
+	const most = 20 // for each value that is something else
+	var marks []byte
+	marked, others := 0, 0
+	for _, s := range values {
+		if _, why := value.ParseNumber([]byte(s)); why == "" {
+			continue
+		}
+		if !written.MatchString(s) {
+			others++
+			continue
+		}
+		marked++
+		for _, m := range []string{"$", "€", "£", "¥", "%", ",", "("} {
+			if strings.Contains(s, m) && !strings.Contains(string(marks), m) {
+				marks = append(marks, m...)
+			}
+		}
+	}
+	if marked == 0 || most*others > len(values) {
+		return ""
+	}
+	return string(marks)
+}
+
+// placeOf finds the line of a value in the lines that were looked at.
+func (in *Inspection) placeOf(s *record.Sample, all []sampled, column, width int) func(string) string {
+	form := record.NewDelimited(schema.Source{Format: in.Format, Delimiter: in.Delimiter})
+	return func(stray string) string {
+		for file := range all {
+			for i, line := range all[file].lines {
+				fields, fl := form.Split([]byte(line), nil)
+				if fl != nil || len(fields) != width || string(fields[column]) != stray {
+					continue
+				}
+				if at, err := form.Place(&s.Files[file], all[file].offsets[i]); err == nil {
+					return at.Place()
+				}
+			}
+		}
+		return s.Files[0].Name
+	}
+}

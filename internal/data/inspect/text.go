@@ -1,0 +1,64 @@
+package inspect
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/wdlrun/wdlrun/internal/data/record"
+)
+
+// mostSearched is how many bytes of files are searched for line breaks in quotes.
+const mostSearched = 64 << 20
+
+// joinLines reads the sample again as records with line breaks in quotes, if a file has
+// such: some of its lines alone have a quote that is not closed, or too few fields.
+func (in *Inspection) joinLines(s *record.Sample, all []sampled) ([]sampled, error) {
+	if in.Format != "csv" {
+		return all, nil
+	}
+	in.Multiline = true
+	src := in.Source()
+	src.Header, src.Fields = false, nil
+	form := record.NewDelimited(src)
+	for i := range s.Files {
+		breaks, err := form.HasLineBreaks(&s.Files[i], mostSearched/int64(len(s.Files)))
+		if err != nil {
+			return nil, err
+		}
+		if !breaks {
+			continue
+		}
+		for j := range s.Files {
+			s.Files[j].ReadOnwards()
+		}
+		return sample(s, form.Records(nil))
+	}
+	in.Multiline = false
+	return all, nil
+}
+
+// noteEncoding notes the first line that is not UTF-8.
+func (in *Inspection) noteEncoding(s *record.Sample, all []sampled) {
+	for file := range all {
+		for i, line := range all[file].lines {
+			if utf8.ValidString(line) {
+				continue
+			}
+			place := s.Files[file].Name
+			if at, err := record.NewDelimited(in.Source()).Place(&s.Files[file], all[file].offsets[i]); err == nil {
+				place = at.Place()
+			}
+			in.Notes = append(in.Notes, fmt.Sprintf("%s: the text is not UTF-8; names and values that are not cannot stand in a configuration: convert the file (iconv -f WINDOWS-1252 -t UTF-8 %s > NEW)", place, shellWord(s.Files[file].Name)))
+			return
+		}
+	}
+}
+
+// shellWord is a file name as a shell reads it.
+func shellWord(name string) string {
+	if strings.ContainsAny(name, " '\"$`\\&;()<>|*?[]#~!") {
+		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+	}
+	return name
+}

@@ -1,0 +1,290 @@
+package jsonl
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"unsafe"
+
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// Decoder decodes some fields of records.
+type Decoder struct {
+	place map[string]int
+	last  []expected // fields in the order of the records before
+	text  []byte     // texts of the record that do not lie in it
+	scan  scanner
+	lists []value.List
+	at    int // of last
+	each  func(name []byte) error
+}
+
+// expected is a field that may come again at the same place.
+type expected struct {
+	name  string
+	place int // −1: not wanted
+}
+
+const (
+	mostExpected = 1 << 10 // fields whose order is kept
+	mostAbsent   = 4       // of those expected, one after another, that are looked past
+)
+
+// NewDecoder decodes the fields of these names, in this order.
+func NewDecoder(names []string) *Decoder {
+	d := &Decoder{place: make(map[string]int, len(names))}
+	for i, n := range names {
+		d.place[n] = i
+	}
+	d.each = d.member
+	return d
+}
+
+// Decode fills lists, one for each name; of a field that the record does not have
+// the kind is None. Texts lie in the record, or are valid until the next call.
+func (d *Decoder) Decode(record []byte, lists []value.List) error {
+	for i := range lists {
+		lists[i].Reset()
+	}
+	d.scan, d.lists, d.text, d.at = scanner{b: record}, lists, d.text[:0], 0
+	return d.scan.members(&d.text, d.each)
+}
+
+// find is the place of a field that comes behind number at of those expected.
+// Records of one writer have their fields in one order, but not all of them.
+func (d *Decoder) find(name []byte) int {
+	for i := d.at; i < len(d.last) && i <= d.at+mostAbsent; i++ {
+		if d.last[i].name == string(name) {
+			d.at = i + 1
+			return d.last[i].place
+		}
+	}
+	place, ok := d.place[string(name)]
+	if !ok {
+		place = -1
+	}
+	if len(d.last) < mostExpected && d.at == len(d.last) {
+		d.last = append(d.last, expected{string(name), place})
+		d.at++
+	}
+	return place
+}
+
+// member takes the value of a field.
+func (d *Decoder) member(name []byte) error {
+	i := d.find(name)
+	if i < 0 {
+		return d.scan.skip(1)
+	}
+	l, s := &d.lists[i], &d.scan
+	l.Reset()
+	switch s.peek() {
+	case '{':
+		return nested(name, "an object")
+	case '[':
+		return d.array(name, l)
+	}
+	return d.single(l)
+}
+
+// nested refuses a wanted field whose value is no list of plain values.
+func nested(name []byte, what string) error {
+	return fmt.Errorf("field %q is %s; a field is a value or a list of plain values: flatten it where the records are written", name, what)
+}
+
+// array takes the values of an array.
+func (d *Decoder) array(name []byte, l *value.List) error {
+	s := &d.scan
+	s.i++
+	if s.peek() == ']' {
+		s.i++
+		return nil
+	}
+	for {
+		switch s.peek() {
+		case '{':
+			return nested(name, "a list of objects")
+		case '[':
+			return nested(name, "a list of lists")
+		}
+		if err := d.single(l); err != nil {
+			return err
+		}
+		if s.peek() != ',' {
+			return s.take(']')
+		}
+		s.i++
+	}
+}
+
+// single takes a value that is neither object nor array.
+func (d *Decoder) single(l *value.List) error {
+	s := &d.scan
+	switch s.peek() {
+	case '"':
+		lo, hi, escaped, err := s.str()
+		if err != nil {
+			return err
+		}
+		d.addText(l, d.unescaped(s.b[lo:hi:hi], escaped))
+		return nil
+	case 't':
+		addInt(d, l, 1)
+		return s.word("true")
+	case 'f':
+		addInt(d, l, 0)
+		return s.word("false")
+	case 'n':
+		return s.word("null")
+	}
+	if s.i == len(s.b) {
+		return s.fail("it ends where a value belongs")
+	}
+	lo, hi, whole, err := s.number()
+	if err != nil {
+		return err
+	}
+	return d.addNumber(l, s.b[lo:hi:hi], whole)
+}
+
+// unescaped is what a string means.
+func (d *Decoder) unescaped(b []byte, escaped bool) []byte {
+	if !escaped {
+		return b
+	}
+	at := len(d.text)
+	d.text = appendText(d.text, b)
+	return d.text[at:len(d.text):len(d.text)]
+}
+
+var errLarge = errors.New("is a number past 1.8e308, the range of 64 bits")
+
+// addNumber appends a number.
+func (d *Decoder) addNumber(l *value.List, b []byte, whole bool) error {
+	if whole {
+		if n, ok := integer(b); ok {
+			addInt(d, l, n)
+		} else {
+			d.addText(l, b)
+		}
+		return nil
+	}
+	x, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(b), len(b)), 64)
+	if err != nil {
+		return fmt.Errorf("%.40s %w", b, errLarge)
+	}
+	if l.Kind != value.None && l.Kind != value.Float64 {
+		d.addText(l, d.written(x))
+		return nil
+	}
+	l.Begin(value.Float64)
+	l.Reals = append(l.Reals, x)
+	return nil
+}
+
+// integer reads digits, with a minus or without; false past 64 bits.
+func integer(b []byte) (n int64, ok bool) {
+	const safe = 18 // digits that fit
+	if len(b) > safe {
+		n, err := strconv.ParseInt(unsafe.String(unsafe.SliceData(b), len(b)), 10, 64)
+		return n, err == nil
+	}
+	minus := b[0] == '-'
+	if minus {
+		b = b[1:]
+	}
+	for _, c := range b {
+		n = n*10 + int64(c-'0')
+	}
+	if minus {
+		n = -n
+	}
+	return n, true
+}
+
+// addInt appends an integer.
+func addInt(d *Decoder, l *value.List, n int64) {
+	if l.Kind != value.None && l.Kind != value.Int {
+		at := len(d.text)
+		d.text = strconv.AppendInt(d.text, n, 10)
+		d.addText(l, d.text[at:len(d.text):len(d.text)])
+		return
+	}
+	l.Begin(value.Int)
+	l.Ints = append(l.Ints, n)
+}
+
+// written is a number as text.
+func (d *Decoder) written(x float64) []byte {
+	at := len(d.text)
+	d.text = value.AppendNumber(d.text, x, 64)
+	return d.text[at:len(d.text):len(d.text)]
+}
+
+// addText appends a text, and makes texts of what the list holds.
+func (d *Decoder) addText(l *value.List, b []byte) {
+	if n := l.Len(); l.Kind != value.Text {
+		before := *l
+		l.Begin(value.Text)
+		for i := range n {
+			at := len(d.text)
+			d.text = before.Append(d.text, i)
+			l.Texts = append(l.Texts, d.text[at:len(d.text):len(d.text)])
+		}
+	}
+	l.Texts = append(l.Texts, b)
+}
+
+// Names calls f with each member of a record that can be a field: those that are no
+// object and no list of such or of lists.
+func Names(record []byte, f func(name []byte)) error { return each(record, f, func([]byte) {}) }
+
+// Nested calls f with each member that cannot be a field.
+func Nested(record []byte, f func(name []byte)) error { return each(record, func([]byte) {}, f) }
+
+func each(record []byte, plain, nested func(name []byte)) error {
+	s, text := scanner{b: record}, []byte(nil)
+	return s.members(&text, func(name []byte) error {
+		c := s.peek()
+		lo := s.i
+		if err := s.skip(1); err != nil {
+			return err
+		}
+		if c == '{' {
+			nested(name)
+			return nil
+		}
+		in := scanner{b: s.b[:s.i], i: lo + 1}
+		for c == '[' && in.peek() != ']' {
+			if first := in.peek(); first == '{' || first == '[' {
+				nested(name)
+				return nil
+			}
+			if err := in.skip(1); err != nil {
+				return err
+			}
+			if in.peek() == ',' {
+				in.i++
+			}
+		}
+		plain(name)
+		return nil
+	})
+}
+
+// Is tells whether bytes begin as a record does. Of a record that is cut, it is what
+// can be told.
+func Is(head []byte) bool {
+	s := scanner{b: head}
+	if s.peek() != '{' {
+		return false
+	}
+	s.i++
+	c := s.peek()
+	return c == '"' || c == '}'
+}
+
+// finite tells what JSON can write.
+func finite(x float64) bool { return !math.IsInf(x, 0) && !math.IsNaN(x) }

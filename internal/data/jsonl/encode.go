@@ -1,0 +1,85 @@
+package jsonl
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// What JSON cannot hold.
+var (
+	ErrNotFinite = errors.New("is no finite number, which JSON cannot hold")
+	ErrNotUTF8   = errors.New("is no UTF-8, which JSON must be")
+)
+
+// AppendList appends the values of a field: an array, if many, null if there is
+// none.
+func AppendList(dst []byte, l *value.List, many bool) ([]byte, error) {
+	n := l.Len()
+	if n == 0 {
+		return append(dst, "null"...), nil
+	}
+	if n > 1 && !many {
+		return dst, fmt.Errorf("is %d values and no list", n)
+	}
+	if many {
+		dst = append(dst, '[')
+	}
+	for i := range n {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err error
+		if dst, err = appendValue(dst, l, i); err != nil {
+			return dst, err
+		}
+	}
+	if many {
+		dst = append(dst, ']')
+	}
+	return dst, nil
+}
+
+func appendValue(dst []byte, l *value.List, i int) ([]byte, error) {
+	switch l.Kind {
+	case value.Text:
+		return AppendString(dst, l.Texts[i])
+	case value.Float32, value.Float64:
+		if !finite(l.Reals[i]) {
+			return dst, ErrNotFinite
+		}
+	}
+	return l.Append(dst, i), nil
+}
+
+// AppendString appends a text as a string.
+func AppendString(dst, b []byte) ([]byte, error) {
+	if !utf8.Valid(b) {
+		return dst, ErrNotUTF8
+	}
+	const digits = "0123456789abcdef"
+	dst = append(dst, '"')
+	for len(b) > 0 {
+		n := plain(b)
+		dst = append(dst, b[:n]...)
+		if n == len(b) {
+			break
+		}
+		switch c := b[n]; c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		}
+		b = b[n+1:]
+	}
+	return append(dst, '"'), nil
+}

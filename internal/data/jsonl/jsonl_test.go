@@ -1,0 +1,326 @@
+package jsonl
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+var kinds = map[value.Kind]string{value.None: "none", value.Text: "text", value.Int: "int", value.Float64: "float64", value.Float32: "float32"}
+
+func shown(l *value.List) string {
+	if l.Len() == 0 {
+		return "none"
+	}
+	var b []byte
+	for i := range l.Len() {
+		b = fmt.Appendf(b, " %q", l.Append(nil, i))
+	}
+	return kinds[l.Kind] + string(b)
+}
+
+// decoded is field x of a record as text, or the error.
+func decoded(record string) string {
+	lists := make([]value.List, 1)
+	if err := NewDecoder([]string{"x"}).Decode([]byte(record), lists); err != nil {
+		return err.Error()
+	}
+	return shown(&lists[0])
+}
+
+func TestValues(t *testing.T) {
+	for _, x := range [][2]string{
+		{`{}`, "none"},
+		{` { } `, "none"},
+		{`{"y": {"x": [1, {"x": 2}]}, "z": "x"}`, "none"},
+		{`{"x": null}`, "none"},
+		{`{"x": []}`, "none"},
+		{`{"x": [null, null]}`, "none"},
+		{`{"x": "a"}`, `text "a"`},
+		{`{"x": ""}`, `text ""`},
+		{`{"x": "\u00e9\n\"\\\/\ud83d\ude00"}`, `text "é\n\"\\/😀"`},
+		{`{"x": "\ud83d"}`, `text "�"`},
+		{`{"x": "\ud83d\u0041"}`, `text "�A"`},
+		{`{"x": "\ud83dA"}`, `text "�A"`},
+		{`{"\u0078": 1}`, `int "1"`},
+		{`{"x": 1, "x": "b"}`, `text "b"`},
+		{`{"x": [1], "x": null}`, "none"},
+		{`{"x": -0}`, `int "0"`},
+		{`{"x": 39.0}`, `float64 "39.0"`},
+		{`{"x": 2.5e-1}`, `float64 "0.25"`},
+		{`{"x": 9223372036854775807}`, `int "9223372036854775807"`},
+		{`{"x": 18446744073709551615}`, `text "18446744073709551615"`},
+		{`{"x": true}`, `int "1"`},
+		{`{"x": false}`, `int "0"`},
+		{`{"x": ["a", null, "b"]}`, `text "a" "b"`},
+		{`{"x": [1, 2.5, 3]}`, `text "1" "2.5" "3"`},
+		{`{"x": [1.0, 2.5]}`, `float64 "1.0" "2.5"`},
+		{`{"x": [1, "a", 2.5, true]}`, `text "1" "a" "2.5" "1"`},
+		{`{"x": [9007199254740993, 0.5]}`, `text "9007199254740993" "0.5"`},
+		{`{"x": [0.5, 9007199254740993]}`, `text "0.5" "9007199254740993"`},
+		{`{"x": {"y": 1}}`, `field "x" is an object; a field is a value or a list of plain values: flatten it where the records are written`},
+		{`{"x": [{}]}`, `field "x" is a list of objects; a field is a value or a list of plain values: flatten it where the records are written`},
+		{`{"x": [1, []]}`, `field "x" is a list of lists; a field is a value or a list of plain values: flatten it where the records are written`},
+		{`{"x": 1e999}`, "1e999 is a number past 1.8e308, the range of 64 bits"},
+		{``, "the record is no JSON object: byte 0: it ends here"},
+		{`[1]`, "the record is no JSON object: byte 0: '[' stands where '{' belongs"},
+		{`{"x": NaN}`, "the record is no JSON object: byte 6: no value of JSON begins so; JSON has no NaN: write null"},
+		{`{"x": -Infinity}`, "the record is no JSON object: byte 7: no value of JSON begins so; JSON has no Infinity: write null"},
+		{`{"x": 01}`, "the record is no JSON object: byte 7: '1' stands where '}' belongs"},
+		{`{"x": 1.}`, "the record is no JSON object: byte 8: a number lacks digits behind its point"},
+		{`{"x": 1,}`, `the record is no JSON object: byte 8: '}' stands where '"' belongs`},
+		{`{"x": 1} 2`, "the record is no JSON object: byte 9: '2' stands behind the object"},
+		{`{'x': 1}`, `the record is no JSON object: byte 1: '\'' stands where '"' belongs`},
+		{"{\"x\": \"a\tb\"}", "the record is no JSON object: byte 8: a control character stands in a string; JSON writes it as an escape"},
+		{`{"x": "\q"}`, "the record is no JSON object: byte 7: a backslash in a string begins no escape"},
+		{`{"x": "abc`, "the record is no JSON object: byte 10: it ends within a string"},
+		{`{"x"`, "the record is no JSON object: byte 4: it ends here"},
+		{`{"x":`, "the record is no JSON object: byte 5: it ends where a value belongs"},
+		{`{"y": nul}`, "the record is no JSON object: byte 6: no value of JSON begins so"},
+	} {
+		if got := decoded(x[0]); got != x[1] {
+			t.Errorf("%s\n got %s\nwant %s", x[0], got, x[1])
+		}
+	}
+	if got := decoded(`{"y":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`); !strings.HasSuffix(got, "more than 128 deep") {
+		t.Error(got)
+	}
+}
+
+func TestNames(t *testing.T) {
+	var names []string
+	err := Names([]byte(`{"a": 1, "o": {}, "b": null, "l": ["x", 1], "e": [], "lo": [1, {}], "ll": [[]], "\u0063": true}`), func(name []byte) {
+		names = append(names, string(name))
+	})
+	if want := []string{"a", "b", "l", "e", "c"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("%q, %v; want %q", names, err, want)
+	}
+}
+
+// Every record that is cut is an error, whatever is asked of it.
+func TestEveryCut(t *testing.T) {
+	record := `{"x": ["a\u00e9\\", 1, -2.5e3], "y": {"z": [true, false, null]}, "w": 12}`
+	for n := range len(record) {
+		for _, names := range [][]string{nil, {"x"}, {"x", "y", "w"}} {
+			if err := NewDecoder(names).Decode([]byte(record[:n]), make([]value.List, len(names))); err == nil {
+				t.Errorf("cut at %d, fields %q: no error", n, names)
+			}
+		}
+	}
+}
+
+// Plain is what a loop over bytes finds.
+func TestPlain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := rapid.SliceOfN(rapid.SampledFrom([]byte{'a', 'z', '"', '\\', 0, 0x1f, ' ', '!', '#', '[', ']', 0x7f, 0x80, 0xa2, 0xdc, 0xff}), 0, 40).Draw(t, "b")
+		want := slices.IndexFunc(b, func(c byte) bool { return c == '"' || c == '\\' || c < ' ' })
+		if want < 0 {
+			want = len(b)
+		}
+		if got := plain(b); got != want {
+			t.Fatalf("%q: %d, want %d", b, got, want)
+		}
+	})
+}
+
+// like is what the values of a member become, by encoding/json and the rules of the
+// package alone; ok is false where they are refused.
+func like(x any) (l value.List, ok bool) {
+	all, many := x.([]any)
+	if !many {
+		all = []any{x}
+	}
+	kind := value.None
+	var texts []string
+	for _, x := range all {
+		k, text := value.Text, ""
+		switch x := x.(type) {
+		case nil:
+			continue
+		case string:
+			text = x
+		case bool:
+			k, text = value.Int, map[bool]string{true: "1", false: "0"}[x]
+		case json.Number:
+			if k, text, ok = likeNumber(string(x)); !ok {
+				return l, false
+			}
+		default:
+			return l, false
+		}
+		texts = append(texts, text)
+		switch {
+		case kind == value.None || kind == k:
+			kind = k
+		default:
+			kind = value.Text
+		}
+	}
+	l.Kind = kind
+	for _, text := range texts {
+		n, _ := strconv.ParseInt(text, 10, 64)
+		x, _ := strconv.ParseFloat(text, 64)
+		l.Texts, l.Ints, l.Reals = append(l.Texts, []byte(text)), append(l.Ints, n), append(l.Reals, x)
+	}
+	return l, true
+}
+
+func likeNumber(s string) (k value.Kind, text string, ok bool) {
+	if !strings.ContainsAny(s, ".eE") {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return value.Text, s, true
+		}
+		return value.Int, strconv.FormatInt(n, 10), true
+	}
+	x, err := strconv.ParseFloat(s, 64)
+	return value.Float64, string(value.AppendNumber(nil, x, 64)), err == nil && !math.IsInf(x, 0)
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{
+		`{"a": 1, "b": [1, 2.5, "x", true, null], "c": {"d": []}, "e\n": "\ud83d\ude00\u0041", "a": -0.5e+3}`,
+		`{"n": [9007199254740993, 0.5, 18446744073709551616], "m": [0.5, 9007199254740993], "x": "\ud800"}`,
+		`{"a":[[1]],"b":01}`, `{"a":tru}`, "{\"a\":\"\x01\"}", `{} x`, `{"":""}`, `{"a":1e400}`, `{"a":[1,]}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, record []byte) {
+		if !utf8.Valid(record) || bytes.Count(record, []byte{'['})+bytes.Count(record, []byte{'{'}) >= mostDeep {
+			return // which encoding/json changes, or takes
+		}
+		var want map[string]any
+		from := json.NewDecoder(bytes.NewReader(record))
+		from.UseNumber()
+		bad := !json.Valid(record) || !strings.HasPrefix(strings.TrimLeft(string(record), " \t\r\n"), "{")
+		if !bad {
+			if err := from.Decode(&want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := NewDecoder(nil).Decode(record, nil); (err != nil) != bad {
+			t.Fatalf("%q: %v; encoding/json refuses it: %v", record, err, bad)
+		}
+		if err := Names(record, func([]byte) {}); (err != nil) != bad {
+			t.Fatalf("%q: names: %v; encoding/json refuses it: %v", record, err, bad)
+		}
+		for name, x := range want {
+			compare(t, record, name, x)
+		}
+	})
+}
+
+// compare decodes one field twice, as a decoder that has seen the record meets it in
+// its order.
+func compare(t *testing.T, record []byte, name string, x any) {
+	d, lists := NewDecoder([]string{name}), make([]value.List, 1)
+	want, ok := like(x)
+	for range 2 {
+		err := d.Decode(record, lists)
+		if err != nil && !ok {
+			continue
+		}
+		if err != nil && bytes.Count(record, []byte{':'}) > 1 {
+			return // an earlier member of that name may be one that is refused
+		}
+		if err != nil || !ok || shown(&lists[0]) != shown(&want) {
+			t.Fatalf("%q: field %q: %s, %v; want %s, %v", record, name, shown(&lists[0]), err, shown(&want), ok)
+		}
+	}
+}
+
+// What is written is read back.
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.String().Draw(t, "name")
+		l := value.List{Kind: rapid.SampledFrom([]value.Kind{value.None, value.Text, value.Int, value.Float64}).Draw(t, "kind")}
+		for range rapid.IntRange(1, 4).Draw(t, "values") {
+			l.Texts = append(l.Texts, []byte(rapid.String().Draw(t, "text")))
+			l.Ints = append(l.Ints, rapid.Int64().Draw(t, "int"))
+			l.Reals = append(l.Reals, rapid.Float64().Draw(t, "real")+0.25)
+		}
+		record, err := AppendString([]byte("{"), []byte(name))
+		if err == nil {
+			record, err = AppendList(append(record, ':'), &l, true)
+		}
+		if err != nil {
+			if l.Kind == value.Float64 && slices.ContainsFunc(l.Reals, func(x float64) bool { return math.IsInf(x, 0) }) {
+				return
+			}
+			t.Fatal(err)
+		}
+		record = append(record, '}')
+		if !json.Valid(record) {
+			t.Fatalf("no JSON: %q", record)
+		}
+		lists := make([]value.List, 1)
+		if err := NewDecoder([]string{name}).Decode(record, lists); err != nil {
+			t.Fatalf("%q: %v", record, err)
+		}
+		for i := range l.Len() { // 1e30 comes back as the text of an integer
+			if got := string(lists[0].Append(nil, i)); lists[0].Len() != l.Len() || got != string(l.Append(nil, i)) && !sameNumber(got, string(l.Append(nil, i))) {
+				t.Fatalf("%q: %s, want %s", record, shown(&lists[0]), shown(&l))
+			}
+		}
+	})
+}
+
+func sameNumber(a, b string) bool {
+	x, err := strconv.ParseFloat(a, 64)
+	y, also := strconv.ParseFloat(b, 64)
+	return err == nil && also == nil && x == y
+}
+
+const usual = `{"label": 1, "I1": 5, "I2": 1024, "I3": null, "price": 12.75, "C1": "68fd1e64", "C2": "80e26c9b", "C3": "a\u00e9b", "tags": ["x", "y", "z"], "weights": [1, 0.5, 2], "other": {"a": [1, 2, "three"]}, "C4": "7e0ccccf"}`
+
+func TestNothingIsAllocated(t *testing.T) {
+	names := []string{"label", "I1", "I2", "I3", "price", "C1", "C2", "C3", "tags", "weights", "C4", "absent"}
+	d, lists, record := NewDecoder(names), make([]value.List, len(names)), []byte(usual)
+	if n := testing.AllocsPerRun(100, func() {
+		if err := d.Decode(record, lists); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations a record", n)
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	names := []string{"label", "I1", "I2", "I3", "price", "C1", "C2", "C3", "tags", "weights", "C4"}
+	d, lists, record := NewDecoder(names), make([]value.List, len(names)), []byte(usual)
+	b.SetBytes(int64(len(record)))
+	for b.Loop() {
+		if err := d.Decode(record, lists); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkEncodingJSON(b *testing.B) {
+	var x struct {
+		Label, I1, I2 int64
+		I3            *int64
+		Price         float64
+		C1, C2, C3    string
+		Tags          []string
+		Weights       []float64
+		C4            string
+	}
+	record := []byte(usual)
+	b.SetBytes(int64(len(record)))
+	for b.Loop() {
+		if err := json.Unmarshal(record, &x); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

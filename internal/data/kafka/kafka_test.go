@@ -1,0 +1,341 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/wdlrun/wdlrun/internal/data/stream"
+	"github.com/wdlrun/wdlrun/internal/patient"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(patient.Settled(m)) }
+
+// broker starts brokers inside this process that have the topic clicks.
+func broker(t testing.TB, partitions int, options ...kfake.Opt) (*kfake.Cluster, Address) {
+	t.Helper()
+	c, err := kfake.NewCluster(append(options, kfake.NumBrokers(2), kfake.SeedTopics(int32(partitions), "clicks"))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c, Address{Brokers: c.ListenAddrs(), Topic: "clicks"}
+}
+
+// produce writes records p-n to partitions.
+func produce(t testing.TB, a Address, partition int32, from, n int, options ...kgo.Opt) {
+	t.Helper()
+	cl, err := kgo.NewClient(append(options, kgo.SeedBrokers(a.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(a.Topic))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patient.Longest)
+	defer cancel()
+	for i := range n {
+		r := &kgo.Record{Partition: partition, Value: fmt.Appendf(nil, "%d-%d", partition, from+i)}
+		if err := cl.ProduceSync(ctx, r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func open(t testing.TB, a Address) *Log {
+	t.Helper()
+	l := NewLog(a)
+	if err := l.Open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// readRange reads all records of a range.
+func readRange(t testing.TB, l *Log, r Range) (all []string) {
+	t.Helper()
+	for at := r.Lo; at < r.Hi; {
+		records, next, err := l.From(context.Background(), r.Partition, at, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range records {
+			if x.Offset < at {
+				t.Fatalf("offset %d from %d on", x.Offset, at)
+			}
+			if x.Offset < r.Hi {
+				all = append(all, string(x.Value))
+			}
+		}
+		at = next
+	}
+	return all
+}
+
+func TestRangesOfATopic(t *testing.T) {
+	_, a := broker(t, 3)
+	for p := range int32(2) {
+		produce(t, a, p, 0, 30)
+	}
+	l := open(t, a)
+	marks, err := l.Marks(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(marks), "[{clicks 0 0 30 0} {clicks 1 0 30 0} {clicks 2 0 0 0}]"; got != want {
+		t.Errorf("marks %s, want %s", got, want)
+	}
+	for range 2 { // the second time from what is kept
+		for _, r := range []Range{{0, 0, 30}, {1, 7, 12}, {0, 29, 30}} {
+			got := readRange(t, l, r)
+			if len(got) != int(r.Hi-r.Lo) || got[0] != fmt.Sprintf("%d-%d", r.Partition, r.Lo) {
+				t.Errorf("range %+v: %v", r, got)
+			}
+		}
+	}
+}
+
+// produceBatch writes records 0-n to partition 0 in one batch.
+func produceBatch(t testing.TB, a Address, n int) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(a.Brokers...), kgo.DefaultProduceTopic(a.Topic), kgo.ManualFlushing(), kgo.MaxBufferedRecords(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patient.Longest)
+	defer cancel()
+	for i := range n {
+		cl.Produce(ctx, &kgo.Record{Value: fmt.Appendf(nil, "0-%d", i)}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := cl.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestABatchIsFetchedOnce: of a batch from whose middle on records are asked for, those
+// before are kept too, and for who opens the topic again.
+func TestABatchIsFetchedOnce(t *testing.T) {
+	c, a := broker(t, 1)
+	produceBatch(t, a, 50)
+	l := open(t, a)
+	if got := readRange(t, l, Range{0, 20, 50}); len(got) != 30 || got[0] != "0-20" {
+		t.Fatalf("%v", got)
+	}
+	c.Close()
+	again := func() {
+		t.Helper()
+		if got := readRange(t, l, Range{0, 0, 50}); len(got) != 50 || got[0] != "0-0" || got[49] != "0-49" {
+			t.Errorf("%v", got)
+		}
+	}
+	again()
+	l.Close()
+	if err := l.Open(); err != nil {
+		t.Fatal(err)
+	}
+	again()
+}
+
+// TestRecordsAreNotAllocatedOneByOne, what the broker in this process needs included.
+func TestRecordsAreNotAllocatedOneByOne(t *testing.T) {
+	_, a := broker(t, 1)
+	const n = 20_000
+	produceBatch(t, a, n)
+	l := open(t, a)
+	readRange(t, l, Range{0, 0, 1})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 3 {
+		l.kept = nil
+		if _, next, err := l.From(context.Background(), 0, 0, 0); err != nil || next != n {
+			t.Fatalf("next is %d, %v", next, err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if each := float64(after.Mallocs-before.Mallocs) / (3 * n); each > .1 {
+		t.Errorf("%.3f allocations a record", each)
+	}
+}
+
+// TestLeadersMove: reading goes on when another broker leads the partition.
+func TestLeadersMove(t *testing.T) {
+	c, a := broker(t, 1)
+	produce(t, a, 0, 0, 5)
+	l := open(t, a)
+	readRange(t, l, Range{0, 0, 5})
+	if err := c.MoveTopicPartition("clicks", 0, 1-c.LeaderFor("clicks", 0)); err != nil {
+		t.Fatal(err)
+	}
+	produce(t, a, 0, 5, 5)
+	if got := readRange(t, l, Range{0, 5, 10}); len(got) != 5 || got[4] != "0-9" {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestAbortedTransactions are no records, and offsets end at the last stable one.
+func TestAbortedTransactions(t *testing.T) {
+	_, a := broker(t, 1)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(a.Brokers...), kgo.TransactionalID("t"), kgo.DefaultProduceTopic(a.Topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for i, end := range []kgo.TransactionEndTry{kgo.TryAbort, kgo.TryCommit} {
+		if err := cl.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := cl.ProduceSync(context.Background(), kgo.StringRecord(fmt.Sprint("in ", i))).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := cl.EndTransaction(context.Background(), end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := open(t, a)
+	marks, err := l.Marks(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := readRange(t, l, Range{0, 0, marks[0].High}); strings.Join(got, ",") != "in 1,in 1,in 1" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestCommitFollows(t *testing.T) {
+	_, a := broker(t, 2)
+	produce(t, a, 0, 0, 9)
+	a.Group = "ctr"
+	l := open(t, a)
+	at := []stream.Partition{{Topic: "clicks", Number: 0, Next: 4}, {Topic: "other", Number: 0, Next: 7}}
+	if err := l.Commit(context.Background(), at); err != nil {
+		t.Fatal(err)
+	}
+	offsets, err := kadm.NewClient(l.client).FetchOffsets(context.Background(), "ctr")
+	if err != nil || len(offsets) != 1 || offsets["clicks"][0].At != 4 {
+		t.Errorf("the broker has %v: %v", offsets, err)
+	}
+	marks, err := l.Marks(context.Background())
+	if err != nil || marks[0].Begin != 4 || marks[1].Begin != 0 {
+		t.Errorf("marks %v: %v", marks, err)
+	}
+	a.Group, a.Latest = "", true
+	if marks, err := open(t, a).Marks(context.Background()); err != nil || marks[0].Begin != 9 {
+		t.Errorf("latest: %v: %v", marks, err)
+	}
+}
+
+// TestBrokerGoesAway: one line names the topic, the brokers and the cause.
+func TestBrokerGoesAway(t *testing.T) {
+	c, a := broker(t, 1)
+	produce(t, a, 0, 0, 3)
+	l := open(t, a)
+	a.Timeout = 300 * time.Millisecond
+	short := open(t, a)
+	readRange(t, l, Range{0, 0, 2})
+	if _, _, err := l.From(context.Background(), 0, 99, 0); err == nil || !strings.Contains(err.Error(), "the broker does not hold it") {
+		t.Errorf("an offset that is not there: %v", err)
+	}
+	if _, _, err := l.From(context.Background(), 7, 0, 0); err == nil || !strings.Contains(err.Error(), "no such partition") {
+		t.Errorf("a partition that is not there: %v", err)
+	}
+	none := a
+	none.Topic, none.Timeout = "none", 0
+	if _, err := open(t, none).Marks(context.Background()); err == nil || !strings.Contains(err.Error(), "there is no such topic") {
+		t.Errorf("a topic that is not there: %v", err)
+	}
+	c.Close()
+	for _, do := range []func(context.Context) error{
+		func(ctx context.Context) error { _, _, err := short.From(ctx, 0, 0, 0); return err },
+		func(ctx context.Context) error { _, err := short.Marks(ctx); return err },
+	} {
+		err := do(context.Background())
+		for _, part := range []string{"topic clicks at " + a.Brokers[0], "given up after 300ms", "127.0.0.1:"} {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("%v\nlacks %q", err, part)
+			}
+		}
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("more than a line: %v", err)
+		}
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(errors.New("the job ends"))
+		if err := do(ctx); err == nil || !strings.Contains(err.Error(), "the job ends") {
+			t.Errorf("cancelled: %v", err)
+		}
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	for _, x := range []struct{ in, want string }{
+		{"kafka://a:9092/clicks", "kafka://a:9092/clicks"},
+		{"kafka://a:1,[::1]:2/c.l_i-cks?start=latest&group=g%26", "kafka://a:1,[::1]:2/c.l_i-cks?group=g%26&start=latest"},
+		{"kafka://a:1/c?tls=true&group=g#3:5-9", "kafka://a:1/c?tls=true#3:5-9"},
+		{"http://a:1/c", "does not begin with kafka://"},
+		{"kafka://a:1", "names no topic"},
+		{"kafka://a:1/", "names no topic"},
+		{"kafka://a:1/b/c", "no name of a topic"},
+		{"kafka://a/c", "no HOST:PORT"},
+		{"kafka://:1/c", "no HOST:PORT"},
+		{"kafka://a:0/c", "no HOST:PORT"},
+		{"kafka://a:1,/c", "no HOST:PORT"},
+		{"kafka://a:1/c?start=now", "start=now has no meaning"},
+		{"kafka://a:1/c?timeout=1500ms#0:1-2", "kafka://a:1/c?timeout=1.5s#0:1-2"},
+		{"kafka://a:1/c?timeout=5", "timeout=5 is no time"},
+		{"kafka://a:1/c?timeout=1ms", "timeout=1ms is no time"},
+		{"kafka://a:1/c?x=%zz", "invalid URL escape"},
+		{"kafka://a:1/c?ca=f.pem#3:5-9", "kafka://a:1/c?ca=f.pem&tls=true#3:5-9"},
+		{"kafka://a:1/c?ca=f.pem&tls=false", "ca=FILE is for TLS"},
+		{"kafka://a:1/c?sasl=scram-sha-512&credentials=/k%40x/f", "kafka://a:1/c?credentials=%2Fk%40x%2Ff&sasl=scram-sha-512"},
+		{"kafka://a:1/c?sasl=plain&credentials=f&tls=true", "kafka://a:1/c?credentials=f&sasl=plain&tls=true"},
+		{"kafka://a:1/c?sasl=plain&credentials=f&tls=false", "kafka://a:1/c?credentials=f&sasl=plain&tls=false"},
+		{"kafka://a:1/c?sasl=plain&credentials=f", "shows the password to whoever listens"},
+		{"kafka://a:1/c?sasl=gssapi&credentials=f", "sasl=gssapi has no meaning; it is plain or scram-sha-256 or scram-sha-512"},
+		{"kafka://a:1/c?sasl=scram-sha-256", "needs credentials=FILE"},
+		{"kafka://a:1/c?credentials=f", "credentials=FILE needs sasl="},
+		{"kafka://a:1/c#1:5-5", "no range of offsets"},
+		{"kafka://a:1/c#-1:5-6", "no range of offsets"},
+		{"kafka://a:1/c#1:6", "no range of offsets"},
+		{"kafka://a:1/c#1:6-99999999999999999999", "no range of offsets"},
+	} {
+		a, err := ParseAddress(x.in)
+		if err != nil {
+			if !strings.Contains(err.Error(), x.want) {
+				t.Errorf("%s: %v, want %q", x.in, err, x.want)
+			}
+		} else if got := a.String(); got != x.want {
+			t.Errorf("%s: %s, want %s", x.in, got, x.want)
+		}
+	}
+}
+
+// FuzzAddress: an address that is read is written as one that reads the same.
+func FuzzAddress(f *testing.F) {
+	for _, s := range []string{"kafka://a:1,b:2/c?group=g&start=latest", "kafka://[::1]:9092/c?tls=true#3:100-200", "kafka://a:1/c?group=%00#", "kafka://a:1/c?sasl=plain&credentials=f&tls=false"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		a, err := ParseAddress(s)
+		if err != nil {
+			return
+		}
+		b, err := ParseAddress(a.String())
+		if err != nil || a.TLS != b.TLS || a.String() != b.String() || len(a.Brokers) != len(b.Brokers) {
+			t.Fatalf("%q: %+v is written as %s, which reads as %+v: %v", s, a, a, b, err)
+		}
+	})
+}

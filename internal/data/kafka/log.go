@@ -1,0 +1,356 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/wdlrun/wdlrun/internal/data/stream"
+)
+
+const (
+	tryTimeout   = 2 * time.Second // of one try, so that the cause of the last is known
+	leaderMaxAge = 30 * time.Second
+	leastFetch   = 128 << 10
+	mostFetch    = 4 << 20
+	mostAnswer   = 80 << 20 // bytes, of any answer
+	mostKept     = 64 << 20
+)
+
+// Record is one record of a partition.
+type Record struct {
+	Offset int64
+	Value  []byte // not to be changed; nil for a tombstone
+}
+
+// Log is a topic on its brokers. Its connections live as long as somebody has it
+// open; of what was fetched last 64 MiB stay, so that who scans a span and then reads
+// it fetches it once.
+type Log struct {
+	address  Address
+	patience time.Duration
+
+	mu     sync.Mutex
+	client *kgo.Client // nil: nobody has it open
+	users  int
+	kept   []*chunk // that were fetched last, the oldest first; who opens it again has them
+	bytes  int      // of them
+
+	records recordPool
+}
+
+// chunk is what a fetch gave: all records of offsets from lo up to, not
+// including, hi.
+type chunk struct {
+	partition int32
+	lo, hi    int64
+	records   []Record
+	bytes     int
+}
+
+// NewLog is the topic of an address. It connects when it is opened.
+func NewLog(a Address) *Log {
+	a.Range = nil
+	return &Log{address: a, patience: cmp.Or(a.Timeout, patience)}
+}
+
+// Address is that of the topic.
+func (l *Log) Address() Address { return l.address }
+
+// Open connects, or counts one more who uses the connections. Close follows.
+func (l *Log) Open() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.client == nil {
+		options := []kgo.Opt{
+			kgo.SeedBrokers(l.address.Brokers...), kgo.ClientID("wdlrun"), kgo.RetryTimeout(tryTimeout), kgo.DialTimeout(tryTimeout),
+			kgo.BrokerMaxReadBytes(mostAnswer), kgo.MetadataMinAge(250 * time.Millisecond),
+		}
+		secure, err := l.address.security()
+		if err != nil {
+			return l.fault("open", err)
+		}
+		options = append(options, secure...)
+		c, err := kgo.NewClient(options...)
+		if err != nil {
+			return l.fault("open", err)
+		}
+		l.client = c
+	}
+	l.users++
+	return nil
+}
+
+// Close gives back what Open took.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.users--; l.users == 0 {
+		l.client.Close()
+		l.client = nil
+	}
+	return nil
+}
+
+// fault names topic and brokers, and what to do where that is known.
+func (l *Log) fault(what string, err error) error {
+	return fmt.Errorf("kafka: %s: topic %s at %s: %w", what, l.address.Topic, strings.Join(l.address.Brokers, ","), l.address.advise(err))
+}
+
+// insist does something until it works, fails for good, or the patience ends.
+// tries tells how often it has been done.
+func (l *Log) insist(ctx context.Context, what string, do func(ctx context.Context, tries int) error) error {
+	limit, cancel := context.WithTimeout(ctx, l.patience)
+	defer cancel()
+	pause := 10 * time.Millisecond
+	var last error
+	for tries := 0; ; tries++ {
+		err := do(limit, tries)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return l.fault(what, context.Cause(ctx))
+		case !passing(err):
+			return l.fault(what, err)
+		case last == nil || limit.Err() == nil:
+			last = err
+		}
+		select {
+		case <-limit.Done():
+			return l.fault(what, fmt.Errorf("given up after %v: %w", l.patience, last))
+		case <-time.After(pause):
+			pause = min(2*pause, time.Second)
+		}
+	}
+}
+
+// passing tells whether an error may pass: of the network, or of a broker that is
+// being replaced.
+func passing(err error) bool {
+	var k *kerr.Error
+	if errors.As(err, &k) {
+		return k.Retriable
+	}
+	var f final
+	return !errors.As(err, &f) && !aboutTLS(err)
+}
+
+// final is an error that does not pass.
+type final struct{ error }
+
+// Marks says which offsets the broker holds of each partition, and where a stream
+// begins that has read nothing: where the group is, if there is one that has read,
+// else at the oldest or behind the newest record, as the address says.
+func (l *Log) Marks(ctx context.Context) (marks []stream.Mark, err error) {
+	err = l.insist(ctx, "look", func(ctx context.Context, _ int) (err error) {
+		marks, err = l.marks(ctx)
+		return err
+	})
+	return marks, err
+}
+
+func (l *Log) marks(ctx context.Context) (marks []stream.Mark, err error) {
+	admin := kadm.NewClient(l.client)
+	low, err := admin.ListStartOffsets(ctx, l.address.Topic)
+	if err = errors.Join(err, low.Error()); errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return nil, final{errors.New("there is no such topic")}
+	} else if err != nil {
+		return nil, err
+	}
+	high, err := admin.ListCommittedOffsets(ctx, l.address.Topic)
+	if err = errors.Join(err, high.Error()); err != nil {
+		return nil, err
+	}
+	var group kadm.OffsetResponses
+	if l.address.Group != "" {
+		if group, err = admin.FetchOffsets(ctx, l.address.Group); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+			return nil, fmt.Errorf("group %s: %w", l.address.Group, err)
+		}
+	}
+	for _, h := range high[l.address.Topic] {
+		m := stream.Mark{Topic: l.address.Topic, Number: h.Partition, High: h.Offset}
+		if x, ok := low.Lookup(l.address.Topic, h.Partition); ok {
+			m.Low = x.Offset
+		}
+		if m.Begin = m.Low; l.address.Latest {
+			m.Begin = m.High
+		}
+		if x, ok := group.Lookup(l.address.Topic, h.Partition); ok && x.At >= 0 {
+			m.Begin = min(x.At, m.High)
+		}
+		marks = append(marks, m)
+	}
+	if len(marks) == 0 {
+		return nil, final{errors.New("there is no such topic")}
+	}
+	slices.SortFunc(marks, func(a, b stream.Mark) int { return int(a.Number) - int(b.Number) })
+	return marks, nil
+}
+
+// Commit tells the broker how far the group of the address is; without a group it
+// does nothing.
+func (l *Log) Commit(ctx context.Context, at []stream.Partition) error {
+	offsets := kadm.Offsets{}
+	for _, p := range at {
+		if p.Topic == l.address.Topic {
+			offsets.AddOffset(p.Topic, p.Number, p.Next, -1)
+		}
+	}
+	if l.address.Group == "" || len(offsets) == 0 {
+		return nil
+	}
+	return l.insist(ctx, "commit to group "+l.address.Group, func(ctx context.Context, _ int) error {
+		all, err := kadm.NewClient(l.client).CommitOffsets(ctx, l.address.Group, offsets)
+		return errors.Join(err, all.Error())
+	})
+}
+
+// From returns the records from an offset of a partition on, as far as one fetch
+// of about so many bytes reaches, and the offset behind them. It is for offsets
+// that the broker is known to hold.
+func (l *Log) From(ctx context.Context, partition int32, offset int64, bytes int) (records []Record, next int64, err error) {
+	c := l.keeps(partition, offset)
+	if c == nil {
+		what := fmt.Sprintf("read partition %d at offset %d", partition, offset)
+		err = l.insist(ctx, what, func(ctx context.Context, tries int) (err error) {
+			c, err = l.fetch(ctx, partition, offset, bytes, tries > 0)
+			return err
+		})
+		if err != nil {
+			return nil, 0, err
+		}
+		l.keep(c)
+	}
+	i, _ := slices.BinarySearchFunc(c.records, offset, func(r Record, o int64) int { return cmp.Compare(r.Offset, o) })
+	return c.records[i:], c.hi, nil
+}
+
+// fetch asks the leader of a partition once; anew looks up who leads.
+func (l *Log) fetch(ctx context.Context, partition int32, offset int64, bytes int, anew bool) (*chunk, error) {
+	id, leader, err := l.leader(ctx, partition, anew)
+	if err != nil {
+		return nil, err
+	}
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = 500, 1, mostAnswer, 1
+	t := kmsg.NewFetchRequestTopic()
+	t.Topic, t.TopicID = l.address.Topic, id
+	p := kmsg.NewFetchRequestTopicPartition()
+	p.Partition, p.FetchOffset, p.PartitionMaxBytes = partition, offset, int32(min(max(bytes, leastFetch), mostFetch))
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	answer, err := l.client.Broker(int(leader)).Request(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	resp := answer.(*kmsg.FetchResponse)
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return nil, err
+	}
+	c := &chunk{partition: partition, lo: offset, hi: offset}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return nil, errNothing
+	}
+	got, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{ // the beginning of the first batch, before offset, will be asked for too
+		IsolationLevel: kgo.ReadCommitted(), Topic: l.address.Topic, Partition: partition, Pools: []kgo.Pool{&l.records},
+	}, &resp.Topics[0].Partitions[0], kgo.DefaultDecompressor(), nil)
+	switch {
+	case errors.Is(got.Err, kerr.OffsetOutOfRange):
+		return nil, final{errors.New("the broker does not hold it; were records deleted before they were read? keep them longer (retention.ms)")}
+	case got.Err != nil && next <= offset:
+		return nil, got.Err
+	case next <= offset:
+		return nil, errNothing
+	}
+	c.hi, c.records = next, make([]Record, len(got.Records))
+	for i, r := range got.Records {
+		c.records[i] = Record{r.Offset, r.Value}
+		c.bytes += len(r.Value) + 64
+		r.Recycle()
+	}
+	if len(c.records) > 0 {
+		c.lo = min(offset, c.records[0].Offset)
+	}
+	return c, nil
+}
+
+// recordPool is the client's own records, of which no more than offset and value is
+// kept: they are used again.
+type recordPool struct{ sync.Pool }
+
+// GetRecords is for the client.
+func (p *recordPool) GetRecords(n int) []kgo.Record {
+	if r, ok := p.Get().(*[]kgo.Record); ok && cap(*r) >= n {
+		return (*r)[:n]
+	}
+	return make([]kgo.Record, n)
+}
+
+// PutRecords is for the client.
+func (p *recordPool) PutRecords(r []kgo.Record) { p.Put(&r) }
+
+// errNothing is an answer without records where there must be some.
+var errNothing = errors.New("the broker answers with no record")
+
+// leader is the broker that leads a partition, and the topic's id.
+func (l *Log) leader(ctx context.Context, partition int32, anew bool) (id [16]byte, broker int32, err error) {
+	req := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = kmsg.StringPtr(l.address.Topic)
+	req.Topics = append(req.Topics, t)
+	age := leaderMaxAge
+	if anew {
+		age = time.Millisecond
+	}
+	resp, err := l.client.RequestCachedMetadata(ctx, req, age)
+	if err != nil {
+		return id, 0, err
+	}
+	for _, t := range resp.Topics {
+		if t.Topic == nil || *t.Topic != l.address.Topic {
+			continue
+		}
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+			return id, 0, err
+		}
+		for _, p := range t.Partitions {
+			if p.Partition == partition {
+				return t.TopicID, p.Leader, kerr.ErrorForCode(p.ErrorCode)
+			}
+		}
+	}
+	return id, 0, final{errors.New("there is no such partition")}
+}
+
+// keeps is the chunk that holds an offset, nil if none does.
+func (l *Log) keeps(partition int32, offset int64) *chunk {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.kept {
+		if c.partition == partition && c.lo <= offset && offset < c.hi {
+			return c
+		}
+	}
+	return nil
+}
+
+func (l *Log) keep(c *chunk) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept, l.bytes = append(l.kept, c), l.bytes+c.bytes
+	for l.bytes > mostKept && len(l.kept) > 1 {
+		l.bytes -= l.kept[0].bytes
+		l.kept = slices.Delete(l.kept, 0, 1)
+	}
+}

@@ -1,0 +1,74 @@
+package data
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/signal"
+)
+
+// sampled is how many records of each class a scan keeps to look for leaks: enough for
+// an AUC within .003 where it is .99.
+const sampled = 512
+
+// sampleSeed makes the keys of the sample differ from those of the hold-out.
+const sampleSeed = 0x6c65616b
+
+// sampler gathers the sample of a scan.
+type sampler struct {
+	*signal.Sample
+	words []uint64
+}
+
+// look offers the record that was checked last, row r of block b.
+func (s *sampler) look(c *encode.RowCoder, b int, r int32) {
+	key, one := mixed(sampleSeed, uint64(b), uint64(r)), c.Positive()
+	if s.Wants(key, one) {
+		s.words = c.AppendWords(s.words[:0])
+		s.Add(key, one, s.words)
+	}
+}
+
+// Leak is a field that gives the label away.
+type Leak struct {
+	Field string
+	signal.Signal
+}
+
+// LeaksIn are the fields of features that give the label away, by the counts of all
+// records.
+func (d *Dataset) LeaksIn(c *Counts) []Leak { return d.leaksOf(c.sample) }
+
+// Leaks is LeaksIn of the counts that are in use. It takes about a millisecond a column.
+func (d *Dataset) Leaks() []Leak { return d.leaksOf(d.sample) }
+
+func (d *Dataset) leaksOf(sample *signal.Sample) (leaks []Leak) {
+	if sample == nil {
+		return nil
+	}
+	for i, column := range d.schema.Columns()[1:] {
+		if s := sample.Of(i, column.Number); s.Leaks() && !column.Unused {
+			leaks = append(leaks, Leak{column.Name, s})
+		}
+	}
+	return leaks
+}
+
+// Leaking describes leaks in one line, of many the first; "" for none.
+func Leaking(leaks []Leak) string {
+	const few = 4
+	var all []string
+	for i, l := range leaks {
+		if i == few {
+			all = append(all, fmt.Sprintf("and %d more", len(leaks)-few))
+			break
+		}
+		all = append(all, fmt.Sprintf("%q (%s)", l.Field, l.Signal))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "fields that may give the label away: " + strings.Join(all, ", ") +
+		"; remove those from features that are known only after the label"
+}

@@ -1,0 +1,58 @@
+package data
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/data/datatest"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+)
+
+// TestLeaks: fields that give the label away are found, the same ones with the same
+// figures whatever the number of parts that a scan is divided into.
+func TestLeaks(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("click,refund,status,id,price,city\n")
+	for i := range 40_000 {
+		one, refund, status := (i*7919)%1000 < 30, "", "open"
+		if one {
+			refund, status = fmt.Sprint(i%13), "closed"
+		}
+		if i%4000 == 0 {
+			status = "lost" // not quite the label
+		}
+		fmt.Fprintf(&b, "%d,%s,%s,%d,%g,%d\n", map[bool]int{true: 1}[one], refund, status, i, float64(i%97)/7, i%11)
+	}
+	path := datatest.Write(t, "clicks.csv", b.String())
+	s := schema.Schema{Label: schema.Label{Field: "click", Positive: []string{"1"}}, Features: []schema.Feature{
+		{Field: "refund", Encode: "standardise"}, {Field: "status", Encode: "vocabulary"}, {Field: "id", Encode: "hash"},
+		{Field: "price", Encode: "quantile"}, {Field: "city", Encode: "hash"}}}
+	for _, parts := range []int{1, 2, 3, 5} {
+		d, err := Open(schema.Source{Header: true}, s, []string{path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := new(Counts)
+		for part := range parts {
+			c, err := d.Scan(context.Background(), parts-1-part, parts, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := all.Merge(c.Marshal()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.Use(all); err != nil {
+			t.Fatal(err)
+		}
+		const want = `fields that may give the label away: "refund" (it is missing exactly where the label has one of its values), "status" (alone it gives an AUC of `
+		if got := Leaking(d.Leaks()); !strings.HasPrefix(got, want) || len(d.Leaks()) != 2 {
+			t.Errorf("%d parts: %s", parts, got)
+		}
+		if first := d.Leaks()[1].AUC; first != 1 && first < 0.99 {
+			t.Errorf("%d parts: AUC %v", parts, first)
+		}
+	}
+}

@@ -1,0 +1,380 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+)
+
+// filler gives one rank its records of each step. It keeps a window of each of the
+// rank's decks in memory, as the records are in the file: they are encoded when they are
+// given. It belongs to one goroutine.
+type filler struct {
+	*Dataset
+	*record.Input
+	encoder *encode.Encoder
+	valid   *encode.RowCoder // by the schema of the dataset, to know faulty records; nil: there are none
+	sel     Select
+	bytes   int // of a record, about
+
+	order       *order
+	rank, size  int64
+	turns       [2][]int32 // of the decks in the first round of a step, and in the last
+	decks       []deck     // of the rank
+	sharing, at int64      // ranks that share the rank's decks, and its number among them
+	stage       stage
+	selected    []int32 // records, if all are in memory
+
+	columns *columns // nil: none
+	fetch   fetch
+	spare   stored // of the next draft
+	live    int32  // group at which the reader stands; −1: none
+}
+
+// deck is one of the rank's decks.
+type deck struct {
+	number int64
+	window // that is dealt
+}
+
+// window keeps some records of a deck, from lo up to hi, in the order in which they are
+// dealt.
+type window struct {
+	lo, hi int64
+	stored
+}
+
+// stage is a window that is being read: its records are in the order of the files.
+type stage struct {
+	window
+	extent
+	read    int     // groups of the sequence up to here have been read
+	turns   []int32 // of the records as they are dealt, their numbers as they are read
+	foreign []bool  // records of other ranks; empty: none
+	places  []kept  // scratch
+}
+
+// kept is a record that is kept in memory.
+type kept struct {
+	at     int   // in stored.raw
+	offset int64 // in the file
+	bytes  int32
+	block  int32
+	row    int32 // in the block
+}
+
+const keptBytes = 32
+
+// keep adds a record.
+func (s *stored) keep(u record.Unit, block, row int32) {
+	s.kept = append(s.kept, kept{len(s.raw), u.Offset, int32(len(u.Record)), block, row})
+	s.raw = append(s.raw, u.Record...)
+}
+
+// newFiller reads one rank's records for an encoder; begin comes first.
+func (d *Dataset) newFiller(e *encode.Encoder, c ReaderConfig) (*filler, error) {
+	code, err := e.Coder(d.set.Source, d.set.Fields)
+	if err != nil {
+		return nil, err
+	}
+	f := &filler{
+		Dataset: d, Input: d.set.NewInput(code.FieldsRead()), encoder: e, sel: c.Select,
+		rank: int64(c.Rank), size: int64(c.Size), live: -1,
+	}
+	const spare = 16 // of records that are longer than the mean
+	f.bytes = int(d.held/d.rows-keptBytes)*(spare+1)/spare + 1
+	if x := encode.NewCodedRows(code); record.IsTable(d.set.Format) && d.bad == 0 && x != nil {
+		f.Reader, f.bytes = x, x.Width()
+	}
+	if d.bad+d.excluded > 0 {
+		f.valid, err = encode.NewChecker(d.set.Source, d.set.Fields, d.schema)
+	}
+	return f, err
+}
+
+// coded tells whether records are encoded already.
+func (f *filler) coded() bool {
+	_, ok := f.Reader.(*encode.CodedRows)
+	return ok
+}
+
+// newOrder is that of an epoch.
+func (d *Dataset) newOrder(c *ReaderConfig, epoch int64) *order {
+	m := inDecks
+	switch {
+	case !c.Shuffle:
+		m = inOrder
+	case d.held <= d.limits.held:
+		m = inMemory
+	case d.onwards:
+		m = onwards
+	}
+	return newOrder(m, d.chosen[c.Select](), d.firstGroup, c.Seed, uint64(epoch))
+}
+
+// begin goes to another epoch.
+func (f *filler) begin(o *order) {
+	f.order, f.live = o, -1
+	if f.columns != nil {
+		f.columns.place = -1
+	}
+	if f.decks == nil {
+		for s := range f.turns {
+			f.turns[s] = make([]int32, o.decks)
+		}
+		for d := f.rank % o.decks; d < o.decks; d += f.size {
+			f.decks = append(f.decks, deck{number: d})
+		}
+		f.sharing, f.at = max((f.size-f.rank%o.decks+o.decks-1)/o.decks, 1), f.rank/o.decks
+	}
+	for i := range f.decks {
+		f.decks[i].lo, f.decks[i].hi = 0, 0
+	}
+	f.stage.lo, f.stage.hi = 0, 0
+}
+
+// fill reads the rows of this rank between positions x and y of the epoch.
+func (f *filler) fill(ctx context.Context, d *draft, x, y int64) error {
+	d.raw, d.kept, d.at, d.more, d.made = d.raw[:0], d.kept[:0], place{}, false, false
+	f.order.round(x, f.turns[0])
+	f.order.round(y, f.turns[1])
+	f.fetch.to, f.fetch.n, f.fetch.rows = d, 0, 0
+	for i := range f.decks {
+		k := &f.decks[i]
+		lo, hi := f.order.taken(k.number, x, f.turns[0]), f.order.taken(k.number, y, f.turns[1])
+		first, end, stride := f.order.share(lo, hi, f.at, f.sharing)
+		if f.columns != nil && ctx.Err() == nil {
+			if f.columns.fill(d, first, end) {
+				return nil
+			}
+			f.columns, f.live, d.at = nil, -1, place{}
+		}
+		if err := f.take(ctx, k, first, end, stride); err != nil {
+			return err
+		}
+	}
+	f.fetch.flush()
+	if len(d.kept) > 0 {
+		k := &d.kept[0]
+		d.at = place{&f.set.Files[f.set.Blocks[k.block].File], k.offset, f.rowBase[k.block] + int64(k.row)}
+	}
+	return nil
+}
+
+// take adds records of a deck to the draft.
+func (f *filler) take(ctx context.Context, k *deck, first, end, stride int64) error {
+	for i := first; i < end; {
+		if i < k.lo || i >= k.hi {
+			f.fetch.flush()
+			if err := f.load(ctx, k, i); err != nil {
+				return err
+			}
+		}
+		for i < end && i < k.hi {
+			n := int64(1)
+			if f.order.mode == inOrder || f.order.mode == inDecks && stride == 1 {
+				n = min(end, k.hi) - i
+			}
+			f.fetch.take(k.raw, k.kept[i-k.lo:i-k.lo+n])
+			i += n * stride
+		}
+	}
+	if f.order.mode != onwards || first >= end || k.hi == f.order.rows() {
+		return nil
+	}
+	// As much of the next window as has been dealt of this one.
+	if f.stage.lo == f.stage.hi {
+		f.open(k.number, k.hi)
+	}
+	groups := int64(f.stage.to - f.stage.from)
+	return f.readTo(ctx, f.stage.from+int(groups*(min(end, k.hi)-k.lo)/(k.hi-k.lo)))
+}
+
+// load makes the window of record i of a deck the one that is dealt.
+func (f *filler) load(ctx context.Context, k *deck, i int64) error {
+	if f.order.mode == inMemory {
+		return f.recall(ctx, k)
+	}
+	w := &f.stage
+	if i < w.lo || i >= w.hi {
+		f.open(k.number, i)
+	}
+	if err := f.readTo(ctx, w.to); err != nil {
+		return err
+	}
+	switch f.order.mode {
+	case inDecks:
+		k.arrange(w)
+		w.lo, w.hi = 0, 0
+		return nil
+	case onwards: // too large for a cache: places are moved, not records
+		w.places = w.places[:0]
+		for _, n := range w.turns {
+			w.places = append(w.places, w.kept[n])
+		}
+		w.kept, w.places = w.places, w.kept
+	}
+	k.window, w.window = w.window, k.window
+	w.lo, w.hi = 0, 0
+	return nil
+}
+
+// arrange copies the staged window in the order in which it is dealt, so that a step
+// takes records that follow each other.
+func (k *deck) arrange(w *stage) {
+	k.lo, k.hi = w.lo, w.hi
+	if cap(k.raw) < len(w.raw) || cap(k.kept) < len(w.kept) {
+		k.raw, k.kept = make([]byte, 0, len(w.raw)), make([]kept, 0, len(w.kept))
+	}
+	k.raw, k.kept = k.raw[:0], k.kept[:0]
+	for _, n := range w.turns {
+		x := w.kept[n]
+		raw := w.raw[x.at : x.at+int(x.bytes)]
+		x.at = len(k.raw)
+		k.raw, k.kept = append(k.raw, raw...), append(k.kept, x)
+	}
+}
+
+// open begins to read the window of record i of deck d.
+func (f *filler) open(d, i int64) {
+	o, w := f.order, &f.stage
+	w.extent = o.window(d, i)
+	w.lo, w.hi, w.read = w.first-o.start(d), w.end-o.start(d), w.from
+	n := int(w.end - w.first)
+	if w.raw == nil { // room for any window
+		most := min(int(o.start(d+1)-o.start(d)), o.span*int(o.rows()/int64(len(o.perm))+1))
+		w.kept, w.raw = make([]kept, 0, most), make([]byte, 0, most*f.bytes/int(f.sharing))
+	}
+	w.raw, w.kept, w.turns, w.foreign = w.raw[:0], w.kept[:0], identity(w.turns, n), w.foreign[:0]
+	o.permute(d, w.extent, w.turns)
+	if f.sharing > 1 && o.mode != inOrder {
+		for range n {
+			w.foreign = append(w.foreign, true)
+		}
+		first, end, stride := o.share(w.lo, w.hi, f.at, f.sharing)
+		for i := first; i < end; i += stride {
+			w.foreign[w.turns[i-w.lo]] = false
+		}
+	}
+}
+
+// readTo reads the groups of the staged window up to one.
+func (f *filler) readTo(ctx context.Context, end int) error {
+	for w := &f.stage; w.read < end; w.read++ {
+		if ctx.Err() != nil {
+			return errClosed
+		}
+		base := f.order.base[w.read]
+		if err := f.group(f.order.perm[w.read], f.sel, w, max(w.first-base, 0), w.end-base); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mostHeld is how many bytes the records of a dataset may have in memory to be shuffled
+// as a whole, keptBytes of each included.
+const mostHeld = 64 << 20
+
+// memory holds all records of a dataset. It is read once and shared by the readers of one
+// encoder, whatever their ranks, slots and epochs.
+type memory struct {
+	sync.Mutex
+	encoder *encode.Encoder
+	coded   bool // the records are rows of the encoder
+	stored
+}
+
+// recall makes all selected records the window of the deck.
+func (f *filler) recall(ctx context.Context, k *deck) error {
+	m := f.memory
+	m.Lock()
+	defer m.Unlock()
+	if m.encoder != f.encoder || m.coded != f.coded() {
+		all := stage{window: window{stored: stored{make([]byte, 0, int(f.Dataset.rows)*f.bytes), make([]kept, 0, f.Dataset.rows)}}}
+		for g := range f.groups {
+			if ctx.Err() != nil {
+				return errClosed
+			}
+			if err := f.group(int32(g), All, &all, 0, int64(f.groups[g].rows)); err != nil {
+				return err
+			}
+		}
+		m.encoder, m.coded, m.stored = f.encoder, f.coded(), all.stored
+	}
+	if f.selected == nil {
+		for i, x := range m.kept {
+			if f.selects(f.sel, int(x.block), x.row) {
+				f.selected = append(f.selected, int32(i))
+			}
+		}
+	}
+	turns := append(f.stage.turns[:0], f.selected...)
+	f.order.permute(0, extent{}, turns)
+	k.lo, k.hi, k.raw, k.kept = 0, int64(len(turns)), m.raw, k.kept[:0]
+	for _, n := range turns {
+		k.kept = append(k.kept, m.kept[n])
+	}
+	f.stage.turns = turns
+	return nil
+}
+
+// group reads group g and keeps its selected records from number lo up to hi.
+func (f *filler) group(g int32, sel Select, w *stage, lo, hi int64) (err error) {
+	x := &f.groups[g]
+	b, live := x.block, f.live
+	f.live = -1
+	bl := f.set.Blocks[b]
+	file := &f.set.Files[bl.File]
+	if err := f.OpenFile(int(bl.File)); err != nil {
+		return err
+	}
+	next := g + 1
+	if int(next) == len(f.groups) || f.groups[next].block != b {
+		next = -1
+	}
+	if f.order.mode == inDecks && next >= 0 {
+		bl.Hi, next = f.groups[next].offset, -1 // what follows is not wanted
+	}
+	if live != g {
+		err = f.Reader.Begin(f.Content, file, bl, x.offset, 0)
+	}
+	var u record.Unit
+	n, row := int64(0), x.row
+	for err == nil && row < x.row+x.rows && n < hi {
+		if u, err = f.Reader.Next(); err != nil {
+			break
+		}
+		if f.flawed[b] > 0 && (u.Flaw != nil || f.valid.Check(u.Record) != nil) {
+			continue
+		}
+		if u.Flaw != nil {
+			err = record.ErrChanged
+			break
+		}
+		if f.selects(sel, int(b), row) {
+			if n++; n > lo {
+				if at := len(w.kept); at < len(w.foreign) && w.foreign[at] {
+					u.Record = nil
+				}
+				w.keep(u, b, row)
+			}
+		}
+		row++
+	}
+	if err == nil {
+		if row == x.row+x.rows {
+			f.live = next
+		}
+		return nil
+	}
+	if err == io.EOF || errors.Is(err, record.ErrShrunk) || errors.Is(err, record.ErrLongLine) {
+		err = record.ErrChanged // the scan found more records than this, and short lines
+	}
+	return fmt.Errorf("data: read: %s: offset %d: %w", file.Name, max(u.Offset, x.offset), err)
+}

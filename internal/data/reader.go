@@ -1,0 +1,271 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+)
+
+// ReaderConfig says what a Reader reads. Rank and Size aside, all ranks need
+// the same.
+type ReaderConfig struct {
+	Seed        uint64
+	Epoch       int64
+	Epochs      int64 // to be read, one after another; 0: 1
+	Start       int64 // records of the first epoch that were consumed before
+	GlobalBatch int   // records of a step, over all ranks
+	Growth      Growth
+	Trained     int64 // records that were trained on before the first epoch, for Growth
+	Rank, Size  int   // Size 0: 1
+	Shuffle     bool
+	Select      Select // which records
+	Depth       int    // batches read ahead at first; 0: 8, and up to 64 small ones
+	Threads     int    // most threads that encode; 0: as many as Go runs
+}
+
+// MostBatch is how many samples a global batch may have.
+const MostBatch = 1 << 26
+
+const (
+	defaultDepth = 8
+	mostDepth    = 1 << 10
+	mostThreads  = 1 << 10
+	closeWait    = time.Second
+)
+
+func (c ReaderConfig) filled() ReaderConfig {
+	if c.Size == 0 {
+		c.Size = 1
+	}
+	if c.Epochs == 0 {
+		c.Epochs = 1
+	}
+	if c.Threads == 0 {
+		c.Threads = min(runtime.GOMAXPROCS(0), mostThreads)
+	}
+	return c
+}
+
+func (c ReaderConfig) validate(rows int64) error {
+	var v schema.Faults
+	if c.GlobalBatch < 1 || c.GlobalBatch > MostBatch {
+		v.Bad("global batch", "is %d, from 1 to %d are possible", c.GlobalBatch, MostBatch)
+	}
+	if c.Growth.Share < 0 || c.Growth.Share > 0 && c.Growth.Least < 1 || c.Trained < 0 {
+		v.Bad("growth", "is %+v after %d records", c.Growth, c.Trained)
+	}
+	if c.Size < 1 || c.Rank < 0 || c.Rank >= c.Size {
+		v.Bad("rank", "is %d of %d", c.Rank, c.Size)
+	}
+	if c.Start < 0 || c.Start > rows {
+		v.Bad("start", "is record %d of an epoch of %d; was the position taken on other data?", c.Start, rows)
+	}
+	if c.Depth < 0 || c.Depth > mostDepth {
+		v.Bad("depth", "is %d, from 1 to %d are possible", c.Depth, mostDepth)
+	}
+	if c.Epochs < 0 {
+		v.Bad("epochs", "are %d", c.Epochs)
+	}
+	if c.Threads < 0 || c.Threads > mostThreads {
+		v.Bad("threads", "are %d, from 1 to %d are possible", c.Threads, mostThreads)
+	}
+	if c.Select < Train || c.Select > All {
+		v.Bad("select", "is %d", c.Select)
+	}
+	return schema.Joined("data: reader", v)
+}
+
+// Reader gives one rank its rows of each step of some epochs. Every rank gets the
+// same number of steps; the ranks' shares of a step are about equal, and may be
+// empty. It reads ahead until Close; see ahead.go.
+type Reader struct {
+	config ReaderConfig
+	ahead
+	done error  // what Next returns from now on
+	head *draft // the next, if it is not ready yet
+	owed int    // tokens of what was handed out
+
+	unknown []atomic.Int64
+	place   struct {
+		sync.Mutex
+		waiting        bool
+		given, reading place
+	}
+}
+
+// NewReader starts to read. The dataset must know its counts (Use); the
+// encoder may be of another dataset, as long as this one has its fields.
+func NewReader(d *Dataset, e *encode.Encoder, c ReaderConfig) (*Reader, error) {
+	if d.rowBase == nil {
+		return nil, errors.New("data: reader: the dataset has not been counted; Scan it and Use the counts")
+	}
+	c = c.filled()
+	if err := c.validate(d.Rows(c.Select)); err != nil {
+		return nil, err
+	}
+	if err := schema.Joined("data: reader: "+d.set.Files[0].Name, e.Lacks(d.set.Source.WithDerived(d.set.Fields))); err != nil {
+		return nil, err
+	}
+	b, err := d.newDraftCoder(e)
+	if err != nil {
+		return nil, err
+	}
+	f, err := d.newFiller(e, c)
+	if err != nil {
+		return nil, err
+	}
+	b.coded = f.coded()
+	r := &Reader{config: c, ahead: newAhead(d, e, c), unknown: make([]atomic.Int64, len(e.Sparse()))}
+	r.start(f, b)
+	return r, nil
+}
+
+var errClosed = errors.New("data: reader: it is closed")
+
+// Next returns the batch of the next step, io.EOF after the last of each epoch.
+// The batch is the caller's until Recycle.
+func (r *Reader) Next(ctx context.Context) (*encode.Batch, error) {
+	if r.done != nil {
+		return nil, r.done
+	}
+	if d := r.poll(); d != nil {
+		return r.give(d)
+	}
+	r.pay()
+	r.starve()
+	r.wait(true)
+	defer r.wait(false)
+	d, err := r.await(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.give(d)
+}
+
+// poll returns the next draft if it is ready.
+func (r *Reader) poll() *draft {
+	if r.head == nil {
+		select {
+		case r.head = <-r.out:
+		default:
+			return nil
+		}
+	}
+	select {
+	case <-r.head.ready:
+		return r.head
+	default:
+		return nil
+	}
+}
+
+// await waits for the next draft.
+func (r *Reader) await(ctx context.Context) (*draft, error) {
+	if r.head == nil {
+		select {
+		case r.head = <-r.out:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("data: reader: %w", context.Cause(ctx))
+		}
+	}
+	select {
+	case <-r.head.ready:
+		return r.head, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("data: reader: %w", context.Cause(ctx))
+	}
+}
+
+func (r *Reader) wait(yes bool) {
+	r.place.Lock()
+	r.place.waiting = yes
+	r.place.Unlock()
+}
+
+// pay gives the loader room again for what was handed out.
+func (r *Reader) pay() {
+	for ; r.owed > 0; r.owed-- {
+		r.room <- struct{}{}
+	}
+}
+
+// give hands out a draft that is ready.
+func (r *Reader) give(d *draft) (*encode.Batch, error) {
+	r.head, r.given = nil, true
+	if r.owed++; 2*r.owed >= int(r.depth.Load()) {
+		r.pay()
+	}
+	if err := d.err; err != nil {
+		if !d.more {
+			r.done = err
+		}
+		r.Recycle(&d.Batch)
+		return nil, err
+	}
+	r.place.Lock()
+	r.place.given = d.at
+	r.place.Unlock()
+	return &d.Batch, nil
+}
+
+// Recycle gives a batch back for reuse; its slices must not be used any more.
+func (r *Reader) Recycle(b *encode.Batch) {
+	d, ok := b.Owner.(*draft)
+	if !ok {
+		return // not of a reader
+	}
+	select {
+	case r.free <- d:
+	default:
+	}
+}
+
+// Position says where the first row of the batch lies that Next returned last
+// or, while Next waits, of the batch read last: "adult.data offset 12345, row
+// 678". It may be called at any time.
+func (r *Reader) Position() string {
+	r.place.Lock()
+	p := r.place.given
+	if r.place.waiting {
+		p = r.place.reading
+	}
+	r.place.Unlock()
+	if p.file == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s offset %d, row %d", strings.TrimPrefix(p.file.Name, record.Builtin), p.offset, p.row)
+}
+
+// Unknown is how many values of each entry of Encoder.Sparse were read so far
+// that its vocabulary does not hold. It may be called at any time.
+func (r *Reader) Unknown() []int64 {
+	n := make([]int64, len(r.unknown))
+	for i := range r.unknown {
+		n[i] = r.unknown[i].Load()
+	}
+	return n
+}
+
+// Close ends reading ahead. A read that the system does not finish, as of a
+// dead network disk, is left behind after a second.
+func (r *Reader) Close() {
+	r.cancel()
+	deadline := time.NewTimer(closeWait)
+	defer deadline.Stop()
+	select {
+	case <-r.ended:
+	case <-deadline.C:
+	}
+	if r.done == nil {
+		r.done = errClosed
+	}
+}

@@ -1,0 +1,420 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/internal/data/datatest"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+)
+
+// numbered is a file of records that know their own number, among blank lines
+// and comments.
+func numbered(t testing.TB, records, width int) string {
+	r := rand.New(rand.NewPCG(1, 2))
+	var b strings.Builder
+	for i := range records {
+		fmt.Fprintf(&b, "%d,%s,%d\n", i, strings.Repeat("x", r.IntN(width)), i%2)
+		switch r.IntN(20) {
+		case 0:
+			b.WriteString("\n")
+		case 1:
+			b.WriteString("# no record, 1\r\n")
+		}
+	}
+	return datatest.Write(t, "numbered.csv", b.String())
+}
+
+func numberedSource() schema.Source {
+	return schema.Source{Fields: []string{"n", "x", "y"}, Comment: "#"}
+}
+
+func numberedSchema() schema.Schema {
+	return schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "n", Encode: "id"}}}
+}
+
+// rowsOf checks that each row of the batches is what its number says, and
+// returns the numbers.
+func rowsOf(t testing.TB, batches []*encode.Batch) (rows []uint64) {
+	t.Helper()
+	for _, b := range batches {
+		for i, id := range b.RowID {
+			if b.Sparse[0].Values[i] != id || b.Label[i] != float32(id%2) {
+				t.Fatalf("row %d holds record %d with label %v", id, b.Sparse[0].Values[i], b.Label[i])
+			}
+		}
+		rows = append(rows, b.RowID...)
+	}
+	return rows
+}
+
+// The rows of every step, joined over ranks, are the same for any P and any
+// point of resuming, and an epoch is every row once.
+func TestReaderOnAnyNumberOfRanks(t *testing.T) {
+	for _, limits := range []limits{{leastGroup, mostHeld}, tiny} {
+		readerOnAnyNumberOfRanks(t, limits)
+	}
+}
+
+func readerOnAnyNumberOfRanks(t *testing.T, limits limits) {
+	const records = 20000
+	d, fit := prepareWithin(t, limits, numberedSource(), numberedSchema(), 3, numbered(t, records, 60))
+	e := newEncoder(t, fit)
+	if d.Rows(All) != records || len(d.set.Blocks) < 5 {
+		t.Fatalf("%d records in %d blocks", d.Rows(All), len(d.set.Blocks))
+	}
+	c := ReaderConfig{Seed: 5, Epoch: 2, GlobalBatch: 1500, Shuffle: true}
+	whole := readAll(t, d, e, c)
+	rows := rowsOf(t, whole)
+	if slices.IsSorted(rows) {
+		t.Error("the order is that of the file")
+	}
+	sorted := slices.Clone(rows)
+	slices.Sort(sorted)
+	for i := range sorted {
+		if sorted[i] != uint64(i) {
+			t.Fatalf("place %d of the sorted epoch is row %d", i, sorted[i])
+		}
+	}
+	for _, p := range []int{2, 3, 7, 64, 70} {
+		steps := make([][]uint64, len(whole))
+		for r := range p {
+			c := c
+			c.Rank, c.Size = r, p
+			batches := readAll(t, d, e, c)
+			if len(batches) != len(whole) {
+				t.Fatalf("rank %d of %d has %d steps, want %d", r, p, len(batches), len(whole))
+			}
+			for i, b := range batches {
+				steps[i] = append(steps[i], b.RowID...)
+			}
+		}
+		for i, got := range steps {
+			want := slices.Clone(whole[i].RowID)
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Fatalf("step %d: %d ranks read other rows than one", i, p)
+			}
+		}
+	}
+	for _, start := range []int64{1, 1500, 7777, records - 1, records} {
+		c := c
+		c.Start, c.GlobalBatch = start, 999
+		got := rowsOf(t, readAll(t, d, e, c))
+		// Another batch size orders the rows of a step differently, but the same
+		// rows are left.
+		want := slices.Clone(rows[start:])
+		if start%1500 != 0 && start != records {
+			c.Start, c.GlobalBatch = 0, int(start)
+			want = rowsOf(t, readAll(t, d, e, c)[1:])
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("from %d on %d rows are left, want %d, or others", start, len(got), len(want))
+		}
+	}
+}
+
+func TestReaderOfAnything(t *testing.T) {
+	type dataset struct {
+		*Dataset
+		*encode.Encoder
+	}
+	var sets []dataset
+	for i, n := range []int{1, 2, 63, 1000, 63, 1000} {
+		d, err := Open(numberedSource(), numberedSchema(), []string{numbered(t, n, 200)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 3 {
+			d.limits = tiny
+		}
+		if err := d.HoldOut(.3, uint64(n)); err != nil {
+			t.Fatal(err)
+		}
+		fit, counts := scanAll(t, d, numberedSchema(), 2)
+		if err := d.Use(counts); err != nil {
+			t.Fatal(err)
+		}
+		sets = append(sets, dataset{d, newEncoder(t, fit)})
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		s := sets[rapid.IntRange(0, len(sets)-1).Draw(rt, "set")]
+		p := rapid.IntRange(1, 5).Draw(rt, "ranks")
+		c := ReaderConfig{
+			Seed: rapid.Uint64().Draw(rt, "seed"), GlobalBatch: rapid.IntRange(1, 400).Draw(rt, "batch"), Size: p,
+			Shuffle: rapid.Bool().Draw(rt, "shuffle"), Depth: rapid.IntRange(1, 5).Draw(rt, "depth"),
+		}
+		var rows []uint64
+		for _, sel := range []Select{Train, Valid} {
+			steps := Steps(s.Rows(sel), c.GlobalBatch)
+			for r := range p {
+				c.Rank, c.Select = r, sel
+				batches := readAll(t, s.Dataset, s.Encoder, c)
+				if int64(len(batches)) != steps {
+					rt.Fatalf("%d steps, want %d", len(batches), steps)
+				}
+				rows = append(rows, rowsOf(t, batches)...)
+			}
+		}
+		slices.Sort(rows)
+		if int64(len(rows)) != s.Rows(All) || s.Rows(Train)+s.Rows(Valid) != s.Rows(All) || len(slices.Compact(rows)) != len(rows) {
+			rt.Fatalf("training and validation have %d rows, want %d", len(rows), s.Rows(All))
+		}
+	})
+}
+
+// Statistics do not see what is held out.
+func TestHeldOutRowsAreNotFitted(t *testing.T) {
+	s := schema.Schema{Label: schema.Label{Field: "y"}, Features: []schema.Feature{{Field: "n", Encode: "vocabulary"}}}
+	d, err := Open(numberedSource(), s, []string{numbered(t, 3000, 60)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.HoldOut(.25, 1); err != nil {
+		t.Fatal(err)
+	}
+	fit, counts := scanAll(t, d, s, 3)
+	if err := d.Use(counts); err != nil {
+		t.Fatal(err)
+	}
+	e := newEncoder(t, fit)
+	v := fit.Vocabularies()[0]
+	if v.Distinct != d.Rows(Train) || v.Distinct < 2000 || v.Distinct > 2500 {
+		t.Errorf("%d distinct strings in %d training rows", v.Distinct, d.Rows(Train))
+	}
+	if v.Unknown < v.Distinct/20 || v.Unknown > v.Distinct/7 {
+		t.Errorf("%d of %d strings that occur once train the row of the unknown, want a tenth", v.Unknown, v.Distinct)
+	}
+	for sel, want := range map[Select]int64{Train: v.Unknown, Valid: d.Rows(Valid)} {
+		unknown := int64(0)
+		for _, b := range readAll(t, d, e, ReaderConfig{GlobalBatch: 500, Select: sel}) {
+			for _, k := range b.Sparse[0].Values {
+				if k == encode.KeyUnknown {
+					unknown++
+				}
+			}
+		}
+		if unknown != want {
+			t.Errorf("selection %d: %d values are unknown, want %d", sel, unknown, want)
+		}
+	}
+}
+
+func TestReaderRefuses(t *testing.T) {
+	d, err := Open(numberedSource(), numberedSchema(), []string{numbered(t, 10, 5)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEncoder(t, encode.NewFit(numberedSchema()))
+	if _, err := NewReader(d, e, ReaderConfig{GlobalBatch: 1}); err == nil || !strings.Contains(err.Error(), "Scan") {
+		t.Errorf("before Use: %v", err)
+	}
+	if err := d.Use(&Counts{dataset: d.digest}); err == nil {
+		t.Error("counts of no block were used")
+	}
+	if err := d.Use(new(Counts)); err == nil {
+		t.Error("counts of another dataset were used")
+	}
+	_, counts := scanAll(t, d, numberedSchema(), 1)
+	if err := d.Use(counts); err != nil {
+		t.Fatal(err)
+	}
+	if d.HoldOut(.5, 1) == nil || d.HoldOut(1, 1) == nil {
+		t.Error("HoldOut after Use")
+	}
+	for _, c := range []ReaderConfig{
+		{}, {GlobalBatch: -1}, {GlobalBatch: 1, Rank: 1}, {GlobalBatch: 1, Size: -1},
+		{GlobalBatch: 1, Start: 11}, {GlobalBatch: 1, Start: -1},
+		{GlobalBatch: 1, Depth: -1}, {GlobalBatch: 1, Select: 3},
+	} {
+		if r, err := NewReader(d, e, c); err == nil {
+			r.Close()
+			t.Errorf("%+v was accepted", c)
+		}
+	}
+	s := numberedSchema()
+	s.Features[0].Field = "m"
+	if _, err := NewReader(d, newEncoder(t, encode.NewFit(s)), ReaderConfig{GlobalBatch: 1}); err == nil || !strings.Contains(err.Error(), `no field "m"`) {
+		t.Errorf("an encoder of other fields: %v", err)
+	}
+}
+
+func TestReaderPositionAndClose(t *testing.T) {
+	d, fit := prepare(t, adultSource(), adultSchema(), 1, "builtin:adult.data")
+	r, err := NewReader(d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 64, Shuffle: false})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Position(); got != "" && !strings.HasPrefix(got, "adult.data") {
+		t.Errorf("before the first batch: %q", got)
+	}
+	b, err := r.Next(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Position(); got != "adult.data offset 0, row 0" {
+		t.Errorf("Position = %q", got)
+	}
+	r.Recycle(b)
+	if _, err := r.Next(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Position(); !strings.HasSuffix(got, ", row 64") {
+		t.Errorf("Position = %q", got)
+	}
+	r.Close()
+	r.Close()
+	if _, err := r.Next(context.Background()); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("Next after Close: %v", err)
+	}
+}
+
+func TestNextEndsWithItsContext(t *testing.T) {
+	r := &Reader{ahead: ahead{out: make(chan *draft)}}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cause := errors.New("rank 3 died")
+	cancel(cause)
+	if _, err := r.Next(ctx); !errors.Is(err, cause) {
+		t.Errorf("Next: %v", err)
+	}
+}
+
+// Close does not wait for ever for a read that the system does not finish.
+func TestCloseLeavesAHangingRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &Reader{ahead: ahead{ended: make(chan struct{}), cancel: func() {}}}
+		began := time.Now()
+		r.Close()
+		if took := time.Since(began); took != closeWait {
+			t.Errorf("Close took %v", took)
+		}
+	})
+}
+
+func TestReaderDoesNotAllocatePerRecord(t *testing.T) {
+	d, fit := prepare(t, adultSource(), adultSchema(), 1, "builtin:adult.data", "builtin:adult.test")
+	r, err := NewReader(d, newEncoder(t, fit), ReaderConfig{GlobalBatch: 256, Epochs: 4, Shuffle: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	next := func() {
+		b, err := r.Next(context.Background())
+		if err == io.EOF { // of an epoch
+			b, err = r.Next(context.Background())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Recycle(b)
+	}
+	untilAhead(t, r) // in as many drafts as there will be
+	for range 100 {
+		next()
+	}
+	const steps = 80
+	least := math.Inf(1)
+	for range 5 { // how many buffers are still growing is a matter of which goroutine ran when
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range steps {
+			next()
+		}
+		runtime.ReadMemStats(&after)
+		least = min(least, float64(after.Mallocs-before.Mallocs)/(steps*256))
+	}
+	if least > .05 {
+		t.Errorf("%.3f allocations per record", least)
+	}
+}
+
+func BenchmarkReader(b *testing.B) {
+	d, fit := prepare(b, adultSource(), adultSchema(), 1, "builtin:adult.data")
+	e := newEncoder(b, fit)
+	rows := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := NewReader(d, e, ReaderConfig{GlobalBatch: 256, Shuffle: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for {
+			x, err := r.Next(context.Background())
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			rows += x.Rows
+			r.Recycle(x)
+		}
+		r.Close()
+	}
+	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "records/s")
+}
+
+func BenchmarkScan(b *testing.B) {
+	d, err := Open(adultSource(), adultSchema(), []string{"builtin:adult.data"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	rows := int64(0)
+	for b.Loop() {
+		c, err := d.Scan(context.Background(), 0, 1, encode.NewFit(adultSchema()), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		rows += c.Records()
+	}
+	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "records/s")
+}
+
+// An encoder may ask more of a record than the scan did; the fault has its
+// line, in whichever block it lies.
+func TestReaderFaultHasItsLine(t *testing.T) {
+	path := numbered(t, 9000, 60)
+	s := numberedSchema()
+	s.Features = append(s.Features, schema.Feature{Field: "x", Encode: "hash"})
+	d, _ := prepare(t, numberedSource(), s, 1, path)
+	if len(d.set.Blocks) < 3 {
+		t.Fatalf("%d blocks", len(d.set.Blocks))
+	}
+	s.Features[1].Encode = "raw"
+	r, err := NewReader(d, newEncoder(t, encode.NewFit(s)), ReaderConfig{GlobalBatch: 1, Start: 8000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	_, err = r.Next(context.Background())
+	var f *record.Fault
+	if !errors.As(err, &f) || f.Column != "x" {
+		t.Fatalf("Next: %v", err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(content), "\n")
+	if got := lines[f.Line-1]; !strings.HasPrefix(got, "8000,") || len(got) < len("8000,x,0") {
+		t.Errorf("line %d is %q", f.Line, got)
+	}
+}

@@ -1,0 +1,156 @@
+package record
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// exampleFormat is TFRecord of tf.Example. A block is a byte range; its first
+// record is found by the checksum of its header.
+type exampleFormat struct{}
+
+// Look joins the names of features in the first records.
+func (e exampleFormat) Look(f *File, s Content) ([]string, error) {
+	names, err := firstNames(e, f, s)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("data: open: %s: %w", f.Name, err)
+	case len(names) == 0:
+		return nil, fmt.Errorf("data: open: %s: none of its first records is a tf.Example; is it TFRecord?%s", f.Name, firstFlaw(e, f, s))
+	}
+	return names, nil
+}
+
+func (exampleFormat) names(record []byte, each func([]byte)) {
+	_ = tfrecord.Names(record, each) // the scan tells
+}
+
+func (exampleFormat) Records([]string) Records { return &exampleRecords{} }
+
+func (exampleFormat) Decoder(_, names []string) (Decoder, error) {
+	return exampleDecoder{tfrecord.NewDecoder(names)}, nil
+}
+
+func (exampleFormat) Place(f *File, offset int64) (Fault, error) {
+	return Fault{File: f.Name, Offset: offset}, nil
+}
+
+type exampleDecoder struct{ *tfrecord.Decoder }
+
+func (d exampleDecoder) Decode(record []byte, lists []value.List) *Flaw {
+	if err := d.Decoder.Decode(record, lists); err != nil {
+		return &Flaw{Field: -1, Want: err.Error()}
+	}
+	return nil
+}
+
+// exampleRecords reads frames.
+type exampleRecords struct {
+	buffer
+	number int32
+	done   bool // nothing more of the block
+}
+
+func (r *exampleRecords) Begin(s Content, f *File, b Block, offset int64, number int32) error {
+	r.number, r.done = number, false
+	if offset >= 0 {
+		r.seek(s, f.size, offset, b.Hi)
+		return nil
+	}
+	r.seek(s, f.size, b.Lo, b.Hi)
+	if b.Lo == 0 {
+		return nil
+	}
+	return r.search()
+}
+
+// search goes to the next place where a frame can begin, or to the end of the
+// block.
+func (r *exampleRecords) search() error {
+	for r.off < r.hi {
+		b, err := r.peek(readBytes)
+		if err != nil {
+			return err
+		}
+		i := tfrecord.Find(b)
+		if i >= 0 {
+			r.skip(int(min(int64(i), r.hi-r.off)))
+			return nil
+		}
+		if len(b) < readBytes { // the end of the file
+			r.skip(len(b))
+			return nil
+		}
+		r.skip(len(b) - tfrecord.HeaderBytes + 1)
+	}
+	return nil
+}
+
+// Next reads a frame. What is damaged is a unit of its own; where the length is,
+// the next frame is searched for. A frame behind the block's last is looked at,
+// for the next block would pass over damage at its beginning.
+func (r *exampleRecords) Next() (Unit, error) {
+	u := Unit{Offset: r.off, Number: r.number}
+	if r.done {
+		return u, io.EOF
+	}
+	header, err := r.peek(tfrecord.HeaderBytes)
+	if err != nil {
+		return u, err
+	}
+	if len(header) == 0 {
+		return u, io.EOF
+	}
+	var n int
+	if len(header) < tfrecord.HeaderBytes {
+		err = fmt.Errorf("the file ends within a record: %d bytes are left", len(header))
+	} else {
+		n, err = tfrecord.Header(header)
+	}
+	switch inside := r.off < r.hi; {
+	case err != nil:
+		return r.lost(u, err.Error())
+	case !inside:
+		return u, io.EOF
+	}
+	frame, err := r.peek(n + tfrecord.Overhead)
+	if err != nil {
+		return u, err
+	}
+	if len(frame) < n+tfrecord.Overhead {
+		return r.lost(u, fmt.Sprintf("the file ends within a record: it has %d bytes of %d", len(frame), n+tfrecord.Overhead))
+	}
+	u.Record = frame[tfrecord.HeaderBytes : tfrecord.HeaderBytes+n]
+	if err := tfrecord.Verify(u.Record, frame[tfrecord.HeaderBytes+n:]); err != nil {
+		u.Flaw = &Flaw{Field: -1, Want: err.Error()}
+	}
+	r.number++
+	r.skip(len(frame))
+	u.End = r.off
+	return u, nil
+}
+
+// lost goes on behind a place where no whole frame begins. Damage that reaches
+// the end of the block is told once, by this block.
+func (r *exampleRecords) lost(u Unit, why string) (Unit, error) {
+	r.number++
+	if r.off < r.hi {
+		r.skip(1)
+		if err := r.search(); err != nil {
+			return u, err
+		}
+		why += fmt.Sprintf("; %d bytes are passed over", r.off-u.Offset)
+	}
+	r.done = r.off >= r.hi
+	u.Flaw, u.End = &Flaw{Field: -1, Want: why}, r.off
+	return u, nil
+}
+
+// ExampleDecoder is what decodes tf.Examples; false if d decodes something else.
+func ExampleDecoder(d Decoder) (*tfrecord.Decoder, bool) {
+	x, ok := d.(exampleDecoder)
+	return x.Decoder, ok
+}

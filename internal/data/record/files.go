@@ -1,0 +1,410 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/wdlrun/wdlrun/internal/data/adult"
+	"github.com/wdlrun/wdlrun/internal/data/kafka"
+	"github.com/wdlrun/wdlrun/internal/data/remote"
+	"github.com/wdlrun/wdlrun/internal/data/stream"
+	"github.com/wdlrun/wdlrun/internal/data/table"
+	"github.com/wdlrun/wdlrun/internal/regular"
+)
+
+// Builtin is what the names of embedded files start with.
+const Builtin = "builtin:"
+
+// fileScheme begins the URLs of local files.
+const fileScheme = "file://"
+
+// MostFiles bounds how many files a dataset has.
+const MostFiles = 1 << 20
+
+// File is one input file. Local files are opened when they are read, so that a
+// dataset of many files holds no descriptors.
+type File struct {
+	Name    string         // as messages show it
+	Bytes   int64          // of the file as it lies there
+	size    int64          // bytes to read: as many, or unknownSize of a packed file
+	Packing *Packing       // nil: none
+	time    time.Time      // of the last change, local files
+	lo      int64          // offset of the first byte to read; not 0 only if it was read up to there before
+	content []byte         // embedded files
+	Groups  []int64        // rows of the row groups of a table
+	mark    int64          // length of the byte order mark, 0 or 3
+	body    int64          // offset of the first record behind mark and header
+	header  []byte         // the line that names the fields, nil if there is none
+	unread  []table.Unread // columns that no reader can read
+	onwards bool           // records can only be told apart from the beginning on
+	told    bool           // the records that were looked at for names of fields are all there are
+
+	ofStream *stream.Part // nil: all of the file is read, and it must not grow meanwhile
+	found    int64        // size of such a file when it was opened
+
+	remote *remote.Object // in an object store or on a web server
+
+	Log  *kafka.Log  // a range of a topic: size is its end, bytes the number of its offsets
+	part kafka.Range // of log
+}
+
+// Content is a file open for reading.
+type Content interface {
+	io.ReaderAt
+	io.Closer
+}
+
+type memory struct{ *bytes.Reader }
+
+func (memory) Close() error { return nil }
+
+// Open opens a file for reading; its offsets are those of the unpacked bytes.
+func (f *File) Open() (Content, error) {
+	if f.Log != nil {
+		if err := f.Log.Open(); err != nil {
+			return nil, fmt.Errorf("data: open: %w", err)
+		}
+		return topicSource{f.Log, f.part}, nil
+	}
+	src, err := f.raw()
+	if err != nil || f.Packing == nil {
+		return src, err
+	}
+	return &packed{Content: src, how: f.Packing, size: f.Bytes}, nil
+}
+
+// raw opens a file as it lies there.
+func (f *File) raw() (Content, error) {
+	switch {
+	case f.content != nil:
+		return memory{bytes.NewReader(f.content)}, nil
+	case f.remote != nil:
+		return f.remote.Open(), nil
+	}
+	h, err := regular.Open(f.Name)
+	if err != nil {
+		return nil, fmt.Errorf("data: open: %w", err)
+	}
+	if err := f.unchanged(h); err != nil {
+		h.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// unchanged checks that an open file is as it was when the dataset was opened.
+func (f *File) unchanged(s Content) error {
+	if p, ok := s.(*packed); ok {
+		s = p.Content
+	}
+	h, ok := s.(*os.File)
+	if !ok {
+		return nil
+	}
+	info, err := h.Stat()
+	if err != nil {
+		return fmt.Errorf("data: read: %w", err)
+	}
+	if f.ofStream != nil {
+		if (info.Size() != f.found || !info.ModTime().Equal(f.time)) && (info.Size() <= f.found || !begins(h, *f.ofStream)) {
+			return fmt.Errorf("data: read: %s: %w", f.Name, ErrReplaced)
+		}
+		return nil
+	}
+	if info.Size() != f.Bytes || !info.ModTime().Equal(f.time) {
+		return fmt.Errorf("data: read: %s: %w (%d bytes of %s, now %d of %s)", f.Name, ErrChanged,
+			f.Bytes, f.time.Format(time.RFC3339), info.Size(), info.ModTime().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// ErrChanged means that a file is not what it was when the job looked at it.
+var ErrChanged = errors.New("the file changed while the job ran; start the job again, on files that nobody writes")
+
+// Resolve turns names, globs and folders into files, in the order given; what
+// a glob or folder holds is sorted by name.
+func Resolve(patterns []string) ([]File, error) {
+	var files []File
+	r := resolver{logs: map[string]*kafka.Log{}}
+	for _, p := range patterns {
+		more, err := r.one(p)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, more...)
+		if len(files) > MostFiles {
+			return nil, fmt.Errorf("data: open: more than %d files; join them into fewer, larger ones", MostFiles)
+		}
+	}
+	if len(files) == 0 {
+		return nil, errors.New("data: open: no file is named; give a path, a glob such as day_*.csv, a folder, or builtin:adult.data")
+	}
+	first := map[string]bool{}
+	for _, f := range files {
+		name := f.Name
+		if f.content == nil && f.Log == nil && f.remote == nil {
+			name = filepath.Clean(name)
+		}
+		if first[name] {
+			return nil, fmt.Errorf("data: open: %s is named twice, its records would count twice; remove one", f.Name)
+		}
+		first[name] = true
+	}
+	return files, nil
+}
+
+// LocalPath is the path of the local file that a file:// URL names; whatever else
+// p is, it is p.
+func LocalPath(p string) string {
+	if path, ok := strings.CutPrefix(p, fileScheme); ok {
+		if path = strings.TrimPrefix(path, "localhost"); filepath.IsAbs(path) {
+			return path
+		}
+	}
+	return p
+}
+
+// PathOf is the path of a local file that a path or a file:// URL names.
+func PathOf(p string) (string, error) {
+	if path := LocalPath(p); path != p {
+		return path, nil
+	}
+	if strings.HasPrefix(p, fileScheme) {
+		return "", fmt.Errorf("%s: a file URL names no host and a path from the root: file:///data/clicks.csv", p)
+	}
+	if scheme, _, ok := strings.Cut(p, "://"); ok {
+		return "", fmt.Errorf("%s: %s:// is not supported; copy the file here and give its path", p, scheme)
+	}
+	return p, nil
+}
+
+// one turns one name into files.
+func (r *resolver) one(p string) ([]File, error) {
+	switch {
+	case strings.HasPrefix(p, kafka.Scheme):
+		return r.topic(p)
+	case remote.Is(p):
+		return objects(p)
+	}
+	if name, ok := strings.CutPrefix(p, Builtin); ok {
+		b, err := adult.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("data: open: %s: %w", p, err)
+		}
+		return []File{{Name: p, Bytes: int64(len(b)), size: int64(len(b)), content: b}}, nil
+	}
+	if p == "" {
+		return nil, errors.New("data: open: an empty file name")
+	}
+	if err := printable(p); err != nil {
+		return nil, err
+	}
+	p, err := PathOf(p)
+	if err != nil {
+		return nil, fmt.Errorf("data: open: %w", err)
+	}
+	info, err := os.Stat(p)
+	switch {
+	case err == nil && info.IsDir():
+		return folder(p)
+	case err == nil:
+		f, err := local(p, info)
+		if err == nil && f.Bytes == 0 {
+			return nil, fmt.Errorf("data: open: %s: the file is empty; check the program that wrote it", p)
+		}
+		return []File{f}, err
+	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(p, "*?["):
+		return glob(p)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("data: open: %s: %w; %s", p, fs.ErrNotExist, WhereAmI(p))
+	}
+	return nil, fmt.Errorf("data: open: %w", err)
+}
+
+// printable rejects the name of a file that could not be shown as it is: names stand in
+// messages, and one with a line break or an escape sequence could forge a line of a log
+// or clear a terminal.
+func printable(name string) error {
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return fmt.Errorf("data: open: the file name %q holds a control character or is not UTF-8: rename the file", name)
+	}
+	return nil
+}
+
+// WhereAmI helps to see why a path leads nowhere.
+func WhereAmI(p string) string {
+	if wd, err := os.Getwd(); err == nil && !filepath.IsAbs(p) {
+		return "relative names count from " + wd
+	}
+	return "check the path"
+}
+
+func glob(p string) ([]File, error) {
+	names, err := filepath.Glob(p)
+	if err != nil {
+		return nil, fmt.Errorf("data: open: %s: %w; write \\[ for a bracket in a name", p, err)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("data: open: %s matches no file; %s", p, WhereAmI(p))
+	}
+	return several(p, names)
+}
+
+// folder takes the files directly in a folder, but not those whose names start
+// with a dot or an underscore, as the marks that Spark leaves do.
+func folder(p string) ([]File, error) {
+	entries, err := os.ReadDir(p)
+	if err != nil {
+		return nil, fmt.Errorf("data: open: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case e.IsDir() || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_"):
+		case printable(name) != nil:
+			return nil, printable(filepath.Join(p, name))
+		case isDocument(name):
+			return nil, fmt.Errorf("data: open: %s holds %s, which is no file of records; name those that are, such as %s", p, name, filepath.Join(p, "*.csv"))
+		default:
+			names = append(names, filepath.Join(p, name))
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("data: open: %s: the folder holds no files; name one that does (folders inside it are not searched)", p)
+	}
+	return several(p, names)
+}
+
+// isDocument tells by its name a file that is about data and holds none.
+func isDocument(name string) bool {
+	name = strings.ToLower(name)
+	about := func(word string) bool { return strings.HasPrefix(name, word) }
+	return slices.ContainsFunc([]string{"readme", "license", "sha256sums", "md5sums"}, about) ||
+		slices.Contains([]string{".md", ".json", ".yaml", ".yml", ".html", ".pdf"}, filepath.Ext(name))
+}
+
+// several opens the files of a pattern. Empty ones are left out, for programs
+// that write in parts leave some, but not all may be empty.
+func several(pattern string, names []string) ([]File, error) {
+	slices.Sort(names)
+	var files []File
+	for _, name := range names {
+		if err := printable(name); err != nil {
+			return nil, err
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, fmt.Errorf("data: open: %w", err)
+		}
+		if info.IsDir() || info.Mode().IsRegular() && info.Size() == 0 {
+			continue
+		}
+		f, err := local(name, info)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("data: open: %s: every file is empty; check the program that wrote them", pattern)
+	}
+	return files, nil
+}
+
+func local(name string, info fs.FileInfo) (File, error) {
+	if !info.Mode().IsRegular() {
+		return File{}, fmt.Errorf("data: open: %s is no regular file; copy its content to one, which can be read from several places", name)
+	}
+	return File{Name: name, Bytes: info.Size(), size: info.Size(), time: info.ModTime()}, nil
+}
+
+// kinds of files that no format reads, by how they begin, and those that one
+// other than the given reads.
+var kinds = []struct{ magic, kind, format, advice string }{
+	{"BZh91AY&", "bzip2", "", "unpack it first (bunzip2)"},
+	{"\xfd7zXZ\x00", "xz", "", "unpack it first (unxz)"},
+	{"PK\x03\x04", "zip", "", "unpack it first (unzip)"},
+	{"PAR1", "Parquet", "parquet", "set data.format: parquet"},
+	{"Obj\x01", "Avro", "", "convert it to csv first"},
+	{"\xff\xfe", "UTF-16 text", "", "convert it first (iconv -f UTF-16 -t UTF-8 FILE > NEW)"},
+	{"\xfe\xff", "UTF-16 text", "", "convert it first (iconv -f UTF-16 -t UTF-8 FILE > NEW)"},
+}
+
+// BOM is the byte order mark with which some programs begin UTF-8 files.
+const BOM = "\xef\xbb\xbf"
+
+// headBytes is the beginning by which a file is known.
+const headBytes = 4 << 10
+
+// wideCharacters reports whether a text begins with ASCII in UTF-16 without a byte order mark.
+func wideCharacters(head []byte) bool {
+	return len(head) > 3 && (head[0] != 0 && head[1] == 0 && head[2] != 0 && head[3] == 0 || head[0] == 0 && head[1] != 0 && head[2] == 0 && head[3] != 0)
+}
+
+// carriageReturns reports whether lines end in CR alone.
+func carriageReturns(head []byte) bool {
+	return bytes.IndexByte(head, '\n') < 0 && bytes.Count(head, []byte{'\r'}) > 1
+}
+
+// Begin looks at the start of a file: it finds how it is packed, refuses what
+// the format cannot be and skips the byte order mark.
+func (f *File) Begin(format string) error {
+	f.Packing = nil
+	head, err := f.head()
+	if err != nil {
+		return err
+	}
+	if f.Packing, err = packingOf(f.Name, head); err != nil {
+		return err
+	}
+	if f.Packing != nil {
+		f.size = unknownSize
+		if head, err = f.head(); err != nil {
+			return err
+		}
+	}
+	for _, k := range kinds {
+		if strings.HasPrefix(string(head), k.magic) && k.format != format {
+			return fmt.Errorf("data: open: %s is %s, not %s; %s", f.Name, k.kind, format, k.advice)
+		}
+	}
+	switch text := format != "parquet" && format != "tfrecord"; {
+	case text && carriageReturns(head):
+		return fmt.Errorf("data: open: %s: its lines end in CR alone; convert it first (tr '\\r' '\\n' < FILE > NEW)", f.Name)
+	case text && wideCharacters(head):
+		return fmt.Errorf("data: open: %s is UTF-16 text, not %s; convert it first (iconv -f UTF-16 -t UTF-8 FILE > NEW)", f.Name, format)
+	}
+	if strings.HasPrefix(string(head), BOM) {
+		f.mark = int64(len(BOM))
+		f.body = f.mark
+	}
+	return nil
+}
+
+// head returns the first bytes of a file, unpacked if its packing is known.
+func (f *File) head() ([]byte, error) { return f.Read(headBytes) }
+
+// Read returns the first n bytes of a file, or all of a shorter one.
+func (f *File) Read(n int) ([]byte, error) {
+	src, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	head := make([]byte, n)
+	n, err = src.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("data: open: %s: %w", f.Name, err)
+	}
+	return head[:n], nil
+}

@@ -1,0 +1,82 @@
+package record
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/wdlrun/wdlrun/internal/data/jsonl"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// objectFormat is JSON objects, one a line.
+type objectFormat struct{}
+
+// Look joins the names of fields in the first records, in the order in which they
+// come.
+func (o objectFormat) Look(f *File, s Content) ([]string, error) {
+	names, err := firstNames(o, f, s)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("data: open: %s: %w", f.Name, err)
+	case len(names) == 0:
+		return nil, fmt.Errorf("data: open: %s: none of its first lines is a JSON object%s", f.Name, f.AsLines())
+	}
+	return names, nil
+}
+
+func (objectFormat) names(record []byte, each func([]byte)) {
+	_ = jsonl.Names(record, each) // the scan tells
+}
+
+func (objectFormat) Records([]string) Records {
+	return &textRecords{isRecord: func(line []byte) bool { return len(bytes.TrimLeft(line, " \t\r")) > 0 }}
+}
+
+func (objectFormat) Place(f *File, offset int64) (Fault, error) { return linePlace(f, offset) }
+
+func (objectFormat) Decoder(_, names []string) (Decoder, error) {
+	return objectDecoder{jsonl.NewDecoder(names)}, nil
+}
+
+type objectDecoder struct{ *jsonl.Decoder }
+
+func (d objectDecoder) Decode(record []byte, lists []value.List) *Flaw {
+	if err := d.Decoder.Decode(record, lists); err != nil {
+		return &Flaw{Field: -1, Want: err.Error()}
+	}
+	return nil
+}
+
+// AsLines is what to do with a file of JSON that is laid out in another way; "" if
+// it is none.
+func (f *File) AsLines() string {
+	head, err := f.Read(1 << 10)
+	if head = bytes.TrimPrefix(head, []byte(BOM)); err != nil {
+		return ""
+	}
+	switch head = bytes.TrimLeft(head, " \t\r\n"); {
+	case areArrays(head):
+		return fmt.Sprintf(": its lines are arrays; write each as an object, which names its fields: jq -c '{a: .[0], b: .[1]}' %s", f.Name)
+	case bytes.HasPrefix(head, []byte("[")):
+		return fmt.Sprintf(": it is JSON in one array; write an object a line: jq -c '.[]' %s", f.Name)
+	case bytes.HasPrefix(head, []byte("{")):
+		return fmt.Sprintf(": its first line is no whole object; write an object a line: jq -c . %s", f.Name)
+	}
+	return ""
+}
+
+// areArrays tells whether a file begins with two lines or more that each hold an array.
+func areArrays(head []byte) bool {
+	first, rest, more := bytes.Cut(head, []byte{'\n'})
+	is := func(line []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(line, " \t\r"), []byte("[")) }
+	return more && is(first) && bytes.HasSuffix(bytes.TrimRight(first, " \t\r"), []byte("]")) && is(rest)
+}
+
+// IsObjects tells whether the beginning of a file is that of JSON objects, one a line.
+func IsObjects(head []byte) bool {
+	line, _, whole := bytes.Cut(bytes.TrimLeft(bytes.TrimPrefix(head, []byte(BOM)), " \t\r\n"), []byte{'\n'})
+	if !jsonl.Is(line) || !whole {
+		return jsonl.Is(line)
+	}
+	return jsonl.Names(line, func([]byte) {}) == nil
+}

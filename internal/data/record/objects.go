@@ -1,0 +1,32 @@
+package record
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/wdlrun/wdlrun/internal/data/remote"
+	"github.com/wdlrun/wdlrun/internal/data/stream"
+)
+
+// objects are the remote files that a name stands for: one, or those of a folder
+// or a glob, of which the same are left out as of local ones.
+func objects(p string) ([]File, error) {
+	all, err := remote.Find(context.Background(), p)
+	if err != nil {
+		return nil, fmt.Errorf("data: open: %w", err)
+	}
+	var files []File
+	for _, o := range all {
+		if len(all) > 1 && (o.Bytes == 0 || !stream.Whole(o.Name)) {
+			continue
+		}
+		if o.Bytes == 0 {
+			return nil, fmt.Errorf("data: open: %s: the file is empty; check the program that wrote it", p)
+		}
+		files = append(files, File{Name: o.Address(), Bytes: o.Bytes, size: o.Bytes, time: o.Time, remote: o})
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("data: open: %s: every file is empty; check the program that wrote them", p)
+	}
+	return files, nil
+}

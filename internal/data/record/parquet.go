@@ -1,0 +1,137 @@
+package record
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/data/table"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// parquetFormat is Parquet. A block is a row group; offsets are numbers of rows.
+// Files are read as streams: a page of a column must be unpacked as a whole.
+type parquetFormat struct{}
+
+func (parquetFormat) Look(f *File, s Content) ([]string, error) {
+	if f.Packing != nil {
+		return nil, fmt.Errorf("data: open: %s: a Parquet file in a %s file; unpack it first, its columns are packed already", f.Name, f.Packing.name)
+	}
+	t, err := table.Open(s, f.size)
+	if err != nil {
+		return nil, fmt.Errorf("data: open: %s: no Parquet file, or a damaged one: %w", f.Name, err)
+	}
+	f.Groups, f.unread = append([]int64{}, t.Groups()...), t.Unread()
+	if len(t.Columns()) == 0 {
+		return nil, fmt.Errorf("data: open: %s: it has no column of plain values or lists of them: %s", f.Name, strings.Join(f.Unread(), "; "))
+	}
+	return t.Columns(), nil
+}
+
+func (parquetFormat) Place(f *File, offset int64) (Fault, error) {
+	return Fault{File: f.Name, Row: offset + 1}, nil
+}
+
+func (parquetFormat) Records(names []string) Records { return &TableRecords{Names: names} }
+
+func (parquetFormat) Decoder(_, _ []string) (Decoder, error) { return tableDecoder{}, nil }
+
+type tableDecoder struct{}
+
+func (tableDecoder) Decode(record []byte, lists []value.List) *Flaw {
+	if err := table.Decode(record, lists); err != nil {
+		return &Flaw{Field: -1, Want: err.Error()}
+	}
+	return nil
+}
+
+// Unread lists the columns of a table that cannot be read, and why.
+func (f *File) Unread() []string {
+	all := make([]string, len(f.unread))
+	for i, u := range f.unread {
+		all[i] = fmt.Sprintf("%s %s", u.Name, u.Why)
+	}
+	return all
+}
+
+// Unreadable is the error of fields that the files have and that cannot be read; nil if
+// there is none of these names.
+func (s *Set) Unreadable(names []string) error {
+	for i := range s.Files {
+		for _, u := range s.Files[i].unread {
+			if slices.Contains(names, u.Name) {
+				return fmt.Errorf("data: open: %s: column %s %s", s.Files[i].Name, u.Name, u.Why)
+			}
+		}
+	}
+	return nil
+}
+
+// Unread lists the columns that cannot be read, and why.
+func (f *Files) Unread() []string { return f.set.Files[0].Unread() }
+
+// TableRecords reads the rows of row groups.
+type TableRecords struct {
+	Names  []string
+	src    Content
+	file   *table.File
+	Rows   *table.Reader
+	row    []byte
+	Offset int64
+	Number int32
+}
+
+func (r *TableRecords) Begin(s Content, f *File, b Block, offset int64, _ int32) (err error) {
+	if r.src != s {
+		r.Close()
+		if r.file, err = table.Open(s, f.size); err != nil {
+			return err
+		}
+		r.src = s
+	}
+	r.Close()
+	group, first := 0, int64(0)
+	for first != b.Lo || first+f.Groups[group] != b.Hi {
+		first += f.Groups[group]
+		group++
+	}
+	if r.Rows, err = r.file.Rows(group, r.Names); err != nil {
+		return err
+	}
+	for r.Offset, r.Number = b.Lo, 0; r.Offset < offset; {
+		if _, err := r.Next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *TableRecords) Next() (u Unit, err error) {
+	u = Unit{Offset: r.Offset, End: r.Offset + 1, Number: r.Number}
+	if r.row, err = r.Rows.Append(r.row[:0]); err != nil {
+		return u, err
+	}
+	r.Offset++
+	r.Number++
+	u.Record = r.row
+	return u, nil
+}
+
+// Close frees the pages that are held.
+func (r *TableRecords) Close() error {
+	if r.Rows != nil {
+		r.Rows.Close()
+		r.Rows = nil
+	}
+	return nil
+}
+
+// Onwards reports whether a file can only be read from its beginning, or that of a row
+// group.
+func (f *File) Onwards() bool { return f.Packing != nil || f.Groups != nil || f.onwards }
+
+// IsTable tells whether files of a format have columns.
+func IsTable(f Format) bool {
+	_, ok := f.(parquetFormat)
+	return ok
+}

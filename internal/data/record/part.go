@@ -1,0 +1,101 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/stream"
+	"github.com/wdlrun/wdlrun/internal/regular"
+)
+
+// digestBytes is how much of the beginning and of the end a digest covers.
+const digestBytes = 4 << 10
+
+// digest identifies the first n bytes of a file by their beginning and their end.
+func digest(r io.ReaderAt, n int64) (uint64, error) {
+	h, b := xxh3.New(), make([]byte, min(n, digestBytes))
+	fmt.Fprint(h, n)
+	for _, off := range []int64{0, n - int64(len(b))} {
+		got, err := r.ReadAt(b, off)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		h.Write(b[:got])
+	}
+	return h.Sum64(), nil
+}
+
+// Probe looks at the first n bytes of a local file of a stream.
+func Probe(src schema.Source, name string, n int64) (p stream.Probe, err error) {
+	f, err := regular.Open(name)
+	if err != nil {
+		return p, fmt.Errorf("data: open: %w", err)
+	}
+	defer f.Close()
+	if p.Digest, err = digest(f, n); err != nil {
+		return p, fmt.Errorf("data: read: %w", err)
+	}
+	head := make([]byte, headBytes)
+	got, _ := f.ReadAt(head, 0) // an error comes again when the file is read
+	packing, err := packingOf(name, head[:got])
+	format := src.FormatName()
+	p.Appends = err == nil && packing == nil && format != "parquet" && !src.Multiline
+	if at := [2]byte{}; format != "tfrecord" && n > 0 {
+		if got, _ := f.ReadAt(at[:], n-1); got == len(at) {
+			p.Cut = at[0] != '\n' && !bytes.ContainsRune([]byte("\r\n"), rune(at[1]))
+		}
+	}
+	return p, nil
+}
+
+// OpenParts is OpenSet of a span of a stream, whose local files may grow meanwhile.
+// parts, if there are any, are the bytes to read of each file.
+func OpenParts(src schema.Source, names []string, parts []stream.Part) (*Set, error) {
+	return openSet(src, names, func(files []File) error {
+		if len(parts) > 0 && len(parts) != len(files) {
+			return fmt.Errorf("data: open: %d parts of %d files", len(parts), len(files))
+		}
+		for i := range parts {
+			if err := files[i].limit(parts[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// limit makes a local file end where a part of it does, and begin there.
+func (f *File) limit(p stream.Part) error {
+	if f.remote != nil || f.content != nil || f.Log != nil {
+		return nil
+	}
+	h, err := regular.Open(f.Name)
+	if err != nil {
+		return fmt.Errorf("data: open: %w", err)
+	}
+	defer h.Close()
+	if f.Bytes < p.Hi || !begins(h, p) {
+		return fmt.Errorf("data: open: %s: %w", f.Name, ErrReplaced)
+	}
+	f.found, f.ofStream = f.Bytes, &p
+	f.Bytes, f.size, f.lo = p.Hi, p.Hi, p.Lo
+	return nil
+}
+
+// From is the offset of the first byte that is read of a file.
+func (f *File) From() int64 { return f.lo }
+
+// begins reports whether a file still has the bytes up to the end of a part.
+func begins(h *os.File, p stream.Part) bool {
+	d, err := digest(h, p.Hi)
+	return err == nil && d == p.Digest
+}
+
+// ErrReplaced means that the bytes of a file that a span is to read are no longer there.
+var ErrReplaced = errors.New("the bytes that the span reads were replaced; give new files of a stream new names")

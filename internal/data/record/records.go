@@ -1,0 +1,274 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// Files are files of records without a schema: for those who show, count or
+// convert them. They do not change and may be shared.
+type Files struct {
+	set *Set
+}
+
+// Walked is what a walk over files met.
+type Walked struct {
+	Records int64   // that could be read
+	Bad     int64   // that could not
+	Faults  []Fault // the first of them
+	Strays  []Fault // the first records with a text in a column of numbers
+}
+
+// OpenFiles finds the files that patterns name, as a dataset's are.
+func OpenFiles(src schema.Source, patterns []string) (*Files, error) {
+	s, err := OpenSet(src, patterns)
+	if err != nil {
+		return nil, err
+	}
+	var fields []string
+	for i := range s.Files {
+		names, err := s.NamesIn(i)
+		if err != nil {
+			return nil, err
+		}
+		fields = union(fields, names)
+	}
+	s.Fields = fields
+	return &Files{s}, nil
+}
+
+// Names returns the names of the files in their order.
+func (f *Files) Names() []string { return f.set.Names() }
+
+// Bytes is the size of the files as they lie there.
+func (f *Files) Bytes() int64 { return f.set.Bytes() }
+
+// Fields names what records have, in the order of the first file. Of TFRecord,
+// JSON objects and LibFFM it is what the first records of each file have; Survey and
+// Learn find what comes later.
+func (f *Files) Fields() []string { return slices.Clone(f.set.Fields) }
+
+// Stop ends a walk without an error.
+var Stop = errors.New("data: the walk has seen enough")
+
+// Walk reads the records in the order of the files and calls each with the
+// values of the fields of these names, which are valid until it returns. Records
+// that cannot be read are counted and the walk goes on; of the first most the
+// place is found out. An error is that of each, or of a file that cannot be read
+// on. progress, which may be nil, is told now and then how many bytes of the
+// files are done.
+func (f *Files) Walk(ctx context.Context, names []string, most int, each func([]value.List) error, progress func(bytes int64)) (w Walked, err error) {
+	return f.walk(ctx, names, most, each, progress, nil)
+}
+
+// walk is Walk; late, which may be nil, takes in the names that records have.
+func (f *Files) walk(ctx context.Context, names []string, most int, each func([]value.List) error, progress func(bytes int64), late *lateNames) (w Walked, err error) {
+	dec, err := f.set.Format.Decoder(f.set.Fields, names)
+	if err != nil {
+		return w, err
+	}
+	if err := f.set.Unreadable(names); err != nil {
+		return w, err
+	}
+	for _, n := range names {
+		if _, svm := svmOf(f.set.Format); !svm && !slices.Contains(f.set.Fields, n) {
+			return w, fmt.Errorf("data: walk: there is no field %q; there are %q", n, f.set.Fields)
+		}
+	}
+	k := walk{Files: f, most: most, each: each, progress: progress, dec: dec, late: late, records: f.set.Format.Records(names), lists: make([]value.List, len(names))}
+	if err = k.blocks(ctx, 0, len(f.set.Blocks)); errors.Is(err, Stop) {
+		err = nil
+	}
+	return k.Walked, err
+}
+
+// Check reads the records as Walk does, with all fields, on several threads: it
+// counts those that can be read and those that cannot, and finds out the places of
+// the first most. It also finds the first most texts in the fields of numbers. An error is
+// that of the first file, in their order, that cannot be read on; then what stands before
+// it has been counted.
+func (f *Files) Check(ctx context.Context, threads, most int, numbers []string, progress func(bytes int64)) (w Walked, err error) {
+	threads = max(min(threads, len(f.set.Blocks)), 1)
+	parts, errs := make([]walk, threads), make([]error, threads)
+	var done atomic.Int64
+	var group sync.WaitGroup
+	for i := range parts {
+		dec, err := f.set.Format.Decoder(f.set.Fields, f.set.Fields)
+		if err != nil {
+			return w, err
+		}
+		k := &parts[i]
+		*k = walk{Files: f, most: most, each: func([]value.List) error { return nil }, dec: dec}
+		for i, name := range f.set.Fields {
+			if slices.Contains(numbers, name) {
+				k.numbers = append(k.numbers, i)
+			}
+		}
+		k.records, k.lists = f.set.Format.Records(f.set.Fields), make([]value.List, len(f.set.Fields))
+		told := int64(0)
+		k.progress = func(bytes int64) { done.Add(bytes - told); told = bytes }
+		group.Go(func() {
+			errs[i] = k.blocks(ctx, len(f.set.Blocks)*i/threads, len(f.set.Blocks)*(i+1)/threads)
+		})
+	}
+	tell(&group, &done, progress)
+	for i := range parts {
+		w.Records, w.Bad = w.Records+parts[i].Records, w.Bad+parts[i].Bad
+		w.Faults = append(w.Faults, parts[i].Faults[:min(len(parts[i].Faults), most-len(w.Faults))]...)
+		w.Strays = append(w.Strays, parts[i].Strays[:min(len(parts[i].Strays), most-len(w.Strays))]...)
+		if errs[i] != nil {
+			return w, errs[i]
+		}
+	}
+	return w, nil
+}
+
+// tell waits for a group, and tells now and then how far it is.
+func tell(group *sync.WaitGroup, done *atomic.Int64, progress func(int64)) {
+	ended := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(ended)
+	}()
+	const often = 100 * time.Millisecond
+	ticks := time.NewTicker(often)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-ticks.C:
+			if progress != nil {
+				progress(done.Load())
+			}
+		}
+	}
+}
+
+// walk is a Walk that is under way.
+type walk struct {
+	*Files
+	Walked
+	most     int
+	each     func([]value.List) error
+	progress func(int64)
+	dec      Decoder
+	numbers  []int      // fields that should be numbers
+	late     *lateNames // nil: nobody asks
+	records  Records
+	lists    []value.List
+	done     int64 // bytes of the blocks before
+}
+
+// blocks reads blocks from number lo up to hi.
+func (k *walk) blocks(ctx context.Context, lo, hi int) (err error) {
+	in := &Input{of: k.set, Reader: k.records}
+	defer in.Close()
+	for b := lo; b < hi; b++ {
+		bl := k.set.Blocks[b]
+		if err := in.OpenFile(int(bl.File)); err != nil {
+			return err
+		}
+		if err := k.block(ctx, &k.set.Files[bl.File], in.Content, bl); err != nil {
+			return err
+		}
+		if k.done += k.set.BytesOf(b); k.progress != nil {
+			k.progress(k.done)
+		}
+	}
+	return nil
+}
+
+// block reads the records that begin in a block.
+func (k *walk) block(ctx context.Context, f *File, src Content, bl Block) error {
+	var u Unit
+	err := k.records.Begin(src, f, bl, -1, 0)
+	for n := 0; err == nil; n++ {
+		if n%unitsAtOnce == 0 && ctx.Err() != nil {
+			return fmt.Errorf("data: walk: %w", ctx.Err())
+		}
+		if u, err = k.records.Next(); err != nil {
+			break
+		}
+		fl := u.Flaw
+		if fl == nil {
+			fl = k.dec.Decode(u.Record, k.lists)
+		}
+		if fl == nil {
+			k.Records++
+			if k.late != nil {
+				k.late.record(u.Record)
+			}
+			if err := k.each(k.lists); err != nil {
+				return err
+			}
+			if err := k.noteStrays(f, u); err != nil {
+				return err
+			}
+			continue
+		}
+		k.Bad++
+		if err := k.note(f, fl, u); err != nil {
+			return err
+		}
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case errors.Is(err, ErrLongLine):
+		return fmt.Errorf("data: walk: %s: offset %d: %w", f.Name, u.Offset, err)
+	}
+	return fmt.Errorf("data: walk: %s: %w", f.Name, err)
+}
+
+// noteStrays keeps the first texts in fields of numbers.
+func (k *walk) noteStrays(f *File, u Unit) error {
+	for _, i := range k.numbers {
+		l := &k.lists[i]
+		if len(k.Strays) >= k.most || l.Kind != value.Text || len(l.Texts[0]) == 0 || slices.Contains(k.set.Source.Missing, string(l.Texts[0])) {
+			continue
+		}
+		_, why := value.ParseNumber(l.Texts[0])
+		if why == "" {
+			continue
+		}
+		at, err := k.set.Format.Place(f, u.Offset)
+		if err != nil {
+			return err
+		}
+		at.Column, at.Value, at.Want = k.set.Fields[i], string(CutLong(l.Texts[0])), why
+		k.Strays = append(k.Strays, at)
+	}
+	return nil
+}
+
+// note keeps the first faults.
+func (k *walk) note(f *File, fl *Flaw, u Unit) error {
+	if len(k.Faults) >= k.most {
+		return nil
+	}
+	at, err := k.set.Format.Place(f, u.Offset)
+	if err != nil {
+		return err
+	}
+	at.Column, at.Value, at.Want = fl.Column, fl.Value, fl.Want
+	if fl.Column == "" && fl.Field >= 0 {
+		if at.Column = fmt.Sprint(fl.Field + 1); fl.Field < len(k.set.Fields) {
+			at.Column = k.set.Fields[fl.Field]
+		}
+	}
+	k.Faults = append(k.Faults, at)
+	return nil
+}
+
+// unitsAtOnce is how many units are read between two looks at the context.
+const unitsAtOnce = 1 << 14

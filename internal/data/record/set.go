@@ -1,0 +1,200 @@
+package record
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+)
+
+// Set are files of records in one format, with the names of their fields.
+type Set struct {
+	Source schema.Source
+	Format Format
+	Fields []string // nil: any name may come
+	Files  []File
+	Blocks []Block
+}
+
+// OpenSet finds the files that patterns name: paths, globs, folders and
+// builtin:NAME, and looks at the beginning of each. Every file has the same fields.
+func OpenSet(src schema.Source, patterns []string) (*Set, error) {
+	return openSet(src, patterns, func([]File) error { return nil })
+}
+
+// openSet is OpenSet of the files that limit has passed.
+func openSet(src schema.Source, patterns []string, limit func([]File) error) (*Set, error) {
+	if err := schema.Joined("data: source", src.Validate()); err != nil {
+		return nil, err
+	}
+	files, err := Resolve(patterns)
+	if err != nil {
+		return nil, err
+	}
+	if err := limit(files); err != nil {
+		return nil, err
+	}
+	s := &Set{Source: src, Files: files}
+	if s.Format, err = formatFor(src, files); err != nil {
+		return nil, err
+	}
+	for i := range s.Files {
+		if err := s.Look(i); err != nil {
+			return nil, err
+		}
+		if log := s.Files[i].Log; log != nil && (i == 0 || log != s.Files[i-1].Log) { // its connections serve all looks
+			if err := log.Open(); err != nil {
+				return nil, fmt.Errorf("data: open: %w", err)
+			}
+			defer log.Close()
+		}
+	}
+	if n := countBlocks(s.Files); n > MostBlocks {
+		return nil, fmt.Errorf("data: open: %d blocks of data, at most %d (16 TiB) are possible", n, MostBlocks)
+	}
+	s.Blocks = cut(s.Files)
+	return s, nil
+}
+
+// Uncut is the one error of a header that another delimiter cuts into fields that the
+// schema names, where each of them would be missing.
+func (s *Set) Uncut(names []string) error {
+	if len(s.Fields) != 1 || !s.Source.Header {
+		return nil
+	}
+	header, used := s.Fields[0], string(NewDelimited(s.Source).Delim)
+	for _, name := range names {
+		for _, other := range Delimiters() {
+			if name != header && slices.Contains(strings.Split(header, other), name) {
+				return fmt.Errorf("data: open: %s: its header is one field, %q, for the delimiter is %q; this file's looks like %q: set data.delimiter",
+					s.Files[0].Name, CutLong([]byte(header)), used, other)
+			}
+		}
+	}
+	return nil
+}
+
+// Look reads the beginning of file i.
+func (s *Set) Look(i int) error {
+	f := &s.Files[i]
+	if f.Log == nil {
+		if err := f.Begin(s.Source.FormatName()); err != nil {
+			return err
+		}
+	}
+	src, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	names, err := s.Format.Look(f, src)
+	if err != nil {
+		return err
+	}
+	_, named := namingOf(s.Format)
+	switch {
+	case named && s.Source.Follow.On: // the next files may have more
+	case i == 0:
+		s.Fields = names
+	case named:
+		s.Fields = union(s.Fields, names)
+	case s.Source.Header && !slices.Equal(names, s.Fields):
+		return fmt.Errorf("data: open: %s: its header differs from that of %s: %s, there: %s",
+			f.Name, s.Files[0].Name, strings.Join(names, ","), strings.Join(s.Fields, ","))
+	}
+	return nil
+}
+
+// union is a, and behind it what b alone has.
+func union(a, b []string) []string {
+	known := make(map[string]bool, len(a)+len(b))
+	for _, s := range a {
+		known[s] = true
+	}
+	for _, s := range b {
+		if !known[s] {
+			known[s] = true
+			a = append(a, s)
+		}
+	}
+	return a
+}
+
+// Names returns the names of the files in their order.
+func (s *Set) Names() []string {
+	names := make([]string, len(s.Files))
+	for i, f := range s.Files {
+		names[i] = f.Name
+	}
+	return names
+}
+
+// Bytes is the size of the files as they lie there.
+func (s *Set) Bytes() (n int64) {
+	for i := range s.Files {
+		n += s.Files[i].Bytes - s.Files[i].lo
+	}
+	return n
+}
+
+// NamesIn are the fields that the records of file i have, by its beginning.
+func (s *Set) NamesIn(i int) ([]string, error) {
+	f := &s.Files[i]
+	naming, named := namingOf(s.Format)
+	lines, svm := svmOf(s.Format)
+	if svm && !lines.fields {
+		return []string{"label", "features", "values"}, nil
+	}
+	if !named && !svm {
+		return s.Fields, nil
+	}
+	if named {
+		src, err := f.Open()
+		if err != nil {
+			return nil, err
+		}
+		defer src.Close()
+		if f.Log == nil {
+			return naming.Look(f, src)
+		}
+		names, err := firstNames(s.Format, f, src)
+		if err != nil {
+			return nil, fmt.Errorf("data: open: %s: %w", f.Name, err)
+		}
+		return names, nil
+	}
+	names, _, err := NumbersIn(s.Format, &Sample{Files: s.Files[i : i+1], Rows: DefaultLook})
+	if err != nil {
+		return nil, fmt.Errorf("data: open: %w", err)
+	}
+	for _, n := range names[1:] {
+		names = append(names, n+ValuesSuffix)
+	}
+	return names, nil
+}
+
+// BytesOf is how many bytes of its file a block is.
+func (s *Set) BytesOf(b int) int64 {
+	bl := s.Blocks[b]
+	switch f := &s.Files[bl.File]; {
+	case f.Packing != nil:
+		return f.Bytes
+	case f.Groups != nil:
+		return f.Bytes / int64(len(f.Groups))
+	}
+	return bl.Hi - bl.Lo
+}
+
+// Add adds names of fields that may come.
+func (s *Set) Add(names []string) { s.Fields = union(slices.Clip(s.Fields), names) }
+
+// Named tells whether records name their fields, and the first ones are known by name.
+func (s *Set) Named() bool { return s.Fields != nil && Named(s.Format) }
+
+// AnyName tells whether a field of any name may come.
+func (s *Set) AnyName() bool {
+	_, named := namingOf(s.Format)
+	_, svm := svmOf(s.Format)
+	return s.Fields == nil && (named || svm)
+}

@@ -1,0 +1,165 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+)
+
+// Delimited is csv and tsv.
+type Delimited struct {
+	Delim     byte
+	quotes    bool // fields may stand in double quotes
+	comment   []byte
+	header    bool     // the first line of each file names the fields
+	names     []string // of the fields, where there is no header
+	multiline bool     // quoted fields may hold line breaks
+	plain     []byte   // quoted fields without their quotes
+}
+
+// NewDelimited is that of a valid source.
+func NewDelimited(s schema.Source) *Delimited {
+	d := &Delimited{Delim: ',', quotes: true, comment: []byte(s.Comment), header: s.Header, names: s.Fields, multiline: s.Multiline}
+	if s.Format == "tsv" || s.Format == "criteo" {
+		d.Delim, d.quotes = '\t', false
+	}
+	if s.Format == "criteo" {
+		d.names = schema.CriteoFields()
+	}
+	if s.Delimiter != "" {
+		d.Delim = s.Delimiter[0]
+	}
+	return d
+}
+
+func (d *Delimited) isRecord(line []byte) bool {
+	if len(d.comment) > 0 && bytes.HasPrefix(line, d.comment) {
+		return false
+	}
+	for _, c := range line {
+		if c == d.Delim || c != ' ' && c != '\t' && c != '\r' {
+			return true
+		}
+	}
+	return false
+}
+
+// Split appends the fields of a line to dst. They are valid until the next call.
+func (d *Delimited) Split(line []byte, dst [][]byte) ([][]byte, *Flaw) {
+	if d.quotes && bytes.IndexByte(line, '"') >= 0 {
+		return d.splitQuoted(line, dst)
+	}
+	return d.splitPlain(line, dst), nil
+}
+
+// splitPlain cuts a line without quotes at its delimiters. It looks at eight
+// bytes at once: fields are shorter than what a search for each is worth.
+func (d *Delimited) splitPlain(line []byte, dst [][]byte) [][]byte {
+	const (
+		ones  = 0x0101010101010101
+		highs = 0x8080808080808080
+	)
+	every := ones * uint64(d.Delim)
+	lo, i := 0, 0
+	for ; i+8 <= len(line); i += 8 {
+		x := binary.LittleEndian.Uint64(line[i:]) ^ every
+		// The high bit of each byte of x that is zero, and of no other.
+		for zero := ^((x&^highs + ^uint64(highs)) | x | ^uint64(highs)); zero != 0; zero &= zero - 1 {
+			at := i + bits.TrailingZeros64(zero)/8
+			dst = append(dst, d.trim(line[lo:at]))
+			lo = at + 1
+		}
+	}
+	for ; i < len(line); i++ {
+		if line[i] == d.Delim {
+			dst = append(dst, d.trim(line[lo:i]))
+			lo = i + 1
+		}
+	}
+	return append(dst, d.trim(line[lo:]))
+}
+
+// splitQuoted is split for lines that hold a quote. A quote inside a field that
+// does not begin with one is an ordinary byte.
+func (d *Delimited) splitQuoted(line []byte, dst [][]byte) ([][]byte, *Flaw) {
+	d.plain = d.plain[:0]
+	for {
+		for len(line) > 0 && line[0] != d.Delim && (line[0] == ' ' || line[0] == '\t') {
+			line = line[1:]
+		}
+		var field []byte
+		if len(line) > 0 && line[0] == '"' {
+			n, ok := d.unquote(line)
+			if !ok {
+				return dst, &Flaw{Field: len(dst), Value: string(CutLong(line)),
+					Want: d.unclosed()}
+			}
+			field, line = d.plain[len(d.plain)-n.plain:], line[n.line:]
+			for len(line) > 0 && line[0] != d.Delim && (line[0] == ' ' || line[0] == '\t') {
+				line = line[1:]
+			}
+			if len(line) > 0 && line[0] != d.Delim {
+				return dst, &Flaw{Field: len(dst), Value: string(CutLong(line)),
+					Want: "text follows the closing quote of the field; write a quote inside a quoted field twice"}
+			}
+		} else {
+			n := bytes.IndexByte(line, d.Delim)
+			if n < 0 {
+				n = len(line)
+			}
+			field, line = d.trim(line[:n]), line[n:]
+		}
+		dst = append(dst, field)
+		if len(line) == 0 {
+			return dst, nil
+		}
+		line = line[1:]
+	}
+}
+
+// unclosed says what is wrong with a quote that nothing closes.
+func (d *Delimited) unclosed() string {
+	if d.multiline {
+		return "the quote that opens the field is not closed within 1 MiB or the file; write a quote inside a quoted field twice"
+	}
+	return "the quote that opens the field is not closed on its line; if quoted fields hold line breaks, set data.multiline: true"
+}
+
+// span is how long a quoted field is on its line, and without its quotes.
+type span struct{ line, plain int }
+
+// unquote appends the field that begins line, without its quotes, to d.plain.
+func (d *Delimited) unquote(line []byte) (n span, closed bool) {
+	before, rest := len(d.plain), line[1:]
+	for {
+		i := bytes.IndexByte(rest, '"')
+		if i < 0 {
+			return span{}, false
+		}
+		d.plain = append(d.plain, rest[:i]...)
+		rest = rest[i+1:]
+		if len(rest) == 0 || rest[0] != '"' {
+			return span{len(line) - len(rest), len(d.plain) - before}, true
+		}
+		d.plain = append(d.plain, '"')
+		rest = rest[1:]
+	}
+}
+
+func (d *Delimited) trim(b []byte) []byte {
+	if len(b) == 0 || b[0] > ' ' && b[len(b)-1] > ' ' {
+		return b
+	}
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
+		b = b[1:]
+	}
+	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// Delimiters are those that files have.
+func Delimiters() []string { return []string{",", "\t", ";", "|", " "} }

@@ -1,0 +1,254 @@
+package record
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// svmFormat is LibSVM and LibFFM (Chang and Lin 2011; Juan et al. 2016):
+//
+//	label [qid:n] index:value … [# comment]           libsvm
+//	label field:index:value … [# comment]             libffm
+//
+// The fields of a LibSVM record are label, qid, features (the indices) and
+// values (a number for each of them), and any index, which is its value. Those
+// of LibFFM are label, each field by its number (the indices) and the number
+// with _values behind it. A label +1 is the text 1.
+type svmFormat struct{ fields bool }
+
+// ValuesSuffix ends the names of the values of LibFFM's fields.
+const ValuesSuffix = "_values"
+
+// svmOf is the format of lines of LibSVM or LibFFM, be they in files or in a topic.
+func svmOf(f Format) (svmFormat, bool) {
+	if topic, ok := f.(topicFormat); ok {
+		f = topic.Format
+	}
+	svm, ok := f.(svmFormat)
+	return svm, ok
+}
+
+func (svmFormat) Look(*File, Content) ([]string, error) { return nil, nil }
+
+func (svmFormat) Place(f *File, offset int64) (Fault, error) { return linePlace(f, offset) }
+
+func (svmFormat) Records([]string) Records {
+	return &textRecords{isRecord: func(line []byte) bool {
+		line = bytes.TrimLeft(line, " \t")
+		return len(line) > 0 && line[0] != '#' && line[0] != '\r'
+	}}
+}
+
+func (s svmFormat) Decoder(_, names []string) (Decoder, error) {
+	d := &svmDecoder{pairs: !s.fields, label: -1, qid: -1, features: -1, values: -1}
+	d.of, d.valuesOf = map[uint64]int{}, map[uint64]int{}
+	for i, name := range names {
+		switch {
+		case name == "label":
+			d.label = i
+			continue
+		case name == "qid" && d.pairs:
+			d.qid = i
+			continue
+		case name == "features" && d.pairs:
+			d.features = i
+			continue
+		case name == "values" && d.pairs:
+			d.values = i
+			continue
+		}
+		number, ofValues := bytes.CutSuffix([]byte(name), []byte(ValuesSuffix))
+		n, err := strconv.ParseUint(string(number), 10, 64)
+		switch {
+		case err != nil || ofValues && d.pairs:
+			return nil, fmt.Errorf("data: schema: there is no field %q; %s", name, d.has())
+		case ofValues:
+			d.valuesOf[n] = i
+		default:
+			d.of[n] = i
+		}
+	}
+	return d, nil
+}
+
+// svmDecoder cuts lines of LibSVM and LibFFM. Fields that are not wanted are −1.
+type svmDecoder struct {
+	pairs                        bool // index:value, not field:index:value
+	label, qid, features, values int
+	of, valuesOf                 map[uint64]int // by index, or by field
+}
+
+func (d *svmDecoder) has() string {
+	if d.pairs {
+		return "a LibSVM record has label, qid, features, values and each index by its number"
+	}
+	return "a LibFFM record has label, each field by its number and NUMBER_values"
+}
+
+func (d *svmDecoder) Decode(line []byte, lists []value.List) *Flaw {
+	for i := range lists {
+		lists[i].Reset()
+	}
+	if i := bytes.IndexByte(line, '#'); i >= 0 {
+		line = line[:i]
+	}
+	word, line := nextWord(line)
+	if d.label >= 0 {
+		if len(word) > 1 && word[0] == '+' {
+			word = word[1:]
+		}
+		lists[d.label].SetText(word)
+	}
+	for {
+		if word, line = nextWord(line); len(word) == 0 {
+			return nil
+		}
+		var fl *Flaw
+		if d.pairs {
+			fl = d.pair(word, lists)
+		} else {
+			fl = d.triple(word, lists)
+		}
+		if fl != nil {
+			return fl
+		}
+	}
+}
+
+// nextWord cuts the next word off a line.
+func nextWord(line []byte) (word, rest []byte) {
+	for len(line) > 0 && (line[0] == ' ' || line[0] == '\t') {
+		line = line[1:]
+	}
+	n := 0
+	for n < len(line) && line[n] != ' ' && line[n] != '\t' {
+		n++
+	}
+	return line[:n], line[n:]
+}
+
+// pair takes index:value.
+func (d *svmDecoder) pair(word []byte, lists []value.List) *Flaw {
+	left, right, ok := bytes.Cut(word, []byte{':'})
+	if !ok {
+		return badWord(word, "is no index:value")
+	}
+	if string(left) == "qid" {
+		if d.qid >= 0 {
+			lists[d.qid].SetText(right)
+		}
+		return nil
+	}
+	index, ok := value.ParseID(left)
+	if !ok || left[0] == '-' {
+		return badWord(word, "is no index:value: the index is no integer")
+	}
+	x, why := value.ParseNumber(right)
+	if why != "" {
+		return badWord(word, "is no index:value: the value "+why)
+	}
+	add(lists, d.features, d.values, index, x)
+	if len(d.of) > 0 {
+		if i, ok := d.of[index]; ok {
+			l := &lists[i]
+			l.Begin(value.Text)
+			l.Texts = append(l.Texts, right)
+		}
+	}
+	return nil
+}
+
+// triple takes field:index:value.
+func (d *svmDecoder) triple(word []byte, lists []value.List) *Flaw {
+	const what = "is no field:index:value"
+	left, rest, ok := bytes.Cut(word, []byte{':'})
+	middle, right, also := bytes.Cut(rest, []byte{':'})
+	if !ok || !also {
+		return badWord(word, what)
+	}
+	field, ok := value.ParseID(left)
+	index, also := value.ParseID(middle)
+	if !ok || !also || left[0] == '-' {
+		return badWord(word, what+": field and index must be integers")
+	}
+	x, why := value.ParseNumber(right)
+	if why != "" {
+		return badWord(word, what+": the value "+why)
+	}
+	i, ok := d.of[field]
+	if !ok {
+		i = -1
+	}
+	j, ok := d.valuesOf[field]
+	if !ok {
+		j = -1
+	}
+	add(lists, i, j, index, x)
+	return nil
+}
+
+// add appends an index and its value to the lists that want them.
+func add(lists []value.List, indices, values int, index uint64, x float64) {
+	if indices >= 0 {
+		l := &lists[indices]
+		l.Begin(value.Int)
+		l.Ints = append(l.Ints, int64(index))
+	}
+	if values >= 0 {
+		l := &lists[values]
+		l.Begin(value.Float64)
+		l.Reals = append(l.Reals, x)
+	}
+}
+
+func badWord(word []byte, want string) *Flaw {
+	return &Flaw{Field: -1, Want: fmt.Sprintf("%q %s", CutLong(word), want)}
+}
+
+// eachNumber calls f with the numbers that begin the words of a line of LibSVM or
+// LibFFM behind the label, and the words.
+func eachNumber(line []byte, f func(n uint64, word []byte)) {
+	line, _, _ = bytes.Cut(line, []byte{'#'})
+	label := true
+	for word := range bytes.FieldsSeq(line) {
+		if label {
+			label = false
+			continue
+		}
+		number, _, _ := bytes.Cut(word, []byte{':'})
+		if n, err := strconv.ParseUint(string(number), 10, 64); err == nil {
+			f(n, word)
+		}
+	}
+}
+
+// NumbersIn are the label and the numbers that begin the words of some records,
+// the indices of LibSVM or the fields of LibFFM; ones, that every value is 1.
+func NumbersIn(form Format, s *Sample) (names []string, ones bool, err error) {
+	seen := map[uint64]bool{}
+	ones = true
+	err = s.Units(form.Records(nil), func(_ int, u Unit) error {
+		if u.Flaw != nil {
+			return nil
+		}
+		eachNumber(u.Record, func(n uint64, word []byte) {
+			seen[n] = true
+			ones = ones && bytes.HasSuffix(word, []byte(":1"))
+		})
+		return nil
+	})
+	numbers := make([]uint64, 0, len(seen))
+	for n := range seen {
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	names = []string{"label"}
+	for _, n := range numbers {
+		names = append(names, strconv.FormatUint(n, 10))
+	}
+	return names, ones, err
+}

@@ -1,0 +1,189 @@
+package record
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// textRecords are the lines of a file, without those that are no records.
+type textRecords struct {
+	lines
+	body     int64
+	header   []byte // of the file, nil if it has none
+	number   int32
+	isRecord func(line []byte) bool
+}
+
+// LinesOf reads the lines for which isRecord holds.
+func LinesOf(isRecord func(line []byte) bool) Records { return &textRecords{isRecord: isRecord} }
+
+func (t *textRecords) Begin(s Content, f *File, b Block, offset int64, number int32) error {
+	t.body, t.header, t.number = f.body, f.header, number
+	if offset < 0 {
+		return t.lines.begin(s, f, b)
+	}
+	return t.start(s, f.size, offset, b.Hi, true)
+}
+
+func (t *textRecords) Next() (Unit, error) {
+	for {
+		line, at, err := t.lines.next()
+		if err != nil {
+			return Unit{Number: t.number, Offset: at}, err
+		}
+		n := t.number
+		if t.number++; at >= t.body && t.isRecord(line) {
+			u := Unit{Record: line, Offset: at, End: t.off, Number: n}
+			if len(line) > 0 && bytes.Equal(line, t.header) {
+				u.Flaw = headerAgain()
+			}
+			return u, nil
+		}
+	}
+}
+
+// headerAgain is the flaw of a line that says what the header says, word for word, as
+// one in the middle of joined files does.
+func headerAgain() *Flaw {
+	return &Flaw{Field: -1, Want: "the header is repeated; remove this line, or let it be left out with data.max_bad"}
+}
+
+// linePlace is the line at an offset, counted from 1. It reads the file up to
+// there: only whoever found a fault pays for it.
+func linePlace(f *File, offset int64) (Fault, error) {
+	src, err := f.Open()
+	if src != nil {
+		defer src.Close()
+	}
+	if err != nil {
+		return Fault{}, err
+	}
+	buf, n := make([]byte, readBytes), int64(1)
+	for at := int64(0); at < offset; {
+		want := min(int64(len(buf)), offset-at)
+		got, err := src.ReadAt(buf[:want], at)
+		if err != nil && (err != io.EOF || int64(got) < want) {
+			return Fault{}, fmt.Errorf("data: read: %s: %w", f.Name, err)
+		}
+		n += int64(bytes.Count(buf[:got], []byte{'\n'}))
+		at += int64(got)
+	}
+	return Fault{File: f.Name, Line: n}, nil
+}
+
+func (d *Delimited) Records([]string) Records {
+	return &textRecords{isRecord: d.isRecord, lines: lines{quotes: d.newQuotes()}}
+}
+
+func (d *Delimited) Place(f *File, offset int64) (Fault, error) { return linePlace(f, offset) }
+
+// Look reads the names of the fields from the first line that is no comment and
+// not blank, if there is a header; the records begin behind it.
+func (d *Delimited) Look(f *File, src Content) ([]string, error) {
+	f.onwards = d.multiline
+	if !d.header {
+		return d.names, nil
+	}
+	l := lines{quotes: d.newQuotes()}
+	if err := l.start(src, f.size, f.body, f.size, true); err != nil {
+		return nil, fmt.Errorf("data: open: %s: %w", f.Name, err)
+	}
+	for {
+		line, _, err := l.next()
+		if err == io.EOF {
+			return nil, fmt.Errorf("data: open: %s: there is no header: every line is blank or a comment", f.Name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("data: open: %s: header: %w", f.Name, err)
+		}
+		if !d.isRecord(line) {
+			continue
+		}
+		fields, fl := d.Split(line, nil)
+		if fl != nil {
+			return nil, fmt.Errorf("data: open: %s: header: field %d: %q: %s", f.Name, fl.Field+1, fl.Value, fl.Want)
+		}
+		names := make([]string, len(fields))
+		for i, b := range fields {
+			names[i] = FieldName(string(b), i)
+		}
+		f.body, f.header = l.off, slices.Clone(line)
+		return names, nil
+	}
+}
+
+// FieldName is the name of field i in a header, on one line.
+func FieldName(s string, i int) string {
+	if s == "" {
+		return fmt.Sprintf("column_%d", i+1)
+	}
+	if strings.ContainsAny(s, "\r\n") {
+		return strings.Join(strings.Fields(s), " ")
+	}
+	return s
+}
+
+func (d *Delimited) Decoder(fields, names []string) (Decoder, error) {
+	x := &delimitedDecoder{Delimited: *d, width: len(fields)}
+	x.plain = nil
+	for _, name := range names {
+		at := -1
+		for i, f := range fields {
+			if f == name {
+				at = i
+				break
+			}
+		}
+		x.at = append(x.at, at)
+	}
+	return x, nil
+}
+
+// delimitedDecoder cuts lines of csv and tsv.
+type delimitedDecoder struct {
+	Delimited
+	width  int   // fields of a record
+	at     []int // of each wanted one, its place in the record
+	fields [][]byte
+}
+
+func (x *delimitedDecoder) Decode(line []byte, lists []value.List) (fl *Flaw) {
+	if x.fields, fl = x.Split(line, x.fields[:0]); fl != nil {
+		return fl
+	}
+	if len(x.fields) != x.width {
+		return &Flaw{Field: -1, Width: true, Want: fmt.Sprintf("the record has %d fields, %d are expected", len(x.fields), x.width)}
+	}
+	for i, at := range x.at {
+		lists[i].SetText(x.fields[at])
+	}
+	return nil
+}
+
+// IsMarked tells whether a line begins as comments do, not as a number, a quoted
+// field or an empty one would.
+func IsMarked(line []byte) bool {
+	return len(line) > 0 && bytes.IndexByte([]byte("#%|/!;*>=~@$&"), line[0]) >= 0
+}
+
+// Layout is how the lines are cut that a decoder of csv and tsv decodes.
+type Layout struct {
+	Delim  byte
+	Quotes bool
+	Width  int   // fields of a record
+	At     []int // of each wanted one, its place in the record
+}
+
+// LayoutOf is that of a decoder; false if it decodes something else.
+func LayoutOf(d Decoder) (Layout, bool) {
+	x, ok := d.(*delimitedDecoder)
+	if !ok {
+		return Layout{}, false
+	}
+	return Layout{x.Delim, x.quotes, x.width, x.at}, true
+}

@@ -1,0 +1,192 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/wdlrun/wdlrun/internal/data/kafka"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+)
+
+// topicBlock is how many offsets of a partition make a block.
+const topicBlock = 1 << 10
+
+// topicSource is a range of a partition, open for reading. Its places are offsets
+// of records, not of bytes.
+type topicSource struct {
+	log  *kafka.Log
+	part kafka.Range
+}
+
+func (s topicSource) ReadAt([]byte, int64) (int, error) {
+	return 0, errors.New("records of a topic are no bytes of a file") // cannot happen
+}
+
+func (s topicSource) Close() error { return s.log.Close() }
+
+// resolver finds the files that names stand for. Ranges of one topic share its
+// connections.
+type resolver struct {
+	logs map[string]*kafka.Log
+}
+
+// topic turns the address of a topic into a file per range: the one it names, or
+// what each partition holds now.
+func (r *resolver) topic(p string) ([]File, error) {
+	a, err := kafka.ParseAddress(p)
+	if err != nil {
+		return nil, fmt.Errorf("data: open: %w", err)
+	}
+	whole := a
+	whole.Range = nil
+	log := r.logs[whole.String()]
+	if log == nil {
+		log = kafka.NewLog(whole)
+		r.logs[whole.String()] = log
+	}
+	if a.Range != nil {
+		return []File{topicFile(log, *a.Range)}, nil
+	}
+	if err := log.Open(); err != nil {
+		return nil, fmt.Errorf("data: open: %w", err)
+	}
+	defer log.Close()
+	marks, err := log.Marks(context.Background())
+	if err != nil {
+		return nil, fmt.Errorf("data: open: %w", err)
+	}
+	var files []File
+	for _, m := range marks {
+		if m.High > m.Low {
+			files = append(files, topicFile(log, kafka.Range{Partition: m.Number, Lo: m.Low, Hi: m.High}))
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("data: open: %s: the topic holds no record", p)
+	}
+	return files, nil
+}
+
+func topicFile(log *kafka.Log, r kafka.Range) File {
+	return File{Name: log.Address().Of(r).String(), Bytes: r.Hi - r.Lo, size: r.Hi, Log: log, part: r}
+}
+
+// topicFormat is a format whose records are those of a topic: what is a line of
+// a format of text, a JSON object, or a tf.Example, without the frame of a TFRecord.
+type topicFormat struct{ Format }
+
+// formatFor is the format of some files.
+func formatFor(s schema.Source, files []File) (Format, error) {
+	n := 0
+	for i := range files {
+		if files[i].Log != nil {
+			n++
+		}
+	}
+	switch f := NewFormat(s); {
+	case n == 0:
+		return f, nil
+	case n < len(files):
+		return nil, errors.New("data: open: topics and files cannot be read together; train on one of them")
+	case s.Header:
+		return nil, errors.New("data: open: the records of a topic have no header: name their fields in data.fields")
+	case s.FormatName() == "parquet":
+		return nil, errors.New("data: open: a record of a topic cannot be parquet; it is a line of csv, tsv, criteo, libsvm or libffm, a JSON object (jsonl), or a tf.Example (tfrecord)")
+	default:
+		return topicFormat{f}, nil
+	}
+}
+
+// Look finds no names of fields in records that name them: a range is too short to
+// have all that may come.
+func (t topicFormat) Look(f *File, s Content) ([]string, error) {
+	if _, ok := namingOf(t); ok {
+		return nil, nil
+	}
+	return t.Format.Look(f, s)
+}
+
+func (t topicFormat) Records(names []string) Records {
+	r := &topicRecords{isRecord: func([]byte) bool { return true }}
+	if text, ok := t.Format.Records(names).(*textRecords); ok {
+		r.isRecord, r.text = text.isRecord, true
+	}
+	return r
+}
+
+func (topicFormat) Place(f *File, offset int64) (Fault, error) {
+	return Fault{File: f.Name, Offset: offset}, nil
+}
+
+// topicRecords reads the records of a range.
+type topicRecords struct {
+	isRecord func([]byte) bool
+	text     bool
+
+	src    topicSource
+	at, hi int64 // what is asked for next
+	bytes  int   // of the next fetch
+	number int32
+	held   []kafka.Record
+}
+
+func (r *topicRecords) Begin(s Content, _ *File, b Block, offset int64, number int32) error {
+	src, ok := s.(topicSource)
+	if !ok {
+		return errors.New("data: read: no topic") // cannot happen
+	}
+	r.src, r.at, r.hi, r.number, r.held, r.bytes = src, max(b.Lo, offset), b.Hi, number, nil, 0
+	return nil
+}
+
+// Next returns the next record. Those without a value mark that a key was removed,
+// and are passed over as blank lines are.
+func (r *topicRecords) Next() (Unit, error) {
+	for {
+		if len(r.held) == 0 {
+			if r.at >= r.hi {
+				return Unit{Number: r.number, Offset: r.hi}, io.EOF
+			}
+			var err error
+			if r.held, r.at, err = r.src.log.From(context.Background(), r.src.part.Partition, r.at, r.bytes); err != nil {
+				return Unit{Number: r.number, Offset: r.at}, err
+			}
+			r.bytes = max(2*r.bytes, 256<<10) // reading goes on
+			continue
+		}
+		x := r.held[0]
+		if x.Offset >= r.hi {
+			r.held, r.at = nil, r.hi
+			continue
+		}
+		r.held = r.held[1:]
+		u := Unit{Record: x.Value, Offset: x.Offset, End: x.Offset + 1, Number: r.number}
+		r.number++
+		if r.text {
+			u.Record = trimLine(u.Record)
+			if len(u.Record) > MostLine {
+				u.Record, u.Flaw = nil, &Flaw{Field: -1, Want: "the record is longer than 1 MiB"}
+				return u, nil
+			}
+		}
+		if x.Value != nil && r.isRecord(u.Record) {
+			return u, nil
+		}
+	}
+}
+
+// trimLine takes a line end off.
+func trimLine(b []byte) []byte {
+	if n := len(b); n > 0 && b[n-1] == '\n' {
+		b = b[:n-1]
+	}
+	if n := len(b); n > 0 && b[n-1] == '\r' {
+		b = b[:n-1]
+	}
+	return b
+}
+
+// OfTopic is that of records of a topic, which are written in a format of this name.
+func OfTopic(name string) Format { return topicFormat{NewFormat(schema.Source{Format: name})} }

@@ -1,0 +1,240 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/signal"
+)
+
+// Scan reads part number part, tally from 0, of parts: a run of blocks that
+// every rank computes alike. Every record is checked fully. If more than
+// Source.MaxBad are faulty the error is a *Fault, the first of the part in the
+// order of the files; otherwise they are left out. fit,
+// which may be nil, takes in the records that are not held out. progress, which
+// may be nil, is told how many bytes of the part are done.
+func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, progress func(bytes int64)) (*Counts, error) {
+	if parts < 1 || part < 0 || part >= parts {
+		return nil, fmt.Errorf("data: scan: there is no part %d of %d", part, parts)
+	}
+	n := int64(len(d.set.Blocks))
+	first, end := int(n*int64(part)/int64(parts)), int(n*int64(part+1)/int64(parts))
+	s, err := d.newScanner(d.schema)
+	if err != nil {
+		return nil, err
+	}
+	s.fit = fit
+	if s.keeper, err = d.newKeeper(s.RowCoder, nil); err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	c := &Counts{dataset: d.digest}
+	if first == end {
+		return c, nil
+	}
+	sp := span32{first: int32(first)}
+	done := int64(0)
+	for b := first; b < end; b++ {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("data: scan: %w", err)
+		}
+		n, err := s.block(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		c.content += mixed(n.digest, uint64(b))
+		sp.records, sp.flawed, sp.groups = append(sp.records, n.records), append(sp.flawed, n.flawed), append(sp.groups, n.groups...)
+		c.held += n.held
+		c.bad += int64(n.flawed)
+		s.keeper.kept.end(int32(b), n.records)
+		s.dropped.end(int32(b), n.records)
+		if done += d.set.BytesOf(b); progress != nil {
+			progress(done)
+		}
+	}
+	c.excluded, c.bad = s.excluded, c.bad-s.excluded
+	c.spans, c.positives, c.faults, c.late = []span32{sp}, s.positives, s.faults, s.watch.Came()
+	c.sample = s.sample.Sample
+	c.sums, c.heldPositives = s.sums, s.heldPositives
+	c.kept, c.dropped = s.keeper.kept.of, s.dropped.of
+	c.addValued(s.valued())
+	if err := c.tooBad(d.set.Source.MaxBad); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// scanner reads and checks the records of blocks.
+type scanner struct {
+	*Dataset
+	*record.Input
+	*encode.RowCoder
+	watch         *encode.Watch
+	fit           *encode.Fit
+	sample        sampler
+	positives     int64
+	heldPositives int64 // of the positives
+	sums          labelSums
+	excluded      int64          // of the flawed, those that data.where excludes
+	faults        []record.Fault // the first
+	keeper        keeper
+	dropped       rowBits // negatives
+}
+
+// newScanner parses by a filled schema.
+func (d *Dataset) newScanner(s schema.Schema) (*scanner, error) {
+	c, err := encode.NewChecker(d.set.Source, d.set.Fields, s)
+	if err != nil {
+		return nil, err
+	}
+	sample := sampler{Sample: signal.New(c.Columns()-1, sampled)}
+	return &scanner{Dataset: d, Input: d.set.NewInput(c.FieldsRead()), RowCoder: c, watch: encode.NewWatch(c, d.watched()), sample: sample, dropped: newRowBits()}, nil
+}
+
+// tally is what one block holds.
+type tally struct {
+	records, flawed int32
+	groups          []group
+	held            int64  // bytes of the records in memory
+	digest          uint64 // tells records of other text or order apart
+}
+
+// recordsAtOnce is how many records are read between two looks at the context.
+const recordsAtOnce = 1 << 14
+
+// block checks the records that begin in block b.
+func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
+	bl := s.set.Blocks[b]
+	f := &s.set.Files[bl.File]
+	if err := s.OpenFile(int(bl.File)); err != nil {
+		return n, err
+	}
+	var u record.Unit
+	full := int64(0) // held at the end of the last group
+	for err = s.Reader.Begin(s.Content, f, bl, -1, 0); err == nil; {
+		if u, err = s.Reader.Next(); err != nil {
+			break
+		}
+		fl := u.Flaw
+		if fl == nil {
+			n.digest = mix(n.digest + increment ^ xxh3.Hash(u.Record))
+			fl = s.Check(u.Record)
+		}
+		if fl != nil {
+			n.flawed++
+			if fl == encode.Excluded {
+				s.excluded++
+				continue
+			}
+			if err := s.note(f, b, fl, u); err != nil {
+				return n, err
+			}
+			continue
+		}
+		if err := s.take(b, n.records); err != nil {
+			return n, err
+		}
+		if n.held >= full {
+			full = n.held + s.groupBytes()
+			n.groups = append(n.groups, group{offset: u.Offset, block: int32(b), row: n.records})
+		}
+		n.groups[len(n.groups)-1].rows++
+		n.held += int64(len(u.Record)) + keptBytes
+		if n.records++; n.records%recordsAtOnce == 0 && ctx.Err() != nil {
+			return n, fmt.Errorf("data: scan: %w", ctx.Err())
+		}
+		if u.Number == math.MaxInt32-1 {
+			return n, fmt.Errorf("data: scan: %s: a packed file of more than 2^31 lines; split it", f.Name)
+		}
+	}
+	if err == io.EOF {
+		return n, nil
+	}
+	return n, s.broken(f, u, err)
+}
+
+// broken is the error of a file that cannot be read on.
+func (s *scanner) broken(f *record.File, u record.Unit, err error) error {
+	if errors.Is(err, record.ErrShrunk) {
+		err = record.ErrChanged
+	}
+	if len(s.faults) > 0 && s.set.Source.MaxBad == 0 {
+		return &s.faults[0] // it comes first in the file
+	}
+	if !errors.Is(err, record.ErrLongLine) {
+		return fmt.Errorf("data: scan: %s: offset %d: %w", f.Name, u.Offset, err)
+	}
+	at, e := s.set.Format.Place(f, u.Offset)
+	if e != nil {
+		return e
+	}
+	at.Want = err.Error()
+	return &at
+}
+
+// valued has a bit for each column of which a record has a value.
+func (s *scanner) valued() []byte {
+	n := s.Columns()
+	bits := make([]byte, (n+7)/8)
+	for i := range n {
+		bits[i/8] |= 1 << (i % 8)
+	}
+	for _, i := range s.watch.Without() {
+		bits[i/8] &^= 1 << (i % 8)
+	}
+	return bits
+}
+
+// take counts the record that was checked, the r-th good one of block b.
+func (s *scanner) take(b int, r int32) error {
+	if s.Positive() {
+		s.positives++
+	}
+	if labels := s.Labels(); len(labels) > 0 {
+		s.sums.add(labels)
+	}
+	s.watch.Look()
+	s.sample.look(s.RowCoder, b, r)
+	held := s.holdOut(b, r)
+	if held && s.Positive() {
+		s.heldPositives++
+	}
+	if !held && !s.Positive() && s.drop.holds(b, r) {
+		s.dropped.add(r)
+		return nil
+	}
+	if s.fit != nil && !held {
+		return s.fit.Add(s.RowCoder)
+	}
+	return nil
+}
+
+// note keeps the first faults.
+func (s *scanner) note(f *record.File, b int, fl *record.Flaw, u record.Unit) error {
+	if len(s.faults) == mostFaults {
+		return nil
+	}
+	at, err := s.set.Format.Place(f, u.Offset)
+	if err != nil {
+		return err
+	}
+	at.Column, at.Value, at.Want, at.Block = fl.Column, fl.Value, fl.Want, int32(b)
+	if fl.Width && (at.Line == 1 || record.IsMarked(u.Record)) {
+		at.Want += "; if this line is no record, set data.comment or data.header"
+	}
+	if fl.Column == "" && fl.Field >= 0 {
+		if at.Column = fmt.Sprint(fl.Field + 1); fl.Field < len(s.set.Fields) {
+			at.Column = s.set.Fields[fl.Field]
+		}
+	}
+	s.faults = append(s.faults, at)
+	return nil
+}

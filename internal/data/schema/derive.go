@@ -1,0 +1,119 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/data/expr"
+)
+
+// Derived is a column that an expression computes: NAME = EXPRESSION.
+type Derived string
+
+// NewDerived joins a name and an expression.
+func NewDerived(name, expression string) Derived { return Derived(name + " = " + expression) }
+
+// Name is that of the column.
+func (d Derived) Name() string {
+	name, _, _ := strings.Cut(string(d), " = ")
+	return name
+}
+
+// Expression is what computes it; see package expr.
+func (d Derived) Expression() string {
+	_, e, _ := strings.Cut(string(d), " = ")
+	return e
+}
+
+// derived is the expression of a name; false if it is not that of a derived column.
+func (s Source) derived(name string) (*expr.Expr, bool) {
+	for _, d := range s.Derive {
+		if d.Name() == name {
+			e, err := expr.Parse(d.Expression())
+			return e, err == nil
+		}
+	}
+	return nil, false
+}
+
+// WithDerived are the names of fields with those of derived columns behind them; nil
+// if the fields are not known.
+func (s Source) WithDerived(fields []string) []string {
+	if fields == nil || len(s.Derive) == 0 {
+		return fields
+	}
+	all := slices.Clip(fields)
+	for _, d := range s.Derive {
+		all = append(all, d.Name())
+	}
+	return all
+}
+
+// Reads are the fields of a record that columns of these names, and Where, are made of,
+// each once.
+func (s Source) Reads(columns []string) (fields []string) {
+	if len(s.Derive) == 0 && s.Where == "" {
+		return columns
+	}
+	add := func(name string) {
+		if !slices.Contains(fields, name) {
+			fields = append(fields, name)
+		}
+	}
+	for _, name := range columns {
+		e, ok := s.derived(name)
+		if !ok {
+			add(name)
+			continue
+		}
+		for _, f := range e.Fields {
+			add(f.Name)
+		}
+	}
+	if e, err := expr.Parse(s.Where); err == nil {
+		for _, f := range e.Fields {
+			add(f.Name)
+		}
+	}
+	return fields
+}
+
+// DeriveFaults calls bad with everything that is wrong with Derive and Where, by the
+// keys derive.NAME and where. fields are those of a record; nil: not known yet.
+func (s Source) DeriveFaults(fields []string, bad func(key, why string)) {
+	v := validator{}
+	check := func(key, expression string) *expr.Expr {
+		e, err := expr.Parse(expression)
+		if err != nil {
+			bad(key, err.Error())
+			return nil
+		}
+		for _, f := range e.Fields {
+			if fields != nil && !slices.Contains(fields, f.Name) {
+				bad(key, fmt.Sprintf("at character %d: there is no field %q%s", f.At+1, f.Name, v.instead(f.Name, fields)))
+			}
+		}
+		return e
+	}
+	names := map[string]bool{}
+	for _, d := range s.Derive {
+		name, key := d.Name(), "derive."+d.Name()
+		switch {
+		case name == "":
+			bad("derive", "a column has no name")
+		case names[name]:
+			bad(key, "is given twice")
+		case slices.Contains(fields, name):
+			bad(key, "is the name of a field of the data; give the derived column another")
+		}
+		names[name] = true
+		check(key, d.Expression())
+	}
+	if s.Where == "" {
+		return
+	}
+	if e := check("where", s.Where); e != nil && !e.Condition {
+		bad("where", fmt.Sprintf("%q is a number; a condition is needed, such as %s > 0", s.Where, s.Where))
+	}
+}

@@ -1,0 +1,226 @@
+package table
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// row has a column of every kind that is read, and one that is not.
+type row struct {
+	Bool     bool     `parquet:"bool"`
+	I32      int32    `parquet:"i32"`
+	U32      uint32   `parquet:"u32"`
+	I64      int64    `parquet:"i64,dict"`
+	F32      float32  `parquet:"f32"`
+	F64      float64  `parquet:"f64,optional"`
+	Text     string   `parquet:"text"`
+	Dict     string   `parquet:"dict,dict"`
+	Maybe    *string  `parquet:"maybe,optional,dict"`
+	Fixed    [4]byte  `parquet:"fixed"`
+	List     []string `parquet:"list,list"`
+	Repeated []int64  `parquet:"repeated"`
+	Group    struct{ A, B int64 }
+	Map      map[string]int64
+}
+
+var wanted = []string{"bool", "i32", "u32", "i64", "f32", "f64", "text", "dict", "maybe", "fixed", "list", "repeated"}
+
+// want is what the values of a row print as.
+func (r *row) want() string {
+	maybe, f64 := "[]", "[]"
+	if r.Maybe != nil {
+		maybe = fmt.Sprintf("[%s]", *r.Maybe)
+	}
+	if r.F64 != 0 {
+		f64 = text(value.List{Kind: value.Float64, Reals: []float64{r.F64}})
+	}
+	return fmt.Sprintf("[%v][%d][%d][%d]%s%s[%s][%s]%s[%s]%v%v", r.Bool, r.I32, r.U32, r.I64,
+		text(value.List{Kind: value.Float64, Reals: []float64{value.Widen(r.F32)}}), f64, r.Text, r.Dict, maybe, r.Fixed[:], r.List, r.Repeated)
+}
+
+func text(l value.List) string {
+	var b []byte
+	for i := range l.Len() {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		b = l.Append(b, i)
+	}
+	return "[" + string(b) + "]"
+}
+
+// readAll prints the rows of a file.
+func readAll(b []byte, names []string) (rows []string, err error) {
+	f, err := Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return nil, err
+	}
+	lists := make([]value.List, len(names))
+	for g := range f.Groups() {
+		r, err := f.Rows(g, names)
+		if err != nil {
+			return rows, err
+		}
+		defer r.Close()
+		for {
+			b, err := r.Append(nil)
+			if err == io.EOF {
+				break
+			}
+			if err == nil {
+				err = Decode(b, lists)
+			}
+			if err != nil {
+				return rows, err
+			}
+			line := ""
+			for _, l := range lists {
+				line += text(l)
+			}
+			rows = append(rows, line)
+		}
+	}
+	return rows, nil
+}
+
+func drawRow(t *rapid.T) row {
+	word := rapid.SampledFrom([]string{"", "a", "bc", "a longer text"})
+	r := row{
+		Bool: rapid.Bool().Draw(t, "bool"), I32: rapid.Int32().Draw(t, "i32"), U32: rapid.Uint32().Draw(t, "u32"),
+		I64: rapid.Int64Range(-2, 2).Draw(t, "i64"), F32: rapid.Float32().Draw(t, "f32"), F64: rapid.Float64().Draw(t, "f64"),
+		Text: word.Draw(t, "text"), Dict: word.Draw(t, "dict"), Fixed: [4]byte{'f', 'o', 'u', 'r'},
+		List: rapid.SliceOfN(word, 0, 5).Draw(t, "list"), Repeated: rapid.SliceOfN(rapid.Int64(), 0, 5).Draw(t, "repeated"),
+	}
+	r.F64 += 0 // not −0, which is written as a value and is zero
+	if rapid.Bool().Draw(t, "there") {
+		s := word.Draw(t, "maybe")
+		r.Maybe = &s
+	}
+	return r
+}
+
+// What parquet-go writes is read, in any size of page and version, in any number
+// of row groups.
+func TestReadsWhatIsWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var b bytes.Buffer
+		w := parquet.NewGenericWriter[row](&b, parquet.PageBufferSize(rapid.IntRange(1, 200).Draw(t, "page")),
+			parquet.DataPageVersion(rapid.IntRange(1, 2).Draw(t, "version")), parquet.Compression(&parquet.Zstd))
+		var want []string
+		for range rapid.IntRange(1, 3).Draw(t, "groups") {
+			for range rapid.IntRange(1, 20).Draw(t, "rows") {
+				r := drawRow(t)
+				want = append(want, r.want())
+				if _, err := w.Write([]row{r}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readAll(b.Bytes(), wanted)
+		if err != nil || len(got) != len(want) {
+			t.Fatalf("%d rows of %d, %v", len(got), len(want), err)
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				t.Fatalf("row %d is\n%s, want\n%s", i, got[i], want[i])
+			}
+		}
+	})
+}
+
+// small is a file of few rows.
+func small(t testing.TB) []byte {
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[row](&b, parquet.PageBufferSize(20))
+	for i := range 5 {
+		s := fmt.Sprint(i)
+		if _, err := w.Write([]row{{I64: int64(i), Text: s, Maybe: &s, List: []string{s, s}, Repeated: []int64{1, 2}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestColumns(t *testing.T) {
+	b := small(t)
+	f, err := Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(f.Columns()) != fmt.Sprint(append(wanted, "Group.A", "Group.B")) || fmt.Sprint(f.Groups()) != "[5]" {
+		t.Errorf("columns %v, groups %v", f.Columns(), f.Groups())
+	}
+	if u := f.Unread(); len(u) != 1 || u[0].Name != "Map" {
+		t.Errorf("columns that cannot be read: %v", u)
+	}
+	for name, want := range map[string]string{"Map": "it is a map", "Group": "there is none"} {
+		if _, err := f.Rows(0, []string{name}); err == nil || !strings.Contains(err.Error(), "column "+name+": "+want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := f.Rows(1, nil); err == nil {
+		t.Error("a row group was read that is not there")
+	}
+}
+
+// A file that is cut is an error: its footer is at its end.
+func TestEveryCut(t *testing.T) {
+	b := small(t)
+	for n := range b {
+		if rows, err := readAll(b[:n], wanted); err == nil {
+			t.Fatalf("cut at %d of %d: %d rows and no error", n, len(b), len(rows))
+		}
+	}
+}
+
+// A file in which a byte is another gives an error or rows, and never panics.
+func TestEveryByteChanged(t *testing.T) {
+	b := small(t)
+	for i := range b {
+		old := b[i]
+		for _, c := range []byte{old ^ 1, 0xff} {
+			b[i] = c
+			readAll(b, wanted)
+		}
+		b[i] = old
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	b := small(f)
+	t, err := Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	r, err := t.Rows(0, wanted)
+	if err != nil {
+		f.Fatal(err)
+	}
+	row, err := r.Append(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	r.Close()
+	f.Add(row)
+	f.Fuzz(func(t *testing.T, row []byte) {
+		lists := make([]value.List, 3)
+		_ = Decode(row, lists) // only must not panic
+	})
+}

@@ -1,0 +1,238 @@
+package data
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/data/date"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/data/wire"
+)
+
+// Times are the values of a field by which records are ordered in time: numbers, such as
+// Unix seconds or 14102107 for an hour, or ISO dates, whichever more records have. Each
+// rank gathers those of its part in ScanTimes; merged they are the same on any number of
+// ranks.
+type Times struct {
+	numbers, dates spread
+	cut            uint64 // place of the oldest record that is held out
+	Unread         int64  // values that are no time
+	Held, All      int64  // records that are held out, and that have a time, after UseTimes
+}
+
+// spread counts values by their place in their order. It keeps at most mostPlaces
+// distinct places: past that, neighbours in the order of float64 count as equal.
+type spread struct {
+	shift uint
+	n     map[uint64]int64
+	all   int64
+}
+
+const mostPlaces = 1 << 16
+
+// placeOf sorts as x does.
+func placeOf(x float64) uint64 {
+	b := math.Float64bits(x)
+	if b>>63 == 1 {
+		return ^b
+	}
+	return b | 1<<63
+}
+
+func valueAt(place uint64) float64 {
+	if place>>63 == 1 {
+		return math.Float64frombits(place &^ (1 << 63))
+	}
+	return math.Float64frombits(^place)
+}
+
+func (s *spread) add(place uint64, n int64) {
+	if s.n == nil {
+		s.n = map[uint64]int64{}
+	}
+	s.n[place>>s.shift] += n
+	s.all += n
+	for len(s.n) > mostPlaces {
+		s.coarsen()
+	}
+}
+
+// coarsen halves the resolution.
+func (s *spread) coarsen() {
+	coarse := make(map[uint64]int64, len(s.n))
+	for place, n := range s.n {
+		coarse[place>>1] += n
+	}
+	s.shift, s.n = s.shift+1, coarse
+}
+
+// merge adds counts. The resolution of the sum is the finest that has room, whatever the
+// order of merging.
+func (s *spread) merge(o *spread) {
+	for s.shift < o.shift {
+		s.coarsen()
+	}
+	for place, n := range o.n {
+		s.add(place<<o.shift, n)
+	}
+}
+
+// newest is the place from which on the share of all values lies that is nearest to the
+// given one, some of them and not all; false if all are the same.
+func (s *spread) newest(share float64) (cut uint64, held int64, ok bool) {
+	places := slices.Sorted(maps.Keys(s.n))
+	want, tail := share*float64(s.all), int64(0)
+	for _, p := range slices.Backward(places[min(1, len(places)):]) {
+		tail += s.n[p]
+		if held > 0 && math.Abs(float64(tail)-want) >= math.Abs(float64(held)-want) {
+			break
+		}
+		cut, held = p<<s.shift, tail
+	}
+	return cut, held, held > 0
+}
+
+// add takes in a value.
+func (t *Times) add(text []byte) {
+	if x, why := value.ParseNumber(text); why == "" {
+		t.numbers.add(placeOf(x), 1)
+	} else if s, ok := date.NewISO().Seconds(text); ok {
+		t.dates.add(placeOf(float64(s)), 1)
+	} else {
+		t.Unread++
+	}
+}
+
+// kind is what more records have.
+func (t *Times) kind() (s *spread, dates bool) {
+	if t.dates.all > t.numbers.all {
+		return &t.dates, true
+	}
+	return &t.numbers, false
+}
+
+// holds tells whether a record of this time is held out.
+func (t *Times) holds(text []byte) bool {
+	_, dates := t.kind()
+	x, why := value.ParseNumber(text)
+	if dates {
+		s, ok := date.NewISO().Seconds(text)
+		if !ok {
+			return false
+		}
+		x, why = float64(s), ""
+	}
+	return why == "" && placeOf(x) >= t.cut
+}
+
+// From is the time from which on records are held out.
+func (t *Times) From() string {
+	x := valueAt(t.cut)
+	if _, dates := t.kind(); dates {
+		return time.Unix(int64(x), 0).UTC().Format(time.RFC3339)
+	}
+	return strconv.FormatFloat(x, 'f', -1, 64)
+}
+
+// ScanTimes reads a part, as Scan does, for the times of its records.
+func (d *Dataset) ScanTimes(ctx context.Context, part, parts int, progress func(bytes int64)) (*Times, error) {
+	s, err := d.newScanner(d.schema)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	t := new(Times)
+	if s.keeper, err = d.newKeeper(s.RowCoder, t); err != nil {
+		return nil, err
+	}
+	n, done := len(d.set.Blocks), int64(0)
+	for b := n * part / parts; b < n*(part+1)/parts; b++ {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("data: scan: %w", err)
+		}
+		if _, err := s.block(ctx, b); err != nil {
+			return nil, err
+		}
+		if done += d.set.BytesOf(b); progress != nil {
+			progress(done)
+		}
+	}
+	return t, nil
+}
+
+// UseTimes decides by the times of all parts, merged, which records are held out.
+func (d *Dataset) UseTimes(t *Times) error {
+	s, dates := t.kind()
+	if dates {
+		t.Unread += t.numbers.all
+	} else {
+		t.Unread += t.dates.all
+	}
+	var ok bool
+	switch t.cut, t.Held, ok = s.newest(d.hold.newest); {
+	case s.all == 0 && t.Unread > 0:
+		return fmt.Errorf("data: hold out: none of the %d values of field %s is a number or an ISO date (2026-11-22T10:00:00Z)", t.Unread, d.hold.time)
+	case s.all == 0:
+		return fmt.Errorf("data: hold out: no record has a value of field %s", d.hold.time)
+	case !ok:
+		return fmt.Errorf("data: hold out: all %d records have the same time, field %s", s.all, d.hold.time)
+	}
+	t.All = s.all
+	d.times = t
+	return nil
+}
+
+const timesMagic = "wdltim1\n"
+
+// Marshal encodes t for Merge.
+func (t *Times) Marshal() []byte {
+	b := binary.AppendUvarint([]byte(timesMagic), uint64(t.Unread))
+	for _, s := range []*spread{&t.numbers, &t.dates} {
+		b = append(b, byte(s.shift))
+		b = binary.AppendUvarint(b, uint64(len(s.n)))
+		last := uint64(0)
+		for _, place := range slices.Sorted(maps.Keys(s.n)) {
+			b = binary.AppendUvarint(b, place-last)
+			b = binary.AppendUvarint(b, uint64(s.n[place]))
+			last = place
+		}
+	}
+	return b
+}
+
+// Merge adds the encoded times of another part. After an error t must not be used.
+func (t *Times) Merge(b []byte) error {
+	r := &wire.Reader{B: b}
+	r.Magic(timesMagic)
+	t.Unread += r.Count()
+	for _, s := range []*spread{&t.numbers, &t.dates} {
+		shift := r.Byte()
+		if shift > 63 {
+			r.Fail("a resolution of 2^%d", shift)
+			break
+		}
+		o := spread{shift: uint(shift), n: map[uint64]int64{}}
+		place := uint64(0)
+		for range r.Length(mostPlaces, 2) {
+			place += r.Uvarint()
+			n := r.Positive()
+			if r.Err != nil {
+				break
+			}
+			o.n[place] += n
+		}
+		if r.Err == nil {
+			s.merge(&o)
+		}
+	}
+	if err := r.End(); err != nil {
+		return fmt.Errorf("data: merge: broken times: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package write
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
+
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// groupRows is the size of row groups, by which many ranks share a file.
+const groupRows = 1 << 16
+
+// parquetRows writes Parquet.
+type parquetRows struct {
+	table
+	w   *parquet.GenericWriter[any]
+	row parquet.Row
+}
+
+// ordered is a group whose fields keep their order.
+type ordered struct {
+	parquet.Group
+	names []string
+}
+
+func (o ordered) Fields() []parquet.Field {
+	fields := o.Group.Fields()
+	slices.SortFunc(fields, func(a, b parquet.Field) int {
+		return slices.Index(o.names, a.Name()) - slices.Index(o.names, b.Name())
+	})
+	return fields
+}
+
+func newParquet(w io.Writer, codec string, t table) (*parquetRows, error) {
+	c, err := codecOf(codec)
+	if err != nil {
+		return nil, err
+	}
+	o := ordered{parquet.Group{}, t.names()}
+	for i, column := range t.columns {
+		if column.Name == "" {
+			return nil, fmt.Errorf("write: column %d has no name", i+1)
+		}
+		var n parquet.Node
+		switch column.Kind {
+		case value.Int:
+			n = parquet.Int(64)
+		case value.Float32:
+			n = parquet.Leaf(parquet.FloatType)
+		case value.Float64:
+			n = parquet.Leaf(parquet.DoubleType)
+		default:
+			n = parquet.Encoded(parquet.String(), &parquet.RLEDictionary)
+		}
+		if n = parquet.Compressed(n, c); column.Many {
+			n = parquet.List(n)
+		} else {
+			n = parquet.Optional(n)
+		}
+		o.Group[column.Name] = n
+	}
+	schema := parquet.NewSchema("records", o)
+	return &parquetRows{table: t, w: parquet.NewGenericWriter[any](w, schema, parquet.MaxRowsPerRowGroup(groupRows))}, nil
+}
+
+func codecOf(name string) (compress.Codec, error) {
+	switch name {
+	case "", "snappy":
+		return &parquet.Snappy, nil
+	case "gzip":
+		return &parquet.Gzip, nil
+	case "zstd":
+		return &parquet.Zstd, nil
+	case "none":
+		return &parquet.Uncompressed, nil
+	}
+	return nil, fmt.Errorf("write: there is no compression %q; there are %s", name, strings.Join(Packings(), ", "))
+}
+
+func (x *parquetRows) Write(lists []value.List) error {
+	if err := x.take(lists); err != nil {
+		return err
+	}
+	x.row = x.row[:0]
+	for i := range x.typed {
+		l := &x.typed[i]
+		if l.Len() == 0 {
+			x.row = append(x.row, parquet.NullValue().Level(0, 0, i))
+		}
+		for j := range l.Len() {
+			repeated := 0
+			if j > 0 {
+				repeated = 1
+			}
+			x.row = append(x.row, parquetValue(l, j, x.columns[i].Kind).Level(repeated, 1, i))
+		}
+	}
+	if _, err := x.w.WriteRows([]parquet.Row{x.row}); err != nil {
+		return fmt.Errorf("write: record %d: %w", x.rows, err)
+	}
+	return nil
+}
+
+func parquetValue(l *value.List, j int, kind value.Kind) parquet.Value {
+	switch l.Kind {
+	case value.Int:
+		return parquet.Int64Value(l.Ints[j])
+	case value.Text:
+		return parquet.ByteArrayValue(l.Texts[j])
+	}
+	if kind == value.Float32 {
+		return parquet.FloatValue(float32(l.Reals[j]))
+	}
+	return parquet.DoubleValue(l.Reals[j])
+}
+
+func (x *parquetRows) Close() error {
+	if err := x.w.Close(); err != nil {
+		return fmt.Errorf("write: the footer: %w", err)
+	}
+	return nil
+}

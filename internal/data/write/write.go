@@ -1,0 +1,165 @@
+package write
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// Column is a column of a table.
+type Column struct {
+	Name string
+	Kind value.Kind // of all values; None: there is none, which is as Text
+	Many bool       // records have lists of them
+}
+
+// Layout says how records are written.
+type Layout struct {
+	Format    string   // one of Formats
+	Delimiter byte     // of csv and tsv; 0: the usual one
+	NoHeader  bool     // of csv and tsv
+	Codec     string   // of the pages of Parquet: one of Packings; default snappy
+	Missing   []string // values that mean missing, besides the empty one
+}
+
+// Writer writes records.
+type Writer interface {
+	// Write writes the values of one record, a list per column. Texts in a column
+	// of another kind are parsed.
+	Write(lists []value.List) error
+	// Close writes what is left. It does not close the file.
+	Close() error
+}
+
+// Separator stands between the values of a list in a line.
+const Separator = '|'
+
+// mostLine is the longest line that package data reads, without its end.
+const mostLine = 1 << 20
+
+// Formats that can be written.
+func Formats() []string {
+	return []string{"csv", "tsv", "criteo", "tfrecord", "jsonl", "parquet", "libsvm", "libffm"}
+}
+
+// New starts a table of these columns.
+func New(w io.Writer, l Layout, columns []Column) (Writer, error) {
+	seen := map[string]bool{}
+	for _, c := range columns {
+		if seen[c.Name] {
+			return nil, fmt.Errorf("write: two columns are named %q", c.Name)
+		}
+		seen[c.Name] = true
+	}
+	if len(columns) == 0 {
+		return nil, fmt.Errorf("write: a table needs a column")
+	}
+	t := table{columns: slices.Clone(columns), missing: l.Missing, typed: make([]value.List, len(columns))}
+	switch l.Format {
+	case "csv", "tsv", "criteo":
+		return newLines(w, l, t)
+	case "tfrecord":
+		return newExamples(w, t), nil
+	case "jsonl":
+		return newObjects(w, t)
+	case "libsvm", "libffm":
+		return newPairs(w, l.Format == "libffm", t)
+	case "parquet":
+		return newParquet(w, l.Codec, t)
+	}
+	return nil, fmt.Errorf("write: there is no format %q; there are %s", l.Format, strings.Join(Formats(), ", "))
+}
+
+// table turns the values of records into those of its columns' kinds.
+type table struct {
+	columns []Column
+	missing []string
+	typed   []value.List // of the record
+	rows    int64
+	text    []byte
+	texts   []byte // of typed lists, whose values lie here
+}
+
+// take fills typed.
+func (t *table) take(lists []value.List) error {
+	if len(lists) != len(t.columns) {
+		panic(fmt.Sprintf("write: a record of %d values for %d columns", len(lists), len(t.columns)))
+	}
+	t.rows++
+	t.texts = t.texts[:0]
+	for i := range lists {
+		if err := t.convert(i, &lists[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *table) convert(i int, from *value.List) error {
+	c, to := &t.columns[i], &t.typed[i]
+	to.Reset()
+	if n := from.Len(); n > 1 && !c.Many {
+		return t.fault(i, fmt.Sprintf("has %d values, it is no column of lists", n))
+	}
+	kind := c.Kind
+	if kind == value.None {
+		kind = value.Text
+	}
+	for j := range from.Len() {
+		t.text = from.Append(t.text[:0], j)
+		if t.isMissing() {
+			continue
+		}
+		to.Begin(kind)
+		switch kind {
+		case value.Text:
+			at := len(t.texts)
+			t.texts = append(t.texts, t.text...)
+			to.Texts = append(to.Texts, t.texts[at:len(t.texts):len(t.texts)])
+		case value.Int:
+			n, err := strconv.ParseInt(string(t.text), 10, 64)
+			if err != nil {
+				return t.fault(i, fmt.Sprintf("holds %q, which is no integer", t.text))
+			}
+			to.Ints = append(to.Ints, n)
+		default:
+			x, err := strconv.ParseFloat(string(t.text), 64)
+			if err != nil {
+				return t.fault(i, fmt.Sprintf("holds %q, which is no number", t.text))
+			}
+			to.Reals = append(to.Reals, x)
+		}
+	}
+	return nil
+}
+
+// isMissing tells whether text means that a value is missing.
+func (t *table) isMissing() bool {
+	if len(t.text) == 0 {
+		return true
+	}
+	for _, m := range t.missing {
+		if string(t.text) == m {
+			return true
+		}
+	}
+	return false
+}
+
+// fault is about a column of the current record.
+func (t *table) fault(i int, what string) error {
+	return fmt.Errorf("write: record %d: column %s: it %s", t.rows, t.columns[i].Name, what)
+}
+
+// names are those of the columns.
+func (t *table) names() []string {
+	names := make([]string, len(t.columns))
+	for i, c := range t.columns {
+		names[i] = c.Name
+	}
+	return names
+}

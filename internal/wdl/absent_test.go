@@ -1,0 +1,101 @@
+package wdl
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// lineFile is a file of so many lines, each with its number's parity.
+func lineFile(t testing.TB, name, line string, n int) string {
+	t.Helper()
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, line+"\n", i%2)
+	}
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// fieldWarnings trains, and returns what is told of fields.
+func fieldWarnings(t *testing.T, recipe string) (res Result, warned []string) {
+	t.Helper()
+	c, err := config.Parse("absent.yaml", []byte(recipe+`
+model: {embedding_dim: 4, hidden: [8]}
+train: {global_batch: 16, seed: 5, epochs: 2}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res = runJob(t, 2, Options{Config: c, Warn: func(line string) {
+		if strings.Contains(line, "fields") {
+			warned = append(warned, line)
+		}
+	}})
+	return res, warned
+}
+
+// What no record has a value of is told once, by the key of the configuration, with what
+// there is in its place.
+func TestTrainingTellsOfFieldsWithoutValues(t *testing.T) {
+	t.Parallel()
+	const told = "no record of [%s] has a value of these fields, whose features learn nothing and tell nothing there: "
+	for _, x := range []struct{ name, line, source, label, fields, want string }{
+		{"a.libffm", "%d 10:3:1 2000:4:1", "format: libffm", "label", `"10" "200" "77777"`,
+			`features[1].field "200" (did you mean "2000"?), features[2].field "77777"; there are: 10, 2000, 10_values, 2000_values`},
+		{"a.libsvm", "%d 10:1 2000:1", "format: libsvm", "label", `"10" "features" "77777"`,
+			`features[2].field "77777"; there are: features, values`},
+		{"a.csv", "%d,x,NA,,", `fields: [y, a, b, c, d], missing: [NA]`, "y", "a b c",
+			`features[1].field "b" (always missing), features[2].field "c" (always missing)`},
+		{"b.csv", "%d,x", `fields: [y, a]`, "y", "a", ""},
+	} {
+		path := lineFile(t, x.name, x.line, 40)
+		recipe := fmt.Sprintf("data: {train: [%q], %s}\nlabel: {field: %s}\nfeatures:\n", path, x.source, x.label)
+		for _, f := range strings.Fields(x.fields) {
+			recipe += fmt.Sprintf("  - {field: %s, encode: hash, buckets: 8}\n", f)
+		}
+		_, warned := fieldWarnings(t, recipe)
+		want := []string{fmt.Sprintf(told, path) + x.want}
+		if x.want == "" {
+			want = nil
+		}
+		if !slices.Equal(warned, want) {
+			t.Errorf("%s: warnings %q\nwant %q", x.name, warned, want)
+		}
+	}
+}
+
+// What is evaluated, in a training or by itself, may lack fields of the model.
+func TestEvaluationWithoutFields(t *testing.T) {
+	t.Parallel()
+	train, test := lineFile(t, "train.jsonl", `{"y":%d,"a":1,"b":2}`, 40), lineFile(t, "test.jsonl", `{"y":%d,"a":1}`, 10)
+	res, warned := fieldWarnings(t, fmt.Sprintf("data: {train: [%q], test: [%q], valid: [%q], format: jsonl}\nlabel: {field: y}\nfeatures: [{field: a, encode: hash}, {field: b, encode: vocabulary}]\n", train, test, test))
+	want := fmt.Sprintf(`no record of [%s] has a value of these fields, whose features learn nothing and tell nothing there: features[1].field "b"; there are: a`, test)
+	if !slices.Equal(warned, []string{want, want}) { // of validation and test data
+		t.Errorf("warnings %q\nwant %q twice", warned, want)
+	}
+	warned = nil
+	onRanks(t, 2, func(comm *collective.Comm) error {
+		e, err := NewEvaluation(comm, trace.New(0), EvalOptions{Resume: res.RunDir, Data: []string{test}, Warn: func(line string) {
+			warned = append(warned, line) // rank 0 alone warns
+		}}).Run(context.Background())
+		if err == nil && e.Samples != 10 {
+			err = fmt.Errorf("%d samples", e.Samples)
+		}
+		return err
+	})
+	if !slices.Equal(warned, []string{want}) {
+		t.Errorf("an evaluation warns %q\nwant %q", warned, want)
+	}
+}

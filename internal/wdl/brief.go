@@ -1,0 +1,424 @@
+package wdl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/cgroup"
+	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/stream"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/optim"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// brief is what rank 0 decides at the start and tells the others, so that all
+// do the same even where their files or flags differ.
+type brief struct {
+	Config string // YAML, filled
+	RunDir string
+	From   string // checkpoint to continue from, "" for none
+
+	Tolerance step.Tolerance
+	Chaos     string
+	Struck    struck      // of Chaos, before
+	Replay    string      // run directory, "" for none
+	Ring      commit.Ring // who has whose copy; nil without replicas
+}
+
+// maxBrief bounds it.
+const maxBrief = 4 * config.MaxBytes
+
+// briefing makes the brief on rank 0, hands it round, and opens the checkpoint
+// that it names.
+func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
+	var b []byte
+	j.rec.Enter(trace.Wait)
+	if j.comm.Rank() == 0 {
+		j.rec.Enter(trace.Brief)
+		brief, err := j.decide(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if b, err = json.Marshal(brief); err != nil {
+			return nil, err
+		}
+	}
+	j.rec.Enter(trace.Wait)
+	b, err := collective.BroadcastBytes(j.comm, b, 0, maxBrief)
+	if err != nil {
+		return nil, err
+	}
+	j.rec.Enter(trace.Brief)
+	var brief brief
+	if err := json.Unmarshal(b, &brief); err != nil {
+		return nil, fmt.Errorf("wdl: brief of rank 0: %w", err)
+	}
+	j.runDir, j.opt.Tolerance, j.ring = brief.RunDir, brief.Tolerance, brief.Ring
+	if j.config, err = config.Parse("configuration of rank 0", []byte(brief.Config)); err != nil {
+		return nil, err
+	}
+	j.config.Fill()
+	if err := j.befall(brief.Chaos, brief.Struck); err != nil {
+		return nil, contradiction(err)
+	}
+	if j.script, err = script(brief.Replay); err != nil {
+		return nil, contradiction(err)
+	}
+	if brief.From == "" {
+		return nil, nil
+	}
+	from, err := checkpoint.Open(brief.From)
+	if err == nil {
+		from.Watch(j.advance)
+	}
+	return from, err
+}
+
+func (j *job) decide(ctx context.Context) (b brief, err error) {
+	var from *checkpoint.Checkpoint
+	if j.opt.Again != "" {
+		if _, _, err := checkpoint.Resolve(j.opt.Again); !errors.Is(err, fs.ErrNotExist) {
+			j.opt.Resume = j.opt.Again
+		}
+	}
+	if j.opt.Resume != "" {
+		if from, err = j.choose(ctx); err != nil {
+			return b, resumeHint(err, j.opt.Resume)
+		}
+		if from != nil {
+			b.From = from.Dir()
+		}
+	}
+	if b.Replay = j.opt.Replay; b.Replay != "" {
+		if err := j.opt.replay(j.comm.Size()); err != nil {
+			return b, contradiction(err)
+		}
+	}
+	c, changed, err := j.opt.config(from)
+	if err != nil {
+		return b, contradiction(err)
+	}
+	if j.eval != nil {
+		err = j.eval.evaluating(c)
+		b.Config = string(c.YAML())
+		return b, contradiction(err)
+	}
+	if err := errors.Join(dated(from), j.tolerance(c, from)); err != nil {
+		return b, contradiction(err)
+	}
+	if err := j.opt.fits(c, j.comm.Size()); err != nil {
+		return b, contradiction(err)
+	}
+	b.Tolerance, b.Chaos = j.opt.Tolerance, j.opt.Chaos.String()
+	if j.opt.Replicas > 1 {
+		b.Ring = commit.NewRing(j.comm.Size(), j.opt.Hosts)
+	}
+	if b.RunDir, err = j.place(from); err != nil {
+		return b, err
+	}
+	if j.unlock, err = lock(b.RunDir); err != nil {
+		return b, err
+	}
+	if len(changed) > 0 {
+		j.opt.Say("the configuration has changed since the checkpoint: " + strings.Join(changed, "; "))
+	}
+	if b.Struck, err = j.strikes(b.RunDir); err != nil {
+		return b, err
+	}
+	removed, err := checkpoint.Clean(filepath.Join(b.RunDir, checkpoint.Folder))
+	if err != nil {
+		return b, err
+	}
+	for _, r := range removed {
+		j.opt.Warn(fmt.Sprintf("%s was removed: %s", checkpoint.Rest(r), r))
+	}
+	b.Config = string(c.YAML())
+	if _, err := os.Stat(filepath.Join(b.RunDir, FileConfig)); from == nil || err != nil {
+		if err := keepConfig(b.RunDir, c); err != nil {
+			return b, err
+		}
+	}
+	if from != nil && filepath.Dir(from.Dir()) != filepath.Join(b.RunDir, checkpoint.Folder) {
+		err = j.inherit(from, b.RunDir)
+	}
+	return b, err
+}
+
+// keepConfig writes the configuration to the run directory. A training that goes on in
+// its own does so once it is known that a step is left to take with it.
+func keepConfig(runDir string, c *config.Config) error {
+	if err := writeFile(runDir, FileConfig, c.YAML()); err != nil {
+		return fmt.Errorf("wdl: run directory: %w; free some space, or choose another place with -out", err)
+	}
+	return nil
+}
+
+// inherit puts the checkpoint that a new line of training begins with, and that
+// of the best epoch before it, into the new run directory, which then stands for
+// itself.
+func (j *job) inherit(from *checkpoint.Checkpoint, runDir string) error {
+	root := filepath.Join(runDir, checkpoint.Folder)
+	if err := checkpoint.Copy(from, root); err != nil {
+		return err
+	}
+	var c cursor
+	if err := readJSON(from, sectionCursor, &c); err != nil {
+		return err
+	}
+	if c.Best == 0 || c.Best == c.Step {
+		return nil
+	}
+	best, err := checkpoint.Open(checkpoint.Dir(filepath.Dir(from.Dir()), c.Best))
+	if err == nil {
+		err = checkpoint.Copy(best, root)
+	}
+	if err != nil {
+		j.opt.Warn(fmt.Sprintf("the best epoch so far (step %d) can no longer be restored: %v", c.Best, err))
+	}
+	return nil
+}
+
+// resumeHint says of an error which names path, if no checkpoint was found there, what
+// else to give.
+func resumeHint(err error, path string) error {
+	advice := ""
+	if errors.Is(err, fs.ErrNotExist) && !checkpoint.IsCheckpoint(path) {
+		advice = "; give the run directory of a training that has saved, or one of its checkpoints"
+		if run := newestRun(path); run != "" {
+			advice = "; give one of the run directories in it, of which " + run + " is the newest that has saved"
+		}
+	}
+	return fmt.Errorf("wdl: resume: %w%s", err, advice)
+}
+
+// newestRun names the last by name of the run directories in dir that have a checkpoint, ""
+// if there is none.
+func newestRun(dir string) string {
+	runs, _ := os.ReadDir(dir) // of what cannot be read there is nothing to tell
+	for _, r := range slices.Backward(runs) {
+		if found, err := checkpoint.List(filepath.Join(dir, r.Name(), checkpoint.Folder)); err == nil && len(found) > 0 {
+			return r.Name()
+		}
+	}
+	return ""
+}
+
+// config resolves the configuration: the one given, else the checkpoint's, else
+// the default; then the single settings. What a training that goes on cannot
+// change is refused; what it may and does is told, line by line.
+func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed []string, err error) {
+	var was *config.Config
+	if from != nil {
+		b, err := readAll(from, sectionConfig)
+		if err != nil {
+			return nil, nil, err
+		}
+		if was, err = config.ParseSaved(filepath.Join(from.Dir(), sectionConfig), b); err != nil {
+			return nil, nil, err
+		}
+		if was.Train.Scaling == "" { // of a version before train.scaling
+			was.Train.Scaling = "none"
+		}
+	}
+	c = o.Config
+	switch {
+	case c != nil:
+	case was != nil:
+		c = was
+	default:
+		c = config.Default()
+	}
+	c = c.Clone()
+	if err := config.SetAll(c, o.Set); err != nil {
+		return nil, nil, err
+	}
+	o.Tolerance.Write(c)
+	c.Fill()
+	if was == nil {
+		return c, nil, nil
+	}
+	was.Fill()
+	changed = config.Diff(was, c)
+	return c, changed, unchanged(changed)
+}
+
+// free are the settings that a training may change when it goes on: how long and
+// how fast it learns, what travels between ranks, where its data lies (what the data is, its fingerprint
+// tells), and how many bad records are left out of it: that says whether training goes on, never which
+// records it takes. All others decide what the parameters mean, or which samples are left
+// in the epoch.
+var free = regexp.MustCompile(`^(data\.(train|test|valid|follow|max_bad)\b|train\.(epochs|threads|precision|mode|backup|batch|global_batch|clip_norm|eval_every|eval_steps|schedule|early_stop|checkpoint|hot|l2)\b|tables\[\d+\]\.(strategy|tier\.(dir|memory)):|` +
+	`(train\.optimizer|tables\[\d+\])\.(dense|deep|wide)\.(learning_rate|beta|beta1|beta2|epsilon|weight_decay|l1|l2):)`)
+
+// configured reports whether the configuration of a checkpoint can be read.
+func configured(c *checkpoint.Checkpoint) error {
+	_, err := readAll(c, sectionConfig)
+	return err
+}
+
+// dated returns why no training can continue from a checkpoint of a version whose rules
+// that sum saw the mean gradient: their state is in other units.
+func dated(from *checkpoint.Checkpoint) error {
+	if from == nil {
+		return nil
+	}
+	b, err := readAll(from, sectionConfig)
+	if err != nil {
+		return err
+	}
+	was, err := config.ParseSaved(filepath.Join(from.Dir(), sectionConfig), b)
+	if err != nil || was.Train.Scaling != "" {
+		return err
+	}
+	o := was.Train.Optimizer
+	rules := []optim.Rule{o.Dense, o.Deep, o.Wide}
+	for _, t := range was.Tables {
+		for _, r := range []*optim.Rule{t.Deep, t.Wide} {
+			if r != nil {
+				rules = append(rules, *r)
+			}
+		}
+	}
+	for _, r := range rules {
+		if r.Kind != "" && r.Sums() {
+			return fmt.Errorf("wdl: resume: %s is of an earlier version, which kept the state of %s in other units: evaluate it, or train anew", from.Dir(), r.Kind)
+		}
+	}
+	return nil
+}
+
+func unchanged(changed []string) error {
+	var fixed []string
+	for _, d := range changed {
+		if !free.MatchString(d) {
+			fixed = append(fixed, d)
+		}
+	}
+	if len(fixed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("wdl: resume: a training that goes on cannot change these settings; begin a new one for them:\n  %s", strings.Join(fixed, "\n  "))
+}
+
+// place chooses the run directory: that of the latest checkpoint's run goes on;
+// one checkpoint picked by name begins another line of training and gets a new
+// directory. After a failure that of the generation before is used.
+func (j *job) place(from *checkpoint.Checkpoint) (string, error) {
+	if j.opt.Again != "" {
+		return j.opt.Again, nil
+	}
+	if from != nil {
+		root := filepath.Dir(from.Dir())
+		if !j.picked(from) && filepath.Base(root) == checkpoint.Folder {
+			return filepath.Dir(root), nil
+		}
+	}
+	return NewRunDir(j.opt.Out, time.Now())
+}
+
+// picked reports whether the user named this very checkpoint, not its run.
+func (j *job) picked(from *checkpoint.Checkpoint) bool {
+	return filepath.Clean(j.opt.Resume) == filepath.Clean(from.Dir())
+}
+
+// fits reports everything that the options and their configuration ask for and that
+// cannot be together, or not on so many ranks.
+func (o Options) fits(c *config.Config, size int) error {
+	how, err := o.Tolerance.Of(c)
+	if err != nil {
+		return err
+	}
+	errs := []error{how.Validate(c, size), replicable(c, o.Replicas, size)}
+	if n := c.Train.Global(size); n > data.MostBatch {
+		errs = append(errs, fmt.Errorf("wdl: train.batch: %d samples of each of %d ranks are %d, and a step may have %d: give at most %d", c.Train.Batch, size, n, data.MostBatch, data.MostBatch/size))
+	}
+	if c.Train.Slots > 0 {
+		errs = append(errs, checkSlots(c, o.Replicas, size))
+	}
+	if c.Data.Follow.On && !how.Off() {
+		errs = append(errs, errors.New("wdl: data.follow: steps that do not wait for slow ranks need data that does not grow: leave out -backup and -mode (train.backup, train.mode)"))
+	}
+	return errors.Join(errs...)
+}
+
+// Check finds the faults of a job on so many ranks that one process can find before
+// any is started: of the configuration and of the files it names. Where no other would
+// do in the place of a checkpoint, it is read whole, as the job will do again.
+func Check(ctx context.Context, o Options, ranks int) error { return check(ctx, o, ranks, nil) }
+
+func check(ctx context.Context, o Options, ranks int, eval *EvalOptions) error {
+	var from *checkpoint.Checkpoint
+	if o.Resume != "" {
+		var err error
+		accept := configured // the ranks read it through, and take an earlier one if need be
+		if checkpoint.IsCheckpoint(o.Resume) {
+			accept = func(c *checkpoint.Checkpoint) error { return c.Verify(ctx) }
+		}
+		if from, _, err = checkpoint.Resolve(o.Resume, accept); err != nil {
+			return resumeHint(err, o.Resume)
+		}
+	}
+	c, _, err := o.config(from)
+	if err != nil {
+		return err
+	}
+	if eval != nil {
+		err = eval.evaluating(c)
+	} else {
+		err = o.fits(c, ranks)
+	}
+	if err == nil && from != nil && eval == nil {
+		err = errors.Join(dated(from), o.resumable(from, c, ranks))
+	}
+	if err == nil && o.Here > 0 {
+		err = step.Able(c)
+	}
+	if err != nil {
+		return err
+	}
+	if from == nil {
+		if err := checkIndexed(c); err != nil {
+			return err
+		}
+	}
+	if c.Data.Follow.On {
+		feed, err := data.NewFeed(c.Data, stream.Position{})
+		if err != nil {
+			return err
+		}
+		feed.Close()
+	}
+	if _, err = openInputs(c, eval); err == nil && eval == nil {
+		err = o.holds(c, ranks, cgroup.Read())
+	}
+	return err
+}
+
+// holds rejects a dense part that is larger than a model may be, or than the memory that
+// the machine has for the ranks that will run on it.
+func (o Options) holds(c *config.Config, ranks int, m cgroup.Memory) error {
+	d, err := denseNeeds(c, ranks)
+	if err != nil {
+		return fmt.Errorf("wdl: model.hidden %v: %w", c.Model.Hidden, err)
+	}
+	if need := d.MemoryBytes(); o.Here > 0 && need > m.Available/int64(o.Here) {
+		return fmt.Errorf("wdl: model.hidden %v: the dense part needs %v; %d ranks of it do not fit into the %s of memory that are left here: use narrower layers or fewer ranks on this host; -plan takes other hosts by -hosts",
+			c.Model.Hidden, d, o.Here, plan.Bytes(m.Available))
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package wdl
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/sparse"
+)
+
+// Content is what a section holds.
+type Content struct {
+	Sum   checkpoint.Sum
+	Bytes int64
+}
+
+// Contents returns what the sections of a checkpoint hold, or would if it were full:
+// where it builds upon others its tables are made from the whole chain, one at a time.
+// So checkpoints of equal models have equal contents, however they
+// were written.
+func Contents(c *checkpoint.Checkpoint) (map[string]Content, error) {
+	contents := map[string]Content{}
+	for _, link := range c.Chain() { // the last one is c
+		for _, name := range link.Names() {
+			if step.IsDelta(name) || link.Dir() != c.Dir() && !step.IsSeen(name) {
+				continue
+			}
+			var x Content
+			if err := x.Sum.UnmarshalText([]byte(link.Checksum(name))); err != nil {
+				return nil, err
+			}
+			x.Bytes = link.Size(name)
+			contents[name] = x
+		}
+	}
+	if c.Base() == nil {
+		return contents, nil
+	}
+	cfg, store, err := tablesOf(c)
+	if err != nil {
+		return nil, fmt.Errorf("wdl: contents of %s: %w", c.Dir(), err)
+	}
+	defer store.Close()
+	for table, tb := range cfg.Tables {
+		err := errors.Join(store.Reset(), step.LoadTable(store, c.Chain(), table, tb.Name))
+		for _, shard := range store.Owned() {
+			delete(contents, sparse.SectionName(tb.Name, shard))
+		}
+		for _, s := range store.Sections() {
+			var x Content
+			if err == nil {
+				x.Sum, x.Bytes, err = checkpoint.SumOf(func(w io.Writer) error { return store.SaveShard(w, s.Table, s.Shard) })
+			}
+			contents[s.Name] = x
+		}
+		if err != nil {
+			return nil, fmt.Errorf("wdl: contents of %s: %w", c.Dir(), err)
+		}
+	}
+	return contents, nil
+}
+
+// tablesOf opens an empty store for the tables of a checkpoint.
+func tablesOf(c *checkpoint.Checkpoint) (cfg sparse.Config, store *sparse.Store, err error) {
+	b, err := readAll(c, sectionConfig)
+	if err != nil {
+		return cfg, nil, err
+	}
+	settings, err := config.ParseSaved(filepath.Join(c.Dir(), sectionConfig), b)
+	if err != nil {
+		return cfg, nil, err
+	}
+	settings.Fill()
+	if b, err = readAll(c, sectionEncoder); err != nil {
+		return cfg, nil, err
+	}
+	encoder, err := encode.LoadEncoder(b)
+	if err != nil {
+		return cfg, nil, err
+	}
+	l := layout.New(settings, encoder.Sparse(), encoder.Dense())
+	cfg = sparse.Config{Tables: l.Tables, Seed: settings.Train.Seed}
+	store, err = sparse.Open(sparse.Local{}, cfg)
+	return cfg, store, err
+}

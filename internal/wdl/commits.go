@@ -1,0 +1,180 @@
+package wdl
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+)
+
+// commitLog keeps which microbatches counted in which step, a few bytes a step, in
+// the run directory. Training never fails for it.
+type commitLog struct {
+	file   *os.File
+	before commit.Record
+	buf    []byte
+	warn   func(string)
+}
+
+// openCommits opens the log of a training that goes on from a record, without the
+// steps after it.
+func openCommits(dir string, from commit.Record, warn func(string)) *commitLog {
+	l := &commitLog{warn: warn}
+	path := filepath.Join(dir, fileCommits)
+	var b []byte
+	b, l.before = commitsUntil(path, from)
+	err := writeFile(dir, fileCommits, b)
+	if err == nil {
+		l.file, err = os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o644)
+	}
+	if err != nil {
+		warn(fmt.Sprintf("commit sets are not kept, the training cannot be replayed: %v", err))
+	}
+	return l
+}
+
+// commitsUntil is the log at path up to a record, with its last, or a new one where
+// the log does not reach it. The last is the log's own: at the end of an epoch it has
+// the old one's queue, the record from which training goes on the new one's.
+func commitsUntil(path string, from commit.Record) (b []byte, last commit.Record) {
+	fresh := commit.AppendLogHeader(nil, from)
+	old, err := regular.ReadFile(path, maxRunFile)
+	if err != nil {
+		return fresh, from // there is none
+	}
+	r, err := commit.NewLogReader(bytes.NewReader(old))
+	if err != nil {
+		return fresh, from
+	}
+	last = r.Record()
+	b = commit.AppendLogHeader(nil, last)
+	for last.Step < from.Step {
+		next, err := r.Next()
+		if err != nil {
+			return fresh, from
+		}
+		b = commit.AppendLog(b, last, next)
+		last = next
+	}
+	if last.Step != from.Step {
+		return fresh, from
+	}
+	return b, last
+}
+
+func (l *commitLog) append(r commit.Record) {
+	if l == nil || l.file == nil {
+		return
+	}
+	l.buf = commit.AppendLog(l.buf[:0], l.before, r)
+	l.before = r
+	if _, err := l.file.Write(l.buf); err != nil {
+		l.warn(fmt.Sprintf("commit sets are no longer kept, the training cannot be replayed: %v", err))
+		l.close()
+		l.file = nil
+	}
+}
+
+func (l *commitLog) close() {
+	if l != nil && l.file != nil {
+		l.file.Close()
+	}
+}
+
+// runMode is what a log needs besides to be replayed, as JSON: a list, of one for
+// each step from which on it was another.
+type runMode struct {
+	From      int64  `json:"from_step"` // after it
+	WorldSize int    `json:"world_size"`
+	Mode      string `json:"mode"`
+	Backup    int    `json:"backup"` // at the start
+	Auto      bool   `json:"auto,omitempty"`
+
+	Settings []string `json:"settings,omitempty"` // that steps depend on and that changed here: "train.batch: 128 → 64"
+}
+
+// as reports whether m is the mode of was, from another step on.
+func (m runMode) as(was runMode) bool {
+	return len(m.Settings) == 0 && m.WorldSize == was.WorldSize && m.Mode == was.Mode && m.Backup == was.Backup && m.Auto == was.Auto
+}
+
+func (m runMode) String() string {
+	how := step.Tolerance{Backup: m.Backup, Auto: m.Auto}
+	var err error
+	if how.Mode, err = commit.ParseMode(m.Mode); err != nil {
+		return err.Error()
+	}
+	s := fmt.Sprintf("on %d ranks in %v", m.WorldSize, how)
+	if len(m.Settings) > 0 {
+		s += " with " + strings.Join(m.Settings, ", ")
+	}
+	return s
+}
+
+// describe notes the mode from a step on, in place of what was planned for later ones.
+func (l *commitLog) describe(dir string, m runMode) {
+	all, err := readModes(dir)
+	if err != nil {
+		all = nil
+	}
+	all = slices.DeleteFunc(all, func(was runMode) bool { return was.From >= m.From })
+	if n := len(all); n == 0 || !m.as(all[n-1]) {
+		all = append(all, m)
+	}
+	b, err := json.Marshal(all)
+	if err == nil {
+		err = writeFile(dir, fileMode, append(b, '\n'))
+	}
+	if err != nil {
+		l.warn(fmt.Sprintf("the mode is not kept, the training cannot be replayed: %v", err))
+	}
+}
+
+// readModes reads the modes of a run; there is one at least.
+func readModes(dir string) (all []runMode, err error) {
+	path := filepath.Join(dir, fileMode)
+	b, err := regular.ReadFile(path, maxRunFile)
+	if err != nil {
+		return nil, err
+	}
+	if err = json.Unmarshal(b, &all); err == nil && len(all) == 0 {
+		err = errors.New("it names no mode")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return all, nil
+}
+
+// readCommits reads the log of a run from its beginning.
+func readCommits(dir string) (records []commit.Record, err error) {
+	f, err := regular.Open(filepath.Join(dir, fileCommits))
+	if err != nil {
+		return nil, fmt.Errorf("wdl: replay: %w", err)
+	}
+	defer f.Close()
+	r, err := commit.NewLogReader(f)
+	if err != nil {
+		return nil, err
+	}
+	records = append(records, r.Record())
+	for {
+		next, err := r.Next()
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return records, nil // the writer may have been killed within a step
+		}
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, next)
+	}
+}

@@ -1,0 +1,176 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// YAML returns the configuration in effect: every setting that something reads,
+// defaults filled in. Parse of it gives the filled Config again.
+func (c *Config) YAML() []byte {
+	full := c.Clone()
+	full.Fill()
+	e := emitter{schema: newGrammar()}
+	e.WriteString("# Configuration in effect: defaults are filled in.\n")
+	e.block(reflect.ValueOf(full).Elem(), 0)
+	return []byte(e.String())
+}
+
+// emitter writes a Config: mappings as blocks, entries of lists and rules on
+// one line each.
+type emitter struct {
+	strings.Builder
+	schema grammar
+}
+
+// present says whether a key is written: with a value, or with a zero that is
+// worth seeing.
+func present(v reflect.Value, k key) bool {
+	if v.Kind() == reflect.Slice {
+		return v.Len() > 0
+	}
+	return k.shown || !v.IsZero()
+}
+
+func (e *emitter) block(v reflect.Value, depth int) {
+	indent := strings.Repeat("  ", depth)
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Tag.Get("yaml")
+		f := v.Field(i)
+		oneLine := slices.Contains([]reflect.Type{reflect.TypeFor[optim.Rule](), reflect.TypeFor[Init](), reflect.TypeFor[Cross](), reflect.TypeFor[Classes](), reflect.TypeFor[schema.Follow]()}, f.Type())
+		switch {
+		case f.Kind() == reflect.Struct && !oneLine:
+			if depth == 0 {
+				e.WriteByte('\n')
+			}
+			e.WriteString(indent + name + ":\n")
+			e.block(f, depth+1)
+		case !present(f, e.schema.key(v.Type(), name)):
+		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct:
+			e.WriteString("\n" + indent + name + ":\n")
+			for j := range f.Len() {
+				e.WriteString(indent + "  - " + e.line(f.Index(j)) + "\n")
+			}
+		default:
+			e.WriteString(indent + name + ": " + e.line(f) + "\n")
+		}
+	}
+}
+
+// line writes a value on one line.
+func (e *emitter) line(v reflect.Value) string {
+	var parts []string
+	switch v.Kind() {
+	case reflect.Pointer:
+		return e.line(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			name := v.Type().Field(i).Tag.Get("yaml")
+			if f := v.Field(i); present(f, key{}) {
+				parts = append(parts, name+": "+e.line(f))
+			}
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case reflect.Slice:
+		if all, ok := v.Interface().([]schema.Derived); ok {
+			for _, d := range all {
+				parts = append(parts, text(d.Name())+": "+text(d.Expression()))
+			}
+			return "{" + strings.Join(parts, ", ") + "}"
+		}
+		for i := range v.Len() {
+			parts = append(parts, e.line(v.Index(i)))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case reflect.String:
+		return text(v.String())
+	case reflect.Float64:
+		return number(v.Float())
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// number writes the shortest decimal that reads back as x.
+func number(x float64) string {
+	if x == 0 {
+		return "0" // and never -0, which is the same setting
+	}
+	if a := math.Abs(x); a < 1e-4 || a >= 1e9 {
+		return strconv.FormatFloat(x, 'e', -1, 64)
+	}
+	return strconv.FormatFloat(x, 'f', -1, 64)
+}
+
+// text writes a string so that it reads back as it is: without quotes where
+// nobody could take it for anything else.
+func text(s string) string {
+	bare := s != "" && len(s) <= 200 && plainScalar(s).kind == "string" && unicode.IsLetter(rune(s[0])) && s[0] < 0x80
+	for i := 0; i < len(s) && bare; i++ {
+		c := s[i]
+		bare = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '.' || c == '/'
+	}
+	if bare {
+		return s
+	}
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r < 0x100 && !unicode.IsPrint(r):
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r < 0x10000:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// Clone returns a copy that shares no memory with c.
+func (c *Config) Clone() *Config {
+	d := new(Config)
+	copyInto(reflect.ValueOf(d).Elem(), reflect.ValueOf(c).Elem())
+	return d
+}
+
+func copyInto(to, from reflect.Value) {
+	switch from.Kind() {
+	case reflect.Pointer:
+		if !from.IsNil() {
+			to.Set(reflect.New(from.Type().Elem()))
+			copyInto(to.Elem(), from.Elem())
+		}
+	case reflect.Slice:
+		if !from.IsNil() {
+			to.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
+			for i := range from.Len() {
+				copyInto(to.Index(i), from.Index(i))
+			}
+		}
+	case reflect.Struct:
+		for i := range from.NumField() {
+			copyInto(to.Field(i), from.Field(i))
+		}
+	default:
+		to.Set(from)
+	}
+}

@@ -1,0 +1,308 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// Set changes one key, as a flag or a sweep does: the path is that of Reference
+// with an index for entries of lists (train.seed, features[3].encode), the text
+// is YAML ([256, 128], {kind: sgd}), except that a key of text takes it as it
+// stands. The empty text goes back to the default. The result is checked as a
+// file is; on an error (*Error) c stays as it was.
+//
+// A key that excludes others wins over them: train.batch clears
+// train.global_batch and the other way round, and so do data.valid and
+// data.valid_fraction, data.valid_time and data.valid_group, train.eval_every and
+// train.eval_steps, label.positive and label.threshold, data.header and
+// data.fields; model.wide=false and model.deep=false clear what only that part reads, dense
+// features and crosses included. Call Set before Fill.
+func Set(c *Config, path, text string) error {
+	return apply(c, nil, []setting{{path, text}})
+}
+
+// SetAll changes keys in the order of the settings, each written KEY=VALUE; see
+// Set. The result is checked once all are in place, so that two settings may
+// need each other. An *Error has the faults of all of them, and leaves c as it
+// was. Of two settings that exclude each other neither wins: that is a fault.
+func SetAll(c *Config, settings []string) error {
+	var unread []Fault
+	var all []setting
+	for _, s := range settings {
+		path, text, ok := strings.Cut(s, "=")
+		why := ""
+		switch path = strings.TrimSpace(path); {
+		case !ok:
+			why = "has no ="
+		case path == "":
+			why = "has no key before the ="
+		default:
+			all = append(all, setting{path, text})
+			continue
+		}
+		unread = append(unread, Fault{Msg: quote(s) + " " + why + ": write KEY=VALUE, such as train.epochs=3"})
+	}
+	return apply(c, unread, all)
+}
+
+// setting is a key and its new value.
+type setting struct{ path, text string }
+
+// apply changes a copy of c, which takes its place if there are no faults.
+// unread are those known before.
+func apply(c *Config, unread []Fault, all []setting) error {
+	next := c.Clone()
+	d := &decoder{schema: newGrammar(), place: map[string]place{}}
+	var given []string // paths of settings that say something
+	for _, s := range all {
+		// Each setting is a file of its own, which must not stop at the
+		// faults of another.
+		one := &decoder{schema: d.schema, place: map[string]place{}}
+		one.set(next, s.path, s.text)
+		d.faults, d.meant = append(d.faults, one.faults...), append(d.meant, one.meant...)
+		given = slices.DeleteFunc(given, func(e string) bool { return within(e, s.path) || within(s.path, e) }) // the last one counts
+		d.faults = append(d.faults, dropped(next, given, s.path)...)
+		if isSet(next, s.path) {
+			given = append(given, s.path)
+		}
+	}
+	d.check(next)
+	// Lines would be those of the text, which has no file.
+	for i := range d.faults {
+		d.faults[i].Line, d.faults[i].Column = 0, 0
+	}
+	d.faults = append(unread, d.faults...)
+	if err := d.err(); err != nil {
+		return err
+	}
+	*c = *next
+	return nil
+}
+
+// dropped finds the earlier of several settings whose value the last one, of the key
+// at path, has cleared from c: one of them was given in vain.
+func dropped(c *Config, earlier []string, path string) (faults []Fault) {
+	for _, e := range earlier {
+		if !isSet(c, e) {
+			faults = append(faults, Fault{Path: path, Msg: "contradicts " + e + ", which is set too; leave one of them out"})
+		}
+	}
+	return faults
+}
+
+// isSet tells whether there is a value at path, and it is none that stands for the
+// default.
+func isSet(c *Config, path string) bool {
+	d := &decoder{schema: newGrammar()}
+	v, _, ok := d.find(reflect.ValueOf(c.Clone()).Elem(), path) // which makes pointers
+	return ok && !v.IsZero()
+}
+
+// set changes one key of c, unless there is a fault.
+func (d *decoder) set(c *Config, path, text string) {
+	v, k, ok := d.find(reflect.ValueOf(c).Elem(), path)
+	if ok {
+		d.override(v, k, path, text)
+	}
+	if len(d.faults) == 0 {
+		c.settle(path, v)
+	}
+	for i := range d.faults {
+		if d.faults[i].Path == "" {
+			d.faults[i].Path = path
+		}
+	}
+}
+
+// override gives v the value of text.
+func (d *decoder) override(v reflect.Value, k key, path, text string) {
+	v.SetZero()
+	switch {
+	case text == "":
+	case v.Kind() == reflect.String:
+		v.SetString(text)
+	default:
+		if root := d.document([]byte(text)); root != nil {
+			d.pair(root, v, path, place{}, k)
+		} else if len(d.faults) == 0 {
+			d.fault(place{}, path, "%s has no value", quote(text))
+		}
+	}
+	d.place = map[string]place{}
+}
+
+// find follows a path from v; pointers on the way are made.
+func (d *decoder) find(v reflect.Value, path string) (reflect.Value, key, bool) {
+	var k key
+	if path == "" {
+		d.fault(place{}, "", "the key is empty; name one, such as train.epochs (`wdlrun help config` lists them)")
+		return v, k, false
+	}
+	for at, rest := "", path; rest != "" || at == ""; {
+		step, after, _ := strings.Cut(rest, ".")
+		rest = after
+		name, indexes, _ := strings.Cut(step, "[")
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				v.Set(reflect.New(v.Type().Elem()))
+			}
+			v = v.Elem()
+		}
+		if v.Kind() != reflect.Struct {
+			d.fault(place{}, path, "%s has no keys inside; it is %s", at, d.schema.kindOf(v.Type()))
+			return v, k, false
+		}
+		field, i := d.schema.field(v.Type(), name)
+		if i < 0 {
+			d.unknown(place{}, at, name, v.Type())
+			return v, k, false
+		}
+		v, k, at = v.Field(i), field, join(at, name)
+		if indexes == "" {
+			continue
+		}
+		n, err := strconv.Atoi(strings.TrimSuffix(indexes, "]"))
+		if v.Kind() != reflect.Slice || err != nil || n < 0 || n >= v.Len() || !strings.HasSuffix(indexes, "]") {
+			d.fault(place{}, path, "%s", noEntry(at, v))
+			return v, k, false
+		}
+		v, at = v.Index(n), at+"["+indexes
+	}
+	return v, k, true
+}
+
+func noEntry(at string, v reflect.Value) string {
+	if v.Kind() != reflect.Slice {
+		return at + " is no list"
+	}
+	if v.Len() == 0 {
+		return fmt.Sprintf("%s has no entries: write them in the file, or all at once: %s=[{KEY: VALUE, …}, …]", at, at)
+	}
+	return fmt.Sprintf("%s has %d entries; they are counted from 0, as %s[0]", at, v.Len(), at)
+}
+
+// settle clears what the key at path, which was just set to v, excludes.
+func (c *Config) settle(path string, v reflect.Value) {
+	if v.IsZero() {
+		return // back to the default: excludes nothing
+	}
+	off := v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Bool && !v.Elem().Bool()
+	switch path {
+	case "train.batch":
+		c.Train.GlobalBatch = 0
+	case "train.global_batch":
+		c.Train.Batch = 0
+	case "data.valid":
+		c.Data.ValidFraction, c.Data.ValidTime, c.Data.ValidGroup = 0, "", ""
+	case "data.valid_fraction":
+		c.Data.Valid = nil
+	case "data.valid_time":
+		c.Data.ValidGroup = ""
+	case "data.valid_group":
+		c.Data.ValidTime = ""
+	case "train.eval_every":
+		c.Train.EvalSteps = 0
+	case "train.eval_steps":
+		c.Train.EvalEvery = 0
+	case "label.positive":
+		c.Label.Threshold = nil
+	case "label.threshold":
+		c.Label.Positive, c.Label.Negative = nil, nil
+	case "label.kind":
+		if c.Label.IsNumber() {
+			c.Label.Positive, c.Label.Negative, c.Label.Threshold = nil, nil, nil
+		} else {
+			c.Label.Loss = ""
+		}
+	case "data.header":
+		c.Data.Fields = nil
+	case "data.fields":
+		c.Data.Header = false
+	case "model.kind":
+		c.dropKind()
+	case "model.wide":
+		if off {
+			c.dropWide()
+		}
+	case "model.deep":
+		if off {
+			c.dropDeep()
+		}
+	}
+}
+
+// dropKind removes what the model's kind has no use for.
+func (c *Config) dropKind() {
+	if c.Model.Kind != "dcn_v2" {
+		c.Model.Cross = Cross{}
+	} else if !c.Model.wide() {
+		c.dropWide()
+	}
+	if c.Model.Kind != "xdeepfm" {
+		c.Model.CIN = nil
+	}
+	if c.Model.Kind != "wide_deep" && !on(c.Model.Deep) {
+		c.Model.Deep = nil
+	}
+}
+
+// dropWide removes what only the wide part reads.
+func (c *Config) dropWide() {
+	c.fillNames() // names must not change with the features that go
+	c.Crosses = nil
+	c.Train.Optimizer.Wide, c.Train.L2.Wide = optim.Rule{}, 0
+	c.keepFeatures(func(f *schema.Feature) bool {
+		f.Wide = nil
+		return on(f.Deep)
+	})
+	for i := range c.Tables {
+		c.Tables[i].Wide, c.Tables[i].L2.Wide = nil, nil
+	}
+	c.keepTables()
+}
+
+// dropDeep removes what only the deep part reads.
+func (c *Config) dropDeep() {
+	c.fillNames()
+	c.Model = Model{Wide: c.Model.Wide, Deep: c.Model.Deep, Pooling: c.Model.Pooling}
+	c.Train.Optimizer.Deep, c.Train.L2.Deep, c.Train.L2.Dense = optim.Rule{}, 0, 0
+	c.keepFeatures(func(f *schema.Feature) bool {
+		f.Deep = nil
+		return sparse(f.Encode) && on(f.Wide)
+	})
+	for i := range c.Tables {
+		t := &c.Tables[i]
+		t.Dim, t.Init, t.Deep, t.L2.Deep = 0, Init{}, nil, nil
+	}
+	c.keepTables()
+}
+
+func (c *Config) keepFeatures(keep func(*schema.Feature) bool) {
+	kept := c.Features[:0]
+	for _, f := range c.Features {
+		if keep(&f) {
+			kept = append(kept, f)
+		}
+	}
+	c.Features = kept
+}
+
+// keepTables drops the entries of tables that nothing uses any more.
+func (c *Config) keepTables() {
+	full := c.Clone()
+	full.Fill()
+	uses := full.uses()
+	kept := c.Tables[:0]
+	for _, t := range c.Tables {
+		if _, ok := uses[t.Name]; ok {
+			kept = append(kept, t)
+		}
+	}
+	c.Tables = kept
+}

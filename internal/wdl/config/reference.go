@@ -1,0 +1,138 @@
+package config
+
+import (
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"reflect"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Reference returns every key with its type, default and meaning, in the order
+// of the file.
+func Reference() string {
+	var b strings.Builder
+	s := newGrammar()
+	for i, sec := range s.sections {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		if sec.path != "" {
+			b.WriteString(sec.path + "\n")
+		}
+		about := strings.ReplaceAll(sec.about, "\n", "\n  ")
+		b.WriteString("  " + strings.ReplaceAll(about, "\n  \n", "\n\n") + "\n\n")
+		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		for _, k := range sec.keys {
+			f, _ := sec.field(k.name)
+			row := "    " + k.name + "\t" + shortKind(f.Type) + "\t" + k.def + "\t" + k.meaning() + "\n"
+			w.Write([]byte(row)) // a Builder takes everything
+		}
+		w.Flush()
+	}
+	return b.String()
+}
+
+// fileAbout is what the reference begins with.
+const fileAbout = `The file. Paths are relative to the working directory. wdlrun init -data FILE writes one for
+your records; -set train.epochs=3 replaces a key for one job, -set features[0].encode=hash one of a
+list, whose entries are counted from 0. A whole one, where only data, label and features must be:
+
+  data:
+    train: [clicks/day_*.csv]
+    test: [clicks/last.csv]
+    header: true
+  label: {field: clicked, positive: ["1"]}
+  features:
+    - {field: user_id, encode: hash}
+    - {field: hour, encode: vocabulary}
+    - {field: interests, encode: vocabulary, separator: "|"}
+    - {field: price, encode: standardise, log: true}
+  crosses:
+    - {of: [hour, interests], buckets: 100000}
+  tables:
+    - {name: user_id, admit: {after: 2}, evict: {age: 100000}}
+  model: {kind: deepfm, embedding_dim: 8, hidden: [256, 128]}
+  train:
+    epochs: 2
+    global_batch: 4096
+    optimizer: {deep: {kind: rowwise_adagrad}}`
+
+// Key is what Reference says of one key, for programs.
+type Key struct {
+	Section string   `json:"section"` // such as train or features[]; "" for the file's own
+	Name    string   `json:"key"`
+	Type    string   `json:"type"`
+	Default string   `json:"default,omitempty"`
+	Range   string   `json:"range,omitempty"` // of a number: an interval
+	Choices []string `json:"choices,omitempty"`
+	About   string   `json:"about"`
+}
+
+// Keys returns every key in the order of Reference.
+func Keys() (all []Key) {
+	for _, sec := range sections() {
+		for _, k := range sec.keys {
+			f, _ := sec.field(k.name)
+			all = append(all, Key{sec.path, k.name, shortKind(f.Type), k.def, k.rng, k.choices, k.about})
+		}
+	}
+	return all
+}
+
+// Setting is the path of the key of train or model that is called name, such as
+// train.epochs, "" if neither has one: what somebody who took it for a flag wants.
+func Setting(name string) string {
+	name = strings.ReplaceAll(name, "-", "_")
+	for _, of := range []string{"train", "model"} {
+		for _, sec := range sections() {
+			if sec.path == of && slices.ContainsFunc(sec.keys, func(k key) bool { return k.name == name }) {
+				return of + "." + name
+			}
+		}
+	}
+	return ""
+}
+
+// field finds the struct field of a key.
+func (s section) field(name string) (reflect.StructField, bool) {
+	for i := range s.typ.NumField() {
+		if f := s.typ.Field(i); f.Tag.Get("yaml") == name {
+			return f, true
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+// shortKind is a type in a column.
+func shortKind(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return shortKind(t.Elem())
+	case reflect.Slice:
+		if t.Elem() == reflect.TypeFor[schema.Derived]() {
+			return "{name: text}"
+		}
+		return "[" + shortKind(t.Elem()) + "]"
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "true|false"
+	case reflect.Float64:
+		return "number"
+	case reflect.Struct:
+		return "mapping"
+	}
+	return "integer"
+}
+
+// meaning is what a key is about, with what it accepts.
+func (k key) meaning() string {
+	switch {
+	case len(k.choices) > 0:
+		return k.about + " (" + strings.Join(k.choices, ", ") + ")"
+	case k.rng != "" && spell(k.rng) != "finite":
+		return k.about + " (" + spell(k.rng) + ")"
+	}
+	return k.about
+}

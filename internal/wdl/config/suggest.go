@@ -1,0 +1,249 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/wdlrun/wdlrun/internal/data/date"
+	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/data/kafka"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+)
+
+// Suggest writes a commented configuration for a file that has at least one
+// column besides the label. Parse accepts it; what it could not know is marked
+// CHECK.
+func Suggest(in *inspect.Inspection) []byte {
+	s := &suggestion{Inspection: *in, taken: map[string]bool{}}
+	s.columns()
+	s.pickLabel()
+	s.dataSection()
+	s.labelSection()
+	s.featureSection()
+	s.rest()
+	return []byte(s.out.String())
+}
+
+// Learnable tells whether any column beside the label has values.
+func Learnable(in *inspect.Inspection) bool {
+	s := &suggestion{Inspection: *in, taken: map[string]bool{}}
+	s.columns()
+	s.pickLabel()
+	for i, c := range in.Columns {
+		if i != s.label && s.names[i] != "" && c.Distinct > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// LookedAt describes what was looked at, with paths as text writes them.
+func LookedAt(l *inspect.Inspection, text func(string) string) string {
+	rows := count(l.Rows, "row")
+	if l.All && l.Rows > 1 {
+		rows = "all " + rows
+	}
+	if l.Files < 2 {
+		return rows + " of " + text(l.Path)
+	}
+	kind := "files"
+	if strings.HasPrefix(l.Path, kafka.Scheme) {
+		kind = "partitions"
+	}
+	which := fmt.Sprintf("the %d %s", l.Files, kind)
+	if n := len(l.Names); n < l.Files {
+		which = fmt.Sprintf("%d of the %d %s", n, l.Files, kind)
+	}
+	const few = 3 // that a line names
+	switch n := len(l.More); {
+	case n == 0:
+		return rows + " of " + which + " of " + text(l.Path)
+	case n < few:
+		for _, p := range append([]string{l.Path}, l.More...) {
+			which += ", " + text(p)
+		}
+		return rows + " of " + strings.Replace(which, ",", "", 1)
+	default:
+		return rows + " of " + which + " " + text(l.Path) + " … " + text(l.More[n-1])
+	}
+}
+
+// suggestion is an Inspection on its way to a file.
+type suggestion struct {
+	inspect.Inspection
+	out   strings.Builder
+	names []string        // of the columns, as the file will call them; "" where it cannot
+	why   []string        // why not
+	label int             // index of the label's column, -1 for none
+	taken map[string]bool // names of features
+}
+
+func (s *suggestion) line(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
+
+// columns decides how columns are called: names that cannot be used are
+// replaced where the configuration may choose (no header), else given up.
+func (s *suggestion) columns() {
+	taken := map[string]bool{}
+	for i, c := range s.Columns {
+		name, why := c.Name, unusable(c.Name)
+		if why == "" && taken[name] {
+			why = "another column has that name"
+		}
+		for n := i + 1; why != "" && !s.Header; n++ {
+			if name = fmt.Sprintf("column_%d", n); !taken[name] {
+				why = ""
+			}
+		}
+		if why != "" {
+			name = ""
+		}
+		taken[name] = true
+		s.names, s.why = append(s.names, name), append(s.why, why)
+	}
+}
+
+// unusable says why a name cannot stand in a configuration.
+func unusable(name string) string {
+	switch {
+	case name == "":
+		return "the column has no name"
+	case !utf8.ValidString(name):
+		return "its name is not UTF-8"
+	case len(name) > 200:
+		return "its name has more than 200 bytes"
+	case strings.IndexFunc(name, unicode.IsControl) >= 0:
+		return "its name has control characters"
+	}
+	return ""
+}
+
+func (s *suggestion) dataSection() {
+	s.line("# Written after a look at %s.", LookedAt(&s.Inspection, text))
+	if !s.All {
+		s.line("# It is a sample, up to half of it the beginning%s: what is rare may be missing below.", map[bool]string{true: " of the first file"}[s.Files > 1])
+	}
+	s.line("# Read it through, then: wdlrun train -config THIS_FILE")
+	s.line("# Every key is explained by: wdlrun help config")
+	for _, note := range s.Notes {
+		s.line("# CHECK: %s", oneLine(note))
+	}
+	s.line("")
+	s.line("data:")
+	if len(s.More) == 0 {
+		s.line("  train: [%s]", text(s.Path))
+	} else {
+		s.line("  train:")
+		for _, p := range append([]string{s.Path}, s.More...) {
+			s.line("    - %s", text(p))
+		}
+	}
+	s.line("  # test: [FILE]            # evaluated once after training")
+	s.line("  valid_fraction: 0.1       # held out of train to watch the training")
+	s.validTime()
+	if strings.HasPrefix(s.Path, kafka.Scheme) {
+		s.line("  # A topic is read as far as it goes now. To go on with what comes, instead of")
+		s.line("  # valid_fraction and train.epochs (early_stop then needs data.valid):")
+		s.line("  # follow: {on: true}")
+		s.line("  # index: ctr.index        # of vocabularies, made by wdlrun data index")
+	}
+	if !(schema.Source{Format: s.Format}).HasLayout() {
+		s.line("  format: %s", s.Format)
+		s.missing()
+		return
+	}
+	switch s.Delimiter {
+	case "", ",":
+	case "\t":
+		s.line("  format: tsv")
+	default:
+		s.line("  delimiter: %s", text(s.Delimiter))
+	}
+	if s.Header {
+		s.line("  header: true")
+	} else {
+		s.line("  # The file has no header; better names make a better report.")
+		s.line("  fields: %s", list(s.names))
+	}
+	if s.Comment != "" && !strings.ContainsAny(s.Comment, "\r\n") {
+		s.line("  comment: %s", text(strings.ToValidUTF8(s.Comment, "?")))
+	}
+	if s.Multiline {
+		s.line("  multiline: true           # quoted fields hold line breaks")
+	}
+	s.missing()
+}
+
+func (s *suggestion) missing() {
+	if len(s.Missing) > 0 {
+		s.line("  missing: %s            # besides empty values", list(s.Missing))
+	}
+}
+
+// oneLine is a text that a comment can hold.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+}
+
+// validTime holds out the newest records of a log. Records that are not in the order of a
+// date may have been collected another way, so there it is an offer.
+func (s *suggestion) validTime() {
+	offer := ""
+	for i := range s.Columns {
+		c := &s.Columns[i]
+		readable := c.Dates.Hours && (c.Integers || c.Dates.Format == date.ISO) && s.names[i] != "" && i != s.label
+		switch {
+		case readable && c.Dates.Ordered:
+			s.line("  valid_time: %-13s # the newest records, since those to be predicted are newer still", text(s.names[i]))
+			return
+		case readable && offer == "":
+			offer = s.names[i]
+		}
+	}
+	if offer != "" {
+		s.line("  # valid_time: %-11s # holds out the newest records, if those to be predicted are newer", text(offer))
+	}
+}
+
+func (s *suggestion) rest() {
+	s.out.WriteString(`
+# Combinations of sparse features for the wide part, by hand or by trial:
+# crosses:
+#   - {of: [A, B], buckets: 100000}
+
+model:
+  embedding_dim: 8
+  hidden: [128, 64]
+  dropout: 0.2
+
+train:
+  epochs: 50                # early stopping ends it when the held-out rows no longer improve
+  global_batch: 256         # samples of all ranks per step; thousands for millions of rows
+  # eval_steps: 10000       # of many rows, an epoch is too long to wait for an evaluation
+  seed: 1
+  l2: {deep: 0.001}
+  early_stop: {patience: 2}
+`)
+}
+
+// list writes texts as a YAML list.
+func list(values []string) string {
+	quoted := make([]string, 0, len(values))
+	for _, v := range values {
+		quoted = append(quoted, text(strings.ToValidUTF8(v, "?")))
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

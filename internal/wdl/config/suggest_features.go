@@ -1,0 +1,285 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+)
+
+const (
+	mostHours        = 53   // of what comes round: weeks of a year
+	fewValues        = 20   // of integers: categories rather than amounts
+	vocabularyValues = 1000 // of strings: more are hashed, they grow with the file
+)
+
+func (s *suggestion) featureSection() {
+	s.line("\nfeatures:")
+	written := 0
+	for i := range s.Columns {
+		c := &s.Columns[i]
+		if i == s.label {
+			continue
+		}
+		entries, why := s.entries(i)
+		for k, e := range entries {
+			note := s.leak(c)
+			if k == len(entries)-1 {
+				note += s.doubt(c)
+			}
+			s.line("  - %s   # %s%s", e, note, seen(c))
+			written++
+		}
+		if len(entries) == 0 {
+			s.line("  # - {field: %s, encode: hash}   # %sleft out: %s; %s", text(c.Name), s.commas(c), why, seen(c))
+		}
+	}
+	for _, field := range s.Unread {
+		s.line("  # not read: %s", field)
+	}
+	for i := range s.Columns {
+		if written == 0 && i != s.label && s.names[i] != "" && s.Columns[i].Distinct > 0 {
+			s.line("  - {field: %s, encode: hash}   # CHECK: nothing better was found", text(s.names[i]))
+			written++
+		}
+	}
+}
+
+// leak names a column that gives the label away.
+func (s *suggestion) leak(c *inspect.Column) string {
+	if !c.Signal.Leaks() {
+		return ""
+	}
+	return fmt.Sprintf("CHECK: this may give the label away: %s; remove it if it is known only after the label; ", c.Signal)
+}
+
+// doubt says what a person should decide about a column, behind its last entry.
+func (s *suggestion) doubt(c *inspect.Column) string {
+	if note := s.commas(c); note != "" || !s.mayName(c) || c.Dates.Format != "" {
+		return note
+	}
+	if c.Shape == inspect.Identifier {
+		return "CHECK: taken for identifiers, since the frequencies of neighbours are unrelated; "
+	}
+	if s.both(c) {
+		return "CHECK: identifiers or amounts? remove this line if amounts, the others if identifiers; "
+	}
+	return ""
+}
+
+// entries are the features made of one column, or the reason for none.
+func (s *suggestion) entries(i int) (entries []string, why string) {
+	c, name := &s.Columns[i], s.names[i]
+	if name == "" {
+		return nil, s.why[i]
+	}
+	const enough = 50 // values from which it means something that all differ
+	present := float64(s.Rows) * (1 - c.Missing)
+	every := present >= enough && float64(c.Distinct) >= 0.95*present
+	if s.Format == "libffm" {
+		if entries, why, ok := s.ofIndices(name, c, every); ok {
+			return entries, why
+		}
+	}
+	switch {
+	case c.Distinct == 0:
+		return nil, "it has no value at all"
+	case c.Distinct == 1 && c.Missing == 0:
+		return nil, "it has one value only"
+	case c.Many && c.Kind == "float":
+		return nil, "lists of numbers; they may be the weights of another field"
+	case c.Many && c.Kind == "int":
+		return []string{s.weighted(name, s.weights(name))}, ""
+	case c.Dates.Format != "" && c.Distinct > 1:
+		return s.dates(name, c.Dates), ""
+	case c.Separator != "" && utf8.ValidString(c.Separator) && c.Kind == "string":
+		return []string{s.entry(name, keysOf(c), c.Separator)}, ""
+	case c.Kind == "float" && !c.Integers && !inspect.IsIDName(c.Name):
+		return s.amount(name), ""
+	case every && (c.Kind == "string" || inspect.IsIDName(c.Name) || countsRows(c)):
+		return nil, "nearly every row has its own value: nothing can be learnt about new ones"
+	case s.mayName(c) && s.both(c):
+		return append(s.amount(name), s.entry(name, keysOf(c), "")), ""
+	case s.mayName(c) && c.Shape != inspect.Identifier:
+		return s.amount(name), ""
+	case 2*c.Distinct > max(s.Rows, 2*fewValues):
+		return []string{s.entry(name, "hash", "")}, ""
+	}
+	return []string{s.entry(name, keysOf(c), "")}, ""
+}
+
+// countsRows reports whether integers that all differ leave few gaps, as numbers of rows do.
+func countsRows(c *inspect.Column) bool {
+	return c.Integers && c.Max-c.Min < 2*float64(c.Distinct)
+}
+
+// amount are the features made of numbers whose order means something.
+func (s *suggestion) amount(name string) []string {
+	return []string{s.entry(name, "quantile", ""), s.entry(name, "standardise", "")}
+}
+
+// dates are the features made of dates. How old a date is tells something unless the
+// records are in its order: then those to be predicted are newer than all others.
+func (s *suggestion) dates(name string, d inspect.Dates) (entries []string) {
+	const week, year = 7, 366
+	if d.Hours {
+		entries = append(entries, s.entry(name, "hour", ""))
+	}
+	if d.Days >= week {
+		entries = append(entries, s.entry(name, "weekday", ""))
+	}
+	if d.Days >= year && !d.Hours {
+		entries = append(entries, s.entry(name, "month", ""))
+	}
+	if !d.Ordered || len(entries) == 0 {
+		entries = append(entries, s.entry(name, "age", ""))
+	}
+	return entries
+}
+
+// keysOf is the encoding of names: those of a long list may be new in the next file.
+func keysOf(c *inspect.Column) string {
+	if c.Distinct <= vocabularyValues {
+		return "vocabulary"
+	}
+	return "hash"
+}
+
+// mayName reports whether only the values of a column can tell whether its integers are
+// identifiers or amounts: they are many, and its name says nothing.
+func (s *suggestion) mayName(c *inspect.Column) bool {
+	comesRound := inspect.IsHourName(c.Name) && c.Distinct <= mostHours
+	return c.Integers && !c.Many && c.Distinct > fewValues && !inspect.IsIDName(c.Name) && !comesRound
+}
+
+// both reports whether integers become amounts and keys: it is unclear what they are, and
+// there are enough rows of each.
+func (s *suggestion) both(c *inspect.Column) bool {
+	const each = 5 // rows of a value
+	return c.Shape == inspect.Unclear && c.Distinct <= vocabularyValues && each*c.Distinct <= s.Rows
+}
+
+// ofIndices is what to make of a field of LibFFM: indices are no amounts. Those that
+// are always the same stand before a number, which their values then are.
+func (s *suggestion) ofIndices(name string, c *inspect.Column, every bool) (entries []string, why string, ok bool) {
+	if field, isValues := strings.CutSuffix(name, "_values"); isValues {
+		if i := s.column(field); i >= 0 && s.Columns[i].Distinct > 1 {
+			return nil, "the weights of field " + field, true
+		}
+		return nil, "", false
+	}
+	values := ""
+	if i := s.column(name + "_values"); i >= 0 {
+		values = s.Columns[i].Name
+	}
+	switch {
+	case c.Distinct == 1 && values != "":
+		return nil, "its index is always the same; " + values + " is its number", true
+	case c.Distinct == 1 && c.Missing == 0:
+		return nil, "", false
+	case every && !c.Many:
+		return nil, "nearly every row has an index of its own: nothing can be learnt about new ones", true
+	}
+	return []string{s.weighted(name, values)}, "", true
+}
+
+// column is the place of a column, −1 if there is none.
+func (s *suggestion) column(name string) int {
+	return slices.IndexFunc(s.Columns, func(c inspect.Column) bool { return c.Name == name })
+}
+
+// weighted is the entry of indices with weights, "" for none.
+func (s *suggestion) weighted(name, weights string) string {
+	e := s.entry(name, "id", "")
+	if weights != "" {
+		e = strings.TrimSuffix(e, "}") + ", weights: " + text(weights) + "}"
+	}
+	return e
+}
+
+// weights is the field of the values of LibSVM's indices, unless it holds ones alone.
+func (s *suggestion) weights(indices string) string {
+	for _, c := range s.Columns {
+		if s.Format == "libsvm" && indices == "features" && c.Name == "values" && c.Distinct > 1 {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// entry writes a feature, with a name of its own only where the one it would get
+// belongs to another.
+func (s *suggestion) entry(field, encode, separator string) string {
+	how := ", encode: " + encode
+	if separator != "" {
+		how += ", separator: " + text(separator)
+	}
+	for _, name := range []string{field, field + "_" + encode} {
+		if !s.taken[name] {
+			s.taken[name] = true
+			return "{field: " + text(field) + how + "}"
+		}
+	}
+	for n := 2; ; n++ {
+		name := fmt.Sprintf("%s_%s_%d", field, encode, n)
+		if !s.taken[name] && !among(name, s.names) {
+			s.taken[name] = true
+			return "{name: " + text(name) + ", field: " + text(field) + how + "}"
+		}
+	}
+}
+
+// commas is what to say of texts that are numbers with a comma in place of the point.
+// Where a comma parts the fields too, no short command tells one from the other.
+func (s *suggestion) commas(c *inspect.Column) string {
+	if c.Marks != "" {
+		return fmt.Sprintf("CHECK: numbers written with %q are texts here: write them with digits and a point alone, then init again; ", c.Marks)
+	}
+	for _, e := range c.Examples {
+		whole, part, two := strings.Cut(e, ",")
+		if _, err := strconv.ParseFloat(whole+"."+part, 64); err != nil || !two || part == "" {
+			return ""
+		}
+	}
+	if c.Kind != "string" || len(c.Examples) == 0 {
+		return ""
+	}
+	with := ""
+	if (schema.Source{Format: s.Format}).HasLayout() && s.Delimiter != "" && s.Delimiter != "," {
+		with = ` (sed -E 's/([0-9]),([0-9])/\1.\2/g' FILE > NEW), then init -data NEW`
+	}
+	return "CHECK: numbers with a comma are texts here; write them with a point" + with + "; "
+}
+
+// seen describes a column in a comment.
+func seen(c *inspect.Column) string {
+	kind := map[string]string{"int": "integers", "float": "numbers"}[c.Kind]
+	switch {
+	case c.Dates.Format != "":
+		kind = "dates (" + c.Dates.Format + ")"
+	case kind == "":
+		kind = "texts"
+	}
+	note := fmt.Sprintf("%s, %d different", kind, c.Distinct)
+	switch all := c.Missing >= 0.9995; {
+	case all && c.Missing < 1:
+		note += ", nearly all missing"
+	case c.Missing > 0:
+		note += fmt.Sprintf(", %.3g %% missing", 100*c.Missing)
+	}
+	const shown = 3
+	for i, e := range c.Examples {
+		if i == shown {
+			break
+		}
+		if i == 0 {
+			note += ", such as"
+		}
+		note += " " + quote(strings.ToValidUTF8(e, "?"))
+	}
+	return note
+}

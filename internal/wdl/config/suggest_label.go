@@ -1,0 +1,75 @@
+package config
+
+import (
+	"slices"
+	"unicode/utf8"
+
+	"github.com/wdlrun/wdlrun/internal/data/inspect"
+)
+
+// pickLabel finds the label: the one that was guessed, else the last column of two
+// values, else the last one. Only a name makes it sure.
+func (s *suggestion) pickLabel() {
+	s.label = -1
+	for i, name := range s.names {
+		if name != "" && s.Label != "" && s.Columns[i].Name == s.Label {
+			s.label = i
+			return
+		}
+	}
+	s.Sure, s.Certain = false, false
+	binary := func(i int) bool { return s.Columns[i].Distinct == 2 && s.Columns[i].Separator == "" }
+	for i, name := range s.names {
+		if name != "" && (s.label < 0 || binary(i) || !binary(s.label)) {
+			s.label = i
+		}
+	}
+}
+
+func (s *suggestion) labelSection() {
+	s.line("\nlabel:")
+	if s.label < 0 {
+		s.line("  field: CHECK              # no column can be the label")
+		return
+	}
+	c, mark := &s.Columns[s.label], ""
+	switch {
+	case c.Distinct < 2:
+		mark = "   # CHECK: all rows that were looked at have one value of it; training needs both classes"
+	case !s.Sure:
+		mark = "   # CHECK: no name says which column is the label; this is a guess"
+	}
+	s.line("  field: %s%s", text(s.names[s.label]), mark)
+	if s.Threshold != nil {
+		s.line("  threshold: %-14s # CHECK: %s; from this number on a sample is positive", number(*s.Threshold), seen(c))
+		s.line("  # kind: number            # instead of threshold: predict the number itself")
+		return
+	}
+	positive := s.Positive
+	if len(positive) == 0 || !slices.ContainsFunc(positive, utf8.ValidString) {
+		positive = []string{"1"}
+	}
+	if s.Certain {
+		s.line("  positive: %s", list(positive))
+	} else {
+		s.line("  positive: %s   # CHECK: which value is the 1?", list(positive))
+	}
+	if other := otherOfTwo(c, positive); other != "" {
+		s.line("  negative: %-15s # any other value is an error; without this line it is 0", list([]string{other}))
+		return
+	}
+	s.line("  # Without a list of negative values every other value is 0.")
+}
+
+// otherOfTwo is the value of a column of two that is not the positive one, "" if the
+// column has more, or one that cannot stand in a configuration.
+func otherOfTwo(c *inspect.Column, positive []string) string {
+	if c.Distinct != 2 || len(c.Examples) != 2 || len(positive) != 1 {
+		return ""
+	}
+	one := slices.Index(c.Examples, positive[0])
+	if one < 0 || unusable(c.Examples[0]) != "" || unusable(c.Examples[1]) != "" {
+		return ""
+	}
+	return c.Examples[1-one]
+}

@@ -1,0 +1,229 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/data/signal"
+	"github.com/wdlrun/wdlrun/internal/golden"
+	"pgregory.net/rapid"
+)
+
+// clicks is a file as ads teams have it.
+func clicks() *inspect.Inspection {
+	return &inspect.Inspection{
+		Path: "clicks.csv", All: true, Header: true, Rows: 1000, Label: "click", Sure: true, Certain: true, Positive: []string{"1"}, Missing: []string{"?"}, Comment: "#",
+		Columns: []inspect.Column{
+			{Name: "request", Kind: "string", Distinct: 1000, Examples: []string{"9f3c", "77ab"}},
+			{Name: "row", Kind: "int", Integers: true, Distinct: 1000, Examples: []string{"1", "2", "3", "4"}},
+			{Name: "click", Kind: "int", Distinct: 2, Examples: []string{"0", "1"}},
+			{Name: "country", Kind: "string", Distinct: 40, Missing: 0.125, Examples: []string{"DE", "NO"}},
+			{Name: "ad_id", Kind: "int", Integers: true, Distinct: 700, Examples: []string{"1001"}},
+			{Name: "page", Kind: "string", Distinct: 900, Examples: []string{"/a", "/b\n# c: d"}},
+			{Name: "hour", Kind: "int", Integers: true, Distinct: 20, Examples: []string{"0", "23"}},
+			{Name: "age", Kind: "int", Integers: true, Shape: inspect.Amount, Distinct: 70, Examples: []string{"33"}},
+			{Name: "price", Kind: "float", Distinct: 980, Examples: []string{"0.99"}},
+			{Name: "version", Kind: "string", Distinct: 1, Examples: []string{"v1"}},
+			{Name: "age", Kind: "int", Integers: true, Shape: inspect.Amount, Distinct: 70, Examples: []string{"33"}},
+			{Name: "", Kind: "int", Distinct: 70},
+		},
+	}
+}
+
+func TestSuggest(t *testing.T) {
+	b := Suggest(clicks())
+	if _, err := Parse("clicks.yaml", b); err != nil {
+		t.Errorf("%v\n%s", err, b)
+	}
+	golden.Check(t, "suggest.yaml", string(b))
+}
+
+// TestSuggestOfATopic: what the comments of a topic's configuration say is what makes it
+// that of a stream.
+func TestSuggestOfATopic(t *testing.T) {
+	l := clicks()
+	l.Path, l.Format, l.Header, l.Comment, l.Missing = "kafka://broker:9092/clicks", "jsonl", false, "", nil
+	text := string(Suggest(l))
+	if _, err := Parse("topic.yaml", []byte(text)); err != nil {
+		t.Errorf("%v\n%s", err, text)
+	}
+	for _, line := range strings.Split(text, "\n") {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch name {
+		case "valid_fraction", "epochs", "early_stop":
+			text = strings.Replace(text, line+"\n", "", 1)
+		case "# follow", "# index":
+			text = strings.Replace(text, line, strings.Replace(line, "# ", "", 1), 1)
+		}
+	}
+	c, err := Parse("topic.yaml", []byte(text))
+	if err != nil || !c.Data.Follow.On || c.Data.Index == "" || c.Data.Format != "jsonl" {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// TestSuggestLabel: what a name or the values do not say is marked CHECK.
+func TestSuggestLabel(t *testing.T) {
+	four := 4.0
+	for name, x := range map[string]struct {
+		in   inspect.Inspection
+		want string
+	}{
+		"sure":      {inspect.Inspection{Label: "y", Sure: true, Certain: true, Positive: []string{"1"}}, "field: y\n  positive: [\"1\"]\n  negative: [\"0\"]  "},
+		"no name":   {inspect.Inspection{Label: "y", Certain: true, Positive: []string{"1"}}, "field: y   # CHECK: no name"},
+		"no value":  {inspect.Inspection{Label: "y", Sure: true, Positive: []string{"1"}}, "positive: [\"1\"]   # CHECK: which value is the 1?"},
+		"threshold": {inspect.Inspection{Label: "y", Threshold: &four}, "threshold: 4              # CHECK"},
+		"none":      {inspect.Inspection{}, "field: y   # CHECK: no name"},
+	} {
+		l := &x.in
+		l.Path, l.Delimiter, l.Rows = "x.tsv", "\t", 100
+		l.Columns = []inspect.Column{{Name: "a", Kind: "string", Distinct: 5}, {Name: "y", Kind: "int", Distinct: 2, Examples: []string{"0", "1"}}}
+		b := Suggest(l)
+		if _, err := Parse("x.yaml", b); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, b)
+		}
+		for _, want := range []string{x.want, "format: tsv", "fields: [a, y]", "{field: a, encode: vocabulary}"} {
+			if !strings.Contains(string(b), want) {
+				t.Errorf("%s: no %q in\n%s", name, want, b)
+			}
+		}
+	}
+}
+
+// TestSuggestWeights: real numbers beside LibSVM's indices weigh them.
+func TestSuggestWeights(t *testing.T) {
+	for distinct, want := range map[int]string{1: "{field: features, encode: id}", 9: "{field: features, encode: id, weights: values}"} {
+		b := Suggest(&inspect.Inspection{Path: "x.libsvm", Format: "libsvm", Rows: 100, Label: "label", Positive: []string{"1"}, Columns: []inspect.Column{
+			{Name: "label", Kind: "int", Distinct: 2, Examples: []string{"0", "1"}},
+			{Name: "features", Kind: "int", Distinct: 500, Many: true}, {Name: "values", Kind: "float", Distinct: distinct, Many: true}}})
+		if _, err := Parse("x.yaml", b); err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("%v: no %s in\n%s", err, want, b)
+		}
+	}
+}
+
+// TestSuggestColumns: how single columns become features.
+func TestSuggestColumns(t *testing.T) {
+	for want, c := range map[string]inspect.Column{
+		`{field: genres, encode: vocabulary, separator: "|"}`:                             {Name: "genres", Kind: "string", Distinct: 900, Separator: "|"},
+		`{field: tags, encode: hash, separator: "^"}`:                                     {Name: "tags", Kind: "string", Distinct: 2000, Separator: "^"},
+		"{field: start_hour, encode: vocabulary}   # integers, 24 different\n":            {Name: "start_hour", Kind: "int", Integers: true, Distinct: 24},
+		"{field: rare, encode: vocabulary}   # integers, 1 different, nearly all missing": {Name: "rare", Kind: "int", Integers: true, Distinct: 1, Missing: 0.9999},
+		"{field: customer, encode: vocabulary}   # integers":                              {Name: "customer", Kind: "int", Integers: true, Distinct: 700},
+		"{field: brand, encode: hash}":                                                    {Name: "brand", Kind: "int", Integers: true, Distinct: 1200},
+		"{field: store_id, encode: vocabulary}   # numbers":                               {Name: "store_id", Kind: "float", Integers: true, Distinct: 400},
+		"{field: amount, encode: quantile}   # integers":                                  {Name: "amount", Kind: "int", Integers: true, Distinct: 400, Shape: inspect.Amount},
+		"{field: shop, encode: vocabulary}   # CHECK: taken for identifiers":              {Name: "shop", Kind: "int", Integers: true, Distinct: 400, Shape: inspect.Identifier},
+		"{field: song, encode: hash}   # CHECK: taken for identifiers":                    {Name: "song", Kind: "int", Integers: true, Distinct: 1200, Shape: inspect.Identifier},
+		"{field: unclear, encode: vocabulary}   # CHECK: identifiers or amounts?":         {Name: "unclear", Kind: "int", Integers: true, Distinct: 400},
+		"{field: many, encode: standardise}   # integers":                                 {Name: "many", Kind: "int", Integers: true, Distinct: 1500},
+		"{field: hour, encode: weekday}   # dates (%y%m%d%H)":                             {Name: "hour", Kind: "int", Integers: true, Distinct: 240, Dates: inspect.Dates{Format: "%y%m%d%H", Hours: true, Days: 9, Ordered: true}},
+		"{field: joined, encode: age}   # dates (iso)":                                    {Name: "joined", Kind: "string", Distinct: 900, Dates: inspect.Dates{Format: "iso", Days: 900}},
+		"# - {field: empty, encode: hash}   # left out: it has no value":                  {Name: "empty", Kind: "string", Missing: 1},
+		"# - {field: one, encode: hash}   # left out: it has one value":                   {Name: "one", Kind: "int", Integers: true, Distinct: 1},
+		"{field: refund, encode: vocabulary}   # CHECK: this may give the label away: it is missing exactly where": {
+			Name: "refund", Kind: "string", Distinct: 3, Signal: signal.Signal{Known: true, Absence: true}},
+	} {
+		l := &inspect.Inspection{Path: "x.csv", Header: true, Rows: 2000, Label: "y", Columns: []inspect.Column{{Name: "y", Kind: "int", Distinct: 2, Examples: []string{"1"}}, {Name: "a", Kind: "string", Distinct: 5}, c}}
+		b := Suggest(l)
+		if _, err := Parse("x.yaml", b); err != nil {
+			t.Errorf("%s: %v", want, err)
+		}
+		amount := slices.Contains([]string{"amount", "unclear", "many"}, c.Name)
+		if !strings.Contains(string(b), want) || strings.Contains(string(b), "standardise") != amount {
+			t.Errorf("no %s in\n%s", want, b)
+		}
+	}
+}
+
+// TestSuggestNames: columns called as features would be.
+func TestSuggestNames(t *testing.T) {
+	l := &inspect.Inspection{Path: "x.csv", Header: true, Rows: 100, Label: "y", Positive: []string{"1"}, Columns: []inspect.Column{
+		{Name: "a_standardise", Kind: "string", Distinct: 3}, {Name: "a", Kind: "float", Distinct: 50}, {Name: "a_quantile", Kind: "string", Distinct: 3}, {Name: "y", Kind: "int", Distinct: 2},
+	}}
+	c, err := Parse("x", Suggest(l))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Fill()
+	var names []string
+	for _, f := range c.Features {
+		names = append(names, f.Name)
+	}
+	if got, want := strings.Join(names, " "), "a_standardise a a_standardise_2 a_quantile"; got != want {
+		t.Errorf("names %s, want %s", got, want)
+	}
+}
+
+// TestSuggestParses: whatever was seen, the result is a configuration as soon as
+// there are two columns whose names can be used.
+func TestSuggestParses(t *testing.T) {
+	name := rapid.OneOf(rapid.StringN(0, 10, -1), rapid.SampledFrom([]string{"a", "a_standardise", "a_quantile", "a_standardise_vocabulary", "id", "userId", "column_1", "column_2", "", "\xff", "a: b", "# x", "\n", "true", "1"}))
+	column := rapid.Custom(func(t *rapid.T) inspect.Column {
+		return inspect.Column{
+			Name: name.Draw(t, "name"), Kind: rapid.SampledFrom([]string{"int", "float", "string", ""}).Draw(t, "kind"),
+			Distinct: rapid.IntRange(0, 1000).Draw(t, "distinct"), Missing: rapid.Float64Range(0, 1).Draw(t, "missing"),
+			Examples:  rapid.SliceOfN(rapid.OneOf(rapid.String(), rapid.Just("\xff")), 0, 4).Draw(t, "examples"),
+			Separator: rapid.SampledFrom([]string{"", "|", "^", "\n", "\xff"}).Draw(t, "separator"),
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		l := &inspect.Inspection{
+			Path:      "dir/" + rapid.String().Draw(t, "path"),
+			More:      rapid.SliceOfN(rapid.Map(rapid.String(), func(s string) string { return "more/" + s }), 0, 3).Draw(t, "more"),
+			Delimiter: rapid.SampledFrom([]string{"", ",", "\t", ";", "|", " "}).Draw(t, "delimiter"),
+			Header:    rapid.Bool().Draw(t, "header"), Rows: rapid.IntRange(0, 1000).Draw(t, "rows"),
+			Columns: append(rapid.SliceOfN(column, 0, 8).Draw(t, "columns"),
+				inspect.Column{Name: "usable", Kind: "string", Distinct: 1}, inspect.Column{Name: "usable too", Kind: "int", Distinct: 2}),
+			Comment: rapid.OneOf(rapid.Just(""), rapid.String()).Draw(t, "comment"),
+			Missing: rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "missing"),
+		}
+		label := l.Columns[rapid.IntRange(0, len(l.Columns)-1).Draw(t, "label")]
+		if rapid.Bool().Draw(t, "found") {
+			l.Label, l.Positive = label.Name, rapid.SliceOfN(rapid.String(), 0, 2).Draw(t, "positive")
+		}
+		b := Suggest(l)
+		if _, err := Parse("suggested.yaml", b); err != nil {
+			t.Fatalf("%v\n%s", err, b)
+		}
+	})
+}
+
+// TestLookedAt: what was looked at is said as it was.
+func TestLookedAt(t *testing.T) {
+	same := func(path string) string { return path }
+	for want, l := range map[string]*inspect.Inspection{
+		"all 9 rows of a":                          {Path: "a", Rows: 9, All: true},
+		"9 rows of a":                              {Path: "a", Rows: 9, Files: 1},
+		"1 row of a":                               {Path: "a", Rows: 1, Files: 1, All: true},
+		"9 rows of 2 of the 3 files of a*":         {Path: "a*", Rows: 9, Files: 3, Names: []string{"a1", "a3"}},
+		"all 9 rows of the 2 files of a*":          {Path: "a*", Rows: 9, Files: 2, Names: []string{"a1", "a3"}, All: true},
+		"all 9 rows of the 2 files a, b":           {Path: "a", More: []string{"b"}, Rows: 9, Files: 2, Names: []string{"a", "b"}, All: true},
+		"9 rows of 2 of the 5 files a … e":         {Path: "a", More: []string{"b", "c", "d", "e"}, Rows: 9, Files: 5, Names: []string{"a", "e"}},
+		"9 rows of the 2 partitions of kafka://b/": {Path: "kafka://b/", Rows: 9, Files: 2, Names: []string{"0", "1"}},
+	} {
+		if got := LookedAt(l, same); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestSuggestWithoutValues: a column without values is no feature, and objects and
+// decimal commas are named.
+func TestSuggestWithoutValues(t *testing.T) {
+	l := &inspect.Inspection{Path: "x.jsonl", Format: "jsonl", Rows: 100, Label: "click", Unread: []string{"user is an object; flatten it (e.g. with jq)"}, Columns: []inspect.Column{
+		{Name: "click", Kind: "int", Distinct: 2, Examples: []string{"0", "1"}}, {Name: "t", Kind: "string", Missing: 1}}}
+	if b := string(Suggest(l)); Learnable(l) || strings.Contains(b, "  - {field") || !strings.Contains(b, "# not read: user is an object; flatten it") {
+		t.Errorf("%s", b)
+	}
+	l.Columns = append(l.Columns, inspect.Column{Name: "price", Kind: "string", Distinct: 9, Examples: []string{"0,7", "1,25"}})
+	if b := string(Suggest(l)); !Learnable(l) || !strings.Contains(b, "{field: price, encode: vocabulary}   # CHECK: numbers with a comma are texts here; write them with a point; texts") {
+		t.Errorf("%s", b)
+	}
+	l.Format, l.Delimiter, l.Unread = "csv", ";", nil
+	if b := string(Suggest(l)); !strings.Contains(b, `write them with a point (sed -E 's/([0-9]),([0-9])/\1.\2/g' FILE > NEW), then init -data NEW; texts`) {
+		t.Errorf("%s", b)
+	}
+}

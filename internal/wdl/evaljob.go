@@ -1,0 +1,155 @@
+package wdl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// EvalOptions say what an evaluation does. Rank 0's count.
+type EvalOptions struct {
+	Resume string   // run directory or checkpoint to evaluate
+	Read   bool     // CheckEval has read the one checkpoint that Resume names through
+	Data   []string // files, in the training's format or one that names its fields; none: the test data of the configuration
+	Group  string   // field by whose values an AUC is computed too; "" for none
+	Set    []string // settings of data and label that replace the training's, "data.comment=|"
+	Warn   func(line string)
+}
+
+// EvalResult is what an evaluation reports, and the JSON line of `wdlrun eval
+// --json`.
+type EvalResult struct {
+	WorldSize  int      `json:"world_size"`
+	Checkpoint string   `json:"checkpoint"`
+	Step       int64    `json:"step"`                    // that the parameters are of
+	Best       int      `json:"best_epoch,omitempty"`    // that early stopping has chosen, where it is not the last
+	Trained    int64    `json:"trained_steps,omitempty"` // of the run, where the best epoch ended before
+	Data       []string `json:"data"`
+	Seconds    float64  `json:"seconds"`
+	metrics.Metrics
+	Groups  *metrics.GroupMetrics `json:"groups,omitempty"`
+	Unknown map[string]int64      `json:"unknown,omitempty"` // by feature: values that training has not seen
+	Outside []Outside             `json:"outside_range,omitempty"`
+}
+
+// Evaluation is one rank's share of an evaluation.
+type Evaluation struct {
+	*Job
+}
+
+// NewEvaluation prepares an evaluation on a group.
+func NewEvaluation(comm *collective.Comm, rec *trace.Recorder, opt EvalOptions) Evaluation {
+	e := Evaluation{NewJob(comm, rec, Options{Resume: opt.Resume, Read: opt.Read, Warn: opt.Warn})}
+	e.eval = &opt
+	return e
+}
+
+// Run evaluates; all ranks return the same result. It writes nothing.
+func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
+	j := &e.job
+	from, err := j.briefing(ctx)
+	if err != nil {
+		return res, err
+	}
+	if err := j.prepare(ctx, from); err != nil {
+		return res, err
+	}
+	defer j.trainer.Close()
+	res.Checkpoint, res.Step = from.Dir(), j.cursor.Step
+	if best := j.cursor.Best; !j.picked(from) && j.done() && best > 0 && best != res.Step {
+		j.runDir = filepath.Dir(filepath.Dir(from.Dir()))
+		restored, err := j.restoreBest()
+		if err != nil {
+			return res, err
+		}
+		if restored {
+			res.Checkpoint = checkpoint.Dir(filepath.Dir(from.Dir()), best)
+			res.Step, res.Trained, res.Best = best, res.Step, j.cursor.Progress.BestEpoch
+		}
+	}
+	var groups *metrics.Groups // nil: none
+	if j.eval.Group != "" {
+		groups = metrics.NewGroups(j.train.Rows(data.All))
+	}
+	m, err := j.evaluate(ctx, j.train, data.All, groups)
+	if err == nil && groups != nil {
+		res.Groups = &metrics.GroupMetrics{}
+		*res.Groups, err = groups.Reduce(j.comm)
+		res.Groups.Field = j.eval.Group
+	}
+	if err != nil {
+		return res, err
+	}
+	j.doubt(&m, firstFew(j.train.Names()))
+	res.WorldSize, res.Data, res.Metrics, res.Unknown = j.comm.Size(), j.train.Names(), m.Metrics, m.unknown
+	res.Outside = m.outside
+	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
+	return res, nil
+}
+
+// evaluating turns a training's configuration into one that reads the data to
+// evaluate in the place of training data.
+func (o *EvalOptions) evaluating(c *config.Config) error {
+	if err := o.readOtherwise(c); err != nil {
+		return err
+	}
+	if o.Group != "" && c.Label.IsNumber() {
+		return errors.New("wdl: eval: -group: an AUC by group needs a label of two classes; the model predicts a number")
+	}
+	files := o.Data
+	if len(files) == 0 {
+		files = c.Data.Test
+	}
+	if len(files) == 0 {
+		return errors.New("wdl: the configuration names no test data: give files with -data FILE")
+	}
+	var err error
+	if c.Data, err = inspect.For(c.Data, o.Data); err != nil {
+		return err
+	}
+	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.Follow = files, nil, nil, schema.Follow{}
+	c.Data.ValidFraction, c.Data.ValidTime, c.Data.ValidGroup = 0, "", ""
+	// What watches validation data has none to watch here.
+	c.Train.EarlyStop, c.Train.Schedule, c.Train.EvalSteps = config.EarlyStop{}, config.Schedule{}, 0
+	c.Train.Precision = "fp32" // as the weights are kept, and on any CPU
+	c.Fill()
+	return nil
+}
+
+// readOtherwise applies the settings, which say how the files are written and which of
+// their labels are 1.
+func (o *EvalOptions) readOtherwise(c *config.Config) error {
+	for _, s := range o.Set {
+		key, _, _ := strings.Cut(s, "=")
+		if key = strings.TrimSpace(key); !readSetting.MatchString(key) {
+			return fmt.Errorf("wdl: eval: -set %s: an evaluation takes no other setting than how its records are written (data.format, data.comment, …), which of their labels are 1 (label.positive, …), and data.max_bad", key)
+		}
+	}
+	return config.SetAll(c, o.Set)
+}
+
+// readSetting matches the keys of what an evaluation may read in another way than the
+// training did.
+var readSetting = regexp.MustCompile(`^(data\.(test|format|delimiter|header|fields|comment|missing|max_bad)|label\.(field|positive|negative|threshold))\b`)
+
+// CheckEval finds the faults of an evaluation that one process can find.
+func CheckEval(ctx context.Context, o EvalOptions) error {
+	if o.Resume == "" {
+		return errors.New("wdl: eval: -resume DIR says which model: a run directory or a checkpoint")
+	}
+	return check(ctx, Options{Resume: o.Resume}, 0, &o)
+}

@@ -1,0 +1,204 @@
+package wdl
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// faults are those that befall this rank on purpose. The zero value has none.
+type faults struct {
+	compute, step, disk *chaos.Injector // of the goroutines that ask
+	plan                []chaos.Fault
+	rank                int
+	start               time.Time
+	end                 func()
+	note                func(number int) // before a fault happens
+	held                *atomic.Int64    // ns for which compute stood still on purpose
+}
+
+// struck is what a run directory keeps of the faults on purpose: of how many ranks
+// the job was when they were drawn, and which have been. A job that goes on after a
+// failure, maybe on fewer ranks, skips these.
+//
+//	ranks 3
+//	0 kill:2@step100
+type struck struct {
+	Ranks int
+	Been  []int
+}
+
+// readStruck reads it from a run directory.
+func readStruck(dir string) (s struck, err error) {
+	s, _, err = readFaults(dir)
+	return s, err
+}
+
+// FaultsOnPurpose returns those that have befallen the ranks of a run, in their order.
+func FaultsOnPurpose(runDir string) ([]chaos.Fault, error) {
+	_, been, err := readFaults(runDir)
+	return been, err
+}
+
+func readFaults(dir string) (s struck, been []chaos.Fault, err error) {
+	path := filepath.Join(dir, fileChaos)
+	b, err := regular.ReadFile(path, maxRunFile)
+	if err != nil {
+		return s, nil, err
+	}
+	for i, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		if i == 0 {
+			_, err = fmt.Sscanf(line, "ranks %d", &s.Ranks)
+		} else {
+			number, text, _ := strings.Cut(line, " ")
+			n, err1 := strconv.Atoi(number)
+			f, err2 := chaos.Parse(text)
+			if err = errors.Join(err1, err2); err == nil {
+				s.Been, been = append(s.Been, n), append(been, f...)
+			}
+		}
+		if err != nil || s.Ranks < 1 || len(s.Been) > chaos.MaxFaults*rank.MaxSize {
+			return s, nil, fmt.Errorf("wdl: %s: line %d: %q", path, i+1, line)
+		}
+	}
+	return s, been, nil
+}
+
+// addStruck notes in a run directory that a fault befalls a rank, unless another rank
+// has: both ends of a link that is cut do.
+func addStruck(dir string, n int, f chaos.Fault) (err error) {
+	file, err := os.OpenFile(filepath.Join(dir, fileChaos), os.O_APPEND|os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	alone(file)
+	if s, err := readStruck(dir); err == nil && slices.Contains(s.Been, n) {
+		return nil
+	}
+	_, err = fmt.Fprintf(file, "%d %v\n", n, chaos.Spec{f})
+	return err
+}
+
+// strikes says, on rank 0, which faults the job has seen before, and begins the list.
+func (j *job) strikes(runDir string) (s struck, err error) {
+	if j.opt.Again != "" {
+		if s, err = readStruck(runDir); !errors.Is(err, fs.ErrNotExist) {
+			return s, err
+		}
+	}
+	s = struck{Ranks: j.comm.Size()}
+	if len(j.opt.Chaos) > 0 {
+		err = writeMode(runDir, fileChaos, 0o600, fmt.Appendf(nil, "ranks %d\n", s.Ranks)) // it is locked
+		return s, err
+	}
+	return s, nil
+}
+
+// befall makes the plan of a text of faults. All ranks draw the same.
+func (j *job) befall(text string, before struck) error {
+	spec, err := chaos.Parse(text)
+	if err == nil {
+		err = spec.Validate(before.Ranks)
+	}
+	if err != nil || len(spec) == 0 {
+		return err
+	}
+	plan := spec.Plan(j.config.Train.Seed, before.Ranks)
+	if j.opt.Kill == nil && slices.ContainsFunc(plan, func(f chaos.Fault) bool { return f.Kind == chaos.Kill }) {
+		return fmt.Errorf("chaos: kill: this program has no way to end one rank alone")
+	}
+	r := j.comm.Rank()
+	j.faults = faults{chaos.NewInjector(plan, r), chaos.NewInjector(plan, r), chaos.NewInjector(plan, r), plan, r, time.Now(), j.opt.Kill, nil, j.faults.held}
+	for _, in := range []*chaos.Injector{j.faults.compute, j.faults.step, j.faults.disk} {
+		in.Skip(before.Been...)
+	}
+	j.faults.note = func(n int) {
+		if err := addStruck(j.runDir, n, plan[n]); err != nil {
+			j.opt.Warn(fmt.Sprintf("fault %d on purpose may come again after a restart: %v", n, err))
+		}
+		if plan[n].Kind == chaos.Kill { // the others' word for it is that of a rank that ran out of memory
+			j.opt.Warn(fmt.Sprintf("this rank is killed on purpose (fault %d, %v)", n, chaos.Spec{plan[n]}))
+		}
+	}
+	return nil
+}
+
+// tellMissed says, on rank 0, which faults the job has ended without.
+func (j *job) tellMissed() {
+	if len(j.faults.plan) == 0 || j.comm.Rank() != 0 {
+		return
+	}
+	s, err := readStruck(j.runDir)
+	if err != nil {
+		j.opt.Warn(fmt.Sprintf("chaos: which faults have been is not known: %v", err))
+		return
+	}
+	const told = 8
+	missed := chaos.Missed(j.faults.plan, s.Been, j.cursor.Step, time.Since(j.faults.start))
+	if len(missed) == 0 {
+		return
+	}
+	text := missed[:min(len(missed), told)].String()
+	if n := len(missed) - told; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	j.opt.Warn(fmt.Sprintf("chaos: %s did not come to pass: the job ended at step %d", text, j.cursor.Step))
+}
+
+// hold makes the rank's compute slow, or stand still, when it is to be.
+func (f *faults) hold(t *step.Trainer) {
+	if f.compute == nil {
+		return
+	}
+	t.Hold(func(step int64, took time.Duration) time.Duration {
+		at := time.Since(f.start)
+		pause, n := f.compute.Stop(step, at)
+		if n >= 0 {
+			f.note(n)
+		}
+		pause += time.Duration((f.compute.Slow(step, at) - 1) * float64(took))
+		f.held.Add(int64(pause))
+		return pause
+	})
+}
+
+// strike ends the process, or cuts a link of it, if that is to be at the beginning of
+// a step.
+func (f *faults) strike(step int64) error {
+	at := time.Since(f.start)
+	if n := f.step.Kill(step, at); n >= 0 {
+		f.note(n)
+		f.end()
+	}
+	if peer, n := f.step.Cut(step, at); n >= 0 {
+		f.note(n)
+		return &collective.LostError{Rank: peer, By: f.rank, Cause: fmt.Errorf("the link is cut on purpose (fault %d)", n)}
+	}
+	return nil
+}
+
+// diskFull returns the error of a full disk if the checkpoint of a step is to
+// meet one.
+func (f *faults) diskFull(step int64) error {
+	n := f.disk.DiskFull(step, time.Since(f.start))
+	if n < 0 {
+		return nil
+	}
+	f.note(n)
+	return fmt.Errorf("%w (on purpose: fault %d)", syscall.ENOSPC, n)
+}

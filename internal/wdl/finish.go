@@ -1,0 +1,253 @@
+package wdl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// finish restores the best epoch, evaluates the test data and writes the
+// result.
+func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
+	if err := j.settle(); err != nil {
+		return Result{}, err
+	}
+	if err := j.saveAgain(); err != nil {
+		return Result{}, err
+	}
+	res := Result{
+		WorldSize: j.comm.Size(), Steps: j.cursor.Step, Samples: j.cursor.Samples,
+		TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.healed, Uncounted: j.uncounted,
+	}
+	res.Rates, _ = j.rates()
+	if s := j.cursor.Stream; s != nil && j.following != nil {
+		res.Spans, res.Ended = s.Spans, s.Ended
+	}
+	if j.cursor.Enough {
+		res.EarlyStopped = j.cursor.Progress.Waited
+	}
+	model, valid := j.cursor.Step, j.cursor.Valid
+	if stopped {
+		valid = nil
+		if j.cursor.Consumed > 0 {
+			res.TrainLogLoss = j.cursor.LossSum / float64(j.cursor.Consumed)
+		}
+	} else if restored, err := j.restoreBest(); err != nil {
+		return Result{}, err
+	} else if restored {
+		model, valid, res.BestEpoch = j.cursor.Best, j.cursor.AtBest, j.cursor.Progress.BestEpoch
+		if j.config.Train.EvalSteps > 0 {
+			res.BestStep = model
+		}
+	}
+	if valid != nil {
+		res.Improving = j.improving()
+		res.ValidOutside = j.validOutside
+		j.doubt(&evaluated{Metrics: *valid, outside: j.validOutside}, "the validation data")
+		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
+	}
+	if model != j.cursor.Step || j.lastSaved == model {
+		res.Checkpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), model)
+	} else if j.lastSaved > 0 {
+		res.LastCheckpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), j.lastSaved)
+	}
+	if err := j.times(&res); err != nil {
+		return Result{}, err
+	}
+	var err error
+	if res.TrainUnknown, err = j.unknown(j.lacking); err != nil {
+		return Result{}, err
+	}
+	if !stopped && j.test != nil {
+		if err := j.evaluateTest(ctx, &res); err != nil {
+			return Result{}, err
+		}
+	}
+	j.rec.Enter(trace.Wait)
+	res.MovedShards = j.moved
+	if err := j.reportTables(j.cursor.Step-j.resumedAt, &res); err != nil {
+		return Result{}, err
+	}
+	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
+	j.tellMissed()
+	if err := j.leave(&res); err != nil {
+		return Result{}, err
+	}
+	return res, collective.Barrier(j.comm)
+}
+
+// evaluateTest puts the results of the test data into res.
+func (j *job) evaluateTest(ctx context.Context, res *Result) error {
+	m, err := j.evaluate(ctx, j.test, data.All, nil)
+	if err != nil {
+		return err
+	}
+	j.metrics.write(metricLine{Event: "test", Step: j.cursor.Step, Epoch: j.cursor.Epoch, Samples: j.cursor.Samples, LogLoss: m.LogLoss, Metrics: &m.Metrics})
+	res.Test, res.TestAUC, res.TestLogLoss, res.TestAccuracy = &m.Metrics, m.AUC, &m.LogLoss, &m.Accuracy
+	res.TestUnknown, res.TestOutside = m.unknown, m.outside
+	j.doubt(&m, "the test data")
+	return nil
+}
+
+// saveAgain tries once more to write the last checkpoint if that failed: the disk may
+// have room again, and all that was trained since the one before would have to be
+// trained again.
+func (j *job) saveAgain() error {
+	if j.lastSaved == j.cursor.Step {
+		return nil
+	}
+	best, atBest := j.cursor.Best, j.cursor.AtBest
+	if j.unsavedBest {
+		j.cursor.Best, j.cursor.AtBest = j.cursor.Step, j.cursor.Valid
+	}
+	if err := j.save(true); err != nil {
+		return err
+	}
+	j.pending.best, j.pending.atBest = best, atBest
+	if err := j.settle(); err != nil {
+		return err
+	}
+	if j.lastSaved == j.cursor.Step {
+		j.warn(fmt.Sprintf("the checkpoint of step %d could be written after all, nothing is lost", j.lastSaved))
+	}
+	return nil
+}
+
+// leave writes timeline and result to the run directory and notes which could not be.
+func (j *job) leave(res *Result) error {
+	j.metrics.restore()
+	if err := collective.Barrier(j.comm); err != nil { // all write there
+		return err
+	}
+	lost := []int32{0}
+	if !j.writeTrace() {
+		lost[0] = 1
+	}
+	if err := collective.AllReduce(j.comm, lost, collective.Max); err != nil {
+		return err
+	}
+	if lost[0] > 0 {
+		res.Lost = append(res.Lost, fileTraces)
+	}
+	if trained := j.cursor.Step > j.resumedAt; (trained || !j.kept(*res)) && !j.keep(*res) {
+		res.Lost = append(res.Lost, fileResult)
+	}
+	return nil
+}
+
+// kept tells whether the run directory has the result of the job that took the last
+// step, which says more than that of one for which nothing was left.
+func (j *job) kept(res Result) bool {
+	b, err := regular.ReadFile(filepath.Join(j.runDir, fileResult), maxRunFile)
+	var was Result
+	return err == nil && json.Unmarshal(b, &was) == nil && was.Steps == res.Steps && !was.Stopped
+}
+
+// times puts into the result where time went, on all ranks.
+func (j *job) times(res *Result) error {
+	res.Since, res.NewSamples = j.resumedAt, j.cursor.Samples-j.resumed
+	if steps := j.cursor.Step - j.resumedAt; steps > 0 {
+		res.TrainSeconds = j.stepSeconds()
+		res.StepSeconds, res.SamplesPerSecond = res.TrainSeconds/float64(steps), float64(res.NewSamples)/res.TrainSeconds
+	}
+	res.Input = j.feed.report(j.inputs, j.stepSeconds())
+	if j.following != nil {
+		res.Input.Bad += j.cursor.Stream.Bad
+	}
+	waited := j.rec.Totals()[trace.Input] - j.before[trace.Input] + time.Duration(j.waited.Load())
+	shares := []float64{waited.Seconds() / j.stepSeconds(), res.Input.WorkShare}
+	if err := collective.AllReduce(j.comm, shares, collective.Sum); err != nil {
+		return err
+	}
+	ranks := float64(j.comm.Size())
+	res.InputWaitShare, res.Input.WorkShare = shares[0]/ranks, shares[1]/ranks
+	if err := j.held.report(j.comm, res); err != nil {
+		return err
+	}
+	res.Checkpoints = j.saved
+	res.SlowRanks = j.slow.report()
+	if s := j.slack; s != nil {
+		res.Mode, res.Backup, res.LateSlots = j.opt.Tolerance.Mode.String(), s.steps.Backup(), j.cursor.Late
+		res.EffectiveBatch = float64(res.NewSamples) / float64(max(j.cursor.Step-j.resumedAt, 1))
+	}
+	return nil
+}
+
+// keep writes the result to the run directory, from rank 0, and reports whether it
+// could.
+func (j *job) keep(res Result) bool {
+	if j.comm.Rank() != 0 {
+		return true
+	}
+	b, err := json.MarshalIndent(res, "", "  ")
+	if err == nil {
+		err = writeFile(j.runDir, fileResult, append(b, '\n'))
+	}
+	if err != nil {
+		j.opt.Warn(fmt.Sprintf("the result is not kept: %v", err))
+	}
+	return err == nil
+}
+
+// restoreBest goes back to the best epoch where early stopping is on and the
+// last epoch was not the best. If its checkpoint is gone or damaged, the last
+// epoch stays, and the user is told.
+func (j *job) restoreBest() (restored bool, err error) {
+	best := j.cursor.Best
+	if best == 0 || best == j.cursor.Step {
+		return best > 0, nil
+	}
+	j.rec.Enter(trace.Restore)
+	dir := checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), best)
+	fault, err := j.first(func() error {
+		c, err := checkpoint.Open(dir)
+		if err == nil {
+			err = j.verify(context.Background(), c)
+		}
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	if fault != "" {
+		j.warn(fmt.Sprintf("the best epoch (step %d) cannot be restored, the result is that of the last epoch: %s", best, fault))
+		return false, nil
+	}
+	j.rec.Enter(trace.Restore)
+	c, err := checkpoint.Open(dir)
+	if err != nil {
+		return false, err
+	}
+	c.Watch(j.advance)
+	return true, j.trainer.Load(c, nil)
+}
+
+// first does something on rank 0 and tells all ranks how it went: "" for well.
+func (j *job) first(do func() error) (fault string, err error) {
+	var b []byte
+	if j.comm.Rank() == 0 {
+		if err := do(); err != nil {
+			b = []byte(err.Error())
+			b = b[:min(len(b), maxReport)]
+		}
+	}
+	j.rec.Enter(trace.Wait)
+	b, err = collective.BroadcastBytes(j.comm, b, 0, maxReport)
+	return string(b), err
+}
+
+// warn tells the user from one rank that something went wrong.
+func (j *job) warn(line string) {
+	if j.comm.Rank() == 0 {
+		j.opt.Warn(line)
+	}
+}

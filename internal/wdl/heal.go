@@ -1,0 +1,323 @@
+package wdl
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// MaxReplicas is how many ranks can hold a shard: its owner and its buddy.
+const MaxReplicas = 2
+
+// Memory is what a process keeps of a job whose group was lost, for a job over the
+// next generation of the group (Options.Memory).
+type Memory struct {
+	was  *job
+	left *step.Left // after the step of the cursor; nil: the job had not begun to train
+}
+
+// replicable returns why a configuration cannot be trained with copies.
+func replicable(c *config.Config, replicas, size int) (err error) {
+	switch {
+	case replicas < 0 || replicas > MaxReplicas:
+		err = fmt.Errorf("wdl: %d replicas: there can be 1 or %d", replicas, MaxReplicas)
+	case replicas < 2:
+	case size < 2:
+		err = errors.New("wdl: 2 replicas need at least 2 ranks")
+	case c.Data.Follow.On:
+		err = errors.New("wdl: 2 replicas: data.follow: where a stream stands is not known by every rank: leave out -replicas; -restarts 3 goes on from the last checkpoint")
+	case c.Model.BatchNorm:
+		err = errors.New("wdl: 2 replicas: model.batch_norm changes its statistics within a step, which then cannot be taken again: turn it off")
+	case c.Train.Hot.Keys > 0:
+		err = errors.New("wdl: 2 replicas: train.hot.keys: rows that every rank keeps have no second rank of their own: leave it out")
+	}
+	for i, x := range c.Tables {
+		if replicas > 1 && x.Strategy == sparse.Replicated.String() {
+			err = errors.Join(err, fmt.Errorf("wdl: 2 replicas: tables[%d].strategy: every rank keeps all of table %q anyway: choose auto, rows or pooled", i, x.Name))
+		}
+	}
+	return err
+}
+
+// Leave takes out of a job whose Run has failed what the next needs, and ends the
+// calls that others may still wait in. The job must not be used afterwards.
+func (j *Job) Leave(cause error) *Memory {
+	j.comm.Abort(cause)
+	m, t := &Memory{was: &j.job}, j.trainer
+	if before := j.opt.Memory; !j.trains && before != nil && before.left != nil {
+		if t != nil {
+			t.Leave()
+		}
+		return before // another rank was lost before what it holds was of use
+	}
+	if !j.trains {
+		j.close()
+		return m
+	}
+	m.left = t.Leave()
+	return m
+}
+
+// bequest is what one rank that is left tells all, so that those which have come
+// back empty know what the others do.
+type bequest struct {
+	Brief     brief
+	Encoder   []byte
+	Counts    [][]byte // of the datasets, as scanned
+	Plan      *plan.Plan
+	Ring      commit.Ring
+	Cursor    cursor
+	LastSaved int64
+	Elapsed   time.Duration // since the job began
+	Healed    int           // groups before this one
+	Uncounted []Uncounted
+}
+
+// muster finds out how the group goes on from what its ranks hold. Without a leader
+// training begins as usual.
+func (j *job) muster() (r commit.Recovery, err error) {
+	r.Leader = -1
+	if j.opt.Replicas < 2 {
+		return r, nil
+	}
+	const words = 5
+	m := j.opt.Memory
+	all := make([]int64, words*j.comm.Size())
+	if m != nil && m.left != nil {
+		copy(all[words*j.comm.Rank():], []int64{1, m.was.cursor.Step, m.was.cursor.Epoch, m.left.Ready(), int64(m.was.ring.Ward(j.comm.Rank()))})
+	}
+	j.rec.Enter(trace.Wait)
+	if err := collective.AllGather(j.comm, all); err != nil {
+		return r, err
+	}
+	held := make([]commit.Held, j.comm.Size())
+	for i := range held {
+		x := all[words*i:]
+		held[i] = commit.Held{Whole: x[0] == 1, Step: x[1], Epoch: x[2], Ready: x[3], Ward: int(x[4])}
+	}
+	if r, err = commit.Recover(held); err != nil || r.Leader >= 0 {
+		return r, err
+	}
+	if !r.Begins {
+		j.warn(bothLost(r))
+	}
+	if m != nil {
+		j.opt.Again = m.was.runDir
+		err = m.drop()
+	}
+	return r, err
+}
+
+// bothLost says why a group cannot go on from memory: of which ranks it has nothing.
+func bothLost(r commit.Recovery) string {
+	var lost []string
+	for rank, empty := range r.Empty {
+		if empty {
+			lost = append(lost, fmt.Sprint(rank))
+		}
+	}
+	of := "rank"
+	if len(lost) > 1 {
+		of = "ranks"
+	}
+	return fmt.Sprintf("both copies of some shards are lost with %s %s, before one was filled again from the other: all go back to the last checkpoint", of, strings.Join(lost, ", "))
+}
+
+// drop frees what is not needed any more.
+func (m *Memory) drop() (err error) {
+	if m.left != nil {
+		err = m.left.Close()
+		m.left = nil
+	}
+	if m.was.unlock != nil {
+		m.was.unlock()
+		m.was.unlock = nil
+	}
+	return err
+}
+
+// bequeath says what a rank knows.
+func (m *Memory) bequeath() bequest {
+	j := m.was
+	been, err := readStruck(j.runDir)
+	if err != nil {
+		been = struck{Ranks: j.comm.Size()}
+	}
+	return bequest{
+		Brief:   brief{Config: string(j.config.YAML()), RunDir: j.runDir, Tolerance: j.opt.Tolerance, Chaos: j.opt.Chaos.String(), Struck: been},
+		Encoder: j.encoded, Plan: j.planned, Ring: j.ring, Counts: j.counts, Cursor: j.cursor, LastSaved: j.lastSaved, Elapsed: time.Since(j.began), Healed: j.healed, Uncounted: j.uncounted,
+	}
+}
+
+// heal goes on where the group was lost, from what the ranks that are left hold.
+func (j *job) heal(r commit.Recovery) error {
+	m, leader := j.opt.Memory, r.Leader
+	var told []byte
+	if j.comm.Rank() == leader {
+		var err error
+		if told, err = json.Marshal(m.bequeath()); err != nil {
+			return err
+		}
+	}
+	told, err := collective.BroadcastBytes(j.comm, told, leader, maxShare)
+	if err != nil {
+		return err
+	}
+	var b bequest
+	if err := json.Unmarshal(told, &b); err != nil {
+		return fmt.Errorf("wdl: heal: rank %d: %w", leader, err)
+	}
+	j.opt.Tolerance, j.runDir, j.ring = b.Brief.Tolerance, b.Brief.RunDir, b.Ring
+	if m != nil && m.left != nil {
+		err = j.remember(m)
+	} else {
+		err = j.learn(b)
+	}
+	if err != nil {
+		return fmt.Errorf("wdl: heal: %w", err)
+	}
+	j.began, j.healed = time.Now().Add(-b.Elapsed), b.Healed+1
+	j.faults.start = j.began
+	for _, in := range []*chaos.Injector{j.faults.compute, j.faults.step, j.faults.disk} {
+		in.Skip(b.Brief.Struck.Been...)
+	}
+	j.cursor, j.lastSaved, j.savedAt = b.Cursor, b.LastSaved, time.Now()
+	j.uncounted = b.Uncounted
+	for rank, empty := range r.Empty {
+		if empty {
+			j.uncounted = append(j.uncounted, Uncounted{rank, j.cursor.Step})
+		}
+	}
+	if err := j.rebuild(m, r); err != nil {
+		return fmt.Errorf("wdl: heal: step %d: %w", j.cursor.Step, err)
+	}
+	j.say(fmt.Sprintf("training goes on after step %d", j.cursor.Step))
+	return j.resave()
+}
+
+// remember takes over what the rank knows itself.
+func (j *job) remember(m *Memory) error {
+	was := m.was
+	j.config, j.inputs, j.encoder, j.encoded, j.counts, j.planned = was.config, was.inputs, was.encoder, was.encoded, was.counts, was.planned
+	j.resumed, j.resumedAt, j.before = was.resumed, was.resumedAt, was.before
+	j.saved, j.held = was.saved, was.held
+	j.held.under, j.held.until = false, j.stepSpan()
+	j.faults, j.lacking, j.unlock = was.faults, was.lacking, was.unlock
+	j.wantSave.Store(was.wantSave.Load())
+	j.wantStop.Store(was.wantStop.Load())
+	return nil
+}
+
+// learn takes over what another rank knows.
+func (j *job) learn(b bequest) (err error) {
+	if j.config, err = config.Parse("configuration of the job", []byte(b.Brief.Config)); err != nil {
+		return err
+	}
+	j.config.Fill()
+	if err := j.befall(b.Brief.Chaos, b.Brief.Struck); err != nil {
+		return err
+	}
+	if j.comm.Rank() == 0 {
+		if j.unlock, err = lock(b.Brief.RunDir); err != nil {
+			return err
+		}
+	}
+	if j.inputs, err = openInputs(j.config, nil); err != nil {
+		return err
+	}
+	sets := j.datasets()
+	if len(sets) != len(b.Counts) {
+		return fmt.Errorf("the counts of %d datasets, here are %d", len(b.Counts), len(sets))
+	}
+	for i, d := range sets {
+		var c data.Counts
+		if err := c.Merge(b.Counts[i]); err != nil {
+			return err
+		}
+		if err := d.Use(&c); err != nil {
+			return err
+		}
+	}
+	j.planned = b.Plan
+	j.counts, j.encoded, j.resumed, j.resumedAt = b.Counts, b.Encoder, b.Cursor.Samples, b.Cursor.Step
+	j.encoder, err = encode.LoadEncoder(b.Encoder)
+	return err
+}
+
+// rebuild makes the trainer over the new group and sets it to the state of the
+// cursor: ranks that had not taken its step, though it was ready, take it now.
+func (j *job) rebuild(m *Memory, r commit.Recovery) (err error) {
+	var left *step.Left
+	if m != nil {
+		left = m.left
+	}
+	if j.trainer, err = j.newTrainer(left); err != nil {
+		return err
+	}
+	j.rec.Enter(trace.Wait)
+	if err := j.trainer.Inherit(left, r.Leader); err != nil {
+		return err
+	}
+	if left != nil {
+		j.trains, j.opt.Memory = true, nil // whoever is lost from here on
+	}
+	if err := j.trainer.Heal(left, r, j.ring, j.cursor.Step); err != nil {
+		return err
+	}
+	j.trains, j.whole = true, true // a healed rank does not know what has changed since the last checkpoint
+	return nil
+}
+
+// resave does what has become of a checkpoint that was under way: its parts are gone
+// with the ranks that were to write them. That of an epoch's end is begun again, others
+// come as they fall due.
+func (j *job) resave() error {
+	c, root := &j.cursor, filepath.Join(j.runDir, checkpoint.Folder)
+	lacks := make([]int64, 1)
+	if j.comm.Rank() == 0 {
+		if _, err := checkpoint.Clean(root); err != nil {
+			j.opt.Warn(fmt.Sprintf("what is left of a checkpoint could not be removed: %v", err))
+		}
+		if _, err := checkpoint.Open(checkpoint.Dir(root, c.Step)); err != nil {
+			lacks[0] = 1
+		}
+	}
+	j.rec.Enter(trace.Wait)
+	if err := collective.AllReduce(j.comm, lacks, collective.Sum); err != nil {
+		return err
+	}
+	switch {
+	case lacks[0] == 0:
+		j.lastSaved = c.Step
+	case c.Consumed == 0 && c.Step > 0, c.Best > 0 && c.Best == c.Step: // of an epoch that is closed, or the best so far
+		if err := j.save(true); err != nil {
+			return err
+		}
+	}
+	return j.keepBest()
+}
+
+// keepBest settles the checkpoint of an epoch that is the best so far before the next
+// step, in a job that replaces ranks from memory: after that step the ranks that are
+// left could not write it again. (Others go back to a checkpoint before it.)
+func (j *job) keepBest() error {
+	if p := j.pending; p == nil || p.step != j.cursor.Best || j.opt.Replicas < 2 {
+		return nil
+	}
+	return j.catchUp()
+}

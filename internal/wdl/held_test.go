@@ -1,0 +1,55 @@
+package wdl
+
+import (
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+)
+
+// TestHeldCounts: steps beside a checkpoint are those from its cut to the one during
+// which its file was done.
+func TestHeldCounts(t *testing.T) {
+	var h held
+	soFar := time.Duration(0)
+	for i, took := range []time.Duration{5, 7, 11, 13, 17} {
+		soFar += took
+		h.count(soFar)
+		h.under = i == 1 || i == 2 // cut after the second, written during the fourth
+	}
+	if h.beside != 11+13 || h.steps != 2 {
+		t.Errorf("%d steps that took %d, want 2 that took 24", h.steps, h.beside)
+	}
+}
+
+// TestStopwatchLeavesMeetingsOut: what lies between stop and start counts for nothing,
+// and no thread has a core for longer than the time that passes.
+func TestStopwatchLeavesMeetingsOut(t *testing.T) {
+	var w stopwatch
+	began := time.Now()
+	w.start()
+	w.stop()
+	time.Sleep(50 * time.Millisecond)
+	w.start()
+	w.stop()
+	if all := time.Since(began); w.wall > all-50*time.Millisecond || w.wall < 0 || w.core < 0 || w.core > w.wall {
+		t.Errorf("%v, %v with a core, of %v with a pause of 50 ms", w.wall, w.core, all)
+	}
+}
+
+// TestResultSaysWhatCheckpointsCost: on one rank and on two.
+func TestResultSaysWhatCheckpointsCost(t *testing.T) {
+	for _, size := range []int{1, 2} {
+		c := clicksConfig(t, clicks(t, 300), "", "")
+		if err := config.Set(c, "train.checkpoint.every_steps", "3"); err != nil {
+			t.Fatal(err)
+		}
+		res := runJob(t, size, Options{Config: c})
+		if stall, core := res.CheckpointStallSeconds, res.CheckpointStallCPUSeconds; stall <= 0 || core <= 0 || core > stall {
+			t.Errorf("%d ranks: held up for %v s, with a core for %v", size, stall, core)
+		}
+		if res.CheckpointStepSeconds <= 0 || res.CheckpointStepSeconds > res.Seconds {
+			t.Errorf("%d ranks: a step beside a checkpoint took %v s of %v", size, res.CheckpointStepSeconds, res.Seconds)
+		}
+	}
+}

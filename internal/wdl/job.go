@@ -1,0 +1,542 @@
+package wdl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// Options say what a training job does. Rank 0's count: it tells the others.
+type Options struct {
+	Config *config.Config    // nil: the checkpoint's when resuming, else config.Default
+	Set    []string          // settings that replace the configuration's, "train.seed=7"
+	Out    string            // where the run directory is made, default "runs"
+	Resume string            // run directory or checkpoint to continue from
+	Read   bool              // Check has read the one checkpoint that Resume names through
+	Again  string            // run directory that an earlier generation of this job made: goes on from its last checkpoint, or begins anew in it
+	Began  func()            // is called when Status first tells the run directory; nil: nobody asks
+	Warn   func(line string) // tells the user of something that went wrong, one line; nil: silent
+	Say    func(line string) // tells the user how training gets on, a line an epoch; nil: silent
+
+	Replay    string         // run directory whose steps to repeat with the microbatches that counted then
+	Tolerance step.Tolerance // of slow ranks
+	Hosts     []string       // by rank, for people and for where copies are kept; nil: not known
+	Chaos     chaos.Spec     // faults on purpose; train.seed draws what it leaves open
+	Here      int            // ranks that will run on this machine: Check asks whether it can run them
+	Kill      func()         // ends this process at once, for chaos; nil: kill is refused
+
+	Replicas int     // ranks that hold each shard, 0 and 1: its owner alone. All ranks give the same
+	Memory   *Memory // of a job of this process over the generation before; nil: there was none
+}
+
+// Result is what a finished job reports, and the JSON line of `wdlrun train
+// --json`. Steps and Samples count from the very start of training; all that is said
+// of time counts this job alone, which began after step Since: SamplesPerSecond is
+// NewSamples by TrainSeconds, the time that rank 0 spent in training steps, and Seconds
+// has also the time before, between and after them.
+type Result struct {
+	WorldSize        int              `json:"world_size"`
+	Steps            int64            `json:"steps"`
+	Samples          int64            `json:"samples"`
+	Since            int64            `json:"since_step"`    // after which this job began
+	NewSamples       int64            `json:"new_samples"`   // trained on since
+	TrainSeconds     float64          `json:"train_seconds"` // in steps since
+	Seconds          float64          `json:"seconds"`
+	SamplesPerSecond float64          `json:"samples_per_second"`
+	InputWaitShare   float64          `json:"input_wait_share"` // of the time in steps, mean of the ranks
+	Input            InputReport      `json:"input"`
+	StepSeconds      float64          `json:"step_seconds"` // mean of this job's steps
+	Rates            RatesReport      `json:"learning_rates"`
+	TrainLogLoss     float64          `json:"train_logloss"` // over the last epoch, while it was trained
+	TestAUC          *float64         `json:"test_auc"`      // null without test data, and where it is of one class alone
+	TestLogLoss      *float64         `json:"test_logloss"`
+	TestAccuracy     *float64         `json:"test_accuracy"`
+	ValidAUC         *float64         `json:"valid_auc,omitempty"` // of the epoch that the result is of
+	ValidLogLoss     *float64         `json:"valid_logloss,omitempty"`
+	Valid            *metrics.Metrics `json:"valid,omitempty"` // all metrics of that epoch, and of the test data
+	Test             *metrics.Metrics `json:"test,omitempty"`
+	BestEpoch        int              `json:"best_epoch,omitempty"` // that early stopping restored
+	BestStep         int64            `json:"best_step,omitempty"`  // the same, if evaluations are counted in steps
+	Improving        string           `json:"improving,omitempty"`  // metric of the validation data that still improved when train.epochs ended the training
+	Tables           []TableReport    `json:"tables"`
+	Ranks            []RankReport     `json:"ranks"`                  // as owners of rows, beside what was foreseen
+	Hot              *HotReport       `json:"hot,omitempty"`          // where ranks keep rows of each other
+	MovedShards      int64            `json:"moved_shards,omitempty"` // to other ranks, at checkpoints of this job
+	Imbalance        float64          `json:"imbalance"`              // busiest owner over the mean, in bytes
+	PlannedImbalance float64          `json:"planned_imbalance"`      // the same as it was foreseen
+	SparseBytesSent  int64            `json:"sparse_bytes_sent"`      // of all ranks: keys, rows and gradients
+	RunDir           string           `json:"run_dir"`
+	Checkpoint       string           `json:"checkpoint"`                // of the model; empty if it could not be written
+	LastCheckpoint   string           `json:"last_checkpoint,omitempty"` // if so: the last good one, to go on from
+	Lost             []string         `json:"lost,omitempty"`            // files of RunFiles that could not be written, timelines by any rank
+	Spans            int64            `json:"spans,omitempty"`           // of a stream
+	Ended            string           `json:"ended,omitempty"`           // why the stream did
+	Stopped          bool             `json:"stopped,omitempty"`         // on request, before the end; resume continues
+	EarlyStopped     int              `json:"early_stopped,omitempty"`   // after so many evaluations without a better one
+	Healed           int              `json:"healed,omitempty"`          // how often training went on from what was left of its group
+
+	// What ranks that were lost had done is in the model and in the figures of steps and
+	// samples, but not in what each rank counts: the bytes, inserted, refused and evicted
+	// rows of Tables, Ranks and SparseBytesSent, Input, and TrainUnknown.
+	Uncounted []Uncounted `json:"uncounted,omitempty"`
+
+	// Checkpoints written by this job; for how long a step was held up by one of them at
+	// most, on any rank, and for how much of that its thread had a core; what the steps took
+	// that one was taken or written beside, on average, with what they were held up; and
+	// for how long training waited for one because the next was due.
+	Checkpoints               int     `json:"checkpoints"`
+	CheckpointStallSeconds    float64 `json:"checkpoint_stall_seconds"`
+	CheckpointStallCPUSeconds float64 `json:"checkpoint_stall_cpu_seconds"`
+	CheckpointStepSeconds     float64 `json:"checkpoint_step_seconds,omitempty"`
+	CheckpointWaitSeconds     float64 `json:"checkpoint_wait_seconds"`
+
+	// Where steps do not wait for all ranks: how they got on without, microbatches that
+	// were too late for the step they were begun in, since the training's first step, and
+	// samples of a step, on average.
+	Mode           string  `json:"mode,omitempty"`
+	Backup         int     `json:"backup,omitempty"` // at the end
+	LateSlots      int64   `json:"late_slots,omitempty"`
+	EffectiveBatch float64 `json:"effective_batch,omitempty"`
+
+	SlowRanks []SlowRank `json:"slow_ranks,omitempty"` // those that were named while they were
+
+	// By feature, how many values of the training data that this job read share the
+	// key of the unknown, and how many of the test data training has not seen.
+	TrainUnknown map[string]int64 `json:"train_unknown,omitempty"`
+	TestUnknown  map[string]int64 `json:"test_unknown,omitempty"`
+
+	// By field, numbers outside the range of the training data. Validation data counts
+	// only if this job evaluated it.
+	ValidOutside []Outside `json:"valid_outside_range,omitempty"`
+	TestOutside  []Outside `json:"test_outside_range,omitempty"`
+}
+
+// Uncounted says up to which step of a job the counters of a rank were lost with it.
+type Uncounted struct {
+	Rank int   `json:"rank"`
+	Step int64 `json:"until_step"`
+}
+
+// Job is one rank's share of a training job. Run does the work; the other
+// methods may be called from any goroutine meanwhile.
+type Job struct {
+	job
+}
+
+type job struct {
+	comm *collective.Comm
+	rec  *trace.Recorder
+	opt  Options
+	eval *EvalOptions // not nil: this is an evaluation and writes nothing
+
+	config *config.Config
+	runDir string
+	inputs
+	encoder *encode.Encoder
+	encoded []byte       // the encoder as it is kept in checkpoints
+	planned *plan.Plan   // nil in an evaluation
+	enough  int64        // enoughKeys
+	moved   int64        // shards that have changed hands
+	tight   map[int]bool // tables of whose tiers rank 0 has warned
+	trainer *step.Trainer
+	metrics *metricsLog
+	faults  faults
+
+	following    *following      // nil: the training data does not grow
+	slack        *slack          // nil: steps wait for all ranks
+	script       []commit.Record // of a run that is repeated; nil: none
+	changed      []string        // settings, since the checkpoint that training goes on from; rank 0
+	slow         lookout
+	fixed        *fixed       // not nil: steps are in slots
+	waited       atomic.Int64 // ns, for the reader, where steps do not wait for all ranks
+	validOutside []Outside    // of the last evaluation of the validation data
+	lacking      []int64      // values of training data that no vocabulary holds, by sparse feature
+	feed         feed
+
+	counts [][]byte    // of the datasets, as scanned; with replicas
+	ring   commit.Ring // who has whose copy; with replicas
+	trains bool        // this rank holds its part of a training
+	healed int         // how often the group was formed anew around what was left of it
+
+	uncounted []Uncounted // of ranks that were lost
+
+	cursor      cursor
+	lastSaved   int64    // step of the last good checkpoint
+	links       int      // that it builds upon
+	whole       bool     // the next one must be full
+	failedSave  int64    // step of the last that failed
+	ended       int64    // step of the last epoch that this job ended
+	pending     *pending // the one under way, nil for none
+	drafts      [drafts]checkpoint.Draft
+	keeper      checkpoint.Keeper // rank 0
+	yaml        []byte            // the configuration, as checkpoints have it
+	measured    measured
+	savedAt     time.Time // when it was written
+	saved       int       // checkpoints, in this job
+	unsavedBest bool      // the last checkpoint was to be the best epoch's, and failed
+	held        held
+	watch       stopwatch                   // of what is held up now
+	began       time.Time                   // start of this job
+	resumed     int64                       // samples trained on before this job
+	resumedAt   int64                       // step that it began after
+	before      [trace.Phases]time.Duration // what the recorder had by then, of another job of the process
+	shownAt     time.Time                   // when show last told of a step
+	unlock      func()                      // gives the run directory back; rank 0
+	shown       display
+
+	wantSave, wantStop atomic.Bool // wishes of the outside
+}
+
+// display is what other goroutines may see of a job.
+type display struct {
+	reader   atomic.Pointer[data.Reader]
+	stood    atomic.Pointer[string] // where the reader of training steps did when it was closed
+	progress atomic.Int64           // rows or bytes of a long phase
+	status   atomic.Pointer[rank.Status]
+}
+
+// NewJob prepares a job on a group.
+func NewJob(comm *collective.Comm, rec *trace.Recorder, opt Options) *Job {
+	if opt.Out == "" {
+		opt.Out = "runs"
+	}
+	if opt.Warn == nil {
+		opt.Warn = func(string) {}
+	}
+	if opt.Began == nil {
+		opt.Began = func() {}
+	}
+	if opt.Say == nil {
+		opt.Say = func(string) {}
+	}
+	j := &Job{job{enough: enoughKeys, comm: comm, rec: rec, opt: opt, began: time.Now()}}
+	j.shown.status.Store(&rank.Status{})
+	j.faults.held = new(atomic.Int64)
+	return j
+}
+
+// RequestCheckpoint asks for a checkpoint at the end of the current step.
+func (j *Job) RequestCheckpoint() { j.wantSave.Store(true) }
+
+// RequestStop asks for a checkpoint and the end of the job after the current
+// step, on all ranks.
+func (j *Job) RequestStop() { j.wantStop.Store(true) }
+
+// Status says what the rank is doing, for heartbeats.
+func (j *Job) Status() rank.Status {
+	s := *j.shown.status.Load()
+	step, phase, _ := j.rec.Now()
+	s.Step, s.Phase, s.Waits = step, phase.String(), phase.Waits()
+	if s.Steps > 0 {
+		s.Step = min(step, s.Steps) // the wait for the end of an epoch's input is no step
+	}
+	s.Progress = j.shown.progress.Load()
+	if r := j.shown.reader.Load(); r != nil {
+		s.Position = r.Position()
+	} else if at := j.shown.stood.Load(); at != nil && phase >= trace.Input && phase <= trace.Update {
+		s.Position = *at // of a step that has failed
+	}
+	return s
+}
+
+// Starting reports whether the first step has not begun.
+func (j *Job) Starting() bool {
+	_, phase, _ := j.rec.Now()
+	return phase < trace.Input
+}
+
+// unread shows a reader no more.
+func (d *display) unread() {
+	if r := d.reader.Swap(nil); r != nil {
+		at := r.Position()
+		d.stood.Store(&at)
+	}
+}
+
+// Run trains, evaluates and leaves everything in the run directory. All ranks
+// return the same result, or an error each.
+//
+// With replicas, Leave must follow an error.
+func (j *Job) Run(ctx context.Context) (_ Result, err error) {
+	defer func() {
+		if err == nil || j.opt.Replicas < 2 {
+			j.close()
+		}
+	}()
+	defer j.abort()
+	left, err := j.muster()
+	if err != nil {
+		return Result{}, err
+	}
+	if left.Leader < 0 {
+		err = j.setOut(ctx)
+	} else {
+		err = j.heal(left)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	j.told()
+	j.faults.hold(j.trainer)
+	if err := j.warm(); err != nil {
+		return Result{}, err
+	}
+	if err := j.tolerate(); err != nil {
+		return Result{}, err
+	}
+	if s := j.config.Train.Slots; s > 0 {
+		j.fixed = &fixed{steps: step.NewSlots(j.trainer, s), slots: s}
+	}
+	defer j.slack.close()
+	defer j.following.close()
+	if j.comm.Rank() == 0 {
+		j.metrics = openMetrics(j.runDir, j.config.YAML(), j.cursor.Step, j.opt.Warn)
+		defer j.metrics.close()
+		j.advise()
+	}
+	j.openLookout()
+	stopped, err := j.loop(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	return j.finish(ctx, stopped)
+}
+
+// setOut begins a training, or goes on with one from a checkpoint.
+func (j *job) setOut(ctx context.Context) error {
+	from, err := j.briefing(ctx)
+	if err != nil {
+		return lasting(err)
+	}
+	j.told()
+	if err := j.prepare(ctx, from); err != nil {
+		return lasting(err)
+	}
+	j.resumed, j.resumedAt, j.savedAt, j.before = j.cursor.Samples, j.cursor.Step, time.Now(), j.rec.Totals()
+	j.trains = j.opt.Replicas > 1
+	if from == nil || j.done() {
+		return nil
+	}
+	j.say("training goes on " + j.at())
+	if j.comm.Rank() == 0 {
+		return keepConfig(j.runDir, j.config)
+	}
+	return nil
+}
+
+// advance shows the outside that a long phase gets on, by so much of whatever it counts.
+func (j *job) advance(by int) { j.shown.progress.Add(int64(by)) }
+
+// told tells the outside the run directory.
+func (j *job) told() {
+	j.shown.status.Store(&rank.Status{RunDir: j.runDir})
+	j.opt.Began()
+}
+
+// close frees what the job has.
+func (j *job) close() {
+	j.feed.close(j)
+	if j.trainer != nil {
+		j.trainer.Close()
+	}
+	if j.unlock != nil {
+		j.unlock()
+	}
+}
+
+// survey reads the training data once and fits the features, or takes them from the
+// checkpoint.
+func (j *job) survey(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
+	j.rec.Enter(trace.Scan)
+	if j.inputs, err = openInputs(j.config, j.eval); err != nil {
+		return err
+	}
+	var fit *encode.Fit
+	if from == nil && j.config.Data.Index == "" {
+		fit = encode.NewFit(schemaOf(j.config))
+	}
+	if j.train != nil {
+		if err := j.scan(ctx, j.train, fit); err != nil {
+			return err
+		}
+	}
+	return j.encode(fit, from)
+}
+
+// surveyOthers counts the records that features are not fitted to.
+func (j *job) surveyOthers(ctx context.Context) error {
+	for _, d := range j.datasets() {
+		if d == j.train {
+			continue
+		}
+		if err := j.scan(ctx, d, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare looks at the data, builds the model and sets it where training begins.
+func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
+	if err := j.survey(ctx, from); err != nil {
+		return err
+	}
+	if err := j.start(); err != nil {
+		return err
+	}
+	if from == nil && j.eval == nil && j.train != nil && j.opt.Tolerance.Off() {
+		if _, err := j.feed.open(j); err != nil { // it reads while other data are counted and the model is made
+			return err
+		}
+	}
+	if err := j.surveyOthers(ctx); err != nil {
+		return err
+	}
+	if j.eval == nil {
+		if err := j.plan(ctx, from); err != nil {
+			return err
+		}
+	}
+	if j.trainer, err = j.newTrainer(nil); err != nil {
+		return err
+	}
+	if j.opt.Replicas > 1 {
+		err = j.trainer.Replicate(j.ring)
+	}
+	if from != nil && err == nil {
+		err = j.load(from)
+	}
+	if err == nil {
+		err = j.begin()
+	}
+	j.rec.Enter(trace.Wait)
+	return err
+}
+
+// newTrainer makes the trainer where the plan has the tables, over those that are left
+// of another group if they are not nil.
+func (j *job) newTrainer(left *step.Left) (*step.Trainer, error) {
+	j.rec.Enter(trace.Build)
+	begin := step.Tables{Left: left, Start: j.baseLogit()}
+	if p := j.planned; p != nil {
+		begin.Owner, begin.Strategies = p.Owner, p.Strategies()
+	}
+	t, err := step.NewTrainer(j.comm, j.rec, j.config, layout.New(j.config, j.encoder.Sparse(), j.encoder.Dense()), begin)
+	if err == nil && j.train != nil {
+		j.startAtMeans(t)
+	}
+	return t, err
+}
+
+// baseLogit is the logit of the label's mean, where the output of a new model
+// begins; 0 for a stream, whose labels are not known yet, and for a number.
+func (j *job) baseLogit() float64 {
+	if j.train == nil || j.config.Label.IsNumber() {
+		return 0
+	}
+	rows, ones := float64(j.train.Rows(data.All)), float64(j.train.Positives())
+	return math.Log((ones + 0.5) / (rows - ones + 0.5)) // finite if there is one class only
+}
+
+// start sets the cursor of a new training.
+func (j *job) start() error {
+	j.cursor = cursor{Order: data.Order}
+	if j.train == nil {
+		return nil // a stream
+	}
+	j.cursor.Rows, j.cursor.Data = j.train.Rows(data.Train), j.train.Fingerprint()
+	if j.cursor.Rows == 0 {
+		return errors.New("wdl: no row of the training data is left beside those held out")
+	}
+	n, ones := j.cursor.Rows, j.train.TrainPositives()
+	switch {
+	case j.eval != nil || j.config.Label.IsNumber():
+	case ones == 0:
+		return fmt.Errorf("wdl: none of the %d training rows has the label 1, %s; the values that are there: wdlrun data show FILE", n, j.labelRule())
+	case ones == n:
+		return fmt.Errorf("wdl: all %d training rows have the label 1, %s; the values that are there: wdlrun data show FILE", n, j.labelRule())
+	}
+	return nil
+}
+
+// encode makes the encoder from the statistics of a new training or its feature
+// index, or reads that of a checkpoint.
+func (j *job) encode(fit *encode.Fit, from *checkpoint.Checkpoint) (err error) {
+	j.rec.Enter(trace.Plan)
+	if from != nil {
+		if j.encoded, err = readAll(from, sectionEncoder); err == nil {
+			j.encoder, err = encode.LoadEncoder(j.encoded)
+		}
+		if err == nil && j.eval != nil {
+			j.encoder = j.encoder.WithLabels(j.config.Label, j.config.Labels)
+		}
+		return err
+	}
+	if fit != nil {
+		if j.encoder, err = encode.NewEncoder(fit); err == nil {
+			j.warnOfFit(fit)
+		}
+	} else {
+		j.encoder, err = j.indexed()
+	}
+	if err == nil {
+		j.encoded, err = j.encoder.Marshal()
+	}
+	return err
+}
+
+// advise warns of settings that are possible and hardly meant.
+func (j *job) advise() {
+	if _, line := j.rates(); !j.done() {
+		j.opt.Say(line)
+	}
+	for i, t := range j.config.Tables {
+		if n := t.Evict.MaxRows; n > 0 && n < layout.Shards {
+			j.opt.Warn(fmt.Sprintf("tables[%d].evict.max_rows: %d counts as %d for table %s, one row in each of its shards: give at least as many", i, n, layout.Shards, t.Name))
+		}
+	}
+	for i, t := range j.planned.Tables {
+		j.crowded(i, t.TierLeast)
+	}
+	if j.following != nil {
+		return
+	}
+	if s := j.config.Train.Schedule; s.Warmup >= j.total() && !j.done() {
+		j.opt.Warn(fmt.Sprintf("the learning rate never reaches its full height: train.schedule.warmup is %d steps, the training has %d", s.Warmup, j.total()))
+	}
+}
+
+// crowded warns, once, of a table whose tier needs so many bytes at least for its index,
+// with more than it has; 0: it does not.
+func (j *job) crowded(table int, least int64) {
+	if least == 0 || j.tight[table] {
+		return
+	}
+	if j.tight == nil {
+		j.tight = map[int]bool{}
+	}
+	j.tight[table] = true
+	name := j.planned.Tables[table].Name
+	for _, t := range j.config.TablesInUse() {
+		if t.Name == name {
+			j.opt.Warn(fmt.Sprintf("table %q: tier.memory: %d MiB on each rank leave no room beside the index of its rows, which is never on disk: the table takes more, and rows go to disk and come back in every step; give %d or more, or use more ranks", name, t.Tier.Memory, (least+1<<20-1)>>20+1))
+		}
+	}
+}

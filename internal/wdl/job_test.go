@@ -1,0 +1,650 @@
+package wdl
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// clicks writes a small click log with every kind of column: a category, a list
+// of tags, a number with gaps, and a label that depends on all three.
+func clicks(t testing.TB, rows int) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("click,site,tags,age\n")
+	rng := rand.New(rand.NewPCG(7, 8))
+	for range rows {
+		site, age, z := rng.IntN(40), rng.IntN(60)+18, -1.0
+		tags := make([]string, rng.IntN(4))
+		for i := range tags {
+			tag := rng.IntN(12)
+			tags[i] = fmt.Sprint("t", tag)
+			z += float64(tag%3-1) * 0.5
+		}
+		z += float64(site%5-2)*0.6 + math.Abs(float64(age)-45)/20
+		click, years := 0, fmt.Sprint(age)
+		if rng.Float64() < 1/(1+math.Exp(-z)) {
+			click = 1
+		}
+		if rng.IntN(20) == 0 {
+			years = ""
+		}
+		fmt.Fprintf(&b, "%d,site%d,%s,%s\n", click, site, strings.Join(tags, "|"), years)
+	}
+	path := filepath.Join(t.TempDir(), "clicks.csv")
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// clicksConfig trains on clicks; more is appended to its train section.
+func clicksConfig(t testing.TB, path, model, train string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("clicks.yaml", []byte(fmt.Sprintf(`
+data: {train: [%[1]q], test: [%[1]q], header: true, valid_fraction: 0.2}
+label: {field: click}
+features:
+  - {field: site, encode: hash}
+  - {field: tags, encode: hash, separator: "|"}
+  - {field: age, encode: quantile, buckets: 8}
+  - {field: age, encode: standardise}
+crosses:
+  - {of: [site, age], buckets: 500}
+model: {embedding_dim: 4, hidden: [16, 8]%s}
+train: {global_batch: 64, epochs: 3, checkpoint: {every_steps: 20, keep: 100}%s}
+`, path, model, train)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// job runs a job on size goroutines and returns rank 0's result.
+func runJob(t testing.TB, size int, opt Options) (res Result) {
+	t.Helper()
+	if opt.Warn == nil {
+		opt.Warn = func(line string) { t.Log(line) }
+	}
+	if opt.Out == "" {
+		opt.Out = t.TempDir()
+	}
+	onRanks(t, size, func(comm *collective.Comm) error {
+		r, err := NewJob(comm, trace.New(100), opt).Run(context.Background())
+		if comm.Rank() == 0 {
+			res = r
+		}
+		return err
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+	return res
+}
+
+// recipes are settings that keep state of their own between steps.
+var recipes = map[string][2]string{
+	"plain":    {"", ""},
+	"regular":  {", batch_norm: true, dropout: 0.3", ", clip_norm: 0.5, l2: {deep: 0.01, wide: 0.01, dense: 0.001, mode: dense}"},
+	"lazy":     {", pooling: mean", ", l2: {deep: 0.01, wide: 0.01}, optimizer: {deep: {kind: rowwise_adagrad}, wide: {kind: ftrl, l1: 0.01}, dense: {kind: adagrad}}"},
+	"schedule": {", activation: tanh, pooling: sqrtn", ", schedule: {kind: plateau}, early_stop: {patience: 5, metric: logloss}"},
+	"rows": {"", "}\ntables: [{name: site_x_age, admit: {after: 2, counters: 65536}, evict: {age: 4, max_rows: 200, half_life: 7}, values: bfloat16}," +
+		"{name: tags, evict: {age: 9}, wire: {rows: bfloat16, gradients: bfloat16}}, {name: site, tier: {dir: " + os.TempDir() + ", memory: 1}}] #"},
+	"cosine": {", deep: true", ", schedule: {kind: cosine, warmup: 10}, optimizer: {deep: {kind: sgd, learning_rate: 0.05}}"},
+}
+
+// TestResumeGivesTheSameBits continues from a checkpoint inside an epoch and
+// must leave the bytes of the uninterrupted training.
+func TestResumeGivesTheSameBits(t *testing.T) {
+	path := clicks(t, 1500)
+	for name, r := range recipes {
+		t.Run(name, func(t *testing.T) {
+			if name != "regular" && name != "rows" {
+				everyday(t)
+			}
+			t.Parallel()
+			const size = 2
+			whole := runJob(t, size, Options{Config: clicksConfig(t, path, r[0], r[1])})
+			middle := checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), 40)
+			if name == "rows" && whole.Tables[3].Evicted == 0 {
+				t.Errorf("no row was given up: the test says little; %+v", whole.Tables)
+			}
+			again := runJob(t, size, Options{Resume: middle})
+			if *again.TestAUC != *whole.TestAUC || again.TrainLogLoss != whole.TrainLogLoss || again.Samples != whole.Samples {
+				t.Errorf("resumed %+v, uninterrupted %+v", again, whole)
+			}
+			for rank := range size {
+				part := fmt.Sprintf("rank-%04d-of-%04d.wck", rank, size)
+				a := read(t, filepath.Join(checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), whole.Steps), part))
+				b := read(t, filepath.Join(checkpoint.Dir(filepath.Join(again.RunDir, checkpoint.Folder), whole.Steps), part))
+				if !slices.Equal(a, b) {
+					t.Errorf("%s differs", part)
+				}
+			}
+		})
+	}
+}
+
+func read(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestWorldSizesAgree: the same samples in the same steps, so only the rounding
+// of sums may differ.
+func TestWorldSizesAgree(t *testing.T) {
+	path := clicks(t, 1500)
+	for name, r := range recipes {
+		t.Run(name, func(t *testing.T) {
+			if name != "rows" {
+				everyday(t)
+			}
+			t.Parallel()
+			one := runJob(t, 1, Options{Config: clicksConfig(t, path, r[0], r[1])})
+			for _, size := range []int{2, 5} {
+				many := runJob(t, size, Options{Config: clicksConfig(t, path, r[0], r[1])})
+				if d := math.Abs(*many.TestAUC - *one.TestAUC); d > 0.0015 {
+					t.Errorf("%d ranks: AUC %.5f, on one %.5f", size, *many.TestAUC, *one.TestAUC)
+				}
+				if d := math.Abs(many.TrainLogLoss - one.TrainLogLoss); d > 1e-3 {
+					t.Errorf("%d ranks: training log-loss %.5f, on one %.5f", size, many.TrainLogLoss, one.TrainLogLoss)
+				}
+				if many.Samples != one.Samples || many.Steps != one.Steps {
+					t.Errorf("%d ranks: %d samples in %d steps, on one %d in %d", size, many.Samples, many.Steps, one.Samples, one.Steps)
+				}
+			}
+		})
+	}
+}
+
+// lines reads metrics.jsonl.
+func lines(t testing.TB, runDir, event string) (all []metricLine) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(runDir, fileMetrics))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var l metricLine
+		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
+			t.Fatal(err)
+		}
+		if l.Event == event {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// TestEarlyStop: training ends after two evaluations without improvement, and
+// the result is that of the best epoch.
+func TestEarlyStop(t *testing.T) {
+	everyday(t)
+	t.Parallel()
+	c := clicksConfig(t, clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}")
+	if err := config.Set(c, "train.epochs", "50"); err != nil {
+		t.Fatal(err)
+	}
+	res := runJob(t, 2, Options{Config: c})
+	valid := lines(t, res.RunDir, "valid")
+	best := slices.MinFunc(valid, func(a, b metricLine) int {
+		if a.LogLoss < b.LogLoss {
+			return -1
+		}
+		return 1
+	})
+	if len(valid) == 50 || len(valid) != int(best.Epoch)+2 {
+		t.Fatalf("%d epochs, the best was the %d.: patience is 2", len(valid), best.Epoch)
+	}
+	if res.EarlyStopped != 2 {
+		t.Errorf("ended after %d evaluations without a better one", res.EarlyStopped)
+	}
+	onRanks(t, 3, func(comm *collective.Comm) error {
+		for _, from := range []string{res.RunDir, checkpoint.Dir(filepath.Join(res.RunDir, checkpoint.Folder), best.Step)} {
+			e, err := NewEvaluation(comm, trace.New(0), EvalOptions{Resume: from}).Run(context.Background())
+			if err != nil {
+				return err
+			}
+			if e.Checkpoint != checkpoint.Dir(filepath.Join(res.RunDir, checkpoint.Folder), best.Step) || from == res.RunDir && (e.Best != int(best.Epoch) || e.Trained != res.Steps) {
+				return fmt.Errorf("%s: evaluated %s, epoch %d of a training of %d steps; the best is step %d", from, e.Checkpoint, e.Best, e.Trained, best.Step)
+			}
+			if e.Step != best.Step || math.Abs(e.LogLoss-*res.TestLogLoss) > 1e-9 || *e.AUC != *res.TestAUC {
+				return fmt.Errorf("%s: step %d, log-loss %v; the training reported %v and its best step is %d", from, e.Step, e.LogLoss, *res.TestLogLoss, best.Step)
+			}
+		}
+		return nil
+	})
+}
+
+// TestAnyMachineEvaluates: also what was trained in bfloat16 on another CPU.
+func TestAnyMachineEvaluates(t *testing.T) {
+	c := clicksConfig(t, clicks(t, 300), "", "")
+	c.Train.Precision = "bf16"
+	if err := (&EvalOptions{Data: c.Data.Train}).evaluating(c); err != nil {
+		t.Fatal(err)
+	}
+	if err := step.Able(c); err != nil || c.Train.Precision != "fp32" {
+		t.Errorf("%s: %v", c.Train.Precision, err)
+	}
+}
+
+// TestOneClassIsJudgedByLogLoss: validation data of one class have no AUC, and then
+// the log-loss tells which epoch is the best.
+func TestOneClassIsJudgedByLogLoss(t *testing.T) {
+	c := clicksConfig(t, clicks(t, 300), "", ", early_stop: {patience: 2, metric: auc}")
+	only := filepath.Join(t.TempDir(), "only.csv")
+	if err := os.WriteFile(only, []byte("click,site,tags,age\n"+strings.Repeat("1,site3,t1,30\n", 30)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	most := filepath.Join(t.TempDir(), "most.csv")
+	if err := os.WriteFile(most, []byte("click,site,tags,age\n0,site4,t2,31\n"+strings.Repeat("1,site3,t1,30\n", 30)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.Data.Train, c.Data.Test, c.Data.Valid, c.Data.ValidFraction = []string{most}, nil, []string{only}, 0
+	if err := config.Set(c, "train.epochs", "5"); err != nil {
+		t.Fatal(err)
+	}
+	none := c.Clone()
+	none.Data.Valid, none.Data.ValidFraction = nil, 1e-9
+	var lines []string
+	if res := runJob(t, 1, Options{Config: none, Say: func(line string) { lines = append(lines, line) }}); res.BestEpoch != 0 || res.EarlyStopped != 0 || !strings.Contains(lines[1], "no validation: data.valid_fraction, 1e-09, holds out none of 31 rows") {
+		t.Errorf("without a row of validation data the best epoch is %d: %s", res.BestEpoch, lines)
+	}
+	var said []string
+	res := runJob(t, 1, Options{Config: c, Say: func(line string) { said = append(said, line) }})
+	if res.BestEpoch != 5 || res.EarlyStopped != 0 {
+		t.Errorf("the best epoch is %d of 5, ended after %d without a better one", res.BestEpoch, res.EarlyStopped)
+	}
+	if all := strings.Join(said, "\n"); strings.Count(all, "AUC undefined (no negative samples), log-loss ") != 5 || !strings.Contains(all, ", which judges for lack of an AUC") {
+		t.Errorf("said: %s", all)
+	}
+}
+
+// TestStop: a wish of any one rank stops all at the same step, with a checkpoint that
+// is confirmed.
+func TestStop(t *testing.T) {
+	said := make(chan string, 100)
+	opt := Options{Config: clicksConfig(t, clicks(t, 1500), "", ""), Out: t.TempDir(), Say: func(line string) { said <- line }}
+	onRanks(t, 3, func(comm *collective.Comm) error {
+		j := NewJob(comm, trace.New(10), opt)
+		if comm.Rank() == 1 {
+			j.RequestStop()
+		}
+		res, err := j.Run(context.Background())
+		if err == nil && (!res.Stopped || res.Steps != 1) {
+			err = fmt.Errorf("stopped %v after %d steps", res.Stopped, res.Steps)
+		}
+		if err == nil {
+			_, err = checkpoint.Open(checkpoint.Dir(filepath.Join(res.RunDir, checkpoint.Folder), 1))
+		}
+		return err
+	})
+	close(said)
+	confirmed := 0
+	for line := range said {
+		if strings.HasPrefix(line, "checkpoint of step 1 is written: ") {
+			confirmed++
+		}
+	}
+	if confirmed != 1 {
+		t.Errorf("the checkpoint is confirmed %d times", confirmed)
+	}
+}
+
+// TestBestEpochTravels: a training that is continued in a new run directory, from
+// a checkpoint after the best epoch, still restores the best one; when that is
+// gone it says so and keeps the last.
+func TestBestEpochTravels(t *testing.T) {
+	everyday(t)
+	t.Parallel()
+	c := clicksConfig(t, clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}, optimizer: {deep: {kind: adam, learning_rate: 0.05}, dense: {kind: adam, learning_rate: 0.05}}")
+	if err := config.Set(c, "train.epochs", "50"); err != nil {
+		t.Fatal(err)
+	}
+	whole := runJob(t, 2, Options{Config: c})
+	root := filepath.Join(whole.RunDir, checkpoint.Folder)
+	valid := lines(t, whole.RunDir, "valid")
+	after := valid[len(valid)-2].Step // one epoch after the best
+	again := runJob(t, 2, Options{Resume: checkpoint.Dir(root, after)})
+	if *again.TestLogLoss != *whole.TestLogLoss || again.BestEpoch != whole.BestEpoch || again.RunDir == whole.RunDir {
+		t.Errorf("continued %+v, uninterrupted %+v", again, whole)
+	}
+	if _, err := checkpoint.Open(again.Checkpoint); err != nil || filepath.Dir(again.Checkpoint) != filepath.Join(again.RunDir, checkpoint.Folder) {
+		t.Errorf("the model is said to be in %s: %v", again.Checkpoint, err)
+	}
+	best := checkpoint.Dir(root, valid[whole.BestEpoch-1].Step)
+	if err := os.RemoveAll(best); err != nil {
+		t.Fatal(err)
+	}
+	var warned []string
+	onRanks(t, 2, func(comm *collective.Comm) error {
+		res, err := NewJob(comm, trace.New(0), Options{Resume: checkpoint.Dir(root, after), Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}).Run(context.Background())
+		if err == nil && (res.BestEpoch != 0 || res.Checkpoint == "") {
+			err = fmt.Errorf("result %+v", res)
+		}
+		return err
+	})
+	if !strings.Contains(strings.Join(warned, "\n"), "best epoch") {
+		t.Errorf("the user is not told: %q", warned)
+	}
+}
+
+// TestTheLastCheckpointGetsASecondChance: a disk that is full once costs nothing, and the
+// best epoch stays the best.
+func TestTheLastCheckpointGetsASecondChance(t *testing.T) {
+	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ", early_stop: {patience: 2, metric: logloss}")}
+	whole := runJob(t, 2, opt)
+	if whole.BestEpoch != 3 {
+		t.Fatalf("epoch %d is the best: the test says nothing", whole.BestEpoch)
+	}
+	var err error
+	if opt.Chaos, err = chaos.Parse(fmt.Sprintf("diskfull@1@step%d", whole.Steps)); err != nil {
+		t.Fatal(err)
+	}
+	got := runJob(t, 2, opt)
+	if got.BestEpoch != whole.BestEpoch || *got.TestLogLoss != *whole.TestLogLoss || got.LastCheckpoint != "" || got.Checkpoints != whole.Checkpoints {
+		t.Errorf("%+v\nwhere the disk is never full %+v", got, whole)
+	}
+	sameContents(t, open(t, got.Checkpoint), open(t, whole.Checkpoint))
+}
+
+// TestOneTrainingARunDirectory: the second is refused while the first lasts.
+func TestOneTrainingARunDirectory(t *testing.T) {
+	dir := t.TempDir()
+	unlock, err := lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lock(dir); err == nil || !strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())) {
+		t.Errorf("the second training: %v", err)
+	}
+	unlock()
+	again, err := lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
+}
+
+// TestResumeDropsLaterMetrics: steps taken again stand once in metrics.jsonl.
+func TestResumeDropsLaterMetrics(t *testing.T) {
+	dir := t.TempDir()
+	text := `{"event":"train","step":20}` + "\n" + `{"event":"train","step":40}` + "\n" + `{"event":"tr`
+	if err := os.WriteFile(filepath.Join(dir, fileMetrics), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m := openMetrics(dir, nil, 20, func(line string) { t.Error(line) })
+	m.write(metricLine{Event: "train", Step: 40})
+	m.close()
+	if all := lines(t, dir, "train"); len(all) != 2 || all[0].Step != 20 || all[1].Step != 40 {
+		t.Errorf("lines %+v", all)
+	}
+}
+
+func TestAdvice(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "clicks.csv")
+	if err := os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat("1,a,t1,30\n0,b,t1,31\n0,a,t1,31\n1,b,t1,30\n", 25)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var warned []string
+	opt := Options{Config: clicksConfig(t, path, "", tablesAs("{name: site, evict: {max_rows: 1024}}, {name: age, evict: {max_rows: 1023}}", ", schedule: {kind: linear, warmup: 5000}")), Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}
+	onRanks(t, 1, func(comm *collective.Comm) error {
+		_, err := NewJob(comm, trace.New(0), opt).Run(context.Background())
+		return err
+	})
+	all := strings.Join(warned, "\n")
+	for _, want := range []string{`fields that may give the label away: "age" (alone it gives an AUC of 1.0000); remove those`, "warmup is 5000", "tables[1].evict.max_rows: 1023 counts as 1024 for table age",
+		"the AUC of the validation data is 1.0000", "the AUC of the test data is 1.0000"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no word of %q in %q", want, warned)
+		}
+	}
+	if len(warned) != 5 {
+		t.Errorf("warnings: %q", warned)
+	}
+}
+
+// TestOneClassIsAnError: a model of one class alone has nothing to learn.
+func TestOneClassIsAnError(t *testing.T) {
+	for label, want := range map[string]string{"1": "all 38 training rows have the label 1, by field click: label.positive is ", "0": "none of the 38 training rows has the label 1, by field click: "} {
+		path := filepath.Join(t.TempDir(), "same.csv")
+		if err := os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat(label+",a,t1,30\n", 50)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		opt := Options{Config: clicksConfig(t, path, "", ""), Out: t.TempDir(), Warn: func(string) {}}
+		onRanks(t, 2, func(comm *collective.Comm) error {
+			if _, err := NewJob(comm, trace.New(0), opt).Run(context.Background()); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("label %s: %v, want %q", label, err, want)
+			}
+			return nil
+		})
+	}
+}
+
+// TestOneClassBeforeTheHeldOut: the records that are held out may be those of the other
+// class.
+func TestOneClassBeforeTheHeldOut(t *testing.T) {
+	for first, want := range map[string]string{"1": "all 90 training rows have the label 1", "0": "none of the 90 training rows has the label 1"} {
+		var text strings.Builder
+		text.WriteString("click,site,tags,age\n")
+		for i := range 100 {
+			label := first
+			if i >= 90 {
+				label = map[string]string{"0": "1", "1": "0"}[first]
+			}
+			fmt.Fprintf(&text, "%s,a,t1,%d\n", label, i)
+		}
+		path := filepath.Join(t.TempDir(), "late.csv")
+		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c := clicksConfig(t, path, "", "")
+		c.Data.ValidFraction, c.Data.ValidTime = 0.1, "age"
+		onRanks(t, 2, func(comm *collective.Comm) error {
+			_, err := NewJob(comm, trace.New(0), Options{Config: c, Out: t.TempDir(), Warn: func(string) {}}).Run(context.Background())
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("first %s: %v, want %q", first, err, want)
+			}
+			return nil
+		})
+	}
+}
+
+// Records that are left out are told, with the place of the first.
+func TestBadRecordsAreTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "some.csv")
+	if err := os.WriteFile(path, []byte("click,site,tags,age\n"+strings.Repeat("1,a,t1,30\n0,b,t2,31\n", 50)+"1,a,t1,old\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := clicksConfig(t, path, "", "")
+	c.Data.MaxBad = 1
+	var warned []string
+	opt := Options{Config: c, Out: t.TempDir(), Warn: func(line string) { warned = append(warned, line) }}
+	onRanks(t, 1, func(comm *collective.Comm) error {
+		r, err := NewJob(comm, trace.New(0), opt).Run(context.Background())
+		if err == nil && r.Input.Bad != 2 { // the test data are the same file
+			t.Errorf("the result tells of %d bad records", r.Input.Bad)
+		}
+		return err
+	})
+	all := strings.Join(warned, "\n")
+	if !strings.Contains(all, "cannot be used: 1") || !strings.Contains(all, ".csv:102:") {
+		t.Errorf("warnings: %q", warned)
+	}
+}
+
+// TestResumeNamesItsPathOnce: what cannot be resumed from is told with its place, once,
+// and with what to give where there is no checkpoint.
+func TestResumeNamesItsPathOnce(t *testing.T) {
+	dir := t.TempDir()
+	step := checkpoint.Dir(filepath.Join(dir, checkpoint.Folder), 7)
+	empty := filepath.Join(step, "empty")
+	if err := os.MkdirAll(empty, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "ctr.yaml")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	above := t.TempDir()
+	for _, run := range []string{"20261121-101500", "20261122-101500"} {
+		if err := os.MkdirAll(filepath.Join(above, run, checkpoint.Folder), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	saved := checkpoint.Dir(filepath.Join(above, "20261121-101500", checkpoint.Folder), 3)
+	if err := os.MkdirAll(saved, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	const advice = "; give the run directory of a training that has saved, or one of its checkpoints"
+	for path, want := range map[string]string{
+		filepath.Join(dir, "nowhere"): ": there is no such directory" + advice,
+		empty:                         " is no run directory (it has no checkpoints), no checkpoint (no MANIFEST.json) and holds none (no step-…)" + advice,
+		step:                          ": it has no MANIFEST.json: it was never committed, or is incomplete: no such file or directory (give the directory above it to use the newest that is whole)",
+		above: " is no run directory (it has no checkpoints), no checkpoint (no MANIFEST.json) and holds none (no step-…)" +
+			"; give one of the run directories in it, of which 20261121-101500 is the newest that has saved",
+		file:                                 " is a file, no run directory and no checkpoint" + advice,
+		filepath.Join(dir, "step-000000009"): ": it is not there: never committed, or pruned since",
+	} {
+		err := Check(t.Context(), Options{Resume: path}, 2)
+		if err == nil || !strings.HasPrefix(err.Error(), "wdl: resume: checkpoint: ") || !strings.HasSuffix(err.Error(), path+want) || strings.Count(err.Error(), path) != 1 {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// TestDamageIsFoundBeforeRanksStart: where no other checkpoint would do, with the words
+// of the checkpoint's own check.
+func TestDamageIsFoundBeforeRanksStart(t *testing.T) {
+	whole := runJob(t, 2, Options{Config: clicksConfig(t, clicks(t, 300), "", "")})
+	damage := func(dir string) string {
+		files, err := filepath.Glob(filepath.Join(dir, "*.wck"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(files, err)
+		}
+		f, err := os.OpenFile(files[0], os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		was := make([]byte, 1)
+		if _, err := f.ReadAt(was, 5000); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte{^was[0]}, 5000); err != nil {
+			t.Fatal(err)
+		}
+		c, err := checkpoint.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Verify(t.Context()).Error()
+	}
+	data := EvalOptions{Resume: whole.RunDir, Data: []string{clicks(t, 100)}}
+	if err := CheckEval(t.Context(), data); err != nil {
+		t.Fatal(err)
+	}
+	fault := damage(whole.Checkpoint)
+	named := data
+	named.Resume = whole.Checkpoint
+	for _, err := range []error{CheckEval(t.Context(), named), Check(t.Context(), Options{Resume: whole.Checkpoint}, 2)} {
+		if err == nil || !strings.Contains(err.Error(), fault) {
+			t.Errorf("%v, want %s", err, fault)
+		}
+	}
+	if err := CheckEval(t.Context(), data); err != nil { // an earlier one is whole
+		t.Error(err)
+	}
+	for read, first := range map[bool]bool{false: true, true: false} { // once a start: before anything else, or in a launcher
+		err := failed(t, 2, Options{Resume: whole.Checkpoint, Read: read, Out: t.TempDir()})
+		if err == nil || !strings.Contains(err.Error(), "checksum") || strings.Contains(err.Error(), "wdl: resume: ") != first {
+			t.Errorf("read before: %v: %v", read, err)
+		}
+	}
+}
+
+// TestResumeKeepsItsSettings: what would change the meaning of parameters or the
+// order of samples is refused, all at once; how long and fast to train is free.
+func TestResumeKeepsItsSettings(t *testing.T) {
+	whole := runJob(t, 1, Options{Config: clicksConfig(t, clicks(t, 300), "", "")})
+	err := Check(t.Context(), Options{Resume: whole.RunDir, Set: []string{"train.seed=9", "model.hidden=[16]", "train.shuffle=false", "train.epochs=9"}}, 2)
+	if err == nil {
+		t.Fatal("another seed and model were accepted")
+	}
+	for _, want := range []string{"train.seed: ", "model.hidden: ", "train.shuffle: "} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in: %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "train.epochs") {
+		t.Errorf("more epochs are refused: %v", err)
+	}
+	var said []string // by rank 0 alone
+	tell := func(line string) { said = append(said, line) }
+	more := runJob(t, 2, Options{Resume: whole.RunDir, Say: tell, Set: []string{"train.epochs=4", "train.optimizer.deep.learning_rate=0.01", "train.global_batch=50", "data.max_bad=7"}})
+	if first := said[0]; !strings.HasPrefix(first, "the configuration has changed since the checkpoint: data.max_bad: 0 → 7; train.epochs: 3 → 4; train.global_batch: 64 → 50; ") ||
+		!strings.Contains(first, "deep.learning_rate: ") || strings.Count(first, "→") != 4 {
+		t.Errorf("said: %s", first)
+	}
+	if more.Samples != whole.Samples/3*4 || more.RunDir != whole.RunDir {
+		t.Errorf("continued to %d samples in %s; %d before in %s", more.Samples, more.RunDir, whole.Samples, whole.RunDir)
+	}
+}
+
+// TestLostTimeline: one that any rank could not write is not listed.
+func TestLostTimeline(t *testing.T) {
+	opt := Options{Config: clicksConfig(t, clicks(t, 300), "", "")}
+	whole := runJob(t, 2, opt)
+	taken := filepath.Join(whole.RunDir, "trace-0001.json")
+	if err := os.Remove(taken); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(taken, "not empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got := runJob(t, 2, Options{Resume: whole.RunDir, Set: []string{"train.epochs=4"}})
+	if len(whole.Lost) > 0 || !slices.Equal(got.Lost, []string{fileTraces}) {
+		t.Errorf("lost: %q, before %q; want %q", got.Lost, whole.Lost, fileTraces)
+	}
+}
+
+// TestRunFiles: what could not be written is not listed, and checkpoints are where
+// there is one.
+func TestRunFiles(t *testing.T) {
+	for _, c := range []struct {
+		r    Result
+		want string
+	}{
+		{Result{Checkpoint: "x"}, "config.yaml metrics.jsonl result.json trace-*.json checkpoints/"},
+		{Result{LastCheckpoint: "x", Lost: []string{fileTraces}}, "config.yaml metrics.jsonl result.json checkpoints/"},
+		{Result{Lost: []string{fileTraces, fileResult}}, "config.yaml metrics.jsonl"},
+	} {
+		var names []string
+		for _, f := range c.r.RunFiles() {
+			names = append(names, f.Name)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.r, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package wdl
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// loop trains the epochs that are left; stopped tells that somebody asked for
+// the end.
+func (j *job) loop(ctx context.Context) (stopped bool, err error) {
+	defer j.feed.close(j)
+	for !j.done() {
+		if j.following != nil {
+			if stopped, err = j.nextSpan(ctx); stopped || err != nil {
+				return stopped, err
+			}
+			if j.done() {
+				break
+			}
+		}
+		if stopped, err = j.epoch(ctx); err != nil || stopped && !j.done() {
+			return stopped, err
+		}
+		if j.done() {
+			break // within a span
+		}
+		if err := j.catchUp(); err != nil { // what is the best so far is known then
+			return false, err
+		}
+		before := j.cursor
+		if err := j.endEpoch(ctx); err != nil {
+			return false, err
+		}
+		if err := j.saveEvaluated(&before, j.following == nil); err != nil { // spans may be short: their checkpoints hold what has changed
+			return false, err
+		}
+	}
+	if err := j.diverged(j.cursor.Step / 2); err != nil {
+		return false, err
+	}
+	if j.following != nil {
+		return false, j.endStream(ctx)
+	}
+	return false, nil
+}
+
+// epoch trains on what is left of the current epoch.
+func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
+	if j.slack != nil {
+		return j.slackEpoch(ctx)
+	}
+	if j.fixed != nil {
+		return j.fixedEpoch(ctx)
+	}
+	r, err := j.feed.open(j)
+	if err != nil {
+		return false, err
+	}
+	if err := j.evaluateStep(ctx); err != nil || j.done() {
+		return false, err
+	}
+	total := j.total()
+	b, err := j.read(ctx, r)
+	for b != nil {
+		next, err := j.read(ctx, r)
+		if err != nil {
+			return false, err
+		}
+		stop, err := j.step(ctx, b, next, total)
+		if stop || err != nil {
+			return stop, err
+		}
+		r.Recycle(b)
+		b = next
+	}
+	return false, err
+}
+
+// read returns the next batch, nil after the last. Every rank has as many.
+func (j *job) read(ctx context.Context, r *data.Reader) (*encode.Batch, error) {
+	j.rec.Step(j.cursor.Step + 1)
+	j.rec.Enter(trace.Input)
+	b, err := r.Next(ctx)
+	if errors.Is(err, io.EOF) {
+		return nil, nil
+	}
+	return b, err
+}
+
+// total is how many steps the training will have had at its end, if early
+// stopping does not end it; 0 for a stream. Call it between steps.
+func (j *job) total() int64 {
+	c, batch := &j.cursor, j.config.Train.Global(j.comm.Size())
+	if j.slack != nil {
+		return j.slackTotal()
+	}
+	if j.following != nil {
+		return 0 // nobody knows
+	}
+	left := max(int64(j.config.Train.Epochs)-c.Epoch, 0)
+	if left == 0 {
+		return c.Step
+	}
+	return c.Step + j.config.Train.Growth().Steps(c.Samples-c.Consumed, c.Consumed, c.Rows, left, batch)
+}
+
+// step trains on one batch, which next will follow, and does what is due at its
+// end.
+func (j *job) step(ctx context.Context, b, next *encode.Batch, total int64) (stop bool, err error) {
+	c := &j.cursor
+	if j.evaluatesAfter(c.Step + 1) {
+		next = nil // its rows are pulled after the evaluation
+	}
+	rate := j.rate(total)
+	if err := j.faults.strike(c.Step + 1); err != nil {
+		return false, err
+	}
+	out, err := j.trainer.Step(c.Step+1, rate, b, next, j.wish())
+	if err != nil {
+		return false, err
+	}
+	return j.stepped(ctx, out, rate, total)
+}
+
+// rate is the factor of the next step's learning rates.
+func (j *job) rate(total int64) float64 {
+	return j.config.Train.Schedule.Rate(j.cursor.Step+1, total) * j.cursor.Progress.RateFactor(j.config.Train.Schedule)
+}
+
+// stepped keeps the books of a step and does what is due after it.
+func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total int64) (stop bool, err error) {
+	c := &j.cursor
+	j.held.count(j.stepSpan())
+	c.Step++
+	c.Consumed += out.Rows
+	c.Samples += out.Rows
+	c.LossSum += out.Loss
+	j.show(out, rate, total)
+	c.Divergence.observe(c.Step, out)
+	if err := j.diverged(divergedSteps); err != nil {
+		return false, err
+	}
+	if out.Look {
+		if err := j.compare(); err != nil {
+			return false, err
+		}
+	}
+	if out.Stop {
+		j.wantStop.Store(true) // whoever has asked
+	}
+	if err := j.evaluateStep(ctx); err != nil {
+		return false, err
+	}
+	if out.Stop || out.Save {
+		if err := j.save(false); err != nil {
+			return false, err
+		}
+		if err := j.move(); err != nil {
+			return false, err
+		}
+		j.savedAt = time.Now()
+		j.wantSave.Store(false)
+	} else {
+		j.turn()
+		j.held.under = j.writing()
+	}
+	if j.following != nil && j.outOfSteps() {
+		return true, nil
+	}
+	return out.Stop || j.cursor.Enough, nil
+}
+
+// wish says what this rank wants after the step. Intervals are rank 0's to keep,
+// so that clocks need not agree.
+func (j *job) wish() step.Wish {
+	w := step.Wish{Save: j.wantSave.Load(), Stop: j.wantStop.Load()}
+	if every := j.config.Train.Checkpoint; j.comm.Rank() == 0 {
+		w.Save = w.Save || every.EverySteps > 0 && (j.cursor.Step+1)%every.EverySteps == 0 || j.overdue()
+		w.Look = j.slow.due(j.cursor.Step + 1)
+	}
+	return w
+}
+
+// overdue tells on rank 0 that the last checkpoint is older than wanted.
+func (j *job) overdue() bool {
+	every := time.Duration(j.config.Train.Checkpoint.EverySeconds) * time.Second
+	return j.comm.Rank() == 0 && every > 0 && time.Since(j.savedAt) >= every
+}
+
+const (
+	showEvery = 20                     // steps between two lines of metrics.jsonl
+	showPause = 200 * time.Millisecond // between two looks of people, on slow steps
+)
+
+// show tells the outside about a finished step.
+func (j *job) show(out step.Outcome, rate float64, total int64) {
+	c := &j.cursor
+	due := c.Step%showEvery == 0 || c.Step == 1
+	if !due && time.Since(j.shownAt) < showPause {
+		return
+	}
+	j.shownAt = time.Now()
+	loss := out.Loss / float64(max(out.Rows, 1))
+	speed := float64(c.Samples-j.resumed) / j.stepSeconds()
+	s := rank.Status{Steps: total, Samples: c.Samples, SamplesPerSecond: speed, Loss: loss, RunDir: j.runDir}
+	if j.following != nil {
+		s.Span = c.Stream.Spans
+	} else {
+		s.Epoch, s.Epochs = c.Epoch+1, int64(j.config.Train.Epochs)
+	}
+	j.shown.status.Store(&s)
+	if !due {
+		return
+	}
+	for i := range j.planned.Tables {
+		if j.comm.Rank() == 0 {
+			j.crowded(i, j.trainer.Store().Crowded(i))
+		}
+	}
+	j.metrics.write(metricLine{
+		Event: "train", Step: c.Step, Epoch: c.Epoch + 1, Samples: c.Samples, Rate: rate, Speed: speed, LogLoss: loss,
+	})
+}
+
+// stepSeconds is the time this rank has spent in training steps.
+func (j *job) stepSeconds() float64 { return max(j.stepSpan().Seconds(), 1e-9) }
+
+func (j *job) stepSpan() (sum time.Duration) {
+	totals := j.rec.Totals()
+	for _, p := range [...]trace.Phase{trace.Input, trace.Pull, trace.Compute, trace.Push, trace.Sync, trace.Update} {
+		sum += totals[p] - j.before[p]
+	}
+	return sum
+}
+
+// say tells the user something from one rank.
+func (j *job) say(line string) {
+	if j.comm.Rank() == 0 {
+		j.opt.Say(line)
+	}
+}

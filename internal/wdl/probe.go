@@ -1,0 +1,85 @@
+package wdl
+
+import (
+	"slices"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+)
+
+// probe computes what an evaluation reports besides the metrics of all samples: numbers
+// outside the range of training and, with a group, metrics by group. It reads entries of
+// Batch.Sparse that are added for it and hides them from the model.
+type probe struct {
+	ranges []encode.Range
+	counts []int64         // two per range: values, and those outside
+	groups *metrics.Groups // nil: none
+	first  int             // of its entries; a group is the last
+	end    int
+	view   encode.Batch // the model's part of the last batch
+}
+
+// newProbe returns the probe of an evaluation and the encoder of its batches.
+func (j *job) newProbe(groups *metrics.Groups) (p *probe, e *encode.Encoder, err error) {
+	p = &probe{groups: groups}
+	if e, p.ranges, p.first, err = j.encoder.WithRanges(); err != nil {
+		return nil, nil, err
+	}
+	p.counts, p.end = make([]int64, 2*len(p.ranges)), p.first+len(p.ranges)
+	if groups != nil {
+		e, _, err = e.WithGroup(j.eval.Group)
+		p.end++
+	}
+	return p, e, err
+}
+
+// without is a batch as the model knows it.
+func (p *probe) without(b *encode.Batch) *encode.Batch {
+	if p.first == p.end || b == nil {
+		return b
+	}
+	sparse := append(p.view.Sparse[:0], b.Sparse[:p.first]...)
+	p.view = *b
+	p.view.Sparse = append(sparse, b.Sparse[p.end:]...)
+	return &p.view
+}
+
+// unknown are the counts of the model's features, of those of all entries.
+func (p *probe) unknown(n []int64) []int64 { return slices.Delete(n, p.first, p.end) }
+
+// add takes in a batch and its logits.
+func (p *probe) add(b *encode.Batch, logit []float32) {
+	for i := range p.ranges {
+		values, outside := encode.Outside(b.Sparse[p.first+i].Values)
+		p.counts[2*i] += values
+		p.counts[2*i+1] += outside
+	}
+	if p.groups == nil {
+		return
+	}
+	for i, group := range b.Sparse[p.end-1].Values {
+		weight := float32(1)
+		if b.Weight != nil {
+			weight = b.Weight[i]
+		}
+		if group == encode.KeyMissing {
+			p.groups.Miss()
+		} else {
+			p.groups.Add(group, logit[i], b.Label[i], weight)
+		}
+	}
+}
+
+// outside adds up what the ranks counted: the fields with numbers outside their range.
+func (p *probe) outside(c *collective.Comm) (fields []Outside, err error) {
+	if err := collective.AllReduce(c, p.counts, collective.Sum); err != nil {
+		return nil, err
+	}
+	for i, r := range p.ranges {
+		if n := p.counts[2*i+1]; n > 0 {
+			fields = append(fields, Outside{r.Field, p.counts[2*i], n, r.Least, r.Most})
+		}
+	}
+	return fields, nil
+}

@@ -1,0 +1,84 @@
+package wdl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+)
+
+// CheckReplay finds the faults of a replay on so many ranks that one process can find
+// before any is started.
+func CheckReplay(ctx context.Context, o Options, ranks int) error {
+	if err := o.replay(ranks); err != nil {
+		return err
+	}
+	if _, err := script(o.Replay); err != nil {
+		return err
+	}
+	return Check(ctx, o, ranks)
+}
+
+// replay takes configuration and mode from the run that is repeated.
+func (o *Options) replay(size int) error {
+	all, err := readModes(o.Replay)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("wdl: replay: %s is no run in which steps could leave microbatches out: %w; repeat others with: train -config %s",
+			o.Replay, err, filepath.Join(o.Replay, FileConfig))
+	}
+	if err != nil {
+		return fmt.Errorf("wdl: replay: %w", err)
+	}
+	m := all[0]
+	if len(all) > 1 {
+		return fmt.Errorf("wdl: replay: %s ran %v, and after step %d %v: only what ran in one way from its start can be replayed", o.Replay, m, all[1].From, all[1])
+	}
+	if m.WorldSize != size {
+		return fmt.Errorf("wdl: replay: %s ran on %d ranks, here are %d: microbatches would be others; use -np %d", o.Replay, m.WorldSize, size, m.WorldSize)
+	}
+	if o.Tolerance.Mode, err = commit.ParseMode(m.Mode); err != nil {
+		return fmt.Errorf("wdl: replay: %s: %w", filepath.Join(o.Replay, fileMode), err)
+	}
+	o.Tolerance.Backup, o.Tolerance.Auto = m.Backup, m.Auto
+	o.Config, err = config.Load(filepath.Join(o.Replay, FileConfig))
+	return err
+}
+
+// sameSteps are the settings that no step depends on; mode and backups are told
+// beside the others.
+var sameSteps = regexp.MustCompile(`^(data\.(train|test|follow)\b|train\.(mode|backup|checkpoint)\b|tables\[\d+\]\.tier\b)`)
+
+// otherSteps lists what makes the steps of a training that goes on other than they
+// would have been.
+func otherSteps(was, now *config.Config) (settings []string) {
+	ends := func(c *config.Config) bool {
+		return c.Train.Schedule.Kind == "linear" || c.Train.Schedule.Kind == "cosine"
+	}
+	for _, d := range config.Diff(was, now) {
+		if last := strings.HasPrefix(d, "train.epochs:") && !ends(was) && !ends(now); !last && !sameSteps.MatchString(d) {
+			settings = append(settings, d)
+		}
+	}
+	return settings
+}
+
+// script reads the steps of a run that is to be replayed; nil for none.
+func script(dir string) ([]commit.Record, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	records, err := readCommits(dir)
+	if err != nil {
+		return nil, err
+	}
+	if records[0].Step != 0 || len(records) == 1 {
+		return nil, fmt.Errorf("wdl: replay: the log of %s begins after step %d and has %d steps: only runs from the very start can be replayed", dir, records[0].Step, len(records)-1)
+	}
+	return records[1:], nil
+}

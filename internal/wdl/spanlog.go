@@ -1,0 +1,124 @@
+package wdl
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/data/stream"
+	"github.com/wdlrun/wdlrun/internal/regular"
+)
+
+// fileSpans is the file of a run directory that says which spans of a stream were
+// read: a stream.Position a line.
+const fileSpans = "spans.jsonl"
+
+// spanLog keeps what a stream was cut into. A checkpoint holds the current span;
+// a job that is killed later and goes on takes the spans behind it from here, and
+// so reads the same ones. Training never fails for it: without the file, spans
+// are cut anew.
+type spanLog struct {
+	file *os.File
+	past []stream.Position // of the run before, up to the checkpoint
+	done []stream.Position // of the run before, behind the checkpoint
+	last int64             // span of the last line
+	warn func(string)
+}
+
+// mostSpanLine bounds a line of the file.
+const mostSpanLine = 1 << 28
+
+// openSpans opens the file of a run that goes on behind its first n spans.
+func openSpans(dir string, n int64, warn func(string)) (*spanLog, error) {
+	path := filepath.Join(dir, fileSpans)
+	all, err := readSpans(path)
+	if err != nil {
+		return nil, fmt.Errorf("wdl: stream: %s: %w; remove the file to cut the stream anew", path, err)
+	}
+	l := &spanLog{warn: warn}
+	behind := slices.IndexFunc(all, func(at stream.Position) bool { return at.Spans > n })
+	if behind < 0 {
+		behind = len(all)
+	}
+	if l.past, l.done = all[:behind:behind], all[behind:]; len(all) > 0 {
+		l.last = all[len(all)-1].Spans
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		warn(fmt.Sprintf("the spans of the stream are not kept: %v", err))
+		return l, nil
+	}
+	l.file = f
+	return l, nil
+}
+
+// readSpans returns the positions of a file. A torn last line, of a process that
+// was killed, is cut off.
+func readSpans(path string) (all []stream.Position, err error) {
+	f, err := regular.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r, whole := bufio.NewReader(f), int64(0)
+	for {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return all, os.Truncate(path, whole)
+		}
+		var at stream.Position
+		if err := json.Unmarshal(line, &at); err != nil {
+			return nil, fmt.Errorf("line %d: %w", len(all)+1, err)
+		}
+		if err := at.Validate(); err != nil {
+			return nil, fmt.Errorf("line %d: %w", len(all)+1, err)
+		}
+		if len(all) > 0 && at.Spans != all[len(all)-1].Spans+1 || len(at.Span) == 0 || len(line) > mostSpanLine {
+			return nil, fmt.Errorf("line %d: it is of span %d with %d names", len(all)+1, at.Spans, len(at.Span))
+		}
+		all, whole = append(all, at), whole+int64(len(line))
+	}
+}
+
+// next is the position behind the span that follows the n-th, as it was decided
+// before; nil: it was not.
+func (l *spanLog) next(n int64) *stream.Position {
+	if len(l.done) == 0 || l.done[0].Spans != n+1 {
+		return nil
+	}
+	at := l.done[0]
+	l.past, l.done = append(l.past, at), l.done[1:]
+	return &at
+}
+
+// append writes the position of a span that all ranks have scanned, unless the file has
+// it. Rank 0 has a log, the others have none.
+func (l *spanLog) append(at stream.Position) {
+	if l == nil || l.file == nil || at.Spans <= l.last {
+		return
+	}
+	l.last = at.Spans
+	b, err := json.Marshal(at)
+	if err == nil {
+		_, err = l.file.Write(append(b, '\n'))
+	}
+	if err != nil {
+		l.warn(fmt.Sprintf("the spans of the stream are no longer kept: %v", err))
+		l.close()
+	}
+}
+
+func (l *spanLog) close() {
+	if l != nil && l.file != nil {
+		l.file.Close()
+		l.file = nil
+	}
+}

@@ -1,0 +1,66 @@
+package wdl
+
+import (
+	"fmt"
+
+	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+)
+
+// cursor is where a training job stands: with the parameters, all that decides
+// what it does next. It is the same on every rank.
+type cursor struct {
+	Epoch      int64            `json:"epoch"`    // epochs completed
+	Consumed   int64            `json:"consumed"` // rows of the current epoch that are trained on
+	Step       int64            `json:"step"`     // steps taken
+	Samples    int64            `json:"samples"`  // samples trained on, over all epochs
+	LossSum    float64          `json:"loss_sum"` // of the current epoch's samples so far
+	LastLoss   float64          `json:"last_loss"`
+	Rows       int64            `json:"rows"`  // training rows an epoch
+	Data       string           `json:"data"`  // fingerprint of the training data
+	Order      int              `json:"order"` // data.Order of the current epoch, 0 in checkpoints of earlier versions
+	Progress   config.Progress  `json:"progress"`
+	Valid      *metrics.Metrics `json:"valid,omitempty"`   // of the last evaluation of validation data
+	Best       int64            `json:"best"`              // step of the checkpoint of the best epoch, 0 for none
+	AtBest     *metrics.Metrics `json:"at_best,omitempty"` // of the validation data then
+	Enough     bool             `json:"enough"`            // early stopping has ended the training
+	Divergence divergence       `json:"divergence"`
+	Late       int64            `json:"late,omitempty"` // microbatches that did not count in the step they were begun in
+
+	Stream *streamCursor `json:"stream,omitempty"` // of training data that grows
+
+	// Inside an epoch of which some microbatches came late: those that are left.
+	Queue *commit.Queue `json:"queue,omitempty"`
+}
+
+// at says where the job goes on.
+func (j *job) at() string {
+	c, of := &j.cursor, fmt.Sprintf("epoch %d of %d", j.cursor.Epoch+1, j.config.Train.Epochs)
+	if c.Stream != nil {
+		of = fmt.Sprintf("span %d", c.Stream.Spans)
+	}
+	switch {
+	case c.Consumed > 0:
+		return fmt.Sprintf("after step %d, in %s behind row %d of %d", c.Step, of, c.Consumed, c.Rows)
+	case c.Stream != nil && len(c.Stream.Span) == 0:
+		return fmt.Sprintf("after step %d, behind %s", c.Step, of)
+	}
+	return fmt.Sprintf("after step %d, with %s", c.Step, of)
+}
+
+// done reports whether only the test remains.
+func (j *job) done() bool {
+	if j.following != nil {
+		return j.cursor.Enough || j.cursor.Stream.Ended != ""
+	}
+	return j.cursor.Enough || j.cursor.Epoch >= int64(j.config.Train.Epochs)
+}
+
+// The names of a checkpoint's sections that are the job's. Rank 0 writes these three;
+// those of parameters are the trainer's.
+const (
+	sectionConfig  = "config"  // YAML, the configuration in effect
+	sectionEncoder = "encoder" // JSON, see data.Encoder
+	sectionCursor  = "cursor"  // JSON, see cursor
+)

@@ -1,0 +1,203 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// bucketConfig is a model whose dense gradients are several buckets.
+func bucketConfig(kind config.Model) (*config.Config, []encode.SparseColumn) {
+	c, columns := kindConfig(kind)
+	c.Model.Activation = "relu"
+	c.Model.Hidden = []int{6000, 24, 5600}
+	c.Train.ClipNorm = 0.5
+	return c, columns
+}
+
+// bucketed are the dense parameters of one rank after some steps on batches whose first
+// features repeat, summed as sums says.
+func bucketed(t *testing.T, comm *collective.Comm, c *config.Config, columns []encode.SparseColumn, chunk int, sums func(*Trainer)) ([]float32, error) {
+	tr, err := NewTrainer(comm, trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
+	if err != nil {
+		return nil, err
+	}
+	defer tr.Close()
+	if !c.Model.BatchNorm {
+		tr.model.chunk = chunk
+	}
+	sums(tr)
+	for n := range 3 {
+		rows := 60
+		if n == 1 && comm.Rank() == 1 {
+			rows = 0
+		}
+		out, err := tr.Step(int64(n+1), 1, repeating(uint64(n*comm.Size()+comm.Rank()), rows), nil, Wish{Save: n == 2 && comm.Rank() == 0})
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 && out.Rows != int64(60*comm.Size()) || out.Save != (n == 2) {
+			t.Errorf("step %d: %+v", n+1, out)
+		}
+	}
+	if _, took := tr.Buckets(); tr.model.sums.work != nil && took == 0 {
+		t.Errorf("rank %d: nothing was summed beside the pass", comm.Rank())
+	}
+	return slices.Clone(tr.model.arena.Values()), nil
+}
+
+// TestBucketsSumTheSame: summed beside the backward pass or behind it, every bucket
+// gives the same bits, and of two ranks those of one sum of all, whatever the model.
+func TestBucketsSumTheSame(t *testing.T) {
+	behind := func(tr *Trainer) { tr.model.sums.close() }
+	whole := func(tr *Trainer) {
+		s := tr.model.sums
+		s.close()
+		s.bounds = []int{len(s.grads), 0}
+	}
+	beside := func(tr *Trainer) {
+		if s, by := tr.model.sums, tr.model.split.by; s.work == nil || by != nil && len(by.Hands) == 1 && len(by.Stops) == 0 {
+			t.Errorf("nothing is summed beside, or the first layer is not cut: %v", s.bounds)
+		}
+	}
+	for _, kind := range kinds {
+		for _, x := range []struct{ size, threads int }{{2, 1}, {2, 2}, {3, 1}} {
+			t.Run(fmt.Sprintf("%s%s, %+v", kind.Kind, kind.Cross.Structure, x), func(t *testing.T) {
+				onRanks(t, x.size, func(comm *collective.Comm) error {
+					c, columns := bucketConfig(kind)
+					c.Train.Threads = x.threads
+					got, err := bucketedSo(t, comm, c, columns, beside, behind, whole)
+					if err != nil {
+						return err
+					}
+					if !slices.Equal(got[0], got[1]) {
+						t.Errorf("rank %d: beside and behind differ", comm.Rank())
+					}
+					if x.size == 2 && !slices.Equal(got[0], got[2]) {
+						t.Errorf("rank %d: buckets and a sum of all differ", comm.Rank())
+					}
+					return nil
+				})
+			})
+		}
+	}
+}
+
+// bucketedSo is bucketed with each of sums.
+func bucketedSo(t *testing.T, comm *collective.Comm, c *config.Config, columns []encode.SparseColumn, sums ...func(*Trainer)) (got [][]float32, err error) {
+	for _, s := range sums {
+		values, err := bucketed(t, comm, c, columns, 16, s)
+		if err != nil {
+			return nil, err
+		}
+		got = append(got, values)
+	}
+	return got, nil
+}
+
+// TestBatchNormSumsBehind: while it may make calls of its own, no bucket does.
+func TestBatchNormSumsBehind(t *testing.T) {
+	onRanks(t, 3, func(comm *collective.Comm) error {
+		c, columns := bucketConfig(kinds[0])
+		c.Model.BatchNorm = true
+		got, err := bucketedSo(t, comm, c, columns, func(tr *Trainer) {
+			if s := tr.model.sums; s.work == nil || len(s.bounds) != 2 {
+				t.Errorf("buckets end at %v", s.bounds)
+			}
+		}, func(tr *Trainer) { tr.model.sums.close() })
+		if err == nil && !slices.Equal(got[0], got[1]) {
+			t.Errorf("rank %d: beside and behind differ", comm.Rank())
+		}
+		return err
+	})
+}
+
+// TestBuckets: a model's gradients are cut where backward finishes them, the whole arena
+// is covered, and the last bucket is small.
+func TestBuckets(t *testing.T) {
+	onRanks(t, 2, func(comm *collective.Comm) error {
+		c, columns := bucketConfig(kinds[0])
+		tr, err := NewTrainer(comm, trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
+		if err != nil {
+			return err
+		}
+		defer tr.Close()
+		floats, _ := tr.Buckets()
+		t.Log(floats)
+		sum := 0
+		for _, n := range floats {
+			sum += n
+		}
+		if sum != len(tr.model.arena.Grads()) || len(floats) < 3 {
+			t.Errorf("buckets of %v floats, %d in all", floats, len(tr.model.arena.Grads()))
+		}
+		for _, n := range floats[:len(floats)-1] {
+			if n < bucketFloats/2 {
+				t.Errorf("buckets of %v floats", floats)
+			}
+		}
+		return nil
+	})
+}
+
+// TestBucketsAllocateNothing, two ranks that are linked, in the steady state.
+func TestBucketsAllocateNothing(t *testing.T) {
+	const steps = 10
+	onRanks(t, 2, func(comm *collective.Comm) error {
+		c, columns := bucketConfig(kinds[0])
+		tr, err := NewTrainer(comm, trace.New(16), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
+		if err != nil {
+			return err
+		}
+		defer tr.Close()
+		b, n := repeating(1, 60), int64(0)
+		step := func() {
+			n++
+			if _, stepErr := tr.Step(n, 1, b, b, Wish{}); stepErr != nil {
+				err = stepErr
+			}
+		}
+		for range 4 {
+			step()
+		}
+		if err := collective.Barrier(comm); err != nil {
+			return err
+		}
+		if comm.Rank() > 0 {
+			for range steps + 1 { // as often as AllocsPerRun
+				step()
+			}
+			return errors.Join(err, collective.Barrier(comm)) // it counts what closing makes, too
+		}
+		if allocs := testing.AllocsPerRun(steps, step); allocs != 0 {
+			t.Errorf("%v allocations a step", allocs)
+		}
+		return errors.Join(err, collective.Barrier(comm))
+	})
+}
+
+// TestOtherBucketsAreNamed: a rank that sums another bucket is told with both sides.
+func TestOtherBucketsAreNamed(t *testing.T) {
+	err := mem.Run(2, 2, func(comm *collective.Comm) error {
+		c, columns := bucketConfig(kinds[0])
+		_, err := bucketed(t, comm, c, columns, 16, func(tr *Trainer) {
+			if comm.Rank() == 1 {
+				s := tr.model.sums
+				s.bounds[1] -= 24
+			}
+		})
+		return err
+	})
+	var m *collective.MismatchError
+	if !errors.As(err, &m) || m.Own.Tag.Count == m.Peer.Tag.Count || m.Own.Tag.Call != collective.CallAllReduce {
+		t.Errorf("%v, want both lengths", err)
+	}
+}

@@ -1,0 +1,78 @@
+package step
+
+import (
+	"fmt"
+
+	"github.com/wdlrun/wdlrun/dense"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+)
+
+// deepFM is the network of DeepFM (Guo et al. 2017, "DeepFM: A
+// Factorization-Machine based Neural Network for CTR Prediction", §2): the
+// factorization machine and the perceptron read the same embeddings e,
+//
+//	network = Σ_{f<g} ⟨e_f, e_g⟩ + MLP([e₁, …, e_F, d])
+//
+// and the first-order term of the machine is the wide logit that all models
+// have. All embeddings have one width E. Dense inputs d go to the perceptron
+// alone; a field that is to take part in the products is cut into intervals
+// (encode: quantile), as the paper allows.
+type deepFM struct {
+	*dense.MLP
+	fm *dense.FM
+}
+
+func newDeepFM(a *dense.Arena, c *config.Config, l layout.Layout, reduce func([]float32) error) (network, error) {
+	fields, embed, err := oneWidth(l, "deepfm: a factorization machine")
+	if err != nil {
+		return nil, err
+	}
+	mlp, err := newMLP(a, c, l.Width, 1, reduce)
+	if err != nil {
+		return nil, err
+	}
+	return &deepFM{mlp, dense.NewFM("fm", fields, embed, l.Width)}, nil
+}
+
+// oneWidth returns how many features are in the network and the width of their
+// embeddings, which what (a part of a model) needs to be the same for all.
+func oneWidth(l layout.Layout, what string) (fields, embed int, err error) {
+	for _, f := range l.Features {
+		if f.DeepPart < 0 {
+			continue
+		}
+		dim := l.Tables[f.Table].Parts[f.DeepPart].Dim
+		if fields++; fields > 1 && dim != embed {
+			return 0, 0, fmt.Errorf("wdl: %s needs embeddings of one width: feature %s has %d columns, others have %d", what, f.Name, dim, embed)
+		}
+		embed = dim
+	}
+	return fields, embed, nil
+}
+
+// parts implements byRows.
+func (n *deepFM) parts() (*dense.MLP, *dense.FM) { return n.MLP, n.fm }
+
+// Forward implements network.
+func (n *deepFM) Forward(x []float32, rows int, train bool) ([]float32, error) {
+	logit, err := n.MLP.Forward(x, rows, train)
+	if err != nil {
+		return nil, err
+	}
+	pairs, err := n.fm.Forward(x, rows, train)
+	for i, p := range pairs {
+		logit[i] += p
+	}
+	return logit, err
+}
+
+// Backward implements network. The last layer of the MLP is linear and leaves
+// dlogit as it is.
+func (n *deepFM) Backward(dlogit []float32, rows int) ([]float32, error) {
+	dx, err := n.MLP.Backward(dlogit, rows)
+	if err == nil {
+		n.fm.AddBackward(dx, dlogit, rows)
+	}
+	return dx, err
+}

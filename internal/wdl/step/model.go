@@ -1,0 +1,374 @@
+package step
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/wdlrun/wdlrun/dense"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/sparse"
+)
+
+// The scalars that ride behind the dense gradients in their allreduce.
+const (
+	tailRows   = iota // samples of the step, modulo tailBlock
+	tailBlocks        // and divided by it
+	tailLoss          // sum of their log-losses
+	tailSave          // > 0: some rank was asked for a checkpoint
+	tailStop          // > 0: some rank was asked to stop
+	tailLook          // > 0: it is time to look who is slow
+	tailWidth  = iota
+
+	tailWeight = tailWidth // where samples have weights, one float more: their sum
+)
+
+// tailBlock splits a number of samples into two that float32 sums exactly, as integers
+// below 2²⁴: over up to 4096 ranks, and up to 2³⁶ samples.
+const tailBlock = 1 << 12
+
+// putRows writes a rank's samples to its tail.
+func putRows(tail []float32, rows int) {
+	tail[tailRows], tail[tailBlocks] = float32(rows%tailBlock), float32(rows/tailBlock)
+}
+
+// rowsIn returns the samples of all ranks from the sum of their tails.
+func rowsIn(tail []float32) int64 { return int64(tail[tailBlocks])*tailBlock + int64(tail[tailRows]) }
+
+// network is what one kind of model differs in from another: it makes logits of
+// X, the pooled embeddings and dense inputs of a chunk, in the columns that
+// layout gives them. It keeps one chunk between Forward and Backward.
+type network interface {
+	// SetStep names the rows of the next chunk, which only dropout reads.
+	SetStep(step int64, rowIDs []uint64)
+	// Forward computes the logits of rows rows of x, rows×width.
+	Forward(x []float32, rows int, train bool) (logit []float32, err error)
+	// Backward adds the gradients of the parameters and returns that of x.
+	Backward(dlogit []float32, rows int) (dx []float32, err error)
+	// NonFinite names where in the last Forward a NaN or an infinity arose.
+	NonFinite() (place string, found bool)
+}
+
+// newNetwork declares a network's parameters on a. reduce sums over the ranks.
+func newNetwork(a *dense.Arena, c *config.Config, l layout.Layout, reduce func([]float32) error) (network, error) {
+	switch c.Model.Kind {
+	case "wide_deep":
+		return newWideDeep(a, c, l, reduce)
+	case "deepfm":
+		return newDeepFM(a, c, l, reduce)
+	case "dcn_v2":
+		return newDCN(a, c, l, reduce)
+	case "xdeepfm":
+		return newXDeepFM(a, c, l, reduce)
+	}
+	return nil, fmt.Errorf("wdl: model %q is not known", c.Model.Kind)
+}
+
+// newMLP declares the perceptron that all kinds have, deep/…, over rows of in
+// columns and with out outputs.
+func newMLP(a *dense.Arena, c *config.Config, in, out int, reduce func([]float32) error) (*dense.MLP, error) {
+	mlp, err := dense.NewMLP(a, "deep", dense.Spec{
+		In: in, Hidden: c.Model.Hidden, Out: out, Activation: c.Model.Activation,
+		BatchNorm: c.Model.BatchNorm, Dropout: c.Model.Dropout, Init: c.Model.Weights, BF16: c.Train.Precision == "bf16",
+	})
+	if err != nil {
+		return nil, err
+	}
+	mlp.Synchronise(reduce)
+	return mlp, nil
+}
+
+// model is what the models of all kinds have in common, on one rank: rows of
+// tables are pulled and pooled, and
+//
+//	logit = bias + Σ wide weights of the sample's keys + network([pooled embeddings, dense inputs])
+//
+// It works through a batch in chunks, on one or more threads (see worker).
+type model struct {
+	layout layout.Layout
+	objective
+	store   *sparse.Store
+	lookup  *sparse.Lookup // of the current batch
+	next    ahead
+	arena   *dense.Arena
+	workers []*worker // the first is the caller's own
+	crew    *crew
+	chunk   int // rows that a worker takes at once
+	split   split
+
+	// hold, if not nil, says how long to stand still after a chunk of training that
+	// took so long; halt, whether to give the batch up; gone, if not nil, is closed
+	// when nobody needs the model any more.
+	hold   func(step int64, took time.Duration) time.Duration
+	halt   *atomic.Bool
+	gone   chan struct{}
+	gaveUp bool // halt said so, in this batch
+	seen   int  // rows of the first worker until then
+
+	pace  func(Progress) time.Duration // if not nil, how long compute takes to get there
+	began time.Time                    // of compute, for pace
+
+	sums *buckets // of the dense gradients over the ranks; nil: somebody else sums
+	wish Wish     // rides behind them
+	last bool     // backward takes the last rows of the batch, and tells what is final
+
+	bags   []sparse.Bags // F of the batch that is pulled
+	batch  *encode.Batch
+	train  bool
+	step   int64
+	logit  []float32 // B of each label
+	dlogit []float32 // as logit: gradient of the summed loss by it
+	dx     []float32 // B × width, with several workers: gradient by the network's input
+}
+
+// newModel builds the model. start is where the output for the first label begins, memory
+// makes the buffer of the dense gradients, and reduce sums the statistics of batch
+// normalisation over the ranks.
+func newModel(c *config.Config, l layout.Layout, store *sparse.Store, start float64, memory func(n int) []float32, reduce func([]float32) error) (*model, error) {
+	m := &model{layout: l, objective: newObjective(c), store: store, lookup: store.NewLookup(), bags: make([]sparse.Bags, len(l.Features)), chunk: chunkRows}
+	m.next.lookup, m.next.bags = store.NewLookup(), make([]sparse.Bags, len(l.Features))
+	if c.Model.BatchNorm {
+		m.chunk = math.MaxInt // its statistics are the whole batch's
+	}
+	for range c.Train.Threads {
+		w, err := newWorker(m, c, float32(start), reduce)
+		if err != nil {
+			return nil, err
+		}
+		m.workers = append(m.workers, w)
+	}
+	m.arena = m.workers[0].arena
+	m.arena.Final(m.final)
+	m.split = newSplit(m.workers)
+	if err := m.arena.Build(m.arenaConfig(c, memory)); err != nil {
+		return nil, err
+	}
+	for _, w := range m.workers[1:] {
+		w.arena.Attach(m.arena)
+	}
+	m.crew = newCrew(len(m.workers), m.fill, m.columns, m.rows, m.end, m.sum, m.tables)
+	return m, nil
+}
+
+func (m *model) arenaConfig(c *config.Config, memory func(n int) []float32) dense.Config {
+	o, tail := c.Train.Optimizer, tailWidth
+	if m.weighted {
+		tail++
+	}
+	return dense.Config{Seed: c.Train.Seed, Tail: tail, Memory: memory, Groups: []dense.Group{
+		{Prefix: "wide/", Rule: o.Wide},
+		{Rule: o.Dense, L2: c.Train.L2.Dense},
+	}}
+}
+
+// DenseSize returns the size of the dense part of a layout's model, and builds none. The
+// gradients of the threads after the first are not included.
+func DenseSize(c *config.Config, l layout.Layout) (dense.Size, error) {
+	m := &model{layout: l, objective: newObjective(c)}
+	w, err := newWorker(m, c, 0, nil)
+	if err != nil {
+		return dense.Size{}, err
+	}
+	return w.arena.Size(m.arenaConfig(c, nil))
+}
+
+// ahead is the batch after the current one, on its way to the owners of its keys.
+type ahead struct {
+	lookup *sparse.Lookup
+	bags   []sparse.Bags
+	batch  *encode.Batch // nil: none is prepared
+}
+
+// pull brings the rows of the batch's keys.
+func (m *model) pull(b *encode.Batch, train bool) error {
+	if train && m.next.batch != nil {
+		if m.next.batch != b {
+			return fmt.Errorf("wdl: the batch of %d rows is not the one that was announced, of %d", b.Rows, m.next.batch.Rows)
+		}
+		m.next.batch = nil
+		m.lookup, m.next.lookup = m.next.lookup, m.lookup
+		return m.store.Complete(m.lookup)
+	}
+	return m.store.Pull(m.lookup, m.keys(m.bags, b), train)
+}
+
+// prepare lets the keys of the batch after the current one travel, and those of
+// its rows that the current step leaves alone.
+func (m *model) prepare(b *encode.Batch) error {
+	m.next.batch = b
+	return m.store.Prepare(m.next.lookup, m.keys(m.next.bags, b), true)
+}
+
+// forgetNext drops the batch that is prepared, if one is: it is pulled when its turn
+// comes.
+func (m *model) forgetNext() error {
+	if m.next.batch == nil {
+		return nil
+	}
+	m.next.batch = nil
+	return m.store.Complete(m.next.lookup)
+}
+
+// keys sets bags to those of a batch.
+func (m *model) keys(bags []sparse.Bags, b *encode.Batch) []sparse.Bags {
+	for f, ft := range m.layout.Features {
+		j := b.Sparse[f]
+		bags[f] = sparse.Bags{
+			Table: ft.Table, Values: j.Values, Offsets: j.Offsets, Weights: j.Weights, Pooling: ft.Pooling,
+		}
+	}
+	return bags
+}
+
+// compute computes the logits of the pulled batch and returns the sum of the
+// samples' log-losses. In training, numbered step, it leaves the gradients of
+// that sum in the arena and the lookup, unless the loss is no finite number.
+func (m *model) compute(b *encode.Batch, step int64, train bool) (loss float64, err error) {
+	m.grow(b.Rows)
+	m.batch, m.step, m.train, m.gaveUp, m.last = b, step, train, false, false
+	m.weigh()
+	if m.pace != nil {
+		m.began = time.Now()
+	}
+	if m.split.choose(m); m.split.on {
+		m.crew.run(phaseFill)
+		m.crew.run(phaseColumns)
+	}
+	m.crew.run(phaseRows)
+	for _, w := range m.workers {
+		if w.err != nil {
+			return 0, w.err
+		}
+		loss += w.loss
+	}
+	if !train || !finite(loss) || m.gaveUp {
+		return loss, nil
+	}
+	m.gather(loss)
+	m.reached(Progress{Rows: b.Rows, Of: b.Rows, Done: true})
+	m.sums.ready(0)
+	return loss, nil
+}
+
+// gather adds the gradients that are not yet in the arena and the lookup.
+func (m *model) gather(loss float64) {
+	several := len(m.workers) > 1
+	if m.split.on {
+		m.crew.run(phaseEnd)
+	} else if several {
+		m.crew.run(phaseSum)
+	}
+	if several {
+		m.tail(loss)
+		m.sums.ready(0)
+	}
+	if m.split.on || several {
+		m.crew.run(phaseTables)
+	}
+}
+
+// tail writes what rides behind the dense gradients.
+func (m *model) tail(loss float64) {
+	tail := m.arena.Tail()
+	putRows(tail, m.batch.Rows)
+	tail[tailLoss] = float32(loss)
+	if m.weighted {
+		tail[tailWeight] = float32(m.total)
+	}
+	m.wish.write(tail)
+}
+
+// final is told which dense gradients this pass is done with.
+func (m *model) final(from int) {
+	if !m.last || m.chunk == math.MaxInt { // a batch normalisation may still make calls
+		return
+	}
+	if m.workers[0].tower[0].bias != nil && from == len(m.labels) {
+		from = 0 // those of the wide model came first
+	}
+	m.reached(Progress{Rows: m.batch.Rows, Of: m.batch.Rows, Final: from})
+	m.sums.ready(from)
+}
+
+// Progress is how far the compute of a step has come.
+type Progress struct {
+	Rows, Of int  // rows that have gone forward, of how many
+	Final    int  // dense gradients from here on are final
+	Done     bool // those of keys are, too
+}
+
+// reached stands still until compute may be where it is.
+func (m *model) reached(p Progress) {
+	if m.pace != nil {
+		m.stand(time.Until(m.began.Add(m.pace(p))))
+	}
+}
+
+// gradients is compute of step n in training, with the loss finite, or an error that
+// says where it is not. It leaves samples and loss in the tail of the dense gradients.
+// What it leaves of a batch that was given up is of no use.
+func (m *model) gradients(b *encode.Batch, n int64) error {
+	loss, err := m.compute(b, n, true)
+	if err != nil || m.gaveUp {
+		return err
+	}
+	if !finite(loss) {
+		return fmt.Errorf("wdl: step %d: the loss is %v: %w", n, loss, m.nonFinite(b))
+	}
+	return nil
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+func (m *model) grow(rows int) {
+	all := rows * len(m.labels)
+	if cap(m.logit) < all {
+		m.logit, m.dlogit = make([]float32, all), make([]float32, all)
+		if len(m.workers) > 1 {
+			m.dx = make([]float32, rows*m.layout.Width)
+		}
+	}
+	m.logit, m.dlogit = m.logit[:all], m.dlogit[:all]
+}
+
+// stop ends the model's goroutines.
+func (m *model) stop() {
+	m.crew.close()
+	m.sums.close()
+}
+
+// close ends the model's goroutines and frees its tables.
+func (m *model) close() error {
+	m.stop()
+	return m.store.Close()
+}
+
+// nonFinite explains a loss that is no number: the first place, in the order of
+// the computation, that holds a NaN or an infinity.
+func (m *model) nonFinite(b *encode.Batch) error {
+	inputs := m.layout.Dense
+	if i := f32.FirstNonFinite(b.Dense); i >= 0 {
+		return fmt.Errorf("dense input %s of row %d is %v", inputs[i%len(inputs)], b.RowID[i/len(inputs)], b.Dense[i])
+	}
+	if table, key, ok := m.lookup.NonFinite(); ok {
+		return fmt.Errorf("the row of key %d in table %s holds a value that is no finite number; a smaller learning rate or clip_norm may prevent it", key, table)
+	}
+	for _, w := range m.workers {
+		for _, t := range w.tower {
+			if t.net == nil || finite(w.loss) {
+				continue
+			}
+			if place, ok := t.net.NonFinite(); ok {
+				return fmt.Errorf("%s is no finite number; a smaller learning rate or clip_norm may prevent it", place)
+			}
+		}
+	}
+	if p, _ := m.arena.NonFinite(); p != nil {
+		return fmt.Errorf("parameter %s is no finite number; a smaller learning rate or clip_norm may prevent it", p.Name)
+	}
+	return fmt.Errorf("no parameter or activation is non-finite, but the sum of the losses is")
+}

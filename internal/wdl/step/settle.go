@@ -1,0 +1,183 @@
+package step
+
+import (
+	"slices"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// home is the rank that has a microbatch's samples, and in whose place its
+// gradients are summed.
+func (x *Tolerant) home(item int64) int { return int(item % int64(x.size)) }
+
+// settle takes the step that was decided: gradients of the slots that count are
+// summed, and all ranks update what they own. The order of the sums depends on
+// the microbatches alone, not on who computed them: rows by slot, dense ones in
+// the place of the microbatch's home.
+func (x *Tolerant) settle(r commit.Record, rate float64, wish Wish) (Outcome, error) {
+	t, store := x.t, x.t.model.store
+	t.rec.Enter(trace.Push)
+	slots := make([]int, len(r.Pieces))
+	for i, p := range r.Pieces {
+		slots[i] = p.Slot
+	}
+	for _, w := range x.pulls {
+		err := error(nil)
+		if w.given && counts(r, w.Tag) {
+			err = store.PushSlot(w.lookup, w.Slot)
+		} else {
+			err = store.PushNone(w.lookup)
+		}
+		if err != nil {
+			return Outcome{}, err
+		}
+	}
+	if err := store.Commit(slots); err != nil {
+		return Outcome{}, err
+	}
+	if err := x.gather(r); err != nil {
+		return Outcome{}, err
+	}
+	wish.write(t.model.arena.Tail())
+	out, err := t.conclude(r.Step, rate)
+	x.clear(r)
+	return out, err
+}
+
+// counts reports whether an attempt is in a commit set.
+func counts(r commit.Record, tag commit.Tag) bool {
+	return slices.ContainsFunc(r.Pieces, func(p commit.Piece) bool { return p.Slot == tag.Slot && p.Attempt == tag.Attempt })
+}
+
+// gather brings dense gradients home and sums those of each home in slot order,
+// in the arena.
+func (x *Tolerant) gather(r commit.Record) error {
+	grads, p := x.t.model.arena.Grads(), &x.parcels
+	p.reset()
+	away := false
+	for _, piece := range r.Pieces {
+		home, by := x.home(piece.Batch.First), x.by(piece)
+		if home == by {
+			continue
+		}
+		away = true
+		if by == x.rank {
+			p.sendCounts[home] += len(grads)
+		}
+		if home == x.rank {
+			p.recvCounts[by] += len(grads)
+		}
+	}
+	if away {
+		if err := x.carry(r, len(grads)); err != nil {
+			return err
+		}
+	}
+	clear(grads)
+	first := true
+	for _, piece := range r.Pieces {
+		if x.home(piece.Batch.First) != x.rank {
+			continue
+		}
+		from := x.gradients(r, piece, len(grads))
+		if first {
+			copy(grads, from)
+			first = false
+		} else {
+			f32.AddTo(grads, from)
+		}
+	}
+	return nil
+}
+
+// carry exchanges the gradients that were computed away from home.
+func (x *Tolerant) carry(r commit.Record, width int) error {
+	p := &x.parcels
+	p.floats = p.floats[:0]
+	for to := range x.size {
+		for _, piece := range r.Pieces {
+			if x.home(piece.Batch.First) == to && to != x.rank && x.by(piece) == x.rank {
+				p.floats = append(p.floats, x.own(piece).grads...)
+			}
+		}
+	}
+	total := 0
+	for _, n := range p.recvCounts {
+		total += n
+	}
+	p.arrived = slices.Grow(p.arrived[:0], total)[:total]
+	return collective.AllToAllV(x.t.comm, p.floats, p.sendCounts, p.arrived, p.recvCounts)
+}
+
+// gradients are those of a piece whose home is this rank.
+func (x *Tolerant) gradients(r commit.Record, piece commit.Piece, width int) []float32 {
+	by := x.by(piece)
+	if by == x.rank {
+		return x.own(piece).grads
+	}
+	at := 0
+	for _, n := range x.parcels.recvCounts[:by] {
+		at += n
+	}
+	for _, other := range r.Pieces { // those of one rank come in slot order
+		if other.Slot < piece.Slot && x.home(other.Batch.First) == x.rank && x.by(other) == by {
+			at += width
+		}
+	}
+	return x.parcels.arrived[at : at+width]
+}
+
+// by is the rank that computed a piece.
+func (x *Tolerant) by(p commit.Piece) int {
+	for _, l := range x.dealt {
+		if l.Slot == p.Slot && l.Attempt == p.Attempt {
+			return l.rank
+		}
+	}
+	return -1
+}
+
+// own is this rank's work on a piece.
+func (x *Tolerant) own(p commit.Piece) *work {
+	for _, w := range x.pulls {
+		if w.given && w.Slot == p.Slot && w.Attempt == p.Attempt {
+			return w
+		}
+	}
+	return nil
+}
+
+// clear makes room for the next step. What a late worker still reads stays.
+func (x *Tolerant) clear(r commit.Record) {
+	for _, w := range x.pulls {
+		if w != x.current {
+			x.spare = append(x.spare, w)
+		}
+	}
+	x.pulls, x.dealt = x.pulls[:0], x.dealt[:0]
+	for _, p := range r.Pieces {
+		if x.home(p.Batch.First) == x.rank {
+			x.undone = append(x.undone, p.Batch.First)
+		}
+	}
+	left := x.undone[:0]
+	for _, item := range x.undone {
+		if x.current != nil && x.current.item == item {
+			left = append(left, item)
+		} else {
+			x.source.Done(item / int64(x.size))
+		}
+	}
+	x.undone = left
+	if n := len(x.took); n > 0 {
+		slices.Sort(x.took)
+		if median := x.took[n/2]; x.usual == 0 {
+			x.usual = median
+		} else {
+			x.usual += (median - x.usual) / 8
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package step
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// repeating is a batch of the fixture's columns: one key of few in a bag of the first,
+// one of many in one of the second, and two of few in one of the third.
+func repeating(seed uint64, rows int) *encode.Batch {
+	rng := rand.New(rand.NewPCG(seed, 5))
+	b := &encode.Batch{Rows: rows, Sparse: make([]encode.Jagged, parityFeatures)}
+	for f := range b.Sparse {
+		b.Sparse[f].Offsets = []int32{0}
+	}
+	for i := range rows {
+		for f, keys := range [][]uint64{{rng.Uint64N(5)}, {uint64(i)}, {rng.Uint64N(3), rng.Uint64N(3)}} {
+			j := &b.Sparse[f]
+			j.Values = append(j.Values, keys...)
+			j.Offsets = append(j.Offsets, int32(len(j.Values)))
+		}
+		b.Label, b.RowID = append(b.Label, float32(rng.IntN(2))), append(b.RowID, uint64(i))
+		b.Dense = append(b.Dense, rng.Float32(), rng.Float32())
+	}
+	return b
+}
+
+// splitRun is one way to train by distinct rows.
+type splitRun struct {
+	kind               string
+	size, hot, threads int
+	half               bool
+}
+
+// config is the run's.
+func (x splitRun) config() (*config.Config, []encode.SparseColumn) {
+	c, columns := parityConfig("adagrad")
+	c.Model.Kind, c.Train.Hot.Keys, c.Train.Threads = x.kind, x.hot, x.threads
+	if x.half {
+		c.Train.Precision = "bf16"
+	}
+	return c, columns
+}
+
+// splitTrained are the dense parameters and rows of one rank after some steps, and how
+// many of these took the first layer by distinct rows.
+func splitTrained(t *testing.T, comm *collective.Comm, x splitRun, by bool) (values []float32, rows []byte, split int, err error) {
+	c, columns := x.config()
+	tr, err := NewTrainer(comm, trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	defer tr.Close()
+	tr.model.chunk = 16
+	if !by {
+		tr.model.split.by = nil
+	}
+	for n := range 40 {
+		if _, err := tr.Step(int64(n+1), 1, repeating(uint64(n*comm.Size()+comm.Rank()), 60), nil, Wish{}); err != nil {
+			return nil, nil, 0, err
+		}
+		if tr.model.split.on {
+			split++
+		}
+	}
+	var out bytes.Buffer
+	store := tr.model.store
+	for _, s := range store.Sections() {
+		if err := store.SaveShard(&out, s.Table, s.Shard); err != nil {
+			return nil, nil, 0, err
+		}
+	}
+	return append([]float32(nil), tr.model.arena.Values()...), out.Bytes(), split, nil
+}
+
+// TestDistinctRowsTrainTheSame: a first layer by distinct rows trains the model that one
+// by samples does, but for rounding, on one rank and on two, on threads, with hot keys and
+// without, and the same bits again.
+func TestDistinctRowsTrainTheSame(t *testing.T) {
+	if !f32.Tiles() {
+		t.Skip("this machine has no kernels for tiles")
+	}
+	for _, x := range []splitRun{
+		{"wide_deep", 1, 0, 1, false}, {"wide_deep", 2, 0, 1, false}, {"wide_deep", 2, 4, 1, false}, {"wide_deep", 1, 0, 2, false},
+		{"wide_deep", 1, 0, 5, false}, {"wide_deep", 2, 4, 3, false}, {"wide_deep", 1, 0, 1, true}, {"wide_deep", 2, 4, 3, true},
+		{"deepfm", 1, 0, 1, false}, {"deepfm", 1, 0, 3, false}, {"deepfm", 2, 4, 2, false}, {"deepfm", 1, 0, 2, true},
+	} {
+		near := float32(1e-4)
+		if x.half {
+			if near = 2e-2; !f32.TilesBF16() {
+				continue
+			}
+		}
+		onRanks(t, x.size, func(comm *collective.Comm) error {
+			want, _, none, err := splitTrained(t, comm, x, false)
+			if err != nil {
+				return err
+			}
+			got, rows, steps, err := splitTrained(t, comm, x, true)
+			if err != nil {
+				return err
+			}
+			again, sameRows, _, err := splitTrained(t, comm, x, true)
+			if err != nil {
+				return err
+			}
+			if steps != 40 || none != 0 {
+				t.Errorf("%+v: %d of 40 steps went by distinct rows, %d where none should", x, steps, none)
+			}
+			for i, v := range got {
+				if d := v - want[i]; d > near || d < -near {
+					t.Fatalf("%+v: parameter %d is %v, by samples %v", x, i, v, want[i])
+				}
+				if again[i] != v {
+					t.Fatalf("%+v: parameter %d has other bits in another run", x, i)
+				}
+			}
+			if !bytes.Equal(rows, sameRows) {
+				t.Errorf("%+v: rows have other bits in another run", x)
+			}
+			return nil
+		})
+	}
+}
+
+// TestDistinctRowsAllocateNothing in the steady state.
+func TestDistinctRowsAllocateNothing(t *testing.T) {
+	for i := range 12 {
+		x := splitRun{kind: []string{"wide_deep", "deepfm"}[i/6], threads: 1 + i%3, half: i/3%2 > 0}
+		if x.half && !f32.TilesBF16() {
+			continue
+		}
+		c, columns := x.config()
+		tr, err := NewTrainer(single(), trace.New(16), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		b, n := repeating(1, 60), int64(0)
+		step := func() {
+			n++
+			if _, err := tr.Step(n, 1, b, nil, Wish{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		step()
+		if allocs := testing.AllocsPerRun(20, step); allocs != 0 {
+			t.Errorf("%+v: %v allocations a step", x, allocs)
+		}
+	}
+}

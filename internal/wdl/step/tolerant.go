@@ -1,0 +1,403 @@
+package step
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// Source gives a rank its own microbatches of an epoch: number n is its part of
+// global batch n.
+type Source interface {
+	// Batch returns microbatch n, which stays as it is until Done. Numbers grow,
+	// but for those that were asked for before.
+	Batch(n int64) (*encode.Batch, error)
+	// Done says that microbatch n counts and will not be asked for again.
+	Done(n int64)
+}
+
+// Tolerant takes steps of a Trainer that slow ranks do not hold up. Every rank
+// makes the same calls. Its own goroutine, the owner, only makes collective calls
+// and so always answers; another computes, and may be late (see hand).
+//
+// All ranks run the same coordinator of package commit and tell it the same in
+// the same order, since what they tell it went through an all-gather. So they
+// decide alike, nobody leads, and there is no message but collective calls.
+type Tolerant struct {
+	t      *Trainer
+	rank   int
+	size   int
+	lead   *commit.Coordinator
+	source Source
+	hand   *hand
+	say    func(string)
+
+	seats   []seat  // by rank
+	leases  []lease // to be dealt out
+	dealt   []lease // in this step
+	pulls   []*work // of this step, one for each time leases were dealt out
+	spare   []*work
+	current *work // in hand; nil: none
+	undone  []int64
+	empty   encode.Batch
+
+	start   time.Time     // when rank 0's clock, which all go by, began
+	now     time.Duration // on that clock, as told in the last round
+	begun   time.Time     // when the step's first leases were dealt out
+	looked  time.Time     // when the last round ended
+	usual   time.Duration // of a microbatch: a moving mean of the steps' medians
+	took    []time.Duration
+	timer   *time.Timer
+	words   []int64
+	news    []commit.Message
+	decided *commit.Record
+	last    commit.Record
+	ended   bool
+	script  []commit.Record // what is left of a log that is replayed; nil: ranks decide
+	parcels parcels
+}
+
+// seat is what all ranks know of one rank's worker.
+type seat struct {
+	tag             commit.Tag
+	busy, cancelled bool
+}
+
+// lease is a microbatch and who computes it.
+type lease struct {
+	commit.Tag
+	rank int
+	item int64
+}
+
+// work is one pull on this rank, and the microbatch of it that this rank was
+// given, if it was given one.
+type work struct {
+	lease
+	given  bool
+	lookup lookup
+	batch  *encode.Batch
+	room   encode.Batch // where batch is, if it came from another rank
+	grads  []float32    // dense, and the tail
+	step   int64
+
+	whole bool  // computed to its end
+	done  uint8 // how much of it was, 255 for all
+	took  time.Duration
+	err   error
+}
+
+// Tolerate makes the trainer's steps tolerant. Training goes on from record, whose
+// queue is that of Microbatches. say, if not nil, is told on rank 0 what people
+// should know.
+func (t *Trainer) Tolerate(how Tolerance, record commit.Record, source Source, say func(string)) (*Tolerant, error) {
+	x, err := t.tolerant(how, record, source)
+	if err != nil {
+		return nil, err
+	}
+	x.say, x.ended = say, record.Queue.Left() == 0
+	x.hear(x.lead.Start(0))
+	for r := range x.size {
+		x.hear(x.lead.Join(0, r))
+	}
+	x.hear(x.lead.Receive(0, commit.Message{Kind: commit.State, From: groupOwner, To: commit.Lead, Tag: commit.Tag{Term: x.lead.Term()}, Record: &record}))
+	return x, nil
+}
+
+// tolerant prepares steps after a record, with a coordinator that is not started.
+func (t *Trainer) tolerant(how Tolerance, record commit.Record, source Source) (*Tolerant, error) {
+	size := t.comm.Size()
+	cfg := how.lead(size)
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("wdl: %w", err)
+	}
+	h, err := newHand(t)
+	if err != nil {
+		return nil, err
+	}
+	x := &Tolerant{
+		t: t, rank: t.comm.Rank(), size: size, source: source, hand: h, last: record,
+		lead: commit.NewCoordinator(cfg, commit.MakeTerm(0, 1, size)), seats: make([]seat, size),
+		words: make([]int64, wordsOf*size), start: time.Now(), timer: time.NewTimer(time.Hour),
+	}
+	x.empty = emptyBatch(len(t.model.layout.Features))
+	x.parcels.init(size)
+	return x, nil
+}
+
+// Close ends the worker, after the chunk that it computes.
+func (x *Tolerant) Close() { x.hand.close() }
+
+// Record returns what was decided last: the queue of a checkpoint.
+func (x *Tolerant) Record() commit.Record { return x.last }
+
+// Ended reports whether the epoch is over; Resume begins the next.
+func (x *Tolerant) Ended() bool { return x.ended }
+
+// Resume begins the next epoch, with its source. A late worker may go on to read
+// a microbatch of the old source for a while, to no effect.
+func (x *Tolerant) Resume(source Source) {
+	x.source, x.ended, x.undone = source, false, x.undone[:0]
+	if x.script != nil {
+		return
+	}
+	x.hear(x.lead.Resume(x.now))
+}
+
+// Step takes step n, whose microbatches may be fewer than the ranks. rate and w are
+// as in Trainer.Step.
+func (x *Tolerant) Step(n int64, rate float64, w Wish) (Outcome, error) {
+	if x.ended || n != x.last.Step+1 {
+		return Outcome{}, fmt.Errorf("wdl: step %d after step %d: the epoch is over, or a step is left out", n, x.last.Step)
+	}
+	if err := x.decide(n); err != nil {
+		return Outcome{}, err
+	}
+	r := *x.decided
+	out, err := x.settle(r, rate, w)
+	if err != nil {
+		return Outcome{}, err
+	}
+	x.decided, x.last = nil, r
+	if x.script != nil {
+		x.ended = r.Queue.Left() == 0
+		return out, nil
+	}
+	x.hear(x.lead.Receive(x.now, commit.Message{Kind: commit.Applied, From: groupOwner, To: commit.Lead, Tag: commit.Tag{Term: x.lead.Term(), Step: r.Step}}))
+	return out, nil
+}
+
+// decide works on the step until it is known what counts.
+func (x *Tolerant) decide(n int64) error {
+	if x.script != nil {
+		return x.act(n)
+	}
+	for x.decided == nil {
+		if len(x.leases) > 0 {
+			if err := x.deal(n); err != nil {
+				return err
+			}
+		}
+		if err := x.round(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hear takes what the coordinator answers.
+func (x *Tolerant) hear(out []commit.Message, notes []commit.Note) {
+	for _, m := range out {
+		switch m.Kind {
+		case commit.Lease:
+			x.leases = append(x.leases, lease{m.Tag, m.To, m.Batch.First})
+			x.seats[m.To] = seat{tag: m.Tag, busy: true}
+		case commit.Cancel:
+			x.cancel(m.To, m.Tag)
+		case commit.Commit:
+			x.decided = m.Record
+		}
+	}
+	for _, n := range notes {
+		switch n.Event {
+		case commit.EpochEnd:
+			x.ended = true
+		case commit.Adapted, commit.Stayed:
+			if x.say != nil && x.rank == 0 {
+				x.say(n.Text)
+			}
+		}
+	}
+}
+
+// cancel notes that a rank's work is of no use any more. What has not been dealt
+// out yet is given back at once.
+func (x *Tolerant) cancel(rank int, tag commit.Tag) {
+	s := &x.seats[rank]
+	if !s.busy || s.tag != tag {
+		return
+	}
+	s.cancelled = true
+	for i, l := range x.leases {
+		if l.Tag == tag {
+			x.leases = append(x.leases[:i], x.leases[i+1:]...)
+			x.news = append(x.news, commit.Message{Kind: commit.Ready, From: rank, To: commit.Lead, Tag: tag})
+			return
+		}
+	}
+	if rank == x.rank && x.current != nil {
+		x.hand.giveUp.Store(true)
+	}
+}
+
+// deal hands out leases: the microbatches go to those who compute them, all ranks
+// pull together, and this rank's worker begins if it has one.
+func (x *Tolerant) deal(n int64) error {
+	w := x.take()
+	w.step = n
+	x.t.rec.Enter(trace.Input)
+	if err := x.forward(w); err != nil {
+		return err
+	}
+	x.t.rec.Enter(trace.Pull)
+	b := &x.empty
+	if w.given {
+		b = w.batch
+	}
+	if err := x.t.model.store.Pull(w.lookup, x.t.model.keys(x.t.model.bags, b), true); err != nil {
+		return err
+	}
+	if len(x.pulls) == 0 {
+		x.begun = time.Now()
+		x.looked = x.begun
+		x.took = x.took[:0]
+	}
+	x.pulls = append(x.pulls, w)
+	x.dealt = append(x.dealt, x.leases...)
+	x.leases = x.leases[:0]
+	x.t.rec.Enter(trace.Sync)
+	if w.given {
+		x.t.rec.Enter(trace.Compute)
+		x.current = w
+		x.hand.begin(w)
+	}
+	return nil
+}
+
+// take returns a work for the next pull.
+func (x *Tolerant) take() *work {
+	if n := len(x.spare); n > 0 {
+		w := x.spare[n-1]
+		x.spare = x.spare[:n-1]
+		w.given, w.whole, w.err = false, false, nil
+		return w
+	}
+	return &work{lookup: x.t.model.store.NewLookup(), grads: make([]float32, len(x.t.model.arena.Grads()))}
+}
+
+// What a rank tells in a round.
+const (
+	newsNone = iota
+	newsWhole
+	newsGivenUp
+
+	wordsOf = 3 // news; time taken, and how much was done in its last byte; the clock
+)
+
+// round lets all ranks tell what their workers have done since the last one. A
+// rank enters as soon as its worker has ended, or when it would have usually, and
+// then again and again: so a round is over soon after the last of those who were
+// in time.
+func (x *Tolerant) round() error {
+	mine := x.words[wordsOf*x.rank:][:wordsOf]
+	mine[0], mine[1] = newsNone, 0
+	if w := x.await(); w != nil {
+		x.t.rec.Enter(trace.Sync)
+		if w.err != nil && !x.seats[x.rank].cancelled {
+			return w.err
+		}
+		mine[0], mine[1] = newsGivenUp, int64(w.took)<<8|int64(w.done)
+		if w.whole {
+			mine[0], mine[1] = newsWhole, int64(w.took)<<8|math.MaxUint8
+		}
+	}
+	mine[2] = int64(time.Since(x.start))
+	if err := collective.AllGather(x.t.comm, x.words); err != nil {
+		return err
+	}
+	x.now = max(x.now, time.Duration(x.words[2]))
+	x.news = x.news[:0]
+	for r := range x.size {
+		x.report(r, x.words[wordsOf*r], x.words[wordsOf*r+1])
+	}
+	all := x.news
+	x.news = nil
+	x.hear(x.lead.ReceiveAll(x.now, all))
+	x.hear(x.lead.Tick(x.now))
+	for len(x.news) > 0 {
+		m := x.news[0]
+		x.news = x.news[1:]
+		x.seats[m.From].busy = false
+		x.hear(x.lead.Receive(x.now, m))
+	}
+	x.news = all[:0]
+	x.looked = time.Now()
+	return nil
+}
+
+// report makes a message of what a rank tells.
+func (x *Tolerant) report(r int, news, detail int64) {
+	s := &x.seats[r]
+	if news == newsNone || !s.busy {
+		return
+	}
+	s.busy = false
+	m := commit.Message{Kind: commit.Ready, From: r, To: commit.Lead, Tag: s.tag, Done: uint8(detail)}
+	took := time.Duration(detail >> 8)
+	if news == newsWhole {
+		x.took = append(x.took, took)
+		if !s.cancelled {
+			m.Kind, m.From = commit.Staged, groupOwner
+		}
+	}
+	x.news = append(x.news, m)
+}
+
+const (
+	firstLook = 5 * time.Millisecond // while it is not known what is usual
+	looks     = 64                   // in the usual time of a microbatch
+)
+
+// await returns this rank's work if it has ended, as soon as that is so or it is
+// time to look how far the others are.
+func (x *Tolerant) await() (ended *work) {
+	w := x.current
+	if w == nil {
+		return nil
+	}
+	if x.seats[x.rank].cancelled { // others shall not wait for it
+		select {
+		case <-x.hand.ended:
+			return x.end()
+		default:
+			return nil
+		}
+	}
+	due := x.looked.Add(firstLook)
+	if x.usual > 0 {
+		due = x.looked.Add(x.usual / looks)
+		if first := x.begun.Add(x.usual); first.After(due) {
+			due = first
+		}
+	}
+	x.timer.Reset(time.Until(due))
+	select {
+	case <-x.hand.ended:
+		return x.end()
+	case <-x.timer.C:
+		return nil
+	}
+}
+
+// end takes the work out of the worker's hands. If its step is over, nobody else
+// needs it.
+func (x *Tolerant) end() *work {
+	w := x.current
+	x.current = nil
+	if w.step <= x.last.Step {
+		x.spare = append(x.spare, w)
+	}
+	return w
+}
+
+// Spent is how long this rank's worker has computed, and how many microbatches, parts
+// of one as parts of a second.
+func (x *Tolerant) Spent() (took, batches time.Duration) { return x.hand.spent() }
+
+// Backup returns b as it is now.
+func (x *Tolerant) Backup() int { return x.lead.Backup() }

@@ -1,0 +1,193 @@
+package step
+
+import (
+	"math"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/dense"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+)
+
+// tower is what predicts one label: all towers read the same embeddings.
+type tower struct {
+	net  network      // nil: wide model only
+	bias *dense.Param // of the wide model; nil: deep model only
+}
+
+// newTowers declares a tower for each label: the biases, then the networks. Names of the
+// first have no prefix, and its output begins at start: before the model has learnt
+// anything it then predicts the label's mean.
+func newTowers(m *model, a *dense.Arena, c *config.Config, start float32, reduce func([]float32) error) ([]tower, error) {
+	towers := make([]tower, len(m.labels))
+	for t := 0; t < len(towers) && *c.Model.Wide; t++ {
+		name := "wide/bias"
+		if t > 0 {
+			name += "/" + m.labels[t].Field
+		}
+		towers[t].bias = a.Add(dense.Param{Name: name, Rows: 1, Cols: 1})
+	}
+	defer a.SetPrefix("")
+	for t := 0; t < len(towers) && *c.Model.Deep; t++ {
+		if t > 0 {
+			a.SetPrefix(towerPrefix(m.labels[t]))
+		}
+		var err error
+		if towers[t].net, err = newNetwork(a, c, m.layout, reduce); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range []string{"wide/bias", "deep/out/bias"} {
+		if p := a.Param(name); p != nil && p.Cols == 1 {
+			p.Init = dense.Init{Low: start, High: start}
+			break
+		}
+	}
+	return towers, nil
+}
+
+// objective is what a model minimises: the sum over the labels of their losses, each
+// times its share, of samples with weights.
+type objective struct {
+	labels   []schema.Label
+	classes  config.Classes
+	weighted bool
+	weight   []float32 // of the samples of the current batch; nil: all 1
+	total    float64   // of them
+	shift    float32   // in training, of the first label's logit
+}
+
+func newObjective(c *config.Config) objective {
+	all := schema.Schema{Label: c.Label, Labels: c.Labels}
+	o := objective{labels: all.All(), classes: c.Train.ClassWeight, weighted: c.Weighted()}
+	if rate := c.Data.NegativeRate; rate > 0 {
+		// Among all positives and a share of the negatives the odds are those of all records
+		// over the share (He et al. 2014, "Practical Lessons from Predicting Clicks on Ads at
+		// Facebook", §6.3). With that in the loss, the logit itself is of all records.
+		o.shift = float32(-math.Log(rate))
+	}
+	return o
+}
+
+// reads is what the model reads of a batch.
+func (m *model) reads() columns {
+	return columns{len(m.layout.Features), len(m.layout.Dense), m.labels[0].Weight != "", len(m.labels) - 1}
+}
+
+// weigh computes the weights of a batch.
+func (m *model) weigh() {
+	o, b := &m.objective, m.batch
+	o.total = float64(b.Rows)
+	if !o.weighted {
+		return
+	}
+	if cap(o.weight) < b.Rows {
+		o.weight = make([]float32, b.Rows)
+	}
+	o.weight, o.total = o.weight[:b.Rows], 0
+	for i := range o.weight {
+		w := 1.0
+		if o.labels[0].Weight != "" {
+			w = float64(b.Weight[i])
+		}
+		if m.train {
+			w *= o.classes.Of(b.Label[i] > 0.5)
+		}
+		o.weight[i] = float32(w)
+		o.total += w
+	}
+}
+
+// labelsOf are the labels of the current batch that tower t predicts.
+func (m *model) labelsOf(t int) []float32 {
+	if t == 0 || m.batch.Rows == 0 { // an empty batch may have no further labels
+		return m.batch.Label
+	}
+	return m.batch.Labels[t-1]
+}
+
+// of is the stretch of x, such as the logits, that belongs to tower t.
+func (m *model) of(x []float32, t int) []float32 {
+	return x[t*m.batch.Rows : (t+1)*m.batch.Rows]
+}
+
+// loss returns the loss of tower t in rows lo to hi and stores its gradient by the logits.
+func (m *model) loss(t, lo, hi int) (sum float64) {
+	o := &m.objective
+	l := &o.labels[t]
+	grad, logit, label := m.of(m.dlogit, t)[lo:hi], m.of(m.logit, t)[lo:hi], m.labelsOf(t)[lo:hi]
+	var weight []float32
+	if o.weighted {
+		weight = o.weight[lo:hi]
+	}
+	switch {
+	case l.IsPoisson():
+		sum = dense.PoissonLoss(grad, logit, label, weight)
+	case l.IsNumber():
+		sum = dense.SquaredLoss(grad, logit, label, weight)
+	case o.weighted:
+		sum = dense.WeightedLogLoss(grad, logit, label, weight)
+	default:
+		sum = dense.LogLoss(grad, logit, label)
+	}
+	if share := l.Share(); share != 1 {
+		f32.Scale(grad, float32(share))
+		sum *= share
+	}
+	return sum
+}
+
+// tally counts the predictions of one label in an evaluation.
+type tally interface {
+	Reset()
+	Add(logit, label, weight []float32)
+	Reduce(c *collective.Comm) (metrics.Metrics, error)
+}
+
+func newTallies(labels []schema.Label) (all []tally) {
+	for _, l := range labels {
+		if l.IsNumber() {
+			all = append(all, metrics.NewNumbers(l.IsPoisson()))
+		} else {
+			all = append(all, metrics.NewTally())
+		}
+	}
+	return all
+}
+
+// reduceTallies returns the metrics of the first label, with those of the others in it.
+func (t *Trainer) reduceTallies() (first metrics.Metrics, err error) {
+	for i, tally := range t.tally {
+		m, err := tally.Reduce(t.comm)
+		switch {
+		case err != nil:
+			return metrics.Metrics{}, err
+		case i == 0:
+			first = m
+		default:
+			first.Labels = append(first.Labels, metrics.Labelled{Label: t.model.labels[i].Field, Metrics: m})
+		}
+	}
+	return first, nil
+}
+
+// Start sets where the output for a label begins: its bias. Call it on every rank before
+// the first step of a new training.
+func (t *Trainer) Start(label int, output float64) {
+	m := t.model
+	bias := m.workers[0].tower[label].bias
+	if bias == nil {
+		name := "deep/out/bias"
+		if label > 0 {
+			name = towerPrefix(m.labels[label]) + name
+		}
+		bias = m.arena.Param(name)
+	}
+	bias.Value[0] = float32(output)
+	m.arena.Changed()
+}
+
+// towerPrefix begins the names of the parameters of a label after the first.
+func towerPrefix(l schema.Label) string { return "tower/" + l.Field + "/" }

@@ -1,0 +1,413 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/optim"
+	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// Trainer takes synchronous steps of one model with the other ranks of its
+// group. All ranks call Step and Evaluate in the same order, with batches that
+// may be of different sizes or empty. After every step all ranks hold the same
+// dense parameters, bit for bit, and each row of a table has been changed once,
+// by its owner. Close ends its threads and frees its tables.
+type Trainer struct {
+	comm   *collective.Comm
+	rec    *trace.Recorder
+	model  *model
+	clip   float64
+	scaled bool                   // learning rates grow with the batch
+	image  func() (*model, error) // makes another model over the same store
+	tally  []tally                // by label
+	lacks  []int64                // by feature: values of the last evaluation whose keys had no row
+	norm   []float64              // one number, for the norm of the sharded gradients
+	ahead  bool                   // batches are prepared while the one before is computed, or announced so that tiers read ahead
+	every  int64                  // steps between two choices of the rows that every rank keeps
+	first  int64                  // steps before this job
+	hot    struct{ rows, choices int64 }
+
+	copies bool        // a buddy keeps a copy of this rank's shards
+	ready  sparse.Step // of which everything is here, and which not every rank need have taken
+}
+
+// besides is the channel on which batches are prepared and pushed ahead.
+const besides = 1
+
+// Tables say how the tables of a new trainer begin. The zero value: they are empty,
+// those whose strategy is auto have rows, and ranks own equal ranges of shards.
+type Tables struct {
+	Strategies map[string]sparse.Strategy // of tables whose strategy is auto, by name
+	Owner      []int32                    // rank by shard
+	Start      float64                    // logit of a sample of which nothing is known
+	Left       *Left                      // the tables of a trainer whose group was lost; Heal must follow
+}
+
+// Able says why this machine does not train by a filled configuration; nil if it does.
+func Able(c *config.Config) error {
+	if c.Train.Precision != "bf16" {
+		return nil
+	}
+	if err := f32.NoBF16(); err != nil {
+		return fmt.Errorf("wdl: train.precision: bf16 is refused on this machine, where it would be slower than fp32: %w: use fp32", err)
+	}
+	return nil
+}
+
+// NewTrainer builds the model of a layout on a group whose transport has two channels:
+// the second is for what runs beside the computation. c is filled.
+func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l layout.Layout, begin Tables) (*Trainer, error) {
+	t := &Trainer{comm: comm, rec: rec, clip: c.Train.ClipNorm, scaled: c.Train.Scaling != "none", every: max(c.Train.Hot.EverySteps, 1), lacks: make([]int64, len(l.Features)), norm: make([]float64, 1)}
+	if err := Able(c); err != nil {
+		return nil, err
+	}
+	store, err := openStore(comm, c, l, begin)
+	if err != nil {
+		return nil, err
+	}
+	store.Share(c.Train.Threads, func(f func(int)) { t.model.crew.each(f) })
+	if t.ahead = WorksAhead(comm); t.ahead {
+		if err := store.Ahead(collective.Exchanger{Comm: comm.Channel(besides)}); err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+	}
+	t.ahead = t.ahead || slices.ContainsFunc(l.Tiers, func(x config.Tier) bool { return x != config.Tier{} })
+	var refused error
+	window := func(n int) []float32 {
+		// Where ranks share memory the allreduce then reads gradients in place.
+		rec.Enter(trace.Wait)
+		grads, err := collective.Alloc[float32](comm, n)
+		rec.Enter(trace.Build)
+		if err != nil {
+			refused, grads = err, make([]float32, n)
+		}
+		return grads
+	}
+	if t.model, err = newModel(c, l, store, begin.Start, window, t.reduce); err != nil {
+		return nil, err
+	}
+	t.model.sums = newBuckets(comm, t.model.arena, c, l)
+	if by := t.model.split.by; by != nil && t.model.sums.work != nil {
+		by.Stops = t.model.sums.stops(t.model.arena)
+	}
+	t.tally = newTallies(t.model.labels)
+	t.image = func() (*model, error) { return newModel(c, l, store, 0, nil, nil) }
+	return t, refused
+}
+
+// openStore opens the tables.
+func openStore(comm *collective.Comm, c *config.Config, l layout.Layout, begin Tables) (*sparse.Store, error) {
+	if left := begin.Left; left != nil {
+		return left.store, left.store.Rejoin(collective.Exchanger{Comm: comm})
+	}
+	cfg := sparse.Config{
+		Tables: slices.Clone(l.Tables), Seed: c.Train.Seed, Shards: layout.Shards, HotKeys: c.Train.Hot.Keys,
+	}
+	for i, name := range l.Asked {
+		t := &cfg.Tables[i]
+		if how, auto := layout.Strategy(name); !auto {
+			t.Strategy = how
+		} else {
+			t.Strategy = begin.Strategies[t.Name]
+		}
+	}
+	store, err := sparse.Open(collective.Exchanger{Comm: comm}, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if begin.Owner != nil && !slices.Equal(begin.Owner, store.Owner()) {
+		err = store.Place(begin.Owner)
+	}
+	for i, tier := range l.Tiers {
+		if tier != (config.Tier{}) && err == nil {
+			err = store.OpenTier(i, tier.Dir, tier.Memory<<20)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
+}
+
+// WorksAhead is whether batches are prepared, and pushed, beside the computation:
+// where something travels by links. Where all ranks share memory, moving rows is
+// work of the same cores, and nothing is won: on 2 cores with np 2, workload w1
+// takes 21.3 ms a step either way (bench step). Over links the modelled network of
+// package sparse shows the gain; see docs/benchmarks.md.
+func WorksAhead(comm *collective.Comm) bool {
+	shape := comm.Shape()
+	return comm.Size() > 1 && (!shape.Windows || shape.Hosts > 1)
+}
+
+// Close ends the trainer's threads and frees the memory of its tables. Nobody may
+// use it afterwards.
+func (t *Trainer) Close() error {
+	if err := t.model.close(); err != nil {
+		return fmt.Errorf("wdl: close: %w", err)
+	}
+	return nil
+}
+
+// Spent returns the times of the parts of compute on this rank since the
+// trainer was made.
+func (t *Trainer) Spent() Spent { return t.model.workers[0].spent }
+
+// Hold lets f say for how long the rank's compute stands still after each chunk of
+// a step, which took so long: it models slow machines. Call it before the first
+// step.
+func (t *Trainer) Hold(f func(step int64, took time.Duration) time.Duration) {
+	t.model.hold = f
+}
+
+// Pace lets f say how long after its beginning the compute of a step gets to each
+// place: it models a machine, as Hold does, where it matters what of compute is left.
+// Call it before the first step.
+func (t *Trainer) Pace(f func(Progress) time.Duration) { t.model.pace = f }
+
+// Buckets returns how many dense gradients are summed together, in the order in which
+// backward finishes them, and how long that has taken beside the compute so far.
+func (t *Trainer) Buckets() (floats []int, beside time.Duration) {
+	s := t.model.sums
+	for i, from := range s.bounds[1:] {
+		floats = append(floats, s.bounds[i]-from)
+	}
+	return floats, s.took
+}
+
+// Store returns the tables, for what keeps and moves them. Leave them alone during a
+// step.
+func (t *Trainer) Store() *sparse.Store { return t.model.store }
+
+// Hot returns how many rows this rank keeps of others by the last choice of them, and
+// how often they were chosen.
+func (t *Trainer) Hot() (rows, choices int64) { return t.hot.rows, t.hot.choices }
+
+// Traffic returns what this rank's share of the tables has done and moved.
+func (t *Trainer) Traffic() sparse.Counters { return t.model.store.Counters() }
+
+// FLOP returns the floating-point operations that a sample's forward and
+// backward take in products of matrices: two for each weight forward, four
+// backward.
+func (t *Trainer) FLOP() (n int64) {
+	for _, p := range t.model.arena.Params() {
+		if p.Decay { // weights, not biases
+			n += 6 * int64(p.Rows) * int64(p.Cols) * int64(max(p.Uses, 1))
+		}
+	}
+	return n
+}
+
+// Spared returns how many operations of products this rank has not needed so far, of
+// those that FLOP counts, as it computed with distinct rows once.
+func (t *Trainer) Spared() (n int64) { return t.model.split.spared }
+
+// Parameters returns how many dense parameters there are.
+func (t *Trainer) Parameters() int { return len(t.model.arena.Grads()) - len(t.model.arena.Tail()) }
+
+// reduce sums the statistics of batch normalisation over the ranks.
+func (t *Trainer) reduce(x []float32) error {
+	t.rec.Enter(trace.Sync)
+	err := collective.AllReduce(t.comm, x, collective.Sum)
+	t.rec.Enter(trace.Compute)
+	return err
+}
+
+// Wish is what a rank asks of the group at the end of a step.
+type Wish struct{ Save, Stop, Look bool } // Look: at who is slow
+
+// write puts the wish into the tail of a rank's dense gradients.
+func (w Wish) write(tail []float32) {
+	tail[tailSave], tail[tailStop], tail[tailLook] = flag(w.Save), flag(w.Stop), flag(w.Look)
+}
+
+// Outcome is what all ranks know after a step.
+type Outcome struct {
+	Rows int64   // samples of the step, over all ranks
+	Loss float64 // sum of their losses; with weights, their weighted mean times Rows
+	Wish         // true where at least one rank wished it
+}
+
+// Step trains on one batch of this rank: n counts the steps from 1, rate is the
+// schedule's factor of the learning rates. next is the batch of the following
+// Step, nil if it is not known: every rank gives one or none does. It must not
+// change until then.
+func (t *Trainer) Step(n int64, rate float64, b, next *encode.Batch, w Wish) (Outcome, error) {
+	m := t.model
+	t.rec.Enter(trace.Pull)
+	if err := m.pull(b, true); err != nil {
+		return Outcome{}, err
+	}
+	if t.ahead && next != nil && !t.chooses(n) {
+		if err := m.prepare(next); err != nil {
+			return Outcome{}, err
+		}
+	}
+	t.rec.Enter(trace.Compute)
+	m.wish, m.sums.open = w, true
+	if err := m.gradients(b, n); err != nil {
+		return Outcome{}, err
+	}
+	t.rec.Enter(trace.Push)
+	if err := m.store.PushBeside(m.lookup); err != nil {
+		return Outcome{}, err
+	}
+	out, err := t.conclude(n, rate)
+	if err == nil && t.chooses(n) {
+		err = t.choose()
+	}
+	return out, err
+}
+
+// firstChoice is the step of a job after which hot keys are first chosen; choices
+// then come after twice as many steps each time, until they come regularly.
+const firstChoice = 16
+
+// chooses reports whether the rows that every rank keeps are chosen anew after step
+// n. The batch after it is not prepared ahead.
+func (t *Trainer) chooses(n int64) bool {
+	if !t.model.store.Chooses() {
+		return false
+	}
+	n -= t.first
+	return n%t.every == 0 || n < t.every && n >= firstChoice && n&(n-1) == 0
+}
+
+// choose chooses the rows that every rank keeps.
+func (t *Trainer) choose() error {
+	n, err := t.model.store.ChooseHot()
+	t.hot.rows, t.hot.choices = int64(n), t.hot.choices+1
+	return err
+}
+
+// conclude sums the dense gradients and what rides behind them, and updates.
+func (t *Trainer) conclude(n int64, rate float64) (Outcome, error) {
+	t.rec.Enter(trace.Sync)
+	if err := t.model.sums.finish(t.rec); err != nil {
+		return Outcome{}, err
+	}
+	out := t.outcome()
+	return out, t.update(n, rate, t.weight())
+}
+
+// outcome reads what rode behind the sum of the dense gradients.
+func (t *Trainer) outcome() Outcome {
+	tail := t.model.arena.Tail()
+	out := Outcome{
+		Rows: rowsIn(tail), Loss: float64(tail[tailLoss]),
+		Wish: Wish{Save: tail[tailSave] > 0, Stop: tail[tailStop] > 0, Look: tail[tailLook] > 0},
+	}
+	if t.model.weighted {
+		out.Loss *= float64(out.Rows) / t.weight()
+	}
+	return out
+}
+
+// weight is the divisor of the step's mean: its samples, or the sum of their weights if
+// they have some.
+func (t *Trainer) weight() float64 {
+	tail := t.model.arena.Tail()
+	if !t.model.weighted {
+		return float64(max(rowsIn(tail), 1))
+	}
+	if w := float64(tail[tailWeight]); w > 0 {
+		return w
+	}
+	return 1 // all weights, and so all gradients, are 0
+}
+
+// update takes the optimizer step of the shards and dense parameters this rank
+// holds, on the mean gradient of the step's samples, clipped to the norm.
+func (t *Trainer) update(n int64, rate, weight float64) error {
+	m := t.model
+	scale, clip, batch := float32(1/weight), float32(1), uint32(0)
+	if t.scaled {
+		batch = uint32(rowsIn(m.arena.Tail()))
+	}
+	if t.clip > 0 {
+		t.norm[0] = m.store.GradNormSq(scale)
+		if err := collective.AllReduce(t.comm, t.norm, collective.Sum); err != nil {
+			return err
+		}
+		if norm := math.Sqrt(t.norm[0] + m.arena.GradNormSq(scale)); norm > t.clip {
+			clip = float32(t.clip / norm)
+		}
+	}
+	at := sparse.Step{N: n, Scale: scale, Clip: clip, Rate: rate, Samples: weight, Batch: batch}
+	if t.copies {
+		if err := t.prepare(at); err != nil {
+			return err
+		}
+	}
+	t.rec.Enter(trace.Update)
+	if err := m.store.Apply(at); err != nil {
+		return err
+	}
+	m.arena.Apply(optim.Step{N: n, Rate: rate, Samples: weight, Batch: batch}, scale, clip)
+	return nil
+}
+
+func flag(b bool) float32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Logits are those of the first label for the batch that Step or Evaluate computed last,
+// until the next.
+func (t *Trainer) Logits() []float32 { return t.model.of(t.model.logit, 0) }
+
+// Evaluate computes the metrics of the batches that next returns, nil after the
+// last. Every rank must return the same number of them, empty ones included.
+// Parameters and tables stay as they are.
+func (t *Trainer) Evaluate(next func() (*encode.Batch, error)) (metrics.Metrics, error) {
+	for _, tally := range t.tally {
+		tally.Reset()
+	}
+	clear(t.lacks)
+	for {
+		b, err := next()
+		if err != nil {
+			return metrics.Metrics{}, err
+		}
+		t.rec.Enter(trace.Wait)
+		if b == nil {
+			if err := collective.AllReduce(t.comm, t.lacks, collective.Sum); err != nil {
+				return metrics.Metrics{}, err
+			}
+			return t.reduceTallies()
+		}
+		if err := t.model.pull(b, false); err != nil {
+			return metrics.Metrics{}, err
+		}
+		t.rec.Enter(trace.Eval)
+		loss, err := t.model.compute(b, 0, false)
+		if err != nil {
+			return metrics.Metrics{}, err
+		}
+		if !finite(loss) {
+			return metrics.Metrics{}, fmt.Errorf("wdl: evaluation: the loss is %v: %w", loss, t.model.nonFinite(b))
+		}
+		for i, tally := range t.tally {
+			tally.Add(t.model.of(t.model.logit, i), t.model.labelsOf(i), t.model.weight)
+		}
+		for f := range t.lacks {
+			t.lacks[f] += t.model.lookup.Unknown(f)
+		}
+	}
+}
+
+// Unknown returns by feature how many values of the last Evaluate, over all ranks, had
+// keys that no step has trained and were read as zeros. The slice is the Trainer's own.
+func (t *Trainer) Unknown() []int64 { return t.lacks }

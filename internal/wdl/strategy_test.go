@@ -1,0 +1,497 @@
+package wdl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// tablesAs appends a tables section to clicksConfig's train section.
+func tablesAs(strategies string, more string) string {
+	return more + "}\ntables: [" + strategies + "] #"
+}
+
+const (
+	allRows    = "{name: site, strategy: rows}, {name: tags, strategy: rows}, {name: age, strategy: rows}, {name: site_x_age, strategy: rows}"
+	onePooled  = "{name: site, strategy: pooled}, {name: tags, strategy: rows}, {name: age, strategy: pooled}, {name: site_x_age, strategy: pooled}"
+	allCopies  = "{name: site, strategy: replicated}, {name: tags, strategy: replicated}, {name: age, strategy: replicated}, {name: site_x_age, strategy: replicated}"
+	mixed      = "{name: site, strategy: pooled}, {name: tags, strategy: replicated}, {name: age, strategy: rows}, {name: site_x_age, strategy: replicated}"
+	longPooled = "{name: tags, strategy: pooled}"
+)
+
+// contents are the sections of a job's last checkpoint, by their checksums, the
+// configuration aside: all of the model, whoever owns what.
+func contents(t *testing.T, r Result) map[string]string {
+	t.Helper()
+	c, err := checkpoint.Open(r.Checkpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, name := range c.Names() {
+		if name != sectionConfig {
+			all[name] = c.Checksum(name)
+		}
+	}
+	return all
+}
+
+// TestStrategiesGiveTheSameModel trains with each strategy and compares what the
+// checkpoints hold: to the bit but for tables that owners pool, whose values do not
+// show the trainer that keys repeat, so that it adds up in another order.
+func TestStrategiesGiveTheSameModel(t *testing.T) {
+	path := clicks(t, 900)
+	for size := 1; size <= 3; size++ {
+		t.Run(fmt.Sprint("P=", size), func(t *testing.T) {
+			if size != 2 {
+				everyday(t)
+			}
+			t.Parallel()
+			set := []string{"train.epochs=2"}
+			want := runJob(t, size, Options{Config: clicksConfig(t, path, "", tablesAs(allRows, "")), Set: set})
+			for how, train := range map[string]string{
+				"pooled":     tablesAs(onePooled, ""),
+				"replicated": tablesAs(allCopies, ", hot: {every_steps: 7}"),
+				"mixed":      tablesAs(mixed, ""),
+				"hot keys":   tablesAs(allRows, ", hot: {keys: 30, every_steps: 16}"),
+			} {
+				if size == 1 && how != "mixed" {
+					continue
+				}
+				got := runJob(t, size, Options{Config: clicksConfig(t, path, "", train), Set: set})
+				same := maps.Equal(contents(t, got), contents(t, want)) && *got.TestAUC == *want.TestAUC
+				if how == "pooled" || how == "mixed" {
+					same = math.Abs(*got.TestAUC-*want.TestAUC) < 1e-3 && math.Abs(got.TrainLogLoss-want.TrainLogLoss) < 1e-5
+				}
+				if !same {
+					t.Errorf("%s: %+v\nas rows %+v", how, got, want)
+				}
+				if copies := got.Hot; size > 1 && strings.Contains("replicated mixed hot keys", how) && (copies == nil || copies.Rows == 0 || copies.Choices == 0 || copies.Sent == 0) {
+					t.Errorf("%s: no rows were copied, the test says nothing: %+v", how, copies)
+				}
+			}
+			got := runJob(t, size, Options{Config: clicksConfig(t, path, "", tablesAs(longPooled, "")), Set: set})
+			if got.Tables[1].Strategy != "pooled" || math.Abs(*got.TestAUC-*want.TestAUC) > 0.0015 || math.Abs(got.TrainLogLoss-want.TrainLogLoss) > 1e-3 {
+				t.Errorf("long bags pooled: %+v\nas rows %+v", got, want)
+			}
+		})
+	}
+}
+
+// TestStrategiesSurviveResuming goes on from the middle on as many ranks, to the
+// bit, and on others.
+func TestStrategiesSurviveResuming(t *testing.T) {
+	path := clicks(t, 700)
+	for name, how := range map[string]string{"mixed": mixed, "long bags": longPooled, "auto": ""} {
+		t.Run(name, func(t *testing.T) {
+			if name != "mixed" {
+				everyday(t)
+			}
+			t.Parallel()
+			whole := runJob(t, 2, Options{Config: clicksConfig(t, path, "", tablesAs(how, ", hot: {keys: 20, every_steps: 10}"))})
+			middle := checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), 20)
+			again := runJob(t, 2, Options{Resume: middle})
+			if !maps.Equal(contents(t, again), contents(t, whole)) {
+				t.Errorf("resumed %+v, uninterrupted %+v", again, whole)
+			}
+			for i, table := range again.Tables {
+				if was := whole.Tables[i]; table.Strategy != was.Strategy {
+					t.Errorf("table %s is %s after resuming, was %s", table.Name, table.Strategy, was.Strategy)
+				}
+			}
+			for _, size := range []int{1, 3} {
+				other := runJob(t, size, Options{Resume: middle, Set: []string{"train.hot.keys=5"}})
+				if other.Samples != whole.Samples || math.Abs(*other.TestAUC-*whole.TestAUC) > 0.0015 {
+					t.Errorf("resumed on %d ranks %+v, uninterrupted on 2 %+v", size, other, whole)
+				}
+			}
+		})
+	}
+}
+
+// TestStrategiesOfTolerantSteps: microbatches of pooled tables are told apart;
+// those of rows that every rank keeps are refused.
+func TestStrategiesOfTolerantSteps(t *testing.T) {
+	t.Parallel()
+	const size = 3
+	path := clicks(t, 900)
+	c := clicksConfig(t, path, "", tablesAs(longPooled, ""))
+	wait := runJob(t, size, Options{Config: c})
+	sameModel(t, wait, runJob(t, size, Options{Config: c, Tolerance: step.Tolerance{Mode: commit.Speculate}}))
+	refused := clicksConfig(t, path, "", tablesAs(allCopies, ", hot: {keys: 3}"))
+	err := step.Tolerance{Mode: commit.Drop, Backup: 1}.Validate(refused, size)
+	for _, want := range []string{"train.hot.keys", `replicated table "site"`, `tables[3].strategy`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestAutoChoosesByBytes: long bags of keys that rarely repeat are pooled, a small
+// table of narrow rows is replicated where another one is anyway, others stay rows;
+// what is measured is near what was foreseen.
+func TestAutoChoosesByBytes(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("click,words,hour,site,day\n")
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 2000 {
+		words := make([]string, 30)
+		for i := range words {
+			words[i] = fmt.Sprint(rng.IntN(20_000))
+		}
+		fmt.Fprintf(&b, "%d,%s,%d,%d,%d\n", rng.IntN(2), strings.Join(words, "|"), rng.IntN(24), rng.IntN(400), rng.IntN(7))
+	}
+	path := filepath.Join(t.TempDir(), "words.csv")
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Parse("words.yaml", fmt.Appendf(nil, `
+data: {train: [%q], header: true}
+label: {field: click}
+features:
+  - {field: words, encode: hash, separator: "|"}
+  - {field: hour, encode: hash, deep: false}
+  - {field: site, encode: hash}
+  - {field: day, encode: hash, deep: false}
+tables: [{name: day, strategy: replicated}]
+model: {embedding_dim: 4, hidden: [8]}
+train: {global_batch: 500, epochs: 5, scaling: none} # every step is as planned
+`, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	res := runJob(t, 2, Options{Config: c, Say: func(line string) { said = append(said, line) }})
+	want := map[string]string{"words": "pooled", "hour": "replicated", "site": "rows", "day": "replicated"}
+	for _, x := range res.Tables {
+		if x.Strategy != want[x.Name] || !strings.Contains(x.Why, map[bool]string{true: "as configured", false: "B a step"}[x.Name == "day"]) {
+			t.Errorf("%s is %s, want %s: %s", x.Name, x.Strategy, want[x.Name], x.Why)
+		}
+		within(t, "rows of "+x.Name, x.Rows, x.Planned.Rows, 0.02)
+		within(t, "memory of "+x.Name, x.Bytes, x.Planned.Bytes, 0.15)
+		if x.Strategy != "replicated" { // until the first choice those are rows
+			within(t, "bytes sent of "+x.Name, x.Sent, x.Planned.Sent, 0.05)
+		}
+	}
+	if len(res.Ranks) != 2 || res.Imbalance > 1.1 || res.PlannedImbalance > 1.1 {
+		t.Errorf("imbalance %.2f, planned %.2f: %+v", res.Imbalance, res.PlannedImbalance, res.Ranks)
+	}
+	c.Tables = nil // day is not replicated by choice
+	want["hour"], want["day"] = "rows", "rows"
+	for why, opt := range map[string]Options{
+		"no second rank": {Config: c, Replicas: 2},
+		"slow ranks":     {Config: c, Tolerance: step.Tolerance{Mode: commit.Drop, Backup: 1}},
+	} {
+		p, err := Foresee(context.Background(), opt, 2, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range p.Tables {
+			narrow := x.Name == "hour" || x.Name == "day"
+			if how := x.Strategy.String(); how != want[x.Name] || narrow != strings.Contains(x.Why, why) {
+				t.Errorf("%s is %s, want %s and %q: %s", x.Name, how, want[x.Name], why, x.Why)
+			}
+		}
+	}
+	if line := strings.Join(said, "\n"); strings.Count(line, "exchange of tables: 1 as rows") != 1 || !strings.Contains(line, "words pooled (") {
+		t.Errorf("said %q", line)
+	}
+}
+
+func within(t *testing.T, what string, got, want int64, share float64) {
+	t.Helper()
+	if d := math.Abs(float64(got-want)) / float64(max(want, 1)); d > share {
+		t.Errorf("%s: %d, %d are planned: %.0f %% off", what, got, want, 100*d)
+	}
+}
+
+// TestPlacementIsKept: the manifest says who owns what, and the next job takes it.
+func TestPlacementIsKept(t *testing.T) {
+	res := runJob(t, 3, Options{Config: clicksConfig(t, clicks(t, 900), "", "")})
+	c, err := checkpoint.Open(res.Checkpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := placed(c, layout.Shards)
+	if err != nil || p == nil || p.Ranks != 3 || len(p.Strategies) != 4 || p.Keys == 0 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if got := p.owners(3, enoughKeys); !slices.Equal(got, p.Owner) {
+		t.Error("with few keys measured shards move")
+	}
+	if p.owners(2, enoughKeys) != nil {
+		t.Error("with few keys measured another number of ranks goes by them")
+	}
+	// Enough is measured, and rank 0 has nearly all of it.
+	for i := range p.Wire {
+		p.Wire[i] = 1
+		if p.Owner[i] == 0 {
+			p.Wire[i] = 10
+		}
+	}
+	p.Keys = enoughKeys * layout.Shards
+	moved := 0
+	for i, r := range p.owners(3, enoughKeys) {
+		if r != p.Owner[i] {
+			moved++
+		}
+	}
+	if moved < layout.Shards/8 {
+		t.Errorf("%d shards move away from a rank that has most of the load", moved)
+	}
+	for _, size := range []int{2, 5} {
+		if owner := p.owners(size, enoughKeys); len(owner) != layout.Shards || slices.Max(owner) != int32(size-1) {
+			t.Errorf("%d ranks: owners %v", size, owner)
+		}
+	}
+	for what, change := range map[string]func(*placement){
+		"of 1024 shards":  func(p *placement) { p.Owner = p.Owner[1:] },
+		"belongs to rank": func(p *placement) { p.Owner[3] = 3 },
+		"negative load":   func(p *placement) { p.Wire[3] = -1 },
+	} {
+		bad := *p
+		bad.Owner, bad.Wire = slices.Clone(p.Owner), slices.Clone(p.Wire)
+		change(&bad)
+		b, err := json.Marshal(bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readPlacement(b, layout.Shards); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%v, want %q", err, what)
+		}
+	}
+}
+
+// shifted writes a log whose keys come from everywhere first, then from shards
+// that at first belong to rank 0 of two.
+func shifted(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("click,words\n")
+	rng := rand.New(rand.NewPCG(5, 6))
+	salt := sparse.Salt("words")
+	for row := range 12_000 {
+		var words []string
+		for len(words) < 4 {
+			key := rng.Uint64N(1 << 14)
+			if row < 7000 || sparse.ShardOf(salt, key, layout.Shards) < layout.Shards/2 || rng.IntN(8) == 0 {
+				words = append(words, fmt.Sprint(key))
+			}
+		}
+		fmt.Fprintf(&b, "%d,%s\n", rng.IntN(2), strings.Join(words, "|"))
+	}
+	path := filepath.Join(t.TempDir(), "shifted.csv")
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestShardsMoveAtCheckpoints: when traffic shifts to one rank's shards, the next
+// checkpoint gives some of them away; the model is the same to the bit, and a job
+// that goes on from that checkpoint does the same. So it is with tables that admit keys,
+// whose sightings are among the sections that are compared, by sketches that are too
+// small for all keys, too.
+func TestShardsMoveAtCheckpoints(t *testing.T) {
+	for _, x := range []struct {
+		name, table string
+		size        int
+	}{
+		{"all keys", "", 2},
+		{"third sightings", ", admit: {after: 3}", 3},
+		{"crowded sketches", ", admit: {after: 2, counters: 65536}, evict: {age: 30}", 2},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			shardsMove(t, x.table, x.size)
+		})
+	}
+}
+
+// shiftedConfig trains once on shifted, in its order.
+func shiftedConfig(t *testing.T, table string, every int) *config.Config {
+	t.Helper()
+	c := wordsConfig(t, shifted(t), ", strategy: rows"+table, "")
+	for _, set := range []string{"train.epochs=1", "train.shuffle=false", fmt.Sprint("train.checkpoint.every_steps=", every)} {
+		if err := config.SetAll(c, []string{set}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// runEnough is runJob of a job whose shards move by so many keys, and what it said; ended
+// looks at every rank's job at its end.
+func runEnough(t *testing.T, size int, enough int64, opt Options, ended ...func(*Job)) (res Result, said string) {
+	t.Helper()
+	opt.Out, opt.Warn = t.TempDir(), func(line string) { t.Log(line) }
+	opt.Say = func(line string) { said += line + "\n" }
+	onRanks(t, size, func(comm *collective.Comm) error {
+		j := NewJob(comm, trace.New(100), opt)
+		j.enough = enough
+		r, err := j.Run(context.Background())
+		if comm.Rank() == 0 {
+			res = r
+		}
+		for _, f := range ended {
+			f(j)
+		}
+		return err
+	})
+	return res, said
+}
+
+func shardsMove(t *testing.T, table string, size int) {
+	c := shiftedConfig(t, table, 25)
+	run := func(enough int64, opt Options) (Result, string) { return runEnough(t, size, enough, opt) }
+	still, _ := run(1<<40, Options{Config: c})
+	moved, said := run(16, Options{Config: c})
+	if still.MovedShards != 0 || moved.MovedShards < 20 || !strings.Contains(said, "shards go to other ranks") {
+		t.Fatalf("%d shards moved, %d where none may; said %s", moved.MovedShards, still.MovedShards, said)
+	}
+	if size == 2 && moved.Imbalance > still.Imbalance-0.05 {
+		t.Errorf("the busiest owner has %.2f of the mean, %.2f without moves", moved.Imbalance, still.Imbalance)
+	}
+	if admits := table != ""; admits != (moved.Tables[0].Refused > 0) || !maps.Equal(contents(t, moved), contents(t, still)) {
+		t.Errorf("the model is another; %d sightings of keys without a row", moved.Tables[0].Refused)
+	}
+	root := filepath.Join(moved.RunDir, checkpoint.Folder)
+	again, _ := run(16, Options{Resume: checkpoint.Dir(root, 100)})
+	if !maps.Equal(contents(t, again), contents(t, moved)) {
+		t.Error("the model of a resumed training is another")
+	}
+	sameContents(t, open(t, checkpoint.Dir(root, 75)), open(t, checkpoint.Dir(filepath.Join(still.RunDir, checkpoint.Folder), 75)))
+}
+
+// TestShardsMoveWithTheirCopies: buddies follow, and a rank may be lost at any moment of
+// it or after.
+func TestShardsMoveWithTheirCopies(t *testing.T) {
+	for name, how := range map[string]step.Tolerance{"wait": {}, "speculate": {Mode: commit.Speculate}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			moveWithCopies(t, how)
+		})
+	}
+}
+
+func moveWithCopies(t *testing.T, how step.Tolerance) {
+	const size = 2
+	c := shiftedConfig(t, ", admit: {after: 2}", 50)
+	var ends int64 // exchanges that rank 0 had made when shards had changed hands; how many there are differs where ranks may be late
+	run := func(enough int64, d deaths) (Result, string) {
+		var said string
+		res, _, _ := d.watched(t, size, Options{Config: c, Tolerance: how}, func(j *Job, made func() int64) {
+			j.enough = enough
+			if j.comm.Rank() != 0 {
+				return
+			}
+			j.opt.Say = func(line string) {
+				if said += line + "\n"; len(d) == 0 && ends == 0 && strings.Contains(line, "shards go to other ranks") {
+					ends = made()
+				}
+			}
+		})
+		return res, said
+	}
+	still, _ := run(1<<40, nil)
+	want := contents(t, still)
+	moved, said := run(16, nil)
+	if moved.MovedShards < 20 || still.MovedShards != 0 || ends == 0 {
+		t.Fatalf("%d shards moved, %d where none may; said %s", moved.MovedShards, still.MovedShards, said)
+	}
+	if !maps.Equal(contents(t, moved), want) {
+		t.Error("the model is another")
+	}
+	for i, after := range []int64{-1, 9, -3, -6, -10, 30} {
+		if i > 1 && testing.Short() {
+			break
+		}
+		got, said := run(16, deaths{{i % size, ends + after, 0}})
+		if !maps.Equal(contents(t, got), want) || got.Samples != still.Samples {
+			t.Fatalf("rank %d died at exchange %d of rank 0, which had moved shards after %d: the model is another; said %s", i%size, ends+after, ends, said)
+		}
+	}
+}
+
+// TestShardsMoveWhereRanksAreLate: one rank computes far too slowly, so that shards
+// change hands while it still works on rows of their owners of before, in vain. What is
+// computed anew has the bits of a job that waits and moves nothing; what is left out is
+// repeated by its log, whether the replay moves shards or not.
+func TestShardsMoveWhereRanksAreLate(t *testing.T) {
+	t.Parallel()
+	const size, few = 3, 4
+	slow, err := chaos.Parse("slow:300x@1,stop:20ms@2@step26")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := shiftedConfig(t, ", admit: {after: 2}", 25)
+	wait, _ := runEnough(t, size, 1<<40, Options{Config: c})
+	computed := int64(0) // microbatches, by the slow rank
+	late, _ := runEnough(t, size, few, Options{Config: c, Tolerance: step.Tolerance{Mode: commit.Speculate}, Chaos: slow}, func(j *Job) {
+		if _, n := j.slack.steps.Spent(); j.comm.Rank() == 1 {
+			computed = int64(n / time.Second)
+		}
+	})
+	if late.MovedShards == 0 || wait.MovedShards != 0 || computed >= late.Steps {
+		t.Fatalf("%d shards moved, %d where none may; in %d steps the slow rank computed %d microbatches", late.MovedShards, wait.MovedShards, late.Steps, computed)
+	}
+	if !maps.Equal(contents(t, late), contents(t, wait)) {
+		t.Error("the model is another than that of a job that waits")
+	}
+	drop, _ := runEnough(t, size, few, Options{Config: c, Tolerance: step.Tolerance{Mode: commit.Drop, Backup: 1}, Chaos: slow})
+	if drop.MovedShards == 0 || drop.LateSlots == 0 {
+		t.Fatalf("%d shards moved, %d late microbatches", drop.MovedShards, drop.LateSlots)
+	}
+	for _, enough := range []int64{few, 1 << 40} {
+		again, _ := runEnough(t, size, enough, Options{Replay: drop.RunDir})
+		if moves := enough == few; moves != (again.MovedShards > 0) {
+			t.Errorf("the replay moved %d shards", again.MovedShards)
+		}
+		if !maps.Equal(contents(t, again), contents(t, drop)) {
+			t.Errorf("the replay that moved %d shards has another model than the run, which moved %d", again.MovedShards, drop.MovedShards)
+		}
+	}
+}
+
+// FuzzPlacement reads any manifest's placement: what is accepted gives every shard to
+// a rank, on any number of them.
+func FuzzPlacement(f *testing.F) {
+	f.Add([]byte(`{"ranks":2,"owner":[0,1,1,0],"keys":9000,"wire_bytes":[9,1,1,9],"memory_bytes":[1,1,1,1],"strategies":{"x":"pooled"}}`), uint8(3))
+	f.Add([]byte(`{"ranks":1,"owner":[0,0,0,0],"keys":-1,"wire_bytes":[0,0,0,0],"memory_bytes":[0,0,0,0]}`), uint8(1))
+	f.Add([]byte(`{"ranks":2,"owner":[0,2,1,0],"wire_bytes":[9223372036854775807,9223372036854775807,1,9],"memory_bytes":[1,1,1,1]}`), uint8(2))
+	f.Fuzz(func(t *testing.T, b []byte, ranks uint8) {
+		p, err := readPlacement(b, 4)
+		if err != nil {
+			return
+		}
+		size := 1 + int(ranks)%8
+		owner := p.owners(size, 1)
+		if owner != nil && len(owner) != 4 {
+			t.Fatalf("owners %v", owner)
+		}
+		for _, r := range owner {
+			if r < 0 || int(r) >= size {
+				t.Fatalf("owners %v of %d ranks", owner, size)
+			}
+		}
+	})
+}

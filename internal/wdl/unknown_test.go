@@ -1,0 +1,118 @@
+package wdl
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+)
+
+// TestNewKeysAreNotScoredByNoise: rows with a user that training has not seen are scored
+// alike, whoever the user is, and counted.
+func TestNewKeysAreNotScoredByNoise(t *testing.T) {
+	t.Parallel()
+	const rows = 2000
+	dir := t.TempDir()
+	write := func(name string, user func(rng *rand.Rand, i int) string) string {
+		rng := rand.New(rand.NewPCG(1, 8))
+		var b strings.Builder
+		b.WriteString("click,user,site\n")
+		for i := range rows {
+			site := rng.IntN(10)
+			click := 0
+			if rng.IntN(10) < site {
+				click = 1
+			}
+			fmt.Fprintf(&b, "%d,%s,site%d\n", click, user(rng, i), site)
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	train := write("train.csv", func(rng *rand.Rand, _ int) string { return fmt.Sprint("u", rng.IntN(100)) })
+	many := write("many.csv", func(_ *rand.Rand, i int) string { return fmt.Sprint("new", i) })
+	one := write("one.csv", func(*rand.Rand, int) string { return "new" })
+	for _, strategy := range []string{"rows", "pooled", "replicated"} {
+		for size := 1; size <= 2; size++ {
+			var res [2]Result
+			for i, test := range []string{many, one} {
+				c, err := config.Parse("new.yaml", []byte(fmt.Sprintf(`
+data: {train: [%q], test: [%q], header: true}
+label: {field: click}
+features: [{field: user, encode: hash}, {field: site, encode: hash}]
+model: {embedding_dim: 4, hidden: [8]}
+tables: [{name: user, strategy: %s}]
+train: {global_batch: 32}
+`, train, test, strategy)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				res[i] = runJob(t, size, Options{Config: c})
+				if n := res[i].TestUnknown; len(n) != 1 || n["user"] != rows {
+					t.Errorf("%s, %d ranks: unknown %v, want %d users", strategy, size, n, rows)
+				}
+			}
+			if *res[0].TestAUC != *res[1].TestAUC || *res[0].TestLogLoss != *res[1].TestLogLoss {
+				t.Errorf("%s, %d ranks: new users AUC %v, log-loss %v; one new user %v, %v", strategy, size,
+					*res[0].TestAUC, *res[0].TestLogLoss, *res[1].TestAUC, *res[1].TestLogLoss)
+			}
+		}
+	}
+}
+
+// TestManyNewValuesAreReported: a feature of which training has not seen a fifth of the
+// values gets one line, on any number of ranks; a cross of known values gets none.
+func TestManyNewValuesAreReported(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name string, rows, renamed int) string {
+		rng := rand.New(rand.NewPCG(4, uint64(rows)))
+		var b strings.Builder
+		b.WriteString("click,user,site,tags\n")
+		for i := range rows {
+			user := fmt.Sprint("u", rng.IntN(30))
+			if i < renamed {
+				user = strings.ToUpper(user)
+			}
+			fmt.Fprintf(&b, "%d,%s,site%d,a|b\n", rng.IntN(2), user, rng.IntN(30))
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	train, few, many := write("train.csv", 400, 0), write("few.csv", 100, 19), write("many.csv", 100, 20)
+	for _, encoding := range []string{"hash", "vocabulary"} {
+		for size := 1; size <= 2; size++ {
+			for test, want := range map[string]string{few: "", many: "user: training has not seen 20 of 100 values of the test data: are they missing, or written otherwise than in training? If they are new, train on more recent data"} {
+				c, err := config.Parse("new.yaml", []byte(fmt.Sprintf(`
+data: {train: [%q], test: [%q], header: true}
+label: {field: click}
+features: [{field: user, encode: %s}, {field: site, encode: hash}, {field: tags, encode: hash, separator: "|"}]
+crosses: [{of: [user, site]}]
+model: {embedding_dim: 4, hidden: [8]}
+train: {global_batch: 32, epochs: 1}
+`, train, test, encoding)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var warned []string
+				res := runJob(t, size, Options{Config: c, Warn: func(line string) {
+					if strings.Contains(line, "has not seen") {
+						warned = append(warned, line)
+					}
+				}})
+				if n := res.TestUnknown["user_x_site"]; n < 20 || strings.Join(warned, "\n") != want {
+					t.Errorf("%s, %d ranks, %s: %q, want %q; %d new crosses", encoding, size, filepath.Base(test), warned, want, n)
+				}
+			}
+		}
+	}
+}

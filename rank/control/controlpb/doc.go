@@ -1,5 +1,0 @@
-// Package controlpb is the wire form of the control plane, generated from
-// control.proto. Programs use package rank/control instead.
-package controlpb
-
-//go:generate protoc --go_out=. --go_opt=paths=source_relative --go-grpc_out=. --go-grpc_opt=paths=source_relative control.proto
