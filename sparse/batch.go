@@ -202,10 +202,10 @@ func (l *Lookup) placeTables(hand int) error {
 			continue
 		}
 		keys, owners := l.sets[t].Keys(), l.sets[t].Owners()
-		hot := s.hot.sets[t]
-		some := hot.Len() > 0
+		copied := s.copies.sets[t]
+		some := copied.Len() > 0
 		for id, key := range keys {
-			if some && hot.Has(key) {
+			if some && copied.Has(key) {
 				continue
 			}
 			c := &l.next[int(owners[id])*len(s.tables)+t]
@@ -230,7 +230,7 @@ func (l *Lookup) placeTables(hand int) error {
 }
 
 // keepOrder is placeTables for a rank that is alone: it owns all keys, none is
-// hot, and rows stand by the numbers of their keys.
+// copied, and rows stand by the numbers of their keys.
 func (l *Lookup) keepOrder(hand int) {
 	s := l.store
 	for t, x := range s.tables {

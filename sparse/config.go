@@ -60,10 +60,6 @@ type Config struct {
 	// means 1024, which divides well over up to some hundred ranks.
 	Shards int
 
-	// HotKeys is how many ChooseHot may choose; 0: none, and nothing is
-	// measured for it.
-	HotKeys int
-
 	// MaxKeysPerExchange bounds the unique keys that one rank may ask of one
 	// owner in one Pull, so that a broken peer cannot ask for any amount of
 	// memory; 0 means 2²⁴ (128 MiB of keys).
@@ -101,9 +97,6 @@ func (c Config) Validate() error {
 	}
 	if c.MaxKeysPerExchange < 1 || c.MaxKeysPerExchange > math.MaxInt32 {
 		fault("at most %d keys per exchange: give a number of 1 to %d", c.MaxKeysPerExchange, math.MaxInt32)
-	}
-	if c.HotKeys < 0 || c.HotKeys > MaxHotKeys {
-		fault("%d hot keys: give 0 to %d", c.HotKeys, MaxHotKeys)
 	}
 	if n := len(c.Tables); n < 1 || n > MaxTables {
 		fault("%d tables: give 1 to %d", n, MaxTables)

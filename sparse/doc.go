@@ -70,25 +70,20 @@
 // for the life of a model and checkpoints keep shards apart, so any number of
 // ranks can load them, placed in any way.
 //
-// [Store.ChooseHot] chooses keys, at most [Config].HotKeys and all of tables that are
-// Replicated, whose rows every rank keeps: reading them sends nothing. Their
-// gradients are summed in rank order by a home for each key, and every rank takes the
-// same step with the sum, so that results are those without hot keys to the bit. A
-// Pull then tells one bit for each hot key to each peer, and a Push is three
+// [Store.CopyReplicated] gives every rank the rows of Replicated tables: reading them
+// sends nothing. One rank for each key, its home, sums the gradients in rank order.
+// Every rank takes the same step with the sum, so that results are those of Rows to the
+// bit. A Pull sends one bit for each copied key to each peer, and a Push is three
 // all-to-alls.
 //
-// As a batch asks for a key once, however often it stands there, even Zipf's law
-// leaves little to even out. Busiest rank over the mean in bytes, 8 ranks, dim 8,
-// Zipf(1.2) keys (TestPlacementEvensOutZipf, TestHotKeysEvenOutZipf):
+// A batch asks for a key once, however often the key occurs in it, so that even Zipf's
+// law leaves little to even out. Busiest rank over the mean in bytes, 8 ranks, dim 8,
+// Zipf(1.2) keys (TestPlacementEvensOutZipf):
 //
-//	keys a batch   at first   placed   hot keys, bytes
-//	          16       1.27     1.06   1.13        1.06 times as many
-//	          64       1.18     1.04   1.11        1.01
-//	         256       1.08     1.01   1.04        1.00
-//
-// So place first. Hot keys pay where batches are read far more often than trained
-// on; in a modelled step of training they cost time (testdata/hidden.txt: the sums
-// of gradients travel in the open, and rows would have travelled ahead).
+//	keys a batch   at first   placed
+//	          16       1.27     1.06
+//	          64       1.18     1.04
+//	         256       1.08     1.01
 //
 // # Microbatches that may be late
 //

@@ -8,15 +8,15 @@ import (
 // FuzzAnnouncement lets a peer announce any words: they are refused or within
 // the limits, and what is refused names the peer.
 func FuzzAnnouncement(f *testing.F) {
-	s, err := Open(lying{Exchanger: Local{}}, Config{Shards: 4, MaxKeysPerExchange: 100, HotKeys: 8, Tables: []Table{
+	s, err := Open(lying{Exchanger: Local{}}, Config{Shards: 4, MaxKeysPerExchange: 100, Tables: []Table{
 		{Name: "x", Parts: []Part{{Name: "deep", Dim: 3}}}, {Name: "y", Parts: []Part{{Name: "deep", Dim: 1}}},
 	}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	ids := make([]uint32, 3)
-	s.hot.sets[1].Add([]uint64{7, 8, 9}, ids)
-	s.hot.place()
+	s.copies.sets[1].Add([]uint64{7, 8, 9}, ids)
+	s.copies.place()
 	l := s.NewLookup()
 	word := func(words ...int64) (b []byte) {
 		for _, w := range words {
@@ -30,7 +30,7 @@ func FuzzAnnouncement(f *testing.F) {
 	f.Add(word(int64(s.print), 4, 0, 0, 0, 0))
 	f.Add(word(1, 0, 0, 0, 0, 0))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		a := make([]int64, announceWords+len(s.tables)+s.hot.words())
+		a := make([]int64, announceWords+len(s.tables)+s.copies.words())
 		for i := range a {
 			if len(b) >= 8 {
 				a[i], b = int64(binary.LittleEndian.Uint64(b)), b[8:]
@@ -50,8 +50,8 @@ func FuzzAnnouncement(f *testing.F) {
 			t.Fatalf("accepted %v", a)
 		}
 		l.give.layout(s)
-		s.eachHot([]uint64{uint64(a[5])}, 1, func(table, i int) {
-			if key := s.hot.sets[table].Keys()[i]; key != 8 {
+		s.eachCopied([]uint64{uint64(a[5])}, 1, func(table, i int) {
+			if key := s.copies.sets[table].Keys()[i]; key != 8 {
 				t.Fatalf("home 1 has key %d", key)
 			}
 		})

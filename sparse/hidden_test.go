@@ -50,7 +50,7 @@ type spans struct{ step, rows, grads time.Duration }
 func simulate(c *collective.Comm, compute time.Duration, how string, warm, steps int) (took spans, err error) {
 	s, err := sparse.Open(collective.Exchanger{Comm: c}, sparse.Config{Tables: []sparse.Table{{
 		Name: "x", Parts: []sparse.Part{{Name: "deep", Dim: 16, Rule: optim.Rule{Kind: "adagrad"}, Init: sparse.Init{Kind: "zero"}}},
-	}}, HotKeys: map[string]int{"hot": 1 << 14}[how]})
+	}}})
 	if err != nil {
 		return took, err
 	}
@@ -102,27 +102,9 @@ func simulate(c *collective.Comm, compute time.Duration, how string, warm, steps
 		if how != "pull" {
 			now, next = next, now
 		}
-		if n == warm-1 && how == "hot" {
-			if err := chooseHot(s, now, bring, draw); err != nil {
-				return took, err
-			}
-			begin, took = time.Now(), spans{}
-		}
 	}
 	n := time.Duration(steps)
 	return spans{time.Since(begin) / n, took.rows / n, took.grads / n}, nil
-}
-
-// chooseHot chooses hot keys between a batch that is dropped and the one that is
-// prepared in its place.
-func chooseHot(s *sparse.Store, l *sparse.Lookup, bring func(*sparse.Lookup, []sparse.Bags) error, draw func() []sparse.Bags) error {
-	if err := s.Complete(l); err != nil {
-		return err
-	}
-	if n, err := s.ChooseHot(); err != nil || n == 0 {
-		return fmt.Errorf("%d keys are hot: %w", n, err)
-	}
-	return bring(l, draw())
 }
 
 // TestExchangeHides keeps how much of the exchange hides behind the computation.
@@ -135,10 +117,10 @@ func TestExchangeHides(t *testing.T) {
 	for _, share := range []float64{0.5, 1, 2, 4} {
 		compute := time.Duration(share * float64(exchange))
 		of := func(d, bound time.Duration) float64 { return float64(d) / float64(bound) }
-		pull, ahead, hot := stepTime(t, compute, "pull"), stepTime(t, compute, "ahead"), stepTime(t, compute, "hot")
+		pull, ahead := stepTime(t, compute, "pull"), stepTime(t, compute, "ahead")
 		bound := max(compute, exchange)
-		fmt.Fprintf(&b, "compute %.1f of it: step %.2f of the larger with Pull, %.2f ahead, %.2f with hot keys; ahead leaves gradients %.2f of the exchange, rows %.2f\n",
-			share, of(pull.step, bound), of(ahead.step, bound), of(hot.step, bound), of(ahead.grads, exchange), of(ahead.rows, exchange))
+		fmt.Fprintf(&b, "compute %.1f of it: step %.2f of the larger with Pull, %.2f ahead; ahead leaves gradients %.2f of the exchange, rows %.2f\n",
+			share, of(pull.step, bound), of(ahead.step, bound), of(ahead.grads, exchange), of(ahead.rows, exchange))
 	}
 	golden.Check(t, "hidden.txt", b.String())
 }

@@ -38,8 +38,8 @@ type Lookup struct {
 	foundIn []uint64 // by table: its Epoch when the rows that travel early were marked
 
 	rooms               rooms
-	touched             []uint64   // bits: hot keys of the batch
-	hotAt               [][]uint32 // by table and number: where its row begins, if it is touched
+	touched             []uint64   // bits: copied keys of the batch
+	copyAt              [][]uint32 // by table and number: where its row begins, if it is touched
 	announce, announced []int64
 	next                []cursor
 	tally               Counters // what the exchange has counted
@@ -111,7 +111,7 @@ type cursor struct {
 func (s *Store) NewLookup() *Lookup {
 	tables := len(s.tables)
 	l := &Lookup{
-		store: s, place: make([][]uint32, tables), hotAt: make([][]uint32, tables), epoch: make([]uint64, tables), foundIn: make([]uint64, tables),
+		store: s, place: make([][]uint32, tables), copyAt: make([][]uint32, tables), epoch: make([]uint64, tables), foundIn: make([]uint64, tables),
 		want: newSide(s.size, tables), give: newSide(s.size, tables),
 		opened: make([]*slot, s.size), rowAt: make([]int, s.size*tables+1), next: make([]cursor, s.size*tables),
 	}

@@ -121,14 +121,14 @@ type chapter struct {
 	cfg      Config
 	owner    []int32
 	tier     int   // table whose rows go to disk, −1 for none
-	choices  int64 // bits: steps after which hot keys are chosen
+	choices  int64 // bits: steps after which replicated rows are copied
 	ahead    bool  // batches are prepared, and pushed, beside
 	slots    bool  // gradients are told apart by slot until they are committed
 }
 
 func (c chapter) String() string {
-	return fmt.Sprintf("steps %d to %d on %d ranks, strategies %v, %d hot keys chosen after %b, tier %d, ahead %t, slots %t",
-		c.from, c.to, c.size, strategies(c.cfg), c.cfg.HotKeys, c.choices, c.tier, c.ahead, c.slots)
+	return fmt.Sprintf("steps %d to %d on %d ranks, strategies %v, copies after %b, tier %d, ahead %t, slots %t",
+		c.from, c.to, c.size, strategies(c.cfg), c.choices, c.tier, c.ahead, c.slots)
 }
 
 // strategies are those of the tables of a configuration.
@@ -149,9 +149,6 @@ func (x *story) chapters(rng *rand.Rand) (all []chapter) {
 			if how.Refuses(*t) == nil && (how != Replicated || c.tier != i) {
 				t.Strategy = how
 			}
-		}
-		if rng.IntN(2) == 0 {
-			c.cfg.HotKeys = 1 + rng.IntN(10)
 		}
 		if c.choices = rng.Int64(); rng.IntN(3) == 0 {
 			c.slots, c.ahead, c.choices = true, false, 0
@@ -209,7 +206,7 @@ func (x *story) tell(c chapter, before *saved, dir string) (*saved, []map[uint64
 
 func (x *story) train(s *Store, c chapter) error {
 	now, next, prepared := s.NewLookup(), s.NewLookup(), false
-	if _, err := s.ChooseHot(); err != nil {
+	if _, err := s.CopyReplicated(); err != nil {
 		return err
 	}
 	for n := c.from; n < c.to; n++ {
@@ -241,7 +238,7 @@ func (x *story) train(s *Store, c chapter) error {
 			return err
 		}
 		if chooses {
-			if _, err := s.ChooseHot(); err != nil {
+			if _, err := s.CopyReplicated(); err != nil {
 				return err
 			}
 		}
@@ -251,7 +248,7 @@ func (x *story) train(s *Store, c chapter) error {
 
 func (c chapter) push(s *Store, l *Lookup, n int64) error {
 	switch {
-	case c.slots && !s.Chooses():
+	case c.slots && !s.HasReplicated():
 		var all []int
 		for r := range c.size {
 			all = append(all, r)
@@ -264,7 +261,7 @@ func (c chapter) push(s *Store, l *Lookup, n int64) error {
 }
 
 // TestAnyTellingGivesTheSameRows tells stories on one rank, all rows in memory, and
-// then in chapters on any ranks, strategies, owners, tiers and hot sets.
+// then in chapters on any ranks, strategies, owners, tiers and copies.
 func TestAnyTellingGivesTheSameRows(t *testing.T) {
 	stories, dir := 20, t.TempDir()
 	if testing.Short() {

@@ -24,30 +24,18 @@ func (l *Lookup) measure() {
 		return
 	}
 	s := l.store
-	s.hot.pulls++
 	if l.bagged != nil {
 		l.bagged.measure()
 	}
 	for r := range s.size {
 		for t, x := range s.tables {
 			keys, _ := l.section(r, t)
-			if s.cfg.HotKeys > 0 {
-				s.hot.popular[t].add(keys)
-			}
 			bytes := int64(8 + (s.wire[t].Rows.Bytes()+s.wire[t].Gradients.Bytes())*x.Width())
 			for _, key := range keys {
 				load := &s.loads[x.ShardOf(key)]
 				load.Keys += loadEvery
 				load.WireBytes += loadEvery * bytes
 			}
-		}
-		for home := range s.size {
-			s.eachHot(l.heard(r), home, func(t, i int) {
-				key := s.hot.sets[t].Keys()[i : i+1]
-				if int(s.owner[s.tables[t].ShardOf(key[0])]) == s.rank {
-					s.hot.popular[t].add(key)
-				}
-			})
 		}
 	}
 }

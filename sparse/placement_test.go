@@ -174,37 +174,6 @@ func evenOutZipf(t *testing.T, batch int) {
 	}
 }
 
-// TestHotKeysEvenOutZipf counts the same for keys that are hot in
-// place of shards that are placed.
-func TestHotKeysEvenOutZipf(t *testing.T) {
-	const size, steps = 8, 96
-	for _, batch := range []int{16, 64, 256} {
-		cfg := plainConfig(8)
-		cfg.Shards, cfg.HotKeys = 256, 64
-		before, after := make([]RankLoad, size), make([]RankLoad, size)
-		onRanks(t, size, cfg, func(s *Store) (err error) {
-			if before[s.rank].WireBytes, err = trainZipf(s, 0, steps, batch); err != nil {
-				return err
-			}
-			if n, err := s.ChooseHot(); err != nil || n == 0 {
-				return fmt.Errorf("%d keys are hot: %w", n, err)
-			}
-			after[s.rank].WireBytes, err = trainZipf(s, steps, steps, batch)
-			return err
-		})
-		var more, less int64
-		for r := range after {
-			more, less = more+before[r].WireBytes, less+after[r].WireBytes
-		}
-		bytes := func(r RankLoad) int64 { return r.WireBytes }
-		b, a := imbalance(before, bytes), imbalance(after, bytes)
-		t.Logf("batch %d: busiest rank over the mean: %.3f before, %.3f after; bytes %.2f of before", batch, b, a, float64(less)/float64(more))
-		if a > 1.2 || a > b {
-			t.Errorf("batch %d: the busiest rank has %.3f of the mean with hot keys, %.3f before; want at most 1.2", batch, a, b)
-		}
-	}
-}
-
 // save returns the shards of a rank by section name.
 func save(s *Store) map[string][]byte {
 	files := map[string][]byte{}

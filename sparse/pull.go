@@ -10,7 +10,7 @@ import (
 
 // announceWords precede the counts that a Pull sends to each peer: the
 // fingerprint of the configuration, the number of the Pull with its kind, and
-// whether this rank asks for longer windows. What it asks to be pooled and its hot
+// whether this rank asks for longer windows. What it asks to be pooled and its copied
 // keys follow the counts.
 const announceWords = 3
 
@@ -139,7 +139,7 @@ func (l *Lookup) rest() error {
 			return err
 		}
 	}
-	return l.readHot()
+	return l.readCopied()
 }
 
 // fetchTables brings the rows of this rank's own tables that a hand has.
@@ -241,8 +241,8 @@ func (l *Lookup) hear(r int, a []int64) error {
 			return err
 		}
 	}
-	if !s.hot.valid(a[len(a)-s.hot.words():]) {
-		return fmt.Errorf("rank %d announces hot keys that there are not", r)
+	if !s.copies.valid(a[len(a)-s.copies.words():]) {
+		return fmt.Errorf("rank %d announces copied keys that there are not", r)
 	}
 	var sum int64
 	limit := int64(s.cfg.MaxKeysPerExchange)

@@ -64,7 +64,7 @@ func (s *Store) push(l *Lookup, k *link) error {
 			return err
 		}
 	}
-	return s.exchangeHot(l, k)
+	return s.exchangeCopied(l, k)
 }
 
 // mayPush returns why l cannot be pushed.
@@ -141,7 +141,7 @@ func (l *Lookup) takeGrads(from int, part []byte) error {
 // are, wait where they lie.
 func (l *Lookup) lend() bool {
 	s := l.store
-	if s.encodes || l.bagged != nil || s.cfg.HotKeys > 0 || slices.ContainsFunc(s.staged, func(g *staged) bool { return g.set.Len() > 0 }) {
+	if s.encodes || l.bagged != nil || slices.ContainsFunc(s.staged, func(g *staged) bool { return g.set.Len() > 0 }) {
 		return false
 	}
 	for t, g := range s.staged {

@@ -48,8 +48,8 @@ func (s *Store) Replicate(buddy []int) error {
 	switch {
 	case s.size < 2:
 		return fault(errors.New("a copy needs a second rank"))
-	case s.cfg.HotKeys > 0 || slices.Contains(s.how, Replicated):
-		return fault(errors.New("rows that every rank keeps have no buddy: open the store without HotKeys and tables that are Replicated"))
+	case slices.Contains(s.how, Replicated):
+		return fault(errors.New("rows that every rank keeps have no buddy: open the store without Replicated tables"))
 	case s.replica.tables != nil:
 		return fault(errors.New("it was called before"))
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -237,13 +238,14 @@ func TestReplicaRefusals(t *testing.T) {
 	says(open(t, cfg).Replicate(nil), "second rank")
 	says(open(t, cfg).Rejoin(member{newGroup(2), 0}), "same place")
 	onGroup(t, 3, func(m member) error {
-		hot := cfg
-		hot.HotKeys = 5
-		s, err := Open(m, hot)
+		all := cfg
+		all.Tables = slices.Clone(cfg.Tables)
+		all.Tables[0].Strategy = Replicated
+		s, err := Open(m, all)
 		if err != nil {
 			return err
 		}
-		says(s.Replicate(nil), "HotKeys")
+		says(s.Replicate(nil), "Replicated")
 		if s, err = Open(m, cfg); err != nil {
 			return err
 		}

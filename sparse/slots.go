@@ -92,8 +92,8 @@ func (s *Store) PushSlot(l *Lookup, slot int) error {
 	if slot < 0 {
 		return fault("slot %d: slots count from 0", slot)
 	}
-	if s.hot.words() > 0 {
-		return fault("there are hot keys, whose gradients are not staged by slot: open the store without HotKeys")
+	if s.copies.words() > 0 {
+		return fault("there are copied keys, whose gradients are not staged by slot: open the store without Replicated tables")
 	}
 	l.state = pushed
 	s.settle()

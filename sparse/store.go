@@ -31,7 +31,7 @@ type Store struct {
 	waiting    *Lookup    // prepared and not completed
 	flying     []*Lookup  // pulled to train, and not applied
 	slots      slots
-	hot        hot
+	copies     copies
 	replica    replica
 	loads      []ShardLoad // by shard: what was asked
 	carried    []int64     // by table
@@ -85,7 +85,7 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 	s.carried, s.applied = make([]int64, len(s.tables)), make([]table.Applied, len(s.tables))
 	s.onCheck, s.onApply = s.checkTables, s.applyTables
 	s.Share(1, nil)
-	s.hot = s.newHot()
+	s.copies = s.newCopies()
 	s.print = s.fingerprint()
 	return s, nil
 }
@@ -107,7 +107,7 @@ func (s *Store) Owned() []int {
 // Rows returns how many rows of a table this rank holds.
 func (s *Store) Rows(table int) int {
 	s.settle()
-	return s.tables[table].Rows() - s.hot.foreign[table]
+	return s.tables[table].Rows() - s.copies.foreign[table]
 }
 
 // Reset forgets every row and every staged gradient, as if the store had just
@@ -116,7 +116,7 @@ func (s *Store) Reset() error {
 	s.settle()
 	s.flying = s.flying[:0]
 	s.slots.clear()
-	s.hot = s.newHot()
+	s.copies = s.newCopies()
 	s.print = s.fingerprint()
 	s.generation++
 	s.past = table.Past{}
@@ -173,8 +173,8 @@ type Counters struct {
 	MarkBytesSent     int64 // an eighth for each key of another rank that was answered ahead or could have been
 	MarkBytesReceived int64
 
-	HotBytesSent     int64 // rows and gradients of hot keys
-	HotBytesReceived int64
+	CopyBytesSent     int64 // rows and gradients of copied keys
+	CopyBytesReceived int64
 
 	ReplicaBytesSent int64 // what Mirror and Heal send; on the whole as many are received
 
@@ -200,16 +200,16 @@ func (c *Counters) add(x Counters) {
 
 // BytesSent is all payload sent to other ranks.
 func (c Counters) BytesSent() int64 {
-	return c.CountBytesSent + c.KeyBytesSent + c.RowBytesSent + c.GradBytesSent + c.MarkBytesSent + c.HotBytesSent + c.ReplicaBytesSent
+	return c.CountBytesSent + c.KeyBytesSent + c.RowBytesSent + c.GradBytesSent + c.MarkBytesSent + c.CopyBytesSent + c.ReplicaBytesSent
 }
 
 // BytesReceived is all payload received from other ranks.
 func (c Counters) BytesReceived() int64 {
-	return c.CountBytesSent + c.KeyBytesReceived + c.RowBytesReceived + c.GradBytesReceived + c.MarkBytesReceived + c.HotBytesReceived
+	return c.CountBytesSent + c.KeyBytesReceived + c.RowBytesReceived + c.GradBytesReceived + c.MarkBytesReceived + c.CopyBytesReceived
 }
 
 // TableCounters says what one table has done and holds on this rank. Inserted may
-// count a hot key on several ranks.
+// count a copied key on several ranks.
 type TableCounters struct {
 	table.Counters
 	Rows  int64 // held now
@@ -224,7 +224,7 @@ type TableCounters struct {
 func (s *Store) Table(i int) TableCounters {
 	s.settle()
 	t := s.tables[i]
-	c := TableCounters{Counters: t.Counters(), Rows: int64(t.Rows() - s.hot.foreign[i]), Bytes: t.Bytes(), CarriedBytes: s.carried[i]}
+	c := TableCounters{Counters: t.Counters(), Rows: int64(t.Rows() - s.copies.foreign[i]), Bytes: t.Bytes(), CarriedBytes: s.carried[i]}
 	if s.replica.tables != nil {
 		c.Bytes += s.replica.tables[i].Bytes()
 	}
@@ -238,7 +238,7 @@ func (s *Store) Counters() Counters {
 	c := s.counters
 	c.MemoryBytes = s.slots.bytes()
 	for i, t := range s.tables {
-		c.RowsHeld += int64(t.Rows() - s.hot.foreign[i])
+		c.RowsHeld += int64(t.Rows() - s.copies.foreign[i])
 		c.MemoryBytes += t.Bytes() + s.staged[i].bytes()
 	}
 	for _, t := range s.replica.tables {

@@ -109,7 +109,7 @@ func trainFour(s *Store, initial func(key uint64) []float32, after int) error {
 			return err
 		}
 		now, next = next, now
-		if _, err := s.ChooseHot(); n == 4 && err != nil {
+		if _, err := s.CopyReplicated(); n == 4 && err != nil {
 			return err
 		}
 	}

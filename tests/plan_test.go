@@ -90,7 +90,7 @@ func TestPlanHeedsTheLaunch(t *testing.T) {
 		{"-np 2 -restarts 3 train -set train.slots=8 -set train.clip_norm=1", "train.clip_norm"},
 		{"-np 2 -backup 2 train", "-backup 2"},
 		{"-np 2 -replicas 2 train -set data.follow.on=true -set train.epochs=1", "2 replicas: data.follow"},
-		{"-np 2 -replicas 2 train -set train.hot.keys=100", "2 replicas: train.hot.keys"},
+		{"-np 2 train -set train.hot.keys=100", "hot keys were removed"},
 		{"-np 2 -replicas 2 train -set model.batch_norm=true", "2 replicas: model.batch_norm"},
 	} {
 		for _, plan := range []string{"", " -plan"} {

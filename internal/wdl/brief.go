@@ -262,7 +262,7 @@ func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed 
 // tells), and how many bad records are left out of it: that says whether training goes on, never which
 // records it takes. All others decide what the parameters mean, or which samples are left
 // in the epoch.
-var free = regexp.MustCompile(`^(data\.(train|test|valid|follow|max_bad)\b|train\.(epochs|threads|precision|mode|backup|batch|global_batch|clip_norm|eval_every|eval_steps|schedule|early_stop|checkpoint|hot|l2)\b|tables\[\d+\]\.(strategy|tier\.(dir|memory)):|` +
+var free = regexp.MustCompile(`^(data\.(train|test|valid|follow|max_bad)\b|train\.(epochs|threads|precision|mode|backup|batch|global_batch|clip_norm|eval_every|eval_steps|schedule|early_stop|checkpoint|l2)\b|tables\[\d+\]\.(strategy|tier\.(dir|memory)):|` +
 	`(train\.optimizer|tables\[\d+\])\.(dense|deep|wide)\.(learning_rate|beta|beta1|beta2|epsilon|weight_decay|l1|l2):)`)
 
 // configured reports whether the configuration of a checkpoint can be read.

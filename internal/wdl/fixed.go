@@ -39,9 +39,6 @@ func checkSlots(c *config.Config, replicas, size int) error {
 	if c.Train.Mode != "wait" {
 		fault("mode %s shares out microbatches in its own way: use mode wait", c.Train.Mode)
 	}
-	if c.Train.Hot.Keys > 0 {
-		fault("train.hot.keys: gradients of rows that every rank keeps are not told apart by slot: leave it out")
-	}
 	if replicas > 1 || c.Data.Follow.On {
 		fault("neither -replicas nor data.follow can be beside it")
 	}

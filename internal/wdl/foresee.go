@@ -71,7 +71,7 @@ func (r Result) Differs() string {
 		line = fmt.Sprintf("%s sent in steps; busiest owner %.2f of the mean", plan.Bytes(sent[1]), r.Imbalance)
 	}
 	if r.Hot != nil {
-		line += fmt.Sprintf("; %d rows on every rank, chosen %d times", r.Hot.Rows, r.Hot.Choices)
+		line += fmt.Sprintf("; %d rows on every rank, copied %d times", r.Hot.Rows, r.Hot.Choices)
 	}
 	if len(others) > 0 {
 		line += "; " + strings.Join(others, ", ")

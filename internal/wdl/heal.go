@@ -43,8 +43,6 @@ func replicable(c *config.Config, replicas, size int) (err error) {
 		err = errors.New("wdl: 2 replicas: data.follow: where a stream stands is not known by every rank: leave out -replicas; -restarts 3 goes on from the last checkpoint")
 	case c.Model.BatchNorm:
 		err = errors.New("wdl: 2 replicas: model.batch_norm changes its statistics within a step, which then cannot be taken again: turn it off")
-	case c.Train.Hot.Keys > 0:
-		err = errors.New("wdl: 2 replicas: train.hot.keys: rows that every rank keeps have no second rank of their own: leave it out")
 	}
 	for i, x := range c.Tables {
 		if replicas > 1 && x.Strategy == sparse.Replicated.String() {

@@ -70,9 +70,8 @@ func TestStrategiesGiveTheSameModel(t *testing.T) {
 			want := runJob(t, size, Options{Config: clicksConfig(t, path, "", tablesAs(allRows, "")), Set: set})
 			for how, train := range map[string]string{
 				"pooled":     tablesAs(onePooled, ""),
-				"replicated": tablesAs(allCopies, ", hot: {every_steps: 7}"),
+				"replicated": tablesAs(allCopies, ""),
 				"mixed":      tablesAs(mixed, ""),
-				"hot keys":   tablesAs(allRows, ", hot: {keys: 30, every_steps: 16}"),
 			} {
 				if size == 1 && how != "mixed" {
 					continue
@@ -85,7 +84,7 @@ func TestStrategiesGiveTheSameModel(t *testing.T) {
 				if !same {
 					t.Errorf("%s: %+v\nas rows %+v", how, got, want)
 				}
-				if copies := got.Hot; size > 1 && strings.Contains("replicated mixed hot keys", how) && (copies == nil || copies.Rows == 0 || copies.Choices == 0 || copies.Sent == 0) {
+				if copies := got.Hot; size > 1 && strings.Contains("replicated mixed", how) && (copies == nil || copies.Rows == 0 || copies.Choices == 0 || copies.Sent == 0) {
 					t.Errorf("%s: no rows were copied, the test says nothing: %+v", how, copies)
 				}
 			}
@@ -107,7 +106,7 @@ func TestStrategiesSurviveResuming(t *testing.T) {
 				everyday(t)
 			}
 			t.Parallel()
-			whole := runJob(t, 2, Options{Config: clicksConfig(t, path, "", tablesAs(how, ", hot: {keys: 20, every_steps: 10}"))})
+			whole := runJob(t, 2, Options{Config: clicksConfig(t, path, "", tablesAs(how, ""))})
 			middle := checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), 20)
 			again := runJob(t, 2, Options{Resume: middle})
 			if !maps.Equal(contents(t, again), contents(t, whole)) {
@@ -119,7 +118,7 @@ func TestStrategiesSurviveResuming(t *testing.T) {
 				}
 			}
 			for _, size := range []int{1, 3} {
-				other := runJob(t, size, Options{Resume: middle, Set: []string{"train.hot.keys=5"}})
+				other := runJob(t, size, Options{Resume: middle})
 				if other.Samples != whole.Samples || math.Abs(*other.TestAUC-*whole.TestAUC) > 0.0015 {
 					t.Errorf("resumed on %d ranks %+v, uninterrupted on 2 %+v", size, other, whole)
 				}
@@ -137,9 +136,9 @@ func TestStrategiesOfTolerantSteps(t *testing.T) {
 	c := clicksConfig(t, path, "", tablesAs(longPooled, ""))
 	wait := runJob(t, size, Options{Config: c})
 	sameModel(t, wait, runJob(t, size, Options{Config: c, Tolerance: step.Tolerance{Mode: commit.Speculate}}))
-	refused := clicksConfig(t, path, "", tablesAs(allCopies, ", hot: {keys: 3}"))
+	refused := clicksConfig(t, path, "", tablesAs(allCopies, ""))
 	err := step.Tolerance{Mode: commit.Drop, Backup: 1}.Validate(refused, size)
-	for _, want := range []string{"train.hot.keys", `replicated table "site"`, `tables[3].strategy`} {
+	for _, want := range []string{`replicated table "site"`, `tables[3].strategy`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -42,7 +42,7 @@ type Needs struct {
 
 // HotReport says what ranks have kept of each other's rows.
 type HotReport struct {
-	Rows    int64 `json:"rows"`       // by the last choice: hot keys and replicated rows
+	Rows    int64 `json:"rows"`       // of replicated tables, when they were last copied
 	Choices int64 `json:"choices"`    // in this job
 	Sent    int64 `json:"bytes_sent"` // gradients and new rows, of all ranks
 }
@@ -69,7 +69,7 @@ func (j *job) reportTables(steps int64, res *Result) error {
 		own[1], own[2], own[3] = own[1]+c.Rows, own[2]+c.Bytes, own[3]+c.CarriedBytes
 	}
 	c := store.Counters()
-	sums[len(sums)-2], sums[len(sums)-1] = c.BytesSent(), c.HotBytesSent
+	sums[len(sums)-2], sums[len(sums)-1] = c.BytesSent(), c.CopyBytesSent
 	if err := collective.AllReduce(j.comm, sums, collective.Sum); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (j *job) reportTables(steps int64, res *Result) error {
 		res.Ranks = append(res.Ranks, RankReport{int(s[0]), s[1], s[2], s[3], Needs{plan.Rows, plan.MemoryBytes, plan.WireBytes * steps}})
 	}
 	res.SparseBytesSent = sums[len(sums)-2]
-	if rows, choices := j.trainer.Hot(); choices > 0 {
+	if rows, choices := j.trainer.Copies(); choices > 0 {
 		res.Hot = &HotReport{rows, choices, sums[len(sums)-1]}
 	}
 	res.Imbalance, res.PlannedImbalance = uneven(res.Ranks), p.Imbalance

@@ -177,14 +177,6 @@ type Train struct {
 	EvalSteps   int64      `yaml:"eval_steps"` // instead of EvalEvery; 0: by epochs
 	EarlyStop   EarlyStop  `yaml:"early_stop"`
 	Checkpoint  Checkpoint `yaml:"checkpoint"`
-	Hot         Hot        `yaml:"hot"`
-}
-
-// Hot says which rows every rank keeps beside their owners, and how often they
-// are chosen anew.
-type Hot struct {
-	Keys       int   `yaml:"keys"` // at most so many, of all tables with strategy rows
-	EverySteps int64 `yaml:"every_steps"`
 }
 
 // Optimizer has the update rules of the three kinds of parameters.

@@ -27,6 +27,7 @@ type decoder struct {
 // deleted are keys of earlier versions, and what replaces them.
 var deleted = map[string]string{
 	"train.shuffle_window": "records are shuffled as a whole up to 64 MiB, and drawn from 1,024 random groups of 64 KiB beyond; leave it out",
+	"train.hot":            "hot keys were removed in favour of shards placed by load, which needs no key, and tables[].strategy: replicated; leave it out",
 	"train.lanes":          "the order does not depend on the number of ranks; leave it out, and set train.shuffle to false for the order of the files",
 }
 

@@ -73,7 +73,6 @@ func defaults(c *Config) (d Config) {
 	}
 	t.EarlyStop.Metric = "logloss" // what training minimises: AUC stays flat while an overfitted model loses its calibration
 	t.Checkpoint = c.Train.Checkpoint.defaults()
-	t.Hot.EverySteps = 1024 // a choice costs some steps, traffic shifts in minutes
 	return d
 }
 

@@ -251,7 +251,6 @@ func trainSections() []section {
 			{name: "eval_steps", def: "none", about: "instead of eval_every: steps between evaluations, counted from the first step of the training; the end of the last epoch is evaluated too", rng: "[1, inf)"},
 			{name: "early_stop", about: "end when the validation data no longer improves; the best epoch is restored"},
 			{name: "checkpoint", about: "when to save besides the end"},
-			{name: "hot", about: "which rows every rank keeps"},
 		}},
 		{"train.optimizer", reflect.TypeFor[Optimizer](), "Update rules. Each takes the keys of a rule, below.", []key{
 			{name: "dense", def: "kind adam", about: "of the MLP and its biases"},
@@ -289,10 +288,6 @@ func trainSections() []section {
 			{name: "every_seconds", def: "600 without every_steps", about: "seconds between checkpoints", rng: "[1, 31536000]"},
 			{name: "full_every", def: "10", about: "one in so many is full, others hold what changed since the one before; 1: all are", rng: "[1, 1000]"},
 			{name: "keep", def: "3", about: "newest checkpoints that stay", rng: "[1, 10000]"},
-		}},
-		{"train.hot", reflect.TypeFor[Hot](), "Rows on every rank: those of tables with strategy replicated, and hot keys. Results are the same to the bit.", []key{
-			{name: "keys", def: "0, none", about: "most frequent keys of tables with strategy rows, at most so many", rng: "[0, 65536]"},
-			{name: "every_steps", def: "1024", about: "steps after which they are chosen anew, as traffic shifts; the first few times sooner", rng: "[1, inf)"},
 		}},
 	}
 }

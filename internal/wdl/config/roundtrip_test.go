@@ -105,7 +105,6 @@ func train(t *rapid.T, some func(string) bool, valid bool, follow *schema.Follow
 	}
 	if some("checkpoints") {
 		x.Checkpoint.EverySteps = 5
-		x.Hot = Hot{Keys: rapid.IntRange(0, 65536).Draw(t, "hot"), EverySteps: 7}
 	}
 	return x
 }

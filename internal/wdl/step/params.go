@@ -86,10 +86,10 @@ func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32) error {
 	if err := store.Recopy(); err != nil {
 		return err
 	}
-	if !store.Chooses() {
+	if !store.HasReplicated() {
 		return nil
 	}
-	return t.choose()
+	return t.copyRows()
 }
 
 // LoadTable fills an empty table of this rank from the links of a chain of checkpoints,

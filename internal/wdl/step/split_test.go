@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -35,15 +36,15 @@ func repeating(seed uint64, rows int) *encode.Batch {
 
 // splitRun is one way to train by distinct rows.
 type splitRun struct {
-	kind               string
-	size, hot, threads int
-	half               bool
+	kind                  string
+	size, copied, threads int
+	half                  bool
 }
 
 // config is the run's.
 func (x splitRun) config() (*config.Config, []encode.SparseColumn) {
 	c, columns := parityConfig("adagrad")
-	c.Model.Kind, c.Train.Hot.Keys, c.Train.Threads = x.kind, x.hot, x.threads
+	c.Model.Kind, c.Train.Threads = x.kind, x.threads
 	if x.half {
 		c.Train.Precision = "bf16"
 	}
@@ -54,7 +55,11 @@ func (x splitRun) config() (*config.Config, []encode.SparseColumn) {
 // many of these took the first layer by distinct rows.
 func splitTrained(t *testing.T, comm *collective.Comm, x splitRun, by bool) (values []float32, rows []byte, split int, err error) {
 	c, columns := x.config()
-	tr, err := NewTrainer(comm, trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
+	how := map[string]sparse.Strategy{}
+	for _, column := range columns[:min(x.copied, len(columns))] {
+		how[column.Table] = sparse.Replicated
+	}
+	tr, err := NewTrainer(comm, trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{Strategies: how})
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -82,7 +87,7 @@ func splitTrained(t *testing.T, comm *collective.Comm, x splitRun, by bool) (val
 }
 
 // TestDistinctRowsTrainTheSame: a first layer by distinct rows trains the model that one
-// by samples does, but for rounding, on one rank and on two, on threads, with hot keys and
+// by samples does, but for rounding, on one rank and on two, on threads, with replicated tables and
 // without, and the same bits again.
 func TestDistinctRowsTrainTheSame(t *testing.T) {
 	if !f32.Tiles() {

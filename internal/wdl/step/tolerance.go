@@ -64,9 +64,6 @@ func (t Tolerance) Validate(c *config.Config, size int) error {
 	if c.Model.BatchNorm {
 		err = errors.Join(err, fmt.Errorf("wdl: mode %v: model.batch_norm sums over all ranks in the middle of a batch and cannot leave slow ones behind: turn it off, or use mode wait", t.Mode))
 	}
-	if c.Train.Hot.Keys > 0 {
-		err = errors.Join(err, fmt.Errorf("wdl: mode %v: train.hot.keys: gradients of rows that every rank keeps are not told apart by microbatch: leave it out, or use mode wait", t.Mode))
-	}
 	for i, x := range c.Tables {
 		if x.Strategy == sparse.Replicated.String() {
 			err = errors.Join(err, fmt.Errorf("wdl: mode %v: tables[%d].strategy: gradients of replicated table %q are not told apart by microbatch: choose rows or pooled, or use mode wait", t.Mode, i, x.Name))

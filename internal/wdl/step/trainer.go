@@ -28,15 +28,14 @@ type Trainer struct {
 	rec    *trace.Recorder
 	model  *model
 	clip   float64
-	scaled bool                   // learning rates grow with the batch
-	image  func() (*model, error) // makes another model over the same store
-	tally  []tally                // by label
-	lacks  []int64                // by feature: values of the last evaluation whose keys had no row
-	norm   []float64              // one number, for the norm of the sharded gradients
-	ahead  bool                   // batches are prepared while the one before is computed, or announced so that tiers read ahead
-	every  int64                  // steps between two choices of the rows that every rank keeps
-	first  int64                  // steps before this job
-	hot    struct{ rows, choices int64 }
+	scaled bool                        // learning rates grow with the batch
+	image  func() (*model, error)      // makes another model over the same store
+	tally  []tally                     // by label
+	lacks  []int64                     // by feature: values of the last evaluation whose keys had no row
+	norm   []float64                   // one number, for the norm of the sharded gradients
+	ahead  bool                        // batches are prepared while the one before is computed, or announced so that tiers read ahead
+	first  int64                       // steps before this job
+	guests struct{ rows, times int64 } // of replicated tables, and copies of them
 
 	copies bool        // a buddy keeps a copy of this rank's shards
 	ready  sparse.Step // of which everything is here, and which not every rank need have taken
@@ -68,7 +67,7 @@ func Able(c *config.Config) error {
 // NewTrainer builds the model of a layout on a group whose transport has two channels:
 // the second is for what runs beside the computation. c is filled.
 func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l layout.Layout, begin Tables) (*Trainer, error) {
-	t := &Trainer{comm: comm, rec: rec, clip: c.Train.ClipNorm, scaled: c.Train.Scaling != "none", every: max(c.Train.Hot.EverySteps, 1), lacks: make([]int64, len(l.Features)), norm: make([]float64, 1)}
+	t := &Trainer{comm: comm, rec: rec, clip: c.Train.ClipNorm, scaled: c.Train.Scaling != "none", lacks: make([]int64, len(l.Features)), norm: make([]float64, 1)}
 	if err := Able(c); err != nil {
 		return nil, err
 	}
@@ -112,7 +111,7 @@ func openStore(comm *collective.Comm, c *config.Config, l layout.Layout, begin T
 		return left.store, left.store.Rejoin(collective.Exchanger{Comm: comm})
 	}
 	cfg := sparse.Config{
-		Tables: slices.Clone(l.Tables), Seed: c.Train.Seed, Shards: layout.Shards, HotKeys: c.Train.Hot.Keys,
+		Tables: slices.Clone(l.Tables), Seed: c.Train.Seed, Shards: layout.Shards,
 	}
 	for i, name := range l.Asked {
 		t := &cfg.Tables[i]
@@ -189,9 +188,9 @@ func (t *Trainer) Buckets() (floats []int, beside time.Duration) {
 // step.
 func (t *Trainer) Store() *sparse.Store { return t.model.store }
 
-// Hot returns how many rows this rank keeps of others by the last choice of them, and
-// how often they were chosen.
-func (t *Trainer) Hot() (rows, choices int64) { return t.hot.rows, t.hot.choices }
+// Copies returns how many replicated rows every rank held after they were last copied,
+// and how often this job has copied them.
+func (t *Trainer) Copies() (rows, times int64) { return t.guests.rows, t.guests.times }
 
 // Traffic returns what this rank's share of the tables has done and moved.
 func (t *Trainer) Traffic() sparse.Counters { return t.model.store.Counters() }
@@ -248,7 +247,7 @@ func (t *Trainer) Step(n int64, rate float64, b, next *encode.Batch, w Wish) (Ou
 	if err := m.pull(b, true); err != nil {
 		return Outcome{}, err
 	}
-	if t.ahead && next != nil && !t.chooses(n) {
+	if t.ahead && next != nil && !t.copiesAfter(n) {
 		if err := m.prepare(next); err != nil {
 			return Outcome{}, err
 		}
@@ -263,30 +262,30 @@ func (t *Trainer) Step(n int64, rate float64, b, next *encode.Batch, w Wish) (Ou
 		return Outcome{}, err
 	}
 	out, err := t.conclude(n, rate)
-	if err == nil && t.chooses(n) {
-		err = t.choose()
+	if err == nil && t.copiesAfter(n) {
+		err = t.copyRows()
 	}
 	return out, err
 }
 
-// firstChoice is the step of a job after which hot keys are first chosen; choices
-// then come after twice as many steps each time, until they come regularly.
-const firstChoice = 16
+// Replicated rows are first copied after firstCopy steps of a job, then after twice as
+// many steps each time, until copies come every copyEvery steps. A copy costs some steps.
+const firstCopy, copyEvery = 16, 1024
 
-// chooses reports whether the rows that every rank keeps are chosen anew after step
-// n. The batch after it is not prepared ahead.
-func (t *Trainer) chooses(n int64) bool {
-	if !t.model.store.Chooses() {
+// copiesAfter reports whether replicated rows are copied after step n. The next batch is
+// then not prepared ahead.
+func (t *Trainer) copiesAfter(n int64) bool {
+	if !t.model.store.HasReplicated() {
 		return false
 	}
 	n -= t.first
-	return n%t.every == 0 || n < t.every && n >= firstChoice && n&(n-1) == 0
+	return n%copyEvery == 0 || n < copyEvery && n >= firstCopy && n&(n-1) == 0
 }
 
-// choose chooses the rows that every rank keeps.
-func (t *Trainer) choose() error {
-	n, err := t.model.store.ChooseHot()
-	t.hot.rows, t.hot.choices = int64(n), t.hot.choices+1
+// copyRows copies replicated rows to every rank.
+func (t *Trainer) copyRows() error {
+	n, err := t.model.store.CopyReplicated()
+	t.guests.rows, t.guests.times = int64(n), t.guests.times+1
 	return err
 }
 

@@ -1,7 +1,6 @@
 package sparse
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -13,17 +12,12 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// MaxHotKeys bounds how many keys can be hot.
-const MaxHotKeys = 1 << 16
-
-// hot are the keys whose rows every rank holds: those at the head of Zipf's law,
-// which every batch has, and those of tables that are Replicated. A rank reads its own copy; the gradients are summed in
-// rank order by one rank for each key, its home, spread over the ranks by number,
-// and every rank takes the same step with the sum.
+// copies are the keys of Replicated tables whose rows every rank holds. A rank reads its
+// own copy. One rank for each key, its home, sums the gradients in rank order, and every
+// rank takes the same step with the sum. Homes are spread over the ranks by number.
 //
-// Those of other ranks' shards are guests in a table: no checkpoint has them and
-// no norm counts them.
-type hot struct {
+// Rows of other ranks' shards are guests in a table: checkpoints and norms leave them out.
+type copies struct {
 	sets   []*table.Set // by table: the keys, numbered
 	wordAt []int        // by table, and one more: where its bits begin
 	sums   [][]float32  // by table: of the keys whose home is here, number/P
@@ -32,8 +26,6 @@ type hot struct {
 
 	foreign         []int     // by table: rows held that other ranks own
 	guests          []*staged // by table: gradients of rows whose owner is another rank
-	popular         []popular // by table: what was asked of this owner
-	pulls           int64     // that popular has counted
 	sent, got       []int     // bytes by rank
 	wire            room
 	onReduce, onSum func(from int, part []byte) error
@@ -41,10 +33,10 @@ type hot struct {
 }
 
 // words is the length of the bits of all tables.
-func (h *hot) words() int { return h.wordAt[len(h.wordAt)-1] }
+func (h *copies) words() int { return h.wordAt[len(h.wordAt)-1] }
 
 // place numbers the tables' bits.
-func (h *hot) place() {
+func (h *copies) place() {
 	for t, set := range h.sets {
 		h.wordAt[t+1] = h.wordAt[t] + (set.Len()+63)/64
 	}
@@ -53,8 +45,8 @@ func (h *hot) place() {
 
 // each calls f with the keys whose bits are set and whose home is the given rank,
 // by table and number.
-func (s *Store) eachHot(set []uint64, home int, f func(t, i int)) {
-	h := &s.hot
+func (s *Store) eachCopied(set []uint64, home int, f func(t, i int)) {
+	h := &s.copies
 	for t := range h.sets {
 		for w := h.wordAt[t]; w < h.wordAt[t+1]; w++ {
 			for b := set[w]; b != 0; b &= b - 1 {
@@ -66,159 +58,47 @@ func (s *Store) eachHot(set []uint64, home int, f func(t, i int)) {
 	}
 }
 
-// popular counts how many ranks asked for a key: exactly while there is room, then
-// it halves the counts and forgets what is left with none, so that at most limit
-// keys are kept (after Manku and Motwani 2002, lossy counting).
-type popular struct {
-	set    *table.Set
-	counts []uint32
-	ids    []uint32
-}
-
-const popularLimit = 1 << 16
-
-func (p *popular) add(keys []uint64) {
-	p.ids = resize(p.ids, len(keys))
-	p.set.Add(keys, p.ids)
-	for len(p.counts) < p.set.Len() {
-		p.counts = append(p.counts, 0)
-	}
-	for _, id := range p.ids {
-		p.counts[id]++
-	}
-	if p.set.Len() > popularLimit {
-		p.halve()
-	}
-}
-
-func (p *popular) halve() {
-	keys, counts := slices.Clone(p.set.Keys()), slices.Clone(p.counts)
-	p.reset()
-	for i, key := range keys {
-		if n := counts[i] / 2; n > 0 {
-			p.set.Add([]uint64{key}, p.ids[:1])
-			p.counts = append(p.counts, n)
-		}
-	}
-}
-
-func (p *popular) reset() {
-	p.set.Reset()
-	p.counts = p.counts[:0]
-}
-
-// candidate is a key that its owner proposes.
-type candidate struct {
+// tableKey is a key of a table.
+type tableKey struct {
 	table int
 	key   uint64
-	count uint32
 }
 
-// candidates are the held keys that are worth keeping everywhere, at most n of them, the
-// most popular first. A key that a other ranks ask for costs a·(8+8V) bytes as it
-// is, and a·4V to its home and (P−1)·4V from there if it is hot.
-func (s *Store) candidates(n int) (all []candidate, err error) {
-	h := &s.hot
-	for t, x := range s.tables {
-		if s.how[t] != Rows || !s.still[t] || s.cfg.Tables[t].Admit.After > 1 {
-			continue
-		}
-		record, width := make([]float32, x.RecordLen()), int64(x.Width())
-		for id, key := range h.popular[t].set.Keys() {
-			count := h.popular[t].counts[id]
-			if int64(count)*(width+2) < h.pulls*int64(s.size)*width {
-				continue
-			}
-			held, err := x.Get(key, record)
-			if err != nil {
-				return nil, err
-			}
-			if held {
-				all = append(all, candidate{t, key, count})
-			}
-		}
-	}
-	slices.SortFunc(all, byCount)
-	return all[:min(n, len(all))], nil
-}
+// HasReplicated reports whether CopyReplicated has rows to copy.
+func (s *Store) HasReplicated() bool { return s.size > 1 && slices.Contains(s.how, Replicated) }
 
-func byCount(a, b candidate) int {
-	return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.table, b.table), cmp.Compare(a.key, b.key))
-}
-
-// Chooses reports whether ChooseHot has anything to choose.
-func (s *Store) Chooses() bool {
-	return s.size > 1 && (s.cfg.HotKeys > 0 || slices.Contains(s.how, Replicated))
-}
-
-// ChooseHot chooses anew which keys every rank holds and returns how many: all that
-// are held of tables that are Replicated, and of those with Rows at most
-// Config.HotKeys, those that by what was measured since the last choice cost less
-// so. Until the first choice, and after Reset, there are none. Call it between Apply
-// and the next Pull or Prepare, every so many steps; every rank does. Lookups pulled
-// before cannot be pushed. Results do not depend on the choice, to the bit, as long
-// as each Push has its Apply. Tables that admit, that evict or that have DenseL2
-// parts take no part.
-func (s *Store) ChooseHot() (n int, err error) {
+// CopyReplicated copies the rows of Replicated tables to every rank, at most
+// MaxReplicated of each table, and returns how many rows all ranks now hold. Rows that
+// are inserted later are read from their owners until the next call. Before the first
+// call, and after Reset, no row is copied.
+//
+// Every rank calls it between Apply and the next Pull or Prepare. Lookups pulled before
+// cannot be pushed. Results are the same to the bit with any number of calls, as long as
+// each Push has its Apply.
+func (s *Store) CopyReplicated() (n int, err error) {
 	fault := func(err error) (int, error) {
-		return 0, fmt.Errorf("sparse: hot keys: rank %d of %d: %w", s.rank, s.size, err)
+		return 0, fmt.Errorf("sparse: copy replicated rows: rank %d of %d: %w", s.rank, s.size, err)
 	}
-	if !s.Chooses() {
+	if !s.HasReplicated() {
 		return 0, nil
 	}
-	n = s.cfg.HotKeys
 	s.settle()
 	if s.waiting != nil || slices.ContainsFunc(s.staged, func(g *staged) bool { return g.set.Len() > 0 }) {
 		return fault(errors.New("a batch is prepared, or gradients wait: call it between Apply and the next batch"))
 	}
-	own, err := s.candidates(n)
+	all, err := s.replicated()
 	if err != nil {
 		return fault(err)
 	}
-	all, err := s.gather(own, n)
-	if err != nil {
-		return fault(err)
-	}
-	replicas, err := s.replicas()
-	if err != nil {
-		return fault(err)
-	}
-	all = append(all, replicas...)
 	if err := s.install(all); err != nil {
 		return fault(err)
 	}
 	return len(all), nil
 }
 
-// gather joins the candidates of all ranks into one choice of n.
-func (s *Store) gather(own []candidate, n int) (all []candidate, err error) {
-	const words = 3 // table+1, key, count
-	send, recv := make([]int64, words*n*s.size), make([]int64, words*n*s.size)
-	for r := range s.size {
-		for i, c := range own {
-			copy(send[words*(r*n+i):], []int64{int64(c.table) + 1, int64(c.key), int64(c.count)})
-		}
-	}
-	if err := s.ex.AllToAll(send, recv); err != nil {
-		return nil, fmt.Errorf("exchange of candidates: %w", err)
-	}
-	for i := 0; i < len(recv); i += words {
-		t, key := int(recv[i])-1, uint64(recv[i+1])
-		switch {
-		case t == -1:
-		case t < 0 || t >= len(s.tables) || int(s.owner[s.tables[t].ShardOf(key)]) != i/words/n:
-			return nil, fmt.Errorf("rank %d proposes key %d of table %d, which it does not own", i/words/n, key, t)
-		default:
-			all = append(all, candidate{t, key, uint32(recv[i+2])})
-		}
-	}
-	slices.SortFunc(all, byCount)
-	return all[:min(n, len(all))], nil
-}
-
-// replicas lists the keys that owners hold of replicated tables, at most
+// replicated lists the keys that owners hold of replicated tables, at most
 // MaxReplicated of each, by table, owner and shard.
-func (s *Store) replicas() (all []candidate, err error) {
+func (s *Store) replicated() (all []tableKey, err error) {
 	counts, heard := make([]int64, s.size), make([]int64, s.size)
 	for t, x := range s.tables {
 		if s.how[t] != Replicated {
@@ -254,7 +134,7 @@ func (s *Store) replicas() (all []candidate, err error) {
 				if int(s.owner[x.ShardOf(key)]) != from {
 					return fmt.Errorf("rank %d announces key %d, which it does not own", from, key)
 				}
-				all = append(all, candidate{table: t, key: key})
+				all = append(all, tableKey{table: t, key: key})
 			}
 			return nil
 		})
@@ -266,16 +146,16 @@ func (s *Store) replicas() (all []candidate, err error) {
 	return all, nil
 }
 
-// install makes the choice so: owners send the rows that are new in it, and the
-// guests that are not in it any more go.
-func (s *Store) install(all []candidate) error {
-	h := &s.hot
+// install makes all the copied keys: owners send the rows that are new, and guests that
+// are no longer among them are deleted.
+func (s *Store) install(all []tableKey) error {
+	h := &s.copies
 	was := h.sets
 	h.sets = nil
 	for _, x := range s.tables {
 		h.sets = append(h.sets, table.NewSet(x.Salt(), nil, 1))
 	}
-	var fresh []candidate
+	var fresh []tableKey
 	id := make([]uint32, 1)
 	for _, c := range all {
 		h.sets[c.table].Add([]uint64{c.key}, id)
@@ -296,18 +176,16 @@ func (s *Store) install(all []candidate) error {
 			}
 		}
 		h.sums[t] = make([]float32, (h.sets[t].Len()+s.size-1)/s.size*x.Width())
-		h.popular[t].reset()
 	}
-	h.pulls = 0
 	h.place()
 	s.generation++
 	s.print = s.fingerprint()
 	return s.invite(fresh)
 }
 
-// invite sends the records of new hot keys from their owners to all.
-func (s *Store) invite(fresh []candidate) error {
-	owner := func(c candidate) int { return int(s.owner[s.tables[c.table].ShardOf(c.key)]) }
+// invite sends the records of newly copied keys from their owners to all.
+func (s *Store) invite(fresh []tableKey) error {
+	owner := func(c tableKey) int { return int(s.owner[s.tables[c.table].ShardOf(c.key)]) }
 	var part []byte
 	recv := make([]int, s.size)
 	for _, c := range fresh {
@@ -340,25 +218,25 @@ func (s *Store) invite(fresh []candidate) error {
 	}
 	for r, n := range recv {
 		if r != s.rank {
-			s.counters.HotBytesReceived += int64(n)
-			s.counters.HotBytesSent += int64(len(part))
+			s.counters.CopyBytesReceived += int64(n)
+			s.counters.CopyBytesSent += int64(len(part))
 		}
 	}
 	return nil
 }
 
-// hashHot adds the choice to a fingerprint.
-func (s *Store) hashHot(w io.Writer) {
-	for _, set := range s.hot.sets {
+// hashCopied adds the copied keys to a fingerprint.
+func (s *Store) hashCopied(w io.Writer) {
+	for _, set := range s.copies.sets {
 		fmt.Fprint(w, set.Len(), " ")
 		w.Write(raw.Bytes(set.Keys()))
 	}
 }
 
-// exchangeHot sums the gradients of hot keys, at home and in rank
+// exchangeCopied sums the gradients of copied keys, at home and in rank
 // order, and gives every rank the sums.
-func (s *Store) exchangeHot(l *Lookup, k *link) error {
-	h := &s.hot
+func (s *Store) exchangeCopied(l *Lookup, k *link) error {
+	h := &s.copies
 	if h.words() == 0 {
 		return nil
 	}
@@ -370,11 +248,11 @@ func (s *Store) exchangeHot(l *Lookup, k *link) error {
 			h.union[w] |= b
 		}
 	}
-	if err := s.reduceHot(l, k); err != nil {
-		return fmt.Errorf("sparse: push: rank %d of %d: sums of hot keys: %w", s.rank, s.size, err)
+	if err := s.reduceCopied(l, k); err != nil {
+		return fmt.Errorf("sparse: push: rank %d of %d: sums of copied keys: %w", s.rank, s.size, err)
 	}
-	if err := s.spreadHot(k); err != nil {
-		return fmt.Errorf("sparse: push: rank %d of %d: sums of hot keys: %w", s.rank, s.size, err)
+	if err := s.spreadCopied(k); err != nil {
+		return fmt.Errorf("sparse: push: rank %d of %d: sums of copied keys: %w", s.rank, s.size, err)
 	}
 	return nil
 }
@@ -382,14 +260,14 @@ func (s *Store) exchangeHot(l *Lookup, k *link) error {
 // gradBytes is the size of a row's gradient on the wire.
 func (s *Store) gradBytes(t int) int { return s.wire[t].Gradients.section(s.tables[t].Width()) }
 
-// reduceHot sends this rank's gradients to the homes of their keys.
-func (s *Store) reduceHot(l *Lookup, k *link) error {
-	h := &s.hot
+// reduceCopied sends this rank's gradients to the homes of their keys.
+func (s *Store) reduceCopied(l *Lookup, k *link) error {
+	h := &s.copies
 	total := 0
 	for r := range s.size {
 		h.sent[r], h.got[r] = 0, 0
-		s.eachHot(l.touched, r, func(t, _ int) { h.sent[r] += s.gradBytes(t) })
-		s.eachHot(l.heard(r), s.rank, func(t, _ int) {
+		s.eachCopied(l.touched, r, func(t, _ int) { h.sent[r] += s.gradBytes(t) })
+		s.eachCopied(l.heard(r), s.rank, func(t, _ int) {
 			h.got[r] += s.gradBytes(t)
 			if r != s.rank {
 				s.carried[t] += int64(s.gradBytes(t))
@@ -400,21 +278,21 @@ func (s *Store) reduceHot(l *Lookup, k *link) error {
 	wire := h.wire.take(total)
 	to := wire
 	for r := range s.size {
-		s.eachHot(l.touched, r, func(t, i int) {
-			at, width := l.hotAt[t][i], s.tables[t].Width()
+		s.eachCopied(l.touched, r, func(t, i int) {
+			at, width := l.copyAt[t][i], s.tables[t].Width()
 			s.wire[t].Gradients.encode(to, l.grads[at:int(at)+width])
 			to = to[s.gradBytes(t):]
 		})
 	}
-	return s.countHot(k.visit.AllToAllVisit(wire, h.sent, h.got, h.onReduce))
+	return s.countCopied(k.visit.AllToAllVisit(wire, h.sent, h.got, h.onReduce))
 }
 
-// countHot counts an exchange that did not fail.
-func (s *Store) countHot(err error) error {
+// countCopied counts an exchange that did not fail.
+func (s *Store) countCopied(err error) error {
 	for r := range s.size {
 		if r != s.rank && err == nil {
-			s.counters.HotBytesSent += int64(s.hot.sent[r])
-			s.counters.HotBytesReceived += int64(s.hot.got[r])
+			s.counters.CopyBytesSent += int64(s.copies.sent[r])
+			s.counters.CopyBytesReceived += int64(s.copies.got[r])
 		}
 	}
 	return err
@@ -422,8 +300,8 @@ func (s *Store) countHot(err error) error {
 
 // takeReduce adds a rank's gradients to the sums, ranks in order.
 func (s *Store) takeReduce(from int, part []byte) error {
-	h := &s.hot
-	s.eachHot(h.lookup.heard(from), s.rank, func(t, i int) {
+	h := &s.copies
+	s.eachCopied(h.lookup.heard(from), s.rank, func(t, i int) {
 		width := s.tables[t].Width()
 		sum := h.sums[t][i/s.size*width:][:width]
 		grad := h.lookup.decoded(s.wire[t].Gradients, part[:s.gradBytes(t)], width)
@@ -439,17 +317,17 @@ func (s *Store) takeReduce(from int, part []byte) error {
 	return nil
 }
 
-// spreadHot sends the sums made here to all ranks.
-func (s *Store) spreadHot(k *link) error {
-	h := &s.hot
+// spreadCopied sends the sums made here to all ranks.
+func (s *Store) spreadCopied(k *link) error {
+	h := &s.copies
 	for r := range s.size {
 		h.got[r] = 0
-		s.eachHot(h.union, r, func(t, _ int) { h.got[r] += 4 * s.tables[t].Width() })
+		s.eachCopied(h.union, r, func(t, _ int) { h.got[r] += 4 * s.tables[t].Width() })
 	}
 	n := h.got[s.rank]
 	wire := h.wire.take(n * s.size)
 	to := wire
-	s.eachHot(h.union, s.rank, func(t, i int) {
+	s.eachCopied(h.union, s.rank, func(t, i int) {
 		width := s.tables[t].Width()
 		s.carried[t] += int64(4 * width * (s.size - 1))
 		to = to[copy(to, raw.Bytes(h.sums[t][i/s.size*width:][:width])):]
@@ -458,14 +336,14 @@ func (s *Store) spreadHot(k *link) error {
 		h.sent[r] = n
 		copy(wire[r*n:], wire[:n])
 	}
-	return s.countHot(k.visit.AllToAllVisit(wire, h.sent, h.got, h.onSum))
+	return s.countCopied(k.visit.AllToAllVisit(wire, h.sent, h.got, h.onSum))
 }
 
 // takeSum stages a home's sums: owners as what was pushed to them, other ranks
 // apart.
 func (s *Store) takeSum(from int, part []byte) error {
-	h := &s.hot
-	s.eachHot(h.union, from, func(t, i int) {
+	h := &s.copies
+	s.eachCopied(h.union, from, func(t, i int) {
 		x, key := s.tables[t], h.sets[t].Keys()[i:i+1]
 		width := x.Width()
 		g := h.guests[t]
@@ -484,7 +362,7 @@ var unknown [1]table.Row
 
 // admitGuests joins the gradients of guests with those that Apply will take.
 func (s *Store) admitGuests() {
-	for t, g := range s.hot.guests {
+	for t, g := range s.copies.guests {
 		if g.set.Len() > 0 {
 			s.ids = resize(s.ids, g.set.Len())
 			s.staged[t].add(g.set.Keys(), g.rows, s.staged[t].epoch, g.grads, s.ids)
@@ -494,25 +372,25 @@ func (s *Store) admitGuests() {
 	}
 }
 
-// heard is which hot keys a rank has in the batch.
+// heard is which copied keys a rank has in the batch.
 func (l *Lookup) heard(rank int) []uint64 {
 	words := len(l.announced) / l.store.size
 	return raw.Of[uint64](raw.Bytes(l.announced[(rank+1)*words-len(l.touched) : (rank+1)*words]))
 }
 
-// touch takes the hot keys out of the sections of a batch and places their
+// touch takes the copied keys out of the sections of a batch and places their
 // rows from at on. It returns where they end.
 func (l *Lookup) touch(at int) int {
 	s := l.store
-	h := &s.hot
+	h := &s.copies
 	for t, set := range h.sets {
-		l.hotAt[t] = resize(l.hotAt[t], set.Len())
+		l.copyAt[t] = resize(l.copyAt[t], set.Len())
 		if set.Len() == 0 {
 			continue
 		}
 		for id, key := range l.sets[t].Keys() {
 			if i, ok := set.Number(key); ok {
-				l.hotAt[t][i], l.place[t][id] = uint32(at), uint32(at)
+				l.copyAt[t][i], l.place[t][id] = uint32(at), uint32(at)
 				at += s.tables[t].Width()
 			}
 		}
@@ -520,10 +398,10 @@ func (l *Lookup) touch(at int) int {
 	return at
 }
 
-// notice marks the hot keys of a batch and takes them off the counts.
+// notice marks the copied keys of a batch and takes them off the counts.
 func (l *Lookup) notice() {
 	s := l.store
-	h := &s.hot
+	h := &s.copies
 	l.touched = resize(l.touched, h.words())
 	clear(l.touched)
 	for t, set := range h.sets {
@@ -540,19 +418,19 @@ func (l *Lookup) notice() {
 	}
 }
 
-// readHot reads the rows of hot keys, which every rank holds.
-func (l *Lookup) readHot() error {
+// readCopied reads the rows of copied keys, which every rank holds.
+func (l *Lookup) readCopied() error {
 	s := l.store
-	for t, set := range s.hot.sets {
+	for t, set := range s.copies.sets {
 		if set.Len() == 0 {
 			continue
 		}
 		x, some := s.tables[t], &l.picked
 		some.keys, some.ids = some.keys[:0], some.ids[:0]
-		for w, b := range l.touched[s.hot.wordAt[t]:s.hot.wordAt[t+1]] {
+		for w, b := range l.touched[s.copies.wordAt[t]:s.copies.wordAt[t+1]] {
 			for ; b != 0; b &= b - 1 {
 				i := 64*w + bits.TrailingZeros64(b)
-				some.keys, some.ids = append(some.keys, set.Keys()[i]), append(some.ids, l.hotAt[t][i])
+				some.keys, some.ids = append(some.keys, set.Keys()[i]), append(some.ids, l.copyAt[t][i])
 			}
 		}
 		some.held = resize(some.held, len(some.keys))
@@ -568,32 +446,31 @@ func (l *Lookup) readHot() error {
 	return nil
 }
 
-// newHot returns none.
-func (s *Store) newHot() hot {
+// newCopies returns no copies.
+func (s *Store) newCopies() copies {
 	n := len(s.tables)
-	h := hot{
+	h := copies{
 		wordAt: make([]int, n+1), foreign: make([]int, n), sums: make([][]float32, n), sent: make([]int, s.size), got: make([]int, s.size),
 		onReduce: s.takeReduce, onSum: s.takeSum,
 	}
 	for _, x := range s.tables {
 		h.sets = append(h.sets, table.NewSet(x.Salt(), nil, 1))
 		h.guests = append(h.guests, &staged{set: table.NewSet(x.Salt(), nil, 1)})
-		h.popular = append(h.popular, popular{set: table.NewSet(x.Salt(), nil, 1)})
 	}
 	return h
 }
 
-// fingerprint is equal on ranks with equal configurations, owners and hot keys.
+// fingerprint is equal on ranks with equal configurations, owners and copied keys.
 func (s *Store) fingerprint() uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, s.cfg.fingerprint())
 	h.Write(raw.Bytes(s.owner))
-	s.hashHot(h)
+	s.hashCopied(h)
 	return h.Sum64()
 }
 
 // valid reports whether bits that a rank tells stand for keys.
-func (h *hot) valid(told []int64) bool {
+func (h *copies) valid(told []int64) bool {
 	for t, set := range h.sets {
 		if n := set.Len(); n%64 != 0 && uint64(told[h.wordAt[t+1]-1])>>(n%64) != 0 {
 			return false

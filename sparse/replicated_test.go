@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/wdlrun/wdlrun/optim"
@@ -42,9 +41,9 @@ func zipfJob(ranks, steps int) *job {
 	return j
 }
 
-// withHot runs the job and chooses hot keys anew after every given number of
+// withCopies runs the job and copies replicated rows after every given number of
 // steps, preparing batches ahead in between or not.
-func (j *job) withHot(t *testing.T, size, every int, ahead bool) (out outcome, chosen int, counters []Counters) {
+func (j *job) withCopies(t *testing.T, size, every int, ahead bool) (out outcome, chosen int, counters []Counters) {
 	t.Helper()
 	norms, rows := make([][]float64, size), make([][]map[uint64][]float32, size)
 	counters = make([]Counters, size)
@@ -76,7 +75,7 @@ func (j *job) withHot(t *testing.T, size, every int, ahead bool) (out outcome, c
 			out.pooled[i][s.rank] = pooled
 			norms[s.rank] = append(norms[s.rank], norm)
 			if (i+1)%every == 0 {
-				n, err := s.ChooseHot()
+				n, err := s.CopyReplicated()
 				if err != nil {
 					return err
 				}
@@ -100,8 +99,8 @@ func (j *job) withHot(t *testing.T, size, every int, ahead bool) (out outcome, c
 	return out, chosen, counters
 }
 
-// TestReplicatedGivesTheSameBits replicates one table, or both, or one beside hot
-// keys of the other.
+// TestReplicatedGivesTheSameBits replicates one table, or both, or one while the
+// other is pooled, with batches prepared ahead and without.
 func TestReplicatedGivesTheSameBits(t *testing.T) {
 	for _, size := range []int{1, 2, 3} {
 		j := zipfJob(size, 60)
@@ -113,16 +112,19 @@ func TestReplicatedGivesTheSameBits(t *testing.T) {
 				t := &j.cfg.Tables[i]
 				t.Strategy = how[t.Name]
 			}
-			j.cfg.HotKeys = 0
-			if len(how) == 1 {
-				j.cfg.HotKeys = 20
-			}
-			got, chosen, _ := j.withHot(t, size, 10, true)
+			got, chosen, counters := j.withCopies(t, size, 10, size != 2)
 			if err := got.compare(want, 0); err != nil {
 				t.Fatalf("P=%d %v: %v", size, how, err)
 			}
+			held := 0
+			for _, c := range counters {
+				held += int(c.RowsHeld)
+			}
+			if all := len(want.rows[0]) + len(want.rows[1]); held != all {
+				t.Errorf("P=%d %v: the ranks hold %d rows, want %d", size, how, held, all)
+			}
 			rows := len(want.rows[1])
-			if _, both := how["item"]; !both && size > 1 && (chosen < rows/2 || chosen > rows+20) {
+			if _, both := how["item"]; !both && size > 1 && (chosen < rows/2 || chosen > rows) {
 				t.Errorf("P=%d %v: %d rows are on every rank, user has %d", size, how, chosen, rows)
 			}
 		}
@@ -147,7 +149,7 @@ func TestReplicatedBytes(t *testing.T) {
 			return errors.Join(s.Pull(l, oneBag(keys...), true), s.Push(l), s.Apply(Step{N: n, Scale: 1, Rate: 1}))
 		}
 		err := step(1, keys)
-		_, chosen := s.ChooseHot()
+		_, chosen := s.CopyReplicated()
 		was := s.Counters()
 		for n := range int64(steps) {
 			err = errors.Join(err, step(n+2, keys[:100+10*s.rank]))
@@ -156,11 +158,11 @@ func TestReplicatedBytes(t *testing.T) {
 		if now.RowBytesSent != was.RowBytesSent || now.KeyBytesSent != was.KeyBytesSent || now.GradBytesSent != was.GradBytesSent {
 			return fmt.Errorf("replicated rows travelled: %+v, before %+v", now, was)
 		}
-		all[s.rank] = Counters{HotBytesSent: now.HotBytesSent - was.HotBytesSent, CountBytesSent: now.CountBytesSent - was.CountBytesSent}
+		all[s.rank] = Counters{CopyBytesSent: now.CopyBytesSent - was.CopyBytesSent, CountBytesSent: now.CountBytesSent - was.CountBytesSent}
 		return errors.Join(err, chosen)
 	})
 	for _, c := range all {
-		sent, counts = sent+c.HotBytesSent, counts+c.CountBytesSent
+		sent, counts = sent+c.CopyBytesSent, counts+c.CountBytesSent
 	}
 	bits := int64(8 * (rows + 63) / 64 * (size - 1) * size)
 	if plain := counts - steps*bits; plain != steps*8*(announceWords+1)*(size-1)*size {
@@ -200,94 +202,57 @@ func owned(s *Store) []map[uint64][]float32 {
 	return all
 }
 
-func TestHotKeysGiveTheSameBits(t *testing.T) {
-	for _, size := range []int{1, 2, 3} {
-		for _, ahead := range []bool{false, true} {
-			j := zipfJob(size, 60)
-			want := j.onTwin()
-			j.cfg.HotKeys = 20
-			got, chosen, counters := j.withHot(t, size, 10, ahead)
-			if err := got.compare(want, 0); err != nil {
-				t.Fatalf("P=%d ahead=%t: %v", size, ahead, err)
-			}
-			if size > 1 && (chosen == 0 || counters[0].HotBytesSent == 0) {
-				t.Errorf("P=%d: %d keys were hot, %d bytes sent: the test tests nothing", size, chosen, counters[0].HotBytesSent)
-			}
-			rows := 0
-			for _, c := range counters {
-				rows += int(c.RowsHeld)
-			}
-			if all := len(want.rows[0]) + len(want.rows[1]); rows != all {
-				t.Errorf("P=%d: the ranks hold %d rows, want %d", size, rows, all)
-			}
-		}
-	}
-}
-
-// TestGuestsAreEqualAndGo compares every rank's copy with the owner's row after
-// steps, and then lets the traffic shift: other keys are chosen.
-func TestGuestsAreEqualAndGo(t *testing.T) {
-	const size = 3
+// TestGuestsAreEqual compares every rank's copy with the owner's row after steps.
+func TestGuestsAreEqual(t *testing.T) {
+	const size, rows = 3, 30
 	cfg := plainConfig(4)
-	cfg.HotKeys = 4
+	cfg.Tables[0].Strategy = Replicated
 	cfg.Tables[0].Parts[0].Rule = optim.Rule{Kind: "adam"}
+	var keys []uint64
+	for key := range uint64(rows) {
+		keys = append(keys, key)
+	}
 	stores := make([]*Store, size)
 	onRanks(t, size, cfg, func(s *Store) error {
 		stores[s.rank] = s
 		l := s.NewLookup()
-		for shift := range uint64(2) {
-			hot := []uint64{100 * shift, 100*shift + 1, 100*shift + 2}
-			for n := range int64(40) {
-				bags := oneBag(append(hot, uint64(1000+n)+1000*uint64(s.rank))...)
-				if err := s.Pull(l, bags, true); err != nil {
+		for n := range int64(20) {
+			if err := s.Pull(l, oneBag(keys...), true); err != nil {
+				return err
+			}
+			l.PoolGrad(0, 0, []float32{1, 2, 3, float32(s.rank)}, 4)
+			if err := errors.Join(s.Push(l), s.Apply(Step{N: n + 1, Scale: 1, Rate: 1})); err != nil {
+				return err
+			}
+			if n == 9 {
+				if _, err := s.CopyReplicated(); err != nil {
 					return err
-				}
-				l.PoolGrad(0, 0, []float32{1, 2, 3, float32(s.rank)}, 4)
-				if err := errors.Join(s.Push(l), s.Apply(Step{N: 40*int64(shift) + n + 1, Scale: 1, Rate: 1})); err != nil {
-					return err
-				}
-				if n == 19 || n == 39 { // the second forgets what was measured
-					if _, err := s.ChooseHot(); err != nil {
-						return err
-					}
-					if got := slices.Sorted(slices.Values(s.hot.sets[0].Keys())); !slices.Equal(got, hot) {
-						return fmt.Errorf("keys %v are hot, want %v", got, hot)
-					}
 				}
 			}
 		}
 		return nil
 	})
-	record, other := make([]float32, 12), make([]float32, 12)
-	for _, key := range []uint64{100, 101, 102} {
+	record, first := make([]float32, 12), make([]float32, 12)
+	for _, key := range keys {
 		for r, s := range stores {
 			held, err := s.tables[0].Get(key, record)
 			if err != nil || !held {
 				t.Fatalf("rank %d does not hold key %d: %v", r, key, err)
 			}
-			if r > 0 && !slices.Equal(record, other) {
-				t.Errorf("key %d is %v on rank %d, %v on rank %d", key, record, r, other, r-1)
+			if r > 0 && !slices.Equal(record, first) {
+				t.Errorf("key %d is %v on rank %d, %v on rank 0", key, record, r, first)
 			}
-			copy(other, record)
-		}
-	}
-	for key := range uint64(3) {
-		n := 0
-		for _, s := range stores {
-			if held, _ := s.tables[0].Get(key, record); held {
-				n++
+			if r == 0 {
+				copy(first, record)
 			}
-		}
-		if n != 1 {
-			t.Errorf("%d ranks hold key %d, which is not hot any more", n, key)
 		}
 	}
 }
 
-func TestHotKeysAreRefused(t *testing.T) {
+func TestReplicatedIsRefused(t *testing.T) {
 	cfg := func(int) Config {
 		c := plainConfig(1)
-		c.HotKeys = 2
+		c.Tables[0].Strategy = Replicated
 		return c
 	}
 	bags := oneBag(1, 2, 3)
@@ -302,58 +267,28 @@ func TestHotKeysAreRefused(t *testing.T) {
 	for want, call := range map[string]func(s *Store, l *Lookup) error{
 		"gradients wait": func(s *Store, l *Lookup) error {
 			err := errors.Join(warm(s, l), s.Pull(l, bags, true), s.Push(l))
-			_, chosen := s.ChooseHot()
+			_, chosen := s.CopyReplicated()
 			return errors.Join(err, chosen)
 		},
 		"not staged by slot": func(s *Store, l *Lookup) error {
 			err := warm(s, l)
-			_, chosen := s.ChooseHot()
+			_, chosen := s.CopyReplicated()
 			return errors.Join(err, chosen, s.Pull(l, bags, true), s.PushSlot(l, 0))
 		},
 		"was reset after the pull": func(s *Store, l *Lookup) error {
 			err := errors.Join(warm(s, l), s.Pull(l, bags, true))
-			_, chosen := s.ChooseHot()
+			_, chosen := s.CopyReplicated()
 			return errors.Join(err, chosen, s.Push(l))
 		},
-		"hot keys that there are not": func(s *Store, l *Lookup) error {
+		"copied keys that there are not": func(s *Store, l *Lookup) error {
 			err := warm(s, l)
-			_, chosen := s.ChooseHot()
+			_, chosen := s.CopyReplicated()
 			if s.rank == 1 {
-				s.hot.sets[0].Add([]uint64{77}, make([]uint32, 1)) // and tells of it below
+				s.copies.sets[0].Add([]uint64{77}, make([]uint32, 1)) // and announces it below
 			}
 			return errors.Join(err, chosen, s.Pull(l, oneBag(77), true))
 		},
 	} {
 		t.Run(want, func(t *testing.T) { wantFault(t, cfg, call, want) })
-	}
-	c := plainConfig(1)
-	c.HotKeys = -1
-	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "-1 hot keys") {
-		t.Errorf("%v", err)
-	}
-}
-
-// TestPopularKeepsTheHead counts a Zipf stream of many more keys than there is
-// room for: its head is counted to within what halving takes.
-func TestPopularKeepsTheHead(t *testing.T) {
-	s := open(t, plainConfig(1))
-	p := &s.hot.popular[0]
-	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 1)), 1.1, 1, 1<<40)
-	exact, keys := map[uint64]uint32{}, make([]uint64, 1000)
-	for range 400 {
-		for i := range keys {
-			keys[i] = zipf.Uint64()
-			exact[keys[i]]++
-		}
-		p.add(keys)
-	}
-	if n := p.set.Len(); n > popularLimit+len(keys) || len(exact) <= popularLimit {
-		t.Fatalf("%d of %d keys are kept", n, len(exact))
-	}
-	for key := range uint64(20) {
-		id, ok := p.set.Number(key)
-		if !ok || p.counts[id] > exact[key] || p.counts[id] < exact[key]/4 {
-			t.Errorf("key %d is counted %d times, it came %d times", key, p.counts[id], exact[key])
-		}
 	}
 }
