@@ -18,14 +18,14 @@ import (
 // each its Comm.
 func ExampleStore_Prepare() {
 	rank := func(c *collective.Comm) error {
-		store, err := sparse.Open(collective.Exchanger{Comm: c}, sparse.Config{Tables: []sparse.Table{{
+		store, err := sparse.Open(c, sparse.Config{Tables: []sparse.Table{{
 			Name: "word", Parts: []sparse.Part{{Name: "weight", Dim: 1, Rule: optim.Rule{Kind: "sgd", LearningRate: 0.5}}},
 		}}})
 		if err != nil {
 			return err
 		}
 		defer store.Close()
-		if err := store.Ahead(collective.Exchanger{Comm: c.Channel(1)}); err != nil {
+		if err := store.Ahead(c.Channel(1)); err != nil {
 			return err
 		}
 		titles := [2][]sparse.Bags{ // two titles a batch, of two words and of one

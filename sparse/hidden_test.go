@@ -48,7 +48,7 @@ func stepTime(t *testing.T, compute time.Duration, how string) (d spans) {
 type spans struct{ step, rows, grads time.Duration }
 
 func simulate(c *collective.Comm, compute time.Duration, how string, warm, steps int) (took spans, err error) {
-	s, err := sparse.Open(collective.Exchanger{Comm: c}, sparse.Config{Tables: []sparse.Table{{
+	s, err := sparse.Open(c, sparse.Config{Tables: []sparse.Table{{
 		Name: "x", Parts: []sparse.Part{{Name: "deep", Dim: 16, Rule: optim.Rule{Kind: "adagrad"}, Init: sparse.Init{Kind: "zero"}}},
 	}}})
 	if err != nil {
@@ -56,7 +56,7 @@ func simulate(c *collective.Comm, compute time.Duration, how string, warm, steps
 	}
 	defer s.Close()
 	if how != "pull" {
-		if err := s.Ahead(collective.Exchanger{Comm: c.Channel(1)}); err != nil {
+		if err := s.Ahead(c.Channel(1)); err != nil {
 			return took, err
 		}
 	}

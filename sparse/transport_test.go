@@ -81,14 +81,14 @@ func trainRank(c *collective.Comm) (files []string, err error) {
 	part := func(name string, dim int) sparse.Part {
 		return sparse.Part{Name: name, Dim: dim, Rule: optim.Rule{Kind: "adam"}}
 	}
-	s, err := sparse.Open(collective.Exchanger{Comm: c}, sparse.Config{
+	s, err := sparse.Open(c, sparse.Config{
 		Tables: []sparse.Table{{Name: "a", Parts: []sparse.Part{part("deep", dim)}}, {Name: "b", Parts: []sparse.Part{part("deep", dim), part("wide", 1)}, Wire: sparse.Wire{Rows: sparse.BF16, Gradients: sparse.BF16}}},
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	if err := s.Ahead(collective.Exchanger{Comm: c.Channel(1)}); err != nil {
+	if err := s.Ahead(c.Channel(1)); err != nil {
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(uint64(c.Rank()), 1))

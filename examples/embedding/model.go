@@ -50,12 +50,12 @@ func newModel(comm *collective.Comm, o options, mu float32) (*model, error) {
 	}
 	parts := []sparse.Part{factors: part("factors", o.dim), bias: part("bias", 1)}
 	cfg := sparse.Config{Seed: 1, Tables: []sparse.Table{users: {Name: "user", Parts: parts}, items: {Name: "item", Parts: parts}}}
-	store, err := sparse.Open(collective.Exchanger{Comm: comm}, cfg)
+	store, err := sparse.Open(comm, cfg)
 	if err != nil {
 		return nil, err
 	}
 	if comm.Size() > 1 {
-		if err := store.Ahead(collective.Exchanger{Comm: comm.Channel(1)}); err != nil {
+		if err := store.Ahead(comm.Channel(1)); err != nil {
 			return nil, err
 		}
 	}

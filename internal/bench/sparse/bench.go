@@ -144,9 +144,8 @@ func Run(c *collective.Comm, o Options, emit func(Line)) error {
 		return err
 	}
 	o = o.Default()
-	ex := collective.Exchanger{Comm: c}
 	var paths [2]*path
-	for i, x := range []sparse.Exchanger{ex, copying{ex}} {
+	for i, x := range []sparse.Exchanger{c, copying{c}} {
 		p, err := newPath(x, o)
 		if err != nil {
 			return err

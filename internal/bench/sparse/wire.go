@@ -194,9 +194,8 @@ const wireSteps = 4
 
 // runWire measures the bare exchange on either path, in turns.
 func runWire(c *collective.Comm, o Options, batch []uint64, emit func(Line)) error {
-	ex := collective.Exchanger{Comm: c}
 	var paths [2]*wire
-	for i, x := range []sparse.Exchanger{ex, copying{ex}} {
+	for i, x := range []sparse.Exchanger{c, copying{c}} {
 		w, err := newWire(x, o, batch)
 		if err != nil {
 			return err

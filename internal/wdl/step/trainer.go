@@ -77,7 +77,7 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l 
 	}
 	store.Share(c.Train.Threads, func(f func(int)) { t.model.crew.each(f) })
 	if t.ahead = WorksAhead(comm); t.ahead {
-		if err := store.Ahead(collective.Exchanger{Comm: comm.Channel(besides)}); err != nil {
+		if err := store.Ahead(comm.Channel(besides)); err != nil {
 			return nil, errors.Join(err, store.Close())
 		}
 	}
@@ -108,7 +108,7 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l 
 // openStore opens the tables.
 func openStore(comm *collective.Comm, c *config.Config, l layout.Layout, begin Tables) (*sparse.Store, error) {
 	if left := begin.Left; left != nil {
-		return left.store, left.store.Rejoin(collective.Exchanger{Comm: comm})
+		return left.store, left.store.Rejoin(comm)
 	}
 	cfg := sparse.Config{
 		Tables: slices.Clone(l.Tables), Seed: c.Train.Seed, Shards: layout.Shards,
@@ -121,7 +121,7 @@ func openStore(comm *collective.Comm, c *config.Config, l layout.Layout, begin T
 			t.Strategy = begin.Strategies[t.Name]
 		}
 	}
-	store, err := sparse.Open(collective.Exchanger{Comm: comm}, cfg)
+	store, err := sparse.Open(comm, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,27 @@
+package config
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// TestSavedKeysAreIgnored reads a configuration with a deleted key: a checkpoint's is read
+// as if the key were absent, a user's is an error that says what to do.
+func TestSavedKeysAreIgnored(t *testing.T) {
+	old := bytes.Replace(adult, []byte("\ntrain:\n"), []byte("\ntrain:\n  hot: {keys: 30, every_steps: 1024}\n"), 1)
+	if bytes.Equal(old, adult) {
+		t.Fatal("adult.yaml has no section train")
+	}
+	got, err := ParseSaved("saved.yaml", old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := Default(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if _, err := Parse("own.yaml", old); err == nil || !strings.Contains(err.Error(), "train.hot: is no key any more: hot keys were removed") || !strings.Contains(err.Error(), "leave it out") {
+		t.Errorf("%v", err)
+	}
+}
