@@ -22,7 +22,7 @@ import (
 func ckptSubcommands(p *program) []*cli.Command {
 	return []*cli.Command{
 		{
-			Name: "show", Usage: "what checkpoints a run has, or what one holds", UsageText: "wdlrun ckpt show [flags] RUN|CHECKPOINT",
+			Name: "show", Usage: "list the checkpoints of a run, or the contents of one", UsageText: "wdlrun ckpt show [flags] RUN|CHECKPOINT",
 			Description: `RUN is a run directory: one line for each of its checkpoints, the newest first, and
 below what is wrong with those that cannot be opened.
 CHECKPOINT is one of them, RUN/checkpoints/step-N: where training stood, and how
@@ -35,7 +35,7 @@ Examples:
 			Flags: []cli.Flag{jsonFlag()}, Action: p.ckptShow,
 		},
 		{
-			Name: "verify", Usage: "read every byte and hold it against its checksum", UsageText: "wdlrun ckpt verify [flags] RUN|CHECKPOINT",
+			Name: "verify", Usage: "read every byte and check it against its checksum", UsageText: "wdlrun ckpt verify [flags] RUN|CHECKPOINT",
 			Description: `Names each fault with file, section and offset. The exit code is 1 if there is any.
 One that builds upon a damaged one is damaged.
 Training resumes from the newest checkpoint that is whole, and needs no help.
@@ -46,7 +46,7 @@ Examples:
 			Flags: []cli.Flag{jsonFlag()}, Action: p.ckptVerify,
 		},
 		{
-			Name: "diff", Usage: "which parts of two checkpoints differ", UsageText: "wdlrun ckpt diff [flags] CHECKPOINT CHECKPOINT",
+			Name: "diff", Usage: "list the sections of two checkpoints that differ", UsageText: "wdlrun ckpt diff [flags] CHECKPOINT CHECKPOINT",
 			Description: `Compares sections by their checksums: the configuration, the cursor, the dense
 parameters and the shards of each table (-json names each). The exit code is 1 if
 any differs, as with diff. Two trainings with the same configuration, data, seed and
@@ -83,8 +83,8 @@ func ckptCommand(p *program) *cli.Command {
 	}
 	return &cli.Command{
 		Name: "ckpt", Usage: "show, verify, compare and prune checkpoints", UsageText: "wdlrun ckpt show|verify|diff|prune [flags] RUN",
-		Description: `A run directory keeps its checkpoints in RUN/checkpoints/step-N, a file for each rank
-that wrote it. Any number of ranks can go on from them: wdlrun -np N train -resume RUN
+		Description: `A checkpoint is a folder RUN/checkpoints/step-N with one file per rank that wrote it. Any
+number of ranks can resume from it: wdlrun -np N train -resume RUN
 
 Examples:
    wdlrun ckpt show runs/20261121-101500

@@ -25,14 +25,14 @@ func dataCommand(p *program) *cli.Command {
 (kafka://HOST:PORT/TOPIC) or, in a program built with -tags remote, an https://,
 s3:// or gs:// address, in any format that training reads: CSV, TSV, Criteo's layout,
 TFRecord of tf.Example, JSON objects (one a line), Parquet, LibSVM, LibFFM; plain or
-packed with gzip, zstd or snappy. How it is written is guessed from its beginning, as
-wdlrun init does; -config FILE says it where the guess is wrong, and of topics whose
-records are lines without names.
+compressed with gzip, zstd or snappy. The format is detected from the beginning of the file,
+as by wdlrun init. If the detection is wrong, or for topics whose records are lines without
+names, -config FILE gives the format.
 
 Examples:
-   wdlrun data show clicks.csv               the first records, a field a line
+   wdlrun data show clicks.csv               the first records, one field per line
    wdlrun data stats clicks.csv              types, distinct and missing values, range
-   wdlrun data check 'part-*.tfrecord.gz'    reads all, shows what cannot be used
+   wdlrun data check 'part-*.tfrecord.gz'    reads all records, lists those that cannot be used
    wdlrun data convert -out clicks.parquet clicks.csv
    wdlrun -np 4 data index -config ctr.yaml -out ctr.index`,
 		Subcommands: []*cli.Command{showCommand(p), statsCommand(p), checkCommand(p), convertCommand(p), indexCommand(p)},

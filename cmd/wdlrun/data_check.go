@@ -22,7 +22,7 @@ import (
 func checkCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "check",
-		Usage:     "read every record, and show those that cannot be used",
+		Usage:     "read every record and list those that cannot be used",
 		UsageText: "wdlrun data check [-max-bad N] [flags] FILE…",
 		Description: `Without -config a record is good if it can be cut into its fields: checksums,
 lengths, quotes and numbers of fields are right. The first texts in columns of numbers are

@@ -16,7 +16,7 @@ import (
 func indexCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "index",
-		Usage:     "make the feature index of a configuration: vocabularies and statistics, in one pass of all ranks",
+		Usage:     "build vocabularies and statistics for a configuration in one pass of all ranks",
 		UsageText: "wdlrun [launch flags] data index -out INDEX [flags] [FILE]…",
 		Description: `Features with encode: vocabulary give each string a key of its own; the index holds
 these strings, and the means and quantiles of other features. It is made of the

@@ -15,7 +15,7 @@ import (
 func showCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "show",
-		Usage:     "print the first records, a field a line and a record a column",
+		Usage:     "print the first records, one field per line and a record a column",
 		UsageText: "wdlrun data show [-records N] [flags] FILE…",
 		Description: `A missing value is shown as ·, the values of a list between commas, long ones cut.
 With -json values are whole: {"fields": […], "records": [[[value, …], …], …]}.

@@ -21,7 +21,7 @@ import (
 func statsCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "stats",
-		Usage:     "types, different and missing values, range and mean of each field; how often the label is 1",
+		Usage:     "print types, distinct and missing values, range and mean of each field, and the share of positive labels",
 		UsageText: "wdlrun data stats [flags] FILE…",
 		Description: `Reads every record once. The number of different values is counted up to 1,024 and
 estimated beyond, within about 2 %: ~ stands before an estimate. The label is that

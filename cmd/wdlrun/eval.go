@@ -19,14 +19,15 @@ import (
 func evalCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "eval",
-		Usage:     "metrics of a trained model on test data",
+		Usage:     "compute metrics of a trained model on test data",
 		UsageText: "wdlrun [launch flags] eval -resume DIR [-data FILE]…",
-		Description: `Evaluates the model of a run directory (its best epoch where early stopping chose
-one) or of one checkpoint. It changes nothing; any number of ranks will do, and any CPU,
-for it computes in fp32. Files are read in the format of the training data, Parquet,
-TFRecord and JSON whatever that was. -set says of files that are written in another way, or
-spell the label otherwise: data.format, data.delimiter, data.header, data.fields,
-data.comment, data.missing, label.field, label.positive, label.negative, label.threshold.
+		Description: `Evaluates the model of a run directory or of one checkpoint. Of a run that stopped early
+it takes the best epoch. It writes nothing, runs on any number of ranks and computes in fp32.
+
+Files are read in the format of the training data. Parquet, TFRecord and JSON are recognised.
+For files in another format, or with other labels, use -set: data.format, data.delimiter,
+data.header, data.fields, data.comment, data.missing, label.field, label.positive,
+label.negative, label.threshold.
 
 Examples:
    wdlrun -np 2 eval -resume runs/20261121-101500
@@ -35,8 +36,8 @@ Examples:
    wdlrun eval -resume runs/20261121-101500 -data noted.csv -set 'data.comment=#' -set 'label.positive=[yes]' -set 'label.negative=[no]'`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "resume", Usage: "`DIR` of a run, or one checkpoint"},
-			&cli.StringSliceFlag{Name: "data", Usage: "`FILE` or glob to evaluate on; default: the test data of the configuration"},
-			&cli.StringFlag{Name: "group", Usage: "`FIELD`, such as a user, within whose values an AUC is computed as well (GAUC)"},
+			&cli.StringSliceFlag{Name: "data", Usage: "`FILE` or glob to evaluate on; default: data.test of the configuration"},
+			&cli.StringFlag{Name: "group", Usage: "also compute the AUC within the values of `FIELD`, such as a user (GAUC)"},
 			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting of data or label, such as data.comment=#; may be repeated"},
 			maxBadFlag(),
 			jsonFlag(),

@@ -22,9 +22,9 @@ func genCommand(p *program) *cli.Command {
 		Name:      "gen",
 		Usage:     "write a synthetic click log of any size",
 		UsageText: "wdlrun gen [-profile criteo|meituan] [-rows N] [-start N] [-format FORMAT] [-out FILE]",
-		Description: `Tab-separated lines in Criteo's layout: label, counts I1…, categories C1…,
-from a planted logistic model with interactions, so that the best possible AUC
-is known. Row n is the same whoever writes it: files may be written in pieces.
+		Description: `Writes lines in Criteo's layout: label, counts I1…, categories C1…. The labels come from a
+known logistic model with interactions, so the best possible AUC is known. Row n is always
+the same, so files can be written in pieces.
 
    criteo   26 categories (2 million values, Zipf 1.1), 13 counts
    meituan  60 categories (10 million values, Zipf 1.1)
@@ -36,8 +36,8 @@ Examples:
    wdlrun gen -rows 200000 -out train.parquet       by its name, or by -format and
    wdlrun gen -rows 200000 -out train.tfrecord.gz   -compress: any format that is read
 
-csv has a header, tsv and criteo have none. In LibSVM and LibFFM a category is the
-number that its eight hexadecimal digits are.`,
+csv has a header, tsv and criteo have none. In LibSVM and LibFFM a category is written as
+the number that its eight hexadecimal digits mean.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "profile", Value: "criteo", Usage: strings.Join(synth.Profiles(), " or ")},
 			&cli.Int64Flag{Name: "rows", Value: 100_000, Usage: "`N` rows to write"},

@@ -20,29 +20,32 @@ import (
 func initCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "init",
-		Usage:     "look at files of records and write a configuration for them",
+		Usage:     "write a configuration for your files",
 		UsageText: "wdlrun init [-rows N] [-out FILE] -data FILE [FILE…]",
-		Description: `Guesses format, delimiter, header, types, label and how each column is best encoded,
-and says in comments what it saw. CSV, TSV, Criteo's layout, TFRecord of tf.Example, JSON,
-Parquet, LibSVM, LibFFM; plain or packed with gzip, zstd or snappy. Read the result
-through before training on it; what could not be guessed is marked CHECK.
+		Description: `Detects format, delimiter, header, types and label, and chooses an encoding for each column.
+Comments in the configuration give the evidence. It reads CSV, TSV, Criteo's layout, TFRecord
+of tf.Example, JSON, Parquet, LibSVM and LibFFM, plain or compressed with gzip, zstd or
+snappy. Read the result before you train: uncertain choices are marked CHECK.
 
-With -json its line has data (also: what more was given), the number of files and looked_at, those of them that were;
-rows, all (these are all rows), ragged (lines of another number of fields); format; notes (what is odd about the files); label,
-label_sure (its name says that it is) and label_ones (its values that mean 1) or label_from (the
-number from which on it means 1); columns, of each name, type (integer, number or text), list,
-missing (share of the rows), distinct, min, max, examples, shape (amount or identifier, of
-integers) and, where there are enough rows of both classes, auc (of the column alone) and leak
-(it may give the label away); config, the text.
+Keys of the JSON line (-json):
+   data, also, files, looked_at   first and other inputs, number of files, files that were read
+   rows, all, ragged              rows read; whether these are all; rows with another number of fields
+   format, notes                  detected format; oddities of the files
+   label, label_sure              label field; whether its name is one of a label
+   label_ones or label_from       values that mean 1, or the least number that means 1
+   columns                        name, type (integer, number, text), list, missing (share), distinct,
+                                  min, max, examples, shape (amount, identifier), auc (of the column
+                                  alone), leak (it may give the label away)
+   config                         the configuration as text
 
 Examples:
    wdlrun init -data clicks.csv -out clicks.yaml
-   wdlrun init -data day_*.csv -out clicks.yaml    several files of one format
+   wdlrun init -data day_*.csv -out clicks.yaml    several files with the same columns
    wdlrun init -data kafka://broker:9092/clicks    records that are JSON objects or tf.Examples
    wdlrun -np 4 train -config clicks.yaml`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "data", Usage: "`FILE` to look at, or a glob or folder, of whose files no more than 16 are"},
-			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "how many rows `N` to look at: half at the beginning of the first file, half all over it and the others (where they are packed, at their beginnings)"},
+			&cli.StringFlag{Name: "data", Usage: "`FILE`, glob or folder to read; of many files at most 16 are read"},
+			&cli.IntFlag{Name: "rows", Value: 10_000, Usage: "read `N` rows: half from the beginning of the first file, half spread over all files (compressed files: from their beginnings)"},
 			&cli.StringFlag{Name: "out", Value: "-", Usage: "`FILE` to write, which must not exist; - for standard output"},
 			jsonFlag(),
 		},

@@ -33,23 +33,23 @@ import (
 
 func launchFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "np", Aliases: []string{"n"}, Usage: "`N` ranks", DefaultText: "the slots of -H or -hostfile, else 1"},
+		&cli.IntFlag{Name: "np", Aliases: []string{"n"}, Usage: "`N` ranks", DefaultText: "slots of -H or -hostfile, else 1"},
 		&cli.StringFlag{Name: "H", Aliases: []string{"host"}, Usage: "`HOSTS` and their slots, such as localhost:4"},
-		&cli.StringFlag{Name: "hostfile", Usage: "`FILE` of hosts, a line each: name slots=N"},
-		&cli.BoolFlag{Name: "oversubscribe", Usage: "allow more ranks than slots, or where no slots are given than 16 for each core and 128 in all"},
-		&cli.BoolFlag{Name: "plan", Usage: "print who would run where, and start nothing"},
-		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "a rank that stands still for `DURATION` ends the job; one without a sign of life does after 4s at most"},
+		&cli.StringFlag{Name: "hostfile", Usage: "`FILE` with one host per line: name slots=N"},
+		&cli.BoolFlag{Name: "oversubscribe", Usage: "allow more ranks than slots; without slots, more than 16 per core or 128 in all"},
+		&cli.BoolFlag{Name: "plan", Usage: "print where each rank would run, and start nothing"},
+		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "end the job if a rank makes no progress for `DURATION`; a rank that sends no heartbeat ends it after at most 4s"},
 		&cli.IntFlag{Name: "restarts", Usage: "after a failure start again, `N` times without a new step between; train goes on from its last checkpoint", DefaultText: "never"},
 		&cli.IntFlag{Name: "min-np", Usage: "start again without the rank that failed, down to `M` ranks", DefaultText: "replace it"},
 		&cli.IntFlag{Name: "replicas", Usage: "train: `N`=2 keeps each rank's shards on a second rank too, so that training goes on when one is lost, and heals", DefaultText: "1"},
-		&cli.StringFlag{Name: "output", Value: "prefixed", Usage: "lines of the ranks: prefixed with [rank], or merged"},
-		&cli.StringFlag{Name: "transport", Value: member.Auto, Usage: "between ranks: shm (memory of one host), tcp, or auto"},
-		&cli.BoolFlag{Name: "encrypt", Usage: "encrypt what ranks exchange over tcp: TLS 1.3, each rank proving its peer ID"},
-		&cli.IntFlag{Name: "streams", Value: 1, Usage: "over tcp, `N` connections between two ranks: where one core cannot fill the link, as with -encrypt"},
+		&cli.StringFlag{Name: "output", Value: "prefixed", Usage: "output of the ranks: prefixed with [rank], or merged"},
+		&cli.StringFlag{Name: "transport", Value: member.Auto, Usage: "links between ranks: shm (shared memory of one host), tcp or auto"},
+		&cli.BoolFlag{Name: "encrypt", Usage: "encrypt tcp links with TLS 1.3"},
+		&cli.IntFlag{Name: "streams", Value: 1, Usage: "open `N` tcp connections between two ranks, if one core cannot fill the link"},
 		&cli.StringFlag{Name: "mode", Usage: "train: wait for slow ranks, drop what is late, or speculate: redo it elsewhere", DefaultText: "wait, or drop with -backup"},
 		&cli.StringFlag{Name: "backup", Usage: "train: `B` microbatches of a step may be late, so that slow compute holds nobody up; or auto: as many as pays"},
 		&cli.StringFlag{Name: "chaos", Usage: "train: `FAULTS` on purpose, slow:3x@5, stop:2s@1@step30, kill:3@step100, cut:2-3@10s, diskfull@step50 or random:20@step500, separated by commas"},
-		&cli.StringFlag{Name: "coordinator", Usage: "`ADDRESS` the coordinator listens on; default a free port of 127.0.0.1"},
+		&cli.StringFlag{Name: "coordinator", Usage: "`ADDRESS` of the coordinator; default: a free port of 127.0.0.1"},
 		jsonFlag(),
 	}
 }

@@ -163,15 +163,14 @@ func (p *program) app() *cli.App {
 		Usage:     "train Wide & Deep models on many processes, with no parameter server",
 		UsageText: "wdlrun [launch flags] PROGRAM [program flags]",
 		Version:   version,
-		Description: `PROGRAM is one of the commands below, or any executable: it is started on every
-rank with the rank's place in its environment (WDLRUN_RANK, WDLRUN_SIZE, …; see
-go doc github.com/wdlrun/wdlrun/rank).
+		Description: `PROGRAM is one of the commands below or any executable. wdlrun starts it on every rank and
+sets WDLRUN_RANK, WDLRUN_SIZE and others; see go doc github.com/wdlrun/wdlrun/rank.
 
 Examples:
    wdlrun -np 2 train                       train on the built-in data
-   wdlrun -np 4 train -config ctr.yaml      train on your own
+   wdlrun -np 4 train -config ctr.yaml      train on your own data
    wdlrun -np 4 ./trainer -lr 0.1           start your own program on 4 ranks
-   wdlrun -H localhost:8 -plan train        show who would run where`,
+   wdlrun -H localhost:8 -plan train        print where each rank would run`,
 		Flags:                     append(launchFlags(), cli.HelpFlag), // ours is a command of its own
 		Commands:                  []*cli.Command{trainCommand(p), evalCommand(p), replayCommand(p), initCommand(p), genCommand(p), dataCommand(p), benchCommand(p), ckptCommand(p), configHelp(p)},
 		Action:                    p.executable,
@@ -301,7 +300,7 @@ func positive(c *cli.Context, names ...string) error {
 func pathOf(c *cli.Context, flag string) string { return record.LocalPath(c.String(flag)) }
 
 func jsonFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "json", Usage: "print one JSON object as the last line of standard output"}
+	return &cli.BoolFlag{Name: "json", Usage: "print one JSON object as the last line"}
 }
 
 // asJSON reports whether -json stands behind a command's name or before it.

@@ -15,13 +15,12 @@ import (
 func replayCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "replay",
-		Usage:     "repeat a training that left slow ranks behind, bit for bit",
+		Usage:     "repeat a training with -backup or -mode bit for bit",
 		UsageText: "wdlrun -np N replay [flags] RUN",
-		Description: `RUN is the run directory of a training with -mode drop or speculate. Its
-commits.log tells which microbatches counted in which step; the same ones count
-again, whatever is slow now, and the model is the same to the last bit. N must be
-what it was. A training that went on with other ranks, another mode or other settings
-of its steps is refused, with what changed and when.
+		Description: `RUN is the run directory of a training with -mode drop or speculate. Its commits.log records
+which microbatches counted in each step. The same ones count again, so the model has the same
+bits. N must be the original number of ranks. A training that was resumed with another number
+of ranks, another mode or other settings of its steps is rejected, with the change and its step.
 
 Example:
    wdlrun -np 3 replay runs/20261121-101500`,

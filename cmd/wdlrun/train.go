@@ -33,33 +33,33 @@ import (
 func trainCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "train",
-		Usage:     "train a model, evaluate it, and leave it in a run directory",
+		Usage:     "train a model, evaluate it and save it in a run directory",
 		UsageText: "wdlrun [launch flags] train [flags]",
-		Description: `Without -config it trains on UCI Adult, which is built in. The run directory
-holds the configuration in effect, the metrics of every epoch, the timeline of
-every rank, and checkpoints from which -resume goes on, on any number of ranks.
+		Description: `Without -config it trains on UCI Adult, which is built in. The run directory contains the
+configuration in effect, the metrics of every epoch, a timeline of every rank, and
+checkpoints. -resume continues from them on any number of ranks.
 
-Ctrl-C, SIGTERM: writes a checkpoint after the current step and stops; a second
-Ctrl-C ends it at once.
-SIGUSR1 to the launcher: writes a checkpoint and goes on.
+Ctrl-C, SIGTERM             write a checkpoint after the current step and stop
+a second Ctrl-C             stop at once
+SIGUSR1 to the launcher     write a checkpoint and continue
 
 Examples:
    wdlrun -np 2 train
    wdlrun -np 4 train -config ctr.yaml -set train.epochs=3 -set train.seed=7
    wdlrun -np 8 train -resume runs/20261121-101500
    wdlrun -np 64 -H a:32,b:32 train -config ctr.yaml -plan
-   wdlrun -np 8 -restarts 3 -min-np 6 train     go on by itself after failures
-   wdlrun -np 8 -replicas 2 train               go on from memory when a rank is lost
+   wdlrun -np 8 -restarts 3 -min-np 6 train     restart after failures
+   wdlrun -np 8 -replicas 2 train               continue from memory if a rank is lost
    mpirun -np 4 wdlrun train -config ctr.yaml`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "config", Usage: "YAML `FILE` of the job; see: wdlrun help config"},
-			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting, such as train.epochs=3; may be repeated"},
-			&cli.IntFlag{Name: "threads", Usage: "`NUMBER` of threads of each rank: sets train.threads", DefaultText: "the configuration's"},
+			&cli.StringFlag{Name: "config", Usage: "configuration `FILE` (YAML); see: wdlrun help config"},
+			&cli.StringSliceFlag{Name: "set", Usage: "set `KEY=VALUE` of the configuration, such as train.epochs=3; may be repeated"},
+			&cli.IntFlag{Name: "threads", Usage: "threads of each rank: `NUMBER` for train.threads", DefaultText: "the configuration's"},
 			maxBadFlag(),
-			&cli.StringFlag{Name: "resume", Usage: "continue in `DIR`, a run directory, or from one checkpoint, in a new run directory"},
+			&cli.StringFlag{Name: "resume", Usage: "continue in the run directory `DIR`, or from a checkpoint DIR in a new run directory"},
 			&cli.StringFlag{Name: "again", Hidden: true, Usage: "run `DIR` of an earlier generation of this job, which the launcher gives after a failure"},
 			&cli.StringFlag{Name: "out", Value: "runs", Usage: "parent `DIR` of the new run directory"},
-			&cli.BoolFlag{Name: "plan", Usage: "train nothing: foresee rows, memory and bytes of every table and rank, and why each table is exchanged as it is"},
+			&cli.BoolFlag{Name: "plan", Usage: "do not train; estimate rows, memory and bytes of every table and rank"},
 			jsonFlag(),
 		},
 		Action: func(c *cli.Context) error {
@@ -98,7 +98,7 @@ func trainOptions(c *cli.Context) (wdl.Options, error) {
 }
 
 func maxBadFlag() cli.Flag {
-	return &cli.Int64Flag{Name: "max-bad", Usage: "`NUMBER` of records that cannot be used and are left out: sets data.max_bad", DefaultText: "the configuration's"}
+	return &cli.Int64Flag{Name: "max-bad", Usage: "skip up to `NUMBER` records that cannot be used: sets data.max_bad", DefaultText: "the configuration's"}
 }
 
 // settings are what -set and -max-bad replace.
