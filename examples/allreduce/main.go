@@ -17,22 +17,17 @@ import (
 )
 
 func main() {
-	if err := run(); err != nil {
+	if err := member.Run(context.Background(), run); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
-	m, err := member.Join(context.Background(), os.Getenv, member.Options{})
-	if err != nil {
-		return err
-	}
-	defer m.Close()
+func run(_ context.Context, m *member.Member) error {
 	x := []float32{float32(m.World.Rank), 1}
 	if err := collective.AllReduce(m.Comm, x, collective.Sum); err != nil {
-		return m.Fail(err)
+		return err
 	}
 	fmt.Printf("the ranks sum to %v, and there are %v of them\n", x[0], x[1])
-	return m.Done(nil)
+	return nil
 }

@@ -63,18 +63,12 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m, err := member.Join(context.Background(), os.Getenv, member.Options{})
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	if m.World.Rank != 0 {
-		out = io.Discard
-	}
-	if err := trainAll(m.Comm, o, out); err != nil {
-		return m.Fail(err)
-	}
-	return m.Done(nil)
+	return member.Run(context.Background(), func(_ context.Context, m *member.Member) error {
+		if m.World.Rank != 0 {
+			out = io.Discard
+		}
+		return trainAll(m.Comm, o, out)
+	})
 }
 
 // trainAll is the whole job of one rank. Every rank reads all ratings, which are

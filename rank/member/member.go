@@ -1,13 +1,12 @@
 // Package member makes a process a member of its job in one call: a session of
 // the control plane, links to the other ranks, and a communicator over them.
 //
-//	m, err := member.Join(ctx, os.Getenv, member.Options{})
-//	if err != nil { … }
-//	defer m.Close()
-//	if err := collective.AllReduce(m.Comm, x, collective.Sum); err != nil {
-//		return m.Fail(err)
-//	}
-//	return m.Done(nil)
+//	err := member.Run(ctx, func(ctx context.Context, m *member.Member) error {
+//		return collective.AllReduce(m.Comm, x, collective.Sum)
+//	})
+//
+// A program that needs Options, or a result for the coordinator, calls Join, then Fail
+// or Done, then Close.
 //
 // It works the same whoever started the process (see package rank), also alone.
 // Ranks of one host share memory (collective/shm) if every one of them can, and

@@ -1,0 +1,4 @@
+package member
+
+// RunJoined is Run of a rank that has joined.
+var RunJoined = (*Member).run

@@ -1,0 +1,47 @@
+package member_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/member"
+)
+
+// TestRunEndsTheGroup fails on rank 1: the context of rank 0 ends, and both ranks return
+// the error of rank 1.
+func TestRunEndsTheGroup(t *testing.T) {
+	key, dir, errs := rank.NewKey(), t.TempDir(), make([]error, 2)
+	var wg sync.WaitGroup
+	for r := range errs {
+		wg.Go(func() {
+			m, err := member.Join(context.Background(), env(r, 2, dir, key), member.Options{})
+			if err != nil {
+				errs[r] = err
+				return
+			}
+			defer m.Close()
+			errs[r] = member.RunJoined(m, context.Background(), func(ctx context.Context, m *member.Member) error {
+				if m.World.Rank == 1 {
+					return errors.New("no such table")
+				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Minute):
+					t.Error("the context of rank 0 does not end with the group")
+				}
+				return ctx.Err()
+			})
+		})
+	}
+	wg.Wait()
+	for r, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "no such table") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
