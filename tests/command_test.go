@@ -409,19 +409,11 @@ func TestBenchTurns(t *testing.T) {
 	}
 }
 
-// TestBenchStraggler: without a mode all are predicted side by side, in virtual time.
+// TestBenchStraggler: without a mode, waiting for the slow rank is measured.
 func TestBenchStraggler(t *testing.T) {
 	t.Parallel()
-	o := run(t, t.TempDir(), "bench", "straggler", "-steps", "50")
-	var order []string
-	for line := range strings.Lines(o.stdout) {
-		for _, name := range []string{"nobody slow, wait", "  wait", "drop, backup 1", "speculate"} {
-			if strings.HasSuffix(line, name+"\n") {
-				order = append(order, name)
-			}
-		}
-	}
-	if o.code != 0 || len(order) != 4 || !strings.HasPrefix(o.stdout, "8 ranks, slow:5x@7; predicted") {
+	o := run(t, t.TempDir(), "-np", "2", "bench", "straggler", "-steps", "5")
+	if o.code != 0 || !strings.HasPrefix(o.stdout, "2 ranks, wait, backup 0: ") {
 		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 	if o := run(t, t.TempDir(), "-np", "1000000", "bench", "straggler"); o.code == 0 || !strings.Contains(o.stderr, "are not within 1 … 4096") {

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 )
 
 // stormFaults is how many faults TestStorm brings; the figures of 200 are in
@@ -198,7 +198,7 @@ func onceEach(t *testing.T, runDir string, epochs int) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	log, err := commit.NewLogReader(f)
+	log, err := slots.NewLogReader(f)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -24,20 +21,16 @@ func benchStragglerCommand(p *program) *cli.Command {
 		Name:      "straggler",
 		Usage:     "measure what slow ranks cost, and what -backup and -mode save",
 		UsageText: "wdlrun [launch flags] [-backup B] [-mode MODE] [-chaos FAULTS] bench straggler [flags]",
-		Description: `Without -mode and -backup it predicts: all modes side by side for -np ranks, 8 by
-default, of which one computes five times slower unless -chaos or -stalls say
-otherwise. The machines that lead a step run through virtual time, with modelled
-times of its parts (go doc github.com/wdlrun/wdlrun/internal/bench/straggler).
-
-With -mode or -backup it measures the trainer's own steps on a small model: on real
-processes up to the number of cores; beyond, on goroutines of one process over
-modelled links of 25 Gbit/s, where a microbatch takes a modelled time in which its
-rank sleeps. The same in virtual time, which Go lets only tests have, from the source:
-go test ./bench/straggler -run TestVirtual -v -np 32 -backup 2 -stalls .01
+		Description: `Measures the trainer's own steps on a small model, of whose ranks one computes five
+times slower unless -chaos or -stalls say otherwise: on real processes up to the
+number of cores; beyond, on goroutines of one process over modelled links of
+25 Gbit/s, where a microbatch takes a modelled time in which its rank sleeps.
+Without -mode and -backup it measures mode wait. The same in virtual time, which Go
+lets only tests have, from the source:
+go test ./internal/bench/straggler -run TestVirtual -v -np 32 -backup 2 -stalls .01
 
 Examples:
-   wdlrun bench straggler
-   wdlrun -np 64 bench straggler -stalls 0.01
+   wdlrun -np 32 bench straggler -stalls 0.01
    wdlrun -np 8 -mode wait -chaos slow:5x@5 bench straggler
    wdlrun -np 8 -backup 1 -chaos slow:5x@5 bench straggler
    wdlrun -np 32 -backup 3 bench straggler -stalls 0.01 -json`,
@@ -62,9 +55,6 @@ func (p *program) benchStraggler(c *cli.Context) error {
 	_, inRank, err := rank.FromEnv(p.getenv)
 	if err != nil {
 		return err
-	}
-	if !inRank && c.String("mode") == "" && c.String("backup") == "" {
-		return p.predictStragglers(c, job)
 	}
 	if np := c.Int("np"); !inRank && np > runtime.NumCPU() {
 		if err := slowness(c, np, &job); err != nil {
@@ -91,57 +81,19 @@ func (p *program) benchStraggler(c *cli.Context) error {
 	return p.everywhere(c, func(c *cli.Context) error { return slowness(c, max(c.Int("np"), 1), &job) }, work, printStraggler)
 }
 
-// predicted is what a comparison prints with -json.
-type predicted struct {
-	Ranks  int              `json:"np"`
-	Chaos  string           `json:"chaos,omitempty"`
-	Stalls float64          `json:"stalls,omitempty"`
-	Lines  []straggler.Line `json:"lines"`
-}
-
-// predictStragglers prints all modes side by side, in virtual time.
-func (p *program) predictStragglers(c *cli.Context, job straggler.Job) error {
-	got := predicted{Ranks: cmp.Or(c.Int("np"), 8), Chaos: c.String("chaos"), Stalls: job.StallShare}
-	if got.Chaos == "" && got.Stalls == 0 {
-		got.Chaos = fmt.Sprintf("slow:5x@%d", got.Ranks-1)
-	}
-	config := straggler.Config{Ranks: got.Ranks, Steps: job.Steps, Seed: job.Seed, StallShare: job.StallShare, StallSteps: job.StallSteps}
-	err := config.Validate()
-	if err == nil {
-		err = faulty(got.Chaos, got.Ranks, &job)
-	}
-	if err == nil {
-		config.Faults = job.Faults
-		got.Lines, err = straggler.Compare(config)
-	}
-	if err != nil {
-		return err
-	}
-	if asJSON(c) {
-		return p.printJSON(got)
-	}
-	slow := got.Chaos
-	if got.Stalls > 0 {
-		slow = strings.TrimSpace(fmt.Sprintf("%s %.3g %% of microbatches stall", got.Chaos, 100*got.Stalls))
-	}
-	fmt.Fprintf(p.stdout, "%d ranks, %s; predicted in virtual time (-mode or -backup measures)\n", got.Ranks, slow)
-	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "samples/s\tof the first\tlate a step\t")
-	for _, l := range got.Lines {
-		fmt.Fprintf(w, "%.0f\t%.2f\t%.2f\t  %s\n", l.SamplesPerSecond, l.Share, float64(l.LateSlots)/float64(l.Steps), l.Name)
-	}
-	return w.Flush()
-}
-
 // slowness reads the launch flags.
 func slowness(c *cli.Context, np int, job *straggler.Job) (err error) {
 	if job.Tolerance, err = tolerance(c.String("mode"), c.String("backup")); err != nil {
 		return err
 	}
-	if err := faulty(c.String("chaos"), np, job); err != nil {
+	if err := job.Validate(np); err != nil {
 		return err
 	}
-	return job.Validate(np)
+	text := c.String("chaos")
+	if text == "" && job.StallShare == 0 && np > 1 {
+		text = fmt.Sprintf("slow:5x@%d", np-1)
+	}
+	return faulty(text, np, job)
 }
 
 // faulty gives a job the faults of a text.

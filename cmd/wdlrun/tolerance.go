@@ -9,8 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/chaos"
-	"github.com/wdlrun/wdlrun/internal/commit"
 	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 )
 
@@ -34,29 +34,29 @@ func tolerant(c *cli.Context, opt *wdl.Options) (err error) {
 // alone finds out how many pay.
 func tolerance(mode, backup string) (t step.Tolerance, err error) {
 	if mode != "" {
-		if t.Mode, err = commit.ParseMode(mode); err != nil {
+		if t.Mode, err = slots.ParseMode(mode); err != nil {
 			return t, fmt.Errorf("-mode: %w", err)
 		}
 	}
 	switch backup {
 	case "":
-		t.Auto = t.Mode == commit.Drop
+		t.Auto = t.Mode == slots.Drop
 	case "0": // nothing may be late
-		if t.Mode == commit.Drop {
-			t.Mode = commit.Wait
+		if t.Mode == slots.Drop {
+			t.Mode = slots.Wait
 		}
 	case "auto":
 		t.Auto = true
 	default:
-		if t.Backup, err = strconv.Atoi(backup); err != nil || t.Backup < 0 || t.Backup > commit.MaxSlots {
+		if t.Backup, err = strconv.Atoi(backup); err != nil || t.Backup < 0 || t.Backup > slots.MaxSlots {
 			return t, fmt.Errorf("-backup %q: give a number of ranks, or auto", backup)
 		}
 	}
 	if t.Auto || t.Backup > 0 {
-		if mode != "" && t.Mode != commit.Drop {
+		if mode != "" && t.Mode != slots.Drop {
 			return t, errors.New("-backup is of -mode drop: leave one of them out")
 		}
-		t.Mode = commit.Drop
+		t.Mode = slots.Drop
 	}
 	return t, nil
 }

@@ -18,12 +18,12 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/commit"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
@@ -359,7 +359,7 @@ func figures(w io.Writer, r wdl.Result) {
 		unknown(w, r.TestUnknown, r.Test.Samples, notTrained)
 	}
 	switch {
-	case r.Mode == commit.Drop.String():
+	case r.Mode == slots.Drop.String():
 		fmt.Fprintf(w, "mode   %s, backup %d: microbatches that came late, and again: %d; %.1f samples a step\n", r.Mode, r.Backup, r.LateSlots, r.EffectiveBatch)
 	case r.Mode != "":
 		fmt.Fprintf(w, "mode   %s; %.1f samples a step\n", r.Mode, r.EffectiveBatch)

@@ -16,10 +16,10 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/cgroup"
-	"github.com/wdlrun/wdlrun/internal/commit"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/copies"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/optim"
@@ -37,7 +37,7 @@ type brief struct {
 	Chaos     string
 	Struck    struck      // of Chaos, before
 	Replay    string      // run directory, "" for none
-	Ring      commit.Ring // who has whose copy; nil without replicas
+	Ring      copies.Ring // who has whose copy; nil without replicas
 }
 
 // maxBrief bounds it.
@@ -126,7 +126,7 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 	}
 	b.Tolerance, b.Chaos = j.opt.Tolerance, j.opt.Chaos.String()
 	if j.opt.Replicas > 1 {
-		b.Ring = commit.NewRing(j.comm.Size(), j.opt.Hosts)
+		b.Ring = copies.NewRing(j.comm.Size(), j.opt.Hosts)
 	}
 	if b.RunDir, err = j.place(from); err != nil {
 		return b, err

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wdlrun/wdlrun/internal/commit"
 	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 )
 
@@ -20,14 +20,14 @@ import (
 // the run directory. Training never fails for it.
 type commitLog struct {
 	file   *os.File
-	before commit.Record
+	before slots.Record
 	buf    []byte
 	warn   func(string)
 }
 
 // openCommits opens the log of a training that goes on from a record, without the
 // steps after it.
-func openCommits(dir string, from commit.Record, warn func(string)) *commitLog {
+func openCommits(dir string, from slots.Record, warn func(string)) *commitLog {
 	l := &commitLog{warn: warn}
 	path := filepath.Join(dir, fileCommits)
 	var b []byte
@@ -45,24 +45,24 @@ func openCommits(dir string, from commit.Record, warn func(string)) *commitLog {
 // commitsUntil is the log at path up to a record, with its last, or a new one where
 // the log does not reach it. The last is the log's own: at the end of an epoch it has
 // the old one's queue, the record from which training goes on the new one's.
-func commitsUntil(path string, from commit.Record) (b []byte, last commit.Record) {
-	fresh := commit.AppendLogHeader(nil, from)
+func commitsUntil(path string, from slots.Record) (b []byte, last slots.Record) {
+	fresh := slots.AppendLogHeader(nil, from)
 	old, err := regular.ReadFile(path, maxRunFile)
 	if err != nil {
 		return fresh, from // there is none
 	}
-	r, err := commit.NewLogReader(bytes.NewReader(old))
+	r, err := slots.NewLogReader(bytes.NewReader(old))
 	if err != nil {
 		return fresh, from
 	}
 	last = r.Record()
-	b = commit.AppendLogHeader(nil, last)
+	b = slots.AppendLogHeader(nil, last)
 	for last.Step < from.Step {
 		next, err := r.Next()
 		if err != nil {
 			return fresh, from
 		}
-		b = commit.AppendLog(b, last, next)
+		b = slots.AppendLog(b, last, next)
 		last = next
 	}
 	if last.Step != from.Step {
@@ -71,11 +71,11 @@ func commitsUntil(path string, from commit.Record) (b []byte, last commit.Record
 	return b, last
 }
 
-func (l *commitLog) append(r commit.Record) {
+func (l *commitLog) append(r slots.Record) {
 	if l == nil || l.file == nil {
 		return
 	}
-	l.buf = commit.AppendLog(l.buf[:0], l.before, r)
+	l.buf = slots.AppendLog(l.buf[:0], l.before, r)
 	l.before = r
 	if _, err := l.file.Write(l.buf); err != nil {
 		l.warn(fmt.Sprintf("commit sets are no longer kept, the training cannot be replayed: %v", err))
@@ -110,7 +110,7 @@ func (m runMode) as(was runMode) bool {
 func (m runMode) String() string {
 	how := step.Tolerance{Backup: m.Backup, Auto: m.Auto}
 	var err error
-	if how.Mode, err = commit.ParseMode(m.Mode); err != nil {
+	if how.Mode, err = slots.ParseMode(m.Mode); err != nil {
 		return err.Error()
 	}
 	s := fmt.Sprintf("on %d ranks in %v", m.WorldSize, how)
@@ -156,13 +156,13 @@ func readModes(dir string) (all []runMode, err error) {
 }
 
 // readCommits reads the log of a run from its beginning.
-func readCommits(dir string) (records []commit.Record, err error) {
+func readCommits(dir string) (records []slots.Record, err error) {
 	f, err := regular.Open(filepath.Join(dir, fileCommits))
 	if err != nil {
 		return nil, fmt.Errorf("wdl: replay: %w", err)
 	}
 	defer f.Close()
-	r, err := commit.NewLogReader(f)
+	r, err := slots.NewLogReader(f)
 	if err != nil {
 		return nil, err
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
-	"github.com/wdlrun/wdlrun/internal/commit"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/copies"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -78,7 +78,7 @@ type bequest struct {
 	Encoder   []byte
 	Counts    [][]byte // of the datasets, as scanned
 	Plan      *plan.Plan
-	Ring      commit.Ring
+	Ring      copies.Ring
 	Cursor    cursor
 	LastSaved int64
 	Elapsed   time.Duration // since the job began
@@ -88,7 +88,7 @@ type bequest struct {
 
 // muster finds out how the group goes on from what its ranks hold. Without a leader
 // training begins as usual.
-func (j *job) muster() (r commit.Recovery, err error) {
+func (j *job) muster() (r copies.Recovery, err error) {
 	r.Leader = -1
 	if j.opt.Replicas < 2 {
 		return r, nil
@@ -103,12 +103,12 @@ func (j *job) muster() (r commit.Recovery, err error) {
 	if err := collective.AllGather(j.comm, all); err != nil {
 		return r, err
 	}
-	held := make([]commit.Held, j.comm.Size())
+	held := make([]copies.Held, j.comm.Size())
 	for i := range held {
 		x := all[words*i:]
-		held[i] = commit.Held{Whole: x[0] == 1, Step: x[1], Epoch: x[2], Ready: x[3], Ward: int(x[4])}
+		held[i] = copies.Held{Whole: x[0] == 1, Step: x[1], Epoch: x[2], Ready: x[3], Ward: int(x[4])}
 	}
-	if r, err = commit.Recover(held); err != nil || r.Leader >= 0 {
+	if r, err = copies.Recover(held); err != nil || r.Leader >= 0 {
 		return r, err
 	}
 	if !r.Begins {
@@ -122,7 +122,7 @@ func (j *job) muster() (r commit.Recovery, err error) {
 }
 
 // bothLost says why a group cannot go on from memory: of which ranks it has nothing.
-func bothLost(r commit.Recovery) string {
+func bothLost(r copies.Recovery) string {
 	var lost []string
 	for rank, empty := range r.Empty {
 		if empty {
@@ -163,7 +163,7 @@ func (m *Memory) bequeath() bequest {
 }
 
 // heal goes on where the group was lost, from what the ranks that are left hold.
-func (j *job) heal(r commit.Recovery) error {
+func (j *job) heal(r copies.Recovery) error {
 	m, leader := j.opt.Memory, r.Leader
 	var told []byte
 	if j.comm.Rank() == leader {
@@ -259,7 +259,7 @@ func (j *job) learn(b bequest) (err error) {
 
 // rebuild makes the trainer over the new group and sets it to the state of the
 // cursor: ranks that had not taken its step, though it was ready, take it now.
-func (j *job) rebuild(m *Memory, r commit.Recovery) (err error) {
+func (j *job) rebuild(m *Memory, r copies.Recovery) (err error) {
 	var left *step.Left
 	if m != nil {
 		left = m.left

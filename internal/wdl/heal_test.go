@@ -17,7 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/chaos"
-	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -160,7 +160,7 @@ func TestAnyRankMayDieAtAnyExchange(t *testing.T) {
 		size int
 		how  step.Tolerance
 	}{
-		"2 ranks": {2, step.Tolerance{}}, "3 ranks": {3, step.Tolerance{}}, "speculate": {3, step.Tolerance{Mode: commit.Speculate}},
+		"2 ranks": {2, step.Tolerance{}}, "3 ranks": {3, step.Tolerance{}}, "speculate": {3, step.Tolerance{Mode: slots.Speculate}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "2 ranks" {
@@ -225,7 +225,7 @@ func TestLateMicrobatchesAreCountedThroughALoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Tolerance: step.Tolerance{Mode: commit.Drop, Backup: 1}, Chaos: slow}
+	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}, Chaos: slow}
 	_, exchanges, _ := deaths{}.run(t, size, opt)
 	for victim := range size {
 		res, _, _ := deaths{{victim, exchanges / 3, victim}}.run(t, size, opt) // how many there are differs from run to run

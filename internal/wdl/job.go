@@ -11,13 +11,14 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
-	"github.com/wdlrun/wdlrun/internal/commit"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/copies"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
@@ -159,10 +160,10 @@ type job struct {
 	metrics *metricsLog
 	faults  faults
 
-	following    *following      // nil: the training data does not grow
-	slack        *slack          // nil: steps wait for all ranks
-	script       []commit.Record // of a run that is repeated; nil: none
-	changed      []string        // settings, since the checkpoint that training goes on from; rank 0
+	following    *following     // nil: the training data does not grow
+	slack        *slack         // nil: steps wait for all ranks
+	script       []slots.Record // of a run that is repeated; nil: none
+	changed      []string       // settings, since the checkpoint that training goes on from; rank 0
 	slow         lookout
 	fixed        *fixed       // not nil: steps are in slots
 	waited       atomic.Int64 // ns, for the reader, where steps do not wait for all ranks
@@ -171,7 +172,7 @@ type job struct {
 	feed         feed
 
 	counts [][]byte    // of the datasets, as scanned; with replicas
-	ring   commit.Ring // who has whose copy; with replicas
+	ring   copies.Ring // who has whose copy; with replicas
 	trains bool        // this rank holds its part of a training
 	healed int         // how often the group was formed anew around what was left of it
 

@@ -9,8 +9,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/wdlrun/wdlrun/internal/commit"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 )
 
 // CheckReplay finds the faults of a replay on so many ranks that one process can find
@@ -42,7 +42,7 @@ func (o *Options) replay(size int) error {
 	if m.WorldSize != size {
 		return fmt.Errorf("wdl: replay: %s ran on %d ranks, here are %d: microbatches would be others; use -np %d", o.Replay, m.WorldSize, size, m.WorldSize)
 	}
-	if o.Tolerance.Mode, err = commit.ParseMode(m.Mode); err != nil {
+	if o.Tolerance.Mode, err = slots.ParseMode(m.Mode); err != nil {
 		return fmt.Errorf("wdl: replay: %s: %w", filepath.Join(o.Replay, fileMode), err)
 	}
 	o.Tolerance.Backup, o.Tolerance.Auto = m.Backup, m.Auto
@@ -69,7 +69,7 @@ func otherSteps(was, now *config.Config) (settings []string) {
 }
 
 // script reads the steps of a run that is to be replayed; nil for none.
-func script(dir string) ([]commit.Record, error) {
+func script(dir string) ([]slots.Record, error) {
 	if dir == "" {
 		return nil, nil
 	}

@@ -24,7 +24,7 @@ const (
 	FileConfig  = "config.yaml"   // the configuration in effect
 	fileMetrics = "metrics.jsonl" // one JSON object a line, see metricLine
 	fileResult  = "result.json"   // the Result of the finished job
-	fileCommits = "commits.log"   // which microbatches counted, see commit.AppendLog
+	fileCommits = "commits.log"   // which microbatches counted, see slots.AppendLog
 	fileMode    = "mode.json"     // how slow ranks were treated, see runMode
 	fileTraces  = "trace-*.json"  // of each rank, see writeTrace
 	fileChaos   = "chaos.log"     // faults on purpose that have been, see struck

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
-	"github.com/wdlrun/wdlrun/internal/commit"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 )
 
@@ -150,7 +150,7 @@ func lastEnd(dir string) string {
 }
 
 // record is where the coordinator begins.
-func (j *job) record() (commit.Record, error) {
+func (j *job) record() (slots.Record, error) {
 	return recordAt(&j.cursor, j.comm.Size(), int64(j.config.Train.Global(j.comm.Size())))
 }
 
@@ -159,25 +159,25 @@ func (j *job) record() (commit.Record, error) {
 var errInside = errors.New("resume on as many ranks and with the same batch, or from a checkpoint at the end of an epoch")
 
 // recordAt is where a coordinator of so many ranks begins from a checkpoint.
-func recordAt(c *cursor, size int, batch int64) (commit.Record, error) {
+func recordAt(c *cursor, size int, batch int64) (slots.Record, error) {
 	q := step.Microbatches(c.Epoch, data.Steps(c.Rows, int(batch)), size)
 	switch {
 	case c.Queue != nil:
 		if c.Queue.Total != q.Total || c.Queue.Epoch != q.Epoch {
-			return commit.Record{}, fmt.Errorf("wdl: resume: the checkpoint of step %d stands inside an epoch of %d microbatches, here there are %d: %w", c.Step, c.Queue.Total, q.Total, errInside)
+			return slots.Record{}, fmt.Errorf("wdl: resume: the checkpoint of step %d stands inside an epoch of %d microbatches, here there are %d: %w", c.Step, c.Queue.Total, q.Total, errInside)
 		}
 		q = *c.Queue
 	case c.Consumed == c.Rows:
 		q.Next = q.Total
 	case c.Consumed%batch != 0:
-		return commit.Record{}, fmt.Errorf("wdl: resume: the checkpoint of step %d stands after row %d of an epoch, where no global batch of %d begins: resume with mode wait, whose batches grow to that size (train.scaling), or from a checkpoint at the end of an epoch", c.Step, c.Consumed, batch)
+		return slots.Record{}, fmt.Errorf("wdl: resume: the checkpoint of step %d stands after row %d of an epoch, where no global batch of %d begins: resume with mode wait, whose batches grow to that size (train.scaling), or from a checkpoint at the end of an epoch", c.Step, c.Consumed, batch)
 	default:
 		q.Next = c.Consumed / batch * int64(size)
 	}
 	if err := q.Validate(); err != nil {
-		return commit.Record{}, fmt.Errorf("wdl: resume: checkpoint of step %d: %w", c.Step, err)
+		return slots.Record{}, fmt.Errorf("wdl: resume: checkpoint of step %d: %w", c.Step, err)
 	}
-	return commit.Record{Step: c.Step, Queue: q}, nil
+	return slots.Record{Step: c.Step, Queue: q}, nil
 }
 
 // goesOn accepts the checkpoints from which a job that starts again can go on with as
@@ -264,7 +264,7 @@ func (j *job) slackEpoch(ctx context.Context) (stopped bool, err error) {
 type source struct {
 	ctx    context.Context
 	reader *data.Reader
-	queue  commit.Queue // of the beginning
+	queue  slots.Queue // of the beginning
 	rank   int64
 	size   int64
 	next   int64 // number of what the reader gives next
@@ -273,7 +273,7 @@ type source struct {
 }
 
 // open reads what is left of an epoch.
-func (j *job) open(q commit.Queue) (*source, error) {
+func (j *job) open(q slots.Queue) (*source, error) {
 	first := q.Next
 	for _, it := range q.Late {
 		first = min(first, it.First)
@@ -316,7 +316,7 @@ func (s *source) Batch(n int64) (*encode.Batch, error) {
 
 // wanted reports whether a microbatch was left at the beginning.
 func (s *source) wanted(item int64) bool {
-	return item >= s.queue.Next || slices.ContainsFunc(s.queue.Late, func(it commit.Item) bool { return it.First == item })
+	return item >= s.queue.Next || slices.ContainsFunc(s.queue.Late, func(it slots.Item) bool { return it.First == item })
 }
 
 func (s *source) Done(n int64) {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
-	"github.com/wdlrun/wdlrun/internal/commit"
 	"github.com/wdlrun/wdlrun/internal/patient"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -112,7 +112,7 @@ func TestARankTooSlowForAWindow(t *testing.T) {
 // Steps take microseconds: a slower rank than 100 times would not be worth a word.
 func TestASlowRankIsToldOf(t *testing.T) {
 	path := clicks(t, 4000)
-	for name, how := range map[string]step.Tolerance{"wait": {}, "drop": {Mode: commit.Drop, Backup: 1}} {
+	for name, how := range map[string]step.Tolerance{"wait": {}, "drop": {Mode: slots.Drop, Backup: 1}} {
 		t.Run(name, func(t *testing.T) {
 			if name != "drop" {
 				everyday(t)

@@ -3,9 +3,9 @@ package wdl
 import (
 	"fmt"
 
-	"github.com/wdlrun/wdlrun/internal/commit"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 )
 
 // cursor is where a training job stands: with the parameters, all that decides
@@ -31,7 +31,7 @@ type cursor struct {
 	Stream *streamCursor `json:"stream,omitempty"` // of training data that grows
 
 	// Inside an epoch of which some microbatches came late: those that are left.
-	Queue *commit.Queue `json:"queue,omitempty"`
+	Queue *slots.Queue `json:"queue,omitempty"`
 }
 
 // at says where the job goes on.

@@ -17,9 +17,9 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
-	"github.com/wdlrun/wdlrun/internal/commit"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
@@ -135,9 +135,9 @@ func TestStrategiesOfTolerantSteps(t *testing.T) {
 	path := clicks(t, 900)
 	c := clicksConfig(t, path, "", tablesAs(longPooled, ""))
 	wait := runJob(t, size, Options{Config: c})
-	sameModel(t, wait, runJob(t, size, Options{Config: c, Tolerance: step.Tolerance{Mode: commit.Speculate}}))
+	sameModel(t, wait, runJob(t, size, Options{Config: c, Tolerance: step.Tolerance{Mode: slots.Speculate}}))
 	refused := clicksConfig(t, path, "", tablesAs(allCopies, ""))
-	err := step.Tolerance{Mode: commit.Drop, Backup: 1}.Validate(refused, size)
+	err := step.Tolerance{Mode: slots.Drop, Backup: 1}.Validate(refused, size)
 	for _, want := range []string{`replicated table "site"`, `tables[3].strategy`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -198,7 +198,7 @@ train: {global_batch: 500, epochs: 5, scaling: none} # every step is as planned
 	want["hour"], want["day"] = "rows", "rows"
 	for why, opt := range map[string]Options{
 		"no second rank": {Config: c, Replicas: 2},
-		"slow ranks":     {Config: c, Tolerance: step.Tolerance{Mode: commit.Drop, Backup: 1}},
+		"slow ranks":     {Config: c, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}},
 	} {
 		p, err := Foresee(context.Background(), opt, 2, false)
 		if err != nil {
@@ -384,7 +384,7 @@ func shardsMove(t *testing.T, table string, size int) {
 // TestShardsMoveWithTheirCopies: buddies follow, and a rank may be lost at any moment of
 // it or after.
 func TestShardsMoveWithTheirCopies(t *testing.T) {
-	for name, how := range map[string]step.Tolerance{"wait": {}, "speculate": {Mode: commit.Speculate}} {
+	for name, how := range map[string]step.Tolerance{"wait": {}, "speculate": {Mode: slots.Speculate}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			moveWithCopies(t, how)
@@ -445,7 +445,7 @@ func TestShardsMoveWhereRanksAreLate(t *testing.T) {
 	c := shiftedConfig(t, ", admit: {after: 2}", 25)
 	wait, _ := runEnough(t, size, 1<<40, Options{Config: c})
 	computed := int64(0) // microbatches, by the slow rank
-	late, _ := runEnough(t, size, few, Options{Config: c, Tolerance: step.Tolerance{Mode: commit.Speculate}, Chaos: slow}, func(j *Job) {
+	late, _ := runEnough(t, size, few, Options{Config: c, Tolerance: step.Tolerance{Mode: slots.Speculate}, Chaos: slow}, func(j *Job) {
 		if _, n := j.slack.steps.Spent(); j.comm.Rank() == 1 {
 			computed = int64(n / time.Second)
 		}
@@ -456,7 +456,7 @@ func TestShardsMoveWhereRanksAreLate(t *testing.T) {
 	if !maps.Equal(contents(t, late), contents(t, wait)) {
 		t.Error("the model is another than that of a job that waits")
 	}
-	drop, _ := runEnough(t, size, few, Options{Config: c, Tolerance: step.Tolerance{Mode: commit.Drop, Backup: 1}, Chaos: slow})
+	drop, _ := runEnough(t, size, few, Options{Config: c, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}, Chaos: slow})
 	if drop.MovedShards == 0 || drop.LateSlots == 0 {
 		t.Fatalf("%d shards moved, %d late microbatches", drop.MovedShards, drop.LateSlots)
 	}

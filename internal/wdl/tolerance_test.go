@@ -10,7 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
-	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -35,7 +35,7 @@ func TestSpeculateGivesTheBitsOfWait(t *testing.T) {
 			t.Parallel()
 			c := clicksConfig(t, path, r[0], r[1])
 			wait := runJob(t, size, Options{Config: c})
-			again := runJob(t, size, Options{Config: c, Tolerance: step.Tolerance{Mode: commit.Speculate}, Chaos: slow})
+			again := runJob(t, size, Options{Config: c, Tolerance: step.Tolerance{Mode: slots.Speculate}, Chaos: slow})
 			sameModel(t, wait, again)
 		})
 	}
@@ -61,7 +61,7 @@ func TestDropLeavesASlowRankBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := clicksConfig(t, path, "", "")
-	backup := step.Tolerance{Mode: commit.Drop, Backup: 1}
+	backup := step.Tolerance{Mode: slots.Drop, Backup: 1}
 	usual := runJob(t, size, Options{Config: c, Tolerance: backup}) // steps of the same size
 	drop := runJob(t, size, Options{Config: c, Tolerance: backup, Chaos: slow})
 	if drop.Samples != usual.Samples || math.Abs(*drop.TestAUC-*usual.TestAUC) > 0.02 {
@@ -74,7 +74,7 @@ func TestDropLeavesASlowRankBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	times := map[commit.Batch]int{}
+	times := map[slots.Batch]int{}
 	late := 0
 	for _, r := range records {
 		for _, p := range r.Pieces {
@@ -97,7 +97,7 @@ func TestResumeWithLateMicrobatches(t *testing.T) {
 	t.Parallel()
 	const size = 3
 	path := clicks(t, 1500)
-	how := step.Tolerance{Mode: commit.Drop, Backup: 1}
+	how := step.Tolerance{Mode: slots.Drop, Backup: 1}
 	whole := runJob(t, size, Options{Config: clicksConfig(t, path, "", ""), Tolerance: how})
 	middle := checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), 20)
 	again := runJob(t, size, Options{Resume: middle, Tolerance: how})
@@ -137,7 +137,7 @@ func TestReplayGivesTheSameBits(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := clicksConfig(t, path, "", ", schedule: {kind: cosine, warmup: 10}")
-	run := runJob(t, size, Options{Config: c, Tolerance: step.Tolerance{Mode: commit.Drop, Backup: 1}, Chaos: slow})
+	run := runJob(t, size, Options{Config: c, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}, Chaos: slow})
 	sameModel(t, run, runJob(t, size, Options{Replay: run.RunDir}))
 }
 
@@ -146,7 +146,7 @@ func TestReplayGivesTheSameBits(t *testing.T) {
 func TestResumeAtTheEndOfAnEpoch(t *testing.T) {
 	t.Parallel()
 	const size, last = 2, 19
-	path, how := clicks(t, 1500), step.Tolerance{Mode: commit.Speculate}
+	path, how := clicks(t, 1500), step.Tolerance{Mode: slots.Speculate}
 	whole := runJob(t, size, Options{Config: clicksConfig(t, path, "", ""), Tolerance: how})
 	stop, err := chaos.Parse(fmt.Sprintf("kill:0@step%d", last))
 	if err != nil {
@@ -184,7 +184,7 @@ func TestLateMicrobatchesAreCountedThroughARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Set: []string{"train.epochs=1"}, Tolerance: step.Tolerance{Mode: commit.Drop, Backup: 1}, Chaos: slow}
+	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Set: []string{"train.epochs=1"}, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}, Chaos: slow}
 	first := runJob(t, size, opt)
 	last := runJob(t, size, Options{Resume: first.RunDir, Set: []string{"train.epochs=2"}, Chaos: slow})
 	records, err := readCommits(first.RunDir)
@@ -204,7 +204,7 @@ func TestLateMicrobatchesAreCountedThroughARestart(t *testing.T) {
 // and one that went on as it was is not.
 func TestReplayOfATrainingThatWentOnOtherwise(t *testing.T) {
 	t.Parallel()
-	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Set: []string{"train.epochs=1"}, Tolerance: step.Tolerance{Mode: commit.Drop, Backup: 1}}
+	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Set: []string{"train.epochs=1"}, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}}
 	first := runJob(t, 3, opt)
 	runJob(t, 3, Options{Resume: first.RunDir, Set: []string{"train.epochs=2"}})
 	if err := CheckReplay(t.Context(), Options{Replay: first.RunDir}, 3); err != nil {
@@ -228,7 +228,7 @@ func TestReplayOfATrainingThatWentOnOtherwise(t *testing.T) {
 // replayed.
 func TestReplayOfATrainingThatWentOnWithOtherSettings(t *testing.T) {
 	t.Parallel()
-	path, how := clicks(t, 300), step.Tolerance{Mode: commit.Drop, Backup: 1}
+	path, how := clicks(t, 300), step.Tolerance{Mode: slots.Drop, Backup: 1}
 	for _, x := range []struct {
 		train string
 		set   []string

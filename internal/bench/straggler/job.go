@@ -9,14 +9,23 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/simnet"
-	"github.com/wdlrun/wdlrun/internal/commit"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/trace"
 )
+
+// Faults says how slow a rank is. A *chaos.Injector of the rank fits.
+type Faults interface {
+	Slow(step int64, at time.Duration) float64
+	Stop(step int64, at time.Duration) (time.Duration, int)
+}
+
+// MaxRanks bounds a job.
+const MaxRanks = slots.MaxSlots
 
 // Job is a training of the real step code whose ranks are slow on purpose. The
 // zero value of what follows Tolerance is the default.
@@ -135,7 +144,7 @@ func Measure(comm *collective.Comm, job Job) (Measured, error) {
 // stepper returns what takes step n of a job, and what ends it.
 func (job Job) stepper(trainer *step.Trainer, comm *collective.Comm, m *Measured) (take func(n int64) (rows int64, late int, err error), end func(), err error) {
 	source := newRows(comm.Rank())
-	if job.Tolerance.Mode == commit.Wait {
+	if job.Tolerance.Mode == slots.Wait {
 		return func(n int64) (int64, int, error) {
 			out, err := trainer.Step(n, 1, source[n%jobBatches], source[(n+1)%jobBatches], step.Wish{})
 			return out.Rows, 0, err
@@ -143,7 +152,7 @@ func (job Job) stepper(trainer *step.Trainer, comm *collective.Comm, m *Measured
 	}
 	queue := step.Microbatches(0, 2*(jobWarm+job.Steps), comm.Size()) // never reaches its end
 	say := func(line string) { m.Notes = append(m.Notes, line) }
-	x, err := trainer.Tolerate(job.Tolerance, commit.Record{Queue: queue}, source, say)
+	x, err := trainer.Tolerate(job.Tolerance, slots.Record{Queue: queue}, source, say)
 	if err != nil {
 		return nil, nil, err
 	}

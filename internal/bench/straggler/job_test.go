@@ -8,9 +8,20 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 )
+
+// faults returns the injectors of a text.
+func faults(t *testing.T, text string, size int) func(int) Faults {
+	s, err := chaos.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := s.Plan(1, size)
+	return func(r int) Faults { return chaos.NewInjector(plan, r) }
+}
 
 func simulated(t *testing.T, ranks int, job Job) (m Measured) {
 	t.Helper()
@@ -35,9 +46,9 @@ var (
 	length  = flag.Int64("steps", 150, "TestVirtual, TestCluster: steps that are measured")
 )
 
-func drop(b int) step.Tolerance { return step.Tolerance{Mode: commit.Drop, Backup: b} }
+func drop(b int) step.Tolerance { return step.Tolerance{Mode: slots.Drop, Backup: b} }
 
-var speculate = step.Tolerance{Mode: commit.Speculate}
+var speculate = step.Tolerance{Mode: slots.Speculate}
 
 // ratios prints throughputs beside one of them, as design/0003 quotes them.
 type ratios struct {
@@ -64,7 +75,7 @@ func TestJob(t *testing.T) {
 
 // TestCluster prints what design/0003 quotes of the modes, by number of ranks:
 //
-//	go test ./bench/straggler -run TestCluster/32 -cluster -v
+//	go test ./internal/bench/straggler -run TestCluster/32 -cluster -v
 func TestCluster(t *testing.T) {
 	if !*cluster {
 		t.Skip("minutes; -cluster")
@@ -101,7 +112,7 @@ func TestCluster(t *testing.T) {
 // TestVirtual prints what wdlrun bench straggler -json does, of the very steps, in
 // virtual time, which Go lets only tests have:
 //
-//	go test ./bench/straggler -run TestVirtual -v -np 32 -backup 3 -stalls .01
+//	go test ./internal/bench/straggler -run TestVirtual -v -np 32 -backup 3 -stalls .01
 func TestVirtual(t *testing.T) {
 	if *virtual == 0 {
 		t.Skip("-np RANKS")

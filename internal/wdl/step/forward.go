@@ -39,18 +39,18 @@ func (x *Tolerant) forward(w *work) error {
 	away := false
 	for to := range x.size {
 		for _, l := range x.leases {
-			home := x.home(l.item)
-			if l.rank != to {
+			home := x.home(l.Batch.First)
+			if l.Rank != to {
 				continue
 			}
 			if to == x.rank {
-				w.given, w.lease = true, l
+				w.given, w.Lease = true, l
 			}
 			away = away || home != to
 			if home != x.rank {
 				continue
 			}
-			b, err := x.source.Batch(l.item / int64(x.size))
+			b, err := x.source.Batch(l.Batch.First / int64(x.size))
 			if err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func (x *Tolerant) forward(w *work) error {
 	}
 	w.batch = &w.room
 	if err := decodeBatch(&w.room, p.taken, x.t.model.reads()); err != nil {
-		return fmt.Errorf("wdl: microbatch %d from rank %d: %w", w.item, x.home(w.item), err)
+		return fmt.Errorf("wdl: microbatch %d from rank %d: %w", w.Batch.First, x.home(w.Batch.First), err)
 	}
 	return nil
 }

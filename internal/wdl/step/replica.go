@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/wdl/copies"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -14,7 +14,7 @@ import (
 // wait until all that it needs is where it survives the loss of any one rank: then
 // either all ranks that are left take the step, or it can be taken again. The ring says
 // whose. Call it before the first step, on every rank of at least two.
-func (t *Trainer) Replicate(ring commit.Ring) error {
+func (t *Trainer) Replicate(ring copies.Ring) error {
 	t.copies = true
 	return t.model.store.Replicate(ring)
 }
@@ -93,7 +93,7 @@ func (t *Trainer) Inherit(left *Left, leader int) error {
 // Heal brings the tables of every rank to the state after step n, and each shard to two
 // ranks again, those of the ring that the group had. Ranks that had not taken step n,
 // though it was ready, take it now.
-func (t *Trainer) Heal(left *Left, r commit.Recovery, ring commit.Ring, n int64) (err error) {
+func (t *Trainer) Heal(left *Left, r copies.Recovery, ring copies.Ring, n int64) (err error) {
 	store := t.model.store
 	if t.copies = true; left == nil {
 		err = t.Replicate(ring)

@@ -3,13 +3,13 @@ package step
 import (
 	"fmt"
 
-	"github.com/wdlrun/wdlrun/internal/commit"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 )
 
 // Replay makes the trainer repeat the steps of a log, in which microbatches counted
 // that a later run would not choose again: nothing is decided.
-func (t *Trainer) Replay(how Tolerance, record commit.Record, script []commit.Record, source Source) (*Tolerant, error) {
-	x, err := t.tolerant(how, record, source)
+func (t *Trainer) Replay(how Tolerance, record slots.Record, script []slots.Record, source Source) (*Tolerant, error) {
+	x, _, err := t.tolerant(how, record, source)
 	if err == nil {
 		x.script = script
 	}
@@ -31,14 +31,14 @@ func (x *Tolerant) act(n int64) error {
 	r := x.script[0]
 	x.script = x.script[1:]
 	for left := r.Pieces; len(left) > 0; {
-		var later []commit.Piece
+		var later []slots.Piece
 		taken := make([]bool, x.size)
 		for _, p := range left {
 			if home := x.home(p.Batch.First); taken[home] {
 				later = append(later, p)
 			} else {
 				taken[home] = true
-				x.leases = append(x.leases, lease{commit.Tag{Step: r.Step, Slot: p.Slot, Attempt: p.Attempt}, home, p.Batch.First})
+				x.leases = append(x.leases, slots.Lease{Step: r.Step, Slot: p.Slot, Attempt: p.Attempt, Rank: home, Batch: p.Batch})
 			}
 		}
 		left = later

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/commit"
 	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -17,16 +17,16 @@ func (x *Tolerant) home(item int64) int { return int(item % int64(x.size)) }
 // summed, and all ranks update what they own. The order of the sums depends on
 // the microbatches alone, not on who computed them: rows by slot, dense ones in
 // the place of the microbatch's home.
-func (x *Tolerant) settle(r commit.Record, rate float64, wish Wish) (Outcome, error) {
+func (x *Tolerant) settle(r slots.Record, rate float64, wish Wish) (Outcome, error) {
 	t, store := x.t, x.t.model.store
 	t.rec.Enter(trace.Push)
-	slots := make([]int, len(r.Pieces))
+	counted := make([]int, len(r.Pieces))
 	for i, p := range r.Pieces {
-		slots[i] = p.Slot
+		counted[i] = p.Slot
 	}
 	for _, w := range x.pulls {
 		err := error(nil)
-		if w.given && counts(r, w.Tag) {
+		if w.given && counts(r, w.Lease) {
 			err = store.PushSlot(w.lookup, w.Slot)
 		} else {
 			err = store.PushNone(w.lookup)
@@ -35,7 +35,7 @@ func (x *Tolerant) settle(r commit.Record, rate float64, wish Wish) (Outcome, er
 			return Outcome{}, err
 		}
 	}
-	if err := store.Commit(slots); err != nil {
+	if err := store.Commit(counted); err != nil {
 		return Outcome{}, err
 	}
 	if err := x.gather(r); err != nil {
@@ -47,14 +47,14 @@ func (x *Tolerant) settle(r commit.Record, rate float64, wish Wish) (Outcome, er
 	return out, err
 }
 
-// counts reports whether an attempt is in a commit set.
-func counts(r commit.Record, tag commit.Tag) bool {
-	return slices.ContainsFunc(r.Pieces, func(p commit.Piece) bool { return p.Slot == tag.Slot && p.Attempt == tag.Attempt })
+// counts reports whether a lease is in a commit set.
+func counts(r slots.Record, l slots.Lease) bool {
+	return slices.ContainsFunc(r.Pieces, func(p slots.Piece) bool { return p.Slot == l.Slot && p.Attempt == l.Attempt })
 }
 
 // gather brings dense gradients home and sums those of each home in slot order,
 // in the arena.
-func (x *Tolerant) gather(r commit.Record) error {
+func (x *Tolerant) gather(r slots.Record) error {
 	grads, p := x.t.model.arena.Grads(), &x.parcels
 	p.reset()
 	away := false
@@ -94,7 +94,7 @@ func (x *Tolerant) gather(r commit.Record) error {
 }
 
 // carry exchanges the gradients that were computed away from home.
-func (x *Tolerant) carry(r commit.Record, width int) error {
+func (x *Tolerant) carry(r slots.Record, width int) error {
 	p := &x.parcels
 	p.floats = p.floats[:0]
 	for to := range x.size {
@@ -113,7 +113,7 @@ func (x *Tolerant) carry(r commit.Record, width int) error {
 }
 
 // gradients are those of a piece whose home is this rank.
-func (x *Tolerant) gradients(r commit.Record, piece commit.Piece, width int) []float32 {
+func (x *Tolerant) gradients(r slots.Record, piece slots.Piece, width int) []float32 {
 	by := x.by(piece)
 	if by == x.rank {
 		return x.own(piece).grads
@@ -131,17 +131,17 @@ func (x *Tolerant) gradients(r commit.Record, piece commit.Piece, width int) []f
 }
 
 // by is the rank that computed a piece.
-func (x *Tolerant) by(p commit.Piece) int {
+func (x *Tolerant) by(p slots.Piece) int {
 	for _, l := range x.dealt {
 		if l.Slot == p.Slot && l.Attempt == p.Attempt {
-			return l.rank
+			return l.Rank
 		}
 	}
 	return -1
 }
 
 // own is this rank's work on a piece.
-func (x *Tolerant) own(p commit.Piece) *work {
+func (x *Tolerant) own(p slots.Piece) *work {
 	for _, w := range x.pulls {
 		if w.given && w.Slot == p.Slot && w.Attempt == p.Attempt {
 			return w
@@ -151,7 +151,7 @@ func (x *Tolerant) own(p commit.Piece) *work {
 }
 
 // clear makes room for the next step. What a late worker still reads stays.
-func (x *Tolerant) clear(r commit.Record) {
+func (x *Tolerant) clear(r slots.Record) {
 	for _, w := range x.pulls {
 		if w != x.current {
 			x.spare = append(x.spare, w)
@@ -165,7 +165,7 @@ func (x *Tolerant) clear(r commit.Record) {
 	}
 	left := x.undone[:0]
 	for _, item := range x.undone {
-		if x.current != nil && x.current.item == item {
+		if x.current != nil && x.current.Batch.First == item {
 			left = append(left, item)
 		} else {
 			x.source.Done(item / int64(x.size))

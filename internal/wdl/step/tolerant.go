@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/commit"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -25,24 +25,24 @@ type Source interface {
 // makes the same calls. Its own goroutine, the owner, only makes collective calls
 // and so always answers; another computes, and may be late (see hand).
 //
-// All ranks run the same coordinator of package commit and tell it the same in
-// the same order, since what they tell it went through an all-gather. So they
-// decide alike, nobody leads, and there is no message but collective calls.
+// All ranks run the same machine of package slots and give it the same news in the
+// same order, since the news went through an all-gather. So they decide alike, nobody
+// leads, and there is no message but collective calls.
 type Tolerant struct {
 	t      *Trainer
 	rank   int
 	size   int
-	lead   *commit.Coordinator
+	lead   *slots.Machine
 	source Source
 	hand   *hand
 	say    func(string)
 
-	seats   []seat  // by rank
-	leases  []lease // to be dealt out
-	dealt   []lease // in this step
-	pulls   []*work // of this step, one for each time leases were dealt out
+	leases  []slots.Lease // to be dealt out
+	dealt   []slots.Lease // in this step
+	pulls   []*work       // of this step, one for each time leases were dealt out
 	spare   []*work
 	current *work // in hand; nil: none
+	useless bool  // the work in hand was cancelled
 	undone  []int64
 	empty   encode.Batch
 
@@ -54,31 +54,18 @@ type Tolerant struct {
 	took    []time.Duration
 	timer   *time.Timer
 	words   []int64
-	news    []commit.Message
-	decided *commit.Record
-	last    commit.Record
+	news    []slots.News
+	decided *slots.Record
+	last    slots.Record
 	ended   bool
-	script  []commit.Record // what is left of a log that is replayed; nil: ranks decide
+	script  []slots.Record // what is left of a log that is replayed; nil: ranks decide
 	parcels parcels
-}
-
-// seat is what all ranks know of one rank's worker.
-type seat struct {
-	tag             commit.Tag
-	busy, cancelled bool
-}
-
-// lease is a microbatch and who computes it.
-type lease struct {
-	commit.Tag
-	rank int
-	item int64
 }
 
 // work is one pull on this rank, and the microbatch of it that this rank was
 // given, if it was given one.
 type work struct {
-	lease
+	slots.Lease
 	given  bool
 	lookup lookup
 	batch  *encode.Batch
@@ -95,46 +82,41 @@ type work struct {
 // Tolerate makes the trainer's steps tolerant. Training goes on from record, whose
 // queue is that of Microbatches. say, if not nil, is told on rank 0 what people
 // should know.
-func (t *Trainer) Tolerate(how Tolerance, record commit.Record, source Source, say func(string)) (*Tolerant, error) {
-	x, err := t.tolerant(how, record, source)
+func (t *Trainer) Tolerate(how Tolerance, record slots.Record, source Source, say func(string)) (*Tolerant, error) {
+	x, first, err := t.tolerant(how, record, source)
 	if err != nil {
 		return nil, err
 	}
 	x.say, x.ended = say, record.Queue.Left() == 0
-	x.hear(x.lead.Start(0))
-	for r := range x.size {
-		x.hear(x.lead.Join(0, r))
-	}
-	x.hear(x.lead.Receive(0, commit.Message{Kind: commit.State, From: groupOwner, To: commit.Lead, Tag: commit.Tag{Term: x.lead.Term()}, Record: &record}))
+	x.follow(first)
 	return x, nil
 }
 
-// tolerant prepares steps after a record, with a coordinator that is not started.
-func (t *Trainer) tolerant(how Tolerance, record commit.Record, source Source) (*Tolerant, error) {
+// tolerant prepares steps after a record. What the machine decides first is not taken.
+func (t *Trainer) tolerant(how Tolerance, record slots.Record, source Source) (*Tolerant, slots.Decision, error) {
 	size := t.comm.Size()
-	cfg := how.lead(size)
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("wdl: %w", err)
+	lead, first, err := slots.New(how.machine(size), record)
+	if err != nil {
+		return nil, first, fmt.Errorf("wdl: %w", err)
 	}
 	h, err := newHand(t)
 	if err != nil {
-		return nil, err
+		return nil, first, err
 	}
 	x := &Tolerant{
-		t: t, rank: t.comm.Rank(), size: size, source: source, hand: h, last: record,
-		lead: commit.NewCoordinator(cfg, commit.MakeTerm(0, 1, size)), seats: make([]seat, size),
+		t: t, rank: t.comm.Rank(), size: size, source: source, hand: h, last: record, lead: lead,
 		words: make([]int64, wordsOf*size), start: time.Now(), timer: time.NewTimer(time.Hour),
 	}
 	x.empty = emptyBatch(len(t.model.layout.Features))
 	x.parcels.init(size)
-	return x, nil
+	return x, first, nil
 }
 
 // Close ends the worker, after the chunk that it computes.
 func (x *Tolerant) Close() { x.hand.close() }
 
 // Record returns what was decided last: the queue of a checkpoint.
-func (x *Tolerant) Record() commit.Record { return x.last }
+func (x *Tolerant) Record() slots.Record { return x.last }
 
 // Ended reports whether the epoch is over; Resume begins the next.
 func (x *Tolerant) Ended() bool { return x.ended }
@@ -146,7 +128,7 @@ func (x *Tolerant) Resume(source Source) {
 	if x.script != nil {
 		return
 	}
-	x.hear(x.lead.Resume(x.now))
+	x.follow(x.lead.Resume(x.now))
 }
 
 // Step takes step n, whose microbatches may be fewer than the ranks. rate and w are
@@ -164,11 +146,7 @@ func (x *Tolerant) Step(n int64, rate float64, w Wish) (Outcome, error) {
 		return Outcome{}, err
 	}
 	x.decided, x.last = nil, r
-	if x.script != nil {
-		x.ended = r.Queue.Left() == 0
-		return out, nil
-	}
-	x.hear(x.lead.Receive(x.now, commit.Message{Kind: commit.Applied, From: groupOwner, To: commit.Lead, Tag: commit.Tag{Term: x.lead.Term(), Step: r.Step}}))
+	x.ended = r.Queue.Left() == 0
 	return out, nil
 }
 
@@ -190,48 +168,20 @@ func (x *Tolerant) decide(n int64) error {
 	return nil
 }
 
-// hear takes what the coordinator answers.
-func (x *Tolerant) hear(out []commit.Message, notes []commit.Note) {
-	for _, m := range out {
-		switch m.Kind {
-		case commit.Lease:
-			x.leases = append(x.leases, lease{m.Tag, m.To, m.Batch.First})
-			x.seats[m.To] = seat{tag: m.Tag, busy: true}
-		case commit.Cancel:
-			x.cancel(m.To, m.Tag)
-		case commit.Commit:
-			x.decided = m.Record
+// follow takes what the machine decided.
+func (x *Tolerant) follow(d slots.Decision) {
+	x.leases = append(x.leases, d.Leases...)
+	for _, l := range d.Cancelled {
+		if l.Rank == x.rank && x.current != nil {
+			x.useless = true
+			x.hand.giveUp.Store(true)
 		}
 	}
-	for _, n := range notes {
-		switch n.Event {
-		case commit.EpochEnd:
-			x.ended = true
-		case commit.Adapted, commit.Stayed:
-			if x.say != nil && x.rank == 0 {
-				x.say(n.Text)
-			}
-		}
+	if d.Commit != nil {
+		x.decided = d.Commit
 	}
-}
-
-// cancel notes that a rank's work is of no use any more. What has not been dealt
-// out yet is given back at once.
-func (x *Tolerant) cancel(rank int, tag commit.Tag) {
-	s := &x.seats[rank]
-	if !s.busy || s.tag != tag {
-		return
-	}
-	s.cancelled = true
-	for i, l := range x.leases {
-		if l.Tag == tag {
-			x.leases = append(x.leases[:i], x.leases[i+1:]...)
-			x.news = append(x.news, commit.Message{Kind: commit.Ready, From: rank, To: commit.Lead, Tag: tag})
-			return
-		}
-	}
-	if rank == x.rank && x.current != nil {
-		x.hand.giveUp.Store(true)
+	if d.Text != "" && x.say != nil && x.rank == 0 {
+		x.say(d.Text)
 	}
 }
 
@@ -263,7 +213,7 @@ func (x *Tolerant) deal(n int64) error {
 	x.t.rec.Enter(trace.Sync)
 	if w.given {
 		x.t.rec.Enter(trace.Compute)
-		x.current = w
+		x.current, x.useless = w, false
 		x.hand.begin(w)
 	}
 	return nil
@@ -298,7 +248,7 @@ func (x *Tolerant) round() error {
 	mine[0], mine[1] = newsNone, 0
 	if w := x.await(); w != nil {
 		x.t.rec.Enter(trace.Sync)
-		if w.err != nil && !x.seats[x.rank].cancelled {
+		if w.err != nil && !x.useless {
 			return w.err
 		}
 		mine[0], mine[1] = newsGivenUp, int64(w.took)<<8|int64(w.done)
@@ -315,37 +265,20 @@ func (x *Tolerant) round() error {
 	for r := range x.size {
 		x.report(r, x.words[wordsOf*r], x.words[wordsOf*r+1])
 	}
-	all := x.news
-	x.news = nil
-	x.hear(x.lead.ReceiveAll(x.now, all))
-	x.hear(x.lead.Tick(x.now))
-	for len(x.news) > 0 {
-		m := x.news[0]
-		x.news = x.news[1:]
-		x.seats[m.From].busy = false
-		x.hear(x.lead.Receive(x.now, m))
-	}
-	x.news = all[:0]
+	x.follow(x.lead.Round(x.now, x.news))
 	x.looked = time.Now()
 	return nil
 }
 
-// report makes a message of what a rank tells.
+// report notes what a rank said in a round.
 func (x *Tolerant) report(r int, news, detail int64) {
-	s := &x.seats[r]
-	if news == newsNone || !s.busy {
+	if news == newsNone {
 		return
 	}
-	s.busy = false
-	m := commit.Message{Kind: commit.Ready, From: r, To: commit.Lead, Tag: s.tag, Done: uint8(detail)}
-	took := time.Duration(detail >> 8)
+	x.news = append(x.news, slots.News{Rank: r, Whole: news == newsWhole, Done: uint8(detail)})
 	if news == newsWhole {
-		x.took = append(x.took, took)
-		if !s.cancelled {
-			m.Kind, m.From = commit.Staged, groupOwner
-		}
+		x.took = append(x.took, time.Duration(detail>>8))
 	}
-	x.news = append(x.news, m)
 }
 
 const (
@@ -360,7 +293,7 @@ func (x *Tolerant) await() (ended *work) {
 	if w == nil {
 		return nil
 	}
-	if x.seats[x.rank].cancelled { // others shall not wait for it
+	if x.useless { // others shall not wait for it
 		select {
 		case <-x.hand.ended:
 			return x.end()

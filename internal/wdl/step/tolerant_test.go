@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/internal/commit"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -43,7 +43,7 @@ func (s *rowSource) Done(n int64) { delete(s.held, n) }
 func TestEveryRowCountsOnce(t *testing.T) {
 	const size, rows, steps = 4, 6, 25
 	for _, how := range []Tolerance{
-		{Mode: commit.Drop, Backup: 1}, {Mode: commit.Drop, Backup: 2}, {Mode: commit.Drop, Backup: 1, Auto: true}, {Mode: commit.Speculate},
+		{Mode: slots.Drop, Backup: 1}, {Mode: slots.Drop, Backup: 2}, {Mode: slots.Drop, Backup: 1, Auto: true}, {Mode: slots.Speculate},
 	} {
 		t.Run(fmt.Sprintf("%v b=%d auto=%v", how.Mode, how.Backup, how.Auto), func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +65,7 @@ func TestEveryRowCountsOnce(t *testing.T) {
 				source := func() Source {
 					return &rowSource{comm.Rank(), size, rows, map[int64]*encode.Batch{}}
 				}
-				x, err := trainer.Tolerate(how, commit.Record{Queue: Microbatches(0, steps, size)}, source(), nil)
+				x, err := trainer.Tolerate(how, slots.Record{Queue: Microbatches(0, steps, size)}, source(), nil)
 				if err != nil {
 					return err
 				}
@@ -98,7 +98,7 @@ func TestEveryRowCountsOnce(t *testing.T) {
 					t.Errorf("microbatch %d counted %d times in 2 epochs", item, n)
 				}
 			}
-			if how.Mode == commit.Drop && late == 0 {
+			if how.Mode == slots.Drop && late == 0 {
 				t.Error("no microbatch was late")
 			}
 		})

@@ -1,4 +1,4 @@
-package commit
+package copies
 
 import "fmt"
 
@@ -47,12 +47,12 @@ func NewRing(size int, hosts []string) Ring {
 // Validate reports whether each of so many ranks has one buddy, another, and one ward.
 func (ring Ring) Validate(size int) error {
 	if len(ring) != size {
-		return fmt.Errorf("commit: ring: buddies of %d ranks, there are %d", len(ring), size)
+		return fmt.Errorf("copies: ring: buddies of %d ranks, there are %d", len(ring), size)
 	}
 	ward := make([]bool, size)
 	for r, b := range ring {
 		if b < 0 || b >= size || b == r || ward[b] {
-			return fmt.Errorf("commit: ring %v: the buddy of rank %d is %d: want another rank within 0 … %d, for each rank a different one", []int(ring), r, b, size-1)
+			return fmt.Errorf("copies: ring %v: the buddy of rank %d is %d: want another rank within 0 … %d, for each rank a different one", []int(ring), r, b, size-1)
 		}
 		ward[b] = true
 	}

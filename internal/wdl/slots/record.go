@@ -1,4 +1,4 @@
-package commit
+package slots
 
 import (
 	"encoding/binary"
@@ -6,9 +6,29 @@ import (
 	"fmt"
 )
 
+// Batch is a microbatch: Rows consecutive samples of an epoch's order.
+type Batch struct {
+	Epoch, First, Rows int64
+}
+
+// Piece is a slot that counts, and which lease of it.
+type Piece struct {
+	Slot, Attempt int
+	Batch         Batch
+}
+
+// Record is what one commit decided, and all that a machine needs to continue.
+type Record struct {
+	Step    int64
+	Leased  int     // slots of the step, counted or not
+	Pieces  []Piece // the commit set, by slot
+	Samples int64   // of the set: the divisor of the mean gradient
+	Queue   Queue   // what is left after the step
+}
+
 // The form of a record in a log; integers are uvarints unless a width is given:
 //
-//	record   step │ leased │ cut (1 byte) │ pieces │ samples │ queue
+//	record   step │ leased │ 0 (1 byte) │ pieces │ samples │ queue
 //	pieces   count, then for each: slot │ attempt │ batch
 //	batch    epoch │ first row │ rows
 //	queue    epoch │ total │ size │ next │ count, then for each: first row │ tries
@@ -19,7 +39,7 @@ import (
 // appendRecord appends the form of r.
 func appendRecord(b []byte, r Record) []byte {
 	b = uvarints(b, r.Step, int64(r.Leased))
-	b = appendPieces(appendBool(b, r.Cut), r.Pieces)
+	b = appendPieces(append(b, 0), r.Pieces)
 	return appendQueue(uvarints(b, r.Samples), r.Queue)
 }
 
@@ -41,13 +61,6 @@ func appendPieces(b []byte, ps []Piece) []byte {
 }
 
 func appendBatch(b []byte, x Batch) []byte { return uvarints(b, x.Epoch, x.First, x.Rows) }
-
-func appendBool(b []byte, x bool) []byte {
-	if x {
-		return append(b, 1)
-	}
-	return append(b, 0)
-}
 
 // uvarints appends numbers that are not negative.
 func uvarints(b []byte, xs ...int64) []byte {
@@ -87,14 +100,6 @@ func (d *decoder) byte() byte {
 	x := d.b[0]
 	d.b = d.b[1:]
 	return x
-}
-
-func (d *decoder) bool() bool {
-	x := d.byte()
-	if x > 1 {
-		d.fail("a flag is %d", x)
-	}
-	return x == 1
 }
 
 func (d *decoder) uvarint(what string) uint64 {
@@ -151,7 +156,9 @@ func (d *decoder) pieces(most int64) []Piece {
 func (d *decoder) record() (r Record) {
 	r.Step = d.number("step", maxStep)
 	r.Leased = int(d.number("slots", MaxSlots))
-	r.Cut = d.bool()
+	if x := d.byte(); x != 0 {
+		d.fail("a reserved byte is %d", x)
+	}
 	r.Pieces = d.pieces(MaxSlots)
 	last := -1
 	for _, p := range r.Pieces {
@@ -190,7 +197,7 @@ func (d *decoder) end(what string) error {
 		d.fail("%d bytes follow it", len(d.b))
 	}
 	if d.err != nil {
-		return fmt.Errorf("commit: %s: %w", what, d.err)
+		return fmt.Errorf("slots: %s: %w", what, d.err)
 	}
 	return nil
 }

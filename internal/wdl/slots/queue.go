@@ -1,4 +1,4 @@
-package commit
+package slots
 
 import (
 	"errors"
@@ -9,11 +9,10 @@ import (
 // Limits of what is read, and of configurations.
 const (
 	MaxSlots = 4096     // of a step
-	MaxRanks = 1 << 16  // of a world
 	MaxRows  = 1 << 50  // of an epoch
 	maxTries = 1 << 20  // of a microbatch
 	maxStep  = 1 << 56  // of a run
-	maxDone  = 1<<8 - 1 // Ready.Done for all of the work
+	maxDone  = 1<<8 - 1 // News.Done for all of the work
 )
 
 // Item is a microbatch in the queue, and how often it was late.
@@ -26,7 +25,7 @@ type Item struct {
 // first those that were late, then the rows from Next on. It is a value: Lease
 // looks, Commit returns the queue after a step, and nothing else changes it. So
 // the queue of a step is a function of the commit sets before it, and a
-// checkpoint or a new coordinator needs nothing more to go on.
+// checkpoint needs nothing more to continue.
 type Queue struct {
 	Epoch int64
 	Total int64  // rows of an epoch
@@ -38,7 +37,7 @@ type Queue struct {
 // Validate reports all faults of a queue that was read or configured.
 func (q Queue) Validate() error {
 	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("commit: queue: "+format, args...)) }
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("slots: queue: "+format, args...)) }
 	if q.Epoch < 0 || q.Epoch > MaxRows {
 		fault("epoch %d is not within 0 … %d", q.Epoch, int64(MaxRows))
 	}
@@ -76,7 +75,7 @@ func (q Queue) batch(first int64) Batch {
 
 // Lease returns the microbatches of the next step's slots: late ones first, and
 // fewer than n at the end of an epoch. The list for a smaller n is a prefix of
-// the list for a larger one, so slots mean the same to every term.
+// the list for a larger one, so slots mean the same whatever is leased.
 func (q Queue) Lease(n int) []Item {
 	items := slices.Clone(q.Late[:min(n, len(q.Late))])
 	for next := q.Next; len(items) < n && next < q.Total; next += q.Size {

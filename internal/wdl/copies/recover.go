@@ -1,4 +1,4 @@
-package commit
+package copies
 
 import (
 	"fmt"
@@ -50,7 +50,7 @@ func Recover(held []Held) (r Recovery, err error) {
 		case h.Step+1 == step && h.Ready == step:
 			r.Behind = append(r.Behind, i)
 		default:
-			return r, fmt.Errorf("commit: recover: rank %d has taken step %d and is ready for %d, rank %d has taken step %d: it passed no barrier", i, h.Step, h.Ready, r.Leader, step)
+			return r, fmt.Errorf("copies: recover: rank %d has taken step %d and is ready for %d, rank %d has taken step %d: it passed no barrier", i, h.Step, h.Ready, r.Leader, step)
 		}
 	}
 	return r, nil

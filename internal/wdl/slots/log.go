@@ -1,4 +1,4 @@
-package commit
+package slots
 
 import (
 	"bufio"
@@ -16,7 +16,7 @@ import (
 // head is 4·slots + 2·(not all count) + (an epoch began), all as uvarints. A step
 // takes 1 to 3 bytes where all count and a few more for each that does not: the
 // microbatches follow from the queue, which the reader advances as the
-// coordinator did.
+// machine did.
 const logMagic = "WDLC\x01"
 
 // maxRecordBytes bounds a record: MaxSlots pieces and late microbatches.
@@ -68,18 +68,18 @@ func NewLogReader(r io.Reader) (*LogReader, error) {
 	l := &LogReader{r: bufio.NewReader(r)}
 	magic := make([]byte, len(logMagic))
 	if _, err := io.ReadFull(l.r, magic); err != nil || string(magic) != logMagic {
-		return nil, fmt.Errorf("commit: log: it does not begin as a log of this version")
+		return nil, fmt.Errorf("slots: log: it does not begin as a log of this version")
 	}
 	n, err := binary.ReadUvarint(l.r)
 	if err != nil || n > maxRecordBytes {
-		return nil, fmt.Errorf("commit: log: first record of %d bytes, at most %d: %w", n, maxRecordBytes, err)
+		return nil, fmt.Errorf("slots: log: first record of %d bytes, at most %d: %w", n, maxRecordBytes, err)
 	}
 	b := make([]byte, n)
 	if _, err := io.ReadFull(l.r, b); err != nil {
-		return nil, fmt.Errorf("commit: log: first record: %w", err)
+		return nil, fmt.Errorf("slots: log: first record: %w", err)
 	}
 	if l.record, err = parseRecord(b); err != nil {
-		return nil, fmt.Errorf("commit: log: %w", err)
+		return nil, fmt.Errorf("slots: log: %w", err)
 	}
 	return l, nil
 }
@@ -95,7 +95,7 @@ func (l *LogReader) Next() (Record, error) {
 		return Record{}, io.EOF
 	}
 	fail := func(format string, args ...any) (Record, error) {
-		return Record{}, fmt.Errorf("commit: log: step %d: %w", l.record.Step+1, fmt.Errorf(format, args...))
+		return Record{}, fmt.Errorf("slots: log: step %d: %w", l.record.Step+1, fmt.Errorf(format, args...))
 	}
 	if err != nil {
 		return fail("%w", err)

@@ -1,4 +1,4 @@
-package commit
+package slots
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 // gaps measures when the slots of a step become complete, to say when one is
 // late and how many backups pay.
 //
-// Of slots that were cancelled one knows only how far they were (Ready.Done):
-// a worker that had done a part f of its work after τ would have arrived at τ/f,
-// and not before it answered. A slot that no worker was free for would have
+// Of slots that were cancelled one knows only how far they were (News.Done):
+// a rank that had done a part f of its work after τ would have arrived at τ/f,
+// and not before it answered. A slot that no rank was free for would have
 // arrived a lease after the step's end.
 type gaps struct {
 	usual    time.Duration // of a lease: a moving mean of complete ones
@@ -30,7 +30,7 @@ type row struct {
 	begun    time.Duration
 	end      float64
 	arrivals []float64
-	open     int // cancelled slots whose workers have not answered
+	open     int // cancelled slots whose ranks have not answered
 }
 
 const (
@@ -133,25 +133,25 @@ const (
 )
 
 // adapt changes b after each window of steps, if that pays.
-func (c *Coordinator) adapt() {
-	g := &c.gaps
-	if !c.cfg.Auto || g.steps < window || len(g.sums) != c.cfg.Slots {
+func (m *Machine) adapt() {
+	g := &m.gaps
+	if !m.cfg.Auto || g.steps < window || len(g.sums) != m.cfg.Ranks {
 		return
 	}
-	old, s := c.cfg.Backup, c.cfg.Slots
+	old, s := m.cfg.Backup, m.cfg.Ranks
 	mean := func(k int) float64 { return 1000 * g.sums[k-1] / float64(g.steps) }
 	most := max(1, s/4)
 	b, gain := g.best(old, most)
 	switch {
 	case b > old && gain > worthMore || b < old && gain > worthFewer:
-		c.cfg.Backup = b
-		c.note(Note{Event: Adapted, Text: fmt.Sprintf(
+		m.cfg.Backup = b
+		m.out.Text = fmt.Sprintf(
 			"backups %d → %d: over %d steps slot %d of %d came after %.3g ms on average, slot %d after %.3g ms: %.2f× the samples per second",
-			old, b, g.steps, s-old, s, mean(s-old), s-b, mean(s-b), gain)})
+			old, b, g.steps, s-old, s, mean(s-old), s-b, mean(s-b), gain)
 	case !g.weighed && old < min(most, s-1):
-		c.note(Note{Event: Stayed, Text: fmt.Sprintf(
+		m.out.Text = fmt.Sprintf(
 			"backups stay %d: over %d steps slot %d of %d came after %.3g ms on average, slot %d after %.3g ms: without waiting for the last, a step would have %d of %d microbatches, %.2f× the samples per second, and %.2f is worth a change",
-			old, g.steps, s-old, s, mean(s-old), s-old-1, mean(s-old-1), s-old-1, s-old, g.speed(old+1)/g.speed(old), worthMore)})
+			old, g.steps, s-old, s, mean(s-old), s-old-1, mean(s-old-1), s-old-1, s-old, g.speed(old+1)/g.speed(old), worthMore)
 	}
 	g.weighed = true
 	clear(g.sums)

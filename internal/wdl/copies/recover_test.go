@@ -1,6 +1,7 @@
-package commit
+package copies
 
 import (
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -279,6 +280,8 @@ func barrier(size int) (rounds int) {
 
 // TestRecoverModel explores training with copies over several steps, with the loss of
 // ranks at any moment, also while others are being healed.
+var exhaustive = flag.Bool("exhaustive", false, "visit the large worlds too")
+
 func TestRecoverModel(t *testing.T) {
 	worlds := []rules{{size: 2, steps: 3, deaths: 4}, {size: 3, steps: 2, deaths: 3}, {size: 4, steps: 1, deaths: 2}, {size: 4, steps: 1, deaths: 2, hosts: 2}}
 	if *exhaustive {

@@ -1,4 +1,4 @@
-package commit
+package slots
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 func sample() Record {
 	q := Queue{Epoch: 1, Total: 100, Size: 8, Next: 48, Late: []Item{{Batch{1, 16, 8}, 2}, {Batch{1, 0, 8}, 1}}}
 	ps := []Piece{{0, 0, Batch{1, 24, 8}}, {3, 12, Batch{1, 32, 8}}}
-	return Record{Step: 76, Leased: 4, Pieces: ps, Samples: 16, Queue: q, Cut: true}
+	return Record{Step: 76, Leased: 4, Pieces: ps, Samples: 16, Queue: q}
 }
 
 func TestRecordRoundTrip(t *testing.T) {
@@ -39,7 +39,7 @@ func TestRecordRefuses(t *testing.T) {
 		{"a long count", "pieces in", []byte{76, 4, 0, 0xff, 3}},
 		{"a padded number", "shortest form", []byte{0x80, 0}},
 		{"more slots than there are", "above 4096", []byte{76, 0xff, 0xff, 1}},
-		{"a flag that is none", "a flag is 2", []byte{76, 4, 2}},
+		{"a reserved byte that is used", "reserved byte is 2", []byte{76, 4, 2}},
 		{"slots out of order", "follows slot", appendRecord(nil, disordered)},
 		{"a slot that was not leased", "slot 4 of 4", appendRecord(nil, beyond)},
 	} {

@@ -1,0 +1,25 @@
+// Package slots decides which microbatches count in a step of synchronous training,
+// so that slow ranks cannot stop it and no sample is lost or counted twice. It is one
+// pure state machine, without messages, clock, I/O or goroutine.
+//
+//	Round(now, news of every rank) → leases, cancellations, a commit
+//
+// Every rank of a training runs the same machine and gives it the same news in the
+// same order, which went through an all-gather; so all decide alike and nobody leads.
+// See docs/design/0002-commit.md, and internal/wdl/step for the step around it.
+//
+// # Modes
+//
+//	Wait       every slot counts: plain synchronous training
+//	Drop       the first Ranks−Backup complete slots count (Chen et al. 2016); the
+//	           microbatches of the others go to the head of the queue, and after
+//	           Retries the step waits for them
+//	Speculate  every slot counts, and idle ranks redo late ones; the first complete
+//	           copy counts, so that the result does not depend on timing
+//
+// # What holds
+//
+// One commit set is decided for a step, for all variables. Every microbatch is in
+// exactly one commit set of its epoch. A Record is all that a new machine needs to
+// continue. The tests prove this by visiting every reachable state of small worlds.
+package slots

@@ -1,0 +1,32 @@
+package slots
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestBackupsOfTwoRanks: one backup is half of a step, and pays where the other rank
+// takes more than twice as long; where it does not pay, that is said once, with why.
+func TestBackupsOfTwoRanks(t *testing.T) {
+	m, _, err := New(Config{Mode: Drop, Ranks: 2, Auto: true}, Record{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	measure := func(first, second float64) (told string) {
+		m.clear()
+		m.gaps.sums, m.gaps.steps = []float64{window * first, window * second}, window
+		m.adapt()
+		return m.out.Text
+	}
+	told := measure(0.004, 0.007)
+	if m.Backup() != 0 ||
+		!strings.Contains(told, "slot 2 of 2 came after 7 ms on average, slot 1 after 4 ms: without waiting for the last, a step would have 1 of 2 microbatches, 0.88× the samples per second") {
+		t.Errorf("%+v, b = %d", told, m.Backup())
+	}
+	if told = measure(0.004, 0.007); told != "" || m.Backup() != 0 {
+		t.Errorf("said again: %+v, b = %d", told, m.Backup())
+	}
+	if told = measure(0.001, 0.008); m.Backup() != 1 || !strings.Contains(told, "backups 0 → 1") {
+		t.Errorf("%+v, b = %d", told, m.Backup())
+	}
+}

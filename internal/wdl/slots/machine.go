@@ -1,0 +1,248 @@
+package slots
+
+import (
+	"slices"
+	"time"
+)
+
+// Lease says that a rank computes a microbatch for a slot of a step. Attempts are
+// numbered over all slots of the step, so that slot and attempt name one lease.
+type Lease struct {
+	Step          int64
+	Slot, Attempt int
+	Rank          int
+	Batch         Batch
+}
+
+// News is what one rank reports in a round: it is free again.
+type News struct {
+	Rank  int
+	Whole bool  // it has computed its microbatch to the end
+	Done  uint8 // how much of it; 255 is all
+}
+
+// Decision is the answer to one round. Its slices stay valid until the next call.
+type Decision struct {
+	Leases    []Lease
+	Cancelled []Lease // the result is of no use any more
+	Commit    *Record // nil: the step is not decided yet
+	Text      string  // for people, where b changed or was weighed for the first time
+}
+
+// Machine is the state machine. Times count from any fixed moment and never
+// decrease. It is not safe for concurrent use.
+type Machine struct {
+	cfg    Config
+	record Record // decided last
+	queue  Queue  // of the step in work
+	seats  []seat // by rank
+	free   []int  // idle ranks, in the order in which they became idle
+	slots  []slot // of the step in work, step record.Step+1
+	next   int    // attempt number of the next lease
+	begun  time.Duration
+	gaps   gaps
+	out    Decision
+}
+
+// seat is what is known of one rank.
+type seat struct {
+	life  life
+	lease Lease // the last one
+	since time.Duration
+}
+
+type life uint8
+
+const (
+	idle life = iota
+	busy
+	leaving // cancelled, and not yet free again
+)
+
+// slot is one slot of the step in work.
+type slot struct {
+	Item
+	attempts []attempt // only the one that counts, once the slot is complete
+	complete bool
+}
+
+type attempt struct {
+	number, rank int
+	since        time.Duration
+}
+
+// New returns a machine that continues after a record, with every rank idle, and
+// the first leases.
+func New(cfg Config, record Record) (*Machine, Decision, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, Decision{}, err
+	}
+	m := &Machine{cfg: cfg.Default(), record: record, queue: record.Queue, seats: make([]seat, cfg.Ranks)}
+	for r := range cfg.Ranks {
+		m.free = append(m.free, r)
+	}
+	m.step(0)
+	return m, m.out, nil
+}
+
+// Backup returns b as it is now.
+func (m *Machine) Backup() int { return m.cfg.Backup }
+
+// Resume begins the next epoch, once the queue is empty.
+func (m *Machine) Resume(now time.Duration) Decision {
+	m.clear()
+	if m.queue.Left() == 0 {
+		m.queue = m.queue.NextEpoch()
+		m.step(now)
+	}
+	return m.out
+}
+
+// Round takes the news of all ranks at one time. All complete slots count before a
+// rank gets new work, so that ranks that finish together are not given slots that
+// the step can do without.
+func (m *Machine) Round(now time.Duration, all []News) Decision {
+	m.clear()
+	complete := false
+	for _, n := range all {
+		if n.Whole && m.seats[n.Rank].life == busy {
+			m.complete(now, n.Rank)
+			complete = true
+		}
+	}
+	if complete {
+		m.advance(now)
+	}
+	for _, n := range all {
+		if s := &m.seats[n.Rank]; s.life != idle && !m.leasedNow(s) {
+			m.left(now, n)
+		}
+	}
+	m.assign(now) // what was in vain may have become useful with time
+	return m.out
+}
+
+func (m *Machine) clear() {
+	m.out = Decision{Leases: m.out.Leases[:0], Cancelled: m.out.Cancelled[:0]}
+}
+
+// leasedNow reports whether a rank got its lease in this round, after its news.
+func (m *Machine) leasedNow(s *seat) bool {
+	return slices.ContainsFunc(m.out.Leases, func(l Lease) bool { return l == s.lease })
+}
+
+// step lays out the slots of the step after the record's; there are none at the end
+// of an epoch.
+func (m *Machine) step(now time.Duration) {
+	m.slots, m.next, m.begun = m.slots[:0], 0, now
+	for _, it := range m.queue.Lease(m.cfg.Ranks) {
+		m.slots = append(m.slots, slot{Item: it})
+	}
+	m.assign(now)
+}
+
+// complete notes that a rank has computed its slot. Other copies are cancelled.
+func (m *Machine) complete(now time.Duration, rank int) {
+	seat := &m.seats[rank]
+	s := &m.slots[seat.lease.Slot]
+	s.complete = true
+	m.gaps.arrive(now-m.begun, now-seat.since)
+	m.release(rank)
+	for _, a := range s.attempts {
+		if a.rank != rank {
+			m.cancel(a.rank)
+			continue
+		}
+		s.attempts[0] = a
+	}
+	s.attempts = s.attempts[:1]
+}
+
+func (m *Machine) cancel(rank int) {
+	m.seats[rank].life = leaving
+	m.out.Cancelled = append(m.out.Cancelled, m.seats[rank].lease)
+}
+
+// release makes a rank idle.
+func (m *Machine) release(rank int) {
+	m.seats[rank].life = idle
+	m.free = append(m.free, rank)
+}
+
+// left frees a rank whose lease was cancelled, or that gave it up by itself: then
+// another rank gets the slot.
+func (m *Machine) left(now time.Duration, n News) {
+	s := &m.seats[n.Rank]
+	if s.life == leaving {
+		m.gaps.left(now, now-s.since, s.lease.Step, n.Done)
+	} else {
+		sl := &m.slots[s.lease.Slot]
+		sl.attempts = slices.DeleteFunc(sl.attempts, func(a attempt) bool { return a.number == s.lease.Attempt })
+	}
+	m.release(n.Rank)
+	m.advance(now)
+}
+
+// advance commits if enough slots are complete, and gives idle ranks work.
+func (m *Machine) advance(now time.Duration) {
+	if m.ripe() {
+		m.decide(now)
+	}
+	m.assign(now)
+}
+
+// need returns how many slots of the step must be complete. At the end of an epoch,
+// where fewer are left than count in a step, all of them must be.
+func (m *Machine) need() int {
+	return min(m.cfg.Ranks-m.cfg.Backup, len(m.slots))
+}
+
+// must reports whether the step cannot do without a slot.
+func (m *Machine) must(s *slot) bool { return s.Tries >= m.cfg.Retries }
+
+func (m *Machine) ripe() bool {
+	complete := 0
+	for i := range m.slots {
+		if s := &m.slots[i]; s.complete {
+			complete++
+		} else if m.must(s) {
+			return false
+		}
+	}
+	return len(m.slots) > 0 && complete >= m.need()
+}
+
+// decide chooses the commit set: the lowest complete slots, which hold the
+// microbatches that were late before. Then the next step begins.
+func (m *Machine) decide(now time.Duration) {
+	r := Record{Step: m.record.Step + 1, Leased: len(m.slots)}
+	var counted []int
+	for i := range m.slots {
+		if s := &m.slots[i]; s.complete && len(counted) < m.need() {
+			counted = append(counted, i)
+			r.Pieces = append(r.Pieces, Piece{Slot: i, Attempt: s.attempts[0].number, Batch: s.Batch})
+			r.Samples += s.Rows
+		}
+	}
+	r.Queue = m.queue.Commit(len(m.slots), counted)
+	m.retire(now)
+	m.record, m.queue = r, r.Queue
+	m.out.Commit = &r
+	m.adapt()
+	m.step(now)
+}
+
+// retire cancels the leases of slots that are not complete.
+func (m *Machine) retire(now time.Duration) {
+	open := 0
+	for i := range m.slots {
+		if m.slots[i].complete {
+			continue
+		}
+		for _, a := range m.slots[i].attempts {
+			m.cancel(a.rank)
+			open++
+		}
+	}
+	m.gaps.commit(now, m.begun, m.record.Step+1, len(m.slots), min(open, len(m.slots)))
+}
