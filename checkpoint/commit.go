@@ -177,7 +177,7 @@ func Rest(path string) string {
 	case strings.HasPrefix(name, delPrefix):
 		return "what was left of a pruned checkpoint"
 	case strings.HasPrefix(name, oldPrefix):
-		return "a checkpoint that was written anew"
+		return "a checkpoint that was written again"
 	}
 	return "an unfinished checkpoint"
 }

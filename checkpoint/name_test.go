@@ -219,7 +219,7 @@ func TestAbsentIsNotDamaged(t *testing.T) {
 	if _, _, err := Resolve(filepath.Join(root, "nowhere")); !errors.Is(err, fs.ErrNotExist) || !strings.HasSuffix(err.Error(), "nowhere: there is no such directory") {
 		t.Error(err)
 	}
-	for dir, want := range map[string]string{tmpDir(root, 3): "an unfinished", delDir(root, 3): "pruned", oldDir(root, 3): "anew"} {
+	for dir, want := range map[string]string{tmpDir(root, 3): "an unfinished", delDir(root, 3): "pruned", oldDir(root, 3): "written again"} {
 		if got := Rest(dir); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", dir, got)
 		}

@@ -185,11 +185,11 @@ func (v *Verdict) Hint() string {
 	case v.Kind == Lost || v.Kind == Blamed:
 		return "see the output of the rank, and whether its host is still up"
 	case v.Kind == Silent:
-		return "its process is stopped or its host overloaded or unreachable; a job that wdlrun starts goes on by itself with -restarts or -replicas"
+		return "its process is stopped, or its host is overloaded or unreachable; with -restarts or -replicas wdlrun restarts the job"
 	case v.Kind == Stuck:
 		return "it is alive but computes or reads without end; a longer -timeout waits longer"
 	case v.Kind == Cut:
-		return "check the network between the two hosts: ping -M do -s 1472 HOST from one to the other, firewalls, cables; a job that wdlrun starts goes on by itself with -restarts"
+		return "check the network between the two hosts: ping -M do -s 1472 HOST from one to the other, firewalls, cables; with -restarts wdlrun restarts the job"
 	case v.Kind == Deadlock:
 		return "ranks that disagree about the next collective wait for each other; compare the phases and steps"
 	}

@@ -313,7 +313,7 @@ func TestOnePushBesideAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Push(b); err == nil || !strings.Contains(err.Error(), "another batch is pushed beside: Apply first") {
+	if err := s.Push(b); err == nil || !strings.Contains(err.Error(), "another batch has been pushed: call Apply first") {
 		t.Fatalf("a second push: %v", err)
 	}
 	if err := errors.Join(s.Apply(Step{N: 1, Scale: 1, Rate: 1}), s.Push(b)); err != nil {

@@ -81,7 +81,7 @@ func (s *Store) mayPush(l *Lookup) error {
 	case l.generation != s.generation:
 		why = "the store was reset after the pull: pull again"
 	case s.ahead != nil && s.ahead.pushing:
-		why = "another batch is pushed beside: Apply first"
+		why = "another batch has been pushed: call Apply first"
 	default:
 		return nil
 	}

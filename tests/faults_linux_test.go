@@ -503,10 +503,10 @@ func TestFullDisk(t *testing.T) {
 	if r := parseTrained(t, o); r.Samples != 32561 || r.AUC < 0.9 {
 		t.Errorf("trained %d samples to AUC %.4f", r.Samples, r.AUC)
 	}
-	if !strings.Contains(o.stderr, "failed, training goes on") || !strings.Contains(o.stderr, ".wck") || !strings.Contains(o.stderr, "could not be saved") {
+	if !strings.Contains(o.stderr, "failed, training continues") || !strings.Contains(o.stderr, ".wck") || !strings.Contains(o.stderr, "could not be saved") {
 		t.Errorf("the user is not told:\n%s", o.stderr)
 	}
-	if n := strings.Count(o.stderr, "failed, training goes on"); n != 1 {
+	if n := strings.Count(o.stderr, "failed, training continues"); n != 1 {
 		t.Errorf("the one checkpoint, which is tried twice, is said to have failed %d times:\n%s", n, o.stderr)
 	}
 	for line := range strings.Lines(o.stderr) {
@@ -613,7 +613,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := run(t, dir, "-np", "2", "train", "--json", "-resume", whole.RunDir)
-	if o.code != 0 || !strings.Contains(o.stderr, "refused") || !strings.Contains(o.stderr, filepath.Base(files[1])) {
+	if o.code != 0 || !strings.Contains(o.stderr, "checkpoint rejected") || !strings.Contains(o.stderr, filepath.Base(files[1])) {
 		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
 	}
 	if r := parseTrained(t, o); r.AUC != whole.AUC {
@@ -652,7 +652,7 @@ func TestNextOfAnotherLauncher(t *testing.T) {
 	for _, cmd := range cmds {
 		said += end(t, cmd).stderr
 	}
-	const next, none = "wdlrun: to go on from the last checkpoint: … wdlrun train -resume runs/", "wdlrun: there is no checkpoint yet in runs/" // of a disk that is slow
+	const next, none = "wdlrun: to resume from the last checkpoint: … wdlrun train -resume runs/", "wdlrun: there is no checkpoint yet in runs/" // of a disk that is slow
 	if strings.Count(said, next)+strings.Count(said, none) != 1 || !strings.Contains(said, "rank 2 (") {
 		t.Errorf("want once %q in\n%s", next, said)
 	}

@@ -122,7 +122,7 @@ func TestRestartSmallerInsideAnEpoch(t *testing.T) {
 	if r.WorldSize != 2 || r.Samples != 2*32561 || r.AUC < 0.91 {
 		t.Errorf("%+v", r)
 	}
-	for _, says := range []string{"stands inside an epoch of 384 microbatches, here there are 256", "the training begins anew"} {
+	for _, says := range []string{"stands inside an epoch of 384 microbatches, here there are 256", "the training restarts from the beginning"} {
 		if !strings.Contains(o.stderr, says) {
 			t.Errorf("no %q in\n%s", says, o.stderr)
 		}

@@ -21,7 +21,7 @@ import (
 func benchUniqueCommand(p *program) *cli.Command {
 	return tableBench(p, &cli.Command{
 		Name:      "unique",
-		Usage:     "measure making the keys of a batch distinct, beside a Go map",
+		Usage:     "measure making the keys of a batch unique, compared with a Go map",
 		UsageText: "wdlrun bench unique [flags]",
 		Description: `Numbers the distinct ones of a batch of keys that follow Zipf's law, as every
 lookup does first, and does the same with a Go map that is cleared and used again.

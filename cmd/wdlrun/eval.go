@@ -77,7 +77,7 @@ func printEvaluated(w io.Writer, _ int, result []byte) error {
 	}
 	which := ""
 	if r.Best > 0 {
-		which = fmt.Sprintf(": epoch %d, the best; the training went on to step %d", r.Best, r.Trained)
+		which = fmt.Sprintf(": epoch %d, the best; the training ended at step %d", r.Best, r.Trained)
 	}
 	fmt.Fprintf(w, "model  %s, step %d%s\ndata   %s, %d samples\n", r.Checkpoint, r.Step, which, strings.Join(r.Data, " "), r.Samples)
 	fmt.Fprintf(w, "%s\n%s\n", r.Metrics, r.Base())

@@ -39,9 +39,9 @@ func launchFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "oversubscribe", Usage: "allow more ranks than slots; without slots, more than 16 per core or 128 in all"},
 		&cli.BoolFlag{Name: "plan", Usage: "print where each rank would run, and start nothing"},
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "end the job if a rank makes no progress for `DURATION`; a rank that sends no heartbeat ends it after at most 4s"},
-		&cli.IntFlag{Name: "restarts", Usage: "after a failure start again, `N` times without a new step between; train goes on from its last checkpoint", DefaultText: "never"},
+		&cli.IntFlag{Name: "restarts", Usage: "restart after a failure, at most `N` times without a new step; train resumes from its last checkpoint", DefaultText: "never"},
 		&cli.IntFlag{Name: "min-np", Usage: "start again without the rank that failed, down to `M` ranks", DefaultText: "replace it"},
-		&cli.IntFlag{Name: "replicas", Usage: "train: `N`=2 keeps each rank's shards on a second rank too, so that training goes on when one is lost, and heals", DefaultText: "1"},
+		&cli.IntFlag{Name: "replicas", Usage: "train: `N`=2 keeps a copy of each rank's shards on a second rank, so that training survives the loss of a rank", DefaultText: "1"},
 		&cli.StringFlag{Name: "output", Value: "prefixed", Usage: "output of the ranks: prefixed with [rank], or merged"},
 		&cli.StringFlag{Name: "transport", Value: member.Auto, Usage: "links between ranks: shm (shared memory of one host), tcp or auto"},
 		&cli.BoolFlag{Name: "encrypt", Usage: "encrypt tcp links with TLS 1.3"},
@@ -274,9 +274,9 @@ func (p *program) sayNext(v *rank.Verdict, command, runDir string) {
 	own := v.Kind == rank.Failed // its cause says what to do, and comes again until that is done
 	switch found, _ := checkpoint.List(filepath.Join(runDir, checkpoint.Folder)); {
 	case own && len(found) > 0:
-		fmt.Fprintf(p.stderr, "wdlrun: once that is mended, to go on from the last checkpoint: %s train -resume %s\n", command, word(runDir))
+		fmt.Fprintf(p.stderr, "wdlrun: after you fix this, resume from the last checkpoint: %s train -resume %s\n", command, word(runDir))
 	case len(found) > 0:
-		fmt.Fprintf(p.stderr, "wdlrun: to go on from the last checkpoint: %s train -resume %s\n", command, word(runDir))
+		fmt.Fprintf(p.stderr, "wdlrun: to resume from the last checkpoint: %s train -resume %s\n", command, word(runDir))
 	case !own:
 		fmt.Fprintf(p.stderr, "wdlrun: there is no checkpoint yet in %s: start again; -set train.checkpoint.every_steps=N saves more often\n", runDir)
 	}
@@ -415,7 +415,7 @@ func (p *program) again(command []string, goOn bool) func(launcher.Failure) []st
 			next, from = append(slices.Clip(command), "-again", dir), goesOnFrom(dir)
 		}
 		if f.Next.Plan == restart.Rejoin {
-			from = ", and training goes on from memory"
+			from = ", and training resumes from memory"
 		}
 		fmt.Fprintf(f.Beside, "wdlrun: %s%s\n", f.Next.Text, from)
 		return next

@@ -79,7 +79,7 @@ func trainOptions(c *cli.Context) (wdl.Options, error) {
 		return opt, fmt.Errorf("train takes no argument, and %q is one; a configuration is given as -config FILE", c.Args().First())
 	}
 	if opt.Resume != "" && c.IsSet("out") && !checkpoint.IsCheckpoint(opt.Resume) {
-		return opt, errors.New("-resume goes on in the run directory that it names, so -out is of no use: leave it out, or resume one checkpoint of it, which begins a new run directory")
+		return opt, errors.New("-resume continues in the run directory that it names, so -out has no effect: remove -out, or resume from one checkpoint to start a new run directory")
 	}
 	if c.IsSet("threads") {
 		opt.Set = append(opt.Set, fmt.Sprintf("train.threads=%d", c.Int("threads")))

@@ -214,7 +214,7 @@ func (g *gathering) accept(ctx context.Context, ln *net.UnixListener) {
 			defer func() { <-g.room }()
 			peer, err := g.greet(ctx, conn, -1)
 			if err != nil {
-				g.failed(fmt.Errorf("a connection was refused: %w", err))
+				g.failed(fmt.Errorf("a connection was rejected: %w", err))
 				conn.Close()
 				return
 			}

@@ -188,5 +188,5 @@ func (f *forming) refuse(addr string, err error) {
 	}
 	f.telling.Lock()
 	defer f.telling.Unlock()
-	f.cfg.Refused(fmt.Errorf("tcp: accept: rank %d: connection from %s refused: %w", f.cfg.Rank, addr, err))
+	f.cfg.Refused(fmt.Errorf("tcp: accept: rank %d: connection from %s rejected: %w", f.cfg.Rank, addr, err))
 }

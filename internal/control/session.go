@@ -500,7 +500,7 @@ func (s *Session) broken(err error) {
 		s.end(s.refused(err, rank.ErrEnded))
 		return
 	case !closed(s.formed) && (status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.InvalidArgument):
-		s.end(fmt.Errorf("control: join: rank %d is refused: %s", s.world.Rank, status.Convert(err).Message()))
+		s.end(fmt.Errorf("control: join: rank %d is rejected: %s", s.world.Rank, status.Convert(err).Message()))
 		return
 	}
 	s.end(s.gone())
@@ -509,7 +509,7 @@ func (s *Session) broken(err error) {
 // refused is the error of a rank that the coordinator refuses, for a reason that has a
 // name.
 func (s *Session) refused(err, reason error) error {
-	return fmt.Errorf("control: join: rank %d is refused: %s%w", s.world.Rank, strings.TrimSuffix(status.Convert(err).Message(), reason.Error()), reason)
+	return fmt.Errorf("control: join: rank %d is rejected: %s%w", s.world.Rank, strings.TrimSuffix(status.Convert(err).Message(), reason.Error()), reason)
 }
 
 // gone is the verdict of a rank that is left alone. It asks for no new status,

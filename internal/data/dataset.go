@@ -241,7 +241,7 @@ type allBad struct {
 }
 
 func (e *allBad) Error() string {
-	return fmt.Sprintf("there are no records beside %d that cannot be used, the first: %s: %s", e.n, e.first.Place(), e.first.Reason())
+	return fmt.Sprintf("none of the %d records can be used; the first: %s: %s", e.n, e.first.Place(), e.first.Reason())
 }
 
 // allExcluded is ErrNoRecords where a condition leaves none.

@@ -296,7 +296,7 @@ func dated(from *checkpoint.Checkpoint) error {
 	}
 	for _, r := range rules {
 		if r.Kind != "" && r.Sums() {
-			return fmt.Errorf("wdl: resume: %s is of an earlier version, which kept the state of %s in other units: evaluate it, or train anew", from.Dir(), r.Kind)
+			return fmt.Errorf("wdl: resume: %s is of an earlier version, which kept the state of %s in other units: evaluate it, or start a new training", from.Dir(), r.Kind)
 		}
 	}
 	return nil
@@ -312,7 +312,7 @@ func unchanged(changed []string) error {
 	if len(fixed) == 0 {
 		return nil
 	}
-	return fmt.Errorf("wdl: resume: a training that goes on cannot change these settings; begin a new one for them:\n  %s", strings.Join(fixed, "\n  "))
+	return fmt.Errorf("wdl: resume: a resumed training cannot change these settings; start a new training:\n  %s", strings.Join(fixed, "\n  "))
 }
 
 // place chooses the run directory: that of the latest checkpoint's run goes on;

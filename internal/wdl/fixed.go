@@ -40,7 +40,7 @@ func checkSlots(c *config.Config, replicas, size int) error {
 		fault("mode %s shares out microbatches in its own way: use mode wait", c.Train.Mode)
 	}
 	if replicas > 1 || c.Data.Follow.On {
-		fault("neither -replicas nor data.follow can be beside it")
+		fault("cannot be combined with -replicas or data.follow")
 	}
 	for i, x := range c.Tables {
 		if x.Strategy == "pooled" || x.Strategy == "replicated" {

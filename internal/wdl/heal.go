@@ -40,7 +40,7 @@ func replicable(c *config.Config, replicas, size int) (err error) {
 	case size < 2:
 		err = errors.New("wdl: 2 replicas need at least 2 ranks")
 	case c.Data.Follow.On:
-		err = errors.New("wdl: 2 replicas: data.follow: where a stream stands is not known by every rank: leave out -replicas; -restarts 3 goes on from the last checkpoint")
+		err = errors.New("wdl: 2 replicas: data.follow: the position of a stream is not known to every rank: remove -replicas; -restarts 3 resumes from the last checkpoint")
 	case c.Model.BatchNorm:
 		err = errors.New("wdl: 2 replicas: model.batch_norm changes its statistics within a step, which then cannot be taken again: turn it off")
 	}
@@ -204,7 +204,7 @@ func (j *job) heal(r copies.Recovery) error {
 	if err := j.rebuild(m, r); err != nil {
 		return fmt.Errorf("wdl: heal: step %d: %w", j.cursor.Step, err)
 	}
-	j.say(fmt.Sprintf("training goes on after step %d", j.cursor.Step))
+	j.say(fmt.Sprintf("training resumes after step %d", j.cursor.Step))
 	return j.resave()
 }
 

@@ -335,7 +335,7 @@ func (j *job) setOut(ctx context.Context) error {
 	if from == nil || j.done() {
 		return nil
 	}
-	j.say("training goes on " + j.at())
+	j.say("training resumes " + j.at())
 	if j.comm.Rank() == 0 {
 		return keepConfig(j.runDir, j.config)
 	}
@@ -464,7 +464,7 @@ func (j *job) start() error {
 	}
 	j.cursor.Rows, j.cursor.Data = j.train.Rows(data.Train), j.train.Fingerprint()
 	if j.cursor.Rows == 0 {
-		return errors.New("wdl: no row of the training data is left beside those held out")
+		return errors.New("wdl: all rows of the training data are held out; none is left to train on")
 	}
 	n, ones := j.cursor.Rows, j.train.TrainPositives()
 	switch {

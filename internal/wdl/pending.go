@@ -202,7 +202,7 @@ func (j *job) reportSave(p *pending, fault string) {
 	if j.lastSaved > 0 {
 		last = fmt.Sprintf("the last good one is of step %d", j.lastSaved)
 	}
-	j.warn(fmt.Sprintf("checkpoint of step %d failed, training goes on, %s: %s", p.step, last, fault))
+	j.warn(fmt.Sprintf("checkpoint of step %d failed, training continues, %s: %s", p.step, last, fault))
 }
 
 // abort lets the goroutine of a checkpoint under way end, in a job that has failed.

@@ -52,7 +52,7 @@ func TestResumeTellsItsShare(t *testing.T) {
 		t.Errorf("%d and %d samples of their own, of %d; %d were trained on before", whole.NewSamples, res.NewSamples, whole.Samples, done)
 	}
 	if all := said(); !slices.ContainsFunc(all, func(l string) bool {
-		return strings.HasPrefix(l, "training goes on after step 40, in epoch 3 of 3 behind row ")
+		return strings.HasPrefix(l, "training resumes after step 40, in epoch 3 of 3 behind row ")
 	}) {
 		t.Errorf("said %q", all)
 	}
@@ -82,7 +82,7 @@ func TestResumeOfAnEndedRun(t *testing.T) {
 		t.Errorf("a job that trained nothing has changed %v", names)
 	}
 	for _, line := range said() {
-		if strings.Contains(line, "goes on") {
+		if strings.Contains(line, "training resumes") {
 			t.Errorf("nothing was left, and it said %q", line)
 		}
 	}
@@ -130,7 +130,7 @@ func TestStreamForeseesNothing(t *testing.T) {
 		opt := Options{Resume: checkpoint.Dir(filepath.Join(middle.RunDir, checkpoint.Folder), step)}
 		said := listen(&opt)
 		runJob(t, 1, opt)
-		if all := said(); !slices.Contains(all, "training goes on "+want) {
+		if all := said(); !slices.Contains(all, "training resumes "+want) {
 			t.Errorf("said %q, want %q", all, want)
 		}
 	}

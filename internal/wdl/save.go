@@ -27,12 +27,12 @@ func (j *job) choose(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	}
 	c, refused, err := checkpoint.Resolve(j.opt.Resume, accept...)
 	for _, r := range refused {
-		j.opt.Warn(fmt.Sprintf("checkpoint refused: %v", r))
+		j.opt.Warn(fmt.Sprintf("checkpoint rejected: %v", r))
 	}
 	inside := func(err error) bool { return errors.Is(err, errInside) }
 	switch {
 	case err != nil && len(refused) > 0 && !slices.ContainsFunc(refused, func(err error) bool { return !inside(err) }):
-		j.opt.Warn("the training begins anew")
+		j.opt.Warn("the training restarts from the beginning")
 		return nil, nil
 	case err != nil:
 		return nil, err

@@ -559,7 +559,7 @@ func TestBadRecordsOnResume(t *testing.T) {
 	var said []string
 	tell := func(line string) { said = append(said, line) }
 	res := runJob(t, 1, Options{Resume: runs[0], Set: []string{"data.max_bad=1"}, Say: tell})
-	if all := strings.Join(said, "\n"); !strings.Contains(all, "changed since the checkpoint: data.max_bad: 0 → 1\n") || !strings.Contains(all, "goes on after step 2") {
+	if all := strings.Join(said, "\n"); !strings.Contains(all, "changed since the checkpoint: data.max_bad: 0 → 1\n") || !strings.Contains(all, "training resumes after step 2") {
 		t.Errorf("said: %s", all)
 	}
 	c.Data.MaxBad = 1

@@ -110,7 +110,7 @@ func TestAllRecordsBad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Use(n); !errors.Is(err, data.ErrNoRecords) || !strings.Contains(err.Error(), "beside 1 that cannot be used, the first: "+path+":1: 1e999") {
+	if err := d.Use(n); !errors.Is(err, data.ErrNoRecords) || !strings.Contains(err.Error(), "none of the 1 records can be used; the first: "+path+":1: 1e999") {
 		t.Error(err)
 	}
 }

@@ -60,7 +60,7 @@ func (t *Topics) Next(marks []Mark, quiet time.Duration) (span []Range, end stri
 			continue // a topic of before, whose place is kept
 		}
 		if _, found := slices.BinarySearchFunc(marks, p, func(m Mark, p Partition) int { return comparePartitions(m.partition(), p) }); !found {
-			return nil, "", fmt.Errorf("stream: partition %d of topic %s is gone: was the topic made anew? resume with another one, or begin a new training", p.Number, p.Topic)
+			return nil, "", fmt.Errorf("stream: partition %d of topic %s is gone: was the topic created again? resume with another topic, or start a new training", p.Number, p.Topic)
 		}
 	}
 	for _, m := range marks {
@@ -76,7 +76,7 @@ func (t *Topics) Next(marks []Mark, quiet time.Duration) (span []Range, end stri
 			return nil, "", fmt.Errorf("stream: partition %d of topic %s: the records %d to %d were deleted before they were read: keep them longer (retention.ms), or begin a new training",
 				m.Number, m.Topic, p.Next, m.Low-1)
 		case p.Next > m.High:
-			return nil, "", fmt.Errorf("stream: partition %d of topic %s ends at offset %d, and %d were read: was the topic made anew, or records lost?", m.Number, m.Topic, m.High, p.Next)
+			return nil, "", fmt.Errorf("stream: partition %d of topic %s ends at offset %d, and %d were read: was the topic created again, or were records lost?", m.Number, m.Topic, m.High, p.Next)
 		}
 		hi := m.High
 		if t.rules.Most > 0 {

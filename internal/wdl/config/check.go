@@ -201,7 +201,7 @@ func (k checker) label() {
 		k.later("label.positive", "label.threshold", "a label is positive by its value or by a threshold")
 	}
 	if len(l.Negative) > 0 && len(l.Positive) == 0 {
-		k.bad("label.negative", "needs label.positive beside it")
+		k.bad("label.negative", "also needs label.positive")
 	}
 	positive := map[string]bool{}
 	for _, p := range l.Positive {

@@ -9,7 +9,7 @@ func (k checker) follow() {
 			given bool
 		}{{"mark", f.Mark != ""}, {"idle", f.Idle != 0}, {"poll", f.Poll != 0}, {"files", f.Files != 0}, {"rows", f.Rows != 0}, {"steps", f.Steps != 0}} {
 			if x.given && !k.doubt("data.follow.on") {
-				k.bad("data.follow."+x.name, "has no meaning without on: true beside it")
+				k.bad("data.follow."+x.name, "has no effect without on: true")
 			}
 		}
 		return
@@ -22,7 +22,7 @@ func (k checker) follow() {
 		given bool
 		why   string
 	}{
-		{"data.valid_fraction", k.c.Data.ValidFraction != 0, "a stream has no whole of which a share could be held out: name files in data.valid"},
+		{"data.valid_fraction", k.c.Data.ValidFraction != 0, "a stream has no fixed size, so no share can be held out: name files in data.valid"},
 		{"train.epochs", t.Epochs > 1, "what grows is read once"},
 		{"train.schedule.kind", t.Schedule.Kind == "linear" || t.Schedule.Kind == "cosine", "a stream has no end for the rate to fall to: use constant, step or plateau"},
 	} {

@@ -72,7 +72,7 @@ func (k checker) rows(path string, t Table) {
 		k.bad(path+".admit.counters", "has no meaning without after: 2 or more, since every key gets a row in its first step")
 	}
 	if t.Evict.MinScore != 0 && t.Evict.HalfLife == 0 {
-		k.bad(path+".evict.min_score", "needs half_life beside it: without it rows have no score")
+		k.bad(path+".evict.min_score", "also needs half_life: without it rows have no score")
 	}
 	switch {
 	case t.Tier.Memory != 0 && t.Tier.Dir == "":

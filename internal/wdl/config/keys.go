@@ -34,7 +34,7 @@ const topics = "Where the records are and how they become fields.\n" +
 	"of csv, tsv, criteo, libsvm or libffm (without a header: fields names its fields), a JSON object (jsonl), or a\n" +
 	"tf.Example (tfrecord). Options, without which there is neither TLS nor a user:\n" +
 	"\n" +
-	"  group=G           the broker is told under this name how far a training is, when a checkpoint holds it\n" +
+	"  group=G           commits offsets under this group name when a checkpoint contains them\n" +
 	"  start=latest      follow: begin with what comes next; earliest (the default): with the oldest record. Where the\n" +
 	"                    group has committed offsets, a new training begins there, a resumed one at its checkpoint\n" +
 	"  timeout=20s       after so long without an answer a broker is given up (100ms to 1h)\n" +
@@ -172,12 +172,12 @@ func modelSections() []section {
 			{name: "l2", def: "train.l2", about: "its L2 strengths"},
 			{name: "values", def: "float32", about: "of its rows in memory; bfloat16 takes half and rounds stochastically", choices: numbers()},
 			{name: "admit", about: "which keys get a row"},
-			{name: "evict", about: "which rows are given up; their keys start anew"},
+			{name: "evict", about: "which rows are evicted; their keys start again from initial values"},
 			{name: "wire", about: "numbers in which its rows and gradients travel between ranks"},
 			{name: "strategy", def: "auto", about: "what of it travels: rows of distinct keys, bags pooled by the owners, nothing but gradients of rows replicated on every rank; auto takes what costs the fewest bytes by a sample of the data", choices: strategies()},
 			{name: "tier", about: "bound of its memory, and where cold rows go"},
 		}},
-		{"tables[].admit", reflect.TypeFor[Admit](), "A key gets a row in its after-th step with a gradient. Sightings are in checkpoints; with other counters they are counted anew.", []key{
+		{"tables[].admit", reflect.TypeFor[Admit](), "A key gets a row in its after-th step with a gradient. Occurrences are kept in checkpoints; if the counters change, counting restarts.", []key{
 			{name: "after", def: "1", about: "steps in which a key must occur", rng: "[1, 255]"},
 			{name: "counters", def: "4194304", about: "bytes of the sketch that counts, over all ranks; four for each key expected", rng: "[1024, 68719476736]"},
 		}},

@@ -59,7 +59,7 @@ func Able(c *config.Config) error {
 		return nil
 	}
 	if err := f32.NoBF16(); err != nil {
-		return fmt.Errorf("wdl: train.precision: bf16 is refused on this machine, where it would be slower than fp32: %w: use fp32", err)
+		return fmt.Errorf("wdl: train.precision: bf16 would be slower than fp32 on this machine: %w: use fp32", err)
 	}
 	return nil
 }
