@@ -139,7 +139,7 @@ func TestRestartSmallerInsideAnEpoch(t *testing.T) {
 		t.Errorf("%v\n%s", err, yaml)
 	}
 	o = run(t, dir, "-np", "2", "-mode", "wait", "train", "-resume", r.RunDir, "-set", "train.epochs=3")
-	if want := fmt.Sprintf("the training goes on in mode wait; until step %d it was in mode drop, backup 1", r.Steps); o.code != 0 || !strings.Contains(o.stderr, want) {
+	if want := fmt.Sprintf("the training resumes in mode wait; until step %d it was in mode drop, backup 1", r.Steps); o.code != 0 || !strings.Contains(o.stderr, want) {
 		t.Errorf("exit code %d, no %q in\n%s", o.code, want, o.stderr)
 	}
 }

@@ -52,7 +52,7 @@ func (j *job) tolerance(c *config.Config, from *checkpoint.Checkpoint) (err erro
 	j.changed = otherSteps(old, c)
 	was, err := step.Tolerance{}.Of(old)
 	if now := j.opt.Tolerance; err == nil && was.String() != now.String() {
-		j.say(fmt.Sprintf("the training goes on in %v; until step %d it was in %v", now, from.Step(), was))
+		j.say(fmt.Sprintf("the training resumes in %v; until step %d it was in %v", now, from.Step(), was))
 	}
 	return err
 }
