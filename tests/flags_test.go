@@ -21,7 +21,7 @@ func TestRefusedFlags(t *testing.T) {
 		{"-streams 17 train", "-streams 17: 1 to 16"},
 		{"-transport foo train", "-transport \"foo\": there are auto, shm and tcp"},
 		{"-transport foo true", "-transport \"foo\": there are auto, shm and tcp"},
-		{"train -resume a -out b", "-out is of no use: leave it out"},
+		{"train -resume a -out b", "so -out has no effect: remove -out"},
 		{"-backup 1 eval -resume a", "-backup has no effect on this program: it is for train"},
 		{"-replicas 2 init builtin:adult.test", "-replicas has no effect on this program"},
 		{"-chaos slow:3x@0 gen", "-chaos has no effect on this program"},

@@ -640,7 +640,7 @@ func TestStreamRefuses(t *testing.T) {
 	if got := failJob(t, tolerant); !strings.Contains(got, "data.follow") || !strings.Contains(got, "leave out -backup") {
 		t.Error(got)
 	}
-	if err := Check(t.Context(), Options{Config: streamConfig(t, dir, "", ""), Replicas: 2}, 2); err == nil || !strings.Contains(err.Error(), "leave out -replicas") {
+	if err := Check(t.Context(), Options{Config: streamConfig(t, dir, "", ""), Replicas: 2}, 2); err == nil || !strings.Contains(err.Error(), "remove -replicas") {
 		t.Error(err)
 	}
 }
