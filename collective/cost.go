@@ -159,31 +159,31 @@ func (k Costs) Predict(s Shape, a Algorithm, call Call, op Op, typ Type, bytes i
 		if s.Size&(s.Size-1) != 0 {
 			rounds += 2
 		}
-		return rounds * (l.Alpha + b*(l.Beta+l.Gamma))
+		return rounds * (l.Alpha + float64(b*(l.Beta+l.Gamma)))
 	case a == Doubling: // a barrier
 		return depth * l.Alpha
 	case a == Tree:
-		return depth * (l.Alpha + b*l.Beta)
+		return depth * (l.Alpha + float64(b*l.Beta))
 	case a == Scatter:
-		return (depth+others)*l.Alpha + 2*part*l.Beta
+		return float64((depth+others)*l.Alpha) + float64(2*part*l.Beta)
 	case a == Bruck && call == CallAllReduce:
-		return depth*l.Alpha + others*b*(l.Beta+l.Gamma)
+		return float64(depth*l.Alpha) + float64(others*b*(l.Beta+l.Gamma))
 	case a == Bruck && call == CallReduceScatter:
-		return depth*l.Alpha + others*b*l.Beta + b*l.Gamma
+		return float64(depth*l.Alpha) + float64(others*b*l.Beta) + float64(b*l.Gamma)
 	case a == Bruck:
-		return depth*l.Alpha + part*l.Beta + 2*b*l.Gamma
+		return float64(depth*l.Alpha) + float64(part*l.Beta) + float64(2*b*l.Gamma)
 	case a == Direct:
 		_, t := l.toOwners(s.Size, b)
-		if t += part * l.Gamma; call == CallAllReduce {
-			t += depth*l.Alpha + part*l.Beta + 2*b*l.Gamma
+		if t += float64(part * l.Gamma); call == CallAllReduce {
+			t += float64(depth*l.Alpha) + float64(part*l.Beta) + float64(2*b*l.Gamma)
 		}
 		return t
 	case a == Ring && call == CallAllReduce:
-		return 2*others*l.Alpha + 2*part*l.Beta + part*l.Gamma
+		return float64(2*others*l.Alpha) + float64(2*part*l.Beta) + float64(part*l.Gamma)
 	case call == CallReduceScatter: // Ring
-		return others*l.Alpha + part*(l.Beta+l.Gamma)
+		return float64(others*l.Alpha) + float64(part*(l.Beta+l.Gamma))
 	}
-	return others*l.Alpha + part*l.Beta // Ring, Pairwise
+	return float64(others*l.Alpha) + float64(part*l.Beta) // Ring, Pairwise
 }
 
 // level is the cost of an exchange between any ranks.
@@ -207,11 +207,11 @@ func (l Level) radix(size int, b float64) (best int, least float64) {
 				return size/period*weight + min(max(size%period-digit*weight, 0), weight)
 			}
 			each := l.following(b * float64(have(1)) / float64(size))
-			rounds += l.Alpha + float64(min(radix-1, (size-1)/weight)-1)*each
+			rounds += l.Alpha + float64(float64(min(radix-1, (size-1)/weight)-1)*each)
 			moved += size - have(0)
 		}
 		sent := b * float64(moved) / float64(size)
-		t := rounds + sent*l.Beta + (sent+b)*l.Gamma
+		t := rounds + float64(sent*l.Beta) + float64((sent+b)*l.Gamma)
 		if best == 0 || t < least {
 			best, least = radix, t
 		}
@@ -222,7 +222,7 @@ func (l Level) radix(size int, b float64) (best int, least float64) {
 // straight is what it takes to send each rank its part of b bytes.
 func (l Level) straight(size int, b float64) float64 {
 	part := b / float64(size)
-	return l.Alpha + float64(size-2)*l.following(part) + float64(size-1)*part*l.Beta
+	return l.Alpha + float64(float64(size-2)*l.following(part)) + float64(float64(size-1)*part*l.Beta)
 }
 
 // following is what a message of b bytes takes, beside its bytes, that need not wait for
@@ -246,7 +246,7 @@ func (l Level) toOwners(size int, b float64) (radix int, seconds float64) {
 
 // asking is what it takes to tell all ranks the lengths of their parts.
 func (l Level) asking(size int) float64 {
-	return log2(size) * (l.Alpha + float64(size/2+1)*8*l.Beta)
+	return float64(log2(size) * (l.Alpha + float64(float64(size/2+1)*8*l.Beta)))
 }
 
 // askShare of the rounds that it may save is worth the telling of lengths.
@@ -269,15 +269,15 @@ func (k Costs) windows(size int, call Call, b float64) float64 {
 	case call == CallBarrier || call == CallAlloc:
 		return l.Alpha
 	case reduces(call) && b <= everyoneBytes:
-		return l.Alpha + b*float64(size)*l.Gamma
+		return l.Alpha + float64(b*float64(size)*l.Gamma)
 	case call == CallAllReduce:
-		return 2*l.Alpha + part*(l.Beta+l.Gamma)
+		return float64(2*l.Alpha) + float64(part*(l.Beta+l.Gamma))
 	case call == CallReduceScatter:
-		return 2*l.Alpha + part*l.Gamma
+		return float64(2*l.Alpha) + float64(part*l.Gamma)
 	case call == CallBroadcast:
-		return 2*l.Alpha + b*l.Beta
+		return float64(2*l.Alpha) + float64(b*l.Beta)
 	}
-	return 2*l.Alpha + part*l.Beta
+	return float64(2*l.Alpha) + float64(part*l.Beta)
 }
 
 // rails is a call inside every host, then between hosts, then inside again. What
@@ -293,7 +293,7 @@ func (k Costs) rails(s Shape, call Call, op Op, typ Type, bytes int) float64 {
 		return t
 	}
 	if call != CallAllReduce {
-		t := 2 * inside(call)
+		t := float64(2 * inside(call))
 		_, between := k.Choose(Shape{Size: s.Hosts}, call, op, typ, bytes)
 		return t + between
 	}

@@ -138,7 +138,7 @@ func (e *expansion) nearest() float64 {
 	}
 	// A rest of half a unit went to the even side: wrong if more lies beyond it.
 	if i > 0 && (rest < 0) == (e.part[i-1] < 0) {
-		if up := sum + 2*rest; up-sum == 2*rest {
+		if up := sum + float64(2*rest); up-sum == 2*rest {
 			sum = up
 		}
 	}

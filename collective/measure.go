@@ -116,7 +116,7 @@ func measureLevel(c *Comm, tag Tag, windows bool) (Level, error) {
 		}
 	}
 	l := Level{Alpha: a / measureRounds / rounds, Gamma: g / measureBytes}
-	l.Beta = max(b/measureMoves-l.Alpha*(1+rounds/measureMoves), 0) / measureBytes
+	l.Beta = max(b/measureMoves-float64(l.Alpha*(1+rounds/measureMoves)), 0) / measureBytes
 	if windows { // the writing is counted there
 		l.Beta /= 2
 		return l, nil

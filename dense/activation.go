@@ -56,7 +56,7 @@ func (l *Activation) Backward(dy []float32, _ int) ([]float32, error) {
 		f32.ReLUGrad(dy, y)
 	case "tanh":
 		for i, v := range y {
-			dy[i] *= 1 - v*v
+			dy[i] *= 1 - float32(v*v)
 		}
 	case "sigmoid":
 		for i, v := range y {

@@ -340,12 +340,12 @@ func (a *Arena) GradNormSq(scale float32) float64 {
 	for _, p := range a.params {
 		l2 := a.l2(p)
 		if l2 == 0 {
-			sum += float64(scale) * float64(scale) * f32.SumSquares(p.Grad)
+			sum += float64(float64(scale) * float64(scale) * f32.SumSquares(p.Grad))
 			continue
 		}
 		for i, g := range p.Grad {
-			v := float64(scale*g + l2*p.Value[i])
-			sum += v * v
+			v := float64(float32(scale*g) + float32(l2*p.Value[i]))
+			sum += float64(v * v)
 		}
 	}
 	return sum

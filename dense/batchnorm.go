@@ -82,7 +82,7 @@ func (l *BatchNorm) Forward(x []float32, rows int, train bool) ([]float32, error
 	for r := range rows {
 		row, out := x[r*l.width:(r+1)*l.width], l.y[r*l.width:(r+1)*l.width]
 		for j, v := range row {
-			out[j] = (v-l.center[j])*l.invStd[j]*l.Scale.Value[j] + l.Shift.Value[j]
+			out[j] = float32((v-l.center[j])*l.invStd[j]*l.Scale.Value[j]) + l.Shift.Value[j]
 		}
 	}
 	return l.y, nil
@@ -110,7 +110,7 @@ func (l *BatchNorm) statistics(x []float32, rows int) error {
 	for r := range rows {
 		for j, v := range x[r*w : (r+1)*w] {
 			d := float64(v - l.center[j])
-			sum[j] += d * d
+			sum[j] += float64(d * d)
 		}
 	}
 	if err := l.sumOverRanks(l.sums[:w], sum, 0); err != nil {
@@ -120,8 +120,8 @@ func (l *BatchNorm) statistics(x []float32, rows int) error {
 		l.invStd[j] = float32(1 / math.Sqrt(float64(s)/n+bnEpsilon))
 		if l.total > 0 {
 			unbiased := float32(float64(s) / max(n-1, 1))
-			l.mean.value[j] += bnMomentum * (l.center[j] - l.mean.value[j])
-			l.vrn.value[j] += bnMomentum * (unbiased - l.vrn.value[j])
+			l.mean.value[j] += float32(bnMomentum * (l.center[j] - l.mean.value[j]))
+			l.vrn.value[j] += float32(bnMomentum * (unbiased - l.vrn.value[j]))
 		}
 	}
 	return nil
@@ -175,7 +175,7 @@ func (l *BatchNorm) Backward(dy []float32, rows int) ([]float32, error) {
 		row, out := l.x[r*w:(r+1)*w], l.dx[r*w:(r+1)*w]
 		for j, g := range dy[r*w : (r+1)*w] {
 			xhat := (row[j] - l.center[j]) * l.invStd[j]
-			out[j] = l.Scale.Value[j] * l.invStd[j] * (g - meanDy[j] - xhat*meanDyX[j])
+			out[j] = l.Scale.Value[j] * l.invStd[j] * (g - meanDy[j] - float32(xhat*meanDyX[j]))
 		}
 	}
 	return l.dx, nil

@@ -186,8 +186,8 @@ func (c *CIN) backward(l *cinLayer, in, din []float32, lines int) {
 			for i, v := range in[line*l.in : (line+1)*l.in] {
 				var sum float32
 				for j, g := range dz[:m] {
-					sum += g * x0[j]
-					dx0[j] += g * v
+					sum += float32(g * x0[j])
+					dx0[j] += float32(g * v)
 				}
 				din[line*l.in+i] += sum
 				dz = dz[m:]

@@ -126,7 +126,7 @@ func (c *Cross) NonFinite() (place string, found bool) {
 func mulAdd(y, a, b, c []float32) {
 	a, b, c = a[:len(y)], b[:len(y)], c[:len(y)]
 	for i := range y {
-		y[i] = a[i]*b[i] + c[i]
+		y[i] = float32(a[i]*b[i]) + c[i]
 	}
 }
 
@@ -135,6 +135,6 @@ func crossGrad(dx0, du, dy, x0, u []float32) {
 	du, dy, x0, u = du[:len(dx0)], dy[:len(dx0)], x0[:len(dx0)], u[:len(dx0)]
 	for i, g := range dy {
 		du[i] = g * x0[i]
-		dx0[i] += g * u[i]
+		dx0[i] += float32(g * u[i])
 	}
 }

@@ -84,7 +84,7 @@ func WeightedLogLoss(grad, logit, label, weight []float32) (sum float64) {
 			p = e / (1 + e)
 		}
 		y, w := float64(label[i]), float64(weight[i])
-		sum += w * (max(float64(z), 0) - float64(z)*y + math.Log1p(e))
+		sum += float64(w * (max(float64(z), 0) - float64(float64(z)*y) + math.Log1p(e)))
 		grad[i] = float32(w * (p - y))
 	}
 	return sum
@@ -114,7 +114,7 @@ func PoissonLoss(grad, logit, label, weight []float32) (sum float64) {
 			w = float64(weight[i])
 		}
 		mean, y := math.Exp(float64(z)), float64(label[i])
-		sum += w * (mean - y*float64(z))
+		sum += float64(w * (mean - float64(y*float64(z))))
 		grad[i] = float32(w * (mean - y))
 	}
 	return sum

@@ -44,12 +44,12 @@ func (l *FM) Forward(x []float32, rows int, _ bool) ([]float32, error) {
 			v := l.x[r*l.width+f*l.embed:][:len(sum)]
 			for k, a := range v {
 				sum[k] += a
-				squares += a * a
+				squares += float32(a * a)
 			}
 		}
 		var of float32
 		for _, s := range sum {
-			of += s * s
+			of += float32(s * s)
 		}
 		l.y[r] = (of - squares) / 2
 	}
@@ -73,7 +73,7 @@ func (l *FM) AddBackward(dx, dy []float32, rows int) {
 			at := r*l.width + f*l.embed
 			v, d := l.x[at:][:len(sum)], dx[at:][:len(sum)]
 			for k, s := range sum {
-				d[k] += g * (s - v[k])
+				d[k] += float32(g * (s - v[k]))
 			}
 		}
 	}

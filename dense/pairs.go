@@ -75,7 +75,7 @@ func (x *Pairs) Start(hand int) {
 
 func sumSquares(v []float32) (sum float32) {
 	for _, a := range v {
-		sum += a * a
+		sum += float32(a * a)
 	}
 	return sum
 }
@@ -121,7 +121,7 @@ func (x *Pairs) Backward(dy []float32, lo, hi int) {
 		for at := r * all; at < r*all+n; at += e {
 			v, d := x.p.x[at:][:e], x.p.dx[at:][:e]
 			for k, a := range s {
-				d[k] += g * (a - v[k])
+				d[k] += float32(g * (a - v[k]))
 			}
 		}
 		for k := range s {
@@ -143,7 +143,7 @@ func (x *Pairs) End(hand int) {
 		for n, g := range h.dsum {
 			d, v := q.Grad[n*e:(n+1)*e], q.Rows[n*e:(n+1)*e]
 			for k, a := range v {
-				d[k] -= g * a
+				d[k] -= float32(g * a)
 			}
 		}
 	}

@@ -188,7 +188,7 @@ func (r Rule) InitState(w, state []float32) {
 	case "ftrl":
 		for i, x := range w {
 			if x != 0 {
-				state[i] = float32(-float64(x)*(r.Beta/r.LearningRate+r.L2) - math.Copysign(r.L1, float64(x)))
+				state[i] = float32(float64(-float64(x)*(r.Beta/r.LearningRate+r.L2)) - math.Copysign(r.L1, float64(x)))
 			}
 		}
 	}
@@ -246,7 +246,7 @@ func (r Rule) At(at Step) Update {
 	case "adam", "adamw":
 		u.kernel.Rule = f32.Adam
 		if r.Kind == "adamw" {
-			u.kernel.Keep = float32(1 - rate**r.WeightDecay)
+			u.kernel.Keep = float32(1 - float64(rate**r.WeightDecay))
 		}
 		u.kernel.Unbias1 = float32(1 / (1 - math.Pow(r.Beta1, float64(at.N))))
 		u.kernel.Unbias2 = float32(1 / (1 - math.Pow(r.Beta2, float64(at.N))))

@@ -228,7 +228,7 @@ func (l *Lookup) NonFinite() (table string, key uint64, found bool) {
 func finite(x []float32) bool {
 	var sum float32
 	for _, v := range x {
-		sum += 0 * v
+		sum += float32(0 * v)
 	}
 	return sum == 0
 }

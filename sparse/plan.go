@@ -102,7 +102,7 @@ func share(x, total int64) float64 {
 func (p *Plan) fits(rank int, l ShardLoad, weight func(ShardLoad) float64, shards int) bool {
 	limit := slack / float64(len(p.Ranks))
 	if weight(l) == 0 {
-		return float64(p.Ranks[rank].Shards+1) <= float64(shards)*limit+1
+		return float64(p.Ranks[rank].Shards+1) <= float64(float64(shards)*limit)+1
 	}
 	return weight(p.Ranks[rank].ShardLoad)+weight(l) <= limit
 }

@@ -95,10 +95,10 @@ func (s Strategy) Bytes(d Demand, t Table, rows int64, ranks int) int64 {
 	away := others / float64(ranks)
 	switch s {
 	case Pooled:
-		return int64((12*float64(d.Values)*away + 4*float64(d.Bags)*others + float64(8*width)*float64(d.Sums)) / steps)
+		return int64((float64(12*float64(d.Values)*away) + float64(4*float64(d.Bags)*others) + float64(float64(8*width)*float64(d.Sums))) / steps)
 	case Replicated:
-		bits := 8 * float64((rows+63)/64) * others * float64(ranks)
-		return int64((away*float64(d.Unique)*float64(w.Gradients.section(width))+others*float64(d.Union)*float64(4*width))/steps + bits)
+		bits := float64(8 * float64((rows+63)/64) * others * float64(ranks))
+		return int64((float64(away*float64(d.Unique)*float64(w.Gradients.section(width)))+float64(others*float64(d.Union)*float64(4*width)))/steps + bits)
 	}
 	return int64(float64(d.Unique) * away * float64(8+(w.Rows.Bytes()+w.Gradients.Bytes())*width) / steps)
 }

@@ -138,10 +138,10 @@ func (m *model) forward(b *batch) (squares float64) {
 		p, q := u.factors[i*k:(i+1)*k], v.factors[i*k:(i+1)*k]
 		guess := m.mu + u.bias[i] + v.bias[i]
 		for d := range p {
-			guess += p[d] * q[d]
+			guess += float32(p[d] * q[d])
 		}
 		e := guess - r.stars
-		squares += float64(e) * float64(e)
+		squares += float64(float64(e) * float64(e))
 		for d := range p {
 			b.grad[users].factors[i*k+d], b.grad[items].factors[i*k+d] = e*q[d], e*p[d]
 		}

@@ -92,9 +92,9 @@ func planted(users, items, n int) []rating {
 	all := make([]rating, n)
 	for i := range all {
 		a, b := rng.IntN(users), int(popular.Uint64())
-		stars := 3.5 + u[a][dim] + v[b][dim] + noise*rng.NormFloat64()
+		stars := 3.5 + u[a][dim] + v[b][dim] + float64(noise*rng.NormFloat64())
 		for d := range dim {
-			stars += u[a][d] * v[b][d]
+			stars += float64(u[a][d] * v[b][d])
 		}
 		all[i] = rating{user: uint64(a), item: uint64(b), stars: float32(stars)}
 	}

@@ -87,7 +87,7 @@ func (s *spread) merge(o *spread) {
 // given one, some of them and not all; false if all are the same.
 func (s *spread) newest(share float64) (cut uint64, held int64, ok bool) {
 	places := slices.Sorted(maps.Keys(s.n))
-	want, tail := share*float64(s.all), int64(0)
+	want, tail := float64(share*float64(s.all)), int64(0)
 	for _, p := range slices.Backward(places[min(1, len(places)):]) {
 		tail += s.n[p]
 		if held > 0 && math.Abs(float64(tail)-want) >= math.Abs(float64(held)-want) {

@@ -16,7 +16,7 @@ func flush(v float32) float32 {
 	if math.Float32bits(v)&exponent == 0 {
 		return float32(math.Copysign(0, float64(v)))
 	}
-	return v
+	return float32(v)
 }
 
 func roundRowsPlain(dst []BF16, ldd int, src []float32, lds, rows, cols int) {
@@ -107,7 +107,7 @@ func addOnce(a, b, c float32) float32 {
 // fused is a·b + c, rounded once. The product is exact in float64; its sum with c is
 // rounded to odd, so that rounding it once more to float32 errs no further.
 func fused(a, b, c float32) float32 {
-	p, q := float64(a)*float64(b), float64(c)
+	p, q := float64(float64(a)*float64(b)), float64(c)
 	sum := p + q
 	t := sum - p
 	if lost := (p - (sum - t)) + (q - t); lost > 0 || lost < 0 {

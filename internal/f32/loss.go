@@ -28,7 +28,7 @@ func SigmoidLoss(grad, logit, label []float32) float64 {
 	for i, v := range logit {
 		z, y := float64(v), float64(label[i])
 		e := math.Exp(-math.Abs(z))
-		sum += max(z, 0) - z*y + math.Log1p(e)
+		sum += max(z, 0) - float64(z*y) + math.Log1p(e)
 		if grad != nil {
 			grad[i] = float32(sigmoid(z, e) - y)
 		}

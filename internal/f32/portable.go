@@ -119,8 +119,8 @@ func addNarrow(c, a, b []float32, m, k, n int) {
 			b2, b3 := b[(l+2)*n:][:len(c0)], b[(l+3)*n:][:len(c0)]
 			for j := range c0 {
 				x0, x1, x2, x3 := b0[j], b1[j], b2[j], b3[j]
-				c0[j] = c0[j] + p0*x0 + p1*x1 + p2*x2 + p3*x3
-				c1[j] = c1[j] + q0*x0 + q1*x1 + q2*x2 + q3*x3
+				c0[j] = c0[j] + float32(p0*x0) + float32(p1*x1) + float32(p2*x2) + float32(p3*x3)
+				c1[j] = c1[j] + float32(q0*x0) + float32(q1*x1) + float32(q2*x2) + float32(q3*x3)
 			}
 		}
 		for ; l < k; l++ {
@@ -145,7 +145,7 @@ func addTransposedNarrow(c, a, b []float32, m, k, n int) {
 			x0, x1, x2, x3 := b[l*n+j], b[(l+1)*n+j], b[(l+2)*n+j], b[(l+3)*n+j]
 			at := j
 			for i := range a0 {
-				c[at] = c[at] + a0[i]*x0 + a1[i]*x1 + a2[i]*x2 + a3[i]*x3
+				c[at] = c[at] + float32(a0[i]*x0) + float32(a1[i]*x1) + float32(a2[i]*x2) + float32(a3[i]*x3)
 				at += n
 			}
 		}
@@ -161,6 +161,6 @@ func addTransposedNarrow(c, a, b []float32, m, k, n int) {
 func addRow(c []float32, alpha float32, x []float32) {
 	x = x[:len(c)]
 	for j := range c {
-		c[j] += alpha * x[j]
+		c[j] += float32(alpha * x[j])
 	}
 }

@@ -131,7 +131,7 @@ func (k *constants) plain(r Rule, w, g, state []float32) {
 }
 
 func (k *constants) gradient(g, w float32) float32 {
-	return k.clip * (float32(k.scale*g) + float32(k.decay*w))
+	return float32(k.clip * (float32(k.scale*g) + float32(k.decay*w)))
 }
 
 func (k *constants) sgd(w, g []float32) {

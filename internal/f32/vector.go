@@ -37,7 +37,7 @@ func SumSquares(x []float32) float64 {
 	var s [8]float64
 	if len(x) == 0 || !sumSquaresFast(&s, x) {
 		for i, v := range x {
-			s[i%8] += float64(v) * float64(v) // exact: fused or not
+			s[i%8] += float64(float64(v) * float64(v)) // exact: fused or not
 		}
 	}
 	return sum8(&s)

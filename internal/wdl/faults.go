@@ -171,7 +171,7 @@ func (f *faults) hold(t *step.Trainer) {
 		if n >= 0 {
 			f.note(n)
 		}
-		pause += time.Duration((f.compute.Slow(step, at) - 1) * float64(took))
+		pause += time.Duration((float64(f.compute.Slow(step, at)) - 1) * float64(took))
 		f.held.Add(int64(pause))
 		return pause
 	})

@@ -20,7 +20,7 @@ func (j *job) startAtMeans(t *step.Trainer) {
 		case l.IsNumber():
 			t.Start(i, mean)
 		case i > 0:
-			ones := mean * rows
+			ones := float64(mean * rows)
 			t.Start(i, math.Log((ones+0.5)/(rows-ones+0.5))) // finite if there is one class only
 		}
 	}

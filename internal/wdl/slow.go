@@ -130,7 +130,7 @@ func (w *watch) count(rank, cause int, factor float64, length time.Duration) str
 	}
 	s := &w.seen[rank][cause]
 	s.time += length
-	s.factor += factor * length.Seconds()
+	s.factor += float64(factor * length.Seconds())
 	told := &w.told[rank][cause]
 	if w.streak[rank][cause]++; w.streak[rank][cause] < slowStreak || *told > 0 && w.at-*told < slowAgain {
 		return ""

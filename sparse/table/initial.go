@@ -25,7 +25,7 @@ func (in *initial) fill(key uint64, w []float32) {
 		x := mix(mix(key) + in.seed)
 		for i := range w {
 			x += stride
-			w[i] = float32((2*unit(mix(x)) - 1) * in.scale)
+			w[i] = float32((float64(2*unit(mix(x))) - 1) * in.scale)
 		}
 	default:
 		x := mix(mix(key) + in.seed)

@@ -157,13 +157,15 @@ func (p *plain) update(step int64, numbers []uint64, grads []float32) {
 	}
 }
 
-func (p *plain) gradient(g, w float32) float32 { return p.clip * (p.scale*g + p.l2*w) }
+func (p *plain) gradient(g, w float32) float32 {
+	return float32(p.clip * (float32(p.scale*g) + float32(p.l2*w)))
+}
 
 func (p *plain) adagrad(w, g, a []float32) {
 	rate, epsilon := float32(p.rule.LearningRate), float32(p.rule.Epsilon)
 	for i := range g {
 		x := p.gradient(g[i], w[i])
-		a[i] += x * x
+		a[i] += float32(x * x)
 		w[i] -= rate * x / (sqrt(a[i]) + epsilon)
 	}
 }
@@ -172,12 +174,12 @@ func (p *plain) rowwise(w, g, a []float32) {
 	sum := float32(0)
 	for i := range g {
 		x := p.gradient(g[i], w[i])
-		sum += x * x
+		sum += float32(x * x)
 	}
 	a[0] += sum / float32(len(g))
 	rate := float32(p.rule.LearningRate) / (sqrt(a[0]) + float32(p.rule.Epsilon))
 	for i := range g {
-		w[i] -= rate * p.gradient(g[i], w[i])
+		w[i] -= float32(rate * p.gradient(g[i], w[i]))
 	}
 }
 
@@ -187,8 +189,8 @@ func (p *plain) adam(w, g, s []float32) {
 	rate, unbias := float32(r.LearningRate*p.unbias1), float32(p.unbias2)
 	for i := range g {
 		x := p.gradient(g[i], w[i])
-		m[i] = beta1*m[i] + (1-beta1)*x
-		v[i] = beta2*v[i] + (1-beta2)*x*x
+		m[i] = float32(beta1*m[i]) + float32((1-beta1)*x)
+		v[i] = float32(beta2*v[i]) + float32((1-beta2)*x*x)
 		w[i] -= rate * m[i] / (sqrt(v[i]*unbias) + epsilon)
 	}
 }
@@ -198,8 +200,8 @@ func (p *plain) ftrl(w, g, s []float32) {
 	alpha, beta, l1, l2 := float32(p.rule.LearningRate), float32(p.rule.Beta), float32(p.rule.L1), float32(p.rule.L2)
 	for i := range g {
 		x := p.gradient(g[i], w[i])
-		next := n[i] + x*x
-		z[i] += x - (sqrt(next)-sqrt(n[i]))/alpha*w[i]
+		next := n[i] + float32(x*x)
+		z[i] += x - float32((sqrt(next)-sqrt(n[i]))/alpha*w[i])
 		n[i] = next
 		switch {
 		case z[i] > l1:

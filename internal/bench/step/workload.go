@@ -109,7 +109,7 @@ func newZipf(size int) zipf {
 	for j := 0; 1<<j <= size; j++ {
 		low := uint64(1)<<j - 1
 		width := min(uint64(1)<<(j+1)-1, z.size) - low
-		sum += uint64(math.Round(math.Exp2(24-0.1*float64(j)))) * width >> j
+		sum += uint64(math.Round(math.Exp2(24-float64(0.1*float64(j))))) * width >> j
 		z.cum, z.low, z.width = append(z.cum, sum), append(z.low, low), append(z.width, width)
 	}
 	return z

@@ -454,7 +454,7 @@ func (f *featureCode) scaled(x float64) float32 {
 		x = f.log(x)
 	}
 	if f.encoding == schema.Standardise || f.encoding == schema.Age {
-		x = (x - f.mean) * f.inverse
+		x = (float64(x) - f.mean) * f.inverse
 	}
 	return float32(min(max(x, -math.MaxFloat32), math.MaxFloat32))
 }

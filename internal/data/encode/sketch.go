@@ -132,12 +132,12 @@ func (s *sketch) moments(f func(float64) float64) (mean, deviation float64) {
 	origin, sum := f(all[len(all)/2].value), 0.0
 	for _, c := range all {
 		n += float64(c.n)
-		sum += float64(c.n) * (f(c.value) - origin)
+		sum += float64(float64(c.n) * (f(c.value) - origin))
 	}
 	sum /= n
 	for _, c := range all {
 		d := f(c.value) - origin - sum
-		deviation += float64(c.n) * d * d
+		deviation += float64(float64(c.n) * d * d)
 	}
 	return origin + sum, math.Sqrt(deviation / n)
 }

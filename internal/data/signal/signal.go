@@ -277,11 +277,11 @@ func measure(half [2][2][]float64, rate float64) (auc, bits float64) {
 			tie.zeros += all[i].zeros
 			tie.ones += all[i].ones
 		}
-		auc += tie.ones * (below + tie.zeros/2)
+		auc += float64(tie.ones * (below + tie.zeros/2))
 		below += tie.zeros
-		p := rate * tie.ratio / (rate*tie.ratio + 1 - rate)
-		loss -= rate*tie.ones/total[1]*math.Log2(p) + (1-rate)*tie.zeros/total[0]*math.Log2(1-p)
+		p := rate * tie.ratio / (float64(rate*tie.ratio) + 1 - rate)
+		loss -= float64(rate*tie.ones/total[1]*math.Log2(p)) + float64((1-rate)*tie.zeros/total[0]*math.Log2(1-p))
 	}
-	entropy := -rate*math.Log2(rate) - (1-rate)*math.Log2(1-rate)
+	entropy := float64(-rate*math.Log2(rate)) - float64((1-rate)*math.Log2(1-rate))
 	return max(auc/(total[0]*total[1]), 0.5), max(entropy-loss, 0)
 }

@@ -204,7 +204,7 @@ func (c *Column) Distinct() (n int64, exact bool) {
 	}
 	estimate := 0.7213 / (1 + 1.079/m) * m * m / sum
 	if empty > 0 && estimate <= 2.5*m {
-		estimate = m * math.Log(m/float64(empty))
+		estimate = float64(m * math.Log(m/float64(empty)))
 	}
 	return min(int64(estimate+0.5), c.Values), false
 }

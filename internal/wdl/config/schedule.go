@@ -37,7 +37,7 @@ func (s Schedule) Rate(step, stepsTotal int64) float64 {
 	}
 	switch s.Kind {
 	case "linear":
-		return 1 - (1-s.Min)*p
+		return 1 - float64((1-s.Min)*p)
 	case "cosine":
 		return s.Min + (1-s.Min)*(1+math.Cos(math.Pi*p))/2
 	case "step":

@@ -131,7 +131,7 @@ func groupAUC(samples []grouped) (auc float64, units int64) {
 		for ; n < len(samples) && samples[n].place>>1 == samples[0].place>>1; n++ {
 			tied[samples[n].place&1] += int64(samples[n].units)
 		}
-		pairs += float64(tied[1]) * (float64(weight[0]) + float64(tied[0])/2)
+		pairs += float64(float64(tied[1]) * (float64(weight[0]) + float64(tied[0])/2))
 		weight[0], weight[1] = weight[0]+tied[0], weight[1]+tied[1]
 		samples = samples[n:]
 	}

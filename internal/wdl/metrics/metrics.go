@@ -135,5 +135,5 @@ func entropy(rate float64) float64 {
 	if rate <= 0 || rate >= 1 {
 		return 0
 	}
-	return -rate*math.Log(rate) - (1-rate)*math.Log1p(-rate)
+	return float64(-rate*math.Log(rate)) - float64((1-rate)*math.Log1p(-rate))
 }

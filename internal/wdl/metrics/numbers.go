@@ -49,7 +49,7 @@ func (n *Numbers) Add(logit, label, weight []float32) {
 		loss := (prediction - y) * (prediction - y) / 2
 		if n.poisson {
 			prediction = math.Exp(prediction)
-			loss = prediction - y*float64(z)
+			loss = prediction - float64(y*float64(z))
 		}
 		d := prediction - y
 		for k, x := range [numberSums]float64{1, loss, prediction, y, y * y, math.Abs(d), d * d} {
@@ -84,10 +84,10 @@ func (n *Numbers) metrics() Metrics {
 	}
 	mean := func(k int) float64 { return n.sums[k].Float64() / weight }
 	m.BaseRate, m.LogLoss = mean(sumLabel), mean(sumLoss)
-	spread := max(mean(sumLabelSquare)-m.BaseRate*m.BaseRate, 0)
+	spread := max(mean(sumLabelSquare)-float64(m.BaseRate*m.BaseRate), 0)
 	m.BaseLogLoss = spread / 2
 	if n.poisson && m.BaseRate > 0 {
-		m.BaseLogLoss = m.BaseRate - m.BaseRate*math.Log(m.BaseRate)
+		m.BaseLogLoss = m.BaseRate - float64(m.BaseRate*math.Log(m.BaseRate))
 	}
 	rmse, mae, base := math.Sqrt(mean(sumErrorSquare)), mean(sumError), math.Sqrt(spread)
 	m.RMSE, m.MAE, m.BaseRMSE = &rmse, &mae, &base
@@ -114,7 +114,7 @@ func (m Metrics) numbersBase() string {
 
 // numbersWarning is Warning of a label that is a number.
 func (m Metrics) numbersWarning(what string) string {
-	if m.LogLoss <= m.BaseLogLoss+(worse-1)*math.Abs(m.BaseLogLoss) {
+	if m.LogLoss <= m.BaseLogLoss+float64((worse-1)*math.Abs(m.BaseLogLoss)) {
 		return ""
 	}
 	return fmt.Sprintf("the loss of %s, %.4g, is worse than %.4g, which predicting the mean %.4g for every sample gives: lower train.optimizer.*.learning_rate, or use train.early_stop or train.l2",

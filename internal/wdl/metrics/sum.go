@@ -15,7 +15,7 @@ func (s *sum) add(x float64) {
 		x = mostAddend
 	}
 	whole := int64(x)
-	s.part += int64((x - float64(whole)) * (1 << partBits))
+	s.part += int64((float64(x) - float64(whole)) * (1 << partBits))
 	s.whole += whole + s.part>>partBits
 	s.part &= 1<<partBits - 1
 }

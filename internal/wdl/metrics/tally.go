@@ -108,7 +108,7 @@ func lossOf(z float64, class int) (loss, p float64) {
 	if z < 0 {
 		p = e / (1 + e)
 	}
-	return max(z, 0) - z*float64(class) + math.Log(1+e), p // exact to 2^-52
+	return max(z, 0) - float64(z*float64(class)) + math.Log(1+e), p // exact to 2^-52
 }
 
 // order maps a float32 to the upper aucBits bits of ordered.
@@ -187,7 +187,7 @@ func (t *Tally) ranking() (negatives, positives int64, pairs float64) {
 			continue
 		}
 		for i, n := range p[0] {
-			pairs += float64(p[1][i]) * (float64(negatives) + float64(n)/2)
+			pairs += float64(float64(p[1][i]) * (float64(negatives) + float64(n)/2))
 			negatives += n
 			positives += p[1][i]
 		}

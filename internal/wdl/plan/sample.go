@@ -110,7 +110,7 @@ func (s *sample) add(b *encode.Batch) {
 // otherOwners is the mean number of other ranks that own some of n keys.
 func (s *sample) otherOwners(n int) float64 {
 	p := float64(s.ranks)
-	return (p - 1) * (1 - math.Pow(1-1/p, float64(n)))
+	return float64((p - 1) * (1 - math.Pow(1-1/p, float64(n))))
 }
 
 // grown is how many distinct keys a table has after so many samples: by Heaps' law
@@ -151,13 +151,13 @@ func filled(mean, room float64) (rows float64) {
 		dev := math.Sqrt(mean)
 		z := (room - mean) / dev
 		full := math.Erfc(z/math.Sqrt2) / 2
-		return mean*(1-full) + room*full - dev*math.Exp(-z*z/2)/math.Sqrt(2*math.Pi)
+		return float64(mean*(1-full)) + float64(room*full) - dev*math.Exp(-z*z/2)/math.Sqrt(2*math.Pi)
 	}
 	p := math.Exp(-mean) // of N = n
 	more := 1 - p        // of N > n
 	for n := 0.0; n < room && more > 1e-12; n++ {
 		rows += more
-		p *= mean / (n + 1)
+		p = float64(p * (mean / (n + 1)))
 		more -= p
 	}
 	return rows

@@ -93,7 +93,7 @@ func (m *model) weigh() {
 			w = float64(b.Weight[i])
 		}
 		if m.train {
-			w *= o.classes.Of(b.Label[i] > 0.5)
+			w = float64(w * o.classes.Of(b.Label[i] > 0.5))
 		}
 		o.weight[i] = float32(w)
 		o.total += w

@@ -134,7 +134,7 @@ func (w *worker) forward(lo, hi int) (loss float64, err error) {
 			}
 			f32.AddTo(m.of(m.logit, t)[lo:hi], y)
 		}
-		loss += m.loss(t, lo, hi)
+		loss += float64(m.loss(t, lo, hi))
 	}
 	lap(&w.spent.Forward, at)
 	return loss, nil
