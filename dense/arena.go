@@ -179,19 +179,29 @@ func (a *Arena) Build(c Config) error {
 // use it while b's values change. Attach panics if b is not built or declares
 // anything else.
 func (a *Arena) Attach(b *Arena) {
+	a.attach(b, "Attach", make([]float32, b.trained))
+}
+
+// View is Attach for evaluation alone: a gets no gradients, and Backward panics.
+func (a *Arena) View(b *Arena) { a.attach(b, "View", nil) }
+
+func (a *Arena) attach(b *Arena, call string, grads []float32) {
 	if a.built || !b.built || b.of != nil || len(a.params) != len(b.params) || len(a.buffers) != len(b.buffers) {
-		panic("dense: Arena.Attach: not the declarations of a built arena")
+		panic("dense: Arena." + call + ": not the declarations of a built arena")
 	}
 	a.built, a.of, a.seed, a.trained = true, b, b.seed, b.trained
-	a.values, a.grads = b.values, make([]float32, b.trained)
+	a.values, a.grads = b.values, grads
 	at := 0
 	for i, p := range a.params {
 		q := b.params[i]
 		if p.Name != q.Name || p.Rows != q.Rows || p.Cols != q.Cols {
-			panic(fmt.Sprintf("dense: Arena.Attach: %s %d×%d is declared where the other arena has %s %d×%d", p.Name, p.Rows, p.Cols, q.Name, q.Rows, q.Cols))
+			panic(fmt.Sprintf("dense: Arena.%s: %s %d×%d is declared where the other arena has %s %d×%d", call, p.Name, p.Rows, p.Cols, q.Name, q.Rows, q.Cols))
 		}
 		n := p.Rows * p.Cols
-		p.Value, p.Grad, p.at = q.Value, a.grads[at:at+n:at+n], at
+		p.Value, p.at = q.Value, at
+		if grads != nil {
+			p.Grad = grads[at : at+n : at+n]
+		}
 		at += n
 	}
 	for i, s := range a.buffers {
@@ -322,6 +332,21 @@ func (a *Arena) Param(name string) *Param {
 // Values returns the whole model: every parameter, then the running statistics.
 // A copy of it is a snapshot; copying it back and Changed restore the model.
 func (a *Arena) Values() []float32 { return a.values }
+
+// Statistic is one array of running statistics, which is saved with the parameters.
+type Statistic struct {
+	Name  string
+	Value []float32
+}
+
+// Statistics returns the running statistics in the order of their declaration. Values are
+// views into the arena.
+func (a *Arena) Statistics() (all []Statistic) {
+	for _, b := range a.buffers {
+		all = append(all, Statistic{b.name, b.value})
+	}
+	return all
+}
 
 // Grads returns the gradients of every parameter and the tail behind them: what
 // ranks sum in one allreduce.

@@ -98,6 +98,20 @@ func (b *Bags) single(ones []int32) bool {
 	return b.Weights == nil && len(b.Values) == len(b.Offsets)-1 && bytes.Equal(raw.Bytes(b.Offsets), raw.Bytes(ones))
 }
 
+// Factors returns the factor of each value in its bag's sum, weight over denominator, in
+// dst, which has one number for each value; nil if all factors are 1. It is for readers that
+// pool without a Store and panics if the bags do not fit together.
+func (b *Bags) Factors(dst []float32) []float32 {
+	if err := b.check(b.Table+1, false); err != nil {
+		panic("sparse: Factors: " + err.Error())
+	}
+	if b.plain() {
+		return nil
+	}
+	b.coefficients(dst)
+	return dst
+}
+
 // coefficients writes the factor of each value, weight over denominator.
 func (b *Bags) coefficients(dst []float32) {
 	for i := 1; i < len(b.Offsets); i++ {

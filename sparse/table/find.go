@@ -109,7 +109,7 @@ func (t *Table) Read(keys []uint64, rows []Row, dst []float32, stride int) {
 		}
 		for i := at; i < end; i++ {
 			if rows[i] == 0 {
-				fillUnknown(dst[i*stride : i*stride+t.width])
+				FillUnknown(dst[i*stride : i*stride+t.width])
 			}
 		}
 	}
@@ -119,7 +119,8 @@ func (t *Table) Read(keys []uint64, rows []Row, dst []float32, stride int) {
 // values of which one is not -0 into it.
 const minusZero = 1 << 31
 
-func fillUnknown(values []float32) {
+// FillUnknown writes the values of a key without a row: zeros that [IsUnknown] recognises.
+func FillUnknown(values []float32) {
 	for i := range values {
 		values[i] = math.Float32frombits(minusZero)
 	}

@@ -1,0 +1,238 @@
+package step
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/dense"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/sparse/table"
+)
+
+// Rows reads the rows of a trained model's tables. Scorers on several goroutines may share
+// one, so Read must be safe for concurrent use.
+type Rows interface {
+	// Read writes the values of the keys' rows to dst, one row after the other: all parts
+	// of the table, in the order of its configuration. A key without a row gets what
+	// table.FillUnknown writes.
+	Read(table int, keys []uint64, dst []float32)
+}
+
+// Parameters are the dense parameters of a trained model, without gradients and optimizer
+// state. Any number of scorers share them.
+type Parameters struct{ arena *dense.Arena }
+
+// NewParameters declares the dense parameters of a layout's model. Load or Read fills them. c is
+// filled.
+func NewParameters(c *config.Config, l layout.Layout) (*Parameters, error) {
+	p := &Parameters{arena: new(dense.Arena)}
+	if _, err := evaluationTowers(p.arena, c, l); err != nil {
+		return nil, err
+	}
+	if err := p.arena.Build(dense.Config{}); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Load reads the dense parameters of a checkpoint.
+func (p *Parameters) Load(c *checkpoint.Checkpoint) error { return c.Read(sectionDense, p.arena.Load) }
+
+// Read reads what Save wrote.
+func (p *Parameters) Read(r io.Reader) error { return p.arena.Load(r) }
+
+// Save writes the parameters in the format of package dense, without optimizer state.
+func (p *Parameters) Save(w io.Writer) error { return p.arena.Save(w) }
+
+// Params returns the parameters in the order of their declaration.
+func (p *Parameters) Params() []*dense.Param { return p.arena.Params() }
+
+// Statistics returns the running statistics of batch normalisation.
+func (p *Parameters) Statistics() []dense.Statistic { return p.arena.Statistics() }
+
+// evaluationTowers declares a model's towers for evaluation: in float32, as the weights are
+// kept, whatever the precision of training.
+func evaluationTowers(a *dense.Arena, c *config.Config, l layout.Layout) ([]tower, error) {
+	c = c.Clone()
+	c.Train.Precision = "fp32"
+	return newTowers(&model{layout: l, objective: newObjective(c)}, a, c, 0, nil)
+}
+
+// Scorer computes logits without a group, gradients or labels. They have the bits of an
+// evaluation by one rank that holds the same rows, whatever the other samples of a batch.
+// A Scorer belongs to one goroutine; its memory is that of the largest chunk of samples it
+// has seen, and a packed copy of the weights.
+type Scorer struct {
+	layout layout.Layout
+	widths []int // by table: values of a row
+	towers []tower
+	rows   Rows
+
+	logit   []float32 // labels × rows
+	x       []float32 // chunk × width: the networks' input
+	unknown []int64   // by feature
+
+	// Of one feature and chunk.
+	keys    []uint64  // without repetitions of the key before
+	values  []float32 // of their rows
+	at      []uint32  // by value: where its row begins
+	offsets []int32   // of the bags, from 0
+	coefs   []float32
+}
+
+// NewScorer makes a scorer of a layout's model. c is filled.
+func NewScorer(c *config.Config, l layout.Layout, p *Parameters, rows Rows) (*Scorer, error) {
+	s := &Scorer{layout: l, rows: rows, unknown: make([]int64, len(l.Features))}
+	for _, t := range l.Tables {
+		width := 0
+		for _, p := range t.Parts {
+			width += p.Dim
+		}
+		s.widths = append(s.widths, width)
+	}
+	var a dense.Arena
+	var err error
+	if s.towers, err = evaluationTowers(&a, c, l); err != nil {
+		return nil, err
+	}
+	a.View(p.arena)
+	return s, nil
+}
+
+// Labels is how many logits a sample has.
+func (s *Scorer) Labels() int { return len(s.towers) }
+
+// Unknown returns by feature how many values of the last batch had keys without a row. They
+// were read as zeros. The slice is the Scorer's own.
+func (s *Scorer) Unknown() []int64 { return s.unknown }
+
+// Score returns the logits of a batch: those of all rows for the first label, then for the
+// next. They are valid until the next call. Labels and weights of the batch are not read.
+func (s *Scorer) Score(b *encode.Batch) ([]float32, error) {
+	if len(b.Sparse) != len(s.layout.Features) || len(b.Dense) != b.Rows*len(s.layout.Dense) {
+		return nil, fmt.Errorf("wdl: score: %d rows of %d features and %d dense values, the model has %d features and %d dense inputs",
+			b.Rows, len(b.Sparse), len(b.Dense), len(s.layout.Features), len(s.layout.Dense))
+	}
+	s.logit = resized(s.logit, b.Rows*len(s.towers))
+	clear(s.unknown)
+	for lo := 0; lo < b.Rows; lo += chunkRows {
+		if err := s.chunk(b, lo, min(lo+chunkRows, b.Rows)); err != nil {
+			return nil, err
+		}
+	}
+	return s.logit, nil
+}
+
+// of is the stretch of the logits of rows lo to hi for label t.
+func (s *Scorer) of(b *encode.Batch, t, lo, hi int) []float32 {
+	return s.logit[t*b.Rows+lo : t*b.Rows+hi]
+}
+
+// chunk computes the logits of rows lo to hi in the order of worker.forward.
+func (s *Scorer) chunk(b *encode.Batch, lo, hi int) error {
+	for t := range s.towers {
+		logit, start := s.of(b, t, lo, hi), float32(0)
+		if bias := s.towers[t].bias; bias != nil {
+			start = bias.Value[0]
+		}
+		for i := range logit {
+			logit[i] = start
+		}
+	}
+	s.input(b, lo, hi)
+	for f := range s.layout.Features {
+		s.pool(b, f, lo, hi)
+	}
+	for t := range s.towers {
+		net := s.towers[t].net
+		if net == nil {
+			continue
+		}
+		y, err := net.Forward(s.x, hi-lo, false)
+		if err != nil {
+			return err
+		}
+		f32.AddTo(s.of(b, t, lo, hi), y)
+	}
+	return nil
+}
+
+// input makes room for the networks' input and fills in the dense inputs.
+func (s *Scorer) input(b *encode.Batch, lo, hi int) {
+	width, d := s.layout.Width, len(s.layout.Dense)
+	if s.towers[0].net == nil {
+		return
+	}
+	s.x = resized(s.x, (hi-lo)*width)
+	for i := range hi - lo {
+		copy(s.x[(i+1)*width-d:(i+1)*width], b.Dense[(lo+i)*d:])
+	}
+}
+
+// pool adds feature f of rows lo to hi to the logits and the networks' input.
+func (s *Scorer) pool(b *encode.Batch, f, lo, hi int) {
+	ft := s.layout.Features[f]
+	bags := s.gather(b.Sparse[f], f, lo, hi)
+	part := 0
+	for p, at := range s.layout.Tables[ft.Table].Parts {
+		from := s.values[min(part, len(s.values)):]
+		switch {
+		case p == ft.DeepPart && s.towers[0].net != nil:
+			f32.Pool(s.x[ft.DeepCol:], s.layout.Width, from, bags, at.Dim, false)
+		case ft.WidePart >= 0 && p >= ft.WidePart && p < ft.WidePart+len(s.towers) && s.towers[0].bias != nil:
+			f32.Pool(s.of(b, p-ft.WidePart, lo, hi), 1, from, bags, 1, true)
+		}
+		part += at.Dim
+	}
+}
+
+// gather reads the rows of feature f's keys in rows lo to hi. A key that follows itself, as
+// do those of what all samples of a request share, is read once.
+func (s *Scorer) gather(j encode.Jagged, f, lo, hi int) f32.Bags {
+	ft := s.layout.Features[f]
+	width, first, end := s.widths[ft.Table], j.Offsets[lo], j.Offsets[hi]
+	values := j.Values[first:end]
+	s.keys, s.at = s.keys[:0], resized(s.at, len(values))
+	for i, key := range values {
+		if i == 0 || key != values[i-1] {
+			s.keys = append(s.keys, key)
+		}
+		s.at[i] = uint32((len(s.keys) - 1) * width)
+	}
+	s.values = resized(s.values, len(s.keys)*width)
+	s.rows.Read(ft.Table, s.keys, s.values)
+	for _, at := range s.at {
+		if table.IsUnknown(s.values[at : int(at)+width]) {
+			s.unknown[f]++
+		}
+	}
+	s.offsets = resized(s.offsets, hi-lo+1)
+	single := j.Weights == nil
+	for i := range s.offsets {
+		s.offsets[i] = j.Offsets[lo+i] - first
+		single = single && int(s.offsets[i]) == i
+	}
+	if single {
+		return f32.Bags{At: s.at}
+	}
+	bags := sparse.Bags{Values: values, Offsets: s.offsets, Pooling: ft.Pooling}
+	if j.Weights != nil {
+		bags.Weights = j.Weights[first:end]
+	}
+	s.coefs = resized(s.coefs, len(values))
+	return f32.Bags{Offsets: s.offsets, At: s.at, Coefs: bags.Factors(s.coefs)}
+}
+
+// resized returns n elements, of the same memory if it suffices; their values are undefined.
+func resized[T any](x []T, n int) []T {
+	if cap(x) < n {
+		return slices.Grow(x[:0], n)[:n]
+	}
+	return x[:n]
+}

@@ -1,0 +1,327 @@
+package step
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/sparse/table"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// heldRows are copies of the rows of some keys, by table.
+type heldRows struct {
+	widths []int
+	values []map[uint64][]float32
+}
+
+func (r heldRows) Read(t int, keys []uint64, dst []float32) {
+	for i, key := range keys {
+		to := dst[i*r.widths[t] : (i+1)*r.widths[t]]
+		if copy(to, r.values[t][key]) == 0 {
+			table.FillUnknown(to)
+		}
+	}
+}
+
+// rowsOf copies the rows of keys below a limit.
+func rowsOf(t *testing.T, tr *Trainer, limit uint64) (r heldRows) {
+	store, l := tr.Store(), tr.model.layout
+	for i, of := range l.Tables {
+		b := sparse.Bags{Table: i, Offsets: []int32{0}}
+		for key := range limit {
+			b.Values, b.Offsets = append(b.Values, key), append(b.Offsets, int32(key+1))
+		}
+		lookup, width := store.NewLookup(), 0
+		if err := store.Pull(lookup, []sparse.Bags{b}, false); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range of.Parts {
+			width += p.Dim
+		}
+		all, at := make([]float32, int(limit)*width), 0
+		for p, part := range of.Parts {
+			lookup.Pool(0, p, all[at:], width, false)
+			at += part.Dim
+		}
+		held := map[uint64][]float32{}
+		for key := range limit {
+			if row := all[int(key)*width : int(key+1)*width]; !table.IsUnknown(row) {
+				held[key] = row
+			}
+		}
+		r.widths, r.values = append(r.widths, width), append(r.values, held)
+	}
+	return r
+}
+
+// randomBatch has bags of 0 to 3 keys below limit; single gives each bag one key.
+func randomBatch(rng *rand.Rand, rows int, limit uint64, single bool) *encode.Batch {
+	b := &encode.Batch{Rows: rows, Label: make([]float32, rows), RowID: make([]uint64, rows)}
+	for f := range parityFeatures {
+		j := encode.Jagged{Offsets: []int32{0}}
+		for range rows {
+			n := rng.IntN(4)
+			if single {
+				n = 1
+			}
+			for range n {
+				j.Values = append(j.Values, rng.Uint64N(limit))
+				if f == 1 && !single {
+					j.Weights = append(j.Weights, rng.Float32())
+				}
+			}
+			j.Offsets = append(j.Offsets, int32(len(j.Values)))
+		}
+		b.Sparse = append(b.Sparse, j)
+	}
+	for i := range rows {
+		b.RowID[i], b.Label[i] = uint64(i), float32(rng.IntN(2))
+		b.Dense = append(b.Dense, float32(rng.NormFloat64()), float32(rng.NormFloat64()))
+	}
+	return b
+}
+
+// part returns rows lo to hi of a batch, without labels.
+func part(b *encode.Batch, lo, hi int) *encode.Batch {
+	p := &encode.Batch{Rows: hi - lo, Dense: b.Dense[2*lo : 2*hi]}
+	for _, j := range b.Sparse {
+		from, to := j.Offsets[lo], j.Offsets[hi]
+		own := encode.Jagged{Values: j.Values[from:to]}
+		if j.Weights != nil {
+			own.Weights = j.Weights[from:to]
+		}
+		for _, o := range j.Offsets[lo : hi+1] {
+			own.Offsets = append(own.Offsets, o-from)
+		}
+		p.Sparse = append(p.Sparse, own)
+	}
+	return p
+}
+
+// evaluated returns the logits of all labels of an evaluation of one batch.
+func evaluated(t *testing.T, tr *Trainer, b *encode.Batch) []float32 {
+	all := []*encode.Batch{b, nil}
+	if _, err := tr.Evaluate(func() (*encode.Batch, error) { next := all[0]; all = all[1:]; return next, nil }); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(tr.model.logit)
+}
+
+// scored trains a model for some steps and makes a scorer of what it has learnt.
+func scored(t *testing.T, kind config.Model, more func(*config.Config)) (*Trainer, *Scorer) {
+	c, columns := kindConfig(kind)
+	if more != nil {
+		more(c)
+		for i := range columns {
+			columns[i].Deep = *c.Model.Deep
+		}
+		c.Fill()
+	}
+	l := layout.New(c, columns, []string{"d0", "d1"})
+	tr, err := NewTrainer(single(), trace.New(0), c, l, Tables{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tr.Close() })
+	rng := rand.New(rand.NewPCG(4, 7))
+	for n := range int64(4) {
+		b := labelled(randomBatch(rng, 100, 40, false))
+		if _, err := tr.Step(n+1, 1, b, nil, Wish{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := NewParameters(c, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var saved bytes.Buffer
+	if err := tr.model.arena.Save(&saved); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Read(&saved); err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewScorer(c, l, p, rowsOf(t, tr, 40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr, s
+}
+
+// scorerCases are what a model of any kind may have besides.
+var scorerCases = map[string]func(*config.Config){
+	"one label":      nil,
+	"several labels": withLabels,
+	"batch norm":     func(c *config.Config) { c.Model.BatchNorm = true },
+	"wide only":      func(c *config.Config) { *c.Model.Deep = false },
+	"mean":           func(c *config.Config) { pool(c, "mean") },
+	"sqrtn, pooled by owners": func(c *config.Config) {
+		pool(c, "sqrtn")
+		for i := range c.Tables {
+			c.Tables[i].Strategy = "pooled"
+		}
+	},
+}
+
+func pool(c *config.Config, how string) {
+	for i := range c.Tables {
+		c.Tables[i].Pooling = how
+	}
+}
+
+// TestScorerHasTheBitsOfEvaluation, whatever the samples beside one.
+func TestScorerHasTheBitsOfEvaluation(t *testing.T) {
+	for _, kind := range kinds {
+		for name, more := range scorerCases {
+			if name == "wide only" && (kind.Kind != "wide_deep" || kind.Wide != nil) {
+				continue
+			}
+			t.Run(fmt.Sprintf("%+v/%s", kind, name), func(t *testing.T) {
+				tr, s := scored(t, kind, more)
+				for _, single := range []bool{false, true} {
+					b := labelled(randomBatch(rand.New(rand.NewPCG(1, 9)), 2*chunkRows+33, 50, single))
+					compareScores(t, s, b, evaluated(t, tr, b), s.Labels())
+					if !slices.Equal(s.Unknown(), unknownOf(b)) {
+						t.Errorf("%v values are unknown, want %v", s.Unknown(), unknownOf(b))
+					}
+				}
+			})
+		}
+	}
+}
+
+// unknownOf counts the keys that scored has not trained.
+func unknownOf(b *encode.Batch) (all []int64) {
+	for _, j := range b.Sparse {
+		n := int64(0)
+		for _, key := range j.Values {
+			if key >= 40 {
+				n++
+			}
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// compareScores expects the same bits from batches of 1, 7 and 300 samples and the whole.
+func compareScores(t *testing.T, s *Scorer, b *encode.Batch, want []float32, labels int) {
+	t.Helper()
+	if len(want) != b.Rows*labels {
+		t.Fatalf("%d logits of %d rows", len(want), b.Rows)
+	}
+	if slices.Max(want) == slices.Min(want) {
+		t.Fatal("all logits are the same")
+	}
+	for _, size := range []int{1, 7, 300, b.Rows} {
+		for lo := 0; lo < b.Rows; lo += size {
+			hi := min(lo+size, b.Rows)
+			got, err := s.Score(part(b, lo, hi))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for label := range labels {
+				for i := range hi - lo {
+					x, w := got[label*(hi-lo)+i], want[label*b.Rows+lo+i]
+					if math.Float32bits(x) != math.Float32bits(w) {
+						t.Fatalf("batches of %d: row %d, label %d: %v, the evaluation has %v", size, lo+i, label, x, w)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestScorerOfBF16: a model that was trained in bfloat16 is scored in float32, as it is
+// evaluated.
+func TestScorerOfBF16(t *testing.T) {
+	if err := f32.NoBF16(); err != nil {
+		t.Skip(err)
+	}
+	bf16 := func(c *config.Config) { c.Train.Precision, c.Model.Activation = "bf16", "relu" }
+	tr, s := scored(t, kinds[0], bf16)
+	c, columns := kindConfig(kinds[0])
+	c.Model.Activation = "relu"
+	c.Fill()
+	plain, err := NewTrainer(single(), trace.New(0), c, layout.New(c, columns, []string{"d0", "d1"}), Tables{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	copy(plain.model.arena.Values(), tr.model.arena.Values())
+	plain.model.arena.Changed()
+	b := randomBatch(rand.New(rand.NewPCG(1, 9)), 40, 40, true)
+	s.rows = rowsOf(t, plain, 40) // none: its store has trained nothing
+	compareScores(t, s, b, evaluated(t, plain, b), 1)
+}
+
+// TestScorersShare: scorers of one model work at the same time.
+func TestScorersShare(t *testing.T) {
+	tr, s := scored(t, kinds[1], nil)
+	b := randomBatch(rand.New(rand.NewPCG(1, 9)), 300, 50, false)
+	want := evaluated(t, tr, b)
+	c, columns := kindConfig(kinds[1])
+	l := layout.New(c, columns, []string{"d0", "d1"})
+	p, err := NewParameters(c, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(p.arena.Values(), tr.model.arena.Values())
+	p.arena.Changed()
+	got, done := make([][]float32, 3), make(chan error)
+	for i := range got {
+		go func() {
+			own, err := NewScorer(c, l, p, s.rows)
+			for range 5 {
+				if err == nil {
+					got[i], err = own.Score(b)
+				}
+			}
+			done <- err
+		}()
+	}
+	for range got {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range got {
+		if !slices.Equal(got[i], want) {
+			t.Errorf("scorer %d differs", i)
+		}
+	}
+}
+
+func TestScorerAllocatesNothing(t *testing.T) {
+	for _, kind := range kinds {
+		_, s := scored(t, kind, withLabels)
+		b := randomBatch(rand.New(rand.NewPCG(1, 9)), 300, 50, false)
+		score := func() {
+			if _, err := s.Score(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		score()
+		if n := testing.AllocsPerRun(20, score); n != 0 {
+			t.Errorf("%+v: %v allocations", kind, n)
+		}
+	}
+}
+
+func TestScorerRejectsOtherBatches(t *testing.T) {
+	_, s := scored(t, kinds[0], nil)
+	b := randomBatch(rand.New(rand.NewPCG(1, 9)), 3, 50, false)
+	b.Sparse = b.Sparse[1:]
+	if _, err := s.Score(b); err == nil {
+		t.Error("a batch without a feature is scored")
+	}
+}
