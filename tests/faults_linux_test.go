@@ -525,12 +525,12 @@ func TestFullDisk(t *testing.T) {
 func TestFullDiskAtTheEnd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	o := run(t, t.TempDir(), "-np", "2", "-chaos", "diskfull@1@step128", "train", "-json", "-set", "train.epochs=1", "-set", "model.hidden=[32]")
+	o := run(t, t.TempDir(), "-np", "2", "train", "-chaos", "diskfull@1@step128", "-json", "-set", "train.epochs=1", "-set", "model.hidden=[32]")
 	if o.code != 0 || !strings.Contains(o.stderr, "checkpoint of step 128 failed") || !strings.Contains(o.stderr, "the checkpoint of step 128 could be written after all") ||
 		!strings.Contains(o.stdout, "step-000000128") {
 		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
-	o = run(t, dir, "-np", "1", "-chaos", "diskfull@step128,diskfull@step128", "train", "-set", "train.epochs=1", "-set", "train.checkpoint.every_steps=50", "-set", "model.hidden=[32]")
+	o = run(t, dir, "-np", "1", "train", "-chaos", "diskfull@step128,diskfull@step128", "-set", "train.epochs=1", "-set", "train.checkpoint.every_steps=50", "-set", "model.hidden=[32]")
 	if o.code != 1 || !strings.Contains(o.stderr, "step-000000100 is the last that was: free some space and go on from there: wdlrun -np 1 train -resume runs/") {
 		t.Errorf("exit code %d\n%s", o.code, o.stderr)
 	}
@@ -641,7 +641,7 @@ func TestNextOfAnotherLauncher(t *testing.T) {
 	}
 	var cmds []*exec.Cmd
 	for r := range 3 {
-		cmd := command(t, dir, "-chaos", "kill:2@step60", "train", "-set", "train.checkpoint.every_steps=20")
+		cmd := command(t, dir, "train", "-chaos", "kill:2@step60", "-set", "train.checkpoint.every_steps=20")
 		cmd.Env = append(os.Environ(), fmt.Sprint("WDLRUN_RANK=", r), "WDLRUN_SIZE=3", fmt.Sprint("WDLRUN_LOCAL_RANK=", r), "WDLRUN_LOCAL_SIZE=3", "WDLRUN_JOB=next", "WDLRUN_RENDEZVOUS="+dir)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -61,15 +61,15 @@ func TestPlanOfATraining(t *testing.T) {
 func TestPlanHeedsTheLaunch(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	foresee := func(flags string) (p plan.Plan) {
+	foresee := func(args string) (p plan.Plan) {
 		t.Helper()
-		o := run(t, dir, append(strings.Fields(flags), "train", "-plan", "-json")...)
+		o := run(t, dir, append(strings.Fields(args), "-plan", "-json")...)
 		if err := json.Unmarshal([]byte(o.stdout), &p); o.code != 0 || err != nil {
-			t.Fatalf("%s: exit code %d, %v\n%s%s", flags, o.code, err, o.stdout, o.stderr)
+			t.Fatalf("%s: exit code %d, %v\n%s%s", args, o.code, err, o.stdout, o.stderr)
 		}
 		return p
 	}
-	alone, copies := foresee("-np 2 -transport tcp"), foresee("-np 2 -transport tcp -replicas 2")
+	alone, copies := foresee("-np 2 -transport tcp train"), foresee("-np 2 -transport tcp train -replicas 2")
 	if copies.MemoryBytes != 2*alone.MemoryBytes || !copies.Copies {
 		t.Errorf("%d bytes, with copies %d", alone.MemoryBytes, copies.MemoryBytes)
 	}
@@ -81,17 +81,17 @@ func TestPlanHeedsTheLaunch(t *testing.T) {
 			t.Errorf("rank %d: %d bytes, want those of both ranks, %d", r, x.MemoryBytes, alone.MemoryBytes)
 		}
 	}
-	wait, drop := foresee("-np 3"), foresee("-np 3 -backup 1")
+	wait, drop := foresee("-np 3 train"), foresee("-np 3 train -backup 1")
 	if 2*drop.Steps != 3*wait.Steps {
 		t.Errorf("%d steps, of which 2 of 3 microbatches count %d", wait.Steps, drop.Steps)
 	}
 	for _, x := range []struct{ args, want string }{
 		{"-np 2 train -set train.slots=3", "3 slots on 2 ranks"},
 		{"-np 2 -restarts 3 train -set train.slots=8 -set train.clip_norm=1", "train.clip_norm"},
-		{"-np 2 -backup 2 train", "-backup 2"},
-		{"-np 2 -replicas 2 train -set data.follow.on=true -set train.epochs=1", "2 replicas: data.follow"},
+		{"-np 2 train -backup 2", "-backup 2"},
+		{"-np 2 train -replicas 2 -set data.follow.on=true -set train.epochs=1", "2 replicas: data.follow"},
 		{"-np 2 train -set train.hot.keys=100", "hot keys were removed"},
-		{"-np 2 -replicas 2 train -set model.batch_norm=true", "2 replicas: model.batch_norm"},
+		{"-np 2 train -replicas 2 -set model.batch_norm=true", "2 replicas: model.batch_norm"},
 	} {
 		for _, plan := range []string{"", " -plan"} {
 			o := run(t, dir, strings.Fields(x.args+plan)...)

@@ -28,7 +28,7 @@ func TestGoesOnFromMemory(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("rank %d of %d", victim, np), func(t *testing.T) {
 				at := moment{lines: 1 + rng.IntN(int(whole.Steps/20)), pause: time.Duration(rng.IntN(10)) * time.Millisecond, victim: victim}
-				o, r, dir := disturbed(t, np, at, few(t), "-replicas", "2")
+				o, r, dir := disturbed(t, np, at, append(few(t), "-replicas", "2"))
 				samePart(t, "healed", parts(t, dir, r.RunDir, r.Steps), want)
 				if r.Healed != 1 {
 					t.Errorf("healed %d times\n%s", r.Healed, o.stderr)
@@ -49,7 +49,7 @@ func TestCutLink(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	whole, want := undisturbed(t, 3, few(t))
-	r := slowly(t, dir, []string{"-np", "3", "-oversubscribe", "-replicas", "2", "-chaos", "cut:1-2@step50"}, append([]string{"train", "--json"}, few(t)...)...)
+	r := slowly(t, dir, three, append([]string{"train", "--json", "-replicas", "2", "-chaos", "cut:1-2@step50"}, few(t)...)...)
 	samePart(t, "after the link was cut", parts(t, dir, r.RunDir, r.Steps), want)
 	if r.Healed != 1 || r.Samples != whole.Samples {
 		t.Errorf("%+v, undisturbed %+v", r, whole)
@@ -62,7 +62,7 @@ func TestLostAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	_, want := undisturbed(t, 3, few(t))
-	r := slowly(t, dir, []string{"-np", "3", "-oversubscribe", "-replicas", "2", "-chaos", "kill:1@step20,kill:1@step40,kill:2@step41,kill:0@step60"}, append([]string{"train", "--json"}, few(t)...)...)
+	r := slowly(t, dir, three, append([]string{"train", "--json", "-replicas", "2", "-chaos", "kill:1@step20,kill:1@step40,kill:2@step41,kill:0@step60"}, few(t)...)...)
 	samePart(t, "after four losses", parts(t, dir, r.RunDir, r.Steps), want)
 	if r.Healed != 4 {
 		t.Errorf("%+v", r)
@@ -103,7 +103,7 @@ func TestLostWhileTheyMeet(t *testing.T) {
 func begun(t *testing.T) (cmd *exec.Cmd, dir string, pids map[int]int) {
 	t.Helper()
 	dir = t.TempDir()
-	cmd = command(t, dir, append([]string{"-np", "3", "-oversubscribe", "-replicas", "2", "train", "--json"}, short...)...)
+	cmd = command(t, dir, append([]string{"-np", "3", "-oversubscribe", "train", "-replicas", "2", "--json"}, short...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +175,8 @@ func TestTwoStoppedRanks(t *testing.T) {
 // when the job has ended there is no shared memory of it.
 func TestLossesLeaveNothingBehind(t *testing.T) {
 	dir, shared := t.TempDir(), sharedMemory(t)
-	cmd := command(t, dir, append([]string{"-np", "3", "-oversubscribe", "-replicas", "2", "-restarts", "9",
-		"-chaos", "kill:1@step30,kill:1@step70,kill:1@step110,kill:1@step150,kill:1@step190,kill:1@step230", "train", "--json"}, short...)...)
+	cmd := command(t, dir, append([]string{"-np", "3", "-oversubscribe", "-restarts", "9", "train", "--json", "-replicas", "2",
+		"-chaos", "kill:1@step30,kill:1@step70,kill:1@step110,kill:1@step150,kill:1@step190,kill:1@step230"}, short...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func disturbed(t *testing.T, np int, at moment, job []string, flags ...string) (
 func TestFaultsOnPurposeComeOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	o := run(t, dir, append([]string{"-np", "3", "-restarts", "3", "-min-np", "2", "-chaos", "kill:0@step45,cut:0-1@step65,kill:2@step90,stop:10ms@1@step70", "train", "--json"}, short...)...)
+	o := run(t, dir, append([]string{"-np", "3", "-restarts", "3", "-min-np", "2", "train", "--json", "-chaos", "kill:0@step45,cut:0-1@step65,kill:2@step90,stop:10ms@1@step70"}, short...)...)
 	if o.code != 0 {
 		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
 	}
@@ -114,7 +114,7 @@ func TestFaultsOnPurposeComeOnce(t *testing.T) {
 func TestRestartSmallerInsideAnEpoch(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	o := run(t, dir, append([]string{"-np", "3", "-oversubscribe", "-backup", "1", "-restarts", "3", "-min-np", "2", "-chaos", "kill:0@step50,kill:0@step250", "train", "--json"}, short...)...)
+	o := run(t, dir, append([]string{"-np", "3", "-oversubscribe", "-restarts", "3", "-min-np", "2", "train", "--json", "-backup", "1", "-chaos", "kill:0@step50,kill:0@step250"}, short...)...)
 	if o.code != 0 {
 		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
 	}
@@ -138,7 +138,7 @@ func TestRestartSmallerInsideAnEpoch(t *testing.T) {
 	if err != nil || !strings.Contains(string(yaml), "mode: drop") || !strings.Contains(string(yaml), "backup: 1") {
 		t.Errorf("%v\n%s", err, yaml)
 	}
-	o = run(t, dir, "-np", "2", "-mode", "wait", "train", "-resume", r.RunDir, "-set", "train.epochs=3")
+	o = run(t, dir, "-np", "2", "train", "-mode", "wait", "-resume", r.RunDir, "-set", "train.epochs=3")
 	if want := fmt.Sprintf("the training resumes in mode wait; until step %d it was in mode drop, backup 1", r.Steps); o.code != 0 || !strings.Contains(o.stderr, want) {
 		t.Errorf("exit code %d, no %q in\n%s", o.code, want, o.stderr)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +12,12 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-// slowRank are launch flags: one of three ranks computes five times slower.
-var slowRank = []string{"-np", "3", "-oversubscribe", "-chaos", "slow:5x@1"}
+// three are launch flags, and slowRank flags of a training on them of which one rank
+// computes five times slower.
+var (
+	three    = []string{"-np", "3", "-oversubscribe"}
+	slowRank = []string{"-chaos", "slow:5x@1"}
+)
 
 // slowly runs a program with launch flags that must succeed.
 func slowly(t *testing.T, dir string, flags []string, program ...string) trained {
@@ -29,7 +34,7 @@ func slowly(t *testing.T, dir string, flags []string, program ...string) trained
 func TestSlowRank(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r := slowly(t, dir, append([]string{"-backup", "1"}, slowRank...), "train", "--json")
+	r := slowly(t, dir, three, append([]string{"train", "--json", "-backup", "1"}, slowRank...)...)
 	if r.Samples%32561 != 0 || r.Samples == 0 || r.AUC < 0.925 {
 		t.Errorf("%d samples, AUC %.4f; epochs of 32561 samples and at least .925 are expected", r.Samples, r.AUC)
 	}
@@ -37,7 +42,7 @@ func TestSlowRank(t *testing.T) {
 	if runs, _ := filepath.Glob(filepath.Join(dir, "runs", "*")); o.code == 0 || !strings.Contains(o.stderr, "ran on 3 ranks, here are 2: microbatches would be others; use -np 3") || strings.Contains(o.stderr, "rank 0") || len(runs) != 1 {
 		t.Errorf("a replay on another number of ranks was begun, exit code %d, %v:\n%s", o.code, runs, o.stderr)
 	}
-	again := slowly(t, dir, []string{"-np", "3", "-oversubscribe"}, "replay", "--json", r.RunDir)
+	again := slowly(t, dir, three, "replay", "--json", r.RunDir)
 	if changed := changedSections(t, dir, again, r); len(changed) > 0 { // maybe in other files: shards move to other ranks by measured load
 		t.Errorf("replay: sections differ: %q", changed)
 	}
@@ -48,8 +53,8 @@ func TestSpeculateHasTheBitsOfWait(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	program := append([]string{"train", "--json"}, few(t)...)
-	wait := slowly(t, dir, []string{"-np", "3", "-oversubscribe"}, program...)
-	r := slowly(t, dir, append([]string{"-mode", "speculate"}, slowRank...), program...)
+	wait := slowly(t, dir, three, program...)
+	r := slowly(t, dir, three, slices.Concat(program, []string{"-mode", "speculate"}, slowRank)...)
 	sameModel(t, dir, r, wait)
 }
 
@@ -58,7 +63,7 @@ func TestSpeculateHasTheBitsOfWait(t *testing.T) {
 func TestRankThatStandsStillHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	patient.Try(t, time.Second, func(timeout time.Duration) error {
-		o := run(t, t.TempDir(), "-np", "3", "-oversubscribe", "-backup", "1", "-timeout", timeout.String(), "-chaos", "stop:1h@1@step30", "train", "--json")
+		o := run(t, t.TempDir(), "-np", "3", "-oversubscribe", "-timeout", timeout.String(), "train", "-backup", "1", "-chaos", "stop:1h@1@step30", "--json")
 		if o.code != 0 {
 			return fmt.Errorf("exit code %d\n%s", o.code, o.stderr)
 		}
@@ -110,10 +115,10 @@ func TestRefusedBeforeAnyRankStarts(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"-np", "3", "-backup", "3", "train"}, "-backup 3"},
-		{[]string{"-np", "2", "-chaos", "kill:2@step1", "train"}, "rank 2"},
-		{[]string{"-np", "1", "-chaos", "cut:0-any@step1", "train"}, "has no links"},
-		{[]string{"-np", "2", "-backup", "1", "bench", "barrier"}, "it is for train"},
+		{[]string{"-np", "3", "train", "-backup", "3"}, "-backup 3"},
+		{[]string{"-np", "2", "train", "-chaos", "kill:2@step1"}, "rank 2"},
+		{[]string{"-np", "1", "train", "-chaos", "cut:0-any@step1"}, "has no links"},
+		{[]string{"-np", "2", "-backup", "1", "bench", "barrier"}, "bench has no flag -backup"},
 	} {
 		o := run(t, dir, c.args...)
 		if o.code == 0 || !strings.Contains(o.stderr, c.says) || strings.Contains(o.stderr, "phase") {
@@ -125,7 +130,7 @@ func TestRefusedBeforeAnyRankStarts(t *testing.T) {
 // TestNoHintWithoutACheckpoint: nobody is sent to resume what was never saved.
 func TestNoHintWithoutACheckpoint(t *testing.T) {
 	t.Parallel()
-	o := run(t, t.TempDir(), "-np", "2", "-chaos", "kill:1@step1", "train")
+	o := run(t, t.TempDir(), "-np", "2", "train", "-chaos", "kill:1@step1")
 	if o.code != 137 || !strings.Contains(o.stderr, "no checkpoint yet") || strings.Contains(o.stderr, "-resume") {
 		t.Errorf("exit code %d\n%s", o.code, o.stderr)
 	}

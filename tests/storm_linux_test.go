@@ -62,12 +62,13 @@ func TestStorm(t *testing.T) {
 			continue // TestSlowRank holds a short one to its bounds
 		}
 		t.Run(mode, func(t *testing.T) {
-			flags := []string{"-np", fmt.Sprint(np), "-oversubscribe", "-mode", mode, "-restarts", "10", "-timeout", "20s", "-chaos", storm(7, *stormFaults, np, calm.Steps)}
+			flags := []string{"-np", fmt.Sprint(np), "-oversubscribe", "-restarts", "10", "-timeout", "20s"}
+			disturbed := append(slices.Clip(job), "-mode", mode, "-chaos", storm(7, *stormFaults, np, calm.Steps))
 			if mode == "drop" {
-				flags = append(flags, "-backup", "1")
+				disturbed = append(disturbed, "-backup", "1")
 			}
 			begin := time.Now()
-			r, fallen := survive(t, dir, append(flags, job...))
+			r, fallen := survive(t, dir, append(flags, disturbed...))
 			t.Logf("%s: %d faults, of them %d ended the group, in %.1f s; AUC %.5f, undisturbed %.5f", mode, *stormFaults, fallen, time.Since(begin).Seconds(), r.AUC, calm.AUC)
 			if fallen < *stormFaults/4 {
 				t.Errorf("only %d of %d faults ended the group: the test says little", fallen, *stormFaults)

@@ -20,7 +20,7 @@ func benchStragglerCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "straggler",
 		Usage:     "measure what slow ranks cost, and what -backup and -mode save",
-		UsageText: "wdlrun [launch flags] [-backup B] [-mode MODE] [-chaos FAULTS] bench straggler [flags]",
+		UsageText: "wdlrun [launch flags] bench straggler [flags]",
 		Description: `Measures the trainer's own steps on a small model, of whose ranks one computes five
 times slower unless -chaos or -stalls say otherwise: on real processes up to the
 number of cores; beyond, on goroutines of one process over modelled links of
@@ -31,15 +31,15 @@ go test ./internal/bench/straggler -run TestVirtual -v -np 32 -backup 2 -stalls 
 
 Examples:
    wdlrun -np 32 bench straggler -stalls 0.01
-   wdlrun -np 8 -mode wait -chaos slow:5x@5 bench straggler
-   wdlrun -np 8 -backup 1 -chaos slow:5x@5 bench straggler
-   wdlrun -np 32 -backup 3 bench straggler -stalls 0.01 -json`,
-		Flags: []cli.Flag{
+   wdlrun -np 8 bench straggler -mode wait -chaos slow:5x@5
+   wdlrun -np 8 bench straggler -backup 1 -chaos slow:5x@5
+   wdlrun -np 32 bench straggler -backup 3 -stalls 0.01 -json`,
+		Flags: append([]cli.Flag{
 			&cli.Int64Flag{Name: "steps", Value: 100, Usage: "`NUMBER` of steps that are measured"},
 			&cli.Float64Flag{Name: "stalls", Usage: "`SHARE` of microbatches that stall"},
 			&cli.Float64Flag{Name: "stall-steps", Value: 4, Usage: "mean length of a stall, in `STEPS`"},
 			jsonFlag(),
-		},
+		}, toleranceFlags()...),
 		Action: func(c *cli.Context) error { return p.benchStraggler(c) },
 	}
 }
@@ -78,10 +78,17 @@ func (p *program) benchStraggler(c *cli.Context) error {
 		m.Session.Watch(func() rank.Status { return rank.Status{Phase: "bench", Waits: true} })
 		return straggler.Measure(m.Comm, job)
 	}
-	return p.everywhere(c, func(c *cli.Context) error { return slowness(c, max(c.Int("np"), 1), &job) }, work, printStraggler)
+	check := func(c *cli.Context) error {
+		ranks, _, _, err := p.world(c.Lineage()[len(c.Lineage())-2]) // the last is an empty parent
+		if err != nil {
+			return err
+		}
+		return slowness(c, ranks, &job)
+	}
+	return p.everywhere(c, check, work, printStraggler)
 }
 
-// slowness reads the launch flags.
+// slowness reads the flags about slow ranks.
 func slowness(c *cli.Context, np int, job *straggler.Job) (err error) {
 	if job.Tolerance, err = tolerance(c.String("mode"), c.String("backup")); err != nil {
 		return err

@@ -41,14 +41,10 @@ func launchFlags() []cli.Flag {
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "end the job if a rank makes no progress for `DURATION`; a rank that sends no heartbeat ends it after at most 4s"},
 		&cli.IntFlag{Name: "restarts", Usage: "restart after a failure, at most `N` times without a new step; train resumes from its last checkpoint", DefaultText: "never"},
 		&cli.IntFlag{Name: "min-np", Usage: "start again without the rank that failed, down to `M` ranks", DefaultText: "replace it"},
-		&cli.IntFlag{Name: "replicas", Usage: "train: `N`=2 keeps a copy of each rank's shards on a second rank, so that training survives the loss of a rank", DefaultText: "1"},
 		&cli.StringFlag{Name: "output", Value: "prefixed", Usage: "output of the ranks: prefixed with [rank], or merged"},
 		&cli.StringFlag{Name: "transport", Value: member.Auto, Usage: "links between ranks: shm (shared memory of one host), tcp or auto"},
 		&cli.BoolFlag{Name: "encrypt", Usage: "encrypt tcp links with TLS 1.3"},
 		&cli.IntFlag{Name: "streams", Value: 1, Usage: "open `N` tcp connections between two ranks, if one core cannot fill the link"},
-		&cli.StringFlag{Name: "mode", Usage: "train: wait for slow ranks, drop what is late, or speculate: redo it elsewhere", DefaultText: "wait, or drop with -backup"},
-		&cli.StringFlag{Name: "backup", Usage: "train: `B` microbatches of a step may be late, so that slow compute holds nobody up; or auto: as many as pays"},
-		&cli.StringFlag{Name: "chaos", Usage: "train: `FAULTS` on purpose, slow:3x@5, stop:2s@1@step30, kill:3@step100, cut:2-3@10s, diskfull@step50 or random:20@step500, separated by commas"},
 		&cli.StringFlag{Name: "coordinator", Usage: "`ADDRESS` of the coordinator; default: a free port of 127.0.0.1"},
 		jsonFlag(),
 	}
@@ -97,8 +93,9 @@ type launched struct {
 	goOn  bool      // has the flag -again, to go on in a run directory
 	stdin io.Reader // of rank 0; ours read files and leave it alone
 
-	tolerates bool // knows -mode, -backup and -chaos
-	verbatim  bool // what it writes is shown as it is, without the number of its rank
+	replicas int  // of each shard; with more than one the job heals from memory
+	chaos    bool // it injects faults
+	verbatim bool // what it writes is shown as it is, without the number of its rank
 }
 
 // onRank is what one rank of a command does; its result is rank 0's.
@@ -139,12 +136,9 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 		return fmt.Errorf("where the program lies is not known: %w", err)
 	}
 	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
-	rankFlags := []string{self, fmt.Sprintf("-json=%t", root.Bool("json")), fmt.Sprintf("-replicas=%d", root.Int("replicas"))}
-	for _, name := range []string{"mode", "backup", "chaos"} {
-		rankFlags = append(rankFlags, "-"+name, root.String(name))
-	}
-	return p.launch(root, append(rankFlags, root.Args().Slice()...), launched{
-		print: print, goOn: defined(c.Command.Flags, "again"), tolerates: tolerates(c.Command),
+	command := append([]string{self, fmt.Sprintf("-json=%t", root.Bool("json"))}, root.Args().Slice()...)
+	return p.launch(root, command, launched{
+		print: print, goOn: defined(c.Command.Flags, "again"), replicas: c.Int("replicas"), chaos: c.String("chaos") != "",
 		verbatim: c.Command.Name == "bench", // rank 0 alone writes, a line as soon as it is measured
 	})
 }
@@ -288,8 +282,8 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 	if err != nil {
 		return err
 	}
-	if err := tolerable(c, what, len(plan.Ranks)); err != nil {
-		return err
+	if c.IsSet("min-np") && restarts(c, what.replicas) == 0 {
+		return errors.New("-min-np sets with how few ranks a job restarts: give -restarts too, such as -restarts 3")
 	}
 	asJSON := wantsJSON(c, what.print != nil)
 	if c.Bool("plan") {
@@ -307,14 +301,14 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 	if err != nil {
 		return err
 	}
-	p.chaos = c.String("chaos") != ""
+	p.chaos = what.chaos
 	orders, stop := checkpointOrders()
 	defer stop()
 	p.ranks.Store(true)
 	out, err := launcher.Run(c.Context, launcher.Job{
 		Plan: plan, Command: command, Env: linked(c, os.Environ()), Stdin: what.stdin, Suspends: true, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
 		Merged: what.verbatim || c.String("output") == "merged", Timeout: c.Duration("timeout"), Listen: c.String("coordinator"), Orders: orders,
-		Judged: sayVerdict, Word: sayWord, Restarts: restarts(c), MinRanks: c.Int("min-np"), Heals: c.Int("replicas") > 1, Again: p.again(command, what.goOn),
+		Judged: sayVerdict, Word: sayWord, Restarts: restarts(c, what.replicas), MinRanks: c.Int("min-np"), Heals: what.replicas > 1, Again: p.again(command, what.goOn),
 		Saves: saves(what.goOn),
 	})
 	if err != nil {
@@ -357,8 +351,8 @@ func crowded(c *cli.Context, np int) error {
 
 // restarts is how often a job may fail without a new step between. One with replicas
 // goes on by itself: that is what they are for.
-func restarts(c *cli.Context) int {
-	if c.Int("replicas") > 1 && !c.IsSet("restarts") {
+func restarts(c *cli.Context, replicas int) int {
+	if replicas > 1 && !c.IsSet("restarts") {
 		return 3
 	}
 	return c.Int("restarts")
@@ -382,9 +376,6 @@ func place(c *cli.Context) (plan launcher.Plan, err error) {
 	}
 	if n := c.Int("restarts"); n < 0 {
 		return plan, fmt.Errorf("-restarts %d: must not be negative", n)
-	}
-	if c.IsSet("min-np") && restarts(c) == 0 {
-		return plan, errors.New("-min-np says with how few ranks a job is started again; give -restarts too, such as -restarts 3")
 	}
 	if err := rank.CheckTimeout(c.Duration("timeout")); err != nil {
 		return plan, fmt.Errorf("-timeout: %w, such as 30s", err)

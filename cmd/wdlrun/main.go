@@ -83,7 +83,10 @@ func (p *program) main(args []string) int {
 	out := &printed{to: p.stdout}
 	p.stdout = out
 	app := p.app()
-	err := app.RunContext(ctx, flagsFirst(app, args))
+	err := misplaced(app, args)
+	if err == nil {
+		err = app.RunContext(ctx, flagsFirst(app, args))
+	}
 	if lost := out.fault(); lost != nil && errors.Is(err, lost) {
 		err = nil // it is said below
 	}
@@ -188,7 +191,6 @@ Examples:
 			s.OnUsageError = usageError
 		}
 	}
-	withoutTraining(app.Commands)
 	return app
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
@@ -14,8 +13,20 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 )
 
-// tolerant reads the launch flags that say what becomes of slow ranks, and of
-// which faults there are on purpose.
+// toleranceFlags are the flags of train and bench straggler about slow ranks.
+func toleranceFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "mode", Usage: "`MODE` wait waits for slow ranks, drop leaves late microbatches to the next step, speculate computes them on another rank", DefaultText: "wait, or drop with -backup"},
+		&cli.StringFlag{Name: "backup", Usage: "up to `B` microbatches of a step may be late; auto chooses B from measured times"},
+		&cli.StringFlag{Name: "chaos", Usage: "inject `FAULTS`: slow:3x@5, stop:2s@1@step30, kill:3@step100, cut:2-3@10s, diskfull@step50 or random:20@step500, separated by commas"},
+	}
+}
+
+func replicasFlag() cli.Flag {
+	return &cli.IntFlag{Name: "replicas", Usage: "`N`=2 keeps a copy of each rank's shards on a second rank, so that training survives the loss of a rank", DefaultText: "1"}
+}
+
+// tolerant reads the flags about slow ranks and injected faults.
 func tolerant(c *cli.Context, opt *wdl.Options) (err error) {
 	if c.String("mode") != "" || c.String("backup") != "" {
 		t, err := tolerance(c.String("mode"), c.String("backup"))
@@ -54,19 +65,15 @@ func tolerance(mode, backup string) (t step.Tolerance, err error) {
 	}
 	if t.Auto || t.Backup > 0 {
 		if mode != "" && t.Mode != slots.Drop {
-			return t, errors.New("-backup is of -mode drop: leave one of them out")
+			return t, errors.New("-backup is for -mode drop: remove -backup or -mode")
 		}
 		t.Mode = slots.Drop
 	}
 	return t, nil
 }
 
-// tolerable refuses, before any rank is started, what so many ranks cannot do, and
-// launch flags of a training for a program that is none.
-func tolerable(c *cli.Context, what launched, ranks int) error {
-	if err := ofTraining(c, what); err != nil {
-		return err
-	}
+// tolerable reports what so many ranks cannot do, before any rank is started.
+func tolerable(c *cli.Context, ranks int) error {
 	if err := replicated(c.Int("replicas"), ranks); err != nil {
 		return err
 	}
@@ -75,10 +82,10 @@ func tolerable(c *cli.Context, what launched, ranks int) error {
 		return err
 	}
 	if t.Backup > 0 && ranks == 1 {
-		return fmt.Errorf("-backup %d: one rank has no other to be later than: give -np 2 or more", t.Backup)
+		return fmt.Errorf("-backup %d needs at least 2 ranks: give -np 2 or more", t.Backup)
 	}
 	if t.Backup >= ranks {
-		return fmt.Errorf("-backup %d: of %d %s at least one must count: give at most %d", t.Backup, ranks, plural(ranks, "rank"), ranks-1)
+		return fmt.Errorf("-backup %d: at least one of %d microbatches of a step must count: give at most %d", t.Backup, ranks, ranks-1)
 	}
 	faults, err := chaos.Parse(c.String("chaos"))
 	if err == nil {
@@ -88,39 +95,6 @@ func tolerable(c *cli.Context, what launched, ranks int) error {
 		return fmt.Errorf("-chaos: %w", err)
 	}
 	return nil
-}
-
-// ofTraining refuses launch flags of a training for a program that is none.
-func ofTraining(c *cli.Context, what launched) error {
-	for _, name := range []string{"mode", "backup", "chaos"} {
-		if c.String(name) != "" && !what.tolerates {
-			return fmt.Errorf("-%s has no effect on this program: it is for train", name)
-		}
-	}
-	if n := c.Int("replicas"); n != 0 && n != 1 && !what.goOn {
-		return errors.New("-replicas has no effect on this program: it is for train")
-	}
-	return nil
-}
-
-// withoutTraining has commands, and their subcommands, refuse launch flags of a training
-// before they do anything.
-func withoutTraining(commands []*cli.Command) {
-	for _, k := range commands {
-		withoutTraining(k.Subcommands)
-		act, what := k.Action, launched{goOn: k.Name == "train", tolerates: tolerates(k)}
-		k.Action = func(c *cli.Context) error {
-			if err := ofTraining(c, what); err != nil {
-				return err
-			}
-			return act(c)
-		}
-	}
-}
-
-// tolerates tells whether a command knows -mode, -backup and -chaos.
-func tolerates(k *cli.Command) bool {
-	return slices.Contains([]string{"train", "straggler"}, k.Name)
 }
 
 // replicated refuses replicas that there cannot be.

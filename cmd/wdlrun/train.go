@@ -49,19 +49,21 @@ Examples:
    wdlrun -np 8 train -resume runs/20261121-101500
    wdlrun -np 64 -H a:32,b:32 train -config ctr.yaml -plan
    wdlrun -np 8 -restarts 3 -min-np 6 train     restart after failures
-   wdlrun -np 8 -replicas 2 train               continue from memory if a rank is lost
+   wdlrun -np 8 train -replicas 2               continue from memory if a rank is lost
+   wdlrun -np 8 train -backup 1                 do not wait for the slowest microbatch
    mpirun -np 4 wdlrun train -config ctr.yaml`,
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "configuration `FILE` (YAML); see: wdlrun help config"},
 			&cli.StringSliceFlag{Name: "set", Usage: "set `KEY=VALUE` of the configuration, such as train.epochs=3; may be repeated"},
 			&cli.IntFlag{Name: "threads", Usage: "threads of each rank: `NUMBER` for train.threads", DefaultText: "the configuration's"},
 			maxBadFlag(),
 			&cli.StringFlag{Name: "resume", Usage: "continue in the run directory `DIR`, or from a checkpoint DIR in a new run directory"},
+			replicasFlag(),
 			&cli.StringFlag{Name: "again", Hidden: true, Usage: "run `DIR` of an earlier generation of this job, which the launcher gives after a failure"},
 			&cli.StringFlag{Name: "out", Value: "runs", Usage: "parent `DIR` of the new run directory"},
 			&cli.BoolFlag{Name: "plan", Usage: "do not train; estimate rows, memory and bytes of every table and rank"},
 			jsonFlag(),
-		},
+		}, toleranceFlags()...),
 		Action: func(c *cli.Context) error {
 			if c.Bool("plan") {
 				return p.foresee(c)
@@ -135,7 +137,7 @@ func (p *program) asked(c *cli.Context) (opt wdl.Options, ranks int, oneHost boo
 	if err != nil {
 		return opt, 0, false, err
 	}
-	if err := tolerable(root, launched{goOn: true, tolerates: true}, ranks); err != nil {
+	if err := tolerable(c, ranks); err != nil {
 		return opt, 0, false, err
 	}
 	if opt, err = trainOptions(c); err == nil {

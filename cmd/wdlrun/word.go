@@ -8,11 +8,16 @@ func word(path string) string {
 	if strings.HasPrefix(path, "-") {
 		path = "./" + path
 	}
+	return quoted(path)
+}
+
+// quoted is a word of a command line, in quotes if a shell would change it.
+func quoted(word string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@%="
-	if path != "" && strings.Trim(path, plain) == "" {
-		return path
+	if word != "" && strings.Trim(word, plain) == "" {
+		return word
 	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // words are several of them.
