@@ -1,0 +1,363 @@
+package tfs
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// mostDims is how many dimensions a tensor can have.
+const mostDims = 8
+
+// Tensor is a TensorProto. It holds its values as one list, row by row. If a message has
+// fewer typed values than the shape says, the last stands for the rest, as in TensorFlow;
+// such a tensor has fewer values than elements.
+type Tensor struct {
+	Type DataType
+	Dims []int64 // empty: a scalar
+
+	elements int
+	values   value.List
+	content  []byte
+	unknown  bool // the rank
+}
+
+// reset empties t and keeps its memory.
+func (t *Tensor) reset() {
+	t.Type, t.Dims, t.elements, t.content, t.unknown = Invalid, t.Dims[:0], 0, nil, false
+	t.values.Reset()
+}
+
+// Elements is the number of elements by the shape.
+func (t *Tensor) Elements() int { return t.elements }
+
+// Rows is the first dimension; 1 for a scalar.
+func (t *Tensor) Rows() int {
+	if len(t.Dims) == 0 {
+		return 1
+	}
+	return int(t.Dims[0])
+}
+
+// Row fills l with the values of row i. A tensor of one row gives it for any i.
+func (t *Tensor) Row(i int, l *value.List) {
+	l.Reset()
+	rows := t.Rows()
+	if t.elements == 0 {
+		return
+	}
+	width := t.elements / rows
+	if rows == 1 {
+		i = 0
+	}
+	l.Begin(t.values.Kind)
+	for k := i * width; k < (i+1)*width; k++ {
+		at := min(k, t.values.Len()-1)
+		switch l.Kind {
+		case value.Text:
+			l.Texts = append(l.Texts, t.values.Texts[at])
+		case value.Int:
+			l.Ints = append(l.Ints, t.values.Ints[at])
+		default:
+			l.Reals = append(l.Reals, t.values.Reals[at])
+		}
+	}
+}
+
+// Texts are the values of a DT_STRING tensor, at most one per element; nil for other
+// types.
+func (t *Tensor) Texts() [][]byte {
+	if t.values.Kind != value.Text {
+		return nil
+	}
+	return t.values.Texts
+}
+
+// decode reads a TensorProto into t, which is empty.
+func (t *Tensor) decode(b []byte, left *Limits) error {
+	if err := eachField(b, t.head); err != nil {
+		return err
+	}
+	is, ok := types[t.Type]
+	if !ok {
+		return fmt.Errorf("type %s is not supported; send DT_FLOAT, DT_DOUBLE, DT_STRING or an integer type", t.Type)
+	}
+	if err := t.shape(left); err != nil {
+		return err
+	}
+	if len(t.content) > 0 {
+		return t.take(is)
+	}
+	return t.typed(b, is)
+}
+
+// head reads the fields that say what the values are.
+func (t *Tensor) head(f field) error {
+	switch f.number {
+	case 1:
+		t.Type = DataType(f.bits)
+		return f.is(protowire.VarintType, "dtype")
+	case 2:
+		if err := f.isBytes("tensor_shape"); err != nil {
+			return err
+		}
+		return within("tensor_shape", eachField(f.bytes, t.dim))
+	case 4:
+		t.content = f.bytes
+		return f.isBytes("tensor_content")
+	}
+	return nil
+}
+
+// dim reads a field of a TensorShapeProto.
+func (t *Tensor) dim(f field) error {
+	switch f.number {
+	case 2:
+		if err := f.isBytes("dim"); err != nil {
+			return err
+		}
+		size := int64(0)
+		err := eachField(f.bytes, func(f field) error {
+			if f.number != 1 {
+				return nil
+			}
+			size = int64(f.bits)
+			return f.is(protowire.VarintType, "size")
+		})
+		if len(t.Dims) == mostDims {
+			return fmt.Errorf("more than %d dimensions", mostDims)
+		}
+		t.Dims = append(t.Dims, size)
+		return within("dim", err)
+	case 3:
+		t.unknown = f.bits != 0
+		return f.is(protowire.VarintType, "unknown_rank")
+	}
+	return nil
+}
+
+// shape checks the dimensions and counts the elements.
+func (t *Tensor) shape(left *Limits) error {
+	if t.unknown {
+		return fmt.Errorf("the shape has an unknown rank; a request needs a known one")
+	}
+	n := int64(1)
+	for _, d := range t.Dims {
+		if d < 0 || d > math.MaxInt32 {
+			return fmt.Errorf("shape %v: a dimension is not between 0 and 2^31-1", t.Dims)
+		}
+		if n *= d; n > math.MaxInt32 {
+			return fmt.Errorf("shape %v has more than 2^31-1 elements", t.Dims)
+		}
+	}
+	if rows := t.Rows(); rows > left.Rows {
+		return fmt.Errorf("shape %v has %d rows, at most %d are allowed", t.Dims, rows, left.Rows)
+	}
+	if left.Values -= int(n); left.Values < 0 {
+		return fmt.Errorf("shape %v: the request has too many values; send fewer rows", t.Dims)
+	}
+	t.elements = int(n)
+	return nil
+}
+
+// take reads tensor_content.
+func (t *Tensor) take(is typeOf) error {
+	b := t.content
+	if is.bytes == 0 {
+		return t.takeStrings(b)
+	}
+	if len(b) != t.elements*is.bytes {
+		return fmt.Errorf("tensor_content has %d bytes, shape %v of %s needs %d", len(b), t.Dims, is.name, t.elements*is.bytes)
+	}
+	for ; len(b) > 0; b = b[is.bytes:] {
+		var bits uint64
+		switch is.bytes {
+		case 1:
+			bits = uint64(b[0])
+		case 2:
+			bits = uint64(binary.LittleEndian.Uint16(b))
+		case 4:
+			bits = uint64(binary.LittleEndian.Uint32(b))
+		default:
+			bits = binary.LittleEndian.Uint64(b)
+		}
+		t.add(bits)
+	}
+	return nil
+}
+
+// takeStrings reads the tensor_content of strings: the length of each as a varint, then
+// the bytes of each.
+func (t *Tensor) takeStrings(b []byte) error {
+	t.values.Begin(value.Text)
+	lengths := b
+	for range t.elements {
+		_, n := protowire.ConsumeVarint(b)
+		if n < 0 {
+			return fmt.Errorf("tensor_content has fewer than the %d lengths of shape %v", t.elements, t.Dims)
+		}
+		b = b[n:]
+	}
+	for range t.elements {
+		size, n := protowire.ConsumeVarint(lengths)
+		lengths = lengths[n:]
+		if size > uint64(len(b)) {
+			return fmt.Errorf("tensor_content ends within a string")
+		}
+		t.values.Texts = append(t.values.Texts, b[:size:size])
+		b = b[size:]
+	}
+	if len(b) > 0 {
+		return fmt.Errorf("tensor_content has %d bytes after the last string", len(b))
+	}
+	return nil
+}
+
+// typed reads the typed field of the tensor's type.
+func (t *Tensor) typed(b []byte, is typeOf) error {
+	count := 0
+	err := eachField(b, func(f field) error {
+		if int(f.number) != is.field {
+			return nil
+		}
+		if t.Type == String {
+			t.values.Begin(value.Text)
+			t.values.Texts = append(t.values.Texts, f.bytes[:len(f.bytes):len(f.bytes)])
+			count++
+			return f.isBytes("string_val")
+		}
+		return t.numbers(f, is, &count)
+	})
+	switch {
+	case err != nil:
+		return err
+	case count > t.elements:
+		return fmt.Errorf("%d values, shape %v has %d elements", count, t.Dims, t.elements)
+	case count == 0 && t.elements > 0: // all elements are zero or empty
+		if t.Type == String {
+			t.values.Begin(value.Text)
+			t.values.Texts = append(t.values.Texts, nil)
+		} else {
+			t.add(0)
+		}
+	}
+	return nil
+}
+
+// numbers reads a typed field of numbers, packed or one of many.
+func (t *Tensor) numbers(f field, is typeOf, count *int) error {
+	kind := protowire.VarintType
+	switch t.Type {
+	case Float:
+		kind = protowire.Fixed32Type
+	case Double:
+		kind = protowire.Fixed64Type
+	}
+	if f.kind != protowire.BytesType {
+		t.add(f.bits)
+		*count++
+		return f.is(kind, "typed values")
+	}
+	for b := f.bytes; len(b) > 0; *count++ {
+		bits, n := uint64(0), 0
+		switch kind {
+		case protowire.Fixed32Type:
+			var x uint32
+			x, n = protowire.ConsumeFixed32(b)
+			bits = uint64(x)
+		case protowire.Fixed64Type:
+			bits, n = protowire.ConsumeFixed64(b)
+		default:
+			bits, n = protowire.ConsumeVarint(b)
+		}
+		if n < 0 {
+			return within(fmt.Sprintf("field %d", is.field), errWire)
+		}
+		t.add(bits)
+		b = b[n:]
+	}
+	return nil
+}
+
+// add appends the value that bits are of the tensor's type.
+func (t *Tensor) add(bits uint64) {
+	switch t.Type {
+	case Float:
+		t.real(value.Float32, float64(math.Float32frombits(uint32(bits))))
+	case Double:
+		t.real(value.Float64, math.Float64frombits(bits))
+	case Half:
+		t.real(value.Float32, float64(fromHalf(uint16(bits))))
+	case BFloat16:
+		t.real(value.Float32, float64(math.Float32frombits(uint32(uint16(bits))<<16)))
+	case Int32:
+		t.integer(int64(int32(bits)))
+	case Int16:
+		t.integer(int64(int16(bits)))
+	case Int8:
+		t.integer(int64(int8(bits)))
+	case Uint32:
+		t.integer(int64(uint32(bits)))
+	case Uint16:
+		t.integer(int64(uint16(bits)))
+	case Uint8:
+		t.integer(int64(uint8(bits)))
+	case Bool:
+		if bits != 0 {
+			bits = 1
+		}
+		t.integer(int64(bits))
+	case Uint64:
+		t.unsigned(bits)
+	default:
+		t.integer(int64(bits))
+	}
+}
+
+func (t *Tensor) real(kind value.Kind, x float64) {
+	t.values.Begin(kind)
+	t.values.Reals = append(t.values.Reals, x)
+}
+
+func (t *Tensor) integer(x int64) {
+	t.values.Begin(value.Int)
+	t.values.Ints = append(t.values.Ints, x)
+}
+
+// unsigned adds a DT_UINT64. A tensor with a value of 2^63 or more holds decimal texts.
+func (t *Tensor) unsigned(x uint64) {
+	if x <= math.MaxInt64 && t.values.Kind != value.Text {
+		t.integer(int64(x))
+		return
+	}
+	if t.values.Kind == value.Int {
+		before := t.values.Ints
+		t.values.Begin(value.Text)
+		for _, y := range before {
+			t.values.Texts = append(t.values.Texts, strconv.AppendInt(nil, y, 10))
+		}
+	}
+	t.values.Begin(value.Text)
+	t.values.Texts = append(t.values.Texts, strconv.AppendUint(nil, x, 10))
+}
+
+// fromHalf widens a 16-bit floating point number.
+func fromHalf(h uint16) float32 {
+	sign, exponent, fraction := uint32(h>>15)<<31, uint32(h>>10)&31, uint32(h)&1023
+	switch {
+	case exponent == 31:
+		return math.Float32frombits(sign | 255<<23 | fraction<<13)
+	case exponent > 0:
+		return math.Float32frombits(sign | (exponent+112)<<23 | fraction<<13)
+	}
+	x := float32(fraction) / (1 << 24)
+	if sign != 0 {
+		x = -x
+	}
+	return x
+}
