@@ -1,0 +1,107 @@
+package tests
+
+import (
+	"go/ast"
+	"testing"
+)
+
+const (
+	maxMethods = 40 // of a type
+	maxFields  = 25 // of a struct; what it embeds counts as one
+)
+
+// exception is a type above a limit: how much above it may be, which must only sink, and
+// why it is so.
+type exception struct {
+	limit int
+	why   string
+}
+
+var manyMethods = map[string]exception{
+	"cmd/wdlrun.program":       {65, "stays: one short method for each command"},
+	"collective.Comm":          {70, "to go: what meets in shared memory is to be a type of its own"},
+	"collective/tcp.Transport": {45, "to go: forming the mesh and repairing links are two subjects"},
+	"internal/data.Dataset":    {46, "to go: positions and indexes are to be a type of their own"},
+	"internal/wdl.job":         {131, "to go: input, saving, reports and healing are to be rooms of their own"},
+	"rank.Group":               {42, "to go: what is shown to people is to be separate from what is decided"},
+	"sparse.Lookup":            {55, "to go: pulling, pushing and the delivery by slots are to be types of their own"},
+	"sparse.Store":             {86, "to go: what only the training step needs is to be grouped"},
+	"sparse/table.Table":       {123, "to go: admission, eviction, the tier and copies are to be types of their own"},
+}
+
+var manyFields = map[string]exception{
+	"internal/bench/step.Result": {32, "stays: a field for each key of the JSON line"},
+	"internal/control.Session":   {27, "to go: what it sends and what it receives are two halves"},
+	"internal/wdl.Result":        {60, "stays: a field for each key of result.json"},
+	"internal/wdl.job":           {56, "to go: see its methods"},
+	"internal/wdl/step.Tolerant": {29, "to go: one step is to serve every mode"},
+	"internal/wdl/step.model":    {27, "to go: what halts and slows it is to be a type of its own"},
+	"launcher.Job":               {32, "stays: a field for each option, with its default"},
+	"rank.seat":                  {32, "stays: a plain record of what a rank reported, with times; no code of its own"},
+	"sparse.Lookup":              {52, "to go: see its methods"},
+	"sparse.Store":               {35, "to go: see its methods"},
+	"sparse/table.Table":         {40, "to go: see its methods"},
+}
+
+// TestTypesFitAHead limits the methods of each type and the fields of each struct, tests
+// and generated code aside. An exception that is no longer needed is an error.
+func TestTypesFitAHead(t *testing.T) {
+	methods, fields := map[string]int{}, map[string]int{}
+	for _, s := range sources(t) {
+		if s.isTest() || s.isGenerated() {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv != nil {
+					methods[s.dir()+"."+receiver(d.Recv.List[0].Type)]++
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if ts, ok := spec.(*ast.TypeSpec); ok {
+						if st, ok := ts.Type.(*ast.StructType); ok {
+							fields[s.dir()+"."+ts.Name.Name] = st.Fields.NumFields()
+						}
+					}
+				}
+			}
+		}
+	}
+	within(t, methods, maxMethods, "methods", manyMethods)
+	within(t, fields, maxFields, "fields", manyFields)
+}
+
+// within reports counts above a limit, and exceptions that are not above it.
+func within(t *testing.T, counts map[string]int, limit int, what string, exceptions map[string]exception) {
+	t.Helper()
+	for name, n := range counts {
+		x, listed := exceptions[name]
+		switch {
+		case !listed && n > limit:
+			t.Errorf("%s has %d %s, at most %d are allowed", name, n, what, limit)
+		case listed && n <= limit:
+			t.Errorf("%s has %d %s, which needs no exception any more: remove it", name, n, what)
+		case listed && n > x.limit:
+			t.Errorf("%s has %d %s, at most %d are allowed (%s)", name, n, what, x.limit, x.why)
+		}
+	}
+	for name := range exceptions {
+		if counts[name] == 0 {
+			t.Errorf("%s is an exception and has no %s", name, what)
+		}
+	}
+}
+
+// receiver names the type of a method, whose type parameters and pointer do not count.
+func receiver(x ast.Expr) string {
+	switch x := x.(type) {
+	case *ast.StarExpr:
+		return receiver(x.X)
+	case *ast.IndexExpr:
+		return receiver(x.X)
+	case *ast.IndexListExpr:
+		return receiver(x.X)
+	}
+	return x.(*ast.Ident).Name
+}
