@@ -17,6 +17,8 @@ type Comm struct {
 	name       int // this rank in errors
 	channel    int
 	seq        uint64 // of the last call
+	line       *line  // where calls are recorded
+	made       *ledger
 	group      *group
 	shape      Shape
 	hosts      *hosts // nil: where the ranks are is not known
@@ -57,6 +59,8 @@ func New(t Transport) *Comm {
 			at: make([]int, size+1), to: make([]int, size+1),
 			shape: Shape{Size: size},
 		}
+		g.channels[i].line = &line{}
+		g.channels[i].made = g.channels[i].line.part(0)
 		g.channels[i].joiner, g.channels[i].poster, g.channels[i].near = joinerOf(t), posterOf(t), oneHost(t)
 		if size > 1 {
 			g.channels[i].sh, g.channels[i].shape.Windows = t.(Sharer)
@@ -70,7 +74,8 @@ func New(t Transport) *Comm {
 // both counted from 1, a late rank's call would be held against another of old.
 func (c *Comm) After(old *Comm) *Comm {
 	for i, ch := range old.group.channels {
-		c.group.channels[i].seq = ch.seq
+		n := c.group.channels[i]
+		n.seq, n.line, n.made = ch.seq, ch.line, ch.made
 	}
 	return c
 }
@@ -124,10 +129,12 @@ func (c *Comm) begin(call Call, op Op, typ Type, root, count int) (Tag, error) {
 	}
 	c.seq++
 	c.steps = c.steps[:0]
-	return Tag{
+	tag := Tag{
 		Channel: uint16(c.channel), Call: call, Op: op, Type: typ,
 		Root: uint16(root), Seq: c.seq, Count: uint64(count),
-	}, nil
+	}
+	c.line.record(c.made, tag)
+	return tag, nil
 }
 
 // chunks sets c.at to the bounds of the chunks of n elements.

@@ -39,7 +39,10 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	}
 	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(all[2*a+1], all[2*b+1]) })
 	s := &subset{t: c.t, channel: tag.Channel, id: groupID(tag, color), ranks: ranks, rank: slices.Index(ranks, c.rank)}
-	return New(s), nil
+	part := New(s)
+	part.line = c.line
+	part.made = c.line.part(s.id)
+	return part, nil
 }
 
 // groupID tells the calls of one subset from those of others on the channel.

@@ -62,9 +62,9 @@ func (t Tag) SameCall(o Tag) bool {
 	return t == o
 }
 
-// String describes the call for a reader: "AllReduce(sum) of 10 float32, step 2
-// of call 7 on channel 0".
-func (t Tag) String() string {
+// What describes the call for a reader, without its place among the others:
+// "AllReduce(sum) of 10 float32".
+func (t Tag) What() string {
 	s := t.Call.String()
 	switch t.Call {
 	case CallAllReduce, CallReduceScatter:
@@ -83,6 +83,13 @@ func (t Tag) String() string {
 	default:
 		s += fmt.Sprintf(" of %d %v", t.Count, t.Type)
 	}
+	return s
+}
+
+// String describes the message for a reader: "AllReduce(sum) of 10 float32, step 2
+// of call 7 on channel 0".
+func (t Tag) String() string {
+	s := t.What()
 	if t.Algorithm != Windows {
 		s += fmt.Sprintf(" by %v", t.Algorithm)
 	}

@@ -107,6 +107,8 @@ type Group struct {
 	refusals  []refusal
 	doneSince time.Duration // when the last rank was done
 	askedAt   time.Duration // when the ranks were last asked, 0: never
+	calls     Calls
+	differ    *Difference // the first that was found
 }
 
 // refusal is an attempt to join that failed.
@@ -137,6 +139,7 @@ type seat struct {
 	exitAt       time.Duration
 
 	failed   bool // reported an error of its own
+	differs  bool // it names ranks that disagree about a call
 	cause    string
 	failedAt time.Duration
 
@@ -340,7 +343,7 @@ func (g *Group) Beat(now time.Duration, rank int, status Status) {
 }
 
 // Fail is a rank's report of an error. blamed is the rank that caused it; its own
-// number, Own or ForGood if the error is its own. The status is what it was doing.
+// number, Own or ForGood if the error is its own, or Differs. The status is what it was doing.
 func (g *Group) Fail(now time.Duration, rank int, cause string, blamed int, status Status) Decision {
 	g.wake(now)
 	s := g.seat(rank)
@@ -351,6 +354,7 @@ func (g *Group) Fail(now time.Duration, rank int, cause string, blamed int, stat
 		s.status = status
 	}
 	s.beat, s.unheard = now, 0
+	s.differs = blamed == Differs
 	if blamed < 0 || blamed == rank || blamed >= len(g.seats) {
 		s.failed, s.cause, s.failedAt, s.forGood = true, cause, now, blamed == ForGood
 	} else {

@@ -2,6 +2,7 @@ package rank
 
 import (
 	"fmt"
+	"hash/fnv"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -140,6 +141,8 @@ func (c *conversation) event(words []string) {
 	case "still": // a message of rank that does not move, and what it has begun
 		w := Wait{Peer: c.number(o["peer"], 0), Sends: o["sends"] != "", Message: uint64(c.number(o["message"], 1)), For: c.duration(o["for"]), Small: o["small"] != ""}
 		c.g.Traffic(c.now, rank, Traffic{Waits: []Wait{w}, Begun: c.begun(o)})
+	case "calls": // that the rank reports
+		c.g.Traffic(c.now, rank, Traffic{Calls: c.calls(words[1:])})
 	case "begun":
 		c.g.Traffic(c.now, rank, Traffic{Begun: c.begun(o)})
 	case "drop":
@@ -151,6 +154,22 @@ func (c *conversation) event(words []string) {
 	default:
 		c.t.Fatalf("unknown event %q", what)
 	}
+}
+
+// calls reads words such as 7:Barrier, or 2/1:Barrier of part 2, or 2/0 for a part in which
+// no call was made. The last word is the call that the rank has begun last.
+func (c *conversation) calls(words []string) (all []Call) {
+	for i, w := range words {
+		place, name, _ := strings.Cut(w, ":")
+		seq, part := place, "0"
+		if p, s, ok := strings.Cut(place, "/"); ok {
+			seq, part = s, p
+		}
+		h := fnv.New64a()
+		h.Write([]byte(name))
+		all = append(all, Call{Part: uint32(c.number(part, 0)), Seq: uint64(c.number(seq, 0)), Hash: h.Sum64(), Name: name, Last: i == len(words)-1})
+	}
+	return all
 }
 
 func (c *conversation) begun(o map[string]string) []Begun {

@@ -34,6 +34,9 @@ func (g *Group) Tick(now time.Duration) Decision {
 	if d := g.decide(now); d.Act != Nothing || g.ended {
 		return d
 	}
+	if d := g.disagree(); d.Act != Nothing {
+		return d
+	}
 	if d := g.links(now); d.Act != Nothing {
 		return d
 	}
@@ -302,6 +305,9 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 	s := &g.seats[root]
 	if s.sign() == Blamed {
 		root, s = g.accused(root)
+	}
+	if s.differs {
+		return &Verdict{Kind: Disagree, Rank: -1, Phase: s.status.Phase, Step: s.status.Step, Cause: s.cause}
 	}
 	v := &Verdict{
 		Kind: s.sign(), Rank: root, Host: s.member.Host, Pid: s.member.Pid,

@@ -4,6 +4,7 @@ package rank
 const (
 	Own     = -1
 	ForGood = -2 // and it would come again, however often the job were started
+	Differs = -3 // it names ranks that disagree about a call, and which is wrong is not known
 )
 
 // PermanentError marks an error that would come again if the job were started again:

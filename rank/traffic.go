@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// Traffic is what a rank says about its links to other hosts, with the heartbeats in
-// which there is something to say.
+// Traffic is what a rank says about its links to other hosts and about its collective
+// calls, with the heartbeats in which there is something to say.
 type Traffic struct {
 	Waits []Wait  // on which nothing has moved for a while
 	Begun []Begun // after an Ask, by peer and channel
+	Calls []Call  // of channels on which no call has begun for a while; once for each standstill
 }
 
 // Wait is a message that stands still.
@@ -44,12 +45,28 @@ const (
 	freshTraffic = 1500 * time.Millisecond
 )
 
-// Traffic takes what a rank says about its links.
+// Traffic takes what a rank says about its links and its calls.
 func (g *Group) Traffic(now time.Duration, rank int, t Traffic) {
 	g.wake(now)
-	if s := g.seat(rank); s != nil && s.joined {
-		s.traffic, s.trafficAt = t, now
+	s := g.seat(rank)
+	if s == nil || !s.joined {
+		return
 	}
+	if d := g.calls.Report(rank, t.Calls); g.differ == nil {
+		g.differ = d
+	}
+	t.Calls = nil
+	s.traffic, s.trafficAt = t, now
+}
+
+// disagree ends the group if ranks disagree about a call. While other signs are gathered
+// it waits for what they say.
+func (g *Group) disagree() Decision {
+	if g.differ == nil || g.trouble {
+		return Decision{}
+	}
+	s := &g.seats[g.differ.Ranks[0]]
+	return g.condemn(&Verdict{Kind: Disagree, Rank: -1, Phase: s.status.Phase, Step: s.status.Step, Cause: g.differ.String()})
 }
 
 // links looks for a link between two ranks that is broken while both reach the

@@ -22,6 +22,7 @@ const (
 	Blamed   Kind = "blamed"   // another rank reports that it was lost
 	Absent   Kind = "absent"   // ranks did not join in time; no rank of its own
 	Cut      Kind = "cut"      // two ranks no longer reach each other, and both are there; no rank of its own
+	Disagree Kind = "disagree" // ranks made different calls, or calls in different orders; no rank of its own
 	Deadlock Kind = "deadlock" // all ranks wait for each other; no rank of its own
 	Gone     Kind = "gone"     // seen by a rank: the coordinator is gone
 )
@@ -68,7 +69,7 @@ func (v *Verdict) Error() string { return v.String() }
 func (v *Verdict) String() string {
 	var b strings.Builder
 	switch v.Kind {
-	case Absent, Cut, Deadlock, Gone:
+	case Absent, Cut, Disagree, Deadlock, Gone:
 		b.WriteString(v.Cause)
 	default:
 		b.WriteString(v.who())
@@ -190,6 +191,8 @@ func (v *Verdict) Hint() string {
 		return "it is alive but computes or reads without end; a longer -timeout waits longer"
 	case v.Kind == Cut:
 		return "check the network between the two hosts: ping -M do -s 1472 HOST from one to the other, firewalls, cables; with -restarts wdlrun restarts the job"
+	case v.Kind == Disagree:
+		return "look in the program for a call that depends on the rank or on its data; the stacks of the ranks show where each is"
 	case v.Kind == Deadlock:
 		return "ranks that disagree about the next collective wait for each other; compare the phases and steps"
 	}

@@ -80,6 +80,7 @@ const (
 	maxStacks  = 512 << 10
 	maxCause   = 4 << 10
 	maxText    = 1 << 10
+	maxName    = 100 // of a collective call
 )
 
 const (

@@ -204,8 +204,9 @@ func (s *Session) Watch(f func() rank.Status) {
 	s.Beat()
 }
 
-// WatchLinks has f asked at each heartbeat which messages of this rank stand still and,
-// if begun, which have begun. Like Watch's, f must not wait for anything.
+// WatchLinks has f asked at each heartbeat which messages of this rank stand still, which
+// calls it has begun last where none has begun for a while and, if begun, which messages
+// have begun. Like Watch's, f must not wait for anything.
 func (s *Session) WatchLinks(f func(begun bool) rank.Traffic) { s.links.Store(&f) }
 
 // Beat sends a heartbeat now, for a status that must not be lost with this process.
@@ -355,7 +356,7 @@ func (s *Session) traffic() *controlpb.FromRank {
 	at := s.asked.Load()
 	asked := at != 0 && time.Since(s.origin)-time.Duration(at) < beganFor
 	t := (*f)(asked)
-	if len(t.Waits) == 0 && !asked {
+	if len(t.Waits) == 0 && len(t.Calls) == 0 && !asked {
 		return nil
 	}
 	return &controlpb.FromRank{What: &controlpb.FromRank_Traffic{Traffic: trafficToWire(t)}}

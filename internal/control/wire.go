@@ -42,6 +42,9 @@ func trafficToWire(t rank.Traffic) *controlpb.Traffic {
 	for _, x := range t.Begun[:min(len(t.Begun), rank.MaxBegun)] {
 		w.Begun = append(w.Begun, &controlpb.Begun{Peer: int64(x.Peer), Channel: int64(x.Channel), Sent: x.Sent, Received: x.Received})
 	}
+	for _, x := range t.Calls[:min(len(t.Calls), rank.MaxCalls)] {
+		w.Calls = append(w.Calls, &controlpb.Call{Channel: int64(x.Channel), Part: x.Part, Seq: x.Seq, Hash: x.Hash, Name: cut(x.Name, maxName), Last: x.Last})
+	}
 	return w
 }
 
@@ -51,6 +54,9 @@ func trafficFromWire(w *controlpb.Traffic) (t rank.Traffic) {
 	}
 	for _, x := range w.GetBegun()[:min(len(w.GetBegun()), rank.MaxBegun)] {
 		t.Begun = append(t.Begun, rank.Begun{Peer: int(x.GetPeer()), Channel: int(x.GetChannel()), Sent: x.GetSent(), Received: x.GetReceived()})
+	}
+	for _, x := range w.GetCalls()[:min(len(w.GetCalls()), rank.MaxCalls)] {
+		t.Calls = append(t.Calls, rank.Call{Channel: int(x.GetChannel()), Part: x.GetPart(), Seq: x.GetSeq(), Hash: x.GetHash(), Name: cut(x.GetName(), maxName), Last: x.GetLast()})
 	}
 	return t
 }

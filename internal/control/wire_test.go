@@ -2,6 +2,8 @@ package control
 
 import (
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,8 @@ func fill(v reflect.Value) {
 		switch f := v.Field(i); f.Kind() {
 		case reflect.Int, reflect.Int64:
 			f.SetInt(int64(i) + 1)
+		case reflect.Uint32, reflect.Uint64:
+			f.SetUint(uint64(i) + 1)
 		case reflect.Float64:
 			f.SetFloat(float64(i) + .5)
 		case reflect.String:
@@ -47,6 +51,25 @@ func TestNoFieldIsLost(t *testing.T) {
 	fill(reflect.ValueOf(&v).Elem())
 	if got := verdictFromWire(verdictToWire(&v)); !reflect.DeepEqual(*got, v) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestNoTrafficIsLost is the same for what follows a heartbeat, and holds its limits.
+func TestNoTrafficIsLost(t *testing.T) {
+	var w rank.Wait
+	var b rank.Begun
+	var c rank.Call
+	fill(reflect.ValueOf(&w).Elem())
+	fill(reflect.ValueOf(&b).Elem())
+	fill(reflect.ValueOf(&c).Elem())
+	want := rank.Traffic{Waits: []rank.Wait{w}, Begun: []rank.Begun{b}, Calls: []rank.Call{c}}
+	if got := trafficFromWire(trafficToWire(want)); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+	c.Name = strings.Repeat("x", 2*maxName)
+	many := rank.Traffic{Calls: slices.Repeat([]rank.Call{c}, 2*rank.MaxCalls)}
+	if got := trafficFromWire(trafficToWire(many)); len(got.Calls) != rank.MaxCalls || len(got.Calls[0].Name) > maxName {
+		t.Errorf("%d calls, name of %d bytes", len(got.Calls), len(got.Calls[0].Name))
 	}
 }
 

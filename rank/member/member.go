@@ -89,8 +89,8 @@ func (m *Member) enter(ctx context.Context) error {
 		return err
 	}
 	m.left = false
-	if links, ok := m.links.(*tcp.Transport); ok {
-		m.Session.WatchLinks(traffic(links))
+	if m.World.Size > 1 {
+		m.Session.WatchLinks(newTraffic(m.Comm, m.links).report)
 	}
 	go heed(m.Session, m.Comm, m.closed)
 	return nil
@@ -189,8 +189,11 @@ func (m *Member) verdict(cause error) error {
 }
 
 // told is an error as the group hears it: the verdict names who is lost and who reports
-// it, so a loss between these two is told by its cause alone.
+// it, so a loss between these two is reported by its cause alone, as are calls that differ.
 func (m *Member) told(cause error) error {
+	if differ := (*collective.MismatchError)(nil); errors.As(cause, &differ) {
+		return &report{cause, differ.Error()}
+	}
 	var lost *collective.LostError
 	if !errors.As(cause, &lost) || lost.Cause == nil || lost.Rank != m.World.Rank && lost.By != m.World.Rank {
 		return cause
@@ -208,7 +211,7 @@ func (r *report) Error() string { return r.text }
 
 func (r *report) Unwrap() error { return r.error }
 
-// blame is who is at fault for an error: another rank, rank.Own or rank.ForGood. A rank
+// blame is who is at fault for an error: another rank, rank.Own, rank.ForGood or rank.Differs. A rank
 // that hears that it was lost is there to hear it: what is gone is the link to the one
 // that noticed.
 func (m *Member) blame(cause error) int {
@@ -221,6 +224,9 @@ func (m *Member) blame(cause error) int {
 	}
 	if lasts := (*rank.PermanentError)(nil); errors.As(cause, &lasts) {
 		return rank.ForGood
+	}
+	if differ := (*collective.MismatchError)(nil); errors.As(cause, &differ) {
+		return rank.Differs
 	}
 	return rank.Own
 }

@@ -1,21 +1,80 @@
 package member
 
 import (
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/tcp"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// traffic says what heartbeats carry about the links to other hosts.
-func traffic(links *tcp.Transport) func(begun bool) rank.Traffic {
-	return func(begun bool) (t rank.Traffic) {
-		for _, x := range links.Stalled() {
-			t.Waits = append(t.Waits, rank.Wait(x))
+// still is how long no call begins on a channel before heartbeats report its last calls.
+const still = time.Second
+
+// traffic is what heartbeats carry about the links to other hosts and about calls. The
+// heartbeats alone use it.
+type traffic struct {
+	comm     *collective.Comm
+	links    *tcp.Transport // nil: only memory is shared
+	channels []standstill
+}
+
+// standstill is the call that was last begun on a channel.
+type standstill struct {
+	last     collective.Tag
+	since    time.Time
+	reported bool
+}
+
+func newTraffic(c *collective.Comm, links collective.Transport) *traffic {
+	_, _, channels := links.World()
+	t := &traffic{comm: c, channels: make([]standstill, channels)}
+	t.links, _ = links.(*tcp.Transport)
+	return t
+}
+
+func (t *traffic) report(begun bool) (all rank.Traffic) {
+	all.Calls = t.calls(time.Now())
+	if t.links == nil {
+		return all
+	}
+	for _, x := range t.links.Stalled() {
+		all.Waits = append(all.Waits, rank.Wait(x))
+	}
+	if begun {
+		for _, x := range t.links.Begun() {
+			all.Begun = append(all.Begun, rank.Begun(x))
 		}
-		if begun {
-			for _, x := range links.Begun() {
-				t.Begun = append(t.Begun, rank.Begun(x))
+	}
+	return all
+}
+
+// calls returns the last calls of the channels that have come to a standstill.
+func (t *traffic) calls(now time.Time) (all []rank.Call) {
+	for i := range t.channels {
+		made, ok := t.comm.Made(i)
+		var last collective.Tag
+		for _, m := range made {
+			if m.Last {
+				last = m.Tag
 			}
 		}
-		return t
+		s := &t.channels[i]
+		switch {
+		case !ok, last != s.last:
+			*s = standstill{last: last, since: now}
+		case len(made) == 0, s.reported, now.Sub(s.since) < still:
+		case len(all)+len(made) <= rank.MaxCalls:
+			s.reported = true
+			for _, m := range made {
+				all = append(all, call(m))
+			}
+		}
 	}
+	return all
+}
+
+// call is a call as the coordinator compares it.
+func call(m collective.Made) rank.Call {
+	return rank.Call{Channel: int(m.Tag.Channel), Part: m.Tag.Group, Seq: m.Tag.Seq, Hash: m.Hash(), Name: m.Tag.What(), Last: m.Last}
 }

@@ -603,12 +603,13 @@ func (x *Status) GetSpan() int64 {
 	return 0
 }
 
-// Traffic follows a heartbeat of a rank on whose links something stands still, or that
-// was asked.
+// Traffic follows a heartbeat of a rank on whose links something stands still, that
+// was asked, or that has begun no collective call for a while.
 type Traffic struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Waits         []*Wait                `protobuf:"bytes,1,rep,name=waits,proto3" json:"waits,omitempty"`
 	Begun         []*Begun               `protobuf:"bytes,2,rep,name=begun,proto3" json:"begun,omitempty"`
+	Calls         []*Call                `protobuf:"bytes,3,rep,name=calls,proto3" json:"calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -657,6 +658,98 @@ func (x *Traffic) GetBegun() []*Begun {
 	return nil
 }
 
+func (x *Traffic) GetCalls() []*Call {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+// Call is a collective call that the rank has begun.
+type Call struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Channel       int64                  `protobuf:"varint,1,opt,name=channel,proto3" json:"channel,omitempty"`
+	Part          uint32                 `protobuf:"varint,2,opt,name=part,proto3" json:"part,omitempty"`  // of the ranks; 0: all
+	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`    // number of the call on the channel and in the part, from 1; 0: none yet
+	Hash          uint64                 `protobuf:"fixed64,4,opt,name=hash,proto3" json:"hash,omitempty"` // equal for equal calls
+	Name          string                 `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	Last          bool                   `protobuf:"varint,6,opt,name=last,proto3" json:"last,omitempty"` // on the channel
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Call) Reset() {
+	*x = Call{}
+	mi := &file_control_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Call) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Call) ProtoMessage() {}
+
+func (x *Call) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Call.ProtoReflect.Descriptor instead.
+func (*Call) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Call) GetChannel() int64 {
+	if x != nil {
+		return x.Channel
+	}
+	return 0
+}
+
+func (x *Call) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *Call) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Call) GetHash() uint64 {
+	if x != nil {
+		return x.Hash
+	}
+	return 0
+}
+
+func (x *Call) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Call) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
 // Wait is a message that stands still.
 type Wait struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -672,7 +765,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_control_proto_msgTypes[6]
+	mi := &file_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -684,7 +777,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[6]
+	mi := &file_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -697,7 +790,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{6}
+	return file_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Wait) GetPeer() int64 {
@@ -755,7 +848,7 @@ type Begun struct {
 
 func (x *Begun) Reset() {
 	*x = Begun{}
-	mi := &file_control_proto_msgTypes[7]
+	mi := &file_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +860,7 @@ func (x *Begun) String() string {
 func (*Begun) ProtoMessage() {}
 
 func (x *Begun) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[7]
+	mi := &file_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +873,7 @@ func (x *Begun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Begun.ProtoReflect.Descriptor instead.
 func (*Begun) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{7}
+	return file_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Begun) GetPeer() int64 {
@@ -823,7 +916,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_control_proto_msgTypes[8]
+	mi := &file_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -835,7 +928,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[8]
+	mi := &file_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -848,7 +941,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{8}
+	return file_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Failure) GetCause() string {
@@ -882,7 +975,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_control_proto_msgTypes[9]
+	mi := &file_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -894,7 +987,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[9]
+	mi := &file_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -907,7 +1000,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{9}
+	return file_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Done) GetResult() []byte {
@@ -928,7 +1021,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_control_proto_msgTypes[10]
+	mi := &file_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +1033,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[10]
+	mi := &file_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,7 +1046,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{10}
+	return file_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Report) GetOrder() string {
@@ -980,7 +1073,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_control_proto_msgTypes[11]
+	mi := &file_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -992,7 +1085,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[11]
+	mi := &file_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1005,7 +1098,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{11}
+	return file_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Welcome) GetTimeoutNs() int64 {
@@ -1025,7 +1118,7 @@ type Roster struct {
 
 func (x *Roster) Reset() {
 	*x = Roster{}
-	mi := &file_control_proto_msgTypes[12]
+	mi := &file_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1037,7 +1130,7 @@ func (x *Roster) String() string {
 func (*Roster) ProtoMessage() {}
 
 func (x *Roster) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[12]
+	mi := &file_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1050,7 +1143,7 @@ func (x *Roster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Roster.ProtoReflect.Descriptor instead.
 func (*Roster) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{12}
+	return file_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Roster) GetMembers() []*Member {
@@ -1069,7 +1162,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_control_proto_msgTypes[13]
+	mi := &file_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1081,7 +1174,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[13]
+	mi := &file_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1094,7 +1187,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{13}
+	return file_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Order) GetKind() string {
@@ -1113,7 +1206,7 @@ type Noted struct {
 
 func (x *Noted) Reset() {
 	*x = Noted{}
-	mi := &file_control_proto_msgTypes[14]
+	mi := &file_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1125,7 +1218,7 @@ func (x *Noted) String() string {
 func (*Noted) ProtoMessage() {}
 
 func (x *Noted) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[14]
+	mi := &file_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1138,7 +1231,7 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noted.ProtoReflect.Descriptor instead.
 func (*Noted) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{14}
+	return file_control_proto_rawDescGZIP(), []int{15}
 }
 
 // Verdict ends the group.
@@ -1165,7 +1258,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_control_proto_msgTypes[15]
+	mi := &file_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1270,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[15]
+	mi := &file_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1283,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{15}
+	return file_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Verdict) GetKind() string {
@@ -1307,7 +1400,7 @@ type Finished struct {
 
 func (x *Finished) Reset() {
 	*x = Finished{}
-	mi := &file_control_proto_msgTypes[16]
+	mi := &file_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1412,7 @@ func (x *Finished) String() string {
 func (*Finished) ProtoMessage() {}
 
 func (x *Finished) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[16]
+	mi := &file_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1425,7 @@ func (x *Finished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finished.ProtoReflect.Descriptor instead.
 func (*Finished) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{16}
+	return file_control_proto_rawDescGZIP(), []int{17}
 }
 
 var File_control_proto protoreflect.FileDescriptor
@@ -1383,10 +1476,18 @@ const file_control_proto_rawDesc = "" +
 	" \x01(\x01R\x10samplesPerSecond\x12\x12\n" +
 	"\x04loss\x18\v \x01(\x01R\x04loss\x12\x17\n" +
 	"\arun_dir\x18\f \x01(\tR\x06runDir\x12\x12\n" +
-	"\x04span\x18\r \x01(\x03R\x04span\"h\n" +
+	"\x04span\x18\r \x01(\x03R\x04span\"\x97\x01\n" +
 	"\aTraffic\x12-\n" +
 	"\x05waits\x18\x01 \x03(\v2\x17.wdlrun.control.v1.WaitR\x05waits\x12.\n" +
-	"\x05begun\x18\x02 \x03(\v2\x18.wdlrun.control.v1.BegunR\x05begun\"\x91\x01\n" +
+	"\x05begun\x18\x02 \x03(\v2\x18.wdlrun.control.v1.BegunR\x05begun\x12-\n" +
+	"\x05calls\x18\x03 \x03(\v2\x17.wdlrun.control.v1.CallR\x05calls\"\x82\x01\n" +
+	"\x04Call\x12\x18\n" +
+	"\achannel\x18\x01 \x01(\x03R\achannel\x12\x12\n" +
+	"\x04part\x18\x02 \x01(\rR\x04part\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04hash\x18\x04 \x01(\x06R\x04hash\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\x12\x12\n" +
+	"\x04last\x18\x06 \x01(\bR\x04last\"\x91\x01\n" +
 	"\x04Wait\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\x03R\x04peer\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\x03R\achannel\x12\x14\n" +
@@ -1450,7 +1551,7 @@ func file_control_proto_rawDescGZIP() []byte {
 	return file_control_proto_rawDescData
 }
 
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_control_proto_goTypes = []any{
 	(*FromRank)(nil), // 0: wdlrun.control.v1.FromRank
 	(*ToRank)(nil),   // 1: wdlrun.control.v1.ToRank
@@ -1458,43 +1559,45 @@ var file_control_proto_goTypes = []any{
 	(*Member)(nil),   // 3: wdlrun.control.v1.Member
 	(*Status)(nil),   // 4: wdlrun.control.v1.Status
 	(*Traffic)(nil),  // 5: wdlrun.control.v1.Traffic
-	(*Wait)(nil),     // 6: wdlrun.control.v1.Wait
-	(*Begun)(nil),    // 7: wdlrun.control.v1.Begun
-	(*Failure)(nil),  // 8: wdlrun.control.v1.Failure
-	(*Done)(nil),     // 9: wdlrun.control.v1.Done
-	(*Report)(nil),   // 10: wdlrun.control.v1.Report
-	(*Welcome)(nil),  // 11: wdlrun.control.v1.Welcome
-	(*Roster)(nil),   // 12: wdlrun.control.v1.Roster
-	(*Order)(nil),    // 13: wdlrun.control.v1.Order
-	(*Noted)(nil),    // 14: wdlrun.control.v1.Noted
-	(*Verdict)(nil),  // 15: wdlrun.control.v1.Verdict
-	(*Finished)(nil), // 16: wdlrun.control.v1.Finished
+	(*Call)(nil),     // 6: wdlrun.control.v1.Call
+	(*Wait)(nil),     // 7: wdlrun.control.v1.Wait
+	(*Begun)(nil),    // 8: wdlrun.control.v1.Begun
+	(*Failure)(nil),  // 9: wdlrun.control.v1.Failure
+	(*Done)(nil),     // 10: wdlrun.control.v1.Done
+	(*Report)(nil),   // 11: wdlrun.control.v1.Report
+	(*Welcome)(nil),  // 12: wdlrun.control.v1.Welcome
+	(*Roster)(nil),   // 13: wdlrun.control.v1.Roster
+	(*Order)(nil),    // 14: wdlrun.control.v1.Order
+	(*Noted)(nil),    // 15: wdlrun.control.v1.Noted
+	(*Verdict)(nil),  // 16: wdlrun.control.v1.Verdict
+	(*Finished)(nil), // 17: wdlrun.control.v1.Finished
 }
 var file_control_proto_depIdxs = []int32{
 	2,  // 0: wdlrun.control.v1.FromRank.hello:type_name -> wdlrun.control.v1.Hello
 	4,  // 1: wdlrun.control.v1.FromRank.beat:type_name -> wdlrun.control.v1.Status
-	8,  // 2: wdlrun.control.v1.FromRank.failure:type_name -> wdlrun.control.v1.Failure
-	9,  // 3: wdlrun.control.v1.FromRank.done:type_name -> wdlrun.control.v1.Done
-	10, // 4: wdlrun.control.v1.FromRank.report:type_name -> wdlrun.control.v1.Report
+	9,  // 2: wdlrun.control.v1.FromRank.failure:type_name -> wdlrun.control.v1.Failure
+	10, // 3: wdlrun.control.v1.FromRank.done:type_name -> wdlrun.control.v1.Done
+	11, // 4: wdlrun.control.v1.FromRank.report:type_name -> wdlrun.control.v1.Report
 	5,  // 5: wdlrun.control.v1.FromRank.traffic:type_name -> wdlrun.control.v1.Traffic
-	11, // 6: wdlrun.control.v1.ToRank.welcome:type_name -> wdlrun.control.v1.Welcome
-	12, // 7: wdlrun.control.v1.ToRank.formed:type_name -> wdlrun.control.v1.Roster
-	13, // 8: wdlrun.control.v1.ToRank.order:type_name -> wdlrun.control.v1.Order
-	14, // 9: wdlrun.control.v1.ToRank.noted:type_name -> wdlrun.control.v1.Noted
-	15, // 10: wdlrun.control.v1.ToRank.verdict:type_name -> wdlrun.control.v1.Verdict
-	16, // 11: wdlrun.control.v1.ToRank.finished:type_name -> wdlrun.control.v1.Finished
+	12, // 6: wdlrun.control.v1.ToRank.welcome:type_name -> wdlrun.control.v1.Welcome
+	13, // 7: wdlrun.control.v1.ToRank.formed:type_name -> wdlrun.control.v1.Roster
+	14, // 8: wdlrun.control.v1.ToRank.order:type_name -> wdlrun.control.v1.Order
+	15, // 9: wdlrun.control.v1.ToRank.noted:type_name -> wdlrun.control.v1.Noted
+	16, // 10: wdlrun.control.v1.ToRank.verdict:type_name -> wdlrun.control.v1.Verdict
+	17, // 11: wdlrun.control.v1.ToRank.finished:type_name -> wdlrun.control.v1.Finished
 	3,  // 12: wdlrun.control.v1.Hello.member:type_name -> wdlrun.control.v1.Member
-	6,  // 13: wdlrun.control.v1.Traffic.waits:type_name -> wdlrun.control.v1.Wait
-	7,  // 14: wdlrun.control.v1.Traffic.begun:type_name -> wdlrun.control.v1.Begun
-	4,  // 15: wdlrun.control.v1.Failure.status:type_name -> wdlrun.control.v1.Status
-	3,  // 16: wdlrun.control.v1.Roster.members:type_name -> wdlrun.control.v1.Member
-	0,  // 17: wdlrun.control.v1.Control.Attend:input_type -> wdlrun.control.v1.FromRank
-	1,  // 18: wdlrun.control.v1.Control.Attend:output_type -> wdlrun.control.v1.ToRank
-	18, // [18:19] is the sub-list for method output_type
-	17, // [17:18] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	7,  // 13: wdlrun.control.v1.Traffic.waits:type_name -> wdlrun.control.v1.Wait
+	8,  // 14: wdlrun.control.v1.Traffic.begun:type_name -> wdlrun.control.v1.Begun
+	6,  // 15: wdlrun.control.v1.Traffic.calls:type_name -> wdlrun.control.v1.Call
+	4,  // 16: wdlrun.control.v1.Failure.status:type_name -> wdlrun.control.v1.Status
+	3,  // 17: wdlrun.control.v1.Roster.members:type_name -> wdlrun.control.v1.Member
+	0,  // 18: wdlrun.control.v1.Control.Attend:input_type -> wdlrun.control.v1.FromRank
+	1,  // 19: wdlrun.control.v1.Control.Attend:output_type -> wdlrun.control.v1.ToRank
+	19, // [19:20] is the sub-list for method output_type
+	18, // [18:19] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
@@ -1524,7 +1627,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

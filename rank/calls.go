@@ -1,0 +1,204 @@
+package rank
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Call is a collective call that a rank has begun.
+type Call struct {
+	Channel int
+	Part    uint32 // of the ranks, which numbers calls of its own; 0: all ranks
+	Seq     uint64 // of the part's calls on the channel, from 1; 0: it has made none
+	Hash    uint64 // equal for equal calls
+	Name    string // such as "AllReduce(sum) of 10 float32"
+	Last    bool   // the rank has begun no later call on the channel
+}
+
+const (
+	// MaxCalls bounds the calls of a report.
+	MaxCalls = 64
+
+	// callsKept is how many calls of a part are compared: ranks drift apart by a few
+	// calls at most, because almost every call needs all ranks.
+	callsKept = 16
+	// partsKept and channelsKept bound what is kept of all reports and of a rank's.
+	partsKept    = 1024
+	channelsKept = 64
+	// circleShown bounds how many ranks of a circle are named.
+	circleShown = 4
+)
+
+// Calls compares the calls that ranks report, and finds ranks that disagree. What it
+// compares is in which order each rank begins its calls. That does not change, so reports
+// may be of any time. The zero value has no reports.
+type Calls struct {
+	parts map[part]*[callsKept]begunBy
+	ranks map[int]map[int]*place // by rank and channel
+}
+
+// part is a part of the ranks on a channel.
+type part struct {
+	channel int
+	id      uint32
+}
+
+// begunBy is the first report of a call.
+type begunBy struct {
+	rank int
+	call Call
+}
+
+// place is where a rank is on a channel, by its latest report.
+type place struct {
+	call Call              // that it has begun last
+	seqs map[uint32]uint64 // number of the last call by part
+}
+
+// Difference says that ranks disagree about a call.
+type Difference struct {
+	Ranks []int  // two that made different calls, or those of a circle, of which each waits for the next
+	Calls []Call // of each
+	Waits bool   // in a circle
+}
+
+// String is the difference in one line.
+func (d *Difference) String() string {
+	if !d.Waits {
+		a, b := d.Calls[0], d.Calls[1]
+		return fmt.Sprintf("calls differ: rank %d called %s, rank %d called %s, as call %d on channel %d%s; every rank must make the same calls in the same order",
+			d.Ranks[0], a.Name, d.Ranks[1], b.Name, a.Seq, a.Channel, a.of())
+	}
+	var at []string
+	for i, r := range d.Ranks[:min(len(d.Ranks), circleShown)] {
+		c := d.Calls[i]
+		at = append(at, fmt.Sprintf("rank %d in %s (call %d%s)", r, c.Name, c.Seq, c.of()))
+	}
+	if rest := len(d.Ranks) - circleShown; rest > 0 {
+		at = append(at, ranks(rest))
+	}
+	return fmt.Sprintf("calls differ: ranks wait for each other on channel %d: %s; every rank must make the calls of a channel in the same order",
+		d.Calls[0].Channel, strings.Join(at, ", "))
+}
+
+func (c Call) of() string {
+	if c.Part == 0 {
+		return ""
+	}
+	return " of a part of the ranks"
+}
+
+// Report compares the calls of a rank with those that others have reported. It returns nil
+// if no two ranks disagree. Per channel a report has the last calls of one part, of which
+// one is the Last, and the last call of every other part that the rank is in.
+func (c *Calls) Report(rank int, calls []Call) *Difference {
+	if c.parts == nil {
+		c.parts, c.ranks = map[part]*[callsKept]begunBy{}, map[int]map[int]*place{}
+	}
+	for _, call := range calls {
+		if d := c.compare(rank, call); d != nil {
+			return d
+		}
+	}
+	channels := map[int]*place{}
+	for _, call := range calls {
+		p := channels[call.Channel]
+		if p == nil {
+			p = &place{seqs: map[uint32]uint64{}}
+			channels[call.Channel] = p
+		}
+		p.seqs[call.Part] = max(p.seqs[call.Part], call.Seq)
+		if call.Last {
+			p.call = call
+		}
+	}
+	if c.ranks[rank] == nil {
+		c.ranks[rank] = channels
+	}
+	for channel, p := range channels {
+		if c.ranks[rank][channel] == nil && len(c.ranks[rank]) >= channelsKept {
+			continue
+		}
+		c.ranks[rank][channel] = p
+		if p.call.Seq == 0 || len(p.seqs) == 1 { // a circle needs two parts
+			continue
+		}
+		if d := c.circle(channel, rank); d != nil {
+			return d
+		}
+	}
+	return nil
+}
+
+// compare compares a call with the one that another rank reported under its number.
+func (c *Calls) compare(rank int, call Call) *Difference {
+	if call.Seq == 0 {
+		return nil
+	}
+	key := part{call.Channel, call.Part}
+	kept := c.parts[key]
+	if kept == nil {
+		if len(c.parts) == partsKept {
+			return nil
+		}
+		kept = new([callsKept]begunBy)
+		c.parts[key] = kept
+	}
+	first := &kept[call.Seq%callsKept]
+	switch {
+	case first.call.Seq < call.Seq:
+		*first = begunBy{rank, call}
+	case first.call.Seq == call.Seq && first.call.Hash != call.Hash:
+		return &Difference{Ranks: []int{first.rank, rank}, Calls: []Call{first.call, call}}
+	}
+	return nil
+}
+
+// circle looks for ranks that wait for each other, from start on.
+func (c *Calls) circle(channel, start int) *Difference {
+	order := make([]int, 0, len(c.ranks))
+	for r := range c.ranks {
+		order = append(order, r)
+	}
+	slices.Sort(order)
+	looked := map[int]bool{}
+	var way []int
+	var follow func(at int) bool
+	follow = func(at int) bool {
+		way = append(way, at)
+		for _, next := range order {
+			if !c.waits(channel, at, next) || looked[next] {
+				continue
+			}
+			if next == start {
+				return true
+			}
+			looked[next] = true
+			if follow(next) {
+				return true
+			}
+		}
+		way = way[:len(way)-1]
+		return false
+	}
+	if !follow(start) {
+		return nil
+	}
+	d := &Difference{Ranks: way, Waits: true}
+	for _, r := range way {
+		d.Calls = append(d.Calls, c.ranks[r][channel].call)
+	}
+	return d
+}
+
+// waits reports whether the call of rank a needs rank b, which has not begun it and has
+// begun another one before it.
+func (c *Calls) waits(channel, a, b int) bool {
+	x, y := c.ranks[a][channel], c.ranks[b][channel]
+	if a == b || x == nil || y == nil || x.call.Seq == 0 || y.call.Seq == 0 {
+		return false
+	}
+	seq, member := y.seqs[x.call.Part]
+	return member && seq < x.call.Seq
+}

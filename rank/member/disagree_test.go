@@ -1,0 +1,90 @@
+package member_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/member"
+)
+
+// TestRanksThatDisagreeAreNamed lets four ranks wait for each other where no message shows
+// why: over TCP, in shared memory, and partly in both.
+func TestRanksThatDisagreeAreNamed(t *testing.T) {
+	three := func() []float32 { return make([]float32, 3) }
+	for name, k := range map[string]struct {
+		body func(c *collective.Comm) error
+		want []string
+	}{
+		"each awaits another root": {
+			func(c *collective.Comm) error { return collective.Broadcast(c, three(), (c.Rank()+1)%c.Size()) },
+			[]string{"calls differ: rank ", " Broadcast from rank ", " of 3 float32", " on channel 0; every rank must make the same calls"},
+		},
+		"a part out of order": {
+			func(c *collective.Comm) error {
+				part, err := c.Split(0, 0)
+				if err != nil {
+					return err
+				}
+				first, second := part, c
+				if c.Rank() == 1 {
+					first, second = c, part
+				}
+				return errors.Join(collective.Barrier(first), collective.Barrier(second))
+			},
+			[]string{"calls differ: rank", "rank 1 ", " Barrier", " of a part of the ranks"},
+		},
+		"the same call": { // which is well
+			func(c *collective.Comm) error { return collective.Broadcast(c, three(), 1) }, nil,
+		},
+	} {
+		for _, place := range []struct{ transport, hosts string }{{member.TCP, "aaaa"}, {member.Shared, "aaaa"}, {member.Auto, "aabb"}} {
+			t.Run(name+"/"+place.transport+"/"+place.hosts, func(t *testing.T) {
+				t.Parallel()
+				disagree(t, place.transport, place.hosts, k.body, k.want)
+			})
+		}
+	}
+}
+
+// disagree runs body on every rank, where all are to get a verdict with the wanted texts, or
+// none.
+func disagree(t *testing.T, transport, hosts string, body func(c *collective.Comm) error, want []string) {
+	key, dir := rank.NewKey(), t.TempDir()
+	var wg sync.WaitGroup
+	for r := range hosts {
+		wg.Go(func() {
+			m, err := member.Join(context.Background(), env(r, len(hosts), dir, key), member.Options{Transport: transport, Host: hosts[r : r+1]})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer m.Close()
+			err = body(m.Comm)
+			if want == nil {
+				if err := errors.Join(err, m.Done(nil)); err != nil {
+					t.Errorf("rank %d: %v", r, err)
+				}
+				return
+			}
+			if err == nil {
+				t.Errorf("rank %d: no error", r)
+				return
+			}
+			var v *rank.Verdict
+			if err := m.Fail(err); !errors.As(err, &v) || v.Kind != rank.Disagree {
+				t.Errorf("rank %d: %v, want a verdict on ranks that disagree", r, err)
+			}
+			for _, text := range want {
+				if !strings.Contains(v.String(), text) {
+					t.Errorf("rank %d: %q lacks %q", r, v, text)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
