@@ -35,6 +35,13 @@ type parser struct {
 // newParser decodes records of these fields, all of which the schema names
 // exist.
 func newParser(src schema.Source, fields []string, s schema.Schema) (*parser, error) {
+	return newParserOf(src, s, func(reads []string) (record.Decoder, error) {
+		return record.NewFormat(src).Decoder(fields, reads)
+	})
+}
+
+// newParserOf parses what a decoder of the fields that are read decodes.
+func newParserOf(src schema.Source, s schema.Schema, decoder func(reads []string) (record.Decoder, error)) (*parser, error) {
 	p := &parser{columns: s.Columns(), missing: src.Missing, label: newLabelRule(s.Label)}
 	p.targets = newTargets(s, p.columns)
 	n := len(p.columns)
@@ -51,11 +58,11 @@ func newParser(src schema.Source, fields []string, s schema.Schema) (*parser, er
 	}
 	if d == nil {
 		p.reads = p.names()
-		p.decoder, err = record.NewFormat(src).Decoder(fields, p.reads)
+		p.decoder, err = decoder(p.reads)
 		return p, err
 	}
 	p.reads, p.decoder, p.derives = d.fields, d, true
-	d.Decoder, err = record.NewFormat(src).Decoder(fields, p.reads)
+	d.Decoder, err = decoder(p.reads)
 	return p, err
 }
 

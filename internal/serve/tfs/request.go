@@ -66,7 +66,7 @@ type NamedTensor struct {
 // PredictRequest asks for the outputs of rows that tensors hold.
 type PredictRequest struct {
 	Spec    ModelSpec
-	Inputs  []NamedTensor // a name that occurs again replaces the former
+	Inputs  []NamedTensor // of names that occur twice, the last counts
 	Outputs []string      // that are wanted; none: all
 }
 

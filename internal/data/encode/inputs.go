@@ -1,0 +1,99 @@
+package encode
+
+import (
+	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/data/expr"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// Input is a field that the features of a model are made of.
+type Input struct {
+	Name string
+	Kind value.Kind // Text, Int or Float32: what the encodings of its features suggest
+	Many bool       // a record may have several values
+}
+
+// Inputs lists the fields that features and the columns derived for them need, each once.
+// The label and the weight are not among them unless a feature is made of their fields.
+func (e *Encoder) Inputs(src schema.Source) []Input {
+	src, s := e.unlabelled(src)
+	var list []Input
+	at := func(name string) *Input {
+		i := slices.IndexFunc(list, func(in Input) bool { return in.Name == name })
+		if i < 0 {
+			i, list = len(list), append(list, Input{Name: name, Kind: value.Text})
+		}
+		return &list[i]
+	}
+	for _, name := range src.Reads(s.Fields()[1:]) {
+		at(name)
+	}
+	read := len(list)
+	for _, f := range s.Features {
+		in := at(f.Field)
+		switch enc, _ := schema.EncodingOf(f.Encode); {
+		case enc == schema.Vocabulary || enc == schema.Hash || enc == schema.ID:
+			in.Many = true
+			if enc == schema.ID {
+				in.Kind = value.Int
+			}
+		case !enc.Date():
+			in.Kind = value.Float32
+		}
+		if f.Weights != "" {
+			w := at(f.Weights)
+			w.Kind, w.Many = value.Float32, true
+		}
+	}
+	for _, d := range src.Derive {
+		if x, err := expr.Parse(d.Expression()); err == nil {
+			for _, f := range x.Fields {
+				if f.Number && !f.Text && slices.ContainsFunc(list[:read], func(in Input) bool { return in.Name == f.Name }) {
+					at(f.Name).Kind = value.Float32
+				}
+			}
+		}
+	}
+	return list[:read] // those after it are derived
+}
+
+// InputCoder encodes records without labels and weights, all of them: data.where excludes
+// none. newDecoder makes the decoder of the fields that are read.
+func (e *Encoder) InputCoder(src schema.Source, newDecoder func(fields []string) record.Decoder) (*RowCoder, error) {
+	src, s := e.unlabelled(src)
+	p, err := newParserOf(src, s, func(reads []string) (record.Decoder, error) {
+		return labelling{newDecoder(reads[1:]), []byte(anyLabel)}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &RowCoder{parser: p, coder: newCoder(s, e.stats, p)}, nil
+}
+
+// noLabel is the name of a column that no file can have, with a label for every record.
+const (
+	noLabel  = "\x00label"
+	anyLabel = "1"
+)
+
+// unlabelled are a source and the encoder's schema for records without a label.
+func (e *Encoder) unlabelled(src schema.Source) (schema.Source, schema.Schema) {
+	src.Where, src.Format, src.Header = "", "tfrecord", false
+	s := e.schema
+	s.Label, s.Labels, s.HoldOut = schema.Label{Field: noLabel, Positive: []string{anyLabel}}, nil, ""
+	return src, s
+}
+
+// labelling gives every record the label that the parser needs.
+type labelling struct {
+	record.Decoder
+	label []byte
+}
+
+func (d labelling) Decode(b []byte, lists []value.List) *record.Flaw {
+	lists[0].SetText(d.label)
+	return d.Decoder.Decode(b, lists[1:])
+}

@@ -1,0 +1,72 @@
+package rows
+
+import (
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// Column holds the values of one field, a list per row; one row counts for all. A list of
+// kind None is a missing value.
+type Column struct {
+	Name string
+	Rows []value.List
+}
+
+// columns is the source of a request that is not encoded as tensors.
+type columns struct{ of []*Column }
+
+func (s *columns) fill(i int, lists []value.List) *record.Flaw {
+	for k := range lists {
+		switch col := s.of[k]; {
+		case col == nil:
+			lists[k].Reset()
+		case len(col.Rows) == 1:
+			copyList(&lists[k], &col.Rows[0])
+		default:
+			copyList(&lists[k], &col.Rows[i])
+		}
+	}
+	return nil
+}
+
+// Columns makes a batch of columns. A column of serialised tf.Examples is named
+// ExamplesInput.
+func (c *Coder) Columns(b *encode.Batch, in []Column) (Counts, error) {
+	clear(c.columns.of)
+	rows, ignored, by := -1, 0, []byte(nil)
+	var packed *Column
+	for i := range in {
+		col := &in[i]
+		k, ok := c.place[col.Name]
+		switch {
+		case ok:
+			if err := sameRows(&rows, &by, []byte(col.Name), len(col.Rows)); err != nil {
+				return Counts{}, err
+			}
+			c.columns.of[k] = col
+		case col.Name == ExamplesInput:
+			packed = col
+		default:
+			ignored++
+		}
+	}
+	if packed != nil {
+		if by != nil {
+			return Counts{}, &Fault{Input: string(by), Row: -1, Why: "cannot be combined with the input " + ExamplesInput + "; put it in every example"}
+		}
+		all := make([][]byte, len(packed.Rows))
+		for i := range packed.Rows {
+			l := &packed.Rows[i]
+			if l.Kind != value.Text || len(l.Texts) != 1 {
+				return Counts{}, &Fault{Input: ExamplesInput, Row: i, Why: `is not a serialised tf.Example, such as {"b64": "…"}`}
+			}
+			all[i] = l.Texts[0]
+		}
+		return c.examples(b, all, nil, ignored)
+	}
+	if rows < 0 {
+		return Counts{}, c.none()
+	}
+	return c.encode(b, &c.columns, rows, ignored)
+}

@@ -1,0 +1,65 @@
+package rows
+
+import (
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// examples is the source of a request of serialised tf.Examples.
+type examples struct {
+	decoder *tfrecord.Decoder
+	all     [][]byte
+	context []value.List // what an example has that does not say otherwise
+	shared  bool         // there is a context
+}
+
+func (s *examples) fill(i int, lists []value.List) *record.Flaw {
+	if err := s.decoder.Decode(s.all[i], lists); err != nil {
+		return &record.Flaw{Field: -1, Want: err.Error()}
+	}
+	if !s.shared {
+		return nil
+	}
+	for k := range lists {
+		if lists[k].Kind == value.None {
+			copyList(&lists[k], &s.context[k])
+		}
+	}
+	return nil
+}
+
+// copyList makes to the values of from.
+func copyList(to, from *value.List) {
+	to.Reset()
+	to.Begin(from.Kind)
+	switch from.Kind {
+	case value.None:
+	case value.Text:
+		to.Texts = append(to.Texts, from.Texts...)
+	case value.Int:
+		to.Ints = append(to.Ints, from.Ints...)
+	default:
+		to.Reals = append(to.Reals, from.Reals...)
+	}
+}
+
+// Examples makes a batch of serialised tf.Examples. The features of context, if it is not
+// nil, belong to every example without them.
+func (c *Coder) Examples(b *encode.Batch, all [][]byte, context []byte) (Counts, error) {
+	return c.examples(b, all, context, 0)
+}
+
+func (c *Coder) examples(b *encode.Batch, all [][]byte, context []byte, ignored int) (Counts, error) {
+	s := &c.example
+	if s.all, s.shared = all, context != nil; s.shared {
+		if err := s.decoder.Decode(context, s.context); err != nil {
+			return Counts{}, &Fault{Row: -1, Why: "context: " + err.Error()}
+		}
+	}
+	if len(all) == 0 {
+		return Counts{}, &Fault{Row: -1, Why: "the request has no example"}
+	}
+	return c.encode(b, s, len(all), ignored)
+}

@@ -1,0 +1,310 @@
+package rows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/serve/tfs"
+)
+
+// names are the fields of the test's records, the label last.
+var names = []string{"id", "city", "tags", "shares", "age", "price", "day", "y"}
+
+func testSchema() schema.Schema {
+	return schema.Schema{
+		Label: schema.Label{Field: "y", Weight: "age"},
+		Features: []schema.Feature{
+			{Field: "id", Encode: "id"},
+			{Field: "city", Encode: "vocabulary", MinCount: 20},
+			{Field: "tags", Encode: "hash", Weights: "shares"},
+			{Field: "age", Encode: "quantile", Buckets: 4},
+			{Field: "price", Encode: "standardise"},
+			{Field: "day", Encode: "weekday"},
+			{Field: "rate", Encode: "raw"},
+		},
+		Crosses: []schema.Cross{{Of: []string{"city", "id"}, Buckets: 1000}},
+	}
+}
+
+func testSource() schema.Source {
+	return schema.Source{
+		Format: "tfrecord", Missing: []string{"?"}, Where: "age < 90",
+		Derive: []schema.Derived{schema.NewDerived("rate", "price / (age + 1)")},
+	}
+}
+
+// randomRecord is a record as lists by names. Some fields are missing.
+func randomRecord(r *rand.Rand) []value.List {
+	l := make([]value.List, len(names))
+	text := func(s string) value.List { return value.List{Kind: value.Text, Texts: [][]byte{[]byte(s)}} }
+	l[0] = value.List{Kind: value.Int, Ints: []int64{int64(r.Uint64())}}
+	l[1] = text([]string{"Basel", "Bern", "?", "Zug \xff", fmt.Sprint(r.IntN(1000))}[r.IntN(5)])
+	l[2], l[3].Kind = value.List{Kind: value.Text}, value.Float32
+	for range 2 {
+		l[2].Texts = append(l[2].Texts, []byte{'a' + byte(r.IntN(9))})
+		l[3].Reals = append(l[3].Reals, float64(r.Float32()))
+	}
+	l[4] = value.List{Kind: value.Int, Ints: []int64{int64(r.IntN(80))}}
+	l[5] = value.List{Kind: value.Float32, Reals: []float64{float64(float32(r.NormFloat64()))}}
+	l[6] = text(fmt.Sprintf("2024-05-%02d", 1+r.IntN(31)))
+	l[7] = value.List{Kind: value.Int, Ints: []int64{int64(r.IntN(2))}}
+	return l
+}
+
+// trained is an encoder, the records it was fitted to, and their batch as training reads it.
+type trained struct {
+	encoder *encode.Encoder
+	records [][]value.List
+	batch   *encode.Batch
+}
+
+func train(t testing.TB, n int, drop func(r *rand.Rand, l []value.List)) trained {
+	t.Helper()
+	var x trained
+	var file []byte
+	r := rand.New(rand.NewPCG(1, 2))
+	for range n {
+		l := randomRecord(r)
+		drop(r, l)
+		x.records = append(x.records, l)
+		file = tfrecord.AppendFrame(file, tfrecord.AppendExample(nil, names, l))
+	}
+	path := filepath.Join(t.TempDir(), "train.tfrecord")
+	must(t, os.WriteFile(path, file, 0o644))
+	s := testSchema().Fill()
+	d, err := data.Open(testSource(), s, []string{path})
+	must(t, err)
+	fit := encode.NewFit(s)
+	counts, err := d.Scan(context.Background(), 0, 1, fit, nil)
+	must(t, err)
+	must(t, d.Use(counts))
+	x.encoder, err = encode.NewEncoder(fit)
+	must(t, err)
+	reader, err := data.NewReader(d, x.encoder, data.ReaderConfig{GlobalBatch: n})
+	must(t, err)
+	defer reader.Close()
+	x.batch, err = reader.Next(context.Background())
+	must(t, err)
+	if _, err := reader.Next(context.Background()); !errors.Is(err, io.EOF) || x.batch.Rows != n {
+		t.Fatalf("%d rows in the first batch of %d: %v", x.batch.Rows, n, err)
+	}
+	return x
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// same fails unless b has the keys and numbers of training.
+func (x *trained) same(t *testing.T, b *encode.Batch) {
+	t.Helper()
+	if b.Rows != x.batch.Rows || !slices.Equal(b.Dense, x.batch.Dense) {
+		t.Errorf("dense inputs differ: %d rows, want %d", b.Rows, x.batch.Rows)
+	}
+	for i, want := range x.batch.Sparse {
+		got := b.Sparse[i]
+		if !slices.Equal(got.Values, want.Values) || !slices.Equal(got.Offsets, want.Offsets) || !slices.Equal(got.Weights, want.Weights) {
+			t.Errorf("%s: keys differ", x.encoder.Sparse()[i].Name)
+		}
+	}
+}
+
+// tensorsOf are the records as tensors, without the label.
+func (x *trained) tensorsOf(t testing.TB) []tfs.NamedTensor { return decode(t, x.tensorMessage()) }
+
+func none(*rand.Rand, []value.List) {}
+
+// some drops fields of a record. What data.where and the weight need stays.
+func some(r *rand.Rand, l []value.List) {
+	for i := range l {
+		if i != 4 && i != 7 && r.IntN(4) == 0 {
+			if l[i] = (value.List{}); i == 2 || i == 3 {
+				l[2], l[3] = value.List{}, value.List{}
+			}
+		}
+	}
+}
+
+func TestTensorsAreRecordsOfTraining(t *testing.T) {
+	x := train(t, 300, none)
+	c := coder(t, &x)
+	var b encode.Batch
+	for range 2 { // memory is used again
+		counts, err := c.Tensors(&b, x.tensorsOf(t))
+		must(t, err)
+		x.same(t, &b)
+		if counts.Rows != 300 || counts.Ignored != 0 || slices.Max(counts.Missing) != 0 || counts.Unknown[1] == 0 {
+			t.Errorf("%+v", counts)
+		}
+	}
+}
+
+func TestExamplesAreRecordsOfTraining(t *testing.T) {
+	x := train(t, 300, some)
+	c := coder(t, &x)
+	var all [][]byte
+	want := make([]int64, len(c.Fields()))
+	for _, l := range x.records {
+		all = append(all, tfrecord.AppendExample(nil, names, l))
+		for k, f := range c.Fields() {
+			if l[slices.Index(names, f)].Kind == value.None {
+				want[k]++
+			}
+		}
+	}
+	var b encode.Batch
+	counts, err := c.Examples(&b, all, nil)
+	must(t, err)
+	x.same(t, &b)
+	if !slices.Equal(counts.Missing, want) {
+		t.Errorf("missing %v, want %v", counts.Missing, want)
+	}
+}
+
+func TestColumnsAreRecordsOfTraining(t *testing.T) {
+	x := train(t, 300, some)
+	var columns []Column
+	for k, name := range names[:7] {
+		col := Column{Name: name}
+		for _, l := range x.records {
+			col.Rows = append(col.Rows, l[k])
+		}
+		columns = append(columns, col)
+	}
+	var b encode.Batch
+	_, err := coder(t, &x).Columns(&b, columns)
+	must(t, err)
+	x.same(t, &b)
+}
+
+// A context holds what all examples share; an example's own features come first.
+func TestContext(t *testing.T) {
+	x := train(t, 50, none)
+	c := coder(t, &x)
+	context := tfrecord.AppendExample(nil, names, x.records[0])
+	own := value.List{Kind: value.Int, Ints: []int64{77}}
+	whole := slices.Clone(x.records[0])
+	whole[4] = own
+	var got, want encode.Batch
+	_, err := c.Examples(&got, [][]byte{nil, tfrecord.AppendExample(nil, names[4:5], []value.List{own})}, context)
+	must(t, err)
+	_, err = coder(t, &x).Examples(&want, [][]byte{context, tfrecord.AppendExample(nil, names, whole)}, nil)
+	must(t, err)
+	if !slices.Equal(got.Dense, want.Dense) || !reflect.DeepEqual(got.Sparse[2].Values, want.Sparse[2].Values) {
+		t.Errorf("the examples do not have the features of the context")
+	}
+}
+
+func TestInputs(t *testing.T) {
+	x := train(t, 50, none)
+	got := x.encoder.Inputs(testSource())
+	want := []encode.Input{
+		{Name: "id", Kind: value.Int, Many: true}, {Name: "city", Kind: value.Text, Many: true}, {Name: "tags", Kind: value.Text, Many: true},
+		{Name: "shares", Kind: value.Float32, Many: true}, {Name: "age", Kind: value.Float32}, {Name: "price", Kind: value.Float32}, {Name: "day", Kind: value.Text},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	if c := coder(t, &x); !slices.Equal(c.Fields(), names[:7]) {
+		t.Errorf("fields %v", c.Fields())
+	}
+}
+
+func TestUnknownInputsAreIgnored(t *testing.T) {
+	x := train(t, 50, none)
+	in := x.tensorsOf(t)
+	in[0].Name, in[1].Name = []byte("y"), []byte("new feature")
+	counts, err := coder(t, &x).Tensors(new(encode.Batch), in)
+	must(t, err)
+	if counts.Ignored != 2 || counts.Missing[0] != 50 || counts.Missing[1] != 50 || counts.Missing[2] != 0 {
+		t.Errorf("%+v", counts)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	x := train(t, 50, none)
+	for _, y := range []struct {
+		tensors []testTensor
+		want    string
+	}{
+		{[]testTensor{{"age", 2, int64s(1, 2)}, {"price", 3, floats(1, 2, 3)}}, `input "price": has 3 rows, input "age" has 2`},
+		{[]testTensor{{"age", 2, texts("7", "x")}}, `input "age": row 1: "x" is no number`},
+		{[]testTensor{{"price", 2, floats(1, nan)}}, `input "price": row 1: "nan" is no finite number`},
+		{[]testTensor{{"id", 1, texts("abc")}}, `input "id": row 0: "abc" is no 64-bit integer`},
+		{[]testTensor{{"age", 1, int64s(1, 2)}}, `input "age": row 0: "1" is 2 values; a number is one`},
+		{[]testTensor{{"tags", 1, texts("a", "b")}, {"shares", 1, floats(1)}}, `has 1 weights for 2 values`},
+		{[]testTensor{{"other", 1, int64s(1)}}, "the request has none of the model's inputs, such as id"},
+		{nil, "the request has none of the model's inputs"},
+		{[]testTensor{{"examples", 1, int64s(1)}}, `input "examples": is DT_INT64`},
+		{[]testTensor{{"examples", 1, texts("\xff")}}, `row 0: the record is no tf.Example`},
+		{[]testTensor{{"examples", 1, texts("")}, {"age", 1, int64s(1)}}, `input "age": cannot be combined`},
+	} {
+		_, err := coder(t, &x).Tensors(new(encode.Batch), decode(t, message(y.tensors)))
+		if _, is := errors.AsType[*Fault](err); !is || !strings.Contains(err.Error(), y.want) {
+			t.Errorf("error %v, want %s", err, y.want)
+		}
+	}
+	if _, err := coder(t, &x).Examples(new(encode.Batch), nil, nil); err == nil {
+		t.Error("no example is no fault")
+	}
+	if _, err := coder(t, &x).Examples(new(encode.Batch), [][]byte{nil}, []byte{255}); err == nil || !strings.Contains(err.Error(), "context") {
+		t.Error(err)
+	}
+}
+
+// One row stands for all rows.
+func TestOneRowForAll(t *testing.T) {
+	x := train(t, 50, none)
+	var one, all encode.Batch
+	_, err := coder(t, &x).Tensors(&one, decode(t, message([]testTensor{{"city", 1, texts("Bern")}, {"age", 3, int64s(1, 2, 3)}})))
+	must(t, err)
+	_, err = coder(t, &x).Tensors(&all, decode(t, message([]testTensor{{"city", 3, texts("Bern", "Bern", "Bern")}, {"age", 3, int64s(1, 2, 3)}})))
+	must(t, err)
+	if one.Rows != 3 || !slices.Equal(one.Sparse[1].Values, all.Sparse[1].Values) || !slices.Equal(one.Dense, all.Dense) {
+		t.Errorf("%v, want %v", one.Sparse[1].Values, all.Sparse[1].Values)
+	}
+}
+
+func TestEncodingAllocatesNothing(t *testing.T) {
+	x := train(t, 100, none)
+	c, in := coder(t, &x), x.tensorsOf(t)
+	var b encode.Batch
+	if n := testing.AllocsPerRun(20, func() { _, _ = c.Tensors(&b, in) }); n > 0 {
+		t.Errorf("%v allocations per request of 100 rows", n)
+	}
+}
+
+func BenchmarkTensors(b *testing.B) {
+	x := train(b, 100, none)
+	c, err := NewCoder(x.encoder, testSource())
+	must(b, err)
+	in := x.tensorsOf(b)
+	var to encode.Batch
+	for b.Loop() {
+		_, _ = c.Tensors(&to, in)
+	}
+}
+
+func coder(t *testing.T, x *trained) *Coder {
+	t.Helper()
+	c, err := NewCoder(x.encoder, testSource())
+	must(t, err)
+	return c
+}

@@ -1,0 +1,82 @@
+package rows
+
+import (
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/serve/tfs"
+)
+
+// ExamplesInput is the input of a PredictRequest that holds serialised tf.Examples. A
+// model with a field of this name takes it for that field.
+const ExamplesInput = "examples"
+
+// tensors is the source of a request with a tensor per field.
+type tensors struct{ of []tensor }
+
+type tensor struct{ *tfs.Tensor } // nil: the request does not have it
+
+func (s *tensors) fill(i int, lists []value.List) *record.Flaw {
+	for k := range lists {
+		if t := s.of[k]; t.Tensor != nil {
+			t.Row(i, &lists[k])
+		} else {
+			lists[k].Reset()
+		}
+	}
+	return nil
+}
+
+// Tensors makes a batch of the inputs of a PredictRequest.
+func (c *Coder) Tensors(b *encode.Batch, in []tfs.NamedTensor) (Counts, error) {
+	clear(c.tensors.of)
+	rows, ignored, by := -1, 0, []byte(nil)
+	var packed *tfs.Tensor
+	for i := range in {
+		t := &in[i]
+		k, ok := c.place[string(t.Name)]
+		switch {
+		case ok:
+			if err := sameRows(&rows, &by, t.Name, t.Rows()); err != nil {
+				return Counts{}, err
+			}
+			c.tensors.of[k] = tensor{&t.Tensor}
+		case string(t.Name) == ExamplesInput:
+			packed = &t.Tensor
+		default:
+			ignored++
+		}
+	}
+	if packed != nil {
+		if by != nil {
+			return Counts{}, &Fault{Input: string(by), Row: -1, Why: "cannot be combined with the input " + ExamplesInput + "; put it in every example"}
+		}
+		return c.packed(b, packed, ignored)
+	}
+	if rows < 0 {
+		return Counts{}, c.none()
+	}
+	return c.encode(b, &c.tensors, rows, ignored)
+}
+
+// none is the fault of a request without any input of the model.
+func (c *Coder) none() *Fault {
+	why := "the request has none of the model's inputs"
+	if len(c.fields) > 0 {
+		why += ", such as " + c.fields[0] + " or " + ExamplesInput
+	}
+	return &Fault{Row: -1, Why: why}
+}
+
+// packed makes a batch of a tensor of serialised examples.
+func (c *Coder) packed(b *encode.Batch, t *tfs.Tensor, ignored int) (Counts, error) {
+	switch {
+	case t.Type != tfs.String:
+		return Counts{}, &Fault{Input: ExamplesInput, Row: -1, Why: "is " + t.Type.String() + "; serialised tf.Examples are DT_STRING"}
+	case t.Elements() != t.Rows():
+		return Counts{}, &Fault{Input: ExamplesInput, Row: -1, Why: "has more than one value per row"}
+	case len(t.Texts()) < t.Elements():
+		return Counts{}, &Fault{Input: ExamplesInput, Row: len(t.Texts()), Why: "has no value"}
+	}
+	return c.examples(b, t.Texts(), nil, ignored)
+}
