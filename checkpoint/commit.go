@@ -120,7 +120,7 @@ func publish(d disk, root string, step int64) error {
 	if err := d.Sync(root); err != nil {
 		return err
 	}
-	// An .old without its successor is a checkpoint; beside it, it is rubbish.
+	// An .old without its successor is a checkpoint; with a successor, it is garbage.
 	// Failing to take it away does not undo the commit: Clean will try again.
 	if exists(old) {
 		_ = removeTree(d, old)

@@ -14,7 +14,7 @@ import (
 func Copy(c *Checkpoint, root string) error {
 	links := c.Chain()
 	for i, link := range links {
-		if i < len(links)-1 { // c itself is wanted anew
+		if i < len(links)-1 { // c itself is opened again
 			if _, sum, err := readManifest(Dir(root, link.Step())); err == nil && sum == link.sum {
 				continue
 			}

@@ -10,7 +10,7 @@ import (
 
 // Prune removes all but the newest keep checkpoints that open, keep ≥ 1. Those
 // that do not open count for nothing: one newer than the last kept is left for
-// whoever wants to look at it, an older one goes. Those in protect, given as
+// inspection, an older one is removed. Those in protect, given as
 // directories or their names, stay and do not count either. So do all that one
 // which stays builds upon.
 func Prune(root string, keep int, protect ...string) error {

@@ -40,7 +40,7 @@ type Link struct {
 	Checksum Sum   `json:"checksum"` // that its manifest starts with; Commit sets it
 }
 
-// check refuses a manifest that no Commit can have written, or should write.
+// check rejects a manifest that no Commit can have written, or should write.
 func (m *Manifest) check() error {
 	if err := checkPlace(m.Step, 0, len(m.Files)); err != nil {
 		return err

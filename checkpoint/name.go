@@ -31,7 +31,7 @@ const (
 // touches nothing.
 func Dir(root string, step int64) string { return filepath.Join(root, stepName(step)) }
 
-// dirOf is where the checkpoint of a step lies: after a crash maybe still under the
+// dirOf is the directory of the checkpoint of a step: after a crash maybe still under the
 // name that it had while it was being replaced.
 func dirOf(root string, step int64) string {
 	if dir, old := Dir(root, step), oldDir(root, step); exists(dir) || !exists(old) {
@@ -61,7 +61,7 @@ func parseStep(name string) (step int64, ok bool) {
 	return step, err == nil && step >= 0 && stepName(step) == name
 }
 
-// checkPlace refuses what cannot be a part of a checkpoint.
+// checkPlace rejects what cannot be a part of a checkpoint.
 func checkPlace(step int64, part, parts int) error {
 	switch {
 	case step < 0:
@@ -74,7 +74,7 @@ func checkPlace(step int64, part, parts int) error {
 	return nil
 }
 
-// checkName refuses names that would be hard to print or to bound.
+// checkName rejects names that would be hard to print or to bound.
 func checkName(name string) error {
 	switch {
 	case name == "":
@@ -124,12 +124,12 @@ func List(root string) ([]Found, error) {
 
 // Latest opens the newest checkpoint under root that opens and that every accept
 // function accepts; one that calls Verify makes sure of every byte. Each newer
-// one stands in refused with the place of its fault.
+// one is in rejected with the place of its fault.
 //
 // Where there is no checkpoint at all the error is fs.ErrNotExist; where there
 // are some and none is good it is not, since starting afresh would then throw
 // work away.
-func Latest(root string, accept ...func(*Checkpoint) error) (c *Checkpoint, refused []error, err error) {
+func Latest(root string, accept ...func(*Checkpoint) error) (c *Checkpoint, rejected []error, err error) {
 	found, err := List(root)
 	if err != nil {
 		return nil, nil, err
@@ -137,15 +137,15 @@ func Latest(root string, accept ...func(*Checkpoint) error) (c *Checkpoint, refu
 	for _, f := range found {
 		c, err := openAccepted(f.Dir, accept)
 		if err == nil {
-			return c, refused, nil
+			return c, rejected, nil
 		}
-		refused = append(refused, err)
+		rejected = append(rejected, err)
 	}
-	if len(refused) == 0 {
+	if len(rejected) == 0 {
 		return nil, nil, fmt.Errorf("checkpoint: latest: %s %w", root, notThere("holds no checkpoint"))
 	}
-	return nil, refused, fmt.Errorf("checkpoint: latest: %s: none of %d checkpoints is usable (move them away to start afresh): newest: %v",
-		root, len(refused), refused[0])
+	return nil, rejected, fmt.Errorf("checkpoint: latest: %s: none of %d checkpoints is usable (move them away to start afresh): newest: %v",
+		root, len(rejected), rejected[0])
 }
 
 func openAccepted(dir string, accept []func(*Checkpoint) error) (*Checkpoint, error) {
@@ -164,7 +164,7 @@ func openAccepted(dir string, accept []func(*Checkpoint) error) (*Checkpoint, er
 // Resolve opens what a user may mean by path: a run directory or a checkpoint
 // root, of which it takes the latest (see Latest), or one checkpoint, of which
 // it takes that and no other.
-func Resolve(path string, accept ...func(*Checkpoint) error) (c *Checkpoint, refused []error, err error) {
+func Resolve(path string, accept ...func(*Checkpoint) error) (c *Checkpoint, rejected []error, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -214,7 +214,7 @@ func absent(dir string) error {
 		for _, f := range found[:min(len(found), maxNamed)] {
 			steps = append(steps, strconv.FormatInt(f.Step, 10))
 		}
-		text += fmt.Sprintf("; beside it are those of steps %s", strings.Join(steps, ", "))
+		text += fmt.Sprintf("; in the same root are those of steps %s", strings.Join(steps, ", "))
 		if len(found) > maxNamed {
 			text += fmt.Sprintf(" and %d more", len(found)-maxNamed)
 		}

@@ -168,7 +168,7 @@ func encodeDirectory(sections []section) []byte {
 	return b
 }
 
-// parseDirectory reads the directory b, which lies at offset at of its file. The
+// parseDirectory reads the directory b, which is at offset at of its file. The
 // payloads must fill the file from the header to the directory without a gap, so
 // that no byte escapes the checksums.
 func parseDirectory(b []byte, at int64) ([]section, error) {

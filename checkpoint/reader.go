@@ -39,7 +39,7 @@ type Checkpoint struct {
 	parts    [][]section
 	byName   map[string]place
 	held     int64           // heldBytes, or less in tests
-	watch    func(bytes int) // see Watch; nil: nobody does
+	watch    func(bytes int) // see Watch; may be nil
 }
 
 // place is a section's part and its number in there.
@@ -47,7 +47,7 @@ type place struct{ part, index int }
 
 // Open reads the manifest and the directories of all parts and checks them and
 // the sizes of the files, not yet the payloads: Read does that for one, Verify
-// for all. It does the same for the checkpoints beside it that this one builds upon:
+// for all. It does the same for the checkpoints in the same root that this one builds upon:
 // one of which a link is missing or damaged does not open.
 func Open(dir string) (*Checkpoint, error) {
 	c, err := openLink(dir)
@@ -110,7 +110,7 @@ func noManifest(dir string, err error) error {
 	return fmt.Errorf("%s: %w", manifestName, err)
 }
 
-// readParts reads the directories of all parts of m, which lie in dir.
+// readParts reads the directories of all parts of m, which are in dir.
 func readParts(dir string, m *Manifest) ([][]section, error) {
 	all := 0
 	for _, f := range m.Files {
@@ -175,7 +175,7 @@ func readPart(path string, want File, h head) ([]section, error) {
 	return sections, nil
 }
 
-// readDirectory reads the directory that a trailer tells of.
+// readDirectory reads the directory that a trailer names.
 func readDirectory(f io.ReaderAt, t tail) ([]section, error) {
 	b := make([]byte, t.length)
 	if _, err := f.ReadAt(b, t.offset); err != nil {
@@ -187,7 +187,7 @@ func readDirectory(f io.ReaderAt, t tail) ([]section, error) {
 	return parseDirectory(b, t.offset)
 }
 
-// sectionsOf is how many sections the directory that a trailer tells of begins with.
+// sectionsOf is the number of sections of the directory that a trailer names.
 func sectionsOf(f io.ReaderAt, t tail) (int, error) {
 	b := make([]byte, 4)
 	if _, err := f.ReadAt(b, t.offset); err != nil {
@@ -284,16 +284,16 @@ func (c *Checkpoint) Read(name string, read func(io.Reader) error) error {
 	return nil
 }
 
-// Watch has f told how many more bytes of the payloads of c, and of those it builds
-// upon, have been read: whoever waits for a large one then sees that it gets on. It is
-// called by whoever reads, once for each piece.
+// Watch has f called with how many more bytes of the payloads of c, and of those it builds
+// upon, have been read: so that a long read can show progress. It is
+// called by the reading goroutine, once for each piece.
 func (c *Checkpoint) Watch(f func(bytes int)) {
 	for _, link := range c.Chain() {
 		link.watch = f
 	}
 }
 
-// read tells of bytes that were read.
+// read reports bytes that were read.
 func (c *Checkpoint) read(bytes int) {
 	if c.watch != nil {
 		c.watch(bytes)
@@ -381,7 +381,7 @@ func readStreamed(in *checked, s section, read func(io.Reader) error) error {
 	return nil
 }
 
-// Verify opens c anew and reads every payload of it and of those it builds upon. It
+// Verify opens c again and reads every payload of it and of those it builds upon. It
 // reports every fault it finds, or the end of ctx.
 func (c *Checkpoint) Verify(ctx context.Context) error {
 	now, err := Open(c.dir)

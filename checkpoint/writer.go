@@ -186,7 +186,7 @@ func (w *Writer) Close() (File, error) {
 	at := w.offset
 	w.put(dir)
 	w.flush()
-	// The trailer comes when all before it is durable: whoever sees it may commit, which
+	// The trailer comes when all before it is durable: a rank that sees it may commit, which
 	// makes the names in the directory durable before that gets another one.
 	w.put(tail{at, int64(len(dir)), sum}.encode())
 	w.flush()

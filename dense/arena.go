@@ -171,11 +171,11 @@ func (a *Arena) Build(c Config) error {
 	return nil
 }
 
-// Attach makes a an image of b, for a goroutine that works beside others on the
+// Attach makes a an image of b, for a goroutine that works concurrently with others on the
 // same model: the parameters and statistics declared on a, which must be those
 // of b in the same order, share b's values and get gradients of their own. It
 // takes the place of Build. An image has no tail, no optimizer state and no
-// Apply; whoever made it adds its Grads to b's before b.Apply, and nobody may
+// Apply; the caller adds its Grads to b's before b.Apply, and no goroutine may
 // use it while b's values change. Attach panics if b is not built or declares
 // anything else.
 func (a *Arena) Attach(b *Arena) {
@@ -209,8 +209,8 @@ func (a *Arena) attach(b *Arena, call string, grads []float32) {
 	}
 }
 
-// Changed tells the layers that somebody has written into Values, so that they
-// pack their weights anew. Apply, Load and Reset do it themselves.
+// Changed tells the layers that Values were written, so that they
+// pack their weights again. Apply, Load and Reset do it themselves.
 func (a *Arena) Changed() { a.version++ }
 
 // weights is the version of the values, of the arena or of the one it is an
@@ -303,7 +303,7 @@ func (a *Arena) Reset() {
 	a.ZeroGrad()
 }
 
-// Final has f told, while an MLP runs Backward, from which of the gradients on it adds
+// Final has f called, while an MLP runs Backward, with the index from which of the gradients on it adds
 // nothing more in this pass: layers go backward in the opposite order of their
 // declaration, so Grads get final from their end. The MLP is the last thing declared.
 func (a *Arena) Final(f func(from int)) { a.final = f }

@@ -23,7 +23,7 @@ type Cross struct {
 	layers []crossLayer
 
 	x   []float32 // x₀, the caller's
-	dx0 []float32 // what reaches x₀ beside the chain
+	dx0 []float32 // gradient of x₀ outside the chain
 }
 
 type crossLayer struct {

@@ -6,7 +6,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/f32"
 )
 
-// Linear is y = x·W + b, with ReLU fused into it by choice.
+// Linear is y = x·W + b, with ReLU optionally fused into it.
 type Linear struct {
 	W, B *Param // B is nil for a layer without biases
 

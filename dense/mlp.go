@@ -11,7 +11,7 @@ import (
 )
 
 // Spec describes a multi-layer perceptron: for each hidden width Linear,
-// BatchNorm by choice, activation, dropout by choice; then Linear to Out.
+// optional BatchNorm, activation, optional dropout; then Linear to Out.
 type Spec struct {
 	In         int
 	Hidden     []int

@@ -10,7 +10,7 @@ import "github.com/wdlrun/wdlrun/internal/f32"
 // All fields are of E columns. Forward gathers the rows v of a sample from the distinct
 // ones, whose squares are summed once. Backward, the gradient of a distinct row n is
 //
-//	Σ_r dy_r·(s_r − v_n) = Σ_r dy_r·s_r − v_n·Σ_r dy_r    over the samples r it stands in,
+//	Σ_r dy_r·(s_r − v_n) = Σ_r dy_r·s_r − v_n·Σ_r dy_r    over the samples r that contain it,
 //
 // for s_r the sum of the sample's rows. Several hands add up nothing of each other's.
 type Pairs struct {
@@ -31,7 +31,7 @@ type pairsHand struct {
 	dsum    []float32 // by distinct row of a piece
 }
 
-// NewPairs returns what makes the pairs of fm beside p.
+// NewPairs returns what computes the pairs of fm from the pieces of p.
 func NewPairs(p *Pieces, fm *FM) *Pairs {
 	return &Pairs{p: p, fm: fm, hands: make([]pairsHand, len(p.Hands))}
 }

@@ -12,7 +12,7 @@ import (
 type Piece struct {
 	Col, Dim int
 	Rows     []float32 // n×Dim: the distinct rows
-	Of       []uint32  // by row of the batch: which of them stands there
+	Of       []uint32  // by row of the batch: the index of its distinct row
 	Grad     []float32 // n×Dim: End sets it
 }
 
@@ -22,8 +22,8 @@ type Piece struct {
 //
 //	Begin │ Start │ Sum │ (Forward ─ Backward) of each chunk │ End
 //
-// Begin is of one goroutine alone, and every hand is done with what stands before a line
-// when the first begins with what stands behind it. The products of a piece take n·Dim·H
+// Begin is of one goroutine alone, and every hand is done with what is before a line
+// when the first begins with what is after it. The products of a piece take n·Dim·H
 // multiply-adds each in place of B·Dim·H, and two passes add up rows of H values, B of
 // them each. Columns of no piece go as ever. The sums have another order than the layer's
 // own, which depends on the pieces alone, but for gradients of biases and of columns of
@@ -34,7 +34,7 @@ type Piece struct {
 // other's, and what they have in common is read.
 type Pieces struct {
 	// Stops are columns, ascending, at which End of an only hand takes a rest: gradients of
-	// weights from the last of them on are final first. No piece lies across one.
+	// weights from the last of them on are final first. No piece crosses one.
 	Stops []int
 	Hands []*Hand
 

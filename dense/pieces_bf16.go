@@ -8,7 +8,7 @@ import (
 
 // halfPieces is what hands share of Pieces in bfloat16: products read distinct rows,
 // weights, columns of no piece and gradients rounded; the sums over the rows in which a
-// distinct row stands are float32.
+// distinct row occurs are float32.
 type halfPieces struct {
 	pieces []halfPiece
 	dy     []f32.BF16 // as that of Pieces

@@ -178,7 +178,7 @@ func (s *summed) text(size, limit int) (string, error) {
 	return string(b), err
 }
 
-// start reads what stands before the entries.
+// start reads what precedes the entries.
 func (s *summed) start(entries int) error {
 	var magic [len(saveMagic)]byte
 	if err := s.read(magic[:]); err != nil {

@@ -287,13 +287,13 @@ func (u *Update) ApplyGradient(m Gradient, w, g, state []float32) {
 	u.kernel.Vector(w, g, state, m)
 }
 
-// Record says where a record of a table lies, and a word beside it that a step sets.
+// Record is the address of a record of a table, and of a word that a step sets.
 type Record = f32.Record
 
 // ApplyRows takes one step of one part of each of the first n records of a table,
 // record i with the gradient that m makes of grads[i·stride:], and sets their marks. A
 // stride of 0 gives all records the same gradient. They must be distinct and hold what
-// part says; they and their marks may lie outside the Go heap. Large tables are bound by memory, so that the records of
+// part says; they and their marks may be outside the Go heap. Large tables are bound by memory, so that the records of
 // coming rows are fetched ahead: rows beyond n, which are those of the next call, are
 // asked for and not touched. It panics if grads or rows is too short.
 func (u *Update) ApplyRows(m Gradient, rows []Record, n int, mark uint32, part Part, grads []float32, stride int) {

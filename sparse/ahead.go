@@ -21,7 +21,7 @@ type ahead struct {
 	link
 	work chan func()
 	done chan struct{}
-	busy int   // pieces of work whose end nobody has waited for
+	busy int   // pieces of work that were not waited for
 	err  error // of a push
 
 	pushing bool // a push was begun and no Apply has waited for it
@@ -59,7 +59,7 @@ func (s *Store) Ahead(ex Exchanger) error {
 
 // Prepare begins what Pull does and Complete ends it; every rank calls both.
 // While the batch before is computed, pushed and applied, the keys of this one
-// are made unique and told to their owners, and the owners answer with the rows
+// are made unique and sent to their owners, and the owners answer with the rows
 // that no batch in flight will change. So the rows are those that Pull would
 // have brought at the time of Complete, to the bit. Without Ahead the owners learn
 // the keys before Prepare returns and answer when it is completed. Either way a
@@ -121,7 +121,7 @@ func (s *Store) settle() {
 	}
 }
 
-// PushBeside is Push by the goroutine of Ahead: beside what the caller does until
+// PushBeside is Push by the goroutine of Ahead, while the caller does other work until
 // GradNormSq or Apply, which wait for it, such as the allreduce of dense
 // gradients. It goes behind what Prepare has begun. The Lookup must not be used
 // before Apply, which returns an error of the push. Without Ahead it is Push.
@@ -138,7 +138,7 @@ func (s *Store) PushBeside(l *Lookup) error {
 	return nil
 }
 
-// endPush waits for a push beside and returns its error.
+// endPush waits for a push in the background and returns its error.
 func (s *Store) endPush() error {
 	s.settle()
 	if s.ahead == nil {

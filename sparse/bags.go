@@ -32,7 +32,7 @@ func (p Pooling) String() string {
 }
 
 // Bags is one feature of a batch: bag b holds Values[Offsets[b]:Offsets[b+1]].
-// A key that stands in a bag twice counts twice.
+// A key that occurs twice in a bag counts twice.
 type Bags struct {
 	Table   int       // index in Config.Tables
 	Values  []uint64  // keys

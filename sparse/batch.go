@@ -62,7 +62,7 @@ func resize[T any](x []T, n int) []T {
 
 // take checks the bags, copies what backward will need of them and numbers the
 // distinct keys of each table.
-func (l *Lookup) take(bags []Bags, beside bool) error {
+func (l *Lookup) take(bags []Bags, background bool) error {
 	s := l.store
 	if err := l.measureBags(bags); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (l *Lookup) take(bags []Bags, beside bool) error {
 		}
 	}
 	l.taken = bags
-	err := s.hands.all(beside, l.onTake)
+	err := s.hands.all(background, l.onTake)
 	l.taken = nil
 	return err
 }
@@ -168,7 +168,7 @@ func (s *Store) tableName(t int) string {
 
 // partition puts the unique keys in sections by owner and table, in order of
 // first sight within each, and turns the values' numbers into places of rows.
-func (l *Lookup) partition(beside bool) error {
+func (l *Lookup) partition(background bool) error {
 	s := l.store
 	for t := range s.tables {
 		l.tally.UniqueKeys += int64(l.sets[t].Len())
@@ -187,7 +187,7 @@ func (l *Lookup) partition(beside bool) error {
 	if err := l.placeRows(); err != nil {
 		return err
 	}
-	return s.hands.all(beside, l.onPlace)
+	return s.hands.all(background, l.onPlace)
 }
 
 // placeTables is what partition has with the tables of a hand.

@@ -17,7 +17,7 @@ type Exchanger interface {
 	AllToAllV(send []byte, sendCounts []int, recv []byte, recvCounts []int) error
 }
 
-// Visitor is an Exchanger that shows what it receives where it lies, so that
+// Visitor is an Exchanger that shows what it receives in place, so that
 // nothing is copied on the way: visit is called once with the part of each rank,
 // in rank order, and the part is valid until it returns. A part begins at a
 // multiple of 8 bytes if those of send do.

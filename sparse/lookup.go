@@ -135,7 +135,7 @@ func (s *Store) NewLookup() *Lookup {
 	return l
 }
 
-// part returns a feature and where part p lies in its rows; it panics if there
+// part returns a feature and the offset of part p in its rows; it panics if there
 // is none, if there are no bags from to to, or if a matrix of len values with
 // rows of stride cannot hold them.
 func (l *Lookup) part(call string, f, p, from, to, length, stride int) (*feature, int, int) {
@@ -162,7 +162,7 @@ func (l *Lookup) part(call string, f, p, from, to, length, stride int) (*feature
 }
 
 // Pool writes the pooled values of part p of feature f: those of bag b to
-// dst[b·stride : b·stride+dim], added to what stands there if add is set.
+// dst[b·stride : b·stride+dim], added to the previous values if add is set.
 func (l *Lookup) Pool(f, p int, dst []float32, stride int, add bool) {
 	l.PoolRange(f, p, 0, l.bags(f), dst, stride, add)
 }

@@ -2,7 +2,7 @@ package sparse
 
 import "github.com/wdlrun/wdlrun/sparse/table"
 
-// Salt is the number by which the keys of a table are told from those of other
+// Salt is the number that separates the keys of a table from those of other
 // tables. Without it the key 0 of every table, often the most frequent one,
 // would be owned by the same rank.
 func Salt(name string) uint64 { return table.Salt(name) }

@@ -161,7 +161,7 @@ func IndexBytes(t Table, rows int64, shards int) int64 {
 	return rows*notes + max(int64(188*used), 24*rows+int64(92*used))
 }
 
-// SightingBytes is what a rank with so many of all shards needs, beside MemoryBytes and
+// SightingBytes is what a rank with so many of all shards needs, in addition to MemoryBytes and
 // never on disk, to count how often so many keys were seen that must be admitted.
 func SightingBytes(t Table, keys int64, shards, all int) int64 {
 	return int64(usedShards(keys, shards) * float64(t.Default().Admit.ShardBytes(all)))

@@ -87,13 +87,13 @@ func (s *Store) land(l *Lookup) {
 	s.flying = slices.DeleteFunc(s.flying, func(x *Lookup) bool { return x == l })
 }
 
-// ask tells the owners the keys of a batch.
+// ask sends the keys of a batch to their owners.
 func (l *Lookup) ask(k *link, bags []Bags) error {
-	beside := k != &l.store.link
-	if err := l.take(bags, beside); err != nil {
+	background := k != &l.store.link
+	if err := l.take(bags, background); err != nil {
 		return err
 	}
-	if err := l.partition(beside); err != nil {
+	if err := l.partition(background); err != nil {
 		return err
 	}
 	if err := l.announceCounts(k); err != nil {
@@ -203,7 +203,7 @@ func (l *Lookup) announceCounts(k *link) error {
 	return nil
 }
 
-// moveToWindows grows the windows; the keys of the batch lie in one already.
+// moveToWindows grows the windows; the keys of the batch are in one already.
 func (l *Lookup) moveToWindows(k *link) error {
 	if err := l.rooms.grow(k.alloc); err != nil {
 		return fmt.Errorf("windows: %w", err)

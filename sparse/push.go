@@ -17,7 +17,7 @@ type staged struct {
 	rows   []table.Row // by number in set: the key's row as found in epoch, 0 if not held
 	epoch  uint64
 	grads  []float32 // by number in set: V values
-	lent   bool      // rows and grads are a Lookup's, until it is pulled anew
+	lent   bool      // rows and grads are those of a Lookup, until its next pull
 	finite bool      // all grads were found to be, and none has come since
 }
 

@@ -35,7 +35,7 @@ type forwarded struct {
 func (s *Store) buddy() int { return s.replica.buddy[s.rank] }
 func (s *Store) ward() int  { return s.replica.ward }
 
-// Replicate has every rank keep, beside its own shards, a copy of those of another, its
+// Replicate has every rank keep, in addition to its own shards, a copy of those of another, its
 // ward, so that the loss of one rank loses no row (see [Store.Heal]). buddy says, by
 // rank, who has the copy of it, each rank that of one other; nil is the next rank.
 // Call it on every rank with the same, before there are rows. From then on
@@ -103,7 +103,7 @@ func (s *Store) deal(buddy []int) (all []int, ward int, err error) {
 // Mirror checks the gradients that wait for Apply as Apply would and sends them,
 // summed, to this rank's buddy; what its ward sends waits for the same Apply.
 // Every rank calls it. When it has returned on all of them, the step can be taken
-// by whoever is left. It costs 8 bytes and a gradient in fp32 for each distinct key
+// by the remaining ranks. It costs 8 bytes and a gradient in fp32 for each distinct key
 // of this rank's shards, and two all-to-alls.
 func (s *Store) Mirror(at Step) error {
 	fault := func(err error) error {
@@ -199,7 +199,7 @@ func (c *replica) each(f func(t *table.Table) error) (err error) {
 	return err
 }
 
-// Recopy makes all copies anew, after shards have been loaded from a checkpoint;
+// Recopy makes all copies again, after shards have been loaded from a checkpoint;
 // every rank calls it. Without Replicate it does nothing.
 func (s *Store) Recopy() error {
 	c := &s.replica
@@ -222,7 +222,7 @@ func (s *Store) Recopy() error {
 	return nil
 }
 
-// Rejoin lets the store go on over another group, in which this rank has the same
+// Rejoin continues the store on another group, in which this rank has the same
 // place: rows and copies stay, and the gradients that wait for Apply. What else is
 // in flight is forgotten; Lookups pulled before cannot be pushed.
 func (s *Store) Rejoin(ex Exchanger) error {
@@ -237,7 +237,7 @@ func (s *Store) Rejoin(ex Exchanger) error {
 }
 
 // DiscardStep forgets the gradients that wait for Apply, of the copies too: a step that
-// nobody has taken.
+// no rank has taken.
 func (s *Store) DiscardStep() {
 	s.settle()
 	for _, g := range s.staged {

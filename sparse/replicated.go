@@ -469,10 +469,10 @@ func (s *Store) fingerprint() uint64 {
 	return h.Sum64()
 }
 
-// valid reports whether bits that a rank tells stand for keys.
-func (h *copies) valid(told []int64) bool {
+// valid reports whether the bits that a rank sent belong to keys.
+func (h *copies) valid(sent []int64) bool {
 	for t, set := range h.sets {
-		if n := set.Len(); n%64 != 0 && uint64(told[h.wordAt[t+1]-1])>>(n%64) != 0 {
+		if n := set.Len(); n%64 != 0 && uint64(sent[h.wordAt[t+1]-1])>>(n%64) != 0 {
 			return false
 		}
 	}

@@ -17,8 +17,8 @@ type Section struct {
 func SectionName(table string, shard int) string { return shardName("sparse/", table, shard) }
 
 // Sections lists this rank's shards that hold rows, by table and shard, to be saved
-// while no step is taken; a [Snapshot] saves beside steps, and sightings too. A
-// checkpoint without a section stands for a shard without rows.
+// while no step is taken; a [Snapshot] saves during steps, and sightings too. A
+// checkpoint without a section means a shard without rows.
 func (s *Store) Sections() (all []Section) {
 	s.settle()
 	for i, t := range s.tables {
@@ -109,7 +109,7 @@ func (s *Store) checkPlace(table, shard int) error {
 }
 
 // LoadDelta changes a shard of this rank by what a Snapshot has saved of it, on any
-// number of ranks, and returns the step up to which it tells; SetNow says it to the table
+// number of ranks, and returns its last step; pass it to SetNow of the table
 // when every shard is changed. What was pulled before cannot be pushed.
 func (s *Store) LoadDelta(r io.Reader, table, shard int) (now int64, err error) {
 	if err = s.checkPlace(table, shard); err == nil {

@@ -19,10 +19,10 @@ func (s *Store) Share(n int, each func(f func(i int))) {
 	h.run = func(i int) { h.errs[i] = h.task(i) }
 }
 
-// all carries out a task, each hand its tables; beside, where the caller is not alone
+// all carries out a task, each hand its tables; background: the caller is not alone
 // with them, it does so itself.
-func (h *hands) all(beside bool, task func(i int) error) error {
-	if beside || h.n == 1 {
+func (h *hands) all(background bool, task func(i int) error) error {
+	if background || h.n == 1 {
 		for i := range h.n {
 			if err := task(i); err != nil {
 				return err

@@ -75,10 +75,10 @@ func (x *slots) bytes() (n int64) {
 	return n
 }
 
-// noSlot is told by a rank whose gradients do not count.
+// noSlot is sent by a rank whose gradients do not count.
 const noSlot = -1
 
-// PushSlot is Push of a batch that is a microbatch of the step, told from the others by
+// PushSlot is Push of a batch that is a microbatch of the step, identified by
 // its slot, a number from 0 on: the owners keep its gradients apart until Commit
 // decides. Every rank calls it, or PushNone. Of a slot that is pushed again the first
 // copy counts.
@@ -139,7 +139,7 @@ func (s *Store) tell(slot int) error {
 	return s.ex.AllToAll(x.tags, x.heard)
 }
 
-// takeSlot keeps the gradients of a rank under the slot that it told.
+// takeSlot keeps the gradients of a rank under the slot that it sent.
 func (l *Lookup) takeSlot(from int, part []byte) error {
 	s := l.store
 	l.opened[from] = nil
@@ -168,7 +168,7 @@ func (s *Store) Staged() (all []int) {
 }
 
 // Commit adds up the gradients of the given slots, in the order of slots, as if ranks
-// 0, 1, … had pushed them: GradNormSq and Apply go on from there. The other slots are
+// 0, 1, … had pushed them: GradNormSq and Apply continue from there. The other slots are
 // forgotten. If a slot is missing nothing changes. It does not communicate: every owner
 // must be given the same slots.
 func (s *Store) Commit(committed []int) error {

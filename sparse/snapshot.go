@@ -8,13 +8,13 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// Everything is the step since which a [Snapshot] of all rows tells what changed.
+// Everything is the first step of a [Snapshot] of all rows.
 const Everything = table.Everything
 
 // Snapshot is this rank's shards as they were at one step, to be saved a shard at a
-// time while steps go on: rows that a step is about to change are copied first, see
+// time while steps continue: rows that a step is about to change are copied first, see
 // [table.Snapshot]. It takes the turns it is given on the goroutine of the store's
-// calls, so that nothing runs beside a step.
+// calls, so that nothing runs during a step.
 type Snapshot struct {
 	store  *Store
 	tables []*table.Snapshot
@@ -45,7 +45,7 @@ const lookShards = 256
 // named [SeenName], and its rows, named [SectionName] if they are all, else [DeltaName],
 // by table and shard, and nothing if there is nothing to save in the shards that it looks
 // through; more says whether any are left to be looked through. A checkpoint without a
-// section stands for a shard without rows, or without changes.
+// section means a shard without rows, or without changes.
 func (x *Snapshot) Next(section func(name string, write func(io.Writer) error) error) (more bool, err error) {
 	s, saved := x.store, false
 	s.settle()

@@ -12,13 +12,13 @@ const (
 	aheadShare = 8
 )
 
-// touches are those of pages that are under way beside.
+// touches are those of pages that are being touched in the background.
 type touches struct {
 	busy atomic.Bool
 	all  sync.WaitGroup
 }
 
-// touchAhead has the pages that follow item i touched beside, unless some are just
+// touchAhead has the pages that follow item i touched in the background, unless some are just
 // now: then it is asked again soon.
 func (s *slabs) touchAhead(i uint32) {
 	k, first := s.slab(i), uint64(0)
@@ -46,7 +46,7 @@ func (s *slabs) touchAhead(i uint32) {
 	}
 }
 
-// touch has memory touched beside, and reports false if other memory is just now.
+// touch starts touching memory in the background, and reports false if other memory is being touched.
 func (x *touches) touch(mem []byte) bool {
 	if !x.busy.CompareAndSwap(false, true) {
 		return false

@@ -44,7 +44,7 @@ func (e *NonFiniteError) Error() string {
 
 // Gradients are those of a step: of distinct keys, with V values for each. Rows
 // are what Find gave for the keys and Epoch the table's Epoch then; if rows may
-// have become invalid since, they are found anew. A row of 0 is always. Finite says that
+// have become invalid since, they are found again. A row of 0 is always. Finite says that
 // Check has found all values to be finite, and none has changed since: they are not
 // looked at again.
 type Gradients struct {
@@ -198,13 +198,13 @@ func (t *Table) admitChunk(at int, keys []uint64, found []Row, done *Applied) {
 	}
 }
 
-// applyTouched steps and stamps the rows with gradients. refused says that some have
+// applyTouched steps and stamps the rows with gradients. rejected says that some have
 // none.
-func (t *Table) applyTouched(at Step, g Gradients, refused bool) {
+func (t *Table) applyTouched(at Step, g Gradients, rejected bool) {
 	var records [stepChunk + rowsAhead]optim.Record
 	for lo := 0; lo < len(t.found); {
 		rows := t.found[lo:min(lo+stepChunk, len(t.found))]
-		if refused {
+		if rejected {
 			if rows = held(rows); len(rows) == 0 {
 				lo++
 				continue
@@ -228,7 +228,7 @@ func (t *Table) applyTouched(at Step, g Gradients, refused bool) {
 // stepChunk is how many rows are stepped by one call.
 const stepChunk = 512
 
-// rowsAhead is how many rows of the next call a step is told of: those for which
+// rowsAhead is how many rows of the next call a step knows: those for which
 // package optim asks ahead.
 const rowsAhead = 24
 
@@ -295,7 +295,7 @@ func (p *part) gradient(at Step) optim.Gradient {
 	return optim.Gradient{Scale: at.Scale, Decay: float32(p.L2), Clip: at.Clip}
 }
 
-// values returns the values of a record, in the record itself where they lie
+// values returns the values of a record, in the record itself if they are stored
 // there as float32.
 func (t *Table) values(rec []float32) []float32 {
 	if t.cfg.Values == Float32 {

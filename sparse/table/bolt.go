@@ -17,7 +17,7 @@ import (
 type bolt struct {
 	dir, path string
 	db        *bbolt.DB
-	broken    error // of a file so damaged that bbolt cannot go on, or even close
+	broken    error // of a file so damaged that bbolt cannot continue, or even close
 }
 
 var bucket = []byte("rows")
@@ -27,7 +27,7 @@ func openBolt(dir string) (*bolt, error) {
 	return b, b.open()
 }
 
-// open makes the file anew.
+// open creates the file again.
 func (b *bolt) open() error {
 	b.broken = nil
 	f, err := os.CreateTemp(b.dir, "table-*.rows")

@@ -35,7 +35,7 @@ func (r *removals) add(key uint64, step int64) {
 }
 
 // forget drops the first n removals, those of steps up to lost. A snapshot may still
-// read them where they lie, so that the others move away.
+// read them in place, so that the others move away.
 func (r *removals) forget(lost int64, n int) {
 	r.lost = lost
 	r.keys, r.steps = slices.Clone(r.keys[n:]), slices.Clone(r.steps[n:])
@@ -59,7 +59,7 @@ func (r *removals) since(step int64) ([]uint64, error) {
 // reaches.
 func (t *Table) Now() int64 { return t.now }
 
-// SetNow tells an empty table the step that what will be loaded belongs to.
+// SetNow sets the step of an empty table to that of the data that will be loaded.
 func (t *Table) SetNow(step int64) { t.now = step }
 
 // Delta calls f, by ascending key, with the rows of a shard that have changed
@@ -99,7 +99,7 @@ func (t *Table) goneSince(since int64) ([]uint64, error) {
 }
 
 // Forget frees the memory of what was removed up to a step. Deltas since an
-// earlier one are refused from now on.
+// earlier one are rejected from now on.
 func (t *Table) Forget(step int64) {
 	n := slices.IndexFunc(t.removed.steps, func(s uint32) bool { return int64(s) > step })
 	if n < 0 {
@@ -143,9 +143,9 @@ func (v view) saveDelta(w io.Writer, shard int, since int64, all []entry) error 
 }
 
 // LoadDelta changes a shard as SaveDelta found it changed. The table must stand
-// at the step since which the delta tells, or between there and its end. On an
+// at the first step of the delta, or between it and the last. On an
 // error nothing has changed, unless a disk failed. Where the delta has no stamps
-// the changes count to its last step. SetNow should be told that step when every
+// the changes count to its last step. Call SetNow with that step when every
 // shard has its delta.
 func (t *Table) LoadDelta(r io.Reader, shard int) (now int64, err error) {
 	fault := func(err error) error { return fmt.Errorf("table %q: delta of shard %d: %w", t.cfg.Name, shard, err) }
@@ -163,7 +163,7 @@ func (t *Table) LoadDelta(r io.Reader, shard int) (now int64, err error) {
 	le := binary.LittleEndian
 	since, now := int64(le.Uint64(b[:])), int64(le.Uint64(b[8:]))
 	if since < 0 || now < since || t.now < since || t.now > now {
-		return 0, fault(fmt.Errorf("it tells of the steps %d to %d, the table stands at %d: load what lies between first", since, now, t.now))
+		return 0, fault(fmt.Errorf("it contains steps %d to %d, the table is at step %d: load the deltas between first", since, now, t.now))
 	}
 	rows, err := readItems(in, le.Uint64(b[16:]), 8+4*(t.RecordLen()+notes))
 	if err != nil {

@@ -14,7 +14,7 @@ const (
 )
 
 // gatherPlain is the specification of gather, which copies width floats at each of
-// the first n addresses to dst, stride floats apart. What lies at the others is only
+// the first n addresses to dst, stride floats apart. The data at the others is only
 // asked for.
 func gatherPlain(dst []float32, stride int, addrs []*byte, n, width int) {
 	for i, p := range addrs[:n] {
@@ -23,7 +23,7 @@ func gatherPlain(dst []float32, stride int, addrs []*byte, n, width int) {
 }
 
 // locatePlain is the specification of locate, which writes where records and stamps of
-// rows lie to at.
+// rows are to at.
 func (t *Table) locatePlain(rows []Row, at []optim.Record) {
 	for i, r := range rows {
 		at[i] = optim.Record{At: (*float32)(t.records.at(uint32(r))), Mark: (*uint32)(t.notes.stamps.at(uint32(r)))}

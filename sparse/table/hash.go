@@ -15,7 +15,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Salt is the number by which the keys of a table are told from those of other
+// Salt is the number that separates the keys of a table from those of other
 // tables. Without it the key 0 of every table, often the most frequent one,
 // would be owned by the same rank.
 func Salt(table string) uint64 {

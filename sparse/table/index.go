@@ -17,7 +17,7 @@ type index struct {
 	salt   uint64
 	bits   uint // log2 of the shards
 	shards []directory
-	flat   []*slot  // by the first depth bits of a hash: the first slot of its segment, none's without keys; nil if some segment lies deeper
+	flat   []*slot  // by the first depth bits of a hash: the first slot of its segment, none's without keys; nil if some segment is deeper
 	masks  []uint16 // the same: one less than those slots; a slice of them would be 24 bytes to fetch, and these are 10
 	depth  uint     // of flat: the bits of a shard and those by which the deepest segment differs from others
 	keys   []int    // by shard: side by side, as all of them are counted again and again

@@ -2,7 +2,7 @@ package table
 
 import "math"
 
-// initial makes the values of rows nobody has trained yet, as a pure function
+// initial makes the values of untrained rows, as a pure function
 // of seed, table, part and key.
 type initial struct {
 	kind  byte // z, n or u

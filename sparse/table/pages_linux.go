@@ -12,7 +12,7 @@ const hugePage = 2 << 20
 // touchBytes is how much of slabs is touched at once.
 const touchBytes = hugePage
 
-// touchPages has the kernel back memory by pages, and changes nothing of what lies
+// touchPages has the kernel back memory by pages, and does not change what is
 // there. Before Linux 5.14 it has no effect, and they come when they are first touched.
 func touchPages(mem []byte) { _ = unix.Madvise(mem, unix.MADV_POPULATE_WRITE) }
 
@@ -24,7 +24,7 @@ type pages struct {
 }
 
 // newPages reserves n bytes, aligned for huge pages and advised to be in them. If
-// the kernel refuses, or n is small, they come from the Go heap.
+// the kernel has none, or n is small, they come from the Go heap.
 func newPages(n int) pages {
 	if n < hugePage {
 		return pages{mem: make([]byte, n)}

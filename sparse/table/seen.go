@@ -13,7 +13,7 @@ const (
 	seenMagic = "WDLSIGHT"
 	// maxCounters bounds what a file can announce: no table has more.
 	maxCounters = 1 << 36
-	// seenEach is how many counters a byte of the format tells of.
+	// seenEach is the number of counters per byte of the format.
 	seenEach = 8
 )
 
@@ -104,7 +104,7 @@ func (t *Table) readSeen(in io.Reader, shard int) (s sketch, err error) {
 }
 
 // unpackCounters writes the counters that were packed and reports whether they are as
-// many, none of those that are told of being zero.
+// many, none that is declared non-zero being zero.
 func unpackCounters(counts, packed []uint8) bool {
 	for ; len(counts) > 0; counts = counts[seenEach:] {
 		if len(packed) == 0 {

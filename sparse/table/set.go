@@ -41,9 +41,9 @@ const (
 	minSetSlots = 512
 	// setChunk is how many slots are asked for before those of the chunk before are
 	// looked at: a few times what a core can wait for at once. Twice as many were
-	// a tenth slower where slots lie beyond the second-level cache.
+	// a tenth slower where slots are beyond the second-level cache.
 	setChunk = 64
-	// nearSetSlots lie in the second-level cache, and what lies there need not be asked for.
+	// nearSetSlots fit in the second-level cache, and need no prefetch.
 	nearSetSlots = 16 << 10
 )
 
@@ -65,7 +65,7 @@ func NewSet(salt uint64, owner []int32, ranks int) *Set {
 
 // Share makes s, which is empty, find its keys in the slots of another set: memory
 // that stays in the cache while many sets are filled one after the other. When two
-// of them take turns, their keys are placed anew each time.
+// of them take turns, their keys are placed again each time.
 func (s *Set) Share(with *Set) { s.places = with.places }
 
 // Reset empties the set.
@@ -117,7 +117,7 @@ func (s *Set) Owners() []int32 { return s.owners }
 // Counts returns how many keys each rank owns. The slice is the set's own.
 func (s *Set) Counts() []int { return s.counts }
 
-// Add adds keys and writes the number of each to ids. Of slots that lie beyond the
+// Add adds keys and writes the number of each to ids. Of slots that are beyond the
 // second-level cache those of the next chunk are on their way while one is looked up.
 func (s *Set) Add(keys []uint64, ids []uint32) {
 	ids = ids[:len(keys)]

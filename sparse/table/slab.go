@@ -10,7 +10,7 @@ import (
 // k ≥ 1 holds as many items as all slabs before it together, so that there are
 // few and an item's slab is the length of its number. A slab is reserved whole
 // and takes memory as it is touched: of large slabs the next pages are touched by a
-// goroutine beside, so that who fills them seldom waits for the kernel to find and
+// background goroutine, so that the writer seldom waits for the kernel to find and
 // clear a page. Items start zeroed.
 type slabs struct {
 	size  int  // bytes of an item, a multiple of 4
@@ -18,12 +18,12 @@ type slabs struct {
 	full  [33]pages
 	place [33]place // of full
 
-	next  uint64   // the item whose reservation asks for pages beside
+	next  uint64   // the item whose reservation starts touching pages
 	ready int      // bytes of its slab that have been asked for
 	aside *touches // nil before the first
 }
 
-// place says where a slab lies: item i at origin + i·size. base keeps the memory.
+// place is the address of a slab: item i is at origin + i·size. base keeps the memory.
 type place struct {
 	base   unsafe.Pointer
 	origin uintptr // base less the bytes of the items before
@@ -35,8 +35,8 @@ func newSlabs(size int) slabs {
 	return slabs{size: size, shift: uint(bits.Len(uint(max(1, firstSlabBytes/size))) - 1)}
 }
 
-// beside returns slabs of other items with the same numbers: as many in each.
-func (s *slabs) beside(size int) slabs { return slabs{size: size, shift: s.shift} }
+// parallel returns slabs of other items with the same numbers: as many in each.
+func (s *slabs) parallel(size int) slabs { return slabs{size: size, shift: s.shift} }
 
 // slab returns the slab of item i.
 func (s *slabs) slab(i uint32) int { return bits.Len32(i >> s.shift) }
@@ -47,7 +47,7 @@ func (s *slabs) at(i uint32) unsafe.Pointer {
 	return unsafe.Add(p.base, uintptr(i)*uintptr(s.size)+p.origin-uintptr(p.base))
 }
 
-// locatePlain is the specification of locate, which writes where items lie to addrs:
+// locatePlain is the specification of locate, which writes the addresses of items to addrs:
 // for item 0, before reserve has made room for any, nil.
 func (s *slabs) locatePlain(items []Row, addrs []*byte) {
 	for i, r := range items {

@@ -9,13 +9,13 @@ import (
 	"unsafe"
 )
 
-// Everything is the step since which a snapshot of all rows tells what changed.
+// Everything is the first step of a snapshot of all rows.
 const Everything int64 = -1
 
 // view is a table to be saved: as it is, or as it was when a snapshot was begun.
 type view struct {
 	t    *Table
-	now  int64 // the step at which it stands
+	now  int64 // the step that it shows
 	kept *kept // nil: nothing has changed since
 }
 
@@ -31,7 +31,7 @@ type kept struct {
 	last    []int32    // by shard: one more than the number of the last key that was kept, 0 for none
 	pending []bool     // by shard: it is to be saved
 	all     bool       // every row of the pending shards is kept
-	items   slabs      // words of a record as it lies in memory, stamp, score
+	items   slabs      // words of a record as it is in memory, stamp, score
 	used    uint32     // of items; 0 is none
 	keys    []uint64   // of a step, in pending shards
 	rows    []Row      // of them
@@ -48,7 +48,7 @@ type entry struct {
 	item uint32
 }
 
-// Snapshot is a table as it was at one step, saved shard by shard while steps go on:
+// Snapshot is a table as it was at one step, saved shard by shard while steps continue:
 // copy-on-write by rows. The first change of a row whose shard is still to be saved
 // copies it, which costs a look-up for each key of a step and, at most once for each
 // row, a copy of its record. A table with a DenseL2 part, whose steps change every
@@ -102,7 +102,7 @@ const (
 )
 
 // Save saves a shard by the function section, called for the sightings if there were
-// any since, and for the rows if there is something to save of them: it is told which,
+// any since, and for the rows if there is something to save of them: it receives which,
 // and given what writes it. From then on nothing of the shard is kept any more.
 func (s *Snapshot) Save(shard int, section func(of Content, write func(io.Writer) error) error) error {
 	if s.err != nil {

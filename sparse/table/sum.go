@@ -7,7 +7,7 @@ import (
 
 // Sum adds float64s that are not negative so that the total does not
 // depend on their order: it sums mantissas exactly, as integers, apart for each
-// exponent. Rows lie in the order in which they were first seen, which a
+// exponent. Rows are in the order in which they were first seen, which a
 // checkpoint does not keep; a norm summed in that order would change its last
 // bits on resuming.
 type Sum struct {

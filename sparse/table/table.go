@@ -21,7 +21,7 @@ const (
 // never see one.
 func (r Row) onDisk() bool { return r&onDisk != 0 }
 
-// notes are what is known of rows beside their records.
+// notes are what is known of rows apart from their records.
 type notes struct {
 	stamps slabs // by row: the step of its last gradient, truncated; 0: unknown
 	scores slabs // by row, with a HalfLife: the score at its stamp
@@ -59,7 +59,7 @@ type Table struct {
 	updates  []optim.Update // by part, of the step being applied
 	scratch  []float32      // 2·V
 	record   []float32      // V+S
-	cold     []float32      // a record as it lies on disk
+	cold     []float32      // a record as it is on disk
 	file     file           // that is being written
 	list     []entry        // of it
 	saving   *Snapshot      // the one under way
@@ -73,11 +73,11 @@ type Table struct {
 	places   []uint64 // of counters, by evicted key
 }
 
-// newNotes are those of rows whose records lie in those slabs.
-func newNotes(records *slabs) notes { return notes{records.beside(4), records.beside(4)} }
+// newNotes are those of rows whose records are in those slabs.
+func newNotes(records *slabs) notes { return notes{records.parallel(4), records.parallel(4)} }
 
-// anew are notes of as many rows in each slab.
-func (n *notes) anew() notes { return newNotes(&n.stamps) }
+// empty returns empty notes of as many rows in each slab.
+func (n *notes) empty() notes { return newNotes(&n.stamps) }
 
 func (n *notes) reserve(last uint32, scores bool) {
 	n.stamps.reserve(last)
@@ -152,7 +152,7 @@ func Open(cfg Config, seed uint64, shards int) (*Table, error) {
 	return t, nil
 }
 
-// clear makes everything that grows anew.
+// clear makes everything that grows again.
 func (t *Table) clear(shards int) {
 	t.index = newIndex(t.salt, shards)
 	t.records = newSlabs(4 * t.words())
@@ -177,7 +177,7 @@ func (t *Table) Width() int { return t.width }
 // RecordLen returns V+S, the values and the state of a row.
 func (t *Table) RecordLen() int { return t.width + len(t.fresh) }
 
-// Part returns where part p lies among the values of a row: lo to hi.
+// Part returns the range of part p in the values of a row: lo to hi.
 func (t *Table) Part(p int) (lo, hi int) { return t.parts[p].lo, t.parts[p].hi }
 
 // Parts returns how many parts a row has.
@@ -222,7 +222,7 @@ func (t *Table) Bytes() int64 {
 	return n
 }
 
-// rowBytes is the memory of a row beside its place in the index.
+// rowBytes is the memory of a row without its index entry.
 func (t *Table) rowBytes() int64 {
 	if t.cfg.Evict.HalfLife > 0 {
 		return int64(4*t.words() + 8)
@@ -230,12 +230,12 @@ func (t *Table) rowBytes() int64 {
 	return int64(4*t.words() + 4)
 }
 
-// at returns the record of a row as it lies in memory.
+// at returns the record of a row as it is in memory.
 func (t *Table) at(r Row) []float32 {
 	return unsafe.Slice((*float32)(t.records.at(uint32(r))), t.words())
 }
 
-// Initial writes the V values of a key that nobody has trained.
+// Initial writes the V values of an untrained key.
 func (t *Table) Initial(key uint64, values []float32) {
 	for i := range t.parts {
 		p := &t.parts[i]
@@ -327,7 +327,7 @@ func (t *Table) find(key uint64) (Row, error) {
 // full returns the record of a row in float32; it is valid until the next call.
 func (t *Table) full(r Row) []float32 { return t.widen(t.at(r)) }
 
-// widen returns a record as it lies in memory with values of float32.
+// widen returns a record as it is in memory with values of float32.
 func (t *Table) widen(rec []float32) []float32 {
 	if t.cfg.Values == Float32 {
 		return rec

@@ -87,12 +87,12 @@ func (t *Table) OpenTier(dir string, memory int64) error {
 func (t *Table) inMemory() (records, always int64) {
 	rows := int64(int(t.used) - len(t.free))
 	records = rows * int64(4*t.words())
-	beside := t.rowBytes() - int64(4*t.words())
-	return records, t.IndexBytes() + (rows+int64(t.tier.rows()))*beside + int64(cap(t.tier.thawed))
+	rest := t.rowBytes() - int64(4*t.words())
+	return records, t.IndexBytes() + (rows+int64(t.tier.rows()))*rest + int64(cap(t.tier.thawed))
 }
 
 // Crowded returns 0, or the least memory limit of the tier that would have kept index and
-// records: what lies beside the records is never on disk, and where it leaves less than
+// records: everything else is never on disk, and where it leaves less than
 // an eighth of the limit the table takes more than the limit. It may be called at any
 // time.
 func (t *Table) Crowded() int64 {
@@ -102,7 +102,7 @@ func (t *Table) Crowded() int64 {
 	return t.tier.crowded.Load()
 }
 
-// TierLeast is the least memory limit that leaves records their share beside so many
+// TierLeast is the least memory limit that leaves records their share next to so many
 // bytes that are never on disk.
 func TierLeast(always int64) int64 { return always/(recordShare-1)*recordShare + recordShare }
 
@@ -169,7 +169,7 @@ func (t *Table) findCold(shard, most int) {
 	x.colder = append(x.colder, hot[:min(most, (len(hot)+1)/2)]...)
 }
 
-// mark stands for a round, and after 255 rounds for another one.
+// mark means one round, and after 255 rounds another one.
 func mark(round int) uint8 { return uint8(1 + round%255) }
 
 // fresh is 0 but for a row that came back in this round or the one before and was not
@@ -237,7 +237,7 @@ func (t *tier) claim(n int, scores bool) {
 	t.notes.reserve(t.used, scores)
 }
 
-// forget gives up a row on disk. Its record stays until the number is used anew.
+// forget gives up a row on disk. Its record stays until the number is used again.
 func (t *tier) forget(r Row) {
 	t.free = append(t.free, r&^onDisk)
 	t.settle()
@@ -327,7 +327,7 @@ func (t *tier) read(ids []Row, size int, use func(i int, record []byte)) error {
 	})
 }
 
-// recordOf returns the record of a row as it lies in memory, wherever it is; it is
+// recordOf returns the record of a row as it is in memory, wherever it is; it is
 // valid until the next call.
 func (t *Table) recordOf(key uint64, r Row) ([]float32, error) {
 	if !r.onDisk() {
@@ -384,7 +384,7 @@ func (t *tier) settle() {
 func (t *tier) reset() error {
 	t.settle()
 	err := errors.Join(t.store.reset(), t.notes.free())
-	t.notes, t.used, t.free, t.hand, t.staged, t.thawed = t.notes.anew(), 0, nil, 0, nil, nil
+	t.notes, t.used, t.free, t.hand, t.staged, t.thawed = t.notes.empty(), 0, nil, 0, nil, nil
 	return err
 }
 

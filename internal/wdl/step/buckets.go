@@ -14,7 +14,7 @@ import (
 
 // buckets sums the dense gradients of all ranks, and what rides behind them, in
 // stretches of the arena: the last one first, as backward finishes them in this order.
-// Where ranks are linked, a goroutine of its own sums each while backward goes on.
+// Where ranks are linked, a goroutine of its own sums each during backward.
 type buckets struct {
 	comm   *collective.Comm
 	grads  []float32
@@ -22,7 +22,7 @@ type buckets struct {
 	open   bool  // ready counts: the gradients are those of a step to be summed so
 	begun  int   // buckets of this step that the goroutine has
 
-	work chan int // nil: nothing is summed beside
+	work chan int // nil: nothing is summed in the background
 	done chan error
 	gone sync.WaitGroup
 	at   [][2]time.Time // by bucket: when the goroutine began and ended
@@ -31,7 +31,7 @@ type buckets struct {
 
 const (
 	// A bucket is of at least bucketFloats, 512 KiB: what leaves earlier costs another
-	// call, 2(P−1) messages by the ring, which must be little beside the bytes. And what
+	// call, 2(P−1) messages by the ring, which must be little compared with the bytes. And what
 	// is less in all is summed behind: to hand it over took a training on Adult, 24,000
 	// floats, np 2 over loopback, some hundredths more CPU time.
 	bucketFloats = 128 << 10
@@ -42,9 +42,9 @@ const (
 
 // newBuckets cuts the gradients of an arena.
 func newBuckets(comm *collective.Comm, a *dense.Arena, c *config.Config, l layout.Layout) *buckets {
-	beside := apart(comm)
-	s := &buckets{comm: comm, grads: a.Grads(), bounds: bucketBounds(a, c, l, beside || comm.Size() > 2)}
-	if beside && len(s.grads) >= bucketFloats {
+	background := apart(comm)
+	s := &buckets{comm: comm, grads: a.Grads(), bounds: bucketBounds(a, c, l, background || comm.Size() > 2)}
+	if background && len(s.grads) >= bucketFloats {
 		s.begin()
 	}
 	return s
@@ -52,11 +52,11 @@ func newBuckets(comm *collective.Comm, a *dense.Arena, c *config.Config, l layou
 
 // apart reports whether there are ranks on several hosts, to whom links carry gradients
 // while this one computes. On one host that is work of the same cores: with np 2 over
-// loopback, on 2 cores, sums beside took workload w1 6 % more CPU time, for more waiting
+// loopback, on 2 cores, sums in the background took workload w1 6 % more CPU time, for more waiting
 // and less in the caches. Ranks that do not know are taken to be apart.
 func apart(comm *collective.Comm) bool { return WorksAhead(comm) && !comm.OneHost() }
 
-// begin starts the goroutine that sums beside.
+// begin starts the goroutine that sums.
 func (s *buckets) begin() {
 	n := len(s.bounds) - 1
 	s.work, s.done, s.at = make(chan int, n), make(chan error, n), make([][2]time.Time, n)

@@ -8,7 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 )
 
-// parcels are the buffers of what ranks send each other beside the tables.
+// parcels are the buffers of what ranks send each other apart from rows.
 type parcels struct {
 	sendCounts, recvCounts []int
 	sizes, heard           []int64

@@ -11,9 +11,9 @@ import (
 
 type lookup = *sparse.Lookup
 
-// hand is the worker of a rank beside its owner: a goroutine that computes one
+// hand is the worker of a rank, next to its owner: a goroutine that computes one
 // microbatch at a time on an image of the model, so that it may be late and the
-// owner's parameters change under nobody's hands. It reads the rows and writes the
+// owner's parameters do not change while it computes. It reads the rows and writes the
 // gradients of its work's own Lookup, which the owner meanwhile leaves alone.
 type hand struct {
 	of     *model // the owner's
@@ -74,8 +74,8 @@ func (h *hand) spent() (took, batches time.Duration) {
 	return time.Duration(h.took.Load()), time.Duration(h.parts.Load()) * time.Second / math.MaxUint8
 }
 
-// close ends the worker when it has given up what it does. One that stands still on
-// purpose holds nobody up: the steps that it is late for are taken.
+// close ends the worker when it has given up what it does. One that sleeps on
+// purpose delays no rank: the steps that it is late for are taken.
 func (h *hand) close() {
 	h.giveUp.Store(true)
 	close(h.image.gone)

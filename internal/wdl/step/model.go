@@ -102,7 +102,7 @@ type model struct {
 
 	// hold, if not nil, says how long to stand still after a chunk of training that
 	// took so long; halt, whether to give the batch up; gone, if not nil, is closed
-	// when nobody needs the model any more.
+	// when the model is closed.
 	hold   func(step int64, took time.Duration) time.Duration
 	halt   *atomic.Bool
 	gone   chan struct{}
@@ -114,7 +114,7 @@ type model struct {
 
 	sums *buckets // of the dense gradients over the ranks; nil: somebody else sums
 	wish Wish     // rides behind them
-	last bool     // backward takes the last rows of the batch, and tells what is final
+	last bool     // backward takes the last rows of the batch, and reports what is final
 
 	bags   []sparse.Bags // F of the batch that is pulled
 	batch  *encode.Batch
@@ -282,7 +282,7 @@ func (m *model) tail(loss float64) {
 	m.wish.write(tail)
 }
 
-// final is told which dense gradients this pass is done with.
+// final is called with the dense gradients that this pass has finished.
 func (m *model) final(from int) {
 	if !m.last || m.chunk == math.MaxInt { // a batch normalisation may still make calls
 		return
@@ -301,7 +301,7 @@ type Progress struct {
 	Done     bool // those of keys are, too
 }
 
-// reached stands still until compute may be where it is.
+// reached sleeps until the modelled machine would have reached p.
 func (m *model) reached(p Progress) {
 	if m.pace != nil {
 		m.stand(time.Until(m.began.Add(m.pace(p))))

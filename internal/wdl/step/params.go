@@ -25,11 +25,11 @@ type Sections interface {
 	Section(name string, write func(io.Writer) error) error
 }
 
-// Full is the step since which a full checkpoint tells what changed.
+// Full is the first step of a full checkpoint.
 const Full = sparse.Everything
 
 // Save puts this rank's share of the dense parameters into w and returns the tables as
-// they are now, to be saved while steps go on: what has changed in them since a step,
+// they are now, to be saved while steps continue: what has changed in them since a step,
 // or all.
 func (t *Trainer) Save(w Sections, since int64) (*sparse.Snapshot, error) {
 	if t.comm.Rank() == 0 {
@@ -45,10 +45,10 @@ func (t *Trainer) Save(w Sections, since int64) (*sparse.Snapshot, error) {
 	return t.model.store.Snapshot(since), nil
 }
 
-// IsDelta tells sections of what changed from those of whole shards.
+// IsDelta reports whether a section holds changes rather than a whole shard.
 func IsDelta(section string) bool { return strings.HasPrefix(section, "delta/") }
 
-// IsSeen tells sections of sightings from others. In a checkpoint that builds upon
+// IsSeen reports whether a section holds sightings. In a checkpoint that builds upon
 // another those that are left out are the other's.
 func IsSeen(section string) bool { return strings.HasPrefix(section, "seen/") }
 

@@ -19,7 +19,7 @@ func (t *Trainer) Replicate(ring copies.Ring) error {
 	return t.model.store.Replicate(ring)
 }
 
-// prepare brings a step to where whoever is left can take it. The barrier is the
+// prepare brings a step to where any surviving rank can take it. The barrier is the
 // point of no return: a rank passes it only when every rank has what it needs.
 func (t *Trainer) prepare(at sparse.Step) error {
 	t.rec.Enter(trace.Sync)

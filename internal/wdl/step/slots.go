@@ -9,7 +9,7 @@ import (
 )
 
 // Slots takes steps whose bits do not depend on how many ranks take them. A global
-// batch is S microbatches, one a slot, whoever computes them; rank r of P has the
+// batch is S microbatches, one a slot, whichever rank computes them; rank r of P has the
 // slots S·r/P to S·(r+1)/P. Gradients of rows are summed in the order of slots
 // (sparse.Store.Commit), dense ones along the balanced binary tree over the slots, of
 // which each rank's are a subtree:

@@ -9,12 +9,11 @@ import (
 )
 
 // split is how a model takes the network's first layer by the distinct rows of a batch:
-// Zipf's law makes most values of most features repeat. It is for training alone: what a
-// sample is found to be worth must not depend, not by a rounding, on the samples beside
-// it.
+// Zipf's law makes most values of most features repeat. It is for training alone: the logit
+// of a sample in an evaluation must not depend, not even by a rounding, on the other samples.
 type split struct {
 	by     *dense.Pieces // a hand for each worker; nil: never
-	pairs  *dense.Pairs  // of a factorization machine beside it; nil: there is none
+	pairs  *dense.Pairs  // of a factorization machine over the same input; nil: there is none
 	on     bool          // in this batch
 	deep   []int         // features whose distinct rows are pieces
 	other  []int         // features in the network whose are not
@@ -26,14 +25,14 @@ type split struct {
 }
 
 // wide is the wide weights of a feature's distinct rows, side by side: in the rows where
-// they lie, each would come with a line of its own.
+// they are stored, each would need a cache line of its own.
 type wide struct {
-	of          []uint32  // by row of the batch: which of them stands there; empty: none
+	of          []uint32  // by row of the batch: the index of its distinct row; empty: none
 	value, grad []float32 // by distinct row
 }
 
 // byRows is a network whose input can go by distinct rows: a perceptron with a
-// factorization machine beside it.
+// factorization machine over the same input.
 type byRows interface {
 	parts() (*dense.MLP, *dense.FM)
 }

@@ -65,7 +65,7 @@ func (t Tolerance) Validate(c *config.Config, size int) error {
 	}
 	for i, x := range c.Tables {
 		if x.Strategy == sparse.Replicated.String() {
-			err = errors.Join(err, fmt.Errorf("wdl: mode %v: tables[%d].strategy: gradients of replicated table %q are not told apart by microbatch: choose rows or pooled, or use mode wait", t.Mode, i, x.Name))
+			err = errors.Join(err, fmt.Errorf("wdl: mode %v: tables[%d].strategy: gradients of replicated table %q are not kept apart by microbatch: choose rows or pooled, or use mode wait", t.Mode, i, x.Name))
 		}
 	}
 	return err

@@ -26,7 +26,7 @@ type Source interface {
 // and so always answers; another computes, and may be late (see hand).
 //
 // All ranks run the same machine of package slots and give it the same news in the
-// same order, since the news went through an all-gather. So they decide alike, nobody
+// same order, since the news went through an all-gather. So they decide alike, no rank
 // leads, and there is no message but collective calls.
 type Tolerant struct {
 	t      *Trainer
@@ -47,7 +47,7 @@ type Tolerant struct {
 	empty   encode.Batch
 
 	start   time.Time     // when rank 0's clock, which all go by, began
-	now     time.Duration // on that clock, as told in the last round
+	now     time.Duration // on that clock, as of the last round
 	begun   time.Time     // when the step's first leases were dealt out
 	looked  time.Time     // when the last round ended
 	usual   time.Duration // of a microbatch: a moving mean of the steps' medians
@@ -79,8 +79,8 @@ type work struct {
 	err   error
 }
 
-// Tolerate makes the trainer's steps tolerant. Training goes on from record, whose
-// queue is that of Microbatches. say, if not nil, is told on rank 0 what people
+// Tolerate makes the trainer's steps tolerant. Training continues from record, whose
+// queue is that of Microbatches. say, if not nil, is called on rank 0 with what users
 // should know.
 func (t *Trainer) Tolerate(how Tolerance, record slots.Record, source Source, say func(string)) (*Tolerant, error) {
 	x, first, err := t.tolerant(how, record, source)
@@ -121,7 +121,7 @@ func (x *Tolerant) Record() slots.Record { return x.last }
 // Ended reports whether the epoch is over; Resume begins the next.
 func (x *Tolerant) Ended() bool { return x.ended }
 
-// Resume begins the next epoch, with its source. A late worker may go on to read
+// Resume begins the next epoch, with its source. A late worker may continue to read
 // a microbatch of the old source for a while, to no effect.
 func (x *Tolerant) Resume(source Source) {
 	x.source, x.ended, x.undone = source, false, x.undone[:0]
@@ -230,7 +230,7 @@ func (x *Tolerant) take() *work {
 	return &work{lookup: x.t.model.store.NewLookup(), grads: make([]float32, len(x.t.model.arena.Grads()))}
 }
 
-// What a rank tells in a round.
+// What a rank sends in a round.
 const (
 	newsNone = iota
 	newsWhole
@@ -317,7 +317,7 @@ func (x *Tolerant) await() (ended *work) {
 	}
 }
 
-// end takes the work out of the worker's hands. If its step is over, nobody else
+// end takes the work out of the worker's hands. If its step is over, no other goroutine
 // needs it.
 func (x *Tolerant) end() *work {
 	w := x.current

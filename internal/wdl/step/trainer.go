@@ -65,7 +65,7 @@ func Able(c *config.Config) error {
 }
 
 // NewTrainer builds the model of a layout on a group whose transport has two channels:
-// the second is for what runs beside the computation. c is filled.
+// the second is for what runs during the computation. c is filled.
 func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l layout.Layout, begin Tables) (*Trainer, error) {
 	t := &Trainer{comm: comm, rec: rec, clip: c.Train.ClipNorm, scaled: c.Train.Scaling != "none", lacks: make([]int64, len(l.Features)), norm: make([]float64, 1)}
 	if err := Able(c); err != nil {
@@ -82,14 +82,14 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l 
 		}
 	}
 	t.ahead = t.ahead || slices.ContainsFunc(l.Tiers, func(x config.Tier) bool { return x != config.Tier{} })
-	var refused error
+	var rejected error
 	window := func(n int) []float32 {
 		// Where ranks share memory the allreduce then reads gradients in place.
 		rec.Enter(trace.Wait)
 		grads, err := collective.Alloc[float32](comm, n)
 		rec.Enter(trace.Build)
 		if err != nil {
-			refused, grads = err, make([]float32, n)
+			rejected, grads = err, make([]float32, n)
 		}
 		return grads
 	}
@@ -102,7 +102,7 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l 
 	}
 	t.tally = newTallies(t.model.labels)
 	t.image = func() (*model, error) { return newModel(c, l, store, 0, nil, nil) }
-	return t, refused
+	return t, rejected
 }
 
 // openStore opens the tables.
@@ -139,7 +139,7 @@ func openStore(comm *collective.Comm, c *config.Config, l layout.Layout, begin T
 	return store, nil
 }
 
-// WorksAhead is whether batches are prepared, and pushed, beside the computation:
+// WorksAhead reports whether batches are prepared and pushed during the computation:
 // where something travels by links. Where all ranks share memory, moving rows is
 // work of the same cores, and nothing is won: on 2 cores with np 2, workload w1
 // takes 21.3 ms a step either way (bench step). Over links the modelled network of
@@ -162,7 +162,7 @@ func (t *Trainer) Close() error {
 // trainer was made.
 func (t *Trainer) Spent() Spent { return t.model.workers[0].spent }
 
-// Hold lets f say for how long the rank's compute stands still after each chunk of
+// Hold lets f decide how long the rank's compute sleeps after each chunk of
 // a step, which took so long: it models slow machines. Call it before the first
 // step.
 func (t *Trainer) Hold(f func(step int64, took time.Duration) time.Duration) {
@@ -175,8 +175,8 @@ func (t *Trainer) Hold(f func(step int64, took time.Duration) time.Duration) {
 func (t *Trainer) Pace(f func(Progress) time.Duration) { t.model.pace = f }
 
 // Buckets returns how many dense gradients are summed together, in the order in which
-// backward finishes them, and how long that has taken beside the compute so far.
-func (t *Trainer) Buckets() (floats []int, beside time.Duration) {
+// backward finishes them, and how long that has taken during the compute so far.
+func (t *Trainer) Buckets() (floats []int, hidden time.Duration) {
 	s := t.model.sums
 	for i, from := range s.bounds[1:] {
 		floats = append(floats, s.bounds[i]-from)

@@ -7,7 +7,7 @@ import (
 )
 
 // newWideDeep makes the network of Wide & Deep (Cheng et al. 2016, "Wide & Deep
-// Learning for Recommender Systems", §3): beside the wide logit that all models
+// Learning for Recommender Systems", §3): in addition to the wide logit that all models
 // have, a perceptron over the embeddings e of the features and the dense inputs
 // d,
 //

@@ -9,7 +9,7 @@ import (
 )
 
 // chunkRows is how many rows a worker takes forward and backward at once: few
-// enough that their activations stay in the second-level cache beside the
+// enough that their activations stay in the second-level cache with the
 // weights, many enough that a product's packing is paid by them.
 const chunkRows = 256
 
@@ -97,7 +97,7 @@ func (m *model) rows(i int) {
 	}
 }
 
-// paused stands still after a chunk that began at some time, if it is to, and
+// paused sleeps after a chunk that began at some time, if it is to, and
 // reports whether what is left of rows lo to hi is of no use any more.
 func (m *model) paused(lo, hi int, began time.Time) bool {
 	if m.hold != nil {
@@ -108,7 +108,7 @@ func (m *model) paused(lo, hi int, began time.Time) bool {
 	return m.gaveUp
 }
 
-// stand stands still for a while, or until nobody needs the model any more.
+// stand sleeps for a while, or until the model is closed.
 func (m *model) stand(d time.Duration) {
 	if d <= 0 {
 		return
