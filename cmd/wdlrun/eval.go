@@ -69,17 +69,22 @@ func (p *program) evalRank(ctx context.Context, c *cli.Context, m *member.Member
 	return r, err
 }
 
+// modelText names a model to a person.
+func modelText(m wdl.Model) string {
+	text := fmt.Sprintf("%s, step %d", m.Checkpoint, m.Step)
+	if m.Best > 0 {
+		text += fmt.Sprintf(": epoch %d, the best; the training ended at step %d", m.Best, m.Trained)
+	}
+	return text
+}
+
 // printEvaluated shows a wdl.EvalResult to a person.
 func printEvaluated(w io.Writer, _ int, result []byte) error {
 	var r wdl.EvalResult
 	if err := json.Unmarshal(result, &r); err != nil {
 		return err
 	}
-	which := ""
-	if r.Best > 0 {
-		which = fmt.Sprintf(": epoch %d, the best; the training ended at step %d", r.Best, r.Trained)
-	}
-	fmt.Fprintf(w, "model  %s, step %d%s\ndata   %s, %d samples\n", r.Checkpoint, r.Step, which, strings.Join(r.Data, " "), r.Samples)
+	fmt.Fprintf(w, "model  %s\ndata   %s, %d samples\n", modelText(r.Model), strings.Join(r.Data, " "), r.Samples)
 	fmt.Fprintf(w, "%s\n%s\n", r.Metrics, r.Base())
 	for i := range r.Labels {
 		evaluated(w, r.Labels[i].Label, &r.Labels[i].Metrics, "")

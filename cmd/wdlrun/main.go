@@ -175,7 +175,7 @@ Examples:
    wdlrun -np 4 ./trainer -lr 0.1           start your own program on 4 ranks
    wdlrun -H localhost:8 -plan train        print where each rank would run`,
 		Flags:                     append(launchFlags(), cli.HelpFlag), // ours is a command of its own
-		Commands:                  []*cli.Command{trainCommand(p), evalCommand(p), replayCommand(p), initCommand(p), genCommand(p), dataCommand(p), benchCommand(p), ckptCommand(p), configHelp(p)},
+		Commands:                  []*cli.Command{trainCommand(p), evalCommand(p), predictCommand(p), replayCommand(p), initCommand(p), genCommand(p), dataCommand(p), benchCommand(p), ckptCommand(p), configHelp(p)},
 		Action:                    p.executable,
 		Writer:                    p.stdout,
 		ErrWriter:                 p.stderr,

@@ -154,6 +154,9 @@ func (d *Dataset) valid(s schema.Schema, fields []string) error {
 // inputs are the fields that features and expressions need.
 func (d *Dataset) inputs() []string {
 	fields, label := d.schema.Fields(), d.schema.Label.Field
+	if d.schema.Label.IsNone() {
+		return d.set.Source.Reads(fields)
+	}
 	if !slices.ContainsFunc(d.set.Source.Derive, func(x schema.Derived) bool { return x.Name() == label }) {
 		return slices.DeleteFunc(d.set.Source.Reads(fields), func(name string) bool { return name == label })
 	}
@@ -257,6 +260,14 @@ func (e *allExcluded) Error() string {
 func (e *allExcluded) Is(target error) bool { return target == ErrNoRecords }
 
 func (e *allBad) Is(target error) bool { return target == ErrNoRecords }
+
+// IsEmpty reports whether err means that files hold no records at all, not even some that
+// cannot be used.
+func IsEmpty(err error) bool {
+	_, bad := errors.AsType[*allBad](err)
+	_, excluded := errors.AsType[*allExcluded](err)
+	return errors.Is(err, ErrNoRecords) && !bad && !excluded
+}
 
 // some names the files, or the first of many.
 func (d *Dataset) some() []string {

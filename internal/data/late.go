@@ -41,14 +41,14 @@ func (d *Dataset) watched() []string {
 	if !d.set.AnyName() {
 		return d.late
 	}
-	return d.schema.Fields()[1:]
+	return d.schema.Fields()[d.schema.FirstInput():]
 }
 
 // AbsentIn are the fields that features need and of which no record has a value, by the
 // counts of all records.
 func (d *Dataset) AbsentIn(c *Counts) (absent []string) {
 	for i, name := range d.schema.Fields() {
-		if i > 0 && !c.hasValued(i) && c.Records() > 0 {
+		if i >= d.schema.FirstInput() && !c.hasValued(i) && c.Records() > 0 {
 			absent = append(absent, name)
 		}
 	}
@@ -65,7 +65,7 @@ func (d *Dataset) First() []string {
 	if err != nil {
 		return nil // it is a hint
 	}
-	return slices.DeleteFunc(slices.Clone(has), func(name string) bool { return name == d.schema.Label.Field })
+	return slices.DeleteFunc(slices.Clone(has), func(name string) bool { return name == d.schema.Label.Field && !d.schema.Label.IsNone() })
 }
 
 // without are the fields that are not of these names.

@@ -403,8 +403,13 @@ func check(ctx context.Context, o Options, ranks int, eval *EvalOptions) error {
 		}
 		feed.Close()
 	}
-	if _, err = openInputs(c, eval); err == nil && eval == nil {
+	in, err := openInputs(c, eval)
+	switch {
+	case err != nil:
+	case eval == nil:
 		err = o.holds(c, ranks, cgroup.Read())
+	case eval.predicts != nil:
+		err = eval.predicts.check(c, in.train)
 	}
 	return err
 }

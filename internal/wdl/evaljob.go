@@ -28,22 +28,29 @@ type EvalOptions struct {
 	Group  string   // field by whose values an AUC is computed too; "" for none
 	Set    []string // settings of data and label that replace the training's, "data.comment=|"
 	Warn   func(line string)
+
+	predicts *PredictOptions // not nil: this is a prediction
 }
 
 // EvalResult is what an evaluation reports, and the JSON line of `wdlrun eval
 // --json`.
 type EvalResult struct {
-	WorldSize  int      `json:"world_size"`
-	Checkpoint string   `json:"checkpoint"`
-	Step       int64    `json:"step"`                    // that the parameters are of
-	Best       int      `json:"best_epoch,omitempty"`    // that early stopping has chosen, where it is not the last
-	Trained    int64    `json:"trained_steps,omitempty"` // of the run, where the best epoch ended before
-	Data       []string `json:"data"`
-	Seconds    float64  `json:"seconds"`
+	WorldSize int `json:"world_size"`
+	Model
+	Data    []string `json:"data"`
+	Seconds float64  `json:"seconds"`
 	metrics.Metrics
 	Groups  *metrics.GroupMetrics `json:"groups,omitempty"`
 	Unknown map[string]int64      `json:"unknown,omitempty"` // by feature: values that training has not seen
 	Outside []Outside             `json:"outside_range,omitempty"`
+}
+
+// Model says which model an evaluation or a prediction uses.
+type Model struct {
+	Checkpoint string `json:"checkpoint"`
+	Step       int64  `json:"step"`                    // that the parameters are of
+	Best       int    `json:"best_epoch,omitempty"`    // that early stopping has chosen, where it is not the last
+	Trained    int64  `json:"trained_steps,omitempty"` // of the run, where the best epoch ended before
 }
 
 // Evaluation is one rank's share of an evaluation.
@@ -61,26 +68,10 @@ func NewEvaluation(comm *collective.Comm, rec *trace.Recorder, opt EvalOptions) 
 // Run evaluates; all ranks return the same result. It writes nothing.
 func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 	j := &e.job
-	from, err := j.briefing(ctx)
-	if err != nil {
-		return res, err
-	}
-	if err := j.prepare(ctx, from); err != nil {
+	if res.Model, err = j.openModel(ctx); err != nil {
 		return res, err
 	}
 	defer j.trainer.Close()
-	res.Checkpoint, res.Step = from.Dir(), j.cursor.Step
-	if best := j.cursor.Best; !j.picked(from) && j.done() && best > 0 && best != res.Step {
-		j.runDir = filepath.Dir(filepath.Dir(from.Dir()))
-		restored, err := j.restoreBest()
-		if err != nil {
-			return res, err
-		}
-		if restored {
-			res.Checkpoint = checkpoint.Dir(filepath.Dir(from.Dir()), best)
-			res.Step, res.Trained, res.Best = best, res.Step, j.cursor.Progress.BestEpoch
-		}
-	}
 	var groups *metrics.Groups // nil: none
 	if j.eval.Group != "" {
 		groups = metrics.NewGroups(j.train.Rows(data.All))
@@ -101,6 +92,59 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 	return res, nil
 }
 
+// openModel opens the data of an evaluation and loads the model: of a run that stopped
+// early, its best epoch. After an error there may be no trainer.
+func (j *job) openModel(ctx context.Context) (m Model, err error) {
+	from, err := j.briefing(ctx)
+	if err != nil {
+		return m, err
+	}
+	if err := j.prepare(ctx, from); err != nil {
+		if j.trainer != nil {
+			j.trainer.Close()
+		}
+		return m, err
+	}
+	m.Checkpoint, m.Step = from.Dir(), j.cursor.Step
+	best := j.cursor.Best
+	if j.picked(from) || !j.done() || best == 0 || best == m.Step {
+		return m, nil
+	}
+	j.runDir = filepath.Dir(filepath.Dir(from.Dir()))
+	restored, err := j.restoreBest()
+	if err != nil {
+		j.trainer.Close()
+		return m, err
+	}
+	if restored {
+		m.Checkpoint = checkpoint.Dir(filepath.Dir(from.Dir()), best)
+		m.Step, m.Trained, m.Best = best, m.Step, j.cursor.Progress.BestEpoch
+	}
+	return m, nil
+}
+
+// name is that of the command.
+func (o *EvalOptions) name() string {
+	if o.predicts != nil {
+		return "predict"
+	}
+	return "eval"
+}
+
+// isUnlabelled reports whether the labels of the records are not read.
+func (o *EvalOptions) isUnlabelled() bool {
+	return o != nil && o.predicts != nil && !o.predicts.Label
+}
+
+// schemaOf is that of the records.
+func (o *EvalOptions) schemaOf(c *config.Config) schema.Schema {
+	s := schemaOf(c)
+	if o.isUnlabelled() {
+		s = s.Unlabelled()
+	}
+	return s
+}
+
 // evaluating turns a training's configuration into one that reads the data to
 // evaluate in the place of training data.
 func (o *EvalOptions) evaluating(c *config.Config) error {
@@ -109,6 +153,9 @@ func (o *EvalOptions) evaluating(c *config.Config) error {
 	}
 	if o.Group != "" && c.Label.IsNumber() {
 		return errors.New("wdl: eval: -group: an AUC by group needs a label of two classes; the model predicts a number")
+	}
+	if o.predicts != nil {
+		c.Data.Where = "" // each record has its line in the output
 	}
 	files := o.Data
 	if len(files) == 0 {
@@ -136,7 +183,7 @@ func (o *EvalOptions) readOtherwise(c *config.Config) error {
 	for _, s := range o.Set {
 		key, _, _ := strings.Cut(s, "=")
 		if key = strings.TrimSpace(key); !readSetting.MatchString(key) {
-			return fmt.Errorf("wdl: eval: -set %s: an evaluation takes no other setting than how its records are written (data.format, data.comment, …), which of their labels are 1 (label.positive, …), and data.max_bad", key)
+			return fmt.Errorf("wdl: %s: -set %s: it takes no other setting than how its records are written (data.format, data.comment, …), which of their labels are 1 (label.positive, …), and data.max_bad", o.name(), key)
 		}
 	}
 	return config.SetAll(c, o.Set)
@@ -149,7 +196,7 @@ var readSetting = regexp.MustCompile(`^(data\.(test|format|delimiter|header|fiel
 // CheckEval finds the faults of an evaluation that one process can find.
 func CheckEval(ctx context.Context, o EvalOptions) error {
 	if o.Resume == "" {
-		return errors.New("wdl: eval: -resume DIR says which model: a run directory or a checkpoint")
+		return fmt.Errorf("wdl: %s: -resume DIR says which model: a run directory or a checkpoint", o.name())
 	}
 	return check(ctx, Options{Resume: o.Resume}, 0, &o)
 }

@@ -36,7 +36,7 @@ func openInputs(c *config.Config, eval *EvalOptions) (in inputs, err error) {
 	if eval != nil {
 		training = "test"
 	}
-	s := schemaOf(c)
+	s := eval.schemaOf(c)
 	open := func(what string, patterns []string) *data.Dataset {
 		if len(patterns) == 0 || err != nil {
 			return nil
@@ -225,6 +225,9 @@ func (j *job) tellBad(d *data.Dataset) {
 		return
 	}
 	line := fmt.Sprintf("records left out because they cannot be used: %d", bad)
+	if j.eval != nil && j.eval.predicts != nil {
+		line = fmt.Sprintf("records without a prediction because they cannot be used: %d", bad)
+	}
 	if len(first) > 0 {
 		line += fmt.Sprintf("; the first: %v", &first[0])
 	}
@@ -235,7 +238,7 @@ func (j *job) tellBad(d *data.Dataset) {
 func (j *job) tellOneClass(d *data.Dataset) {
 	which, n := "none", d.Rows(data.All)
 	switch ones := d.Positives(); {
-	case j.comm.Rank() != 0 || n == 0 || j.config.Label.IsNumber() || ones > 0 && ones < n:
+	case j.comm.Rank() != 0 || n == 0 || j.eval != nil && j.eval.predicts != nil || j.config.Label.IsNumber() || ones > 0 && ones < n:
 		return
 	case ones > 0:
 		which = "each"
@@ -403,6 +406,11 @@ type evaluated struct {
 // evaluate computes the metrics of the selected rows of a dataset, and by group if groups
 // is not nil.
 func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, groups *metrics.Groups) (m evaluated, err error) {
+	return j.evaluateBatches(ctx, d, rows, groups, nil)
+}
+
+// evaluateBatches is evaluate; predictions, if it is not nil, takes the logits.
+func (j *job) evaluateBatches(ctx context.Context, d *data.Dataset, rows data.Select, groups *metrics.Groups, predictions *predictions) (m evaluated, err error) {
 	j.rec.Enter(trace.Eval)
 	m.absent = d.Absent()
 	probe, encoder, err := j.newProbe(groups)
@@ -422,6 +430,11 @@ func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, g
 	m.Metrics, err = j.trainer.Evaluate(func() (*encode.Batch, error) {
 		if last != nil {
 			probe.add(last, j.trainer.Logits())
+			if predictions != nil {
+				if err := predictions.take(last); err != nil {
+					return nil, err
+				}
+			}
 			r.Recycle(last)
 			j.shown.progress.Add(1)
 		}
@@ -431,6 +444,9 @@ func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, g
 		}
 		if last = b; err != nil {
 			return nil, err
+		}
+		if predictions != nil {
+			predictions.complete(b)
 		}
 		return probe.without(b), nil
 	})

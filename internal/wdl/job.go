@@ -486,7 +486,8 @@ func (j *job) encode(fit *encode.Fit, from *checkpoint.Checkpoint) (err error) {
 			j.encoder, err = encode.LoadEncoder(j.encoded)
 		}
 		if err == nil && j.eval != nil {
-			j.encoder = j.encoder.WithLabels(j.config.Label, j.config.Labels)
+			s := j.eval.schemaOf(j.config)
+			j.encoder = j.encoder.WithLabels(s.Label, s.Labels)
 		}
 		return err
 	}

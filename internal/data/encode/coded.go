@@ -388,7 +388,7 @@ func (x *CodedRows) missing(u *use) (w uint64, odd bool) {
 	if u.sparse {
 		return KeyMissing, false
 	}
-	return 0, u.code == nil
+	return 0, u.code == nil && !(u.isLabel() && x.coder.parser.label.IsNone())
 }
 
 // word is what value i becomes; odd if parser and coder must tell.
@@ -462,7 +462,7 @@ func (x *CodedRows) numbered(u *use, y float64) (w uint64, odd bool) {
 func (x *CodedRows) labelWord(text []byte) (w uint64, odd bool) {
 	rule := &x.coder.parser.label
 	one, ok := false, rule.IsNumber() // which is a target
-	if ok {
+	if ok || rule.IsNone() {
 		return 0, false
 	}
 	if rule.Threshold != nil {

@@ -102,6 +102,10 @@ func (p *parser) parse(record []byte) *record.Flaw {
 }
 
 func (p *parser) parseLabel() *record.Flaw {
+	if p.label.IsNone() {
+		p.one = false
+		return nil
+	}
 	if p.absent[0] {
 		return p.flaw(0, "is missing; every record needs a label")
 	}

@@ -371,6 +371,9 @@ func (x *plain) putNumber(f *plainCount, to places, line []byte) bool {
 
 // labelOf decides between 0 and 1; not ok if the field means neither.
 func (x *plain) labelOf(line []byte) (one, ok bool) {
+	if x.parser.label.IsNone() {
+		return false, true
+	}
 	at := x.fields[x.label]
 	text := line[at.Lo:at.Hi]
 	if len(text) == 0 {

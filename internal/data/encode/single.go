@@ -135,6 +135,9 @@ func (x *singles) text(v *tfrecord.Value, record []byte) (text []byte, ok bool) 
 // label decides between 0 and 1; not ok if the record has none that means either.
 func (x *singles) label(record []byte) (one, ok bool) {
 	v, rule := &x.values[0], &x.coder.parser.label
+	if rule.IsNone() {
+		return false, true
+	}
 	if rule.IsNumber() {
 		return false, v.Kind != value.None
 	}

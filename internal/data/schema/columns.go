@@ -11,6 +11,9 @@ type Column struct {
 func (s Schema) Columns() []Column {
 	cols := []Column{{Name: s.Label.Field, Number: s.Label.Threshold != nil || s.Label.IsNumber()}}
 	at := map[string]int{}
+	if s.Label.IsNone() {
+		at[s.Label.Field] = 0 // it is the field of a feature and nothing else
+	}
 	for _, f := range s.Features {
 		i, ok := at[f.Field]
 		if !ok {

@@ -19,6 +19,30 @@ func (l *Label) IsNumber() bool { return l.Kind == "number" }
 // IsPoisson reports whether the label is a count whose logarithm the model predicts.
 func (l *Label) IsPoisson() bool { return l.IsNumber() && l.Loss == "poisson" }
 
+// noLabel is the kind of a label that is not read: every record then has the label 0.
+const noLabel = "none"
+
+// IsNone reports whether the label is not read.
+func (l *Label) IsNone() bool { return l.Kind == noLabel }
+
+// Unlabelled is the schema for records that a model predicts: their labels and weights are
+// not read and need not exist. The first column of such a schema is a field of a feature.
+func (s Schema) Unlabelled() Schema {
+	s.Label, s.Labels = Label{Kind: noLabel}, nil
+	if len(s.Features) > 0 {
+		s.Label.Field = s.Features[0].Field
+	}
+	return s
+}
+
+// FirstInput is the place among Columns of the first column that is not the label's alone.
+func (s *Schema) FirstInput() int {
+	if s.Label.IsNone() {
+		return 0
+	}
+	return 1
+}
+
 // Share is the factor of the label's loss in the sum over the labels.
 func (l *Label) Share() float64 {
 	if l.LossWeight == 0 {
@@ -48,6 +72,9 @@ func (s *Schema) Targets() (list []Target) {
 // labels checks what the label and the labels after it add to a label of 0 and 1.
 func (v *validator) labels() {
 	s := &v.schema
+	if s.Label.IsNone() {
+		return
+	}
 	if n := 1 + len(s.Labels); n > MostLabels {
 		v.Bad("labels", "%d labels, at most %d are possible", n, MostLabels)
 		return

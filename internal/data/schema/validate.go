@@ -39,7 +39,7 @@ const defaultQuantiles = 33
 // is what an Encoder uses, and changes nothing the second time.
 func (s Schema) Fill() Schema {
 	s.Features, s.Crosses = slices.Clone(s.Features), slices.Clone(s.Crosses)
-	if len(s.Label.Positive) == 0 && s.Label.Threshold == nil && !s.Label.IsNumber() {
+	if len(s.Label.Positive) == 0 && s.Label.Threshold == nil && !s.Label.IsNumber() && !s.Label.IsNone() {
 		s.Label.Positive = []string{"1"}
 		if len(s.Label.Negative) == 0 {
 			s.Label.Negative = []string{"0"}
@@ -171,6 +171,9 @@ func (v *validator) field(place, name string) {
 
 func (v *validator) label() {
 	l := v.schema.Label
+	if l.IsNone() {
+		return
+	}
 	v.field("label", l.Field)
 	if l.Threshold != nil {
 		if len(l.Positive) > 0 || len(l.Negative) > 0 {
@@ -199,7 +202,7 @@ func (v *validator) feature(i int) {
 	}
 	v.field(place, f.Field)
 	for _, l := range v.schema.All() {
-		if f.Field != "" && f.Field == l.Field {
+		if f.Field != "" && f.Field == l.Field && !l.IsNone() {
 			v.Bad(place, "its field is the label; a model that sees the label learns nothing else")
 		}
 	}

@@ -101,6 +101,12 @@ func (t *Tally) Add(logit, label, weight []float32) {
 	t.totals.samples += int64(len(logit))
 }
 
+// Probability is the probability that a logit stands for.
+func Probability(z float64) float64 {
+	_, p := lossOf(z, 0)
+	return p
+}
+
 // lossOf is the log-loss of a logit, and the probability that it stands for.
 func lossOf(z float64, class int) (loss, p float64) {
 	e := math.Exp(-math.Abs(z))

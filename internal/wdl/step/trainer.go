@@ -365,7 +365,10 @@ func flag(b bool) float32 {
 
 // Logits are those of the first label for the batch that Step or Evaluate computed last,
 // until the next.
-func (t *Trainer) Logits() []float32 { return t.model.of(t.model.logit, 0) }
+func (t *Trainer) Logits() []float32 { return t.LogitsOf(0) }
+
+// LogitsOf is Logits of another label.
+func (t *Trainer) LogitsOf(label int) []float32 { return t.model.of(t.model.logit, label) }
 
 // Evaluate computes the metrics of the batches that next returns, nil after the
 // last. Every rank must return the same number of them, empty ones included.

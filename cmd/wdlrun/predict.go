@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/data/write"
+	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/rank/member"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// stdoutName stands for standard output in the place of a file.
+const stdoutName = "-"
+
+func predictCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "predict",
+		Usage:     "write the prediction of each record",
+		UsageText: "wdlrun [launch flags] predict -resume DIR -data FILE… -out FILE",
+		Description: `Computes the prediction of every record with the model of a run directory or of one checkpoint.
+Of a run that stopped early it takes the best epoch. The output has one line per record, in
+the order of the input, and is the same on any number of ranks.
+
+Its columns are the fields that -columns copies, then "score", the probability that the label is
+1. For a label that is a number the column is "prediction". -logit adds "logit", the score before
+the sigmoid; -label adds "label". A model of several labels has such columns for each, with the
+label's field behind an underscore: score_click, prediction_watch.
+
+Records need no label, unless -label is given. data.where of the configuration is not applied.
+With -max-bad N, up to N records that cannot be used have a line without a prediction.
+
+The name of -out gives format and compression: scores.csv, scores.tsv.gz, scores.jsonl,
+scores.parquet. The file gets its name when it is complete. -out - writes to standard output.
+Copied fields are text, also in jsonl and parquet.
+
+Files are read in the format of the training data. Parquet, TFRecord and JSON are recognised.
+For files in another format use -set: data.format, data.delimiter, data.header, data.fields,
+data.comment, data.missing.
+
+Examples:
+   wdlrun -np 2 predict -resume runs/20261121-101500 -data tuesday.csv -out scores.csv
+   wdlrun predict -resume runs/20261121-101500 -data tuesday.csv -columns user,item -out scores.parquet
+   wdlrun predict -resume runs/20261121-101500 -data 'part-*.parquet' -label -logit -out - | head`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "resume", Usage: "`DIR` of a run, or one checkpoint"},
+			&cli.StringSliceFlag{Name: "data", Usage: "`FILE` or glob to predict; may be repeated"},
+			&cli.StringFlag{Name: "out", Usage: "`FILE` to write, which must not exist; - is standard output"},
+			&cli.StringFlag{Name: "format", Usage: "`FORMAT` of it: csv, tsv, jsonl or parquet", DefaultText: "by its name; csv for -"},
+			&cli.StringFlag{Name: "compress", Usage: "`HOW`: " + strings.Join(write.Packings(), ", "), DefaultText: "by its name; snappy for parquet"},
+			&cli.StringFlag{Name: "columns", Usage: "`NAMES` of fields to copy, with commas between"},
+			&cli.BoolFlag{Name: "label", Usage: "read the labels and write them too"},
+			&cli.BoolFlag{Name: "logit", Usage: "write the logits too"},
+			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting of data or label, such as data.comment=#; may be repeated"},
+			maxBadFlag(),
+			jsonFlag(),
+		},
+		Action: func(c *cli.Context) error {
+			print := func(w io.Writer, np int, asJSON bool, result []byte) error {
+				if c.String("out") == stdoutName {
+					w = p.stderr
+				}
+				return either(printPredicted(pathOf(c, "out")))(w, np, asJSON, result)
+			}
+			return p.everywhere(c, p.checkPredict, p.predictRank, print)
+		},
+	}
+}
+
+// predictTarget settles how the output is written.
+func predictTarget(c *cli.Context) (target, error) {
+	path, format := pathOf(c, "out"), c.String("format")
+	if path == stdoutName && format == "" {
+		format = "csv"
+	}
+	o, err := targetOf(path, format, c.String("compress"))
+	switch {
+	case err != nil:
+		return o, fmt.Errorf("predict: %w", err)
+	case o.format == "criteo" || o.format == "tfrecord" || o.format == "libsvm" || o.format == "libffm":
+		return o, fmt.Errorf("predict: %s cannot hold predictions: write csv, tsv, jsonl or parquet", o.format)
+	case path != stdoutName:
+		return o, nil
+	case o.format == "parquet" || o.packing != "none":
+		return o, errors.New("predict: standard output takes csv, tsv or jsonl without compression; for others give -out FILE")
+	case asJSON(c):
+		return o, errors.New("predict: -json prints a line of its own to standard output, which -out - fills: leave one of them out")
+	}
+	return o, nil
+}
+
+// isText tells whether values are written as text.
+func (o target) isText() bool { return o.format == "csv" || o.format == "tsv" }
+
+func predictOptions(c *cli.Context) (o wdl.PredictOptions, to target, err error) {
+	if to, err = predictTarget(c); err != nil {
+		return o, to, err
+	}
+	o = wdl.PredictOptions{
+		Eval:  wdl.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data"), Set: settings(c)},
+		Label: c.Bool("label"), Logit: c.Bool("logit"), Text: to.isText(),
+	}
+	if names := c.String("columns"); names != "" {
+		o.Columns = strings.Split(names, ",")
+	}
+	return o, to, nil
+}
+
+func (p *program) checkPredict(c *cli.Context) error {
+	if c.Args().Present() {
+		return fmt.Errorf("predict takes no argument, and %q is one; files are given as -data FILE", c.Args().First())
+	}
+	o, to, err := predictOptions(c)
+	if err != nil {
+		return err
+	}
+	if err := wdl.CheckPredict(c.Context, o); err != nil {
+		return err
+	}
+	return to.isWritable()
+}
+
+// isWritable is an error if the file of the output exists or cannot be created.
+func (o target) isWritable() error {
+	if o.path == stdoutName {
+		return nil
+	}
+	if _, err := os.Lstat(o.path); err == nil {
+		return fmt.Errorf("predict: %s exists; remove it first or choose another name", o.path)
+	}
+	f, err := os.CreateTemp(filepath.Dir(o.path), ".wdlrun-*")
+	if err != nil {
+		return fmt.Errorf("predict: -out: %w", err)
+	}
+	f.Close()
+	return os.Remove(f.Name())
+}
+
+func (p *program) predictRank(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
+	opt, to, err := predictOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	opt.Eval.Warn, opt.Eval.Read = warn, m.World.Launched
+	opt.Open = func(columns []write.Column) (wdl.PredictOutput, error) { return p.openPredictions(to, columns) }
+	e := wdl.NewPrediction(m.Comm, trace.New(0), opt)
+	m.Session.Watch(e.Status)
+	r, err := e.Run(ctx)
+	if _, bad := errors.AsType[*record.Fault](err); bad {
+		err = fmt.Errorf("%w; to leave the predictions of up to N of such records empty: predict -max-bad N; if the format of the files differs from the training data's, set it: predict -set data.KEY=VALUE", err)
+	}
+	return r, err
+}
+
+// predicted is an output of predictions.
+type predicted struct {
+	*stream
+	file    *output        // nil: standard output
+	signals chan os.Signal // that end the process
+}
+
+// openPredictions starts an output. A signal that ends the process removes its file.
+func (p *program) openPredictions(to target, columns []write.Column) (wdl.PredictOutput, error) {
+	if to.path == stdoutName {
+		s, err := to.begin(p.stdout, columns, nil)
+		return &predicted{stream: s}, err
+	}
+	f, err := to.create(columns, nil)
+	if err != nil {
+		return nil, fmt.Errorf("predict: %w", err)
+	}
+	o := &predicted{stream: &f.stream, file: f, signals: make(chan os.Signal, 1)}
+	signal.Notify(o.signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		if s, more := <-o.signals; more {
+			f.abandon()
+			os.Exit(128 + int(s.(syscall.Signal)))
+		}
+	}()
+	return o, nil
+}
+
+// ignoreSignals leaves signals to others.
+func (o *predicted) ignoreSignals() {
+	if o.signals != nil {
+		signal.Stop(o.signals)
+		close(o.signals)
+		o.signals = nil
+	}
+}
+
+// Write is part of wdl.PredictOutput.
+func (o *predicted) Write(lists []value.List) error { return o.fault(o.Writer.Write(lists)) }
+
+// Finish is part of wdl.PredictOutput.
+func (o *predicted) Finish() error {
+	if o.file == nil {
+		return o.fault(o.end())
+	}
+	defer o.ignoreSignals()
+	return o.fault(o.file.finish())
+}
+
+// Abandon is part of wdl.PredictOutput.
+func (o *predicted) Abandon() {
+	if o.file != nil {
+		o.file.abandon()
+	}
+	o.ignoreSignals()
+}
+
+// fault says of an error of writing what to do.
+func (o *predicted) fault(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("predict: %w; nothing is kept: free some space, or choose another place with -out", err)
+	}
+	return fmt.Errorf("predict: %w", err)
+}
+
+// printPredicted shows a wdl.PredictResult to a person.
+func printPredicted(path string) func(w io.Writer, _ int, result []byte) error {
+	return func(w io.Writer, _ int, result []byte) error {
+		var r wdl.PredictResult
+		if err := json.Unmarshal(result, &r); err != nil {
+			return err
+		}
+		if path == stdoutName {
+			path = "standard output"
+		}
+		bad := ""
+		if r.Bad > 0 {
+			bad = fmt.Sprintf(", %d of them without a prediction", r.Bad)
+		}
+		if r.Checkpoint != "" {
+			fmt.Fprintf(w, "model  %s\n", modelText(r.Model))
+		}
+		fmt.Fprintf(w, "data   %s\nwrote  %d rows%s (%s) to %s: %.1f s, %.0f rows/s\n",
+			strings.Join(r.Data, " "), r.Rows, bad, strings.Join(r.Columns, ", "), path, r.Seconds, r.RowsPerSecond)
+		unknown(w, r.Unknown, r.Rows-r.Bad, notTrained)
+		return nil
+	}
+}

@@ -1,0 +1,187 @@
+package wdl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/data/write"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// PredictOptions say what a prediction reads and writes.
+type PredictOptions struct {
+	Eval    EvalOptions // Data must name files; Group is not used
+	Label   bool        // read the labels and write them too; otherwise records need none
+	Logit   bool        // write the logits too
+	Columns []string    // fields of the records that are copied
+
+	// Open starts the output; rank 0 alone calls it. Of a text format, the predictions are
+	// given as text.
+	Open func(columns []write.Column) (PredictOutput, error)
+	Text bool
+}
+
+// PredictOutput is where predictions are written.
+type PredictOutput interface {
+	Write(lists []value.List) error // one record
+	Finish() error                  // makes the output visible
+	Abandon()                       // removes what was written; called after an error
+}
+
+// PredictResult is what a prediction reports, and the JSON line of `wdlrun predict --json`.
+type PredictResult struct {
+	WorldSize int `json:"world_size"`
+	Model
+	Data          []string         `json:"data"`
+	Columns       []string         `json:"columns"` // of the output
+	Rows          int64            `json:"rows"`    // of the output
+	Bad           int64            `json:"bad"`     // rows without a prediction
+	Seconds       float64          `json:"seconds"`
+	RowsPerSecond float64          `json:"rows_per_second"`
+	Unknown       map[string]int64 `json:"unknown,omitempty"` // by feature: values that training has not seen
+	Outside       []Outside        `json:"outside_range,omitempty"`
+}
+
+// Prediction is one rank's share of a prediction.
+type Prediction struct {
+	*Job
+}
+
+// NewPrediction prepares a prediction on a group.
+func NewPrediction(comm *collective.Comm, rec *trace.Recorder, opt PredictOptions) Prediction {
+	p := Prediction{NewJob(comm, rec, Options{Resume: opt.Eval.Resume, Read: opt.Eval.Read, Warn: opt.Eval.Warn})}
+	p.eval = &opt.Eval
+	p.eval.predicts = &opt
+	return p
+}
+
+// CheckPredict finds the faults of a prediction that one process can find.
+func CheckPredict(ctx context.Context, o PredictOptions) error {
+	o.Eval.predicts = &o
+	if len(o.Eval.Data) == 0 {
+		return errors.New("wdl: predict: -data FILE names the records to predict")
+	}
+	return CheckEval(ctx, o.Eval)
+}
+
+// check finds what is wrong with the columns of the output.
+func (o *PredictOptions) check(c *config.Config, d *data.Dataset) error {
+	names := map[string]bool{}
+	for _, column := range o.columns(c) {
+		if names[column.Name] {
+			return fmt.Errorf("wdl: predict: two columns of the output are named %q: leave one of them out of -columns, or rename the field", column.Name)
+		}
+		names[column.Name] = true
+	}
+	if err := d.HasFields(o.Columns); err != nil {
+		return fmt.Errorf("wdl: predict: -columns: %w", err)
+	}
+	return nil
+}
+
+// columns are those of the output: the copied fields; then, for each label, the label, the
+// prediction and the logit. Where there are several labels, names end in that of the label.
+func (o *PredictOptions) columns(c *config.Config) (columns []write.Column) {
+	for _, name := range o.Columns {
+		columns = append(columns, write.Column{Name: name, Kind: value.Text})
+	}
+	kind := value.Float32
+	if o.Text {
+		kind = value.Text
+	}
+	schema := schemaOf(c)
+	labels := schema.All()
+	for i := range labels {
+		end := ""
+		if len(labels) > 1 {
+			end = "_" + labels[i].Field
+		}
+		prediction, label := "score", kind
+		if labels[i].IsNumber() {
+			prediction = "prediction"
+		} else if !o.Text {
+			label = value.Int
+		}
+		if o.Label {
+			columns = append(columns, write.Column{Name: "label" + end, Kind: label})
+		}
+		columns = append(columns, write.Column{Name: prediction + end, Kind: kind})
+		if o.Logit {
+			columns = append(columns, write.Column{Name: "logit" + end, Kind: kind})
+		}
+	}
+	return columns
+}
+
+// Run predicts; all ranks return the same result. Rank 0 writes the output.
+func (p Prediction) Run(ctx context.Context) (res PredictResult, err error) {
+	j, o := &p.job, p.eval.predicts
+	res.WorldSize = j.comm.Size()
+	if res.Model, err = j.openModel(ctx); data.IsEmpty(err) {
+		j.warn(fmt.Sprintf("%v; the output has no rows", err))
+		return res, j.predictNothing(&res)
+	}
+	if err != nil {
+		return res, err
+	}
+	defer j.trainer.Close()
+	s, err := j.newPredictions(ctx)
+	if err != nil {
+		return res, err
+	}
+	defer s.abandon()
+	m, err := j.evaluateBatches(ctx, j.train, data.All, nil, s)
+	if err != nil {
+		return res, err
+	}
+	if err := s.finish(); err != nil {
+		return res, err
+	}
+	m.Metrics = metrics.Metrics{Samples: m.Samples} // those of no labels mean nothing
+	j.doubt(&m, firstFew(j.train.Names()))
+	res.Data, res.Unknown, res.Outside = j.train.Names(), m.unknown, m.outside
+	res.Bad, _ = j.train.Bad()
+	res.Rows = j.train.Rows(data.All) + res.Bad
+	res.Columns = names(o.columns(j.config))
+	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
+	res.RowsPerSecond = math.Round(float64(res.Rows) / max(res.Seconds, 1e-3))
+	return res, nil
+}
+
+// predictNothing writes an output without rows.
+func (j *job) predictNothing(res *PredictResult) error {
+	columns := j.eval.predicts.columns(j.config)
+	res.Columns, res.Data = names(columns), j.eval.Data
+	fault, err := j.first(func() error {
+		out, err := j.eval.predicts.Open(columns)
+		if err != nil {
+			return err
+		}
+		if err := out.Finish(); err != nil {
+			out.Abandon()
+			return err
+		}
+		return nil
+	})
+	if err == nil && fault != "" {
+		err = errors.New(fault)
+	}
+	return err
+}
+
+// names are those of columns.
+func names(columns []write.Column) (all []string) {
+	for _, c := range columns {
+		all = append(all, c.Name)
+	}
+	return slices.Clip(all)
+}

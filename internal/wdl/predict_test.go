@@ -1,0 +1,296 @@
+package wdl
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/data/write"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// memoryOutput is an output in memory.
+type memoryOutput struct {
+	bytes.Buffer
+	write.Writer
+	rows, most          int // Write fails after so many rows, if most is not 0
+	finished, abandoned bool
+}
+
+var errFull = errors.New("no space left")
+
+func (w *memoryOutput) Write(lists []value.List) error {
+	if w.rows++; w.most > 0 && w.rows > w.most {
+		return errFull
+	}
+	return w.Writer.Write(lists)
+}
+
+func (w *memoryOutput) Finish() error { w.finished = true; return w.Writer.Close() }
+func (w *memoryOutput) Abandon()      { w.abandoned = true }
+
+// predict runs a prediction on some ranks; its output is CSV.
+func predict(t *testing.T, size int, o PredictOptions, out *memoryOutput) (res PredictResult, err error) {
+	t.Helper()
+	var failed error
+	o.Text = true
+	o.Open = func(columns []write.Column) (PredictOutput, error) {
+		var err error
+		out.Writer, err = write.New(&out.Buffer, write.Layout{Format: "csv"}, columns)
+		return out, err
+	}
+	if err := CheckPredict(context.Background(), o); err != nil {
+		return res, err
+	}
+	run := func(comm *collective.Comm) error {
+		r, err := NewPrediction(comm, trace.New(0), o).Run(context.Background())
+		if comm.Rank() == 0 {
+			res, failed = r, err
+		}
+		return err
+	}
+	if out.most > 0 { // which is an error on every rank
+		onRanksFailing(size, run)
+		return res, failed
+	}
+	onRanks(t, size, run)
+	return res, failed
+}
+
+// predictAll is predict on 1, 2 and 3 ranks, whose outputs must be the same.
+func predictAll(t *testing.T, o PredictOptions) (rows [][]string, res PredictResult) {
+	t.Helper()
+	var want string
+	for size := 1; size <= 3; size++ {
+		var out memoryOutput
+		r, err := predict(t, size, o, &out)
+		if err != nil || !out.finished || out.abandoned {
+			t.Fatalf("%d ranks: %v, finished: %t, abandoned: %t", size, err, out.finished, out.abandoned)
+		}
+		if size == 1 {
+			want, res = out.String(), r
+		} else if out.String() != want {
+			t.Errorf("the output of %d ranks differs from that of one", size)
+		}
+	}
+	rows, err := csv.NewReader(strings.NewReader(want)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if int64(len(rows)-1) != res.Rows || !slices.Equal(rows[0], res.Columns) {
+		t.Errorf("%d rows of %q; reported are %d of %q", len(rows)-1, rows[0], res.Rows, res.Columns)
+	}
+	return rows, res
+}
+
+// floats are the numbers of a column.
+func floats(t *testing.T, rows [][]string, column string) (x []float32) {
+	t.Helper()
+	i := slices.Index(rows[0], column)
+	for _, r := range rows[1:] {
+		y, err := strconv.ParseFloat(r[i], 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x = append(x, float32(y))
+	}
+	return x
+}
+
+// counted are the metrics of predictions.
+func counted(t *testing.T, tally interface {
+	Add(logit, label, weight []float32)
+	Reduce(*collective.Comm) (metrics.Metrics, error)
+}, logit, label, weight []float32) metrics.Metrics {
+	t.Helper()
+	tally.Add(logit, label, weight)
+	m, err := tally.Reduce(single())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// evaluation is the result of an evaluation.
+func evaluation(t *testing.T, o EvalOptions) (res EvalResult) {
+	t.Helper()
+	onRanks(t, 2, func(comm *collective.Comm) (err error) {
+		r, err := NewEvaluation(comm, trace.New(0), o).Run(context.Background())
+		if comm.Rank() == 0 {
+			res = r
+		}
+		return err
+	})
+	return res
+}
+
+// TestPredictionsAreThoseOfEval: the metrics of the logits that are written are those of
+// an evaluation, to the last bit; without labels in the file, the scores are the same.
+func TestPredictionsAreThoseOfEval(t *testing.T) {
+	t.Parallel()
+	path := clicks(t, 2500)
+	r := runJob(t, 2, Options{Config: clicksConfig(t, path, "", "")})
+	want := evaluation(t, EvalOptions{Resume: r.RunDir, Data: []string{path}})
+	eval := EvalOptions{Resume: r.RunDir, Data: []string{path}}
+	rows, res := predictAll(t, PredictOptions{Eval: eval, Label: true, Logit: true, Columns: []string{"tags", "age"}})
+	if !reflect.DeepEqual(res.Model, want.Model) || res.Rows != 2500 || res.Bad != 0 {
+		t.Errorf("%+v, evaluated %+v", res, want)
+	}
+	logit, label, score := floats(t, rows, "logit"), floats(t, rows, "label"), floats(t, rows, "score")
+	if got := counted(t, metrics.NewTally(), logit, label, nil); !reflect.DeepEqual(got, want.Metrics) {
+		t.Errorf("metrics of the output %+v, of eval %+v", got, want.Metrics)
+	}
+	input, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(input)), "\n")
+	bare := []string{"site,tags,age"}
+	for i, r := range rows[1:] {
+		fields := strings.Split(lines[i+1], ",")
+		if r[0] != fields[2] || r[1] != fields[3] || r[2] != fields[0] || score[i] != float32(metrics.Probability(float64(logit[i]))) {
+			t.Fatalf("line %d is %q, the record %q", i+1, r, fields)
+		}
+		bare = append(bare, strings.Join(fields[1:], ","))
+	}
+	file := filepath.Join(t.TempDir(), "bare.csv")
+	if err := os.WriteFile(file, []byte(strings.Join(bare, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	eval.Data = []string{file}
+	rows, _ = predictAll(t, PredictOptions{Eval: eval})
+	if !slices.Equal(rows[0], []string{"score"}) || !slices.Equal(floats(t, rows, "score"), score) {
+		t.Error("scores of records without labels differ")
+	}
+}
+
+// TestPredictSeveralLabels: each label has its columns, which agree with an evaluation,
+// and neither labels nor weights need exist.
+func TestPredictSeveralLabels(t *testing.T) {
+	t.Parallel()
+	c := labelsConfig(t, "label: {field: click, weight: w}\nlabels: [{field: watch, kind: number, loss_weight: 0.1}, {field: visits, kind: number, loss: poisson, loss_weight: 0.5}]")
+	c.Train.Epochs = 1
+	r := runJob(t, 1, Options{Config: c})
+	eval := EvalOptions{Resume: r.RunDir, Data: c.Data.Test}
+	want := evaluation(t, eval)
+	rows, _ := predictAll(t, PredictOptions{Eval: eval, Label: true, Logit: true, Columns: []string{"w"}})
+	columns := []string{"w", "label_click", "score_click", "logit_click", "label_watch", "prediction_watch", "logit_watch", "label_visits", "prediction_visits", "logit_visits"}
+	if !slices.Equal(rows[0], columns) {
+		t.Fatalf("columns %q", rows[0])
+	}
+	weight := floats(t, rows, "w")
+	got := counted(t, metrics.NewTally(), floats(t, rows, "logit_click"), floats(t, rows, "label_click"), weight)
+	for _, name := range []string{"watch", "visits"} {
+		m := counted(t, metrics.NewNumbers(name == "visits"), floats(t, rows, "logit_"+name), floats(t, rows, "label_"+name), weight)
+		got.Labels = append(got.Labels, metrics.Labelled{Label: name, Metrics: m})
+	}
+	if !reflect.DeepEqual(got, want.Metrics) {
+		t.Errorf("metrics of the output %+v\nof eval %+v", got, want.Metrics)
+	}
+	var bare strings.Builder
+	bare.WriteString("age,site\n")
+	for i := range 1500 {
+		fmt.Fprintf(&bare, "%.3f,s%d\n", float64(i%100)/100, i%12)
+	}
+	file := filepath.Join(t.TempDir(), "bare.csv")
+	if err := os.WriteFile(file, []byte(bare.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	eval.Data = []string{file}
+	rows, _ = predictAll(t, PredictOptions{Eval: eval, Logit: true})
+	if !slices.Equal(rows[0], []string{"score_click", "logit_click", "prediction_watch", "logit_watch", "prediction_visits", "logit_visits"}) {
+		t.Errorf("columns %q", rows[0])
+	}
+	for i, r := range rows[1:] {
+		if r[2] != r[3] || r[4] == r[5] {
+			t.Fatalf("row %d: %q", i, r)
+		}
+	}
+}
+
+// TestPredictBadRecords: a record that cannot be used keeps its line, without a prediction;
+// the others have the predictions that they have without it.
+func TestPredictBadRecords(t *testing.T) {
+	t.Parallel()
+	path := clicks(t, 400)
+	r := runJob(t, 1, Options{Config: clicksConfig(t, path, "", "")})
+	eval := EvalOptions{Resume: r.RunDir, Data: []string{path}}
+	rows, _ := predictAll(t, PredictOptions{Eval: eval, Columns: []string{"site"}})
+	input, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(input)), "\n")
+	lines, want := slices.Insert(lines, 1, "1,first,t1,old"), slices.Insert(rows, 1, []string{"first", ""})
+	lines, want = slices.Insert(lines, 200, "1,short"), slices.Insert(want, 200, []string{"", ""})
+	lines, want = append(lines, "1,last,t1,young"), append(want, []string{"last", ""})
+	file := filepath.Join(t.TempDir(), "bad.csv")
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	eval.Data, eval.Set = []string{file}, []string{"data.max_bad=3"}
+	got, res := predictAll(t, PredictOptions{Eval: eval, Columns: []string{"site"}})
+	if !reflect.DeepEqual(got, want) || res.Bad != 3 || res.Rows != 403 {
+		t.Errorf("%d rows, %d of them bad; first %q, last %q", res.Rows, res.Bad, got[:3], got[len(got)-2:])
+	}
+	short, _ := predictAll(t, PredictOptions{Eval: eval})
+	for i := range short {
+		if short[i][0] != want[i][1] {
+			t.Fatalf("row %d without copied fields: %q, want %q", i, short[i], want[i])
+		}
+	}
+}
+
+// TestPredictFaults: what is wrong is reported before any rank starts, and an output that
+// cannot be written is abandoned.
+func TestPredictFaults(t *testing.T) {
+	t.Parallel()
+	path := clicks(t, 3000)
+	r := runJob(t, 1, Options{Config: clicksConfig(t, path, "", "")})
+	eval := EvalOptions{Resume: r.RunDir, Data: []string{path}}
+	for want, o := range map[string]PredictOptions{
+		`there is no field "user"`:                   {Eval: eval, Columns: []string{"user"}},
+		`two columns of the output are named "site"`: {Eval: eval, Columns: []string{"site", "site"}},
+		"-data FILE":    {Eval: EvalOptions{Resume: r.RunDir}},
+		"-resume DIR":   {Eval: EvalOptions{Data: []string{path}}},
+		"predict: -set": {Eval: EvalOptions{Resume: r.RunDir, Data: []string{path}, Set: []string{"train.epochs=3"}}},
+	} {
+		if err := CheckPredict(context.Background(), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: want %q", err, want)
+		}
+	}
+	for _, size := range []int{1, 2} {
+		for _, most := range []int{1, 2000, 2999} {
+			out := memoryOutput{most: most}
+			if _, err := predict(t, size, PredictOptions{Eval: eval}, &out); !errors.Is(err, errFull) || out.finished || !out.abandoned {
+				t.Errorf("%d ranks, %d rows fit: %v, finished: %t, abandoned: %t", size, most, err, out.finished, out.abandoned)
+			}
+		}
+	}
+}
+
+// TestPredictNothing: of a file with a header alone the output has no rows.
+func TestPredictNothing(t *testing.T) {
+	t.Parallel()
+	r := runJob(t, 1, Options{Config: clicksConfig(t, clicks(t, 300), "", "")})
+	file := filepath.Join(t.TempDir(), "none.csv")
+	if err := os.WriteFile(file, []byte("site,tags,age\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	rows, res := predictAll(t, PredictOptions{Eval: EvalOptions{Resume: r.RunDir, Data: []string{file}}, Columns: []string{"site"}})
+	if len(rows) != 1 || !slices.Equal(rows[0], []string{"site", "score"}) || res.Rows != 0 {
+		t.Errorf("%q, %+v", rows, res)
+	}
+}

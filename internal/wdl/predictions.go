@@ -1,0 +1,320 @@
+package wdl
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/data/write"
+	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// predictions carries the logits of a prediction from all ranks to the output. The ranks
+// evaluate consecutive parts of a run of records at the same time; rank 0 gathers their
+// logits after each run, so they come in the order of the records, and memory holds those
+// of a few runs. A goroutine of rank 0 writes them meanwhile.
+type predictions struct {
+	*job
+	options *PredictOptions
+	labels  []schema.Label
+	zeros   []float32 // labels of records that have none
+	ones    []float32 // their weights
+	own     []byte    // of this rank's batch: by label, its logits and then its labels, if they are written
+
+	runs    chan [][]byte // to write, by rank; nil on other ranks than 0
+	written chan error    // the outcome of the writer
+	failed  chan struct{} // closed when the writer has failed
+	writer  *predictionWriter
+	ended   bool // runs is closed
+}
+
+// runsAhead is how many gathered runs may wait for the writer.
+const runsAhead = 4
+
+// mostGathered bounds the bytes of one rank's part of a run.
+const mostGathered = 2 * 4 * evalBatch * schema.MostLabels
+
+// newPredictions opens the output on rank 0; all ranks return its error.
+func (j *job) newPredictions(ctx context.Context) (*predictions, error) {
+	all := schemaOf(j.config)
+	s := &predictions{job: j, options: j.eval.predicts, labels: all.All()}
+	var open error // as it is, where it came up
+	fault, err := j.first(func() error {
+		s.writer, open = newPredictionWriter(s.options, j.train, s.labels, j.eval.predicts.columns(j.config))
+		return open
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case open != nil:
+		return nil, open
+	case fault != "":
+		return nil, errors.New(fault)
+	}
+	if s.writer != nil {
+		s.runs, s.written, s.failed = make(chan [][]byte, runsAhead), make(chan error, 1), make(chan struct{})
+		go s.write(ctx)
+	}
+	return s, nil
+}
+
+// complete gives the records of a batch what the model needs and they may not have.
+func (s *predictions) complete(b *encode.Batch) {
+	if s.options.Label {
+		return
+	}
+	for len(s.zeros) < b.Rows {
+		s.zeros, s.ones = append(s.zeros, 0), append(s.ones, 1)
+	}
+	b.Labels = b.Labels[:0]
+	for range s.labels[1:] {
+		b.Labels = append(b.Labels, s.zeros[:b.Rows])
+	}
+	if s.labels[0].Weight != "" {
+		b.Weight = s.ones[:b.Rows]
+	}
+}
+
+// take gathers the logits of the batches that the ranks have just evaluated.
+func (s *predictions) take(b *encode.Batch) error {
+	s.own = s.own[:0]
+	for i := range s.labels {
+		s.own = append(s.own, raw.Bytes(s.trainer.LogitsOf(i)[:b.Rows])...)
+		if !s.options.Label {
+			continue
+		}
+		label := b.Label
+		if i > 0 && b.Rows > 0 {
+			label = b.Labels[i-1]
+		}
+		s.own = append(s.own, raw.Bytes(label[:b.Rows])...)
+	}
+	s.rec.Enter(trace.Wait)
+	parts, err := collective.GatherBytes(s.comm, s.own, 0, mostGathered)
+	s.rec.Enter(trace.Eval)
+	if err != nil || s.writer == nil {
+		return err
+	}
+	select {
+	case s.runs <- parts:
+		return nil
+	case <-s.failed:
+		return <-s.written
+	}
+}
+
+// write writes the runs; it ends when there are no more.
+func (s *predictions) write(ctx context.Context) {
+	err := s.writer.all(ctx, s.runs)
+	s.written <- err
+	if err != nil {
+		close(s.failed)
+	}
+}
+
+// finish waits until the output is complete. All ranks return the error of rank 0.
+func (s *predictions) finish() error {
+	var own error // as it is, where it came up
+	fault, err := s.first(func() error {
+		s.ended = true
+		close(s.runs)
+		if own = <-s.written; own == nil {
+			own = s.writer.out.Finish()
+		}
+		return own
+	})
+	switch {
+	case err != nil:
+		return err
+	case own != nil:
+		return own
+	case fault != "":
+		return errors.New(fault)
+	}
+	if s.writer != nil {
+		s.writer.lines.Close()
+		s.writer = nil
+	}
+	return nil
+}
+
+// abandon removes the output unless it is finished.
+func (s *predictions) abandon() {
+	if s.writer == nil {
+		return
+	}
+	if !s.ended {
+		s.ended = true
+		close(s.runs)
+		select {
+		case <-s.written:
+		case <-s.failed: // take has its error
+		}
+	}
+	s.writer.out.Abandon()
+	s.writer.lines.Close()
+	s.writer = nil
+}
+
+// predictionWriter writes predictions to the output, with copied fields and with empty
+// ones for records that cannot be used. It belongs to one goroutine.
+type predictionWriter struct {
+	options *PredictOptions
+	labels  []schema.Label
+	lines   *data.Lines
+	out     PredictOutput
+	lists   []value.List
+}
+
+func newPredictionWriter(o *PredictOptions, d *data.Dataset, labels []schema.Label, columns []write.Column) (w *predictionWriter, err error) {
+	w = &predictionWriter{options: o, labels: labels, lists: make([]value.List, len(columns))}
+	if w.lines, err = d.Lines(o.Columns); err != nil {
+		return nil, err
+	}
+	if w.out, err = o.Open(columns); err != nil {
+		w.lines.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// all writes runs until their channel is closed, and then the records after the last that
+// can be used.
+func (w *predictionWriter) all(ctx context.Context, runs <-chan [][]byte) error {
+	for parts := range runs {
+		for _, part := range parts {
+			if err := w.part(ctx, raw.Of[float32](part)); err != nil {
+				return err
+			}
+		}
+	}
+	switch usable, err := w.next(ctx); {
+	case err == io.EOF:
+		return nil
+	case err != nil:
+		return err
+	case usable:
+		return errors.New("wdl: predict: there are more records than predictions") // after an error elsewhere
+	}
+	return nil
+}
+
+// next goes to the next record that can be used and writes those before it.
+func (w *predictionWriter) next(ctx context.Context) (usable bool, err error) {
+	for {
+		usable, copied, err := w.lines.Next(ctx)
+		if err != nil {
+			return false, err
+		}
+		for i := range copied {
+			w.copy(&w.lists[i], &copied[i])
+		}
+		if usable {
+			return true, nil
+		}
+		for i := len(copied); i < len(w.lists); i++ {
+			w.lists[i].Reset()
+		}
+		if err := w.out.Write(w.lists); err != nil {
+			return false, err
+		}
+	}
+}
+
+// copy makes a list one text: its values with | between them.
+func (w *predictionWriter) copy(to, from *value.List) {
+	if from.Len() <= 1 {
+		*to = *from
+		return
+	}
+	text := from.Append(nil, 0)
+	for k := 1; k < from.Len(); k++ {
+		text = from.Append(append(text, write.Separator), k)
+	}
+	to.SetText(text)
+}
+
+// part writes the predictions of one batch: by label, B logits and, if they are written, B
+// labels.
+func (w *predictionWriter) part(ctx context.Context, x []float32) error {
+	width := len(w.labels)
+	if w.options.Label {
+		width *= 2
+	}
+	rows := len(x) / width
+	for r := range rows {
+		if _, err := w.next(ctx); err != nil {
+			if err == io.EOF {
+				err = errors.New("wdl: predict: there are more predictions than records; the files changed while the job ran")
+			}
+			return err
+		}
+		at, column := r, len(w.options.Columns)
+		for i := range w.labels {
+			logit := x[at]
+			at += rows
+			if w.options.Label {
+				w.putLabel(&column, &w.labels[i], x[at])
+				at += rows
+			}
+			w.put(&column, predictionOf(&w.labels[i], logit))
+			if w.options.Logit {
+				w.put(&column, logit)
+			}
+		}
+		if err := w.out.Write(w.lists); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put sets the next column of the current record.
+func (w *predictionWriter) put(column *int, x float32) {
+	l := &w.lists[*column]
+	*column++
+	if w.options.Text {
+		l.Begin(value.Text)
+		if len(l.Texts) == 0 {
+			l.Texts = append(l.Texts, nil)
+		}
+		l.Texts = l.Texts[:1]
+		l.Texts[0] = value.AppendNumber(l.Texts[0][:0], float64(x), 32)
+		return
+	}
+	l.Begin(value.Float32)
+	l.Reals = append(l.Reals[:0], float64(x))
+}
+
+// putLabel sets the next column to a label, which is 0 or 1 unless it is a number.
+func (w *predictionWriter) putLabel(column *int, l *schema.Label, x float32) {
+	if l.IsNumber() {
+		w.put(column, x)
+		return
+	}
+	to := &w.lists[*column]
+	*column++
+	to.Begin(value.Int) // also of a text format: it is written the same
+	to.Ints = append(to.Ints[:0], int64(x))
+}
+
+// predictionOf is what a logit predicts of a label: the probability that it is 1, or the
+// number.
+func predictionOf(l *schema.Label, logit float32) float32 {
+	switch z := float64(logit); {
+	case l.IsPoisson():
+		return float32(min(math.Exp(z), math.MaxFloat32))
+	case l.IsNumber():
+		return logit
+	default:
+		return float32(metrics.Probability(z))
+	}
+}
