@@ -163,7 +163,7 @@ func (t *Table) LoadDelta(r io.Reader, shard int) (now int64, err error) {
 	le := binary.LittleEndian
 	since, now := int64(le.Uint64(b[:])), int64(le.Uint64(b[8:]))
 	if since < 0 || now < since || t.now < since || t.now > now {
-		return 0, fault(fmt.Errorf("it contains steps %d to %d, the table is at step %d: load the deltas between first", since, now, t.now))
+		return 0, fault(fmt.Errorf("it contains steps %d to %d, the table is at step %d: load deltas in the order of their steps", since, now, t.now))
 	}
 	rows, err := readItems(in, le.Uint64(b[16:]), 8+4*(t.RecordLen()+notes))
 	if err != nil {

@@ -411,7 +411,7 @@ func damageDelta(t *testing.T, cfg Config) {
 		t.Fatal("the whole delta changed nothing")
 	}
 	x.SetNow(9)
-	if _, err := x.LoadDelta(bytes.NewReader(b), shard); err == nil || !strings.Contains(err.Error(), "tells of the steps 3 to 5, the table stands at 9") {
+	if _, err := x.LoadDelta(bytes.NewReader(b), shard); err == nil || !strings.Contains(err.Error(), "it contains steps 3 to 5, the table is at step 9") {
 		t.Errorf("a delta of the past: %v", err)
 	}
 }
