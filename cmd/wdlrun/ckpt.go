@@ -14,9 +14,8 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-
 	"github.com/wdlrun/wdlrun/checkpoint"
-	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
 
 func ckptSubcommands(p *program) []*cli.Command {
@@ -199,7 +198,7 @@ func (p *program) ckptShow(c *cli.Context) error {
 	lines, best := []ckptLine{}, int64(0)
 	err := eachCheckpoint(c, func(f checkpoint.Found, ck *checkpoint.Checkpoint, err error) error {
 		if err == nil && best == 0 { // the newest knows
-			at, err := wdl.ReadProgress(ck)
+			at, err := save.ReadProgress(ck)
 			if best = at.Best; err != nil || best == 0 {
 				best = -1
 			}
@@ -267,7 +266,7 @@ func (p *program) ckptContent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	at, err := wdl.ReadProgress(ck)
+	at, err := save.ReadProgress(ck)
 	if err != nil {
 		return err
 	}
@@ -391,15 +390,15 @@ func (p *program) ckptDiff(c *cli.Context) error {
 }
 
 // contentsOf returns what the sections of two checkpoints hold.
-func contentsOf(a, b *checkpoint.Checkpoint) (x, y map[string]wdl.Content, err error) {
-	if x, err = wdl.Contents(a); err == nil {
-		y, err = wdl.Contents(b)
+func contentsOf(a, b *checkpoint.Checkpoint) (x, y map[string]save.Content, err error) {
+	if x, err = save.Contents(a); err == nil {
+		y, err = save.Contents(b)
 	}
 	return x, y, err
 }
 
 // sumText is the checksum of a section, "" for one that does not exist.
-func sumText(contents map[string]wdl.Content, name string) string {
+func sumText(contents map[string]save.Content, name string) string {
 	if c, ok := contents[name]; ok {
 		return c.Sum.String()
 	}
@@ -444,7 +443,7 @@ func (p *program) ckptPrune(c *cli.Context) error {
 	if at := c.Args().First(); !isDir(at) {
 		return fmt.Errorf("there is no directory %s: give a run directory, such as runs/20261121-101500", at)
 	}
-	removed, damaged, err := wdl.Prune(c.Context, c.Args().First(), c.Int("keep"), c.Bool("dry-run"))
+	removed, damaged, err := save.Prune(c.Context, c.Args().First(), c.Int("keep"), c.Bool("dry-run"))
 	if err != nil {
 		return err
 	}

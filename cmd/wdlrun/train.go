@@ -15,7 +15,6 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
-
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/record"
@@ -23,6 +22,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
@@ -119,7 +119,7 @@ func (p *program) checkTrain(c *cli.Context) error {
 		return err
 	}
 	if opt.Here > 0 {
-		if err := wdl.CheckPlace(opt); err != nil {
+		if err := save.CheckPlace(opt.Out, opt.Resume); err != nil {
 			return err
 		}
 	}
@@ -240,7 +240,7 @@ func unusable(c *cli.Context, runDir string, err error) error {
 	case c.IsSet("config") && !c.IsSet("set"):
 		check = "wdlrun data check -config " + word(c.String("config"))
 	case runDir != "":
-		check = "wdlrun data check -config " + word(filepath.Join(runDir, wdl.FileConfig))
+		check = "wdlrun data check -config " + word(filepath.Join(runDir, save.FileConfig))
 	}
 	return fmt.Errorf("%w; to see all such records: %s; to leave up to N of them out: train -max-bad N", err, check)
 }

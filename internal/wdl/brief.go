@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/copies"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/trace"
@@ -98,7 +98,7 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 	}
 	if j.opt.Resume != "" {
 		if from, err = j.choose(ctx); err != nil {
-			return b, resumeHint(err, j.opt.Resume)
+			return b, save.ResumeHint(err, j.opt.Resume)
 		}
 		if from != nil {
 			b.From = from.Dir()
@@ -131,7 +131,7 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 	if b.RunDir, err = j.place(from); err != nil {
 		return b, err
 	}
-	if j.unlock, err = lock(b.RunDir); err != nil {
+	if j.unlock, err = save.Lock(b.RunDir); err != nil {
 		return b, err
 	}
 	if len(changed) > 0 {
@@ -148,13 +148,13 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 		j.opt.Warn(fmt.Sprintf("%s was removed: %s", checkpoint.Rest(r), r))
 	}
 	b.Config = string(c.YAML())
-	if _, err := os.Stat(filepath.Join(b.RunDir, FileConfig)); from == nil || err != nil {
+	if _, err := os.Stat(filepath.Join(b.RunDir, save.FileConfig)); from == nil || err != nil {
 		if err := keepConfig(b.RunDir, c); err != nil {
 			return b, err
 		}
 	}
 	if from != nil && filepath.Dir(from.Dir()) != filepath.Join(b.RunDir, checkpoint.Folder) {
-		err = j.inherit(from, b.RunDir)
+		err = save.Inherit(from, b.RunDir, j.opt.Warn)
 	}
 	return b, err
 }
@@ -162,60 +162,39 @@ func (j *job) decide(ctx context.Context) (b brief, err error) {
 // keepConfig writes the configuration to the run directory. A training that goes on in
 // its own does so once it is known that a step is left to take with it.
 func keepConfig(runDir string, c *config.Config) error {
-	if err := writeFile(runDir, FileConfig, c.YAML()); err != nil {
+	if err := save.WriteFile(runDir, save.FileConfig, c.YAML()); err != nil {
 		return fmt.Errorf("wdl: run directory: %w; free some space, or choose another place with -out", err)
 	}
 	return nil
 }
 
-// inherit puts the checkpoint that a new line of training begins with, and that
-// of the best epoch before it, into the new run directory, which then stands for
-// itself.
-func (j *job) inherit(from *checkpoint.Checkpoint, runDir string) error {
-	root := filepath.Join(runDir, checkpoint.Folder)
-	if err := checkpoint.Copy(from, root); err != nil {
-		return err
+// CheckTiers finds, before any rank is started and on a host of theirs, folders of tiers
+// that are not there or that cannot be written to.
+func CheckTiers(o Options) error {
+	var from *checkpoint.Checkpoint
+	if o.Resume != "" {
+		var err error
+		if from, _, err = checkpoint.Resolve(o.Resume); err != nil {
+			return save.ResumeHint(err, o.Resume)
+		}
 	}
-	var c cursor
-	if err := readJSON(from, sectionCursor, &c); err != nil {
-		return err
-	}
-	if c.Best == 0 || c.Best == c.Step {
-		return nil
-	}
-	best, err := checkpoint.Open(checkpoint.Dir(filepath.Dir(from.Dir()), c.Best))
-	if err == nil {
-		err = checkpoint.Copy(best, root)
-	}
+	c, _, err := o.config(from)
 	if err != nil {
-		j.opt.Warn(fmt.Sprintf("the best epoch so far (step %d) can no longer be restored: %v", c.Best, err))
+		return err
 	}
-	return nil
-}
-
-// resumeHint says of an error which names path, if no checkpoint was found there, what
-// else to give.
-func resumeHint(err error, path string) error {
-	advice := ""
-	if errors.Is(err, fs.ErrNotExist) && !checkpoint.IsCheckpoint(path) {
-		advice = "; give the run directory of a training that has saved, or one of its checkpoints"
-		if run := newestRun(path); run != "" {
-			advice = "; give one of the run directories in it, of which " + run + " is the newest that has saved"
+	var faults []error
+	for i, t := range c.Tables {
+		if t.Tier.Dir == "" {
+			continue
 		}
-	}
-	return fmt.Errorf("wdl: resume: %w%s", err, advice)
-}
-
-// newestRun names the last by name of the run directories in dir that have a checkpoint, ""
-// if there is none.
-func newestRun(dir string) string {
-	runs, _ := os.ReadDir(dir) // of what cannot be read there is nothing to tell
-	for _, r := range slices.Backward(runs) {
-		if found, err := checkpoint.List(filepath.Join(dir, r.Name(), checkpoint.Folder)); err == nil && len(found) > 0 {
-			return r.Name()
+		try, err := os.MkdirTemp(t.Tier.Dir, ".wdlrun-")
+		if err != nil {
+			faults = append(faults, fmt.Errorf("wdl: tables[%d].tier.dir: nothing can be made in %s: %w: it must be a folder that is there, on a fast disk of each host of ranks", i, t.Tier.Dir, save.Cause(err)))
+			continue
 		}
+		os.Remove(try)
 	}
-	return ""
+	return errors.Join(faults...)
 }
 
 // config resolves the configuration: the one given, else the checkpoint's, else
@@ -224,11 +203,7 @@ func newestRun(dir string) string {
 func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed []string, err error) {
 	var was *config.Config
 	if from != nil {
-		b, err := readAll(from, sectionConfig)
-		if err != nil {
-			return nil, nil, err
-		}
-		if was, err = config.ParseSaved(filepath.Join(from.Dir(), sectionConfig), b); err != nil {
+		if was, err = save.ReadConfig(from); err != nil {
 			return nil, nil, err
 		}
 		if was.Train.Scaling == "" { // of a version before train.scaling
@@ -267,7 +242,7 @@ var free = regexp.MustCompile(`^(data\.(train|test|valid|follow|max_bad)\b|train
 
 // configured reports whether the configuration of a checkpoint can be read.
 func configured(c *checkpoint.Checkpoint) error {
-	_, err := readAll(c, sectionConfig)
+	_, err := save.Read(c, save.SectionConfig)
 	return err
 }
 
@@ -277,11 +252,7 @@ func dated(from *checkpoint.Checkpoint) error {
 	if from == nil {
 		return nil
 	}
-	b, err := readAll(from, sectionConfig)
-	if err != nil {
-		return err
-	}
-	was, err := config.ParseSaved(filepath.Join(from.Dir(), sectionConfig), b)
+	was, err := save.ReadConfig(from)
 	if err != nil || was.Train.Scaling != "" {
 		return err
 	}
@@ -328,7 +299,7 @@ func (j *job) place(from *checkpoint.Checkpoint) (string, error) {
 			return filepath.Dir(root), nil
 		}
 	}
-	return NewRunDir(j.opt.Out, time.Now())
+	return save.NewRunDir(j.opt.Out, time.Now())
 }
 
 // picked reports whether the user named this very checkpoint, not its run.
@@ -370,7 +341,7 @@ func check(ctx context.Context, o Options, ranks int, eval *EvalOptions) error {
 			accept = func(c *checkpoint.Checkpoint) error { return c.Verify(ctx) }
 		}
 		if from, _, err = checkpoint.Resolve(o.Resume, accept); err != nil {
-			return resumeHint(err, o.Resume)
+			return save.ResumeHint(err, o.Resume)
 		}
 	}
 	c, _, err := o.config(from)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -59,13 +60,13 @@ func open(t *testing.T, dir string) *checkpoint.Checkpoint {
 // sameContents compares all but the configuration.
 func sameContents(t *testing.T, got, want *checkpoint.Checkpoint) {
 	t.Helper()
-	contents := [2]map[string]Content{}
+	contents := [2]map[string]save.Content{}
 	for i, c := range []*checkpoint.Checkpoint{got, want} {
-		x, err := Contents(c)
+		x, err := save.Contents(c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		delete(x, sectionConfig)
+		delete(x, save.SectionConfig)
 		contents[i] = x
 	}
 	if !maps.Equal(contents[0], contents[1]) {

@@ -6,6 +6,7 @@
 //	layout      which table and column every input has         internal/wdl/layout
 //	plan        what the training will need, who owns what     internal/wdl/plan
 //	step        pull, compute, push, sync, update; models      internal/wdl/step
+//	save        the training on disk: run directory, checkpoints    internal/wdl/save
 //	job         this package
 //
 // Job is a training, from the configuration to the run directory; Evaluation the

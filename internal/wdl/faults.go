@@ -16,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
 	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -55,8 +56,8 @@ func FaultsOnPurpose(runDir string) ([]chaos.Fault, error) {
 }
 
 func readFaults(dir string) (s struck, been []chaos.Fault, err error) {
-	path := filepath.Join(dir, fileChaos)
-	b, err := regular.ReadFile(path, maxRunFile)
+	path := filepath.Join(dir, save.FileChaos)
+	b, err := regular.ReadFile(path, save.MaxFile)
 	if err != nil {
 		return s, nil, err
 	}
@@ -81,12 +82,12 @@ func readFaults(dir string) (s struck, been []chaos.Fault, err error) {
 // addStruck notes in a run directory that a fault befalls a rank, unless another rank
 // has: both ends of a link that is cut do.
 func addStruck(dir string, n int, f chaos.Fault) (err error) {
-	file, err := os.OpenFile(filepath.Join(dir, fileChaos), os.O_APPEND|os.O_RDWR, 0)
+	file, err := os.OpenFile(filepath.Join(dir, save.FileChaos), os.O_APPEND|os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	alone(file)
+	save.WaitAlone(file)
 	if s, err := readStruck(dir); err == nil && slices.Contains(s.Been, n) {
 		return nil
 	}
@@ -103,7 +104,7 @@ func (j *job) strikes(runDir string) (s struck, err error) {
 	}
 	s = struck{Ranks: j.comm.Size()}
 	if len(j.opt.Chaos) > 0 {
-		err = writeMode(runDir, fileChaos, 0o600, fmt.Appendf(nil, "ranks %d\n", s.Ranks)) // it is locked
+		err = save.WriteFileMode(runDir, save.FileChaos, 0o600, fmt.Appendf(nil, "ranks %d\n", s.Ranks)) // it is locked
 		return s, err
 	}
 	return s, nil

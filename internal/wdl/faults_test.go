@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -15,7 +16,7 @@ func TestOneLineAFault(t *testing.T) {
 	dir := t.TempDir()
 	faults, err := chaos.Parse("kill:1@step5,cut:0-1@step7,diskfull@step9")
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, fileChaos), []byte("ranks 8\n"), 0o600)
+		err = os.WriteFile(filepath.Join(dir, save.FileChaos), []byte("ranks 8\n"), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -136,10 +137,10 @@ func (j *job) leave(res *Result) error {
 		return err
 	}
 	if lost[0] > 0 {
-		res.Lost = append(res.Lost, fileTraces)
+		res.Lost = append(res.Lost, save.FileTraces)
 	}
 	if trained := j.cursor.Step > j.resumedAt; (trained || !j.kept(*res)) && !j.keep(*res) {
-		res.Lost = append(res.Lost, fileResult)
+		res.Lost = append(res.Lost, save.FileResult)
 	}
 	return nil
 }
@@ -147,7 +148,7 @@ func (j *job) leave(res *Result) error {
 // kept tells whether the run directory has the result of the job that took the last
 // step, which says more than that of one for which nothing was left.
 func (j *job) kept(res Result) bool {
-	b, err := regular.ReadFile(filepath.Join(j.runDir, fileResult), maxRunFile)
+	b, err := regular.ReadFile(filepath.Join(j.runDir, save.FileResult), save.MaxFile)
 	var was Result
 	return err == nil && json.Unmarshal(b, &was) == nil && was.Steps == res.Steps && !was.Stopped
 }
@@ -190,7 +191,7 @@ func (j *job) keep(res Result) bool {
 	}
 	b, err := json.MarshalIndent(res, "", "  ")
 	if err == nil {
-		err = writeFile(j.runDir, fileResult, append(b, '\n'))
+		err = save.WriteFile(j.runDir, save.FileResult, append(b, '\n'))
 	}
 	if err != nil {
 		j.opt.Warn(fmt.Sprintf("the result is not kept: %v", err))

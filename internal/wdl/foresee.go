@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -22,7 +23,7 @@ func Foresee(ctx context.Context, o Options, ranks int, shared bool) (*plan.Plan
 	if o.Resume != "" {
 		var err error
 		if from, _, err = checkpoint.Resolve(o.Resume); err != nil {
-			return nil, resumeHint(err, o.Resume)
+			return nil, save.ResumeHint(err, o.Resume)
 		}
 	}
 	c, _, err := o.config(from)

@@ -16,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/copies"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
@@ -231,7 +232,7 @@ func (j *job) learn(b bequest) (err error) {
 		return err
 	}
 	if j.comm.Rank() == 0 {
-		if j.unlock, err = lock(b.Brief.RunDir); err != nil {
+		if j.unlock, err = save.Lock(b.Brief.RunDir); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/trace"
@@ -229,7 +230,7 @@ func TestLateMicrobatchesAreCountedThroughALoss(t *testing.T) {
 	_, exchanges, _ := deaths{}.run(t, size, opt)
 	for victim := range size {
 		res, _, _ := deaths{{victim, exchanges / 3, victim}}.run(t, size, opt) // how many there are differs from run to run
-		records, err := readCommits(res.RunDir)
+		records, err := save.ReadCommits(res.RunDir)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -182,7 +183,7 @@ func LoadIndex(path string) (*encode.Encoder, error) {
 		if err != nil {
 			return nil, fmt.Errorf("wdl: index: %w", err)
 		}
-		b, err = readAll(from, sectionEncoder)
+		b, err = save.Read(from, save.SectionEncoder)
 		if err != nil {
 			return nil, err
 		}

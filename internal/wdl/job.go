@@ -18,6 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/rank"
@@ -482,7 +483,7 @@ func (j *job) start() error {
 func (j *job) encode(fit *encode.Fit, from *checkpoint.Checkpoint) (err error) {
 	j.rec.Enter(trace.Plan)
 	if from != nil {
-		if j.encoded, err = readAll(from, sectionEncoder); err == nil {
+		if j.encoded, err = save.Read(from, save.SectionEncoder); err == nil {
 			j.encoder, err = encode.LoadEncoder(j.encoded)
 		}
 		if err == nil && j.eval != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -179,7 +180,7 @@ func TestWorldSizesAgree(t *testing.T) {
 // lines reads metrics.jsonl.
 func lines(t testing.TB, runDir, event string) (all []metricLine) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(runDir, fileMetrics))
+	f, err := os.Open(filepath.Join(runDir, save.FileMetrics))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,29 +369,11 @@ func TestTheLastCheckpointGetsASecondChance(t *testing.T) {
 	sameContents(t, open(t, got.Checkpoint), open(t, whole.Checkpoint))
 }
 
-// TestOneTrainingARunDirectory: the second is refused while the first lasts.
-func TestOneTrainingARunDirectory(t *testing.T) {
-	dir := t.TempDir()
-	unlock, err := lock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := lock(dir); err == nil || !strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())) {
-		t.Errorf("the second training: %v", err)
-	}
-	unlock()
-	again, err := lock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again()
-}
-
 // TestResumeDropsLaterMetrics: steps taken again stand once in metrics.jsonl.
 func TestResumeDropsLaterMetrics(t *testing.T) {
 	dir := t.TempDir()
 	text := `{"event":"train","step":20}` + "\n" + `{"event":"train","step":40}` + "\n" + `{"event":"tr`
-	if err := os.WriteFile(filepath.Join(dir, fileMetrics), []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, save.FileMetrics), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	m := openMetrics(dir, nil, 20, func(line string) { t.Error(line) })
@@ -623,8 +606,8 @@ func TestLostTimeline(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := runJob(t, 2, Options{Resume: whole.RunDir, Set: []string{"train.epochs=4"}})
-	if len(whole.Lost) > 0 || !slices.Equal(got.Lost, []string{fileTraces}) {
-		t.Errorf("lost: %q, before %q; want %q", got.Lost, whole.Lost, fileTraces)
+	if len(whole.Lost) > 0 || !slices.Equal(got.Lost, []string{save.FileTraces}) {
+		t.Errorf("lost: %q, before %q; want %q", got.Lost, whole.Lost, save.FileTraces)
 	}
 }
 
@@ -636,8 +619,8 @@ func TestRunFiles(t *testing.T) {
 		want string
 	}{
 		{Result{Checkpoint: "x"}, "config.yaml metrics.jsonl result.json trace-*.json checkpoints/"},
-		{Result{LastCheckpoint: "x", Lost: []string{fileTraces}}, "config.yaml metrics.jsonl result.json checkpoints/"},
-		{Result{Lost: []string{fileTraces, fileResult}}, "config.yaml metrics.jsonl"},
+		{Result{LastCheckpoint: "x", Lost: []string{save.FileTraces}}, "config.yaml metrics.jsonl result.json checkpoints/"},
+		{Result{Lost: []string{save.FileTraces, save.FileResult}}, "config.yaml metrics.jsonl"},
 	} {
 		var names []string
 		for _, f := range c.r.RunFiles() {

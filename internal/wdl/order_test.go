@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
 
 // TestBatchNormOnASortedFile: the order of the records in a file does not matter, though
@@ -43,12 +44,12 @@ func formerCheckpoint(t *testing.T, from *checkpoint.Checkpoint) (dir string) {
 		t.Fatal(err)
 	}
 	for _, name := range from.Names() {
-		b, err := readAll(from, name)
+		b, err := save.Read(from, name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		switch name {
-		case sectionCursor:
+		case save.SectionCursor:
 			var c map[string]any
 			if err := json.Unmarshal(b, &c); err != nil || c["order"] == nil {
 				t.Fatal(c, err)
@@ -58,7 +59,7 @@ func formerCheckpoint(t *testing.T, from *checkpoint.Checkpoint) (dir string) {
 			if b, err = json.Marshal(c); err != nil {
 				t.Fatal(err)
 			}
-		case sectionConfig:
+		case save.SectionConfig:
 			b = bytes.Replace(b, []byte("  shuffle: true\n"), []byte("  shuffle: true\n  shuffle_window: 131072\n  lanes: 256\n"), 1)
 			if !bytes.Contains(b, []byte("lanes")) {
 				t.Fatal(string(b))

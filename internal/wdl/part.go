@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
@@ -208,7 +209,7 @@ func (j *job) copy(w *checkpoint.Draft, since int64) (*sparse.Snapshot, error) {
 		for _, s := range []struct {
 			name string
 			data []byte
-		}{{sectionConfig, j.yaml}, {sectionEncoder, j.encoded}, {sectionCursor, cur}} {
+		}{{save.SectionConfig, j.yaml}, {save.SectionEncoder, j.encoded}, {save.SectionCursor, cur}} {
 			if err := w.Section(s.name, func(out io.Writer) error { _, err := out.Write(s.data); return err }); err != nil {
 				return nil, err
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -138,7 +139,7 @@ func TestDenseNeeds(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			saved, err := readAll(ck, "dense")
+			saved, err := save.Read(ck, "dense")
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -197,9 +198,9 @@ func TestRowsWithoutMarksAgeFromTheCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range from.Names() {
-		b, err := readAll(from, name)
+		b, err := save.Read(from, name)
 		if err == nil {
-			if name == sectionConfig {
+			if name == save.SectionConfig {
 				b = evicting.YAML()
 			}
 			err = w.Section(name, func(out io.Writer) error { _, err := out.Write(b); return err })

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 )
 
@@ -27,10 +28,10 @@ func CheckReplay(ctx context.Context, o Options, ranks int) error {
 
 // replay takes configuration and mode from the run that is repeated.
 func (o *Options) replay(size int) error {
-	all, err := readModes(o.Replay)
+	all, err := save.ReadModes(o.Replay)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("wdl: replay: %s is no run in which steps could leave microbatches out: %w; repeat others with: train -config %s",
-			o.Replay, err, filepath.Join(o.Replay, FileConfig))
+			o.Replay, err, filepath.Join(o.Replay, save.FileConfig))
 	}
 	if err != nil {
 		return fmt.Errorf("wdl: replay: %w", err)
@@ -43,10 +44,10 @@ func (o *Options) replay(size int) error {
 		return fmt.Errorf("wdl: replay: %s ran on %d ranks, here are %d: microbatches would be others; use -np %d", o.Replay, m.WorldSize, size, m.WorldSize)
 	}
 	if o.Tolerance.Mode, err = slots.ParseMode(m.Mode); err != nil {
-		return fmt.Errorf("wdl: replay: %s: %w", filepath.Join(o.Replay, fileMode), err)
+		return fmt.Errorf("wdl: replay: %s: %w", filepath.Join(o.Replay, save.FileMode), err)
 	}
 	o.Tolerance.Backup, o.Tolerance.Auto = m.Backup, m.Auto
-	o.Config, err = config.Load(filepath.Join(o.Replay, FileConfig))
+	o.Config, err = config.Load(filepath.Join(o.Replay, save.FileConfig))
 	return err
 }
 
@@ -73,7 +74,7 @@ func script(dir string) ([]slots.Record, error) {
 	if dir == "" {
 		return nil, nil
 	}
-	records, err := readCommits(dir)
+	records, err := save.ReadCommits(dir)
 	if err != nil {
 		return nil, err
 	}

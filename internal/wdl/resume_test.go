@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -64,7 +65,7 @@ func TestResumeOfAnEndedRun(t *testing.T) {
 	everyday(t)
 	t.Parallel()
 	whole := runJob(t, 2, Options{Config: clicksConfig(t, clicks(t, 1500), "", "")})
-	names := []string{FileConfig, fileResult, "trace-0000.json", "trace-0001.json"}
+	names := []string{save.FileConfig, save.FileResult, "trace-0000.json", "trace-0001.json"}
 	files := func() (all []byte) {
 		for _, n := range names {
 			all = append(all, read(t, filepath.Join(whole.RunDir, n))...)
@@ -140,15 +141,15 @@ func TestStreamForeseesNothing(t *testing.T) {
 // start, even while it has no checkpoint.
 func TestPlaceInUse(t *testing.T) {
 	dir := t.TempDir()
-	unlock, err := lock(dir)
+	unlock, err := save.Lock(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckPlace(Options{Resume: dir}); err == nil || !strings.Contains(err.Error(), "is in use by another training") {
+	if err := save.CheckPlace("", dir); err == nil || !strings.Contains(err.Error(), "is in use by another training") {
 		t.Errorf("while it is in use: %v", err)
 	}
 	unlock()
-	if err := CheckPlace(Options{Resume: dir}); err != nil {
+	if err := save.CheckPlace("", dir); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
 }

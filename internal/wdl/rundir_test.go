@@ -9,6 +9,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
 
 // TestARunDirectoryThatVanishes: it is deleted, or moved away, after the first epoch.
@@ -16,7 +17,7 @@ func TestARunDirectoryThatVanishes(t *testing.T) {
 	c := config.Default()
 	c.Train.Epochs = 4
 	undisturbed := runJob(t, 1, Options{Config: c})
-	b, err := os.ReadFile(filepath.Join(undisturbed.RunDir, fileMetrics))
+	b, err := os.ReadFile(filepath.Join(undisturbed.RunDir, save.FileMetrics))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,11 +47,11 @@ func TestARunDirectoryThatVanishes(t *testing.T) {
 			if n := len(warned); n == 0 || !strings.Contains(warned[0], "deleted or moved while the training ran") {
 				t.Errorf("warnings %q", warned)
 			}
-			b, err := os.ReadFile(filepath.Join(res.RunDir, fileMetrics))
+			b, err := os.ReadFile(filepath.Join(res.RunDir, save.FileMetrics))
 			if n := strings.Count(string(b), `"event":"train"`); err != nil || n != want {
 				t.Errorf("%d lines of metrics, want %d, error %v", n, want, err)
 			}
-			if _, err := config.Load(filepath.Join(res.RunDir, FileConfig)); err != nil {
+			if _, err := config.Load(filepath.Join(res.RunDir, save.FileConfig)); err != nil {
 				t.Error(err)
 			}
 			if ck, _, err := checkpoint.Latest(filepath.Join(res.RunDir, checkpoint.Folder)); err != nil || ck.Step() != res.Steps {

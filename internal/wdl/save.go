@@ -2,14 +2,13 @@ package wdl
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -55,7 +54,7 @@ func (j *job) load(c *checkpoint.Checkpoint) error {
 	j.rec.Enter(trace.Restore)
 	was := j.cursor
 	j.cursor = cursor{}
-	if err := readJSON(c, sectionCursor, &j.cursor); err != nil {
+	if err := save.ReadJSON(c, save.SectionCursor, &j.cursor); err != nil {
 		return err
 	}
 	if now := &j.cursor; now.Data != was.Data && j.eval == nil && j.train != nil {
@@ -76,23 +75,4 @@ func (j *job) load(c *checkpoint.Checkpoint) error {
 	}
 	j.lastSaved, j.links = c.Step(), len(c.Chain())-1
 	return j.trainer.Load(c, nil)
-}
-
-func readJSON(c *checkpoint.Checkpoint, section string, to any) error {
-	return c.Read(section, func(r io.Reader) error {
-		b, err := io.ReadAll(r)
-		if err != nil {
-			return err
-		}
-		return json.Unmarshal(b, to)
-	})
-}
-
-// readAll reads a section whole; it is for the small ones.
-func readAll(c *checkpoint.Checkpoint, section string) (b []byte, err error) {
-	err = c.Read(section, func(r io.Reader) (err error) {
-		b, err = io.ReadAll(r)
-		return err
-	})
-	return b, err
 }

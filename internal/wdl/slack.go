@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 )
@@ -22,7 +23,7 @@ import (
 type slack struct {
 	steps  *step.Tolerant
 	source *source
-	log    *commitLog // nil but on rank 0
+	log    *save.CommitLog // nil but on rank 0
 }
 
 func (s *slack) close() {
@@ -31,7 +32,7 @@ func (s *slack) close() {
 	}
 	s.steps.Close()
 	s.source.close()
-	s.log.close()
+	s.log.Close()
 }
 
 // tolerance decides on rank 0 how the training gets on with slow ranks, says so if a
@@ -40,11 +41,7 @@ func (j *job) tolerance(c *config.Config, from *checkpoint.Checkpoint) (err erro
 	if j.opt.Tolerance, err = j.opt.Tolerance.Of(c); err != nil || from == nil {
 		return err
 	}
-	b, err := readAll(from, sectionConfig)
-	if err != nil {
-		return err
-	}
-	old, err := config.ParseSaved(filepath.Join(from.Dir(), sectionConfig), b)
+	old, err := save.ReadConfig(from)
 	if err != nil {
 		return err
 	}
@@ -86,8 +83,8 @@ func (j *job) tolerate() error {
 	}
 	j.slack = &slack{steps: steps, source: s}
 	if j.comm.Rank() == 0 {
-		j.slack.log = openCommits(j.runDir, record, j.opt.Warn)
-		j.slack.log.describe(j.runDir, runMode{record.Step, j.comm.Size(), how.Mode.String(), how.Backup, how.Auto, j.changed})
+		j.slack.log = save.OpenCommits(j.runDir, record, j.opt.Warn)
+		j.slack.log.Describe(j.runDir, save.Mode{From: record.Step, WorldSize: j.comm.Size(), Mode: how.Mode.String(), Backup: how.Backup, Auto: how.Auto, Settings: j.changed})
 	}
 	return nil
 }
@@ -113,7 +110,7 @@ func (c *cursor) ordered() error {
 // so many ranks, and with how many, or from which other, it could.
 func (o Options) resumable(from *checkpoint.Checkpoint, c *config.Config, ranks int) error {
 	var at cursor
-	if err := readJSON(from, sectionCursor, &at); err != nil {
+	if err := save.ReadJSON(from, save.SectionCursor, &at); err != nil {
 		return err
 	}
 	if err := at.ordered(); err != nil {
@@ -142,7 +139,7 @@ func lastEnd(dir string) string {
 		if err != nil {
 			continue
 		}
-		if p, err := ReadProgress(c); err == nil && p.Consumed == 0 {
+		if p, err := save.ReadProgress(c); err == nil && p.Consumed == 0 {
 			return "; the last one at the end of an epoch: -resume " + f.Dir
 		}
 	}
@@ -184,7 +181,7 @@ func recordAt(c *cursor, size int, batch int64) (slots.Record, error) {
 // many ranks as are left.
 func (j *job) goesOn(from *checkpoint.Checkpoint) error {
 	var at cursor
-	if err := readJSON(from, sectionCursor, &at); err != nil {
+	if err := save.ReadJSON(from, save.SectionCursor, &at); err != nil {
 		return err
 	}
 	if err := at.ordered(); err != nil || at.Queue == nil {
@@ -244,7 +241,7 @@ func (j *job) slackEpoch(ctx context.Context) (stopped bool, err error) {
 			return false, err
 		}
 		r := s.steps.Record()
-		s.log.append(r)
+		s.log.Append(r)
 		j.cursor.Late += int64(r.Leased - len(r.Pieces))
 		j.cursor.Queue = nil
 		if r.Queue.Left() > 0 {

@@ -56,11 +56,3 @@ func (j *job) done() bool {
 	}
 	return j.cursor.Enough || j.cursor.Epoch >= int64(j.config.Train.Epochs)
 }
-
-// The names of a checkpoint's sections that are the job's. Rank 0 writes these three;
-// those of parameters are the trainer's.
-const (
-	sectionConfig  = "config"  // YAML, the configuration in effect
-	sectionEncoder = "encoder" // JSON, see data.Encoder
-	sectionCursor  = "cursor"  // JSON, see cursor
-)

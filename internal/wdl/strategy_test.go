@@ -19,6 +19,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/chaos"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -48,7 +49,7 @@ func contents(t *testing.T, r Result) map[string]string {
 	}
 	all := map[string]string{}
 	for _, name := range c.Names() {
-		if name != sectionConfig {
+		if name != save.SectionConfig {
 			all[name] = c.Checksum(name)
 		}
 	}

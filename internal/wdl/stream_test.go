@@ -21,6 +21,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/stream"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -159,7 +160,7 @@ func TestStreamSavesEachSpan(t *testing.T) {
 			t.Fatal(err)
 		}
 		var at cursor
-		if err := readJSON(c, sectionCursor, &at); err != nil {
+		if err := save.ReadJSON(c, save.SectionCursor, &at); err != nil {
 			t.Fatal(err)
 		}
 		if at.Consumed != 0 || len(at.Stream.Span) > 0 || at.Data != "" || at.LastLoss <= 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/trace"
@@ -70,7 +71,7 @@ func TestDropLeavesASlowRankBehind(t *testing.T) {
 	if in := usual.Input; in.Depth < 1 || in.Threads < 1 || in.WorkShare <= 0 {
 		t.Errorf("input is told as %+v", in)
 	}
-	records, err := readCommits(drop.RunDir)
+	records, err := save.ReadCommits(drop.RunDir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +166,7 @@ func TestResumeAtTheEndOfAnEpoch(t *testing.T) {
 		return err
 	})
 	var at cursor
-	if err := readJSON(open(t, stopped.Checkpoint), sectionCursor, &at); err != nil || at.Step != last || at.Consumed != at.Rows || at.Epoch != 0 {
+	if err := save.ReadJSON(open(t, stopped.Checkpoint), save.SectionCursor, &at); err != nil || at.Step != last || at.Consumed != at.Rows || at.Epoch != 0 {
 		t.Fatalf("%v: %+v", err, at)
 	}
 	again := runJob(t, size, Options{Resume: stopped.RunDir})
@@ -187,7 +188,7 @@ func TestLateMicrobatchesAreCountedThroughARestart(t *testing.T) {
 	opt := Options{Config: clicksConfig(t, clicks(t, 600), "", ""), Set: []string{"train.epochs=1"}, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}, Chaos: slow}
 	first := runJob(t, size, opt)
 	last := runJob(t, size, Options{Resume: first.RunDir, Set: []string{"train.epochs=2"}, Chaos: slow})
-	records, err := readCommits(first.RunDir)
+	records, err := save.ReadCommits(first.RunDir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -160,7 +161,7 @@ func encoderIn(t *testing.T, r Result) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := readAll(c, sectionEncoder)
+	b, err := save.Read(c, save.SectionEncoder)
 	if err != nil {
 		t.Fatal(err)
 	}

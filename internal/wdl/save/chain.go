@@ -1,14 +1,12 @@
-package wdl
+package save
 
 import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -68,16 +66,13 @@ func Contents(c *checkpoint.Checkpoint) (map[string]Content, error) {
 
 // tablesOf opens an empty store for the tables of a checkpoint.
 func tablesOf(c *checkpoint.Checkpoint) (cfg sparse.Config, store *sparse.Store, err error) {
-	b, err := readAll(c, sectionConfig)
-	if err != nil {
-		return cfg, nil, err
-	}
-	settings, err := config.ParseSaved(filepath.Join(c.Dir(), sectionConfig), b)
+	settings, err := ReadConfig(c)
 	if err != nil {
 		return cfg, nil, err
 	}
 	settings.Fill()
-	if b, err = readAll(c, sectionEncoder); err != nil {
+	b, err := Read(c, SectionEncoder)
+	if err != nil {
 		return cfg, nil, err
 	}
 	encoder, err := encode.LoadEncoder(b)

@@ -1,4 +1,4 @@
-package wdl
+package save
 
 import (
 	"bytes"
@@ -16,23 +16,23 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 )
 
-// commitLog keeps which microbatches counted in which step, a few bytes a step, in
+// CommitLog keeps which microbatches counted in which step, a few bytes a step, in
 // the run directory. Training never fails for it.
-type commitLog struct {
+type CommitLog struct {
 	file   *os.File
 	before slots.Record
 	buf    []byte
 	warn   func(string)
 }
 
-// openCommits opens the log of a training that goes on from a record, without the
+// OpenCommits opens the log of a training that goes on from a record, without the
 // steps after it.
-func openCommits(dir string, from slots.Record, warn func(string)) *commitLog {
-	l := &commitLog{warn: warn}
-	path := filepath.Join(dir, fileCommits)
+func OpenCommits(dir string, from slots.Record, warn func(string)) *CommitLog {
+	l := &CommitLog{warn: warn}
+	path := filepath.Join(dir, FileCommits)
 	var b []byte
 	b, l.before = commitsUntil(path, from)
-	err := writeFile(dir, fileCommits, b)
+	err := WriteFile(dir, FileCommits, b)
 	if err == nil {
 		l.file, err = os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o644)
 	}
@@ -47,7 +47,7 @@ func openCommits(dir string, from slots.Record, warn func(string)) *commitLog {
 // the old one's queue, the record from which training goes on the new one's.
 func commitsUntil(path string, from slots.Record) (b []byte, last slots.Record) {
 	fresh := slots.AppendLogHeader(nil, from)
-	old, err := regular.ReadFile(path, maxRunFile)
+	old, err := regular.ReadFile(path, MaxFile)
 	if err != nil {
 		return fresh, from // there is none
 	}
@@ -71,7 +71,7 @@ func commitsUntil(path string, from slots.Record) (b []byte, last slots.Record) 
 	return b, last
 }
 
-func (l *commitLog) append(r slots.Record) {
+func (l *CommitLog) Append(r slots.Record) {
 	if l == nil || l.file == nil {
 		return
 	}
@@ -79,20 +79,20 @@ func (l *commitLog) append(r slots.Record) {
 	l.before = r
 	if _, err := l.file.Write(l.buf); err != nil {
 		l.warn(fmt.Sprintf("commit sets are no longer kept, the training cannot be replayed: %v", err))
-		l.close()
+		l.Close()
 		l.file = nil
 	}
 }
 
-func (l *commitLog) close() {
+func (l *CommitLog) Close() {
 	if l != nil && l.file != nil {
 		l.file.Close()
 	}
 }
 
-// runMode is what a log needs besides to be replayed, as JSON: a list, of one for
+// Mode is what a log needs besides to be replayed, as JSON: a list, of one for
 // each step from which on it was another.
-type runMode struct {
+type Mode struct {
 	From      int64  `json:"from_step"` // after it
 	WorldSize int    `json:"world_size"`
 	Mode      string `json:"mode"`
@@ -103,11 +103,11 @@ type runMode struct {
 }
 
 // as reports whether m is the mode of was, from another step on.
-func (m runMode) as(was runMode) bool {
+func (m Mode) as(was Mode) bool {
 	return len(m.Settings) == 0 && m.WorldSize == was.WorldSize && m.Mode == was.Mode && m.Backup == was.Backup && m.Auto == was.Auto
 }
 
-func (m runMode) String() string {
+func (m Mode) String() string {
 	how := step.Tolerance{Backup: m.Backup, Auto: m.Auto}
 	var err error
 	if how.Mode, err = slots.ParseMode(m.Mode); err != nil {
@@ -120,29 +120,29 @@ func (m runMode) String() string {
 	return s
 }
 
-// describe notes the mode from a step on, in place of what was planned for later ones.
-func (l *commitLog) describe(dir string, m runMode) {
-	all, err := readModes(dir)
+// Describe notes the mode from a step on, in place of what was planned for later ones.
+func (l *CommitLog) Describe(dir string, m Mode) {
+	all, err := ReadModes(dir)
 	if err != nil {
 		all = nil
 	}
-	all = slices.DeleteFunc(all, func(was runMode) bool { return was.From >= m.From })
+	all = slices.DeleteFunc(all, func(was Mode) bool { return was.From >= m.From })
 	if n := len(all); n == 0 || !m.as(all[n-1]) {
 		all = append(all, m)
 	}
 	b, err := json.Marshal(all)
 	if err == nil {
-		err = writeFile(dir, fileMode, append(b, '\n'))
+		err = WriteFile(dir, FileMode, append(b, '\n'))
 	}
 	if err != nil {
 		l.warn(fmt.Sprintf("the mode is not kept, the training cannot be replayed: %v", err))
 	}
 }
 
-// readModes reads the modes of a run; there is one at least.
-func readModes(dir string) (all []runMode, err error) {
-	path := filepath.Join(dir, fileMode)
-	b, err := regular.ReadFile(path, maxRunFile)
+// ReadModes reads the modes of a run; there is one at least.
+func ReadModes(dir string) (all []Mode, err error) {
+	path := filepath.Join(dir, FileMode)
+	b, err := regular.ReadFile(path, MaxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -155,9 +155,9 @@ func readModes(dir string) (all []runMode, err error) {
 	return all, nil
 }
 
-// readCommits reads the log of a run from its beginning.
-func readCommits(dir string) (records []slots.Record, err error) {
-	f, err := regular.Open(filepath.Join(dir, fileCommits))
+// ReadCommits reads the log of a run from its beginning.
+func ReadCommits(dir string) (records []slots.Record, err error) {
+	f, err := regular.Open(filepath.Join(dir, FileCommits))
 	if err != nil {
 		return nil, fmt.Errorf("wdl: replay: %w", err)
 	}

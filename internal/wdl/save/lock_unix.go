@@ -1,6 +1,6 @@
 //go:build unix
 
-package wdl
+package save
 
 import (
 	"errors"
@@ -12,11 +12,11 @@ import (
 	"syscall"
 )
 
-// lock makes this process the only one that trains in a run directory, until
+// Lock makes this process the only one that trains in a run directory, until
 // unlock or its end, in whatever way. The lock is the kernel's; the file only
 // says who took it last. Its mode is 0600: whoever may open a file may lock it, and
 // another user must not be able to block a run.
-func lock(dir string) (unlock func(), err error) {
+func Lock(dir string) (unlock func(), err error) {
 	path := filepath.Join(dir, fileLock)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
@@ -27,7 +27,7 @@ func lock(dir string) (unlock func(), err error) {
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		who, _ := io.ReadAll(io.LimitReader(f, 100))
 		f.Close()
-		return nil, fmt.Errorf("wdl: run directory: %s %w (the lock was last taken by %s): wait for it, or train into a new directory by resuming from one of its checkpoints", dir, errInUse, strings.TrimSpace(string(who)))
+		return nil, fmt.Errorf("wdl: run directory: %s %w (the lock was last taken by %s): wait for it, or train into a new directory by resuming from one of its checkpoints", dir, ErrInUse, strings.TrimSpace(string(who)))
 	}
 	if err == nil { // file systems without locks go without
 		f.Truncate(0)
@@ -36,6 +36,6 @@ func lock(dir string) (unlock func(), err error) {
 	return func() { f.Close() }, nil // the file stays: removing it would let two in
 }
 
-// alone waits until no other process has f open and alone, and keeps them out until f is
+// WaitAlone waits until no other process has f open and alone, and keeps them out until f is
 // closed. File systems without locks go without.
-func alone(f *os.File) { syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }
+func WaitAlone(f *os.File) { syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }

@@ -1,4 +1,4 @@
-package wdl
+package save
 
 import (
 	"context"
@@ -18,7 +18,7 @@ type Progress struct {
 
 // ReadProgress reads it from a checkpoint.
 func ReadProgress(c *checkpoint.Checkpoint) (p Progress, err error) {
-	err = readJSON(c, sectionCursor, &p)
+	err = ReadJSON(c, SectionCursor, &p)
 	return p, err
 }
 
@@ -27,7 +27,7 @@ func ReadProgress(c *checkpoint.Checkpoint) (p Progress, err error) {
 // dry only says which they would be. Damaged are those newer than the last kept, which
 // stay to be looked at. A directory in which a training runs is refused.
 func Prune(ctx context.Context, runDir string, keep int, dry bool) (removed, damaged []string, err error) {
-	unlock, err := lock(runDir)
+	unlock, err := Lock(runDir)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,0 +1,201 @@
+package wdl
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
+)
+
+// metricLine is one line of metrics.jsonl.
+type metricLine struct {
+	Event   string           `json:"event"` // train, valid or test
+	Time    string           `json:"time"`
+	Step    int64            `json:"step"`
+	Epoch   int64            `json:"epoch"`
+	Samples int64            `json:"samples"`
+	Rate    float64          `json:"rate,omitempty"` // factor of the learning rates
+	Speed   float64          `json:"samples_per_second,omitempty"`
+	LogLoss float64          `json:"logloss"`
+	Metrics *metrics.Metrics `json:"metrics,omitempty"`
+}
+
+// metricsLog appends lines to metrics.jsonl. Training never fails for it: after
+// the first error it reports that once and writes no more. It notices a run directory
+// that is deleted or moved while the training runs, see restore.
+type metricsLog struct {
+	dir    string
+	config []byte
+	is     fs.FileInfo // of dir
+	file   *os.File
+	unlock func() // of the directory that restore made
+	warn   func(string)
+}
+
+// openMetrics opens the file, without the lines of steps that a resumed training
+// will take again. config is what the run directory has as save.FileConfig.
+func openMetrics(dir string, config []byte, step int64, warn func(string)) *metricsLog {
+	path := filepath.Join(dir, save.FileMetrics)
+	if err := dropLater(path, step); err != nil {
+		warn(fmt.Sprintf("%s keeps lines of steps after %d: %v", path, step, err))
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o644)
+	if err != nil {
+		warn(fmt.Sprintf("metrics are not kept: %v", err))
+		return &metricsLog{}
+	}
+	m := &metricsLog{dir: dir, config: config, file: f, unlock: func() {}, warn: warn}
+	m.is, _ = os.Stat(dir) // nil: it is not watched
+	return m
+}
+
+// restore makes the run directory again if it is no longer what it was: with the
+// configuration, and the metrics so far. Checkpoints are written there from now on.
+func (m *metricsLog) restore() {
+	if m == nil || m.file == nil || m.is == nil {
+		return
+	}
+	now, err := os.Stat(m.dir)
+	if err == nil && os.SameFile(now, m.is) {
+		return
+	}
+	m.warn(fmt.Sprintf("the run directory %s was deleted or moved while the training ran: it is made again, with the configuration and the metrics so far", m.dir))
+	err = m.again()
+	if err != nil {
+		m.warn(fmt.Sprintf("metrics are no longer kept: %v", err))
+		m.close()
+		m.file = nil
+	}
+}
+
+func (m *metricsLog) again() error {
+	if err := os.MkdirAll(m.dir, 0o755); err != nil {
+		return err
+	}
+	if err := save.WriteFile(m.dir, save.FileConfig, m.config); err != nil {
+		return err
+	}
+	before, err := io.ReadAll(io.NewSectionReader(m.file, 0, save.MaxFile))
+	if err != nil {
+		return err
+	}
+	if err := save.WriteFile(m.dir, save.FileMetrics, before); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(m.dir, save.FileMetrics), os.O_APPEND|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	m.file.Close()
+	m.file = f
+	m.unlock()
+	if m.unlock, err = save.Lock(m.dir); err != nil {
+		m.unlock = func() {}
+		return err
+	}
+	m.is, err = os.Stat(m.dir)
+	return err
+}
+
+// dropLater removes the lines of metrics after a step, and a torn last one.
+func dropLater(path string, step int64) error {
+	f, err := regular.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	out, err := os.Create(path + ".new")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name())
+	defer out.Close()
+	w := bufio.NewWriter(out)
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var l metricLine
+		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Step <= step {
+			w.Write(append(lines.Bytes(), '\n'))
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return os.Rename(out.Name(), path)
+}
+
+func (m *metricsLog) write(line metricLine) {
+	m.restore()
+	if m == nil || m.file == nil {
+		return
+	}
+	line.Time = time.Now().UTC().Format(time.RFC3339Nano)
+	b, err := json.Marshal(line)
+	if err == nil {
+		_, err = m.file.Write(append(b, '\n'))
+	}
+	if err != nil {
+		m.warn(fmt.Sprintf("metrics are no longer kept: %v", err))
+		m.close()
+		m.file = nil
+	}
+}
+
+func (m *metricsLog) close() {
+	if m != nil && m.file != nil {
+		m.file.Close()
+		m.unlock()
+	}
+}
+
+// RunFile is one entry of a run directory.
+type RunFile struct{ Name, What string }
+
+// RunFiles says what a finished job leaves in its run directory.
+func (r Result) RunFiles() []RunFile {
+	files := []RunFile{
+		{save.FileConfig, "the configuration in effect"},
+		{save.FileMetrics, "loss, speed and evaluations, one JSON object a line"},
+		{save.FileResult, "the result"},
+		{save.FileTraces, "timeline of each rank, for ui.perfetto.dev"},
+	}
+	switch {
+	case r.Checkpoint != "":
+		files = append(files, RunFile{checkpoint.Folder + "/", "the model, to resume from or to evaluate"})
+	case r.LastCheckpoint != "":
+		files = append(files, RunFile{checkpoint.Folder + "/", "up to " + filepath.Base(r.LastCheckpoint) + ", to resume from"})
+	}
+	return slices.DeleteFunc(files, func(f RunFile) bool { return slices.Contains(r.Lost, f.Name) })
+}
+
+// writeTrace leaves this rank's timeline in the run directory. One without a step does
+// not take the place of another. It reports whether there is one.
+func (j *job) writeTrace() bool {
+	name := fmt.Sprintf("trace-%04d.json", j.comm.Rank())
+	if _, err := os.Stat(filepath.Join(j.runDir, name)); err == nil && j.cursor.Step == j.resumedAt {
+		return true
+	}
+	var b bytes.Buffer
+	err := j.rec.WriteChrome(&b, j.comm.Rank())
+	if err == nil {
+		err = save.WriteFile(j.runDir, name, b.Bytes())
+	}
+	if err != nil {
+		j.opt.Warn(fmt.Sprintf("the timeline is not kept: %v", err))
+	}
+	return err == nil
+}

@@ -1,0 +1,37 @@
+//go:build unix
+
+package wdl
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
+)
+
+// TestAPipeIsNoFileOfARun: a pipe in the place of any file that a start reads is an
+// error and not a wait.
+func TestAPipeIsNoFileOfARun(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{save.FileCommits, save.FileMode, save.FileChaos, save.FileResult, "index"} {
+		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, read := range map[string]func() error{
+		"index":          func() error { _, err := LoadIndex(filepath.Join(dir, "index")); return err },
+		"/dev/zero":      func() error { _, err := LoadIndex("/dev/zero"); return err },
+		save.FileCommits: func() error { _, err := save.ReadCommits(dir); return err },
+		save.FileMode:    func() error { _, err := save.ReadModes(dir); return err },
+		save.FileChaos:   func() error { _, err := readStruck(dir); return err },
+	} {
+		var path *fs.PathError
+		if err := read(); !errors.As(err, &path) || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
