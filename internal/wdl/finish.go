@@ -56,10 +56,10 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 		j.doubt(&evaluated{Metrics: *valid, outside: j.validOutside}, "the validation data")
 		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
 	}
-	if model != j.cursor.Step || j.lastSaved == model {
+	if model != j.cursor.Step || j.saver.Last() == model {
 		res.Checkpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), model)
-	} else if j.lastSaved > 0 {
-		res.LastCheckpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), j.lastSaved)
+	} else if j.saver.Last() > 0 {
+		res.LastCheckpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), j.saver.Last())
 	}
 	if err := j.times(&res); err != nil {
 		return Result{}, err
@@ -96,30 +96,6 @@ func (j *job) evaluateTest(ctx context.Context, res *Result) error {
 	res.Test, res.TestAUC, res.TestLogLoss, res.TestAccuracy = &m.Metrics, m.AUC, &m.LogLoss, &m.Accuracy
 	res.TestUnknown, res.TestOutside = m.unknown, m.outside
 	j.doubt(&m, "the test data")
-	return nil
-}
-
-// saveAgain tries once more to write the last checkpoint if that failed: the disk may
-// have room again, and all that was trained since the one before would have to be
-// trained again.
-func (j *job) saveAgain() error {
-	if j.lastSaved == j.cursor.Step {
-		return nil
-	}
-	best, atBest := j.cursor.Best, j.cursor.AtBest
-	if j.unsavedBest {
-		j.cursor.Best, j.cursor.AtBest = j.cursor.Step, j.cursor.Valid
-	}
-	if err := j.save(true); err != nil {
-		return err
-	}
-	j.pending.best, j.pending.atBest = best, atBest
-	if err := j.settle(); err != nil {
-		return err
-	}
-	if j.lastSaved == j.cursor.Step {
-		j.warn(fmt.Sprintf("the checkpoint of step %d could be written after all, nothing is lost", j.lastSaved))
-	}
 	return nil
 }
 
@@ -171,10 +147,10 @@ func (j *job) times(res *Result) error {
 	}
 	ranks := float64(j.comm.Size())
 	res.InputWaitShare, res.Input.WorkShare = shares[0]/ranks, shares[1]/ranks
-	if err := j.held.report(j.comm, res); err != nil {
+	var err error
+	if res.Costs, err = j.saver.Costs(); err != nil {
 		return err
 	}
-	res.Checkpoints = j.saved
 	res.SlowRanks = j.slow.report()
 	if s := j.slack; s != nil {
 		res.Mode, res.Backup, res.LateSlots = j.opt.Tolerance.Mode.String(), s.steps.Backup(), j.cursor.Late
@@ -232,17 +208,20 @@ func (j *job) restoreBest() (restored bool, err error) {
 	return true, j.trainer.Load(c, nil)
 }
 
+// maxFault bounds the text of an error that one rank sends to the others.
+const maxFault = 1 << 16
+
 // first does something on rank 0 and tells all ranks how it went: "" for well.
 func (j *job) first(do func() error) (fault string, err error) {
 	var b []byte
 	if j.comm.Rank() == 0 {
 		if err := do(); err != nil {
 			b = []byte(err.Error())
-			b = b[:min(len(b), maxReport)]
+			b = b[:min(len(b), maxFault)]
 		}
 	}
 	j.rec.Enter(trace.Wait)
-	b, err = collective.BroadcastBytes(j.comm, b, 0, maxReport)
+	b, err = collective.BroadcastBytes(j.comm, b, 0, maxFault)
 	return string(b), err
 }
 

@@ -159,7 +159,7 @@ func (m *Memory) bequeath() bequest {
 	}
 	return bequest{
 		Brief:   brief{Config: string(j.config.YAML()), RunDir: j.runDir, Tolerance: j.opt.Tolerance, Chaos: j.opt.Chaos.String(), Struck: been},
-		Encoder: j.encoded, Plan: j.planned, Ring: j.ring, Counts: j.counts, Cursor: j.cursor, LastSaved: j.lastSaved, Elapsed: time.Since(j.began), Healed: j.healed, Uncounted: j.uncounted,
+		Encoder: j.encoded, Plan: j.planned, Ring: j.ring, Counts: j.counts, Cursor: j.cursor, LastSaved: j.saver.Last(), Elapsed: time.Since(j.began), Healed: j.healed, Uncounted: j.uncounted,
 	}
 }
 
@@ -195,14 +195,14 @@ func (j *job) heal(r copies.Recovery) error {
 	for _, in := range []*chaos.Injector{j.faults.compute, j.faults.step, j.faults.disk} {
 		in.Skip(b.Brief.Struck.Been...)
 	}
-	j.cursor, j.lastSaved, j.savedAt = b.Cursor, b.LastSaved, time.Now()
+	j.cursor, j.savedAt = b.Cursor, time.Now()
 	j.uncounted = b.Uncounted
 	for rank, empty := range r.Empty {
 		if empty {
 			j.uncounted = append(j.uncounted, Uncounted{rank, j.cursor.Step})
 		}
 	}
-	if err := j.rebuild(m, r); err != nil {
+	if err := j.rebuild(m, r, b.LastSaved); err != nil {
 		return fmt.Errorf("wdl: heal: step %d: %w", j.cursor.Step, err)
 	}
 	j.say(fmt.Sprintf("training resumes after step %d", j.cursor.Step))
@@ -214,8 +214,6 @@ func (j *job) remember(m *Memory) error {
 	was := m.was
 	j.config, j.inputs, j.encoder, j.encoded, j.counts, j.planned = was.config, was.inputs, was.encoder, was.encoded, was.counts, was.planned
 	j.resumed, j.resumedAt, j.before = was.resumed, was.resumedAt, was.before
-	j.saved, j.held = was.saved, was.held
-	j.held.under, j.held.until = false, j.stepSpan()
 	j.faults, j.lacking, j.unlock = was.faults, was.lacking, was.unlock
 	j.wantSave.Store(was.wantSave.Load())
 	j.wantStop.Store(was.wantStop.Load())
@@ -259,15 +257,19 @@ func (j *job) learn(b bequest) (err error) {
 }
 
 // rebuild makes the trainer over the new group and sets it to the state of the
-// cursor: ranks that had not taken its step, though it was ready, take it now.
-func (j *job) rebuild(m *Memory, r copies.Recovery) (err error) {
+// cursor: ranks that had not taken its step, though it was ready, take it now. saved is
+// the step of the last good checkpoint.
+func (j *job) rebuild(m *Memory, r copies.Recovery, saved int64) (err error) {
 	var left *step.Left
-	if m != nil {
-		left = m.left
+	var before *save.Saver
+	if m != nil && m.left != nil {
+		left, before = m.left, m.was.saver
 	}
 	if j.trainer, err = j.newTrainer(left); err != nil {
 		return err
 	}
+	j.openSaver()
+	j.saver.Heal(before, saved, j.stepSpan())
 	j.rec.Enter(trace.Wait)
 	if err := j.trainer.Inherit(left, r.Leader); err != nil {
 		return err
@@ -278,7 +280,7 @@ func (j *job) rebuild(m *Memory, r copies.Recovery) (err error) {
 	if err := j.trainer.Heal(left, r, j.ring, j.cursor.Step); err != nil {
 		return err
 	}
-	j.trains, j.whole = true, true // a healed rank does not know what has changed since the last checkpoint
+	j.trains = true
 	return nil
 }
 
@@ -302,21 +304,11 @@ func (j *job) resave() error {
 	}
 	switch {
 	case lacks[0] == 0:
-		j.lastSaved = c.Step
+		j.saver.Resume(c.Step, 0)
 	case c.Consumed == 0 && c.Step > 0, c.Best > 0 && c.Best == c.Step: // of an epoch that is closed, or the best so far
-		if err := j.save(true); err != nil {
+		if err := j.save(true, best{}); err != nil {
 			return err
 		}
 	}
 	return j.keepBest()
-}
-
-// keepBest settles the checkpoint of an epoch that is the best so far before the next
-// step, in a job that replaces ranks from memory: after that step the ranks that are
-// left could not write it again. (Others go back to a checkpoint before it.)
-func (j *job) keepBest() error {
-	if p := j.pending; p == nil || p.step != j.cursor.Best || j.opt.Replicas < 2 {
-		return nil
-	}
-	return j.catchUp()
 }

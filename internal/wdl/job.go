@@ -99,15 +99,7 @@ type Result struct {
 	// rows of Tables, Ranks and SparseBytesSent, Input, and TrainUnknown.
 	Uncounted []Uncounted `json:"uncounted,omitempty"`
 
-	// Checkpoints written by this job; for how long a step was held up by one of them at
-	// most, on any rank, and for how much of that its thread had a core; what the steps took
-	// that one was taken or written beside, on average, with what they were held up; and
-	// for how long training waited for one because the next was due.
-	Checkpoints               int     `json:"checkpoints"`
-	CheckpointStallSeconds    float64 `json:"checkpoint_stall_seconds"`
-	CheckpointStallCPUSeconds float64 `json:"checkpoint_stall_cpu_seconds"`
-	CheckpointStepSeconds     float64 `json:"checkpoint_step_seconds,omitempty"`
-	CheckpointWaitSeconds     float64 `json:"checkpoint_wait_seconds"`
+	save.Costs // of checkpoints
 
 	// Where steps do not wait for all ranks: how they got on without, microbatches that
 	// were too late for the step they were begun in, since the training's first step, and
@@ -154,7 +146,7 @@ type job struct {
 	encoder *encode.Encoder
 	encoded []byte       // the encoder as it is kept in checkpoints
 	planned *plan.Plan   // nil in an evaluation
-	enough  int64        // enoughKeys
+	enough  int64        // save.Setup.Enough
 	moved   int64        // shards that have changed hands
 	tight   map[int]bool // tables of whose tiers rank 0 has warned
 	trainer *step.Trainer
@@ -180,21 +172,11 @@ type job struct {
 	uncounted []Uncounted // of ranks that were lost
 
 	cursor      cursor
-	lastSaved   int64    // step of the last good checkpoint
-	links       int      // that it builds upon
-	whole       bool     // the next one must be full
-	failedSave  int64    // step of the last that failed
-	ended       int64    // step of the last epoch that this job ended
-	pending     *pending // the one under way, nil for none
-	drafts      [drafts]checkpoint.Draft
-	keeper      checkpoint.Keeper // rank 0
-	yaml        []byte            // the configuration, as checkpoints have it
-	measured    measured
-	savedAt     time.Time // when it was written
-	saved       int       // checkpoints, in this job
-	unsavedBest bool      // the last checkpoint was to be the best epoch's, and failed
-	held        held
-	watch       stopwatch                   // of what is held up now
+	saver       *save.Saver                 // nil in an evaluation
+	ended       int64                       // step of the last epoch that this job ended
+	savedAt     time.Time                   // when the last checkpoint began
+	bestBefore  best                        // than the one that is being saved
+	unsavedBest bool                        // the last checkpoint was to be the best epoch's, and failed
 	began       time.Time                   // start of this job
 	resumed     int64                       // samples trained on before this job
 	resumedAt   int64                       // step that it began after
@@ -228,7 +210,7 @@ func NewJob(comm *collective.Comm, rec *trace.Recorder, opt Options) *Job {
 	if opt.Say == nil {
 		opt.Say = func(string) {}
 	}
-	j := &Job{job{enough: enoughKeys, comm: comm, rec: rec, opt: opt, began: time.Now()}}
+	j := &Job{job{enough: save.EnoughKeys, comm: comm, rec: rec, opt: opt, began: time.Now()}}
 	j.shown.status.Store(&rank.Status{})
 	j.faults.held = new(atomic.Int64)
 	return j
@@ -282,7 +264,7 @@ func (j *Job) Run(ctx context.Context) (_ Result, err error) {
 			j.close()
 		}
 	}()
-	defer j.abort()
+	defer func() { j.saver.Stop() }()
 	left, err := j.muster()
 	if err != nil {
 		return Result{}, err
@@ -297,7 +279,7 @@ func (j *Job) Run(ctx context.Context) (_ Result, err error) {
 	}
 	j.told()
 	j.faults.hold(j.trainer)
-	if err := j.warm(); err != nil {
+	if err := j.saver.Warm(j.cursor); err != nil {
 		return Result{}, err
 	}
 	if err := j.tolerate(); err != nil {
@@ -421,6 +403,9 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 	}
 	if j.opt.Replicas > 1 {
 		err = j.trainer.Replicate(j.ring)
+	}
+	if j.eval == nil {
+		j.openSaver()
 	}
 	if from != nil && err == nil {
 		err = j.load(from)

@@ -138,7 +138,7 @@ func (j *job) rate(total int64) float64 {
 // stepped keeps the books of a step and does what is due after it.
 func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total int64) (stop bool, err error) {
 	c := &j.cursor
-	j.held.count(j.stepSpan())
+	j.saver.Stepped(j.stepSpan())
 	c.Step++
 	c.Consumed += out.Rows
 	c.Samples += out.Rows
@@ -160,7 +160,7 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 		return false, err
 	}
 	if out.Stop || out.Save {
-		if err := j.save(false); err != nil {
+		if err := j.save(false, best{}); err != nil {
 			return false, err
 		}
 		if err := j.move(); err != nil {
@@ -169,8 +169,7 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 		j.savedAt = time.Now()
 		j.wantSave.Store(false)
 	} else {
-		j.turn()
-		j.held.under = j.writing()
+		j.saver.Turn()
 	}
 	if j.following != nil && j.outOfSteps() {
 		return true, nil

@@ -2,7 +2,6 @@ package wdl
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -231,14 +230,14 @@ func TestPlacementIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := placed(c, layout.Shards)
+	p, err := save.Placed(c, layout.Shards)
 	if err != nil || p == nil || p.Ranks != 3 || len(p.Strategies) != 4 || p.Keys == 0 {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	if got := p.owners(3, enoughKeys); !slices.Equal(got, p.Owner) {
+	if got := p.Owners(3, save.EnoughKeys); !slices.Equal(got, p.Owner) {
 		t.Error("with few keys measured shards move")
 	}
-	if p.owners(2, enoughKeys) != nil {
+	if p.Owners(2, save.EnoughKeys) != nil {
 		t.Error("with few keys measured another number of ranks goes by them")
 	}
 	// Enough is measured, and rank 0 has nearly all of it.
@@ -248,9 +247,9 @@ func TestPlacementIsKept(t *testing.T) {
 			p.Wire[i] = 10
 		}
 	}
-	p.Keys = enoughKeys * layout.Shards
+	p.Keys = save.EnoughKeys * layout.Shards
 	moved := 0
-	for i, r := range p.owners(3, enoughKeys) {
+	for i, r := range p.Owners(3, save.EnoughKeys) {
 		if r != p.Owner[i] {
 			moved++
 		}
@@ -259,24 +258,8 @@ func TestPlacementIsKept(t *testing.T) {
 		t.Errorf("%d shards move away from a rank that has most of the load", moved)
 	}
 	for _, size := range []int{2, 5} {
-		if owner := p.owners(size, enoughKeys); len(owner) != layout.Shards || slices.Max(owner) != int32(size-1) {
+		if owner := p.Owners(size, save.EnoughKeys); len(owner) != layout.Shards || slices.Max(owner) != int32(size-1) {
 			t.Errorf("%d ranks: owners %v", size, owner)
-		}
-	}
-	for what, change := range map[string]func(*placement){
-		"of 1024 shards":  func(p *placement) { p.Owner = p.Owner[1:] },
-		"belongs to rank": func(p *placement) { p.Owner[3] = 3 },
-		"negative load":   func(p *placement) { p.Wire[3] = -1 },
-	} {
-		bad := *p
-		bad.Owner, bad.Wire = slices.Clone(p.Owner), slices.Clone(p.Wire)
-		change(&bad)
-		b, err := json.Marshal(bad)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := readPlacement(b, layout.Shards); err == nil || !strings.Contains(err.Error(), what) {
-			t.Errorf("%v, want %q", err, what)
 		}
 	}
 }
@@ -470,28 +453,4 @@ func TestShardsMoveWhereRanksAreLate(t *testing.T) {
 			t.Errorf("the replay that moved %d shards has another model than the run, which moved %d", again.MovedShards, drop.MovedShards)
 		}
 	}
-}
-
-// FuzzPlacement reads any manifest's placement: what is accepted gives every shard to
-// a rank, on any number of them.
-func FuzzPlacement(f *testing.F) {
-	f.Add([]byte(`{"ranks":2,"owner":[0,1,1,0],"keys":9000,"wire_bytes":[9,1,1,9],"memory_bytes":[1,1,1,1],"strategies":{"x":"pooled"}}`), uint8(3))
-	f.Add([]byte(`{"ranks":1,"owner":[0,0,0,0],"keys":-1,"wire_bytes":[0,0,0,0],"memory_bytes":[0,0,0,0]}`), uint8(1))
-	f.Add([]byte(`{"ranks":2,"owner":[0,2,1,0],"wire_bytes":[9223372036854775807,9223372036854775807,1,9],"memory_bytes":[1,1,1,1]}`), uint8(2))
-	f.Fuzz(func(t *testing.T, b []byte, ranks uint8) {
-		p, err := readPlacement(b, 4)
-		if err != nil {
-			return
-		}
-		size := 1 + int(ranks)%8
-		owner := p.owners(size, 1)
-		if owner != nil && len(owner) != 4 {
-			t.Fatalf("owners %v", owner)
-		}
-		for _, r := range owner {
-			if r < 0 || int(r) >= size {
-				t.Fatalf("owners %v of %d ranks", owner, size)
-			}
-		}
-	})
 }

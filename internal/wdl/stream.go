@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -40,7 +40,7 @@ func (f *following) close() {
 // that a fault is not more than a warning.
 func (j *job) commit() func() {
 	if j.following == nil || j.following.feed == nil || len(j.cursor.Stream.Done) == 0 {
-		return func() {}
+		return nil
 	}
 	feed, done := j.following.feed, j.cursor.Stream.Done
 	return func() {
@@ -219,9 +219,9 @@ func (j *job) wishes() (stop bool, err error) {
 	if !asked && !stop && !due {
 		return false, nil
 	}
-	if at := j.lastSaved; at == j.cursor.Step && (at > 0 || j.saved > 0) {
+	if at := j.cursor.Step; j.saver.Holds(at) {
 		if asked {
-			j.say(written(filepath.Join(j.runDir, checkpoint.Folder), at))
+			j.say(save.Written(j.runDir, at))
 		}
 	} else if err := j.saveNow(asked); err != nil {
 		return false, err
@@ -231,25 +231,10 @@ func (j *job) wishes() (stop bool, err error) {
 	return stop, nil
 }
 
-// saveNow writes a checkpoint while no step is under way; asked tells that somebody
-// wants to hear of it, on whichever rank.
-func (j *job) saveNow(asked bool) error {
-	if asked {
-		j.wantSave.Store(true)
-	}
-	if err := j.save(false); err != nil {
-		return err
-	}
-	if err := j.move(); err != nil {
-		return err
-	}
-	return j.settle()
-}
-
 // openSpan opens and scans the files of the current span; some is false if they
 // hold no record. fresh tells that the cursor does not stand in it yet.
 func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
-	end := sync.OnceFunc(j.meanwhile())
+	end := sync.OnceFunc(j.saver.Meanwhile())
 	defer end()
 	c := &j.cursor
 	src := j.config.Data
@@ -300,7 +285,7 @@ func (j *job) unopened(err error, fresh bool) error {
 // completed first, from which the stream goes on when that is mended. end ends what goes
 // on with it meanwhile.
 func (j *job) keepBefore(ctx context.Context, fault error, end func()) error {
-	if j.pending == nil || ctx.Err() != nil {
+	if !j.saver.Busy() || ctx.Err() != nil {
 		return fault
 	}
 	phase := trace.Scan
@@ -387,5 +372,5 @@ func (j *job) endStream(ctx context.Context) error {
 		line += ", " + result
 	}
 	j.say(line)
-	return j.save(true)
+	return j.save(true, best{})
 }

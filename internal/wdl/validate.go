@@ -112,19 +112,6 @@ func (j *job) bestText(p config.Progress) string {
 	return fmt.Sprintf("epoch %d", p.BestEpoch)
 }
 
-// saveEvaluated saves what was evaluated. before is the cursor from before the
-// evaluation, whose best is the best again if this checkpoint cannot be written.
-func (j *job) saveEvaluated(before *cursor, whole bool) error {
-	if err := j.save(whole); err != nil {
-		return err
-	}
-	j.pending.best, j.pending.atBest = before.Best, before.AtBest
-	if err := j.move(); err != nil {
-		return err
-	}
-	return j.keepBest()
-}
-
 // judged is the metric by which one evaluation is better than another, as
 // train.early_stop.metric has it. If that is the AUC and there is none, it is the
 // log-loss, below any AUC and growing as it improves; instead then says so to those

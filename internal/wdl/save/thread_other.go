@@ -1,6 +1,6 @@
 //go:build !linux
 
-package wdl
+package save
 
 import "time"
 

@@ -1,4 +1,4 @@
-package wdl
+package save
 
 import (
 	"runtime"
@@ -8,8 +8,8 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// held is what checkpoints have cost the steps of this job on this rank.
-type held struct {
+// costs is what checkpoints have cost the steps of a training on this rank.
+type costs struct {
 	longest stopwatch     // that a step was held up by one
 	awaited time.Duration // the longest that one was waited for as the next was due
 	all     time.Duration // that steps were held up
@@ -17,6 +17,7 @@ type held struct {
 	steps   int64         // of them
 	under   bool          // one is, while the next step is taken
 	until   time.Duration // of all steps so far
+	now     stopwatch     // of what is held up now
 }
 
 // stopwatch takes the time of what a goroutine does, and for how much of it its thread
@@ -49,73 +50,74 @@ func now() (at time.Time, thread int, had time.Duration) {
 // noThread says that the time of threads is not known here.
 const noThread = -1
 
-// hold does what a checkpoint holds a step up for, on one thread, whose clock therefore
-// tells all of it.
-func (j *job) hold(f func() error) error {
-	j.rec.Enter(trace.Checkpoint)
+// delay does what a checkpoint delays a step for, on one thread, whose clock therefore
+// shows all of it.
+func (s *Saver) delay(f func() error) error {
+	s.Rec.Enter(trace.Checkpoint)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	j.watch = stopwatch{}
-	j.watch.start()
+	c := &s.costs
+	c.now = stopwatch{}
+	c.now.start()
 	err := f()
-	j.watch.stop()
-	if j.held.all += j.watch.wall; j.watch.wall > j.held.longest.wall {
-		j.held.longest = j.watch
+	c.now.stop()
+	if c.all += c.now.wall; c.now.wall > c.longest.wall {
+		c.longest = c.now
 	}
 	return err
 }
 
-// meet is a call of all ranks within hold. The wait for those that come later is none
+// meet is a call of all ranks within delay. The wait for those that come later is none
 // for the checkpoint: what made them late would have been waited for at the next
 // exchange.
-func (j *job) meet(f func() error) error {
-	j.watch.stop()
+func (s *Saver) meet(f func() error) error {
+	s.costs.now.stop()
 	runtime.UnlockOSThread()
-	j.rec.Enter(trace.Wait)
+	s.Rec.Enter(trace.Wait)
 	err := f()
-	j.rec.Enter(trace.Checkpoint)
+	s.Rec.Enter(trace.Checkpoint)
 	runtime.LockOSThread()
-	j.watch.start()
+	s.costs.now.start()
 	return err
 }
 
 // count keeps the books of a step that has been taken beside a checkpoint, or not.
-func (h *held) count(soFar time.Duration) {
+func (h *costs) count(soFar time.Duration) {
 	if h.under {
 		h.beside, h.steps = h.beside+soFar-h.until, h.steps+1
 	}
 	h.until = soFar
 }
 
-// writing tells that a checkpoint is being taken or written.
-func (j *job) writing() bool {
-	if j.pending == nil {
-		return false
-	}
-	select {
-	case <-j.pending.done:
-		return false
-	default:
-		return true
-	}
+// Costs are the checkpoints written, for how long a step was held up by one of them at
+// most, on any rank, and for how much of that its thread had a core; the mean time of the
+// steps that one was taken or written beside, with what they were held up; and for how
+// long training waited for one because the next was due.
+type Costs struct {
+	Checkpoints               int     `json:"checkpoints"`
+	CheckpointStallSeconds    float64 `json:"checkpoint_stall_seconds"`
+	CheckpointStallCPUSeconds float64 `json:"checkpoint_stall_cpu_seconds"`
+	CheckpointStepSeconds     float64 `json:"checkpoint_step_seconds,omitempty"`
+	CheckpointWaitSeconds     float64 `json:"checkpoint_wait_seconds"`
 }
 
-// report puts into the result what checkpoints cost, on the rank that was held up most.
-func (h *held) report(comm *collective.Comm, res *Result) error {
+// Costs returns what checkpoints cost, on the rank that was held up most.
+func (s *Saver) Costs() (c Costs, err error) {
+	h, comm := &s.costs, s.Comm
 	most := []float64{h.longest.wall.Seconds(), h.awaited.Seconds()}
 	if err := collective.AllReduce(comm, most, collective.Max); err != nil {
-		return err
+		return c, err
 	}
 	core := []float64{0}
 	if h.longest.wall.Seconds() == most[0] {
 		core[0] = h.longest.core.Seconds()
 	}
 	if err := collective.AllReduce(comm, core, collective.Max); err != nil {
-		return err
+		return c, err
 	}
-	res.CheckpointStallSeconds, res.CheckpointStallCPUSeconds, res.CheckpointWaitSeconds = most[0], core[0], most[1]
+	c = Costs{Checkpoints: s.saved, CheckpointStallSeconds: most[0], CheckpointStallCPUSeconds: core[0], CheckpointWaitSeconds: most[1]}
 	if h.steps > 0 {
-		res.CheckpointStepSeconds = (h.beside + h.all).Seconds() / float64(h.steps)
+		c.CheckpointStepSeconds = (h.beside + h.all).Seconds() / float64(h.steps)
 	}
-	return nil
+	return c, nil
 }

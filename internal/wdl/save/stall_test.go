@@ -1,16 +1,14 @@
-package wdl
+package save
 
 import (
 	"testing"
 	"time"
-
-	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
 
 // TestHeldCounts: steps beside a checkpoint are those from its cut to the one during
 // which its file was done.
 func TestHeldCounts(t *testing.T) {
-	var h held
+	var h costs
 	soFar := time.Duration(0)
 	for i, took := range []time.Duration{5, 7, 11, 13, 17} {
 		soFar += took
@@ -34,22 +32,5 @@ func TestStopwatchLeavesMeetingsOut(t *testing.T) {
 	w.stop()
 	if all := time.Since(began); w.wall > all-50*time.Millisecond || w.wall < 0 || w.core < 0 || w.core > w.wall {
 		t.Errorf("%v, %v with a core, of %v with a pause of 50 ms", w.wall, w.core, all)
-	}
-}
-
-// TestResultSaysWhatCheckpointsCost: on one rank and on two.
-func TestResultSaysWhatCheckpointsCost(t *testing.T) {
-	for _, size := range []int{1, 2} {
-		c := clicksConfig(t, clicks(t, 300), "", "")
-		if err := config.Set(c, "train.checkpoint.every_steps", "3"); err != nil {
-			t.Fatal(err)
-		}
-		res := runJob(t, size, Options{Config: c})
-		if stall, core := res.CheckpointStallSeconds, res.CheckpointStallCPUSeconds; stall <= 0 || core <= 0 || core > stall {
-			t.Errorf("%d ranks: held up for %v s, with a core for %v", size, stall, core)
-		}
-		if res.CheckpointStepSeconds <= 0 || res.CheckpointStepSeconds > res.Seconds {
-			t.Errorf("%d ranks: a step beside a checkpoint took %v s of %v", size, res.CheckpointStepSeconds, res.Seconds)
-		}
 	}
 }

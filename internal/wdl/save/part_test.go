@@ -1,4 +1,4 @@
-package wdl
+package save
 
 import (
 	"bytes"
@@ -158,15 +158,15 @@ func TestPartMeanwhile(t *testing.T) {
 			done <- err
 		}()
 		x.begin(func(*checkpoint.Draft) (*sparse.Snapshot, error) { return s.Snapshot(sparse.Everything), nil })
-		j := &job{pending: &pending{part: x}}
+		saver := &Saver{pending: &pending{part: x}}
 		busy := <-x.free // with the other, which is not written yet, all there are
-		end := j.meanwhile()
+		end := saver.Meanwhile()
 		if end(); x.rest == nil {
 			t.Error("all is taken though nothing could be written")
 		}
 		x.free <- busy
 		step()
-		end = j.meanwhile()
+		end = saver.Meanwhile()
 		close(begin)
 		if err := <-done; (err == nil) == full || full && !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("full disk %v: %v", full, err)
@@ -174,7 +174,7 @@ func TestPartMeanwhile(t *testing.T) {
 		if end(); x.rest != nil || !x.ended {
 			t.Error("it did not end")
 		}
-		j.meanwhile()()
+		saver.Meanwhile()()
 		step()
 	}
 }

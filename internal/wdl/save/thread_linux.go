@@ -1,4 +1,4 @@
-package wdl
+package save
 
 import (
 	"time"

@@ -1,13 +1,10 @@
-package wdl
+package save
 
 import (
-	"encoding/json"
-	"io"
 	"sync/atomic"
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
-	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
@@ -193,52 +190,4 @@ func (x *part) write(create func() (*checkpoint.Writer, error)) (checkpoint.File
 		w.Discard()
 	}
 	return checkpoint.File{}, err
-}
-
-// copy puts what of this rank's share of a checkpoint cannot wait into w, and returns
-// the tables, of which what has changed since a step, or all, is to be saved.
-func (j *job) copy(w *checkpoint.Draft, since int64) (*sparse.Snapshot, error) {
-	if j.comm.Rank() == 0 {
-		if j.yaml == nil {
-			j.yaml = j.config.YAML()
-		}
-		cur, err := json.Marshal(j.cursor)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range []struct {
-			name string
-			data []byte
-		}{{save.SectionConfig, j.yaml}, {save.SectionEncoder, j.encoded}, {save.SectionCursor, cur}} {
-			if err := w.Section(s.name, func(out io.Writer) error { _, err := out.Write(s.data); return err }); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return j.trainer.Save(w, since)
-}
-
-// meanwhile takes the checkpoint under way on while this goroutine does what changes no
-// parameter, until end is called.
-func (j *job) meanwhile() (end func()) {
-	if j.pending == nil || j.pending.part.rest == nil {
-		return func() {}
-	}
-	p, stop, done := j.pending.part, make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		p.meanwhile(stop)
-	}()
-	return func() {
-		close(stop)
-		<-done
-	}
-}
-
-// turn takes the checkpoint under way a little further.
-func (j *job) turn() {
-	if j.pending == nil || j.pending.part.rest == nil {
-		return
-	}
-	j.hold(func() error { j.pending.part.turn(); return nil }) // what fails is known when it is settled
 }

@@ -1,0 +1,24 @@
+package wdl
+
+import (
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+)
+
+// TestResultSaysWhatCheckpointsCost: on one rank and on two.
+func TestResultSaysWhatCheckpointsCost(t *testing.T) {
+	for _, size := range []int{1, 2} {
+		c := clicksConfig(t, clicks(t, 300), "", "")
+		if err := config.Set(c, "train.checkpoint.every_steps", "3"); err != nil {
+			t.Fatal(err)
+		}
+		res := runJob(t, size, Options{Config: c})
+		if stall, core := res.CheckpointStallSeconds, res.CheckpointStallCPUSeconds; stall <= 0 || core <= 0 || core > stall {
+			t.Errorf("%d ranks: held up for %v s, with a core for %v", size, stall, core)
+		}
+		if res.CheckpointStepSeconds <= 0 || res.CheckpointStepSeconds > res.Seconds {
+			t.Errorf("%d ranks: a step beside a checkpoint took %v s of %v", size, res.CheckpointStepSeconds, res.Seconds)
+		}
+	}
+}
