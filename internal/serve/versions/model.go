@@ -1,0 +1,262 @@
+package versions
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// mostEnded is how many versions that have ended a status lists.
+const mostEnded = 16
+
+// model is the versions of one name. Its goroutine runs keep.
+type model[M io.Closer] struct {
+	name string
+	of   *Registry[M]
+	view atomic.Pointer[view[M]]
+	kick chan struct{} // the configuration has changed
+	stop chan struct{}
+	done chan struct{}
+
+	mu       sync.Mutex
+	config   Config
+	status   map[int64]Status
+	rounds   int           // completed
+	round    chan struct{} // closed when one more is complete
+	newest   int           // of the configurations
+	finished int           // the newest that a complete round has read
+
+	// Of keep alone.
+	loaded map[int64]*Version[M]
+	failed map[int64]failure
+	base   string // what is wrong with the base folder
+}
+
+// failure is why a version could not be opened, and what its files looked like.
+type failure struct {
+	dir, look string
+	err       error
+}
+
+func newModel[M io.Closer](r *Registry[M], c Config) *model[M] {
+	m := &model[M]{
+		name: c.Name, of: r, config: c,
+		kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}), round: make(chan struct{}),
+		status: map[int64]Status{}, loaded: map[int64]*Version[M]{}, failed: map[int64]failure{},
+	}
+	m.view.Store(&view[M]{})
+	return m
+}
+
+// keep polls until stop is closed.
+func (m *model[M]) keep(poll time.Duration) {
+	defer close(m.done)
+	for {
+		m.mu.Lock()
+		c, number := m.config, m.newest
+		m.mu.Unlock()
+		m.settle(c)
+		m.mu.Lock()
+		m.rounds++
+		m.finished = number
+		close(m.round)
+		m.round = make(chan struct{})
+		m.mu.Unlock()
+		var timer <-chan time.Time
+		if poll > 0 {
+			timer = time.After(poll)
+		}
+		select {
+		case <-timer:
+		case <-m.kick:
+		case <-m.stop:
+			m.retire(nil)
+			return
+		}
+	}
+}
+
+// isDone reports whether the goroutine of a removed model has ended.
+func (m *model[M]) isDone() bool {
+	select {
+	case <-m.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// settle opens what is wanted and retires what is not.
+func (m *model[M]) settle(c Config) {
+	found, err := find(c.Base)
+	m.reportBase(c.Base, err)
+	if err == nil && len(found) > 0 {
+		m.forget(found)
+		wanted := m.open(&c, found)
+		if len(wanted) > 0 {
+			m.retire(wanted)
+		}
+	}
+	m.publish(&c)
+}
+
+// reportBase reports a base folder that cannot be read, once.
+func (m *model[M]) reportBase(base string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != m.base && err != nil {
+		m.of.report(Event{Model: m.name, Status: Status{Number: -1, Err: fmt.Errorf("serve: model %s: base path %s: %w", m.name, base, err)}, Dir: base})
+	}
+	m.base = text
+}
+
+// forget drops the failures of versions whose files have changed.
+func (m *model[M]) forget(found map[int64]string) {
+	for n, f := range m.failed {
+		if found[n] != f.dir || look(f.dir) != f.look {
+			delete(m.failed, n)
+		}
+	}
+}
+
+// open opens the versions that are wanted, the newest first, and returns their numbers.
+// Those that fail are replaced by others, as the policy chooses.
+func (m *model[M]) open(c *Config, found map[int64]string) []int64 {
+	for {
+		usable := slices.DeleteFunc(slices.Sorted(maps.Keys(found)), func(n int64) bool { _, bad := m.failed[n]; return bad })
+		wanted, failed := c.Policy.choose(usable), false
+		for _, n := range slices.Backward(wanted) {
+			if v := m.loaded[n]; v != nil && v.dir == found[n] {
+				continue
+			}
+			select {
+			case <-m.stop:
+				return nil
+			default:
+			}
+			failed = !m.load(c, n, found[n]) || failed
+		}
+		if !failed {
+			return wanted
+		}
+	}
+}
+
+// load opens one version; false if it cannot be opened.
+func (m *model[M]) load(c *Config, n int64, dir string) bool {
+	before := look(dir)
+	m.set(Status{Number: n, State: Loading}, dir, 0)
+	start := time.Now()
+	opened, err := m.of.open(m.name, n, dir)
+	if err != nil {
+		m.failed[n] = failure{dir, before, err}
+		m.set(Status{n, Ended, err}, dir, 0)
+		return false
+	}
+	v := &Version[M]{Number: n, Model: opened, Since: time.Now(), dir: dir}
+	v.refs.Store(1)
+	v.gone = func() {
+		err := v.Model.Close()
+		m.ended(v, err)
+	}
+	old := m.loaded[n]
+	m.loaded[n] = v
+	m.publish(c)
+	m.set(Status{Number: n, State: Available}, dir, time.Since(start))
+	if old != nil { // the same number in another base folder
+		m.of.closing.Add(1)
+		old.Release()
+	}
+	return true
+}
+
+// retire closes all versions but the wanted ones, each when its last request has ended.
+func (m *model[M]) retire(wanted []int64) {
+	var old []*Version[M]
+	for n, v := range m.loaded {
+		if !slices.Contains(wanted, n) {
+			delete(m.loaded, n)
+			old = append(old, v)
+		}
+	}
+	if len(old) == 0 {
+		return
+	}
+	m.mu.Lock()
+	c := m.config
+	m.mu.Unlock()
+	m.publish(&c)
+	for _, v := range old {
+		m.set(Status{Number: v.Number, State: Unloading}, v.dir, 0)
+		m.of.closing.Add(1)
+		v.Release()
+	}
+}
+
+// ended notes that a version was closed.
+func (m *model[M]) ended(v *Version[M], err error) {
+	defer m.of.closing.Done()
+	m.mu.Lock()
+	current := m.status[v.Number].State == Unloading
+	m.mu.Unlock()
+	if current {
+		m.set(Status{v.Number, Ended, err}, v.dir, 0)
+	}
+}
+
+// publish shows requests what is loaded.
+func (m *model[M]) publish(c *Config) {
+	next := &view[M]{versions: maps.Clone(m.loaded), labels: c.Labels}
+	for _, v := range m.loaded {
+		if next.latest == nil || v.Number > next.latest.Number {
+			next.latest = v
+		}
+	}
+	m.view.Store(next)
+}
+
+// set changes the status of a version and reports it.
+func (m *model[M]) set(s Status, dir string, took time.Duration) {
+	m.mu.Lock()
+	m.status[s.Number] = s
+	var ended []int64
+	for n, x := range m.status {
+		if x.State == Ended {
+			ended = append(ended, n)
+		}
+	}
+	if len(ended) > mostEnded {
+		delete(m.status, slices.Min(ended))
+	}
+	m.mu.Unlock()
+	m.of.report(Event{m.name, s, dir, took})
+}
+
+// statuses are those of the versions, the newest first.
+func (m *model[M]) statuses() []Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.SortedFunc(maps.Values(m.status), func(a, b Status) int {
+		if a.Number > b.Number {
+			return -1
+		}
+		return 1
+	})
+}
+
+// fault is why no version is available.
+func (m *model[M]) fault() error {
+	for _, s := range m.statuses() {
+		if s.Err != nil {
+			return fmt.Errorf("serve: model %s: version %d: %w", m.name, s.Number, s.Err)
+		}
+	}
+	return errors.New("serve: model " + m.name + ": no version is available")
+}
