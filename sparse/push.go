@@ -138,7 +138,7 @@ func (l *Lookup) takeGrads(from int, part []byte) error {
 }
 
 // lend lets the gradients of this rank, if they are all that come and come as they
-// are, wait where they lie.
+// are, wait where they are.
 func (l *Lookup) lend() bool {
 	s := l.store
 	if s.encodes || l.bagged != nil || slices.ContainsFunc(s.staged, func(g *staged) bool { return g.set.Len() > 0 }) {

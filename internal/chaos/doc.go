@@ -1,4 +1,4 @@
-// Package chaos says which faults befall a job on purpose: for users who want to
+// Package chaos describes the faults that are injected into a job: for users who want to
 // see what their job does with them, and for tests.
 //
 //	slow:3x@5             rank 5 computes three times slower
@@ -11,7 +11,7 @@
 // Faults are separated by commas. Slow and stop take a time as well
 // (stop:2s@7@step30); without one, slow holds from the beginning and stop comes
 // at one of the first 100 steps. Diskfull takes a rank before its time
-// (diskfull@2@step50); without one it befalls all. A rank may be "any": the seed
+// (diskfull@2@step50); without one it happens to all. A rank may be "any": the seed
 // draws it. Random's stops last up to two seconds.
 //
 // A Spec is what was written. Plan draws what is open and gives the faults one by

@@ -117,7 +117,7 @@ func (in *Injector) Skip(numbers ...int) {
 	}
 }
 
-// once returns the number of a fault of a kind that befalls the rank now and has
+// once returns the number of a fault of a kind that happens to the rank now and has
 // not before, or -1.
 func (in *Injector) once(k Kind, step int64, at time.Duration, of func(Fault) bool) int {
 	if in == nil {

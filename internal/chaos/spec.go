@@ -103,7 +103,7 @@ func parseFault(part string) (Fault, error) {
 	return f, nil
 }
 
-// fill reads what stands before the first @ and after each.
+// fill reads what precedes the first @ and after each.
 func (f *Fault) fill(what string, hasWhat bool, at []string) (err error) {
 	if hasWhat != (f.Kind != DiskFull) {
 		return fmt.Errorf("a word is missing or too many before @")

@@ -32,7 +32,7 @@ type ahead struct {
 	cancel  context.CancelFunc
 
 	room  chan struct{}
-	offer chan *draft // unbuffered: whoever receives has nothing else to do
+	offer chan *draft // unbuffered: the receiver has nothing else to do
 	out   chan *draft
 	free  chan *draft
 	ended chan struct{} // the loader has

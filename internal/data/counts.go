@@ -213,7 +213,7 @@ func (c *Counts) addValued(bits []byte) {
 	}
 }
 
-// hasValued tells whether some record has a value of column i of the schema.
+// hasValued reports whether some record has a value of column i of the schema.
 func (c *Counts) hasValued(i int) bool {
 	return i/8 < len(c.valued) && c.valued[i/8]>>(i%8)&1 == 1
 }

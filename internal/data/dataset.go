@@ -166,7 +166,7 @@ func (d *Dataset) inputs() []string {
 // Names returns the names of the files in their order.
 func (d *Dataset) Names() []string { return d.set.Names() }
 
-// Bytes is the size of the files as they lie there.
+// Bytes is the size of the files as stored.
 func (d *Dataset) Bytes() int64 { return d.set.Bytes() }
 
 // HoldOut keeps a share of the records for validation; Fit does not see them.
@@ -306,7 +306,7 @@ func (d *Dataset) choose(sel Select) []int32 {
 	return rows
 }
 
-// selects tells whether sel takes row r of block b.
+// selects reports whether sel takes row r of block b.
 func (d *Dataset) selects(sel Select, b int, r int32) bool {
 	return sel == All || d.holds(b, r) == (sel == Valid) && (sel == Valid || !d.drops(b, r))
 }

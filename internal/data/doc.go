@@ -40,7 +40,7 @@
 // over all ranks, or the records of a small dataset, and some batches; nothing is
 // allocated per record. Records are encoded when their turn comes, so that no step
 // waits for the work of a whole window. A Reader
-// of several epochs goes on from one to the next while training still computes,
+// of several epochs continues from one to the next while training still computes,
 // and keeps the encoded rows of a dataset that takes no more than 64 MiB.
 //
 // How many batches it is ahead, and how many threads encode, follows from what is

@@ -14,7 +14,7 @@ type draft struct {
 	encode.Batch
 	stored
 	at    place         // of the first
-	err   error         // what stands in the place of the batch
+	err   error         // what replaces the batch
 	more  bool          // batches follow, though there is an error
 	made  bool          // the batch is there already: there are no records
 	took  time.Duration // to read it
@@ -174,7 +174,7 @@ type memo struct {
 // States of a row of a memo.
 const (
 	memoEmpty = iota
-	memoTaken // by whoever writes it, or for good
+	memoTaken // by the goroutine that writes it, or for good
 	memoWhole
 )
 
@@ -203,7 +203,7 @@ func (m *memo) put(id uint64, row []uint64) {
 	m.state[id].Store(memoWhole)
 }
 
-// place is where a record lies.
+// place is where a record is.
 type place struct {
 	file   *record.File // nil: nowhere
 	offset int64

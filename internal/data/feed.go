@@ -111,7 +111,7 @@ func (f *Feed) Close() {
 	}
 }
 
-// Commit tells the brokers of topics how far they have been read: what lies before
+// Commit tells the brokers of topics how far they have been read: what is before
 // has been trained on, and is in a checkpoint.
 func (f *Feed) Commit(ctx context.Context, at []stream.Partition) error {
 	for _, l := range f.logs {

@@ -25,7 +25,7 @@ type holdOut struct {
 	newest float64 // share
 }
 
-// holds tells whether row r of block b is kept for validation by its place. The place is
+// holds reports whether row r of block b is kept for validation by its place. The place is
 // known wherever the block is read, so no rank needs to know what comes before.
 func (h *holdOut) holds(b int, r int32) bool {
 	return h.limit > 0 && mixed(h.seed, uint64(b), uint64(r)) < h.limit
@@ -53,13 +53,13 @@ func (d *Dataset) HoldOutNewest(field string, share float64) error {
 	return err
 }
 
-// NeedsTimes tells whether ScanTimes and UseTimes must come before Scan.
+// NeedsTimes reports whether ScanTimes and UseTimes must come before Scan.
 func (d *Dataset) NeedsTimes() bool { return d.hold.time != "" && d.times == nil }
 
-// holdsOut tells whether anything is held out.
+// holdsOut reports whether anything is held out.
 func (d *Dataset) holdsOut() bool { return d.hold.limit > 0 || d.hold.time != "" }
 
-// holds tells whether row r of block b is held out.
+// holds reports whether row r of block b is held out.
 func (d *Dataset) holds(b int, r int32) bool {
 	if d.hold.field() == "" {
 		return d.hold.holds(b, r)
@@ -92,7 +92,7 @@ func (d *Dataset) newKeeper(c *encode.RowCoder, times *Times) (keeper, error) {
 	return k, nil
 }
 
-// holdOut tells whether the record that was checked last, row r of block b, is held out.
+// holdOut reports whether the record that was checked last, row r of block b, is held out.
 func (s *scanner) holdOut(b int, r int32) bool {
 	k := &s.keeper
 	if k.column < 0 {

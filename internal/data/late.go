@@ -10,7 +10,7 @@ import (
 )
 
 // Late describes the fields that features need and none of the records has that Open
-// read; "" if there is none. Use refuses those that the others lack too.
+// read; "" if there is none. Use rejects those that the others lack too.
 func (d *Dataset) Late() string {
 	if d.excuse {
 		return ""

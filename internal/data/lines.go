@@ -61,7 +61,7 @@ func (d *Dataset) Lines(fields []string) (l *Lines, err error) {
 	return l, nil
 }
 
-// Next goes to the next record. usable tells whether a Reader gives it; lists are its
+// Next goes to the next record. usable reports whether a Reader gives it; lists are its
 // copied fields, valid until the next call and empty if they cannot be read. The error is
 // io.EOF after the last record.
 func (l *Lines) Next(ctx context.Context) (usable bool, lists []value.List, err error) {

@@ -97,7 +97,7 @@ func (d *Dataset) newFiller(e *encode.Encoder, c ReaderConfig) (*filler, error) 
 	return f, err
 }
 
-// coded tells whether records are encoded already.
+// coded reports whether records are encoded already.
 func (f *filler) coded() bool {
 	_, ok := f.Reader.(*encode.CodedRows)
 	return ok

@@ -229,7 +229,7 @@ func (r *Reader) Recycle(b *encode.Batch) {
 	}
 }
 
-// Position says where the first row of the batch lies that Next returned last
+// Position says where the first row of the batch is that Next returned last
 // or, while Next waits, of the batch read last: "adult.data offset 12345, row
 // 678". It may be called at any time.
 func (r *Reader) Position() string {

@@ -83,7 +83,7 @@ func (s *spread) merge(o *spread) {
 	}
 }
 
-// newest is the place from which on the share of all values lies that is nearest to the
+// newest is the first place of the share of all values that is nearest to the
 // given one, some of them and not all; false if all are the same.
 func (s *spread) newest(share float64) (cut uint64, held int64, ok bool) {
 	places := slices.Sorted(maps.Keys(s.n))
@@ -117,7 +117,7 @@ func (t *Times) kind() (s *spread, dates bool) {
 	return &t.numbers, false
 }
 
-// holds tells whether a record of this time is held out.
+// holds reports whether a record of this time is held out.
 func (t *Times) holds(text []byte) bool {
 	_, dates := t.kind()
 	x, why := value.ParseNumber(text)

@@ -9,7 +9,7 @@ import (
 	"math/bits"
 )
 
-// Field is where a field lies in its line: bytes Lo to Hi.
+// Field is where a field is in its line: bytes Lo to Hi.
 type Field struct{ Lo, Hi int32 }
 
 // Cutter cuts lines into a fixed number of fields. It belongs to one goroutine.

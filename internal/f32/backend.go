@@ -58,7 +58,7 @@ type (
 	singlesKernel func(matrix *float32, limit int, bags *float32, stride, n, dim int, at *uint32, add int) (left int)
 )
 
-// active is the backend of this machine. Only tests set it anew.
+// active is the backend of this machine. Only tests set it again.
 var active = fastest()
 
 func fastest() *backend {

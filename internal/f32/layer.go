@@ -19,7 +19,7 @@
 //
 // Kernels. The backend is chosen once by the CPU's features; Backend names it, and
 // GODEBUG=cpu.avx512f=off in the environment leaves a feature out.
-// Assembly is generated: see internal/gen/f32. Weights lie in panels two vectors
+// Assembly is generated: see internal/gen/f32. Weights are in panels two vectors
 // wide; a block of 14 rows (AVX2: 6) by two vectors stays in registers.
 //
 // Cost: 2·rows·in·out operations a product. On one core of an Intel Sapphire
@@ -32,18 +32,18 @@
 // was 118, with that: 104–114 with 256 rows, 102–115 with 1024; OpenBLAS 92–107.
 // BenchmarkProducts repeats this.
 //
-// bfloat16 is another layer by choice: see PackedBF16 and WorkBF16, and NoBF16 for
+// bfloat16 is another layer optionally: see PackedBF16 and WorkBF16, and NoBF16 for
 // whether the machine has it.
 //
 // Errors and panics: a slice whose length does not fit the shape is a fault of
-// the program and panics. Values are never refused: NaN and Inf propagate.
+// the program and panics. Values are never rejected: NaN and Inf propagate.
 //
 // Concurrency: functions keep no state, start no goroutine and allocate
 // nothing. A Packed may be used by one goroutine at a time, and after Pack and
 // PackGrad by any number.
 //
 // Source of the blocking: Goto and van de Geijn, Anatomy of High-Performance
-// Matrix Multiplication, 2008. Factors are read where they lie: at a layer's
+// Matrix Multiplication, 2008. Factors are read where they are: at a layer's
 // widths the packed copy of the left matrix would cost more than it saves.
 package f32
 

@@ -9,12 +9,12 @@ import (
 // bfloat16, sums and weight gradients float32, master weights the caller's
 // float32. With AMX, tiles of 16×16 multiply 32 deep; with AVX512_BF16 alone,
 // vectors multiply pairs; elsewhere plain loops do the same arithmetic, slowly, for
-// tests: a program refuses bfloat16 where NoBF16 gives an error.
+// tests: a program rejects bfloat16 where NoBF16 gives an error.
 //
 // Matrices. A bfloat16 matrix of rows×cols has LenBF16(rows, cols) values: its
-// rows lie StrideBF16(cols) apart, and rows and columns are whole blocks of 32, 0
+// rows are StrideBF16(cols) apart, and rows and columns are whole blocks of 32, 0
 // where they go past the matrix. ConvertBF16 and the products write it so. What
-// lies between the last block of a row and the next row may be anything.
+// is between the last block of a row and the next row may be anything.
 //
 // Order of additions. A sum starts from the bias, from 0 or from what was
 // accumulated and goes upwards. In tiles it goes over blocks of 32 factors: a block
@@ -53,7 +53,7 @@ func orderBF16() unitBF16 {
 // assembled reports whether kernels run and not the plain loops.
 func assembled() bool { return plainBF16 == noUnit && orderBF16() != noUnit }
 
-// NoBF16 says why bfloat16 is refused on this machine: nil if it is not. On a CPU
+// NoBF16 says why bfloat16 is rejected on this machine: nil if it is not. On a CPU
 // with AMX the first call asks the kernel for the use of tiles, for the whole
 // process.
 func NoBF16() error {
@@ -136,7 +136,7 @@ func (p *pairs) set(src []BF16, k, n int) {
 }
 
 // setTransposed takes the transpose of a matrix of n×k: pair i of row j holds
-// src[j][2i] and src[j][2i+1], which lie beside each other, so it is a
+// src[j][2i] and src[j][2i+1], which are next to each other, so it is a
 // transposition of 32-bit values.
 func (p *pairs) setTransposed(src []BF16, k, n int) {
 	p.resize(k, n)

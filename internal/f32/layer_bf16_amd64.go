@@ -84,7 +84,7 @@ func transposeRows(dst []BF16, ldd int, src []BF16, lds, n int) {
 }
 
 // toFloat sets 32 rows of c to init + a·b, for blocks of 32 columns of b from j on.
-// Rows of init lie ldi apart, 0 for one that all start from.
+// Rows of init are ldi apart, 0 for one that all start from.
 func (k *WorkBF16) toFloat(c []float32, ldc int, a []BF16, b *pairs, j int, init []float32, ldi, blocks int) {
 	if !assembled() || b.depth == 0 {
 		toFloatPlain(c, ldc, a, b, j, init, ldi, blocks)
@@ -105,7 +105,7 @@ func (k *WorkBF16) toFloat(c []float32, ldc int, a []BF16, b *pairs, j int, init
 }
 
 // toHalf sets 32 rows of c to a·b through row, floor and gate, for blocks of 32
-// columns. Rows of gate lie as those of c.
+// columns. Rows of gate are as those of c.
 func (k *WorkBF16) toHalf(c []BF16, ldc int, a []BF16, b *pairs, gate []BF16, blocks int, floor float32) {
 	if !assembled() || b.depth == 0 {
 		k.toHalfPlain(c, ldc, a, b, gate, blocks, floor)

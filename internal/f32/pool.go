@@ -145,7 +145,7 @@ func (b *Bags) run(kernel *[2]bagsKernel, matrix, of []float32, stride, n, dim, 
 	kernel[weighted](&matrix[0], &of[0], stride, n, dim, &b.Offsets[0], at, coefs, add)
 }
 
-// check panics unless every row of every bag lies in a matrix of size floats:
+// check panics unless every row of every bag is in a matrix of size floats:
 // the kernels trust the indices. It costs a fraction of the sums.
 func (b *Bags) check(op string, size, dim int) {
 	first, last := b.span(op)

@@ -29,7 +29,7 @@ func (b *backend) columns(n int) (width, cols, kernel int) {
 // panelsLen is the size of a k×n matrix in panels: whole vectors of columns.
 func (b *backend) panelsLen(k, n int) int { return k * ((n + b.lanes - 1) / b.lanes * b.lanes) }
 
-// pack stores columns from to to of w, k×n, in panels: columns j to j+width lie row by
+// pack stores columns from to to of w, k×n, in panels: columns j to j+width are row by
 // row at j·k.
 func (b *backend) pack(panels, w []float32, k, n, from, to int) {
 	for j := from; j < to && k > 0; {

@@ -135,7 +135,7 @@ func TileGradWeight(dw, x, t []float32, n, dim, out, j int) {
 	}
 }
 
-// TileStride is how far apart lists of numbers of rows lie: were it a power of two, the
+// TileStride is how far apart lists of numbers of rows are: were it a power of two, the
 // numbers of one row would all share a few places of the first-level cache.
 func TileStride(rows int) int {
 	const line = 16
@@ -145,7 +145,7 @@ func TileStride(rows int) int {
 // TileSum adds up, for each row of columns j to j+TileColumns of y, rows×out, the rows
 // of tiles that lists name, one in each: those that begin at[l·stride+r] floats into t,
 // for as many lists as begin in at. With init, the values of all columns, the sums begin
-// there, else with what stands in y; they are at least floor. The caller knows that no
+// there, else with what is in y; they are at least floor. The caller knows that no
 // list reaches past t.
 func TileSum(y, init, t []float32, at []uint32, stride, rows, out, j int, floor float32) {
 	check("TileSum", "y", len(y), rows, out)

@@ -136,7 +136,7 @@ func TileGradWeightBF16(dw []float32, x *TileRowsBF16, t []BF16, out, j int) {
 	}
 }
 
-// TileCutBF16 copies columns j to j+TileColumns of a matrix of rows×out to rows that lie
+// TileCutBF16 copies columns j to j+TileColumns of a matrix of rows×out to rows that are
 // close. Past the last column it writes zeros.
 func TileCutBF16(t, y []BF16, rows, out, j int) {
 	checkBF16("TileCutBF16", "y", len(y), rows, out)

@@ -55,7 +55,7 @@ func (u *Update) Vector(w, g, state []float32, m Gradient) {
 	}
 }
 
-// Record says where a row of a table lies, and a word beside it that its update sets.
+// Record says where a row of a table is, and a word beside it that its update sets.
 type Record struct {
 	At   *float32
 	Mark *uint32
@@ -68,7 +68,7 @@ const rowsAhead = 24
 // Rows takes one step of one part of each of the first n records, one after the
 // other: row i with the gradient at grads[i·stride], and sets its mark. A stride of 0
 // gives all the same gradient. The other rows are those that come next: their memory is
-// asked for, never touched. Records may lie outside the Go heap; they must be distinct
+// asked for, never touched. Records may be outside the Go heap; they must be distinct
 // and hold what part says. It panics if grads or rows is too short.
 func (u *Update) Rows(rows []Record, n int, mark uint32, part Part, grads []float32, stride int, m Gradient) {
 	if n < 0 || n > len(rows) {

@@ -2,7 +2,7 @@
 //
 //	go test ./PACKAGE -rewrite
 //
-// writes the files anew; read the difference before committing it.
+// writes the files again; read the difference before committing it.
 package golden
 
 import (

@@ -1,12 +1,12 @@
 // Package restart decides what a launcher does when a rank has ended: start it
-// again, go on without it, restore all from the last checkpoint, or give up. It is
+// again, continue without it, restore all from the last checkpoint, or give up. It is
 // a pure state machine without clock, I/O or goroutine; what it says is for
 // people as well (Recovery.Text).
 //
 // A job may fail Budget times without getting on; each step that was never
 // applied before fills the budget up. Pauses double meanwhile.
 //
-// Where the job can do with fewer ranks (Min), those that are left go on without
+// Where the job can do with fewer ranks (Min), those that are left continue without
 // one that failed, its shards being read from the checkpoint; where the others
 // hold its shards, it is started again until it has been the cause Strikes times.
 // Where all are needed it is always started again, and named if it is the cause
@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Config says how often a job may fail and go on. The zero value of everything
+// Config says how often a job may fail and continue. The zero value of everything
 // but Size is the default.
 type Config struct {
 	// Size and Min are how many ranks the job has and can do with. Default Min:
@@ -73,7 +73,7 @@ type Plan uint8
 // The plans.
 const (
 	GiveUp  Plan = iota // the job has failed
-	Rejoin              // start the rank again; the others go on meanwhile
+	Rejoin              // start the rank again; the others continue meanwhile
 	Restore             // start Ranks again from the last checkpoint, in a new generation
 )
 

@@ -123,7 +123,7 @@ const batch = 1 << 16
 func spread(i uint64) uint64 { return i * 0x9e3779b97f4a7c15 }
 
 // Open returns a table of n rows of dim values with that update rule. It calls told
-// with every batch of rows, so that somebody who looks sees that it goes on.
+// with every batch of rows, so that somebody who looks sees that it continues.
 func Open(n, dim int, rule string, told func()) (*table.Table, error) {
 	t, err := table.Open(table.Config{Name: "bench", Parts: []table.Part{
 		{Name: "deep", Dim: dim, Rule: optim.Rule{Kind: rule}, Init: table.Init{Kind: "uniform"}},
@@ -193,7 +193,7 @@ func Find(n int, told func()) (Result, error) {
 // beforehand where to read. Besides, rows are written somewhere, 4·dim bytes each:
 // the machine can do at best what reading such lines and then writing as many bytes
 // takes. A record whose size neither divides a line nor is a multiple of one often
-// lies on two.
+// is on two.
 func Gather(n, dim int, rule string, told func()) (Result, error) {
 	t, err := Open(n, dim, rule, told)
 	if err != nil {

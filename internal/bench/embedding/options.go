@@ -19,8 +19,8 @@ type Options struct {
 	Batch int      // keys that are made distinct; 0: 262,144
 	Zipf  float64  // exponent of their distribution, above 1; 0: 1.05
 
-	Begin    func(op string, n, of int) // is called before the n-th of all that is measured, from 1; nil: nobody looks
-	Progress func()                     // is called every now and then while Run is at work; nil: nobody looks
+	Begin    func(op string, n, of int) // is called before the n-th of all that is measured, from 1; may be nil
+	Progress func()                     // is called every now and then while Run is at work; may be nil
 }
 
 // Ops lists what there is to measure.

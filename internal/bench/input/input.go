@@ -38,7 +38,7 @@ type Result struct {
 	Format           string  `json:"format"`
 	Records          int64   `json:"records"` // of all rounds
 	RecordsPerSecond float64 `json:"records_per_second"`
-	BytesPerSecond   float64 `json:"bytes_per_second"`  // of the files as they lie there
+	BytesPerSecond   float64 `json:"bytes_per_second"`  // of the files as stored
 	AllocsPerRecord  float64 `json:"allocs_per_record"` // once buffers have grown
 
 	Beside                 string  `json:"beside,omitempty"` // the library; empty: none reads these files

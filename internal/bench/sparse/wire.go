@@ -152,7 +152,7 @@ func (w *wire) step() error {
 	})
 }
 
-// answer writes the rows of keys and where they lie.
+// answer writes the rows of keys and where they are.
 func (w *wire) answer(keys []uint64, at []uint32, rows []float32) {
 	for i, key := range keys {
 		at[i] = uint32(int(key) * w.dim)

@@ -53,7 +53,7 @@
 // (Machine.Floor). Parts follow each other, so their floors add up. Rates are of
 // one thread and count once for each. Operations are those carried out: what the first
 // layer spares by computing with distinct rows (Result.Spared) is in no bound. A floor is not always within reach: rows
-// that lie anywhere come at less than the bandwidth of a copy. With bfloat16 all
+// that are anywhere come at less than the bandwidth of a copy. With bfloat16 all
 // products count at its rate, also those of cross layers, which stay in
 // float32.
 //

@@ -25,7 +25,7 @@ const (
 )
 
 // peak measures this thread's multiply-adds a second over as many of them as a
-// step has, since a core lowers its clock once wide vectors go on for long. On a
+// step has, since a core lowers its clock once wide vectors continue for long. On a
 // shared machine it changes from one moment to the next, as the steps do; so it is
 // measured between them, and the medians of both are compared. run executes some
 // and says how many; it is 0 for the portable kernels, which have no such loop.

@@ -1,5 +1,5 @@
 // Package straggler measures what slow ranks cost: it runs the trainer's own steps on
-// ranks that are slow on purpose, on real links (Measure) or on goroutines over a
+// ranks that are slow deliberately, on real links (Measure) or on goroutines over a
 // modelled network (Simulate), whose time is virtual in a testing/synctest bubble.
 //
 // Where Job.Compute is given, a microbatch takes that modelled time, in which its rank

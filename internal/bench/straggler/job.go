@@ -27,7 +27,7 @@ type Faults interface {
 // MaxRanks bounds a job.
 const MaxRanks = slots.MaxSlots
 
-// Job is a training of the real step code whose ranks are slow on purpose. The
+// Job is a training of the real step code whose ranks are slow deliberately. The
 // zero value of what follows Tolerance is the default.
 type Job struct {
 	Tolerance step.Tolerance // zero: the plain steps that wait

@@ -22,7 +22,7 @@ const (
 	guessTo   = 4102444800 // 2100
 )
 
-// likely tells whether a value that reads as this date probably is one.
+// likely reports whether a value that reads as this date probably is one.
 func (f Format) likely(seconds int64) bool {
 	return f.name == ISO || seconds >= guessFrom && seconds < guessTo
 }

@@ -22,7 +22,7 @@ type Batch struct {
 	Weight []float32   // B: of each sample; nil if the schema has none
 	Labels [][]float32 // of each label after the first, B
 
-	Owner any // whoever uses its memory again; nil: nobody
+	Owner any // that uses its memory again; may be nil
 
 	// Memory of offsets: 0, 1, 2 and so on, which all features share that have one key
 	// in each row, and of each feature, for a batch that has rows of lists.

@@ -22,7 +22,7 @@ func (x *Batcher) Start(b *Batch, rows int) {
 	x.words, x.n, x.m = x.words[:0], 0, 0
 }
 
-// HasDirect tells whether column may take records.
+// HasDirect reports whether column may take records.
 func (x *Batcher) HasDirect() bool { return x.direct != nil }
 
 // Column encodes a usual record into the columns of a batch; false if it is none.
@@ -63,5 +63,5 @@ func (x *Batcher) Unknowns() []int64 { return x.unknown }
 // RowWords is the length of a row of single keys.
 func (x *Batcher) RowWords() int { return x.plainWords() }
 
-// IsSingle tells whether a row is one of single keys, as almost all are.
+// IsSingle reports whether a row is one of single keys, as almost all are.
 func IsSingle(row []uint64) bool { return row[0]&headLists == 0 }

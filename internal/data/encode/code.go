@@ -226,7 +226,7 @@ func (c *coder) check() *record.Flaw {
 	return nil
 }
 
-// hasMany tells whether the feature can have more than one key in this record.
+// hasMany reports whether the feature can have more than one key in this record.
 func (c *coder) hasMany(f *featureCode) bool {
 	return f.Separator != "" || c.parser.lists[f.column].Len() > 1
 }

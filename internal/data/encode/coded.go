@@ -33,7 +33,7 @@ type CodedRows struct {
 	odd    []bool              // of each: it cannot be encoded so
 	first  int64               // offset of the first of them
 	off    bool                // all rows of the block are odd, or its columns are lists
-	rest   record.TableRecords // stands at or before the next odd row
+	rest   record.TableRecords // is at or before the next odd row
 	record []byte
 	from   record.Content
 	file   *record.File
@@ -224,7 +224,7 @@ func (x *CodedRows) load() error {
 
 func (u *use) isLabel() bool { return u.code == nil && u.target == nil }
 
-// inRows is where a feature lies in rows.
+// inRows is where a feature is in rows.
 func (x *CodedRows) inRows(u *use) cells {
 	switch {
 	case u.sparse:

@@ -20,8 +20,8 @@ type RowCoder struct {
 // direct encodes usual records of one format in one pass. It agrees with parser
 // and coder, the specification, in all it takes.
 type direct interface {
-	// encode makes a record single keys and numbers, and tells whether its label is 1.
-	// It is not ok if it is to be done, or refused, by parser and coder; what it has
+	// encode makes a record single keys and numbers, and reports whether its label is 1.
+	// It is not ok if it is to be done, or rejected, by parser and coder; what it has
 	// written then means nothing.
 	encode(to places, record []byte) (one, ok bool)
 }
@@ -88,7 +88,7 @@ func (r *RowCoder) FieldsRead() []string { return r.parser.reads }
 // Columns is how many columns the schema needs of a record, the label among them.
 func (r *RowCoder) Columns() int { return len(r.parser.columns) }
 
-// Positive tells whether the label of the record that was checked last is 1.
+// Positive reports whether the label of the record that was checked last is 1.
 func (r *RowCoder) Positive() bool { return r.parser.one }
 
 // Labels returns the labels of the record that was checked last that are numbers of it,

@@ -1,7 +1,7 @@
 package encode
 
 // keySet holds the keys of a vocabulary's words. They are hashes already, so a key's
-// low bits say where it lies, or is looked for from there on.
+// low bits say where it is, or is looked for from there on.
 type keySet struct {
 	slots []uint64 // a power of two, with empty ones among them; 0: empty
 	n     int
@@ -46,7 +46,7 @@ func (s *keySet) add(key uint64) {
 	s.slots[i] = key
 }
 
-// has tells whether a key was added.
+// has reports whether a key was added.
 func (s *keySet) has(key uint64) bool {
 	slots := s.slots
 	mask := uint64(len(slots) - 1)

@@ -155,7 +155,7 @@ func (p *parser) textOf(l *value.List, i int) []byte {
 	return p.text
 }
 
-// isAbsent tells whether a field is missing: it has no value, or one that means
+// isAbsent reports whether a field is missing: it has no value, or one that means
 // so.
 func (p *parser) isAbsent(l *value.List) bool {
 	switch l.Len() {
@@ -167,7 +167,7 @@ func (p *parser) isAbsent(l *value.List) bool {
 	return false
 }
 
-// isMissing tells whether value i means missing.
+// isMissing reports whether value i means missing.
 func (p *parser) isMissing(l *value.List, i int) bool {
 	if l.Kind != value.Text && len(p.missing) == 0 {
 		return false

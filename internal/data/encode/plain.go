@@ -153,7 +153,7 @@ func (x *plain) addNumber(f *featureCode, field, i int, tables countTables) {
 	x.counts = append(x.counts, plainCount{field: field, number: i, dense: f, reals: reals})
 }
 
-// hasLists tells whether a feature may have several keys in a record, or weights.
+// hasLists reports whether a feature may have several keys in a record, or weights.
 func hasLists(c *coder) bool {
 	for i := range c.sparse {
 		if c.sparse[i].weights != 0 || c.sparse[i].Separator != "" {

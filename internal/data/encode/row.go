@@ -3,7 +3,7 @@ package encode
 import "math"
 
 // A row is a record as the encoder made it, in 64-bit words: what a window keeps
-// of it, so that text is read once, where it lies in order, and rows move in
+// of it, so that text is read once, where it is in order, and rows move in
 // the shuffle.
 //
 //	head    bit 0: the label, bit 1: lists follow, not single keys
@@ -88,11 +88,11 @@ func extend[T any](s []T, n int) []T {
 }
 
 // tile is how many rows are moved into a batch at once: columns are then written
-// some rows at a time, and the rows, which lie anywhere in the window, are
+// some rows at a time, and the rows, which are anywhere in the window, are
 // fetched from memory side by side.
 const tile = 64
 
-// tileStep is what lies between two columns of a tile: a line more than it has, so
+// tileStep is what is between two columns of a tile: a line more than it has, so
 // that the columns of one record do not share a few sets of a cache.
 const tileStep = tile + 8
 

@@ -13,7 +13,7 @@ import (
 // are exact. If there are more, all are rounded down to the finest grid that leaves at
 // most mostEntries: the numbers whose float64 has drop low bits of 0. Each grid has half
 // the points of the one before, so at least mostEntries/2 distinct values are left
-// whatever their offset: those of one day in Unix seconds, 86,400, lie 2 s apart.
+// whatever their offset: those of one day in Unix seconds, 86,400, are 2 s apart.
 //
 // Grids are nested, so the sketch of all values is a function of the values alone: it
 // does not depend on their partition or on the order of merging. Everything computed

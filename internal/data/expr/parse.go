@@ -10,7 +10,7 @@ import (
 
 // Expr is a checked expression.
 type Expr struct {
-	// Condition tells whether it is true or false, which are 1 and 0, not any number.
+	// Condition reports whether it is true or false, which are 1 and 0, not any number.
 	Condition bool
 	Fields    []Field
 
@@ -112,7 +112,7 @@ func (p *parser) advance() {
 	p.token, p.rest, p.read = t, p.rest[n:], p.read+n
 }
 
-// is tells whether the next token is an operator or a keyword, and passes over it.
+// is reports whether the next token is an operator or a keyword, and passes over it.
 func (p *parser) is(s string) bool {
 	if (p.token.kind == operator || p.token.kind == word) && p.token.text == s {
 		p.advance()

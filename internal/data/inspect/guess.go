@@ -41,22 +41,22 @@ func words(name string) []string {
 	return strings.Fields(b.String())
 }
 
-// endsWith tells whether the last word of a name is in a list.
+// endsWith reports whether the last word of a name is in a list.
 func endsWith(name string, list []string) bool {
 	w := words(name)
 	return len(w) > 0 && slices.Contains(list, w[len(w)-1])
 }
 
-// IsLabelName tells whether a column of that name is most likely the label.
+// IsLabelName reports whether a column of that name is most likely the label.
 func IsLabelName(name string) bool {
 	return endsWith(name, labelWords) || slices.Contains(labelNames, strings.ToLower(name))
 }
 
-// IsRatingName tells whether a column of that name holds opinions, which are a label
+// IsRatingName reports whether a column of that name holds opinions, which are a label
 // from some value on.
 func IsRatingName(name string) bool { return endsWith(name, ratingWords) }
 
-// IsIDName tells whether numbers in a column of that name count nothing, such
+// IsIDName reports whether numbers in a column of that name count nothing, such
 // as those of user_id, id_user, brand.
 func IsIDName(name string) bool {
 	w := words(name)
@@ -72,11 +72,11 @@ func IsIDName(name string) bool {
 	return w[0] == "id" || slices.Contains(idWords, last)
 }
 
-// IsHourName tells whether a column of that name holds hours, days or months, which come
+// IsHourName reports whether a column of that name holds hours, days or months, which come
 // round again: each is something of its own.
 func IsHourName(name string) bool { return endsWith(name, hourWords) }
 
-// IsTimeName tells whether a column of that name says when something was.
+// IsTimeName reports whether a column of that name says when something was.
 func IsTimeName(name string) bool {
 	w := words(name)
 	return len(w) > 1 && endsWith(name, timeWords) || len(w) == 1 && w[0] != "at" && endsWith(name, timeWords)

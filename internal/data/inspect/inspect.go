@@ -183,7 +183,7 @@ func (in *Inspection) inspectLines(s *record.Sample, all []sampled) (err error) 
 	return nil
 }
 
-// oneHeader is the error of files whose headers differ, which readers refuse.
+// oneHeader is the error of files whose headers differ, which readers reject.
 func (in *Inspection) oneHeader(s *record.Sample) error {
 	all := record.Set{Source: in.Source(), Files: s.Files}
 	all.Format = record.NewFormat(all.Source)
@@ -195,7 +195,7 @@ func (in *Inspection) oneHeader(s *record.Sample) error {
 	return nil
 }
 
-// isJSON tells whether the first line of a text begins JSON of some layout.
+// isJSON reports whether the first line of a text begins JSON of some layout.
 func isJSON(line string) bool {
 	line = strings.TrimSpace(strings.TrimPrefix(line, record.BOM))
 	return line == "[" || line == "{" || strings.HasPrefix(strings.TrimLeft(line, "[ "), `{"`)
@@ -381,7 +381,7 @@ func headerNames(header []string) []string {
 	return names
 }
 
-// mayBeHeader tells whether no field of a record is a number, or missing. The first may
+// mayBeHeader reports whether no field of a record is a number, or missing. The first may
 // have no name, as the index of pandas, and so may the last, behind a comma too many.
 func mayBeHeader(record []string) bool {
 	if len(record) > 2 && record[0] == "" {
@@ -416,7 +416,7 @@ func isUnlike(records [][]string) bool {
 	return repeated >= 2
 }
 
-// isCriteo tells whether the records are laid out as Criteo's logs: a label of 0
+// isCriteo reports whether the records are laid out as Criteo's logs: a label of 0
 // or 1, 13 integers, 26 texts.
 func (in *Inspection) isCriteo(records [][]string) bool {
 	if in.Delimiter != "\t" || len(records[0]) != len(schema.CriteoFields()) {

@@ -95,7 +95,7 @@ func SelfDescribed(patterns []string) (format string) {
 }
 
 // WithHeader says how files of text are written that name their fields in a header,
-// for whoever knows the fields by name alone. The first file is looked at.
+// for any caller that knows the fields by name alone. The first file is looked at.
 func WithHeader(patterns []string) (src schema.Source, err error) {
 	files, err := record.Resolve(patterns)
 	if err != nil {
@@ -111,7 +111,7 @@ func WithHeader(patterns []string) (src schema.Source, err error) {
 	return src, nil
 }
 
-// isPair tells whether a word is n integers and a number, with colons between.
+// isPair reports whether a word is n integers and a number, with colons between.
 func isPair(word string, n int) bool {
 	parts := strings.Split(word, ":")
 	if len(parts) != n+1 {

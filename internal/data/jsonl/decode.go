@@ -14,7 +14,7 @@ import (
 type Decoder struct {
 	place map[string]int
 	last  []expected // fields in the order of the records before
-	text  []byte     // texts of the record that do not lie in it
+	text  []byte     // texts of the record that are not in it
 	scan  scanner
 	lists []value.List
 	at    int // of last
@@ -43,7 +43,7 @@ func NewDecoder(names []string) *Decoder {
 }
 
 // Decode fills lists, one for each name; of a field that the record does not have
-// the kind is None. Texts lie in the record, or are valid until the next call.
+// the kind is None. Texts are in the record, or are valid until the next call.
 func (d *Decoder) Decode(record []byte, lists []value.List) error {
 	for i := range lists {
 		lists[i].Reset()
@@ -89,7 +89,7 @@ func (d *Decoder) member(name []byte) error {
 	return d.single(l)
 }
 
-// nested refuses a wanted field whose value is no list of plain values.
+// nested rejects a wanted field whose value is no list of plain values.
 func nested(name []byte, what string) error {
 	return fmt.Errorf("field %q is %s; a field is a value or a list of plain values: flatten it where the records are written", name, what)
 }
@@ -274,7 +274,7 @@ func each(record []byte, plain, nested func(name []byte)) error {
 	})
 }
 
-// Is tells whether bytes begin as a record does. Of a record that is cut, it is what
+// Is reports whether bytes begin as a record does. Of a record that is cut, it is what
 // can be told.
 func Is(head []byte) bool {
 	s := scanner{b: head}

@@ -5,7 +5,7 @@
 //	{"user": 17, "item": "a-9", "tags": ["x", "y"], "price": 2.5, "click": true, "ref": null}
 //
 // A member of the object is a field by its name; the members that nobody asked
-// for are held against the grammar and passed over, whatever they are. Of a name
+// for are compared with the grammar and passed over, whatever they are. Of a name
 // that comes twice the last counts.
 //
 //	JSON                              becomes

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// mostDeep is how deep objects and arrays may lie in each other.
+// mostDeep is how deep objects and arrays may be in each other.
 const mostDeep = 128
 
 // fault is what is wrong with a record.
@@ -87,7 +87,7 @@ func plain(b []byte) int {
 	return i
 }
 
-// str passes over a string, whose quote comes next. What it holds lies in the
+// str passes over a string, whose quote comes next. What it holds is in the
 // record from lo to hi; escaped tells that escapes are to be undone.
 func (s *scanner) str() (lo, hi int, escaped bool, err error) {
 	if err := s.take('"'); err != nil {

@@ -19,13 +19,13 @@
 // An address is written into run directories and shown in errors, so it names the
 // file that has the secret and never holds one. The file is read again at each
 // handshake: what replaces it is used from then on. All hosts of a job have it at
-// the same path. Over connections without TLS plain shows the password to whoever
+// the same path. Over connections without TLS plain shows the password to anyone who
 // listens, so tls=false must say that this is meant.
 //
 // # Reading
 //
 // Offsets are asked for directly, without a consumer group and its rebalancing:
-// who reads what follows from the order of an epoch, and where reading goes on
+// who reads what follows from the order of an epoch, and where reading continues
 // from a checkpoint. A group serves only to tell the broker how far a training
 // is, by Commit. Records of transactions that were aborted are no records;
 // offsets end at the last stable one.
@@ -39,7 +39,7 @@
 // # Errors and concurrency
 //
 // A broker that does not answer is asked again for 20 seconds, or the timeout of
-// the address; then the error names topic, brokers and cause. One that refuses the
+// the address; then the error names topic, brokers and cause. One that rejects the
 // credentials, or that has another certificate, is not asked again. A Log may be
 // used by several goroutines.
 package kafka
@@ -131,7 +131,7 @@ func ParseAddress(s string) (a Address, err error) {
 	return a, nil
 }
 
-// parseQuery reads what stands behind the ?. Its errors have no values of keys that
+// parseQuery reads what follows the ?. Its errors have no values of keys that
 // do not exist.
 func (a *Address) parseQuery(query string) error {
 	q, err := url.ParseQuery(query)

@@ -135,7 +135,7 @@ func (l *Log) insist(ctx context.Context, what string, do func(ctx context.Conte
 	}
 }
 
-// passing tells whether an error may pass: of the network, or of a broker that is
+// passing reports whether an error may pass: of the network, or of a broker that is
 // being replaced.
 func passing(err error) bool {
 	var k *kerr.Error
@@ -236,7 +236,7 @@ func (l *Log) From(ctx context.Context, partition int32, offset int64, bytes int
 	return c.records[i:], c.hi, nil
 }
 
-// fetch asks the leader of a partition once; anew looks up who leads.
+// fetch asks the leader of a partition once; anew: look up the leader again.
 func (l *Log) fetch(ctx context.Context, partition int32, offset int64, bytes int, anew bool) (*chunk, error) {
 	id, leader, err := l.leader(ctx, partition, anew)
 	if err != nil {

@@ -128,7 +128,7 @@ func readAuthorities(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// aboutTLS tells whether the two sides cannot agree on TLS: asking again does not
+// aboutTLS reports whether the two sides cannot agree on TLS: asking again does not
 // help.
 func aboutTLS(err error) bool {
 	var certificate *tls.CertificateVerificationError

@@ -11,7 +11,7 @@ const (
 )
 
 // Block is a range of bytes of a file, or of rows of a table. The records of a block are those whose
-// first byte lies in it.
+// first byte is in it.
 type Block struct {
 	File   int32
 	Lo, Hi int64

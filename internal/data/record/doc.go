@@ -1,4 +1,4 @@
-// Package record reads files of records, whatever their format and wherever they lie.
+// Package record reads files of records, whatever their format and wherever they are.
 //
 // # Files
 //

@@ -133,7 +133,7 @@ func (r *exampleRecords) Next() (Unit, error) {
 	return u, nil
 }
 
-// lost goes on behind a place where no whole frame begins. Damage that reaches
+// lost continues behind a place where no whole frame begins. Damage that reaches
 // the end of the block is told once, by this block.
 func (r *exampleRecords) lost(u Unit, why string) (Unit, error) {
 	r.number++

@@ -10,7 +10,7 @@ import (
 const mostShown = 40
 
 // Flaw is what is wrong with a record, as long as it is not known where the
-// record lies.
+// record is.
 type Flaw struct {
 	Field  int    // of the record, where column is not known
 	Column string // "" if the whole record is meant
@@ -27,7 +27,7 @@ type Fault struct {
 	Row    int64  // counted from 1; 0: the file is no table
 	Offset int64  // of the record, where it has neither line nor row
 	Column string // name of the field; "" if the whole record is meant
-	Value  string // what stands there, cut at 40 bytes
+	Value  string // what is there, cut at 40 bytes
 	Want   string // what is wrong with it, or was expected
 	More   int64  // faulty records behind this one, in the part that was scanned
 

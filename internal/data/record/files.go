@@ -35,7 +35,7 @@ const MostFiles = 1 << 20
 // dataset of many files holds no descriptors.
 type File struct {
 	Name    string         // as messages show it
-	Bytes   int64          // of the file as it lies there
+	Bytes   int64          // of the file as stored
 	size    int64          // bytes to read: as many, or unknownSize of a packed file
 	Packing *Packing       // nil: none
 	time    time.Time      // of the last change, local files
@@ -83,7 +83,7 @@ func (f *File) Open() (Content, error) {
 	return &packed{Content: src, how: f.Packing, size: f.Bytes}, nil
 }
 
-// raw opens a file as it lies there.
+// raw opens a file as stored.
 func (f *File) raw() (Content, error) {
 	switch {
 	case f.content != nil:
@@ -356,7 +356,7 @@ func carriageReturns(head []byte) bool {
 	return bytes.IndexByte(head, '\n') < 0 && bytes.Count(head, []byte{'\r'}) > 1
 }
 
-// Begin looks at the start of a file: it finds how it is packed, refuses what
+// Begin looks at the start of a file: it finds how it is packed, rejects what
 // the format cannot be and skips the byte order mark.
 func (f *File) Begin(format string) error {
 	f.Packing = nil

@@ -39,7 +39,7 @@ type Records interface {
 	Next() (Unit, error)
 }
 
-// Unit is one record, or what stands in the place of one.
+// Unit is one record, or what replaces one.
 type Unit struct {
 	Record []byte // valid until the next call
 	Flaw   *Flaw  // the record could not be read, but those behind it can
@@ -71,7 +71,7 @@ func namingOf(f Format) (naming, bool) {
 	return n, ok
 }
 
-// Named tells whether records of a format name their fields.
+// Named reports whether records of a format name their fields.
 func Named(f Format) bool {
 	_, named := namingOf(f)
 	return named

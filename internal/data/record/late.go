@@ -90,7 +90,7 @@ func (f *Files) Learn(ctx context.Context, names []string, progress func(bytes i
 }
 
 // How far come reads for fields that no first record has, before it leaves that to
-// whoever reads all records anyway: so the usual misspelt name is refused at once.
+// any caller that reads all records anyway: so the usual misspelt name is rejected at once.
 const (
 	lateRecords = 1 << 18
 	lateBytes   = 64 << 20

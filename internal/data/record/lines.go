@@ -19,7 +19,7 @@ type lines struct {
 }
 
 // start makes l read the lines that begin in [lo, hi) of a file. Unless lo is
-// known to be the beginning of a line, the rest of the line it lies in, which
+// known to be the beginning of a line, the rest of the line it is in, which
 // belongs to an earlier range, is skipped.
 func (l *lines) start(src io.ReaderAt, size, lo, hi int64, atLine bool) error {
 	l.seek(src, size, lo, hi)

@@ -65,14 +65,14 @@ func (f *File) AsLines() string {
 	return ""
 }
 
-// areArrays tells whether a file begins with two lines or more that each hold an array.
+// areArrays reports whether a file begins with two lines or more that each hold an array.
 func areArrays(head []byte) bool {
 	first, rest, more := bytes.Cut(head, []byte{'\n'})
 	is := func(line []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(line, " \t\r"), []byte("[")) }
 	return more && is(first) && bytes.HasSuffix(bytes.TrimRight(first, " \t\r"), []byte("]")) && is(rest)
 }
 
-// IsObjects tells whether the beginning of a file is that of JSON objects, one a line.
+// IsObjects reports whether the beginning of a file is that of JSON objects, one a line.
 func IsObjects(head []byte) bool {
 	line, _, whole := bytes.Cut(bytes.TrimLeft(bytes.TrimPrefix(head, []byte(BOM)), " \t\r\n"), []byte{'\n'})
 	if !jsonl.Is(line) || !whole {

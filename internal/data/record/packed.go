@@ -53,7 +53,7 @@ func packingOf(name string, head []byte) (*Packing, error) {
 }
 
 // packed reads what a packed file holds, at offsets of the unpacked bytes. It
-// reads onwards; to go back is to begin anew.
+// reads onwards; to go back is to restart.
 type packed struct {
 	Content
 	how  *Packing

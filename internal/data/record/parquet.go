@@ -130,7 +130,7 @@ func (r *TableRecords) Close() error {
 // group.
 func (f *File) Onwards() bool { return f.Packing != nil || f.Groups != nil || f.onwards }
 
-// IsTable tells whether files of a format have columns.
+// IsTable reports whether files of a format have columns.
 func IsTable(f Format) bool {
 	_, ok := f.(parquetFormat)
 	return ok

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// quotes tells whether a line ends within a quoted field, so that the next line belongs to
+// quotes reports whether a line ends within a quoted field, so that the next line belongs to
 // the same record. It looks at each byte once.
 type quotes struct {
 	delim   byte

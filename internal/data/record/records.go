@@ -49,7 +49,7 @@ func OpenFiles(src schema.Source, patterns []string) (*Files, error) {
 // Names returns the names of the files in their order.
 func (f *Files) Names() []string { return f.set.Names() }
 
-// Bytes is the size of the files as they lie there.
+// Bytes is the size of the files as stored.
 func (f *Files) Bytes() int64 { return f.set.Bytes() }
 
 // Fields names what records have, in the order of the first file. Of TFRecord,
@@ -62,7 +62,7 @@ var Stop = errors.New("data: the walk has seen enough")
 
 // Walk reads the records in the order of the files and calls each with the
 // values of the fields of these names, which are valid until it returns. Records
-// that cannot be read are counted and the walk goes on; of the first most the
+// that cannot be read are counted and the walk continues; of the first most the
 // place is found out. An error is that of each, or of a file that cannot be read
 // on. progress, which may be nil, is told now and then how many bytes of the
 // files are done.
@@ -94,7 +94,7 @@ func (f *Files) walk(ctx context.Context, names []string, most int, each func([]
 // Check reads the records as Walk does, with all fields, on several threads: it
 // counts those that can be read and those that cannot, and finds out the places of
 // the first most. It also finds the first most texts in the fields of numbers. An error is
-// that of the first file, in their order, that cannot be read on; then what stands before
+// that of the first file, in their order, that cannot be read on; then what precedes
 // it has been counted.
 func (f *Files) Check(ctx context.Context, threads, most int, numbers []string, progress func(bytes int64)) (w Walked, err error) {
 	threads = max(min(threads, len(f.set.Blocks)), 1)

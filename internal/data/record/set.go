@@ -130,7 +130,7 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// Bytes is the size of the files as they lie there.
+// Bytes is the size of the files as stored.
 func (s *Set) Bytes() (n int64) {
 	for i := range s.Files {
 		n += s.Files[i].Bytes - s.Files[i].lo
@@ -189,10 +189,10 @@ func (s *Set) BytesOf(b int) int64 {
 // Add adds names of fields that may come.
 func (s *Set) Add(names []string) { s.Fields = union(slices.Clip(s.Fields), names) }
 
-// Named tells whether records name their fields, and the first ones are known by name.
+// Named reports whether records name their fields, and the first ones are known by name.
 func (s *Set) Named() bool { return s.Fields != nil && Named(s.Format) }
 
-// AnyName tells whether a field of any name may come.
+// AnyName reports whether a field of any name may come.
 func (s *Set) AnyName() bool {
 	_, named := namingOf(s.Format)
 	_, svm := svmOf(s.Format)

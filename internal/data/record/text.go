@@ -54,7 +54,7 @@ func headerAgain() *Flaw {
 }
 
 // linePlace is the line at an offset, counted from 1. It reads the file up to
-// there: only whoever found a fault pays for it.
+// there: only a caller that found a fault pays for it.
 func linePlace(f *File, offset int64) (Fault, error) {
 	src, err := f.Open()
 	if src != nil {
@@ -165,7 +165,7 @@ func (x *delimitedDecoder) Decode(line []byte, lists []value.List) (fl *Flaw) {
 	return nil
 }
 
-// IsMarked tells whether a line begins as comments do, not as a number, a quoted
+// IsMarked reports whether a line begins as comments do, not as a number, a quoted
 // field or an empty one would.
 func IsMarked(line []byte) bool {
 	return len(line) > 0 && bytes.IndexByte([]byte("#%|/!;*>=~@$&"), line[0]) >= 0

@@ -153,7 +153,7 @@ func (r *topicRecords) Next() (Unit, error) {
 			if r.held, r.at, err = r.src.log.From(context.Background(), r.src.part.Partition, r.at, r.bytes); err != nil {
 				return Unit{Number: r.number, Offset: r.at}, err
 			}
-			r.bytes = max(2*r.bytes, 256<<10) // reading goes on
+			r.bytes = max(2*r.bytes, 256<<10) // reading continues
 			continue
 		}
 		x := r.held[0]

@@ -1,4 +1,4 @@
-// Package remote reads files that lie in an object store or on a web server, by
+// Package remote reads files that are in an object store or on a web server, by
 // ranges of their bytes.
 //
 // # Names
@@ -16,7 +16,7 @@
 //
 // # Build
 //
-// The code stands behind the build tag remote, for it adds megabytes to the
+// The code follows the build tag remote, for it adds megabytes to the
 // program: go build -tags remote ./cmd/wdlrun. Without the tag every function
 // says so.
 //
@@ -65,7 +65,7 @@ type Object struct {
 // Address is what Find finds the object by again.
 func (o *Object) Address() string { return o.Name + o.Query }
 
-// Is tells whether a name is one of a remote file.
+// Is reports whether a name is one of a remote file.
 func Is(name string) bool {
 	for _, s := range []string{"https://", "http://", "s3://", "gs://"} {
 		if strings.HasPrefix(name, s) {
@@ -75,7 +75,7 @@ func Is(name string) bool {
 	return false
 }
 
-// store is where objects lie.
+// store is where objects are.
 type store interface {
 	// stat finds an object.
 	stat(ctx context.Context, key string) (*Object, error)

@@ -18,7 +18,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// Available tells whether the program was built with remote files.
+// Available reports whether the program was built with remote files.
 const Available = true
 
 const (

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Available tells whether the program was built with remote files.
+// Available reports whether the program was built with remote files.
 const Available = false
 
 func without(name string) error {

@@ -2,6 +2,6 @@
 // they are written (Source), which field is the label (Label), and which become inputs
 // of the model and how (Feature, Cross). It reads nothing.
 //
-// A Schema is filled when what was left out stands in it (Fill). Validate returns
+// A Schema is filled when what was left out is in it (Fill). Validate returns
 // everything that is wrong at once.
 package schema

@@ -58,20 +58,20 @@ func EncodingOf(name string) (Encoding, bool) {
 	return 0, false
 }
 
-// Sparse tells whether it gives keys, not a number.
+// Sparse reports whether it gives keys, not a number.
 func (e Encoding) Sparse() bool { return encodings[e].sparse }
 
-// Number tells whether the field must hold a number.
+// Number reports whether the field must hold a number.
 func (e Encoding) Number() bool { return encodings[e].number }
 
-// Date tells whether the field holds dates.
+// Date reports whether the field holds dates.
 func (e Encoding) Date() bool { return encodings[e].date }
 
-// Text tells whether the encoding makes keys of the text of values, of which a record
+// Text reports whether the encoding makes keys of the text of values, of which a record
 // may have several.
 func (e Encoding) Text() bool { return e == Vocabulary || e == Hash || e == ID }
 
-// Fitted tells whether the feature takes something from training data.
+// Fitted reports whether the feature takes something from training data.
 func (f *Feature) Fitted() bool {
 	e, ok := EncodingOf(f.Encode)
 	return ok && (e == Vocabulary || e == Quantile || e == Standardise || e == Age || e.Date() && f.Format == "")

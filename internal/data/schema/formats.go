@@ -29,13 +29,13 @@ func (s Source) FormatName() string {
 	return s.Format
 }
 
-// HasLayout tells whether the format leaves delimiter, header, names of fields
+// HasLayout reports whether the format leaves delimiter, header, names of fields
 // and comment mark to the other settings; where not, they must not be given.
 func (s Source) HasLayout() bool {
 	return s.FormatName() == "csv" || s.FormatName() == "tsv"
 }
 
-// NamesFields tells whether files of the format name their fields themselves,
+// NamesFields reports whether files of the format name their fields themselves,
 // wherever they stand.
 func NamesFields(format string) bool {
 	return format == "parquet" || format == "tfrecord" || format == "jsonl"

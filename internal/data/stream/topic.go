@@ -42,7 +42,7 @@ type Topics struct {
 	at    []Partition
 }
 
-// NewTopics goes on at a position, which may be the zero one.
+// NewTopics continues at a position, which may be the zero one.
 func NewTopics(rules Rules, at Position) *Topics {
 	return &Topics{rules, slices.Clone(at.Partitions)}
 }

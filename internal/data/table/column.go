@@ -164,7 +164,7 @@ func (c *column) append(dst []byte) ([]byte, error) {
 		if c.level++; c.level < c.count {
 			continue
 		}
-		// A row may go on in the next page.
+		// A row may continue in the next page.
 		kind := c.values.kind
 		if err := c.load(); err == io.EOF {
 			c.page, c.count, c.level = nil, 0, 0

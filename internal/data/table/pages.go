@@ -28,7 +28,7 @@ func checkCodec(c format.CompressionCodec) error {
 }
 
 // checkPages looks at the headers of the pages of a column before the library does,
-// which takes the memory that a header asks for: a page must lie in its column, and
+// which takes the memory that a header asks for: a page must be in its column, and
 // be no larger than a page may be.
 func checkPages(r io.ReaderAt, size int64, c *format.ColumnMetaData) error {
 	at, end := c.DataPageOffset, int64(0)

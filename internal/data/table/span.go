@@ -9,7 +9,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
 
-// Span are the values of a flat column in some rows, which all lie in one page.
+// Span are the values of a flat column in some rows, which all are in one page.
 // They are valid until the next call of Next.
 type Span struct {
 	Values *Values // of the page, or its dictionary
@@ -35,13 +35,13 @@ func (v *Values) Text(i int) []byte { return v.text(i) }
 // Int is value i of kind Int.
 func (v *Values) Int(i int) int64 { return v.integer(i) }
 
-// Ints is all of kind Int if they lie so in memory, else nil.
+// Ints is all of kind Int if they are so in memory, else nil.
 func (v *Values) Ints() []int64 { return v.int64s }
 
 // Real is value i of another kind.
 func (v *Values) Real(i int) float64 { return v.doubles[i] }
 
-// Flat tells whether no column that is read is one of lists.
+// Flat reports whether no column that is read is one of lists.
 func (r *Reader) Flat() bool {
 	for i := range r.columns {
 		if r.columns[i].list {
@@ -51,7 +51,7 @@ func (r *Reader) Flat() bool {
 	return true
 }
 
-// Next moves on by at most most rows, as many as lie in the pages that are being
+// Next moves on by at most most rows, as many as are in the pages that are being
 // read, and fills spans, one for each column; io.EOF after the last row of the
 // group. The columns must be flat.
 func (r *Reader) Next(most int, spans []Span) (n int, err error) {

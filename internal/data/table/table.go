@@ -176,7 +176,7 @@ func (r *Reader) Append(dst []byte) (b []byte, err error) {
 // errRow means that bytes are not what Append appends.
 var errRow = errors.New("the row is damaged")
 
-// Decode fills lists from a row, one per column. Texts lie in the row.
+// Decode fills lists from a row, one per column. Texts are in the row.
 func Decode(row []byte, lists []value.List) error {
 	for i := range lists {
 		l := &lists[i]

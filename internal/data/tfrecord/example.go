@@ -40,7 +40,7 @@ func NewDecoder(names []string) *Decoder {
 }
 
 // Decode fills lists, one for each name; of a feature that the record does not
-// have, or has without values, the kind is None. Texts lie in the record.
+// have, or has without values, the kind is None. Texts are in the record.
 func (d *Decoder) Decode(record []byte, lists []value.List) error {
 	if !d.Single(record, d.values) {
 		return d.decode(record, lists)
@@ -148,7 +148,7 @@ func eachField(b []byte, number protowire.Number, f func([]byte) error) error {
 	return nil
 }
 
-// next cuts a field off b. ok tells whether it has the wanted number; such a
+// next cuts a field off b. ok reports whether it has the wanted number; such a
 // field must hold bytes.
 func next(b []byte, number protowire.Number) (v, rest []byte, ok bool, err error) {
 	num, typ, n := protowire.ConsumeTag(b)

@@ -12,7 +12,7 @@ const (
 	HeaderBytes = 12 // length and its checksum
 	FooterBytes = 4  // checksum of the record
 	Overhead    = HeaderBytes + FooterBytes
-	MaxRecord   = 64 << 20 // of a record; a longer one is refused
+	MaxRecord   = 64 << 20 // of a record; a longer one is rejected
 )
 
 // What can be wrong with a frame.

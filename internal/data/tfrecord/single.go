@@ -10,7 +10,7 @@ import (
 // Value is the only value of a feature. The zero Value is none.
 type Value struct {
 	Kind   value.Kind
-	Lo, Hi int32   // Text: it lies in the record from Lo to Hi
+	Lo, Hi int32   // Text: it is in the record from Lo to Hi
 	Int    int64   // Int
 	Real   float64 // Float32
 }
@@ -65,7 +65,7 @@ const (
 	fixedOf1  = 1<<3 | 5
 )
 
-// field is where the bytes of the field lie whose tag is at b[i], which must end
+// field is where the bytes of the field are whose tag is at b[i], which must end
 // before b[end].
 func field(b []byte, i, end int, tag byte) (lo, hi int, ok bool) {
 	if i+1 >= end || end > len(b) || b[i] != tag {

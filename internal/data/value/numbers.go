@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// CheckNumber refuses numbers that float32, in which the model computes, cannot
+// CheckNumber rejects numbers that float32, in which the model computes, cannot
 // hold.
 func CheckNumber(x float64) (float64, string) {
 	switch {
@@ -28,7 +28,7 @@ const (
 	commaNumber = "is no number here: one is written with a decimal point and without commas"
 )
 
-// withComma tells whether b would be a number but for its commas.
+// withComma reports whether b would be a number but for its commas.
 func withComma(b []byte) bool {
 	const longest = 40 // of those that people write
 	if len(b) > longest || !bytes.ContainsRune(b, ',') {
@@ -39,7 +39,7 @@ func withComma(b []byte) bool {
 }
 
 // ParseNumber reads a decimal number. why says what is wrong with it, "" if
-// nothing is. Numbers past the range of float32 are refused, for the model
+// nothing is. Numbers past the range of float32 are rejected, for the model
 // computes in float32.
 func ParseNumber(b []byte) (x float64, why string) {
 	const (

@@ -20,7 +20,7 @@ const (
 )
 
 // List are the values of one field in one record, all of one kind. Texts may
-// lie in the record they were read from and are valid as long as it is. What the
+// are in the record they were read from and are valid as long as it is. What the
 // slices of other kinds hold means nothing. The zero List has no value.
 type List struct {
 	Kind  Kind

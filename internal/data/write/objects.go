@@ -12,7 +12,7 @@ import (
 type objects struct {
 	table
 	w    io.Writer
-	keys [][]byte // what stands before each value
+	keys [][]byte // what precedes each value
 	line []byte
 }
 

@@ -81,7 +81,7 @@ type table struct {
 	typed   []value.List // of the record
 	rows    int64
 	text    []byte
-	texts   []byte // of typed lists, whose values lie here
+	texts   []byte // of typed lists, whose values are here
 }
 
 // take fills typed.
@@ -137,7 +137,7 @@ func (t *table) convert(i int, from *value.List) error {
 	return nil
 }
 
-// isMissing tells whether text means that a value is missing.
+// isMissing reports whether text means that a value is missing.
 func (t *table) isMissing() bool {
 	if len(t.text) == 0 {
 		return true

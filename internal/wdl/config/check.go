@@ -63,7 +63,7 @@ func (d *decoder) checkValue(path string, k key, v reflect.Value) {
 	}
 }
 
-// bad records a fault, unless a value there is refused already.
+// bad records a fault, unless a value there is rejected already.
 func (k checker) bad(path, format string, args ...any) {
 	if !k.doubt(path) {
 		k.fault(k.where(path), path, format, args...)

@@ -213,7 +213,7 @@ func (k checker) kind() {
 	}
 }
 
-// bf16 names what stands in the way of products in bfloat16.
+// bf16 names what is in the way of products in bfloat16.
 func (k checker) bf16() {
 	if k.c.Train.Precision != "bf16" {
 		return

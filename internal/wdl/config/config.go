@@ -1,4 +1,4 @@
-// Package config is the one YAML file of a training job: where the data lies,
+// Package config is the one YAML file of a training job: where the data is,
 // what its columns mean, the model, and how it is trained.
 //
 // # From a file to a job
@@ -16,12 +16,12 @@
 // # Strictness
 //
 // An unknown key, a value of another type or out of its range, settings that
-// contradict each other and settings that nothing reads are refused, all of
+// contradict each other and settings that nothing reads are rejected, all of
 // them at once, each with file, line and column (type Error). Nothing is
 // guessed: "7" in quotes is no number, and a label value that looks like a
 // number must stand in quotes. Of YAML there are mappings, sequences, scalars,
 // block scalars and comments; anchors, merge keys, tags and several documents
-// are refused, since the configuration in effect is printed without them.
+// are rejected, since the configuration in effect is printed without them.
 //
 // A file has at most MaxBytes bytes and 16 levels, so that parsing takes time
 // and memory in proportion to the file.
@@ -65,7 +65,7 @@ type Config struct {
 }
 
 // Table says how one embedding table differs from the rest. A rule given here
-// stands alone: it takes no constant from the rules of Train.
+// is independent: it takes no constant from the rules of Train.
 type Table struct {
 	Name    string      `yaml:"name"`
 	Dim     int         `yaml:"dim"`     // E of its deep part
@@ -235,7 +235,7 @@ func Load(path string) (*Config, error) {
 	return Parse(path, b)
 }
 
-// Parse reads a configuration; name stands in the faults. An error is always an
+// Parse reads a configuration; name is in the faults. An error is always an
 // *Error.
 func Parse(name string, b []byte) (*Config, error) {
 	return parsed(name, b, false)

@@ -40,7 +40,7 @@ func (d *decoder) decode(root ast.Node, c *Config) {
 }
 
 // value fills v, whose path is known, from a node. Each kind of node is
-// refused where v has another.
+// rejected where v has another.
 func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 	if v.Kind() == reflect.Pointer {
 		v.Set(reflect.New(v.Type().Elem()))
@@ -293,7 +293,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// clip shortens a word that stands in a path.
+// clip shortens a word that is in a path.
 func clip(s string) string {
 	if len(s) > 60 {
 		return strings.ToValidUTF8(s[:60], "") + "…"

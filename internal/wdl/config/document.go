@@ -109,7 +109,7 @@ func (d *decoder) text(b []byte) bool {
 	return true
 }
 
-// guard looks at the tokens before the parser does: it refuses what this
+// guard looks at the tokens before the parser does: it rejects what this
 // package has no use for, and shapes that would cost the parser its stack or far
 // more time than the file is long. It runs in one pass without recursion.
 func (d *decoder) guard(tokens token.Tokens) bool {

@@ -96,7 +96,7 @@ func parent(path string) string {
 	return path[:max(0, strings.LastIndexAny(path, ".["))]
 }
 
-// within says whether path is root or lies inside it.
+// within says whether path is root or is inside it.
 func within(path, root string) bool {
 	rest, ok := strings.CutPrefix(path, root)
 	return ok && (rest == "" || root == "" || rest[0] == '.' || rest[0] == '[')

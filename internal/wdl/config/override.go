@@ -96,7 +96,7 @@ func dropped(c *Config, earlier []string, path string) (faults []Fault) {
 	return faults
 }
 
-// isSet tells whether there is a value at path, and it is none that stands for the
+// isSet reports whether there is a value at path, and it is none that stands for the
 // default.
 func isSet(c *Config, path string) bool {
 	d := &decoder{schema: newGrammar()}

@@ -24,7 +24,7 @@ type grammar struct {
 
 // section describes the keys of one struct, in the order of its fields.
 type section struct {
-	path  string // where it stands in the file
+	path  string // where it is in the file
 	typ   reflect.Type
 	about string
 	keys  []key
@@ -37,7 +37,7 @@ type key struct {
 	about   string
 	rng     string   // interval of a number, or of each number of a list: [1, 4096]
 	choices []string // of a text
-	filled  bool     // an empty list is refused
+	filled  bool     // an empty list is rejected
 	shown   bool     // printed in the effective configuration even when zero
 }
 
@@ -137,7 +137,7 @@ func (k key) explicitZero(v reflect.Value) string {
 	return k.outside(v)
 }
 
-// complaint says why a value that was given is refused, "" if it is not.
+// complaint says why a value that was given is rejected, "" if it is not.
 func (k key) complaint(v reflect.Value) string {
 	if v.Kind() == reflect.String {
 		return k.odd(v.String())

@@ -14,7 +14,7 @@ type Held struct {
 	Ward  int   // whose copy it has, with that of Whole; see Ring
 }
 
-// Recovery is how a group goes on from what its ranks hold.
+// Recovery is how a group continues from what its ranks hold.
 type Recovery struct {
 	Leader int    // the rank whose state is that of all, -1 for none: restore a checkpoint or begin
 	Begins bool   // without a Leader: no rank holds anything
@@ -22,7 +22,7 @@ type Recovery struct {
 	Empty  []bool // ranks that are filled from others (see Heal)
 }
 
-// Recover decides, from what all ranks of a new group hold, how they go on. A step
+// Recover decides, from what all ranks of a new group hold, how they continue. A step
 // that a rank which is left has taken is taken by all; one that none has is taken
 // again. That this can be done follows from the barrier before a step is taken: it
 // lets nobody pass until the step is ready on all ranks.

@@ -1,5 +1,5 @@
 // Package layout says where every input of a model goes: which table and part of a row,
-// which columns of the network's input. Plans foresee by it what tables need, steps train
+// which columns of the network's input. Plans estimate by it what tables need, steps train
 // by it, and checkpoints are read by it without either.
 package layout
 

@@ -1,4 +1,4 @@
-// Package plan foresees a training: what each table will need, how it is best exchanged
+// Package plan estimates a training: what each table will need, how it is best exchanged
 // between ranks, and which rank owns which shard. It reads a sample of the data and trains
 // nothing; every rank that makes a plan of the same data makes the same.
 package plan
@@ -97,7 +97,7 @@ type Given struct {
 	Dense      Dense                      // of the model
 	Backup     int                        // microbatches of a step that do not count
 	Copies     bool                       // each rank keeps copies of another's rows
-	Step       func()                     // is called after each step of the sample was looked at; nil: nobody asks
+	Step       func()                     // is called after each step of the sample was looked at; may be nil
 }
 
 // Foresee plans a training of a filled configuration on so many ranks. Without data,
@@ -176,7 +176,7 @@ func (s *sample) plan(t int, epoch int64, g Given) Table {
 	return p
 }
 
-// asBefore is why a resumed training does not choose anew.
+// asBefore is why a resumed training does not choose again.
 const asBefore = "as before the checkpoint"
 
 // weigh takes a strategy from the tables that chose it, if all that they save is not

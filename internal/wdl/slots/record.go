@@ -33,7 +33,7 @@ type Record struct {
 //	batch    epoch │ first row │ rows
 //	queue    epoch │ total │ size │ next │ count, then for each: first row │ tries
 //
-// Every count is held against its limit and against the bytes that are left
+// Every count is compared with its limit and against the bytes that are left
 // before anything is allocated; bytes left over are an error.
 
 // appendRecord appends the form of r.
