@@ -135,7 +135,7 @@ type validator struct {
 }
 
 // instead is what to write in the place of an unknown word. Each list of what
-// there is are in the first fault that needs them.
+// there is appears in the first fault that needs it.
 func (v *validator) instead(word string, candidates []string) string {
 	text := nearest.Instead(word, candidates)
 	at := strings.LastIndex(text, " (there are: ")
