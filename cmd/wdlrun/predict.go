@@ -68,13 +68,22 @@ Examples:
 			jsonFlag(),
 		},
 		Action: func(c *cli.Context) error {
+			unfinished := "" // file that only the launcher removes
 			print := func(w io.Writer, np int, asJSON bool, result []byte) error {
 				if c.String("out") == stdoutName {
 					w = p.stderr
 				}
 				return either(printPredicted(pathOf(c, "out")))(w, np, asJSON, result)
 			}
-			return p.everywhere(c, p.checkPredict, p.predictRank, print)
+			check := func(c *cli.Context) error {
+				err := p.checkPredict(c)
+				if path := pathOf(c, "out"); err == nil && path != stdoutName {
+					unfinished = path + partSuffix
+				}
+				return err
+			}
+			defer func() { os.Remove(unfinished) }() // which a rank that was killed has left
+			return p.everywhere(c, check, p.predictRank, print)
 		},
 	}
 }

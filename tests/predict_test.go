@@ -1,0 +1,142 @@
+package tests
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// clickLog writes clicks.csv with so many records, and a configuration of it, and trains.
+func clickLog(t *testing.T, rows int) (dir, model string) {
+	t.Helper()
+	dir = t.TempDir()
+	var b strings.Builder
+	b.WriteString("y,city,age\n")
+	for i := range rows {
+		fmt.Fprintf(&b, "%d,c%d,%d\n", i%3%2, i%17, 20+i%40)
+	}
+	write(t, dir, "clicks.csv", b.String())
+	write(t, dir, "c.yaml", clicksYAML)
+	r := train(t, dir, 1, "-config", "c.yaml", "-set", "train.epochs=1")
+	return dir, r.RunDir
+}
+
+// TestPredictFormats: the predictions are the same from every format and on any number of
+// ranks; every format that is written holds the same values.
+func TestPredictFormats(t *testing.T) {
+	t.Parallel()
+	dir, model := clickLog(t, 3000)
+	predict := "predict -resume " + model + " -columns city -logit "
+	must(t, dir, "-np 2 "+predict+"-data clicks.csv -out want.csv")
+	want, err := os.ReadFile(filepath.Join(dir, "want.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, file := range []string{"in.parquet", "in.jsonl", "in.tfrecord", "in.csv.gz"} {
+		must(t, dir, "data convert -out "+file+" clicks.csv")
+		if o := must(t, dir, fmt.Sprintf("-np %d %s-data %s -out -", i%3+1, predict, file)); o.stdout != string(want) {
+			t.Errorf("%s: the output differs from that of clicks.csv: %.200s", file, o.stdout)
+		}
+	}
+	for _, file := range []string{"out.parquet", "out.jsonl", "out.tsv.zst"} {
+		must(t, dir, predict+"-data clicks.csv -out "+file)
+		must(t, dir, "data convert -out back.csv "+file)
+		got, err := os.ReadFile(filepath.Join(dir, "back.csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != string(want) {
+			t.Errorf("%s holds other values: %.200s", file, got)
+		}
+		os.Remove(filepath.Join(dir, "back.csv"))
+	}
+	var r struct {
+		Rows    int64    `json:"rows"`
+		Columns []string `json:"columns"`
+	}
+	o := must(t, dir, predict+"-data clicks.csv -label -out json.csv --json")
+	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil || r.Rows != 3000 || !slices.Equal(r.Columns, []string{"city", "label", "score", "logit"}) {
+		t.Errorf("%v: %s", err, o.stdout)
+	}
+	rows, err := csv.NewReader(strings.NewReader(string(want))).ReadAll()
+	if err != nil || len(rows) != 3001 {
+		t.Fatal(err, len(rows))
+	}
+	for i, r := range rows[1:] {
+		if score, err := strconv.ParseFloat(r[1], 64); err != nil || r[0] != fmt.Sprintf("c%d", i%17) || score <= 0 || score >= 1 {
+			t.Fatalf("line %d: %q", i+2, r)
+		}
+	}
+}
+
+// TestPredictFaults: a fault ends in one line and leaves no file.
+func TestPredictFaults(t *testing.T) {
+	t.Parallel()
+	dir, model := clickLog(t, 200)
+	write(t, dir, "there.csv", "")
+	write(t, dir, "bad.csv", "city,age\nOslo,3\nOslo,old\n")
+	predict := "predict -resume " + model + " "
+	for flags, want := range map[string]string{
+		"-data clicks.csv -out there.csv":           "there.csv exists; remove it first",
+		"-data clicks.csv -out none/x.csv":          "none",
+		"-data clicks.csv -out x.libsvm":            "libsvm cannot hold predictions",
+		"-data clicks.csv -out x":                   "tells no format",
+		"-data clicks.csv":                          "-out FILE",
+		"-data clicks.csv -out - -json":             "-json prints a line of its own",
+		"-data clicks.csv -out - -format parquet":   "standard output takes",
+		"-data clicks.csv -out x.csv -columns user": `there is no field "user"`,
+		"-data bad.csv -out x.csv":                  "predict -max-bad N",
+		"-data bad.csv -out x.csv -label":           "y",
+		"-data gone.csv -out x.csv":                 "gone.csv",
+		"-data clicks.csv -out x.csv stray":         `"stray" is one`,
+	} {
+		o := run(t, dir, strings.Fields("-np 2 "+predict+flags)...)
+		if o.code == 0 || !strings.Contains(o.stderr, want) || strings.Contains(o.stderr, "goroutine ") {
+			t.Errorf("%s: code %d, want %q: %s", flags, o.code, want, o.stderr)
+		}
+	}
+	if o := must(t, dir, "-np 2 "+predict+"-data bad.csv -max-bad 1 -columns age -out bad.out.csv"); !strings.Contains(o.stdout, "wrote  2 rows, 1 of them without a prediction (age, score) to bad.out.csv") {
+		t.Errorf("bad.csv: %s%s", o.stdout, o.stderr)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*x.*"))
+	if parts, _ := filepath.Glob(filepath.Join(dir, "*.part")); err != nil || len(left)+len(parts) > 0 {
+		t.Errorf("files are left: %q %q, %v", left, parts, err)
+	}
+}
+
+// TestPredictInterrupted: after Ctrl-C neither the output nor a part of it is left.
+func TestPredictInterrupted(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("writes a large file")
+	}
+	dir, model := clickLog(t, 300_000)
+	cmd := command(t, dir, "-np", "2", "predict", "-resume", model, "-data", "clicks.csv", "-columns", "city", "-out", "x.csv")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	part := filepath.Join(dir, "x.csv.part")
+	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(part); err == nil {
+			break
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	o := end(t, cmd)
+	if o.code != 130 {
+		t.Errorf("exit code %d: %s", o.code, o.stderr)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "x.csv*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %q, %v", left, err)
+	}
+}
