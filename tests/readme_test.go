@@ -55,7 +55,7 @@ func TestOwnDataOfTheREADME(t *testing.T) {
 		}
 		ran += words + "\n"
 	}
-	for _, want := range []string{"init ", "data check ", " train -config ", " eval ", " train -resume "} {
+	for _, want := range []string{"init ", "data check ", " train -config ", " eval ", " predict ", " train -resume "} {
 		if !strings.Contains(ran, want) {
 			t.Errorf("no %q among the README's lines of one's own data:\n%s", want, ran)
 		}

@@ -460,15 +460,19 @@ func rundir(w io.Writer, np int, r wdl.Result) {
 		fmt.Fprintf(w, "  %-15s %s\n", f.Name, f.What)
 	}
 	next := fmt.Sprintf("wdlrun -np %d eval -resume %s", np, word(r.RunDir))
+	predict := fmt.Sprintf("wdlrun -np %d predict -resume %s -data FILE -out scores.csv", np, word(r.RunDir))
 	switch {
 	case r.Checkpoint == "":
 		return
 	case r.Stopped:
-		next = fmt.Sprintf("wdlrun -np %d train -resume %s", np, word(r.RunDir))
+		next, predict = fmt.Sprintf("wdlrun -np %d train -resume %s", np, word(r.RunDir)), ""
 	case r.TestLogLoss == nil:
 		next += " -data FILE"
 	}
 	fmt.Fprintf(w, "next           %s\n", next)
+	if predict != "" {
+		fmt.Fprintf(w, "               %s\n", predict)
+	}
 }
 
 func plural(n int, word string) string {
