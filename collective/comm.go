@@ -22,6 +22,7 @@ type Comm struct {
 	group      *group
 	shape      Shape
 	hosts      *hosts // nil: where the ranks are is not known
+	watch      func(seq uint64)
 
 	sharing // where the ranks see each other's memory
 
@@ -115,6 +116,26 @@ func (c *Comm) Err() error {
 	return nil
 }
 
+// Watch has f told the number of each later call on this channel that needs every rank,
+// before the call exchanges anything: no rank returns from such a call before all have
+// entered it, and ranks number it alike. These are all calls but Broadcast, Gather, their
+// variants for bytes, and Measure. f runs in the goroutine of the call. A group of one
+// has nothing to report. Call it between calls; nil ends it.
+func (c *Comm) Watch(f func(seq uint64)) {
+	if c.size > 1 {
+		c.watch = f
+	}
+}
+
+// meets reports whether no rank returns from a call before all have entered it.
+func (c Call) meets() bool {
+	switch c {
+	case CallBroadcast, CallBroadcastBytes, CallGather, CallGatherBytes, CallMeasure:
+		return false
+	}
+	return true
+}
+
 // begin opens a call: it returns the call's tag, or the error that ended the
 // group.
 func (c *Comm) begin(call Call, op Op, typ Type, root, count int) (Tag, error) {
@@ -129,6 +150,9 @@ func (c *Comm) begin(call Call, op Op, typ Type, root, count int) (Tag, error) {
 	}
 	c.seq++
 	c.steps = c.steps[:0]
+	if c.watch != nil && call.meets() {
+		c.watch(c.seq)
+	}
 	tag := Tag{
 		Channel: uint16(c.channel), Call: call, Op: op, Type: typ,
 		Root: uint16(root), Seq: c.seq, Count: uint64(count),

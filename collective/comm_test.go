@@ -3,6 +3,7 @@ package collective_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -189,5 +190,35 @@ func TestChannelIsOneComm(t *testing.T) {
 	c.Abort(errors.New("enough"))
 	if err := collective.Barrier(c.Channel(1)); err == nil || !strings.Contains(err.Error(), "rank 0 aborted: enough") {
 		t.Errorf("a call on another channel after Abort: %v", err)
+	}
+}
+
+// TestWatchNumbersAlike: every rank numbers the calls that need all ranks alike, and
+// hears of no other.
+func TestWatchNumbersAlike(t *testing.T) {
+	const size = 3
+	var told [size][]uint64
+	err := mem.Run(size, 1, func(c *collective.Comm) error {
+		c.Watch(func(seq uint64) { told[c.Rank()] = append(told[c.Rank()], seq) })
+		x := make([]int64, size)
+		if err := collective.AllReduce(c, x, collective.Sum); err != nil {
+			return err
+		}
+		if err := collective.Broadcast(c, x, 1); err != nil {
+			return err
+		}
+		if err := collective.AllToAll(c, x, make([]int64, size)); err != nil {
+			return err
+		}
+		c.Watch(nil)
+		return collective.Barrier(c)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := range told {
+		if !slices.Equal(told[r], []uint64{1, 3}) {
+			t.Errorf("rank %d heard of calls %v, want 1 and 3", r, told[r])
+		}
 	}
 }

@@ -2,9 +2,9 @@
 // is in now, how long each phase took in all, and the last spans as a timeline
 // that Perfetto and chrome://tracing open.
 //
-// One goroutine, the one that trains, calls Enter and Step; any goroutine may
+// One goroutine, the one that trains, calls Enter, Step and Exchange; any goroutine may
 // read Now and Totals. Entering a phase costs one clock reading and a few
-// stores, and allocates nothing.
+// stores, and allocates nothing. Noting an exchange costs the same.
 package trace
 
 import (
@@ -73,21 +73,32 @@ type Recorder struct {
 	phase   atomic.Int32
 	step    atomic.Int64
 	entered atomic.Int64 // ns since origin
+	of      int64        // step in which the current phase was entered
 	totals  [Phases]atomic.Int64
 	spans   []span // ring of the last spans
 	next    int
+	lost    int64      // spans that the ring has dropped
+	entries []exchange // ring of the last exchanges
+	oldest  int
 }
 
-// New returns a recorder in phase Start that keeps the last keep spans.
+// exchange is the time at which the rank entered a call that needs every rank.
+type exchange struct {
+	at  int64 // ns since origin
+	seq uint64
+}
+
+// New returns a recorder in phase Start that keeps the last keep spans, and twice as many
+// exchanges.
 func New(keep int) *Recorder {
 	return newAt(keep, time.Now)
 }
 
 func newAt(keep int, now func() time.Time) *Recorder {
-	return &Recorder{origin: now(), now: now, spans: make([]span, 0, keep)}
+	return &Recorder{origin: now(), now: now, spans: make([]span, 0, keep), entries: make([]exchange, 0, 2*keep)}
 }
 
-// Step says that the spans from here on belong to step n.
+// Step says that the phases entered from here on belong to step n.
 func (r *Recorder) Step(n int64) { r.step.Store(n) }
 
 // Enter ends the current phase and begins p.
@@ -95,7 +106,8 @@ func (r *Recorder) Enter(p Phase) {
 	now := r.now().Sub(r.origin).Nanoseconds()
 	old, since := Phase(r.phase.Load()), r.entered.Load()
 	r.totals[old].Add(now - since)
-	r.keep(span{step: r.step.Load(), start: since, end: now, phase: old})
+	r.keep(span{step: r.of, start: since, end: now, phase: old})
+	r.of = r.step.Load()
 	r.entered.Store(now)
 	r.phase.Store(int32(p))
 }
@@ -107,6 +119,24 @@ func (r *Recorder) Beside(p Phase, i int, from, to time.Time) {
 	r.keep(span{step: r.step.Load(), start: from.Sub(r.origin).Nanoseconds(), end: to.Sub(r.origin).Nanoseconds(), phase: p, beside: i})
 }
 
+// Exchange notes that the rank now enters exchange number seq, from which no rank returns
+// before every rank has entered it. Ranks number the same exchange alike. It counts in no
+// total.
+func (r *Recorder) Exchange(seq uint64) {
+	if cap(r.entries) == 0 {
+		return
+	}
+	x := exchange{at: r.now().Sub(r.origin).Nanoseconds(), seq: seq}
+	if len(r.entries) < cap(r.entries) {
+		r.entries = append(r.entries, x)
+		return
+	}
+	r.entries[r.oldest] = x
+	if r.oldest++; r.oldest == len(r.entries) {
+		r.oldest = 0
+	}
+}
+
 func (r *Recorder) keep(s span) {
 	if len(r.spans) < cap(r.spans) {
 		r.spans = append(r.spans, s)
@@ -115,6 +145,7 @@ func (r *Recorder) keep(s span) {
 	if len(r.spans) == 0 {
 		return
 	}
+	r.lost++
 	r.spans[r.next] = s
 	r.next = (r.next + 1) % len(r.spans)
 }
@@ -132,25 +163,6 @@ func (r *Recorder) Totals() (t [Phases]time.Duration) {
 		t[i] = time.Duration(r.totals[i].Load())
 	}
 	return t
-}
-
-// WriteChrome writes the kept spans as a Chrome trace (JSON array format, one
-// complete event a span, times in microseconds): process rank, one thread for the phases
-// and one for what went on beside them. Call it from the goroutine that calls Enter.
-func (r *Recorder) WriteChrome(w io.Writer, rank int) error {
-	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "[{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}", rank, rank)
-	for i := range r.spans {
-		s := r.spans[(r.next+i)%len(r.spans)]
-		name, lane := s.phase.String(), 0
-		if s.beside > 0 {
-			name, lane = fmt.Sprintf("%v, bucket %d", s.phase, s.beside), 1
-		}
-		fmt.Fprintf(b, ",\n{\"name\":%q,\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"step\":%d}}",
-			name, float64(s.start)/1e3, float64(s.end-s.start)/1e3, rank, lane, s.step)
-	}
-	fmt.Fprintln(b, "]")
-	return b.Flush()
 }
 
 // WriteLast writes the phase that the rank is in and up to n spans before it, the

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func TestChromeTraceHoldsTheLastSpansInOrder(t *testing.T) {
 		r.Enter(Phase(i % Phases))
 	}
 	var b strings.Builder
-	if err := r.WriteChrome(&b, 5); err != nil {
+	if err := r.WriteChrome(&b, Source{Rank: 5, Size: 6, Host: "a\"b"}); err != nil {
 		t.Fatal(err)
 	}
 	var events []struct {
@@ -58,10 +59,10 @@ func TestChromeTraceHoldsTheLastSpansInOrder(t *testing.T) {
 	if err := json.Unmarshal([]byte(b.String()), &events); err != nil {
 		t.Fatalf("%v in\n%s", err, b.String())
 	}
-	if len(events) != 4 {
-		t.Fatalf("%d events, want the name and 3 spans", len(events))
+	if len(events) != 5 {
+		t.Fatalf("%d events, want the header, the name and 3 spans", len(events))
 	}
-	for i, e := range events[1:] {
+	for i, e := range events[2:] {
 		if want := Phase(3 + i); e.Name != want.String() || e.Dur != 1000 || e.Ts != float64(4+i)*1000 || e.Pid != 5 {
 			t.Errorf("span %d = %+v, want %v at %d µs", i, e, want, (4+i)*1000)
 		}
@@ -69,9 +70,52 @@ func TestChromeTraceHoldsTheLastSpansInOrder(t *testing.T) {
 }
 
 func TestEnterAllocatesNothing(t *testing.T) {
-	r := New(16)
-	if n := testing.AllocsPerRun(100, func() { r.Enter(Input); r.Enter(Compute) }); n != 0 {
-		t.Fatalf("%v allocations per two phases", n)
+	r, seq := New(16), uint64(0)
+	n := testing.AllocsPerRun(100, func() {
+		r.Enter(Input)
+		r.Enter(Compute)
+		seq++
+		r.Exchange(seq)
+	})
+	if n != 0 {
+		t.Fatalf("%v allocations per two phases and an exchange", n)
+	}
+}
+
+// TestExchangesAreInTheirSpans: also when both rings have dropped their oldest.
+func TestExchangesAreInTheirSpans(t *testing.T) {
+	c := &clock{t: time.Unix(0, 0)}
+	r := newAt(2, c.now)
+	for i := range 3 {
+		r.Enter(Sync)
+		for k := range 2 {
+			c.pass(time.Millisecond)
+			r.Exchange(uint64(10*i + k))
+		}
+		c.pass(time.Millisecond)
+		r.Enter(Update)
+		c.pass(time.Millisecond)
+	}
+	r.Enter(Input)
+	var b strings.Builder
+	if err := r.WriteChrome(&b, Source{Size: 2, Host: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	var events []struct {
+		Name string
+		Args struct {
+			Header
+			Calls []float64
+		}
+	}
+	if err := json.Unmarshal([]byte(b.String()), &events); err != nil {
+		t.Fatalf("%v in\n%s", err, b.String())
+	}
+	if h := events[0].Args.Header; events[0].Name != HeaderName || h.Size != 2 || h.Host != "a" || h.Dropped != 5 {
+		t.Errorf("header %+v of\n%s", h, b.String())
+	}
+	if got := events[2]; got.Name != "sync" || !slices.Equal(got.Args.Calls, []float64{20, 1000, 21, 2000}) {
+		t.Errorf("the last sync is %+v, of\n%s", got, b.String())
 	}
 }
 
@@ -91,7 +135,7 @@ func TestWriteLast(t *testing.T) {
 	want := `    step  phase           began s       took s
        1  push           4.000000     0.500000  so far
        1  compute        3.000000     1.000000
-       1  pull           2.000000     1.000000
+       0  pull           2.000000     1.000000
 `
 	if b.String() != want {
 		t.Errorf("%s, want\n%s", b.String(), want)

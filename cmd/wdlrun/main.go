@@ -160,6 +160,23 @@ func (p *program) signals() (context.Context, func()) {
 	return launcher.WithSignals(context.Background())
 }
 
+// commands are the programs, in the order of the help.
+func (p *program) commands() []*cli.Command {
+	return []*cli.Command{
+		trainCommand(p),
+		evalCommand(p),
+		predictCommand(p),
+		traceCommand(p),
+		replayCommand(p),
+		initCommand(p),
+		genCommand(p),
+		dataCommand(p),
+		benchCommand(p),
+		ckptCommand(p),
+		configHelp(p),
+	}
+}
+
 func (p *program) app() *cli.App {
 	app := &cli.App{
 		Name:      "wdlrun",
@@ -175,7 +192,7 @@ Examples:
    wdlrun -np 4 ./trainer -lr 0.1           start your own program on 4 ranks
    wdlrun -H localhost:8 -plan train        print where each rank would run`,
 		Flags:                     append(launchFlags(), cli.HelpFlag), // ours is a command of its own
-		Commands:                  []*cli.Command{trainCommand(p), evalCommand(p), predictCommand(p), replayCommand(p), initCommand(p), genCommand(p), dataCommand(p), benchCommand(p), ckptCommand(p), configHelp(p)},
+		Commands:                  p.commands(),
 		Action:                    p.executable,
 		Writer:                    p.stdout,
 		ErrWriter:                 p.stderr,

@@ -265,6 +265,7 @@ func (j *Job) Run(ctx context.Context) (_ Result, err error) {
 		}
 	}()
 	defer func() { j.saver.Stop() }()
+	j.comm.Watch(j.rec.Exchange)
 	left, err := j.muster()
 	if err != nil {
 		return Result{}, err

@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/trace"
 )
 
 // metricLine is one line of metrics.jsonl.
@@ -190,7 +191,11 @@ func (j *job) writeTrace() bool {
 		return true
 	}
 	var b bytes.Buffer
-	err := j.rec.WriteChrome(&b, j.comm.Rank())
+	of := trace.Source{Rank: j.comm.Rank(), Size: j.comm.Size()}
+	if of.Rank < len(j.opt.Hosts) {
+		of.Host = j.opt.Hosts[of.Rank]
+	}
+	err := j.rec.WriteChrome(&b, of)
 	if err == nil {
 		err = save.WriteFile(j.runDir, name, b.Bytes())
 	}

@@ -29,7 +29,7 @@ func began(t *testing.T, opt Options) (phases [2][]string, advanced [2][]int64) 
 		_, err := j.Run(context.Background())
 		var b bytes.Buffer
 		if err == nil {
-			err = rec.WriteChrome(&b, comm.Rank())
+			err = rec.WriteChrome(&b, trace.Source{Rank: comm.Rank()})
 		}
 		var spans []struct {
 			Name string `json:"name"`
@@ -39,7 +39,7 @@ func began(t *testing.T, opt Options) (phases [2][]string, advanced [2][]int64) 
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for _, s := range spans[min(1, len(spans)):] { // behind the name of the process
+		for _, s := range spans[min(2, len(spans)):] { // behind the header and the name of the process
 			if s.Name == trace.Pull.String() {
 				break
 			}

@@ -57,6 +57,9 @@ func Run(comm *collective.Comm, o Options) (Result, error) {
 	return r, err
 }
 
+// spans are as many as a training keeps of its timeline.
+const spans = 1 << 16
+
 // newMeter makes the trainer of o, whose zero options have been replaced.
 func newMeter(comm *collective.Comm, o Options) (*meter, error) {
 	s, err := o.subject()
@@ -64,7 +67,8 @@ func newMeter(comm *collective.Comm, o Options) (*meter, error) {
 		return nil, err
 	}
 	o.BF16 = s.config.Train.Precision == "bf16"
-	m := &meter{o: o, w: s.rows, hidden: s.config.Model.Hidden, comm: comm, rec: trace.New(0)}
+	m := &meter{o: o, w: s.rows, hidden: s.config.Model.Hidden, comm: comm, rec: trace.New(spans)}
+	comm.Watch(m.rec.Exchange) // as a training does
 	for i, name := range heapCounters {
 		m.heap[i].Name = name
 	}

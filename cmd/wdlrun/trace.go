@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/internal/timeline"
+)
+
+func traceCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name: "trace", Usage: "name the rank that the others waited for, from the timelines of a run", UsageText: "wdlrun trace [flags] RUN",
+		Description: `RUN is the run directory of a training that has ended. Each rank has left a timeline in
+it, trace-RANK.json, with the last ten thousand steps or so. They are put on one clock.
+
+The first line names the rank that most steps waited for, and the phases that made it
+late. A table follows with the own work and the waiting of each rank, and the ten slowest
+steps with their cause. A step counts as delayed by a rank if the rank entered its
+exchanges later than every other rank, by at least 5 % of the step.
+
+-out writes the timelines of all ranks as one file for ui.perfetto.dev, with arrows from
+the rank that came last to those that waited for it.
+
+Examples:
+   wdlrun trace runs/20261121-101500
+   wdlrun trace -json runs/20261121-101500
+   wdlrun trace -out trace.json.gz runs/20261121-101500`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "out", Usage: "write one timeline of all ranks to `FILE`, packed with gzip"},
+			jsonFlag(),
+		},
+		Action: p.trace,
+	}
+}
+
+func (p *program) trace(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return errors.New("trace: one run directory is asked for; see: wdlrun trace --help")
+	}
+	t, err := timeline.Open(c.Args().First())
+	if err != nil {
+		return err
+	}
+	a := t.Analyse()
+	if out := pathOf(c, "out"); out != "" {
+		cut, err := writeMerged(t, out)
+		if err != nil {
+			return fmt.Errorf("trace: %w", err)
+		}
+		if cut > 0 {
+			fmt.Fprintf(p.stderr, "wdlrun: %s is without the %d earliest spans: it would be too large\n", out, cut)
+		}
+	}
+	if asJSON(c) {
+		return p.printJSON(a)
+	}
+	return a.Write(p.stdout)
+}
+
+// writeMerged writes the timeline of all ranks in one piece.
+func writeMerged(t *timeline.Timeline, path string) (cut int, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".wdlrun-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(f.Name())
+	b := bufio.NewWriter(f)
+	cut, err = t.Merge(b)
+	if err == nil {
+		err = errors.Join(b.Flush(), f.Chmod(0o644))
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return 0, err
+	}
+	return cut, os.Rename(f.Name(), path)
+}

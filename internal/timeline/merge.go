@@ -1,0 +1,156 @@
+package timeline
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// Lanes of a merged trace behind those of a file.
+const laneWaits = trace.LaneBuckets + 1
+
+// maxMerged bounds the events of a merged trace.
+const maxMerged = 1 << 24
+
+// Merge writes one Chrome trace of all ranks, packed with gzip: a process for each rank,
+// with a lane for phases, one for what went on beside them and one for waiting. An arrow
+// leads from the last rank to enter an exchange to those that it delayed by at least
+// DelayShare of their step. Times are relative to the first span. It returns how many
+// events were left out, those of the earliest steps.
+func (t *Timeline) Merge(w io.Writer) (cut int, err error) {
+	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	if err != nil {
+		return 0, err
+	}
+	m := &merger{Timeline: t, w: bufio.NewWriterSize(z, 1<<16), origin: t.Ranks[0].Spans[0].Start, buckets: map[string][]byte{}}
+	total := 0
+	for _, r := range t.Ranks {
+		m.origin = min(m.origin, r.Spans[0].Start)
+		total += len(r.Spans) + len(r.Beside)
+	}
+	m.skip = max(0, total-maxMerged) / len(t.Ranks)
+	if _, err := m.w.WriteString("[{\"name\":\"wdlrun_merged\",\"ph\":\"M\",\"pid\":0,\"args\":{}}"); err != nil {
+		return 0, err
+	}
+	for _, r := range t.Ranks {
+		if err := m.rank(r); err != nil {
+			return 0, err
+		}
+	}
+	if err := m.waits(); err != nil {
+		return 0, err
+	}
+	if _, err := m.w.WriteString("]\n"); err != nil {
+		return 0, err
+	}
+	if err := m.w.Flush(); err != nil {
+		return 0, err
+	}
+	return m.cut, z.Close()
+}
+
+// merger is the work on a merged trace.
+type merger struct {
+	*Timeline
+	w       *bufio.Writer
+	origin  int64
+	skip    int // spans of each rank to be left out
+	cut     int
+	arrows  int
+	buckets map[string][]byte // names as JSON
+	line    []byte
+}
+
+// micros is a time of the merged trace.
+func (m *merger) micros(at int64) float64 { return float64(at-m.origin) / 1e3 }
+
+func (m *merger) rank(r *Rank) error {
+	name, err := json.Marshal(fmt.Sprintf("rank %d%s", r.Rank, on(r.Host)))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(m.w, ",\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":%s}}", r.Rank, name)
+	fmt.Fprintf(m.w, ",\n{\"name\":\"process_sort_index\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"sort_index\":%d}}", r.Rank, r.Rank)
+	for lane, name := range []string{"phases", "buckets", "waiting"} {
+		fmt.Fprintf(m.w, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":%q}}", r.Rank, lane, name)
+	}
+	from := min(m.skip, len(r.Spans)-1)
+	m.cut += from
+	for _, s := range r.Spans[from:] {
+		if err := m.span(r.Rank, trace.LanePhases, s.Phase.String(), s.Start, s.End, s.Step); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.Beside {
+		if s.Start < r.Spans[from].Start {
+			m.cut++
+			continue
+		}
+		name, known := m.buckets[s.Name]
+		if !known {
+			if name, err = json.Marshal(s.Name); err != nil {
+				return err
+			}
+			m.buckets[s.Name] = name
+		}
+		if err := m.event(r.Rank, trace.LaneBuckets, name, s.Start, s.End, fmt.Sprintf("\"step\":%d", s.Step)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *merger) span(rank, lane int, name string, start, end, step int64) error {
+	m.line = fmt.Appendf(m.line[:0], ",\n{\"name\":\"%s\",\"ph\":\"X\",\"ts\":%.1f,\"dur\":%.1f,\"pid\":%d,\"tid\":%d,\"args\":{\"step\":%d}}",
+		name, m.micros(start), float64(end-start)/1e3, rank, lane, step)
+	_, err := m.w.Write(m.line)
+	return err
+}
+
+func (m *merger) event(rank, lane int, name []byte, start, end int64, args string) error {
+	m.line = fmt.Appendf(m.line[:0], ",\n{\"name\":%s,\"ph\":\"X\",\"ts\":%.1f,\"dur\":%.1f,\"pid\":%d,\"tid\":%d,\"args\":{%s}}",
+		name, m.micros(start), float64(end-start)/1e3, rank, lane, args)
+	_, err := m.w.Write(m.line)
+	return err
+}
+
+// waits writes the waiting lane and the arrows.
+func (m *merger) waits() (err error) {
+	skipped := make([]int64, len(m.Ranks))
+	for i, r := range m.Ranks {
+		skipped[i] = r.Spans[min(m.skip, len(r.Spans)-1)].Start
+	}
+	m.each(func(x *exchange) {
+		if err != nil || x.enters < skipped[0] {
+			return
+		}
+		spans := m.Ranks[0].Spans[x.step.at[0].lo:x.step.at[0].hi]
+		least := int64(DelayShare * float64(spans[len(spans)-1].End-spans[0].Start))
+		for r := range x.of {
+			if w := x.waited(r); r != x.last && w > rounding && err == nil {
+				err = m.wait(x, r, w, w >= least)
+			}
+		}
+	})
+	return err
+}
+
+// wait writes that a rank waited for the last one, with an arrow if asked for.
+func (m *merger) wait(x *exchange, r int, waited int64, arrow bool) error {
+	last, at := m.Ranks[x.last].Rank, x.of[r].at
+	name := fmt.Appendf(nil, "\"%v: for rank %d\"", x.of[r].phase, last)
+	args := fmt.Sprintf("\"step\":%d,\"for\":%d", x.step.number, last)
+	if err := m.event(m.Ranks[r].Rank, laneWaits, name, at, at+waited, args); err != nil || !arrow {
+		return err
+	}
+	m.arrows++
+	_, err := fmt.Fprintf(m.w, ",\n{\"name\":\"late\",\"cat\":\"late\",\"ph\":\"s\",\"id\":%d,\"ts\":%.1f,\"pid\":%d,\"tid\":%d}"+
+		",\n{\"name\":\"late\",\"cat\":\"late\",\"ph\":\"f\",\"bp\":\"e\",\"id\":%d,\"ts\":%.1f,\"pid\":%d,\"tid\":%d}",
+		m.arrows, m.micros(x.enters), last, trace.LanePhases, m.arrows, m.micros(at+waited), m.Ranks[r].Rank, laneWaits)
+	return err
+}

@@ -1,0 +1,189 @@
+package timeline
+
+import (
+	"slices"
+
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// Timeline is the ranks of a run on one clock.
+type Timeline struct {
+	Ranks  []*Rank // by number; some may be missing
+	Faults []string
+	steps  []step
+}
+
+// Open reads and aligns the trace files of a run directory.
+func Open(dir string) (*Timeline, error) {
+	ranks, faults, err := Read(dir)
+	if err != nil {
+		return nil, err
+	}
+	return newTimeline(ranks, faults), nil
+}
+
+func newTimeline(ranks []*Rank, faults []string) *Timeline {
+	t := &Timeline{Ranks: ranks, Faults: faults}
+	if size := ranks[0].Size; size > len(ranks) {
+		t.Faults = append(t.Faults, missing(ranks, size))
+	}
+	t.steps = commonSteps(ranks)
+	t.align()
+	return t
+}
+
+// step is a training step that every rank has.
+type step struct {
+	number int64
+	at     []stretch // by index of the rank
+}
+
+// stretch is where a step's spans are in those of a rank: Spans[lo:hi].
+type stretch struct{ lo, hi int }
+
+// inStep reports whether a phase is one of a training step.
+func inStep(p trace.Phase) bool { return p >= trace.Input && p <= trace.Update }
+
+// stretches finds the steps of a rank that were taken to their end. Of steps that were
+// taken again, after a failure, it has the last.
+func (r *Rank) stretches() map[int64]stretch {
+	all := map[int64]stretch{}
+	for i := 0; i < len(r.Spans); {
+		s := r.Spans[i]
+		if !inStep(s.Phase) || s.Step == 0 {
+			i++
+			continue
+		}
+		lo, ended := i, false
+		for ; i < len(r.Spans) && r.Spans[i].Step == s.Step && inStep(r.Spans[i].Phase); i++ {
+			ended = ended || r.Spans[i].Phase == trace.Update
+		}
+		if ended {
+			all[s.Step] = stretch{lo, i}
+		}
+	}
+	return all
+}
+
+// commonSteps lists the steps that all ranks have, in order.
+func commonSteps(ranks []*Rank) (steps []step) {
+	by := make([]map[int64]stretch, len(ranks))
+	for i, r := range ranks {
+		by[i] = r.stretches()
+	}
+	numbers := make([]int64, 0, len(by[0]))
+next:
+	for n := range by[0] {
+		for _, other := range by[1:] {
+			if _, has := other[n]; !has {
+				continue next
+			}
+		}
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	for _, n := range numbers {
+		s := step{n, make([]stretch, len(ranks))}
+		for i := range ranks {
+			s.at[i] = by[i][n]
+		}
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// entry is a rank's way through an exchange.
+type entry struct {
+	key       uint64
+	at, leave int64 // leave: not later than this
+	phase     trace.Phase
+	sure      bool // no rank leaves before all have entered
+}
+
+// guessed marks the key of an exchange that was not noted: the phase stands for it.
+const guessed = 1 << 63
+
+// entries appends the exchanges of a step to dst, in their order.
+func (r *Rank) entries(dst []entry, in stretch) []entry {
+	var nth [trace.Phases]uint64
+	for i := in.lo; i < in.hi; i++ {
+		s := &r.Spans[i]
+		calls := r.calls[s.from:s.to]
+		for k, c := range calls {
+			leave := s.End
+			if k+1 < len(calls) {
+				leave = calls[k+1].at
+			}
+			dst = append(dst, entry{c.seq, c.at, leave, s.Phase, true})
+		}
+		if len(calls) == 0 && s.Phase.Waits() {
+			nth[s.Phase]++
+			key := guessed | uint64(s.Phase)<<32 | nth[s.Phase]
+			dst = append(dst, entry{key, s.Start, s.End, s.Phase, len(r.calls) == 0 && s.Phase == trace.Sync})
+		}
+	}
+	return dst
+}
+
+// exchange is one exchange of all ranks, by index of the rank.
+type exchange struct {
+	step   *step
+	of     []entry
+	last   int   // who entered it last
+	enters int64 // when
+	delay  int64 // how much later than the one before
+}
+
+// each calls visit with the exchanges of all steps in order. visit must not keep x.
+func (t *Timeline) each(visit func(x *exchange)) {
+	n := len(t.Ranks)
+	by, at := make([][]entry, n), make([]int, n)
+	x := exchange{of: make([]entry, n)}
+	for i := range t.steps {
+		x.step = &t.steps[i]
+		for r, rank := range t.Ranks {
+			by[r], at[r] = rank.entries(by[r][:0], x.step.at[r]), 0
+		}
+	next:
+		for _, e := range by[0] {
+			for r := range by {
+				k := at[r]
+				for k < len(by[r]) && by[r][k].key != e.key {
+					k++
+				}
+				if k == len(by[r]) {
+					continue next // not all have it
+				}
+				x.of[r], at[r] = by[r][k], k+1
+			}
+			x.rate()
+			visit(&x)
+		}
+	}
+}
+
+// rate finds the last rank.
+func (x *exchange) rate() {
+	x.last, x.delay = 0, 0
+	for r := range x.of {
+		if x.of[r].at > x.of[x.last].at {
+			x.last = r
+		}
+	}
+	x.enters = x.of[x.last].at
+	if len(x.of) == 1 {
+		return
+	}
+	before := int64(-1 << 62)
+	for r := range x.of {
+		if r != x.last {
+			before = max(before, x.of[r].at)
+		}
+	}
+	x.delay = x.enters - before
+}
+
+// waited is how long a rank waited in the exchange for the last one.
+func (x *exchange) waited(r int) int64 {
+	return max(0, min(x.enters, x.of[r].leave)-x.of[r].at)
+}

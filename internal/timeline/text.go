@@ -1,0 +1,184 @@
+package timeline
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// Verdict says in one line which rank held the others up.
+func (a *Analysis) Verdict() string {
+	if a.Steps == 0 {
+		return "no training step is in the trace of every rank"
+	}
+	if len(a.Ranks) == 1 {
+		return fmt.Sprintf("%d steps of one rank: it has no other to wait for", a.Steps)
+	}
+	if !a.Stands() {
+		return fmt.Sprintf("no rank stands out in %d steps: ranks wait for each other in %.0f %% of their time", a.Steps, 100*a.WaitShare())
+	}
+	l := a.Late[0]
+	return fmt.Sprintf("%.0f %% of %d steps waited for rank %d%s: %s", 100*l.Share, a.Steps, l.Rank, on(l.Host), l.causes())
+}
+
+// causes lists the causes of at least half a percent of the steps.
+func (l *Late) causes() string {
+	var all []string
+	for _, c := range l.Causes {
+		if c.Share >= 0.005 || len(all) == 0 {
+			all = append(all, fmt.Sprintf("%s %.0f %%", c.Phase, 100*c.Share))
+		}
+	}
+	return strings.Join(all[:min(len(all), 4)], ", ")
+}
+
+// Stands reports whether one rank delays the others far more than the next does.
+func (a *Analysis) Stands() bool {
+	const least, factor = 0.03, 2 // of the time of the steps; of the next rank's delays
+	if len(a.Late) == 0 || a.Late[0].Seconds < float64(least*a.Seconds) || len(a.Late[0].Causes) == 0 {
+		return false
+	}
+	return len(a.Late) == 1 || a.Late[0].Seconds >= float64(factor*a.Late[1].Seconds)
+}
+
+// WaitShare is how much of all ranks' time in steps is waiting for later ranks.
+func (a *Analysis) WaitShare() float64 {
+	waited, all := 0.0, 0.0
+	for _, r := range a.Ranks {
+		waited, all = waited+r.Waited, all+r.Seconds
+	}
+	return waited / max(all, 1e-9)
+}
+
+// advice is what to do about a rank that is late in a phase.
+var advice = map[string]string{
+	"input":      "its input is slow: compare the load of its disk and cores with the other hosts; plain files are read faster than packed ones",
+	"compute":    "its cores are slower or shared: look at the load of its host, or use -backup 1, which does not wait for the slowest rank",
+	"checkpoint": "it writes checkpoints: write them less often (train.checkpoint) or to a faster disk",
+	"pull":       "it has more keys in its batch, or owns more rows, than the others: train -plan estimates both",
+	"push":       "it has more keys in its batch, or owns more rows, than the others: train -plan estimates both",
+	"update":     "it owns more rows than the others: train -plan estimates the rows of each rank",
+}
+
+// Advice says what to do about the rank of the verdict, "" for nothing.
+func (a *Analysis) Advice() string {
+	if !a.Stands() {
+		return ""
+	}
+	return advice[a.Late[0].Causes[0].Phase]
+}
+
+func on(host string) string {
+	if host == "" {
+		return ""
+	}
+	return " on host " + host
+}
+
+// Write prints the analysis for a person.
+func (a *Analysis) Write(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintln(&b, a.Verdict())
+	if text := a.Advice(); text != "" {
+		fmt.Fprintf(&b, "  %s\n", text)
+	}
+	if a.Stands() {
+		fmt.Fprintf(&b, "  without its delays, %.2f s of %.2f s, training would be %.2f times as fast\n", a.Late[0].Seconds, a.Seconds, a.Late[0].Speedup)
+	}
+	if a.Steps > 0 {
+		fmt.Fprintf(&b, "\nsteps %d to %d: %.2f s, median %s a step, %d exchanges; %s\n",
+			a.First, a.Last, a.Seconds, short(a.MedianStep), a.Exchanges, a.clocks())
+		a.table(&b)
+		a.later(&b)
+		a.slow(&b)
+	}
+	for _, f := range a.Faults {
+		fmt.Fprintf(&b, "note: %s\n", f)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (a *Analysis) clocks() string {
+	if a.ClockError == 0 {
+		return "all ranks read one clock"
+	}
+	return "clocks are aligned to " + short(a.ClockError)
+}
+
+// mostRows bounds the rows of the printed table of ranks.
+const mostRows = 64
+
+func (a *Analysis) table(b *strings.Builder) {
+	fmt.Fprintf(b, "\nown work and waiting for later ranks, %% of the rank's time in steps:\n")
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "rank\t")
+	for _, p := range a.Ranks[0].Phases {
+		fmt.Fprintf(t, "%s\t", p.Phase)
+	}
+	fmt.Fprint(t, "waiting\tmost for\t\n")
+	for _, r := range a.Ranks[:min(len(a.Ranks), mostRows)] {
+		fmt.Fprintf(t, "%d\t", r.Rank)
+		for _, p := range r.Phases {
+			fmt.Fprintf(t, "%.1f\t", 100*p.Own/max(r.Seconds, 1e-9))
+		}
+		whom := "-"
+		if r.For >= 0 {
+			whom = fmt.Sprintf("rank %d: %.1f", r.For, 100*r.ForTime/max(r.Seconds, 1e-9))
+		}
+		fmt.Fprintf(t, "%.1f\t%s\t\n", 100*r.Waited/max(r.Seconds, 1e-9), whom)
+	}
+	t.Flush()
+	if n := len(a.Ranks) - mostRows; n > 0 {
+		fmt.Fprintf(b, "%d more ranks: see -json\n", n)
+	}
+	var parts []string
+	for _, p := range a.Between {
+		if p.Own >= 0.01*a.Seconds {
+			parts = append(parts, fmt.Sprintf("%s %.2f s", p.Phase, p.Own))
+		}
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(b, "outside of steps, mean of the ranks: %s\n", strings.Join(parts, ", "))
+	}
+}
+
+// later lists the ranks that came last.
+func (a *Analysis) later(b *strings.Builder) {
+	if len(a.Late) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\nsteps that waited for a rank (a delay of at least %.0f %% of the step), and for its phases:\n", 100*DelayShare)
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "rank\tsteps\tshare\tdelay\twithout\t  causes\n")
+	for _, l := range a.Late[:min(len(a.Late), 8)] {
+		fmt.Fprintf(t, "%d\t%d\t%.0f %%\t%s\t%.2f×\t  %s\n", l.Rank, l.Steps, 100*l.Share, short(l.Seconds), l.Speedup, l.causes())
+	}
+	t.Flush()
+}
+
+func (a *Analysis) slow(b *strings.Builder) {
+	fmt.Fprintf(b, "\nslowest steps:\n")
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "step\ttime\tof the median\t  cause\n")
+	for _, s := range a.Slowest {
+		cause := fmt.Sprintf("no late rank; %s took longer than usual", s.Longest)
+		if s.Late >= 0 {
+			cause = fmt.Sprintf("waited %s for rank %d: %s", short(s.Delay), s.Late, s.Cause)
+		}
+		fmt.Fprintf(t, "%d\t%s\t%.1f×\t  %s\n", s.Step, short(s.Seconds), s.Factor, cause)
+	}
+	t.Flush()
+}
+
+// short is a time with three digits.
+func short(s float64) string {
+	switch {
+	case s >= 1:
+		return fmt.Sprintf("%.3g s", s)
+	case s >= 1e-3:
+		return fmt.Sprintf("%.3g ms", 1e3*s)
+	}
+	return fmt.Sprintf("%.3g µs", 1e6*s)
+}

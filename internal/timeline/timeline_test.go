@@ -1,0 +1,350 @@
+package timeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/wdlrun/wdlrun/internal/golden"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// job is a training whose times are known: phases take what work says, and nobody leaves
+// an exchange before all have entered it.
+type job struct {
+	ranks, steps int
+	work         func(rank, step int, p trace.Phase) float64 // µs
+	clock        func(rank int, at float64) float64          // of a rank, at a true time
+	host         func(rank int) string
+	old          bool // files of versions without headers and calls
+}
+
+// flight is how long an exchange takes behind its last rank, in µs.
+const flight = 20
+
+// write runs the job and writes its files.
+func (j job) write(t testing.TB, dir string) {
+	t.Helper()
+	if j.clock == nil {
+		j.clock = func(_ int, at float64) float64 { return at }
+	}
+	if j.host == nil {
+		j.host = func(int) string { return "one" }
+	}
+	files, now := make([]strings.Builder, j.ranks), make([]float64, j.ranks)
+	for r := range files {
+		now[r] = float64(1000 * r)
+		origin := j.clock(r, now[r])
+		if j.old {
+			fmt.Fprintf(&files[r], `[{"name":"process_name","ph":"M","pid":%d,"args":{"name":"rank %d"}}`, r, r)
+			continue
+		}
+		h, _ := json.Marshal(trace.Header{Rank: r, Size: j.ranks, Host: j.host(r), Clock: "boot of " + j.host(r), MonotonicNs: int64(1e3 * origin)})
+		fmt.Fprintf(&files[r], `[{"name":%q,"ph":"M","pid":%d,"args":%s}`, trace.HeaderName, r, h)
+	}
+	seq := 0
+	for step := 1; step <= j.steps; step++ {
+		for p := trace.Input; p <= trace.Update; p++ {
+			start := append([]float64(nil), now...)
+			enters := 0.0
+			for r := range now {
+				now[r] += j.work(r, step, p)
+				enters = max(enters, now[r])
+			}
+			calls := make([]string, j.ranks)
+			if p.Waits() {
+				seq++
+				for r := range now {
+					calls[r] = fmt.Sprintf(`,"calls":[%d,%.1f]`, seq, j.clock(r, now[r])-j.clock(r, start[r]))
+					now[r] = enters + flight
+				}
+			}
+			for r := range now {
+				if j.old {
+					calls[r] = ""
+				}
+				ts := j.clock(r, start[r]) - j.clock(r, float64(1000*r))
+				fmt.Fprintf(&files[r], ",\n"+`{"name":"%v","ph":"X","ts":%.1f,"dur":%.1f,"pid":%d,"tid":0,"args":{"step":%d%s}}`,
+					p, ts, j.clock(r, now[r])-j.clock(r, start[r]), r, step, calls[r])
+			}
+		}
+	}
+	for r := range files {
+		files[r].WriteString("]\n")
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("trace-%04d.json", r)), []byte(files[r].String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// straggler is a job of four ranks with rank 1 late: by input in 4 of 10 steps, by
+// compute in 2 of 10.
+func straggler() job {
+	return job{ranks: 4, steps: 500, work: func(rank, step int, p trace.Phase) float64 {
+		late := rank == 1
+		switch {
+		case late && p == trace.Input && step%10 < 4:
+			return 700
+		case late && p == trace.Compute && (step%10 == 4 || step%10 == 5):
+			return 900
+		case p == trace.Input:
+			return 5
+		case p == trace.Compute:
+			return 400 + float64(rank)
+		case p == trace.Update:
+			return 50
+		}
+		return 10 // keys, before an exchange
+	}}
+}
+
+func analysed(t *testing.T, j job) Analysis {
+	t.Helper()
+	dir := t.TempDir()
+	j.write(t, dir)
+	tl, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tl.Analyse()
+}
+
+// named checks the straggler's shares.
+func named(t *testing.T, a Analysis) {
+	t.Helper()
+	if len(a.Late) == 0 || a.Late[0].Rank != 1 || a.Steps != 500 || !a.Stands() {
+		t.Fatalf("%+v", a)
+	}
+	l := a.Late[0]
+	if math.Abs(l.Share-0.6) > 0.05 || len(l.Causes) < 2 || l.Causes[0].Phase != "input" || math.Abs(l.Causes[0].Share-0.4) > 0.05 ||
+		l.Causes[1].Phase != "compute" || math.Abs(l.Causes[1].Share-0.2) > 0.05 {
+		t.Errorf("late %+v, want 60 %%: input 40 %%, compute 20 %%", l)
+	}
+	const delay = (200*(700-5) + 100*(900-403)) * 1e-6
+	if math.Abs(l.Seconds-delay) > 0.05*delay {
+		t.Errorf("delays of %v s, want %v", l.Seconds, delay)
+	}
+}
+
+func TestAStragglerIsNamedWithItsShare(t *testing.T) {
+	a := analysed(t, straggler())
+	named(t, a)
+	if a.ClockError != 0 || len(a.Faults) != 0 {
+		t.Errorf("clock error %v, faults %q", a.ClockError, a.Faults)
+	}
+	for _, r := range a.Ranks {
+		if r.Rank != 1 && (r.For != 1 || math.Abs(r.ForTime-a.Late[0].Seconds) > 0.03*r.ForTime) {
+			t.Errorf("rank %d waited %v s for rank %d, want %v s for rank 1", r.Rank, r.ForTime, r.For, a.Late[0].Seconds)
+		}
+	}
+	var b strings.Builder
+	if err := a.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "straggler.txt", b.String())
+}
+
+// TestClocksOfHostsAreAligned: ranks 2 and 3 are on a host whose clock is 5 s ahead and
+// gains 40 millionths.
+func TestClocksOfHostsAreAligned(t *testing.T) {
+	j := straggler()
+	j.host = func(r int) string { return []string{"a", "b"}[r/2] }
+	j.clock = func(r int, at float64) float64 {
+		if r < 2 {
+			return at
+		}
+		return 5e6 + at + 40e-6*at
+	}
+	dir := t.TempDir()
+	j.write(t, dir)
+	tl, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named(t, tl.Analyse())
+	for _, r := range tl.Ranks {
+		if most := int64(2 * flight * 1e3); (r.Error == 0) != (r.Rank < 2) || r.Error > most {
+			t.Errorf("rank %d: clock error %d ns, want at most %d", r.Rank, r.Error, most)
+		}
+	}
+	// Compute begins at the same true time on all ranks.
+	for _, s := range tl.steps {
+		var at [4]int64
+		for r, rank := range tl.Ranks {
+			for _, x := range rank.Spans[s.at[r].lo:s.at[r].hi] {
+				if x.Phase == trace.Compute {
+					at[r] = x.Start
+				}
+			}
+		}
+		for r := range at {
+			if d := at[r] - at[0]; d > flight*1e3 || d < -flight*1e3 {
+				t.Fatalf("step %d: compute of rank %d begins %d ns after that of rank 0", s.number, r, d)
+			}
+		}
+	}
+}
+
+// TestFilesOfEarlierVersions have no header and no calls. Every rank has its own zero.
+func TestFilesOfEarlierVersions(t *testing.T) {
+	j := straggler()
+	j.old = true
+	a := analysed(t, j)
+	named(t, a)
+	if a.ClockError == 0 {
+		t.Error("no clock error, though the clocks are not known")
+	}
+}
+
+func TestBalancedRanksStandOutNowhere(t *testing.T) {
+	j := straggler()
+	j.work = func(rank, step int, p trace.Phase) float64 { return 100 + 10*float64((rank+step)%4) }
+	if a := analysed(t, j); a.Stands() || !strings.HasPrefix(a.Verdict(), "no rank stands out") {
+		t.Errorf("%s", a.Verdict())
+	}
+	j.ranks = 1
+	if a := analysed(t, j); a.Stands() || !strings.Contains(a.Verdict(), "one rank") {
+		t.Errorf("%s", a.Verdict())
+	}
+}
+
+// TestFaultyFiles: each is named with what is wrong, and the others are used.
+func TestFaultyFiles(t *testing.T) {
+	dir := t.TempDir()
+	j := straggler()
+	j.ranks, j.steps = 6, 50
+	j.write(t, dir)
+	name := func(r int) string { return filepath.Join(dir, fmt.Sprintf("trace-%04d.json", r)) }
+	whole, err := os.ReadFile(name(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, text := range map[int]string{
+		2: string(whole[:len(whole)/2]),
+		3: "<html>\x00",
+		4: strings.Replace(string(whole), `"pid":2`, `"pid":77777777`, 1),
+		5: strings.ReplaceAll(strings.ReplaceAll(string(whole), `"pid":2`, `"pid":5`), `"rank":2,"size":6`, `"rank":5,"size":9`),
+	} {
+		if err := os.WriteFile(name(r), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tl, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := tl.Analyse()
+	if a.Steps < 20 || a.Steps > 30 || len(a.Ranks) != 3 {
+		t.Errorf("%d steps of %d ranks, want about 25 of 3", a.Steps, len(a.Ranks))
+	}
+	golden.Check(t, "faults.txt", strings.Join(a.Faults, "\n")+"\n")
+	if _, err := Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), "has no trace-*.json") {
+		t.Errorf("an empty directory: %v", err)
+	}
+	if _, err := Open(filepath.Join(dir, "none")); err == nil {
+		t.Error("a directory that is not there is read")
+	}
+}
+
+// TestMerged: spans of a lane nest, and each arrow has both ends.
+func TestMerged(t *testing.T) {
+	dir := t.TempDir()
+	straggler().write(t, dir)
+	tl, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w := io.Pipe()
+	go func() {
+		cut, err := tl.Merge(w)
+		if cut != 0 {
+			err = fmt.Errorf("%d events are left out", cut)
+		}
+		w.CloseWithError(err)
+	}()
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []struct {
+		Name, Ph     string
+		Ts, Dur      float64
+		Pid, Tid, ID int
+	}
+	if err := json.NewDecoder(z).Decode(&events); err != nil {
+		t.Fatal(err)
+	}
+	ends, open, from, spans := map[[2]int]float64{}, map[int]int{}, map[int]int{}, 0
+	for _, e := range events {
+		switch e.Ph {
+		case "X":
+			spans++
+			lane := [2]int{e.Pid, e.Tid}
+			if e.Ts < ends[lane]-0.15 {
+				t.Fatalf("%+v begins before %v, where the span before it ends", e, ends[lane])
+			}
+			ends[lane] = e.Ts + e.Dur
+		case "s":
+			from[e.Pid]++
+			open[e.ID]++
+		case "f":
+			open[e.ID]--
+		}
+	}
+	for id, n := range open {
+		if n != 0 {
+			t.Errorf("arrow %d has one end", id)
+		}
+	}
+	if from[1] != 3*299 || from[3] != 3 { // rank 3 is the last to start
+		t.Errorf("arrows leave ranks %v", from)
+	}
+	if len(open) != 3*300 || spans < 4*6*500 {
+		t.Errorf("%d arrows and %d spans, want %d and at least %d", len(open), spans, 3*300, 4*6*500)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	dir := f.TempDir()
+	j := straggler()
+	j.ranks, j.steps = 2, 2
+	j.write(f, dir)
+	j.old = true
+	for _, name := range []string{"trace-0000.json", "trace-0001.json"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(b))
+	}
+	f.Add(`[{"name":"sync","ph":"X","ts":1e9,"dur":2,"pid":0,"tid":0,"args":{"step":1,"calls":[1,0.5,2,1]}},{"name":"update","ph":"X","ts":0,"dur":5,"pid":0,"tid":0,"args":{"step":1}}]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := parse(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		other, err := parse(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other.Rank, other.Clock = r.Rank+1, ""
+		tl := newTimeline([]*Rank{r, other}, nil)
+		a := tl.Analyse()
+		if _, err := json.Marshal(a); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Write(io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tl.Merge(io.Discard); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package trace
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// Source says which rank of which job a timeline is of.
+type Source struct {
+	Rank, Size int
+	Host       string // "" if it is not known
+}
+
+// Header is what the first event of a timeline holds, named HeaderName. Times of the
+// file are relative to the origin of its recorder.
+type Header struct {
+	Rank        int    `json:"rank"`
+	Size        int    `json:"size"`
+	Host        string `json:"host,omitempty"`
+	Clock       string `json:"clock,omitempty"` // ranks with the same value read the same monotonic clock; "": not known
+	MonotonicNs int64  `json:"monotonic_ns"`    // that clock at the origin
+	UnixNs      int64  `json:"unix_ns"`         // the wall clock at the origin
+	Dropped     int64  `json:"dropped_spans"`   // that were overwritten, the oldest first
+}
+
+// HeaderName is the name of the event with the Header as its arguments.
+const HeaderName = "wdlrun_rank"
+
+// The lanes (tid) of a rank's timeline.
+const (
+	LanePhases  = 0
+	LaneBuckets = 1 // what was under way beside the phases
+)
+
+// header describes the recorder's file.
+func (r *Recorder) header(of Source) Header {
+	h := Header{Rank: of.Rank, Size: of.Size, Host: of.Host, UnixNs: r.origin.UnixNano(), Dropped: r.lost}
+	if id, now := monotonic(); id != "" {
+		h.Clock, h.MonotonicNs = id, now-r.now().Sub(r.origin).Nanoseconds()
+	}
+	return h
+}
+
+// WriteChrome writes the kept spans as a Chrome trace (JSON array format, one
+// complete event a span, times in microseconds): process rank, one thread for the phases
+// and one for what went on beside them. The arguments of a span are its step and, as
+// calls, the exchanges that the rank entered in it: number and time since the span's
+// start, in turn. Call it from the goroutine that calls Enter.
+func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
+	b := bufio.NewWriter(w)
+	h, err := json.Marshal(r.header(of))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(b, "[{\"name\":%q,\"ph\":\"M\",\"pid\":%d,\"args\":%s}", HeaderName, of.Rank, h)
+	fmt.Fprintf(b, ",\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}", of.Rank, of.Rank)
+	var line []byte
+	e := 0
+	for i := range r.spans {
+		s := r.spans[(r.next+i)%len(r.spans)]
+		lane := LanePhases
+		line = append(line[:0], ",\n{\"name\":\""...)
+		line = append(line, s.phase.String()...)
+		if s.beside > 0 {
+			lane = LaneBuckets
+			line = fmt.Appendf(line, ", bucket %d", s.beside)
+		}
+		line = append(line, "\",\"ph\":\"X\",\"ts\":"...)
+		line = appendMicros(line, s.start)
+		line = append(line, ",\"dur\":"...)
+		line = appendMicros(line, s.end-s.start)
+		line = fmt.Appendf(line, ",\"pid\":%d,\"tid\":%d,\"args\":{\"step\":%d", of.Rank, lane, s.step)
+		if lane == LanePhases {
+			line, e = r.appendCalls(line, s, e)
+		}
+		line = append(line, "}}"...)
+		if _, err := b.Write(line); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(b, "]")
+	return b.Flush()
+}
+
+// appendCalls appends the exchanges that were entered in a span, from the e-th on, and
+// returns the first behind it.
+func (r *Recorder) appendCalls(line []byte, s span, e int) ([]byte, int) {
+	any := false
+	for ; e < len(r.entries); e++ {
+		x := r.entries[(r.oldest+e)%len(r.entries)]
+		if x.at >= s.end {
+			break
+		}
+		if x.at < s.start {
+			continue // of a span that was dropped
+		}
+		if any {
+			line = append(line, ',')
+		} else {
+			line, any = append(line, ",\"calls\":["...), true
+		}
+		line = strconv.AppendUint(line, x.seq, 10)
+		line = appendMicros(append(line, ','), x.at-s.start)
+	}
+	if any {
+		line = append(line, ']')
+	}
+	return line, e
+}
+
+// appendMicros appends nanoseconds as microseconds with one decimal.
+func appendMicros(line []byte, ns int64) []byte {
+	return strconv.AppendFloat(line, float64(ns)/1e3, 'f', 1, 64)
+}
