@@ -5,13 +5,15 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
 // monotonic reads the clock behind time.Since, and names it: two processes with the same
 // name read the same clock. The name is the boot of the kernel and the time namespace.
 func monotonic() (id string, ns int64) {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil || len(boot) > 64 {
+	boot, err := regular.ReadFile("/proc/sys/kernel/random/boot_id", 64)
+	if err != nil {
 		return "", 0
 	}
 	var t unix.Timespec
