@@ -215,6 +215,7 @@ func TestNames(t *testing.T) {
 // their own without a limit.
 var opensAnything = map[string]bool{
 	"checkpoint/disk.go":        true, // a directory, to sync it
+	"internal/export/file.go":   true, // a directory, to sync it
 	"internal/golden/golden.go": true, // golden files of tests
 	"launcher/hosts.go":         true, // a hostfile may be a pipe
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
@@ -28,6 +29,10 @@ type EvalOptions struct {
 	Group  string   // field by whose values an AUC is computed too; "" for none
 	Set    []string // settings of data and label that replace the training's, "data.comment=|"
 	Warn   func(line string)
+
+	// Each, if not nil, is called on every rank with each batch and the logits of its first
+	// label. Both are valid until it returns.
+	Each func(b *encode.Batch, logit []float32) error
 
 	predicts *PredictOptions // not nil: this is a prediction
 }

@@ -430,6 +430,11 @@ func (j *job) evaluateBatches(ctx context.Context, d *data.Dataset, rows data.Se
 	m.Metrics, err = j.trainer.Evaluate(func() (*encode.Batch, error) {
 		if last != nil {
 			probe.add(last, j.trainer.Logits())
+			if j.eval != nil && j.eval.Each != nil {
+				if err := j.eval.Each(probe.without(last), j.trainer.Logits()); err != nil {
+					return nil, err
+				}
+			}
 			if predictions != nil {
 				if err := predictions.take(last); err != nil {
 					return nil, err

@@ -178,6 +178,13 @@ func (t *Table) LoadShard(r io.Reader, shard int) error {
 	return nil
 }
 
+// Discard forgets the rows of a shard without a trace, as if they had never been loaded:
+// large tables are read shard by shard.
+func (t *Table) Discard(shard int) {
+	t.loses()
+	t.drop(shard)
+}
+
 // drop forgets the rows of a shard without a trace.
 func (t *Table) drop(shard int) {
 	t.index.each(shard, func(c *slot) {

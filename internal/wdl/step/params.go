@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/sparse/table"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -126,28 +128,68 @@ func loadSeen(store *sparse.Store, links []*checkpoint.Checkpoint, table int, na
 	return nil
 }
 
-// loadLink brings the shards of a table to the step of link n of a chain: those that
-// this link or an earlier one has whole, and no later one.
+// loadLink brings the shards of a table to the step of link n of a chain.
 func loadLink(store *sparse.Store, links []*checkpoint.Checkpoint, n, table int, name string) error {
-	link := links[n]
 	for _, shard := range store.Owned() {
-		whole, change := sparse.SectionName(name, shard), sparse.DeltaName(name, shard)
-		if slices.ContainsFunc(links[n+1:], func(later *checkpoint.Checkpoint) bool { return later.Has(whole) }) {
-			continue
+		load := func(r io.Reader) error { return store.LoadShard(r, table, shard) }
+		change := func(r io.Reader) error {
+			_, err := store.LoadDelta(r, table, shard)
+			return err
 		}
-		var err error
-		switch { // a shard without rows, or without changes, is not saved
-		case link.Has(whole):
-			err = link.Read(whole, func(r io.Reader) error { return store.LoadShard(r, table, shard) })
-		case link.Has(change):
-			err = link.Read(change, func(r io.Reader) error {
-				_, err := store.LoadDelta(r, table, shard)
+		if err := readLink(links, n, name, shard, load, change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readLink brings one shard of a table to the step of link n of a chain, by loading it whole
+// or changing it. It does nothing if a later link has the shard whole. A shard without rows,
+// or without changes, is not saved.
+func readLink(links []*checkpoint.Checkpoint, n int, name string, shard int, load, change func(io.Reader) error) error {
+	link, whole, delta := links[n], sparse.SectionName(name, shard), sparse.DeltaName(name, shard)
+	switch {
+	case slices.ContainsFunc(links[n+1:], func(later *checkpoint.Checkpoint) bool { return later.Has(whole) }):
+		return nil
+	case link.Has(whole):
+		return link.Read(whole, load)
+	case link.Has(delta):
+		return link.Read(delta, change)
+	}
+	return nil
+}
+
+// EachRow calls f with the values of every row of a table, as the chain of a checkpoint has
+// them: shard by shard, by ascending key in each. It needs no group and the memory of one
+// shard. The values are valid until f returns.
+func EachRow(c *checkpoint.Checkpoint, t sparse.Table, f func(shard int, key uint64, values []float32) error) error {
+	rows, err := table.Open(table.Config{Name: t.Name, Parts: t.Parts, Values: t.Values, Admit: t.Admit, Evict: t.Evict}, 0, layout.Shards)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	links := c.Chain()
+	for shard := range layout.Shards {
+		for n, link := range links {
+			if n == 0 {
+				rows.SetNow(link.Step())
+			}
+			load := func(r io.Reader) error { return rows.LoadShard(r, shard) }
+			change := func(r io.Reader) error {
+				_, err := rows.LoadDelta(r, shard)
 				return err
-			})
+			}
+			if err := readLink(links, n, t.Name, shard, load, change); err != nil {
+				return err
+			}
+			rows.SetNow(link.Step())
 		}
+		width := rows.Width()
+		err := rows.Each(shard, func(key uint64, record []float32) error { return f(shard, key, record[:width]) })
 		if err != nil {
 			return err
 		}
+		rows.Discard(shard)
 	}
 	return nil
 }

@@ -1,0 +1,55 @@
+// Package export writes trained models as self-contained directories and opens them for
+// scoring.
+//
+// # Model directories
+//
+// A model is MODELS/NAME/VERSION: a directory of files that do not change once it has that
+// name. Write makes the directory under a temporary name, writes MANIFEST.json last, makes
+// everything durable and renames it. A reader therefore sees a whole version or none.
+//
+//	MANIFEST.json    names, sizes and checksums of the other files; the signature
+//	config.yaml      the configuration of the training
+//	encoder.json     the feature index: vocabularies and statistics, see package encode
+//	dense.bin        the dense parameters without optimizer state, see package dense
+//	table-0000.bin   the rows of the first table, and so on
+//
+// MANIFEST.json begins with the xxh3-64 of the text after its sixteen digits, as that of a
+// checkpoint does. It lists the sections of each file in order, without gaps, each with its
+// length and xxh3-64. So every byte of a model is covered by a checksum.
+//
+// # Tables
+//
+// A table is a file of three sections. All numbers are little-endian. Each section is padded
+// with zeros to a multiple of 64 bytes. The manifest has the number of rows n, the values of
+// a row V and the bits of the directory b.
+//
+//	rows       n·s  s bytes for each row, in the order of the keys
+//	keys       n·8  uint64, ascending by hash
+//	directory  (2ᵇ+1)·4  uint32: entry i is the number of the first row whose hash begins
+//	           with the bits i or greater ones; the last entry is n
+//
+// The hash of a key is mix(key XOR salt), where mix is the finalizer of SplitMix64 and the
+// salt is table.Salt of the table's name. A reader takes the first b bits of the hash and
+// compares the keys between two entries of the directory, four at most on average.
+//
+// A row holds its parts in order. A part of one value, such as a wide weight, is a float32
+// in every type.
+//
+//	float32   V float32
+//	bfloat16  parts of one value as float32; then the other parts as bfloat16, rounded to
+//	          the nearest; zeros up to s
+//	int8      for each part in order a float32: the value of a part of one value, the scale of
+//	          another; then the other parts as int8; zeros up to s. A value is scale·int8, and
+//	          the scale is the largest magnitude of the part over 127
+//
+// # Cost
+//
+// Opening a model reads it once to verify the checksums. Tables stay mapped: processes that
+// open the same version share its pages, and rows that are never read can leave memory. The
+// heap holds the vocabularies and the dense parameters.
+//
+// # Errors
+//
+// An error names the file and the section or offset. The files of an open model must not be
+// changed in place: a page that has disappeared ends the process.
+package export

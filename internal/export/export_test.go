@@ -1,0 +1,244 @@
+package export_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// train trains a model of the built-in data on some ranks and opens it.
+func train(t testing.TB, ranks int, set ...string) (run string, m wdl.Trained) {
+	t.Helper()
+	opt := wdl.Options{Out: t.TempDir(), Set: append([]string{"train.epochs=1", "model.hidden=[16,8]"}, set...)}
+	err := mem.Run(ranks, 2, func(comm *collective.Comm) error {
+		r, err := wdl.NewJob(comm, trace.New(0), opt).Run(context.Background())
+		if comm.Rank() == 0 {
+			run = r.RunDir
+		}
+		return err
+	})
+	if err == nil {
+		m, err = wdl.OpenTrained(context.Background(), run, func(line string) { t.Error(line) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run, m
+}
+
+func source(m wdl.Trained) export.Source {
+	return export.Source{Checkpoint: m.Checkpoint, Config: m.Config, Encoder: m.Encoder}
+}
+
+// write exports a model and opens it.
+func write(t testing.TB, m wdl.Trained, rows string) *export.Model {
+	t.Helper()
+	r, err := export.Write(context.Background(), source(m), export.Options{Out: t.TempDir(), Name: "ctr", Version: -1, Rows: rows})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := export.Open(r.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { model.Close() })
+	return model
+}
+
+// evaluate calls each with every batch of the test data and the logits of an evaluation.
+func evaluate(t *testing.T, run string, each func(b *encode.Batch, logit []float32) error) wdl.EvalResult {
+	t.Helper()
+	opt := wdl.EvalOptions{Resume: run, Each: each, Warn: func(line string) { t.Error(line) }}
+	r, err := wdl.NewEvaluation(collective.New(mem.New(1, 2)[0]), trace.New(0), opt).Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// differences compares the logits of a model with those of an evaluation.
+func differences(t *testing.T, run string, model *export.Model) (rows int, most float64) {
+	t.Helper()
+	scorer, err := model.NewScorer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := evaluate(t, run, func(b *encode.Batch, logit []float32) error {
+		got, err := scorer.Score(b)
+		if err != nil {
+			return err
+		}
+		for i, want := range logit {
+			most = max(most, math.Abs(float64(got[i]-want)))
+			if math.Float32bits(got[i]) != math.Float32bits(want) && most == 0 {
+				return fmt.Errorf("row %d: %v, the evaluation has %v", i, got[i], want)
+			}
+		}
+		rows += len(logit)
+		return nil
+	})
+	if int64(rows) != r.Samples || rows == 0 {
+		t.Fatalf("%d rows of %d samples", rows, r.Samples)
+	}
+	return rows, most
+}
+
+// TestExportHasTheBitsOfEvaluation for every kind of model, whatever the ranks that trained it.
+func TestExportHasTheBitsOfEvaluation(t *testing.T) {
+	for ranks, set := range [][]string{
+		1: {"model.kind=deepfm"},
+		2: {"model.kind=dcn_v2", "model.batch_norm=true"},
+		3: {"model.kind=wide_deep", "model.embedding_dim=1"},
+	} {
+		if ranks == 0 {
+			continue
+		}
+		t.Run(set[0], func(t *testing.T) {
+			run, m := train(t, ranks, set...)
+			model := write(t, m, "")
+			if _, most := differences(t, run, model); most != 0 {
+				t.Errorf("logits differ by %v", most)
+			}
+			if model.Version() != m.Checkpoint.Step() || model.Version() == 0 {
+				t.Errorf("version %d, the step is %d", model.Version(), m.Checkpoint.Step())
+			}
+		})
+	}
+}
+
+// TestDeltasAreExported: a checkpoint that builds upon another is exported whole.
+func TestDeltasAreExported(t *testing.T) {
+	run, _ := train(t, 2, "train.checkpoint.full_every=4", "train.checkpoint.every_steps=20", "train.checkpoint.keep=10")
+	found, _ := filepath.Glob(filepath.Join(run, "checkpoints", "step-*"))
+	chains := 0
+	for _, dir := range found {
+		m, err := wdl.OpenTrained(context.Background(), dir, func(line string) { t.Error(line) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(m.Checkpoint.Chain()) < 3 {
+			continue
+		}
+		chains++
+		if _, most := differences(t, dir, write(t, m, "float32")); most != 0 {
+			t.Errorf("%s: logits differ by %v", dir, most)
+		}
+	}
+	if chains == 0 {
+		t.Fatalf("none of %v builds upon two others", found)
+	}
+}
+
+// TestRowsInFewerBits: the logits differ, by little.
+func TestRowsInFewerBits(t *testing.T) {
+	run, m := train(t, 1)
+	sizes := []int64{write(t, m, "float32").Bytes()}
+	for _, x := range []struct {
+		rows  string
+		limit float64
+	}{{"bfloat16", 0.03}, {"int8", 0.03}} {
+		model := write(t, m, x.rows)
+		_, most := differences(t, run, model)
+		if !(most > 0 && most < x.limit) {
+			t.Errorf("%s: logits differ by %v, expected above 0 and below %v", x.rows, most, x.limit)
+		}
+		sizes = append(sizes, model.Bytes())
+	}
+	if !(sizes[2] < sizes[1] && sizes[1] < sizes[0]) {
+		t.Errorf("float32, bfloat16 and int8 take %v bytes", sizes)
+	}
+}
+
+// TestEqualModelsAreEqualBytes: an export depends on the model alone.
+func TestEqualModelsAreEqualBytes(t *testing.T) {
+	_, m := train(t, 1)
+	a, b := write(t, m, ""), write(t, m, "")
+	for _, f := range []string{"MANIFEST.json", "table-0000.bin", "dense.bin"} {
+		x, err := os.ReadFile(filepath.Join(a.Dir(), f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if y, err := os.ReadFile(filepath.Join(b.Dir(), f)); err != nil || !bytes.Equal(x, y) {
+			t.Errorf("%s differs: %v", f, err)
+		}
+	}
+}
+
+func TestManifestDescribesTheModel(t *testing.T) {
+	_, m := train(t, 1)
+	model := write(t, m, "")
+	d := model.Manifest()
+	if len(d.Outputs) != 1 || d.Outputs[0] != (export.Output{Label: "income", Kind: "probability"}) {
+		t.Errorf("outputs %+v", d.Outputs)
+	}
+	types := map[string]string{}
+	for _, in := range d.Inputs {
+		types[in.Field] = in.Type
+	}
+	if types["age"] != "number" || types["occupation"] != "text" || types["income"] != "" {
+		t.Errorf("inputs %+v", d.Inputs)
+	}
+	rows := int64(0)
+	for _, table := range d.Tables {
+		rows += table.Rows
+	}
+	if rows == 0 {
+		t.Errorf("tables %+v", d.Tables)
+	}
+}
+
+// TestVersionsAreNotReplaced, and what a killed export left goes with the next one.
+func TestVersionsAreNotReplaced(t *testing.T) {
+	_, m := train(t, 1)
+	opt := export.Options{Out: t.TempDir(), Name: "ctr", Version: 7}
+	if _, err := export.Write(context.Background(), source(m), opt); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := export.Write(context.Background(), source(m), opt); err == nil || !strings.Contains(err.Error(), "this version exists") {
+		t.Errorf("%v", err)
+	}
+	left := filepath.Join(opt.Out, "ctr", ".tmp-9")
+	if err := os.MkdirAll(filepath.Join(left, "x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	opt.Version = 8
+	if _, err := export.Write(context.Background(), source(m), opt); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left); err == nil {
+		t.Error("what an export that was killed had left is still there")
+	}
+}
+
+func TestOptionsAreRejected(t *testing.T) {
+	_, m := train(t, 1)
+	for want, opt := range map[string]export.Options{
+		"letters, digits":  {Out: t.TempDir(), Name: "a/b"},
+		"are not one of":   {Out: t.TempDir(), Name: "ctr", Rows: "int4"},
+		"context canceled": {Out: t.TempDir(), Name: "ctr"},
+	} {
+		ctx, cancel := context.WithCancel(context.Background())
+		if want == "context canceled" {
+			cancel()
+		}
+		if _, err := export.Write(ctx, source(m), opt); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		cancel()
+		if found, _ := filepath.Glob(filepath.Join(opt.Out, "*", "[0-9]*")); len(found) > 0 {
+			t.Errorf("%v are there", found)
+		}
+	}
+}

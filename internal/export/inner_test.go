@@ -1,0 +1,230 @@
+package export
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/sparse/table"
+)
+
+// System is the disk of the operating system, and On puts another in its place.
+type System = system
+
+func On(d disk, o Options) Options {
+	o.disk = d
+	return o
+}
+
+func shape(dims ...int) (t sparse.Table) {
+	t.Name = "t"
+	for i, d := range dims {
+		t.Parts = append(t.Parts, sparse.Part{Name: fmt.Sprint(i), Dim: d})
+	}
+	return t
+}
+
+// TestCodecs: values come back within the error of their precision, parts of one value
+// exactly.
+func TestCodecs(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, dims := range [][]int{{1}, {8, 1}, {1, 3, 1, 1}, {7}, {16, 16}} {
+		for as := range precision(3) {
+			c := newCodec(as, shape(dims...))
+			row, values, got := make([]byte, c.stride), make([]float32, c.width), make([]float32, c.width)
+			for n := range 200 {
+				for i := range values {
+					values[i] = float32(rng.NormFloat64() * math.Pow(10, float64(n%60-30)))
+				}
+				if n == 0 {
+					clear(values)
+				}
+				c.encode(row, values)
+				c.decode(got, row)
+				at := 0
+				for _, dim := range dims {
+					var most float64
+					for _, v := range values[at : at+dim] {
+						most = max(most, math.Abs(float64(v)))
+					}
+					for i := at; i < at+dim; i++ {
+						limit := map[precision]float64{bfloat16s: math.Abs(float64(values[i])) / 256, int8s: most/254*1.0001 + 1e-44}[as]
+						if dim == 1 {
+							limit = 0
+						}
+						if d := math.Abs(float64(got[i] - values[i])); d > limit {
+							t.Fatalf("%v of %v: %v became %v", Precisions()[as], dims, values[i], got[i])
+						}
+					}
+					at += dim
+				}
+			}
+		}
+	}
+}
+
+// open makes a table of keys in memory, as writeTable and newMapped do.
+func openKeys(t testing.TB, keys []uint64, as precision, of sparse.Table) (mapped, []byte) {
+	w := &tableWriter{codec: newCodec(as, of), of: of, w: &writer{err: nil}}
+	var rows []byte
+	slices.SortFunc(keys, func(a, b uint64) int {
+		x, y := [1]uint64{}, [1]uint64{}
+		table.Hashes(x[:], []uint64{a}, table.Salt(of.Name))
+		table.Hashes(y[:], []uint64{b}, table.Salt(of.Name))
+		if x[0] < y[0] {
+			return -1
+		}
+		return 1
+	})
+	hashes := make([]uint64, len(keys))
+	table.Hashes(hashes, keys, table.Salt(of.Name))
+	row, values := make([]byte, w.codec.stride), make([]float32, w.codec.width)
+	for _, k := range keys {
+		for i := range values {
+			values[i] = float32(k%1000) + float32(i)/8
+		}
+		w.codec.encode(row, values)
+		rows = append(rows, row...)
+	}
+	bits := directoryBits(len(keys))
+	pad := func(b []byte) []byte { return append(b, make([]byte, padded(int64(len(b)))-int64(len(b)))...) }
+	var f file
+	var all []byte
+	for _, s := range [][]byte{rows, raw.Bytes(keys), raw.Bytes(directory(hashes, bits))} {
+		s = pad(slices.Clone(s))
+		f.Sections = append(f.Sections, section{Length: int64(len(s))})
+		all = append(all, s...)
+	}
+	aligned := raw.Bytes(make([]uint64, len(all)/8))
+	copy(aligned, all)
+	m, err := newMapped(w.codec, Table{Name: of.Name, Rows: int64(len(keys)), Width: w.codec.width, Bits: bits}, f, aligned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, aligned
+}
+
+// TestKeysAreFound, and others are not, in tables of many sizes.
+func TestKeysAreFound(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{0, 1, 2, 3, 4, 5, 17, 1000, 20000} {
+		for _, sequential := range []bool{false, true} {
+			var keys []uint64
+			held := map[uint64]bool{}
+			for i := range n {
+				k := uint64(i)
+				if !sequential {
+					k = rng.Uint64()
+				}
+				keys, held[k] = append(keys, k), true
+			}
+			m, _ := openKeys(t, keys, float32s, shape(2, 1))
+			var ask []uint64
+			for range 500 {
+				k := rng.Uint64N(uint64(2*n + 1))
+				if !sequential && n > 0 && k%2 == 0 {
+					k = keys[k%uint64(n)]
+				}
+				ask = append(ask, k)
+			}
+			dst := make([]float32, 3*len(ask))
+			m.read(ask, dst)
+			for i, k := range ask {
+				row := dst[3*i : 3*i+3]
+				if table.IsUnknown(row) == held[k] || held[k] && row[2] != float32(k%1000)+0.25 {
+					t.Fatalf("%d keys: key %d, held %v, is %v", n, k, held[k], row)
+				}
+			}
+		}
+	}
+}
+
+// FuzzTable: whatever a table's file holds, it is rejected, or reading it stays inside.
+func FuzzTable(f *testing.F) {
+	m, b := openKeys(f, []uint64{1, 2, 3, 4, 5, 6, 7, 8}, bfloat16s, shape(2, 1))
+	f.Add(b, int64(8), 2)
+	f.Add(b, int64(9), 2)
+	f.Add(b[:64], int64(0), 0)
+	f.Fuzz(func(t *testing.T, b []byte, rows int64, bits int) {
+		if rows < 0 || rows > 1000 || bits < 0 || bits > 10 || len(b) > 1<<16 {
+			return
+		}
+		c := m.codec
+		lengths := []int64{padded(rows * int64(c.stride)), padded(8 * rows), padded(4 * (1<<bits + 1))}
+		if lengths[0]+lengths[1]+lengths[2] != int64(len(b)) {
+			return // as the manifest, whose sizes are those of the files, is checked
+		}
+		var x file
+		for _, n := range lengths {
+			x.Sections = append(x.Sections, section{Length: n})
+		}
+		aligned := raw.Bytes(make([]uint64, (len(b)+7)/8))[:len(b)]
+		copy(aligned, b)
+		got, err := newMapped(c, Table{Name: "t", Rows: rows, Width: c.width, Bits: bits}, x, aligned)
+		if err != nil {
+			return
+		}
+		keys := []uint64{0, 1, 2, 3, math.MaxUint64, 1 << 40}
+		got.read(keys, make([]float32, len(keys)*c.width))
+	})
+}
+
+// FuzzManifest: what is accepted has places for all files, and encodes to itself.
+func FuzzManifest(f *testing.F) {
+	one := []section{{"content", 5, 1}}
+	m := Manifest{
+		Format: formatName, FormatVersion: 1, Name: "ctr", Version: 3, Step: 3, Rows: "int8",
+		Outputs: []Output{{"click", "probability"}}, Inputs: []Input{{"color", []string{"color"}, typeText, false}},
+		Tables: []Table{{"color", tableName(0), 4, 3, 1}},
+		Files:  []file{{configName, one}, {encoderName, one}, {denseName, one}, {tableName(0), []section{{"rows", 64, 1}, {"keys", 64, 2}, {"directory", 64, 3}}}},
+	}
+	text, err := m.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	if _, err := parseManifest(text); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text[len(sumPrefix)+18:])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m Manifest
+		if json.Unmarshal(append([]byte("{"), b...), &m) != nil || m.Format != formatName || m.FormatVersion != formatVersion || m.check() != nil {
+			return
+		}
+		for _, x := range m.Files {
+			if x.size() < 0 {
+				t.Fatalf("%+v", x)
+			}
+		}
+		text, err := m.encode()
+		if err != nil {
+			return // too long
+		}
+		if _, err := parseManifest(text); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	})
+}
+
+// BenchmarkRead reads the rows of random keys of a table that no cache holds.
+func BenchmarkRead(b *testing.B) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	keys := make([]uint64, 1<<20)
+	for i := range keys {
+		keys[i] = rng.Uint64()
+	}
+	m, _ := openKeys(b, slices.Clone(keys), float32s, shape(10, 1))
+	dst := make([]float32, 100*11)
+	for b.Loop() {
+		for range 10 {
+			at := rng.IntN(len(keys) - 100)
+			m.read(keys[at:at+100], dst)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/key")
+}

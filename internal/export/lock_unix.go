@@ -1,0 +1,25 @@
+//go:build unix
+
+package export
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// lock makes this process the only one that writes versions of a model, until unlock or its
+// end. The file stays: removing it would let two in.
+func lock(root string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(root, ".lock"), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		f.Close() // nothing was written
+		return nil, fmt.Errorf("another export writes to %s: wait for it", root)
+	}
+	return func() { f.Close() }, nil // file systems without locks do without
+}

@@ -1,0 +1,223 @@
+package export
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/sparse/table"
+)
+
+// tableWriter writes the rows of one table. It holds the rows of a shard, and the keys of all.
+type tableWriter struct {
+	codec  codec
+	of     sparse.Table
+	w      *writer
+	keys   []uint64
+	hashes []uint64
+
+	shard  int // of those that are gathered
+	own    []uint64
+	values []float32
+	order  []int32
+	row    []byte
+	half   []f32.BF16
+}
+
+// writeTable writes a table as a checkpoint has it.
+func writeTable(d disk, dir string, i int, c *checkpoint.Checkpoint, of sparse.Table, as precision) (Table, file, error) {
+	t := &tableWriter{codec: newCodec(as, of), of: of, w: newWriter(d, dir, tableName(i))}
+	t.row = make([]byte, t.codec.stride)
+	err := step.EachRow(c, of, t.add)
+	if err == nil {
+		err = t.flush()
+	}
+	if err != nil {
+		_, _ = t.w.close() // what is wrong is known
+		return Table{}, file{}, fmt.Errorf("table %q: %w", of.Name, err)
+	}
+	t.w.end("rows", align)
+	_, _ = t.w.Write(raw.Bytes(t.keys)) // the writer keeps the error
+	t.w.end("keys", align)
+	b := directoryBits(len(t.keys))
+	_, _ = t.w.Write(raw.Bytes(directory(t.hashes, b)))
+	t.w.end("directory", align)
+	f, err := t.w.close()
+	return Table{Name: of.Name, File: f.Name, Rows: int64(len(t.keys)), Width: t.codec.width, Bits: b}, f, err
+}
+
+// add takes a row. Shards come in order; those of a table are ranges of hashes.
+func (t *tableWriter) add(shard int, key uint64, values []float32) error {
+	if shard != t.shard {
+		if err := t.flush(); err != nil {
+			return err
+		}
+		t.shard = shard
+	}
+	for _, v := range values {
+		if most := t.codec.most(); !(v >= -most && v <= most) {
+			return fmt.Errorf("the row of key %d has the value %v, at most %v can be written: train with a smaller learning rate or clip_norm", key, v, most)
+		}
+	}
+	if len(t.keys)+len(t.own) >= maxRows {
+		return fmt.Errorf("it has more than %d rows", int64(maxRows))
+	}
+	t.own, t.values = append(t.own, key), append(t.values, values...)
+	return nil
+}
+
+// flush writes the rows of a shard in the order of their hashes.
+func (t *tableWriter) flush() error {
+	from := len(t.hashes)
+	t.hashes = slices.Grow(t.hashes, len(t.own))[:from+len(t.own)]
+	hashes, salt := t.hashes[from:], table.Salt(t.of.Name)
+	table.Hashes(hashes, t.own, salt)
+	t.order = t.order[:0]
+	for i := range t.own {
+		t.order = append(t.order, int32(i))
+	}
+	slices.SortFunc(t.order, func(a, b int32) int {
+		if hashes[a] < hashes[b] {
+			return -1
+		}
+		return 1
+	})
+	for _, i := range t.order {
+		t.keys = append(t.keys, t.own[i])
+		values := t.values[int(i)*t.codec.width : (int(i)+1)*t.codec.width]
+		if t.of.Wire.Rows == sparse.BF16 {
+			t.round(values) // as every reader of the training sees them
+		}
+		t.codec.encode(t.row, values)
+		if _, err := t.w.Write(t.row); err != nil {
+			return err
+		}
+	}
+	slices.Sort(hashes)
+	t.own, t.values = t.own[:0], t.values[:0]
+	return nil
+}
+
+// round rounds values as rows that travel in bfloat16 are.
+func (t *tableWriter) round(values []float32) {
+	t.half = slices.Grow(t.half[:0], len(values))[:len(values)]
+	f32.ToBF16(t.half, values)
+	f32.FromBF16(values, t.half)
+}
+
+// directoryBits is how many bits of a hash choose among n rows: two to four rows remain.
+func directoryBits(n int) int { return min(maxBits, max(0, bits.Len(uint(n))-2)) }
+
+// directory returns where the rows of each first b bits begin among ascending hashes.
+func directory(hashes []uint64, b int) []uint32 {
+	d := make([]uint32, 1<<b+1)
+	for _, h := range hashes {
+		d[h>>(64-b)+1]++
+	}
+	for i := range d[1:] {
+		d[i+1] += d[i]
+	}
+	return d
+}
+
+// mapped is a table that is open.
+type mapped struct {
+	codec     codec
+	salt      uint64
+	shift     uint // 64 − bits of the directory
+	rows      []byte
+	values    []float32 // rows, if they are float32
+	keys      []uint64
+	directory []uint32
+}
+
+// newMapped finds the parts of a table in the sections of its file. Sizes and the directory
+// are checked, so that no key leads outside.
+func newMapped(c codec, t Table, f file, b []byte) (mapped, error) {
+	m := mapped{codec: c, salt: table.Salt(t.Name), shift: uint(64 - t.Bits)}
+	if c.width != t.Width {
+		return m, fmt.Errorf("rows of %d values, the configuration has %d", t.Width, c.width)
+	}
+	want := [3]int64{padded(t.Rows * int64(c.stride)), padded(8 * t.Rows), padded(4 * (1<<t.Bits + 1))}
+	for i, n := range want {
+		if s := f.Sections[i]; s.Length != n {
+			return m, fmt.Errorf("section %q has %d bytes, %d rows of %d bytes and %d bits of the directory need %d", s.Name, s.Length, t.Rows, c.stride, t.Bits, n)
+		}
+	}
+	m.rows, b = b[:t.Rows*int64(c.stride)], b[want[0]:]
+	m.keys, b = raw.Of[uint64](b[:8*t.Rows]), b[want[1]:]
+	m.directory = raw.Of[uint32](b[:4*(1<<t.Bits+1)])
+	if c.as == float32s {
+		m.values = raw.Of[float32](m.rows)
+	}
+	last := uint32(0)
+	for i, at := range m.directory {
+		if at < last || int64(at) > t.Rows {
+			return m, fmt.Errorf("section \"directory\": entry %d is %d, the one before it is %d of %d rows", i, at, last, t.Rows)
+		}
+		last = at
+	}
+	if m.directory[0] != 0 || int64(last) != t.Rows {
+		return m, fmt.Errorf("section \"directory\": it has the rows %d to %d of %d", m.directory[0], last, t.Rows)
+	}
+	return m, nil
+}
+
+func padded(n int64) int64 { return (n + align - 1) / align * align }
+
+// group is how many keys are looked up at a time.
+const group = 64
+
+// read writes the rows of keys to dst. The result means nothing: it keeps the compiler from
+// dropping loads whose only purpose is that the memory of several keys is fetched at once.
+// A loop that compares keys as they arrive waits for each of them, and guesses wrong.
+func (m *mapped) read(keys []uint64, dst []float32) (ignored uint64) {
+	var hashes [group]uint64
+	var at, end [group]uint32
+	width, last := m.codec.width, uint32(max(len(m.keys), 1)-1)
+	for len(keys) > 0 && len(m.keys) > 0 {
+		n := min(len(keys), group)
+		table.Hashes(hashes[:n], keys[:n], m.salt)
+		for i, h := range hashes[:n] {
+			b := h >> m.shift
+			at[i], end[i] = m.directory[b], m.directory[b+1]
+		}
+		for i := range n {
+			ignored += m.keys[min(at[i], last)]
+		}
+		for i, key := range keys[:n] {
+			for at[i] < end[i] && m.keys[at[i]] != key {
+				at[i]++
+			}
+		}
+		for i := range n {
+			ignored += uint64(m.rows[int(min(at[i], last))*m.codec.stride])
+		}
+		for i := range n {
+			m.take(dst[i*width:(i+1)*width], at[i], at[i] < end[i])
+		}
+		keys, dst = keys[n:], dst[n*width:]
+	}
+	for range keys { // of an empty table
+		table.FillUnknown(dst[:width])
+		dst = dst[width:]
+	}
+	return ignored
+}
+
+// take writes row i, or what stands for a key without a row.
+func (m *mapped) take(dst []float32, i uint32, found bool) {
+	switch {
+	case !found:
+		table.FillUnknown(dst)
+	case m.values != nil:
+		copy(dst, m.values[int(i)*m.codec.width:])
+	default:
+		m.codec.decode(dst, m.rows[int(i)*m.codec.stride:][:m.codec.stride])
+	}
+}

@@ -1,0 +1,204 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+)
+
+// Source is a trained model.
+type Source struct {
+	Checkpoint *checkpoint.Checkpoint
+	Config     []byte // YAML, as the checkpoint has it
+	Encoder    []byte // JSON, the same
+}
+
+// Options say what Write writes and where.
+type Options struct {
+	Out     string // directory of models
+	Name    string
+	Version int64  // −1: the step
+	Rows    string // one of Precisions; empty is float32
+
+	disk disk // nil: the operating system's
+}
+
+// Result says what Write has written.
+type Result struct {
+	Dir      string
+	Manifest Manifest
+	Bytes    int64 // of all files but the manifest
+}
+
+// Write writes a model as OUT/NAME/VERSION. The version must not exist. After an error
+// nothing is visible; only if the very last fsync fails, the version is visible and may not
+// survive a loss of power.
+func Write(ctx context.Context, src Source, opt Options) (Result, error) {
+	if opt.disk == nil {
+		opt.disk = system{}
+	}
+	if opt.Version < 0 {
+		opt.Version = src.Checkpoint.Step()
+	}
+	if err := checkName(opt.Name); err != nil {
+		return Result{}, fmt.Errorf("export: write: %w", err)
+	}
+	root := filepath.Join(opt.Out, opt.Name)
+	res, err := write(ctx, src, opt, root)
+	if err != nil {
+		return Result{}, fmt.Errorf("export: write: %s: %w; nothing was published", filepath.Join(root, strconv.FormatInt(opt.Version, 10)), err)
+	}
+	return res, nil
+}
+
+const tmpPrefix = ".tmp-"
+
+func write(ctx context.Context, src Source, opt Options, root string) (res Result, err error) {
+	as, err := precisionOf(opt.Rows)
+	if err != nil {
+		return res, err
+	}
+	if err := makeDirs(opt.disk, root); err != nil {
+		return res, err
+	}
+	unlock, err := lock(root)
+	if err != nil {
+		return res, err
+	}
+	defer unlock()
+	res.Dir = filepath.Join(root, strconv.FormatInt(opt.Version, 10))
+	if _, err := os.Lstat(res.Dir); !errors.Is(err, fs.ErrNotExist) {
+		return res, errors.New("this version exists: give another one with -version, or remove it")
+	}
+	if err := clean(root); err != nil {
+		return res, err
+	}
+	tmp := filepath.Join(root, tmpPrefix+strconv.FormatInt(opt.Version, 10))
+	if err := os.Mkdir(tmp, 0o755); err != nil {
+		return res, err
+	}
+	defer os.RemoveAll(tmp) // there is none after the rename
+	if res.Manifest, err = writeFiles(ctx, src, opt, tmp, as); err != nil {
+		return res, err
+	}
+	for _, f := range res.Manifest.Files {
+		res.Bytes += f.size()
+	}
+	if err := errors.Join(opt.disk.Sync(tmp), ctx.Err()); err != nil {
+		return res, err
+	}
+	if err := opt.disk.Rename(tmp, res.Dir); err != nil {
+		return res, err
+	}
+	return res, opt.disk.Sync(root)
+}
+
+// makeDirs makes a directory and its missing ancestors, each durable in its parent.
+func makeDirs(d disk, dir string) error {
+	if st, err := os.Stat(dir); err == nil && st.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := makeDirs(d, parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return d.Sync(parent)
+}
+
+// clean removes what an export that was killed has left. The caller holds the lock.
+func clean(root string) error {
+	entries, err := os.ReadDir(root)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), tmpPrefix) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(root, e.Name())))
+		}
+	}
+	return err
+}
+
+// writeFiles writes the files of a model, the manifest last.
+func writeFiles(ctx context.Context, src Source, opt Options, dir string, as precision) (m Manifest, err error) {
+	c, e, l, err := parse(src.Config, src.Encoder)
+	if err != nil {
+		return m, err
+	}
+	p, err := step.NewParameters(c, l)
+	if err == nil {
+		err = p.Load(src.Checkpoint)
+	}
+	if err != nil {
+		return m, err
+	}
+	m = Manifest{
+		Format: formatName, FormatVersion: formatVersion, Name: opt.Name, Version: opt.Version,
+		Step: src.Checkpoint.Step(), Run: src.Checkpoint.Manifest().Run, Rows: Precisions()[as],
+		Inputs: inputs(c), Outputs: outputs(c), Tables: []Table{},
+	}
+	bytes := func(b []byte) func(io.Writer) error {
+		return func(w io.Writer) error {
+			_, err := w.Write(b)
+			return err
+		}
+	}
+	encoder, err := e.Marshal()
+	if err != nil {
+		return m, err
+	}
+	for _, x := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{{configName, bytes(c.YAML())}, {encoderName, bytes(encoder)}, {denseName, p.Save}} {
+		f, err := whole(opt.disk, dir, x.name, x.write)
+		if err != nil {
+			return m, err
+		}
+		m.Files = append(m.Files, f)
+	}
+	for i, of := range l.Tables {
+		if err := ctx.Err(); err != nil {
+			return m, err
+		}
+		t, f, err := writeTable(opt.disk, dir, i, src.Checkpoint, of, as)
+		if err != nil {
+			return m, err
+		}
+		m.Tables, m.Files = append(m.Tables, t), append(m.Files, f)
+	}
+	text, err := m.encode()
+	if err != nil {
+		return m, err
+	}
+	_, err = whole(opt.disk, dir, manifestName, bytes(text))
+	return m, err
+}
+
+// parse reads the configuration and the encoder of a model.
+func parse(yaml, index []byte) (*config.Config, *encode.Encoder, layout.Layout, error) {
+	c, err := config.ParseSaved(configName, yaml)
+	if err != nil {
+		return nil, nil, layout.Layout{}, err
+	}
+	c.Fill()
+	e, err := encode.LoadEncoder(index)
+	if err != nil {
+		return nil, nil, layout.Layout{}, err
+	}
+	return c, e, layout.New(c, e.Sparse(), e.Dense()), nil
+}
