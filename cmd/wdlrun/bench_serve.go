@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/internal/bench/serve"
+	"github.com/wdlrun/wdlrun/internal/data/inspect"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+)
+
+func benchServeCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "serve",
+		Usage:     "measure the latency of a server under an open load",
+		UsageText: "wdlrun bench serve -target ADDRESS -model NAME -data FILE [flags]",
+		Description: `Sends Predict requests of TensorFlow Serving's API over gRPC when they are due, whether or
+not earlier ones were answered. A latency counts from when the request was due. The lateness of
+the sender is reported too: what it adds is no fault of the server.
+
+The requests are made of the records of -data, with one tensor for each field. Fields of -shared
+have one value for all rows of a request. By turns with the target, an echo server in a process
+of its own answers the same requests with as many bytes. It is the floor on this machine, and
+"above" is the target's quantile minus the echo server's.
+
+To measure a server on one core and the sender on others: taskset -c 0 for the server and
+taskset -c 1 for this command.
+
+Examples:
+   wdlrun bench serve -target localhost:8500 -model ctr -data day.csv -rate 1308 -d 60s
+   wdlrun bench serve -target localhost:8500 -model ctr -data day.csv -fields user,item,age -shared user -rows 100 -arrivals constant -json`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "target", Usage: "`ADDRESS` of the server, such as localhost:8500"},
+			&cli.StringFlag{Name: "model", Usage: "`NAME` of the model"},
+			&cli.StringFlag{Name: "data", Usage: "`FILE` with the records of the requests"},
+			&cli.StringFlag{Name: "config", Usage: "YAML `FILE` with the format of the records", DefaultText: "by a look at the file"},
+			&cli.StringFlag{Name: "fields", Usage: "`NAMES` of the fields to send, with commas between", DefaultText: "all"},
+			&cli.StringFlag{Name: "shared", Usage: "`NAMES` of fields with one value for a request"},
+			&cli.IntFlag{Name: "rows", Value: 100, Usage: "`N` rows of a request"},
+			&cli.Float64Flag{Name: "rate", Value: 100, Usage: "`R` requests per second"},
+			&cli.StringFlag{Name: "arrivals", Value: "poisson", Usage: "`HOW` requests follow each other: " + strings.Join(serve.Arrivals(), " or ")},
+			&cli.DurationFlag{Name: "d", Value: 60 * time.Second, Usage: "`DURATION` of the measurement of each server"},
+			&cli.DurationFlag{Name: "turn", Value: 10 * time.Second, Usage: "`DURATION` after which the other server has its turn"},
+			&cli.DurationFlag{Name: "warmup", Value: 2 * time.Second, Usage: "`DURATION` before the measurement that is not counted"},
+			&cli.IntFlag{Name: "connections", Value: 1, Usage: "`N` connections to each server"},
+			&cli.DurationFlag{Name: "timeout", Value: 10 * time.Second, Usage: "`DURATION` after which a request has failed"},
+			&cli.IntFlag{Name: "pending", Value: 10_000, Usage: "`N` requests may wait for an answer; further ones fail"},
+			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the arrivals"},
+			&cli.BoolFlag{Name: "no-echo", Usage: "measure no echo server"},
+			&cli.IntFlag{Name: "echo", Hidden: true, Usage: "be an echo server that answers with `N` bytes until standard input ends"},
+			jsonFlag(),
+		},
+		Action: p.benchServe,
+	}
+}
+
+func (p *program) benchServe(c *cli.Context) error {
+	if c.IsSet("echo") {
+		return p.echo(c.Context, c.Int("echo"))
+	}
+	for _, name := range []string{"target", "model", "data"} {
+		if c.String(name) == "" {
+			return fmt.Errorf("bench serve: -%s is missing: wdlrun bench serve -target ADDRESS -model NAME -data FILE", name)
+		}
+	}
+	if err := positive(c, "rows", "rate", "d", "turn", "warmup", "connections", "timeout", "pending"); err != nil {
+		return err
+	}
+	source, err := requestSource(c)
+	if err != nil {
+		return fmt.Errorf("bench serve: %w", err)
+	}
+	const different = 64 // enough that no cache of the target holds the answer
+	o := serve.Options{
+		Load: serve.Load{
+			Rate: c.Float64("rate"), Arrivals: c.String("arrivals"), Seed: c.Uint64("seed"),
+			Timeout: c.Duration("timeout"), MostPending: c.Int("pending"),
+		},
+		Target: c.String("target"), Connections: c.Int("connections"), Time: c.Duration("d"), Turn: c.Duration("turn"), Warmup: c.Duration("warmup"),
+	}
+	if o.Requests, err = serve.MakeRequests(c.Context, serve.Records{
+		Source: source, Files: []string{c.String("data")}, Fields: listed(c.String("fields")), Shared: listed(c.String("shared")),
+		Model: c.String("model"), Rows: c.Int("rows"), Requests: different,
+	}); err != nil {
+		return err
+	}
+	if !c.Bool("no-echo") {
+		o.StartEcho = p.startEcho
+	}
+	r, err := serve.Run(c.Context, o)
+	if err != nil {
+		return err
+	}
+	if asJSON(c) {
+		return p.printJSON(r)
+	}
+	return printServed(p.stdout, r)
+}
+
+// listed are names with commas between.
+func listed(names string) []string {
+	if names == "" {
+		return nil
+	}
+	return strings.Split(names, ",")
+}
+
+// requestSource says how the records of the requests are written.
+func requestSource(c *cli.Context) (schema.Source, error) {
+	if path := pathOf(c, "config"); path != "" {
+		cfg, err := config.Load(path)
+		if err != nil {
+			return schema.Source{}, err
+		}
+		return inspect.For(cfg.Data, []string{c.String("data")})
+	}
+	seen, err := inspect.First(c.String("data"), 0)
+	if err != nil {
+		return schema.Source{}, err
+	}
+	return seen.Source(), nil
+}
+
+// echo is an echo server. It prints its address and ends when its standard input does,
+// as it does when the process that started it is killed.
+func (p *program) echo(ctx context.Context, bytes int) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(p.stdout, l.Addr())
+	return serve.Echo(ctx, l, bytes)
+}
+
+// startEcho starts an echo server as a process.
+func (p *program) startEcho(bytes int) (address string, stop func(), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", nil, err
+	}
+	cmd := exec.Command(self, "bench", "serve", "-echo", fmt.Sprint(bytes))
+	cmd.Stderr = p.stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	stop = func() {
+		in.Close()
+		_ = cmd.Wait() // it has done its work
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		stop()
+		return "", nil, errors.New("bench serve: the echo server does not start")
+	}
+	return strings.TrimSpace(line), stop, nil
+}
+
+// printServed shows a measurement to a person.
+func printServed(w io.Writer, r serve.Result) error {
+	fmt.Fprintf(w, "%s: %v requests/s, %s arrivals, %.0f s in %d %s; requests of %d bytes, answers of %d\n",
+		r.Target, r.Rate, r.Arrivals, r.Seconds, r.Turns, plural(r.Turns, "turn"), r.RequestBytes, r.AnswerBytes)
+	fmt.Fprintf(w, "%-14s %9s %9s %9s %9s %9s ms\n", "", "p50", "p90", "p99", "p99.9", "max")
+	line := func(name string, q serve.Quantiles) {
+		fmt.Fprintf(w, "%-14s %9.3f %9.3f %9.3f %9.3f %9.3f\n", name, q.P50, q.P90, q.P99, q.P999, q.Max)
+	}
+	line("target", r.Measured.Latency)
+	if r.Echo != nil {
+		line("echo", r.Echo.Latency)
+		line("above", *r.Above)
+	}
+	line("sender's late", r.Measured.Lateness)
+	if r.Echo != nil {
+		line("  at the echo", r.Echo.Lateness)
+	}
+	for name, s := range map[string]*serve.Server{"target": &r.Measured, "echo": r.Echo} {
+		if s != nil && len(s.Failed) > 0 {
+			fmt.Fprintf(w, "%s: %d requests answered; failed by code: %v\n", name, s.Requests, s.Failed)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+)
+
+// Latencies from 1 µs to 100 s are told apart by three digits.
+const (
+	leastLatency = int64(time.Microsecond)
+	mostLatency  = int64(100 * time.Second)
+	digits       = 3
+)
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(leastLatency, mostLatency, digits)
+}
+
+// tally counts the requests of one server.
+type tally struct {
+	mu       sync.Mutex
+	latency  *hdrhistogram.Histogram // of answered requests, since they were due
+	lateness *hdrhistogram.Histogram // of the sender
+	failed   map[string]int64        // by status code
+	first    error                   // of them
+	answer   int                     // bytes of the last answer
+}
+
+func newTally() *tally {
+	return &tally{latency: newHistogram(), lateness: newHistogram(), failed: map[string]int64{}}
+}
+
+func count(h *hdrhistogram.Histogram, d time.Duration) {
+	_ = h.RecordValue(min(max(int64(d), leastLatency), mostLatency)) // which is in its range
+}
+
+// answered takes in the outcome of a request.
+func (t *tally) answered(latency time.Duration, answer int, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err == nil {
+		count(t.latency, latency)
+		t.answer = answer
+		return
+	}
+	t.failed[status.Code(err).String()]++
+	if t.first == nil {
+		t.first = err
+	}
+}
+
+// Load is how requests are sent.
+type Load struct {
+	Rate        float64 // requests per second
+	Arrivals    string  // one of Arrivals
+	Seed        uint64
+	Timeout     time.Duration // of a request, from when it is due
+	MostPending int           // requests without an answer; further ones fail
+}
+
+var errPending = errors.New("too many requests have no answer yet")
+
+// sender sends requests to one server.
+type sender struct {
+	load        Load
+	connections []*grpc.ClientConn
+	requests    [][]byte
+	sent        int
+}
+
+// await sleeps until a request is due.
+func await(ctx context.Context, due time.Time) error {
+	const look = 100 * time.Millisecond // for the end of ctx
+	for {
+		if ctx.Err() != nil {
+			return fmt.Errorf("bench serve: %w", context.Cause(ctx))
+		}
+		if time.Until(due) <= look {
+			sleepUntil(due)
+			return nil
+		}
+		sleepUntil(time.Now().Add(look))
+	}
+}
+
+// run sends requests for a time and waits for their answers. into nil: nothing is counted.
+func (s *sender) run(ctx context.Context, d time.Duration, seed uint64, into *tally) error {
+	a, err := newArrivals(s.load.Arrivals, s.load.Rate, seed)
+	if err != nil {
+		return err
+	}
+	if into == nil {
+		into = newTally()
+	}
+	runtime.LockOSThread() // it sleeps by itself, see sleepUntil
+	defer runtime.UnlockOSThread()
+	pending := make(chan struct{}, s.load.MostPending)
+	var group sync.WaitGroup
+	defer group.Wait()
+	start := time.Now()
+	for at := a.due(); at < d; at = a.due() {
+		due := start.Add(at)
+		if err := await(ctx, due); err != nil {
+			return err
+		}
+		count(into.lateness, time.Since(due)) // by this goroutine alone
+		select {
+		case pending <- struct{}{}:
+		default:
+			into.answered(0, 0, errPending)
+			continue
+		}
+		c, request := s.connections[s.sent%len(s.connections)], s.requests[s.sent%len(s.requests)]
+		s.sent++
+		group.Go(func() {
+			defer func() { <-pending }()
+			ctx, cancel := context.WithDeadline(ctx, due.Add(s.load.Timeout))
+			defer cancel()
+			var answer []byte
+			err := c.Invoke(ctx, predictMethod, &request, &answer)
+			into.answered(time.Since(due), len(answer), err)
+		})
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Options say what is measured.
+type Options struct {
+	Load
+	Target      string
+	Requests    [][]byte // sent in turn
+	Connections int      // to each server
+	Time        time.Duration
+	Turn        time.Duration // after which the other server has its turn
+	Warmup      time.Duration // before the first turn, not counted
+
+	// StartEcho starts an echo server that answers with so many bytes. It returns the
+	// address, and a function that ends it. nil: no echo server is measured.
+	StartEcho func(bytes int) (address string, stop func(), err error)
+}
+
+// Validate is an error if options cannot be used.
+func (o *Options) Validate() error {
+	switch {
+	case !(o.Rate > 0) || o.Rate > 1e6:
+		return fmt.Errorf("bench serve: a rate of %v requests per second: it must be above 0 and at most 1000000", o.Rate)
+	case !slices.Contains(Arrivals(), o.Arrivals):
+		return fmt.Errorf("bench serve: arrivals %q: there are %v", o.Arrivals, Arrivals())
+	case o.Time <= 0 || o.Turn <= 0 || o.Timeout <= 0:
+		return fmt.Errorf("bench serve: times must be above 0")
+	case o.Connections < 1 || o.Connections > 1024:
+		return fmt.Errorf("bench serve: %d connections: 1 to 1024 are possible", o.Connections)
+	case len(o.Requests) == 0:
+		return fmt.Errorf("bench serve: there are no requests")
+	case o.MostPending < 1:
+		return fmt.Errorf("bench serve: at most %d requests without an answer: at least 1 is needed", o.MostPending)
+	}
+	return nil
+}
+
+// Quantiles are latencies in milliseconds.
+type Quantiles struct {
+	P50  float64 `json:"p50_ms"`
+	P90  float64 `json:"p90_ms"`
+	P99  float64 `json:"p99_ms"`
+	P999 float64 `json:"p99_9_ms"`
+	Max  float64 `json:"max_ms"`
+}
+
+func quantilesOf(h *hdrhistogram.Histogram) Quantiles {
+	at := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1e6 }
+	return Quantiles{at(50), at(90), at(99), at(99.9), float64(h.Max()) / 1e6}
+}
+
+// Server is what was measured of one server.
+type Server struct {
+	Requests int64            `json:"requests"` // that were answered
+	Failed   map[string]int64 `json:"failed,omitempty"`
+	Latency  Quantiles        `json:"latency"`
+	Lateness Quantiles        `json:"sender_lateness"`
+}
+
+// Result is what a measurement reports.
+type Result struct {
+	Target       string     `json:"target"`
+	Rate         float64    `json:"rate"`
+	Arrivals     string     `json:"arrivals"`
+	Seconds      float64    `json:"seconds"` // of each server
+	Turns        int        `json:"turns"`
+	RequestBytes int        `json:"request_bytes"`
+	AnswerBytes  int        `json:"answer_bytes"`
+	Measured     Server     `json:"measured"`
+	Echo         *Server    `json:"echo,omitempty"`
+	Above        *Quantiles `json:"above_echo,omitempty"` // difference of the quantiles
+}
+
+// Run measures a server.
+func Run(ctx context.Context, o Options) (r Result, err error) {
+	if err := o.Validate(); err != nil {
+		return r, err
+	}
+	r = Result{Target: o.Target, Rate: o.Rate, Arrivals: o.Arrivals, Seconds: o.Time.Seconds(), RequestBytes: len(o.Requests[0])}
+	target, err := o.open(o.Target)
+	if err != nil {
+		return r, err
+	}
+	defer hangUp(target.connections)
+	warm := newTally()
+	if err := target.run(ctx, max(o.Warmup, time.Duration(2*float64(time.Second)/o.Rate)), o.Seed, warm); err != nil {
+		return r, err
+	}
+	if warm.latency.TotalCount() == 0 {
+		return r, fmt.Errorf("bench serve: %s answers no request: %w", o.Target, warm.first)
+	}
+	r.AnswerBytes = warm.answer
+	servers, tallies := []*sender{target}, []*tally{newTally()}
+	if o.StartEcho != nil {
+		address, stop, err := o.StartEcho(warm.answer)
+		if err != nil {
+			return r, err
+		}
+		defer stop()
+		echo, err := o.open(address)
+		if err != nil {
+			return r, err
+		}
+		defer hangUp(echo.connections)
+		if err := echo.run(ctx, max(o.Warmup, time.Duration(2*float64(time.Second)/o.Rate)), o.Seed, nil); err != nil {
+			return r, err
+		}
+		servers, tallies = append(servers, echo), append(tallies, newTally())
+	}
+	for left := o.Time; left > 0; left -= o.Turn {
+		r.Turns++
+		for i, s := range servers { // the same arrivals for both
+			if err := s.run(ctx, min(left, o.Turn), o.Seed+uint64(r.Turns), tallies[i]); err != nil {
+				return r, err
+			}
+		}
+	}
+	r.Measured = tallies[0].server()
+	if r.Measured.Requests == 0 {
+		return r, fmt.Errorf("bench serve: %s answers no request: %w", o.Target, tallies[0].first)
+	}
+	if len(servers) > 1 {
+		echo := tallies[1].server()
+		r.Echo, r.Above = &echo, above(r.Measured.Latency, echo.Latency)
+	}
+	return r, nil
+}
+
+// open connects to a server.
+func (o *Options) open(address string) (*sender, error) {
+	connections, err := dial(address, o.Connections)
+	return &sender{load: o.Load, connections: connections, requests: o.Requests}, err
+}
+
+func (t *tally) server() Server {
+	return Server{t.latency.TotalCount(), t.failed, quantilesOf(t.latency), quantilesOf(t.lateness)}
+}
+
+func above(a, b Quantiles) *Quantiles {
+	return &Quantiles{a.P50 - b.P50, a.P90 - b.P90, a.P99 - b.P99, a.P999 - b.P999, a.Max - b.Max}
+}
