@@ -41,6 +41,7 @@ type Comm struct {
 type group struct {
 	channels []*Comm
 	costs    Costs
+	weighed  uint64 // fingerprint of costs that were set
 	windows  atomic.Pointer[[]window]
 	err      atomic.Pointer[failure]
 }
@@ -157,7 +158,7 @@ func (c *Comm) begin(call Call, op Op, typ Type, root, count int) (Tag, error) {
 		Channel: uint16(c.channel), Call: call, Op: op, Type: typ,
 		Root: uint16(root), Seq: c.seq, Count: uint64(count),
 	}
-	c.line.record(c.made, tag)
+	c.line.record(c.made, tag, c.group.weighed)
 	return tag, nil
 }
 

@@ -2,6 +2,7 @@ package collective
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 )
 
@@ -311,7 +312,7 @@ func log2(p int) float64 { return float64(bits.Len(uint(p - 1))) }
 // SetCosts makes calls on every channel of c's group follow k. All ranks give the
 // same, at the same place in the order of calls, and no call is in progress.
 func (c *Comm) SetCosts(k Costs) {
-	c.group.costs = k
+	c.group.costs, c.group.weighed = k, k.fingerprint()
 	for _, ch := range c.group.channels {
 		if h := ch.hosts; h != nil {
 			h.local.group.costs = Costs{Local: k.Local, Links: k.Local, Take: k.Take}
@@ -320,6 +321,17 @@ func (c *Comm) SetCosts(k Costs) {
 			}
 		}
 	}
+}
+
+// fingerprint is the same for equal costs, and differs for most others. It has 24 bits.
+func (k Costs) fingerprint() uint64 {
+	h := uint64(k.Take)
+	for _, l := range [...]Level{k.Local, k.Links} {
+		for _, v := range [...]float64{l.Alpha, l.Beta, l.Gamma, l.Post} {
+			h = bits.RotateLeft64(h^math.Float64bits(v), 29) * 0x9e3779b97f4a7c15
+		}
+	}
+	return h >> 40
 }
 
 // rail returns the costs of one of the rails, which share a link.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/colltest"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/golden"
 )
@@ -123,10 +124,14 @@ func TestOtherCostsAreAMismatch(t *testing.T) {
 	for a := collective.Ring; a <= collective.Doubling; a++ {
 		for b := collective.Ring; b < a; b++ {
 			errs := make([]error, 3)
+			var comms []*collective.Comm
+			for _, tr := range mem.New(3, 1) {
+				comms = append(comms, collective.New(tr))
+			}
+			stop := colltest.Compare(comms, 1)
 			var wg sync.WaitGroup
-			for r, tr := range mem.New(3, 1) {
+			for r, c := range comms {
 				wg.Go(func() {
-					c := collective.New(tr)
 					k := c.Costs()
 					if k.Take = a; r == 1 {
 						k.Take = b
@@ -136,6 +141,7 @@ func TestOtherCostsAreAMismatch(t *testing.T) {
 				})
 			}
 			wg.Wait()
+			stop()
 			for r, err := range errs {
 				if err == nil || !strings.Contains(err.Error(), "calls differ") {
 					t.Errorf("%v and %v: rank %d: %v", a, b, r, err)

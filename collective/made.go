@@ -9,15 +9,17 @@ import (
 
 // Made is a call that this rank has begun on a Comm, and may have ended since.
 type Made struct {
-	Tag  Tag  // without Step and Algorithm; Seq is 0 where no call was made yet
-	Last bool // no later call was begun on the channel
+	Tag  Tag    // without Step and Algorithm; Seq is 0 where no call was made yet
+	Last bool   // no later call was begun on the channel
+	what uint64 // the call, and the costs by which its algorithm is chosen
 }
 
 // Hash is equal for equal calls, whatever their numbers. Two calls with one Seq, Group and
-// Channel must have the same Hash on every rank.
+// Channel must have the same Hash on every rank. It differs, too, where their algorithms are
+// chosen by different costs.
 func (m Made) Hash() uint64 {
 	h := fnv.New64a()
-	h.Write(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, what(m.Tag)), m.Tag.Count))
+	h.Write(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, m.what), m.Tag.Count))
 	return h.Sum64()
 }
 
@@ -56,20 +58,15 @@ func (l *line) part(group uint32) *ledger {
 	return p
 }
 
-// record records that a call begins.
-func (l *line) record(p *ledger, tag Tag) {
+// record records that a call begins, whose algorithm is chosen by costs of a fingerprint.
+func (l *line) record(p *ledger, tag Tag, weighed uint64) {
 	e := &p.calls[tag.Seq%madeKept]
-	e.what.Store(what(tag))
+	e.what.Store(uint64(tag.Call) | uint64(tag.Op)<<8 | uint64(tag.Type)<<16 | uint64(tag.Root)<<24 | weighed<<40)
 	e.count.Store(tag.Count)
 	p.seq.Store(tag.Seq)
 	if l.last.Load() != p {
 		l.last.Store(p)
 	}
-}
-
-// what encodes which call a tag is of, without the count.
-func what(t Tag) uint64 {
-	return uint64(t.Call) | uint64(t.Op)<<8 | uint64(t.Type)<<16 | uint64(t.Root)<<24
 }
 
 // Made returns the last calls of this rank on a channel: up to four of all ranks, or of the
@@ -90,7 +87,9 @@ func (c *Comm) Made(channel int) (all []Made, ok bool) {
 			first -= min(first, madeShown) - 1
 		}
 		for seq := first; seq <= before[i]; seq++ {
-			all = append(all, Made{Tag: p.tag(channel, seq), Last: p == last && seq == before[i]})
+			m := p.at(channel, seq)
+			m.Last = p == last && seq == before[i]
+			all = append(all, m)
 		}
 	}
 	for i, p := range parts {
@@ -101,15 +100,15 @@ func (c *Comm) Made(channel int) (all []Made, ok bool) {
 	return all, l.last.Load() == last
 }
 
-// tag returns the tag of a call that is recorded.
-func (p *ledger) tag(channel int, seq uint64) Tag {
-	t := Tag{Channel: uint16(channel), Group: p.group, Seq: seq}
+// at returns a call that is recorded.
+func (p *ledger) at(channel int, seq uint64) Made {
+	m := Made{Tag: Tag{Channel: uint16(channel), Group: p.group, Seq: seq}}
 	if seq == 0 {
-		return t
+		return m
 	}
 	e := &p.calls[seq%madeKept]
 	w := e.what.Load()
-	t.Call, t.Op, t.Type, t.Root = Call(w), Op(w>>8), Type(w>>16), uint16(w>>24)
-	t.Count = e.count.Load()
-	return t
+	m.what, m.Tag.Count = w, e.count.Load()
+	m.Tag.Call, m.Tag.Op, m.Tag.Type, m.Tag.Root = Call(w), Op(w>>8), Type(w>>16), uint16(w>>24)
+	return m
 }

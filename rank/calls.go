@@ -11,7 +11,7 @@ type Call struct {
 	Channel int
 	Part    uint32 // of the ranks, which numbers calls of its own; 0: all ranks
 	Seq     uint64 // of the part's calls on the channel, from 1; 0: it has made none
-	Hash    uint64 // equal for equal calls
+	Hash    uint64 // equal for equal calls whose algorithm is chosen by the same costs
 	Name    string // such as "AllReduce(sum) of 10 float32"
 	Last    bool   // the rank has begun no later call on the channel
 }
@@ -67,6 +67,10 @@ type Difference struct {
 func (d *Difference) String() string {
 	if !d.Waits {
 		a, b := d.Calls[0], d.Calls[1]
+		if a.Name == b.Name {
+			return fmt.Sprintf("calls differ: ranks %d and %d called %s, as call %d on channel %d%s, but choose its algorithm by different costs; every rank must set the same costs",
+				d.Ranks[0], d.Ranks[1], a.Name, a.Seq, a.Channel, a.of())
+		}
 		return fmt.Sprintf("calls differ: rank %d called %s, rank %d called %s, as call %d on channel %d%s; every rank must make the same calls in the same order",
 			d.Ranks[0], a.Name, d.Ranks[1], b.Name, a.Seq, a.Channel, a.of())
 	}

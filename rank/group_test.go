@@ -167,6 +167,7 @@ func (c *conversation) calls(words []string) (all []Call) {
 		}
 		h := fnv.New64a()
 		h.Write([]byte(name))
+		name = strings.TrimSuffix(name, "*") // other costs
 		all = append(all, Call{Part: uint32(c.number(part, 0)), Seq: uint64(c.number(seq, 0)), Hash: h.Sum64(), Name: name, Last: i == len(words)-1})
 	}
 	return all

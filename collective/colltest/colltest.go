@@ -6,7 +6,8 @@
 // The function makes a group of size ranks in this process, by rank, with at
 // least two channels; the suite closes it. Everything is compared, bit for bit,
 // with a serial reference that every rank computes from a seed. A rank that
-// hangs fails the test with the stacks of all goroutines.
+// hangs fails the test with the stacks of all goroutines. While a test runs, the calls of
+// its ranks are compared as a coordinator does (Compare).
 package colltest
 
 import (
@@ -77,11 +78,16 @@ func ofSize(t *testing.T, newGroup Make, size int) {
 func onRanks(t *testing.T, newGroup Make, size int, body func(c *collective.Comm, tr collective.Transport) error) []error {
 	t.Helper()
 	ts := newGroup(t, size)
-	errs := make([]error, size)
+	errs, comms := make([]error, size), make([]*collective.Comm, size)
+	for i, tr := range ts {
+		comms[i] = collective.New(tr)
+	}
+	_, _, channels := ts[0].World()
+	defer Compare(comms, channels)()
 	var wg sync.WaitGroup
 	for i, tr := range ts {
 		wg.Go(func() {
-			if errs[i] = body(collective.New(tr), tr); errs[i] != nil {
+			if errs[i] = body(comms[i], tr); errs[i] != nil {
 				tr.Abort(errs[i]) // else the others wait for a rank that has given up
 			}
 		})

@@ -36,7 +36,7 @@ type message struct {
 // New returns the transports of a group, by rank. It panics if size or channels
 // is less than one.
 func New(size, channels int) []*Transport {
-	g := local.New(size, channels, false)
+	g := local.New(size, channels)
 	links := make([]link, channels*size*size)
 	for i := range links {
 		links[i] = link{make(chan message, 1), make(chan struct{}, 1)}
@@ -59,7 +59,6 @@ func (t *Transport) Exchange(tag collective.Tag, to int, send []byte, from int, 
 	if err := t.group.Enter(t.rank, tag, to, from); err != nil {
 		return err
 	}
-	defer t.group.Exit(t.rank, tag.Channel)
 	if to >= 0 {
 		t.link(tag.Channel, t.rank, to).offered <- message{tag, send}
 	}

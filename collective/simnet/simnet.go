@@ -108,7 +108,7 @@ func New(size, channels int, m Model) []*Transport {
 			panic(fmt.Sprintf("simnet: New: rank %d slowed %v times", rank, k))
 		}
 	}
-	g := local.New(size, channels, true)
+	g := local.New(size, channels)
 	net := &network{model: m, nics: make([]nic, size), boxes: make(map[address]*box)}
 	if m.Hosts != nil && len(m.Hosts) != size {
 		panic(fmt.Sprintf("simnet: New: hosts of %d ranks, there are %d", len(m.Hosts), size))
@@ -150,7 +150,6 @@ func (t *Transport) Exchange(tag collective.Tag, to int, send []byte, from int, 
 	if err := t.group.Enter(t.rank, tag, to, from); err != nil {
 		return err
 	}
-	defer t.group.Exit(t.rank, tag.Channel)
 	if t.net.loses(t.rank) {
 		return t.group.End(&collective.LostError{Rank: t.rank, By: t.rank, Cause: errLost})
 	}

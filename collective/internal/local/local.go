@@ -1,6 +1,5 @@
 // Package local holds what the ranks of a transport share when they are
-// goroutines of one process: how the group ended, who has left, and who makes
-// which call.
+// goroutines of one process: how the group ended and who has left.
 package local
 
 import (
@@ -8,11 +7,9 @@ import (
 	"sync"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/collective/internal/calls"
 )
 
-// Group is the shared state of size ranks. Any goroutine may use it, but Enter of
-// one rank and channel is called by one at a time.
+// Group is the shared state of size ranks. Any goroutine may use it.
 type Group struct {
 	size, channels int
 	ended          chan struct{}
@@ -20,13 +17,11 @@ type Group struct {
 	cause          error
 	gone           []chan struct{}
 	left           []bool
-	waits          []*calls.Waits // by channel
 }
 
-// New returns a group of size ranks and the given number of channels. eager says
-// that a message is sent without waiting for its receiver. It panics if there are
+// New returns a group of size ranks and the given number of channels. It panics if there are
 // no ranks or channels, or more than collective.MaxSize ranks.
-func New(size, channels int, eager bool) *Group {
+func New(size, channels int) *Group {
 	if size < 1 || size > collective.MaxSize || channels < 1 || channels > 1<<15 {
 		panic(fmt.Sprintf("collective: %d ranks with %d channels", size, channels))
 	}
@@ -34,10 +29,6 @@ func New(size, channels int, eager bool) *Group {
 		size: size, channels: channels,
 		ended: make(chan struct{}),
 		gone:  make([]chan struct{}, size), left: make([]bool, size),
-		waits: make([]*calls.Waits, channels),
-	}
-	for i := range g.waits {
-		g.waits[i] = calls.NewWaits(size, eager)
 	}
 	for i := range g.gone {
 		g.gone[i] = make(chan struct{})
@@ -98,34 +89,18 @@ func (g *Group) Leave(rank int) {
 	}
 }
 
-// Enter opens an exchange of rank: it returns what ended the group or the rank,
-// or a mismatch if ranks wait for each other, and checks the peers' numbers. Only
-// if it returns nil, Exit closes the exchange.
+// Enter returns what ended the group or the rank, or nil, and checks the peers' numbers of
+// an exchange that rank is about to begin.
 func (g *Group) Enter(rank int, tag collective.Tag, to, from int) error {
 	if int(tag.Channel) >= g.channels || to >= g.size || from >= g.size || to == rank || from == rank {
 		panic(fmt.Sprintf("collective: exchange on channel %d of rank %d with ranks %d and %d, of %d", tag.Channel, rank, to, from, g.size))
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch {
-	case g.left[rank]:
+	if g.left[rank] {
 		return collective.ErrClosed
-	case g.cause != nil:
-		return g.cause
 	}
-	if err := g.waits[tag.Channel].Enter(rank, tag, to, from); err != nil {
-		g.cause = err
-		close(g.ended)
-		return err
-	}
-	return nil
-}
-
-// Exit closes the exchange of rank on a channel.
-func (g *Group) Exit(rank int, channel uint16) {
-	g.mu.Lock()
-	g.waits[channel].Leave(rank)
-	g.mu.Unlock()
+	return g.cause
 }
 
 // Match compares a message of n bytes from peer with what rank expects, and
