@@ -43,16 +43,15 @@
 // on the same core nevertheless, polls less, and the one of the greater number moves
 // to another core now and then. Then polls with sched_yield between,
 // which lets the peers run where ranks outnumber cores; then a futex. A wait in a futex ends after
-// sleepTime at most, looks round for the end of the group, for peers that make
-// another call of the same number and for ranks that wait for each other in a
-// circle, and goes on.
+// sleepTime at most, checks whether the group has ended, and waits again.
 //
 // # Losses
 //
 // The end of a peer's socket without goodbye is its loss. The rank that notices
 // a loss or a mismatch, or calls Abort, sends the cause to all, and each passes
 // the first that it hears on to all. A peer that is alive but stands still is not
-// a loss here.
+// a loss here. Ranks that make different calls and do not meet wait: the coordinator of a
+// job finds them (rank.Calls).
 //
 // # Messages
 //

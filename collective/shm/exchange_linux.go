@@ -24,14 +24,6 @@ type flow struct {
 
 func (f *flow) over() bool { return f.peer == nil || f.done == headBytes+len(f.body) }
 
-// waitsFor returns the peer with which something has still to move, or -1.
-func (f *flow) waitsFor() int {
-	if f.over() {
-		return -1
-	}
-	return f.peer.rank
-}
-
 // deserted reports whether something has still to move and the peer has left.
 func (f *flow) deserted() bool { return !f.over() && f.peer.hasLeft() }
 
@@ -45,7 +37,6 @@ func (t *Transport) Exchange(tag collective.Tag, to int, send []byte, from int, 
 		return err
 	}
 	defer s.in.Store(false)
-	s.mine.setCurrent(tag)
 	var out, in flow
 	if to >= 0 {
 		out = flow{ring: t.page.ring(int(tag.Channel), to), peer: t.peers[to], far: s.desks[to], body: send}
@@ -65,7 +56,7 @@ func (t *Transport) Exchange(tag collective.Tag, to int, send []byte, from int, 
 			idle = 0
 		default:
 			idle++
-			if err := t.idle(s, tag, &out, &in, idle); err != nil {
+			if err := t.idle(s, &out, &in, idle); err != nil {
 				return err
 			}
 		}
@@ -162,7 +153,7 @@ func (f *flow) ringBell() {
 }
 
 // idle waits a little for either flow to move: it yields, then sleeps.
-func (t *Transport) idle(s *slot, tag collective.Tag, out, in *flow, turn int) error {
+func (t *Transport) idle(s *slot, out, in *flow, turn int) error {
 	if turn < yields && !t.over.Load() {
 		t.yield(turn)
 		return nil
@@ -177,8 +168,6 @@ func (t *Transport) idle(s *slot, tag collective.Tag, out, in *flow, turn int) e
 	if lost.deserted() && !t.canMove(out, in) {
 		return t.end(&collective.LostError{Rank: lost.peer.rank, By: t.rank, Cause: collective.ErrLeft})
 	}
-	s.mine.rest.begin(words(tag), 0, out.waitsFor(), in.waitsFor())
-	defer s.mine.rest.end()
 	bell := s.mine.bell.Load()
 	s.sleeping.Store(&s.mine.bell)
 	s.mine.asleep.Store(1)
@@ -187,7 +176,7 @@ func (t *Transport) idle(s *slot, tag collective.Tag, out, in *flow, turn int) e
 	}
 	s.mine.asleep.Store(0)
 	s.sleeping.Store(nil)
-	return t.lookRound(s, words(tag))
+	return t.standing()
 }
 
 // canMove reports whether there is something to do.

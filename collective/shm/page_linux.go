@@ -30,12 +30,6 @@ type desk struct {
 	// core is the one that the rank last waited long on, from 1.
 	core atomic.Uint32
 	_    [52]byte
-	// current is the tag of the exchange that the rank is in: version is odd
-	// while it changes.
-	version atomic.Uint64
-	current [tagWords]atomic.Uint64
-	_       [24]byte
-	rest    rest
 }
 
 // ring carries the messages of one channel from one rank to another. It is in
@@ -87,24 +81,4 @@ func tagOf(w [tagWords]uint64) collective.Tag {
 		Type: collective.Type(w[0] >> 32), Algorithm: collective.Algorithm(w[0] >> 40), Root: uint16(w[0] >> 48),
 		Step: uint32(w[1]), Group: uint32(w[1] >> 32), Seq: w[2], Count: w[3],
 	}
-}
-
-// setCurrent tells the peers which exchange this rank is in.
-func (d *desk) setCurrent(t collective.Tag) {
-	w := words(t)
-	d.version.Add(1)
-	for i := range w {
-		d.current[i].Store(w[i])
-	}
-	d.version.Add(1)
-}
-
-// getCurrent reads it, unless it is changing.
-func (d *desk) getCurrent() (collective.Tag, bool) {
-	v := d.version.Load()
-	var w [tagWords]uint64
-	for i := range w {
-		w[i] = d.current[i].Load()
-	}
-	return tagOf(w), v&1 == 0 && v > 0 && d.version.Load() == v
 }

@@ -54,7 +54,6 @@ type slot struct {
 	mover    cores.Mover // to another core
 	in       atomic.Bool
 	sleeping atomic.Pointer[atomic.Uint32] // the word that this rank sleeps on
-	seen     []sleeper                     // by rank, of the last search
 	_        [64]byte
 }
 

@@ -111,7 +111,6 @@ func (t *Transport) await(s *slot, p *peer, theirs *desk, word *atomic.Uint64, s
 		if left {
 			return t.end(&collective.LostError{Rank: p.rank, By: t.rank, Cause: collective.ErrLeft})
 		}
-		s.mine.rest.begin(s.mine.posts[serial&1].tag, serial, -1, -1)
 		s.sleeping.Store(low(word))
 		theirs.sleepers.Add(1)
 		if word.Load() == seen && !t.over.Load() && !p.hasLeft() {
@@ -119,14 +118,6 @@ func (t *Transport) await(s *slot, p *peer, theirs *desk, word *atomic.Uint64, s
 		}
 		theirs.sleepers.Add(^uint32(0))
 		s.sleeping.Store(nil)
-		var err error
-		if word.Load() < serial {
-			err = t.lookRound(s, s.mine.posts[serial&1].tag)
-		}
-		s.mine.rest.end()
-		if err != nil {
-			return err
-		}
 	}
 }
 
