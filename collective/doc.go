@@ -148,4 +148,8 @@
 // anything. Only *LimitError leaves the group usable: every rank returns it from
 // the same call, before any byte moved. Memory that cannot be shared is no error:
 // Alloc gives out ordinary memory then, on every rank.
+//
+// A transport finds calls that differ where a message shows it. Ranks that wait for each
+// other without such a message are found by the coordinator of a job, which compares the
+// calls that they have begun (Comm.Made, rank.Calls); without one they wait.
 package collective

@@ -39,10 +39,6 @@ type hosts struct {
 // inside the hosts over local, between them over flat, and inside again. Both
 // give the same bits. Memory of Alloc comes from local.
 //
-// If flat has methods Elsewhere and Back, as that of package tcp does, it is told of
-// meetings in shared memory, so that it finds ranks in different calls that wait for
-// each other partly there.
-//
 // Whatever ends one of the transports ends the other with the same cause. Both
 // are closed by who made them.
 func NewHosts(flat, local Transport, hostOf []int) *Comm {
@@ -298,8 +294,7 @@ type host struct {
 func inside(flat, local Transport, ranks []int) Transport {
 	h := host{local, flat, ranks}
 	if sh, ok := local.(Sharer); ok {
-		watch, _ := flat.(watcher)
-		return &sharingHost{h, sh, watch}
+		return &sharingHost{h, sh}
 	}
 	return &h
 }
@@ -335,34 +330,18 @@ func (h *host) Abort(cause error) {
 	h.judge(Cause(rank, cause))
 }
 
-// watcher finds ranks that wait for each other, and is told of waits that it does not
-// see: this rank goes to meet mates elsewhere, in the call of tag, and is back.
-type watcher interface {
-	Elsewhere(tag Tag, mates []int)
-	Back(channel int)
-}
-
 // sharingHost is a host whose ranks share memory.
 type sharingHost struct {
 	host
-	sh    Sharer
-	watch watcher // nil: nobody watches
+	sh Sharer
 }
 
 func (h *sharingHost) Share(tag Tag, bytes int) ([][]byte, error) {
-	if h.watch != nil {
-		h.watch.Elsewhere(tag, h.ranks)
-		defer h.watch.Back(int(tag.Channel))
-	}
 	w, err := h.sh.Share(tag, bytes)
 	return w, h.judge(err)
 }
 
 func (h *sharingHost) Meet(tag Tag, note Note) error {
-	if h.watch != nil {
-		h.watch.Elsewhere(tag, h.ranks)
-		defer h.watch.Back(int(tag.Channel))
-	}
 	if err := h.sh.Meet(tag, note); err != nil {
 		return h.judge(err)
 	}

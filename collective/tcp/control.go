@@ -57,14 +57,6 @@ func (t *Transport) heed(p *peer) {
 			if p.near {
 				t.meetMate(int(f.pid))
 			}
-		case kindProbe:
-			t.chase(p, f.probe)
-		case kindStalled:
-			if int(f.tag.Channel) < len(t.slots) {
-				if differ := t.slots[f.tag.Channel].ledger.Compare(p.rank, f.tag); differ != nil {
-					t.end(differ)
-				}
-			}
 		}
 	}
 }

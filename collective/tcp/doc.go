@@ -85,18 +85,16 @@
 //	frame    | "WDC1" | kind u16 | 0 u16 | length u32 | payload … |     12 bytes and payload
 //	abort    1: a cause as collective.AppendCause writes it
 //	goodbye  2: no payload; the rank has closed its transport in good order
-//	stalled  3: the tag of an exchange that has been waiting for a while
+//	knock    3: no payload; an exchange of the rank stands still
 //	process  4: the process id u32, to a peer with the same address
-//	probe    5: origin u32 | number u64 | frame u64 | flags u32 | tag [32] | two of (rank u32 | tag [32])
 //
 // A control connection that ends without goodbye is the loss of its peer. The
 // rank that notices a loss or a mismatch, or calls Abort, sends the cause to all,
 // and each rank passes the first cause it hears on to all, so that everyone has
 // it at once even if its origin dies while sending. A broken data connection
 // counts only if the control connection gives no reason within half a second.
-// Stalled frames find ranks that are in different calls, by the number of the call;
-// probes find ranks that wait for each other in a circle (probe.go), also where they
-// wait for some of them elsewhere, in memory that a host's ranks share. Ranks
+// Knocks show that small packets pass where large ones do not (Stalled). Ranks in different
+// calls whose messages do not meet wait: the coordinator of a job finds them (rank.Calls). Ranks
 // that are goroutines of one process find out by process frames, and give way to
 // each other instead of to other processes.
 //

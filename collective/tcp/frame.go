@@ -45,18 +45,15 @@ type kind uint16
 const (
 	kindAbort kind = iota + 1
 	kindGoodbye
-	kindStalled
+	kindKnock
 	kindProcess
-	kindProbe
 )
 
 // controlFrame is one parsed control frame. Only the field of its kind is set.
 type controlFrame struct {
 	kind  kind
 	cause error
-	tag   collective.Tag
 	pid   uint32
-	probe probe
 }
 
 // appendControl appends a whole control frame.
@@ -92,19 +89,15 @@ func parseControl(k kind, payload []byte) (f controlFrame, err error) {
 	switch k {
 	case kindAbort:
 		f.cause, err = collective.ParseCause(payload)
-	case kindGoodbye:
+	case kindGoodbye, kindKnock:
 		if len(payload) != 0 {
-			err = fmt.Errorf("goodbye frame with %d bytes", len(payload))
+			err = fmt.Errorf("control frame of kind %d with %d bytes, want none", k, len(payload))
 		}
-	case kindStalled:
-		f.tag, err = collective.ParseTag(payload)
 	case kindProcess:
 		if len(payload) != 4 {
 			return f, fmt.Errorf("process frame of %d bytes", len(payload))
 		}
 		f.pid = binary.LittleEndian.Uint32(payload)
-	case kindProbe:
-		f.probe, err = parseProbe(payload)
 	default:
 		err = fmt.Errorf("control frame of unknown kind %d", k)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/colltest"
 	"github.com/wdlrun/wdlrun/collective/shm"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
@@ -24,6 +25,7 @@ func onHosts(t *testing.T, links []*Transport, body func(c *collective.Comm) err
 	})
 	defer late.Stop()
 	keys := [2][32]byte{newNonce(), newNonce()} // as random as a key must be
+	comms := make([]*collective.Comm, len(hostOf))
 	var wg sync.WaitGroup
 	for r, host := range hostOf {
 		wg.Go(func() {
@@ -31,12 +33,20 @@ func onHosts(t *testing.T, links []*Transport, body func(c *collective.Comm) err
 			if err == nil {
 				var local *shm.Transport
 				if local, err = l.Connect(context.Background()); err == nil {
-					defer local.Close()
-					err = body(collective.NewHosts(links[r], local, hostOf))
+					t.Cleanup(func() { local.Close() })
+					comms[r] = collective.NewHosts(links[r], local, hostOf)
 				}
 			}
 			errs[r] = err
 		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	defer colltest.Compare(comms, 1)()
+	for r, c := range comms {
+		wg.Go(func() { errs[r] = body(c) })
 	}
 	wg.Wait()
 	return errs
@@ -79,8 +89,8 @@ func TestMistakesOverTwoTransports(t *testing.T) {
 					c.SetCosts(k)
 					return body(c)
 				}) {
-					if m := (*collective.MismatchError)(nil); !errors.As(err, &m) || m.Own.Tag.SameCall(m.Peer.Tag) {
-						t.Errorf("rank %d: %v, want a mismatch of two calls", r, err)
+					if !colltest.Disagree(err) {
+						t.Errorf("rank %d: %v, want calls that differ", r, err)
 					}
 				}
 			})

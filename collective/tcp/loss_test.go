@@ -248,9 +248,9 @@ func TestGarbage(t *testing.T) {
 		{"oversized control", true, appendControl(nil, kindAbort, make([]byte, collective.MaxCause+1)), "is not one of this protocol"},
 		{"unknown control", true, appendControl(nil, 99, nil), "unknown kind 99"},
 		{"abort without cause", true, appendControl(nil, kindAbort, nil), "cause of 0 bytes"},
-		{"goodbye with more", true, appendControl(nil, kindGoodbye, []byte("x")), "goodbye frame with 1 bytes"},
+		{"goodbye with more", true, appendControl(nil, kindGoodbye, []byte("x")), "kind 2 with 1 bytes"},
 		{"process of three bytes", true, appendControl(nil, kindProcess, []byte("abc")), "process frame of 3 bytes"},
-		{"stalled without tag", true, appendControl(nil, kindStalled, []byte("x")), "tag of 1 bytes"},
+		{"knock with payload", true, appendControl(nil, kindKnock, []byte("x")), "kind 3 with 1 bytes"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			ts := group(t, 3)

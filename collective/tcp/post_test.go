@@ -2,12 +2,12 @@ package tcp
 
 import (
 	"bytes"
-	"errors"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/colltest"
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
@@ -71,15 +71,19 @@ func TestPostsInACircle(t *testing.T) {
 			t.Parallel()
 			ts := group(t, 6)
 			defer closeAll(ts)
-			errs := make(chan error, len(ts))
-			for _, tr := range ts {
-				go func() { errs <- postInCircle(collective.New(tr)) }()
+			errs, comms := make(chan error, len(ts)), make([]*collective.Comm, len(ts))
+			for r, tr := range ts {
+				comms[r] = collective.New(tr)
+			}
+			defer colltest.Compare(comms, 1)()
+			for _, c := range comms {
+				go func() { errs <- postInCircle(c) }()
 			}
 			for range ts {
 				select {
 				case err := <-errs:
-					if m := (*collective.MismatchError)(nil); !errors.As(err, &m) || m.Own.Tag.SameCall(m.Peer.Tag) {
-						t.Errorf("%v, want a mismatch", err)
+					if !colltest.Disagree(err) {
+						t.Errorf("%v, want calls that differ", err)
 					}
 				case <-time.After(patient.Longest):
 					t.Fatal("ranks that wait for each other are not found")

@@ -6,30 +6,21 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/collective/internal/calls"
 )
 
-// stallTime is between one and two times how long an exchange waits before the
-// peers are told what it waits for.
+// stallTime is how often exchanges are looked at.
 const stallTime = 250 * time.Millisecond
 
 // slot is what is known of the exchange in progress on one channel.
 type slot struct {
-	ledger calls.Ledger // this rank's calls
-
 	mu      sync.Mutex
-	tag     collective.Tag
 	waiting bool
 	serial  uint64 // of the exchange
 	seen    uint64 // serial at the last look
 	stall   uint   // looks at which it was seen already
 
-	lanes    []lane   // what carries an exchange, by stream
-	posts    []lane   // what carries several at once
-	mates    []int    // whom this rank meets elsewhere; nil: it does not
-	meetings uint64   // begun elsewhere
-	chased   []uint64 // by rank: the last probe that it began and this rank passed on
-	probes   uint64   // begun by this rank
+	lanes []lane // what carries an exchange, by stream
+	posts []lane // what carries several at once
 
 	shutting bool      // no exchange begins any more
 	left     sync.Cond // of an exchange that has ended
@@ -59,10 +50,7 @@ func (s *slot) enter(t *Transport, tag collective.Tag, posts []collective.Post) 
 	if s.shutting {
 		return false
 	}
-	if s.tag.Seq != tag.Seq {
-		s.ledger.Note(t.rank, tag)
-	}
-	s.tag, s.waiting = tag, true
+	s.waiting = true
 	s.serial++
 	for i := range posts {
 		if to := posts[i].To; to >= 0 {
@@ -110,30 +98,6 @@ func (s *slot) blocked() bool {
 	return false
 }
 
-// Elsewhere says that this rank, in the call of tag, goes to meet other ranks by
-// other means than this transport, such as memory that they share; Back, that it is
-// back. So ranks are found that wait for each other partly there. mates are all who
-// meet, by rank, with this one, and on a channel the same in every meeting.
-func (t *Transport) Elsewhere(tag collective.Tag, mates []int) {
-	s := &t.slots[tag.Channel]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tag.Seq != tag.Seq {
-		s.ledger.Note(t.rank, tag)
-	}
-	s.tag, s.mates = tag, mates
-	s.serial++
-	s.meetings++
-}
-
-// Back is told of with Elsewhere.
-func (t *Transport) Back(channel int) {
-	s := &t.slots[channel]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mates = nil
-}
-
 // shut lets no exchange begin any more, and waits for the one in progress.
 func (s *slot) shut() {
 	s.mu.Lock()
@@ -144,23 +108,22 @@ func (s *slot) shut() {
 	}
 }
 
-// stalled returns at how many looks before this one the exchange in progress, or the
-// meeting elsewhere, was seen, and its tag.
-func (s *slot) stalled() (collective.Tag, uint) {
+// stalled returns at how many looks before this one the exchange in progress was seen.
+func (s *slot) stalled() uint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if (s.waiting || s.mates != nil) && s.seen == s.serial {
+	if s.waiting && s.seen == s.serial {
 		s.stall++
 	} else {
 		s.stall = 0
 	}
 	s.seen = s.serial
-	return s.tag, s.stall
+	return s.stall
 }
 
-// watch tells all peers of exchanges that wait for long, so that those in another
-// call find out, and looks for circles of waiting ranks: at first soon, then ever
-// less often.
+// watch looks at the exchanges now and then. While one stands still, small frames go to the
+// peers on other hosts, ever less often: a peer that gets them, and no message, learns that
+// large packets alone are lost.
 func (t *Transport) watch() {
 	tick := time.NewTicker(stallTime)
 	defer tick.Stop()
@@ -169,16 +132,21 @@ func (t *Transport) watch() {
 		case <-tick.C:
 			for i := range t.slots {
 				t.slots[i].look()
-				tag, looks := t.slots[i].stalled()
-				if looks == 1 && tag.Seq > 0 { // else it is no call yet, but what comes before the first
-					t.tell(kindStalled, tag.Append(nil))
-				}
-				if bits.OnesCount(looks) == 1 {
-					t.probe(&t.slots[i])
+				if looks := t.slots[i].stalled(); looks >= leastStill && bits.OnesCount(looks) == 1 {
+					t.knock()
 				}
 			}
 		case <-t.quit:
 			return
+		}
+	}
+}
+
+// knock sends a small frame to every peer on another host.
+func (t *Transport) knock() {
+	for _, p := range t.peers {
+		if p != nil && !p.near && !p.hasLeft() {
+			p.control.write(appendControl(nil, kindKnock, nil))
 		}
 	}
 }
