@@ -139,13 +139,11 @@ type seat struct {
 	exitAt       time.Duration
 
 	failed   bool // reported an error of its own
-	differs  bool // it names ranks that disagree about a call
 	cause    string
 	failedAt time.Duration
 
 	blames  bool // reported an error that a peer caused
-	blamed  int
-	forGood bool // it failed by what would come again
+	blamed  int  // or, where it failed, Own, ForGood or Differs
 	blame   string
 	blameAt time.Duration
 
@@ -354,9 +352,8 @@ func (g *Group) Fail(now time.Duration, rank int, cause string, blamed int, stat
 		s.status = status
 	}
 	s.beat, s.unheard = now, 0
-	s.differs = blamed == Differs
 	if blamed < 0 || blamed == rank || blamed >= len(g.seats) {
-		s.failed, s.cause, s.failedAt, s.forGood = true, cause, now, blamed == ForGood
+		s.failed, s.cause, s.failedAt, s.blamed = true, cause, now, min(blamed, Own)
 	} else {
 		s.blames, s.blamed, s.blame, s.blameAt = true, blamed, cause, now
 	}

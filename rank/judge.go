@@ -306,13 +306,13 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 	if s.sign() == Blamed {
 		root, s = g.accused(root)
 	}
-	if s.differs {
+	if s.failed && s.blamed == Differs {
 		return &Verdict{Kind: Disagree, Rank: -1, Phase: s.status.Phase, Step: s.status.Step, Cause: s.cause}
 	}
 	v := &Verdict{
 		Kind: s.sign(), Rank: root, Host: s.member.Host, Pid: s.member.Pid,
 		Phase: s.status.Phase, Step: s.status.Step, Position: s.status.Position,
-		Cause: s.cause, Permanent: s.forGood, Code: s.code, Signal: s.signal,
+		Cause: s.cause, Permanent: s.failed && s.blamed == ForGood, Code: s.code, Signal: s.signal,
 	}
 	switch v.Kind {
 	case Silent:
