@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
 
 // TestPlanOfATraining foresees a training, trains nothing, and is right about what
@@ -39,7 +39,7 @@ func TestPlanOfATraining(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r wdl.Result
+	var r report.Result
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatal(err)
 	}

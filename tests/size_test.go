@@ -31,7 +31,7 @@ var manyMethods = map[string]exception{
 var manyFields = map[string]exception{
 	"internal/bench/step.Result": {32, "stays: a field for each key of the JSON line"},
 	"internal/control.Session":   {27, "to go: what it sends and what it receives are two halves"},
-	"internal/wdl.Result":        {60, "stays: a field for each key of result.json"},
+	"internal/wdl/report.Result": {60, "stays: a field for each key of result.json"},
 	"internal/wdl.job":           {56, "to go: see its methods"},
 	"internal/wdl/step.Tolerant": {29, "to go: one step is to serve every mode"},
 	"internal/wdl/step.model":    {27, "to go: what halts and slows it is to be a type of its own"},

@@ -13,7 +13,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/record"
-	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -80,7 +80,7 @@ func TestResultsOfWhatEndedOtherwise(t *testing.T) {
 			t.Errorf("%s becomes %s, want %s", x.result, got, x.want)
 		}
 	}
-	for np, r := range map[int]wdl.Result{1: {Stopped: true, Checkpoint: "x"}, 2: {}, 3: {LastCheckpoint: "x"}} {
+	for np, r := range map[int]report.Result{1: {Stopped: true, Checkpoint: "x"}, 2: {}, 3: {LastCheckpoint: "x"}} {
 		b, err := json.Marshal(r)
 		if err != nil {
 			t.Fatal(err)

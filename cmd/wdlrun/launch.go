@@ -19,13 +19,13 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective/tcp"
 	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/internal/nearest"
 	"github.com/wdlrun/wdlrun/internal/restart"
 	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/launcher"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
@@ -187,7 +187,7 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 // the result of all: whoever started the ranks may look at each alone, and start one
 // again that has not ended with 0.
 func likeRank0(np int, result any) error {
-	r, trains := result.(wdl.Result)
+	r, trains := result.(report.Result)
 	if !trains {
 		return nil
 	}

@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
 
 // TestLikeRank0 holds the exit code of a rank that prints nothing to that of rank 0.
@@ -14,10 +14,10 @@ func TestLikeRank0(t *testing.T) {
 		result any
 		want   error
 	}{
-		{"finished", wdl.Result{Checkpoint: saved}, nil},
-		{"stopped", wdl.Result{Checkpoint: saved, Stopped: true}, exit(stoppedCode)},
-		{"not saved at the end", wdl.Result{LastCheckpoint: saved}, exit(1)},
-		{"never saved", wdl.Result{Stopped: true}, exit(1)},
+		{"finished", report.Result{Checkpoint: saved}, nil},
+		{"stopped", report.Result{Checkpoint: saved, Stopped: true}, exit(stoppedCode)},
+		{"not saved at the end", report.Result{LastCheckpoint: saved}, exit(1)},
+		{"never saved", report.Result{Stopped: true}, exit(1)},
 		{"another command", 3, nil},
 	} {
 		if err := likeRank0(2, x.result); err != x.want {

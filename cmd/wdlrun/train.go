@@ -22,6 +22,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/launcher"
@@ -246,7 +247,7 @@ func unusable(c *cli.Context, runDir string, err error) error {
 }
 
 // run is a job over one generation of the group.
-func (p *program) run(ctx context.Context, m *member.Member, rec *trace.Recorder, job *wdl.Job) (wdl.Result, error) {
+func (p *program) run(ctx context.Context, m *member.Member, rec *trace.Recorder, job *wdl.Job) (report.Result, error) {
 	m.Session.Watch(job.Status)
 	defer p.wishes(m.Session, job)()
 	result, err := job.Run(ctx)
@@ -280,10 +281,10 @@ const failureSpans = 1000
 // thousand steps or so, 2.5 MB.
 const traceSpans = 1 << 16
 
-// printTrained shows a wdl.Result to a person. A model that could not be saved
+// printTrained shows a report.Result to a person. A model that could not be saved
 // is an error, whoever reads.
 func printTrained(w io.Writer, np int, asJSON bool, result []byte) error {
-	var r wdl.Result
+	var r report.Result
 	if err := json.Unmarshal(result, &r); err != nil {
 		return err
 	}
@@ -303,7 +304,7 @@ func printTrained(w io.Writer, np int, asJSON bool, result []byte) error {
 }
 
 // unfinished says why a training that has a result is not to be taken for finished.
-func unfinished(np int, r wdl.Result) error {
+func unfinished(np int, r report.Result) error {
 	switch {
 	case r.LastCheckpoint != "":
 		return afterwards{fmt.Errorf("the trained model could not be saved (see above), %s is the last that was: free some space and go on from there: wdlrun -np %d train -resume %s",
@@ -320,7 +321,7 @@ func unfinished(np int, r wdl.Result) error {
 // to a rank: nobody is to take it for finished. It is that of SIGTERM.
 const stoppedCode = 143
 
-func figures(w io.Writer, r wdl.Result) {
+func figures(w io.Writer, r report.Result) {
 	if r.Stopped {
 		fmt.Fprintf(w, "stopped after step %d, as asked\n", r.Steps)
 		return
@@ -370,7 +371,7 @@ func figures(w io.Writer, r wdl.Result) {
 }
 
 // lossName names what the training minimised.
-func lossName(r wdl.Result) string {
+func lossName(r report.Result) string {
 	for _, m := range []*metrics.Metrics{r.Test, r.Valid} {
 		if m != nil && (m.RMSE != nil || len(m.Labels) > 0) {
 			return "loss"
@@ -392,7 +393,7 @@ func evaluated(w io.Writer, what string, m *metrics.Metrics, note string) {
 }
 
 // further says why nothing was left, and how to train on.
-func further(r wdl.Result) string {
+func further(r report.Result) string {
 	switch {
 	case r.EarlyStopped > 0:
 		return fmt.Sprintf(": early stopping had ended it, with none better in %d %s; to train on: -set train.early_stop.patience=N with N above %d",
@@ -404,7 +405,7 @@ func further(r wdl.Result) string {
 }
 
 // reading says how the rows were read beside the steps.
-func reading(w io.Writer, r wdl.Result) {
+func reading(w io.Writer, r report.Result) {
 	in := r.Input
 	if in.Threads > 0 {
 		fmt.Fprintf(w, "input  read up to %d batches ahead by %d %s, in %.1f s of work\n", in.Depth, in.Threads, plural(in.Threads, "thread"), in.WorkShare*r.TrainSeconds)
@@ -415,8 +416,8 @@ func reading(w io.Writer, r wdl.Result) {
 }
 
 // tables says in a line what all tables hold, and what policies have done.
-func tables(w io.Writer, r wdl.Result) {
-	var sum wdl.TableReport
+func tables(w io.Writer, r report.Result) {
+	var sum report.TableReport
 	for _, t := range r.Tables {
 		sum.Rows, sum.Bytes = sum.Rows+t.Rows, sum.Bytes+t.Bytes
 		sum.Refused, sum.Evicted, sum.ToDisk = sum.Refused+t.Refused, sum.Evicted+t.Evicted, sum.ToDisk+t.ToDisk
@@ -454,7 +455,7 @@ func unknown(w io.Writer, counts map[string]int64, samples int64, why string) {
 }
 
 // rundir says what lies where, and what to do next.
-func rundir(w io.Writer, np int, r wdl.Result) {
+func rundir(w io.Writer, np int, r report.Result) {
 	fmt.Fprintf(w, "\nrun directory  %s\n", r.RunDir)
 	for _, f := range r.RunFiles() {
 		fmt.Fprintf(w, "  %-15s %s\n", f.Name, f.What)

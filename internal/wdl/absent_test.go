@@ -11,6 +11,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -29,7 +30,7 @@ func lineFile(t testing.TB, name, line string, n int) string {
 }
 
 // fieldWarnings trains, and returns what is told of fields.
-func fieldWarnings(t *testing.T, recipe string) (res Result, warned []string) {
+func fieldWarnings(t *testing.T, recipe string) (res report.Result, warned []string) {
 	t.Helper()
 	c, err := config.Parse("absent.yaml", []byte(recipe+`
 model: {embedding_dim: 4, hidden: [8]}

@@ -84,7 +84,7 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	}
 	from, err := checkpoint.Open(brief.From)
 	if err == nil {
-		from.Watch(j.advance)
+		from.Watch(j.shown.Advance)
 	}
 	return from, err
 }

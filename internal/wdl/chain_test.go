@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -87,13 +88,13 @@ func TestAChainOnAnotherWorldSize(t *testing.T) {
 	path := clicks(t, 1500)
 	fulls, chains := runJob(t, 2, savesOften(t, path, recipes["lazy"], 1)), runJob(t, 2, savesOften(t, path, recipes["lazy"], 6))
 	dirs := [2]string{}
-	for i, r := range []Result{fulls, chains} {
+	for i, r := range []report.Result{fulls, chains} {
 		dirs[i] = checkpoint.Dir(filepath.Join(r.RunDir, checkpoint.Folder), 52)
 	}
 	if open(t, dirs[1]).Base() == nil {
 		t.Fatal("the checkpoint of step 52 is full: the test says nothing")
 	}
-	ends := [2]Result{}
+	ends := [2]report.Result{}
 	for i, dir := range dirs {
 		ends[i] = runJob(t, 3, Options{Resume: dir, Out: t.TempDir()})
 	}

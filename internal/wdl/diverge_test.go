@@ -7,7 +7,6 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
-	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -54,38 +53,6 @@ func TestASwingingTrainingFails(t *testing.T) {
 			if e := <-err; e == nil || !strings.Contains(e.Error(), "the training diverges") {
 				t.Errorf("%d ranks: %v", size, e)
 			}
-		}
-	}
-	j := &job{}
-	for n := 1; n <= 55; n++ {
-		j.cursor.Step++
-		j.cursor.Divergence.observe(j.cursor.Step, step.Outcome{Rows: 64, Loss: 64 * map[bool]float64{true: 0.6, false: 60}[n%6 == 1]})
-	}
-	if j.diverged(divergedSteps) != nil || j.diverged(j.cursor.Step/2) == nil {
-		t.Error("a training with a loss of 60 in five steps of six is taken for sound at its end, or not before")
-	}
-}
-
-// TestSoundTrainingsDoNotDiverge: outliers, inputs on a large scale and a rough start.
-func TestSoundTrainingsDoNotDiverge(t *testing.T) {
-	for name, lossOf := range map[string]func(n int) float64{
-		"outliers":                              func(n int) float64 { return map[bool]float64{true: 1e9, false: 0.5}[n%3 == 0] },
-		"large scale":                           func(n int) float64 { return 1e6 / float64(n) },
-		"every second step":                     func(n int) float64 { return map[bool]float64{true: 1e9, false: 0.5}[n%2 == 0] },
-		"rough start":                           func(n int) float64 { return map[bool]float64{true: 1e5, false: 0.5}[n > 1 && n < 90] },
-		"no better than random, and sure of it": func(n int) float64 { return 15 },
-	} {
-		j := &job{}
-		for n := 1; n <= 1000; n++ {
-			j.cursor.Step++
-			j.cursor.Divergence.observe(j.cursor.Step, step.Outcome{Rows: 64, Loss: 64 * lossOf(n)})
-			if err := j.diverged(divergedSteps); err != nil {
-				t.Errorf("%s: %v", name, err)
-				break
-			}
-		}
-		if err := j.diverged(j.cursor.Step / 2); err != nil {
-			t.Errorf("%s: at the end: %v", name, err)
 		}
 	}
 }

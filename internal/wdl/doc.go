@@ -7,6 +7,7 @@
 //	plan        what the training will need, who owns what     internal/wdl/plan
 //	step        pull, compute, push, sync, update; models      internal/wdl/step
 //	save        the training on disk: run directory, checkpoints    internal/wdl/save
+//	report      result, metrics.jsonl, slow ranks, doubts      internal/wdl/report
 //	job         this package
 //
 // Job is a training, from the configuration to the run directory; Evaluation the

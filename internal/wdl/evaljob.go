@@ -18,6 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -47,7 +48,7 @@ type EvalResult struct {
 	metrics.Metrics
 	Groups  *metrics.GroupMetrics `json:"groups,omitempty"`
 	Unknown map[string]int64      `json:"unknown,omitempty"` // by feature: values that training has not seen
-	Outside []Outside             `json:"outside_range,omitempty"`
+	Outside []report.Outside      `json:"outside_range,omitempty"`
 }
 
 // Model says which model an evaluation or a prediction uses.
@@ -91,8 +92,8 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 		return res, err
 	}
 	j.doubt(&m, firstFew(j.train.Names()))
-	res.WorldSize, res.Data, res.Metrics, res.Unknown = j.comm.Size(), j.train.Names(), m.Metrics, m.unknown
-	res.Outside = m.outside
+	res.WorldSize, res.Data, res.Metrics, res.Unknown = j.comm.Size(), j.train.Names(), m.Metrics, m.Unknown
+	res.Outside = m.Outside
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
 	return res, nil
 }

@@ -2,7 +2,6 @@ package wdl
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -11,25 +10,24 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
-	"github.com/wdlrun/wdlrun/internal/regular"
-	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
 // finish restores the best epoch, evaluates the test data and writes the
 // result.
-func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
+func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 	if err := j.settle(); err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	if err := j.saveAgain(); err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
-	res := Result{
+	res := report.Result{
 		WorldSize: j.comm.Size(), Steps: j.cursor.Step, Samples: j.cursor.Samples,
 		TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.healed, Uncounted: j.uncounted,
 	}
-	res.Rates, _ = j.rates()
+	res.Rates, _ = report.Rates(j.config.Train, j.comm.Size())
 	if s := j.cursor.Stream; s != nil && j.following != nil {
 		res.Spans, res.Ended = s.Spans, s.Ended
 	}
@@ -43,7 +41,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 			res.TrainLogLoss = j.cursor.LossSum / float64(j.cursor.Consumed)
 		}
 	} else if restored, err := j.restoreBest(); err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	} else if restored {
 		model, valid, res.BestEpoch = j.cursor.Best, j.cursor.AtBest, j.cursor.Progress.BestEpoch
 		if j.config.Train.EvalSteps > 0 {
@@ -53,7 +51,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 	if valid != nil {
 		res.Improving = j.improving()
 		res.ValidOutside = j.validOutside
-		j.doubt(&evaluated{Metrics: *valid, outside: j.validOutside}, "the validation data")
+		j.doubt(&report.Evaluated{Metrics: *valid, Outside: j.validOutside}, "the validation data")
 		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
 	}
 	if model != j.cursor.Step || j.saver.Last() == model {
@@ -61,118 +59,45 @@ func (j *job) finish(ctx context.Context, stopped bool) (Result, error) {
 	} else if j.saver.Last() > 0 {
 		res.LastCheckpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), j.saver.Last())
 	}
-	if err := j.times(&res); err != nil {
-		return Result{}, err
-	}
 	var err error
+	if res.Costs, err = j.saver.Costs(); err != nil {
+		return report.Result{}, err
+	}
+	if err := j.times(&res); err != nil {
+		return report.Result{}, err
+	}
 	if res.TrainUnknown, err = j.unknown(j.lacking); err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	if !stopped && j.test != nil {
 		if err := j.evaluateTest(ctx, &res); err != nil {
-			return Result{}, err
+			return report.Result{}, err
 		}
 	}
 	j.rec.Enter(trace.Wait)
 	res.MovedShards = j.moved
-	if err := j.reportTables(j.cursor.Step-j.resumedAt, &res); err != nil {
-		return Result{}, err
+	if err := j.report.Tables(j.trainer, j.planned, &res); err != nil {
+		return report.Result{}, err
 	}
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
 	j.tellMissed()
-	if err := j.leave(&res); err != nil {
-		return Result{}, err
+	if err := j.report.Leave(&res); err != nil {
+		return report.Result{}, err
 	}
 	return res, collective.Barrier(j.comm)
 }
 
 // evaluateTest puts the results of the test data into res.
-func (j *job) evaluateTest(ctx context.Context, res *Result) error {
+func (j *job) evaluateTest(ctx context.Context, res *report.Result) error {
 	m, err := j.evaluate(ctx, j.test, data.All, nil)
 	if err != nil {
 		return err
 	}
-	j.metrics.write(metricLine{Event: "test", Step: j.cursor.Step, Epoch: j.cursor.Epoch, Samples: j.cursor.Samples, LogLoss: m.LogLoss, Metrics: &m.Metrics})
+	j.report.Write(report.Line{Event: "test", Step: j.cursor.Step, Epoch: j.cursor.Epoch, Samples: j.cursor.Samples, LogLoss: m.LogLoss, Metrics: &m.Metrics})
 	res.Test, res.TestAUC, res.TestLogLoss, res.TestAccuracy = &m.Metrics, m.AUC, &m.LogLoss, &m.Accuracy
-	res.TestUnknown, res.TestOutside = m.unknown, m.outside
+	res.TestUnknown, res.TestOutside = m.Unknown, m.Outside
 	j.doubt(&m, "the test data")
 	return nil
-}
-
-// leave writes timeline and result to the run directory and notes which could not be.
-func (j *job) leave(res *Result) error {
-	j.metrics.restore()
-	if err := collective.Barrier(j.comm); err != nil { // all write there
-		return err
-	}
-	lost := []int32{0}
-	if !j.writeTrace() {
-		lost[0] = 1
-	}
-	if err := collective.AllReduce(j.comm, lost, collective.Max); err != nil {
-		return err
-	}
-	if lost[0] > 0 {
-		res.Lost = append(res.Lost, save.FileTraces)
-	}
-	if trained := j.cursor.Step > j.resumedAt; (trained || !j.kept(*res)) && !j.keep(*res) {
-		res.Lost = append(res.Lost, save.FileResult)
-	}
-	return nil
-}
-
-// kept tells whether the run directory has the result of the job that took the last
-// step, which says more than that of one for which nothing was left.
-func (j *job) kept(res Result) bool {
-	b, err := regular.ReadFile(filepath.Join(j.runDir, save.FileResult), save.MaxFile)
-	var was Result
-	return err == nil && json.Unmarshal(b, &was) == nil && was.Steps == res.Steps && !was.Stopped
-}
-
-// times puts into the result where time went, on all ranks.
-func (j *job) times(res *Result) error {
-	res.Since, res.NewSamples = j.resumedAt, j.cursor.Samples-j.resumed
-	if steps := j.cursor.Step - j.resumedAt; steps > 0 {
-		res.TrainSeconds = j.stepSeconds()
-		res.StepSeconds, res.SamplesPerSecond = res.TrainSeconds/float64(steps), float64(res.NewSamples)/res.TrainSeconds
-	}
-	res.Input = j.feed.report(j.inputs, j.stepSeconds())
-	if j.following != nil {
-		res.Input.Bad += j.cursor.Stream.Bad
-	}
-	waited := j.rec.Totals()[trace.Input] - j.before[trace.Input] + time.Duration(j.waited.Load())
-	shares := []float64{waited.Seconds() / j.stepSeconds(), res.Input.WorkShare}
-	if err := collective.AllReduce(j.comm, shares, collective.Sum); err != nil {
-		return err
-	}
-	ranks := float64(j.comm.Size())
-	res.InputWaitShare, res.Input.WorkShare = shares[0]/ranks, shares[1]/ranks
-	var err error
-	if res.Costs, err = j.saver.Costs(); err != nil {
-		return err
-	}
-	res.SlowRanks = j.slow.report()
-	if s := j.slack; s != nil {
-		res.Mode, res.Backup, res.LateSlots = j.opt.Tolerance.Mode.String(), s.steps.Backup(), j.cursor.Late
-		res.EffectiveBatch = float64(res.NewSamples) / float64(max(j.cursor.Step-j.resumedAt, 1))
-	}
-	return nil
-}
-
-// keep writes the result to the run directory, from rank 0, and reports whether it
-// could.
-func (j *job) keep(res Result) bool {
-	if j.comm.Rank() != 0 {
-		return true
-	}
-	b, err := json.MarshalIndent(res, "", "  ")
-	if err == nil {
-		err = save.WriteFile(j.runDir, save.FileResult, append(b, '\n'))
-	}
-	if err != nil {
-		j.opt.Warn(fmt.Sprintf("the result is not kept: %v", err))
-	}
-	return err == nil
 }
 
 // restoreBest goes back to the best epoch where early stopping is on and the
@@ -204,7 +129,7 @@ func (j *job) restoreBest() (restored bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	c.Watch(j.advance)
+	c.Watch(j.shown.Advance)
 	return true, j.trainer.Load(c, nil)
 }
 
@@ -229,5 +154,28 @@ func (j *job) first(do func() error) (fault string, err error) {
 func (j *job) warn(line string) {
 	if j.comm.Rank() == 0 {
 		j.opt.Warn(line)
+	}
+}
+
+// times puts into the result where time went, on all ranks.
+func (j *job) times(res *report.Result) error {
+	res.Input = j.feed.report(j.inputs)
+	if j.following != nil {
+		res.Input.Bad += j.cursor.Stream.Bad
+	}
+	if err := j.report.Times(res, j.feed.pace.Work, time.Duration(j.waited.Load())); err != nil {
+		return err
+	}
+	if s := j.slack; s != nil {
+		res.Mode, res.Backup, res.LateSlots = j.opt.Tolerance.Mode.String(), s.steps.Backup(), j.cursor.Late
+		res.EffectiveBatch = float64(res.NewSamples) / float64(max(res.Steps-res.Since, 1))
+	}
+	return nil
+}
+
+// doubt warns of results that no sound training has, and of data unlike that of training.
+func (j *job) doubt(m *report.Evaluated, what string) {
+	for _, line := range m.Doubts(j.config.Features, j.encoder.Sparse(), what) {
+		j.warn(line)
 	}
 }

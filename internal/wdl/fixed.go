@@ -65,8 +65,8 @@ func (j *job) fixedEpoch(ctx context.Context) (stopped bool, err error) {
 		}
 		x.readers = append(x.readers, r)
 	}
-	j.shown.reader.Store(x.readers[0])
-	defer j.shown.unread()
+	j.shown.Read(x.readers[0])
+	defer j.shown.Unread()
 	if err := j.evaluateStep(ctx); err != nil || j.done() {
 		return false, err
 	}

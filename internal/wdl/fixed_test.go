@@ -8,6 +8,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -25,13 +26,13 @@ func TestSlotsGiveTheSameBits(t *testing.T) {
 			if name == "dropout" {
 				recipe = [2]string{", dropout: 0.3", ", l2: {deep: 0.01, wide: 0.01, dense: 0.001, mode: dense}"}
 			}
-			train := func(size int, opt Options) Result { return runJob(t, size, opt) }
+			train := func(size int, opt Options) report.Result { return runJob(t, size, opt) }
 			fresh := Options{Config: clicksConfig(t, path, recipe[0], recipe[1]), Set: []string{"train.slots=8", "train.epochs=2"}}
 			one := train(1, fresh)
 			if in := one.Input; in.Depth < 1 || in.Threads < 1 || in.WorkShare <= 0 {
 				t.Errorf("input is told as %+v", in)
 			}
-			last := func(r Result) *checkpoint.Checkpoint {
+			last := func(r report.Result) *checkpoint.Checkpoint {
 				return open(t, checkpoint.Dir(filepath.Join(r.RunDir, checkpoint.Folder), r.Steps))
 			}
 			for _, size := range []int{2, 4, 8} {

@@ -3,15 +3,12 @@ package wdl
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
-	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -52,33 +49,4 @@ func Foresee(ctx context.Context, o Options, ranks int, shared bool) (*plan.Plan
 		return nil, err
 	}
 	return plan.Foresee(ctx, c, j.encoder, j.train, ranks, g)
-}
-
-// Differs says in a line how what was measured compares with what was foreseen.
-func (r Result) Differs() string {
-	var rows, bytes, sent [2]int64
-	var others []string
-	for _, t := range r.Tables {
-		for i, x := range [2]Needs{t.Planned, {t.Rows, t.Bytes, t.Sent}} {
-			rows[i], bytes[i], sent[i] = rows[i]+x.Rows, bytes[i]+x.Bytes, sent[i]+x.Sent
-		}
-		if t.Strategy != sparse.Rows.String() {
-			others = append(others, t.Name+" "+t.Strategy)
-		}
-	}
-	line := fmt.Sprintf("planned %d rows (%s), %s sent in steps, busiest owner %.2f of the mean; actual %s sent, busiest owner %.2f",
-		rows[0], plan.Bytes(bytes[0]), plan.Bytes(sent[0]), r.PlannedImbalance, plan.Bytes(sent[1]), r.Imbalance)
-	if rows[0] == 0 { // a stream has no sample to foresee by
-		line = fmt.Sprintf("%s sent in steps; busiest owner %.2f of the mean", plan.Bytes(sent[1]), r.Imbalance)
-	}
-	if r.Hot != nil {
-		line += fmt.Sprintf("; %d rows on every rank, copied %d times", r.Hot.Rows, r.Hot.Choices)
-	}
-	if len(others) > 0 {
-		line += "; " + strings.Join(others, ", ")
-	}
-	for _, x := range r.Uncounted {
-		line += fmt.Sprintf("; not measured: rank %d until step %d, whose counters were lost with it", x.Rank, x.Step)
-	}
-	return line
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/copies"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -84,7 +85,7 @@ type bequest struct {
 	LastSaved int64
 	Elapsed   time.Duration // since the job began
 	Healed    int           // groups before this one
-	Uncounted []Uncounted
+	Uncounted []report.Uncounted
 }
 
 // muster finds out how the group goes on from what its ranks hold. Without a leader
@@ -199,7 +200,7 @@ func (j *job) heal(r copies.Recovery) error {
 	j.uncounted = b.Uncounted
 	for rank, empty := range r.Empty {
 		if empty {
-			j.uncounted = append(j.uncounted, Uncounted{rank, j.cursor.Step})
+			j.uncounted = append(j.uncounted, report.Uncounted{Rank: rank, Step: j.cursor.Step})
 		}
 	}
 	if err := j.rebuild(m, r, b.LastSaved); err != nil {
@@ -213,7 +214,7 @@ func (j *job) heal(r copies.Recovery) error {
 func (j *job) remember(m *Memory) error {
 	was := m.was
 	j.config, j.inputs, j.encoder, j.encoded, j.counts, j.planned = was.config, was.inputs, was.encoder, was.encoded, was.counts, was.planned
-	j.resumed, j.resumedAt, j.before = was.resumed, was.resumedAt, was.before
+	j.report.Begin(was.report.Since())
 	j.faults, j.lacking, j.unlock = was.faults, was.lacking, was.unlock
 	j.wantSave.Store(was.wantSave.Load())
 	j.wantStop.Store(was.wantStop.Load())
@@ -251,7 +252,8 @@ func (j *job) learn(b bequest) (err error) {
 		}
 	}
 	j.planned = b.Plan
-	j.counts, j.encoded, j.resumed, j.resumedAt = b.Counts, b.Encoder, b.Cursor.Samples, b.Cursor.Step
+	j.counts, j.encoded = b.Counts, b.Encoder
+	j.report.Begin(report.Since{Samples: b.Cursor.Samples, Step: b.Cursor.Step})
 	j.encoder, err = encode.LoadEncoder(b.Encoder)
 	return err
 }
@@ -269,7 +271,7 @@ func (j *job) rebuild(m *Memory, r copies.Recovery, saved int64) (err error) {
 		return err
 	}
 	j.openSaver()
-	j.saver.Heal(before, saved, j.stepSpan())
+	j.saver.Heal(before, saved, j.report.Spent())
 	j.rec.Enter(trace.Wait)
 	if err := j.trainer.Inherit(left, r.Leader); err != nil {
 		return err

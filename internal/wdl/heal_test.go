@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
@@ -70,19 +71,19 @@ type deaths []death
 // run runs the job to its end, over as many groups as it takes, and returns the
 // result, how many exchanges the last rank of the first group made, and which of them
 // were those of barriers.
-func (d deaths) run(t *testing.T, size int, opt Options) (res Result, exchanges int64, barriers []int64) {
+func (d deaths) run(t *testing.T, size int, opt Options) (res report.Result, exchanges int64, barriers []int64) {
 	t.Helper()
 	return d.watched(t, size, opt, func(*Job, func() int64) {})
 }
 
 // watched lets watch have every rank's job, before it runs, and the number of exchanges
 // that it has made.
-func (d deaths) watched(t *testing.T, size int, opt Options, watch func(j *Job, made func() int64)) (res Result, exchanges int64, barriers []int64) {
+func (d deaths) watched(t *testing.T, size int, opt Options, watch func(j *Job, made func() int64)) (res report.Result, exchanges int64, barriers []int64) {
 	t.Helper()
 	opt.Out, opt.Replicas = t.TempDir(), 2
 	memories := make([]*Memory, size)
 	for generation := range len(d) + 2 {
-		jobs, errs, results := make([]*Job, size), make([]error, size), make([]Result, size)
+		jobs, errs, results := make([]*Job, size), make([]error, size), make([]report.Result, size)
 		left, at := make([]atomic.Int64, size), make([]mortal, size)
 		if generation < len(d) {
 			left[d[generation].by].Store(d[generation].at)
@@ -136,9 +137,11 @@ func (d deaths) watched(t *testing.T, size int, opt Options, watch func(j *Job, 
 }
 
 // sameModels compares the last checkpoints of two runs, part by part.
-func sameModels(t *testing.T, size int, got, want Result) {
+func sameModels(t *testing.T, size int, got, want report.Result) {
 	t.Helper()
-	dir := func(r Result) string { return checkpoint.Dir(filepath.Join(r.RunDir, checkpoint.Folder), want.Steps) }
+	dir := func(r report.Result) string {
+		return checkpoint.Dir(filepath.Join(r.RunDir, checkpoint.Folder), want.Steps)
+	}
 	for r := range size {
 		part := fmt.Sprintf("rank-%04d-of-%04d.wck", r, size)
 		if !bytes.Equal(read(t, filepath.Join(dir(got), part)), read(t, filepath.Join(dir(want), part))) {

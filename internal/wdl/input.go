@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/nearest"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -101,7 +102,7 @@ func (j *job) scanTimes(ctx context.Context, d *data.Dataset) error {
 	if !d.NeedsTimes() {
 		return nil
 	}
-	own, err := d.ScanTimes(ctx, j.comm.Rank(), j.comm.Size(), func(bytes int64) { j.shown.progress.Store(bytes) })
+	own, err := d.ScanTimes(ctx, j.comm.Rank(), j.comm.Size(), func(bytes int64) { j.shown.Reached(bytes) })
 	if err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func (j *job) count(ctx context.Context, d *data.Dataset, fit *encode.Fit) (*dat
 	if late := d.Late(); late != "" && j.comm.Rank() == 0 {
 		j.opt.Warn("these fields, which features need, have not been seen yet; if no record has them, training does not begin: " + late)
 	}
-	return d.Scan(ctx, j.comm.Rank(), j.comm.Size(), fit, func(bytes int64) { j.shown.progress.Store(bytes) })
+	return d.Scan(ctx, j.comm.Rank(), j.comm.Size(), fit, func(bytes int64) { j.shown.Reached(bytes) })
 }
 
 // share tells the ranks what each of them has counted.
@@ -175,7 +176,7 @@ func (j *job) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error {
 		if err := merged.Merge(b); err != nil {
 			return fmt.Errorf("wdl: counts of rank %d: %w", rank, err)
 		}
-		j.advance(1)
+		j.shown.Advance(1)
 	}
 	if err := d.Use(&merged); err != nil {
 		return err
@@ -210,7 +211,7 @@ func (j *job) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error {
 		if err := fit.Merge(b); err != nil {
 			return fmt.Errorf("wdl: statistics of rank %d: %w", rank, err)
 		}
-		j.advance(1)
+		j.shown.Advance(1)
 	}
 	return nil
 }
@@ -316,19 +317,6 @@ func (j *job) absentKeys(d *data.Dataset, known map[string]bool) string {
 	return list
 }
 
-// InputReport says how the training rows were read beside the steps. Threads that
-// read and the one that trains share the cores of the host: what reading costs
-// where all are busy is work, not waiting.
-type InputReport struct {
-	// Time that the reader's threads were at work, by that of the steps, mean of the ranks.
-	// It may exceed 1: they work before the first step and during evaluations too, and their
-	// time has that in which others had the core.
-	WorkShare float64 `json:"work_share"`
-	Depth     int     `json:"depth"`   // batches that rank 0 was ahead at most
-	Threads   int     `json:"threads"` // of rank 0's reader
-	Bad       int64   `json:"bad"`     // records of all data that were left out because they cannot be used
-}
-
 // feed is the reader of the training rows. It goes on from epoch to epoch, so that
 // the next one's first batches are read while this one's last are trained on; each
 // span of a stream has its own.
@@ -345,13 +333,13 @@ func (f *feed) open(j *job) (r *data.Reader, err error) {
 			return nil, err
 		}
 	}
-	j.shown.reader.Store(f.reader)
+	j.shown.Read(f.reader)
 	return f.reader, nil
 }
 
 func (f *feed) close(j *job) {
 	if f.reader != nil {
-		j.shown.unread()
+		j.shown.Unread()
 		f.reader.Close()
 		f.took(f.reader)
 		j.lack(f.reader)
@@ -367,8 +355,8 @@ func (f *feed) took(r *data.Reader) {
 }
 
 // report tells of the reader, which is closed.
-func (f *feed) report(in inputs, seconds float64) InputReport {
-	r := InputReport{WorkShare: f.pace.Work.Seconds() / seconds, Depth: f.pace.Depth, Threads: f.pace.Threads}
+func (f *feed) report(in inputs) report.InputReport {
+	r := report.InputReport{Depth: f.pace.Depth, Threads: f.pace.Threads}
 	of := []*data.Dataset{in.train, in.test}
 	if in.valid != in.train { // not held out of it
 		of = append(of, in.valid)
@@ -395,24 +383,16 @@ func (j *job) reader(start, epochs int64) (*data.Reader, error) {
 // evalBatch is how many samples a rank evaluates at once.
 const evalBatch = 1024
 
-// evaluated is what evaluate computes of some rows.
-type evaluated struct {
-	metrics.Metrics
-	unknown map[string]int64 // by feature or cross: values without a word of its vocabulary or a row for their key
-	outside []Outside
-	absent  []string // fields of which no record has a value
-}
-
 // evaluate computes the metrics of the selected rows of a dataset, and by group if groups
 // is not nil.
-func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, groups *metrics.Groups) (m evaluated, err error) {
+func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, groups *metrics.Groups) (m report.Evaluated, err error) {
 	return j.evaluateBatches(ctx, d, rows, groups, nil)
 }
 
 // evaluateBatches is evaluate; predictions, if it is not nil, takes the logits.
-func (j *job) evaluateBatches(ctx context.Context, d *data.Dataset, rows data.Select, groups *metrics.Groups, predictions *predictions) (m evaluated, err error) {
+func (j *job) evaluateBatches(ctx context.Context, d *data.Dataset, rows data.Select, groups *metrics.Groups, predictions *predictions) (m report.Evaluated, err error) {
 	j.rec.Enter(trace.Eval)
-	m.absent = d.Absent()
+	m.Absent = d.Absent()
 	probe, encoder, err := j.newProbe(groups)
 	if err != nil {
 		return m, err
@@ -424,8 +404,8 @@ func (j *job) evaluateBatches(ctx context.Context, d *data.Dataset, rows data.Se
 		return m, err
 	}
 	defer r.Close()
-	j.shown.reader.Store(r)
-	defer j.shown.reader.Store(nil)
+	j.shown.Read(r)
+	defer j.shown.Read(nil)
 	var last *encode.Batch
 	m.Metrics, err = j.trainer.Evaluate(func() (*encode.Batch, error) {
 		if last != nil {
@@ -441,7 +421,7 @@ func (j *job) evaluateBatches(ctx context.Context, d *data.Dataset, rows data.Se
 				}
 			}
 			r.Recycle(last)
-			j.shown.progress.Add(1)
+			j.shown.Advance(1)
 		}
 		b, err := r.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -458,15 +438,15 @@ func (j *job) evaluateBatches(ctx context.Context, d *data.Dataset, rows data.Se
 	if err != nil {
 		return m, err
 	}
-	if m.unknown, err = j.unknown(probe.unknown(r.Unknown())); err != nil {
+	if m.Unknown, err = j.unknown(probe.unknown(r.Unknown())); err != nil {
 		return m, err
 	}
 	for i, n := range j.trainer.Unknown() {
-		if name := j.encoder.Sparse()[i].Name; n > m.unknown[name] {
-			m.unknown[name] = n
+		if name := j.encoder.Sparse()[i].Name; n > m.Unknown[name] {
+			m.Unknown[name] = n
 		}
 	}
-	m.outside, err = probe.outside(j.comm)
+	m.Outside, err = probe.outside(j.comm)
 	return m, err
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/copies"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
-	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
@@ -48,86 +48,6 @@ type Options struct {
 	Memory   *Memory // of a job of this process over the generation before; nil: there was none
 }
 
-// Result is what a finished job reports, and the JSON line of `wdlrun train
-// --json`. Steps and Samples count from the very start of training; all that is said
-// of time counts this job alone, which began after step Since: SamplesPerSecond is
-// NewSamples by TrainSeconds, the time that rank 0 spent in training steps, and Seconds
-// has also the time before, between and after them.
-type Result struct {
-	WorldSize        int              `json:"world_size"`
-	Steps            int64            `json:"steps"`
-	Samples          int64            `json:"samples"`
-	Since            int64            `json:"since_step"`    // after which this job began
-	NewSamples       int64            `json:"new_samples"`   // trained on since
-	TrainSeconds     float64          `json:"train_seconds"` // in steps since
-	Seconds          float64          `json:"seconds"`
-	SamplesPerSecond float64          `json:"samples_per_second"`
-	InputWaitShare   float64          `json:"input_wait_share"` // of the time in steps, mean of the ranks
-	Input            InputReport      `json:"input"`
-	StepSeconds      float64          `json:"step_seconds"` // mean of this job's steps
-	Rates            RatesReport      `json:"learning_rates"`
-	TrainLogLoss     float64          `json:"train_logloss"` // over the last epoch, while it was trained
-	TestAUC          *float64         `json:"test_auc"`      // null without test data, and where it is of one class alone
-	TestLogLoss      *float64         `json:"test_logloss"`
-	TestAccuracy     *float64         `json:"test_accuracy"`
-	ValidAUC         *float64         `json:"valid_auc,omitempty"` // of the epoch that the result is of
-	ValidLogLoss     *float64         `json:"valid_logloss,omitempty"`
-	Valid            *metrics.Metrics `json:"valid,omitempty"` // all metrics of that epoch, and of the test data
-	Test             *metrics.Metrics `json:"test,omitempty"`
-	BestEpoch        int              `json:"best_epoch,omitempty"` // that early stopping restored
-	BestStep         int64            `json:"best_step,omitempty"`  // the same, if evaluations are counted in steps
-	Improving        string           `json:"improving,omitempty"`  // metric of the validation data that still improved when train.epochs ended the training
-	Tables           []TableReport    `json:"tables"`
-	Ranks            []RankReport     `json:"ranks"`                  // as owners of rows, beside what was foreseen
-	Hot              *HotReport       `json:"hot,omitempty"`          // where ranks keep rows of each other
-	MovedShards      int64            `json:"moved_shards,omitempty"` // to other ranks, at checkpoints of this job
-	Imbalance        float64          `json:"imbalance"`              // busiest owner over the mean, in bytes
-	PlannedImbalance float64          `json:"planned_imbalance"`      // the same as it was foreseen
-	SparseBytesSent  int64            `json:"sparse_bytes_sent"`      // of all ranks: keys, rows and gradients
-	RunDir           string           `json:"run_dir"`
-	Checkpoint       string           `json:"checkpoint"`                // of the model; empty if it could not be written
-	LastCheckpoint   string           `json:"last_checkpoint,omitempty"` // if so: the last good one, to go on from
-	Lost             []string         `json:"lost,omitempty"`            // files of RunFiles that could not be written, timelines by any rank
-	Spans            int64            `json:"spans,omitempty"`           // of a stream
-	Ended            string           `json:"ended,omitempty"`           // why the stream did
-	Stopped          bool             `json:"stopped,omitempty"`         // on request, before the end; resume continues
-	EarlyStopped     int              `json:"early_stopped,omitempty"`   // after so many evaluations without a better one
-	Healed           int              `json:"healed,omitempty"`          // how often training went on from what was left of its group
-
-	// What ranks that were lost had done is in the model and in the figures of steps and
-	// samples, but not in what each rank counts: the bytes, inserted, refused and evicted
-	// rows of Tables, Ranks and SparseBytesSent, Input, and TrainUnknown.
-	Uncounted []Uncounted `json:"uncounted,omitempty"`
-
-	save.Costs // of checkpoints
-
-	// Where steps do not wait for all ranks: how they got on without, microbatches that
-	// were too late for the step they were begun in, since the training's first step, and
-	// samples of a step, on average.
-	Mode           string  `json:"mode,omitempty"`
-	Backup         int     `json:"backup,omitempty"` // at the end
-	LateSlots      int64   `json:"late_slots,omitempty"`
-	EffectiveBatch float64 `json:"effective_batch,omitempty"`
-
-	SlowRanks []SlowRank `json:"slow_ranks,omitempty"` // those that were named while they were
-
-	// By feature, how many values of the training data that this job read share the
-	// key of the unknown, and how many of the test data training has not seen.
-	TrainUnknown map[string]int64 `json:"train_unknown,omitempty"`
-	TestUnknown  map[string]int64 `json:"test_unknown,omitempty"`
-
-	// By field, numbers outside the range of the training data. Validation data counts
-	// only if this job evaluated it.
-	ValidOutside []Outside `json:"valid_outside_range,omitempty"`
-	TestOutside  []Outside `json:"test_outside_range,omitempty"`
-}
-
-// Uncounted says up to which step of a job the counters of a rank were lost with it.
-type Uncounted struct {
-	Rank int   `json:"rank"`
-	Step int64 `json:"until_step"`
-}
-
 // Job is one rank's share of a training job. Run does the work; the other
 // methods may be called from any goroutine meanwhile.
 type Job struct {
@@ -144,24 +64,22 @@ type job struct {
 	runDir string
 	inputs
 	encoder *encode.Encoder
-	encoded []byte       // the encoder as it is kept in checkpoints
-	planned *plan.Plan   // nil in an evaluation
-	enough  int64        // save.Setup.Enough
-	moved   int64        // shards that have changed hands
-	tight   map[int]bool // tables of whose tiers rank 0 has warned
+	encoded []byte     // the encoder as it is kept in checkpoints
+	planned *plan.Plan // nil in an evaluation
+	enough  int64      // save.Setup.Enough
+	moved   int64      // shards that have changed hands
 	trainer *step.Trainer
-	metrics *metricsLog
+	report  *report.Reporter
 	faults  faults
 
-	following    *following     // nil: the training data does not grow
-	slack        *slack         // nil: steps wait for all ranks
-	script       []slots.Record // of a run that is repeated; nil: none
-	changed      []string       // settings, since the checkpoint that training goes on from; rank 0
-	slow         lookout
-	fixed        *fixed       // not nil: steps are in slots
-	waited       atomic.Int64 // ns, for the reader, where steps do not wait for all ranks
-	validOutside []Outside    // of the last evaluation of the validation data
-	lacking      []int64      // values of training data that no vocabulary holds, by sparse feature
+	following    *following       // nil: the training data does not grow
+	slack        *slack           // nil: steps wait for all ranks
+	script       []slots.Record   // of a run that is repeated; nil: none
+	changed      []string         // settings, since the checkpoint that training goes on from; rank 0
+	fixed        *fixed           // not nil: steps are in slots
+	waited       atomic.Int64     // ns, for the reader, where steps do not wait for all ranks
+	validOutside []report.Outside // of the last evaluation of the validation data
+	lacking      []int64          // values of training data that no vocabulary holds, by sparse feature
 	feed         feed
 
 	counts [][]byte    // of the datasets, as scanned; with replicas
@@ -169,31 +87,19 @@ type job struct {
 	trains bool        // this rank holds its part of a training
 	healed int         // how often the group was formed anew around what was left of it
 
-	uncounted []Uncounted // of ranks that were lost
+	uncounted []report.Uncounted // of ranks that were lost
 
 	cursor      cursor
-	saver       *save.Saver                 // nil in an evaluation
-	ended       int64                       // step of the last epoch that this job ended
-	savedAt     time.Time                   // when the last checkpoint began
-	bestBefore  best                        // than the one that is being saved
-	unsavedBest bool                        // the last checkpoint was to be the best epoch's, and failed
-	began       time.Time                   // start of this job
-	resumed     int64                       // samples trained on before this job
-	resumedAt   int64                       // step that it began after
-	before      [trace.Phases]time.Duration // what the recorder had by then, of another job of the process
-	shownAt     time.Time                   // when show last told of a step
-	unlock      func()                      // gives the run directory back; rank 0
-	shown       display
+	saver       *save.Saver // nil in an evaluation
+	ended       int64       // step of the last epoch that this job ended
+	savedAt     time.Time   // when the last checkpoint began
+	bestBefore  best        // than the one that is being saved
+	unsavedBest bool        // the last checkpoint was to be the best epoch's, and failed
+	began       time.Time   // start of this job
+	unlock      func()      // gives the run directory back; rank 0
+	shown       report.Status
 
 	wantSave, wantStop atomic.Bool // wishes of the outside
-}
-
-// display is what other goroutines may see of a job.
-type display struct {
-	reader   atomic.Pointer[data.Reader]
-	stood    atomic.Pointer[string] // where the reader of training steps did when it was closed
-	progress atomic.Int64           // rows or bytes of a long phase
-	status   atomic.Pointer[rank.Status]
 }
 
 // NewJob prepares a job on a group.
@@ -210,8 +116,7 @@ func NewJob(comm *collective.Comm, rec *trace.Recorder, opt Options) *Job {
 	if opt.Say == nil {
 		opt.Say = func(string) {}
 	}
-	j := &Job{job{enough: save.EnoughKeys, comm: comm, rec: rec, opt: opt, began: time.Now()}}
-	j.shown.status.Store(&rank.Status{})
+	j := &Job{job{enough: save.EnoughKeys, comm: comm, rec: rec, opt: opt, report: report.New(comm, rec, opt.Warn), began: time.Now()}}
 	j.faults.held = new(atomic.Int64)
 	return j
 }
@@ -224,21 +129,7 @@ func (j *Job) RequestCheckpoint() { j.wantSave.Store(true) }
 func (j *Job) RequestStop() { j.wantStop.Store(true) }
 
 // Status says what the rank is doing, for heartbeats.
-func (j *Job) Status() rank.Status {
-	s := *j.shown.status.Load()
-	step, phase, _ := j.rec.Now()
-	s.Step, s.Phase, s.Waits = step, phase.String(), phase.Waits()
-	if s.Steps > 0 {
-		s.Step = min(step, s.Steps) // the wait for the end of an epoch's input is no step
-	}
-	s.Progress = j.shown.progress.Load()
-	if r := j.shown.reader.Load(); r != nil {
-		s.Position = r.Position()
-	} else if at := j.shown.stood.Load(); at != nil && phase >= trace.Input && phase <= trace.Update {
-		s.Position = *at // of a step that has failed
-	}
-	return s
-}
+func (j *Job) Status() rank.Status { return j.shown.Now(j.rec) }
 
 // Starting reports whether the first step has not begun.
 func (j *Job) Starting() bool {
@@ -246,19 +137,11 @@ func (j *Job) Starting() bool {
 	return phase < trace.Input
 }
 
-// unread shows a reader no more.
-func (d *display) unread() {
-	if r := d.reader.Swap(nil); r != nil {
-		at := r.Position()
-		d.stood.Store(&at)
-	}
-}
-
 // Run trains, evaluates and leaves everything in the run directory. All ranks
 // return the same result, or an error each.
 //
 // With replicas, Leave must follow an error.
-func (j *Job) Run(ctx context.Context) (_ Result, err error) {
+func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
 	defer func() {
 		if err == nil || j.opt.Replicas < 2 {
 			j.close()
@@ -268,7 +151,7 @@ func (j *Job) Run(ctx context.Context) (_ Result, err error) {
 	j.comm.Watch(j.rec.Exchange)
 	left, err := j.muster()
 	if err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	if left.Leader < 0 {
 		err = j.setOut(ctx)
@@ -276,15 +159,15 @@ func (j *Job) Run(ctx context.Context) (_ Result, err error) {
 		err = j.heal(left)
 	}
 	if err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	j.told()
 	j.faults.hold(j.trainer)
 	if err := j.saver.Warm(j.cursor); err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	if err := j.tolerate(); err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	if s := j.config.Train.Slots; s > 0 {
 		j.fixed = &fixed{steps: step.NewSlots(j.trainer, s), slots: s}
@@ -292,14 +175,13 @@ func (j *Job) Run(ctx context.Context) (_ Result, err error) {
 	defer j.slack.close()
 	defer j.following.close()
 	if j.comm.Rank() == 0 {
-		j.metrics = openMetrics(j.runDir, j.config.YAML(), j.cursor.Step, j.opt.Warn)
-		defer j.metrics.close()
 		j.advise()
 	}
-	j.openLookout()
+	j.report.Open(j.runDir, j.config.YAML(), j.opt.Hosts, j.cursor.Step, j.effort())
+	defer j.report.Close()
 	stopped, err := j.loop(ctx)
 	if err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	return j.finish(ctx, stopped)
 }
@@ -314,7 +196,8 @@ func (j *job) setOut(ctx context.Context) error {
 	if err := j.prepare(ctx, from); err != nil {
 		return lasting(err)
 	}
-	j.resumed, j.resumedAt, j.savedAt, j.before = j.cursor.Samples, j.cursor.Step, time.Now(), j.rec.Totals()
+	j.savedAt = time.Now()
+	j.report.Begin(report.Since{Samples: j.cursor.Samples, Step: j.cursor.Step, Totals: j.rec.Totals()})
 	j.trains = j.opt.Replicas > 1
 	if from == nil || j.done() {
 		return nil
@@ -326,12 +209,9 @@ func (j *job) setOut(ctx context.Context) error {
 	return nil
 }
 
-// advance shows the outside that a long phase gets on, by so much of whatever it counts.
-func (j *job) advance(by int) { j.shown.progress.Add(int64(by)) }
-
 // told tells the outside the run directory.
 func (j *job) told() {
-	j.shown.status.Store(&rank.Status{RunDir: j.runDir})
+	j.shown.Show(rank.Status{RunDir: j.runDir})
 	j.opt.Began()
 }
 
@@ -493,7 +373,7 @@ func (j *job) encode(fit *encode.Fit, from *checkpoint.Checkpoint) (err error) {
 
 // advise warns of settings that are possible and hardly meant.
 func (j *job) advise() {
-	if _, line := j.rates(); !j.done() {
+	if _, line := report.Rates(j.config.Train, j.comm.Size()); !j.done() {
 		j.opt.Say(line)
 	}
 	for i, t := range j.config.Tables {
@@ -502,30 +382,12 @@ func (j *job) advise() {
 		}
 	}
 	for i, t := range j.planned.Tables {
-		j.crowded(i, t.TierLeast)
+		j.report.Crowded(j.config, i, t.Name, t.TierLeast)
 	}
 	if j.following != nil {
 		return
 	}
 	if s := j.config.Train.Schedule; s.Warmup >= j.total() && !j.done() {
 		j.opt.Warn(fmt.Sprintf("the learning rate never reaches its full height: train.schedule.warmup is %d steps, the training has %d", s.Warmup, j.total()))
-	}
-}
-
-// crowded warns, once, of a table whose tier needs so many bytes at least for its index,
-// with more than it has; 0: it does not.
-func (j *job) crowded(table int, least int64) {
-	if least == 0 || j.tight[table] {
-		return
-	}
-	if j.tight == nil {
-		j.tight = map[int]bool{}
-	}
-	j.tight[table] = true
-	name := j.planned.Tables[table].Name
-	for _, t := range j.config.TablesInUse() {
-		if t.Name == name {
-			j.opt.Warn(fmt.Sprintf("table %q: tier.memory: %d MiB on each rank leave no room beside the index of its rows, which is never on disk: the table takes more, and rows go to disk and come back in every step; give %d or more, or use more ranks", name, t.Tier.Memory, (least+1<<20-1)>>20+1))
-		}
 	}
 }

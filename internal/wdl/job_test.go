@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/trace"
@@ -77,7 +78,7 @@ train: {global_batch: 64, epochs: 3, checkpoint: {every_steps: 20, keep: 100}%s}
 }
 
 // job runs a job on size goroutines and returns rank 0's result.
-func runJob(t testing.TB, size int, opt Options) (res Result) {
+func runJob(t testing.TB, size int, opt Options) (res report.Result) {
 	t.Helper()
 	if opt.Warn == nil {
 		opt.Warn = func(line string) { t.Log(line) }
@@ -178,7 +179,7 @@ func TestWorldSizesAgree(t *testing.T) {
 }
 
 // lines reads metrics.jsonl.
-func lines(t testing.TB, runDir, event string) (all []metricLine) {
+func lines(t testing.TB, runDir, event string) (all []report.Line) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(runDir, save.FileMetrics))
 	if err != nil {
@@ -186,7 +187,7 @@ func lines(t testing.TB, runDir, event string) (all []metricLine) {
 	}
 	defer f.Close()
 	for s := bufio.NewScanner(f); s.Scan(); {
-		var l metricLine
+		var l report.Line
 		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +209,7 @@ func TestEarlyStop(t *testing.T) {
 	}
 	res := runJob(t, 2, Options{Config: c})
 	valid := lines(t, res.RunDir, "valid")
-	best := slices.MinFunc(valid, func(a, b metricLine) int {
+	best := slices.MinFunc(valid, func(a, b report.Line) int {
 		if a.LogLoss < b.LogLoss {
 			return -1
 		}
@@ -367,21 +368,6 @@ func TestTheLastCheckpointGetsASecondChance(t *testing.T) {
 		t.Errorf("%+v\nwhere the disk is never full %+v", got, whole)
 	}
 	sameContents(t, open(t, got.Checkpoint), open(t, whole.Checkpoint))
-}
-
-// TestResumeDropsLaterMetrics: steps taken again stand once in metrics.jsonl.
-func TestResumeDropsLaterMetrics(t *testing.T) {
-	dir := t.TempDir()
-	text := `{"event":"train","step":20}` + "\n" + `{"event":"train","step":40}` + "\n" + `{"event":"tr`
-	if err := os.WriteFile(filepath.Join(dir, save.FileMetrics), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	m := openMetrics(dir, nil, 20, func(line string) { t.Error(line) })
-	m.write(metricLine{Event: "train", Step: 40})
-	m.close()
-	if all := lines(t, dir, "train"); len(all) != 2 || all[0].Step != 20 || all[1].Step != 40 {
-		t.Errorf("lines %+v", all)
-	}
 }
 
 func TestAdvice(t *testing.T) {
@@ -608,26 +594,5 @@ func TestLostTimeline(t *testing.T) {
 	got := runJob(t, 2, Options{Resume: whole.RunDir, Set: []string{"train.epochs=4"}})
 	if len(whole.Lost) > 0 || !slices.Equal(got.Lost, []string{save.FileTraces}) {
 		t.Errorf("lost: %q, before %q; want %q", got.Lost, whole.Lost, save.FileTraces)
-	}
-}
-
-// TestRunFiles: what could not be written is not listed, and checkpoints are where
-// there is one.
-func TestRunFiles(t *testing.T) {
-	for _, c := range []struct {
-		r    Result
-		want string
-	}{
-		{Result{Checkpoint: "x"}, "config.yaml metrics.jsonl result.json trace-*.json checkpoints/"},
-		{Result{LastCheckpoint: "x", Lost: []string{save.FileTraces}}, "config.yaml metrics.jsonl result.json checkpoints/"},
-		{Result{Lost: []string{save.FileTraces, save.FileResult}}, "config.yaml metrics.jsonl"},
-	} {
-		var names []string
-		for _, f := range c.r.RunFiles() {
-			names = append(names, f.Name)
-		}
-		if got := strings.Join(names, " "); got != c.want {
-			t.Errorf("%+v: %s, want %s", c.r, got, c.want)
-		}
 	}
 }

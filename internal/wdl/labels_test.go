@@ -15,6 +15,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -85,7 +86,7 @@ func TestNegativeRateStaysCalibrated(t *testing.T) {
 func TestSeveralLabelsTrain(t *testing.T) {
 	t.Parallel()
 	c := labelsConfig(t, "label: {field: click, weight: w}\nlabels: [{field: watch, kind: number, loss_weight: 0.1}, {field: visits, kind: number, loss: poisson, loss_weight: 0.5}]")
-	var want Result
+	var want report.Result
 	for _, size := range []int{1, 2, 4} {
 		dir := t.TempDir()
 		r := runJob(t, size, Options{Config: c, Out: dir})

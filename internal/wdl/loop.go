@@ -8,6 +8,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
@@ -43,7 +44,7 @@ func (j *job) loop(ctx context.Context) (stopped bool, err error) {
 			return false, err
 		}
 	}
-	if err := j.diverged(j.cursor.Step / 2); err != nil {
+	if err := j.diverged(true); err != nil {
 		return false, err
 	}
 	if j.following != nil {
@@ -138,19 +139,23 @@ func (j *job) rate(total int64) float64 {
 // stepped keeps the books of a step and does what is due after it.
 func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total int64) (stop bool, err error) {
 	c := &j.cursor
-	j.saver.Stepped(j.stepSpan())
+	j.saver.Stepped(j.report.Spent())
 	c.Step++
 	c.Consumed += out.Rows
 	c.Samples += out.Rows
 	c.LossSum += out.Loss
 	j.show(out, rate, total)
-	c.Divergence.observe(c.Step, out)
-	if err := j.diverged(divergedSteps); err != nil {
+	c.Divergence.Observe(c.Step, out)
+	if err := j.diverged(false); err != nil {
 		return false, err
 	}
 	if out.Look {
-		if err := j.compare(); err != nil {
+		lines, err := j.report.Compare(c.Step, j.effort())
+		if err != nil {
 			return false, err
+		}
+		for _, line := range lines {
+			j.say(line)
 		}
 	}
 	if out.Stop {
@@ -183,7 +188,7 @@ func (j *job) wish() step.Wish {
 	w := step.Wish{Save: j.wantSave.Load(), Stop: j.wantStop.Load()}
 	if every := j.config.Train.Checkpoint; j.comm.Rank() == 0 {
 		w.Save = w.Save || every.EverySteps > 0 && (j.cursor.Step+1)%every.EverySteps == 0 || j.overdue()
-		w.Look = j.slow.due(j.cursor.Step + 1)
+		w.Look = j.report.Look(j.cursor.Step + 1)
 	}
 	return w
 }
@@ -194,50 +199,47 @@ func (j *job) overdue() bool {
 	return j.comm.Rank() == 0 && every > 0 && time.Since(j.savedAt) >= every
 }
 
-const (
-	showEvery = 20                     // steps between two lines of metrics.jsonl
-	showPause = 200 * time.Millisecond // between two looks of people, on slow steps
-)
-
 // show tells the outside about a finished step.
 func (j *job) show(out step.Outcome, rate float64, total int64) {
 	c := &j.cursor
-	due := c.Step%showEvery == 0 || c.Step == 1
-	if !due && time.Since(j.shownAt) < showPause {
+	due, line := j.report.Due(c.Step)
+	if !due {
 		return
 	}
-	j.shownAt = time.Now()
-	loss := out.Loss / float64(max(out.Rows, 1))
-	speed := float64(c.Samples-j.resumed) / j.stepSeconds()
+	loss, speed := out.Loss/float64(max(out.Rows, 1)), j.report.Speed(c.Samples)
 	s := rank.Status{Steps: total, Samples: c.Samples, SamplesPerSecond: speed, Loss: loss, RunDir: j.runDir}
 	if j.following != nil {
 		s.Span = c.Stream.Spans
 	} else {
 		s.Epoch, s.Epochs = c.Epoch+1, int64(j.config.Train.Epochs)
 	}
-	j.shown.status.Store(&s)
-	if !due {
+	j.shown.Show(s)
+	if !line || j.comm.Rank() != 0 {
 		return
 	}
-	for i := range j.planned.Tables {
-		if j.comm.Rank() == 0 {
-			j.crowded(i, j.trainer.Store().Crowded(i))
-		}
+	for i, t := range j.planned.Tables {
+		j.report.Crowded(j.config, i, t.Name, j.trainer.Store().Crowded(i))
 	}
-	j.metrics.write(metricLine{
+	j.report.Write(report.Line{
 		Event: "train", Step: c.Step, Epoch: c.Epoch + 1, Samples: c.Samples, Rate: rate, Speed: speed, LogLoss: loss,
 	})
 }
 
-// stepSeconds is the time this rank has spent in training steps.
-func (j *job) stepSeconds() float64 { return max(j.stepSpan().Seconds(), 1e-9) }
-
-func (j *job) stepSpan() (sum time.Duration) {
+// effort is this rank's, so far.
+func (j *job) effort() (e report.Effort) {
 	totals := j.rec.Totals()
-	for _, p := range [...]trace.Phase{trace.Input, trace.Pull, trace.Compute, trace.Push, trace.Sync, trace.Update} {
-		sum += totals[p] - j.before[p]
+	e.Input, e.Compute, e.Batches = totals[trace.Input], totals[trace.Compute], time.Duration(j.cursor.Step)*time.Second
+	if j.slack != nil { // who makes the collective calls does not compute
+		e.Input = time.Duration(j.waited.Load())
+		e.Compute, e.Batches = j.slack.steps.Spent()
 	}
-	return sum
+	e.CPU = report.ProcessTime() + time.Duration(j.faults.held.Load())
+	return e
+}
+
+// diverged is the error of a training that diverges.
+func (j *job) diverged(ended bool) error {
+	return contradiction(j.cursor.Divergence.Err(j.cursor.Step, ended))
 }
 
 // say tells the user something from one rank.

@@ -28,7 +28,7 @@ func (j *job) plan(ctx context.Context, from *checkpoint.Checkpoint) error {
 		if err != nil {
 			return err
 		}
-		g.Step = func() { j.advance(1) }
+		g.Step = func() { j.shown.Advance(1) }
 		p, err := plan.Foresee(ctx, j.config, j.encoder, j.train, j.comm.Size(), g)
 		if err != nil {
 			return err

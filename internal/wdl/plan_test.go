@@ -13,6 +13,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/golden"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
@@ -62,7 +63,7 @@ func TestCopiesAreForeseen(t *testing.T) {
 	t.Parallel()
 	const size = 3
 	o := Options{Config: clicksConfig(t, clicks(t, 3000), "", ""), Out: t.TempDir()}
-	results := map[int]Result{}
+	results := map[int]report.Result{}
 	for _, o.Replicas = range []int{1, 2} {
 		onRanks(t, size, func(comm *collective.Comm) error {
 			r, err := NewJob(comm, trace.New(100), o).Run(t.Context())

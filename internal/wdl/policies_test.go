@@ -16,6 +16,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/trace"
@@ -68,7 +69,7 @@ func TestTierAndResume(t *testing.T) {
 	tier := fmt.Sprintf(", tier: {dir: %q, memory: 1}", t.TempDir())
 	whole := runJob(t, size, Options{Config: wordsConfig(t, path, tier, "")})
 	again := runJob(t, size, Options{Resume: checkpoint.Dir(filepath.Join(whole.RunDir, checkpoint.Folder), 30)})
-	for name, r := range map[string]Result{"whole": whole, "resumed": again} {
+	for name, r := range map[string]report.Result{"whole": whole, "resumed": again} {
 		if x := r.Tables[0]; x.ToDisk == 0 || x.FromDisk == 0 || x.Ahead == 0 || x.Ahead > x.FromDisk || x.Bytes > memory.Tables[0].Bytes*7/8 {
 			t.Errorf("%s: the tier has done nothing: %+v, in memory %d bytes", name, x, memory.Tables[0].Bytes)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/write"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -48,7 +49,7 @@ type PredictResult struct {
 	Seconds       float64          `json:"seconds"`
 	RowsPerSecond float64          `json:"rows_per_second"`
 	Unknown       map[string]int64 `json:"unknown,omitempty"` // by feature: values that training has not seen
-	Outside       []Outside        `json:"outside_range,omitempty"`
+	Outside       []report.Outside `json:"outside_range,omitempty"`
 }
 
 // Prediction is one rank's share of a prediction.
@@ -148,7 +149,7 @@ func (p Prediction) Run(ctx context.Context) (res PredictResult, err error) {
 	}
 	m.Metrics = metrics.Metrics{Samples: m.Samples} // those of no labels mean nothing
 	j.doubt(&m, firstFew(j.train.Names()))
-	res.Data, res.Unknown, res.Outside = j.train.Names(), m.unknown, m.outside
+	res.Data, res.Unknown, res.Outside = j.train.Names(), m.Unknown, m.Outside
 	res.Bad, _ = j.train.Bad()
 	res.Rows = j.train.Rows(data.All) + res.Bad
 	res.Columns = names(o.columns(j.config))

@@ -6,6 +6,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
 
 // probe computes what an evaluation reports besides the metrics of all samples: numbers
@@ -72,13 +73,13 @@ func (p *probe) add(b *encode.Batch, logit []float32) {
 }
 
 // outside adds up what the ranks counted: the fields with numbers outside their range.
-func (p *probe) outside(c *collective.Comm) (fields []Outside, err error) {
+func (p *probe) outside(c *collective.Comm) (fields []report.Outside, err error) {
 	if err := collective.AllReduce(c, p.counts, collective.Sum); err != nil {
 		return nil, err
 	}
 	for i, r := range p.ranges {
 		if n := p.counts[2*i+1]; n > 0 {
-			fields = append(fields, Outside{r.Field, p.counts[2*i], n, r.Least, r.Most})
+			fields = append(fields, report.Outside{Field: r.Field, Values: p.counts[2*i], Outside: n, Min: r.Least, Max: r.Most})
 		}
 	}
 	return fields, nil

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -53,7 +54,7 @@ func TestNumbersOutsideTheRangeOfTraining(t *testing.T) {
 		}
 		c.Data.Test = []string{months}
 		res = runJob(t, size, Options{Config: c, Warn: warn})
-		want := []Outside{{"age", values, values, 18, 77}}
+		want := []report.Outside{{Field: "age", Values: values, Outside: values, Min: 18, Max: 77}}
 		if !slices.Equal(res.TestOutside, want) || lines("the test data") != 1 {
 			t.Errorf("%d ranks, months: %v, want %v, %q", size, res.TestOutside, want, warned)
 		}
@@ -66,19 +67,6 @@ func TestNumbersOutsideTheRangeOfTraining(t *testing.T) {
 				}
 				return err
 			})
-		}
-	}
-}
-
-// TestFewNumbersOutsideAreNotReported.
-func TestFewNumbersOutsideAreNotReported(t *testing.T) {
-	for _, c := range []struct {
-		values, outside int64
-		want            bool
-	}{{9, 9, false}, {10, 10, true}, {1000, 49, false}, {1000, 50, true}} {
-		o := Outside{Field: "x", Values: c.values, Outside: c.outside, Max: 1}
-		if got := o.warning("the data") != ""; got != c.want {
-			t.Errorf("%d of %d: %v, want %v", c.outside, c.values, got, c.want)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (j *job) choose(ctx context.Context) (*checkpoint.Checkpoint, error) {
 // verify reads every byte of a checkpoint and of those it builds upon; that it gets on
 // is seen outside.
 func (j *job) verify(ctx context.Context, c *checkpoint.Checkpoint) error {
-	c.Watch(j.advance)
+	c.Watch(j.shown.Advance)
 	return c.Verify(ctx)
 }
 

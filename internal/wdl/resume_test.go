@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -36,7 +37,7 @@ func TestResumeTellsItsShare(t *testing.T) {
 	said := listen(&opt)
 	res := runJob(t, 2, opt)
 	for _, x := range []struct {
-		Result
+		report.Result
 		since int64
 	}{{whole, 0}, {res, 40}} {
 		r := x.Result

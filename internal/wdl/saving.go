@@ -3,7 +3,6 @@ package wdl
 import (
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
@@ -24,7 +23,7 @@ func (j *job) openSaver() {
 	j.saver = save.Open(save.Setup{
 		Comm: j.comm, Rec: j.rec, Trainer: j.trainer, Config: j.config, Encoder: j.encoded, RunDir: j.runDir,
 		Strategies: j.planned.Strategies(), Enough: j.enough,
-		Warn: j.opt.Warn, Say: j.opt.Say, Advance: j.advance, Fault: j.faults.diskFull,
+		Warn: j.opt.Warn, Say: j.opt.Say, Advance: j.shown.Advance, Fault: j.faults.diskFull,
 	})
 }
 
@@ -54,7 +53,7 @@ func (j *job) save(full bool, before best) error {
 		j.ended = j.cursor.Step
 	}
 	b := save.Boundary{
-		Step: j.cursor.Step, Cursor: j.cursor, Full: full, Usual: j.usual(), Then: j.commit(),
+		Step: j.cursor.Step, Cursor: j.cursor, Full: full, Usual: j.report.Usual(j.cursor.Step), Then: j.commit(),
 		Announce: j.wantSave.Load() || j.wantStop.Load(),
 	}
 	if j.slack != nil && j.ended > 0 { // fewer ranks can go on from there alone
@@ -64,15 +63,6 @@ func (j *job) save(full bool, before best) error {
 		b.Keep = append(b.Keep, j.cursor.Best)
 	}
 	return j.saver.Begin(b)
-}
-
-// usual is how long a step takes, on average; 0 before the first.
-func (j *job) usual() time.Duration {
-	n := j.cursor.Step - j.resumedAt
-	if n <= 0 {
-		return 0
-	}
-	return time.Duration(j.stepSeconds() / float64(n) * float64(time.Second))
 }
 
 // saveEvaluated saves what was evaluated. before is the cursor from before the
@@ -156,7 +146,7 @@ func (j *job) move() error {
 	j.trains = false // a group that is lost before copies are whole again goes back to this checkpoint
 	c, err := checkpoint.Open(checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), n))
 	if err == nil {
-		c.Watch(j.advance)
+		c.Watch(j.shown.Advance)
 		err = j.trainer.Load(c, owner)
 	}
 	if err != nil {

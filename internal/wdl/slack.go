@@ -223,8 +223,8 @@ func (j *job) slackEpoch(ctx context.Context) (stopped bool, err error) {
 		s.steps.Resume(s.source)
 	}
 	s.source.ctx = ctx
-	j.shown.reader.Store(s.source.reader)
-	defer j.shown.unread()
+	j.shown.Read(s.source.reader)
+	defer j.shown.Unread()
 	defer j.lack(s.source.reader)
 	defer j.feed.took(s.source.reader)
 	total := j.total()

@@ -18,6 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/chaos"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
@@ -40,7 +41,7 @@ const (
 
 // contents are the sections of a job's last checkpoint, by their checksums, the
 // configuration aside: all of the model, whoever owns what.
-func contents(t *testing.T, r Result) map[string]string {
+func contents(t *testing.T, r report.Result) map[string]string {
 	t.Helper()
 	c, err := checkpoint.Open(r.Checkpoint)
 	if err != nil {
@@ -324,7 +325,7 @@ func shiftedConfig(t *testing.T, table string, every int) *config.Config {
 
 // runEnough is runJob of a job whose shards move by so many keys, and what it said; ended
 // looks at every rank's job at its end.
-func runEnough(t *testing.T, size int, enough int64, opt Options, ended ...func(*Job)) (res Result, said string) {
+func runEnough(t *testing.T, size int, enough int64, opt Options, ended ...func(*Job)) (res report.Result, said string) {
 	t.Helper()
 	opt.Out, opt.Warn = t.TempDir(), func(line string) { t.Log(line) }
 	opt.Say = func(line string) { said += line + "\n" }
@@ -345,7 +346,7 @@ func runEnough(t *testing.T, size int, enough int64, opt Options, ended ...func(
 
 func shardsMove(t *testing.T, table string, size int) {
 	c := shiftedConfig(t, table, 25)
-	run := func(enough int64, opt Options) (Result, string) { return runEnough(t, size, enough, opt) }
+	run := func(enough int64, opt Options) (report.Result, string) { return runEnough(t, size, enough, opt) }
 	still, _ := run(1<<40, Options{Config: c})
 	moved, said := run(16, Options{Config: c})
 	if still.MovedShards != 0 || moved.MovedShards < 20 || !strings.Contains(said, "shards go to other ranks") {
@@ -380,7 +381,7 @@ func moveWithCopies(t *testing.T, how step.Tolerance) {
 	const size = 2
 	c := shiftedConfig(t, ", admit: {after: 2}", 50)
 	var ends int64 // exchanges that rank 0 had made when shards had changed hands; how many there are differs where ranks may be late
-	run := func(enough int64, d deaths) (Result, string) {
+	run := func(enough int64, d deaths) (report.Result, string) {
 		var said string
 		res, _, _ := d.watched(t, size, Options{Config: c, Tolerance: how}, func(j *Job, made func() int64) {
 			j.enough = enough

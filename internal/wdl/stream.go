@@ -138,7 +138,7 @@ func (j *job) await(ctx context.Context) (stopped bool, err error) {
 		var b []byte
 		if f.feed != nil {
 			j.rec.Enter(trace.Input)
-			j.shown.progress.Add(1) // rank 0 does not stand still, it looks
+			j.shown.Advance(1) // rank 0 does not stand still, it looks
 			if b, err = j.look(ctx); err != nil {
 				return false, err
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/stream"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/trace"
@@ -84,7 +85,7 @@ func days(t testing.TB) (dir string, rows int64) {
 }
 
 // last are the parts of the last checkpoint of a run.
-func last(t testing.TB, r Result) (parts [][]byte) {
+func last(t testing.TB, r report.Result) (parts [][]byte) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(r.Checkpoint, "rank-*.wck"))
 	if err != nil || len(names) == 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
@@ -42,12 +43,14 @@ func TestSpeculateGivesTheBitsOfWait(t *testing.T) {
 	}
 }
 
-func sameModel(t *testing.T, a, b Result) {
+func sameModel(t *testing.T, a, b report.Result) {
 	t.Helper()
 	if a.Steps != b.Steps || a.Samples != b.Samples || *a.TestAUC != *b.TestAUC {
 		t.Errorf("%+v and %+v", a, b)
 	}
-	dir := func(r Result) string { return checkpoint.Dir(filepath.Join(r.RunDir, checkpoint.Folder), r.Steps) }
+	dir := func(r report.Result) string {
+		return checkpoint.Dir(filepath.Join(r.RunDir, checkpoint.Folder), r.Steps)
+	}
 	sameContents(t, open(t, dir(a)), open(t, dir(b)))
 }
 
@@ -154,7 +157,7 @@ func TestResumeAtTheEndOfAnEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := t.TempDir()
-	var stopped Result
+	var stopped report.Result
 	onRanks(t, size, func(comm *collective.Comm) error {
 		var j *Job
 		opt := Options{Config: clicksConfig(t, path, "", ""), Tolerance: how, Out: out, Chaos: stop, Kill: func() { j.RequestStop() }}

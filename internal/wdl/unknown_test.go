@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
 
 // TestNewKeysAreNotScoredByNoise: rows with a user that training has not seen are scored
@@ -40,7 +41,7 @@ func TestNewKeysAreNotScoredByNoise(t *testing.T) {
 	one := write("one.csv", func(*rand.Rand, int) string { return "new" })
 	for _, strategy := range []string{"rows", "pooled", "replicated"} {
 		for size := 1; size <= 2; size++ {
-			var res [2]Result
+			var res [2]report.Result
 			for i, test := range []string{many, one} {
 				c, err := config.Parse("new.yaml", []byte(fmt.Sprintf(`
 data: {train: [%q], test: [%q], header: true}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
 
 // endEpoch closes the books of an epoch, evaluates the validation data, and
@@ -89,8 +90,8 @@ func (j *job) validate(ctx context.Context, c *cursor, epoch int64) (line string
 		return "", err
 	}
 	m := e.Metrics
-	c.Valid, j.validOutside = &m, e.outside
-	j.metrics.write(metricLine{Event: "valid", Step: c.Step, Epoch: epoch, Samples: c.Samples, LogLoss: m.LogLoss, Metrics: &m})
+	c.Valid, j.validOutside = &m, e.Outside
+	j.report.Write(report.Line{Event: "valid", Step: c.Step, Epoch: epoch, Samples: c.Samples, LogLoss: m.LogLoss, Metrics: &m})
 	metric, instead := judged(j.config.Train, &m)
 	line = fmt.Sprintf("validation %s%s", m.Brief(), instead)
 	progress, verdict := c.Progress.Observe(&j.config.Train, int(epoch), c.Step, metric)

@@ -13,12 +13,13 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
 // evaluatedAt are the steps after which the validation data was evaluated.
-func evaluatedAt(t *testing.T, r Result) (steps []int64) {
+func evaluatedAt(t *testing.T, r report.Result) (steps []int64) {
 	for _, l := range lines(t, r.RunDir, "valid") {
 		steps = append(steps, l.Step)
 	}
@@ -68,7 +69,7 @@ func TestEarlyStopInsideAnEpoch(t *testing.T) {
 	var said []string
 	res := runJob(t, 2, Options{Config: overfitting(t, 4), Say: func(line string) { said = append(said, line) }})
 	valid := lines(t, res.RunDir, "valid")
-	best := slices.MinFunc(valid, func(a, b metricLine) int { return int(1e9 * (a.LogLoss - b.LogLoss)) })
+	best := slices.MinFunc(valid, func(a, b report.Line) int { return int(1e9 * (a.LogLoss - b.LogLoss)) })
 	if last := valid[len(valid)-1].Step; res.BestStep != best.Step || last != best.Step+4*3 || last != res.Steps || *res.ValidLogLoss != best.LogLoss || res.EarlyStopped != 4 {
 		t.Errorf("the best step is %d, that of the result %d of %d; evaluated %d times, early stopped after %d", best.Step, res.BestStep, res.Steps, len(valid), res.EarlyStopped)
 	}
@@ -143,7 +144,7 @@ func TestHoldOutByAField(t *testing.T) {
 		many := runJob(t, 3, Options{Config: c})
 		again := runJob(t, 2, Options{Resume: checkpoint.Dir(filepath.Join(many.RunDir, checkpoint.Folder), many.Steps/3)})
 		healed, _, _ := deaths{{1, 100, 1}}.run(t, 2, Options{Config: c})
-		for name, got := range map[string]Result{"3 ranks": many, "resumed": again, "healed": healed} {
+		for name, got := range map[string]report.Result{"3 ranks": many, "resumed": again, "healed": healed} {
 			if got.Valid.Samples != want.Valid.Samples || got.Valid.Positives != want.Valid.Positives || got.Samples != want.Samples {
 				t.Errorf("%s: %s: %d held out, %d positive; on one rank %d, %d", by, name, got.Valid.Samples, got.Valid.Positives, want.Valid.Samples, want.Valid.Positives)
 			}
@@ -155,7 +156,7 @@ func TestHoldOutByAField(t *testing.T) {
 }
 
 // encoderIn is the encoder in the last checkpoint of a run.
-func encoderIn(t *testing.T, r Result) []byte {
+func encoderIn(t *testing.T, r report.Result) []byte {
 	t.Helper()
 	c, err := checkpoint.Open(r.Checkpoint)
 	if err != nil {

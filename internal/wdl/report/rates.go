@@ -1,9 +1,10 @@
-package wdl
+package report
 
 import (
 	"fmt"
 	"strings"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/optim"
 )
 
@@ -17,10 +18,9 @@ type RatesReport struct {
 	Wide       float64 `json:"wide,omitempty"`
 }
 
-// rates returns the rates of a whole step, and a line for people.
-func (j *job) rates() (r RatesReport, line string) {
-	t := j.config.Train
-	batch := t.Global(j.comm.Size())
+// Rates returns the rates of a whole step on so many ranks, and a line for people.
+func Rates(t config.Train, size int) (r RatesReport, line string) {
+	batch := t.Global(size)
 	r = RatesReport{Batch: int64(batch), FirstBatch: int64(t.Growth().Batch(0, batch))}
 	var rules []string
 	for _, x := range []struct {

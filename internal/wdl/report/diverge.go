@@ -1,4 +1,4 @@
-package wdl
+package report
 
 import (
 	"fmt"
@@ -16,16 +16,16 @@ const (
 	divergedSteps = 100 // the count, or half of the training at its end
 )
 
-// divergence is what a training remembers of its losses.
-type divergence struct {
+// Divergence is what a training remembers of its losses.
+type Divergence struct {
 	First float64 `json:"first"` // mean loss of the first step
 	Steps int64   `json:"steps"` // steps with a loss far above it minus later steps below, at least 0
 }
 
-func (d *divergence) limit() float64 { return divergedBy * max(1, d.First) }
+func (d *Divergence) limit() float64 { return divergedBy * max(1, d.First) }
 
-// observe adds a step.
-func (d *divergence) observe(n int64, out step.Outcome) {
+// Observe adds a step.
+func (d *Divergence) Observe(n int64, out step.Outcome) {
 	loss := out.Loss / float64(max(out.Rows, 1))
 	switch {
 	case n == 1:
@@ -38,12 +38,16 @@ func (d *divergence) observe(n int64, out step.Outcome) {
 	}
 }
 
-// diverged is the error of a training that diverges, if it has counted so many steps.
-func (j *job) diverged(steps int64) error {
-	d := &j.cursor.Divergence
-	if d.Steps < max(steps, 1) {
+// Err is the error, at step n, of a training that diverges: if it has counted so many
+// steps, or half of those taken if ended.
+func (d *Divergence) Err(n int64, ended bool) error {
+	limit := int64(divergedSteps)
+	if ended {
+		limit = n / 2
+	}
+	if d.Steps < max(limit, 1) {
 		return nil
 	}
-	return contradiction(fmt.Errorf("wdl: step %d: the training diverges: the loss was %.4g in the first step and above %.4g in at least %d of the latest steps; lower train.optimizer.*.learning_rate or set train.clip_norm, and train again",
-		j.cursor.Step, d.First, d.limit(), d.Steps))
+	return fmt.Errorf("wdl: step %d: the training diverges: the loss was %.4g in the first step and above %.4g in at least %d of the latest steps; lower train.optimizer.*.learning_rate or set train.clip_norm, and train again",
+		n, d.First, d.limit(), d.Steps)
 }

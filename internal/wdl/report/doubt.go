@@ -1,11 +1,23 @@
-package wdl
+package report
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 )
+
+// Evaluated is what an evaluation computes of some rows.
+type Evaluated struct {
+	metrics.Metrics
+	Unknown map[string]int64 // by feature or cross: values without a word of its vocabulary or a row for their key
+	Outside []Outside
+	Absent  []string // fields of which no record has a value
+}
 
 // Outside counts the numbers of a field that are outside the range of the training data.
 type Outside struct {
@@ -44,15 +56,15 @@ const (
 // unseen are the warnings of features with many values that training has not seen. There
 // is none of fields that the data does not have, which tellAbsent names; of lists, which
 // have no share of the samples; and of crosses, which are new combinations of old values.
-func (j *job) unseen(m *evaluated, what string) (lines []string) {
+func (m *Evaluated) unseen(features []schema.Feature, columns []encode.SparseColumn, what string) (lines []string) {
 	multi := map[string]bool{}
-	for _, c := range j.encoder.Sparse() {
+	for _, c := range columns {
 		multi[c.Name] = c.Multi
 	}
-	for _, f := range j.config.Features {
+	for _, f := range features {
 		name := cmp.Or(f.Name, f.Field)
-		n := m.unknown[name]
-		if multi[name] || slices.Contains(m.absent, f.Field) || n < unseenLeast || float64(n) < unseenShare*float64(m.Samples) {
+		n := m.Unknown[name]
+		if multi[name] || slices.Contains(m.Absent, f.Field) || n < unseenLeast || float64(n) < unseenShare*float64(m.Samples) {
 			continue
 		}
 		lines = append(lines, fmt.Sprintf("%s: training has not seen %d of %d values of %s: are they missing, or written otherwise than in training? If they are new, train on more recent data",
@@ -61,15 +73,13 @@ func (j *job) unseen(m *evaluated, what string) (lines []string) {
 	return lines
 }
 
-// doubt warns of results that no sound training has, and of data unlike that of training.
-func (j *job) doubt(m *evaluated, what string) {
-	lines := j.unseen(m, what)
-	for i := range m.outside {
-		lines = append(lines, m.outside[i].warning(what))
+// Doubts warns of results that no sound training has, and of data, what, unlike that of
+// training, whose features were encoded as columns.
+func (m *Evaluated) Doubts(features []schema.Feature, columns []encode.SparseColumn, what string) []string {
+	lines := m.unseen(features, columns, what)
+	for i := range m.Outside {
+		lines = append(lines, m.Outside[i].warning(what))
 	}
-	for _, line := range append(lines, m.Warning(what)) {
-		if line != "" {
-			j.warn(line)
-		}
-	}
+	lines = append(lines, m.Warning(what))
+	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 }

@@ -1,4 +1,4 @@
-package wdl
+package report
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
-	"github.com/wdlrun/wdlrun/trace"
 )
 
 // SlowRank is a rank that was slower than the others for a while.
@@ -18,17 +17,17 @@ type SlowRank struct {
 	Share  float64 `json:"share"`  // of the training's time, as far as it was watched
 }
 
-// effort is what a rank has done since training began, of its own: without waiting
+// Effort is what a rank has done since training began, of its own: without waiting
 // for others.
-type effort struct {
-	input   time.Duration // in steps
-	compute time.Duration
-	cpu     time.Duration // that the process got meanwhile
-	batches time.Duration // computed, in units of a microbatch = 1 s: parts of one count
+type Effort struct {
+	Input   time.Duration // in steps
+	Compute time.Duration
+	CPU     time.Duration // that the process got meanwhile
+	Batches time.Duration // computed, in units of a microbatch = 1 s: parts of one count
 }
 
-func (e effort) minus(o effort) effort {
-	return effort{e.input - o.input, e.compute - o.compute, e.cpu - o.cpu, e.batches - o.batches}
+func (e Effort) minus(o Effort) Effort {
+	return Effort{e.Input - o.Input, e.Compute - o.Compute, e.CPU - o.CPU, e.Batches - o.Batches}
 }
 
 // How ranks are found slow: in several windows of at least so long and so many steps,
@@ -77,25 +76,25 @@ func newWatch(size int, hosts []string) *watch {
 
 // look takes what each rank did in a window of so many steps, and returns what people
 // should know.
-func (w *watch) look(length time.Duration, steps int64, by []effort) (lines []string) {
+func (w *watch) look(length time.Duration, steps int64, by []Effort) (lines []string) {
 	w.at += length
 	step := length.Seconds() / float64(steps)
-	input := func(e effort) float64 { return e.input.Seconds() / float64(steps) }
-	compute := func(e effort) float64 {
-		if e.batches == 0 {
+	input := func(e Effort) float64 { return e.Input.Seconds() / float64(steps) }
+	compute := func(e Effort) float64 {
+		if e.Batches == 0 {
 			return 0 // nothing was ended: nothing is known
 		}
-		return e.compute.Seconds() / e.batches.Seconds()
+		return e.Compute.Seconds() / e.Batches.Seconds()
 	}
 	for rank, e := range by {
 		var factors [slowCauses]float64
 		factors[slowInput] = w.behind(input, by, rank, step)
 		factors[slowCompute] = w.behind(compute, by, rank, step)
-		if factors[slowCompute] > 0 && e.cpu.Seconds() < starvedBelow*e.compute.Seconds() {
+		if factors[slowCompute] > 0 && e.CPU.Seconds() < starvedBelow*e.Compute.Seconds() {
 			factors[slowHost], factors[slowCompute] = factors[slowCompute], 0
 		}
 		for cause, x := range factors {
-			if cause != slowInput && e.batches == 0 {
+			if cause != slowInput && e.Batches == 0 {
 				continue // the windows before and after tell: a very slow rank ends nothing in some
 			}
 			if line := w.count(rank, cause, x, length); line != "" {
@@ -108,7 +107,7 @@ func (w *watch) look(length time.Duration, steps int64, by []effort) (lines []st
 
 // behind is how many times the median a rank's figure is, 0 if that is not slow. Of
 // two medians the lower counts: with two ranks, the other's.
-func (w *watch) behind(figure func(effort) float64, by []effort, rank int, step float64) float64 {
+func (w *watch) behind(figure func(Effort) float64, by []Effort, rank int, step float64) float64 {
 	w.ordered = w.ordered[:0]
 	for _, e := range by {
 		w.ordered = append(w.ordered, figure(e))
@@ -167,57 +166,42 @@ func (w *watch) report() (all []SlowRank) {
 	return all
 }
 
-// lookout is a job's watch with what it needs to know of the last window.
+// lookout is a watch with what it needs to know of the last window.
 type lookout struct {
 	*watch
 	since time.Time
 	step  int64
-	was   effort // this rank's
+	was   Effort // this rank's
 	words []int64
 }
 
-func (j *job) openLookout() {
-	j.slow = lookout{watch: newWatch(j.comm.Size(), j.opt.Hosts), since: time.Now(), step: j.cursor.Step, was: j.effort()}
+// Look reports whether rank 0 wants to compare the ranks after a step.
+func (r *Reporter) Look(step int64) bool {
+	l := r.slow
+	return step-l.step >= slowSteps && time.Since(l.since) >= slowWindow
 }
 
-// due reports whether rank 0 wants to look after the coming step.
-func (l *lookout) due(step int64) bool {
-	return l.watch != nil && step-l.step >= slowSteps && time.Since(l.since) >= slowWindow
-}
-
-// effort is this rank's, so far.
-func (j *job) effort() (e effort) {
-	totals := j.rec.Totals()
-	e.input, e.compute, e.batches = totals[trace.Input], totals[trace.Compute], time.Duration(j.cursor.Step)*time.Second
-	if j.slack != nil { // who makes the collective calls does not compute
-		e.input = time.Duration(j.waited.Load())
-		e.compute, e.batches = j.slack.steps.Spent()
+// Compare compares what all ranks have done since the last window, and returns what
+// people should know.
+func (r *Reporter) Compare(step int64, now Effort) (lines []string, err error) {
+	size := r.comm.Size()
+	if size == 1 {
+		return nil, nil
 	}
-	e.cpu = processTime() + time.Duration(j.faults.held.Load())
-	return e
-}
-
-// compare lets all ranks tell how they got on since the last window.
-func (j *job) compare() error {
-	if j.comm.Size() == 1 {
-		return nil
-	}
-	l, now := &j.slow, j.effort()
 	const width = 4
-	l.words = slices.Grow(l.words[:0], width*j.comm.Size())[:width*j.comm.Size()]
+	l := r.slow
+	l.words = slices.Grow(l.words[:0], width*size)[:width*size]
 	d := now.minus(l.was)
-	copy(l.words[width*j.comm.Rank():], []int64{int64(d.input), int64(d.compute), int64(d.cpu), int64(d.batches)})
-	if err := collective.AllGather(j.comm, l.words); err != nil {
-		return err
+	copy(l.words[width*r.comm.Rank():], []int64{int64(d.Input), int64(d.Compute), int64(d.CPU), int64(d.Batches)})
+	if err := collective.AllGather(r.comm, l.words); err != nil {
+		return nil, err
 	}
-	by := make([]effort, j.comm.Size())
-	for r := range by {
-		x := l.words[width*r:][:width]
-		by[r] = effort{time.Duration(x[0]), time.Duration(x[1]), time.Duration(x[2]), time.Duration(x[3])}
+	by := make([]Effort, size)
+	for i := range by {
+		x := l.words[width*i:][:width]
+		by[i] = Effort{time.Duration(x[0]), time.Duration(x[1]), time.Duration(x[2]), time.Duration(x[3])}
 	}
-	for _, line := range l.look(time.Since(l.since), j.cursor.Step-l.step, by) {
-		j.say(line)
-	}
-	l.since, l.step, l.was = time.Now(), j.cursor.Step, now
-	return nil
+	lines = l.look(time.Since(l.since), step-l.step, by)
+	l.since, l.step, l.was = time.Now(), step, now
+	return lines, nil
 }

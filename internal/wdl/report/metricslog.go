@@ -1,8 +1,7 @@
-package wdl
+package report
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,18 +9,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
-	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
-	"github.com/wdlrun/wdlrun/trace"
 )
 
-// metricLine is one line of metrics.jsonl.
-type metricLine struct {
+// Line is one line of metrics.jsonl; the log sets its time.
+type Line struct {
 	Event   string           `json:"event"` // train, valid or test
 	Time    string           `json:"time"`
 	Step    int64            `json:"step"`
@@ -128,7 +124,7 @@ func dropLater(path string, step int64) error {
 	defer out.Close()
 	w := bufio.NewWriter(out)
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var l metricLine
+		var l Line
 		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Step <= step {
 			w.Write(append(lines.Bytes(), '\n'))
 		}
@@ -139,7 +135,7 @@ func dropLater(path string, step int64) error {
 	return os.Rename(out.Name(), path)
 }
 
-func (m *metricsLog) write(line metricLine) {
+func (m *metricsLog) write(line Line) {
 	m.restore()
 	if m == nil || m.file == nil {
 		return
@@ -161,46 +157,4 @@ func (m *metricsLog) close() {
 		m.file.Close()
 		m.unlock()
 	}
-}
-
-// RunFile is one entry of a run directory.
-type RunFile struct{ Name, What string }
-
-// RunFiles says what a finished job leaves in its run directory.
-func (r Result) RunFiles() []RunFile {
-	files := []RunFile{
-		{save.FileConfig, "the configuration in effect"},
-		{save.FileMetrics, "loss, speed and evaluations, one JSON object a line"},
-		{save.FileResult, "the result"},
-		{save.FileTraces, "timeline of each rank, for ui.perfetto.dev"},
-	}
-	switch {
-	case r.Checkpoint != "":
-		files = append(files, RunFile{checkpoint.Folder + "/", "the model, to resume from or to evaluate"})
-	case r.LastCheckpoint != "":
-		files = append(files, RunFile{checkpoint.Folder + "/", "up to " + filepath.Base(r.LastCheckpoint) + ", to resume from"})
-	}
-	return slices.DeleteFunc(files, func(f RunFile) bool { return slices.Contains(r.Lost, f.Name) })
-}
-
-// writeTrace leaves this rank's timeline in the run directory. One without a step does
-// not take the place of another. It reports whether there is one.
-func (j *job) writeTrace() bool {
-	name := fmt.Sprintf("trace-%04d.json", j.comm.Rank())
-	if _, err := os.Stat(filepath.Join(j.runDir, name)); err == nil && j.cursor.Step == j.resumedAt {
-		return true
-	}
-	var b bytes.Buffer
-	of := trace.Source{Rank: j.comm.Rank(), Size: j.comm.Size()}
-	if of.Rank < len(j.opt.Hosts) {
-		of.Host = j.opt.Hosts[of.Rank]
-	}
-	err := j.rec.WriteChrome(&b, of)
-	if err == nil {
-		err = save.WriteFile(j.runDir, name, b.Bytes())
-	}
-	if err != nil {
-		j.opt.Warn(fmt.Sprintf("the timeline is not kept: %v", err))
-	}
-	return err == nil
 }

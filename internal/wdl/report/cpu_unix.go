@@ -1,14 +1,14 @@
 //go:build unix
 
-package wdl
+package report
 
 import (
 	"syscall"
 	"time"
 )
 
-// processTime is how long the process has had a core, all its threads together.
-func processTime() time.Duration {
+// ProcessTime is how long the process has had a core, all its threads together.
+func ProcessTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 1 << 62 // nothing is known: nobody is starved

@@ -1,7 +1,9 @@
-package wdl
+package report
 
 import (
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
@@ -54,14 +56,13 @@ const (
 	rankWords  = 4
 )
 
-// reportTables sums what the ranks' tables hold and have sent to each other, beside
-// what the plan expected of so many steps. It fills in the parts of a result that are
-// about tables.
-func (j *job) reportTables(steps int64, res *Result) error {
-	store, p, size := j.trainer.Store(), j.planned, j.comm.Size()
+// Tables puts into a result, which has the steps, what the ranks' tables hold and have
+// sent to each other, compared with what the plan expected of the steps of this job.
+func (r *Reporter) Tables(t *step.Trainer, p *plan.Plan, res *Result) error {
+	store, size, steps := t.Store(), r.comm.Size(), res.Steps-r.since.Step
 	at := tableWords * len(p.Tables)
 	sums := make([]int64, at+rankWords*size+2)
-	own := sums[at+rankWords*j.comm.Rank():][:rankWords]
+	own := sums[at+rankWords*r.comm.Rank():][:rankWords]
 	own[0] = int64(len(store.Owned()))
 	for i := range p.Tables {
 		c := store.Table(i)
@@ -70,7 +71,7 @@ func (j *job) reportTables(steps int64, res *Result) error {
 	}
 	c := store.Counters()
 	sums[len(sums)-2], sums[len(sums)-1] = c.BytesSent(), c.CopyBytesSent
-	if err := collective.AllReduce(j.comm, sums, collective.Sum); err != nil {
+	if err := collective.AllReduce(r.comm, sums, collective.Sum); err != nil {
 		return err
 	}
 	for i, plan := range p.Tables {
@@ -81,12 +82,12 @@ func (j *job) reportTables(steps int64, res *Result) error {
 			Inserted: s[3], Refused: s[4], Evicted: s[5], ToDisk: s[6], FromDisk: s[7], Ahead: s[8],
 		})
 	}
-	for r, plan := range p.Ranks {
-		s := sums[at+rankWords*r:]
+	for rank, plan := range p.Ranks {
+		s := sums[at+rankWords*rank:]
 		res.Ranks = append(res.Ranks, RankReport{int(s[0]), s[1], s[2], s[3], Needs{plan.Rows, plan.MemoryBytes, plan.WireBytes * steps}})
 	}
 	res.SparseBytesSent = sums[len(sums)-2]
-	if rows, choices := j.trainer.Copies(); choices > 0 {
+	if rows, choices := t.Copies(); choices > 0 {
 		res.Hot = &HotReport{rows, choices, sums[len(sums)-1]}
 	}
 	res.Imbalance, res.PlannedImbalance = uneven(res.Ranks), p.Imbalance

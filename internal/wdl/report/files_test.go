@@ -1,0 +1,48 @@
+package report
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
+)
+
+// TestResumeDropsLaterMetrics: steps taken again stand once in metrics.jsonl.
+func TestResumeDropsLaterMetrics(t *testing.T) {
+	dir := t.TempDir()
+	text := `{"event":"train","step":20}` + "\n" + `{"event":"train","step":40}` + "\n" + `{"event":"tr`
+	if err := os.WriteFile(filepath.Join(dir, save.FileMetrics), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m := openMetrics(dir, nil, 20, func(line string) { t.Error(line) })
+	m.write(Line{Event: "train", Step: 40})
+	m.close()
+	b, err := os.ReadFile(filepath.Join(dir, save.FileMetrics))
+	all := strings.Split(strings.TrimSpace(string(b)), "\n")
+	if err != nil || len(all) != 2 || !strings.Contains(all[0], `"step":20`) || !strings.Contains(all[1], `"step":40`) {
+		t.Errorf("lines %q, %v", all, err)
+	}
+}
+
+// TestRunFiles: what could not be written is not listed, and checkpoints are where
+// there is one.
+func TestRunFiles(t *testing.T) {
+	for _, c := range []struct {
+		r    Result
+		want string
+	}{
+		{Result{Checkpoint: "x"}, "config.yaml metrics.jsonl result.json trace-*.json checkpoints/"},
+		{Result{LastCheckpoint: "x", Lost: []string{save.FileTraces}}, "config.yaml metrics.jsonl result.json checkpoints/"},
+		{Result{Lost: []string{save.FileTraces, save.FileResult}}, "config.yaml metrics.jsonl"},
+	} {
+		var names []string
+		for _, f := range c.r.RunFiles() {
+			names = append(names, f.Name)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.r, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package report
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// windows lets a watch look at n windows of a second and ten steps each, in which
+// ranks do what by says, and returns all lines.
+func windows(w *watch, n int, by func(rank int) Effort, ranks int) (lines []string) {
+	for range n {
+		all := make([]Effort, ranks)
+		for r := range all {
+			all[r] = by(r)
+			all[r].Batches = 10 * time.Second
+		}
+		lines = append(lines, w.look(time.Second, 10, all)...)
+	}
+	return lines
+}
+
+const ms = time.Millisecond
+
+// TestSlowRanksAreNamed with the cause: what they read, compute, or are not let to.
+func TestSlowRanksAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		slow Effort
+		want string
+	}{
+		{"input", Effort{Input: 310 * ms, Compute: 200 * ms, CPU: 200 * ms}, "rank 2 on host c is 3.1× slower in input than the median of the ranks"},
+		{"compute", Effort{Input: 100 * ms, Compute: 500 * ms, CPU: 480 * ms}, "rank 2 on host c is 2.5× slower in compute than the median of the ranks"},
+		{"host", Effort{Input: 100 * ms, Compute: 500 * ms, CPU: 200 * ms}, "rank 2 on host c is 2.5× slower in compute than the median of the ranks: its host does not let it compute"},
+	} {
+		for _, ranks := range []int{3, 8} {
+			w := newWatch(ranks, []string{"a", "b", "c", "d", "e", "f", "g", "h"}[:ranks])
+			by := func(rank int) Effort {
+				if rank == 2 {
+					return c.slow
+				}
+				return Effort{Input: 100 * ms, Compute: 200 * ms, CPU: 200 * ms}
+			}
+			if lines := windows(w, slowStreak-1, by, ranks); len(lines) > 0 || len(w.report()) > 0 {
+				t.Errorf("%s: too early: %q", c.name, lines)
+			}
+			if lines := windows(w, 11-slowStreak, by, ranks); !slices.Equal(lines, []string{c.want}) {
+				t.Errorf("%s: %q, want once %q", c.name, lines, c.want)
+			}
+			windows(w, 10, func(int) Effort { return Effort{Compute: 200 * ms, CPU: 200 * ms} }, ranks)
+			if r := w.report(); len(r) != 1 || r[0].Rank != 2 || r[0].Host != "c" || r[0].Cause != c.name || r[0].Share != 0.5 || r[0].Factor < 2.49 {
+				t.Errorf("%s: %+v", c.name, r)
+			}
+		}
+	}
+}
+
+// TestNobodyIsNamedForNoise: two ranks that disturb each other at random, steps of
+// microseconds, a rank without microbatches.
+func TestNobodyIsNamedForNoise(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	noisy := func(int) Effort {
+		x := time.Duration(100+rng.IntN(150)) * ms
+		return Effort{Input: time.Duration(rng.IntN(40)) * ms, Compute: x, CPU: x}
+	}
+	tiny := func(rank int) Effort {
+		return Effort{Input: ms, Compute: time.Duration(1+8*rank) * ms, CPU: ms}
+	}
+	for name, lines := range map[string][]string{"noise": windows(newWatch(2, nil), 200, noisy, 2), "tiny": windows(newWatch(2, nil), 200, tiny, 2)} {
+		if len(lines) > 0 {
+			t.Errorf("%s: %s", name, strings.Join(lines, "; "))
+		}
+	}
+	w := newWatch(3, nil)
+	for range 10 {
+		if lines := w.look(time.Second, 10, []Effort{{Compute: ms, Batches: 10 * time.Second, CPU: ms}, {Compute: time.Second, CPU: ms}, {}}); len(lines) > 0 {
+			t.Errorf("a rank that ended nothing: %q", lines)
+		}
+	}
+}
+
+// TestARankTooSlowForAWindow is named too: what it ends in some windows tells, and
+// those in which it ends nothing tell nothing.
+func TestARankTooSlowForAWindow(t *testing.T) {
+	w := newWatch(3, nil)
+	var lines []string
+	for i := range 3 * slowStreak {
+		x := Effort{Compute: 200 * ms, CPU: 200 * ms, Batches: 10 * time.Second}
+		slow := Effort{Input: ms}
+		if i%3 == 0 {
+			slow = Effort{Compute: 2400 * ms, CPU: 2400 * ms, Batches: time.Second}
+		}
+		lines = append(lines, w.look(time.Second, 10, []Effort{x, x, slow})...)
+	}
+	if want := []string{"rank 2 is 120.0× slower in compute than the median of the ranks"}; !slices.Equal(lines, want) {
+		t.Errorf("%q, want %q", lines, want)
+	}
+}
