@@ -124,7 +124,7 @@ func (c *Comm) tellLengths(tag *Tag, sendAt []int, size, most int) (int, error) 
 		for i, d := range f.moving {
 			if in[n] > maxWindow || in[i] > in[n] {
 				from := c.numbered((c.rank - h.weight + c.size) % c.size)
-				err := fmt.Errorf("rank %d told of a part of %d bytes, in a buffer of %d at most", from, in[i], in[n])
+				err := fmt.Errorf("rank %d announced a part of %d bytes for a buffer of at most %d", from, in[i], in[n])
 				return 0, c.giveUp(*tag, &AbortError{By: c.numbered(c.rank), Cause: err})
 			}
 			f.lengths[k+1][d] = in[i]

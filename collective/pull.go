@@ -371,7 +371,7 @@ func (c *Comm) partOf(tag Tag, rank int, half []byte, limit int) (lo int, err er
 		return 0, c.differ(tag, rank, int64(b-a), int64(want))
 	}
 	if a > uint64(limit) || b > uint64(limit) {
-		return 0, c.giveUp(tag, fmt.Errorf("rank %d told of a part from %d to %d, past %d bytes", rank, a, b, limit))
+		return 0, c.giveUp(tag, fmt.Errorf("rank %d announced a part from %d to %d, past %d bytes", rank, a, b, limit))
 	}
 	return int(a), nil
 }

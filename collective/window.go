@@ -227,7 +227,7 @@ func (c *Comm) memory(rank int, where uint64, n int) ([]byte, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("rank %d told of %d bytes at %d of window %d, which it does not have", rank, n, offset, id)
+	return nil, fmt.Errorf("rank %d announced %d bytes at %d of window %d, which it does not have", rank, n, offset, id)
 }
 
 // half returns the half of rank's staging window whose turn it is.

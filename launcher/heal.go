@@ -81,11 +81,11 @@ func (r *run) forgotten(v *rank.Verdict) string {
 	case !formed && r.heals == 0:
 		return "nothing was in memory yet"
 	case v.Kind == rank.Failed:
-		return "an error of its own is none that the others could go on after from memory"
+		return "the other ranks cannot continue from memory after an error of the program"
 	case v.Kind == rank.Absent:
 		return "not all have met again"
 	case left == 0:
-		return "nobody is left who holds anything in memory"
+		return "no rank is left that holds anything in memory"
 	}
 	return ""
 }

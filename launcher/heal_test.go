@@ -55,12 +55,12 @@ func TestForgotten(t *testing.T) {
 		{kind: rank.Blamed, formed: true},
 		{kind: rank.Killed, formed: true, exits: map[int]exit{2: {signal: 9}}},
 		{kind: rank.Killed, formed: true, exits: map[int]exit{2: {}}, want: "rank 2 has done its work"},
-		{kind: rank.Killed, formed: true, exits: map[int]exit{0: {code: 1}, 2: {code: 1}}, want: "nobody is left"},
-		{kind: rank.Failed, formed: true, want: "an error of its own"},
+		{kind: rank.Killed, formed: true, exits: map[int]exit{0: {code: 1}, 2: {code: 1}}, want: "no rank is left"},
+		{kind: rank.Failed, formed: true, want: "the other ranks cannot continue from memory"},
 		{kind: rank.Killed, want: "nothing was in memory yet"},
 		{kind: rank.Killed, heals: 1, fresh: []int{1}},
 		{kind: rank.Killed, heals: 1, fresh: []int{2}},
-		{kind: rank.Killed, heals: 1, fresh: []int{0, 2}, want: "nobody is left"},
+		{kind: rank.Killed, heals: 1, fresh: []int{0, 2}, want: "no rank is left"},
 		{kind: rank.Absent, heals: 1, fresh: []int{1}, want: "not all have met again"},
 	} {
 		r := &run{job: Job{Plan: Plan{Ranks: ranks}}, exits: k.exits, fresh: k.fresh, heals: k.heals, relay: &relay{formed: k.formed}}

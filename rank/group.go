@@ -291,13 +291,13 @@ func (g *Group) refuse(m Member) error {
 	case g.ended:
 		return fmt.Errorf("rank %d %w", m.Rank, ErrEnded)
 	case m.Size != len(g.seats):
-		return fmt.Errorf("rank %d of a world of size %d comes to a group of size %d", m.Rank, m.Size, len(g.seats))
+		return fmt.Errorf("rank %d of a world of size %d joins a group of size %d", m.Rank, m.Size, len(g.seats))
 	case m.Rank < 0 || m.Rank >= len(g.seats):
-		return fmt.Errorf("rank %d comes to a group of size %d", m.Rank, len(g.seats))
+		return fmt.Errorf("rank %d joins a group of size %d", m.Rank, len(g.seats))
 	case m.Generation < g.cfg.Generation:
-		return fmt.Errorf("rank %d of generation %d comes to generation %d: %w", m.Rank, m.Generation, g.cfg.Generation, ErrPassed)
+		return fmt.Errorf("rank %d of generation %d joins generation %d: %w", m.Rank, m.Generation, g.cfg.Generation, ErrPassed)
 	case m.Generation != g.cfg.Generation:
-		return fmt.Errorf("rank %d of generation %d comes to generation %d: it is ahead of a restart", m.Rank, m.Generation, g.cfg.Generation)
+		return fmt.Errorf("rank %d of generation %d joins generation %d: it is ahead of a restart", m.Rank, m.Generation, g.cfg.Generation)
 	case g.version != "" && m.Version != g.version:
 		return fmt.Errorf("rank %d runs version %q of the program, the others run %q: start the same executable everywhere", m.Rank, m.Version, g.version)
 	}

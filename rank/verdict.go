@@ -178,7 +178,7 @@ func (v *Verdict) Hint() string {
 	case v.Kind == Killed && strings.HasPrefix(v.Cause, "the kernel killed it"):
 		return "use a smaller batch, smaller tables or more hosts, or raise the limit of memory; -plan foresees what a training needs"
 	case v.Kind == Killed && v.Signal == int(syscall.SIGKILL):
-		return "if nobody killed it, the host may have run out of memory (see its kernel log): use a smaller batch, smaller tables or more hosts"
+		return "if no user killed it, the host may have run out of memory (see its kernel log): use a smaller batch, smaller tables or more hosts"
 	case v.Kind == Killed:
 		return "see the output of the rank above for a stack"
 	case v.Kind == Exited:

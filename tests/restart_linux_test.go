@@ -99,7 +99,7 @@ func TestFaultsOnPurposeComeOnce(t *testing.T) {
 	if !slices.Equal(lines, want) {
 		t.Errorf("%q, want %q", lines, want)
 	}
-	for _, says := range []string{"from the checkpoint of step ", "cut on purpose", "this rank is killed on purpose (fault 0, kill:0@step45)", "that was on purpose: kill:0@step45\n", "that was on purpose: cut:0-1@step65\n"} {
+	for _, says := range []string{"from the checkpoint of step ", "is cut by injected fault", "this rank is killed by injected fault 0 (kill:0@step45)", "this fault was injected: kill:0@step45\n", "this fault was injected: cut:0-1@step65\n"} {
 		if !strings.Contains(o.stderr, says) {
 			t.Errorf("no %q in\n%s", says, o.stderr)
 		}
@@ -122,7 +122,7 @@ func TestRestartSmallerInsideAnEpoch(t *testing.T) {
 	if r.WorldSize != 2 || r.Samples != 2*32561 || r.AUC < 0.91 {
 		t.Errorf("%+v", r)
 	}
-	for _, says := range []string{"stands inside an epoch of 384 microbatches, here there are 256", "the training restarts from the beginning"} {
+	for _, says := range []string{"is inside an epoch of 384 microbatches, here there are 256", "the training restarts from the beginning"} {
 		if !strings.Contains(o.stderr, says) {
 			t.Errorf("no %q in\n%s", says, o.stderr)
 		}

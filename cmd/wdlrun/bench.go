@@ -42,7 +42,7 @@ Examples:
 			&cli.BoolFlag{Name: "plain", Usage: "leave out the _use forms"},
 			&cli.StringFlag{Name: "algorithm", Usage: "take `NAME` wherever it can carry out a call by messages: " + strings.Join(algorithmNames(), ", ")},
 			&cli.BoolFlag{Name: "ordinary", Usage: "buffers in ordinary memory, not in windows"},
-			&cli.StringFlag{Name: "turns", Usage: "each rank reads from the named pipe `FILE` what to measure next, in 32 bytes such as \"allreduce_use 16384\" with spaces after them, until \"end\"; -sizes tells the greatest"},
+			&cli.StringFlag{Name: "turns", Usage: "each rank reads from the named pipe `FILE` what to measure next, in 32 bytes such as \"allreduce_use 16384\" with spaces after them, until \"end\"; -sizes gives the largest"},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object for each line"},
 		},
 		Subcommands: benches(p),

@@ -44,7 +44,7 @@ Examples:
 func benchTableCommand(p *program) *cli.Command {
 	return tableBench(p, &cli.Command{
 		Name:      "table",
-		Usage:     "measure a table of embeddings, beside a Go map and the memory's limit",
+		Usage:     "measure a table of embeddings against a Go map and the memory's limit",
 		UsageText: "wdlrun bench table [flags]",
 		Description: `hold    fills a table with row-wise Adagrad: bytes of memory for each key
 find    looks up keys that are held, beside a Go map of as many keys

@@ -66,7 +66,7 @@ func (p *program) benchInput(c *cli.Context) error {
 	}
 	fmt.Fprintf(p.stdout, "%s: %.0f records/s, %.1f MB/s, %.3f allocations a record\n", r.Format, r.RecordsPerSecond, r.BytesPerSecond/1e6, r.AllocsPerRecord)
 	if r.Beside != "" {
-		fmt.Fprintf(p.stdout, "beside %s, reading alone: %.0f records/s; %.2f times as fast, %.2f by processor time, medians of %d %s\n",
+		fmt.Fprintf(p.stdout, "compared with %s, which only reads: %.0f records/s; %.2f times as fast, %.2f by processor time, medians of %d %s\n",
 			r.Beside, r.BesideRecordsPerSecond, r.Ratio, r.CPURatio, r.Rounds, plural(r.Rounds, "round"))
 	}
 	return nil

@@ -274,6 +274,6 @@ func (p *program) printChecked(r checked, faults []record.Fault) {
 	case r.Bad > 0:
 		fmt.Fprintf(p.stdout, "to leave out the bad ones: train -max-bad %d, or eval -max-bad %[1]d\n", r.Bad)
 	case !r.Config:
-		fmt.Fprintln(p.stdout, "the records can be read; whether labels and numbers are right, check -config FILE tells")
+		fmt.Fprintln(p.stdout, "the records can be read; data check -config FILE also checks labels and numbers")
 	}
 }

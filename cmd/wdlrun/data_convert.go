@@ -99,7 +99,7 @@ func targetOf(path, format, packing string) (o target, err error) {
 	case path == "":
 		return o, errors.New("which file is to be written? -out FILE")
 	case format == "":
-		return o, fmt.Errorf("the name %s tells no format: give -format, one of %s", path, strings.Join(write.Formats(), ", "))
+		return o, fmt.Errorf("the name %s has no known extension: give -format, one of %s", path, strings.Join(write.Formats(), ", "))
 	case !slices.Contains(write.Formats(), format):
 		return o, fmt.Errorf("-format %s: there are %s", format, strings.Join(write.Formats(), ", "))
 	case packing != "" && !slices.Contains(write.Packings(), packing):

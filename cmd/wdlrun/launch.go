@@ -133,7 +133,7 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("where the program lies is not known: %w", err)
+		return fmt.Errorf("the path of the program is unknown: %w", err)
 	}
 	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
 	command := append([]string{self, fmt.Sprintf("-json=%t", root.Bool("json"))}, root.Args().Slice()...)
@@ -246,7 +246,7 @@ func sayWord(line string, w io.Writer) { fmt.Fprintf(w, "wdlrun: %s\n", line) }
 // fault on purpose, if one has just come to pass.
 func sayHint(v *rank.Verdict, purpose string, w io.Writer) {
 	if purpose != "" {
-		fmt.Fprintf(w, "wdlrun: that was on purpose: %s\n", purpose)
+		fmt.Fprintf(w, "wdlrun: this fault was injected: %s\n", purpose)
 	} else if hint := v.Hint(); hint != "" {
 		fmt.Fprintf(w, "wdlrun: %s\n", hint)
 	}
@@ -420,7 +420,7 @@ func saves(goOn bool) func(rank.Status, io.Writer) {
 		return nil
 	}
 	return func(s rank.Status, beside io.Writer) {
-		fmt.Fprintf(beside, "wdlrun: stopping: step %d is finished and its checkpoint written first (%s); to end at once, ask again: then -resume %s goes on from the checkpoint before\n",
+		fmt.Fprintf(beside, "wdlrun: stopping: step %d is finished and its checkpoint written first (%s); to end at once, repeat the signal: -resume %s then continues from the previous checkpoint\n",
 			s.Step, cmp.Or(s.Phase, "at work"), cmp.Or(s.RunDir, "RUN"))
 	}
 }

@@ -307,7 +307,7 @@ func printTrained(w io.Writer, np int, asJSON bool, result []byte) error {
 func unfinished(np int, r report.Result) error {
 	switch {
 	case r.LastCheckpoint != "":
-		return afterwards{fmt.Errorf("the trained model could not be saved (see above), %s is the last that was: free some space and go on from there: wdlrun -np %d train -resume %s",
+		return afterwards{fmt.Errorf("the trained model could not be saved (see above), %s is the last one: free some space and resume from it: wdlrun -np %d train -resume %s",
 			filepath.Base(r.LastCheckpoint), np, word(r.RunDir))}
 	case r.Checkpoint == "":
 		return afterwards{errors.New("the trained model could not be saved (see above): free some space there or choose another place with -out, and train again")}

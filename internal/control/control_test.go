@@ -362,8 +362,8 @@ func TestRefusals(t *testing.T) {
 		change func(*rank.World, *Options)
 		want   string
 	}{
-		{func(w *rank.World, o *Options) { w.Size, w.LocalSize = 3, 3 }, "a world of size 3 comes to a group of size 2"},
-		{func(w *rank.World, o *Options) { w.Generation = 0 }, "generation 0 comes to generation 1"},
+		{func(w *rank.World, o *Options) { w.Size, w.LocalSize = 3, 3 }, "a world of size 3 joins a group of size 2"},
+		{func(w *rank.World, o *Options) { w.Generation = 0 }, "generation 0 joins generation 1"},
 		{func(w *rank.World, o *Options) { o.Version = "v2" }, `version "v2"`},
 		{func(w *rank.World, o *Options) { w.Rank = 2 }, "rank 2 is not within 0 … 1"},
 		{func(w *rank.World, o *Options) { w.Key = rank.Key{} }, "no coordinator or no key"},
@@ -501,8 +501,8 @@ func TestBadMessages(t *testing.T) {
 	}{
 		{&controlpb.FromRank{}, "the first message is not Hello"},
 		{hello(protocol+1, 0, 1), "the rank speaks version 2 of the protocol, the coordinator version 1"},
-		{hello(protocol, -1, 1), "rank -1 comes to a group of size 1"},
-		{hello(protocol, 1<<40, 1), "comes to a group of size 1"},
+		{hello(protocol, -1, 1), "rank -1 joins a group of size 1"},
+		{hello(protocol, 1<<40, 1), "joins a group of size 1"},
 	} {
 		stream := raw(t, s)
 		stream.Send(c.first)

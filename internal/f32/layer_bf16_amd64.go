@@ -34,7 +34,7 @@ func askForTiles() (unitBF16, error) {
 	}
 	const archPrctl, requestPermission, tileData = 158, 0x1023, 18
 	if _, _, errno := syscall.RawSyscall(archPrctl, requestPermission, tileData, 0); errno != 0 {
-		return noUnit, fmt.Errorf("f32: bfloat16: the kernel refuses AMX tiles (Linux 5.16 or later has them): %w", errno)
+		return noUnit, fmt.Errorf("f32: bfloat16: the kernel rejects AMX tiles (Linux 5.16 or later has them): %w", errno)
 	}
 	return tiles, nil
 }

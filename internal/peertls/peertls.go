@@ -126,7 +126,7 @@ func explain(err error) error {
 	case errors.As(err, &other):
 		return fmt.Errorf("%w: it is peer %v, not %v", ErrStranger, other.Actual, other.Expected)
 	case errors.As(err, &alert):
-		return fmt.Errorf("%w: it refused this side: %w", ErrStranger, err)
+		return fmt.Errorf("%w: it rejected this side: %w", ErrStranger, err)
 	}
 	return err
 }

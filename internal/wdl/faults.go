@@ -130,10 +130,10 @@ func (j *job) befall(text string, before struck) error {
 	}
 	j.faults.note = func(n int) {
 		if err := addStruck(j.runDir, n, plan[n]); err != nil {
-			j.opt.Warn(fmt.Sprintf("fault %d on purpose may come again after a restart: %v", n, err))
+			j.opt.Warn(fmt.Sprintf("injected fault %d may come again after a restart: %v", n, err))
 		}
 		if plan[n].Kind == chaos.Kill { // the others' word for it is that of a rank that ran out of memory
-			j.opt.Warn(fmt.Sprintf("this rank is killed on purpose (fault %d, %v)", n, chaos.Spec{plan[n]}))
+			j.opt.Warn(fmt.Sprintf("this rank is killed by injected fault %d (%v)", n, chaos.Spec{plan[n]}))
 		}
 	}
 	return nil
@@ -188,7 +188,7 @@ func (f *faults) strike(step int64) error {
 	}
 	if peer, n := f.step.Cut(step, at); n >= 0 {
 		f.note(n)
-		return &collective.LostError{Rank: peer, By: f.rank, Cause: fmt.Errorf("the link is cut on purpose (fault %d)", n)}
+		return &collective.LostError{Rank: peer, By: f.rank, Cause: fmt.Errorf("the link is cut by injected fault %d", n)}
 	}
 	return nil
 }
@@ -201,5 +201,5 @@ func (f *faults) diskFull(step int64) error {
 		return nil
 	}
 	f.note(n)
-	return fmt.Errorf("%w (on purpose: fault %d)", syscall.ENOSPC, n)
+	return fmt.Errorf("%w (injected fault %d)", syscall.ENOSPC, n)
 }

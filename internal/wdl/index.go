@@ -229,7 +229,7 @@ func (j *job) indexed() (*encode.Encoder, error) {
 func checkIndexed(c *config.Config) error {
 	if c.Data.Index == "" {
 		if names := schemaOf(c).NeedsFit(); c.Data.Follow.On && len(names) > 0 {
-			return fmt.Errorf("wdl: data.follow: a stream has no whole to take statistics from, which the features %s need: make a feature index (wdlrun data index) and name it in data.index, or go on from a model with -resume",
+			return fmt.Errorf("wdl: data.follow: a stream has no whole to take statistics from, which the features %s need: make a feature index (wdlrun data index) and name it in data.index, or continue a model with -resume",
 				strings.Join(names, ", "))
 		}
 		return nil

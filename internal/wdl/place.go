@@ -79,7 +79,7 @@ func (j *job) given(from *checkpoint.Checkpoint, ranks int, shared bool) (g plan
 	case j.opt.Replicas > 1:
 		g.Owned = "rows of every rank have no second rank to keep a copy"
 	case !j.opt.Tolerance.Off():
-		g.Owned = "gradients of rows of every rank are not told apart by microbatch, as slow ranks need it"
+		g.Owned = "its gradients are not kept apart by microbatch, which -backup and -mode need"
 	}
 	if from == nil {
 		return g, nil

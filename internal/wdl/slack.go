@@ -94,7 +94,7 @@ func (c *cursor) unshared() error {
 	if c.Queue == nil {
 		return nil
 	}
-	return fmt.Errorf("wdl: resume: the checkpoint of step %d stands inside an epoch of which microbatches are late: resume with the mode of that training, or from a checkpoint at the end of an epoch", c.Step)
+	return fmt.Errorf("wdl: resume: the checkpoint of step %d is inside an epoch with late microbatches: resume with the mode of that training, or from a checkpoint at the end of an epoch", c.Step)
 }
 
 // ordered returns why a training cannot go on from a cursor: it is inside an epoch whose
@@ -161,13 +161,13 @@ func recordAt(c *cursor, size int, batch int64) (slots.Record, error) {
 	switch {
 	case c.Queue != nil:
 		if c.Queue.Total != q.Total || c.Queue.Epoch != q.Epoch {
-			return slots.Record{}, fmt.Errorf("wdl: resume: the checkpoint of step %d stands inside an epoch of %d microbatches, here there are %d: %w", c.Step, c.Queue.Total, q.Total, errInside)
+			return slots.Record{}, fmt.Errorf("wdl: resume: the checkpoint of step %d is inside an epoch of %d microbatches, here there are %d: %w", c.Step, c.Queue.Total, q.Total, errInside)
 		}
 		q = *c.Queue
 	case c.Consumed == c.Rows:
 		q.Next = q.Total
 	case c.Consumed%batch != 0:
-		return slots.Record{}, fmt.Errorf("wdl: resume: the checkpoint of step %d stands after row %d of an epoch, where no global batch of %d begins: resume with mode wait, whose batches grow to that size (train.scaling), or from a checkpoint at the end of an epoch", c.Step, c.Consumed, batch)
+		return slots.Record{}, fmt.Errorf("wdl: resume: the checkpoint of step %d is after row %d of an epoch, where no global batch of %d begins: resume with mode wait, whose batches grow to that size (train.scaling), or from a checkpoint at the end of an epoch", c.Step, c.Consumed, batch)
 	default:
 		q.Next = c.Consumed / batch * int64(size)
 	}

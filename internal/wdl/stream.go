@@ -65,7 +65,7 @@ func (j *job) begin() error {
 	c := &j.cursor
 	if c.Stream == nil {
 		if c.Consumed > 0 {
-			return fmt.Errorf("wdl: resume: the checkpoint of step %d stands inside an epoch of data that does not grow: resume from one at the end of an epoch to go on with a stream", c.Step)
+			return fmt.Errorf("wdl: resume: the checkpoint of step %d is inside an epoch of data that does not grow: resume from one at the end of an epoch to continue with a stream", c.Step)
 		}
 		c.Stream = &streamCursor{}
 	}
@@ -257,7 +257,7 @@ func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
 	}
 	rows, print := j.train.Rows(data.Train), j.train.Fingerprint()
 	if !fresh && c.Data != "" && (c.Data != print || c.Rows != rows) {
-		return false, fmt.Errorf("wdl: resume: the files of the stream have changed: the checkpoint of step %d stands inside a span of %d rows, fingerprint %s, which now has %d rows, fingerprint %s: %s",
+		return false, fmt.Errorf("wdl: resume: the files of the stream have changed: the checkpoint of step %d is inside a span of %d rows, fingerprint %s, which now has %d rows, fingerprint %s: %s",
 			c.Step, c.Rows, c.Data, rows, print, firstFew(c.Stream.Span))
 	}
 	c.Rows, c.Data = rows, print

@@ -261,7 +261,7 @@ func (t *Table) loadRows(in io.Reader, shard, notes int) error {
 	}
 	n := le.Uint64(b[:])
 	if n > maxRows || t.room(int(n)) != nil {
-		return fmt.Errorf("%d rows beside %d held; one rank can hold %d of a table: use more ranks", n, t.Rows(), maxRows)
+		return fmt.Errorf("%d rows in addition to %d; one rank can hold %d of a table: use more ranks", n, t.Rows(), maxRows)
 	}
 	size := 8 + 4*(t.RecordLen()+notes)
 	buf := make([]byte, max(1, chunkBytes/size)*size)

@@ -15,7 +15,7 @@ const (
 )
 
 // signs says what in a result speaks for a machine that did other work meanwhile, so
-// that its times compare with what ran beside it alone; none on a quiet machine.
+// that its times compare only with what ran at the same time; none on a quiet machine.
 func (r Result) signs() (all []string) {
 	all = []string{} // in JSON a list, also if there are none
 	say := func(is bool, format string, args ...any) {
@@ -34,7 +34,7 @@ func (r Result) signs() (all []string) {
 // writeBusy prints the signs for people.
 func (r Result) writeBusy(b *strings.Builder) {
 	if len(r.Busy) > 0 {
-		fmt.Fprintf(b, "busy machine    %s: compare with what ran beside it alone\n", strings.Join(r.Busy, "; "))
+		fmt.Fprintf(b, "busy machine    %s: compare only with what ran at the same time\n", strings.Join(r.Busy, "; "))
 	}
 }
 

@@ -106,7 +106,7 @@ func (r Result) String() string {
 	}
 	r.table(&b)
 	if r.NP > 1 {
-		fmt.Fprintf(&b, "\nsums of dense gradients over the ranks: %d of %v floats, %.2f ms of them beside the compute\n", len(r.Buckets), r.Buckets, r.BesideMS)
+		fmt.Fprintf(&b, "\nsums of dense gradients over the ranks: %d of %v floats, %.2f ms of them during the compute\n", len(r.Buckets), r.Buckets, r.BesideMS)
 	}
 	fmt.Fprintf(&b, "\na rank's step   %.2f GFLOP, %.1f MB of rows, %d unique keys, %.2f MB of sparse traffic\n",
 		float64(r.FLOP)*1e-9, float64(r.Bytes)*1e-6, r.Unique, float64(r.Sent)*1e-6)

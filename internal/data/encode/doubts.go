@@ -29,7 +29,7 @@ func (f *Fit) Doubts(e *Encoder) (lines []string) {
 // doubt is about one feature, "" if there is none. Fewer intervals than quantile was
 // asked for are none: a column of few distinct values has no more.
 func (f *Fit) doubt(ft *schema.Feature, s *statistics) string {
-	const leave = "tells nothing; leave it out"
+	const leave = "has no information; remove it"
 	switch e, _ := schema.EncodingOf(ft.Encode); e {
 	case schema.Standardise, schema.Quantile:
 		n := f.numbersOf(ft.Field)

@@ -14,15 +14,15 @@ func TestDoubts(t *testing.T) {
 		values  []string
 		want    []string
 	}{
-		{schema.Feature{Encode: "standardise"}, []string{"5", "5", ""}, []string{"features[0] (x): all values of field x are 5, so standardise tells nothing; leave it out"}},
+		{schema.Feature{Encode: "standardise"}, []string{"5", "5", ""}, []string{"features[0] (x): all values of field x are 5, so standardise has no information; remove it"}},
 		{schema.Feature{Encode: "standardise"}, []string{"5", "6"}, nil},
 		{schema.Feature{Encode: "standardise"}, []string{"", ""}, nil}, // which is told elsewhere
 		{schema.Feature{Encode: "standardise"}, []string{"1400000000", "1400000001"}, nil},
 		{schema.Feature{Encode: "standardise"}, []string{"1e-200", "2e-200"}, []string{"features[0] (x): the values of field x differ by too little for standardise: use quantile"}},
-		{schema.Feature{Encode: "quantile"}, []string{"1.5", "1.5"}, []string{"features[0] (x): all values of field x are 1.5, so quantile tells nothing; leave it out"}},
+		{schema.Feature{Encode: "quantile"}, []string{"1.5", "1.5"}, []string{"features[0] (x): all values of field x are 1.5, so quantile has no information; remove it"}},
 		{schema.Feature{Encode: "quantile"}, []string{"1.5", ""}, nil},
 		{schema.Feature{Encode: "quantile"}, []string{"1", "2", "3"}, nil},
-		{schema.Feature{Encode: "age"}, []string{"2014-10-21", "2014-10-21"}, []string{"features[0] (x): all dates of field x are the same, so age tells nothing; leave it out"}},
+		{schema.Feature{Encode: "age"}, []string{"2014-10-21", "2014-10-21"}, []string{"features[0] (x): all dates of field x are the same, so age has no information; remove it"}},
 		{schema.Feature{Encode: "hour"}, []string{"2014-10-21", "soon", "?"}, []string{`field x: 2 of 3 values, such as "?", are not dates in the format iso and count as missing; features[].format names another`}},
 		{schema.Feature{Encode: "vocabulary", MinCount: 2}, []string{"a", "b", "c"}, []string{"features[0] (x): none of the 3 distinct values of field x occurs 2 times, so all share one key; lower min_count"}},
 		{schema.Feature{Encode: "vocabulary", MinCount: 2}, []string{"a", "b", "b"}, nil},

@@ -58,7 +58,7 @@ func (s *scanner) take(c byte) error {
 		if s.i == len(s.b) {
 			return s.fail("it ends here")
 		}
-		return s.fail(fmt.Sprintf("%q stands where %q belongs", s.b[s.i], c))
+		return s.fail(fmt.Sprintf("%q instead of %q", s.b[s.i], c))
 	}
 	s.i++
 	return nil
@@ -108,7 +108,7 @@ func (s *scanner) str() (lo, hi int, escaped bool, err error) {
 				return 0, 0, false, err
 			}
 		default:
-			return 0, 0, false, s.fail("a control character stands in a string; JSON writes it as an escape")
+			return 0, 0, false, s.fail("a string contains a control character; JSON writes it as an escape")
 		}
 	}
 }
@@ -335,7 +335,7 @@ func (s *scanner) members(text *[]byte, each func(name []byte) error) error {
 		return err
 	}
 	if s.blank(); s.i < len(s.b) {
-		return s.fail(fmt.Sprintf("%q stands behind the object", s.b[s.i]))
+		return s.fail(fmt.Sprintf("%q follows the object", s.b[s.i]))
 	}
 	return nil
 }

@@ -172,7 +172,7 @@ func (a *Address) parseQuery(query string) error {
 	case a.SASL == "" && a.Credentials != "":
 		return errors.New("credentials=FILE needs sasl=plain, sasl=scram-sha-256 or sasl=scram-sha-512")
 	case a.SASL == saslPlain && !a.TLS && a.CA == "" && !said:
-		return errors.New("sasl=plain without TLS shows the password to whoever listens; add tls=true, or tls=false if that is meant")
+		return errors.New("sasl=plain without TLS shows the password to anyone who listens; add tls=true, or tls=false if that is meant")
 	}
 	a.TLS = a.TLS || a.CA != ""
 	return nil

@@ -303,7 +303,7 @@ func TestAddresses(t *testing.T) {
 		{"kafka://a:1/c?sasl=scram-sha-512&credentials=/k%40x/f", "kafka://a:1/c?credentials=%2Fk%40x%2Ff&sasl=scram-sha-512"},
 		{"kafka://a:1/c?sasl=plain&credentials=f&tls=true", "kafka://a:1/c?credentials=f&sasl=plain&tls=true"},
 		{"kafka://a:1/c?sasl=plain&credentials=f&tls=false", "kafka://a:1/c?credentials=f&sasl=plain&tls=false"},
-		{"kafka://a:1/c?sasl=plain&credentials=f", "shows the password to whoever listens"},
+		{"kafka://a:1/c?sasl=plain&credentials=f", "shows the password to anyone who listens"},
 		{"kafka://a:1/c?sasl=gssapi&credentials=f", "sasl=gssapi has no meaning; it is plain or scram-sha-256 or scram-sha-512"},
 		{"kafka://a:1/c?sasl=scram-sha-256", "needs credentials=FILE"},
 		{"kafka://a:1/c?credentials=f", "credentials=FILE needs sasl="},

@@ -129,7 +129,7 @@ func (f *File) unchanged(s Content) error {
 }
 
 // ErrChanged means that a file is not what it was when the job looked at it.
-var ErrChanged = errors.New("the file changed while the job ran; start the job again, on files that nobody writes")
+var ErrChanged = errors.New("the file changed while the job ran; start the job again, on files that no program writes")
 
 // Resolve turns names, globs and folders into files, in the order given; what
 // a glob or folder holds is sorted by name.

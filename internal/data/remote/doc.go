@@ -42,7 +42,7 @@ import (
 )
 
 // ErrChanged means that a file is not what it was when the job looked at it.
-var ErrChanged = errors.New("it changed while the job ran; start the job again, on files that nobody writes")
+var ErrChanged = errors.New("it changed while the job ran; start the job again, on files that no program writes")
 
 // Limits.
 const (

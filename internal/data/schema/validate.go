@@ -299,7 +299,7 @@ func (v *validator) cross(i int) {
 	}
 	for j, name := range x.Of {
 		if slices.Contains(x.Of[:j], name) {
-			v.Bad(place, "%q stands twice", name)
+			v.Bad(place, "%q occurs twice", name)
 			continue
 		}
 		if slices.Contains(sparse, name) {

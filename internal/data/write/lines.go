@@ -56,7 +56,7 @@ func (x *lines) Write(lists []value.List) error {
 			at := len(x.field)
 			x.field = l.Append(x.field, j)
 			if x.columns[i].Many && bytes.IndexByte(x.field[at:], Separator) >= 0 {
-				return x.fault(i, fmt.Sprintf("is a list and one of its values, %q, holds %q, which stands between them in a line", x.field[at:], Separator))
+				return x.fault(i, fmt.Sprintf("is a list and one of its values, %q, holds %q, which separates them in a line", x.field[at:], Separator))
 			}
 		}
 		if err := x.put(i); err != nil {

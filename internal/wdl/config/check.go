@@ -276,7 +276,7 @@ func (k checker) rule(path string, r optim.Rule, standard string) {
 		kind = standard
 	}
 	if kind == "" && r != (optim.Rule{}) {
-		k.bad(path+".kind", "is missing: a table's rule stands alone (%s)", strings.Join(optim.Kinds(), ", "))
+		k.bad(path+".kind", "is missing: a table's rule inherits nothing (%s)", strings.Join(optim.Kinds(), ", "))
 	}
 	has := optim.Rule{Kind: kind}.Default()
 	if has.LearningRate == 0 {

@@ -125,7 +125,7 @@ func (k checker) crosses() {
 			f, ok := byName[name]
 			switch {
 			case seen[name]:
-				k.bad(at, "%s stands twice", quote(name))
+				k.bad(at, "%s occurs twice", quote(name))
 			case !ok && !k.doubt("features") && !k.crowded():
 				k.bad(at, "%s is no feature%s", quote(name), nearest.Instead(name, names))
 			case ok && among(f.Encode, encodings()) && !sparse(f.Encode):

@@ -88,7 +88,7 @@ func (d *decoder) mapping(n ast.Node, v reflect.Value, path string) {
 			d.unknown(at, path, key.text, v.Type())
 			continue
 		case again:
-			d.fault(at, join(path, key.text), "stands here again; it was given in line %d", first.line)
+			d.fault(at, join(path, key.text), "is given again; the first is in line %d", first.line)
 			continue
 		}
 		seen[key.text] = at
@@ -264,7 +264,7 @@ func (d *decoder) what(n ast.Node) string {
 	if s, ok := scalarOf(n); ok {
 		return s.name()
 	}
-	return "of a kind that has no use here"
+	return "of a kind that is not used here"
 }
 
 // begin is where a node starts: a collection at its bracket or first key.

@@ -48,7 +48,7 @@ const topics = "Where the records are and how they become fields.\n" +
 	"\n" +
 	"Without follow a topic is read as far as it goes when the job begins, or a range of it: kafka://broker:9092/clicks#0:100-200\n" +
 	"is partition 0 from offset 100 up to, not including, 200. Addresses are written into run directories and shown in\n" +
-	"errors: no secret stands in them.\n" +
+	"errors, which contain no secret.\n" +
 	"\n" +
 	"An expression of derive or where is made of fields (`zip code` between backticks), numbers, 'texts', + - * / %,\n" +
 	"== != < <= > >=, in (1, 2), and, or, not, and log, floor, abs, min, max, missing(x), if(condition, x, y). A field\n" +
@@ -96,7 +96,7 @@ func dataSections() []section {
 			"records of its topics (kafka://HOST:PORT/TOPIC?group=G): each once, in spans of those that are there\n" +
 			"at one look. Files are to be moved there when they are whole. One epoch.", []key{
 			{name: "on", def: "false", about: "train grows"},
-			{name: "mark", def: "_SUCCESS", about: "file that says that nothing more comes to its folder"},
+			{name: "mark", def: "_SUCCESS", about: "file that marks its folder as complete"},
 			{name: "idle", def: "0, never", about: "seconds without anything new after which training ends", rng: "[0, 31536000]"},
 			{name: "poll", def: "1", about: "seconds between two looks", rng: "(0, 86400]"},
 			{name: "files", def: "64", about: "most files of a span; those of a span are shuffled together", rng: "[1, 65536]"},

@@ -143,7 +143,7 @@ func (s *suggestion) dataSection() {
 	s.line("  valid_fraction: 0.1       # held out of train to watch the training")
 	s.validTime()
 	if strings.HasPrefix(s.Path, kafka.Scheme) {
-		s.line("  # A topic is read as far as it goes now. To go on with what comes, instead of")
+		s.line("  # A topic is read up to its present end. To follow new records, instead of")
 		s.line("  # valid_fraction and train.epochs (early_stop then needs data.valid):")
 		s.line("  # follow: {on: true}")
 		s.line("  # index: ctr.index        # of vocabularies, made by wdlrun data index")

@@ -110,7 +110,7 @@ func (m Metrics) Warning(what string) string {
 	}
 	var lines []string
 	if m.AUC != nil && *m.AUC >= perfect {
-		lines = append(lines, fmt.Sprintf("the AUC of %s is %.4f: some feature probably contains the label; wdlrun data stats shows what each column tells about it", what, *m.AUC))
+		lines = append(lines, fmt.Sprintf("the AUC of %s is %.4f: some feature probably contains the label; wdlrun data stats shows how much each column reveals about it", what, *m.AUC))
 	}
 	if m.NormalisedEntropy != nil && *m.NormalisedEntropy >= worse {
 		lines = append(lines, fmt.Sprintf("the log-loss of %s, %.4f, is worse than %.4f, which predicting the base rate %.4f for every sample gives: %s",
