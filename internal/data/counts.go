@@ -59,8 +59,8 @@ const (
 // shuffled as a whole at most.
 type limits struct{ group, held int64 }
 
-// groupBytes is how many bytes of records make a group.
-func (d *Dataset) groupBytes() int64 {
+// groupBytes is how many bytes of records of a data set make a group.
+func groupBytes(d *Dataset) int64 {
 	n := d.limits.group
 	for n < mostGroup && d.Bytes()/n > fewGroups {
 		n *= 2

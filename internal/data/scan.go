@@ -143,7 +143,7 @@ func (s *scanner) block(ctx context.Context, b int) (n tally, err error) {
 			return n, err
 		}
 		if n.held >= full {
-			full = n.held + s.groupBytes()
+			full = n.held + groupBytes(s.Dataset)
 			n.groups = append(n.groups, group{offset: u.Offset, block: int32(b), row: n.records})
 		}
 		n.groups[len(n.groups)-1].rows++
