@@ -17,7 +17,7 @@ func pauseGroup(int) {}
 
 func wakeGroup(int) {}
 
-func suspends(*fleet) (stop func()) { return func() {} }
+func suspends(crew) (stop func()) { return func() {} }
 
 func killGroup(pid int) {
 	if p, err := os.FindProcess(pid); err == nil {
@@ -27,6 +27,8 @@ func killGroup(pid int) {
 }
 
 func outlive() {}
+
+func outliveSession() {}
 
 func ending(state *os.ProcessState) (code, sig int) {
 	if state == nil {

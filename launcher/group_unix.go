@@ -35,6 +35,9 @@ func outlive() {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 }
 
+// outliveSession makes the end of a login not end this process, which notices by itself.
+func outliveSession() { signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE) }
+
 // ending returns how a process ended.
 func ending(state *os.ProcessState) (code, sig int) {
 	if state == nil {

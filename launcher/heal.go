@@ -34,9 +34,9 @@ func (r *run) heal(v *rank.Verdict) (pause time.Duration, ok bool) {
 	}
 	r.killed = time.Now().Add(next.After)
 	for _, lost := range r.lost {
-		r.fleet.killRank(lost)
+		r.crew.signal(killSign, lost)
 	}
-	r.fleet.wake() // nobody else is to be missed in the next for standing still
+	r.crew.signal(wakeSign, everyone) // nobody else is to be missed in the next for standing still
 	pause = next.After - r.hear(v, next.After)
 	if r.job.Again != nil {
 		r.job.Command = r.job.Again(Failure{r.outcome(), r.job.Generation, *next, beside{r.console}})
@@ -78,6 +78,8 @@ func (r *run) forgotten(v *rank.Verdict) string {
 		}
 	}
 	switch {
+	case v.Together != "":
+		return fmt.Sprintf("host %s is gone", v.Host)
 	case !formed && r.heals == 0:
 		return "nothing was in memory yet"
 	case v.Kind == rank.Failed:
@@ -116,10 +118,9 @@ func (r *run) regroup() (later <-chan time.Time, err error) {
 	if r.server, err = r.serve(); err != nil {
 		return nil, fmt.Errorf("launcher: heal: %w", err)
 	}
-	live := r.fleet.pids()
 	for _, p := range r.job.Plan.Ranks {
 		if _, ended := r.exits[p.Rank]; !ended {
-			r.server.Started(p.Rank, hostname(), live[p.Rank])
+			r.server.Started(p.Rank, r.hostOf(p), r.pids[p.Rank])
 			continue
 		}
 		delete(r.exits, p.Rank)

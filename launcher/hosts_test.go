@@ -207,7 +207,7 @@ func TestPlanForPeopleAndPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := p.String(), "3 ranks\n  localhost: ranks 0–1\n  far.example: rank 2  (remote: not yet)\n"; got != want {
+	if got, want := p.String(), "3 ranks\n  localhost: ranks 0–1\n  far.example: rank 2\n"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	if got, want := string(p.JSON()), `{"world_size":3,"ranks":[{"rank":0,"host":"localhost","local_rank":0,"local_size":2},{"rank":1,"host":"localhost","local_rank":1,"local_size":2},{"rank":2,"host":"far.example","local_rank":0,"local_size":1}]}`; got != want {

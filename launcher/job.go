@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -16,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/cgroup"
 	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -47,6 +45,9 @@ type Job struct {
 	Timeout    time.Duration // of the group, default rank.GroupConfig's; not negative
 	Grace      time.Duration // between SIGTERM and SIGKILL, default 3 s
 	Listen     string        // address of the coordinator, default a free port of 127.0.0.1
+
+	// Remote says how ranks on other hosts are started, nil if they cannot be.
+	Remote *Remote
 
 	// Suspends has Ctrl-Z (SIGTSTP) stop the ranks with the launcher while the
 	// job runs, and SIGCONT wake them. Only one job of a process should.
@@ -135,11 +136,11 @@ func once(ctx context.Context, job Job, of *generations) (Outcome, error) {
 	r.of = of
 	defer r.close()
 	if job.Suspends { // before a rank runs
-		stop := suspends(r.fleet)
+		stop := suspends(r.crew)
 		defer stop()
 	}
 	if err := r.start(ctx); err != nil {
-		r.fleet.kill()
+		r.crew.signal(killSign, everyone)
 		r.reap()
 		if ctx.Err() != nil {
 			r.interrupt = context.Cause(ctx)
@@ -173,7 +174,10 @@ func (job *Job) check() error {
 		return fmt.Errorf("launcher: run: grace %s: must not be negative", job.Grace)
 	}
 	if h := job.Plan.Remote(); h != "" {
-		return fmt.Errorf("launcher: run: host %s: ranks on other hosts are not started yet; use localhost, or start them with mpirun, srun or torchrun, which wdlrun's programs understand", h)
+		if job.Remote == nil {
+			return fmt.Errorf("launcher: run: host %s: the job does not say how ranks are started on other hosts", h)
+		}
+		return nil // every host checks the directory and the program
 	}
 	if job.Dir != "" {
 		if _, err := os.Stat(job.Dir); err != nil {
@@ -190,7 +194,10 @@ func (job *Job) check() error {
 // startCode is the exit code of a program that could not be started, as shells
 // have it: 127 if it is not there, 126 if it is but cannot be run.
 func startCode(err error) int {
+	var there *startError
 	switch {
+	case errors.As(err, &there):
+		return there.code
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return 127
 	case errors.Is(err, fs.ErrPermission), unrunnable(err):
@@ -218,15 +225,16 @@ type run struct {
 	server  *control.Server
 	guard   *guard
 	input   *input // of rank 0
-	fleet   *fleet
+	crew    crew
+	abroad  *abroad // it, if there are several hosts
 	key     rank.Key
 
 	left      int          // processes that have not ended
 	exits     map[int]exit // of those that have, by rank
 	own       map[int]bool // ended before any was told to
+	pids      map[int]int  // process ids, by rank, of the latest processes
 	told      bool
 	judged    bool      // Judged was told of the present group
-	kills     int64     // processes of the control group that the kernel had killed for memory
 	interrupt error     // why ctx ended, if it did before the group
 	asked     time.Time // when it ended
 	spared    bool      // Saves was told
@@ -248,7 +256,7 @@ func newRun(job Job) (*run, error) {
 	if job.Grace == 0 {
 		job.Grace = grace
 	}
-	r := &run{job: job, begin: time.Now(), key: rank.NewKey(), exits: map[int]exit{}, own: map[int]bool{}, kills: cgroup.Read().Kills}
+	r := &run{job: job, begin: time.Now(), key: rank.NewKey(), exits: map[int]exit{}, own: map[int]bool{}, pids: map[int]int{}}
 	r.console = &console{stdout: job.Stdout, stderr: job.Stderr}
 	r.relay = &relay{next: job.Host, room: maxWords}
 	if !job.Quiet {
@@ -262,7 +270,12 @@ func newRun(job Job) (*run, error) {
 		r.server.Close()
 		return nil, err
 	}
-	r.fleet = newFleet(len(job.Plan.Ranks), r.guard)
+	if job.Plan.Remote() == "" {
+		r.crew = newFleet(len(job.Plan.Ranks), r.guard)
+	} else {
+		r.abroad = newAbroad(job, r.console, r.guard, job.front.Addr().String())
+		r.crew = r.abroad
+	}
 	if r.relay.display != nil {
 		go r.relay.display.run()
 	}
@@ -309,8 +322,8 @@ func (r *run) word(line string) {
 // close ends what the run has beside the ranks. If a process could not be ended
 // its waiter stays.
 func (r *run) close() {
-	if r.left == 0 {
-		r.fleet.close()
+	if r.left == 0 || r.abroad != nil { // host processes kill what is left
+		r.crew.close()
 	}
 	r.input.close()
 	r.server.Close()
@@ -322,6 +335,11 @@ func (r *run) close() {
 
 // start starts all ranks, or fails with some started.
 func (r *run) start(ctx context.Context) error {
+	if r.abroad != nil {
+		if err := r.abroad.connect(ctx); err != nil {
+			return err
+		}
+	}
 	for _, p := range r.job.Plan.Ranks {
 		if ctx.Err() != nil {
 			return fmt.Errorf("launcher: start: rank %d: %w", p.Rank, context.Cause(ctx))
@@ -335,30 +353,30 @@ func (r *run) start(ctx context.Context) error {
 
 // startRank starts the process of a rank. Input is for the first process of rank 0.
 func (r *run) startRank(p Placed) (err error) {
-	cmd := exec.Command(r.job.Command[0], r.job.Command[1:]...)
-	cmd.Dir = r.job.Dir
-	cmd.Env = r.env(p, cmd)
-	out := [2]*lines{
+	o := order{placed: p, command: r.job.Command, dir: r.job.Dir, base: r.job.Env, world: r.world(p), out: [2]*lines{
 		newLines(r.console, r.job.Stdout, p.Rank, !r.job.Merged),
 		newLines(r.console, r.job.Stderr, p.Rank, !r.job.Merged),
-	}
-	reads := p.Rank == 0 && r.input == nil
-	if reads {
-		if r.input, err = newInput(r.job.Stdin); err != nil {
+	}}
+	if p.Rank == 0 && r.input == nil {
+		if r.input, err = newInput(r.job.Stdin, r.abroad != nil); err != nil {
 			return err
 		}
-		cmd.Stdin = r.input.child()
+		o.input = r.input
 	}
-	pid, err := r.fleet.start(p.Rank, cmd, out)
-	if err != nil {
+	if r.pids[p.Rank], err = r.crew.start(o); err != nil {
 		return err
 	}
-	if reads {
-		r.input.run()
-	}
 	r.left++
-	r.server.Started(p.Rank, hostname(), pid)
+	r.server.Started(p.Rank, r.hostOf(p), r.pids[p.Rank])
 	return nil
+}
+
+// hostOf is the name of a rank's host in verdicts.
+func (r *run) hostOf(p Placed) string {
+	if r.abroad != nil {
+		return p.Host
+	}
+	return hostname()
 }
 
 func hostname() string {
@@ -368,20 +386,19 @@ func hostname() string {
 	return "localhost"
 }
 
-// env is the environment of a rank.
-func (r *run) env(p Placed, cmd *exec.Cmd) []string {
-	base := r.job.Env
-	if base == nil {
-		base = cmd.Environ()
-	}
+// world is how a rank is to see the job.
+func (r *run) world(p Placed) rank.World {
+	return rank.World{Rank: p.Rank, Size: len(r.job.Plan.Ranks), LocalRank: p.LocalRank, LocalSize: p.LocalSize,
+		Generation: r.job.Generation, Job: r.job.Name, Coordinator: r.server.Addr(), Launched: true, Key: r.key}
+}
+
+// environment is base without the variables that make a rank see its job.
+func environment(base []string) []string {
 	own := rank.Variables()
-	base = slices.DeleteFunc(slices.Clone(base), func(v string) bool {
+	return slices.DeleteFunc(slices.Clone(base), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return slices.Contains(own, name)
 	})
-	w := rank.World{Rank: p.Rank, Size: len(r.job.Plan.Ranks), LocalRank: p.LocalRank, LocalSize: p.LocalSize,
-		Generation: r.job.Generation, Job: r.job.Name, Coordinator: r.server.Addr(), Launched: true, Key: r.key}
-	return append(base, w.Env()...)
 }
 
 // watch waits for all ranks to end and ends them when it is time.
@@ -390,7 +407,7 @@ func (r *run) watch(ctx context.Context) error {
 	done, ended, orders := ctx.Done(), r.server.Ended(), r.job.Orders
 	for r.left > 0 {
 		select {
-		case e := <-r.fleet.exits:
+		case e := <-r.crew.ended():
 			r.ended(e)
 		case o, ok := <-orders:
 			if !ok {
@@ -405,7 +422,7 @@ func (r *run) watch(ctx context.Context) error {
 					heal = time.After(pause)
 					continue
 				}
-				r.fleet.wake() // who stood still hears of it too, and says where
+				r.crew.signal(wakeSign, everyone) // who stood still hears of it too, and says where
 				tell = time.After(r.patience())
 			}
 		case <-heal:
@@ -424,7 +441,7 @@ func (r *run) watch(ctx context.Context) error {
 			tell, heal = time.After(0), nil
 		case <-tell:
 			tell, r.told = nil, true
-			r.fleet.tell()
+			r.crew.signal(tellSign, everyone)
 			if kill == nil {
 				kill = time.After(r.job.Grace)
 			}
@@ -433,7 +450,7 @@ func (r *run) watch(ctx context.Context) error {
 				kill = time.After(r.job.Grace)
 				continue
 			}
-			r.fleet.kill()
+			r.crew.signal(killSign, everyone)
 			lost = time.After(reapTime)
 		case <-lost:
 			return fmt.Errorf("launcher: run: %d %s did not end although killed: stuck in the kernel, on a file system that does not answer?", r.left, plural("rank", r.left))
@@ -475,24 +492,13 @@ func (r *run) ended(e exit) {
 	r.left--
 	r.exits[e.rank] = e
 	r.own[e.rank] = !r.told
-	r.server.Exited(e.rank, e.code, e.signal, r.outOfMemory(e))
-}
-
-// outOfMemory explains the end of a process that the kernel killed for memory, "" for
-// any other. Ranks are in the control group of their launcher.
-func (r *run) outOfMemory(e exit) string {
-	if e.signal != int(syscall.SIGKILL) || r.told {
-		return ""
+	if e.lost != nil {
+		if e.rank == e.lost.ranks[0] {
+			r.server.HostLost(e.lost.host, e.lost.ranks, e.why)
+		}
+		return
 	}
-	m := cgroup.Read()
-	if m.Kills <= r.kills {
-		return ""
-	}
-	r.kills = m.Kills
-	if m.Limit == math.MaxInt64 {
-		return "the kernel killed it because the machine was out of memory"
-	}
-	return fmt.Sprintf("the kernel killed it because its control group had used up its %d MiB of memory", m.Limit>>20)
+	r.server.Exited(e.rank, e.code, e.signal, e.why)
 }
 
 // reap waits for the ends of killed processes.
@@ -500,7 +506,7 @@ func (r *run) reap() {
 	late := time.After(reapTime)
 	for r.left > 0 {
 		select {
-		case e := <-r.fleet.exits:
+		case e := <-r.crew.ended():
 			r.ended(e)
 		case <-late:
 			return

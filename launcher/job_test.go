@@ -236,7 +236,7 @@ func TestEndIsToldBeforeItsOutput(t *testing.T) {
 	f := newFleet(1, nil)
 	cmd := exec.Command("sh", "-c", `setsid sh -c 'echo $$ >new; mv new pid; exec sleep 1000' & while ! [ -e pid ]; do sleep .01; done; printf tail; exit 3`)
 	cmd.Dir = dir
-	if _, err := f.start(0, cmd, [2]*lines{newLines(c, out, 0, true), newLines(c, out, 0, true)}); err != nil {
+	if _, err := f.launch(0, cmd, [2]sink{newLines(c, out, 0, true), newLines(c, out, 0, true)}); err != nil {
 		t.Fatal(err)
 	}
 	e := <-f.exits
@@ -336,7 +336,7 @@ func TestErrorsBeforeTheStart(t *testing.T) {
 		{Job{Plan: two, Command: self("rank", "work"), Dir: filepath.Join(dir, "none")}, 127, "none"},
 		{Job{Plan: two, Command: self("rank", "work"), Listen: taken.Addr().String()}, 1, "address already in use"},
 		{Job{Plan: two, Command: self("rank", "work"), Guard: []string{"./missing"}}, 1, "launcher: guard:"},
-		{Job{Plan: far, Command: self("rank", "work")}, 1, "host far.example: ranks on other hosts are not started yet"},
+		{Job{Plan: far, Command: self("rank", "work")}, 1, "host far.example: the job does not say how ranks are started on other hosts"},
 	} {
 		c.job.Quiet = true
 		o, err := Run(t.Context(), c.job)

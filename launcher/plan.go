@@ -142,14 +142,10 @@ func (p Plan) String() string {
 	fmt.Fprintf(&b, "%d %s\n", len(p.Ranks), plural("rank", len(p.Ranks)))
 	for i := 0; i < len(p.Ranks); {
 		n := p.Ranks[i].LocalSize
-		where := ""
-		if !(Host{Name: p.Ranks[i].Host}).Local() {
-			where = "  (remote: not yet)"
-		}
 		if n == 1 {
-			fmt.Fprintf(&b, "  %s: rank %d%s\n", p.Ranks[i].Host, i, where)
+			fmt.Fprintf(&b, "  %s: rank %d\n", p.Ranks[i].Host, i)
 		} else {
-			fmt.Fprintf(&b, "  %s: ranks %d–%d%s\n", p.Ranks[i].Host, i, i+n-1, where)
+			fmt.Fprintf(&b, "  %s: ranks %d–%d\n", p.Ranks[i].Host, i, i+n-1)
 		}
 		i += n
 	}

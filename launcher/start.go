@@ -11,11 +11,22 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/wdlrun/wdlrun/rank"
 )
 
 // exit is how the process of a rank ended.
 type exit struct {
 	rank, code, signal int
+	why                string // what is known of the reason
+
+	lost *loss // the process is lost with its host
+}
+
+// loss is a host that was lost with ranks whose processes had not ended.
+type loss struct {
+	host  string
+	ranks []int
 }
 
 // status is the exit as a shell tells it.
@@ -35,28 +46,75 @@ type process struct {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// fleet is the processes of a job.
-type fleet struct {
-	guard *guard
-	exits chan exit // one for each process, buffered for all
+// crew is the processes of a job's ranks, wherever they run.
+type crew interface {
+	start(o order) (pid int, err error)
+	signal(s sign, rank int) // to one rank, or everyone
+	ended() <-chan exit      // one for each process
+	close()                  // when all processes have ended
+}
 
-	forks   chan func()
+// order says how to start a rank.
+type order struct {
+	placed  Placed
+	command []string
+	dir     string
+	world   rank.World // how the rank is to see the job
+	base    []string   // the rest of its environment, nil for the launcher's
+	out     [2]*lines
+	input   *input // nil for none
+}
+
+// sign is what processes may be sent.
+type sign string
+
+const (
+	tellSign  sign = "tell"  // to end by itself
+	killSign  sign = "kill"  // to end at once
+	pauseSign sign = "pause" // to stop
+	wakeSign  sign = "wake"  // to go on
+
+	everyone = -1 // instead of a rank
+)
+
+// act sends a sign to the processes of a group.
+func (s sign) act(pgid int) {
+	switch s {
+	case tellSign:
+		tellGroup(pgid)
+	case killSign:
+		killGroup(pgid)
+	case pauseSign:
+		pauseGroup(pgid)
+	case wakeSign:
+		wakeGroup(pgid)
+	}
+}
+
+// fleet is the crew of this machine.
+type fleet struct {
+	forker
+	guard  *guard
+	memory memory
+	exits  chan exit // one for each process, buffered for all
+
 	mu      sync.Mutex
 	live    map[int]*process // by rank
+	told    bool             // some were sent a sign to end
 	waiters sync.WaitGroup
 }
 
-// newFleet returns a fleet for at most size processes. Its close must be called.
-func newFleet(size int, g *guard) *fleet {
-	f := &fleet{guard: g, exits: make(chan exit, size), forks: make(chan func()), live: map[int]*process{}}
+// forker starts processes on one thread, since the parent death signal comes when the
+// thread that started a process ends, and Go may end any thread that no goroutine holds.
+type forker struct{ forks chan func() }
+
+func newForker() forker {
+	f := forker{make(chan func())}
 	go f.fork()
 	return f
 }
 
-// fork runs on one thread for the life of the fleet, since the parent death
-// signal comes when the thread that started a process ends, and Go may end any
-// thread that no goroutine holds.
-func (f *fleet) fork() {
+func (f forker) fork() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for start := range f.forks {
@@ -64,15 +122,42 @@ func (f *fleet) fork() {
 	}
 }
 
-// start starts the process of a rank in a group of its own.
-func (f *fleet) start(rank int, cmd *exec.Cmd, out [2]*lines) (pid int, err error) {
+// run starts a command as the leader of a process group, which ends with this process.
+func (f forker) run(cmd *exec.Cmd) error {
+	ownGroup(cmd)
+	dieWithLauncher(cmd)
+	started := make(chan error)
+	f.forks <- func() { started <- cmd.Start() }
+	return <-started
+}
+
+// newFleet returns a fleet for at most size processes. Its close must be called.
+func newFleet(size int, g *guard) *fleet {
+	return &fleet{forker: newForker(), guard: g, memory: newMemory(), exits: make(chan exit, size), live: map[int]*process{}}
+}
+
+// start is part of crew.
+func (f *fleet) start(o order) (pid int, err error) {
+	cmd := exec.Command(o.command[0], o.command[1:]...)
+	cmd.Dir = o.dir
+	if o.base == nil {
+		o.base = cmd.Environ()
+	}
+	cmd.Env = append(environment(o.base), o.world.Env()...)
+	if o.input != nil {
+		cmd.Stdin = o.input.child()
+	}
+	if pid, err = f.launch(o.placed.Rank, cmd, [2]sink{o.out[0], o.out[1]}); err == nil {
+		o.input.run()
+	}
+	return pid, err
+}
+
+// launch starts the process of a rank in a group of its own.
+func (f *fleet) launch(rank int, cmd *exec.Cmd, out [2]sink) (pid int, err error) {
 	p := &process{rank: rank, cmd: cmd}
 	if p.out, err = outputs(cmd, out); err == nil {
-		ownGroup(cmd)
-		dieWithLauncher(cmd)
-		started := make(chan error)
-		f.forks <- func() { started <- cmd.Start() }
-		err = <-started
+		err = f.run(cmd)
 	}
 	for _, out := range p.out {
 		out.into.Close() // the process has its own
@@ -122,19 +207,25 @@ func (f *fleet) await(p *process) {
 	case <-time.After(readTime):
 	}
 	code, signal := ending(p.cmd.ProcessState)
-	f.exits <- exit{p.rank, code, signal}
+	f.exits <- exit{rank: p.rank, code: code, signal: signal, why: f.whyKilled(signal)}
 	<-read
 }
 
 // output is one output of a process: a pipe, and where its lines go.
 type output struct {
 	from, into *os.File
-	to         *lines
+	to         sink
+}
+
+// sink is where an output goes.
+type sink interface {
+	io.Writer
+	flush() // at the end
 }
 
 // outputs gives a command pipes to write to. They are ours and not the command's, so
 // that the end of the process can be awaited without theirs.
-func outputs(cmd *exec.Cmd, to [2]*lines) (out [2]output, err error) {
+func outputs(cmd *exec.Cmd, to [2]sink) (out [2]output, err error) {
 	for i := range out {
 		out[i].to = to[i]
 		if out[i].from, out[i].into, err = os.Pipe(); err != nil {
@@ -161,42 +252,29 @@ func (f *fleet) bury(p *process) {
 	f.guard.forget(p.pid())
 }
 
-// tell asks all that live to end.
-func (f *fleet) tell() { f.each(tellGroup) }
-
-// pause stops all that live, and wake lets them go on.
-func (f *fleet) pause() { f.each(pauseGroup) }
-func (f *fleet) wake()  { f.each(wakeGroup) }
-
-// kill ends all that live.
-func (f *fleet) kill() { f.each(killGroup) }
-
-// killRank ends the process of a rank, if it lives.
-func (f *fleet) killRank(rank int) {
+// signal is part of crew.
+func (f *fleet) signal(s sign, rank int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if p := f.live[rank]; p != nil {
-		killGroup(p.pid())
+	f.told = f.told || rank == everyone && (s == tellSign || s == killSign)
+	for r, p := range f.live {
+		if rank == everyone || rank == r {
+			s.act(p.pid())
+		}
 	}
 }
 
-// pids are the processes that live, by rank.
-func (f *fleet) pids() map[int]int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	all := map[int]int{}
-	for rank, p := range f.live {
-		all[rank] = p.pid()
-	}
-	return all
-}
+// ended is part of crew.
+func (f *fleet) ended() <-chan exit { return f.exits }
 
-func (f *fleet) each(act func(pgid int)) {
+// whyKilled explains the end of a process by a signal that no sign has sent.
+func (f *fleet) whyKilled(signal int) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, p := range f.live {
-		act(p.pid())
+	if f.told {
+		return ""
 	}
+	return f.memory.why(signal)
 }
 
 // close ends the forking thread. All processes must have ended.

@@ -14,14 +14,15 @@ type input struct {
 	own  bool     // file is the end of a pipe that is ours to close
 
 	from io.Reader // else copied into the pipe
-	into *os.File
+	into io.WriteCloser
 	quit chan struct{}
 	done chan struct{} // closed when copying has ended, nil before it begins
 	tty  *os.File      // from, if it is a terminal
 }
 
-// newInput prepares to hand from on, nil for none.
-func newInput(from io.Reader) (*input, error) {
+// newInput prepares to hand from on, nil for none. With copied it is never handed on as
+// it is.
+func newInput(from io.Reader, copied bool) (*input, error) {
 	if from == nil {
 		return nil, nil
 	}
@@ -29,12 +30,15 @@ func newInput(from io.Reader) (*input, error) {
 	if isFile && f == nil {
 		return nil, nil
 	}
-	if isFile && !(canPoll && term.IsTerminal(int(f.Fd()))) {
+	if isFile && !copied && !(canPoll && term.IsTerminal(int(f.Fd()))) {
 		return &input{file: f}, nil
 	}
 	in := &input{own: true, from: from, quit: make(chan struct{})}
-	if isFile {
+	if isFile && canPoll && term.IsTerminal(int(f.Fd())) {
 		in.tty = f
+	}
+	if copied {
+		return in, nil
 	}
 	var err error
 	if in.file, in.into, err = os.Pipe(); err != nil {
@@ -58,6 +62,16 @@ func (in *input) run() {
 		return
 	}
 	in.file.Close()
+	in.copy()
+}
+
+// copyTo begins to copy to the rank of another host.
+func (in *input) copyTo(to io.WriteCloser) {
+	in.into = to
+	in.copy()
+}
+
+func (in *input) copy() {
 	in.done = make(chan struct{})
 	go func() {
 		defer close(in.done)
@@ -77,8 +91,12 @@ func (in *input) close() {
 		return
 	}
 	close(in.quit)
-	in.file.Close() // if the process was not started
-	in.into.Close() // wakes a write that nobody reads
+	if in.file != nil {
+		in.file.Close() // if the process was not started
+	}
+	if in.into != nil {
+		in.into.Close() // wakes a write that nobody reads
+	}
 	if in.tty != nil && in.done != nil {
 		<-in.done
 	}

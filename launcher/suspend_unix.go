@@ -18,11 +18,11 @@ func controlled() bool {
 	return err == nil && session != unix.Getpgrp()
 }
 
-// suspends has SIGTSTP stop the processes of a fleet and then this one, and
+// suspends has SIGTSTP stop the processes of a crew and then this one, and
 // SIGCONT wake them, until stop is called. The ranks are woken by the arrival of
 // SIGCONT alone, since a process may take a few more steps after it has stopped
 // itself.
-func suspends(f *fleet) (stop func()) {
+func suspends(c crew) (stop func()) {
 	signals, quit, done := make(chan os.Signal, 4), make(chan struct{}), make(chan struct{})
 	signal.Notify(signals, syscall.SIGTSTP, syscall.SIGCONT)
 	go func() {
@@ -31,13 +31,13 @@ func suspends(f *fleet) (stop func()) {
 			select {
 			case s := <-signals:
 				if s == syscall.SIGCONT {
-					f.wake()
+					c.signal(wakeSign, everyone)
 					continue
 				}
 				if !controlled() {
 					continue
 				}
-				f.pause()
+				c.signal(pauseSign, everyone)
 				syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 			case <-quit:
 				return
@@ -48,6 +48,6 @@ func suspends(f *fleet) (stop func()) {
 		signal.Stop(signals)
 		close(quit)
 		<-done
-		f.wake() // a stop that came with the end is no reason to wait
+		c.signal(wakeSign, everyone) // a stop that came with the end is no reason to wait
 	}
 }

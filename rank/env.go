@@ -163,6 +163,9 @@ func (e *env) own(w *World) {
 		}
 		w.Key = k
 	}
+	if host := e.get("WDLRUN_HOST"); host != "" {
+		w.Host = host
+	}
 	if ip := e.get("WDLRUN_IP"); ip != "" {
 		if net.ParseIP(ip) == nil {
 			e.fail("WDLRUN_IP=%q is not an IP address", ip)

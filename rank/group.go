@@ -384,6 +384,28 @@ func (g *Group) Exited(now time.Duration, rank, code, signal int, why string) De
 	return g.decide(now)
 }
 
+// withHost is the exit code of a rank whose process was lost with its host.
+const withHost = -1
+
+// HostLost says that the launcher has lost a host, and so the processes of these ranks,
+// of which none has ended before, and why.
+func (g *Group) HostLost(now time.Duration, host string, ranks []int, why string) Decision {
+	g.wake(now)
+	for _, r := range ranks {
+		if s := g.seat(r); s != nil && !s.exited {
+			s.member.Host = host
+			s.exited, s.code, s.why, s.exitAt = true, withHost, why, now
+			s.lost, s.lostAt, s.done = true, now, false
+		}
+	}
+	return g.decide(now)
+}
+
+// lostWith reports whether two ranks were lost with the same host.
+func (s *seat) lostWith(o *seat) bool {
+	return s.code == withHost && o.code == withHost && s.member.Host == o.member.Host
+}
+
 // Done says that a rank has done its work.
 func (g *Group) Done(now time.Duration, rank int) Decision {
 	g.wake(now)

@@ -238,3 +238,32 @@ func TestForGood(t *testing.T) {
 		}
 	}
 }
+
+// TestHostLost: a host that is lost with its ranks is one cause, whatever its ranks and
+// their peers have shown before the launcher knows.
+func TestHostLost(t *testing.T) {
+	g := NewGroup(GroupConfig{Size: 4, Processes: true})
+	for r := range 4 {
+		host := string("ab"[r/2])
+		g.Started(r, host, 40+r)
+		if _, err := g.Join(0, Member{Rank: r, Size: 4, Host: host, Pid: 40 + r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
+	g.Disconnected(at(10), 3)
+	g.Fail(at(11), 0, "link: reset", 2, Status{})
+	g.Fail(at(12), 2, "link: timeout", 1, Status{Phase: "exchange", Step: 7})
+	g.HostLost(at(50), "b", []int{2, 3}, "ssh ended with exit code 255")
+	var v *Verdict
+	for ms := 60; v == nil && ms < 4000; ms += 10 {
+		v = g.Tick(at(ms)).Verdict
+	}
+	want := "host b (ranks 2, 3) was lost in phase exchange, step 7, last seen: ssh ended with exit code 255"
+	if v == nil || !strings.HasPrefix(v.String(), "host b (ranks 2, 3) was lost") || !strings.Contains(v.String(), "ssh ended with exit code 255") || strings.Contains(v.String(), "rank 3") || v.Kind != Lost || v.Code != 0 {
+		t.Errorf("got  %v\nwant %s", v, want)
+	}
+	if v != nil && (len(v.Others) != 0 || !strings.Contains(v.Hint(), "ssh")) {
+		t.Errorf("others %q, hint %q", v.Others, v.Hint())
+	}
+}

@@ -66,18 +66,13 @@ func (g *Group) word(now time.Duration) Decision {
 		case s.missed && quiet <= recent:
 			s.missed = false
 			return Decision{Act: Tell, Word: fmt.Sprintf("%s is there again after %s", s.who(), (s.beat - s.lastSeen).Round(100*time.Millisecond))}
-		case !s.missed && !s.silent && s.unheard > early && (!s.told || now-s.toldAt > g.cfg.Timeout) && g.hears(now-recent):
+		case !s.missed && !s.silent && s.unheard > early && (!s.told || now-s.toldAt > g.cfg.Timeout) && slices.ContainsFunc(g.seats, func(s seat) bool { return s.active() && s.beat >= now-recent }):
 			s.missed, s.told, s.toldAt, s.lastSeen = true, true, now, s.beat
 			return Decision{Act: Tell, Word: fmt.Sprintf("%s has given no sign of life for %s%s; after %s it counts as lost",
 				s.who(), quiet.Round(100*time.Millisecond), s.where(), g.cfg.Silence)}
 		}
 	}
 	return Decision{}
-}
-
-// hears reports whether a rank has given a sign of life since.
-func (g *Group) hears(since time.Duration) bool {
-	return slices.ContainsFunc(g.seats, func(s seat) bool { return s.active() && s.beat >= since })
 }
 
 // who names a rank, as a verdict does.
@@ -132,6 +127,8 @@ func (s *seat) sign() Kind {
 	switch {
 	case s.failed:
 		return Failed // its own word explains the end of its process too
+	case s.code == withHost:
+		return Lost
 	case s.exited && s.signal != 0:
 		return Killed
 	case s.blames:
@@ -321,7 +318,15 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 		v.Quiet, v.Cause = now-s.moved, g.waiting(root)
 	case Lost:
 		v.Cause = "its connection to the coordinator broke"
-		if s.exited {
+		if s.code == withHost {
+			var ranks []int
+			for i := range g.seats {
+				if g.seats[i].lostWith(s) {
+					ranks = append(ranks, i)
+				}
+			}
+			v.Cause, v.Together, v.Pid, v.Code = s.why, list(ranks), 0, 0
+		} else if s.exited {
 			v.Cause = "its process ended with code 0 before its work was done"
 		}
 		if further := g.further(s); further != "" {
@@ -340,7 +345,7 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 	}
 	for i := range g.seats {
 		o := &g.seats[i]
-		if i == root || o.sign() == "" {
+		if i == root || o.sign() == "" || o.lostWith(s) {
 			continue
 		}
 		if o.blames && o.blamed == root {

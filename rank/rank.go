@@ -36,6 +36,7 @@
 //	WDLRUN_RENDEZVOUS   a directory of the user, for jobs that wdlrun did not
 //	                    start; seen by all hosts where there are several
 //	WDLRUN_IP           address of this host at which other ranks reach it
+//	WDLRUN_HOST         name of this host in messages (default its hostname)
 //	WDLRUN_TRANSPORT    shm, tcp or auto: what -transport says
 //	WDLRUN_ENCRYPT      true: encrypt what goes over TCP, as -encrypt says
 //	WDLRUN_STREAMS      TCP connections between two ranks, as -streams says
@@ -106,7 +107,7 @@ func (w World) Validate() error {
 // launcher takes out of the environment it hands on.
 func Variables() []string {
 	return []string{"WDLRUN_RANK", "WDLRUN_SIZE", "WDLRUN_LOCAL_RANK", "WDLRUN_LOCAL_SIZE", "WDLRUN_GENERATION",
-		"WDLRUN_COORDINATOR", "WDLRUN_KEY", "WDLRUN_JOB", "WDLRUN_LAUNCHER", "WDLRUN_RENDEZVOUS", "WDLRUN_IP"}
+		"WDLRUN_COORDINATOR", "WDLRUN_KEY", "WDLRUN_JOB", "WDLRUN_LAUNCHER", "WDLRUN_RENDEZVOUS", "WDLRUN_IP", "WDLRUN_HOST"}
 }
 
 // Env returns the variables that make FromEnv read w, for a process to be
@@ -128,6 +129,7 @@ func (w World) Env() []string {
 	add("WDLRUN_JOB", w.Job)
 	add("WDLRUN_RENDEZVOUS", w.Rendezvous)
 	add("WDLRUN_IP", w.IP)
+	add("WDLRUN_HOST", w.Host)
 	if w.Key != (Key{}) {
 		add("WDLRUN_KEY", w.Key.Hex())
 	}

@@ -34,7 +34,8 @@ const MaxOthers = 64
 // the other ranks showed folded under it. It is an error.
 type Verdict struct {
 	Kind      Kind          `json:"kind"`
-	Rank      int           `json:"rank"` // −1 where no single rank is the cause
+	Rank      int           `json:"rank"`               // −1 where no single rank is the cause
+	Together  string        `json:"together,omitempty"` // with Lost, all ranks of its host, which is the cause
 	Host      string        `json:"host,omitempty"`
 	Pid       int           `json:"pid,omitempty"`
 	Phase     string        `json:"phase,omitempty"`
@@ -85,6 +86,9 @@ func (v *Verdict) String() string {
 }
 
 func (v *Verdict) who() string {
+	if v.Together != "" {
+		return fmt.Sprintf("host %s (%s)", v.Host, v.Together)
+	}
 	var in []string
 	if v.Host != "" {
 		in = append(in, "host "+v.Host)
@@ -136,6 +140,7 @@ func (v *Verdict) where() string {
 func (v *Verdict) folded() string {
 	var s string
 	switch {
+	case v.Together != "" && v.Blaming > 0: // it is the consequence
 	case v.Blaming == 1:
 		s += "; 1 other rank lost its connection to it"
 	case v.Blaming > 1:
@@ -183,6 +188,8 @@ func (v *Verdict) Hint() string {
 		return "see the output of the rank above for a stack"
 	case v.Kind == Exited:
 		return "see the output of the rank above"
+	case v.Together != "":
+		return "check that the host is up and that ssh reaches it; with -restarts wdlrun restarts the job"
 	case v.Kind == Lost || v.Kind == Blamed:
 		return "see the output of the rank, and whether its host is still up"
 	case v.Kind == Silent:

@@ -103,7 +103,7 @@ func TestLaunch(t *testing.T) {
 		{"-np 2 sh -c true", 0, "", ""},
 		{"-np 2 -plan train", 0, "localhost", ""},
 		{"-np 4 -hostfile hosts -plan train", 0, "far", ""},
-		{"-np 4 -hostfile hosts train", 1, "", "not started yet"},
+		{"-np 4 -hostfile hosts -ssh false train", 1, "", "wdlrun: host far: login failed: false ended with exit code 1; try: false far true"},
 		{"-np 5 -hostfile hosts train", 1, "", "slots"},
 		{"-np 0.5 train", 1, "", "np"},
 		{"-np 2 nosuchprogram", 127, "", "nosuchprogram"},

@@ -5,5 +5,5 @@ import "github.com/urfave/cli/v2"
 // benches are the measurements that bench knows besides the collectives', each
 // in a file of its own, bench_NAME.go.
 func benches(p *program) []*cli.Command {
-	return []*cli.Command{benchInputCommand(p), benchStepCommand(p), benchStragglerCommand(p), benchUniqueCommand(p), benchTableCommand(p), benchExchangeCommand(p), benchServeCommand(p)}
+	return []*cli.Command{benchInputCommand(p), benchStepCommand(p), benchServeCommand(p), benchStragglerCommand(p), benchUniqueCommand(p), benchTableCommand(p), benchExchangeCommand(p)}
 }

@@ -36,6 +36,10 @@ func launchFlags() []cli.Flag {
 		&cli.IntFlag{Name: "np", Aliases: []string{"n"}, Usage: "`N` ranks", DefaultText: "slots of -H or -hostfile, else 1"},
 		&cli.StringFlag{Name: "H", Aliases: []string{"host"}, Usage: "`HOSTS` and their slots, such as localhost:4"},
 		&cli.StringFlag{Name: "hostfile", Usage: "`FILE` with one host per line: name slots=N"},
+		&cli.StringFlag{Name: "ssh", Value: "ssh", Usage: "`COMMAND` that logs in to the other hosts of -H or -hostfile, such as \"ssh -p 2222\""},
+		&cli.StringFlag{Name: "ship", Value: "auto", Usage: "send wdlrun and your program to hosts that lack them: auto, always or never"},
+		&cli.StringSliceFlag{Name: "x", Usage: "pass the environment variable `NAME`[=VALUE] to the ranks"},
+		&cli.StringFlag{Name: "wdir", Usage: "`DIRECTORY` in which the ranks run, on every host", DefaultText: "the launcher's"},
 		&cli.BoolFlag{Name: "oversubscribe", Usage: "allow more ranks than slots; without slots, more than 16 per core or 128 in all"},
 		&cli.BoolFlag{Name: "plan", Usage: "print where each rank would run, and start nothing"},
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Second, Usage: "end the job if a rank makes no progress for `DURATION`; a rank that sends no heartbeat ends it after at most 4s"},
@@ -65,6 +69,9 @@ func (p *program) executable(c *cli.Context) error {
 	if _, err := exec.LookPath(command[0]); errors.Is(err, exec.ErrNotFound) {
 		why := fmt.Sprintf("%q is no program of wdlrun, and no executable in PATH%s", command[0], nearest.Instead(command[0], programs(c.App)))
 		return p.unstarted(127, c.Bool("json"), why)
+	}
+	if err := enter(c); err != nil {
+		return err
 	}
 	return p.launch(c, command, launched{stdin: os.Stdin})
 }
@@ -128,14 +135,14 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 	if _, err := (member.Options{}).Completed(p.handedOn(c)); err != nil {
 		return err
 	}
-	if err := check(c); err != nil {
+	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
+	if err := errors.Join(enter(root), check(c)); err != nil {
 		return err
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("the path of the program is unknown: %w", err)
 	}
-	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
 	command := append([]string{self, fmt.Sprintf("-json=%t", root.Bool("json"))}, root.Args().Slice()...)
 	return p.launch(root, command, launched{
 		print: print, goOn: defined(c.Command.Flags, "again"), replicas: c.Int("replicas"), chaos: c.String("chaos") != "",
@@ -301,15 +308,19 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 	if err != nil {
 		return err
 	}
+	remote, err := remoteOf(c, self)
+	if err != nil {
+		return err
+	}
 	p.chaos = what.chaos
 	orders, stop := checkpointOrders()
 	defer stop()
 	p.ranks.Store(true)
 	out, err := launcher.Run(c.Context, launcher.Job{
-		Plan: plan, Command: command, Env: linked(c, os.Environ()), Stdin: what.stdin, Suspends: true, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
+		Plan: plan, Command: command, Dir: c.String("wdir"), Env: append(linked(c, os.Environ()), remote.Pass...), Stdin: what.stdin, Suspends: true, Guard: []string{self, guardWord}, Stdout: p.stdout, Stderr: p.stderr,
 		Merged: what.verbatim || c.String("output") == "merged", Timeout: c.Duration("timeout"), Listen: c.String("coordinator"), Orders: orders,
 		Judged: sayVerdict, Word: sayWord, Restarts: restarts(c, what.replicas), MinRanks: c.Int("min-np"), Heals: what.replicas > 1, Again: p.again(command, what.goOn),
-		Saves: saves(what.goOn),
+		Saves: saves(what.goOn), Remote: remote,
 	})
 	if err != nil {
 		return p.unstarted(out.Code, asJSON, err.Error())

@@ -41,6 +41,12 @@ func main() {
 		launcher.Guard(os.Stdin)
 		return
 	}
+	if len(os.Args) == 2 && os.Args[1] == launcher.HostWord {
+		if err := launcher.RunHost(os.Stdin, os.Stdout, os.Environ()); err != nil {
+			os.Exit(1) // the launcher knows why
+		}
+		return
+	}
 	p := &program{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
 	cli.VersionPrinter = p.printVersion
 	os.Exit(p.main(os.Args))

@@ -127,6 +127,11 @@ func (s *Server) Exited(r, code, signal int, why string) {
 	s.post(func(now time.Duration) { s.act(s.group.Exited(now, r, code, signal, why)) })
 }
 
+// HostLost says that a host was lost with the processes of these ranks, and why.
+func (s *Server) HostLost(host string, ranks []int, why string) {
+	s.post(func(now time.Duration) { s.act(s.group.HostLost(now, host, ranks, why)) })
+}
+
 // Order sends an order to all ranks that attend.
 func (s *Server) Order(o Order) { s.post(func(time.Duration) { s.order(o) }) }
 

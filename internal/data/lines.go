@@ -30,8 +30,8 @@ type Lines struct {
 	read  int64 // records
 }
 
-// HasFields is an error if records of a dataset cannot have one of these fields.
-func HasFields(d *Dataset, names []string) error {
+// HasFields is an error if records cannot have one of these fields.
+func (d *Dataset) HasFields(names []string) error {
 	for _, name := range names {
 		if !slices.Contains(d.set.Fields, name) {
 			return fmt.Errorf("data: %s: there is no field %q%s", d.set.Files[0].Name, name, nearest.Instead(name, d.set.Fields))
@@ -40,9 +40,9 @@ func HasFields(d *Dataset, names []string) error {
 	return d.set.Unreadable(names)
 }
 
-// NewLines begins before the first record of a dataset, which must know its counts (Use).
-func NewLines(d *Dataset, fields []string) (l *Lines, err error) {
-	if err := HasFields(d, fields); err != nil {
+// Lines begins before the first record. The dataset must know its counts (Use).
+func (d *Dataset) Lines(fields []string) (l *Lines, err error) {
+	if err := d.HasFields(fields); err != nil {
 		return nil, err
 	}
 	l = &Lines{Dataset: d, fields: fields, block: -1}

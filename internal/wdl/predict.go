@@ -83,7 +83,7 @@ func (o *PredictOptions) check(c *config.Config, d *data.Dataset) error {
 		}
 		names[column.Name] = true
 	}
-	if err := data.HasFields(d, o.Columns); err != nil {
+	if err := d.HasFields(o.Columns); err != nil {
 		return fmt.Errorf("wdl: predict: -columns: %w", err)
 	}
 	return nil

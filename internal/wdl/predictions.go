@@ -176,7 +176,7 @@ type predictionWriter struct {
 
 func newPredictionWriter(o *PredictOptions, d *data.Dataset, labels []schema.Label, columns []write.Column) (w *predictionWriter, err error) {
 	w = &predictionWriter{options: o, labels: labels, lists: make([]value.List, len(columns))}
-	if w.lines, err = data.NewLines(d, o.Columns); err != nil {
+	if w.lines, err = d.Lines(o.Columns); err != nil {
 		return nil, err
 	}
 	if w.out, err = o.Open(columns); err != nil {

@@ -1252,6 +1252,7 @@ type Verdict struct {
 	Blaming       int64                  `protobuf:"varint,13,opt,name=blaming,proto3" json:"blaming,omitempty"`
 	Folded        int64                  `protobuf:"varint,14,opt,name=folded,proto3" json:"folded,omitempty"`
 	Permanent     bool                   `protobuf:"varint,15,opt,name=permanent,proto3" json:"permanent,omitempty"`
+	Together      string                 `protobuf:"bytes,16,opt,name=together,proto3" json:"together,omitempty"` // ranks of a lost host
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1391,6 +1392,13 @@ func (x *Verdict) GetPermanent() bool {
 	return false
 }
 
+func (x *Verdict) GetTogether() string {
+	if x != nil {
+		return x.Together
+	}
+	return ""
+}
+
 // Finished says that every rank has done its work.
 type Finished struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1516,7 +1524,7 @@ const file_control_proto_rawDesc = "" +
 	"\amembers\x18\x01 \x03(\v2\x19.wdlrun.control.v1.MemberR\amembers\"\x1b\n" +
 	"\x05Order\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\"\a\n" +
-	"\x05Noted\"\xe2\x02\n" +
+	"\x05Noted\"\xfe\x02\n" +
 	"\aVerdict\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\x03R\x04rank\x12\x12\n" +
@@ -1533,7 +1541,8 @@ const file_control_proto_rawDesc = "" +
 	"\x06others\x18\f \x03(\tR\x06others\x12\x18\n" +
 	"\ablaming\x18\r \x01(\x03R\ablaming\x12\x16\n" +
 	"\x06folded\x18\x0e \x01(\x03R\x06folded\x12\x1c\n" +
-	"\tpermanent\x18\x0f \x01(\bR\tpermanent\"\n" +
+	"\tpermanent\x18\x0f \x01(\bR\tpermanent\x12\x1a\n" +
+	"\btogether\x18\x10 \x01(\tR\btogether\"\n" +
 	"\n" +
 	"\bFinished2O\n" +
 	"\aControl\x12D\n" +

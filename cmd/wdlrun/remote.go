@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/launcher"
+)
+
+// remoteOf says how ranks on other hosts are started.
+func remoteOf(c *cli.Context, self string) (*launcher.Remote, error) {
+	pass, err := variables(c.StringSlice("x"), os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	ships := []string{"auto", "always", "never"}
+	if ship := c.String("ship"); !slices.Contains(ships, ship) {
+		return nil, fmt.Errorf("-ship %q: choose auto, always or never", ship)
+	}
+	if len(strings.Fields(c.String("ssh"))) == 0 {
+		return nil, errors.New("-ssh is empty: name an ssh client and its flags, such as -ssh \"ssh -p 2222\"")
+	}
+	return &launcher.Remote{Self: self, SSH: c.String("ssh"), Ship: c.String("ship"), Pass: pass}, nil
+}
+
+// variables reads the values of -x.
+func variables(given []string, lookup func(string) (string, bool)) (all []string, err error) {
+	for _, v := range given {
+		name, _, valued := strings.Cut(v, "=")
+		if name == "" {
+			return nil, fmt.Errorf("-x %q: it takes NAME or NAME=VALUE", v)
+		}
+		if !valued {
+			value, set := lookup(name)
+			if !set {
+				return nil, fmt.Errorf("-x %s: the variable is not set; set it, or give -x %s=VALUE", name, name)
+			}
+			v = name + "=" + value
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// enter changes to the directory of -wdir, so that relative paths mean the same here as
+// in the ranks. It may be absent here, if there are other hosts.
+func enter(c *cli.Context) error {
+	dir := c.String("wdir")
+	if dir == "" {
+		return nil
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	err = os.Chdir(dir)
+	if plan, bad := place(c); bad == nil && plan.Remote() != "" && errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("-wdir: %w", err)
+	}
+	return c.Set("wdir", dir)
+}

@@ -1,0 +1,76 @@
+// Package hosts starts the host process of wdlrun on other machines and carries the
+// conversation with it. Package launcher decides what is said.
+//
+// # Start
+//
+// A Starter starts the host process and returns its stream: Local on this machine, SSH by
+// the system's ssh client on another one. SSH runs one line of shell there (script.go),
+// which announces itself by a mark, because a shell may print before it. If the binary is
+// not in ~/.cache/wdlrun/bin under its SHA-256, the script asks for it and receives it
+// compressed (image.go). Nothing secret is on a command line.
+//
+// # Conversation
+//
+// Link divides the stream by yamux. The first stream carries messages in both directions
+// (wire.go), a JSON object with its length before it:
+//
+//	launcher                     host process
+//	job          ──►                            environment, directory, program
+//	             ◄──             want           the program is not there
+//	             ◄──             ready          or failed
+//	start        ──►                            a rank
+//	             ◄──             started        or failed
+//	             ◄──             exit           the rank's process has ended
+//	signal       ──►                            to one rank or to all
+//	quit         ──►                            end well
+//
+// Every other stream begins with a Header: an output of a rank, the input of a rank, a
+// program, or a connection of a rank to the job's coordinator, which the host process
+// passes on. So hosts need no route to the launcher.
+//
+// When the stream ends or the other side is silent for 7 s, the host process kills
+// the ranks, and the launcher counts the host as lost.
+//
+// # Limits
+//
+// A message has at most 4 MiB, a header 4 KiB, output before the mark 1 MiB, a program
+// 1 GiB. At most 32 logins are in progress at once.
+//
+// Errors are for what the world can do; nothing panics. A Link may be used by several
+// goroutines; Receive by one.
+package hosts
+
+import (
+	"context"
+	"io"
+	"os/exec"
+	"time"
+)
+
+const (
+	// pingEvery is the time between two pings.
+	pingEvery = time.Second
+
+	// pingTime is how long the answer to a ping may take. A busy host delays one.
+	pingTime = 3 * time.Second
+)
+
+// Starter starts the host process on a host.
+type Starter interface {
+	Start(ctx context.Context, host string) (*Process, error)
+}
+
+// Run starts a command, so that it ends with the launcher, however that ends.
+type Run func(*exec.Cmd) error
+
+// Local starts the host process on this machine.
+type Local struct {
+	Command []string // the host process
+	Run     Run
+	Stderr  io.Writer // for whole lines
+}
+
+// Start is part of Starter.
+func (l Local) Start(_ context.Context, host string) (*Process, error) {
+	return start(exec.Command(l.Command[0], l.Command[1:]...), host, l.Run, l.Stderr)
+}

@@ -1,0 +1,136 @@
+package hosts
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/wdlrun/wdlrun/internal/regular"
+)
+
+// maxProgram bounds the size of a program that is sent.
+const maxProgram = 1 << 30
+
+// Image is an executable file that may be sent to hosts.
+type Image struct {
+	Path string
+	Hash string // SHA-256, in hexadecimal digits
+
+	once   sync.Once
+	packed []byte
+	err    error
+}
+
+// NewImage reads the file at path and computes its hash.
+func NewImage(path string) (*Image, error) {
+	hash, err := Hash(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Image{Path: path, Hash: hash}, nil
+}
+
+// Hash is the SHA-256 of the file at path.
+func Hash(path string) (string, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, io.LimitReader(f, maxProgram+1))
+	if err != nil {
+		return "", err
+	}
+	if n > maxProgram {
+		return "", fmt.Errorf("hosts: hash: %s: more than %d bytes", path, maxProgram)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Packed is the file compressed by gzip, made when it is first needed.
+func (i *Image) Packed() ([]byte, error) {
+	i.once.Do(func() { i.packed, i.err = i.pack() })
+	return i.packed, i.err
+}
+
+func (i *Image) pack() ([]byte, error) {
+	f, err := regular.Open(i.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	h := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(z, h), io.LimitReader(f, maxProgram)); err != nil {
+		return nil, err
+	}
+	if got := hex.EncodeToString(h.Sum(nil)); got != i.Hash {
+		return nil, fmt.Errorf("hosts: %s has changed while the job starts: start it again", i.Path)
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return packed.Bytes(), nil
+}
+
+// dynamic reports whether the executable needs a loader and libraries of the host.
+func dynamic(path string) bool {
+	f, err := elf.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return true
+		}
+	}
+	return false
+}
+
+// Unpack writes a compressed program from r to path and returns an error if its hash is
+// another. The file appears whole or not at all.
+func Unpack(r io.Reader, path, hash string) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".program-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		tmp.Close()
+		if err != nil {
+			os.Remove(tmp.Name())
+		}
+	}()
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	n, err := io.Copy(io.MultiWriter(tmp, h), io.LimitReader(z, maxProgram+1))
+	if err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(h.Sum(nil)); n > maxProgram || got != hash {
+		return fmt.Errorf("hosts: unpack: the program arrived with SHA-256 %s, the launcher has %s", got, hash)
+	}
+	if err := tmp.Chmod(0o700); err != nil {
+		return err
+	}
+	if err := tmp.Close(); err != nil { // a file that is open for writing cannot be executed
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}

@@ -1,0 +1,52 @@
+package hosts
+
+import (
+	"fmt"
+	"regexp"
+)
+
+// Ship says when the binary is sent to a host.
+type Ship string
+
+// When the binary is sent.
+const (
+	Auto   Ship = "auto"   // if it is not there
+	Always Ship = "always" // even then
+	Never  Ship = "never"  // the one that is installed there must be the same
+)
+
+// Word is the argument that starts the host process.
+const Word = "__host"
+
+// Exit codes of the script.
+const (
+	noHome    = 81 // cannot change to the home directory
+	noFolder  = 82 // cannot make or enter the folder of binaries
+	noReceive = 83 // cannot receive or keep the binary
+)
+
+// mark announces a line of the script. What a shell prints on its own is before it.
+const mark = "wdlrun-host"
+
+// script is the command line for another host's login shell: one line that bash, dash,
+// zsh, tcsh, fish and busybox read alike, so without a quote, backslash or exclamation
+// mark inside the quotes. It prints a line "wdlrun-host NONCE need OS CPU" if it needs the
+// binary, which it reads as a line with the compressed size and then so many bytes, and
+// "wdlrun-host NONCE run OS CPU" when the host process follows.
+func script(ship Ship, hash, nonce, path string) string {
+	say := fmt.Sprintf("m() { echo; echo %s %s $1 $(uname -s) $(uname -m); }; umask 077; ", mark, nonce)
+	if ship == Never {
+		return fmt.Sprintf("exec sh -c '%sm run; if [ -x %[2]s ]; then exec %[2]s %[3]s; else exec wdlrun %[3]s; fi'", say, path, Word)
+	}
+	present := "[ -x " + hash + " ]"
+	if ship == Always {
+		present = "false"
+	}
+	return fmt.Sprintf("exec sh -c '%scd || exit %d; mkdir -p .cache/wdlrun/bin && cd .cache/wdlrun/bin || exit %d; "+
+		"if %s; then :; else m need; c() { rm -f .%[5]s; }; trap c 0; trap exit 1 2 15; read n; "+
+		"head -c $n | gzip -dc >.%[5]s && chmod 700 .%[5]s && mv -f .%[5]s %[6]s || exit %[7]d; trap - 0 1 2 15; fi; m run; exec ./%[6]s %[8]s'",
+		say, noHome, noFolder, present, nonce, hash, noReceive, Word)
+}
+
+// plain is a path that a shell reads as it is written.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_./+@%,:-]+$`)

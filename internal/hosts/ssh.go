@@ -1,0 +1,237 @@
+package hosts
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// SSH starts the host process through the system's ssh client, with the user's own
+// configuration and keys.
+type SSH struct {
+	Command []string // ssh and its flags, before the host
+	Ship    Ship
+	Image   *Image // of this program
+	Path    string // where it is installed, for Never
+	Run     Run
+	Stderr  io.Writer     // for whole lines
+	Timeout time.Duration // of a login, 0 for loginTime
+
+	logins chan struct{}
+}
+
+const (
+	// maxLogins bounds how many logins are in progress at once.
+	maxLogins = 32
+
+	// loginTime bounds a login, and the time in which no byte of the binary is taken.
+	loginTime = 30 * time.Second
+
+	// maxNoise bounds what a shell may print before the mark.
+	maxNoise = 1 << 20
+)
+
+// NewSSH returns a Starter. words are the ssh client and its flags, such as "ssh -p 2222".
+func NewSSH(words string, ship Ship, image *Image, path string, run Run, stderr io.Writer) (*SSH, error) {
+	command := strings.Fields(words)
+	if len(command) == 0 {
+		return nil, errors.New("hosts: the ssh command is empty; give one, such as -ssh \"ssh -p 2222\"")
+	}
+	if _, err := exec.LookPath(command[0]); err != nil {
+		return nil, fmt.Errorf("hosts: %w: install an ssh client, or name one with -ssh", err)
+	}
+	if !slices.Contains([]Ship{Auto, Always, Never}, ship) {
+		return nil, fmt.Errorf("hosts: -ship %q: choose auto, always or never", ship)
+	}
+	if filepath.Base(command[0]) == "ssh" { // another client may not have these
+		command = append(command, "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
+	}
+	if !plain.MatchString(path) {
+		path = "wdlrun"
+	}
+	return &SSH{Command: command, Ship: ship, Image: image, Path: path, Run: run, Stderr: stderr, logins: make(chan struct{}, maxLogins)}, nil
+}
+
+// Start is part of Starter.
+func (s *SSH) Start(ctx context.Context, host string) (*Process, error) {
+	select {
+	case s.logins <- struct{}{}:
+		defer func() { <-s.logins }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	nonce := strings.ToLower(rand.Text())
+	args := append(slices.Clone(s.Command[1:]), host, script(s.Ship, s.Image.Hash, nonce, s.Path))
+	p, err := start(exec.Command(s.Command[0], args...), host, s.Run, s.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { p.cmd.Process.Kill() })
+	defer stop()
+	if err := s.boot(p, nonce); err != nil {
+		p.cmd.Process.Kill()
+		p.Close()
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, fmt.Errorf("host %s: %w", host, err)
+	}
+	p.stderr.pass()
+	return p, nil
+}
+
+// boot waits until the host process follows, and sends the binary if it is asked for.
+func (s *SSH) boot(p *Process, nonce string) error {
+	limit := s.Timeout
+	if limit == 0 {
+		limit = loginTime
+	}
+	p.pipe.SetReadDeadline(time.Now().Add(limit))
+	lines := bufio.NewReaderSize(p.pipe, 64<<10)
+	noise, sent := 0, false
+	for {
+		line, err := lines.ReadString('\n')
+		words := strings.Fields(line)
+		if err != nil {
+			return s.explain(p, limit, noise)
+		}
+		if len(words) != 5 || words[0] != mark || words[1] != nonce {
+			if noise += len(line); noise > maxNoise {
+				return fmt.Errorf("its shell prints more than %d bytes when it starts, such as %.80q: its start-up files (.bashrc) must print nothing in a session without a terminal", maxNoise, line)
+			}
+			continue
+		}
+		if s.Ship != Never {
+			if err := samePlatform(words[3], words[4]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case words[2] == "run":
+			p.pipe.SetReadDeadline(time.Time{})
+			p.out = lines
+			return nil
+		case words[2] == "need" && !sent:
+			sent = true
+			if err := s.send(p, limit); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// send sends the binary.
+func (s *SSH) send(p *Process, limit time.Duration) error {
+	packed, err := s.Image.Packed()
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(p, "%d\n", len(packed)); err != nil {
+		return s.explain(p, limit, 0)
+	}
+	for len(packed) > 0 {
+		n := min(len(packed), 64<<10)
+		p.in.SetWriteDeadline(time.Now().Add(limit))
+		if _, err := p.Write(packed[:n]); err != nil {
+			return s.explain(p, limit, 0)
+		}
+		packed = packed[n:]
+	}
+	p.in.SetWriteDeadline(time.Time{})
+	p.pipe.SetReadDeadline(time.Now().Add(limit))
+	return nil
+}
+
+// samePlatform compares what uname prints with this binary.
+func samePlatform(system, cpu string) error {
+	cpus := map[string]string{"x86_64": "amd64", "aarch64": "arm64"}
+	there := strings.ToLower(system)
+	if name, ok := cpus[cpu]; ok {
+		cpu = name
+	}
+	if there == runtime.GOOS && cpu == runtime.GOARCH {
+		return nil
+	}
+	return fmt.Errorf("it runs %s on %s, this wdlrun is built for %s on %s: install a wdlrun built for it there and give -ship never, or leave the host out",
+		there, cpu, runtime.GOOS, runtime.GOARCH)
+}
+
+// causes are what ssh prints when it fails, what that means, and what to do. HOST stands
+// for the host.
+var causes = []struct{ prints, means, next string }{
+	{"REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "if that is expected, remove the old key: ssh-keygen -R HOST"},
+	{"Host key verification failed", "its host key is unknown", "log in once to accept it: SSH HOST true"},
+	{"Permission denied", "login failed", "try: SSH HOST true"},
+	{"Too many authentication failures", "login failed", "try: SSH HOST true"},
+	{"Could not resolve hostname", "its name is unknown", "check -H, or try: SSH HOST true"},
+	{"Connection refused", "no ssh server answers there", "start sshd there, or name its port: -ssh \"ssh -p 2222\""},
+	{"Connection timed out", "it does not answer", "check that it is up: ping HOST"},
+	{"Operation timed out", "it does not answer", "check that it is up: ping HOST"},
+	{"No route to host", "it cannot be reached", "check that it is up: ping HOST"},
+	{"Network is unreachable", "it cannot be reached", "check the network of this machine"},
+	{"No space left on device", "its disk is full", "make room in ~/.cache/wdlrun there, or install the same wdlrun there and give -ship never"},
+	{"Disk quota exceeded", "its disk quota is used up", "make room in ~/.cache/wdlrun there, or install the same wdlrun there and give -ship never"},
+}
+
+// explain returns why a login failed.
+func (s *SSH) explain(p *Process, limit time.Duration, noise int) error {
+	code := p.code()
+	if code < 0 && p.stderr.text() == "" {
+		select {
+		case <-p.ended:
+		default:
+			return fmt.Errorf("%w within %s: it may wait for a password; try: %s %s true", errSilent, limit, strings.Join(s.Command, " "), p.host)
+		}
+	}
+	said, last := p.stderr.text(), p.stderr.last()
+	for _, c := range causes {
+		if i := strings.Index(said, c.prints); i >= 0 {
+			line, _, _ := strings.Cut(said[i:], "\n")
+			if j := strings.LastIndexByte(said[:i], '\n'); j < i {
+				line, _, _ = strings.Cut(said[j+1:], "\n")
+			}
+			next := strings.NewReplacer("HOST", p.host, "SSH", s.words()).Replace(c.next)
+			return fmt.Errorf("%s: %s; %s", c.means, strings.Trim(line, "@ \r\t"), next)
+		}
+	}
+	install := fmt.Sprintf("make ~/.cache/wdlrun/bin writable there, or install the same wdlrun at %s there and give -ship never", s.Path)
+	switch code {
+	case noHome:
+		return fmt.Errorf("its home directory cannot be entered: %s; %s", last, install)
+	case noFolder:
+		return fmt.Errorf("wdlrun cannot make ~/.cache/wdlrun/bin there: %s; %s", last, install)
+	case noReceive:
+		return fmt.Errorf("wdlrun cannot be stored in ~/.cache/wdlrun/bin there: %s; %s", last, install)
+	case 126:
+		return fmt.Errorf("wdlrun cannot be executed there: %s; if the file system is mounted noexec, install the same wdlrun elsewhere and give -ship never", last)
+	case 127:
+		if s.Ship == Never {
+			return fmt.Errorf("wdlrun is neither at %s nor in PATH there: %s; install it, or leave -ship out", s.Path, last)
+		}
+		if dynamic(s.Image.Path) {
+			return fmt.Errorf("wdlrun cannot be executed there: %s; this wdlrun needs the C library of its machine: build it with CGO_ENABLED=0 go build", last)
+		}
+	}
+	if noise > 0 && code == 0 {
+		return fmt.Errorf("its login shell ended without running the command, after %d bytes of output; try: %s %s true", noise, s.words(), p.host)
+	}
+	return fmt.Errorf("login failed: %s; try: %s %s true", p.Why(), s.words(), p.host)
+}
+
+// words is the ssh command as a person would type it.
+func (s *SSH) words() string {
+	command := s.Command
+	if i := slices.Index(command, "-T"); i > 0 {
+		command = command[:i]
+	}
+	return strings.Join(command, " ")
+}

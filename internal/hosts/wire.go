@@ -1,0 +1,237 @@
+package hosts
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/yamux"
+)
+
+// Protocol is the version of the conversation. Both sides run the same binary, except
+// with Ship Never.
+const Protocol = 1
+
+// What a message may be.
+const (
+	Job     = "job"     // launcher: Protocol, Host, Dir, Env, Guard, Command[:1], Hash, Own, Ship, Size
+	Want    = "want"    // host: the program of Hash is not there
+	Ready   = "ready"   // host: Addr of the coordinator's door, IP
+	Failed  = "failed"  // host: Text, Code; Rank if it is about one
+	Start   = "start"   // launcher: Rank, Command without the program, Env, Input
+	Started = "started" // host: Rank, Pid
+	Exit    = "exit"    // host: Rank, Code, Signal, Text if the reason is known
+	Signal  = "signal"  // launcher: Sign to Rank, −1 for all
+	Quit    = "quit"    // launcher: the ranks have ended
+)
+
+// Message is one of the conversation. What says which fields count.
+type Message struct {
+	What     string
+	Protocol int      `json:",omitempty"`
+	Host     string   `json:",omitempty"` // as the launcher names it
+	Dir      string   `json:",omitempty"` // working directory
+	Env      []string `json:",omitempty"` // in addition to that of the host process
+	Guard    []string `json:",omitempty"` // arguments of the guard process, none for none
+	Command  []string `json:",omitempty"`
+	Hash     string   `json:",omitempty"` // SHA-256 of the program, in hexadecimal digits
+	Own      string   `json:",omitempty"` // SHA-256 of the launcher's binary
+	Ship     string   `json:",omitempty"`
+	Rank     int
+	Size     int    `json:",omitempty"` // ranks on this host
+	Input    bool   `json:",omitempty"` // the rank reads what the launcher does
+	Pid      int    `json:",omitempty"`
+	Code     int    `json:",omitempty"`
+	Signal   int    `json:",omitempty"`
+	Sign     string `json:",omitempty"`
+	Addr     string `json:",omitempty"`
+	IP       string `json:",omitempty"` // at which ranks of other hosts reach those of this one
+	Text     string `json:",omitempty"`
+}
+
+// What a stream may carry.
+const (
+	Output = "output"  // host: what Rank writes to FD
+	Input  = "input"   // launcher: what Rank reads
+	Door   = "door"    // host: a connection to the coordinator
+	Binary = "program" // launcher: compressed by gzip
+)
+
+// Header is the first message of a stream other than the first.
+type Header struct {
+	What string
+	Rank int
+	FD   int
+}
+
+const (
+	maxMessage = 4 << 20
+	maxHeader  = 4 << 10
+)
+
+// write writes v with its length before it.
+func write(w io.Writer, v any, most int) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if len(body) > most {
+		return fmt.Errorf("hosts: write: message of %d bytes, at most %d are allowed: pass fewer environment variables or shorter arguments", len(body), most)
+	}
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(body)), uint32(len(body))), body...))
+	return err
+}
+
+// read reads into v what write has written.
+func read(r io.Reader, v any, most int) error {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if int64(n) > int64(most) {
+		return fmt.Errorf("hosts: read: message of %d bytes, at most %d are allowed", n, most)
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return fmt.Errorf("hosts: read: message of %d bytes: %w", n, err)
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return fmt.Errorf("hosts: read: message of %d bytes: %w", n, err)
+	}
+	return nil
+}
+
+// Link is one side of the conversation.
+type Link struct {
+	session *yamux.Session
+	control net.Conn
+	mu      sync.Mutex // of writes to control
+
+	paused atomic.Bool
+	silent atomic.Bool
+	gone   chan struct{}
+}
+
+func newLink(s *yamux.Session, control net.Conn) *Link {
+	l := &Link{session: s, control: control, gone: make(chan struct{})}
+	go l.watch()
+	return l
+}
+
+// watch pings the other side until it is gone. It is gone when it leaves two pings
+// without an answer: of one that was stopped, the first may be lost while it wakes.
+func (l *Link) watch() {
+	defer close(l.gone)
+	for missed := 0; missed < 2; {
+		select {
+		case <-time.After(pingEvery):
+		case <-l.session.CloseChan():
+			return
+		}
+		if _, err := l.session.Ping(); err == nil || l.paused.Load() {
+			missed = 0
+		} else if errors.Is(err, yamux.ErrSessionShutdown) {
+			return
+		} else {
+			missed++
+		}
+	}
+	l.silent.Store(true)
+}
+
+// Pause has the silence of the other side mean nothing, as long as on is true.
+func (l *Link) Pause(on bool) { l.paused.Store(on) }
+
+// Silent reports whether the other side is gone without having closed the stream.
+func (l *Link) Silent() bool { return l.silent.Load() }
+
+func config() *yamux.Config {
+	c := yamux.DefaultConfig()
+	c.AcceptBacklog = 4096
+	c.EnableKeepAlive = false // see watch
+	c.ConnectionWriteTimeout = pingTime
+	c.StreamOpenTimeout = 0
+	c.StreamCloseTimeout = 0
+	c.MaxStreamWindowSize = 1 << 20
+	c.LogOutput = io.Discard
+	return c
+}
+
+// Call is the launcher's side of the conversation over conn.
+func Call(conn io.ReadWriteCloser) (*Link, error) {
+	s, err := yamux.Client(conn, config())
+	if err != nil {
+		return nil, err
+	}
+	control, err := s.Open()
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return newLink(s, control), nil
+}
+
+// Answer is the host process's side.
+func Answer(conn io.ReadWriteCloser) (*Link, error) {
+	s, err := yamux.Server(conn, config())
+	if err != nil {
+		return nil, err
+	}
+	control, err := s.Accept()
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return newLink(s, control), nil
+}
+
+// Send sends a message.
+func (l *Link) Send(m Message) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return write(l.control, m, maxMessage)
+}
+
+// Receive returns the next message.
+func (l *Link) Receive() (m Message, err error) {
+	err = read(l.control, &m, maxMessage)
+	return m, err
+}
+
+// Open opens a stream.
+func (l *Link) Open(h Header) (net.Conn, error) {
+	s, err := l.session.Open()
+	if err != nil {
+		return nil, err
+	}
+	if err := write(s, h, maxHeader); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Accept returns the next stream that the other side opens.
+func (l *Link) Accept() (h Header, stream net.Conn, err error) {
+	if stream, err = l.session.Accept(); err != nil {
+		return h, nil, err
+	}
+	if err = read(stream, &h, maxHeader); err != nil {
+		stream.Close()
+		return h, nil, err
+	}
+	return h, stream, nil
+}
+
+// Gone is closed when the other side is gone.
+func (l *Link) Gone() <-chan struct{} { return l.gone }
+
+// Close ends the conversation, and closes the stream, whose reads must then return.
+func (l *Link) Close() error { return l.session.Close() }

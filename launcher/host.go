@@ -1,0 +1,350 @@
+package launcher
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/wdlrun/wdlrun/internal/hosts"
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// HostWord is the argument with which the executable of a launcher must call RunHost.
+const HostWord = hosts.Word
+
+// RunHost is the body of the host process, which the launcher starts on each host of a job
+// that has ranks on several: it starts the ranks there, watches and ends them. The
+// launcher is at the other end of in and out. env is the environment of this process. When
+// the launcher is gone the ranks are killed. The error says why the job could not run here;
+// the launcher knows it too.
+func RunHost(in io.Reader, out io.WriteCloser, env []string) error {
+	outliveSession()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	link, err := hosts.Answer(duplex{in, out})
+	if err != nil {
+		return err
+	}
+	m, err := link.Receive()
+	if err != nil {
+		return err
+	}
+	h := &hostProcess{link: link, job: m, self: self, mark: markName + "=" + rand.Text()}
+	h.env = append(environment(append(slices.Clone(env), m.Env...)), h.mark)
+	if err := h.prepare(); err != nil {
+		link.Send(hosts.Message{What: hosts.Failed, Rank: everyone, Text: err.Error(), Code: startCode(err)})
+		<-link.Gone() // when the launcher has read it
+		return err
+	}
+	return h.serve() // what runs after it the guard ends
+}
+
+// markName is the variable of a host process's mark. Two hosts of a job may be one machine,
+// so the job's key would mark the ranks of both.
+const markName = "WDLRUN_MARK"
+
+// duplex is a stream of two.
+type duplex struct {
+	io.Reader
+	io.WriteCloser
+}
+
+// hostProcess is the life of a host process after its first message.
+type hostProcess struct {
+	link *hosts.Link
+	job  hosts.Message
+	self string
+	env  []string
+	mark string // in the environment of all that it starts, and of nothing else
+
+	program string // in place of the first word of the command, "" for none
+	door    net.Listener
+	guard   *guard
+	fleet   *fleet
+	live    sync.WaitGroup // connections through the door
+}
+
+// prepare makes ready to start ranks and answers the launcher.
+func (h *hostProcess) prepare() error {
+	if h.job.What != hosts.Job || h.job.Protocol != hosts.Protocol {
+		return fmt.Errorf("the launcher speaks version %d of the protocol, this wdlrun (%s) version %d: install the same wdlrun", h.job.Protocol, h.self, hosts.Protocol)
+	}
+	if err := h.checkSelf(); err != nil {
+		return err
+	}
+	if info, err := os.Stat(h.job.Dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("there is no working directory %s; make it there, or name another one with -wdir", h.job.Dir)
+	}
+	if err := h.receiveProgram(); err != nil {
+		return err
+	}
+	var err error
+	if h.door, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return err
+	}
+	var command []string
+	if len(h.job.Guard) > 0 {
+		command = append([]string{h.self}, h.job.Guard...)
+	}
+	warn := func(line string) { fmt.Fprintln(os.Stderr, line) }
+	if h.guard, err = startGuard(command, h.mark, warn); err != nil {
+		h.door.Close()
+		return err
+	}
+	h.fleet = newFleet(h.job.Size, h.guard)
+	go h.accept()
+	return h.link.Send(hosts.Message{What: hosts.Ready, Addr: h.door.Addr().String(), IP: h.address()})
+}
+
+// address is where ranks of other hosts reach this one.
+func (h *hostProcess) address() string {
+	ip, err := rank.World{Size: 2, LocalSize: 1}.ListenIP()
+	if err != nil {
+		return ""
+	}
+	return ip
+}
+
+// checkSelf compares this binary with the launcher's.
+func (h *hostProcess) checkSelf() error {
+	if h.job.Ship != string(hosts.Never) {
+		hosts.Prune(filepath.Dir(h.self))
+		return hosts.Verify(h.self)
+	}
+	hash, err := hosts.Hash(h.self)
+	if err != nil {
+		return err
+	}
+	if hash != h.job.Own {
+		return fmt.Errorf("%s there is another build of wdlrun than the launcher: copy the launcher's there, or leave -ship never out", h.self)
+	}
+	return nil
+}
+
+// receiveProgram finds the user's program here, or asks for it.
+func (h *hostProcess) receiveProgram() error {
+	name := h.job.Command[0]
+	switch {
+	case name == "":
+		h.program = h.self
+		return nil
+	case !strings.ContainsRune(name, '/'):
+		return h.look(name)
+	}
+	at, found, err := hosts.Find(h.getenv("HOME"), h.job.Dir, name, h.job.Hash, hosts.Ship(h.job.Ship))
+	if err != nil {
+		return err
+	}
+	h.program = at
+	if found {
+		return nil
+	}
+	if err := h.link.Send(hosts.Message{What: hosts.Want}); err != nil {
+		return err
+	}
+	head, stream, err := h.link.Accept()
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	if head.What != hosts.Binary {
+		return fmt.Errorf("launcher: host: a stream of %q came for the program", head.What)
+	}
+	if err := hosts.Unpack(stream, at, h.job.Hash); err != nil {
+		return fmt.Errorf("%w; make ~/.cache/wdlrun writable there, or copy the program to %s there and give -ship never", err, name)
+	}
+	return nil
+}
+
+// look finds a program in the PATH of the ranks.
+func (h *hostProcess) look(name string) error {
+	for _, dir := range filepath.SplitList(h.getenv("PATH")) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		at := filepath.Join(dir, name)
+		if info, err := os.Stat(at); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			h.program = at
+			return nil
+		}
+	}
+	return &missing{fmt.Sprintf("there is no executable %q in its PATH; install it there, or give the path of a program, such as ./%s, to have it sent", name, name)}
+}
+
+// missing is the error of a program that is not there.
+type missing struct{ text string }
+
+func (m *missing) Error() string { return m.text }
+
+func (m *missing) Is(err error) bool { return err == os.ErrNotExist }
+
+// getenv reads the environment of the ranks.
+func (h *hostProcess) getenv(name string) string {
+	for _, v := range slices.Backward(h.env) {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// serve does what the launcher says, until it says quit or is gone.
+func (h *hostProcess) serve() error {
+	orders := make(chan hosts.Message)
+	go func() {
+		defer close(orders)
+		for {
+			m, err := h.link.Receive()
+			if err != nil {
+				return
+			}
+			orders <- m
+		}
+	}()
+	for {
+		select {
+		case m, ok := <-orders:
+			if !ok {
+				return errors.New("launcher: host: the launcher is gone")
+			}
+			if m.What == hosts.Quit {
+				h.close()
+				return nil
+			}
+			h.obey(m)
+		case <-h.link.Gone():
+			return errors.New("launcher: host: the launcher is gone")
+		case e := <-h.fleet.exits:
+			h.link.Send(hosts.Message{What: hosts.Exit, Rank: e.rank, Code: e.code, Signal: e.signal, Text: e.why})
+		}
+	}
+}
+
+// obey carries out an order.
+func (h *hostProcess) obey(m hosts.Message) {
+	switch m.What {
+	case hosts.Start:
+		pid, err := h.start(m)
+		if err != nil {
+			h.link.Send(hosts.Message{What: hosts.Failed, Rank: m.Rank, Text: err.Error(), Code: startCode(err)})
+			return
+		}
+		h.link.Send(hosts.Message{What: hosts.Started, Rank: m.Rank, Pid: pid})
+	case hosts.Signal:
+		if s := sign(m.Sign); s == pauseSign || s == wakeSign {
+			h.link.Pause(s == pauseSign) // the launcher stops too
+		}
+		h.fleet.signal(sign(m.Sign), m.Rank)
+	}
+}
+
+// start starts a rank. Its outputs have a stream each.
+func (h *hostProcess) start(m hosts.Message) (pid int, err error) {
+	cmd := exec.Command(h.program, m.Command...)
+	if name := h.job.Command[0]; name != "" {
+		cmd.Args[0] = name
+	}
+	cmd.Dir = h.job.Dir
+	cmd.Env = append(slices.Clone(h.env), m.Env...)
+	var out [2]sink
+	for i := range out {
+		s, err := h.link.Open(hosts.Header{What: hosts.Output, Rank: m.Rank, FD: i + 1})
+		if err != nil {
+			return 0, err
+		}
+		out[i] = &remoteSink{s}
+	}
+	var in, from *os.File
+	if m.Input {
+		if in, from, err = os.Pipe(); err != nil {
+			return 0, err
+		}
+		defer in.Close()
+		cmd.Stdin = in
+	}
+	pid, err = h.fleet.launch(m.Rank, cmd, out)
+	if from != nil && err != nil {
+		from.Close()
+	} else if from != nil {
+		go h.feed(from)
+	}
+	return pid, err
+}
+
+// feed hands on what the launcher reads to the one rank that has it.
+func (h *hostProcess) feed(to *os.File) {
+	defer to.Close()
+	head, s, err := h.link.Accept()
+	if err != nil {
+		return
+	}
+	defer s.Close()
+	if head.What == hosts.Input {
+		io.Copy(to, s)
+	}
+}
+
+// remoteSink is an output whose lines the launcher makes.
+type remoteSink struct{ net.Conn }
+
+// Write never fails: a host whose launcher is gone is ended by serve.
+func (s *remoteSink) Write(b []byte) (int, error) {
+	s.Conn.Write(b)
+	return len(b), nil
+}
+
+func (s *remoteSink) flush() { s.Conn.Close() }
+
+// accept passes connections of ranks on to the coordinator.
+func (h *hostProcess) accept() {
+	for {
+		conn, err := h.door.Accept()
+		if err != nil {
+			return
+		}
+		h.live.Go(func() {
+			s, err := h.link.Open(hosts.Header{What: hosts.Door})
+			if err != nil {
+				conn.Close()
+				return
+			}
+			join(s, conn)
+		})
+	}
+}
+
+// join copies between two connections until both have ended.
+func join(a, b net.Conn) {
+	var both sync.WaitGroup
+	pass := func(to, from net.Conn) {
+		io.Copy(to, from)
+		if c, ok := to.(interface{ CloseWrite() error }); ok {
+			c.CloseWrite()
+		} else {
+			to.Close() // of a stream: only this direction
+		}
+	}
+	both.Go(func() { pass(a, b) })
+	both.Go(func() { pass(b, a) })
+	both.Wait()
+	a.Close()
+	b.Close()
+}
+
+// close ends well, once outputs that somebody else still holds have been read a little
+// longer. The guard ends when this process does, and kills what the ranks have left, also
+// outside their groups: nobody would look for it on another host.
+func (h *hostProcess) close() {
+	h.door.Close()
+	h.fleet.close()
+}

@@ -1,0 +1,219 @@
+package tests
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// fakeSSH is an ssh client whose hosts are folders below the returned one: each has a home
+// and no environment. script runs in the place of a login shell, with the host in $1 and
+// the command in $2.
+func fakeSSH(t *testing.T, script string) (client, homes string) {
+	t.Helper()
+	homes = t.TempDir()
+	client = filepath.Join(homes, "client")
+	text := fmt.Sprintf(`#!/bin/sh
+while [ $# -gt 2 ]; do shift; done
+HOME=%s/$1
+mkdir -p $HOME && cd $HOME || exit 255
+set -- "$1" "$2"
+exec env -i HOME=$HOME PATH=$PATH sh -c '%s' login "$1" "$2"
+`, homes, script)
+	write(t, homes, "client", text)
+	if err := os.Chmod(client, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return client, homes
+}
+
+const login = `exec sh -c "$2"`
+
+// TestHosts trains on two hosts to the bits of one local rank, and leaves no process.
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	client, homes := fakeSSH(t, `echo welcome to $1; `+login)
+	dir := t.TempDir()
+	flags := append(few(t), "-set", "train.slots=4", "-set", "train.epochs=1")
+	one := train(t, dir, 1, flags...)
+	o := run(t, dir, append([]string{"-H", "a:2,b:2", "-ssh", client, "train", "--json"}, flags...)...)
+	if o.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	four := parseTrained(t, o)
+	if four.WorldSize != 4 || four.AUC != one.AUC || four.LogLoss != one.LogLoss {
+		t.Errorf("on two hosts %+v, on one rank %+v", four, one)
+	}
+	sameModel(t, dir, one, four)
+	eventually(t, "the end of all processes", func() bool { return len(below(homes)) == 0 })
+}
+
+// TestHostsProgram starts a program of the user on hosts that do not have it, with the
+// environment and the directory that were asked for.
+func TestHostsProgram(t *testing.T) {
+	t.Parallel()
+	client, homes := fakeSSH(t, login)
+	dir, work := t.TempDir(), t.TempDir()
+	write(t, dir, "prog", "#!/bin/sh\nread line\necho $0 $1 $WDLRUN_RANK $WDLRUN_HOST $COLOUR $SHAPE $line $PWD \"$2\"\n")
+	if err := os.Chmod(filepath.Join(dir, "prog"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(t, dir, "-H", "a,b", "-ssh", client, "-wdir", work, "-x", "COLOUR=blue", "-x", "SHAPE", "-output", "merged", dir+"/prog", "one", "it's \"two\" $HOME")
+	cmd.Env = append(os.Environ(), "SHAPE=round")
+	cmd.Stdin = strings.NewReader("typed\n")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	o := end(t, cmd)
+	for r, host := range []string{"a", "b"} {
+		typed := " typed"
+		if r > 0 {
+			typed = ""
+		}
+		want := fmt.Sprintf(" one %d %s blue round%s %s it's \"two\" $HOME\n", r, host, typed, work)
+		if strings.Count(o.stdout, want) != 1 {
+			t.Errorf("%q is not there once:\n%s%s", want, o.stdout, o.stderr)
+		}
+	}
+	if sent, err := filepath.Glob(filepath.Join(homes, "*", ".cache", "wdlrun", "programs", "*", "prog")); len(sent) != 0 || err != nil {
+		t.Errorf("%q were sent, though the program is there", sent) // one disk serves all hosts here
+	}
+	o = run(t, dir, "-H", "a,b", "-ssh", client, "-ship", "always", dir+"/prog", "one")
+	if sent, err := filepath.Glob(filepath.Join(homes, "*", ".cache", "wdlrun", "programs", "*", "prog")); o.code != 0 || len(sent) != 2 || err != nil {
+		t.Errorf("exit code %d; %q were sent\n%s%s", o.code, sent, o.stdout, o.stderr)
+	}
+}
+
+// below are the processes of the hosts below a folder: those whose executable, arguments or
+// environment name it.
+func below(folder string) (pids []int) {
+	found, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range found {
+		pid, err := strconv.Atoi(filepath.Base(p))
+		if err != nil || pid == os.Getpid() || !alive(pid) {
+			continue
+		}
+		exe, _ := os.Readlink(p + "/exe")
+		args, _ := os.ReadFile(p + "/cmdline")
+		env, _ := os.ReadFile(p + "/environ")
+		if strings.Contains(exe, folder) || strings.Contains(string(args), folder) || strings.Contains(string(env), folder) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// TestHostsLeaveNoTrace kills each of the processes of a job in turn. All others end, and a
+// host that is lost is named once.
+func TestHostsLeaveNoTrace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts five jobs")
+	}
+	t.Parallel()
+	client, homes := fakeSSH(t, `[ $1 = a ] || sleep 0.5; sh -c "$2"; exit $?`)
+	for _, x := range []struct {
+		name   string
+		victim func(launcher int, of []int) (pid int)
+		code   int
+		says   string
+	}{
+		{"launcher", func(launcher int, _ []int) int { return launcher }, -1, ""},
+		{"ssh", func(launcher int, all []int) int { return find(all, "cmdline", "login\x00a\x00") }, 1, "wdlrun: host a (ranks 0, 1) was lost"},
+		{"host process", func(_ int, all []int) int { return find(hostA(all), "cmdline", "\x00__host\x00") }, 1, "wdlrun: host a (ranks 0, 1) was lost"},
+		{"rank", func(_ int, all []int) int { return find(all, "environ", "WDLRUN_RANK=1\x00") }, 137, "wdlrun: rank 1 (host a, pid "},
+		{"guard", func(_ int, all []int) int { return find(all, "cmdline", "\x00__guard\x00") }, 0, ""},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			cmd := command(t, t.TempDir(), "-H", "a:2,b:2", "-ssh", client, "sh", "-c", "setsid sleep 1000 & sleep 3; [ $WDLRUN_RANK = 9 ] || exec sleep ${LONG:-1000}")
+			if x.name == "guard" {
+				cmd.Args = append([]string{cmd.Args[0], "-x", "LONG=3"}, cmd.Args[1:]...)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "all ranks", func() bool { return countOf(below(homes), "environ", "WDLRUN_SIZE=4\x00") >= 12 })
+			kill(t, x.victim(cmd.Process.Pid, below(homes)), syscall.SIGKILL)
+			o := end(t, cmd)
+			if o.code != x.code || strings.Count(o.stderr, x.says) < 1 || x.says != "" && strings.Count(o.stderr, "wdlrun: host a (")+strings.Count(o.stderr, "wdlrun: rank ") != 1 {
+				t.Errorf("exit code %d, want %d, and %q once:\n%s", o.code, x.code, x.says, o.stderr)
+			}
+			eventually(t, "the end of all processes", func() bool { return len(below(homes)) == 0 })
+		})
+	}
+}
+
+// hostA are the processes with the home of host a.
+func hostA(pids []int) (those []int) {
+	for _, pid := range pids {
+		if countOf([]int{pid}, "environ", "/001/a\x00") == 1 {
+			those = append(those, pid)
+		}
+	}
+	return those
+}
+
+// find is the first process whose file of /proc holds a text, 0 for none.
+func find(pids []int, file, text string) int {
+	for _, pid := range pids {
+		if countOf([]int{pid}, file, text) == 1 {
+			return pid
+		}
+	}
+	return 0
+}
+
+// countOf counts the processes whose file of /proc holds a text.
+func countOf(pids []int, file, text string) (n int) {
+	for _, pid := range pids {
+		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file)); err == nil && strings.Contains(string(b), text) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestHostsRecipes runs the commands of the section on ssh in docs/running.md.
+func TestHostsRecipes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three jobs")
+	}
+	t.Parallel()
+	b, err := os.ReadFile("../docs/running.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(b), "\n## On several hosts, by ssh\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	client, _ := fakeSSH(t, login)
+	bin, err := wdlrun()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, n := t.TempDir(), 0
+	write(t, dir, "hosts", "a slots=2\nb slots=2\n")
+	adult, err := os.ReadFile("../internal/wdl/config/adult.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "ctr.yaml", string(adult))
+	for line := range strings.Lines(section) {
+		command, ok := strings.CutPrefix(line, "    wdlrun -")
+		if !ok {
+			continue
+		}
+		n++
+		cmd := exec.Command("sh", "-c", bin+" -ssh "+client+" -"+command)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s%v\n%s", line, err, out)
+		}
+	}
+	if n < 4 {
+		t.Errorf("%d commands found", n)
+	}
+}
