@@ -172,6 +172,7 @@ func (p *program) commands() []*cli.Command {
 		trainCommand(p),
 		evalCommand(p),
 		predictCommand(p),
+		exportCommand(p),
 		traceCommand(p),
 		replayCommand(p),
 		initCommand(p),

@@ -63,7 +63,7 @@ func TestDamagedModelsAreRejected(t *testing.T) {
 		t.Fatal(err)
 	}
 	names, err := filepath.Glob(filepath.Join(r.Dir, "*"))
-	if err != nil || len(names) != 5 {
+	if err != nil || len(names) != 6 {
 		t.Fatalf("%v, %v", names, err)
 	}
 	every := 1

@@ -12,6 +12,8 @@
 //	encoder.json     the feature index: vocabularies and statistics, see package encode
 //	dense.bin        the dense parameters without optimizer state, see package dense
 //	table-0000.bin   the rows of the first table, and so on
+//	warmup.tfrecord  the first records of the training data as tf.Example, with the fields
+//	                 that the model reads; absent if the data could not be read
 //
 // MANIFEST.json begins with the xxh3-64 of the text after its sixteen digits, as that of a
 // checkpoint does. It lists the sections of each file in order, without gaps, each with its

@@ -26,6 +26,7 @@ type Model struct {
 	layout   layout.Layout
 	params   *step.Parameters
 	tables   []mapped
+	warmup   []byte
 	unmap    []func() error
 }
 
@@ -66,6 +67,7 @@ func (m *Model) open() error {
 	if err := m.params.Read(bytes.NewReader(files[denseName])); err != nil {
 		return fmt.Errorf("%s: %w", denseName, err)
 	}
+	m.warmup = files[warmupName]
 	return m.openTables(files)
 }
 
@@ -126,7 +128,7 @@ func (m *Model) Close() error {
 	for _, unmap := range m.unmap {
 		errs = append(errs, unmap())
 	}
-	m.unmap, m.tables = nil, nil
+	m.unmap, m.tables, m.warmup = nil, nil, nil
 	return errors.Join(errs...)
 }
 
@@ -151,6 +153,10 @@ func (m *Model) Layout() layout.Layout { return m.layout }
 
 // Parameters are the dense parameters.
 func (m *Model) Parameters() *step.Parameters { return m.params }
+
+// Warmup returns some records of the training data, a TFRecord file of tf.Example that have the
+// fields of the manifest's inputs; nil if there are none. It is valid until Close.
+func (m *Model) Warmup() []byte { return m.warmup }
 
 // Read implements step.Rows.
 func (m *Model) Read(table int, keys []uint64, dst []float32) { m.tables[table].read(keys, dst) }

@@ -32,6 +32,9 @@ type Options struct {
 	Version int64  // −1: the step
 	Rows    string // one of Precisions; empty is float32
 
+	// Warn is told if the model has no records to warm up with, and why. Nil: silent.
+	Warn func(line string)
+
 	disk disk // nil: the operating system's
 }
 
@@ -56,7 +59,7 @@ func Write(ctx context.Context, src Source, opt Options) (Result, error) {
 		return Result{}, fmt.Errorf("export: write: %w", err)
 	}
 	root := filepath.Join(opt.Out, opt.Name)
-	res, err := write(ctx, src, opt, root)
+	res, err := writeVersion(ctx, src, opt, root)
 	if err != nil {
 		return Result{}, fmt.Errorf("export: write: %s: %w; nothing was published", filepath.Join(root, strconv.FormatInt(opt.Version, 10)), err)
 	}
@@ -65,7 +68,7 @@ func Write(ctx context.Context, src Source, opt Options) (Result, error) {
 
 const tmpPrefix = ".tmp-"
 
-func write(ctx context.Context, src Source, opt Options, root string) (res Result, err error) {
+func writeVersion(ctx context.Context, src Source, opt Options, root string) (res Result, err error) {
 	as, err := precisionOf(opt.Rows)
 	if err != nil {
 		return res, err
@@ -151,12 +154,6 @@ func writeFiles(ctx context.Context, src Source, opt Options, dir string, as pre
 		Step: src.Checkpoint.Step(), Run: src.Checkpoint.Manifest().Run, Rows: Precisions()[as],
 		Inputs: inputs(c), Outputs: outputs(c), Tables: []Table{},
 	}
-	bytes := func(b []byte) func(io.Writer) error {
-		return func(w io.Writer) error {
-			_, err := w.Write(b)
-			return err
-		}
-	}
 	encoder, err := e.Marshal()
 	if err != nil {
 		return m, err
@@ -164,7 +161,7 @@ func writeFiles(ctx context.Context, src Source, opt Options, dir string, as pre
 	for _, x := range []struct {
 		name  string
 		write func(io.Writer) error
-	}{{configName, bytes(c.YAML())}, {encoderName, bytes(encoder)}, {denseName, p.Save}} {
+	}{{configName, content(c.YAML())}, {encoderName, content(encoder)}, {denseName, p.Save}} {
 		f, err := whole(opt.disk, dir, x.name, x.write)
 		if err != nil {
 			return m, err
@@ -181,12 +178,39 @@ func writeFiles(ctx context.Context, src Source, opt Options, dir string, as pre
 		}
 		m.Tables, m.Files = append(m.Tables, t), append(m.Files, f)
 	}
+	if err := writeWarmup(ctx, c, opt, dir, &m); err != nil {
+		return m, err
+	}
 	text, err := m.encode()
 	if err != nil {
 		return m, err
 	}
-	_, err = whole(opt.disk, dir, manifestName, bytes(text))
+	_, err = whole(opt.disk, dir, manifestName, content(text))
 	return m, err
+}
+
+// writeWarmup writes records to warm up with, if there are any.
+func writeWarmup(ctx context.Context, c *config.Config, opt Options, dir string, m *Manifest) error {
+	b, err := warmup(ctx, c, m.Inputs)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil:
+		f, err := whole(opt.disk, dir, warmupName, content(b))
+		m.Files = append(m.Files, f)
+		return err
+	case opt.Warn != nil:
+		opt.Warn(fmt.Sprintf("the model has no %s, records of the training data to warm up with: %v", warmupName, err))
+	}
+	return nil
+}
+
+// content writes b.
+func content(b []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	}
 }
 
 // parse reads the configuration and the encoder of a model.

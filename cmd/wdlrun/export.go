@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// exportFormats are what a model can be written as.
+func exportFormats() []string { return []string{"model", "safetensors", "npy"} }
+
+func exportCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "export",
+		Usage:     "write a trained model for serving, or as arrays",
+		UsageText: "wdlrun export -resume DIR -out MODELS -name NAME [-version N] [-rows float32|bfloat16|int8]",
+		Description: `Writes the model of a run directory or of one checkpoint as MODELS/NAME/VERSION. The directory
+has all that scoring needs: configuration, vocabularies and statistics, dense parameters and the
+rows of every table, without optimizer state. It appears when it is complete and does not change
+afterwards. Of a run that stopped early, export takes the best epoch. Checkpoints of any number
+of ranks are read without starting ranks.
+
+   -rows float32    scores have the bits of eval
+   -rows bfloat16   half the size
+   -rows int8       a quarter of the size, with a scale for each row
+
+With bfloat16 and int8, export evaluates the test data of the configuration and reports how much
+the metrics change.
+
+   -format safetensors   one file of all arrays: -out FILE
+   -format npy           a directory with a .npy file for each array: -out DIR
+
+These hold the dense parameters, and the keys and rows of each table by ascending key.
+
+Examples:
+   wdlrun export -resume runs/20261121-101500 -out models -name ctr
+   wdlrun export -resume runs/20261121-101500 -out models -name ctr -version 7 -rows int8
+   wdlrun export -resume runs/20261121-101500 -format safetensors -out ctr.safetensors`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "resume", Usage: "`DIR` of a run, or one checkpoint"},
+			&cli.StringFlag{Name: "out", Usage: "`DIR` of models; of other formats, what to write, which must not exist"},
+			&cli.StringFlag{Name: "name", Usage: "`NAME` of the model"},
+			&cli.Int64Flag{Name: "version", Value: -1, Usage: "`N` of the version", DefaultText: "the step"},
+			&cli.StringFlag{Name: "rows", Value: "float32", Usage: "`TYPE` of the values of rows: " + strings.Join(export.Precisions(), ", ")},
+			&cli.StringFlag{Name: "format", Value: "model", Usage: "`FORMAT`: " + strings.Join(exportFormats(), ", ")},
+			jsonFlag(),
+		},
+		Action: func(c *cli.Context) error { return runExport(p, c) },
+	}
+}
+
+// checkExport finds the faults of the flags.
+func checkExport(c *cli.Context) error {
+	format := c.String("format")
+	switch {
+	case c.Args().Present():
+		return fmt.Errorf("export takes no argument, and %q is one", c.Args().First())
+	case c.String("resume") == "":
+		return errors.New("export: -resume DIR says which model: a run directory or a checkpoint")
+	case c.String("out") == "":
+		return errors.New("export: -out says where the model is written")
+	case !slices.Contains(exportFormats(), format):
+		return fmt.Errorf("export: -format %s: there are %s", format, strings.Join(exportFormats(), ", "))
+	case format == "model" && c.String("name") == "":
+		return errors.New("export: -name NAME says what the model is called: it is written to MODELS/NAME/VERSION")
+	case c.IsSet("version") && c.Int64("version") < 0:
+		return fmt.Errorf("export: -version %d: it must be at least 0", c.Int64("version"))
+	}
+	for _, flag := range []string{"name", "version", "rows"} {
+		if format != "model" && c.IsSet(flag) {
+			return fmt.Errorf("export: -%s has no effect with -format %s: leave it out", flag, format)
+		}
+	}
+	return nil
+}
+
+// exported is what the command reports, and its JSON line.
+type exported struct {
+	Out        string    `json:"out"`
+	Format     string    `json:"format"`
+	Checkpoint string    `json:"checkpoint"`
+	Step       int64     `json:"step"`
+	Best       int       `json:"best_epoch,omitempty"`
+	Version    *int64    `json:"version,omitempty"`
+	Rows       string    `json:"rows,omitempty"`
+	TableRows  int64     `json:"table_rows,omitempty"`
+	Bytes      int64     `json:"bytes,omitempty"`
+	Loss       *rounding `json:"rounding,omitempty"`
+}
+
+// rounding is what rows in fewer bits change about the metrics of the test data.
+type rounding struct {
+	Exact   metrics.Metrics `json:"float32"`
+	Rounded metrics.Metrics `json:"rounded"`
+}
+
+func runExport(p *program, c *cli.Context) error {
+	if err := checkExport(c); err != nil {
+		return err
+	}
+	warn := func(line string) { fmt.Fprintln(p.stderr, "wdlrun: warning: "+line) }
+	t, err := wdl.OpenTrained(c.Context, pathOf(c, "resume"), warn)
+	if err != nil {
+		return err
+	}
+	src := export.Source{Checkpoint: t.Checkpoint, Config: t.Config, Encoder: t.Encoder}
+	r := exported{Out: pathOf(c, "out"), Format: c.String("format"), Checkpoint: t.Checkpoint.Dir(), Step: t.Checkpoint.Step(), Best: t.Best}
+	switch r.Format {
+	case "safetensors":
+		err = export.WriteSafetensors(c.Context, src, r.Out)
+	case "npy":
+		err = export.WriteNPY(c.Context, src, r.Out)
+	default:
+		err = exportModel(c, src, &r, warn)
+	}
+	if err != nil {
+		return err
+	}
+	if asJSON(c) {
+		return p.printJSON(r)
+	}
+	return printExported(p.stdout, &r)
+}
+
+// exportModel writes a version, and evaluates it if its rows are rounded.
+func exportModel(c *cli.Context, src export.Source, r *exported, warn func(string)) error {
+	w, err := export.Write(c.Context, src, export.Options{
+		Out: r.Out, Name: c.String("name"), Version: c.Int64("version"), Rows: c.String("rows"), Warn: warn,
+	})
+	if err != nil {
+		return err
+	}
+	r.Out, r.Version, r.Rows, r.Bytes = w.Dir, &w.Manifest.Version, w.Manifest.Rows, w.Bytes
+	for _, t := range w.Manifest.Tables {
+		r.TableRows += t.Rows
+	}
+	if r.Rows == "float32" {
+		return nil
+	}
+	r.Loss, err = compareRounded(c.Context, src, w.Dir)
+	if ctx := c.Context.Err(); ctx != nil {
+		return ctx
+	}
+	if err != nil {
+		warn(fmt.Sprintf("what %s rows change could not be measured: %v", r.Rows, err))
+	}
+	return nil
+}
+
+// compareRounded evaluates the test data with a checkpoint and with its export at once.
+func compareRounded(ctx context.Context, src export.Source, dir string) (*rounding, error) {
+	conf, err := config.ParseSaved("config.yaml", src.Config)
+	if err != nil {
+		return nil, err
+	}
+	if len(conf.Data.Test) == 0 {
+		return nil, errors.New("the configuration names no test data (data.test); compare wdlrun eval on a file with the export of float32")
+	}
+	m, err := export.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	s, err := m.NewScorer()
+	if err != nil {
+		return nil, err
+	}
+	comm := collective.New(mem.New(1, 2)[0])
+	tally := newTally(conf)
+	e := wdl.NewEvaluation(comm, trace.New(0), wdl.EvalOptions{
+		Resume: src.Checkpoint.Dir(),
+		Each: func(b *encode.Batch, _ []float32) error {
+			logit, err := s.Score(b)
+			if err == nil {
+				tally.Add(logit[:b.Rows], b.Label, b.Weight)
+			}
+			return err
+		},
+	})
+	exact, err := e.Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rounded, err := tally.Reduce(comm)
+	return &rounding{exact.Metrics, rounded}, err
+}
+
+// tally counts the predictions of the first label.
+type tally interface {
+	Add(logit, label, weight []float32)
+	Reduce(c *collective.Comm) (metrics.Metrics, error)
+}
+
+func newTally(c *config.Config) tally {
+	if c.Label.IsNumber() {
+		return metrics.NewNumbers(c.Label.IsPoisson())
+	}
+	return metrics.NewTally()
+}
+
+func printExported(w io.Writer, r *exported) error {
+	which := ""
+	if r.Best > 0 {
+		which = fmt.Sprintf(": epoch %d, the best", r.Best)
+	}
+	fmt.Fprintf(w, "model  %s, step %d%s\n", r.Checkpoint, r.Step, which)
+	if r.Version != nil {
+		fmt.Fprintf(w, "rows   %d of %s, %d bytes in all\n", r.TableRows, r.Rows, r.Bytes)
+	}
+	if l := r.Loss; l != nil {
+		fmt.Fprintf(w, "test   float32 %s; %s %s\n", fine(l.Exact), r.Rows, fine(l.Rounded))
+	}
+	_, err := fmt.Fprintf(w, "wrote  %s\n", r.Out)
+	return err
+}
+
+// fine is the metrics with the digits that rounding may change.
+func fine(m metrics.Metrics) string {
+	switch {
+	case m.RMSE != nil:
+		return fmt.Sprintf("RMSE %.6g, loss %.6g", *m.RMSE, m.LogLoss)
+	case m.AUC != nil:
+		return fmt.Sprintf("AUC %.6f, log-loss %.6f", *m.AUC, m.LogLoss)
+	}
+	return fmt.Sprintf("log-loss %.6f", m.LogLoss)
+}
