@@ -31,7 +31,7 @@
 //	Report               ──►                       last words: stacks, traces
 //
 // A heartbeat comes every tenth of the timeout and at least every second; rank
-// 0's, which the display shows, and those of up to 32 ranks every 150 ms. What they mean is decided by rank.Group.
+// 0's, which the display shows, and those of up to 32 ranks every 200 ms. What they mean is decided by rank.Group.
 // Before a verdict every rank is ordered to report its stacks. Reports are heard
 // until the rank leaves, at most 5 s after the group's end.
 // A rank whose stream breaks ends its work: a group without coordinator could
@@ -83,6 +83,10 @@ const (
 	maxName    = 100 // of a collective call
 )
 
+// streamWindow is how many bytes may be on their way on a stream. A fixed window keeps gRPC
+// from estimating one, for which it would send a ping with most heartbeats.
+const streamWindow = 1 << 20
+
 const (
 	// handshakeTimeout bounds how long a connection may take to prove the
 	// key and to say Hello.
@@ -128,7 +132,7 @@ const (
 
 	// quickInterval is the heartbeat of rank 0, which people watch, and of all
 	// ranks of a small world, so that a verdict tells of a fresh step.
-	quickInterval = 150 * time.Millisecond
+	quickInterval = 200 * time.Millisecond
 	smallWorld    = 32
 )
 

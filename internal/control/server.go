@@ -81,6 +81,8 @@ func Serve(ln net.Listener, config Config) (*Server, error) {
 		grpc.Creds(proof{credentials.NewTLS(secure)}),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxSendMsgSize(maxMessage),
+		grpc.InitialWindowSize(streamWindow),
+		grpc.InitialConnWindowSize(streamWindow),
 		grpc.MaxConcurrentStreams(2),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}),

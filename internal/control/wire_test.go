@@ -94,8 +94,8 @@ func TestIntervals(t *testing.T) {
 		w       rank.World
 		want    time.Duration
 	}{
-		{60 * time.Second, zero, 150 * time.Millisecond},
-		{60 * time.Second, small, 150 * time.Millisecond},
+		{60 * time.Second, zero, 200 * time.Millisecond},
+		{60 * time.Second, small, 200 * time.Millisecond},
 		{60 * time.Second, large, time.Second},
 		{5 * time.Second, large, 500 * time.Millisecond},
 		{time.Second, zero, 100 * time.Millisecond},
