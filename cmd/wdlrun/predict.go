@@ -29,10 +29,11 @@ func predictCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "predict",
 		Usage:     "write the prediction of each record",
-		UsageText: "wdlrun [launch flags] predict -resume DIR -data FILE… -out FILE",
+		UsageText: "wdlrun [launch flags] predict -resume DIR|-model DIR -data FILE… -out FILE",
 		Description: `Computes the prediction of every record with the model of a run directory or of one checkpoint.
-Of a run that stopped early it takes the best epoch. The output has one line per record, in
-the order of the input, and is the same on any number of ranks.
+Of a run that stopped early it takes the best epoch. With -model it takes a model that export
+has written; every rank then opens the whole model. The output has one line per record, in the
+order of the input, and is the same on any number of ranks.
 
 Its columns are the fields that -columns copies, then "score", the probability that the label is
 1. For a label that is a number the column is "prediction". -logit adds "logit", the score before
@@ -53,9 +54,11 @@ data.comment, data.missing.
 Examples:
    wdlrun -np 2 predict -resume runs/20261121-101500 -data tuesday.csv -out scores.csv
    wdlrun predict -resume runs/20261121-101500 -data tuesday.csv -columns user,item -out scores.parquet
+   wdlrun -np 2 predict -model models/ctr -data tuesday.csv -out scores.csv.gz
    wdlrun predict -resume runs/20261121-101500 -data 'part-*.parquet' -label -logit -out - | head`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "resume", Usage: "`DIR` of a run, or one checkpoint"},
+			&cli.StringFlag{Name: "model", Usage: "`DIR` of an exported model instead: of a version, or of versions, of which the highest counts"},
 			&cli.StringSliceFlag{Name: "data", Usage: "`FILE` or glob to predict; may be repeated"},
 			&cli.StringFlag{Name: "out", Usage: "`FILE` to write, which must not exist; - is standard output"},
 			&cli.StringFlag{Name: "format", Usage: "`FORMAT` of it: csv, tsv, jsonl or parquet", DefaultText: "by its name; csv for -"},
@@ -119,7 +122,7 @@ func predictOptions(c *cli.Context) (o wdl.PredictOptions, to target, err error)
 	}
 	o = wdl.PredictOptions{
 		Eval:  wdl.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data"), Set: settings(c)},
-		Label: c.Bool("label"), Logit: c.Bool("logit"), Text: to.isText(),
+		Model: pathOf(c, "model"), Label: c.Bool("label"), Logit: c.Bool("logit"), Text: to.isText(),
 	}
 	if names := c.String("columns"); names != "" {
 		o.Columns = strings.Split(names, ",")
@@ -255,7 +258,9 @@ func printPredicted(path string) func(w io.Writer, _ int, result []byte) error {
 		if r.Bad > 0 {
 			bad = fmt.Sprintf(", %d of them without a prediction", r.Bad)
 		}
-		if r.Checkpoint != "" {
+		if r.Version > 0 {
+			fmt.Fprintf(w, "model  %s, version %d\n", r.Checkpoint, r.Version)
+		} else if r.Checkpoint != "" {
 			fmt.Fprintf(w, "model  %s\n", modelText(r.Model))
 		}
 		fmt.Fprintf(w, "data   %s\nwrote  %d rows%s (%s) to %s: %.1f s, %.0f rows/s\n",

@@ -389,6 +389,13 @@ func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, g
 	return j.evaluateBatches(ctx, d, rows, groups, nil)
 }
 
+// evaluator computes the logits of batches: a trainer, or the scorer of an exported model.
+type evaluator interface {
+	Evaluate(next func() (*encode.Batch, error)) (metrics.Metrics, error)
+	LogitsOf(label int) []float32
+	Unknown() []int64
+}
+
 // evaluateBatches is evaluate; predictions, if it is not nil, takes the logits.
 func (j *job) evaluateBatches(ctx context.Context, d *data.Dataset, rows data.Select, groups *metrics.Groups, predictions *predictions) (m report.Evaluated, err error) {
 	j.rec.Enter(trace.Eval)
@@ -406,12 +413,16 @@ func (j *job) evaluateBatches(ctx context.Context, d *data.Dataset, rows data.Se
 	defer r.Close()
 	j.shown.Read(r)
 	defer j.shown.Read(nil)
+	var by evaluator = j.trainer
+	if predictions != nil {
+		by = predictions.by
+	}
 	var last *encode.Batch
-	m.Metrics, err = j.trainer.Evaluate(func() (*encode.Batch, error) {
+	m.Metrics, err = by.Evaluate(func() (*encode.Batch, error) {
 		if last != nil {
-			probe.add(last, j.trainer.Logits())
+			probe.add(last, by.LogitsOf(0))
 			if j.eval != nil && j.eval.Each != nil {
-				if err := j.eval.Each(probe.without(last), j.trainer.Logits()); err != nil {
+				if err := j.eval.Each(probe.without(last), by.LogitsOf(0)); err != nil {
 					return nil, err
 				}
 			}
@@ -441,7 +452,7 @@ func (j *job) evaluateBatches(ctx context.Context, d *data.Dataset, rows data.Se
 	if m.Unknown, err = j.unknown(probe.unknown(r.Unknown())); err != nil {
 		return m, err
 	}
-	for i, n := range j.trainer.Unknown() {
+	for i, n := range by.Unknown() {
 		if name := j.encoder.Sparse()[i].Name; n > m.Unknown[name] {
 			m.Unknown[name] = n
 		}

@@ -21,6 +21,7 @@ import (
 // PredictOptions say what a prediction reads and writes.
 type PredictOptions struct {
 	Eval    EvalOptions // Data must name files; Group is not used
+	Model   string      // directory of an exported model, instead of Eval.Resume
 	Label   bool        // read the labels and write them too; otherwise records need none
 	Logit   bool        // write the logits too
 	Columns []string    // fields of the records that are copied
@@ -42,6 +43,7 @@ type PredictOutput interface {
 type PredictResult struct {
 	WorldSize int `json:"world_size"`
 	Model
+	Version       int64            `json:"version,omitempty"` // of an exported model, whose directory is Checkpoint
 	Data          []string         `json:"data"`
 	Columns       []string         `json:"columns"` // of the output
 	Rows          int64            `json:"rows"`    // of the output
@@ -70,6 +72,9 @@ func CheckPredict(ctx context.Context, o PredictOptions) error {
 	o.Eval.predicts = &o
 	if len(o.Eval.Data) == 0 {
 		return errors.New("wdl: predict: -data FILE names the records to predict")
+	}
+	if o.Model != "" {
+		return o.checkModel()
 	}
 	return CheckEval(ctx, o.Eval)
 }
@@ -127,15 +132,16 @@ func (o *PredictOptions) columns(c *config.Config) (columns []write.Column) {
 func (p Prediction) Run(ctx context.Context) (res PredictResult, err error) {
 	j, o := &p.job, p.eval.predicts
 	res.WorldSize = j.comm.Size()
-	if res.Model, err = j.openModel(ctx); data.IsEmpty(err) {
+	by, end, err := j.openScores(ctx, &res)
+	if data.IsEmpty(err) {
 		j.warn(fmt.Sprintf("%v; the output has no rows", err))
 		return res, j.predictNothing(&res)
 	}
 	if err != nil {
 		return res, err
 	}
-	defer j.trainer.Close()
-	s, err := j.newPredictions(ctx)
+	defer end()
+	s, err := j.newPredictions(ctx, by)
 	if err != nil {
 		return res, err
 	}

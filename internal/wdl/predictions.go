@@ -23,6 +23,7 @@ import (
 // of a few runs. A goroutine of rank 0 writes them meanwhile.
 type predictions struct {
 	*job
+	by      evaluator
 	options *PredictOptions
 	labels  []schema.Label
 	zeros   []float32 // labels of records that have none
@@ -43,9 +44,9 @@ const runsAhead = 4
 const mostGathered = 2 * 4 * evalBatch * schema.MostLabels
 
 // newPredictions opens the output on rank 0; all ranks return its error.
-func (j *job) newPredictions(ctx context.Context) (*predictions, error) {
+func (j *job) newPredictions(ctx context.Context, by evaluator) (*predictions, error) {
 	all := schemaOf(j.config)
-	s := &predictions{job: j, options: j.eval.predicts, labels: all.All()}
+	s := &predictions{job: j, by: by, options: j.eval.predicts, labels: all.All()}
 	var open error // as it is, where it came up
 	fault, err := j.first(func() error {
 		s.writer, open = newPredictionWriter(s.options, j.train, s.labels, j.eval.predicts.columns(j.config))
@@ -87,7 +88,7 @@ func (s *predictions) complete(b *encode.Batch) {
 func (s *predictions) take(b *encode.Batch) error {
 	s.own = s.own[:0]
 	for i := range s.labels {
-		s.own = append(s.own, raw.Bytes(s.trainer.LogitsOf(i)[:b.Rows])...)
+		s.own = append(s.own, raw.Bytes(s.by.LogitsOf(i)[:b.Rows])...)
 		if !s.options.Label {
 			continue
 		}

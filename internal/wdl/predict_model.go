@@ -1,0 +1,147 @@
+package wdl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// openScores opens data and model; end frees what computes the scores.
+func (j *job) openScores(ctx context.Context, res *PredictResult) (by evaluator, end func(), err error) {
+	if dir := j.eval.predicts.Model; dir != "" {
+		return j.openExported(ctx, dir, res)
+	}
+	if res.Model, err = j.openModel(ctx); err != nil {
+		return nil, nil, err
+	}
+	return j.trainer, func() { j.trainer.Close() }, nil
+}
+
+// openExported opens the data and an exported model, which every rank has whole: the ranks
+// of a host share its pages.
+func (j *job) openExported(ctx context.Context, dir string, res *PredictResult) (by evaluator, end func(), err error) {
+	j.rec.Enter(trace.Restore)
+	if dir, err = newestVersion(dir); err != nil {
+		return nil, nil, err
+	}
+	m, err := export.Open(dir)
+	if err != nil {
+		return nil, nil, contradiction(err)
+	}
+	defer func() {
+		if err != nil {
+			m.Close()
+		}
+	}()
+	res.Checkpoint, res.Version = dir, m.Version()
+	j.config = m.Config().Clone()
+	if err := j.eval.evaluating(j.config); err != nil {
+		return nil, nil, contradiction(err)
+	}
+	if j.inputs, err = openInputs(j.config, j.eval); err != nil {
+		return nil, nil, contradiction(err)
+	}
+	if err := j.eval.predicts.check(j.config, j.train); err != nil {
+		return nil, nil, contradiction(err)
+	}
+	s := j.eval.schemaOf(j.config)
+	j.encoder = m.Encoder().WithLabels(s.Label, s.Labels)
+	if err := j.scan(ctx, j.train, nil); err != nil {
+		return nil, nil, err
+	}
+	scorer, err := m.NewScorer()
+	if err != nil {
+		return nil, nil, err
+	}
+	return &scoring{job: j, scorer: scorer, unknown: make([]int64, len(scorer.Unknown()))}, func() { m.Close() }, nil
+}
+
+// checkModel finds what is wrong with the model's directory at a glance; the ranks verify
+// the model when they open it.
+func (o *PredictOptions) checkModel() error {
+	if o.Eval.Resume != "" {
+		return errors.New("wdl: predict: -resume and -model each name a model; leave one of them out")
+	}
+	_, err := newestVersion(o.Model)
+	return err
+}
+
+// newestVersion is the highest version in dir if it holds versions of a model, else dir.
+func newestVersion(dir string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", fmt.Errorf("wdl: predict: -model: %w", err)
+	}
+	newest := int64(-1)
+	for _, e := range entries {
+		if n, err := strconv.ParseInt(e.Name(), 10, 64); err == nil && e.IsDir() {
+			newest = max(newest, n)
+		}
+	}
+	if newest < 0 {
+		return dir, nil
+	}
+	return filepath.Join(dir, strconv.FormatInt(newest, 10)), nil
+}
+
+// scoring evaluates batches by the scorer of an exported model.
+type scoring struct {
+	*job
+	scorer  *step.Scorer
+	logit   []float32 // of the last batch: those of all rows for each label
+	rows    int
+	unknown []int64 // by feature, of all batches and ranks
+}
+
+// Evaluate scores the batches that next returns, nil after the last. Of the metrics, only
+// Samples is computed.
+func (s *scoring) Evaluate(next func() (*encode.Batch, error)) (m metrics.Metrics, err error) {
+	for {
+		b, err := next()
+		if err != nil {
+			return m, err
+		}
+		if b == nil {
+			break
+		}
+		s.rec.Enter(trace.Eval)
+		if s.logit, err = s.scorer.Score(b); err != nil {
+			return m, err
+		}
+		s.rows = b.Rows
+		m.Samples += int64(b.Rows)
+		for f, n := range s.scorer.Unknown() {
+			s.unknown[f] += n
+		}
+		for i, z := range s.logit {
+			if x := float64(z); math.IsNaN(x) || math.IsInf(x, 0) {
+				return m, fmt.Errorf("wdl: predict: the logit of record %d is %v; train again with lower learning rates or train.clip_norm", b.RowID[i%b.Rows], z)
+			}
+		}
+	}
+	s.rec.Enter(trace.Wait)
+	if err := collective.AllReduce(s.comm, s.unknown, collective.Sum); err != nil {
+		return m, err
+	}
+	samples := []int64{m.Samples}
+	err = collective.AllReduce(s.comm, samples, collective.Sum)
+	m.Samples = samples[0]
+	return m, err
+}
+
+// LogitsOf are the logits of the last batch for a label.
+func (s *scoring) LogitsOf(label int) []float32 { return s.logit[label*s.rows : (label+1)*s.rows] }
+
+// Unknown are the values whose keys have no row, by feature.
+func (s *scoring) Unknown() []int64 { return s.unknown }
