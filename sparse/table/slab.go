@@ -84,11 +84,3 @@ func (s *slabs) free() error {
 	}
 	return errors.Join(errs...)
 }
-
-// Pages returns zeroed memory of n bytes as tables use it, outside the Go heap
-// and in huge pages where the system has them, and how to free it: what
-// measurements of a machine's memory need.
-func Pages(n int) (words []uint64, free func() error) {
-	p := newPages(n)
-	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(p.mem))), n/8), p.free
-}

@@ -286,21 +286,6 @@ func TestSumDoesNotDependOnOrder(t *testing.T) {
 	}
 }
 
-func BenchmarkUnique(b *testing.B) {
-	const n = 1 << 18
-	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 1)), 1.05, 1, 1<<24)
-	keys, ids := make([]uint64, n), make([]uint32, n)
-	for i := range keys {
-		keys[i] = zipf.Uint64()
-	}
-	s := NewSet(1, nil, 1)
-	for b.Loop() {
-		s.Reset()
-		s.Add(keys, ids)
-	}
-	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mkeys/s")
-}
-
 func FuzzDescription(f *testing.F) {
 	f.Add(open(f, 1, Part{Name: "deep", Dim: 2, Rule: optim.Rule{Kind: "adam"}}, Part{Name: "wide", Dim: 1}).describe(0).encode())
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -20,7 +20,7 @@ fields=60 domain=10000000 zipf=1.1
 
 build_all() {
   mkdir -p "$build" || exit 1
-  (cd "$here/../.." && CGO_ENABLED=0 go build -o "$build/wdlrun" ./cmd/wdlrun) || exit 1
+  (cd "$here/../.." && CGO_ENABLED=0 go build -o "$build/wdlrun" ./cmd/wdlrun && CGO_ENABLED=0 go test -c -o "$build/exchange.test" ./sparse) || exit 1
   local lib
   for lib in openmpi mpich; do
     if command -v "mpicc.$lib" >/dev/null; then
@@ -33,15 +33,16 @@ build_all() {
 
 field() { sed -n "s/.*\"$1\":\"\{0,1\}\([^,\"}]*\).*/\1/p"; }
 
+# reported UNIT: what a Go benchmark reports in that unit
+reported() { sed -n "s/.*[^0-9.]\([0-9.]*\) $1.*/\1/p"; }
+
 # ours NP BATCH DIM: sets remote, the distinct keys for each other rank
 ours() {
-  local np=$1 line op us
-  while read -r line; do
-    op=$(field op <<<"$line") us=$(field median_us <<<"$line")
-    [ "$op" = wire ] && remote=$(($(field remote <<<"$line") / (np - 1)))
-    case $op in wire | both) echo "wdlrun-$op,$np,$2,$3,$us" ;; esac
-  done < <(${WRAP:-} timeout "$LIMIT" "$build/wdlrun" -np "$np" bench exchange -keys $((fields * $2 / np)) -fields $fields \
-    -zipf $zipf -domain $domain -dim "$3" -time "${SECONDS_EACH}s" -json 2>>"$build/log")
+  local np=$1 line op
+  line=$(${WRAP:-} timeout "$LIMIT" "$build/wdlrun" -np "$np" -output merged "$build/exchange.test" -test.run '^$' -test.bench Exchange -test.benchtime 1x \
+    -keys $((fields * $2 / np)) -fields $fields -zipf $zipf -domain $domain -dim "$3" -time "${SECONDS_EACH}s" 2>>"$build/log")
+  remote=$(($(reported remote-keys <<<"$line") / (np - 1)))
+  for op in wire both; do echo "wdlrun-$op,$np,$2,$3,$(reported "$op-us" <<<"$line")"; done
 }
 
 # peer LIB NP BATCH DIM

@@ -1,4 +1,4 @@
-package sparse
+package sparse_test
 
 import (
 	"errors"
@@ -6,11 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/internal/raw"
 	"github.com/wdlrun/wdlrun/sparse"
-	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
 // wire is the exchange by itself, with next to no work of its own around it: keys
@@ -25,7 +26,6 @@ type wire struct {
 	rank, size int
 	dim        int
 	table      []float32
-	free       func() error
 
 	keys    []uint64 // by owner, this rank's own none
 	grads   []float32
@@ -48,10 +48,12 @@ const (
 
 // newWire makes room for the distinct keys of a batch. In windows, if the
 // exchange has them.
-func newWire(ex sparse.Exchanger, o Options, batch []uint64) (*wire, error) {
-	w := &wire{ex: ex, rank: ex.Rank(), size: ex.Size(), dim: o.Dim}
-	words, free := table.Pages((4*(int(o.Domain)/w.size+1)*w.dim + 7) &^ 7)
-	w.table, w.free = raw.Of[float32](raw.Bytes(words)), free
+func newWire(ex sparse.Exchanger, o exchange, batch []uint64) (*wire, error) {
+	w := &wire{ex: ex, rank: ex.Rank(), size: ex.Size(), dim: o.dim}
+	var err error
+	if w.table, err = hugePages((o.domain/w.size + 1) * w.dim); err != nil {
+		return nil, err
+	}
 	for i := range w.table {
 		w.table[i] = float32(i%7 + 1)
 	}
@@ -77,6 +79,17 @@ func newWire(ex sparse.Exchanger, o Options, batch []uint64) (*wire, error) {
 		return nil, err
 	}
 	return w, w.allocate()
+}
+
+// hugePages returns n floats outside the Go heap, in huge pages if the system has them,
+// as tables have them. They are never freed.
+func hugePages(n int) ([]float32, error) {
+	b, err := unix.Mmap(-1, 0, 4*n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, err
+	}
+	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // else small ones
+	return raw.Of[float32](b), nil
 }
 
 // allocate places what is sent: where the other ranks can read it, if the
@@ -193,14 +206,13 @@ func (x *copies) AllToAllVisit(send []byte, sendCounts, recvCounts []int, visit 
 const wireSteps = 4
 
 // runWire measures the bare exchange on either path, in turns.
-func runWire(c *collective.Comm, o Options, batch []uint64, emit func(Line)) error {
+func runWire(c *collective.Comm, o exchange, batch []uint64, emit func(line)) error {
 	var paths [2]*wire
 	for i, x := range []sparse.Exchanger{c, copying{c}} {
 		w, err := newWire(x, o, batch)
 		if err != nil {
 			return err
 		}
-		defer w.free()
 		paths[i] = w
 	}
 	begin := time.Now()
@@ -211,7 +223,7 @@ func runWire(c *collective.Comm, o Options, batch []uint64, emit func(Line)) err
 			}
 		}
 		more := []int64{0}
-		if n+1 <= warm || time.Since(begin) < 2*o.Time {
+		if n+1 <= warm || time.Since(begin) < 2*o.time {
 			more[0] = 1
 		}
 		if err := collective.Broadcast(c, more, 0); err != nil {
@@ -222,21 +234,19 @@ func runWire(c *collective.Comm, o Options, batch []uint64, emit func(Line)) err
 		}
 	}
 	if !slices.Equal(paths[0].table, paths[1].table) {
-		return errors.New("internal/bench/sparse: reading in place and copying gave different rows")
+		return errors.New("reading in place and copying gave different rows")
 	}
 	n := int64(len(paths[0].keys))
-	line := Line{Op: "wire", NP: c.Size(), Keys: o.Keys, Remote: n, Dim: o.Dim, Batches: wireSteps * len(paths[0].samples)}
-	line.Bytes = 8*n + 4*int64(len(paths[0].grads)+len(paths[0].answers))
-	for i, us := range []*float64{&line.MedianUS, &line.CopyingUS} {
+	l := line{op: "wire", remote: n, bytes: 8*n + 4*int64(len(paths[0].grads)+len(paths[0].answers))}
+	for i, us := range []*float64{&l.us, &l.copying} {
 		if err := collective.AllReduce(c, paths[i].samples, collective.Max); err != nil {
 			return err
 		}
 		slices.Sort(paths[i].samples)
 		*us = paths[i].samples[len(paths[i].samples)/2]
 	}
-	line.Ratio = line.CopyingUS / line.MedianUS
 	if c.Rank() == 0 {
-		emit(line)
+		emit(l)
 	}
 	return nil
 }
@@ -245,7 +255,7 @@ func runWire(c *collective.Comm, o Options, batch []uint64, emit func(Line)) err
 // caches, and a barrier.
 func (w *wire) sample(c *collective.Comm, warm bool) error {
 	if err := w.step(); err != nil {
-		return fmt.Errorf("internal/bench/sparse: exchange: %w", err)
+		return fmt.Errorf("exchange: %w", err)
 	}
 	if err := collective.Barrier(c); err != nil {
 		return err
@@ -253,7 +263,7 @@ func (w *wire) sample(c *collective.Comm, warm bool) error {
 	start := time.Now()
 	for range wireSteps {
 		if err := w.step(); err != nil {
-			return fmt.Errorf("internal/bench/sparse: exchange: %w", err)
+			return fmt.Errorf("exchange: %w", err)
 		}
 	}
 	if !warm {

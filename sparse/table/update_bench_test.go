@@ -1,55 +1,57 @@
-package embedding
+package table
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/raw"
 	"github.com/wdlrun/wdlrun/optim"
-	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// UpdateRules lists the rules that Update measures.
-func UpdateRules() []string { return []string{"adagrad", "rowwise_adagrad", "ftrl", "adam"} }
+var updateRules = []string{"adagrad", "rowwise_adagrad", "ftrl", "adam"}
 
-// Update takes optimizer steps of rows that a table of n rows of dim values holds
-// and that have been found, as they are after a pull, against a loop over the same
-// records in one array. What a table does around the steps is counted: it looks
-// for gradients that are not finite and for rows to insert, and stamps the rows. At
-// best a step takes what changing a word of each line of the records does, or what the
-// kernel does with rows that never leave the first cache, whichever is more.
-func Update(n, dim int, rule string, told func()) (Result, error) {
-	t, err := Open(n, dim, rule, told)
-	if err != nil {
-		return Result{}, err
+// BenchmarkUpdate takes optimizer steps of rows that have been found, as they are after a
+// pull, compared with a loop over the same records in one array: of 4,096 rows, which a
+// core's own cache holds, and of -keys. What a table does around the steps is counted: it
+// looks for gradients that are not finite and for rows to insert, and stamps the rows. The
+// bound is changing a word of each line of the records, or the kernel with rows that never
+// leave the first cache, whichever takes longer.
+func BenchmarkUpdate(b *testing.B) {
+	for _, rule := range updateRules {
+		for _, n := range []int{4096, *benchKeys} {
+			b.Run(fmt.Sprintf("%s/%d", rule, n), func(b *testing.B) { benchUpdate(b, n, *benchDim, rule) })
+		}
 	}
+}
+
+func benchUpdate(b *testing.B, n, dim int, rule string) {
+	t := filled(b, n, dim, rule)
 	defer t.Close()
-	p, err := newPlain(n, dim, rule)
-	if err != nil {
-		return Result{}, err
-	}
+	p := newPlain(b, n, dim, rule)
 	defer p.free()
 	sets := distinct(n)
 	grads := make([]float32, len(sets[0])*dim)
 	for i := range grads {
 		grads[i] = float32(i%15-7) / 8
 	}
-	rows := make([][]table.Row, len(sets))
+	rows, all := make([][]Row, len(sets)), make([][]uint64, len(sets))
 	for i, numbers := range sets {
-		keys := make([]uint64, len(numbers))
+		all[i] = make([]uint64, len(numbers))
 		for j, number := range numbers {
-			keys[j] = spread(number)
+			all[i][j] = number * stride
 		}
-		rows[i] = make([]table.Row, len(keys))
-		if err := t.Find(keys, rows[i]); err != nil {
-			return Result{}, err
+		rows[i] = make([]Row, len(numbers))
+		if err := t.Find(all[i], rows[i]); err != nil {
+			b.Fatal(err)
 		}
-		p.keys = append(p.keys, keys)
 	}
 	records := recordLines(n, 4*t.RecordLen(), sets)
 	defer records.free()
-	a, b := int64(0), int64(0)
-	many := batch / len(sets[0]) // times each side runs in its turn, so that small ones find their rows in the cache
+	mine, others := int64(0), int64(0)
+	many := benchBatch / len(sets[0]) // times each side runs in its turn, so that small ones find their rows in the cache
 	again := func(f func()) func() {
 		return func() {
 			for range many {
@@ -57,18 +59,17 @@ func Update(n, dim int, rule string, told func()) (Result, error) {
 			}
 		}
 	}
-	return compare(rule, n, many*len(sets[0]), side{"", again(func() {
-		i := a % int64(len(sets))
-		a++
-		_, e := t.Apply(table.Step{N: a, Scale: 1, Rate: 1}, table.Gradients{Keys: p.keys[i], Rows: rows[i], Epoch: t.Epoch(), Values: grads})
-		if e != nil {
-			err = e
+	compare(b, many*len(sets[0]), side{"", again(func() {
+		i := mine % int64(len(sets))
+		mine++
+		if _, err := t.Apply(Step{N: mine, Scale: 1, Rate: 1}, Gradients{Keys: all[i], Rows: rows[i], Epoch: t.Epoch(), Values: grads}); err != nil {
+			b.Fatal(err)
 		}
 	})}, side{"loop", again(func() {
-		i := b % int64(len(sets))
-		b++
-		p.update(b, sets[i], grads)
-	})}, side{"lines changed", again(records.change)}, side{"arithmetic", arithmetic(dim, rule, many*len(sets[0]), grads)}), err
+		i := others % int64(len(sets))
+		others++
+		p.update(others, sets[i], grads)
+	})}, side{"lines", again(records.change)}, side{"arithmetic", arithmetic(dim, rule, many*len(sets[0]), grads)})
 }
 
 // arithmetic returns a function that takes n steps of 64 rows that stay in the first
@@ -93,11 +94,11 @@ func arithmetic(dim int, rule string, n int, grads []float32) func() {
 // not more than a batch.
 func distinct(n int) [][]uint64 {
 	all, order := make([][]uint64, 1), rand.New(rand.NewPCG(5, 5)).Perm(n)
-	if n > batch {
+	if n > benchBatch {
 		all = make([][]uint64, 16)
 	}
 	for i := range all {
-		all[i] = make([]uint64, min(batch, n))
+		all[i] = make([]uint64, min(benchBatch, n))
 		for j := range all[i] {
 			all[i][j] = uint64(order[(i*len(all[i])+j)%n])
 		}
@@ -113,28 +114,24 @@ type plain struct {
 	size    int // floats of a record
 	records []float32
 	free    func() error
-	keys    [][]uint64
 
 	scale, l2, clip  float32 // of a gradient, as a table has them
 	unbias1, unbias2 float64 // adam, of the step at hand
 }
 
-func newPlain(n, dim int, rule string) (*plain, error) {
+func newPlain(b testing.TB, n, dim int, rule string) *plain {
 	r := optim.Rule{Kind: rule}.Default()
 	p := &plain{dim: dim, rule: r, size: dim + r.StateLen(dim), scale: 1, clip: 1}
-	words, free := table.Pages((4*n*p.size + 7) &^ 7)
+	words, free := newWords((4*n*p.size + 7) &^ 7)
 	p.records, p.free = raw.Of[float32](raw.Bytes(words)), free
-	t, err := Open(0, dim, rule, func() {})
-	if err != nil {
-		return nil, err
-	}
+	t := filled(b, 0, dim, rule)
 	defer t.Close()
 	for i := range n {
 		rec := p.records[i*p.size : (i+1)*p.size]
-		t.Initial(spread(uint64(i)), rec[:dim])
+		t.Initial(uint64(i)*stride, rec[:dim])
 		r.InitState(rec[:dim], rec[dim:])
 	}
-	return p, nil
+	return p
 }
 
 // update takes the step-th step of the rows of those numbers.
@@ -215,3 +212,40 @@ func (p *plain) ftrl(w, g, s []float32) {
 }
 
 func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
+
+// TestLoopsAreTheRules compares what the plain loops leave behind with the rows of a
+// table: otherwise their times could not be compared.
+func TestLoopsAreTheRules(t *testing.T) {
+	const n, dim = 1 << 10, 5
+	for _, rule := range updateRules {
+		x, p := filled(t, n, dim, rule), newPlain(t, n, dim, rule)
+		numbers := distinct(n)[0][:100]
+		keys, grads := make([]uint64, len(numbers)), make([]float32, len(numbers)*dim)
+		for i, number := range numbers {
+			keys[i] = number * stride
+		}
+		for step := int64(1); step <= 3; step++ {
+			for i := range grads {
+				grads[i] = float32((int(step)*31+i*7)%15-7) / 8
+			}
+			if _, err := x.Apply(Step{N: step, Scale: 1, Rate: 1}, Gradients{Keys: keys, Values: grads}); err != nil {
+				t.Fatal(err)
+			}
+			p.update(step, numbers, grads)
+		}
+		record := make([]float32, x.RecordLen())
+		for i, key := range keys {
+			if held, err := x.Get(key, record); !held || err != nil {
+				t.Fatal(held, err)
+			}
+			for j, v := range p.records[int(numbers[i])*p.size:][:p.size] {
+				if math.Abs(float64(v-record[j])) > 1e-6*(1+math.Abs(float64(v))) {
+					t.Errorf("%s: key %d: float %d is %v in the table and %v by the loop", rule, key, j, record[j], v)
+				}
+			}
+		}
+		if err := errors.Join(x.Close(), p.free()); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,326 @@
+package table
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// The benchmarks of this file compare a table, by turns in one process, with what a Go
+// programmer would write instead and with what the memory allows: a ratio survives a
+// noisy machine, a time does not. They report the least time of each side; ratio is the
+// other side's time divided by the table's.
+//
+//	go test -run '^$' -bench 'Unique|Hold|FindLarge|Gather|Grow|Update' ./sparse/table -keys 50000000
+var (
+	benchKeys = flag.Int("keys", 1<<20, "benchmarks: `ROWS` of a table, at least 65536; a row takes up to 130 bytes")
+	benchDim  = flag.Int("dim", 8, "benchmarks: `VALUES` of a row")
+)
+
+// side is one of those that are measured.
+type side struct {
+	name string
+	run  func()
+}
+
+// compare times the table, what it is compared with, and bounds, of which the highest is
+// reported. Each side takes n keys a turn.
+func compare(b *testing.B, n int, sides ...side) {
+	b.Helper()
+	ns := make([]float64, len(sides))
+	for i, s := range sides {
+		s.run()
+		ns[i] = math.Inf(1)
+	}
+	for b.Loop() {
+		for i, s := range sides {
+			ns[i] = min(ns[i], float64(clock(s.run).Nanoseconds())/float64(n))
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(ns[0], "ns/key")
+	b.ReportMetric(ns[1], sides[1].name+"-ns/key")
+	b.ReportMetric(ns[1]/ns[0], "ratio")
+	if len(sides) > 2 {
+		b.ReportMetric(slices.Max(ns[2:]), "bound-ns/key")
+	}
+}
+
+func clock(f func()) time.Duration {
+	start := time.Now()
+	f()
+	return time.Since(start)
+}
+
+// BenchmarkUnique numbers the distinct ones of the keys of a batch, compared with a Go map
+// that is cleared and used again.
+func BenchmarkUnique(b *testing.B) {
+	const n = 1 << 18
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 1)), 1.05, 1, 1<<24)
+	keys, ids := make([]uint64, n), make([]uint32, n)
+	for i := range keys {
+		keys[i] = zipf.Uint64()
+	}
+	set, m := NewSet(Salt("bench"), nil, 1), map[uint64]uint32{}
+	compare(b, n, side{"", func() {
+		set.Reset()
+		set.Add(keys, ids)
+	}}, side{"map", func() {
+		clear(m)
+		for i, key := range keys {
+			id, ok := m[key]
+			if !ok {
+				id = uint32(len(m))
+				m[key] = id
+			}
+			ids[i] = id
+		}
+	}})
+}
+
+// benchBatch is how many keys are looked up in one call: those of a large batch.
+const benchBatch = 1 << 16
+
+// filled returns a table of n rows.
+func filled(b testing.TB, n, dim int, rule string) *Table {
+	b.Helper()
+	t, err := Open(Config{Name: "bench", Parts: []Part{
+		{Name: "deep", Dim: dim, Rule: optim.Rule{Kind: rule}, Init: Init{Kind: "uniform"}},
+	}}, 1, 1024)
+	if err != nil {
+		b.Fatal(err)
+	}
+	keys, rows := make([]uint64, benchBatch), make([]Row, benchBatch)
+	for at := 0; at < n; at += benchBatch {
+		part := keys[:min(benchBatch, n-at)]
+		for i := range part {
+			part[i] = uint64(at+i) * stride
+		}
+		if err := t.Insert(part, rows); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return t
+}
+
+// drawn returns sets of keys that a table of n rows holds.
+func drawn(n int) [][]uint64 {
+	rng := rand.New(rand.NewPCG(3, 3))
+	all := make([][]uint64, 16)
+	for i := range all {
+		all[i] = make([]uint64, benchBatch)
+		for j := range all[i] {
+			all[i][j] = rng.Uint64N(uint64(n)) * stride
+		}
+	}
+	return all
+}
+
+// BenchmarkFindLarge looks up keys that a table holds, compared with a Go map of as many
+// keys. The bound reads a line of memory of the size of the index for each key.
+func BenchmarkFindLarge(b *testing.B) {
+	n := *benchKeys
+	t := filled(b, n, 1, "rowwise_adagrad")
+	defer t.Close()
+	m := make(map[uint64]Row)
+	for i := range uint64(n) {
+		m[i*stride] = Row(i)
+	}
+	index := randomLines(t.IndexBytes())
+	defer index.free()
+	rows, sets, mine, others := make([]Row, benchBatch), drawn(n), 0, 0
+	compare(b, benchBatch, side{"", func() {
+		if err := t.Find(sets[mine%len(sets)], rows); err != nil {
+			b.Fatal(err)
+		}
+		mine++
+	}}, side{"map", func() {
+		for i, key := range sets[others%len(sets)] {
+			rows[i] = m[key]
+		}
+		others++
+	}}, side{"lines", index.read})
+}
+
+// BenchmarkGather reads rows, compared with reading one word of each of as many random
+// lines of 64 bytes. The bound also writes as many bytes as the rows have. A record whose
+// size neither divides a line nor is a multiple of one often is in two.
+func BenchmarkGather(b *testing.B) {
+	n, dim := *benchKeys, *benchDim
+	t := filled(b, n, dim, "adagrad")
+	defer t.Close()
+	records := randomLines(int64(n) * int64(4*t.RecordLen()))
+	defer records.free()
+	sets := drawn(n)
+	rows := make([][]Row, len(sets))
+	for i, keys := range sets {
+		rows[i] = make([]Row, benchBatch)
+		if err := t.Find(keys, rows[i]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	dst, other, turn := make([]float32, benchBatch*dim), make([]float32, benchBatch*dim), 0
+	compare(b, benchBatch, side{"", func() {
+		i := turn % len(sets)
+		t.Read(sets[i], rows[i], dst, dim)
+		turn++
+	}}, side{"lines", records.read}, side{"lines, written", func() {
+		records.read()
+		clear(other)
+	}})
+}
+
+// BenchmarkHold fills a table with keys and reports the memory that a key takes, by the
+// system's account, and that of the index. Use -benchtime 1x.
+func BenchmarkHold(b *testing.B) {
+	n := float64(*benchKeys)
+	for b.Loop() {
+		before := residentBytes(b)
+		t := filled(b, *benchKeys, *benchDim, "rowwise_adagrad")
+		after := residentBytes(b)
+		b.ReportMetric(float64(after-before)/n, "bytes/key")
+		b.ReportMetric(float64(t.IndexBytes())/n, "index-bytes/key")
+		b.ReportMetric(float64(after)/(1<<30), "resident-GiB")
+		if err := t.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// residentBytes is the memory of this process that Linux says is in use.
+func residentBytes(b *testing.B) int64 {
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		b.Skip(err)
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var kib int64
+		if n, _ := fmt.Sscanf(s.Text(), "VmRSS: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
+	}
+	b.Skip("the system does not say how much memory is in use")
+	return 0
+}
+
+// BenchmarkGrow inserts keys, batch by batch, and compares the slowest batch with the
+// slowest of a Go map. A batch counts with its fastest round: a batch that is slow for
+// what it does is slow in every round. Use -benchtime 3x.
+func BenchmarkGrow(b *testing.B) {
+	keys, rows := make([]uint64, benchBatch), make([]Row, benchBatch)
+	fastest := [2][]time.Duration{make([]time.Duration, (*benchKeys+benchBatch-1)/benchBatch), make([]time.Duration, (*benchKeys+benchBatch-1)/benchBatch)}
+	round := func(times []time.Duration, insert func() error) {
+		for at := range times {
+			for i := range keys {
+				keys[i] = uint64(at*benchBatch+i) * stride
+			}
+			var err error
+			if took := clock(func() { err = insert() }); times[at] == 0 || took < times[at] {
+				times[at] = took
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	for b.Loop() {
+		t := filled(b, 0, 8, "rowwise_adagrad")
+		round(fastest[0], func() error { return t.Insert(keys, rows) })
+		if err := t.Close(); err != nil {
+			b.Fatal(err)
+		}
+		m := map[uint64]Row{}
+		round(fastest[1], func() error {
+			for _, key := range keys {
+				if _, ok := m[key]; !ok {
+					m[key] = Row(len(m) + 1)
+				}
+			}
+			return nil
+		})
+	}
+	mine, others := slices.Max(fastest[0]), slices.Max(fastest[1])
+	b.ReportMetric(float64(mine.Nanoseconds())/benchBatch, "worst-ns/key")
+	b.ReportMetric(float64(others.Nanoseconds())/benchBatch, "map-worst-ns/key")
+	b.ReportMetric(float64(others)/float64(mine), "ratio")
+}
+
+// lines is memory as tables use it, in turns sets of whose lines, each known beforehand,
+// are read or changed: no table can be faster.
+type lines struct {
+	words []uint64
+	sets  [][]uint32 // numbers of lines
+	turn  int
+	sum   uint64 // keeps what is read from being left out
+	free  func() error
+}
+
+// newWords returns zeroed memory of n bytes, as tables have it, and how to free it.
+func newWords(n int) (words []uint64, free func() error) {
+	p := newPages(n)
+	return raw.Of[uint64](p.mem), p.free
+}
+
+// newLines returns that many bytes, all of them touched.
+func newLines(bytes int64, sets [][]uint32) *lines {
+	words, free := newWords(int((bytes + lineBytes - 1) &^ (lineBytes - 1)))
+	for i := range words {
+		words[i] = uint64(i)
+	}
+	return &lines{words: words, sets: sets, free: free}
+}
+
+// randomLines has sets of as many random lines as a batch has keys.
+func randomLines(bytes int64) *lines {
+	l, rng := newLines(bytes, make([][]uint32, 16)), rand.New(rand.NewPCG(4, 4))
+	for i := range l.sets {
+		l.sets[i] = make([]uint32, benchBatch)
+		for j := range l.sets[i] {
+			l.sets[i][j] = uint32(rng.IntN(len(l.words) / 8))
+		}
+	}
+	return l
+}
+
+// recordLines has the lines of the records, of size bytes each, with those numbers.
+func recordLines(n, size int, numbers [][]uint64) *lines {
+	sets := make([][]uint32, len(numbers))
+	for i, set := range numbers {
+		for _, number := range set {
+			first, last := int(number)*size/lineBytes, (int(number+1)*size-1)/lineBytes
+			for at := first; at <= last; at++ {
+				sets[i] = append(sets[i], uint32(at))
+			}
+		}
+	}
+	return newLines(int64(n)*int64(size), sets)
+}
+
+func (l *lines) next() []uint32 {
+	l.turn++
+	return l.sets[l.turn%len(l.sets)]
+}
+
+func (l *lines) read() {
+	sum := uint64(0)
+	for _, at := range l.next() {
+		sum += l.words[8*int(at)]
+	}
+	l.sum += sum
+}
+
+func (l *lines) change() {
+	for _, at := range l.next() {
+		l.words[8*int(at)]++
+	}
+}
