@@ -60,3 +60,25 @@ func TestPythonReadsPredictions(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// TestPythonReadsArrays runs the recipes of docs/serving.md for exported tables.
+func TestPythonReadsArrays(t *testing.T) {
+	t.Parallel()
+	interpreter := python(t, "numpy")
+	dir, model := clickLog(t, 500)
+	must(t, dir, "export -resume "+model+" -format npy -out arrays")
+	must(t, dir, "export -resume "+model+" -format safetensors -out ctr.safetensors")
+	npy := recipe(t, "../docs/serving.md", "table.city.keys.npy") + "assert (row == rows[3]).all()\n"
+	st := recipe(t, "../docs/serving.md", "ctr.safetensors")
+	same := `
+k, r = keys, rows
+keys, rows = np.load("arrays/table.city.keys.npy"), np.load("arrays/table.city.rows.npy")
+assert (k == keys).all() and (r == rows).all() and len(keys) == 17
+`
+	if out := inPython(t, interpreter, dir, npy); !strings.Contains(out, "(17, ") {
+		t.Error(out)
+	}
+	if out := inPython(t, interpreter, dir, st+same); !strings.HasPrefix(out, "17 (17, ") {
+		t.Error(out)
+	}
+}
