@@ -8,14 +8,13 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/data/signal"
 	"github.com/wdlrun/wdlrun/internal/data/stats"
 	"github.com/wdlrun/wdlrun/internal/data/value"
-	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 )
 
 func statsCommand(p *program) *cli.Command {
@@ -90,7 +89,7 @@ func indexOf(c *cli.Context, t table) (map[string]*encode.Vocabulary, error) {
 	if path == "" {
 		return nil, nil
 	}
-	e, err := wdl.LoadIndex(path)
+	e, err := input.LoadIndex(path)
 	if err != nil {
 		return nil, err
 	}

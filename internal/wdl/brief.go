@@ -19,6 +19,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/stream"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/copies"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
@@ -363,7 +364,7 @@ func check(ctx context.Context, o Options, ranks int, eval *EvalOptions) error {
 		return err
 	}
 	if from == nil {
-		if err := checkIndexed(c); err != nil {
+		if err := input.CheckIndexed(c); err != nil {
 			return err
 		}
 	}
@@ -374,13 +375,13 @@ func check(ctx context.Context, o Options, ranks int, eval *EvalOptions) error {
 		}
 		feed.Close()
 	}
-	in, err := openInputs(c, eval)
+	in, err := input.Open(input.Setup{Config: c, Use: eval.use()})
 	switch {
 	case err != nil:
 	case eval == nil:
 		err = o.holds(c, ranks, cgroup.Read())
 	case eval.predicts != nil:
-		err = eval.predicts.check(c, in.train)
+		err = eval.predicts.check(c, in.Train)
 	}
 	return err
 }

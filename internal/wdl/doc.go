@@ -5,10 +5,14 @@
 //	config      what is trained, on what, how                  internal/wdl/config
 //	layout      which table and column every input has         internal/wdl/layout
 //	plan        what the training will need, who owns what     internal/wdl/plan
+//	input       data sets, encoder, readers, streams           internal/wdl/input
 //	step        pull, compute, push, sync, update; models      internal/wdl/step
-//	save        the training on disk: run directory, checkpoints    internal/wdl/save
+//	save        run directory, checkpoints, log of commits     internal/wdl/save
 //	report      result, metrics.jsonl, slow ranks, doubts      internal/wdl/report
 //	job         this package
+//
+// Data flows from input to step, and from there to save and report. None of them knows the
+// job, which opens them, loops, and heals.
 //
 // Job is a training, from the configuration to the run directory; Evaluation the
 // figures of a trained model; Indexing the encodings of data alone. Every rank of a

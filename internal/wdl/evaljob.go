@@ -17,6 +17,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/inspect"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/trace"
@@ -80,9 +81,9 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 	defer j.trainer.Close()
 	var groups *metrics.Groups // nil: none
 	if j.eval.Group != "" {
-		groups = metrics.NewGroups(j.train.Rows(data.All))
+		groups = metrics.NewGroups(j.in.Train.Rows(data.All))
 	}
-	m, err := j.evaluate(ctx, j.train, data.All, groups)
+	m, err := j.evaluate(ctx, j.in.Train, data.All, groups)
 	if err == nil && groups != nil {
 		res.Groups = &metrics.GroupMetrics{}
 		*res.Groups, err = groups.Reduce(j.comm)
@@ -91,8 +92,8 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 	if err != nil {
 		return res, err
 	}
-	j.doubt(&m, firstFew(j.train.Names()))
-	res.WorldSize, res.Data, res.Metrics, res.Unknown = j.comm.Size(), j.train.Names(), m.Metrics, m.Unknown
+	j.doubt(&m, input.FirstFew(j.in.Train.Names()))
+	res.WorldSize, res.Data, res.Metrics, res.Unknown = j.comm.Size(), j.in.Train.Names(), m.Metrics, m.Unknown
 	res.Outside = m.Outside
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
 	return res, nil
@@ -137,18 +138,13 @@ func (o *EvalOptions) name() string {
 	return "eval"
 }
 
-// isUnlabelled reports whether the labels of the records are not read.
-func (o *EvalOptions) isUnlabelled() bool {
-	return o != nil && o.predicts != nil && !o.predicts.Label
-}
-
-// schemaOf is that of the records.
-func (o *EvalOptions) schemaOf(c *config.Config) schema.Schema {
-	s := schemaOf(c)
-	if o.isUnlabelled() {
-		s = s.Unlabelled()
+// use is that of the data; nil trains.
+func (o *EvalOptions) use() input.Use {
+	if o == nil {
+		return input.Use{}
 	}
-	return s
+	predicts := o.predicts != nil
+	return input.Use{Evaluates: true, Predicts: predicts, Unlabelled: predicts && !o.predicts.Label, Group: o.Group}
 }
 
 // evaluating turns a training's configuration into one that reads the data to

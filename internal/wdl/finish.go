@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -28,7 +29,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 		TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.healed, Uncounted: j.uncounted,
 	}
 	res.Rates, _ = report.Rates(j.config.Train, j.comm.Size())
-	if s := j.cursor.Stream; s != nil && j.following != nil {
+	if s := j.cursor.Stream; s != nil && j.stream != nil {
 		res.Spans, res.Ended = s.Spans, s.Ended
 	}
 	if j.cursor.Enough {
@@ -66,10 +67,10 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 	if err := j.times(&res); err != nil {
 		return report.Result{}, err
 	}
-	if res.TrainUnknown, err = j.unknown(j.lacking); err != nil {
+	if res.TrainUnknown, err = j.in.TrainUnknown(); err != nil {
 		return report.Result{}, err
 	}
-	if !stopped && j.test != nil {
+	if !stopped && j.in.Test != nil {
 		if err := j.evaluateTest(ctx, &res); err != nil {
 			return report.Result{}, err
 		}
@@ -89,7 +90,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 
 // evaluateTest puts the results of the test data into res.
 func (j *job) evaluateTest(ctx context.Context, res *report.Result) error {
-	m, err := j.evaluate(ctx, j.test, data.All, nil)
+	m, err := j.evaluate(ctx, j.in.Test, data.All, nil)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (j *job) restoreBest() (restored bool, err error) {
 	}
 	j.rec.Enter(trace.Restore)
 	dir := checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), best)
-	fault, err := j.first(func() error {
+	fault, err := save.First(j.comm, j.rec, func() error {
 		c, err := checkpoint.Open(dir)
 		if err == nil {
 			err = j.verify(context.Background(), c)
@@ -133,23 +134,6 @@ func (j *job) restoreBest() (restored bool, err error) {
 	return true, j.trainer.Load(c, nil)
 }
 
-// maxFault bounds the text of an error that one rank sends to the others.
-const maxFault = 1 << 16
-
-// first does something on rank 0 and tells all ranks how it went: "" for well.
-func (j *job) first(do func() error) (fault string, err error) {
-	var b []byte
-	if j.comm.Rank() == 0 {
-		if err := do(); err != nil {
-			b = []byte(err.Error())
-			b = b[:min(len(b), maxFault)]
-		}
-	}
-	j.rec.Enter(trace.Wait)
-	b, err = collective.BroadcastBytes(j.comm, b, 0, maxFault)
-	return string(b), err
-}
-
 // warn tells the user from one rank that something went wrong.
 func (j *job) warn(line string) {
 	if j.comm.Rank() == 0 {
@@ -159,11 +143,12 @@ func (j *job) warn(line string) {
 
 // times puts into the result where time went, on all ranks.
 func (j *job) times(res *report.Result) error {
-	res.Input = j.feed.report(j.inputs)
-	if j.following != nil {
+	pace := j.in.Pace()
+	res.Input = report.InputReport{Depth: pace.Depth, Threads: pace.Threads, Bad: j.in.Bad()}
+	if j.stream != nil {
 		res.Input.Bad += j.cursor.Stream.Bad
 	}
-	if err := j.report.Times(res, j.feed.pace.Work, time.Duration(j.waited.Load())); err != nil {
+	if err := j.report.Times(res, pace.Work, time.Duration(j.waited.Load())); err != nil {
 		return err
 	}
 	if s := j.slack; s != nil {
@@ -175,7 +160,7 @@ func (j *job) times(res *report.Result) error {
 
 // doubt warns of results that no sound training has, and of data unlike that of training.
 func (j *job) doubt(m *report.Evaluated, what string) {
-	for _, line := range m.Doubts(j.config.Features, j.encoder.Sparse(), what) {
+	for _, line := range m.Doubts(j.config.Features, j.in.Encoder.Sparse(), what) {
 		j.warn(line)
 	}
 }

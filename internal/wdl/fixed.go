@@ -55,11 +55,7 @@ func (j *job) fixedEpoch(ctx context.Context) (stopped bool, err error) {
 	x := j.fixed
 	defer x.close(j)
 	for _, s := range x.steps.Mine() {
-		r, err := data.NewReader(j.train, j.encoder, data.ReaderConfig{
-			Seed: j.config.Train.Seed, Epoch: j.cursor.Epoch, Start: j.cursor.Consumed, GlobalBatch: j.config.Train.GlobalBatch,
-			Rank: s, Size: x.slots, Shuffle: *j.config.Train.Shuffle, Select: data.Train,
-			Growth: j.config.Train.Growth(), Trained: j.cursor.Samples - j.cursor.Consumed,
-		})
+		r, err := j.in.PartReader(j.cursor.in(), 1, s, x.slots, j.config.Train.GlobalBatch)
 		if err != nil {
 			return false, err
 		}
@@ -116,8 +112,7 @@ func (x *fixed) read(ctx context.Context, j *job) (batches []*encode.Batch, err 
 func (x *fixed) close(j *job) {
 	for _, r := range x.readers {
 		r.Close()
-		j.feed.took(r)
-		j.lack(r)
+		j.in.Ended(r)
 	}
 	x.readers = x.readers[:0]
 }

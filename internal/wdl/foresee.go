@@ -41,12 +41,12 @@ func Foresee(ctx context.Context, o Options, ranks int, shared bool) (*plan.Plan
 	if err := j.survey(ctx, from); err != nil {
 		return nil, err
 	}
-	if err := j.surveyOthers(ctx); err != nil {
+	if err := j.in.SurveyOthers(ctx); err != nil {
 		return nil, err
 	}
 	g, err := j.given(from, ranks, ranks > 1 && shared)
 	if err != nil {
 		return nil, err
 	}
-	return plan.Foresee(ctx, c, j.encoder, j.train, ranks, g)
+	return plan.Foresee(ctx, c, j.in.Encoder, j.in.Train, ranks, g)
 }

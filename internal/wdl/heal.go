@@ -11,10 +11,9 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
-	"github.com/wdlrun/wdlrun/internal/data"
-	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/copies"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -72,6 +71,9 @@ func (j *Job) Leave(cause error) *Memory {
 	m.left = t.Leave()
 	return m
 }
+
+// maxBequest bounds a bequest.
+const maxBequest = 1 << 30
 
 // bequest is what one rank that is left tells all, so that those which have come
 // back empty know what the others do.
@@ -160,7 +162,7 @@ func (m *Memory) bequeath() bequest {
 	}
 	return bequest{
 		Brief:   brief{Config: string(j.config.YAML()), RunDir: j.runDir, Tolerance: j.opt.Tolerance, Chaos: j.opt.Chaos.String(), Struck: been},
-		Encoder: j.encoded, Plan: j.planned, Ring: j.ring, Counts: j.counts, Cursor: j.cursor, LastSaved: j.saver.Last(), Elapsed: time.Since(j.began), Healed: j.healed, Uncounted: j.uncounted,
+		Encoder: j.in.Encoded, Plan: j.planned, Ring: j.ring, Counts: j.in.Counts, Cursor: j.cursor, LastSaved: j.saver.Last(), Elapsed: time.Since(j.began), Healed: j.healed, Uncounted: j.uncounted,
 	}
 }
 
@@ -174,7 +176,7 @@ func (j *job) heal(r copies.Recovery) error {
 			return err
 		}
 	}
-	told, err := collective.BroadcastBytes(j.comm, told, leader, maxShare)
+	told, err := collective.BroadcastBytes(j.comm, told, leader, maxBequest)
 	if err != nil {
 		return err
 	}
@@ -213,9 +215,10 @@ func (j *job) heal(r copies.Recovery) error {
 // remember takes over what the rank knows itself.
 func (j *job) remember(m *Memory) error {
 	was := m.was
-	j.config, j.inputs, j.encoder, j.encoded, j.counts, j.planned = was.config, was.inputs, was.encoder, was.encoded, was.counts, was.planned
+	j.config, j.planned = was.config, was.planned
+	j.in = was.in.Over(j.inputSetup())
 	j.report.Begin(was.report.Since())
-	j.faults, j.lacking, j.unlock = was.faults, was.lacking, was.unlock
+	j.faults, j.unlock = was.faults, was.unlock
 	j.wantSave.Store(was.wantSave.Load())
 	j.wantStop.Store(was.wantStop.Load())
 	return nil
@@ -235,27 +238,12 @@ func (j *job) learn(b bequest) (err error) {
 			return err
 		}
 	}
-	if j.inputs, err = openInputs(j.config, nil); err != nil {
+	if j.in, err = input.Open(j.inputSetup()); err != nil {
 		return err
 	}
-	sets := j.datasets()
-	if len(sets) != len(b.Counts) {
-		return fmt.Errorf("the counts of %d datasets, here are %d", len(b.Counts), len(sets))
-	}
-	for i, d := range sets {
-		var c data.Counts
-		if err := c.Merge(b.Counts[i]); err != nil {
-			return err
-		}
-		if err := d.Use(&c); err != nil {
-			return err
-		}
-	}
 	j.planned = b.Plan
-	j.counts, j.encoded = b.Counts, b.Encoder
 	j.report.Begin(report.Since{Samples: b.Cursor.Samples, Step: b.Cursor.Step})
-	j.encoder, err = encode.LoadEncoder(b.Encoder)
-	return err
+	return j.in.Restore(b.Counts, b.Encoder)
 }
 
 // rebuild makes the trainer over the new group and sets it to the state of the

@@ -4,20 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
-	"strings"
 	"time"
 
-	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
-	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -83,10 +79,10 @@ func CheckIndex(o IndexOptions) error {
 	if err != nil {
 		return err
 	}
-	if s := schemaOf(c); len(s.NeedsFit()) == 0 {
+	if s := input.SchemaOf(c); len(s.NeedsFit()) == 0 {
 		return errors.New("wdl: index: no feature takes anything from the data: encode: vocabulary, quantile, standardise and those of dates do")
 	}
-	_, err = openInputs(c, nil)
+	_, err = input.Open(input.Setup{Config: c})
 	return err
 }
 
@@ -97,34 +93,31 @@ func (x Indexing) Run(ctx context.Context) (res IndexResult, err error) {
 	if err := x.brief(); err != nil {
 		return res, err
 	}
-	if j.inputs, err = openInputs(j.config, nil); err != nil {
+	if j.in, err = input.Open(j.inputSetup()); err != nil {
 		return res, err
 	}
-	fit := encode.NewFit(schemaOf(j.config))
-	if err := j.scan(ctx, j.train, fit); err != nil {
+	fit := encode.NewFit(input.SchemaOf(j.config))
+	if err := j.in.Scan(ctx, j.in.Train, fit); err != nil {
 		return res, err
 	}
 	j.rec.Enter(trace.Plan)
-	e, err := encode.NewEncoder(fit)
+	if err := j.in.Fit(fit); err != nil {
+		return res, err
+	}
+	b, err := j.in.Encoder.Marshal()
 	if err != nil {
 		return res, err
 	}
-	j.encoder = e
-	j.warnOfFit(fit)
-	b, err := e.Marshal()
-	if err != nil {
-		return res, err
-	}
-	fault, err := j.first(func() error { return writeNew(x.opt.Out, b) })
+	fault, err := save.First(j.comm, j.rec, func() error { return writeNew(x.opt.Out, b) })
 	if err != nil {
 		return res, err
 	}
 	if fault != "" {
 		return res, fmt.Errorf("wdl: index: %s", fault)
 	}
-	bad, _ := j.train.Bad()
+	bad, _ := j.in.Train.Bad()
 	return IndexResult{
-		WorldSize: j.comm.Size(), Data: j.train.Names(), Records: j.train.Rows(data.All), Bad: bad,
+		WorldSize: j.comm.Size(), Data: j.in.Train.Names(), Records: j.in.Train.Rows(data.All), Bad: bad,
 		Seconds: math.Round(time.Since(j.began).Seconds()*1e3) / 1e3, File: x.opt.Out, Bytes: int64(len(b)), Vocabularies: fit.Vocabularies(),
 	}, nil
 }
@@ -159,84 +152,5 @@ func writeNew(path string, b []byte) error {
 		err = os.Link(tmp, path) // unlike a renaming, it replaces nothing
 	}
 	os.Remove(tmp)
-	return err
-}
-
-// schemaOf is what a configuration says of the fields.
-func schemaOf(c *config.Config) schema.Schema {
-	return schema.Schema{Label: c.Label, Labels: c.Labels, Features: c.Features, Crosses: c.Crosses}
-}
-
-// LoadIndex reads a feature index: from a file that data index made, or from
-// the checkpoint of a model, which has one in it.
-func LoadIndex(path string) (*encode.Encoder, error) {
-	path = record.LocalPath(path)
-	info, err := os.Stat(path)
-	var b []byte
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("wdl: index: %s: %w; wdlrun data index makes one", path, fs.ErrNotExist)
-	case err != nil:
-		return nil, fmt.Errorf("wdl: index: %w", err)
-	case info.IsDir():
-		from, _, err := checkpoint.Resolve(path)
-		if err != nil {
-			return nil, fmt.Errorf("wdl: index: %w", err)
-		}
-		b, err = save.Read(from, save.SectionEncoder)
-		if err != nil {
-			return nil, err
-		}
-	default:
-		if b, err = regular.ReadFile(path, maxShare); err != nil {
-			return nil, fmt.Errorf("wdl: index: %w: is it a feature index?", err)
-		}
-	}
-	e, err := encode.LoadEncoder(b)
-	if err != nil {
-		return nil, fmt.Errorf("wdl: index: %s: %w", path, err)
-	}
-	return e, nil
-}
-
-// indexed is the encoder of a new training whose configuration names a feature
-// index. Rank 0 reads the file for all.
-func (j *job) indexed() (*encode.Encoder, error) {
-	var b []byte
-	fault, err := j.first(func() error {
-		e, err := LoadIndex(j.config.Data.Index)
-		if err == nil {
-			e, err = e.For(schemaOf(j.config))
-		}
-		if err == nil {
-			b, err = e.Marshal()
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if fault != "" {
-		return nil, fmt.Errorf("data.index %s: %s", j.config.Data.Index, fault)
-	}
-	if b, err = collective.BroadcastBytes(j.comm, b, 0, maxShare); err != nil {
-		return nil, err
-	}
-	return encode.LoadEncoder(b)
-}
-
-// checkIndexed finds what is wrong with the index that a new training names.
-func checkIndexed(c *config.Config) error {
-	if c.Data.Index == "" {
-		if names := schemaOf(c).NeedsFit(); c.Data.Follow.On && len(names) > 0 {
-			return fmt.Errorf("wdl: data.follow: a stream has no whole to take statistics from, which the features %s need: make a feature index (wdlrun data index) and name it in data.index, or continue a model with -resume",
-				strings.Join(names, ", "))
-		}
-		return nil
-	}
-	e, err := LoadIndex(c.Data.Index)
-	if err == nil {
-		_, err = e.For(schemaOf(c))
-	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -65,14 +66,14 @@ func TestTrainingWithAnIndex(t *testing.T) {
 		t.Errorf("unknown with an index %v, without %v", again.TrainUnknown, whole.TrainUnknown)
 	}
 	os.Remove(file)
-	kept, err := LoadIndex(again.RunDir)
+	kept, err := input.LoadIndex(again.RunDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := kept.Marshal(); !bytes.Equal(got, first) {
 		t.Error("the model does not keep its index")
 	}
-	if _, err := LoadIndex(file); err == nil || !strings.Contains(err.Error(), "data index makes one") {
+	if _, err := input.LoadIndex(file); err == nil || !strings.Contains(err.Error(), "data index makes one") {
 		t.Errorf("an index that is gone: %v", err)
 	}
 	runJob(t, 1, Options{Resume: checkpoint.Dir(filepath.Join(again.RunDir, checkpoint.Folder), 20)}) // needs no index

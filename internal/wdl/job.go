@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -12,9 +11,9 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
 	"github.com/wdlrun/wdlrun/internal/data"
-	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/copies"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -60,11 +59,9 @@ type job struct {
 	opt  Options
 	eval *EvalOptions // not nil: this is an evaluation and writes nothing
 
-	config *config.Config
-	runDir string
-	inputs
-	encoder *encode.Encoder
-	encoded []byte     // the encoder as it is kept in checkpoints
+	config  *config.Config
+	runDir  string
+	in      *input.Input
 	planned *plan.Plan // nil in an evaluation
 	enough  int64      // save.Setup.Enough
 	moved   int64      // shards that have changed hands
@@ -72,17 +69,14 @@ type job struct {
 	report  *report.Reporter
 	faults  faults
 
-	following    *following       // nil: the training data does not grow
+	stream       *input.Stream    // nil: the training data does not grow
 	slack        *slack           // nil: steps wait for all ranks
 	script       []slots.Record   // of a run that is repeated; nil: none
 	changed      []string         // settings, since the checkpoint that training goes on from; rank 0
 	fixed        *fixed           // not nil: steps are in slots
 	waited       atomic.Int64     // ns, for the reader, where steps do not wait for all ranks
 	validOutside []report.Outside // of the last evaluation of the validation data
-	lacking      []int64          // values of training data that no vocabulary holds, by sparse feature
-	feed         feed
 
-	counts [][]byte    // of the datasets, as scanned; with replicas
 	ring   copies.Ring // who has whose copy; with replicas
 	trains bool        // this rank holds its part of a training
 	healed int         // how often the group was formed anew around what was left of it
@@ -173,7 +167,7 @@ func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
 		j.fixed = &fixed{steps: step.NewSlots(j.trainer, s), slots: s}
 	}
 	defer j.slack.close()
-	defer j.following.close()
+	defer func() { j.stream.Close() }()
 	if j.comm.Rank() == 0 {
 		j.advise()
 	}
@@ -217,7 +211,7 @@ func (j *job) told() {
 
 // close frees what the job has.
 func (j *job) close() {
-	j.feed.close(j)
+	j.in.CloseFeed()
 	if j.trainer != nil {
 		j.trainer.Close()
 	}
@@ -226,36 +220,28 @@ func (j *job) close() {
 	}
 }
 
-// survey reads the training data once and fits the features, or takes them from the
+// inputSetup is what the job reads.
+func (j *job) inputSetup() input.Setup {
+	return input.Setup{
+		Config: j.config, Use: j.eval.use(), Comm: j.comm, Rec: j.rec, Shown: &j.shown,
+		Keep: j.opt.Replicas > 1, Warn: j.warn, Say: j.say,
+	}
+}
+
+// survey reads the training data once and fits the features, or takes them from a
 // checkpoint.
 func (j *job) survey(ctx context.Context, from *checkpoint.Checkpoint) (err error) {
 	j.rec.Enter(trace.Scan)
-	if j.inputs, err = openInputs(j.config, j.eval); err != nil {
+	if j.in, err = input.Open(j.inputSetup()); err != nil {
 		return err
 	}
-	var fit *encode.Fit
-	if from == nil && j.config.Data.Index == "" {
-		fit = encode.NewFit(schemaOf(j.config))
-	}
-	if j.train != nil {
-		if err := j.scan(ctx, j.train, fit); err != nil {
+	var encoded []byte
+	if from != nil {
+		if encoded, err = save.Read(from, save.SectionEncoder); err != nil {
 			return err
 		}
 	}
-	return j.encode(fit, from)
-}
-
-// surveyOthers counts the records that features are not fitted to.
-func (j *job) surveyOthers(ctx context.Context) error {
-	for _, d := range j.datasets() {
-		if d == j.train {
-			continue
-		}
-		if err := j.scan(ctx, d, nil); err != nil {
-			return err
-		}
-	}
-	return nil
+	return j.in.Survey(ctx, encoded)
 }
 
 // prepare looks at the data, builds the model and sets it where training begins.
@@ -266,12 +252,12 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 	if err := j.start(); err != nil {
 		return err
 	}
-	if from == nil && j.eval == nil && j.train != nil && j.opt.Tolerance.Off() {
-		if _, err := j.feed.open(j); err != nil { // it reads while other data are counted and the model is made
+	if from == nil && j.eval == nil && j.in.Train != nil && j.opt.Tolerance.Off() {
+		if _, err := j.in.Feed(j.cursor.in()); err != nil { // it reads while other data are counted and the model is made
 			return err
 		}
 	}
-	if err := j.surveyOthers(ctx); err != nil {
+	if err := j.in.SurveyOthers(ctx); err != nil {
 		return err
 	}
 	if j.eval == nil {
@@ -302,73 +288,36 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 // of another group if they are not nil.
 func (j *job) newTrainer(left *step.Left) (*step.Trainer, error) {
 	j.rec.Enter(trace.Build)
-	begin := step.Tables{Left: left, Start: j.baseLogit()}
+	begin := step.Tables{Left: left, Start: baseLogit(j.in, j.config)}
 	if p := j.planned; p != nil {
 		begin.Owner, begin.Strategies = p.Owner, p.Strategies()
 	}
-	t, err := step.NewTrainer(j.comm, j.rec, j.config, layout.New(j.config, j.encoder.Sparse(), j.encoder.Dense()), begin)
-	if err == nil && j.train != nil {
-		j.startAtMeans(t)
+	t, err := step.NewTrainer(j.comm, j.rec, j.config, layout.New(j.config, j.in.Encoder.Sparse(), j.in.Encoder.Dense()), begin)
+	if err == nil && j.in.Train != nil {
+		startAtMeans(t, j.in.Train, input.SchemaOf(j.config))
 	}
 	return t, err
-}
-
-// baseLogit is the logit of the label's mean, where the output of a new model
-// begins; 0 for a stream, whose labels are not known yet, and for a number.
-func (j *job) baseLogit() float64 {
-	if j.train == nil || j.config.Label.IsNumber() {
-		return 0
-	}
-	rows, ones := float64(j.train.Rows(data.All)), float64(j.train.Positives())
-	return math.Log((ones + 0.5) / (rows - ones + 0.5)) // finite if there is one class only
 }
 
 // start sets the cursor of a new training.
 func (j *job) start() error {
 	j.cursor = cursor{Order: data.Order}
-	if j.train == nil {
+	if j.in.Train == nil {
 		return nil // a stream
 	}
-	j.cursor.Rows, j.cursor.Data = j.train.Rows(data.Train), j.train.Fingerprint()
+	j.cursor.Rows, j.cursor.Data = j.in.Train.Rows(data.Train), j.in.Train.Fingerprint()
 	if j.cursor.Rows == 0 {
 		return errors.New("wdl: all rows of the training data are held out; none is left to train on")
 	}
-	n, ones := j.cursor.Rows, j.train.TrainPositives()
+	n, ones := j.cursor.Rows, j.in.Train.TrainPositives()
 	switch {
 	case j.eval != nil || j.config.Label.IsNumber():
 	case ones == 0:
-		return fmt.Errorf("wdl: none of the %d training rows has the label 1, %s; the values that are there: wdlrun data show FILE", n, j.labelRule())
+		return fmt.Errorf("wdl: none of the %d training rows has the label 1, %s; the values that are there: wdlrun data show FILE", n, input.LabelRule(&j.config.Label))
 	case ones == n:
-		return fmt.Errorf("wdl: all %d training rows have the label 1, %s; the values that are there: wdlrun data show FILE", n, j.labelRule())
+		return fmt.Errorf("wdl: all %d training rows have the label 1, %s; the values that are there: wdlrun data show FILE", n, input.LabelRule(&j.config.Label))
 	}
 	return nil
-}
-
-// encode makes the encoder from the statistics of a new training or its feature
-// index, or reads that of a checkpoint.
-func (j *job) encode(fit *encode.Fit, from *checkpoint.Checkpoint) (err error) {
-	j.rec.Enter(trace.Plan)
-	if from != nil {
-		if j.encoded, err = save.Read(from, save.SectionEncoder); err == nil {
-			j.encoder, err = encode.LoadEncoder(j.encoded)
-		}
-		if err == nil && j.eval != nil {
-			s := j.eval.schemaOf(j.config)
-			j.encoder = j.encoder.WithLabels(s.Label, s.Labels)
-		}
-		return err
-	}
-	if fit != nil {
-		if j.encoder, err = encode.NewEncoder(fit); err == nil {
-			j.warnOfFit(fit)
-		}
-	} else {
-		j.encoder, err = j.indexed()
-	}
-	if err == nil {
-		j.encoded, err = j.encoder.Marshal()
-	}
-	return err
 }
 
 // advise warns of settings that are possible and hardly meant.
@@ -384,7 +333,7 @@ func (j *job) advise() {
 	for i, t := range j.planned.Tables {
 		j.report.Crowded(j.config, i, t.Name, t.TierLeast)
 	}
-	if j.following != nil {
+	if j.stream != nil {
 		return
 	}
 	if s := j.config.Train.Schedule; s.Warmup >= j.total() && !j.done() {

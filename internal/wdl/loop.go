@@ -17,9 +17,9 @@ import (
 // loop trains the epochs that are left; stopped tells that somebody asked for
 // the end.
 func (j *job) loop(ctx context.Context) (stopped bool, err error) {
-	defer j.feed.close(j)
+	defer j.in.CloseFeed()
 	for !j.done() {
-		if j.following != nil {
+		if j.stream != nil {
 			if stopped, err = j.nextSpan(ctx); stopped || err != nil {
 				return stopped, err
 			}
@@ -40,14 +40,14 @@ func (j *job) loop(ctx context.Context) (stopped bool, err error) {
 		if err := j.endEpoch(ctx); err != nil {
 			return false, err
 		}
-		if err := j.saveEvaluated(&before, j.following == nil); err != nil { // spans may be short: their checkpoints hold what has changed
+		if err := j.saveEvaluated(&before, j.stream == nil); err != nil { // spans may be short: their checkpoints hold what has changed
 			return false, err
 		}
 	}
 	if err := j.diverged(true); err != nil {
 		return false, err
 	}
-	if j.following != nil {
+	if j.stream != nil {
 		return false, j.endStream(ctx)
 	}
 	return false, nil
@@ -61,7 +61,7 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 	if j.fixed != nil {
 		return j.fixedEpoch(ctx)
 	}
-	r, err := j.feed.open(j)
+	r, err := j.in.Feed(j.cursor.in())
 	if err != nil {
 		return false, err
 	}
@@ -103,7 +103,7 @@ func (j *job) total() int64 {
 	if j.slack != nil {
 		return j.slackTotal()
 	}
-	if j.following != nil {
+	if j.stream != nil {
 		return 0 // nobody knows
 	}
 	left := max(int64(j.config.Train.Epochs)-c.Epoch, 0)
@@ -176,7 +176,7 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 	} else {
 		j.saver.Turn()
 	}
-	if j.following != nil && j.outOfSteps() {
+	if j.stream != nil && j.outOfSteps() {
 		return true, nil
 	}
 	return out.Stop || j.cursor.Enough, nil
@@ -208,7 +208,7 @@ func (j *job) show(out step.Outcome, rate float64, total int64) {
 	}
 	loss, speed := out.Loss/float64(max(out.Rows, 1)), j.report.Speed(c.Samples)
 	s := rank.Status{Steps: total, Samples: c.Samples, SamplesPerSecond: speed, Loss: loss, RunDir: j.runDir}
-	if j.following != nil {
+	if j.stream != nil {
 		s.Span = c.Stream.Spans
 	} else {
 		s.Epoch, s.Epochs = c.Epoch+1, int64(j.config.Train.Epochs)

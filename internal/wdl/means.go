@@ -4,15 +4,27 @@ import (
 	"math"
 
 	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 )
 
+// baseLogit is the logit of the label's mean, where the output of a new model
+// begins; 0 for a stream, whose labels are not known yet, and for a number.
+func baseLogit(in *input.Input, c *config.Config) float64 {
+	if in.Train == nil || c.Label.IsNumber() {
+		return 0
+	}
+	rows, ones := float64(in.Train.Rows(data.All)), float64(in.Train.Positives())
+	return math.Log((ones + 0.5) / (rows - ones + 0.5)) // finite if there is one class only
+}
+
 // startAtMeans lets the output of a new model for labels that are numbers, and for all
 // labels after the first, begin at what predicts the label's mean.
-func (j *job) startAtMeans(t *step.Trainer) {
-	labels := schemaOf(j.config)
-	rows := float64(j.train.Rows(data.All))
-	for i, mean := range j.train.LabelMeans() {
+func startAtMeans(t *step.Trainer, d *data.Dataset, labels schema.Schema) {
+	rows := float64(d.Rows(data.All))
+	for i, mean := range d.LabelMeans() {
 		l := &labels.All()[i]
 		switch {
 		case l.IsPoisson():

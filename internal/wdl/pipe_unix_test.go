@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
 
@@ -23,8 +24,8 @@ func TestAPipeIsNoFileOfARun(t *testing.T) {
 		}
 	}
 	for name, read := range map[string]func() error{
-		"index":          func() error { _, err := LoadIndex(filepath.Join(dir, "index")); return err },
-		"/dev/zero":      func() error { _, err := LoadIndex("/dev/zero"); return err },
+		"index":          func() error { _, err := input.LoadIndex(filepath.Join(dir, "index")); return err },
+		"/dev/zero":      func() error { _, err := input.LoadIndex("/dev/zero"); return err },
 		save.FileCommits: func() error { _, err := save.ReadCommits(dir); return err },
 		save.FileMode:    func() error { _, err := save.ReadModes(dir); return err },
 		save.FileChaos:   func() error { _, err := readStruck(dir); return err },

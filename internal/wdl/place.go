@@ -9,6 +9,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -29,7 +30,7 @@ func (j *job) plan(ctx context.Context, from *checkpoint.Checkpoint) error {
 			return err
 		}
 		g.Step = func() { j.shown.Advance(1) }
-		p, err := plan.Foresee(ctx, j.config, j.encoder, j.train, j.comm.Size(), g)
+		p, err := plan.Foresee(ctx, j.config, j.in.Encoder, j.in.Train, j.comm.Size(), g)
 		if err != nil {
 			return err
 		}
@@ -54,7 +55,7 @@ func (j *job) plan(ctx context.Context, from *checkpoint.Checkpoint) error {
 
 // denseNeeds plans the dense part of a filled configuration, before any record is read.
 func denseNeeds(c *config.Config, ranks int) (plan.Dense, error) {
-	columns, inputs, err := encode.Outputs(schemaOf(c).Fill())
+	columns, inputs, err := encode.Outputs(input.SchemaOf(c).Fill())
 	if err != nil {
 		return plan.Dense{}, err
 	}
@@ -70,7 +71,7 @@ func (j *job) given(from *checkpoint.Checkpoint, ranks int, shared bool) (g plan
 	}
 	g.Backup, g.Copies = j.opt.Tolerance.Backup, j.opt.Replicas > 1
 	switch {
-	case j.train == nil:
+	case j.in.Train == nil:
 		g.Even = "of a stream there is no sample before it begins"
 	case j.config.Train.Slots > 0:
 		g.Even = "rows are what is summed in the order of slots"

@@ -13,8 +13,10 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -104,7 +106,7 @@ func (o *PredictOptions) columns(c *config.Config) (columns []write.Column) {
 	if o.Text {
 		kind = value.Text
 	}
-	schema := schemaOf(c)
+	schema := input.SchemaOf(c)
 	labels := schema.All()
 	for i := range labels {
 		end := ""
@@ -146,7 +148,7 @@ func (p Prediction) Run(ctx context.Context) (res PredictResult, err error) {
 		return res, err
 	}
 	defer s.abandon()
-	m, err := j.evaluateBatches(ctx, j.train, data.All, nil, s)
+	m, err := j.evaluateBatches(ctx, j.in.Train, data.All, nil, s)
 	if err != nil {
 		return res, err
 	}
@@ -154,10 +156,10 @@ func (p Prediction) Run(ctx context.Context) (res PredictResult, err error) {
 		return res, err
 	}
 	m.Metrics = metrics.Metrics{Samples: m.Samples} // those of no labels mean nothing
-	j.doubt(&m, firstFew(j.train.Names()))
-	res.Data, res.Unknown, res.Outside = j.train.Names(), m.Unknown, m.Outside
-	res.Bad, _ = j.train.Bad()
-	res.Rows = j.train.Rows(data.All) + res.Bad
+	j.doubt(&m, input.FirstFew(j.in.Train.Names()))
+	res.Data, res.Unknown, res.Outside = j.in.Train.Names(), m.Unknown, m.Outside
+	res.Bad, _ = j.in.Train.Bad()
+	res.Rows = j.in.Train.Rows(data.All) + res.Bad
 	res.Columns = names(o.columns(j.config))
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
 	res.RowsPerSecond = math.Round(float64(res.Rows) / max(res.Seconds, 1e-3))
@@ -168,7 +170,7 @@ func (p Prediction) Run(ctx context.Context) (res PredictResult, err error) {
 func (j *job) predictNothing(res *PredictResult) error {
 	columns := j.eval.predicts.columns(j.config)
 	res.Columns, res.Data = names(columns), j.eval.Data
-	fault, err := j.first(func() error {
+	fault, err := save.First(j.comm, j.rec, func() error {
 		out, err := j.eval.predicts.Open(columns)
 		if err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/trace"
@@ -49,15 +50,15 @@ func (j *job) openExported(ctx context.Context, dir string, res *PredictResult) 
 	if err := j.eval.evaluating(j.config); err != nil {
 		return nil, nil, contradiction(err)
 	}
-	if j.inputs, err = openInputs(j.config, j.eval); err != nil {
+	if j.in, err = input.Open(j.inputSetup()); err != nil {
 		return nil, nil, contradiction(err)
 	}
-	if err := j.eval.predicts.check(j.config, j.train); err != nil {
+	if err := j.eval.predicts.check(j.config, j.in.Train); err != nil {
 		return nil, nil, contradiction(err)
 	}
-	s := j.eval.schemaOf(j.config)
-	j.encoder = m.Encoder().WithLabels(s.Label, s.Labels)
-	if err := j.scan(ctx, j.train, nil); err != nil {
+	s := j.eval.use().Schema(j.config)
+	j.in.Encoder = m.Encoder().WithLabels(s.Label, s.Labels)
+	if err := j.in.Scan(ctx, j.in.Train, nil); err != nil {
 		return nil, nil, err
 	}
 	scorer, err := m.NewScorer()

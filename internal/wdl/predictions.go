@@ -13,7 +13,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
 	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -45,11 +47,11 @@ const mostGathered = 2 * 4 * evalBatch * schema.MostLabels
 
 // newPredictions opens the output on rank 0; all ranks return its error.
 func (j *job) newPredictions(ctx context.Context, by evaluator) (*predictions, error) {
-	all := schemaOf(j.config)
+	all := input.SchemaOf(j.config)
 	s := &predictions{job: j, by: by, options: j.eval.predicts, labels: all.All()}
 	var open error // as it is, where it came up
-	fault, err := j.first(func() error {
-		s.writer, open = newPredictionWriter(s.options, j.train, s.labels, j.eval.predicts.columns(j.config))
+	fault, err := save.First(j.comm, j.rec, func() error {
+		s.writer, open = newPredictionWriter(s.options, j.in.Train, s.labels, j.eval.predicts.columns(j.config))
 		return open
 	})
 	switch {
@@ -124,7 +126,7 @@ func (s *predictions) write(ctx context.Context) {
 // finish waits until the output is complete. All ranks return the error of rank 0.
 func (s *predictions) finish() error {
 	var own error // as it is, where it came up
-	fault, err := s.first(func() error {
+	fault, err := save.First(s.comm, s.rec, func() error {
 		s.ended = true
 		close(s.runs)
 		if own = <-s.written; own == nil {

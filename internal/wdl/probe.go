@@ -24,7 +24,7 @@ type probe struct {
 // newProbe returns the probe of an evaluation and the encoder of its batches.
 func (j *job) newProbe(groups *metrics.Groups) (p *probe, e *encode.Encoder, err error) {
 	p = &probe{groups: groups}
-	if e, p.ranges, p.first, err = j.encoder.WithRanges(); err != nil {
+	if e, p.ranges, p.first, err = j.in.Encoder.WithRanges(); err != nil {
 		return nil, nil, err
 	}
 	p.counts, p.end = make([]int64, 2*len(p.ranges)), p.first+len(p.ranges)

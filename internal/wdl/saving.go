@@ -21,7 +21,7 @@ type best struct {
 // openSaver prepares the checkpoints of this job.
 func (j *job) openSaver() {
 	j.saver = save.Open(save.Setup{
-		Comm: j.comm, Rec: j.rec, Trainer: j.trainer, Config: j.config, Encoder: j.encoded, RunDir: j.runDir,
+		Comm: j.comm, Rec: j.rec, Trainer: j.trainer, Config: j.config, Encoder: j.in.Encoded, RunDir: j.runDir,
 		Strategies: j.planned.Strategies(), Enough: j.enough,
 		Warn: j.opt.Warn, Say: j.opt.Say, Advance: j.shown.Advance, Fault: j.faults.diskFull,
 	})
@@ -53,8 +53,11 @@ func (j *job) save(full bool, before best) error {
 		j.ended = j.cursor.Step
 	}
 	b := save.Boundary{
-		Step: j.cursor.Step, Cursor: j.cursor, Full: full, Usual: j.report.Usual(j.cursor.Step), Then: j.commit(),
+		Step: j.cursor.Step, Cursor: j.cursor, Full: full, Usual: j.report.Usual(j.cursor.Step),
 		Announce: j.wantSave.Load() || j.wantStop.Load(),
+	}
+	if c := j.cursor.Stream; c != nil {
+		b.Then = j.stream.Commit(c.Done, j.opt.Warn)
 	}
 	if j.slack != nil && j.ended > 0 { // fewer ranks can go on from there alone
 		b.Keep = append(b.Keep, j.ended)

@@ -225,8 +225,7 @@ func (j *job) slackEpoch(ctx context.Context) (stopped bool, err error) {
 	s.source.ctx = ctx
 	j.shown.Read(s.source.reader)
 	defer j.shown.Unread()
-	defer j.lack(s.source.reader)
-	defer j.feed.took(s.source.reader)
+	defer j.in.Ended(s.source.reader)
 	total := j.total()
 	for !s.steps.Ended() {
 		j.rec.Step(j.cursor.Step + 1)
@@ -278,11 +277,10 @@ func (j *job) open(q slots.Queue) (*source, error) {
 	s := &source{ctx: context.Background(), queue: q, rank: int64(j.comm.Rank()), size: int64(j.comm.Size()), held: map[int64]*encode.Batch{}, waited: &j.waited}
 	s.next = first / s.size
 	batch := int64(j.config.Train.Global(j.comm.Size()))
-	was := j.cursor.Epoch
-	j.cursor.Epoch = q.Epoch
-	defer func() { j.cursor.Epoch = was }()
+	at := j.cursor.in()
+	at.Epoch, at.Consumed = q.Epoch, min(s.next*batch, j.cursor.Rows)
 	var err error
-	s.reader, err = j.reader(min(s.next*batch, j.cursor.Rows), 1)
+	s.reader, err = j.in.Reader(at, 1)
 	return s, err
 }
 

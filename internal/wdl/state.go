@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
@@ -52,8 +53,13 @@ func (j *job) at() string {
 
 // done reports whether only the test remains.
 func (j *job) done() bool {
-	if j.following != nil {
+	if j.stream != nil {
 		return j.cursor.Enough || j.cursor.Stream.Ended != ""
 	}
 	return j.cursor.Enough || j.cursor.Epoch >= int64(j.config.Train.Epochs)
+}
+
+// in is where the training is in its data.
+func (c *cursor) in() input.At {
+	return input.At{Epoch: c.Epoch, Consumed: c.Consumed, Before: c.Samples - c.Consumed}
 }

@@ -14,41 +14,10 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/stream"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
-
-// following is what a job keeps whose training data grows. A span of the stream
-// is an epoch: a dataset that all ranks scan, shuffle and resume in.
-type following struct {
-	feed  *data.Feed // nil but on rank 0
-	log   *spanLog   // nil but on rank 0
-	since time.Time  // of the last span
-
-	known map[string]bool // fields that have come, or of which the user knows that they have not
-}
-
-func (f *following) close() {
-	if f != nil && f.feed != nil {
-		f.log.close()
-		f.feed.Close()
-	}
-}
-
-// commit tells the brokers of a stream, on rank 0, how far it has been read when a
-// checkpoint that holds it is whole. The checkpoint counts where they differ, so
-// that a fault is not more than a warning.
-func (j *job) commit() func() {
-	if j.following == nil || j.following.feed == nil || len(j.cursor.Stream.Done) == 0 {
-		return nil
-	}
-	feed, done := j.following.feed, j.cursor.Stream.Done
-	return func() {
-		if err := feed.Commit(context.Background(), done); err != nil {
-			j.opt.Warn(fmt.Sprintf("the broker does not know how far the stream has been read: %v", err))
-		}
-	}
-}
 
 // streamCursor is where a job stands in a stream.
 type streamCursor struct {
@@ -73,28 +42,9 @@ func (j *job) begin() error {
 		return fmt.Errorf("wdl: resume: checkpoint of step %d: %w", c.Step, err)
 	}
 	c.Stream.Ended = "" // whoever goes on wants to know what came since
-	j.following = &following{since: time.Now(), known: map[string]bool{}}
-	if j.comm.Rank() != 0 {
-		return nil
-	}
 	var err error
-	if j.following.feed, err = data.NewFeed(j.config.Data, c.Stream.Position); err != nil {
-		return err
-	}
-	if j.following.log, err = openSpans(j.runDir, c.Stream.Spans, j.opt.Warn); err != nil {
-		return err
-	}
-	return j.following.resumeFeed(c.Stream.Position)
-}
-
-// resumeFeed makes the feed continue at a position, unless the log has spans behind it.
-func (f *following) resumeFeed(at stream.Position) error {
-	if len(f.log.done) > 0 {
-		return nil
-	}
-	past := f.log.past
-	f.log.past = nil
-	return f.feed.Remember(past, at)
+	j.stream, err = j.in.OpenStream(c.Stream.Position, j.runDir)
+	return err
 }
 
 // nextSpan makes what comes next in the stream the data of the epoch: the span
@@ -133,18 +83,22 @@ func (j *job) outOfSteps() bool {
 // await waits for the next span or the end. Rank 0 looks and tells the others;
 // between two looks all agree whether somebody wants a checkpoint or the end.
 func (j *job) await(ctx context.Context) (stopped bool, err error) {
-	c, f := j.cursor.Stream, j.following
+	c, leads := j.cursor.Stream, j.comm.Rank() == 0
 	for {
 		var b []byte
-		if f.feed != nil {
+		if leads {
 			j.rec.Enter(trace.Input)
 			j.shown.Advance(1) // rank 0 does not stand still, it looks
-			if b, err = j.look(ctx); err != nil {
+			at, err := j.stream.Next(ctx, c.Position, j.opt.Warn)
+			if err != nil {
+				return false, err
+			}
+			if b, err = json.Marshal(at); err != nil {
 				return false, err
 			}
 		}
 		j.rec.Enter(trace.Wait)
-		if b, err = collective.BroadcastBytes(j.comm, b, 0, maxShare); err != nil {
+		if b, err = collective.BroadcastBytes(j.comm, b, 0, maxBequest); err != nil {
 			return false, err
 		}
 		var at stream.Position
@@ -152,7 +106,7 @@ func (j *job) await(ctx context.Context) (stopped bool, err error) {
 			return false, fmt.Errorf("wdl: stream: span of rank 0: %w", err)
 		}
 		if c.Position = at; len(at.Span) > 0 || at.Ended != "" {
-			f.since = time.Now()
+			j.stream.Began()
 			return false, nil
 		}
 		j.rec.Enter(trace.Checkpoint)
@@ -162,32 +116,10 @@ func (j *job) await(ctx context.Context) (stopped bool, err error) {
 		if stopped, err := j.wishes(); stopped || err != nil {
 			return stopped, err
 		}
-		if f.feed != nil {
+		if leads {
 			pause(ctx, j.config.Data.Follow.Pause(), func() bool { return j.wantStop.Load() || j.wantSave.Load() })
 		}
 	}
-}
-
-// look decides on rank 0, and returns the position behind the decision. What was
-// decided before, in a run that was killed after its last checkpoint, is decided
-// again, so that the same spans are read.
-func (j *job) look(ctx context.Context) ([]byte, error) {
-	f, at := j.following, j.cursor.Stream.Position.Clone()
-	if was := f.log.next(at.Spans); was != nil {
-		at = *was
-		if err := f.resumeFeed(at); err != nil {
-			return nil, err
-		}
-	} else {
-		v, err := f.feed.Next(ctx, &at, time.Since(f.since))
-		if err != nil {
-			return nil, err
-		}
-		for _, line := range v.Reports {
-			j.opt.Warn(line)
-		}
-	}
-	return json.Marshal(at)
 }
 
 // pause waits, in steps short enough to notice what wakes it.
@@ -237,46 +169,39 @@ func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
 	end := sync.OnceFunc(j.saver.Meanwhile())
 	defer end()
 	c := &j.cursor
-	src := j.config.Data
-	src.MaxBad = max(src.MaxBad-c.Stream.Bad, 0) // fewer may be allowed than at the start
-	var own *data.Counts
-	if j.train, err = data.OpenSpan(src, schemaOf(j.config), c.Stream.Position); err != nil {
-		err = j.unopened(err, fresh)
-	} else if err = keepNegatives(j.train, j.config); err == nil {
-		own, err = j.count(ctx, j.train, nil)
-	}
-	if err := j.keepBefore(ctx, err, end); err != nil {
+	own, err := j.in.OpenSpan(ctx, c.Stream.Position, c.Stream.Bad)
+	if err := j.keepBefore(ctx, j.replaced(err, fresh), end); err != nil {
 		return false, c.Stream.unusable(err, j.config.Data.MaxBad)
 	}
-	if err := j.share(j.train, own, nil); errors.Is(err, data.ErrNoRecords) {
-		j.following.log.append(c.Stream.Position)
-		j.tellBad(j.train)
-		return false, nil
-	} else if err != nil {
+	if some, err = j.in.ShareSpan(own); err != nil {
 		return false, c.Stream.unusable(j.keepBefore(ctx, err, end), j.config.Data.MaxBad)
 	}
-	rows, print := j.train.Rows(data.Train), j.train.Fingerprint()
+	if !some {
+		j.stream.Scanned(c.Stream.Position)
+		return false, nil
+	}
+	rows, print := j.in.Train.Rows(data.Train), j.in.Train.Fingerprint()
 	if !fresh && c.Data != "" && (c.Data != print || c.Rows != rows) {
 		return false, fmt.Errorf("wdl: resume: the files of the stream have changed: the checkpoint of step %d is inside a span of %d rows, fingerprint %s, which now has %d rows, fingerprint %s: %s",
-			c.Step, c.Rows, c.Data, rows, print, firstFew(c.Stream.Span))
+			c.Step, c.Rows, c.Data, rows, print, input.FirstFew(c.Stream.Span))
 	}
 	c.Rows, c.Data = rows, print
-	j.following.log.append(c.Stream.Position)
-	j.tellLate()
+	j.stream.Scanned(c.Stream.Position)
+	j.in.TellLate(j.stream)
 	return true, nil
 }
 
-// unopened adds to the error of a span that cannot be opened what to do about a file that
+// replaced adds to the error of a span that cannot be opened what to do about a file that
 // was replaced.
-func (j *job) unopened(err error, fresh bool) error {
+func (j *job) replaced(err error, fresh bool) error {
 	switch c := &j.cursor; {
 	case !errors.Is(err, record.ErrReplaced):
-		return fmt.Errorf("training data: %w", err)
+		return err
 	case fresh:
-		return fmt.Errorf("training data: %w; put the file back, or remove %s, and resume", err, filepath.Join(j.runDir, fileSpans))
+		return fmt.Errorf("training data: %w; put the file back, or remove %s, and resume", err, filepath.Join(j.runDir, input.FileSpans))
 	default:
 		return fmt.Errorf("wdl: resume: the files of the stream have changed: the checkpoint of step %d is from inside a span of %s: %w; put the file back, or resume from a checkpoint at the end of a span",
-			c.Step, firstFew(c.Stream.Span), err)
+			c.Step, input.FirstFew(c.Stream.Span), err)
 	}
 }
 
@@ -312,18 +237,6 @@ func (j *job) keepBefore(ctx context.Context, fault error, end func()) error {
 	return err
 }
 
-// tellLate tells the user once of each field that features need and of which no span has
-// had a value. Open cannot refuse a misspelt one, for it may come later.
-func (j *job) tellLate() {
-	if j.comm.Rank() != 0 {
-		return
-	}
-	if keys := j.absentKeys(j.train, j.following.known); keys != "" {
-		j.opt.Warn(fmt.Sprintf("no record so far of the stream %s has a value of these fields: %s. Correct what is misspelt; leave what comes later",
-			firstFew(j.config.Data.Train), keys))
-	}
-}
-
 // unusable adds to an error about a record how many were left out before it, which
 // count too.
 func (c *streamCursor) unusable(err error, most int64) error {
@@ -334,26 +247,14 @@ func (c *streamCursor) unusable(err error, most int64) error {
 	return fmt.Errorf("%w; the spans before have left out %d, and data.max_bad, over all spans, is %d", err, c.Bad, most)
 }
 
-// firstFew names the first of many files.
-func firstFew(names []string) string {
-	const few = 3
-	if len(names) <= few {
-		return fmt.Sprint(names)
-	}
-	return fmt.Sprintf("%v and %d more", names[:few], len(names)-few)
-}
-
 // endSpan closes the books of a span that has been read in a cursor, and says what
 // the span was.
 func (j *job) endSpan(c *cursor) string {
-	line := fmt.Sprintf("span %d, %d rows of %s: train %s %.4f", c.Stream.Spans, c.Rows, firstFew(c.Stream.Span), j.config.LossName(), c.LastLoss)
-	bad, _ := j.train.Bad()
-	c.Stream.Bad += bad
+	line := fmt.Sprintf("span %d, %d rows of %s: train %s %.4f", c.Stream.Spans, c.Rows, input.FirstFew(c.Stream.Span), j.config.LossName(), c.LastLoss)
+	c.Stream.Bad += j.in.CloseSpan()
 	c.Stream.Done = slices.Clone(c.Stream.Partitions)
 	c.Stream.Span, c.Stream.Parts, c.Data, c.Rows = nil, nil, "", 0
-	j.feed.close(j)
-	j.train = nil
-	j.following.since = time.Now()
+	j.stream.Began()
 	return line
 }
 
@@ -364,7 +265,7 @@ func (j *job) endStream(ctx context.Context) error {
 		c.LastLoss = c.LossSum / float64(c.Consumed)
 	}
 	line := "the stream has ended: " + c.Stream.Ended
-	if j.valid != nil && j.valid.Rows(j.validRows) > 0 && c.Progress.Step != c.Step {
+	if j.in.HasValid() && c.Progress.Step != c.Step {
 		result, err := j.validate(ctx, c, c.Epoch)
 		if err != nil {
 			return err

@@ -2,7 +2,6 @@ package wdl
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -18,9 +17,9 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
-	"github.com/wdlrun/wdlrun/internal/data/stream"
 	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
@@ -229,7 +228,7 @@ func TestStreamIsCutAgainAsBefore(t *testing.T) {
 	if again.Samples != 7*40+5 || again.RunDir != first.RunDir {
 		t.Errorf("%+v", again)
 	}
-	spans, err := readSpans(filepath.Join(first.RunDir, fileSpans))
+	spans, err := input.ReadSpans(filepath.Join(first.RunDir, input.FileSpans))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -645,34 +644,4 @@ func TestStreamRefuses(t *testing.T) {
 	if err := Check(t.Context(), Options{Config: streamConfig(t, dir, "", ""), Replicas: 2}, 2); err == nil || !strings.Contains(err.Error(), "remove -replicas") {
 		t.Error(err)
 	}
-}
-
-// FuzzSpanLog: what a run directory says of spans is refused, or read as it was
-// written.
-func FuzzSpanLog(f *testing.F) {
-	good, _ := json.Marshal(stream.Position{Spans: 4, Span: []string{"in/a"}, Folders: []stream.Folder{{Name: "in", Last: "in/a", Files: 1}}})
-	f.Add(append(good, '\n'))
-	f.Add(good)
-	f.Add([]byte("{}\n"))
-	f.Add([]byte(`{"spans":1,"span":["in/a"],"parts":[{"lo":3,"hi":9,"digest":7}]}` + "\n"))
-	f.Add([]byte(`{"spans":1,"span":["in/a"],"parts":[{"lo":9,"hi":9,"digest":7}]}` + "\n"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		path := filepath.Join(t.TempDir(), fileSpans)
-		if err := os.WriteFile(path, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		all, err := readSpans(path)
-		if err != nil {
-			return
-		}
-		again, err := readSpans(path)
-		if err != nil || !reflect.DeepEqual(all, again) {
-			t.Fatalf("read twice: %v, then %v: %v", all, again, err)
-		}
-		for i, at := range all {
-			if len(at.Span) == 0 || i > 0 && at.Spans != all[i-1].Spans+1 {
-				t.Fatalf("%+v", all)
-			}
-		}
-	})
 }

@@ -21,11 +21,11 @@ func (j *job) endEpoch(ctx context.Context) error {
 	c.Epoch++
 	c.Consumed, c.LossSum = 0, 0
 	line := fmt.Sprintf("epoch %d of %d: train %s %.4f", c.Epoch, j.config.Train.Epochs, j.config.LossName(), c.LastLoss)
-	if j.following != nil {
+	if j.stream != nil {
 		line = j.endSpan(c)
 	}
-	due := j.valid != nil && (j.evaluatesAfter(c.Step) || j.evaluatesEpoch(c.Epoch))
-	if due && j.valid.Rows(j.validRows) == 0 {
+	due := j.in.Valid != nil && (j.evaluatesAfter(c.Step) || j.evaluatesEpoch(c.Epoch))
+	if due && !j.in.HasValid() {
 		due = false
 		line += fmt.Sprintf(", no validation: data.valid_fraction, %v, holds out none of %d rows", j.config.Data.ValidFraction, c.Rows)
 	}
@@ -45,21 +45,21 @@ func (j *job) endEpoch(ctx context.Context) error {
 // its last step is.
 func (j *job) evaluatesEpoch(epoch int64) bool {
 	t := &j.config.Train
-	return t.EvalSteps == 0 && epoch%int64(t.EvalEvery) == 0 || j.following == nil && epoch >= int64(t.Epochs)
+	return t.EvalSteps == 0 && epoch%int64(t.EvalEvery) == 0 || j.stream == nil && epoch >= int64(t.Epochs)
 }
 
 // evaluatesAfter tells whether the validation data is evaluated after a step because of
 // train.eval_steps.
 func (j *job) evaluatesAfter(step int64) bool {
 	every := j.config.Train.EvalSteps
-	return every > 0 && step%every == 0 && j.valid != nil
+	return every > 0 && step%every == 0 && j.in.Valid != nil
 }
 
 // evaluateStep evaluates the validation data inside an epoch if that is due after the
 // cursor's step and has not been done.
 func (j *job) evaluateStep(ctx context.Context) error {
 	c := j.cursor
-	if !j.evaluatesAfter(c.Step) || c.Progress.Step == c.Step || c.Consumed == 0 || c.Consumed == c.Rows || j.valid.Rows(j.validRows) == 0 {
+	if !j.evaluatesAfter(c.Step) || c.Progress.Step == c.Step || c.Consumed == 0 || c.Consumed == c.Rows || !j.in.HasValid() {
 		return nil
 	}
 	if err := j.catchUp(); err != nil { // what is the best so far is known then
@@ -85,7 +85,7 @@ func (j *job) evaluateStep(ctx context.Context) error {
 // validate evaluates the validation data in or after an epoch, and notes in the cursor
 // what follows from it.
 func (j *job) validate(ctx context.Context, c *cursor, epoch int64) (line string, err error) {
-	e, err := j.evaluate(ctx, j.valid, j.validRows, nil)
+	e, err := j.evaluate(ctx, j.in.Valid, j.in.ValidRows, nil)
 	if err != nil {
 		return "", err
 	}
@@ -134,7 +134,7 @@ func judged(t config.Train, m *metrics.Metrics) (metric float64, instead string)
 func (j *job) improving() string {
 	p := &j.cursor.Progress
 	switch {
-	case j.following != nil || j.cursor.Enough || p.Evaluations < 2 || p.BestStep != j.cursor.Step:
+	case j.stream != nil || j.cursor.Enough || p.Evaluations < 2 || p.BestStep != j.cursor.Step:
 		return ""
 	case j.cursor.Valid.AUC != nil && *j.cursor.Valid.AUC == 1: // more epochs do not help; the label is an input
 		return ""

@@ -1,4 +1,4 @@
-package wdl
+package input
 
 import (
 	"bufio"
@@ -14,9 +14,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
-// fileSpans is the file of a run directory that says which spans of a stream were
+// FileSpans is the file of a run directory that says which spans of a stream were
 // read: a stream.Position a line.
-const fileSpans = "spans.jsonl"
+const FileSpans = "spans.jsonl"
 
 // spanLog keeps what a stream was cut into. A checkpoint holds the current span;
 // a job that is killed later and goes on takes the spans behind it from here, and
@@ -35,8 +35,8 @@ const mostSpanLine = 1 << 28
 
 // openSpans opens the file of a run that goes on behind its first n spans.
 func openSpans(dir string, n int64, warn func(string)) (*spanLog, error) {
-	path := filepath.Join(dir, fileSpans)
-	all, err := readSpans(path)
+	path := filepath.Join(dir, FileSpans)
+	all, err := ReadSpans(path)
 	if err != nil {
 		return nil, fmt.Errorf("wdl: stream: %s: %w; remove the file to divide the stream again", path, err)
 	}
@@ -57,9 +57,9 @@ func openSpans(dir string, n int64, warn func(string)) (*spanLog, error) {
 	return l, nil
 }
 
-// readSpans returns the positions of a file. A torn last line, of a process that
+// ReadSpans returns the positions of a file. A torn last line, of a process that
 // was killed, is cut off.
-func readSpans(path string) (all []stream.Position, err error) {
+func ReadSpans(path string) (all []stream.Position, err error) {
 	f, err := regular.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -1,0 +1,137 @@
+package input
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/data/stream"
+)
+
+// Stream is training data that grows. A span of it is an epoch: a dataset that all ranks
+// scan, shuffle and resume in. Rank 0 decides the spans.
+type Stream struct {
+	feed  *data.Feed      // nil but on rank 0
+	log   *spanLog        // nil but on rank 0
+	since time.Time       // of the last span
+	known map[string]bool // fields that have come, or of which the user knows that they have not
+}
+
+// OpenStream opens the stream behind a position.
+func (in *Input) OpenStream(at stream.Position, runDir string) (s *Stream, err error) {
+	s = &Stream{since: time.Now(), known: map[string]bool{}}
+	if in.Comm.Rank() != 0 {
+		return s, nil
+	}
+	if s.feed, err = data.NewFeed(in.Config.Data, at); err != nil {
+		return s, err
+	}
+	if s.log, err = openSpans(runDir, at.Spans, in.Warn); err != nil {
+		return s, err
+	}
+	return s, s.resume(at)
+}
+
+// Close ends it; a nil Stream has nothing open.
+func (s *Stream) Close() {
+	if s != nil && s.feed != nil {
+		s.log.close()
+		s.feed.Close()
+	}
+}
+
+// resume makes the feed continue at a position, unless the log has spans behind it.
+func (s *Stream) resume(at stream.Position) error {
+	if len(s.log.done) > 0 {
+		return nil
+	}
+	past := s.log.past
+	s.log.past = nil
+	return s.feed.Remember(past, at)
+}
+
+// Next decides on rank 0, and returns the position behind the decision: it has a span, or
+// the end, or nothing yet. Each line of warn is one thing to know about the files. What was
+// decided before, in a run that was killed after its last checkpoint, is decided again, so
+// that the same spans are read.
+func (s *Stream) Next(ctx context.Context, at stream.Position, warn func(line string)) (stream.Position, error) {
+	if was := s.log.next(at.Spans); was != nil {
+		return *was, s.resume(*was)
+	}
+	at = at.Clone()
+	v, err := s.feed.Next(ctx, &at, time.Since(s.since))
+	for _, line := range v.Reports {
+		warn(line)
+	}
+	return at, err
+}
+
+// Began notes that a span begins or has ended.
+func (s *Stream) Began() { s.since = time.Now() }
+
+// Scanned notes that all ranks have scanned the span of a position.
+func (s *Stream) Scanned(at stream.Position) { s.log.append(at) }
+
+// Commit returns what tells the brokers of a stream, on rank 0, how far it has been read;
+// nil: nothing. It is for when a checkpoint that holds it is whole. The checkpoint counts
+// where they differ, so that a fault is not more than a warning.
+func (s *Stream) Commit(done []stream.Partition, warn func(line string)) func() {
+	if s == nil || s.feed == nil || len(done) == 0 {
+		return nil
+	}
+	feed := s.feed
+	return func() {
+		if err := feed.Commit(context.Background(), done); err != nil {
+			warn(fmt.Sprintf("the broker does not know how far the stream has been read: %v", err))
+		}
+	}
+}
+
+// OpenSpan opens the span of a position as the training data and counts this rank's part
+// of it. A file that was replaced is record.ErrReplaced; bad records were left out of the spans before.
+func (in *Input) OpenSpan(ctx context.Context, at stream.Position, bad int64) (own *data.Counts, err error) {
+	src := in.Config.Data
+	src.MaxBad = max(src.MaxBad-bad, 0) // fewer may be allowed than at the start
+	if in.Train, err = data.OpenSpan(src, SchemaOf(in.Config), at); err != nil {
+		if !errors.Is(err, record.ErrReplaced) {
+			err = fmt.Errorf("training data: %w", err)
+		}
+		return nil, err
+	}
+	if err = keepNegatives(in.Train, in.Config); err != nil {
+		return nil, err
+	}
+	return in.count(ctx, in.Train, nil)
+}
+
+// ShareSpan tells the ranks what each of them has counted of a span; some is false if it
+// holds no record.
+func (in *Input) ShareSpan(own *data.Counts) (some bool, err error) {
+	err = in.share(in.Train, own, nil)
+	if errors.Is(err, data.ErrNoRecords) {
+		in.tellBad(in.Train)
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// TellLate warns once of each field that features need and of which no span has had a
+// value. Open cannot reject a misspelt one, for it may come later.
+func (in *Input) TellLate(s *Stream) {
+	if keys := in.absentKeys(in.Train, s.known); keys != "" {
+		in.Warn(fmt.Sprintf("no record so far of the stream %s has a value of these fields: %s. Correct what is misspelt; leave what comes later",
+			FirstFew(in.Config.Data.Train), keys))
+	}
+}
+
+// CloseSpan ends the training data of a span and returns how many of its records were
+// left out.
+func (in *Input) CloseSpan() (bad int64) {
+	bad, _ = in.Train.Bad()
+	in.CloseFeed()
+	in.Train = nil
+	return bad
+}

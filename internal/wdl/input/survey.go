@@ -1,0 +1,182 @@
+package input
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// Survey reads the training data once and fits the features, or takes them from encoded,
+// the section of a checkpoint; nil: the training is new.
+func (in *Input) Survey(ctx context.Context, encoded []byte) error {
+	var fit *encode.Fit
+	if encoded == nil && in.Config.Data.Index == "" {
+		fit = encode.NewFit(SchemaOf(in.Config))
+	}
+	if in.Train != nil {
+		if err := in.Scan(ctx, in.Train, fit); err != nil {
+			return err
+		}
+	}
+	return in.encode(fit, encoded)
+}
+
+// SurveyOthers counts the records that features are not fitted to.
+func (in *Input) SurveyOthers(ctx context.Context) error {
+	for _, d := range in.datasets() {
+		if d == in.Train {
+			continue
+		}
+		if err := in.Scan(ctx, d, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanTimes finds with all ranks which records are the newest, if those are held out.
+func (in *Input) scanTimes(ctx context.Context, d *data.Dataset) error {
+	if !d.NeedsTimes() {
+		return nil
+	}
+	own, err := d.ScanTimes(ctx, in.Comm.Rank(), in.Comm.Size(), in.Shown.Reached)
+	if err != nil {
+		return err
+	}
+	in.Rec.Enter(trace.Wait)
+	all, err := collective.AllGatherBytes(in.Comm, own.Marshal(), maxShare)
+	if err != nil {
+		return err
+	}
+	in.Rec.Enter(trace.Scan)
+	var merged data.Times
+	for rank, b := range all {
+		if err := merged.Merge(b); err != nil {
+			return fmt.Errorf("wdl: times of rank %d: %w", rank, err)
+		}
+	}
+	if err := d.UseTimes(&merged); err != nil {
+		return err
+	}
+	field := in.Config.Data.ValidTime
+	if merged.Unread > 0 {
+		in.Warn(fmt.Sprintf("%d values of field %s are no times; their records are trained on", merged.Unread, field))
+	}
+	in.Say(fmt.Sprintf("validation on the newest %d of %d records (%.1f %%): %s from %s on", merged.Held, merged.All, 100*float64(merged.Held)/float64(merged.All), field, merged.From()))
+	return nil
+}
+
+// Scan reads a dataset once, shared by the ranks, so that all know how many
+// records its blocks hold; fit, if not nil, then holds the statistics of all.
+func (in *Input) Scan(ctx context.Context, d *data.Dataset, fit *encode.Fit) error {
+	own, err := in.count(ctx, d, fit)
+	if err != nil {
+		return err
+	}
+	return in.share(d, own, fit)
+}
+
+// count reads this rank's part of a dataset.
+func (in *Input) count(ctx context.Context, d *data.Dataset, fit *encode.Fit) (*data.Counts, error) {
+	in.Rec.Enter(trace.Scan)
+	if err := in.scanTimes(ctx, d); err != nil {
+		return nil, err
+	}
+	if late := d.Late(); late != "" {
+		in.Warn("these fields, which features need, have not been seen yet; if no record has them, training does not begin: " + late)
+	}
+	return d.Scan(ctx, in.Comm.Rank(), in.Comm.Size(), fit, in.Shown.Reached)
+}
+
+// share tells the ranks what each of them has counted.
+func (in *Input) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error {
+	counted := own.Marshal()
+	in.Rec.Enter(trace.Wait)
+	all, err := collective.AllGatherBytes(in.Comm, counted, maxShare)
+	if err != nil {
+		return err
+	}
+	defer in.Rec.Enter(trace.Wait)
+	in.Rec.Enter(trace.Plan)
+	var merged data.Counts
+	for rank, b := range all {
+		if err := merged.Merge(b); err != nil {
+			return fmt.Errorf("wdl: counts of rank %d: %w", rank, err)
+		}
+		in.Shown.Advance(1)
+	}
+	if err := d.Use(&merged); err != nil {
+		return err
+	}
+	if in.Keep {
+		in.Counts = append(in.Counts, merged.Marshal())
+	}
+	in.tellBad(d)
+	if d != in.Train || !in.Config.Data.Follow.On { // else each span goes on with the others
+		in.tellAbsent(d)
+	}
+	if d != in.Train || in.Use.Evaluates {
+		in.tellOneClass(d)
+	} else if in.Comm.Rank() == 0 && !in.Config.Data.Follow.On {
+		if line := data.Leaking(d.Leaks()); line != "" {
+			in.Warn(line)
+		}
+	}
+	if fit == nil {
+		return nil
+	}
+	fitted := fit.Marshal()
+	in.Rec.Enter(trace.Wait)
+	if all, err = collective.AllGatherBytes(in.Comm, fitted, maxShare); err != nil {
+		return err
+	}
+	in.Rec.Enter(trace.Plan)
+	for rank, b := range all {
+		if rank == in.Comm.Rank() {
+			continue
+		}
+		if err := fit.Merge(b); err != nil {
+			return fmt.Errorf("wdl: statistics of rank %d: %w", rank, err)
+		}
+		in.Shown.Advance(1)
+	}
+	return nil
+}
+
+// encode makes the encoder from the statistics of a new training or its feature index, or
+// reads that of a checkpoint.
+func (in *Input) encode(fit *encode.Fit, encoded []byte) (err error) {
+	in.Rec.Enter(trace.Plan)
+	switch {
+	case encoded != nil:
+		in.Encoded = encoded
+		if in.Encoder, err = encode.LoadEncoder(encoded); err == nil && in.Use.Evaluates {
+			s := in.Use.Schema(in.Config)
+			in.Encoder = in.Encoder.WithLabels(s.Label, s.Labels)
+		}
+		return err
+	case fit != nil:
+		err = in.Fit(fit)
+	default:
+		in.Encoder, err = in.indexed()
+	}
+	if err == nil {
+		in.Encoded, err = in.Encoder.Marshal()
+	}
+	return err
+}
+
+// Fit makes the encoder from statistics.
+func (in *Input) Fit(fit *encode.Fit) (err error) {
+	if in.Encoder, err = encode.NewEncoder(fit); err != nil {
+		return err
+	}
+	for _, line := range fit.Doubts(in.Encoder) {
+		in.Warn(line)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package input
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/nearest"
+)
+
+// tellBad tells the user of the records of a dataset that are left out.
+func (in *Input) tellBad(d *data.Dataset) {
+	bad, first := d.Bad()
+	if n := d.Excluded(); n > 0 {
+		in.Warn(fmt.Sprintf("data.where leaves out %d of %d records of %s", n, n+d.Rows(data.All)+bad, FirstFew(d.Names())))
+	}
+	if bad == 0 {
+		return
+	}
+	line := fmt.Sprintf("records left out because they cannot be used: %d", bad)
+	if in.Use.Predicts {
+		line = fmt.Sprintf("records without a prediction because they cannot be used: %d", bad)
+	}
+	if len(first) > 0 {
+		line += fmt.Sprintf("; the first: %v", &first[0])
+	}
+	in.Warn(line)
+}
+
+// tellOneClass tells the user of a dataset to evaluate on whose labels are all the same.
+func (in *Input) tellOneClass(d *data.Dataset) {
+	which, n := "none", d.Rows(data.All)
+	switch ones := d.Positives(); {
+	case n == 0 || in.Use.Predicts || in.Config.Label.IsNumber() || ones > 0 && ones < n:
+		return
+	case ones > 0:
+		which = "each"
+	}
+	in.Warn(fmt.Sprintf("%s of the %d records of %s has the label 1, %s; so there is no AUC; the values that are there: wdlrun data show FILE", which, n, FirstFew(d.Names()), LabelRule(&in.Config.Label)))
+}
+
+// LabelRule says which labels are 1, for people.
+func LabelRule(l *schema.Label) string {
+	if l.Threshold != nil {
+		return fmt.Sprintf("by field %s: label.threshold is %v", l.Field, *l.Threshold)
+	}
+	return fmt.Sprintf("by field %s: label.positive is %q", l.Field, l.Positive)
+}
+
+// tellAbsent tells the user of the fields that features need and of which no record of a
+// dataset has a value.
+func (in *Input) tellAbsent(d *data.Dataset) {
+	if keys := in.absentKeys(d, map[string]bool{}); keys != "" {
+		in.Warn(fmt.Sprintf("no record of %s has a value of these fields, whose features learn nothing and tell nothing there: %s", FirstFew(d.Names()), keys))
+	}
+}
+
+// absentKeys lists those fields by the keys of the configuration, without those that are
+// known, to which it adds them. "" stands for none.
+func (in *Input) absentKeys(d *data.Dataset, known map[string]bool) string {
+	const most, mostListed = 8, 40 // that a person reads
+	absent := d.Absent()
+	var names, keys []string
+	for i, f := range in.Config.Features {
+		for _, x := range [][2]string{{"field", f.Field}, {"weights", f.Weights}} {
+			if name := x[1]; name != "" && !known[name] {
+				if known[name] = true; slices.Contains(absent, name) {
+					names, keys = append(names, name), append(keys, fmt.Sprintf("features[%d].%s %q", i, x[0], name))
+				}
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	has, strange := d.First(), false
+	for i, name := range names[:min(len(names), most)] {
+		near := nearest.Of(name, has)
+		switch {
+		case slices.Contains(has, name):
+			keys[i] += " (always missing)"
+			continue
+		case near != "":
+			keys[i] += fmt.Sprintf(" (did you mean %q?)", near)
+		}
+		strange = true
+	}
+	if more := len(keys) - most; more > 0 {
+		keys = append(keys[:most], fmt.Sprintf("and %d more", more))
+	}
+	list := strings.Join(keys, ", ")
+	if strange && len(has) <= mostListed {
+		list += "; there are: " + strings.Join(has, ", ")
+	}
+	return list
+}
+
+// FirstFew names the first of many files.
+func FirstFew(names []string) string {
+	const few = 3
+	if len(names) <= few {
+		return fmt.Sprint(names)
+	}
+	return fmt.Sprintf("%v and %d more", names[:few], len(names)-few)
+}
