@@ -174,6 +174,7 @@ func (p *program) commands() []*cli.Command {
 		predictCommand(p),
 		exportCommand(p),
 		traceCommand(p),
+		runsCommand(p),
 		replayCommand(p),
 		initCommand(p),
 		genCommand(p),

@@ -36,6 +36,17 @@ func Lock(dir string) (unlock func(), err error) {
 	return func() { f.Close() }, nil // the file stays: removing it would let two in
 }
 
+// Locked reports whether a training is at work in a run directory. It is false where
+// another user's lock cannot be looked at.
+func Locked(dir string) bool {
+	f, err := os.OpenFile(filepath.Join(dir, fileLock), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+}
+
 // WaitAlone waits until no other process has f open and alone, and keeps them out until f is
 // closed. File systems without locks go without.
 func WaitAlone(f *os.File) { syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/internal/runs"
+)
+
+func runsCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name: "runs", Usage: "list the run directories of a folder, with their metrics and differing settings", UsageText: "wdlrun runs [flags] [DIR]",
+		Description: `DIR is the folder of the run directories, by default runs. A line has the state of a run
+(running, finished, stopped, failed, killed or unreadable), how long it took, its last
+metrics of the test data, or else of the validation data, and the settings that are not
+the same in all runs that are listed.
+
+-where selects runs by conditions, all of which must hold: NAME, one of = != < <= > >=,
+or ~ for "contains", and a value. NAME and the key of -sort are state, name, began, a key
+of the configuration (wdlrun help config), or one of
+   ` + strings.Join(runs.Names()[:8], " ") + `
+   ` + strings.Join(runs.Names()[8:], " ") + `
+-sort puts the best first if it is by a metric.
+
+Examples:
+   wdlrun runs
+   wdlrun runs -sort auc experiments
+   wdlrun runs -where 'auc>.92 model.kind=dcn_v2' -sort logloss
+   wdlrun runs -where state=killed -json`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "where", Usage: "list runs that meet `CONDITIONS`, separated by spaces"},
+			&cli.StringFlag{Name: "sort", Value: "name", Usage: "order by `KEY`"},
+			&cli.BoolFlag{Name: "reverse", Usage: "turn the order around"},
+			&cli.BoolFlag{Name: "csv", Usage: "print comma-separated values"},
+			jsonFlag(),
+		},
+		Action: p.runs,
+	}
+}
+
+func (p *program) runs(c *cli.Context) error {
+	if c.NArg() > 1 {
+		return errors.New("runs: one folder is asked for; see: wdlrun runs --help")
+	}
+	dir := cmp.Or(c.Args().First(), "runs")
+	all, err := runs.List(dir)
+	if err != nil {
+		return err
+	}
+	terms, err := runs.ParseWhere(c.String("where"))
+	if err != nil {
+		return fmt.Errorf("runs: -where: %w", err)
+	}
+	if len(all) > 0 {
+		for _, t := range terms {
+			if err := runs.Known(all, t.Name); err != nil {
+				return fmt.Errorf("runs: -where: %w", err)
+			}
+		}
+		if err := runs.Known(all, c.String("sort")); err != nil {
+			return fmt.Errorf("runs: -sort: %w", err)
+		}
+	}
+	found := len(all)
+	all = slices.DeleteFunc(all, func(r *runs.Run) bool {
+		return slices.ContainsFunc(terms, func(t runs.Term) bool { return !t.Holds(r) })
+	})
+	runs.Sort(all, c.String("sort"), c.Bool("reverse"))
+	switch {
+	case asJSON(c):
+		return p.printJSON(map[string]any{"dir": dir, "found": found, "runs": runLines(all)})
+	case c.Bool("csv"):
+		return p.runsCSV(all)
+	}
+	return p.runsTable(dir, found, all)
+}
+
+// runLine is a run as JSON.
+type runLine struct {
+	Dir      string             `json:"dir"`
+	State    runs.State         `json:"state"`
+	Began    *time.Time         `json:"began"`
+	Of       string             `json:"metrics_of,omitempty"` // test or valid
+	Metrics  map[string]float64 `json:"metrics"`              // those that it has
+	Settings map[string]string  `json:"settings"`             // those that differ
+	Faults   []string           `json:"faults,omitempty"`
+}
+
+func runLines(all []*runs.Run) []runLine {
+	lines, differ := []runLine{}, runs.Differing(all)
+	for _, r := range all {
+		l := runLine{Dir: r.Dir, State: r.State, Metrics: map[string]float64{}, Settings: map[string]string{}, Faults: r.Faults}
+		if !r.Began.IsZero() {
+			l.Began = &r.Began
+		}
+		_, l.Of = r.Evaluation()
+		for _, name := range runs.Names() {
+			if x := r.Number(name); !math.IsNaN(x) && !math.IsInf(x, 0) {
+				l.Metrics[name] = x
+			}
+		}
+		for _, key := range differ {
+			l.Settings[key] = r.Config.Of(key)
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+func (p *program) runsCSV(all []*runs.Run) error {
+	differ := runs.Differing(all)
+	w := csv.NewWriter(p.stdout)
+	w.Write(slices.Concat([]string{"dir", "state", "began"}, runs.Names(), differ))
+	for _, r := range all {
+		line := []string{r.Dir, string(r.State), ""}
+		if !r.Began.IsZero() {
+			line[2] = r.Began.Format(time.RFC3339)
+		}
+		for _, name := range runs.Names() {
+			text := ""
+			if x := r.Number(name); !math.IsNaN(x) {
+				text = strconv.FormatFloat(x, 'g', -1, 64)
+			}
+			line = append(line, text)
+		}
+		for _, key := range differ {
+			line = append(line, r.Config.Of(key))
+		}
+		w.Write(line)
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// Columns of the table for people.
+const (
+	mostDiffering = 6
+	widestSetting = 32
+)
+
+// runColumns are the metrics of the table for people, with their format.
+var runColumns = []struct{ name, format string }{{"auc", "%.4f"}, {"logloss", "%.4f"}, {"train_logloss", "%.4f"}, {"steps", "%.0f"}, {"ranks", "%.0f"}}
+
+func (p *program) runsTable(dir string, found int, all []*runs.Run) error {
+	if found == 0 {
+		fmt.Fprintf(p.stdout, "%s has no run directories: wdlrun train makes them\n", clean(dir, 1<<10))
+		return nil
+	}
+	differ := runs.Differing(all)
+	shown := differ[:min(len(differ), mostDiffering)]
+	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "run\tstate\ttime")
+	for _, c := range runColumns {
+		fmt.Fprintf(t, "\t%s", c.name)
+	}
+	for _, key := range shown {
+		fmt.Fprintf(t, "\t%s", clean(key, widestSetting))
+	}
+	fmt.Fprintln(t)
+	for _, r := range all {
+		fmt.Fprintf(t, "%s\t%s\t%s", clean(r.Name, 64), r.State, lasted(r.Seconds))
+		for _, c := range runColumns {
+			text := "-"
+			if x := r.Number(c.name); !math.IsNaN(x) {
+				text = fmt.Sprintf(c.format, x)
+			}
+			fmt.Fprintf(t, "\t%s", text)
+		}
+		for _, key := range shown {
+			fmt.Fprintf(t, "\t%s", cmp.Or(clean(r.Config.Of(key), widestSetting), "-"))
+		}
+		fmt.Fprintln(t)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if n := found - len(all); n > 0 {
+		fmt.Fprintf(p.stdout, "%d of %d runs do not meet the conditions\n", n, found)
+	}
+	if n := len(differ) - len(shown); n > 0 {
+		fmt.Fprintf(p.stdout, "%d more settings differ: see -json or -csv\n", n)
+	}
+	for _, r := range all {
+		for _, f := range r.Faults {
+			fmt.Fprintf(p.stdout, "note: %s: %s\n", clean(r.Name, 64), clean(f, 300))
+		}
+	}
+	return nil
+}
+
+// lasted is a duration for people.
+func lasted(seconds float64) string {
+	if math.IsNaN(seconds) {
+		return "-"
+	}
+	d := time.Duration(float64(seconds * float64(time.Second)))
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", seconds)
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	}
+	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+}
+
+// clean makes text of a file safe for a terminal, and cuts it.
+func clean(text string, longest int) string {
+	var b strings.Builder
+	for i, r := range text {
+		if i >= longest {
+			return b.String() + "…"
+		}
+		if !strconv.IsPrint(r) {
+			r = '\uFFFD'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,315 @@
+package runs
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
+)
+
+// State is how far a training has come.
+type State string
+
+// The states of a run.
+const (
+	Finished State = "finished"
+	Stopped  State = "stopped" // as asked; it can be resumed
+	Running  State = "running"
+	Failed   State = "failed" // its ranks left a report
+	Killed   State = "killed" // it ended without a result, or its host did
+	Unknown  State = "unreadable"
+)
+
+// Limits of what is read.
+const (
+	maxResult  = 64 << 20
+	maxConfig  = 1 << 20
+	maxMetrics = 1 << 30
+)
+
+// Run is what a run directory says. A number that is not known is NaN.
+type Run struct {
+	Dir     string
+	Name    string // last element of Dir
+	State   State
+	Began   time.Time // zero: not known
+	Seconds float64   // of the last job of the training
+	Step    int64
+	Epoch   int64
+
+	Train  []Point // lines of training
+	Valid  []Point
+	Test   []Point
+	Result *Result // nil: none
+	Config Settings
+	Faults []string // what could not be read
+}
+
+// Result is what of result.json is used.
+type Result struct {
+	WorldSize        int      `json:"world_size"`
+	Steps            int64    `json:"steps"`
+	Samples          int64    `json:"samples"`
+	Seconds          float64  `json:"seconds"`
+	TrainSeconds     float64  `json:"train_seconds"`
+	SamplesPerSecond float64  `json:"samples_per_second"`
+	InputWaitShare   float64  `json:"input_wait_share"`
+	TrainLogLoss     *float64 `json:"train_logloss"`
+	Valid            *Metrics `json:"valid"`
+	Test             *Metrics `json:"test"`
+	BestEpoch        int      `json:"best_epoch"`
+	BestStep         int64    `json:"best_step"`
+	Improving        string   `json:"improving"`
+	EarlyStopped     int      `json:"early_stopped"`
+	Stopped          bool     `json:"stopped"`
+	Checkpoint       string   `json:"checkpoint"`
+	Lost             []string `json:"lost"`
+	Imbalance        float64  `json:"imbalance"`
+	SparseBytesSent  int64    `json:"sparse_bytes_sent"`
+	Tables           []Table  `json:"tables"`
+	Input            struct {
+		Bad int64 `json:"bad"`
+	} `json:"input"`
+	SlowRanks []struct {
+		Rank   int     `json:"rank"`
+		Host   string  `json:"host"`
+		Cause  string  `json:"cause"`
+		Factor float64 `json:"factor"`
+		Share  float64 `json:"share"`
+	} `json:"slow_ranks"`
+	TestUnknown map[string]int64 `json:"test_unknown"`
+}
+
+// Table is what a table held at the end.
+type Table struct {
+	Name     string `json:"name"`
+	Strategy string `json:"strategy"`
+	Rows     int64  `json:"rows"`
+	Bytes    int64  `json:"bytes"`
+	Sent     int64  `json:"bytes_sent"`
+	Inserted int64  `json:"inserted"`
+	Refused  int64  `json:"refused"`
+	Evicted  int64  `json:"evicted"`
+	ToDisk   int64  `json:"to_disk"`
+	Planned  struct {
+		Rows  int64 `json:"rows"`
+		Bytes int64 `json:"bytes"`
+		Sent  int64 `json:"bytes_sent"`
+	} `json:"planned"`
+}
+
+// Metrics are those of an evaluation.
+type Metrics struct {
+	Samples           int64    `json:"samples"`
+	AUC               *float64 `json:"auc"`
+	LogLoss           *float64 `json:"logloss"`
+	Accuracy          *float64 `json:"accuracy"`
+	PRAUC             *float64 `json:"pr_auc"`
+	NormalisedEntropy *float64 `json:"normalised_entropy"`
+	Calibration       *float64 `json:"calibration"`
+	RMSE              *float64 `json:"rmse"`
+	MAE               *float64 `json:"mae"`
+}
+
+// Value is x, NaN if it is not there.
+func Value(x *float64) float64 {
+	if x == nil {
+		return math.NaN()
+	}
+	return *x
+}
+
+// IsRun reports whether a directory looks like a run directory.
+func IsRun(dir string) bool {
+	for _, name := range []string{save.FileConfig, save.FileMetrics, save.FileResult} {
+		if info, err := os.Lstat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
+}
+
+// Read reads a run directory. The error is of a directory that is none.
+func Read(dir string) (*Run, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("runs: %w", err)
+	}
+	if !info.IsDir() || !IsRun(dir) {
+		return nil, fmt.Errorf("runs: %s is no run directory: it has no %s, %s or %s", dir, save.FileConfig, save.FileMetrics, save.FileResult)
+	}
+	r := &Run{Dir: dir, Name: filepath.Base(absolute(dir)), Seconds: math.NaN()}
+	r.readConfig()
+	r.readMetrics()
+	r.readResult()
+	r.judge()
+	return r, nil
+}
+
+func absolute(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
+	}
+	return dir
+}
+
+// List reads the run directories directly in a folder, by name. dir may be a run itself.
+func List(dir string) ([]*Run, error) {
+	if IsRun(dir) {
+		r, err := Read(dir)
+		return []*Run{r}, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("runs: %w", err)
+	}
+	var all []*Run
+	for _, e := range entries {
+		if path := filepath.Join(dir, e.Name()); !strings.HasPrefix(e.Name(), ".") && IsRun(path) {
+			if r, err := Read(path); err == nil { // else it is gone again
+				all = append(all, r)
+			}
+		}
+	}
+	return all, nil
+}
+
+// fault notes what could not be read. A file that is not there is none.
+func (r *Run) fault(name string, err error) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.Faults = append(r.Faults, fmt.Sprintf("%s: %s", name, strings.TrimPrefix(err.Error(), "open ")))
+	}
+}
+
+func (r *Run) readConfig() {
+	b, err := regular.ReadFile(filepath.Join(r.Dir, save.FileConfig), maxConfig)
+	if err == nil {
+		r.Config, err = parseSettings(b)
+	}
+	r.fault(save.FileConfig, err)
+}
+
+func (r *Run) readResult() {
+	b, err := regular.ReadFile(filepath.Join(r.Dir, save.FileResult), maxResult)
+	if err == nil {
+		var res Result
+		if err = json.Unmarshal(b, &res); err == nil {
+			r.Result = &res
+		}
+	}
+	r.fault(save.FileResult, err)
+}
+
+// judge finds the state, from what has been read and the lock of the directory.
+func (r *Run) judge() {
+	if n := len(r.Train); n > 0 {
+		r.Step, r.Epoch, r.Began = r.Train[n-1].Step, r.Train[n-1].Epoch, r.Train[0].Time
+		if d := r.Train[n-1].Time.Sub(r.Began); d > 0 {
+			r.Seconds = d.Seconds()
+		}
+	}
+	if at, err := time.ParseInLocation("20060102-150405", r.Name[:min(len(r.Name), 15)], time.Local); err == nil {
+		r.Began = at
+	}
+	done := r.Result != nil && r.Result.Steps >= r.Step // else it is of a job before
+	failures, _ := filepath.Glob(filepath.Join(escaped(r.Dir), "failure-*"))
+	switch {
+	case save.Locked(r.Dir):
+		r.State = Running
+	case done && r.Result.Stopped:
+		r.State = Stopped
+	case done:
+		r.State = Finished
+	case len(failures) > 0:
+		r.State = Failed
+	case len(r.Train) == 0 && len(r.Faults) > 0:
+		r.State = Unknown
+	default:
+		r.State = Killed
+	}
+	if done {
+		r.Step, r.Seconds = r.Result.Steps, r.Result.Seconds
+	}
+	if !done && r.State != Running {
+		r.Result = nil
+	}
+}
+
+// escaped is a directory whose name cannot be taken for a pattern.
+func escaped(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
+}
+
+// Evaluation returns the last metrics of the test data, or of the validation data, and
+// which: "test", "valid" or "".
+func (r *Run) Evaluation() (m *Metrics, of string) {
+	if r.Result != nil && r.Result.Test != nil {
+		return r.Result.Test, "test"
+	}
+	if r.Result != nil && r.Result.Valid != nil {
+		return r.Result.Valid, "valid"
+	}
+	for _, s := range []struct {
+		points []Point
+		of     string
+	}{{r.Test, "test"}, {r.Valid, "valid"}} {
+		if n := len(s.points); n > 0 && s.points[n-1].Metrics != nil {
+			return s.points[n-1].Metrics, s.of
+		}
+	}
+	return nil, ""
+}
+
+// Differing lists the settings that are not the same in all runs: first those of the
+// model, of training and of the data, then those of single features, tables and the like, and
+// in the end those that not all runs have.
+func Differing(all []*Run) (keys []string) {
+	seen := map[string]bool{}
+	for _, r := range all {
+		if r.Config.values == nil {
+			continue
+		}
+		for _, key := range r.Config.Keys {
+			if seen[key] || strings.HasSuffix(key, "].name") {
+				continue
+			}
+			seen[key] = true
+			if slices.ContainsFunc(all, func(o *Run) bool { return o.Config.values != nil && o.Config.Of(key) != r.Config.Of(key) }) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	at := map[string]int{}
+	for _, key := range keys {
+		at[key] = place(key)
+		if slices.ContainsFunc(all, func(r *Run) bool { return r.Config.values != nil && r.Config.Of(key) == "" }) {
+			at[key] += 10 // it follows from another setting
+		}
+	}
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(a, b)) })
+	return keys
+}
+
+// place orders settings by what they are of.
+func place(key string) int {
+	first := []string{"model.", "train.", "data."}
+	for i, prefix := range first {
+		if strings.HasPrefix(key, prefix) {
+			return i
+		}
+	}
+	if strings.Contains(key, "[") {
+		return len(first) + 1
+	}
+	return len(first)
+}

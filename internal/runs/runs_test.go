@@ -1,0 +1,168 @@
+package runs
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
+)
+
+// folder writes files and returns where.
+func folder(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const (
+	yamlA = "data:\n  train: [\"a.csv\"]\nfeatures:\n  - {name: user, encode: hash}\nmodel: {kind: wide_deep}\ntrain:\n  epochs: 5\n"
+	yamlB = "data:\n  train: [\"a.csv\"]\nfeatures:\n  - {name: user, encode: id}\nmodel: {kind: dcn_v2}\ntrain:\n  epochs: 5\n"
+	lines = `{"event":"train","time":"2026-11-23T14:00:00Z","step":1,"epoch":1,"samples":256,"rate":1,"samples_per_second":1000,"logloss":0.7}
+{"event":"train","time":"2026-11-23T14:00:10Z","step":20,"epoch":1,"samples":5120,"rate":1,"samples_per_second":2000,"logloss":null}
+{"event":"valid","time":"2026-11-23T14:00:11Z","step":20,"epoch":1,"samples":5120,"logloss":0.4,"metrics":{"samples":10,"auc":0.8,"logloss":0.4}}
+`
+	result = `{"world_size":2,"steps":20,"samples":5120,"seconds":12.5,"samples_per_second":1500,"train_logloss":0.5,"test":{"auc":0.9,"logloss":0.3}}`
+)
+
+func TestStates(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"a/config.yaml": yamlA, "a/metrics.jsonl": lines, "a/result.json": result,
+		"b/config.yaml": yamlB, "b/metrics.jsonl": lines, "b/result.json": strings.Replace(result, `"seconds"`, `"stopped":true,"seconds"`, 1),
+		"c/config.yaml": yamlA, "c/metrics.jsonl": lines + `{"event":"tra`,
+		"d/config.yaml": yamlA, "d/metrics.jsonl": lines, "d/failure-20261123-140000/verdict.txt": "x",
+		"e/config.yaml": yamlA, "e/metrics.jsonl": lines, "e/.lock": "",
+		"f/config.yaml": "{{{", "f/metrics.jsonl": "<html>\n<b>\n<i>\n<u>\n<p>\n", "f/result.json": "[1]",
+		"g/config.yaml": yamlA, "g/metrics.jsonl": strings.ReplaceAll(lines, `"step":20`, `"step":40`), "g/result.json": result,
+		"h/notes.txt": "no run", ".i/config.yaml": yamlA,
+	})
+	unlock, err := save.Lock(filepath.Join(dir, "e"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	all, err := List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, r := range all {
+		_, of := r.Evaluation()
+		got += fmt.Sprintf("%s %s step %d, %.1f s, auc %.1f of %q, loss %.1f, %d faults\n", r.Name, r.State, r.Step, r.Seconds, r.Number("auc"), of, r.Number("train_logloss"), len(r.Faults))
+	}
+	want := `a finished step 20, 12.5 s, auc 0.9 of "test", loss 0.5, 0 faults
+b stopped step 20, 12.5 s, auc 0.9 of "test", loss 0.5, 0 faults
+c killed step 20, 10.0 s, auc 0.8 of "valid", loss NaN, 0 faults
+d failed step 20, 10.0 s, auc 0.8 of "valid", loss NaN, 0 faults
+e running step 20, 10.0 s, auc 0.8 of "valid", loss NaN, 0 faults
+f unreadable step 0, NaN s, auc NaN of "", loss NaN, 6 faults
+g killed step 40, 10.0 s, auc 0.8 of "valid", loss NaN, 0 faults
+`
+	if got != want {
+		t.Errorf("%s, want\n%s", got, want)
+	}
+	if f := all[5].Faults; !strings.HasPrefix(f[0], "config.yaml: ") || !strings.HasPrefix(f[1], "metrics.jsonl: line 1: ") || !strings.Contains(f[4], "2 more lines") {
+		t.Errorf("faults %q", f)
+	}
+	if keys := Differing(all[:5]); !slices.Equal(keys, []string{"model.kind", "features[user].encode"}) {
+		t.Errorf("differing settings %q", keys)
+	}
+	if one, err := List(filepath.Join(dir, "a")); err != nil || len(one) != 1 {
+		t.Errorf("a run itself: %v, %v", one, err)
+	}
+	if _, err := Read(filepath.Join(dir, "h")); err == nil {
+		t.Error("a folder that is no run is read")
+	}
+}
+
+func TestWhereAndSort(t *testing.T) {
+	files := map[string]string{}
+	for i, auc := range []string{"0.7", "0.9", "null", "0.8"} {
+		name := string(rune('a' + i))
+		files[name+"/config.yaml"] = yamlA
+		files[name+"/metrics.jsonl"] = lines
+		files[name+"/result.json"] = strings.Replace(result, `"auc":0.9`, `"auc":`+auc, 1)
+	}
+	files["b/config.yaml"] = yamlB
+	all, err := List(folder(t, files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ where, sort, want string }{
+		{"", "auc", "b d a c"},
+		{"", "name", "a b c d"},
+		{"auc>=.8", "auc", "b d"},
+		{"auc<.75", "name", "a"},
+		{"model.kind=dcn_v2", "name", "b"},
+		{"model.kind!=dcn_v2 auc>0", "auc", "d a"},
+		{"state=finished train.epochs=5 features[user].encode~ha", "name", "a c d"},
+	} {
+		terms, err := ParseWhere(c.where)
+		if err != nil {
+			t.Fatal(err)
+		}
+		some := slices.DeleteFunc(slices.Clone(all), func(r *Run) bool {
+			return slices.ContainsFunc(terms, func(x Term) bool { return !x.Holds(r) })
+		})
+		Sort(some, c.sort, false)
+		var got []string
+		for _, r := range some {
+			got = append(got, r.Name)
+		}
+		if s := strings.Join(got, " "); s != c.want {
+			t.Errorf("where %q, sort %q: %s, want %s", c.where, c.sort, s, c.want)
+		}
+	}
+	for _, bad := range []string{"auc", "auc>x", ">3"} {
+		if _, err := ParseWhere(bad); err == nil {
+			t.Errorf("condition %q is taken", bad)
+		}
+	}
+	if err := Known(all, "model.knd"); err == nil || !strings.Contains(err.Error(), "did you mean model.kind?") {
+		t.Errorf("unknown setting: %v", err)
+	}
+}
+
+// TestLongSeriesAreThinned: the first and the last point stay.
+func TestLongSeriesAreThinned(t *testing.T) {
+	var s thinned
+	const n = 10*maxPoints + 7
+	for i := range n {
+		s.add(Point{Step: int64(i + 1)})
+	}
+	p := s.points()
+	if len(p) > maxPoints || len(p) < maxPoints/4 || p[0].Step != 1 || p[len(p)-1].Step != n {
+		t.Errorf("%d points from %d to %d", len(p), p[0].Step, p[len(p)-1].Step)
+	}
+}
+
+func FuzzRun(f *testing.F) {
+	f.Add(lines, yamlA)
+	f.Add(`{"event":"train","logloss":1e400}`, "a: &x [*x]\nb: *x\n")
+	f.Fuzz(func(t *testing.T, metrics, config string) {
+		var r Run
+		r.scan(strings.NewReader(metrics))
+		r.Config, _ = parseSettings([]byte(config))
+		r.Dir = "/none"
+		r.judge()
+		for _, name := range Names() {
+			if x := r.Number(name); math.IsInf(x, 0) {
+				t.Errorf("%s is %v", name, x)
+			}
+		}
+		Differing([]*Run{&r, {}})
+	})
+}

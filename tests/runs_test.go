@@ -1,0 +1,53 @@
+package tests
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRuns lists trainings with what differs between them.
+func TestRuns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, seed := range []string{"train.seed=1", "train.seed=2"} {
+		if o := run(t, dir, append([]string{"train", "-set", seed}, few(t)...)...); o.code != 0 {
+			t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "runs", "foreign"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "runs", "foreign", "metrics.jsonl"), []byte("\x1b[31mred\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o := run(t, dir, "runs", "-sort", "auc")
+	if o.code != 0 || !strings.Contains(o.stdout, "train.seed") || !strings.Contains(o.stdout, "unreadable") || strings.Contains(o.stdout, "\x1b") {
+		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	var all struct {
+		Found int
+		Runs  []struct {
+			State    string
+			Metrics  map[string]float64
+			Settings map[string]string
+		}
+	}
+	o = run(t, dir, "runs", "-where", "state=finished auc>0.5", "-sort", "logloss", "-json")
+	if err := json.Unmarshal([]byte(o.stdout), &all); err != nil {
+		t.Fatalf("%v\n%s%s", err, o.stdout, o.stderr)
+	}
+	if all.Found != 3 || len(all.Runs) != 2 || all.Runs[0].Metrics["logloss"] > all.Runs[1].Metrics["logloss"] || len(all.Runs[0].Settings) != 1 {
+		t.Errorf("%+v", all)
+	}
+	o = run(t, dir, "runs", "-csv")
+	if rows, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll(); err != nil || len(rows) != 4 {
+		t.Errorf("%d rows, %v\n%s", len(rows), err, o.stdout)
+	}
+	if o = run(t, dir, "runs", "-where", "ac>1"); o.code != 1 || !strings.Contains(o.stderr, "did you mean auc?") {
+		t.Errorf("exit code %d\n%s", o.code, o.stderr)
+	}
+}
