@@ -167,7 +167,7 @@ func (p *program) signals() (context.Context, func()) {
 }
 
 // commands are the programs, in the order of the help.
-func (p *program) commands() []*cli.Command {
+func commands(p *program) []*cli.Command {
 	return []*cli.Command{
 		trainCommand(p),
 		evalCommand(p),
@@ -200,7 +200,7 @@ Examples:
    wdlrun -np 4 ./trainer -lr 0.1           start your own program on 4 ranks
    wdlrun -H localhost:8 -plan train        print where each rank would run`,
 		Flags:                     append(launchFlags(), cli.HelpFlag), // ours is a command of its own
-		Commands:                  p.commands(),
+		Commands:                  commands(p),
 		Action:                    p.executable,
 		Writer:                    p.stdout,
 		ErrWriter:                 p.stderr,

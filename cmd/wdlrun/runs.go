@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -80,9 +81,9 @@ func (p *program) runs(c *cli.Context) error {
 	case asJSON(c):
 		return p.printJSON(map[string]any{"dir": dir, "found": found, "runs": runLines(all)})
 	case c.Bool("csv"):
-		return p.runsCSV(all)
+		return runsCSV(p.stdout, all)
 	}
-	return p.runsTable(dir, found, all)
+	return runsTable(p.stdout, dir, found, all)
 }
 
 // runLine is a run as JSON.
@@ -117,9 +118,9 @@ func runLines(all []*runs.Run) []runLine {
 	return lines
 }
 
-func (p *program) runsCSV(all []*runs.Run) error {
+func runsCSV(to io.Writer, all []*runs.Run) error {
 	differ := runs.Differing(all)
-	w := csv.NewWriter(p.stdout)
+	w := csv.NewWriter(to)
 	w.Write(slices.Concat([]string{"dir", "state", "began"}, runs.Names(), differ))
 	for _, r := range all {
 		line := []string{r.Dir, string(r.State), ""}
@@ -151,14 +152,14 @@ const (
 // runColumns are the metrics of the table for people, with their format.
 var runColumns = []struct{ name, format string }{{"auc", "%.4f"}, {"logloss", "%.4f"}, {"train_logloss", "%.4f"}, {"steps", "%.0f"}, {"ranks", "%.0f"}}
 
-func (p *program) runsTable(dir string, found int, all []*runs.Run) error {
+func runsTable(to io.Writer, dir string, found int, all []*runs.Run) error {
 	if found == 0 {
-		fmt.Fprintf(p.stdout, "%s has no run directories: wdlrun train makes them\n", clean(dir, 1<<10))
+		fmt.Fprintf(to, "%s has no run directories: wdlrun train makes them\n", clean(dir, 1<<10))
 		return nil
 	}
 	differ := runs.Differing(all)
 	shown := differ[:min(len(differ), mostDiffering)]
-	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "run\tstate\ttime")
 	for _, c := range runColumns {
 		fmt.Fprintf(t, "\t%s", c.name)
@@ -185,14 +186,14 @@ func (p *program) runsTable(dir string, found int, all []*runs.Run) error {
 		return err
 	}
 	if n := found - len(all); n > 0 {
-		fmt.Fprintf(p.stdout, "%d of %d runs do not meet the conditions\n", n, found)
+		fmt.Fprintf(to, "%d of %d runs do not meet the conditions\n", n, found)
 	}
 	if n := len(differ) - len(shown); n > 0 {
-		fmt.Fprintf(p.stdout, "%d more settings differ: see -json or -csv\n", n)
+		fmt.Fprintf(to, "%d more settings differ: see -json or -csv\n", n)
 	}
 	for _, r := range all {
 		for _, f := range r.Faults {
-			fmt.Fprintf(p.stdout, "note: %s: %s\n", clean(r.Name, 64), clean(f, 300))
+			fmt.Fprintf(to, "note: %s: %s\n", clean(r.Name, 64), clean(f, 300))
 		}
 	}
 	return nil
