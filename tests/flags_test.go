@@ -39,7 +39,7 @@ func TestRefusedFlags(t *testing.T) {
 		{"bench -time -1s", "bench: -time -1s: it must be above 0"},
 		{"bench step -batch 0", "bench step: -batch 0: at least 1"},
 		{"bench step -threads 0", "bench step: -threads 0: at least 1"},
-		{"bench foo", "step, straggler, serve"},
+		{"bench foo", "step, serve, straggler"},
 		{"bench stragler", "did you mean straggler?"},
 		{"-timeout 5 train", "-timeout \"5\": it takes a time with its unit: write 5s"},
 		{"-np abc train", "-np \"abc\": it takes a whole number"},
