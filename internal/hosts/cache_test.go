@@ -1,0 +1,119 @@
+package hosts
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestUnpack: a program arrives whole or not at all.
+func TestUnpack(t *testing.T) {
+	i, dir := image(t), t.TempDir()
+	packed, err := i.Packed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := filepath.Join(dir, "prog")
+	if err := Unpack(bytes.NewReader(packed[:len(packed)-4]), at, i.Hash); err == nil {
+		t.Error("half a program is accepted")
+	}
+	if err := Unpack(bytes.NewReader(packed), at, strings.Repeat("0", 64)); err == nil || !strings.Contains(err.Error(), i.Hash) {
+		t.Errorf("another program is accepted: %v", err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("%v is left", left)
+	}
+	if err := Unpack(bytes.NewReader(packed), at, i.Hash); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Hash(at); err != nil || got != i.Hash {
+		t.Error(got, err)
+	}
+	if info, err := os.Stat(at); err != nil || info.Mode().Perm() != 0o700 {
+		t.Error(info.Mode(), err)
+	}
+}
+
+// TestFind: a program is used where it is the same, taken from the cache, or sent.
+func TestFind(t *testing.T) {
+	i, home, dir := image(t), t.TempDir(), t.TempDir()
+	find := func(path string, ship Ship, want string, ok bool) {
+		t.Helper()
+		got, found, err := Find(home, dir, path, i.Hash, ship)
+		if err != nil || got != want || found != ok {
+			t.Errorf("%s %s: %s %t %v, want %s", path, ship, got, found, err, want)
+		}
+	}
+	cached := Cached(home, i.Hash, "prog")
+	find(i.Path, Auto, i.Path, true)
+	find(i.Path, Never, i.Path, true)
+	find("./prog", Auto, cached, false)
+	if err := os.WriteFile(cached, []byte(program), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	find("./prog", Auto, cached, true)
+	find("./prog", Always, cached, false)
+	if err := os.WriteFile(filepath.Join(dir, "prog"), []byte("another"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	find("./prog", Auto, cached, true)
+	if _, _, err := Find(home, dir, "./prog", i.Hash, Never); err == nil || !strings.Contains(err.Error(), "differs") {
+		t.Error(err)
+	}
+}
+
+// TestPrune keeps the two latest files, those of the last hour, and what is no file of the
+// cache.
+func TestPrune(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "wdlrun", "bin")
+	if err := os.MkdirAll(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	add := func(name string, age time.Duration) {
+		path := filepath.Join(bin, name)
+		if err := os.WriteFile(path, nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		os.Chtimes(path, now.Add(-age), now.Add(-age))
+	}
+	for n := range 5 {
+		add(fmt.Sprintf("%064d", n), time.Duration(n)*40*time.Minute)
+	}
+	add(".broken", 2*time.Hour)
+	add(".arriving", time.Minute)
+	add("notes", 9*time.Hour)
+	Prune(bin)
+	var left []string
+	files, _ := os.ReadDir(bin)
+	for _, f := range files {
+		left = append(left, strings.TrimLeft(f.Name(), "0"))
+	}
+	if got := strings.Join(left, " "); got != ".arriving  1 notes" {
+		t.Errorf("left: %q", got)
+	}
+}
+
+// TestVerify removes a damaged file of the cache, and no other.
+func TestVerify(t *testing.T) {
+	dir := t.TempDir()
+	bad, other := filepath.Join(dir, strings.Repeat("0", 64)), filepath.Join(dir, "wdlrun")
+	for _, path := range []string{bad, other} {
+		if err := os.WriteFile(path, []byte("x"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Verify(bad); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Error(err)
+	}
+	if err := Verify(other); err != nil {
+		t.Error(err)
+	}
+	if files, _ := os.ReadDir(dir); len(files) != 1 || files[0].Name() != "wdlrun" {
+		t.Error(files)
+	}
+}
