@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/hosts"
+	"github.com/wdlrun/wdlrun/rank"
 )
 
 // Remote says how ranks on other hosts are started. The zero value of everything but Self
@@ -23,6 +24,7 @@ type Remote struct {
 	Self string   // the launcher's executable, whose main calls RunHost for HostWord
 	SSH  string   // the ssh client and its flags, default "ssh"
 	Ship string   // when executables are sent: auto, always or never
+	Net  string   // the network between hosts: 10.0.0.0/8, eth1 or ^docker0, "" for the fastest that all reach
 	Pass []string // variables that the ranks get in addition to those of their host, NAME=VALUE
 }
 
@@ -38,6 +40,8 @@ type abroad struct {
 	front   string // address of the coordinator
 	exits   chan exit
 
+	key rank.Key // of the attempts of hosts to reach each other
+
 	stations []*station
 	of       map[string]*station // by name of the host
 }
@@ -49,6 +53,7 @@ type station struct {
 	process *hosts.Process
 	link    *hosts.Link
 	ready   hosts.Message
+	ip      string             // at which its ranks listen
 	answers chan hosts.Message // to a start order
 	sends   chan hosts.Message
 
@@ -66,7 +71,7 @@ type exported struct {
 // newAbroad returns a crew for the hosts of a job. Its connect must be called before it
 // starts ranks, and its close.
 func newAbroad(job Job, c *console, g *guard, front string) *abroad {
-	a := &abroad{forker: newForker(), job: job, console: c, guard: g, front: front,
+	a := &abroad{forker: newForker(), key: rank.NewKey(), job: job, console: c, guard: g, front: front,
 		exits: make(chan exit, len(job.Plan.Ranks)), of: map[string]*station{}}
 	for _, p := range job.Plan.Ranks {
 		s := a.of[p.Host]
@@ -122,6 +127,9 @@ func (a *abroad) connect(ctx context.Context) error {
 	if err := foldFaults(a.stations, faults); err != nil {
 		return err
 	}
+	if err := a.choose(); err != nil {
+		return err
+	}
 	for _, s := range a.stations {
 		go s.send()
 		go a.hear(s)
@@ -164,7 +172,7 @@ func ownImage(self string) string {
 
 // first is the first message to each host.
 func (a *abroad) first(own *hosts.Image) (m hosts.Message, err error) {
-	m = hosts.Message{What: hosts.Job, Protocol: hosts.Protocol, Own: own.Hash, Ship: cmp.Or(a.job.Remote.Ship, string(hosts.Auto)), Dir: a.job.Dir}
+	m = hosts.Message{What: hosts.Job, Key: a.shared(), Protocol: hosts.Protocol, Own: own.Hash, Ship: cmp.Or(a.job.Remote.Ship, string(hosts.Auto)), Dir: a.job.Dir}
 	if m.Dir == "" {
 		if m.Dir, err = os.Getwd(); err != nil {
 			return m, fmt.Errorf("launcher: start: working directory: %w; name one with -wdir", err)
@@ -282,10 +290,7 @@ func (s *station) gone() error {
 func (a *abroad) start(o order) (pid int, err error) {
 	s := a.of[o.placed.Host]
 	w := o.world
-	w.Coordinator, w.Host, w.IP = s.ready.Addr, s.name, s.ready.IP
-	if len(a.stations) == 1 {
-		w.IP = "127.0.0.1"
-	}
+	w.Coordinator, w.Host, w.IP = s.ready.Addr, s.name, s.ip
 	e := &exported{out: o.out}
 	e.open.Add(len(e.out))
 	s.mu.Lock()

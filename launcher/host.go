@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -72,6 +73,8 @@ type hostProcess struct {
 	guard   *guard
 	fleet   *fleet
 	live    sync.WaitGroup // connections through the door
+	key     rank.Key       // of the attempts to reach other hosts
+	tries   *hosts.Listener
 }
 
 // prepare makes ready to start ranks and answers the launcher.
@@ -103,16 +106,38 @@ func (h *hostProcess) prepare() error {
 	}
 	h.fleet = newFleet(h.job.Size, h.guard)
 	go h.accept()
-	return h.link.Send(hosts.Message{What: hosts.Ready, Addr: h.door.Addr().String(), IP: h.address()})
+	ready := hosts.Message{What: hosts.Ready, Addr: h.door.Addr().String()}
+	if err := h.listen(&ready); err != nil {
+		return err
+	}
+	return h.link.Send(ready)
 }
 
-// address is where ranks of other hosts reach this one.
-func (h *hostProcess) address() string {
-	ip, err := rank.World{Size: 2, LocalSize: 1}.ListenIP()
-	if err != nil {
-		return ""
+// listen makes ready for the attempts of the other hosts to reach this one.
+func (h *hostProcess) listen(ready *hosts.Message) (err error) {
+	if h.job.Key == "" { // there are none
+		return nil
 	}
-	return ip
+	if h.key, err = rank.ParseKey(h.job.Key); err != nil {
+		return err
+	}
+	if ready.Addresses, err = hosts.Addresses(); err != nil {
+		return err
+	}
+	if h.tries, err = hosts.Listen(h.job.Host, h.key); err == nil {
+		ready.Port = h.tries.Port
+	}
+	return err
+}
+
+// reach tries to reach the other hosts.
+func (h *hostProcess) reach(targets []hosts.Target) {
+	trials, err := hosts.Try(context.Background(), targets, h.key)
+	if err != nil {
+		h.link.Send(hosts.Message{What: hosts.Failed, Rank: everyone, Text: err.Error(), Code: 1})
+		return
+	}
+	h.link.Send(hosts.Message{What: hosts.Reached, Trials: trials})
 }
 
 // checkSelf compares this binary with the launcher's.
@@ -233,7 +258,12 @@ func (h *hostProcess) serve() error {
 // obey carries out an order.
 func (h *hostProcess) obey(m hosts.Message) {
 	switch m.What {
+	case hosts.Reach:
+		go h.reach(m.Targets)
 	case hosts.Start:
+		if h.tries != nil {
+			h.tries.Close() // the network is chosen
+		}
 		pid, err := h.start(m)
 		if err != nil {
 			h.link.Send(hosts.Message{What: hosts.Failed, Rank: m.Rank, Text: err.Error(), Code: startCode(err)})

@@ -39,6 +39,7 @@ func launchFlags() []cli.Flag {
 		&cli.StringFlag{Name: "ssh", Value: "ssh", Usage: "`COMMAND` that logs in to the other hosts of -H or -hostfile, such as \"ssh -p 2222\""},
 		&cli.StringFlag{Name: "ship", Value: "auto", Usage: "send wdlrun and your program to hosts that lack them: auto, always or never"},
 		&cli.StringSliceFlag{Name: "x", Usage: "pass the environment variable `NAME`[=VALUE] to the ranks"},
+		&cli.StringFlag{Name: "net", Usage: "`NETWORK` between hosts: 10.0.0.0/8, the interface eth1, or all but ^docker0", DefaultText: "the fastest that all hosts reach"},
 		&cli.StringFlag{Name: "wdir", Usage: "`DIRECTORY` in which the ranks run, on every host", DefaultText: "the launcher's"},
 		&cli.BoolFlag{Name: "oversubscribe", Usage: "allow more ranks than slots; without slots, more than 16 per core or 128 in all"},
 		&cli.BoolFlag{Name: "plan", Usage: "print where each rank would run, and start nothing"},

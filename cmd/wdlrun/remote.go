@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wdlrun/wdlrun/internal/hosts"
 	"github.com/wdlrun/wdlrun/launcher"
 )
 
@@ -27,7 +28,10 @@ func remoteOf(c *cli.Context, self string) (*launcher.Remote, error) {
 	if len(strings.Fields(c.String("ssh"))) == 0 {
 		return nil, errors.New("-ssh is empty: name an ssh client and its flags, such as -ssh \"ssh -p 2222\"")
 	}
-	return &launcher.Remote{Self: self, SSH: c.String("ssh"), Ship: c.String("ship"), Pass: pass}, nil
+	if _, err := hosts.ParseFilter(c.String("net")); err != nil {
+		return nil, err
+	}
+	return &launcher.Remote{Self: self, Net: c.String("net"), SSH: c.String("ssh"), Ship: c.String("ship"), Pass: pass}, nil
 }
 
 // variables reads the values of -x.

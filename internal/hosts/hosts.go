@@ -18,6 +18,8 @@
 //	job          ──►                            environment, directory, program
 //	             ◄──             want           the program is not there
 //	             ◄──             ready          or failed
+//	reach        ──►                            try addresses of the other hosts
+//	             ◄──             reached
 //	start        ──►                            a rank
 //	             ◄──             started        or failed
 //	             ◄──             exit           the rank's process has ended

@@ -20,15 +20,17 @@ const Protocol = 1
 
 // What a message may be.
 const (
-	Job     = "job"     // launcher: Protocol, Host, Dir, Env, Guard, Command[:1], Hash, Own, Ship, Size
+	Job     = "job"     // launcher: Protocol, Host, Dir, Env, Guard, Command[:1], Hash, Own, Ship, Size, Key
 	Want    = "want"    // host: the program of Hash is not there
-	Ready   = "ready"   // host: Addr of the coordinator's door, IP
+	Ready   = "ready"   // host: Addr of the coordinator's door, Addresses, Port
 	Failed  = "failed"  // host: Text, Code; Rank if it is about one
 	Start   = "start"   // launcher: Rank, Command without the program, Env, Input
 	Started = "started" // host: Rank, Pid
 	Exit    = "exit"    // host: Rank, Code, Signal, Text if the reason is known
 	Signal  = "signal"  // launcher: Sign to Rank, −1 for all
 	Quit    = "quit"    // launcher: the ranks have ended
+	Reach   = "reach"   // launcher: Targets to try
+	Reached = "reached" // host: Trials
 )
 
 // Message is one of the conversation. What says which fields count.
@@ -51,8 +53,13 @@ type Message struct {
 	Signal   int    `json:",omitempty"`
 	Sign     string `json:",omitempty"`
 	Addr     string `json:",omitempty"`
-	IP       string `json:",omitempty"` // at which ranks of other hosts reach those of this one
 	Text     string `json:",omitempty"`
+
+	Key       string    `json:",omitempty"` // that hosts prove to each other, 64 hexadecimal digits
+	Addresses []Address `json:",omitempty"`
+	Port      int       `json:",omitempty"` // of the Listener
+	Targets   []Target  `json:",omitempty"`
+	Trials    []Trial   `json:",omitempty"`
 }
 
 // What a stream may carry.

@@ -1,0 +1,184 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// world is a network: the addresses of each host as "IP/bits interface Mbit/s", and who
+// reaches whom by which address.
+func places(addresses map[string][]string, order string, reach func(from, to, ip string) string) []Place {
+	var all []Place
+	var ports []int
+	for host := range strings.FieldsSeq(order) {
+		p := Place{Host: host}
+		for _, a := range addresses[host] {
+			var ip, name string
+			var mbits int
+			fmt.Sscan(a, &ip, &name, &mbits)
+			at, network, err := net.ParseCIDR(ip)
+			if err != nil {
+				panic(err)
+			}
+			p.Addresses = append(p.Addresses, Address{IP: at.String(), Net: network.String(), Interface: name, Mbits: mbits})
+		}
+		all, ports = append(all, p), append(ports, 4000)
+	}
+	for i, targets := range Targets(all, ports, Filter{}) {
+		for _, t := range targets {
+			ip, _, _ := net.SplitHostPort(t.Addr)
+			fault := reach(all[i].Host, t.Host, ip)
+			trial := Trial{Target: t, Fault: fault}
+			if fault == "" {
+				trial.Micros = 100 + len(ip)
+			}
+			all[i].Trials = append(all[i].Trials, trial)
+		}
+	}
+	return all
+}
+
+func TestChoose(t *testing.T) {
+	docker := "172.17.0.1/16 docker0 10000"
+	three := map[string][]string{
+		"a": {docker, "192.168.1.1/24 eth0 1000", "10.0.0.1/8 ib0 40000", "127.0.0.1/8 lo"},
+		"b": {"192.168.1.2/24 eth0 1000", docker, "10.0.0.2/8 ib0 40000", "127.0.0.1/8 lo"},
+		"c": {docker, "192.168.1.3/24 eth0 1000", "10.0.0.3/8 ib0 40000", "127.0.0.1/8 lo"},
+	}
+	usual := func(_, _, ip string) string {
+		if strings.HasPrefix(ip, "172.17.") || strings.HasPrefix(ip, "127.") {
+			return "leads to another process"
+		}
+		return ""
+	}
+	without := func(text string) func(from, to, ip string) string {
+		return func(from, to, ip string) string {
+			if f := usual(from, to, ip); f != "" {
+				return f
+			}
+			if strings.Contains(" "+text+" ", " "+from+">"+ip+" ") {
+				return "no answer"
+			}
+			return ""
+		}
+	}
+	routed := map[string][]string{"a": {"10.1.0.1/16 eth0 1000"}, "b": {"10.2.0.1/16 eth0 100", "10.3.0.1/16 eth1 1000"}}
+	for _, x := range []struct {
+		name    string
+		places  []Place
+		net     string
+		network string
+		ips     string // or the error
+	}{
+		{"the fastest", places(three, "a b c", usual), "", "10.0.0.0/8", "10.0.0.1 10.0.0.2 10.0.0.3"},
+		{"a link is cut", places(three, "a b c", without("a>10.0.0.3")), "", "192.168.1.0/24", "192.168.1.1 192.168.1.2 192.168.1.3"},
+		{"by network", places(three, "a b c", usual), "192.168.0.0/16", "192.168.1.0/24", "192.168.1.1 192.168.1.2 192.168.1.3"},
+		{"by interface", places(three, "a b c", usual), "eth0", "192.168.1.0/24", "192.168.1.1 192.168.1.2 192.168.1.3"},
+		{"without one", places(three, "a b c", usual), "^ib0,^docker0", "192.168.1.0/24", "192.168.1.1 192.168.1.2 192.168.1.3"},
+		{"routed", places(routed, "a b", usual), "", "", "10.1.0.1 10.3.0.1"},
+		{"one machine", places(map[string][]string{"a": {"127.0.0.1/8 lo"}, "b": {"127.0.0.1/8 lo"}}, "a b", func(_, _, _ string) string { return "" }), "", "127.0.0.0/8", "127.0.0.1 127.0.0.1"},
+		{"the same address", places(map[string][]string{"a": {docker}, "b": {docker}}, "a b", usual), "", "",
+			"from b to host a at 172.17.0.1: leads to another process\n  from a to host b at 172.17.0.1: leads to another process"},
+		{"one way", places(routed, "a b", without("b>10.1.0.1")), "", "", "from b to host a at 10.1.0.1: no answer\nopen the ports"},
+		{"nothing allowed", places(routed, "a b", usual), "wlan0", "", "host a has no address that -net allows, but 10.1.0.1 (eth0)"},
+		{"no address", places(map[string][]string{"a": nil, "b": {docker}}, "a b", usual), "", "", "host a has no address that other hosts can reach"},
+	} {
+		f, err := ParseFilter(x.net)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := Choose(x.places, f)
+		if err != nil {
+			if !strings.Contains(err.Error(), x.ips) {
+				t.Errorf("%s: got  %v\nwant %s", x.name, err, x.ips)
+			}
+			continue
+		}
+		if c.Network != x.network || strings.Join(c.IPs, " ") != x.ips {
+			t.Errorf("%s: %s: %s, want %s: %s", x.name, c.Network, c.IPs, x.network, x.ips)
+		}
+	}
+}
+
+// TestManyHosts: each host tries those that follow it, so that the attempts grow with the
+// number of hosts alone.
+func TestManyHosts(t *testing.T) {
+	addresses, names := map[string][]string{}, ""
+	for i := range 200 {
+		name := fmt.Sprintf("h%d", i)
+		addresses[name], names = []string{fmt.Sprintf("10.0.0.%d/8 eth0", i+1)}, names+" "+name
+	}
+	all := places(addresses, names, func(_, _, _ string) string { return "" })
+	if n := len(all[0].Trials); n != maxPeers {
+		t.Errorf("%d attempts of a host", n)
+	}
+	if c, err := Choose(all, Filter{}); err != nil || len(c.IPs) != 200 || c.IPs[199] != "10.0.0.200" {
+		t.Error(c, err)
+	}
+}
+
+func FuzzParseFilter(f *testing.F) {
+	for _, s := range []string{"", "10.0.0.0/8", "eth1,^docker0", "^", "10.0.0.1", "a/b", "::/0"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		x, err := ParseFilter(s)
+		if err == nil && s != "" && len(x.Nets)+len(x.Interfaces)+len(x.Without) == 0 {
+			t.Errorf("%q says nothing", s)
+		}
+		x.allows(Address{IP: "10.0.0.1", Interface: "eth0"})
+	})
+}
+
+// TestTry reaches a host, and no process that is another host, holds another key, or does
+// not listen.
+func TestTry(t *testing.T) {
+	key := rank.NewKey()
+	open := func(host string, k rank.Key) string {
+		l, err := Listen(host, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return JoinPort("127.0.0.1", l.Port)
+	}
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	go func() {
+		for {
+			conn, err := plain.Accept()
+			if err != nil {
+				return
+			}
+			conn.Write([]byte("220 mail\r\n"))
+			conn.Close()
+		}
+	}()
+	trials, err := Try(context.Background(), []Target{
+		{"b", open("b", key)}, {"c", open("b", key)}, {"b", open("b", rank.NewKey())}, {"b", closed.Addr().String()}, {"b", plain.Addr().String()},
+	}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"", "leads to another process", "leads to another process", "refused", "leads to another process"} {
+		if trials[i].Fault != want || (want == "") != (trials[i].Micros > 0) {
+			t.Errorf("%d: %+v, want %q", i, trials[i], want)
+		}
+	}
+	if all, err := Addresses(); err != nil || len(all) == 0 {
+		t.Errorf("addresses %v, %v", all, err)
+	}
+}

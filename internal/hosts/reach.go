@@ -1,0 +1,199 @@
+package hosts
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/rank"
+)
+
+// Address is one address of a host.
+type Address struct {
+	IP        string
+	Net       string // the network it is in, such as 10.0.0.0/8
+	Interface string
+	Mbits     int `json:",omitempty"` // of the interface, 0 if the system does not say
+}
+
+// Target is an address of another host, to be tried.
+type Target struct {
+	Host string
+	Addr string // with the port of its Listener
+}
+
+// Trial is how the attempt to reach a Target ended.
+type Trial struct {
+	Target
+	Micros int    `json:",omitempty"` // from the first packet to the proof
+	Fault  string `json:",omitempty"` // "" if it was the host that was meant
+}
+
+const (
+	// maxAddresses bounds the addresses of a host that are tried.
+	maxAddresses = 16
+
+	// trialTime bounds one attempt, and trialsTime all those of a host.
+	trialTime  = 3 * time.Second
+	trialsTime = 15 * time.Second
+
+	// maxTrials bounds how many attempts of a host are in progress at once.
+	maxTrials = 64
+)
+
+// Addresses are the addresses of this machine at which others may reach it, loopback
+// addresses last: two hosts of a job may be one machine.
+func Addresses() ([]Address, error) {
+	faces, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	var outward, inward []Address
+	for _, f := range faces {
+		if f.Flags&net.FlagUp == 0 {
+			continue
+		}
+		addrs, err := f.Addrs()
+		if err != nil {
+			continue // the interface has gone meanwhile
+		}
+		for _, a := range addrs {
+			n, ok := a.(*net.IPNet)
+			if !ok {
+				continue
+			}
+			found := Address{IP: n.IP.String(), Net: (&net.IPNet{IP: n.IP.Mask(n.Mask), Mask: n.Mask}).String(), Interface: f.Name, Mbits: speed(f.Name)}
+			switch {
+			case n.IP.IsGlobalUnicast():
+				outward = append(outward, found)
+			case n.IP.IsLoopback() && n.IP.To4() != nil:
+				inward = append(inward, found)
+			}
+		}
+	}
+	all := append(outward, inward...)
+	return all[:min(len(all), maxAddresses)], nil
+}
+
+// speed is the speed of an interface in Mbit/s, 0 if the system does not say.
+func speed(name string) int {
+	b, err := regular.ReadFile("/sys/class/net/"+name+"/speed", 64)
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// Listener answers attempts to reach this host, by those that hold the key.
+type Listener struct {
+	ln   net.Listener
+	Port int
+}
+
+// Listen opens a Listener on all addresses of this host.
+func Listen(host string, key rank.Key) (*Listener, error) {
+	secure, err := key.TLS()
+	if err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", ":0")
+	if err != nil {
+		return nil, err
+	}
+	l := &Listener{ln: ln, Port: ln.Addr().(*net.TCPAddr).Port}
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				conn.SetDeadline(time.Now().Add(trialTime))
+				write(tls.Server(conn, secure), Header{What: host}, maxHeader) // shakes hands before
+			}()
+		}
+	}()
+	return l, nil
+}
+
+// Close ends the listener.
+func (l *Listener) Close() error { return l.ln.Close() }
+
+// Try tries to reach other hosts.
+func Try(ctx context.Context, targets []Target, key rank.Key) ([]Trial, error) {
+	secure, err := key.TLS()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, trialsTime)
+	defer cancel()
+	trials := make([]Trial, len(targets))
+	slots := make(chan struct{}, maxTrials)
+	var all sync.WaitGroup
+	for i, t := range targets {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			begin := time.Now()
+			trials[i].Target = t
+			if err := try(ctx, t, secure); err != nil {
+				trials[i].Fault = faultOf(err)
+			} else {
+				trials[i].Micros = int(time.Since(begin).Microseconds())
+			}
+		})
+	}
+	all.Wait()
+	return trials, nil
+}
+
+// errAnother is why a host that answers is not the one that was meant.
+var errAnother = errors.New("leads to another process")
+
+// try reports whether a target leads to its host.
+func try(ctx context.Context, t Target, secure *tls.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, trialTime)
+	defer cancel()
+	conn, err := (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", t.Addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	late, _ := ctx.Deadline()
+	conn.SetDeadline(late)
+	var h Header
+	if err := read(conn, &h, maxHeader); err != nil || h.What != t.Host {
+		return errAnother
+	}
+	return nil
+}
+
+// faultOf is why an attempt failed, in a few words.
+func faultOf(err error) string {
+	var timeout net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refused"
+	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
+		return "no answer"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "no route"
+	}
+	return errAnother.Error()
+}
+
+// JoinPort is an address with a port.
+func JoinPort(ip string, port int) string { return net.JoinHostPort(ip, fmt.Sprint(port)) }
