@@ -57,6 +57,11 @@ func TestPredictFormats(t *testing.T) {
 		}
 		os.Remove(filepath.Join(dir, "back.csv"))
 	}
+	must(t, dir, "predict -resume "+model+" -data clicks.csv -columns city,age -out typed.jsonl")
+	typed, err := os.ReadFile(filepath.Join(dir, "typed.jsonl"))
+	if err != nil || !strings.HasPrefix(string(typed), `{"city":"c0","age":20,"score":0.`) {
+		t.Errorf("typed.jsonl: %v, %.100s", err, typed)
+	}
 	var r struct {
 		Rows    int64    `json:"rows"`
 		Columns []string `json:"columns"`
@@ -88,7 +93,7 @@ func TestPredictFaults(t *testing.T) {
 		"-data clicks.csv -out there.csv":           "there.csv exists; remove it first",
 		"-data clicks.csv -out none/x.csv":          "none",
 		"-data clicks.csv -out x.libsvm":            "libsvm cannot hold predictions",
-		"-data clicks.csv -out x":                   "tells no format",
+		"-data clicks.csv -out x":                   "has no known extension",
 		"-data clicks.csv":                          "-out FILE",
 		"-data clicks.csv -out - -json":             "-json prints a line of its own",
 		"-data clicks.csv -out - -format parquet":   "standard output takes",

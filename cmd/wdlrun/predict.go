@@ -45,7 +45,7 @@ With -max-bad N, up to N records that cannot be used have a line without a predi
 
 The name of -out gives format and compression: scores.csv, scores.tsv.gz, scores.jsonl,
 scores.parquet. The file gets its name when it is complete. -out - writes to standard output.
-Copied fields are text, also in jsonl and parquet.
+In jsonl and parquet, a copied field whose values are all integers or all numbers is one of these.
 
 Files are read in the format of the training data. Parquet, TFRecord and JSON are recognised.
 For files in another format use -set: data.format, data.delimiter, data.header, data.fields,
@@ -166,7 +166,9 @@ func (p *program) predictRank(ctx context.Context, c *cli.Context, m *member.Mem
 		return nil, err
 	}
 	opt.Eval.Warn, opt.Eval.Read = warn, m.World.Launched
-	opt.Open = func(columns []write.Column) (wdl.PredictOutput, error) { return p.openPredictions(to, columns) }
+	opt.Open = func(columns []write.Column, missing []string) (wdl.PredictOutput, error) {
+		return p.openPredictions(to, columns, missing)
+	}
 	e := wdl.NewPrediction(m.Comm, trace.New(0), opt)
 	m.Session.Watch(e.Status)
 	r, err := e.Run(ctx)
@@ -184,12 +186,12 @@ type predicted struct {
 }
 
 // openPredictions starts an output. A signal that ends the process removes its file.
-func (p *program) openPredictions(to target, columns []write.Column) (wdl.PredictOutput, error) {
+func (p *program) openPredictions(to target, columns []write.Column, missing []string) (wdl.PredictOutput, error) {
 	if to.path == stdoutName {
-		s, err := to.begin(p.stdout, columns, nil)
+		s, err := to.begin(p.stdout, columns, missing)
 		return &predicted{stream: s}, err
 	}
-	f, err := to.create(columns, nil)
+	f, err := to.create(columns, missing)
 	if err != nil {
 		return nil, fmt.Errorf("predict: %w", err)
 	}

@@ -28,9 +28,9 @@ type PredictOptions struct {
 	Logit   bool        // write the logits too
 	Columns []string    // fields of the records that are copied
 
-	// Open starts the output; rank 0 alone calls it. Of a text format, the predictions are
-	// given as text.
-	Open func(columns []write.Column) (PredictOutput, error)
+	// Open starts the output; rank 0 alone calls it. missing are words that mean that a value
+	// is missing. With Text, an output in a text format, all values are given as text.
+	Open func(columns []write.Column, missing []string) (PredictOutput, error)
 	Text bool
 }
 
@@ -171,7 +171,7 @@ func (j *job) predictNothing(res *PredictResult) error {
 	columns := j.eval.predicts.columns(j.config)
 	res.Columns, res.Data = names(columns), j.eval.Data
 	fault, err := save.First(j.comm, j.rec, func() error {
-		out, err := j.eval.predicts.Open(columns)
+		out, err := j.eval.predicts.Open(columns, nil)
 		if err != nil {
 			return err
 		}

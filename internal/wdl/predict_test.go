@@ -46,7 +46,7 @@ func predict(t *testing.T, size int, o PredictOptions, out *memoryOutput) (res P
 	t.Helper()
 	var failed error
 	o.Text = true
-	o.Open = func(columns []write.Column) (PredictOutput, error) {
+	o.Open = func(columns []write.Column, _ []string) (PredictOutput, error) {
 		var err error
 		out.Writer, err = write.New(&out.Buffer, write.Layout{Format: "csv"}, columns)
 		return out, err

@@ -10,9 +10,11 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/stats"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
 	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
@@ -51,7 +53,10 @@ func (j *job) newPredictions(ctx context.Context, by evaluator) (*predictions, e
 	s := &predictions{job: j, by: by, options: j.eval.predicts, labels: all.All()}
 	var open error // as it is, where it came up
 	fault, err := save.First(j.comm, j.rec, func() error {
-		s.writer, open = newPredictionWriter(s.options, j.in.Train, s.labels, j.eval.predicts.columns(j.config))
+		columns := s.options.columns(j.config)
+		if open = j.typeCopied(ctx, columns); open == nil {
+			s.writer, open = newPredictionWriter(s.options, j.in.Train, s.labels, columns, s.options.missing(j.config))
+		}
 		return open
 	})
 	switch {
@@ -177,16 +182,65 @@ type predictionWriter struct {
 	lists   []value.List
 }
 
-func newPredictionWriter(o *PredictOptions, d *data.Dataset, labels []schema.Label, columns []write.Column) (w *predictionWriter, err error) {
+func newPredictionWriter(o *PredictOptions, d *data.Dataset, labels []schema.Label, columns []write.Column, missing []string) (w *predictionWriter, err error) {
 	w = &predictionWriter{options: o, labels: labels, lists: make([]value.List, len(columns))}
 	if w.lines, err = d.Lines(o.Columns); err != nil {
 		return nil, err
 	}
-	if w.out, err = o.Open(columns); err != nil {
+	if w.out, err = o.Open(columns, missing); err != nil {
 		w.lines.Close()
 		return nil, err
 	}
 	return w, nil
+}
+
+// typeCopied finds the types of the copied fields in a pass over the records, for an output
+// that has types: a field whose values are all integers, or all numbers, is one of these.
+func (j *job) typeCopied(ctx context.Context, columns []write.Column) error {
+	o := j.eval.predicts
+	if o.Text || len(o.Columns) == 0 {
+		return nil
+	}
+	lines, err := j.in.Train.Lines(o.Columns)
+	if err != nil {
+		return err
+	}
+	defer lines.Close()
+	seen := make([]*stats.Column, len(o.Columns))
+	for i := range seen {
+		seen[i] = stats.New(o.missing(j.config))
+	}
+	const often = 1 << 14 // the launcher sees progress
+	for n := 1; ; n++ {
+		_, lists, err := lines.Next(ctx)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		for i := range lists {
+			seen[i].Add(&lists[i])
+		}
+		if n%often == 0 {
+			j.shown.Advance(1)
+		}
+	}
+	for i, c := range seen {
+		if c.Most <= 1 {
+			columns[i].Kind = c.Faithful()
+		}
+	}
+	return nil
+}
+
+// missing are the words that mean that a copied value is missing, for an output that has
+// types; one of text copies the words.
+func (o *PredictOptions) missing(c *config.Config) []string {
+	if o.Text {
+		return nil
+	}
+	return c.Data.Missing
 }
 
 // all writes runs until their channel is closed, and then the records after the last that
