@@ -31,7 +31,8 @@ type GroupConfig struct {
 
 	// Silence is how long a rank may be without a sign of life. Heartbeats are sent
 	// beside the work, whatever it waits for, so this needs to cover only the
-	// pauses of a busy host. Default SilentAfter, or Timeout if that is shorter.
+	// pauses of a busy host; where heartbeats came late before it is longer (silence.go).
+	// Default SilentAfter, or Timeout if that is shorter.
 	Silence time.Duration
 
 	// Settle is how long evidence is gathered after the first sign of trouble.
@@ -152,6 +153,7 @@ type seat struct {
 	silent   bool
 	silentAt time.Duration
 	unheard  time.Duration // since its last sign of life, in which the driver ran
+	gap      time.Duration // longest recent time between its heartbeats, in which the driver ran
 	missed   bool          // people were told that it gives no sign of life, not yet that it does again
 	told     bool          // they were, ever
 	toldAt   time.Duration // when they were last
@@ -337,7 +339,8 @@ func (g *Group) Beat(now time.Duration, rank int, status Status) {
 	if status.mark() != s.status.mark() {
 		s.moved, s.stuck = now, false
 	}
-	s.status, s.beat, s.silent, s.unheard = status, now, false, 0
+	s.status = status
+	s.heard(now)
 }
 
 // Fail is a rank's report of an error. blamed is the rank that caused it; its own

@@ -182,7 +182,7 @@ func (c *conversation) status(o map[string]string) Status {
 		Position: o["position"], Progress: int64(c.number(o["progress"], 0))}
 }
 
-// pass lets time go by: with a tick each 50 ms while the ranks in "beating"
+// pass lets time go by: with a tick each 50 ms, or as it says, while the ranks in "beating"
 // repeat their last heartbeat, or, asleep, with nothing at all and one tick at
 // the end. (While it is stopped there is not even that.)
 func (c *conversation) pass(how string, d time.Duration, o map[string]string) {
@@ -191,8 +191,12 @@ func (c *conversation) pass(how string, d time.Duration, o map[string]string) {
 		c.answer(c.g.Tick(c.now))
 		return
 	}
+	every := 50 * time.Millisecond
+	if o["every"] != "" {
+		every = c.duration(o["every"])
+	}
 	for end := c.now + d; c.now < end; {
-		c.now += 50 * time.Millisecond
+		c.now += every
 		if b := o["beating"]; b != "" && c.now%time.Second == 0 {
 			for r := range strings.SplitSeq(b, ",") {
 				rank := c.number(r, 0)

@@ -24,7 +24,7 @@ func (g *Group) Tick(now time.Duration) Decision {
 			continue
 		}
 		s.unheard += ran
-		if !s.silent && now-s.beat > g.cfg.Silence {
+		if s.fallsSilent(now, g.cfg.Silence) {
 			s.silent, s.silentAt = true, now
 		}
 		if g.formed && !s.stuck && s.status.Phase != "" && (!s.status.Waits || alone) && now-max(s.moved, g.doneSince) > g.cfg.Timeout {
@@ -69,7 +69,7 @@ func (g *Group) word(now time.Duration) Decision {
 		case !s.missed && !s.silent && s.unheard > early && (!s.told || now-s.toldAt > g.cfg.Timeout) && slices.ContainsFunc(g.seats, func(s seat) bool { return s.active() && s.beat >= now-recent }):
 			s.missed, s.told, s.toldAt, s.lastSeen = true, true, now, s.beat
 			return Decision{Act: Tell, Word: fmt.Sprintf("%s has given no sign of life for %s%s; after %s it counts as lost",
-				s.who(), quiet.Round(100*time.Millisecond), s.where(), g.cfg.Silence)}
+				s.who(), quiet.Round(100*time.Millisecond), s.where(), s.patience(g.cfg.Silence).Round(100*time.Millisecond))}
 		}
 	}
 	return Decision{}

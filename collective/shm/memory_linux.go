@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -75,8 +76,7 @@ func fill(fd, n int) (memory, error) {
 	}
 	// Populating through the mapping lets huge pages come; where the kernel
 	// cannot, the file is filled instead.
-	err = unix.Madvise(m.bytes(), unix.MADV_POPULATE_WRITE)
-	if errors.Is(err, unix.EINVAL) {
+	if err = m.populate(); errors.Is(err, unix.EINVAL) {
 		err = unix.Fallocate(fd, 0, 0, int64(n))
 	}
 	if err == nil {
@@ -87,6 +87,21 @@ func fill(fd, n int) (memory, error) {
 		return memory{}, fmt.Errorf("%d bytes: %w", n, err)
 	}
 	return m, nil
+}
+
+// populateBytes is populated at once. Meanwhile the system lets no other thread of the process
+// map memory, nor then touch new pages: a heartbeat would wait for all of a large window on a
+// busy host.
+const populateBytes = 4 << 20
+
+// populate has the system allocate all pages of m.
+func (m memory) populate() error {
+	for rest := range slices.Chunk(m.bytes(), populateBytes) {
+		if err := unix.Madvise(rest, unix.MADV_POPULATE_WRITE); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mapShared maps a file of n bytes, in huge pages where the system allows them.
