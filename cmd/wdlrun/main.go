@@ -173,6 +173,7 @@ func commands(p *program) []*cli.Command {
 		evalCommand(p),
 		predictCommand(p),
 		exportCommand(p),
+		serveCommand(p),
 		traceCommand(p),
 		runsCommand(p),
 		replayCommand(p),

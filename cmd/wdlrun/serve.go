@@ -1,0 +1,335 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/serve"
+	"github.com/wdlrun/wdlrun/internal/serve/modelconfig"
+	"github.com/wdlrun/wdlrun/internal/serve/versions"
+)
+
+func serveCommand(p *program) *cli.Command {
+	return &cli.Command{
+		Name:      "serve",
+		Usage:     "answer requests for predictions, with TensorFlow Serving's API",
+		UsageText: "wdlrun serve -model NAME=DIR [flags]",
+		Description: `Serves exported models over gRPC and REST to clients of TensorFlow Serving. DIR holds a folder
+for each version, as wdlrun export writes it: DIR/640. The latest version answers. A new one is
+opened, verified and warmed up beside it, then answers from the next request on.
+
+-host 127.0.0.1, the default, takes requests of this machine only. -host 0.0.0.0 takes them from
+everywhere: give -ssl_config_file then, or a network that only clients reach.
+
+Flags with underscores are TensorFlow Serving's. docs/serving.md lists the differences.
+
+SIGTERM or Ctrl-C: the health check reports NOT_SERVING, requests that have arrived are answered,
+and the server ends with exit code 0. A second signal ends it at once.
+
+Examples:
+   wdlrun serve -model ctr=MODELS/ctr
+   wdlrun serve -model ctr=MODELS/ctr -model cvr=MODELS/cvr -port 9000 -rest-port 0
+   wdlrun serve -model_config_file models.config -model_config_file_poll_wait_seconds 60
+   curl -d '{"instances": [{"age": 38, "education": "Masters"}]}' localhost:8501/v1/models/ctr:predict`,
+		Flags:  serveFlags(),
+		Action: func(c *cli.Context) error { return serving{p, c}.run() },
+	}
+}
+
+func serveFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "model", Usage: "`NAME=DIR`: a model and the folder of its versions; may be repeated"},
+		&cli.StringFlag{Name: "host", Value: "127.0.0.1", Usage: "`ADDRESS` to listen on"},
+		&cli.IntFlag{Name: "port", Value: 8500, Usage: "`PORT` of gRPC; 0: none"},
+		&cli.IntFlag{Name: "rest-port", Aliases: []string{"rest_api_port"}, Value: 8501, Usage: "`PORT` of REST and /metrics; 0: none"},
+		&cli.IntFlag{Name: "threads", Usage: "`N` requests compute at once", DefaultText: "the number of CPUs"},
+		&cli.IntFlag{Name: "max-queue", Usage: "`N` more requests wait; others are rejected with RESOURCE_EXHAUSTED; -1: none wait", DefaultText: "64 per thread"},
+		&cli.IntFlag{Name: "max-bytes", Value: 16 << 20, Usage: "`N` bytes of a request"},
+		&cli.BoolFlag{Name: "wait", Usage: "start without a version and wait for one"},
+		&cli.BoolFlag{Name: "reuse-port", Usage: "share the ports with other servers of this kind; they share the pages of the model too"},
+		&cli.DurationFlag{Name: "drain", Value: 30 * time.Second, Usage: "`DURATION` after which requests are cancelled when the server ends"},
+		&cli.StringFlag{Name: "model_name", Usage: "`NAME` of the model of -model_base_path", DefaultText: "default"},
+		&cli.StringFlag{Name: "model_base_path", Usage: "`DIR` with the versions of -model_name"},
+		&cli.StringFlag{Name: "model_config_file", Usage: "`FILE` with the models, a ModelServerConfig as text"},
+		&cli.IntFlag{Name: "model_config_file_poll_wait_seconds", Usage: "read that file again every `N` seconds; 0: once"},
+		&cli.Float64Flag{Name: "file_system_poll_wait_seconds", Value: 1, Usage: "look for new versions every `N` seconds; 0: once"},
+		&cli.StringFlag{Name: "grpc_socket_path", Usage: "`FILE`: also take gRPC requests on this Unix socket"},
+		&cli.StringFlag{Name: "ssl_config_file", Usage: "`FILE` with keys and certificates, an SSLConfig as text"},
+		&cli.BoolFlag{Name: "enable_batching", Usage: "accepted and ignored: a request is computed alone, so that none waits for others"},
+		&cli.StringFlag{Name: "batching_parameters_file", Usage: "`FILE`: accepted and ignored, as -enable_batching"},
+	}
+}
+
+// servedModel is an open model for the server.
+type servedModel struct{ *export.Model }
+
+func (m servedModel) NewScorer() (serve.Scorer, error) { return m.Model.NewScorer() }
+
+func openExported(dir string) (serve.Model, error) {
+	m, err := export.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	return servedModel{m}, nil
+}
+
+// serving is one run of the command.
+type serving struct {
+	*program
+	c *cli.Context
+}
+
+// run serves until a signal.
+func (p serving) run() error {
+	c := p.c
+	if c.Args().Present() {
+		return fmt.Errorf("serve takes no argument, and %q is one; models are given as -model NAME=DIR", c.Args().First())
+	}
+	if err := positive(c, "threads", "max-bytes", "drain"); err != nil {
+		return err
+	}
+	models, err := servedModels(c)
+	if err != nil {
+		return err
+	}
+	o := serve.Options{
+		Open: openExported, Threads: c.Int("threads"), Queue: c.Int("max-queue"), MaxBytes: c.Int("max-bytes"), Report: p.changed,
+		Poll: time.Duration(c.Float64("file_system_poll_wait_seconds") * float64(time.Second)),
+	}
+	if o.TLS, err = serveTLS(c.String("ssl_config_file")); err != nil {
+		return err
+	}
+	if c.Bool("enable_batching") || c.IsSet("batching_parameters_file") {
+		fmt.Fprintln(p.stderr, "wdlrun: serve: batching has no effect: each request is computed alone")
+	}
+	p.ranks.Store(true) // the server ends itself: no grace ends it before
+	s := serve.New(o)
+	listeners, err := listen(c, s)
+	if err == nil {
+		err = p.models(s, models, listeners)
+	}
+	for _, l := range listeners {
+		l.Close()
+	}
+	return err
+}
+
+// models opens the models, serves them, and shuts the server down.
+func (p serving) models(s *serve.Server, models []versions.Config, listeners []listener) error {
+	c, ctx := p.c, p.c.Context
+	err := s.Set(ctx, models)
+	if err != nil && c.Bool("wait") && ctx.Err() == nil {
+		fmt.Fprintf(p.stderr, "wdlrun: %v; waiting for a version\n", err)
+		err = nil
+	}
+	failed := make(chan error, len(listeners))
+	var all sync.WaitGroup
+	if err == nil {
+		for _, l := range listeners {
+			all.Go(func() { failed <- l.serve(l.Listener) })
+		}
+		p.announce(models, listeners)
+		p.watchConfig(s)
+		select {
+		case <-ctx.Done():
+			fmt.Fprintf(p.stderr, "wdlrun: serve: %v: answering the requests that have arrived\n", context.Cause(ctx))
+		case err = <-failed:
+		}
+	} else if ctx.Err() != nil {
+		err = nil // a signal while the models were opened
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Duration("drain"))
+	defer cancel()
+	if late := s.Shutdown(end); late != nil && err == nil {
+		err = fmt.Errorf("serve: shut down: requests were cancelled after -drain %v: %w", c.Duration("drain"), late)
+	}
+	all.Wait()
+	return err
+}
+
+// announce prints where the server listens.
+func (p serving) announce(models []versions.Config, listeners []listener) {
+	for _, l := range listeners {
+		fmt.Fprintf(p.stdout, "serve: %s on %s\n", l.what, l.Addr())
+		if l.what == restName {
+			fmt.Fprintf(p.stdout, "serve: try %s://%s/v1/models/%s\n", l.scheme, l.Addr(), models[0].Name)
+		}
+	}
+}
+
+// changed prints what became of a version.
+func (p serving) changed(e versions.Event) {
+	switch {
+	case e.Number < 0:
+		fmt.Fprintf(p.stderr, "wdlrun: %v\n", e.Err)
+	case e.Err != nil:
+		fmt.Fprintf(p.stderr, "wdlrun: serve: model %s: version %d: %v\n", e.Model, e.Number, e.Err)
+	case e.State == versions.Available:
+		fmt.Fprintf(p.stdout, "serve: model %s: version %d is available (%.2g s to open)\n", e.Model, e.Number, e.Took.Seconds())
+	case e.State == versions.Ended:
+		fmt.Fprintf(p.stdout, "serve: model %s: version %d is unloaded\n", e.Model, e.Number)
+	}
+}
+
+// servedModels are the models that the flags name.
+func servedModels(c *cli.Context) (all []versions.Config, err error) {
+	file := c.String("model_config_file")
+	if file != "" {
+		if c.IsSet("model") || c.IsSet("model_base_path") {
+			return nil, errors.New("serve: -model_config_file names the models: leave -model and -model_base_path out")
+		}
+		return readModels(file)
+	}
+	for _, m := range c.StringSlice("model") {
+		name, dir, ok := strings.Cut(m, "=")
+		if !ok || name == "" || dir == "" {
+			return nil, fmt.Errorf("serve: -model %q is not NAME=DIR, such as ctr=MODELS/ctr", m)
+		}
+		all = append(all, versions.Config{Name: name, Base: dir})
+	}
+	if dir := c.String("model_base_path"); dir != "" {
+		name := "default"
+		if c.IsSet("model_name") {
+			name = c.String("model_name")
+		}
+		all = append(all, versions.Config{Name: name, Base: dir})
+	}
+	if len(all) == 0 {
+		return nil, errors.New("serve: no model: give -model NAME=DIR, such as ctr=MODELS/ctr")
+	}
+	for _, m := range all {
+		if _, err := os.Stat(filepath.Join(m.Base, "MANIFEST.json")); err == nil {
+			return nil, fmt.Errorf("serve: -model %s=%s: this folder is one version; give the folder that holds it: %s", m.Name, m.Base, filepath.Dir(filepath.Clean(m.Base)))
+		}
+	}
+	return all, versions.Check(all)
+}
+
+// readModels reads a file of models.
+func readModels(file string) ([]versions.Config, error) {
+	text, err := regular.ReadFile(file, modelconfig.MaxBytes)
+	var all []versions.Config
+	if err == nil {
+		all, err = modelconfig.ParseModels(text)
+	}
+	if err == nil && len(all) == 0 {
+		err = errors.New("it names no model; see docs/serving.md")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("serve: -model_config_file %s: %w", file, err)
+	}
+	return all, nil
+}
+
+// watchConfig reads the file of models again from time to time.
+func (p serving) watchConfig(s *serve.Server) {
+	c := p.c
+	file, every := c.String("model_config_file"), time.Duration(c.Int("model_config_file_poll_wait_seconds"))*time.Second
+	if file == "" || every <= 0 {
+		return
+	}
+	text := func() string {
+		b, err := regular.ReadFile(file, modelconfig.MaxBytes)
+		if err != nil {
+			return err.Error()
+		}
+		return string(b)
+	}
+	before := text()
+	go func() {
+		for {
+			select {
+			case <-c.Context.Done():
+				return
+			case <-time.After(every):
+			}
+			now := text()
+			if now == before {
+				continue
+			}
+			before = now
+			models, err := readModels(file)
+			if err == nil {
+				err = s.Set(c.Context, models)
+			}
+			if err != nil && c.Context.Err() == nil {
+				fmt.Fprintf(p.stderr, "wdlrun: %v\n", err)
+			}
+		}
+	}()
+}
+
+// listener is one place where requests arrive.
+type listener struct {
+	net.Listener
+	what, scheme string
+	serve        func(net.Listener) error
+}
+
+const (
+	grpcName = "gRPC"
+	restName = "REST"
+)
+
+// listen opens the places that the flags name.
+func listen(c *cli.Context, s *serve.Server) (all []listener, err error) {
+	config := net.ListenConfig{}
+	if c.Bool("reuse-port") {
+		if config.Control = reusePort; config.Control == nil {
+			return nil, errors.New("serve: -reuse-port is not available on this system")
+		}
+	}
+	scheme := "http"
+	if c.String("ssl_config_file") != "" {
+		scheme = "https"
+	}
+	for _, x := range []listener{{nil, grpcName, scheme, s.ServeGRPC}, {nil, restName, scheme, s.ServeREST}} {
+		flag := map[string]string{grpcName: "port", restName: "rest-port"}[x.what]
+		port := c.Int(flag)
+		if port == 0 {
+			continue
+		}
+		if x.Listener, err = config.Listen(c.Context, "tcp", net.JoinHostPort(c.String("host"), fmt.Sprint(port))); err != nil {
+			return all, fmt.Errorf("serve: -%s %d: %w", flag, port, err)
+		}
+		all = append(all, x)
+	}
+	if path := c.String("grpc_socket_path"); path != "" {
+		if err := removeStale(path); err != nil {
+			return all, err
+		}
+		l, err := config.Listen(c.Context, "unix", path)
+		if err != nil {
+			return all, fmt.Errorf("serve: -grpc_socket_path %s: %w", path, err)
+		}
+		all = append(all, listener{l, grpcName, scheme, s.ServeGRPC})
+	}
+	if len(all) == 0 {
+		return nil, errors.New("serve: -port and -rest-port are 0: the server would listen nowhere")
+	}
+	return all, nil
+}
+
+// removeStale removes a socket that no process listens on.
+func removeStale(path string) error {
+	st, err := os.Lstat(path)
+	if err != nil || st.Mode()&os.ModeSocket == 0 {
+		return nil // listening says what is wrong
+	}
+	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		conn.Close()
+		return fmt.Errorf("serve: -grpc_socket_path %s: another server listens there", path)
+	}
+	return os.Remove(path)
+}

@@ -1,0 +1,144 @@
+package body
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/data/jsonl"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/serve/rows"
+	"github.com/wdlrun/wdlrun/internal/serve/tfs"
+)
+
+var roomy = tfs.Limits{Inputs: 16, Rows: 100, Values: 1000}
+
+// written writes columns as text: name, kind and values of each row.
+func written(columns []rows.Column) string {
+	var all []string
+	for _, c := range columns {
+		var cells []string
+		for i := range c.Rows {
+			l := &c.Rows[i]
+			var parts []string
+			for k := range l.Len() {
+				parts = append(parts, string(l.Append(nil, k)))
+			}
+			cells = append(cells, [...]string{"-", "t", "i", "f", "d"}[l.Kind]+strings.Join(parts, "+"))
+		}
+		all = append(all, c.Name+"="+strings.Join(cells, ","))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestPredict(t *testing.T) {
+	for _, x := range []struct{ text, want string }{
+		{`{"instances": [{"age": 17, "tags": ["a", "b"]}, {"age": 0.5}]}`, "age=i17,d0.5 tags=ta+b,-"},
+		{`{"instances": [{}, {"n": -1e2, "s": "\u00e9\n"}, {"x": true}]}`, "n=-,d-100.0,- s=-,té\n,- x=-,-,i1"},
+		{`{"inputs": {"age": [17, 38], "tags": [["a"], ["b", "c"]], "day": "mon"}}`, "age=i17,i38 tags=ta,tb+c day=tmon"},
+		{`{"instances": [{"x": NaN}, {"x": -Infinity}, {"x": null}, {"x": []}]}`, "x=dnan,d-inf,-,-"},
+		{`{"instances": [{"x": {"b64": "/w=="}}]}`, "x=t\xff"},
+		{`{"instances": [{"b64": "QQ=="}, {"b64": "Qg=="}]}`, "=tA,tB"},
+		{`{"inputs": [1, 2]}`, "=i1,i2"},
+		{`{"instances": [1, [2, 3]]}`, "=i1,i2+3"},
+		{`{"instances": [{"x": [1, 0.5]}]}`, "x=t1+0.5"},
+		{`{"instances": [{"x": 18446744073709551615}]}`, "x=t18446744073709551615"},
+		{` { "more" : {"a": [[1], {}]}, "signature_name": "s", "instances": [ { "x" : 1 } ] } `, "x=i1"},
+		{`{"instances": []}`, ""},
+	} {
+		r, err := Predict([]byte(x.text), roomy)
+		if got := written(r.Columns); err != nil || got != x.want {
+			t.Errorf("%s: %q, %v; want %q", x.text, got, err, x.want)
+		}
+		if r.Instances == strings.Contains(x.text, "inputs") {
+			t.Errorf("%s: instances %v", x.text, r.Instances)
+		}
+	}
+}
+
+func TestExamples(t *testing.T) {
+	r, err := Examples([]byte(`{"signature_name": "s", "context": {"c": "CH", "age": 5}, "examples": [{"age": 17}, {"x": [1.5, 2]}]}`), roomy)
+	if got := written(r.Columns); err != nil || got != "age=i17,i5 x=-,t1.5+2 c=tCH,tCH" || r.Rows != 2 || r.Signature != "s" {
+		t.Errorf("%q, %v, %+v", got, err, r)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	for want, text := range map[string]string{
+		`one of "instances" and "inputs"`:     `{}`,
+		`byte 17: expected ']'`:               `{"instances": [1 2]}`,
+		`expected '{'`:                        `[]`,
+		"there is more after":                 `{"inputs": [1]} x`,
+		"the string does not end":             `{"inputs": "a`,
+		"b64: illegal base64":                 `{"inputs": {"x": {"b64": "?"}}}`,
+		`member "b": a value is`:              `{"inputs": {"x": {"b": 1}}}`,
+		"at most two dimensions":              `{"inputs": {"x": [[[1]]]}}`,
+		"expected a value":                    `{"inputs": {"x": 01}}`,
+		"is past 1.8e308":                     `{"inputs": {"x": 1e999}}`,
+		"a control character":                 "{\"inputs\": \"a\x01\"}",
+		"invalid character 'q'":               `{"inputs": "\q"}`,
+		"more than 32 levels":                 `{"x": ` + strings.Repeat("[", 40),
+		"more than 100 rows":                  `{"instances": [` + strings.Repeat("1,", 100) + `1]}`,
+		"more than 16 inputs":                 `{"inputs": {` + strings.Join(strings.Split(`"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"j":1,"k":1,"l":1,"m":1,"n":1,"o":1,"p":1,"q":1`, ","), ",") + `}}`,
+		"too many values":                     `{"inputs": {"x": [` + strings.Repeat("["+strings.Repeat("1,", 20)+"1],", 60) + `1]}}`,
+		"are too many values":                 `{"instances": [` + strings.Repeat("{},", 99) + `{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"j":1,"k":1}]}`,
+		`to classify or regress has "example`: `not here`,
+	} {
+		_, err := Predict([]byte(text), roomy)
+		if strings.Contains(want, "classify") {
+			_, err = Examples([]byte(`{"context": {}}`), roomy)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	outputs := []tfs.Output{{Name: "score", Values: []float32{.5, float32(math.NaN())}}, {Name: `a"b`, Values: []float32{0.1, float32(math.Inf(-1))}}}
+	for got, want := range map[string]string{
+		string(AppendPredictions(nil, outputs, true)):  `{"predictions": [{"score": 0.5, "a\"b": 0.1}, {"score": NaN, "a\"b": -Infinity}]}` + "\n",
+		string(AppendPredictions(nil, outputs, false)): `{"outputs": {"score": [0.5, NaN], "a\"b": [0.1, -Infinity]}}` + "\n",
+		string(AppendValues(nil, []float32{1, 2})):     `{"results": [1, 2]}` + "\n",
+		string(AppendClasses(nil, []tfs.Class{{Label: "0", Scores: []float32{.25}}, {Label: "1", Scores: []float32{.75}}})): `{"results": [[["0", 0.25], ["1", 0.75]]]}` + "\n",
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// A value of a request is what the same JSON is in training data, and every text that this
+// package reads is JSON but for NaN, infinities and a bare b64.
+func FuzzPredict(f *testing.F) {
+	for _, s := range []string{`{"instances": [{"x": [1, 2.5, "a"]}]}`, `{"instances": [{"x": "\u0041", "y": null}, {"x": true}]}`, `{"inputs": {"x": [1]}}`, `{"instances": [{"x": {"b64": "QQ=="}}]}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, _ = Examples(b, roomy)
+		r, err := Predict(b, roomy)
+		if err != nil {
+			return
+		}
+		var like struct{ Instances []map[string]json.RawMessage }
+		if json.Unmarshal(b, &like) != nil || len(like.Instances) == 0 || strings.Contains(string(b), "b64") || strings.Count(string(b), `"`) > 8 {
+			return
+		}
+		for i, in := range like.Instances {
+			text, err := json.Marshal(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range r.Columns {
+				lists := make([]value.List, 1)
+				if err := jsonl.NewDecoder([]string{c.Name}).Decode(text, lists); err != nil || len(in) != 1 {
+					continue
+				}
+				if got, want := written([]rows.Column{{Rows: c.Rows[i : i+1]}}), written([]rows.Column{{Rows: lists}}); got != want {
+					t.Fatalf("row %d of %s is %s; in training data it is %s", i, b, got, want)
+				}
+			}
+		}
+	})
+}

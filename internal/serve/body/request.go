@@ -1,0 +1,224 @@
+package body
+
+import (
+	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/serve/rows"
+	"github.com/wdlrun/wdlrun/internal/serve/tfs"
+)
+
+// mostDeep is how deep lists and objects of unknown members may nest.
+const mostDeep = 32
+
+// Request is a decoded body.
+type Request struct {
+	Signature string
+	Columns   []rows.Column // with a row each for every instance; of inputs, a row may count for all
+	Instances bool          // the body had "instances", so the answer is row by row
+	Rows      int           // of instances or examples
+	// Unnamed is set if instances or inputs are values without a name; then there is one column,
+	// whose name is empty.
+	Unnamed bool
+}
+
+// reader reads a body.
+type reader struct {
+	scanner
+	limits tfs.Limits
+	to     Request
+	place  map[string]int
+	cells  int // rows of all columns
+}
+
+func newReader(b []byte, limits tfs.Limits) *reader {
+	return &reader{scanner: scanner{b: b, left: limits.Values}, limits: limits, place: map[string]int{}}
+}
+
+// end fails unless the text has been read.
+func (r *reader) end() error {
+	if r.err == nil && r.peek() != 0 {
+		r.fail("there is more after the object")
+	}
+	return r.err
+}
+
+// grow gives a column n rows; new ones are missing values.
+func (r *reader) grow(c *rows.Column, n int) bool {
+	more := n - len(c.Rows)
+	if more <= 0 {
+		return true
+	}
+	if r.cells += more; r.cells > r.limits.Values {
+		r.fail("%d rows of %d inputs are too many values; send fewer rows", r.to.Rows, len(r.to.Columns))
+		return false
+	}
+	c.Rows = slices.Grow(c.Rows, more)[:n]
+	return true
+}
+
+// Predict reads the body of :predict.
+func Predict(b []byte, limits tfs.Limits) (Request, error) {
+	r := newReader(b, limits)
+	given := 0
+	r.members(func(name string) {
+		switch name {
+		case "signature_name":
+			r.to.Signature = string(r.text())
+		case "instances":
+			given++
+			r.to.Instances = true
+			r.elements(r.instance)
+		case "inputs":
+			given++
+			r.inputs()
+		default:
+			r.skip(mostDeep)
+		}
+	})
+	if given != 1 {
+		r.fail(`a predict request has one of "instances" and "inputs"`)
+	}
+	r.fillUp()
+	return r.to, r.end()
+}
+
+// Examples reads the body of :classify and :regress.
+func Examples(b []byte, limits tfs.Limits) (Request, error) {
+	r := newReader(b, limits)
+	var context []rows.Column
+	given := false
+	r.members(func(name string) {
+		switch name {
+		case "signature_name":
+			r.to.Signature = string(r.text())
+		case "context":
+			r.members(func(name string) {
+				context = append(context, rows.Column{Name: name, Rows: make([]value.List, 1)})
+				r.cell(&context[len(context)-1].Rows[0])
+			})
+		case "examples":
+			given = true
+			r.elements(r.object)
+		default:
+			r.skip(mostDeep)
+		}
+	})
+	if !given {
+		r.fail(`a request to classify or regress has "examples"`)
+	}
+	for _, c := range context {
+		if r.err != nil {
+			break
+		}
+		col := r.column(c.Name)
+		r.grow(col, r.to.Rows)
+		for i := range col.Rows {
+			if col.Rows[i].Kind == value.None {
+				col.Rows[i] = c.Rows[0]
+			}
+		}
+	}
+	r.fillUp()
+	return r.to, r.end()
+}
+
+// column is that of a name, with at most as many rows as have been read.
+func (r *reader) column(name string) *rows.Column {
+	i, ok := r.place[name]
+	if !ok {
+		if i = len(r.to.Columns); i >= r.limits.Inputs {
+			r.fail("more than %d inputs", r.limits.Inputs)
+			return &rows.Column{}
+		}
+		r.place[name] = i
+		r.to.Columns = append(r.to.Columns, rows.Column{Name: name})
+	}
+	return &r.to.Columns[i]
+}
+
+// nextRow counts a row.
+func (r *reader) nextRow() bool {
+	if r.to.Rows++; r.to.Rows > r.limits.Rows {
+		r.fail("more than %d rows", r.limits.Rows)
+		return false
+	}
+	return true
+}
+
+// object reads a row that is an object: name to value.
+func (r *reader) object() {
+	if !r.nextRow() {
+		return
+	}
+	r.members(func(name string) { r.cell(r.last(r.column(name))) })
+}
+
+// last is the list of the row that is being read; rows of a column that were not named
+// before it are missing values.
+func (r *reader) last(c *rows.Column) *value.List {
+	if !r.grow(c, r.to.Rows) {
+		return new(value.List)
+	}
+	l := &c.Rows[len(c.Rows)-1]
+	l.Reset()
+	return l
+}
+
+// instance reads a row: an object, or a value of the only input.
+func (r *reader) instance() {
+	if r.peek() == '{' && !r.isBase64() {
+		r.object()
+		return
+	}
+	if r.nextRow() {
+		r.to.Unnamed = true
+		r.cell(r.last(r.column("")))
+	}
+}
+
+// isBase64 tells whether an object is {"b64": …}.
+func (r *reader) isBase64() bool {
+	ahead := r.scanner
+	ahead.i++
+	return ahead.peek() == '"' && string(ahead.text()) == "b64"
+}
+
+// inputs reads columns: an object of them, or the only one.
+func (r *reader) inputs() {
+	if r.peek() == '{' && !r.isBase64() {
+		r.members(func(name string) { r.whole(r.column(name)) })
+		return
+	}
+	r.to.Unnamed = true
+	r.whole(r.column(""))
+}
+
+// whole reads a column: a list of rows, or one value for all rows.
+func (r *reader) whole(c *rows.Column) {
+	c.Rows = nil
+	row := func() {
+		if len(c.Rows) == r.limits.Rows {
+			r.fail("more than %d rows", r.limits.Rows)
+		}
+		if r.err != nil || !r.grow(c, len(c.Rows)+1) {
+			return
+		}
+		r.cell(&c.Rows[len(c.Rows)-1])
+	}
+	if r.peek() == '[' {
+		r.elements(row)
+	} else {
+		row()
+	}
+}
+
+// fillUp makes the columns of instances and examples equally long.
+func (r *reader) fillUp() {
+	if r.err != nil || r.to.Rows == 0 {
+		return
+	}
+	for i := range r.to.Columns {
+		r.grow(&r.to.Columns[i], r.to.Rows)
+	}
+}

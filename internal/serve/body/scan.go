@@ -1,0 +1,258 @@
+package body
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/wdlrun/wdlrun/internal/data/value"
+)
+
+// scanner reads a text. The first fault sticks, and moves it to the end.
+type scanner struct {
+	b   []byte
+	i   int
+	err error
+	// values that may still be read
+	left int
+}
+
+func (s *scanner) fail(format string, args ...any) {
+	if s.err == nil {
+		s.err = fmt.Errorf("JSON: byte %d: %s", s.i, fmt.Sprintf(format, args...))
+	}
+	s.i = len(s.b)
+}
+
+// peek is the next byte after white space, 0 at the end.
+func (s *scanner) peek() byte {
+	for s.i < len(s.b) {
+		switch c := s.b[s.i]; c {
+		case ' ', '\t', '\n', '\r':
+			s.i++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// take passes over a byte, which must come next.
+func (s *scanner) take(c byte) {
+	if s.peek() != c {
+		s.fail("expected %q", c)
+		return
+	}
+	s.i++
+}
+
+// members calls f with the name of each member of an object; f reads the value.
+func (s *scanner) members(f func(name string)) {
+	s.take('{')
+	if s.peek() == '}' {
+		s.i++
+		return
+	}
+	for s.err == nil {
+		name := s.text()
+		s.take(':')
+		if s.err == nil {
+			f(string(name))
+		}
+		if s.peek() != ',' {
+			s.take('}')
+			return
+		}
+		s.i++
+	}
+}
+
+// elements calls f for each element of a list; f reads it.
+func (s *scanner) elements(f func()) {
+	s.take('[')
+	if s.peek() == ']' {
+		s.i++
+		return
+	}
+	for s.err == nil {
+		f()
+		if s.peek() != ',' {
+			s.take(']')
+			return
+		}
+		s.i++
+	}
+}
+
+// text reads a string.
+func (s *scanner) text() []byte {
+	if s.peek() != '"' {
+		s.fail("expected a string")
+		return nil
+	}
+	lo, plain := s.i, true
+	for s.i++; s.i < len(s.b); s.i++ {
+		switch c := s.b[s.i]; {
+		case c == '\\':
+			plain = false
+			s.i++
+		case c == '"':
+			s.i++
+			if plain {
+				return s.b[lo+1 : s.i-1 : s.i-1]
+			}
+			var text string
+			if err := json.Unmarshal(s.b[lo:s.i], &text); err != nil {
+				s.i = lo
+				s.fail("%v", err)
+			}
+			return []byte(text)
+		case c < ' ':
+			s.fail("a control character in a string")
+			return nil
+		}
+	}
+	s.fail("the string does not end")
+	return nil
+}
+
+// word passes over a word.
+func (s *scanner) word(w string) bool {
+	if !bytes.HasPrefix(s.b[s.i:], []byte(w)) {
+		return false
+	}
+	s.i += len(w)
+	return true
+}
+
+// single reads a value that is no list, and appends it to l.
+func (s *scanner) single(l *value.List) {
+	if s.left--; s.left < 0 {
+		s.fail("too many values; send fewer rows")
+		return
+	}
+	switch c := s.peek(); {
+	case c == '"':
+		addText(l, s.text())
+	case c == '{':
+		s.base64(l)
+	case s.word("true"):
+		addInt(l, 1)
+	case s.word("false"):
+		addInt(l, 0)
+	case s.word("null"):
+	case s.word("NaN"):
+		addReal(l, math.NaN())
+	case s.word("Infinity"):
+		addReal(l, math.Inf(1))
+	case s.word("-Infinity"):
+		addReal(l, math.Inf(-1))
+	case c == '[':
+		s.fail("a list in a list of values; an input has at most two dimensions")
+	default:
+		s.number(l)
+	}
+}
+
+// base64 reads {"b64": "…"}.
+func (s *scanner) base64(l *value.List) {
+	s.members(func(name string) {
+		if name != "b64" {
+			s.fail("member %q: a value is a number, a string, a list, or {\"b64\": \"…\"}", name)
+			return
+		}
+		text := s.text()
+		b := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
+		n, err := base64.StdEncoding.Decode(b, text)
+		if err != nil {
+			s.fail("b64: %v", err)
+		}
+		addText(l, b[:n])
+	})
+}
+
+// number reads a number as JSON writes one.
+func (s *scanner) number(l *value.List) {
+	lo, whole := s.i, true
+	for ; s.i < len(s.b) && bytes.IndexByte([]byte("0123456789.eE+-"), s.b[s.i]) >= 0; s.i++ {
+		whole = whole && bytes.IndexByte([]byte(".eE+"), s.b[s.i]) < 0
+	}
+	text := s.b[lo:s.i]
+	if !json.Valid(text) {
+		s.i = lo
+		s.fail("expected a value")
+		return
+	}
+	if whole {
+		if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+			addInt(l, n)
+		} else {
+			addText(l, text)
+		}
+		return
+	}
+	x, err := strconv.ParseFloat(string(text), 64)
+	if err != nil {
+		s.fail("%.40s is past 1.8e308, the range of 64 bits", text)
+		return
+	}
+	addReal(l, x)
+}
+
+// cell reads the values of one row: one, or a list of them.
+func (s *scanner) cell(l *value.List) {
+	if s.peek() == '[' {
+		s.elements(func() { s.single(l) })
+		return
+	}
+	s.single(l)
+}
+
+// skip passes over any value.
+func (s *scanner) skip(depth int) {
+	switch {
+	case depth == 0:
+		s.fail("more than %d levels", mostDeep)
+	case s.peek() == '{':
+		s.members(func(string) { s.skip(depth - 1) })
+	case s.peek() == '[':
+		s.elements(func() { s.skip(depth - 1) })
+	default:
+		var l value.List
+		s.single(&l)
+	}
+}
+
+// A list of values of several kinds becomes one of texts, as in package jsonl.
+
+func addText(l *value.List, b []byte) {
+	if l.Kind != value.Text {
+		before := *l
+		l.Begin(value.Text)
+		for i := range before.Len() {
+			l.Texts = append(l.Texts, before.Append(nil, i))
+		}
+	}
+	l.Texts = append(l.Texts, b)
+}
+
+func addInt(l *value.List, n int64) {
+	if l.Kind != value.None && l.Kind != value.Int {
+		addText(l, strconv.AppendInt(nil, n, 10))
+		return
+	}
+	l.Begin(value.Int)
+	l.Ints = append(l.Ints, n)
+}
+
+func addReal(l *value.List, x float64) {
+	if l.Kind != value.None && l.Kind != value.Float64 {
+		addText(l, value.AppendNumber(nil, x, 64))
+		return
+	}
+	l.Begin(value.Float64)
+	l.Reals = append(l.Reals, x)
+}

@@ -1,0 +1,287 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/wdlrun/wdlrun/internal/serve/rows"
+	"github.com/wdlrun/wdlrun/internal/serve/tfs"
+	"github.com/wdlrun/wdlrun/internal/serve/versions"
+)
+
+func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) || os.IsNotExist(err) }
+
+// want is the version that a ModelSpec names.
+func want(spec *tfs.ModelSpec) versions.Want {
+	return versions.Want{Model: spec.Name, Version: spec.Version, HasVersion: spec.HasVersion, Label: spec.Label}
+}
+
+// fault gives an error the code that TensorFlow Serving answers with.
+func fault(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	code := codes.Internal
+	if _, is := errors.AsType[*rows.Fault](err); is {
+		code = codes.InvalidArgument
+	}
+	if _, is := errors.AsType[*versions.NotFound](err); is {
+		code = codes.NotFound
+	}
+	if _, is := errors.AsType[*versions.BadWant](err); is {
+		code = codes.InvalidArgument
+	}
+	return status.Error(code, err.Error())
+}
+
+// invalid is a request that cannot be answered.
+func invalid(format string, args ...any) error {
+	return status.Errorf(codes.InvalidArgument, "serve: "+format, args...)
+}
+
+// batching makes the batch of a request.
+type batching func(w *worker) (rows.Counts, error)
+
+// answer scores a request by the version that it names. with reads the result from the
+// worker, which is used again afterwards.
+func (s *Server) answer(spec *tfs.ModelSpec, encode batching, with func(m *servable, w *worker) error) error {
+	v, err := s.registry.Acquire(want(spec))
+	if err != nil {
+		return fault(err)
+	}
+	defer v.Release()
+	m := v.Model
+	w := <-m.workers
+	defer func() { m.workers <- w }()
+	start := time.Now()
+	if w.counts, err = encode(w); err != nil {
+		return fault(err)
+	}
+	w.took.decode = time.Since(start)
+	if err := m.score(w); err != nil {
+		return fault(err)
+	}
+	s.metrics.scored(m, w)
+	return with(m, w)
+}
+
+// resolved is the ModelSpec of an answer: the version that gave it.
+func (m *servable) resolved(signature string) *tfs.ModelSpec {
+	return &tfs.ModelSpec{Name: m.name, Version: m.version, HasVersion: true, Signature: signature}
+}
+
+// named is a signature by its name, or the default one.
+func named(spec *tfs.ModelSpec, code codes.Code, other string) (string, error) {
+	switch spec.Signature {
+	case "", defaultSignature:
+		return defaultSignature, nil
+	case other:
+		return other, nil
+	}
+	return "", status.Errorf(code, "serve: model %s has no signature %q for this method; there are %s and %s", spec.Name, spec.Signature, defaultSignature, other)
+}
+
+// predict answers with the outputs that are wanted; none: all.
+func (s *Server) predict(spec *tfs.ModelSpec, wanted []string, encode batching, with func(spec *tfs.ModelSpec, outputs []tfs.Output) error) error {
+	signature, err := named(spec, codes.FailedPrecondition, predictSignature)
+	if err != nil {
+		return err
+	}
+	return s.answer(spec, encode, func(m *servable, w *worker) error {
+		outputs, err := m.choose(w, wanted)
+		if err != nil {
+			return err
+		}
+		return with(m.resolved(signature), outputs)
+	})
+}
+
+// choose lists the outputs that are wanted.
+func (m *servable) choose(w *worker, wanted []string) ([]tfs.Output, error) {
+	list := make([]tfs.Output, 0, 2*len(m.outputs))
+	for i, o := range m.outputs {
+		list = append(list, tfs.Output{Name: o.score, Values: w.scores[i]}, tfs.Output{Name: o.logit, Values: w.logit(i)})
+	}
+	if len(wanted) == 0 {
+		return list, nil
+	}
+	chosen := make([]tfs.Output, 0, len(wanted))
+	for _, name := range wanted {
+		i := slices.IndexFunc(list, func(o tfs.Output) bool { return o.Name == name })
+		if i < 0 {
+			return nil, invalid("model %s has no output %q; there are %s", m.name, name, namesOf(list))
+		}
+		if slices.ContainsFunc(chosen, func(o tfs.Output) bool { return o.Name == name }) {
+			return nil, invalid("output_filter names %q twice", name)
+		}
+		chosen = append(chosen, list[i])
+	}
+	return chosen, nil
+}
+
+func namesOf(list []tfs.Output) (text string) {
+	for i, o := range list {
+		if i > 0 {
+			text += ", "
+		}
+		text += strconv.Quote(o.Name)
+	}
+	return text
+}
+
+// classes are the two classes of the first label.
+func (m *servable) classes(w *worker) ([]tfs.Class, error) {
+	if m.outputs[0].label.IsNumber() {
+		return nil, invalid("model %s predicts a number, which has no classes; use Regress or Predict", m.name)
+	}
+	no := make([]float32, w.batch.Rows)
+	for i, p := range w.scores[0] {
+		no[i] = 1 - p
+	}
+	return []tfs.Class{{Label: "0", Scores: no}, {Label: "1", Scores: w.scores[0]}}, nil
+}
+
+// classify answers with the classes of each row.
+func (s *Server) classify(spec *tfs.ModelSpec, encode batching, with func(spec *tfs.ModelSpec, classes []tfs.Class) error) error {
+	signature, err := named(spec, codes.InvalidArgument, classifySignature)
+	if err != nil {
+		return err
+	}
+	return s.answer(spec, encode, func(m *servable, w *worker) error {
+		classes, err := m.classes(w)
+		if err != nil {
+			return err
+		}
+		return with(m.resolved(signature), classes)
+	})
+}
+
+// regress answers with the score of the first label of each row.
+func (s *Server) regress(spec *tfs.ModelSpec, encode batching, with func(spec *tfs.ModelSpec, values []float32) error) error {
+	signature, err := named(spec, codes.InvalidArgument, regressSignature)
+	if err != nil {
+		return err
+	}
+	return s.answer(spec, encode, func(m *servable, w *worker) error { return with(m.resolved(signature), w.scores[0]) })
+}
+
+// examples encodes a request of tf.Examples.
+func examples(in *tfs.Input) batching {
+	return func(w *worker) (rows.Counts, error) { return w.coder.Examples(&w.batch, in.Examples, in.Context) }
+}
+
+// infer answers several tasks of the same examples. All name one model.
+func (s *Server) infer(r *tfs.MultiInferenceRequest) (results []tfs.Inference, err error) {
+	if len(r.Tasks) == 0 {
+		return nil, invalid("a MultiInferenceRequest needs at least one task")
+	}
+	for i := range r.Tasks {
+		t := &r.Tasks[i]
+		if want(&t.Spec) != want(&r.Tasks[0].Spec) {
+			return nil, invalid("task %d names another model or version than task 0; all tasks must name the same", i)
+		}
+		switch t.Method {
+		case tfs.MethodClassify:
+			_, err = named(&t.Spec, codes.InvalidArgument, classifySignature)
+		case tfs.MethodRegress:
+			_, err = named(&t.Spec, codes.InvalidArgument, regressSignature)
+		default:
+			err = status.Errorf(codes.Unimplemented, "serve: task %d: method %q; there are %s and %s", i, t.Method, tfs.MethodClassify, tfs.MethodRegress)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	err = s.answer(&r.Tasks[0].Spec, examples(&r.Input), func(m *servable, w *worker) error {
+		for i := range r.Tasks {
+			result := tfs.Inference{Spec: *m.resolved(r.Tasks[i].Spec.Signature)}
+			if r.Tasks[i].Method == tfs.MethodClassify {
+				classes, err := m.classes(w)
+				if err != nil {
+					return err
+				}
+				result.Classes = []tfs.Class{classes[0], {Label: "1", Scores: slices.Clone(classes[1].Scores)}}
+			} else {
+				result.Values = slices.Clone(w.scores[0])
+			}
+			results = append(results, result)
+		}
+		return nil
+	})
+	return results, err
+}
+
+// metadata returns the signatures of the version that is named.
+func (s *Server) metadata(spec *tfs.ModelSpec) (*tfs.ModelSpec, []tfs.Signature, error) {
+	v, err := s.registry.Acquire(want(spec))
+	if err != nil {
+		return nil, nil, fault(err)
+	}
+	defer v.Release()
+	return v.Model.resolved(""), v.Model.signatures, nil
+}
+
+// status returns the states of a model's versions, or of the one that is named.
+func (s *Server) status(spec *tfs.ModelSpec) (list []tfs.VersionStatus, err error) {
+	if spec.Name == "" {
+		return nil, invalid("the request names no model")
+	}
+	all, ok := s.registry.Status(spec.Name)
+	if !ok {
+		return nil, status.Errorf(codes.NotFound, "serve: there is no model %q", spec.Name)
+	}
+	number, one := spec.Version, spec.HasVersion
+	if spec.Label != "" {
+		v, err := s.registry.Acquire(want(spec))
+		if err != nil {
+			return nil, fault(err)
+		}
+		number, one = v.Number, true
+		v.Release()
+	}
+	for _, x := range all {
+		if one && x.Number != number {
+			continue
+		}
+		list = append(list, versionStatus(x))
+	}
+	if one && len(list) == 0 {
+		return nil, status.Errorf(codes.NotFound, "serve: model %s has no version %d", spec.Name, number)
+	}
+	return list, nil
+}
+
+func versionStatus(x versions.Status) tfs.VersionStatus {
+	to := tfs.VersionStatus{Version: x.Number}
+	to.State = map[versions.State]tfs.State{
+		versions.Loading: tfs.Loading, versions.Available: tfs.Available, versions.Unloading: tfs.Unloading, versions.Ended: tfs.End,
+	}[x.State]
+	if x.Err != nil {
+		to.Status = tfs.Status{Code: uint32(codes.DataLoss), Message: x.Err.Error()}
+	}
+	return to
+}
+
+// open opens a version for the registry.
+func (s *Server) open(name string, version int64, dir string) (*servable, error) {
+	m, err := s.options.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	v, err := newServable(name, version, dir, m, s.options.Threads)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("serve: %s: %w", dir, err), m.Close())
+	}
+	return v, nil
+}

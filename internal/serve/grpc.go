@@ -1,0 +1,206 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+
+	"github.com/wdlrun/wdlrun/internal/serve/modelconfig"
+	"github.com/wdlrun/wdlrun/internal/serve/rows"
+	"github.com/wdlrun/wdlrun/internal/serve/tfs"
+)
+
+// frame is a message as bytes.
+type frame struct{ b []byte }
+
+// rawCodec passes frames as they are, and other messages to protobuf.
+type rawCodec struct{ encoding.CodecV2 }
+
+func newCodec() rawCodec { return rawCodec{encoding.GetCodecV2(proto.Name)} }
+
+func (c rawCodec) Marshal(v any) (mem.BufferSlice, error) {
+	if f, ok := v.(*frame); ok {
+		return mem.BufferSlice{mem.SliceBuffer(f.b)}, nil
+	}
+	return c.CodecV2.Marshal(v)
+}
+
+func (c rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	if f, ok := v.(*frame); ok {
+		f.b = data.Materialize()
+		return nil
+	}
+	return c.CodecV2.Unmarshal(data, v)
+}
+
+// method answers a request with the bytes of a response.
+type method func(ctx context.Context, request []byte) ([]byte, error)
+
+// services are TensorFlow Serving's.
+func (s *Server) services() []*grpc.ServiceDesc {
+	of := func(name string, methods map[string]method) *grpc.ServiceDesc {
+		d := &grpc.ServiceDesc{ServiceName: "tensorflow.serving." + name, HandlerType: (*any)(nil), Metadata: "tensorflow_serving/apis"}
+		for name, m := range methods {
+			d.Methods = append(d.Methods, grpc.MethodDesc{MethodName: name, Handler: s.unary(name, m)})
+		}
+		return d
+	}
+	return []*grpc.ServiceDesc{
+		of("PredictionService", map[string]method{
+			"Predict": s.gated(s.grpcPredict), "Classify": s.gated(s.grpcClassify), "Regress": s.gated(s.grpcRegress),
+			"MultiInference": s.gated(s.grpcInfer), "GetModelMetadata": s.grpcMetadata,
+		}),
+		of("ModelService", map[string]method{"GetModelStatus": s.grpcStatus, "HandleReloadConfigRequest": s.grpcReload}),
+	}
+}
+
+// unary is the handler of a method.
+func (s *Server) unary(name string, m method) grpc.MethodHandler {
+	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		var in frame
+		if err := decode(&in); err != nil {
+			return nil, err
+		}
+		start := time.Now()
+		b, err := m(ctx, in.b)
+		s.metrics.answered(name, status.Code(err), time.Since(start))
+		if err != nil {
+			return nil, err
+		}
+		return &frame{b}, nil
+	}
+}
+
+// gated is a method that waits for a thread.
+func (s *Server) gated(m method) method {
+	return func(ctx context.Context, request []byte) ([]byte, error) {
+		start := time.Now()
+		if err := s.gate.enter(ctx); err != nil {
+			return nil, err
+		}
+		defer s.gate.leave()
+		s.metrics.stages.WithLabelValues("queue").Observe(time.Since(start).Seconds())
+		return m(ctx, request)
+	}
+}
+
+// requests keep the memory of decoded requests.
+type requests struct{ predict, examples sync.Pool }
+
+func newRequests() *requests {
+	return &requests{
+		predict:  sync.Pool{New: func() any { return new(tfs.PredictRequest) }},
+		examples: sync.Pool{New: func() any { return new(tfs.ExamplesRequest) }},
+	}
+}
+
+// broken is a request that cannot be decoded.
+func broken(err error) error { return invalid("%v", err) }
+
+func (s *Server) grpcPredict(_ context.Context, b []byte) (out []byte, err error) {
+	r := s.requests.predict.Get().(*tfs.PredictRequest)
+	defer s.requests.predict.Put(r)
+	start := time.Now()
+	if err := r.Decode(b, s.options.Limits); err != nil {
+		return nil, broken(err)
+	}
+	s.metrics.stages.WithLabelValues("decode").Observe(time.Since(start).Seconds())
+	encode := func(w *worker) (rows.Counts, error) { return w.coder.Tensors(&w.batch, r.Inputs) }
+	err = s.predict(&r.Spec, r.Outputs, encode, func(spec *tfs.ModelSpec, outputs []tfs.Output) error {
+		start := time.Now()
+		out = tfs.AppendPredictResponse(nil, spec, outputs)
+		s.metrics.stages.WithLabelValues("encode").Observe(time.Since(start).Seconds())
+		return nil
+	})
+	return out, err
+}
+
+// ofExamples decodes a request of tf.Examples for a function that answers it.
+func (s *Server) ofExamples(b []byte, name string, answer func(r *tfs.ExamplesRequest) error) error {
+	r := s.requests.examples.Get().(*tfs.ExamplesRequest)
+	defer s.requests.examples.Put(r)
+	if err := r.Decode(b, s.options.Limits); err != nil {
+		return broken(fmt.Errorf("%s: %w", name, err))
+	}
+	return answer(r)
+}
+
+func (s *Server) grpcClassify(_ context.Context, b []byte) (out []byte, err error) {
+	err = s.ofExamples(b, "ClassificationRequest", func(r *tfs.ExamplesRequest) error {
+		return s.classify(&r.Spec, examples(&r.Input), func(spec *tfs.ModelSpec, classes []tfs.Class) error {
+			out = tfs.AppendClassificationResponse(nil, spec, classes)
+			return nil
+		})
+	})
+	return out, err
+}
+
+func (s *Server) grpcRegress(_ context.Context, b []byte) (out []byte, err error) {
+	err = s.ofExamples(b, "RegressionRequest", func(r *tfs.ExamplesRequest) error {
+		return s.regress(&r.Spec, examples(&r.Input), func(spec *tfs.ModelSpec, values []float32) error {
+			out = tfs.AppendRegressionResponse(nil, spec, values)
+			return nil
+		})
+	})
+	return out, err
+}
+
+func (s *Server) grpcInfer(_ context.Context, b []byte) ([]byte, error) {
+	var r tfs.MultiInferenceRequest
+	if err := r.Decode(b, s.options.Limits); err != nil {
+		return nil, broken(err)
+	}
+	results, err := s.infer(&r)
+	return tfs.AppendMultiInferenceResponse(nil, results), err
+}
+
+func (s *Server) grpcMetadata(_ context.Context, b []byte) ([]byte, error) {
+	var r tfs.MetadataRequest
+	if err := r.Decode(b, s.options.Limits); err != nil {
+		return nil, broken(fmt.Errorf("GetModelMetadataRequest: %w", err))
+	}
+	if len(r.Fields) == 0 {
+		return nil, invalid("GetModelMetadataRequest: metadata_field is empty; there is %s", tfs.SignatureField)
+	}
+	for _, f := range r.Fields {
+		if f != tfs.SignatureField {
+			return nil, invalid("GetModelMetadataRequest: metadata_field %q is not supported; there is %s", f, tfs.SignatureField)
+		}
+	}
+	spec, signatures, err := s.metadata(&r.Spec)
+	if err != nil {
+		return nil, err
+	}
+	return tfs.AppendMetadataResponse(nil, spec, signatures), nil
+}
+
+func (s *Server) grpcStatus(_ context.Context, b []byte) ([]byte, error) {
+	var r tfs.MetadataRequest
+	if err := r.Decode(b, s.options.Limits); err != nil {
+		return nil, broken(fmt.Errorf("GetModelStatusRequest: %w", err))
+	}
+	list, err := s.status(&r.Spec)
+	return tfs.AppendStatusResponse(nil, list), err
+}
+
+func (s *Server) grpcReload(ctx context.Context, b []byte) ([]byte, error) {
+	all, err := modelconfig.ParseReload(b)
+	if err != nil {
+		return nil, broken(err)
+	}
+	if len(all) == 0 {
+		return nil, invalid("ReloadConfigRequest: the configuration has no model")
+	}
+	if err := s.Set(ctx, all); err != nil {
+		return tfs.AppendReloadConfigResponse(nil, tfs.Status{Code: uint32(status.Code(broken(err))), Message: err.Error()}), nil
+	}
+	return tfs.AppendReloadConfigResponse(nil, tfs.Status{}), nil
+}

@@ -1,0 +1,124 @@
+package serve
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc/codes"
+
+	"github.com/wdlrun/wdlrun/internal/serve/versions"
+)
+
+// counters are the metrics of a server.
+type counters struct {
+	registry *prometheus.Registry
+	requests *prometheus.CounterVec   // method, code
+	seconds  *prometheus.HistogramVec // method
+	stages   *prometheus.HistogramVec // stage
+	rows     *prometheus.CounterVec   // model
+	missing  *prometheus.CounterVec   // model, input
+	ignored  *prometheus.CounterVec   // model
+	unknown  *prometheus.CounterVec   // model, feature
+	loads    *prometheus.CounterVec   // model, result
+	loading  *prometheus.HistogramVec // model
+}
+
+// buckets are bounds from 50 µs to 3 s, about a factor of √2 apart below 20 ms.
+var buckets = []float64{
+	50e-6, 71e-6, 100e-6, 141e-6, 200e-6, 283e-6, 400e-6, 566e-6, 800e-6, 1.13e-3, 1.6e-3, 2.26e-3, 3.2e-3, 4.5e-3,
+	6.4e-3, 9e-3, 12.8e-3, 18e-3, 36e-3, 72e-3, .15, .3, .75, 3,
+}
+
+func newCounters(s *Server) *counters {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wdlrun_serve_" + name, Help: help}, labels)
+	}
+	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "wdlrun_serve_" + name, Help: help, Buckets: buckets}, labels)
+	}
+	c := &counters{
+		registry: prometheus.NewRegistry(),
+		requests: counter("requests_total", "Requests by method and code.", "method", "code"),
+		seconds:  histogram("request_seconds", "Time from a decoded frame to the encoded answer, by method.", "method"),
+		stages:   histogram("stage_seconds", "Time of one stage of a request: queue, decode, features (inputs to batch), score (look-up and network) or encode.", "stage"),
+		rows:     counter("rows_total", "Rows scored.", "model"),
+		missing:  counter("missing_values_total", "Rows that had no value of an input.", "model", "input"),
+		ignored:  counter("ignored_inputs_total", "Inputs of requests that the model does not have.", "model"),
+		unknown:  counter("unknown_keys_total", "Keys without a row in the model's tables, by feature.", "model", "feature"),
+		loads:    counter("loads_total", "Versions that were opened, by result.", "model", "result"),
+		loading:  histogram("load_seconds", "Time to open, verify and warm up a version.", "model"),
+	}
+	c.registry.MustRegister(c.requests, c.seconds, c.stages, c.rows, c.missing, c.ignored, c.unknown, c.loads, c.loading,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "wdlrun_serve_waiting_requests", Help: "Requests that wait for a thread."},
+			func() float64 { return float64(s.gate.waiting.Load()) }),
+		&versionGauges{s})
+	return c
+}
+
+// versionGauges report the latest version of each model.
+type versionGauges struct{ *Server }
+
+var (
+	versionDesc = prometheus.NewDesc("wdlrun_serve_version", "Latest version that is available.", []string{"model"}, nil)
+	ageDesc     = prometheus.NewDesc("wdlrun_serve_version_age_seconds", "Time since that version became available.", []string{"model"}, nil)
+)
+
+func (g *versionGauges) Describe(to chan<- *prometheus.Desc) { to <- versionDesc; to <- ageDesc }
+
+func (g *versionGauges) Collect(to chan<- prometheus.Metric) {
+	for _, name := range g.registry.Models() {
+		v, err := g.registry.Acquire(versions.Want{Model: name})
+		if err != nil {
+			continue
+		}
+		to <- prometheus.MustNewConstMetric(versionDesc, prometheus.GaugeValue, float64(v.Number), name)
+		to <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue, time.Since(v.Since).Seconds(), name)
+		v.Release()
+	}
+}
+
+// scored counts what a worker has just scored.
+func (c *counters) scored(m *servable, w *worker) {
+	c.stages.WithLabelValues("features").Observe(w.took.decode.Seconds())
+	c.stages.WithLabelValues("score").Observe(w.took.score.Seconds())
+	c.rows.WithLabelValues(m.name).Add(float64(w.counts.Rows))
+	if w.counts.Ignored > 0 {
+		c.ignored.WithLabelValues(m.name).Add(float64(w.counts.Ignored))
+	}
+	for i, n := range w.counts.Missing {
+		if n > 0 {
+			c.missing.WithLabelValues(m.name, m.fields[i]).Add(float64(n))
+		}
+	}
+	for i, n := range w.scorer.Unknown() {
+		if n > 0 {
+			c.unknown.WithLabelValues(m.name, m.Encoder().Sparse()[i].Name).Add(float64(n))
+		}
+	}
+}
+
+// answered counts a request.
+func (c *counters) answered(method string, code codes.Code, took time.Duration) {
+	c.requests.WithLabelValues(method, code.String()).Inc()
+	c.seconds.WithLabelValues(method).Observe(took.Seconds())
+}
+
+// changed counts a change of a version.
+func (c *counters) changed(e versions.Event) {
+	switch {
+	case e.State == versions.Available:
+		c.loads.WithLabelValues(e.Model, "ok").Inc()
+		c.loading.WithLabelValues(e.Model).Observe(e.Took.Seconds())
+	case e.State == versions.Ended && e.Err != nil:
+		c.loads.WithLabelValues(e.Model, "failed").Inc()
+	}
+}
+
+// page serves the metrics.
+func (c *counters) page() http.Handler {
+	return promhttp.HandlerFor(c.registry, promhttp.HandlerOpts{})
+}

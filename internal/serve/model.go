@@ -1,0 +1,240 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
+	"github.com/wdlrun/wdlrun/internal/data/value"
+	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/serve/rows"
+	"github.com/wdlrun/wdlrun/internal/serve/tfs"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+)
+
+// Model is an open version of a model.
+type Model interface {
+	Config() *config.Config
+	Encoder() *encode.Encoder
+	NewScorer() (Scorer, error)
+	io.Closer
+}
+
+// Scorer computes logits. It belongs to one goroutine.
+type Scorer interface {
+	// Score returns the logits of a batch, label by label, valid until the next call.
+	Score(b *encode.Batch) ([]float32, error)
+	// Unknown returns by Encoder.Sparse how many keys of the last batch had no row.
+	Unknown() []int64
+}
+
+// Of the file with tf.Examples that a version is warmed up with.
+const (
+	warmupName  = "warmup.tfrecord"
+	mostWarmup  = 16 << 20 // bytes
+	warmupRows  = 100
+	warmupTimes = 3
+)
+
+// output is what the model says of one label.
+type output struct {
+	score, logit string // names
+	label        schema.Label
+}
+
+// servable is a version that answers requests.
+type servable struct {
+	Model
+	name       string
+	version    int64
+	outputs    []output
+	fields     []string
+	signatures []tfs.Signature
+	workers    chan *worker
+}
+
+// worker answers one request at a time.
+type worker struct {
+	coder  *rows.Coder
+	scorer Scorer
+	batch  encode.Batch
+	counts rows.Counts
+	logits []float32   // outputs × rows
+	scores [][]float32 // by output
+	took   stages
+}
+
+// stages are how long the parts of an answer took.
+type stages struct{ decode, score time.Duration }
+
+// newServable prepares an open model for so many requests at once.
+func newServable(name string, version int64, dir string, m Model, workers int) (*servable, error) {
+	c := m.Config()
+	s := &servable{Model: m, name: name, version: version, outputs: outputsOf(c), workers: make(chan *worker, workers)}
+	for range workers {
+		coder, err := rows.NewCoder(m.Encoder(), c.Data)
+		if err != nil {
+			return nil, err
+		}
+		scorer, err := m.NewScorer()
+		if err != nil {
+			return nil, err
+		}
+		s.fields = coder.Fields()
+		s.workers <- &worker{coder: coder, scorer: scorer, scores: make([][]float32, len(s.outputs))}
+	}
+	s.signatures = signaturesOf(m.Encoder().Inputs(c.Data), s.outputs)
+	return s, s.warmUp(dir)
+}
+
+// outputsOf names the outputs of a model as `wdlrun predict` names its columns.
+func outputsOf(c *config.Config) (list []output) {
+	labels := append([]schema.Label{c.Label}, c.Labels...)
+	for i := range labels {
+		end, score := "", "score"
+		if len(labels) > 1 {
+			end = "_" + labels[i].Field
+		}
+		if labels[i].IsNumber() {
+			score = "prediction"
+		}
+		list = append(list, output{score + end, "logit" + end, labels[i]})
+	}
+	return list
+}
+
+// warmUp answers some requests with every worker, so that memory is touched and grown
+// before clients wait for it. A version without examples is warmed up with missing values.
+func (s *servable) warmUp(dir string) error {
+	examples, err := warmupExamples(filepath.Join(dir, warmupName))
+	if err != nil {
+		return fmt.Errorf("serve: %s: %w", warmupName, err)
+	}
+	for range cap(s.workers) {
+		w := <-s.workers
+		for range warmupTimes {
+			w.counts, err = w.coder.Examples(&w.batch, examples, nil)
+			if err == nil {
+				err = s.score(w)
+			}
+			if err != nil {
+				return fmt.Errorf("serve: warm up: %w", err)
+			}
+			runtime.Gosched()
+		}
+		s.workers <- w
+	}
+	return nil
+}
+
+// warmupExamples reads serialised tf.Examples.
+func warmupExamples(path string) (all [][]byte, err error) {
+	b, err := regular.ReadFile(path, mostWarmup)
+	for err == nil && len(b) >= tfrecord.HeaderBytes && len(all) < warmupRows {
+		var n int
+		if n, err = tfrecord.Header(b); err != nil {
+			return nil, err
+		}
+		if len(b) < n+tfrecord.Overhead {
+			return nil, errors.New("it ends within a record")
+		}
+		record := b[tfrecord.HeaderBytes : tfrecord.HeaderBytes+n]
+		if err = tfrecord.Verify(record, b[tfrecord.HeaderBytes+n:]); err != nil {
+			return nil, err
+		}
+		all, b = append(all, record), b[n+tfrecord.Overhead:]
+	}
+	if err != nil && !isAbsent(err) {
+		return nil, err
+	}
+	for len(all) < warmupRows {
+		all = append(all, nil)
+	}
+	return all, nil
+}
+
+// score computes the logits and scores of the worker's batch.
+func (s *servable) score(w *worker) error {
+	start := time.Now()
+	logits, err := w.scorer.Score(&w.batch)
+	if err != nil {
+		return err
+	}
+	n := w.batch.Rows
+	if len(logits) != n*len(s.outputs) {
+		return fmt.Errorf("serve: %d logits of %d rows and %d labels", len(logits), n, len(s.outputs))
+	}
+	w.logits = logits
+	for i := range s.outputs {
+		to := w.scores[i][:0]
+		for _, z := range logits[i*n : (i+1)*n] {
+			to = append(to, prediction(&s.outputs[i].label, z))
+		}
+		w.scores[i] = to
+	}
+	w.took.score = time.Since(start)
+	return nil
+}
+
+// prediction is what a logit means: a probability, a number, or the rate of a count.
+func prediction(l *schema.Label, logit float32) float32 {
+	z := float64(logit)
+	switch {
+	case l.IsPoisson():
+		return float32(min(math.Exp(z), math.MaxFloat32))
+	case l.IsNumber():
+		return logit
+	}
+	return float32(metrics.Probability(z))
+}
+
+// logit is the logits of output i.
+func (w *worker) logit(i int) []float32 {
+	n := w.batch.Rows
+	return w.logits[i*n : (i+1)*n]
+}
+
+// The names of the signatures.
+const (
+	defaultSignature  = "serving_default"
+	predictSignature  = "predict"
+	classifySignature = "classify"
+	regressSignature  = "regress"
+)
+
+// signaturesOf describes the ways to call a model.
+func signaturesOf(inputs []encode.Input, outputs []output) (list []tfs.Signature) {
+	info := func(name string, t tfs.DataType, dims ...int64) tfs.TensorInfo {
+		return tfs.TensorInfo{Key: name, Name: name + ":0", Type: t, Dims: dims}
+	}
+	predict := tfs.Signature{Name: defaultSignature, Method: tfs.MethodPredict}
+	for _, in := range inputs {
+		t := map[value.Kind]tfs.DataType{value.Text: tfs.String, value.Int: tfs.Int64, value.Float32: tfs.Float}[in.Kind]
+		if in.Many {
+			predict.Inputs = append(predict.Inputs, info(in.Name, t, -1, -1))
+		} else {
+			predict.Inputs = append(predict.Inputs, info(in.Name, t, -1))
+		}
+	}
+	for _, o := range outputs {
+		predict.Outputs = append(predict.Outputs, info(o.score, tfs.Float, -1), info(o.logit, tfs.Float, -1))
+	}
+	again := predict
+	again.Name = predictSignature
+	list = append(list, predict, again)
+	examples := []tfs.TensorInfo{info("inputs", tfs.String, -1)}
+	if !outputs[0].label.IsNumber() {
+		list = append(list, tfs.Signature{Name: classifySignature, Method: tfs.MethodClassify, Inputs: examples, Outputs: []tfs.TensorInfo{
+			info("classes", tfs.String, -1, 2), info("scores", tfs.Float, -1, 2),
+		}})
+	}
+	return append(list, tfs.Signature{Name: regressSignature, Method: tfs.MethodRegress, Inputs: examples, Outputs: []tfs.TensorInfo{info("outputs", tfs.Float, -1)}})
+}

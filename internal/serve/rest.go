@@ -1,0 +1,333 @@
+package serve
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/wdlrun/wdlrun/internal/serve/body"
+	"github.com/wdlrun/wdlrun/internal/serve/rows"
+	"github.com/wdlrun/wdlrun/internal/serve/tfs"
+)
+
+// gzipFrom is the size of an answer from which it is compressed for clients that accept it.
+const gzipFrom = 1 << 10
+
+const modelsPath = "/v1/models/"
+
+// rest is the handler of all paths.
+func (s *Server) rest() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc(modelsPath, s.restModel)
+	mux.Handle("/metrics", s.metrics.page())
+	mux.Handle("/monitoring/prometheus/metrics", s.metrics.page())
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeFault(w, status.Errorf(codes.NotFound, "serve: %s %s: models are at %sNAME, metrics at /metrics", r.Method, r.URL.Path, modelsPath))
+	})
+	return mux
+}
+
+// parsePath cuts NAME[/versions/N|/labels/L][:VERB|/metadata].
+func parsePath(path string) (spec tfs.ModelSpec, verb string, err error) {
+	path = strings.TrimPrefix(path, modelsPath)
+	if at := strings.LastIndexByte(path, ':'); at >= 0 {
+		path, verb = path[:at], path[at+1:]
+	} else if rest, ok := strings.CutSuffix(path, "/metadata"); ok {
+		path, verb = rest, "metadata"
+	}
+	parts := strings.Split(path, "/")
+	spec.Name = parts[0]
+	switch {
+	case len(parts) == 1:
+	case len(parts) == 3 && parts[1] == "versions":
+		spec.HasVersion = true
+		if spec.Version, err = strconv.ParseInt(parts[2], 10, 64); err != nil {
+			return spec, verb, invalid("version %q is no number", parts[2])
+		}
+	case len(parts) == 3 && parts[1] == "labels" && parts[2] != "":
+		spec.Label = parts[2]
+	default:
+		return spec, verb, invalid("path %s%s is not %sNAME[/versions/N|/labels/L][:predict|:classify|:regress|/metadata]", modelsPath, path, modelsPath)
+	}
+	return spec, verb, nil
+}
+
+// restModel answers all that concerns a model.
+func (s *Server) restModel(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	spec, verb, err := parsePath(r.URL.Path)
+	var answer []byte
+	if err == nil {
+		answer, err = s.restAnswer(r, &spec, verb)
+	}
+	method, known := map[string]string{"": "rest status", "metadata": "rest metadata", "predict": "rest predict", "classify": "rest classify", "regress": "rest regress"}[verb]
+	if !known {
+		method = "rest other"
+	}
+	s.metrics.answered(method, status.Code(err), time.Since(start))
+	if err != nil {
+		writeFault(w, err)
+		return
+	}
+	writeAnswer(w, r, answer)
+}
+
+func (s *Server) restAnswer(r *http.Request, spec *tfs.ModelSpec, verb string) ([]byte, error) {
+	var answer func(text []byte, spec *tfs.ModelSpec) ([]byte, error)
+	method := http.MethodPost
+	switch verb {
+	case "":
+		method = http.MethodGet
+	case "metadata":
+		method = http.MethodGet
+	case "predict":
+		answer = s.restPredict
+	case "classify":
+		answer = s.restClassify
+	case "regress":
+		answer = s.restRegress
+	default:
+		return nil, invalid("there is no method %q; there are predict, classify and regress", verb)
+	}
+	if r.Method != method {
+		return nil, invalid("%s %s: the method of this path is %s", r.Method, r.URL.Path, method)
+	}
+	switch verb {
+	case "":
+		return s.restStatus(spec)
+	case "metadata":
+		return s.restMetadata(spec)
+	}
+	text, err := s.read(r)
+	if err != nil {
+		return nil, err
+	}
+	return s.gated(func(_ context.Context, text []byte) ([]byte, error) { return answer(text, spec) })(r.Context(), text)
+}
+
+// read reads the body of a request.
+func (s *Server) read(r *http.Request) ([]byte, error) {
+	var from io.Reader = http.MaxBytesReader(nil, r.Body, int64(s.options.MaxBytes))
+	switch e := r.Header.Get("Content-Encoding"); e {
+	case "", "identity":
+	case "gzip":
+		z, err := gzip.NewReader(from)
+		if err != nil {
+			return nil, invalid("the body is not gzip: %v", err)
+		}
+		from = z
+	default:
+		return nil, invalid("Content-Encoding %q is not supported; there is gzip", e)
+	}
+	b, err := io.ReadAll(io.LimitReader(from, int64(s.options.MaxBytes)+1))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large || len(b) > s.options.MaxBytes {
+		return nil, invalid("the body has more than %d bytes; send fewer rows, or raise -max-bytes", s.options.MaxBytes)
+	}
+	if err != nil {
+		return nil, invalid("the body cannot be read: %v", err)
+	}
+	return b, nil
+}
+
+func (s *Server) restPredict(text []byte, spec *tfs.ModelSpec) (out []byte, err error) {
+	r, err := body.Predict(text, s.options.Limits)
+	if err != nil {
+		return nil, broken(err)
+	}
+	spec.Signature = r.Signature
+	encode := func(w *worker) (rows.Counts, error) {
+		if r.Unnamed {
+			if err := nameOnly(&r, w.coder.Fields()); err != nil {
+				return rows.Counts{}, err
+			}
+		}
+		return w.coder.Columns(&w.batch, r.Columns)
+	}
+	err = s.predict(spec, nil, encode, func(_ *tfs.ModelSpec, outputs []tfs.Output) error {
+		out = body.AppendPredictions(nil, outputs, r.Instances)
+		return nil
+	})
+	return out, err
+}
+
+// nameOnly names the column of a request without names: it is the model's only input.
+func nameOnly(r *body.Request, fields []string) error {
+	if len(fields) != 1 || len(r.Columns) != 1 {
+		return invalid("values without names are for models of one input; this one has %d: send objects of inputs", len(fields))
+	}
+	r.Columns[0].Name = fields[0]
+	return nil
+}
+
+// columns encodes a request of examples.
+func columns(r *body.Request) batching {
+	return func(w *worker) (rows.Counts, error) { return w.coder.Columns(&w.batch, r.Columns) }
+}
+
+func (s *Server) restClassify(text []byte, spec *tfs.ModelSpec) (out []byte, err error) {
+	r, err := body.Examples(text, s.options.Limits)
+	if err != nil {
+		return nil, broken(err)
+	}
+	spec.Signature = r.Signature
+	err = s.classify(spec, columns(&r), func(_ *tfs.ModelSpec, classes []tfs.Class) error {
+		out = body.AppendClasses(nil, classes)
+		return nil
+	})
+	return out, err
+}
+
+func (s *Server) restRegress(text []byte, spec *tfs.ModelSpec) (out []byte, err error) {
+	r, err := body.Examples(text, s.options.Limits)
+	if err != nil {
+		return nil, broken(err)
+	}
+	spec.Signature = r.Signature
+	err = s.regress(spec, columns(&r), func(_ *tfs.ModelSpec, values []float32) error {
+		out = body.AppendValues(nil, values)
+		return nil
+	})
+	return out, err
+}
+
+// The JSON of a status. Numbers of 64 bits are strings, as protobuf's JSON has them.
+type (
+	statusJSON struct {
+		Versions []versionJSON `json:"model_version_status"`
+	}
+	versionJSON struct {
+		Version int64     `json:"version,string"`
+		State   string    `json:"state"`
+		Status  faultJSON `json:"status"`
+	}
+	faultJSON struct {
+		Code    string `json:"error_code"`
+		Message string `json:"error_message"`
+	}
+)
+
+func (s *Server) restStatus(spec *tfs.ModelSpec) ([]byte, error) {
+	list, err := s.status(spec)
+	if err != nil {
+		return nil, err
+	}
+	all := statusJSON{Versions: []versionJSON{}}
+	for _, v := range list {
+		all.Versions = append(all.Versions, versionJSON{v.Version, v.State.String(), faultJSON{codeNames[codes.Code(v.Status.Code)], v.Status.Message}})
+	}
+	return indented(all)
+}
+
+// codeNames are those of the codes that a version's status can have.
+var codeNames = map[codes.Code]string{codes.OK: "OK", codes.DataLoss: "DATA_LOSS"}
+
+// The JSON of metadata.
+type (
+	metadataJSON struct {
+		Spec struct {
+			Name    string `json:"name"`
+			Version int64  `json:"version,string"`
+		} `json:"model_spec"`
+		Metadata struct {
+			Signatures struct {
+				All map[string]signatureJSON `json:"signature_def"`
+			} `json:"signature_def"`
+		} `json:"metadata"`
+	}
+	signatureJSON struct {
+		Inputs  map[string]infoJSON `json:"inputs"`
+		Outputs map[string]infoJSON `json:"outputs"`
+		Method  string              `json:"method_name"`
+	}
+	infoJSON struct {
+		Type  string    `json:"dtype"`
+		Shape shapeJSON `json:"tensor_shape"`
+		Name  string    `json:"name"`
+	}
+	shapeJSON struct {
+		Dims []dimJSON `json:"dim"`
+	}
+	dimJSON struct {
+		Size int64 `json:"size,string"`
+	}
+)
+
+func (s *Server) restMetadata(spec *tfs.ModelSpec) ([]byte, error) {
+	spec, signatures, err := s.metadata(spec)
+	if err != nil {
+		return nil, err
+	}
+	var m metadataJSON
+	m.Spec.Name, m.Spec.Version = spec.Name, spec.Version
+	m.Metadata.Signatures.All = map[string]signatureJSON{}
+	infos := func(list []tfs.TensorInfo) map[string]infoJSON {
+		all := map[string]infoJSON{}
+		for _, x := range list {
+			info := infoJSON{Type: x.Type.String(), Name: x.Name}
+			for _, d := range x.Dims {
+				info.Shape.Dims = append(info.Shape.Dims, dimJSON{d})
+			}
+			all[x.Key] = info
+		}
+		return all
+	}
+	for _, x := range signatures {
+		m.Metadata.Signatures.All[x.Name] = signatureJSON{infos(x.Inputs), infos(x.Outputs), x.Method}
+	}
+	return indented(m)
+}
+
+func indented(v any) ([]byte, error) {
+	b, err := json.MarshalIndent(v, "", "  ")
+	return append(b, '\n'), err
+}
+
+// writeAnswer writes an answer, compressed if it is long and the client takes it so.
+func writeAnswer(w http.ResponseWriter, r *http.Request, b []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	if len(b) < gzipFrom || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+		_, _ = w.Write(b) // a client that has gone needs no answer
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	z := gzip.NewWriter(w)
+	_, _ = z.Write(b)
+	_ = z.Close()
+}
+
+// httpStatus is the HTTP status of a code.
+func httpStatus(c codes.Code) int {
+	switch c {
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange:
+		return http.StatusBadRequest
+	case codes.NotFound:
+		return http.StatusNotFound
+	case codes.ResourceExhausted:
+		return http.StatusTooManyRequests
+	case codes.DeadlineExceeded, codes.Canceled:
+		return http.StatusGatewayTimeout
+	case codes.Unavailable:
+		return http.StatusServiceUnavailable
+	case codes.Unimplemented:
+		return http.StatusNotImplemented
+	}
+	return http.StatusInternalServerError
+}
+
+func writeFault(w http.ResponseWriter, err error) {
+	st, _ := status.FromError(err)
+	b, _ := json.Marshal(map[string]string{"error": st.Message()}) // a string always has a form
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(httpStatus(st.Code()))
+	_, _ = w.Write(append(b, '\n'))
+}

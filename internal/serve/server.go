@@ -1,0 +1,175 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/wdlrun/wdlrun/internal/serve/tfs"
+	"github.com/wdlrun/wdlrun/internal/serve/versions"
+)
+
+// Options say how a Server works. Zero values mean the defaults.
+type Options struct {
+	// Open opens a version of a model and verifies it.
+	Open func(dir string) (Model, error)
+	// Poll is how often folders are read for new versions; 0: once.
+	Poll time.Duration
+	// Threads is how many requests compute at once; default: GOMAXPROCS.
+	Threads int
+	// Queue is how many more requests wait; default: 64 per thread. −1: none.
+	Queue int
+	// MaxBytes bounds a request, and a REST body after it is unpacked; default: 16 MiB.
+	MaxBytes int
+	// Limits bounds the inputs of a request.
+	Limits tfs.Limits
+	// TLS is that of both listeners; nil: none.
+	TLS *tls.Config
+	// Report is called with every change of a version; nil: nobody is told.
+	Report func(versions.Event)
+}
+
+const (
+	queuePerThread = 64
+	defaultBytes   = 16 << 20
+	headerWait     = 10 * time.Second
+	idleWait       = 2 * time.Minute
+	mostHeader     = 64 << 10
+)
+
+func (o *Options) fill() {
+	if o.Threads == 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	if o.Queue == 0 {
+		o.Queue = queuePerThread * o.Threads
+	}
+	o.Queue = max(0, o.Queue)
+	if o.MaxBytes == 0 {
+		o.MaxBytes = defaultBytes
+	}
+	if o.Limits == (tfs.Limits{}) {
+		o.Limits = tfs.Limits{Inputs: 1 << 12, Rows: 1 << 16, Values: 1 << 22}
+	}
+}
+
+// Server answers requests. Its methods may be called concurrently.
+type Server struct {
+	options  Options
+	registry *versions.Registry[*servable]
+	gate     *gate
+	metrics  *counters
+	requests *requests
+	health   *health.Server
+	grpc     *grpc.Server
+	http     *http.Server
+
+	mu   sync.Mutex
+	down bool
+}
+
+// New makes a server without models; Set gives it some.
+func New(o Options) *Server {
+	o.fill()
+	s := &Server{options: o, gate: newGate(o.Threads, o.Queue), requests: newRequests(), health: health.NewServer()}
+	s.metrics = newCounters(s)
+	s.registry = versions.New(versions.Options[*servable]{Open: s.open, Poll: o.Poll, Report: s.changed})
+	s.setHealth(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	options := []grpc.ServerOption{grpc.ForceServerCodecV2(newCodec()), grpc.MaxRecvMsgSize(o.MaxBytes), grpc.WaitForHandlers(true)}
+	if o.TLS != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(o.TLS)))
+	}
+	s.grpc = grpc.NewServer(options...)
+	for _, d := range s.services() {
+		s.grpc.RegisterService(d, nil)
+	}
+	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
+	s.http = &http.Server{Handler: s.rest(), ReadHeaderTimeout: headerWait, IdleTimeout: idleWait, MaxHeaderBytes: mostHeader}
+	return s
+}
+
+// changed passes a change of a version on.
+func (s *Server) changed(e versions.Event) {
+	s.metrics.changed(e)
+	s.updateHealth()
+	if s.options.Report != nil {
+		s.options.Report(e)
+	}
+}
+
+// updateHealth reports SERVING when every model has a version.
+func (s *Server) updateHealth() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.down || s.registry == nil: // nil: New has not returned
+	case s.registry.Ready():
+		s.setHealth(grpc_health_v1.HealthCheckResponse_SERVING)
+	default:
+		s.setHealth(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	}
+}
+
+func (s *Server) setHealth(to grpc_health_v1.HealthCheckResponse_ServingStatus) {
+	for _, service := range []string{"", "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService"} {
+		s.health.SetServingStatus(service, to)
+	}
+}
+
+// Set serves these models and no others, see versions.Registry.Set.
+func (s *Server) Set(ctx context.Context, all []versions.Config) error {
+	err := s.registry.Set(ctx, all)
+	s.updateHealth()
+	return err
+}
+
+// ServeGRPC answers gRPC requests until Shutdown.
+func (s *Server) ServeGRPC(l net.Listener) error { return s.grpc.Serve(l) }
+
+// ServeREST answers HTTP requests until Shutdown.
+func (s *Server) ServeREST(l net.Listener) error {
+	if s.options.TLS != nil {
+		l = tls.NewListener(l, s.options.TLS)
+	}
+	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Shutdown reports NOT_SERVING, accepts no more connections, answers the requests that have
+// arrived, and closes the models. Requests that are not answered when ctx ends are cancelled.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.down = true
+	s.setHealth(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	s.mu.Unlock()
+	stopped := make(chan struct{})
+	go func() {
+		s.grpc.GracefulStop()
+		close(stopped)
+	}()
+	err := s.http.Shutdown(ctx)
+	select {
+	case <-stopped:
+	case <-ctx.Done():
+		err = errors.Join(err, ctx.Err())
+		s.grpc.Stop()
+		<-stopped
+	}
+	if err != nil {
+		err = errors.Join(err, s.http.Close())
+	}
+	s.registry.Close()
+	return err
+}
