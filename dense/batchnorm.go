@@ -5,12 +5,15 @@ import (
 	"math"
 )
 
+// NormEpsilon is what BatchNorm adds to a variance.
+const NormEpsilon = 1e-5
+
 const (
 	// bnMomentum is the weight of a new batch in the running statistics and
 	// bnEpsilon keeps the root of a constant unit's variance from zero: the
 	// paper's form with the constants of PyTorch, whose recipes users bring.
 	bnMomentum = 0.1
-	bnEpsilon  = 1e-5
+	bnEpsilon  = NormEpsilon
 )
 
 // BatchNorm normalises each unit to mean 0 and variance 1 over the global batch

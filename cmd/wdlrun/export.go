@@ -21,7 +21,7 @@ import (
 )
 
 // exportFormats are what a model can be written as.
-func exportFormats() []string { return []string{"model", "safetensors", "npy"} }
+func exportFormats() []string { return []string{"model", "onnx", "safetensors", "npy"} }
 
 func exportCommand(p *program) *cli.Command {
 	return &cli.Command{
@@ -41,10 +41,13 @@ of ranks are read without starting ranks.
 With bfloat16 and int8, export evaluates the test data of the configuration and reports how much
 the metrics change.
 
+   -format onnx          a directory with an ONNX model: -out DIR
    -format safetensors   one file of all arrays: -out FILE
    -format npy           a directory with a .npy file for each array: -out DIR
 
-These hold the dense parameters, and the keys and rows of each table by ascending key.
+The last two hold the dense parameters, and the keys and rows of each table by ascending key.
+ONNX needs opset 17 and ai.onnx.ml 3. Its inputs are the fields of a record. It cannot compute
+hashes of strings, crosses and dates: such an input takes the key. inputs.json lists the inputs.
 
 Examples:
    wdlrun export -resume runs/20261121-101500 -out models -name ctr
@@ -100,6 +103,8 @@ type exported struct {
 	TableRows  int64     `json:"table_rows,omitempty"`
 	Bytes      int64     `json:"bytes,omitempty"`
 	Loss       *rounding `json:"rounding,omitempty"`
+
+	Inputs []export.OnnxInput `json:"inputs,omitempty"`
 }
 
 // rounding is what rows in fewer bits change about the metrics of the test data.
@@ -122,6 +127,8 @@ func runExport(p *program, c *cli.Context) error {
 	switch r.Format {
 	case "safetensors":
 		err = export.WriteSafetensors(c.Context, src, r.Out)
+	case "onnx":
+		err = exportONNX(c, src, &r)
 	case "npy":
 		err = export.WriteNPY(c.Context, src, r.Out)
 	default:
@@ -134,6 +141,13 @@ func runExport(p *program, c *cli.Context) error {
 		return p.printJSON(r)
 	}
 	return printExported(p.stdout, &r)
+}
+
+// exportONNX writes an ONNX model.
+func exportONNX(c *cli.Context, src export.Source, r *exported) error {
+	w, err := export.WriteONNX(c.Context, src, r.Out)
+	r.Inputs = w.Inputs
+	return err
 }
 
 // exportModel writes a version, and evaluates it if its rows are rounded.
@@ -223,6 +237,15 @@ func printExported(w io.Writer, r *exported) error {
 	}
 	if l := r.Loss; l != nil {
 		fmt.Fprintf(w, "test   float32 %s; %s %s\n", fine(l.Exact), r.Rows, fine(l.Rounded))
+	}
+	var keyed []string
+	for _, in := range r.Inputs {
+		if in.Key != "" {
+			keyed = append(keyed, in.Name)
+		}
+	}
+	if len(keyed) > 0 {
+		fmt.Fprintf(w, "inputs %s take what ONNX cannot compute; docs/serving.md says how to compute it\n", strings.Join(keyed, ", "))
 	}
 	_, err := fmt.Fprintf(w, "wrote  %s\n", r.Out)
 	return err

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/internal/raw"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -50,10 +51,12 @@ type sorted struct {
 	of   sparse.Table
 	keys []uint64
 	rows []float32
+	half []f32.BF16
 }
 
-// load reads a table of a checkpoint.
-func (s *sorted) load(c *checkpoint.Checkpoint) error {
+// load reads a table of a checkpoint, as every reader of the training sees its rows. Keys are
+// in the order of compare.
+func (s *sorted) load(c *checkpoint.Checkpoint, compare func(a, b uint64) int) error {
 	s.keys, s.rows = nil, nil
 	if err := step.EachRow(c, s.of, func(_ int, key uint64, values []float32) error {
 		s.keys, s.rows = append(s.keys, key), append(s.rows, values...)
@@ -61,12 +64,15 @@ func (s *sorted) load(c *checkpoint.Checkpoint) error {
 	}); err != nil {
 		return err
 	}
+	if s.of.Wire.Rows == sparse.BF16 {
+		s.half = round(s.half, s.rows)
+	}
 	n, width := len(s.keys), widthOf(s.of)
 	order := make([]int32, n)
 	for i := range order {
 		order[i] = int32(i)
 	}
-	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(s.keys[a], s.keys[b]) })
+	slices.SortFunc(order, func(a, b int32) int { return compare(s.keys[a], s.keys[b]) })
 	keys, rows := make([]uint64, 0, n), make([]float32, 0, n*width)
 	for _, i := range order {
 		keys, rows = append(keys, s.keys[i]), append(rows, s.rows[int(i)*width:(int(i)+1)*width]...)
@@ -117,7 +123,7 @@ func arrays(src Source) (all []array, meta map[string]string, err error) {
 		take := func(part func() []byte, last bool) func() ([]byte, error) {
 			return func() ([]byte, error) {
 				if !loaded {
-					if err := s.load(src.Checkpoint); err != nil {
+					if err := s.load(src.Checkpoint, cmp.Compare); err != nil {
 						return nil, err
 					}
 				}

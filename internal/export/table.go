@@ -91,7 +91,7 @@ func (t *tableWriter) flush() error {
 		t.keys = append(t.keys, t.own[i])
 		values := t.values[int(i)*t.codec.width : (int(i)+1)*t.codec.width]
 		if t.of.Wire.Rows == sparse.BF16 {
-			t.round(values) // as every reader of the training sees them
+			t.half = round(t.half, values) // as every reader of the training sees them
 		}
 		t.codec.encode(t.row, values)
 		if _, err := t.w.Write(t.row); err != nil {
@@ -103,11 +103,12 @@ func (t *tableWriter) flush() error {
 	return nil
 }
 
-// round rounds values as rows that travel in bfloat16 are.
-func (t *tableWriter) round(values []float32) {
-	t.half = slices.Grow(t.half[:0], len(values))[:len(values)]
-	f32.ToBF16(t.half, values)
-	f32.FromBF16(values, t.half)
+// round rounds values as rows that travel in bfloat16 are, with memory that it returns.
+func round(half []f32.BF16, values []float32) []f32.BF16 {
+	half = slices.Grow(half[:0], len(values))[:len(values)]
+	f32.ToBF16(half, values)
+	f32.FromBF16(values, half)
+	return half
 }
 
 // directoryBits is how many bits of a hash choose among n rows: two to four rows remain.

@@ -26,6 +26,10 @@ const (
 // that was trained before useless.
 const keySeed = 0x7764_6C72_756E_0001
 
+// KeyOf is the key of a word of a vocabulary, and of a value to be hashed before the modulus:
+// XXH3 of its bytes, 64 bits, with a seed that does not change.
+func KeyOf(b []byte) uint64 { return keyOf(b) }
+
 func keyOf(b []byte) uint64 {
 	if len(b) > 3 && len(b) <= 8 {
 		return shortKey(b)

@@ -1,0 +1,230 @@
+package export
+
+import (
+	"encoding/json"
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/raw"
+)
+
+// fitted is what a feature index says of a feature.
+type fitted struct {
+	Name       string    `json:"name"`
+	Field      string    `json:"field"`
+	Encode     string    `json:"encode"`
+	Separator  string    `json:"separator"`
+	Weights    string    `json:"weights"`
+	Log        bool      `json:"log"`
+	Boundaries []float64 `json:"boundaries"`
+	Mean       float64   `json:"mean"`
+	Deviation  float64   `json:"deviation"`
+	Limits     []float64 `json:"limits"`
+	Vocabulary []string  `json:"vocabulary"`
+	Bytes      [][]byte  `json:"vocabulary_base64"`
+	Buckets    uint64    `json:"buckets"`
+}
+
+func (f *fitted) encoding() schema.Encoding {
+	e, _ := schema.EncodingOf(f.Encode)
+	return e
+}
+
+// features reads those of a feature index.
+func features(index []byte) ([]fitted, error) {
+	var x struct {
+		Features []fitted `json:"features"`
+	}
+	err := json.Unmarshal(index, &x)
+	return x.Features, err
+}
+
+// missingKey is what an input of keys has for a missing value, and where a list ends.
+func missingKey() int64 {
+	k := encode.KeyMissing
+	return int64(k)
+}
+
+// OnnxInput is an input of an ONNX model.
+type OnnxInput struct {
+	Name    string `json:"name"`
+	Type    string `json:"type"` // double, float, int64 or string
+	List    bool   `json:"list,omitempty"`
+	Missing string `json:"missing"`       // what stands for a missing value, and where a list ends
+	Key     string `json:"key,omitempty"` // feature whose keys it takes, which ONNX cannot compute
+}
+
+// inputSet declares the inputs of a graph, each once.
+type inputSet struct {
+	g   *graph
+	all []OnnxInput
+}
+
+// add declares an input and returns its name: the field's, or the feature's if the field is an
+// input of another type.
+func (s *inputSet) add(in OnnxInput, feature string) string {
+	if in.Name == onnxLogit || in.Name == onnxScore {
+		in.Name += ":input" // outputs have these names
+	}
+	same := func(x OnnxInput) bool { return x.Name == in.Name }
+	if i := slices.IndexFunc(s.all, same); i >= 0 {
+		if s.all[i] == in {
+			return in.Name
+		}
+		in.Name = feature + ":" + in.Type
+	}
+	dims := []any{"N"}
+	if in.List {
+		dims = append(dims, "L_"+in.Name)
+	}
+	kind := map[string]int64{"double": onnxDouble, "float": onnxFloat, "int64": onnxInt64, "string": onnxString}[in.Type]
+	s.all = append(s.all, in)
+	s.g.inputs.bytes(graphInput, valueInfo(in.Name, kind, dims...))
+	return in.Name
+}
+
+// number is the input of a field that is a number.
+func (s *inputSet) number(f *fitted) string {
+	return s.add(OnnxInput{Name: f.Field, Type: "double", Missing: "NaN"}, f.Name)
+}
+
+// keyed is the input of the keys of a feature.
+func (s *inputSet) keyed(feature string, list bool) string {
+	return s.add(OnnxInput{Name: feature + ":key", Type: "int64", List: list, Missing: strconv.FormatInt(missingKey(), 10), Key: feature}, feature)
+}
+
+// dense computes a dense input as package encode does, N×1.
+func (s *inputSet) dense(f *fitted) string {
+	g, last := s.g, s.g.ints(1)
+	if f.encoding() == schema.Age { // of a date
+		x := s.add(OnnxInput{Name: f.Name + ":value", Type: "float", Missing: "0", Key: f.Name}, f.Name)
+		return g.on("Unsqueeze", x, last)
+	}
+	in := s.number(f)
+	x := in
+	if f.Log || f.encoding() == schema.Log {
+		x = g.on("Mul", g.on("Sign", x), g.on("Log", g.on("Add", g.on("Abs", x), g.scalarDouble(1))))
+	}
+	if f.encoding() == schema.Standardise {
+		inverse := 0.0
+		if f.Deviation > 0 {
+			inverse = 1 / f.Deviation
+		}
+		x = g.on("Mul", g.on("Sub", x, g.scalarDouble(f.Mean)), g.scalarDouble(inverse))
+	}
+	x = g.on("Clip", x, g.scalarDouble(-math.MaxFloat32), g.scalarDouble(math.MaxFloat32))
+	x = g.on("Where", g.on("IsNaN", in), g.scalar(0), g.node("Cast", []string{x}, attr{"to", onnxFloat}))
+	return g.on("Unsqueeze", x, last)
+}
+
+// found is where the rows of a feature's values are.
+type found struct {
+	at      string // int64 N, or N×L: row numbers
+	mask    string // bool N×L: values that count; "" if each sample has one
+	weights string // float N×L; "" if there are none
+}
+
+// sparse finds the rows of a feature in a table.
+func (s *inputSet) sparse(f *fitted, t *onnxTable) found {
+	g, list := s.g, f.Separator != ""
+	var x found
+	var in string
+	switch e := f.encoding(); {
+	case e == schema.Vocabulary:
+		in = s.add(OnnxInput{Name: f.Field, Type: "string", List: list, Missing: ""}, f.Name)
+		x.at = s.words(f, t, in)
+	case e.Number():
+		limits := f.Limits
+		if e == schema.Boundaries {
+			limits = f.Boundaries
+		}
+		in = s.interval(s.number(f), limits)
+	case e == schema.ID:
+		in = s.add(OnnxInput{Name: f.Field, Type: "int64", List: list, Missing: strconv.FormatInt(missingKey(), 10)}, f.Name)
+	default:
+		in = s.keyed(f.Name, list)
+	}
+	if x.at == "" {
+		x.at = g.search(t, in)
+	}
+	if !list {
+		return x
+	}
+	if f.encoding() == schema.Vocabulary {
+		x.mask = s.notEmpty(in, f)
+	} else {
+		x.mask = g.on("Not", g.on("Equal", in, g.scalarInt(missingKey())))
+	}
+	x.mask = g.first(x.mask)
+	if f.Weights != "" {
+		x.weights = s.add(OnnxInput{Name: f.Weights, Type: "float", List: true, Missing: "1"}, f.Name)
+	}
+	return x
+}
+
+// cross finds the rows of a cross, whose keys are an input.
+func (s *inputSet) cross(c encode.SparseColumn, t *onnxTable) found {
+	in := s.keyed(c.Name, c.Multi)
+	x := found{at: s.g.search(t, in)}
+	if c.Multi {
+		x.mask = s.g.first(s.g.on("Not", s.g.on("Equal", in, s.g.scalarInt(missingKey()))))
+	}
+	return x
+}
+
+// words maps the words of a vocabulary to rows.
+func (s *inputSet) words(f *fitted, t *onnxTable, in string) string {
+	keys, rows := []string{""}, []int{t.row(encode.KeyMissing)}
+	for _, w := range f.Vocabulary {
+		keys, rows = append(keys, w), append(rows, t.row(encode.KeyOf([]byte(w))))
+	}
+	for _, w := range f.Bytes {
+		keys, rows = append(keys, string(w)), append(rows, t.row(encode.KeyOf(w)))
+	}
+	return s.g.node("LabelEncoder", []string{in}, attr{"keys_strings", keys}, attr{"values_int64s", rows}, attr{"default_int64", t.row(encode.KeyUnknown)})
+}
+
+// notEmpty is where a list of words has one.
+func (s *inputSet) notEmpty(in string, f *fitted) string {
+	n := s.g.node("LabelEncoder", []string{in}, attr{"keys_strings", []string{""}}, attr{"values_int64s", []int{0}}, attr{"default_int64", 1})
+	return s.g.on("Equal", n, s.g.scalarInt(1))
+}
+
+// interval is the number of limits that are at most x, or the key of the missing.
+func (s *inputSet) interval(x string, limits []float64) string {
+	g := s.g
+	if len(limits) == 0 {
+		limits = []float64{math.Inf(1)}
+	}
+	of := g.constant(onnxDouble, []int{1, len(limits)}, raw.Bytes(limits))
+	below := g.on("LessOrEqual", of, g.on("Unsqueeze", x, g.ints(1)))
+	n := g.node("ReduceSum", []string{g.node("Cast", []string{below}, attr{"to", onnxInt64}), g.ints(1)}, attr{"keepdims", 0})
+	return g.on("Where", g.on("IsNaN", x), g.scalarInt(missingKey()), n)
+}
+
+// first has the first value of a list without values count: it is the missing one.
+func (g *graph) first(mask string) string {
+	most := g.node("ReduceMax", []string{g.node("Cast", []string{mask}, attr{"to", onnxInt64})}, attr{"axes", []int{1}})
+	length := g.on("Gather", g.on("Shape", mask), g.scalarInt(1))
+	isFirst := g.on("Equal", g.on("Range", g.scalarInt(0), length, g.scalarInt(1)), g.scalarInt(0))
+	none := g.on("Equal", most, g.scalarInt(0))
+	return g.on("Or", mask, g.on("And", none, isFirst))
+}
+
+// search finds the rows of keys by binary search: cnt is how many keys of the table are
+// smaller. Of 2ᵇ keys it takes b levels.
+func (g *graph) search(t *onnxTable, keys string) string {
+	cnt, sorted := g.on("Mul", keys, g.scalarInt(0)), t.search(g)
+	for b := bits.Len(uint(len(t.keys))) - 1; b >= 0; b-- {
+		at := g.on("Add", cnt, g.scalarInt(int64(1)<<b-1))
+		less := g.on("Less", g.on("Gather", sorted, at), keys)
+		cnt = g.on("Add", cnt, g.on("Mul", g.node("Cast", []string{less}, attr{"to", onnxInt64}), g.scalarInt(int64(1)<<b)))
+	}
+	n := g.scalarInt(int64(len(t.keys)))
+	held := g.on("And", g.on("Equal", g.on("Gather", sorted, cnt), keys), g.on("Less", cnt, n))
+	return g.on("Where", held, cnt, n)
+}

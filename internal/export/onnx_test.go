@@ -1,0 +1,346 @@
+package export_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// runONNX reads {"dir", "inputs": {name: {type, dims, data}}} and prints the outputs.
+const runONNX = `
+const ort = require('onnxruntime-node');
+const job = JSON.parse(require('fs').readFileSync(0));
+(async () => {
+  const s = await ort.InferenceSession.create(job.dir + '/model.onnx');
+  const feeds = {};
+  for (const [name, x] of Object.entries(job.inputs)) {
+    const data = {
+      int64: () => BigInt64Array.from(x.data, BigInt),
+      string: () => x.data,
+      double: () => ({type: 'float64', data: Float64Array.from(x.data, v => v === null ? NaN : v)}).data,
+      float: () => Float32Array.from(x.data),
+    }[x.type]();
+    feeds[name] = new ort.Tensor({double: 'float64', float: 'float32'}[x.type] || x.type, data, x.dims);
+  }
+  const out = await s.run(feeds);
+  console.log(JSON.stringify({logit: [...out.logit.data], score: [...out.score.data], dims: out.logit.dims}));
+})().catch(e => { console.error(String(e)); process.exit(1); });
+`
+
+// onnxYAML, for a file and a model, has a feature of every encoding, lists, weights and a cross.
+const onnxYAML = `
+data: {train: [%s], test: [%s], header: true}
+label: {field: click, positive: ["1"]}
+labels:
+  - {field: watch, kind: number}
+  - {field: count, kind: number, loss: poisson}
+features:
+  - {field: color, encode: vocabulary, min_count: 3}
+  - {field: tags, encode: vocabulary, separator: "|", table: tags}
+  - {field: seen, encode: id, separator: "|", weights: often, table: seen}
+  - {field: user, encode: id}
+  - {field: word, encode: hash, buckets: 50, wide: false}
+  - {field: size, encode: standardise}
+  - {field: size, name: size_part, encode: quantile, buckets: 4}
+  - {field: price, encode: log}
+  - {field: price, name: price_part, encode: boundaries, boundaries: [1, 2.5, 10]}
+  - {field: ratio, encode: raw}
+  - {field: day, encode: weekday}
+crosses:
+  - {of: [color, user]}
+tables:
+  - {name: tags, pooling: mean}
+  - {name: seen, pooling: sqrtn}
+model: {%s, embedding_dim: 3, hidden: [8, 4]}
+train: {epochs: 2, batch: 64}
+`
+
+// clicks are rows of text for onnxYAML: some values are missing, some lists are long.
+func clicks(n int) (rows [][]string) {
+	for i := range n {
+		row := []string{fmt.Sprint(i % 3 % 2), fmt.Sprint(i % 11), fmt.Sprint(i % 4), fmt.Sprintf("c%d", i*i%13),
+			strings.Join([]string{"a", "b", "c", "d"}[i%4:], "|"), "5|-7|12", "1|0.5|2", fmt.Sprint(i%40 - 5), fmt.Sprintf("w%d", i%70),
+			fmt.Sprint(float64(i%17) / 3), fmt.Sprint(i % 19), fmt.Sprint(float64(i%7) / 7), fmt.Sprintf("2026-11-%02d", i%28+1)}
+		if i%2 == 0 {
+			row[5], row[6] = "99", "3"
+		}
+		for j := 3; j < len(row); j++ {
+			if (i+j)%23 == 0 && j != 6 {
+				row[j] = ""
+				if j == 5 {
+					row[6] = ""
+				}
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+var clickFields = []string{"click", "watch", "count", "color", "tags", "seen", "often", "user", "word", "size", "price", "ratio", "day"}
+
+// tensor is an input of runONNX.
+type tensor struct {
+	Type string `json:"type"`
+	Dims []int  `json:"dims"`
+	Data []any  `json:"data"`
+}
+
+// onnxModels are the models that tests write as ONNX.
+var onnxModels = map[string]string{
+	"wide_deep": "kind: wide_deep, batch_norm: true", "deepfm": "kind: deepfm, activation: tanh",
+	"dcn":      "kind: dcn_v2, wide: true, cross: {layers: 2}",
+	"parallel": "kind: dcn_v2, wide: true, cross: {layers: 2, rank: 3, structure: parallel}",
+	"xdeepfm":  "kind: xdeepfm, cin: [4, 3]",
+}
+
+// TestONNXComputesTheScores: onnxruntime computes the logits and scores of every kind of
+// model from raw fields.
+func TestONNXComputesTheScores(t *testing.T) {
+	if exec.Command("node", "-e", "require('onnxruntime-node')").Run() != nil {
+		t.Skip("node finds no onnxruntime-node: npm install --ignore-scripts onnxruntime-node, and NODE_PATH names its node_modules")
+	}
+	for name, model := range onnxModels {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := writeONNX(t, model)
+			scorer, err := m.model.NewScorer()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			evaluate(t, m.run, func(b *encode.Batch, _ []float32) error {
+				want, err := scorer.Score(b)
+				if err != nil {
+					return err
+				}
+				n += b.Rows
+				compareONNX(t, m.dir, feeds(t, m.inputs, m.model, m.rows, b), want, b.Rows)
+				return nil
+			})
+			if n != len(m.rows) {
+				t.Errorf("%d rows of %d", n, len(m.rows))
+			}
+		})
+	}
+}
+
+// TestONNXPassesTheChecker of the reference implementation, shapes and types included.
+func TestONNXPassesTheChecker(t *testing.T) {
+	python := ""
+	for _, p := range []string{"python3", "/usr/bin/python3"} {
+		if python == "" && exec.Command(p, "-c", "import onnx").Run() == nil {
+			python = p
+		}
+	}
+	if python == "" {
+		t.Skip("no python3 with onnx (Debian: python3-onnx)")
+	}
+	for name, model := range onnxModels {
+		m := writeONNX(t, model)
+		check := "import onnx, sys; onnx.checker.check_model(sys.argv[1] + '/model.onnx', full_check=True)"
+		if out, err := exec.Command(python, "-c", check, m.dir).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", name, err, out)
+		}
+	}
+}
+
+// TestONNXInputs: fields come as they are; what ONNX cannot compute is a key.
+func TestONNXInputs(t *testing.T) {
+	m := writeONNX(t, onnxModels["deepfm"])
+	var got []string
+	for _, in := range m.inputs {
+		line := in.Name + " " + in.Type
+		if in.List {
+			line += " list"
+		}
+		if in.Key != "" {
+			line += " key of " + in.Key
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"color string", "tags string list", "seen int64 list", "often float list", "user int64", "word:key int64 key of word",
+		"size double", "price double", "day:key int64 key of day", "color_x_user:key int64 key of color_x_user", "ratio double",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	text, err := os.ReadFile(filepath.Join(m.dir, "inputs.json"))
+	var read []export.OnnxInput
+	if err == nil {
+		err = json.Unmarshal(text, &read)
+	}
+	if err != nil || !slices.Equal(read, m.inputs) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// onnxWritten is a model that is written as ONNX, with the rows that it was trained on.
+type onnxWritten struct {
+	dir, run string
+	inputs   []export.OnnxInput
+	model    *export.Model
+	rows     [][]string
+}
+
+func writeONNX(t *testing.T, model string) (m onnxWritten) {
+	t.Helper()
+	dir := t.TempDir()
+	m.rows, m.dir = clicks(600), filepath.Join(dir, "onnx")
+	var b strings.Builder
+	b.WriteString(strings.Join(clickFields, ",") + "\n")
+	for _, row := range m.rows {
+		b.WriteString(strings.Join(row, ",") + "\n")
+	}
+	file := filepath.Join(dir, "clicks.csv")
+	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Parse("onnx.yaml", []byte(fmt.Sprintf(onnxYAML, file, file, model)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := wdl.NewJob(collective.New(mem.New(1, 2)[0]), trace.New(0), wdl.Options{Config: c, Out: dir}).Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	trained, err := wdl.OpenTrained(context.Background(), r.RunDir, func(line string) { t.Error(line) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := export.WriteONNX(context.Background(), source(trained), m.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.run, m.inputs, m.model = r.RunDir, w.Inputs, write(t, trained, "")
+	return m
+}
+
+// feeds makes the inputs of a batch: from the text of its rows, and its keys.
+func feeds(t *testing.T, inputs []export.OnnxInput, model *export.Model, rows [][]string, b *encode.Batch) map[string]tensor {
+	all := map[string]tensor{}
+	for _, in := range inputs {
+		x := tensor{Type: in.Type, Dims: []int{b.Rows}}
+		var lists [][]any
+		most := 1
+		for i := range b.Rows {
+			list := valuesOf(t, in, model, rows[b.RowID[i]], b, i)
+			lists, most = append(lists, list), max(most, len(list))
+		}
+		if in.List {
+			x.Dims = append(x.Dims, most)
+		} else {
+			most = 1
+		}
+		for _, list := range lists {
+			x.Data = append(x.Data, list...)
+			for range most - len(list) {
+				x.Data = append(x.Data, missing(in))
+			}
+		}
+		all[in.Name] = x
+	}
+	return all
+}
+
+func missing(in export.OnnxInput) any {
+	if in.Type == "double" {
+		return nil
+	}
+	return in.Missing
+}
+
+// valuesOf are the values of row i for an input.
+func valuesOf(t *testing.T, in export.OnnxInput, model *export.Model, row []string, b *encode.Batch, i int) (list []any) {
+	if in.Key != "" {
+		for f, ft := range model.Layout().Features {
+			if ft.Name == in.Key {
+				j := b.Sparse[f]
+				for _, key := range j.Values[j.Offsets[i]:j.Offsets[i+1]] {
+					list = append(list, fmt.Sprint(int64(key)))
+				}
+			}
+		}
+		return list
+	}
+	for f, name := range clickFields {
+		if name != in.Name {
+			continue
+		}
+		pieces := []string{row[f]}
+		if in.List {
+			pieces = strings.Split(row[f], "|")
+		}
+		for _, piece := range pieces {
+			var number float64
+			switch {
+			case piece == "":
+				list = append(list, missing(in))
+				continue
+			case in.Type == "string" || in.Type == "int64":
+				list = append(list, piece)
+				continue
+			}
+			if _, err := fmt.Sscan(piece, &number); err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, number)
+		}
+	}
+	return list
+}
+
+func compareONNX(t *testing.T, dir string, inputs map[string]tensor, want []float32, rows int) {
+	t.Helper()
+	job, err := json.Marshal(map[string]any{"dir": dir, "inputs": inputs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Logit, Score []float64
+		Dims         []int
+	}
+	cmd := exec.Command("node", "-e", runONNX)
+	cmd.Stdin = bytes.NewReader(job)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &got)
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	if len(got.Dims) != 2 || got.Dims[0] != rows || got.Dims[1] != 3 || len(got.Score) != 3*rows {
+		t.Fatalf("logits are %v", got.Dims)
+	}
+	scores := []func(float64) float64{func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, func(x float64) float64 { return x }, math.Exp}
+	for i := range rows {
+		for label := range 3 {
+			x, logit := float64(want[label*rows+i]), got.Logit[3*i+label]
+			if d := math.Abs(logit - x); !(d <= 1e-6*max(1, math.Abs(x))) {
+				t.Fatalf("row %d, label %d: logit %v, the model has %v", i, label, logit, x)
+			}
+			if s := scores[label](x); !(math.Abs(got.Score[3*i+label]-s) <= 1e-6*max(1, math.Abs(s))) {
+				t.Fatalf("row %d, label %d: score %v, the model has %v", i, label, got.Score[3*i+label], s)
+			}
+		}
+	}
+}
