@@ -279,7 +279,7 @@ func (s *Server) open(name string, version int64, dir string) (*servable, error)
 	if err != nil {
 		return nil, err
 	}
-	v, err := newServable(name, version, dir, m, s.options.Threads)
+	v, err := newServable(name, version, dir, m, s.options.Threads, s.metrics)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("serve: %s: %w", dir, err), m.Close())
 	}

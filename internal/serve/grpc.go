@@ -87,7 +87,7 @@ func (s *Server) gated(m method) method {
 			return nil, err
 		}
 		defer s.gate.leave()
-		s.metrics.stages.WithLabelValues("queue").Observe(time.Since(start).Seconds())
+		s.metrics.queue.Observe(time.Since(start).Seconds())
 		return m(ctx, request)
 	}
 }
@@ -112,12 +112,12 @@ func (s *Server) grpcPredict(_ context.Context, b []byte) (out []byte, err error
 	if err := r.Decode(b, s.options.Limits); err != nil {
 		return nil, broken(err)
 	}
-	s.metrics.stages.WithLabelValues("decode").Observe(time.Since(start).Seconds())
+	s.metrics.decode.Observe(time.Since(start).Seconds())
 	encode := func(w *worker) (rows.Counts, error) { return w.coder.Tensors(&w.batch, r.Inputs) }
 	err = s.predict(&r.Spec, r.Outputs, encode, func(spec *tfs.ModelSpec, outputs []tfs.Output) error {
 		start := time.Now()
 		out = tfs.AppendPredictResponse(nil, spec, outputs)
-		s.metrics.stages.WithLabelValues("encode").Observe(time.Since(start).Seconds())
+		s.metrics.encode.Observe(time.Since(start).Seconds())
 		return nil
 	})
 	return out, err

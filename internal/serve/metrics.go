@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/grpc/codes"
 
+	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/serve/versions"
 )
 
@@ -24,6 +25,8 @@ type counters struct {
 	unknown  *prometheus.CounterVec   // model, feature
 	loads    *prometheus.CounterVec   // model, result
 	loading  *prometheus.HistogramVec // model
+
+	queue, decode, features, score, encode prometheus.Observer // the stages
 }
 
 // buckets are bounds from 50 µs to 3 s, about a factor of √2 apart below 20 ms.
@@ -50,6 +53,9 @@ func newCounters(s *Server) *counters {
 		unknown:  counter("unknown_keys_total", "Keys without a row in the model's tables, by feature.", "model", "feature"),
 		loads:    counter("loads_total", "Versions that were opened, by result.", "model", "result"),
 		loading:  histogram("load_seconds", "Time to open, verify and warm up a version.", "model"),
+	}
+	for name, stage := range map[string]*prometheus.Observer{"queue": &c.queue, "decode": &c.decode, "features": &c.features, "score": &c.score, "encode": &c.encode} {
+		*stage = c.stages.WithLabelValues(name)
 	}
 	c.registry.MustRegister(c.requests, c.seconds, c.stages, c.rows, c.missing, c.ignored, c.unknown, c.loads, c.loading,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -81,22 +87,38 @@ func (g *versionGauges) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
+// modelCounters are the metrics of one model, found once.
+type modelCounters struct {
+	rows, ignored    prometheus.Counter
+	missing, unknown []prometheus.Counter
+}
+
+// ofModel finds the metrics of a model with these fields and sparse features.
+func (c *counters) ofModel(name string, fields []string, features []encode.SparseColumn) (m modelCounters) {
+	m.rows, m.ignored = c.rows.WithLabelValues(name), c.ignored.WithLabelValues(name)
+	for _, f := range fields {
+		m.missing = append(m.missing, c.missing.WithLabelValues(name, f))
+	}
+	for _, f := range features {
+		m.unknown = append(m.unknown, c.unknown.WithLabelValues(name, f.Name))
+	}
+	return m
+}
+
 // scored counts what a worker has just scored.
 func (c *counters) scored(m *servable, w *worker) {
-	c.stages.WithLabelValues("features").Observe(w.took.decode.Seconds())
-	c.stages.WithLabelValues("score").Observe(w.took.score.Seconds())
-	c.rows.WithLabelValues(m.name).Add(float64(w.counts.Rows))
-	if w.counts.Ignored > 0 {
-		c.ignored.WithLabelValues(m.name).Add(float64(w.counts.Ignored))
-	}
+	c.features.Observe(w.took.decode.Seconds())
+	c.score.Observe(w.took.score.Seconds())
+	m.counters.rows.Add(float64(w.counts.Rows))
+	m.counters.ignored.Add(float64(w.counts.Ignored))
 	for i, n := range w.counts.Missing {
 		if n > 0 {
-			c.missing.WithLabelValues(m.name, m.fields[i]).Add(float64(n))
+			m.counters.missing[i].Add(float64(n))
 		}
 	}
 	for i, n := range w.scorer.Unknown() {
 		if n > 0 {
-			c.unknown.WithLabelValues(m.name, m.Encoder().Sparse()[i].Name).Add(float64(n))
+			m.counters.unknown[i].Add(float64(n))
 		}
 	}
 }

@@ -56,7 +56,7 @@ type servable struct {
 	name       string
 	version    int64
 	outputs    []output
-	fields     []string
+	counters   modelCounters
 	signatures []tfs.Signature
 	workers    chan *worker
 }
@@ -76,9 +76,10 @@ type worker struct {
 type stages struct{ decode, score time.Duration }
 
 // newServable prepares an open model for so many requests at once.
-func newServable(name string, version int64, dir string, m Model, workers int) (*servable, error) {
+func newServable(name string, version int64, dir string, m Model, workers int, metrics *counters) (*servable, error) {
 	c := m.Config()
 	s := &servable{Model: m, name: name, version: version, outputs: outputsOf(c), workers: make(chan *worker, workers)}
+	var fields []string
 	for range workers {
 		coder, err := rows.NewCoder(m.Encoder(), c.Data)
 		if err != nil {
@@ -88,9 +89,10 @@ func newServable(name string, version int64, dir string, m Model, workers int) (
 		if err != nil {
 			return nil, err
 		}
-		s.fields = coder.Fields()
+		fields = coder.Fields()
 		s.workers <- &worker{coder: coder, scorer: scorer, scores: make([][]float32, len(s.outputs))}
 	}
+	s.counters = metrics.ofModel(name, fields, m.Encoder().Sparse())
 	s.signatures = signaturesOf(m.Encoder().Inputs(c.Data), s.outputs)
 	return s, s.warmUp(dir)
 }

@@ -16,12 +16,15 @@ type tensors struct{ of []tensor }
 
 type tensor struct{ *tfs.Tensor } // nil: the request does not have it
 
+// fill leaves the lists of values that all rows share as the first row has filled them:
+// the encoder does not change lists.
 func (s *tensors) fill(i int, lists []value.List) *record.Flaw {
 	for k := range lists {
-		if t := s.of[k]; t.Tensor != nil {
-			t.Row(i, &lists[k])
-		} else {
+		switch t := s.of[k]; {
+		case t.Tensor == nil:
 			lists[k].Reset()
+		case i == 0 || t.Rows() > 1:
+			t.Row(i, &lists[k])
 		}
 	}
 	return nil

@@ -55,18 +55,26 @@ func (t *Tensor) Row(i int, l *value.List) {
 	if rows == 1 {
 		i = 0
 	}
-	l.Begin(t.values.Kind)
-	for k := i * width; k < (i+1)*width; k++ {
-		at := min(k, t.values.Len()-1)
-		switch l.Kind {
-		case value.Text:
-			l.Texts = append(l.Texts, t.values.Texts[at])
-		case value.Int:
-			l.Ints = append(l.Ints, t.values.Ints[at])
-		default:
-			l.Reals = append(l.Reals, t.values.Reals[at])
-		}
+	switch l.Begin(t.values.Kind); l.Kind {
+	case value.Text:
+		l.Texts = appendRow(l.Texts, t.values.Texts, i, width)
+	case value.Int:
+		l.Ints = appendRow(l.Ints, t.values.Ints, i, width)
+	default:
+		l.Reals = appendRow(l.Reals, t.values.Reals, i, width)
 	}
+}
+
+// appendRow appends row i of values, the last of which stands for those that are absent.
+func appendRow[T any](dst, values []T, i, width int) []T {
+	lo, hi := i*width, (i+1)*width
+	if hi <= len(values) {
+		return append(dst, values[lo:hi]...)
+	}
+	for k := lo; k < hi; k++ {
+		dst = append(dst, values[min(k, len(values)-1)])
+	}
+	return dst
 }
 
 // Texts are the values of a DT_STRING tensor, at most one per element; nil for other
