@@ -148,7 +148,7 @@ func (j *job) times(res *report.Result) error {
 	if j.stream != nil {
 		res.Input.Bad += j.cursor.Stream.Bad
 	}
-	if err := j.report.Times(res, pace.Work, time.Duration(j.waited.Load())); err != nil {
+	if err := j.report.Times(res, pace.Work, j.in.Waited()); err != nil {
 		return err
 	}
 	if s := j.slack; s != nil {

@@ -73,8 +73,7 @@ type job struct {
 	slack        *slack           // nil: steps wait for all ranks
 	script       []slots.Record   // of a run that is repeated; nil: none
 	changed      []string         // settings, since the checkpoint that training goes on from; rank 0
-	fixed        *fixed           // not nil: steps are in slots
-	waited       atomic.Int64     // ns, for the reader, where steps do not wait for all ranks
+	rounds       rounds           // the steps of an epoch
 	validOutside []report.Outside // of the last evaluation of the validation data
 
 	ring   copies.Ring // who has whose copy; with replicas
@@ -163,10 +162,8 @@ func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
 	if err := j.tolerate(); err != nil {
 		return report.Result{}, err
 	}
-	if s := j.config.Train.Slots; s > 0 {
-		j.fixed = &fixed{steps: step.NewSlots(j.trainer, s), slots: s}
-	}
-	defer j.slack.close()
+	defer j.slack.end()
+	j.rounds = j.chooseRounds()
 	defer func() { j.stream.Close() }()
 	if j.comm.Rank() == 0 {
 		j.advise()

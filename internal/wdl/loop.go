@@ -2,12 +2,8 @@ package wdl
 
 import (
 	"context"
-	"errors"
-	"io"
 	"time"
 
-	"github.com/wdlrun/wdlrun/internal/data"
-	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/rank"
@@ -55,45 +51,31 @@ func (j *job) loop(ctx context.Context) (stopped bool, err error) {
 
 // epoch trains on what is left of the current epoch.
 func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
-	if j.slack != nil {
-		return j.slackEpoch(ctx)
-	}
-	if j.fixed != nil {
-		return j.fixedEpoch(ctx)
-	}
-	r, err := j.in.Feed(j.cursor.in())
-	if err != nil {
+	if err := j.rounds.open(ctx); err != nil {
 		return false, err
 	}
+	defer j.rounds.close()
 	if err := j.evaluateStep(ctx); err != nil || j.done() {
 		return false, err
 	}
-	total := j.total()
-	b, err := j.read(ctx, r)
-	for b != nil {
-		next, err := j.read(ctx, r)
+	for total := j.total(); ; {
+		more, err := j.rounds.next(ctx)
+		if err != nil || !more {
+			return false, err
+		}
+		n := j.cursor.Step + 1
+		if err := j.faults.strike(n); err != nil {
+			return false, err
+		}
+		c := coming{step: n, rate: j.rate(total), wish: j.wish(), ahead: !j.evaluatesAfter(n)} // after an evaluation rows are pulled later
+		out, err := j.rounds.step(c)
 		if err != nil {
 			return false, err
 		}
-		stop, err := j.step(ctx, b, next, total)
-		if stop || err != nil {
+		if stop, err := j.stepped(ctx, out, c.rate, total); stop || err != nil {
 			return stop, err
 		}
-		r.Recycle(b)
-		b = next
 	}
-	return false, err
-}
-
-// read returns the next batch, nil after the last. Every rank has as many.
-func (j *job) read(ctx context.Context, r *data.Reader) (*encode.Batch, error) {
-	j.rec.Step(j.cursor.Step + 1)
-	j.rec.Enter(trace.Input)
-	b, err := r.Next(ctx)
-	if errors.Is(err, io.EOF) {
-		return nil, nil
-	}
-	return b, err
 }
 
 // total is how many steps the training will have had at its end, if early
@@ -101,7 +83,7 @@ func (j *job) read(ctx context.Context, r *data.Reader) (*encode.Batch, error) {
 func (j *job) total() int64 {
 	c, batch := &j.cursor, j.config.Train.Global(j.comm.Size())
 	if j.slack != nil {
-		return j.slackTotal()
+		return j.slack.total(&j.config.Train)
 	}
 	if j.stream != nil {
 		return 0 // nobody knows
@@ -111,24 +93,6 @@ func (j *job) total() int64 {
 		return c.Step
 	}
 	return c.Step + j.config.Train.Growth().Steps(c.Samples-c.Consumed, c.Consumed, c.Rows, left, batch)
-}
-
-// step trains on one batch, which next will follow, and does what is due at its
-// end.
-func (j *job) step(ctx context.Context, b, next *encode.Batch, total int64) (stop bool, err error) {
-	c := &j.cursor
-	if j.evaluatesAfter(c.Step + 1) {
-		next = nil // its rows are pulled after the evaluation
-	}
-	rate := j.rate(total)
-	if err := j.faults.strike(c.Step + 1); err != nil {
-		return false, err
-	}
-	out, err := j.trainer.Step(c.Step+1, rate, b, next, j.wish())
-	if err != nil {
-		return false, err
-	}
-	return j.stepped(ctx, out, rate, total)
 }
 
 // rate is the factor of the next step's learning rates.
@@ -230,7 +194,7 @@ func (j *job) effort() (e report.Effort) {
 	totals := j.rec.Totals()
 	e.Input, e.Compute, e.Batches = totals[trace.Input], totals[trace.Compute], time.Duration(j.cursor.Step)*time.Second
 	if j.slack != nil { // who makes the collective calls does not compute
-		e.Input = time.Duration(j.waited.Load())
+		e.Input = j.in.Waited()
 		e.Compute, e.Batches = j.slack.steps.Spent()
 	}
 	e.CPU = report.ProcessTime() + time.Duration(j.faults.held.Load())

@@ -4,35 +4,38 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
-	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/data"
-	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/trace"
 )
 
 // slack is what a job keeps whose steps do not wait for all ranks.
 type slack struct {
+	rec    *trace.Recorder
+	cursor *cursor
+	size   int // ranks
+	backup int // of them at the start
 	steps  *step.Tolerant
-	source *source
-	log    *save.CommitLog // nil but on rank 0
+	source *input.Source
+	read   func(slots.Queue) (*input.Source, error) // reads what is left of an epoch
+	log    *save.CommitLog                          // nil but on rank 0
 }
 
-func (s *slack) close() {
-	if s == nil {
-		return
+// end ends the training; a nil slack has nothing open.
+func (s *slack) end() {
+	if s != nil {
+		s.steps.Close()
+		s.source.Close()
+		s.log.Close()
 	}
-	s.steps.Close()
-	s.source.close()
-	s.log.Close()
 }
 
 // tolerance decides on rank 0 how the training gets on with slow ranks, says so if a
@@ -67,21 +70,23 @@ func (j *job) tolerate() error {
 	if err != nil {
 		return err
 	}
-	s, err := j.open(record.Queue)
-	if err != nil {
+	s := &slack{rec: j.rec, cursor: &j.cursor, size: j.comm.Size(), backup: how.Backup}
+	s.read = func(q slots.Queue) (*input.Source, error) {
+		return j.in.Source(q, j.cursor.Rows, j.cursor.in().Before)
+	}
+	if s.source, err = s.read(record.Queue); err != nil {
 		return err
 	}
-	var steps *step.Tolerant
 	if j.script != nil {
-		steps, err = j.trainer.Replay(how, record, j.script, s)
+		s.steps, err = j.trainer.Replay(how, record, j.script, s.source)
 	} else {
-		steps, err = j.trainer.Tolerate(how, record, s, j.say)
+		s.steps, err = j.trainer.Tolerate(how, record, s.source, j.say)
 	}
 	if err != nil {
-		s.close()
+		s.source.Close()
 		return err
 	}
-	j.slack = &slack{steps: steps, source: s}
+	j.slack = s
 	if j.comm.Rank() == 0 {
 		j.slack.log = save.OpenCommits(j.runDir, record, j.opt.Warn)
 		j.slack.log.Describe(j.runDir, save.Mode{From: record.Step, WorldSize: j.comm.Size(), Mode: how.Mode.String(), Backup: how.Backup, Auto: how.Auto, Settings: j.changed})
@@ -194,131 +199,58 @@ func (j *job) goesOn(from *checkpoint.Checkpoint) error {
 	return err
 }
 
-// slackTotal is total of a training whose steps take the slots that count, as many
+// total is how many steps the training will have had at its end, if as many slots count
 // as at its start.
-func (j *job) slackTotal() int64 {
-	c, size := &j.cursor, int64(j.comm.Size())
-	whole := data.Steps(c.Rows, j.config.Train.Global(j.comm.Size())) * size
-	counted := int(size) - j.opt.Tolerance.Backup
-	left := max(int64(j.config.Train.Epochs)-c.Epoch, 0)
+func (s *slack) total(t *config.Train) int64 {
+	c := s.cursor
+	whole := data.Steps(c.Rows, t.Global(s.size)) * int64(s.size)
+	counted := s.size - s.backup
+	left := max(int64(t.Epochs)-c.Epoch, 0)
 	if left == 0 {
 		return c.Step
 	}
 	now := whole
-	if q := j.slack.steps.Record().Queue; q.Epoch == c.Epoch {
+	if q := s.steps.Record().Queue; q.Epoch == c.Epoch {
 		now = q.Left()
 	}
 	return c.Step + data.Steps(now, counted) + (left-1)*data.Steps(whole, counted)
 }
 
-// slackEpoch is epoch by steps that do not wait.
-func (j *job) slackEpoch(ctx context.Context) (stopped bool, err error) {
-	s := j.slack
-	if s.steps.Ended() && s.steps.Record().Queue.Epoch < j.cursor.Epoch {
-		next := s.steps.Record().Queue.NextEpoch()
-		s.source.close()
-		if s.source, err = j.open(next); err != nil {
-			return false, err
+func (s *slack) open(ctx context.Context) (err error) {
+	if q := s.steps.Record().Queue; s.steps.Ended() && q.Epoch < s.cursor.Epoch {
+		s.source.Close()
+		if s.source, err = s.read(q.NextEpoch()); err != nil {
+			return err
 		}
 		s.steps.Resume(s.source)
 	}
-	s.source.ctx = ctx
-	j.shown.Read(s.source.reader)
-	defer j.shown.Unread()
-	defer j.in.Ended(s.source.reader)
-	total := j.total()
-	for !s.steps.Ended() {
-		j.rec.Step(j.cursor.Step + 1)
-		if err := j.faults.strike(j.cursor.Step + 1); err != nil {
-			return false, err
-		}
-		rate := j.rate(total)
-		wish := j.wish()
-		wish.Stop = wish.Stop || s.steps.Last()
-		out, err := s.steps.Step(j.cursor.Step+1, rate, wish)
-		if err != nil {
-			return false, err
-		}
-		r := s.steps.Record()
-		s.log.Append(r)
-		j.cursor.Late += int64(r.Leased - len(r.Pieces))
-		j.cursor.Queue = nil
-		if r.Queue.Left() > 0 {
-			q := r.Queue
-			q.Late = slices.Clone(q.Late)
-			j.cursor.Queue = &q
-		}
-		if stop, err := j.stepped(ctx, out, rate, total); stop || err != nil {
-			return stop, err
-		}
+	s.source.Begin(ctx)
+	return nil
+}
+
+func (s *slack) next(context.Context) (more bool, err error) {
+	if s.steps.Ended() {
+		return false, nil
 	}
-	return false, nil
+	s.rec.Step(s.cursor.Step + 1)
+	return true, nil
 }
 
-// source gives this rank's microbatches, as the reader reads them, until they
-// count.
-type source struct {
-	ctx    context.Context
-	reader *data.Reader
-	queue  slots.Queue // of the beginning
-	rank   int64
-	size   int64
-	next   int64 // number of what the reader gives next
-	held   map[int64]*encode.Batch
-	waited *atomic.Int64 // ns, for the reader
-}
-
-// open reads what is left of an epoch.
-func (j *job) open(q slots.Queue) (*source, error) {
-	first := q.Next
-	for _, it := range q.Late {
-		first = min(first, it.First)
+func (s *slack) step(c coming) (out step.Outcome, err error) {
+	c.wish.Stop = c.wish.Stop || s.steps.Last()
+	if out, err = s.steps.Step(c.step, c.rate, c.wish); err != nil {
+		return out, err
 	}
-	s := &source{ctx: context.Background(), queue: q, rank: int64(j.comm.Rank()), size: int64(j.comm.Size()), held: map[int64]*encode.Batch{}, waited: &j.waited}
-	s.next = first / s.size
-	batch := int64(j.config.Train.Global(j.comm.Size()))
-	at := j.cursor.in()
-	at.Epoch, at.Consumed = q.Epoch, min(s.next*batch, j.cursor.Rows)
-	var err error
-	s.reader, err = j.in.Reader(at, 1)
-	return s, err
-}
-
-func (s *source) Batch(n int64) (*encode.Batch, error) {
-	for s.next <= n {
-		begin := time.Now()
-		b, err := s.reader.Next(s.ctx)
-		s.waited.Add(int64(time.Since(begin)))
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil {
-			return nil, err
-		}
-		if s.wanted(s.next*s.size + s.rank) {
-			s.held[s.next] = b
-		} else {
-			s.reader.Recycle(b)
-		}
-		s.next++
+	r := s.steps.Record()
+	s.log.Append(r)
+	s.cursor.Late += int64(r.Leased - len(r.Pieces))
+	s.cursor.Queue = nil
+	if r.Queue.Left() > 0 {
+		q := r.Queue
+		q.Late = slices.Clone(q.Late)
+		s.cursor.Queue = &q
 	}
-	b := s.held[n]
-	if b == nil {
-		return nil, fmt.Errorf("wdl: microbatch %d of rank %d counts already", n, s.rank)
-	}
-	return b, nil
+	return out, nil
 }
 
-// wanted reports whether a microbatch was left at the beginning.
-func (s *source) wanted(item int64) bool {
-	return item >= s.queue.Next || slices.ContainsFunc(s.queue.Late, func(it slots.Item) bool { return it.First == item })
-}
-
-func (s *source) Done(n int64) {
-	if b := s.held[n]; b != nil {
-		s.reader.Recycle(b)
-		delete(s.held, n)
-	}
-}
-
-func (s *source) close() { s.reader.Close() }
+func (s *slack) close() { s.source.End() }

@@ -1,6 +1,8 @@
 package input
 
 import (
+	"time"
+
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
 )
@@ -68,6 +70,9 @@ func (in *Input) Ended(r *data.Reader) {
 
 // Pace is what the readers of training rows did that have ended.
 func (in *Input) Pace() data.Pace { return in.pace }
+
+// Waited is for how long Sources have waited for their readers.
+func (in *Input) Waited() time.Duration { return time.Duration(in.waited.Load()) }
 
 // TrainUnknown counts the values of training data that no vocabulary holds, over all
 // ranks, by feature.

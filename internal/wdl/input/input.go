@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
@@ -66,9 +67,10 @@ type Input struct {
 	Encoded []byte   // the Encoder as checkpoints keep it
 	Counts  [][]byte // of the datasets, as scanned, if Keep
 
-	lacking []int64      // values of training data that no vocabulary holds, by sparse feature
-	feed    *data.Reader // of the training rows; nil: none, or there are others for slots or microbatches
-	pace    data.Pace    // of the readers that have ended
+	lacking []int64       // values of training data that no vocabulary holds, by sparse feature
+	feed    *data.Reader  // of the training rows; nil: none, or there are others for slots or microbatches
+	pace    data.Pace     // of the readers that have ended
+	waited  *atomic.Int64 // ns, for the readers of Sources
 }
 
 // maxShare bounds what one rank sends the others of a scan: statistics and vocabularies.
@@ -77,7 +79,7 @@ const maxShare = 1 << 30
 // Open opens the data that a configuration names. Validation rows come from files of
 // their own or are held out of the training files.
 func Open(x Setup) (*Input, error) {
-	in, c := &Input{Setup: x, ValidRows: data.All}, x.Config
+	in, c := &Input{Setup: x, ValidRows: data.All, waited: new(atomic.Int64)}, x.Config
 	train := "training"
 	if x.Use.Evaluates {
 		train = "test"
