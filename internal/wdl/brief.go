@@ -5,12 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
@@ -51,7 +48,9 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	j.rec.Enter(trace.Wait)
 	if j.comm.Rank() == 0 {
 		j.rec.Enter(trace.Brief)
-		brief, err := j.decide(ctx)
+		d := decision{opt: &j.opt, eval: j.eval, size: j.comm.Size(), advance: j.shown.Advance}
+		brief, err := d.decide(ctx)
+		j.unlock, j.changed = d.unlock, d.changed
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +68,7 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	if err := json.Unmarshal(b, &brief); err != nil {
 		return nil, fmt.Errorf("wdl: brief of rank 0: %w", err)
 	}
-	j.runDir, j.opt.Tolerance, j.ring = brief.RunDir, brief.Tolerance, brief.Ring
+	j.runDir, j.opt.Tolerance, j.losses.ring = brief.RunDir, brief.Tolerance, brief.Ring
 	if j.config, err = config.Parse("configuration of rank 0", []byte(brief.Config)); err != nil {
 		return nil, err
 	}
@@ -88,76 +87,6 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 		from.Watch(j.shown.Advance)
 	}
 	return from, err
-}
-
-func (j *job) decide(ctx context.Context) (b brief, err error) {
-	var from *checkpoint.Checkpoint
-	if j.opt.Again != "" {
-		if _, _, err := checkpoint.Resolve(j.opt.Again); !errors.Is(err, fs.ErrNotExist) {
-			j.opt.Resume = j.opt.Again
-		}
-	}
-	if j.opt.Resume != "" {
-		if from, err = j.choose(ctx); err != nil {
-			return b, save.ResumeHint(err, j.opt.Resume)
-		}
-		if from != nil {
-			b.From = from.Dir()
-		}
-	}
-	if b.Replay = j.opt.Replay; b.Replay != "" {
-		if err := j.opt.replay(j.comm.Size()); err != nil {
-			return b, contradiction(err)
-		}
-	}
-	c, changed, err := j.opt.config(from)
-	if err != nil {
-		return b, contradiction(err)
-	}
-	if j.eval != nil {
-		err = j.eval.evaluating(c)
-		b.Config = string(c.YAML())
-		return b, contradiction(err)
-	}
-	if err := errors.Join(dated(from), j.tolerance(c, from)); err != nil {
-		return b, contradiction(err)
-	}
-	if err := j.opt.fits(c, j.comm.Size()); err != nil {
-		return b, contradiction(err)
-	}
-	b.Tolerance, b.Chaos = j.opt.Tolerance, j.opt.Chaos.String()
-	if j.opt.Replicas > 1 {
-		b.Ring = copies.NewRing(j.comm.Size(), j.opt.Hosts)
-	}
-	if b.RunDir, err = j.place(from); err != nil {
-		return b, err
-	}
-	if j.unlock, err = save.Lock(b.RunDir); err != nil {
-		return b, err
-	}
-	if len(changed) > 0 {
-		j.opt.Say("the configuration has changed since the checkpoint: " + strings.Join(changed, "; "))
-	}
-	if b.Struck, err = j.strikes(b.RunDir); err != nil {
-		return b, err
-	}
-	removed, err := checkpoint.Clean(filepath.Join(b.RunDir, checkpoint.Folder))
-	if err != nil {
-		return b, err
-	}
-	for _, r := range removed {
-		j.opt.Warn(fmt.Sprintf("%s was removed: %s", checkpoint.Rest(r), r))
-	}
-	b.Config = string(c.YAML())
-	if _, err := os.Stat(filepath.Join(b.RunDir, save.FileConfig)); from == nil || err != nil {
-		if err := keepConfig(b.RunDir, c); err != nil {
-			return b, err
-		}
-	}
-	if from != nil && filepath.Dir(from.Dir()) != filepath.Join(b.RunDir, checkpoint.Folder) {
-		err = save.Inherit(from, b.RunDir, j.opt.Warn)
-	}
-	return b, err
 }
 
 // keepConfig writes the configuration to the run directory. A training that goes on in
@@ -285,27 +214,6 @@ func unchanged(changed []string) error {
 		return nil
 	}
 	return fmt.Errorf("wdl: resume: a resumed training cannot change these settings; start a new training:\n  %s", strings.Join(fixed, "\n  "))
-}
-
-// place chooses the run directory: that of the latest checkpoint's run goes on;
-// one checkpoint picked by name begins another line of training and gets a new
-// directory. After a failure that of the generation before is used.
-func (j *job) place(from *checkpoint.Checkpoint) (string, error) {
-	if j.opt.Again != "" {
-		return j.opt.Again, nil
-	}
-	if from != nil {
-		root := filepath.Dir(from.Dir())
-		if !j.picked(from) && filepath.Base(root) == checkpoint.Folder {
-			return filepath.Dir(root), nil
-		}
-	}
-	return save.NewRunDir(j.opt.Out, time.Now())
-}
-
-// picked reports whether the user named this very checkpoint, not its run.
-func (j *job) picked(from *checkpoint.Checkpoint) bool {
-	return filepath.Clean(j.opt.Resume) == filepath.Clean(from.Dir())
 }
 
 // fits reports everything that the options and their configuration ask for and that

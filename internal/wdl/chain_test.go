@@ -11,7 +11,6 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
-	"github.com/wdlrun/wdlrun/trace"
 )
 
 // savesOften is a training with a checkpoint after each fourth step, of which one in
@@ -126,8 +125,8 @@ func TestABrokenChainFallsBack(t *testing.T) {
 		t.Fatalf("step 52 does not build upon step 48 but on %v", c.Base())
 	}
 	var warned []string
-	j := NewJob(single(), trace.New(0), Options{Resume: whole.RunDir, Warn: func(line string) { warned = append(warned, line) }})
-	c, err := j.choose(t.Context())
+	d := decision{opt: &Options{Resume: whole.RunDir, Warn: func(line string) { warned = append(warned, line) }}, size: 1, advance: func(int) {}}
+	c, err := d.choose(t.Context())
 	if err != nil || c.Step() != 44 {
 		t.Fatalf("%v: %v", c, err)
 	}

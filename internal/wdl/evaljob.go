@@ -114,7 +114,7 @@ func (j *job) openModel(ctx context.Context) (m Model, err error) {
 	}
 	m.Checkpoint, m.Step = from.Dir(), j.cursor.Step
 	best := j.cursor.Best
-	if j.picked(from) || !j.done() || best == 0 || best == m.Step {
+	if j.opt.picked(from) || !j.done() || best == 0 || best == m.Step {
 		return m, nil
 	}
 	j.runDir = filepath.Dir(filepath.Dir(from.Dir()))

@@ -3,7 +3,6 @@ package wdl
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,21 +92,6 @@ func addStruck(dir string, n int, f chaos.Fault) (err error) {
 	}
 	_, err = fmt.Fprintf(file, "%d %v\n", n, chaos.Spec{f})
 	return err
-}
-
-// strikes says, on rank 0, which faults the job has seen before, and begins the list.
-func (j *job) strikes(runDir string) (s struck, err error) {
-	if j.opt.Again != "" {
-		if s, err = readStruck(runDir); !errors.Is(err, fs.ErrNotExist) {
-			return s, err
-		}
-	}
-	s = struck{Ranks: j.comm.Size()}
-	if len(j.opt.Chaos) > 0 {
-		err = save.WriteFileMode(runDir, save.FileChaos, 0o600, fmt.Appendf(nil, "ranks %d\n", s.Ranks)) // it is locked
-		return s, err
-	}
-	return s, nil
 }
 
 // befall makes the plan of a text of faults. All ranks draw the same.

@@ -26,7 +26,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 	}
 	res := report.Result{
 		WorldSize: j.comm.Size(), Steps: j.cursor.Step, Samples: j.cursor.Samples,
-		TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.healed, Uncounted: j.uncounted,
+		TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.losses.healed, Uncounted: j.losses.uncounted,
 	}
 	res.Rates, _ = report.Rates(j.config.Train, j.comm.Size())
 	if s := j.cursor.Stream; s != nil && j.stream != nil {
@@ -76,7 +76,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 		}
 	}
 	j.rec.Enter(trace.Wait)
-	res.MovedShards = j.moved
+	res.MovedShards = j.saves.moved
 	if err := j.report.Tables(j.trainer, j.planned, &res); err != nil {
 		return report.Result{}, err
 	}
@@ -114,7 +114,7 @@ func (j *job) restoreBest() (restored bool, err error) {
 	fault, err := save.First(j.comm, j.rec, func() error {
 		c, err := checkpoint.Open(dir)
 		if err == nil {
-			err = j.verify(context.Background(), c)
+			err = verify(context.Background(), c, j.shown.Advance)
 		}
 		return err
 	})

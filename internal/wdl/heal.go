@@ -58,13 +58,13 @@ func replicable(c *config.Config, replicas, size int) (err error) {
 func (j *Job) Leave(cause error) *Memory {
 	j.comm.Abort(cause)
 	m, t := &Memory{was: &j.job}, j.trainer
-	if before := j.opt.Memory; !j.trains && before != nil && before.left != nil {
+	if before := j.opt.Memory; !j.losses.trains && before != nil && before.left != nil {
 		if t != nil {
 			t.Leave()
 		}
 		return before // another rank was lost before what it holds was of use
 	}
-	if !j.trains {
+	if !j.losses.trains {
 		j.close()
 		return m
 	}
@@ -74,6 +74,14 @@ func (j *Job) Leave(cause error) *Memory {
 
 // maxBequest bounds a bequest.
 const maxBequest = 1 << 30
+
+// losses is what a job with replicas knows of the ranks of its group.
+type losses struct {
+	ring      copies.Ring        // who has whose copy
+	trains    bool               // this rank holds its part of a training
+	healed    int                // how often the group was formed again from what was left
+	uncounted []report.Uncounted // of ranks that were lost
+}
 
 // bequest is what one rank that is left tells all, so that those which have come
 // back empty know what the others do.
@@ -101,7 +109,7 @@ func (j *job) muster() (r copies.Recovery, err error) {
 	m := j.opt.Memory
 	all := make([]int64, words*j.comm.Size())
 	if m != nil && m.left != nil {
-		copy(all[words*j.comm.Rank():], []int64{1, m.was.cursor.Step, m.was.cursor.Epoch, m.left.Ready(), int64(m.was.ring.Ward(j.comm.Rank()))})
+		copy(all[words*j.comm.Rank():], []int64{1, m.was.cursor.Step, m.was.cursor.Epoch, m.left.Ready(), int64(m.was.losses.ring.Ward(j.comm.Rank()))})
 	}
 	j.rec.Enter(trace.Wait)
 	if err := collective.AllGather(j.comm, all); err != nil {
@@ -162,7 +170,7 @@ func (m *Memory) bequeath() bequest {
 	}
 	return bequest{
 		Brief:   brief{Config: string(j.config.YAML()), RunDir: j.runDir, Tolerance: j.opt.Tolerance, Chaos: j.opt.Chaos.String(), Struck: been},
-		Encoder: j.in.Encoded, Plan: j.planned, Ring: j.ring, Counts: j.in.Counts, Cursor: j.cursor, LastSaved: j.saver.Last(), Elapsed: time.Since(j.began), Healed: j.healed, Uncounted: j.uncounted,
+		Encoder: j.in.Encoded, Plan: j.planned, Ring: j.losses.ring, Counts: j.in.Counts, Cursor: j.cursor, LastSaved: j.saver.Last(), Elapsed: time.Since(j.began), Healed: j.losses.healed, Uncounted: j.losses.uncounted,
 	}
 }
 
@@ -184,7 +192,7 @@ func (j *job) heal(r copies.Recovery) error {
 	if err := json.Unmarshal(told, &b); err != nil {
 		return fmt.Errorf("wdl: heal: rank %d: %w", leader, err)
 	}
-	j.opt.Tolerance, j.runDir, j.ring = b.Brief.Tolerance, b.Brief.RunDir, b.Ring
+	j.opt.Tolerance, j.runDir, j.losses.ring = b.Brief.Tolerance, b.Brief.RunDir, b.Ring
 	if m != nil && m.left != nil {
 		err = j.remember(m)
 	} else {
@@ -193,16 +201,16 @@ func (j *job) heal(r copies.Recovery) error {
 	if err != nil {
 		return fmt.Errorf("wdl: heal: %w", err)
 	}
-	j.began, j.healed = time.Now().Add(-b.Elapsed), b.Healed+1
+	j.began, j.losses.healed = time.Now().Add(-b.Elapsed), b.Healed+1
 	j.faults.start = j.began
 	for _, in := range []*chaos.Injector{j.faults.compute, j.faults.step, j.faults.disk} {
 		in.Skip(b.Brief.Struck.Been...)
 	}
-	j.cursor, j.savedAt = b.Cursor, time.Now()
-	j.uncounted = b.Uncounted
+	j.cursor, j.saves.at = b.Cursor, time.Now()
+	j.losses.uncounted = b.Uncounted
 	for rank, empty := range r.Empty {
 		if empty {
-			j.uncounted = append(j.uncounted, report.Uncounted{Rank: rank, Step: j.cursor.Step})
+			j.losses.uncounted = append(j.losses.uncounted, report.Uncounted{Rank: rank, Step: j.cursor.Step})
 		}
 	}
 	if err := j.rebuild(m, r, b.LastSaved); err != nil {
@@ -219,8 +227,8 @@ func (j *job) remember(m *Memory) error {
 	j.in = was.in.Over(j.inputSetup())
 	j.report.Begin(was.report.Since())
 	j.faults, j.unlock = was.faults, was.unlock
-	j.wantSave.Store(was.wantSave.Load())
-	j.wantStop.Store(was.wantStop.Load())
+	j.wants.save.Store(was.wants.save.Load())
+	j.wants.stop.Store(was.wants.stop.Load())
 	return nil
 }
 
@@ -265,12 +273,12 @@ func (j *job) rebuild(m *Memory, r copies.Recovery, saved int64) (err error) {
 		return err
 	}
 	if left != nil {
-		j.trains, j.opt.Memory = true, nil // whoever is lost from here on
+		j.losses.trains, j.opt.Memory = true, nil // whoever is lost from here on
 	}
-	if err := j.trainer.Heal(left, r, j.ring, j.cursor.Step); err != nil {
+	if err := j.trainer.Heal(left, r, j.losses.ring, j.cursor.Step); err != nil {
 		return err
 	}
-	j.trains = true
+	j.losses.trains = true
 	return nil
 }
 

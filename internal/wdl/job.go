@@ -12,7 +12,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/chaos"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
-	"github.com/wdlrun/wdlrun/internal/wdl/copies"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
@@ -63,8 +62,6 @@ type job struct {
 	runDir  string
 	in      *input.Input
 	planned *plan.Plan // nil in an evaluation
-	enough  int64      // save.Setup.Enough
-	moved   int64      // shards that have changed hands
 	trainer *step.Trainer
 	report  *report.Reporter
 	faults  faults
@@ -76,24 +73,18 @@ type job struct {
 	rounds       rounds           // the steps of an epoch
 	validOutside []report.Outside // of the last evaluation of the validation data
 
-	ring   copies.Ring // who has whose copy; with replicas
-	trains bool        // this rank holds its part of a training
-	healed int         // how often the group was formed anew around what was left of it
-
-	uncounted []report.Uncounted // of ranks that were lost
-
-	cursor      cursor
-	saver       *save.Saver // nil in an evaluation
-	ended       int64       // step of the last epoch that this job ended
-	savedAt     time.Time   // when the last checkpoint began
-	bestBefore  best        // than the one that is being saved
-	unsavedBest bool        // the last checkpoint was to be the best epoch's, and failed
-	began       time.Time   // start of this job
-	unlock      func()      // gives the run directory back; rank 0
-	shown       report.Status
-
-	wantSave, wantStop atomic.Bool // wishes of the outside
+	cursor cursor
+	saver  *save.Saver // nil in an evaluation
+	saves  saves
+	losses losses
+	began  time.Time // start of this job
+	unlock func()    // gives the run directory back; rank 0
+	shown  report.Status
+	wants  wants
 }
+
+// wants are the wishes of the outside.
+type wants struct{ save, stop atomic.Bool }
 
 // NewJob prepares a job on a group.
 func NewJob(comm *collective.Comm, rec *trace.Recorder, opt Options) *Job {
@@ -109,17 +100,17 @@ func NewJob(comm *collective.Comm, rec *trace.Recorder, opt Options) *Job {
 	if opt.Say == nil {
 		opt.Say = func(string) {}
 	}
-	j := &Job{job{enough: save.EnoughKeys, comm: comm, rec: rec, opt: opt, report: report.New(comm, rec, opt.Warn), began: time.Now()}}
+	j := &Job{job{saves: saves{enough: save.EnoughKeys}, comm: comm, rec: rec, opt: opt, report: report.New(comm, rec, opt.Warn), began: time.Now()}}
 	j.faults.held = new(atomic.Int64)
 	return j
 }
 
 // RequestCheckpoint asks for a checkpoint at the end of the current step.
-func (j *Job) RequestCheckpoint() { j.wantSave.Store(true) }
+func (j *Job) RequestCheckpoint() { j.wants.save.Store(true) }
 
 // RequestStop asks for a checkpoint and the end of the job after the current
 // step, on all ranks.
-func (j *Job) RequestStop() { j.wantStop.Store(true) }
+func (j *Job) RequestStop() { j.wants.stop.Store(true) }
 
 // Status says what the rank is doing, for heartbeats.
 func (j *Job) Status() rank.Status { return j.shown.Now(j.rec) }
@@ -187,9 +178,9 @@ func (j *job) setOut(ctx context.Context) error {
 	if err := j.prepare(ctx, from); err != nil {
 		return lasting(err)
 	}
-	j.savedAt = time.Now()
+	j.saves.at = time.Now()
 	j.report.Begin(report.Since{Samples: j.cursor.Samples, Step: j.cursor.Step, Totals: j.rec.Totals()})
-	j.trains = j.opt.Replicas > 1
+	j.losses.trains = j.opt.Replicas > 1
 	if from == nil || j.done() {
 		return nil
 	}
@@ -266,7 +257,7 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 		return err
 	}
 	if j.opt.Replicas > 1 {
-		err = j.trainer.Replicate(j.ring)
+		err = j.trainer.Replicate(j.losses.ring)
 	}
 	if j.eval == nil {
 		j.openSaver()

@@ -123,7 +123,7 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 		}
 	}
 	if out.Stop {
-		j.wantStop.Store(true) // whoever has asked
+		j.wants.stop.Store(true) // whoever has asked
 	}
 	if err := j.evaluateStep(ctx); err != nil {
 		return false, err
@@ -135,8 +135,8 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 		if err := j.move(); err != nil {
 			return false, err
 		}
-		j.savedAt = time.Now()
-		j.wantSave.Store(false)
+		j.saves.at = time.Now()
+		j.wants.save.Store(false)
 	} else {
 		j.saver.Turn()
 	}
@@ -149,7 +149,7 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 // wish says what this rank wants after the step. Intervals are rank 0's to keep,
 // so that clocks need not agree.
 func (j *job) wish() step.Wish {
-	w := step.Wish{Save: j.wantSave.Load(), Stop: j.wantStop.Load()}
+	w := step.Wish{Save: j.wants.save.Load(), Stop: j.wants.stop.Load()}
 	if every := j.config.Train.Checkpoint; j.comm.Rank() == 0 {
 		w.Save = w.Save || every.EverySteps > 0 && (j.cursor.Step+1)%every.EverySteps == 0 || j.overdue()
 		w.Look = j.report.Look(j.cursor.Step + 1)
@@ -160,7 +160,7 @@ func (j *job) wish() step.Wish {
 // overdue tells on rank 0 that the last checkpoint is older than wanted.
 func (j *job) overdue() bool {
 	every := time.Duration(j.config.Train.Checkpoint.EverySeconds) * time.Second
-	return j.comm.Rank() == 0 && every > 0 && time.Since(j.savedAt) >= every
+	return j.comm.Rank() == 0 && every > 0 && time.Since(j.saves.at) >= every
 }
 
 // show tells the outside about a finished step.

@@ -89,7 +89,7 @@ func (j *job) given(from *checkpoint.Checkpoint, ranks int, shared bool) (g plan
 	if was == nil || err != nil {
 		return g, err
 	}
-	if g.Owner = was.Owners(ranks, j.enough); was.Ranks == ranks {
+	if g.Owner = was.Owners(ranks, j.saves.enough); was.Ranks == ranks {
 		g.Strategies = was.Strategies
 	}
 	return g, nil

@@ -1,52 +1,13 @@
 package wdl
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
-
-// choose opens the checkpoint to resume from, after reading every byte of it and of
-// those it builds upon, unless that has just been done. One that is damaged is refused with its fault, and an earlier
-// one taken; so is, in a job that starts again, one from which the ranks that are left
-// cannot go on. Nil is the beginning: that is all there is for them.
-func (j *job) choose(ctx context.Context) (*checkpoint.Checkpoint, error) {
-	var accept []func(*checkpoint.Checkpoint) error
-	if !j.opt.Read || !checkpoint.IsCheckpoint(j.opt.Resume) {
-		accept = append(accept, func(c *checkpoint.Checkpoint) error { return j.verify(ctx, c) })
-	}
-	if j.opt.Again != "" {
-		accept = append(accept, j.goesOn)
-	}
-	c, refused, err := checkpoint.Resolve(j.opt.Resume, accept...)
-	for _, r := range refused {
-		j.opt.Warn(fmt.Sprintf("checkpoint rejected: %v", r))
-	}
-	inside := func(err error) bool { return errors.Is(err, errInside) }
-	switch {
-	case err != nil && len(refused) > 0 && !slices.ContainsFunc(refused, func(err error) bool { return !inside(err) }):
-		j.opt.Warn("the training restarts from the beginning")
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case len(refused) > 0:
-		j.opt.Warn(fmt.Sprintf("an earlier checkpoint is used: %s", c.Dir()))
-	}
-	return c, nil
-}
-
-// verify reads every byte of a checkpoint and of those it builds upon; that it gets on
-// is seen outside.
-func (j *job) verify(ctx context.Context, c *checkpoint.Checkpoint) error {
-	c.Watch(j.shown.Advance)
-	return c.Verify(ctx)
-}
 
 // load replaces parameters, tables and cursor by those of a checkpoint, of any
 // world size. A cursor inside an epoch is of use only for the same data.

@@ -3,6 +3,7 @@ package wdl
 import (
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
@@ -18,11 +19,21 @@ type best struct {
 	at   *metrics.Metrics
 }
 
+// saves is what a job knows of its checkpoints besides what its Saver does.
+type saves struct {
+	enough     int64     // save.Setup.Enough
+	moved      int64     // shards that have changed hands
+	epoch      int64     // step of the last epoch that this job ended
+	at         time.Time // when the last checkpoint began
+	before     best      // the best evaluation before the one that is being saved
+	failedBest bool      // the last checkpoint was to be the best epoch's, and failed
+}
+
 // openSaver prepares the checkpoints of this job.
 func (j *job) openSaver() {
 	j.saver = save.Open(save.Setup{
 		Comm: j.comm, Rec: j.rec, Trainer: j.trainer, Config: j.config, Encoder: j.in.Encoded, RunDir: j.runDir,
-		Strategies: j.planned.Strategies(), Enough: j.enough,
+		Strategies: j.planned.Strategies(), Enough: j.saves.enough,
 		Warn: j.opt.Warn, Say: j.opt.Say, Advance: j.shown.Advance, Fault: j.faults.diskFull,
 	})
 }
@@ -35,8 +46,8 @@ func (j *job) catchUp() error { return j.settled(j.saver.CatchUp()) }
 
 func (j *job) settled(o save.Outcome, err error) error {
 	if err == nil && o.Fault != "" {
-		if j.unsavedBest = j.cursor.Best == o.Step; j.unsavedBest {
-			j.cursor.Best, j.cursor.AtBest = j.bestBefore.step, j.bestBefore.at // what cannot be restored is not the best
+		if j.saves.failedBest = j.cursor.Best == o.Step; j.saves.failedBest {
+			j.cursor.Best, j.cursor.AtBest = j.saves.before.step, j.saves.before.at // what cannot be restored is not the best
 		}
 	}
 	return err
@@ -49,18 +60,18 @@ func (j *job) save(full bool, before best) error {
 	if err := j.catchUp(); err != nil {
 		return err
 	}
-	if j.bestBefore = before; full {
-		j.ended = j.cursor.Step
+	if j.saves.before = before; full {
+		j.saves.epoch = j.cursor.Step
 	}
 	b := save.Boundary{
 		Step: j.cursor.Step, Cursor: j.cursor, Full: full, Usual: j.report.Usual(j.cursor.Step),
-		Announce: j.wantSave.Load() || j.wantStop.Load(),
+		Announce: j.wants.save.Load() || j.wants.stop.Load(),
 	}
 	if c := j.cursor.Stream; c != nil {
 		b.Then = j.stream.Commit(c.Done, j.opt.Warn)
 	}
-	if j.slack != nil && j.ended > 0 { // fewer ranks can go on from there alone
-		b.Keep = append(b.Keep, j.ended)
+	if j.slack != nil && j.saves.epoch > 0 { // fewer ranks can go on from there alone
+		b.Keep = append(b.Keep, j.saves.epoch)
 	}
 	if j.cursor.Best > 0 { // it may be this very one
 		b.Keep = append(b.Keep, j.cursor.Best)
@@ -88,7 +99,7 @@ func (j *job) saveAgain() error {
 		return nil
 	}
 	before := best{j.cursor.Best, j.cursor.AtBest}
-	if j.unsavedBest {
+	if j.saves.failedBest {
 		j.cursor.Best, j.cursor.AtBest = j.cursor.Step, j.cursor.Valid
 	}
 	if err := j.save(true, before); err != nil {
@@ -107,7 +118,7 @@ func (j *job) saveAgain() error {
 // wants to hear of it, on whichever rank.
 func (j *job) saveNow(asked bool) error {
 	if asked {
-		j.wantSave.Store(true)
+		j.wants.save.Store(true)
 	}
 	if err := j.save(false, best{}); err != nil {
 		return err
@@ -145,8 +156,8 @@ func (j *job) move() error {
 		}
 	}
 	j.rec.Enter(trace.Restore)
-	trains := j.trains
-	j.trains = false // a group that is lost before copies are whole again goes back to this checkpoint
+	trains := j.losses.trains
+	j.losses.trains = false // a group that is lost before copies are whole again goes back to this checkpoint
 	c, err := checkpoint.Open(checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), n))
 	if err == nil {
 		c.Watch(j.shown.Advance)
@@ -155,8 +166,8 @@ func (j *job) move() error {
 	if err != nil {
 		return fmt.Errorf("wdl: step %d: shards change hands: %w", n, err)
 	}
-	j.planned.Owner, j.trains = owner, trains
-	j.moved += int64(moved)
+	j.planned.Owner, j.losses.trains = owner, trains
+	j.saves.moved += int64(moved)
 	j.say(fmt.Sprintf("after step %d %d of %d shards go to other ranks, as one was asked for more than %.0f %% above the mean", n, moved, layout.Shards, 100*(plan.Tolerated-1)))
 	return nil
 }

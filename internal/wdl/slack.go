@@ -38,25 +38,6 @@ func (s *slack) end() {
 	}
 }
 
-// tolerance decides on rank 0 how the training gets on with slow ranks, says so if a
-// training that goes on did otherwise before, and notes what else its steps depend on.
-func (j *job) tolerance(c *config.Config, from *checkpoint.Checkpoint) (err error) {
-	if j.opt.Tolerance, err = j.opt.Tolerance.Of(c); err != nil || from == nil {
-		return err
-	}
-	old, err := save.ReadConfig(from)
-	if err != nil {
-		return err
-	}
-	old.Fill()
-	j.changed = otherSteps(old, c)
-	was, err := step.Tolerance{}.Of(old)
-	if now := j.opt.Tolerance; err == nil && was.String() != now.String() {
-		j.say(fmt.Sprintf("the training resumes in %v; until step %d it was in %v", now, from.Step(), was))
-	}
-	return err
-}
-
 // tolerate prepares steps that do not wait, if the options say so.
 func (j *job) tolerate() error {
 	how := j.opt.Tolerance
@@ -180,23 +161,6 @@ func recordAt(c *cursor, size int, batch int64) (slots.Record, error) {
 		return slots.Record{}, fmt.Errorf("wdl: resume: checkpoint of step %d: %w", c.Step, err)
 	}
 	return slots.Record{Step: c.Step, Queue: q}, nil
-}
-
-// goesOn accepts the checkpoints from which a job that starts again can go on with as
-// many ranks as are left.
-func (j *job) goesOn(from *checkpoint.Checkpoint) error {
-	var at cursor
-	if err := save.ReadJSON(from, save.SectionCursor, &at); err != nil {
-		return err
-	}
-	if err := at.ordered(); err != nil || at.Queue == nil {
-		return err
-	}
-	c, _, err := j.opt.config(from)
-	if err == nil {
-		_, err = recordAt(&at, j.comm.Size(), int64(c.Train.Global(j.comm.Size())))
-	}
-	return err
 }
 
 // total is how many steps the training will have had at its end, if as many slots count

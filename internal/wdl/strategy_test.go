@@ -331,7 +331,7 @@ func runEnough(t *testing.T, size int, enough int64, opt Options, ended ...func(
 	opt.Say = func(line string) { said += line + "\n" }
 	onRanks(t, size, func(comm *collective.Comm) error {
 		j := NewJob(comm, trace.New(100), opt)
-		j.enough = enough
+		j.saves.enough = enough
 		r, err := j.Run(context.Background())
 		if comm.Rank() == 0 {
 			res = r
@@ -384,7 +384,7 @@ func moveWithCopies(t *testing.T, how step.Tolerance) {
 	run := func(enough int64, d deaths) (report.Result, string) {
 		var said string
 		res, _, _ := d.watched(t, size, Options{Config: c, Tolerance: how}, func(j *Job, made func() int64) {
-			j.enough = enough
+			j.saves.enough = enough
 			if j.comm.Rank() != 0 {
 				return
 			}

@@ -117,7 +117,7 @@ func (j *job) await(ctx context.Context) (stopped bool, err error) {
 			return stopped, err
 		}
 		if leads {
-			pause(ctx, j.config.Data.Follow.Pause(), func() bool { return j.wantStop.Load() || j.wantSave.Load() })
+			pause(ctx, j.config.Data.Follow.Pause(), func() bool { return j.wants.stop.Load() || j.wants.save.Load() })
 		}
 	}
 }
@@ -139,7 +139,7 @@ func pause(ctx context.Context, d time.Duration, wake func() bool) {
 // written here.
 func (j *job) wishes() (stop bool, err error) {
 	wants := make([]int64, 3)
-	for i, want := range []bool{j.wantSave.Load(), j.wantStop.Load(), j.overdue()} {
+	for i, want := range []bool{j.wants.save.Load(), j.wants.stop.Load(), j.overdue()} {
 		if want {
 			wants[i] = 1
 		}
@@ -158,8 +158,8 @@ func (j *job) wishes() (stop bool, err error) {
 	} else if err := j.saveNow(asked); err != nil {
 		return false, err
 	}
-	j.savedAt = time.Now()
-	j.wantSave.Store(false)
+	j.saves.at = time.Now()
+	j.wants.save.Store(false)
 	return stop, nil
 }
 

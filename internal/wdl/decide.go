@@ -1,0 +1,210 @@
+package wdl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/copies"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+)
+
+// decision is what rank 0 decides for a job of so many ranks. It sets what the options
+// leave open.
+type decision struct {
+	opt     *Options
+	eval    *EvalOptions // nil: a training
+	size    int
+	advance func(by int) // is called while checkpoints are verified
+
+	unlock  func()   // gives the run directory back
+	changed []string // settings that steps depend on, since the checkpoint that training resumes from
+}
+
+// decide makes the brief.
+func (d *decision) decide(ctx context.Context) (b brief, err error) {
+	var from *checkpoint.Checkpoint
+	if d.opt.Again != "" {
+		if _, _, err := checkpoint.Resolve(d.opt.Again); !errors.Is(err, fs.ErrNotExist) {
+			d.opt.Resume = d.opt.Again
+		}
+	}
+	if d.opt.Resume != "" {
+		if from, err = d.choose(ctx); err != nil {
+			return b, save.ResumeHint(err, d.opt.Resume)
+		}
+		if from != nil {
+			b.From = from.Dir()
+		}
+	}
+	if b.Replay = d.opt.Replay; b.Replay != "" {
+		if err := d.opt.replay(d.size); err != nil {
+			return b, contradiction(err)
+		}
+	}
+	c, changed, err := d.opt.config(from)
+	if err != nil {
+		return b, contradiction(err)
+	}
+	if d.eval != nil {
+		err = d.eval.evaluating(c)
+		b.Config = string(c.YAML())
+		return b, contradiction(err)
+	}
+	if err := errors.Join(dated(from), d.tolerance(c, from)); err != nil {
+		return b, contradiction(err)
+	}
+	if err := d.opt.fits(c, d.size); err != nil {
+		return b, contradiction(err)
+	}
+	b.Tolerance, b.Chaos = d.opt.Tolerance, d.opt.Chaos.String()
+	if d.opt.Replicas > 1 {
+		b.Ring = copies.NewRing(d.size, d.opt.Hosts)
+	}
+	if b.RunDir, err = d.place(from); err != nil {
+		return b, err
+	}
+	if d.unlock, err = save.Lock(b.RunDir); err != nil {
+		return b, err
+	}
+	if len(changed) > 0 {
+		d.opt.Say("the configuration has changed since the checkpoint: " + strings.Join(changed, "; "))
+	}
+	if b.Struck, err = d.strikes(b.RunDir); err != nil {
+		return b, err
+	}
+	removed, err := checkpoint.Clean(filepath.Join(b.RunDir, checkpoint.Folder))
+	if err != nil {
+		return b, err
+	}
+	for _, r := range removed {
+		d.opt.Warn(fmt.Sprintf("%s was removed: %s", checkpoint.Rest(r), r))
+	}
+	b.Config = string(c.YAML())
+	if _, err := os.Stat(filepath.Join(b.RunDir, save.FileConfig)); from == nil || err != nil {
+		if err := keepConfig(b.RunDir, c); err != nil {
+			return b, err
+		}
+	}
+	if from != nil && filepath.Dir(from.Dir()) != filepath.Join(b.RunDir, checkpoint.Folder) {
+		err = save.Inherit(from, b.RunDir, d.opt.Warn)
+	}
+	return b, err
+}
+
+// place chooses the run directory: that of the latest checkpoint's run goes on;
+// one checkpoint picked by name begins another line of training and gets a new
+// directory. After a failure that of the generation before is used.
+func (d *decision) place(from *checkpoint.Checkpoint) (string, error) {
+	if d.opt.Again != "" {
+		return d.opt.Again, nil
+	}
+	if from != nil {
+		root := filepath.Dir(from.Dir())
+		if !d.opt.picked(from) && filepath.Base(root) == checkpoint.Folder {
+			return filepath.Dir(root), nil
+		}
+	}
+	return save.NewRunDir(d.opt.Out, time.Now())
+}
+
+// picked reports whether the user named this very checkpoint, not its run.
+func (o *Options) picked(from *checkpoint.Checkpoint) bool {
+	return filepath.Clean(o.Resume) == filepath.Clean(from.Dir())
+}
+
+// choose opens the checkpoint to resume from, after reading every byte of it and of
+// those it builds upon, unless that has just been done. A damaged one is rejected with its
+// fault, and an earlier one taken; so is, in a job that starts again, one from which the
+// ranks that are left cannot resume. Nil is the beginning, if no other is left.
+func (d *decision) choose(ctx context.Context) (*checkpoint.Checkpoint, error) {
+	var accept []func(*checkpoint.Checkpoint) error
+	if !d.opt.Read || !checkpoint.IsCheckpoint(d.opt.Resume) {
+		accept = append(accept, func(c *checkpoint.Checkpoint) error { return verify(ctx, c, d.advance) })
+	}
+	if d.opt.Again != "" {
+		accept = append(accept, d.goesOn)
+	}
+	c, refused, err := checkpoint.Resolve(d.opt.Resume, accept...)
+	for _, r := range refused {
+		d.opt.Warn(fmt.Sprintf("checkpoint rejected: %v", r))
+	}
+	inside := func(err error) bool { return errors.Is(err, errInside) }
+	switch {
+	case err != nil && len(refused) > 0 && !slices.ContainsFunc(refused, func(err error) bool { return !inside(err) }):
+		d.opt.Warn("the training restarts from the beginning")
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case len(refused) > 0:
+		d.opt.Warn(fmt.Sprintf("an earlier checkpoint is used: %s", c.Dir()))
+	}
+	return c, nil
+}
+
+// verify reads every byte of a checkpoint and of those it builds upon, and calls advance
+// meanwhile.
+func verify(ctx context.Context, c *checkpoint.Checkpoint, advance func(by int)) error {
+	c.Watch(advance)
+	return c.Verify(ctx)
+}
+
+// tolerance decides on rank 0 how the training gets on with slow ranks, says so if a
+// training that goes on did otherwise before, and notes what else its steps depend on.
+func (d *decision) tolerance(c *config.Config, from *checkpoint.Checkpoint) (err error) {
+	if d.opt.Tolerance, err = d.opt.Tolerance.Of(c); err != nil || from == nil {
+		return err
+	}
+	old, err := save.ReadConfig(from)
+	if err != nil {
+		return err
+	}
+	old.Fill()
+	d.changed = otherSteps(old, c)
+	was, err := step.Tolerance{}.Of(old)
+	if now := d.opt.Tolerance; err == nil && was.String() != now.String() {
+		d.opt.Say(fmt.Sprintf("the training resumes in %v; until step %d it was in %v", now, from.Step(), was))
+	}
+	return err
+}
+
+// goesOn accepts the checkpoints from which a job that starts again can go on with as
+// many ranks as are left.
+func (d *decision) goesOn(from *checkpoint.Checkpoint) error {
+	var at cursor
+	if err := save.ReadJSON(from, save.SectionCursor, &at); err != nil {
+		return err
+	}
+	if err := at.ordered(); err != nil || at.Queue == nil {
+		return err
+	}
+	c, _, err := d.opt.config(from)
+	if err == nil {
+		_, err = recordAt(&at, d.size, int64(c.Train.Global(d.size)))
+	}
+	return err
+}
+
+// strikes says, on rank 0, which faults the job has seen before, and begins the list.
+func (d *decision) strikes(runDir string) (s struck, err error) {
+	if d.opt.Again != "" {
+		if s, err = readStruck(runDir); !errors.Is(err, fs.ErrNotExist) {
+			return s, err
+		}
+	}
+	s = struck{Ranks: d.size}
+	if len(d.opt.Chaos) > 0 {
+		err = save.WriteFileMode(runDir, save.FileChaos, 0o600, fmt.Appendf(nil, "ranks %d\n", s.Ranks)) // it is locked
+		return s, err
+	}
+	return s, nil
+}
