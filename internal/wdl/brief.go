@@ -101,12 +101,9 @@ func keepConfig(runDir string, c *config.Config) error {
 // CheckTiers finds, before any rank is started and on a host of theirs, folders of tiers
 // that are not there or that cannot be written to.
 func CheckTiers(o Options) error {
-	var from *checkpoint.Checkpoint
-	if o.Resume != "" {
-		var err error
-		if from, _, err = checkpoint.Resolve(o.Resume); err != nil {
-			return save.ResumeHint(err, o.Resume)
-		}
+	from, err := o.from()
+	if err != nil {
+		return err
 	}
 	c, _, err := o.config(from)
 	if err != nil {
@@ -125,6 +122,18 @@ func CheckTiers(o Options) error {
 		os.Remove(try)
 	}
 	return errors.Join(faults...)
+}
+
+// from opens the checkpoint to resume from, nil for none.
+func (o Options) from(accept ...func(*checkpoint.Checkpoint) error) (*checkpoint.Checkpoint, error) {
+	if o.Resume == "" {
+		return nil, nil
+	}
+	c, _, err := checkpoint.Resolve(o.Resume, accept...)
+	if err != nil {
+		return nil, save.ResumeHint(err, o.Resume)
+	}
+	return c, nil
 }
 
 // config resolves the configuration: the one given, else the checkpoint's, else
@@ -242,16 +251,13 @@ func (o Options) fits(c *config.Config, size int) error {
 func Check(ctx context.Context, o Options, ranks int) error { return check(ctx, o, ranks, nil) }
 
 func check(ctx context.Context, o Options, ranks int, eval *EvalOptions) error {
-	var from *checkpoint.Checkpoint
-	if o.Resume != "" {
-		var err error
-		accept := configured // the ranks read it through, and take an earlier one if need be
-		if checkpoint.IsCheckpoint(o.Resume) {
-			accept = func(c *checkpoint.Checkpoint) error { return c.Verify(ctx) }
-		}
-		if from, _, err = checkpoint.Resolve(o.Resume, accept); err != nil {
-			return save.ResumeHint(err, o.Resume)
-		}
+	accept := configured // the ranks read it through, and take an earlier one if need be
+	if checkpoint.IsCheckpoint(o.Resume) {
+		accept = func(c *checkpoint.Checkpoint) error { return c.Verify(ctx) }
+	}
+	from, err := o.from(accept)
+	if err != nil {
+		return err
 	}
 	c, _, err := o.config(from)
 	if err != nil {

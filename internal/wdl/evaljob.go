@@ -83,7 +83,7 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 	if j.eval.Group != "" {
 		groups = metrics.NewGroups(j.in.Train.Rows(data.All))
 	}
-	m, err := j.evaluate(ctx, j.in.Train, data.All, groups)
+	m, err := j.evaluate(ctx, j.in.Train, data.All, groups, nil)
 	if err == nil && groups != nil {
 		res.Groups = &metrics.GroupMetrics{}
 		*res.Groups, err = groups.Reduce(j.comm)

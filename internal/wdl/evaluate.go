@@ -23,16 +23,11 @@ type evaluator interface {
 }
 
 // evaluate computes the metrics of the selected rows of a dataset, and by group if groups
-// is not nil.
-func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, groups *metrics.Groups) (m report.Evaluated, err error) {
-	return j.evaluateBatches(ctx, d, rows, groups, nil)
-}
-
-// evaluateBatches is evaluate; predictions, if it is not nil, takes the logits.
-func (j *job) evaluateBatches(ctx context.Context, d *data.Dataset, rows data.Select, groups *metrics.Groups, predictions *predictions) (m report.Evaluated, err error) {
+// is not nil; predictions, if it is not nil, takes the logits.
+func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, groups *metrics.Groups, predictions *predictions) (m report.Evaluated, err error) {
 	j.rec.Enter(trace.Eval)
 	m.Absent = d.Absent()
-	probe, encoder, err := j.newProbe(groups)
+	probe, encoder, err := newProbe(j.in, groups)
 	if err != nil {
 		return m, err
 	}

@@ -90,7 +90,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 
 // evaluateTest puts the results of the test data into res.
 func (j *job) evaluateTest(ctx context.Context, res *report.Result) error {
-	m, err := j.evaluate(ctx, j.in.Test, data.All, nil)
+	m, err := j.evaluate(ctx, j.in.Test, data.All, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
-	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
@@ -16,12 +14,9 @@ import (
 // trains nothing: it reads the data once, as a training does for its encodings, and
 // looks at a sample. shared says that the ranks will share memory.
 func Foresee(ctx context.Context, o Options, ranks int, shared bool) (*plan.Plan, error) {
-	var from *checkpoint.Checkpoint
-	if o.Resume != "" {
-		var err error
-		if from, _, err = checkpoint.Resolve(o.Resume); err != nil {
-			return nil, save.ResumeHint(err, o.Resume)
-		}
+	from, err := o.from()
+	if err != nil {
+		return nil, err
 	}
 	c, _, err := o.config(from)
 	if err != nil {

@@ -148,7 +148,7 @@ func (p Prediction) Run(ctx context.Context) (res PredictResult, err error) {
 		return res, err
 	}
 	defer s.abandon()
-	m, err := j.evaluateBatches(ctx, j.in.Train, data.All, nil, s)
+	m, err := j.evaluate(ctx, j.in.Train, data.All, nil, s)
 	if err != nil {
 		return res, err
 	}

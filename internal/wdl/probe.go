@@ -5,6 +5,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
@@ -22,14 +23,14 @@ type probe struct {
 }
 
 // newProbe returns the probe of an evaluation and the encoder of its batches.
-func (j *job) newProbe(groups *metrics.Groups) (p *probe, e *encode.Encoder, err error) {
+func newProbe(in *input.Input, groups *metrics.Groups) (p *probe, e *encode.Encoder, err error) {
 	p = &probe{groups: groups}
-	if e, p.ranges, p.first, err = j.in.Encoder.WithRanges(); err != nil {
+	if e, p.ranges, p.first, err = in.Encoder.WithRanges(); err != nil {
 		return nil, nil, err
 	}
 	p.counts, p.end = make([]int64, 2*len(p.ranges)), p.first+len(p.ranges)
 	if groups != nil {
-		e, _, err = e.WithGroup(j.eval.Group)
+		e, _, err = e.WithGroup(in.Use.Group)
 		p.end++
 	}
 	return p, e, err

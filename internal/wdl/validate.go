@@ -85,7 +85,7 @@ func (j *job) evaluateStep(ctx context.Context) error {
 // validate evaluates the validation data in or after an epoch, and notes in the cursor
 // what follows from it.
 func (j *job) validate(ctx context.Context, c *cursor, epoch int64) (line string, err error) {
-	e, err := j.evaluate(ctx, j.in.Valid, j.in.ValidRows, nil)
+	e, err := j.evaluate(ctx, j.in.Valid, j.in.ValidRows, nil, nil)
 	if err != nil {
 		return "", err
 	}
