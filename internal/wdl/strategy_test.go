@@ -199,7 +199,7 @@ train: {global_batch: 500, epochs: 5, scaling: none} # every step is as planned
 	want["hour"], want["day"] = "rows", "rows"
 	for why, opt := range map[string]Options{
 		"no second rank": {Config: c, Replicas: 2},
-		"slow ranks":     {Config: c, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}},
+		"microbatch":     {Config: c, Tolerance: step.Tolerance{Mode: slots.Drop, Backup: 1}},
 	} {
 		p, err := Foresee(context.Background(), opt, 2, false)
 		if err != nil {
