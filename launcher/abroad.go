@@ -356,6 +356,10 @@ func (s *station) send() {
 
 // hear hears a host until it is gone.
 func (a *abroad) hear(s *station) {
+	go func() {
+		<-s.link.Gone()
+		s.process.Kill() // a host that is silent has not closed the stream
+	}()
 	for {
 		m, err := s.link.Receive()
 		if err != nil {

@@ -1,0 +1,286 @@
+package tests
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// cluster is a network of hosts on this machine, each with an sshd: namespaces for their
+// network, name, /tmp and home. All see the folder.
+type cluster struct {
+	folder string
+	hub    string   // process id of the namespace in which the launcher runs
+	hosts  []string // of the others, named a, b, c …
+	client string   // the ssh command
+}
+
+// newCluster starts n hosts with sshd, or skips the test where that is impossible.
+func newCluster(t *testing.T, n int) *cluster {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("making hosts needs root")
+	}
+	for _, tool := range []string{"/usr/sbin/sshd", "ssh-keygen", "nsenter", "unshare", "ip"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%v: install openssh-server, util-linux and iproute2", err)
+		}
+	}
+	folder, err := os.MkdirTemp("/var/tmp", "wdlrun-hosts-") // hosts have a /tmp of their own
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	c := &cluster{folder: folder, client: "ssh -F " + folder + "/config"}
+	c.hub = machine(t, "launcher")
+	c.do(t, c.hub, "ip link add br0 type bridge; ip addr add 10.78.0.254/24 dev br0; ip link set br0 up; ip link set lo up")
+	c.do(t, c.hub, fmt.Sprintf("cd %s; ssh-keygen -q -t ed25519 -N '' -f key; ssh-keygen -q -t ed25519 -N '' -f hostkey; mkdir -p /run/sshd", folder))
+	hostKey, err := os.ReadFile(folder + "/hostkey.pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config, known strings.Builder
+	for i := range n {
+		name, ip := string(rune('a'+i)), fmt.Sprintf("10.78.0.%d", i+1)
+		pid := machine(t, "host-"+name)
+		c.hosts = append(c.hosts, pid)
+		c.do(t, c.hub, fmt.Sprintf("ip link add v%d type veth peer name eth0 netns %s; ip link set v%[1]d master br0 up", i, pid))
+		// Every host has the same second address, as docker0 does.
+		c.do(t, pid, "ip addr add "+ip+"/24 dev eth0; ip link set eth0 up; ip link set lo up; ip link add docker0 type veth peer name vd0; ip addr add 172.17.0.1/16 dev docker0; ip link set docker0 up; ip link set vd0 up")
+		fmt.Fprintf(&config, "Host %s\n HostName %s\n", name, ip)
+		fmt.Fprintf(&known, "%s %s", ip, hostKey)
+		sshd := fmt.Sprintf("ListenAddress %s\nHostKey %s/hostkey\nAuthorizedKeysFile %[2]s/key.pub\nStrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\n", ip, folder)
+		write(t, folder, "sshd-"+name, sshd)
+		server := exec.Command("nsenter", "-t", pid, "-m", "-n", "-u", "sh", "-c", "/usr/sbin/sshd -D -f "+folder+"/sshd-"+name+" & cat; kill $!")
+		in, err := server.StdinPipe() // closed with this process
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { in.Close(); server.Wait() })
+	}
+	fmt.Fprintf(&config, "Host *\n User root\n IdentityFile %s/key\n IdentitiesOnly yes\n UserKnownHostsFile %[1]s/known\n StrictHostKeyChecking yes\n", folder)
+	write(t, folder, "config", config.String())
+	write(t, folder, "known", known.String())
+	eventually(t, "sshd", func() bool {
+		return exec.Command("nsenter", "-t", c.hub, "-n", "ssh", "-F", folder+"/config", "-o", "BatchMode=yes", string(rune('a'+n-1)), "true").Run() == nil
+	})
+	return c
+}
+
+// machine makes the namespaces of one host, and returns the process that holds them.
+func machine(t *testing.T, name string) (pid string) {
+	t.Helper()
+	holder := exec.Command("unshare", "-m", "-n", "-u", "sh", "-c", "mount -t tmpfs tmpfs /tmp && mount -t tmpfs tmpfs /root && echo "+name+" >/proc/sys/kernel/hostname && echo && exec cat")
+	in, err := holder.StdinPipe() // closed with this process
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := holder.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	holder.Stderr = &said
+	if err := holder.Start(); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { in.Close(); holder.Wait() })
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Skipf("this system makes no namespaces of network, name and mounts: %v: %s", err, said.String())
+	}
+	return fmt.Sprint(holder.Process.Pid)
+}
+
+// do runs a shell script on a host.
+func (c *cluster) do(t *testing.T, pid, script string) {
+	t.Helper()
+	if out, err := exec.Command("nsenter", "-t", pid, "-m", "-n", "-u", "sh", "-ec", script).CombinedOutput(); err != nil {
+		t.Skipf("this system makes no network of namespaces: %s: %v: %s", script, err, out)
+	}
+}
+
+// launch prepares wdlrun on the launcher's host, in the shared folder.
+func (c *cluster) launch(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := command(t, c.folder, append([]string{"-ssh", c.client}, args...)...)
+	cmd.Args = append([]string{"nsenter", "-t", c.hub, "-n", "-u"}, cmd.Args...)
+	path, err := exec.LookPath("nsenter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Path = path
+	return cmd
+}
+
+// processes are those of a host, without its sshd and what holds the namespace.
+func (c *cluster) processes(host int) (pids []int) {
+	own, _ := os.Readlink("/proc/" + c.hosts[host] + "/ns/net")
+	found, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range found {
+		ns, err := os.Readlink(p + "/ns/net")
+		pid, _ := strconv.Atoi(filepath.Base(p))
+		args, _ := os.ReadFile(p + "/cmdline")
+		if err == nil && ns == own && filepath.Base(p) != c.hosts[host] && alive(pid) && !bytes.Contains(args, []byte("sshd")) && string(args) != "cat\x00" {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// empty waits until no host has a process of a job, and returns how long that took.
+func (c *cluster) empty(t *testing.T) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	eventually(t, "the end of all processes on all hosts", func() bool {
+		for i := range c.hosts {
+			if len(c.processes(i)) > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	return time.Since(begin)
+}
+
+// TestSSHD trains on four hosts with Debian's sshd, to the bits of one local rank, and ends
+// jobs in every way that leaves nothing behind.
+func TestSSHD(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts nine jobs on four hosts")
+	}
+	c := newCluster(t, 4)
+	t.Run("bits", c.sameBits)
+	t.Run("login", c.logins)
+	t.Run("interrupt", c.interrupt)
+	for _, x := range []struct {
+		name string
+		kill func(t *testing.T, c *cluster, launcher int)
+		says string
+	}{
+		{"launcher", func(t *testing.T, c *cluster, launcher int) { kill(t, launcher, syscall.SIGKILL) }, ""},
+		{"ssh", func(t *testing.T, c *cluster, launcher int) {
+			all, _ := filepath.Glob("/proc/[0-9]*")
+			var pids []int
+			for _, p := range all {
+				if pid, err := strconv.Atoi(filepath.Base(p)); err == nil && countOf([]int{pid}, "stat", fmt.Sprintf(") S %d ", launcher)) == 1 {
+					pids = append(pids, pid)
+				}
+			}
+			kill(t, find(pids, "cmdline", "\x00b\x00exec sh"), syscall.SIGKILL)
+		}, "wdlrun: host b (ranks 2, 3) was lost"},
+		{"host process", func(t *testing.T, c *cluster, _ int) {
+			kill(t, find(c.processes(1), "cmdline", "\x00__host\x00"), syscall.SIGKILL)
+		}, "wdlrun: host b (ranks 2, 3) was lost"},
+		{"rank", func(t *testing.T, c *cluster, _ int) {
+			kill(t, find(c.processes(1), "environ", "WDLRUN_RANK=3\x00"), syscall.SIGKILL)
+		}, "wdlrun: rank 3 (host b, pid "},
+		{"network", func(t *testing.T, c *cluster, _ int) { c.do(t, c.hub, "ip link set v1 down") }, "wdlrun: host b ("},
+	} {
+		t.Run(x.name, func(t *testing.T) { c.killed(t, x.kill, x.says) })
+	}
+}
+
+// sameBits compares a training on four hosts with one rank on this machine.
+func (c *cluster) sameBits(t *testing.T) {
+	flags := []string{"train", "--json", "-set", "train.slots=8", "-set", "train.epochs=1", "-set", "train.global_batch=1024"}
+	o := run(t, c.folder, flags...)
+	if o.code != 0 {
+		t.Fatal(o)
+	}
+	one := parseTrained(t, o)
+	cmd := c.launch(t, append([]string{"-H", "a:2,b:2,c:2,d:2"}, flags...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if o = end(t, cmd); o.code != 0 {
+		t.Fatal(o)
+	}
+	eight := parseTrained(t, o)
+	if eight.WorldSize != 8 || eight.AUC != one.AUC || eight.LogLoss != one.LogLoss {
+		t.Errorf("on four hosts %+v, on one rank %+v", eight, one)
+	}
+	sameModel(t, c.folder, one, eight)
+	if want := "4 hosts exchange over 10.78.0.0/24: a 10.78.0.1, b 10.78.0.2, c 10.78.0.3, d 10.78.0.4"; !strings.Contains(o.stderr, want) {
+		t.Errorf("%q is not there:\n%s", want, o.stderr)
+	}
+	c.empty(t)
+}
+
+// logins fail with one line that names the host.
+func (c *cluster) logins(t *testing.T) {
+	known, err := os.ReadFile(c.folder + "/known")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct{ name, hosts, known, flag, want string }{
+		{"a changed key", "a,b", strings.Replace(string(known), "10.78.0.2 ", "10.78.0.9 ", 1) + "10.78.0.2 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDvBGWDDpJ5WyZfCYbtnYIJq0pYqVHHOnJ7hRx7F4T5u\n", "", "wdlrun: host b: its host key has changed: "},
+		{"an unknown key", "a,b", strings.Replace(string(known), "10.78.0.2 ", "10.78.0.9 ", 1), "", "wdlrun: host b: its host key is unknown: "},
+		{"no permission", "a", string(known), " -l nosuchuser", "wdlrun: host a: login failed: nosuchuser@10.78.0.1: Permission denied (publickey"},
+		{"no server", "a", string(known), " -p 2222", "wdlrun: host a: no ssh server answers there: ssh: connect to host 10.78.0.1 port 2222: Connection refused; start sshd there, or name its port: -ssh \"ssh -p 2222\""},
+		{"another network", "a,b", string(known), "", "host a has no address that -net allows, but 10.78.0.1 (eth0), 172.17.0.1 (docker0), 127.0.0.1 (lo)"},
+		{"docker0 alone", "a,b", string(known), "", "from b to host a at 172.17.0.1: "},
+	} {
+		write(t, c.folder, "known", x.known)
+		args := []string{"-H", x.hosts, "-net", map[string]string{"another network": "192.168.0.0/16", "docker0 alone": "docker0"}[x.name], "true"}
+		if x.flag != "" {
+			args = append([]string{"-ssh", c.client + x.flag}, args...)
+		}
+		cmd := c.launch(t, args...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if o := end(t, cmd); o.code != 1 || !strings.Contains(o.stderr, x.want) {
+			t.Errorf("%s: exit code %d, want %q:\n%s", x.name, o.code, x.want, o.stderr)
+		}
+	}
+	write(t, c.folder, "known", string(known))
+	c.empty(t)
+}
+
+// interrupt asks a training to end: it writes a checkpoint and ends on every host.
+func (c *cluster) interrupt(t *testing.T) {
+	cmd := c.launch(t, "-H", "a:2,b:2", "train", "-out", "interrupted", "-set", "train.epochs=1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "steps", func() bool {
+		found, _ := filepath.Glob(filepath.Join(c.folder, "interrupted", "*", "metrics.jsonl"))
+		return len(found) > 0
+	})
+	kill(t, cmd.Process.Pid, syscall.SIGINT)
+	o := end(t, cmd)
+	saved, _ := filepath.Glob(filepath.Join(c.folder, "interrupted", "*", "checkpoints", "step-*"))
+	if o.code != 130 || len(saved) == 0 {
+		t.Errorf("exit code %d, checkpoints %q\n%s%s", o.code, saved, o.stdout, o.stderr)
+	}
+	c.empty(t)
+}
+
+// killed ends a job of four ranks on two hosts. What the ranks have started is gone too.
+func (c *cluster) killed(t *testing.T, victim func(t *testing.T, c *cluster, launcher int), says string) {
+	cmd := c.launch(t, "-H", "a:2,b:2", "sh", "-c", "setsid sleep 1000 & exec sleep 1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all ranks", func() bool {
+		return countOf(c.processes(0), "cmdline", "sleep\x001000") == 4 && countOf(c.processes(1), "cmdline", "sleep\x001000") == 4
+	})
+	begin := time.Now()
+	victim(t, c, cmd.Process.Pid)
+	o := end(t, cmd)
+	if strings.Count(o.stderr, says) < 1 || says != "" && strings.Count(o.stderr, "wdlrun: host b (")+strings.Count(o.stderr, "wdlrun: rank ") != 1 {
+		t.Errorf("exit code %d; want one verdict %q:\n%s", o.code, says, o.stderr)
+	}
+	t.Logf("the job has ended after %v, no process after %v more", time.Since(begin).Round(10*time.Millisecond), c.empty(t).Round(10*time.Millisecond))
+	c.do(t, c.hub, "ip link set v1 up")
+}
