@@ -1,6 +1,8 @@
 package tests
 
 import (
+	"encoding/csv"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -80,5 +82,34 @@ assert (k == keys).all() and (r == rows).all() and len(keys) == 17
 	}
 	if out := inPython(t, interpreter, dir, st+same); !strings.HasPrefix(out, "17 (17, ") {
 		t.Error(out)
+	}
+}
+
+// TestPythonAsksTheServer runs the recipes of docs/serving.md that send requests; the
+// scores are those that predict writes.
+func TestPythonAsksTheServer(t *testing.T) {
+	t.Parallel()
+	interpreter := python(t, "grpc")
+	dir, model := clickLog(t, 500)
+	must(t, dir, "export -resume "+model+" -out models -name ctr")
+	s := startServer(t, dir, "-model", "ctr=models/ctr")
+	defer s.stop()
+	write(t, dir, "ask.csv", "city,age\nc1,38\nc2,25\n")
+	rows, err := csv.NewReader(strings.NewReader(must(t, dir, "predict -model models/ctr -data ask.csv -logit -out -").stdout)).ReadAll()
+	if err != nil || len(rows) != 3 {
+		t.Fatal(err, rows)
+	}
+	same := fmt.Sprintf(`
+want = np.array([[%s, %s], [%s, %s]], np.float32)
+`, rows[1][0], rows[1][1], rows[2][0], rows[2][1])
+	ports := strings.NewReplacer("localhost:8500", s.grpc, "http://localhost:8501", s.rest)
+	for document, check := range map[string]string{
+		"urllib":        "got = [[r[\"score\"], r[\"logit\"]] for r in answer[\"predictions\"]]",
+		"grpc.insecure": "got = np.array([answer[\"score\"], answer[\"logit\"]]).T",
+	} {
+		code := ports.Replace(recipe(t, "../docs/serving.md", document))
+		code = "import numpy as np\nanswer = None\ndef keep(x):\n    global answer\n    answer = x\n" + strings.Replace(code, "print(", "keep(", 1) +
+			same + check + "\nassert (np.array(got, np.float32) == want).all(), (got, want)\n"
+		inPython(t, interpreter, dir, code)
 	}
 }
