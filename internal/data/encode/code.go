@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"math/bits"
 	"sync"
 
 	"github.com/zeebo/xxh3"
@@ -30,53 +29,12 @@ const keySeed = 0x7764_6C72_756E_0001
 // XXH3 of its bytes, 64 bits, with a seed that does not change.
 func KeyOf(b []byte) uint64 { return keyOf(b) }
 
-func keyOf(b []byte) uint64 {
-	if len(b) > 3 && len(b) <= 8 {
-		return shortKey(b)
-	}
-	if len(b) > 0 && len(b) <= 3 {
-		return tinyKey(b)
-	}
-	return xxh3.HashSeed(b, keySeed)
-}
+func keyOf(b []byte) uint64 { return xxh3.HashSeed(b, keySeed) }
 
-// tinyFlip is what XXH3 makes of the seed for inputs of 1 to 3 bytes: the first
-// eight bytes of its secret, one half xored with the other, and the seed.
-const tinyFlip = (0x396cfeb8 ^ 0xbe4ba423) + keySeed
-
-// tinyKey is xxh3.HashSeed of 1 to 3 bytes, as small counts are.
-func tinyKey(b []byte) uint64 {
-	n := len(b)
-	x := uint64(b[0])<<16 | uint64(b[n>>1])<<24 | uint64(b[n-1]) | uint64(n)<<8
-	x ^= tinyFlip
-	x ^= x >> 33
-	x *= 0xc2b2ae3d27d4eb4f
-	x ^= x >> 29
-	x *= 0x165667b19e3779f9
-	return x ^ x>>32
-}
-
-// shortFlip is what XXH3 makes of the seed for inputs of 4 to 8 bytes: bytes 8
+// shortFlip is what XXH3 makes of the seed for inputs of 8 bytes (package eight): bytes 8
 // to 23 of its secret, xored, minus the seed, whose low half is also turned
 // round into its high half.
 const shortFlip = 0x1cad21f72c81017c ^ 0xdb979083e96dd4de - (keySeed ^ 0x01006E75<<32)
-
-// shortKey is xxh3.HashSeed of 4 to 8 bytes, which most values are: the seed is
-// known, and the work small beside a call.
-func shortKey(b []byte) uint64 {
-	return mixShort(uint64(binary.LittleEndian.Uint32(b[len(b)-4:]))+uint64(binary.LittleEndian.Uint32(b))<<32, len(b))
-}
-
-// mixShort is the key of n bytes: the last four are the low half of x, the first
-// four its high half.
-func mixShort(x uint64, n int) uint64 {
-	x ^= shortFlip
-	x ^= bits.RotateLeft64(x, 49) ^ bits.RotateLeft64(x, 24)
-	x *= 0x9fb21c651e98df25
-	x ^= x>>35 + uint64(n)
-	x *= 0x9fb21c651e98df25
-	return x ^ x>>28
-}
 
 // nextPiece cuts the next value off a field that holds several, nil after the
 // last. Empty ones do not count. Without a separator the field is one value.

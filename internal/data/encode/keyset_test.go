@@ -1,12 +1,16 @@
 package encode
 
-import "testing"
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+)
 
 func TestKeySetIsAMap(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 3, 31, 1000, fewKeys + 1} {
 		s, want := newKeySet(n), map[uint64]bool{}
 		for i := range n {
-			k := mixShort(uint64(i), 8)
+			k := keyOf(binary.LittleEndian.AppendUint64(nil, uint64(i)))
 			switch i % 7 {
 			case 1:
 				k = uint64(i) << 60 // which lie together, 0 among them
@@ -25,7 +29,7 @@ func TestKeySetIsAMap(t *testing.T) {
 			}
 		}
 		for i := range uint64(2000) {
-			for _, k := range []uint64{i, i << 60, mixShort(i, 7)} {
+			for _, k := range []uint64{i, i << 60, keyOf(fmt.Append(nil, i))} {
 				if s.has(k) != want[k] {
 					t.Errorf("of %d keys: has %x: %v", n, k, !want[k])
 				}
