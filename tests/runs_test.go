@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"os"
@@ -46,6 +47,15 @@ func TestRuns(t *testing.T) {
 	o = run(t, dir, "runs", "-csv")
 	if rows, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll(); err != nil || len(rows) != 4 {
 		t.Errorf("%d rows, %v\n%s", len(rows), err, o.stdout)
+	}
+	made, err := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o = run(t, dir, append([]string{"report", "-out", "all.html"}, made...)...)
+	page, err := os.ReadFile(filepath.Join(dir, "all.html"))
+	if o.code != 0 || err != nil || !bytes.Contains(page, []byte(" is the best by AUC of the test data")) || !bytes.Contains(page, []byte("train.seed")) {
+		t.Errorf("report: exit code %d, %v\n%s%s", o.code, err, o.stdout, o.stderr)
 	}
 	if o = run(t, dir, "runs", "-where", "ac>1"); o.code != 1 || !strings.Contains(o.stderr, "did you mean auc?") {
 		t.Errorf("exit code %d\n%s", o.code, o.stderr)

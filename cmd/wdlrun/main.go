@@ -176,6 +176,7 @@ func commands(p *program) []*cli.Command {
 		serveCommand(p),
 		traceCommand(p),
 		runsCommand(p),
+		reportCommand(p),
 		replayCommand(p),
 		initCommand(p),
 		genCommand(p),

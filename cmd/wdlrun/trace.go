@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 
 	"github.com/urfave/cli/v2"
 
@@ -48,7 +46,11 @@ func (p *program) trace(c *cli.Context) error {
 	}
 	a := t.Analyse()
 	if out := pathOf(c, "out"); out != "" {
-		cut, err := writeMerged(t, out)
+		cut := 0
+		_, err := writeWhole(out, func(w io.Writer) (err error) {
+			cut, err = t.Merge(w)
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("trace: %w", err)
 		}
@@ -60,22 +62,4 @@ func (p *program) trace(c *cli.Context) error {
 		return p.printJSON(a)
 	}
 	return a.Write(p.stdout)
-}
-
-// writeMerged writes the timeline of all ranks in one piece.
-func writeMerged(t *timeline.Timeline, path string) (cut int, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".wdlrun-")
-	if err != nil {
-		return 0, err
-	}
-	defer os.Remove(f.Name())
-	b := bufio.NewWriter(f)
-	cut, err = t.Merge(b)
-	if err == nil {
-		err = errors.Join(b.Flush(), f.Chmod(0o644))
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return 0, err
-	}
-	return cut, os.Rename(f.Name(), path)
 }

@@ -1,0 +1,300 @@
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/runs"
+	"github.com/wdlrun/wdlrun/internal/timeline"
+)
+
+//go:embed page.html
+var pageText string
+
+var page = template.Must(template.New("page").Parse(pageText))
+
+// MostRuns bounds the runs of one report.
+const MostRuns = 32
+
+// runView is a run as the page shows it.
+type runView struct {
+	*runs.Run
+	Color    int
+	Dashed   bool
+	Best     bool
+	Findings []finding
+	Split    template.HTML
+	Waits    string // the verdict about who waited for whom
+	Tables   []runs.Table
+	More     int // tables that are not shown
+	split    *timeline.Analysis
+}
+
+// pageView is what the template shows.
+type pageView struct {
+	Title   string
+	Made    string
+	Verdict []string
+	Runs    []*runView
+	Differ  []string
+	Follow  []string // further settings that differ
+	Charts  []template.HTML
+	Several bool
+}
+
+// mostDiffering settings are shown at once.
+const mostDiffering = 12
+
+// mostTables bounds the tables of a run that are shown: the largest.
+const mostTables = 40
+
+// Write reads run directories and writes the page. now is its date.
+func Write(w io.Writer, dirs []string, now time.Time) error {
+	if len(dirs) == 0 || len(dirs) > MostRuns {
+		return fmt.Errorf("report: %d run directories, from 1 to %d are taken", len(dirs), MostRuns)
+	}
+	v := pageView{Made: now.Format("2006-01-02 15:04"), Several: len(dirs) > 1}
+	var all []*runs.Run
+	for i, dir := range dirs {
+		r, err := runs.Read(dir)
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+		v.Runs = append(v.Runs, view(r, i))
+	}
+	v.Title = "wdlrun: " + all[0].Name
+	if v.Several {
+		v.Title = fmt.Sprintf("wdlrun: %d runs", len(all))
+		v.Differ = runs.Differing(all)
+		n := min(len(v.Differ), mostDiffering)
+		v.Differ, v.Follow = v.Differ[:n], v.Differ[n:]
+	}
+	v.Verdict = verdict(v.Runs)
+	v.Charts = charts(v.Runs)
+	return page.Execute(w, v)
+}
+
+func view(r *runs.Run, i int) *runView {
+	v := &runView{Run: r, Color: i % colors, Dashed: i/colors%2 == 1}
+	if found, _ := filepath.Glob(filepath.Join(escaped(r.Dir), timeline.Pattern)); len(found) > 0 {
+		if t, err := timeline.Open(r.Dir); err != nil {
+			r.Faults = append(r.Faults, err.Error())
+		} else {
+			a := t.Analyse()
+			v.split, v.Split, v.Waits = &a, split(&a), a.Verdict()
+			r.Faults = append(r.Faults, a.Faults...)
+		}
+	}
+	if r.Result != nil {
+		v.Tables = slices.Clone(r.Result.Tables)
+		slices.SortStableFunc(v.Tables, func(a, b runs.Table) int { return int(max(-1, min(1, b.Bytes-a.Bytes))) })
+		v.More = max(0, len(v.Tables)-mostTables)
+		v.Tables = v.Tables[:len(v.Tables)-v.More]
+	}
+	v.Findings = v.findings()
+	return v
+}
+
+// escaped is a directory whose name cannot be taken for a pattern.
+func escaped(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
+}
+
+// verdict says first what a reader wants to know.
+func verdict(all []*runView) (lines []string) {
+	if len(all) == 1 {
+		r := all[0]
+		lines = append(lines, fmt.Sprintf("%s: %s after %d steps%s", r.State, quality(r.Run), r.Step, taking(r.Run)))
+	} else if best, second, by := ranking(all); best != nil {
+		best.Best = true
+		lines = append(lines, fmt.Sprintf("%s is the best by %s: %s", best.Name, by, quality(best.Run)))
+		if second != nil {
+			lines = append(lines, fmt.Sprintf("next is %s: %s%s", second.Name, quality(second.Run), apart(best.Run, second.Run)))
+		}
+	} else {
+		lines = append(lines, "no run has been evaluated on the same kind of data: none is the best")
+	}
+	if n := warnings(all); n > 0 {
+		lines = append(lines, fmt.Sprintf("%d %s, see below", n, plural(n, "warning")))
+	}
+	if len(all) == 1 && all[0].Waits != "" {
+		lines = append(lines, all[0].Waits)
+	}
+	return lines
+}
+
+func warnings(all []*runView) (n int) {
+	for _, r := range all {
+		n += len(r.Findings)
+	}
+	return n
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
+
+// quality is the evaluation of a run in a few words.
+func quality(r *runs.Run) string {
+	m, of := r.Evaluation()
+	if m == nil {
+		return "not evaluated"
+	}
+	var parts []string
+	for _, x := range []struct {
+		name string
+		v    *float64
+	}{{"AUC", m.AUC}, {"log-loss", m.LogLoss}, {"RMSE", m.RMSE}} {
+		if x.v != nil {
+			parts = append(parts, fmt.Sprintf("%s %.4f", x.name, *x.v))
+		}
+	}
+	return of + " " + strings.Join(parts, ", ")
+}
+
+func taking(r *runs.Run) string {
+	if !finite(r.Seconds) {
+		return ""
+	}
+	return fmt.Sprintf(" in %.1f s", r.Seconds)
+}
+
+// apart names the settings in which two runs differ, a few of them.
+func apart(a, b *runs.Run) string {
+	keys := runs.Differing([]*runs.Run{a, b})
+	var parts []string
+	for _, key := range keys[:min(len(keys), 4)] {
+		parts = append(parts, fmt.Sprintf("%s %s, not %s", key, or(b.Config.Of(key)), or(a.Config.Of(key))))
+	}
+	switch {
+	case len(keys) == 0:
+		return ", with the same settings"
+	case len(keys) > len(parts):
+		parts = append(parts, fmt.Sprintf("%d more", len(keys)-len(parts)))
+	}
+	return " (" + strings.Join(parts, "; ") + ")"
+}
+
+func or(value string) string {
+	if value == "" {
+		return "unset"
+	}
+	return value
+}
+
+// ranking finds the two best runs by AUC, or by loss where one of them has no AUC, of the
+// kind of data on which most runs were evaluated.
+func ranking(all []*runView) (best, second *runView, by string) {
+	count := map[string]int{}
+	for _, r := range all {
+		if _, of := r.Evaluation(); of != "" {
+			count[of]++
+		}
+	}
+	kind := "test"
+	if count["valid"] > count["test"] {
+		kind = "valid"
+	}
+	some := slices.DeleteFunc(slices.Clone(all), func(r *runView) bool { _, of := r.Evaluation(); return of != kind })
+	name, sign := "auc", -1.0
+	if slices.ContainsFunc(some, func(r *runView) bool { return !finite(r.Number("auc")) }) {
+		name, sign = "logloss", 1
+	}
+	some = slices.DeleteFunc(some, func(r *runView) bool { return !finite(r.Number(name)) })
+	slices.SortStableFunc(some, func(a, b *runView) int {
+		d := float64(sign*a.Number(name)) - float64(sign*b.Number(name))
+		return int(max(-1, min(1, math.Copysign(math.Ceil(math.Abs(d)), d))))
+	})
+	by = map[string]string{"auc": "AUC", "logloss": "log-loss"}[name] + " of the " + kind + " data"
+	switch len(some) {
+	case 0:
+		return nil, nil, ""
+	case 1:
+		return some[0], nil, by
+	}
+	return some[0], some[1], by
+}
+
+// charts draws the curves of all runs.
+func charts(all []*runView) (out []template.HTML) {
+	var loss, speed, validLoss, validAUC []curve
+	for i, r := range all {
+		x, y, s := series(r.Train)
+		loss = append(loss, curve{Name: r.Name, Color: i, X: x, Y: y, Faint: true})
+		loss = append(loss, curve{Name: r.Name, Color: i, X: x, Y: smooth(y, max(1, min(len(y)/20, 200)))})
+		speed = append(speed, curve{Name: r.Name, Color: i, X: x, Y: s})
+		for _, e := range []struct {
+			points []runs.Point
+			suffix string
+		}{{r.Valid, " valid"}, {r.Test, " test"}} {
+			x, y, _ := series(e.points)
+			auc := make([]float64, len(y))
+			for k, p := range e.points {
+				if auc[k] = math.NaN(); p.Metrics != nil {
+					auc[k] = runs.Value(p.Metrics.AUC)
+				}
+			}
+			if len(x) > 0 {
+				validLoss = append(validLoss, curve{Name: r.Name + e.suffix, Color: i, X: x, Y: y, Dots: true})
+				validAUC = append(validAUC, curve{Name: r.Name + e.suffix, Color: i, X: x, Y: auc, Dots: true})
+			}
+		}
+	}
+	for _, c := range []template.HTML{
+		chart("Training log-loss, of single steps and their moving mean", "samples", "log-loss", loss),
+		chart("Log-loss of evaluations", "samples", "log-loss", validLoss),
+		chart("AUC of evaluations", "samples", "AUC", validAUC),
+		chart("Mean speed since the start", "samples", "samples per second", speed),
+	} {
+		if c != "" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// series are the samples, losses and speeds of points.
+func series(points []runs.Point) (x, loss, speed []float64) {
+	for _, p := range points {
+		x, loss, speed = append(x, float64(p.Samples)), append(loss, p.LogLoss), append(speed, p.Speed)
+	}
+	return x, loss, speed
+}
+
+// Metric is a metric as text, "" if there is none.
+func (v *runView) Metric(name, format string) string {
+	x := v.Number(name)
+	if !finite(x) {
+		return ""
+	}
+	return fmt.Sprintf(format, x)
+}
+
+// Bytes is a number of bytes for people.
+func (*runView) Bytes(n int64) string {
+	x, unit := float64(n), "B"
+	for _, u := range []string{"kB", "MB", "GB", "TB"} {
+		if x < 1000 {
+			break
+		}
+		x, unit = x/1000, u
+	}
+	return fmt.Sprintf("%.3g %s", x, unit)
+}
+
+// Of says on which data the metrics of the run are.
+func (v *runView) Of() string {
+	_, of := v.Evaluation()
+	return of
+}

@@ -1,0 +1,143 @@
+package report
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+const evil = `<script>alert(1)</script>"'&\u0007`
+
+// write makes a run directory of a run with hostile names and a gap in its losses.
+func write(t testing.TB, name, auc string, size int) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for i := range size {
+		loss := fmt.Sprint(0.7 / math.Sqrt(float64(i+1)))
+		if i == size/2 {
+			loss = "null"
+		}
+		fmt.Fprintf(&b, `{"event":"train","time":"2026-11-23T14:00:00Z","step":%d,"epoch":1,"samples":%d,"samples_per_second":1e3,"logloss":%s}`+"\n", i+1, 256*(i+1), loss)
+	}
+	fmt.Fprintf(&b, `{"event":"test","step":%d,"samples":%d,"logloss":0.3,"metrics":{"auc":%s,"logloss":0.3}}`+"\n", size, 256*size, auc)
+	for file, text := range map[string]string{
+		"metrics.jsonl": b.String(),
+		"config.yaml":   "data:\n  train: [\"<script>alert(2)</script>\"]\nmodel: {kind: k" + auc + "}\n",
+		"result.json": fmt.Sprintf(`{"world_size":2,"steps":%d,"seconds":3,"improving":%q,"test":{"samples":10,"auc":%s,"logloss":0.3,"calibration":1.5},"tables":[{"name":%q,"rows":400,"planned":{"rows":100}}]}`,
+			size, evil, auc, evil),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func pageOf(t *testing.T, dirs ...string) string {
+	t.Helper()
+	var b strings.Builder
+	if err := Write(&b, dirs, time.Unix(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestHostileNamesAreEscaped: nothing of a run becomes markup, and nothing is fetched.
+func TestHostileNamesAreEscaped(t *testing.T) {
+	s := pageOf(t, write(t, "a<b>", "0.8", 40), write(t, "x", "0.9", 40))
+	for _, not := range []string{"<script", "a<b>", "alert(1)</", "http:", "https:", "src="} {
+		if i := strings.Index(s, not); i >= 0 {
+			t.Errorf("%q is in the page: %.80s", not, s[i:])
+		}
+	}
+	for _, want := range []string{"x is the best by AUC of the test data", "model.kind", "4.0 times the planned 100", "1.50 times the mean label", "was not a number in 1 lines"} {
+		if !strings.Contains(s, want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+}
+
+// TestChartsAreSVG: they are well-formed, and a value that is no number is a gap.
+func TestChartsAreSVG(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, c := range []struct {
+		x, y  []float64
+		paths int
+	}{
+		{[]float64{1, 2, 3, 4, 5}, []float64{1, 2, nan, 4, 5}, 2},
+		{[]float64{1, 2, 3}, []float64{inf, 2, nan}, 1},
+		{[]float64{1, 2}, []float64{-math.MaxFloat64, math.MaxFloat64}, 1},
+		{[]float64{1, 1}, []float64{0, 0}, 1},
+		{[]float64{1, 2}, []float64{1e-320, 2e-320}, 1},
+	} {
+		s := string(chart(evil, "x", "y", []curve{{Name: evil, X: c.x, Y: c.y, Dots: true}, {Name: "b"}}))
+		d := xml.NewDecoder(strings.NewReader(s))
+		for {
+			if _, err := d.Token(); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatalf("%v in %s", err, s)
+			}
+		}
+		drawn, _, _ := strings.Cut(s, "</svg>")
+		if n := strings.Count(drawn, "<path "); n != c.paths || strings.Contains(drawn, "NaN") || strings.Contains(drawn, "Inf") {
+			t.Errorf("%v: %d paths, want %d: %s", c.y, n, c.paths, drawn)
+		}
+	}
+	if s := chart("t", "x", "y", []curve{{X: []float64{1}, Y: []float64{nan}}}); s != "" {
+		t.Errorf("a chart of nothing: %s", s)
+	}
+}
+
+// TestLongRunsStaySmall: a page of many runs with many points has a few megabytes.
+func TestLongRunsStaySmall(t *testing.T) {
+	dir := write(t, "long", "0.9", 20_000)
+	dirs := make([]string, MostRuns)
+	for i := range dirs {
+		dirs[i] = dir
+	}
+	if s := pageOf(t, dirs...); len(s) > 5<<20 {
+		t.Errorf("%d bytes", len(s))
+	}
+	if err := Write(io.Discard, append(dirs, dir), time.Now()); err == nil {
+		t.Error("one run more is taken")
+	}
+	if err := Write(io.Discard, []string{t.TempDir()}, time.Now()); err == nil {
+		t.Error("a folder that is no run is taken")
+	}
+}
+
+// TestInABrowser loads the page: its charts have a size, and nothing is reported on the
+// console.
+func TestInABrowser(t *testing.T) {
+	browser, err := exec.LookPath("chromium-headless-shell")
+	if err != nil || testing.Short() {
+		t.Skip("needs chromium-headless-shell")
+	}
+	file := filepath.Join(t.TempDir(), "page.html")
+	if err := os.WriteFile(file, []byte(pageOf(t, write(t, "a", "0.8", 40))), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), browser, "--no-sandbox", "--no-zygote", "--disable-gpu", "--enable-logging=stderr", "--dump-dom", "file://"+file).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if m := regexp.MustCompile(`.*CONSOLE.*`).Find(out); m != nil {
+		t.Errorf("the console has %s", m)
+	}
+	if n := strings.Count(string(out), "<figure"); n != 4 {
+		t.Errorf("%d figures, want 4", n)
+	}
+}
