@@ -19,7 +19,7 @@ func TestTraceNamesASlowRank(t *testing.T) {
 	t.Parallel()
 	patient.Try(t, time.Second, func(time.Duration) error { // where other programs hold the cores, any rank may be late
 		dir := t.TempDir()
-		r := slowly(t, dir, []string{"-np", "3", "-oversubscribe", "-chaos", "slow:25x@1"}, append([]string{"train", "--json"}, few(t)...)...)
+		r := slowly(t, dir, three, append([]string{"train", "--json", "-chaos", "slow:25x@1"}, few(t)...)...)
 		o := run(t, dir, "trace", "-json", "-out", "all.json.gz", r.RunDir)
 		if o.code != 0 {
 			t.Fatalf("exit code %d\n%s", o.code, o.stderr)

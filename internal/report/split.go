@@ -30,7 +30,7 @@ func split(a *timeline.Analysis) template.HTML {
 		y, x := i*(bar+gap), float64(names)
 		fmt.Fprintf(&b, `<text class="tick" x="%d" y="%d" text-anchor="end">rank %d</text>`, names-8, y+13, r.Rank)
 		part := func(name, class string, seconds float64) {
-			w := seconds / max(most, 1e-9) * (900 - names - 4)
+			w := float64(seconds / max(most, 1e-9) * (900 - names - 4))
 			if w <= 0 {
 				return
 			}
