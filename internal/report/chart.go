@@ -181,12 +181,12 @@ func (e extent) ticks(n int) []float64 {
 	step := math.Pow(10, math.Floor(math.Log10(span/float64(n))))
 	for _, f := range []float64{1, 2, 5, 10} {
 		if span/float64(step*f) <= float64(n) {
-			step *= f
+			step = float64(step * f)
 			break
 		}
 	}
 	var all []float64
-	for v := math.Ceil(e.lo/step) * step; v <= e.hi+float64(step*1e-9) && len(all) <= 4*n; v += step {
+	for v := float64(math.Ceil(e.lo/step) * step); v <= e.hi+float64(step*1e-9) && len(all) <= 4*n; v += step {
 		all = append(all, v)
 	}
 	if len(all) < 2 || !finite(step) || step <= 0 {
