@@ -105,7 +105,12 @@ type server struct {
 // startServer serves models of dir and waits until they answer.
 func startServer(t *testing.T, dir string, flags ...string) server {
 	t.Helper()
-	g, r := freePort(t), freePort(t)
+	return startServerAt(t, dir, freePort(t), freePort(t), flags...)
+}
+
+// startServerAt listens on these ports.
+func startServerAt(t *testing.T, dir string, g, r int, flags ...string) server {
+	t.Helper()
 	cmd := command(t, dir, append([]string{"serve", "-port", strconv.Itoa(g), "-rest-port", strconv.Itoa(r)}, flags...)...)
 	cmd.Stdout = nil
 	out, err := cmd.StdoutPipe()
@@ -235,12 +240,14 @@ func sameLogits(t *testing.T, who string, got, want []float32) {
 func restLogits(t *testing.T, url string, x scoredRecords, n int) (logits []float32) {
 	t.Helper()
 	var request struct {
-		Instances []map[string]string `json:"instances"`
+		Instances []map[string]any `json:"instances"`
 	}
 	for _, r := range x.rows[:n] {
-		row := map[string]string{}
+		row := map[string]any{}
 		for k, name := range x.names {
-			row[name] = r[k]
+			if row[name] = r[k]; regexp.MustCompile(`^\d+$`).MatchString(r[k]) {
+				row[name] = json.Number(r[k])
+			}
 		}
 		request.Instances = append(request.Instances, row)
 	}

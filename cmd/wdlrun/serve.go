@@ -309,7 +309,7 @@ func listen(c *cli.Context, s *serve.Server) (all []listener, err error) {
 		if err := removeStale(path); err != nil {
 			return all, err
 		}
-		l, err := config.Listen(c.Context, "unix", path)
+		l, err := net.Listen("unix", path) // which cannot be shared
 		if err != nil {
 			return all, fmt.Errorf("serve: -grpc_socket_path %s: %w", path, err)
 		}

@@ -43,6 +43,7 @@ const (
 	queuePerThread = 64
 	defaultBytes   = 16 << 20
 	headerWait     = 10 * time.Second
+	bodyWait       = time.Minute // for a whole request
 	idleWait       = 2 * time.Minute
 	mostHeader     = 64 << 10
 )
@@ -94,7 +95,7 @@ func New(o Options) *Server {
 		s.grpc.RegisterService(d, nil)
 	}
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
-	s.http = &http.Server{Handler: s.rest(), ReadHeaderTimeout: headerWait, IdleTimeout: idleWait, MaxHeaderBytes: mostHeader}
+	s.http = &http.Server{Handler: s.rest(), ReadHeaderTimeout: headerWait, ReadTimeout: bodyWait, IdleTimeout: idleWait, MaxHeaderBytes: mostHeader}
 	return s
 }
 
