@@ -70,13 +70,17 @@ func evaluationTowers(a *dense.Arena, c *config.Config, l layout.Layout) ([]towe
 // has seen, and a packed copy of the weights.
 type Scorer struct {
 	layout layout.Layout
-	widths []int // by table: values of a row
+	widths []int  // by table: values of a row
+	pooled []bool // by table: owners of its rows pool in an evaluation
 	towers []tower
 	rows   Rows
 
 	logit   []float32 // labels × rows
-	x       []float32 // chunk × width: the networks' input
+	x       []float32 // chunk × width: the networks' input, without the columns that are shared
 	unknown []int64   // by feature
+
+	prefix []*dense.Prefix // by label; nil: the networks take whole rows
+	shared []float32       // of the chunk: the first columns, which are the same in all rows
 
 	// Of one feature and chunk.
 	keys    []uint64  // without repetitions of the key before
@@ -84,12 +88,15 @@ type Scorer struct {
 	at      []uint32  // by value: where its row begins
 	offsets []int32   // of the bags, from 0
 	coefs   []float32
+	sums    []float32 // by row
 }
 
 // NewScorer makes a scorer of a layout's model. c is filled.
 func NewScorer(c *config.Config, l layout.Layout, p *Parameters, rows Rows) (*Scorer, error) {
 	s := &Scorer{layout: l, rows: rows, unknown: make([]int64, len(l.Features))}
-	for _, t := range l.Tables {
+	for i, t := range l.Tables {
+		how, _ := layout.Strategy(l.Asked[i])
+		s.pooled = append(s.pooled, how == sparse.Pooled)
 		width := 0
 		for _, p := range t.Parts {
 			width += p.Dim
@@ -102,6 +109,14 @@ func NewScorer(c *config.Config, l layout.Layout, p *Parameters, rows Rows) (*Sc
 		return nil, err
 	}
 	a.View(p.arena)
+	for _, t := range s.towers {
+		mlp, ok := t.net.(*dense.MLP)
+		if !ok || mlp.NewPrefix() == nil {
+			s.prefix = nil
+			break
+		}
+		s.prefix = append(s.prefix, mlp.NewPrefix())
+	}
 	return s, nil
 }
 
@@ -145,6 +160,8 @@ func (s *Scorer) chunk(b *encode.Batch, lo, hi int) error {
 			logit[i] = start
 		}
 	}
+	cols := s.columnsShared(b, lo, hi)
+	s.shared = resized(s.shared, cols)
 	s.input(b, lo, hi)
 	for f := range s.layout.Features {
 		s.pool(b, f, lo, hi)
@@ -154,7 +171,13 @@ func (s *Scorer) chunk(b *encode.Batch, lo, hi int) error {
 		if net == nil {
 			continue
 		}
-		y, err := net.Forward(s.x, hi-lo, false)
+		var y []float32
+		var err error
+		if len(s.shared) > 0 {
+			y, err = s.prefix[t].Forward(s.shared, s.x, hi-lo)
+		} else {
+			y, err = net.Forward(s.x, hi-lo, false)
+		}
 		if err != nil {
 			return err
 		}
@@ -163,9 +186,52 @@ func (s *Scorer) chunk(b *encode.Batch, lo, hi int) error {
 	return nil
 }
 
+// leastShared is how many rows and columns must be shared to be worth a product of their own.
+const leastShared = 16
+
+// columnsShared returns how many of the first columns of the networks' input are the same in
+// rows lo to hi, as far as features have one key: those of the user, if the configuration
+// names them first. 0: too few.
+func (s *Scorer) columnsShared(b *encode.Batch, lo, hi int) (cols int) {
+	if hi-lo < leastShared || s.prefix == nil {
+		return 0
+	}
+	for f, ft := range s.layout.Features {
+		if ft.DeepPart < 0 {
+			continue
+		}
+		dim := s.layout.Tables[ft.Table].Parts[ft.DeepPart].Dim
+		if cols+dim >= s.layout.Width || !isShared(b.Sparse[f], lo, hi) {
+			break
+		}
+		cols += dim
+	}
+	if cols < leastShared || !s.prefix[0].Takes(cols) {
+		return 0
+	}
+	for _, p := range s.prefix[1:] {
+		p.Takes(cols) // they have met the same numbers
+	}
+	return cols
+}
+
+// isShared reports whether rows lo to hi of a feature have one key, the same.
+func isShared(j encode.Jagged, lo, hi int) bool {
+	first := j.Offsets[lo]
+	if j.Weights != nil || int(j.Offsets[hi]-first) != hi-lo {
+		return false
+	}
+	for i, key := range j.Values[first:j.Offsets[hi]] {
+		if key != j.Values[first] || int(j.Offsets[lo+i]-first) != i {
+			return false
+		}
+	}
+	return true
+}
+
 // input makes room for the networks' input and fills in the dense inputs.
 func (s *Scorer) input(b *encode.Batch, lo, hi int) {
-	width, d := s.layout.Width, len(s.layout.Dense)
+	width, d := s.layout.Width-len(s.shared), len(s.layout.Dense)
 	if s.towers[0].net == nil {
 		return
 	}
@@ -184,12 +250,28 @@ func (s *Scorer) pool(b *encode.Batch, f, lo, hi int) {
 		from := s.values[min(part, len(s.values)):]
 		switch {
 		case p == ft.DeepPart && s.towers[0].net != nil:
-			f32.Pool(s.x[ft.DeepCol:], s.layout.Width, from, bags, at.Dim, false)
+			if ft.DeepCol < len(s.shared) {
+				copy(s.shared[ft.DeepCol:], from[bags.At[0]:][:at.Dim])
+				break
+			}
+			f32.Pool(s.x[ft.DeepCol-len(s.shared):], s.layout.Width-len(s.shared), from, bags, at.Dim, false)
 		case ft.WidePart >= 0 && p >= ft.WidePart && p < ft.WidePart+len(s.towers) && s.towers[0].bias != nil:
-			f32.Pool(s.of(b, p-ft.WidePart, lo, hi), 1, from, bags, 1, true)
+			s.addWide(s.of(b, p-ft.WidePart, lo, hi), from, bags, s.pooled[ft.Table])
 		}
 		part += at.Dim
 	}
+}
+
+// addWide adds the wide weights of bags to logits: one by one, or as owners that pool send
+// them, the sum of a bag at once.
+func (s *Scorer) addWide(logit, weights []float32, bags f32.Bags, pooled bool) {
+	if !pooled {
+		f32.Pool(logit, 1, weights, bags, 1, true)
+		return
+	}
+	s.sums = resized(s.sums, len(logit))
+	f32.Pool(s.sums, 1, weights, bags, 1, false)
+	f32.AddTo(logit, s.sums)
 }
 
 // gather reads the rows of feature f's keys in rows lo to hi. A key that follows itself, as

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
@@ -163,19 +164,12 @@ var scorerCases = map[string]func(*config.Config){
 	"several labels": withLabels,
 	"batch norm":     func(c *config.Config) { c.Model.BatchNorm = true },
 	"wide only":      func(c *config.Config) { *c.Model.Deep = false },
-	"mean":           func(c *config.Config) { pool(c, "mean") },
+	"mean":           func(c *config.Config) { c.Model.Pooling = "mean" },
 	"sqrtn, pooled by owners": func(c *config.Config) {
-		pool(c, "sqrtn")
-		for i := range c.Tables {
-			c.Tables[i].Strategy = "pooled"
+		for f := range parityFeatures {
+			c.Tables = append(c.Tables, config.Table{Name: fmt.Sprintf("f%d", f), Pooling: "sqrtn", Strategy: "pooled"})
 		}
 	},
-}
-
-func pool(c *config.Config, how string) {
-	for i := range c.Tables {
-		c.Tables[i].Pooling = how
-	}
 }
 
 // TestScorerHasTheBitsOfEvaluation, whatever the samples beside one.
@@ -238,6 +232,38 @@ func compareScores(t *testing.T, s *Scorer, b *encode.Batch, want []float32, lab
 				}
 			}
 		}
+	}
+}
+
+// TestScorerSharesWhatRowsShare: where the first features are the same in all rows, the first
+// layer is computed once for them, with the same bits.
+func TestScorerSharesWhatRowsShare(t *testing.T) {
+	for name, more := range scorerCases {
+		if name == "wide only" {
+			continue
+		}
+		wide := func(c *config.Config) {
+			c.Model.EmbeddingDim = 20
+			if more != nil {
+				more(c)
+			}
+		}
+		t.Run(name, func(t *testing.T) {
+			tr, s := scored(t, kinds[0], wide)
+			for shared := range parityFeatures + 1 {
+				b := labelled(randomBatch(rand.New(rand.NewPCG(1, 9)), chunkRows+33, 50, true))
+				for f := range shared {
+					for i := range b.Sparse[f].Values {
+						b.Sparse[f].Values[i] = uint64(7 + 40*f) // of the last, no row
+					}
+				}
+				want := evaluated(t, tr, b)
+				compareScores(t, s, part(b, 0, b.Rows), want, s.Labels())
+				if _, err := s.Score(b); err != nil || len(s.shared) != min(20*shared, 60) {
+					t.Errorf("%d columns of %d features are shared, %v", len(s.shared), shared, err)
+				}
+			}
+		})
 	}
 }
 
@@ -323,5 +349,62 @@ func TestScorerRejectsOtherBatches(t *testing.T) {
 	b.Sparse = b.Sparse[1:]
 	if _, err := s.Score(b); err == nil {
 		t.Error("a batch without a feature is scored")
+	}
+}
+
+// BenchmarkScore scores 100 candidates of one request: 60 features of 10 columns, none or 40 of
+// them the same in all samples, and 80 wide weights, through 256-256-256.
+func BenchmarkScore(b *testing.B) {
+	for _, shared := range []int{0, 40} {
+		b.Run(fmt.Sprintf("shared=%d", shared), func(b *testing.B) { benchmarkScore(b, shared) })
+	}
+}
+
+func benchmarkScore(b *testing.B, shared int) {
+	const rows, features, wide = 100, 60, 80
+	c := &config.Config{}
+	c.Model.EmbeddingDim, c.Model.Hidden = 10, []int{256, 256, 256}
+	c.Label.Field = "y"
+	var columns []encode.SparseColumn
+	batch, rng := &encode.Batch{Rows: rows}, rand.New(rand.NewPCG(1, 2))
+	for f := range wide {
+		name := fmt.Sprintf("f%d", f)
+		deep := f < features
+		c.Features = append(c.Features, schema.Feature{Name: name, Field: name, Encode: "id", Deep: &deep})
+		columns = append(columns, encode.SparseColumn{Name: name, Table: name, Wide: true, Deep: deep})
+		j := encode.Jagged{Offsets: []int32{0}}
+		key := rng.Uint64N(100)
+		for i := range rows {
+			if f >= shared {
+				key = rng.Uint64N(100)
+			}
+			j.Values, j.Offsets = append(j.Values, key), append(j.Offsets, int32(i+1))
+		}
+		batch.Sparse = append(batch.Sparse, j)
+	}
+	c.Fill()
+	l := layout.New(c, columns, nil)
+	p, err := NewParameters(c, l)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := NewScorer(c, l, p, noiseRows{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Score(batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// noiseRows has a row for every key, in no time.
+type noiseRows struct{}
+
+func (noiseRows) Read(_ int, keys []uint64, dst []float32) {
+	for i := range dst {
+		dst[i] = float32(i%7) / 8
 	}
 }
