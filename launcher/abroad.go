@@ -120,7 +120,9 @@ func (a *abroad) connect(ctx context.Context) error {
 				m.Ship, from = string(hosts.Auto), here
 			}
 			m.Host, m.Size = s.name, len(s.ranks)
-			faults[i] = s.connect(ctx, from, m, program)
+			if err := s.connect(ctx, from, m, program); err != nil {
+				faults[i] = &hostError{s.name, err}
+			}
 		})
 	}
 	all.Wait()
@@ -137,6 +139,16 @@ func (a *abroad) connect(ctx context.Context) error {
 	}
 	return nil
 }
+
+// hostError is why a host cannot be used.
+type hostError struct {
+	host string
+	error
+}
+
+func (e *hostError) Error() string { return fmt.Sprintf("host %s: %v", e.host, e.error) }
+
+func (e *hostError) Unwrap() error { return e.error }
 
 // foldFaults is one error of those of all hosts.
 func foldFaults(stations []*station, faults []error) error {
@@ -213,16 +225,15 @@ func (s *station) connect(ctx context.Context, from hosts.Starter, m hosts.Messa
 	if s.process, err = from.Start(ctx, s.name); err != nil {
 		return err
 	}
-	fault := func(err error) error { return fmt.Errorf("host %s: %w", s.name, err) }
 	if s.link, err = hosts.Call(s.process); err != nil {
-		return fault(err)
+		return err
 	}
 	late := time.AfterFunc(readyTime, func() { s.process.Kill() })
 	defer late.Stop()
 	stop := context.AfterFunc(ctx, func() { s.process.Kill() })
 	defer stop()
 	if err := s.link.Send(m); err != nil {
-		return fault(errors.Join(err, s.gone()))
+		return s.gone()
 	}
 	for {
 		answer, err := s.link.Receive()
@@ -230,20 +241,20 @@ func (s *station) connect(ctx context.Context, from hosts.Starter, m hosts.Messa
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			return fault(s.gone())
+			return s.gone()
 		}
 		switch answer.What {
 		case hosts.Want:
 			late.Stop()
 			if err := s.sendProgram(program, m.Hash); err != nil {
-				return fault(err)
+				return err
 			}
 			late.Reset(readyTime)
 		case hosts.Ready:
 			s.ready = answer
 			return nil
 		default:
-			return &startError{fault(errors.New(answer.Text)), answer.Code}
+			return &startError{errors.New(answer.Text), answer.Code}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -47,6 +48,12 @@ func again(ctx context.Context, job Job) (Outcome, error) {
 	}
 	for n := 0; ; n++ {
 		out, err := once(ctx, g.job, g)
+		if lost := g.unreached(ctx, err); n > 0 && lost != nil {
+			out.Verdict, err = lost, nil
+			if g.job.Judged != nil {
+				g.job.Judged(lost, g.job.Stderr)
+			}
+		}
 		out.Restarts, out.Elapsed = n, time.Since(g.begin)
 		out.Heals, g.healed = out.Heals+g.healed, out.Heals+g.healed
 		if err != nil || out.Verdict == nil {
@@ -101,7 +108,12 @@ func (g *generations) judge(out Outcome, held bool) {
 	if v.Rank >= 0 && v.Rank < len(g.places) && v.Kind != rank.Gone {
 		place = g.places[v.Rank]
 	}
-	next := g.policy.Failed(time.Since(g.begin), place, held)
+	var next restart.Recovery
+	if v.Together != "" {
+		next, place = g.policy.HostFailed(v.Host, g.placesOn(v.Host)), -1
+	} else {
+		next = g.policy.Failed(time.Since(g.begin), place, held)
+	}
 	if why := permanent(g.failed, v); why != "" {
 		next = restart.Recovery{Plan: restart.GiveUp, Text: why}
 	}
@@ -116,4 +128,26 @@ func (g *generations) judge(out Outcome, held bool) {
 		next.Text, g.forgotten = g.forgotten+": "+next.Text, ""
 	}
 	g.judged = &next
+}
+
+// placesOn are the places of the present ranks of a host.
+func (g *generations) placesOn(host string) (places []int) {
+	for r, p := range g.job.Plan.Ranks {
+		if p.Host == host {
+			places = append(places, g.places[r])
+		}
+	}
+	return places
+}
+
+// unreached is the verdict on a host that could not be reached when the job was to start
+// again, nil for another error.
+func (g *generations) unreached(ctx context.Context, err error) *rank.Verdict {
+	var lost *hostError
+	var program *startError
+	if ctx.Err() != nil || !errors.As(err, &lost) || errors.As(err, &program) {
+		return nil
+	}
+	n := len(g.placesOn(lost.host))
+	return &rank.Verdict{Kind: rank.Lost, Rank: -1, Host: lost.host, Together: fmt.Sprintf("%d %s", n, plural("rank", n)), Cause: lost.Unwrap().Error()}
 }

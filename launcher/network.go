@@ -36,7 +36,12 @@ func (a *abroad) choose() error {
 	targets, faults := hosts.Targets(places, ports, filter), make([]error, len(a.stations))
 	var all sync.WaitGroup
 	for i, s := range a.stations {
-		all.Go(func() { places[i].Trials, faults[i] = s.reach(targets[i]) })
+		all.Go(func() {
+			var err error
+			if places[i].Trials, err = s.reach(targets[i]); err != nil {
+				faults[i] = &hostError{s.name, err}
+			}
+		})
 	}
 	all.Wait()
 	if err := foldFaults(a.stations, faults); err != nil {
@@ -66,13 +71,13 @@ func (s *station) reach(targets []hosts.Target) ([]hosts.Trial, error) {
 	late := time.AfterFunc(readyTime, func() { s.process.Kill() })
 	defer late.Stop()
 	if err := s.link.Send(hosts.Message{What: hosts.Reach, Targets: targets}); err != nil {
-		return nil, fmt.Errorf("host %s: %w", s.name, s.gone())
+		return nil, s.gone()
 	}
 	switch m, err := s.link.Receive(); {
 	case err != nil:
-		return nil, fmt.Errorf("host %s: %w", s.name, s.gone())
+		return nil, s.gone()
 	case m.What != hosts.Reached:
-		return nil, fmt.Errorf("host %s: %w", s.name, errors.New(m.Text))
+		return nil, errors.New(m.Text)
 	default:
 		return m.Trials, nil
 	}

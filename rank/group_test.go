@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -267,7 +268,42 @@ func TestHostLost(t *testing.T) {
 	if v == nil || !strings.HasPrefix(v.String(), "host b (ranks 2, 3) was lost") || !strings.Contains(v.String(), "ssh ended with exit code 255") || strings.Contains(v.String(), "rank 3") || v.Kind != Lost || v.Code != 0 {
 		t.Errorf("got  %v\nwant %s", v, want)
 	}
-	if v != nil && (len(v.Others) != 0 || !strings.Contains(v.Hint(), "ssh")) {
+	if v != nil && (len(v.Others) != 0 || !strings.Contains(v.Hint(), "host is up")) {
 		t.Errorf("others %q, hint %q", v.Others, v.Hint())
+	}
+}
+
+// TestSilentHost: a host whose ranks all fall silent at once is one cause; a rank that is
+// silent while another of its host is not, or while it is alone there, is its own.
+func TestSilentHost(t *testing.T) {
+	for _, x := range []struct {
+		hosts  string // of ranks
+		silent []int
+		want   string
+	}{
+		{"aabb", []int{2, 3}, "host b (ranks 2, 3) has been silent for "},
+		{"aabb", []int{3}, "rank 3 (host b, pid 43) has been silent for "},
+		{"aaab", []int{3}, "rank 3 (host b, pid 43) has been silent for "},
+		{"aaaa", []int{2, 3}, "rank 2 (host a, pid 42) has been silent for "},
+	} {
+		g := NewGroup(GroupConfig{Size: 4})
+		for r := range 4 {
+			if _, err := g.Join(0, Member{Rank: r, Size: 4, Host: x.hosts[r : r+1], Pid: 40 + r}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var v *Verdict
+		for ms := 10; v == nil && ms < 9000; ms += 10 {
+			now := time.Duration(ms) * time.Millisecond
+			for r := range 4 {
+				if ms%150 == 10*r && (ms < 1000 || !slices.Contains(x.silent, r)) {
+					g.Beat(now, r, Status{Step: int64(ms), Phase: "compute"})
+				}
+			}
+			v = g.Tick(now).Verdict
+		}
+		if v == nil || !strings.HasPrefix(v.String(), x.want) || v.Together != "" && v.Folded != 0 {
+			t.Errorf("%s, %d silent: got %v, want %s", x.hosts, x.silent, v, x.want)
+		}
 	}
 }

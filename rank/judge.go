@@ -314,6 +314,9 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 	switch v.Kind {
 	case Silent:
 		v.Quiet, v.Cause = now-s.beat, g.waiting(root)
+		if ranks := silentHost(g.seats, root, now-g.cfg.Silence+recent); ranks != nil {
+			v.Together, v.Pid = list(ranks), 0
+		}
 	case Stuck:
 		v.Quiet, v.Cause = now-s.moved, g.waiting(root)
 	case Lost:
@@ -345,7 +348,7 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 	}
 	for i := range g.seats {
 		o := &g.seats[i]
-		if i == root || o.sign() == "" || o.lostWith(s) {
+		if i == root || o.sign() == "" || v.Together != "" && o.member.Host == s.member.Host {
 			continue
 		}
 		if o.blames && o.blamed == root {
@@ -355,6 +358,27 @@ func (g *Group) verdict(now time.Duration) *Verdict {
 	}
 	v.Others = g.others(root, v)
 	return v
+}
+
+// silentHost is the ranks of a rank's host that are at work, if there are several and none
+// has given a sign of life since, and if there are other hosts: then the host is the cause.
+func silentHost(seats []seat, root int, since time.Duration) (ranks []int) {
+	others := false
+	for i := range seats {
+		switch s := &seats[i]; {
+		case s.member.Host != seats[root].member.Host:
+			others = true
+		case !s.active():
+		case s.beat > since:
+			return nil
+		default:
+			ranks = append(ranks, i)
+		}
+	}
+	if len(ranks) < 2 || !others {
+		return nil
+	}
+	return ranks
 }
 
 // further says how far another rank had come when it was heard last, if that is more

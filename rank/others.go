@@ -21,7 +21,7 @@ func (g *Group) others(root int, v *Verdict) []string {
 	for i := range g.seats {
 		o := &g.seats[i]
 		k := o.sign()
-		if i == root || k == "" || o.lostWith(&g.seats[root]) || v.Kind != Blamed && (k == Blamed || k == Lost) {
+		if i == root || k == "" || v.Together != "" && o.member.Host == v.Host || v.Kind != Blamed && (k == Blamed || k == Lost) {
 			continue
 		}
 		text := o.shows()

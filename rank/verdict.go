@@ -35,7 +35,7 @@ const MaxOthers = 64
 type Verdict struct {
 	Kind      Kind          `json:"kind"`
 	Rank      int           `json:"rank"`               // −1 where no single rank is the cause
-	Together  string        `json:"together,omitempty"` // with Lost, all ranks of its host, which is the cause
+	Together  string        `json:"together,omitempty"` // with Lost and Silent, all ranks of its host, if that is the cause
 	Host      string        `json:"host,omitempty"`
 	Pid       int           `json:"pid,omitempty"`
 	Phase     string        `json:"phase,omitempty"`
@@ -189,7 +189,7 @@ func (v *Verdict) Hint() string {
 	case v.Kind == Exited:
 		return "see the output of the rank above"
 	case v.Together != "":
-		return "check that the host is up and that ssh reaches it; with -restarts wdlrun restarts the job"
+		return "check that the host is up and can be reached; with -restarts wdlrun restarts the job"
 	case v.Kind == Lost || v.Kind == Blamed:
 		return "see the output of the rank, and whether its host is still up"
 	case v.Kind == Silent:

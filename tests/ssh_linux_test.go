@@ -217,3 +217,25 @@ func TestHostsRecipes(t *testing.T) {
 		t.Errorf("%d commands found", n)
 	}
 }
+
+// TestHostsAgain loses a host. The job starts again on it once it answers, or without it.
+func TestHostsAgain(t *testing.T) {
+	t.Parallel()
+	// After the first login a host refuses one.
+	client, _ := fakeSSH(t, `if [ -e again ]; then rm again; echo "ssh: connect to host $1 port 22: Connection refused" >&2; exit 255; fi; [ $1 = a ] || [ -e second ] || touch again second; `+login)
+	job := `[ $WDLRUN_GENERATION$WDLRUN_RANK = 02 ] && kill -9 $PPID; [ $WDLRUN_GENERATION = 0 ] && exec sleep 1000; echo $WDLRUN_RANK of $WDLRUN_SIZE on $WDLRUN_HOST`
+	o := run(t, t.TempDir(), "-H", "a:2,b:2", "-ssh", client, "-restarts", "3", "sh", "-c", job)
+	for _, want := range []string{"wdlrun: host b (ranks 2, 3) was lost: ", "wdlrun: host b was lost; 4 ranks start again in ", "wdlrun: host b (2 ranks) was lost: no ssh server answers there: ssh: connect to host b port 22: Connection refused"} {
+		if strings.Count(o.stderr, want) != 1 && !strings.Contains(want, "start again") {
+			t.Errorf("%q is not there once", want)
+		}
+	}
+	if o.code != 0 || !strings.Contains(o.stdout, "3 of 4 on b\n") || strings.Count(o.stderr, "host b was lost; 4 ranks start again in ") != 2 {
+		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	client, _ = fakeSSH(t, login)
+	o = run(t, t.TempDir(), "-H", "a:2,b:2", "-ssh", client, "-restarts", "1", "-min-np", "2", "sh", "-c", job)
+	if o.code != 0 || !strings.Contains(o.stdout, "1 of 2 on a\n") || !strings.Contains(o.stderr, "wdlrun: host b was lost and is left out; 2 ranks start again in ") {
+		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+}

@@ -158,6 +158,7 @@ func TestSSHD(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts nine jobs on four hosts")
 	}
+	t.Parallel()
 	c := newCluster(t, 4)
 	t.Run("bits", c.sameBits)
 	t.Run("login", c.logins)
@@ -268,7 +269,7 @@ func (c *cluster) interrupt(t *testing.T) {
 
 // killed ends a job of four ranks on two hosts. What the ranks have started is gone too.
 func (c *cluster) killed(t *testing.T, victim func(t *testing.T, c *cluster, launcher int), says string) {
-	cmd := c.launch(t, "-H", "a:2,b:2", "sh", "-c", "setsid sleep 1000 & exec sleep 1000")
+	cmd := c.launch(t, "-H", "a:2,b:2", "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & exec sleep 1000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

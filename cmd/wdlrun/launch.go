@@ -314,6 +314,7 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 		return err
 	}
 	p.chaos = what.chaos
+	p.hosts = hostFlags(c, plan)
 	orders, stop := checkpointOrders()
 	defer stop()
 	p.ranks.Store(true)
@@ -450,7 +451,7 @@ func goesOnFrom(runDir string) string {
 func (p *program) ended(out launcher.Outcome, asJSON bool, print printer) error {
 	if out.Verdict != nil { // which was told when it was given
 		p.sayAfter(out, p.stderr)
-		p.sayNext(out.Verdict, fmt.Sprintf("wdlrun -np %d", out.Size), out.Status.RunDir)
+		p.sayNext(out.Verdict, fmt.Sprintf("wdlrun -np %d%s", out.Size, p.hosts), out.Status.RunDir)
 	}
 	if out.GaveUp != "" {
 		fmt.Fprintf(p.stderr, "wdlrun: %s\n", out.GaveUp)

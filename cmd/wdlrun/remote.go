@@ -53,6 +53,23 @@ func variables(given []string, lookup func(string) (string, bool)) (all []string
 	return all, nil
 }
 
+// hostFlags are the launch flags of a job on several hosts, as they were given, for a
+// command that we propose.
+func hostFlags(c *cli.Context, plan launcher.Plan) (flags string) {
+	if plan.Remote() == "" {
+		return ""
+	}
+	for _, name := range []string{"H", "hostfile", "ssh", "ship", "net", "wdir"} {
+		if c.IsSet(name) {
+			flags += " -" + name + " " + quoted(c.String(name))
+		}
+	}
+	for _, v := range c.StringSlice("x") {
+		flags += " -x " + quoted(v)
+	}
+	return flags
+}
+
 // enter changes to the directory of -wdir, so that relative paths mean the same here as
 // in the ranks. It may be absent here, if there are other hosts.
 func enter(c *cli.Context) error {

@@ -45,7 +45,7 @@ func start(cmd *exec.Cmd, host string, run Run, stderr io.Writer) (*Process, err
 	if err := run(cmd); err != nil {
 		in.Close()
 		out.Close()
-		return nil, fmt.Errorf("host %s: start %s: %w", host, cmd.Path, err)
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
 	go func() {
 		defer close(p.ended)

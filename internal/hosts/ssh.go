@@ -83,7 +83,7 @@ func (s *SSH) Start(ctx context.Context, host string) (*Process, error) {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, fmt.Errorf("host %s: %w", host, err)
+		return nil, err
 	}
 	p.stderr.pass()
 	return p, nil

@@ -120,12 +120,12 @@ func TestLoginErrors(t *testing.T) {
 		ship         Ship
 		want         string
 	}{
-		{"login failed", "echo 'me@c: Permission denied (publickey).' >&2; exit 255", Auto, `^host c: login failed: me@c: Permission denied \(publickey\).; try: \S+client c true$`},
-		{"host key changed", "echo '@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @' >&2; echo 'Host key verification failed.' >&2; exit 255", Auto, `^host c: its host key has changed: .*; if that is expected, remove the old key: ssh-keygen -R c$`},
+		{"login failed", "echo 'me@c: Permission denied (publickey).' >&2; exit 255", Auto, `^login failed: me@c: Permission denied \(publickey\).; try: \S+client c true$`},
+		{"host key changed", "echo '@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @' >&2; echo 'Host key verification failed.' >&2; exit 255", Auto, `^its host key has changed: .*; if that is expected, remove the old key: ssh-keygen -R c$`},
 		{"host key unknown", "echo 'Host key verification failed.' >&2; exit 255", Auto, `its host key is unknown: .*; log in once to accept it: \S+client c true$`},
 		{"unknown host", "echo 'ssh: Could not resolve hostname c: Name or service not known' >&2; exit 255", Auto, `its name is unknown: ssh: Could`},
 		{"no server", "echo 'ssh: connect to host c port 22: Connection refused' >&2; exit 255", Auto, `no ssh server answers there: .*refused; start sshd`},
-		{"waits for a password", "exec sleep 100", Auto, `^host c: no answer within 300ms: it may wait for a password; try: \S+client c true$`},
+		{"waits for a password", "exec sleep 100", Auto, `^no answer within 300ms: it may wait for a password; try: \S+client c true$`},
 		{"prints without end", "exec yes", Auto, `its shell prints more than 1048576 bytes when it starts, such as "y\\n": its start-up files`},
 		{"prints and ends", "echo This account is currently not available.", Auto, `its login shell ended without running the command, after 41 bytes of output`},
 		{"killed", "kill -9 $$", Auto, `login failed: client was killed by signal 9; try:`},

@@ -143,6 +143,28 @@ func (p *Policy) Failed(now time.Duration, rank int, held bool) Recovery {
 	return v
 }
 
+// HostFailed says that a host was lost with these ranks. All of them are left out at once
+// if the job can do with the others, and else all are started again, on the same hosts.
+func (p *Policy) HostFailed(host string, ranks []int) Recovery {
+	who := fmt.Sprintf("host %s was lost", host)
+	if len(p.ranks())-len(ranks) >= p.cfg.Min {
+		for _, r := range ranks {
+			if at, there := slices.BinarySearch(p.out, r); !there {
+				p.out = slices.Insert(p.out, at, r)
+			}
+		}
+		who += " and is left out"
+	}
+	if p.left == 0 {
+		return Recovery{Plan: GiveUp, Text: fmt.Sprintf("%s; %d restarts have brought no step beyond %d", who, p.cfg.Budget, p.step)}
+	}
+	p.left--
+	left := p.ranks()
+	v := Recovery{Plan: Restore, After: p.pause(), Ranks: left}
+	v.Text = fmt.Sprintf("%s; %d ranks start again in %v", who, len(left), v.After.Round(time.Millisecond))
+	return v
+}
+
 // blame notes a failure, says it, and counts those of the rank within Memory.
 func (p *Policy) blame(now time.Duration, rank int) (who string, strikes int) {
 	if rank < 0 || rank >= len(p.sins) {

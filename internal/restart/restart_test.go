@@ -51,6 +51,12 @@ func TestConversations(t *testing.T) {
 			now += d
 		case "step":
 			p.Progress(int64(number(words[1])))
+		case "host":
+			var ranks []int
+			for _, w := range words[2:] {
+				ranks = append(ranks, number(w))
+			}
+			fmt.Fprintln(&out, p.HostFailed(words[1], ranks).Text)
 		case "fail":
 			fmt.Fprintln(&out, p.Failed(now, number(words[1]), len(words) > 2).Text)
 		}
