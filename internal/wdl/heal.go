@@ -1,6 +1,7 @@
 package wdl
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -127,7 +128,7 @@ func (j *job) muster() (r copies.Recovery, err error) {
 		j.warn(bothLost(r))
 	}
 	if m != nil {
-		j.opt.Again = m.was.runDir
+		j.opt.Again = cmp.Or(m.was.runDir, j.opt.Again)
 		err = m.drop()
 	}
 	return r, err

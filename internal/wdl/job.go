@@ -31,7 +31,7 @@ type Options struct {
 	Resume string            // run directory or checkpoint to continue from
 	Read   bool              // Check has read the one checkpoint that Resume names through
 	Again  string            // run directory that an earlier generation of this job made: goes on from its last checkpoint, or begins anew in it
-	Began  func()            // is called when Status first tells the run directory; nil: nobody asks
+	Began  func()            // is called when Status has the run directory, once or more; may be nil
 	Warn   func(line string) // tells the user of something that went wrong, one line; nil: silent
 	Say    func(line string) // tells the user how training gets on, a line an epoch; nil: silent
 

@@ -1,6 +1,7 @@
 package wdl
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/trace"
 )
 
 // TestARunDirectoryThatVanishes: it is deleted, or moved away, after the first epoch.
@@ -58,5 +61,54 @@ func TestARunDirectoryThatVanishes(t *testing.T) {
 				t.Errorf("the last checkpoint: %v, error %v", ck, err)
 			}
 		})
+	}
+}
+
+// TestARankLostAtTheFirstMeeting leaves one run directory: the one that rank 0 has made is
+// reported before the others learn it, and the next generation uses it.
+func TestARankLostAtTheFirstMeeting(t *testing.T) {
+	for _, replicas := range []int{0, 2} {
+		out := t.TempDir()
+		opt := Options{Config: clicksConfig(t, clicks(t, 300), "", ""), Out: out, Replicas: replicas}
+		var memory *Memory
+		onRanks(t, 2, func(comm *collective.Comm) error {
+			if comm.Rank() == 1 {
+				if replicas > 1 { // what ranks hold in memory is exchanged first
+					if err := collective.AllGather(comm, make([]int64, 10)); err != nil {
+						return err
+					}
+				}
+				comm.Abort(errDied)
+				return nil
+			}
+			o := opt
+			var reported []string
+			var j *Job
+			o.Began = func() { reported = append(reported, j.Status().RunDir) }
+			j = NewJob(comm, trace.New(0), o)
+			if _, err := j.Run(context.Background()); err == nil || !strings.Contains(err.Error(), errDied.Error()) {
+				t.Errorf("replicas %d: %v, want the loss of rank 1", replicas, err)
+			}
+			if len(reported) != 1 || filepath.Dir(reported[0]) != out {
+				t.Fatalf("replicas %d: %q is reported, want a directory in %s", replicas, reported, out)
+			}
+			if replicas > 1 {
+				memory = j.Leave(errDied)
+			} else {
+				opt.Again = reported[0]
+			}
+			return nil
+		})
+		onRanks(t, 2, func(comm *collective.Comm) error {
+			o := opt
+			if comm.Rank() == 0 {
+				o.Memory = memory
+			}
+			_, err := NewJob(comm, trace.New(0), o).Run(context.Background())
+			return err
+		})
+		if dirs, err := os.ReadDir(out); err != nil || len(dirs) != 1 {
+			t.Errorf("replicas %d: run directories %v, error %v; want one", replicas, dirs, err)
+		}
 	}
 }

@@ -94,7 +94,8 @@ func TestAStartSaysWhatItDoes(t *testing.T) {
 				}
 				at += i
 			}
-			known, ready := advanced[rank][0], advanced[rank][1]
+			last := advanced[rank][len(advanced[rank])-2:] // rank 0 reports its directory before the others know it, too
+			known, ready := last[0], last[1]
 			if held := payload(t, x.opt.Resume); rank == 0 && known < held || ready-known < max(6, held/4) { // counts and statistics of ranks, or its rows
 				t.Errorf("rank %d had come to %d and %d, of a checkpoint of %d bytes", rank, known, ready, held)
 			}
