@@ -12,6 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/report"
+	"github.com/wdlrun/wdlrun/internal/runs"
+	"github.com/wdlrun/wdlrun/internal/tensorboard"
 )
 
 func reportCommand(p *program) *cli.Command {
@@ -22,16 +24,24 @@ curves of loss, AUC and speed, where the time of each rank went, tables against 
 and warnings with what to do. Runs that are under way, failed or of another version are
 shown as far as they can be read.
 
+-tensorboard DIR writes event files of TensorBoard instead, with the scalars of
+metrics.jsonl: DIR/RUN/train, valid and test. Look at them with tensorboard --logdir DIR.
+
 Examples:
    wdlrun report runs/20261121-101500
-   wdlrun report -out compared.html runs/20261121-101500 runs/20261121-113000`,
+   wdlrun report -out compared.html runs/20261121-101500 runs/20261121-113000
+   wdlrun report -tensorboard tb runs/20261121-101500`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "out", Value: "report.html", Usage: "write the page to `FILE`"},
+			&cli.StringFlag{Name: "tensorboard", Usage: "write event files of TensorBoard into `DIR`, and no page"},
 			jsonFlag(),
 		},
 		Action: func(c *cli.Context) error {
 			if !c.Args().Present() {
 				return errors.New("report: run directories are asked for; see: wdlrun report --help")
+			}
+			if to := pathOf(c, "tensorboard"); to != "" {
+				return eventFiles(c, p, to)
 			}
 			out := pathOf(c, "out")
 			size, err := writeWhole(out, func(w io.Writer) error { return report.Write(w, c.Args().Slice(), time.Now()) })
@@ -45,6 +55,34 @@ Examples:
 			return err
 		},
 	}
+}
+
+// eventFiles writes the event files of the runs that are named.
+func eventFiles(c *cli.Context, p *program, dir string) error {
+	if c.IsSet("out") {
+		return errors.New("report: -tensorboard writes no page, so -out has no effect: give one of them")
+	}
+	all, from := []string{}, map[string]string{}
+	for _, path := range c.Args().Slice() {
+		r, err := runs.Read(path)
+		if err != nil {
+			return err
+		}
+		if other, twice := from[r.Name]; twice {
+			return fmt.Errorf("report: -tensorboard: %s and %s have the same name, so their files would be the same: write them into two folders", other, path)
+		}
+		from[r.Name] = path
+		paths, err := tensorboard.Write(dir, r)
+		if err != nil {
+			return err
+		}
+		all = append(all, paths...)
+	}
+	if asJSON(c) {
+		return p.printJSON(map[string]any{"out": dir, "files": all})
+	}
+	_, err := fmt.Fprintf(p.stdout, "%d event %s in %s; next: tensorboard --logdir %s\n", len(all), plural(len(all), "file"), dir, word(dir))
+	return err
 }
 
 // writeWhole writes a file in one piece: nothing is left of one that fails.

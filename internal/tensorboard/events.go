@@ -1,0 +1,117 @@
+package tensorboard
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
+	"github.com/wdlrun/wdlrun/internal/runs"
+)
+
+// Numbers of fields, as the package comment has them.
+const (
+	eventWallTime, eventStep, eventVersion, eventSummary = 1, 2, 3, 5
+	summaryValue                                         = 1
+	valueTag, valueSimple, valueMetadata                 = 1, 2, 9
+	metadataPlugin, metadataClass, pluginName            = 1, 4, 1
+	classScalar                                          = 1
+)
+
+// file is an event file under construction.
+type file struct {
+	bytes []byte
+	known map[string]bool // tags that have their metadata
+}
+
+func newFile(at time.Time) *file {
+	f := &file{known: map[string]bool{}}
+	e := wallTime(nil, at)
+	e = protowire.AppendTag(e, eventVersion, protowire.BytesType)
+	f.bytes = tfrecord.AppendFrame(f.bytes, protowire.AppendString(e, "brain.Event:2"))
+	return f
+}
+
+func wallTime(e []byte, at time.Time) []byte {
+	seconds := 0.0
+	if !at.IsZero() {
+		seconds = float64(at.UnixNano()) / 1e9
+	}
+	return protowire.AppendFixed64(protowire.AppendTag(e, eventWallTime, protowire.Fixed64Type), math.Float64bits(seconds))
+}
+
+// scalar is a number with its tag.
+type scalar struct {
+	tag   string
+	value float64
+}
+
+// add appends an event with those scalars that are finite numbers.
+func (f *file) add(at time.Time, step int64, all ...scalar) {
+	var summary []byte
+	for _, s := range all {
+		if math.IsNaN(s.value) || math.Abs(s.value) > math.MaxFloat32 {
+			continue
+		}
+		summary = protowire.AppendTag(summary, summaryValue, protowire.BytesType)
+		summary = protowire.AppendBytes(summary, f.value(s))
+	}
+	if len(summary) == 0 {
+		return
+	}
+	e := wallTime(nil, at)
+	e = protowire.AppendVarint(protowire.AppendTag(e, eventStep, protowire.VarintType), uint64(step))
+	e = protowire.AppendBytes(protowire.AppendTag(e, eventSummary, protowire.BytesType), summary)
+	f.bytes = tfrecord.AppendFrame(f.bytes, e)
+}
+
+func (f *file) value(s scalar) []byte {
+	v := protowire.AppendString(protowire.AppendTag(nil, valueTag, protowire.BytesType), s.tag)
+	v = protowire.AppendFixed32(protowire.AppendTag(v, valueSimple, protowire.Fixed32Type), math.Float32bits(float32(s.value)))
+	if f.known[s.tag] {
+		return v
+	}
+	f.known[s.tag] = true
+	plugin := protowire.AppendString(protowire.AppendTag(nil, pluginName, protowire.BytesType), "scalars")
+	m := protowire.AppendBytes(protowire.AppendTag(nil, metadataPlugin, protowire.BytesType), plugin)
+	m = protowire.AppendVarint(protowire.AppendTag(m, metadataClass, protowire.VarintType), classScalar)
+	return protowire.AppendBytes(protowire.AppendTag(v, valueMetadata, protowire.BytesType), m)
+}
+
+// Write writes the event files of a run into DIR/NAME/train, valid and test, each only if
+// the run has such lines, and returns their paths. Files of the same run are replaced.
+func Write(dir string, r *runs.Run) (paths []string, err error) {
+	for _, s := range []struct {
+		name   string
+		points []runs.Point
+	}{{"train", r.Train}, {"valid", r.Valid}, {"test", r.Test}} {
+		if len(s.points) == 0 {
+			continue
+		}
+		f := newFile(s.points[0].Time)
+		for _, p := range s.points {
+			m := cmp.Or(p.Metrics, &runs.Metrics{})
+			f.add(p.Time, p.Step,
+				scalar{"logloss", p.LogLoss}, scalar{"epoch", float64(p.Epoch)}, scalar{"samples", float64(p.Samples)},
+				scalar{"rate", p.Rate}, scalar{"samples_per_second", p.Speed},
+				scalar{"auc", runs.Value(m.AUC)}, scalar{"accuracy", runs.Value(m.Accuracy)}, scalar{"pr_auc", runs.Value(m.PRAUC)},
+				scalar{"normalised_entropy", runs.Value(m.NormalisedEntropy)}, scalar{"calibration", runs.Value(m.Calibration)},
+				scalar{"rmse", runs.Value(m.RMSE)}, scalar{"mae", runs.Value(m.MAE)})
+		}
+		to := filepath.Join(dir, r.Name, s.name)
+		if err := os.MkdirAll(to, 0o755); err != nil {
+			return nil, fmt.Errorf("tensorboard: %w", err)
+		}
+		path := filepath.Join(to, fmt.Sprintf("events.out.tfevents.%010d.wdlrun", max(0, r.Began.Unix())))
+		if err := os.WriteFile(path, f.bytes, 0o644); err != nil {
+			return nil, fmt.Errorf("tensorboard: %w", err)
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}

@@ -1,0 +1,105 @@
+package tensorboard
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/golden"
+	"github.com/wdlrun/wdlrun/internal/runs"
+)
+
+// proto is written from the documented numbers of the fields.
+const proto = `syntax = "proto3";
+message PluginData { string plugin_name = 1; }
+message SummaryMetadata { PluginData plugin_data = 1; int32 data_class = 4; }
+message Value { string tag = 1; float simple_value = 2; SummaryMetadata metadata = 9; }
+message Summary { repeated Value value = 1; }
+message Event { double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5; }
+message File { repeated Event event = 1; }
+`
+
+func run() *runs.Run {
+	at := time.Unix(1700000000, 500000000)
+	auc, loss := 0.875, 0.25
+	nan := math.NaN()
+	return &runs.Run{Name: "a", Began: at,
+		Train: []runs.Point{
+			{Time: at, Step: 1, Epoch: 1, Samples: 256, LogLoss: 0.5, Rate: 1, Speed: 1000},
+			{Time: at.Add(time.Second), Step: 20, Epoch: 1, Samples: 5120, LogLoss: nan, Rate: 1, Speed: math.Inf(1)},
+		},
+		Test: []runs.Point{{Time: at.Add(2 * time.Second), Step: 20, Epoch: 1, Samples: 5120, LogLoss: 0.25, Rate: nan, Speed: nan, Metrics: &runs.Metrics{AUC: &auc, LogLoss: &loss}}},
+	}
+}
+
+// records cuts a file into its frames, and checks their checksums with another CRC than
+// that of the writer.
+func records(t *testing.T, b []byte) (all [][]byte) {
+	t.Helper()
+	for len(b) > 0 {
+		n := binary.LittleEndian.Uint64(b)
+		if got, want := binary.LittleEndian.Uint32(b[8:]), masked(b[:8]); got != want {
+			t.Fatalf("checksum of a length is %x, want %x", got, want)
+		}
+		record := b[12 : 12+n]
+		if got, want := binary.LittleEndian.Uint32(b[12+n:]), masked(record); got != want {
+			t.Fatalf("checksum of a record is %x, want %x", got, want)
+		}
+		all, b = append(all, record), b[16+n:]
+	}
+	return all
+}
+
+func masked(b []byte) uint32 {
+	crc := ^uint32(0)
+	for _, x := range b { // bit by bit
+		crc ^= uint32(x)
+		for range 8 {
+			crc = crc>>1 ^ crc32.Castagnoli*(crc&1)
+		}
+	}
+	crc = ^crc
+	return (crc>>15 | crc<<17) + 0xa282ead8
+}
+
+// TestEventFiles decodes what is written with protoc.
+func TestEventFiles(t *testing.T) {
+	dir := t.TempDir()
+	paths, err := Write(dir, run())
+	if err != nil || len(paths) != 2 {
+		t.Fatalf("%q, %v", paths, err)
+	}
+	if want := filepath.Join(dir, "a", "train", "events.out.tfevents.1700000000.wdlrun"); paths[0] != want {
+		t.Errorf("%s, want %s", paths[0], want)
+	}
+	var whole []byte // a message File
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range records(t, b) {
+			whole = append(binary.AppendUvarint(append(whole, 1<<3|2), uint64(len(r))), r...)
+		}
+	}
+	protoc, err := exec.LookPath("protoc")
+	if err != nil {
+		t.Skip("needs protoc to decode the events")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "e.proto"), []byte(proto), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), protoc, "--decode=File", "-I"+dir, "e.proto")
+	cmd.Stdin = bytes.NewReader(whole)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	golden.Check(t, "events.txt", string(out))
+}
