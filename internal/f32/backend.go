@@ -18,7 +18,6 @@ type backend struct {
 	sigmoid  func(p, logit *float32, n int)
 	toBF16   func(dst *uint16, src *float32, n int)
 	fromBF16 func(dst *float32, src *uint16, n int)
-	gather   func(dst *float32, stride int, rows **float32, n, dim, value int)
 	pool     [2]bagsKernel // of plain sums, weighted
 	poolGrad [2]bagsKernel
 

@@ -5,23 +5,6 @@ import (
 	"unsafe"
 )
 
-// Gather copies Dim floats from Value on of each record to dst[i·stride:]; the
-// state of part does not matter. It panics if dst is too short.
-func Gather(dst []float32, stride int, rows []*float32, part Part) {
-	n := len(rows)
-	if n == 0 || part.Dim == 0 {
-		return
-	}
-	checkRows("Gather", len(dst), stride, n, part.Dim)
-	if active != nil {
-		active.gather(&dst[0], stride, &rows[0], n, part.Dim, part.Value)
-		return
-	}
-	for i, record := range rows {
-		copy(dst[i*stride:][:part.Dim], unsafe.Slice(floatAt(record, part.Value), part.Dim))
-	}
-}
-
 // Bags are lists of rows of a matrix: bag b has the rows that begin at
 // matrix[At[i]] for i from Offsets[b] to below Offsets[b+1]; without Offsets each
 // bag has one row, the one at At[b], and there are no Coefs. Coefs, by value, may

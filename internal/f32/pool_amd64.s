@@ -22,63 +22,6 @@ DATA lanes<>+56(SB)/4, $0x00000000
 DATA lanes<>+60(SB)/4, $0x00000000
 GLOBL lanes<>(SB), RODATA|NOPTR, $64
 
-// func gatherAVX2(dst *float32, stride int, rows **float32, n int, dim int, value int)
-// Requires: AVX, MMX+
-TEXT ·gatherAVX2(SB), NOSPLIT, $0-48
-	MOVQ    dst+0(FP), AX
-	MOVQ    stride+8(FP), CX
-	SHLQ    $0x02, CX
-	MOVQ    rows+16(FP), DX
-	MOVQ    n+24(FP), BX
-	MOVQ    value+40(FP), SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+32(FP), DI
-	MOVQ    DI, R8
-	ANDQ    $0x07, R8
-	MOVQ    DI, R9
-	SUBQ    R8, R9
-	SHLQ    $0x02, R9
-	SHLQ    $0x02, DI
-	LEAQ    lanes<>+0(SB), R10
-	NEGQ    R8
-	VMOVUPS 32(R10)(R8*4), Y0
-
-row:
-	CMPQ       BX, $0x0c
-	JLE        near
-	MOVQ       96(DX), R10
-	ADDQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 -4(R10)(DI*1)
-
-near:
-	MOVQ  (DX), R10
-	ADDQ  SI, R10
-	XORQ  R8, R8
-	TESTQ R9, R9
-	JZ    column_rest
-
-column:
-	VMOVUPS (R10)(R8*1), Y1
-	VMOVUPS Y1, (AX)(R8*1)
-	ADDQ    $0x20, R8
-	CMPQ    R8, R9
-	JLT     column
-
-column_rest:
-	VPTEST     Y0, Y0
-	JZ         column_done
-	VMASKMOVPS (R10)(R8*1), Y0, Y1
-	VMASKMOVPS Y1, Y0, (AX)(R8*1)
-
-column_done:
-	ADDQ $0x08, DX
-	ADDQ CX, AX
-	DECQ BX
-	JNZ  row
-	VZEROUPPER
-	RET
-
 // func poolAVX2(matrix *float32, bags *float32, stride int, n int, dim int, offsets *int32, at *uint32, coefs *float32, add int)
 // Requires: AVX, MMX+
 TEXT ·poolAVX2(SB), NOSPLIT, $0-72
@@ -635,63 +578,6 @@ no4:
 
 end:
 	MOVQ SI, left+64(FP)
-	VZEROUPPER
-	RET
-
-// func gatherAVX512(dst *float32, stride int, rows **float32, n int, dim int, value int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gatherAVX512(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  stride+8(FP), CX
-	SHLQ  $0x02, CX
-	MOVQ  rows+16(FP), DX
-	MOVQ  n+24(FP), BX
-	MOVQ  value+40(FP), SI
-	SHLQ  $0x02, SI
-	MOVQ  dim+32(FP), DI
-	MOVQ  DI, R8
-	ANDQ  $0x0f, R8
-	MOVQ  DI, R9
-	SUBQ  R8, R9
-	SHLQ  $0x02, R9
-	SHLQ  $0x02, DI
-	MOVQ  $-1, R10
-	BZHIQ R8, R10, R10
-	KMOVW R10, K1
-
-row:
-	CMPQ       BX, $0x0c
-	JLE        near
-	MOVQ       96(DX), R10
-	ADDQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 -4(R10)(DI*1)
-
-near:
-	MOVQ  (DX), R10
-	ADDQ  SI, R10
-	XORQ  R8, R8
-	TESTQ R9, R9
-	JZ    column_rest
-
-column:
-	VMOVUPS (R10)(R8*1), Z0
-	VMOVUPS Z0, (AX)(R8*1)
-	ADDQ    $0x40, R8
-	CMPQ    R8, R9
-	JLT     column
-
-column_rest:
-	KORTESTW  K1, K1
-	JZ        column_done
-	VMOVUPS.Z (R10)(R8*1), K1, Z0
-	VMOVUPS   Z0, K1, (AX)(R8*1)
-
-column_done:
-	ADDQ $0x08, DX
-	ADDQ CX, AX
-	DECQ BX
-	JNZ  row
 	VZEROUPPER
 	RET
 

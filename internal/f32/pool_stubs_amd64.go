@@ -4,11 +4,6 @@
 
 package f32
 
-// gatherAVX2 copies n ≥ 1 rows of dim ≥ 1 values to dst.
-//
-//go:noescape
-func gatherAVX2(dst *float32, stride int, rows **float32, n int, dim int, value int)
-
 // poolAVX2 sets each of n ≥ 1 bags to the sum of its rows of dim ≥ 1 values, or adds it.
 //
 //go:noescape
@@ -38,11 +33,6 @@ func poolSinglesAVX2(matrix *float32, limit int, bags *float32, stride int, n in
 //
 //go:noescape
 func poolGradSinglesAVX2(matrix *float32, limit int, bags *float32, stride int, n int, dim int, at *uint32, add int) (left int)
-
-// gatherAVX512 copies n ≥ 1 rows of dim ≥ 1 values to dst.
-//
-//go:noescape
-func gatherAVX512(dst *float32, stride int, rows **float32, n int, dim int, value int)
 
 // poolAVX512 sets each of n ≥ 1 bags to the sum of its rows of dim ≥ 1 values, or adds it.
 //

@@ -30,7 +30,7 @@ func singlesOf(rng *rand.Rand, n, rows, dim int) (b Bags) {
 	return b
 }
 
-// poolBoth runs the three functions by a backend and by the portable code and
+// poolBoth runs both functions by a backend and by the portable code and
 // describes the first difference. room moves slices to where they end.
 func poolBoth(seed uint64, n, dim, gap int, weighted, add bool, room func([]float32) []float32) string {
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -38,25 +38,20 @@ func poolBoth(seed uint64, n, dim, gap int, weighted, add bool, room func([]floa
 	stride := dim + gap
 	matrix, dst := room(random(rng, rows*dim)), room(random(rng, max((n-1)*stride+dim, 0)))
 	bags, single := bagsOf(rng, n, rows, dim, weighted), singlesOf(rng, n, rows, dim)
-	var records []*float32
-	for i := 0; i < n && dim > 0; i++ {
-		records = append(records, &matrix[rng.IntN(rows)*dim])
-	}
-	run := func() [5][]float32 {
-		pooled, gathered, grads := room(slices.Clone(dst)), room(slices.Clone(dst)), room(slices.Clone(matrix))
+	run := func() [4][]float32 {
+		pooled, grads := room(slices.Clone(dst)), room(slices.Clone(matrix))
 		pooledSingles, gradsOfSingles := room(slices.Clone(dst)), room(slices.Clone(matrix))
 		Pool(pooledSingles, stride, matrix, single, dim, add)
 		PoolGrad(gradsOfSingles, single, dst, stride, dim)
 		Pool(pooled, stride, matrix, bags, dim, add)
-		Gather(gathered, stride, records, Part{Dim: dim})
 		PoolGrad(grads, bags, dst, stride, dim)
-		return [...][]float32{pooled, gathered, grads, pooledSingles, gradsOfSingles}
+		return [...][]float32{pooled, grads, pooledSingles, gradsOfSingles}
 	}
 	got, b := run(), active
 	active = nil
 	want := run()
 	active = b
-	for i, name := range []string{"Pool", "Gather", "PoolGrad", "Pool of singles", "PoolGrad of singles"} {
+	for i, name := range []string{"Pool", "PoolGrad", "Pool of singles", "PoolGrad of singles"} {
 		if !alike(got[i], want[i]) {
 			return fmt.Sprintf("%s: %s of %d bags of %d, stride %d, differs from the plain loop", Backend(), name, n, dim, stride)
 		}
@@ -98,7 +93,7 @@ func TestPoolsRefuseWhatReachesOut(t *testing.T) {
 		"row":          func() { Pool(v, 2, v, bag(0, 7), 2, false) },
 		"row backward": func() { PoolGrad(v, bag(7), v, 2, 2) },
 		"dst":          func() { Pool(v[:1], 2, v, bag(0), 2, false) },
-		"stride":       func() { Gather(v[:3], 2, []*float32{&v[0], &v[0]}, Part{Dim: 2}) },
+		"stride":       func() { Pool(v[:3], 2, v, Bags{Offsets: []int32{0, 0, 0}}, 2, false) },
 		"offsets":      func() { Pool(v, 2, v, Bags{Offsets: []int32{0, 2, 1}, At: []uint32{0, 0}}, 2, false) },
 		"begin":        func() { Pool(v, 2, v, Bags{Offsets: []int32{-1, 1}, At: []uint32{0}}, 2, false) },
 		"end":          func() { Pool(v, 2, v, Bags{Offsets: []int32{0, 2}, At: []uint32{0}}, 2, false) },

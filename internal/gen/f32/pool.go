@@ -7,11 +7,10 @@ import (
 	"github.com/wdlrun/wdlrun/internal/gen/asm"
 )
 
-// pools writes what moves embeddings: gather, pooled gather and its backward.
+// pools writes what moves embeddings: the pooled gather and its backward.
 func pools(x *build.Context) {
 	maskTable(x)
 	for _, v := range vectors(x) {
-		gather(&span{vec: v})
 		for _, weighted := range []bool{false, true} {
 			(&bags{span: span{vec: v}, weighted: weighted}).pool()
 			(&bags{span: span{vec: v}, weighted: weighted}).grad()
@@ -19,34 +18,6 @@ func pools(x *build.Context) {
 		(&singles{v: v}).pool()
 		(&singles{v: v}).grad()
 	}
-}
-
-// ahead is how many rows before its turn gather asks for a row.
-const ahead = 12
-
-// gather copies rows that lie anywhere into a matrix.
-func gather(s *span) {
-	s.function("gather", "func(dst *float32, stride int, rows **float32, n, dim, value int)", "copies n ≥ 1 rows of dim ≥ 1 values to dst.")
-	dst, stride, next, n := s.param("dst"), s.floats("stride"), s.param("rows"), s.param("n")
-	value := s.floats("value")
-	dim := s.split("dim")
-	row := s.GP64()
-	s.Label("row")
-	s.CMPQ(n, operand.Imm(ahead))
-	s.JLE(s.label("near"))
-	s.MOVQ(asm.At(next, 8*ahead), row)
-	s.ADDQ(value, row)
-	s.PREFETCHT0(asm.At(row, 0))
-	s.PREFETCHT0(asm.Indexed(row, dim, 1, -4))
-	s.Label("near")
-	s.MOVQ(asm.At(next, 0), row)
-	s.ADDQ(value, row)
-	s.columns("column", func() { s.put(s.get(row), dst) })
-	s.ADDQ(operand.Imm(8), next)
-	s.ADDQ(stride, dst)
-	s.DECQ(n)
-	s.JNZ(s.label("row"))
-	s.end()
 }
 
 // bags are stretches of a list of rows: those of bag b are at[offsets[b]] to
