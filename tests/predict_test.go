@@ -111,6 +111,11 @@ func TestPredictFaults(t *testing.T) {
 	if o := must(t, dir, "-np 2 "+predict+"-data bad.csv -max-bad 1 -columns age -out bad.out.csv"); !strings.Contains(o.stdout, "wrote  2 rows, 1 of them without a prediction (age, score) to bad.out.csv") {
 		t.Errorf("bad.csv: %s%s", o.stdout, o.stderr)
 	}
+	write(t, dir, "long.csv", "city,age\nOslo,3\n"+strings.Repeat("x", 70_000)+",4\n")
+	if o := run(t, dir, strings.Fields("-np 2 "+predict+"-data long.csv -columns city -out -")...); o.code != 1 || !strings.Contains(o.stderr, "a line is longer than the 65536 bytes") {
+		t.Errorf("a long line: code %d, %.300s", o.code, o.stderr)
+	}
+	must(t, dir, predict+"-data long.csv -columns city -out long.out.csv")
 	left, err := filepath.Glob(filepath.Join(dir, "*x.*"))
 	if parts, _ := filepath.Glob(filepath.Join(dir, "*.part")); err != nil || len(left)+len(parts) > 0 {
 		t.Errorf("files are left: %q %q, %v", left, parts, err)

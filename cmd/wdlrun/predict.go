@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -178,6 +179,27 @@ func (p *program) predictRank(ctx context.Context, c *cli.Context, m *member.Mem
 	return r, err
 }
 
+// mostShort is the longest line that the launcher passes on whole.
+const mostShort = 64 << 10
+
+// shortLines rejects lines that the launcher would break.
+type shortLines struct {
+	to   io.Writer
+	open int // bytes of the line that has not ended
+}
+
+func (s *shortLines) Write(b []byte) (int, error) {
+	for line := range bytes.Lines(b) {
+		if s.open += len(line); s.open > mostShort {
+			return 0, fmt.Errorf("a line is longer than the %d bytes that standard output takes: give -out FILE, or copy fewer -columns", mostShort)
+		}
+		if line[len(line)-1] == '\n' {
+			s.open = 0
+		}
+	}
+	return s.to.Write(b)
+}
+
 // predicted is an output of predictions.
 type predicted struct {
 	*stream
@@ -188,7 +210,7 @@ type predicted struct {
 // openPredictions starts an output. A signal that ends the process removes its file.
 func (p *program) openPredictions(to target, columns []write.Column, missing []string) (wdl.PredictOutput, error) {
 	if to.path == stdoutName {
-		s, err := to.begin(p.stdout, columns, missing)
+		s, err := to.begin(&shortLines{to: p.stdout}, columns, missing)
 		return &predicted{stream: s}, err
 	}
 	f, err := to.create(columns, missing)

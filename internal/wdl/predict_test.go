@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -292,5 +293,36 @@ func TestPredictNothing(t *testing.T) {
 	rows, res := predictAll(t, PredictOptions{Eval: EvalOptions{Resume: r.RunDir, Data: []string{file}}, Columns: []string{"site"}})
 	if len(rows) != 1 || !slices.Equal(rows[0], []string{"site", "score"}) || res.Rows != 0 {
 		t.Errorf("%q, %+v", rows, res)
+	}
+}
+
+// TestPredictNumber: of a label that is a number the column is the number, of a count the
+// rate; both agree with an evaluation.
+func TestPredictNumber(t *testing.T) {
+	t.Parallel()
+	for _, label := range []string{"{field: watch, kind: number}", "{field: visits, kind: number, loss: poisson}"} {
+		c := labelsConfig(t, "label: "+label)
+		c.Train.Epochs = 1
+		poisson := strings.Contains(label, "poisson")
+		r := runJob(t, 2, Options{Config: c})
+		eval := EvalOptions{Resume: r.RunDir, Data: c.Data.Test}
+		rows, _ := predictAll(t, PredictOptions{Eval: eval, Label: true, Logit: true})
+		if !slices.Equal(rows[0], []string{"label", "prediction", "logit"}) {
+			t.Fatalf("columns %q", rows[0])
+		}
+		logit, prediction := floats(t, rows, "logit"), floats(t, rows, "prediction")
+		for i, z := range logit {
+			want := z
+			if poisson {
+				want = float32(math.Exp(float64(z)))
+			}
+			if prediction[i] != want {
+				t.Fatalf("%s: row %d: prediction %v of the logit %v", label, i, prediction[i], z)
+			}
+		}
+		got, want := counted(t, metrics.NewNumbers(poisson), logit, floats(t, rows, "label"), nil), evaluation(t, eval).Metrics
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: metrics of the output %+v, of eval %+v", label, got, want)
+		}
 	}
 }
