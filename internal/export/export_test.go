@@ -141,6 +141,18 @@ func TestDeltasAreExported(t *testing.T) {
 	}
 }
 
+// TestTheBestEpochIsExported: of a run that stopped early, as an evaluation takes it.
+func TestTheBestEpochIsExported(t *testing.T) {
+	run, m := train(t, 1, "train.epochs=8", "train.early_stop.patience=2", "data.valid_fraction=0.2", "train.optimizer.deep.learning_rate=0.5")
+	r := evaluate(t, run, nil)
+	if r.Best == 0 || r.Best != m.Best || r.Step != m.Checkpoint.Step() || r.Step == m.Last {
+		t.Fatalf("the evaluation takes epoch %d, step %d; the export epoch %d, step %d; the last step is %d", r.Best, r.Step, m.Best, m.Checkpoint.Step(), m.Last)
+	}
+	if _, most := differences(t, run, write(t, m, "")); most != 0 {
+		t.Errorf("logits differ by %v", most)
+	}
+}
+
 // TestRowsInFewerBits: the logits differ, by little.
 func TestRowsInFewerBits(t *testing.T) {
 	run, m := train(t, 1)
