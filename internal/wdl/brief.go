@@ -51,12 +51,12 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 		d := decision{opt: &j.opt, eval: j.eval, size: j.comm.Size(), advance: j.shown.Advance}
 		brief, err := d.decide(ctx)
 		j.unlock, j.changed = d.unlock, d.changed
+		if err != nil {
+			return nil, err
+		}
 		if brief.RunDir != "" { // the others learn it later: if one is lost before, the next generation uses it
 			j.runDir = brief.RunDir
 			j.told()
-		}
-		if err != nil {
-			return nil, err
 		}
 		if b, err = json.Marshal(brief); err != nil {
 			return nil, err
