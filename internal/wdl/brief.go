@@ -33,7 +33,7 @@ type brief struct {
 
 	Tolerance step.Tolerance
 	Chaos     string
-	Struck    struck      // of Chaos, before
+	Injected  injected    // of Chaos, before
 	Replay    string      // run directory, "" for none
 	Ring      copies.Ring // who has whose copy; nil without replicas
 }
@@ -77,7 +77,7 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 		return nil, err
 	}
 	j.config.Fill()
-	if err := j.befall(brief.Chaos, brief.Struck); err != nil {
+	if err := j.planFaults(brief.Chaos, brief.Injected); err != nil {
 		return nil, contradiction(err)
 	}
 	if j.script, err = script(brief.Replay); err != nil {
@@ -172,7 +172,7 @@ func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed 
 	}
 	was.Fill()
 	changed = config.Diff(was, c)
-	return c, changed, unchanged(changed)
+	return c, changed, checkChanges(changed)
 }
 
 // free are the settings that a training may change when it goes on: how long and
@@ -183,15 +183,15 @@ func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed 
 var free = regexp.MustCompile(`^(data\.(train|test|valid|follow|max_bad)\b|train\.(epochs|threads|precision|mode|backup|batch|global_batch|clip_norm|eval_every|eval_steps|schedule|early_stop|checkpoint|l2)\b|tables\[\d+\]\.(strategy|tier\.(dir|memory)):|` +
 	`(train\.optimizer|tables\[\d+\])\.(dense|deep|wide)\.(learning_rate|beta|beta1|beta2|epsilon|weight_decay|l1|l2):)`)
 
-// configured reports whether the configuration of a checkpoint can be read.
-func configured(c *checkpoint.Checkpoint) error {
+// checkConfig reports whether the configuration of a checkpoint can be read.
+func checkConfig(c *checkpoint.Checkpoint) error {
 	_, err := save.Read(c, save.SectionConfig)
 	return err
 }
 
-// dated returns why no training can continue from a checkpoint of a version whose rules
+// checkVersion returns why no training can continue from a checkpoint of a version whose rules
 // that sum saw the mean gradient: their state is in other units.
-func dated(from *checkpoint.Checkpoint) error {
+func checkVersion(from *checkpoint.Checkpoint) error {
 	if from == nil {
 		return nil
 	}
@@ -216,7 +216,7 @@ func dated(from *checkpoint.Checkpoint) error {
 	return nil
 }
 
-func unchanged(changed []string) error {
+func checkChanges(changed []string) error {
 	var fixed []string
 	for _, d := range changed {
 		if !free.MatchString(d) {
@@ -255,7 +255,7 @@ func (o Options) fits(c *config.Config, size int) error {
 func Check(ctx context.Context, o Options, ranks int) error { return check(ctx, o, ranks, nil) }
 
 func check(ctx context.Context, o Options, ranks int, eval *EvalOptions) error {
-	accept := configured // the ranks read it through, and take an earlier one if need be
+	accept := checkConfig // the ranks read it through, and take an earlier one if need be
 	if checkpoint.IsCheckpoint(o.Resume) {
 		accept = func(c *checkpoint.Checkpoint) error { return c.Verify(ctx) }
 	}
@@ -273,7 +273,7 @@ func check(ctx context.Context, o Options, ranks int, eval *EvalOptions) error {
 		err = o.fits(c, ranks)
 	}
 	if err == nil && from != nil && eval == nil {
-		err = errors.Join(dated(from), o.resumable(from, c, ranks))
+		err = errors.Join(checkVersion(from), o.resumable(from, c, ranks))
 	}
 	if err == nil && o.Here > 0 {
 		err = step.Able(c)

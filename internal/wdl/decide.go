@@ -60,7 +60,7 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 		b.Config = string(c.YAML())
 		return b, contradiction(err)
 	}
-	if err := errors.Join(dated(from), d.tolerance(c, from)); err != nil {
+	if err := errors.Join(checkVersion(from), d.tolerance(c, from)); err != nil {
 		return b, contradiction(err)
 	}
 	if err := d.opt.fits(c, d.size); err != nil {
@@ -79,7 +79,7 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 	if len(changed) > 0 {
 		d.opt.Say("the configuration has changed since the checkpoint: " + strings.Join(changed, "; "))
 	}
-	if b.Struck, err = d.strikes(b.RunDir); err != nil {
+	if b.Injected, err = d.openFaults(b.RunDir); err != nil {
 		return b, err
 	}
 	removed, err := checkpoint.Clean(filepath.Join(b.RunDir, checkpoint.Folder))
@@ -132,7 +132,7 @@ func (d *decision) choose(ctx context.Context) (*checkpoint.Checkpoint, error) {
 		accept = append(accept, func(c *checkpoint.Checkpoint) error { return verify(ctx, c, d.advance) })
 	}
 	if d.opt.Again != "" {
-		accept = append(accept, d.goesOn)
+		accept = append(accept, d.acceptable)
 	}
 	c, refused, err := checkpoint.Resolve(d.opt.Resume, accept...)
 	for _, r := range refused {
@@ -177,14 +177,14 @@ func (d *decision) tolerance(c *config.Config, from *checkpoint.Checkpoint) (err
 	return err
 }
 
-// goesOn accepts the checkpoints from which a job that starts again can go on with as
-// many ranks as are left.
-func (d *decision) goesOn(from *checkpoint.Checkpoint) error {
+// acceptable returns why a job that starts again cannot resume from a checkpoint with the
+// ranks that are left.
+func (d *decision) acceptable(from *checkpoint.Checkpoint) error {
 	var at cursor
 	if err := save.ReadJSON(from, save.SectionCursor, &at); err != nil {
 		return err
 	}
-	if err := at.ordered(); err != nil || at.Queue == nil {
+	if err := at.checkOrder(); err != nil || at.Queue == nil {
 		return err
 	}
 	c, _, err := d.opt.config(from)
@@ -194,14 +194,15 @@ func (d *decision) goesOn(from *checkpoint.Checkpoint) error {
 	return err
 }
 
-// strikes says, on rank 0, which faults the job has seen before, and begins the list.
-func (d *decision) strikes(runDir string) (s struck, err error) {
+// openFaults returns the faults that were injected before a restart, and begins the list of
+// a new job.
+func (d *decision) openFaults(runDir string) (s injected, err error) {
 	if d.opt.Again != "" {
-		if s, err = readStruck(runDir); !errors.Is(err, fs.ErrNotExist) {
+		if s, err = readInjected(runDir); !errors.Is(err, fs.ErrNotExist) {
 			return s, err
 		}
 	}
-	s = struck{Ranks: d.size}
+	s = injected{Ranks: d.size}
 	if len(d.opt.Chaos) > 0 {
 		err = save.WriteFileMode(runDir, save.FileChaos, 0o600, fmt.Appendf(nil, "ranks %d\n", s.Ranks)) // it is locked
 		return s, err

@@ -92,7 +92,7 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 	if err != nil {
 		return res, err
 	}
-	j.doubt(&m, input.FirstFew(j.in.Train.Names()))
+	j.warnOfDoubts(&m, input.FirstFew(j.in.Train.Names()))
 	res.WorldSize, res.Data, res.Metrics, res.Unknown = j.comm.Size(), j.in.Train.Names(), m.Metrics, m.Unknown
 	res.Outside = m.Outside
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3

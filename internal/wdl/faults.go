@@ -20,7 +20,7 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// faults are those that befall this rank on purpose. The zero value has none.
+// faults are the injected faults of this rank. The zero value has none.
 type faults struct {
 	compute, step, disk *chaos.Injector // of the goroutines that ask
 	plan                []chaos.Fault
@@ -31,19 +31,19 @@ type faults struct {
 	held                *atomic.Int64    // ns for which compute stood still on purpose
 }
 
-// struck is what a run directory keeps of the faults on purpose: of how many ranks
-// the job was when they were drawn, and which have been. A job that goes on after a
-// failure, maybe on fewer ranks, skips these.
+// injected is what a run directory keeps of the injected faults: the number of ranks for
+// which they were drawn, and the faults so far. A job that resumes after a failure, maybe
+// on fewer ranks, skips these.
 //
 //	ranks 3
 //	0 kill:2@step100
-type struck struct {
+type injected struct {
 	Ranks int
 	Been  []int
 }
 
-// readStruck reads it from a run directory.
-func readStruck(dir string) (s struck, err error) {
+// readInjected reads it from a run directory.
+func readInjected(dir string) (s injected, err error) {
 	s, _, err = readFaults(dir)
 	return s, err
 }
@@ -54,7 +54,7 @@ func FaultsOnPurpose(runDir string) ([]chaos.Fault, error) {
 	return been, err
 }
 
-func readFaults(dir string) (s struck, been []chaos.Fault, err error) {
+func readFaults(dir string) (s injected, been []chaos.Fault, err error) {
 	path := filepath.Join(dir, save.FileChaos)
 	b, err := regular.ReadFile(path, save.MaxFile)
 	if err != nil {
@@ -78,24 +78,25 @@ func readFaults(dir string) (s struck, been []chaos.Fault, err error) {
 	return s, been, nil
 }
 
-// addStruck notes in a run directory that a fault befalls a rank, unless another rank
-// has: both ends of a link that is cut do.
-func addStruck(dir string, n int, f chaos.Fault) (err error) {
+// addInjected notes in a run directory that a fault happens, unless another rank has: both
+// ends of a link that is cut do.
+func addInjected(dir string, n int, f chaos.Fault) (err error) {
 	file, err := os.OpenFile(filepath.Join(dir, save.FileChaos), os.O_APPEND|os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	save.WaitAlone(file)
-	if s, err := readStruck(dir); err == nil && slices.Contains(s.Been, n) {
+	if s, err := readInjected(dir); err == nil && slices.Contains(s.Been, n) {
 		return nil
 	}
 	_, err = fmt.Fprintf(file, "%d %v\n", n, chaos.Spec{f})
 	return err
 }
 
-// befall makes the plan of a text of faults. All ranks draw the same.
-func (j *job) befall(text string, before struck) error {
+// planFaults draws the faults of a -chaos text; all ranks draw the same. Those that were
+// injected before do not come again.
+func (j *job) planFaults(text string, before injected) error {
 	spec, err := chaos.Parse(text)
 	if err == nil {
 		err = spec.Validate(before.Ranks)
@@ -113,7 +114,7 @@ func (j *job) befall(text string, before struck) error {
 		in.Skip(before.Been...)
 	}
 	j.faults.note = func(n int) {
-		if err := addStruck(j.runDir, n, plan[n]); err != nil {
+		if err := addInjected(j.runDir, n, plan[n]); err != nil {
 			j.opt.Warn(fmt.Sprintf("injected fault %d may come again after a restart: %v", n, err))
 		}
 		if plan[n].Kind == chaos.Kill { // the others' word for it is that of a rank that ran out of memory
@@ -123,12 +124,12 @@ func (j *job) befall(text string, before struck) error {
 	return nil
 }
 
-// tellMissed says, on rank 0, which faults the job has ended without.
-func (j *job) tellMissed() {
+// warnOfMissed warns, on rank 0, of faults that the job has ended without.
+func (j *job) warnOfMissed() {
 	if len(j.faults.plan) == 0 || j.comm.Rank() != 0 {
 		return
 	}
-	s, err := readStruck(j.runDir)
+	s, err := readInjected(j.runDir)
 	if err != nil {
 		j.opt.Warn(fmt.Sprintf("chaos: which faults have been is not known: %v", err))
 		return

@@ -24,14 +24,14 @@ func TestOneLineAFault(t *testing.T) {
 	for range 8 {
 		ranks.Go(func() {
 			for n, f := range faults[:2] {
-				if err := addStruck(dir, n, f); err != nil {
+				if err := addInjected(dir, n, f); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	ranks.Wait()
-	s, err := readStruck(dir)
+	s, err := readInjected(dir)
 	if err != nil || s.Ranks != 8 || len(s.Been) != 2 || s.Been[0]+s.Been[1] != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}

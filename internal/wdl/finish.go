@@ -52,7 +52,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 	if valid != nil {
 		res.Improving = j.improving()
 		res.ValidOutside = j.validOutside
-		j.doubt(&report.Evaluated{Metrics: *valid, Outside: j.validOutside}, "the validation data")
+		j.warnOfDoubts(&report.Evaluated{Metrics: *valid, Outside: j.validOutside}, "the validation data")
 		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
 	}
 	if model != j.cursor.Step || j.saver.Last() == model {
@@ -81,7 +81,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 		return report.Result{}, err
 	}
 	res.Seconds = math.Round(time.Since(j.began).Seconds()*1e3) / 1e3
-	j.tellMissed()
+	j.warnOfMissed()
 	if err := j.report.Leave(&res); err != nil {
 		return report.Result{}, err
 	}
@@ -97,7 +97,7 @@ func (j *job) evaluateTest(ctx context.Context, res *report.Result) error {
 	j.report.Write(report.Line{Event: "test", Step: j.cursor.Step, Epoch: j.cursor.Epoch, Samples: j.cursor.Samples, LogLoss: m.LogLoss, Metrics: &m.Metrics})
 	res.Test, res.TestAUC, res.TestLogLoss, res.TestAccuracy = &m.Metrics, m.AUC, &m.LogLoss, &m.Accuracy
 	res.TestUnknown, res.TestOutside = m.Unknown, m.Outside
-	j.doubt(&m, "the test data")
+	j.warnOfDoubts(&m, "the test data")
 	return nil
 }
 
@@ -158,8 +158,8 @@ func (j *job) times(res *report.Result) error {
 	return nil
 }
 
-// doubt warns of results that no sound training has, and of data unlike that of training.
-func (j *job) doubt(m *report.Evaluated, what string) {
+// warnOfDoubts warns of results that no sound training has, and of data unlike that of training.
+func (j *job) warnOfDoubts(m *report.Evaluated, what string) {
 	for _, line := range m.Doubts(j.config.Features, j.in.Encoder.Sparse(), what) {
 		j.warn(line)
 	}

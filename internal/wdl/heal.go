@@ -73,8 +73,8 @@ func (j *Job) Leave(cause error) *Memory {
 	return m
 }
 
-// maxBequest bounds a bequest.
-const maxBequest = 1 << 30
+// maxKnowledge bounds it as JSON.
+const maxKnowledge = 1 << 30
 
 // losses is what a job with replicas knows of the ranks of its group.
 type losses struct {
@@ -84,9 +84,8 @@ type losses struct {
 	uncounted []report.Uncounted // of ranks that were lost
 }
 
-// bequest is what one rank that is left tells all, so that those which have come
-// back empty know what the others do.
-type bequest struct {
+// knowledge is what one rank that is left sends to all, for those that are new.
+type knowledge struct {
 	Brief     brief
 	Encoder   []byte
 	Counts    [][]byte // of the datasets, as scanned
@@ -99,9 +98,9 @@ type bequest struct {
 	Uncounted []report.Uncounted
 }
 
-// muster finds out how the group goes on from what its ranks hold. Without a leader
+// gather finds out from what the ranks hold how the group resumes. Without a leader,
 // training begins as usual.
-func (j *job) muster() (r copies.Recovery, err error) {
+func (j *job) gather() (r copies.Recovery, err error) {
 	r.Leader = -1
 	if j.opt.Replicas < 2 {
 		return r, nil
@@ -162,15 +161,15 @@ func (m *Memory) drop() (err error) {
 	return err
 }
 
-// bequeath says what a rank knows.
-func (m *Memory) bequeath() bequest {
+// handover is the knowledge of this rank.
+func (m *Memory) handover() knowledge {
 	j := m.was
-	been, err := readStruck(j.runDir)
+	been, err := readInjected(j.runDir)
 	if err != nil {
-		been = struck{Ranks: j.comm.Size()}
+		been = injected{Ranks: j.comm.Size()}
 	}
-	return bequest{
-		Brief:   brief{Config: string(j.config.YAML()), RunDir: j.runDir, Tolerance: j.opt.Tolerance, Chaos: j.opt.Chaos.String(), Struck: been},
+	return knowledge{
+		Brief:   brief{Config: string(j.config.YAML()), RunDir: j.runDir, Tolerance: j.opt.Tolerance, Chaos: j.opt.Chaos.String(), Injected: been},
 		Encoder: j.in.Encoded, Plan: j.planned, Ring: j.losses.ring, Counts: j.in.Counts, Cursor: j.cursor, LastSaved: j.saver.Last(), Elapsed: time.Since(j.began), Healed: j.losses.healed, Uncounted: j.losses.uncounted,
 	}
 }
@@ -181,23 +180,23 @@ func (j *job) heal(r copies.Recovery) error {
 	var told []byte
 	if j.comm.Rank() == leader {
 		var err error
-		if told, err = json.Marshal(m.bequeath()); err != nil {
+		if told, err = json.Marshal(m.handover()); err != nil {
 			return err
 		}
 	}
-	told, err := collective.BroadcastBytes(j.comm, told, leader, maxBequest)
+	told, err := collective.BroadcastBytes(j.comm, told, leader, maxKnowledge)
 	if err != nil {
 		return err
 	}
-	var b bequest
+	var b knowledge
 	if err := json.Unmarshal(told, &b); err != nil {
 		return fmt.Errorf("wdl: heal: rank %d: %w", leader, err)
 	}
 	j.opt.Tolerance, j.runDir, j.losses.ring = b.Brief.Tolerance, b.Brief.RunDir, b.Ring
 	if m != nil && m.left != nil {
-		err = j.remember(m)
+		err = j.restore(m)
 	} else {
-		err = j.learn(b)
+		err = j.takeOver(b)
 	}
 	if err != nil {
 		return fmt.Errorf("wdl: heal: %w", err)
@@ -205,7 +204,7 @@ func (j *job) heal(r copies.Recovery) error {
 	j.began, j.losses.healed = time.Now().Add(-b.Elapsed), b.Healed+1
 	j.faults.start = j.began
 	for _, in := range []*chaos.Injector{j.faults.compute, j.faults.step, j.faults.disk} {
-		in.Skip(b.Brief.Struck.Been...)
+		in.Skip(b.Brief.Injected.Been...)
 	}
 	j.cursor, j.saves.at = b.Cursor, time.Now()
 	j.losses.uncounted = b.Uncounted
@@ -221,8 +220,8 @@ func (j *job) heal(r copies.Recovery) error {
 	return j.resave()
 }
 
-// remember takes over what the rank knows itself.
-func (j *job) remember(m *Memory) error {
+// restore takes over what this rank knew in the group before.
+func (j *job) restore(m *Memory) error {
 	was := m.was
 	j.config, j.planned = was.config, was.planned
 	j.in = was.in.Over(j.inputSetup())
@@ -233,13 +232,13 @@ func (j *job) remember(m *Memory) error {
 	return nil
 }
 
-// learn takes over what another rank knows.
-func (j *job) learn(b bequest) (err error) {
+// takeOver takes over what another rank sends.
+func (j *job) takeOver(b knowledge) (err error) {
 	if j.config, err = config.Parse("configuration of the job", []byte(b.Brief.Config)); err != nil {
 		return err
 	}
 	j.config.Fill()
-	if err := j.befall(b.Brief.Chaos, b.Brief.Struck); err != nil {
+	if err := j.planFaults(b.Brief.Chaos, b.Brief.Injected); err != nil {
 		return err
 	}
 	if j.comm.Rank() == 0 {

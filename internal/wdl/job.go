@@ -133,19 +133,19 @@ func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
 	}()
 	defer func() { j.saver.Stop() }()
 	j.comm.Watch(j.rec.Exchange)
-	left, err := j.muster()
+	left, err := j.gather()
 	if err != nil {
 		return report.Result{}, err
 	}
 	if left.Leader < 0 {
-		err = j.setOut(ctx)
+		err = j.start(ctx)
 	} else {
 		err = j.heal(left)
 	}
 	if err != nil {
 		return report.Result{}, err
 	}
-	j.told()
+	j.announce()
 	j.faults.hold(j.trainer)
 	if err := j.saver.Warm(j.cursor); err != nil {
 		return report.Result{}, err
@@ -168,13 +168,13 @@ func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
 	return j.finish(ctx, stopped)
 }
 
-// setOut begins a training, or goes on with one from a checkpoint.
-func (j *job) setOut(ctx context.Context) error {
+// start begins a training, or resumes one from a checkpoint.
+func (j *job) start(ctx context.Context) error {
 	from, err := j.briefing(ctx)
 	if err != nil {
 		return lasting(err)
 	}
-	j.told()
+	j.announce()
 	if err := j.prepare(ctx, from); err != nil {
 		return lasting(err)
 	}
@@ -191,8 +191,8 @@ func (j *job) setOut(ctx context.Context) error {
 	return nil
 }
 
-// told tells the outside the run directory.
-func (j *job) told() {
+// announce shows the run directory to other goroutines.
+func (j *job) announce() {
 	j.shown.Show(rank.Status{RunDir: j.runDir})
 	j.opt.Began()
 }
@@ -237,7 +237,7 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 	if err := j.survey(ctx, from); err != nil {
 		return err
 	}
-	if err := j.start(); err != nil {
+	if err := j.startCursor(); err != nil {
 		return err
 	}
 	if from == nil && j.eval == nil && j.in.Train != nil && j.opt.Tolerance.Off() {
@@ -287,8 +287,8 @@ func (j *job) newTrainer(left *step.Left) (*step.Trainer, error) {
 	return t, err
 }
 
-// start sets the cursor of a new training.
-func (j *job) start() error {
+// startCursor sets the cursor of a new training.
+func (j *job) startCursor() error {
 	j.cursor = cursor{Order: data.Order}
 	if j.in.Train == nil {
 		return nil // a stream

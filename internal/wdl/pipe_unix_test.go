@@ -28,7 +28,7 @@ func TestAPipeIsNoFileOfARun(t *testing.T) {
 		"/dev/zero":      func() error { _, err := input.LoadIndex("/dev/zero"); return err },
 		save.FileCommits: func() error { _, err := save.ReadCommits(dir); return err },
 		save.FileMode:    func() error { _, err := save.ReadModes(dir); return err },
-		save.FileChaos:   func() error { _, err := readStruck(dir); return err },
+		save.FileChaos:   func() error { _, err := readInjected(dir); return err },
 	} {
 		var path *fs.PathError
 		if err := read(); !errors.As(err, &path) || !strings.Contains(err.Error(), "not a regular file") {

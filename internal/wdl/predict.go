@@ -156,7 +156,7 @@ func (p Prediction) Run(ctx context.Context) (res PredictResult, err error) {
 		return res, err
 	}
 	m.Metrics = metrics.Metrics{Samples: m.Samples} // those of no labels mean nothing
-	j.doubt(&m, input.FirstFew(j.in.Train.Names()))
+	j.warnOfDoubts(&m, input.FirstFew(j.in.Train.Names()))
 	res.Data, res.Unknown, res.Outside = j.in.Train.Names(), m.Unknown, m.Outside
 	res.Bad, _ = j.in.Train.Bad()
 	res.Rows = j.in.Train.Rows(data.All) + res.Bad

@@ -26,7 +26,7 @@ func (j *job) load(c *checkpoint.Checkpoint) error {
 		now.Rows, now.Data = was.Rows, was.Data
 	}
 	if j.eval == nil {
-		if err := j.cursor.ordered(); err != nil {
+		if err := j.cursor.checkOrder(); err != nil {
 			return fmt.Errorf("%w%s", err, lastEnd(c.Dir()))
 		}
 		j.cursor.Order = data.Order

@@ -42,7 +42,7 @@ func (s *slack) end() {
 func (j *job) tolerate() error {
 	how := j.opt.Tolerance
 	if how.Off() {
-		return j.cursor.unshared()
+		return j.cursor.checkMode()
 	}
 	if j.done() {
 		return nil
@@ -75,17 +75,17 @@ func (j *job) tolerate() error {
 	return nil
 }
 
-// unshared returns why steps that wait for all ranks cannot go on from a cursor.
-func (c *cursor) unshared() error {
+// checkMode returns why steps that wait for all ranks cannot resume from a cursor.
+func (c *cursor) checkMode() error {
 	if c.Queue == nil {
 		return nil
 	}
 	return fmt.Errorf("wdl: resume: the checkpoint of step %d is inside an epoch with late microbatches: resume with the mode of that training, or from a checkpoint at the end of an epoch", c.Step)
 }
 
-// ordered returns why a training cannot go on from a cursor: it is inside an epoch whose
+// checkOrder returns why a training cannot resume from a cursor: it is inside an epoch whose
 // samples had the order of another version.
-func (c *cursor) ordered() error {
+func (c *cursor) checkOrder() error {
 	if c.Order == data.Order || c.Queue == nil && (c.Consumed == 0 || c.Consumed == c.Rows) {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (o Options) resumable(from *checkpoint.Checkpoint, c *config.Config, ranks 
 	if err := save.ReadJSON(from, save.SectionCursor, &at); err != nil {
 		return err
 	}
-	if err := at.ordered(); err != nil {
+	if err := at.checkOrder(); err != nil {
 		return fmt.Errorf("%w%s", err, lastEnd(from.Dir()))
 	}
 	how, err := o.Tolerance.Of(c)
@@ -107,7 +107,7 @@ func (o Options) resumable(from *checkpoint.Checkpoint, c *config.Config, ranks 
 		return err
 	}
 	if how.Off() {
-		err = at.unshared()
+		err = at.checkMode()
 	} else {
 		_, err = recordAt(&at, ranks, int64(c.Train.Global(ranks)))
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 )
 
-// cursor is where a training job stands: with the parameters, all that decides
-// what it does next. It is the same on every rank.
+// cursor is the state of a training job besides the parameters: all that decides what it
+// does next. It is the same on every rank.
 type cursor struct {
 	Epoch      int64             `json:"epoch"`    // epochs completed
 	Consumed   int64             `json:"consumed"` // rows of the current epoch that are trained on
@@ -36,7 +36,7 @@ type cursor struct {
 	Queue *slots.Queue `json:"queue,omitempty"`
 }
 
-// at says where the job goes on.
+// at describes where the job resumes.
 func (j *job) at() string {
 	c, of := &j.cursor, fmt.Sprintf("epoch %d of %d", j.cursor.Epoch+1, j.config.Train.Epochs)
 	if c.Stream != nil {

@@ -98,7 +98,7 @@ func (j *job) await(ctx context.Context) (stopped bool, err error) {
 			}
 		}
 		j.rec.Enter(trace.Wait)
-		if b, err = collective.BroadcastBytes(j.comm, b, 0, maxBequest); err != nil {
+		if b, err = collective.BroadcastBytes(j.comm, b, 0, maxKnowledge); err != nil {
 			return false, err
 		}
 		var at stream.Position
@@ -187,7 +187,7 @@ func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
 	}
 	c.Rows, c.Data = rows, print
 	j.stream.Scanned(c.Stream.Position)
-	j.in.TellLate(j.stream)
+	j.in.WarnOfLate(j.stream)
 	return true, nil
 }
 

@@ -112,15 +112,15 @@ func (in *Input) OpenSpan(ctx context.Context, at stream.Position, bad int64) (o
 func (in *Input) ShareSpan(own *data.Counts) (some bool, err error) {
 	err = in.share(in.Train, own, nil)
 	if errors.Is(err, data.ErrNoRecords) {
-		in.tellBad(in.Train)
+		in.warnOfBad(in.Train)
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// TellLate warns once of each field that features need and of which no span has had a
+// WarnOfLate warns once of each field that features need and of which no span has had a
 // value. Open cannot reject a misspelt one, for it may come later.
-func (in *Input) TellLate(s *Stream) {
+func (in *Input) WarnOfLate(s *Stream) {
 	if keys := in.absentKeys(in.Train, s.known); keys != "" {
 		in.Warn(fmt.Sprintf("no record so far of the stream %s has a value of these fields: %s. Correct what is misspelt; leave what comes later",
 			FirstFew(in.Config.Data.Train), keys))

@@ -115,12 +115,12 @@ func (in *Input) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error
 	if in.Keep {
 		in.Counts = append(in.Counts, merged.Marshal())
 	}
-	in.tellBad(d)
+	in.warnOfBad(d)
 	if d != in.Train || !in.Config.Data.Follow.On { // else each span goes on with the others
-		in.tellAbsent(d)
+		in.warnOfAbsent(d)
 	}
 	if d != in.Train || in.Use.Evaluates {
-		in.tellOneClass(d)
+		in.warnOfOneClass(d)
 	} else if in.Comm.Rank() == 0 && !in.Config.Data.Follow.On {
 		if line := data.Leaking(d.Leaks()); line != "" {
 			in.Warn(line)

@@ -10,8 +10,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/nearest"
 )
 
-// tellBad tells the user of the records of a dataset that are left out.
-func (in *Input) tellBad(d *data.Dataset) {
+// warnOfBad tells the user of the records of a dataset that are left out.
+func (in *Input) warnOfBad(d *data.Dataset) {
 	bad, first := d.Bad()
 	if n := d.Excluded(); n > 0 {
 		in.Warn(fmt.Sprintf("data.where leaves out %d of %d records of %s", n, n+d.Rows(data.All)+bad, FirstFew(d.Names())))
@@ -29,8 +29,8 @@ func (in *Input) tellBad(d *data.Dataset) {
 	in.Warn(line)
 }
 
-// tellOneClass tells the user of a dataset to evaluate on whose labels are all the same.
-func (in *Input) tellOneClass(d *data.Dataset) {
+// warnOfOneClass tells the user of a dataset to evaluate on whose labels are all the same.
+func (in *Input) warnOfOneClass(d *data.Dataset) {
 	which, n := "none", d.Rows(data.All)
 	switch ones := d.Positives(); {
 	case n == 0 || in.Use.Predicts || in.Config.Label.IsNumber() || ones > 0 && ones < n:
@@ -49,9 +49,9 @@ func LabelRule(l *schema.Label) string {
 	return fmt.Sprintf("by field %s: label.positive is %q", l.Field, l.Positive)
 }
 
-// tellAbsent tells the user of the fields that features need and of which no record of a
+// warnOfAbsent tells the user of the fields that features need and of which no record of a
 // dataset has a value.
-func (in *Input) tellAbsent(d *data.Dataset) {
+func (in *Input) warnOfAbsent(d *data.Dataset) {
 	if keys := in.absentKeys(d, map[string]bool{}); keys != "" {
 		in.Warn(fmt.Sprintf("no record of %s has a value of these fields, whose features learn nothing and tell nothing there: %s", FirstFew(d.Names()), keys))
 	}
