@@ -24,7 +24,7 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// brief is what rank 0 decides at the start and tells the others, so that all
+// brief is what rank 0 decides at the start and sends to the others, so that all
 // do the same even where their files or flags differ.
 type brief struct {
 	Config string // YAML, filled
@@ -93,7 +93,7 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	return from, err
 }
 
-// keepConfig writes the configuration to the run directory. A training that goes on in
+// keepConfig writes the configuration to the run directory. A training that resumes in
 // its own does so once it is known that a step is left to take with it.
 func keepConfig(runDir string, c *config.Config) error {
 	if err := save.WriteFile(runDir, save.FileConfig, c.YAML()); err != nil {
@@ -141,8 +141,8 @@ func (o Options) from(accept ...func(*checkpoint.Checkpoint) error) (*checkpoint
 }
 
 // config resolves the configuration: the one given, else the checkpoint's, else
-// the default; then the single settings. What a training that goes on cannot
-// change is refused; what it may and does is told, line by line.
+// the default; then the single settings. What a resumed training cannot
+// change is an error; what it may and does change is returned, line by line.
 func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed []string, err error) {
 	var was *config.Config
 	if from != nil {
@@ -175,9 +175,9 @@ func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed 
 	return c, changed, checkChanges(changed)
 }
 
-// free are the settings that a training may change when it goes on: how long and
-// how fast it learns, what travels between ranks, where its data lies (what the data is, its fingerprint
-// tells), and how many bad records are left out of it: that says whether training goes on, never which
+// free are the settings that a training may change when it resumes: how long and
+// how fast it learns, what travels between ranks, where its data is stored (what the data is, its fingerprint
+// tells), and how many bad records are left out of it: that says whether training continues, never which
 // records it takes. All others decide what the parameters mean, or which samples are left
 // in the epoch.
 var free = regexp.MustCompile(`^(data\.(train|test|valid|follow|max_bad)\b|train\.(epochs|threads|precision|mode|backup|batch|global_batch|clip_norm|eval_every|eval_steps|schedule|early_stop|checkpoint|l2)\b|tables\[\d+\]\.(strategy|tier\.(dir|memory)):|` +

@@ -101,7 +101,7 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 	return b, err
 }
 
-// place chooses the run directory: that of the latest checkpoint's run goes on;
+// place chooses the run directory: that of the latest checkpoint's run continues;
 // one checkpoint picked by name begins another line of training and gets a new
 // directory. After a failure that of the generation before is used.
 func (d *decision) place(from *checkpoint.Checkpoint) (string, error) {
@@ -159,7 +159,7 @@ func verify(ctx context.Context, c *checkpoint.Checkpoint, advance func(by int))
 }
 
 // tolerance decides on rank 0 how the training gets on with slow ranks, says so if a
-// training that goes on did otherwise before, and notes what else its steps depend on.
+// resumed training did otherwise before, and notes what else its steps depend on.
 func (d *decision) tolerance(c *config.Config, from *checkpoint.Checkpoint) (err error) {
 	if d.opt.Tolerance, err = d.opt.Tolerance.Of(c); err != nil || from == nil {
 		return err

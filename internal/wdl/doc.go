@@ -20,13 +20,13 @@
 //
 // # A training
 //
-//	brief       rank 0 resolves configuration and options, and tells all
+//	brief       rank 0 resolves configuration and options for all
 //	survey      ranks scan the data, each a part, and fit the features
 //	plan        rank 0 looks at a sample; all learn strategies and owners
-//	loop        epoch by epoch: steps, checkpoints beside them, validation
+//	loop        epoch by epoch: steps, checkpoints during them, validation
 //	finish      the best epoch, the test, result.json and the timeline
 //
-// A group that has lost a rank goes on from memory (heal, with Options.Replicas) or
+// A group that has lost a rank resumes from memory (heal, with Options.Replicas) or
 // from the last checkpoint; one that leaves slow ranks behind can be repeated from its
 // log (replay).
 //
@@ -41,6 +41,6 @@
 // Faults of configuration, data, checkpoints and peers are errors that name the
 // place. A loss that is no finite number ends the job and names the dense input,
 // the table and key, or the layer where it arose. A checkpoint that cannot be
-// written is reported and training goes on. Nothing panics on what the world
+// written is reported and training continues. Nothing panics on what the world
 // can do.
 package wdl

@@ -28,7 +28,7 @@ type faults struct {
 	start               time.Time
 	end                 func()
 	note                func(number int) // before a fault happens
-	held                *atomic.Int64    // ns for which compute stood still on purpose
+	held                *atomic.Int64    // ns for which compute was paused by injected faults
 }
 
 // injected is what a run directory keeps of the injected faults: the number of ranks for
@@ -146,7 +146,7 @@ func (j *job) warnOfMissed() {
 	j.opt.Warn(fmt.Sprintf("chaos: %s did not come to pass: the job ended at step %d", text, j.cursor.Step))
 }
 
-// hold makes the rank's compute slow, or stand still, when it is to be.
+// hold slows or pauses the compute of the rank as planned.
 func (f *faults) hold(t *step.Trainer) {
 	if f.compute == nil {
 		return

@@ -103,7 +103,7 @@ func (j *job) evaluateTest(ctx context.Context, res *report.Result) error {
 
 // restoreBest goes back to the best epoch where early stopping is on and the
 // last epoch was not the best. If its checkpoint is gone or damaged, the last
-// epoch stays, and the user is told.
+// epoch stays, and the user is warned.
 func (j *job) restoreBest() (restored bool, err error) {
 	best := j.cursor.Best
 	if best == 0 || best == j.cursor.Step {
@@ -134,7 +134,7 @@ func (j *job) restoreBest() (restored bool, err error) {
 	return true, j.trainer.Load(c, nil)
 }
 
-// warn tells the user from one rank that something went wrong.
+// warn warns the user, from one rank.
 func (j *job) warn(line string) {
 	if j.comm.Rank() == 0 {
 		j.opt.Warn(line)

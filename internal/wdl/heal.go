@@ -133,7 +133,7 @@ func (j *job) gather() (r copies.Recovery, err error) {
 	return r, err
 }
 
-// bothLost says why a group cannot go on from memory: of which ranks it has nothing.
+// bothLost says why a group cannot resume from memory: of which ranks it has nothing.
 func bothLost(r copies.Recovery) string {
 	var lost []string
 	for rank, empty := range r.Empty {
@@ -174,7 +174,7 @@ func (m *Memory) handover() knowledge {
 	}
 }
 
-// heal goes on where the group was lost, from what the ranks that are left hold.
+// heal resumes where the group was lost, from what the ranks that are left hold.
 func (j *job) heal(r copies.Recovery) error {
 	m, leader := j.opt.Memory, r.Leader
 	var told []byte

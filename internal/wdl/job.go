@@ -23,24 +23,24 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// Options say what a training job does. Rank 0's count: it tells the others.
+// Options say what a training job does. Rank 0's count: it sends them to the others.
 type Options struct {
 	Config *config.Config    // nil: the checkpoint's when resuming, else config.Default
 	Set    []string          // settings that replace the configuration's, "train.seed=7"
 	Out    string            // where the run directory is made, default "runs"
 	Resume string            // run directory or checkpoint to continue from
 	Read   bool              // Check has read the one checkpoint that Resume names through
-	Again  string            // run directory that an earlier generation of this job made: goes on from its last checkpoint, or begins anew in it
+	Again  string            // run directory that an earlier generation of this job made: the job resumes from its last checkpoint, or restarts in it
 	Began  func()            // is called when Status has the run directory, once or more; may be nil
-	Warn   func(line string) // tells the user of something that went wrong, one line; nil: silent
-	Say    func(line string) // tells the user how training gets on, a line an epoch; nil: silent
+	Warn   func(line string) // warns the user, one line; nil: silent
+	Say    func(line string) // reports progress to the user, a line an epoch; nil: silent
 
 	Replay    string         // run directory whose steps to repeat with the microbatches that counted then
 	Tolerance step.Tolerance // of slow ranks
 	Hosts     []string       // by rank, for people and for where copies are kept; nil: not known
-	Chaos     chaos.Spec     // faults on purpose; train.seed draws what it leaves open
+	Chaos     chaos.Spec     // injected faults; train.seed draws what it leaves open
 	Here      int            // ranks that will run on this machine: Check asks whether it can run them
-	Kill      func()         // ends this process at once, for chaos; nil: kill is refused
+	Kill      func()         // ends this process at once, for chaos; nil: kill is rejected
 
 	Replicas int     // ranks that hold each shard, 0 and 1: its owner alone. All ranks give the same
 	Memory   *Memory // of a job of this process over the generation before; nil: there was none
@@ -69,7 +69,7 @@ type job struct {
 	stream       *input.Stream    // nil: the training data does not grow
 	slack        *slack           // nil: steps wait for all ranks
 	script       []slots.Record   // of a run that is repeated; nil: none
-	changed      []string         // settings, since the checkpoint that training goes on from; rank 0
+	changed      []string         // settings, since the checkpoint that training resumes from; rank 0
 	rounds       rounds           // the steps of an epoch
 	validOutside []report.Outside // of the last evaluation of the validation data
 

@@ -17,7 +17,7 @@ func contradiction(err error) error {
 	return &rank.PermanentError{Err: err}
 }
 
-// lasting marks the error of a job that could not begin if somebody must mend its
+// lasting marks the error of a job that could not begin if the user must mend its
 // cause: a file or folder that is not there or may not be used, a full disk. Others,
 // of a network or a store, may pass. In a job that trains the same causes may pass
 // too, since what it needs was there.

@@ -10,7 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// loop trains the epochs that are left; stopped tells that somebody asked for
+// loop trains the epochs that are left; stopped reports that the user asked for
 // the end.
 func (j *job) loop(ctx context.Context) (stopped bool, err error) {
 	defer j.in.CloseFeed()
@@ -86,7 +86,7 @@ func (j *job) total() int64 {
 		return j.slack.total(&j.config.Train)
 	}
 	if j.stream != nil {
-		return 0 // nobody knows
+		return 0 // unknown
 	}
 	left := max(int64(j.config.Train.Epochs)-c.Epoch, 0)
 	if left == 0 {
@@ -123,7 +123,7 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 		}
 	}
 	if out.Stop {
-		j.wants.stop.Store(true) // whoever has asked
+		j.wants.stop.Store(true) // whichever rank has asked
 	}
 	if err := j.evaluateStep(ctx); err != nil {
 		return false, err
@@ -157,13 +157,13 @@ func (j *job) wish() step.Wish {
 	return w
 }
 
-// overdue tells on rank 0 that the last checkpoint is older than wanted.
+// overdue reports on rank 0 that the last checkpoint is older than wanted.
 func (j *job) overdue() bool {
 	every := time.Duration(j.config.Train.Checkpoint.EverySeconds) * time.Second
 	return j.comm.Rank() == 0 && every > 0 && time.Since(j.saves.at) >= every
 }
 
-// show tells the outside about a finished step.
+// show shows a finished step to other goroutines and the log.
 func (j *job) show(out step.Outcome, rate float64, total int64) {
 	c := &j.cursor
 	due, line := j.report.Due(c.Step)
@@ -206,7 +206,7 @@ func (j *job) diverged(ended bool) error {
 	return contradiction(j.cursor.Divergence.Err(j.cursor.Step, ended))
 }
 
-// say tells the user something from one rank.
+// say prints a line from one rank.
 func (j *job) say(line string) {
 	if j.comm.Rank() == 0 {
 		j.opt.Say(line)

@@ -17,10 +17,10 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// maxPlan bounds what rank 0 tells the others of a plan.
+// maxPlan bounds a plan as JSON.
 const maxPlan = 1 << 30
 
-// plan foresees the training on rank 0, tells all ranks, and says what was chosen.
+// plan plans the training on rank 0 for all ranks, and prints what was chosen.
 func (j *job) plan(ctx context.Context, from *checkpoint.Checkpoint) error {
 	var b []byte
 	if j.comm.Rank() == 0 {

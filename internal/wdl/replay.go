@@ -51,11 +51,11 @@ func (o *Options) replay(size int) error {
 	return err
 }
 
-// sameSteps are the settings that no step depends on; mode and backups are told
-// beside the others.
+// sameSteps are the settings that no step depends on; mode and backups are named
+// separately.
 var sameSteps = regexp.MustCompile(`^(data\.(train|test|follow)\b|train\.(mode|backup|checkpoint)\b|tables\[\d+\]\.tier\b)`)
 
-// otherSteps lists what makes the steps of a training that goes on other than they
+// otherSteps lists what makes the steps of a resumed training other than they
 // would have been.
 func otherSteps(was, now *config.Config) (settings []string) {
 	ends := func(c *config.Config) bool {

@@ -70,7 +70,7 @@ func (j *job) save(full bool, before best) error {
 	if c := j.cursor.Stream; c != nil {
 		b.Then = j.stream.Commit(c.Done, j.opt.Warn)
 	}
-	if j.slack != nil && j.saves.epoch > 0 { // fewer ranks can go on from there alone
+	if j.slack != nil && j.saves.epoch > 0 { // fewer ranks can resume only there
 		b.Keep = append(b.Keep, j.saves.epoch)
 	}
 	if j.cursor.Best > 0 { // it may be this very one
@@ -114,7 +114,7 @@ func (j *job) saveAgain() error {
 	return nil
 }
 
-// saveNow writes a checkpoint while no step is under way; asked tells that somebody
+// saveNow writes a checkpoint while no step is under way; asked reports that a user
 // wants to hear of it, on whichever rank.
 func (j *job) saveNow(asked bool) error {
 	if asked {
@@ -140,7 +140,7 @@ func (j *job) keepBest() error {
 }
 
 // move gives shards to other owners at a checkpoint that is due for it: they read it
-// as soon as it is written. A job that goes on from it gives them to the same.
+// as soon as it is written. A job that resumes from it gives them to the same.
 func (j *job) move() error {
 	n, owner := j.saver.UnderWay()
 	if owner == nil || j.done() {

@@ -92,7 +92,7 @@ func (c *cursor) checkOrder() error {
 	return fmt.Errorf("wdl: resume: the checkpoint of step %d is inside an epoch, after row %d of %d, and was written by a version that orders samples in another way: restart the epoch, from the checkpoint at its beginning", c.Step, c.Consumed, c.Rows)
 }
 
-// resumable returns why a training cannot go on from a checkpoint inside an epoch with
+// resumable returns why a training cannot resume from a checkpoint inside an epoch with
 // so many ranks, and with how many, or from which other, it could.
 func (o Options) resumable(from *checkpoint.Checkpoint, c *config.Config, ranks int) error {
 	var at cursor
@@ -117,9 +117,9 @@ func (o Options) resumable(from *checkpoint.Checkpoint, c *config.Config, ranks 
 	return fmt.Errorf("%w\n  it is of -np %d%s", err, len(from.Manifest().Files), lastEnd(from.Dir()))
 }
 
-// lastEnd tells where, beside a checkpoint, the last one at the end of an epoch is.
+// lastEnd names the last checkpoint at the end of an epoch, of the same run.
 func lastEnd(dir string) string {
-	all, _ := checkpoint.List(filepath.Dir(dir)) // of none there is nothing to tell
+	all, _ := checkpoint.List(filepath.Dir(dir)) // none is not an error here
 	for _, f := range all {
 		c, err := checkpoint.Open(f.Dir)
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// streamCursor is where a job stands in a stream.
+// streamCursor is the position of a job in a stream.
 type streamCursor struct {
 	stream.Position
 	Bad  int64              `json:"bad"`            // records of the spans before that were left out
@@ -41,15 +41,15 @@ func (j *job) begin() error {
 	if err := c.Stream.Validate(); err != nil {
 		return fmt.Errorf("wdl: resume: checkpoint of step %d: %w", c.Step, err)
 	}
-	c.Stream.Ended = "" // whoever goes on wants to know what came since
+	c.Stream.Ended = "" // a resumed training reads what came since
 	var err error
 	j.stream, err = j.in.OpenStream(c.Stream.Position, j.runDir)
 	return err
 }
 
 // nextSpan makes what comes next in the stream the data of the epoch: the span
-// in which the cursor stands, or a new one, for which it waits. stopped tells
-// that somebody asked for the end; where the stream ends, its cursor says so.
+// in which the cursor is, or a new one, for which it waits. stopped reports
+// that the user asked for the end; where the stream ends, its cursor says so.
 func (j *job) nextSpan(ctx context.Context) (stopped bool, err error) {
 	for {
 		if j.outOfSteps() {
@@ -80,15 +80,15 @@ func (j *job) outOfSteps() bool {
 	return true
 }
 
-// await waits for the next span or the end. Rank 0 looks and tells the others;
-// between two looks all agree whether somebody wants a checkpoint or the end.
+// await waits for the next span or the end. Rank 0 looks and sends the others what it found;
+// between two looks all agree whether a checkpoint or the end is wanted.
 func (j *job) await(ctx context.Context) (stopped bool, err error) {
 	c, leads := j.cursor.Stream, j.comm.Rank() == 0
 	for {
 		var b []byte
 		if leads {
 			j.rec.Enter(trace.Input)
-			j.shown.Advance(1) // rank 0 does not stand still, it looks
+			j.shown.Advance(1) // rank 0 is not stuck, it looks
 			at, err := j.stream.Next(ctx, c.Position, j.opt.Warn)
 			if err != nil {
 				return false, err
@@ -164,7 +164,7 @@ func (j *job) wishes() (stop bool, err error) {
 }
 
 // openSpan opens and scans the files of the current span; some is false if they
-// hold no record. fresh tells that the cursor does not stand in it yet.
+// hold no record. fresh reports that the cursor is not in it yet.
 func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
 	end := sync.OnceFunc(j.saver.Meanwhile())
 	defer end()
@@ -207,7 +207,7 @@ func (j *job) replaced(err error, fresh bool) error {
 
 // keepBefore has all ranks know whether a span cannot be trained on, for a fault that
 // maybe one of them alone has found. If so, the checkpoint of what was trained before is
-// completed first, from which the stream goes on when that is mended. end ends what goes
+// completed first, from which the stream resumes when that is mended. end ends what goes
 // on with it meanwhile.
 func (j *job) keepBefore(ctx context.Context, fault error, end func()) error {
 	if !j.saver.Busy() || ctx.Err() != nil {

@@ -41,14 +41,14 @@ func (j *job) endEpoch(ctx context.Context) error {
 	return nil
 }
 
-// evaluatesEpoch tells whether the validation data is evaluated after an epoch, whatever
+// evaluatesEpoch reports whether the validation data is evaluated after an epoch, whatever
 // its last step is.
 func (j *job) evaluatesEpoch(epoch int64) bool {
 	t := &j.config.Train
 	return t.EvalSteps == 0 && epoch%int64(t.EvalEvery) == 0 || j.stream == nil && epoch >= int64(t.Epochs)
 }
 
-// evaluatesAfter tells whether the validation data is evaluated after a step because of
+// evaluatesAfter reports whether the validation data is evaluated after a step because of
 // train.eval_steps.
 func (j *job) evaluatesAfter(step int64) bool {
 	every := j.config.Train.EvalSteps

@@ -19,9 +19,9 @@ import (
 const FileSpans = "spans.jsonl"
 
 // spanLog keeps what a stream was cut into. A checkpoint holds the current span;
-// a job that is killed later and goes on takes the spans behind it from here, and
+// a job that is killed later and resumes takes the spans behind it from here, and
 // so reads the same ones. Training never fails for it: without the file, spans
-// are cut anew.
+// are cut again.
 type spanLog struct {
 	file *os.File
 	past []stream.Position // of the run before, up to the checkpoint
@@ -33,7 +33,7 @@ type spanLog struct {
 // mostSpanLine bounds a line of the file.
 const mostSpanLine = 1 << 28
 
-// openSpans opens the file of a run that goes on behind its first n spans.
+// openSpans opens the file of a run that resumes behind its first n spans.
 func openSpans(dir string, n int64, warn func(string)) (*spanLog, error) {
 	path := filepath.Join(dir, FileSpans)
 	all, err := ReadSpans(path)

@@ -75,7 +75,7 @@ func (s *Stream) Began() { s.since = time.Now() }
 // Scanned notes that all ranks have scanned the span of a position.
 func (s *Stream) Scanned(at stream.Position) { s.log.append(at) }
 
-// Commit returns what tells the brokers of a stream, on rank 0, how far it has been read;
+// Commit returns what commits to the brokers of a stream, on rank 0, how far it has been read;
 // nil: nothing. It is for when a checkpoint that holds it is whole. The checkpoint counts
 // where they differ, so that a fault is not more than a warning.
 func (s *Stream) Commit(done []stream.Partition, warn func(line string)) func() {
@@ -107,7 +107,7 @@ func (in *Input) OpenSpan(ctx context.Context, at stream.Position, bad int64) (o
 	return in.count(ctx, in.Train, nil)
 }
 
-// ShareSpan tells the ranks what each of them has counted of a span; some is false if it
+// ShareSpan gathers what each rank has counted of a span; some is false if it
 // holds no record.
 func (in *Input) ShareSpan(own *data.Counts) (some bool, err error) {
 	err = in.share(in.Train, own, nil)

@@ -92,7 +92,7 @@ func (in *Input) count(ctx context.Context, d *data.Dataset, fit *encode.Fit) (*
 	return d.Scan(ctx, in.Comm.Rank(), in.Comm.Size(), fit, in.Shown.Reached)
 }
 
-// share tells the ranks what each of them has counted.
+// share gathers what each rank has counted.
 func (in *Input) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error {
 	counted := own.Marshal()
 	in.Rec.Enter(trace.Wait)
@@ -116,7 +116,7 @@ func (in *Input) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error
 		in.Counts = append(in.Counts, merged.Marshal())
 	}
 	in.warnOfBad(d)
-	if d != in.Train || !in.Config.Data.Follow.On { // else each span goes on with the others
+	if d != in.Train || !in.Config.Data.Follow.On { // else each span continues the others
 		in.warnOfAbsent(d)
 	}
 	if d != in.Train || in.Use.Evaluates {

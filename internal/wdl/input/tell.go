@@ -10,7 +10,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/nearest"
 )
 
-// warnOfBad tells the user of the records of a dataset that are left out.
+// warnOfBad warns of the records of a dataset that are left out.
 func (in *Input) warnOfBad(d *data.Dataset) {
 	bad, first := d.Bad()
 	if n := d.Excluded(); n > 0 {
@@ -29,7 +29,7 @@ func (in *Input) warnOfBad(d *data.Dataset) {
 	in.Warn(line)
 }
 
-// warnOfOneClass tells the user of a dataset to evaluate on whose labels are all the same.
+// warnOfOneClass warns of a dataset to evaluate on whose labels are all the same.
 func (in *Input) warnOfOneClass(d *data.Dataset) {
 	which, n := "none", d.Rows(data.All)
 	switch ones := d.Positives(); {
@@ -49,7 +49,7 @@ func LabelRule(l *schema.Label) string {
 	return fmt.Sprintf("by field %s: label.positive is %q", l.Field, l.Positive)
 }
 
-// warnOfAbsent tells the user of the fields that features need and of which no record of a
+// warnOfAbsent warns of the fields that features need and of which no record of a
 // dataset has a value.
 func (in *Input) warnOfAbsent(d *data.Dataset) {
 	if keys := in.absentKeys(d, map[string]bool{}); keys != "" {

@@ -11,7 +11,7 @@ import (
 func ProcessTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 1 << 62 // nothing is known: nobody is starved
+		return 1 << 62 // unknown: no rank is starved
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

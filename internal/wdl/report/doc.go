@@ -1,4 +1,4 @@
-// Package report tells people and files how a training gets on: the result of a job, the
+// Package report shows people how a training gets on and writes it to files: the result of a job, the
 // lines of metrics.jsonl, what is shown while it runs, and what is doubtful.
 //
 //	Result      result.json, with the figures of tables and ranks

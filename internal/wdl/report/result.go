@@ -43,15 +43,15 @@ type Result struct {
 	BestStep         int64            `json:"best_step,omitempty"`  // the same, if evaluations are counted in steps
 	Improving        string           `json:"improving,omitempty"`  // metric of the validation data that still improved when train.epochs ended the training
 	Tables           []TableReport    `json:"tables"`
-	Ranks            []RankReport     `json:"ranks"`                  // as owners of rows, beside what was foreseen
+	Ranks            []RankReport     `json:"ranks"`                  // as owners of rows, measured and planned
 	Hot              *HotReport       `json:"hot,omitempty"`          // where ranks keep rows of each other
 	MovedShards      int64            `json:"moved_shards,omitempty"` // to other ranks, at checkpoints of this job
 	Imbalance        float64          `json:"imbalance"`              // busiest owner over the mean, in bytes
-	PlannedImbalance float64          `json:"planned_imbalance"`      // the same as it was foreseen
+	PlannedImbalance float64          `json:"planned_imbalance"`      // the same as planned
 	SparseBytesSent  int64            `json:"sparse_bytes_sent"`      // of all ranks: keys, rows and gradients
 	RunDir           string           `json:"run_dir"`
 	Checkpoint       string           `json:"checkpoint"`                // of the model; empty if it could not be written
-	LastCheckpoint   string           `json:"last_checkpoint,omitempty"` // if so: the last good one, to go on from
+	LastCheckpoint   string           `json:"last_checkpoint,omitempty"` // if so: the last good one, to resume from
 	Lost             []string         `json:"lost,omitempty"`            // files of RunFiles that could not be written, timelines by any rank
 	Spans            int64            `json:"spans,omitempty"`           // of a stream
 	Ended            string           `json:"ended,omitempty"`           // why the stream did
@@ -60,7 +60,7 @@ type Result struct {
 	Healed           int              `json:"healed,omitempty"`          // how often training went on from what was left of its group
 
 	// What ranks that were lost had done is in the model and in the figures of steps and
-	// samples, but not in what each rank counts: the bytes, inserted, refused and evicted
+	// samples, but not in what each rank counts: the bytes, inserted, rejected and evicted
 	// rows of Tables, Ranks and SparseBytesSent, Input, and TrainUnknown.
 	Uncounted []Uncounted `json:"uncounted,omitempty"`
 
@@ -113,7 +113,7 @@ func (r Result) RunFiles() []RunFile {
 	return slices.DeleteFunc(files, func(f RunFile) bool { return slices.Contains(r.Lost, f.Name) })
 }
 
-// Differs says in a line how what was measured compares with what was foreseen.
+// Differs compares in a line what was measured with what was planned.
 func (r Result) Differs() string {
 	var rows, bytes, sent [2]int64
 	var others []string
@@ -142,7 +142,7 @@ func (r Result) Differs() string {
 	return line
 }
 
-// InputReport says how the training rows were read beside the steps. Threads that
+// InputReport says how the training rows were read during the steps. Threads that
 // read and the one that trains share the cores of the host: what reading costs
 // where all are busy is work, not waiting.
 type InputReport struct {

@@ -32,7 +32,7 @@ func (e Effort) minus(o Effort) Effort {
 
 // How ranks are found slow: in several windows of at least so long and so many steps,
 // one after the other, in each by a factor and by as much as is worth a word. So two
-// ranks that share a busy machine, or steps of microseconds, name nobody.
+// ranks that share a busy machine, or steps of microseconds, name no rank.
 const (
 	slowWindow   = time.Second
 	slowSteps    = 8
@@ -95,7 +95,7 @@ func (w *watch) look(length time.Duration, steps int64, by []Effort) (lines []st
 		}
 		for cause, x := range factors {
 			if cause != slowInput && e.Batches == 0 {
-				continue // the windows before and after tell: a very slow rank ends nothing in some
+				continue // other windows show it: a very slow rank ends nothing in some
 			}
 			if line := w.count(rank, cause, x, length); line != "" {
 				lines = append(lines, line)

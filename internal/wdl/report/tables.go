@@ -16,7 +16,7 @@ type TableReport struct {
 	Rows     int64  `json:"rows"`              // held
 	Bytes    int64  `json:"bytes"`             // memory of rows and index
 	Sent     int64  `json:"bytes_sent"`        // in training steps: keys, rows and gradients
-	Planned  Needs  `json:"planned"`           // the same three as they were foreseen
+	Planned  Needs  `json:"planned"`           // the same three as planned
 	Inserted int64  `json:"inserted"`          // keys that were admitted and got a row
 	Refused  int64  `json:"refused,omitempty"` // gradients of keys that were not admitted yet
 	Evicted  int64  `json:"evicted,omitempty"` // rows given up
@@ -25,7 +25,7 @@ type TableReport struct {
 	Ahead    int64  `json:"read_ahead,omitempty"` // of those, read while the step before was computed
 }
 
-// RankReport says what a rank has carried as an owner, and what was foreseen.
+// RankReport says what a rank has carried as an owner, and what was planned.
 type RankReport struct {
 	Shards  int   `json:"shards"`
 	Rows    int64 `json:"rows"`
@@ -50,7 +50,7 @@ type HotReport struct {
 }
 
 // tableWords is how many figures of a table the ranks sum, rankWords how many of
-// each rank they tell.
+// each rank they send.
 const (
 	tableWords = 9
 	rankWords  = 4

@@ -25,7 +25,7 @@ type CommitLog struct {
 	warn   func(string)
 }
 
-// OpenCommits opens the log of a training that goes on from a record, without the
+// OpenCommits opens the log of a training that resumes from a record, without the
 // steps after it.
 func OpenCommits(dir string, from slots.Record, warn func(string)) *CommitLog {
 	l := &CommitLog{warn: warn}
@@ -44,7 +44,7 @@ func OpenCommits(dir string, from slots.Record, warn func(string)) *CommitLog {
 
 // commitsUntil is the log at path up to a record, with its last, or a new one where
 // the log does not reach it. The last is the log's own: at the end of an epoch it has
-// the old one's queue, the record from which training goes on the new one's.
+// the old one's queue, the record from which training resumes the new one's.
 func commitsUntil(path string, from slots.Record) (b []byte, last slots.Record) {
 	fresh := slots.AppendLogHeader(nil, from)
 	old, err := regular.ReadFile(path, MaxFile)

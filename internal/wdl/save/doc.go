@@ -2,7 +2,7 @@
 // of the training, and the log of the microbatches that counted.
 //
 //	run directory   NewRunDir, CheckPlace, Lock, WriteFile
-//	sections        what a checkpoint holds beside the parameters
+//	sections        what a checkpoint holds besides the parameters
 //	contents        what a chain of checkpoints holds, Contents
 //	pruning         Prune
 //	commits         CommitLog, the record from which a run is replayed

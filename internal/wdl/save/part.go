@@ -16,7 +16,7 @@ const (
 	// one section.
 	draftBytes = 256 << 10
 	// turnShare is which share of a step a turn takes at most, but for the section at
-	// which it ends: little beside the step, and a part that takes as long as a step
+	// which it ends: little compared with the step, and a part that takes as long as a step
 	// to copy is taken in eight.
 	turnShare = 8
 )
@@ -35,7 +35,7 @@ type part struct {
 	turned time.Time              // end of the last turn
 	usual  time.Duration          // of a step; 0: not known
 
-	advance func(by int) // is told of each piece that was written; nil: nobody asks
+	advance func(by int) // called for each piece that was written; nil: not
 }
 
 func newPart(memory *[drafts]checkpoint.Draft, usual time.Duration) *part {
@@ -82,7 +82,7 @@ func (x *part) turn() bool {
 	return true
 }
 
-// meanwhile takes what is left until stop is closed, beside work that changes nothing of
+// meanwhile takes what is left until stop is closed, during work that changes nothing of
 // it, and that takes no turns.
 func (x *part) meanwhile(stop <-chan struct{}) {
 	defer func() { x.turned = time.Now() }() // no turn counts the time until here as its own

@@ -36,7 +36,7 @@ type pending struct {
 	committed bool          // rank 0: settled already, but for the others to know
 	fault     string        // rank 0: of the commit
 	warn      func(string)
-	say       func(string) // nil: nobody has asked for this one
+	say       func(string) // nil: the user has not asked for this one
 	then      func()       // rank 0: what follows a commit; nil: nothing
 }
 
@@ -109,7 +109,7 @@ type partReport struct {
 	Fault string
 }
 
-// maxReport bounds what ranks tell each other about a checkpoint's part.
+// maxReport bounds what ranks send each other about a checkpoint's part.
 const maxReport = 1 << 16
 
 // conclude commits what the ranks report, or gives it up.

@@ -25,7 +25,7 @@ func ReadProgress(c *checkpoint.Checkpoint) (p Progress, err error) {
 // Prune removes the checkpoints of a run directory but the newest keep that are whole
 // and that of the best epoch, reading every byte of them, and returns those removed;
 // dry only says which they would be. Damaged are those newer than the last kept, which
-// stay to be looked at. A directory in which a training runs is refused.
+// stay to be looked at. A directory in which a training runs is rejected.
 func Prune(ctx context.Context, runDir string, keep int, dry bool) (removed, damaged []string, err error) {
 	unlock, err := Lock(runDir)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	FileCommits = "commits.log"   // which microbatches counted, see slots.AppendLog
 	FileMode    = "mode.json"     // how slow ranks were treated, see Mode
 	FileTraces  = "trace-*.json"  // of each rank, see writeTrace
-	FileChaos   = "chaos.log"     // faults on purpose that have been, see struck
+	FileChaos   = "chaos.log"     // injected faults so far
 )
 
 // NewRunDir makes a directory for one run below parent, named by the time.
@@ -170,7 +170,7 @@ func ResumeHint(err error, path string) error {
 // newestRun names the last by name of the run directories in dir that have a checkpoint, ""
 // if there is none.
 func newestRun(dir string) string {
-	runs, _ := os.ReadDir(dir) // of what cannot be read there is nothing to tell
+	runs, _ := os.ReadDir(dir) // what cannot be read is not named
 	for _, r := range slices.Backward(runs) {
 		if found, err := checkpoint.List(filepath.Join(dir, r.Name(), checkpoint.Folder)); err == nil && len(found) > 0 {
 			return r.Name()

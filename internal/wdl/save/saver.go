@@ -32,7 +32,7 @@ type Setup struct {
 	Fault   func(step int64) error // an injected fault of the disk at the checkpoint of a step
 }
 
-// Saver writes the checkpoints of a training while it goes on. All ranks of the group
+// Saver writes the checkpoints of a training while it continues. All ranks of the group
 // make the same calls, between steps. At most one checkpoint is under way: Settle
 // precedes Begin. Errors are of the group; a checkpoint that cannot be written is an
 // Outcome.
@@ -154,7 +154,7 @@ func (s *Saver) cut(b Boundary) error {
 		}
 		return s.copy(w, b.Cursor, p.since)
 	})
-	p.start() // not before: files are made beside the next step
+	p.start() // not before: files are made during the next step
 	s.pending = p
 	return nil
 }

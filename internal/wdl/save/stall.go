@@ -81,7 +81,7 @@ func (s *Saver) meet(f func() error) error {
 	return err
 }
 
-// count keeps the books of a step that has been taken beside a checkpoint, or not.
+// count keeps the books of a step that has been taken during a checkpoint, or not.
 func (h *costs) count(soFar time.Duration) {
 	if h.under {
 		h.beside, h.steps = h.beside+soFar-h.until, h.steps+1
@@ -91,7 +91,7 @@ func (h *costs) count(soFar time.Duration) {
 
 // Costs are the checkpoints written, for how long a step was held up by one of them at
 // most, on any rank, and for how much of that its thread had a core; the mean time of the
-// steps that one was taken or written beside, with what they were held up; and for how
+// steps during which one was taken or written, with their delay; and for how
 // long training waited for one because the next was due.
 type Costs struct {
 	Checkpoints               int     `json:"checkpoints"`
