@@ -286,6 +286,11 @@ func check(ctx context.Context, o Options, ranks int, eval *EvalOptions) error {
 			return err
 		}
 	}
+	return o.checkData(c, ranks, eval)
+}
+
+// checkData opens the data and checks what depends on its files.
+func (o Options) checkData(c *config.Config, ranks int, eval *EvalOptions) error {
 	if c.Data.Follow.On {
 		feed, err := data.NewFeed(c.Data, stream.Position{})
 		if err != nil {

@@ -70,35 +70,42 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 	if d.opt.Replicas > 1 {
 		b.Ring = copies.NewRing(d.size, d.opt.Hosts)
 	}
+	b.Config = string(c.YAML())
+	return b, d.openRunDir(&b, from, c, changed)
+}
+
+// openRunDir chooses the run directory, locks it, and puts into it what a training needs
+// that resumes from a checkpoint or is new. changed are the settings that differ from the
+// checkpoint's.
+func (d *decision) openRunDir(b *brief, from *checkpoint.Checkpoint, c *config.Config, changed []string) (err error) {
 	if b.RunDir, err = d.place(from); err != nil {
-		return b, err
+		return err
 	}
 	if d.unlock, err = save.Lock(b.RunDir); err != nil {
-		return b, err
+		return err
 	}
 	if len(changed) > 0 {
 		d.opt.Say("the configuration has changed since the checkpoint: " + strings.Join(changed, "; "))
 	}
 	if b.Injected, err = d.openFaults(b.RunDir); err != nil {
-		return b, err
+		return err
 	}
 	removed, err := checkpoint.Clean(filepath.Join(b.RunDir, checkpoint.Folder))
 	if err != nil {
-		return b, err
+		return err
 	}
 	for _, r := range removed {
 		d.opt.Warn(fmt.Sprintf("%s was removed: %s", checkpoint.Rest(r), r))
 	}
-	b.Config = string(c.YAML())
 	if _, err := os.Stat(filepath.Join(b.RunDir, save.FileConfig)); from == nil || err != nil {
 		if err := keepConfig(b.RunDir, c); err != nil {
-			return b, err
+			return err
 		}
 	}
 	if from != nil && filepath.Dir(from.Dir()) != filepath.Join(b.RunDir, checkpoint.Folder) {
 		err = save.Inherit(from, b.RunDir, d.opt.Warn)
 	}
-	return b, err
+	return err
 }
 
 // place chooses the run directory: that of the latest checkpoint's run continues;

@@ -40,50 +40,66 @@ func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, g
 	defer r.Close()
 	j.shown.Read(r)
 	defer j.shown.Read(nil)
-	var by evaluator = j.trainer
+	p := pass{job: j, reader: r, probe: probe, by: j.trainer, predictions: predictions}
 	if predictions != nil {
-		by = predictions.by
+		p.by = predictions.by
 	}
-	var last *encode.Batch
-	m.Metrics, err = by.Evaluate(func() (*encode.Batch, error) {
-		if last != nil {
-			probe.add(last, by.LogitsOf(0))
-			if j.eval != nil && j.eval.Each != nil {
-				if err := j.eval.Each(probe.without(last), by.LogitsOf(0)); err != nil {
-					return nil, err
-				}
-			}
-			if predictions != nil {
-				if err := predictions.take(last); err != nil {
-					return nil, err
-				}
-			}
-			r.Recycle(last)
-			j.shown.Advance(1)
-		}
-		b, err := r.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return nil, nil
-		}
-		if last = b; err != nil {
-			return nil, err
-		}
-		if predictions != nil {
-			predictions.complete(b)
-		}
-		return probe.without(b), nil
-	})
-	if err != nil {
+	if m.Metrics, err = p.by.Evaluate(func() (*encode.Batch, error) { return p.next(ctx) }); err != nil {
 		return m, err
 	}
 	if m.Unknown, err = j.in.Unknown(probe.unknown(r.Unknown())); err != nil {
 		return m, err
 	}
-	for i, n := range by.Unknown() {
+	for i, n := range p.by.Unknown() {
 		if name := j.in.Encoder.Sparse()[i].Name; n > m.Unknown[name] {
 			m.Unknown[name] = n
 		}
 	}
 	m.Outside, err = probe.outside(j.comm)
 	return m, err
+}
+
+// pass gives the batches of an evaluation to an evaluator and takes their logits.
+type pass struct {
+	*job
+	reader      *data.Reader
+	probe       *probe
+	by          evaluator
+	predictions *predictions  // nil: they are not written
+	last        *encode.Batch // that the evaluator has; nil before the first
+}
+
+// next takes the logits of the last batch and returns the next; nil after the last.
+func (p *pass) next(ctx context.Context) (*encode.Batch, error) {
+	if p.last != nil {
+		if err := p.take(p.last); err != nil {
+			return nil, err
+		}
+		p.reader.Recycle(p.last)
+		p.shown.Advance(1)
+	}
+	b, err := p.reader.Next(ctx)
+	if errors.Is(err, io.EOF) {
+		return nil, nil
+	}
+	if p.last = b; err != nil {
+		return nil, err
+	}
+	if p.predictions != nil {
+		p.predictions.complete(b)
+	}
+	return p.probe.without(b), nil
+}
+
+func (p *pass) take(b *encode.Batch) error {
+	p.probe.add(b, p.by.LogitsOf(0))
+	if p.eval != nil && p.eval.Each != nil {
+		if err := p.eval.Each(p.probe.without(b), p.by.LogitsOf(0)); err != nil {
+			return err
+		}
+	}
+	if p.predictions == nil {
+		return nil
+	}
+	return p.predictions.take(b)
 }

@@ -35,30 +35,8 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 	if j.cursor.Enough {
 		res.EarlyStopped = j.cursor.Progress.Waited
 	}
-	model, valid := j.cursor.Step, j.cursor.Valid
-	if stopped {
-		valid = nil
-		if j.cursor.Consumed > 0 {
-			res.TrainLogLoss = j.cursor.LossSum / float64(j.cursor.Consumed)
-		}
-	} else if restored, err := j.restoreBest(); err != nil {
+	if err := j.chooseModel(&res); err != nil {
 		return report.Result{}, err
-	} else if restored {
-		model, valid, res.BestEpoch = j.cursor.Best, j.cursor.AtBest, j.cursor.Progress.BestEpoch
-		if j.config.Train.EvalSteps > 0 {
-			res.BestStep = model
-		}
-	}
-	if valid != nil {
-		res.Improving = j.improving()
-		res.ValidOutside = j.validOutside
-		j.warnOfDoubts(&report.Evaluated{Metrics: *valid, Outside: j.validOutside}, "the validation data")
-		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
-	}
-	if model != j.cursor.Step || j.saver.Last() == model {
-		res.Checkpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), model)
-	} else if j.saver.Last() > 0 {
-		res.LastCheckpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), j.saver.Last())
 	}
 	var err error
 	if res.Costs, err = j.saver.Costs(); err != nil {
@@ -86,6 +64,37 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 		return report.Result{}, err
 	}
 	return res, collective.Barrier(j.comm)
+}
+
+// chooseModel restores the best epoch if early stopping chose one, and puts into res which
+// checkpoint the result is of, with its validation.
+func (j *job) chooseModel(res *report.Result) error {
+	model, valid := j.cursor.Step, j.cursor.Valid
+	if res.Stopped {
+		valid = nil
+		if j.cursor.Consumed > 0 {
+			res.TrainLogLoss = j.cursor.LossSum / float64(j.cursor.Consumed)
+		}
+	} else if restored, err := j.restoreBest(); err != nil {
+		return err
+	} else if restored {
+		model, valid, res.BestEpoch = j.cursor.Best, j.cursor.AtBest, j.cursor.Progress.BestEpoch
+		if j.config.Train.EvalSteps > 0 {
+			res.BestStep = model
+		}
+	}
+	if valid != nil {
+		res.Improving = j.improving()
+		res.ValidOutside = j.validOutside
+		j.warnOfDoubts(&report.Evaluated{Metrics: *valid, Outside: j.validOutside}, "the validation data")
+		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
+	}
+	if model != j.cursor.Step || j.saver.Last() == model {
+		res.Checkpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), model)
+	} else if j.saver.Last() > 0 {
+		res.LastCheckpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), j.saver.Last())
+	}
+	return nil
 }
 
 // evaluateTest puts the results of the test data into res.

@@ -134,16 +134,16 @@ func (o *PredictOptions) columns(c *config.Config) (columns []write.Column) {
 func (p Prediction) Run(ctx context.Context) (res PredictResult, err error) {
 	j, o := &p.job, p.eval.predicts
 	res.WorldSize = j.comm.Size()
-	by, end, err := j.openScores(ctx, &res)
+	by, end, err := p.openScores(ctx, &res)
 	if data.IsEmpty(err) {
 		j.warn(fmt.Sprintf("%v; the output has no rows", err))
-		return res, j.predictNothing(&res)
+		return res, p.predictNothing(&res)
 	}
 	if err != nil {
 		return res, err
 	}
 	defer end()
-	s, err := j.newPredictions(ctx, by)
+	s, err := p.newPredictions(ctx, by)
 	if err != nil {
 		return res, err
 	}
@@ -167,7 +167,8 @@ func (p Prediction) Run(ctx context.Context) (res PredictResult, err error) {
 }
 
 // predictNothing writes an output without rows.
-func (j *job) predictNothing(res *PredictResult) error {
+func (p Prediction) predictNothing(res *PredictResult) error {
+	j := &p.job
 	columns := j.eval.predicts.columns(j.config)
 	res.Columns, res.Data = names(columns), j.eval.Data
 	fault, err := save.First(j.comm, j.rec, func() error {

@@ -19,9 +19,10 @@ import (
 )
 
 // openScores opens data and model; end frees what computes the scores.
-func (j *job) openScores(ctx context.Context, res *PredictResult) (by evaluator, end func(), err error) {
+func (p Prediction) openScores(ctx context.Context, res *PredictResult) (by evaluator, end func(), err error) {
+	j := &p.job
 	if dir := j.eval.predicts.Model; dir != "" {
-		return j.openExported(ctx, dir, res)
+		return p.openExported(ctx, dir, res)
 	}
 	if res.Model, err = j.openModel(ctx); err != nil {
 		return nil, nil, err
@@ -31,7 +32,8 @@ func (j *job) openScores(ctx context.Context, res *PredictResult) (by evaluator,
 
 // openExported opens the data and an exported model, which every rank has whole: the ranks
 // of a host share its pages.
-func (j *job) openExported(ctx context.Context, dir string, res *PredictResult) (by evaluator, end func(), err error) {
+func (p Prediction) openExported(ctx context.Context, dir string, res *PredictResult) (by evaluator, end func(), err error) {
+	j := &p.job
 	j.rec.Enter(trace.Restore)
 	if dir, err = newestVersion(dir); err != nil {
 		return nil, nil, err

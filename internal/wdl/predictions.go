@@ -48,7 +48,8 @@ const runsAhead = 4
 const mostGathered = 2 * 4 * evalBatch * schema.MostLabels
 
 // newPredictions opens the output on rank 0; all ranks return its error.
-func (j *job) newPredictions(ctx context.Context, by evaluator) (*predictions, error) {
+func (p Prediction) newPredictions(ctx context.Context, by evaluator) (*predictions, error) {
+	j := &p.job
 	all := input.SchemaOf(j.config)
 	s := &predictions{job: j, by: by, options: j.eval.predicts, labels: all.All()}
 	var open error // as it is, where it came up

@@ -129,9 +129,15 @@ func (in *Input) share(d *data.Dataset, own *data.Counts, fit *encode.Fit) error
 	if fit == nil {
 		return nil
 	}
+	return in.shareFit(fit)
+}
+
+// shareFit gathers the statistics that each rank has fitted.
+func (in *Input) shareFit(fit *encode.Fit) error {
 	fitted := fit.Marshal()
 	in.Rec.Enter(trace.Wait)
-	if all, err = collective.AllGatherBytes(in.Comm, fitted, maxShare); err != nil {
+	all, err := collective.AllGatherBytes(in.Comm, fitted, maxShare)
+	if err != nil {
 		return err
 	}
 	in.Rec.Enter(trace.Plan)
