@@ -56,7 +56,7 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 		}
 		if brief.RunDir != "" { // the others learn it later: if one is lost before, the next generation uses it
 			j.runDir = brief.RunDir
-			j.told()
+			j.announce()
 		}
 		if b, err = json.Marshal(brief); err != nil {
 			return nil, err

@@ -71,7 +71,8 @@ func (d *decision) decide(ctx context.Context) (b brief, err error) {
 		b.Ring = copies.NewRing(d.size, d.opt.Hosts)
 	}
 	b.Config = string(c.YAML())
-	return b, d.openRunDir(&b, from, c, changed)
+	err = d.openRunDir(&b, from, c, changed)
+	return b, err
 }
 
 // openRunDir chooses the run directory, locks it, and puts into it what a training needs
