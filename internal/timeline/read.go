@@ -66,13 +66,20 @@ type call struct {
 
 // event is one event of a trace file.
 type event struct {
-	Name string          `json:"name"`
-	Ph   string          `json:"ph"`
-	Ts   float64         `json:"ts"`
-	Dur  float64         `json:"dur"`
-	Pid  int             `json:"pid"`
-	Tid  int             `json:"tid"`
-	Args json.RawMessage `json:"args"`
+	Name string  `json:"name"`
+	Ph   string  `json:"ph"`
+	Ts   float64 `json:"ts"`
+	Dur  float64 `json:"dur"`
+	Pid  int     `json:"pid"`
+	Tid  int     `json:"tid"`
+	Args args    `json:"args"`
+}
+
+// args are the arguments of the events that are read: of spans, and of the header.
+type args struct {
+	Step  int64     `json:"step"`
+	Calls []float64 `json:"calls"`
+	trace.Header
 }
 
 // Read reads the trace files of a run directory, by rank. Files that cannot be used are
@@ -183,8 +190,9 @@ func parse(from io.Reader) (*Rank, error) {
 	if t, err := d.Token(); err != nil || t != json.Delim('[') {
 		return nil, errors.New("it does not begin with a list of trace events")
 	}
+	e := event{}
 	for d.More() {
-		e := event{}
+		e = event{Args: args{Calls: e.Args.Calls[:0]}}
 		err := d.Decode(&e)
 		if err == nil {
 			err = p.add(r, &e)
@@ -216,13 +224,7 @@ func describe(err error) error {
 }
 
 // parser has what is known of a file so far.
-type parser struct {
-	phases map[string]trace.Phase
-	args   struct {
-		Step  int64     `json:"step"`
-		Calls []float64 `json:"calls"`
-	}
-}
+type parser struct{ phases map[string]trace.Phase }
 
 func phaseNames() map[string]trace.Phase {
 	all := map[string]trace.Phase{}
@@ -253,35 +255,29 @@ func (p *parser) add(r *Rank, e *event) error {
 	if !(e.Ts > -most && e.Ts < most && e.Dur >= 0 && e.Dur < most) {
 		return fmt.Errorf("span %q from %v for %v µs", e.Name, e.Ts, e.Dur)
 	}
-	p.args.Step, p.args.Calls = 0, p.args.Calls[:0]
-	if len(e.Args) > 0 {
-		if err := json.Unmarshal(e.Args, &p.args); err != nil {
-			return fmt.Errorf("arguments of span %q: %w", e.Name, err)
-		}
-	}
 	start, end := ns(e.Ts), ns(e.Ts+e.Dur)
 	if len(r.Spans)+len(r.Beside) >= maxSpans {
 		return fmt.Errorf("there are more than %d spans", maxSpans)
 	}
 	if e.Tid != trace.LanePhases {
-		r.Beside = append(r.Beside, Beside{start, end, p.args.Step, e.Name})
+		r.Beside = append(r.Beside, Beside{start, end, e.Args.Step, e.Name})
 		return nil
 	}
 	phase, known := p.phases[e.Name]
 	if !known {
 		return fmt.Errorf("span %q is no phase of this version", e.Name)
 	}
-	return p.span(r, Span{Start: start, End: end, Step: p.args.Step, Phase: phase})
+	return span(r, Span{Start: start, End: end, Step: e.Args.Step, Phase: phase}, e.Args.Calls)
 }
 
-// span takes a span with the calls of p.args.
-func (p *parser) span(r *Rank, s Span) error {
-	if s.Step < 0 || len(p.args.Calls)%2 != 0 || len(p.args.Calls) > 2*maxCalls || len(r.calls) > allCalls {
-		return fmt.Errorf("a span of step %d with %d numbers as calls", s.Step, len(p.args.Calls))
+// span takes a span with its calls: number and µs since its start, in turn.
+func span(r *Rank, s Span, calls []float64) error {
+	if s.Step < 0 || len(calls)%2 != 0 || len(calls) > 2*maxCalls || len(r.calls) > allCalls {
+		return fmt.Errorf("a span of step %d with %d numbers as calls", s.Step, len(calls))
 	}
 	s.from = int32(len(r.calls))
-	for i := 0; i < len(p.args.Calls); i += 2 {
-		seq, at := p.args.Calls[i], p.args.Calls[i+1]
+	for i := 0; i < len(calls); i += 2 {
+		seq, at := calls[i], calls[i+1]
 		if !(seq >= 0 && seq < 1<<53 && seq == math.Trunc(seq)) || !(at >= 0) || s.Start+ns(at) > s.End+rounding {
 			return fmt.Errorf("a span of step %d with call %v at %v µs", s.Step, seq, at)
 		}
@@ -296,10 +292,7 @@ func (p *parser) span(r *Rank, s Span) error {
 const rounding = 200
 
 func (p *parser) header(r *Rank, e *event) error {
-	var h trace.Header
-	if err := json.Unmarshal(e.Args, &h); err != nil {
-		return fmt.Errorf("header: %w", err)
-	}
+	h := e.Args.Header
 	const most = math.MaxInt64 / 4
 	if h.Rank != e.Pid || h.Size <= h.Rank || h.Size > maxRank || len(h.Host) > maxName || len(h.Clock) > maxName || h.MonotonicNs < -most || h.MonotonicNs > most {
 		return fmt.Errorf("header of rank %d of %d in process %d", h.Rank, h.Size, e.Pid)
