@@ -214,6 +214,10 @@ func (c *cluster) sameBits(t *testing.T) {
 	if want := "4 hosts exchange over 10.78.0.0/24: a 10.78.0.1, b 10.78.0.2, c 10.78.0.3, d 10.78.0.4"; !strings.Contains(o.stderr, want) {
 		t.Errorf("%q is not there:\n%s", want, o.stderr)
 	}
+	b, err := os.ReadFile(filepath.Join(c.folder, eight.RunDir, "result.json"))
+	if err != nil || !bytes.Contains(b, []byte(`"d":"10.78.0.4"`)) && !bytes.Contains(b, []byte(`"d": "10.78.0.4"`)) {
+		t.Errorf("the addresses are not in %s (%v)", b, err)
+	}
 	c.empty(t)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/hosts"
 	"github.com/wdlrun/wdlrun/launcher"
+	"github.com/wdlrun/wdlrun/rank"
 )
 
 // remoteOf says how ranks on other hosts are started.
@@ -68,6 +70,20 @@ func hostFlags(c *cli.Context, plan launcher.Plan) (flags string) {
 		flags += " -x " + quoted(v)
 	}
 	return flags
+}
+
+// addresses are those at which the ranks of each host listen, nil if there is one host.
+func addresses(members []rank.Member) map[string]string {
+	all := map[string]string{}
+	for _, m := range members {
+		if ip, _, err := net.SplitHostPort(m.Addr); err == nil {
+			all[m.Host] = ip
+		}
+	}
+	if len(all) < 2 {
+		return nil
+	}
+	return all
 }
 
 // enter changes to the directory of -wdir, so that relative paths mean the same here as

@@ -213,6 +213,7 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 	for _, member := range m.Session.Members() {
 		opt.Hosts = append(opt.Hosts, member.Host)
 	}
+	opt.Addresses = addresses(m.Session.Members())
 	opt.Warn, opt.Say = warn, func(line string) { fmt.Fprintln(p.stderr, line) }
 	rec := trace.New(traceSpans)
 	for {

@@ -25,7 +25,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 		return report.Result{}, err
 	}
 	res := report.Result{
-		WorldSize: j.comm.Size(), Steps: j.cursor.Step, Samples: j.cursor.Samples,
+		WorldSize: j.comm.Size(), Addresses: j.opt.Addresses, Steps: j.cursor.Step, Samples: j.cursor.Samples,
 		TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.losses.healed, Uncounted: j.losses.uncounted,
 	}
 	res.Rates, _ = report.Rates(j.config.Train, j.comm.Size())

@@ -35,12 +35,13 @@ type Options struct {
 	Warn   func(line string) // warns the user, one line; nil: silent
 	Say    func(line string) // reports progress to the user, a line an epoch; nil: silent
 
-	Replay    string         // run directory whose steps to repeat with the microbatches that counted then
-	Tolerance step.Tolerance // of slow ranks
-	Hosts     []string       // by rank, for people and for where copies are kept; nil: not known
-	Chaos     chaos.Spec     // injected faults; train.seed draws what it leaves open
-	Here      int            // ranks that will run on this machine: Check asks whether it can run them
-	Kill      func()         // ends this process at once, for chaos; nil: kill is rejected
+	Replay    string            // run directory whose steps to repeat with the microbatches that counted then
+	Tolerance step.Tolerance    // of slow ranks
+	Hosts     []string          // by rank, for people and for where copies are kept; nil: not known
+	Addresses map[string]string // at which the ranks of each host listen, nil if there is one host
+	Chaos     chaos.Spec        // injected faults; train.seed draws what it leaves open
+	Here      int               // ranks that will run on this machine: Check asks whether it can run them
+	Kill      func()            // ends this process at once, for chaos; nil: kill is rejected
 
 	Replicas int     // ranks that hold each shard, 0 and 1: its owner alone. All ranks give the same
 	Memory   *Memory // of a job of this process over the generation before; nil: there was none

@@ -19,45 +19,46 @@ import (
 // NewSamples by TrainSeconds, the time that rank 0 spent in training steps, and Seconds
 // has also the time before, between and after them.
 type Result struct {
-	WorldSize        int              `json:"world_size"`
-	Steps            int64            `json:"steps"`
-	Samples          int64            `json:"samples"`
-	Since            int64            `json:"since_step"`    // after which this job began
-	NewSamples       int64            `json:"new_samples"`   // trained on since
-	TrainSeconds     float64          `json:"train_seconds"` // in steps since
-	Seconds          float64          `json:"seconds"`
-	SamplesPerSecond float64          `json:"samples_per_second"`
-	InputWaitShare   float64          `json:"input_wait_share"` // of the time in steps, mean of the ranks
-	Input            InputReport      `json:"input"`
-	StepSeconds      float64          `json:"step_seconds"` // mean of this job's steps
-	Rates            RatesReport      `json:"learning_rates"`
-	TrainLogLoss     float64          `json:"train_logloss"` // over the last epoch, while it was trained
-	TestAUC          *float64         `json:"test_auc"`      // null without test data, and where it is of one class alone
-	TestLogLoss      *float64         `json:"test_logloss"`
-	TestAccuracy     *float64         `json:"test_accuracy"`
-	ValidAUC         *float64         `json:"valid_auc,omitempty"` // of the epoch that the result is of
-	ValidLogLoss     *float64         `json:"valid_logloss,omitempty"`
-	Valid            *metrics.Metrics `json:"valid,omitempty"` // all metrics of that epoch, and of the test data
-	Test             *metrics.Metrics `json:"test,omitempty"`
-	BestEpoch        int              `json:"best_epoch,omitempty"` // that early stopping restored
-	BestStep         int64            `json:"best_step,omitempty"`  // the same, if evaluations are counted in steps
-	Improving        string           `json:"improving,omitempty"`  // metric of the validation data that still improved when train.epochs ended the training
-	Tables           []TableReport    `json:"tables"`
-	Ranks            []RankReport     `json:"ranks"`                  // as owners of rows, measured and planned
-	Hot              *HotReport       `json:"hot,omitempty"`          // where ranks keep rows of each other
-	MovedShards      int64            `json:"moved_shards,omitempty"` // to other ranks, at checkpoints of this job
-	Imbalance        float64          `json:"imbalance"`              // busiest owner over the mean, in bytes
-	PlannedImbalance float64          `json:"planned_imbalance"`      // the same as planned
-	SparseBytesSent  int64            `json:"sparse_bytes_sent"`      // of all ranks: keys, rows and gradients
-	RunDir           string           `json:"run_dir"`
-	Checkpoint       string           `json:"checkpoint"`                // of the model; empty if it could not be written
-	LastCheckpoint   string           `json:"last_checkpoint,omitempty"` // if so: the last good one, to resume from
-	Lost             []string         `json:"lost,omitempty"`            // files of RunFiles that could not be written, timelines by any rank
-	Spans            int64            `json:"spans,omitempty"`           // of a stream
-	Ended            string           `json:"ended,omitempty"`           // why the stream did
-	Stopped          bool             `json:"stopped,omitempty"`         // on request, before the end; resume continues
-	EarlyStopped     int              `json:"early_stopped,omitempty"`   // after so many evaluations without a better one
-	Healed           int              `json:"healed,omitempty"`          // how often training went on from what was left of its group
+	WorldSize        int               `json:"world_size"`
+	Addresses        map[string]string `json:"addresses,omitempty"` // at which the ranks of each host listen, if there are several hosts
+	Steps            int64             `json:"steps"`
+	Samples          int64             `json:"samples"`
+	Since            int64             `json:"since_step"`    // after which this job began
+	NewSamples       int64             `json:"new_samples"`   // trained on since
+	TrainSeconds     float64           `json:"train_seconds"` // in steps since
+	Seconds          float64           `json:"seconds"`
+	SamplesPerSecond float64           `json:"samples_per_second"`
+	InputWaitShare   float64           `json:"input_wait_share"` // of the time in steps, mean of the ranks
+	Input            InputReport       `json:"input"`
+	StepSeconds      float64           `json:"step_seconds"` // mean of this job's steps
+	Rates            RatesReport       `json:"learning_rates"`
+	TrainLogLoss     float64           `json:"train_logloss"` // over the last epoch, while it was trained
+	TestAUC          *float64          `json:"test_auc"`      // null without test data, and where it is of one class alone
+	TestLogLoss      *float64          `json:"test_logloss"`
+	TestAccuracy     *float64          `json:"test_accuracy"`
+	ValidAUC         *float64          `json:"valid_auc,omitempty"` // of the epoch that the result is of
+	ValidLogLoss     *float64          `json:"valid_logloss,omitempty"`
+	Valid            *metrics.Metrics  `json:"valid,omitempty"` // all metrics of that epoch, and of the test data
+	Test             *metrics.Metrics  `json:"test,omitempty"`
+	BestEpoch        int               `json:"best_epoch,omitempty"` // that early stopping restored
+	BestStep         int64             `json:"best_step,omitempty"`  // the same, if evaluations are counted in steps
+	Improving        string            `json:"improving,omitempty"`  // metric of the validation data that still improved when train.epochs ended the training
+	Tables           []TableReport     `json:"tables"`
+	Ranks            []RankReport      `json:"ranks"`                  // as owners of rows, measured and planned
+	Hot              *HotReport        `json:"hot,omitempty"`          // where ranks keep rows of each other
+	MovedShards      int64             `json:"moved_shards,omitempty"` // to other ranks, at checkpoints of this job
+	Imbalance        float64           `json:"imbalance"`              // busiest owner over the mean, in bytes
+	PlannedImbalance float64           `json:"planned_imbalance"`      // the same as planned
+	SparseBytesSent  int64             `json:"sparse_bytes_sent"`      // of all ranks: keys, rows and gradients
+	RunDir           string            `json:"run_dir"`
+	Checkpoint       string            `json:"checkpoint"`                // of the model; empty if it could not be written
+	LastCheckpoint   string            `json:"last_checkpoint,omitempty"` // if so: the last good one, to resume from
+	Lost             []string          `json:"lost,omitempty"`            // files of RunFiles that could not be written, timelines by any rank
+	Spans            int64             `json:"spans,omitempty"`           // of a stream
+	Ended            string            `json:"ended,omitempty"`           // why the stream did
+	Stopped          bool              `json:"stopped,omitempty"`         // on request, before the end; resume continues
+	EarlyStopped     int               `json:"early_stopped,omitempty"`   // after so many evaluations without a better one
+	Healed           int               `json:"healed,omitempty"`          // how often training went on from what was left of its group
 
 	// What ranks that were lost had done is in the model and in the figures of steps and
 	// samples, but not in what each rank counts: the bytes, inserted, rejected and evicted
