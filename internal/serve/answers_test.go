@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
+	"github.com/wdlrun/wdlrun/internal/data/value"
 )
 
 // sub appends a field of bytes.
@@ -168,7 +173,33 @@ func TestLargeMessagesAreRejected(t *testing.T) {
 	}
 }
 
-// Requests past the queue are rejected at once, and those whose deadline passes while they
+// until waits until something is true.
+func (r *running) until(what string, is func() bool) {
+	r.t.Helper()
+	for range 5000 {
+		if is() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	r.t.Fatalf("waited in vain until %s", what)
+}
+
+// Work whose deadline has passed is not started, even if a slot is free.
+func TestDeadline(t *testing.T) {
+	g := newGate(1, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 0)
+	defer cancel()
+	if err := g.enter(ctx); code(err) != codes.DeadlineExceeded || len(g.slots) != 0 {
+		t.Errorf("%v, %d slots taken", err, len(g.slots))
+	}
+	must(t, g.enter(context.Background()))
+	if err := g.enter(ctx); code(err) != codes.DeadlineExceeded || g.waiting.Load() != 0 {
+		t.Errorf("%v, %d wait", err, g.waiting.Load())
+	}
+}
+
+// Requests past the queue are rejected at once, and those that are cancelled while they
 // wait are not started.
 func TestQueue(t *testing.T) {
 	r := start(t, Options{Threads: 1, Queue: 1}, nil, 1)
@@ -184,21 +215,18 @@ func TestQueue(t *testing.T) {
 		return err
 	}
 	go func() { first <- call(context.Background()) }()
-	for len(r.gate.slots) == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	r.until("a request computes", func() bool { return len(r.gate.slots) > 0 })
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() { second <- call(ctx) }()
-	for r.gate.waiting.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	r.until("a request waits", func() bool { return r.gate.waiting.Load() > 0 })
 	if err := call(context.Background()); code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "1 requests are waiting") {
 		t.Errorf("a request past the queue: %v", err)
 	}
-	if err := <-second; code(err) != codes.DeadlineExceeded {
-		t.Errorf("a request whose deadline passed: %v", err)
+	if cancel(); code(<-second) != codes.Canceled {
+		t.Error("a request that was cancelled has another code")
 	}
+	r.until("the cancelled request has gone", func() bool { return r.gate.waiting.Load() == 0 })
 	r.hold <- struct{}{}
 	must(t, <-first)
 	if len(r.hold) != 0 || r.gate.waiting.Load() != 0 {
@@ -295,9 +323,7 @@ func TestDrain(t *testing.T) {
 		_, err := r.call(context.Background(), "PredictionService/Predict", predicting())
 		answered <- err
 	}()
-	for len(r.gate.slots) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	r.until("a request computes", func() bool { return len(r.gate.slots) > 0 })
 	go func() { down <- r.Shutdown(context.Background()) }()
 	time.Sleep(20 * time.Millisecond)
 	r.hold <- struct{}{}
@@ -321,4 +347,27 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("/metrics has no %s", want)
 		}
 	}
+}
+
+// A version is warmed up by the records that it brings. A record that the encoder rejects
+// does not keep it from serving; a damaged file does.
+func TestWarmUp(t *testing.T) {
+	r := start(t, Options{}, nil, 1)
+	age := func(v string) []byte {
+		return tfrecord.AppendExample(nil, []string{"age"}, []value.List{{Kind: value.Text, Texts: [][]byte{[]byte(v)}}})
+	}
+	warmed := func(n int64, file []byte) {
+		tmp := filepath.Join(r.base, ".tmp")
+		must(t, os.MkdirAll(tmp, 0o755))
+		must(t, os.WriteFile(filepath.Join(tmp, warmupName), file, 0o644))
+		r.write(n, "")
+	}
+	warmed(2, tfrecord.AppendFrame(tfrecord.AppendFrame(nil, age("17")), age("no number")))
+	r.waitFor("available", 2)
+	file := tfrecord.AppendFrame(nil, age("17"))
+	file[len(file)-1] ^= 1
+	warmed(3, file)
+	r.waitFor("failed", 3)
+	warmed(4, file[:len(file)-1])
+	r.waitFor("failed", 4)
 }

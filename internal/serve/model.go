@@ -124,6 +124,10 @@ func (s *servable) warmUp(dir string) error {
 		w := <-s.workers
 		for range warmupTimes {
 			w.counts, err = w.coder.Examples(&w.batch, examples, nil)
+			if _, bad := errors.AsType[*rows.Fault](err); bad { // training left such a record out
+				examples = make([][]byte, warmupRows)
+				w.counts, err = w.coder.Examples(&w.batch, examples, nil)
+			}
 			if err == nil {
 				err = s.score(w)
 			}
