@@ -113,7 +113,7 @@ func (r *Reporter) Crowded(c *config.Config, table int, name string, least int64
 	r.tight[table] = true
 	for _, t := range c.TablesInUse() {
 		if t.Name == name {
-			r.warn(fmt.Sprintf("table %q: tier.memory: %d MiB on each rank leave no room beside the index of its rows, which is never on disk: the table takes more, and rows go to disk and come back in every step; give %d or more, or use more ranks", name, t.Tier.Memory, (least+1<<20-1)>>20+1))
+			r.warn(fmt.Sprintf("table %q: tier.memory: %d MiB on each rank leave no room next to the index of its rows, which is never on disk: the table takes more, and rows go to disk and come back in every step; give %d or more, or use more ranks", name, t.Tier.Memory, (least+1<<20-1)>>20+1))
 		}
 	}
 }
