@@ -226,7 +226,7 @@ type run struct {
 	guard   *guard
 	input   *input // of rank 0
 	crew    crew
-	abroad  *abroad // it, if there are several hosts
+	remote  *remote // it, if there are several hosts
 	key     rank.Key
 
 	left      int          // processes that have not ended
@@ -273,8 +273,8 @@ func newRun(job Job) (*run, error) {
 	if job.Plan.Remote() == "" {
 		r.crew = newFleet(len(job.Plan.Ranks), r.guard)
 	} else {
-		r.abroad = newAbroad(job, r.console, r.guard, job.front.Addr().String())
-		r.crew = r.abroad
+		r.remote = newRemote(job, r.console, r.guard, job.front.Addr().String())
+		r.crew = r.remote
 	}
 	if r.relay.display != nil {
 		go r.relay.display.run()
@@ -322,7 +322,7 @@ func (r *run) word(line string) {
 // close ends what the run has beside the ranks. If a process could not be ended
 // its waiter stays.
 func (r *run) close() {
-	if r.left == 0 || r.abroad != nil { // host processes kill what is left
+	if r.left == 0 || r.remote != nil { // host processes kill what is left
 		r.crew.close()
 	}
 	r.input.close()
@@ -335,8 +335,8 @@ func (r *run) close() {
 
 // start starts all ranks, or fails with some started.
 func (r *run) start(ctx context.Context) error {
-	if r.abroad != nil {
-		if err := r.abroad.connect(ctx); err != nil {
+	if r.remote != nil {
+		if err := r.remote.connect(ctx); err != nil {
 			return err
 		}
 	}
@@ -358,7 +358,7 @@ func (r *run) startRank(p Placed) (err error) {
 		newLines(r.console, r.job.Stderr, p.Rank, !r.job.Merged),
 	}}
 	if p.Rank == 0 && r.input == nil {
-		if r.input, err = newInput(r.job.Stdin, r.abroad != nil); err != nil {
+		if r.input, err = newInput(r.job.Stdin, r.remote != nil); err != nil {
 			return err
 		}
 		o.input = r.input
@@ -373,7 +373,7 @@ func (r *run) startRank(p Placed) (err error) {
 
 // hostOf is the name of a rank's host in verdicts.
 func (r *run) hostOf(p Placed) string {
-	if r.abroad != nil {
+	if r.remote != nil {
 		return p.Host
 	}
 	return hostname()

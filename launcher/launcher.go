@@ -32,7 +32,7 @@
 // With a host in the plan that is not this machine, a host process on each host (host.go)
 // does what the launcher does for ranks of its own: it starts them in groups of their own,
 // guards them and reports how they end. The launcher starts it by ssh, or directly on this
-// machine (abroad.go), and passes on outputs, input and the connections of the ranks to the
+// machine (remote.go), and passes on outputs, input and the connections of the ranks to the
 // coordinator. The hosts choose a network by trying it (network.go). The ranks get the
 // environment of the login, with what Job.Remote passes. When the stream to the launcher
 // ends, or is silent for 7 s, the host process kills its ranks; the launcher counts the host

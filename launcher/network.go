@@ -11,7 +11,7 @@ import (
 )
 
 // shared is the key of the attempts, "" if there is one host.
-func (a *abroad) shared() string {
+func (a *remote) shared() string {
 	if len(a.stations) == 1 {
 		return ""
 	}
@@ -20,7 +20,7 @@ func (a *abroad) shared() string {
 
 // choose has the hosts try to reach each other, and chooses the addresses at which the
 // ranks of each listen.
-func (a *abroad) choose() error {
+func (a *remote) choose() error {
 	if len(a.stations) == 1 {
 		a.stations[0].ip = "127.0.0.1"
 		return nil

@@ -69,7 +69,7 @@ func TestABrokenLinkIsNamed(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			dir, hosts := t.TempDir(), mesh(t, 3)
-			cmds := abroad(t, dir, hosts, 1, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
+			cmds := onHosts(t, dir, hosts, 1, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
 			waitRun(t, dir)
 			x.harm(t, hosts[1], hosts[2])
 			begin := time.Now()

@@ -55,7 +55,7 @@ func TestTwoHosts(t *testing.T) {
 // in dir. With one rank on each the sums have one order. Two share memory, and their
 // sum is one of two terms (see package collective): then only rounding may differ.
 func sameResults(t *testing.T, dir string, hosts [2]host, each int) {
-	here, cmds := oneHost(t, dir, 2*each), abroad(t, dir, hosts[:], each, wide...)
+	here, cmds := oneHost(t, dir, 2*each), onHosts(t, dir, hosts[:], each, wide...)
 	var there trained
 	for r, cmd := range cmds {
 		o := end(t, cmd)
@@ -103,7 +103,7 @@ func oneHost(t *testing.T, dir string, np int) (r trained) {
 func killedAbroad(t *testing.T, hosts [2]host) {
 	const victim = 1
 	dir := t.TempDir()
-	cmds := abroad(t, dir, hosts[:], 1, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
+	cmds := onHosts(t, dir, hosts[:], 1, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
 	waitRun(t, dir)
 	kill(t, cmds[victim].Process.Pid, syscall.SIGKILL)
 	var said strings.Builder
@@ -124,7 +124,7 @@ func killedAbroad(t *testing.T, hosts [2]host) {
 // leaves its heartbeats unanswered.
 func cutOff(t *testing.T, hosts [2]host) {
 	dir := t.TempDir()
-	cmds := abroad(t, dir, hosts[:], 1, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
+	cmds := onHosts(t, dir, hosts[:], 1, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
 	waitRun(t, dir)
 	in := hosts[1].enter
 	if out, err := exec.Command(in[0], append(in[1:len(in):len(in)], "ip", "link", "set", "wdl0", "down")...).CombinedOutput(); err != nil {
@@ -144,8 +144,8 @@ func cutOff(t *testing.T, hosts [2]host) {
 	}
 }
 
-// abroad starts a training on all hosts, with so many ranks on each.
-func abroad(t *testing.T, dir string, hosts []host, each int, flags ...string) (cmds []*exec.Cmd) {
+// onHosts starts a training with each ranks on every host.
+func onHosts(t *testing.T, dir string, hosts []host, each int, flags ...string) (cmds []*exec.Cmd) {
 	t.Helper()
 	meeting := t.TempDir()
 	for r := range len(hosts) * each {

@@ -31,8 +31,8 @@ type Remote struct {
 // passed are the variables that hosts get without being asked.
 var passed = []string{"WDLRUN_", "NCCL_", "GOMEMLIMIT=", "GOMAXPROCS="}
 
-// abroad is the crew of a job with ranks on several hosts: a host process on each.
-type abroad struct {
+// remote is the crew of a job with ranks on several hosts: a host process on each.
+type remote struct {
 	forker
 	job     Job
 	console *console
@@ -68,10 +68,10 @@ type exported struct {
 	open sync.WaitGroup // outputs
 }
 
-// newAbroad returns a crew for the hosts of a job. Its connect must be called before it
+// newRemote returns a crew for the hosts of a job. Its connect must be called before it
 // starts ranks, and its close.
-func newAbroad(job Job, c *console, g *guard, front string) *abroad {
-	a := &abroad{forker: newForker(), key: rank.NewKey(), job: job, console: c, guard: g, front: front,
+func newRemote(job Job, c *console, g *guard, front string) *remote {
+	a := &remote{forker: newForker(), key: rank.NewKey(), job: job, console: c, guard: g, front: front,
 		exits: make(chan exit, len(job.Plan.Ranks)), of: map[string]*station{}}
 	for _, p := range job.Plan.Ranks {
 		s := a.of[p.Host]
@@ -86,7 +86,7 @@ func newAbroad(job Job, c *console, g *guard, front string) *abroad {
 
 // bring starts a login, or the host process of this machine, so that it ends with the
 // launcher.
-func (a *abroad) bring(cmd *exec.Cmd) error {
+func (a *remote) bring(cmd *exec.Cmd) error {
 	if err := a.run(cmd); err != nil {
 		return explain(err)
 	}
@@ -95,7 +95,7 @@ func (a *abroad) bring(cmd *exec.Cmd) error {
 }
 
 // connect starts the host processes, all at once, and has them prepare the job.
-func (a *abroad) connect(ctx context.Context) error {
+func (a *remote) connect(ctx context.Context) error {
 	image, err := hosts.NewImage(ownImage(a.job.Remote.Self))
 	if err != nil {
 		return fmt.Errorf("launcher: start: own executable: %w", err)
@@ -183,7 +183,7 @@ func ownImage(self string) string {
 }
 
 // first is the first message to each host.
-func (a *abroad) first(own *hosts.Image) (m hosts.Message, err error) {
+func (a *remote) first(own *hosts.Image) (m hosts.Message, err error) {
 	m = hosts.Message{What: hosts.Job, Key: a.shared(), Protocol: hosts.Protocol, Own: own.Hash, Ship: cmp.Or(a.job.Remote.Ship, string(hosts.Auto)), Dir: a.job.Dir}
 	if m.Dir == "" {
 		if m.Dir, err = os.Getwd(); err != nil {
@@ -298,7 +298,7 @@ func (s *station) gone() error {
 }
 
 // start is part of crew.
-func (a *abroad) start(o order) (pid int, err error) {
+func (a *remote) start(o order) (pid int, err error) {
 	s := a.of[o.placed.Host]
 	w := o.world
 	w.Coordinator, w.Host, w.IP = s.ready.Addr, s.name, s.ip
@@ -338,7 +338,7 @@ func (a *abroad) start(o order) (pid int, err error) {
 }
 
 // signal is part of crew.
-func (a *abroad) signal(what sign, rank int) {
+func (a *remote) signal(what sign, rank int) {
 	for _, s := range a.stations {
 		if s.link == nil || rank != everyone && !slices.Contains(s.ranks, rank) {
 			continue
@@ -351,7 +351,7 @@ func (a *abroad) signal(what sign, rank int) {
 }
 
 // ended is part of crew.
-func (a *abroad) ended() <-chan exit { return a.exits }
+func (a *remote) ended() <-chan exit { return a.exits }
 
 // send sends what is to be sent, for the life of the station.
 func (s *station) send() {
@@ -366,7 +366,7 @@ func (s *station) send() {
 }
 
 // hear hears a host until it is gone.
-func (a *abroad) hear(s *station) {
+func (a *remote) hear(s *station) {
 	go func() {
 		<-s.link.Gone()
 		s.process.Kill() // a host that is silent has not closed the stream
@@ -409,7 +409,7 @@ func (a *abroad) hear(s *station) {
 }
 
 // end reports the end of a process, after what it wrote if that is there soon.
-func (a *abroad) end(s *station, e exit) {
+func (a *remote) end(s *station, e exit) {
 	s.mu.Lock()
 	x := s.live[e.rank]
 	s.mu.Unlock()
@@ -435,7 +435,7 @@ func (a *abroad) end(s *station, e exit) {
 }
 
 // accept takes the streams that a host opens.
-func (a *abroad) accept(s *station) {
+func (a *remote) accept(s *station) {
 	for {
 		h, stream, err := s.link.Accept()
 		if err != nil {
@@ -465,7 +465,7 @@ func (a *abroad) accept(s *station) {
 }
 
 // enter connects a rank with the coordinator.
-func (a *abroad) enter(stream net.Conn) {
+func (a *remote) enter(stream net.Conn) {
 	conn, err := net.Dial("tcp", a.front)
 	if err != nil {
 		stream.Close()
@@ -475,7 +475,7 @@ func (a *abroad) enter(stream net.Conn) {
 }
 
 // close is part of crew.
-func (a *abroad) close() {
+func (a *remote) close() {
 	var all sync.WaitGroup
 	for _, s := range a.stations {
 		all.Go(func() { a.leave(s) })
@@ -485,7 +485,7 @@ func (a *abroad) close() {
 }
 
 // leave ends a host process.
-func (a *abroad) leave(s *station) {
+func (a *remote) leave(s *station) {
 	if s.process == nil {
 		return
 	}
