@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -59,6 +60,8 @@ type station struct {
 
 	mu      sync.Mutex
 	live    map[int]*exported // ranks whose processes have not ended
+	waiting map[int]bool      // ranks that were not started yet
+	lost    *loss             // of the host; nil: it is there
 	leaving bool
 }
 
@@ -76,10 +79,11 @@ func newRemote(job Job, c *console, g *guard, front string) *remote {
 	for _, p := range job.Plan.Ranks {
 		s := a.of[p.Host]
 		if s == nil {
-			s = &station{name: p.Host, live: map[int]*exported{}, answers: make(chan hosts.Message, 1), sends: make(chan hosts.Message, 1024)}
+			s = &station{name: p.Host, live: map[int]*exported{}, waiting: map[int]bool{}, answers: make(chan hosts.Message, 1), sends: make(chan hosts.Message, 1024)}
 			a.of[p.Host], a.stations = s, append(a.stations, s)
 		}
 		s.ranks = append(s.ranks, p.Rank)
+		s.waiting[p.Rank] = true
 	}
 	return a
 }
@@ -305,6 +309,12 @@ func (a *remote) start(o order) (pid int, err error) {
 	e := &exported{out: o.out}
 	e.open.Add(len(e.out))
 	s.mu.Lock()
+	delete(s.waiting, w.Rank)
+	if s.lost != nil {
+		a.exits <- exit{rank: w.Rank, code: 1, why: s.gone().Error(), lost: s.lost}
+		s.mu.Unlock()
+		return 0, nil
+	}
 	s.live[w.Rank] = e
 	s.mu.Unlock()
 	s.sends <- hosts.Message{What: hosts.Start, Rank: w.Rank, Command: o.command[1:], Env: w.Env(), Input: o.input != nil}
@@ -396,15 +406,15 @@ func (a *remote) hear(s *station) {
 	why := s.gone().Error()
 	s.process.Kill()
 	s.mu.Lock()
-	lost := &loss{host: s.name}
-	for r := range s.live {
-		lost.ranks = append(lost.ranks, r)
-	}
+	ended := slices.Sorted(maps.Keys(s.live))
 	clear(s.live)
+	// Ranks that wait for their start are lost too. Their start reports it.
+	s.lost = &loss{s.name, slices.Sorted(maps.Keys(s.waiting))}
+	s.lost.ranks = append(s.lost.ranks, ended...)
+	slices.Sort(s.lost.ranks)
 	s.mu.Unlock()
-	slices.Sort(lost.ranks)
-	for _, r := range lost.ranks {
-		a.exits <- exit{rank: r, code: 1, why: why, lost: lost}
+	for _, r := range ended {
+		a.exits <- exit{rank: r, code: 1, why: why, lost: s.lost}
 	}
 }
 
