@@ -3,11 +3,13 @@ package runs
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/regular"
@@ -159,65 +161,91 @@ func (t *thinned) points() []Point {
 	return t.kept
 }
 
-// Number returns a metric of a run by its name, NaN if it has none: those of its last
-// evaluation, and steps, samples, seconds, samples_per_second, ranks and train_logloss.
-func (r *Run) Number(name string) float64 {
-	m, _ := r.Evaluation()
+// Column is a metric of an evaluation under its name.
+type Column struct {
+	Name string
+	of   func(*Metrics) *float64
+}
+
+// Value returns the metric, NaN if it is missing. m may be nil.
+func (c Column) Value(m *Metrics) float64 {
 	if m == nil {
-		m = &Metrics{}
+		return math.NaN()
 	}
-	res := r.Result
-	if res == nil {
-		res = &Result{}
+	return Value(c.of(m))
+}
+
+// columns are the metrics of an evaluation, in the order in which they are listed.
+var columns = []Column{
+	{"auc", func(m *Metrics) *float64 { return m.AUC }},
+	{"logloss", func(m *Metrics) *float64 { return m.LogLoss }},
+	{"accuracy", func(m *Metrics) *float64 { return m.Accuracy }},
+	{"pr_auc", func(m *Metrics) *float64 { return m.PRAUC }},
+	{"normalised_entropy", func(m *Metrics) *float64 { return m.NormalisedEntropy }},
+	{"calibration", func(m *Metrics) *float64 { return m.Calibration }},
+	{"rmse", func(m *Metrics) *float64 { return m.RMSE }},
+	{"mae", func(m *Metrics) *float64 { return m.MAE }},
+}
+
+// Columns returns the metrics of an evaluation.
+func Columns() []Column { return slices.Clone(columns) }
+
+// totals are the metrics of a whole run.
+var totals = []struct {
+	name string
+	of   func(r *Run, res *Result, last Point) float64
+}{
+	{"train_logloss", func(_ *Run, res *Result, last Point) float64 {
+		if res.TrainLogLoss != nil {
+			return *res.TrainLogLoss
+		}
+		return last.LogLoss
+	}},
+	{"samples_per_second", func(_ *Run, res *Result, last Point) float64 {
+		if res.SamplesPerSecond > 0 {
+			return res.SamplesPerSecond
+		}
+		return last.Speed
+	}},
+	{"samples", func(_ *Run, res *Result, last Point) float64 { return float64(max(res.Samples, last.Samples)) }},
+	{"steps", func(r *Run, _ *Result, _ Point) float64 { return float64(r.Step) }},
+	{"seconds", func(r *Run, _ *Result, _ Point) float64 { return r.Seconds }},
+	{"ranks", func(_ *Run, res *Result, _ Point) float64 {
+		if res.WorldSize > 0 {
+			return float64(res.WorldSize)
+		}
+		return math.NaN()
+	}},
+}
+
+// Number returns a metric of a run by its name, NaN if it has none: one of Columns of its
+// last evaluation, or one of the whole run.
+func (r *Run) Number(name string) float64 {
+	for _, c := range columns {
+		if c.Name == name {
+			m, _ := r.Evaluation()
+			return c.Value(m)
+		}
 	}
 	last := Point{LogLoss: math.NaN(), Speed: math.NaN()}
 	if n := len(r.Train); n > 0 {
 		last = r.Train[n-1]
 	}
-	switch name {
-	case "auc":
-		return Value(m.AUC)
-	case "logloss":
-		return Value(m.LogLoss)
-	case "accuracy":
-		return Value(m.Accuracy)
-	case "pr_auc":
-		return Value(m.PRAUC)
-	case "normalised_entropy":
-		return Value(m.NormalisedEntropy)
-	case "calibration":
-		return Value(m.Calibration)
-	case "rmse":
-		return Value(m.RMSE)
-	case "mae":
-		return Value(m.MAE)
-	case "train_logloss":
-		if res.TrainLogLoss != nil {
-			return *res.TrainLogLoss
-		}
-		return last.LogLoss
-	case "samples_per_second":
-		if res.SamplesPerSecond > 0 {
-			return res.SamplesPerSecond
-		}
-		return last.Speed
-	case "samples":
-		return float64(max(res.Samples, last.Samples))
-	case "steps":
-		return float64(r.Step)
-	case "seconds":
-		return r.Seconds
-	case "ranks":
-		if res.WorldSize > 0 {
-			return float64(res.WorldSize)
+	for _, t := range totals {
+		if t.name == name {
+			return t.of(r, cmp.Or(r.Result, &Result{}), last)
 		}
 	}
 	return math.NaN()
 }
 
-// Names are the metrics that Number knows.
-var names = []string{"auc", "logloss", "accuracy", "pr_auc", "normalised_entropy", "calibration", "rmse", "mae", "train_logloss",
-	"samples_per_second", "samples", "steps", "seconds", "ranks"}
-
 // Names returns the metrics that Number knows.
-func Names() []string { return append([]string(nil), names...) }
+func Names() (all []string) {
+	for _, c := range columns {
+		all = append(all, c.Name)
+	}
+	for _, t := range totals {
+		all = append(all, t.name)
+	}
+	return all
+}

@@ -47,10 +47,10 @@ func ParseWhere(text string) (all []Term, err error) {
 
 // Known returns an error if no run has a metric or setting of this name.
 func Known(all []*Run, name string) error {
-	if name == "state" || name == "name" || name == "began" || slices.Contains(names, name) {
+	if name == "state" || name == "name" || name == "began" || slices.Contains(Names(), name) {
 		return nil
 	}
-	known := append([]string{"state", "name", "began"}, names...)
+	known := append([]string{"state", "name", "began"}, Names()...)
 	for _, r := range all {
 		if _, has := r.Config.values[name]; has {
 			return nil
@@ -73,7 +73,7 @@ func (r *Run) Text(name string) string {
 		return r.Name
 	case name == "began":
 		return r.Began.Format("2006-01-02T15:04:05")
-	case slices.Contains(names, name):
+	case slices.Contains(Names(), name):
 		return strconv.FormatFloat(r.Number(name), 'g', 6, 64)
 	}
 	return r.Config.Of(name)
@@ -81,7 +81,7 @@ func (r *Run) Text(name string) string {
 
 // number is what is compared with numbers.
 func (r *Run) number(name string) float64 {
-	if slices.Contains(names, name) {
+	if slices.Contains(Names(), name) {
 		return r.Number(name)
 	}
 	if x, err := strconv.ParseFloat(r.Text(name), 64); err == nil {
@@ -117,7 +117,7 @@ var falling = []string{"logloss", "train_logloss", "normalised_entropy", "rmse",
 // Sort orders runs: by a metric, the best first, and by anything else, ascending. Runs
 // without it come last.
 func Sort(all []*Run, name string, reverse bool) {
-	metric := slices.Contains(names, name)
+	metric := slices.Contains(Names(), name)
 	slices.SortStableFunc(all, func(a, b *Run) int {
 		x, y := a.number(name), b.number(name)
 		if math.IsNaN(x) != math.IsNaN(y) {

@@ -1,7 +1,6 @@
 package tensorboard
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -95,13 +94,16 @@ func Write(dir string, r *runs.Run) (paths []string, err error) {
 		}
 		f := newFile(s.points[0].Time)
 		for _, p := range s.points {
-			m := cmp.Or(p.Metrics, &runs.Metrics{})
-			f.add(p.Time, p.Step,
-				scalar{"logloss", p.LogLoss}, scalar{"epoch", float64(p.Epoch)}, scalar{"samples", float64(p.Samples)},
-				scalar{"rate", p.Rate}, scalar{"samples_per_second", p.Speed},
-				scalar{"auc", runs.Value(m.AUC)}, scalar{"accuracy", runs.Value(m.Accuracy)}, scalar{"pr_auc", runs.Value(m.PRAUC)},
-				scalar{"normalised_entropy", runs.Value(m.NormalisedEntropy)}, scalar{"calibration", runs.Value(m.Calibration)},
-				scalar{"rmse", runs.Value(m.RMSE)}, scalar{"mae", runs.Value(m.MAE)})
+			all := []scalar{
+				{"logloss", p.LogLoss}, {"epoch", float64(p.Epoch)}, {"samples", float64(p.Samples)},
+				{"rate", p.Rate}, {"samples_per_second", p.Speed},
+			}
+			for _, c := range runs.Columns() {
+				if c.Name != all[0].tag { // which every line has
+					all = append(all, scalar{c.Name, c.Value(p.Metrics)})
+				}
+			}
+			f.add(p.Time, p.Step, all...)
 		}
 		to := filepath.Join(dir, r.Name, s.name)
 		if err := os.MkdirAll(to, 0o755); err != nil {
