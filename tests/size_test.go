@@ -21,7 +21,6 @@ var manyMethods = map[string]exception{
 	"cmd/wdlrun.program":    {65, "stays: one short method for each command"},
 	"collective.Comm":       {70, "to go: what meets in shared memory is to be a type of its own"},
 	"internal/data.Dataset": {46, "to go: positions and indexes are to be a type of their own"},
-	"internal/wdl.job":      {76, "to go: healing, streams and evaluation are to be types of their own"},
 	"rank.Group":            {42, "to go: what is shown to people is to be separate from what is decided"},
 	"sparse.Lookup":         {55, "to go: pulling, pushing and the delivery by slots are to be types of their own"},
 	"sparse.Store":          {86, "to go: what only the training step needs is to be grouped"},

@@ -72,7 +72,7 @@ func (j *job) briefing(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	if err := json.Unmarshal(b, &brief); err != nil {
 		return nil, fmt.Errorf("wdl: brief of rank 0: %w", err)
 	}
-	j.runDir, j.opt.Tolerance, j.losses.ring = brief.RunDir, brief.Tolerance, brief.Ring
+	j.runDir, j.opt.Tolerance, j.healing.ring = brief.RunDir, brief.Tolerance, brief.Ring
 	if j.config, err = config.Parse("configuration of rank 0", []byte(brief.Config)); err != nil {
 		return nil, err
 	}

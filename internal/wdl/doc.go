@@ -12,7 +12,13 @@
 //	job         this package
 //
 // Data flows from input to step, and from there to save and report. None of them knows the
-// job, which opens them, loops, and heals.
+// job, which opens them and loops. Four parts of the job have a file each. They work on the
+// state that they share (run.go) and do not know the job either:
+//
+//	saves       when checkpoints begin, which are kept         saving.go
+//	validation  evaluation during the training                 validate.go
+//	spans       the epochs of a stream                         stream.go
+//	healing     resuming from memory after the loss of ranks   heal.go
 //
 // Job is a training, from the configuration to the run directory; Evaluation the
 // figures of a trained model; Indexing the encodings of data alone. Every rank of a

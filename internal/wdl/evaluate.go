@@ -24,44 +24,44 @@ type evaluator interface {
 
 // evaluate computes the metrics of the selected rows of a dataset, and by group if groups
 // is not nil; predictions, if it is not nil, takes the logits.
-func (j *job) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, groups *metrics.Groups, predictions *predictions) (m report.Evaluated, err error) {
-	j.rec.Enter(trace.Eval)
+func (r *run) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, groups *metrics.Groups, predictions *predictions) (m report.Evaluated, err error) {
+	r.rec.Enter(trace.Eval)
 	m.Absent = d.Absent()
-	probe, encoder, err := newProbe(j.in, groups)
+	probe, encoder, err := newProbe(r.in, groups)
 	if err != nil {
 		return m, err
 	}
-	r, err := data.NewReader(d, encoder, data.ReaderConfig{
-		GlobalBatch: evalBatch * j.comm.Size(), Rank: j.comm.Rank(), Size: j.comm.Size(), Select: rows,
+	reader, err := data.NewReader(d, encoder, data.ReaderConfig{
+		GlobalBatch: evalBatch * r.comm.Size(), Rank: r.comm.Rank(), Size: r.comm.Size(), Select: rows,
 	})
 	if err != nil {
 		return m, err
 	}
-	defer r.Close()
-	j.shown.Read(r)
-	defer j.shown.Read(nil)
-	p := pass{job: j, reader: r, probe: probe, by: j.trainer, predictions: predictions}
+	defer reader.Close()
+	r.shown.Read(reader)
+	defer r.shown.Read(nil)
+	p := pass{run: r, reader: reader, probe: probe, by: r.trainer, predictions: predictions}
 	if predictions != nil {
 		p.by = predictions.by
 	}
 	if m.Metrics, err = p.by.Evaluate(func() (*encode.Batch, error) { return p.next(ctx) }); err != nil {
 		return m, err
 	}
-	if m.Unknown, err = j.in.Unknown(probe.unknown(r.Unknown())); err != nil {
+	if m.Unknown, err = r.in.Unknown(probe.unknown(reader.Unknown())); err != nil {
 		return m, err
 	}
 	for i, n := range p.by.Unknown() {
-		if name := j.in.Encoder.Sparse()[i].Name; n > m.Unknown[name] {
+		if name := r.in.Encoder.Sparse()[i].Name; n > m.Unknown[name] {
 			m.Unknown[name] = n
 		}
 	}
-	m.Outside, err = probe.outside(j.comm)
+	m.Outside, err = probe.outside(r.comm)
 	return m, err
 }
 
 // pass gives the batches of an evaluation to an evaluator and takes their logits.
 type pass struct {
-	*job
+	*run
 	reader      *data.Reader
 	probe       *probe
 	by          evaluator
@@ -102,4 +102,11 @@ func (p *pass) take(b *encode.Batch) error {
 		return nil
 	}
 	return p.predictions.take(b)
+}
+
+// warnOfDoubts warns of results that no sound training has, and of data unlike that of training.
+func (r *run) warnOfDoubts(m *report.Evaluated, what string) {
+	for _, line := range m.Doubts(r.config.Features, r.in.Encoder.Sparse(), what) {
+		r.warn(line)
+	}
 }

@@ -96,7 +96,7 @@ func addInjected(dir string, n int, f chaos.Fault) (err error) {
 
 // planFaults draws the faults of a -chaos text; all ranks draw the same. Those that were
 // injected before do not come again.
-func (j *job) planFaults(text string, before injected) error {
+func (r *run) planFaults(text string, before injected) error {
 	spec, err := chaos.Parse(text)
 	if err == nil {
 		err = spec.Validate(before.Ranks)
@@ -104,38 +104,38 @@ func (j *job) planFaults(text string, before injected) error {
 	if err != nil || len(spec) == 0 {
 		return err
 	}
-	plan := spec.Plan(j.config.Train.Seed, before.Ranks)
-	if j.opt.Kill == nil && slices.ContainsFunc(plan, func(f chaos.Fault) bool { return f.Kind == chaos.Kill }) {
+	plan := spec.Plan(r.config.Train.Seed, before.Ranks)
+	if r.opt.Kill == nil && slices.ContainsFunc(plan, func(f chaos.Fault) bool { return f.Kind == chaos.Kill }) {
 		return fmt.Errorf("chaos: kill: this program has no way to end one rank alone")
 	}
-	r := j.comm.Rank()
-	j.faults = faults{chaos.NewInjector(plan, r), chaos.NewInjector(plan, r), chaos.NewInjector(plan, r), plan, r, time.Now(), j.opt.Kill, nil, j.faults.held}
-	for _, in := range []*chaos.Injector{j.faults.compute, j.faults.step, j.faults.disk} {
+	me := r.comm.Rank()
+	r.faults = faults{chaos.NewInjector(plan, me), chaos.NewInjector(plan, me), chaos.NewInjector(plan, me), plan, me, time.Now(), r.opt.Kill, nil, r.faults.held}
+	for _, in := range []*chaos.Injector{r.faults.compute, r.faults.step, r.faults.disk} {
 		in.Skip(before.Been...)
 	}
-	j.faults.note = func(n int) {
-		if err := addInjected(j.runDir, n, plan[n]); err != nil {
-			j.opt.Warn(fmt.Sprintf("injected fault %d may come again after a restart: %v", n, err))
+	r.faults.note = func(n int) {
+		if err := addInjected(r.runDir, n, plan[n]); err != nil {
+			r.opt.Warn(fmt.Sprintf("injected fault %d may come again after a restart: %v", n, err))
 		}
 		if plan[n].Kind == chaos.Kill { // the others' word for it is that of a rank that ran out of memory
-			j.opt.Warn(fmt.Sprintf("this rank is killed by injected fault %d (%v)", n, chaos.Spec{plan[n]}))
+			r.opt.Warn(fmt.Sprintf("this rank is killed by injected fault %d (%v)", n, chaos.Spec{plan[n]}))
 		}
 	}
 	return nil
 }
 
 // warnOfMissed warns, on rank 0, of faults that the job has ended without.
-func (j *job) warnOfMissed() {
-	if len(j.faults.plan) == 0 || j.comm.Rank() != 0 {
+func (r *run) warnOfMissed() {
+	if len(r.faults.plan) == 0 || r.comm.Rank() != 0 {
 		return
 	}
-	s, err := readInjected(j.runDir)
+	s, err := readInjected(r.runDir)
 	if err != nil {
-		j.opt.Warn(fmt.Sprintf("chaos: which faults have been is not known: %v", err))
+		r.opt.Warn(fmt.Sprintf("chaos: which faults have been is not known: %v", err))
 		return
 	}
 	const told = 8
-	missed := chaos.Missed(j.faults.plan, s.Been, j.cursor.Step, time.Since(j.faults.start))
+	missed := chaos.Missed(r.faults.plan, s.Been, r.cursor.Step, time.Since(r.faults.start))
 	if len(missed) == 0 {
 		return
 	}
@@ -143,7 +143,7 @@ func (j *job) warnOfMissed() {
 	if n := len(missed) - told; n > 0 {
 		text += fmt.Sprintf(" and %d more", n)
 	}
-	j.opt.Warn(fmt.Sprintf("chaos: %s did not come to pass: the job ended at step %d", text, j.cursor.Step))
+	r.opt.Warn(fmt.Sprintf("chaos: %s did not come to pass: the job ended at step %d", text, r.cursor.Step))
 }
 
 // hold slows or pauses the compute of the rank as planned.

@@ -2,7 +2,6 @@ package wdl
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"path/filepath"
 	"time"
@@ -11,22 +10,21 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
-	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
 
 // finish restores the best epoch, evaluates the test data and writes the
 // result.
 func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
-	if err := j.settle(); err != nil {
+	if err := j.saves.settle(); err != nil {
 		return report.Result{}, err
 	}
-	if err := j.saveAgain(); err != nil {
+	if err := j.saves.saveAgain(); err != nil {
 		return report.Result{}, err
 	}
 	res := report.Result{
 		WorldSize: j.comm.Size(), Addresses: j.opt.Addresses, Steps: j.cursor.Step, Samples: j.cursor.Samples,
-		TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.losses.healed, Uncounted: j.losses.uncounted,
+		TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.healing.healed, Uncounted: j.healing.uncounted,
 	}
 	res.Rates, _ = report.Rates(j.config.Train, j.comm.Size())
 	if s := j.cursor.Stream; s != nil && j.stream != nil {
@@ -39,7 +37,7 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 		return report.Result{}, err
 	}
 	var err error
-	if res.Costs, err = j.saver.Costs(); err != nil {
+	if res.Costs, err = j.saves.saver.Costs(); err != nil {
 		return report.Result{}, err
 	}
 	if err := j.times(&res); err != nil {
@@ -84,15 +82,15 @@ func (j *job) chooseModel(res *report.Result) error {
 		}
 	}
 	if valid != nil {
-		res.Improving = j.improving()
-		res.ValidOutside = j.validOutside
-		j.warnOfDoubts(&report.Evaluated{Metrics: *valid, Outside: j.validOutside}, "the validation data")
+		res.Improving = j.validation.improving()
+		res.ValidOutside = j.validation.outside
+		j.warnOfDoubts(&report.Evaluated{Metrics: *valid, Outside: j.validation.outside}, "the validation data")
 		res.Valid, res.ValidAUC, res.ValidLogLoss = valid, valid.AUC, &valid.LogLoss
 	}
-	if model != j.cursor.Step || j.saver.Last() == model {
+	if model != j.cursor.Step || j.saves.saver.Last() == model {
 		res.Checkpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), model)
-	} else if j.saver.Last() > 0 {
-		res.LastCheckpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), j.saver.Last())
+	} else if j.saves.saver.Last() > 0 {
+		res.LastCheckpoint = checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), j.saves.saver.Last())
 	}
 	return nil
 }
@@ -110,46 +108,6 @@ func (j *job) evaluateTest(ctx context.Context, res *report.Result) error {
 	return nil
 }
 
-// restoreBest goes back to the best epoch where early stopping is on and the
-// last epoch was not the best. If its checkpoint is gone or damaged, the last
-// epoch stays, and the user is warned.
-func (j *job) restoreBest() (restored bool, err error) {
-	best := j.cursor.Best
-	if best == 0 || best == j.cursor.Step {
-		return best > 0, nil
-	}
-	j.rec.Enter(trace.Restore)
-	dir := checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), best)
-	fault, err := save.First(j.comm, j.rec, func() error {
-		c, err := checkpoint.Open(dir)
-		if err == nil {
-			err = verify(context.Background(), c, j.shown.Advance)
-		}
-		return err
-	})
-	if err != nil {
-		return false, err
-	}
-	if fault != "" {
-		j.warn(fmt.Sprintf("the best epoch (step %d) cannot be restored, the result is that of the last epoch: %s", best, fault))
-		return false, nil
-	}
-	j.rec.Enter(trace.Restore)
-	c, err := checkpoint.Open(dir)
-	if err != nil {
-		return false, err
-	}
-	c.Watch(j.shown.Advance)
-	return true, j.trainer.Load(c, nil)
-}
-
-// warn warns the user, from one rank.
-func (j *job) warn(line string) {
-	if j.comm.Rank() == 0 {
-		j.opt.Warn(line)
-	}
-}
-
 // times puts into the result where time went, on all ranks.
 func (j *job) times(res *report.Result) error {
 	pace := j.in.Pace()
@@ -165,11 +123,4 @@ func (j *job) times(res *report.Result) error {
 		res.EffectiveBatch = float64(res.NewSamples) / float64(max(res.Steps-res.Since, 1))
 	}
 	return nil
-}
-
-// warnOfDoubts warns of results that no sound training has, and of data unlike that of training.
-func (j *job) warnOfDoubts(m *report.Evaluated, what string) {
-	for _, line := range m.Doubts(j.config.Features, j.in.Encoder.Sparse(), what) {
-		j.warn(line)
-	}
 }

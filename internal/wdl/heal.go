@@ -29,7 +29,7 @@ const MaxReplicas = 2
 // Memory is what a process keeps of a job whose group was lost, for a job over the
 // next generation of the group (Options.Memory).
 type Memory struct {
-	was  *job
+	was  *healing
 	left *step.Left // after the step of the cursor; nil: the job had not begun to train
 }
 
@@ -58,14 +58,14 @@ func replicable(c *config.Config, replicas, size int) (err error) {
 // calls that others may still wait in. The job must not be used afterwards.
 func (j *Job) Leave(cause error) *Memory {
 	j.comm.Abort(cause)
-	m, t := &Memory{was: &j.job}, j.trainer
-	if before := j.opt.Memory; !j.losses.trains && before != nil && before.left != nil {
+	m, t := &Memory{was: &j.healing}, j.trainer
+	if before := j.opt.Memory; !j.trains && before != nil && before.left != nil {
 		if t != nil {
 			t.Leave()
 		}
 		return before // another rank was lost before what it holds was of use
 	}
-	if !j.losses.trains {
+	if !j.trains {
 		j.close()
 		return m
 	}
@@ -76,10 +76,12 @@ func (j *Job) Leave(cause error) *Memory {
 // maxKnowledge bounds it as JSON.
 const maxKnowledge = 1 << 30
 
-// losses is what a job with replicas knows of the ranks of its group.
-type losses struct {
+// healing is how a job with replicas resumes on a new group, from what the ranks that are
+// left hold in memory.
+type healing struct {
+	*run
+	saves     *saves
 	ring      copies.Ring        // who has whose copy
-	trains    bool               // this rank holds its part of a training
 	healed    int                // how often the group was formed again from what was left
 	uncounted []report.Uncounted // of ranks that were lost
 }
@@ -100,22 +102,22 @@ type knowledge struct {
 
 // gather finds out from what the ranks hold how the group resumes. Without a leader,
 // training begins as usual.
-func (j *job) gather() (r copies.Recovery, err error) {
+func (h *healing) gather() (r copies.Recovery, err error) {
 	r.Leader = -1
-	if j.opt.Replicas < 2 {
+	if h.opt.Replicas < 2 {
 		return r, nil
 	}
 	const words = 5
-	m := j.opt.Memory
-	all := make([]int64, words*j.comm.Size())
+	m := h.opt.Memory
+	all := make([]int64, words*h.comm.Size())
 	if m != nil && m.left != nil {
-		copy(all[words*j.comm.Rank():], []int64{1, m.was.cursor.Step, m.was.cursor.Epoch, m.left.Ready(), int64(m.was.losses.ring.Ward(j.comm.Rank()))})
+		copy(all[words*h.comm.Rank():], []int64{1, m.was.cursor.Step, m.was.cursor.Epoch, m.left.Ready(), int64(m.was.ring.Ward(h.comm.Rank()))})
 	}
-	j.rec.Enter(trace.Wait)
-	if err := collective.AllGather(j.comm, all); err != nil {
+	h.rec.Enter(trace.Wait)
+	if err := collective.AllGather(h.comm, all); err != nil {
 		return r, err
 	}
-	held := make([]copies.Held, j.comm.Size())
+	held := make([]copies.Held, h.comm.Size())
 	for i := range held {
 		x := all[words*i:]
 		held[i] = copies.Held{Whole: x[0] == 1, Step: x[1], Epoch: x[2], Ready: x[3], Ward: int(x[4])}
@@ -124,10 +126,10 @@ func (j *job) gather() (r copies.Recovery, err error) {
 		return r, err
 	}
 	if !r.Begins {
-		j.warn(bothLost(r))
+		h.warn(bothLost(r))
 	}
 	if m != nil {
-		j.opt.Again = cmp.Or(m.was.runDir, j.opt.Again)
+		h.opt.Again = cmp.Or(m.was.runDir, h.opt.Again)
 		err = m.drop()
 	}
 	return r, err
@@ -163,28 +165,28 @@ func (m *Memory) drop() (err error) {
 
 // handover is the knowledge of this rank.
 func (m *Memory) handover() knowledge {
-	j := m.was
-	been, err := readInjected(j.runDir)
+	h := m.was
+	been, err := readInjected(h.runDir)
 	if err != nil {
-		been = injected{Ranks: j.comm.Size()}
+		been = injected{Ranks: h.comm.Size()}
 	}
 	return knowledge{
-		Brief:   brief{Config: string(j.config.YAML()), RunDir: j.runDir, Tolerance: j.opt.Tolerance, Chaos: j.opt.Chaos.String(), Injected: been},
-		Encoder: j.in.Encoded, Plan: j.planned, Ring: j.losses.ring, Counts: j.in.Counts, Cursor: j.cursor, LastSaved: j.saver.Last(), Elapsed: time.Since(j.began), Healed: j.losses.healed, Uncounted: j.losses.uncounted,
+		Brief:   brief{Config: string(h.config.YAML()), RunDir: h.runDir, Tolerance: h.opt.Tolerance, Chaos: h.opt.Chaos.String(), Injected: been},
+		Encoder: h.in.Encoded, Plan: h.planned, Ring: h.ring, Counts: h.in.Counts, Cursor: h.cursor, LastSaved: h.saves.saver.Last(), Elapsed: time.Since(h.began), Healed: h.healed, Uncounted: h.uncounted,
 	}
 }
 
 // heal resumes where the group was lost, from what the ranks that are left hold.
-func (j *job) heal(r copies.Recovery) error {
-	m, leader := j.opt.Memory, r.Leader
+func (h *healing) heal(r copies.Recovery) error {
+	m, leader := h.opt.Memory, r.Leader
 	var told []byte
-	if j.comm.Rank() == leader {
+	if h.comm.Rank() == leader {
 		var err error
 		if told, err = json.Marshal(m.handover()); err != nil {
 			return err
 		}
 	}
-	told, err := collective.BroadcastBytes(j.comm, told, leader, maxKnowledge)
+	told, err := collective.BroadcastBytes(h.comm, told, leader, maxKnowledge)
 	if err != nil {
 		return err
 	}
@@ -192,121 +194,121 @@ func (j *job) heal(r copies.Recovery) error {
 	if err := json.Unmarshal(told, &b); err != nil {
 		return fmt.Errorf("wdl: heal: rank %d: %w", leader, err)
 	}
-	j.opt.Tolerance, j.runDir, j.losses.ring = b.Brief.Tolerance, b.Brief.RunDir, b.Ring
+	h.opt.Tolerance, h.runDir, h.ring = b.Brief.Tolerance, b.Brief.RunDir, b.Ring
 	if m != nil && m.left != nil {
-		err = j.restore(m)
+		err = h.restore(m)
 	} else {
-		err = j.takeOver(b)
+		err = h.takeOver(b)
 	}
 	if err != nil {
 		return fmt.Errorf("wdl: heal: %w", err)
 	}
-	j.began, j.losses.healed = time.Now().Add(-b.Elapsed), b.Healed+1
-	j.faults.start = j.began
-	for _, in := range []*chaos.Injector{j.faults.compute, j.faults.step, j.faults.disk} {
+	h.began, h.healed = time.Now().Add(-b.Elapsed), b.Healed+1
+	h.faults.start = h.began
+	for _, in := range []*chaos.Injector{h.faults.compute, h.faults.step, h.faults.disk} {
 		in.Skip(b.Brief.Injected.Been...)
 	}
-	j.cursor, j.saves.at = b.Cursor, time.Now()
-	j.losses.uncounted = b.Uncounted
+	h.cursor, h.saves.at = b.Cursor, time.Now()
+	h.uncounted = b.Uncounted
 	for rank, empty := range r.Empty {
 		if empty {
-			j.losses.uncounted = append(j.losses.uncounted, report.Uncounted{Rank: rank, Step: j.cursor.Step})
+			h.uncounted = append(h.uncounted, report.Uncounted{Rank: rank, Step: h.cursor.Step})
 		}
 	}
-	if err := j.rebuild(m, r, b.LastSaved); err != nil {
-		return fmt.Errorf("wdl: heal: step %d: %w", j.cursor.Step, err)
+	if err := h.rebuild(m, r, b.LastSaved); err != nil {
+		return fmt.Errorf("wdl: heal: step %d: %w", h.cursor.Step, err)
 	}
-	j.say(fmt.Sprintf("training resumes after step %d", j.cursor.Step))
-	return j.resave()
+	h.say(fmt.Sprintf("training resumes after step %d", h.cursor.Step))
+	return h.resave()
 }
 
 // restore takes over what this rank knew in the group before.
-func (j *job) restore(m *Memory) error {
+func (h *healing) restore(m *Memory) error {
 	was := m.was
-	j.config, j.planned = was.config, was.planned
-	j.in = was.in.Over(j.inputSetup())
-	j.report.Begin(was.report.Since())
-	j.faults, j.unlock = was.faults, was.unlock
-	j.wants.save.Store(was.wants.save.Load())
-	j.wants.stop.Store(was.wants.stop.Load())
+	h.config, h.planned = was.config, was.planned
+	h.in = was.in.Over(h.inputSetup())
+	h.report.Begin(was.report.Since())
+	h.faults, h.unlock = was.faults, was.unlock
+	h.wants.save.Store(was.wants.save.Load())
+	h.wants.stop.Store(was.wants.stop.Load())
 	return nil
 }
 
 // takeOver takes over what another rank sends.
-func (j *job) takeOver(b knowledge) (err error) {
-	if j.config, err = config.Parse("configuration of the job", []byte(b.Brief.Config)); err != nil {
+func (h *healing) takeOver(b knowledge) (err error) {
+	if h.config, err = config.Parse("configuration of the job", []byte(b.Brief.Config)); err != nil {
 		return err
 	}
-	j.config.Fill()
-	if err := j.planFaults(b.Brief.Chaos, b.Brief.Injected); err != nil {
+	h.config.Fill()
+	if err := h.planFaults(b.Brief.Chaos, b.Brief.Injected); err != nil {
 		return err
 	}
-	if j.comm.Rank() == 0 {
-		if j.unlock, err = save.Lock(b.Brief.RunDir); err != nil {
+	if h.comm.Rank() == 0 {
+		if h.unlock, err = save.Lock(b.Brief.RunDir); err != nil {
 			return err
 		}
 	}
-	if j.in, err = input.Open(j.inputSetup()); err != nil {
+	if h.in, err = input.Open(h.inputSetup()); err != nil {
 		return err
 	}
-	j.planned = b.Plan
-	j.report.Begin(report.Since{Samples: b.Cursor.Samples, Step: b.Cursor.Step})
-	return j.in.Restore(b.Counts, b.Encoder)
+	h.planned = b.Plan
+	h.report.Begin(report.Since{Samples: b.Cursor.Samples, Step: b.Cursor.Step})
+	return h.in.Restore(b.Counts, b.Encoder)
 }
 
 // rebuild makes the trainer over the new group and sets it to the state of the
 // cursor: ranks that had not taken its step, though it was ready, take it now. saved is
 // the step of the last good checkpoint.
-func (j *job) rebuild(m *Memory, r copies.Recovery, saved int64) (err error) {
+func (h *healing) rebuild(m *Memory, r copies.Recovery, saved int64) (err error) {
 	var left *step.Left
 	var before *save.Saver
 	if m != nil && m.left != nil {
-		left, before = m.left, m.was.saver
+		left, before = m.left, m.was.saves.saver
 	}
-	if j.trainer, err = j.newTrainer(left); err != nil {
+	if h.trainer, err = h.newTrainer(left); err != nil {
 		return err
 	}
-	j.openSaver()
-	j.saver.Heal(before, saved, j.report.Spent())
-	j.rec.Enter(trace.Wait)
-	if err := j.trainer.Inherit(left, r.Leader); err != nil {
+	h.saves.open()
+	h.saves.saver.Heal(before, saved, h.report.Spent())
+	h.rec.Enter(trace.Wait)
+	if err := h.trainer.Inherit(left, r.Leader); err != nil {
 		return err
 	}
 	if left != nil {
-		j.losses.trains, j.opt.Memory = true, nil // whoever is lost from here on
+		h.trains, h.opt.Memory = true, nil // whoever is lost from here on
 	}
-	if err := j.trainer.Heal(left, r, j.losses.ring, j.cursor.Step); err != nil {
+	if err := h.trainer.Heal(left, r, h.ring, h.cursor.Step); err != nil {
 		return err
 	}
-	j.losses.trains = true
+	h.trains = true
 	return nil
 }
 
 // resave does what has become of a checkpoint that was under way: its parts are gone
 // with the ranks that were to write them. That of an epoch's end is begun again, others
 // come as they fall due.
-func (j *job) resave() error {
-	c, root := &j.cursor, filepath.Join(j.runDir, checkpoint.Folder)
+func (h *healing) resave() error {
+	c, root := &h.cursor, filepath.Join(h.runDir, checkpoint.Folder)
 	lacks := make([]int64, 1)
-	if j.comm.Rank() == 0 {
+	if h.comm.Rank() == 0 {
 		if _, err := checkpoint.Clean(root); err != nil {
-			j.opt.Warn(fmt.Sprintf("what is left of a checkpoint could not be removed: %v", err))
+			h.opt.Warn(fmt.Sprintf("what is left of a checkpoint could not be removed: %v", err))
 		}
 		if _, err := checkpoint.Open(checkpoint.Dir(root, c.Step)); err != nil {
 			lacks[0] = 1
 		}
 	}
-	j.rec.Enter(trace.Wait)
-	if err := collective.AllReduce(j.comm, lacks, collective.Sum); err != nil {
+	h.rec.Enter(trace.Wait)
+	if err := collective.AllReduce(h.comm, lacks, collective.Sum); err != nil {
 		return err
 	}
 	switch {
 	case lacks[0] == 0:
-		j.saver.Resume(c.Step, 0)
+		h.saves.saver.Resume(c.Step, 0)
 	case c.Consumed == 0 && c.Step > 0, c.Best > 0 && c.Best == c.Step: // of an epoch that is closed, or the best so far
-		if err := j.save(true, best{}); err != nil {
+		if err := h.saves.save(true, best{}); err != nil {
 			return err
 		}
 	}
-	return j.keepBest()
+	return h.saves.keepBest()
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
-	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
@@ -54,38 +53,17 @@ type Job struct {
 }
 
 type job struct {
-	comm *collective.Comm
-	rec  *trace.Recorder
-	opt  Options
-	eval *EvalOptions // not nil: this is an evaluation and writes nothing
+	run
+	saves      saves
+	validation validation
+	spans      spans
+	healing    healing
 
-	config  *config.Config
-	runDir  string
-	in      *input.Input
-	planned *plan.Plan // nil in an evaluation
-	trainer *step.Trainer
-	report  *report.Reporter
-	faults  faults
-
-	stream       *input.Stream    // nil: the training data does not grow
-	slack        *slack           // nil: steps wait for all ranks
-	script       []slots.Record   // of a run that is repeated; nil: none
-	changed      []string         // settings, since the checkpoint that training resumes from; rank 0
-	rounds       rounds           // the steps of an epoch
-	validOutside []report.Outside // of the last evaluation of the validation data
-
-	cursor cursor
-	saver  *save.Saver // nil in an evaluation
-	saves  saves
-	losses losses
-	began  time.Time // start of this job
-	unlock func()    // gives the run directory back; rank 0
-	shown  report.Status
-	wants  wants
+	rounds  rounds         // the steps of an epoch
+	slack   *slack         // nil: steps wait for all ranks
+	script  []slots.Record // of a run that is repeated; nil: none
+	changed []string       // settings, since the checkpoint that training resumes from; rank 0
 }
-
-// wants are the wishes of the outside.
-type wants struct{ save, stop atomic.Bool }
 
 // NewJob prepares a job on a group.
 func NewJob(comm *collective.Comm, rec *trace.Recorder, opt Options) *Job {
@@ -101,8 +79,13 @@ func NewJob(comm *collective.Comm, rec *trace.Recorder, opt Options) *Job {
 	if opt.Say == nil {
 		opt.Say = func(string) {}
 	}
-	j := &Job{job{saves: saves{enough: save.EnoughKeys}, comm: comm, rec: rec, opt: opt, report: report.New(comm, rec, opt.Warn), began: time.Now()}}
+	j := &Job{job{run: run{comm: comm, rec: rec, opt: opt, report: report.New(comm, rec, opt.Warn), began: time.Now()}}}
 	j.faults.held = new(atomic.Int64)
+	r := &j.run
+	j.saves = saves{run: r, enough: save.EnoughKeys}
+	j.validation = validation{run: r, saves: &j.saves}
+	j.spans = spans{run: r, saves: &j.saves, validation: &j.validation}
+	j.healing = healing{run: r, saves: &j.saves}
 	return j
 }
 
@@ -132,23 +115,23 @@ func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
 			j.close()
 		}
 	}()
-	defer func() { j.saver.Stop() }()
+	defer func() { j.saves.saver.Stop() }()
 	j.comm.Watch(j.rec.Exchange)
-	left, err := j.gather()
+	left, err := j.healing.gather()
 	if err != nil {
 		return report.Result{}, err
 	}
 	if left.Leader < 0 {
 		err = j.start(ctx)
 	} else {
-		err = j.heal(left)
+		err = j.healing.heal(left)
 	}
 	if err != nil {
 		return report.Result{}, err
 	}
 	j.announce()
 	j.faults.hold(j.trainer)
-	if err := j.saver.Warm(j.cursor); err != nil {
+	if err := j.saves.saver.Warm(j.cursor); err != nil {
 		return report.Result{}, err
 	}
 	if err := j.tolerate(); err != nil {
@@ -181,7 +164,7 @@ func (j *job) start(ctx context.Context) error {
 	}
 	j.saves.at = time.Now()
 	j.report.Begin(report.Since{Samples: j.cursor.Samples, Step: j.cursor.Step, Totals: j.rec.Totals()})
-	j.losses.trains = j.opt.Replicas > 1
+	j.trains = j.opt.Replicas > 1
 	if from == nil || j.done() {
 		return nil
 	}
@@ -192,12 +175,6 @@ func (j *job) start(ctx context.Context) error {
 	return nil
 }
 
-// announce shows the run directory to other goroutines.
-func (j *job) announce() {
-	j.shown.Show(rank.Status{RunDir: j.runDir})
-	j.opt.Began()
-}
-
 // close frees what the job has.
 func (j *job) close() {
 	j.in.CloseFeed()
@@ -206,14 +183,6 @@ func (j *job) close() {
 	}
 	if j.unlock != nil {
 		j.unlock()
-	}
-}
-
-// inputSetup is what the job reads.
-func (j *job) inputSetup() input.Setup {
-	return input.Setup{
-		Config: j.config, Use: j.eval.use(), Comm: j.comm, Rec: j.rec, Shown: &j.shown,
-		Keep: j.opt.Replicas > 1, Warn: j.warn, Say: j.say,
 	}
 }
 
@@ -258,34 +227,19 @@ func (j *job) prepare(ctx context.Context, from *checkpoint.Checkpoint) (err err
 		return err
 	}
 	if j.opt.Replicas > 1 {
-		err = j.trainer.Replicate(j.losses.ring)
+		err = j.trainer.Replicate(j.healing.ring)
 	}
 	if j.eval == nil {
-		j.openSaver()
+		j.saves.open()
 	}
 	if from != nil && err == nil {
 		err = j.load(from)
 	}
 	if err == nil {
-		err = j.begin()
+		err = j.spans.open()
 	}
 	j.rec.Enter(trace.Wait)
 	return err
-}
-
-// newTrainer makes the trainer where the plan has the tables, over those that are left
-// of another group if they are not nil.
-func (j *job) newTrainer(left *step.Left) (*step.Trainer, error) {
-	j.rec.Enter(trace.Build)
-	begin := step.Tables{Left: left, Start: baseLogit(j.in, j.config)}
-	if p := j.planned; p != nil {
-		begin.Owner, begin.Strategies = p.Owner, p.Strategies()
-	}
-	t, err := step.NewTrainer(j.comm, j.rec, j.config, layout.New(j.config, j.in.Encoder.Sparse(), j.in.Encoder.Dense()), begin)
-	if err == nil && j.in.Train != nil {
-		startAtMeans(t, j.in.Train, input.SchemaOf(j.config))
-	}
-	return t, err
 }
 
 // startCursor sets the cursor of a new training.

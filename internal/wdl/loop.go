@@ -2,6 +2,7 @@ package wdl
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -16,7 +17,7 @@ func (j *job) loop(ctx context.Context) (stopped bool, err error) {
 	defer j.in.CloseFeed()
 	for !j.done() {
 		if j.stream != nil {
-			if stopped, err = j.nextSpan(ctx); stopped || err != nil {
+			if stopped, err = j.spans.next(ctx); stopped || err != nil {
 				return stopped, err
 			}
 			if j.done() {
@@ -29,14 +30,14 @@ func (j *job) loop(ctx context.Context) (stopped bool, err error) {
 		if j.done() {
 			break // within a span
 		}
-		if err := j.catchUp(); err != nil { // what is the best so far is known then
+		if err := j.saves.catchUp(); err != nil { // what is the best so far is known then
 			return false, err
 		}
 		before := j.cursor
 		if err := j.endEpoch(ctx); err != nil {
 			return false, err
 		}
-		if err := j.saveEvaluated(&before, j.stream == nil); err != nil { // spans may be short: their checkpoints hold what has changed
+		if err := j.saves.saveEvaluated(&before, j.stream == nil); err != nil { // spans may be short: their checkpoints hold what has changed
 			return false, err
 		}
 	}
@@ -44,7 +45,7 @@ func (j *job) loop(ctx context.Context) (stopped bool, err error) {
 		return false, err
 	}
 	if j.stream != nil {
-		return false, j.endStream(ctx)
+		return false, j.spans.endStream(ctx)
 	}
 	return false, nil
 }
@@ -55,7 +56,7 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 		return false, err
 	}
 	defer j.rounds.close()
-	if err := j.evaluateStep(ctx); err != nil || j.done() {
+	if err := j.validation.evaluateStep(ctx); err != nil || j.done() {
 		return false, err
 	}
 	for total := j.total(); ; {
@@ -103,7 +104,7 @@ func (j *job) rate(total int64) float64 {
 // stepped keeps the books of a step and does what is due after it.
 func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total int64) (stop bool, err error) {
 	c := &j.cursor
-	j.saver.Stepped(j.report.Spent())
+	j.saves.saver.Stepped(j.report.Spent())
 	c.Step++
 	c.Consumed += out.Rows
 	c.Samples += out.Rows
@@ -125,20 +126,20 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 	if out.Stop {
 		j.wants.stop.Store(true) // whichever rank has asked
 	}
-	if err := j.evaluateStep(ctx); err != nil {
+	if err := j.validation.evaluateStep(ctx); err != nil {
 		return false, err
 	}
 	if out.Stop || out.Save {
-		if err := j.save(false, best{}); err != nil {
+		if err := j.saves.save(false, best{}); err != nil {
 			return false, err
 		}
-		if err := j.move(); err != nil {
+		if err := j.saves.move(); err != nil {
 			return false, err
 		}
 		j.saves.at = time.Now()
 		j.wants.save.Store(false)
 	} else {
-		j.saver.Turn()
+		j.saves.saver.Turn()
 	}
 	if j.stream != nil && j.outOfSteps() {
 		return true, nil
@@ -151,16 +152,42 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 func (j *job) wish() step.Wish {
 	w := step.Wish{Save: j.wants.save.Load(), Stop: j.wants.stop.Load()}
 	if every := j.config.Train.Checkpoint; j.comm.Rank() == 0 {
-		w.Save = w.Save || every.EverySteps > 0 && (j.cursor.Step+1)%every.EverySteps == 0 || j.overdue()
+		w.Save = w.Save || every.EverySteps > 0 && (j.cursor.Step+1)%every.EverySteps == 0 || j.saves.overdue()
 		w.Look = j.report.Look(j.cursor.Step + 1)
 	}
 	return w
 }
 
-// overdue reports on rank 0 that the last checkpoint is older than wanted.
-func (j *job) overdue() bool {
-	every := time.Duration(j.config.Train.Checkpoint.EverySeconds) * time.Second
-	return j.comm.Rank() == 0 && every > 0 && time.Since(j.saves.at) >= every
+// endEpoch closes the books of an epoch, evaluates the validation data, and
+// decides whether training is over.
+func (j *job) endEpoch(ctx context.Context) error {
+	closed := j.cursor // it replaces the cursor at once: where a rank is lost meanwhile, others close the epoch again
+	c := &closed
+	if field := j.config.Label.Weight; field != "" && c.Consumed > 0 && c.LossSum == 0 {
+		return fmt.Errorf("wdl: train: every sample of the epoch has the weight 0, by label.weight: %s: nothing is learnt; correct the field or remove label.weight", field)
+	}
+	c.LastLoss = c.LossSum / float64(max(c.Consumed, 1))
+	c.Epoch++
+	c.Consumed, c.LossSum = 0, 0
+	line := fmt.Sprintf("epoch %d of %d: train %s %.4f", c.Epoch, j.config.Train.Epochs, j.config.LossName(), c.LastLoss)
+	if j.stream != nil {
+		line = j.spans.endSpan(c)
+	}
+	due := j.in.Valid != nil && (j.evaluatesAfter(c.Step) || j.validation.evaluatesEpoch(c.Epoch))
+	if due && !j.in.HasValid() {
+		due = false
+		line += fmt.Sprintf(", no validation: data.valid_fraction, %v, holds out none of %d rows", j.config.Data.ValidFraction, c.Rows)
+	}
+	if due {
+		more, err := j.validation.validate(ctx, c, c.Epoch)
+		if err != nil {
+			return err
+		}
+		line += ", " + more
+	}
+	j.cursor = closed
+	j.say(line)
+	return nil
 }
 
 // show shows a finished step to other goroutines and the log.
@@ -204,11 +231,4 @@ func (j *job) effort() (e report.Effort) {
 // diverged is the error of a training that diverges.
 func (j *job) diverged(ended bool) error {
 	return contradiction(j.cursor.Divergence.Err(j.cursor.Step, ended))
-}
-
-// say prints a line from one rank.
-func (j *job) say(line string) {
-	if j.comm.Rank() == 0 {
-		j.opt.Say(line)
-	}
 }

@@ -34,8 +34,8 @@ func (j *job) load(c *checkpoint.Checkpoint) error {
 	if stop := j.config.Train.EarlyStop; j.cursor.Enough && j.eval == nil { // it may have more patience now
 		j.cursor.Enough = stop.Patience > 0 && j.cursor.Progress.Waited >= stop.Patience
 	}
-	if j.saver != nil {
-		j.saver.Resume(c.Step(), len(c.Chain())-1)
+	if j.saves.saver != nil {
+		j.saves.saver.Resume(c.Step(), len(c.Chain())-1)
 	}
 	return j.trainer.Load(c, nil)
 }

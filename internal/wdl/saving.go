@@ -19,8 +19,12 @@ type best struct {
 	at   *metrics.Metrics
 }
 
-// saves is what a job knows of its checkpoints besides what its Saver does.
+// saves are the checkpoints of a job: when they begin, which of them are kept, and the
+// shards that change hands with one. Its Saver writes them.
 type saves struct {
+	*run
+	saver *save.Saver // nil in an evaluation
+
 	enough     int64     // save.Setup.Enough
 	moved      int64     // shards that have changed hands
 	epoch      int64     // step of the last epoch that this job ended
@@ -29,25 +33,25 @@ type saves struct {
 	failedBest bool      // the last checkpoint was to be the best epoch's, and failed
 }
 
-// openSaver prepares the checkpoints of this job.
-func (j *job) openSaver() {
-	j.saver = save.Open(save.Setup{
-		Comm: j.comm, Rec: j.rec, Trainer: j.trainer, Config: j.config, Encoder: j.in.Encoded, RunDir: j.runDir,
-		Strategies: j.planned.Strategies(), Enough: j.saves.enough,
-		Warn: j.opt.Warn, Say: j.opt.Say, Advance: j.shown.Advance, Fault: j.faults.diskFull,
+// open prepares the checkpoints of this job.
+func (s *saves) open() {
+	s.saver = save.Open(save.Setup{
+		Comm: s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir,
+		Strategies: s.planned.Strategies(), Enough: s.enough,
+		Warn: s.opt.Warn, Say: s.opt.Say, Advance: s.shown.Advance, Fault: s.faults.diskFull,
 	})
 }
 
 // settle waits for the checkpoint under way and keeps the books of it.
-func (j *job) settle() error { return j.settled(j.saver.Settle()) }
+func (s *saves) settle() error { return s.settled(s.saver.Settle()) }
 
 // catchUp is settle while training waits.
-func (j *job) catchUp() error { return j.settled(j.saver.CatchUp()) }
+func (s *saves) catchUp() error { return s.settled(s.saver.CatchUp()) }
 
-func (j *job) settled(o save.Outcome, err error) error {
+func (s *saves) settled(o save.Outcome, err error) error {
 	if err == nil && o.Fault != "" {
-		if j.saves.failedBest = j.cursor.Best == o.Step; j.saves.failedBest {
-			j.cursor.Best, j.cursor.AtBest = j.saves.before.step, j.saves.before.at // what cannot be restored is not the best
+		if s.failedBest = s.cursor.Best == o.Step; s.failedBest {
+			s.cursor.Best, s.cursor.AtBest = s.before.step, s.before.at // what cannot be restored is not the best
 		}
 	}
 	return err
@@ -56,118 +60,124 @@ func (j *job) settled(o save.Outcome, err error) error {
 // save begins a checkpoint of the current step with all ranks, after the one before. A
 // full one builds upon no other. before is the best evaluation if this checkpoint cannot
 // be written.
-func (j *job) save(full bool, before best) error {
-	if err := j.catchUp(); err != nil {
+func (s *saves) save(full bool, before best) error {
+	if err := s.catchUp(); err != nil {
 		return err
 	}
-	if j.saves.before = before; full {
-		j.saves.epoch = j.cursor.Step
+	if s.before = before; full {
+		s.epoch = s.cursor.Step
 	}
 	b := save.Boundary{
-		Step: j.cursor.Step, Cursor: j.cursor, Full: full, Usual: j.report.Usual(j.cursor.Step),
-		Announce: j.wants.save.Load() || j.wants.stop.Load(),
+		Step: s.cursor.Step, Cursor: s.cursor, Full: full, Usual: s.report.Usual(s.cursor.Step),
+		Announce: s.wants.save.Load() || s.wants.stop.Load(),
 	}
-	if c := j.cursor.Stream; c != nil {
-		b.Then = j.stream.Commit(c.Done, j.opt.Warn)
+	if c := s.cursor.Stream; c != nil {
+		b.Then = s.stream.Commit(c.Done, s.opt.Warn)
 	}
-	if j.slack != nil && j.saves.epoch > 0 { // fewer ranks can resume only there
-		b.Keep = append(b.Keep, j.saves.epoch)
+	if !s.opt.Tolerance.Off() && s.epoch > 0 { // fewer ranks can resume only there
+		b.Keep = append(b.Keep, s.epoch)
 	}
-	if j.cursor.Best > 0 { // it may be this very one
-		b.Keep = append(b.Keep, j.cursor.Best)
+	if s.cursor.Best > 0 { // it may be this very one
+		b.Keep = append(b.Keep, s.cursor.Best)
 	}
-	return j.saver.Begin(b)
+	return s.saver.Begin(b)
 }
 
 // saveEvaluated saves what was evaluated. before is the cursor from before the
 // evaluation, whose best is the best again if this checkpoint cannot be written.
-func (j *job) saveEvaluated(before *cursor, full bool) error {
-	if err := j.save(full, best{before.Best, before.AtBest}); err != nil {
+func (s *saves) saveEvaluated(before *cursor, full bool) error {
+	if err := s.save(full, best{before.Best, before.AtBest}); err != nil {
 		return err
 	}
-	if err := j.move(); err != nil {
+	if err := s.move(); err != nil {
 		return err
 	}
-	return j.keepBest()
+	return s.keepBest()
 }
 
 // saveAgain tries once more to write the last checkpoint if that failed: the disk may
 // have room again, and all that was trained since the one before would have to be
 // trained again.
-func (j *job) saveAgain() error {
-	if j.saver.Last() == j.cursor.Step {
+func (s *saves) saveAgain() error {
+	if s.saver.Last() == s.cursor.Step {
 		return nil
 	}
-	before := best{j.cursor.Best, j.cursor.AtBest}
-	if j.saves.failedBest {
-		j.cursor.Best, j.cursor.AtBest = j.cursor.Step, j.cursor.Valid
+	before := best{s.cursor.Best, s.cursor.AtBest}
+	if s.failedBest {
+		s.cursor.Best, s.cursor.AtBest = s.cursor.Step, s.cursor.Valid
 	}
-	if err := j.save(true, before); err != nil {
+	if err := s.save(true, before); err != nil {
 		return err
 	}
-	if err := j.settle(); err != nil {
+	if err := s.settle(); err != nil {
 		return err
 	}
-	if j.saver.Last() == j.cursor.Step {
-		j.warn(fmt.Sprintf("the checkpoint of step %d could be written after all, nothing is lost", j.saver.Last()))
+	if s.saver.Last() == s.cursor.Step {
+		s.warn(fmt.Sprintf("the checkpoint of step %d could be written after all, nothing is lost", s.saver.Last()))
 	}
 	return nil
 }
 
 // saveNow writes a checkpoint while no step is under way; asked reports that a user
 // wants to hear of it, on whichever rank.
-func (j *job) saveNow(asked bool) error {
+func (s *saves) saveNow(asked bool) error {
 	if asked {
-		j.wants.save.Store(true)
+		s.wants.save.Store(true)
 	}
-	if err := j.save(false, best{}); err != nil {
+	if err := s.save(false, best{}); err != nil {
 		return err
 	}
-	if err := j.move(); err != nil {
+	if err := s.move(); err != nil {
 		return err
 	}
-	return j.settle()
+	return s.settle()
 }
 
 // keepBest settles the checkpoint of an epoch that is the best so far before the next
 // step, in a job that replaces ranks from memory: after that step the ranks that are
 // left could not write it again. (Others go back to a checkpoint before it.)
-func (j *job) keepBest() error {
-	if n, _ := j.saver.UnderWay(); !j.saver.Busy() || n != j.cursor.Best || j.opt.Replicas < 2 {
+func (s *saves) keepBest() error {
+	if n, _ := s.saver.UnderWay(); !s.saver.Busy() || n != s.cursor.Best || s.opt.Replicas < 2 {
 		return nil
 	}
-	return j.catchUp()
+	return s.catchUp()
 }
 
 // move gives shards to other owners at a checkpoint that is due for it: they read it
 // as soon as it is written. A job that resumes from it gives them to the same.
-func (j *job) move() error {
-	n, owner := j.saver.UnderWay()
-	if owner == nil || j.done() {
+func (s *saves) move() error {
+	n, owner := s.saver.UnderWay()
+	if owner == nil || s.done() {
 		return nil
 	}
-	if err := j.settle(); err != nil || j.saver.Last() != n {
+	if err := s.settle(); err != nil || s.saver.Last() != n {
 		return err // what could not be written stays where it is
 	}
-	was, moved := j.trainer.Store().Owner(), 0
+	was, moved := s.trainer.Store().Owner(), 0
 	for i, r := range owner {
 		if was[i] != r {
 			moved++
 		}
 	}
-	j.rec.Enter(trace.Restore)
-	trains := j.losses.trains
-	j.losses.trains = false // a group that is lost before copies are whole again goes back to this checkpoint
-	c, err := checkpoint.Open(checkpoint.Dir(filepath.Join(j.runDir, checkpoint.Folder), n))
+	s.rec.Enter(trace.Restore)
+	trains := s.trains
+	s.trains = false // a group that is lost before copies are whole again goes back to this checkpoint
+	c, err := checkpoint.Open(checkpoint.Dir(filepath.Join(s.runDir, checkpoint.Folder), n))
 	if err == nil {
-		c.Watch(j.shown.Advance)
-		err = j.trainer.Load(c, owner)
+		c.Watch(s.shown.Advance)
+		err = s.trainer.Load(c, owner)
 	}
 	if err != nil {
 		return fmt.Errorf("wdl: step %d: shards change hands: %w", n, err)
 	}
-	j.planned.Owner, j.losses.trains = owner, trains
-	j.saves.moved += int64(moved)
-	j.say(fmt.Sprintf("after step %d %d of %d shards go to other ranks, as one was asked for more than %.0f %% above the mean", n, moved, layout.Shards, 100*(plan.Tolerated-1)))
+	s.planned.Owner, s.trains = owner, trains
+	s.moved += int64(moved)
+	s.say(fmt.Sprintf("after step %d %d of %d shards go to other ranks, as one was asked for more than %.0f %% above the mean", n, moved, layout.Shards, 100*(plan.Tolerated-1)))
 	return nil
+}
+
+// overdue reports on rank 0 that the last checkpoint is older than wanted.
+func (s *saves) overdue() bool {
+	every := time.Duration(s.config.Train.Checkpoint.EverySeconds) * time.Second
+	return s.comm.Rank() == 0 && every > 0 && time.Since(s.at) >= every
 }

@@ -1,8 +1,6 @@
 package wdl
 
 import (
-	"fmt"
-
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
@@ -34,29 +32,6 @@ type cursor struct {
 
 	// Inside an epoch of which some microbatches came late: those that are left.
 	Queue *slots.Queue `json:"queue,omitempty"`
-}
-
-// at describes where the job resumes.
-func (j *job) at() string {
-	c, of := &j.cursor, fmt.Sprintf("epoch %d of %d", j.cursor.Epoch+1, j.config.Train.Epochs)
-	if c.Stream != nil {
-		of = fmt.Sprintf("span %d", c.Stream.Spans)
-	}
-	switch {
-	case c.Consumed > 0:
-		return fmt.Sprintf("after step %d, in %s behind row %d of %d", c.Step, of, c.Consumed, c.Rows)
-	case c.Stream != nil && len(c.Stream.Span) == 0:
-		return fmt.Sprintf("after step %d, behind %s", c.Step, of)
-	}
-	return fmt.Sprintf("after step %d, with %s", c.Step, of)
-}
-
-// done reports whether only the test remains.
-func (j *job) done() bool {
-	if j.stream != nil {
-		return j.cursor.Enough || j.cursor.Stream.Ended != ""
-	}
-	return j.cursor.Enough || j.cursor.Epoch >= int64(j.config.Train.Epochs)
 }
 
 // in is where the training is in its data.

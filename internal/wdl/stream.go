@@ -26,12 +26,20 @@ type streamCursor struct {
 	Done []stream.Partition `json:"done,omitempty"` // how far topics were read before the span
 }
 
-// begin prepares a job whose training data grows to read on behind the cursor.
-func (j *job) begin() error {
-	if !j.config.Data.Follow.On || j.eval != nil {
+// spans are the epochs of a training whose data grows: each is a span of a stream, for
+// which the job waits.
+type spans struct {
+	*run
+	saves      *saves
+	validation *validation
+}
+
+// open prepares a job whose training data grows to read on behind the cursor.
+func (s *spans) open() error {
+	if !s.config.Data.Follow.On || s.eval != nil {
 		return nil
 	}
-	c := &j.cursor
+	c := &s.cursor
 	if c.Stream == nil {
 		if c.Consumed > 0 {
 			return fmt.Errorf("wdl: resume: the checkpoint of step %d is inside an epoch of data that does not grow: resume from one at the end of an epoch to continue with a stream", c.Step)
@@ -43,53 +51,43 @@ func (j *job) begin() error {
 	}
 	c.Stream.Ended = "" // a resumed training reads what came since
 	var err error
-	j.stream, err = j.in.OpenStream(c.Stream.Position, j.runDir)
+	s.stream, err = s.in.OpenStream(c.Stream.Position, s.runDir)
 	return err
 }
 
-// nextSpan makes what comes next in the stream the data of the epoch: the span
+// next makes what comes next in the stream the data of the epoch: the span
 // in which the cursor is, or a new one, for which it waits. stopped reports
 // that the user asked for the end; where the stream ends, its cursor says so.
-func (j *job) nextSpan(ctx context.Context) (stopped bool, err error) {
+func (s *spans) next(ctx context.Context) (stopped bool, err error) {
 	for {
-		if j.outOfSteps() {
+		if s.outOfSteps() {
 			return false, nil
 		}
-		c := j.cursor.Stream
+		c := s.cursor.Stream
 		fresh := len(c.Span) == 0
 		if fresh {
-			if stopped, err := j.await(ctx); stopped || err != nil || c.Ended != "" {
+			if stopped, err := s.await(ctx); stopped || err != nil || c.Ended != "" {
 				return stopped, err
 			}
 		}
-		some, err := j.openSpan(ctx, fresh)
+		some, err := s.openSpan(ctx, fresh)
 		if some || err != nil {
 			return false, err
 		}
-		j.endSpan(&j.cursor) // there is no record in it
+		s.endSpan(&s.cursor) // there is no record in it
 	}
-}
-
-// outOfSteps ends the stream after as many steps as its configuration wants.
-func (j *job) outOfSteps() bool {
-	steps := j.config.Data.Follow.Steps
-	if steps == 0 || j.cursor.Step < steps {
-		return false
-	}
-	j.cursor.Stream.Ended = fmt.Sprintf("%d steps, as many as wanted", steps)
-	return true
 }
 
 // await waits for the next span or the end. Rank 0 looks and sends the others what it found;
 // between two looks all agree whether a checkpoint or the end is wanted.
-func (j *job) await(ctx context.Context) (stopped bool, err error) {
-	c, leads := j.cursor.Stream, j.comm.Rank() == 0
+func (s *spans) await(ctx context.Context) (stopped bool, err error) {
+	c, leads := s.cursor.Stream, s.comm.Rank() == 0
 	for {
 		var b []byte
 		if leads {
-			j.rec.Enter(trace.Input)
-			j.shown.Advance(1) // rank 0 is not stuck, it looks
-			at, err := j.stream.Next(ctx, c.Position, j.opt.Warn)
+			s.rec.Enter(trace.Input)
+			s.shown.Advance(1) // rank 0 is not stuck, it looks
+			at, err := s.stream.Next(ctx, c.Position, s.opt.Warn)
 			if err != nil {
 				return false, err
 			}
@@ -97,8 +95,8 @@ func (j *job) await(ctx context.Context) (stopped bool, err error) {
 				return false, err
 			}
 		}
-		j.rec.Enter(trace.Wait)
-		if b, err = collective.BroadcastBytes(j.comm, b, 0, maxKnowledge); err != nil {
+		s.rec.Enter(trace.Wait)
+		if b, err = collective.BroadcastBytes(s.comm, b, 0, maxKnowledge); err != nil {
 			return false, err
 		}
 		var at stream.Position
@@ -106,18 +104,18 @@ func (j *job) await(ctx context.Context) (stopped bool, err error) {
 			return false, fmt.Errorf("wdl: stream: span of rank 0: %w", err)
 		}
 		if c.Position = at; len(at.Span) > 0 || at.Ended != "" {
-			j.stream.Began()
+			s.stream.Began()
 			return false, nil
 		}
-		j.rec.Enter(trace.Checkpoint)
-		if err := j.settle(); err != nil { // there may be no step for long in which to take the rest
+		s.rec.Enter(trace.Checkpoint)
+		if err := s.saves.settle(); err != nil { // there may be no step for long in which to take the rest
 			return false, err
 		}
-		if stopped, err := j.wishes(); stopped || err != nil {
+		if stopped, err := s.wishes(); stopped || err != nil {
 			return stopped, err
 		}
 		if leads {
-			pause(ctx, j.config.Data.Follow.Pause(), func() bool { return j.wants.stop.Load() || j.wants.save.Load() })
+			pause(ctx, s.config.Data.Follow.Pause(), func() bool { return s.wants.stop.Load() || s.wants.save.Load() })
 		}
 	}
 }
@@ -137,68 +135,68 @@ func pause(ctx context.Context, d time.Duration, wake func() bool) {
 // wishes lets all ranks agree, while they wait for a span, whether a checkpoint, or
 // the end, is wanted. No step follows that would take the checkpoint in turns: it is
 // written here.
-func (j *job) wishes() (stop bool, err error) {
+func (s *spans) wishes() (stop bool, err error) {
 	wants := make([]int64, 3)
-	for i, want := range []bool{j.wants.save.Load(), j.wants.stop.Load(), j.overdue()} {
+	for i, want := range []bool{s.wants.save.Load(), s.wants.stop.Load(), s.saves.overdue()} {
 		if want {
 			wants[i] = 1
 		}
 	}
-	if err := collective.AllReduce(j.comm, wants, collective.Sum); err != nil {
+	if err := collective.AllReduce(s.comm, wants, collective.Sum); err != nil {
 		return false, err
 	}
 	asked, stop, due := wants[0] > 0, wants[1] > 0, wants[2] > 0
 	if !asked && !stop && !due {
 		return false, nil
 	}
-	if at := j.cursor.Step; j.saver.Holds(at) {
+	if at := s.cursor.Step; s.saves.saver.Holds(at) {
 		if asked {
-			j.say(save.Written(j.runDir, at))
+			s.say(save.Written(s.runDir, at))
 		}
-	} else if err := j.saveNow(asked); err != nil {
+	} else if err := s.saves.saveNow(asked); err != nil {
 		return false, err
 	}
-	j.saves.at = time.Now()
-	j.wants.save.Store(false)
+	s.saves.at = time.Now()
+	s.wants.save.Store(false)
 	return stop, nil
 }
 
 // openSpan opens and scans the files of the current span; some is false if they
 // hold no record. fresh reports that the cursor is not in it yet.
-func (j *job) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
-	end := sync.OnceFunc(j.saver.Meanwhile())
+func (s *spans) openSpan(ctx context.Context, fresh bool) (some bool, err error) {
+	end := sync.OnceFunc(s.saves.saver.Meanwhile())
 	defer end()
-	c := &j.cursor
-	own, err := j.in.OpenSpan(ctx, c.Stream.Position, c.Stream.Bad)
-	if err := j.keepBefore(ctx, j.replaced(err, fresh), end); err != nil {
-		return false, c.Stream.unusable(err, j.config.Data.MaxBad)
+	c := &s.cursor
+	own, err := s.in.OpenSpan(ctx, c.Stream.Position, c.Stream.Bad)
+	if err := s.keepBefore(ctx, s.replaced(err, fresh), end); err != nil {
+		return false, c.Stream.unusable(err, s.config.Data.MaxBad)
 	}
-	if some, err = j.in.ShareSpan(own); err != nil {
-		return false, c.Stream.unusable(j.keepBefore(ctx, err, end), j.config.Data.MaxBad)
+	if some, err = s.in.ShareSpan(own); err != nil {
+		return false, c.Stream.unusable(s.keepBefore(ctx, err, end), s.config.Data.MaxBad)
 	}
 	if !some {
-		j.stream.Scanned(c.Stream.Position)
+		s.stream.Scanned(c.Stream.Position)
 		return false, nil
 	}
-	rows, print := j.in.Train.Rows(data.Train), j.in.Train.Fingerprint()
+	rows, print := s.in.Train.Rows(data.Train), s.in.Train.Fingerprint()
 	if !fresh && c.Data != "" && (c.Data != print || c.Rows != rows) {
 		return false, fmt.Errorf("wdl: resume: the files of the stream have changed: the checkpoint of step %d is inside a span of %d rows, fingerprint %s, which now has %d rows, fingerprint %s: %s",
 			c.Step, c.Rows, c.Data, rows, print, input.FirstFew(c.Stream.Span))
 	}
 	c.Rows, c.Data = rows, print
-	j.stream.Scanned(c.Stream.Position)
-	j.in.WarnOfLate(j.stream)
+	s.stream.Scanned(c.Stream.Position)
+	s.in.WarnOfLate(s.stream)
 	return true, nil
 }
 
 // replaced adds to the error of a span that cannot be opened what to do about a file that
 // was replaced.
-func (j *job) replaced(err error, fresh bool) error {
-	switch c := &j.cursor; {
+func (s *spans) replaced(err error, fresh bool) error {
+	switch c := &s.cursor; {
 	case !errors.Is(err, record.ErrReplaced):
 		return err
 	case fresh:
-		return fmt.Errorf("training data: %w; put the file back, or remove %s, and resume", err, filepath.Join(j.runDir, input.FileSpans))
+		return fmt.Errorf("training data: %w; put the file back, or remove %s, and resume", err, filepath.Join(s.runDir, input.FileSpans))
 	default:
 		return fmt.Errorf("wdl: resume: the files of the stream have changed: the checkpoint of step %d is from inside a span of %s: %w; put the file back, or resume from a checkpoint at the end of a span",
 			c.Step, input.FirstFew(c.Stream.Span), err)
@@ -209,30 +207,30 @@ func (j *job) replaced(err error, fresh bool) error {
 // maybe one of them alone has found. If so, the checkpoint of what was trained before is
 // completed first, from which the stream resumes when that is mended. end ends what goes
 // on with it meanwhile.
-func (j *job) keepBefore(ctx context.Context, fault error, end func()) error {
-	if !j.saver.Busy() || ctx.Err() != nil {
+func (s *spans) keepBefore(ctx context.Context, fault error, end func()) error {
+	if !s.saves.saver.Busy() || ctx.Err() != nil {
 		return fault
 	}
 	phase := trace.Scan
 	if fault == nil {
 		phase = trace.Wait
 	}
-	j.rec.Enter(trace.Wait)
+	s.rec.Enter(trace.Wait)
 	failed := []int32{0}
 	if fault != nil {
 		failed[0] = 1
 	}
-	err := collective.AllReduce(j.comm, failed, collective.Max)
+	err := collective.AllReduce(s.comm, failed, collective.Max)
 	if err == nil && failed[0] > 0 {
 		end()
-		err = j.catchUp()
+		err = s.saves.catchUp()
 	}
-	j.rec.Enter(phase)
+	s.rec.Enter(phase)
 	switch {
 	case fault != nil:
 		return fault
 	case err == nil && failed[0] > 0:
-		return collective.Barrier(j.comm) // which ends with the group: another rank has the fault
+		return collective.Barrier(s.comm) // which ends with the group: another rank has the fault
 	}
 	return err
 }
@@ -249,29 +247,29 @@ func (c *streamCursor) unusable(err error, most int64) error {
 
 // endSpan closes the books of a span that has been read in a cursor, and says what
 // the span was.
-func (j *job) endSpan(c *cursor) string {
-	line := fmt.Sprintf("span %d, %d rows of %s: train %s %.4f", c.Stream.Spans, c.Rows, input.FirstFew(c.Stream.Span), j.config.LossName(), c.LastLoss)
-	c.Stream.Bad += j.in.CloseSpan()
+func (s *spans) endSpan(c *cursor) string {
+	line := fmt.Sprintf("span %d, %d rows of %s: train %s %.4f", c.Stream.Spans, c.Rows, input.FirstFew(c.Stream.Span), s.config.LossName(), c.LastLoss)
+	c.Stream.Bad += s.in.CloseSpan()
 	c.Stream.Done = slices.Clone(c.Stream.Partitions)
 	c.Stream.Span, c.Stream.Parts, c.Data, c.Rows = nil, nil, "", 0
-	j.stream.Began()
+	s.stream.Began()
 	return line
 }
 
 // endStream closes the books of a stream that has ended, maybe inside a span.
-func (j *job) endStream(ctx context.Context) error {
-	c := &j.cursor
+func (s *spans) endStream(ctx context.Context) error {
+	c := &s.cursor
 	if c.Consumed > 0 {
 		c.LastLoss = c.LossSum / float64(c.Consumed)
 	}
 	line := "the stream has ended: " + c.Stream.Ended
-	if j.in.HasValid() && c.Progress.Step != c.Step {
-		result, err := j.validate(ctx, c, c.Epoch)
+	if s.in.HasValid() && c.Progress.Step != c.Step {
+		result, err := s.validation.validate(ctx, c, c.Epoch)
 		if err != nil {
 			return err
 		}
 		line += ", " + result
 	}
-	j.say(line)
-	return j.save(true, best{})
+	s.say(line)
+	return s.saves.save(true, best{})
 }

@@ -1,0 +1,166 @@
+package wdl
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/input"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// run is what the parts of a job share: the group, the configuration, the data, the model
+// and how far the training is. saves, validation, spans and healing work on it; none of
+// them knows the job.
+type run struct {
+	comm *collective.Comm
+	rec  *trace.Recorder
+	opt  Options
+	eval *EvalOptions // not nil: this is an evaluation and writes nothing
+
+	config  *config.Config
+	runDir  string
+	in      *input.Input
+	stream  *input.Stream // nil: the training data does not grow
+	planned *plan.Plan    // nil in an evaluation
+	trainer *step.Trainer
+	report  *report.Reporter
+	faults  faults
+
+	cursor cursor
+	trains bool      // with replicas: this rank holds its part of a training
+	began  time.Time // start of this job
+	unlock func()    // gives the run directory back; rank 0
+	shown  report.Status
+	wants  wants
+}
+
+// wants are the wishes of the outside.
+type wants struct{ save, stop atomic.Bool }
+
+// announce shows the run directory to other goroutines.
+func (r *run) announce() {
+	r.shown.Show(rank.Status{RunDir: r.runDir})
+	r.opt.Began()
+}
+
+// say prints a line from one rank.
+func (r *run) say(line string) {
+	if r.comm.Rank() == 0 {
+		r.opt.Say(line)
+	}
+}
+
+// warn warns the user, from one rank.
+func (r *run) warn(line string) {
+	if r.comm.Rank() == 0 {
+		r.opt.Warn(line)
+	}
+}
+
+// inputSetup is what the job reads.
+func (r *run) inputSetup() input.Setup {
+	return input.Setup{
+		Config: r.config, Use: r.eval.use(), Comm: r.comm, Rec: r.rec, Shown: &r.shown,
+		Keep: r.opt.Replicas > 1, Warn: r.warn, Say: r.say,
+	}
+}
+
+// newTrainer makes the trainer where the plan has the tables, over those that are left
+// of another group if they are not nil.
+func (r *run) newTrainer(left *step.Left) (*step.Trainer, error) {
+	r.rec.Enter(trace.Build)
+	begin := step.Tables{Left: left, Start: baseLogit(r.in, r.config)}
+	if p := r.planned; p != nil {
+		begin.Owner, begin.Strategies = p.Owner, p.Strategies()
+	}
+	t, err := step.NewTrainer(r.comm, r.rec, r.config, layout.New(r.config, r.in.Encoder.Sparse(), r.in.Encoder.Dense()), begin)
+	if err == nil && r.in.Train != nil {
+		startAtMeans(t, r.in.Train, input.SchemaOf(r.config))
+	}
+	return t, err
+}
+
+// at describes where the job resumes.
+func (r *run) at() string {
+	c, of := &r.cursor, fmt.Sprintf("epoch %d of %d", r.cursor.Epoch+1, r.config.Train.Epochs)
+	if c.Stream != nil {
+		of = fmt.Sprintf("span %d", c.Stream.Spans)
+	}
+	switch {
+	case c.Consumed > 0:
+		return fmt.Sprintf("after step %d, in %s behind row %d of %d", c.Step, of, c.Consumed, c.Rows)
+	case c.Stream != nil && len(c.Stream.Span) == 0:
+		return fmt.Sprintf("after step %d, behind %s", c.Step, of)
+	}
+	return fmt.Sprintf("after step %d, with %s", c.Step, of)
+}
+
+// done reports whether only the test remains.
+func (r *run) done() bool {
+	if r.stream != nil {
+		return r.cursor.Enough || r.cursor.Stream.Ended != ""
+	}
+	return r.cursor.Enough || r.cursor.Epoch >= int64(r.config.Train.Epochs)
+}
+
+// outOfSteps ends the stream after as many steps as its configuration wants.
+func (r *run) outOfSteps() bool {
+	steps := r.config.Data.Follow.Steps
+	if steps == 0 || r.cursor.Step < steps {
+		return false
+	}
+	r.cursor.Stream.Ended = fmt.Sprintf("%d steps, as many as wanted", steps)
+	return true
+}
+
+// evaluatesAfter reports whether the validation data is evaluated after a step because of
+// train.eval_steps.
+func (r *run) evaluatesAfter(step int64) bool {
+	every := r.config.Train.EvalSteps
+	return every > 0 && step%every == 0 && r.in.Valid != nil
+}
+
+// restoreBest goes back to the best epoch where early stopping is on and the
+// last epoch was not the best. If its checkpoint is gone or damaged, the last
+// epoch stays, and the user is warned.
+func (r *run) restoreBest() (restored bool, err error) {
+	best := r.cursor.Best
+	if best == 0 || best == r.cursor.Step {
+		return best > 0, nil
+	}
+	r.rec.Enter(trace.Restore)
+	dir := checkpoint.Dir(filepath.Join(r.runDir, checkpoint.Folder), best)
+	fault, err := save.First(r.comm, r.rec, func() error {
+		c, err := checkpoint.Open(dir)
+		if err == nil {
+			err = verify(context.Background(), c, r.shown.Advance)
+		}
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	if fault != "" {
+		r.warn(fmt.Sprintf("the best epoch (step %d) cannot be restored, the result is that of the last epoch: %s", best, fault))
+		return false, nil
+	}
+	r.rec.Enter(trace.Restore)
+	c, err := checkpoint.Open(dir)
+	if err != nil {
+		return false, err
+	}
+	c.Watch(r.shown.Advance)
+	return true, r.trainer.Load(c, nil)
+}
