@@ -17,7 +17,7 @@ type Failure struct {
 	Outcome
 	Generation int              // that has failed
 	Next       restart.Recovery // who is started again, and when
-	Beside     io.Writer        // for whole lines about it
+	Stderr     io.Writer        // for whole lines about it
 }
 
 // generations carries a job over failures. Each generation has processes, a key
@@ -30,10 +30,10 @@ type generations struct {
 	begin  time.Time
 	healed int
 	failed *rank.Verdict     // of the generation before, if a rank reported an error of its own
-	judged *restart.Recovery // what was decided about the end of a generation, while its run went on
+	judged *restart.Recovery // decision on the present failure, if its run has made it
 
 	runDir    string // that rank 0 named last
-	forgotten string // why a generation is not gone on after from memory, where that was the wish
+	forgotten string // why the job cannot resume from memory, "" if it can
 }
 
 // again runs a job until it ends well, is interrupted or the policy gives up.

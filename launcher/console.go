@@ -31,12 +31,12 @@ func (c *console) write(w io.Writer, text []byte) {
 	}
 }
 
-// beside writes to standard error, between the lines of the ranks.
-type beside struct{ console *console }
+// lineWriter writes whole lines to standard error, between those of the ranks.
+type lineWriter struct{ console *console }
 
 // Write takes whole lines.
-func (b beside) Write(p []byte) (int, error) {
-	b.console.write(b.console.stderr, p)
+func (w lineWriter) Write(p []byte) (int, error) {
+	w.console.write(w.console.stderr, p)
 	return len(p), nil
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// heal decides, after a verdict, whether those who are left go on. If so it ends
-// what is left of the rank that is the cause, and says how long to pause.
+// heal decides, after a verdict, whether the surviving ranks continue from memory. If so, it
+// kills the process of the failed rank and returns the pause before the next generation.
 func (r *run) heal(v *rank.Verdict) (pause time.Duration, ok bool) {
 	if r.of == nil || !r.job.Heals || r.told {
 		return 0, false
@@ -21,41 +21,41 @@ func (r *run) heal(v *rank.Verdict) (pause time.Duration, ok bool) {
 	r.of.judge(r.outcome(), true)
 	next := r.of.judged
 	if next.Plan != restart.Rejoin {
-		return 0, false // all are started again, or none
+		return 0, false // all ranks are started again, or none
 	}
 	r.of.judged = nil
-	if !r.relay.isFormed() { // who was new in it knows nothing, and ends
+	if !r.relay.isFormed() { // its new ranks hold nothing in memory, so they are started again
 		r.lost = slices.Clone(r.fresh)
 	}
 	if v.Kind != rank.Blamed && v.Kind != rank.Cut {
 		r.lost = append(r.lost, v.Rank)
 	} else {
-		next.Text = fmt.Sprintf("a link was lost and no process with it: all ranks meet again in %v", next.After.Round(time.Millisecond))
+		next.Text = fmt.Sprintf("a link was lost but no process: all ranks join again in %v", next.After.Round(time.Millisecond))
 	}
 	r.killed = time.Now().Add(next.After)
 	for _, lost := range r.lost {
 		r.crew.signal(killSign, lost)
 	}
-	r.crew.signal(wakeSign, everyone) // nobody else is to be missed in the next for standing still
-	pause = next.After - r.hear(v, next.After)
+	r.crew.signal(wakeSign, everyone) // a stopped rank would be missing in the next generation
+	pause = next.After - r.awaitStacks(v, next.After)
 	if r.job.Again != nil {
-		r.job.Command = r.job.Again(Failure{r.outcome(), r.job.Generation, *next, beside{r.console}})
+		r.job.Command = r.job.Again(Failure{r.outcome(), r.job.Generation, *next, lineWriter{r.console}})
 	}
 	return pause, true
 }
 
-// earshot is how long those who are left have at most to say what they saw.
-const earshot = 150 * time.Millisecond
+// stacksTime bounds the wait for the stacks of the surviving ranks.
+const stacksTime = 150 * time.Millisecond
 
-// hear waits, a part of the pause, until all who are left have reported their stacks,
-// and returns how long that was.
-func (r *run) hear(v *rank.Verdict, pause time.Duration) time.Duration {
+// awaitStacks waits, as a part of the pause, until all surviving ranks have reported their
+// stacks, and returns how long that took.
+func (r *run) awaitStacks(v *rank.Verdict, pause time.Duration) time.Duration {
 	begin := time.Now()
 	silent := func(p Placed) bool {
 		_, ended := r.exits[p.Rank]
 		return !ended && v.Survived(p.Rank) && !r.relay.heard(p.Rank)
 	}
-	for time.Since(begin) < min(pause, earshot) {
+	for time.Since(begin) < min(pause, stacksTime) {
 		if !slices.ContainsFunc(r.job.Plan.Ranks, silent) {
 			break
 		}
@@ -64,9 +64,8 @@ func (r *run) hear(v *rank.Verdict, pause time.Duration) time.Duration {
 	return time.Since(begin)
 }
 
-// forgotten says why those who are left after a verdict cannot go on from what they hold
-// in memory, "" if they can. A group that has not formed is no hindrance, unless it is the
-// first.
+// forgotten returns why the surviving ranks cannot continue from memory, "" if they can. A
+// group that has not formed prevents it only if it is the first.
 func (r *run) forgotten(v *rank.Verdict) string {
 	formed := r.relay.isFormed()
 	left := 0
@@ -92,13 +91,12 @@ func (r *run) forgotten(v *rank.Verdict) string {
 	return ""
 }
 
-// regroupPause is between two looks whether a killed process has ended, or who is left
-// has spoken.
+// regroupPause is the interval of checks for the end of killed processes and for stacks.
 const regroupPause = 5 * time.Millisecond
 
-// regroup begins the next generation: a coordinator at the same place, where those
-// who are left come by themselves, and new processes for those who are not. While a
-// process that was killed has not ended, it returns when to try again.
+// regroup starts the next generation: a coordinator at the same address, which the surviving
+// ranks join by themselves, and new processes for the lost ranks. While a killed process has
+// not ended, it returns a channel that signals the next attempt.
 func (r *run) regroup() (later <-chan time.Time, err error) {
 	for _, lost := range r.lost {
 		if _, ended := r.exits[lost]; !ended {

@@ -21,7 +21,7 @@ func TestHear(t *testing.T) {
 		want  time.Duration
 	}{
 		"all speak":     {25 * time.Millisecond, time.Hour, 25 * time.Millisecond},
-		"one is silent": {time.Second, time.Hour, earshot},
+		"one is silent": {time.Second, time.Hour, stacksTime},
 		"a short pause": {time.Second, 10 * time.Millisecond, 10 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestHear(t *testing.T) {
 				time.AfterFunc(0, func() { r.relay.Report(0, string(control.Stacks), nil) })
 				time.AfterFunc(0, func() { r.relay.Report(2, "trace", nil) })
 				time.AfterFunc(k.last-time.Nanosecond, func() { r.relay.Report(2, string(control.Stacks), nil) })
-				if got := r.hear(v, k.pause); got != k.want {
+				if got := r.awaitStacks(v, k.pause); got != k.want {
 					t.Errorf("waited %v, want %v", got, k.want)
 				}
 				time.Sleep(k.last)

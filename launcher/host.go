@@ -69,7 +69,7 @@ type hostProcess struct {
 	mark string // in the environment of all that it starts, and of nothing else
 
 	program string // in place of the first word of the command, "" for none
-	door    net.Listener
+	proxy   net.Listener
 	guard   *guard
 	fleet   *fleet
 	live    sync.WaitGroup // connections through the door
@@ -92,7 +92,7 @@ func (h *hostProcess) prepare() error {
 		return err
 	}
 	var err error
-	if h.door, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+	if h.proxy, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return err
 	}
 	var command []string
@@ -101,12 +101,12 @@ func (h *hostProcess) prepare() error {
 	}
 	warn := func(line string) { fmt.Fprintln(os.Stderr, line) }
 	if h.guard, err = startGuard(command, h.mark, warn); err != nil {
-		h.door.Close()
+		h.proxy.Close()
 		return err
 	}
 	h.fleet = newFleet(h.job.Size, h.guard)
 	go h.accept()
-	ready := hosts.Message{What: hosts.Ready, Addr: h.door.Addr().String()}
+	ready := hosts.Message{What: hosts.Ready, Addr: h.proxy.Addr().String()}
 	if err := h.listen(&ready); err != nil {
 		return err
 	}
@@ -338,12 +338,12 @@ func (s *remoteSink) flush() { s.Conn.Close() }
 // accept passes connections of ranks on to the coordinator.
 func (h *hostProcess) accept() {
 	for {
-		conn, err := h.door.Accept()
+		conn, err := h.proxy.Accept()
 		if err != nil {
 			return
 		}
 		h.live.Go(func() {
-			s, err := h.link.Open(hosts.Header{What: hosts.Door})
+			s, err := h.link.Open(hosts.Header{What: hosts.Coordinator})
 			if err != nil {
 				conn.Close()
 				return
@@ -375,6 +375,6 @@ func join(a, b net.Conn) {
 // longer. The guard ends when this process does, and kills what the ranks have left, also
 // outside their groups: nobody would look for it on another host.
 func (h *hostProcess) close() {
-	h.door.Close()
+	h.proxy.Close()
 	h.fleet.close()
 }

@@ -62,33 +62,32 @@ type Job struct {
 	// than in Plan a rank that failed is left out, else it is replaced. 0 is all.
 	MinRanks int
 
-	// Heals says that the ranks which are left after a loss hold what was lost and go
-	// on in their processes, in the next generation at the same coordinator
-	// (member.Rejoin): only those that ended are started again. They count as
-	// Restarts. Where that is not possible, all are started again.
+	// Heals: the surviving ranks hold copies of what a lost rank held, and continue in
+	// their processes, in the next generation at the same coordinator (member.Rejoin).
+	// Only ranks that ended are started again. That counts as one of Restarts. If it is
+	// not possible, all ranks are started again.
 	Heals bool
 
-	// Judged is told of each verdict the moment it is given, while ranks still run,
-	// and where to write whole lines about it. Who reads none of them holds up the end
-	// of the ranks for 3 s at most.
-	Judged func(v *rank.Verdict, beside io.Writer)
+	// Judged is called with each verdict at once, while ranks still run, and a writer for
+	// whole lines about it. It delays the end of the ranks by at most 3 s.
+	Judged func(v *rank.Verdict, w io.Writer)
 
-	// Saves says that interrupted ranks save what they have done and end by themselves:
-	// if they have done a step they are given up to 15 minutes, not Grace alone. It is
-	// told when they take longer than Grace, with the last of rank 0, and where to write.
+	// Saves is set if interrupted ranks save their work and end by themselves. After the
+	// first step they get up to 15 minutes for that, instead of Grace. It is called if they
+	// take longer than Grace, with the last status of rank 0 and a writer for whole lines.
 	// Nil for ranks that lose nothing.
-	Saves func(s rank.Status, beside io.Writer)
+	Saves func(s rank.Status, w io.Writer)
 
-	// Word is told, in one line, of what may become a verdict, such as a rank that has
-	// given no sign of life for a while, and where to write whole lines about it.
-	Word func(line string, beside io.Writer)
+	// Word is called with a line about what may become a verdict, such as a rank that has
+	// sent no heartbeat for a while, and a writer for whole lines about it.
+	Word func(line string, w io.Writer)
 
-	// Again is told of each failure after which the job is started again, and
-	// returns the command for it. Nil starts Command.
+	// Again is called with each failure after which the job is started again, and
+	// returns the command for that. Nil starts Command.
 	Again func(Failure) []string
 
 	Orders <-chan control.Order // passed on to the ranks
-	Host   control.Host         // is told what happens in the group
+	Host   control.Host         // receives the events of the group
 }
 
 // Outcome is how a job ended.
@@ -102,12 +101,12 @@ type Outcome struct {
 
 	Size     int    // ranks of the last generation
 	Restarts int    // how often the job was started again
-	Heals    int    // how often ranks that were left went on
-	GaveUp   string // why it was not once more, where it may be
+	Heals    int    // how often the surviving ranks continued from memory
+	GaveUp   string // why it was not started again, "" if it may not be
 }
 
-// Run starts the ranks of a job and returns when all have ended, for good where
-// the job may be started again. If ctx ends before, all are ended; with the cause
+// Run starts the ranks of a job and returns when all have ended and the job is not started
+// again. If ctx ends before, all are ended; with the cause
 // Interrupted (see WithSignals) the outcome's code is that of the signal. The error
 // says why the job could not be run; that ranks failed is in the outcome.
 func Run(ctx context.Context, job Job) (Outcome, error) {
@@ -126,8 +125,8 @@ func Run(ctx context.Context, job Job) (Outcome, error) {
 	return once(ctx, job, nil)
 }
 
-// once runs the processes of a job, with Heals for as many generations as go on in
-// them.
+// once runs the processes of a job: one generation, or with Heals as many as continue from
+// memory.
 func once(ctx context.Context, job Job, of *generations) (Outcome, error) {
 	r, err := newRun(job)
 	if err != nil {
@@ -231,19 +230,19 @@ type run struct {
 
 	left      int          // processes that have not ended
 	exits     map[int]exit // of those that have, by rank
-	own       map[int]bool // ended before any was told to
+	own       map[int]bool // ended before the launcher sent any a signal to end
 	pids      map[int]int  // process ids, by rank, of the latest processes
 	told      bool
-	judged    bool      // Judged was told of the present group
+	judged    bool      // Judged was called for the present group
 	interrupt error     // why ctx ended, if it did before the group
 	asked     time.Time // when it ended
-	spared    bool      // Saves was told
+	spared    bool      // Saves was called
 
 	of     *generations // nil: the job is not started again
-	heals  int          // groups that those who were left have begun
-	lost   []int        // ranks that are to end before the next begins
-	killed time.Time    // when they were to have ended
-	fresh  []int        // ranks that were started for the present one
+	heals  int          // groups that surviving ranks have begun
+	lost   []int        // ranks that must end before the next group begins
+	killed time.Time    // when they should have ended
+	fresh  []int        // ranks that were started for the present group
 }
 
 func newRun(job Job) (*run, error) {
@@ -312,15 +311,14 @@ func (r *run) serve() (*control.Server, error) {
 	return s, err
 }
 
-// word passes on what the coordinator has to tell, which waits for nobody's terminal.
+// word passes a warning of the coordinator on, without blocking it.
 func (r *run) word(line string) {
 	if r.job.Word != nil {
-		go r.job.Word(line, beside{r.console})
+		go r.job.Word(line, lineWriter{r.console})
 	}
 }
 
-// close ends what the run has beside the ranks. If a process could not be ended
-// its waiter stays.
+// close ends everything but the ranks. If a process could not be ended its waiter stays.
 func (r *run) close() {
 	if r.left == 0 || r.remote != nil { // host processes kill what is left
 		r.crew.close()
@@ -422,7 +420,7 @@ func (r *run) watch(ctx context.Context) error {
 					heal = time.After(pause)
 					continue
 				}
-				r.crew.signal(wakeSign, everyone) // who stood still hears of it too, and says where
+				r.crew.signal(wakeSign, everyone) // a stopped rank reports its stacks too
 				tell = time.After(r.patience())
 			}
 		case <-heal:
@@ -464,8 +462,8 @@ func (r *run) watch(ctx context.Context) error {
 	return nil
 }
 
-// judge returns the verdict on the group, nil for none, and tells of it once, unless
-// it is one on ranks that were interrupted.
+// judge returns the verdict on the group, nil for none. It calls Judged once, unless the
+// ranks were interrupted.
 func (r *run) judge() *rank.Verdict {
 	v := r.server.Verdict()
 	if v == nil || r.judged || r.interrupt != nil {
@@ -475,7 +473,7 @@ func (r *run) judge() *rank.Verdict {
 	if r.job.Judged == nil {
 		return v
 	}
-	r.say(func() { r.job.Judged(v, beside{r.console}) })
+	r.say(func() { r.job.Judged(v, lineWriter{r.console}) })
 	return v
 }
 
@@ -517,13 +515,13 @@ func (r *run) reap() {
 func (r *run) outcome() Outcome {
 	o := Outcome{Elapsed: time.Since(r.begin), Verdict: r.server.Verdict(), Size: len(r.job.Plan.Ranks), Heals: r.heals}
 	o.Result, o.Status, o.Words = r.relay.got()
-	if r.of != nil { // a generation that ends early has told nothing yet
+	if r.of != nil { // a generation that ends early has reported nothing yet
 		r.of.runDir = cmp.Or(o.Status.RunDir, r.of.runDir)
 		o.Status.RunDir = r.of.runDir
 	}
 	switch {
 	case r.interrupt != nil:
-		o.Verdict = nil // it tells of ranks that were told to end
+		o.Verdict = nil // it names a rank that the launcher has ended
 		o.Code = interruptCode(r.interrupt)
 	case o.Verdict != nil:
 		o.Code = r.code(o.Verdict)
@@ -539,8 +537,8 @@ func interruptCode(cause error) int {
 	return 1
 }
 
-// code is the exit code of the rank that the verdict names, if that says
-// something: not if it was ended by the launcher.
+// code is the exit code of the rank that the verdict names, or 1 if the launcher has ended
+// that rank.
 func (r *run) code(v *rank.Verdict) int {
 	switch v.Kind {
 	case rank.Killed:

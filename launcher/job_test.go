@@ -206,9 +206,9 @@ func TestJudgedAtOnce(t *testing.T) {
 	var told []string
 	running := make(chan []int, 1)
 	out, end := begin(t, t.Context(), Job{Plan: local(t, 3), Command: self("rank", "wait"), Quiet: true, Grace: patient.Longest,
-		Judged: func(v *rank.Verdict, beside io.Writer) {
+		Judged: func(v *rank.Verdict, w io.Writer) {
 			told = append(told, v.String())
-			fmt.Fprintln(beside, v)
+			fmt.Fprintln(w, v)
 			for _, pid := range <-running {
 				if pid != v.Pid && gone(pid) {
 					t.Errorf("process %d had ended before the verdict was told", pid)

@@ -12,7 +12,7 @@ import (
 
 // shared is the key of the attempts, "" if there is one host.
 func (a *remote) shared() string {
-	if len(a.stations) == 1 {
+	if len(a.hosts) == 1 {
 		return ""
 	}
 	return a.key.Hex()
@@ -21,30 +21,30 @@ func (a *remote) shared() string {
 // choose has the hosts try to reach each other, and chooses the addresses at which the
 // ranks of each listen.
 func (a *remote) choose() error {
-	if len(a.stations) == 1 {
-		a.stations[0].ip = "127.0.0.1"
+	if len(a.hosts) == 1 {
+		a.hosts[0].ip = "127.0.0.1"
 		return nil
 	}
 	filter, err := hosts.ParseFilter(a.job.Remote.Net)
 	if err != nil {
 		return err
 	}
-	places, ports := make([]hosts.Place, len(a.stations)), make([]int, len(a.stations))
-	for i, s := range a.stations {
-		places[i], ports[i] = hosts.Place{Host: s.name, Addresses: s.ready.Addresses}, s.ready.Port
+	places, ports := make([]hosts.Place, len(a.hosts)), make([]int, len(a.hosts))
+	for i, h := range a.hosts {
+		places[i], ports[i] = hosts.Place{Host: h.name, Addresses: h.ready.Addresses}, h.ready.Port
 	}
-	targets, faults := hosts.Targets(places, ports, filter), make([]error, len(a.stations))
+	targets, faults := hosts.Targets(places, ports, filter), make([]error, len(a.hosts))
 	var all sync.WaitGroup
-	for i, s := range a.stations {
+	for i, h := range a.hosts {
 		all.Go(func() {
 			var err error
-			if places[i].Trials, err = s.reach(targets[i]); err != nil {
-				faults[i] = &hostError{s.name, err}
+			if places[i].Trials, err = h.reach(targets[i]); err != nil {
+				faults[i] = &hostError{h.name, err}
 			}
 		})
 	}
 	all.Wait()
-	if err := foldFaults(a.stations, faults); err != nil {
+	if err := foldFaults(a.hosts, faults); err != nil {
 		return err
 	}
 	choice, err := hosts.Choose(places, filter)
@@ -52,30 +52,30 @@ func (a *remote) choose() error {
 		return err
 	}
 	var where []string
-	for i, s := range a.stations {
-		s.ip = choice.IPs[i]
-		where = append(where, s.name+" "+s.ip)
+	for i, h := range a.hosts {
+		h.ip = choice.IPs[i]
+		where = append(where, h.name+" "+h.ip)
 	}
 	const most = 8
 	if n := len(where); n > most {
 		where = append(where[:most], fmt.Sprintf("and %d more", n-most))
 	}
 	if !a.job.Quiet {
-		fmt.Fprintf(beside{a.console}, "wdlrun: %d hosts exchange over %s: %s\n", len(a.stations), choice, strings.Join(where, ", "))
+		fmt.Fprintf(lineWriter{a.console}, "wdlrun: %d hosts exchange over %s: %s\n", len(a.hosts), choice, strings.Join(where, ", "))
 	}
 	return nil
 }
 
 // reach has a host try to reach others.
-func (s *station) reach(targets []hosts.Target) ([]hosts.Trial, error) {
-	late := time.AfterFunc(readyTime, func() { s.process.Kill() })
+func (h *remoteHost) reach(targets []hosts.Target) ([]hosts.Trial, error) {
+	late := time.AfterFunc(readyTime, func() { h.process.Kill() })
 	defer late.Stop()
-	if err := s.link.Send(hosts.Message{What: hosts.Reach, Targets: targets}); err != nil {
-		return nil, s.gone()
+	if err := h.link.Send(hosts.Message{What: hosts.Reach, Targets: targets}); err != nil {
+		return nil, h.gone()
 	}
-	switch m, err := s.link.Receive(); {
+	switch m, err := h.link.Receive(); {
 	case err != nil:
-		return nil, s.gone()
+		return nil, h.gone()
 	case m.What != hosts.Reached:
 		return nil, errors.New(m.Text)
 	default:

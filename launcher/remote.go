@@ -29,26 +29,26 @@ type Remote struct {
 	Pass []string // variables that the ranks get in addition to those of their host, NAME=VALUE
 }
 
-// passed are the variables that hosts get without being asked.
+// passed are the prefixes of variables that hosts get without -x.
 var passed = []string{"WDLRUN_", "NCCL_", "GOMEMLIMIT=", "GOMAXPROCS="}
 
-// remote is the crew of a job with ranks on several hosts: a host process on each.
+// remote runs the ranks of a job on several hosts, with a host process on each.
 type remote struct {
 	forker
 	job     Job
 	console *console
 	guard   *guard
-	front   string // address of the coordinator
+	front   string // at which the coordinator listens
 	exits   chan exit
 
 	key rank.Key // of the attempts of hosts to reach each other
 
-	stations []*station
-	of       map[string]*station // by name of the host
+	hosts []*remoteHost
+	of    map[string]*remoteHost // by name of the host
 }
 
-// station is the launcher's side of one host.
-type station struct {
+// remoteHost is the launcher's side of one host.
+type remoteHost struct {
 	name    string
 	ranks   []int
 	process *hosts.Process
@@ -59,38 +59,37 @@ type station struct {
 	sends   chan hosts.Message
 
 	mu      sync.Mutex
-	live    map[int]*exported // ranks whose processes have not ended
-	waiting map[int]bool      // ranks that were not started yet
-	lost    *loss             // of the host; nil: it is there
+	live    map[int]*remoteRank // ranks whose processes have not ended
+	waiting map[int]bool        // ranks whose start has not been ordered
+	lost    *loss               // of the host, nil while it is connected
 	leaving bool
 }
 
-// exported is a rank on another host.
-type exported struct {
+// remoteRank is a rank on another host.
+type remoteRank struct {
 	out  [2]*lines
 	open sync.WaitGroup // outputs
 }
 
-// newRemote returns a crew for the hosts of a job. Its connect must be called before it
-// starts ranks, and its close.
+// newRemote prepares the hosts of a job. Call connect before start, and close at the end.
 func newRemote(job Job, c *console, g *guard, front string) *remote {
 	a := &remote{forker: newForker(), key: rank.NewKey(), job: job, console: c, guard: g, front: front,
-		exits: make(chan exit, len(job.Plan.Ranks)), of: map[string]*station{}}
+		exits: make(chan exit, len(job.Plan.Ranks)), of: map[string]*remoteHost{}}
 	for _, p := range job.Plan.Ranks {
-		s := a.of[p.Host]
-		if s == nil {
-			s = &station{name: p.Host, live: map[int]*exported{}, waiting: map[int]bool{}, answers: make(chan hosts.Message, 1), sends: make(chan hosts.Message, 1024)}
-			a.of[p.Host], a.stations = s, append(a.stations, s)
+		h := a.of[p.Host]
+		if h == nil {
+			h = &remoteHost{name: p.Host, live: map[int]*remoteRank{}, waiting: map[int]bool{}, answers: make(chan hosts.Message, 1), sends: make(chan hosts.Message, 1024)}
+			a.of[p.Host], a.hosts = h, append(a.hosts, h)
 		}
-		s.ranks = append(s.ranks, p.Rank)
-		s.waiting[p.Rank] = true
+		h.ranks = append(h.ranks, p.Rank)
+		h.waiting[p.Rank] = true
 	}
 	return a
 }
 
-// bring starts a login, or the host process of this machine, so that it ends with the
-// launcher.
-func (a *remote) bring(cmd *exec.Cmd) error {
+// startGuarded starts a login, or the host process of this machine. The guard kills it if the
+// launcher is killed.
+func (a *remote) startGuarded(cmd *exec.Cmd) error {
 	if err := a.run(cmd); err != nil {
 		return explain(err)
 	}
@@ -108,43 +107,43 @@ func (a *remote) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	beside := beside{a.console}
-	away, err := hosts.NewSSH(cmp.Or(a.job.Remote.SSH, "ssh"), hosts.Ship(first.Ship), image, a.job.Remote.Self, a.bring, beside)
+	stderr := lineWriter{a.console}
+	away, err := hosts.NewSSH(cmp.Or(a.job.Remote.SSH, "ssh"), hosts.Ship(first.Ship), image, a.job.Remote.Self, a.startGuarded, stderr)
 	if err != nil {
 		return err
 	}
-	here := hosts.Local{Command: []string{a.job.Remote.Self, HostWord}, Run: a.bring, Stderr: beside}
+	here := hosts.Local{Command: []string{a.job.Remote.Self, HostWord}, Run: a.startGuarded, Stderr: stderr}
 	program := sync.OnceValues(func() (*hosts.Image, error) { return hosts.NewImage(a.job.Command[0]) })
 	var all sync.WaitGroup
-	faults := make([]error, len(a.stations))
-	for i, s := range a.stations {
+	faults := make([]error, len(a.hosts))
+	for i, h := range a.hosts {
 		all.Go(func() {
 			m, from := first, hosts.Starter(away)
-			if (Host{Name: s.name}).Local() {
+			if (Host{Name: h.name}).Local() {
 				m.Ship, from = string(hosts.Auto), here
 			}
-			m.Host, m.Size = s.name, len(s.ranks)
-			if err := s.connect(ctx, from, m, program); err != nil {
-				faults[i] = &hostError{s.name, err}
+			m.Host, m.Size = h.name, len(h.ranks)
+			if err := h.connect(ctx, from, m, program); err != nil {
+				faults[i] = &hostError{h.name, err}
 			}
 		})
 	}
 	all.Wait()
-	if err := foldFaults(a.stations, faults); err != nil {
+	if err := foldFaults(a.hosts, faults); err != nil {
 		return err
 	}
 	if err := a.choose(); err != nil {
 		return err
 	}
-	for _, s := range a.stations {
-		go s.send()
-		go a.hear(s)
-		go a.accept(s)
+	for _, h := range a.hosts {
+		go h.send()
+		go a.receive(h)
+		go a.accept(h)
 	}
 	return nil
 }
 
-// hostError is why a host cannot be used.
+// hostError reports why a host cannot be used.
 type hostError struct {
 	host string
 	error
@@ -154,8 +153,8 @@ func (e *hostError) Error() string { return fmt.Sprintf("host %s: %v", e.host, e
 
 func (e *hostError) Unwrap() error { return e.error }
 
-// foldFaults is one error of those of all hosts.
-func foldFaults(stations []*station, faults []error) error {
+// foldFaults joins the errors of all hosts into one.
+func foldFaults(all []*remoteHost, faults []error) error {
 	var first error
 	var others []string
 	for i, err := range faults {
@@ -164,7 +163,7 @@ func foldFaults(stations []*station, faults []error) error {
 		case first == nil:
 			first = err
 		default:
-			others = append(others, stations[i].name)
+			others = append(others, all[i].name)
 		}
 	}
 	const most = 16
@@ -225,37 +224,37 @@ func (a *remote) first(own *hosts.Image) (m hosts.Message, err error) {
 const readyTime = 20 * time.Second
 
 // connect starts the host process and has it prepare the job.
-func (s *station) connect(ctx context.Context, from hosts.Starter, m hosts.Message, program func() (*hosts.Image, error)) (err error) {
-	if s.process, err = from.Start(ctx, s.name); err != nil {
+func (h *remoteHost) connect(ctx context.Context, from hosts.Starter, m hosts.Message, program func() (*hosts.Image, error)) (err error) {
+	if h.process, err = from.Start(ctx, h.name); err != nil {
 		return err
 	}
-	if s.link, err = hosts.Call(s.process); err != nil {
+	if h.link, err = hosts.Call(h.process); err != nil {
 		return err
 	}
-	late := time.AfterFunc(readyTime, func() { s.process.Kill() })
+	late := time.AfterFunc(readyTime, func() { h.process.Kill() })
 	defer late.Stop()
-	stop := context.AfterFunc(ctx, func() { s.process.Kill() })
+	stop := context.AfterFunc(ctx, func() { h.process.Kill() })
 	defer stop()
-	if err := s.link.Send(m); err != nil {
-		return s.gone()
+	if err := h.link.Send(m); err != nil {
+		return h.gone()
 	}
 	for {
-		answer, err := s.link.Receive()
+		answer, err := h.link.Receive()
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			return s.gone()
+			return h.gone()
 		}
 		switch answer.What {
 		case hosts.Want:
 			late.Stop()
-			if err := s.sendProgram(program, m.Hash); err != nil {
+			if err := h.sendProgram(program, m.Hash); err != nil {
 				return err
 			}
 			late.Reset(readyTime)
 		case hosts.Ready:
-			s.ready = answer
+			h.ready = answer
 			return nil
 		default:
 			return &startError{errors.New(answer.Text), answer.Code}
@@ -263,7 +262,7 @@ func (s *station) connect(ctx context.Context, from hosts.Starter, m hosts.Messa
 	}
 }
 
-// startError is an error of starting a program, with the exit code for it.
+// startError is an error in starting a program, with its exit code.
 type startError struct {
 	error
 	code int
@@ -272,7 +271,7 @@ type startError struct {
 func (e *startError) Unwrap() error { return e.error }
 
 // sendProgram sends the user's program.
-func (s *station) sendProgram(program func() (*hosts.Image, error), hash string) error {
+func (h *remoteHost) sendProgram(program func() (*hosts.Image, error), hash string) error {
 	image, err := program()
 	if err != nil {
 		return err
@@ -281,21 +280,21 @@ func (s *station) sendProgram(program func() (*hosts.Image, error), hash string)
 	if err != nil {
 		return err
 	}
-	stream, err := s.link.Open(hosts.Header{What: hosts.Binary})
+	stream, err := h.link.Open(hosts.Header{What: hosts.Binary})
 	if err != nil {
-		return s.gone()
+		return h.gone()
 	}
 	defer stream.Close()
-	stream.Write(packed) // what goes wrong the host says
+	stream.Write(packed) // the host reports an error
 	return nil
 }
 
-// gone is why the host process is gone.
-func (s *station) gone() error {
-	if s.link.Silent() {
+// gone returns why the host process is gone.
+func (h *remoteHost) gone() error {
+	if h.link.Silent() {
 		return errors.New("it has not answered for 7 s: it is down, stopped or cut off")
 	}
-	if why := s.process.Why(); why != "" {
+	if why := h.process.Why(); why != "" {
 		return errors.New(why)
 	}
 	return errors.New("its host process has closed the connection")
@@ -303,42 +302,42 @@ func (s *station) gone() error {
 
 // start is part of crew.
 func (a *remote) start(o order) (pid int, err error) {
-	s := a.of[o.placed.Host]
+	h := a.of[o.placed.Host]
 	w := o.world
-	w.Coordinator, w.Host, w.IP = s.ready.Addr, s.name, s.ip
-	e := &exported{out: o.out}
+	w.Coordinator, w.Host, w.IP = h.ready.Addr, h.name, h.ip
+	e := &remoteRank{out: o.out}
 	e.open.Add(len(e.out))
-	s.mu.Lock()
-	delete(s.waiting, w.Rank)
-	if s.lost != nil {
-		a.exits <- exit{rank: w.Rank, code: 1, why: s.gone().Error(), lost: s.lost}
-		s.mu.Unlock()
+	h.mu.Lock()
+	delete(h.waiting, w.Rank)
+	if h.lost != nil {
+		a.exits <- exit{rank: w.Rank, code: 1, why: h.gone().Error(), lost: h.lost}
+		h.mu.Unlock()
 		return 0, nil
 	}
-	s.live[w.Rank] = e
-	s.mu.Unlock()
-	s.sends <- hosts.Message{What: hosts.Start, Rank: w.Rank, Command: o.command[1:], Env: w.Env(), Input: o.input != nil}
+	h.live[w.Rank] = e
+	h.mu.Unlock()
+	h.sends <- hosts.Message{What: hosts.Start, Rank: w.Rank, Command: o.command[1:], Env: w.Env(), Input: o.input != nil}
 	late := time.NewTimer(readyTime)
 	defer late.Stop()
 	fault := func(code int, text string) error {
-		return &startError{fmt.Errorf("launcher: start: rank %d: host %s: %s", w.Rank, s.name, text), code}
+		return &startError{fmt.Errorf("launcher: start: rank %d: host %s: %s", w.Rank, h.name, text), code}
 	}
 	select {
-	case m := <-s.answers:
+	case m := <-h.answers:
 		if m.What != hosts.Started {
-			s.mu.Lock()
-			delete(s.live, w.Rank)
-			s.mu.Unlock()
+			h.mu.Lock()
+			delete(h.live, w.Rank)
+			h.mu.Unlock()
 			return 0, fault(m.Code, m.Text)
 		}
 		pid = m.Pid
-	case <-s.link.Gone(): // hear reports the loss
+	case <-h.link.Gone(): // receive reports the loss
 		return 0, nil
 	case <-late.C:
 		return 0, fault(1, "no answer to the start order")
 	}
 	if o.input != nil {
-		stream, err := s.link.Open(hosts.Header{What: hosts.Input, Rank: w.Rank})
+		stream, err := h.link.Open(hosts.Header{What: hosts.Input, Rank: w.Rank})
 		if err != nil {
 			return pid, nil
 		}
@@ -349,13 +348,13 @@ func (a *remote) start(o order) (pid int, err error) {
 
 // signal is part of crew.
 func (a *remote) signal(what sign, rank int) {
-	for _, s := range a.stations {
-		if s.link == nil || rank != everyone && !slices.Contains(s.ranks, rank) {
+	for _, h := range a.hosts {
+		if h.link == nil || rank != everyone && !slices.Contains(h.ranks, rank) {
 			continue
 		}
 		select {
-		case s.sends <- hosts.Message{What: hosts.Signal, Sign: string(what), Rank: rank}:
-		default: // the host takes nothing: it will be lost
+		case h.sends <- hosts.Message{What: hosts.Signal, Sign: string(what), Rank: rank}:
+		default: // the queue is full, so the host does not read and will be lost
 		}
 	}
 }
@@ -363,66 +362,66 @@ func (a *remote) signal(what sign, rank int) {
 // ended is part of crew.
 func (a *remote) ended() <-chan exit { return a.exits }
 
-// send sends what is to be sent, for the life of the station.
-func (s *station) send() {
+// send sends the queued messages until the host is gone.
+func (h *remoteHost) send() {
 	for {
 		select {
-		case m := <-s.sends:
-			s.link.Send(m)
-		case <-s.link.Gone():
+		case m := <-h.sends:
+			h.link.Send(m)
+		case <-h.link.Gone():
 			return
 		}
 	}
 }
 
-// hear hears a host until it is gone.
-func (a *remote) hear(s *station) {
+// receive reads the messages of a host until it is gone, and then reports the loss.
+func (a *remote) receive(h *remoteHost) {
 	go func() {
-		<-s.link.Gone()
-		s.process.Kill() // a host that is silent has not closed the stream
+		<-h.link.Gone()
+		h.process.Kill() // a host that is silent has not closed the stream
 	}()
 	for {
-		m, err := s.link.Receive()
+		m, err := h.link.Receive()
 		if err != nil {
 			break
 		}
 		switch m.What {
 		case hosts.Started, hosts.Failed:
 			select {
-			case s.answers <- m:
-			default: // nobody has asked
+			case h.answers <- m:
+			default: // no start waits for it
 			}
 		case hosts.Exit:
-			go a.end(s, exit{rank: m.Rank, code: m.Code, signal: m.Signal, why: m.Text})
+			go a.end(h, exit{rank: m.Rank, code: m.Code, signal: m.Signal, why: m.Text})
 		}
 	}
-	<-s.link.Gone()
-	s.mu.Lock()
-	leaving := s.leaving
-	s.mu.Unlock()
+	<-h.link.Gone()
+	h.mu.Lock()
+	leaving := h.leaving
+	h.mu.Unlock()
 	if leaving {
 		return
 	}
-	why := s.gone().Error()
-	s.process.Kill()
-	s.mu.Lock()
-	ended := slices.Sorted(maps.Keys(s.live))
-	clear(s.live)
+	why := h.gone().Error()
+	h.process.Kill()
+	h.mu.Lock()
+	ended := slices.Sorted(maps.Keys(h.live))
+	clear(h.live)
 	// Ranks that wait for their start are lost too. Their start reports it.
-	s.lost = &loss{s.name, slices.Sorted(maps.Keys(s.waiting))}
-	s.lost.ranks = append(s.lost.ranks, ended...)
-	slices.Sort(s.lost.ranks)
-	s.mu.Unlock()
+	h.lost = &loss{h.name, slices.Sorted(maps.Keys(h.waiting))}
+	h.lost.ranks = append(h.lost.ranks, ended...)
+	slices.Sort(h.lost.ranks)
+	h.mu.Unlock()
 	for _, r := range ended {
-		a.exits <- exit{rank: r, code: 1, why: why, lost: s.lost}
+		a.exits <- exit{rank: r, code: 1, why: why, lost: h.lost}
 	}
 }
 
-// end reports the end of a process, after what it wrote if that is there soon.
-func (a *remote) end(s *station, e exit) {
-	s.mu.Lock()
-	x := s.live[e.rank]
-	s.mu.Unlock()
+// end reports the end of a process, after its output if that arrives within readTime.
+func (a *remote) end(h *remoteHost, e exit) {
+	h.mu.Lock()
+	x := h.live[e.rank]
+	h.mu.Unlock()
 	if x == nil {
 		return
 	}
@@ -435,37 +434,37 @@ func (a *remote) end(s *station, e exit) {
 	case <-read:
 	case <-time.After(readTime):
 	}
-	s.mu.Lock()
-	_, there := s.live[e.rank]
-	delete(s.live, e.rank)
-	s.mu.Unlock()
+	h.mu.Lock()
+	_, there := h.live[e.rank]
+	delete(h.live, e.rank)
+	h.mu.Unlock()
 	if there {
 		a.exits <- e
 	}
 }
 
 // accept takes the streams that a host opens.
-func (a *remote) accept(s *station) {
+func (a *remote) accept(h *remoteHost) {
 	for {
-		h, stream, err := s.link.Accept()
+		head, stream, err := h.link.Accept()
 		if err != nil {
 			return
 		}
-		switch h.What {
-		case hosts.Door:
-			go a.enter(stream)
+		switch head.What {
+		case hosts.Coordinator:
+			go a.dialCoordinator(stream)
 		case hosts.Output:
-			s.mu.Lock()
-			x := s.live[h.Rank]
-			s.mu.Unlock()
-			if x == nil || h.FD < 1 || h.FD > len(x.out) {
+			h.mu.Lock()
+			x := h.live[head.Rank]
+			h.mu.Unlock()
+			if x == nil || head.FD < 1 || head.FD > len(x.out) {
 				stream.Close()
 				continue
 			}
 			go func() {
 				defer x.open.Done()
-				io.Copy(x.out[h.FD-1], stream)
-				x.out[h.FD-1].flush()
+				io.Copy(x.out[head.FD-1], stream)
+				x.out[head.FD-1].flush()
 				stream.Close()
 			}()
 		default:
@@ -474,8 +473,8 @@ func (a *remote) accept(s *station) {
 	}
 }
 
-// enter connects a rank with the coordinator.
-func (a *remote) enter(stream net.Conn) {
+// dialCoordinator connects a rank with the coordinator.
+func (a *remote) dialCoordinator(stream net.Conn) {
 	conn, err := net.Dial("tcp", a.front)
 	if err != nil {
 		stream.Close()
@@ -487,29 +486,29 @@ func (a *remote) enter(stream net.Conn) {
 // close is part of crew.
 func (a *remote) close() {
 	var all sync.WaitGroup
-	for _, s := range a.stations {
-		all.Go(func() { a.leave(s) })
+	for _, h := range a.hosts {
+		all.Go(func() { a.leave(h) })
 	}
 	all.Wait()
 	close(a.forks)
 }
 
 // leave ends a host process.
-func (a *remote) leave(s *station) {
-	if s.process == nil {
+func (a *remote) leave(h *remoteHost) {
+	if h.process == nil {
 		return
 	}
-	s.mu.Lock()
-	s.leaving = true
-	idle := len(s.live) == 0
-	s.mu.Unlock()
-	if s.link != nil {
+	h.mu.Lock()
+	h.leaving = true
+	idle := len(h.live) == 0
+	h.mu.Unlock()
+	if h.link != nil {
 		if idle {
-			s.link.Send(hosts.Message{What: hosts.Quit})
-			s.process.Await(reapTime + time.Second)
+			h.link.Send(hosts.Message{What: hosts.Quit})
+			h.process.Await(reapTime + time.Second)
 		}
-		s.link.Close()
+		h.link.Close()
 	}
-	s.process.Close()
-	a.guard.forget(s.process.Pid())
+	h.process.Close()
+	a.guard.forget(h.process.Pid())
 }

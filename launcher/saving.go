@@ -15,7 +15,7 @@ func (r *run) spares() bool {
 	status, gained := r.relay.gained()
 	if gained && !r.spared {
 		r.spared = true
-		r.say(func() { r.job.Saves(status, beside{r.console}) })
+		r.say(func() { r.job.Saves(status, lineWriter{r.console}) })
 	}
 	return gained
 }

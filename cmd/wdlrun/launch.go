@@ -413,7 +413,7 @@ func place(c *cli.Context) (plan launcher.Plan, err error) {
 func (p *program) again(command []string, goOn bool) func(launcher.Failure) []string {
 	next := command
 	return func(f launcher.Failure) []string {
-		p.sayAfter(f.Outcome, f.Beside)
+		p.sayAfter(f.Outcome, f.Stderr)
 		dir, from := f.Status.RunDir, ""
 		if goOn && dir != "" {
 			next, from = append(slices.Clip(command), "-again", dir), goesOnFrom(dir)
@@ -421,7 +421,7 @@ func (p *program) again(command []string, goOn bool) func(launcher.Failure) []st
 		if f.Next.Plan == restart.Rejoin {
 			from = ", and training resumes from memory"
 		}
-		fmt.Fprintf(f.Beside, "wdlrun: %s%s\n", f.Next.Text, from)
+		fmt.Fprintf(f.Stderr, "wdlrun: %s%s\n", f.Next.Text, from)
 		return next
 	}
 }
@@ -432,8 +432,8 @@ func saves(goOn bool) func(rank.Status, io.Writer) {
 	if !goOn {
 		return nil
 	}
-	return func(s rank.Status, beside io.Writer) {
-		fmt.Fprintf(beside, "wdlrun: stopping: step %d is finished and its checkpoint written first (%s); to end at once, repeat the signal: -resume %s then continues from the previous checkpoint\n",
+	return func(s rank.Status, w io.Writer) {
+		fmt.Fprintf(w, "wdlrun: stopping: step %d is finished and its checkpoint written first (%s); to end at once, repeat the signal: -resume %s then continues from the previous checkpoint\n",
 			s.Step, cmp.Or(s.Phase, "at work"), cmp.Or(s.RunDir, "RUN"))
 	}
 }

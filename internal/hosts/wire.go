@@ -22,7 +22,7 @@ const Protocol = 1
 const (
 	Job     = "job"     // launcher: Protocol, Host, Dir, Env, Guard, Command[:1], Hash, Own, Ship, Size, Key
 	Want    = "want"    // host: the program of Hash is not there
-	Ready   = "ready"   // host: Addr of the coordinator's door, Addresses, Port
+	Ready   = "ready"   // host: Addr at which ranks reach the coordinator, Addresses, Port
 	Failed  = "failed"  // host: Text, Code; Rank if it is about one
 	Start   = "start"   // launcher: Rank, Command without the program, Env, Input
 	Started = "started" // host: Rank, Pid
@@ -64,10 +64,10 @@ type Message struct {
 
 // What a stream may carry.
 const (
-	Output = "output"  // host: what Rank writes to FD
-	Input  = "input"   // launcher: what Rank reads
-	Door   = "door"    // host: a connection to the coordinator
-	Binary = "program" // launcher: compressed by gzip
+	Output      = "output"      // host: what Rank writes to FD
+	Input       = "input"       // launcher: what Rank reads
+	Coordinator = "coordinator" // host: a connection of a rank to the coordinator
+	Binary      = "program"     // launcher: compressed by gzip
 )
 
 // Header is the first message of a stream other than the first.
