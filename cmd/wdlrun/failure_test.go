@@ -90,7 +90,7 @@ func TestResultsOfWhatEndedOtherwise(t *testing.T) {
 			Code  int `json:"exit_code"`
 			Error string
 		}
-		err = printTrained(&line, np, true, b)
+		err = trained(&program{})(&line, np, true, b)
 		if json.Unmarshal(line.Bytes(), &got); err == nil || got.Code == 0 || got.Error == "" {
 			t.Errorf("%v: %s", err, &line)
 		}

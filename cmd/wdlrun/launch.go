@@ -186,7 +186,7 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 		return err
 	}
 	if !hosts {
-		return likeRank0(world.Size, result)
+		return likeRank0(result)
 	}
 	return print(p.stdout, world.Size, asJSON(c), b)
 }
@@ -194,13 +194,13 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 // likeRank0 has a rank that prints nothing end with the exit code of the one that prints
 // the result of all: whoever started the ranks may look at each alone, and start one
 // again that has not ended with 0.
-func likeRank0(np int, result any) error {
+func likeRank0(result any) error {
 	r, trains := result.(report.Result)
 	if !trains {
 		return nil
 	}
 	var code exit
-	if err := unfinished(np, r); err == nil || errors.As(err, &code) {
+	if err := unfinished("wdlrun", r); err == nil || errors.As(err, &code) {
 		return err
 	}
 	return exit(1)
@@ -451,7 +451,7 @@ func goesOnFrom(runDir string) string {
 func (p *program) ended(out launcher.Outcome, asJSON bool, print printer) error {
 	if out.Verdict != nil { // which was told when it was given
 		p.sayAfter(out, p.stderr)
-		p.sayNext(out.Verdict, fmt.Sprintf("wdlrun -np %d%s", out.Size, p.hosts), out.Status.RunDir)
+		p.sayNext(out.Verdict, p.hosts.launcher(out.Size), out.Status.RunDir)
 	}
 	if out.GaveUp != "" {
 		fmt.Fprintf(p.stderr, "wdlrun: %s\n", out.GaveUp)

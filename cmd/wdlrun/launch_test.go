@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -20,8 +23,25 @@ func TestLikeRank0(t *testing.T) {
 		{"never saved", report.Result{Stopped: true}, exit(1)},
 		{"another command", 3, nil},
 	} {
-		if err := likeRank0(2, x.result); err != x.want {
+		if err := likeRank0(x.result); err != x.want {
 			t.Errorf("%s: %v, want %v", x.name, err, x.want)
+		}
+	}
+}
+
+// TestNextNamesHosts: the commands to run next start on the same hosts.
+func TestNextNamesHosts(t *testing.T) {
+	result, err := json.Marshal(report.Result{Checkpoint: "x", RunDir: "runs/1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, line := &program{hosts: " -H a:2,b:2"}, bytes.Buffer{}
+	if err := trained(p)(&line, 4, false, result); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"wdlrun -np 4 -H a:2,b:2 eval -resume runs/1 ", "wdlrun -np 4 -H a:2,b:2 predict -resume runs/1 "} {
+		if !strings.Contains(line.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, &line)
 		}
 	}
 }

@@ -58,7 +58,7 @@ type program struct {
 	getenv         func(string) string
 
 	ranks  atomic.Bool // the launcher is at work, which ends its ranks itself
-	hosts  string      // the launch flags that name hosts and how to reach them, each after a space
+	hosts  hostWords   // the launch flags that name hosts and how to reach them
 	chaos  bool        // there are faults on purpose
 	runDir string      // of the training of which this process is a rank, once there is one
 	faults int         // of those that have been, how many a verdict has taken note of

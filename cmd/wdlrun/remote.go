@@ -55,19 +55,24 @@ func variables(given []string, lookup func(string) (string, bool)) (all []string
 	return all, nil
 }
 
-// hostFlags are the launch flags of a job on several hosts, as they were given, for a
-// command that we propose.
-func hostFlags(c *cli.Context, plan launcher.Plan) (flags string) {
+// hostWords are the launch flags of a job on several hosts as they were given, each after a
+// space, "" on one host.
+type hostWords string
+
+// launcher begins a command that runs on np ranks of the same hosts.
+func (h hostWords) launcher(np int) string { return fmt.Sprintf("wdlrun -np %d%s", np, h) }
+
+func hostFlags(c *cli.Context, plan launcher.Plan) (flags hostWords) {
 	if plan.Remote() == "" {
 		return ""
 	}
 	for _, name := range []string{"H", "hostfile", "ssh", "ship", "net", "wdir"} {
 		if c.IsSet(name) {
-			flags += " -" + name + " " + quoted(c.String(name))
+			flags += hostWords(" -" + name + " " + quoted(c.String(name)))
 		}
 	}
 	for _, v := range c.StringSlice("x") {
-		flags += " -x " + quoted(v)
+		flags += hostWords(" -x " + quoted(v))
 	}
 	return flags
 }

@@ -48,7 +48,7 @@ Example:
 				defer p.wishes(m.Session, job)()
 				return job.Run(ctx)
 			}
-			return p.everywhere(c, check, work, printTrained)
+			return p.everywhere(c, check, work, trained(p))
 		},
 	}
 }

@@ -69,7 +69,7 @@ Examples:
 			if c.Bool("plan") {
 				return p.foresee(c)
 			}
-			return p.everywhere(c, p.checkTrain, p.trainRank, printTrained)
+			return p.everywhere(c, p.checkTrain, p.trainRank, trained(p))
 		},
 	}
 }
@@ -282,18 +282,25 @@ const failureSpans = 1000
 // thousand steps or so, 2.5 MB.
 const traceSpans = 1 << 16
 
+// trained prints the result of a training.
+func trained(p *program) printer {
+	return func(w io.Writer, np int, asJSON bool, result []byte) error {
+		return printTrained(p, w, np, asJSON, result)
+	}
+}
+
 // printTrained shows a report.Result to a person. A model that could not be saved
 // is an error, whoever reads.
-func printTrained(w io.Writer, np int, asJSON bool, result []byte) error {
+func printTrained(p *program, w io.Writer, np int, asJSON bool, result []byte) error {
 	var r report.Result
 	if err := json.Unmarshal(result, &r); err != nil {
 		return err
 	}
-	err := unfinished(np, r)
+	err := unfinished(p.hosts.launcher(np), r)
 	switch {
 	case !asJSON:
 		figures(w, r)
-		rundir(w, np, r)
+		rundir(w, p.hosts.launcher(np), r)
 	case r.Stopped:
 		fmt.Fprintf(w, "%s\n", withCode(result, stoppedCode, fmt.Sprintf("stopped after step %d, as asked", r.Steps)))
 	case err != nil:
@@ -304,12 +311,13 @@ func printTrained(w io.Writer, np int, asJSON bool, result []byte) error {
 	return err
 }
 
-// unfinished says why a training that has a result is not to be taken for finished.
-func unfinished(np int, r report.Result) error {
+// unfinished returns why a training with a result is not finished. launcher begins the
+// command that resumes it.
+func unfinished(launcher string, r report.Result) error {
 	switch {
 	case r.LastCheckpoint != "":
-		return afterwards{fmt.Errorf("the trained model could not be saved (see above), %s is the last one: free some space and resume from it: wdlrun -np %d train -resume %s",
-			filepath.Base(r.LastCheckpoint), np, word(r.RunDir))}
+		return afterwards{fmt.Errorf("the trained model could not be saved (see above), %s is the last one: free some space and resume from it: %s train -resume %s",
+			filepath.Base(r.LastCheckpoint), launcher, word(r.RunDir))}
 	case r.Checkpoint == "":
 		return afterwards{errors.New("the trained model could not be saved (see above): free some space there or choose another place with -out, and train again")}
 	case r.Stopped:
@@ -455,19 +463,19 @@ func unknown(w io.Writer, counts map[string]int64, samples int64, why string) {
 	fmt.Fprintf(w, "values that %s: %s\n", why, strings.Join(all, ", "))
 }
 
-// rundir says what lies where, and what to do next.
-func rundir(w io.Writer, np int, r report.Result) {
+// rundir prints the files of the run directory and the next commands, which launcher begins.
+func rundir(w io.Writer, launcher string, r report.Result) {
 	fmt.Fprintf(w, "\nrun directory  %s\n", r.RunDir)
 	for _, f := range r.RunFiles() {
 		fmt.Fprintf(w, "  %-15s %s\n", f.Name, f.What)
 	}
-	next := fmt.Sprintf("wdlrun -np %d eval -resume %s", np, word(r.RunDir))
-	predict := fmt.Sprintf("wdlrun -np %d predict -resume %s -data FILE -out scores.csv", np, word(r.RunDir))
+	next := fmt.Sprintf("%s eval -resume %s", launcher, word(r.RunDir))
+	predict := fmt.Sprintf("%s predict -resume %s -data FILE -out scores.csv", launcher, word(r.RunDir))
 	switch {
 	case r.Checkpoint == "":
 		return
 	case r.Stopped:
-		next, predict = fmt.Sprintf("wdlrun -np %d train -resume %s", np, word(r.RunDir)), ""
+		next, predict = fmt.Sprintf("%s train -resume %s", launcher, word(r.RunDir)), ""
 	case r.TestLogLoss == nil:
 		next += " -data FILE"
 	}
