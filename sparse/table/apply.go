@@ -96,10 +96,16 @@ func (t *Table) Apply(at Step, g Gradients) (Applied, error) {
 	if t.saving != nil {
 		t.saving.keep(g.Keys, t.found)
 	}
+	if t.watch != nil {
+		t.watch.before(g.Keys, t.found)
+	}
 	t.now = at.N
 	done := Applied{Steps: len(g.Keys)}
 	if missing {
 		done = t.admitAll(g.Keys)
+	}
+	if t.watch != nil {
+		t.watch.after(g.Keys, t.found)
 	}
 	t.applyTouched(at, g, done.Refused > 0)
 	if t.dense {

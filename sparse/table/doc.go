@@ -30,7 +30,8 @@
 // them.
 //
 // SaveDelta saves the rows that changed since a step, and LoadDelta loads them: a checkpoint between full
-// ones. Snapshot saves the table as of one step while later steps run. OpenTier limits the memory: cold
+// ones. Snapshot saves the table as of one step while later steps run. A [Watch] takes the values of the
+// rows that changed since it took them last, also while steps run, without a look at other rows. OpenTier limits the memory: cold
 // rows move to disk, except those that were just read for the next batch.
 //
 // # The index
@@ -57,6 +58,8 @@
 //	occurrences: Admit.Counters, in shards that have seen a key without a row
 //	kept for a snapshot until Close: record, 8, and 24 to 56 of a set, for each key
 //	        that a step changes before its shard is saved
+//	watched: 16 for each key that changed since the last Take, 8+4·V for each that is taken,
+//	        and 2 bits for each row in memory
 //
 // A shard with few keys takes 96 bytes of slots and 92 more, and every shard takes 10. A row on disk keeps
 // its index entry, stamp and score in memory. 10⁸ keys of dim 8 with row-wise Adagrad, V+S = 9, take at

@@ -137,6 +137,9 @@ func (t *Table) giveUp(key uint64) {
 	if t.saving != nil {
 		t.saving.keepKey(key, r)
 	}
+	if t.watch != nil {
+		t.watch.giveUp(key, r)
+	}
 	if r.onDisk() {
 		t.tier.forget(r)
 	} else {

@@ -246,8 +246,12 @@ func (s *Snapshot) end(why error) {
 	}
 }
 
-// loses ends the snapshot under way, before rows are loaded or all forgotten.
+// loses ends the snapshot under way, and what is watched, before rows are loaded or all
+// forgotten.
 func (t *Table) loses() {
+	if t.watch != nil {
+		t.watch.lose(errChanged)
+	}
 	if t.saving != nil {
 		t.saving.end(errChanged)
 	}

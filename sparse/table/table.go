@@ -62,15 +62,21 @@ type Table struct {
 	cold     []float32      // a record as it is on disk
 	file     file           // that is being written
 	list     []entry        // of it
-	saving   *Snapshot      // the one under way
-	spare    *kept          // of the one before, if it is small
-	desc     []byte         // the description of a shard, encoded
-	found    []Row
-	before   []uint8 // by key of found that has no row: how often it was seen
-	batch    []Row   // of others
-	victims  []victim
-	evicted  []uint64 // keys that have lost their rows, in this step
-	places   []uint64 // of counters, by evicted key
+	observers
+	desc    []byte // the description of a shard, encoded
+	found   []Row
+	before  []uint8 // by key of found that has no row: how often it was seen
+	batch   []Row   // of others
+	victims []victim
+	evicted []uint64 // keys that have lost their rows, in this step
+	places  []uint64 // of counters, by evicted key
+}
+
+// observers see rows before and after they change.
+type observers struct {
+	saving *Snapshot // the one under way
+	spare  *kept     // of the one before, if it is small
+	watch  *Watch    // nil: none
 }
 
 // newNotes are those of rows whose records are in those slabs.
@@ -293,13 +299,15 @@ func (t *Table) hold(key uint64) (Row, error) {
 	if err == nil && t.saving != nil {
 		t.saving.keepKey(key, r)
 	}
-	if err != nil || r != 0 {
-		return r, err
+	if err == nil && r == 0 {
+		if err = t.room(1); err == nil {
+			r = t.insert(key)
+		}
 	}
-	if err := t.room(1); err != nil {
-		return 0, err
+	if err == nil && t.watch != nil {
+		t.watch.change(key, r)
 	}
-	return t.insert(key), nil
+	return r, err
 }
 
 // Get copies the record of a key, V values and S of state, to record and reports

@@ -204,6 +204,9 @@ func (t *Table) bury(cold []victim) error {
 	for i, v := range cold {
 		h := hash(t.salt, v.key)
 		c := t.index.segment(h).find(v.key, h)
+		if t.watch != nil {
+			t.watch.freeze(v.key, c.row)
+		}
 		stamp, score := t.meta(c.row)
 		t.free = append(t.free, c.row)
 		c.row = x.ids[i] | onDisk

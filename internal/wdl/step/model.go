@@ -16,13 +16,14 @@ import (
 
 // The scalars that ride behind the dense gradients in their allreduce.
 const (
-	tailRows   = iota // samples of the step, modulo tailBlock
-	tailBlocks        // and divided by it
-	tailLoss          // sum of their log-losses
-	tailSave          // > 0: some rank was asked for a checkpoint
-	tailStop          // > 0: some rank was asked to stop
-	tailLook          // > 0: it is time to look who is slow
-	tailWidth  = iota
+	tailRows    = iota // samples of the step, modulo tailBlock
+	tailBlocks         // and divided by it
+	tailLoss           // sum of their log-losses
+	tailSave           // > 0: some rank was asked for a checkpoint
+	tailStop           // > 0: some rank was asked to stop
+	tailLook           // > 0: it is time to look who is slow
+	tailPublish        // > 0: it is time to publish the model
+	tailWidth   = iota
 
 	tailWeight = tailWidth // where samples have weights, one float more: their sum
 )

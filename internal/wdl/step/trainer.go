@@ -223,11 +223,15 @@ func (t *Trainer) reduce(x []float32) error {
 }
 
 // Wish is what a rank asks of the group at the end of a step.
-type Wish struct{ Save, Stop, Look bool } // Look: at who is slow
+type Wish struct {
+	Save, Stop bool
+	Look       bool // at who is slow
+	Publish    bool // the model
+}
 
 // write puts the wish into the tail of a rank's dense gradients.
 func (w Wish) write(tail []float32) {
-	tail[tailSave], tail[tailStop], tail[tailLook] = flag(w.Save), flag(w.Stop), flag(w.Look)
+	tail[tailSave], tail[tailStop], tail[tailLook], tail[tailPublish] = flag(w.Save), flag(w.Stop), flag(w.Look), flag(w.Publish)
 }
 
 // Outcome is what all ranks know after a step.
@@ -304,7 +308,7 @@ func (t *Trainer) outcome() Outcome {
 	tail := t.model.arena.Tail()
 	out := Outcome{
 		Rows: rowsIn(tail), Loss: float64(tail[tailLoss]),
-		Wish: Wish{Save: tail[tailSave] > 0, Stop: tail[tailStop] > 0, Look: tail[tailLook] > 0},
+		Wish: Wish{Save: tail[tailSave] > 0, Stop: tail[tailStop] > 0, Look: tail[tailLook] > 0, Publish: tail[tailPublish] > 0},
 	}
 	if t.model.weighted {
 		out.Loss *= float64(out.Rows) / t.weight()

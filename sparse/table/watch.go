@@ -1,0 +1,271 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Watch knows which rows of a table have changed since they were last taken. Taking them
+// costs time for rows that changed, not for rows held, and steps continue meanwhile: the
+// first change of a row that is taken and not copied yet copies it. A step pays one bit for
+// each of its rows, and 16 bytes of memory for each row that changes for the first time
+// since the last Take. A table has one Watch; a Snapshot may be under way at the same time.
+// It belongs to the goroutine of its table.
+type Watch struct {
+	t       *Table
+	changed rowBits   // rows that changed since the last Take
+	list    []touched // of them, and of rows that have moved or gone since
+	cold    []uint64  // keys of changed rows that went to disk since
+	removed []uint64  // keys whose rows were given up since
+
+	waiting rowBits   // rows that are taken and not copied
+	taken   []touched // of them; the last is copied next
+	out     Taken
+	err     error // why not all changes are known
+}
+
+// touched is a key and the row that it had when it changed. A later entry of the same row
+// belongs to another key.
+type touched struct {
+	key uint64
+	row Row
+}
+
+// Taken is rows as they were at a Take.
+type Taken struct {
+	Keys    []uint64  // distinct, in no order
+	Values  []float32 // V for each key
+	Removed []uint64  // keys whose rows were given up; some may be among Keys, or repeated
+}
+
+// errTooMany ends a Watch that takes too much memory.
+var errTooMany = errors.New("too many rows were given up since they were last taken")
+
+// NewWatch watches a table from now on, in place of the Watch before. A DenseL2 part is an
+// error: every step changes every row.
+func NewWatch(t *Table) (*Watch, error) {
+	if t.dense {
+		return nil, fmt.Errorf("table %q: watch: a DenseL2 part changes every row in every step", t.cfg.Name)
+	}
+	t.watch = &Watch{t: t}
+	return t.watch, nil
+}
+
+// Close ends the watch: steps cost again what they do without one.
+func (w *Watch) Close() {
+	if w.t.watch == w {
+		w.t.watch = nil
+	}
+}
+
+// Take begins to copy what has changed since the last Take, or since NewWatch, as it is now.
+// Copy copies it; Take may be called again when Copy has returned 0. It returns an error if
+// not all changes are known: rows were loaded, or all forgotten. Begin another Watch then.
+func (w *Watch) Take() error {
+	if w.err == nil && len(w.taken) > 0 {
+		panic("table: Watch.Take: the changes that were taken are not copied yet")
+	}
+	if w.err != nil {
+		return w.fault(w.err)
+	}
+	out := &w.out
+	out.Keys, out.Values, out.Removed = out.Keys[:0], out.Values[:0], out.Removed[:0]
+	if err := w.takeCold(); err != nil {
+		w.lose(err)
+		return w.fault(err)
+	}
+	w.changed, w.waiting = w.waiting, w.changed // it is clear: all is copied
+	w.list, w.taken = w.taken[:0], w.list
+	w.removed, out.Removed = out.Removed, w.removed
+	n := len(out.Keys) + len(w.taken)
+	out.Keys = slices.Grow(out.Keys, n-len(out.Keys))
+	out.Values = slices.Grow(out.Values, n*w.t.width-len(out.Values))
+	return nil
+}
+
+func (w *Watch) fault(err error) error { return fmt.Errorf("table %q: watch: %w", w.t.cfg.Name, err) }
+
+// takeCold copies the changed rows that are on disk, and lists those that came back.
+func (w *Watch) takeCold() error {
+	t := w.t
+	slices.Sort(w.cold)
+	for _, key := range slices.Compact(w.cold) {
+		switch r := t.index.find(key, hash(t.salt, key)); {
+		case r.onDisk():
+			rec, err := t.recordOf(key, r)
+			if err != nil {
+				return err
+			}
+			w.out.Keys, w.out.Values = append(w.out.Keys, key), append(w.out.Values, t.values(rec)...)
+		case r != 0:
+			w.mark(key, r)
+		}
+	}
+	w.cold = w.cold[:0]
+	return nil
+}
+
+// Copy copies at most n of the rows that were taken and returns how many are left.
+func (w *Watch) Copy(n int) (left int) {
+	for ; n > 0 && len(w.taken) > 0; n-- {
+		last := w.taken[len(w.taken)-1]
+		w.taken = w.taken[:len(w.taken)-1]
+		if w.waiting.has(last.row) {
+			w.copy(last.key, last.row)
+		}
+	}
+	return len(w.taken)
+}
+
+// Taken returns what was taken, after Copy has returned 0. It is valid until the next
+// Take. An error says that rows were loaded, or all forgotten, before all was copied.
+func (w *Watch) Taken() (*Taken, error) {
+	if w.err != nil {
+		return nil, w.fault(w.err)
+	}
+	return &w.out, nil
+}
+
+// Again makes the next Take include what the last one has taken. All of it is copied.
+func (w *Watch) Again() error {
+	if w.err != nil {
+		return w.fault(w.err)
+	}
+	t := w.t
+	for _, key := range w.out.Keys {
+		switch r := t.index.find(key, hash(t.salt, key)); {
+		case r.onDisk():
+			w.cold = append(w.cold, key)
+		case r != 0: // else it is removed
+			w.mark(key, r)
+		}
+	}
+	w.removed = append(w.removed, w.out.Removed...)
+	w.out.Keys, w.out.Values, w.out.Removed = w.out.Keys[:0], w.out.Values[:0], w.out.Removed[:0]
+	return nil
+}
+
+// copy copies a row that waits.
+func (w *Watch) copy(key uint64, r Row) {
+	w.waiting.clear(r)
+	w.out.Keys, w.out.Values = append(w.out.Keys, key), append(w.out.Values, w.t.values(w.t.at(r))...)
+}
+
+// mark notes that a row in memory changes.
+func (w *Watch) mark(key uint64, r Row) {
+	if w.changed.set(r) {
+		w.list = append(w.list, touched{key, r})
+	}
+}
+
+// before is called before a step changes rows; those of 0 are not held.
+func (w *Watch) before(keys []uint64, rows []Row) {
+	if len(w.taken) == 0 {
+		return
+	}
+	for i, r := range rows {
+		if w.waiting.has(r) {
+			w.copy(keys[i], r)
+		}
+	}
+}
+
+// after is called when a step has inserted its rows; those of 0 were not admitted.
+func (w *Watch) after(keys []uint64, rows []Row) {
+	if w.err != nil {
+		return
+	}
+	w.changed.fit(Row(w.t.used))
+	for i, r := range rows {
+		if r != 0 && w.changed.set(r) {
+			w.list = append(w.list, touched{keys[i], r})
+		}
+	}
+}
+
+// change is before and after of one key, whose row is in memory.
+func (w *Watch) change(key uint64, r Row) {
+	if w.err != nil {
+		return
+	}
+	w.leave(key, r)
+	w.mark(key, r)
+}
+
+// leave copies a row that waits, before it changes, goes to disk or is given up.
+func (w *Watch) leave(key uint64, r Row) {
+	if w.waiting.has(r) {
+		w.copy(key, r)
+	}
+}
+
+// giveUp is called before a row is given up, in memory or on disk.
+func (w *Watch) giveUp(key uint64, r Row) {
+	if w.err != nil {
+		return
+	}
+	if !r.onDisk() {
+		w.leave(key, r)
+		w.changed.clear(r)
+	}
+	w.removed = append(w.removed, key)
+	w.bound()
+}
+
+// freeze is called before a row in memory goes to disk.
+func (w *Watch) freeze(key uint64, r Row) {
+	if w.err != nil {
+		return
+	}
+	w.leave(key, r)
+	if w.changed.has(r) {
+		w.changed.clear(r)
+		w.cold = append(w.cold, key)
+		w.bound()
+	}
+}
+
+// spareEntries is how many entries the lists may have beyond two for each row held.
+const spareEntries = 1 << 22
+
+// bound ends a watch whose lists grow, because nothing takes them, faster than rows.
+func (w *Watch) bound() {
+	if len(w.list)+len(w.cold)+len(w.removed) > 2*w.t.Rows()+spareEntries {
+		w.lose(errTooMany)
+	}
+}
+
+// lose forgets everything: some changes are not known.
+func (w *Watch) lose(why error) {
+	*w = Watch{t: w.t, err: why}
+}
+
+// rowBits is a set of rows in memory.
+type rowBits []uint64
+
+// fit makes room for the rows up to r.
+func (b *rowBits) fit(r Row) {
+	if n := int(r)/64 + 1 - len(*b); n > 0 {
+		*b = append(*b, make([]uint64, n)...)
+	}
+}
+
+func (b rowBits) has(r Row) bool { return int(r/64) < len(b) && b[r/64]>>(r%64)&1 != 0 }
+
+func (b rowBits) clear(r Row) {
+	if int(r/64) < len(b) {
+		b[r/64] &^= 1 << (r % 64)
+	}
+}
+
+// set adds a row and reports whether it is new.
+func (b *rowBits) set(r Row) bool {
+	b.fit(r)
+	word, bit := &(*b)[r/64], uint64(1)<<(r%64)
+	if *word&bit != 0 {
+		return false
+	}
+	*word |= bit
+	return true
+}

@@ -1,0 +1,286 @@
+package table
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/optim"
+)
+
+// valuesOf is what a table holds.
+func valuesOf(t *Table) (map[uint64]string, error) {
+	all := map[uint64]string{}
+	for shard := range t.Shards() {
+		err := t.Each(shard, func(key uint64, record []float32) error {
+			all[key] = string(raw.Bytes(record[:t.Width()]))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// follow changes a copy of a table by what a watch has taken.
+func follow(held map[uint64]string, c *Taken, width int) error {
+	for _, key := range c.Removed {
+		delete(held, key)
+	}
+	seen := map[uint64]bool{}
+	for i, key := range c.Keys {
+		if seen[key] {
+			return fmt.Errorf("key %d is there twice", key)
+		}
+		seen[key] = true
+		held[key] = string(raw.Bytes(c.Values[i*width : (i+1)*width]))
+	}
+	return nil
+}
+
+// watchOnce takes what has changed while steps continue, and compares the copy that lives
+// on what is taken with the table as it was at the Take.
+func (p *pair) watchOnce(w *Watch, held map[uint64]string) error {
+	if p.rng.IntN(4) == 0 { // a publication that fails
+		if err := w.Take(); err != nil {
+			return err
+		}
+		for w.Copy(3) > 0 {
+			if err := p.disturb(); err != nil {
+				return err
+			}
+		}
+		if err := w.Again(); err != nil {
+			return err
+		}
+	}
+	want, err := valuesOf(p.table)
+	if err != nil {
+		return err
+	}
+	if err := w.Take(); err != nil {
+		return err
+	}
+	for {
+		for range p.rng.IntN(3) {
+			if err := p.disturb(); err != nil {
+				return err
+			}
+		}
+		if w.Copy(1+p.rng.IntN(8)) == 0 {
+			break
+		}
+	}
+	c, err := w.Taken()
+	if err != nil {
+		return err
+	}
+	if err := follow(held, c, p.table.Width()); err != nil {
+		return err
+	}
+	if !maps.Equal(held, want) {
+		return fmt.Errorf("%d rows, want %d, or their values differ", len(held), len(want))
+	}
+	return nil
+}
+
+func checkWatch(t *testing.T, rt *rapid.T) {
+	cfg := drawConfig(rt)
+	for i := range cfg.Parts {
+		cfg.Parts[i].DenseL2 = false
+	}
+	p := &pair{t: t, shards: 1 << rapid.IntRange(0, 4).Draw(rt, "log shards"), rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))}
+	p.tiered = rapid.Bool().Draw(rt, "tiered")
+	p.table = p.open(cfg)
+	spec := p.open(cfg)
+	p.twin = newTwin(spec)
+	defer func() { p.table.Close(); spec.Close() }()
+	w, err := NewWatch(p.table)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	held := map[uint64]string{}
+	for range rapid.IntRange(1, 6).Draw(rt, "rounds") {
+		for range p.rng.IntN(5) {
+			if err := p.disturb(); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		if p.rng.IntN(3) == 0 { // a checkpoint at the same time
+			p.table.Snapshot(Everything, p.rng.Perm(p.table.Shards()))
+		}
+		if err := p.watchOnce(w, held); err != nil {
+			rt.Fatal(err)
+		}
+		if err := p.twin.differ(p.table); err != nil {
+			rt.Fatalf("the table after a watch: %v", err)
+		}
+	}
+}
+
+// TestWatchIsTheTableOfItsStep: a copy that only lives on what a watch takes equals the
+// table at each Take, whatever steps, deletions, evictions and rows that go to disk fall in
+// between.
+func TestWatchIsTheTableOfItsStep(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) { checkWatch(t, rt) })
+}
+
+// TestWatchTakesWhatChanged and nothing else: its cost does not grow with the rows held.
+func TestWatchTakesWhatChanged(t *testing.T) {
+	x := openAs(t, Config{})
+	w, err := NewWatch(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	train(t, x, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8)
+	take := func() []uint64 {
+		t.Helper()
+		if err := w.Take(); err != nil {
+			t.Fatal(err)
+		}
+		for w.Copy(1) > 0 {
+		}
+		c, err := w.Taken()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Sorted(slices.Values(c.Keys))
+	}
+	take()
+	train(t, x, 2, 1, 3, 5)
+	train(t, x, 3, 1, 5)
+	if got := take(); !slices.Equal(got, []uint64{3, 5}) {
+		t.Errorf("taken: %v, changed were 3 and 5", got)
+	}
+	if got := take(); len(got) != 0 {
+		t.Errorf("taken again: %v", got)
+	}
+}
+
+// TestWatchLosesWhatIsLoaded: after rows were loaded, not all changes are known.
+func TestWatchLosesWhatIsLoaded(t *testing.T) {
+	for name, change := range map[string]func(x *Table){
+		"reset": func(x *Table) { x.Reset() },
+		"load":  func(x *Table) { x.LoadShard(bytes.NewReader(nil), 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := openAs(t, Config{})
+			w, err := NewWatch(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			train(t, x, 1, 1, 1, 2, 3)
+			if err := w.Take(); err != nil {
+				t.Fatal(err)
+			}
+			change(x)
+			train(t, x, 2, 1, 4)
+			if w.Copy(9); w.err == nil {
+				t.Error("it knows nothing of it")
+			}
+			if _, err := w.Taken(); !errors.Is(err, errChanged) {
+				t.Errorf("taken: %v", err)
+			}
+			if err := w.Take(); !errors.Is(err, errChanged) {
+				t.Errorf("take: %v", err)
+			}
+		})
+	}
+	dense, err := Open(Config{Name: "d", Parts: []Part{{Name: "p", Dim: 1, Rule: optim.Rule{Kind: "sgd"}, DenseL2: true}}}, 1, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dense.Close()
+	if _, err := NewWatch(dense); err == nil || !strings.Contains(err.Error(), "every row") {
+		t.Errorf("a DenseL2 part: %v", err)
+	}
+}
+
+// TestWatchedStepsDoNotAllocate once its memory is there.
+func TestWatchedStepsDoNotAllocate(t *testing.T) {
+	x := openAs(t, Config{})
+	keys := make([]uint64, 3000)
+	for i := range keys {
+		keys[i] = uint64(i)
+	}
+	w, err := NewWatch(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := Gradients{Keys: keys, Values: make([]float32, len(keys)*x.Width())}
+	n := int64(1)
+	step := func() {
+		if _, err := x.Apply(Step{N: n, Scale: 1, Rate: 1}, g); err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	round := func() {
+		step()
+		if err := w.Take(); err != nil {
+			t.Fatal(err)
+		}
+		for w.Copy(1000) > 0 {
+			step()
+		}
+	}
+	round()
+	round()
+	if allocs := testing.AllocsPerRun(20, round); allocs > 0 {
+		t.Errorf("%v allocations a round", allocs)
+	}
+}
+
+// BenchmarkWatch is what steps cost with a watch and without.
+func BenchmarkWatch(b *testing.B) {
+	const rows, batch = 1 << 17, 1 << 12
+	x, err := Open(Config{Name: "x", Parts: []Part{{Name: "p", Dim: 16, Rule: optim.Rule{Kind: "adagrad"}}}}, 1, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer x.Close()
+	keys := make([]uint64, rows)
+	for i := range keys {
+		keys[i] = uint64(i)
+	}
+	train(b, x, 1, 1, keys...)
+	g := Gradients{Values: make([]float32, batch*x.Width())}
+	n := int64(2)
+	step := func(i int) {
+		g.Keys = keys[i*batch%rows:][:batch]
+		if _, err := x.Apply(Step{N: n, Scale: 1, Rate: 1}, g); err != nil {
+			b.Fatal(err)
+		}
+		n++
+	}
+	b.Run("without", func(b *testing.B) {
+		for i := range b.N {
+			step(i)
+		}
+	})
+	b.Run("with", func(b *testing.B) {
+		w, err := NewWatch(x)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer w.Close()
+		for i := range b.N {
+			if i%64 == 0 {
+				w.Copy(rows)
+				if err := w.Take(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			step(i)
+		}
+	})
+}
