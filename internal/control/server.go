@@ -34,7 +34,6 @@ type Config struct {
 
 // Server is the coordinator of one group.
 type Server struct {
-	controlpb.UnimplementedControlServer
 	config Config
 	addr   string
 	grpc   *grpc.Server

@@ -57,16 +57,15 @@ func (c *controlClient) Attend(ctx context.Context, opts ...grpc.CallOption) (gr
 type Control_AttendClient = grpc.BidiStreamingClient[FromRank, ToRank]
 
 // ControlServer is the server API for Control service.
-// All implementations must embed UnimplementedControlServer
+// All implementations should embed UnimplementedControlServer
 // for forward compatibility.
 type ControlServer interface {
 	// Attend begins with Hello from the rank and ends with Verdict or Finished
 	// from the coordinator, or when the rank leaves after Done.
 	Attend(grpc.BidiStreamingServer[FromRank, ToRank]) error
-	mustEmbedUnimplementedControlServer()
 }
 
-// UnimplementedControlServer must be embedded to have
+// UnimplementedControlServer should be embedded to have
 // forward compatible implementations.
 //
 // NOTE: this should be embedded by value instead of pointer to avoid a nil
@@ -76,8 +75,7 @@ type UnimplementedControlServer struct{}
 func (UnimplementedControlServer) Attend(grpc.BidiStreamingServer[FromRank, ToRank]) error {
 	return status.Error(codes.Unimplemented, "method Attend not implemented")
 }
-func (UnimplementedControlServer) mustEmbedUnimplementedControlServer() {}
-func (UnimplementedControlServer) testEmbeddedByValue()                 {}
+func (UnimplementedControlServer) testEmbeddedByValue() {}
 
 // UnsafeControlServer may be embedded to opt out of forward compatibility for this service.
 // Use of this interface is not recommended, as added methods to ControlServer will
