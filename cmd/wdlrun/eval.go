@@ -63,10 +63,15 @@ func (p *program) evalRank(ctx context.Context, c *cli.Context, m *member.Member
 	e := wdl.NewEvaluation(m.Comm, trace.New(0), opt)
 	m.Session.Watch(e.Status)
 	r, err := e.Run(ctx)
-	if _, bad := errors.AsType[*record.Fault](err); bad {
-		err = fmt.Errorf("%w; to leave up to N of such records out: eval -max-bad N; if the format of the files differs from the training data's, set it: eval -set data.KEY=VALUE", err)
+	return r, withBadRecordHint(err, "eval", "leave out up to N such records")
+}
+
+// withBadRecordHint adds to the error of a malformed record what the command can do about it.
+func withBadRecordHint(err error, command, effect string) error {
+	if _, bad := errors.AsType[*record.Fault](err); !bad {
+		return err
 	}
-	return r, err
+	return fmt.Errorf("%w; to %s: %s -max-bad N; if the files have another format than the training data, set it: %[3]s -set data.KEY=VALUE", err, effect, command)
 }
 
 // modelText names a model to a person.

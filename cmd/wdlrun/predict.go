@@ -15,7 +15,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/data/write"
 	"github.com/wdlrun/wdlrun/internal/wdl"
@@ -173,10 +172,7 @@ func (p *program) predictRank(ctx context.Context, c *cli.Context, m *member.Mem
 	e := wdl.NewPrediction(m.Comm, trace.New(0), opt)
 	m.Session.Watch(e.Status)
 	r, err := e.Run(ctx)
-	if _, bad := errors.AsType[*record.Fault](err); bad {
-		err = fmt.Errorf("%w; to leave the predictions of up to N of such records empty: predict -max-bad N; if the format of the files differs from the training data's, set it: predict -set data.KEY=VALUE", err)
-	}
-	return r, err
+	return r, withBadRecordHint(err, "predict", "leave the predictions of up to N such records empty")
 }
 
 // mostShort is the longest line that the launcher passes on whole.

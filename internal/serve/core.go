@@ -197,6 +197,7 @@ func (s *Server) infer(r *tfs.MultiInferenceRequest) (results []tfs.Inference, e
 		case tfs.MethodRegress:
 			_, err = named(&t.Spec, codes.InvalidArgument, regressSignature)
 		default:
+			// TensorFlow Serving's code for a method name that its API does not have.
 			err = status.Errorf(codes.Unimplemented, "serve: task %d: method %q; there are %s and %s", i, t.Method, tfs.MethodClassify, tfs.MethodRegress)
 		}
 		if err != nil {
