@@ -10,9 +10,6 @@ import (
 // TestPairsComputeTheSame: pairs by distinct rows are those by samples, and so are their
 // gradients, but for rounding, whatever the number of hands.
 func TestPairsComputeTheSame(t *testing.T) {
-	if !f32.Tiles() {
-		t.Skip("this machine has no kernels for tiles")
-	}
 	for _, hands := range []int{1, 2, 5} {
 		x := pieced{t: t, hands: hands, spec: Spec{In: 43, Hidden: []int{16}, Out: 1}, rows: 300, n: 20, cols: []int{0, 20}, dims: []int{10, 10}}
 		x.make()

@@ -93,12 +93,12 @@ const (
 )
 
 // NewPieces returns what takes the input of MLPs of one kind in pieces, a hand for each,
-// nil if their layers or this machine do not. All but the first are of images of its arena.
+// nil if their layers do not, or this machine in bfloat16. All but the first are of images of its arena.
 func NewPieces(mlps ...*MLP) *Pieces {
 	p := new(Pieces)
 	for i, m := range mlps {
 		first, ok := m.layers[0].(*Linear)
-		if !ok || len(m.layers) < 2 || !f32.Tiles() || m.halved != nil && !f32.TilesBF16() {
+		if !ok || len(m.layers) < 2 || m.halved != nil && !f32.TilesBF16() {
 			return nil
 		}
 		if i == 0 {

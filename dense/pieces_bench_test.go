@@ -44,9 +44,6 @@ func zipfPieces(rng *rand.Rand, rows int) (pieces []Piece) {
 // BenchmarkPieces takes batches through a first layer of 600×256: the least times of its
 // sums and of its gradients over all rounds.
 func BenchmarkPieces(b *testing.B) {
-	if !f32.Tiles() {
-		b.Skip("this machine has no kernels for tiles")
-	}
 	for i, rows := range []int{1024, 2048, 4096, 1024, 2048, 4096} {
 		half := i >= 3
 		if half && !f32.TilesBF16() {

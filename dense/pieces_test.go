@@ -200,9 +200,6 @@ func (x *pieced) stop(p *Pieces, input []float32) {
 // TestPiecesComputeTheSame: a batch in pieces and chunks has the outputs and gradients
 // of the layers, but for rounding, whatever the number of hands.
 func TestPiecesComputeTheSame(t *testing.T) {
-	if !f32.Tiles() {
-		t.Skip("this machine has no kernels for tiles")
-	}
 	samePieces(t, []pieced{
 		{spec: Spec{In: 23, Hidden: []int{100, 9}, Out: 1}, rows: 50, n: 7, cols: []int{0, 12}, dims: []int{10, 5}},
 		{spec: Spec{In: 30, Hidden: []int{64, 64}, Out: 1}, rows: 300, n: 40, cols: []int{0, 10, 20}, dims: []int{10, 10, 10}},
@@ -262,7 +259,7 @@ func nearHalf(t *testing.T, what string, a, b []float32) {
 // TestPiecesNameTheirRows: a number past the distinct rows is a fault of the program.
 func TestPiecesNameTheirRows(t *testing.T) {
 	m, err := NewMLP(new(Arena), "deep", Spec{In: 2, Hidden: []int{4}, Out: 1})
-	if err != nil || !f32.Tiles() {
+	if err != nil {
 		t.Skip(err)
 	}
 	defer func() {

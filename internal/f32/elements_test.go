@@ -125,9 +125,8 @@ func TestSigmoidLoss(t *testing.T) {
 	})
 }
 
-// TestLossHasTheSameBitsWithEveryBackend of this CPU, whatever their width.
+// TestLossHasTheSameBitsWithEveryBackend of this CPU and in plain loops.
 func TestLossHasTheSameBitsWithEveryBackend(t *testing.T) {
-	defer func(b *backend) { active = b }(active)
 	rng := rand.New(rand.NewPCG(8, 8))
 	for n := range 70 {
 		z, y := random(rng, n), make([]float32, n)
@@ -135,16 +134,16 @@ func TestLossHasTheSameBitsWithEveryBackend(t *testing.T) {
 			y[i] = float32(rng.IntN(2))
 		}
 		var want float64
-		var wantGrad []float32
-		for i, b := range backends() {
-			active = b
-			grad := make([]float32, n)
-			if loss := SigmoidLoss(grad, z, y); i == 0 {
-				want, wantGrad = loss, grad
-			} else if loss != want || !same(grad, wantGrad) {
-				t.Fatalf("%d logits: %s loses %v, %s %v", n, Backend(), loss, backends()[0].name, want)
+		var wantGrad, wantP []float32
+		eachBackend(func(name string) {
+			grad, p := make([]float32, n), make([]float32, n)
+			loss := SigmoidLoss(grad, z, y)
+			if Sigmoid(p, z); wantGrad == nil {
+				want, wantGrad, wantP = loss, grad, p
+			} else if loss != want || !same(grad, wantGrad) || !same(p, wantP) {
+				t.Fatalf("%d logits: %s loses %v, the first backend %v", n, name, loss, want)
 			}
-		}
+		})
 	}
 }
 

@@ -11,11 +11,9 @@
 // Order of additions. Every element of a product is one chain over in (or out,
 // or rows) upwards, from the bias, from 0 or from what was accumulated. Hence
 // one row's output does not depend on the rows around it, and weight gradients
-// of a batch in parts are those of the whole. AVX-512 and AVX2 fuse each product
-// and addition into one rounding and give the same bits as each other, and as
-// the loops of spec_test.go. The portable code, for other CPUs and under the
-// build tag noasm, rounds twice and is gonum's, in tiles: there a factor of
-// exactly 0 may be skipped, so 0·NaN and 0·Inf may count as 0.
+// of a batch in parts are those of the whole. Each product and its addition are one
+// rounding, on every machine: the plain loops of portable.go are the specification, which
+// the kernels of AVX-512 and AVX2 give bit by bit. Only the payload of a NaN may differ.
 //
 // Kernels. The backend is chosen once by the CPU's features; Backend names it, and
 // GODEBUG=cpu.avx512f=off in the environment leaves a feature out.
@@ -90,7 +88,7 @@ func (p *Packed) PackGrad() {
 	p.fresh = true
 	if p.by == nil {
 		p.grad = grow(p.grad, p.in*p.out)
-		transposePortable(p.grad, p.w, p.in, p.out)
+		transposePlain(p.grad, p.w, p.in, p.out)
 		return
 	}
 	p.grad = grow(p.grad, p.by.panelsLen(p.out, p.in))
@@ -114,7 +112,7 @@ func Forward(y, x []float32, w *Packed, bias []float32, rows int, relu bool) {
 		check("Forward", "bias", len(bias), 1, w.out)
 	}
 	if w.by == nil || w.in == 0 {
-		forwardPortable(y, x, w.w, bias, rows, w.in, w.out, relu)
+		forwardPlain(y, x, w.w, bias, rows, w.in, w.out, relu)
 		return
 	}
 	floor := float32(math.Inf(-1))
@@ -167,7 +165,7 @@ func GradWeight(dw, db, x, dy []float32, rows, in, out int) {
 	}
 	addTransposedProduct(dw, x, dy, in, rows, out)
 	for r := 0; db != nil && r < rows; r++ {
-		addRow(db, 1, dy[r*out:])
+		addRow(db, dy[r*out:])
 	}
 }
 

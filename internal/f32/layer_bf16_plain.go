@@ -104,25 +104,6 @@ func addOnce(a, b, c float32) float32 {
 	return fused(a, b, c)
 }
 
-// fused is a·b + c, rounded once. The product is exact in float64; its sum with c is
-// rounded to odd, so that rounding it once more to float32 errs no further.
-func fused(a, b, c float32) float32 {
-	p, q := float64(float64(a)*float64(b)), float64(c)
-	sum := p + q
-	t := sum - p
-	if lost := (p - (sum - t)) + (q - t); lost > 0 || lost < 0 {
-		if bits := math.Float64bits(sum); bits&1 == 0 {
-			if (lost > 0) == (sum > 0) {
-				bits++
-			} else {
-				bits--
-			}
-			sum = math.Float64frombits(bits)
-		}
-	}
-	return float32(sum)
-}
-
 func toFloatPlain(c []float32, ldc int, a []BF16, b *pairs, j int, init []float32, ldi, blocks int) {
 	for r := range tile {
 		for i := range blocks * tile {

@@ -80,9 +80,9 @@ func TestBF16LayerIsNearTheFloat32One(t *testing.T) {
 			m := l.m
 			wantY, wantDx := make([]float32, len(m.y)), make([]float32, len(m.dx))
 			wantDw, wantDb := slices.Clone(m.dw), slices.Clone(m.db)
-			specForward(rounded, wantY, m.x, m.w, m.bias, m.rows, m.in, m.out, false)
-			specGradInput(rounded, wantDx, m.dy, m.w, m.rows, m.in, m.out, nil)
-			specGradWeight(rounded, wantDw, wantDb, m.x, m.dy, m.rows, m.in, m.out)
+			specForward(wantY, m.x, m.w, m.bias, m.rows, m.in, m.out, false)
+			specGradInput(wantDx, m.dy, m.w, m.rows, m.in, m.out, nil)
+			specGradWeight(wantDw, wantDb, m.x, m.dy, m.rows, m.in, m.out)
 			l.step(c.relu)
 			for _, c := range []struct {
 				name      string

@@ -12,9 +12,8 @@ import "math"
 // logit itself. It panics if the lengths differ. An infinite logit gives a loss
 // of Inf or NaN.
 //
-// The backends compute in float32, each loss within 3e-7·(1 + loss) and each
-// gradient within 2e-7, and add in float64: eight interleaved sums, the same bits
-// with AVX2 and AVX-512. The portable code computes in float64.
+// It computes in float32, each loss within 3e-7·(1 + loss) and each gradient within
+// 2e-7, and adds in float64: eight interleaved sums. Every machine gives the same bits.
 func SigmoidLoss(grad, logit, label []float32) float64 {
 	check("SigmoidLoss", "label", len(label), 1, len(logit))
 	if grad != nil {
@@ -24,16 +23,19 @@ func SigmoidLoss(grad, logit, label []float32) float64 {
 	if len(logit) > 0 && sigmoidLossFast(&s, grad, logit, label) {
 		return sum8(&s)
 	}
-	var sum float64
-	for i, v := range logit {
-		z, y := float64(v), float64(label[i])
-		e := math.Exp(-math.Abs(z))
-		sum += max(z, 0) - float64(z*y) + math.Log1p(e)
+	for i, z := range logit {
+		y, e := label[i], expPlain(z)
+		loss := z
+		if z < 0 {
+			loss = 0
+		}
+		loss = float32(loss-float32(z*y)) + float32(horner(e, logOver[:]...)*e)
+		s[i%8] += float64(loss)
 		if grad != nil {
-			grad[i] = float32(sigmoid(z, e) - y)
+			grad[i] = probability(z, e) - y
 		}
 	}
-	return sum
+	return sum8(&s)
 }
 
 // Sigmoid stores 1/(1 + exp(−z)) of each logit in p, which may be logit
@@ -45,14 +47,47 @@ func Sigmoid(p, logit []float32) {
 		return
 	}
 	for i, v := range logit {
-		z := float64(v)
-		p[i] = float32(sigmoid(z, math.Exp(-math.Abs(z))))
+		p[i] = probability(v, expPlain(v))
 	}
 }
 
-// sigmoid is the logistic function of z, given e = exp(−|z|).
-func sigmoid(z, e float64) float64 {
-	if z < 0 {
+// logOver is a polynomial that interpolates log(1+e)/e for e in [0, 1] at ten Chebyshev
+// nodes; expRest is that of Cephes' expf. internal/gen/f32 knows them.
+var (
+	logOver = [...]float32{-0.0031760570197993236, 0.01954252726557928, -0.056373612835331974, 0.10543623795567428,
+		-0.15269667074195603, 0.19663274257045404, -0.24951616262817936, 0.33329710498909615, -0.4999989264806279, 0.9999999946562919}
+	expRest = [...]float32{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1}
+)
+
+// horner is c[0]·xⁿ + … + c[n].
+func horner(x float32, c ...float32) float32 {
+	p := c[0]
+	for _, c := range c[1:] {
+		p = fused(x, p, c)
+	}
+	return p
+}
+
+// expPlain is e to the power of −|z|, with an error of at most 2 units in the last place,
+// and 0 where that would be below the normal numbers: 2ⁿ times a polynomial over the rest.
+func expPlain(z float32) float32 {
+	const smallest, log2e, ln2High, ln2Low = -87.33, 1.44269504088896341, 0.693359375, -2.12194440e-4
+	x := -float32(math.Abs(float64(z)))
+	if x != x {
+		return x
+	}
+	if x < smallest {
+		return 0
+	}
+	n := float32(math.RoundToEven(float64(float32(x * log2e))))
+	x = fused(-n, ln2Low, fused(-n, ln2High, x))
+	p := 1 + fused(float32(x*x), horner(x, expRest[:]...), x)
+	return math.Float32frombits(math.Float32bits(p) + uint32(int32(n))<<23)
+}
+
+// probability is the logistic function of z, given e = exp(−|z|).
+func probability(z, e float32) float32 {
+	if math.Signbit(float64(z)) {
 		return e / (1 + e)
 	}
 	return 1 / (1 + e)

@@ -1,11 +1,9 @@
 package f32
 
-// The loops below are what the products mean, written to be read. add is
-// a·b + c: fused for the backends, which the loops then give bit by bit.
+// The loops below are what the products mean, written to be read: kernels and plain
+// loops give them bit by bit.
 
-type multiplyAdd func(a, b, c float32) float32
-
-func specForward(add multiplyAdd, y, x, w, bias []float32, rows, in, out int, relu bool) {
+func specForward(y, x, w, bias []float32, rows, in, out int, relu bool) {
 	for r := range rows {
 		for j := range out {
 			var sum float32
@@ -13,7 +11,7 @@ func specForward(add multiplyAdd, y, x, w, bias []float32, rows, in, out int, re
 				sum = bias[j]
 			}
 			for i := range in {
-				sum = add(x[r*in+i], w[i*out+j], sum)
+				sum = fused(x[r*in+i], w[i*out+j], sum)
 			}
 			if relu && sum < 0 {
 				sum = 0
@@ -23,12 +21,12 @@ func specForward(add multiplyAdd, y, x, w, bias []float32, rows, in, out int, re
 	}
 }
 
-func specGradInput(add multiplyAdd, dx, dy, w []float32, rows, in, out int, gate []float32) {
+func specGradInput(dx, dy, w []float32, rows, in, out int, gate []float32) {
 	for r := range rows {
 		for i := range in {
 			var sum float32
 			for j := range out {
-				sum = add(dy[r*out+j], w[i*out+j], sum)
+				sum = fused(dy[r*out+j], w[i*out+j], sum)
 			}
 			if gate != nil && gate[r*in+i] == 0 {
 				sum = 0
@@ -38,18 +36,15 @@ func specGradInput(add multiplyAdd, dx, dy, w []float32, rows, in, out int, gate
 	}
 }
 
-func specGradWeight(add multiplyAdd, dw, db, x, dy []float32, rows, in, out int) {
+func specGradWeight(dw, db, x, dy []float32, rows, in, out int) {
 	for r := range rows {
 		for j := range out {
 			if db != nil {
 				db[j] += dy[r*out+j]
 			}
 			for i := range in {
-				dw[i*out+j] = add(x[r*in+i], dy[r*out+j], dw[i*out+j])
+				dw[i*out+j] = fused(x[r*in+i], dy[r*out+j], dw[i*out+j])
 			}
 		}
 	}
 }
-
-// rounded rounds the product and the sum.
-func rounded(a, b, c float32) float32 { return float32(a*b) + c }

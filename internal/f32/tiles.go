@@ -12,9 +12,6 @@ import "math"
 // stays in the second-level cache beside as many columns of a batch.
 const TileColumns = 64
 
-// Tiles reports whether this machine has kernels that make tiles worth their passes.
-func Tiles() bool { return active != nil }
-
 // tile returns how many columns the tile from column j has.
 func (p *Packed) tile(j int) int { return min(TileColumns, p.out-j) }
 
@@ -35,7 +32,7 @@ func TileForward(t, x []float32, w *Packed, n, from, dim, j int) {
 	check("TileForward", "x", len(x), n, dim)
 	check("TileForward", "t", len(t), n, TileColumns)
 	if w.by == nil || dim == 0 {
-		tileForwardPortable(t, x, w, n, from, dim, j)
+		tileForwardPlain(t, x, w, n, from, dim, j)
 		return
 	}
 	b, cols := w.by, w.tile(j)
@@ -63,7 +60,7 @@ func TileGradInput(dx, t []float32, w *Packed, room *TileRoom, n, from, dim, j i
 	check("TileGradInput", "dx", len(dx), n, dim)
 	check("TileGradInput", "t", len(t), n, TileColumns)
 	if w.by == nil || dim == 0 {
-		tileGradInputPortable(dx, t, w, n, from, dim, j)
+		tileGradInputPlain(dx, t, w, n, from, dim, j)
 		return
 	}
 	b := w.by
@@ -121,7 +118,7 @@ func TileGradWeight(dw, x, t []float32, n, dim, out, j int) {
 	if active == nil || n == 0 {
 		for i := range n {
 			for l, v := range x[i*dim:][:dim] {
-				addRow(dw[l*out+j:][:cols], v, t[i*TileColumns:])
+				fuseRow(dw[l*out+j:][:cols], v, t[i*TileColumns:])
 			}
 		}
 		return
@@ -211,7 +208,7 @@ func TileAdd(t, x []float32, at []uint32, stride, rows int, set []int) {
 				clear(row)
 				set[l] += TileColumns
 			}
-			addRow(row, 1, x[r*TileColumns:])
+			addRow(row, x[r*TileColumns:])
 		}
 	}
 }
@@ -229,24 +226,24 @@ func TileCut(t, y []float32, rows, out, j int) {
 	}
 }
 
-func tileForwardPortable(t, x []float32, w *Packed, n, from, dim, j int) {
+func tileForwardPlain(t, x []float32, w *Packed, n, from, dim, j int) {
 	cols := w.tile(j)
 	for i := range n {
 		sum := t[i*TileColumns:][:cols]
 		clear(sum)
 		for l, v := range x[i*dim:][:dim] {
-			addRow(sum, v, w.w[(from+l)*w.out+j:])
+			fuseRow(sum, v, w.w[(from+l)*w.out+j:])
 		}
 	}
 }
 
-func tileGradInputPortable(dx, t []float32, w *Packed, n, from, dim, j int) {
+func tileGradInputPlain(dx, t []float32, w *Packed, n, from, dim, j int) {
 	cols := w.tile(j)
 	for i := range n {
 		for l := range dim {
 			var sum float32
 			for c, v := range w.w[(from+l)*w.out+j:][:cols] {
-				sum += float32(v * t[i*TileColumns+c])
+				sum = fused(v, t[i*TileColumns+c], sum)
 			}
 			if j > 0 {
 				sum += dx[i*dim+l]

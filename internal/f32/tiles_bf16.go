@@ -8,7 +8,7 @@ package f32
 
 // TilesBF16 reports whether tiles are worth their passes in bfloat16. Where AMX
 // multiplies they never are: the products of all rows cost less than the passes.
-func TilesBF16() bool { return Tiles() && orderBF16() == vectors }
+func TilesBF16() bool { return active != nil && orderBF16() == vectors }
 
 // TileRowsBF16 are distinct rows, rounded. After Pack any number of goroutines may use
 // them.

@@ -50,13 +50,13 @@ func (m *tiled) run() {
 	TileGradWeight(m.dw, m.x, m.tile, m.n, m.dim, m.out, m.j)
 }
 
-func (m *tiled) spec(add multiplyAdd) {
+func (m *tiled) spec() {
 	cols := min(TileColumns, m.out-m.j)
 	for i := range m.n {
 		for c := range cols {
 			var sum float32
 			for l := range m.dim {
-				sum = add(m.x[i*m.dim+l], m.w[(m.from+l)*m.out+m.j+c], sum)
+				sum = fused(m.x[i*m.dim+l], m.w[(m.from+l)*m.out+m.j+c], sum)
 			}
 			m.tile[i*TileColumns+c] = sum
 		}
@@ -81,9 +81,9 @@ func (m *tiled) spec(add multiplyAdd) {
 		for l := range m.dim {
 			var sum float32
 			for c := range cols {
-				sum = add(m.tile[i*TileColumns+c], m.w[(m.from+l)*m.out+m.j+c], sum)
+				sum = fused(m.tile[i*TileColumns+c], m.w[(m.from+l)*m.out+m.j+c], sum)
 				at := l*m.out + m.j + c
-				m.dw[at] = add(m.x[i*m.dim+l], m.tile[i*TileColumns+c], m.dw[at])
+				m.dw[at] = fused(m.x[i*m.dim+l], m.tile[i*TileColumns+c], m.dw[at])
 			}
 			if m.j > 0 {
 				sum += m.dx[i*m.dim+l]
@@ -105,15 +105,11 @@ func TestTiles(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %+v", name, x), func(t *testing.T) {
 				m := newTiled(x.rows, x.n, x.in, x.out, x.from, x.dim, x.j)
 				want := newTiled(x.rows, x.n, x.in, x.out, x.from, x.dim, x.j)
-				add := multiplyAdd(fused)
-				if active == nil {
-					add = rounded
-				}
 				for _, v := range []*[]float32{&m.x, &m.w, &m.dw, &m.tile, &m.dx, &m.y, &m.dy, &m.bias} {
 					*v = guarded(t, *v, true)
 				}
 				m.run()
-				want.spec(add)
+				want.spec()
 				for _, v := range []struct {
 					name      string
 					got, want []float32

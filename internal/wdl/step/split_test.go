@@ -102,9 +102,6 @@ func distance(x, y []float32) (most, rms float64) {
 // by samples does, but for rounding, on one rank and on two, on threads, with replicated tables and
 // without, and the same bits again.
 func TestDistinctRowsTrainTheSame(t *testing.T) {
-	if !f32.Tiles() {
-		t.Skip("this machine has no kernels for tiles")
-	}
 	for _, x := range []splitRun{
 		{"wide_deep", 1, 0, 1, false}, {"wide_deep", 2, 0, 1, false}, {"wide_deep", 2, 4, 1, false}, {"wide_deep", 1, 0, 2, false},
 		{"wide_deep", 1, 0, 5, false}, {"wide_deep", 2, 4, 3, false}, {"wide_deep", 1, 0, 1, true}, {"wide_deep", 2, 4, 3, true},
