@@ -140,7 +140,7 @@ func (c *conversation) event(words []string) {
 	case "fail":
 		c.answer(c.g.Fail(c.now, rank, o["cause"], c.number(o["blamed"], -1), c.status(o)))
 	case "still": // a message of rank that does not move, and what it has begun
-		w := Wait{Peer: c.number(o["peer"], 0), Sends: o["sends"] != "", Message: uint64(c.number(o["message"], 1)), For: c.duration(o["for"]), Small: o["small"] != ""}
+		w := Wait{Peer: c.number(o["peer"], 0), Sends: o["sends"] != "", Message: uint64(c.number(o["message"], 1)), For: c.duration(o["for"])}
 		c.g.Traffic(c.now, rank, Traffic{Waits: []Wait{w}, Begun: c.begun(o)})
 	case "calls": // that the rank reports
 		c.g.Traffic(c.now, rank, Traffic{Calls: c.calls(words[1:])})
@@ -175,7 +175,11 @@ func (c *conversation) calls(words []string) (all []Call) {
 }
 
 func (c *conversation) begun(o map[string]string) []Begun {
-	return []Begun{{Peer: c.number(o["with"], 0), Sent: uint64(c.number(o["sent"], 0)), Received: uint64(c.number(o["received"], 0))}}
+	quiet := time.Hour
+	if o["quiet"] != "" {
+		quiet = c.duration(o["quiet"])
+	}
+	return []Begun{{Quiet: quiet, Peer: c.number(o["with"], 0), Sent: uint64(c.number(o["sent"], 0)), Received: uint64(c.number(o["received"], 0))}}
 }
 
 func (c *conversation) status(o map[string]string) Status {

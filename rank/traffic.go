@@ -21,7 +21,6 @@ type Wait struct {
 	Sends   bool          // the rank sends it; else it receives it
 	Message uint64        // its number on the link, channel and direction, from 1
 	For     time.Duration // nothing has moved
-	Small   bool          // meanwhile a small message came from the peer
 }
 
 // Begun counts the messages between two ranks on one channel. A message counts when
@@ -29,6 +28,7 @@ type Wait struct {
 type Begun struct {
 	Peer, Channel  int
 	Sent, Received uint64
+	Quiet          time.Duration // since a small message last came from the peer
 }
 
 const (
@@ -41,6 +41,9 @@ const (
 	cutAfter = 3 * time.Second
 	// askEvery is how often the ranks are asked, while a message stands still.
 	askEvery = 500 * time.Millisecond
+	// smallAfter is how long after a message has stood still a small one must come to show
+	// that small messages pass: one sent before may arrive later.
+	smallAfter = 250 * time.Millisecond
 	// freshTraffic is how old an answer may be.
 	freshTraffic = 1500 * time.Millisecond
 )
@@ -110,6 +113,11 @@ func (s *seat) begun(peer int, w Wait) bool {
 	return s.traffic.Begun[i].Sent >= w.Message
 }
 
+// hears reports whether a small message has come from peer since a time.
+func (s *seat) hears(peer int, since time.Duration) bool {
+	return slices.ContainsFunc(s.traffic.Begun, func(b Begun) bool { return b.Peer == peer && s.trafficAt-b.Quiet > since })
+}
+
 // cut is the verdict on a broken link.
 func (g *Group) cut(rank int, w Wait) *Verdict {
 	lo, hi := min(rank, w.Peer), max(rank, w.Peer)
@@ -120,10 +128,9 @@ func (g *Group) cut(rank int, w Wait) *Verdict {
 	}
 	text := fmt.Sprintf("ranks %d and %d no longer reach each other (host %s ↔ host %s); both answer the coordinator; nothing has moved %s rank %d at rank %d for %s",
 		lo, hi, a.member.Host, b.member.Host, does, w.Peer, rank, w.For.Round(100*time.Millisecond))
-	small := func(of, peer int) bool {
-		return slices.ContainsFunc(g.seats[of].traffic.Waits, func(w Wait) bool { return w.Peer == peer && w.Small })
-	}
-	if small(lo, hi) || small(hi, lo) {
+	// Small messages that pass in one direction only show that the other one is broken.
+	since := g.seats[rank].trafficAt - w.For + smallAfter
+	if a.hears(hi, since) && b.hears(lo, since) {
 		text += "; small messages pass and large ones do not: does a device on the way drop packets of the MTU's size?"
 	}
 	s := &g.seats[rank]

@@ -326,7 +326,7 @@ func TestSignalToOneRank(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			dir := t.TempDir()
 			hosts := [2]host{{ip: "127.0.0.1"}, {ip: "127.0.0.1"}}
-			cmds := onHosts(t, dir, hosts[:], 1, "-set", "train.epochs=1000", "-set", "model.hidden=[32]")
+			cmds := onHosts(t, dir, hosts[:], 1, true, "-set", "train.epochs=1000", "-set", "model.hidden=[32]")
 			waitRun(t, dir)
 			kill(t, cmds[x.victim].Process.Pid, x.sig)
 			for r, cmd := range cmds {
@@ -402,7 +402,7 @@ func TestAStoppedCoordinator(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	hosts := [2]host{{ip: "127.0.0.2"}, {ip: "127.0.0.1"}}
-	cmds := onHosts(t, dir, hosts[:], 1, "-set", "train.epochs=1000", "-set", "model.hidden=[32]")
+	cmds := onHosts(t, dir, hosts[:], 1, true, "-set", "train.epochs=1000", "-set", "model.hidden=[32]")
 	waitRun(t, dir)
 	kill(t, cmds[0].Process.Pid, syscall.SIGSTOP)
 	begin := time.Now()

@@ -55,7 +55,7 @@ func TestTwoHosts(t *testing.T) {
 // in dir. With one rank on each the sums have one order. Two share memory, and their
 // sum is one of two terms (see package collective): then only rounding may differ.
 func sameResults(t *testing.T, dir string, hosts [2]host, each int) {
-	here, cmds := oneHost(t, dir, 2*each), onHosts(t, dir, hosts[:], each, wide...)
+	here, cmds := oneHost(t, dir, 2*each), onHosts(t, dir, hosts[:], each, true, wide...)
 	var there trained
 	for r, cmd := range cmds {
 		o := end(t, cmd)
@@ -103,7 +103,7 @@ func oneHost(t *testing.T, dir string, np int) (r trained) {
 func killedAbroad(t *testing.T, hosts [2]host) {
 	const victim = 1
 	dir := t.TempDir()
-	cmds := onHosts(t, dir, hosts[:], 1, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
+	cmds := onHosts(t, dir, hosts[:], 1, true, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
 	waitRun(t, dir)
 	kill(t, cmds[victim].Process.Pid, syscall.SIGKILL)
 	var said strings.Builder
@@ -124,7 +124,7 @@ func killedAbroad(t *testing.T, hosts [2]host) {
 // leaves its heartbeats unanswered.
 func cutOff(t *testing.T, hosts [2]host) {
 	dir := t.TempDir()
-	cmds := onHosts(t, dir, hosts[:], 1, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
+	cmds := onHosts(t, dir, hosts[:], 1, true, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
 	waitRun(t, dir)
 	in := hosts[1].enter
 	if out, err := exec.Command(in[0], append(in[1:len(in):len(in)], "ip", "link", "set", "wdl0", "down")...).CombinedOutput(); err != nil {
@@ -145,12 +145,12 @@ func cutOff(t *testing.T, hosts [2]host) {
 }
 
 // onHosts starts a training with each ranks on every host.
-func onHosts(t *testing.T, dir string, hosts []host, each int, flags ...string) (cmds []*exec.Cmd) {
+func onHosts(t *testing.T, dir string, hosts []host, each int, encrypt bool, flags ...string) (cmds []*exec.Cmd) {
 	t.Helper()
 	meeting := t.TempDir()
 	for r := range len(hosts) * each {
 		h := hosts[r/each]
-		cmd := command(t, dir, append([]string{"-encrypt", "train", "--json"}, flags...)...)
+		cmd := command(t, dir, append([]string{fmt.Sprintf("-encrypt=%t", encrypt), "train", "--json"}, flags...)...)
 		cmd.Env = append(os.Environ(), fmt.Sprintf("WDLRUN_RANK=%d", r), fmt.Sprintf("WDLRUN_SIZE=%d", len(hosts)*each),
 			fmt.Sprintf("WDLRUN_LOCAL_RANK=%d", r%each), fmt.Sprintf("WDLRUN_LOCAL_SIZE=%d", each),
 			"WDLRUN_JOB="+filepath.Base(meeting), "WDLRUN_RENDEZVOUS="+meeting, "WDLRUN_IP="+h.ip)

@@ -93,7 +93,7 @@
 // and each rank passes the first cause it hears on to all, so that everyone has
 // it at once even if its origin dies while sending. A broken data connection
 // counts only if the control connection gives no reason within half a second.
-// Knocks show that small packets pass where large ones do not (Stalled). Ranks in different
+// Knocks show that small packets pass where large ones do not (Begun). Ranks in different
 // calls whose messages do not meet wait: the coordinator of a job finds them (rank.Calls). Ranks
 // that are goroutines of one process find out by process frames, and give way to
 // each other instead of to other processes.

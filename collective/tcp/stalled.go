@@ -62,13 +62,12 @@ func (t *Transport) stalled(all []collective.Stalled, p *peer, channel int, send
 	if sends {
 		x.Message = p.begun[channel].sends
 	}
-	// Peers that stand still as well send control frames now and then.
-	x.Small = time.Since(time.Unix(0, p.heard.Load())) < x.For-stallTime
 	return append(all, x)
 }
 
 // Begun returns how many messages this rank has begun to send to and to await from its
-// peers on other hosts. One that is moving right now does not count yet.
+// peers on other hosts. One that is moving right now does not count yet. Small messages
+// are control frames, which peers whose exchange stands still send now and then.
 func (t *Transport) Begun() (all []collective.Begun) {
 	for c := range t.slots {
 		s := &t.slots[c]
@@ -82,7 +81,8 @@ func (t *Transport) Begun() (all []collective.Begun) {
 				continue
 			}
 			if b := p.begun[c]; b.sends > moving || b.awaits > moving {
-				all = append(all, collective.Begun{Peer: p.rank, Channel: c, Sent: b.sends - min(moving, b.sends), Received: b.awaits - min(moving, b.awaits)})
+				all = append(all, collective.Begun{Peer: p.rank, Channel: c, Sent: b.sends - min(moving, b.sends), Received: b.awaits - min(moving, b.awaits),
+					Quiet: time.Since(time.Unix(0, p.heard.Load()))})
 			}
 		}
 		s.mu.Unlock()

@@ -37,10 +37,10 @@ func statusFromWire(s *controlpb.Status) rank.Status {
 func trafficToWire(t rank.Traffic) *controlpb.Traffic {
 	w := &controlpb.Traffic{}
 	for _, x := range t.Waits[:min(len(t.Waits), rank.MaxWaits)] {
-		w.Waits = append(w.Waits, &controlpb.Wait{Peer: int64(x.Peer), Channel: int64(x.Channel), Sends: x.Sends, Message: x.Message, ForNs: int64(x.For), Small: x.Small})
+		w.Waits = append(w.Waits, &controlpb.Wait{Peer: int64(x.Peer), Channel: int64(x.Channel), Sends: x.Sends, Message: x.Message, ForNs: int64(x.For)})
 	}
 	for _, x := range t.Begun[:min(len(t.Begun), rank.MaxBegun)] {
-		w.Begun = append(w.Begun, &controlpb.Begun{Peer: int64(x.Peer), Channel: int64(x.Channel), Sent: x.Sent, Received: x.Received})
+		w.Begun = append(w.Begun, &controlpb.Begun{Peer: int64(x.Peer), Channel: int64(x.Channel), Sent: x.Sent, Received: x.Received, QuietNs: int64(x.Quiet)})
 	}
 	for _, x := range t.Calls[:min(len(t.Calls), rank.MaxCalls)] {
 		w.Calls = append(w.Calls, &controlpb.Call{Channel: int64(x.Channel), Part: x.Part, Seq: x.Seq, Hash: x.Hash, Name: cut(x.Name, maxName), Last: x.Last})
@@ -50,10 +50,10 @@ func trafficToWire(t rank.Traffic) *controlpb.Traffic {
 
 func trafficFromWire(w *controlpb.Traffic) (t rank.Traffic) {
 	for _, x := range w.GetWaits()[:min(len(w.GetWaits()), rank.MaxWaits)] {
-		t.Waits = append(t.Waits, rank.Wait{Peer: int(x.GetPeer()), Channel: int(x.GetChannel()), Sends: x.GetSends(), Message: x.GetMessage(), For: time.Duration(x.GetForNs()), Small: x.GetSmall()})
+		t.Waits = append(t.Waits, rank.Wait{Peer: int(x.GetPeer()), Channel: int(x.GetChannel()), Sends: x.GetSends(), Message: x.GetMessage(), For: time.Duration(x.GetForNs())})
 	}
 	for _, x := range w.GetBegun()[:min(len(w.GetBegun()), rank.MaxBegun)] {
-		t.Begun = append(t.Begun, rank.Begun{Peer: int(x.GetPeer()), Channel: int(x.GetChannel()), Sent: x.GetSent(), Received: x.GetReceived()})
+		t.Begun = append(t.Begun, rank.Begun{Peer: int(x.GetPeer()), Channel: int(x.GetChannel()), Sent: x.GetSent(), Received: x.GetReceived(), Quiet: time.Duration(x.GetQuietNs())})
 	}
 	for _, x := range w.GetCalls()[:min(len(w.GetCalls()), rank.MaxCalls)] {
 		t.Calls = append(t.Calls, rank.Call{Channel: int(x.GetChannel()), Part: x.GetPart(), Seq: x.GetSeq(), Hash: x.GetHash(), Name: cut(x.GetName(), maxName), Last: x.GetLast()})

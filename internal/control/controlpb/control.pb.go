@@ -758,7 +758,6 @@ type Wait struct {
 	Sends         bool                   `protobuf:"varint,3,opt,name=sends,proto3" json:"sends,omitempty"`     // else it receives
 	Message       uint64                 `protobuf:"varint,4,opt,name=message,proto3" json:"message,omitempty"` // number on the link, channel and direction
 	ForNs         int64                  `protobuf:"varint,5,opt,name=for_ns,json=forNs,proto3" json:"for_ns,omitempty"`
-	Small         bool                   `protobuf:"varint,6,opt,name=small,proto3" json:"small,omitempty"` // meanwhile a small message came from the peer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -828,13 +827,6 @@ func (x *Wait) GetForNs() int64 {
 	return 0
 }
 
-func (x *Wait) GetSmall() bool {
-	if x != nil {
-		return x.Small
-	}
-	return false
-}
-
 // Begun counts messages between the rank and a peer.
 type Begun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -842,6 +834,7 @@ type Begun struct {
 	Channel       int64                  `protobuf:"varint,2,opt,name=channel,proto3" json:"channel,omitempty"`
 	Sent          uint64                 `protobuf:"varint,3,opt,name=sent,proto3" json:"sent,omitempty"`
 	Received      uint64                 `protobuf:"varint,4,opt,name=received,proto3" json:"received,omitempty"`
+	QuietNs       int64                  `protobuf:"varint,5,opt,name=quiet_ns,json=quietNs,proto3" json:"quiet_ns,omitempty"` // since a small message last came from the peer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -900,6 +893,13 @@ func (x *Begun) GetSent() uint64 {
 func (x *Begun) GetReceived() uint64 {
 	if x != nil {
 		return x.Received
+	}
+	return 0
+}
+
+func (x *Begun) GetQuietNs() int64 {
+	if x != nil {
+		return x.QuietNs
 	}
 	return 0
 }
@@ -1495,19 +1495,19 @@ const file_control_proto_rawDesc = "" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04hash\x18\x04 \x01(\x06R\x04hash\x12\x12\n" +
 	"\x04name\x18\x05 \x01(\tR\x04name\x12\x12\n" +
-	"\x04last\x18\x06 \x01(\bR\x04last\"\x91\x01\n" +
+	"\x04last\x18\x06 \x01(\bR\x04last\"{\n" +
 	"\x04Wait\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\x03R\x04peer\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\x03R\achannel\x12\x14\n" +
 	"\x05sends\x18\x03 \x01(\bR\x05sends\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\x04R\amessage\x12\x15\n" +
-	"\x06for_ns\x18\x05 \x01(\x03R\x05forNs\x12\x14\n" +
-	"\x05small\x18\x06 \x01(\bR\x05small\"e\n" +
+	"\x06for_ns\x18\x05 \x01(\x03R\x05forNs\"\x80\x01\n" +
 	"\x05Begun\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\x03R\x04peer\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\x03R\achannel\x12\x12\n" +
 	"\x04sent\x18\x03 \x01(\x04R\x04sent\x12\x1a\n" +
-	"\breceived\x18\x04 \x01(\x04R\breceived\"j\n" +
+	"\breceived\x18\x04 \x01(\x04R\breceived\x12\x19\n" +
+	"\bquiet_ns\x18\x05 \x01(\x03R\aquietNs\"j\n" +
 	"\aFailure\x12\x14\n" +
 	"\x05cause\x18\x01 \x01(\tR\x05cause\x12\x16\n" +
 	"\x06blamed\x18\x02 \x01(\x03R\x06blamed\x121\n" +
