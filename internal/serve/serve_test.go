@@ -108,8 +108,14 @@ func (s *fakeScorer) Unknown() []int64 { return make([]int64, len(s.of.encoder.S
 // newFakeModel fits the encoder to people.
 func newFakeModel(t testing.TB, text string) *fakeModel {
 	t.Helper()
+	return newFakeModelOf(t, text, people)
+}
+
+// newFakeModelOf fits the encoder to records.
+func newFakeModelOf(t testing.TB, text, records string) *fakeModel {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "people.csv")
-	must(t, os.WriteFile(path, []byte(people), 0o644))
+	must(t, os.WriteFile(path, []byte(records), 0o644))
 	c, err := config.Parse("test.yaml", fmt.Appendf(nil, text, path))
 	must(t, err)
 	c.Fill()

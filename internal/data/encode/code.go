@@ -205,7 +205,7 @@ func (c *coder) row(b *Batch) *record.Flaw {
 		}
 	}
 	for i := range c.crosses {
-		if !c.appendCross(&c.crosses[i], b.Sparse, &b.Sparse[len(c.sparse)+i]) {
+		if !c.appendCross(&c.crosses[i], b.Sparse, b.Rows, &b.Sparse[len(c.sparse)+i]) {
 			return c.tooMany(&c.crosses[i])
 		}
 	}
@@ -362,13 +362,12 @@ func interval(limits []float64, x float64) int {
 	return lo
 }
 
-// appendCross appends one key per combination of the last row's keys; false if
-// there are too many.
-func (c *coder) appendCross(x *crossCode, sparse []Jagged, to *Jagged) bool {
+// appendCross appends one key per combination of a row's keys; false if there are too many.
+func (c *coder) appendCross(x *crossCode, sparse []Jagged, row int, to *Jagged) bool {
 	total := 1
 	for d, f := range x.of {
-		c.digits[d] = lastStart(&sparse[f])
-		if total *= len(sparse[f].Values) - c.digits[d]; total > schema.MostCrossed {
+		c.digits[d] = int(sparse[f].Offsets[row])
+		if total *= sparse[f].end(row) - c.digits[d]; total > schema.MostCrossed {
 			return false
 		}
 	}
@@ -384,10 +383,10 @@ func (c *coder) appendCross(x *crossCode, sparse []Jagged, to *Jagged) bool {
 		to.Values = append(to.Values, key)
 		d := len(x.of) - 1
 		for ; d >= 0; d-- {
-			if c.digits[d]++; c.digits[d] < len(sparse[x.of[d]].Values) {
+			if c.digits[d]++; c.digits[d] < sparse[x.of[d]].end(row) {
 				break
 			}
-			c.digits[d] = lastStart(&sparse[x.of[d]])
+			c.digits[d] = int(sparse[x.of[d]].Offsets[row])
 		}
 		if d < 0 {
 			return true
@@ -395,8 +394,13 @@ func (c *coder) appendCross(x *crossCode, sparse []Jagged, to *Jagged) bool {
 	}
 }
 
-// lastStart is where the keys of the row that is being appended begin.
-func lastStart(j *Jagged) int { return int(j.Offsets[len(j.Offsets)-1]) }
+// end is where the keys of a row end. Those of the row that is being appended are the last.
+func (j *Jagged) end(row int) int {
+	if row+1 < len(j.Offsets) {
+		return int(j.Offsets[row+1])
+	}
+	return len(j.Values)
+}
 
 // number is a dense input. Missing becomes the mean of what is standardised,
 // which is 0, and 0 otherwise.

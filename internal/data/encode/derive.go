@@ -85,18 +85,24 @@ func (d *deriver) Decode(b []byte, lists []value.List) *record.Flaw {
 		}
 	}
 	for i := range d.values {
-		x := &d.values[i]
-		if fl := d.load(x); fl != nil {
+		if fl := d.compute(&d.values[i], lists); fl != nil {
 			return fl
 		}
-		v := x.Value(&x.row)
-		if x.column < 0 {
-			if v != 1 {
-				return Excluded
-			}
-			continue
-		}
+	}
+	return nil
+}
+
+// compute makes a derived column of the lists of the fields.
+func (d *deriver) compute(x *derived, lists []value.List) *record.Flaw {
+	if fl := d.load(x); fl != nil {
+		return fl
+	}
+	v := x.Value(&x.row)
+	switch {
+	case x.column >= 0:
 		put(&lists[x.column], v)
+	case v != 1:
+		return Excluded
 	}
 	return nil
 }

@@ -7,6 +7,8 @@
 //	RowCoder  checks records and encodes them as rows; usual ones of csv, tsv and
 //	          TFRecord in one pass over their bytes
 //	Batcher   moves rows into the columns of a Batch
+//	ColumnCoder  makes a Batch of requests, field by field; values that all rows share
+//	          are encoded once
 //	Columns   the same of Parquet, column by column
 //
 // A Batch of B rows holds Dense, B × D numbers row by row; Sparse, F jagged

@@ -81,24 +81,32 @@ func (p *parser) parse(record []byte) *record.Flaw {
 		return fl
 	}
 	for i := range p.columns {
-		l := &p.lists[i]
-		if l.Kind == value.Text && len(l.Texts) == 1 && !p.columns[i].Number && len(p.missing) == 0 {
-			p.absent[i] = len(l.Texts[0]) == 0 // the usual case
-			continue
+		if fl := p.parseColumn(i); fl != nil {
+			return fl
 		}
-		if p.absent[i] = p.isAbsent(l); p.absent[i] || !p.columns[i].Number {
-			continue
-		}
-		x, why := number(l)
-		if why != "" {
-			return p.flaw(i, why)
-		}
-		p.numbers[i] = x
 	}
 	if fl := p.parseLabel(); fl != nil {
 		return fl
 	}
 	return p.checkTargets()
+}
+
+// parseColumn finds out whether a column is missing, and its number.
+func (p *parser) parseColumn(i int) *record.Flaw {
+	l := &p.lists[i]
+	if l.Kind == value.Text && len(l.Texts) == 1 && !p.columns[i].Number && len(p.missing) == 0 {
+		p.absent[i] = len(l.Texts[0]) == 0 // the usual case
+		return nil
+	}
+	if p.absent[i] = p.isAbsent(l); p.absent[i] || !p.columns[i].Number {
+		return nil
+	}
+	x, why := number(l)
+	if why != "" {
+		return p.flaw(i, why)
+	}
+	p.numbers[i] = x
+	return nil
 }
 
 func (p *parser) parseLabel() *record.Flaw {
@@ -193,13 +201,18 @@ func number(l *value.List) (x float64, why string) {
 	if n := l.Len(); n != 1 {
 		return 0, fmt.Sprintf("is %d values; a number is one", n)
 	}
+	return numberAt(l, 0)
+}
+
+// numberAt is value i as a number.
+func numberAt(l *value.List, i int) (x float64, why string) {
 	switch l.Kind {
 	case value.Text:
-		return value.ParseNumber(l.Texts[0])
+		return value.ParseNumber(l.Texts[i])
 	case value.Int:
-		return float64(l.Ints[0]), ""
+		return float64(l.Ints[i]), ""
 	}
-	return value.CheckNumber(l.Reals[0])
+	return value.CheckNumber(l.Reals[i])
 }
 
 // labelRule decides between 0 and 1.

@@ -42,19 +42,20 @@ type Coder struct {
 	fields  []string
 	place   map[string]int
 	batcher *encode.Batcher
+	columns *encode.ColumnCoder
 	counts  Counts
 
-	source  source
-	row     int
+	row     int // of examples, the current one
 	tensors tensors
 	example examples
-	columns columns
+	table   columns
 }
 
-// source is what a request's rows are read from.
+// source has the rows of a request by field.
 type source interface {
-	// fill fills a list for each field with the values of row i.
-	fill(i int, lists []value.List) *record.Flaw
+	encode.Fields
+	// missing is how many of so many rows have no value of a field.
+	missing(field, rows int) int64
 }
 
 // NewCoder encodes requests by an encoder that was fitted to a source.
@@ -70,10 +71,10 @@ func NewCoder(e *encode.Encoder, src schema.Source) (*Coder, error) {
 	for i, name := range c.fields {
 		c.place[name] = i
 	}
-	c.batcher = encode.NewBatcher(r)
+	c.batcher, c.columns = encode.NewBatcher(r), r.ByColumn()
 	n := len(c.fields)
 	c.counts.Missing = make([]int64, n)
-	c.tensors.of, c.columns.of = make([]tensor, n), make([]*Column, n)
+	c.tensors.of, c.table.of = make([]tensor, n), make([]*Column, n)
 	c.example = examples{decoder: tfrecord.NewDecoder(c.fields), context: make([]value.List, n)}
 	return c, nil
 }
@@ -81,47 +82,35 @@ func NewCoder(e *encode.Encoder, src schema.Source) (*Coder, error) {
 // Fields names the inputs in the order of Counts.Missing.
 func (c *Coder) Fields() []string { return c.fields }
 
-// Decode is the record.Decoder of the encoder: it reads the row that encode has reached.
-func (c *Coder) Decode(_ []byte, lists []value.List) *record.Flaw {
-	fl := c.source.fill(c.row, lists)
-	if fl == nil {
-		for i := range lists {
-			if lists[i].Kind == value.None {
-				c.counts.Missing[i]++
-			}
-		}
-	}
-	return fl
-}
-
-// encode makes a batch of the rows of a source.
-func (c *Coder) encode(b *encode.Batch, from source, rows, ignored int) (Counts, error) {
+// begin empties the counts of a request.
+func (c *Coder) begin(rows, ignored int) {
 	clear(c.counts.Missing)
 	c.counts.Unknown = c.batcher.Unknowns()
 	clear(c.counts.Unknown)
 	c.counts.Rows, c.counts.Ignored = rows, ignored
-	c.source = from
-	c.batcher.Start(b, rows)
-	for c.row = range rows {
-		row, fl := c.batcher.Row(nil)
-		if fl == nil {
-			fl = c.batcher.Add(b, row)
-		}
-		if fl != nil {
-			return c.counts, c.fault(fl)
-		}
+}
+
+// encode makes a batch of the rows of a source.
+func (c *Coder) encode(b *encode.Batch, from source, rows, ignored int) (Counts, error) {
+	c.begin(rows, ignored)
+	for k := range c.fields {
+		c.counts.Missing[k] = from.missing(k, rows)
 	}
-	c.batcher.Finish(b)
+	row, fl := c.columns.Encode(b, from, rows)
+	if fl != nil {
+		return c.counts, fault(fl, row)
+	}
+	c.batcher.Count(b)
 	return c.counts, nil
 }
 
-// fault is a flaw of the current row.
-func (c *Coder) fault(fl *record.Flaw) *Fault {
+// fault is a flaw of a row.
+func fault(fl *record.Flaw, row int) *Fault {
 	why := fl.Want
 	if fl.Column != "" {
 		why = strconv.Quote(fl.Value) + " " + why
 	}
-	return &Fault{Input: fl.Column, Row: c.row, Why: why}
+	return &Fault{Input: fl.Column, Row: row, Why: why}
 }
 
 // sameRows checks the rows of an input against those of the inputs before it. One row

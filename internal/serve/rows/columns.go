@@ -2,7 +2,6 @@ package rows
 
 import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
-	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
 
@@ -16,24 +15,35 @@ type Column struct {
 // columns is the source of a request that is not encoded as tensors.
 type columns struct{ of []*Column }
 
-func (s *columns) fill(i int, lists []value.List) *record.Flaw {
-	for k := range lists {
-		switch col := s.of[k]; {
-		case col == nil:
-			lists[k].Reset()
-		case len(col.Rows) == 1:
-			copyList(&lists[k], &col.Rows[0])
-		default:
-			copyList(&lists[k], &col.Rows[i])
+func (s *columns) IsShared(field int) bool { return s.of[field] == nil || len(s.of[field].Rows) == 1 }
+
+func (s *columns) List(field, i int, l *value.List) {
+	switch col := s.of[field]; {
+	case col == nil:
+		l.Reset()
+	case len(col.Rows) == 1:
+		*l = col.Rows[0]
+	default:
+		*l = col.Rows[i]
+	}
+}
+
+func (s *columns) Single(int) *value.List { return nil }
+
+func (s *columns) missing(field, rows int) (n int64) {
+	for i := range rows {
+		var l value.List
+		if s.List(field, i, &l); l.Kind == value.None {
+			n++
 		}
 	}
-	return nil
+	return n
 }
 
 // Columns makes a batch of columns. A column of serialised tf.Examples is named
 // ExamplesInput.
 func (c *Coder) Columns(b *encode.Batch, in []Column) (Counts, error) {
-	clear(c.columns.of)
+	clear(c.table.of)
 	rows, ignored, by := -1, 0, []byte(nil)
 	var packed *Column
 	for i := range in {
@@ -44,7 +54,7 @@ func (c *Coder) Columns(b *encode.Batch, in []Column) (Counts, error) {
 			if err := sameRows(&rows, &by, []byte(col.Name), len(col.Rows)); err != nil {
 				return Counts{}, err
 			}
-			c.columns.of[k] = col
+			c.table.of[k] = col
 		case col.Name == ExamplesInput:
 			packed = col
 		default:
@@ -68,5 +78,5 @@ func (c *Coder) Columns(b *encode.Batch, in []Column) (Counts, error) {
 	if rows < 0 {
 		return Counts{}, c.none()
 	}
-	return c.encode(b, &c.columns, rows, ignored)
+	return c.encode(b, &c.table, rows, ignored)
 }

@@ -30,6 +30,19 @@ func (s *examples) fill(i int, lists []value.List) *record.Flaw {
 	return nil
 }
 
+// Decode is the record.Decoder of the encoder: it reads the example that has its turn.
+func (c *Coder) Decode(_ []byte, lists []value.List) *record.Flaw {
+	fl := c.example.fill(c.row, lists)
+	if fl == nil {
+		for i := range lists {
+			if lists[i].Kind == value.None {
+				c.counts.Missing[i]++
+			}
+		}
+	}
+	return fl
+}
+
 // copyList makes to the values of from.
 func copyList(to, from *value.List) {
 	to.Reset()
@@ -61,5 +74,17 @@ func (c *Coder) examples(b *encode.Batch, all [][]byte, context []byte, ignored 
 	if len(all) == 0 {
 		return Counts{}, &Fault{Row: -1, Why: "the request has no example"}
 	}
-	return c.encode(b, s, len(all), ignored)
+	c.begin(len(all), ignored)
+	c.batcher.Start(b, len(all))
+	for c.row = range all {
+		row, fl := c.batcher.Row(nil)
+		if fl == nil {
+			fl = c.batcher.Add(b, row)
+		}
+		if fl != nil {
+			return c.counts, fault(fl, c.row)
+		}
+	}
+	c.batcher.Finish(b)
+	return c.counts, nil
 }

@@ -2,7 +2,6 @@ package rows
 
 import (
 	"github.com/wdlrun/wdlrun/internal/data/encode"
-	"github.com/wdlrun/wdlrun/internal/data/record"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
 )
@@ -16,18 +15,30 @@ type tensors struct{ of []tensor }
 
 type tensor struct{ *tfs.Tensor } // nil: the request does not have it
 
-// fill leaves the lists of values that all rows share as the first row has filled them:
-// the encoder does not change lists.
-func (s *tensors) fill(i int, lists []value.List) *record.Flaw {
-	for k := range lists {
-		switch t := s.of[k]; {
-		case t.Tensor == nil:
-			lists[k].Reset()
-		case i == 0 || t.Rows() > 1:
-			t.Row(i, &lists[k])
-		}
+func (s *tensors) IsShared(field int) bool {
+	return s.of[field].Tensor == nil || s.of[field].Rows() == 1
+}
+
+func (s *tensors) List(field, i int, l *value.List) {
+	if t := s.of[field]; t.Tensor != nil {
+		t.View(i, l)
+		return
+	}
+	l.Reset()
+}
+
+func (s *tensors) Single(field int) *value.List {
+	if t := s.of[field]; t.Tensor != nil {
+		return t.Single()
 	}
 	return nil
+}
+
+func (s *tensors) missing(field, rows int) int64 {
+	if t := s.of[field]; t.Tensor == nil || t.Elements() == 0 {
+		return int64(rows)
+	}
+	return 0
 }
 
 // Tensors makes a batch of the inputs of a PredictRequest.

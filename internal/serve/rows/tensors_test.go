@@ -1,11 +1,18 @@
 package rows
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 	"github.com/wdlrun/wdlrun/internal/data/value"
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
 )
@@ -96,4 +103,109 @@ func (x *trained) tensorMessage() []byte {
 		in = append(in, all)
 	}
 	return message(in)
+}
+
+// randomTensor is an input of so many rows. A few have another type than the field, or
+// values that are none of it.
+func randomTensor(r *rand.Rand, name string, rows int) testTensor {
+	x := testTensor{name, rows, value.List{}}
+	kind := map[string]value.Kind{"id": value.Int, "age": value.Int, "price": value.Float32, "shares": value.Float32}[name]
+	if kind == value.None {
+		kind = value.Text
+	}
+	if r.IntN(12) == 0 {
+		kind = []value.Kind{value.Int, value.Float32, value.Text}[r.IntN(3)]
+	}
+	values := rows
+	if name == "tags" || name == "shares" {
+		values *= 2
+	}
+	x.values.Begin(kind)
+	for range values {
+		switch k := r.IntN(100); kind {
+		case value.Int:
+			x.values.Ints = append(x.values.Ints, int64(k))
+		case value.Float32:
+			x.values.Reals = append(x.values.Reals, float64(float32(k)/4))
+		default:
+			s := []string{"?", "Bern", fmt.Sprintf("2024-05-%02d", 1+k%31), fmt.Sprint(k)}[r.IntN(4)]
+			if name == "tags" {
+				s = fmt.Sprint(k)
+			}
+			x.values.Texts = append(x.values.Texts, []byte(s))
+		}
+	}
+	return x
+}
+
+// TestColumnsAreRows: tensors, of which some have one row for all, become what the same
+// values become in examples, which are encoded row by row.
+func TestColumnsAreRows(t *testing.T) {
+	x := train(t, 300, none)
+	byColumn, byRow := coder(t, &x), coder(t, &x)
+	var got, want encode.Batch
+	encoded, rejected := 0, 0
+	for seed := range uint64(600) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		rows := 1 + r.IntN(20)
+		in := []testTensor{randomTensor(r, "age", rows)}
+		for _, name := range names[:7] {
+			switch k := r.IntN(4); {
+			case name == "age" || k == 0:
+			case k == 1:
+				in = append(in, randomTensor(r, name, 1))
+			default:
+				in = append(in, randomTensor(r, name, rows))
+			}
+		}
+		var all [][]byte
+		for i := range rows {
+			var present []string
+			var lists []value.List
+			for k := range in {
+				var l value.List
+				tensor := decode(t, message(in[k:k+1]))[0].Tensor
+				tensor.Row(i, &l)
+				present, lists = append(present, in[k].name), append(lists, l)
+			}
+			all = append(all, tfrecord.AppendExample(nil, present, lists))
+		}
+		a, errA := byColumn.Tensors(&got, decode(t, message(in)))
+		b, errB := byRow.Examples(&want, all, nil)
+		if (errA == nil) != (errB == nil) {
+			t.Fatalf("seed %d: by column %v, by row %v", seed, errA, errB)
+		}
+		if errA != nil {
+			rejected++
+			continue
+		}
+		encoded++
+		if !sameBatch(&got, &want) || !reflect.DeepEqual(a, b) {
+			t.Fatalf("seed %d: by column %+v %+v, by row %+v %+v", seed, a, got, b, want)
+		}
+	}
+	if encoded < 100 || rejected < 50 {
+		t.Errorf("%d requests encoded, %d rejected", encoded, rejected)
+	}
+}
+
+func sameBatch(a, b *encode.Batch) bool {
+	return a.Rows == b.Rows && slices.Equal(a.Dense, b.Dense) && slices.Equal(a.Label, b.Label) &&
+		slices.EqualFunc(a.Sparse, b.Sparse, func(x, y encode.Jagged) bool {
+			return slices.Equal(x.Values, y.Values) && slices.Equal(x.Offsets, y.Offsets) && slices.Equal(x.Weights, y.Weights)
+		})
+}
+
+// TestSharedValuesAreBounded: a list that all rows share is not repeated without end.
+func TestSharedValuesAreBounded(t *testing.T) {
+	x := train(t, 50, none)
+	long := make([]string, 1<<15)
+	for i := range long {
+		long[i] = "a"
+	}
+	in := decode(t, message([]testTensor{{"tags", 1, texts(long...)}, {"shares", 1, floats(make([]float64, len(long))...)}, {"age", 1000, int64s(make([]int64, 1000)...)}}))
+	_, err := coder(t, &x).Tensors(new(encode.Batch), in)
+	if err == nil || !strings.Contains(err.Error(), "send fewer rows or values") {
+		t.Error(err)
+	}
 }

@@ -123,7 +123,10 @@ func (r *PredictRequest) input(b []byte, left *Limits) error {
 	if err == nil {
 		err = in.Tensor.decode(tensor, left)
 	}
-	return within(fmt.Sprintf("inputs[%q]", in.Name), err)
+	if err != nil {
+		return within(fmt.Sprintf("inputs[%q]", in.Name), err)
+	}
+	return nil
 }
 
 // Input is the list of examples of a request to classify or to regress. The features of

@@ -24,7 +24,8 @@ type Tensor struct {
 	elements int
 	values   value.List
 	content  []byte
-	unknown  bool // the rank
+	unknown  bool       // the rank
+	room     value.List // of View
 }
 
 // reset empties t and keeps its memory.
@@ -63,6 +64,41 @@ func (t *Tensor) Row(i int, l *value.List) {
 	default:
 		l.Reals = appendRow(l.Reals, t.values.Reals, i, width)
 	}
+}
+
+// View makes l the values of row i, as Row does, but of the memory of t.
+func (t *Tensor) View(i int, l *value.List) {
+	rows := t.Rows()
+	if t.elements == 0 {
+		l.Reset()
+		return
+	}
+	if rows == 1 {
+		i = 0
+	}
+	width := t.elements / rows
+	lo, hi := i*width, (i+1)*width
+	if hi > t.values.Len() {
+		t.Row(i, &t.room)
+		*l = t.room
+		return
+	}
+	switch l.Kind = t.values.Kind; l.Kind {
+	case value.Text:
+		l.Texts = t.values.Texts[lo:hi]
+	case value.Int:
+		l.Ints = t.values.Ints[lo:hi]
+	default:
+		l.Reals = t.values.Reals[lo:hi]
+	}
+}
+
+// Single returns the values of a tensor that has one for each row, else nil.
+func (t *Tensor) Single() *value.List {
+	if rows := t.Rows(); rows != t.elements || rows != t.values.Len() {
+		return nil
+	}
+	return &t.values
 }
 
 // appendRow appends row i of values, the last of which stands for those that are absent.
