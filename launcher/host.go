@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/wdlrun/wdlrun/internal/hosts"
+	"github.com/wdlrun/wdlrun/internal/ports"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -124,7 +125,11 @@ func (h *hostProcess) listen(ready *hosts.Message) (err error) {
 	if ready.Addresses, err = hosts.Addresses(); err != nil {
 		return err
 	}
-	if h.tries, err = hosts.Listen(h.job.Host, h.key); err == nil {
+	within, err := ports.Parse(h.getenv("WDLRUN_PORTS"))
+	if err != nil {
+		return err
+	}
+	if h.tries, err = hosts.Listen(h.job.Host, h.key, within); err == nil {
 		ready.Port = h.tries.Port
 	}
 	return err

@@ -3,6 +3,8 @@ package rank
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/wdlrun/wdlrun/internal/ports"
 )
 
 // Links is how the ranks of a job are to exchange, as whoever launched them says: what
@@ -10,11 +12,12 @@ import (
 type Links struct {
 	Transport string // a name of package member's, "" for none
 	Encrypt   bool   // what goes over TCP
-	Streams   int    // connections between two ranks, 0 where nobody says
+	Streams   int    // connections between two ranks, 0 for none given
+	Ports     string // at which ranks listen, such as 20000-20100; "" for any
 }
 
-// LinksFromEnv reads WDLRUN_TRANSPORT, WDLRUN_ENCRYPT and WDLRUN_STREAMS, which all
-// ranks of a job have alike. An error names the variable and its value.
+// LinksFromEnv reads WDLRUN_TRANSPORT, WDLRUN_ENCRYPT, WDLRUN_STREAMS and WDLRUN_PORTS,
+// which are the same on all ranks of a job. An error names the variable and its value.
 func LinksFromEnv(getenv func(string) string) (l Links, err error) {
 	l.Transport = getenv("WDLRUN_TRANSPORT")
 	if v := getenv("WDLRUN_ENCRYPT"); v != "" {
@@ -26,6 +29,10 @@ func LinksFromEnv(getenv func(string) string) (l Links, err error) {
 		if l.Streams, err = strconv.Atoi(v); err != nil || l.Streams < 1 {
 			return Links{}, fmt.Errorf("rank: WDLRUN_STREAMS=%q is no number of connections", v)
 		}
+	}
+	l.Ports = getenv("WDLRUN_PORTS")
+	if _, err := ports.Parse(l.Ports); err != nil {
+		return Links{}, fmt.Errorf("rank: WDLRUN_PORTS=%w", err)
 	}
 	return l, nil
 }

@@ -14,9 +14,10 @@ func TestLinksFromEnv(t *testing.T) {
 		fault string
 	}{
 		{nil, rank.Links{}, ""},
-		{map[string]string{"WDLRUN_TRANSPORT": "tcp", "WDLRUN_ENCRYPT": "true", "WDLRUN_STREAMS": "2"}, rank.Links{Transport: "tcp", Encrypt: true, Streams: 2}, ""},
+		{map[string]string{"WDLRUN_TRANSPORT": "tcp", "WDLRUN_ENCRYPT": "true", "WDLRUN_STREAMS": "2", "WDLRUN_PORTS": "20000-20100"}, rank.Links{Transport: "tcp", Encrypt: true, Streams: 2, Ports: "20000-20100"}, ""},
 		{map[string]string{"WDLRUN_ENCRYPT": "false"}, rank.Links{}, ""},
 		{map[string]string{"WDLRUN_ENCRYPT": "please"}, rank.Links{}, `WDLRUN_ENCRYPT="please"`},
+		{map[string]string{"WDLRUN_PORTS": "0-9"}, rank.Links{}, `WDLRUN_PORTS="0-9"`},
 		{map[string]string{"WDLRUN_STREAMS": "0"}, rank.Links{}, `WDLRUN_STREAMS="0"`},
 	} {
 		got, err := rank.LinksFromEnv(func(name string) string { return x.env[name] })

@@ -40,8 +40,9 @@
 //	WDLRUN_TRANSPORT    shm, tcp or auto: what -transport says
 //	WDLRUN_ENCRYPT      true: encrypt what goes over TCP, as -encrypt says
 //	WDLRUN_STREAMS      TCP connections between two ranks, as -streams says
+//	WDLRUN_PORTS        ports at which ranks listen, as -ports says
 //
-// The last three are set where the launcher was given these flags, and else left as
+// The last four are set where the launcher was given these flags, and else left as
 // they are; all ranks must have the same. See Links.
 //
 // # How ranks meet

@@ -18,6 +18,7 @@ func TestRefusedFlags(t *testing.T) {
 	}
 	for _, x := range []struct{ args, want string }{
 		{"-encrypt -transport shm train", "-encrypt is about tcp"},
+		{"-ports 9-5 train", `-ports "9-5" is no range of ports; give one such as 20000-20100`},
 		{"-streams 17 train", "-streams 17: 1 to 16"},
 		{"-transport foo train", "-transport \"foo\": there are auto, shm and tcp"},
 		{"-transport foo true", "-transport \"foo\": there are auto, shm and tcp"},

@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -55,5 +56,20 @@ func TestLinksOfAnyProgram(t *testing.T) {
 		if (o.code == 0) != x.forms || !strings.Contains(said, x.want) {
 			t.Errorf("%s: exit code %d, want a group: %t, and %q\n%s%s", x.flags, o.code, x.forms, x.want, o.stdout, o.stderr)
 		}
+	}
+}
+
+// TestPorts: ranks listen within the range of -ports, or report that it is used up.
+func TestPorts(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	p := taken.Addr().(*net.TCPAddr).Port
+	o := run(t, t.TempDir(), "-ports", fmt.Sprintf("%d-%d", p, p), "train")
+	if want := fmt.Sprintf("all ports within %d-%d are in use; give a larger range with -ports", p, p); o.code != 1 || !strings.Contains(o.stderr, want) {
+		t.Errorf("exit code %d, want %q:\n%s", o.code, want, o.stderr)
 	}
 }

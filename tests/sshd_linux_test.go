@@ -162,6 +162,7 @@ func TestSSHD(t *testing.T) {
 	c := newCluster(t, 4)
 	t.Run("bits", c.sameBits)
 	t.Run("login", c.logins)
+	t.Run("ports", c.ports)
 	t.Run("interrupt", c.interrupt)
 	for _, x := range []struct {
 		name string
@@ -250,6 +251,39 @@ func (c *cluster) logins(t *testing.T) {
 	}
 	write(t, c.folder, "known", string(known))
 	c.empty(t)
+}
+
+// ports trains behind a firewall on every host that drops what is not for the ports of -ports
+// or of sshd.
+func (c *cluster) ports(t *testing.T) {
+	if _, err := exec.LookPath("nft"); err != nil {
+		t.Skipf("%v: install nftables", err)
+	}
+	for _, pid := range c.hosts[:2] {
+		c.do(t, pid, "nft add table ip wall; nft add chain ip wall in { type filter hook input priority 0 \\; policy drop \\; }; "+
+			"nft add rule ip wall in ct state established accept; nft add rule ip wall in iif lo accept; nft add rule ip wall in tcp dport { 22, 20000-20001 } accept")
+	}
+	defer func() {
+		for _, pid := range c.hosts[:2] {
+			c.do(t, pid, "nft delete table ip wall")
+		}
+	}()
+	for _, x := range []struct {
+		ports string
+		code  int
+		says  string
+	}{
+		{"20000-20001", 0, "2 hosts exchange over 10.78.0.0/24"},
+		{"20002-20003", 1, "to host a at 10.78.0.1: no answer"},
+	} {
+		cmd := c.launch(t, "-H", "a:2,b:2", "-ports", x.ports, "train", "-set", "train.epochs=1", "-set", "train.global_batch=1024")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if o := end(t, cmd); o.code != x.code || !strings.Contains(o.stderr, x.says) {
+			t.Errorf("-ports %s: exit code %d, want %d and %q:\n%s%s", x.ports, o.code, x.code, x.says, o.stdout, o.stderr)
+		}
+	}
 }
 
 // interrupt asks a training to end: it writes a checkpoint and ends on every host.

@@ -23,6 +23,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective/tcp"
 	"github.com/wdlrun/wdlrun/internal/control"
 	"github.com/wdlrun/wdlrun/internal/nearest"
+	"github.com/wdlrun/wdlrun/internal/ports"
 	"github.com/wdlrun/wdlrun/internal/restart"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
@@ -40,6 +41,7 @@ func launchFlags() []cli.Flag {
 		&cli.StringFlag{Name: "ship", Value: "auto", Usage: "send wdlrun and your program to hosts that lack them: auto, always or never"},
 		&cli.StringSliceFlag{Name: "x", Usage: "pass the environment variable `NAME`[=VALUE] to the ranks"},
 		&cli.StringFlag{Name: "net", Usage: "`NETWORK` between hosts: 10.0.0.0/8, the interface eth1, or all but ^docker0", DefaultText: "the fastest that all hosts reach"},
+		&cli.StringFlag{Name: "ports", Usage: "`RANGE` of ports at which ranks listen, such as 20000-20100", DefaultText: "any free port"},
 		&cli.StringFlag{Name: "wdir", Usage: "`DIRECTORY` in which the ranks run, on every host", DefaultText: "the launcher's"},
 		&cli.BoolFlag{Name: "oversubscribe", Usage: "allow more ranks than slots; without slots, more than 16 per core or 128 in all"},
 		&cli.BoolFlag{Name: "plan", Usage: "print where each rank would run, and start nothing"},
@@ -169,6 +171,7 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 	if c.IsSet("streams") {
 		join.Streams = c.Int("streams")
 	}
+	join.Control.Ports = c.String("ports")
 	m, err := member.Join(c.Context, p.getenv, join)
 	if err != nil {
 		return err
@@ -344,7 +347,7 @@ func (p *program) handedOn(c *cli.Context) func(string) string {
 // linked adds to an environment what the launch flags say about the links between
 // ranks, for any program that joins (rank.Links).
 func linked(c *cli.Context, env []string) []string {
-	for _, name := range []string{"transport", "encrypt", "streams"} {
+	for _, name := range []string{"transport", "encrypt", "streams", "ports"} {
 		if c.IsSet(name) {
 			env = append(env, fmt.Sprintf("WDLRUN_%s=%v", strings.ToUpper(name), c.Value(name)))
 		}
@@ -398,6 +401,9 @@ func place(c *cli.Context) (plan launcher.Plan, err error) {
 	}
 	if n := c.Int("streams"); n < 1 || n > tcp.MaxStreams {
 		return plan, fmt.Errorf("-streams %d: 1 to %d", n, tcp.MaxStreams)
+	}
+	if _, err := ports.Parse(c.String("ports")); err != nil {
+		return plan, fmt.Errorf("-ports %w", err)
 	}
 	if c.Bool("encrypt") && c.String("transport") == member.Shared {
 		return plan, errors.New("-encrypt is about tcp, and -transport shm uses none: memory of one host does not leave it; leave one of them out")

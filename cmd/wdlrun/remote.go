@@ -66,7 +66,7 @@ func hostFlags(c *cli.Context, plan launcher.Plan) (flags hostWords) {
 	if plan.Remote() == "" {
 		return ""
 	}
-	for _, name := range []string{"H", "hostfile", "ssh", "ship", "net", "wdir"} {
+	for _, name := range []string{"H", "hostfile", "ssh", "ship", "net", "ports", "wdir"} {
 		if c.IsSet(name) {
 			flags += hostWords(" -" + name + " " + quoted(c.String(name)))
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/ports"
 )
 
 // DefaultTimeout bounds Connect: long enough for a host that starts its ranks
@@ -104,8 +105,16 @@ func (c Config) withDefaults() Config {
 // Listener waits for the peers of a group that is not formed yet.
 type Listener struct{ ln *net.TCPListener }
 
-// Listen opens a port of the system's choice on one address of this host.
-func Listen(ip string) (*Listener, error) {
+// Listen opens any free port on one address of this host.
+func Listen(ip string) (*Listener, error) { return ListenWithin(ip, "") }
+
+// ListenWithin opens a port of a range such as "20000-20100" on one address of this host,
+// any free port if the range is "".
+func ListenWithin(ip, within string) (*Listener, error) {
+	allowed, err := ports.Parse(within)
+	if err != nil {
+		return nil, fmt.Errorf("tcp: listen: %w", err)
+	}
 	addr, err := netip.ParseAddr(ip)
 	if err != nil {
 		return nil, fmt.Errorf("tcp: listen: %q is no IP address: %w", ip, err)
@@ -113,7 +122,7 @@ func Listen(ip string) (*Listener, error) {
 	if addr.IsUnspecified() {
 		return nil, fmt.Errorf("tcp: listen: %v means every network of this host: name the one that peers use", addr)
 	}
-	ln, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)))
+	ln, err := allowed.Listen(addr.String())
 	if err != nil {
 		return nil, fmt.Errorf("tcp: listen: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/wdlrun/wdlrun/internal/ports"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -69,13 +70,7 @@ func host(w rank.World, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	port := "0"
-	if w.Coordinator != "" {
-		if _, port, err = net.SplitHostPort(w.Coordinator); err != nil {
-			return nil, fmt.Errorf("control: enter: coordinator %q: %w", w.Coordinator, err)
-		}
-	}
-	ln, err := net.Listen("tcp", net.JoinHostPort(ip, port))
+	ln, err := openPort(w, ip, opts.Ports)
 	if err != nil {
 		return nil, fmt.Errorf("control: enter: rank 0 hosts the coordinator: %w; choose another port in WDLRUN_COORDINATOR or address in WDLRUN_IP", err)
 	}
@@ -85,6 +80,23 @@ func host(w rank.World, opts Options) (*Server, error) {
 		return nil, err
 	}
 	return server, nil
+}
+
+// openPort opens the port that the environment names for the coordinator, else one of those
+// at which this process may listen.
+func openPort(w rank.World, ip, within string) (net.Listener, error) {
+	if w.Coordinator != "" {
+		_, port, err := net.SplitHostPort(w.Coordinator)
+		if err != nil {
+			return nil, err
+		}
+		return net.Listen("tcp", net.JoinHostPort(ip, port))
+	}
+	allowed, err := ports.Parse(within)
+	if err != nil {
+		return nil, err
+	}
+	return allowed.Listen(ip)
 }
 
 // announce writes the meeting file. One that is there is stale, unless its

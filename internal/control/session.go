@@ -30,6 +30,9 @@ type Options struct {
 	// Default 60 s.
 	Timeout time.Duration
 
+	// Ports are those at which this process listens, such as 20000-20100; "" for any.
+	Ports string
+
 	// Host is told what happens in the group where this process hosts the
 	// coordinator.
 	Host Host

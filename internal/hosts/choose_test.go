@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wdlrun/wdlrun/internal/ports"
 	"github.com/wdlrun/wdlrun/rank"
 )
 
@@ -140,7 +141,7 @@ func FuzzParseFilter(f *testing.F) {
 func TestTry(t *testing.T) {
 	key := rank.NewKey()
 	open := func(host string, k rank.Key) string {
-		l, err := Listen(host, k)
+		l, err := Listen(host, k, ports.Range{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/ports"
 	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/rank"
 )
@@ -102,13 +103,13 @@ type Listener struct {
 	Port int
 }
 
-// Listen opens a Listener on all addresses of this host.
-func Listen(host string, key rank.Key) (*Listener, error) {
+// Listen opens a Listener on all addresses of this host, at a port of the given range.
+func Listen(host string, key rank.Key, within ports.Range) (*Listener, error) {
 	secure, err := key.TLS()
 	if err != nil {
 		return nil, err
 	}
-	ln, err := net.Listen("tcp", ":0")
+	ln, err := within.Listen("")
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ func (m *Member) enter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ln, err := tcp.Listen(ip)
+	ln, err := tcp.ListenWithin(ip, m.opts.Control.Ports)
 	if err != nil {
 		return err
 	}

@@ -81,6 +81,9 @@ func (o Options) Completed(getenv func(string) string) (Options, error) {
 		o.Streams = said.Streams
 	}
 	o.Encrypt = o.Encrypt || said.Encrypt
+	if o.Control.Ports == "" {
+		o.Control.Ports = said.Ports
+	}
 	return o, o.Validate()
 }
 
