@@ -92,7 +92,7 @@ func TestStrategiesAllocateNothing(t *testing.T) {
 				return err
 			}
 			err := steps(10)
-			if _, chosen := s.CopyReplicated(); chosen != nil {
+			if _, chosen := s.Copies().Refresh(); chosen != nil {
 				return chosen
 			}
 			err = errors.Join(err, steps(10))

@@ -14,6 +14,16 @@ type Step = table.Step
 // NonFiniteError says whose gradient was NaN or infinite.
 type NonFiniteError = table.NonFiniteError
 
+// update is the optimizer step being taken.
+type update struct {
+	at      Step
+	applied []table.Applied // by table
+	past    table.Past      // the steps before, for tables with DenseL2 parts
+	norm    table.Sum
+
+	onCheck, onApply func(hand int) error // kept so that a step allocates nothing
+}
+
 // Apply takes one optimizer step for each distinct key whose gradient is staged,
 // inserting those that are not held, and one for every other row of DenseL2
 // parts. It does not communicate. On an error, [*NonFiniteError] among them, no
@@ -22,10 +32,10 @@ func (s *Store) Apply(at Step) error {
 	fault := func(err error) error {
 		return fmt.Errorf("sparse: apply: step %d: rank %d of %d: %w", at.N, s.rank, s.size, err)
 	}
-	if err := s.endPush(); err != nil {
+	if err := s.pipeline.endPush(); err != nil {
 		return err
 	}
-	s.admitGuests()
+	s.copies.joinGuests()
 	if err := s.check(at); err != nil {
 		return fault(err)
 	}
@@ -84,7 +94,7 @@ func (s *Store) applyTables(hand int) (err error) {
 // keys and every row of DenseL2 parts; summed over ranks it is what clipping
 // needs. The sum does not depend on the order of rows.
 func (s *Store) GradNormSq(scale float32) float64 {
-	s.settle()
+	s.pipeline.wait()
 	s.norm.Reset()
 	for i, t := range s.tables {
 		t.NormSq(scale, s.staged[i].gradients(), &s.norm)

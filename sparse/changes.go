@@ -19,7 +19,7 @@ type Changes struct {
 // WatchChanges notes changes from now on, in place of the Changes before. A table with
 // DenseL2 parts is an error.
 func WatchChanges(s *Store) (*Changes, error) {
-	s.settle()
+	s.pipeline.wait()
 	c := &Changes{store: s}
 	for _, t := range s.tables {
 		w, err := table.NewWatch(t)
@@ -40,7 +40,7 @@ func (c *Changes) fault(err error) error {
 // Push, and after Copy has returned false. An error means that not all changes are known,
 // because rows were loaded: begin again with WatchChanges.
 func (c *Changes) Take() error {
-	c.store.settle()
+	c.store.pipeline.wait()
 	c.next = 0
 	for _, w := range c.watches {
 		if err := w.Take(); err != nil {
@@ -52,7 +52,7 @@ func (c *Changes) Take() error {
 
 // Copy copies up to n rows of what was taken and reports whether some are left.
 func (c *Changes) Copy(n int) (more bool) {
-	c.store.settle()
+	c.store.pipeline.wait()
 	for ; c.next < len(c.watches); c.next++ {
 		if c.watches[c.next].Copy(n) > 0 {
 			return true
@@ -95,12 +95,12 @@ func (c *Changes) Taken(i int) (*table.Taken, error) {
 // owns reports whether a key of a table is in a shard of this rank.
 func (c *Changes) owns(i int, key uint64) bool {
 	s := c.store
-	return int(s.owner[s.tables[i].ShardOf(key)]) == s.rank
+	return int(s.shards.owner[s.tables[i].ShardOf(key)]) == s.rank
 }
 
 // Again makes the next Take include what the last one has taken and copied.
 func (c *Changes) Again() error {
-	c.store.settle()
+	c.store.pipeline.wait()
 	var errs []error
 	for _, w := range c.watches {
 		errs = append(errs, w.Again())

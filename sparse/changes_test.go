@@ -82,7 +82,7 @@ func TestChangesFollowTheTables(t *testing.T) {
 func (j *job) followed(s *Store) error {
 	defer s.Close()
 	if j.tier != "" {
-		if err := s.OpenTier(1, j.tier, 1); err != nil {
+		if err := s.Files().OpenTier(1, j.tier, 1); err != nil {
 			return err
 		}
 	}
@@ -93,7 +93,7 @@ func (j *job) followed(s *Store) error {
 	l := s.NewLookup()
 	for i := range j.steps {
 		if i%3 == 0 {
-			s.Snapshot(Everything)
+			s.Files().Snapshot(Everything)
 			if err := f.take(); err != nil {
 				return err
 			}
@@ -110,7 +110,7 @@ func (j *job) followed(s *Store) error {
 			}
 		}
 		if i%4 == 3 {
-			if _, err := s.CopyReplicated(); err != nil {
+			if _, err := s.Copies().Refresh(); err != nil {
 				return err
 			}
 		}

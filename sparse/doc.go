@@ -39,11 +39,13 @@
 //
 // A Pull can be split in two, so that most of it runs while the previous batch is computed:
 //
-//	Complete(i) ─ Prepare(i+1) ─ Pool, PoolGrad(i) ─ PushBeside(i) ─ Apply(i) ─ Complete(i+1)
-//	                  │ by the goroutine of Ahead         │                         │
-//	                  └ unique keys → owners → rows that  └ gradients, while the    │
-//	                    no batch in flight has              caller reduces others   │
-//	                    rows that batch i has: after Apply(i) ──────────────────────┘
+//	Complete(i) ─ Prepare(i+1) ─ Pool, PoolGrad(i) ─ Push(i) ─ Apply(i) ─ Complete(i+1)
+//	                  │ by a goroutine                  │                       │
+//	                  └ unique keys → owners → rows     └ gradients, while the  │
+//	                    that no batch in flight has       caller reduces others │
+//	                    rows that batch i has: after Apply(i) ──────────────────┘
+//
+// Prepare, Complete and this Push are those of [Store.Pipeline].
 //
 // The owner has the keys of batch i, so it knows which rows of batch i+1 will change. It sends the
 // others at once, with one bit per key that tells which. Results equal those of Pull to the bit.
@@ -55,12 +57,12 @@
 //
 // A key's shard is the high bits of a mixed hash of key and table ([ShardOf]). Initially, ranks own
 // equal consecutive ranges of shards ([OwnerOf]). Owners measure the load of each shard
-// ([Store.Loads]). [Place] distributes the shards by the sum over all ranks, and [Store.Place] moves
+// ([Shards.Loads]). [Place] distributes the shards by the sum over all ranks, and [Shards.Place] moves
 // them at a checkpoint, when no batch is in flight. Ranks compare the owners in each Pull. The number
 // of shards is fixed for the life of a model, and checkpoints store shards separately, so any number
 // of ranks can load them in any placement.
 //
-// [Store.CopyReplicated] gives every rank the rows of [Replicated] tables, so that reading them sends
+// [Copies.Refresh] gives every rank the rows of [Replicated] tables, so that reading them sends
 // nothing. One rank per key, its home, sums the gradients in rank order. Every rank takes the same
 // optimizer step with the sum, so results equal those of [Rows] to the bit. A Pull sends each peer one
 // bit per copied key, and a Push is three all-to-alls.
@@ -75,7 +77,7 @@
 //
 // # Microbatches that may be late
 //
-// [Store.PushSlot] keeps the gradients of a microbatch separate, under its slot. [Store.Commit] adds up
+// [Slots.Push] keeps the gradients of a microbatch separate, under its slot. [Slots.Commit] adds up
 // the slots that count, in slot order, and drops the others. Slots 0 to P−1 give the bits that ranks 0
 // to P−1 give with Push, whichever rank computed them.
 //
@@ -126,14 +128,14 @@
 //
 // # Concurrency
 //
-// A Store and its Lookups are for one goroutine at a time, except for the goroutine of Ahead. Pool only
+// A Store and its Lookups are for one goroutine at a time, except for the goroutine of a [Pipeline]. Pool only
 // reads, and several goroutines may call it on one Lookup at once.
 //
 // # Saved shards
 //
-// [Store.Snapshot] saves this rank's shards while steps continue, in the formats of package table.
-// [Store.SaveShard] saves one shard between steps. Shards without rows are neither saved nor loaded. With
-// DenseL2 parts, [Store.Past] is saved once for all ranks.
+// [Files.Snapshot] saves this rank's shards while steps continue, in the formats of package table.
+// [Files.SaveShard] saves one shard between steps. Shards without rows are neither saved nor loaded. With
+// DenseL2 parts, [Files.Past] is saved once for all ranks.
 //
 // # Sources
 //

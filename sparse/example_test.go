@@ -115,7 +115,7 @@ func ExampleLookup_Pool() {
 
 // A store is saved as it is after one step, a shard at a time while the next steps go on,
 // and loaded on any number of ranks.
-func ExampleStore_Snapshot() {
+func ExampleFiles_Snapshot() {
 	cfg := sparse.Config{Shards: 4, Tables: []sparse.Table{{
 		Name: "user", Parts: []sparse.Part{{Name: "embedding", Dim: 2}},
 	}}}
@@ -140,7 +140,7 @@ func ExampleStore_Snapshot() {
 	step(1, 1, 2, 3)
 
 	files := map[string]*bytes.Buffer{}
-	snapshot := store.Snapshot(sparse.Everything)
+	snapshot := store.Files().Snapshot(sparse.Everything)
 	for n, more := int64(2), true; more; n++ {
 		more, err = snapshot.Next(func(name string, write func(io.Writer) error) error {
 			files[name] = new(bytes.Buffer)
@@ -160,9 +160,9 @@ func ExampleStore_Snapshot() {
 		log.Fatal(err)
 	}
 	defer loaded.Close()
-	for _, shard := range loaded.Owned() {
+	for _, shard := range loaded.Shards().Owned() {
 		if file, ok := files[sparse.SectionName("user", shard)]; ok {
-			if err := loaded.LoadShard(file, 0, shard); err != nil {
+			if err := loaded.Files().LoadShard(file, 0, shard); err != nil {
 				log.Fatal(err)
 			}
 		}

@@ -100,3 +100,15 @@ func (Local) AllToAllVisit(send []byte, _, recvCounts []int, visit func(from int
 	}
 	return visit(0, send)
 }
+
+// link is an Exchanger with what more it can do.
+type link struct {
+	ex    Exchanger
+	visit Visitor
+	alloc Allocator // nil if it has no memory to share
+}
+
+func newLink(ex Exchanger) link {
+	alloc, _ := ex.(Allocator)
+	return link{ex, visitor(ex), alloc}
+}

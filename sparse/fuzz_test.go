@@ -50,7 +50,7 @@ func FuzzAnnouncement(f *testing.F) {
 			t.Fatalf("accepted %v", a)
 		}
 		l.give.layout(s)
-		s.eachCopied([]uint64{uint64(a[5])}, 1, func(table, i int) {
+		s.copies.each([]uint64{uint64(a[5])}, 1, func(table, i int) {
 			if key := s.copies.sets[table].Keys()[i]; key != 8 {
 				t.Fatalf("home 1 has key %d", key)
 			}

@@ -16,7 +16,7 @@ import (
 // of its next titles are on their way, and every word is pulled towards 1. Here
 // the ranks are goroutines; in a job they are processes, and rank/member gives
 // each its Comm.
-func ExampleStore_Prepare() {
+func ExamplePipeline_Prepare() {
 	rank := func(c *collective.Comm) error {
 		store, err := sparse.Open(c, sparse.Config{Tables: []sparse.Table{{
 			Name: "word", Parts: []sparse.Part{{Name: "weight", Dim: 1, Rule: optim.Rule{Kind: "sgd", LearningRate: 0.5}}},
@@ -25,7 +25,7 @@ func ExampleStore_Prepare() {
 			return err
 		}
 		defer store.Close()
-		if err := store.Ahead(c.Channel(1)); err != nil {
+		if err := store.Pipeline().Start(c.Channel(1)); err != nil {
 			return err
 		}
 		titles := [2][]sparse.Bags{ // two titles a batch, of two words and of one
@@ -33,11 +33,11 @@ func ExampleStore_Prepare() {
 			{{Values: []uint64{30, 40, 50}, Offsets: []int32{0, 2, 3}, Pooling: sparse.Mean}},
 		}[c.Rank()]
 		now, next, y := store.NewLookup(), store.NewLookup(), make([]float32, 2)
-		if err := store.Prepare(now, titles, true); err != nil {
+		if err := store.Pipeline().Prepare(now, titles, true); err != nil {
 			return err
 		}
 		for step := int64(1); step <= 12; step++ {
-			if err := errors.Join(store.Complete(now), store.Prepare(next, titles, true)); err != nil {
+			if err := errors.Join(store.Pipeline().Complete(now), store.Pipeline().Prepare(next, titles, true)); err != nil {
 				return err
 			}
 			now.Pool(0, 0, y, 1, false)
@@ -45,12 +45,12 @@ func ExampleStore_Prepare() {
 				fmt.Printf("step %2d: %.2f\n", step, y)
 			}
 			now.PoolGrad(0, 0, []float32{y[0] - 1, y[1] - 1}, 1)
-			if err := errors.Join(store.PushBeside(now), store.Apply(sparse.Step{N: step, Scale: 1, Rate: 1})); err != nil {
+			if err := errors.Join(store.Pipeline().Push(now), store.Apply(sparse.Step{N: step, Scale: 1, Rate: 1})); err != nil {
 				return err
 			}
 			now, next = next, now
 		}
-		if err := store.Complete(now); err != nil { // every Prepare has its Complete
+		if err := store.Pipeline().Complete(now); err != nil { // every Prepare has its Complete
 			return err
 		}
 		rows := []int64{int64(store.Rows(0))}
@@ -93,7 +93,7 @@ func ExamplePlace() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(store.Place(plan.Owner))
+	fmt.Println(store.Shards().Place(plan.Owner))
 	// Output:
 	// [0 1 1 1] 1 moved
 	// sparse: place: rank 0 of 1: shard 1 is given to rank 1

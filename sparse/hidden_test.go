@@ -56,7 +56,7 @@ func simulate(c *collective.Comm, compute time.Duration, how string, warm, steps
 	}
 	defer s.Close()
 	if how != "pull" {
-		if err := s.Ahead(c.Channel(1)); err != nil {
+		if err := s.Pipeline().Start(c.Channel(1)); err != nil {
 			return took, err
 		}
 	}
@@ -72,7 +72,7 @@ func simulate(c *collective.Comm, compute time.Duration, how string, warm, steps
 	now, next := s.NewLookup(), s.NewLookup()
 	bring := func(l *sparse.Lookup, bags []sparse.Bags) error { return s.Pull(l, bags, true) }
 	if how != "pull" {
-		bring = func(l *sparse.Lookup, bags []sparse.Bags) error { return s.Prepare(l, bags, true) }
+		bring = func(l *sparse.Lookup, bags []sparse.Bags) error { return s.Pipeline().Prepare(l, bags, true) }
 		if err := bring(now, draw()); err != nil {
 			return took, err
 		}
@@ -86,7 +86,7 @@ func simulate(c *collective.Comm, compute time.Duration, how string, warm, steps
 		if how == "pull" {
 			err = bring(now, draw())
 		} else {
-			err = s.Complete(now)
+			err = s.Pipeline().Complete(now)
 		}
 		took.rows += time.Since(at)
 		if how != "pull" && err == nil {

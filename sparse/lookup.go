@@ -116,7 +116,7 @@ func (s *Store) NewLookup() *Lookup {
 		opened: make([]*slot, s.size), rowAt: make([]int, s.size*tables+1), next: make([]cursor, s.size*tables),
 	}
 	for _, t := range s.tables {
-		set := table.NewSet(t.Salt(), s.owner, s.size)
+		set := table.NewSet(t.Salt(), s.shards.owner, s.size)
 		if n := len(l.sets); n >= s.hands.n {
 			set.Share(l.sets[n%s.hands.n]) // a hand fills one after the other
 		}
@@ -130,8 +130,8 @@ func (s *Store) NewLookup() *Lookup {
 	if s.pools {
 		l.bagged = newPooler(l)
 	}
-	l.onPrepare = func() { l.err = l.prepare(&s.ahead.link) }
-	l.onPush = func() { s.ahead.err = s.push(l, &s.ahead.link) }
+	l.onPrepare = func() { l.err = l.prepare(&s.pipeline.link) }
+	l.onPush = func() { s.pipeline.err = s.push(l, &s.pipeline.link) }
 	return l
 }
 

@@ -169,17 +169,17 @@ func (x *story) tell(c chapter, before *saved, dir string) (*saved, []map[uint64
 	err := errors.Join(together(c.size, c.cfg, func(s *Store) error {
 		defer s.Close()
 		if c.owner != nil {
-			if err := s.Place(c.owner); err != nil {
+			if err := s.Shards().Place(c.owner); err != nil {
 				return err
 			}
 		}
 		if c.tier >= 0 {
-			if err := s.OpenTier(c.tier, dir, 1); err != nil {
+			if err := s.Files().OpenTier(c.tier, dir, 1); err != nil {
 				return err
 			}
 		}
 		if c.ahead {
-			if err := s.Ahead(member{beside, s.rank}); err != nil {
+			if err := s.Pipeline().Start(member{beside, s.rank}); err != nil {
 				return err
 			}
 		}
@@ -188,7 +188,7 @@ func (x *story) tell(c chapter, before *saved, dir string) (*saved, []map[uint64
 				return err
 			}
 			for t := range s.tables {
-				s.SetNow(t, int64(c.from))
+				s.Files().SetNow(t, int64(c.from))
 			}
 		}
 		if err := x.train(s, c); err != nil {
@@ -206,7 +206,7 @@ func (x *story) tell(c chapter, before *saved, dir string) (*saved, []map[uint64
 
 func (x *story) train(s *Store, c chapter) error {
 	now, next, prepared := s.NewLookup(), s.NewLookup(), false
-	if _, err := s.CopyReplicated(); err != nil {
+	if _, err := s.Copies().Refresh(); err != nil {
 		return err
 	}
 	for n := c.from; n < c.to; n++ {
@@ -214,14 +214,14 @@ func (x *story) train(s *Store, c chapter) error {
 		err := error(nil)
 		if prepared {
 			now, next = next, now
-			err = s.Complete(now)
+			err = s.Pipeline().Complete(now)
 		} else {
 			err = s.Pull(now, bags, true)
 		}
 		chooses := c.choices>>(n%63)&1 == 1
 		if prepared = c.ahead && !chooses && n+1 < c.to; prepared && err == nil {
 			bags, _ := x.of(n+1, s.rank, c.size)
-			err = s.Prepare(next, bags, true)
+			err = s.Pipeline().Prepare(next, bags, true)
 		}
 		if err != nil {
 			return err
@@ -238,7 +238,7 @@ func (x *story) train(s *Store, c chapter) error {
 			return err
 		}
 		if chooses {
-			if _, err := s.CopyReplicated(); err != nil {
+			if _, err := s.Copies().Refresh(); err != nil {
 				return err
 			}
 		}
@@ -248,14 +248,14 @@ func (x *story) train(s *Store, c chapter) error {
 
 func (c chapter) push(s *Store, l *Lookup, n int64) error {
 	switch {
-	case c.slots && !s.HasReplicated():
+	case c.slots && !s.Copies().Any():
 		var all []int
 		for r := range c.size {
 			all = append(all, r)
 		}
-		return errors.Join(s.PushSlot(l, c.size-1-s.rank), s.Commit(all))
+		return errors.Join(s.Slots().Push(l, c.size-1-s.rank), s.Slots().Commit(all))
 	case c.ahead:
-		return s.PushBeside(l)
+		return s.Pipeline().Push(l)
 	}
 	return s.Push(l)
 }

@@ -53,7 +53,7 @@ func (j *jobStep) train(s *Store, l *Lookup) (pooled [][][]float32, norm float64
 	}
 	push := s.Push
 	if j.beside {
-		push = s.PushBeside
+		push = s.Pipeline().Push
 	}
 	if err := push(l); err != nil {
 		return nil, 0, err

@@ -32,7 +32,7 @@ func (l *Lookup) measure() {
 			keys, _ := l.section(r, t)
 			bytes := int64(8 + (s.wire[t].Rows.Bytes()+s.wire[t].Gradients.Bytes())*x.Width())
 			for _, key := range keys {
-				load := &s.loads[x.ShardOf(key)]
+				load := &s.shards.loads[x.ShardOf(key)]
 				load.Keys += loadEvery
 				load.WireBytes += loadEvery * bytes
 			}
@@ -40,31 +40,62 @@ func (l *Lookup) measure() {
 	}
 }
 
+// Shards is which rank owns each shard, and what each shard costs.
+type Shards struct {
+	store   *Store
+	owner   []int32     // by shard
+	loads   []ShardLoad // by shard: what was requested
+	carried []int64     // by table: bytes
+}
+
+// Shards returns where the shards are.
+func (s *Store) Shards() *Shards { return &s.shards }
+
+// init places equal consecutive ranges of the shards.
+func (x *Shards) init(shards, tables int) {
+	x.owner, x.loads, x.carried = make([]int32, shards), make([]ShardLoad, shards), make([]int64, tables)
+	for i := range x.owner {
+		x.owner[i] = int32(OwnerOf(i, shards, x.store.size))
+	}
+}
+
 // Owner returns the rank that owns each shard.
-func (s *Store) Owner() []int32 { return slices.Clone(s.owner) }
+func (x *Shards) Owner() []int32 { return slices.Clone(x.owner) }
+
+// Owned lists the shards of this rank, ascending.
+func (x *Shards) Owned() []int {
+	shards := make([]int, 0, len(x.owner))
+	for i, r := range x.owner {
+		if int(r) == x.store.rank {
+			shards = append(shards, i)
+		}
+	}
+	return shards
+}
 
 // Place makes owner[shard] the owner of each shard: that of a [Plan], or of a
 // checkpoint. The store must be empty, see Reset; every rank gives the same.
-func (s *Store) Place(owner []int32) error {
+func (x *Shards) Place(owner []int32) error {
+	s := x.store
 	fault := func(err error) error { return fmt.Errorf("sparse: place: rank %d of %d: %w", s.rank, s.size, err) }
-	if len(owner) != len(s.owner) {
-		return fault(fmt.Errorf("owners of %d shards, there are %d", len(owner), len(s.owner)))
+	if len(owner) != len(x.owner) {
+		return fault(fmt.Errorf("owners of %d shards, there are %d", len(owner), len(x.owner)))
 	}
 	for shard, r := range owner {
 		if r < 0 || int(r) >= s.size {
 			return fault(fmt.Errorf("shard %d is given to rank %d", shard, r))
 		}
 	}
-	s.settle()
-	if s.waiting != nil {
+	s.pipeline.wait()
+	if s.pipeline.waiting != nil {
 		return fault(errors.New("a batch is prepared: Complete it first"))
 	}
-	for t, x := range s.tables {
-		if n := x.Rows(); n != 0 {
-			return fault(fmt.Errorf("table %q holds %d rows: Reset the store and load its shards where they belong", s.name(t), n))
+	for i, t := range s.tables {
+		if n := t.Rows(); n != 0 {
+			return fault(fmt.Errorf("table %q holds %d rows: Reset the store and load its shards where they belong", s.name(i), n))
 		}
 	}
-	copy(s.owner, owner) // the sets of Lookups read it, too
+	copy(x.owner, owner) // the sets of Lookups read it, too
 	s.print = s.fingerprint()
 	s.generation++
 	return nil
@@ -74,16 +105,17 @@ func (s *Store) Place(owner []int32) error {
 // rank's, and what was asked of it here since Open, counted in one of eight training
 // Pulls and multiplied. Summed over all ranks it is what [Place] spreads shards by. They
 // take the memory of into, which may be nil.
-func (s *Store) Loads(into []ShardLoad) []ShardLoad {
-	s.settle()
-	loads := append(into[:0], s.loads...)
-	for _, x := range s.tables {
-		rows, bytes := int64(x.Rows()), x.Bytes()
+func (x *Shards) Loads(into []ShardLoad) []ShardLoad {
+	s := x.store
+	s.pipeline.wait()
+	loads := append(into[:0], x.loads...)
+	for _, t := range s.tables {
+		rows, bytes := int64(t.Rows()), t.Bytes()
 		for shard := range loads {
-			if int(s.owner[shard]) != s.rank {
+			if int(x.owner[shard]) != s.rank {
 				continue // what it has there are guests
 			}
-			n := int64(x.ShardRows(shard))
+			n := int64(t.ShardRows(shard))
 			if n == 0 {
 				continue
 			}
@@ -95,14 +127,15 @@ func (s *Store) Loads(into []ShardLoad) []ShardLoad {
 }
 
 // carry counts what this rank carries as an owner for a batch to train, by table.
-func (s *Store) carry(l *Lookup) {
+func (x *Shards) carry(l *Lookup) {
+	s := x.store
 	for r := range s.size {
 		if r == s.rank {
 			continue
 		}
-		for t, x := range s.tables {
+		for t, of := range s.tables {
 			n := int(l.give.counts[r*len(s.tables)+t])
-			s.carried[t] += int64(8*n + s.wire[t].Rows.section(n*x.Width()) + s.wire[t].Gradients.section(n*x.Width()))
+			x.carried[t] += int64(8*n + s.wire[t].Rows.section(n*of.Width()) + s.wire[t].Gradients.section(n*of.Width()))
 		}
 		if l.bagged != nil {
 			l.bagged.carry(r)

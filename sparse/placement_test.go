@@ -73,7 +73,7 @@ func TestPlaceMovesWhatMustMove(t *testing.T) {
 // allLoads are the loads that all ranks have measured; every rank calls it.
 func allLoads(s *Store) ([]ShardLoad, error) {
 	const words = 4
-	own := s.Loads(nil)
+	own := s.Shards().Loads(nil)
 	n := words * len(own)
 	send, recv := make([]int64, n*s.size), make([]int64, n*s.size)
 	for i := range send {
@@ -147,11 +147,11 @@ func evenOutZipf(t *testing.T, batch int) {
 		if err != nil {
 			return err
 		}
-		plan := Place(loads, s.Owner(), size)
+		plan := Place(loads, s.Shards().Owner(), size)
 		predicted[s.rank] = plan.Ranks[s.rank]
 		files := save(s)
 		s.Reset()
-		if err := errors.Join(s.Place(plan.Owner), exchangeFiles(s, files)); err != nil {
+		if err := errors.Join(s.Shards().Place(plan.Owner), exchangeFiles(s, files)); err != nil {
 			return err
 		}
 		was := carriedBytes(s)
@@ -177,9 +177,9 @@ func evenOutZipf(t *testing.T, batch int) {
 // save returns the shards of a rank by section name.
 func save(s *Store) map[string][]byte {
 	files := map[string][]byte{}
-	for _, x := range s.Sections() {
+	for _, x := range s.Files().Sections() {
 		var b bytes.Buffer
-		if err := s.SaveShard(&b, x.Table, x.Shard); err != nil {
+		if err := s.Files().SaveShard(&b, x.Table, x.Shard); err != nil {
 			panic(err)
 		}
 		files[x.Name] = b.Bytes()
@@ -194,10 +194,10 @@ func exchangeFiles(s *Store, files map[string][]byte) error {
 	if err := s.ex.(member).meet(); err != nil {
 		return err
 	}
-	for _, shard := range s.Owned() {
+	for _, shard := range s.Shards().Owned() {
 		for t := range s.tables {
 			if b, ok := disk(SectionName(s.name(t), shard)); ok {
-				if err := s.LoadShard(bytes.NewReader(b), t, shard); err != nil {
+				if err := s.Files().LoadShard(bytes.NewReader(b), t, shard); err != nil {
 					return err
 				}
 			}
@@ -216,14 +216,14 @@ func TestPlacedJobsGiveTheSameBits(t *testing.T) {
 		l := s.NewLookup()
 		for i := range j.steps {
 			if i == 5 {
-				owner := s.Owner()
+				owner := s.Shards().Owner()
 				for shard := range owner {
 					owner[shard] = (owner[shard] + 1 + int32(shard%2)) % size
 				}
-				files, past := save(s), *s.Past()
+				files, past := save(s), *s.Files().Past()
 				s.Reset()
-				*s.Past() = past
-				if err := errors.Join(s.Place(owner), exchangeFiles(s, files)); err != nil {
+				*s.Files().Past() = past
+				if err := errors.Join(s.Shards().Place(owner), exchangeFiles(s, files)); err != nil {
 					return err
 				}
 			}
@@ -246,17 +246,17 @@ func TestPlacedJobsGiveTheSameBits(t *testing.T) {
 func TestBadPlacesAreNamed(t *testing.T) {
 	cfg := func(int) Config { return plainConfig(1) }
 	for want, call := range map[string]func(s *Store, l *Lookup) error{
-		"owners of 1 shards, there are 8": func(s *Store, _ *Lookup) error { return s.Place([]int32{0}) },
-		"shard 3 is given to rank 2":      func(s *Store, _ *Lookup) error { return s.Place([]int32{0, 1, 0, 2, 0, 0, 0, 0}) },
+		"owners of 1 shards, there are 8": func(s *Store, _ *Lookup) error { return s.Shards().Place([]int32{0}) },
+		"shard 3 is given to rank 2":      func(s *Store, _ *Lookup) error { return s.Shards().Place([]int32{0, 1, 0, 2, 0, 0, 0, 0}) },
 		"Reset the store and load": func(s *Store, l *Lookup) error {
 			err := errors.Join(s.Pull(l, oneBag(1, 2, 3, 4, 5, 6), true), s.Push(l), s.Apply(Step{N: 1, Scale: 1, Rate: 1}))
-			return errors.Join(err, s.Place(make([]int32, 8)))
+			return errors.Join(err, s.Shards().Place(make([]int32, 8)))
 		},
 		"has another configuration": func(s *Store, l *Lookup) error { // another owner of shard 7
-			return errors.Join(s.Place([]int32{0, 0, 0, 0, 0, 0, 0, int32(s.rank)}), s.Pull(l, nil, true))
+			return errors.Join(s.Shards().Place([]int32{0, 0, 0, 0, 0, 0, 0, int32(s.rank)}), s.Pull(l, nil, true))
 		},
 		"the store was reset after the pull": func(s *Store, l *Lookup) error {
-			return errors.Join(s.Pull(l, nil, true), s.Place(make([]int32, 8)), s.Push(l))
+			return errors.Join(s.Pull(l, nil, true), s.Shards().Place(make([]int32, 8)), s.Push(l))
 		},
 	} {
 		t.Run(want, func(t *testing.T) { wantFault(t, cfg, call, want) })

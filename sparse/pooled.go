@@ -88,7 +88,7 @@ func (p *pooler) take(f int, b *Bags) {
 		lo, hi := b.Offsets[i], b.Offsets[i+1]
 		scale := b.scale(lo, hi)
 		for j := lo; j < hi; j++ {
-			to := &p.ask[s.owner[x.ShardOf(b.Values[j])]]
+			to := &p.ask[s.shards.owner[x.ShardOf(b.Values[j])]]
 			to.counts[len(to.counts)-n+i]++
 			to.keys = append(to.keys, b.Values[j])
 			to.coefs = append(to.coefs, float32(b.weight(j)*scale))
@@ -360,7 +360,7 @@ func (p *pooler) measure() {
 		each(x.counts, func(_, t, _, lo, hi int) {
 			bytes := int64(12 + 8*s.tables[t].Width()/(hi-lo))
 			for _, key := range x.keys[lo:hi] {
-				load := &s.loads[s.tables[t].ShardOf(key)]
+				load := &s.shards.loads[s.tables[t].ShardOf(key)]
 				load.Keys += loadEvery
 				load.WireBytes += loadEvery * bytes
 			}
@@ -372,10 +372,10 @@ func (p *pooler) measure() {
 func (p *pooler) carry(rank int) {
 	s := p.l.store
 	each(p.asked[rank].counts, func(_, t, _, lo, hi int) {
-		s.carried[t] += int64(12*(hi-lo) + 8*s.tables[t].Width())
+		s.shards.carried[t] += int64(12*(hi-lo) + 8*s.tables[t].Width())
 	})
 	for c := p.asked[rank].counts; len(c) > 0; c = c[2+c[1]:] {
-		s.carried[c[0]] += int64(4 * (2 + c[1]))
+		s.shards.carried[c[0]] += int64(4 * (2 + c[1]))
 	}
 }
 

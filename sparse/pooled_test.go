@@ -188,12 +188,12 @@ func TestPooledSlots(t *testing.T) {
 				case !slots:
 					err = s.Push(l)
 				case silent:
-					err = s.PushNone(l)
+					err = s.Slots().PushNone(l)
 				default:
-					err = s.PushSlot(l, s.rank)
+					err = s.Slots().Push(l, s.rank)
 				}
 				if err == nil && slots {
-					err = s.Commit([][]int{{0, 1, 2}, {0, 2}}[n%2])
+					err = s.Slots().Commit([][]int{{0, 1, 2}, {0, 2}}[n%2])
 				}
 				if err = errors.Join(err, s.Apply(Step{N: n + 1, Scale: 1, Rate: 1})); err != nil {
 					return err

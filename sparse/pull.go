@@ -22,7 +22,7 @@ const announceWords = 3
 //
 // What the Lookup held before is dropped, and gradients start from zero.
 func (s *Store) Pull(l *Lookup, bags []Bags, insert bool) error {
-	s.settle()
+	s.pipeline.wait()
 	if err := s.begin("pull", l, insert); err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (s *Store) Pull(l *Lookup, bags []Bags, insert bool) error {
 // begin drops what l held and numbers the call.
 func (s *Store) begin(call string, l *Lookup, insert bool) error {
 	s.owns(call, l)
-	if w := s.waiting; w != nil && (insert || w == l) {
+	if w := s.pipeline.waiting; w != nil && (insert || w == l) {
 		return fmt.Errorf("sparse: %s: rank %d of %d: the batch of pull %d is prepared: Complete it first", call, s.rank, s.size, w.number)
 	}
 	if l.state == pushed {
@@ -77,7 +77,7 @@ func (s *Store) end(call string, l *Lookup, err error) error {
 		l.grads = floatsOf(l.rooms.grads.take(4 * len(l.rows)))
 		clear(l.grads)
 		s.flying = append(s.flying, l)
-		s.carry(l)
+		s.shards.carry(l)
 	}
 	return nil
 }

@@ -440,13 +440,13 @@ func TestWhatComesAfterACheckIsChecked(t *testing.T) {
 	blames("y") // x was found to be finite
 	push(nan, 1)
 	blames("x")
-	s.DiscardStep()
+	s.Replica().Discard()
 	push(1, nan)
 	blames("y")
-	s.DiscardStep()
+	s.Replica().Discard()
 	push(nan, 1)
 	blames("x")
-	s.DiscardStep()
+	s.Replica().Discard()
 	push(1, 1)
 	if err := s.Apply(at); err != nil {
 		t.Fatal(err)

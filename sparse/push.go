@@ -64,7 +64,7 @@ func (s *Store) push(l *Lookup, k *link) error {
 			return err
 		}
 	}
-	return s.exchangeCopied(l, k)
+	return s.copies.exchange(l, k)
 }
 
 // mayPush returns why l cannot be pushed.
@@ -80,7 +80,7 @@ func (s *Store) mayPush(l *Lookup) error {
 		why = "the Lookup is pushed already"
 	case l.generation != s.generation:
 		why = "the store was reset after the pull: pull again"
-	case s.ahead != nil && s.ahead.pushing:
+	case s.pipeline.pushing:
 		why = "another batch has been pushed: call Apply first"
 	default:
 		return nil

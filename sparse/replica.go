@@ -11,10 +11,11 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// replica is this rank's copy of the shards of its ward: tables that take every step
+// Replica is this rank's copy of the shards of its ward: tables that take every step
 // which the ward's take, with the same gradients in the same order, and so are equal
-// bit for bit. Its buddy does so for it.
-type replica struct {
+// bit for bit. This rank's buddy has the copy of its own.
+type Replica struct {
+	store  *Store
 	tables []*table.Table // nil: no copies are kept
 	buddy  []int          // of each rank
 	ward   int            // of this one
@@ -32,16 +33,19 @@ type forwarded struct {
 	grads []float32
 }
 
-func (s *Store) buddy() int { return s.replica.buddy[s.rank] }
-func (s *Store) ward() int  { return s.replica.ward }
+// Replica returns what keeps a copy of each rank's shards on another.
+func (s *Store) Replica() *Replica { return &s.replica }
 
-// Replicate has every rank keep, in addition to its own shards, a copy of those of another, its
-// ward, so that the loss of one rank loses no row (see [Store.Heal]). buddy says, by
+func (c *Replica) own() int { return c.buddy[c.store.rank] }
+
+// Start has every rank keep, in addition to its own shards, a copy of those of another, its
+// ward, so that the loss of one rank loses no row (see [Replica.Heal]). buddy says, by
 // rank, who has the copy of it, each rank that of one other; nil is the next rank.
 // Call it on every rank with the same, before there are rows. From then on
-// [Store.Mirror] comes before each Apply. Copies take the memory of the rows again,
+// [Replica.Mirror] comes before each Apply. Copies take the memory of the rows again,
 // and stay in memory where the table has a tier.
-func (s *Store) Replicate(buddy []int) error {
+func (c *Replica) Start(buddy []int) error {
+	s := c.store
 	fault := func(err error) error {
 		return fmt.Errorf("sparse: replicate: rank %d of %d: %w", s.rank, s.size, err)
 	}
@@ -50,18 +54,18 @@ func (s *Store) Replicate(buddy []int) error {
 		return fault(errors.New("a copy needs a second rank"))
 	case slices.Contains(s.how, Replicated):
 		return fault(errors.New("rows that every rank keeps have no buddy: open the store without Replicated tables"))
-	case s.replica.tables != nil:
+	case c.tables != nil:
 		return fault(errors.New("it was called before"))
 	}
-	buddy, ward, err := s.deal(buddy)
+	buddy, ward, err := c.pairUp(buddy)
 	if err != nil {
 		return fault(err)
 	}
-	c := replica{
-		buddy: buddy, ward: ward,
+	r := Replica{
+		store: s, buddy: buddy, ward: ward,
 		staged: make([]forwarded, len(s.tables)),
 		sizes:  make([]int64, s.size*len(s.tables)), heard: make([]int64, s.size*len(s.tables)),
-		sent: make([]int, s.size), got: make([]int, s.size), onSums: s.takeSums,
+		sent: make([]int, s.size), got: make([]int, s.size), onSums: c.takeSums,
 	}
 	for i, x := range s.tables {
 		if x.Rows() > 0 {
@@ -74,14 +78,15 @@ func (s *Store) Replicate(buddy []int) error {
 		if s.decays {
 			t.Share(&s.past)
 		}
-		c.tables = append(c.tables, t)
+		r.tables = append(r.tables, t)
 	}
-	s.replica = c
+	*c = r
 	return nil
 }
 
-// deal says who has whose copy, and whose this rank has.
-func (s *Store) deal(buddy []int) (all []int, ward int, err error) {
+// pairUp returns the rank that has the copy of each, and the rank whose copy this one has.
+func (c *Replica) pairUp(buddy []int) (all []int, ward int, err error) {
+	s := c.store
 	all = slices.Clone(buddy)
 	if buddy == nil {
 		for r := range s.size {
@@ -105,20 +110,21 @@ func (s *Store) deal(buddy []int) (all []int, ward int, err error) {
 // Every rank calls it. When it has returned on all of them, the step can be taken
 // by the remaining ranks. It costs 8 bytes and a gradient in fp32 for each distinct key
 // of this rank's shards, and two all-to-alls.
-func (s *Store) Mirror(at Step) error {
+func (c *Replica) Mirror(at Step) error {
+	s := c.store
 	fault := func(err error) error {
 		return fmt.Errorf("sparse: mirror: step %d: rank %d of %d: %w", at.N, s.rank, s.size, err)
 	}
-	if err := s.endPush(); err != nil {
+	if err := s.pipeline.endPush(); err != nil {
 		return err
 	}
 	if err := s.check(at); err != nil {
 		return fault(err)
 	}
-	c, n := &s.replica, len(s.tables)
+	n := len(s.tables)
 	clear(c.sizes)
 	for i, g := range s.staged {
-		c.sizes[s.buddy()*n+i] = int64(g.set.Len())
+		c.sizes[c.own()*n+i] = int64(g.set.Len())
 	}
 	if err := s.ex.AllToAll(c.sizes, c.heard); err != nil {
 		return fault(fmt.Errorf("exchange of counts: %w", err))
@@ -127,16 +133,16 @@ func (s *Store) Mirror(at Step) error {
 	clear(c.got)
 	for i, t := range s.tables {
 		each := 8 + 4*t.Width()
-		k := c.heard[s.ward()*n+i]
+		k := c.heard[c.ward*n+i]
 		if k < 0 || k > int64(s.cfg.MaxKeysPerExchange)*int64(s.size) {
-			return fault(fmt.Errorf("table %q: rank %d sends gradients of %d keys, each rank may have asked for %d", s.name(i), s.ward(), k, s.cfg.MaxKeysPerExchange))
+			return fault(fmt.Errorf("table %q: rank %d sends gradients of %d keys, each rank may have asked for %d", s.name(i), c.ward, k, s.cfg.MaxKeysPerExchange))
 		}
 		own := each * s.staged[i].set.Len()
-		c.sent[s.buddy()] += own
-		s.carried[i] += int64(own)
-		c.got[s.ward()] += each * int(k)
+		c.sent[c.own()] += own
+		s.shards.carried[i] += int64(own)
+		c.got[c.ward] += each * int(k)
 	}
-	wire := c.wire.take(c.sent[s.buddy()])
+	wire := c.wire.take(c.sent[c.own()])
 	to := wire
 	for _, g := range s.staged { // keys first: they are words
 		to = to[copy(to, raw.Bytes(g.set.Keys())):]
@@ -152,11 +158,11 @@ func (s *Store) Mirror(at Step) error {
 }
 
 // takeSums keeps what the ward sends.
-func (s *Store) takeSums(from int, part []byte) error {
-	if from != s.ward() {
+func (c *Replica) takeSums(from int, part []byte) error {
+	if from != c.ward {
 		return nil
 	}
-	c := &s.replica
+	s := c.store
 	counts := c.heard[from*len(s.tables):][:len(s.tables)]
 	for i := range s.tables {
 		n := 8 * int(counts[i])
@@ -173,7 +179,7 @@ func (s *Store) takeSums(from int, part []byte) error {
 
 // apply takes the ward's step. It cannot fail where the ward's own did not, and that
 // only gradients that are finite come is what the ward's Mirror has seen to.
-func (c *replica) apply(at Step) error {
+func (c *Replica) apply(at Step) error {
 	for i, t := range c.tables {
 		g := &c.staged[i]
 		if _, err := t.Apply(at, table.Gradients{Keys: g.keys, Values: g.grads, Finite: true}); err != nil {
@@ -185,28 +191,28 @@ func (c *replica) apply(at Step) error {
 }
 
 // forget forgets what waits.
-func (c *replica) forget() {
+func (c *Replica) forget() {
 	for i := range c.staged {
 		g := &c.staged[i]
 		g.keys, g.grads = g.keys[:0], g.grads[:0]
 	}
 }
 
-func (c *replica) each(f func(t *table.Table) error) (err error) {
+func (c *Replica) each(f func(t *table.Table) error) (err error) {
 	for _, t := range c.tables {
 		err = errors.Join(err, f(t))
 	}
 	return err
 }
 
-// Recopy makes all copies again, after shards have been loaded from a checkpoint;
-// every rank calls it. Without Replicate it does nothing.
-func (s *Store) Recopy() error {
-	c := &s.replica
+// Rebuild makes all copies again, after shards have been loaded from a checkpoint;
+// every rank calls it. Without Start it does nothing.
+func (c *Replica) Rebuild() error {
+	s := c.store
 	if c.tables == nil {
 		return nil
 	}
-	s.settle()
+	s.pipeline.wait()
 	c.forget()
 	if err := c.each((*table.Table).Reset); err != nil {
 		return err
@@ -215,9 +221,9 @@ func (s *Store) Recopy() error {
 		t.SetNow(s.tables[i].Now())
 	}
 	left := make([][]healed, s.size)
-	left[s.buddy()] = sections(s.tables, true)
-	if err := s.healAll(left); err != nil {
-		return fmt.Errorf("sparse: recopy: rank %d of %d: %w", s.rank, s.size, err)
+	left[c.own()] = sections(s.tables, true)
+	if err := c.healAll(left); err != nil {
+		return fmt.Errorf("sparse: rebuild copies: rank %d of %d: %w", s.rank, s.size, err)
 	}
 	return nil
 }
@@ -225,25 +231,27 @@ func (s *Store) Recopy() error {
 // Rejoin continues the store on another group, in which this rank has the same
 // place: rows and copies stay, and the gradients that wait for Apply. What else is
 // in flight is forgotten; Lookups pulled before cannot be pushed.
-func (s *Store) Rejoin(ex Exchanger) error {
+func (c *Replica) Rejoin(ex Exchanger) error {
+	s := c.store
 	if ex == nil || ex.Rank() != s.rank || ex.Size() != s.size {
 		return fmt.Errorf("sparse: rejoin: rank %d of %d: give an Exchanger in which the rank has the same place", s.rank, s.size)
 	}
-	s.stop()
-	s.link, s.waiting, s.flying, s.pulls = newLink(ex), nil, s.flying[:0], 0
+	s.pipeline.stop()
+	s.link, s.pipeline.waiting, s.flying, s.pulls = newLink(ex), nil, s.flying[:0], 0
 	s.slots.clear()
 	s.generation++
 	return nil
 }
 
-// DiscardStep forgets the gradients that wait for Apply, of the copies too: a step that
+// Discard forgets the gradients that wait for Apply, of the copies too: a step that
 // no rank has taken.
-func (s *Store) DiscardStep() {
-	s.settle()
+func (c *Replica) Discard() {
+	s := c.store
+	s.pipeline.wait()
 	for _, g := range s.staged {
 		g.reset()
 	}
-	s.replica.forget()
+	c.forget()
 }
 
 // maxHeal bounds the bytes of shards that travel to a rank at once, but for the last
@@ -273,38 +281,39 @@ const (
 // store is then as after Apply of step. Rows travel in the format of SaveShard, a
 // few MiB at a time. It fails if a rank and its buddy are both empty: then a
 // checkpoint is needed.
-func (s *Store) Heal(empty []bool, step int64) error {
+func (c *Replica) Heal(empty []bool, step int64) error {
+	s := c.store
 	fault := func(err error) error { return fmt.Errorf("sparse: heal: rank %d of %d: %w", s.rank, s.size, err) }
 	for r := range empty {
-		if b := s.replica.buddy[r]; empty[r] && empty[b] {
+		if b := c.buddy[r]; empty[r] && empty[b] {
 			return fault(fmt.Errorf("rank %d and its buddy, rank %d, are both empty", r, b))
 		}
 	}
 	if empty[s.rank] {
 		for i := range s.tables {
 			s.tables[i].SetNow(step)
-			s.replica.tables[i].SetNow(step)
+			c.tables[i].SetNow(step)
 		}
 	}
 	left := make([][]healed, s.size)
 	if !empty[s.rank] {
-		if empty[s.buddy()] {
-			left[s.buddy()] = append(left[s.buddy()], sections(s.tables, true)...)
+		if empty[c.own()] {
+			left[c.own()] = append(left[c.own()], sections(s.tables, true)...)
 		}
-		if empty[s.ward()] {
-			left[s.ward()] = append(left[s.ward()], sections(s.replica.tables, false)...)
+		if empty[c.ward] {
+			left[c.ward] = append(left[c.ward], sections(c.tables, false)...)
 		}
 	}
-	if err := s.healAll(left); err != nil {
+	if err := c.healAll(left); err != nil {
 		return fault(err)
 	}
 	return nil
 }
 
 // healAll sends shards to ranks, until no rank has any left.
-func (s *Store) healAll(left [][]healed) error {
+func (c *Replica) healAll(left [][]healed) error {
 	for {
-		if more, err := s.healSome(left); !more || err != nil {
+		if more, err := c.healSome(left); !more || err != nil {
 			return err
 		}
 	}
@@ -326,7 +335,8 @@ func sections(tables []*table.Table, copied bool) (all []healed) {
 }
 
 // healSome sends some of what is left and reports whether a rank has more.
-func (s *Store) healSome(left [][]healed) (more bool, err error) {
+func (c *Replica) healSome(left [][]healed) (more bool, err error) {
+	s := c.store
 	var out bytes.Buffer
 	sent, got := make([]int, s.size), make([]int, s.size)
 	words := make([]int64, 2*s.size)
@@ -357,7 +367,7 @@ func (s *Store) healSome(left [][]healed) (more bool, err error) {
 		more = more || heard[2*r+1] > 0
 	}
 	s.counters.ReplicaBytesSent += int64(out.Len())
-	return more, s.visit.AllToAllVisit(out.Bytes(), sent, got, s.takeHealed)
+	return more, s.visit.AllToAllVisit(out.Bytes(), sent, got, c.takeHealed)
 }
 
 // write appends a shard, filled up to whole words.
@@ -384,7 +394,8 @@ func (h healed) write(out *bytes.Buffer) error {
 }
 
 // takeHealed loads the shards that a rank sends.
-func (s *Store) takeHealed(from int, part []byte) error {
+func (c *Replica) takeHealed(from int, part []byte) error {
+	s := c.store
 	le := binary.LittleEndian
 	for len(part) > 0 {
 		if len(part) < healHead {
@@ -392,14 +403,14 @@ func (s *Store) takeHealed(from int, part []byte) error {
 		}
 		kind, t, shard, n := le.Uint32(part), le.Uint32(part[4:]), le.Uint32(part[8:]), le.Uint64(part[16:])
 		part = part[healHead:]
-		if n > uint64(len(part)) || (n+7)&^7 > uint64(len(part)) || t >= uint32(len(s.tables)) || shard >= uint32(len(s.owner)) {
+		if n > uint64(len(part)) || (n+7)&^7 > uint64(len(part)) || t >= uint32(len(s.tables)) || shard >= uint32(len(s.shards.owner)) {
 			return fmt.Errorf("shards of rank %d: shard %d of table %d with %d bytes, %d are left", from, shard, t, n, len(part))
 		}
 		to, whose := s.tables, s.rank
 		if kind&healCopied != 0 {
-			to, whose = s.replica.tables, s.ward()
+			to, whose = c.tables, c.ward
 		}
-		if int(s.owner[shard]) != whose {
+		if int(s.shards.owner[shard]) != whose {
 			return fmt.Errorf("shards of rank %d: shard %d is not rank %d's", from, shard, whose)
 		}
 		load := to[t].LoadShard

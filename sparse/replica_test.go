@@ -19,7 +19,7 @@ func (j *jobStep) mirrored(s *Store, l *Lookup) error {
 		return err
 	}
 	grads(l, j.dy[s.rank], s.cfg)
-	return errors.Join(s.Push(l), s.Mirror(j.at))
+	return errors.Join(s.Push(l), s.Replica().Mirror(j.at))
 }
 
 // bytesOfShards returns the shards of tables with rows, as they are saved.
@@ -43,7 +43,7 @@ func bytesOfShards(t *testing.T, tables []*table.Table) map[string][]byte {
 func sameCopies(t *testing.T, stores []*Store) {
 	t.Helper()
 	for r, s := range stores {
-		own, copied := bytesOfShards(t, s.tables), bytesOfShards(t, stores[s.buddy()].replica.tables)
+		own, copied := bytesOfShards(t, s.tables), bytesOfShards(t, stores[s.replica.own()].replica.tables)
 		if len(own) == 0 || len(own) != len(copied) {
 			t.Errorf("rank %d holds %d shards, its buddy %d", r, len(own), len(copied))
 		}
@@ -129,7 +129,7 @@ func loseAndHeal(t *testing.T, j *job, buddy []int, size int, lost []int, moment
 	stores, empty := make([]*Store, size), marked(size, lost)
 	open := func(m member) (err error) {
 		if stores[m.rank], err = Open(m, j.cfg); err == nil {
-			err = stores[m.rank].Replicate(buddy)
+			err = stores[m.rank].Replica().Start(buddy)
 		}
 		return err
 	}
@@ -158,7 +158,7 @@ func loseAndHeal(t *testing.T, j *job, buddy []int, size int, lost []int, moment
 		}
 		s, next := stores[m.rank], at
 		if !empty[m.rank] {
-			if err := s.Rejoin(m); err != nil {
+			if err := s.Replica().Rejoin(m); err != nil {
 				return err
 			}
 			if moment == finished {
@@ -166,12 +166,12 @@ func loseAndHeal(t *testing.T, j *job, buddy []int, size int, lost []int, moment
 					return err
 				}
 			}
-			s.DiscardStep()
+			s.Replica().Discard()
 		}
 		if moment == finished {
 			next++
 		}
-		if err := s.Heal(empty, j.steps[next-1].at.N); err != nil {
+		if err := s.Replica().Heal(empty, j.steps[next-1].at.N); err != nil {
 			return err
 		}
 		l := s.NewLookup()
@@ -203,7 +203,7 @@ func TestReplicaBytes(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := s.Replicate(nil); err != nil {
+		if err := s.Replica().Start(nil); err != nil {
 			return err
 		}
 		want, l := int64(0), s.NewLookup()
@@ -235,8 +235,8 @@ func TestReplicaRefusals(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	says(open(t, cfg).Replicate(nil), "second rank")
-	says(open(t, cfg).Rejoin(member{newGroup(2), 0}), "same place")
+	says(open(t, cfg).Replica().Start(nil), "second rank")
+	says(open(t, cfg).Replica().Rejoin(member{newGroup(2), 0}), "same place")
 	onGroup(t, 3, func(m member) error {
 		all := cfg
 		all.Tables = slices.Clone(cfg.Tables)
@@ -245,21 +245,21 @@ func TestReplicaRefusals(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		says(s.Replicate(nil), "Replicated")
+		says(s.Replica().Start(nil), "Replicated")
 		if s, err = Open(m, cfg); err != nil {
 			return err
 		}
-		if err := s.Replicate(nil); err != nil {
+		if err := s.Replica().Start(nil); err != nil {
 			return err
 		}
-		says(s.Replicate(nil), "before")
+		says(s.Replica().Start(nil), "before")
 		for _, bad := range [][]int{{1, 2}, {1, 0, 2}, {1, 2, 1}, {1, 2, 3}, {1, 2, -1}} {
-			_, _, err := s.deal(bad)
+			_, _, err := s.replica.pairUp(bad)
 			says(err, "each must have another")
 		}
-		says(s.Heal([]bool{true, false, true}, 1), "rank 2 and its buddy, rank 0, are both empty")
+		says(s.Replica().Heal([]bool{true, false, true}, 1), "rank 2 and its buddy, rank 0, are both empty")
 		for _, part := range [][]byte{make([]byte, 8), append(make([]byte, 16), 255, 0, 0, 0, 0, 0, 0, 0), {0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}} {
-			says(s.takeHealed(1, part), "shards of rank 1")
+			says(s.replica.takeHealed(1, part), "shards of rank 1")
 		}
 		return nil
 	})
@@ -275,10 +275,10 @@ func FuzzHealed(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		if err := s.Replicate(nil); err != nil {
+		if err := s.Replica().Start(nil); err != nil {
 			t.Fatal(err)
 		}
-		if s.takeHealed(1, part) == nil && len(part)%8 != 0 {
+		if s.replica.takeHealed(1, part) == nil && len(part)%8 != 0 {
 			t.Errorf("%d bytes are taken: shards fill whole words", len(part))
 		}
 	})

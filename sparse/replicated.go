@@ -3,7 +3,6 @@ package sparse
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"math/bits"
 	"slices"
@@ -12,12 +11,13 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// copies are the keys of Replicated tables whose rows every rank holds. A rank reads its
+// Copies are the keys of Replicated tables whose rows every rank holds. A rank reads its
 // own copy. One rank for each key, its home, sums the gradients in rank order, and every
 // rank takes the same step with the sum. Homes are spread over the ranks by number.
 //
 // Rows of other ranks' shards are guests in a table: checkpoints and norms leave them out.
-type copies struct {
+type Copies struct {
+	store  *Store
 	sets   []*table.Set // by table: the keys, numbered
 	wordAt []int        // by table, and one more: where its bits begin
 	sums   [][]float32  // by table: of the keys whose home is here, number/P
@@ -33,24 +33,26 @@ type copies struct {
 }
 
 // words is the length of the bits of all tables.
-func (h *copies) words() int { return h.wordAt[len(h.wordAt)-1] }
+func (h *Copies) words() int { return h.wordAt[len(h.wordAt)-1] }
 
 // place numbers the tables' bits.
-func (h *copies) place() {
+func (h *Copies) place() {
 	for t, set := range h.sets {
 		h.wordAt[t+1] = h.wordAt[t] + (set.Len()+63)/64
 	}
 	h.seen, h.union = make([]uint64, h.words()), make([]uint64, h.words())
 }
 
+// Copies returns the rows of Replicated tables, which every rank holds.
+func (s *Store) Copies() *Copies { return &s.copies }
+
 // each calls f with the keys whose bits are set and whose home is the given rank,
 // by table and number.
-func (s *Store) eachCopied(set []uint64, home int, f func(t, i int)) {
-	h := &s.copies
+func (h *Copies) each(set []uint64, home int, f func(t, i int)) {
 	for t := range h.sets {
 		for w := h.wordAt[t]; w < h.wordAt[t+1]; w++ {
 			for b := set[w]; b != 0; b &= b - 1 {
-				if i := 64*(w-h.wordAt[t]) + bits.TrailingZeros64(b); i%s.size == home {
+				if i := 64*(w-h.wordAt[t]) + bits.TrailingZeros64(b); i%h.store.size == home {
 					f(t, i)
 				}
 			}
@@ -64,10 +66,10 @@ type tableKey struct {
 	key   uint64
 }
 
-// HasReplicated reports whether CopyReplicated has rows to copy.
-func (s *Store) HasReplicated() bool { return s.size > 1 && slices.Contains(s.how, Replicated) }
+// Any reports whether there are Replicated tables and other ranks to hold their rows.
+func (h *Copies) Any() bool { return h.store.size > 1 && slices.Contains(h.store.how, Replicated) }
 
-// CopyReplicated copies the rows of Replicated tables to every rank, at most
+// Refresh copies the rows of Replicated tables to every rank, at most
 // MaxReplicated of each table, and returns how many rows all ranks now hold. Rows that
 // are inserted later are read from their owners until the next call. Before the first
 // call, and after Reset, no row is copied.
@@ -75,30 +77,32 @@ func (s *Store) HasReplicated() bool { return s.size > 1 && slices.Contains(s.ho
 // Every rank calls it between Apply and the next Pull or Prepare. Lookups pulled before
 // cannot be pushed. Results are the same to the bit with any number of calls, as long as
 // each Push has its Apply.
-func (s *Store) CopyReplicated() (n int, err error) {
+func (h *Copies) Refresh() (n int, err error) {
+	s := h.store
 	fault := func(err error) (int, error) {
 		return 0, fmt.Errorf("sparse: copy replicated rows: rank %d of %d: %w", s.rank, s.size, err)
 	}
-	if !s.HasReplicated() {
+	if !h.Any() {
 		return 0, nil
 	}
-	s.settle()
-	if s.waiting != nil || slices.ContainsFunc(s.staged, func(g *staged) bool { return g.set.Len() > 0 }) {
+	s.pipeline.wait()
+	if s.pipeline.waiting != nil || slices.ContainsFunc(s.staged, func(g *staged) bool { return g.set.Len() > 0 }) {
 		return fault(errors.New("a batch is prepared, or gradients wait: call it between Apply and the next batch"))
 	}
-	all, err := s.replicated()
+	all, err := h.list()
 	if err != nil {
 		return fault(err)
 	}
-	if err := s.install(all); err != nil {
+	if err := h.install(all); err != nil {
 		return fault(err)
 	}
 	return len(all), nil
 }
 
-// replicated lists the keys that owners hold of replicated tables, at most
+// list returns the keys that owners hold of replicated tables, at most
 // MaxReplicated of each, by table, owner and shard.
-func (s *Store) replicated() (all []tableKey, err error) {
+func (h *Copies) list() (all []tableKey, err error) {
+	s := h.store
 	counts, heard := make([]int64, s.size), make([]int64, s.size)
 	for t, x := range s.tables {
 		if s.how[t] != Replicated {
@@ -106,7 +110,7 @@ func (s *Store) replicated() (all []tableKey, err error) {
 		}
 		var own []uint64
 		for shard := range x.Shards() {
-			if int(s.owner[shard]) != s.rank {
+			if int(s.shards.owner[shard]) != s.rank {
 				continue
 			}
 			keep := func(key uint64, _ []float32) error { own = append(own, key); return nil }
@@ -131,7 +135,7 @@ func (s *Store) replicated() (all []tableKey, err error) {
 		first := len(all)
 		err := s.visit.AllToAllVisit(slices.Repeat(bytesOf(own), s.size), send, recv, func(from int, part []byte) error {
 			for _, key := range wordsOf(part) {
-				if int(s.owner[x.ShardOf(key)]) != from {
+				if int(s.shards.owner[x.ShardOf(key)]) != from {
 					return fmt.Errorf("rank %d announces key %d, which it does not own", from, key)
 				}
 				all = append(all, tableKey{table: t, key: key})
@@ -148,8 +152,8 @@ func (s *Store) replicated() (all []tableKey, err error) {
 
 // install makes all the copied keys: owners send the rows that are new, and guests that
 // are no longer among them are deleted.
-func (s *Store) install(all []tableKey) error {
-	h := &s.copies
+func (h *Copies) install(all []tableKey) error {
+	s := h.store
 	was := h.sets
 	h.sets = nil
 	for _, x := range s.tables {
@@ -165,13 +169,13 @@ func (s *Store) install(all []tableKey) error {
 	}
 	for t, x := range s.tables {
 		for _, key := range was[t].Keys() {
-			if int(s.owner[x.ShardOf(key)]) != s.rank && !h.sets[t].Has(key) {
+			if int(s.shards.owner[x.ShardOf(key)]) != s.rank && !h.sets[t].Has(key) {
 				x.Delete([]uint64{key})
 			}
 		}
 		h.foreign[t] = 0
 		for _, key := range h.sets[t].Keys() {
-			if int(s.owner[x.ShardOf(key)]) != s.rank {
+			if int(s.shards.owner[x.ShardOf(key)]) != s.rank {
 				h.foreign[t]++
 			}
 		}
@@ -180,12 +184,13 @@ func (s *Store) install(all []tableKey) error {
 	h.place()
 	s.generation++
 	s.print = s.fingerprint()
-	return s.invite(fresh)
+	return h.fetch(fresh)
 }
 
-// invite sends the records of newly copied keys from their owners to all.
-func (s *Store) invite(fresh []tableKey) error {
-	owner := func(c tableKey) int { return int(s.owner[s.tables[c.table].ShardOf(c.key)]) }
+// fetch sends the records of newly copied keys from their owners to all.
+func (h *Copies) fetch(fresh []tableKey) error {
+	s := h.store
+	owner := func(c tableKey) int { return int(s.shards.owner[s.tables[c.table].ShardOf(c.key)]) }
 	var part []byte
 	recv := make([]int, s.size)
 	for _, c := range fresh {
@@ -225,18 +230,18 @@ func (s *Store) invite(fresh []tableKey) error {
 	return nil
 }
 
-// hashCopied adds the copied keys to a fingerprint.
-func (s *Store) hashCopied(w io.Writer) {
-	for _, set := range s.copies.sets {
+// hash adds the copied keys to a fingerprint.
+func (h *Copies) hash(w io.Writer) {
+	for _, set := range h.sets {
 		fmt.Fprint(w, set.Len(), " ")
 		w.Write(raw.Bytes(set.Keys()))
 	}
 }
 
-// exchangeCopied sums the gradients of copied keys, at home and in rank
+// exchange sums the gradients of copied keys, at home and in rank
 // order, and gives every rank the sums.
-func (s *Store) exchangeCopied(l *Lookup, k *link) error {
-	h := &s.copies
+func (h *Copies) exchange(l *Lookup, k *link) error {
+	s := h.store
 	if h.words() == 0 {
 		return nil
 	}
@@ -248,10 +253,10 @@ func (s *Store) exchangeCopied(l *Lookup, k *link) error {
 			h.union[w] |= b
 		}
 	}
-	if err := s.reduceCopied(l, k); err != nil {
+	if err := h.reduce(l, k); err != nil {
 		return fmt.Errorf("sparse: push: rank %d of %d: sums of copied keys: %w", s.rank, s.size, err)
 	}
-	if err := s.spreadCopied(k); err != nil {
+	if err := h.spread(k); err != nil {
 		return fmt.Errorf("sparse: push: rank %d of %d: sums of copied keys: %w", s.rank, s.size, err)
 	}
 	return nil
@@ -260,17 +265,17 @@ func (s *Store) exchangeCopied(l *Lookup, k *link) error {
 // gradBytes is the size of a row's gradient on the wire.
 func (s *Store) gradBytes(t int) int { return s.wire[t].Gradients.section(s.tables[t].Width()) }
 
-// reduceCopied sends this rank's gradients to the homes of their keys.
-func (s *Store) reduceCopied(l *Lookup, k *link) error {
-	h := &s.copies
+// reduce sends this rank's gradients to the homes of their keys.
+func (h *Copies) reduce(l *Lookup, k *link) error {
+	s := h.store
 	total := 0
 	for r := range s.size {
 		h.sent[r], h.got[r] = 0, 0
-		s.eachCopied(l.touched, r, func(t, _ int) { h.sent[r] += s.gradBytes(t) })
-		s.eachCopied(l.heard(r), s.rank, func(t, _ int) {
+		h.each(l.touched, r, func(t, _ int) { h.sent[r] += s.gradBytes(t) })
+		h.each(l.heard(r), s.rank, func(t, _ int) {
 			h.got[r] += s.gradBytes(t)
 			if r != s.rank {
-				s.carried[t] += int64(s.gradBytes(t))
+				s.shards.carried[t] += int64(s.gradBytes(t))
 			}
 		})
 		total += h.sent[r]
@@ -278,30 +283,31 @@ func (s *Store) reduceCopied(l *Lookup, k *link) error {
 	wire := h.wire.take(total)
 	to := wire
 	for r := range s.size {
-		s.eachCopied(l.touched, r, func(t, i int) {
+		h.each(l.touched, r, func(t, i int) {
 			at, width := l.copyAt[t][i], s.tables[t].Width()
 			s.wire[t].Gradients.encode(to, l.grads[at:int(at)+width])
 			to = to[s.gradBytes(t):]
 		})
 	}
-	return s.countCopied(k.visit.AllToAllVisit(wire, h.sent, h.got, h.onReduce))
+	return h.count(k.visit.AllToAllVisit(wire, h.sent, h.got, h.onReduce))
 }
 
-// countCopied counts an exchange that did not fail.
-func (s *Store) countCopied(err error) error {
+// count counts an exchange that did not fail.
+func (h *Copies) count(err error) error {
+	s := h.store
 	for r := range s.size {
 		if r != s.rank && err == nil {
-			s.counters.CopyBytesSent += int64(s.copies.sent[r])
-			s.counters.CopyBytesReceived += int64(s.copies.got[r])
+			s.counters.CopyBytesSent += int64(h.sent[r])
+			s.counters.CopyBytesReceived += int64(h.got[r])
 		}
 	}
 	return err
 }
 
 // takeReduce adds a rank's gradients to the sums, ranks in order.
-func (s *Store) takeReduce(from int, part []byte) error {
-	h := &s.copies
-	s.eachCopied(h.lookup.heard(from), s.rank, func(t, i int) {
+func (h *Copies) takeReduce(from int, part []byte) error {
+	s := h.store
+	h.each(h.lookup.heard(from), s.rank, func(t, i int) {
 		width := s.tables[t].Width()
 		sum := h.sums[t][i/s.size*width:][:width]
 		grad := h.lookup.decoded(s.wire[t].Gradients, part[:s.gradBytes(t)], width)
@@ -317,37 +323,37 @@ func (s *Store) takeReduce(from int, part []byte) error {
 	return nil
 }
 
-// spreadCopied sends the sums made here to all ranks.
-func (s *Store) spreadCopied(k *link) error {
-	h := &s.copies
+// spread sends the sums made here to all ranks.
+func (h *Copies) spread(k *link) error {
+	s := h.store
 	for r := range s.size {
 		h.got[r] = 0
-		s.eachCopied(h.union, r, func(t, _ int) { h.got[r] += 4 * s.tables[t].Width() })
+		h.each(h.union, r, func(t, _ int) { h.got[r] += 4 * s.tables[t].Width() })
 	}
 	n := h.got[s.rank]
 	wire := h.wire.take(n * s.size)
 	to := wire
-	s.eachCopied(h.union, s.rank, func(t, i int) {
+	h.each(h.union, s.rank, func(t, i int) {
 		width := s.tables[t].Width()
-		s.carried[t] += int64(4 * width * (s.size - 1))
+		s.shards.carried[t] += int64(4 * width * (s.size - 1))
 		to = to[copy(to, raw.Bytes(h.sums[t][i/s.size*width:][:width])):]
 	})
 	for r := range s.size {
 		h.sent[r] = n
 		copy(wire[r*n:], wire[:n])
 	}
-	return s.countCopied(k.visit.AllToAllVisit(wire, h.sent, h.got, h.onSum))
+	return h.count(k.visit.AllToAllVisit(wire, h.sent, h.got, h.onSum))
 }
 
 // takeSum stages a home's sums: owners as what was pushed to them, other ranks
 // apart.
-func (s *Store) takeSum(from int, part []byte) error {
-	h := &s.copies
-	s.eachCopied(h.union, from, func(t, i int) {
+func (h *Copies) takeSum(from int, part []byte) error {
+	s := h.store
+	h.each(h.union, from, func(t, i int) {
 		x, key := s.tables[t], h.sets[t].Keys()[i:i+1]
 		width := x.Width()
 		g := h.guests[t]
-		if int(s.owner[x.ShardOf(key[0])]) == s.rank {
+		if int(s.shards.owner[x.ShardOf(key[0])]) == s.rank {
 			g = s.staged[t]
 		}
 		s.ids = resize(s.ids, 1)
@@ -360,9 +366,10 @@ func (s *Store) takeSum(from int, part []byte) error {
 // unknown is a row that Apply finds.
 var unknown [1]table.Row
 
-// admitGuests joins the gradients of guests with those that Apply will take.
-func (s *Store) admitGuests() {
-	for t, g := range s.copies.guests {
+// joinGuests joins the gradients of guests with those that Apply will take.
+func (h *Copies) joinGuests() {
+	s := h.store
+	for t, g := range h.guests {
 		if g.set.Len() > 0 {
 			s.ids = resize(s.ids, g.set.Len())
 			s.staged[t].add(g.set.Keys(), g.rows, s.staged[t].epoch, g.grads, s.ids)
@@ -446,31 +453,22 @@ func (l *Lookup) readCopied() error {
 	return nil
 }
 
-// newCopies returns no copies.
-func (s *Store) newCopies() copies {
+// clear forgets all copies.
+func (h *Copies) clear() {
+	s := h.store
 	n := len(s.tables)
-	h := copies{
-		wordAt: make([]int, n+1), foreign: make([]int, n), sums: make([][]float32, n), sent: make([]int, s.size), got: make([]int, s.size),
-		onReduce: s.takeReduce, onSum: s.takeSum,
+	*h = Copies{
+		store: s, wordAt: make([]int, n+1), foreign: make([]int, n), sums: make([][]float32, n), sent: make([]int, s.size), got: make([]int, s.size),
+		onReduce: h.takeReduce, onSum: h.takeSum,
 	}
 	for _, x := range s.tables {
 		h.sets = append(h.sets, table.NewSet(x.Salt(), nil, 1))
 		h.guests = append(h.guests, &staged{set: table.NewSet(x.Salt(), nil, 1)})
 	}
-	return h
-}
-
-// fingerprint is equal on ranks with equal configurations, owners and copied keys.
-func (s *Store) fingerprint() uint64 {
-	h := fnv.New64a()
-	fmt.Fprint(h, s.cfg.fingerprint())
-	h.Write(raw.Bytes(s.owner))
-	s.hashCopied(h)
-	return h.Sum64()
 }
 
 // valid reports whether the bits that a rank sent belong to keys.
-func (h *copies) valid(sent []int64) bool {
+func (h *Copies) valid(sent []int64) bool {
 	for t, set := range h.sets {
 		if n := set.Len(); n%64 != 0 && uint64(sent[h.wordAt[t+1]-1])>>(n%64) != 0 {
 			return false

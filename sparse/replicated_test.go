@@ -54,14 +54,14 @@ func (j *job) withCopies(t *testing.T, size, every int, ahead bool) (out outcome
 	beside := newGroup(size)
 	onRanks(t, size, j.cfg, func(s *Store) error {
 		defer s.Close()
-		if err := s.Ahead(member{beside, s.rank}); err != nil {
+		if err := s.Pipeline().Start(member{beside, s.rank}); err != nil {
 			return err
 		}
 		l := s.NewLookup()
 		for i := range j.steps {
 			var err error
 			if ahead {
-				err = errors.Join(s.Prepare(l, j.steps[i].bags[s.rank], true), s.Complete(l))
+				err = errors.Join(s.Pipeline().Prepare(l, j.steps[i].bags[s.rank], true), s.Pipeline().Complete(l))
 			} else {
 				err = s.Pull(l, j.steps[i].bags[s.rank], true)
 			}
@@ -75,7 +75,7 @@ func (j *job) withCopies(t *testing.T, size, every int, ahead bool) (out outcome
 			out.pooled[i][s.rank] = pooled
 			norms[s.rank] = append(norms[s.rank], norm)
 			if (i+1)%every == 0 {
-				n, err := s.CopyReplicated()
+				n, err := s.Copies().Refresh()
 				if err != nil {
 					return err
 				}
@@ -149,7 +149,7 @@ func TestReplicatedBytes(t *testing.T) {
 			return errors.Join(s.Pull(l, oneBag(keys...), true), s.Push(l), s.Apply(Step{N: n, Scale: 1, Rate: 1}))
 		}
 		err := step(1, keys)
-		_, chosen := s.CopyReplicated()
+		_, chosen := s.Copies().Refresh()
 		was := s.Counters()
 		for n := range int64(steps) {
 			err = errors.Join(err, step(n+2, keys[:100+10*s.rank]))
@@ -194,7 +194,7 @@ func owned(s *Store) []map[uint64][]float32 {
 	all := records(s)
 	for t, x := range s.tables {
 		for key := range all[t] {
-			if int(s.owner[x.ShardOf(key)]) != s.rank {
+			if int(s.shards.owner[x.ShardOf(key)]) != s.rank {
 				delete(all[t], key)
 			}
 		}
@@ -225,7 +225,7 @@ func TestGuestsAreEqual(t *testing.T) {
 				return err
 			}
 			if n == 9 {
-				if _, err := s.CopyReplicated(); err != nil {
+				if _, err := s.Copies().Refresh(); err != nil {
 					return err
 				}
 			}
@@ -267,22 +267,22 @@ func TestReplicatedIsRefused(t *testing.T) {
 	for want, call := range map[string]func(s *Store, l *Lookup) error{
 		"gradients wait": func(s *Store, l *Lookup) error {
 			err := errors.Join(warm(s, l), s.Pull(l, bags, true), s.Push(l))
-			_, chosen := s.CopyReplicated()
+			_, chosen := s.Copies().Refresh()
 			return errors.Join(err, chosen)
 		},
 		"not staged by slot": func(s *Store, l *Lookup) error {
 			err := warm(s, l)
-			_, chosen := s.CopyReplicated()
-			return errors.Join(err, chosen, s.Pull(l, bags, true), s.PushSlot(l, 0))
+			_, chosen := s.Copies().Refresh()
+			return errors.Join(err, chosen, s.Pull(l, bags, true), s.Slots().Push(l, 0))
 		},
 		"was reset after the pull": func(s *Store, l *Lookup) error {
 			err := errors.Join(warm(s, l), s.Pull(l, bags, true))
-			_, chosen := s.CopyReplicated()
+			_, chosen := s.Copies().Refresh()
 			return errors.Join(err, chosen, s.Push(l))
 		},
 		"copied keys that there are not": func(s *Store, l *Lookup) error {
 			err := warm(s, l)
-			_, chosen := s.CopyReplicated()
+			_, chosen := s.Copies().Refresh()
 			if s.rank == 1 {
 				s.copies.sets[0].Add([]uint64{77}, make([]uint32, 1)) // and announces it below
 			}

@@ -33,7 +33,7 @@ func (c *saved) save(s *Store) error {
 	if c.sections == nil {
 		c.sections = map[string][]byte{}
 	}
-	if past := s.Past(); past != nil {
+	if past := s.Files().Past(); past != nil {
 		var b bytes.Buffer
 		if err := past.Save(&b); err != nil {
 			return err
@@ -41,9 +41,9 @@ func (c *saved) save(s *Store) error {
 		c.past = b.Bytes()
 	}
 	c.mu.Unlock()
-	for _, sec := range s.Sections() {
+	for _, sec := range s.Files().Sections() {
 		var b bytes.Buffer
-		if err := s.SaveShard(&b, sec.Table, sec.Shard); err != nil {
+		if err := s.Files().SaveShard(&b, sec.Table, sec.Shard); err != nil {
 			return err
 		}
 		c.mu.Lock()
@@ -51,7 +51,7 @@ func (c *saved) save(s *Store) error {
 		c.mu.Unlock()
 	}
 	for i, x := range s.tables {
-		for _, shard := range s.Owned() {
+		for _, shard := range s.Shards().Owned() {
 			if !x.Seen(shard) {
 				continue
 			}
@@ -68,15 +68,15 @@ func (c *saved) save(s *Store) error {
 }
 
 func (c *saved) load(s *Store) error {
-	if past := s.Past(); past != nil {
+	if past := s.Files().Past(); past != nil {
 		if err := past.Load(bytes.NewReader(c.past)); err != nil {
 			return err
 		}
 	}
 	for t, table := range s.Config().Tables {
-		for _, shard := range s.Owned() {
+		for _, shard := range s.Shards().Owned() {
 			if b, ok := c.sections[SeenName(table.Name, shard)]; ok {
-				if err := s.LoadSeen(bytes.NewReader(b), t, shard); err != nil {
+				if err := s.Files().LoadSeen(bytes.NewReader(b), t, shard); err != nil {
 					return err
 				}
 			}
@@ -85,7 +85,7 @@ func (c *saved) load(s *Store) error {
 				continue // a shard without rows
 			}
 			r := bytes.NewReader(b)
-			if err := s.LoadShard(r, t, shard); err != nil {
+			if err := s.Files().LoadShard(r, t, shard); err != nil {
 				return err
 			}
 			if r.Len() != 0 {
@@ -211,7 +211,7 @@ func fixture(t testing.TB) (*Store, []byte) {
 	s := open(t, fixtureConfig(1))
 	fill(t, s)
 	var b bytes.Buffer
-	if err := s.SaveShard(&b, 0, 0); err != nil {
+	if err := s.Files().SaveShard(&b, 0, 0); err != nil {
 		t.Fatal(err)
 	}
 	return s, b.Bytes()
@@ -262,7 +262,7 @@ func TestFormatsStayReadable(t *testing.T) {
 				t.Fatal(err)
 			}
 			again := func(s *Store) (b bytes.Buffer) {
-				if err := s.SaveShard(&b, 0, 0); err != nil {
+				if err := s.Files().SaveShard(&b, 0, 0); err != nil {
 					t.Fatal(err)
 				}
 				return b
@@ -272,17 +272,17 @@ func TestFormatsStayReadable(t *testing.T) {
 			}
 		}
 		var shard, delta bytes.Buffer
-		if err := s.SaveShard(&shard, 0, 0); err != nil {
+		if err := s.Files().SaveShard(&shard, 0, 0); err != nil {
 			t.Fatal(err)
 		}
-		same("shard", shard.Bytes(), func(s *Store, r io.Reader) error { return s.LoadShard(r, 0, 0) })
+		same("shard", shard.Bytes(), func(s *Store, r io.Reader) error { return s.Files().LoadShard(r, 0, 0) })
 		s.tables[0].Delete([]uint64{0})
-		s.SetNow(0, 5)
+		s.Files().SetNow(0, 5)
 		if err := s.tables[0].SaveDelta(&delta, 0, 0); err != nil {
 			t.Fatal(err)
 		}
 		same("delta", delta.Bytes(), func(s *Store, r io.Reader) error {
-			now, err := s.LoadDelta(r, 0, 0)
+			now, err := s.Files().LoadDelta(r, 0, 0)
 			if err == nil && now != 5 {
 				err = fmt.Errorf("it tells up to step %d, want 5", now)
 			}
@@ -307,13 +307,13 @@ func TestSightingsStayReadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Check(t, "seen-v1.hex", hex.Dump(b.Bytes()))
-	if err := errors.Join(loaded.LoadSeen(iotest.OneByteReader(bytes.NewReader(b.Bytes())), 0, 0), loaded.tables[0].SaveSeen(&again, 0)); err != nil {
+	if err := errors.Join(loaded.Files().LoadSeen(iotest.OneByteReader(bytes.NewReader(b.Bytes())), 0, 0), loaded.tables[0].SaveSeen(&again, 0)); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(again.Bytes(), b.Bytes()) {
 		t.Error("sightings that were loaded are saved otherwise")
 	}
-	if err := loaded.LoadSeen(bytes.NewReader(b.Bytes()), 1, 0); err == nil || !strings.Contains(err.Error(), "table 1: there are 1") {
+	if err := loaded.Files().LoadSeen(bytes.NewReader(b.Bytes()), 1, 0); err == nil || !strings.Contains(err.Error(), "table 1: there are 1") {
 		t.Errorf("of a table that is not there: %v", err)
 	}
 }
@@ -323,17 +323,17 @@ func TestDamagedShardsAreRefused(t *testing.T) {
 	refused := func(what string, file []byte) {
 		t.Helper()
 		s := open(t, fixtureConfig(1))
-		err := s.LoadShard(bytes.NewReader(file), 0, 0)
+		err := s.Files().LoadShard(bytes.NewReader(file), 0, 0)
 		if err == nil {
 			t.Fatalf("%s: accepted", what)
 		}
 		if !strings.HasPrefix(err.Error(), `sparse: load: rank 0 of 1: table "user": shard 0: `) {
 			t.Fatalf("%s: %v does not name the place", what, err)
 		}
-		if s.Rows(0) != 0 || len(s.Sections()) != 0 {
+		if s.Rows(0) != 0 || len(s.Files().Sections()) != 0 {
 			t.Fatalf("%s: rows stayed", what)
 		}
-		if err := s.LoadShard(bytes.NewReader(b), 0, 0); err != nil || s.Rows(0) != 3 {
+		if err := s.Files().LoadShard(bytes.NewReader(b), 0, 0); err != nil || s.Rows(0) != 3 {
 			t.Fatalf("%s: the store is unusable afterwards: %v", what, err)
 		}
 	}
@@ -363,17 +363,17 @@ func TestUnfittingShardsNameBothSides(t *testing.T) {
 		`the table has shard 0 of 2`:     change(func(c *Config) { c.Shards = 2 }),
 		`state 4): open it with t`:       change(func(c *Config) { c.Tables[0].Parts = c.Tables[0].Parts[:1] }),
 	} {
-		err := s.LoadShard(bytes.NewReader(b), 0, 0)
+		err := s.Files().LoadShard(bytes.NewReader(b), 0, 0)
 		if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %q and %q", err, file, want)
 		}
 	}
 	s, _ := fixture(t)
-	if err := s.LoadShard(bytes.NewReader(b), 0, 0); err == nil || !strings.Contains(err.Error(), "holds 3 rows already") {
+	if err := s.Files().LoadShard(bytes.NewReader(b), 0, 0); err == nil || !strings.Contains(err.Error(), "holds 3 rows already") {
 		t.Errorf("loading twice: %v", err)
 	}
 	for want, place := range map[string][2]int{"table 1: there are 1": {1, 0}, "there are 1 shards": {0, 1}, "table -1": {-1, 0}} {
-		for _, err := range []error{s.LoadShard(bytes.NewReader(b), place[0], place[1]), s.SaveShard(io.Discard, place[0], place[1])} {
+		for _, err := range []error{s.Files().LoadShard(bytes.NewReader(b), place[0], place[1]), s.Files().SaveShard(io.Discard, place[0], place[1])} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("table %d shard %d: %v, want %q", place[0], place[1], err, want)
 			}
@@ -383,7 +383,7 @@ func TestUnfittingShardsNameBothSides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := foreign.LoadShard(bytes.NewReader(b), 0, 0); err == nil || !strings.Contains(err.Error(), "rank 0 owns it") {
+	if err := foreign.Files().LoadShard(bytes.NewReader(b), 0, 0); err == nil || !strings.Contains(err.Error(), "rank 0 owns it") {
 		t.Errorf("loading another rank's shard: %v", err)
 	}
 }
@@ -395,7 +395,7 @@ func TestLoadNeedsAppliedGradients(t *testing.T) {
 	if err := errors.Join(s.Pull(l, oneBag(5), true), s.Push(l)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.LoadShard(bytes.NewReader(b), 0, 0); err == nil || !strings.Contains(err.Error(), "Apply them") {
+	if err := s.Files().LoadShard(bytes.NewReader(b), 0, 0); err == nil || !strings.Contains(err.Error(), "Apply them") {
 		t.Fatalf("loaded beside staged gradients: %v", err)
 	}
 }
@@ -404,7 +404,7 @@ func TestSaveReportsAFailedWrite(t *testing.T) {
 	s, b := fixture(t)
 	full := errors.New("no space left")
 	for room := range len(b) {
-		err := s.SaveShard(&small{room: room, err: full}, 0, 0)
+		err := s.Files().SaveShard(&small{room: room, err: full}, 0, 0)
 		if !errors.Is(err, full) || !strings.HasPrefix(err.Error(), "sparse: save: ") {
 			t.Fatalf("with room for %d bytes: %v", room, err)
 		}
@@ -432,7 +432,7 @@ func TestAnnouncedSizesAreNotBelieved(t *testing.T) {
 		file := slices.Clone(b)
 		binary.LittleEndian.PutUint64(file[rows:], n)
 		s := open(t, fixtureConfig(1))
-		if err := s.LoadShard(bytes.NewReader(file), 0, 0); err == nil {
+		if err := s.Files().LoadShard(bytes.NewReader(file), 0, 0); err == nil {
 			t.Fatalf("%d rows were accepted", n)
 		}
 		if m := s.Counters().MemoryBytes; m > 1<<20 {
@@ -449,14 +449,14 @@ func FuzzLoadShard(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte) {
 		s := open(t, fixtureConfig(1))
 		r := bytes.NewReader(file)
-		if err := s.LoadShard(r, 0, 0); err != nil {
+		if err := s.Files().LoadShard(r, 0, 0); err != nil {
 			if s.Rows(0) != 0 {
 				t.Fatalf("rows stayed after %v", err)
 			}
 			return
 		}
 		var again bytes.Buffer
-		if err := s.SaveShard(&again, 0, 0); err != nil {
+		if err := s.Files().SaveShard(&again, 0, 0); err != nil {
 			t.Fatal(err)
 		}
 		if read := file[:len(file)-r.Len()]; !bytes.Equal(again.Bytes(), read) {
@@ -501,7 +501,7 @@ func TestForgedShardsAreRefused(t *testing.T) {
 		}),
 	} {
 		s := open(t, fixtureConfig(1))
-		if err := s.LoadShard(bytes.NewReader(file), 0, 0); err == nil || !strings.Contains(err.Error(), want) || s.Rows(0) != 0 {
+		if err := s.Files().LoadShard(bytes.NewReader(file), 0, 0); err == nil || !strings.Contains(err.Error(), want) || s.Rows(0) != 0 {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -513,13 +513,13 @@ func TestForgedShardsAreRefused(t *testing.T) {
 	}
 	own := ShardOf(Salt("user"), 5, 2)
 	var file bytes.Buffer
-	if err := s.SaveShard(&file, 0, own); err != nil {
+	if err := s.Files().SaveShard(&file, 0, own); err != nil {
 		t.Fatal(err)
 	}
 	other := file.Bytes()
 	binary.LittleEndian.PutUint32(other[16:], uint32(1-own)) // the description's shard, not the key's
 	s.Reset()
-	if err := s.LoadShard(bytes.NewReader(reseal(other)), 0, 1-own); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("key 5 belongs to shard %d", own)) {
+	if err := s.Files().LoadShard(bytes.NewReader(reseal(other)), 0, 1-own); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("key 5 belongs to shard %d", own)) {
 		t.Errorf("a key of another shard: %v", err)
 	}
 }
@@ -558,7 +558,7 @@ func TestDeltasMakeTheCopyEqual(t *testing.T) {
 	got := make([][]map[uint64][]float32, copies)
 	onRanks(t, copies, j.cfg, func(s *Store) error {
 		for k, files := range append([]map[string][]byte{full}, deltas...) {
-			for _, shard := range s.Owned() {
+			for _, shard := range s.Shards().Owned() {
 				for table := range s.tables {
 					b, ok := files[SectionName(s.name(table), shard)]
 					if !ok {
@@ -566,9 +566,9 @@ func TestDeltasMakeTheCopyEqual(t *testing.T) {
 					}
 					var err error
 					if k == 0 {
-						err = s.LoadShard(bytes.NewReader(b), table, shard)
+						err = s.Files().LoadShard(bytes.NewReader(b), table, shard)
 					} else {
-						_, err = s.LoadDelta(bytes.NewReader(b), table, shard)
+						_, err = s.Files().LoadDelta(bytes.NewReader(b), table, shard)
 					}
 					if err != nil {
 						return err
@@ -576,7 +576,7 @@ func TestDeltasMakeTheCopyEqual(t *testing.T) {
 				}
 			}
 			for table := range s.tables {
-				s.SetNow(table, int64(first+k*every))
+				s.Files().SetNow(table, int64(first+k*every))
 			}
 		}
 		got[s.rank] = records(s)
@@ -598,10 +598,10 @@ func TestDeltasMakeTheCopyEqual(t *testing.T) {
 // saveDelta returns what has changed on a rank after a step, by section name.
 func saveDelta(s *Store, since int64) map[string][]byte {
 	files, listed := map[string][]byte{}, map[string]string{}
-	if _, err := s.Snapshot(since).take(1<<30, listed); err != nil {
+	if _, err := s.Files().Snapshot(since).take(1<<30, listed); err != nil {
 		panic(err)
 	}
-	for _, shard := range s.Owned() {
+	for _, shard := range s.Shards().Owned() {
 		for table := range s.tables {
 			var b bytes.Buffer
 			if err := s.tables[table].SaveDelta(&b, shard, since); err != nil {
@@ -618,7 +618,7 @@ func saveDelta(s *Store, since int64) map[string][]byte {
 			name := DeltaName(s.name(table), shard)
 			if rows > 0 && rows == s.tables[table].ShardRows(shard) { // shorter whole
 				b.Reset()
-				if err := s.SaveShard(&b, table, shard); err != nil {
+				if err := s.Files().SaveShard(&b, table, shard); err != nil {
 					panic(err)
 				}
 				name = SectionName(s.name(table), shard)

@@ -31,14 +31,14 @@ func TestHandsShareTables(t *testing.T) {
 		rng, x := rand.New(rand.NewPCG(1, 2)), make([]float32, 50*8)
 		for step := range int64(6) {
 			if step == 0 {
-				if err := s.Prepare(l, steadyBags(50), true); err != nil {
+				if err := s.Pipeline().Prepare(l, steadyBags(50), true); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := s.Complete(l); err != nil {
+			if err := s.Pipeline().Complete(l); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Prepare(next, steadyBags(50-int(step)), true); err != nil {
+			if err := s.Pipeline().Prepare(next, steadyBags(50-int(step)), true); err != nil {
 				t.Fatal(err)
 			}
 			for f := range 26 {

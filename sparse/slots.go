@@ -8,14 +8,19 @@ import (
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// slots keeps the gradients of a step's microbatches apart until it is decided which
+// Slots keeps the gradients of a step's microbatches apart until it is decided which
 // count. A slot is the number of a microbatch within its step.
-type slots struct {
+type Slots struct {
+	store   *Store
 	waiting []*slot // ascending
 	free    []*slot
-	tags    []int64 // the slot of this rank, for each rank
-	heard   []int64 // by rank
+	tags    []int64  // the slot of this rank, for each rank
+	heard   []int64  // by rank
+	nothing []uint64 // what PushNone sends
 }
+
+// Slots returns what sums the gradients of microbatches in the order of their slots.
+func (s *Store) Slots() *Slots { return &s.slots }
 
 // slot is what one microbatch gives this owner.
 type slot struct {
@@ -30,13 +35,13 @@ type slotTable struct {
 	values []float32
 }
 
-func (x *slots) find(number int) (int, bool) {
+func (x *Slots) find(number int) (int, bool) {
 	return slices.BinarySearchFunc(x.waiting, number, func(a *slot, n int) int { return cmp.Compare(a.number, n) })
 }
 
 // open returns an empty slot for what arrives, nil if it is there already: the
 // first copy counts.
-func (x *slots) open(number, tables int) *slot {
+func (x *Slots) open(number, tables int) *slot {
 	i, found := x.find(number)
 	if found {
 		return nil
@@ -57,13 +62,13 @@ func (x *slots) open(number, tables int) *slot {
 }
 
 // clear forgets all slots.
-func (x *slots) clear() {
+func (x *Slots) clear() {
 	x.free = append(x.free, x.waiting...)
 	clear(x.waiting)
 	x.waiting = x.waiting[:0]
 }
 
-func (x *slots) bytes() (n int64) {
+func (x *Slots) bytes() (n int64) {
 	for _, list := range [][]*slot{x.waiting, x.free} {
 		for _, of := range list {
 			for t := range of.tables {
@@ -78,11 +83,11 @@ func (x *slots) bytes() (n int64) {
 // noSlot is sent by a rank whose gradients do not count.
 const noSlot = -1
 
-// PushSlot is Push of a batch that is a microbatch of the step, identified by
-// its slot, a number from 0 on: the owners keep its gradients apart until Commit
-// decides. Every rank calls it, or PushNone. Of a slot that is pushed again the first
-// copy counts.
-func (s *Store) PushSlot(l *Lookup, slot int) error {
+// Push is [Store.Push] of a microbatch, identified by its slot, a number from 0 on: the
+// owners keep its gradients apart until Commit decides. Every rank calls it, or PushNone.
+// If a slot is pushed again, the first copy counts.
+func (x *Slots) Push(l *Lookup, slot int) error {
+	s := x.store
 	if err := s.mayPush(l); err != nil {
 		return err
 	}
@@ -96,8 +101,8 @@ func (s *Store) PushSlot(l *Lookup, slot int) error {
 		return fault("there are copied keys, whose gradients are not staged by slot: open the store without Replicated tables")
 	}
 	l.state = pushed
-	s.settle()
-	if err := s.tell(slot); err != nil {
+	s.pipeline.wait()
+	if err := x.announce(slot); err != nil {
 		return fault("exchange of slots: %w", err)
 	}
 	err := s.exchangeGrads(l, &s.link, l.onSlots)
@@ -107,30 +112,31 @@ func (s *Store) PushSlot(l *Lookup, slot int) error {
 	return err
 }
 
-// PushNone takes part in PushSlot for a rank whose gradients do not count. It
+// PushNone takes part in Push for a rank whose gradients do not count. It
 // neither reads nor changes them: another goroutine may still be computing on l,
 // which must not be pulled into before that has ended.
-func (s *Store) PushNone(l *Lookup) error {
+func (x *Slots) PushNone(l *Lookup) error {
+	s := x.store
 	if err := s.mayPush(l); err != nil {
 		return err
 	}
-	if err := s.tell(noSlot); err != nil {
+	if err := x.announce(noSlot); err != nil {
 		return fmt.Errorf("sparse: push: rank %d of %d: exchange of slots: %w", s.rank, s.size, err)
 	}
 	total := 0
 	for _, n := range l.want.gradBytes {
 		total += n
 	}
-	s.nothing = resize(s.nothing, (total+7)/8)
-	if err := s.sendGrads(l, &s.link, bytesOf(s.nothing)[:total], l.onSlots); err != nil || l.bagged == nil {
+	x.nothing = resize(x.nothing, (total+7)/8)
+	if err := s.sendGrads(l, &s.link, bytesOf(x.nothing)[:total], l.onSlots); err != nil || l.bagged == nil {
 		return err
 	}
 	return l.bagged.push(&s.link, true, l.onOpened)
 }
 
-// tell exchanges which slot every rank has.
-func (s *Store) tell(slot int) error {
-	x := &s.slots
+// announce exchanges which slot every rank has.
+func (x *Slots) announce(slot int) error {
+	s := x.store
 	x.tags, x.heard = resize(x.tags, s.size), resize(x.heard, s.size)
 	for r := range x.tags {
 		x.tags[r] = int64(slot)
@@ -160,8 +166,8 @@ func (l *Lookup) keep(from, t int, keys []uint64, held []table.Row, grads []floa
 }
 
 // Staged lists the slots whose gradients this rank has, ascending.
-func (s *Store) Staged() (all []int) {
-	for _, of := range s.slots.waiting {
+func (x *Slots) Staged() (all []int) {
+	for _, of := range x.waiting {
 		all = append(all, of.number)
 	}
 	return all
@@ -171,29 +177,30 @@ func (s *Store) Staged() (all []int) {
 // 0, 1, … had pushed them: GradNormSq and Apply continue from there. The other slots are
 // forgotten. If a slot is missing nothing changes. It does not communicate: every owner
 // must be given the same slots.
-func (s *Store) Commit(committed []int) error {
+func (x *Slots) Commit(committed []int) error {
+	s := x.store
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("sparse: commit: rank %d of %d: "+format, append([]any{s.rank, s.size}, args...)...)
 	}
-	s.settle()
+	s.pipeline.wait()
 	order := slices.Clone(committed)
 	slices.Sort(order)
 	if len(slices.Compact(slices.Clone(order))) != len(order) {
 		return fault("a slot is given twice in %v", committed)
 	}
 	for _, n := range order {
-		if _, found := s.slots.find(n); !found {
-			return fault("slot %d is not staged, only %v are", n, s.Staged())
+		if _, found := x.find(n); !found {
+			return fault("slot %d is not staged, only %v are", n, x.Staged())
 		}
 	}
 	for _, n := range order {
-		i, _ := s.slots.find(n)
+		i, _ := x.find(n)
 		for t := range s.tables {
-			g := &s.slots.waiting[i].tables[t]
+			g := &x.waiting[i].tables[t]
 			s.ids = resize(s.ids, len(g.keys))
 			s.staged[t].add(g.keys, g.held, g.epoch, g.values, s.ids)
 		}
 	}
-	s.slots.clear()
+	x.clear()
 	return nil
 }

@@ -33,19 +33,19 @@ func TestSlotsEqualRanks(t *testing.T) {
 				grads(push.l, step.dy[push.slot], j.cfg)
 				var err error
 				if push.l == b && s.rank == i%size {
-					err = s.PushNone(push.l)
+					err = s.Slots().PushNone(push.l)
 				} else {
-					err = s.PushSlot(push.l, push.slot)
+					err = s.Slots().Push(push.l, push.slot)
 				}
 				if err != nil {
 					return err
 				}
 			}
 			all := []int{0, 1, 2}
-			if got := s.Staged(); !slices.Equal(got, all) {
+			if got := s.Slots().Staged(); !slices.Equal(got, all) {
 				return fmt.Errorf("slots %v of step %d are staged", got, i+1)
 			}
-			if err := errors.Join(s.Commit(rng.Perm(size)), s.Apply(step.at)); err != nil {
+			if err := errors.Join(s.Slots().Commit(rng.Perm(size)), s.Apply(step.at)); err != nil {
 				return err
 			}
 		}
@@ -77,7 +77,7 @@ func pushOnes(t *testing.T, s *Store, l *Lookup, slot int, keys ...uint64) {
 		t.Fatal(err)
 	}
 	l.PoolGrad(0, 0, []float32{1}, 1)
-	if err := s.PushSlot(l, slot); err != nil {
+	if err := s.Slots().Push(l, slot); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -89,16 +89,16 @@ func TestOnlyCommittedSlotsCount(t *testing.T) {
 	pushOnes(t, s, l, 0, 7)
 	pushOnes(t, s, l, 2, 7, 8)
 	pushOnes(t, s, l, 2, 7) // a second copy
-	if err := s.Commit([]int{0, 1}); err == nil || !strings.Contains(err.Error(), "slot 1 is not staged, only [0 2 5] are") {
+	if err := s.Slots().Commit([]int{0, 1}); err == nil || !strings.Contains(err.Error(), "slot 1 is not staged, only [0 2 5] are") {
 		t.Fatalf("committing what is missing: %v", err)
 	}
-	if err := s.Commit([]int{2, 2}); err == nil || !strings.Contains(err.Error(), "given twice") {
+	if err := s.Slots().Commit([]int{2, 2}); err == nil || !strings.Contains(err.Error(), "given twice") {
 		t.Fatalf("committing twice: %v", err)
 	}
 	if s.staged[0].set.Len() != 0 {
 		t.Fatal("a Commit that failed changed what waits")
 	}
-	if err := errors.Join(s.Commit([]int{2, 0}), s.Apply(Step{N: 1, Scale: 1, Rate: 1})); err != nil {
+	if err := errors.Join(s.Slots().Commit([]int{2, 0}), s.Apply(Step{N: 1, Scale: 1, Rate: 1})); err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[uint64]float32{7: -2, 8: -1, 9: 0} {
@@ -109,10 +109,10 @@ func TestOnlyCommittedSlotsCount(t *testing.T) {
 	if n := s.Rows(0); n != 2 {
 		t.Errorf("%d rows are held: a slot that does not count inserted one", n)
 	}
-	if got := s.Staged(); got != nil {
+	if got := s.Slots().Staged(); got != nil {
 		t.Errorf("after Commit %v are staged", got)
 	}
-	if err := errors.Join(s.Pull(l, oneBag(7), true), s.PushSlot(l, -1)); err == nil || !strings.Contains(err.Error(), "slots count from 0") {
+	if err := errors.Join(s.Pull(l, oneBag(7), true), s.Slots().Push(l, -1)); err == nil || !strings.Contains(err.Error(), "slots count from 0") {
 		t.Errorf("slot -1: %v", err)
 	}
 }
@@ -121,8 +121,8 @@ func TestOnlyCommittedSlotsCount(t *testing.T) {
 func TestResetForgetsSlots(t *testing.T) {
 	s := open(t, plainConfig(1))
 	pushOnes(t, s, s.NewLookup(), 0, 7)
-	if err := s.Reset(); err != nil || s.Staged() != nil {
-		t.Fatalf("%v; %v are staged", err, s.Staged())
+	if err := s.Reset(); err != nil || s.Slots().Staged() != nil {
+		t.Fatalf("%v; %v are staged", err, s.Slots().Staged())
 	}
 }
 
@@ -134,11 +134,11 @@ func TestStagingAllocatesNothing(t *testing.T) {
 			if err := s.Pull(l, bags, true); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.PushSlot(l, slot); err != nil {
+			if err := s.Slots().Push(l, slot); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := s.Commit(nil); err != nil {
+		if err := s.Slots().Commit(nil); err != nil {
 			t.Fatal(err)
 		}
 	}

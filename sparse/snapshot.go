@@ -28,9 +28,10 @@ type Snapshot struct {
 // Apply and the next Push; it takes a few microseconds a table. A store has one
 // snapshot at a time: a new one takes the place of the one before, and rows that are
 // loaded, or all forgotten, end it.
-func (s *Store) Snapshot(since int64) *Snapshot {
-	s.settle()
-	x := &Snapshot{store: s, shards: s.Owned()}
+func (f *Files) Snapshot(since int64) *Snapshot {
+	s := f.store
+	s.pipeline.wait()
+	x := &Snapshot{store: s, shards: s.shards.Owned()}
 	for _, t := range s.tables {
 		x.tables = append(x.tables, t.Snapshot(since, x.shards))
 	}
@@ -48,7 +49,7 @@ const lookShards = 256
 // section means a shard without rows, or without changes.
 func (x *Snapshot) Next(section func(name string, write func(io.Writer) error) error) (more bool, err error) {
 	s, saved := x.store, false
-	s.settle()
+	s.pipeline.wait()
 	save := func(of table.Content, write func(io.Writer) error) error {
 		saved = true
 		name := [...]func(table string, shard int) string{table.Rows: SectionName, table.Changes: DeltaName, table.Sightings: SeenName}[of]

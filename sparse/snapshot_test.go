@@ -38,8 +38,8 @@ type watch struct {
 
 func watchNow(s *Store, since int64) (*watch, error) {
 	w := &watch{want: map[string]string{}, got: map[string]string{}}
-	_, err := s.Snapshot(since).take(1<<30, w.want)
-	w.x = s.Snapshot(since)
+	_, err := s.Files().Snapshot(since).take(1<<30, w.want)
+	w.x = s.Files().Snapshot(since)
 	return w, err
 }
 
@@ -98,25 +98,25 @@ func TestSnapshotBesideSteps(t *testing.T) {
 // watched runs the job on a rank, with a snapshot of all rows begun at step 3 and one
 // of what has changed since at step 7.
 func (j *job) watched(s *Store, beside Exchanger) (deltas, late int, err error) {
-	if err := s.Ahead(beside); err != nil {
+	if err := s.Pipeline().Start(beside); err != nil {
 		return 0, 0, err
 	}
 	if j.tier != "" {
-		if err := s.OpenTier(1, j.tier, 1); err != nil {
+		if err := s.Files().OpenTier(1, j.tier, 1); err != nil {
 			return 0, 0, err
 		}
 	}
 	now, next := s.NewLookup(), s.NewLookup()
-	if err := s.Prepare(now, j.steps[0].bags[s.rank], true); err != nil {
+	if err := s.Pipeline().Prepare(now, j.steps[0].bags[s.rank], true); err != nil {
 		return 0, 0, err
 	}
 	var w *watch
 	for i := range j.steps {
-		if err := s.Complete(now); err != nil {
+		if err := s.Pipeline().Complete(now); err != nil {
 			return 0, 0, err
 		}
 		if i+1 < len(j.steps) {
-			if err := s.Prepare(next, j.steps[i+1].bags[s.rank], true); err != nil {
+			if err := s.Pipeline().Prepare(next, j.steps[i+1].bags[s.rank], true); err != nil {
 				return 0, 0, err
 			}
 		}
@@ -156,7 +156,7 @@ func TestATurnLooksThroughSomeShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	x, turns := s.Snapshot(Everything), 0
+	x, turns := s.Files().Snapshot(Everything), 0
 	for more := true; more; turns++ {
 		if more, err = x.Next(func(name string, _ func(io.Writer) error) error { return errors.New("section " + name) }); err != nil {
 			t.Fatal(err)

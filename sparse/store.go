@@ -3,47 +3,63 @@ package sparse
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 
+	"github.com/wdlrun/wdlrun/internal/raw"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
-// Store is one rank's share of the tables and its way to the others'.
+// Store is one rank's share of the tables and its way to the others'. A trainer needs Open,
+// NewLookup, Pull, Push, Apply and Close. The other groups of calls are optional: Pipeline
+// works ahead, Slots sums microbatches, Files saves and loads, Shards moves shards between
+// ranks, Copies reads small tables without messages, and Replica survives the loss of a rank.
 type Store struct {
 	link
 	rank, size int
 	cfg        Config
-	print      uint64 // fingerprint of cfg
+	print      uint64 // fingerprint of cfg, of the owners and of the copied keys
 	tables     []*table.Table
-	past       table.Past // what tables with DenseL2 parts know of the steps before
-	decays     bool       // there is such a table
-	staged     []*staged  // by table
-	owner      []int32    // by shard
-	pulls      int64      // how many there were, to find ranks out of step
-	generation int64      // how often Reset was called, to find stale Lookups
-	wire       []Wire     // by table
-	how        []Strategy // by table
-	pools      bool       // a table is pooled by its owners
-	still      []bool     // by table: a step changes the rows of its keys alone
-	encodes    bool       // the gradients of a table travel encoded
-	early      bool       // a table is still: rows can travel ahead
-	ahead      *ahead     // nil if batches are not prepared on the side
-	waiting    *Lookup    // prepared and not completed
-	flying     []*Lookup  // pulled to train, and not applied
-	slots      slots
-	copies     copies
-	replica    replica
-	loads      []ShardLoad // by shard: what was asked
-	carried    []int64     // by table
-	ids        []uint32
-	hands      hands
-	applied    []table.Applied // by table
-	at         Step            // that is applied
-	nothing    []uint64        // what PushNone sends
-	counters   Counters
-	norm       table.Sum
+	exchanged
+	update
 
-	onCheck, onApply func(hand int) error // kept so that a step allocates nothing
+	pulls      int64     // how many there were, to find ranks out of step
+	generation int64     // how often Reset was called, to find stale Lookups
+	flying     []*Lookup // pulled to train, and not applied
+	staged     []*staged // by table
+	ids        []uint32  // scratch: numbers of keys
+	hands      hands
+	counters   Counters
+
+	pipeline Pipeline
+	slots    Slots
+	replica  Replica
+	shards   Shards
+	copies   Copies
+	files    Files
+}
+
+// exchanged is how the tables travel, by their configurations.
+type exchanged struct {
+	wire    []Wire     // by table
+	how     []Strategy // by table
+	still   []bool     // by table: a step changes the rows of its keys alone
+	early   bool       // a table is still: rows can travel ahead
+	pools   bool       // a table is pooled by its owners
+	encodes bool       // the gradients of a table travel encoded
+	decays  bool       // a table has DenseL2 parts
+}
+
+// add adds a table and reports whether it has DenseL2 parts.
+func (x *exchanged) add(c Table) (decays bool) {
+	decays = slices.ContainsFunc(c.Parts, func(p Part) bool { return p.DenseL2 })
+	still := c.Evict == table.Evict{} && !decays
+	x.wire, x.how, x.still = append(x.wire, c.Wire), append(x.how, c.Strategy), append(x.still, still)
+	x.early = x.early || still
+	x.pools = x.pools || c.Strategy == Pooled
+	x.encodes = x.encodes || c.Wire.Gradients != FP32
+	x.decays = x.decays || decays
+	return decays
 }
 
 // Open makes an empty store on this rank. It does not communicate; ranks whose
@@ -60,32 +76,24 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("sparse: open: rank %d: configuration:\n%w", rank, err)
 	}
 	cfg = cfg.Default()
-	s := &Store{link: newLink(ex), rank: rank, size: size, cfg: cfg, owner: make([]int32, cfg.Shards), loads: make([]ShardLoad, cfg.Shards)}
-	for i := range s.owner {
-		s.owner[i] = int32(OwnerOf(i, cfg.Shards, size))
-	}
+	s := &Store{link: newLink(ex), rank: rank, size: size, cfg: cfg}
+	s.pipeline.store, s.slots.store, s.replica.store, s.shards.store, s.copies.store, s.files.store = s, s, s, s, s, s
 	for _, c := range cfg.Tables {
 		t, err := table.Open(c.engine(), cfg.Seed, cfg.Shards)
 		if err != nil {
 			return nil, fmt.Errorf("sparse: open: rank %d: %w", rank, err)
 		}
-		if slices.ContainsFunc(c.Parts, func(p Part) bool { return p.DenseL2 }) {
+		if s.add(c) {
 			t.Share(&s.past)
-			s.decays = true
 		}
 		s.tables = append(s.tables, t)
-		s.wire, s.how = append(s.wire, c.Wire), append(s.how, c.Strategy)
-		s.pools = s.pools || c.Strategy == Pooled
-		still := c.Evict == table.Evict{} && !slices.ContainsFunc(c.Parts, func(p Part) bool { return p.DenseL2 })
-		s.still = append(s.still, still)
-		s.early = s.early || still
-		s.encodes = s.encodes || c.Wire.Gradients != FP32
 		s.staged = append(s.staged, &staged{set: table.NewSet(t.Salt(), nil, 1)})
 	}
-	s.carried, s.applied = make([]int64, len(s.tables)), make([]table.Applied, len(s.tables))
+	s.applied = make([]table.Applied, len(s.tables))
 	s.onCheck, s.onApply = s.checkTables, s.applyTables
 	s.Share(1, nil)
-	s.copies = s.newCopies()
+	s.shards.init(cfg.Shards, len(s.tables))
+	s.copies.clear()
 	s.print = s.fingerprint()
 	return s, nil
 }
@@ -93,30 +101,19 @@ func Open(ex Exchanger, cfg Config) (*Store, error) {
 // Config returns the configuration in effect, defaults filled in.
 func (s *Store) Config() Config { return s.cfg.Default() }
 
-// Owned lists the shards of this rank, ascending.
-func (s *Store) Owned() []int {
-	shards := make([]int, 0, len(s.owner))
-	for i, r := range s.owner {
-		if int(r) == s.rank {
-			shards = append(shards, i)
-		}
-	}
-	return shards
-}
-
 // Rows returns how many rows of a table this rank holds.
 func (s *Store) Rows(table int) int {
-	s.settle()
+	s.pipeline.wait()
 	return s.tables[table].Rows() - s.copies.foreign[table]
 }
 
 // Reset forgets every row and every staged gradient, as if the store had just
 // been opened: the way to load a checkpoint into a store in use. Lookups pulled before it cannot be pushed.
 func (s *Store) Reset() error {
-	s.settle()
+	s.pipeline.wait()
 	s.flying = s.flying[:0]
 	s.slots.clear()
-	s.copies = s.newCopies()
+	s.copies.clear()
 	s.print = s.fingerprint()
 	s.generation++
 	s.past = table.Past{}
@@ -130,27 +127,26 @@ func (s *Store) Reset() error {
 	return errors.Join(errs...)
 }
 
-// Past returns the steps that rows will take when they appear, to be saved with a
-// checkpoint and loaded after Reset; nil if no table has a DenseL2 part. It is the same on
-// every rank.
-func (s *Store) Past() *table.Past {
-	if !s.decays {
-		return nil
-	}
-	return &s.past
-}
-
-// Close ends the goroutine of Ahead and frees the memory of the tables; the store
+// Close ends the goroutine of the Pipeline and frees the memory of the tables; the store
 // cannot be used afterwards. It waits for a batch that is being prepared: if a
 // peer is lost, abort the group first.
 func (s *Store) Close() error {
-	s.stop()
+	s.pipeline.stop()
 	var errs []error
 	for _, t := range s.tables {
 		errs = append(errs, t.Close())
 	}
 	errs = append(errs, s.replica.each((*table.Table).Close))
 	return errors.Join(errs...)
+}
+
+// fingerprint is equal on ranks with equal configurations, owners and copied keys.
+func (s *Store) fingerprint() uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, s.cfg.fingerprint())
+	h.Write(raw.Bytes(s.shards.owner))
+	s.copies.hash(h)
+	return h.Sum64()
 }
 
 // name returns the name of a table.
@@ -222,9 +218,9 @@ type TableCounters struct {
 
 // Table returns the counters of a table on this rank.
 func (s *Store) Table(i int) TableCounters {
-	s.settle()
+	s.pipeline.wait()
 	t := s.tables[i]
-	c := TableCounters{Counters: t.Counters(), Rows: int64(t.Rows() - s.copies.foreign[i]), Bytes: t.Bytes(), CarriedBytes: s.carried[i]}
+	c := TableCounters{Counters: t.Counters(), Rows: int64(t.Rows() - s.copies.foreign[i]), Bytes: t.Bytes(), CarriedBytes: s.shards.carried[i]}
 	if s.replica.tables != nil {
 		c.Bytes += s.replica.tables[i].Bytes()
 	}
@@ -234,7 +230,7 @@ func (s *Store) Table(i int) TableCounters {
 // Counters returns the counters of this rank. It walks the shards: call it for a
 // report, not for every row.
 func (s *Store) Counters() Counters {
-	s.settle()
+	s.pipeline.wait()
 	c := s.counters
 	c.MemoryBytes = s.slots.bytes()
 	for i, t := range s.tables {

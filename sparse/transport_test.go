@@ -88,7 +88,7 @@ func trainRank(c *collective.Comm) (files []string, err error) {
 		return nil, err
 	}
 	defer s.Close()
-	if err := s.Ahead(c.Channel(1)); err != nil {
+	if err := s.Pipeline().Start(c.Channel(1)); err != nil {
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(uint64(c.Rank()), 1))
@@ -108,11 +108,11 @@ func trainRank(c *collective.Comm) (files []string, err error) {
 		grad[i] = float32(rng.NormFloat64())
 	}
 	now, next := s.NewLookup(), s.NewLookup()
-	if err := s.Prepare(now, draw(), true); err != nil {
+	if err := s.Pipeline().Prepare(now, draw(), true); err != nil {
 		return nil, err
 	}
 	for n := range int64(4) {
-		if err := errors.Join(s.Complete(now), s.Prepare(next, draw(), true)); err != nil {
+		if err := errors.Join(s.Pipeline().Complete(now), s.Pipeline().Prepare(next, draw(), true)); err != nil {
 			return nil, err
 		}
 		now.PoolGrad(0, 0, grad, dim)
@@ -122,12 +122,12 @@ func trainRank(c *collective.Comm) (files []string, err error) {
 		}
 		now, next = next, now
 	}
-	if err := s.Complete(now); err != nil {
+	if err := s.Pipeline().Complete(now); err != nil {
 		return nil, err
 	}
-	for _, section := range s.Sections() {
+	for _, section := range s.Files().Sections() {
 		var b bytes.Buffer
-		if err := s.SaveShard(&b, section.Table, section.Shard); err != nil {
+		if err := s.Files().SaveShard(&b, section.Table, section.Shard); err != nil {
 			return nil, err
 		}
 		files = append(files, section.Name+"\n"+b.String())

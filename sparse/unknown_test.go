@@ -49,7 +49,7 @@ func readUnknown(t *testing.T, how Strategy, after, size int, side bool) {
 	onRanks(t, size, cfg, func(s *Store) error {
 		defer s.Close()
 		if side {
-			if err := s.Ahead(member{beside, s.rank}); err != nil {
+			if err := s.Pipeline().Start(member{beside, s.rank}); err != nil {
 				return err
 			}
 		}
@@ -75,12 +75,12 @@ func trainFour(s *Store, initial func(key uint64) []float32, after int) error {
 	const dim = 3
 	bags := []Bags{{Values: []uint64{1, 2, 3, 4}, Offsets: []int32{0, 1, 2, 3, 4}}}
 	now, next := s.NewLookup(), s.NewLookup()
-	if err := s.Prepare(now, bags, true); err != nil {
+	if err := s.Pipeline().Prepare(now, bags, true); err != nil {
 		return err
 	}
 	got, ones := make([]float32, 4*dim), slices.Repeat([]float32{1}, 4*dim)
 	for n := 1; n <= 4; n++ {
-		if err := s.Complete(now); err != nil {
+		if err := s.Pipeline().Complete(now); err != nil {
 			return err
 		}
 		now.Pool(0, 0, got, dim, false)
@@ -97,7 +97,7 @@ func trainFour(s *Store, initial func(key uint64) []float32, after int) error {
 			}
 		}
 		if n < 4 {
-			if err := s.Prepare(next, bags, true); err != nil {
+			if err := s.Pipeline().Prepare(next, bags, true); err != nil {
 				return err
 			}
 		}
@@ -109,7 +109,7 @@ func trainFour(s *Store, initial func(key uint64) []float32, after int) error {
 			return err
 		}
 		now, next = next, now
-		if _, err := s.CopyReplicated(); n == 4 && err != nil {
+		if _, err := s.Copies().Refresh(); n == 4 && err != nil {
 			return err
 		}
 	}

@@ -55,7 +55,7 @@ func newModel(comm *collective.Comm, o options, mu float32) (*model, error) {
 		return nil, err
 	}
 	if comm.Size() > 1 {
-		if err := store.Ahead(comm.Channel(1)); err != nil {
+		if err := store.Pipeline().Start(comm.Channel(1)); err != nil {
 			return nil, err
 		}
 	}
@@ -75,7 +75,7 @@ func (m *model) pass(all []rating, train bool) (float64, error) {
 	}
 	for i := range steps {
 		m.current, m.next = m.next, m.current
-		if err := m.store.Complete(m.current.lookup); err != nil {
+		if err := m.store.Pipeline().Complete(m.current.lookup); err != nil {
 			return 0, err
 		}
 		if i+1 < steps {
@@ -119,7 +119,7 @@ func (m *model) prepare(b *batch, all []rating, i int, train bool) error {
 			x.Offsets = append(x.Offsets, int32(len(x.Values)))
 		}
 	}
-	return m.store.Prepare(b.lookup, b.bags, train)
+	return m.store.Pipeline().Prepare(b.lookup, b.bags, train)
 }
 
 // forward predicts the ratings and returns the sum of squared errors; b.grad

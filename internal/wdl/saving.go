@@ -153,7 +153,7 @@ func (s *saves) move() error {
 	if err := s.settle(); err != nil || s.saver.Last() != n {
 		return err // what could not be written stays where it is
 	}
-	was, moved := s.trainer.Store().Owner(), 0
+	was, moved := s.trainer.Store().Shards().Owner(), 0
 	for i, r := range owner {
 		if was[i] != r {
 			moved++

@@ -63,7 +63,7 @@ func (r *Reporter) Tables(t *step.Trainer, p *plan.Plan, res *Result) error {
 	at := tableWords * len(p.Tables)
 	sums := make([]int64, at+rankWords*size+2)
 	own := sums[at+rankWords*r.comm.Rank():][:rankWords]
-	own[0] = int64(len(store.Owned()))
+	own[0] = int64(len(store.Shards().Owned()))
 	for i := range p.Tables {
 		c := store.Table(i)
 		copy(sums[tableWords*i:], []int64{c.Rows, c.Bytes, c.CarriedBytes, c.Inserted, c.Refused, c.Evicted, c.Frozen, c.Thawed, c.ReadAhead})

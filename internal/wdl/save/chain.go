@@ -47,13 +47,13 @@ func Contents(c *checkpoint.Checkpoint) (map[string]Content, error) {
 	defer store.Close()
 	for table, tb := range cfg.Tables {
 		err := errors.Join(store.Reset(), step.LoadTable(store, c.Chain(), table, tb.Name))
-		for _, shard := range store.Owned() {
+		for _, shard := range store.Shards().Owned() {
 			delete(contents, sparse.SectionName(tb.Name, shard))
 		}
-		for _, s := range store.Sections() {
+		for _, s := range store.Files().Sections() {
 			var x Content
 			if err == nil {
-				x.Sum, x.Bytes, err = checkpoint.SumOf(func(w io.Writer) error { return store.SaveShard(w, s.Table, s.Shard) })
+				x.Sum, x.Bytes, err = checkpoint.SumOf(func(w io.Writer) error { return store.Files().SaveShard(w, s.Table, s.Shard) })
 			}
 			contents[s.Name] = x
 		}

@@ -65,8 +65,8 @@ func TestPartInTurns(t *testing.T) {
 	if err := first(w); err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range s.Sections() {
-		if err := w.Section(x.Name, func(out io.Writer) error { return s.SaveShard(out, x.Table, x.Shard) }); err != nil {
+	for _, x := range s.Files().Sections() {
+		if err := w.Section(x.Name, func(out io.Writer) error { return s.Files().SaveShard(out, x.Table, x.Shard) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,7 +81,9 @@ func TestPartInTurns(t *testing.T) {
 		_, err := x.write(func() (*checkpoint.Writer, error) { return checkpoint.Create(roots[1], 2, 0, 1) })
 		done <- err
 	}()
-	x.begin(func(w *checkpoint.Draft) (*sparse.Snapshot, error) { return s.Snapshot(sparse.Everything), first(w) })
+	x.begin(func(w *checkpoint.Draft) (*sparse.Snapshot, error) {
+		return s.Files().Snapshot(sparse.Everything), first(w)
+	})
 	turns := 0
 	for ; turns < 10 && x.rest != nil; turns++ {
 		step()
@@ -121,7 +123,7 @@ func TestATurnTakesAShareOfAStep(t *testing.T) {
 	var memory [drafts]checkpoint.Draft
 	x := newPart(&memory, 1)
 	sections := 0
-	x.begin(func(*checkpoint.Draft) (*sparse.Snapshot, error) { return s.Snapshot(sparse.Everything), nil })
+	x.begin(func(*checkpoint.Draft) (*sparse.Snapshot, error) { return s.Files().Snapshot(sparse.Everything), nil })
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
@@ -157,7 +159,7 @@ func TestPartMeanwhile(t *testing.T) {
 			})
 			done <- err
 		}()
-		x.begin(func(*checkpoint.Draft) (*sparse.Snapshot, error) { return s.Snapshot(sparse.Everything), nil })
+		x.begin(func(*checkpoint.Draft) (*sparse.Snapshot, error) { return s.Files().Snapshot(sparse.Everything), nil })
 		saver := &Saver{pending: &pending{part: x}}
 		busy := <-x.free // with the other, which is not written yet, all there are
 		end := saver.Meanwhile()
@@ -211,7 +213,7 @@ func TestPartThatCannotBeWritten(t *testing.T) {
 				if c.copy != nil {
 					return nil, c.copy
 				}
-				return s.Snapshot(sparse.Everything), nil
+				return s.Files().Snapshot(sparse.Everything), nil
 			})
 			x.turn()
 			if c.stop {

@@ -108,7 +108,7 @@ func (m *loads) resize(shards int) {
 // there on, nil if they may stay; every rank calls it.
 func (s *Saver) placement() (p Placement, owner []int32, err error) {
 	store, m := s.Trainer.Store(), &s.loads
-	m.own = store.Loads(m.own)
+	m.own = store.Shards().Loads(m.own)
 	m.resize(len(m.own))
 	own, sums := m.own, m.sums
 	for i, load := range own {
@@ -118,7 +118,7 @@ func (s *Saver) placement() (p Placement, owner []int32, err error) {
 	if err := s.meet(func() error { return collective.AllReduce(s.Comm, sums, collective.Sum) }); err != nil {
 		return p, nil, err
 	}
-	p = Placement{Ranks: s.Comm.Size(), Owner: store.Owner(), Keys: sums[2*len(own)], Wire: m.wire, Memory: m.memory, Strategies: s.Strategies}
+	p = Placement{Ranks: s.Comm.Size(), Owner: store.Shards().Owner(), Keys: sums[2*len(own)], Wire: m.wire, Memory: m.memory, Strategies: s.Strategies}
 	for i := range own {
 		p.Wire[i], p.Memory[i] = sums[2*i], sums[2*i+1]
 	}

@@ -113,7 +113,7 @@ func (s *Saver) Warm(cursor any) error {
 		return err
 	}
 	w.Reset()
-	s.loads.own = s.Trainer.Store().Loads(nil)
+	s.loads.own = s.Trainer.Store().Shards().Loads(nil)
 	s.loads.resize(len(s.loads.own))
 	return rest.Close()
 }
@@ -293,7 +293,7 @@ func (s *Saver) note(o Outcome, since int64) {
 		if s.links++; since == step.Full {
 			s.links = 0
 		}
-		s.Trainer.Store().Forget(o.Step) // what comes builds upon this one
+		s.Trainer.Store().Files().Forget(o.Step) // what comes builds upon this one
 		return
 	}
 	s.full = since != step.Full // it may be for what it builds upon

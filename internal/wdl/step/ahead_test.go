@@ -60,8 +60,8 @@ func trainedRows(t *testing.T, size int, ahead bool) [][]byte {
 			return err
 		}
 		store := tr.model.store
-		for _, s := range store.Sections() {
-			if err := store.SaveShard(&out, s.Table, s.Shard); err != nil {
+		for _, s := range store.Files().Sections() {
+			if err := store.Files().SaveShard(&out, s.Table, s.Shard); err != nil {
 				return err
 			}
 		}

@@ -192,7 +192,7 @@ func (m *model) pull(b *encode.Batch, train bool) error {
 		}
 		m.next.batch = nil
 		m.lookup, m.next.lookup = m.next.lookup, m.lookup
-		return m.store.Complete(m.lookup)
+		return m.store.Pipeline().Complete(m.lookup)
 	}
 	return m.store.Pull(m.lookup, m.keys(m.bags, b), train)
 }
@@ -201,7 +201,7 @@ func (m *model) pull(b *encode.Batch, train bool) error {
 // its rows that the current step leaves alone.
 func (m *model) prepare(b *encode.Batch) error {
 	m.next.batch = b
-	return m.store.Prepare(m.next.lookup, m.keys(m.next.bags, b), true)
+	return m.store.Pipeline().Prepare(m.next.lookup, m.keys(m.next.bags, b), true)
 }
 
 // forgetNext drops the batch that is prepared, if one is: it is pulled when its turn
@@ -211,7 +211,7 @@ func (m *model) forgetNext() error {
 		return nil
 	}
 	m.next.batch = nil
-	return m.store.Complete(m.next.lookup)
+	return m.store.Pipeline().Complete(m.next.lookup)
 }
 
 // keys sets bags to those of a batch.

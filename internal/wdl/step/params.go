@@ -19,7 +19,7 @@ import (
 // sparse.SeenName.
 const sectionDense = "dense"
 
-// sectionPast is the section with the steps before, sparse.Store.Past, if l2.mode is dense.
+// sectionPast is the section with the steps before, sparse.Files.Past, if l2.mode is dense.
 const sectionPast = "past"
 
 // Sections is what takes the sections of a part: a file, or memory.
@@ -38,13 +38,13 @@ func (t *Trainer) Save(w Sections, since int64) (*sparse.Snapshot, error) {
 		if err := w.Section(sectionDense, t.model.arena.Save); err != nil {
 			return nil, err
 		}
-		if past := t.model.store.Past(); past != nil {
+		if past := t.model.store.Files().Past(); past != nil {
 			if err := w.Section(sectionPast, past.Save); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return t.model.store.Snapshot(since), nil
+	return t.model.store.Files().Snapshot(since), nil
 }
 
 // IsDelta reports whether a section holds changes rather than a whole shard.
@@ -69,13 +69,13 @@ func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32) error {
 	if err := store.Reset(); err != nil {
 		return err
 	}
-	if past := store.Past(); past != nil && c.Has(sectionPast) { // earlier versions kept none
+	if past := store.Files().Past(); past != nil && c.Has(sectionPast) { // earlier versions kept none
 		if err := c.Read(sectionPast, past.Load); err != nil {
 			return err
 		}
 	}
 	if owner != nil {
-		if err := store.Place(owner); err != nil {
+		if err := store.Shards().Place(owner); err != nil {
 			return err
 		}
 	}
@@ -85,10 +85,10 @@ func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32) error {
 		}
 	}
 	t.rec.Enter(trace.Wait)
-	if err := store.Recopy(); err != nil {
+	if err := store.Replica().Rebuild(); err != nil {
 		return err
 	}
-	if !store.HasReplicated() {
+	if !store.Copies().Any() {
 		return nil
 	}
 	return t.copyRows()
@@ -97,12 +97,12 @@ func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32) error {
 // LoadTable fills an empty table of this rank from the links of a chain of checkpoints,
 // the full one first.
 func LoadTable(store *sparse.Store, links []*checkpoint.Checkpoint, table int, name string) error {
-	store.SetNow(table, links[0].Step()) // ages count from there
+	store.Files().SetNow(table, links[0].Step()) // ages count from there
 	for n, link := range links {
 		if err := loadLink(store, links, n, table, name); err != nil {
 			return err
 		}
-		store.SetNow(table, link.Step())
+		store.Files().SetNow(table, link.Step())
 	}
 	if store.Config().Tables[table].Admit.After < 2 {
 		return nil
@@ -113,13 +113,13 @@ func LoadTable(store *sparse.Store, links []*checkpoint.Checkpoint, table int, n
 // loadSeen brings the sightings of keys without a row to the end of a chain: of each
 // shard, the latest that were saved.
 func loadSeen(store *sparse.Store, links []*checkpoint.Checkpoint, table int, name string) error {
-	for _, shard := range store.Owned() {
+	for _, shard := range store.Shards().Owned() {
 		seen := sparse.SeenName(name, shard)
 		for _, link := range slices.Backward(links) {
 			if !link.Has(seen) {
 				continue
 			}
-			if err := link.Read(seen, func(r io.Reader) error { return store.LoadSeen(r, table, shard) }); err != nil {
+			if err := link.Read(seen, func(r io.Reader) error { return store.Files().LoadSeen(r, table, shard) }); err != nil {
 				return err
 			}
 			break
@@ -130,10 +130,10 @@ func loadSeen(store *sparse.Store, links []*checkpoint.Checkpoint, table int, na
 
 // loadLink brings the shards of a table to the step of link n of a chain.
 func loadLink(store *sparse.Store, links []*checkpoint.Checkpoint, n, table int, name string) error {
-	for _, shard := range store.Owned() {
-		load := func(r io.Reader) error { return store.LoadShard(r, table, shard) }
+	for _, shard := range store.Shards().Owned() {
+		load := func(r io.Reader) error { return store.Files().LoadShard(r, table, shard) }
 		change := func(r io.Reader) error {
-			_, err := store.LoadDelta(r, table, shard)
+			_, err := store.Files().LoadDelta(r, table, shard)
 			return err
 		}
 		if err := readLink(links, n, name, shard, load, change); err != nil {

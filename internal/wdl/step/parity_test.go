@@ -178,10 +178,10 @@ func (p parity) start(t *testing.T, tr *Trainer) error {
 		return err
 	}
 	store := tr.model.store
-	sections := store.Sections()
+	sections := store.Files().Sections()
 	saved := make([]bytes.Buffer, len(sections))
 	for i, s := range sections {
-		if err := store.SaveShard(&saved[i], s.Table, s.Shard); err != nil {
+		if err := store.Files().SaveShard(&saved[i], s.Table, s.Shard); err != nil {
 			return err
 		}
 		p.rewrite(t, tr.model.layout.Tables[s.Table], s.Table, saved[i].Bytes())
@@ -190,7 +190,7 @@ func (p parity) start(t *testing.T, tr *Trainer) error {
 		return err
 	}
 	for i, s := range sections {
-		if err := store.LoadShard(&saved[i], s.Table, s.Shard); err != nil {
+		if err := store.Files().LoadShard(&saved[i], s.Table, s.Shard); err != nil {
 			return err
 		}
 	}

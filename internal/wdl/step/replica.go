@@ -16,14 +16,14 @@ import (
 // whose. Call it before the first step, on every rank of at least two.
 func (t *Trainer) Replicate(ring copies.Ring) error {
 	t.copies = true
-	return t.model.store.Replicate(ring)
+	return t.model.store.Replica().Start(ring)
 }
 
 // prepare brings a step to where any surviving rank can take it. The barrier is the
 // point of no return: a rank passes it only when every rank has what it needs.
 func (t *Trainer) prepare(at sparse.Step) error {
 	t.rec.Enter(trace.Sync)
-	if err := t.model.store.Mirror(at); err != nil {
+	if err := t.model.store.Replica().Mirror(at); err != nil {
 		return err
 	}
 	t.ready = at
@@ -75,7 +75,7 @@ func (t *Trainer) Inherit(left *Left, leader int) error {
 	if err := t.model.arena.Load(bytes.NewReader(dense)); err != nil {
 		return err
 	}
-	past := t.model.store.Past()
+	past := t.model.store.Files().Past()
 	if past == nil {
 		return nil
 	}
@@ -101,10 +101,10 @@ func (t *Trainer) Heal(left *Left, r copies.Recovery, ring copies.Ring, n int64)
 		if slices.Contains(r.Behind, t.comm.Rank()) {
 			err = store.Apply(left.ready)
 		}
-		store.DiscardStep()
+		store.Replica().Discard()
 	}
 	if err != nil {
 		return err
 	}
-	return store.Heal(r.Empty, n)
+	return store.Replica().Heal(r.Empty, n)
 }

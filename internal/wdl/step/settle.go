@@ -27,15 +27,15 @@ func (x *Tolerant) settle(r slots.Record, rate float64, wish Wish) (Outcome, err
 	for _, w := range x.pulls {
 		err := error(nil)
 		if w.given && counts(r, w.Lease) {
-			err = store.PushSlot(w.lookup, w.Slot)
+			err = store.Slots().Push(w.lookup, w.Slot)
 		} else {
-			err = store.PushNone(w.lookup)
+			err = store.Slots().PushNone(w.lookup)
 		}
 		if err != nil {
 			return Outcome{}, err
 		}
 	}
-	if err := store.Commit(counted); err != nil {
+	if err := store.Slots().Commit(counted); err != nil {
 		return Outcome{}, err
 	}
 	if err := x.gather(r); err != nil {

@@ -11,7 +11,7 @@ import (
 // Slots takes steps whose bits do not depend on how many ranks take them. A global
 // batch is S microbatches, one a slot, whichever rank computes them; rank r of P has the
 // slots S·r/P to S·(r+1)/P. Gradients of rows are summed in the order of slots
-// (sparse.Store.Commit), dense ones along the balanced binary tree over the slots, of
+// (sparse.Slots.Commit), dense ones along the balanced binary tree over the slots, of
 // which each rank's are a subtree:
 //
 //	((g0 + g1) + (g2 + g3)) + ((g4 + g5) + (g6 + g7))      S = 8; P = 4: a pair a rank
@@ -98,11 +98,11 @@ func (x *Slots) Step(n int64, rate float64, batches, next []*encode.Batch, w Wis
 		}
 		copy(x.grads[i], m.arena.Grads())
 		t.rec.Enter(trace.Push)
-		if err := m.store.PushSlot(m.lookup, x.mine[i]); err != nil {
+		if err := m.store.Slots().Push(m.lookup, x.mine[i]); err != nil {
 			return Outcome{}, err
 		}
 	}
-	if err := m.store.Commit(x.all); err != nil {
+	if err := m.store.Slots().Commit(x.all); err != nil {
 		return Outcome{}, err
 	}
 	t.rec.Enter(trace.Sync)

@@ -80,8 +80,8 @@ func splitTrained(t *testing.T, comm *collective.Comm, x splitRun, by bool) (val
 	}
 	var out bytes.Buffer
 	store := tr.model.store
-	for _, s := range store.Sections() {
-		if err := store.SaveShard(&out, s.Table, s.Shard); err != nil {
+	for _, s := range store.Files().Sections() {
+		if err := store.Files().SaveShard(&out, s.Table, s.Shard); err != nil {
 			return nil, nil, 0, err
 		}
 	}

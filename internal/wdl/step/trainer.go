@@ -77,7 +77,7 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l 
 	}
 	store.Share(c.Train.Threads, func(f func(int)) { t.model.crew.each(f) })
 	if t.ahead = WorksAhead(comm); t.ahead {
-		if err := store.Ahead(comm.Channel(besides)); err != nil {
+		if err := store.Pipeline().Start(comm.Channel(besides)); err != nil {
 			return nil, errors.Join(err, store.Close())
 		}
 	}
@@ -108,7 +108,7 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l 
 // openStore opens the tables.
 func openStore(comm *collective.Comm, c *config.Config, l layout.Layout, begin Tables) (*sparse.Store, error) {
 	if left := begin.Left; left != nil {
-		return left.store, left.store.Rejoin(comm)
+		return left.store, left.store.Replica().Rejoin(comm)
 	}
 	cfg := sparse.Config{
 		Tables: slices.Clone(l.Tables), Seed: c.Train.Seed, Shards: layout.Shards,
@@ -125,12 +125,12 @@ func openStore(comm *collective.Comm, c *config.Config, l layout.Layout, begin T
 	if err != nil {
 		return nil, err
 	}
-	if begin.Owner != nil && !slices.Equal(begin.Owner, store.Owner()) {
-		err = store.Place(begin.Owner)
+	if begin.Owner != nil && !slices.Equal(begin.Owner, store.Shards().Owner()) {
+		err = store.Shards().Place(begin.Owner)
 	}
 	for i, tier := range l.Tiers {
 		if tier != (config.Tier{}) && err == nil {
-			err = store.OpenTier(i, tier.Dir, tier.Memory<<20)
+			err = store.Files().OpenTier(i, tier.Dir, tier.Memory<<20)
 		}
 	}
 	if err != nil {
@@ -262,7 +262,7 @@ func (t *Trainer) Step(n int64, rate float64, b, next *encode.Batch, w Wish) (Ou
 		return Outcome{}, err
 	}
 	t.rec.Enter(trace.Push)
-	if err := m.store.PushBeside(m.lookup); err != nil {
+	if err := m.store.Pipeline().Push(m.lookup); err != nil {
 		return Outcome{}, err
 	}
 	out, err := t.conclude(n, rate)
@@ -279,7 +279,7 @@ const firstCopy, copyEvery = 16, 1024
 // copiesAfter reports whether replicated rows are copied after step n. The next batch is
 // then not prepared ahead.
 func (t *Trainer) copiesAfter(n int64) bool {
-	if !t.model.store.HasReplicated() {
+	if !t.model.store.Copies().Any() {
 		return false
 	}
 	n -= t.first
@@ -288,7 +288,7 @@ func (t *Trainer) copiesAfter(n int64) bool {
 
 // copyRows copies replicated rows to every rank.
 func (t *Trainer) copyRows() error {
-	n, err := t.model.store.CopyReplicated()
+	n, err := t.model.store.Copies().Refresh()
 	t.guests.rows, t.guests.times = int64(n), t.guests.times+1
 	return err
 }

@@ -29,20 +29,20 @@ func (j *job) ahead(t testing.TB, size int, side bool) (outcome, []Counters) {
 	onRanks(t, size, j.cfg, func(s *Store) error {
 		defer s.Close()
 		if side {
-			if err := s.Ahead(member{beside, s.rank}); err != nil {
+			if err := s.Pipeline().Start(member{beside, s.rank}); err != nil {
 				return err
 			}
 		}
 		now, next := s.NewLookup(), s.NewLookup()
-		if err := s.Prepare(now, j.steps[0].bags[s.rank], true); err != nil {
+		if err := s.Pipeline().Prepare(now, j.steps[0].bags[s.rank], true); err != nil {
 			return err
 		}
 		for i := range j.steps {
-			if err := s.Complete(now); err != nil {
+			if err := s.Pipeline().Complete(now); err != nil {
 				return err
 			}
 			if i+1 < len(j.steps) {
-				if err := s.Prepare(next, j.steps[i+1].bags[s.rank], true); err != nil {
+				if err := s.Pipeline().Prepare(next, j.steps[i+1].bags[s.rank], true); err != nil {
 					return err
 				}
 			}
@@ -103,7 +103,7 @@ func TestRowsThatNothingChangesTravelAhead(t *testing.T) {
 	beside := newGroup(size)
 	onRanks(t, size, cfg, func(s *Store) error {
 		defer s.Close()
-		if err := s.Ahead(member{beside, s.rank}); err != nil {
+		if err := s.Pipeline().Start(member{beside, s.rank}); err != nil {
 			return err
 		}
 		now, next := s.NewLookup(), s.NewLookup()
@@ -116,10 +116,10 @@ func TestRowsThatNothingChangesTravelAhead(t *testing.T) {
 			if err := s.Pull(now, batch(0, keys), true); err != nil {
 				return err
 			}
-			if err := s.Prepare(next, batch(c.from, c.to), true); err != nil {
+			if err := s.Pipeline().Prepare(next, batch(c.from, c.to), true); err != nil {
 				return err
 			}
-			s.settle()
+			s.pipeline.wait()
 			remote, ahead := 0, 0
 			for k := c.from; k < c.to; k++ {
 				if OwnerOf(ShardOf(Salt("x"), uint64(k), cfg.Shards), cfg.Shards, size) != s.rank {
@@ -132,7 +132,7 @@ func TestRowsThatNothingChangesTravelAhead(t *testing.T) {
 			if got := int(next.tally.RowBytesReceived); got != 4*dim*ahead {
 				return fmt.Errorf("keys %d to %d behind 0 to %d: %d bytes of rows came ahead, want %d", c.from, c.to, keys, got, 4*dim*ahead)
 			}
-			if err := errors.Join(s.Push(now), s.Apply(Step{N: 3, Scale: 1, Rate: 1}), s.Complete(next)); err != nil {
+			if err := errors.Join(s.Push(now), s.Apply(Step{N: 3, Scale: 1, Rate: 1}), s.Pipeline().Complete(next)); err != nil {
 				return err
 			}
 			if got := int(next.tally.RowBytesReceived); got != 4*dim*remote {
@@ -193,12 +193,12 @@ func (j *job) files(t *testing.T, size, how int) (files []string, counters []Cou
 	onRanks(t, size, j.cfg, func(s *Store) error {
 		defer s.Close()
 		if how == preparedBeside {
-			if err := s.Ahead(member{beside, s.rank}); err != nil {
+			if err := s.Pipeline().Start(member{beside, s.rank}); err != nil {
 				return err
 			}
 		}
 		if j.tier != "" {
-			if err := s.OpenTier(1, j.tier, 1); err != nil {
+			if err := s.Files().OpenTier(1, j.tier, 1); err != nil {
 				return err
 			}
 		}
@@ -209,13 +209,13 @@ func (j *job) files(t *testing.T, size, how int) (files []string, counters []Cou
 			case i == 0 || !ahead:
 				err = s.Pull(now, j.steps[i].bags[s.rank], true)
 			default:
-				err = s.Complete(now)
+				err = s.Pipeline().Complete(now)
 			}
 			if err != nil {
 				return err
 			}
 			if ahead && i+1 < len(j.steps) {
-				if err := s.Prepare(next, j.steps[i+1].bags[s.rank], true); err != nil {
+				if err := s.Pipeline().Prepare(next, j.steps[i+1].bags[s.rank], true); err != nil {
 					return err
 				}
 			}
@@ -226,9 +226,9 @@ func (j *job) files(t *testing.T, size, how int) (files []string, counters []Cou
 				now, next = next, now
 			}
 		}
-		for _, section := range s.Sections() {
+		for _, section := range s.Files().Sections() {
 			var b bytes.Buffer
-			if err := s.SaveShard(&b, section.Table, section.Shard); err != nil {
+			if err := s.Files().SaveShard(&b, section.Table, section.Shard); err != nil {
 				return err
 			}
 			all[s.rank] = append(all[s.rank], section.Name+"\n"+b.String())
@@ -249,34 +249,34 @@ func TestPreparingOutOfOrderIsNamed(t *testing.T) {
 	cfg := func(int) Config { return plainConfig(1) }
 	for want, call := range map[string]func(s *Store, l *Lookup) error{
 		"the batch of pull 1 is prepared: Complete it first": func(s *Store, l *Lookup) error {
-			return errors.Join(s.Prepare(l, nil, true), s.Pull(s.NewLookup(), nil, true))
+			return errors.Join(s.Pipeline().Prepare(l, nil, true), s.Pull(s.NewLookup(), nil, true))
 		},
 		"sparse: prepare: rank 0 of 2: the batch of pull 1 is prepared": func(s *Store, l *Lookup) error {
-			return errors.Join(s.Prepare(l, nil, true), s.Prepare(s.NewLookup(), nil, true))
+			return errors.Join(s.Pipeline().Prepare(l, nil, true), s.Pipeline().Prepare(s.NewLookup(), nil, true))
 		},
-		"the batch was not prepared": func(s *Store, l *Lookup) error { return s.Complete(l) },
-		"nothing has been pulled":    func(s *Store, l *Lookup) error { return errors.Join(s.Prepare(l, nil, true), s.Push(l)) },
+		"the batch was not prepared": func(s *Store, l *Lookup) error { return s.Pipeline().Complete(l) },
+		"nothing has been pulled":    func(s *Store, l *Lookup) error { return errors.Join(s.Pipeline().Prepare(l, nil, true), s.Push(l)) },
 		"was reset since": func(s *Store, l *Lookup) error {
-			err := s.Prepare(l, nil, true)
+			err := s.Pipeline().Prepare(l, nil, true)
 			s.Reset()
-			return errors.Join(err, s.Complete(l))
+			return errors.Join(err, s.Pipeline().Complete(l))
 		},
 		"complete 1: rank 1 of 2: feature 0: table 7: there are 1": func(s *Store, l *Lookup) error {
 			var bags []Bags
 			if s.rank == 1 {
 				bags = []Bags{{Table: 7}}
 			}
-			if err := s.Prepare(l, bags, true); err != nil {
+			if err := s.Pipeline().Prepare(l, bags, true); err != nil {
 				return err
 			}
-			return s.Complete(l)
+			return s.Pipeline().Complete(l)
 		},
-		"it was called before": func(s *Store, _ *Lookup) error {
+		"it was started before": func(s *Store, _ *Lookup) error {
 			beside := newGroup(2)
 			defer s.Close()
-			return errors.Join(s.Ahead(member{beside, s.rank}), s.Ahead(member{beside, s.rank}))
+			return errors.Join(s.Pipeline().Start(member{beside, s.rank}), s.Pipeline().Start(member{beside, s.rank}))
 		},
-		"of the same ranks": func(s *Store, _ *Lookup) error { return s.Ahead(Local{}) },
+		"of the same ranks": func(s *Store, _ *Lookup) error { return s.Pipeline().Start(Local{}) },
 	} {
 		t.Run(want, func(t *testing.T) { wantFault(t, cfg, call, want) })
 	}
@@ -287,7 +287,7 @@ func TestLostPeerEndsPreparing(t *testing.T) {
 	beside, lost := newGroup(2), errors.New("rank 1 is lost")
 	errs := together(2, plainConfig(1), func(s *Store) error {
 		defer s.Close()
-		if err := s.Ahead(member{beside, s.rank}); err != nil {
+		if err := s.Pipeline().Start(member{beside, s.rank}); err != nil {
 			return err
 		}
 		if s.rank == 1 {
@@ -295,21 +295,21 @@ func TestLostPeerEndsPreparing(t *testing.T) {
 			return lost
 		}
 		l := s.NewLookup()
-		if err := s.Prepare(l, oneBag(1, 2, 3), true); err != nil {
+		if err := s.Pipeline().Prepare(l, oneBag(1, 2, 3), true); err != nil {
 			return err
 		}
-		return s.Complete(l)
+		return s.Pipeline().Complete(l)
 	})
 	if !errors.Is(errs[0], lost) || !strings.Contains(errs[0].Error(), "complete 1: rank 0 of 2: exchange of counts") {
 		t.Fatalf("rank 0 says %v", errs[0])
 	}
 }
 
-func TestOnePushBesideAtATime(t *testing.T) {
+func TestOnePushAtATime(t *testing.T) {
 	s := open(t, plainConfig(1))
 	defer s.Close()
 	a, b := s.NewLookup(), s.NewLookup()
-	err := errors.Join(s.Ahead(Local{}), s.Pull(a, oneBag(1), true), s.Pull(b, oneBag(2), true), s.PushBeside(a))
+	err := errors.Join(s.Pipeline().Start(Local{}), s.Pull(a, oneBag(1), true), s.Pull(b, oneBag(2), true), s.Pipeline().Push(a))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,17 +321,17 @@ func TestOnePushBesideAtATime(t *testing.T) {
 	}
 }
 
-func TestApplyTellsOfAPushBesideThatFailed(t *testing.T) {
+func TestApplyReportsAPipelinePushThatFailed(t *testing.T) {
 	beside, lost := newGroup(2), errors.New("rank 1 is lost")
 	errs := together(2, plainConfig(1), func(s *Store) error {
 		defer s.Close()
 		l := s.NewLookup()
-		err := errors.Join(s.Ahead(member{beside, s.rank}), s.Pull(l, oneBag(1, 2, 3), true))
+		err := errors.Join(s.Pipeline().Start(member{beside, s.rank}), s.Pull(l, oneBag(1, 2, 3), true))
 		if err != nil || s.rank == 1 {
 			beside.fail(lost)
 			return err
 		}
-		if err := s.PushBeside(l); err != nil {
+		if err := s.Pipeline().Push(l); err != nil {
 			return err
 		}
 		s.GradNormSq(1)
@@ -344,19 +344,19 @@ func TestApplyTellsOfAPushBesideThatFailed(t *testing.T) {
 
 func TestPreparingAllocatesNothing(t *testing.T) {
 	s := open(t, steadyConfig())
-	if err := s.Ahead(Local{}); err != nil {
+	if err := s.Pipeline().Start(Local{}); err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	bags := steadyBags(64)
 	now, next := s.NewLookup(), s.NewLookup()
-	if err := s.Prepare(now, bags, true); err != nil {
+	if err := s.Pipeline().Prepare(now, bags, true); err != nil {
 		t.Fatal(err)
 	}
 	n := int64(0)
 	step := func() {
 		n++
-		err := errors.Join(s.Complete(now), s.Prepare(next, bags, true), s.PushBeside(now), s.Apply(Step{N: n, Scale: 1, Rate: 1}))
+		err := errors.Join(s.Pipeline().Complete(now), s.Pipeline().Prepare(next, bags, true), s.Pipeline().Push(now), s.Apply(Step{N: n, Scale: 1, Rate: 1}))
 		if err != nil {
 			t.Fatal(err)
 		}

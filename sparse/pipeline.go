@@ -1,0 +1,141 @@
+package sparse
+
+import (
+	"fmt"
+)
+
+// Pipeline prepares batches and pushes them in the background, in a goroutine of its own.
+// Results are the same to the bit as those of Pull and Push.
+type Pipeline struct {
+	store   *Store
+	link    // its own, if there is a goroutine
+	work    chan func()
+	done    chan struct{}
+	busy    int     // pieces of work that were not waited for
+	waiting *Lookup // prepared and not completed
+
+	pushing bool  // a push has begun and no Apply has waited for it
+	err     error // of that push
+}
+
+// Pipeline returns what overlaps the exchange of one batch with the work on another.
+func (s *Store) Pipeline() *Pipeline { return &s.pipeline }
+
+// Start lets Prepare and Push run in a goroutine, which exchanges over ex: the same ranks as
+// those of the store, on another channel. Store.Close ends it. Without Start, both do their
+// work before they return. Every rank makes the same choice.
+func (p *Pipeline) Start(ex Exchanger) error {
+	s := p.store
+	switch {
+	case p.running():
+		return fmt.Errorf("sparse: pipeline: rank %d of %d: it was started before", s.rank, s.size)
+	case ex == nil || ex.Rank() != s.rank || ex.Size() != s.size:
+		return fmt.Errorf("sparse: pipeline: rank %d of %d: give an Exchanger of the same ranks, have %v", s.rank, s.size, ex)
+	}
+	const kinds = 2 // of work: a batch to prepare, one to push
+	p.link, p.work, p.done = newLink(ex), make(chan func(), kinds), make(chan struct{}, kinds)
+	go func(work <-chan func(), done chan<- struct{}) {
+		for f := range work {
+			f()
+			done <- struct{}{}
+		}
+		close(done)
+	}(p.work, p.done)
+	return nil
+}
+
+func (p *Pipeline) running() bool { return p.work != nil }
+
+// begin hands over a piece of work. One of either kind can be under way.
+func (p *Pipeline) begin(work func()) {
+	p.busy++
+	p.work <- work
+}
+
+// Prepare begins what Pull does and Complete ends it; every rank calls both.
+// While the batch before is computed, pushed and applied, the keys of this one
+// are made unique and sent to their owners, and the owners answer with the rows
+// that no batch in flight will change. The rows are those that Pull would
+// have brought at the time of Complete, to the bit. Without Start the owners learn
+// the keys before Prepare returns and answer when it is completed. Either way a
+// table with a tier begins to read those of their rows that are on disk.
+//
+// bags must not change until Complete returns. Only one batch can be prepared at
+// a time, and no other be pulled with insert until it is completed.
+func (p *Pipeline) Prepare(l *Lookup, bags []Bags, insert bool) error {
+	s := p.store
+	if p.waiting != nil {
+		return fmt.Errorf("sparse: prepare: rank %d of %d: the batch of pull %d is prepared: Complete it first", s.rank, s.size, p.waiting.number)
+	}
+	if err := s.begin("prepare", l, insert); err != nil {
+		return err
+	}
+	p.waiting, l.state, l.batch = l, prepared, bags
+	if !p.running() {
+		l.early = false
+		if l.err = l.ask(&s.link, bags); l.err == nil {
+			l.readAhead()
+		}
+		return nil
+	}
+	l.early = s.early
+	p.begin(l.onPrepare)
+	return nil
+}
+
+// Complete ends what Prepare began: then the Lookup is as after Pull.
+func (p *Pipeline) Complete(l *Lookup) error {
+	s := p.store
+	if p.waiting != l {
+		return fmt.Errorf("sparse: complete: rank %d of %d: the batch was not prepared", s.rank, s.size)
+	}
+	p.wait()
+	p.waiting, l.batch = nil, nil
+	err := l.err
+	if err == nil && l.generation == s.generation {
+		err = l.rest()
+	}
+	return s.end("complete", l, err)
+}
+
+// Push is [Store.Push] in the background, while the caller does other work, such as the
+// allreduce of dense gradients, until GradNormSq or Apply, which wait for it. It runs after
+// what Prepare has begun. The Lookup must not be used before Apply, which returns an error
+// of the push. Without Start it is Store.Push.
+func (p *Pipeline) Push(l *Lookup) error {
+	if !p.running() {
+		return p.store.Push(l)
+	}
+	if err := p.store.mayPush(l); err != nil {
+		return err
+	}
+	p.pushing = true
+	l.state = pushed
+	p.begin(l.onPush)
+	return nil
+}
+
+// wait waits until the goroutine touches no table.
+func (p *Pipeline) wait() {
+	for ; p.busy > 0; p.busy-- {
+		<-p.done
+	}
+}
+
+// endPush waits for a push in the background and returns its error.
+func (p *Pipeline) endPush() error {
+	p.wait()
+	err := p.err
+	p.pushing, p.err = false, nil
+	return err
+}
+
+// stop ends the goroutine.
+func (p *Pipeline) stop() {
+	if p.running() {
+		p.wait()
+		close(p.work)
+		<-p.done
+		p.work, p.done, p.link, p.pushing, p.err = nil, nil, link{}, false, nil
+	}
+}

@@ -1,0 +1,109 @@
+package sparse
+
+import "fmt"
+
+// prepare is what the goroutine of a Pipeline does with a batch.
+func (l *Lookup) prepare(k *link) error {
+	if err := l.ask(k, l.batch); err != nil {
+		return err
+	}
+	if l.readAhead(); !l.early {
+		return nil
+	}
+	if err := l.mark(); err != nil {
+		return err
+	}
+	if err := k.visit.AllToAllVisit(l.give.marks, l.give.markBytes, l.want.markBytes, l.onMarks); err != nil {
+		return fmt.Errorf("exchange of marks: %w", err)
+	}
+	l.tally.MarkBytesSent += int64(len(l.give.marks))
+	l.tally.MarkBytesReceived += int64(len(l.want.marks))
+	return l.exchangeRows(k, early)
+}
+
+// readAhead has tables begin to read what of the batch they keep on disk.
+func (l *Lookup) readAhead() {
+	s := l.store
+	for t, x := range s.tables {
+		if !x.Cold() {
+			continue
+		}
+		l.coming = l.coming[:0]
+		for r := range s.size {
+			keys, _ := l.section(r, t)
+			l.coming = append(l.coming, keys...)
+			if s.how[t] == Pooled {
+				pooled := &l.bagged.asked[r]
+				each(pooled.counts, func(_, of, _, lo, hi int) {
+					if of == t {
+						l.coming = append(l.coming, pooled.keys[lo:hi]...)
+					}
+				})
+			}
+		}
+		x.Prefetch(l.coming)
+	}
+}
+
+// mark marks the keys whose rows will not change before Complete: those of tables in
+// which a step changes the rows of its keys alone, and that no batch in flight has. One
+// that is not held has no row then either.
+func (l *Lookup) mark() error {
+	s := l.store
+	for _, x := range s.flying {
+		x.index()
+	}
+	for t, x := range s.tables {
+		l.epoch[t] = x.Epoch()
+	}
+	clear(l.give.marks)
+	for r := range s.size {
+		if r == s.rank {
+			continue
+		}
+		i := 0
+		for t, x := range s.tables {
+			keys, held := l.section(r, t)
+			if err := x.Find(keys, held); err != nil {
+				return err
+			}
+			for _, key := range keys {
+				if s.still[t] && !inFlight(s.flying, t, key) {
+					l.give.marks[l.give.markAt[r]+i/8] |= 1 << (i % 8)
+				}
+				i++
+			}
+		}
+	}
+	return nil
+}
+
+func inFlight(flying []*Lookup, t int, key uint64) bool {
+	for _, x := range flying {
+		if x.asked[t].Has(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// index fills asked.
+func (l *Lookup) index() {
+	if l.indexed {
+		return
+	}
+	l.indexed = true
+	for t := range l.asked {
+		l.asked[t].Reset()
+		for r := range l.store.size {
+			keys, _ := l.section(r, t)
+			l.picked.ids = resize(l.picked.ids, len(keys))
+			l.asked[t].Add(keys, l.picked.ids)
+		}
+	}
+}
+
+func (l *Lookup) takeMarks(from int, part []byte) error {
+	copy(l.want.marks[l.want.markAt[from]:], part)
+	return nil
+}
