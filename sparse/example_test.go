@@ -39,7 +39,7 @@ func ExampleStore() {
 	u, v, du, dv := make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, n)
 	predict := func(i int) (sum float32) {
 		for d := i * dim; d < (i+1)*dim; d++ {
-			sum += u[d] * v[d]
+			sum += float32(u[d] * v[d])
 		}
 		return sum
 	}

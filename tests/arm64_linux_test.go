@@ -1,0 +1,72 @@
+package tests
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestArm64ContinuesWithTheSameBits trains on this machine and on an emulated arm64 one,
+// each from the start and from the other's checkpoint of step 25: after 50 steps, and at
+// the end, all have the same parameters, rows and optimizer state.
+func TestArm64ContinuesWithTheSameBits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and emulates a second command")
+	}
+	const emulator = "qemu-aarch64-static"
+	if _, err := exec.LookPath(emulator); err != nil || runtime.GOARCH == "arm64" {
+		t.Skipf("%s is not on the PATH (Debian: qemu-user-static), or this is arm64", emulator)
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-ldflags=-w", "-o", filepath.Join(dir, "arm64"), "../cmd/wdlrun")
+	build.Env = append(os.Environ(), "GOARCH=arm64", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build for arm64: %v\n%s", err, out)
+	}
+	job := []string{"-set", "train.global_batch=652", "-set", "train.epochs=1", "-set", "model.hidden=[16,8]",
+		"-set", "train.checkpoint.every_steps=25", "-set", "train.checkpoint.keep=9"}
+	here, there := part(t, dir, "here", job), part(t, dir, "there", job, emulator, filepath.Join(dir, "arm64"))
+	const early, middle, last = "step-000000025", "step-000000050", "step-000000081"
+	for _, other := range []string{
+		there,
+		part(t, dir, "from-there", []string{"-resume", filepath.Join(there, early)}),
+		part(t, dir, "from-here", []string{"-resume", filepath.Join(here, early)}, emulator, filepath.Join(dir, "arm64")),
+	} {
+		for _, step := range []string{middle, last} {
+			o := run(t, dir, "ckpt", "diff", filepath.Join(here, step), filepath.Join(other, step))
+			if o.code != 0 || !strings.HasPrefix(o.stdout, "all ") {
+				t.Errorf("%s of %s differs from the training here:\n%s%s", step, other, o.stdout, o.stderr)
+			}
+		}
+	}
+}
+
+// part trains as the only rank of a job, without a launcher, by a command that is put
+// before the arguments or by the one built here. It returns the folder of checkpoints.
+func part(t *testing.T, dir, out string, args []string, before ...string) string {
+	t.Helper()
+	cmd := command(t, dir, append([]string{"train", "-out", out}, args...)...)
+	if len(before) > 0 {
+		path, err := exec.LookPath(before[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Path, cmd.Args = path, append(before, cmd.Args[1:]...)
+	}
+	cmd.Env = append(os.Environ(), "WDLRUN_RANK=0", "WDLRUN_SIZE=1", "WDLRUN_LOCAL_RANK=0", "WDLRUN_LOCAL_SIZE=1", "WDLRUN_RENDEZVOUS="+t.TempDir())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if o := end(t, cmd); o.code != 0 {
+		t.Fatalf("%v: exit code %d\n%s%s", cmd.Args, o.code, o.stdout, o.stderr)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, out, "*", "checkpoints"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%v: checkpoints are in %v (%v), want one folder", cmd.Args, found, err)
+	}
+	return found[0]
+}
