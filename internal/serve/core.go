@@ -68,7 +68,7 @@ func (s *Server) answer(spec *tfs.ModelSpec, encode batching, with func(m *serva
 	if w.counts, err = encode(w); err != nil {
 		return fault(err)
 	}
-	w.took.decode = time.Since(start)
+	w.took.features = time.Since(start)
 	if err := m.score(w); err != nil {
 		return fault(err)
 	}

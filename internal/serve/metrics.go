@@ -26,7 +26,7 @@ type counters struct {
 	loads    *prometheus.CounterVec   // model, result
 	loading  *prometheus.HistogramVec // model
 
-	queue, decode, features, score, encode prometheus.Observer // the stages
+	queue, decode, features, lookup, compute, encode prometheus.Observer // the stages
 }
 
 // buckets are bounds from 50 µs to 3 s, about a factor of √2 apart below 20 ms.
@@ -46,7 +46,7 @@ func newCounters(s *Server) *counters {
 		registry: prometheus.NewRegistry(),
 		requests: counter("requests_total", "Requests by method and code.", "method", "code"),
 		seconds:  histogram("request_seconds", "Time from a decoded frame to the encoded answer, by method.", "method"),
-		stages:   histogram("stage_seconds", "Time of one stage of a request: queue, decode, features (inputs to batch), score (look-up and network) or encode.", "stage"),
+		stages:   histogram("stage_seconds", "Time of one stage of a request: queue, decode, features (inputs to batch), lookup (rows of tables), compute (network) or encode.", "stage"),
 		rows:     counter("rows_total", "Rows scored.", "model"),
 		missing:  counter("missing_values_total", "Rows that had no value of an input.", "model", "input"),
 		ignored:  counter("ignored_inputs_total", "Inputs of requests that the model does not have.", "model"),
@@ -54,7 +54,7 @@ func newCounters(s *Server) *counters {
 		loads:    counter("loads_total", "Versions that were opened, by result.", "model", "result"),
 		loading:  histogram("load_seconds", "Time to open, verify and warm up a version.", "model"),
 	}
-	for name, stage := range map[string]*prometheus.Observer{"queue": &c.queue, "decode": &c.decode, "features": &c.features, "score": &c.score, "encode": &c.encode} {
+	for name, stage := range map[string]*prometheus.Observer{"queue": &c.queue, "decode": &c.decode, "features": &c.features, "lookup": &c.lookup, "compute": &c.compute, "encode": &c.encode} {
 		*stage = c.stages.WithLabelValues(name)
 	}
 	c.registry.MustRegister(c.requests, c.seconds, c.stages, c.rows, c.missing, c.ignored, c.unknown, c.loads, c.loading,
@@ -107,8 +107,9 @@ func (c *counters) ofModel(name string, fields []string, features []encode.Spars
 
 // scored counts what a worker has just scored.
 func (c *counters) scored(m *servable, w *worker) {
-	c.features.Observe(w.took.decode.Seconds())
-	c.score.Observe(w.took.score.Seconds())
+	c.features.Observe(w.took.features.Seconds())
+	c.lookup.Observe(w.took.lookup.Seconds())
+	c.compute.Observe(w.took.compute.Seconds())
 	m.counters.rows.Add(float64(w.counts.Rows))
 	m.counters.ignored.Add(float64(w.counts.Ignored))
 	for i, n := range w.counts.Missing {

@@ -34,6 +34,8 @@ type Scorer interface {
 	Score(b *encode.Batch) ([]float32, error)
 	// Unknown returns by Encoder.Sparse how many keys of the last batch had no row.
 	Unknown() []int64
+	// LookUp returns how long the last Score looked rows up and pooled them.
+	LookUp() time.Duration
 }
 
 // Of the file with tf.Examples that a version is warmed up with.
@@ -73,7 +75,7 @@ type worker struct {
 }
 
 // stages are how long the parts of an answer took.
-type stages struct{ decode, score time.Duration }
+type stages struct{ features, lookup, compute time.Duration }
 
 // newServable prepares an open model for so many requests at once.
 func newServable(name string, version int64, dir string, m Model, workers int, metrics *counters) (*servable, error) {
@@ -186,7 +188,8 @@ func (s *servable) score(w *worker) error {
 		}
 		w.scores[i] = to
 	}
-	w.took.score = time.Since(start)
+	w.took.lookup = w.scorer.LookUp()
+	w.took.compute = time.Since(start) - w.took.lookup
 	return nil
 }
 

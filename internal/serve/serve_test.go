@@ -103,6 +103,8 @@ func (s *fakeScorer) Score(b *encode.Batch) ([]float32, error) {
 	return s.logits, nil
 }
 
+func (s *fakeScorer) LookUp() time.Duration { return time.Millisecond }
+
 func (s *fakeScorer) Unknown() []int64 { return make([]int64, len(s.of.encoder.Sparse())) }
 
 // newFakeModel fits the encoder to people.

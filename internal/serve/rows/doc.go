@@ -5,8 +5,8 @@
 //	Columns    values per row and field, as a JSON request holds them
 //
 // All of them become the same lists of values per field that the formats of training data
-// become, and one encoder makes keys and numbers of them: row by row of examples, field by
-// field of the others, where a value that all rows share is encoded once. A field that a request does not
+// become, and one encoder makes keys and numbers of them. Examples are encoded row by row, the
+// others field by field, and a value that all rows share once. A field that a request does not
 // have is a missing value, as in training. Inputs that the model does not have are ignored.
 // Both are counted.
 //

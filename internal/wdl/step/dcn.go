@@ -36,18 +36,35 @@ func newDCN(a *dense.Arena, c *config.Config, l layout.Layout, reduce func([]flo
 
 // Forward implements network.
 func (n *dcn) Forward(x []float32, rows int, train bool) ([]float32, error) {
+	at := x
+	if n.out == nil {
+		var err error
+		if at, err = n.cross.Forward(x, rows, train); err != nil {
+			return nil, err
+		}
+	}
+	deep, err := n.MLP.Forward(at, rows, train)
+	if err != nil || n.out == nil {
+		return deep, err
+	}
+	return n.join(deep, x, rows, train)
+}
+
+// perceptron and join implement joined: the perceptron of the stacked structure reads what
+// the cross network makes of the input.
+func (n *dcn) perceptron() *dense.MLP {
+	if n.out == nil {
+		return nil
+	}
+	return n.MLP
+}
+
+func (n *dcn) join(deep, x []float32, rows int, train bool) ([]float32, error) {
 	crossed, err := n.cross.Forward(x, rows, train)
 	if err != nil {
 		return nil, err
 	}
-	if n.out == nil {
-		return n.MLP.Forward(crossed, rows, train)
-	}
 	linear, err := n.out.Forward(crossed, rows, train)
-	if err != nil {
-		return nil, err
-	}
-	deep, err := n.MLP.Forward(x, rows, train)
 	for i, y := range deep {
 		linear[i] += y
 	}

@@ -56,15 +56,22 @@ func (n *deepFM) parts() (*dense.MLP, *dense.FM) { return n.MLP, n.fm }
 
 // Forward implements network.
 func (n *deepFM) Forward(x []float32, rows int, train bool) ([]float32, error) {
-	logit, err := n.MLP.Forward(x, rows, train)
+	deep, err := n.MLP.Forward(x, rows, train)
 	if err != nil {
 		return nil, err
 	}
+	return n.join(deep, x, rows, train)
+}
+
+// perceptron and join implement joined.
+func (n *deepFM) perceptron() *dense.MLP { return n.MLP }
+
+func (n *deepFM) join(deep, x []float32, rows int, train bool) ([]float32, error) {
 	pairs, err := n.fm.Forward(x, rows, train)
 	for i, p := range pairs {
-		logit[i] += p
+		deep[i] += p
 	}
-	return logit, err
+	return deep, err
 }
 
 // Backward implements network. The last layer of the MLP is linear and leaves

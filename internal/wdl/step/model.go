@@ -54,6 +54,13 @@ type network interface {
 	NonFinite() (place string, found bool)
 }
 
+// joined is a network of a perceptron and another part that reads the same input.
+type joined interface {
+	perceptron() *dense.MLP // nil: it reads something else
+	// join returns the logits of the perceptron plus those of the other part. It may change deep.
+	join(deep, x []float32, rows int, train bool) (logit []float32, err error)
+}
+
 // newNetwork declares a network's parameters on a. reduce sums over the ranks.
 func newNetwork(a *dense.Arena, c *config.Config, l layout.Layout, reduce func([]float32) error) (network, error) {
 	switch c.Model.Kind {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/dense"
@@ -80,7 +81,11 @@ type Scorer struct {
 	unknown []int64   // by feature
 
 	prefix []*dense.Prefix // by label; nil: the networks take whole rows
+	joins  bool            // the networks have parts that read x too, which then holds whole rows
+	same   []bool          // by feature: all rows of the chunk have one key, the same
 	shared []float32       // of the chunk: the first columns, which are the same in all rows
+	rest   []float32       // the other columns, if x holds whole rows
+	lookup time.Duration
 
 	// Of one feature and chunk.
 	keys    []uint64  // without repetitions of the key before
@@ -93,7 +98,7 @@ type Scorer struct {
 
 // NewScorer makes a scorer of a layout's model. c is filled.
 func NewScorer(c *config.Config, l layout.Layout, p *Parameters, rows Rows) (*Scorer, error) {
-	s := &Scorer{layout: l, rows: rows, unknown: make([]int64, len(l.Features))}
+	s := &Scorer{layout: l, rows: rows, unknown: make([]int64, len(l.Features)), same: make([]bool, len(l.Features))}
 	for i, t := range l.Tables {
 		how, _ := layout.Strategy(l.Asked[i])
 		s.pooled = append(s.pooled, how == sparse.Pooled)
@@ -111,7 +116,12 @@ func NewScorer(c *config.Config, l layout.Layout, p *Parameters, rows Rows) (*Sc
 	a.View(p.arena)
 	for _, t := range s.towers {
 		mlp, ok := t.net.(*dense.MLP)
-		if !ok || mlp.NewPrefix() == nil {
+		if j, joins := t.net.(joined); joins {
+			mlp, s.joins = j.perceptron(), true
+		} else if !ok {
+			mlp = nil
+		}
+		if mlp == nil || mlp.NewPrefix() == nil {
 			s.prefix = nil
 			break
 		}
@@ -127,6 +137,9 @@ func (s *Scorer) Labels() int { return len(s.towers) }
 // were read as zeros. The slice is the Scorer's own.
 func (s *Scorer) Unknown() []int64 { return s.unknown }
 
+// LookUp is how long the last Score took to look rows up and to pool them.
+func (s *Scorer) LookUp() time.Duration { return s.lookup }
+
 // Score returns the logits of a batch: those of all rows for the first label, then for the
 // next. They are valid until the next call. Labels and weights of the batch are not read.
 func (s *Scorer) Score(b *encode.Batch) ([]float32, error) {
@@ -136,6 +149,7 @@ func (s *Scorer) Score(b *encode.Batch) ([]float32, error) {
 	}
 	s.logit = resized(s.logit, b.Rows*len(s.towers))
 	clear(s.unknown)
+	s.lookup = 0
 	for lo := 0; lo < b.Rows; lo += chunkRows {
 		if err := s.chunk(b, lo, min(lo+chunkRows, b.Rows)); err != nil {
 			return nil, err
@@ -160,24 +174,14 @@ func (s *Scorer) chunk(b *encode.Batch, lo, hi int) error {
 			logit[i] = start
 		}
 	}
-	cols := s.columnsShared(b, lo, hi)
-	s.shared = resized(s.shared, cols)
-	s.input(b, lo, hi)
-	for f := range s.layout.Features {
-		s.pool(b, f, lo, hi)
-	}
+	start := time.Now()
+	s.embed(b, lo, hi)
+	s.lookup += time.Since(start)
 	for t := range s.towers {
-		net := s.towers[t].net
-		if net == nil {
+		if s.towers[t].net == nil {
 			continue
 		}
-		var y []float32
-		var err error
-		if len(s.shared) > 0 {
-			y, err = s.prefix[t].Forward(s.shared, s.x, hi-lo)
-		} else {
-			y, err = net.Forward(s.x, hi-lo, false)
-		}
+		y, err := s.forward(t, hi-lo)
 		if err != nil {
 			return err
 		}
@@ -186,14 +190,58 @@ func (s *Scorer) chunk(b *encode.Batch, lo, hi int) error {
 	return nil
 }
 
+// embed makes the networks' input of rows lo to hi, and adds their wide weights to the logits.
+func (s *Scorer) embed(b *encode.Batch, lo, hi int) {
+	cols := s.columnsShared(b, lo, hi)
+	s.shared = resized(s.shared, cols)
+	if s.joins {
+		s.shared = s.shared[:0]
+	}
+	s.input(b, lo, hi)
+	for f := range s.layout.Features {
+		if s.same[f] {
+			s.poolShared(b, f, lo, hi)
+		} else {
+			s.pool(b, f, lo, hi)
+		}
+	}
+	if s.joins && cols > 0 {
+		width := s.layout.Width
+		s.shared, s.rest = append(s.shared, s.x[:cols]...), s.rest[:0]
+		for i := range hi - lo {
+			s.rest = append(s.rest, s.x[i*width+cols:(i+1)*width]...)
+		}
+	}
+}
+
+// forward computes the logits of network t.
+func (s *Scorer) forward(t, rows int) ([]float32, error) {
+	net := s.towers[t].net
+	if len(s.shared) == 0 {
+		return net.Forward(s.x, rows, false)
+	}
+	j, joins := net.(joined)
+	if !joins {
+		return s.prefix[t].Forward(s.shared, s.x, rows)
+	}
+	deep, err := s.prefix[t].Forward(s.shared, s.rest, rows)
+	if err != nil {
+		return nil, err
+	}
+	return j.join(deep, s.x, rows, false)
+}
+
 // leastShared is how many rows and columns must be shared to be worth a product of their own.
 const leastShared = 16
 
-// columnsShared returns how many of the first columns of the networks' input are the same in
-// rows lo to hi, as far as features have one key: those of the user, if the configuration
+// columnsShared finds the features that have one key in rows lo to hi, and returns how many of
+// the first columns of the networks' input are theirs: those of the user, if the configuration
 // names them first. 0: too few.
 func (s *Scorer) columnsShared(b *encode.Batch, lo, hi int) (cols int) {
-	if hi-lo < leastShared || s.prefix == nil {
+	for f := range s.same {
+		s.same[f] = hi-lo >= leastShared && isShared(b.Sparse[f], lo, hi)
+	}
+	if s.prefix == nil {
 		return 0
 	}
 	for f, ft := range s.layout.Features {
@@ -201,7 +249,7 @@ func (s *Scorer) columnsShared(b *encode.Batch, lo, hi int) (cols int) {
 			continue
 		}
 		dim := s.layout.Tables[ft.Table].Parts[ft.DeepPart].Dim
-		if cols+dim >= s.layout.Width || !isShared(b.Sparse[f], lo, hi) {
+		if cols+dim >= s.layout.Width || !s.same[f] {
 			break
 		}
 		cols += dim
@@ -250,13 +298,43 @@ func (s *Scorer) pool(b *encode.Batch, f, lo, hi int) {
 		from := s.values[min(part, len(s.values)):]
 		switch {
 		case p == ft.DeepPart && s.towers[0].net != nil:
-			if ft.DeepCol < len(s.shared) {
-				copy(s.shared[ft.DeepCol:], from[bags.At[0]:][:at.Dim])
-				break
-			}
 			f32.Pool(s.x[ft.DeepCol-len(s.shared):], s.layout.Width-len(s.shared), from, bags, at.Dim, false)
 		case ft.WidePart >= 0 && p >= ft.WidePart && p < ft.WidePart+len(s.towers) && s.towers[0].bias != nil:
 			s.addWide(s.of(b, p-ft.WidePart, lo, hi), from, bags, s.pooled[ft.Table])
+		}
+		part += at.Dim
+	}
+}
+
+// poolShared is pool for a feature with one key in rows lo to hi, which is looked up once.
+func (s *Scorer) poolShared(b *encode.Batch, f, lo, hi int) {
+	ft, j, rows := s.layout.Features[f], b.Sparse[f], hi-lo
+	width := s.widths[ft.Table]
+	s.keys = append(s.keys[:0], j.Values[j.Offsets[lo]])
+	s.values, s.at = resized(s.values, width), append(s.at[:0], 0)
+	s.rows.Read(ft.Table, s.keys, s.values)
+	if table.IsUnknown(s.values) {
+		s.unknown[f] += int64(rows)
+	}
+	part, bag := 0, f32.Bags{At: s.at}
+	for p, at := range s.layout.Tables[ft.Table].Parts {
+		from := s.values[part : part+at.Dim]
+		switch {
+		case p == ft.DeepPart && s.towers[0].net != nil:
+			if ft.DeepCol < len(s.shared) {
+				copy(s.shared[ft.DeepCol:], from)
+				break
+			}
+			col, step := ft.DeepCol-len(s.shared), s.layout.Width-len(s.shared)
+			f32.Pool(s.x[col:], step, from, bag, at.Dim, false)
+			for i := 1; i < rows; i++ {
+				copy(s.x[i*step+col:], s.x[col:col+at.Dim])
+			}
+		case ft.WidePart >= 0 && p >= ft.WidePart && p < ft.WidePart+len(s.towers) && s.towers[0].bias != nil:
+			logit := s.of(b, p-ft.WidePart, lo, hi)
+			for i := range logit {
+				logit[i] += from[0]
+			}
 		}
 		part += at.Dim
 	}

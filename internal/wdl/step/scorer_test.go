@@ -242,28 +242,39 @@ func TestScorerSharesWhatRowsShare(t *testing.T) {
 		if name == "wide only" {
 			continue
 		}
-		wide := func(c *config.Config) {
-			c.Model.EmbeddingDim = 20
-			if more != nil {
-				more(c)
+		t.Run(name, func(t *testing.T) { sharesWhatRowsShare(t, kinds[0], more, 60) })
+	}
+	for _, kind := range kinds[1:] {
+		most := 60
+		if kind.Kind == "dcn_v2" && kind.Cross.Structure != "parallel" {
+			most = 0 // its perceptron reads the cross network
+		}
+		t.Run(fmt.Sprintf("%+v", kind), func(t *testing.T) { sharesWhatRowsShare(t, kind, withLabels, most) })
+	}
+}
+
+func sharesWhatRowsShare(t *testing.T, kind config.Model, more func(*config.Config), most int) {
+	tr, s := scored(t, kind, func(c *config.Config) {
+		c.Model.EmbeddingDim, c.Model.Init.Scale = 20, 0.2
+		if more != nil {
+			more(c)
+		}
+	})
+	for shared := range parityFeatures + 1 {
+		b := labelled(randomBatch(rand.New(rand.NewPCG(1, 9)), chunkRows+33, 50, true))
+		for f := range shared {
+			for i := range b.Sparse[f].Values {
+				b.Sparse[f].Values[i] = uint64(7 + 40*f) // of the last, no row
 			}
 		}
-		t.Run(name, func(t *testing.T) {
-			tr, s := scored(t, kinds[0], wide)
-			for shared := range parityFeatures + 1 {
-				b := labelled(randomBatch(rand.New(rand.NewPCG(1, 9)), chunkRows+33, 50, true))
-				for f := range shared {
-					for i := range b.Sparse[f].Values {
-						b.Sparse[f].Values[i] = uint64(7 + 40*f) // of the last, no row
-					}
-				}
-				want := evaluated(t, tr, b)
-				compareScores(t, s, part(b, 0, b.Rows), want, s.Labels())
-				if _, err := s.Score(b); err != nil || len(s.shared) != min(20*shared, 60) {
-					t.Errorf("%d columns of %d features are shared, %v", len(s.shared), shared, err)
-				}
-			}
-		})
+		want := evaluated(t, tr, b)
+		compareScores(t, s, part(b, 0, b.Rows), want, s.Labels())
+		if _, err := s.Score(b); err != nil || len(s.shared) != min(20*shared, most) {
+			t.Errorf("%d columns of %d features are shared, %v", len(s.shared), shared, err)
+		}
+		if !slices.Equal(s.Unknown(), unknownOf(b)) {
+			t.Errorf("%v values are unknown, want %v", s.Unknown(), unknownOf(b))
+		}
 	}
 }
 

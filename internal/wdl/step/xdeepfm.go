@@ -39,16 +39,22 @@ func newXDeepFM(a *dense.Arena, c *config.Config, l layout.Layout, reduce func([
 
 // Forward implements network.
 func (n *xDeepFM) Forward(x []float32, rows int, train bool) ([]float32, error) {
-	explicit, err := n.out.Forward(n.cin.Forward(x, rows), rows, train)
-	if err != nil {
-		return nil, err
-	}
 	implicit, err := n.MLP.Forward(x, rows, train)
 	if err != nil {
 		return nil, err
 	}
-	f32.AddTo(explicit, implicit)
-	return explicit, nil
+	return n.join(implicit, x, rows, train)
+}
+
+// perceptron and join implement joined.
+func (n *xDeepFM) perceptron() *dense.MLP { return n.MLP }
+
+func (n *xDeepFM) join(implicit, x []float32, rows int, train bool) ([]float32, error) {
+	explicit, err := n.out.Forward(n.cin.Forward(x, rows), rows, train)
+	if err == nil {
+		f32.AddTo(explicit, implicit)
+	}
+	return explicit, err
 }
 
 // Backward implements network.
