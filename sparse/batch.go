@@ -4,8 +4,85 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/wdlrun/wdlrun/internal/f32"
 	"github.com/wdlrun/wdlrun/sparse/table"
 )
+
+// batch is the keys of a Lookup: distinct by table, and in sections by their owners.
+type batch struct {
+	store    *Store
+	features []feature
+	sets     []*table.Set // by table: unique keys
+	place    [][]uint32   // by table: where in the rows each unique key's row begins
+	offsets  []int32      // of all features whose bags are not of one value each
+	ones     []int32      // 0, 1, 2, …: the offsets of the others
+	at       []uint32     // of all features, by value: where its row begins
+	ids      []uint32     // of all features, by value: the number of its key
+	coefs    []float32    // of the features that need them
+	taken    []Bags       // what is being taken
+
+	want  side      // what this rank asks of the owners
+	rowAt []int     // by section of want, and one more: where its rows begin
+	rows  []float32 // by unique key, in the order of want
+	next  []cursor  // by section of want
+	rooms rooms
+	tally Counters // what the exchange has counted
+
+	touched []uint64   // bits: copied keys of the batch
+	copyAt  [][]uint32 // by table and number: where its row begins, if it is touched
+	bagged  *pooler    // nil if no table is Pooled
+
+	onTake, onPlace func(hand int) error // kept so that a step allocates nothing
+}
+
+func newBatch(s *Store) batch {
+	tables := len(s.tables)
+	l := batch{
+		store: s, place: make([][]uint32, tables), copyAt: make([][]uint32, tables),
+		want: newSide(s.size, tables), rowAt: make([]int, s.size*tables+1), next: make([]cursor, s.size*tables),
+	}
+	for _, t := range s.tables {
+		set := table.NewSet(t.Salt(), s.shards.owner, s.size)
+		if n := len(l.sets); n >= s.hands.n {
+			set.Share(l.sets[n%s.hands.n]) // a hand fills one after the other
+		}
+		l.sets = append(l.sets, set)
+	}
+	return l
+}
+
+// init is for a batch that will not be copied any more.
+func (l *batch) init() { l.onTake, l.onPlace = l.takeTables, l.placeTables }
+
+// feature is one feature of the batch: slices of the Lookup's arenas.
+type feature struct {
+	table   int
+	single  bool      // each bag is one value that counts once
+	plain   bool      // every value counts once: no coefs
+	offsets []int32   // B+1, or none
+	at      []uint32  // by value
+	ids     []uint32  // by value, unless owners pool the bags
+	coefs   []float32 // by value; nil: all 1
+}
+
+func (f *feature) bags() int { return max(0, len(f.offsets)-1) }
+
+// between returns the bags from from to below to.
+func (f *feature) between(from, to int) f32.Bags {
+	if from == to {
+		return f32.Bags{}
+	}
+	if f.single {
+		return f32.Bags{At: f.at[from:to]}
+	}
+	return f32.Bags{Offsets: f.offsets[from : to+1], At: f.at, Coefs: f.coefs}
+}
+
+// cursor is the next place to fill in a section.
+type cursor struct {
+	key int
+	row int
+}
 
 // side is one end of an exchange of keys: sections by (rank, table), all tables
 // of rank 0 first.
@@ -62,7 +139,7 @@ func resize[T any](x []T, n int) []T {
 
 // take checks the bags, copies what backward will need of them and numbers the
 // distinct keys of each table.
-func (l *Lookup) take(bags []Bags, background bool) error {
+func (l *batch) take(bags []Bags, background bool) error {
 	s := l.store
 	if err := l.measureBags(bags); err != nil {
 		return err
@@ -99,7 +176,7 @@ func (l *Lookup) take(bags []Bags, background bool) error {
 }
 
 // takeTables is what take has with the tables of a hand.
-func (l *Lookup) takeTables(hand int) error {
+func (l *batch) takeTables(hand int) error {
 	s := l.store
 	for t := range l.sets {
 		if s.hands.has(hand, t) {
@@ -116,7 +193,7 @@ func (l *Lookup) takeTables(hand int) error {
 
 // measureBags checks the bags, makes room for what take copies and notes what kind
 // of features they are.
-func (l *Lookup) measureBags(bags []Bags) error {
+func (l *batch) measureBags(bags []Bags) error {
 	s := l.store
 	values, offsets, coefs := 0, 0, 0
 	l.features = resize(l.features, len(bags))
@@ -144,7 +221,7 @@ func (l *Lookup) measureBags(bags []Bags) error {
 }
 
 // onesOf returns n offsets of bags of one value each.
-func (l *Lookup) onesOf(n int) []int32 {
+func (l *batch) onesOf(n int) []int32 {
 	for i := len(l.ones); i < n; i++ {
 		l.ones = append(l.ones, int32(i))
 	}
@@ -152,7 +229,7 @@ func (l *Lookup) onesOf(n int) []int32 {
 }
 
 // values is how many values a feature has here: keys, or bags that owners pool.
-func (l *Lookup) values(b *Bags) int {
+func (l *batch) values(b *Bags) int {
 	if l.store.how[b.Table] == Pooled {
 		return max(0, len(b.Offsets)-1)
 	}
@@ -168,7 +245,7 @@ func (s *Store) tableName(t int) string {
 
 // partition puts the unique keys in sections by owner and table, in order of
 // first sight within each, and turns the values' numbers into places of rows.
-func (l *Lookup) partition(background bool) error {
+func (l *batch) partition(background bool) error {
 	s := l.store
 	for t := range s.tables {
 		l.tally.UniqueKeys += int64(l.sets[t].Len())
@@ -191,7 +268,7 @@ func (l *Lookup) partition(background bool) error {
 }
 
 // placeTables is what partition has with the tables of a hand.
-func (l *Lookup) placeTables(hand int) error {
+func (l *batch) placeTables(hand int) error {
 	s := l.store
 	if s.size == 1 {
 		l.keepOrder(hand)
@@ -231,7 +308,7 @@ func (l *Lookup) placeTables(hand int) error {
 
 // keepOrder is placeTables for a rank that is alone: it owns all keys, none is
 // copied, and rows stand by the numbers of their keys.
-func (l *Lookup) keepOrder(hand int) {
+func (l *batch) keepOrder(hand int) {
 	s := l.store
 	for t, x := range s.tables {
 		if !s.hands.has(hand, t) {
@@ -259,7 +336,7 @@ func (l *Lookup) keepOrder(hand int) {
 }
 
 // placeRows finds where the rows of each section begin, and makes room for them.
-func (l *Lookup) placeRows() error {
+func (l *batch) placeRows() error {
 	tables := l.store.tables
 	for t, set := range l.sets {
 		l.place[t] = resize(l.place[t], set.Len())
@@ -280,12 +357,4 @@ func (l *Lookup) placeRows() error {
 	}
 	l.rows = resize(l.rows, at)
 	return nil
-}
-
-// section returns the keys that rank asks of a table of this owner, and where its
-// rows are.
-func (l *Lookup) section(rank, t int) ([]uint64, []table.Row) {
-	i := rank*len(l.store.tables) + t
-	lo, hi := l.give.at[i], l.give.at[i+1]
-	return l.give.keys[lo:hi], l.held[lo:hi]
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/wdlrun/wdlrun/internal/f32"
-	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
 // Lookup holds the unique keys, rows and gradients of one batch in flight. Its
@@ -12,59 +11,17 @@ import (
 // be in flight at once. [Store.NewLookup] makes one, of that store alone: the zero
 // Lookup belongs to none, and pulling into it panics.
 type Lookup struct {
-	store      *Store
+	pull
 	state      lookupState
-	insert     bool
-	number     int64 // of its Pull or Prepare
-	generation int64 // the store's then
+	generation int64     // the store's at the Pull or Prepare
+	grads      []float32 // by unique key, in the order of want
+	pending    []Bags    // what is being prepared
+	err        error     // of preparing it
+	delivery   delivery
 
-	features []feature
-	sets     []*table.Set // by table: unique keys
-	place    [][]uint32   // by table: where in the rows each unique key's row begins
-	offsets  []int32      // of all features whose bags are not of one value each
-	ones     []int32      // 0, 1, 2, …: the offsets of the others
-	at       []uint32     // of all features, by value: where its row begins
-	ids      []uint32     // of all features, by value: the number of its key
-	coefs    []float32    // of the features that need them
-
-	want  side        // what this rank asks of the owners
-	give  side        // what the ranks ask of this owner
-	rowAt []int       // by section of want, and one more: where its rows begin
-	rows  []float32   // by unique key, in the order of want
-	grads []float32   // the same
-	held  []table.Row // by key of give: its row, 0 if not held
-	epoch []uint64    // by table: its Epoch when held began to be found
-
-	foundIn []uint64 // by table: its Epoch when the rows that travel early were marked
-
-	rooms               rooms
-	touched             []uint64   // bits: copied keys of the batch
-	copyAt              [][]uint32 // by table and number: where its row begins, if it is touched
-	announce, announced []int64
-	next                []cursor
-	tally               Counters // what the exchange has counted
-	early               bool     // rows marked in want and give travel ahead
-	phase               phase
-	asked               []*table.Set // by table: distinct keys of give
-	indexed             bool         // asked is filled
-	picked              struct {
-		keys []uint64
-		held []table.Row
-		ids  []uint32
-	}
-	floats []float32
-	batch  []Bags   // what is being prepared
-	taken  []Bags   // what is being pulled or prepared
-	coming []uint64 // keys of one table that ranks will ask for
-	bagged *pooler  // nil if no table is Pooled
-	opened []*slot  // by rank: that of the gradients being taken, nil if it does not count
-	err    error    // of preparing it
-
-	onPrepare, onPush        func() // what Ahead's goroutine does
-	onTake, onPlace, onFetch func(hand int) error
-
-	onKeys, onMarks, onRows, onGrads, onSlots func(from int, part []byte) error // kept so that a step allocates nothing
-	onStage, onOpened                         sink
+	onPrepare, onPush func()                            // what a Pipeline's goroutine does
+	onGrads           func(from int, part []byte) error // kept so that a step allocates nothing
+	onStage           sink
 }
 
 type lookupState uint8
@@ -77,60 +34,17 @@ const (
 	pushed
 )
 
-// feature is one feature of the batch: slices of the Lookup's arenas.
-type feature struct {
-	table   int
-	single  bool      // each bag is one value that counts once
-	plain   bool      // every value counts once: no coefs
-	offsets []int32   // B+1, or none
-	at      []uint32  // by value
-	ids     []uint32  // by value, unless owners pool the bags
-	coefs   []float32 // by value; nil: all 1
-}
-
-func (f *feature) bags() int { return max(0, len(f.offsets)-1) }
-
-// between returns the bags from from to below to.
-func (f *feature) between(from, to int) f32.Bags {
-	if from == to {
-		return f32.Bags{}
-	}
-	if f.single {
-		return f32.Bags{At: f.at[from:to]}
-	}
-	return f32.Bags{Offsets: f.offsets[from : to+1], At: f.at, Coefs: f.coefs}
-}
-
-// cursor is the next place to fill in a section.
-type cursor struct {
-	key int
-	row int
-}
-
 // NewLookup returns an empty Lookup of this store.
 func (s *Store) NewLookup() *Lookup {
-	tables := len(s.tables)
-	l := &Lookup{
-		store: s, place: make([][]uint32, tables), copyAt: make([][]uint32, tables), epoch: make([]uint64, tables), foundIn: make([]uint64, tables),
-		want: newSide(s.size, tables), give: newSide(s.size, tables),
-		opened: make([]*slot, s.size), rowAt: make([]int, s.size*tables+1), next: make([]cursor, s.size*tables),
-	}
-	for _, t := range s.tables {
-		set := table.NewSet(t.Salt(), s.shards.owner, s.size)
-		if n := len(l.sets); n >= s.hands.n {
-			set.Share(l.sets[n%s.hands.n]) // a hand fills one after the other
-		}
-		l.sets = append(l.sets, set)
-		l.asked = append(l.asked, table.NewSet(t.Salt(), nil, 1))
-	}
-	l.onKeys, l.onMarks, l.onRows = l.takeKeys, l.takeMarks, l.takeRows
-	l.onGrads, l.onSlots = l.takeGrads, l.takeSlot
-	l.onStage, l.onOpened = l.stage, l.keep
-	l.onTake, l.onPlace, l.onFetch = l.takeTables, l.placeTables, l.fetchTables
+	l := &Lookup{pull: pull{batch: newBatch(s)}}
+	l.pull.init()
+	l.batch.init()
+	l.onGrads, l.onStage = l.takeGrads, l.stage
+	l.delivery.init(l)
 	if s.pools {
 		l.bagged = newPooler(l)
 	}
-	l.onPrepare = func() { l.err = l.prepare(&s.pipeline.link) }
+	l.onPrepare = func() { l.err = l.prepare(&s.pipeline.link, l.pending) }
 	l.onPush = func() { s.pipeline.err = s.push(l, &s.pipeline.link) }
 	return l
 }

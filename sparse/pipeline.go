@@ -70,7 +70,7 @@ func (p *Pipeline) Prepare(l *Lookup, bags []Bags, insert bool) error {
 	if err := s.begin("prepare", l, insert); err != nil {
 		return err
 	}
-	p.waiting, l.state, l.batch = l, prepared, bags
+	p.waiting, l.state, l.pending = l, prepared, bags
 	if !p.running() {
 		l.early = false
 		if l.err = l.ask(&s.link, bags); l.err == nil {
@@ -90,7 +90,7 @@ func (p *Pipeline) Complete(l *Lookup) error {
 		return fmt.Errorf("sparse: complete: rank %d of %d: the batch was not prepared", s.rank, s.size)
 	}
 	p.wait()
-	p.waiting, l.batch = nil, nil
+	p.waiting, l.pending = nil, nil
 	err := l.err
 	if err == nil && l.generation == s.generation {
 		err = l.rest()

@@ -19,7 +19,7 @@ func measured(pull int64) bool {
 }
 
 // measure counts what the ranks ask for, if it is this Pull's turn.
-func (l *Lookup) measure() {
+func (l *pull) measure() {
 	if !l.insert || !measured(l.number) {
 		return
 	}

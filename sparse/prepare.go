@@ -3,8 +3,8 @@ package sparse
 import "fmt"
 
 // prepare is what the goroutine of a Pipeline does with a batch.
-func (l *Lookup) prepare(k *link) error {
-	if err := l.ask(k, l.batch); err != nil {
+func (l *pull) prepare(k *link, bags []Bags) error {
+	if err := l.ask(k, bags); err != nil {
 		return err
 	}
 	if l.readAhead(); !l.early {
@@ -22,7 +22,7 @@ func (l *Lookup) prepare(k *link) error {
 }
 
 // readAhead has tables begin to read what of the batch they keep on disk.
-func (l *Lookup) readAhead() {
+func (l *pull) readAhead() {
 	s := l.store
 	for t, x := range s.tables {
 		if !x.Cold() {
@@ -48,7 +48,7 @@ func (l *Lookup) readAhead() {
 // mark marks the keys whose rows will not change before Complete: those of tables in
 // which a step changes the rows of its keys alone, and that no batch in flight has. One
 // that is not held has no row then either.
-func (l *Lookup) mark() error {
+func (l *pull) mark() error {
 	s := l.store
 	for _, x := range s.flying {
 		x.index()
@@ -88,7 +88,7 @@ func inFlight(flying []*Lookup, t int, key uint64) bool {
 }
 
 // index fills asked.
-func (l *Lookup) index() {
+func (l *pull) index() {
 	if l.indexed {
 		return
 	}
@@ -103,7 +103,7 @@ func (l *Lookup) index() {
 	}
 }
 
-func (l *Lookup) takeMarks(from int, part []byte) error {
+func (l *pull) takeMarks(from int, part []byte) error {
 	copy(l.want.marks[l.want.markAt[from]:], part)
 	return nil
 }

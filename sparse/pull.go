@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/sparse/table"
 )
 
 // announceWords precede the counts that a Pull sends to each peer: the
@@ -13,6 +14,48 @@ import (
 // whether this rank asks for longer windows. What it asks to be pooled and its copied
 // keys follow the counts.
 const announceWords = 3
+
+// pull is the rows of a batch on their way from the owners, and what this rank answers as an
+// owner.
+type pull struct {
+	batch
+	insert bool
+	number int64 // of its Pull or Prepare
+	early  bool  // rows marked in want and give travel ahead
+	phase  phase
+
+	give    side        // what the ranks ask of this owner
+	held    []table.Row // by key of give: its row, 0 if not held
+	epoch   []uint64    // by table: its Epoch when held began to be found
+	foundIn []uint64    // by table: its Epoch when the rows that travel early were marked
+
+	announce, announced []int64
+	asked               []*table.Set // by table: distinct keys of give
+	indexed             bool         // asked is filled
+	picked              picked
+	floats              []float32
+	coming              []uint64 // keys of one table that ranks will ask for
+
+	onFetch                 func(hand int) error
+	onKeys, onMarks, onRows func(from int, part []byte) error // kept so that a step allocates nothing
+}
+
+// picked are some keys of a table.
+type picked struct {
+	keys []uint64
+	held []table.Row
+	ids  []uint32
+}
+
+// init is for a pull that will not be copied any more.
+func (l *pull) init() {
+	s, tables := l.store, len(l.store.tables)
+	l.epoch, l.foundIn, l.give = make([]uint64, tables), make([]uint64, tables), newSide(s.size, tables)
+	for _, t := range s.tables {
+		l.asked = append(l.asked, table.NewSet(t.Salt(), nil, 1))
+	}
+	l.onKeys, l.onMarks, l.onRows, l.onFetch = l.takeKeys, l.takeMarks, l.takeRows, l.fetchTables
+}
 
 // Pull fetches the rows of a batch; every rank calls it. Rows are as the last
 // Apply left them. With insert a key that is not held gives its initial row, the
@@ -88,7 +131,7 @@ func (s *Store) land(l *Lookup) {
 }
 
 // ask sends the keys of a batch to their owners.
-func (l *Lookup) ask(k *link, bags []Bags) error {
+func (l *pull) ask(k *link, bags []Bags) error {
 	background := k != &l.store.link
 	if err := l.take(bags, background); err != nil {
 		return err
@@ -117,13 +160,13 @@ func (l *Lookup) ask(k *link, bags []Bags) error {
 }
 
 // takeKeys keeps the keys that a rank asks for: their gradients come without.
-func (l *Lookup) takeKeys(from int, part []byte) error {
+func (l *pull) takeKeys(from int, part []byte) error {
 	copy(bytesOf(l.give.keys[l.give.at[from*len(l.store.tables)]:]), part)
 	return nil
 }
 
 // rest brings the rows that have not travelled ahead, and this rank's own.
-func (l *Lookup) rest() error {
+func (l *pull) rest() error {
 	s, what := l.store, all
 	if l.early {
 		what = late
@@ -143,7 +186,7 @@ func (l *Lookup) rest() error {
 }
 
 // fetchTables brings the rows of this rank's own tables that a hand has.
-func (l *Lookup) fetchTables(hand int) error {
+func (l *pull) fetchTables(hand int) error {
 	s := l.store
 	for t, x := range s.tables {
 		if !s.hands.has(hand, t) {
@@ -163,7 +206,7 @@ func (l *Lookup) fetchTables(hand int) error {
 
 // announceCounts exchanges the counts, makes windows if a rank asks for them, and
 // makes room for what the peers will ask.
-func (l *Lookup) announceCounts(k *link) error {
+func (l *pull) announceCounts(k *link) error {
 	s := l.store
 	tables := len(s.tables)
 	words := announceWords + tables + len(l.touched)
@@ -204,7 +247,7 @@ func (l *Lookup) announceCounts(k *link) error {
 }
 
 // moveToWindows grows the windows; the keys of the batch are in one already.
-func (l *Lookup) moveToWindows(k *link) error {
+func (l *pull) moveToWindows(k *link) error {
 	if err := l.rooms.grow(k.alloc); err != nil {
 		return fmt.Errorf("windows: %w", err)
 	}
@@ -215,7 +258,7 @@ func (l *Lookup) moveToWindows(k *link) error {
 }
 
 // call is the number of the pull and its kind in one word.
-func (l *Lookup) call() int64 {
+func (l *pull) call() int64 {
 	call := l.number << 2
 	if l.early {
 		call |= 2
@@ -227,7 +270,7 @@ func (l *Lookup) call() int64 {
 }
 
 // hear takes what rank r announces.
-func (l *Lookup) hear(r int, a []int64) error {
+func (l *pull) hear(r int, a []int64) error {
 	s := l.store
 	if uint64(a[0]) != s.print {
 		return fmt.Errorf("rank %d has another configuration (fingerprint %016x, here %016x): open every rank with the same Config", r, uint64(a[0]), s.print)
@@ -257,4 +300,12 @@ func (l *Lookup) hear(r int, a []int64) error {
 		return fmt.Errorf("rank %d announces %d keys, at most %d are allowed: make its batch smaller or raise MaxKeysPerExchange", r, sum, limit)
 	}
 	return nil
+}
+
+// section returns the keys that rank asks of a table of this owner, and where its
+// rows are.
+func (l *pull) section(rank, t int) ([]uint64, []table.Row) {
+	i := rank*len(l.store.tables) + t
+	lo, hi := l.give.at[i], l.give.at[i+1]
+	return l.give.keys[lo:hi], l.held[lo:hi]
 }

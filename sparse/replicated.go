@@ -380,14 +380,14 @@ func (h *Copies) joinGuests() {
 }
 
 // heard is which copied keys a rank has in the batch.
-func (l *Lookup) heard(rank int) []uint64 {
+func (l *pull) heard(rank int) []uint64 {
 	words := len(l.announced) / l.store.size
 	return raw.Of[uint64](raw.Bytes(l.announced[(rank+1)*words-len(l.touched) : (rank+1)*words]))
 }
 
 // touch takes the copied keys out of the sections of a batch and places their
 // rows from at on. It returns where they end.
-func (l *Lookup) touch(at int) int {
+func (l *batch) touch(at int) int {
 	s := l.store
 	h := &s.copies
 	for t, set := range h.sets {
@@ -406,7 +406,7 @@ func (l *Lookup) touch(at int) int {
 }
 
 // notice marks the copied keys of a batch and takes them off the counts.
-func (l *Lookup) notice() {
+func (l *batch) notice() {
 	s := l.store
 	h := &s.copies
 	l.touched = resize(l.touched, h.words())
@@ -426,7 +426,7 @@ func (l *Lookup) notice() {
 }
 
 // readCopied reads the rows of copied keys, which every rank holds.
-func (l *Lookup) readCopied() error {
+func (l *pull) readCopied() error {
 	s := l.store
 	for t, set := range s.copies.sets {
 		if set.Len() == 0 {

@@ -67,7 +67,7 @@ func (d *side) layoutRows(s *Store, p phase) (sum int) {
 }
 
 // exchangeRows answers the peers and takes their answers.
-func (l *Lookup) exchangeRows(k *link, p phase) error {
+func (l *pull) exchangeRows(k *link, p phase) error {
 	l.phase = p
 	n := l.give.layoutRows(l.store, p)
 	wire := l.rooms.rows.take(n)
@@ -85,7 +85,7 @@ func (l *Lookup) exchangeRows(k *link, p phase) error {
 
 // answer writes the rows that the peers asked of this owner, and remembers which
 // of them it holds for the gradients to come.
-func (l *Lookup) answer(wire []byte) error {
+func (l *pull) answer(wire []byte) error {
 	s := l.store
 	for t, x := range s.tables {
 		l.foundIn[t], l.epoch[t] = l.epoch[t], x.Epoch()
@@ -111,7 +111,7 @@ func (l *Lookup) answer(wire []byte) error {
 // What travels early was found when it was marked; the others are found now, as
 // is everything once the table has moved rows. The rows are valid until the next
 // pick.
-func (l *Lookup) pick(rank, t int) ([]uint64, []table.Row, error) {
+func (l *pull) pick(rank, t int) ([]uint64, []table.Row, error) {
 	x := l.store.tables[t]
 	keys, held := l.section(rank, t)
 	if l.phase == all {
@@ -146,7 +146,7 @@ func (l *Lookup) pick(rank, t int) ([]uint64, []table.Row, error) {
 }
 
 // write encodes rows. Those that travel as they are kept are read into place.
-func (l *Lookup) write(wire []byte, t int, keys []uint64, held []table.Row) {
+func (l *pull) write(wire []byte, t int, keys []uint64, held []table.Row) {
 	x, p := l.store.tables[t], l.store.wire[t].Rows
 	n := len(keys) * x.Width()
 	if p == FP32 {
@@ -159,7 +159,7 @@ func (l *Lookup) write(wire []byte, t int, keys []uint64, held []table.Row) {
 }
 
 // takeRows puts the answers of an owner where the values find them.
-func (l *Lookup) takeRows(from int, part []byte) error {
+func (l *pull) takeRows(from int, part []byte) error {
 	s := l.store
 	if from == s.rank {
 		return nil

@@ -105,9 +105,9 @@ func (x *Slots) Push(l *Lookup, slot int) error {
 	if err := x.announce(slot); err != nil {
 		return fault("exchange of slots: %w", err)
 	}
-	err := s.exchangeGrads(l, &s.link, l.onSlots)
+	err := s.exchangeGrads(l, &s.link, l.delivery.onGrads)
 	if err == nil && l.bagged != nil {
-		err = l.bagged.push(&s.link, false, l.onOpened)
+		err = l.bagged.push(&s.link, false, l.delivery.onKeep)
 	}
 	return err
 }
@@ -128,10 +128,10 @@ func (x *Slots) PushNone(l *Lookup) error {
 		total += n
 	}
 	x.nothing = resize(x.nothing, (total+7)/8)
-	if err := s.sendGrads(l, &s.link, bytesOf(x.nothing)[:total], l.onSlots); err != nil || l.bagged == nil {
+	if err := s.sendGrads(l, &s.link, bytesOf(x.nothing)[:total], l.delivery.onGrads); err != nil || l.bagged == nil {
 		return err
 	}
-	return l.bagged.push(&s.link, true, l.onOpened)
+	return l.bagged.push(&s.link, true, l.delivery.onKeep)
 }
 
 // announce exchanges which slot every rank has.
@@ -145,22 +145,36 @@ func (x *Slots) announce(slot int) error {
 	return s.ex.AllToAll(x.tags, x.heard)
 }
 
-// takeSlot keeps the gradients of a rank under the slot that it sent.
-func (l *Lookup) takeSlot(from int, part []byte) error {
-	s := l.store
-	l.opened[from] = nil
-	if s.slots.heard[from] < 0 {
+// delivery keeps the gradients that arrive with a batch under the slots of their ranks.
+type delivery struct {
+	l      *Lookup
+	opened []*slot // by rank: that of the gradients being taken, nil if it does not count
+
+	onGrads func(from int, part []byte) error // kept so that a step allocates nothing
+	onKeep  sink
+}
+
+func (d *delivery) init(l *Lookup) {
+	d.l, d.opened = l, make([]*slot, l.store.size)
+	d.onGrads, d.onKeep = d.take, d.keep
+}
+
+// take keeps the gradients of a rank under the slot that it sent.
+func (d *delivery) take(from int, part []byte) error {
+	x := &d.l.store.slots
+	d.opened[from] = nil
+	if x.heard[from] < 0 {
 		return nil
 	}
-	l.opened[from] = s.slots.open(int(s.slots.heard[from]), len(s.tables))
-	return l.eachGrads(from, part, l.onOpened)
+	d.opened[from] = x.open(int(x.heard[from]), len(d.l.store.tables))
+	return d.l.eachGrads(from, part, d.onKeep)
 }
 
 // keep is the sink of what may count later.
-func (l *Lookup) keep(from, t int, keys []uint64, held []table.Row, grads []float32) {
-	if of := l.opened[from]; of != nil {
+func (d *delivery) keep(from, t int, keys []uint64, held []table.Row, grads []float32) {
+	if of := d.opened[from]; of != nil {
 		g := &of.tables[t]
-		g.epoch = l.epoch[t]
+		g.epoch = d.l.epoch[t]
 		g.keys, g.held, g.values = append(g.keys, keys...), append(g.held, held...), append(g.values, grads...)
 	}
 }

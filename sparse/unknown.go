@@ -13,7 +13,7 @@ import (
 
 // fresh returns those of keys that read their initial rows where they have none: all
 // keys of a batch to train, unless the table first counts their occurrences.
-func (l *Lookup) fresh(t int, keys []uint64) []uint64 {
+func (l *pull) fresh(t int, keys []uint64) []uint64 {
 	if !l.insert || l.store.cfg.Tables[t].Admit.After > 1 {
 		return nil
 	}
