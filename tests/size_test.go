@@ -22,7 +22,6 @@ var manyMethods = map[string]exception{
 	"collective.Comm":       {70, "to go: what meets in shared memory is to be a type of its own"},
 	"internal/data.Dataset": {46, "to go: positions and indexes are to be a type of their own"},
 	"rank.Group":            {42, "to go: what is shown to people is to be separate from what is decided"},
-	"sparse/table.Table":    {123, "to go: admission, eviction, the tier and copies are to be types of their own"},
 }
 
 var manyFields = map[string]exception{
@@ -33,7 +32,6 @@ var manyFields = map[string]exception{
 	"internal/wdl/step.model":    {27, "to go: what halts and slows it is to be a type of its own"},
 	"launcher.Job":               {32, "stays: a field for each option, with its default"},
 	"rank.seat":                  {32, "stays: a plain record of what a rank reported, with times; no code of its own"},
-	"sparse/table.Table":         {39, "to go: see its methods"},
 }
 
 // TestTypesFitAHead limits the methods of each type and the fields of each struct, tests

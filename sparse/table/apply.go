@@ -10,6 +10,26 @@ import (
 	"github.com/wdlrun/wdlrun/optim"
 )
 
+// steps reads rows and takes the optimizer steps of their gradients.
+type steps struct {
+	tiered
+	updates  []optim.Update // by part, of the step being applied
+	decaying []optim.Update // by part, of a step of past
+	own      Past
+	past     *Past     // own, or one that other tables share
+	begun    []float32 // records of keys without a row
+	unmarked uint32    // the stamp of rows that get none
+	scratch  []float32 // 2·V
+	found    []Row     // by key of a step
+	batch    []Row     // of others
+	seen     []uint64  // bits: rows that are not others
+}
+
+func (t *steps) init() {
+	t.updates, t.decaying = make([]optim.Update, len(t.parts)), make([]optim.Update, len(t.parts))
+	t.past, t.scratch = &t.own, make([]float32, 2*t.width)
+}
+
 // Step says how gradients g become a step. The update rule of a part is given the
 // mean gradient Clip·(Scale·g + L2·w).
 type Step struct {
@@ -65,7 +85,7 @@ type Applied struct {
 // Check returns what would make Apply fail: a [*NonFiniteError], a step that is
 // none, no room. It changes nothing, so that several tables can be checked
 // before the first is changed.
-func (t *Table) Check(at Step, g Gradients) error {
+func (t *steps) Check(at Step, g Gradients) error {
 	if err := at.Validate(); err != nil {
 		return err
 	}
@@ -81,7 +101,7 @@ func (t *Table) Check(at Step, g Gradients) error {
 // and admitted, and one for every other row of DenseL2 parts; then it gives up
 // the rows that the configuration no longer wants. On an error no row has
 // changed.
-func (t *Table) Apply(at Step, g Gradients) (Applied, error) {
+func (t *steps) Apply(at Step, g Gradients) (Applied, error) {
 	if err := t.Check(at, g); err != nil {
 		return Applied{}, err
 	}
@@ -129,7 +149,7 @@ func (t *Table) Apply(at Step, g Gradients) (Applied, error) {
 }
 
 // ready sets the update rules to a step.
-func (t *Table) ready(at Step) Step {
+func (t *steps) ready(at Step) Step {
 	if at.Clip == 0 {
 		at.Clip = 1
 	}
@@ -141,7 +161,7 @@ func (t *Table) ready(at Step) Step {
 
 // resolve writes the rows of the keys of g to t.found and reports whether some have
 // none.
-func (t *Table) resolve(g Gradients) (missing bool, err error) {
+func (t *steps) resolve(g Gradients) (missing bool, err error) {
 	t.found = resize(t.found, len(g.Keys))
 	if g.Epoch != t.epoch || len(g.Rows) != len(g.Keys) {
 		err = t.lookup(g.Keys, t.found)
@@ -163,9 +183,9 @@ func (t *Table) resolve(g Gradients) (missing bool, err error) {
 }
 
 // admitAll inserts the keys of t.found that have no row and are admitted.
-func (t *Table) admitAll(keys []uint64) (done Applied) {
+func (t *steps) admitAll(keys []uint64) (done Applied) {
 	if t.sketches != nil {
-		t.sight(keys)
+		t.sight(keys, t.found)
 	}
 	for at := 0; at < len(keys); at += chunk {
 		end := min(at+chunk, len(keys))
@@ -178,7 +198,7 @@ func (t *Table) admitAll(keys []uint64) (done Applied) {
 }
 
 // admitChunk is admitAll of the keys from number at on.
-func (t *Table) admitChunk(at int, keys []uint64, found []Row, done *Applied) {
+func (t *steps) admitChunk(at int, keys []uint64, found []Row, done *Applied) {
 	var p probes
 	var fresh [chunk]Row
 	n := 0
@@ -206,7 +226,7 @@ func (t *Table) admitChunk(at int, keys []uint64, found []Row, done *Applied) {
 
 // applyTouched steps and stamps the rows with gradients. rejected says that some have
 // none.
-func (t *Table) applyTouched(at Step, g Gradients, rejected bool) {
+func (t *steps) applyTouched(at Step, g Gradients, rejected bool) {
 	var records [stepChunk + rowsAhead]optim.Record
 	for lo := 0; lo < len(t.found); {
 		rows := t.found[lo:min(lo+stepChunk, len(t.found))]
@@ -248,7 +268,7 @@ func held(rows []Row) []Row {
 
 // stepRows updates and stamps the first n records, only their DenseL2 parts if dense is
 // set; the others come next. A stride of 0 gives all rows the same gradient.
-func (t *Table) stepRows(at Step, records []optim.Record, n int, grads []float32, stride int, dense bool) {
+func (t *steps) stepRows(at Step, records []optim.Record, n int, grads []float32, stride int, dense bool) {
 	for _, run := range t.runs {
 		if p := &t.parts[run.first]; p.DenseL2 || !dense {
 			place := optim.Part{Dim: run.dim, Value: p.lo, State: p.stateLo}
@@ -282,7 +302,7 @@ func runs(parts []part) (all []run) {
 }
 
 // stepPacked is stepRows of records of bfloat16.
-func (t *Table) stepPacked(at Step, keys []uint64, records []optim.Record, n int, grads []float32) {
+func (t *steps) stepPacked(at Step, keys []uint64, records []optim.Record, n int, grads []float32) {
 	prefetch(unsafe.Slice((**byte)(unsafe.Pointer(&records[0])), 2*len(records)), 0)
 	for i, r := range records[:n] {
 		*r.Mark = uint32(t.now)
@@ -303,7 +323,7 @@ func (p *part) gradient(at Step) optim.Gradient {
 
 // values returns the values of a record, in the record itself if they are stored
 // there as float32.
-func (t *Table) values(rec []float32) []float32 {
+func (t *shape) values(rec []float32) []float32 {
 	if t.cfg.Values == Float32 {
 		return rec[:t.width]
 	}
@@ -312,7 +332,7 @@ func (t *Table) values(rec []float32) []float32 {
 }
 
 // scoreAll counts a gradient of this step for rows that are not yet stamped with it.
-func (t *Table) scoreAll(rows []Row) {
+func (t *memory) scoreAll(rows []Row) {
 	for _, r := range rows {
 		_, score := t.meta(r)
 		*score = t.decayed(*score, t.now-int64(t.age(r))) + 1
@@ -321,7 +341,7 @@ func (t *Table) scoreAll(rows []Row) {
 
 // others calls f with the rows that t.found does not name, up to chunk at a
 // time, and returns how many there are.
-func (t *Table) others(f func(rows []Row)) (n int) {
+func (t *steps) others(f func(rows []Row)) (n int) {
 	t.seen = resize(t.seen, int(t.used)/64+1)
 	clear(t.seen)
 	mark := func(rows []Row) {
@@ -368,7 +388,7 @@ func (p *part) total(scale float32, w, grad, x []float32) {
 // row of DenseL2 parts;
 // summed over tables and ranks it is what clipping needs. The sum does not depend
 // on the order of rows. A disk that fails makes it NaN; Apply will say why.
-func (t *Table) NormSq(scale float32, g Gradients, sum *Sum) {
+func (t *steps) NormSq(scale float32, g Gradients, sum *Sum) {
 	if _, err := t.resolve(g); err != nil {
 		sum.Add(math.NaN())
 		return
@@ -401,7 +421,7 @@ func (t *Table) NormSq(scale float32, g Gradients, sum *Sum) {
 }
 
 // normOther is the share of a row without a gradient.
-func (t *Table) normOther(rec []float32) (norm float64) {
+func (t *steps) normOther(rec []float32) (norm float64) {
 	for i := range t.parts {
 		if p := &t.parts[i]; p.DenseL2 {
 			p.total(0, rec[p.lo:p.hi], nil, t.scratch[:p.Dim])

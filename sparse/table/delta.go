@@ -57,10 +57,10 @@ func (r *removals) since(step int64) ([]uint64, error) {
 
 // Now returns the number of the last step, the point up to which a Delta of now
 // reaches.
-func (t *Table) Now() int64 { return t.now }
+func (t *memory) Now() int64 { return t.now }
 
 // SetNow sets the step of an empty table to that of the data that will be loaded.
-func (t *Table) SetNow(step int64) { t.now = step }
+func (t *memory) SetNow(step int64) { t.now = step }
 
 // Delta calls f, by ascending key, with the rows of a shard that have changed
 // after a step, each with its record, and with a nil record for each key whose
@@ -90,7 +90,7 @@ func (t *Table) Delta(shard int, since int64, f func(key uint64, record []float3
 }
 
 // goneSince is the keys that were given up after a step.
-func (t *Table) goneSince(since int64) ([]uint64, error) {
+func (t *memory) goneSince(since int64) ([]uint64, error) {
 	gone, err := t.removed.since(since)
 	if err != nil {
 		return nil, fmt.Errorf("table %q: delta since step %d: %w", t.cfg.Name, since, err)
@@ -100,7 +100,7 @@ func (t *Table) goneSince(since int64) ([]uint64, error) {
 
 // Forget frees the memory of what was removed up to a step. Deltas since an
 // earlier one are rejected from now on.
-func (t *Table) Forget(step int64) {
+func (t *memory) Forget(step int64) {
 	n := slices.IndexFunc(t.removed.steps, func(s uint32) bool { return int64(s) > step })
 	if n < 0 {
 		n = len(t.removed.steps)

@@ -23,7 +23,7 @@ type partShape struct {
 // maxDescription bounds the length a file may announce: every name at its limit.
 const maxDescription = 4 + 4 + 2 + MaxName + 4 + MaxParts*(2+MaxName+2+MaxName+4+4)
 
-func (t *Table) describe(shard int) description {
+func (t *memory) describe(shard int) description {
 	d := description{shard: uint32(shard), shards: uint32(len(t.index.shards)), table: t.cfg.Name}
 	for i := range t.parts {
 		p := &t.parts[i]

@@ -10,6 +10,13 @@ import (
 // too old or score too low: a share of the shards in each step.
 const sweepEvery = 64
 
+// eviction gives up rows.
+type eviction struct {
+	admission
+	victims []victim
+	evicted []uint64 // keys that have lost their rows, in this step
+}
+
 // victim is a row that may be given up.
 type victim struct {
 	key   uint64
@@ -25,7 +32,7 @@ func (v victim) before(o victim) int {
 }
 
 // evict gives up the rows that the configuration no longer wants.
-func (t *Table) evict() {
+func (t *eviction) evict() {
 	e := &t.cfg.Evict
 	t.evicted = t.evicted[:0]
 	for shard := range t.index.shards {
@@ -58,7 +65,7 @@ func (e Evict) Share(shard, shards int) int {
 }
 
 // sweep gives up the rows of a shard that are too old or score too low.
-func (t *Table) sweep(shard int) {
+func (t *eviction) sweep(shard int) {
 	e := &t.cfg.Evict
 	for _, v := range t.candidates(shard) {
 		if e.Age > 0 && v.age > uint32(e.Age) || float64(v.score) < e.MinScore {
@@ -69,7 +76,7 @@ func (t *Table) sweep(shard int) {
 }
 
 // trim gives up rows of a shard until keep are left.
-func (t *Table) trim(shard, keep int) {
+func (t *eviction) trim(shard, keep int) {
 	all := t.candidates(shard)
 	if len(all) <= keep {
 		return
@@ -82,7 +89,7 @@ func (t *Table) trim(shard, keep int) {
 }
 
 // candidates lists the rows of a shard.
-func (t *Table) candidates(shard int) []victim {
+func (t *eviction) candidates(shard int) []victim {
 	t.victims = t.victims[:0]
 	t.index.each(shard, func(c *slot) {
 		if stamp, _ := t.meta(c.row); *stamp == 0 && t.saving != nil { // it gets one
@@ -95,7 +102,7 @@ func (t *Table) candidates(shard int) []victim {
 
 // meta returns the stamp and the score, if one is kept, of a row in memory or on
 // disk.
-func (t *Table) meta(r Row) (stamp *uint32, score *float32) {
+func (t *memory) meta(r Row) (stamp *uint32, score *float32) {
 	m := &t.notes
 	if r.onDisk() {
 		m, r = &t.tier.notes, r&^onDisk
@@ -108,7 +115,7 @@ func (t *Table) meta(r Row) (stamp *uint32, score *float32) {
 
 // age is in steps since the last gradient of a row. A row whose stamp is unknown,
 // 0, for it was saved without one, counts from now on.
-func (t *Table) age(r Row) uint32 {
+func (t *memory) age(r Row) uint32 {
 	stamp, _ := t.meta(r)
 	if *stamp == 0 {
 		*stamp = uint32(t.now)
@@ -117,7 +124,7 @@ func (t *Table) age(r Row) uint32 {
 }
 
 // score is the score of a row now, 0 in a table that keeps none.
-func (t *Table) score(r Row) float32 {
+func (t *memory) score(r Row) float32 {
 	if _, score := t.meta(r); score != nil {
 		return t.decayed(*score, t.now-int64(t.age(r)))
 	}
@@ -125,13 +132,13 @@ func (t *Table) score(r Row) float32 {
 }
 
 // decayed is a score of a step as it counts now.
-func (t *Table) decayed(score float32, then int64) float32 {
+func (t *memory) decayed(score float32, then int64) float32 {
 	life := int64(t.cfg.Evict.HalfLife)
 	return float32(math.Ldexp(float64(score), -int(t.now/life-then/life)))
 }
 
 // giveUp forgets the row of a key.
-func (t *Table) giveUp(key uint64) {
+func (t *eviction) giveUp(key uint64) {
 	h := hash(t.salt, key)
 	r := t.index.find(key, h)
 	if t.saving != nil {
@@ -152,7 +159,7 @@ func (t *Table) giveUp(key uint64) {
 
 // Delete forgets keys and returns how many of them were held. It counts as a
 // change of the step to come.
-func (t *Table) Delete(keys []uint64) int {
+func (t *eviction) Delete(keys []uint64) int {
 	t.now++
 	t.evicted = t.evicted[:0]
 	for _, key := range keys {

@@ -24,7 +24,7 @@ func gatherPlain(dst []float32, stride int, addrs []*byte, n, width int) {
 
 // locatePlain is the specification of locate, which writes where records and stamps of
 // rows are to at.
-func (t *Table) locatePlain(rows []Row, at []optim.Record) {
+func (t *memory) locatePlain(rows []Row, at []optim.Record) {
 	for i, r := range rows {
 		at[i] = optim.Record{At: (*float32)(t.records.at(uint32(r))), Mark: (*uint32)(t.notes.stamps.at(uint32(r)))}
 	}

@@ -70,7 +70,7 @@ func (s *slabs) locate(items []Row, addrs []*byte) {
 	}
 }
 
-func (t *Table) locate(rows []Row, at []optim.Record) {
+func (t *memory) locate(rows []Row, at []optim.Record) {
 	n, s, marks := len(rows), &t.records, &t.notes.stamps
 	if !cpu.X86.HasBMI2 {
 		t.locatePlain(rows, at)

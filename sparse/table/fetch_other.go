@@ -20,7 +20,7 @@ func (x *index) askSlots(g *flatGroup, n int) { x.askSlotsPlain(g, n) }
 
 func (s *slabs) locate(items []Row, addrs []*byte) { s.locatePlain(items, addrs) }
 
-func (t *Table) locate(rows []Row, at []optim.Record) { t.locatePlain(rows, at) }
+func (t *memory) locate(rows []Row, at []optim.Record) { t.locatePlain(rows, at) }
 
 func copyFound(dst, src []Row) (missing bool) { return copyFoundPlain(dst, src) }
 

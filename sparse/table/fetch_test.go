@@ -61,7 +61,7 @@ func TestLocateIsWhereItemsLie(t *testing.T) {
 		for len(items) < 300 {
 			items = append(items, Row(rand.IntN(last+1)))
 		}
-		x := Table{records: s, notes: newNotes(&s)}
+		x := memory{records: s, notes: newNotes(&s)}
 		x.notes.stamps.reserve(uint32(last))
 		pairs := make([]optim.Record, len(items))
 		s.locate(items, addrs)

@@ -8,7 +8,7 @@ import (
 // Find writes the row of each key to rows, 0 for a key that is not held. Rows on
 // disk come back to memory first, which may change the Epoch and, if the disk
 // fails, is the one cause of an error.
-func (t *Table) Find(keys []uint64, rows []Row) error {
+func (t *tiered) Find(keys []uint64, rows []Row) error {
 	if err := t.makeRoom(); err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (t *Table) Find(keys []uint64, rows []Row) error {
 }
 
 // lookup is Find without its accounts.
-func (t *Table) lookup(keys []uint64, rows []Row) error {
+func (t *tiered) lookup(keys []uint64, rows []Row) error {
 	rows = rows[:len(keys)]
 	if cold := t.index.findAll(keys, rows); cold {
 		return t.thaw(keys, rows)
@@ -94,7 +94,7 @@ func (x *index) findChunk(keys []uint64, rows []Row) (cold bool) {
 // Read writes the values of rows to dst: those of row i to dst[i·stride : i·stride+V].
 // A row of 0 gives the values that its key begins with or, if keys is nil, zeros with a minus
 // sign, which add nothing and which no trained row consists of (see [IsUnknown]).
-func (t *Table) Read(keys []uint64, rows []Row, dst []float32, stride int) {
+func (t *steps) Read(keys []uint64, rows []Row, dst []float32, stride int) {
 	var room [chunk + ahead]*byte
 	for at := 0; at < len(rows); at += chunk {
 		end := min(at+chunk, len(rows))
@@ -138,7 +138,7 @@ func IsUnknown(values []float32) bool {
 }
 
 // copyValues writes the values of the first n records to dst. The others come next.
-func (t *Table) copyValues(dst []float32, stride int, records []*byte, n int) {
+func (t *shape) copyValues(dst []float32, stride int, records []*byte, n int) {
 	if t.cfg.Values == Float32 {
 		gather(dst, stride, records, n, t.width)
 		return
@@ -151,7 +151,7 @@ func (t *Table) copyValues(dst []float32, stride int, records []*byte, n int) {
 
 // Insert writes the row of each key to rows, inserting those that are not held
 // with their initial values, past any admission: the way to fill a table.
-func (t *Table) Insert(keys []uint64, rows []Row) error {
+func (t *tiered) Insert(keys []uint64, rows []Row) error {
 	if err := t.makeRoom(); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (t *Table) Insert(keys []uint64, rows []Row) error {
 }
 
 // insertOnce inserts a key with its initial record unless it is held by now.
-func (t *Table) insertOnce(key uint64) Row {
+func (t *tiered) insertOnce(key uint64) Row {
 	h := hash(t.salt, key)
 	if r := t.index.find(key, h); r != 0 {
 		return r
@@ -186,7 +186,7 @@ func (t *Table) insertOnce(key uint64) Row {
 }
 
 // fill writes the initial record of a key.
-func (t *Table) fill(r Row, key uint64) {
+func (t *memory) fill(r Row, key uint64) {
 	rec := t.at(r)
 	if t.cfg.Values == Float32 {
 		t.Initial(key, rec)
@@ -198,7 +198,7 @@ func (t *Table) fill(r Row, key uint64) {
 }
 
 // begins writes the state of a record that holds the initial values.
-func (t *Table) begins(rec []float32) {
+func (t *shape) begins(rec []float32) {
 	copy(rec[t.packed:], t.fresh)
 	for i := range t.parts {
 		if p := &t.parts[i]; p.stateOfValues {

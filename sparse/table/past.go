@@ -103,10 +103,10 @@ func (p *Past) Load(r io.Reader) error {
 
 // Share has a table note its steps, and find those before, in p. The caller adds a step
 // to it before Apply of the tables that share it, some of which may run at once.
-func (t *Table) Share(p *Past) { t.past = p }
+func (t *steps) Share(p *Past) { t.past = p }
 
 // decay takes the steps before one, with gradients of zero, with records of initial rows.
-func (t *Table) decay(records []optim.Record, before int64) {
+func (t *steps) decay(records []optim.Record, before int64) {
 	if !t.dense || len(records) == 0 {
 		return
 	}
@@ -126,7 +126,7 @@ func (t *Table) decay(records []optim.Record, before int64) {
 
 // begin writes the values of the rows that keys begin with in the step to come, where
 // rows are 0: those of row i to dst[i·stride : i·stride+V]. There are up to chunk keys.
-func (t *Table) begin(keys []uint64, rows []Row, dst []float32, stride int) {
+func (t *steps) begin(keys []uint64, rows []Row, dst []float32, stride int) {
 	if !t.dense {
 		for i, r := range rows {
 			if r == 0 {

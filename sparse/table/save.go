@@ -21,7 +21,7 @@ const (
 
 // noteWords is how many words are saved behind each record: its stamp and its
 // score, in tables that need them to decide which rows to give up.
-func (t *Table) noteWords() int {
+func (t *shape) noteWords() int {
 	switch e := t.cfg.Evict; {
 	case e.HalfLife > 0:
 		return 2
@@ -32,7 +32,7 @@ func (t *Table) noteWords() int {
 }
 
 // version is that of the format in which shards are saved: 1 has no notes.
-func (t *Table) version() uint32 { return uint32(1 + min(1, t.noteWords())) }
+func (t *shape) version() uint32 { return uint32(1 + min(1, t.noteWords())) }
 
 // file writes through a checksum. The first error stays and end returns it.
 type file struct {
@@ -186,7 +186,7 @@ func (t *Table) Discard(shard int) {
 }
 
 // drop forgets the rows of a shard without a trace.
-func (t *Table) drop(shard int) {
+func (t *tiered) drop(shard int) {
 	t.index.each(shard, func(c *slot) {
 		if c.row.onDisk() {
 			t.tier.forget(c.row)
@@ -287,7 +287,7 @@ func (t *Table) loadRows(in io.Reader, shard, notes int) error {
 }
 
 // load inserts a row as it was saved.
-func (t *Table) load(key uint64, b []byte, notes int) {
+func (t *tiered) load(key uint64, b []byte, notes int) {
 	row := t.insert(key)
 	copy(raw.Bytes(t.record), b)
 	t.unpack(row, t.record)
@@ -295,7 +295,7 @@ func (t *Table) load(key uint64, b []byte, notes int) {
 }
 
 // restamp takes over the notes that were saved behind a row; without any its stamp is none.
-func (t *Table) restamp(row Row, b []byte, notes int, none uint32) {
+func (t *tiered) restamp(row Row, b []byte, notes int, none uint32) {
 	stamp, score := none, float32(0)
 	b = b[len(b)-4*notes:]
 	if notes > 0 {

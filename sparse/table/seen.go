@@ -19,7 +19,7 @@ const (
 
 // Seen reports whether sightings of keys without a row were counted in a shard, which
 // SaveSeen then saves.
-func (t *Table) Seen(shard int) bool { return t.sketches != nil && t.sketches[shard].counts != nil }
+func (t *admission) Seen(shard int) bool { return t.sketches != nil && t.sketches[shard].counts != nil }
 
 // SaveSeen writes the sightings of keys without a row that were counted in a shard, in
 // the format of the package comment: at most 9/8 of its counters.

@@ -98,11 +98,19 @@ func (s *sketch) fade() {
 // clone is a copy that does not change.
 func (s *sketch) clone() sketch { return sketch{slices.Clone(s.counts), s.seen, s.last} }
 
-// sight counts a sighting, in step t.now, of each key of t.found that has no row, and
+// admission decides which keys get a row.
+type admission struct {
+	memory
+	sketches []sketch // by shard; nil: every key gets one
+	before   []uint8  // by key of a step that has no row: how often it was seen
+	places   []uint64 // of counters, by evicted key
+}
+
+// sight counts a sighting, in step t.now, of each key that has no row in found, and
 // notes in t.before how often it was seen until then.
-func (t *Table) sight(keys []uint64) {
+func (t *admission) sight(keys []uint64, found []Row) {
 	t.before = resize(t.before, len(keys))
-	for i, r := range t.found {
+	for i, r := range found {
 		if r != 0 {
 			continue
 		}
@@ -115,14 +123,14 @@ func (t *Table) sight(keys []uint64) {
 		}
 		t.before[i] = s.times(h)
 	}
-	for i, r := range t.found {
+	for i, r := range found {
 		if r == 0 {
 			s, h := t.sketchOf(keys[i])
 			s.see(h, t.before[i])
 			s.last = t.now
 		}
 	}
-	for i, r := range t.found {
+	for i, r := range found {
 		if r == 0 {
 			s, _ := t.sketchOf(keys[i])
 			s.fade()
@@ -132,7 +140,7 @@ func (t *Table) sight(keys []uint64) {
 
 // forgetSightings makes keys that have lost their rows wait for their admission again.
 // As in sight, all are looked up before the first is forgotten.
-func (t *Table) forgetSightings(keys []uint64) {
+func (t *admission) forgetSightings(keys []uint64) {
 	t.places = resize(t.places, len(keys))
 	for i, key := range keys {
 		if s, h := t.sketchOf(key); s.counts != nil {
@@ -152,16 +160,16 @@ func (t *Table) forgetSightings(keys []uint64) {
 }
 
 // sketchOf is the sketch of a key's shard, and the key's hash.
-func (t *Table) sketchOf(key uint64) (*sketch, uint64) {
+func (t *admission) sketchOf(key uint64) (*sketch, uint64) {
 	h := hash(t.salt, key)
 	return &t.sketches[t.index.shardOf(h)], h
 }
 
-// admits reports whether key i of t.found, which has no row, gets one.
-func (t *Table) admits(i int) bool { return t.sketches == nil || t.enough(t.before[i]) }
+// admits reports whether key i of a step, which has no row, gets one.
+func (t *admission) admits(i int) bool { return t.sketches == nil || t.enough(t.before[i]) }
 
 // admitsNext reports whether a key without a row gets one in the step to come.
-func (t *Table) admitsNext(key uint64) bool {
+func (t *admission) admitsNext(key uint64) bool {
 	if t.sketches == nil {
 		return true
 	}
@@ -170,4 +178,4 @@ func (t *Table) admitsNext(key uint64) bool {
 }
 
 // enough reports whether a key that was seen so often before a step is admitted in it.
-func (t *Table) enough(before uint8) bool { return int(before)+1 >= t.cfg.Admit.After }
+func (t *admission) enough(before uint8) bool { return int(before)+1 >= t.cfg.Admit.After }

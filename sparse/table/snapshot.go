@@ -248,7 +248,7 @@ func (s *Snapshot) end(why error) {
 
 // loses ends the snapshot under way, and what is watched, before rows are loaded or all
 // forgotten.
-func (t *Table) loses() {
+func (t *memory) loses() {
 	if t.watch != nil {
 		t.watch.lose(errChanged)
 	}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"unsafe"
-
-	"github.com/wdlrun/wdlrun/optim"
 )
 
 // Row refers to a row that a table holds; 0 refers to none. It stays valid while
@@ -27,8 +25,26 @@ type notes struct {
 	scores slabs // by row, with a HalfLife: the score at its stamp
 }
 
-// Table is one rank's share of one table.
+// Table is one rank's share of one table. It consists of layers, each of which knows only
+// those below it:
+//
+//	Table      files and snapshots
+//	steps      reading rows, and the optimizer steps of their gradients
+//	tiered     rows found and inserted, cold ones moved to disk and back
+//	eviction   rows given up
+//	admission  which keys get a row
+//	memory     rows and their keys
+//	shape      what a row consists of
 type Table struct {
+	steps
+	file  file    // that is being written
+	list  []entry // of it
+	desc  []byte  // the description of a shard, encoded
+	spare *kept   // of the snapshot before, if it is small
+}
+
+// shape is what a row consists of.
+type shape struct {
 	cfg    Config
 	salt   uint64
 	parts  []part
@@ -37,7 +53,12 @@ type Table struct {
 	packed int       // words, of 4 bytes, that hold the values in a record
 	fresh  []float32 // S: state of a row before its first step
 	dense  bool      // some part has DenseL2
+	record []float32 // scratch: V+S
+}
 
+// memory is the rows in memory with their keys, and the keys and notes of those on disk.
+type memory struct {
+	shape
 	index    index
 	records  slabs // by row: packed words of values, S of state
 	notes    notes
@@ -45,37 +66,15 @@ type Table struct {
 	free     []Row  // of them, given up
 	epoch    uint64
 	now      int64 // number of the last step
-	seen     []uint64
-	sketches []sketch // by shard
 	removed  removals
-	tier     *tier
+	tier     *tier // nil: all rows are in memory
 	counters Counters
-	unmarked uint32 // the stamp of rows that get none
-
-	own      Past
-	past     *Past          // own, or one that other tables share
-	begun    []float32      // records of keys without a row
-	decaying []optim.Update // by part, of a step of past
-	updates  []optim.Update // by part, of the step being applied
-	scratch  []float32      // 2·V
-	record   []float32      // V+S
-	cold     []float32      // a record as it is on disk
-	file     file           // that is being written
-	list     []entry        // of it
 	observers
-	desc    []byte // the description of a shard, encoded
-	found   []Row
-	before  []uint8 // by key of found that has no row: how often it was seen
-	batch   []Row   // of others
-	victims []victim
-	evicted []uint64 // keys that have lost their rows, in this step
-	places  []uint64 // of counters, by evicted key
 }
 
 // observers see rows before and after they change.
 type observers struct {
 	saving *Snapshot // the one under way
-	spare  *kept     // of the one before, if it is small
 	watch  *Watch    // nil: none
 }
 
@@ -127,8 +126,17 @@ func Open(cfg Config, seed uint64, shards int) (*Table, error) {
 		return nil, fmt.Errorf("table: open %q: %w", cfg.Name, errors.Join(faults...))
 	}
 	cfg = cfg.Default()
-	t := &Table{cfg: cfg, salt: Salt(cfg.Name), updates: make([]optim.Update, len(cfg.Parts)), decaying: make([]optim.Update, len(cfg.Parts))}
-	t.past = &t.own
+	t := new(Table)
+	t.shape = newShape(cfg, seed)
+	t.steps.init()
+	t.cold = make([]float32, t.words())
+	t.clear(shards)
+	return t, nil
+}
+
+// newShape places the parts of a row in its record.
+func newShape(cfg Config, seed uint64) (t shape) {
+	t.cfg, t.salt = cfg, Salt(cfg.Name)
 	for _, p := range cfg.Parts {
 		t.parts = append(t.parts, part{
 			Part: p, lo: t.width, hi: t.width + p.Dim,
@@ -151,11 +159,8 @@ func Open(cfg Config, seed uint64, shards int) (*Table, error) {
 		t.fresh = append(t.fresh, state...)
 	}
 	t.runs = runs(t.parts)
-	t.scratch = make([]float32, 2*t.width)
 	t.record = make([]float32, t.RecordLen())
-	t.cold = make([]float32, t.words())
-	t.clear(shards)
-	return t, nil
+	return t
 }
 
 // clear makes everything that grows again.
@@ -172,34 +177,34 @@ func (t *Table) clear(shards int) {
 }
 
 // words is how many words of 4 bytes a record has in memory.
-func (t *Table) words() int { return t.packed + len(t.fresh) }
+func (t *shape) words() int { return t.packed + len(t.fresh) }
 
 // Config returns the configuration in effect, defaults filled in.
-func (t *Table) Config() Config { return t.cfg.Default() }
+func (t *shape) Config() Config { return t.cfg.Default() }
 
 // Width returns V, the values of a row over all parts.
-func (t *Table) Width() int { return t.width }
+func (t *shape) Width() int { return t.width }
 
 // RecordLen returns V+S, the values and the state of a row.
-func (t *Table) RecordLen() int { return t.width + len(t.fresh) }
+func (t *shape) RecordLen() int { return t.width + len(t.fresh) }
 
 // Part returns the range of part p in the values of a row: lo to hi.
-func (t *Table) Part(p int) (lo, hi int) { return t.parts[p].lo, t.parts[p].hi }
+func (t *shape) Part(p int) (lo, hi int) { return t.parts[p].lo, t.parts[p].hi }
 
 // Parts returns how many parts a row has.
-func (t *Table) Parts() int { return len(t.parts) }
+func (t *shape) Parts() int { return len(t.parts) }
 
 // Salt returns Salt of the table's name.
-func (t *Table) Salt() uint64 { return t.salt }
+func (t *shape) Salt() uint64 { return t.salt }
 
 // Shards returns into how many shards the key space is cut.
-func (t *Table) Shards() int { return len(t.index.shards) }
+func (t *memory) Shards() int { return len(t.index.shards) }
 
 // ShardOf returns the shard of a key.
-func (t *Table) ShardOf(key uint64) int { return t.index.shardOf(hash(t.salt, key)) }
+func (t *memory) ShardOf(key uint64) int { return t.index.shardOf(hash(t.salt, key)) }
 
 // Rows returns how many rows the table holds, in memory and on disk.
-func (t *Table) Rows() int {
+func (t *memory) Rows() int {
 	n := int(t.used) - len(t.free)
 	if t.tier != nil {
 		n += t.tier.rows()
@@ -208,16 +213,16 @@ func (t *Table) Rows() int {
 }
 
 // ShardRows returns how many rows a shard holds.
-func (t *Table) ShardRows(shard int) int { return t.index.keys[shard] }
+func (t *memory) ShardRows(shard int) int { return t.index.keys[shard] }
 
 // Epoch changes whenever a Row may have become invalid: find its key again.
-func (t *Table) Epoch() uint64 { return t.epoch }
+func (t *memory) Epoch() uint64 { return t.epoch }
 
 // Counters returns what the table has done since Open.
-func (t *Table) Counters() Counters { return t.counters }
+func (t *memory) Counters() Counters { return t.counters }
 
 // IndexBytes returns the memory of the index of keys.
-func (t *Table) IndexBytes() int64 { return t.index.bytes }
+func (t *memory) IndexBytes() int64 { return t.index.bytes }
 
 // Bytes returns the memory the table takes.
 func (t *Table) Bytes() int64 {
@@ -229,7 +234,7 @@ func (t *Table) Bytes() int64 {
 }
 
 // rowBytes is the memory of a row without its index entry.
-func (t *Table) rowBytes() int64 {
+func (t *shape) rowBytes() int64 {
 	if t.cfg.Evict.HalfLife > 0 {
 		return int64(4*t.words() + 8)
 	}
@@ -237,12 +242,12 @@ func (t *Table) rowBytes() int64 {
 }
 
 // at returns the record of a row as it is in memory.
-func (t *Table) at(r Row) []float32 {
+func (t *memory) at(r Row) []float32 {
 	return unsafe.Slice((*float32)(t.records.at(uint32(r))), t.words())
 }
 
 // Initial writes the V values of an untrained key.
-func (t *Table) Initial(key uint64, values []float32) {
+func (t *shape) Initial(key uint64, values []float32) {
 	for i := range t.parts {
 		p := &t.parts[i]
 		p.initial.fill(key, values[p.lo:p.hi])
@@ -251,14 +256,14 @@ func (t *Table) Initial(key uint64, values []float32) {
 
 // insert adds a key that is not held and returns its row with the record still
 // to be filled. room has been asked.
-func (t *Table) insert(key uint64) Row {
+func (t *memory) insert(key uint64) Row {
 	r := t.take()
 	t.index.insert(key, hash(t.salt, key), r)
 	return r
 }
 
 // take returns a row that no key has.
-func (t *Table) take() Row {
+func (t *memory) take() Row {
 	if last := len(t.free) - 1; last >= 0 {
 		r := t.free[last]
 		t.free = t.free[:last]
@@ -271,7 +276,7 @@ func (t *Table) take() Row {
 }
 
 // room returns an error if n more rows cannot be held.
-func (t *Table) room(n int) error {
+func (t *memory) room(n int) error {
 	if held := int(t.used) - len(t.free); held+n > maxRows {
 		return fmt.Errorf("table %q: %d rows are held and %d touched; one rank can hold %d: use more ranks", t.cfg.Name, held, n, maxRows)
 	}
@@ -280,7 +285,7 @@ func (t *Table) room(n int) error {
 
 // Put writes the record of a key, V values and S of state, inserting it if it is
 // not held. It counts as a change of the step to come.
-func (t *Table) Put(key uint64, record []float32) error {
+func (t *tiered) Put(key uint64, record []float32) error {
 	if len(record) != t.RecordLen() {
 		return fmt.Errorf("table %q: put: a record of %d values, want %d", t.cfg.Name, len(record), t.RecordLen())
 	}
@@ -294,7 +299,7 @@ func (t *Table) Put(key uint64, record []float32) error {
 }
 
 // hold returns the row of a key, to be changed, a new one if it is not held.
-func (t *Table) hold(key uint64) (Row, error) {
+func (t *tiered) hold(key uint64) (Row, error) {
 	r, err := t.find(key)
 	if err == nil && t.saving != nil {
 		t.saving.keepKey(key, r)
@@ -312,7 +317,7 @@ func (t *Table) hold(key uint64) (Row, error) {
 
 // Get copies the record of a key, V values and S of state, to record and reports
 // whether it is held.
-func (t *Table) Get(key uint64, record []float32) (bool, error) {
+func (t *tiered) Get(key uint64, record []float32) (bool, error) {
 	r, err := t.find(key)
 	if err != nil || r == 0 {
 		return false, err
@@ -322,7 +327,7 @@ func (t *Table) Get(key uint64, record []float32) (bool, error) {
 }
 
 // find returns the row of one key, brought to memory, 0 if it is not held.
-func (t *Table) find(key uint64) (Row, error) {
+func (t *tiered) find(key uint64) (Row, error) {
 	r := t.index.find(key, hash(t.salt, key))
 	if !r.onDisk() {
 		return r, nil
@@ -333,10 +338,10 @@ func (t *Table) find(key uint64) (Row, error) {
 }
 
 // full returns the record of a row in float32; it is valid until the next call.
-func (t *Table) full(r Row) []float32 { return t.widen(t.at(r)) }
+func (t *memory) full(r Row) []float32 { return t.widen(t.at(r)) }
 
 // widen returns a record as it is in memory with values of float32.
-func (t *Table) widen(rec []float32) []float32 {
+func (t *shape) widen(rec []float32) []float32 {
 	if t.cfg.Values == Float32 {
 		return rec
 	}
@@ -346,7 +351,7 @@ func (t *Table) widen(rec []float32) []float32 {
 }
 
 // unpack is the inverse of full.
-func (t *Table) unpack(r Row, record []float32) {
+func (t *memory) unpack(r Row, record []float32) {
 	rec := t.at(r)
 	if t.cfg.Values == Float32 {
 		copy(rec, record)
@@ -357,7 +362,7 @@ func (t *Table) unpack(r Row, record []float32) {
 }
 
 // stamp notes a gradient, or another change, of a row at a step.
-func (t *Table) stamp(r Row, step uint32, score float32) {
+func (t *memory) stamp(r Row, step uint32, score float32) {
 	at, has := t.meta(r)
 	*at = step
 	if has != nil {

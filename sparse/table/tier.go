@@ -43,6 +43,12 @@ type tier struct {
 	staged map[Row][]byte // what it has read
 }
 
+// tiered finds and inserts rows, and moves cold ones to disk and back if there is a tier.
+type tiered struct {
+	eviction
+	cold []float32 // scratch: a record as it is on disk
+}
+
 // coming is a row on its way to memory.
 type coming struct {
 	id  Row
@@ -63,7 +69,7 @@ func (t *tier) rows() int { return int(t.used) - len(t.free) }
 // Find past it, the rows with the lowest score or the oldest go to a file without
 // a name in the folder dir, and come back when they are found again. What it holds
 // is of no use to another run; checkpoints hold every row.
-func (t *Table) OpenTier(dir string, memory int64) error {
+func (t *tiered) OpenTier(dir string, memory int64) error {
 	fault := func(err error) error { return fmt.Errorf("table %q: tier in %q: %w", t.cfg.Name, dir, err) }
 	switch {
 	case dir == "":
@@ -84,7 +90,7 @@ func (t *Table) OpenTier(dir string, memory int64) error {
 }
 
 // inMemory is what counts against the limit: the records in memory, and what always is.
-func (t *Table) inMemory() (records, always int64) {
+func (t *tiered) inMemory() (records, always int64) {
 	rows := int64(int(t.used) - len(t.free))
 	records = rows * int64(4*t.words())
 	rest := t.rowBytes() - int64(4*t.words())
@@ -95,7 +101,7 @@ func (t *Table) inMemory() (records, always int64) {
 // records: everything else is never on disk, and where it leaves less than
 // an eighth of the limit the table takes more than the limit. It may be called at any
 // time.
-func (t *Table) Crowded() int64 {
+func (t *tiered) Crowded() int64 {
 	if t.tier == nil {
 		return 0
 	}
@@ -108,7 +114,7 @@ func TierLeast(always int64) int64 { return always/(recordShare-1)*recordShare +
 
 // makeRoom moves rows to disk if the memory limit is passed, until records take 7/8 of
 // what the limit leaves them.
-func (t *Table) makeRoom() error {
+func (t *tiered) makeRoom() error {
 	x := t.tier
 	if x == nil {
 		return nil
@@ -130,13 +136,13 @@ func (t *Table) makeRoom() error {
 	return t.freeze(int((records-room/8*7)/each) + 1)
 }
 
-func (t *Table) tierFault(err error) error {
+func (t *tiered) tierFault(err error) error {
 	return fmt.Errorf("table %q: tier: %w; the rows in memory are whole", t.cfg.Name, err)
 }
 
 // freeze moves up to n rows to disk: of one shard after the other the colder half of
 // those in memory.
-func (t *Table) freeze(n int) error {
+func (t *tiered) freeze(n int) error {
 	x := t.tier
 	all := len(t.index.shards)
 	for shards := 0; n > 0 && shards < 2*all; {
@@ -157,7 +163,7 @@ func (t *Table) freeze(n int) error {
 
 // findCold adds the colder half of a shard's rows in memory to those that are to go, at
 // most most of them.
-func (t *Table) findCold(shard, most int) {
+func (t *tiered) findCold(shard, most int) {
 	x := t.tier
 	hot := slices.DeleteFunc(t.candidates(shard), func(v victim) bool { return v.row.onDisk() })
 	slices.SortFunc(hot, func(a, b victim) int {
@@ -187,7 +193,7 @@ func (t *tier) fresh(v victim, now int64) int {
 }
 
 // bury moves rows to disk, all or none.
-func (t *Table) bury(cold []victim) error {
+func (t *tiered) bury(cold []victim) error {
 	if len(cold) == 0 {
 		return nil
 	}
@@ -248,7 +254,7 @@ func (t *tier) forget(r Row) {
 }
 
 // thaw brings those rows on disk back to memory.
-func (t *Table) thaw(keys []uint64, rows []Row) error {
+func (t *tiered) thaw(keys []uint64, rows []Row) error {
 	x := t.tier
 	x.settle()
 	x.coming = x.coming[:0]
@@ -274,7 +280,7 @@ func (t *Table) thaw(keys []uint64, rows []Row) error {
 }
 
 // revive gives a row on disk, whose record that is, a place in memory.
-func (t *Table) revive(c coming, record []byte) {
+func (t *tiered) revive(c coming, record []byte) {
 	x := t.tier
 	row := t.take()
 	copy(raw.Bytes(t.at(row)), record)
@@ -294,7 +300,7 @@ func (t *Table) revive(c coming, record []byte) {
 }
 
 // readCold calls use with the records of rows on disk, those that were read ahead first.
-func (t *Table) readCold(rows []coming, use func(c coming, record []byte)) error {
+func (t *tiered) readCold(rows []coming, use func(c coming, record []byte)) error {
 	x := t.tier
 	x.ids = x.ids[:0]
 	late := rows[:0:0]
@@ -332,7 +338,7 @@ func (t *tier) read(ids []Row, size int, use func(i int, record []byte)) error {
 
 // recordOf returns the record of a row as it is in memory, wherever it is; it is
 // valid until the next call.
-func (t *Table) recordOf(key uint64, r Row) ([]float32, error) {
+func (t *tiered) recordOf(key uint64, r Row) ([]float32, error) {
 	if !r.onDisk() {
 		return t.at(r), nil
 	}
@@ -343,13 +349,13 @@ func (t *Table) recordOf(key uint64, r Row) ([]float32, error) {
 }
 
 // Cold reports whether rows are on disk.
-func (t *Table) Cold() bool { return t.tier != nil && t.tier.rows() > 0 }
+func (t *tiered) Cold() bool { return t.tier != nil && t.tier.rows() > 0 }
 
 // Prefetch begins to read those rows of keys that are on disk, so that a Find of
 // them soon after need not wait, and forgets what another has read. It returns at
 // once; keys may be used again. A row that cannot be read is left to that Find, which
 // names it.
-func (t *Table) Prefetch(keys []uint64) {
+func (t *tiered) Prefetch(keys []uint64) {
 	if !t.Cold() {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // tiered returns a trained table most of whose rows are on disk.
-func tiered(t *testing.T) (*Table, []uint64) {
+func withTier(t *testing.T) (*Table, []uint64) {
 	x := openAs(t, Config{})
 	if err := x.OpenTier(t.TempDir(), 20_000); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func (b *broken) put(ids []Row, record func(i int) []byte) error {
 }
 
 func TestFullDiskLosesNothing(t *testing.T) {
-	x, keys := tiered(t)
+	x, keys := withTier(t)
 	want := openAs(t, Config{})
 	train(t, want, 1, 2, keys...)
 	b := &broken{store: x.tier.store}
@@ -73,7 +73,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 }
 
 func TestDamagedTierNamesTheKey(t *testing.T) {
-	x, keys := tiered(t)
+	x, keys := withTier(t)
 	var key uint64
 	for _, key = range keys {
 		if x.index.find(key, hash(x.salt, key)).onDisk() {
@@ -103,7 +103,7 @@ func TestTierCutShort(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the file without a name is found through /proc")
 	}
-	x, keys := tiered(t)
+	x, keys := withTier(t)
 	links, err := filepath.Glob("/proc/self/fd/*")
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestTierNeedsItsConditions(t *testing.T) {
 }
 
 func TestPrefetchReadsAhead(t *testing.T) {
-	x, keys := tiered(t)
+	x, keys := withTier(t)
 	x.Prefetch(keys[:400])
 	x.tier.settle()
 	ahead := len(x.tier.staged)
@@ -164,7 +164,7 @@ func TestPrefetchReadsAhead(t *testing.T) {
 // TestPrefetchLeavesFaultsToFind: a row that cannot be read ahead is named when it is
 // asked for, and not before.
 func TestPrefetchLeavesFaultsToFind(t *testing.T) {
-	x, keys := tiered(t)
+	x, keys := withTier(t)
 	cold := slices.DeleteFunc(slices.Clone(keys), func(key uint64) bool { return !x.index.find(key, hash(x.salt, key)).onDisk() })
 	id := x.index.find(cold[7], hash(x.salt, cold[7])) &^ onDisk
 	if err := x.tier.store.put([]Row{id}, func(int) []byte { return []byte{1, 2} }); err != nil {
@@ -269,7 +269,7 @@ func TestRowsThatCameBackStay(t *testing.T) {
 // TestThawIsOneLook: however many rows come back, the file is looked at once, and what
 // comes twice comes once.
 func TestThawIsOneLook(t *testing.T) {
-	x, keys := tiered(t)
+	x, keys := withTier(t)
 	c := &counted{store: x.tier.store}
 	x.tier.store = c
 	rows := make([]Row, 2*len(keys))

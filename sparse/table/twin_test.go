@@ -76,7 +76,7 @@ func (w *twin) apply(at Step, keys []uint64, values []float32) {
 				w.found[i] = 1
 			}
 		}
-		w.sight(keys)
+		w.sight(keys, w.found)
 	}
 	for i, key := range keys {
 		r := w.rows[key]
