@@ -11,21 +11,13 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// rounds takes the steps of an epoch. Steps that wait for all ranks and steps that do not
-// differ in which rank trains on which samples, and in when it is decided what counts.
+// rounds feeds the steps of an epoch.
 type rounds interface {
-	open(ctx context.Context) error                  // what is left of the epoch
-	next(ctx context.Context) (more bool, err error) // reads for the coming step
-	step(coming) (step.Outcome, error)
-	close() // ends the epoch
-}
-
-// coming is a step that is to be taken.
-type coming struct {
-	step  int64
-	rate  float64 // factor of the learning rates
-	wish  step.Wish
-	ahead bool // the rows of the step after may be pulled meanwhile
+	open(ctx context.Context) error // what is left of the epoch
+	// next reads for the coming step, and adds its batches.
+	next(ctx context.Context, c *step.Coming) (more bool, err error)
+	taken(step.Outcome) // keeps the books of a step
+	close()             // ends the epoch
 }
 
 // lanes are steps that wait for all ranks: each takes the next batch of every reader.
@@ -34,7 +26,6 @@ type lanes struct {
 	cursor     *cursor
 	begin      func() ([]*data.Reader, error)
 	end        func([]*data.Reader)
-	take       func(c coming, now, ahead []*encode.Batch) (step.Outcome, error)
 	readers    []*data.Reader
 	now, ahead []*encode.Batch // of the coming step and the one after, by reader; empty: there is none
 	begun      bool            // the first batches have been read
@@ -50,23 +41,16 @@ func (j *job) newLanes() *lanes {
 			return []*data.Reader{r}, err
 		},
 		end: func([]*data.Reader) {},
-		take: func(c coming, now, ahead []*encode.Batch) (step.Outcome, error) {
-			var next *encode.Batch
-			if len(ahead) > 0 {
-				next = ahead[0]
-			}
-			return j.trainer.Step(c.step, c.rate, now[0], next, c.wish)
-		},
 	}
 }
 
 // newSlotLanes are the steps of a training in slots: a lane for each slot of this rank.
 func (j *job) newSlotLanes(slots int) *lanes {
-	steps := step.NewSlots(j.trainer, slots)
+	mine := j.trainer.InSlots(slots)
 	return &lanes{
 		rec: j.rec, cursor: &j.cursor,
 		begin: func() (all []*data.Reader, err error) {
-			for _, s := range steps.Mine() {
+			for _, s := range mine {
 				r, err := j.in.PartReader(j.cursor.in(), 1, s, slots, j.config.Train.GlobalBatch)
 				if err != nil {
 					return all, err
@@ -83,9 +67,6 @@ func (j *job) newSlotLanes(slots int) *lanes {
 				j.in.Ended(r)
 			}
 		},
-		take: func(c coming, now, ahead []*encode.Batch) (step.Outcome, error) {
-			return steps.Step(c.step, c.rate, now, ahead, c.wish)
-		},
 	}
 }
 
@@ -97,7 +78,7 @@ func (l *lanes) open(context.Context) (err error) {
 	return err
 }
 
-func (l *lanes) next(ctx context.Context) (more bool, err error) {
+func (l *lanes) next(ctx context.Context, c *step.Coming) (more bool, err error) {
 	if !l.begun {
 		if l.ahead, err = l.read(ctx, l.ahead); err != nil {
 			return false, err
@@ -111,6 +92,7 @@ func (l *lanes) next(ctx context.Context) (more bool, err error) {
 		return false, nil
 	}
 	l.ahead, err = l.read(ctx, l.ahead)
+	c.Batches, c.Next = l.now, l.ahead
 	return err == nil, err
 }
 
@@ -131,12 +113,7 @@ func (l *lanes) read(ctx context.Context, to []*encode.Batch) ([]*encode.Batch, 
 	return to, nil
 }
 
-func (l *lanes) step(c coming) (step.Outcome, error) {
-	if !c.ahead {
-		return l.take(c, l.now, nil)
-	}
-	return l.take(c, l.now, l.ahead)
-}
+func (l *lanes) taken(step.Outcome) {}
 
 func (l *lanes) close() { l.end(l.readers) }
 

@@ -60,20 +60,24 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 		return false, err
 	}
 	for total := j.total(); ; {
-		more, err := j.rounds.next(ctx)
+		c := step.Coming{N: j.cursor.Step + 1, Rate: j.rate(total)}
+		more, err := j.rounds.next(ctx, &c)
 		if err != nil || !more {
 			return false, err
 		}
-		n := j.cursor.Step + 1
-		if err := j.faults.strike(n); err != nil {
+		if err := j.faults.strike(c.N); err != nil {
 			return false, err
 		}
-		c := coming{step: n, rate: j.rate(total), wish: j.wish(), ahead: !j.evaluatesAfter(n)} // after an evaluation rows are pulled later
-		out, err := j.rounds.step(c)
+		c.Wish = j.wish()
+		if j.evaluatesAfter(c.N) { // rows are pulled after the evaluation
+			c.Next = nil
+		}
+		out, err := j.trainer.Step(c)
 		if err != nil {
 			return false, err
 		}
-		if stop, err := j.stepped(ctx, out, c.rate, total); stop || err != nil {
+		j.rounds.taken(out)
+		if stop, err := j.stepped(ctx, out, c.Rate, total); stop || err != nil {
 			return stop, err
 		}
 	}
@@ -150,7 +154,7 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 // wish says what this rank wants after the step. Intervals are rank 0's to keep,
 // so that clocks need not agree.
 func (j *job) wish() step.Wish {
-	w := step.Wish{Save: j.wants.save.Load(), Stop: j.wants.stop.Load()}
+	w := step.Wish{Save: j.wants.save.Load(), Stop: j.wants.stop.Load() || j.slack.last()}
 	if every := j.config.Train.Checkpoint; j.comm.Rank() == 0 {
 		w.Save = w.Save || every.EverySteps > 0 && (j.cursor.Step+1)%every.EverySteps == 0 || j.saves.overdue()
 		w.Look = j.report.Look(j.cursor.Step + 1)

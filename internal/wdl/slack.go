@@ -38,6 +38,9 @@ func (s *slack) end() {
 	}
 }
 
+// last reports whether the coming step is the last of a run that is repeated.
+func (s *slack) last() bool { return s != nil && s.steps.Last() }
+
 // tolerate prepares steps that do not wait, if the options say so.
 func (j *job) tolerate() error {
 	how := j.opt.Tolerance
@@ -192,19 +195,15 @@ func (s *slack) open(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *slack) next(context.Context) (more bool, err error) {
+func (s *slack) next(_ context.Context, c *step.Coming) (more bool, err error) {
 	if s.steps.Ended() {
 		return false, nil
 	}
-	s.rec.Step(s.cursor.Step + 1)
+	s.rec.Step(c.N)
 	return true, nil
 }
 
-func (s *slack) step(c coming) (out step.Outcome, err error) {
-	c.wish.Stop = c.wish.Stop || s.steps.Last()
-	if out, err = s.steps.Step(c.step, c.rate, c.wish); err != nil {
-		return out, err
-	}
+func (s *slack) taken(step.Outcome) {
 	r := s.steps.Record()
 	s.log.Append(r)
 	s.cursor.Late += int64(r.Leased - len(r.Pieces))
@@ -214,7 +213,6 @@ func (s *slack) step(c coming) (out step.Outcome, err error) {
 		q.Late = slices.Clone(q.Late)
 		s.cursor.Queue = &q
 	}
-	return out, nil
 }
 
 func (s *slack) close() { s.source.End() }

@@ -25,6 +25,7 @@ type meter struct {
 	rec       *trace.Recorder
 	trainer   *step.Trainer
 	step      int64
+	now, next [1]*encode.Batch          // of the step, and of the one after
 	seconds   []float64                 // of each timed step
 	cores     []float64                 // seconds of CPU that this process took in each
 	peaks     []float64                 // multiply-adds a second, between them
@@ -86,7 +87,12 @@ func (m *meter) batch(from int64) *encode.Batch {
 func (m *meter) train(b, next *encode.Batch) (float64, error) {
 	start := time.Now()
 	m.step++
-	_, err := m.trainer.Step(m.step, 1, b, next, step.Wish{})
+	m.now[0], m.next[0] = b, next
+	c := step.Coming{N: m.step, Rate: 1, Batches: m.now[:], Next: m.next[:]}
+	if next == nil {
+		c.Next = nil
+	}
+	_, err := m.trainer.Step(c)
 	m.rec.Enter(trace.Input)
 	if m.o.Progress != nil {
 		m.o.Progress(m.step)

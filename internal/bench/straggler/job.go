@@ -146,7 +146,7 @@ func (job Job) stepper(trainer *step.Trainer, comm *collective.Comm, m *Measured
 	source := newRows(comm.Rank())
 	if job.Tolerance.Mode == slots.Wait {
 		return func(n int64) (int64, int, error) {
-			out, err := trainer.Step(n, 1, source[n%jobBatches], source[(n+1)%jobBatches], step.Wish{})
+			out, err := trainer.Step(step.Coming{N: n, Rate: 1, Batches: source[n%jobBatches:][:1], Next: source[(n+1)%jobBatches:][:1]})
 			return out.Rows, 0, err
 		}, func() {}, nil
 	}
@@ -157,7 +157,7 @@ func (job Job) stepper(trainer *step.Trainer, comm *collective.Comm, m *Measured
 		return nil, nil, err
 	}
 	return func(n int64) (int64, int, error) {
-		out, err := x.Step(n, 1, step.Wish{})
+		out, err := trainer.Step(step.Coming{N: n, Rate: 1})
 		r := x.Record()
 		m.Backup = x.Backup()
 		return out.Rows, r.Leased - len(r.Pieces), err

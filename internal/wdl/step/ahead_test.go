@@ -51,7 +51,7 @@ func trainedRows(t *testing.T, size int, ahead bool) [][]byte {
 			if i+1 < len(batches) && i != 4 { // one is not announced
 				next = batches[i+1]
 			}
-			if _, err := tr.Step(int64(i+1), 1, b, next, Wish{}); err != nil {
+			if _, err := tr.Step(coming(int64(i+1), b, next)); err != nil {
 				return err
 			}
 		}

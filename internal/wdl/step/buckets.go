@@ -19,7 +19,7 @@ type buckets struct {
 	comm   *collective.Comm
 	grads  []float32
 	bounds []int // descending, from len(grads) to 0: bucket i is grads[bounds[i+1]:bounds[i]]
-	open   bool  // ready counts: the gradients are those of a step to be summed so
+	open   bool  // ready counts: a mode that sums other gradients turns it off
 	begun  int   // buckets of this step that the goroutine has
 
 	work chan int // nil: nothing is summed in the background
@@ -43,7 +43,7 @@ const (
 // newBuckets cuts the gradients of an arena.
 func newBuckets(comm *collective.Comm, a *dense.Arena, c *config.Config, l layout.Layout) *buckets {
 	background := apart(comm)
-	s := &buckets{comm: comm, grads: a.Grads(), bounds: bucketBounds(a, c, l, background || comm.Size() > 2)}
+	s := &buckets{comm: comm, open: true, grads: a.Grads(), bounds: bucketBounds(a, c, l, background || comm.Size() > 2)}
 	if background && len(s.grads) >= bucketFloats {
 		s.begin()
 	}
@@ -99,7 +99,7 @@ func (s *buckets) finish(rec *trace.Recorder) (err error) {
 	for i := s.begun; i < len(s.bounds)-1 && err == nil; i++ {
 		err = s.sum(i)
 	}
-	s.begun, s.open = 0, false
+	s.begun = 0
 	return err
 }
 

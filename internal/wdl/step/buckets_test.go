@@ -40,7 +40,9 @@ func bucketed(t *testing.T, comm *collective.Comm, c *config.Config, columns []e
 		if n == 1 && comm.Rank() == 1 {
 			rows = 0
 		}
-		out, err := tr.Step(int64(n+1), 1, repeating(uint64(n*comm.Size()+comm.Rank()), rows), nil, Wish{Save: n == 2 && comm.Rank() == 0})
+		c := coming(int64(n+1), repeating(uint64(n*comm.Size()+comm.Rank()), rows), nil)
+		c.Wish.Save = n == 2 && comm.Rank() == 0
+		out, err := tr.Step(c)
 		if err != nil {
 			return nil, err
 		}
@@ -158,10 +160,11 @@ func TestBucketsAllocateNothing(t *testing.T) {
 			return err
 		}
 		defer tr.Close()
-		b, n := repeating(1, 60), int64(0)
+		b := repeating(1, 60)
+		next := coming(0, b, b)
 		step := func() {
-			n++
-			if _, stepErr := tr.Step(n, 1, b, b, Wish{}); stepErr != nil {
+			next.N++
+			if _, stepErr := tr.Step(next); stepErr != nil {
 				err = stepErr
 			}
 		}

@@ -3,12 +3,9 @@
 //
 //	logit = bias + Σ wide weights of the sample's keys + network([pooled embeddings, dense inputs])
 //
-// Trainer takes synchronous steps; Tolerant, over a Trainer, steps that slow ranks do not
-// hold up; Slots, over a Trainer, steps whose bits do not depend on the number of ranks.
-// A model is one file that makes a network (wide_deep.go, deepfm.go,
-// dcn.go, xdeepfm.go), and a line
-// in model.go. Every rank of a group makes the same calls; none is safe for concurrent
-// use.
+// Trainer takes synchronous steps. A model is one file that makes a network (wide_deep.go,
+// deepfm.go, dcn.go, xdeepfm.go), and a line in model.go. Every rank of a group makes the
+// same calls; none is safe for concurrent use.
 //
 // # A step
 //
@@ -22,6 +19,19 @@
 //	         several hosts, in buckets that begin in compute, as soon as
 //	         backward is done with them                      collective
 //	update   one optimizer step per distinct key and per dense parameter
+//
+// Modes differ in which slots of a step a rank computes, and in when it is decided which of
+// them count:
+//
+//	waiting    one slot a rank; all count                  waiting.go
+//	ordered    train.slots, the same on any number of      slots.go
+//	           ranks; all count
+//	Tolerant   a slots.Machine leases slots, and decides   tolerant.go, settle.go
+//	           when enough are computed
+//
+// Only Tolerant adds calls to those above: a pull for each time that it leases slots,
+// rounds of news, and the exchange of microbatches and gradients that another rank
+// computes.
 //
 // Gradients are sums over samples; update divides by the samples of all ranks,
 // so ranks may have batches of any size, also none. The loss is the binary cross

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/collective/mem"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
 )
 
 // onRanks runs f on every rank of a group of goroutines, which must do it.
@@ -16,3 +17,12 @@ func onRanks(t testing.TB, size int, f func(*collective.Comm) error) {
 }
 
 func single() *collective.Comm { return collective.New(mem.New(1, 2)[0]) }
+
+// coming is step n on a batch; next is nil if the one after it is not known.
+func coming(n int64, b, next *encode.Batch) Coming {
+	c := Coming{N: n, Rate: 1, Batches: []*encode.Batch{b}}
+	if next != nil {
+		c.Next = []*encode.Batch{next}
+	}
+	return c
+}

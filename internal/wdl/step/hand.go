@@ -5,11 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/wdlrun/wdlrun/sparse"
 )
-
-type lookup = *sparse.Lookup
 
 // hand is the worker of a rank, next to its owner: a goroutine that computes one
 // microbatch at a time on an image of the model, so that it may be late and the

@@ -101,7 +101,6 @@ type model struct {
 	objective
 	store   *sparse.Store
 	lookup  *sparse.Lookup // of the current batch
-	next    ahead
 	arena   *dense.Arena
 	workers []*worker // the first is the caller's own
 	crew    *crew
@@ -138,7 +137,6 @@ type model struct {
 // normalisation over the ranks.
 func newModel(c *config.Config, l layout.Layout, store *sparse.Store, start float64, memory func(n int) []float32, reduce func([]float32) error) (*model, error) {
 	m := &model{layout: l, objective: newObjective(c), store: store, lookup: store.NewLookup(), bags: make([]sparse.Bags, len(l.Features)), chunk: chunkRows}
-	m.next.lookup, m.next.bags = store.NewLookup(), make([]sparse.Bags, len(l.Features))
 	if c.Model.BatchNorm {
 		m.chunk = math.MaxInt // its statistics are the whole batch's
 	}
@@ -184,41 +182,9 @@ func DenseSize(c *config.Config, l layout.Layout) (dense.Size, error) {
 	return w.arena.Size(m.arenaConfig(c, nil))
 }
 
-// ahead is the batch after the current one, on its way to the owners of its keys.
-type ahead struct {
-	lookup *sparse.Lookup
-	bags   []sparse.Bags
-	batch  *encode.Batch // nil: none is prepared
-}
-
-// pull brings the rows of the batch's keys.
-func (m *model) pull(b *encode.Batch, train bool) error {
-	if train && m.next.batch != nil {
-		if m.next.batch != b {
-			return fmt.Errorf("wdl: the batch of %d rows is not the one that was announced, of %d", b.Rows, m.next.batch.Rows)
-		}
-		m.next.batch = nil
-		m.lookup, m.next.lookup = m.next.lookup, m.lookup
-		return m.store.Pipeline().Complete(m.lookup)
-	}
-	return m.store.Pull(m.lookup, m.keys(m.bags, b), train)
-}
-
-// prepare lets the keys of the batch after the current one travel, and those of
-// its rows that the current step leaves alone.
-func (m *model) prepare(b *encode.Batch) error {
-	m.next.batch = b
-	return m.store.Pipeline().Prepare(m.next.lookup, m.keys(m.next.bags, b), true)
-}
-
-// forgetNext drops the batch that is prepared, if one is: it is pulled when its turn
-// comes.
-func (m *model) forgetNext() error {
-	if m.next.batch == nil {
-		return nil
-	}
-	m.next.batch = nil
-	return m.store.Pipeline().Complete(m.next.lookup)
+// pull brings the rows of the keys of a batch that is not prepared into the current lookup.
+func (m *model) pull(b *encode.Batch, insert bool) error {
+	return m.store.Pull(m.lookup, m.keys(m.bags, b), insert)
 }
 
 // keys sets bags to those of a batch.

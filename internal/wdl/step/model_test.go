@@ -166,7 +166,7 @@ func trained(t *testing.T, kind config.Model, threads, chunk int) []float32 {
 	defer tr.Close()
 	b := loadParity(t).batch(0, 6)
 	for step := int64(1); step <= 3; step++ {
-		if _, err := tr.Step(step, 1, b, b, Wish{}); err != nil {
+		if _, err := tr.Step(coming(step, b, b)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -58,7 +58,7 @@ func IsSeen(section string) bool { return strings.HasPrefix(section, "seen/") }
 // owns, or will own by owner if that is not nil. A batch that was announced is pulled
 // again when its turn comes.
 func (t *Trainer) Load(c *checkpoint.Checkpoint, owner []int32) error {
-	if err := t.model.forgetNext(); err != nil {
+	if err := t.forgetPrepared(); err != nil {
 		return err
 	}
 	if err := c.Read(sectionDense, t.model.arena.Load); err != nil {

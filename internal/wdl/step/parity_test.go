@@ -317,7 +317,7 @@ func (p parity) train(t *testing.T, tr *Trainer, kind string) error {
 		if i == 0 || i == len(want.Losses)-1 {
 			next = nil // gradients and parameters are read after these
 		}
-		out, err := tr.Step(int64(i+1), 1, b, next, Wish{})
+		out, err := tr.Step(coming(int64(i+1), b, next))
 		if err != nil {
 			return err
 		}

@@ -136,7 +136,7 @@ func scored(t *testing.T, kind config.Model, more func(*config.Config)) (*Traine
 	rng := rand.New(rand.NewPCG(4, 7))
 	for n := range int64(4) {
 		b := labelled(randomBatch(rng, 100, 40, false))
-		if _, err := tr.Step(n+1, 1, b, nil, Wish{}); err != nil {
+		if _, err := tr.Step(coming(n+1, b, nil)); err != nil {
 			t.Fatal(err)
 		}
 	}

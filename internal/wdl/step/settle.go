@@ -14,11 +14,10 @@ import (
 func (x *Tolerant) home(item int64) int { return int(item % int64(x.size)) }
 
 // settle takes the step that was decided: gradients of the slots that count are
-// summed, and all ranks update what they own. The order of the sums depends on
-// the microbatches alone, not on who computed them: rows by slot, dense ones in
-// the place of the microbatch's home.
-func (x *Tolerant) settle(r slots.Record, rate float64, wish Wish) (Outcome, error) {
-	t, store := x.t, x.t.model.store
+// summed. The order of the sums depends on the microbatches alone, not on who computed
+// them: rows by slot, dense ones in the place of the microbatch's home.
+func (x *Tolerant) settle(c *Coming) error {
+	t, store, r := x.t, x.t.model.store, *x.decided
 	t.rec.Enter(trace.Push)
 	counted := make([]int, len(r.Pieces))
 	for i, p := range r.Pieces {
@@ -32,19 +31,23 @@ func (x *Tolerant) settle(r slots.Record, rate float64, wish Wish) (Outcome, err
 			err = store.Slots().PushNone(w.lookup)
 		}
 		if err != nil {
-			return Outcome{}, err
+			return err
 		}
 	}
 	if err := store.Slots().Commit(counted); err != nil {
-		return Outcome{}, err
+		return err
 	}
 	if err := x.gather(r); err != nil {
-		return Outcome{}, err
+		return err
 	}
-	wish.write(t.model.arena.Tail())
-	out, err := t.conclude(r.Step, rate)
+	c.Wish.write(t.model.arena.Tail())
+	t.rec.Enter(trace.Sync)
+	if err := t.model.sums.finish(t.rec); err != nil {
+		return err
+	}
 	x.clear(r)
-	return out, err
+	x.decided, x.last, x.ended = nil, r, r.Queue.Left() == 0
+	return nil
 }
 
 // counts reports whether a lease is in a commit set.
@@ -172,12 +175,5 @@ func (x *Tolerant) clear(r slots.Record) {
 		}
 	}
 	x.undone = left
-	if n := len(x.took); n > 0 {
-		slices.Sort(x.took)
-		if median := x.took[n/2]; x.usual == 0 {
-			x.usual = median
-		} else {
-			x.usual += (median - x.usual) / 8
-		}
-	}
+	x.clock.end()
 }

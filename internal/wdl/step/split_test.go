@@ -71,7 +71,7 @@ func splitTrained(t *testing.T, comm *collective.Comm, x splitRun, by bool) (val
 		tr.model.split.by = nil
 	}
 	for n := range 40 {
-		if _, err := tr.Step(int64(n+1), 1, repeating(uint64(n*comm.Size()+comm.Rank()), 60), nil, Wish{}); err != nil {
+		if _, err := tr.Step(coming(int64(n+1), repeating(uint64(n*comm.Size()+comm.Rank()), 60), nil)); err != nil {
 			return nil, nil, 0, err
 		}
 		if tr.model.split.on {
@@ -165,10 +165,10 @@ func TestDistinctRowsAllocateNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tr.Close()
-		b, n := repeating(1, 60), int64(0)
+		next := coming(0, repeating(1, 60), nil)
 		step := func() {
-			n++
-			if _, err := tr.Step(n, 1, b, nil, Wish{}); err != nil {
+			next.N++
+			if _, err := tr.Step(next); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -3,6 +3,7 @@ package step
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
@@ -21,8 +22,8 @@ type Source interface {
 	Done(n int64)
 }
 
-// Tolerant takes steps of a Trainer that slow ranks do not hold up. Every rank
-// makes the same calls. Its own goroutine, the owner, only makes collective calls
+// Tolerant is the mode in which slow ranks do not hold up the steps of a Trainer. Every
+// rank makes the same calls. Its own goroutine, the owner, only makes collective calls
 // and so always answers; another computes, and may be late (see hand).
 //
 // All ranks run the same machine of package slots and give it the same news in the
@@ -46,32 +47,36 @@ type Tolerant struct {
 	undone  []int64
 	empty   encode.Batch
 
-	start   time.Time     // when rank 0's clock, which all go by, began
-	now     time.Duration // on that clock, as of the last round
-	begun   time.Time     // when the step's first leases were dealt out
-	looked  time.Time     // when the last round ended
-	usual   time.Duration // of a microbatch: a moving mean of the steps' medians
-	took    []time.Duration
-	timer   *time.Timer
+	clock   clock
 	words   []int64
 	news    []slots.News
+	ask     func(n int64) error // gets further leases of step n, or what counts in it
 	decided *slots.Record
 	last    slots.Record
 	ended   bool
-	script  []slots.Record // what is left of a log that is replayed; nil: ranks decide
+	script  *script // nil: ranks decide
 	parcels parcels
 }
 
-// work is one pull on this rank, and the microbatch of it that this rank was
-// given, if it was given one.
-type work struct {
+// clock says when a rank enters a round.
+type clock struct {
+	start  time.Time     // when rank 0's clock, which all go by, began
+	now    time.Duration // on that clock, as of the last round
+	begun  time.Time     // when the step's first leases were dealt out
+	looked time.Time     // when the last round ended
+	usual  time.Duration // of a microbatch: a moving mean of the steps' medians
+	took   []time.Duration
+	timer  *time.Timer
+}
+
+// lease is what the worker and the owner of a rank know of a work. The zero value: this
+// rank has no slot.
+type lease struct {
 	slots.Lease
-	given  bool
-	lookup lookup
-	batch  *encode.Batch
-	room   encode.Batch // where batch is, if it came from another rank
-	grads  []float32    // dense, and the tail
-	step   int64
+	given bool
+	room  encode.Batch // where the batch is, if it came from another rank
+	grads []float32    // dense, and the tail
+	step  int64
 
 	whole bool  // computed to its end
 	done  uint8 // how much of it was, 255 for all
@@ -87,7 +92,7 @@ func (t *Trainer) Tolerate(how Tolerance, record slots.Record, source Source, sa
 	if err != nil {
 		return nil, err
 	}
-	x.say, x.ended = say, record.Queue.Left() == 0
+	x.say, x.ended, x.ask = say, record.Queue.Left() == 0, x.round
 	x.follow(first)
 	return x, nil
 }
@@ -105,10 +110,11 @@ func (t *Trainer) tolerant(how Tolerance, record slots.Record, source Source) (*
 	}
 	x := &Tolerant{
 		t: t, rank: t.comm.Rank(), size: size, source: source, hand: h, last: record, lead: lead,
-		words: make([]int64, wordsOf*size), start: time.Now(), timer: time.NewTimer(time.Hour),
+		words: make([]int64, wordsOf*size), clock: clock{start: time.Now(), timer: time.NewTimer(time.Hour)},
 	}
 	x.empty = emptyBatch(len(t.model.layout.Features))
 	x.parcels.init(size)
+	t.mode, t.model.sums.open = x, false
 	return x, first, nil
 }
 
@@ -128,45 +134,57 @@ func (x *Tolerant) Resume(source Source) {
 	if x.script != nil {
 		return
 	}
-	x.follow(x.lead.Resume(x.now))
+	x.follow(x.lead.Resume(x.clock.now))
 }
 
-// Step takes step n, whose microbatches may be fewer than the ranks. rate and w are
-// as in Trainer.Step.
-func (x *Tolerant) Step(n int64, rate float64, w Wish) (Outcome, error) {
-	if x.ended || n != x.last.Step+1 {
-		return Outcome{}, fmt.Errorf("wdl: step %d after step %d: the epoch is over, or a step is left out", n, x.last.Step)
-	}
-	if err := x.decide(n); err != nil {
-		return Outcome{}, err
-	}
-	r := *x.decided
-	out, err := x.settle(r, rate, w)
-	if err != nil {
-		return Outcome{}, err
-	}
-	x.decided, x.last = nil, r
-	x.ended = r.Queue.Left() == 0
-	return out, nil
-}
-
-// decide works on the step until it is known what counts.
-func (x *Tolerant) decide(n int64) error {
-	if x.script != nil {
-		return x.act(n)
+// next hands out leases until it is decided what counts: the microbatches go to those who
+// compute them, and all ranks pull together. Step c may have fewer microbatches than there
+// are ranks.
+func (x *Tolerant) next(c *Coming) (*work, error) {
+	if x.ended || c.N != x.last.Step+1 {
+		return nil, fmt.Errorf("wdl: step %d after step %d: the epoch is over, or a step is left out", c.N, x.last.Step)
 	}
 	for x.decided == nil {
 		if len(x.leases) > 0 {
-			if err := x.deal(n); err != nil {
-				return err
-			}
+			return x.deal(c.N)
 		}
-		if err := x.round(); err != nil {
-			return err
+		if err := x.ask(c.N); err != nil {
+			return nil, err
 		}
+	}
+	return nil, nil
+}
+
+// deal gives out the leases.
+func (x *Tolerant) deal(n int64) (*work, error) {
+	w := x.take()
+	w.step, w.batch = n, &x.empty
+	x.t.rec.Enter(trace.Input)
+	if err := x.forward(w); err != nil {
+		return nil, err
+	}
+	x.pulls = append(x.pulls, w)
+	x.dealt = append(x.dealt, x.leases...)
+	x.leases = x.leases[:0]
+	return w, nil
+}
+
+// compute has this rank's worker begin, if it has a slot.
+func (x *Tolerant) compute(w *work) error {
+	if len(x.pulls) == 1 {
+		x.clock.begin()
+	}
+	x.t.rec.Enter(trace.Sync)
+	if w.given {
+		x.t.rec.Enter(trace.Compute)
+		x.current, x.useless = w, false
+		x.hand.begin(w)
 	}
 	return nil
 }
+
+// push does nothing: settle pushes what counts.
+func (x *Tolerant) push(*work) error { return nil }
 
 // follow takes what the machine decided.
 func (x *Tolerant) follow(d slots.Decision) {
@@ -185,40 +203,6 @@ func (x *Tolerant) follow(d slots.Decision) {
 	}
 }
 
-// deal hands out leases: the microbatches go to those who compute them, all ranks
-// pull together, and this rank's worker begins if it has one.
-func (x *Tolerant) deal(n int64) error {
-	w := x.take()
-	w.step = n
-	x.t.rec.Enter(trace.Input)
-	if err := x.forward(w); err != nil {
-		return err
-	}
-	x.t.rec.Enter(trace.Pull)
-	b := &x.empty
-	if w.given {
-		b = w.batch
-	}
-	if err := x.t.model.store.Pull(w.lookup, x.t.model.keys(x.t.model.bags, b), true); err != nil {
-		return err
-	}
-	if len(x.pulls) == 0 {
-		x.begun = time.Now()
-		x.looked = x.begun
-		x.took = x.took[:0]
-	}
-	x.pulls = append(x.pulls, w)
-	x.dealt = append(x.dealt, x.leases...)
-	x.leases = x.leases[:0]
-	x.t.rec.Enter(trace.Sync)
-	if w.given {
-		x.t.rec.Enter(trace.Compute)
-		x.current, x.useless = w, false
-		x.hand.begin(w)
-	}
-	return nil
-}
-
 // take returns a work for the next pull.
 func (x *Tolerant) take() *work {
 	if n := len(x.spare); n > 0 {
@@ -227,7 +211,7 @@ func (x *Tolerant) take() *work {
 		w.given, w.whole, w.err = false, false, nil
 		return w
 	}
-	return &work{lookup: x.t.model.store.NewLookup(), grads: make([]float32, len(x.t.model.arena.Grads()))}
+	return &work{lookup: x.t.model.store.NewLookup(), lease: lease{grads: make([]float32, len(x.t.model.arena.Grads()))}}
 }
 
 // What a rank sends in a round.
@@ -243,7 +227,7 @@ const (
 // rank enters as soon as its worker has ended, or when it would have usually, and
 // then again and again: so a round is over soon after the last of those who were
 // in time.
-func (x *Tolerant) round() error {
+func (x *Tolerant) round(int64) error {
 	mine := x.words[wordsOf*x.rank:][:wordsOf]
 	mine[0], mine[1] = newsNone, 0
 	if w := x.await(); w != nil {
@@ -256,17 +240,17 @@ func (x *Tolerant) round() error {
 			mine[0], mine[1] = newsWhole, int64(w.took)<<8|math.MaxUint8
 		}
 	}
-	mine[2] = int64(time.Since(x.start))
+	mine[2] = int64(time.Since(x.clock.start))
 	if err := collective.AllGather(x.t.comm, x.words); err != nil {
 		return err
 	}
-	x.now = max(x.now, time.Duration(x.words[2]))
+	x.clock.now = max(x.clock.now, time.Duration(x.words[2]))
 	x.news = x.news[:0]
 	for r := range x.size {
 		x.report(r, x.words[wordsOf*r], x.words[wordsOf*r+1])
 	}
-	x.follow(x.lead.Round(x.now, x.news))
-	x.looked = time.Now()
+	x.follow(x.lead.Round(x.clock.now, x.news))
+	x.clock.looked = time.Now()
 	return nil
 }
 
@@ -277,7 +261,7 @@ func (x *Tolerant) report(r int, news, detail int64) {
 	}
 	x.news = append(x.news, slots.News{Rank: r, Whole: news == newsWhole, Done: uint8(detail)})
 	if news == newsWhole {
-		x.took = append(x.took, time.Duration(detail>>8))
+		x.clock.took = append(x.clock.took, time.Duration(detail>>8))
 	}
 }
 
@@ -285,6 +269,36 @@ const (
 	firstLook = 5 * time.Millisecond // while it is not known what is usual
 	looks     = 64                   // in the usual time of a microbatch
 )
+
+// begin notes that a step begins.
+func (c *clock) begin() {
+	c.begun = time.Now()
+	c.looked, c.took = c.begun, c.took[:0]
+}
+
+// due is when it is time for the next round, if this rank's work has not ended.
+func (c *clock) due() time.Time {
+	if c.usual == 0 {
+		return c.looked.Add(firstLook)
+	}
+	due := c.looked.Add(c.usual / looks)
+	if first := c.begun.Add(c.usual); first.After(due) {
+		return first
+	}
+	return due
+}
+
+// end takes in how long the microbatches of a step have taken.
+func (c *clock) end() {
+	if n := len(c.took); n > 0 {
+		slices.Sort(c.took)
+		if median := c.took[n/2]; c.usual == 0 {
+			c.usual = median
+		} else {
+			c.usual += (median - c.usual) / 8
+		}
+	}
+}
 
 // await returns this rank's work if it has ended, as soon as that is so or it is
 // time to look how far the others are.
@@ -301,18 +315,11 @@ func (x *Tolerant) await() (ended *work) {
 			return nil
 		}
 	}
-	due := x.looked.Add(firstLook)
-	if x.usual > 0 {
-		due = x.looked.Add(x.usual / looks)
-		if first := x.begun.Add(x.usual); first.After(due) {
-			due = first
-		}
-	}
-	x.timer.Reset(time.Until(due))
+	x.clock.timer.Reset(time.Until(x.clock.due()))
 	select {
 	case <-x.hand.ended:
 		return x.end()
-	case <-x.timer.C:
+	case <-x.clock.timer.C:
 		return nil
 	}
 }

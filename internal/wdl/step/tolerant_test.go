@@ -71,7 +71,7 @@ func TestEveryRowCountsOnce(t *testing.T) {
 				}
 				defer x.Close()
 				for n := int64(1); ; n++ {
-					out, err := x.Step(n, 1, Wish{})
+					out, err := trainer.Step(Coming{N: n, Rate: 1})
 					if err != nil {
 						return err
 					}

@@ -85,7 +85,7 @@ func TestWeightsCountSamples(t *testing.T) {
 		}
 		defer tr.Close()
 		for n := range int64(5) {
-			if out, err = tr.Step(n+1, 1, b, nil, Wish{}); err != nil {
+			if out, err = tr.Step(coming(n+1, b, nil)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -119,7 +119,7 @@ func TestWeightsLeaveRatesAlone(t *testing.T) {
 			}
 			defer tr.Close()
 			for n := range int64(3) {
-				if _, err := tr.Step(n+1, 1, b, nil, Wish{}); err != nil {
+				if _, err := tr.Step(coming(n+1, b, nil)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -144,13 +144,13 @@ func TestLabelsOnRanks(t *testing.T) {
 		onRanks(t, size, func(comm *collective.Comm) error {
 			tr := labelTrainer(t, comm, kinds[0], nil)
 			defer tr.Close()
-			x := NewSlots(tr, slots)
+			mine := tr.InSlots(slots)
 			for n := range int64(4) {
 				var own []*encode.Batch
-				for _, s := range x.Mine() {
+				for _, s := range mine {
 					own = append(own, labelled(repeating(uint64(int(n)*slots+s), rows)))
 				}
-				if _, err := x.Step(n+1, 1, own, nil, Wish{}); err != nil {
+				if _, err := tr.Step(Coming{N: n + 1, Rate: 1, Batches: own}); err != nil {
 					return err
 				}
 			}
@@ -184,12 +184,11 @@ func TestLabelsOnRanks(t *testing.T) {
 func TestLabelsAllocateNothing(t *testing.T) {
 	tr := labelTrainer(t, single(), kinds[len(kinds)-1], nil)
 	defer tr.Close()
-	b, n := labelled(repeating(1, 32)), int64(0)
+	next := coming(0, labelled(repeating(1, 32)), nil)
 	if got := testing.AllocsPerRun(5, func() {
-		if n++; n > 0 {
-			if _, err := tr.Step(n, 1, b, nil, Wish{}); err != nil {
-				t.Fatal(err)
-			}
+		next.N++
+		if _, err := tr.Step(next); err != nil {
+			t.Fatal(err)
 		}
 	}); got != 0 {
 		t.Errorf("a step allocates %v times", got)

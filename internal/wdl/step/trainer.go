@@ -3,7 +3,6 @@ package step
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
-	"github.com/wdlrun/wdlrun/optim"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -22,7 +20,9 @@ import (
 // group. All ranks call Step and Evaluate in the same order, with batches that
 // may be of different sizes or empty. After every step all ranks hold the same
 // dense parameters, bit for bit, and each row of a table has been changed once,
-// by its owner. Close ends its threads and frees its tables.
+// by its owner. A step waits for all ranks and has a slot for each, unless InSlots,
+// Tolerate or Replay was called before the first. Close ends its threads and frees its
+// tables.
 type Trainer struct {
 	comm   *collective.Comm
 	rec    *trace.Recorder
@@ -37,12 +37,13 @@ type Trainer struct {
 	first  int64                       // steps before this job
 	guests struct{ rows, times int64 } // of replicated tables, and copies of them
 
+	mode     mode
+	coming   Coming
+	prepared *work // whose batch is prepared; nil: none is
+
 	copies bool        // a buddy keeps a copy of this rank's shards
 	ready  sparse.Step // of which everything is here, and which not every rank need have taken
 }
-
-// besides is the channel on which batches are prepared and pushed ahead.
-const besides = 1
 
 // Tables say how the tables of a new trainer begin. The zero value: they are empty,
 // those whose strategy is auto have rows, and ranks own equal ranges of shards.
@@ -102,6 +103,7 @@ func NewTrainer(comm *collective.Comm, rec *trace.Recorder, c *config.Config, l 
 	}
 	t.tally = newTallies(t.model.labels)
 	t.image = func() (*model, error) { return newModel(c, l, store, 0, nil, nil) }
+	t.mode = newWaiting(t, 1, t.model.lookup)
 	return t, rejected
 }
 
@@ -220,151 +222,6 @@ func (t *Trainer) reduce(x []float32) error {
 	err := collective.AllReduce(t.comm, x, collective.Sum)
 	t.rec.Enter(trace.Compute)
 	return err
-}
-
-// Wish is what a rank asks of the group at the end of a step.
-type Wish struct {
-	Save, Stop bool
-	Look       bool // at who is slow
-	Publish    bool // the model
-}
-
-// write puts the wish into the tail of a rank's dense gradients.
-func (w Wish) write(tail []float32) {
-	tail[tailSave], tail[tailStop], tail[tailLook], tail[tailPublish] = flag(w.Save), flag(w.Stop), flag(w.Look), flag(w.Publish)
-}
-
-// Outcome is what all ranks know after a step.
-type Outcome struct {
-	Rows int64   // samples of the step, over all ranks
-	Loss float64 // sum of their losses; with weights, their weighted mean times Rows
-	Wish         // true where at least one rank wished it
-}
-
-// Step trains on one batch of this rank: n counts the steps from 1, rate is the
-// schedule's factor of the learning rates. next is the batch of the following
-// Step, nil if it is not known: every rank gives one or none does. It must not
-// change until then.
-func (t *Trainer) Step(n int64, rate float64, b, next *encode.Batch, w Wish) (Outcome, error) {
-	m := t.model
-	t.rec.Enter(trace.Pull)
-	if err := m.pull(b, true); err != nil {
-		return Outcome{}, err
-	}
-	if t.ahead && next != nil && !t.copiesAfter(n) {
-		if err := m.prepare(next); err != nil {
-			return Outcome{}, err
-		}
-	}
-	t.rec.Enter(trace.Compute)
-	m.wish, m.sums.open = w, true
-	if err := m.gradients(b, n); err != nil {
-		return Outcome{}, err
-	}
-	t.rec.Enter(trace.Push)
-	if err := m.store.Pipeline().Push(m.lookup); err != nil {
-		return Outcome{}, err
-	}
-	out, err := t.conclude(n, rate)
-	if err == nil && t.copiesAfter(n) {
-		err = t.copyRows()
-	}
-	return out, err
-}
-
-// Replicated rows are first copied after firstCopy steps of a job, then after twice as
-// many steps each time, until copies come every copyEvery steps. A copy costs some steps.
-const firstCopy, copyEvery = 16, 1024
-
-// copiesAfter reports whether replicated rows are copied after step n. The next batch is
-// then not prepared ahead.
-func (t *Trainer) copiesAfter(n int64) bool {
-	if !t.model.store.Copies().Any() {
-		return false
-	}
-	n -= t.first
-	return n%copyEvery == 0 || n < copyEvery && n >= firstCopy && n&(n-1) == 0
-}
-
-// copyRows copies replicated rows to every rank.
-func (t *Trainer) copyRows() error {
-	n, err := t.model.store.Copies().Refresh()
-	t.guests.rows, t.guests.times = int64(n), t.guests.times+1
-	return err
-}
-
-// conclude sums the dense gradients and what rides behind them, and updates.
-func (t *Trainer) conclude(n int64, rate float64) (Outcome, error) {
-	t.rec.Enter(trace.Sync)
-	if err := t.model.sums.finish(t.rec); err != nil {
-		return Outcome{}, err
-	}
-	out := t.outcome()
-	return out, t.update(n, rate, t.weight())
-}
-
-// outcome reads what rode behind the sum of the dense gradients.
-func (t *Trainer) outcome() Outcome {
-	tail := t.model.arena.Tail()
-	out := Outcome{
-		Rows: rowsIn(tail), Loss: float64(tail[tailLoss]),
-		Wish: Wish{Save: tail[tailSave] > 0, Stop: tail[tailStop] > 0, Look: tail[tailLook] > 0, Publish: tail[tailPublish] > 0},
-	}
-	if t.model.weighted {
-		out.Loss *= float64(out.Rows) / t.weight()
-	}
-	return out
-}
-
-// weight is the divisor of the step's mean: its samples, or the sum of their weights if
-// they have some.
-func (t *Trainer) weight() float64 {
-	tail := t.model.arena.Tail()
-	if !t.model.weighted {
-		return float64(max(rowsIn(tail), 1))
-	}
-	if w := float64(tail[tailWeight]); w > 0 {
-		return w
-	}
-	return 1 // all weights, and so all gradients, are 0
-}
-
-// update takes the optimizer step of the shards and dense parameters this rank
-// holds, on the mean gradient of the step's samples, clipped to the norm.
-func (t *Trainer) update(n int64, rate, weight float64) error {
-	m := t.model
-	scale, clip, batch := float32(1/weight), float32(1), uint32(0)
-	if t.scaled {
-		batch = uint32(rowsIn(m.arena.Tail()))
-	}
-	if t.clip > 0 {
-		t.norm[0] = m.store.GradNormSq(scale)
-		if err := collective.AllReduce(t.comm, t.norm, collective.Sum); err != nil {
-			return err
-		}
-		if norm := math.Sqrt(t.norm[0] + m.arena.GradNormSq(scale)); norm > t.clip {
-			clip = float32(t.clip / norm)
-		}
-	}
-	at := sparse.Step{N: n, Scale: scale, Clip: clip, Rate: rate, Samples: weight, Batch: batch}
-	if t.copies {
-		if err := t.prepare(at); err != nil {
-			return err
-		}
-	}
-	t.rec.Enter(trace.Update)
-	if err := m.store.Apply(at); err != nil {
-		return err
-	}
-	m.arena.Apply(optim.Step{N: n, Rate: rate, Samples: weight, Batch: batch}, scale, clip)
-	return nil
-}
-
-func flag(b bool) float32 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // Logits are those of the first label for the batch that Step or Evaluate computed last,

@@ -29,13 +29,13 @@ func TestNonFiniteLoss(t *testing.T) {
 	}
 	b := p.batch(0, 6)
 	b.Dense[3] = float32(math.NaN())
-	if _, err := tr.Step(1, 1, b, nil, Wish{}); err == nil || !strings.Contains(err.Error(), "dense input d1 of row 1 is NaN") {
+	if _, err := tr.Step(coming(1, b, nil)); err == nil || !strings.Contains(err.Error(), "dense input d1 of row 1 is NaN") {
 		t.Errorf("NaN input: %v", err)
 	}
 	b = p.batch(0, 6)
 	tr.model.arena.Param("deep/linear1/weight").Value[2] = float32(math.Inf(1))
 	tr.model.arena.Changed()
-	if _, err := tr.Step(1, 1, b, nil, Wish{}); err == nil || !strings.Contains(err.Error(), "deep/linear1/weight") {
+	if _, err := tr.Step(coming(1, b, nil)); err == nil || !strings.Contains(err.Error(), "deep/linear1/weight") {
 		t.Errorf("infinite weight: %v", err)
 	}
 	if err := tr.model.pull(b, true); err != nil {
@@ -69,10 +69,10 @@ func allocatesNothing(t *testing.T, kind config.Model, threads int) {
 	}
 	defer tr.Close()
 	tr.model.chunk = 2
-	b, n := loadParity(t).batch(0, 6), int64(0)
+	next := coming(0, loadParity(t).batch(0, 6), nil)
 	step := func() {
-		n++
-		if _, err := tr.Step(n, 1, b, nil, Wish{}); err != nil {
+		next.N++
+		if _, err := tr.Step(next); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,0 +1,208 @@
+package step
+
+import (
+	"math"
+
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/optim"
+	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// Wish is what a rank asks of the group at the end of a step.
+type Wish struct {
+	Save, Stop bool
+	Look       bool // at who is slow
+	Publish    bool // the model
+}
+
+// write puts the wish into the tail of a rank's dense gradients.
+func (w Wish) write(tail []float32) {
+	tail[tailSave], tail[tailStop], tail[tailLook], tail[tailPublish] = flag(w.Save), flag(w.Stop), flag(w.Look), flag(w.Publish)
+}
+
+// Outcome is what all ranks know after a step.
+type Outcome struct {
+	Rows int64   // samples of the step, over all ranks
+	Loss float64 // sum of their losses; with weights, their weighted mean times Rows
+	Wish         // true where at least one rank wished it
+}
+
+// Coming is a step that is to be taken. Every rank gives the same number and rate.
+type Coming struct {
+	N    int64   // steps count from 1
+	Rate float64 // the schedule's factor of the learning rates
+	Wish Wish
+
+	// Batches are those of this rank's slots, none where a Source has them. Next are those
+	// of the following step, which must not change until then: none if they are not known,
+	// and then on every rank.
+	Batches, Next []*encode.Batch
+
+	taken int // slots that have begun
+}
+
+// mode says which slots of a step a rank computes, and when it is decided which of them
+// count.
+type mode interface {
+	// next returns the work on the next slot of the step, for which all ranks pull
+	// together; nil when it is decided which slots count.
+	next(*Coming) (*work, error)
+	// compute leaves the gradients of a work in its lookup and in the arena or in the
+	// work, or has another goroutine do so.
+	compute(*work) error
+	// push sends gradients of rows to their owners, unless it is still to be decided
+	// whether they count.
+	push(*work) error
+	// settle leaves the gradients of the slots that count with their owners, and the sum
+	// of the dense ones in the arena.
+	settle(*Coming) error
+}
+
+// work is one pull on this rank, with the batch of the slot that this rank has.
+type work struct {
+	lookup *sparse.Lookup
+	batch  *encode.Batch // without rows where this rank has no slot
+	own    int           // which of this rank's slots it is, if each rank has some of its own
+	lease
+}
+
+// Step takes a step.
+func (t *Trainer) Step(c Coming) (Outcome, error) {
+	t.coming = c // which would else be on the heap
+	for {
+		w, err := t.mode.next(&t.coming)
+		if err != nil {
+			return Outcome{}, err
+		}
+		if w == nil {
+			break
+		}
+		if err := t.pull(w); err != nil {
+			return Outcome{}, err
+		}
+		if err := t.mode.compute(w); err != nil {
+			return Outcome{}, err
+		}
+		if err := t.mode.push(w); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if err := t.mode.settle(&t.coming); err != nil {
+		return Outcome{}, err
+	}
+	out := t.outcome()
+	err := t.update(c.N, c.Rate, t.weight())
+	if err == nil && t.copiesAfter(c.N) {
+		err = t.copyRows()
+	}
+	return out, err
+}
+
+// pull brings the rows of the keys of a work's batch.
+func (t *Trainer) pull(w *work) error {
+	t.rec.Enter(trace.Pull)
+	m := t.model
+	if t.prepared == w {
+		t.prepared = nil
+		return m.store.Pipeline().Complete(w.lookup)
+	}
+	return m.store.Pull(w.lookup, m.keys(m.bags, w.batch), true)
+}
+
+// forgetPrepared drops the batch that is prepared, if one is: it is pulled when its turn
+// comes.
+func (t *Trainer) forgetPrepared() error {
+	w := t.prepared
+	if w == nil {
+		return nil
+	}
+	t.prepared = nil
+	return t.model.store.Pipeline().Complete(w.lookup)
+}
+
+// Replicated rows are first copied after firstCopy steps of a job, then after twice as
+// many steps each time, until copies come every copyEvery steps. A copy costs some steps.
+const firstCopy, copyEvery = 16, 1024
+
+// copiesAfter reports whether replicated rows are copied after step n. The next batch is
+// then not prepared ahead.
+func (t *Trainer) copiesAfter(n int64) bool {
+	if !t.model.store.Copies().Any() {
+		return false
+	}
+	n -= t.first
+	return n%copyEvery == 0 || n < copyEvery && n >= firstCopy && n&(n-1) == 0
+}
+
+// copyRows copies replicated rows to every rank.
+func (t *Trainer) copyRows() error {
+	n, err := t.model.store.Copies().Refresh()
+	t.guests.rows, t.guests.times = int64(n), t.guests.times+1
+	return err
+}
+
+// outcome reads what rode behind the sum of the dense gradients.
+func (t *Trainer) outcome() Outcome {
+	tail := t.model.arena.Tail()
+	out := Outcome{
+		Rows: rowsIn(tail), Loss: float64(tail[tailLoss]),
+		Wish: Wish{Save: tail[tailSave] > 0, Stop: tail[tailStop] > 0, Look: tail[tailLook] > 0, Publish: tail[tailPublish] > 0},
+	}
+	if t.model.weighted {
+		out.Loss *= float64(out.Rows) / t.weight()
+	}
+	return out
+}
+
+// weight is the divisor of the step's mean: its samples, or the sum of their weights if
+// they have some.
+func (t *Trainer) weight() float64 {
+	tail := t.model.arena.Tail()
+	if !t.model.weighted {
+		return float64(max(rowsIn(tail), 1))
+	}
+	if w := float64(tail[tailWeight]); w > 0 {
+		return w
+	}
+	return 1 // all weights, and so all gradients, are 0
+}
+
+// update takes the optimizer step of the shards and dense parameters this rank
+// holds, on the mean gradient of the step's samples, clipped to the norm.
+func (t *Trainer) update(n int64, rate, weight float64) error {
+	m := t.model
+	scale, clip, batch := float32(1/weight), float32(1), uint32(0)
+	if t.scaled {
+		batch = uint32(rowsIn(m.arena.Tail()))
+	}
+	if t.clip > 0 {
+		t.norm[0] = m.store.GradNormSq(scale)
+		if err := collective.AllReduce(t.comm, t.norm, collective.Sum); err != nil {
+			return err
+		}
+		if norm := math.Sqrt(t.norm[0] + m.arena.GradNormSq(scale)); norm > t.clip {
+			clip = float32(t.clip / norm)
+		}
+	}
+	at := sparse.Step{N: n, Scale: scale, Clip: clip, Rate: rate, Samples: weight, Batch: batch}
+	if t.copies {
+		if err := t.prepare(at); err != nil {
+			return err
+		}
+	}
+	t.rec.Enter(trace.Update)
+	if err := m.store.Apply(at); err != nil {
+		return err
+	}
+	m.arena.Apply(optim.Step{N: n, Rate: rate, Samples: weight, Batch: batch}, scale, clip)
+	return nil
+}
+
+func flag(b bool) float32 {
+	if b {
+		return 1
+	}
+	return 0
+}
