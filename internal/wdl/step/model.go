@@ -14,16 +14,16 @@ import (
 	"github.com/wdlrun/wdlrun/sparse"
 )
 
-// The scalars that ride behind the dense gradients in their allreduce.
+// The scalars that ride behind the dense gradients in their allreduce. Another number of
+// them would move the bounds of its chunks, and so the bits of a training on 3 ranks.
 const (
-	tailRows    = iota // samples of the step, modulo tailBlock
-	tailBlocks         // and divided by it
-	tailLoss           // sum of their log-losses
-	tailSave           // > 0: some rank was asked for a checkpoint
-	tailStop           // > 0: some rank was asked to stop
-	tailLook           // > 0: it is time to look who is slow
-	tailPublish        // > 0: it is time to publish the model
-	tailWidth   = iota
+	tailRows   = iota // samples of the step, modulo tailBlock
+	tailBlocks        // and divided by it
+	tailLoss          // sum of their log-losses
+	tailSave          // > 0: some rank was asked for a checkpoint
+	tailStop          // > 0: some rank was asked to stop
+	tailLook          // ranks for which it is time to look who is slow, and tailBlock times those for which it is time to publish the model
+	tailWidth  = iota
 
 	tailWeight = tailWidth // where samples have weights, one float more: their sum
 )

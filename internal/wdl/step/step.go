@@ -19,7 +19,14 @@ type Wish struct {
 
 // write puts the wish into the tail of a rank's dense gradients.
 func (w Wish) write(tail []float32) {
-	tail[tailSave], tail[tailStop], tail[tailLook], tail[tailPublish] = flag(w.Save), flag(w.Stop), flag(w.Look), flag(w.Publish)
+	tail[tailSave], tail[tailStop] = flag(w.Save), flag(w.Stop)
+	tail[tailLook] = flag(w.Look) + float32(tailBlock*flag(w.Publish))
+}
+
+// wishIn returns the wishes of all ranks from the sum of their tails.
+func wishIn(tail []float32) Wish {
+	n := int(tail[tailLook])
+	return Wish{Save: tail[tailSave] > 0, Stop: tail[tailStop] > 0, Look: n%tailBlock > 0, Publish: n/tailBlock > 0}
 }
 
 // Outcome is what all ranks know after a step.
@@ -146,10 +153,7 @@ func (t *Trainer) copyRows() error {
 // outcome reads what rode behind the sum of the dense gradients.
 func (t *Trainer) outcome() Outcome {
 	tail := t.model.arena.Tail()
-	out := Outcome{
-		Rows: rowsIn(tail), Loss: float64(tail[tailLoss]),
-		Wish: Wish{Save: tail[tailSave] > 0, Stop: tail[tailStop] > 0, Look: tail[tailLook] > 0, Publish: tail[tailPublish] > 0},
-	}
+	out := Outcome{Rows: rowsIn(tail), Loss: float64(tail[tailLoss]), Wish: wishIn(tail)}
 	if t.model.weighted {
 		out.Loss *= float64(out.Rows) / t.weight()
 	}
