@@ -1,15 +1,14 @@
-// Package shm is the collective transport between processes of one host, over
-// memory that they share. It implements collective.Sharer: calls on memory of
-// collective.Alloc read and write the other ranks' buffers in place, others take
-// one copy in and one out.
+// Package shm is the collective transport between processes of one host, over shared
+// memory. It implements collective.Sharer: calls on memory of collective.Alloc read and
+// write the buffers of other ranks in place; calls on other memory take one copy in and
+// one copy out.
 //
 // # Links
 //
-// Rank r listens on a Unix socket with an abstract name that follows from the
-// job's key; nothing appears in the file system, and nothing is left of it when
-// the process ends, however it ends. The higher rank dials the lower. Both ends
-// run as the same user and prove the job's key. Messages are packets
-// (SOCK_SEQPACKET), integers little-endian:
+// Each rank listens on a Unix socket whose abstract name is derived from the job's key.
+// The socket has no file and disappears with the process. The higher rank dials the
+// lower. Both ends must run as the same user and prove the job's key. Messages are
+// packets (SOCK_SEQPACKET); integers are little-endian:
 //
 //	hello    | "WDSM" | version u16 | 0 u16 | from u32 | to u32 | size u32 |
 //	         | channels u16 | 0 u16 | generation u64 | nonce [32] |            64 bytes, both ways
@@ -21,49 +20,47 @@
 //
 // # Memory
 //
-// A window is a memfd of its rank: allocated page by page when it is made, so
-// that a full memory is an error there and not a fault later; sealed, so that
-// nobody can shrink it under the others; handed to every peer over its socket
-// and closed as soon as it is mapped. From 2 MiB on it consists of huge pages if the
-// system keeps as many ready, and of small ones else. Window 0 of channel 0xFFFF is the rank's
-// page: for every channel two posts, a bell, and a ring to every peer.
+// A window is a memfd of its rank. All of its pages are allocated when it is made, so
+// that lack of memory is an error then and not a fault later. It is sealed, so that no
+// process can shrink it while others use it. It is passed to every peer over the socket
+// and closed as soon as it is mapped. A window of at least 2 MiB uses huge pages if the
+// system has enough of them ready. Window 0 of channel 0xFFFF is the rank's page, with
+// two posts and a bell per channel, and a ring to every peer.
 //
 // # Meetings
 //
-// A post is one cache line: serial, tag, note. A rank posts, then waits for the
-// post of the same serial of every peer, and compares tags. Serials are even and
-// odd in turn, and so are the two posts: a peer can be one meeting ahead, not
-// two. A meeting costs one line written and P−1 read; with two ranks on two
-// cores about 0.2 µs.
+// A meeting is one synchronisation of all ranks. A post is one cache line with serial
+// number, tag and note. A rank writes its post, waits for the post of every peer with
+// the same serial number, and compares tags. The two posts of a channel serve even and
+// odd serial numbers, so a peer can be one meeting ahead, but not two. A meeting writes
+// one cache line and reads P−1. With two ranks on two cores it takes about 0.2 µs.
 //
 // # Waiting
 //
-// Where there is a core for each rank, of all that any of them may run on, polls for a
-// few microseconds. If the peer waits
-// on the same core nevertheless, polls less, and the one of the greater number moves
-// to another core now and then. Then polls with sched_yield between,
-// which lets the peers run where ranks outnumber cores; then a futex. A wait in a futex ends after
-// sleepTime at most, checks whether the group has ended, and waits again.
+// A rank waits in three stages. It polls for a few microseconds, if there is a core for
+// each rank. It then polls with sched_yield in between, which lets the peers run if there
+// are more ranks than cores. It then waits in a futex, for at most sleepTime at a time,
+// and checks whether the group has ended. If two ranks that wait for each other share a
+// core, they poll less, and the higher rank moves to another core from time to time.
 //
 // # Losses
 //
-// The end of a peer's socket without goodbye is its loss. The rank that notices
-// a loss or a mismatch, or calls Abort, sends the cause to all, and each passes
-// the first that it hears on to all. A peer that is alive but stands still is not
-// a loss here. Ranks that make different calls and do not meet wait: the coordinator of a
-// job finds them (rank.Calls).
+// A socket that ends without goodbye is the loss of its peer. The rank that detects a
+// loss or a mismatch, or that calls Abort, sends the cause to all ranks. Each rank forwards
+// the first cause that it receives to all. A peer that is alive but makes no progress is
+// not lost. Ranks that make different calls and do not meet wait until the coordinator of
+// the job detects them (rank.Calls).
 //
 // # Messages
 //
-// Exchange passes messages through the sender's ring to the receiver in pieces,
-// with one copy in and one out. The collectives do not use it; sub-groups do.
+// Exchange passes a message through the sender's ring in pieces, with one copy in and one
+// copy out. Only groups made by Split use it.
 //
 // # Limits
 //
-// At most MaxSize ranks on Linux; on other systems Listen returns
-// ErrUnavailable. Memory of a rank: its page, about 1 MiB a channel, its staging
-// windows, 512 KiB a channel in use, and what collective.Alloc gives out. A
-// process maps all of it for all ranks. Peers are trusted once they have proved
-// the key: they are the same program and user, and may write to each other's
-// windows.
+// There are at most MaxSize ranks, on Linux only. On other systems Listen returns
+// ErrUnavailable. A rank allocates its page, about 1 MiB per channel, its staging
+// windows, 512 KiB per channel in use, and the memory that collective.Alloc returns. A
+// process maps the memory of all ranks. Peers that have proved the key are trusted: they
+// are the same program and user, and can write to each other's windows.
 package shm

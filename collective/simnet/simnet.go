@@ -1,8 +1,7 @@
-// Package simnet is a collective transport over modelled links: the real
-// schedules and executor on a network whose speed, slow ranks and losses are
-// given as numbers. In a testing/synctest bubble its time is virtual, so that
-// steps, bytes and modelled seconds are exact values that a busy machine cannot
-// blur; outside a bubble it really waits.
+// Package simnet is a collective transport over modelled links. It runs the real
+// schedules and executor on a network whose speed, slow ranks and losses are parameters.
+// In a testing/synctest bubble its time is virtual: rounds, bytes and modelled seconds are
+// exact, however busy the machine is. Outside a bubble it waits in real time.
 //
 // # The model
 //
@@ -12,16 +11,15 @@
 //	waits for the sender's NIC, leaves it during b/BytesPerSecond, travels for
 //	Latency, waits for the receiver's NIC, enters it during b/BytesPerSecond
 //
-// where the first byte enters as soon as it has travelled: between idle NICs a
-// message takes Latency + b/BytesPerSecond, the α–β model (Hockney, "The
-// communication challenge for MPP", 1994). Turns at a NIC are given in the order
-// of sending; ranks that send to one NIC at the very same instant get theirs in
-// any order. A message is buffered however long the receiver takes, and Exchange
-// returns when its own bytes have left and the awaited ones have arrived.
-// Reductions cost no time. Messages are copied, which allocates.
+// The first byte enters as soon as it has travelled, so between idle NICs a message takes
+// Latency + b/BytesPerSecond: the α–β model (Hockney, "The communication challenge for
+// MPP", 1994). A NIC serves messages in the order of sending. The order of messages sent
+// to one NIC at the same instant is unspecified. A message is buffered until the receiver
+// takes it. Exchange returns when its own bytes have left and the expected ones have
+// arrived. Reductions take no time. Messages are copied, which allocates.
 //
-// With Hosts, the ranks of a host share one NIC for what goes to other hosts;
-// among themselves each has one of its own, as fast as Inside says.
+// With Hosts, the ranks of a host share one NIC for messages to other hosts. Inside a
+// host, each rank has a NIC of its own with the speed Inside.
 package simnet
 
 import (
