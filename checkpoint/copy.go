@@ -8,7 +8,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
-// Copy puts the checkpoint c, after those it builds upon, into another root, each as
+// Copy writes the checkpoint c, after its bases, into another root, each as
 // the checkpoint of its step, atomically as Commit does. What is there already is
 // left alone. c is not read beyond its bytes; verify it before where that matters.
 func Copy(c *Checkpoint, root string) error {

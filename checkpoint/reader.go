@@ -28,7 +28,7 @@ const chunk = 1 << 20
 // maxChain bounds how many checkpoints one builds upon.
 const maxChain = 1 << 10
 
-// Checkpoint is one that has been opened, with those it builds upon: its manifest
+// Checkpoint is an open checkpoint with its bases: its manifest
 // and the directories of its parts, no open files. Pruning it makes later reads
 // fail. Sections are its own, not those of its base.
 type Checkpoint struct {
@@ -71,7 +71,7 @@ func Open(dir string) (*Checkpoint, error) {
 	return c, nil
 }
 
-// openLink opens a checkpoint without those it builds upon.
+// openLink opens a checkpoint without its bases.
 func openLink(dir string) (*Checkpoint, error) {
 	m, sum, err := readManifest(dir)
 	if err != nil {

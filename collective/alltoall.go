@@ -40,7 +40,7 @@ func AllToAllV[T Number](c *Comm, send []T, sendCounts []int, recv []T, recvCoun
 // lies: in the other rank's buffer if that is memory of Alloc. A part is valid
 // until its visit returns and must not be changed; visit must not make calls on
 // c. After an error of visit the other parts are skipped and the error is
-// returned; the group goes on.
+// returned; the group stays usable.
 func AllToAllVisit[T Number](c *Comm, send []T, sendCounts, recvCounts []int, visit func(from int, part []T) error) error {
 	total := 0
 	for _, n := range recvCounts {

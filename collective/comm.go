@@ -73,7 +73,7 @@ func New(t Transport) *Comm {
 
 // After makes c, of which no call has been made yet, count on where old has ended, and
 // returns c. Every rank calls it for a Comm that takes over the transport of old: where
-// both counted from 1, a late rank's call would be held against another of old.
+// both counted from 1, the call of a late rank would be compared with another call of old.
 func (c *Comm) After(old *Comm) *Comm {
 	for i, ch := range old.group.channels {
 		n := c.group.channels[i]

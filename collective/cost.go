@@ -226,8 +226,8 @@ func (l Level) straight(size int, b float64) float64 {
 	return l.Alpha + float64(float64(size-2)*l.following(part)) + float64(float64(size-1)*part*l.Beta)
 }
 
-// following is what a message of b bytes takes, beside its bytes, that need not wait for
-// the one before it.
+// following returns the seconds of a message of b bytes that need not wait for the one
+// before it, without the time of its bytes.
 func (l Level) following(b float64) float64 {
 	if l.Post > 0 && b <= postBytes {
 		return l.Post

@@ -61,7 +61,7 @@ func (e *MismatchError) Error() string {
 }
 
 // LimitError says that a rank gave more bytes than the call allows. Every rank
-// returns it from the same call, and the group goes on.
+// returns it from the same call, and the group stays usable.
 type LimitError struct {
 	Rank         int
 	Bytes, Limit int64
@@ -72,7 +72,7 @@ func (e *LimitError) Error() string {
 }
 
 // ShareError says that a rank could not have shared memory. Every rank returns
-// it from the same call, and the group goes on.
+// it from the same call, and the group stays usable.
 type ShareError struct {
 	Rank  int
 	Bytes int64

@@ -99,7 +99,7 @@ func (e *expansion) add(x float64) {
 	}
 }
 
-// widen goes on with the sum of all that is given.
+// widen continues with a big.Float that holds the sum of all terms.
 func (e *expansion) widen(low, high []float64, x float64) {
 	e.wide = new(big.Float).SetPrec(wideBits).SetFloat64(x)
 	for _, list := range [2][]float64{low, high} {

@@ -18,11 +18,11 @@ import (
 // Who forwards parts must know their lengths. In AllToAll all have one. In the
 // others lengths go first, by the same way with radix 2; after each bit a rank keeps
 // those of the parts it has, which are the same for every radix that is a power of
-// two. Along with them goes the length of the greatest buffer that the sender has
-// heard of. In the end that is the greatest of all ranks, so that all choose alike.
+// two. Each message also carries the length of the largest buffer that the sender knows.
+// In the end that is the largest of all ranks, so that all ranks choose alike.
 
-// hop is one round: parts that have this digit at this weight of the distance that
-// they have to go, go on by digit·weight ranks.
+// hop is one round: parts whose distance has this digit at this weight move by
+// digit·weight ranks.
 type hop struct{ weight, digit int }
 
 // hopsBruck appends the rounds of an all-to-all to dst.
@@ -192,8 +192,8 @@ func (c *Comm) forward(tag *Tag, radix int, send []byte, sendAt []int, recv []by
 	return nil
 }
 
-// pass makes the rounds of one weight, none of which waits for another: a part has one
-// digit there. What arrives lies in in, the rest of which it returns.
+// pass makes the rounds of one weight. None waits for another, since a part has one digit
+// at that weight. It receives into in and returns the rest of it.
 func (c *Comm) pass(tag *Tag, radix int, hops []hop, in []byte) (rest []byte, err error) {
 	f, leaving := c.relay, 0
 	for _, h := range hops {

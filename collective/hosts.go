@@ -248,8 +248,8 @@ func joinHosts[T Number](c *Comm, tag Tag, n, lo, hi, base int, dst []T) {
 	}
 }
 
-// outside is the transport of all ranks beside that of a host: what ends it ends
-// the host's.
+// outside is the transport of all ranks, next to that of a host. An error that ends it
+// ends the host's as well.
 type outside struct {
 	Transport
 	local Transport
@@ -313,7 +313,7 @@ func (h *host) judge(err error) error {
 		}
 		return h.ranks[r]
 	})
-	if short := (*ShareError)(nil); !errors.As(err, &short) { // else the group goes on
+	if short := (*ShareError)(nil); !errors.As(err, &short) { // otherwise the group stays usable
 		h.flat.Abort(err)
 	}
 	return err

@@ -7,9 +7,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/raw"
 )
 
-// Up to here a part goes through the staging windows even if it lies in a window:
-// a copy more and a meeting less. A meeting costs far more where the ranks take
-// turns on the cores. Each rank decides for itself and tells the others.
+// A part of at most this size passes through the staging windows even if it is in a
+// window: that costs one more copy and saves a meeting. A meeting is far slower if ranks
+// share cores. Each rank decides for itself and announces it to the others.
 const (
 	smallBytes   = 8 << 10
 	crowdedBytes = 64 << 10

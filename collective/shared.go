@@ -6,9 +6,8 @@ import (
 	"github.com/wdlrun/wdlrun/internal/raw"
 )
 
-// reduceShared joins the x of all ranks; every element in the order that the
-// ring has (see the package comment), whoever adds it up. With whole, all of x is
-// the result, else only this rank's chunk.
+// reduceShared reduces the x of all ranks, every element in the order of the ring (see the
+// package comment). With whole, all of x is the result, otherwise only this rank's chunk.
 //
 //	tiny         the elements are the note that a rank brings to the meeting, on
 //	             the cache line that the others wait for anyway         1 meeting
@@ -123,7 +122,7 @@ func reduceWindows[T Number](c *Comm, tag Tag, x []T, whole bool) error {
 	return c.meet(&tag, Note{})
 }
 
-// reduceStaged goes on when the first piece is in the staging windows. While a
+// reduceStaged continues after the first piece has been copied to the staging windows. While a
 // piece is summed the next is copied in, so that each takes one meeting.
 func reduceStaged[T Number](c *Comm, tag Tag, x []T, whole bool) error {
 	size := raw.Size[T]()

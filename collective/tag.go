@@ -118,7 +118,7 @@ func (t Tag) Append(b []byte) []byte {
 }
 
 // ParseTag is the inverse of Append. Values of a later version of this package
-// parse too: whoever compares the tag finds the difference.
+// are parsed too: comparing the tags shows the difference.
 func ParseTag(b []byte) (Tag, error) {
 	if len(b) != TagSize {
 		return Tag{}, fmt.Errorf("collective: tag of %d bytes, want %d", len(b), TagSize)

@@ -15,7 +15,7 @@ type Sharer interface {
 	// Share gives this rank zeroed memory of the given length that all ranks
 	// see, and returns what every rank got in this call, by rank; lengths may
 	// differ. If a rank cannot have its memory, every rank returns a *ShareError
-	// and the group goes on. The memory is aligned to a cache line at least and
+	// and the group stays usable. The memory is aligned to a cache line at least and
 	// stays until Close.
 	Share(tag Tag, bytes int) (windows [][]byte, err error)
 
@@ -111,7 +111,7 @@ func alloc[T Number](c *Comm, tag Tag, n int) ([]T, error) {
 	return raw.Of[T](own[: n*size : n*size]), nil
 }
 
-// InWindow reports whether x lies in memory of Alloc that other ranks see.
+// InWindow reports whether x is in memory of Alloc that other ranks see.
 func InWindow[T Number](c *Comm, x []T) bool {
 	if c.hosts != nil {
 		c = c.hosts.local
@@ -197,7 +197,7 @@ func (g *group) addWindow(w window) {
 	}
 }
 
-// locate returns where b lies in the windows: 1 and more for the number of the
+// locate returns the place of b in the windows: 1 and more for the number of the
 // window, and the offset in it; 0 for other memory.
 func (c *Comm) locate(b []byte) uint64 {
 	list := c.group.windows.Load()

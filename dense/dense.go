@@ -21,29 +21,28 @@
 //		a.Apply(optim.Step{N: step, Rate: rate}, 1/a.Tail()[0], 1)
 //	}
 //
-// Several Forward and Backward pairs may precede one Apply: gradients add up.
+// Several pairs of Forward and Backward may precede one Apply: gradients are summed.
 //
-// An MLP whose input consists of few distinct stretches computes its first layer by
-// those: see Pieces.
+// If the rows of a batch repeat parts of each other, an MLP computes its first layer once
+// per distinct part: see Pieces.
 //
-// Same bits. Initial values are a function of (seed, parameter name, index),
-// dropout masks of (seed, layer, step, global row, unit): neither knows of
-// ranks, so a model does not depend on the world size in them and a resumed run
-// repeats them. With the same batch split the whole step repeats bit by bit.
+// Same bits. Initial values are a function of (seed, parameter name, index), and dropout
+// masks of (seed, layer, step, global row, unit). Neither depends on the world size, and a
+// resumed run repeats both. With the same split of the batch, a whole step repeats bit by
+// bit.
 //
-// Errors and panics. What a configuration or a file can get wrong is an error;
-// so is a failed reduction of BatchNorm, the only way Forward and Backward can
-// fail. A slice of the wrong length is a fault of the program and panics. NaN
-// and infinities are computed with; NonFinite finds where they arose.
+// Errors and panics. Faults of a configuration or a file are errors. So is a failed
+// reduction of BatchNorm, the only way in which Forward and Backward can fail. A slice
+// of the wrong length is a fault of the program and panics. NaN and infinities propagate;
+// NonFinite finds them.
 //
-// Cost. Forward 2·B·in·out operations a Linear layer, Backward twice that.
-// After the largest batch was seen once a step allocates nothing. Memory: two
-// floats a parameter and the rule's state; per layer one or two B×H buffers.
+// Cost. Per Linear layer, Forward takes 2·B·in·out operations and Backward twice as many.
+// A step allocates nothing once the largest batch has been seen. Memory is two floats per
+// parameter, the state of the rule, and one or two B×H buffers per layer.
 //
-// Concurrency. A layer keeps the last batch between Forward and Backward, so a
-// model belongs to one goroutine at a time, and an evaluation must not come
-// between the two. Returned slices are the layer's own: they stay valid until
-// its next call.
+// Concurrency. A layer keeps the last batch between Forward and Backward. A model may be
+// used by one goroutine at a time, and must not be evaluated between the two calls.
+// Returned slices belong to the layer and are valid until its next call.
 //
 // Sources: Glorot and Bengio 2010 and He et al. 2015 (initial values), Ioffe and
 // Szegedy 2015 (BatchNorm), Srivastava et al. 2014 (dropout), Cheng et al. 2016

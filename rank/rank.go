@@ -1,10 +1,10 @@
-// Package rank answers who a process is in a job, how the ranks of a job find
-// each other, and who of them is alive.
+// Package rank determines the place of a process in its job, how the ranks of a job find
+// each other, and which of them are alive.
 //
-// # Who am I
+// # World
 //
-// FromEnv reads the World of a process from the environment its launcher gave
-// it. The engines it knows, first match wins:
+// FromEnv reads the World of a process from the environment that its launcher set. It
+// knows these launchers; the first match wins:
 //
 //	wdlrun       WDLRUN_RANK and WDLRUN_SIZE
 //	torchrun     RANK and WORLD_SIZE with LOCAL_RANK or MASTER_ADDR
@@ -13,15 +13,13 @@
 //	slurm        SLURM_PROCID within a step (srun), not in a bare batch script
 //	indexed job  JOB_COMPLETION_INDEX (Kubernetes) with WDLRUN_SIZE
 //
-// The order is from the innermost engine outwards: torchrun and the MPIs run
-// inside Slurm steps and pods, not the other way round. A program that none of
-// them started is a world of one rank.
+// The order is from the inside out: torchrun and MPI run inside Slurm steps and pods,
+// not the other way round. A program that none of them started is a world of one rank.
 //
-// # What a program is given
+// # Variables
 //
-// `wdlrun -np 4 ./program` gives every rank these variables; a person or an
-// engine may set them too, and each of them set beside the variables of another
-// engine wins over what that engine says:
+// `wdlrun -np 4 ./program` sets these variables for every rank. Users and other launchers
+// may set them too. Each takes precedence over the variables of another launcher:
 //
 //	WDLRUN_RANK         0 … size−1
 //	WDLRUN_SIZE         number of ranks of the job
@@ -34,32 +32,32 @@
 //	WDLRUN_LAUNCHER     process id of the wdlrun that hosts the control plane;
 //	                    absent when rank 0 has to host it
 //	WDLRUN_RENDEZVOUS   a directory of the user, for jobs that wdlrun did not
-//	                    start; seen by all hosts where there are several
+//	                    start; shared by all hosts of the job
 //	WDLRUN_IP           address of this host at which other ranks reach it
 //	WDLRUN_HOST         name of this host in messages (default its hostname)
-//	WDLRUN_TRANSPORT    shm, tcp or auto: what -transport says
-//	WDLRUN_ENCRYPT      true: encrypt what goes over TCP, as -encrypt says
-//	WDLRUN_STREAMS      TCP connections between two ranks, as -streams says
-//	WDLRUN_PORTS        ports at which ranks listen, as -ports says
+//	WDLRUN_TRANSPORT    shm, tcp or auto, as -transport
+//	WDLRUN_ENCRYPT      true: encrypt TCP connections, as -encrypt
+//	WDLRUN_STREAMS      TCP connections between two ranks, as -streams
+//	WDLRUN_PORTS        ports at which ranks listen, as -ports
 //
-// The last four are set where the launcher was given these flags, and else left as
-// they are; all ranks must have the same. See Links.
+// The launcher sets the last four if it was given these flags. All ranks must have the
+// same values. See Links.
 //
-// # How ranks meet
+// # Meeting
 //
-// Ranks that wdlrun started are given coordinator and key. In other jobs rank 0
-// hosts the coordinator and hands address and key over in a file; see Meeting.
-// Where WDLRUN_COORDINATOR and WDLRUN_KEY are set no file is needed. Every link
-// proves the Key.
+// Ranks that wdlrun started get the coordinator's address and the key from it. In other
+// jobs, rank 0 hosts the coordinator and passes address and key to the others in a file
+// (see Meeting). No file is needed if WDLRUN_COORDINATOR and WDLRUN_KEY are set. Every
+// link proves the Key.
 //
-// # Who is alive
+// # Group
 //
-// Group is the state machine that forms the group, watches it and, when it
-// breaks, finds the first cause. It has no clock, no I/O and no goroutine;
-// package internal/control drives it over gRPC.
+// Group is the state machine that forms the group, watches its ranks and, when it fails,
+// finds the first cause. It has no clock, no I/O and no goroutine. Package
+// internal/control drives it over gRPC.
 //
-// Values are safe for one goroutine at a time. Functions return errors for what
-// the world can do (variables, files) and panic for nothing.
+// Values may be used by one goroutine at a time. Functions return errors for bad variables
+// and files. They do not panic.
 package rank
 
 import (
@@ -77,9 +75,9 @@ type World struct {
 	Rank, Size           int
 	LocalRank, LocalSize int    // among the ranks of this host
 	Host                 string // name of this host
-	Generation           int    // which formation of the group this is, from 0
-	By                   string // engine that started the rank, "" for none
-	Job                  string // the same for all ranks of the job, "" if the engine names none
+	Generation           int    // how often the group has formed again, from 0
+	By                   string // launcher that started the rank, "" for none
+	Job                  string // the same for all ranks of the job, "" if the launcher names none
 	Coordinator          string // host:port of the control plane, or ""
 	Launched             bool   // the launcher hosts the coordinator, not rank 0
 	Key                  Key    // the job's key; zero if none is known yet
@@ -104,15 +102,14 @@ func (w World) Validate() error {
 	return nil
 }
 
-// Variables returns the names of the variables that Env may set: those a
-// launcher takes out of the environment it hands on.
+// Variables returns the names of the variables that Env may set. A launcher removes them
+// from the environment that it passes on.
 func Variables() []string {
 	return []string{"WDLRUN_RANK", "WDLRUN_SIZE", "WDLRUN_LOCAL_RANK", "WDLRUN_LOCAL_SIZE", "WDLRUN_GENERATION",
 		"WDLRUN_COORDINATOR", "WDLRUN_KEY", "WDLRUN_JOB", "WDLRUN_LAUNCHER", "WDLRUN_RENDEZVOUS", "WDLRUN_IP", "WDLRUN_HOST"}
 }
 
-// Env returns the variables that make FromEnv read w, for a process to be
-// started.
+// Env returns the variables from which FromEnv reads w, for a process to be started.
 func (w World) Env() []string {
 	env := []string{
 		"WDLRUN_RANK=" + strconv.Itoa(w.Rank),

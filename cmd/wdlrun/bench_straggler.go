@@ -44,8 +44,8 @@ Examples:
 	}
 }
 
-// modelledCompute is what a microbatch takes where ranks are goroutines: the more
-// of them share the cores, the longer, so that their own work stays little beside.
+// modelledCompute is the modelled time of a microbatch if ranks are goroutines. It grows
+// with their number, so that their real work is small compared with it.
 func modelledCompute(ranks int) time.Duration {
 	return time.Duration(ranks) * 5 * time.Millisecond
 }

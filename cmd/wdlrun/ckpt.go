@@ -58,10 +58,9 @@ Example:
 		},
 		{
 			Name: "prune", Usage: "remove old checkpoints", UsageText: "wdlrun ckpt prune -keep N [flags] RUN",
-			Description: `Keeps the newest N that are whole, that of the best epoch, and all that these build
-upon. A damaged one that is newer than those stays to be looked at, and is named; an
-older one goes. Training prunes by itself (train.checkpoint.keep); a run in use is
-refused.
+			Description: `Keeps the newest N complete checkpoints, that of the best epoch, and their bases. A
+damaged checkpoint that is newer than these is kept and named; an older one is removed.
+Training prunes automatically (train.checkpoint.keep). A run that is in use is rejected.
 
 Examples:
    wdlrun ckpt prune -keep 2 -dry-run runs/20261121-101500

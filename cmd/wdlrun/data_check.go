@@ -32,10 +32,10 @@ which no record has a value are named, and fields that may give the label away: 
 they have an AUC above .99, or they are missing for one value of the label only. Files
 other than its own may be Parquet, TFRecord or JSON, whatever it says of those.
 
-Each fault is told with its file and line (of tables the row, of TFRecord the offset
-of the unpacked bytes, of topics that of the record), the first ones in full. A file that cannot be read on, such
-as a cut archive, is an error. The exit code is 1 if more than -max-bad records are
-bad.
+Each fault is reported with its file and line, the first ones in full. For Parquet it
+names the row, for TFRecord the offset in the decompressed bytes, for Kafka the offset of
+the record. A file that cannot be read to its end, such as a truncated archive, is an
+error. The exit code is 1 if more than -max-bad records are bad.
 
 Examples:
    wdlrun data check clicks.csv

@@ -61,9 +61,9 @@ func keepFailure(out launcher.Outcome, w io.Writer) string {
 	return said(stacks, traces) + ": " + dir
 }
 
-// purpose says which fault on purpose has ended a group, "" for none: one that its run
-// directory tells of since the group before. (A rank that is killed on purpose looks
-// like one that the system has ended to all who see it from outside.)
+// purpose returns the injected fault that ended a group, "" for none. The run directory
+// records injected faults; from outside, a rank that was killed by one looks like a rank
+// that the system has killed.
 func (p *program) purpose(out launcher.Outcome) string {
 	if !p.chaos || out.Status.RunDir == "" {
 		return ""

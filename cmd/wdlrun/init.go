@@ -172,7 +172,7 @@ func writeNew(path string, b []byte) error {
 		err = e
 	}
 	if err != nil {
-		os.Remove(path) // half a configuration helps nobody
+		os.Remove(path) // half a configuration is useless
 		return fmt.Errorf("init: %w", err)
 	}
 	return nil

@@ -100,7 +100,7 @@ func programs(app *cli.App) (names []string) {
 // is any executable.
 type launched struct {
 	print printer   // shows the result of a command of ours, nil for an executable
-	goOn  bool      // has the flag -again, to go on in a run directory
+	goOn  bool      // has the flag -again, to continue in a run directory
 	stdin io.Reader // of rank 0; ours read files and leave it alone
 
 	replicas int  // of each shard; with more than one the job heals from memory
@@ -194,9 +194,9 @@ func (p *program) beRank(c *cli.Context, world rank.World, work onRank, print pr
 	return print(p.stdout, world.Size, asJSON(c), b)
 }
 
-// likeRank0 has a rank that prints nothing end with the exit code of the one that prints
-// the result of all: whoever started the ranks may look at each alone, and start one
-// again that has not ended with 0.
+// likeRank0 makes a rank that prints nothing exit with the code of the rank that prints the
+// result: a foreign launcher may look at each rank alone, and restart one that has not
+// ended with 0.
 func likeRank0(result any) error {
 	r, trains := result.(report.Result)
 	if !trains {
@@ -209,8 +209,8 @@ func likeRank0(result any) error {
 	return exit(1)
 }
 
-// ofLauncher refuses launch flags that only a launcher of ours can follow, where
-// mpirun, srun or torchrun has started the rank.
+// ofLauncher rejects launch flags that only wdlrun's launcher implements if mpirun, srun or
+// torchrun has started the rank.
 func ofLauncher(c *cli.Context, world rank.World) error {
 	if world.Launched {
 		return nil
@@ -250,11 +250,11 @@ func sayVerdict(v *rank.Verdict, w io.Writer) {
 	}
 }
 
-// sayWord tells of what may become a verdict.
+// sayWord prints an observation that may lead to a verdict.
 func sayWord(line string, w io.Writer) { fmt.Fprintf(w, "wdlrun: %s\n", line) }
 
-// sayHint tells, after all that the ranks had to say, what may have been the cause: a
-// fault on purpose, if one has just come to pass.
+// sayHint prints the probable cause of a verdict, after the output of the ranks: the
+// injected fault, if there was one.
 func sayHint(v *rank.Verdict, purpose string, w io.Writer) {
 	if purpose != "" {
 		fmt.Fprintf(w, "wdlrun: this fault was injected: %s\n", purpose)
@@ -263,7 +263,7 @@ func sayHint(v *rank.Verdict, purpose string, w io.Writer) {
 	}
 }
 
-// sayAfter tells what is kept of the end of a group, and the hint on it.
+// sayAfter prints which files are kept of a failed group, and the hint.
 func (p *program) sayAfter(out launcher.Outcome, w io.Writer) {
 	if kept := keepFailure(out, w); kept != "" {
 		fmt.Fprintf(w, "wdlrun: kept: %s\n", kept)
@@ -271,7 +271,7 @@ func (p *program) sayAfter(out launcher.Outcome, w io.Writer) {
 	sayHint(out.Verdict, p.purpose(out), w)
 }
 
-// sayNext tells by which command to go on after a job that has failed.
+// sayNext prints the command that resumes a failed job.
 func (p *program) sayNext(v *rank.Verdict, command, runDir string) {
 	if runDir == "" {
 		return
@@ -355,8 +355,7 @@ func linked(c *cli.Context, env []string) []string {
 	return env
 }
 
-// crowded refuses, where no hosts and slots say otherwise, so many ranks on this host
-// that they would only get in each other's way.
+// crowded rejects far more ranks than this host has cores, unless hosts and slots are given.
 func crowded(c *cli.Context, np int) error {
 	cores := runtime.NumCPU()
 	if np <= 16*max(cores, 8) || c.Bool("oversubscribe") || c.String("H") != "" || c.String("hostfile") != "" {
@@ -365,8 +364,8 @@ func crowded(c *cli.Context, np int) error {
 	return fmt.Errorf("-np %d: all of them would run on this host, which has %d %s: a good number is one rank a core; start them nevertheless with -oversubscribe", np, cores, plural(cores, "core"))
 }
 
-// restarts is how often a job may fail without a new step between. One with replicas
-// goes on by itself: that is what they are for.
+// restarts returns how often a job may fail without a new step in between. A job with
+// replicas restarts by default.
 func restarts(c *cli.Context, replicas int) int {
 	if replicas > 1 && !c.IsSet("restarts") {
 		return 3
@@ -432,14 +431,14 @@ func (p *program) again(command []string, goOn bool) func(launcher.Failure) []st
 	}
 }
 
-// saves is told of a training that was interrupted and takes its time to end; programs
-// that do not go on in a run directory are killed then.
+// saves reports that an interrupted training still writes its checkpoint. Programs that
+// cannot continue in a run directory are killed instead.
 func saves(goOn bool) func(rank.Status, io.Writer) {
 	if !goOn {
 		return nil
 	}
 	return func(s rank.Status, w io.Writer) {
-		fmt.Fprintf(w, "wdlrun: stopping: step %d is finished and its checkpoint written first (%s); to end at once, repeat the signal: -resume %s then continues from the previous checkpoint\n",
+		fmt.Fprintf(w, "wdlrun: stopping: finishing step %d and writing its checkpoint (%s); repeat the signal to end at once: -resume %s then continues from the previous checkpoint\n",
 			s.Step, cmp.Or(s.Phase, "at work"), cmp.Or(s.RunDir, "RUN"))
 	}
 }

@@ -57,11 +57,11 @@ type program struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
 
-	ranks  atomic.Bool // the launcher is at work, which ends its ranks itself
+	ranks  atomic.Bool // the launcher is running, which ends its ranks itself
 	hosts  hostWords   // the launch flags that name hosts and how to reach them
-	chaos  bool        // there are faults on purpose
+	chaos  bool        // faults are injected
 	runDir string      // of the training of which this process is a rank, once there is one
-	faults int         // of those that have been, how many a verdict has taken note of
+	faults int         // injected faults that verdicts have reported
 }
 
 // exit is an error that only sets the exit code; what there was to say has been
@@ -304,8 +304,7 @@ func defined(flags []cli.Flag, name string) bool {
 	return slices.ContainsFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 }
 
-// positive refuses flags that are given and are not above 0, which options would take
-// for none given.
+// positive rejects flags that are given and not above 0: an option of 0 means not given.
 func positive(c *cli.Context, names ...string) error {
 	for _, name := range names {
 		above := true

@@ -7,12 +7,12 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// withOperands are the programs that take files or directories, around which their flags
-// may stand: init -data day_*.csv -out x.yaml, where a shell has written the files out.
+// withOperands are the programs that take files or directories. Their flags may come before
+// and after them, as in init -data day_*.csv -out x.yaml after a shell's expansion.
 var withOperands = [...]string{"init", "data", "ckpt", "replay"}
 
-// flagsFirst puts the flags of such a program before its operands, as package flag reads
-// them. What stands behind -- are operands. All else is left as it is.
+// flagsFirst moves the flags of such a program before its operands, as package flag reads
+// them. Arguments behind -- are operands. Other programs are left as they are.
 func flagsFirst(app *cli.App, args []string) []string {
 	at := 1 // of the program
 	for at < len(args) {

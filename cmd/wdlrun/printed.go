@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// printed is standard output. It remembers the first write that failed, so that a
-// result which nobody got is never taken for one, whoever printed it.
+// printed is standard output. It remembers the first write that failed, so that a result
+// that was not delivered is not reported as success.
 type printed struct {
 	to io.Writer
 

@@ -27,7 +27,8 @@ func serveCommand(p *program) *cli.Command {
 		UsageText: "wdlrun serve -model NAME=DIR [flags]",
 		Description: `Serves exported models over gRPC and REST to clients of TensorFlow Serving. DIR holds a folder
 for each version, as wdlrun export writes it: DIR/640. The latest version answers. A new one is
-opened, verified and warmed up beside it, then answers from the next request on.
+opened, verified and warmed up while the old one answers, and then takes over between two
+requests.
 
 -host 127.0.0.1, the default, takes requests of this machine only. -host 0.0.0.0 takes them from
 everywhere: give -ssl_config_file then, or a network that only clients reach.

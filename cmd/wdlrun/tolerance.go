@@ -97,7 +97,7 @@ func tolerable(c *cli.Context, ranks int) error {
 	return nil
 }
 
-// replicated refuses replicas that there cannot be.
+// replicated rejects impossible numbers of replicas.
 func replicated(n, ranks int) error {
 	switch {
 	case n == 0 || n == 1:

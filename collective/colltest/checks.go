@@ -286,7 +286,7 @@ func visitAll[T collective.Number](c *collective.Comm, rng *rand.Rand, n int, pl
 			return fmt.Errorf("AllToAllVisit on rank %d: part of rank %d where that of %d is due", c.Rank(), from, next)
 		}
 		if next++; next == c.Size() && c.Rank() == 0 {
-			return stop // the group goes on
+			return stop // the group stays usable
 		}
 		return same(c, "AllToAllVisit", part, want[from])
 	})

@@ -44,7 +44,7 @@ func again(c *collective.Comm, err error) error {
 }
 
 // limit checks that a byte string past the limit is an error on all ranks, and
-// that the group goes on.
+// that the group stays usable.
 func limit(t *testing.T, newGroup Make, size int) {
 	allWell(t, onRanks(t, newGroup, size, func(c *collective.Comm, _ collective.Transport) error {
 		b := make([]byte, 10)
@@ -187,7 +187,7 @@ func circle(t *testing.T, newGroup Make, size int) {
 	}
 }
 
-// closes lets each rank in turn leave while the others go on.
+// closes lets each rank in turn leave while the others continue.
 func closes(t *testing.T, newGroup Make, size int) {
 	for leaver := range size {
 		errs := onRanks(t, newGroup, size, func(c *collective.Comm, tr collective.Transport) error {

@@ -54,7 +54,7 @@ func mistakes(t *testing.T, newGroup Make, size int) {
 	}
 }
 
-// alongside runs a test that waits for most of its time beside others.
+// alongside runs a test that mostly waits concurrently with others.
 func alongside(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()

@@ -1,12 +1,12 @@
-// Package mem is the collective transport between goroutines of one process:
-// each rank is a goroutine with a Transport of its own.
+// Package mem is the collective transport between goroutines of one process. Each rank
+// is a goroutine with a Transport of its own.
 //
-// An exchange is a rendezvous. The receiver copies straight from the sender's
-// slice, once, and the sender goes on when that is done; so a schedule that
-// would rely on buffering stands still here and not only under load. An exchange
-// costs two channel operations a side and allocates nothing. A group has
-// size² · channels links of about 300 bytes. All waiting is on channels made by
-// New, so that a group made in a testing/synctest bubble works there.
+// An exchange is a rendezvous: the receiver copies once, directly from the sender's
+// slice, and the sender continues when the copy is made. A schedule that relies on
+// buffering therefore always blocks here, not only under load. An exchange takes two
+// channel operations per side and allocates nothing. A group has size² · channels links
+// of about 300 bytes. All waiting is on channels made by New, so a group made in a
+// testing/synctest bubble works there.
 package mem
 
 import (
@@ -97,8 +97,8 @@ func (t *Transport) receive(tag collective.Tag, from int, recv []byte) error {
 	}
 }
 
-// settle waits until the message offered to rank to is taken or taken back, so
-// that nobody reads the caller's slice any more.
+// settle waits until the message offered to rank to is taken or withdrawn, after which
+// no goroutine reads the caller's slice.
 func (t *Transport) settle(channel uint16, to int) error {
 	l := t.link(channel, t.rank, to)
 	var err error

@@ -20,7 +20,7 @@ const KeySize = 32
 // memory are there within milliseconds.
 const DefaultTimeout = 10 * time.Second
 
-// DefaultChannels is one channel for training and one for what runs beside it.
+// DefaultChannels is one channel for training and one for concurrent work.
 const DefaultChannels = 2
 
 // DefaultMaxBytes bounds the shared memory of one rank: more than any model that
@@ -33,7 +33,7 @@ const maxChannels = 1 << 8
 type Config struct {
 	Rank, Size int
 	Key        []byte        // secret of the job for this purpose, KeySize bytes
-	Generation int           // formation of the group; ranks of another are refused
+	Generation int           // formation of the group; ranks of another are rejected
 	Channels   int           // 0: DefaultChannels
 	Timeout    time.Duration // of Connect; 0: DefaultTimeout
 	MaxBytes   int64         // shared memory of this rank; 0: DefaultMaxBytes

@@ -7,7 +7,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 )
 
-// tagWords is the size of a tag in words, as it lies in shared memory.
+// tagWords is the size of a tag in words in shared memory.
 const tagWords = collective.TagSize / 8
 
 // post is what a rank brings to a meeting: one cache line.

@@ -45,7 +45,7 @@ type peer struct {
 	broken  bool // a write failed; the reader says why
 
 	mu      sync.Mutex
-	windows map[windowID]offer // that have come and nobody has asked for yet
+	windows map[windowID]offer // received and not requested yet
 	came    chan struct{}      // closed and replaced when one comes
 }
 

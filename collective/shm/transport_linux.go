@@ -315,7 +315,7 @@ func (t *Transport) release() {
 		if p == nil {
 			continue
 		}
-		for _, o := range p.windows { // that nobody asked for
+		for _, o := range p.windows { // that were never requested
 			o.unmap()
 		}
 	}

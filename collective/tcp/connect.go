@@ -17,11 +17,11 @@ const (
 	// handshakeTime is how long a connection may take to prove the key.
 	handshakeTime = 5 * time.Second
 	// strangersMax is how many connections that have not proved the key are kept
-	// beside those that are expected.
+	// in addition to the expected ones.
 	strangersMax = 64
-	// acceptPause is how long no connection is accepted after the system refused to.
+	// acceptPause is how long no connection is accepted after accept has failed.
 	acceptPause = 50 * time.Millisecond
-	// partTime bounds the farewell to a refused peer.
+	// partTime bounds the sending of the reason to a rejected peer.
 	partTime = 200 * time.Millisecond
 	// Pauses between attempts to dial a peer.
 	pauseMin, pauseMax = 5 * time.Millisecond, 500 * time.Millisecond
@@ -47,16 +47,15 @@ type forming struct {
 	fatal     error
 	last      error          // why the latest attempt failed
 	strangers []*net.TCPConn // oldest first
-	over      bool           // no stranger is welcome any more
+	over      bool           // no further connection is accepted
 
-	telling sync.Mutex // one Refused call at a time
+	telling sync.Mutex // serialises calls of Config.Refused
 }
 
 // Connect makes the links to all peers and returns when every one of them has
-// proved the job's key in both directions. It ends with an error when a peer
-// refuses this rank, when ctx ends, or after the timeout; where peers are
-// missing then, the error holds a *collective.LostError that blames the first.
-// The listener is closed in any case.
+// proved the job's key in both directions. It returns an error if a peer rejects
+// this rank, if ctx ends, or after the timeout. If peers are missing then, the error
+// wraps a *collective.LostError that names the first. The listener is always closed.
 func (l *Listener) Connect(ctx context.Context, cfg Config) (*Transport, error) {
 	defer l.Close()
 	if err := cfg.Validate(); err != nil {

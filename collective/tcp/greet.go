@@ -109,7 +109,7 @@ func (f *forming) greet(conn *net.TCPConn) {
 	conn.SetDeadline(time.Now().Add(f.patience))
 	h, s, err := f.examine(conn)
 	if err == nil {
-		// From here on it is no stranger, and nobody drops it.
+		// The peer has proved the key, so it is not dropped any more.
 		if !f.forget(conn) {
 			f.refuse(conn.RemoteAddr().String(), errDropped)
 			return
@@ -129,7 +129,7 @@ func (f *forming) greet(conn *net.TCPConn) {
 	f.refuse(conn.RemoteAddr().String(), err)
 }
 
-// part says why a link is refused, if there is something to say, and closes it.
+// part sends the reason why a link is rejected, if there is one, and closes it.
 // The other side gets time to read that: closing while bytes of its own are
 // unread would take the answer from it.
 func (f *forming) part(conn *net.TCPConn, s status) {
@@ -181,7 +181,7 @@ func (f *forming) examine(conn *net.TCPConn) (h hello, s status, err error) {
 	return h, statusOK, nil
 }
 
-// refuse reports a refused connection.
+// refuse reports a rejected connection.
 func (f *forming) refuse(addr string, err error) {
 	if f.cfg.Refused == nil {
 		return

@@ -118,7 +118,7 @@ func (h hello) judge(want hello, own uint32) (status, error) {
 	return statusOK, nil
 }
 
-// answer is the accepting rank's reply to a hello that it does not refuse.
+// answer is the accepting rank's reply to a hello that it does not reject.
 type answer struct {
 	nonce [32]byte
 	proof [proofSize]byte

@@ -76,7 +76,7 @@ func (p *pipe) flush() (moved bool, err error) {
 }
 
 // again says that a socket has nothing to read yet. It is temporary, so that
-// crypto/tls keeps what it has of a record and goes on with the next Read.
+// crypto/tls keeps a partial record and continues with the next Read.
 type again struct{}
 
 func (again) Error() string   { return "nothing to read yet" }

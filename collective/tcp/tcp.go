@@ -15,7 +15,7 @@ import (
 // late, short enough to wait for.
 const DefaultTimeout = 30 * time.Second
 
-// DefaultChannels is one channel for training and one for what runs beside it.
+// DefaultChannels is one channel for training and one for concurrent work.
 const DefaultChannels = 2
 
 // MaxStreams is the most that Config.Streams may be: more than fill any link.
@@ -26,7 +26,7 @@ type Config struct {
 	Rank       int
 	Peers      []string      // address of every rank, by rank; the own one is not dialed
 	Key        []byte        // the job's key, KeySize bytes
-	Generation int           // formation of the group; ranks of another are refused
+	Generation int           // formation of the group; ranks of another are rejected
 	Channels   int           // 0: DefaultChannels
 	Timeout    time.Duration // of Connect; 0: DefaultTimeout
 
@@ -46,7 +46,7 @@ type Config struct {
 	// or none.
 	Secure func(conn net.Conn, peer int, server bool) (net.Conn, error)
 
-	// Refused, if not nil, is told of each connection that was refused and why.
+	// Refused, if not nil, is called with the reason for each connection that was rejected.
 	// Calls do not overlap. It must not block.
 	Refused func(error)
 

@@ -10,7 +10,7 @@
 //	wdlrun -np 2 ./embedding -ratings ml-latest-small/ratings.csv
 //
 // Without -ratings it makes up ratings that such a model has planted, which is
-// what the defaults of -rate and -l2 were chosen on: choose them anew for ratings
+// what the defaults of -rate and -l2 were chosen on: choose others for ratings
 // of your own. Under mpirun or srun, or alone, it runs as well.
 package main
 

@@ -15,7 +15,7 @@
 // median. In the form _use each call is a sample of its own: every rank rewrites
 // what it sends before the clock starts, and reads what it got before the clock
 // stops, as a trainer does. Without that, a copy out of another core's cache is
-// paid only once, since memory that nobody rewrites stays valid in both caches.
+// paid only once, since memory that no rank rewrites stays valid in both caches.
 //
 // Options.Turns has the lines asked for one by one, so that other libraries are measured
 // in turns with this one: the speed of a shared machine changes within seconds.

@@ -17,7 +17,7 @@ type Line struct {
 	PredictedUS float64 `json:"predicted_us"` // by the cost model; 0 where it says nothing
 }
 
-// lib is the name of this library among others that are measured beside it.
+// lib is the name of this library among others that are measured in the same run.
 const lib = "wdlrun"
 
 // Header is the heading of Line.String.

@@ -45,7 +45,7 @@
 // a byte of it is read as a message. Of connections that have not, only the newest
 // are kept. Messages are at most 8 MiB, results 4 MiB,
 // stacks 512 KiB, causes 4 KiB, other texts 1 KiB; longer texts are cut by the
-// sender and again by the receiver, longer results refused.
+// sender and again by the receiver, longer results are rejected.
 //
 // Costs: a goroutine or two a rank at either side; a heartbeat is about 100
 // bytes. All methods may be called from any goroutine.

@@ -10,13 +10,13 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// Enter makes this process a member of its job, whoever started it, and returns
+// Enter makes this process a member of its job, under any launcher, and returns
 // when the group has formed. addr is where the other ranks reach this one.
 //
 // Where wdlrun launched the ranks it joins the launcher's coordinator. Otherwise
 // rank 0 hosts the coordinator in its own process, and the ranks find it at
 // w.Coordinator with w.Key, or by the job's meeting file (see rank.Meeting),
-// which rank 0 removes once all have joined. A world of one rank meets nobody.
+// which rank 0 removes once all have joined. A world of one rank meets no other.
 func Enter(ctx context.Context, w rank.World, addr string, opts Options) (*Session, error) {
 	if err := errors.Join(w.Validate(), opts.Validate()); err != nil {
 		return nil, err

@@ -244,7 +244,7 @@ func (r *Reader) encode(b *draftCoder, d *draft) {
 	}
 }
 
-// Pace is how a Reader works beside the training.
+// Pace is how a Reader works concurrently with the training.
 type Pace struct {
 	Depth   int           // batches that it may be ahead
 	Threads int           // that encode, the one that reads among them

@@ -32,7 +32,7 @@ type Options struct {
 	Version int64  // −1: the step
 	Rows    string // one of Precisions; empty is float32
 
-	// Warn is told if the model has no records to warm up with, and why. Nil: silent.
+	// Warn, if not nil, is called with the reason if the model has no records for warm-up.
 	Warn func(line string)
 
 	disk disk // nil: the operating system's

@@ -55,7 +55,7 @@ func (u *Update) Vector(w, g, state []float32, m Gradient) {
 	}
 }
 
-// Record says where a row of a table is, and a word beside it that its update sets.
+// Record is the place of a row of a table, and of a word that its update sets.
 type Record struct {
 	At   *float32
 	Mark *uint32

@@ -1,4 +1,4 @@
-// Package golden compares a test's output with a text file kept beside it.
+// Package golden compares a test's output with a text file next to it.
 //
 //	go test ./PACKAGE -rewrite
 //

@@ -50,7 +50,7 @@ func start(cmd *exec.Cmd, host string, run Run, stderr io.Writer) (*Process, err
 	go func() {
 		defer close(p.ended)
 		cmd.Wait()
-		in.Close() // whoever else holds the streams is not the host process that was started
+		in.Close() // another process that holds the streams is not the host process
 		out.SetReadDeadline(time.Now().Add(closeTime / 4))
 	}()
 	return p, nil

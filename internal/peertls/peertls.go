@@ -3,7 +3,7 @@
 //
 // The identity of a rank is an Ed25519 key that follows from the job's secret and
 // the rank. So every member knows the peer ID of every rank, which is the job's
-// roster, without anything being sent; nobody else can have one. Each side of a
+// roster, without anything being sent; no other process can have one. Each side of a
 // link accepts the one peer that must be there, and no other.
 //
 // See the TLS handshake of the libp2p specifications

@@ -35,7 +35,7 @@ type Options struct {
 	Limits tfs.Limits
 	// TLS is that of both listeners; nil: none.
 	TLS *tls.Config
-	// Report is called with every change of a version; nil: nobody is told.
+	// Report, if not nil, is called with every change of a version.
 	Report func(versions.Event)
 }
 

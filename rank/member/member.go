@@ -1,22 +1,22 @@
-// Package member makes a process a member of its job in one call: a session of
-// the control plane, links to the other ranks, and a communicator over them.
+// Package member makes a process a member of its job in one call. A member has a session
+// with the coordinator, links to the other ranks, and a communicator over them.
 //
 //	err := member.Run(ctx, func(ctx context.Context, m *member.Member) error {
 //		return collective.AllReduce(m.Comm, x, collective.Sum)
 //	})
 //
-// A program that needs Options, or a result for the coordinator, calls Join, then Fail
-// or Done, then Close.
+// A program that needs Options, or that has a result for the coordinator, calls Join,
+// then Fail or Done, then Close.
 //
-// It works the same whoever started the process (see package rank), also alone.
-// Ranks of one host share memory (collective/shm) if every one of them can, and
-// else exchange over TCP. Ranks of several hosts exchange over TCP; where every host
-// has at least two they share memory inside (collective.NewHosts).
-// Options.Transport decides otherwise. The ranks then measure what a call costs, by
-// which algorithms are chosen; results do not depend on it.
+// The launcher makes no difference (see package rank). A process without a launcher is a
+// group of one rank. Ranks of one host share memory (collective/shm) if all of them can;
+// otherwise they use TCP. Ranks of several hosts use TCP between hosts, and shared memory
+// inside them if every host has at least two ranks (collective.NewHosts).
+// Options.Transport overrides this choice. The ranks then measure the costs of calls,
+// which determine the algorithms. Results do not depend on them.
 //
-// When a rank of the group is lost, every pending call returns an error at once
-// and Fail returns the verdict, the same on every rank.
+// When a rank is lost, every pending call returns an error at once. Fail returns the
+// verdict, the same on every rank.
 package member
 
 import (

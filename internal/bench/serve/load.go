@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Latencies from 1 µs to 100 s are told apart by three digits.
+// Latencies from 1 µs to 100 s are distinguished by three digits.
 const (
 	leastLatency = int64(time.Microsecond)
 	mostLatency  = int64(100 * time.Second)

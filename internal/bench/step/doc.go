@@ -1,5 +1,5 @@
 // Package step measures a training step on generated click logs and says how
-// near it comes to what the machine can do.
+// close it is to the limits of the machine.
 //
 //	result, err := step.Run(comm, step.Options{Workload: "w1", Batch: 1024})
 //	fmt.Print(result)

@@ -59,7 +59,7 @@ type Measured struct {
 	Notes            []string `json:"notes,omitempty"`
 }
 
-// The workload: a small model whose arithmetic is little beside the modelled time.
+// The workload is a small model whose arithmetic is small compared with the modelled time.
 const (
 	jobRows       = 1024 // of a microbatch
 	jobChunks     = 4    // in which the trainer takes it

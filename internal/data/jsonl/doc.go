@@ -4,9 +4,8 @@
 //
 //	{"user": 17, "item": "a-9", "tags": ["x", "y"], "price": 2.5, "click": true, "ref": null}
 //
-// A member of the object is a field by its name; the members that nobody asked
-// for are compared with the grammar and passed over, whatever they are. Of a name
-// that comes twice the last counts.
+// A member of the object is the field of that name. Members that no feature reads are
+// checked against the grammar and skipped. If a name occurs twice, the last one counts.
 //
 //	JSON                              becomes
 //	string                            Text; escapes are undone, other bytes stay as they are

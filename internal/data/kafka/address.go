@@ -62,7 +62,7 @@ const Scheme = "kafka://"
 type Address struct {
 	Brokers []string
 	Topic   string
-	Group   string        // that is told how far a training is; "" for none
+	Group   string        // that records the position of a training; "" for none
 	Latest  bool          // begin behind what is there, not with the oldest record
 	Timeout time.Duration // for a broker that does not answer; 0: 20 s
 
@@ -104,7 +104,7 @@ func ParseAddress(s string) (a Address, err error) {
 	}
 	rest, fragment, ranged := strings.Cut(rest, "#")
 	rest, query, _ := strings.Cut(rest, "?")
-	shown = Scheme + rest // the query may hold, by mistake, what nobody is to see
+	shown = Scheme + rest // the query may contain a secret by mistake
 	hosts, topic, ok := strings.Cut(rest, "/")
 	if !ok || topic == "" {
 		return bad("it names no topic")

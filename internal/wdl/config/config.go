@@ -34,7 +34,7 @@
 // gradient grows by λ·w. Reference has every key.
 //
 // The package reads no environment and writes no file; its functions panic on
-// no input. A Config is plain data: share it only while nobody writes it.
+// no input. A Config is plain data: share it only while no goroutine writes it.
 package config
 
 import (

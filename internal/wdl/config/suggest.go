@@ -26,7 +26,7 @@ func Suggest(in *inspect.Inspection) []byte {
 	return []byte(s.out.String())
 }
 
-// Learnable reports whether any column beside the label has values.
+// Learnable reports whether any column other than the label has values.
 func Learnable(in *inspect.Inspection) bool {
 	s := &suggestion{Inspection: *in, taken: map[string]bool{}}
 	s.columns()

@@ -14,7 +14,7 @@ import (
 
 // Lock makes this process the only one that trains in a run directory, until
 // unlock or its end, in whatever way. The lock is the kernel's; the file only
-// says who took it last. Its mode is 0600: whoever may open a file may lock it, and
+// says who took it last. Its mode is 0600: every user who may open a file may lock it, and
 // another user must not be able to block a run.
 func Lock(dir string) (unlock func(), err error) {
 	path := filepath.Join(dir, fileLock)

@@ -5,7 +5,7 @@
 //	Round(now, news of every rank) → leases, cancellations, a commit
 //
 // Every rank of a training runs the same machine and gives it the same news in the
-// same order, which went through an all-gather; so all decide alike and nobody leads.
+// same order, which went through an all-gather; so all decide alike, without a leader.
 // See docs/design/0002-commit.md, and internal/wdl/step for the step around it.
 //
 // # Modes

@@ -126,7 +126,7 @@ func (g *gaps) speed(b int) float64 {
 }
 
 // The gains below which b stays. Fewer backups need a clear gain: arrivals that
-// nobody waited for are estimates, and those of rare long stalls come out low.
+// that no rank waited for are estimates, and those of rare long stalls come out low.
 const (
 	worthMore  = 1.02
 	worthFewer = 1.1
