@@ -28,6 +28,7 @@ var wdlrun = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	bin := filepath.Join(dir, "wdlrun")
 	cmd := exec.Command("go", "build", "-ldflags=-w", "-o", bin, "../cmd/wdlrun")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -35,6 +36,9 @@ var wdlrun = sync.OnceValues(func() (string, error) {
 	}
 	return bin, nil
 })
+
+// built is the folder of the command, "" until a test needs it.
+var built string
 
 func TestMain(m *testing.M) {
 	if os.Getenv(joiner) != "" {
@@ -48,8 +52,8 @@ func TestMain(m *testing.M) {
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
 	code := m.Run()
-	if bin, err := wdlrun(); err == nil {
-		os.RemoveAll(filepath.Dir(bin))
+	if built != "" {
+		os.RemoveAll(built)
 	}
 	os.Exit(code)
 }
