@@ -44,9 +44,18 @@
 //	          another; then the other parts as int8; zeros up to s. A value is scale·int8, and
 //	          the scale is the largest magnitude of the part over 127
 //
+// # Changes
+//
+// A training publishes versions that change the one before (Publisher). Their manifest names it,
+// and they have dense.bin and delta.bin: the three sections of each table, float32. A row that
+// table.IsUnknown recognises says that the key has lost its row. A version is opened upon the
+// one before if that is open, else upon the latest complete version. Its rows are layers over
+// the tables of that version: a key is looked up in the table and in each layer. A layer is at
+// least four times larger than the next, so there are few.
+//
 // # Cost
 //
-// Opening a model reads it once to verify the checksums. Tables stay mapped: processes that
+// Opening a complete model reads it once to verify the checksums. Tables stay mapped: processes that
 // open the same version share its pages, and rows that are never read can leave memory. The
 // heap holds the vocabularies and the dense parameters.
 //

@@ -21,6 +21,12 @@ func On(d disk, o Options) Options {
 	return o
 }
 
+// OnPublish puts another disk in the place of a publisher's.
+func OnPublish(d disk, o PublishOptions) PublishOptions {
+	o.disk = d
+	return o
+}
+
 func shape(dims ...int) (t sparse.Table) {
 	t.Name = "t"
 	for i, d := range dims {
@@ -102,7 +108,7 @@ func openKeys(t testing.TB, keys []uint64, as precision, of sparse.Table) (mappe
 	}
 	aligned := raw.Bytes(make([]uint64, len(all)/8))
 	copy(aligned, all)
-	m, err := newMapped(w.codec, Table{Name: of.Name, Rows: int64(len(keys)), Width: w.codec.width, Bits: bits}, f, aligned)
+	m, err := newMapped(w.codec, Table{Name: of.Name, Rows: int64(len(keys)), Width: w.codec.width, Bits: bits}, f.Sections, aligned)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,12 +171,47 @@ func FuzzTable(f *testing.F) {
 		}
 		aligned := raw.Bytes(make([]uint64, (len(b)+7)/8))[:len(b)]
 		copy(aligned, b)
-		got, err := newMapped(c, Table{Name: "t", Rows: rows, Width: c.width, Bits: bits}, x, aligned)
+		got, err := newMapped(c, Table{Name: "t", Rows: rows, Width: c.width, Bits: bits}, x.Sections, aligned)
 		if err != nil {
 			return
 		}
 		keys := []uint64{0, 1, 2, 3, math.MaxUint64, 1 << 40}
 		got.read(keys, make([]float32, len(keys)*c.width))
+	})
+}
+
+// FuzzDelta: whatever a table of changes holds, it is rejected, or merging it and reading it
+// stay inside.
+func FuzzDelta(f *testing.F) {
+	of := shape(2, 1)
+	older, b := openKeys(f, []uint64{1, 2, 3, 4, 5, 6, 7, 8}, float32s, of)
+	f.Add(b, int64(8), 2)
+	f.Add(b, int64(9), 2)
+	f.Add(b[:64], int64(0), 0)
+	f.Fuzz(func(t *testing.T, b []byte, rows int64, bits int) {
+		if rows > 1000 || bits > 10 || len(b) > 1<<16 {
+			return
+		}
+		lengths := []int64{padded(max(0, rows) * 12), padded(8 * max(0, rows)), padded(4 * (1<<max(0, bits) + 1))}
+		if lengths[0]+lengths[1]+lengths[2] != int64(len(b)) {
+			return // as the manifest, whose sizes are those of the files, is checked
+		}
+		var sections []section
+		for _, n := range lengths {
+			sections = append(sections, section{Length: n})
+		}
+		aligned := raw.Bytes(make([]uint64, (len(b)+7)/8))[:len(b)]
+		copy(aligned, b)
+		got, _, err := deltaTable(Table{Name: "t", Rows: rows, Width: 3, Bits: bits}, of, sections, aligned)
+		if err != nil {
+			return
+		}
+		keys := []uint64{0, 1, 2, 3, math.MaxUint64, 1 << 40}
+		for _, x := range stacked([]mapped{older}, got) {
+			x.overlay(keys, make([]float32, len(keys)*3))
+		}
+		x := folded(&got, &older)
+		x.overlay(keys, make([]float32, len(keys)*3))
 	})
 }
 
@@ -191,9 +232,18 @@ func FuzzManifest(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text[len(sumPrefix)+18:])
+	m.FormatVersion, m.Delta, m.Rows, m.Tables[0].File = deltaVersion, &Delta{Previous: 2, Taken: 7, Base: 1}, "float32", deltaName
+	m.Files = []file{{denseName, one}, {deltaName, []section{{"color/rows", 64, 1}, {"color/keys", 64, 2}, {"color/directory", 64, 3}}}}
+	if text, err = m.encode(); err != nil {
+		f.Fatal(err)
+	}
+	if _, err := parseManifest(text); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text[len(sumPrefix)+18:])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m Manifest
-		if json.Unmarshal(append([]byte("{"), b...), &m) != nil || m.Format != formatName || m.FormatVersion != formatVersion || m.check() != nil {
+		if json.Unmarshal(append([]byte("{"), b...), &m) != nil || m.Format != formatName || m.FormatVersion != formatVersion && m.FormatVersion != deltaVersion || m.check() != nil {
 			return
 		}
 		for _, x := range m.Files {

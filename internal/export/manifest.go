@@ -18,9 +18,11 @@ const (
 	encoderName  = "encoder.json"
 	denseName    = "dense.bin"
 	warmupName   = "warmup.tfrecord"
+	deltaName    = "delta.bin"
 
 	formatName    = "wdlrun model"
-	formatVersion = 1
+	formatVersion = 1                               // of complete versions
+	deltaVersion  = 2                               // of those that change another one
 	sumPrefix     = "{\n  \"checksum\": \"xxh3-64:" // sixteen digits follow
 
 	firstTable  = 3 // of the files of a manifest
@@ -48,6 +50,16 @@ type Manifest struct {
 	Inputs  []Input  `json:"inputs"`
 	Tables  []Table  `json:"tables"`
 	Files   []file   `json:"files"`
+
+	Taken int64  `json:"taken,omitempty"` // when the training had done the step, Unix nanoseconds; 0: unknown
+	Delta *Delta `json:"delta,omitempty"` // nil: the version is complete
+}
+
+// Delta says what a version changes that is not complete.
+type Delta struct {
+	Previous int64 `json:"previous"` // the version that it changes
+	Taken    int64 `json:"taken"`    // of that version
+	Base     int64 `json:"base"`     // the latest complete version when it was written
 }
 
 // Output is what a model predicts for one label.
@@ -76,12 +88,15 @@ type Table struct {
 func tableName(i int) string { return fmt.Sprintf("table-%04d.bin", i) }
 
 // encode is the text of MANIFEST.json.
-func (m *Manifest) encode() ([]byte, error) {
+func (m *Manifest) encode() ([]byte, error) { return seal(m) }
+
+// seal returns a struct as JSON, with a checksum before all else.
+func seal(x any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(m); err != nil {
+	if err := e.Encode(x); err != nil {
 		return nil, err
 	}
 	covered := append([]byte(`",`), b.Bytes()[1:]...) // without the opening brace
@@ -92,15 +107,23 @@ func (m *Manifest) encode() ([]byte, error) {
 	return text, nil
 }
 
-// parseManifest is the inverse of encode. It checks the checksum first.
-func parseManifest(b []byte) (*Manifest, error) {
+// unseal checks the checksum of what seal has written.
+func unseal(b []byte) error {
 	n := len(sumPrefix)
 	if len(b) < n+16 || string(b[:n]) != sumPrefix {
-		return nil, fmt.Errorf("offset 0: it does not start with its checksum: cut short, damaged or edited")
+		return fmt.Errorf("offset 0: it does not start with its checksum: cut short, damaged or edited")
 	}
 	sum := checkpoint.Sum(xxh3.Hash(b[n+16:]))
 	if got := string(b[n : n+16]); got != sum.String() {
-		return nil, fmt.Errorf("offset %d: the checksum of the text is %v, it says %q: cut short, damaged or edited", n, sum, got)
+		return fmt.Errorf("offset %d: the checksum of the text is %v, it says %q: cut short, damaged or edited", n, sum, got)
+	}
+	return nil
+}
+
+// parseManifest is the inverse of encode. It checks the checksum first.
+func parseManifest(b []byte) (*Manifest, error) {
+	if err := unseal(b); err != nil {
+		return nil, err
 	}
 	var v struct {
 		Format        string `json:"format"`
@@ -109,8 +132,8 @@ func parseManifest(b []byte) (*Manifest, error) {
 	if err := json.Unmarshal(b, &v); err != nil {
 		return nil, err
 	}
-	if v.Format != formatName || v.FormatVersion != formatVersion {
-		return nil, fmt.Errorf("it is %q version %d, this program reads %q version %d: use the program that wrote it", v.Format, v.FormatVersion, formatName, formatVersion)
+	if v.Format != formatName || v.FormatVersion != formatVersion && v.FormatVersion != deltaVersion {
+		return nil, fmt.Errorf("it is %q version %d, this program reads %q versions %d and %d: use the program that wrote it", v.Format, v.FormatVersion, formatName, formatVersion, deltaVersion)
 	}
 	m := new(Manifest)
 	if err := json.Unmarshal(b, m); err != nil {
@@ -127,25 +150,46 @@ func (m *Manifest) check() error {
 	if !slices.Contains(Precisions(), m.Rows) {
 		return fmt.Errorf("rows %q are not one of %v", m.Rows, Precisions())
 	}
+	if (m.Delta != nil) != (m.FormatVersion == deltaVersion) {
+		return fmt.Errorf("version %d of the format and the delta %+v", m.FormatVersion, m.Delta)
+	}
+	if d := m.Delta; d != nil && (d.Previous < 0 || d.Previous >= m.Version || d.Base < 0 || d.Base > d.Previous || m.Rows != Precisions()[float32s]) {
+		return fmt.Errorf("version %d of %s rows changes %+v", m.Version, m.Rows, *d)
+	}
 	want := []string{configName, encoderName, denseName}
+	if m.Delta != nil {
+		want = []string{denseName, deltaName}
+	}
 	for i, t := range m.Tables {
-		if t.File != tableName(i) || t.Rows < 0 || t.Rows > maxRows || t.Bits < 0 || t.Bits > maxBits || t.Width < 1 {
+		name := tableName(i)
+		if m.Delta != nil {
+			name = deltaName
+		}
+		if t.File != name || t.Rows < 0 || t.Rows > maxRows || t.Bits < 0 || t.Bits > maxBits || t.Width < 1 {
 			return fmt.Errorf("table %d: %+v", i, t)
 		}
-		want = append(want, t.File)
+		if m.Delta == nil {
+			want = append(want, t.File)
+		}
 	}
-	if n := len(want); len(m.Files) == n+1 && m.Files[n].Name == warmupName {
+	if n := len(want); m.Delta == nil && len(m.Files) == n+1 && m.Files[n].Name == warmupName {
 		want = append(want, warmupName)
 	}
 	if !slices.EqualFunc(m.Files, want, func(f file, name string) bool { return f.Name == name }) {
 		return fmt.Errorf("%d files that are not %v", len(m.Files), want)
 	}
 	for i, f := range m.Files {
-		isTable := i >= firstTable && i < firstTable+len(m.Tables)
+		sections := 1
+		switch {
+		case m.Delta != nil && f.Name == deltaName:
+			sections = 3 * len(m.Tables)
+		case m.Delta == nil && i >= firstTable && i < firstTable+len(m.Tables):
+			sections = 3
+		}
 		if limit := limitOf(f.Name); f.size() < 0 || f.size() > limit {
 			return fmt.Errorf("file %s has %d bytes, at most %d are possible", f.Name, f.size(), limit)
 		}
-		if n := len(f.Sections); isTable && n != 3 || !isTable && n != 1 {
+		if n := len(f.Sections); n != sections {
 			return fmt.Errorf("file %s has %d sections", f.Name, n)
 		}
 	}

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"sync/atomic"
+	"time"
 
 	"github.com/zeebo/xxh3"
 
@@ -21,59 +24,128 @@ import (
 type Model struct {
 	dir      string
 	manifest Manifest
+	base     *base
+	params   *step.Parameters
+	layers   [][]mapped // by table, oldest first: rows that have changed since the base
+}
+
+// base is a complete version. Versions that change it share it.
+type base struct {
+	manifest Manifest
 	config   *config.Config
 	encoder  *encode.Encoder
 	layout   layout.Layout
-	params   *step.Parameters
+	dense    []byte
 	tables   []mapped
 	warmup   []byte
 	unmap    []func() error
+	users    atomic.Int32
 }
 
 // Open opens MODELS/NAME/VERSION. It reads every file, verifies all checksums and checks
-// every size, so that no later call can fail because of the files.
-func Open(dir string) (*Model, error) {
-	m := &Model{dir: dir}
-	if err := m.open(); err != nil {
-		return nil, fmt.Errorf("export: open: %s: %w", dir, errors.Join(err, m.Close()))
+// every size, so that no later call can fail because of the files. Of a version that changes
+// another one it also opens those that it builds upon.
+func Open(dir string) (*Model, error) { return OpenAfter(dir, nil) }
+
+// OpenAfter is Open that shares what it can with a version that is open, before; nil shares
+// nothing.
+func OpenAfter(dir string, before *Model) (m *Model, err error) {
+	for range openTries {
+		m = &Model{dir: dir}
+		if err = m.open(before); err == nil {
+			return m, nil
+		}
+		err = errors.Join(err, m.Close())
+		if m.manifest.Delta == nil || !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return nil, fmt.Errorf("export: open: %s: %w", dir, err)
+}
+
+// openTries is how often a version is opened: those that it builds upon may become complete,
+// and lose their changes, meanwhile.
+const openTries = 3
+
+func (m *Model) open(before *Model) error {
+	manifest, err := readManifest(m.dir)
+	if err != nil {
+		return err
+	}
+	m.manifest = *manifest
+	if m.manifest.Delta != nil {
+		return m.openChain(before)
+	}
+	if m.base, err = openBase(m.dir, m.manifest); err != nil {
+		return err
+	}
+	m.layers = make([][]mapped, len(m.base.tables))
+	return m.readDense(m.base.dense)
+}
+
+func readManifest(dir string) (*Manifest, error) {
+	text, err := regular.ReadFile(filepath.Join(dir, manifestName), maxManifest)
+	if err != nil {
+		return nil, err
+	}
+	m, err := parseManifest(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", manifestName, err)
 	}
 	return m, nil
 }
 
-func (m *Model) open() error {
-	text, err := regular.ReadFile(filepath.Join(m.dir, manifestName), maxManifest)
-	if err != nil {
+// readDense reads the dense parameters.
+func (m *Model) readDense(b []byte) (err error) {
+	if m.params, err = step.NewParameters(m.base.config, m.base.layout); err != nil {
 		return err
 	}
-	manifest, err := parseManifest(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", manifestName, err)
-	}
-	m.manifest = *manifest
-	files := map[string][]byte{}
-	for _, f := range m.manifest.Files {
-		b, err := m.mapFile(f)
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.Name, err)
-		}
-		files[f.Name] = b
-	}
-	if m.config, m.encoder, m.layout, err = parse(files[configName], files[encoderName]); err != nil {
-		return err
-	}
-	if m.params, err = step.NewParameters(m.config, m.layout); err != nil {
-		return err
-	}
-	if err := m.params.Read(bytes.NewReader(files[denseName])); err != nil {
+	if err := m.params.Read(bytes.NewReader(b)); err != nil {
 		return fmt.Errorf("%s: %w", denseName, err)
 	}
-	m.warmup = files[warmupName]
-	return m.openTables(files)
+	return nil
+}
+
+// openBase opens a complete version.
+func openBase(dir string, m Manifest) (b *base, err error) {
+	b = &base{manifest: m}
+	b.users.Store(1)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.release())
+		}
+	}()
+	files := map[string][]byte{}
+	for _, f := range m.Files {
+		text, err := b.mapFile(dir, f)
+		if err != nil {
+			return b, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		files[f.Name] = text
+	}
+	if b.config, b.encoder, b.layout, err = parse(files[configName], files[encoderName]); err != nil {
+		return b, err
+	}
+	b.dense, b.warmup = files[denseName], files[warmupName]
+	return b, b.openTables(files)
+}
+
+// release closes the base when its last user has left.
+func (b *base) release() error {
+	if b == nil || b.users.Add(-1) > 0 {
+		return nil
+	}
+	var errs []error
+	for _, unmap := range b.unmap {
+		errs = append(errs, unmap())
+	}
+	b.unmap, b.tables, b.warmup, b.dense = nil, nil, nil, nil
+	return errors.Join(errs...)
 }
 
 // mapFile maps a file and verifies its checksums.
-func (m *Model) mapFile(want file) ([]byte, error) {
-	f, err := regular.Open(filepath.Join(m.dir, want.Name))
+func (b *base) mapFile(dir string, want file) ([]byte, error) {
+	f, err := regular.Open(filepath.Join(dir, want.Name))
 	if err != nil {
 		return nil, err
 	}
@@ -82,54 +154,73 @@ func (m *Model) mapFile(want file) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() != want.size() {
-		return nil, fmt.Errorf("%d bytes, the manifest says %d: cut short, or still being copied", info.Size(), want.size())
+	if err := want.checkSize(info.Size()); err != nil {
+		return nil, err
 	}
-	b, unmap, err := mapFile(f, info.Size())
+	text, unmap, err := mapFile(f, info.Size())
 	if err != nil {
 		return nil, err
 	}
-	m.unmap = append(m.unmap, unmap)
-	offset := int64(0)
-	for _, s := range want.Sections {
-		if sum := checkpoint.Sum(xxh3.Hash(b[offset : offset+s.Length])); sum != s.Checksum {
-			return nil, fmt.Errorf("offset %d: the checksum of section %q (%d bytes) is %v, the manifest says %v: damaged", offset, s.Name, s.Length, sum, s.Checksum)
-		}
-		offset += s.Length
-	}
-	return b, nil
+	b.unmap = append(b.unmap, unmap)
+	return text, want.verify(text)
 }
 
-func (m *Model) openTables(files map[string][]byte) error {
-	as, err := precisionOf(m.manifest.Rows)
-	if err != nil {
-		return err
-	}
-	if len(m.layout.Tables) != len(m.manifest.Tables) {
-		return fmt.Errorf("%s: %d tables, the configuration has %d", manifestName, len(m.manifest.Tables), len(m.layout.Tables))
-	}
-	for i, t := range m.manifest.Tables {
-		of := m.layout.Tables[i]
-		if t.Name != of.Name {
-			return fmt.Errorf("%s: table %d is %q, the configuration has %q", manifestName, i, t.Name, of.Name)
-		}
-		x, err := newMapped(newCodec(as, of), t, m.manifest.Files[firstTable+i], files[t.File])
-		if err != nil {
-			return fmt.Errorf("%s: %w", t.File, err)
-		}
-		m.tables = append(m.tables, x)
+func (f *file) checkSize(n int64) error {
+	if n != f.size() {
+		return fmt.Errorf("%d bytes, the manifest says %d: cut short, or still being copied", n, f.size())
 	}
 	return nil
 }
 
-// Close unmaps the files. No scorer may be used afterwards.
-func (m *Model) Close() error {
-	var errs []error
-	for _, unmap := range m.unmap {
-		errs = append(errs, unmap())
+// verify checks the checksums of a file's sections.
+func (f *file) verify(b []byte) error {
+	offset := int64(0)
+	for _, s := range f.Sections {
+		if sum := checkpoint.Sum(xxh3.Hash(b[offset : offset+s.Length])); sum != s.Checksum {
+			return fmt.Errorf("offset %d: the checksum of section %q (%d bytes) is %v, the manifest says %v: damaged", offset, s.Name, s.Length, sum, s.Checksum)
+		}
+		offset += s.Length
 	}
-	m.unmap, m.tables, m.warmup = nil, nil, nil
-	return errors.Join(errs...)
+	return nil
+}
+
+// checkTables compares the tables of a manifest with those of the configuration.
+func (b *base) checkTables(m *Manifest) error {
+	if len(b.layout.Tables) != len(m.Tables) {
+		return fmt.Errorf("%s: %d tables, the configuration has %d", manifestName, len(m.Tables), len(b.layout.Tables))
+	}
+	for i, t := range m.Tables {
+		if of := b.layout.Tables[i]; t.Name != of.Name {
+			return fmt.Errorf("%s: table %d is %q, the configuration has %q", manifestName, i, t.Name, of.Name)
+		}
+	}
+	return nil
+}
+
+func (b *base) openTables(files map[string][]byte) error {
+	m := &b.manifest
+	as, err := precisionOf(m.Rows)
+	if err == nil {
+		err = b.checkTables(m)
+	}
+	if err != nil {
+		return err
+	}
+	for i, t := range m.Tables {
+		x, err := newMapped(newCodec(as, b.layout.Tables[i]), t, m.Files[firstTable+i].Sections, files[t.File])
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.File, err)
+		}
+		b.tables = append(b.tables, x)
+	}
+	return nil
+}
+
+// Close gives the files back. No scorer may be used afterwards.
+func (m *Model) Close() error {
+	b := m.base
+	m.base, m.layers = nil, nil
+	return b.release()
 }
 
 // Dir is the directory that the model was opened from.
@@ -143,32 +234,49 @@ func (m *Model) Manifest() Manifest { return m.manifest }
 func (m *Model) Version() int64 { return m.manifest.Version }
 
 // Config is the configuration of the training, filled. The caller must not change it.
-func (m *Model) Config() *config.Config { return m.config }
+func (m *Model) Config() *config.Config { return m.base.config }
 
 // Encoder turns records into batches as training did.
-func (m *Model) Encoder() *encode.Encoder { return m.encoder }
+func (m *Model) Encoder() *encode.Encoder { return m.base.encoder }
 
 // Layout says where the inputs of the model are.
-func (m *Model) Layout() layout.Layout { return m.layout }
+func (m *Model) Layout() layout.Layout { return m.base.layout }
 
 // Parameters are the dense parameters.
 func (m *Model) Parameters() *step.Parameters { return m.params }
 
 // Warmup returns some records of the training data, a TFRecord file of tf.Example that have the
 // fields of the manifest's inputs; nil if there are none. It is valid until Close.
-func (m *Model) Warmup() []byte { return m.warmup }
+func (m *Model) Warmup() []byte { return m.base.warmup }
 
 // Read implements step.Rows.
-func (m *Model) Read(table int, keys []uint64, dst []float32) { m.tables[table].read(keys, dst) }
+func (m *Model) Read(table int, keys []uint64, dst []float32) {
+	m.base.tables[table].read(keys, dst)
+	for i := range m.layers[table] {
+		m.layers[table][i].overlay(keys, dst)
+	}
+}
 
 // NewScorer makes a scorer for one goroutine.
 func (m *Model) NewScorer() (*step.Scorer, error) {
-	return step.NewScorer(m.config, m.layout, m.params, m)
+	return step.NewScorer(m.base.config, m.base.layout, m.params, m)
+}
+
+// Base is the number of the complete version that is mapped: the model's own, or one that it
+// changes.
+func (m *Model) Base() int64 { return m.base.manifest.Version }
+
+// Taken is when the training had done the step of the model; zero: not known.
+func (m *Model) Taken() time.Time {
+	if m.manifest.Taken == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, m.manifest.Taken)
 }
 
 // Bytes is the size of the files that are mapped.
 func (m *Model) Bytes() (n int64) {
-	for _, f := range m.manifest.Files {
+	for _, f := range m.base.manifest.Files {
 		n += f.size()
 	}
 	return n

@@ -137,16 +137,16 @@ type mapped struct {
 	directory []uint32
 }
 
-// newMapped finds the parts of a table in the sections of its file. Sizes and the directory
+// newMapped finds the parts of a table in three sections, whose bytes b begins with. Sizes and the directory
 // are checked, so that no key leads outside.
-func newMapped(c codec, t Table, f file, b []byte) (mapped, error) {
+func newMapped(c codec, t Table, sections []section, b []byte) (mapped, error) {
 	m := mapped{codec: c, salt: table.Salt(t.Name), shift: uint(64 - t.Bits)}
 	if c.width != t.Width {
 		return m, fmt.Errorf("rows of %d values, the configuration has %d", t.Width, c.width)
 	}
 	want := [3]int64{padded(t.Rows * int64(c.stride)), padded(8 * t.Rows), padded(4 * (1<<t.Bits + 1))}
 	for i, n := range want {
-		if s := f.Sections[i]; s.Length != n {
+		if s := sections[i]; s.Length != n {
 			return m, fmt.Errorf("section %q has %d bytes, %d rows of %d bytes and %d bits of the directory need %d", s.Name, s.Length, t.Rows, c.stride, t.Bits, n)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -129,7 +130,7 @@ func makeDirs(d disk, dir string) error {
 func clean(root string) error {
 	entries, err := os.ReadDir(root)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), tmpPrefix) {
+		if slices.ContainsFunc([]string{tmpPrefix, publishPrefix, partPrefix}, func(prefix string) bool { return strings.HasPrefix(e.Name(), prefix) }) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(root, e.Name())))
 		}
 	}

@@ -22,6 +22,9 @@ func (j *job) finish(ctx context.Context, stopped bool) (report.Result, error) {
 	if err := j.saves.saveAgain(); err != nil {
 		return report.Result{}, err
 	}
+	if err := j.saves.publisher.Finish(j.cursor.Step); err != nil {
+		return report.Result{}, err
+	}
 	res := report.Result{
 		WorldSize: j.comm.Size(), Addresses: j.opt.Addresses, Steps: j.cursor.Step, Samples: j.cursor.Samples,
 		TrainLogLoss: j.cursor.LastLoss, RunDir: j.runDir, Stopped: stopped, Healed: j.healing.healed, Uncounted: j.healing.uncounted,

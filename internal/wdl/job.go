@@ -134,6 +134,10 @@ func (j *Job) Run(ctx context.Context) (_ report.Result, err error) {
 	if err := j.saves.saver.Warm(j.cursor); err != nil {
 		return report.Result{}, err
 	}
+	if err := j.saves.publish(ctx); err != nil {
+		return report.Result{}, err
+	}
+	defer func() { j.saves.publisher.Stop() }()
 	if err := j.tolerate(); err != nil {
 		return report.Result{}, err
 	}

@@ -145,10 +145,22 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 	} else {
 		j.saves.saver.Turn()
 	}
+	if err := j.publish(out.Publish); err != nil {
+		return false, err
+	}
 	if j.stream != nil && j.outOfSteps() {
 		return true, nil
 	}
 	return out.Stop || j.cursor.Enough, nil
+}
+
+// publish takes the version under way further, or begins one.
+func (j *job) publish(due bool) error {
+	if due {
+		return j.saves.publisher.Boundary(j.cursor.Step)
+	}
+	j.saves.publisher.Turn(j.report.Usual(j.cursor.Step))
+	return nil
 }
 
 // wish says what this rank wants after the step. Intervals are rank 0's to keep,
@@ -158,6 +170,7 @@ func (j *job) wish() step.Wish {
 	if every := j.config.Train.Checkpoint; j.comm.Rank() == 0 {
 		w.Save = w.Save || every.EverySteps > 0 && (j.cursor.Step+1)%every.EverySteps == 0 || j.saves.overdue()
 		w.Look = j.report.Look(j.cursor.Step + 1)
+		w.Publish = j.saves.publisher.Due(j.cursor.Step + 1)
 	}
 	return w
 }

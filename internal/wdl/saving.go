@@ -1,6 +1,8 @@
 package wdl
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
+	"github.com/wdlrun/wdlrun/internal/wdl/publish"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -23,14 +26,16 @@ type best struct {
 // shards that change hands with one. Its Saver writes them.
 type saves struct {
 	*run
-	saver *save.Saver // nil in an evaluation
+	saver     *save.Saver        // nil in an evaluation
+	publisher *publish.Publisher // nil: the model is not published
 
-	enough     int64     // save.Setup.Enough
-	moved      int64     // shards that have changed hands
-	epoch      int64     // step of the last epoch that this job ended
-	at         time.Time // when the last checkpoint began
-	before     best      // the best evaluation before the one that is being saved
-	failedBest bool      // the last checkpoint was to be the best epoch's, and failed
+	enough     int64         // save.Setup.Enough
+	every      time.Duration // publish.Setup.Every, with Wait; 0: the configuration's
+	moved      int64         // shards that have changed hands
+	epoch      int64         // step of the last epoch that this job ended
+	at         time.Time     // when the last checkpoint began
+	before     best          // the best evaluation before the one that is being saved
+	failedBest bool          // the last checkpoint was to be the best epoch's, and failed
 }
 
 // open prepares the checkpoints of this job.
@@ -40,6 +45,16 @@ func (s *saves) open() {
 		Strategies: s.planned.Strategies(), Enough: s.enough,
 		Warn: s.opt.Warn, Say: s.opt.Say, Advance: s.shown.Advance, Fault: s.faults.diskFull,
 	})
+}
+
+// publish begins to publish the model, if the configuration says so.
+func (s *saves) publish(ctx context.Context) (err error) {
+	every := cmp.Or(s.every, time.Duration(s.config.Train.Export.EverySeconds)*time.Second)
+	s.publisher, err = publish.Open(ctx, publish.Setup{
+		Comm: s.comm, Rec: s.rec, Trainer: s.trainer, Config: s.config, Encoder: s.in.Encoded, RunDir: s.runDir, Every: every, Wait: s.every > 0,
+		Warn: s.opt.Warn,
+	}, s.cursor.Step)
+	return contradiction(err)
 }
 
 // settle waits for the checkpoint under way and keeps the books of it.

@@ -111,6 +111,9 @@ func (s *spans) await(ctx context.Context) (stopped bool, err error) {
 		if err := s.saves.settle(); err != nil { // there may be no step for long in which to take the rest
 			return false, err
 		}
+		if err := s.saves.publisher.Idle(s.cursor.Step); err != nil {
+			return false, err
+		}
 		if stopped, err := s.wishes(); stopped || err != nil {
 			return stopped, err
 		}

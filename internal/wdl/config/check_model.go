@@ -248,6 +248,12 @@ func (k checker) train() {
 		k.later("train.batch", "train.global_batch", "the batch is given per rank or for all ranks together")
 	}
 	k.bf16()
+	if t.Export.Dir != "" && t.L2.Mode == "dense" {
+		k.later("train.export.dir", "train.l2.mode", "every row changes in every step, so that each version would be complete; use mode: lazy or export a checkpoint")
+	}
+	if t.Export.Dir == "" && t.Export != (Export{}) {
+		k.bad("train.export.dir", "is missing: it is the folder of the versions, such as models/ctr")
+	}
 	if t.EvalEvery != 0 && t.EvalSteps != 0 {
 		k.later("train.eval_every", "train.eval_steps", "evaluations are counted in epochs or in steps")
 	}

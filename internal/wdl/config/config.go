@@ -177,6 +177,7 @@ type Train struct {
 	EvalSteps   int64      `yaml:"eval_steps"` // instead of EvalEvery; 0: by epochs
 	EarlyStop   EarlyStop  `yaml:"early_stop"`
 	Checkpoint  Checkpoint `yaml:"checkpoint"`
+	Export      Export     `yaml:"export"`
 }
 
 // Optimizer has the update rules of the three kinds of parameters.
@@ -208,6 +209,13 @@ type Checkpoint struct {
 	EverySeconds int64 `yaml:"every_seconds"`
 	FullEvery    int   `yaml:"full_every"`
 	Keep         int   `yaml:"keep"`
+}
+
+// Export says where and how often a training publishes its model. Without Dir it does not.
+type Export struct {
+	Dir          string `yaml:"dir"`
+	EverySeconds int64  `yaml:"every_seconds"`
+	FullEvery    int    `yaml:"full_every"`
 }
 
 //go:embed adult.yaml

@@ -73,6 +73,7 @@ func defaults(c *Config) (d Config) {
 	}
 	t.EarlyStop.Metric = "logloss" // what training minimises: AUC stays flat while an overfitted model loses its calibration
 	t.Checkpoint = c.Train.Checkpoint.defaults()
+	t.Export = c.Train.Export.defaults()
 	return d
 }
 
@@ -87,6 +88,13 @@ func (d *Model) interactions(kind string) {
 		// over 200 costs 40 times as much as one of 32 over 32.
 		d.CIN = []int{32, 32}
 	}
+}
+
+func (c Export) defaults() (d Export) {
+	if c.Dir != "" {
+		d.EverySeconds, d.FullEvery = 2, 100 // a few minutes of changes take little memory and are soon read
+	}
+	return d
 }
 
 func (c Checkpoint) defaults() (d Checkpoint) {

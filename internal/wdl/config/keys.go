@@ -251,6 +251,7 @@ func trainSections() []section {
 			{name: "eval_steps", def: "none", about: "instead of eval_every: steps between evaluations, counted from the first step of the training; the end of the last epoch is evaluated too", rng: "[1, inf)"},
 			{name: "early_stop", about: "end when the validation data no longer improves; the best epoch is restored"},
 			{name: "checkpoint", about: "when to save besides the end"},
+			{name: "export", about: "where and how often to publish the model"},
 		}},
 		{"train.optimizer", reflect.TypeFor[Optimizer](), "Update rules. Each takes the keys of a rule, below.", []key{
 			{name: "dense", def: "kind adam", about: "of the MLP and its biases"},
@@ -288,6 +289,11 @@ func trainSections() []section {
 			{name: "every_seconds", def: "600 without every_steps", about: "seconds between checkpoints", rng: "[1, 31536000]"},
 			{name: "full_every", def: "10", about: "one in so many is full, others hold what changed since the one before; 1: all are", rng: "[1, 1000]"},
 			{name: "keep", def: "3", about: "newest checkpoints that stay", rng: "[1, 10000]"},
+		}},
+		{"train.export", reflect.TypeFor[Export](), "Publishes the model while it is trained, for wdlrun serve: docs/serving.md. Cannot be combined with l2.mode: dense, which changes every row in every step.", []key{
+			{name: "dir", def: "none: nothing is published", about: "folder of the versions, such as models/ctr, which all ranks reach"},
+			{name: "every_seconds", def: "2", about: "seconds between versions", rng: "[1, 31536000]"},
+			{name: "full_every", def: "100", about: "one version in so many is complete, others hold what changed since the one before", rng: "[1, 1000]"},
 		}},
 	}
 }

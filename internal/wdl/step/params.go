@@ -47,6 +47,10 @@ func (t *Trainer) Save(w Sections, since int64) (*sparse.Snapshot, error) {
 	return t.model.store.Files().Snapshot(since), nil
 }
 
+// SaveDense writes the dense parameters with the state of the optimizer, the same on every
+// rank: what the section of a checkpoint holds.
+func (t *Trainer) SaveDense(w io.Writer) error { return t.model.arena.Save(w) }
+
 // IsDelta reports whether a section holds changes rather than a whole shard.
 func IsDelta(section string) bool { return strings.HasPrefix(section, "delta/") }
 

@@ -1,0 +1,100 @@
+package export
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/wdlrun/wdlrun/internal/regular"
+)
+
+// maxChain bounds how many versions one builds upon.
+const maxChain = 1 << 12
+
+// openChain opens a version that changes others: from before, if it builds upon that and its
+// base is the latest, else from the latest complete version that it builds upon.
+func (m *Model) openChain(before *Model) error {
+	root, next := filepath.Dir(filepath.Clean(m.dir)), m.manifest
+	deltas := []Manifest{next}
+	for {
+		d := next.Delta
+		if before.leadsTo(root, d, m.manifest.Delta.Base) {
+			before.base.users.Add(1)
+			m.base, m.layers = before.base, slices.Clone(before.layers)
+			break
+		}
+		dir := versionDir(root, d.Previous)
+		was, err := readManifest(dir)
+		if err == nil && (was.Version != d.Previous || was.Taken != d.Taken) {
+			err = fmt.Errorf("it is version %d of the time %d, version %d changes that of the time %d: another one has taken its place", was.Version, was.Taken, next.Version, d.Taken)
+		}
+		if err == nil && len(deltas) == maxChain {
+			err = fmt.Errorf("%d versions build upon it", maxChain)
+		}
+		if err != nil {
+			return fmt.Errorf("it builds upon version %d: %w", d.Previous, err)
+		}
+		if was.Delta == nil {
+			if m.base, err = openBase(dir, *was); err != nil {
+				return fmt.Errorf("it builds upon version %d: %w", d.Previous, err)
+			}
+			m.layers = make([][]mapped, len(m.base.tables))
+			break
+		}
+		deltas, next = append(deltas, *was), *was
+	}
+	for _, d := range slices.Backward(deltas) {
+		if err := m.apply(versionDir(root, d.Version), d); err != nil {
+			return fmt.Errorf("changes of version %d: %w", d.Version, err)
+		}
+	}
+	dense, err := readWhole(m.dir, m.manifest.Files[0])
+	if err != nil {
+		return err
+	}
+	return m.readDense(dense)
+}
+
+// leadsTo reports whether m is what d changes, upon the latest complete version. m may be nil.
+func (m *Model) leadsTo(root string, d *Delta, latest int64) bool {
+	return m != nil && m.base != nil && filepath.Dir(filepath.Clean(m.dir)) == root &&
+		m.manifest.Version == d.Previous && m.manifest.Taken == d.Taken && m.base.manifest.Version >= latest
+}
+
+func versionDir(root string, n int64) string { return filepath.Join(root, strconv.FormatInt(n, 10)) }
+
+// apply adds the changes of a version.
+func (m *Model) apply(dir string, of Manifest) error {
+	f := of.Files[1]
+	if err := m.base.checkTables(&of); err != nil {
+		return err
+	}
+	b, err := readWhole(dir, f)
+	if err != nil {
+		return err
+	}
+	for i, t := range of.Tables {
+		x, rest, err := deltaTable(t, m.base.layout.Tables[i], f.Sections[3*i:3*i+3], b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.Name, err)
+		}
+		m.layers[i], b = stacked(m.layers[i], x), rest
+	}
+	return nil
+}
+
+// readWhole reads a file into memory and verifies it.
+func readWhole(dir string, f file) ([]byte, error) {
+	b, err := regular.ReadFile(filepath.Join(dir, f.Name), f.size())
+	if err == nil {
+		err = f.checkSize(int64(len(b)))
+	}
+	if err == nil {
+		err = f.verify(b)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name, err)
+	}
+	return b, nil
+}

@@ -1,0 +1,137 @@
+package export
+
+import (
+	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/sparse/table"
+)
+
+// Deltas are tables of float32 rows like others. A row that table.IsUnknown recognises says
+// that the key has lost its row.
+
+// cursor goes through the rows of a table by ascending hash.
+type cursor struct {
+	of     *mapped
+	next   int // row
+	hashes [group]uint64
+	ahead  int // hashes that are computed
+}
+
+// hash returns the hash of the next key; false at the end.
+func (c *cursor) hash() (uint64, bool) {
+	if c.next >= len(c.of.keys) {
+		return 0, false
+	}
+	if c.next == c.ahead {
+		n := min(group, len(c.of.keys)-c.next)
+		table.Hashes(c.hashes[:n], c.of.keys[c.next:c.next+n], c.of.salt)
+		c.ahead += n
+	}
+	return c.hashes[c.next%group], true
+}
+
+// take returns the next row and goes past it.
+func (c *cursor) take() (key uint64, row []float32) {
+	i, width := c.next, c.of.codec.width
+	c.next++
+	return c.of.keys[i], c.of.values[i*width : (i+1)*width]
+}
+
+// merge calls f with the rows of two tables of one shape by ascending hash, those of newer
+// in place of the other's. Complete leaves out keys that have lost their rows.
+func merge(older, newer *mapped, complete bool, f func(hash, key uint64, row []float32) error) error {
+	a, b := cursor{of: older}, cursor{of: newer}
+	for {
+		x, hasX := a.hash()
+		y, hasY := b.hash()
+		if !hasX && !hasY {
+			return nil
+		}
+		var key uint64
+		var row []float32
+		h := x
+		if hasX && (!hasY || x < y) {
+			key, row = a.take()
+		} else {
+			if hasX && x == y { // the hash is a bijection
+				a.take()
+			}
+			h = y
+			key, row = b.take()
+		}
+		if complete && table.IsUnknown(row) {
+			continue
+		}
+		if err := f(h, key, row); err != nil {
+			return err
+		}
+	}
+}
+
+// tableOf makes a table in memory of what each gives by ascending hash, n rows at most.
+func tableOf(c codec, salt uint64, n int, each func(f func(hash, key uint64, row []float32) error) error) mapped {
+	m := mapped{codec: c, salt: salt, keys: make([]uint64, 0, n), values: make([]float32, 0, n*c.width)}
+	hashes := make([]uint64, 0, n)
+	_ = each(func(hash, key uint64, row []float32) error { // memory does not fail
+		hashes = append(hashes, hash)
+		m.keys, m.values = append(m.keys, key), append(m.values, row...)
+		return nil
+	})
+	b := directoryBits(len(m.keys))
+	m.rows, m.shift, m.directory = raw.Bytes(m.values), uint(64-b), directory(hashes, b)
+	return m
+}
+
+// layerRatio is how many times larger than the next a layer is at least. So there are few
+// layers, and each row is copied few times on its way into the largest.
+const layerRatio = 4
+
+// stacked adds a layer to those of a table, oldest first, and merges those that are not
+// much larger than the next. It does not change the layers that it is given.
+func stacked(layers []mapped, newest mapped) []mapped {
+	if len(newest.keys) == 0 {
+		return layers
+	}
+	all := append(slices.Clone(layers), newest)
+	for n := len(all); n > 1 && len(all[n-2].keys) < layerRatio*len(all[n-1].keys); n = len(all) {
+		all = append(all[:n-2], folded(&all[n-2], &all[n-1]))
+	}
+	return all
+}
+
+// folded is two layers in one.
+func folded(older, newer *mapped) mapped {
+	return tableOf(older.codec, older.salt, len(older.keys)+len(newer.keys), func(f func(hash, key uint64, row []float32) error) error {
+		return merge(older, newer, false, f)
+	})
+}
+
+// overlay writes the rows of those keys that a layer has over dst. The result means nothing,
+// see read.
+func (m *mapped) overlay(keys []uint64, dst []float32) (ignored uint64) {
+	var hashes [group]uint64
+	var at, end [group]uint32
+	width, last := m.codec.width, uint32(len(m.keys)-1)
+	for len(keys) > 0 {
+		n := min(len(keys), group)
+		table.Hashes(hashes[:n], keys[:n], m.salt)
+		for i, h := range hashes[:n] {
+			b := h >> m.shift
+			at[i], end[i] = m.directory[b], m.directory[b+1]
+		}
+		for i := range n {
+			ignored += m.keys[min(at[i], last)]
+		}
+		for i, key := range keys[:n] {
+			for at[i] < end[i] && m.keys[at[i]] != key {
+				at[i]++
+			}
+			if at[i] < end[i] {
+				copy(dst[i*width:(i+1)*width], m.values[int(at[i])*width:])
+			}
+		}
+		keys, dst = keys[n:], dst[n*width:]
+	}
+	return ignored
+}

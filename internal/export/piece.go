@@ -1,0 +1,217 @@
+package export
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/sparse/table"
+)
+
+// Piece is what has changed in the tables of one rank.
+type Piece struct{ tables []mapped }
+
+// Add sorts what was taken of the next table. It changes values of rows that travel in
+// bfloat16: they become what every reader of the training sees.
+func (p *Piece) Add(of sparse.Table, x *table.Taken) error {
+	c := newCodec(float32s, of)
+	if i := f32.FirstNonFinite(x.Values); i >= 0 {
+		return fmt.Errorf("table %q: the row of key %d has the value %v: train with a smaller learning rate or clip_norm", of.Name, x.Keys[i/c.width], x.Values[i])
+	}
+	if of.Wire.Rows == sparse.BF16 {
+		round(nil, x.Values)
+	}
+	salt, n := table.Salt(of.Name), len(x.Keys)
+	hashes := make([]uint64, n+len(x.Removed))
+	table.Hashes(hashes[:n], x.Keys, salt)
+	table.Hashes(hashes[n:], x.Removed, salt)
+	order := make([]int32, len(hashes))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(hashes[a], hashes[b]), cmp.Compare(a, b)) })
+	order = slices.CompactFunc(order, func(a, b int32) bool { return hashes[a] == hashes[b] }) // a row goes before a removal
+	gone := make([]float32, c.width)
+	table.FillUnknown(gone)
+	p.tables = append(p.tables, tableOf(c, salt, len(order), func(f func(hash, key uint64, row []float32) error) error {
+		for _, i := range order {
+			key, row := uint64(0), gone
+			if int(i) < n {
+				key, row = x.Keys[i], x.Values[int(i)*c.width:(int(i)+1)*c.width]
+			} else {
+				key = x.Removed[int(i)-n]
+			}
+			if err := f(hashes[i], key, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	return nil
+}
+
+// Rows is how many rows have changed, removed ones included.
+func (p *Piece) Rows() (n int) {
+	for i := range p.tables {
+		n += len(p.tables[i].keys)
+	}
+	return n
+}
+
+// joined is what has changed on all ranks. Their keys differ.
+func joined(pieces []Piece) Piece {
+	for len(pieces) > 1 {
+		var next []Piece
+		for i := 0; i < len(pieces); i += 2 {
+			x := pieces[i]
+			if i+1 < len(pieces) {
+				x = Piece{}
+				for t := range pieces[i].tables {
+					x.tables = append(x.tables, folded(&pieces[i].tables[t], &pieces[i+1].tables[t]))
+				}
+			}
+			next = append(next, x)
+		}
+		pieces = next
+	}
+	return pieces[0]
+}
+
+// writeDelta writes the tables of a piece as one file.
+func (p *Piece) writeDelta(d disk, dir, name string, of []sparse.Table) (all []Table, f file, err error) {
+	w := newWriter(d, dir, name)
+	for i := range p.tables {
+		t, table := &p.tables[i], of[i].Name
+		for _, s := range []struct {
+			name  string
+			bytes []byte
+		}{{"rows", t.rows}, {"keys", raw.Bytes(t.keys)}, {"directory", raw.Bytes(t.directory)}} {
+			_, _ = w.Write(s.bytes) // the writer keeps the error
+			w.end(table+"/"+s.name, align)
+		}
+		all = append(all, Table{Name: table, File: name, Rows: int64(len(t.keys)), Width: t.codec.width, Bits: int(64 - t.shift)})
+	}
+	f, err = w.close()
+	return all, f, err
+}
+
+// The files of a part: what a rank that is not rank 0 has written of a version.
+const (
+	partPrefix = ".part-"
+	maxPart    = 1 << 24 // bytes of what describes a part
+)
+
+// part describes the file of a part.
+type part struct {
+	Version int64   `json:"version"`
+	Tables  []Table `json:"tables"`
+	File    file    `json:"file"`
+}
+
+func partDir(root string, version int64) string {
+	return filepath.Join(root, fmt.Sprint(partPrefix, version))
+}
+
+func partName(rank int) string { return fmt.Sprintf("part-%04d", rank) }
+
+// WritePart writes a rank's piece of a version to where rank 0 finds it.
+func (p *Piece) WritePart(root string, version int64, rank int, of []sparse.Table) (err error) {
+	dir, name, d := partDir(root, version), partName(rank), system{}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("export: part of rank %d: %w", rank, errors.Join(err, os.RemoveAll(filepath.Join(dir, name+".bin"))))
+		}
+	}()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	x := part{Version: version}
+	if x.Tables, x.File, err = p.writeDelta(d, dir, name+".bin", of); err != nil {
+		return err
+	}
+	text, err := seal(x)
+	if err != nil {
+		return err
+	}
+	if _, err := whole(d, dir, name+".tmp", content(text)); err != nil {
+		return err
+	}
+	return errors.Join(d.Rename(filepath.Join(dir, name+".tmp"), filepath.Join(dir, name+".json")), d.Sync(dir))
+}
+
+// readParts waits for the pieces of the ranks above 0.
+func readParts(ctx context.Context, root string, version int64, size int, of []sparse.Table) (all []Piece, err error) {
+	for rank := 1; rank < size; rank++ {
+		var p Piece
+		for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+			p, err = readPart(partDir(root, version), partName(rank), version, of)
+			if !errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return nil, fmt.Errorf("the part of rank %d is not there: %w", rank, context.Cause(ctx))
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("part of rank %d: %w", rank, err)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func readPart(dir, name string, version int64, of []sparse.Table) (p Piece, err error) {
+	text, err := regular.ReadFile(filepath.Join(dir, name+".json"), maxPart)
+	if err != nil {
+		return p, err
+	}
+	var x part
+	if err := unseal(text); err != nil {
+		return p, err
+	}
+	if err := json.Unmarshal(text, &x); err != nil {
+		return p, err
+	}
+	if x.Version != version || len(x.Tables) != len(of) || len(x.File.Sections) != 3*len(of) || x.File.Name != name+".bin" || x.File.size() < 0 {
+		return p, fmt.Errorf("%s: version %d, %d tables, %d sections; want version %d and %d tables", x.File.Name, x.Version, len(x.Tables), len(x.File.Sections), version, len(of))
+	}
+	b, err := readWhole(dir, x.File)
+	if err != nil {
+		return p, err
+	}
+	for i, t := range x.Tables {
+		m, rest, err := deltaTable(t, of[i], x.File.Sections[3*i:3*i+3], b)
+		if err != nil {
+			return p, err
+		}
+		p.tables, b = append(p.tables, m), rest
+	}
+	return p, nil
+}
+
+// deltaTable is the table that b begins with, and what follows it.
+func deltaTable(t Table, of sparse.Table, sections []section, b []byte) (m mapped, rest []byte, err error) {
+	if t.Rows < 0 || t.Rows > maxRows || t.Bits < 0 || t.Bits > maxBits {
+		return m, nil, fmt.Errorf("table %q: %d rows, %d bits", of.Name, t.Rows, t.Bits)
+	}
+	if m, err = newMapped(newCodec(float32s, of), t, sections, b); err != nil {
+		return m, nil, fmt.Errorf("table %q: %w", of.Name, err)
+	}
+	for _, s := range sections {
+		b = b[s.Length:]
+	}
+	return m, b, nil
+}

@@ -1,0 +1,442 @@
+package export
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/wdlrun/wdlrun/internal/raw"
+	"github.com/wdlrun/wdlrun/internal/wdl/config"
+	"github.com/wdlrun/wdlrun/internal/wdl/layout"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/sparse"
+)
+
+// PublishOptions say what a Publisher publishes and where.
+type PublishOptions struct {
+	Dir       string // MODELS/NAME
+	Config    []byte // YAML
+	Encoder   []byte // JSON
+	Size      int    // ranks that write pieces
+	FullEvery int    // one in so many versions becomes complete
+
+	// Warn is told why a version did not become complete, or why an old one stays.
+	Warn func(line string)
+
+	disk disk // nil: the operating system's
+}
+
+// Publisher writes the versions of a model that is being trained: rank 0's. The first is
+// complete; each of the others changes the one before it. A version in FullEvery becomes
+// complete later: a goroutine merges its base and the changes since, puts the tables into
+// its folder and replaces its manifest by a rename. Then the changes before it are removed,
+// and complete versions but the last two.
+type Publisher struct {
+	o       PublishOptions
+	config  *config.Config
+	layout  layout.Layout
+	encoder []byte
+	warmup  []byte
+	unlock  func()
+	highest int64  // of the versions that were there
+	last    Last   // that was published; of this Publisher, once complete is not −1
+	older   *Model // what the first version changes; nil: nothing
+	since   int    // versions after the last that became complete, or is becoming
+
+	mu       sync.Mutex
+	complete int64 // the latest complete version, −1: none
+	merging  sync.WaitGroup
+	busy     bool
+}
+
+// Last names a version that was published.
+type Last struct{ Version, Taken int64 }
+
+const publishPrefix = ".publish-"
+
+// OpenPublisher makes this process the only one that writes to a folder of versions.
+func OpenPublisher(ctx context.Context, o PublishOptions) (p *Publisher, err error) {
+	if o.disk == nil {
+		o.disk = system{}
+	}
+	p = &Publisher{o: o, complete: -1, highest: -1}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("export: publish: %s: %w", o.Dir, errors.Join(err, p.Close()))
+		}
+	}()
+	if err := checkName(filepath.Base(o.Dir)); err != nil {
+		return p, err
+	}
+	if p.config, _, p.layout, err = parse(o.Config, o.Encoder); err != nil {
+		return p, err
+	}
+	if err := makeDirs(o.disk, o.Dir); err != nil {
+		return p, err
+	}
+	if p.unlock, err = lock(o.Dir); err != nil {
+		return p, err
+	}
+	if err := clean(o.Dir); err != nil {
+		return p, err
+	}
+	all, err := versionsIn(o.Dir)
+	if err != nil {
+		return p, err
+	}
+	if len(all) > 0 {
+		p.highest = all[len(all)-1]
+	}
+	p.warmup, _ = warmup(ctx, p.config, inputs(p.config)) // a version without is possible
+	return p, ctx.Err()
+}
+
+// Close waits for what is under way and gives the folder back.
+func (p *Publisher) Close() error {
+	p.merging.Wait()
+	err := p.Restart(nil)
+	if p.unlock != nil {
+		p.unlock()
+		p.unlock = nil
+	}
+	return err
+}
+
+// Wait waits until no version is becoming complete.
+func (p *Publisher) Wait() { p.merging.Wait() }
+
+// Highest is the number of the last version in the folder, −1 for none: others must be above.
+func (p *Publisher) Highest() int64 { return max(p.highest, p.last.Version) }
+
+// Restart makes the next version a complete one, that changes older; nil: tables that were
+// empty. The Publisher closes it.
+func (p *Publisher) Restart(older *Model) (err error) {
+	p.merging.Wait()
+	if p.older != nil {
+		err = p.older.Close()
+	}
+	p.highest, p.older, p.complete = p.Highest(), older, -1
+	return err
+}
+
+// FromCheckpoint prepares what Restart takes: the model of a checkpoint, not visible.
+func (p *Publisher) FromCheckpoint(ctx context.Context, src Source) (m *Model, err error) {
+	dir := filepath.Join(p.o.Dir, publishPrefix+"base")
+	err = errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755))
+	defer os.RemoveAll(dir) // it stays mapped
+	if err == nil {
+		o := Options{Name: filepath.Base(p.o.Dir), Version: src.Checkpoint.Step(), disk: p.o.disk}
+		_, err = writeFiles(ctx, src, o, dir, float32s)
+	}
+	if err == nil {
+		m, err = Open(dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("export: publish: model of the checkpoint of step %d: %w", src.Checkpoint.Step(), err)
+	}
+	return m, nil
+}
+
+// Publish publishes a version. Dense is a saved dense.Arena, own what has changed on this
+// rank; those of other ranks are waited for. After an error the version is not visible, and
+// what has changed must be part of the next.
+func (p *Publisher) Publish(ctx context.Context, v Last, dense []byte, own Piece) error {
+	err := p.publish(ctx, v, dense, own)
+	err = errors.Join(err, os.RemoveAll(partDir(p.o.Dir, v.Version)))
+	if err != nil {
+		return fmt.Errorf("export: publish: %s: %w", versionDir(p.o.Dir, v.Version), err)
+	}
+	return nil
+}
+
+func (p *Publisher) publish(ctx context.Context, v Last, dense []byte, own Piece) error {
+	pieces, err := readParts(ctx, p.o.Dir, v.Version, p.o.Size, p.layout.Tables)
+	if err != nil {
+		return err
+	}
+	all := joined(append(pieces, own))
+	p.mu.Lock()
+	complete := p.complete
+	p.mu.Unlock()
+	m := p.manifest(v)
+	err = p.commit(v.Version, func(dir string) error {
+		if complete < 0 {
+			var older []mapped
+			if p.older != nil {
+				older = p.older.base.tables
+			}
+			return p.writeComplete(ctx, dir, &m, dense, older, all.tables)
+		}
+		m.Delta = &Delta{Previous: p.last.Version, Taken: p.last.Taken, Base: complete}
+		m.FormatVersion = deltaVersion
+		return p.writeChanges(dir, &m, dense, &all)
+	})
+	if err != nil {
+		return err
+	}
+	p.last = v
+	if complete >= 0 {
+		p.becomeComplete(ctx, v.Version)
+		return nil
+	}
+	p.since = 0
+	p.mu.Lock()
+	p.complete = v.Version
+	p.mu.Unlock()
+	if p.older != nil {
+		err, p.older = p.older.Close(), nil
+	}
+	if err = errors.Join(err, p.prune(v.Version)); err != nil {
+		p.o.Warn(fmt.Sprintf("versions before %d in %s could not be removed: %v", v.Version, p.o.Dir, err))
+	}
+	return nil
+}
+
+func (p *Publisher) manifest(v Last) Manifest {
+	return Manifest{
+		Format: formatName, FormatVersion: formatVersion, Name: filepath.Base(p.o.Dir), Version: v.Version, Step: v.Version,
+		Rows: Precisions()[float32s], Inputs: inputs(p.config), Outputs: outputs(p.config), Tables: []Table{}, Taken: v.Taken,
+	}
+}
+
+// commit makes a version visible that write writes to a folder of its own.
+func (p *Publisher) commit(version int64, write func(dir string) error) error {
+	tmp, d := filepath.Join(p.o.Dir, publishPrefix+strconv.FormatInt(version, 10)), p.o.disk
+	if err := errors.Join(os.RemoveAll(tmp), os.Mkdir(tmp, 0o755)); err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp) // there is none after the rename
+	if err := write(tmp); err != nil {
+		return err
+	}
+	if err := d.Sync(tmp); err != nil {
+		return err
+	}
+	if err := d.Rename(tmp, versionDir(p.o.Dir, version)); err != nil {
+		return err
+	}
+	return d.Sync(p.o.Dir)
+}
+
+// writeChanges writes the files of a version that changes another one.
+func (p *Publisher) writeChanges(dir string, m *Manifest, dense []byte, all *Piece) error {
+	f, err := p.writeDense(dir, dense)
+	if err != nil {
+		return err
+	}
+	m.Files = append(m.Files, f)
+	if m.Tables, f, err = all.writeDelta(p.o.disk, dir, deltaName, p.layout.Tables); err != nil {
+		return err
+	}
+	m.Files = append(m.Files, f)
+	return p.writeManifest(dir, m)
+}
+
+// writeDense writes the dense parameters of a saved arena without the state of the optimizer.
+func (p *Publisher) writeDense(dir string, dense []byte) (file, error) {
+	x, err := step.NewParameters(p.config, p.layout)
+	if err == nil {
+		err = x.Read(bytes.NewReader(dense))
+	}
+	if err != nil {
+		return file{}, err
+	}
+	return whole(p.o.disk, dir, denseName, x.Save)
+}
+
+func (p *Publisher) writeManifest(dir string, m *Manifest) error {
+	text, err := m.encode()
+	if err == nil {
+		_, err = whole(p.o.disk, dir, manifestName, content(text))
+	}
+	return err
+}
+
+// writeComplete writes the files of a complete version: the rows of older, which may be nil,
+// with changes.
+func (p *Publisher) writeComplete(ctx context.Context, dir string, m *Manifest, dense []byte, older, changes []mapped) error {
+	m.Tables, m.Files = []Table{}, nil
+	for _, x := range []struct {
+		name string
+		text []byte
+	}{{configName, p.config.YAML()}, {encoderName, p.o.Encoder}} {
+		f, err := whole(p.o.disk, dir, x.name, content(x.text))
+		if err != nil {
+			return err
+		}
+		m.Files = append(m.Files, f)
+	}
+	f, err := p.writeDense(dir, dense)
+	if err != nil {
+		return err
+	}
+	m.Files = append(m.Files, f)
+	for i, of := range p.layout.Tables {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		from := &mapped{codec: changes[i].codec, salt: changes[i].salt}
+		if older != nil {
+			from = &older[i]
+		}
+		t, f, err := writeMerged(p.o.disk, dir, i, of, from, &changes[i])
+		if err != nil {
+			return err
+		}
+		m.Tables, m.Files = append(m.Tables, t), append(m.Files, f)
+	}
+	if p.warmup != nil {
+		f, err := whole(p.o.disk, dir, warmupName, content(p.warmup))
+		if err != nil {
+			return err
+		}
+		m.Files = append(m.Files, f)
+	}
+	return p.writeManifest(dir, m)
+}
+
+// writeMerged writes a table of the rows of older with those of newer in their place.
+func writeMerged(d disk, dir string, i int, of sparse.Table, older, newer *mapped) (Table, file, error) {
+	n := 0
+	_ = merge(older, newer, true, func(uint64, uint64, []float32) error { n++; return nil })
+	if n > maxRows {
+		return Table{}, file{}, fmt.Errorf("table %q: it has more than %d rows", of.Name, int64(maxRows))
+	}
+	w, b := newWriter(d, dir, tableName(i)), directoryBits(n)
+	pass := func(f func(hash, key uint64, row []float32) error) { _ = merge(older, newer, true, f) } // the writer keeps the error
+	pass(func(_, _ uint64, row []float32) error { _, err := w.Write(raw.Bytes(row)); return err })
+	w.end("rows", align)
+	begins := make([]uint32, 1<<b+1)
+	pass(func(hash, key uint64, _ []float32) error {
+		begins[hash>>(64-b)+1]++
+		_, err := w.Write(raw.Bytes([]uint64{key}))
+		return err
+	})
+	w.end("keys", align)
+	for i := range begins[1:] {
+		begins[i+1] += begins[i]
+	}
+	_, _ = w.Write(raw.Bytes(begins))
+	w.end("directory", align)
+	f, err := w.close()
+	return Table{Name: of.Name, File: f.Name, Rows: int64(n), Width: newer.codec.width, Bits: b}, f, err
+}
+
+// becomeComplete begins to complete a version, if it is its turn and none is being completed.
+func (p *Publisher) becomeComplete(ctx context.Context, version int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.since++; p.since < p.o.FullEvery || p.busy {
+		return
+	}
+	p.since, p.busy = 0, true
+	p.merging.Go(func() {
+		err := p.fill(ctx, version)
+		p.mu.Lock()
+		p.busy = false
+		if err == nil {
+			p.complete = version
+		}
+		p.mu.Unlock()
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			p.o.Warn(fmt.Sprintf("version %d in %s did not become complete, a later one will: %v", version, p.o.Dir, err))
+		default:
+			if err = p.prune(version); err != nil {
+				p.o.Warn(fmt.Sprintf("versions before %d in %s could not be removed: %v", version, p.o.Dir, err))
+			}
+		}
+	})
+}
+
+// fill makes a version complete that is visible.
+func (p *Publisher) fill(ctx context.Context, version int64) error {
+	dir, d := versionDir(p.o.Dir, version), p.o.disk
+	m, err := Open(dir)
+	if err != nil {
+		return err
+	}
+	defer m.Close() // what was written is safe
+	tmp := filepath.Join(p.o.Dir, publishPrefix+"full")
+	if err := errors.Join(os.RemoveAll(tmp), os.Mkdir(tmp, 0o755)); err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp) // of what is left after an error
+	var changes []mapped
+	for i, layers := range m.layers {
+		x := mapped{codec: m.base.tables[i].codec, salt: m.base.tables[i].salt}
+		for j := range layers {
+			x = folded(&x, &layers[j])
+		}
+		changes = append(changes, x)
+	}
+	var dense bytes.Buffer
+	if err := m.params.Save(&dense); err != nil {
+		return err
+	}
+	next := p.manifest(Last{version, m.manifest.Taken})
+	if err := p.writeComplete(ctx, tmp, &next, dense.Bytes(), m.base.tables, changes); err != nil {
+		return err
+	}
+	names := []string{}
+	for _, f := range next.Files {
+		names = append(names, f.Name)
+	}
+	if err := d.Sync(tmp); err != nil {
+		return err
+	}
+	for _, name := range append(names, manifestName) { // the manifest last
+		if name == manifestName {
+			if err := d.Sync(dir); err != nil {
+				return err
+			}
+		}
+		if err := d.Rename(filepath.Join(tmp, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(d.Sync(dir), os.Remove(filepath.Join(dir, deltaName)))
+}
+
+// versionsIn lists the versions in a folder, ascending.
+func versionsIn(root string) (all []int64, err error) {
+	entries, err := os.ReadDir(root)
+	for _, e := range entries {
+		if n, err := strconv.ParseInt(e.Name(), 10, 64); err == nil && n >= 0 && e.Name()[0] != '+' {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all, err
+}
+
+// prune removes what trainings have published before a complete version, but the complete
+// version before it.
+func (p *Publisher) prune(complete int64) error {
+	all, err := versionsIn(p.o.Dir)
+	kept := false
+	for _, n := range slices.Backward(all) {
+		if n >= complete {
+			continue
+		}
+		dir := versionDir(p.o.Dir, n)
+		m, bad := readManifest(dir)
+		if bad != nil || m.Taken == 0 {
+			continue // another program's
+		}
+		if m.Delta == nil && !kept {
+			kept = true
+			continue
+		}
+		old := filepath.Join(p.o.Dir, publishPrefix+"old")
+		err = errors.Join(err, os.RemoveAll(old), p.o.disk.Rename(dir, old), os.RemoveAll(old))
+	}
+	return err
+}

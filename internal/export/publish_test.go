@@ -1,0 +1,379 @@
+package export_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/sparse"
+	"github.com/wdlrun/wdlrun/sparse/table"
+)
+
+// trainee is a model whose rows a test changes, with what was published of it.
+type trainee struct {
+	t      testing.TB
+	dir    string
+	pub    *export.Publisher
+	opt    export.PublishOptions
+	tables []sparse.Table
+	dense  []byte
+	rows   []map[uint64][]float32 // by table
+	taken  []*table.Taken         // since the last version
+	step   int64
+	rng    *rand.Rand
+	warned []string
+}
+
+func newTrainee(t testing.TB, full int) *trainee {
+	t.Helper()
+	m := small(t)
+	return traineeOf(t, m, write(t, m, "").Layout().Tables, full)
+}
+
+func traineeOf(t testing.TB, m wdl.Trained, tables []sparse.Table, full int) *trainee {
+	t.Helper()
+	x := &trainee{tables: tables, t: t, dir: filepath.Join(t.TempDir(), "ctr"), rng: rand.New(rand.NewPCG(5, 6))}
+	x.opt = export.PublishOptions{Dir: x.dir, Config: m.Config, Encoder: m.Encoder, Size: 1, FullEvery: full, Warn: func(line string) { x.warned = append(x.warned, line) }}
+	err := m.Checkpoint.Read("dense", func(r io.Reader) (err error) { x.dense, err = io.ReadAll(r); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, of := range x.tables {
+		x.rows, x.taken = append(x.rows, map[uint64][]float32{}), append(x.taken, &table.Taken{})
+		if err := step.EachRow(m.Checkpoint, of, func(_ int, key uint64, v []float32) error { x.put(i, key, slices.Clone(v)); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.open()
+	t.Cleanup(func() { x.pub.Close() })
+	return x
+}
+
+func (x *trainee) open() {
+	x.t.Helper()
+	var err error
+	if x.pub, err = export.OpenPublisher(context.Background(), x.opt); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+func (x *trainee) put(i int, key uint64, v []float32) {
+	x.rows[i][key] = v
+	c := x.taken[i]
+	if at := slices.Index(c.Keys, key); at >= 0 {
+		copy(c.Values[at*len(v):], v)
+		return
+	}
+	c.Keys, c.Values = append(c.Keys, key), append(c.Values, v...)
+}
+
+func (x *trainee) remove(i int, key uint64) {
+	old, c := x.rows[i][key], x.taken[i]
+	delete(x.rows[i], key)
+	if at := slices.Index(c.Keys, key); at >= 0 {
+		c.Keys, c.Values = slices.Delete(c.Keys, at, at+1), slices.Delete(c.Values, at*len(old), (at+1)*len(old))
+	}
+	c.Removed = append(c.Removed, key)
+}
+
+// train changes some rows, adds some and removes some.
+func (x *trainee) train() {
+	for i := range x.tables {
+		keys := slices.Sorted(maps.Keys(x.rows[i]))
+		for range 3 {
+			key := keys[x.rng.IntN(len(keys))]
+			if x.rng.IntN(3) == 0 {
+				key = x.rng.Uint64N(40)
+			}
+			v := slices.Clone(x.rows[i][keys[0]])
+			for j := range v {
+				v[j] = float32(x.rng.NormFloat64())
+			}
+			x.put(i, key, v)
+		}
+		if key := keys[len(keys)-1]; len(keys) > 4 {
+			x.remove(i, key)
+		}
+	}
+}
+
+// publish publishes the next version.
+func (x *trainee) publish() error {
+	var own export.Piece
+	for i, of := range x.tables {
+		if err := own.Add(of, x.taken[i]); err != nil {
+			return err
+		}
+	}
+	x.step++
+	if err := x.pub.Publish(context.Background(), export.Last{Version: x.step, Taken: 1000 + x.step}, x.dense, own); err != nil {
+		return err
+	}
+	for i := range x.taken {
+		x.taken[i] = &table.Taken{}
+	}
+	return nil
+}
+
+// check compares a version with the rows as they are.
+func (x *trainee) check(m *export.Model) {
+	x.t.Helper()
+	for i, held := range x.rows {
+		for key := range uint64(60) {
+			x.checkRow(m, i, key, held[key])
+		}
+		for key, want := range held {
+			x.checkRow(m, i, key, want)
+		}
+	}
+}
+
+func (x *trainee) checkRow(m *export.Model, i int, key uint64, want []float32) {
+	x.t.Helper()
+	width := 0
+	for _, p := range x.tables[i].Parts {
+		width += p.Dim
+	}
+	got := make([]float32, width)
+	m.Read(i, []uint64{key}, got)
+	same := table.IsUnknown(got)
+	if want != nil {
+		same = slices.EqualFunc(got, want, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) })
+	}
+	if !same {
+		x.t.Fatalf("version %d: table %d: key %d: %v, want %v", m.Version(), i, key, got, want)
+	}
+}
+
+func (x *trainee) version(n int64) string { return filepath.Join(x.dir, strconv.FormatInt(n, 10)) }
+
+func (x *trainee) openAfter(n int64, before *export.Model) *export.Model {
+	x.t.Helper()
+	m, err := export.OpenAfter(x.version(n), before)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// names lists the folder of the versions.
+func (x *trainee) names() (all []string) {
+	entries, err := os.ReadDir(x.dir)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() != ".lock" {
+			all = append(all, e.Name())
+		}
+	}
+	return all
+}
+
+// TestVersionsBecomeComplete: one version in three becomes complete while readers follow,
+// and what is older goes, but one complete version. A reader that missed versions opens the
+// last one alone.
+func TestVersionsBecomeComplete(t *testing.T) {
+	x := newTrainee(t, 3)
+	var m *export.Model
+	bases := map[int64]bool{}
+	for range 11 {
+		x.train()
+		if err := x.publish(); err != nil {
+			t.Fatal(err)
+		}
+		m = x.openAfter(x.step, m)
+		bases[m.Base()] = true
+		x.check(m)
+		x.check(x.openAfter(x.step, nil))
+		if x.step%3 == 1 && x.step > 1 { // until it is complete
+			x.pub.Wait()
+		}
+	}
+	if len(x.warned) > 0 {
+		t.Error(x.warned)
+	}
+	if !maps.Equal(bases, map[int64]bool{1: true, 4: true, 7: true, 10: true}) {
+		t.Errorf("bases %v", bases)
+	}
+	if got := fmt.Sprint(x.names()); got != "[10 11 7]" {
+		t.Errorf("left are %v", got)
+	}
+	files, _ := filepath.Glob(filepath.Join(x.version(10), "*"))
+	if s := fmt.Sprint(files); strings.Contains(s, "delta.bin") || !strings.Contains(s, "table-0000.bin") || !strings.Contains(s, "warmup") {
+		t.Errorf("the files of a version that became complete: %v", s)
+	}
+}
+
+// TestPublishersContinue: another process begins with a complete version above those that
+// are there, upon a checkpoint or upon nothing, and removes what a killed one has left.
+func TestPublishersContinue(t *testing.T) {
+	x := newTrainee(t, 100)
+	for range 3 {
+		x.train()
+		if err := x.publish(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := export.OpenPublisher(context.Background(), x.opt); err == nil || !strings.Contains(err.Error(), "wait for it") {
+		t.Errorf("a second publisher: %v", err)
+	}
+	if err := x.pub.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".publish-4", ".part-4"} {
+		if err := os.Mkdir(filepath.Join(x.dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.open()
+	if x.pub.Highest() != 3 {
+		t.Errorf("the highest version is %d", x.pub.Highest())
+	}
+	m := small(t)
+	older, err := x.pub.FromCheckpoint(context.Background(), source(m))
+	if err == nil {
+		err = x.pub.Restart(older)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range x.tables { // the rows of the checkpoint, and what changes since
+		x.rows[i], x.taken[i] = map[uint64][]float32{}, &table.Taken{}
+		if err := step.EachRow(m.Checkpoint, x.tables[i], func(_ int, key uint64, v []float32) error { x.rows[i][key] = slices.Clone(v); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.train()
+	x.step = 10
+	if err := x.publish(); err != nil {
+		t.Fatal(err)
+	}
+	got := x.openAfter(11, nil)
+	if x.check(got); got.Base() != 11 {
+		t.Errorf("the base of version 11 is %d", got.Base())
+	}
+	if s := fmt.Sprint(x.names()); s != "[1 11]" {
+		t.Errorf("left are %v", s)
+	}
+}
+
+// TestPublishingOnAFullDisk: whatever operation of the disk fails, the version is not
+// visible and the one before it opens; the next has its changes.
+func TestPublishingOnAFullDisk(t *testing.T) {
+	m := small(t)
+	tables := write(t, m, "").Layout().Tables
+	every := 1
+	if testing.Short() {
+		every = 3
+	}
+	for _, full := range []int{1, 100} { // 1: each version becomes complete at once
+		for n := 0; ; n += every {
+			x := traineeOf(t, m, tables, full)
+			x.publish()
+			x.pub.Close()
+			disk := &fullDisk{left: n}
+			good := x.opt
+			x.opt = export.OnPublish(disk, x.opt)
+			x.open()
+			x.train()
+			err := x.publish()
+			x.pub.Close()
+			if err == nil && len(x.warned) == 0 {
+				if n < 8 {
+					t.Fatalf("only %d operations", n)
+				}
+				break
+			}
+			if err != nil && !errors.Is(err, errFull) {
+				t.Fatalf("operation %d: %v", n, err)
+			}
+			if err != nil && !disk.renamed {
+				if s := fmt.Sprint(x.names()); s != "[1]" {
+					t.Fatalf("operation %d leaves %v", n, s)
+				}
+				x.openAfter(1, nil)
+			}
+			x.opt = good
+			x.open()
+			for i := range x.rows { // the tables began empty
+				for key, v := range x.rows[i] {
+					x.put(i, key, v)
+				}
+			}
+			if err := x.publish(); err != nil {
+				t.Fatalf("operation %d: the next version: %v", n, err)
+			}
+			x.check(x.openAfter(x.step, nil))
+			x.pub.Close()
+		}
+	}
+}
+
+// TestDamagedChangesAreRejected: a version that is cut short at any byte, or of which any
+// byte has changed, does not open, alone or after the one before. The error names the file.
+func TestDamagedChangesAreRejected(t *testing.T) {
+	x := newTrainee(t, 100)
+	for range 3 {
+		x.train()
+		if err := x.publish(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := x.openAfter(1, nil)
+	every := 1
+	if testing.Short() {
+		every = 17
+	}
+	for _, name := range []string{"MANIFEST.json", "dense.bin", "delta.bin"} {
+		path := filepath.Join(x.version(2), name)
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rejected := func(b []byte, what string) {
+			t.Helper()
+			if err := os.WriteFile(path, b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			m, err := export.OpenAfter(x.version(2), one)
+			if err == nil {
+				m.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), name) {
+				t.Fatalf("%s of %s: %v", what, name, err)
+			}
+		}
+		for n := 0; n < len(whole); n += every {
+			rejected(whole[:n], fmt.Sprintf("the first %d bytes", n))
+			whole[n] ^= 1 << (n % 8)
+			rejected(whole, fmt.Sprintf("another byte %d", n))
+			whole[n] ^= 1 << (n % 8)
+		}
+		rejected(append(slices.Clone(whole), 0), "one byte more")
+		if err := os.WriteFile(path, whole, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.check(x.openAfter(3, x.openAfter(2, one)))
+	if err := os.RemoveAll(x.version(2)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := export.Open(x.version(3)); err == nil || !strings.Contains(err.Error(), "builds upon version 2") {
+		t.Errorf("without a version that it builds upon: %v", err)
+	}
+}

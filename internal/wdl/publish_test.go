@@ -1,0 +1,199 @@
+package wdl
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
+	"github.com/wdlrun/wdlrun/internal/wdl/step"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// publishing is a training that publishes as often as it can, with a checkpoint after
+// each fourth step.
+func publishing(t testing.TB, path string, recipe [2]string, full int) (opt Options, models string) {
+	models = filepath.Join(t.TempDir(), "models", "ctr")
+	return Options{Config: clicksConfig(t, path, recipe[0], recipe[1]), Set: []string{
+		"train.epochs=1", "train.checkpoint.every_steps=4", "train.export.dir=" + models, fmt.Sprintf("train.export.full_every=%d", full),
+	}}, models
+}
+
+// runPublishing is runJob of a job that publishes after every step.
+func runPublishing(t testing.TB, size int, opt Options) (res report.Result) {
+	t.Helper()
+	if opt.Warn == nil {
+		opt.Warn = func(line string) {
+			if strings.Contains(line, "train.export") {
+				t.Error(line)
+			}
+		}
+	}
+	if opt.Out == "" {
+		opt.Out = t.TempDir()
+	}
+	onRanks(t, size, func(comm *collective.Comm) error {
+		j := NewJob(comm, trace.New(100), opt)
+		j.saves.every = time.Nanosecond
+		r, err := j.Run(context.Background())
+		if comm.Rank() == 0 {
+			res = r
+		}
+		return err
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+	return res
+}
+
+// published lists the versions in a folder.
+func published(t testing.TB, models string) (all []int64) {
+	t.Helper()
+	entries, err := os.ReadDir(models)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		n, err := strconv.ParseInt(e.Name(), 10, 64)
+		if err != nil && e.Name() != ".lock" {
+			t.Errorf("%s is left", e.Name())
+		}
+		if err == nil {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func openVersion(t testing.TB, models string, n int64, before *export.Model) *export.Model {
+	t.Helper()
+	m, err := export.OpenAfter(filepath.Join(models, strconv.FormatInt(n, 10)), before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// fullExport is the full export of the checkpoint of a step, and the keys of its tables.
+func fullExport(t testing.TB, run string, at int64) (*export.Model, [][]uint64) {
+	t.Helper()
+	c, err := checkpoint.Open(checkpoint.Dir(filepath.Join(run, checkpoint.Folder), at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := OpenTrained(context.Background(), c.Dir(), func(line string) { t.Error(line) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := export.Write(context.Background(), export.Source{Checkpoint: m.Checkpoint, Config: m.Config, Encoder: m.Encoder}, export.Options{Out: t.TempDir(), Name: "x", Version: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := export.Open(r.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { model.Close() })
+	keys := make([][]uint64, len(model.Layout().Tables))
+	for i, of := range model.Layout().Tables {
+		err := step.EachRow(c, of, func(_ int, key uint64, _ []float32) error { keys[i] = append(keys[i], key); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return model, keys
+}
+
+// sameParameters compares the rows of keys, and the dense parameters, to the bit.
+func sameParameters(t testing.TB, got, want *export.Model, keys [][]uint64) {
+	t.Helper()
+	for i, of := range want.Layout().Tables {
+		width := 0
+		for _, p := range of.Parts {
+			width += p.Dim
+		}
+		a, b := make([]float32, width*len(keys[i])), make([]float32, width*len(keys[i]))
+		got.Read(i, keys[i], a)
+		want.Read(i, keys[i], b)
+		for j := range b {
+			if math.Float32bits(a[j]) != math.Float32bits(b[j]) {
+				t.Fatalf("version %d: table %s: key %d: %v, a full export has %v", got.Version(), of.Name, keys[i][j/width], a[j], b[j])
+			}
+		}
+	}
+	for i, p := range want.Parameters().Params() {
+		if x := got.Parameters().Params()[i]; !slices.Equal(x.Value, p.Value) {
+			t.Fatalf("version %d: %s differs", got.Version(), p.Name)
+		}
+	}
+}
+
+// TestVersionsAreFullExportsOfTheirStep: on any number of ranks, with rows that are
+// admitted, evicted, rounded and on disk, each version that changes others has the bits of
+// a full export of the same step, whether it is opened after the one before or alone.
+func TestVersionsAreFullExportsOfTheirStep(t *testing.T) {
+	path := clicks(t, 1500)
+	for _, name := range []string{"plain", "rows"} {
+		for size := 1; size <= 3; size++ {
+			t.Run(fmt.Sprint(name, size), func(t *testing.T) {
+				if name != "rows" || size == 1 {
+					everyday(t)
+				}
+				t.Parallel()
+				opt, models := publishing(t, path, recipes[name], 1000)
+				run := runPublishing(t, size, opt)
+				all := published(t, models)
+				if int64(len(all)) < run.Steps-2 || all[len(all)-1] != run.Steps {
+					t.Fatalf("versions %v after %d steps", all, run.Steps)
+				}
+				compareVersions(t, models, run.RunDir, all)
+			})
+		}
+	}
+}
+
+// compareVersions compares versions with the checkpoints of their steps, if there are some.
+func compareVersions(t *testing.T, models, run string, all []int64) {
+	t.Helper()
+	var before *export.Model
+	var ever [][]uint64
+	compared, extended := 0, 0
+	for _, n := range all {
+		m := openVersion(t, models, n, before)
+		if before != nil && m.Base() == before.Base() {
+			extended++
+		}
+		before = m
+		if _, err := os.Stat(checkpoint.Dir(filepath.Join(run, checkpoint.Folder), n)); err != nil {
+			continue
+		}
+		want, keys := fullExport(t, run, n)
+		if ever == nil {
+			ever = make([][]uint64, len(keys))
+		}
+		for i := range keys { // keys that were evicted since are compared too
+			ever[i] = append(ever[i], keys[i]...)
+			slices.Sort(ever[i])
+			ever[i] = slices.Compact(ever[i])
+		}
+		sameParameters(t, m, want, ever)
+		sameParameters(t, openVersion(t, models, n, nil), want, ever)
+		compared++
+	}
+	if compared < 2 || extended < 2 {
+		t.Errorf("%d of %d versions were compared, %d changed the one before", compared, len(all), extended)
+	}
+}
