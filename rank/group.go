@@ -103,6 +103,7 @@ type Group struct {
 	trouble   bool          // signs are being gathered
 	since     time.Duration // when the first of them came, or the driver woke after it
 	began     time.Duration // when it came, without the time in which the driver was stopped
+	nap       nap           // the last
 	tick      time.Duration
 	ticked    bool
 	refusals  []refusal

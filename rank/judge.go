@@ -100,6 +100,9 @@ func (g *Group) wake(now time.Duration) {
 	if !g.ticked || g.ended || asleep <= max(g.cfg.Silence/8, dozed) {
 		return
 	}
+	if asleep >= leaves {
+		g.nap = nap{end: now, length: asleep}
+	}
 	later := func(at time.Duration) time.Duration { return min(at+asleep, now) }
 	g.tick, g.since, g.began, g.lastJoin, g.doneSince = now, now, later(g.began), later(g.lastJoin), later(g.doneSince)
 	for i := range g.seats {
@@ -300,6 +303,12 @@ func (g *Group) root() int {
 func (g *Group) verdict(now time.Duration) *Verdict {
 	root := g.root()
 	s := &g.seats[root]
+	// Rank 0 hosts the coordinator and was stopped: the ranks that are lost have left it.
+	if k := s.sign(); !g.cfg.Processes && (k == Lost || k == Blamed) && g.nap.length > 0 && now-g.nap.end <= g.cfg.Silence {
+		s = &g.seats[0]
+		return &Verdict{Kind: Silent, Host: s.member.Host, Pid: s.member.Pid, Phase: s.status.Phase, Step: s.status.Step, Position: s.status.Position,
+			Quiet: g.nap.length, Cause: "it hosts the coordinator, and the other ranks no longer waited for it"}
+	}
 	if s.sign() == Blamed {
 		root, s = g.accused(root)
 	}

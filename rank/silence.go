@@ -2,7 +2,14 @@ package rank
 
 import "time"
 
+// CoordinatorSilence is how long the other ranks wait for a coordinator in rank 0 that is
+// silent. They notice a host or a network that is down before.
+const CoordinatorSilence = SilentAfter + 3*time.Second
+
 const (
+	// leaves is the shortest time without a coordinator in rank 0 after which ranks may
+	// have left: the last that they heard of it may be a second old.
+	leaves = CoordinatorSilence - time.Second
 	// overGaps is how many times longer than between its recent heartbeats a rank may be
 	// silent. It is small enough that heartbeats of once a second, those of large worlds,
 	// do not extend Silence.
@@ -12,6 +19,10 @@ const (
 	// Of the longest recent time between two heartbeats, 7/8 are kept at each later one.
 	gapKept, gapOf = 7, 8
 )
+
+// nap is a time in which the driver was stopped for so long that ranks leave a
+// coordinator in rank 0.
+type nap struct{ end, length time.Duration }
 
 // patience is how long a rank may be silent: normally so long, and longer on a host so busy
 // that its heartbeats have come late before.

@@ -112,10 +112,6 @@ const (
 	// by then taken the rank for lost and said so.
 	hostTimeout = rank.SilentAfter + 2*time.Second
 
-	// coordinatorSilence is how long a coordinator in rank 0 may say nothing. A host or a
-	// network that is down is noticed before, and named as such.
-	coordinatorSilence = hostTimeout + time.Second
-
 	// aliveEvery is how often a coordinator shows that it is there.
 	aliveEvery = time.Second
 

@@ -375,7 +375,7 @@ func (s *Session) listen(paused bool) {
 		return
 	}
 	quiet := now - time.Duration(s.heard.Load())
-	if s.world.Launched || s.server != nil || quiet < coordinatorSilence || !closed(s.formed) || closed(s.noted) {
+	if s.world.Launched || s.server != nil || quiet < rank.CoordinatorSilence || !closed(s.formed) || closed(s.noted) {
 		return
 	}
 	v := s.gone()
