@@ -150,14 +150,21 @@ func (f linkFault) start(t *testing.T, dir string, hosts []host) []*exec.Cmd {
 	if !f.launcher {
 		return onHosts(t, dir, hosts, 1, f.encrypt, flags...)
 	}
-	enter := ""
-	for i, h := range hosts {
-		enter += fmt.Sprintf("[ $1 = wdlrun-host-%d ] && exec %s sh -c \"$2\"; ", i, strings.Join(h.enter, " "))
-	}
-	client, _ := fakeSSH(t, enter)
-	cmd := command(t, dir, append([]string{"-H", "wdlrun-host-0,wdlrun-host-1,wdlrun-host-2", "-ssh", client, fmt.Sprintf("-encrypt=%t", f.encrypt), "train"}, flags...)...)
+	cmd := overHosts(t, dir, hosts, append([]string{fmt.Sprintf("-encrypt=%t", f.encrypt), "train"}, flags...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	return []*exec.Cmd{cmd}
+}
+
+// overHosts prepares a launcher with a rank on each host.
+func overHosts(t *testing.T, dir string, hosts []host, args ...string) *exec.Cmd {
+	t.Helper()
+	enter, names := "", make([]string, len(hosts))
+	for i, h := range hosts {
+		names[i] = fmt.Sprintf("wdlrun-host-%d", i)
+		enter += fmt.Sprintf("[ $1 = %s ] && exec %s sh -c \"$2\"; ", names[i], strings.Join(h.enter, " "))
+	}
+	client, _ := fakeSSH(t, enter)
+	return command(t, dir, append([]string{"-H", strings.Join(names, ","), "-ssh", client}, args...)...)
 }
