@@ -244,9 +244,12 @@ func rankProgram() int {
 		return 1
 	}
 	defer s.Close()
-	if os.Getenv("CONTROL_TEST_RANK") == "wait" {
+	switch os.Getenv("CONTROL_TEST_RANK") {
+	case "wait":
 		<-s.Aborted()
 		return 2
+	case "busy":
+		busy(s)
 	}
 	fmt.Printf("rank %d of %d by %s: %s\n", w.Rank, w.Size, w.By, strings.Join(s.Roster(), " "))
 	if err := s.Done(nil); err != nil {
