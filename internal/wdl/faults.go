@@ -143,7 +143,7 @@ func (r *run) warnOfMissed() {
 	if n := len(missed) - told; n > 0 {
 		text += fmt.Sprintf(" and %d more", n)
 	}
-	r.opt.Warn(fmt.Sprintf("chaos: %s did not come to pass: the job ended at step %d", text, r.cursor.Step))
+	r.opt.Warn(fmt.Sprintf("chaos: %s was not injected: the job ended at step %d", text, r.cursor.Step))
 }
 
 // hold slows or pauses the compute of the rank as planned.
