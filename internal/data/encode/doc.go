@@ -1,15 +1,14 @@
-// Package encode says which keys and numbers the fields of a record become, and makes
-// batches of them.
+// Package encode turns the fields of records into keys and numbers, and these into batches.
 //
 //	Fit       statistics of the training data that encodings need: mergeable, the same
 //	          for any number of parts
 //	Encoder   schema + Fit; kept with the model
-//	RowCoder  checks records and encodes them as rows; usual ones of csv, tsv and
+//	RowCoder  checks records and encodes them as rows; common records of csv, tsv and
 //	          TFRecord in one pass over their bytes
 //	Batcher   moves rows into the columns of a Batch
 //	ColumnCoder  makes a Batch of requests, field by field; values that all rows share
 //	          are encoded once
-//	Columns   the same of Parquet, column by column
+//	Columns   makes a Batch of Parquet data, column by column
 //
 // A Batch of B rows holds Dense, B × D numbers row by row; Sparse, F jagged
 // lists of 64-bit keys (features, then crosses); Label, B numbers that are 0 or
@@ -17,11 +16,10 @@
 //
 // # Values
 //
-// A field may hold several values: as a list, or as one text that Feature.Separator
-// cuts; Feature.Weights names a field with a number for each of them. A value is missing
-// if there is none, or it is empty or listed in Source.Missing. Integers and numbers
-// count as the text they are written as in decimal, so a column gives the same keys in
-// every format.
+// A field may have several values, as a list or as one string split at Feature.Separator.
+// Feature.Weights names a field with a weight for each value. A value is missing if it is
+// absent, empty, or listed in Source.Missing. Integers and numbers are encoded as their
+// decimal strings, so a column has the same keys in every format.
 //
 // # Keys
 //
@@ -33,7 +31,7 @@
 //
 // # Errors, panics, concurrency
 //
-// What a record, a feature index or a message from another rank can hold wrong is a
-// record.Flaw or an error; nothing here panics on data. An Encoder does not change and
-// may be shared; what encodes belongs to one goroutine and allocates nothing per record.
+// Faults of a record, a feature index or a message from another rank are a record.Flaw or
+// an error. Nothing here panics on data. An Encoder does not change and may be shared. The
+// coders belong to one goroutine each and allocate nothing per record.
 package encode

@@ -1,7 +1,7 @@
-// Package inspect looks at some records of files and guesses how they are written and
-// what their columns mean: format, delimiter, header, types, label. The guesses are for
-// a person to check; nothing is trained on them unseen.
+// Package inspect reads a sample of files and guesses their format, delimiter and header, the
+// types and meaning of columns, and the label. A person is meant to check the guesses before
+// a model is trained on them.
 //
-// Of one file, half of the records are from its beginning and the others from places
-// all over it; of several files, from all of them, or from 16.
+// Half of the sample of one file is from its beginning and half from places throughout the
+// file. The sample of several files is from all of them, or from 16.
 package inspect

@@ -5,43 +5,40 @@
 //	kafka://HOST:PORT[,HOST:PORT…]/TOPIC[?group=G&start=latest&timeout=20s]
 //	kafka://HOST:PORT[,HOST:PORT…]/TOPIC#PARTITION:LO-HI
 //
-// The second form names a range: the records of offsets from LO up to, not
-// including, HI. It is finite and does not change, so it can be read as a file
-// is: cut into parts, read in any order, and read again after a failure.
+// The second form names a range: the records of offsets LO to HI−1. It is finite and does
+// not change. Like a file, it can be cut into parts, read in any order, and read again after
+// a failure.
 //
-// # Who one is
+// # Authentication
 //
 //	tls=true                 TLS, by the system's authorities
 //	ca=FILE                  TLS, by the authorities of a PEM file instead
 //	sasl=MECHANISM           plain, scram-sha-256 or scram-sha-512, with
 //	credentials=FILE         the lines username=NAME and password=SECRET
 //
-// An address is written into run directories and shown in errors, so it names the
-// file that has the secret and never holds one. The file is read again at each
-// handshake: what replaces it is used from then on. All hosts of a job have it at
-// the same path. Over connections without TLS plain shows the password to anyone who
-// listens, so tls=false must say that this is meant.
+// An address is written into run directories and shown in errors. It therefore names the
+// file with the secret and never contains one. The file is read again at each handshake, so
+// it can be replaced while a job runs. All hosts of a job need it at the same path. Without
+// TLS, plain sends the password in the clear, so tls=false must be given explicitly.
 //
 // # Reading
 //
-// Offsets are asked for directly, without a consumer group and its rebalancing:
-// who reads what follows from the order of an epoch, and where reading continues
-// from a checkpoint. A group serves only to tell the broker how far a training
-// is, by Commit. Records of transactions that were aborted are no records;
-// offsets end at the last stable one.
+// Offsets are requested directly, without a consumer group and its rebalancing. The order of
+// an epoch determines which rank reads a range, and the checkpoint where reading continues. A
+// group only records the position of a training at the broker, by Commit. Records of aborted
+// transactions are skipped. Offsets end at the last stable one.
 //
 // # Cost and limits
 //
-// A fetch asks for 128 KiB, twice as much when the next follows, up to 4 MiB; a
-// Log keeps the last 64 MiB of what was fetched, for ranges that are read by
-// lanes in turn. A record has at most 64 MiB.
+// A fetch requests 128 KiB, and twice as much if the next one follows, up to 4 MiB. A Log
+// keeps the last 64 MiB that it fetched, for ranges that several lanes read in turns. A
+// record has at most 64 MiB.
 //
 // # Errors and concurrency
 //
-// A broker that does not answer is asked again for 20 seconds, or the timeout of
-// the address; then the error names topic, brokers and cause. One that rejects the
-// credentials, or that has another certificate, is not asked again. A Log may be
-// used by several goroutines.
+// A request to a broker that does not answer is repeated for 20 seconds, or the timeout of the
+// address. The error then names topic, brokers and cause. It is not repeated if the broker
+// rejects the credentials or has another certificate. Several goroutines may use a Log.
 package kafka
 
 import (

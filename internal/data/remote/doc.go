@@ -1,37 +1,34 @@
-// Package remote reads files that are in an object store or on a web server, by
-// ranges of their bytes.
+// Package remote reads byte ranges of files in an object store or on a web server.
 //
 // # Names
 //
 //	https://HOST/PATH, http://HOST/PATH        one file
 //	s3://BUCKET/KEY, gs://BUCKET/KEY           one object
 //	s3://BUCKET/FOLDER/, s3://BUCKET/part-*    the objects directly in a folder; those that match
-//	…?endpoint=URL&region=NAME                 of s3: another store that speaks its language
+//	…?endpoint=URL&region=NAME                 s3 only: another store with the same API
 //
-// A server must answer to ranges and say how long the file is. Google's store is
-// read through its S3-compatible interface, with HMAC keys. Keys are looked for
-// where the AWS command line does: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,
-// MINIO_ACCESS_KEY and MINIO_SECRET_KEY, ~/.aws/credentials, then the machine's
-// own role; without any, requests are anonymous.
+// A server must support ranges and report the length of the file. Google's store is read
+// through its S3-compatible interface, with HMAC keys. Keys are searched in the order of the
+// AWS command line: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, MINIO_ACCESS_KEY and
+// MINIO_SECRET_KEY, ~/.aws/credentials, the role of the machine. Without keys, requests are
+// anonymous.
 //
 // # Build
 //
-// The code follows the build tag remote, for it adds megabytes to the
-// program: go build -tags remote ./cmd/wdlrun. Without the tag every function
-// says so.
+// The build tag remote includes the code, which adds megabytes to the program: go build -tags
+// remote ./cmd/wdlrun. Without the tag every function returns an error that names it.
 //
 // # Cost and limits
 //
-// A Reader asks for 256 KiB, twice as much when the next read follows, up to
-// 8 MiB, and then asks for the next part while this one is read: it holds two
-// parts. A listing has at most 2²⁰ objects, a name 1024 bytes.
+// A Reader requests 256 KiB, and twice as much if the next read follows, up to 8 MiB. It then
+// requests the next part while this one is read, so it holds two parts. A listing has at most
+// 2²⁰ objects, a name at most 1024 bytes.
 //
 // # Errors and concurrency
 //
-// A request that fails on the way, or with 408, 429 or 5xx, is repeated with
-// growing pauses for 20 seconds. An object that is not what it was when it was
-// found (by its ETag) is ErrChanged. A Reader may be used by several goroutines,
-// one read at a time.
+// A request that fails in the network, or with status 408, 429 or 5xx, is repeated with
+// growing pauses for 20 seconds. ErrChanged reports an object whose ETag has changed since it
+// was found. Several goroutines may use a Reader, one read at a time.
 package remote
 
 import (

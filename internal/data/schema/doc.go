@@ -1,7 +1,5 @@
-// Package schema says what a configuration wants of records: where they are and how
-// they are written (Source), which field is the label (Label), and which become inputs
-// of the model and how (Feature, Cross). It reads nothing.
+// Package schema describes the records of a configuration: where they are and in which format
+// (Source), the label (Label), and the inputs of the model (Feature, Cross). It does no I/O.
 //
-// A Schema is filled when what was left out is in it (Fill). Validate returns
-// everything that is wrong at once.
+// Fill sets defaults. Validate returns all faults at once.
 package schema

@@ -1,35 +1,33 @@
-// Package stream decides what of a stream is read next: of folders that grow,
-// and of the partitions of a topic.
+// Package stream decides which part of a stream is read next. A stream is a folder that grows,
+// or the partitions of a topic.
 //
-// A stream is cut into spans: a span is a finite set of names (files, or ranges
-// of offsets of partitions) that were there at one look. Within a span everything
-// is as with data that does not grow: all ranks scan it, shuffle it and resume in
-// it by one integer. So the only new thing to agree on is what the next span is,
-// and that is what this package decides, from what one rank saw and from the
-// Position, which goes into checkpoints:
+// A stream is cut into spans. A span is a finite set of names (files, or ranges of offsets)
+// that one look has found. All ranks scan it, shuffle it and resume in it as in data that does
+// not grow. The ranks therefore only have to agree on the next span. One rank looks, and this
+// package decides from its findings and from the Position, which is saved in checkpoints:
 //
 //	look ──Folders.Next──► Verdict: wait, a span, or the end
 //	look ──Topic.Next────► Verdict
 //
-// It has no clock and does no I/O, except that it asks its caller for a digest of a
-// file (Rules.Probe); its tests are conversations in text.
+// The package has no clock and does no I/O, except that it asks its caller for the digest of
+// a file (Rules.Probe). Its tests are conversations in text.
 //
 // # Folders
 //
-// Files are taken in the order of their names. Names that begin with . or _ or
-// end in .part, .tmp or ._COPYING_ are no files yet. A file is taken when two
-// looks in a row found it with the same size and time, or when its folder has
-// its end mark; one that is not so far yet holds back those that sort behind it.
-// Empty files are passed over. If a file grows after it was taken, a later span reads
-// the new bytes; other changes are reported. A file that comes and sorts before one that was
-// taken is an error that names both: to pass over it silently would lose it.
-// While the same process watches, every such file is found; after a resume those
-// are not told apart from files that were taken and then removed, unless there
-// are more than were taken.
+// Files are taken in the order of their names. Names that begin with . or _, or that end in
+// .part, .tmp or ._COPYING_, are ignored. A file is complete when two consecutive looks found
+// it with the same size and time, or when its folder has its end mark. An incomplete file
+// holds back the files that sort after it. Empty files are skipped. If a file grows after it
+// was taken, a later span reads the new bytes. Other changes are reported.
+//
+// A new file that sorts before one already taken is an error that names both, because it
+// would never be read. The process that watches the folder finds every such file. After a
+// resume, such files look like files that were taken and then removed, unless there are more
+// than were taken.
 //
 // # Topics
 //
-// Every partition has an offset from which it is read on. A span takes of each
-// partition what it holds beyond, up to a bound. What a broker has deleted before
-// it was read is an error: it is lost, and nobody else would tell.
+// Every partition has an offset at which reading continues. A span contains the records of each
+// partition from there, up to a bound. Records that a broker deleted before they were read
+// are an error, because they are lost.
 package stream

@@ -1,15 +1,13 @@
-// Package table reads Parquet files: flat columns, and lists of plain values,
-// row by row across the columns that are wanted, from typed pages. Values are
-// never boxed.
+// Package table reads selected columns of Parquet files: flat columns and lists of plain
+// values, row by row, from typed pages. Values are never boxed.
 //
-// A row is handed on as bytes, which a shuffle can keep and Decode turns back
-// into values:
+// A row is encoded as bytes, which a shuffle can keep and Decode turns back into values:
 //
 //	per column: kind, 1 byte · count, uvarint · values
 //	value: 8 bytes little-endian (Int, Float32, Float64), or uvarint length and
 //	the bytes (Text); no count and no values for kind None
 //
-// A value is what its logical type says it is, in the text that DuckDB writes to CSV:
+// The logical type of a column determines its values, formatted as DuckDB writes them to CSV:
 //
 //	INT, UINT                 Int; Text from 2^63 on
 //	FLOAT16, FLOAT, DOUBLE    Float64; a narrow number is its shortest decimal
@@ -22,16 +20,15 @@
 //	STRING, ENUM, JSON        as stored; so are bytes without a type if they are UTF-8,
 //	                          and others are written \x00\xFF
 //
-// A null, and a list without values, is None; nulls in a list are left out. A member
-// of a struct is a column of its own, struct.member. Maps, lists of other than plain
-// values, BSON, VARIANT and geometries are not read: Unread lists them.
+// A null and an empty list are None. Nulls in a list are omitted. A member of a struct is a
+// column of its own, struct.member. Maps, lists of lists or structs, BSON, VARIANT and
+// geometries are not read; Unread lists such columns.
 //
-// Rows come one by one (Append), or as spans of each column's pages for those who
-// take them column by column (Next).
+// Rows are read one by one (Append), or column by column as spans of pages (Next).
 //
-// What a file can hold wrong is an error, also where the library under this
-// package panics or takes whatever memory a page asks for: a page unpacks to at
-// most 256 MiB and 2^26 values. A Reader belongs to one goroutine.
+// Faults of a file are errors, including those for which the library under this package
+// panics or allocates any size that a page states: a page decompresses to at most 256
+// MiB and 2^26 values. A Reader belongs to one goroutine.
 package table
 
 import (
