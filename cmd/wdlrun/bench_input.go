@@ -65,9 +65,9 @@ func (p *program) benchInput(c *cli.Context) error {
 		return p.printJSON(r)
 	}
 	fmt.Fprintf(p.stdout, "%s: %.0f records/s, %.1f MB/s, %.3f allocations a record\n", r.Format, r.RecordsPerSecond, r.BytesPerSecond/1e6, r.AllocsPerRecord)
-	if r.Beside != "" {
+	if r.Library != "" {
 		fmt.Fprintf(p.stdout, "compared with %s, which only reads: %.0f records/s; %.2f times as fast, %.2f by processor time, medians of %d %s\n",
-			r.Beside, r.BesideRecordsPerSecond, r.Ratio, r.CPURatio, r.Rounds, plural(r.Rounds, "round"))
+			r.Library, r.LibraryRecordsPerSecond, r.Ratio, r.CPURatio, r.Rounds, plural(r.Rounds, "round"))
 	}
 	return nil
 }

@@ -1,11 +1,11 @@
-// Package input measures how fast files of records become batches, beside a library
-// that reads the values of the same files, by turns in one run: encoding/csv for
-// text, a decoder by protoc-gen-go for TFRecord, encoding/json for JSON objects, parquet-go for Parquet.
+// Package input measures how fast files of records become batches. It compares this with a
+// library that reads the values of the same files, by turns in one run: encoding/csv for text,
+// a decoder by protoc-gen-go for TFRecord, encoding/json for JSON objects, parquet-go for
+// Parquet.
 //
-// What is measured is what training does: reading, cutting, checking, encoding, and
-// shuffling if asked for; from a reader's beginning to its end, without the pass
-// that counts. The files are in the page cache by then. It is the caller's to limit
-// the cores.
+// It measures the work of training: reading, splitting, checking, encoding, and optionally
+// shuffling, without the first pass that counts records. The files are in the page cache by
+// then. The caller limits the cores.
 package input
 
 import (
@@ -32,8 +32,8 @@ type Options struct {
 	Time    time.Duration // of measuring, at least one round; default 2 s
 }
 
-// Result are the figures of one run. A round is one pass over the files, and one
-// by what they are compared with, which ends early once Time is past.
+// Result contains the metrics of one run. A round is one pass over the files, then one by
+// the library, which ends early once Time is past.
 type Result struct {
 	Format           string  `json:"format"`
 	Records          int64   `json:"records"` // of all rounds
@@ -41,11 +41,11 @@ type Result struct {
 	BytesPerSecond   float64 `json:"bytes_per_second"`  // of the files as stored
 	AllocsPerRecord  float64 `json:"allocs_per_record"` // once buffers have grown
 
-	Beside                 string  `json:"beside,omitempty"` // the library; empty: none reads these files
-	BesideRecordsPerSecond float64 `json:"beside_records_per_second,omitempty"`
-	Ratio                  float64 `json:"ratio,omitempty"`     // times as fast as it, median of the rounds
-	CPURatio               float64 `json:"cpu_ratio,omitempty"` // the same by processor time, which others on the machine do not lengthen
-	Rounds                 int     `json:"rounds"`
+	Library                 string  `json:"beside,omitempty"` // the library to compare with; empty: there is none for these files
+	LibraryRecordsPerSecond float64 `json:"beside_records_per_second,omitempty"`
+	Ratio                   float64 `json:"ratio,omitempty"`     // own rate divided by that of the library, median of the rounds
+	CPURatio                float64 `json:"cpu_ratio,omitempty"` // the same by processor time, on which other programs have little influence
+	Rounds                  int     `json:"rounds"`
 }
 
 const (
@@ -71,7 +71,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		return r, err
 	}
 	m := meter{dataset: d, encoder: e, options: o}
-	other := besides(o.Source)
+	other := libraryFor(o.Source)
 	for began := time.Now(); r.Rounds == 0 || time.Since(began) < o.Time; r.Rounds++ {
 		began := processTime()
 		own, err := m.pass(ctx, int64(r.Rounds))
@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 			return r, err
 		}
 		cpu := float64(processTime()-began) / float64(d.Rows(data.All))
-		if other != nil && !m.beside(other, own, cpu) {
+		if other != nil && !m.compare(other, own, cpu) {
 			other = nil
 		}
 	}
@@ -89,7 +89,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if other != nil {
 		slices.Sort(m.ratios)
 		slices.Sort(m.cpuRatios)
-		r.Beside, r.BesideRecordsPerSecond = other.name, float64(m.otherRecords)/m.otherSpent.Seconds()
+		r.Library, r.LibraryRecordsPerSecond = other.name, float64(m.otherRecords)/m.otherSpent.Seconds()
 		r.Ratio = m.ratios[len(m.ratios)/2]
 		if n := len(m.cpuRatios); n > 0 {
 			r.CPURatio = m.cpuRatios[n/2]
@@ -169,10 +169,10 @@ func (m *meter) pass(ctx context.Context, epoch int64) (float64, error) {
 	return float64(records) / spent.Seconds(), nil
 }
 
-// beside reads the same files with another library; false if it cannot, as they are
-// packed or built in. own is the reader's records a second, cpu its nanoseconds of a
-// processor for each.
-func (m *meter) beside(other *beside, own, cpu float64) bool {
+// compare reads the same files with another library. It returns false if the library cannot
+// read them, because they are compressed or built in. own is the reader's number of records
+// per second, cpu its processor time per record in nanoseconds.
+func (m *meter) compare(other *library, own, cpu float64) bool {
 	beganCPU := processTime()
 	began, records := time.Now(), int64(0)
 	for _, name := range m.dataset.Names() {

@@ -33,7 +33,7 @@ func TestRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Records != 20_000 || r.RecordsPerSecond <= 0 || r.Rounds != 1 || r.Beside != "encoding/csv" || r.BesideRecordsPerSecond <= 0 || r.Ratio <= 0 || r.CPURatio <= 0 {
+		if r.Records != 20_000 || r.RecordsPerSecond <= 0 || r.Rounds != 1 || r.Library != "encoding/csv" || r.LibraryRecordsPerSecond <= 0 || r.Ratio <= 0 || r.CPURatio <= 0 {
 			t.Errorf("%+v", r)
 		}
 		bytesEach := float64(log.Len()) / 20_000
@@ -55,8 +55,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Every format is read beside the library that is named, to the last record.
-func TestBesides(t *testing.T) {
+// TestLibraries compares every format with its library, to the last record.
+func TestLibraries(t *testing.T) {
 	const rows = 3000
 	columns := []write.Column{{Name: "label", Kind: value.Int}, {Name: "C1", Kind: value.Text}}
 	s := schema.Schema{Label: schema.Label{Field: "label"}, Features: []schema.Feature{{Field: "C1", Encode: "hash"}}}
@@ -88,10 +88,10 @@ func TestBesides(t *testing.T) {
 		}
 		src := schema.Source{Format: format, Header: format == "csv"}
 		r, err := Run(context.Background(), Options{Source: src, Schema: s, Files: []string{path}, Batch: 100, Time: 50 * time.Millisecond})
-		if err != nil || r.Beside != library || r.Records < rows || (r.Ratio > 0) != (library != "") {
+		if err != nil || r.Library != library || r.Records < rows || (r.Ratio > 0) != (library != "") {
 			t.Errorf("%s: %+v, %v", format, r, err)
 		}
-		if b := besides(src); b != nil {
+		if b := libraryFor(src); b != nil {
 			header := int64(0)
 			if src.Header {
 				header = 1

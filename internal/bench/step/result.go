@@ -22,23 +22,23 @@ type Result struct {
 	Bound     string   `json:"bound"`                            // what the bound is: multiply-adds or memory
 	FloorMS   float64  `json:"floor_ms"`                         // those of the parts, one after the other
 
-	Allocs *float64 `json:"allocs_per_step,omitempty"`   // heap objects of the process; the median
-	Beside *float64 `json:"allocs_per_second,omitempty"` // the mean, with what happens beside the steps
-	GC     float64  `json:"gc_share"`                    // of the CPU time
-	Locks  float64  `json:"lock_wait_share"`             // of the CPU time; goroutines that waited
+	Allocs    *float64 `json:"allocs_per_step,omitempty"`   // heap objects of the process; the median
+	AllocRate *float64 `json:"allocs_per_second,omitempty"` // the mean, including work concurrent with the steps
+	GC        float64  `json:"gc_share"`                    // of the CPU time
+	Locks     float64  `json:"lock_wait_share"`             // of the CPU time; goroutines that waited
 
-	StepMS   float64  `json:"step_ms"` // the median
-	P10MS    float64  `json:"step_ms_p10"`
-	P90MS    float64  `json:"step_ms_p90"`
-	FLOP     int64    `json:"flop_per_step"`                  // of a rank
-	Spared   int64    `json:"flop_spared_per_step,omitempty"` // of a rank: by computing with distinct rows once
-	Bytes    int64    `json:"bytes_per_step"`                 // of a rank: rows read and written, keys
-	Sent     int64    `json:"sent_per_step"`                  // of a rank to others, sparse part
-	Buckets  []int    `json:"buckets,omitempty"`              // dense gradients that the ranks sum together, in the order in which backward finishes them
-	BesideMS float64  `json:"buckets_beside_ms,omitempty"`    // that the sums take a step beside the compute
-	Unique   int64    `json:"keys_per_step"`                  // of a rank, unique
-	Parts    []Part   `json:"parts"`
-	AUC      *float64 `json:"auc,omitempty"`
+	StepMS    float64  `json:"step_ms"` // the median
+	P10MS     float64  `json:"step_ms_p10"`
+	P90MS     float64  `json:"step_ms_p90"`
+	FLOP      int64    `json:"flop_per_step"`                  // of a rank
+	Spared    int64    `json:"flop_spared_per_step,omitempty"` // of a rank: by computing with distinct rows once
+	Bytes     int64    `json:"bytes_per_step"`                 // of a rank: rows read and written, keys
+	Sent      int64    `json:"sent_per_step"`                  // of a rank to others, sparse part
+	Buckets   []int    `json:"buckets,omitempty"`              // dense gradients that the ranks sum together, in the order in which backward finishes them
+	OverlapMS float64  `json:"buckets_beside_ms,omitempty"`    // per step, of sums concurrent with the compute
+	Unique    int64    `json:"keys_per_step"`                  // of a rank, unique
+	Parts     []Part   `json:"parts"`
+	AUC       *float64 `json:"auc,omitempty"`
 	// LogLoss is of the test rows, as AUC.
 	LogLoss *float64 `json:"logloss,omitempty"`
 	Machine Machine  `json:"machine"`
@@ -76,7 +76,7 @@ func (m *meter) report(r *Result, before, after snapshot) {
 	r.Bytes = 2*record*(a.StepsOfRows-b.StepsOfRows)/steps + 8*(a.KeysPulled-b.KeysPulled)/steps
 	r.Sent = (a.BytesSent() - b.BytesSent()) / steps
 	floats, _ := m.trainer.Buckets()
-	r.Buckets, r.BesideMS = floats, (after.beside-before.beside).Seconds()*1e3/float64(steps)
+	r.Buckets, r.OverlapMS = floats, (after.overlap-before.overlap).Seconds()*1e3/float64(steps)
 	r.Machine.PeakFLOPS, r.Machine.PeakBF16FLOPS = medianOf(m.peaks), medianOf(m.halfPeaks)
 	r.Machine.PeakP10, r.Machine.PeakP90 = m.peaks[len(m.peaks)/10], m.peaks[(len(m.peaks)*9)/10]
 	least, bound := r.Machine.Floor(Cost{FLOP: r.FLOP, Memory: r.Bytes}, m.o.Threads)
@@ -86,7 +86,7 @@ func (m *meter) report(r *Result, before, after snapshot) {
 	for i, n := range m.objects {
 		made, took = made+n, took+m.seconds[i]
 	}
-	r.Allocs, r.Beside = ptr(medianOf(m.objects)), ptr(made/took)
+	r.Allocs, r.AllocRate = ptr(medianOf(m.objects)), ptr(made/took)
 	if cpu := after.runtime[1] - before.runtime[1]; cpu > 0 {
 		r.GC, r.Locks = (after.runtime[0]-before.runtime[0])/cpu, (after.runtime[2]-before.runtime[2])/cpu
 	}
@@ -106,7 +106,7 @@ func (r Result) String() string {
 	}
 	r.table(&b)
 	if r.NP > 1 {
-		fmt.Fprintf(&b, "\nsums of dense gradients over the ranks: %d of %v floats, %.2f ms of them during the compute\n", len(r.Buckets), r.Buckets, r.BesideMS)
+		fmt.Fprintf(&b, "\nsums of dense gradients over the ranks: %d of %v floats, %.2f ms of them during the compute\n", len(r.Buckets), r.Buckets, r.OverlapMS)
 	}
 	fmt.Fprintf(&b, "\na rank's step   %.2f GFLOP, %.1f MB of rows, %d unique keys, %.2f MB of sparse traffic\n",
 		float64(r.FLOP)*1e-9, float64(r.Bytes)*1e-6, r.Unique, float64(r.Sent)*1e-6)
@@ -119,7 +119,7 @@ func (r Result) String() string {
 	far := r.furthest()
 	fmt.Fprintf(&b, "furthest        %s, %.2f ms above its floor\n", far.Name, far.MS-far.FloorMS)
 	if r.Allocs != nil {
-		fmt.Fprintf(&b, "allocations     %.0f in half of the steps or more, %.0f a second in the mean\n", *r.Allocs, *r.Beside)
+		fmt.Fprintf(&b, "allocations     %.0f in half of the steps or more, %.0f a second in the mean\n", *r.Allocs, *r.AllocRate)
 	}
 	fmt.Fprintf(&b, "collector       %.2f %% of the CPU time; waiting for locks %.2f %%\n", 100*r.GC, 100*r.Locks)
 	r.writeBusy(&b)

@@ -208,7 +208,7 @@ func (m *meter) epoch(r *Result) error {
 		b = next
 	}
 	m.report(r, before, m.snapshot())
-	r.Allocs, r.Beside = nil, nil // of making rows, above all
+	r.Allocs, r.AllocRate = nil, nil // of making rows, above all
 	next, end := m.w.Train, m.w.Train+m.w.Test
 	figures, err := m.trainer.Evaluate(func() (*encode.Batch, error) {
 		if next >= end {
@@ -241,7 +241,7 @@ var heapCounters = [2]string{"/gc/heap/allocs:objects", "/gc/heap/tiny/allocs:ob
 type snapshot struct {
 	traffic sparse.Counters
 	spared  int64         // operations of products
-	beside  time.Duration // that buckets of dense gradients were summed in
+	overlap time.Duration // in which buckets of dense gradients were summed
 	runtime [3]float64    // of runtimeCounters
 }
 
@@ -259,7 +259,7 @@ func (m *meter) snapshot() (s snapshot) {
 		s.runtime[i] = x.Value.Float64()
 	}
 	s.traffic, s.spared = m.trainer.Traffic(), m.trainer.Spared()
-	_, s.beside = m.trainer.Buckets()
+	_, s.overlap = m.trainer.Buckets()
 	return s
 }
 

@@ -18,10 +18,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
 )
 
-// beside is what the same files are read with for comparison. It does the first
-// part of the work only: values come out, and nothing is made of them. It may end
-// once the time until is past.
-type beside struct {
+// library reads the same files for comparison. It does only the first part of the work: it
+// reads the values and makes nothing of them. It may stop once the time until is past.
+type library struct {
 	name string
 	read func(path string, until time.Time) (records int64, err error)
 }
@@ -29,29 +28,29 @@ type beside struct {
 // between is how many records are read between two looks at the clock.
 const between = 1 << 10
 
-// besides is nil for formats, and sources, that nothing is compared with.
-func besides(s schema.Source) *beside {
+// libraryFor returns the library to compare with, nil if there is none for the format.
+func libraryFor(s schema.Source) *library {
 	switch s.Format {
 	case "", "csv":
 		comma := ','
 		if s.Delimiter != "" {
 			comma = rune(s.Delimiter[0])
 		}
-		return &beside{"encoding/csv", func(path string, until time.Time) (int64, error) { return readCSV(path, comma, until) }}
+		return &library{"encoding/csv", func(path string, until time.Time) (int64, error) { return readCSV(path, comma, until) }}
 	case "tsv", "criteo":
-		return &beside{"encoding/csv", func(path string, until time.Time) (int64, error) { return readCSV(path, '\t', until) }}
+		return &library{"encoding/csv", func(path string, until time.Time) (int64, error) { return readCSV(path, '\t', until) }}
 	case "tfrecord":
-		return &beside{"protoc-gen-go", readExamples}
+		return &library{"protoc-gen-go", readExamples}
 	case "jsonl":
-		return &beside{"encoding/json", readObjects}
+		return &library{"encoding/json", readObjects}
 	case "parquet":
-		return &beside{"parquet-go", readColumns}
+		return &library{"parquet-go", readColumns}
 	}
 	return nil
 }
 
-// readCSV cuts the lines of a file into fields, all of which it makes strings, in a
-// record that is used again.
+// readCSV splits the lines of a file into fields. It makes a string of each, in a record
+// that is reused.
 func readCSV(path string, comma rune, until time.Time) (n int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -171,5 +170,5 @@ func atEnd(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return nil
 	}
-	return fmt.Errorf("bench: input: beside: %w", err)
+	return fmt.Errorf("bench: input: comparison: %w", err)
 }
