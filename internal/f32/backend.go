@@ -68,7 +68,7 @@ func fastest() *backend {
 	return all[0]
 }
 
-// Backend names the kernels in use: AVX512, AVX2 or portable.
+// Backend names the kernels in use: AVX512, AVX2, NEON or portable.
 func Backend() string {
 	if active == nil {
 		return "portable"

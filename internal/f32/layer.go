@@ -13,12 +13,13 @@
 // one row's output does not depend on the rows around it, and weight gradients
 // of a batch in parts are those of the whole. Each product and its addition are one
 // rounding, on every machine: the plain loops of portable.go are the specification, which
-// the kernels of AVX-512 and AVX2 give bit by bit. Only the payload of a NaN may differ.
+// the kernels of AVX-512, AVX2 and NEON give bit by bit. Only the payload of a NaN may differ.
 //
 // Kernels. The backend is chosen once by the CPU's features; Backend names it, and
 // GODEBUG=cpu.avx512f=off in the environment leaves a feature out.
 // Assembly is generated: see internal/gen/f32. Weights are in panels two vectors
-// wide; a block of 14 rows (AVX2: 6) by two vectors stays in registers.
+// wide; a block of 14 rows (AVX2, NEON: 6) by two vectors stays in registers. A vector is
+// 16 floats with AVX-512, else 8: two registers of NEON.
 //
 // Cost: 2·rows·in·out operations a product. On one core of an Intel Sapphire
 // Rapids whose peak was 140 GFLOP/s at the time (a shared machine), batches of

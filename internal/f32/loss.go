@@ -20,11 +20,9 @@ func SigmoidLoss(grad, logit, label []float32) float64 {
 		check("SigmoidLoss", "grad", len(grad), 1, len(logit))
 	}
 	var s [8]float64
-	if len(logit) > 0 && sigmoidLossFast(&s, grad, logit, label) {
-		return sum8(&s)
-	}
-	for i, z := range logit {
-		y, e := label[i], expPlain(z)
+	for i := sigmoidLossFast(&s, grad, logit, label); i < len(logit); i++ {
+		z, y := logit[i], label[i]
+		e := expPlain(z)
 		loss := z
 		if z < 0 {
 			loss = 0

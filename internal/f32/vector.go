@@ -35,10 +35,8 @@ func Scale(x []float32, alpha float32) {
 // has eight interleaved partial sums, the same on every machine.
 func SumSquares(x []float32) float64 {
 	var s [8]float64
-	if len(x) == 0 || !sumSquaresFast(&s, x) {
-		for i, v := range x {
-			s[i%8] += float64(float64(v) * float64(v)) // exact: fused or not
-		}
+	for i := sumSquaresFast(&s, x); i < len(x); i++ {
+		s[i%8] += float64(float64(x[i]) * float64(x[i])) // exact: fused or not
 	}
 	return sum8(&s)
 }

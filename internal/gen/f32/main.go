@@ -30,6 +30,17 @@ func main() {
 	} {
 		err = errors.Join(err, f.Write(".."))
 	}
+	for _, f := range []asm.ArmFile{
+		{Package: "f32", Name: "product", Body: productNEON},
+		{Package: "f32", Name: "pack", Body: packNEON},
+		{Package: "f32", Name: "rows", Body: rowsNEON},
+		{Package: "f32", Name: "elements", Body: elementsNEON},
+		{Package: "f32", Name: "loss", Body: lossNEON},
+		{Package: "f32", Name: "pool", Body: poolNEON},
+		{Package: "f32", Name: "tiles", Body: tilesNEON},
+	} {
+		err = errors.Join(err, f.Write(".."))
+	}
 	if err != nil {
 		log.Fatal(err)
 	}
