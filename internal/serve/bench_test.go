@@ -1,13 +1,17 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/wdlrun/wdlrun/internal/serve/versions"
@@ -93,26 +97,52 @@ func benchRequest(rng *rand.Rand) (msg []byte) {
 	return msg
 }
 
-// BenchmarkPredict answers a request from its bytes to those of the answer, without the
-// transport.
-func BenchmarkPredict(b *testing.B) {
+// benchServer serves the model, and makes some requests of it.
+func benchServer(b *testing.B) (s *Server, requests [][]byte) {
 	base := b.TempDir()
 	must(b, os.Mkdir(filepath.Join(base, "1"), 0o755))
 	m := benchModel(b)
-	s := New(Options{Open: func(string) (Model, error) { return m, nil }, Threads: 1})
+	s = New(Options{Open: func(string) (Model, error) { return m, nil }, Threads: 1})
 	must(b, s.Set(b.Context(), []versions.Config{{Name: "ctr", Base: base}}))
-	defer s.Shutdown(b.Context())
+	b.Cleanup(func() { must(b, s.Shutdown(context.Background())) })
 	rng := rand.New(rand.NewPCG(1, 2))
-	requests := make([][]byte, 16)
-	for i := range requests {
-		requests[i] = benchRequest(rng)
+	for range 16 {
+		requests = append(requests, benchRequest(rng))
 	}
+	return s, requests
+}
+
+// BenchmarkPredict answers a request from its bytes to those of the answer, without the
+// transport.
+func BenchmarkPredict(b *testing.B) {
+	s, requests := benchServer(b)
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
 		if _, err := s.grpcPredict(b.Context(), requests[i%len(requests)]); err != nil {
 			b.Fatal(err)
 		}
+		i++
+	}
+}
+
+// BenchmarkCall is BenchmarkPredict over gRPC, with a client in the same process.
+func BenchmarkCall(b *testing.B) {
+	s, requests := benchServer(b)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(b, err)
+	go s.ServeGRPC(l)
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(b, err)
+	defer conn.Close()
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		var out frame
+		if err := conn.Invoke(b.Context(), "/tensorflow.serving.PredictionService/Predict", &frame{b: requests[i%len(requests)]}, &out, grpc.ForceCodecV2(newCodec())); err != nil {
+			b.Fatal(err)
+		}
+		out.free()
 		i++
 	}
 }

@@ -18,8 +18,18 @@ import (
 	"github.com/wdlrun/wdlrun/internal/serve/tfs"
 )
 
-// frame is a message as bytes.
-type frame struct{ b []byte }
+// frame is a message as bytes. One that was received keeps memory of the transport until free.
+type frame struct {
+	b    []byte
+	held mem.Buffer // nil: none
+}
+
+func (f *frame) free() {
+	if f.held != nil {
+		f.held.Free()
+		f.b, f.held = nil, nil
+	}
+}
 
 // rawCodec passes frames as they are, and other messages to protobuf.
 type rawCodec struct{ encoding.CodecV2 }
@@ -35,13 +45,14 @@ func (c rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 
 func (c rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	if f, ok := v.(*frame); ok {
-		f.b = data.Materialize()
+		f.held = data.MaterializeToBuffer(mem.DefaultBufferPool())
+		f.b = f.held.ReadOnlyData()
 		return nil
 	}
 	return c.CodecV2.Unmarshal(data, v)
 }
 
-// method answers a request with the bytes of a response.
+// method answers a request with the bytes of a response. It keeps nothing of the request.
 type method func(ctx context.Context, request []byte) ([]byte, error)
 
 // services are TensorFlow Serving's.
@@ -69,13 +80,14 @@ func (s *Server) unary(name string, m method) grpc.MethodHandler {
 		if err := decode(&in); err != nil {
 			return nil, err
 		}
+		defer in.free()
 		start := time.Now()
 		b, err := m(ctx, in.b)
 		s.metrics.answered(name, status.Code(err), time.Since(start))
 		if err != nil {
 			return nil, err
 		}
-		return &frame{b}, nil
+		return &frame{b: b}, nil
 	}
 }
 
@@ -116,7 +128,7 @@ func (s *Server) grpcPredict(_ context.Context, b []byte) (out []byte, err error
 	encode := func(w *worker) (rows.Counts, error) { return w.coder.Tensors(&w.batch, r.Inputs) }
 	err = s.predict(&r.Spec, r.Outputs, encode, func(spec *tfs.ModelSpec, outputs []tfs.Output) error {
 		start := time.Now()
-		out = tfs.AppendPredictResponse(nil, spec, outputs)
+		out = tfs.AppendPredictResponse(make([]byte, 0, tfs.PredictResponseBytes(spec, outputs)), spec, outputs)
 		s.metrics.encode.Observe(time.Since(start).Seconds())
 		return nil
 	})

@@ -230,7 +230,7 @@ func (r *running) load(dir string) (Model, error) {
 // call sends bytes to a method.
 func (r *running) call(ctx context.Context, method string, b []byte) ([]byte, error) {
 	var out frame
-	err := r.conn.Invoke(ctx, "/tensorflow.serving."+method, &frame{b}, &out, grpc.ForceCodecV2(newCodec()))
+	err := r.conn.Invoke(ctx, "/tensorflow.serving."+method, &frame{b: b}, &out, grpc.ForceCodecV2(newCodec()))
 	return out.b, err
 }
 

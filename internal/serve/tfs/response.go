@@ -12,6 +12,16 @@ type Output struct {
 	Values []float32
 }
 
+// PredictResponseBytes is how long a PredictResponse can be.
+func PredictResponseBytes(spec *ModelSpec, outputs []Output) int {
+	const around = 64 // bytes of tags, lengths, types and numbers, for the spec and for each output
+	n := around + len(spec.Name) + len(spec.Signature)
+	for i := range outputs {
+		n += around + len(outputs[i].Name) + 4*len(outputs[i].Values)
+	}
+	return n
+}
+
 // AppendPredictResponse appends a PredictResponse.
 func AppendPredictResponse(dst []byte, spec *ModelSpec, outputs []Output) []byte {
 	for i := range outputs {
