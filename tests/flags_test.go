@@ -53,6 +53,7 @@ func TestRefusedFlags(t *testing.T) {
 		{"help trian", "did you mean train?"},
 		{"train -conf x.yaml", "did you mean -config?"},
 		{"-np 1 train -backup 1", "give -np 2 or more"},
+		{"-np 4 serve -model ctr=models", "serve is one process, so -np 4 has no effect: leave it out; -threads N"},
 		{"gen -rows 5 -out taken.tsv", "gen: taken.tsv exists"},
 		{"init -data builtin:adult.test -out taken.tsv", "init: taken.tsv exists; remove it first"},
 		{"train -set train.global_batch=67108865", "train.global_batch: is 67108865; it must be from 1 to 67108864"},
