@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -241,8 +242,16 @@ func (h *hostProcess) serve() error {
 			orders <- m
 		}
 	}()
+	signals := make(chan os.Signal, 1)
+	if ending := NotIgnored(endingSignals[:]...); len(ending) > 0 {
+		signal.Notify(signals, ending...)
+	}
 	for {
 		select {
+		case <-signals: // of a cluster, which may repeat it: the ranks save their work
+			signal.Ignore(endingSignals[:]...)
+			signals = nil
+			h.fleet.signal(tellSign, everyone)
 		case m, ok := <-orders:
 			if !ok {
 				return errors.New("launcher: host: the launcher is gone")

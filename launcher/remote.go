@@ -22,11 +22,12 @@ import (
 // Remote says how ranks on other hosts are started. The zero value of everything but Self
 // is the default.
 type Remote struct {
-	Self string   // the launcher's executable, whose main calls RunHost for HostWord
-	SSH  string   // the ssh client and its flags, default "ssh"
-	Ship string   // when executables are sent: auto, always or never
-	Net  string   // the network between hosts: 10.0.0.0/8, eth1 or ^docker0, "" for the fastest that all reach
-	Pass []string // variables that the ranks get in addition to those of their host, NAME=VALUE
+	Self  string   // the launcher's executable, whose main calls RunHost for HostWord
+	SSH   string   // the ssh client and its flags, default "ssh"
+	Ship  string   // when executables are sent: auto, always or never
+	Slurm bool     // srun starts host processes within the present allocation, in place of SSH
+	Net   string   // the network between hosts: 10.0.0.0/8, eth1 or ^docker0, "" for the fastest that all reach
+	Pass  []string // variables that the ranks get in addition to those of their host, NAME=VALUE
 }
 
 // passed are the prefixes of variables that hosts get without -x.
@@ -108,7 +109,7 @@ func (a *remote) connect(ctx context.Context) error {
 		return err
 	}
 	stderr := lineWriter{a.console}
-	away, err := hosts.NewSSH(cmp.Or(a.job.Remote.SSH, "ssh"), hosts.Ship(first.Ship), image, a.job.Remote.Self, a.startGuarded, stderr)
+	away, err := a.starter(hosts.Ship(first.Ship), image, stderr)
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (a *remote) connect(ctx context.Context) error {
 	faults := make([]error, len(a.hosts))
 	for i, h := range a.hosts {
 		all.Go(func() {
-			m, from := first, hosts.Starter(away)
+			m, from := first, away
 			if (Host{Name: h.name}).Local() {
 				m.Ship, from = string(hosts.Auto), here
 			}
@@ -141,6 +142,15 @@ func (a *remote) connect(ctx context.Context) error {
 		go a.accept(h)
 	}
 	return nil
+}
+
+// starter starts host processes on other machines.
+func (a *remote) starter(ship hosts.Ship, image *hosts.Image, stderr io.Writer) (hosts.Starter, error) {
+	r := a.job.Remote
+	if r.Slurm {
+		return hosts.NewSrun(ship, image, r.Self, a.startGuarded, stderr)
+	}
+	return hosts.NewSSH(cmp.Or(r.SSH, "ssh"), ship, image, r.Self, a.startGuarded, stderr)
 }
 
 // hostError reports why a host cannot be used.

@@ -34,7 +34,7 @@ import (
 
 func launchFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "np", Aliases: []string{"n"}, Usage: "`N` ranks", DefaultText: "slots of -H or -hostfile, else 1"},
+		&cli.IntFlag{Name: "np", Aliases: []string{"n"}, Usage: "`N` ranks", DefaultText: "slots of -H or -hostfile, else tasks of the Slurm allocation, else 1"},
 		&cli.StringFlag{Name: "H", Aliases: []string{"host"}, Usage: "`HOSTS` and their slots, such as localhost:4"},
 		&cli.StringFlag{Name: "hostfile", Usage: "`FILE` with one host per line: name slots=N"},
 		&cli.StringFlag{Name: "ssh", Value: "ssh", Usage: "`COMMAND` that logs in to the other hosts of -H or -hostfile, such as \"ssh -p 2222\""},
@@ -305,7 +305,7 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 		_, err = fmt.Fprint(p.stdout, plan)
 		return err
 	}
-	if err := crowded(c, len(plan.Ranks)); err != nil {
+	if err := crowded(c, plan); err != nil {
 		return err
 	}
 	self, err := os.Executable()
@@ -355,10 +355,10 @@ func linked(c *cli.Context, env []string) []string {
 	return env
 }
 
-// crowded rejects far more ranks than this host has cores, unless hosts and slots are given.
-func crowded(c *cli.Context, np int) error {
-	cores := runtime.NumCPU()
-	if np <= 16*max(cores, 8) || c.Bool("oversubscribe") || c.String("H") != "" || c.String("hostfile") != "" {
+// crowded rejects more ranks than this host can run well, unless flags name hosts and slots.
+func crowded(c *cli.Context, plan launcher.Plan) error {
+	np, cores := len(plan.Ranks), runtime.NumCPU()
+	if np <= 16*max(cores, 8) || c.Bool("oversubscribe") || listsHosts(c) || plan.Remote() != "" {
 		return nil
 	}
 	return fmt.Errorf("-np %d: all of them would run on this host, which has %d %s: a good number is one rank a core; start them nevertheless with -oversubscribe", np, cores, plural(cores, "core"))
@@ -375,7 +375,7 @@ func restarts(c *cli.Context, replicas int) int {
 
 // place checks the launch flags and says who runs where.
 func place(c *cli.Context) (plan launcher.Plan, err error) {
-	hosts, err := launcher.Hosts(c.String("H"), c.String("hostfile"))
+	hosts, err := hostsOf(c)
 	if err != nil {
 		return plan, err
 	}

@@ -33,7 +33,26 @@ func remoteOf(c *cli.Context, self string) (*launcher.Remote, error) {
 	if _, err := hosts.ParseFilter(c.String("net")); err != nil {
 		return nil, err
 	}
-	return &launcher.Remote{Self: self, Net: c.String("net"), SSH: c.String("ssh"), Ship: c.String("ship"), Pass: pass}, nil
+	return &launcher.Remote{Self: self, Slurm: !listsHosts(c), Net: c.String("net"), SSH: c.String("ssh"), Ship: c.String("ship"), Pass: pass}, nil
+}
+
+// listsHosts reports whether flags name the hosts.
+func listsHosts(c *cli.Context) bool { return c.String("H") != "" || c.String("hostfile") != "" }
+
+// hostsOf returns the hosts that flags name, else those of the present allocation of Slurm.
+// With -np a single node that is this machine is none: its slots are no limit.
+func hostsOf(c *cli.Context) (all []launcher.Host, err error) {
+	if listsHosts(c) {
+		return launcher.Hosts(c.String("H"), c.String("hostfile"))
+	}
+	nodes, err := hosts.Allocation(os.Getenv)
+	for _, n := range nodes {
+		all = append(all, launcher.Host{Name: n.Name, Slots: n.Tasks})
+	}
+	if len(all) == 1 && all[0].Local() && c.IsSet("np") {
+		return nil, err
+	}
+	return all, err
 }
 
 // variables reads the values of -x.

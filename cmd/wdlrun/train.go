@@ -18,6 +18,7 @@ import (
 	"github.com/wdlrun/wdlrun/checkpoint"
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
@@ -58,7 +59,7 @@ Examples:
 			&cli.StringSliceFlag{Name: "set", Usage: "set `KEY=VALUE` of the configuration, such as train.epochs=3; may be repeated"},
 			&cli.IntFlag{Name: "threads", Usage: "threads of each rank: `NUMBER` for train.threads", DefaultText: "the configuration's"},
 			maxBadFlag(),
-			&cli.StringFlag{Name: "resume", Usage: "continue in the run directory `DIR`, or from a checkpoint DIR in a new run directory"},
+			&cli.StringFlag{Name: "resume", Usage: "continue in the run directory `DIR`, or from a checkpoint DIR in a new run directory; auto: in the newest run of -out, if it has a checkpoint"},
 			replicasFlag(),
 			&cli.StringFlag{Name: "again", Hidden: true, Usage: "run `DIR` of an earlier generation of this job, which the launcher gives after a failure"},
 			&cli.StringFlag{Name: "out", Value: "runs", Usage: "parent `DIR` of the new run directory"},
@@ -81,7 +82,12 @@ func trainOptions(c *cli.Context) (wdl.Options, error) {
 	if c.Args().Present() {
 		return opt, fmt.Errorf("train takes no argument, and %q is one; a configuration is given as -config FILE", c.Args().First())
 	}
-	if opt.Resume != "" && c.IsSet("out") && !checkpoint.IsCheckpoint(opt.Resume) {
+	if c.String("resume") == resumeAuto {
+		opt.Resume = ""
+		if opt.Again == "" {
+			opt.Resume = newestRun(opt.Out)
+		}
+	} else if opt.Resume != "" && c.IsSet("out") && !checkpoint.IsCheckpoint(opt.Resume) {
 		return opt, errors.New("-resume continues in the run directory that it names, so -out has no effect: remove -out, or resume from one checkpoint to start a new run directory")
 	}
 	if c.IsSet("threads") {
@@ -98,6 +104,29 @@ func trainOptions(c *cli.Context) (wdl.Options, error) {
 		opt.Config = cfg
 	}
 	return opt, nil
+}
+
+// resumeAuto is the value of -resume that stands for the newest run.
+const resumeAuto = "auto"
+
+// newestRun returns the newest run directory in a folder, "" if it has no checkpoint. Names
+// begin with the time of the start.
+func newestRun(out string) string {
+	entries, err := os.ReadDir(out)
+	if err != nil {
+		return ""
+	}
+	for _, e := range slices.Backward(entries) { // by name
+		dir := filepath.Join(out, e.Name())
+		if strings.HasPrefix(e.Name(), ".") || !runs.IsRun(dir) {
+			continue
+		}
+		if found, err := checkpoint.List(filepath.Join(dir, checkpoint.Folder)); err == nil && len(found) > 0 {
+			return dir
+		}
+		break
+	}
+	return ""
 }
 
 func maxBadFlag() cli.Flag {

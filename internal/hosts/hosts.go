@@ -4,7 +4,7 @@
 // # Start
 //
 // A Starter starts the host process and returns its stream: Local on this machine, SSH by
-// the system's ssh client on another one. SSH runs one line of shell there (script.go),
+// the system's ssh client, or by srun within an allocation of Slurm, on another one. SSH runs one line of shell there (script.go),
 // which announces itself by a mark, because a shell may print before it. If the binary is
 // not in ~/.cache/wdlrun/bin under its SHA-256, the script asks for it and receives it
 // compressed (image.go). Nothing secret is on a command line.

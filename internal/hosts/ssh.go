@@ -27,6 +27,17 @@ type SSH struct {
 	Timeout time.Duration // of a login, 0 for loginTime
 
 	logins chan struct{}
+	kind   loginKind
+}
+
+// loginKind is what ssh and srun differ in.
+type loginKind struct {
+	args   func(host, script string) []string // after the Command
+	env    func([]string) []string            // of the Command, nil for that of this process
+	try    string                             // before the host: a command line for a person to try
+	fails  string                             // what has failed, if no more is known
+	silent string                             // why it may not answer
+	causes []cause
 }
 
 const (
@@ -55,10 +66,16 @@ func NewSSH(words string, ship Ship, image *Image, path string, run Run, stderr 
 	if filepath.Base(command[0]) == "ssh" { // another client may not have these
 		command = append(command, "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 	}
+	args := func(host, script string) []string { return []string{host, script} }
+	kind := loginKind{args: args, try: strings.Join(strings.Fields(words), " "), fails: "login failed", silent: "it may wait for a password", causes: slices.Concat(sshCauses, diskCauses)}
+	return newSSH(command, ship, image, path, run, stderr, kind), nil
+}
+
+func newSSH(command []string, ship Ship, image *Image, path string, run Run, stderr io.Writer, kind loginKind) *SSH {
 	if !plain.MatchString(path) {
 		path = "wdlrun"
 	}
-	return &SSH{Command: command, Ship: ship, Image: image, Path: path, Run: run, Stderr: stderr, logins: make(chan struct{}, maxLogins)}, nil
+	return &SSH{Command: command, Ship: ship, Image: image, Path: path, Run: run, Stderr: stderr, logins: make(chan struct{}, maxLogins), kind: kind}
 }
 
 // Start is part of Starter.
@@ -70,8 +87,12 @@ func (s *SSH) Start(ctx context.Context, host string) (*Process, error) {
 		return nil, context.Cause(ctx)
 	}
 	nonce := strings.ToLower(rand.Text())
-	args := append(slices.Clone(s.Command[1:]), host, script(s.Ship, s.Image.Hash, nonce, s.Path))
-	p, err := start(exec.Command(s.Command[0], args...), host, s.Run, s.Stderr)
+	args := append(slices.Clone(s.Command[1:]), s.kind.args(host, script(s.Ship, s.Image.Hash, nonce, s.Path))...)
+	cmd := exec.Command(s.Command[0], args...)
+	if s.kind.env != nil {
+		cmd.Env = s.kind.env(cmd.Environ())
+	}
+	p, err := start(cmd, host, s.Run, s.Stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -165,9 +186,12 @@ func samePlatform(system, cpu string) error {
 		there, cpu, runtime.GOOS, runtime.GOARCH)
 }
 
-// causes are what ssh prints when it fails, what that means, and what to do. HOST stands
-// for the host.
-var causes = []struct{ prints, means, next string }{
+// cause is what a client prints when it fails, what that means, and what to do. HOST stands
+// for the host, SSH for the client.
+type cause struct{ prints, means, next string }
+
+// sshCauses are those of ssh, diskCauses those of the script.
+var sshCauses = []cause{
 	{"REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "if that is expected, remove the old key: ssh-keygen -R HOST"},
 	{"Host key verification failed", "its host key is unknown", "log in once to accept it: SSH HOST true"},
 	{"Permission denied", "login failed", "try: SSH HOST true"},
@@ -178,6 +202,9 @@ var causes = []struct{ prints, means, next string }{
 	{"Operation timed out", "it does not answer", "check that it is up: ping HOST"},
 	{"No route to host", "it cannot be reached", "check that it is up: ping HOST"},
 	{"Network is unreachable", "it cannot be reached", "check the network of this machine"},
+}
+
+var diskCauses = []cause{
 	{"No space left on device", "its disk is full", "make room in ~/.cache/wdlrun there, or install the same wdlrun there and give -ship never"},
 	{"Disk quota exceeded", "its disk quota is used up", "make room in ~/.cache/wdlrun there, or install the same wdlrun there and give -ship never"},
 }
@@ -189,17 +216,17 @@ func (s *SSH) explain(p *Process, limit time.Duration, noise int) error {
 		select {
 		case <-p.ended:
 		default:
-			return fmt.Errorf("%w within %s: it may wait for a password; try: %s %s true", errSilent, limit, strings.Join(s.Command, " "), p.host)
+			return fmt.Errorf("%w within %s: %s; try: %s %s true", errSilent, limit, s.kind.silent, s.kind.try, p.host)
 		}
 	}
 	said, last := p.stderr.text(), p.stderr.last()
-	for _, c := range causes {
+	for _, c := range s.kind.causes {
 		if i := strings.Index(said, c.prints); i >= 0 {
 			line, _, _ := strings.Cut(said[i:], "\n")
 			if j := strings.LastIndexByte(said[:i], '\n'); j < i {
 				line, _, _ = strings.Cut(said[j+1:], "\n")
 			}
-			next := strings.NewReplacer("HOST", p.host, "SSH", s.words()).Replace(c.next)
+			next := strings.NewReplacer("HOST", p.host, "SSH", s.kind.try).Replace(c.next)
 			return fmt.Errorf("%s: %s; %s", c.means, strings.Trim(line, "@ \r\t"), next)
 		}
 	}
@@ -222,16 +249,7 @@ func (s *SSH) explain(p *Process, limit time.Duration, noise int) error {
 		}
 	}
 	if noise > 0 && code == 0 {
-		return fmt.Errorf("its login shell ended without running the command, after %d bytes of output; try: %s %s true", noise, s.words(), p.host)
+		return fmt.Errorf("its login shell ended without running the command, after %d bytes of output; try: %s %s true", noise, s.kind.try, p.host)
 	}
-	return fmt.Errorf("login failed: %s; try: %s %s true", p.Why(), s.words(), p.host)
-}
-
-// words is the ssh command as a person would type it.
-func (s *SSH) words() string {
-	command := s.Command
-	if i := slices.Index(command, "-T"); i > 0 {
-		command = command[:i]
-	}
-	return strings.Join(command, " ")
+	return fmt.Errorf("%s: %s; try: %s %s true", s.kind.fails, p.Why(), s.kind.try, p.host)
 }

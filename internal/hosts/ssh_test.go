@@ -175,7 +175,7 @@ func TestFlags(t *testing.T) {
 		"sh -x":              "sh -x",
 	} {
 		s, err := NewSSH(words, Auto, image(t), "", nil, nil)
-		if err != nil || strings.Join(s.Command, " ") != want || s.words() != words {
+		if err != nil || strings.Join(s.Command, " ") != want || s.kind.try != words {
 			t.Errorf("%q: %v, %v", words, s, err)
 		}
 	}

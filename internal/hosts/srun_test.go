@@ -1,0 +1,64 @@
+package hosts
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestAllocation(t *testing.T) {
+	for _, x := range []struct {
+		nodes, tasks, step string
+		want               []Node
+		err                string
+	}{
+		{"n1", "2", "", []Node{{"n1", 2}}, ""},
+		{"n[1-3,07],login", "8(x2),4,1(x2)", "4294967291", []Node{{"n1", 8}, {"n2", 8}, {"n3", 4}, {"n07", 1}, {"login", 1}}, ""},
+		{"gpu[009-011]-ib,n[1,3]", "1(x5)", "", []Node{{"gpu009-ib", 1}, {"gpu010-ib", 1}, {"gpu011-ib", 1}, {"n1", 1}, {"n3", 1}}, ""},
+		{"n[1-3]", "2(x3)", "0", nil, ""}, // a task of a step
+		{"", "1", "", nil, ""},
+		{"n[1-3]", "2(x2)", "", nil, "tasks of 3 nodes are expected"},
+		{"n1", "2(x2)", "", nil, "tasks of 1 nodes are expected"},
+		{"n1", "0", "", nil, "tasks of 1 nodes are expected"},
+		{"n1", "", "", nil, `"" is no number of tasks`},
+		{"n[1-", "1", "", nil, `"n[1-" is no list of nodes`},
+		{"n[3-1]", "1", "", nil, `"3-1" is no range of up to 16384 nodes`},
+		{"n[1-99999999]", "1", "", nil, `"1-99999999" is no range of up to 16384 nodes`},
+		{"n[1-16000],m[1-16000]", "1", "", nil, "more than 16384 nodes"},
+		{"a,,b", "1(x3)", "", nil, `"" is no list of nodes`},
+		{"a b", "1", "", nil, `"a b" is no list of nodes`},
+	} {
+		env := map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": x.nodes, "SLURM_TASKS_PER_NODE": x.tasks, "SLURM_STEP_ID": x.step}
+		got, err := Allocation(func(name string) string { return env[name] })
+		if !reflect.DeepEqual(got, x.want) || (err == nil) != (x.err == "") || err != nil && !strings.Contains(err.Error(), x.err) {
+			t.Errorf("%q %q: %v, %v\nwant %v, %s", x.nodes, x.tasks, got, err, x.want, x.err)
+		}
+	}
+	if got, err := Allocation(func(string) string { return "" }); got != nil || err != nil {
+		t.Errorf("outside of an allocation: %v, %v", got, err)
+	}
+}
+
+func FuzzAllocation(f *testing.F) {
+	f.Add("n[1-3,07],login", "8(x2),4,1(x2)")
+	f.Fuzz(func(t *testing.T, nodes, tasks string) {
+		env := map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": nodes, "SLURM_TASKS_PER_NODE": tasks}
+		got, err := Allocation(func(name string) string { return env[name] })
+		if err == nil && nodes != "" && len(got) == 0 {
+			t.Error("neither nodes nor an error")
+		}
+		for _, n := range got {
+			if n.Name == "" || n.Tasks < 1 || strings.ContainsAny(n.Name, "[],") {
+				t.Errorf("%+v", n)
+			}
+		}
+	})
+}
+
+// TestWithoutTasks: a step has all of its node, not the part of one task.
+func TestWithoutTasks(t *testing.T) {
+	got := withoutTasks([]string{"SLURM_CPUS_PER_TASK=4", "SLURM_JOB_ID=7", "SLURM_NTASKS=8", "HOME=/root"})
+	if want := []string{"SLURM_JOB_ID=7", "HOME=/root"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
