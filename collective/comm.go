@@ -9,6 +9,18 @@ import (
 
 // Comm makes collective calls on one channel of a Transport.
 type Comm struct {
+	sharing
+	hosts *hosts // nil: where the ranks are is not known
+
+	// Kept between calls so that a repeated call allocates nothing.
+	at, to []int    // part bounds: of what is received, and of what is sent where they differ
+	parts  []uint64 // other ranks' elements, for as long as a call lasts
+	relay  *relay   // of parts that other ranks forward
+}
+
+// endpoint is this rank on one channel of a Transport: it numbers the calls and records
+// what ends the group.
+type endpoint struct {
 	t          Transport
 	joiner     Joiner // t, if it is one
 	poster     Poster // the same
@@ -21,20 +33,11 @@ type Comm struct {
 	made       *ledger
 	group      *group
 	shape      Shape
-	hosts      *hosts // nil: where the ranks are is not known
 	watch      func(seq uint64)
 
-	sharing // where the ranks see each other's memory
-
-	// Kept between calls so that a repeated call allocates nothing.
 	steps   []exchange
 	posts   []Post
-	at, to  []int    // part bounds: of what is received, and of what is sent where they differ
 	scratch []uint64 // a partial sum on arrival; words, so that it is aligned for every type
-	parts   []uint64 // other ranks' elements, for as long as a call lasts
-	peers   [][]byte // each rank's elements, where they lie
-	rows    [][]byte // headers for rowsOf
-	relay   *relay   // of parts that other ranks forward
 }
 
 // group is what the channels of one rank share.
@@ -56,16 +59,13 @@ func New(t Transport) *Comm {
 	}
 	g := &group{channels: make([]*Comm, channels), costs: DefaultCosts()}
 	for i := range g.channels {
-		g.channels[i] = &Comm{
-			t: t, rank: rank, name: rank, size: size, channel: i, group: g,
-			at: make([]int, size+1), to: make([]int, size+1),
-			shape: Shape{Size: size},
-		}
-		g.channels[i].line = &line{}
-		g.channels[i].made = g.channels[i].line.part(0)
-		g.channels[i].joiner, g.channels[i].poster, g.channels[i].near = joinerOf(t), posterOf(t), oneHost(t)
+		c := &Comm{at: make([]int, size+1), to: make([]int, size+1)}
+		c.endpoint = endpoint{t: t, rank: rank, name: rank, size: size, channel: i, group: g, shape: Shape{Size: size}, line: &line{}}
+		c.made = c.line.part(0)
+		c.joiner, c.poster, c.near = joinerOf(t), posterOf(t), oneHost(t)
+		g.channels[i] = c
 		if size > 1 {
-			g.channels[i].sh, g.channels[i].shape.Windows = t.(Sharer)
+			c.sh, c.shape.Windows = t.(Sharer)
 		}
 	}
 	return g.channels[0]
@@ -83,14 +83,14 @@ func (c *Comm) After(old *Comm) *Comm {
 }
 
 // Rank returns this rank, from 0 to Size−1.
-func (c *Comm) Rank() int { return c.rank }
+func (c *endpoint) Rank() int { return c.rank }
 
 // Size returns the number of ranks.
-func (c *Comm) Size() int { return c.size }
+func (c *endpoint) Size() int { return c.size }
 
 // OneHost reports, on every rank the same, whether all ranks are known to be on one host
 // by a transport that is a Neighbour.
-func (c *Comm) OneHost() bool { return c.near }
+func (c *endpoint) OneHost() bool { return c.near }
 
 // Channel returns the Comm of channel i of the same transport, the same one each
 // time. It panics if the transport has no such channel.
@@ -103,14 +103,14 @@ func (c *Comm) Channel(i int) *Comm {
 
 // Abort ends the group for every rank: all pending and later calls return cause,
 // as an *AbortError that names this rank. Any goroutine may call it.
-func (c *Comm) Abort(cause error) {
+func (c *endpoint) Abort(cause error) {
 	c.t.Abort(cause)
 	c.group.err.CompareAndSwap(nil, &failure{fmt.Errorf("collective: rank %d: %w", c.rank, Cause(c.rank, cause))})
 }
 
 // Err returns the first error of this rank that ended the group, or nil. Any
 // goroutine may call it; it does not ask the transport.
-func (c *Comm) Err() error {
+func (c *endpoint) Err() error {
 	if f := c.group.err.Load(); f != nil {
 		return f.err
 	}
@@ -122,7 +122,7 @@ func (c *Comm) Err() error {
 // entered it, and ranks number it alike. These are all calls but Broadcast, Gather, their
 // variants for bytes, and Measure. f runs in the goroutine of the call. A group of one
 // has nothing to report. Call it between calls; nil ends it.
-func (c *Comm) Watch(f func(seq uint64)) {
+func (c *endpoint) Watch(f func(seq uint64)) {
 	if c.size > 1 {
 		c.watch = f
 	}
@@ -139,7 +139,7 @@ func (c Call) meets() bool {
 
 // begin opens a call: it returns the call's tag, or the error that ended the
 // group.
-func (c *Comm) begin(call Call, op Op, typ Type, root, count int) (Tag, error) {
+func (c *endpoint) begin(call Call, op Op, typ Type, root, count int) (Tag, error) {
 	if err := c.Err(); err != nil {
 		return Tag{}, err
 	}
@@ -236,7 +236,7 @@ func room[T Number](words *[]uint64, n int) []T {
 }
 
 // fail records err as what ended the group, and says where it struck.
-func (c *Comm) fail(tag Tag, err error) error {
+func (c *endpoint) fail(tag Tag, err error) error {
 	err = fmt.Errorf("collective: %v: rank %d: %w", tag, c.name, err)
 	c.group.err.CompareAndSwap(nil, &failure{err})
 	return err

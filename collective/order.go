@@ -11,7 +11,7 @@ import (
 // elements of all ranks before it.
 
 // headers makes room for a header of every rank's buffer.
-func (c *Comm) headers() {
+func (c *sharing) headers() {
 	if c.peers == nil {
 		c.peers, c.rows = make([][]byte, c.size), make([][]byte, c.size+1)
 	}

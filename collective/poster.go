@@ -60,7 +60,7 @@ func runPairwise[T Number](c *Comm, tag *Tag, send, recv []T) error {
 // post makes the exchanges of c.posts, each of which is a step. Where messages are small
 // it posts all of them, and so waits for all ranks at once instead of one after the
 // other. Each rank decides that for itself: what goes over a link is the same.
-func (c *Comm) post(tag *Tag) error {
+func (c *endpoint) post(tag *Tag) error {
 	defer clear(c.posts) // the caller's slices are its own again
 	if c.poster != nil && len(c.posts) > 1 && allSmall(c.posts) {
 		if err := c.poster.ExchangeEach(*tag, c.posts); err != nil {

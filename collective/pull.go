@@ -16,7 +16,7 @@ const (
 )
 
 // direct reports whether an offer of n bytes is read where it lies.
-func (c *Comm) direct(n int) bool {
+func (c *sharing) direct(n int) bool {
 	if c.crowded {
 		return n > crowdedBytes
 	}
@@ -24,7 +24,7 @@ func (c *Comm) direct(n int) bool {
 }
 
 // wantNothing clears what pull is to fetch.
-func (c *Comm) wantNothing() {
+func (c *sharing) wantNothing() {
 	clear(c.into)
 	clear(c.length)
 }
@@ -35,7 +35,7 @@ func (c *Comm) wantNothing() {
 // A part in a window is read where it lies, and a last meeting lets its owner go
 // on when all have read. Other parts pass through the staging windows in pieces
 // of halfBytes, a meeting a piece.
-func (c *Comm) pull(tag Tag, offer []byte) error {
+func (c *sharing) pull(tag Tag, offer []byte) error {
 	defer c.sh.Leave(c.channel)
 	note := Note{Bytes: uint64(len(offer))}
 	if c.direct(len(offer)) {
@@ -75,7 +75,7 @@ func (c *Comm) pull(tag Tag, offer []byte) error {
 // offers compares the announced lengths with the expected ones, and returns how
 // many pieces pass through the staging windows, at least one, and whether any
 // part lies in a window.
-func (c *Comm) offers(tag Tag) (pieces int, windows bool, err error) {
+func (c *sharing) offers(tag Tag) (pieces int, windows bool, err error) {
 	pieces = 1
 	for r, n := range c.notes {
 		want := uint64(c.length[r])
@@ -93,7 +93,7 @@ func (c *Comm) offers(tag Tag) (pieces int, windows bool, err error) {
 
 // fetch copies piece k of every wanted part, beginning behind this rank so that
 // not all read from one.
-func (c *Comm) fetch(tag Tag, offer []byte, k int) error {
+func (c *sharing) fetch(tag Tag, offer []byte, k int) error {
 	for i := range c.size {
 		r := (c.rank + i) % c.size
 		into, n := c.into[r], c.notes[r]
@@ -126,7 +126,7 @@ func (c *Comm) fetch(tag Tag, offer []byte, k int) error {
 // rank whose parts lie in a window announces where; another one copies them
 // behind its table, whole if they fit (Note.Bytes is 0), else in pieces, of which
 // all have the same length (Note.Bytes is that of the largest part).
-func (c *Comm) pullParts(tag Tag, send []byte, sendAt []int, size int, use func() error) error {
+func (c *sharing) pullParts(tag Tag, send []byte, sendAt []int, size int, use func() error) error {
 	defer c.sh.Leave(c.channel)
 	note, tiny := Note{}, false
 	if use == nil {
@@ -169,7 +169,7 @@ func (c *Comm) pullParts(tag Tag, send []byte, sendAt []int, size int, use func(
 
 // offerParts writes the table of this rank's half, and its first piece where parts
 // are staged.
-func (c *Comm) offerParts(send []byte, sendAt []int, size int) (note Note) {
+func (c *sharing) offerParts(send []byte, sendAt []int, size int) (note Note) {
 	own := c.half(c.rank)
 	for i, at := range sendAt {
 		binary.LittleEndian.PutUint64(own[i*tableStride:], uint64(at*size))
@@ -193,7 +193,7 @@ func (c *Comm) offerParts(send []byte, sendAt []int, size int) (note Note) {
 // does not fit: on the cache line that the others wait for anyway they cost no
 // more than a barrier. Where holds tinyNote and a length for each of the others,
 // Bytes as many slots of equal length, both in the order of ranks.
-func (c *Comm) tinyParts(send []byte, sendAt []int, size int) (note Note, fits bool) {
+func (c *sharing) tinyParts(send []byte, sendAt []int, size int) (note Note, fits bool) {
 	if c.size > tinySize || len(send) > tinySize*8 {
 		return Note{}, false
 	}
@@ -227,7 +227,7 @@ func other(own, r int) int {
 }
 
 // tinyPart returns this rank's part of what rank has put into its note.
-func (c *Comm) tinyPart(tag Tag, rank int) ([]byte, error) {
+func (c *sharing) tinyPart(tag Tag, rank int) ([]byte, error) {
 	n, i, slot := &c.notes[rank], other(rank, c.rank), 8/(c.size-1)
 	length, want := int(n.Where>>(8*i)&0xff), c.length[rank]
 	if length != want || length > slot {
@@ -238,7 +238,7 @@ func (c *Comm) tinyPart(tag Tag, rank int) ([]byte, error) {
 
 // roomForPieces makes room in c.scratch for parts that come in pieces: only
 // others can be read where they lie.
-func (c *Comm) roomForPieces() {
+func (c *sharing) roomForPieces() {
 	total := 0
 	for r, n := range c.notes {
 		if c.pieced(r, n) {
@@ -254,19 +254,19 @@ func (c *Comm) roomForPieces() {
 }
 
 // pieced reports whether the part of rank comes in pieces.
-func (c *Comm) pieced(rank int, n Note) bool {
+func (c *sharing) pieced(rank int, n Note) bool {
 	return rank != c.rank && n.Where == 0 && n.Bytes != 0 && c.length[rank] > 0
 }
 
 // partsBody returns where the table of a half ends, and the length of a piece.
-func (c *Comm) partsBody() (body, piece int) {
+func (c *sharing) partsBody() (body, piece int) {
 	body = (len(c.stage)*tableStride + tableStride + cacheLine - 1) &^ (cacheLine - 1)
 	return body, max((halfBytes-body)/c.size&^(cacheLine-1), tableStride)
 }
 
 // partsPlan returns how many pieces the longest staged part has, and whether any
 // rank offers a window.
-func (c *Comm) partsPlan() (pieces int, windows bool) {
+func (c *sharing) partsPlan() (pieces int, windows bool) {
 	pieces = 1
 	_, piece := c.partsBody()
 	for _, n := range c.notes {
@@ -282,7 +282,7 @@ func (c *Comm) partsPlan() (pieces int, windows bool) {
 }
 
 // stageParts copies piece k of every part into this rank's half, or all parts.
-func (c *Comm) stageParts(send []byte, sendAt []int, size int, note Note, k int) {
+func (c *sharing) stageParts(send []byte, sendAt []int, size int, note Note, k int) {
 	body, piece := c.partsBody()
 	own := c.half(c.rank)[body:]
 	switch {
@@ -304,7 +304,7 @@ func (c *Comm) stageParts(send []byte, sendAt []int, size int, note Note, k int)
 }
 
 // fetchParts takes piece k of this rank's part of every rank.
-func (c *Comm) fetchParts(tag Tag, send []byte, sendAt []int, size, k int) error {
+func (c *sharing) fetchParts(tag Tag, send []byte, sendAt []int, size, k int) error {
 	body, piece := c.partsBody()
 	for i := range c.size {
 		r := (c.rank + i) % c.size
@@ -353,7 +353,7 @@ func (c *Comm) fetchParts(tag Tag, send []byte, sendAt []int, size, k int) error
 }
 
 // take copies a whole part to its place, or notes where it lies if it has none.
-func (c *Comm) take(rank int, part []byte) {
+func (c *sharing) take(rank int, part []byte) {
 	if c.into[rank] == nil {
 		c.into[rank] = part
 		return
@@ -363,7 +363,7 @@ func (c *Comm) take(rank int, part []byte) {
 
 // partOf reads from rank's table where this rank's part begins, and compares its
 // length with the expected one. limit bounds its end.
-func (c *Comm) partOf(tag Tag, rank int, half []byte, limit int) (lo int, err error) {
+func (c *sharing) partOf(tag Tag, rank int, half []byte, limit int) (lo int, err error) {
 	a := binary.LittleEndian.Uint64(half[c.rank*tableStride:])
 	b := binary.LittleEndian.Uint64(half[(c.rank+1)*tableStride:])
 	want := c.length[rank]

@@ -467,7 +467,8 @@ func TestWhenAnAllReduceGoesInPieces(t *testing.T) {
 		{true, 2 * pieceBeta, 2, 16 << 20, 1},
 		{false, pieceBeta, 2, 16 << 20, 1},
 	} {
-		comm := &Comm{group: &group{costs: DefaultCosts()}, near: c.near, size: c.size}
+		comm := new(Comm)
+		comm.group, comm.near, comm.size = &group{costs: DefaultCosts()}, c.near, c.size
 		comm.group.costs.Links.Beta = c.beta * float64(c.size)
 		if got := comm.pieces(c.n); got != c.pieces {
 			t.Errorf("%d bytes over %d ranks, near %v, β %v: %d pieces, want %d", c.n, c.size, c.near, c.beta, got, c.pieces)

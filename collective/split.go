@@ -99,7 +99,7 @@ func (s *subset) peer(rank int) int {
 }
 
 // numbered returns the number that the transport has for a rank of c.
-func (c *Comm) numbered(rank int) int {
+func (c *endpoint) numbered(rank int) int {
 	s, ok := c.t.(*subset)
 	for ok {
 		rank = s.peer(rank)

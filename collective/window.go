@@ -59,8 +59,10 @@ type window struct {
 	all [][]byte // by rank
 }
 
-// sharing is what a Comm on a Sharer needs.
+// sharing is how ranks that see each other's memory meet and read it. Where they do not,
+// sh is nil.
 type sharing struct {
+	endpoint
 	sh     Sharer
 	stage  [][]byte // staging window of every rank, two halves each
 	count  uint64   // windows made by Alloc
@@ -70,6 +72,9 @@ type sharing struct {
 	into   [][]byte // where each rank's part goes; nil: it is not wanted
 
 	crowded bool // more ranks than cores that they may run on
+
+	peers [][]byte // each rank's elements, where they are
+	rows  [][]byte // headers for rowsOf
 }
 
 // Alloc returns n zeroed elements that live in a window: memory that the ranks
@@ -121,7 +126,7 @@ func InWindow[T Number](c *Comm, x []T) bool {
 
 // shares reports whether the ranks of this channel share memory, and takes what
 // it needs on the first call. All ranks get the same answer.
-func (c *Comm) shares() bool {
+func (c *sharing) shares() bool {
 	if c.sh == nil {
 		return false
 	}
@@ -148,7 +153,7 @@ func (c *Comm) shares() bool {
 
 // cores returns how many cores the ranks that share memory may run on: what the
 // transport knows of all, or this process of itself.
-func (c *Comm) cores() int {
+func (c *sharing) cores() int {
 	if k, ok := c.sh.(counter); ok {
 		return k.Cores()
 	}
@@ -160,7 +165,7 @@ type counter interface{ Cores() int }
 
 // share makes a window of the given length and lets every channel know it. It
 // returns nil if the ranks cannot have it.
-func (c *Comm) share(tag Tag, bytes int) ([]byte, error) {
+func (c *sharing) share(tag Tag, bytes int) ([]byte, error) {
 	defer c.sh.Leave(c.channel)
 	if c.count == maxShares {
 		return nil, nil
@@ -199,7 +204,7 @@ func (g *group) addWindow(w window) {
 
 // locate returns the place of b in the windows: 1 and more for the number of the
 // window, and the offset in it; 0 for other memory.
-func (c *Comm) locate(b []byte) uint64 {
+func (c *sharing) locate(b []byte) uint64 {
 	list := c.group.windows.Load()
 	if list == nil || len(b) == 0 {
 		return 0
@@ -216,7 +221,7 @@ func (c *Comm) locate(b []byte) uint64 {
 }
 
 // memory returns the n bytes of rank's window at a place that it told.
-func (c *Comm) memory(rank int, where uint64, n int) ([]byte, error) {
+func (c *sharing) memory(rank int, where uint64, n int) ([]byte, error) {
 	id, offset := where>>offsetBits, where&(1<<offsetBits-1)
 	if list := c.group.windows.Load(); list != nil {
 		for i := range *list {
@@ -231,13 +236,13 @@ func (c *Comm) memory(rank int, where uint64, n int) ([]byte, error) {
 }
 
 // half returns the half of rank's staging window whose turn it is.
-func (c *Comm) half(rank int) []byte {
+func (c *sharing) half(rank int) []byte {
 	at := (c.turn & 1) * halfBytes
 	return c.stage[rank][at : at+halfBytes]
 }
 
 // meet is a meeting; the next one of the same call is another step.
-func (c *Comm) meet(tag *Tag, note Note) error {
+func (c *sharing) meet(tag *Tag, note Note) error {
 	if err := c.sh.Meet(*tag, note); err != nil {
 		return c.fail(*tag, err)
 	}
@@ -246,14 +251,14 @@ func (c *Comm) meet(tag *Tag, note Note) error {
 }
 
 // met keeps the notes of the last meeting: later ones bring others.
-func (c *Comm) met() {
+func (c *sharing) met() {
 	for r := range c.notes {
 		c.notes[r] = c.sh.Met(c.channel, r)
 	}
 }
 
 // differ ends the group because rank offers other lengths than this one expects.
-func (c *Comm) differ(tag Tag, rank int, theirs, own int64) error {
+func (c *endpoint) differ(tag Tag, rank int, theirs, own int64) error {
 	err := &MismatchError{
 		Peer: Side{Rank: rank, Tag: tag, Bytes: theirs},
 		Own:  Side{Rank: c.rank, Tag: tag, Bytes: own},
@@ -262,7 +267,7 @@ func (c *Comm) differ(tag Tag, rank int, theirs, own int64) error {
 }
 
 // giveUp ends the group for all with err.
-func (c *Comm) giveUp(tag Tag, err error) error {
+func (c *endpoint) giveUp(tag Tag, err error) error {
 	err = Cause(c.rank, err)
 	c.t.Abort(err)
 	if t, ok := c.t.(interface{ judge(error) error }); ok { // it knows the ranks by other numbers
