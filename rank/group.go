@@ -92,7 +92,7 @@ type Decision struct {
 // connection and Processes are reported, the end of its process is waited for first.
 type Group struct {
 	cfg     GroupConfig
-	seats   []seat
+	seats   seats
 	version string
 
 	joined   int
@@ -121,6 +121,9 @@ type refusal struct {
 
 // maxRefusals bounds how many are remembered for the verdict.
 const maxRefusals = 8
+
+// seats are those of all ranks, by number.
+type seats []seat
 
 // seat is what the group knows of one rank.
 type seat struct {
@@ -170,7 +173,7 @@ func NewGroup(cfg GroupConfig) *Group {
 		panic(fmt.Sprintf("rank: group of %d ranks", cfg.Size))
 	}
 	cfg = cfg.filled()
-	g := &Group{cfg: cfg, seats: make([]seat, cfg.Size), version: cfg.Version}
+	g := &Group{cfg: cfg, seats: make(seats, cfg.Size), version: cfg.Version}
 	for i := range g.seats {
 		g.seats[i].member.Rank = i
 	}

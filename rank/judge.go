@@ -17,7 +17,7 @@ func (g *Group) Tick(now time.Duration) Decision {
 	g.wake(now)
 	ran := min(now-g.tick, mostTick)
 	g.tick, g.ticked = now, true
-	alone := g.active() == 1
+	alone := g.seats.active() == 1
 	for i := range g.seats {
 		s := &g.seats[i]
 		if !s.active() {
@@ -116,9 +116,9 @@ func (s *seat) active() bool { return s.joined && !s.done && !s.exited }
 
 // active counts the ranks at work. Each may be waiting for another; the last of them
 // waits for nobody.
-func (g *Group) active() (n int) {
-	for i := range g.seats {
-		if g.seats[i].active() {
+func (all seats) active() (n int) {
+	for i := range all {
+		if all[i].active() {
 			n++
 		}
 	}
@@ -241,7 +241,7 @@ func (g *Group) awaits(now time.Duration) bool {
 	if !g.cfg.Processes || now-g.began >= g.cfg.Ends {
 		return false
 	}
-	if k := g.seats[g.root()].sign(); k != Lost && k != Blamed {
+	if k := g.seats[g.seats.root()].sign(); k != Lost && k != Blamed {
 		return false
 	}
 	for i := range g.seats {
@@ -284,14 +284,14 @@ func (g *Group) condemn(v *Verdict) Decision {
 }
 
 // root is the rank with the strongest sign, the earliest of several. There is one.
-func (g *Group) root() int {
+func (all seats) root() int {
 	root := -1
-	for i := range g.seats {
-		s := &g.seats[i]
+	for i := range all {
+		s := &all[i]
 		if s.sign() == "" {
 			continue
 		}
-		if root < 0 || nearer(s, &g.seats[root]) {
+		if root < 0 || nearer(s, &all[root]) {
 			root = i
 		}
 	}
@@ -301,7 +301,7 @@ func (g *Group) root() int {
 // verdict chooses the root among the ranks with signs and folds the others
 // under it.
 func (g *Group) verdict(now time.Duration) *Verdict {
-	root := g.root()
+	root := g.seats.root()
 	s := &g.seats[root]
 	// Rank 0 hosts the coordinator and was stopped: the ranks that are lost have left it.
 	if k := s.sign(); !g.cfg.Processes && (k == Lost || k == Blamed) && g.nap.length > 0 && now-g.nap.end <= g.cfg.Silence {
@@ -516,7 +516,7 @@ func (g *Group) absent(now time.Duration) *Verdict {
 // deadlocked reports whether every rank at work waits for another and none has
 // moved for the timeout; that one is done is a move too.
 func (g *Group) deadlocked(now time.Duration) bool {
-	if g.anyDone() && now-g.doneSince <= g.cfg.Timeout {
+	if g.seats.anyDone() && now-g.doneSince <= g.cfg.Timeout {
 		return false
 	}
 	for i := range g.seats {
@@ -525,7 +525,7 @@ func (g *Group) deadlocked(now time.Duration) bool {
 			return false
 		}
 	}
-	return g.active() > 1
+	return g.seats.active() > 1
 }
 
 func (g *Group) deadlock(now time.Duration) *Verdict {
@@ -567,8 +567,8 @@ func (g *Group) deadlock(now time.Duration) *Verdict {
 		Cause: fmt.Sprintf("%s have waited for each other for %s: %s", who, quiet.Round(100*time.Millisecond), strings.Join(where, "; "))}
 }
 
-func (g *Group) anyDone() bool {
-	return slices.ContainsFunc(g.seats, func(s seat) bool { return s.done })
+func (all seats) anyDone() bool {
+	return slices.ContainsFunc(all, func(s seat) bool { return s.done })
 }
 
 // maxPlaces bounds the length of a deadlock's verdict.
