@@ -29,13 +29,8 @@ type Dataset struct {
 	excuse  bool           // late fields need not come
 	onwards bool           // some file can only be read from its beginning
 	digest  uint64
-	hold    holdOut
-	times   *Times   // of the records, once they are known
-	kept    [][]byte // by block, the records that a field's value holds out; see rowBits
 
-	drop    holdOut  // chooses negatives that are left out of Train
-	dropped [][]byte // by block
-
+	selection
 	totals
 	memory *memory           // of the records, if they fit
 	limits limits            // of memory
@@ -307,7 +302,7 @@ func (d *Dataset) choose(sel Select) []int32 {
 }
 
 // selects reports whether sel takes row r of block b.
-func (d *Dataset) selects(sel Select, b int, r int32) bool {
+func (d *selection) selects(sel Select, b int, r int32) bool {
 	return sel == All || d.holds(b, r) == (sel == Valid) && (sel == Valid || !d.drops(b, r))
 }
 

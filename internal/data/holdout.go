@@ -25,6 +25,16 @@ type holdOut struct {
 	newest float64 // share
 }
 
+// selection is which records a Select takes.
+type selection struct {
+	hold  holdOut
+	times *Times   // of the records, once they are known
+	kept  [][]byte // by block, the records that a field's value holds out; see rowBits
+
+	drop    holdOut  // chooses negatives that are left out of Train
+	dropped [][]byte // by block
+}
+
 // holds reports whether row r of block b is kept for validation by its place. The place is
 // known wherever the block is read, so no rank needs to know what comes before.
 func (h *holdOut) holds(b int, r int32) bool {
@@ -54,13 +64,13 @@ func (d *Dataset) HoldOutNewest(field string, share float64) error {
 }
 
 // NeedsTimes reports whether ScanTimes and UseTimes must come before Scan.
-func (d *Dataset) NeedsTimes() bool { return d.hold.time != "" && d.times == nil }
+func (d *selection) NeedsTimes() bool { return d.hold.time != "" && d.times == nil }
 
 // holdsOut reports whether anything is held out.
-func (d *Dataset) holdsOut() bool { return d.hold.limit > 0 || d.hold.time != "" }
+func (d *selection) holdsOut() bool { return d.hold.limit > 0 || d.hold.time != "" }
 
 // holds reports whether row r of block b is held out.
-func (d *Dataset) holds(b int, r int32) bool {
+func (d *selection) holds(b int, r int32) bool {
 	if d.hold.field() == "" {
 		return d.hold.holds(b, r)
 	}
@@ -78,7 +88,7 @@ type keeper struct {
 
 // newKeeper serves a scan of records that c checks. times, if not nil, is all that the
 // scan is for.
-func (d *Dataset) newKeeper(c *encode.RowCoder, times *Times) (keeper, error) {
+func (d *selection) newKeeper(c *encode.RowCoder, times *Times) (keeper, error) {
 	if d.hold.time != "" && times == nil && d.times == nil {
 		return keeper{}, errors.New("data: hold out: ScanTimes and UseTimes come before Scan")
 	}
@@ -151,7 +161,7 @@ func addKept(to *map[int32][]byte, kept map[int32][]byte) {
 
 // useKept takes the records that are held out by value, and the negatives that are left
 // out.
-func (d *Dataset) useKept(c *Counts, t *totals) error {
+func (d *selection) useKept(c *Counts, t *totals) error {
 	d.kept, d.dropped = make([][]byte, len(t.records)), make([][]byte, len(t.records))
 	for to, of := range map[*[][]byte]map[int32][]byte{&d.kept: c.kept, &d.dropped: c.dropped} {
 		for block, bits := range of {

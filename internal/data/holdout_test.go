@@ -182,7 +182,7 @@ func TestTimesWithoutATail(t *testing.T) {
 				times.add([]byte(values))
 			}
 		}
-		d := &Dataset{hold: holdOut{time: "time", newest: 0.1}}
+		d := &selection{hold: holdOut{time: "time", newest: 0.1}}
 		if err := d.UseTimes(&times); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", values, err, want)
 		}

@@ -27,7 +27,7 @@ func (d *Dataset) KeepNegatives(share float64, seed uint64) error {
 }
 
 // drops reports whether row r of block b is left out of Train as a negative.
-func (d *Dataset) drops(b int, r int32) bool {
+func (d *selection) drops(b int, r int32) bool {
 	return d.dropped != nil && hasBit(d.dropped[b], r)
 }
 

@@ -167,7 +167,7 @@ func (d *Dataset) ScanTimes(ctx context.Context, part, parts int, progress func(
 }
 
 // UseTimes decides by the times of all parts, merged, which records are held out.
-func (d *Dataset) UseTimes(t *Times) error {
+func (d *selection) UseTimes(t *Times) error {
 	s, dates := t.kind()
 	if dates {
 		t.Unread += t.numbers.all
