@@ -68,7 +68,7 @@ func try(ctx context.Context, where whereabouts) (*link, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	conn, err := (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", addr)
+	conn, err := (&tls.Dialer{NetDialer: &net.Dialer{Control: smallPackets}, Config: secure}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}

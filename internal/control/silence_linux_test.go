@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -60,6 +61,33 @@ func TestHostThatNoLongerAnswersIsTold(t *testing.T) {
 				t.Errorf("%s, %v: %v", name, fault, v)
 			}
 		}
+	}
+}
+
+// TestControlPacketsAreSmall: both sides of the connection to a coordinator send small
+// packets, also on a network of large ones, such as the loopback device.
+func TestControlPacketsAreSmall(t *testing.T) {
+	ln := listen(t)
+	defer ln.Close()
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		if conn, err := ln.Accept(); err == nil {
+			accepted <- conn
+		}
+		ln.Close()
+	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go try(ctx, func() (string, rank.Key, error) { return ln.Addr().String(), rank.NewKey(), nil })
+	conn := <-accepted
+	defer conn.Close()
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size int
+	if err := raw.Control(func(fd uintptr) { size, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG) }); err != nil || size > smallSegment {
+		t.Errorf("the coordinator sends segments of %d bytes, want at most %d (%v)", size, smallSegment, err)
 	}
 }
 

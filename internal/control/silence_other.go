@@ -4,8 +4,12 @@ package control
 
 import (
 	"net"
+	"syscall"
 	"time"
 )
 
 // answeredWithin does nothing: keepaliveTime must do.
 func answeredWithin(*net.TCPConn, time.Duration) {}
+
+// smallPackets does nothing.
+func smallPackets(string, string, syscall.RawConn) error { return nil }
