@@ -65,7 +65,7 @@ Examples:
 			&cli.StringFlag{Name: "out", Value: "runs", Usage: "parent `DIR` of the new run directory"},
 			&cli.BoolFlag{Name: "plan", Usage: "do not train; estimate rows, memory and bytes of every table and rank"},
 			jsonFlag(),
-		}, toleranceFlags()...),
+		}, append(liveFlags(), toleranceFlags()...)...),
 		Action: func(c *cli.Context) error {
 			if c.Bool("plan") {
 				return p.foresee(c)
@@ -170,6 +170,9 @@ func (p *program) asked(c *cli.Context) (opt wdl.Options, ranks int, oneHost boo
 	if err := tolerable(c, ranks); err != nil {
 		return opt, 0, false, err
 	}
+	if err := checkLive(c); err != nil {
+		return opt, 0, false, err
+	}
 	if opt, err = trainOptions(c); err == nil {
 		err = tolerant(c, &opt)
 	}
@@ -244,16 +247,23 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 	}
 	opt.Addresses = addresses(m.Session.Members())
 	opt.Warn, opt.Say = warn, func(line string) { fmt.Fprintln(p.stderr, line) }
+	show, err := showLive(c, m, &opt)
+	if err != nil {
+		return nil, err
+	}
 	rec := trace.New(traceSpans)
 	for {
 		job := wdl.NewJob(m.Comm, rec, opt)
+		show.watch(job.Status)
 		opt.Memory = nil // the job lets go of it when it can
 		result, err := p.run(ctx, m, rec, job)
 		if err = unusable(c, job.Status().RunDir, err); err == nil || opt.Replicas < 2 {
+			show.end(result, err)
 			return result, err
 		}
 		opt.Memory = job.Leave(err)
 		if err := m.Rejoin(ctx, err); err != nil {
+			show.end(result, err)
 			return nil, err
 		}
 	}

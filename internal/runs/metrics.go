@@ -51,7 +51,7 @@ func (r *Run) readMetrics() {
 // scan reads lines of metrics. The last may be cut off: a training may be writing it.
 func (r *Run) scan(from io.Reader) {
 	lines := bufio.NewReaderSize(from, 1<<16)
-	var series [3]thinned
+	series := [3]Series[Point]{{Most: maxPoints}, {Most: maxPoints}, {Most: maxPoints}}
 	faults := 0
 	for n := 1; ; n++ {
 		line, whole, err := readLine(lines)
@@ -64,7 +64,7 @@ func (r *Run) scan(from io.Reader) {
 		} else if p, event, err := parsePoint(line); err != nil {
 			why = err.Error()
 		} else if event >= 0 {
-			series[event].add(p)
+			series[event].Add(p)
 		}
 		if why != "" && whole {
 			if faults++; faults <= maxFaults {
@@ -75,7 +75,7 @@ func (r *Run) scan(from io.Reader) {
 	if faults > maxFaults {
 		r.Faults = append(r.Faults, fmt.Sprintf("%s: %d more lines cannot be read", save.FileMetrics, faults-maxFaults))
 	}
-	r.Train, r.Valid, r.Test = series[0].points(), series[1].points(), series[2].points()
+	r.Train, r.Valid, r.Test = series[0].Points(), series[1].Points(), series[2].Points()
 }
 
 // readLine returns the next line, of which more than maxLine bytes may be missing, and
@@ -126,39 +126,42 @@ func parsePoint(line []byte) (p Point, event int, err error) {
 	return p, -1, nil
 }
 
-// thinned is a series of at most maxPoints points.
-type thinned struct {
-	kept  []Point
+// Series is a series of points of which every second is dropped, as often as needed, so
+// that at most Most are kept. The last point stays.
+type Series[P any] struct {
+	Most  int
+	kept  []P
 	every int
 	next  int
-	last  *Point
+	last  P
+	loose bool // last is not in kept
 }
 
-func (t *thinned) add(p Point) {
-	t.last = &p
-	if t.every == 0 {
-		t.every = 1
-	}
-	if t.next++; t.next < t.every {
+// Add appends a point.
+func (s *Series[P]) Add(p P) {
+	s.every = max(s.every, 1)
+	s.last, s.loose = p, true
+	if s.next++; s.next < s.every {
 		return
 	}
-	t.next, t.last = 0, nil
-	t.kept = append(t.kept, p)
-	if len(t.kept) < maxPoints {
+	s.next, s.loose = 0, false
+	s.kept = append(s.kept, p)
+	if len(s.kept) < s.Most {
 		return
 	}
-	half := t.kept[:0]
-	for i := 0; i < len(t.kept); i += 2 {
-		half = append(half, t.kept[i])
+	half := s.kept[:0]
+	for i := 0; i < len(s.kept); i += 2 {
+		half = append(half, s.kept[i])
 	}
-	t.kept, t.every = half, 2*t.every
+	s.kept, s.every = half, 2*s.every
 }
 
-func (t *thinned) points() []Point {
-	if t.last != nil {
-		return append(t.kept, *t.last)
+// Points returns the points that are kept, and the last. The caller must not change them.
+func (s *Series[P]) Points() []P {
+	if s.loose {
+		return append(s.kept[:len(s.kept):len(s.kept)], s.last)
 	}
-	return t.kept
+	return s.kept
 }
 
 // Column is a metric of an evaluation under its name.

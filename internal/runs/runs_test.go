@@ -138,12 +138,12 @@ func TestWhereAndSort(t *testing.T) {
 
 // TestLongSeriesAreThinned: the first and the last point stay.
 func TestLongSeriesAreThinned(t *testing.T) {
-	var s thinned
+	s := Series[Point]{Most: maxPoints}
 	const n = 10*maxPoints + 7
 	for i := range n {
-		s.add(Point{Step: int64(i + 1)})
+		s.Add(Point{Step: int64(i + 1)})
 	}
-	p := s.points()
+	p := s.Points()
 	if len(p) > maxPoints || len(p) < maxPoints/4 || p[0].Step != 1 || p[len(p)-1].Step != n {
 		t.Errorf("%d points from %d to %d", len(p), p[0].Step, p[len(p)-1].Step)
 	}

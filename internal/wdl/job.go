@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/chaos"
 	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/live"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
 	"github.com/wdlrun/wdlrun/internal/wdl/layout"
@@ -41,6 +42,7 @@ type Options struct {
 	Chaos     chaos.Spec        // injected faults; train.seed draws what it leaves open
 	Here      int               // ranks that will run on this machine: Check asks whether it can run them
 	Kill      func()            // ends this process at once, for chaos; nil: kill is rejected
+	Board     *live.Board       // shows the job, on rank 0; may be nil
 
 	Replicas int     // ranks that hold each shard, 0 and 1: its owner alone. All ranks give the same
 	Memory   *Memory // of a job of this process over the generation before; nil: there was none
@@ -86,6 +88,7 @@ func NewJob(comm *collective.Comm, rec *trace.Recorder, opt Options) *Job {
 	j.validation = validation{run: r, saves: &j.saves}
 	j.spans = spans{run: r, saves: &j.saves, validation: &j.validation}
 	j.healing = healing{run: r, saves: &j.saves}
+	j.report.Show(opt.Board)
 	return j
 }
 

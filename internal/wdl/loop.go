@@ -119,7 +119,7 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 		return false, err
 	}
 	if out.Look {
-		lines, err := j.report.Compare(c.Step, j.effort())
+		lines, err := j.report.Compare(c.Step, report.Own{Effort: j.effort(), Store: j.trainer.Store(), Plan: j.planned, Bad: j.in.Bad()})
 		if err != nil {
 			return false, err
 		}

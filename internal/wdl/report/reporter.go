@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/live"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/trace"
 )
@@ -19,8 +20,10 @@ type Reporter struct {
 	dir   string
 	log   *metricsLog // rank 0
 	slow  *lookout
-	shown time.Time    // when Due last said that a step is to be shown
-	tight map[int]bool // tables of whose tiers Crowded has warned
+	board *live.Board   // nil: no page shows the job
+	spent time.Duration // in steps that the board has
+	shown time.Time     // when Due last said that a step is to be shown
+	tight map[int]bool  // tables of whose tiers Crowded has warned
 }
 
 // Since is where a job begins to count samples, steps and time.
@@ -38,6 +41,9 @@ func New(comm *collective.Comm, rec *trace.Recorder, warn func(line string)) *Re
 // Begin sets where the job begins to count.
 func (r *Reporter) Begin(s Since) { r.since = s }
 
+// Show has the board of rank 0 show what is reported. nil: there is none.
+func (r *Reporter) Show(b *live.Board) { r.board = b }
+
 // Since is where the job began to count.
 func (r *Reporter) Since() Since { return r.since }
 
@@ -49,7 +55,7 @@ func (r *Reporter) Open(dir string, yaml []byte, hosts []string, step int64, fir
 	if r.comm.Rank() == 0 {
 		r.log = openMetrics(dir, yaml, step, r.warn)
 	}
-	r.slow = &lookout{watch: newWatch(r.comm.Size(), hosts), since: time.Now(), step: step, was: first}
+	r.slow = &lookout{watch: newWatch(r.comm.Size(), hosts), since: time.Now(), step: step, first: first, was: first}
 }
 
 // Close ends them.
@@ -90,6 +96,11 @@ const (
 // Due reports whether a finished step is to be shown, and whether it gets a line in
 // metrics.jsonl.
 func (r *Reporter) Due(step int64) (show, line bool) {
+	if r.board != nil {
+		spent := r.Spent()
+		r.board.Step(spent - r.spent)
+		r.spent = spent
+	}
 	line = step%lineEvery == 0 || step == 1
 	if !line && time.Since(r.shown) < showPause {
 		return false, false
@@ -99,7 +110,14 @@ func (r *Reporter) Due(step int64) (show, line bool) {
 }
 
 // Write adds a line to metrics.jsonl, on rank 0.
-func (r *Reporter) Write(l Line) { r.log.write(l) }
+func (r *Reporter) Write(l Line) {
+	r.log.write(l)
+	if l.Metrics != nil {
+		r.board.Evaluated(l.Step, l.Metrics, l.Event == "test")
+	} else {
+		r.board.Trained(l.Step, l.LogLoss, l.Speed, l.Rate)
+	}
+}
 
 // Crowded warns, once, of a table whose tier needs so many bytes at least for its index,
 // with more than it has; 0: it does not.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wdlrun/wdlrun/collective"
+	"github.com/wdlrun/wdlrun/internal/live"
 )
 
 // SlowRank is a rank that was slower than the others for a while.
@@ -59,6 +59,7 @@ type watch struct {
 	hosts   []string // by rank, nil if they are not known
 	streak  [][slowCauses]int
 	told    [][slowCauses]time.Duration // when, from the beginning; 0: never
+	last    [][slowCauses]float64       // how slow a rank was in the last window; 0: not
 	seen    [][slowCauses]seen
 	at      time.Duration // the sum of the windows
 	ordered []float64
@@ -71,7 +72,7 @@ type seen struct {
 }
 
 func newWatch(size int, hosts []string) *watch {
-	return &watch{hosts: hosts, streak: make([][slowCauses]int, size), told: make([][slowCauses]time.Duration, size), seen: make([][slowCauses]seen, size)}
+	return &watch{hosts: hosts, streak: make([][slowCauses]int, size), told: make([][slowCauses]time.Duration, size), last: make([][slowCauses]float64, size), seen: make([][slowCauses]seen, size)}
 }
 
 // look takes what each rank did in a window of so many steps, and returns what people
@@ -93,6 +94,7 @@ func (w *watch) look(length time.Duration, steps int64, by []Effort) (lines []st
 		if factors[slowCompute] > 0 && e.CPU.Seconds() < starvedBelow*e.Compute.Seconds() {
 			factors[slowHost], factors[slowCompute] = factors[slowCompute], 0
 		}
+		w.last[rank] = factors
 		for cause, x := range factors {
 			if cause != slowInput && e.Batches == 0 {
 				continue // other windows show it: a very slow rank ends nothing in some
@@ -166,42 +168,14 @@ func (w *watch) report() (all []SlowRank) {
 	return all
 }
 
-// lookout is a watch with what it needs to know of the last window.
-type lookout struct {
-	*watch
-	since time.Time
-	step  int64
-	was   Effort // this rank's
-	words []int64
-}
-
-// Look reports whether rank 0 wants to compare the ranks after a step.
-func (r *Reporter) Look(step int64) bool {
-	l := r.slow
-	return step-l.step >= slowSteps && time.Since(l.since) >= slowWindow
-}
-
-// Compare compares what all ranks have done since the last window, and returns what
-// people should know.
-func (r *Reporter) Compare(step int64, now Effort) (lines []string, err error) {
-	size := r.comm.Size()
-	if size == 1 {
-		return nil, nil
+// now lists the ranks that have been slow for as many windows as it takes to be named.
+func (w *watch) now() (all []live.Slow) {
+	for rank := range w.last {
+		for cause, x := range w.last[rank] {
+			if x > 0 && w.streak[rank][cause] >= slowStreak {
+				all = append(all, live.Slow{Rank: rank, Cause: slowNames[cause], Factor: x})
+			}
+		}
 	}
-	const width = 4
-	l := r.slow
-	l.words = slices.Grow(l.words[:0], width*size)[:width*size]
-	d := now.minus(l.was)
-	copy(l.words[width*r.comm.Rank():], []int64{int64(d.Input), int64(d.Compute), int64(d.CPU), int64(d.Batches)})
-	if err := collective.AllGather(r.comm, l.words); err != nil {
-		return nil, err
-	}
-	by := make([]Effort, size)
-	for i := range by {
-		x := l.words[width*i:][:width]
-		by[i] = Effort{time.Duration(x[0]), time.Duration(x[1]), time.Duration(x[2]), time.Duration(x[3])}
-	}
-	lines = l.look(time.Since(l.since), step-l.step, by)
-	l.since, l.step, l.was = time.Now(), step, now
-	return lines, nil
+	return all
 }

@@ -59,6 +59,10 @@ const (
 // Tables puts into a result, which has the steps, what the ranks' tables hold and have
 // sent to each other, compared with what the plan expected of the steps of this job.
 func (r *Reporter) Tables(t *step.Trainer, p *plan.Plan, res *Result) error {
+	if _, err := r.gather(Own{Effort: r.slow.was, Store: t.Store(), Plan: p}); err != nil {
+		return err
+	}
+	r.show(Own{Plan: p, Bad: res.Input.Bad})
 	store, size, steps := t.Store(), r.comm.Size(), res.Steps-r.since.Step
 	at := tableWords * len(p.Tables)
 	sums := make([]int64, at+rankWords*size+2)

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/internal/live"
+	"github.com/wdlrun/wdlrun/internal/regular"
+	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/internal/wdl/report"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/member"
+)
+
+func liveFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "web", Usage: "rank 0 serves a page about the training at `ADDRESS`, such as 127.0.0.1:6060, and /metrics"},
+		&cli.StringFlag{Name: "web-token", Usage: "`FILE` with a secret that requests to -web must carry"},
+		&cli.StringFlag{Name: "metrics", Usage: "rank 0 serves metrics for Prometheus at `ADDRESS`, path /metrics"},
+	}
+}
+
+// secret reads the file of -web-token, "" if there is none.
+func secret(c *cli.Context) (string, error) {
+	path := pathOf(c, "web-token")
+	if path == "" {
+		return "", nil
+	}
+	const least, most = 16, 1 << 10
+	b, err := regular.ReadFile(path, most)
+	if b = bytes.TrimSpace(b); err == nil && len(b) < least {
+		err = fmt.Errorf("%s has fewer than %d bytes: openssl rand -hex 16 makes a secret", path, least)
+	}
+	if err != nil {
+		return "", fmt.Errorf("-web-token: %w", err)
+	}
+	return string(b), nil
+}
+
+// checkLive checks the flags of the page and the metrics.
+func checkLive(c *cli.Context) error {
+	if c.IsSet("web-token") && !c.IsSet("web") {
+		return errors.New("-web-token protects the page of -web: give -web ADDRESS too")
+	}
+	if c.IsSet("web") {
+		if err := live.Check(c.String("web"), c.IsSet("web-token")); err != nil {
+			return fmt.Errorf("-web: %w", err)
+		}
+	}
+	if c.IsSet("metrics") {
+		if err := live.Check(c.String("metrics"), true); err != nil {
+			return fmt.Errorf("-metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+// shown is what shows a training while it runs. The zero value shows nothing.
+type shown struct {
+	board  *live.Board
+	server *live.Server
+}
+
+// showLive serves the page and the metrics that the flags ask for, on rank 0. An address
+// that cannot be listened on is a warning: the training continues. It adds to opt what
+// fills the page.
+func showLive(c *cli.Context, m *member.Member, opt *wdl.Options) (s shown, err error) {
+	if err := checkLive(c); err != nil || m.World.Rank != 0 || !c.IsSet("web") && !c.IsSet("metrics") {
+		return s, err
+	}
+	token, err := secret(c)
+	if err != nil {
+		return s, err
+	}
+	hosts := opt.Hosts
+	s.board = live.NewBoard(live.Info{Version: version, Hosts: hosts})
+	warn, say := opt.Warn, opt.Say
+	opt.Board = s.board
+	opt.Warn = func(line string) { s.board.Log(line, true); warn(line) }
+	opt.Say = func(line string) { s.board.Log(line, false); say(line) }
+	listen := func(flag, what, path string) (all []net.Listener) {
+		if !c.IsSet(flag) {
+			return nil
+		}
+		ln, err := net.Listen("tcp", c.String(flag))
+		if err != nil {
+			opt.Warn(fmt.Sprintf("%s not served, and training continues: %v; try: -%s with another port", what, err, flag))
+			return nil
+		}
+		opt.Say(fmt.Sprintf("%s: http://%s%s", what, ln.Addr(), path))
+		return []net.Listener{ln}
+	}
+	web := listen("web", "live page", "/")
+	s.server = live.Serve(s.board, token, web, listen("metrics", "metrics", "/metrics"))
+	return s, nil
+}
+
+// watch has the status of a job shown.
+func (s shown) watch(status func() rank.Status) { s.board.Watch(status) }
+
+// end shows how the training ended, and serves no more.
+func (s shown) end(r report.Result, err error) {
+	switch {
+	case err != nil:
+		s.board.End(err.Error(), false)
+	case r.Stopped:
+		s.board.End(fmt.Sprintf("stopped after step %d, as asked", r.Steps), true)
+	case r.Test != nil:
+		s.board.End(fmt.Sprintf("%d steps; test data: %s", r.Steps, r.Test.Brief()), true)
+	default:
+		s.board.End(fmt.Sprintf("%d steps", r.Steps), true)
+	}
+	s.server.Close()
+}

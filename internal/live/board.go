@@ -1,0 +1,287 @@
+package live
+
+import (
+	"math"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wdlrun/wdlrun/checkpoint"
+	"github.com/wdlrun/wdlrun/internal/runs"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// Limits of what a board keeps.
+const (
+	mostPoints  = 4096
+	mostLines   = 500
+	longestLine = 1 << 10 // bytes
+	recent      = 10      // updates of the ranks over which their recent split is taken
+)
+
+// Info describes a job.
+type Info struct {
+	Version string
+	Hosts   []string // by rank
+}
+
+// Rank is what a rank has done since its job began.
+type Rank struct {
+	Phases [trace.Phases]time.Duration
+	CPU    time.Duration
+}
+
+// Table is what the ranks hold of a table together, and what they have done to it in this
+// job.
+type Table struct {
+	Name                    string
+	Rows, Bytes             int64
+	Inserted, Evicted, Sent int64 // rows, rows, bytes
+}
+
+// Slow is a rank that is slower than the others now.
+type Slow struct {
+	Rank   int
+	Cause  string
+	Factor float64 // how many times slower than the median
+}
+
+// Update is what is gathered from all ranks, about once a second.
+type Update struct {
+	Ranks  []Rank
+	Tables []Table
+	Slow   []Slow
+	Bad    int64 // records that could not be used
+}
+
+// trained is a point of the curves of training.
+type trained struct {
+	seq, step         int64
+	at                time.Time
+	loss, speed, rate float64
+}
+
+// evaluated is a point of the curves of evaluations.
+type evaluated struct {
+	seq, step int64
+	at        time.Time
+	test      bool
+	logloss   float64
+	auc       float64 // NaN: there is none
+}
+
+// line is a line of the log.
+type line struct {
+	seq     int64
+	at      time.Time
+	warning bool
+	text    string
+}
+
+// verdict is how a job ended.
+type verdict struct {
+	good bool
+	text string
+}
+
+// Board holds what a job has shown so far. All methods may be called from any goroutine.
+type Board struct {
+	info   Info
+	made   time.Time
+	steps  prometheus.Histogram
+	status atomic.Pointer[func() rank.Status]
+	spent  atomic.Int64 // ns in steps of this process
+	taken  atomic.Int64 // steps
+
+	mu          sync.Mutex
+	seq         int64
+	merged      int64 // how often earlier points were put before those of this job
+	train       runs.Series[trained]
+	valid       runs.Series[evaluated]
+	log         []line
+	updates     int64
+	history     [recent][]Rank // of the last updates
+	update      Update
+	runDir      string
+	checkpoints []int64   // steps, newest first
+	saved       time.Time // when the last checkpoint appeared
+	ended       *verdict
+	done        chan struct{} // closed by End
+}
+
+// NewBoard returns an empty board.
+func NewBoard(info Info) *Board {
+	return &Board{
+		info: info, made: time.Now(), done: make(chan struct{}), train: runs.Series[trained]{Most: mostPoints}, valid: runs.Series[evaluated]{Most: mostPoints},
+		steps: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "wdlrun_step_seconds", Help: "Time of a training step on rank 0, waiting for other ranks included.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
+		}),
+	}
+}
+
+// Watch has status asked whenever the board is read. It must not wait for anything.
+func (b *Board) Watch(status func() rank.Status) {
+	if b != nil {
+		b.status.Store(&status)
+	}
+}
+
+// Step notes a training step. It neither locks nor allocates.
+func (b *Board) Step(took time.Duration) {
+	if b == nil {
+		return
+	}
+	b.spent.Add(int64(took))
+	b.taken.Add(1)
+	b.steps.Observe(took.Seconds())
+}
+
+// Trained notes the loss and the speed at a step.
+func (b *Board) Trained(step int64, loss, speed, rate float64) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seq++
+	b.train.Add(trained{b.seq, step, time.Now(), loss, speed, rate})
+}
+
+// Evaluated notes the metrics of an evaluation after a step.
+func (b *Board) Evaluated(step int64, m *metrics.Metrics, test bool) {
+	if b == nil {
+		return
+	}
+	auc := math.NaN()
+	if m.AUC != nil {
+		auc = *m.AUC
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seq++
+	b.valid.Add(evaluated{b.seq, step, time.Now(), test, m.LogLoss, auc})
+}
+
+// Gathered notes what was gathered from all ranks. The board keeps u.
+func (b *Board) Gathered(u Update) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.history[b.updates%recent] = u.Ranks
+	b.updates++
+	b.update = u
+}
+
+// Log notes a line of the job.
+func (b *Board) Log(text string, warning bool) {
+	if b == nil {
+		return
+	}
+	if len(text) > longestLine {
+		text = text[:longestLine] + "…"
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seq++
+	b.log = append(b.log, line{b.seq, time.Now(), warning, text})
+	if len(b.log) > 2*mostLines {
+		b.log = append([]line(nil), b.log[len(b.log)-mostLines:]...)
+	}
+}
+
+// End notes how the job ended.
+func (b *Board) End(text string, good bool) {
+	if b == nil {
+		return
+	}
+	b.look() // the last checkpoint
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended == nil {
+		b.ended = &verdict{good, text}
+		close(b.done)
+	}
+}
+
+// now returns the status of the job.
+func (b *Board) now() (s rank.Status) {
+	if f := b.status.Load(); f != nil {
+		s = (*f)()
+	}
+	return s
+}
+
+// look notes the run directory, what an earlier job left in it, and its checkpoints.
+func (b *Board) look() {
+	dir := b.now().RunDir
+	if dir == "" {
+		return
+	}
+	b.mu.Lock()
+	fresh := b.runDir == ""
+	b.runDir = dir
+	b.mu.Unlock()
+	if fresh {
+		b.remember(dir)
+	}
+	found, err := checkpoint.List(filepath.Join(dir, checkpoint.Folder))
+	if err != nil {
+		return // there is none yet, or the disk has a fault that the job reports
+	}
+	var steps []int64
+	for _, f := range found {
+		steps = append(steps, f.Step)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n := len(steps); n > 0 && (len(b.checkpoints) == 0 || b.checkpoints[0] != steps[0]) {
+		b.saved = time.Now()
+	}
+	b.checkpoints = steps
+}
+
+// remember puts the points that an earlier job left in the run directory before those of
+// this one.
+func (b *Board) remember(dir string) {
+	r, err := runs.Read(dir)
+	if err != nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	train, valid := b.train.Points(), b.valid.Points()
+	b.train, b.valid = runs.Series[trained]{Most: mostPoints}, runs.Series[evaluated]{Most: mostPoints}
+	for _, p := range r.Train {
+		if p.Time.Before(b.made) {
+			b.seq++
+			b.train.Add(trained{b.seq, p.Step, p.Time, p.LogLoss, p.Speed, p.Rate})
+		}
+	}
+	for i, series := range [][]runs.Point{r.Valid, r.Test} {
+		for _, p := range series {
+			if p.Time.Before(b.made) && p.Metrics != nil {
+				b.seq++
+				b.valid.Add(evaluated{b.seq, p.Step, p.Time, i == 1, p.LogLoss, runs.Value(p.Metrics.AUC)})
+			}
+		}
+	}
+	for _, p := range train {
+		b.seq++
+		p.seq = b.seq
+		b.train.Add(p)
+	}
+	for _, p := range valid {
+		b.seq++
+		p.seq = b.seq
+		b.valid.Add(p)
+	}
+	b.merged++
+}

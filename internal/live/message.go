@@ -1,0 +1,180 @@
+package live
+
+import (
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// cursor is what a browser has.
+type cursor struct {
+	seq    int64 // of points and lines
+	merged int64
+	update int64
+	begun  bool
+}
+
+// number is a float64 that is null in JSON if it is not finite.
+type number float64
+
+func (n number) MarshalJSON() ([]byte, error) {
+	if x := float64(n); math.IsNaN(x) || math.IsInf(x, 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
+}
+
+// message is what a browser is sent: all there is, or what is new. Times are
+// milliseconds since 1970.
+type message struct {
+	All         bool           `json:"all,omitempty"` // it replaces what the browser has
+	Run         *runMessage    `json:"run,omitempty"`
+	Status      statusMessage  `json:"status"`
+	Train       [][5]number    `json:"train,omitempty"` // time, step, loss, samples/s, rate
+	Valid       [][5]number    `json:"valid,omitempty"` // time, step, log-loss, AUC, 1: test data
+	Log         []logMessage   `json:"log,omitempty"`
+	Ranks       *ranksMessage  `json:"ranks,omitempty"`
+	Checkpoints []int64        `json:"checkpoints"`
+	End         *verdictOfPage `json:"end,omitempty"`
+}
+
+type runMessage struct {
+	Version string   `json:"version"`
+	Hosts   []string `json:"hosts"`
+	Phases  []string `json:"phases"` // of a step
+	Began   int64    `json:"began"`
+}
+
+type statusMessage struct {
+	Step    int64  `json:"step"`
+	Steps   int64  `json:"steps"`
+	Epoch   int64  `json:"epoch"`
+	Epochs  int64  `json:"epochs"`
+	Span    int64  `json:"span"`
+	Phase   string `json:"phase"`
+	Samples int64  `json:"samples"`
+	Speed   number `json:"speed"`
+	Loss    number `json:"loss"`
+	Left    number `json:"left"` // seconds of steps, null: not known
+	Dir     string `json:"dir"`
+	Time    int64  `json:"time"`
+}
+
+type logMessage struct {
+	Time    int64  `json:"t"`
+	Warning bool   `json:"warning,omitempty"`
+	Text    string `json:"text"`
+}
+
+// ranksMessage has seconds of each phase of a step, by rank: since the job began, and in
+// the last updates.
+type ranksMessage struct {
+	Total  [][]number     `json:"total"`
+	Recent [][]number     `json:"recent"`
+	Slow   []slowMessage  `json:"slow"`
+	Tables []tableMessage `json:"tables"`
+	Bad    int64          `json:"bad"`
+}
+
+type slowMessage struct {
+	Rank   int    `json:"rank"`
+	Cause  string `json:"cause"`
+	Factor number `json:"factor"`
+}
+
+type tableMessage struct {
+	Name    string `json:"name"`
+	Rows    int64  `json:"rows"`
+	Bytes   int64  `json:"bytes"`
+	Evicted int64  `json:"evicted"`
+	Sent    int64  `json:"sent"`
+}
+
+type verdictOfPage struct {
+	Good bool   `json:"good"`
+	Text string `json:"text"`
+}
+
+// phases are those of a step, in order.
+var phases = [...]trace.Phase{trace.Input, trace.Pull, trace.Compute, trace.Push, trace.Sync, trace.Update}
+
+// since returns what a browser with this cursor lacks, and its next cursor.
+func (b *Board) since(at cursor) (message, cursor) {
+	status := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := message{Checkpoints: b.checkpoints, Status: statusMessage{
+		Step: status.Step, Steps: status.Steps, Epoch: status.Epoch, Epochs: status.Epochs, Span: status.Span, Phase: status.Phase, Samples: status.Samples,
+		Speed: number(status.SamplesPerSecond), Loss: number(status.Loss), Left: number(b.left(status.Step, status.Steps)), Dir: status.RunDir, Time: time.Now().UnixMilli(),
+	}}
+	if !at.begun || at.merged != b.merged {
+		at = cursor{}
+		m.All = true
+		m.Run = &runMessage{Version: b.info.Version, Hosts: b.info.Hosts, Began: b.made.UnixMilli()}
+		for _, p := range phases {
+			m.Run.Phases = append(m.Run.Phases, p.String())
+		}
+	}
+	for _, p := range b.train.Points() {
+		if p.seq > at.seq {
+			m.Train = append(m.Train, [5]number{number(p.at.UnixMilli()), number(p.step), number(p.loss), number(p.speed), number(p.rate)})
+		}
+	}
+	for _, p := range b.valid.Points() {
+		if p.seq > at.seq {
+			test := number(0)
+			if p.test {
+				test = 1
+			}
+			m.Valid = append(m.Valid, [5]number{number(p.at.UnixMilli()), number(p.step), number(p.logloss), number(p.auc), test})
+		}
+	}
+	for _, l := range b.log[max(0, len(b.log)-mostLines):] {
+		if l.seq > at.seq {
+			m.Log = append(m.Log, logMessage{l.at.UnixMilli(), l.warning, l.text})
+		}
+	}
+	if b.updates != at.update {
+		m.Ranks = b.split()
+	}
+	if b.ended != nil {
+		m.End = &verdictOfPage{b.ended.good, b.ended.text}
+	}
+	return m, cursor{seq: b.seq, merged: b.merged, update: b.updates, begun: true}
+}
+
+// left is how many seconds the steps that are left will take, NaN if that is not known.
+func (b *Board) left(step, steps int64) float64 {
+	taken := b.taken.Load()
+	if steps == 0 || taken == 0 {
+		return math.NaN()
+	}
+	return time.Duration(b.spent.Load()).Seconds() / float64(taken) * float64(max(steps-step, 0))
+}
+
+// split is what ranks and tables show.
+func (b *Board) split() *ranksMessage {
+	m := &ranksMessage{Slow: []slowMessage{}, Tables: []tableMessage{}, Bad: b.update.Bad}
+	before := b.history[b.updates%recent] // the oldest that is kept
+	for i, r := range b.update.Ranks {
+		var total, late []number
+		for _, p := range phases {
+			d := r.Phases[p]
+			total = append(total, number(d.Seconds()))
+			if i < len(before) {
+				d -= before[i].Phases[p]
+			}
+			late = append(late, number(d.Seconds()))
+		}
+		m.Total, m.Recent = append(m.Total, total), append(m.Recent, late)
+	}
+	for _, s := range b.update.Slow {
+		m.Slow = append(m.Slow, slowMessage{s.Rank, s.Cause, number(s.Factor)})
+	}
+	for _, t := range b.update.Tables {
+		m.Tables = append(m.Tables, tableMessage{t.Name, t.Rows, t.Bytes, t.Evicted, t.Sent})
+	}
+	return m
+}

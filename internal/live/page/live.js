@@ -1,0 +1,254 @@
+"use strict";
+// The page keeps what the server sends: curves, and the last state of everything else. It
+// draws at most once a second, and only while it is visible.
+const most = 4096, lines = 500, names = {};
+let data = fresh(), shown = "recent", cursor = null, dirty = true;
+
+function fresh() { return { run: { hosts: [], phases: [] }, status: {}, train: [], valid: [], log: [], checkpoints: [], ranks: null, end: null }; }
+const $ = id => document.getElementById(id);
+function node(tag, text, kind) {
+  const e = document.createElement(tag);
+  if (text !== undefined) e.textContent = text;
+  if (kind) e.className = kind;
+  return e;
+}
+function svg(tag, attributes, text) {
+  const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const k in attributes) e.setAttribute(k, attributes[k]);
+  if (text !== undefined) e.textContent = text;
+  return e;
+}
+
+function take(m) {
+  if (m.all) data = fresh();
+  if (m.run) data.run = m.run;
+  data.status = m.status;
+  for (const p of m.train || []) data.train.push(p);
+  for (const p of m.valid || []) data.valid.push(p);
+  for (const l of m.log || []) data.log.push(l);
+  if (data.train.length > 2 * most) data.train = data.train.filter((_, i, a) => i % 2 === 0 || i === a.length - 1);
+  if (data.valid.length > 2 * most) data.valid = data.valid.filter((_, i, a) => i % 2 === 0 || i === a.length - 1);
+  if (data.log.length > lines) data.log = data.log.slice(-lines);
+  if (m.ranks) data.ranks = m.ranks;
+  data.checkpoints = m.checkpoints || [];
+  data.end = m.end || null;
+  dirty = true;
+}
+
+function count(n) { return n === null || n === undefined ? "–" : Math.round(n).toLocaleString("en"); }
+function short(n, digits) { return n === null || n === undefined ? "–" : Number(n).toFixed(digits); }
+function bytes(n) {
+  for (const [f, u] of [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]) if (n >= f) return (n / f).toFixed(1) + " " + u;
+  return n + " B";
+}
+function duration(s) {
+  if (s === null || s === undefined) return "–";
+  s = Math.round(s);
+  const h = Math.floor(s / 3600), m = Math.floor(s / 60) % 60;
+  return h ? h + " h " + m + " min" : m ? m + " min " + s % 60 + " s" : s + " s";
+}
+
+function tiles() {
+  const s = data.status, valid = data.valid.filter(v => !v[4]).at(-1), test = data.valid.filter(v => v[4]).at(-1);
+  const all = [
+    ["step", count(s.step) + (s.steps ? " of " + count(s.steps) : "")],
+    s.span ? ["span", count(s.span)] : ["epoch", s.epochs ? Math.min(s.epoch, s.epochs) + " of " + s.epochs : "–"],
+    ["training loss", s.step ? short(s.loss, 4) : "–"],
+    ["validation AUC", valid ? short(valid[3], 4) : "–"],
+    ["samples/s", s.speed ? count(s.speed) : "–"],
+    ["samples", count(s.samples)],
+    ["steps left", data.end ? "0 s" : duration(s.left)],
+    ["ranks", String(data.run.hosts.length)],
+    ["phase", data.end ? "ended" : s.phase || "start"],
+  ];
+  if (test) all.splice(4, 0, ["test AUC", short(test[3], 4)]);
+  $("tiles").replaceChildren(...all.map(([k, v]) => {
+    const d = node("div");
+    d.append(node("dt", k), node("dd", v));
+    return d;
+  }));
+  const share = s.steps ? Math.min(100, 100 * s.step / s.steps) : 0;
+  $("bar").firstElementChild.style.width = share + "%";
+  $("bar").setAttribute("aria-valuenow", Math.round(share));
+}
+
+const W = 560, H = 240, L = 56, R = 12, T = 10, B = 30;
+function ticks(lo, hi, n) {
+  const span = hi - lo;
+  if (!(span > 0)) return [lo];
+  let step = 10 ** Math.floor(Math.log10(span / n));
+  for (const f of [1, 2, 5, 10]) if (span / (step * f) <= n) { step *= f; break; }
+  const all = [];
+  for (let v = Math.ceil(lo / step) * step; v <= hi + step * 1e-9 && all.length < 20; v += step) all.push(v);
+  return all;
+}
+function label(v) {
+  const a = Math.abs(v);
+  for (const [f, u] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) if (a >= f) return +(v / f).toPrecision(4) + u;
+  return String(+v.toPrecision(5));
+}
+function smooth(points, n) {
+  const out = [], window = [];
+  for (const [x, y] of points) {
+    if (y === null) { out.push([x, null]); continue; }
+    window.push(y);
+    if (window.length > n) window.shift();
+    out.push([x, window.reduce((a, b) => a + b, 0) / window.length]);
+  }
+  return out;
+}
+
+// draw draws points [step, value, test] into a chart; a value that is null is a gap.
+function draw(id, points, dots, digits) {
+  const box = $(id), caption = box.parentElement.querySelector("span"), figure = box.parentElement;
+  names[id] = { points, digits };
+  const real = points.filter(p => p[1] !== null);
+  figure.hidden = real.length === 0 && id !== "loss";
+  if (real.length === 0) { box.replaceChildren(svg("text", { x: W / 2, y: H / 2, "text-anchor": "middle" }, "no values yet")); return; }
+  let x0 = Infinity, x1 = -Infinity, y0 = Infinity, y1 = -Infinity;
+  for (const [x, y] of real) { x0 = Math.min(x0, x); x1 = Math.max(x1, x); y0 = Math.min(y0, y); y1 = Math.max(y1, y); }
+  if (x0 === x1) { x0 -= 1; x1 += 1; }
+  if (y0 === y1) { const d = Math.abs(y0) * .01 || 1; y0 -= d; y1 += d; }
+  const px = x => L + (x - x0) / (x1 - x0) * (W - L - R), py = y => T + (y1 - y) / (y1 - y0) * (H - T - B);
+  const all = [];
+  for (const v of ticks(y0, y1, 5)) all.push(svg("line", { class: "grid", x1: L, x2: W - R, y1: py(v), y2: py(v) }), svg("text", { x: L - 6, y: py(v) + 4, "text-anchor": "end" }, label(v)));
+  for (const v of ticks(x0, x1, 6)) all.push(svg("text", { x: px(v), y: H - 15, "text-anchor": "middle" }, label(v)));
+  all.push(svg("text", { x: W - R, y: H - 2, "text-anchor": "end" }, "step"));
+  const path = (ps, kind) => {
+    const stride = Math.max(1, Math.ceil(ps.length / 600));
+    let d = "", open = false;
+    ps.forEach(([x, y], i) => {
+      if (i % stride && i !== ps.length - 1) return;
+      if (y === null) { open = false; return; }
+      d += (open ? "L" : "M") + px(x).toFixed(1) + " " + py(y).toFixed(1);
+      open = true;
+    });
+    all.push(svg("path", { class: kind, d }));
+  };
+  if (dots) {
+    path(points.filter(p => !p[2]), "line");
+    for (const p of real.slice(-300)) all.push(svg("circle", { class: p[2] ? "dot test" : "dot", cx: px(p[0]), cy: py(p[1]), r: 3 }));
+  } else {
+    path(points, "line faint");
+    path(smooth(points, 15), "line smooth");
+  }
+  let at = points.length - 1;
+  while (at > 0 && points[at][1] === null) at--;
+  if (cursor && cursor.id === id) {
+    at = Math.max(0, Math.min(points.length - 1, cursor.at));
+    all.push(svg("line", { class: "cursor", x1: px(points[at][0]), x2: px(points[at][0]), y1: T, y2: H - B }));
+  }
+  const p = points[at], text = "step " + count(p[0]) + ": " + (p[1] === null ? "not a number" : short(p[1], digits)) + (p[2] ? " (test data)" : "");
+  caption.textContent = text;
+  box.setAttribute("aria-label", figure.textContent.trim());
+  names[id].x = v => x0 + (v - L) / (W - L - R) * (x1 - x0);
+  box.replaceChildren(...all);
+}
+
+function charts() {
+  draw("loss", data.train.map(p => [p[1], p[2]]), false, 4);
+  draw("speed", data.train.map(p => [p[1], p[3]]), false, 0);
+  draw("vloss", data.valid.map(p => [p[1], p[2], p[4]]), true, 4);
+  draw("auc", data.valid.map(p => [p[1], p[3], p[4]]), true, 4);
+}
+
+function ranks() {
+  const r = data.ranks, names = data.run.phases;
+  if (!r) return;
+  const slow = r.slow.map(s => "rank " + s.rank + (data.run.hosts[s.rank] ? " on host " + data.run.hosts[s.rank] : "") + " is " + short(s.factor, 1) + "× slower in " + (s.cause === "host" ? "compute" : s.cause) + " than the median of the ranks" + (s.cause === "host" ? ": its host does not let it compute" : ""));
+  $("slow").textContent = slow.length ? "slow: " + slow.join("; ") : "no rank stands out";
+  $("slow").className = slow.length ? "verdict warn" : "verdict";
+  $("legend").replaceChildren(...names.map((n, i) => { const s = node("span"); s.append(node("i", "", "f" + i), n + (["pull", "push", "sync"].includes(n) ? " (with waiting)" : "")); return s; }));
+  const head = node("tr");
+  head.append(node("th", "rank"), node("th", "host"), ...names.map(n => node("th", n + " %")), node("th", "share of the step"));
+  document.querySelector("#ranks thead").replaceChildren(head);
+  document.querySelector("#ranks tbody").replaceChildren(...r[shown].map((parts, i) => {
+    const sum = parts.reduce((a, b) => a + b, 0) || 1, row = node("tr"), cell = node("td", undefined, "split"), bar = node("div", undefined, "parts");
+    parts.forEach((p, k) => {
+      const part = node("i", p / sum > .09 ? names[k] : "", "f" + k);
+      part.style.width = 100 * p / sum + "%";
+      bar.append(part);
+    });
+    cell.append(bar);
+    const mark = r.slow.some(s => s.rank === i) ? " (slow)" : "";
+    row.append(node("td", i + mark), node("td", data.run.hosts[i] || ""), ...parts.map(p => node("td", short(100 * p / sum, 1))), cell);
+    return row;
+  }));
+  document.querySelector("#tables tbody").replaceChildren(...r.tables.map(t => {
+    const row = node("tr");
+    row.append(node("td", t.name), node("td", count(t.rows)), node("td", bytes(t.bytes)), node("td", bytes(t.sent)), node("td", count(t.evicted)));
+    return row;
+  }));
+}
+
+function rest() {
+  const s = data.status, dir = s.dir || "";
+  $("title").textContent = dir ? "wdlrun: " + dir.split("/").pop() : "wdlrun";
+  document.title = (s.step ? "step " + s.step + " – " : "") + $("title").textContent;
+  const c = data.checkpoints;
+  $("checkpoints").textContent = c.length ? c.length + (c.length === 1 ? " checkpoint: step " : " checkpoints: steps ") + c.slice(0, 20).map(count).join("; ") + (c.length > 20 ? "; …" : "") : "none yet";
+  const log = $("log"), low = log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
+  log.replaceChildren(...data.log.map(l => {
+    const e = node("li");
+    e.append(node("time", new Date(l.t).toLocaleTimeString("en-GB")));
+    if (l.warning) e.append(node("b", "warning: "));
+    e.append(l.text);
+    return e;
+  }));
+  if (low) log.scrollTop = log.scrollHeight;
+}
+
+function say(text, kind) {
+  if ($("state").textContent !== text) $("state").textContent = text;
+  $("state").className = kind || "";
+}
+
+function render() {
+  if (!dirty || document.hidden) return;
+  dirty = false;
+  tiles(); charts(); ranks(); rest();
+}
+
+function connect() {
+  const source = new EventSource("/events");
+  source.onmessage = e => {
+    take(JSON.parse(e.data));
+    if (data.end) {
+      source.close();
+      say((data.end.good ? "ended: " : "failed: ") + data.end.text, data.end.good ? "good" : "bad");
+    } else {
+      say("running" + (data.status.dir ? ", run directory " + data.status.dir : ""));
+    }
+    render();
+  };
+  source.onerror = () => {
+    if (data.end) return;
+    say("no connection: the training has ended, restarts, or its host does not answer; trying again. The numbers are the last that came.", "bad");
+    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
+  };
+}
+
+for (const id of ["loss", "auc", "vloss", "speed"]) {
+  const box = $(id), to = at => { cursor = at === null ? null : { id, at }; charts(); };
+  box.addEventListener("keydown", e => {
+    const n = names[id] ? names[id].points.length : 0, at = cursor && cursor.id === id ? cursor.at : n - 1;
+    const step = e.shiftKey ? 10 : 1, next = { ArrowLeft: at - step, ArrowRight: at + step, Home: 0, End: n - 1 }[e.key];
+    if (next !== undefined && n) { to(Math.max(0, Math.min(n - 1, next))); e.preventDefault(); }
+  });
+  box.addEventListener("pointermove", e => {
+    const c = names[id], r = box.getBoundingClientRect();
+    if (!c || !c.x) return;
+    const x = c.x((e.clientX - r.left) / r.width * W);
+    let best = 0;
+    c.points.forEach((p, i) => { if (Math.abs(p[0] - x) < Math.abs(c.points[best][0] - x)) best = i; });
+    to(best);
+  });
+  for (const leave of ["pointerleave", "blur"]) box.addEventListener(leave, () => to(null));
+}
+for (const id of ["recent", "total"]) $(id).addEventListener("click", () => {
+  shown = id;
+  for (const o of ["recent", "total"]) $(o).setAttribute("aria-pressed", String(o === id));
+  ranks();
+});
+document.addEventListener("visibilitychange", render);
+connect();

@@ -1,0 +1,143 @@
+package live
+
+import (
+	"math"
+	"runtime"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/wdlrun/wdlrun/trace"
+)
+
+// metric is one name that a job exports.
+type metric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+}
+
+func counter(name, help string, labels ...string) metric {
+	return metric{prometheus.NewDesc("wdlrun_"+name, help, labels, nil), prometheus.CounterValue}
+}
+
+func gauge(name, help string, labels ...string) metric {
+	return metric{prometheus.NewDesc("wdlrun_"+name, help, labels, nil), prometheus.GaugeValue}
+}
+
+// The metrics of a job, next to wdlrun_step_seconds.
+var (
+	buildInfo       = gauge("build_info", "1, with the versions of wdlrun and Go.", "version", "goversion")
+	runInfo         = gauge("run_info", "1, with the run directory.", "run")
+	rankCount       = gauge("ranks", "Ranks of the job.")
+	samplesTotal    = counter("samples_total", "Samples trained on since the training began, earlier jobs included.")
+	stepsTotal      = counter("steps_total", "Steps since the training began, earlier jobs included.")
+	stepsPlanned    = gauge("steps_planned", "Steps that the training will have had at its end; absent if that is not known.")
+	epoch           = gauge("epoch", "Current epoch, from 1.")
+	loss            = gauge("training_loss", "Mean loss of the last step that was noted.")
+	rateFactor      = gauge("learning_rate_factor", "Factor of the learning rates.")
+	validationLoss  = gauge("validation_loss", "Log-loss, or another loss that is trained, of the last evaluation of the validation data.")
+	validationAUC   = gauge("validation_auc", "AUC of the last evaluation of the validation data.")
+	phaseSeconds    = counter("phase_seconds_total", "Time of a rank in each phase since its job began; pull, push, sync and wait include waiting for other ranks.", "rank", "phase")
+	cpuSeconds      = counter("rank_cpu_seconds_total", "CPU time of a rank since its first step.", "rank")
+	slowRatio       = gauge("rank_slow_ratio", "How many times slower than the median of the ranks a rank is; absent while it is not slow.", "rank", "cause")
+	tableRows       = gauge("table_rows", "Rows of a table, all ranks together.", "table")
+	tableBytes      = gauge("table_bytes", "Memory of rows and index, all ranks together.", "table")
+	tableInserted   = counter("table_inserted_rows_total", "Keys that got a row in this job.", "table")
+	tableEvicted    = counter("table_evicted_rows_total", "Rows evicted in this job.", "table")
+	tableSent       = counter("table_sent_bytes_total", "Keys, rows and gradients sent in steps of this job.", "table")
+	badTotal        = counter("input_bad_total", "Records that could not be used and were left out.")
+	checkpointStep  = gauge("checkpoint_step", "Step of the last checkpoint.")
+	checkpointSince = gauge("checkpoint_timestamp_seconds", "When the last checkpoint appeared, in seconds since 1970.")
+)
+
+var exported = []metric{buildInfo, runInfo, rankCount, samplesTotal, stepsTotal, stepsPlanned, epoch, loss, rateFactor, validationLoss, validationAUC, phaseSeconds, cpuSeconds, slowRatio,
+	tableRows, tableBytes, tableInserted, tableEvicted, tableSent, badTotal, checkpointStep, checkpointSince}
+
+// registry has the metrics of the board and of this process.
+func (b *Board) registry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(b.steps, collector{b}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// collector reads the board for each scrape.
+type collector struct{ *Board }
+
+func (collector) Describe(to chan<- *prometheus.Desc) {
+	for _, m := range exported {
+		to <- m.desc
+	}
+}
+
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	all := c.sampled()
+	c.mu.Lock()
+	add := func(m metric, value float64, labels ...string) {
+		if !math.IsNaN(value) {
+			all = append(all, prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...))
+		}
+	}
+	if train := c.train.Points(); len(train) > 0 {
+		last := train[len(train)-1]
+		add(loss, last.loss)
+		add(rateFactor, last.rate)
+	}
+	valid := c.valid.Points()
+	for i := len(valid) - 1; i >= 0; i-- {
+		if !valid[i].test {
+			add(validationLoss, valid[i].logloss)
+			add(validationAUC, valid[i].auc)
+			break
+		}
+	}
+	if len(c.checkpoints) > 0 {
+		add(checkpointStep, float64(c.checkpoints[0]))
+		add(checkpointSince, float64(c.saved.UnixMilli())/1e3)
+	}
+	u := &c.update
+	for i, r := range u.Ranks {
+		n := strconv.Itoa(i)
+		for p, d := range r.Phases {
+			add(phaseSeconds, d.Seconds(), n, trace.Phase(p).String())
+		}
+		add(cpuSeconds, r.CPU.Seconds(), n)
+	}
+	for _, s := range u.Slow {
+		add(slowRatio, s.Factor, strconv.Itoa(s.Rank), s.Cause)
+	}
+	for _, t := range u.Tables {
+		add(tableRows, float64(t.Rows), t.Name)
+		add(tableBytes, float64(t.Bytes), t.Name)
+		add(tableInserted, float64(t.Inserted), t.Name)
+		add(tableEvicted, float64(t.Evicted), t.Name)
+		add(tableSent, float64(t.Sent), t.Name)
+	}
+	add(badTotal, float64(u.Bad))
+	c.mu.Unlock()
+	for _, m := range all {
+		to <- m
+	}
+}
+
+// sampled are the metrics of the job's status.
+func (c collector) sampled() (all []prometheus.Metric) {
+	s := c.now()
+	add := func(m metric, value float64, labels ...string) {
+		all = append(all, prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...))
+	}
+	add(buildInfo, 1, c.info.Version, runtime.Version())
+	add(rankCount, float64(len(c.info.Hosts)))
+	add(samplesTotal, float64(s.Samples))
+	add(stepsTotal, float64(s.Step))
+	if s.RunDir != "" {
+		add(runInfo, 1, s.RunDir)
+	}
+	if s.Steps > 0 {
+		add(stepsPlanned, float64(s.Steps))
+	}
+	if s.Epoch > 0 {
+		add(epoch, float64(s.Epoch))
+	}
+	return all
+}

@@ -1,0 +1,212 @@
+package live
+
+import (
+	"context"
+	"crypto/subtle"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const (
+	every       = time.Second      // between two messages to a browser, and two looks at the run directory
+	writeWithin = 10 * time.Second // a browser takes a message
+	mostClients = 32
+	tokenCookie = "wdlrun-token"
+)
+
+//go:embed page
+var files embed.FS
+
+// Server serves the page and the metrics of a board.
+type Server struct {
+	board   *Board
+	token   string
+	clients chan struct{}
+	servers []*http.Server
+	stop    context.CancelFunc
+	life    context.Context
+	running sync.WaitGroup
+}
+
+// Serve serves the page and the metrics on each listener of web, and the metrics alone on
+// each of metrics. token protects what web serves; "" is for loopback addresses.
+func Serve(b *Board, token string, web, metrics []net.Listener) *Server {
+	s := &Server{board: b, token: token, clients: make(chan struct{}, mostClients)}
+	s.life, s.stop = context.WithCancel(context.Background())
+	prom := promhttp.HandlerFor(b.registry(), promhttp.HandlerOpts{MaxRequestsInFlight: 8})
+	page := http.NewServeMux()
+	page.HandleFunc("GET /{$}", s.file("page/page.html", "text/html; charset=utf-8"))
+	page.HandleFunc("GET /live.js", s.file("page/live.js", "text/javascript; charset=utf-8"))
+	page.HandleFunc("GET /live.css", s.file("page/live.css", "text/css; charset=utf-8"))
+	page.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	page.HandleFunc("GET /events", s.events)
+	page.Handle("GET /metrics", prom)
+	alone := http.NewServeMux()
+	alone.Handle("GET /metrics", prom)
+	for _, ln := range web {
+		s.serve(ln, s.guarded(page))
+	}
+	for _, ln := range metrics {
+		s.serve(ln, alone)
+	}
+	s.running.Go(s.look)
+	return s
+}
+
+func (s *Server) serve(ln net.Listener, h http.Handler) {
+	server := &http.Server{
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0), BaseContext: func(net.Listener) context.Context { return s.life },
+	}
+	s.servers = append(s.servers, server)
+	s.running.Go(func() { server.Serve(ln) })
+}
+
+// look follows the run directory.
+func (s *Server) look() {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		s.board.look()
+		select {
+		case <-tick.C:
+		case <-s.life.Done():
+			return
+		}
+	}
+}
+
+// Close sends browsers the end of the job, if there is one, and ends the server, within a
+// second or so.
+func (s *Server) Close() {
+	if s == nil {
+		return
+	}
+	late, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, server := range s.servers {
+		if server.Shutdown(late) != nil {
+			server.Close()
+		}
+	}
+	s.stop()
+	s.running.Wait()
+}
+
+func (s *Server) file(name, kind string) http.HandlerFunc {
+	b, err := files.ReadFile(name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		w.Write(b)
+	}
+}
+
+// guarded sets the headers of all answers and rejects requests without the token or, if
+// there is none, of other hosts' pages.
+func (s *Server) guarded(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		head := w.Header()
+		head.Set("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		head.Set("X-Content-Type-Options", "nosniff")
+		head.Set("Referrer-Policy", "no-referrer")
+		head.Set("Cache-Control", "no-store")
+		switch given := r.URL.Query().Get("token"); {
+		case s.token == "" && !loopback(r.Host):
+			http.Error(w, "wdlrun: the page is served to this machine alone: open it at 127.0.0.1", http.StatusForbidden)
+		case s.token == "" || s.admits(r):
+			h.ServeHTTP(w, r)
+		case s.equals(given):
+			http.SetCookie(w, &http.Cookie{Name: tokenCookie, Value: given, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			http.Redirect(w, r, r.URL.Path, http.StatusSeeOther)
+		default:
+			http.Error(w, "wdlrun: the token is missing or wrong: open /?token=TOKEN", http.StatusUnauthorized)
+		}
+	})
+}
+
+func (s *Server) admits(r *http.Request) bool {
+	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && s.equals(bearer) {
+		return true
+	}
+	c, err := r.Cookie(tokenCookie)
+	return err == nil && s.equals(c.Value)
+}
+
+func (s *Server) equals(token string) bool {
+	return subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) == 1
+}
+
+// loopback reports whether a host, with or without a port, is this machine.
+func loopback(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.Trim(host, "[]")
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}
+
+// events sends a browser what is new, once a second, until the job or the browser ends.
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.clients <- struct{}{}:
+		defer func() { <-s.clients }()
+	default:
+		http.Error(w, fmt.Sprintf("wdlrun: %d browsers show the page already: close one", mostClients), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for at := (cursor{}); ; {
+		var m message
+		m, at = s.board.since(at)
+		if out.SetWriteDeadline(time.Now().Add(writeWithin)) != nil || write(w, m) != nil || out.Flush() != nil || m.End != nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-s.board.done:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func write(w io.Writer, m message) error {
+	b, err := json.Marshal(m)
+	if err == nil {
+		_, err = fmt.Fprintf(w, "data: %s\n\n", b)
+	}
+	return err
+}
+
+// Check returns an error if the page cannot be served at an address: it is no address, or
+// one that other machines reach and no token protects it.
+func Check(addr string, protected bool) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("%q is no address: give HOST:PORT, such as 127.0.0.1:6060", addr)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
+		return fmt.Errorf("%q has no port: give HOST:PORT, such as 127.0.0.1:6060", addr)
+	}
+	if !protected && !loopback(host) {
+		return errors.New("other machines reach " + addr + ": give -web-token FILE with a secret, or listen on 127.0.0.1 and use a tunnel: ssh -L 6060:127.0.0.1:6060 HOST")
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package tests
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// watched starts a training of two ranks, of which one is slow, that serves its page and
+// its metrics, and returns their addresses.
+func watched(t *testing.T, args ...string) (cmd *exec.Cmd, out *os.File, page, metrics string) {
+	t.Helper()
+	dir := t.TempDir()
+	args = append([]string{"-np", "2", "train", "-web", "127.0.0.1:0", "-metrics", "127.0.0.1:0", "-chaos", "slow:4x@1", "-set", "train.global_batch=1024"}, args...)
+	cmd = command(t, dir, args...)
+	out, err := os.Create(filepath.Join(dir, "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { out.Close() })
+	cmd.Stderr = out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	address := regexp.MustCompile(`(live page|metrics): (http://\S+)`)
+	eventually(t, "the addresses", func() bool {
+		text, _ := os.ReadFile(out.Name())
+		for _, m := range address.FindAllStringSubmatch(string(text), -1) {
+			if m[1] == "metrics" {
+				metrics = m[2]
+			} else {
+				page = m[2]
+			}
+		}
+		return page != "" && metrics != ""
+	})
+	return cmd, out, page, metrics
+}
+
+// TestLivePage: the step of a real training moves, the page keeps what it has when the job
+// has ended, and asks no other host for anything.
+func TestLivePage(t *testing.T) {
+	t.Parallel()
+	b := browse(t)
+	cmd, _, page, _ := watched(t, "-set", "train.epochs=1000")
+	b.open(page)
+	step := func() int {
+		n, _ := strconv.Atoi(regexp.MustCompile(`\D`).ReplaceAllString(b.eval("data.status.step || 0"), ""))
+		return n
+	}
+	eventually(t, "a first step on the page", func() bool { return step() > 0 })
+	first := step()
+	eventually(t, "a later step on the page", func() bool { return step() > first })
+	eventually(t, "the times of two ranks", func() bool {
+		return strings.Count(b.text("#ranks tbody"), "compute") > 0 && strings.Contains(b.text("#ranks tbody"), "\n1")
+	})
+	if text := b.text("#tables tbody"); !strings.Contains(text, "education") {
+		t.Errorf("tables %q", text)
+	}
+	eventually(t, "the slow rank", func() bool { return strings.Contains(b.text("#slow"), "rank 1") })
+	b.shoot("live.png", 1200, false)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	eventually(t, "the end on the page", func() bool { return strings.Contains(b.text("#state"), "ended: stopped after step") })
+	if n := b.eval("document.querySelectorAll('#loss path').length"); n != "2" || !strings.Contains(b.text("#log"), "epoch 1 of 1000") {
+		t.Errorf("after the end: %s curves of the loss, log %q", n, b.text("#log"))
+	}
+	b.shoot("live-end-dark.png", 1200, true)
+	b.shoot("live-phone.png", 390, false)
+	b.clean(page)
+}
+
+// TestPrometheusScrapesATraining, and answers a query.
+func TestPrometheusScrapesATraining(t *testing.T) {
+	t.Parallel()
+	prometheus, err := exec.LookPath("prometheus")
+	if err != nil || testing.Short() {
+		t.Skip("needs Debian's prometheus")
+	}
+	cmd, _, _, metrics := watched(t, "-set", "train.epochs=1000")
+	dir := t.TempDir()
+	target := strings.TrimSuffix(strings.TrimPrefix(metrics, "http://"), "/metrics")
+	config := "scrape_configs:\n- job_name: wdlrun\n  scrape_interval: 200ms\n  scrape_timeout: 200ms\n  static_configs:\n  - targets: ['" + target + "']\n"
+	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := ln.Addr().String()
+	ln.Close()
+	server := exec.CommandContext(t.Context(), prometheus, "--config.file="+dir+"/prometheus.yml", "--storage.tsdb.path="+dir+"/data", "--web.listen-address="+at)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	query := "http://" + at + "/api/v1/query?query=sum%20by%20(rank)%20(wdlrun_phase_seconds_total{phase=%22compute%22})"
+	answer := ""
+	eventually(t, "an answer of Prometheus", func() bool {
+		resp, err := http.Get(query)
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		answer = string(b)
+		return strings.Contains(answer, `"rank":"0"`) && strings.Contains(answer, `"rank":"1"`)
+	})
+	if !strings.Contains(answer, `"status":"success"`) {
+		t.Errorf("%s", answer)
+	}
+	for _, p := range []*exec.Cmd{server, cmd} {
+		p.Process.Signal(syscall.SIGTERM)
+		p.Wait()
+	}
+}
+
+// TestLiveFlags rejects what makes no sense, and trains without a port that is taken.
+func TestLiveFlags(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	short := filepath.Join(dir, "short")
+	if err := os.WriteFile(short, []byte("abc\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, says string }{
+		{"-web 0.0.0.0:6060", "give -web-token FILE"},
+		{"-web 6060", "give HOST:PORT"},
+		{"-metrics nowhere", "give HOST:PORT"},
+		{"-web-token x", "give -web ADDRESS too"},
+		{"-web 127.0.0.1:0 -web-token " + short, "fewer than 16 bytes"},
+	} {
+		if o := run(t, dir, append([]string{"train"}, strings.Fields(c.args)...)...); o.code != 1 || !strings.Contains(o.stderr, c.says) {
+			t.Errorf("%s: exit code %d, no %q in\n%s", c.args, o.code, c.says, o.stderr)
+		}
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	o := run(t, dir, append([]string{"train", "-web", ln.Addr().String()}, few(t)...)...)
+	if o.code != 0 || !strings.Contains(o.stderr, "live page not served, and training continues") {
+		t.Errorf("exit code %d\n%s", o.code, o.stderr)
+	}
+}
