@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -95,6 +96,79 @@ func TestTraceOfNothing(t *testing.T) {
 	} {
 		if o := run(t, dir, "trace", c.path); o.code != 1 || !strings.Contains(o.stderr, c.says) {
 			t.Errorf("trace %s: exit code %d, no %q in\n%s", c.path, o.code, c.says, o.stderr)
+		}
+	}
+}
+
+// TestTimelinesOnRequest: SIGUSR2 writes them while the training continues, those of the
+// steps that -trace names.
+func TestTimelinesOnRequest(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd := command(t, dir, "-np", "2", "train", "-set", "train.epochs=100000", "-trace", "steps=10-20")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	files := func() int {
+		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "trace-*.json"))
+		return len(found)
+	}
+	eventually(t, "metrics of step 40", func() bool {
+		found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "metrics.jsonl"))
+		if len(found) == 0 {
+			return false
+		}
+		b, _ := os.ReadFile(found[0])
+		return strings.Contains(string(b), `"step":40,`)
+	})
+	if files() != 0 {
+		t.Error("there are timelines already")
+	}
+	cmd.Process.Signal(syscall.SIGUSR2)
+	eventually(t, "two timelines", func() bool { return files() == 2 })
+	found, _ := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	o := run(t, dir, "trace", found[0])
+	if o.code != 0 || !strings.Contains(o.stdout, "steps 10 to 20: ") {
+		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	if o := end(t, cmd); !strings.Contains(o.stderr, "are written; next: wdlrun trace runs/") {
+		t.Errorf("%s", o.stderr)
+	}
+}
+
+// TestTimelinesOfAFailure: the ranks that are left write their last steps.
+func TestTimelinesOfAFailure(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if o := run(t, dir, "-np", "3", "train", "-chaos", "kill:1@step50", "-set", "train.epochs=2"); o.code == 0 {
+		t.Fatalf("it was not killed\n%s", o.stderr)
+	}
+	found, _ := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	var a struct {
+		First int64 `json:"first_step"`
+		Last  int64 `json:"last_step"`
+	}
+	o := run(t, dir, "trace", "-json", found[0])
+	if err := json.Unmarshal([]byte(o.stdout), &a); err != nil {
+		t.Fatalf("%v\n%s%s", err, o.stdout, o.stderr)
+	}
+	if files, _ := filepath.Glob(filepath.Join(found[0], "trace-*.json")); len(files) != 2 || a.First != 1 || a.Last < 49 {
+		t.Errorf("%d timelines, of steps %d to %d\n%s", len(files), a.First, a.Last, o.stdout)
+	}
+}
+
+// TestNoTimelines: -trace off leaves none, and a mistake is named.
+func TestNoTimelines(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := run(t, dir, append([]string{"train", "-trace", "off"}, few(t)...)...)
+	if files, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "trace-*.json")); o.code != 0 || len(files) > 0 || strings.Contains(o.stdout, "trace-") {
+		t.Errorf("exit code %d, %q\n%s%s", o.code, files, o.stdout, o.stderr)
+	}
+	for _, bad := range []string{"maybe", "steps=5", "steps=20-10", "steps=0-9"} {
+		if o := run(t, dir, "train", "-trace", bad); o.code != 1 || !strings.Contains(o.stderr, "such as steps=100-200") {
+			t.Errorf("-trace %s: exit code %d\n%s", bad, o.code, o.stderr)
 		}
 	}
 }

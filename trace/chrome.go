@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
+	"time"
 )
 
 // Source says which rank of which job a timeline is of.
 type Source struct {
 	Rank, Size int
 	Host       string // "" if it is not known
+	Last       int    // write only so many spans, the latest; 0: all that are kept
 }
 
 // Header is what the first event of a timeline holds, named HeaderName. Times of the
@@ -35,13 +38,28 @@ const (
 	LaneBuckets = 1 // what was under way beside the phases
 )
 
-// header describes the recorder's file.
-func (r *Recorder) header(of Source) Header {
-	h := Header{Rank: of.Rank, Size: of.Size, Host: of.Host, UnixNs: r.origin.UnixNano(), Dropped: r.lost}
-	if id, now := monotonic(); id != "" {
-		h.Clock, h.MonotonicNs = id, now-r.now().Sub(r.origin).Nanoseconds()
+// header describes the recorder's file, without so many spans of those that are kept.
+func (r *Recorder) header(of Source, without int) Header {
+	h := Header{Rank: of.Rank, Size: of.Size, Host: of.Host, UnixNs: r.origin.UnixNano(), Dropped: r.lost + int64(without)}
+	if h.Clock = clockName(); h.Clock != "" {
+		h.MonotonicNs = r.monotonicOrigin(monotonic)
 	}
 	return h
+}
+
+// monotonicOrigin is the recorder's origin on the monotonic clock. The two clocks are read
+// several times, and the closest readings count: the process may lose its core between
+// them.
+func (r *Recorder) monotonicOrigin(monotonic func() int64) (origin int64) {
+	closest := time.Duration(math.MaxInt64)
+	for range 16 {
+		before := r.now()
+		at := monotonic()
+		if d := r.now().Sub(before); d < closest {
+			closest, origin = d, at-before.Sub(r.origin).Nanoseconds()-d.Nanoseconds()/2
+		}
+	}
+	return origin
 }
 
 // WriteChrome writes the kept spans as a Chrome trace (JSON array format, one
@@ -51,7 +69,11 @@ func (r *Recorder) header(of Source) Header {
 // start, in turn. Call it from the goroutine that calls Enter.
 func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 	b := bufio.NewWriter(w)
-	h, err := json.Marshal(r.header(of))
+	first := 0
+	if of.Last > 0 {
+		first = max(0, len(r.spans)-of.Last)
+	}
+	h, err := json.Marshal(r.header(of, first))
 	if err != nil {
 		return err
 	}
@@ -59,7 +81,7 @@ func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 	fmt.Fprintf(b, ",\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}", of.Rank, of.Rank)
 	var line []byte
 	e := 0
-	for i := range r.spans {
+	for i := first; i < len(r.spans); i++ {
 		s := r.spans[(r.next+i)%len(r.spans)]
 		lane := LanePhases
 		line = append(line[:0], ",\n{\"name\":\""...)

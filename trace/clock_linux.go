@@ -9,17 +9,22 @@ import (
 	"github.com/wdlrun/wdlrun/internal/regular"
 )
 
-// monotonic reads the clock behind time.Since, and names it: two processes with the same
-// name read the same clock. The name is the boot of the kernel and the time namespace.
-func monotonic() (id string, ns int64) {
+// clockName names the clock behind time.Since: two processes with the same name read the
+// same clock. The name is the boot of the kernel and the time namespace.
+func clockName() string {
 	boot, err := regular.ReadFile("/proc/sys/kernel/random/boot_id", 64)
 	if err != nil {
-		return "", 0
-	}
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		return "", 0
+		return ""
 	}
 	space, _ := os.Readlink("/proc/self/ns/time") // "" on kernels that have no such namespaces
-	return strings.TrimSpace(string(boot)) + " " + space, t.Nano()
+	return strings.TrimSpace(string(boot)) + " " + space
+}
+
+// monotonic reads that clock.
+func monotonic() (ns int64) {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		return 0
+	}
+	return t.Nano()
 }

@@ -79,6 +79,8 @@ type Recorder struct {
 	next    int
 	lost    int64      // spans that the ring has dropped
 	entries []exchange // ring of the last exchanges
+	first   int64      // step of the first span to keep
+	last    int64      // step of the last; 0: keep all
 	oldest  int
 }
 
@@ -97,6 +99,16 @@ func New(keep int) *Recorder {
 func newAt(keep int, now func() time.Time) *Recorder {
 	return &Recorder{origin: now(), now: now, spans: make([]span, 0, keep), entries: make([]exchange, 0, 2*keep)}
 }
+
+// Keeps reports whether spans are kept.
+func (r *Recorder) Keeps() bool { return cap(r.spans) > 0 }
+
+// Only has only spans and exchanges of steps first to last kept. Call it before the first
+// step.
+func (r *Recorder) Only(first, last int64) { r.first, r.last = first, last }
+
+// wants reports whether spans of a step are kept.
+func (r *Recorder) wants(step int64) bool { return r.last == 0 || r.first <= step && step <= r.last }
 
 // Step says that the phases entered from here on belong to step n.
 func (r *Recorder) Step(n int64) { r.step.Store(n) }
@@ -123,7 +135,7 @@ func (r *Recorder) Beside(p Phase, i int, from, to time.Time) {
 // before every rank has entered it. Ranks number the same exchange alike. It counts in no
 // total.
 func (r *Recorder) Exchange(seq uint64) {
-	if cap(r.entries) == 0 {
+	if cap(r.entries) == 0 || !r.wants(r.step.Load()) {
 		return
 	}
 	x := exchange{at: r.now().Sub(r.origin).Nanoseconds(), seq: seq}
@@ -138,6 +150,9 @@ func (r *Recorder) Exchange(seq uint64) {
 }
 
 func (r *Recorder) keep(s span) {
+	if !r.wants(s.step) {
+		return
+	}
 	if len(r.spans) < cap(r.spans) {
 		r.spans = append(r.spans, s)
 		return

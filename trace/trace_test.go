@@ -141,3 +141,56 @@ func TestWriteLast(t *testing.T) {
 		t.Errorf("%s, want\n%s", b.String(), want)
 	}
 }
+
+// TestOnlySomeSteps are kept, and of those only the last are written.
+func TestOnlySomeSteps(t *testing.T) {
+	c := &clock{t: time.Unix(0, 0)}
+	r := newAt(8, c.now)
+	r.Only(3, 5)
+	for i := range 9 {
+		r.Step(int64(i))
+		c.pass(time.Millisecond)
+		r.Enter(Sync)
+		r.Exchange(uint64(i))
+	}
+	var b strings.Builder
+	if err := r.WriteChrome(&b, Source{Size: 1, Last: 2}); err != nil {
+		t.Fatal(err)
+	}
+	var events []struct {
+		Args struct {
+			Header
+			Step  int64
+			Calls []float64
+		}
+	}
+	if err := json.Unmarshal([]byte(b.String()), &events); err != nil {
+		t.Fatalf("%v in\n%s", err, b.String())
+	}
+	if len(events) != 4 || events[0].Args.Dropped != 1 || events[2].Args.Step != 4 || events[3].Args.Step != 5 || !slices.Equal(events[3].Args.Calls, []float64{5, 0}) {
+		t.Errorf("%s", b.String())
+	}
+	if !r.Keeps() || New(0).Keeps() {
+		t.Error("which recorder keeps spans is wrong")
+	}
+}
+
+// TestOriginOfAProcessWithoutACore: a pause between two readings of clocks moves nothing.
+func TestOriginOfAProcessWithoutACore(t *testing.T) {
+	c := &clock{t: time.Unix(0, 0)}
+	r := newAt(0, c.now)
+	c.pass(time.Second)
+	pauses := 0
+	got := r.monotonicOrigin(func() int64 {
+		c.pass(time.Microsecond)
+		at := 7e9 + c.t.Sub(r.origin)
+		if pauses++; pauses%3 != 2 {
+			c.pass(5 * time.Millisecond)
+		}
+		c.pass(time.Microsecond)
+		return int64(at)
+	})
+	if got != 7e9 {
+		t.Errorf("the origin is at %d, want 7e9", got)
+	}
+}

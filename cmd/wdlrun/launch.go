@@ -318,7 +318,7 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 	}
 	p.chaos = what.chaos
 	p.hosts = hostFlags(c, plan)
-	orders, stop := checkpointOrders()
+	orders, stop := signalOrders()
 	defer stop()
 	p.ranks.Store(true)
 	out, err := launcher.Run(c.Context, launcher.Job{
@@ -531,17 +531,21 @@ func wantsJSON(c *cli.Context, ours bool) bool {
 	return false
 }
 
-// checkpointOrders passes SIGUSR1 on to the ranks as the order to write a
-// checkpoint.
-func checkpointOrders() (<-chan control.Order, func()) {
+// signalOrders passes SIGUSR1 on to the ranks as the order to write a checkpoint, and
+// SIGUSR2 as that to write their timelines.
+func signalOrders() (<-chan control.Order, func()) {
 	signals, orders, done := make(chan os.Signal, 1), make(chan control.Order), make(chan struct{})
-	signal.Notify(signals, syscall.SIGUSR1)
+	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)
 	go func() {
 		for {
 			select {
-			case <-signals:
+			case s := <-signals:
+				order := control.Checkpoint
+				if s == syscall.SIGUSR2 {
+					order = control.Timeline
+				}
 				select {
-				case orders <- control.Checkpoint:
+				case orders <- order:
 				case <-done:
 					return
 				}
@@ -573,7 +577,7 @@ func (p *program) endStart(job *wdl.Job) {
 // to all, the moment that the first of them ends with a code that is not 0.
 func (p *program) wishes(s *control.Session, job *wdl.Job) (stop func()) {
 	signals, done := make(chan os.Signal, 4), make(chan struct{})
-	signal.Notify(signals, append(launcher.NotIgnored(syscall.SIGTERM, os.Interrupt), syscall.SIGUSR1)...)
+	signal.Notify(signals, append(launcher.NotIgnored(syscall.SIGTERM, os.Interrupt), syscall.SIGUSR1, syscall.SIGUSR2)...)
 	go func() {
 		for {
 			select {
@@ -581,12 +585,18 @@ func (p *program) wishes(s *control.Session, job *wdl.Job) (stop func()) {
 				switch o {
 				case control.Checkpoint:
 					job.RequestCheckpoint()
+				case control.Timeline:
+					job.RequestTimeline()
 				case control.Stop:
 					job.RequestStop()
 				}
 			case sig := <-signals:
 				if sig == syscall.SIGUSR1 {
 					job.RequestCheckpoint()
+					break
+				}
+				if sig == syscall.SIGUSR2 {
+					job.RequestTimeline()
 					break
 				}
 				job.RequestStop()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -14,12 +16,14 @@ import (
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
+	"github.com/wdlrun/wdlrun/trace"
 )
 
 func liveFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "web", Usage: "rank 0 serves a page about the training at `ADDRESS`, such as 127.0.0.1:6060, and /metrics"},
 		&cli.StringFlag{Name: "web-token", Usage: "`FILE` with a secret that requests to -web must carry"},
+		&cli.StringFlag{Name: "trace", Value: "on", Usage: "keep a timeline of each rank: on (the last ten thousand steps or so), off, or `STEPS` such as steps=100-200"},
 		&cli.StringFlag{Name: "metrics", Usage: "rank 0 serves metrics for Prometheus at `ADDRESS`, path /metrics"},
 	}
 }
@@ -115,4 +119,27 @@ func (s shown) end(r report.Result, err error) {
 		s.board.End(fmt.Sprintf("%d steps", r.Steps), true)
 	}
 	s.server.Close()
+}
+
+// recorder returns the recorder that -trace asks for.
+func recorder(c *cli.Context) (*trace.Recorder, error) {
+	value := c.String("trace")
+	steps, some := strings.CutPrefix(value, "steps=")
+	switch {
+	case value == "on":
+		return trace.New(traceSpans), nil
+	case value == "off":
+		return trace.New(0), nil
+	case !some:
+		return nil, fmt.Errorf("-trace %q: give on, off or steps=FIRST-LAST, such as steps=100-200", value)
+	}
+	from, to, _ := strings.Cut(steps, "-")
+	first, err := strconv.ParseInt(from, 10, 64)
+	last, err2 := strconv.ParseInt(to, 10, 64)
+	if err != nil || err2 != nil || first < 1 || last < first {
+		return nil, fmt.Errorf("-trace %q: the steps must be two numbers from 1 on, such as steps=100-200", value)
+	}
+	rec := trace.New(traceSpans)
+	rec.Only(first, last)
+	return rec, nil
 }

@@ -13,8 +13,9 @@ import (
 func traceCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name: "trace", Usage: "name the rank that the others waited for, from the timelines of a run", UsageText: "wdlrun trace [flags] RUN",
-		Description: `RUN is the run directory of a training that has ended. Each rank has left a timeline in
-it, trace-RANK.json, with the last ten thousand steps or so. They are put on one clock.
+		Description: `RUN is the run directory of a training. Each rank leaves a timeline in it,
+trace-RANK.json, with the last ten thousand steps or so: at the end, after a failure, and
+when the launcher gets SIGUSR2. The timelines are put on one clock.
 
 The first line names the rank that most steps waited for, and the phases that made it
 late. A table follows with the own work and the waiting of each rank, and the ten slowest

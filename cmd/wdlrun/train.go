@@ -44,6 +44,7 @@ checkpoints. -resume continues from them on any number of ranks.
 Ctrl-C, SIGTERM             write a checkpoint after the current step and stop
 a second Ctrl-C             stop at once
 SIGUSR1 to the launcher     write a checkpoint and continue
+SIGUSR2 to the launcher     write the timelines and continue; see: wdlrun trace --help
 
 Examples:
    wdlrun -np 2 train
@@ -173,6 +174,9 @@ func (p *program) asked(c *cli.Context) (opt wdl.Options, ranks int, oneHost boo
 	if err := checkLive(c); err != nil {
 		return opt, 0, false, err
 	}
+	if _, err := recorder(c); err != nil {
+		return opt, 0, false, err
+	}
 	if opt, err = trainOptions(c); err == nil {
 		err = tolerant(c, &opt)
 	}
@@ -251,7 +255,10 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 	if err != nil {
 		return nil, err
 	}
-	rec := trace.New(traceSpans)
+	rec, err := recorder(c)
+	if err != nil {
+		return nil, err
+	}
 	for {
 		job := wdl.NewJob(m.Comm, rec, opt)
 		show.watch(job.Status)
@@ -296,6 +303,9 @@ func (p *program) run(ctx context.Context, m *member.Member, rec *trace.Recorder
 		var last bytes.Buffer
 		if rec.WriteLast(&last, failureSpans) == nil {
 			m.Session.Report(aboutTrace, last.Bytes())
+		}
+		if lost := job.LastSteps(); lost != nil {
+			fmt.Fprintf(p.stderr, "wdlrun: the timeline of rank %d is not written: %v\n", m.World.Rank, lost)
 		}
 	}
 	return result, err

@@ -63,6 +63,7 @@ type Order string
 // The orders.
 const (
 	Checkpoint Order = "checkpoint" // write a checkpoint at the next step boundary
+	Timeline   Order = "timeline"   // write the timeline so far
 	Stop       Order = "stop"       // write one and end, as if the work were done
 	Stacks     Order = "stacks"     // report the stacks of all goroutines; Session does it
 	begunOrder Order = "begun"      // say which messages have begun, with the next heartbeats; Session does it

@@ -99,6 +99,15 @@ func (j *Job) RequestCheckpoint() { j.wants.save.Store(true) }
 // step, on all ranks.
 func (j *Job) RequestStop() { j.wants.stop.Store(true) }
 
+// RequestTimeline asks for this rank's timeline so far, after the current step.
+func (j *Job) RequestTimeline() { j.wants.timeline.Store(true) }
+
+// LastSteps writes the last steps of this rank's timeline after Run has failed.
+func (j *Job) LastSteps() error { return j.report.WriteTimeline(lastSpans) }
+
+// lastSpans are those of the last thousand steps or so.
+const lastSpans = 10_000
+
 // Status says what the rank is doing, for heartbeats.
 func (j *Job) Status() rank.Status { return j.shown.Now(j.rec) }
 

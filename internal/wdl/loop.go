@@ -130,6 +130,13 @@ func (j *job) stepped(ctx context.Context, out step.Outcome, rate float64, total
 	if out.Stop {
 		j.wants.stop.Store(true) // whichever rank has asked
 	}
+	if j.wants.timeline.Load() && j.wants.timeline.Swap(false) {
+		if err := j.report.WriteTimeline(0); err != nil {
+			j.opt.Warn(fmt.Sprintf("the timeline of rank %d is not written: %v", j.comm.Rank(), err))
+		} else {
+			j.say(fmt.Sprintf("timelines up to step %d are written; next: wdlrun trace %s", c.Step, j.runDir))
+		}
+	}
 	if err := j.validation.evaluateStep(ctx); err != nil {
 		return false, err
 	}

@@ -47,7 +47,7 @@ type run struct {
 }
 
 // wants are the wishes of the outside.
-type wants struct{ save, stop atomic.Bool }
+type wants struct{ save, stop, timeline atomic.Bool }
 
 // announce shows the run directory to other goroutines.
 func (r *run) announce() {

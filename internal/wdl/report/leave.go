@@ -44,7 +44,7 @@ func (r *Reporter) Leave(res *Result) error {
 	}
 	trained := res.Steps > r.since.Step
 	lost := []int32{0}
-	if !r.writeTrace(trained) {
+	if res.NoTimeline = !r.rec.Keeps(); !res.NoTimeline && !r.writeTrace(trained) {
 		lost[0] = 1
 	}
 	if err := collective.AllReduce(r.comm, lost, collective.Max); err != nil {
@@ -62,23 +62,36 @@ func (r *Reporter) Leave(res *Result) error {
 // writeTrace writes this rank's timeline. One without a step does not replace another. It
 // reports whether there is one.
 func (r *Reporter) writeTrace(trained bool) bool {
-	name := fmt.Sprintf("trace-%04d.json", r.comm.Rank())
-	if _, err := os.Stat(filepath.Join(r.dir, name)); err == nil && !trained {
+	if _, err := os.Stat(filepath.Join(r.dir, r.timeline())); err == nil && !trained {
 		return true
 	}
+	err := r.WriteTimeline(0)
+	if err != nil {
+		r.warn(fmt.Sprintf("the timeline is not kept: %v", err))
+	}
+	return err == nil
+}
+
+// timeline is the name of this rank's timeline.
+func (r *Reporter) timeline() string { return fmt.Sprintf("trace-%04d.json", r.comm.Rank()) }
+
+// WriteTimeline writes the last spans of this rank's timeline, 0 for all, to the run
+// directory. Call it from the goroutine that trains. Before Open, and where none are
+// kept, there is nothing to write.
+func (r *Reporter) WriteTimeline(last int) error {
+	if r.slow == nil || !r.rec.Keeps() {
+		return nil
+	}
 	var b bytes.Buffer
-	of := trace.Source{Rank: r.comm.Rank(), Size: r.comm.Size()}
+	of := trace.Source{Rank: r.comm.Rank(), Size: r.comm.Size(), Last: last}
 	if of.Rank < len(r.slow.hosts) {
 		of.Host = r.slow.hosts[of.Rank]
 	}
 	err := r.rec.WriteChrome(&b, of)
 	if err == nil {
-		err = save.WriteFile(r.dir, name, b.Bytes())
+		err = save.WriteFile(r.dir, r.timeline(), b.Bytes())
 	}
-	if err != nil {
-		r.warn(fmt.Sprintf("the timeline is not kept: %v", err))
-	}
-	return err == nil
+	return err
 }
 
 // kept reports whether the run directory has the result of the job that took the last

@@ -54,6 +54,7 @@ type Result struct {
 	Checkpoint       string            `json:"checkpoint"`                // of the model; empty if it could not be written
 	LastCheckpoint   string            `json:"last_checkpoint,omitempty"` // if so: the last good one, to resume from
 	Lost             []string          `json:"lost,omitempty"`            // files of RunFiles that could not be written, timelines by any rank
+	NoTimeline       bool              `json:"no_timeline,omitempty"`     // none was asked for
 	Spans            int64             `json:"spans,omitempty"`           // of a stream
 	Ended            string            `json:"ended,omitempty"`           // why the stream did
 	Stopped          bool              `json:"stopped,omitempty"`         // on request, before the end; resume continues
@@ -111,7 +112,9 @@ func (r Result) RunFiles() []RunFile {
 	case r.LastCheckpoint != "":
 		files = append(files, RunFile{checkpoint.Folder + "/", "up to " + filepath.Base(r.LastCheckpoint) + ", to resume from"})
 	}
-	return slices.DeleteFunc(files, func(f RunFile) bool { return slices.Contains(r.Lost, f.Name) })
+	return slices.DeleteFunc(files, func(f RunFile) bool {
+		return slices.Contains(r.Lost, f.Name) || r.NoTimeline && f.Name == save.FileTraces
+	})
 }
 
 // Differs compares in a line what was measured with what was planned.
