@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/data/record"
+	"github.com/wdlrun/wdlrun/internal/report"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/rank/member"
 	"github.com/wdlrun/wdlrun/trace"
@@ -33,26 +35,32 @@ Examples:
    wdlrun -np 2 eval -resume runs/20261121-101500
    wdlrun eval -resume runs/20261121-101500/checkpoints/step-000000640 -data tuesday.csv
    wdlrun eval -resume runs/20261121-101500 -data tuesday.csv -group user
+   wdlrun eval -resume runs/20261121-101500 -report quality.html -by country -by device
    wdlrun eval -resume runs/20261121-101500 -data noted.csv -set 'data.comment=#' -set 'label.positive=[yes]' -set 'label.negative=[no]'`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "resume", Usage: "`DIR` of a run, or one checkpoint"},
 			&cli.StringSliceFlag{Name: "data", Usage: "`FILE` or glob to evaluate on; default: data.test of the configuration"},
 			&cli.StringFlag{Name: "group", Usage: "also compute the AUC within the values of `FIELD`, such as a user (GAUC)"},
+			&cli.StringFlag{Name: "report", Usage: "write an HTML page to `FILE`: ROC, precision and recall, calibration, intervals"},
+			&cli.StringSliceFlag{Name: "by", Usage: "with -report: also by value of `FIELD`; may be repeated"},
 			&cli.StringSliceFlag{Name: "set", Usage: "`KEY=VALUE` replaces a setting of data or label, such as data.comment=#; may be repeated"},
 			maxBadFlag(),
 			jsonFlag(),
 		},
-		Action: func(c *cli.Context) error { return p.everywhere(c, checkEval, p.evalRank, either(printEvaluated)) },
+		Action: func(c *cli.Context) error { return p.everywhere(c, checkEval, p.evalRank, printEvaluation(c)) },
 	}
 }
 
 func evalOptions(c *cli.Context) wdl.EvalOptions {
-	return wdl.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data"), Group: c.String("group"), Set: settings(c)}
+	return wdl.EvalOptions{Resume: pathOf(c, "resume"), Data: c.StringSlice("data"), Group: c.String("group"), Set: settings(c), Report: c.IsSet("report"), By: c.StringSlice("by")}
 }
 
 func checkEval(c *cli.Context) error {
 	if c.Args().Present() {
 		return fmt.Errorf("eval takes no argument, and %q is one; files are given as -data FILE", c.Args().First())
+	}
+	if c.IsSet("by") && !c.IsSet("report") {
+		return errors.New("eval: -by FIELD is a section of the page of -report: give -report FILE too")
 	}
 	return wdl.CheckEval(c.Context, evalOptions(c))
 }
@@ -72,6 +80,33 @@ func withBadRecordHint(err error, command, effect string) error {
 		return err
 	}
 	return fmt.Errorf("%w; to %s: %s -max-bad N; if the files have another format than the training data, set it: %[3]s -set data.KEY=VALUE", err, effect, command)
+}
+
+// printEvaluation prints the result of an evaluation and writes the page that -report asks
+// for.
+func printEvaluation(c *cli.Context) printer {
+	print, out := either(printEvaluated), pathOf(c, "report")
+	if out == "" {
+		return print
+	}
+	return func(w io.Writer, np int, asJSON bool, result []byte) error {
+		var r wdl.EvalResult
+		if err := json.Unmarshal(result, &r); err != nil {
+			return err
+		}
+		if err := print(w, np, asJSON, result); err != nil {
+			return err
+		}
+		e := report.Evaluation{Model: modelText(r.Model), Data: strings.Join(r.Data, " "), Metrics: r.Metrics, Groups: r.Groups, Quality: r.Quality}
+		size, err := writeWhole(out, func(w io.Writer) error { return report.WriteQuality(w, e, time.Now()) })
+		if err == nil && !asJSON {
+			_, err = fmt.Fprintf(w, "report %s: %d kB\n", out, (size+999)/1000)
+		}
+		if err != nil {
+			err = afterwards{fmt.Errorf("eval: -report: %w", err)}
+		}
+		return err
+	}
 }
 
 // modelText names a model to a person.

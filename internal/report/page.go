@@ -1,7 +1,7 @@
 package report
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -15,10 +15,10 @@ import (
 	"github.com/wdlrun/wdlrun/internal/timeline"
 )
 
-//go:embed page.html
-var pageText string
+//go:embed *.html
+var texts embed.FS
 
-var page = template.Must(template.New("page").Parse(pageText))
+var pages = template.Must(template.ParseFS(texts, "*.html"))
 
 // MostRuns bounds the runs of one report.
 const MostRuns = 32
@@ -79,7 +79,7 @@ func Write(w io.Writer, dirs []string, now time.Time) error {
 	}
 	v.Verdict = verdict(v.Runs)
 	v.Charts = charts(v.Runs)
-	return page.Execute(w, v)
+	return pages.ExecuteTemplate(w, "page.html", v)
 }
 
 func view(r *runs.Run, i int) *runView {

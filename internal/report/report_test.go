@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 )
 
 const evil = `<script>alert(1)</script>"'&\u0007`
@@ -139,5 +141,17 @@ func TestInABrowser(t *testing.T) {
 	}
 	if n := strings.Count(string(out), "<figure"); n != 4 {
 		t.Errorf("%d figures, want 4", n)
+	}
+}
+
+// TestQualityPageEscapes values of fields, and shows numbers that are missing as a dash.
+func TestQualityPageEscapes(t *testing.T) {
+	e := Evaluation{Model: "<b>", Quality: &metrics.Quality{Slices: []metrics.SliceList{{Field: "f", Top: []metrics.Slice{{Value: "<script>alert(1)</script>", Samples: 3}}}}}}
+	var b strings.Builder
+	if err := WriteQuality(&b, e, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.String(); strings.Contains(s, "<script") || strings.Contains(s, "<b>") || !strings.Contains(s, "&lt;script&gt;") || !strings.Contains(s, "–") || strings.Contains(s, "NaN") {
+		t.Errorf("%s", s)
 	}
 }

@@ -29,6 +29,8 @@ type EvalOptions struct {
 	Read   bool     // CheckEval has read the one checkpoint that Resume names through
 	Data   []string // files, in the training's format or one that names its fields; none: the test data of the configuration
 	Group  string   // field by whose values an AUC is computed too; "" for none
+	Report bool     // the result has Quality
+	By     []string // fields by whose values the report breaks the metrics down
 	Set    []string // settings of data and label that replace the training's, "data.comment=|"
 	Warn   func(line string)
 
@@ -48,6 +50,7 @@ type EvalResult struct {
 	Seconds float64  `json:"seconds"`
 	metrics.Metrics
 	Groups  *metrics.GroupMetrics `json:"groups,omitempty"`
+	Quality *metrics.Quality      `json:"quality,omitempty"`
 	Unknown map[string]int64      `json:"unknown,omitempty"` // by feature: values that training has not seen
 	Outside []report.Outside      `json:"outside_range,omitempty"`
 }
@@ -79,15 +82,13 @@ func (e Evaluation) Run(ctx context.Context) (res EvalResult, err error) {
 		return res, err
 	}
 	defer j.trainer.Close()
-	var groups *metrics.Groups // nil: none
-	if j.eval.Group != "" {
-		groups = metrics.NewGroups(j.in.Train.Rows(data.All))
+	if err := j.eval.checkBy(j.in.Train); err != nil {
+		return res, err
 	}
-	m, err := j.evaluate(ctx, j.in.Train, data.All, groups, nil)
-	if err == nil && groups != nil {
-		res.Groups = &metrics.GroupMetrics{}
-		*res.Groups, err = groups.Reduce(j.comm)
-		res.Groups.Field = j.eval.Group
+	kept := j.eval.newBreakdown(j.in.Train.Rows(data.All))
+	m, err := j.evaluate(ctx, j.in.Train, data.All, kept, nil)
+	if err == nil {
+		err = j.reduce(ctx, kept, &res)
 	}
 	if err != nil {
 		return res, err
@@ -155,6 +156,9 @@ func (o *EvalOptions) evaluating(c *config.Config) error {
 	}
 	if o.Group != "" && c.Label.IsNumber() {
 		return errors.New("wdl: eval: -group: an AUC by group needs a label of two classes; the model predicts a number")
+	}
+	if o.Report && c.Label.IsNumber() {
+		return errors.New("wdl: eval: -report: its curves need a label of two classes; the model predicts a number")
 	}
 	if o.predicts != nil {
 		c.Data.Where = "" // each record has its line in the output

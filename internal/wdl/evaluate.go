@@ -22,12 +22,12 @@ type evaluator interface {
 	Unknown() []int64
 }
 
-// evaluate computes the metrics of the selected rows of a dataset, and by group if groups
-// is not nil; predictions, if it is not nil, takes the logits.
-func (r *run) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, groups *metrics.Groups, predictions *predictions) (m report.Evaluated, err error) {
+// evaluate computes the metrics of the selected rows of a dataset; kept, if it is not nil,
+// takes the samples, and predictions, if it is not nil, the logits.
+func (r *run) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, kept *breakdown, predictions *predictions) (m report.Evaluated, err error) {
 	r.rec.Enter(trace.Eval)
 	m.Absent = d.Absent()
-	probe, encoder, err := newProbe(r.in, groups)
+	probe, encoder, err := newProbe(r.in, kept)
 	if err != nil {
 		return m, err
 	}

@@ -6,34 +6,37 @@ import (
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
-	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
 
 // probe computes what an evaluation reports besides the metrics of all samples: numbers
-// outside the range of training and, with a group, metrics by group. It reads entries of
+// outside the range of training, and what a breakdown keeps. It reads entries of
 // Batch.Sparse that are added for it and hides them from the model.
 type probe struct {
 	ranges []encode.Range
-	counts []int64         // two per range: values, and those outside
-	groups *metrics.Groups // nil: none
-	first  int             // of its entries; a group is the last
+	counts []int64    // two per range: values, and those outside
+	kept   *breakdown // nil: none
+	first  int        // of its entries; those of the fields of kept are the last
 	end    int
 	view   encode.Batch // the model's part of the last batch
 }
 
 // newProbe returns the probe of an evaluation and the encoder of its batches.
-func newProbe(in *input.Input, groups *metrics.Groups) (p *probe, e *encode.Encoder, err error) {
-	p = &probe{groups: groups}
+func newProbe(in *input.Input, kept *breakdown) (p *probe, e *encode.Encoder, err error) {
+	p = &probe{kept: kept}
 	if e, p.ranges, p.first, err = in.Encoder.WithRanges(); err != nil {
 		return nil, nil, err
 	}
 	p.counts, p.end = make([]int64, 2*len(p.ranges)), p.first+len(p.ranges)
-	if groups != nil {
-		e, _, err = e.WithGroup(in.Use.Group)
-		p.end++
+	if kept != nil {
+		for _, field := range kept.fields {
+			if e, _, err = e.WithGroup(field); err != nil {
+				return nil, nil, err
+			}
+			p.end++
+		}
 	}
-	return p, e, err
+	return p, e, nil
 }
 
 // without is a batch as the model knows it.
@@ -57,19 +60,8 @@ func (p *probe) add(b *encode.Batch, logit []float32) {
 		p.counts[2*i] += values
 		p.counts[2*i+1] += outside
 	}
-	if p.groups == nil {
-		return
-	}
-	for i, group := range b.Sparse[p.end-1].Values {
-		weight := float32(1)
-		if b.Weight != nil {
-			weight = b.Weight[i]
-		}
-		if group == encode.KeyMissing {
-			p.groups.Miss()
-		} else {
-			p.groups.Add(group, logit[i], b.Label[i], weight)
-		}
+	if p.kept != nil {
+		p.kept.add(b, b.Sparse[p.first+len(p.ranges):p.end], logit)
 	}
 }
 

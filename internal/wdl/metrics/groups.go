@@ -91,7 +91,7 @@ func (g *Groups) Reduce(c *collective.Comm) (GroupMetrics, error) {
 	var m GroupMetrics
 	var aucs sum // times weight
 	var weight int64
-	slices.SortFunc(own, func(a, b grouped) int { return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.place, b.place)) })
+	slices.SortFunc(own, compareGrouped)
 	for len(own) > 0 {
 		n := 1
 		for n < len(own) && own[n].group == own[0].group {
@@ -118,6 +118,16 @@ func (g *Groups) Reduce(c *collective.Comm) (GroupMetrics, error) {
 		m.GAUC = &gauc
 	}
 	return m, nil
+}
+
+// compareGrouped orders samples by group, and then by logit.
+func compareGrouped(a, b grouped) int {
+	return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.place, b.place), cmp.Compare(a.units, b.units))
+}
+
+// largestFirst orders slices by samples.
+func largestFirst(a, b sliceSums) int {
+	return cmp.Or(cmp.Compare(b.samples, a.samples), cmp.Compare(a.key, b.key))
 }
 
 // groupAUC is the AUC of samples in the order of their logits, ties counting half, and

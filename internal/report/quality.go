@@ -1,0 +1,142 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+)
+
+// Evaluation is what a page about the quality of a model shows.
+type Evaluation struct {
+	Model, Data string
+	Metrics     metrics.Metrics
+	Groups      *metrics.GroupMetrics // nil: none
+	Quality     *metrics.Quality
+}
+
+// qualityView is what the template shows.
+type qualityView struct {
+	Title, Made, Data string
+	Samples           int64
+	Verdict           []string
+	Rows              []metricRow
+	Charts            []template.HTML
+	Bins              []binRow
+	Slices            []sliceView
+}
+
+type metricRow struct{ Name, Value, Interval, Meaning string }
+
+type binRow struct {
+	Number                          int
+	Weight, Prediction, Rate, Ratio string
+}
+
+type sliceView struct {
+	Field, Note string
+	Rows        [][]string
+}
+
+// WriteQuality writes the page about an evaluation. now is its date.
+func WriteQuality(w io.Writer, e Evaluation, now time.Time) error {
+	q, m := e.Quality, &e.Metrics
+	v := qualityView{
+		Title: "wdlrun: quality of " + e.Model, Made: now.Format("2006-01-02 15:04"), Data: e.Data, Samples: m.Samples,
+		Verdict: []string{m.String()}, Rows: metricRows(e), Bins: binRows(q.Bins),
+	}
+	if base := m.Base(); base != "" {
+		v.Verdict = append(v.Verdict, base)
+	}
+	if e.Groups != nil {
+		v.Verdict = append(v.Verdict, e.Groups.String())
+	}
+	if line := m.Warning("this data"); line != "" {
+		v.Verdict = append(v.Verdict, line)
+	}
+	diagonal := curve{Name: "chance", X: []float64{0, 1}, Y: []float64{0, 1}, Faint: true}
+	roc, pr, bins := xy("model", q.ROC), xy("model", q.PR), curve{Name: "bins", Dots: true}
+	for _, b := range q.Bins {
+		bins.X, bins.Y = append(bins.X, b.Prediction), append(bins.Y, b.Rate)
+	}
+	perfect := curve{Name: "calibrated", X: bins.X, Y: bins.X, Faint: true}
+	v.Charts = append(v.Charts, chart("ROC", "false positive rate", "true positive rate", []curve{diagonal, roc}),
+		chart("Precision and recall", "recall", "precision", []curve{pr}),
+		chart("Calibration", "mean prediction", "share of positives", []curve{perfect, bins}))
+	for i := range q.Slices {
+		v.Slices = append(v.Slices, viewSlices(&q.Slices[i]))
+	}
+	return pages.ExecuteTemplate(w, "quality.html", v)
+}
+
+func xy(name string, points []metrics.Point) curve {
+	c := curve{Name: name}
+	for _, p := range points {
+		c.X, c.Y = append(c.X, p.X), append(c.Y, p.Y)
+	}
+	return c
+}
+
+func metricRows(e Evaluation) (rows []metricRow) {
+	q, m := e.Quality, &e.Metrics
+	add := func(key, name string, x *float64, meaning string) {
+		r := metricRow{name, decimals(x), "", meaning}
+		for _, i := range q.Intervals {
+			if i.Metric == key {
+				r.Interval = fmt.Sprintf("%.4f … %.4f", i.Low, i.High)
+			}
+		}
+		rows = append(rows, r)
+	}
+	add("auc", "AUC", m.AUC, "probability that a positive sample is ranked above a negative one")
+	add("pr_auc", "PR-AUC", m.PRAUC, "average precision")
+	add("", "log-loss", &m.LogLoss, "")
+	add("", "normalised entropy", m.NormalisedEntropy, "log-loss divided by that of predicting the base rate; below 1 is better than that")
+	add("calibration", "calibration", m.Calibration, "mean prediction divided by the share of positives")
+	add("", "ECE", q.ECE, "mean distance of prediction and share of positives over the bins below")
+	add("", "accuracy", &m.Accuracy, "share of samples on the right side of 1/2")
+	if g := e.Groups; g != nil {
+		add("", "GAUC by "+g.Field, g.GAUC, fmt.Sprintf("AUC within each value, weighted; %d values of one class are not counted", g.OneClassGroups))
+	}
+	return rows
+}
+
+func binRows(bins []metrics.Bin) (rows []binRow) {
+	for i, b := range bins {
+		ratio := math.NaN()
+		if b.Rate > 0 {
+			ratio = b.Prediction / b.Rate
+		}
+		rows = append(rows, binRow{i + 1, strconv.FormatFloat(b.Weight, 'f', 0, 64), decimals(&b.Prediction), decimals(&b.Rate), decimals(&ratio)})
+	}
+	return rows
+}
+
+func viewSlices(l *metrics.SliceList) sliceView {
+	v := sliceView{Field: l.Field, Note: fmt.Sprintf("%d values; the %d with the most samples are listed; %d samples have none.", l.Values, len(l.Top), l.Missing)}
+	if l.Share < 1 {
+		v.Note += fmt.Sprintf(" A random %.2g %% of the values was evaluated, for memory.", 100*l.Share)
+	}
+	row := func(s *metrics.Slice, value string) {
+		v.Rows = append(v.Rows, []string{shortened(value), strconv.FormatInt(s.Samples, 10), strconv.FormatInt(s.Positives, 10), decimals(s.AUC), decimals(&s.LogLoss), decimals(&s.BaseRate), decimals(s.Calibration)})
+	}
+	for i := range l.Top {
+		row(&l.Top[i], l.Top[i].Value)
+	}
+	if l.Rest.Samples > 0 {
+		row(&l.Rest, "all others")
+	}
+	return v
+}
+
+// decimals is a number with four of them, or a dash.
+func decimals(x *float64) string {
+	if x == nil || !finite(*x) {
+		return "–"
+	}
+	return strconv.FormatFloat(*x, 'f', 4, 64)
+}

@@ -1,0 +1,193 @@
+package wdl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/wdlrun/wdlrun/internal/data"
+	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
+	"github.com/wdlrun/wdlrun/internal/wdl/save"
+)
+
+// mostBy bounds the fields by which an evaluation is broken down.
+const mostBy = 16
+
+// breakdown is what an evaluation keeps of each sample, for more than the metrics of all
+// samples together.
+type breakdown struct {
+	fields []string       // each once
+	group  *byField       // of the option Group, nil if there is none
+	slices []*byField     // of the option By
+	tally  *metrics.Tally // for curves; nil: none
+	all    []*byField     // of both
+}
+
+// byField keeps samples by the value of a field.
+type byField struct {
+	entry int // of breakdown.fields
+	*metrics.Groups
+}
+
+// newBreakdown returns what an evaluation of so many samples keeps, nil for nothing.
+func (o *EvalOptions) newBreakdown(samples int64) *breakdown {
+	if o.Group == "" && !o.Report {
+		return nil
+	}
+	b := &breakdown{}
+	by := func(field string) *byField {
+		at := slices.Index(b.fields, field)
+		if at < 0 {
+			at = len(b.fields)
+			b.fields = append(b.fields, field)
+		}
+		g := &byField{at, metrics.NewGroups(samples)}
+		b.all = append(b.all, g)
+		return g
+	}
+	if o.Group != "" {
+		b.group = by(o.Group)
+	}
+	for _, field := range o.By {
+		b.slices = append(b.slices, by(field))
+	}
+	if o.Report {
+		b.tally = metrics.NewTally()
+	}
+	return b
+}
+
+// add takes in a batch, with the entries of the fields, and its logits.
+func (b *breakdown) add(batch *encode.Batch, entries []encode.Jagged, logit []float32) {
+	if b.tally != nil {
+		b.tally.Add(logit[:batch.Rows], batch.Label, batch.Weight)
+	}
+	for _, f := range b.all {
+		for i, group := range entries[f.entry].Values {
+			weight := float32(1)
+			if batch.Weight != nil {
+				weight = batch.Weight[i]
+			}
+			if group == encode.KeyMissing {
+				f.Miss()
+			} else {
+				f.Add(group, logit[i], batch.Label[i], weight)
+			}
+		}
+	}
+}
+
+// reduce puts what the ranks have kept into a result.
+func (j *job) reduce(ctx context.Context, b *breakdown, res *EvalResult) (err error) {
+	if b == nil {
+		return nil
+	}
+	if b.group != nil {
+		res.Groups = &metrics.GroupMetrics{}
+		if *res.Groups, err = b.group.Reduce(j.comm); err != nil {
+			return err
+		}
+		res.Groups.Field = j.eval.Group
+	}
+	if b.tally == nil {
+		return nil
+	}
+	if _, err := b.tally.Reduce(j.comm); err != nil {
+		return err
+	}
+	q := b.tally.Quality()
+	for i, f := range b.slices {
+		list, err := f.Slices(j.comm)
+		if err != nil {
+			return err
+		}
+		list.Field = j.eval.By[i]
+		q.Slices = append(q.Slices, list)
+	}
+	res.Quality = &q
+	fault, err := save.First(j.comm, j.rec, func() error { return j.name(ctx, q.Slices) })
+	if err == nil && fault != "" {
+		err = errors.New(fault)
+	}
+	return err
+}
+
+// mostNamed is how many records are read, on rank 0, to find the values of slices. Values
+// with many samples are found early.
+const mostNamed = 1 << 22
+
+// name finds the values of slices by their hashes, on rank 0. One that is not found is
+// named by its hash.
+func (j *job) name(ctx context.Context, lists []metrics.SliceList) error {
+	if len(lists) == 0 {
+		return nil
+	}
+	wanted := make([]map[uint64]*metrics.Slice, len(lists))
+	left := 0
+	for i := range lists {
+		wanted[i] = map[uint64]*metrics.Slice{}
+		for k := range lists[i].Top {
+			s := &lists[i].Top[k]
+			s.Value = fmt.Sprintf("hash %016x", s.Key)
+			wanted[i][s.Key] = s
+			left++
+		}
+	}
+	lines, err := j.in.Train.Lines(j.eval.By)
+	if err != nil {
+		return err
+	}
+	defer lines.Close()
+	var text []byte
+	for n := 0; left > 0 && n < mostNamed; n++ {
+		_, values, err := lines.Next(ctx)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := range values {
+			for k := range values[i].Len() {
+				text = values[i].Append(text[:0], k)
+				if s := wanted[i][encode.KeyOf(text)]; s != nil {
+					s.Value = cutValue(string(text))
+					delete(wanted[i], s.Key)
+					left--
+				}
+			}
+		}
+		if n%(1<<14) == 0 {
+			j.shown.Advance(1)
+		}
+	}
+	return nil
+}
+
+// cutValue bounds a value that is shown.
+func cutValue(text string) string {
+	const longest = 200
+	if len(text) > longest {
+		return text[:longest] + "…"
+	}
+	return text
+}
+
+// checkBy returns an error if an evaluation cannot be broken down by the fields.
+func (o *EvalOptions) checkBy(d *data.Dataset) error {
+	for i, field := range o.By {
+		if slices.Contains(o.By[:i], field) {
+			return fmt.Errorf("wdl: eval: -by: %s is named twice: name it once", field)
+		}
+	}
+	if len(o.By) > mostBy {
+		return fmt.Errorf("wdl: eval: -by: %d fields: name at most %d", len(o.By), mostBy)
+	}
+	if err := d.HasFields(o.By); err != nil {
+		return fmt.Errorf("wdl: eval: -by: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package tests
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// evaluation is the JSON line of eval -report.
+type evaluation struct {
+	AUC     float64
+	Quality struct {
+		ECE    float64
+		ROC    []struct{ X, Y float64 }
+		Slices []struct {
+			Field  string
+			Values int64
+			Top    []struct {
+				Value   string
+				Samples int64
+			}
+		}
+	}
+}
+
+// TestQualityReport: eval -report has the same bits on any number of ranks, names the
+// values of a slice, and writes a page that a browser shows without a complaint.
+func TestQualityReport(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := train(t, dir, 2, few(t)...)
+	texts := map[string]bool{}
+	var e evaluation
+	for _, np := range []string{"1", "3"} {
+		o := run(t, dir, "-np", np, "eval", "--json", "-resume", r.RunDir, "-report", "q.html", "-by", "education", "-by", "age", "-group", "education")
+		if o.code != 0 {
+			t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+		}
+		var all map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(o.stdout), &all); err != nil {
+			t.Fatal(err)
+		}
+		texts[string(all["quality"])+string(all["groups"])] = true
+		if err := json.Unmarshal([]byte(o.stdout), &e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(texts) != 1 {
+		t.Error("one rank and three have other bits")
+	}
+	area := 0.0
+	for i := 1; i < len(e.Quality.ROC); i++ {
+		a, b := e.Quality.ROC[i-1], e.Quality.ROC[i]
+		area += (b.X - a.X) * (a.Y + b.Y) / 2
+	}
+	if math.Abs(area-e.AUC) > 0.003 || e.Quality.ECE <= 0 || e.Quality.ECE > 0.2 {
+		t.Errorf("area %.4f, AUC %.4f, ECE %.4f", area, e.AUC, e.Quality.ECE)
+	}
+	first := e.Quality.Slices[0]
+	if first.Field != "education" || first.Values != 16 || first.Top[0].Value != "HS-grad" || first.Top[0].Samples != 1315 {
+		t.Errorf("%+v", first)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "q.html"))
+	if err != nil || !strings.Contains(string(page), "Some-college") || !strings.Contains(string(page), "all others") {
+		t.Errorf("%v, page of %d bytes", err, len(page))
+	}
+	for _, c := range []struct{ args, says string }{
+		{"-by age", "give -report FILE too"},
+		{"-report x.html -by none", "there is no field \"none\""},
+		{"-report x.html -by age -by age", "named twice"},
+		{"-report none/x.html", "eval: -report: "},
+	} {
+		if o := run(t, dir, append([]string{"eval", "-resume", r.RunDir}, strings.Fields(c.args)...)...); o.code != 1 || !strings.Contains(o.stderr, c.says) {
+			t.Errorf("%s: exit code %d, no %q in\n%s", c.args, o.code, c.says, o.stderr)
+		}
+	}
+	b := browse(t)
+	url := "file://" + filepath.Join(dir, "q.html")
+	b.open(url)
+	eventually(t, "the page", func() bool { return b.eval("document.readyState") == "complete" && b.text("h1") != "" })
+	if n := b.eval("document.querySelectorAll('figure svg[role=img]').length"); n != "3" {
+		t.Errorf("%s charts, want 3", n)
+	}
+	b.shoot("quality.png", 1200, false)
+	b.clean(url)
+}
