@@ -40,7 +40,11 @@ func browse(t testing.TB) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), path, "--no-sandbox", "--no-zygote", "--disable-gpu", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir())
+	profile, err := os.MkdirTemp("", "wdlrun-browser-") // t.TempDir fails while processes of the browser still write there
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, "--no-sandbox", "--no-zygote", "--disable-gpu", "--remote-debugging-pipe", "--user-data-dir="+profile)
 	cmd.ExtraFiles = []*os.File{commands, events}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -55,6 +59,12 @@ func browse(t testing.TB) *browser {
 		cmd.Wait()
 		from.Close()
 		reading.Wait()
+		for range 100 {
+			if os.RemoveAll(profile) == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
 	})
 	var target struct{ TargetID, SessionID string }
 	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -152,5 +153,43 @@ func TestLiveFlags(t *testing.T) {
 	o := run(t, dir, append([]string{"train", "-web", ln.Addr().String()}, few(t)...)...)
 	if o.code != 0 || !strings.Contains(o.stderr, "live page not served, and training continues") {
 		t.Errorf("exit code %d\n%s", o.code, o.stderr)
+	}
+}
+
+// TestLogRecords: every line of stderr is a record, those of a failure too, and the ranks
+// keep theirs.
+func TestLogRecords(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	levels := func(text string) map[string]int {
+		n := map[string]int{}
+		for line := range strings.Lines(text) {
+			var r struct{ Time, Level, Msg string }
+			if err := json.Unmarshal([]byte(line), &r); err != nil || r.Time == "" || r.Msg == "" {
+				t.Errorf("%v in %q", err, line)
+			}
+			n[r.Level]++
+		}
+		return n
+	}
+	o := run(t, dir, "-np", "2", "train", "-log-format", "json", "-chaos", "kill:1@step100", "-set", "train.epochs=2")
+	if n := levels(o.stderr); o.code == 0 || n["INFO"] == 0 || n["WARN"] < 2 || !strings.Contains(o.stderr, `"rank":0,"host":"`) || !strings.Contains(o.stderr, "to resume from the last checkpoint") && !strings.Contains(o.stderr, "no checkpoint yet") {
+		t.Errorf("exit code %d, %v\n%s", o.code, n, o.stderr)
+	}
+	kept, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "log-0000.jsonl"))
+	if len(kept) != 1 {
+		t.Fatalf("%q", kept)
+	}
+	if b, err := os.ReadFile(kept[0]); err != nil || !strings.Contains(string(b), "learning rates") || levels(string(b))["INFO"] == 0 {
+		t.Errorf("%v, %s", err, b)
+	}
+	o = run(t, dir, append([]string{"train", "-log-level", "warn"}, few(t)...)...)
+	if o.code != 0 || strings.Contains(o.stderr, "epoch 1") {
+		t.Errorf("exit code %d\n%s", o.code, o.stderr)
+	}
+	for _, bad := range []string{"-log-format=xml", "-log-level=loud"} {
+		if o := run(t, dir, "train", bad); o.code != 1 || !strings.Contains(o.stderr, "give ") {
+			t.Errorf("%s: exit code %d\n%s", bad, o.code, o.stderr)
+		}
 	}
 }

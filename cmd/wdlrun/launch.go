@@ -149,7 +149,7 @@ func (p *program) everywhere(c *cli.Context, check func(*cli.Context) error, wor
 	command := append([]string{self, fmt.Sprintf("-json=%t", root.Bool("json"))}, root.Args().Slice()...)
 	return p.launch(root, command, launched{
 		print: print, goOn: defined(c.Command.Flags, "again"), replicas: c.Int("replicas"), chaos: c.String("chaos") != "",
-		verbatim: c.Command.Name == "bench" || c.Command.Name == "predict" && c.String("out") == stdoutName, // rank 0 alone writes: a line as soon as it is measured, or predictions
+		verbatim: c.String("log-format") == jsonLog || c.Command.Name == "bench" || c.Command.Name == "predict" && c.String("out") == stdoutName, // rank 0 alone writes: a line as soon as it is measured, or predictions
 	})
 }
 

@@ -66,8 +66,11 @@ Examples:
 			&cli.StringFlag{Name: "out", Value: "runs", Usage: "parent `DIR` of the new run directory"},
 			&cli.BoolFlag{Name: "plan", Usage: "do not train; estimate rows, memory and bytes of every table and rank"},
 			jsonFlag(),
-		}, append(liveFlags(), toleranceFlags()...)...),
+		}, slices.Concat(liveFlags(), logFlags(), toleranceFlags())...),
 		Action: func(c *cli.Context) error {
+			if err := logRecords(p, c); err != nil {
+				return err
+			}
 			if c.Bool("plan") {
 				return p.foresee(c)
 			}
@@ -251,6 +254,11 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 	}
 	opt.Addresses = addresses(m.Session.Members())
 	opt.Warn, opt.Say = warn, func(line string) { fmt.Fprintln(p.stderr, line) }
+	log, err := logged(p, c, m, &opt)
+	if err != nil {
+		return nil, err
+	}
+	defer log.end(&opt)
 	show, err := showLive(c, m, &opt)
 	if err != nil {
 		return nil, err
@@ -262,6 +270,7 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 	for {
 		job := wdl.NewJob(m.Comm, rec, opt)
 		show.watch(job.Status)
+		log.watch(job.Status)
 		opt.Memory = nil // the job lets go of it when it can
 		result, err := p.run(ctx, m, rec, job)
 		if err = unusable(c, job.Status().RunDir, err); err == nil || opt.Replicas < 2 {

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/wdlrun/wdlrun/internal/joblog"
+	"github.com/wdlrun/wdlrun/internal/wdl"
+	"github.com/wdlrun/wdlrun/rank"
+	"github.com/wdlrun/wdlrun/rank/member"
+)
+
+// Values of -log-format.
+const (
+	textLog = "text"
+	jsonLog = "json"
+)
+
+func logFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "log-format", Value: textLog, Usage: "text, or json: one record per line on stderr and in log-RANK.jsonl of the run directory"},
+		&cli.StringFlag{Name: "log-level", Value: "info", Usage: "leave out what is below `LEVEL`: info, warn or error"},
+	}
+}
+
+// logLevel checks the flags of the log.
+func logLevel(c *cli.Context) (slog.Level, error) {
+	if f := c.String("log-format"); f != textLog && f != jsonLog {
+		return 0, fmt.Errorf("-log-format %q: give text or json", f)
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.String("log-level"))); err != nil {
+		return 0, fmt.Errorf("-log-level %q: give info, warn or error", c.String("log-level"))
+	}
+	return level, nil
+}
+
+// logRecords makes all that this process writes to stderr records, if -log-format asks for
+// them.
+func logRecords(p *program, c *cli.Context) error {
+	level, err := logLevel(c)
+	if err == nil && c.String("log-format") == jsonLog {
+		p.stderr = joblog.NewLines(p.stderr, level)
+	}
+	return err
+}
+
+// rankLog is the log of a rank.
+type rankLog struct {
+	file   joblog.File
+	status atomic.Pointer[func() rank.Status]
+}
+
+func (l *rankLog) now() (s rank.Status) {
+	if f := l.status.Load(); f != nil {
+		s = (*f)()
+	}
+	return s
+}
+
+// watch has records name the step of a job.
+func (l *rankLog) watch(status func() rank.Status) { l.status.Store(&status) }
+
+// logged passes what a job warns of and reports to the log that the flags ask for.
+func logged(p *program, c *cli.Context, m *member.Member, opt *wdl.Options) (*rankLog, error) {
+	l := &rankLog{}
+	level, err := logLevel(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.String("log-format") == textLog {
+		if level > slog.LevelInfo {
+			opt.Say = func(string) {}
+		}
+		if level > slog.LevelWarn {
+			opt.Warn = func(string) {}
+		}
+		return l, nil
+	}
+	log := joblog.New(p.stderr, &l.file, level, m.World.Rank, m.World.Host, func() int64 { return l.now().Step })
+	opt.Warn, opt.Say = func(line string) { log.Warn(line) }, func(line string) { log.Info(line) }
+	began := opt.Began
+	opt.Began = func() {
+		began()
+		if dir := l.now().RunDir; dir != "" {
+			l.file.Open(filepath.Join(dir, fmt.Sprintf("log-%04d.jsonl", m.World.Rank))) // Close says what is wrong
+		}
+	}
+	return l, nil
+}
+
+// end closes the file of the log.
+func (l *rankLog) end(opt *wdl.Options) {
+	if err := l.file.Close(); err != nil {
+		opt.Warn(fmt.Sprintf("the log is not kept: %v", err))
+	}
+}
