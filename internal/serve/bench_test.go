@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,57 +60,72 @@ func newStepModel(t testing.TB, text, records string) *stepModel {
 
 const benchFeatures, benchShared, benchRows = 60, 40, 100
 
-// benchModel has 60 hashed features of 10 columns, 60 wide weights and layers of 256-256-256.
-func benchModel(t testing.TB) *stepModel {
-	names := make([]string, benchFeatures)
-	text := "data: {train: [%s], header: true}\nlabel: {field: y}\nmodel: {embedding_dim: 10, hidden: [256, 256, 256]}\nfeatures:\n"
+// benchModel has hashed features of 10 columns, as many wide weights, and these layers.
+func benchModel(t testing.TB, features int, hidden string) *stepModel {
+	names := make([]string, features)
+	text := "data: {train: [%s], header: true}\nlabel: {field: y}\nmodel: {embedding_dim: 10, hidden: " + hidden + "}\nfeatures:\n"
 	for i := range names {
 		names[i] = fmt.Sprintf("f%d", i)
 		text += fmt.Sprintf("  - {field: f%d, encode: hash}\n", i)
 	}
-	row := strings.Repeat(",17", benchFeatures)
+	row := strings.Repeat(",17", features)
 	return newStepModel(t, text, "y,"+strings.Join(names, ",")+"\n1"+row+"\n0"+row+"\n")
 }
 
-// benchRequest is a PredictRequest of 100 rows; the first 40 features have one value.
-func benchRequest(rng *rand.Rand) (msg []byte) {
+// benchInput is an input of int64 values of this shape.
+func benchInput(rng *rand.Rand, feature int, dims ...int) []byte {
 	bytesField := func(dst []byte, number protowire.Number, b []byte) []byte {
 		return protowire.AppendBytes(protowire.AppendTag(dst, number, protowire.BytesType), b)
 	}
 	varint := func(dst []byte, number protowire.Number, x uint64) []byte {
 		return protowire.AppendVarint(protowire.AppendTag(dst, number, protowire.VarintType), x)
 	}
-	msg = bytesField(nil, 1, bytesField(nil, 1, []byte("ctr")))
+	var content, shape []byte
+	values := 1
+	for _, d := range dims {
+		values *= d
+		shape = bytesField(shape, 2, varint(nil, 1, uint64(d)))
+	}
+	for range values {
+		content = protowire.AppendFixed64(content, rng.Uint64N(10_000))
+	}
+	tensor := bytesField(varint(nil, 1, 9), 2, shape) // DT_INT64
+	tensor = bytesField(tensor, 4, content)
+	return bytesField(nil, 2, bytesField(bytesField(nil, 1, fmt.Appendf(nil, "f%d", feature)), 2, tensor))
+}
+
+// benchSpec names the model.
+var benchSpec = []byte{10, 5, 10, 3, 'c', 't', 'r'}
+
+// benchRequest is a PredictRequest of 100 rows; the first 40 features have one value.
+func benchRequest(rng *rand.Rand) []byte {
+	msg := slices.Clone(benchSpec)
 	for f := range benchFeatures {
 		rows := benchRows
 		if f < benchShared {
 			rows = 1
 		}
-		var content []byte
-		for range rows {
-			content = protowire.AppendFixed64(content, rng.Uint64N(10_000))
-		}
-		tensor := varint(nil, 1, 9) // DT_INT64
-		tensor = bytesField(tensor, 2, bytesField(nil, 2, varint(nil, 1, uint64(rows))))
-		tensor = bytesField(tensor, 4, content)
-		msg = bytesField(msg, 2, bytesField(bytesField(nil, 1, fmt.Appendf(nil, "f%d", f)), 2, tensor))
+		msg = append(msg, benchInput(rng, f, rows)...)
 	}
 	return msg
 }
 
 // benchServer serves the model, and makes some requests of it.
 func benchServer(b *testing.B) (s *Server, requests [][]byte) {
-	base := b.TempDir()
-	must(b, os.Mkdir(filepath.Join(base, "1"), 0o755))
-	m := benchModel(b)
-	s = New(Options{Open: func(string) (Model, error) { return m, nil }, Threads: 1})
-	must(b, s.Set(b.Context(), []versions.Config{{Name: "ctr", Base: base}}))
-	b.Cleanup(func() { must(b, s.Shutdown(context.Background())) })
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 16 {
 		requests = append(requests, benchRequest(rng))
 	}
-	return s, requests
+	return serveModel(b, benchModel(b, benchFeatures, "[256, 256, 256]")), requests
+}
+
+func serveModel(b *testing.B, m Model) *Server {
+	base := b.TempDir()
+	must(b, os.Mkdir(filepath.Join(base, "1"), 0o755))
+	s := New(Options{Open: func(string) (Model, error) { return m, nil }, Threads: 1})
+	must(b, s.Set(b.Context(), []versions.Config{{Name: "ctr", Base: base}}))
+	b.Cleanup(func() { must(b, s.Shutdown(context.Background())) })
+	return s
 }
 
 // BenchmarkPredict answers a request from its bytes to those of the answer, without the
@@ -145,4 +161,47 @@ func BenchmarkCall(b *testing.B) {
 		out.free()
 		i++
 	}
+}
+
+// BenchmarkRandomOrder answers requests of 400 inputs in random order, one of which is a
+// list of 100 values. It reports by how many percent the resident size grows after the first tenth of the
+// requests; -benchtime 1000000x is the measurement of docs/benchmarks.md.
+func BenchmarkRandomOrder(b *testing.B) {
+	const features = 400
+	s := serveModel(b, benchModel(b, features, "[8]"))
+	rng := rand.New(rand.NewPCG(1, 2))
+	inputs := make([][]byte, features)
+	for f := range inputs {
+		inputs[f] = benchInput(rng, f, 1)
+	}
+	inputs[0] = benchInput(rng, 0, 1, benchRows)
+	var msg []byte
+	var early int64
+	for i := range b.N {
+		if i == b.N/10 {
+			early = residentBytes(b)
+		}
+		rng.Shuffle(features, func(i, j int) { inputs[i], inputs[j] = inputs[j], inputs[i] })
+		msg = append(msg[:0], benchSpec...)
+		for _, in := range inputs {
+			msg = append(msg, in...)
+		}
+		if _, err := s.grpcPredict(b.Context(), msg); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(100*float64(residentBytes(b)-early)/float64(early), "growth-%")
+	b.ReportMetric(float64(early)/(1<<20), "MiB")
+}
+
+// residentBytes is the resident size of the process.
+func residentBytes(b *testing.B) int64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		b.Skip(err)
+	}
+	var size, resident int64
+	_, err = fmt.Sscan(string(text), &size, &resident)
+	must(b, err)
+	return resident * int64(os.Getpagesize())
 }

@@ -68,11 +68,14 @@ type PredictRequest struct {
 	Spec    ModelSpec
 	Inputs  []NamedTensor // of names that occur twice, the last counts
 	Outputs []string      // that are wanted; none: all
+
+	values memory
 }
 
 // Decode reads a request.
 func (r *PredictRequest) Decode(b []byte, limits Limits) error {
 	r.Spec, r.Inputs, r.Outputs = ModelSpec{}, r.Inputs[:0], r.Outputs[:0]
+	r.values.reset()
 	err := eachField(b, func(f field) error {
 		switch f.number {
 		case 1:
@@ -121,7 +124,7 @@ func (r *PredictRequest) input(b []byte, left *Limits) error {
 		return nil
 	})
 	if err == nil {
-		err = in.Tensor.decode(tensor, left)
+		err = in.Tensor.decode(tensor, left, &r.values)
 	}
 	if err != nil {
 		return within(fmt.Sprintf("inputs[%q]", in.Name), err)

@@ -230,3 +230,39 @@ func FuzzRequests(f *testing.F) {
 		_ = g.Decode(b, limits)
 	})
 }
+
+// TestOrderOfInputsTakesNoMemory: once requests have grown, none needs more because its inputs
+// come in another order.
+func TestOrderOfInputsTakesNoMemory(t *testing.T) {
+	const inputs, values = 400, 1000
+	inOrder := func(wide int) (msg []byte) {
+		for i := range inputs {
+			rows := 1
+			if i == wide {
+				rows = values
+			}
+			tensor := appendVarint(nil, 1, uint64(Int64))
+			tensor = appendMessage(tensor, 2, func(dst []byte) []byte { return appendDim(dst, int64(rows)) })
+			tensor = appendString(tensor, 4, make([]byte, 8*rows))
+			msg = appendString(msg, 2, appendString(appendString(nil, 1, "f"), 2, tensor))
+		}
+		return msg
+	}
+	var r PredictRequest
+	decode := func(msg []byte) {
+		if err := r.Decode(msg, Limits{Inputs: inputs, Rows: values, Values: 1 << 20}); err != nil || len(r.Inputs) != inputs {
+			t.Fatal(len(r.Inputs), err)
+		}
+	}
+	for range 5 {
+		decode(inOrder(0))
+	}
+	var all [][]byte
+	for wide := range inputs {
+		all = append(all, inOrder(wide))
+	}
+	next := 0
+	if n := testing.AllocsPerRun(inputs-1, func() { decode(all[next]); next++ }); n > 0 {
+		t.Errorf("%v allocations for each other order", n)
+	}
+}

@@ -28,10 +28,43 @@ type Tensor struct {
 	room     value.List // of View
 }
 
-// reset empties t and keeps its memory.
+// reset empties t.
 func (t *Tensor) reset() {
 	t.Type, t.Dims, t.elements, t.content, t.unknown = Invalid, t.Dims[:0], 0, nil, false
-	t.values.Reset()
+	t.values = value.List{}
+}
+
+// memory holds the values of all tensors of a request. Each takes what it needs, so the order
+// of inputs does not decide how much memory requests have grown.
+type memory struct {
+	ints  []int64
+	reals []float64
+	texts [][]byte
+}
+
+func (m *memory) reset() { m.ints, m.reals, m.texts = m.ints[:0], m.reals[:0], m.texts[:0] }
+
+// lend gives t room for n values.
+func (m *memory) lend(t *Tensor, n int) {
+	switch t.Type {
+	case String:
+		t.values.Texts = room(&m.texts, n)
+	case Float, Double, Half, BFloat16:
+		t.values.Reals = room(&m.reals, n)
+	default:
+		t.values.Ints = room(&m.ints, n)
+	}
+}
+
+// room cuts n elements off what is free of all. If that is too little, all becomes larger;
+// what was lent before stays where it is.
+func room[T any](all *[]T, n int) []T {
+	at := len(*all)
+	if cap(*all)-at < n {
+		*all, at = make([]T, 0, max(2*cap(*all), n)), 0
+	}
+	*all = (*all)[:at+n]
+	return (*all)[at : at : at+n]
 }
 
 // Elements is the number of elements by the shape.
@@ -123,7 +156,7 @@ func (t *Tensor) Texts() [][]byte {
 }
 
 // decode reads a TensorProto into t, which is empty.
-func (t *Tensor) decode(b []byte, left *Limits) error {
+func (t *Tensor) decode(b []byte, left *Limits, from *memory) error {
 	if err := eachField(b, t.head); err != nil {
 		return err
 	}
@@ -134,6 +167,7 @@ func (t *Tensor) decode(b []byte, left *Limits) error {
 	if err := t.shape(left); err != nil {
 		return err
 	}
+	from.lend(t, 1+min(t.elements, len(b))) // a message has no more values than bytes, but for one
 	if len(t.content) > 0 {
 		return t.take(is)
 	}
