@@ -286,6 +286,7 @@ func (e *env) isIndexedJob() bool { return e.has("JOB_COMPLETION_INDEX") && e.ha
 
 func (e *env) readIndexedJob(w *World) {
 	e.place(w, "JOB_COMPLETION_INDEX", "WDLRUN_SIZE", "WDLRUN_LOCAL_RANK", "WDLRUN_LOCAL_SIZE")
+	w.Rank = w.Rank*max(w.LocalSize, 1) + w.LocalRank // a pod has a container for each of its ranks
 }
 
 // join joins the parts of a job's name that are there.

@@ -56,6 +56,8 @@ var engineTests = []struct {
 		World{Rank: 1, Size: 2, LocalRank: 1, LocalSize: 2, By: "torchrun", Job: "torchrun"}},
 	{"indexed job", "JOB_COMPLETION_INDEX=2 WDLRUN_SIZE=3 WDLRUN_COORDINATOR=job-0.svc:29400 WDLRUN_KEY=" + testKey,
 		World{Rank: 2, Size: 3, LocalSize: 1, By: "indexed job", Coordinator: "job-0.svc:29400", Key: mustKey(testKey)}},
+	{"indexed job of pods with two ranks", "JOB_COMPLETION_INDEX=2 WDLRUN_SIZE=6 WDLRUN_LOCAL_RANK=1 WDLRUN_LOCAL_SIZE=2 WDLRUN_COORDINATOR=job-0.svc:29400 WDLRUN_KEY=" + testKey,
+		World{Rank: 5, Size: 6, LocalRank: 1, LocalSize: 2, By: "indexed job", Coordinator: "job-0.svc:29400", Key: mustKey(testKey)}},
 	{"indexed job of separate experiments", "JOB_COMPLETION_INDEX=2",
 		World{Size: 1, LocalSize: 1}},
 	{"own coordinator beside openmpi", "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=1 WDLRUN_JOB=mine WDLRUN_COORDINATOR=[::1]:77 WDLRUN_KEY=" + testKey,

@@ -179,6 +179,7 @@ func commands(p *program) []*cli.Command {
 		runsCommand(p),
 		reportCommand(p),
 		replayCommand(p),
+		manifestCommand(p),
 		initCommand(p),
 		genCommand(p),
 		dataCommand(p),

@@ -1,0 +1,114 @@
+package tests
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// manifested is what TestManifest reads of a Job.
+type manifested struct {
+	Kind string
+	Data map[string]string
+	Spec struct {
+		Completions int
+		Template    struct {
+			Spec struct {
+				Subdomain  string
+				Containers []struct {
+					Command []string
+					Env     []struct{ Name, Value string }
+				}
+			}
+		}
+	}
+}
+
+// TestManifest runs the containers of a manifest as processes of this machine. The DNS name
+// of the first pod appears a second after their start.
+func TestManifest(t *testing.T) {
+	t.Parallel()
+	dir, names := t.TempDir(), filepath.Join(t.TempDir(), "hosts")
+	write(t, filepath.Dir(names), "hosts", "127.0.0.1 localhost\n")
+	const bind = `mount --bind "$0" /etc/hosts && exec "$@"`
+	if out, err := exec.Command("unshare", "-m", "sh", "-c", bind, names, "true").CombinedOutput(); err != nil {
+		t.Skipf("changing /etc/hosts in a namespace needs root: %v: %s", err, out)
+	}
+	flags := []string{"-np", "4", "manifest", "-hosts", "2", "-image", "any", "-name", "ctr-" + strings.ToLower(filepath.Base(t.TempDir())), "-out", "runs"}
+	for i, f := range few(t) {
+		if i%2 == 1 {
+			flags = append(flags, "-set", f)
+		}
+	}
+	o := run(t, dir, flags...)
+	if o.code != 0 {
+		t.Fatal(o)
+	}
+	job, key := readManifest(t, o.stdout)
+	bin, err := wdlrun()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cmds []*exec.Cmd
+	first := ""
+	for pod := range job.Spec.Completions {
+		for _, c := range job.Spec.Template.Spec.Containers {
+			cmd := command(t, dir)
+			cmd.Path, err = exec.LookPath("unshare")
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd.Args = append([]string{"unshare", "-m", "sh", "-c", bind, names, bin}, c.Command[1:]...)
+			cmd.Env = append(os.Environ(), "WDLRUN_IP=127.0.0.77", "WDLRUN_KEY="+key, fmt.Sprintf("JOB_COMPLETION_INDEX=%d", pod))
+			for _, v := range c.Env {
+				if v.Value != "" {
+					cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
+				}
+				if v.Name == "WDLRUN_COORDINATOR" {
+					first, _, _ = strings.Cut(v.Value, ":")
+				}
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			cmds = append(cmds, cmd)
+		}
+	}
+	time.Sleep(time.Second)
+	write(t, filepath.Dir(names), "hosts", "127.0.0.1 localhost\n127.0.0.77 "+first+"\n")
+	for r, cmd := range cmds {
+		o := end(t, cmd)
+		if o.code != 0 || r == 0 && !strings.Contains(o.stdout, "on 4 ranks") {
+			t.Errorf("rank %d: exit code %d\n%s%s", r, o.code, o.stdout, o.stderr)
+		}
+	}
+}
+
+// readManifest returns the Job of a manifest, and the key in its Secret.
+func readManifest(t *testing.T, text string) (job manifested, key string) {
+	t.Helper()
+	for one := range strings.SplitSeq(text, "---\n") {
+		var m manifested
+		if err := yaml.Unmarshal([]byte(one), &m); err != nil {
+			t.Fatal(err)
+		}
+		switch m.Kind {
+		case "Secret":
+			b, err := base64.StdEncoding.DecodeString(m.Data["key"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			key = string(b)
+		case "Job":
+			job = m
+		}
+	}
+	return job, key
+}
