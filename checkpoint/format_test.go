@@ -72,7 +72,7 @@ func TestANewerVersionIsRefusedWithAdvice(t *testing.T) {
 	text := read(t, path)
 	covered := bytes.Replace(text[len(sumPrefix)+16:], []byte(`"format_version": 1`), []byte(`"format_version": 3`), 1)
 	write(t, path, append([]byte(sumPrefix+Sum(xxh3.Hash(covered)).String()), covered...))
-	wantNewer(t, dir, manifestName, Version)
+	wantNewer(t, dir, manifestName, formatVersion)
 }
 
 func wantNewer(t *testing.T, dir, name string, newest int) {

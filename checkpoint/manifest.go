@@ -102,8 +102,8 @@ func parseManifest(b []byte) (m *Manifest, sum Sum, err error) {
 	if err := json.Unmarshal(b, &v); err != nil {
 		return nil, 0, err
 	}
-	if v.FormatVersion < 1 || v.FormatVersion > Version {
-		return nil, 0, newer("format_version", v.FormatVersion, Version)
+	if v.FormatVersion < 1 || v.FormatVersion > formatVersion {
+		return nil, 0, newer("format_version", v.FormatVersion, formatVersion)
 	}
 	m = new(Manifest)
 	if err := json.Unmarshal(b, m); err != nil {

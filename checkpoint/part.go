@@ -9,9 +9,9 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Version is the newest format version of a checkpoint that this package writes and
+// formatVersion is the newest format version of a checkpoint that this package writes and
 // reads: 1 for a full one, 2 for one that builds upon another.
-const Version = 2
+const formatVersion = 2
 
 // partVersion is that of a part file, which is the same in both.
 const partVersion = 1

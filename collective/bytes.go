@@ -2,8 +2,8 @@ package collective
 
 import "fmt"
 
-// MaxBytes is the largest limit of a call on byte strings.
-const MaxBytes = 1 << 40
+// maxBytes is the largest limit of a call on byte strings.
+const maxBytes = 1 << 40
 
 // AllGatherBytes returns the b of every rank, by rank. Lengths may differ, up to
 // limit, which all ranks give alike; if one is longer, every rank returns a
@@ -95,8 +95,8 @@ func (c *Comm) gatherLengths(call Call, n, root, limit int) ([][]byte, error) {
 }
 
 func checkLimit(call Call, limit int) {
-	if limit < 0 || limit > MaxBytes {
-		panic(fmt.Sprintf("collective: %v: limit %d, want 0 to %d", call, limit, MaxBytes))
+	if limit < 0 || limit > maxBytes {
+		panic(fmt.Sprintf("collective: %v: limit %d, want 0 to %d", call, limit, maxBytes))
 	}
 }
 

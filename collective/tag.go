@@ -55,9 +55,9 @@ type Tag struct {
 	Count     uint64    // elements as every rank must give them; the limit of a call on byte strings
 }
 
-// SameCall reports whether both tags belong to the same call, perhaps to stages
+// sameCall reports whether both tags belong to the same call, perhaps to stages
 // of it that have algorithms of their own.
-func (t Tag) SameCall(o Tag) bool {
+func (t Tag) sameCall(o Tag) bool {
 	t.Step, o.Step, t.Algorithm, o.Algorithm = 0, 0, 0, 0
 	return t == o
 }

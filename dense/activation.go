@@ -7,30 +7,30 @@ import (
 	"github.com/wdlrun/wdlrun/internal/f32"
 )
 
-// Activations lists the accepted names of an activation.
-func Activations() []string { return []string{"relu", "tanh", "sigmoid", "identity"} }
+// activations lists the accepted names of an activation.
+func activations() []string { return []string{"relu", "tanh", "sigmoid", "identity"} }
 
-// Activation applies relu, tanh or sigmoid to every element.
-type Activation struct {
+// activation applies relu, tanh or sigmoid to every element.
+type activation struct {
 	name, kind string
 	y          []float32
 }
 
-// NewActivation makes a layer name of the given kind, one of Activations. It
+// newActivation makes a layer name of the given kind, one of activations. It
 // panics on any other.
-func NewActivation(name, kind string) *Activation {
+func newActivation(name, kind string) *activation {
 	switch kind {
 	case "relu", "tanh", "sigmoid", "identity":
-		return &Activation{name: name, kind: kind}
+		return &activation{name: name, kind: kind}
 	}
 	panic(fmt.Sprintf("dense: NewActivation: %s: unknown kind %q", name, kind))
 }
 
 // Name implements Layer.
-func (l *Activation) Name() string { return l.name }
+func (l *activation) Name() string { return l.name }
 
 // Forward implements Layer. NaN passes through every kind.
-func (l *Activation) Forward(x []float32, _ int, _ bool) ([]float32, error) {
+func (l *activation) Forward(x []float32, _ int, _ bool) ([]float32, error) {
 	l.y = grow(l.y, len(x))
 	switch l.kind {
 	case "relu":
@@ -50,7 +50,7 @@ func (l *Activation) Forward(x []float32, _ int, _ bool) ([]float32, error) {
 }
 
 // Backward implements Layer; it works in dy.
-func (l *Activation) Backward(dy []float32, _ int) ([]float32, error) {
+func (l *activation) Backward(dy []float32, _ int) ([]float32, error) {
 	switch y := l.y[:len(dy)]; l.kind {
 	case "relu":
 		f32.ReLUGrad(dy, y)

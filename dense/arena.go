@@ -167,7 +167,7 @@ func (a *Arena) Build(c Config) error {
 		b.value = a.values[at : at+b.size : at+b.size]
 		at += b.size
 	}
-	a.Reset()
+	a.reset()
 	return nil
 }
 
@@ -210,7 +210,7 @@ func (a *Arena) attach(b *Arena, call string, grads []float32) {
 }
 
 // Changed tells the layers that Values were written, so that they
-// pack their weights again. Apply, Load and Reset do it themselves.
+// pack their weights again. Apply, Load and reset do it themselves.
 func (a *Arena) Changed() { a.version++ }
 
 // weights is the version of the values, of the arena or of the one it is an
@@ -280,9 +280,9 @@ func groupOf(groups []Group, name string) int {
 	return best
 }
 
-// Reset sets values, running statistics and optimizer state back to what they
+// reset sets values, running statistics and optimizer state back to what they
 // were after Build, and gradients and tail to zero.
-func (a *Arena) Reset() {
+func (a *Arena) reset() {
 	for _, p := range a.params {
 		s, width := stream(a.seed, p.Name), p.Init.High-p.Init.Low
 		for i := range p.Value {

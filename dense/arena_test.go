@@ -79,7 +79,7 @@ func TestArenaIsFlat(t *testing.T) {
 	if same(snapshot, a.Values()) {
 		t.Error("a training batch left the running statistics alone")
 	}
-	if a.Reset(); !same(snapshot, a.Values()) || a.Tail()[2] != 0 {
+	if a.reset(); !same(snapshot, a.Values()) || a.Tail()[2] != 0 {
 		t.Error("Reset does not go back to the start")
 	}
 }
@@ -160,8 +160,8 @@ func TestMisusePanics(t *testing.T) {
 		"dense: Arena.Apply":   func() { built.Apply(optim.Step{N: 1, Rate: 1}, 1, 1) },
 		"dense: Arena.Save":    func() { _ = new(Arena).Save(nil) },
 		"dense: Arena.Load":    func() { _ = new(Arena).Load(nil) },
-		"dense: NewActivation": func() { NewActivation("a", "swish") },
-		"dense: NewDropout":    func() { NewDropout(built, "d", 3, 1) },
+		"dense: NewActivation": func() { newActivation("a", "swish") },
+		"dense: NewDropout":    func() { newDropout(built, "d", 3, 1) },
 	} {
 		func() {
 			defer func() {

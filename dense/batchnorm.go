@@ -16,7 +16,7 @@ const (
 	bnEpsilon  = NormEpsilon
 )
 
-// BatchNorm normalises each unit to mean 0 and variance 1 over the global batch
+// batchNorm normalises each unit to mean 0 and variance 1 over the global batch
 // and then applies a learned scale and shift:
 //
 //	y = scale·(x − mean)/√(var + 1e-5) + shift.
@@ -29,7 +29,7 @@ const (
 // uses running statistics, running ← 0.9·running + 0.1·batch, with the unbiased
 // variance n/(n−1), starting at mean 0 and variance 1. They are the same on
 // every rank and are saved with the arena.
-type BatchNorm struct {
+type batchNorm struct {
 	Scale, Shift *Param
 
 	name      string
@@ -45,10 +45,10 @@ type BatchNorm struct {
 	total    float32   // rows of the last global batch
 }
 
-// NewBatchNorm declares a layer name over width units: parameters name/scale
+// newBatchNorm declares a layer name over width units: parameters name/scale
 // (from 1) and name/shift (from 0) without L2, and running statistics.
-func NewBatchNorm(a *Arena, name string, width int) *BatchNorm {
-	return &BatchNorm{
+func newBatchNorm(a *Arena, name string, width int) *batchNorm {
+	return &batchNorm{
 		Scale: a.Add(Param{Name: name + "/scale", Rows: 1, Cols: width, Init: Init{1, 1}}),
 		Shift: a.Add(Param{Name: name + "/shift", Rows: 1, Cols: width}),
 		name:  name, width: width,
@@ -61,13 +61,13 @@ func NewBatchNorm(a *Arena, name string, width int) *BatchNorm {
 
 // Synchronise makes reduce, a sum over ranks in place, join the statistics of
 // all ranks. Nil, the default, keeps them local.
-func (l *BatchNorm) Synchronise(reduce func([]float32) error) { l.reduce = reduce }
+func (l *batchNorm) Synchronise(reduce func([]float32) error) { l.reduce = reduce }
 
 // Name implements Layer.
-func (l *BatchNorm) Name() string { return l.name }
+func (l *batchNorm) Name() string { return l.name }
 
 // Forward implements Layer.
-func (l *BatchNorm) Forward(x []float32, rows int, train bool) ([]float32, error) {
+func (l *batchNorm) Forward(x []float32, rows int, train bool) ([]float32, error) {
 	if len(x) != rows*l.width {
 		panic(fmt.Sprintf("dense: batch norm %s: Forward: %d values for %d×%d", l.name, len(x), rows, l.width))
 	}
@@ -93,7 +93,7 @@ func (l *BatchNorm) Forward(x []float32, rows int, train bool) ([]float32, error
 
 // statistics computes mean and deviation of the global batch and moves the
 // running statistics towards them. A global batch of no rows changes nothing.
-func (l *BatchNorm) statistics(x []float32, rows int) error {
+func (l *batchNorm) statistics(x []float32, rows int) error {
 	w, sum := l.width, l.local[:l.width]
 	clear(sum)
 	for r := range rows {
@@ -132,7 +132,7 @@ func (l *BatchNorm) statistics(x []float32, rows int) error {
 
 // sumOverRanks fills dst with this rank's sums, and its rows where dst is one
 // longer, and reduces it.
-func (l *BatchNorm) sumOverRanks(dst []float32, sum []float64, rows int) error {
+func (l *batchNorm) sumOverRanks(dst []float32, sum []float64, rows int) error {
 	for j, s := range sum {
 		dst[j] = float32(s)
 	}
@@ -147,7 +147,7 @@ func (l *BatchNorm) sumOverRanks(dst []float32, sum []float64, rows int) error {
 
 // Backward implements Layer. The gradients of scale and shift are this rank's
 // share; that of the input accounts for every rank's rows.
-func (l *BatchNorm) Backward(dy []float32, rows int) ([]float32, error) {
+func (l *batchNorm) Backward(dy []float32, rows int) ([]float32, error) {
 	w := l.width
 	if len(dy) != rows*w || len(l.x) != len(dy) {
 		panic(fmt.Sprintf("dense: batch norm %s: Backward: %d values, Forward had %d", l.name, len(dy), len(l.x)))

@@ -32,7 +32,7 @@
 // bit.
 //
 // Errors and panics. Faults of a configuration or a file are errors. So is a failed
-// reduction of BatchNorm, the only way in which Forward and Backward can fail. A slice
+// reduction of batch norm, the only way in which Forward and Backward can fail. A slice
 // of the wrong length is a fault of the program and panics. NaN and infinities propagate;
 // NonFinite finds them.
 //
@@ -45,7 +45,7 @@
 // Returned slices belong to the layer and are valid until its next call.
 //
 // Sources: Glorot and Bengio 2010 and He et al. 2015 (initial values), Ioffe and
-// Szegedy 2015 (BatchNorm), Srivastava et al. 2014 (dropout), Cheng et al. 2016
+// Szegedy 2015 (batch norm), Srivastava et al. 2014 (dropout), Cheng et al. 2016
 // (the deep part of Wide & Deep).
 package dense
 

@@ -3,7 +3,7 @@ package dense
 // Dropout zeroes each element with probability p while training and divides the
 // others by 1−p, so that evaluation is the identity. Whether it does is a pure
 // function of (seed, layer name, step, global row, unit).
-type Dropout struct {
+type dropout struct {
 	name  string
 	arena *Arena // for its seed
 	width int
@@ -16,25 +16,25 @@ type Dropout struct {
 	train  bool
 }
 
-// NewDropout makes a layer name over rows of width units that drops with
+// newDropout makes a layer name over rows of width units that drops with
 // probability p in [0, 1). It panics on any other p.
-func NewDropout(a *Arena, name string, width int, p float64) *Dropout {
+func newDropout(a *Arena, name string, width int, p float64) *dropout {
 	if !(p >= 0 && p < 1) {
 		panic("dense: NewDropout: " + name + ": the probability is not in [0, 1)")
 	}
-	return &Dropout{name: a.prefix + name, arena: a, width: width, p: p}
+	return &dropout{name: a.prefix + name, arena: a, width: width, p: p}
 }
 
 // SetStep names the batch of the next Forward: the step and the global number
 // of each row, unique in the global batch. Nil numbers them from 0, which is
 // right on one rank. rowIDs is kept until the next SetStep, not copied.
-func (l *Dropout) SetStep(step int64, rowIDs []uint64) { l.step, l.rowIDs = step, rowIDs }
+func (l *dropout) SetStep(step int64, rowIDs []uint64) { l.step, l.rowIDs = step, rowIDs }
 
 // Name implements Layer.
-func (l *Dropout) Name() string { return l.name }
+func (l *dropout) Name() string { return l.name }
 
 // Forward implements Layer. It panics if fewer row numbers than rows were set.
-func (l *Dropout) Forward(x []float32, rows int, train bool) ([]float32, error) {
+func (l *dropout) Forward(x []float32, rows int, train bool) ([]float32, error) {
 	if l.train = train && l.p > 0; !l.train {
 		return x, nil
 	}
@@ -65,7 +65,7 @@ func (l *Dropout) Forward(x []float32, rows int, train bool) ([]float32, error) 
 }
 
 // Backward implements Layer; it works in dy.
-func (l *Dropout) Backward(dy []float32, _ int) ([]float32, error) {
+func (l *dropout) Backward(dy []float32, _ int) ([]float32, error) {
 	if l.train {
 		for i, m := range l.mask[:len(dy)] {
 			dy[i] *= m

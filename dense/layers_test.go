@@ -115,7 +115,7 @@ func closeTo(t *testing.T, what string, got, want []float32) {
 
 func TestBatchNormOfFarAwayValues(t *testing.T) {
 	a := new(Arena)
-	l := NewBatchNorm(a, "norm", 1)
+	l := newBatchNorm(a, "norm", 1)
 	if err := a.Build(Config{}); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestBatchNormOfFarAwayValues(t *testing.T) {
 
 func TestBatchNormOfFewRows(t *testing.T) {
 	a := new(Arena)
-	l := NewBatchNorm(a, "norm", 2)
+	l := newBatchNorm(a, "norm", 2)
 	if err := a.Build(Config{}); err != nil {
 		t.Fatal(err)
 	}
@@ -181,9 +181,9 @@ func TestFailedReductionIsAnError(t *testing.T) {
 	}
 }
 
-func newDropout(t testing.TB, width int, p float64) *Dropout {
+func dropoutOf(t testing.TB, width int, p float64) *dropout {
 	a := new(Arena)
-	l := NewDropout(a, "deep/dropout0", width, p)
+	l := newDropout(a, "deep/dropout0", width, p)
 	if err := a.Build(Config{Seed: 4}); err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func newDropout(t testing.TB, width int, p float64) *Dropout {
 }
 
 // drop returns the masks of the given rows, row after row.
-func drop(l *Dropout, step int64, ids []uint64) []float32 {
+func drop(l *dropout, step int64, ids []uint64) []float32 {
 	x := make([]float32, len(ids)*l.width)
 	for i := range x {
 		x[i] = 1
@@ -205,7 +205,7 @@ func TestDropoutDoesNotKnowHowTheBatchIsSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		width := rapid.IntRange(1, 20).Draw(t, "width")
 		a := new(Arena)
-		l := NewDropout(a, "d", width, rapid.Float64Range(0.01, 0.99).Draw(t, "p"))
+		l := newDropout(a, "d", width, rapid.Float64Range(0.01, 0.99).Draw(t, "p"))
 		if err := a.Build(Config{Seed: rapid.Uint64().Draw(t, "seed")}); err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +226,7 @@ func TestDropoutDropsTheShareItSays(t *testing.T) {
 		ids[i] = uint64(i)
 	}
 	for _, p := range []float64{0, 0.1, 0.5, 0.9} {
-		l := newDropout(t, width, p)
+		l := dropoutOf(t, width, p)
 		mask := drop(l, 1, ids)
 		dropped, keep := 0, float32(1/(1-p))
 		for _, v := range mask {
@@ -251,7 +251,7 @@ func TestDropoutDropsTheShareItSays(t *testing.T) {
 func TestDropoutMaskIsPinned(t *testing.T) {
 	// The bits are part of the format of a run, as those of initial values are.
 	var got strings.Builder
-	for _, v := range drop(newDropout(t, 16, 0.5), 7, []uint64{0, 1, 1 << 40}) {
+	for _, v := range drop(dropoutOf(t, 16, 0.5), 7, []uint64{0, 1, 1 << 40}) {
 		fmt.Fprint(&got, v/2)
 	}
 	const want = "111010101111001001100000101110011100000111101001"
@@ -261,7 +261,7 @@ func TestDropoutMaskIsPinned(t *testing.T) {
 }
 
 func TestDropoutIsOffInEvaluation(t *testing.T) {
-	l := newDropout(t, 3, 0.9)
+	l := dropoutOf(t, 3, 0.9)
 	x := []float32{1, 2, 3}
 	if y, _ := l.Forward(x, 1, false); !same(x, y) {
 		t.Errorf("evaluation of %v gives %v", x, y)
@@ -323,8 +323,8 @@ func TestMLPWithoutALastLayer(t *testing.T) {
 		t.Fatal(err)
 	}
 	y, err := m.Forward(make([]float32, 6), 2, false)
-	if err != nil || len(y) != 8 || m.Out() != 4 || m.In() != 3 || m.Name() != "m" {
-		t.Errorf("%d outputs, widths %d to %d, %v", len(y), m.In(), m.Out(), err)
+	if err != nil || len(y) != 8 || m.out != 4 || m.in != 3 || m.Name() != "m" {
+		t.Errorf("%d outputs, widths %d to %d, %v", len(y), m.in, m.out, err)
 	}
 }
 

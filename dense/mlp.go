@@ -11,14 +11,14 @@ import (
 )
 
 // Spec describes a multi-layer perceptron: for each hidden width Linear,
-// optional BatchNorm, activation, optional dropout; then Linear to Out.
+// optional batch norm, activation, optional dropout; then Linear to Out.
 type Spec struct {
 	In         int
 	Hidden     []int
-	Activation string // one of Activations; empty is relu
+	Activation string // relu, tanh, sigmoid or identity; empty is relu
 	BatchNorm  bool
 	Dropout    float64 // probability of dropping a hidden unit, in [0, 1)
-	Init       string  // one of Inits; empty is he
+	Init       string  // of the weights: he or pytorch, see inits; empty is he
 	BF16       bool    // products in bfloat16: relu alone, with hidden layers and an output
 	Out        int     // 0: no last layer, the output is the last hidden one
 }
@@ -29,13 +29,13 @@ const (
 	maxDepth = 1 << 10
 )
 
-// Inits lists how the weights of an MLP may start, uniform within ±limit:
+// inits lists how the weights of an MLP may start, uniform within ±limit:
 //
 //	he       limit √(6/in) before ReLU (He et al. 2015), else Glorot's
 //	         √(6/(in+out)); biases at 0
 //	pytorch  limit 1/√in, and the biases too: what torch.nn.Linear does, for
 //	         recipes that were tuned there
-func Inits() []string { return []string{"he", "pytorch"} }
+func inits() []string { return []string{"he", "pytorch"} }
 
 // Validate returns every fault of s, none if there is none.
 func (s Spec) Validate() (faults []error) {
@@ -51,11 +51,11 @@ func (s Spec) Validate() (faults []error) {
 			fault("hidden layer %d: width %d is not in 1 … %d", i, h, maxWidth)
 		}
 	}
-	if s.Activation != "" && !slices.Contains(Activations(), s.Activation) {
-		fault("activation %q is not one of %s", s.Activation, strings.Join(Activations(), ", "))
+	if s.Activation != "" && !slices.Contains(activations(), s.Activation) {
+		fault("activation %q is not one of %s", s.Activation, strings.Join(activations(), ", "))
 	}
-	if s.Init != "" && !slices.Contains(Inits(), s.Init) {
-		fault("init %q is not one of %s", s.Init, strings.Join(Inits(), ", "))
+	if s.Init != "" && !slices.Contains(inits(), s.Init) {
+		fault("init %q is not one of %s", s.Init, strings.Join(inits(), ", "))
 	}
 	if plain := s.Activation == "" || s.Activation == "relu"; s.BF16 && (!plain || s.BatchNorm || s.Dropout != 0 || s.Out == 0) {
 		fault("bfloat16 is for linear layers with ReLU between them: no other activation, no batch norm, no dropout")
@@ -78,8 +78,8 @@ type MLP struct {
 	in     int
 	out    int
 	layers []Layer
-	drops  []*Dropout
-	norms  []*BatchNorm
+	drops  []*dropout
+	norms  []*batchNorm
 	halved *halved // nil: float32
 
 	x    []float32   // the last input, the caller's
@@ -129,14 +129,14 @@ func (m *MLP) addHidden(a *Arena, s Spec, i, h int) {
 	fused := s.Activation == "relu" && !s.BatchNorm
 	m.layers = append(m.layers, s.linear(a, layer("linear"), m.out, h, fused, limit))
 	if s.BatchNorm {
-		bn := NewBatchNorm(a, layer("norm"), h)
+		bn := newBatchNorm(a, layer("norm"), h)
 		m.layers, m.norms = append(m.layers, bn), append(m.norms, bn)
 	}
 	if !fused && s.Activation != "identity" {
-		m.layers = append(m.layers, NewActivation(layer("activation"), s.Activation))
+		m.layers = append(m.layers, newActivation(layer("activation"), s.Activation))
 	}
 	if s.Dropout > 0 {
-		d := NewDropout(a, layer("dropout"), h, s.Dropout)
+		d := newDropout(a, layer("dropout"), h, s.Dropout)
 		m.layers, m.drops = append(m.layers, d), append(m.drops, d)
 	}
 	m.out = h
@@ -152,8 +152,8 @@ func (s Spec) linear(a *Arena, name string, in, out int, relu bool, limit float3
 	return l
 }
 
-// Synchronise makes every BatchNorm use the statistics of the global batch:
-// reduce sums a slice over all ranks in place. See BatchNorm.
+// Synchronise makes every batch norm use the statistics of the global batch:
+// reduce sums a slice over all ranks in place. See Ioffe and Szegedy 2015.
 func (m *MLP) Synchronise(reduce func([]float32) error) {
 	for _, l := range m.norms {
 		l.Synchronise(reduce)
@@ -170,10 +170,6 @@ func (m *MLP) SetStep(step int64, rowIDs []uint64) {
 
 // Name implements Layer.
 func (m *MLP) Name() string { return m.name }
-
-// In and Out are the widths of a row of input and output.
-func (m *MLP) In() int  { return m.in }
-func (m *MLP) Out() int { return m.out }
 
 // Forward implements Layer; x is rows×In, the result rows×Out.
 func (m *MLP) Forward(x []float32, rows int, train bool) (y []float32, err error) {
@@ -242,7 +238,7 @@ func params(l Layer) []*Param {
 			return []*Param{l.W}
 		}
 		return []*Param{l.W, l.B}
-	case *BatchNorm:
+	case *batchNorm:
 		return []*Param{l.Scale, l.Shift}
 	}
 	return nil

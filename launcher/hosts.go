@@ -44,17 +44,17 @@ func Hosts(list, file string) ([]Host, error) {
 	case list != "" && file != "":
 		return nil, errors.New("launcher: hosts: -H and -hostfile are both given; give one")
 	case list != "":
-		return ParseHosts(list)
+		return parseHosts(list)
 	case file != "":
-		return LoadHostfile(file)
+		return loadHostfile(file)
 	}
 	return nil, nil
 }
 
-// ParseHosts reads a list like "a:2,b:4". A host without a number has one slot,
+// parseHosts reads a list like "a:2,b:4". A host without a number has one slot,
 // a host that comes again adds its slots, an IPv6 address with slots stands in
 // brackets, "[::1]:2".
-func ParseHosts(list string) ([]Host, error) {
+func parseHosts(list string) ([]Host, error) {
 	var hosts []Host
 	for i, entry := range strings.Split(list, ",") {
 		name, slots, err := splitHost(strings.TrimSpace(entry))
@@ -140,8 +140,8 @@ func addHost(hosts []Host, h Host) ([]Host, error) {
 	return hosts, nil
 }
 
-// LoadHostfile reads a hostfile; see ReadHostfile.
-func LoadHostfile(path string) ([]Host, error) {
+// loadHostfile reads a hostfile; see readHostfile.
+func loadHostfile(path string) ([]Host, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("launcher: hosts: -hostfile: %w", err)
@@ -150,18 +150,18 @@ func LoadHostfile(path string) ([]Host, error) {
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return nil, fmt.Errorf("launcher: hosts: -hostfile: %s is a directory", path)
 	}
-	return ReadHostfile(path, f)
+	return readHostfile(path, f)
 }
 
 // maxHostfile bounds the size of a hostfile.
 const maxHostfile = 4 << 20
 
-// ReadHostfile reads a hostfile as OpenMPI and MPICH write them: a host a line,
+// readHostfile reads a hostfile as OpenMPI and MPICH write them: a host a line,
 // with "slots=N" and "max_slots=N" or as "host:N"; # begins a comment. A line
 // without slots means the number of CPUs where the host is this machine (as
 // OpenMPI has it), else one. A host that comes again adds its slots. Errors name
 // file and line.
-func ReadHostfile(name string, r io.Reader) ([]Host, error) {
+func readHostfile(name string, r io.Reader) ([]Host, error) {
 	var hosts []Host
 	limited := &io.LimitedReader{R: r, N: maxHostfile + 1}
 	lines := bufio.NewScanner(limited)

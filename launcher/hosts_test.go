@@ -38,7 +38,7 @@ func TestParseHosts(t *testing.T) {
 		{"-oProxyCommand=x", nil, "is no name"},
 		{"a b", nil, "is no name"},
 	} {
-		got, err := ParseHosts(c.list)
+		got, err := parseHosts(c.list)
 		if !reflect.DeepEqual(got, c.want) || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%q: %v %v\nwant %v %s", c.list, got, err, c.want, c.err)
 		}
@@ -66,7 +66,7 @@ func TestReadHostfile(t *testing.T) {
 		{"a\n" + strings.Repeat("b", 70000) + "\n", nil, "hf:2: a line of more than 65536 bytes: is it a hostfile?"},
 		{strings.Repeat("#\n", maxHostfile), nil, "hf: more than 4194304 bytes"},
 	} {
-		got, err := ReadHostfile("hf", strings.NewReader(c.text))
+		got, err := readHostfile("hf", strings.NewReader(c.text))
 		if !reflect.DeepEqual(got, c.want) || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%.60q: %v %v\nwant %v %s", c.text, got, err, c.want, c.err)
 		}
@@ -113,7 +113,7 @@ func TestLocalHosts(t *testing.T) {
 func FuzzReadHostfile(f *testing.F) {
 	f.Add("a slots=2 # x\n[::1]:3\nb max_slots=1\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		hosts, err := ReadHostfile("f", strings.NewReader(text))
+		hosts, err := readHostfile("f", strings.NewReader(text))
 		if err == nil && len(hosts) == 0 {
 			t.Error("neither hosts nor an error")
 		}

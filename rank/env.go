@@ -222,7 +222,7 @@ func (e *env) isMPICH() bool { return e.has("PMI_RANK") && e.has("MPI_LOCALRANKI
 // gives none. That is one process only as long as there is one host.
 func (e *env) readMPICH(w *World) {
 	e.place(w, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
-	if w.OneHost() {
+	if w.oneHost() {
 		w.Job = join("mpich", strconv.Itoa(e.parent))
 	}
 }

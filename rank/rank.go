@@ -139,7 +139,7 @@ func (w World) Env() []string {
 }
 
 // OneHost reports whether all ranks of the job are on this host.
-func (w World) OneHost() bool { return w.LocalSize == w.Size }
+func (w World) oneHost() bool { return w.LocalSize == w.Size }
 
 // ListenIP returns the address on which this rank should listen for its peers:
 // w.IP if it is set, the loopback address if all ranks are on this host or the
@@ -148,7 +148,7 @@ func (w World) ListenIP() (string, error) {
 	if w.IP != "" {
 		return w.IP, nil
 	}
-	if w.OneHost() {
+	if w.oneHost() {
 		return "127.0.0.1", nil
 	}
 	if host, _, err := net.SplitHostPort(w.Coordinator); err == nil {

@@ -13,16 +13,19 @@ import (
 
 // Limits of a configuration. They bound what a file or a peer can announce.
 const (
-	MaxTables = 4096
-	MaxParts  = table.MaxParts
-	MaxDim    = table.MaxDim
-	MaxShards = table.MaxShards
-	MaxName   = table.MaxName // bytes of a table's or part's name
+	maxTables = 4096
+	maxParts  = table.MaxParts
+	maxDim    = table.MaxDim
+	maxShards = table.MaxShards
+	maxName   = table.MaxName // bytes of a table's or part's name
 )
 
-// The shapes of rows are those of the engine.
 type (
+	// Part is a stretch of a row's values with its own optimizer: Name, Dim, Rule, Init, L2
+	// and DenseL2. Only Name, Dim and Rule are required. See [table.Part].
 	Part = table.Part
+	// Init is the values of a row before its first step: Kind is zero, normal or uniform,
+	// Scale the standard deviation or the bound. See [table.Init].
 	Init = table.Init
 )
 
@@ -92,14 +95,14 @@ func (c Config) Validate() error {
 	c = c.Default()
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if c.Shards < 1 || c.Shards > MaxShards || c.Shards&(c.Shards-1) != 0 {
-		fault("%d shards: give a power of two of at most %d", c.Shards, MaxShards)
+	if c.Shards < 1 || c.Shards > maxShards || c.Shards&(c.Shards-1) != 0 {
+		fault("%d shards: give a power of two of at most %d", c.Shards, maxShards)
 	}
 	if c.MaxKeysPerExchange < 1 || c.MaxKeysPerExchange > math.MaxInt32 {
 		fault("at most %d keys per exchange: give a number of 1 to %d", c.MaxKeysPerExchange, math.MaxInt32)
 	}
-	if n := len(c.Tables); n < 1 || n > MaxTables {
-		fault("%d tables: give 1 to %d", n, MaxTables)
+	if n := len(c.Tables); n < 1 || n > maxTables {
+		fault("%d tables: give 1 to %d", n, maxTables)
 	}
 	seen := map[string]bool{}
 	for i, t := range c.Tables {

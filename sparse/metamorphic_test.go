@@ -145,7 +145,7 @@ func (x *story) chapters(rng *rand.Rand) (all []chapter) {
 		c := chapter{from: from, to: min(from+1+rng.IntN(5), len(x.batches)), size: 1 + rng.IntN(4), cfg: x.cfg, tier: []int{-1, 1, 2}[rng.IntN(3)], ahead: rng.IntN(2) == 0}
 		c.cfg.Tables = slices.Clone(x.cfg.Tables)
 		for i := range c.cfg.Tables {
-			t, how := &c.cfg.Tables[i], Strategy(rng.IntN(len(Strategies())))
+			t, how := &c.cfg.Tables[i], Strategy(rng.IntN(len(strategyNames())))
 			if how.Refuses(*t) == nil && (how != Replicated || c.tier != i) {
 				t.Strategy = how
 			}

@@ -30,7 +30,7 @@ func (l *pull) measure() {
 	for r := range s.size {
 		for t, x := range s.tables {
 			keys, _ := l.section(r, t)
-			bytes := int64(8 + (s.wire[t].Rows.Bytes()+s.wire[t].Gradients.Bytes())*x.Width())
+			bytes := int64(8 + (s.wire[t].Rows.bytes()+s.wire[t].Gradients.bytes())*x.Width())
 			for _, key := range keys {
 				load := &s.shards.loads[x.ShardOf(key)]
 				load.Keys += loadEvery

@@ -20,8 +20,8 @@ const (
 	BF16
 )
 
-// Bytes is the size of a number.
-func (p Precision) Bytes() int {
+// bytes is the size of a number.
+func (p Precision) bytes() int {
 	if p == BF16 {
 		return 2
 	}
@@ -74,7 +74,7 @@ func widenBF16(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) 
 
 // section is the size of n numbers of one table on the wire. The next table's
 // begin at a multiple of 4 bytes.
-func (p Precision) section(n int) int { return (n*p.Bytes() + 3) &^ 3 }
+func (p Precision) section(n int) int { return (n*p.bytes() + 3) &^ 3 }
 
 // round makes x what decoding it would give.
 func (p Precision) round(x []float32) {

@@ -697,7 +697,7 @@ func TestAnnouncedCountsAreNotBelieved(t *testing.T) {
 }
 
 func TestRowsOfOnePullAreBounded(t *testing.T) {
-	s := open(t, plainConfig(MaxDim))
+	s := open(t, plainConfig(maxDim))
 	l := s.NewLookup()
 	l.want.counts[0] = 1 << 21
 	l.want.layout(s)

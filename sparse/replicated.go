@@ -70,7 +70,7 @@ type tableKey struct {
 func (h *Copies) Any() bool { return h.store.size > 1 && slices.Contains(h.store.how, Replicated) }
 
 // Refresh copies the rows of Replicated tables to every rank, at most
-// MaxReplicated of each table, and returns how many rows all ranks now hold. Rows that
+// 2²⁰ of each table, and returns how many rows all ranks now hold. Rows that
 // are inserted later are read from their owners until the next call. Before the first
 // call, and after Reset, no row is copied.
 //
@@ -100,7 +100,7 @@ func (h *Copies) Refresh() (n int, err error) {
 }
 
 // list returns the keys that owners hold of replicated tables, at most
-// MaxReplicated of each, by table, owner and shard.
+// 2²⁰ of each, by table, owner and shard.
 func (h *Copies) list() (all []tableKey, err error) {
 	s := h.store
 	counts, heard := make([]int64, s.size), make([]int64, s.size)
@@ -118,7 +118,7 @@ func (h *Copies) list() (all []tableKey, err error) {
 				return nil, err
 			}
 		}
-		own = own[:min(len(own), MaxReplicated)]
+		own = own[:min(len(own), maxReplicated)]
 		for r := range counts {
 			counts[r] = int64(len(own))
 		}
@@ -127,8 +127,8 @@ func (h *Copies) list() (all []tableKey, err error) {
 		}
 		send, recv := make([]int, s.size), make([]int, s.size)
 		for r, n := range heard {
-			if n < 0 || n > MaxReplicated {
-				return nil, fmt.Errorf("table %q: rank %d announces %d rows, at most %d are possible", s.name(t), r, n, MaxReplicated)
+			if n < 0 || n > maxReplicated {
+				return nil, fmt.Errorf("table %q: rank %d announces %d rows, at most %d are possible", s.name(t), r, n, maxReplicated)
 			}
 			send[r], recv[r] = 8*len(own), 8*int(n)
 		}
@@ -145,7 +145,7 @@ func (h *Copies) list() (all []tableKey, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("table %q: exchange of keys: %w", s.name(t), err)
 		}
-		all = all[:min(len(all), first+MaxReplicated)]
+		all = all[:min(len(all), first+maxReplicated)]
 	}
 	return all, nil
 }

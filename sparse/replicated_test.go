@@ -184,7 +184,7 @@ func TestReplicatedBytes(t *testing.T) {
 	if how := Choose([]Strategy{Pooled, Replicated}, d, narrow, rows, 100, size); how != Replicated {
 		t.Errorf("of narrow rows %v is chosen", how)
 	}
-	if how := Choose([]Strategy{Pooled, Replicated}, d, narrow, MaxReplicated, 100, size); how != Rows {
+	if how := Choose([]Strategy{Pooled, Replicated}, d, narrow, maxReplicated, 100, size); how != Rows {
 		t.Errorf("of a large table %v is chosen", how)
 	}
 }

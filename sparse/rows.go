@@ -179,7 +179,7 @@ func (l *pull) takeRows(from int, part []byte) error {
 		for i := 0; len(rows) > 0; i, rows = i+1, rows[width:] {
 			if l.want.picks(l.phase, from, at+i) {
 				p.decode(rows[:width], wire)
-				wire = wire[p.Bytes()*width:]
+				wire = wire[p.bytes()*width:]
 			}
 		}
 	}

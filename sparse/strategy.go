@@ -24,28 +24,28 @@ const (
 	Replicated
 )
 
-// MaxReplicated bounds how many rows of a table are replicated; others stay with
+// maxReplicated bounds how many rows of a table are replicated; others stay with
 // their owners alone.
-const MaxReplicated = 1 << 20
+const maxReplicated = 1 << 20
 
-// Strategies names them in order.
-func Strategies() []string { return []string{"rows", "pooled", "replicated"} }
+// strategyNames lists them in order.
+func strategyNames() []string { return []string{"rows", "pooled", "replicated"} }
 
 // MarshalText writes the name of s.
 func (s Strategy) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads the name of a strategy.
 func (s *Strategy) UnmarshalText(b []byte) error {
-	i := slices.Index(Strategies(), string(b))
+	i := slices.Index(strategyNames(), string(b))
 	if i < 0 {
-		return fmt.Errorf("sparse: strategy %q is not one of %v", b, Strategies())
+		return fmt.Errorf("sparse: strategy %q is not one of %v", b, strategyNames())
 	}
 	*s = Strategy(i)
 	return nil
 }
 
 func (s Strategy) String() string {
-	if names := Strategies(); int(s) < len(names) {
+	if names := strategyNames(); int(s) < len(names) {
 		return names[s]
 	}
 	return fmt.Sprintf("strategy %d", uint8(s))
@@ -55,7 +55,7 @@ func (s Strategy) String() string {
 func (s Strategy) Refuses(t Table) error {
 	switch {
 	case s > Replicated:
-		return fmt.Errorf("%v is not one of %v", s, Strategies())
+		return fmt.Errorf("%v is not one of %v", s, strategyNames())
 	case s == Pooled && t.Wire != Wire{}:
 		return fmt.Errorf("pooled sums travel as fp32: leave out that rows travel as %v and gradients as %v", t.Wire.Rows, t.Wire.Gradients)
 	case s == Replicated && t.Admit.After > 1:
@@ -100,7 +100,7 @@ func (s Strategy) Bytes(d Demand, t Table, rows int64, ranks int) int64 {
 		bits := float64(8 * float64((rows+63)/64) * others * float64(ranks))
 		return int64((float64(away*float64(d.Unique)*float64(w.Gradients.section(width)))+float64(others*float64(d.Union)*float64(4*width)))/steps + bits)
 	}
-	return int64(float64(d.Unique) * away * float64(8+(w.Rows.Bytes()+w.Gradients.Bytes())*width) / steps)
+	return int64(float64(d.Unique) * away * float64(8+(w.Rows.bytes()+w.Gradients.bytes())*width) / steps)
 }
 
 // Exchanges is how many all-to-alls a step has more where tables have a strategy, and
@@ -128,7 +128,7 @@ func Choose(others []Strategy, d Demand, t Table, rows, rowBytes int64, ranks in
 	unique := Rows.Bytes(d, t, rows, ranks)
 	least := unique
 	for _, s := range others {
-		if s.Refuses(t) != nil || s == Replicated && (rows > MaxReplicated || rows*rowBytes > replicaBytes) {
+		if s.Refuses(t) != nil || s == Replicated && (rows > maxReplicated || rows*rowBytes > replicaBytes) {
 			continue
 		}
 		if n := s.Bytes(d, t, rows, ranks); n < least && float64(n) <= (1-saves)*float64(unique) {

@@ -62,10 +62,10 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	bad := Config{Shards: 3, MaxKeysPerExchange: -1, Tables: []Table{
 		{Name: "x", Parts: []Part{
 			{Name: "p", Dim: 0, L2: -1, Init: Init{Kind: "ones", Scale: math.NaN()}, Rule: optim.Rule{Kind: "lion"}},
-			{Name: "p", Dim: MaxDim + 1, L2: math.Inf(1)},
+			{Name: "p", Dim: maxDim + 1, L2: math.Inf(1)},
 		}},
 		{Name: "x"},
-		{Name: strings.Repeat("n", 256), Parts: make([]Part, MaxParts+1)},
+		{Name: strings.Repeat("n", 256), Parts: make([]Part, maxParts+1)},
 	}}
 	err := bad.Validate()
 	if err == nil {

@@ -10,22 +10,22 @@ import (
 // the way this package needs.
 var ErrUnavailable = errors.New("shm: memory shared between processes is not available on this system")
 
-// MaxSize is the largest number of ranks of a group: those of one host.
-const MaxSize = 1 << 8
+// maxSize is the largest number of ranks of a group: those of one host.
+const maxSize = 1 << 8
 
 // KeySize is the length of a job key in bytes.
 const KeySize = 32
 
-// DefaultTimeout bounds Connect. Processes of one host that agreed to share
+// defaultTimeout bounds Connect. Processes of one host that agreed to share
 // memory are there within milliseconds.
-const DefaultTimeout = 10 * time.Second
+const defaultTimeout = 10 * time.Second
 
-// DefaultChannels is one channel for training and one for concurrent work.
-const DefaultChannels = 2
+// defaultChannels is one channel for training and one for concurrent work.
+const defaultChannels = 2
 
-// DefaultMaxBytes bounds the shared memory of one rank: more than any model that
+// defaultMaxBytes bounds the shared memory of one rank: more than any model that
 // one host can train, less than what a fault in a size would ask for.
-const DefaultMaxBytes = 1 << 38
+const defaultMaxBytes = 1 << 38
 
 const maxChannels = 1 << 8
 
@@ -34,17 +34,17 @@ type Config struct {
 	Rank, Size int
 	Key        []byte        // secret of the job for this purpose, KeySize bytes
 	Generation int           // formation of the group; ranks of another are rejected
-	Channels   int           // 0: DefaultChannels
-	Timeout    time.Duration // of Connect; 0: DefaultTimeout
-	MaxBytes   int64         // shared memory of this rank; 0: DefaultMaxBytes
+	Channels   int           // 0: 2
+	Timeout    time.Duration // of Connect; 0: 10 s
+	MaxBytes   int64         // shared memory of this rank; 0: 256 GiB
 }
 
-// Validate reports all faults.
-func (c Config) Validate() error {
+// validate reports all faults.
+func (c Config) validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("shm: config: "+format, args...)) }
-	if c.Size < 1 || c.Size > MaxSize {
-		fault("%d ranks, want 1 to %d", c.Size, MaxSize)
+	if c.Size < 1 || c.Size > maxSize {
+		fault("%d ranks, want 1 to %d", c.Size, maxSize)
 	} else if c.Rank < 0 || c.Rank >= c.Size {
 		fault("rank %d of %d", c.Rank, c.Size)
 	}
@@ -69,13 +69,13 @@ func (c Config) Validate() error {
 // withDefaults returns c with zero options replaced.
 func (c Config) withDefaults() Config {
 	if c.Channels == 0 {
-		c.Channels = DefaultChannels
+		c.Channels = defaultChannels
 	}
 	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
+		c.Timeout = defaultTimeout
 	}
 	if c.MaxBytes == 0 {
-		c.MaxBytes = DefaultMaxBytes
+		c.MaxBytes = defaultMaxBytes
 	}
 	return c
 }

@@ -42,7 +42,7 @@ type Listener struct {
 
 // Listen opens the socket of this rank.
 func Listen(cfg Config) (*Listener, error) {
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()

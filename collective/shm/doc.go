@@ -58,7 +58,7 @@
 //
 // # Limits
 //
-// There are at most MaxSize ranks, on Linux only. On other systems Listen returns
+// There are at most 256 ranks, on Linux only. On other systems Listen returns
 // ErrUnavailable. A rank allocates its page, about 1 MiB per channel, its staging
 // windows, 512 KiB per channel in use, and the memory that collective.Alloc returns. A
 // process maps the memory of all ranks. Peers that have proved the key are trusted: they

@@ -60,9 +60,9 @@ func TestStrangersDoNotHarm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := gathering{cfg: Config{Rank: 1, Size: 2, Key: key, Channels: DefaultChannels}}
+	g := gathering{cfg: Config{Rank: 1, Size: 2, Key: key, Channels: defaultChannels}}
 	good := g.hello(0)
-	other := gathering{cfg: Config{Rank: 1, Size: 3, Key: key, Channels: DefaultChannels}}
+	other := gathering{cfg: Config{Rank: 1, Size: 3, Key: key, Channels: defaultChannels}}
 	wrong := other.hello(0)
 	var strangers []net.Conn
 	for _, packet := range [][]byte{[]byte("GET / HTTP/1.1\r\n\r\n"), good.b[:7], append(good.b[:], 0), wrong.b[:], good.b[:], nil} {

@@ -58,7 +58,7 @@ type forming struct {
 // wraps a *collective.LostError that names the first. The listener is always closed.
 func (l *Listener) Connect(ctx context.Context, cfg Config) (*Transport, error) {
 	defer l.Close()
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()

@@ -9,8 +9,8 @@ import (
 	"fmt"
 )
 
-// KeySize is the length of a job key in bytes.
-const KeySize = 32
+// keySize is the length of a job key in bytes.
+const keySize = 32
 
 const (
 	version     = 3 // 1 had no streams, 2 told no cores

@@ -209,7 +209,7 @@ func TestMisfits(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		{"key", func(c *Config) { c.Key = bytes.Repeat([]byte{8}, KeySize) }, "has not proved the job key"},
+		{"key", func(c *Config) { c.Key = bytes.Repeat([]byte{8}, keySize) }, "has not proved the job key"},
 		{"generation", func(c *Config) { c.Generation = 4 }, "another generation"},
 		{"channels", func(c *Config) { c.Channels = 3 }, "number of channels"},
 	} {
@@ -358,7 +358,7 @@ func TestDialingAStranger(t *testing.T) {
 }
 
 func TestConfigFaultsAreListed(t *testing.T) {
-	err := Config{Rank: 2, Peers: []string{"nowhere", "127.0.0.1:1"}, Generation: -1, Channels: -1, Timeout: -1}.Validate()
+	err := Config{Rank: 2, Peers: []string{"nowhere", "127.0.0.1:1"}, Generation: -1, Channels: -1, Timeout: -1}.validate()
 	for _, want := range []string{"rank 2 of 2", "address of rank 0", "job key of 0 bytes", "generation -1", "-1 channels", "timeout -1ns"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nlacks %q", err, want)

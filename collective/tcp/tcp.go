@@ -11,12 +11,12 @@ import (
 	"github.com/wdlrun/wdlrun/internal/ports"
 )
 
-// DefaultTimeout bounds Connect: long enough for a host that starts its ranks
+// defaultTimeout bounds Connect: long enough for a host that starts its ranks
 // late, short enough to wait for.
-const DefaultTimeout = 30 * time.Second
+const defaultTimeout = 30 * time.Second
 
-// DefaultChannels is one channel for training and one for concurrent work.
-const DefaultChannels = 2
+// defaultChannels is one channel for training and one for concurrent work.
+const defaultChannels = 2
 
 // MaxStreams is the most that Config.Streams may be: more than fill any link.
 const MaxStreams = 16
@@ -25,10 +25,10 @@ const MaxStreams = 16
 type Config struct {
 	Rank       int
 	Peers      []string      // address of every rank, by rank; the own one is not dialed
-	Key        []byte        // the job's key, KeySize bytes
+	Key        []byte        // the job's key, 32 bytes
 	Generation int           // formation of the group; ranks of another are rejected
-	Channels   int           // 0: DefaultChannels
-	Timeout    time.Duration // of Connect; 0: DefaultTimeout
+	Channels   int           // 0: 2
+	Timeout    time.Duration // of Connect; 0: 30 s
 
 	// Streams is how many connections carry the data of a channel between two ranks,
 	// each moved by a goroutine of its own; 0: 1. More help where one core cannot fill
@@ -53,8 +53,8 @@ type Config struct {
 	stripe int // bytes that a stream is worth; 0: stripeBytes
 }
 
-// Validate reports all faults.
-func (c Config) Validate() error {
+// validate reports all faults.
+func (c Config) validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("tcp: config: "+format, args...)) }
 	if n := len(c.Peers); n < 1 || n > collective.MaxSize {
@@ -67,8 +67,8 @@ func (c Config) Validate() error {
 			fault("address of rank %d: %v", i, err)
 		}
 	}
-	if len(c.Key) != KeySize {
-		fault("job key of %d bytes, want %d", len(c.Key), KeySize)
+	if len(c.Key) != keySize {
+		fault("job key of %d bytes, want %d", len(c.Key), keySize)
 	}
 	if c.Generation < 0 {
 		fault("generation %d is negative", c.Generation)
@@ -88,7 +88,7 @@ func (c Config) Validate() error {
 // withDefaults returns c with zero options replaced.
 func (c Config) withDefaults() Config {
 	if c.Channels == 0 {
-		c.Channels = DefaultChannels
+		c.Channels = defaultChannels
 	}
 	if c.Streams == 0 {
 		c.Streams = 1
@@ -97,7 +97,7 @@ func (c Config) withDefaults() Config {
 		c.stripe = stripeBytes
 	}
 	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
+		c.Timeout = defaultTimeout
 	}
 	return c
 }

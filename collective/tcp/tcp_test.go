@@ -14,7 +14,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
-var testKey = bytes.Repeat([]byte{7}, KeySize)
+var testKey = bytes.Repeat([]byte{7}, keySize)
 
 // group connects size ranks of this process over loopback.
 func group(t testing.TB, size int) []*Transport { t.Helper(); return groupOf(t, size, Config{}) }

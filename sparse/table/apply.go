@@ -41,8 +41,8 @@ type Step struct {
 	Batch   uint32  // samples with whose number learning rates grow, see optim.Step
 }
 
-// Validate returns what is wrong with the step, nil if nothing is.
-func (at Step) Validate() error {
+// validate returns what is wrong with the step, nil if nothing is.
+func (at Step) validate() error {
 	switch {
 	case at.N < 1:
 		return fmt.Errorf("step %d: steps count from 1", at.N)
@@ -86,7 +86,7 @@ type Applied struct {
 // none, no room. It changes nothing, so that several tables can be checked
 // before the first is changed.
 func (t *steps) Check(at Step, g Gradients) error {
-	if err := at.Validate(); err != nil {
+	if err := at.validate(); err != nil {
 		return err
 	}
 	if !g.Finite {
@@ -390,7 +390,7 @@ func (p *part) total(scale float32, w, grad, x []float32) {
 // on the order of rows. A disk that fails makes it NaN; Apply will say why.
 func (t *steps) NormSq(scale float32, g Gradients, sum *Sum) {
 	if _, err := t.resolve(g); err != nil {
-		sum.Add(math.NaN())
+		sum.add(math.NaN())
 		return
 	}
 	for i, row := range t.found {
@@ -409,12 +409,12 @@ func (t *steps) NormSq(scale float32, g Gradients, sum *Sum) {
 			p.total(scale, values[p.lo:p.hi], grad[p.lo:p.hi], t.scratch[:p.Dim])
 			norm += squares(t.scratch[:p.Dim])
 		}
-		sum.Add(norm)
+		sum.add(norm)
 	}
 	if t.dense {
 		t.others(func(rows []Row) {
 			for _, r := range rows {
-				sum.Add(t.normOther(t.at(r)))
+				sum.add(t.normOther(t.at(r)))
 			}
 		})
 	}

@@ -105,7 +105,7 @@ func filled(b testing.TB, n, dim int, rule string) *Table {
 		for i := range part {
 			part[i] = uint64(at+i) * stride
 		}
-		if err := t.Insert(part, rows); err != nil {
+		if err := t.insertAll(part, rows); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -135,7 +135,7 @@ func BenchmarkFindLarge(b *testing.B) {
 	for i := range uint64(n) {
 		m[i*stride] = Row(i)
 	}
-	index := randomLines(t.IndexBytes())
+	index := randomLines(t.indexBytes())
 	defer index.free()
 	rows, sets, mine, others := make([]Row, benchBatch), drawn(n), 0, 0
 	compare(b, benchBatch, side{"", func() {
@@ -188,7 +188,7 @@ func BenchmarkHold(b *testing.B) {
 		t := filled(b, *benchKeys, *benchDim, "rowwise_adagrad")
 		after := residentBytes(b)
 		b.ReportMetric(float64(after-before)/n, "bytes/key")
-		b.ReportMetric(float64(t.IndexBytes())/n, "index-bytes/key")
+		b.ReportMetric(float64(t.indexBytes())/n, "index-bytes/key")
 		b.ReportMetric(float64(after)/(1<<30), "resident-GiB")
 		if err := t.Close(); err != nil {
 			b.Fatal(err)
@@ -235,7 +235,7 @@ func BenchmarkGrow(b *testing.B) {
 	}
 	for b.Loop() {
 		t := filled(b, 0, 8, "rowwise_adagrad")
-		round(fastest[0], func() error { return t.Insert(keys, rows) })
+		round(fastest[0], func() error { return t.insertAll(keys, rows) })
 		if err := t.Close(); err != nil {
 			b.Fatal(err)
 		}

@@ -24,10 +24,10 @@ type Init struct {
 
 // Part is a stretch of a row's values with its own update rule.
 type Part struct {
-	Name string
-	Dim  int
-	Rule optim.Rule
-	Init Init
+	Name string     // 1 to 255 bytes, distinct within its table; it is part of the seed of initial values
+	Dim  int        // values of a row, 1 to 4096
+	Rule optim.Rule // the optimizer and its learning rate; zero options have the defaults of [optim.Rule.Default]
+	Init Init       // values before the first step; the zero value: zeros if Dim is 1, else normal
 
 	// L2 adds L2·w to the gradient of w. It counts only in steps that touch the
 	// row unless DenseL2 is set: then every held row takes an optimizer step in

@@ -12,9 +12,9 @@ import (
 	"github.com/wdlrun/wdlrun/internal/raw"
 )
 
-// ErrTooOld says that the changes since a step are not all known any more: take
+// errTooOld says that the changes since a step are not all known any more: take
 // the whole table instead.
-var ErrTooOld = errors.New("not every row given up since then is known any more: take the whole table")
+var errTooOld = errors.New("not every row given up since then is known any more: take the whole table")
 
 // maxRemoved bounds the memory of what has been removed, 12 bytes each.
 const maxRemoved = 1 << 22
@@ -46,7 +46,7 @@ func (r *removals) bytes() int64 { return 8*int64(cap(r.keys)) + 4*int64(cap(r.s
 // since returns the keys removed after a step.
 func (r *removals) since(step int64) ([]uint64, error) {
 	if step < r.lost {
-		return nil, ErrTooOld
+		return nil, errTooOld
 	}
 	i := slices.IndexFunc(r.steps, func(s uint32) bool { return int64(s) > step })
 	if i < 0 {
@@ -66,7 +66,7 @@ func (t *memory) SetNow(step int64) { t.now = step }
 // after a step, each with its record, and with a nil record for each key whose
 // row was given up. Changes between steps count to the later one; rows that were
 // loaded from files have not changed since. In a table with a DenseL2 part every
-// step changes every row. It returns [ErrTooOld] if too many rows were given up
+// step changes every row. It returns an error if too many rows were given up
 // since.
 func (t *Table) Delta(shard int, since int64, f func(key uint64, record []float32) error) error {
 	gone, err := t.goneSince(since)

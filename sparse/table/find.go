@@ -149,9 +149,9 @@ func (t *shape) copyValues(dst []float32, stride int, records []*byte, n int) {
 	}
 }
 
-// Insert writes the row of each key to rows, inserting those that are not held
+// insertAll writes the row of each key to rows, inserting those that are not held
 // with their initial values, past any admission: the way to fill a table.
-func (t *tiered) Insert(keys []uint64, rows []Row) error {
+func (t *tiered) insertAll(keys []uint64, rows []Row) error {
 	if err := t.makeRoom(); err != nil {
 		return err
 	}

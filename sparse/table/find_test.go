@@ -25,7 +25,7 @@ func BenchmarkFind(b *testing.B) {
 		for j := range keys {
 			keys[j] = uint64(j) * stride
 		}
-		if err := x.Insert(keys, rows); err != nil {
+		if err := x.insertAll(keys, rows); err != nil {
 			b.Fatal(err)
 		}
 		all[i] = x

@@ -43,7 +43,7 @@ func FuzzKeys(f *testing.F) {
 			}
 			switch script[0] & 3 {
 			case 0:
-				if err := x.Insert(some, found); err != nil {
+				if err := x.insertAll(some, found); err != nil {
 					t.Fatal(err)
 				}
 				for i, key := range some {

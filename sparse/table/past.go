@@ -88,7 +88,7 @@ func (p *Past) Load(r io.Reader) error {
 		s := span{first: int64(le.Uint64(b)), n: int64(le.Uint64(b[8:]))}
 		s.at = Step{N: s.first, Rate: math.Float64frombits(le.Uint64(b[16:])), Scale: math.Float32frombits(le.Uint32(b[24:])), Clip: math.Float32frombits(le.Uint32(b[28:])),
 			Samples: math.Float64frombits(le.Uint64(b[32:])), Batch: le.Uint32(b[40:])}
-		if s.first <= read.last || s.n < 1 || s.n > math.MaxInt64-s.first || s.at.Validate() != nil {
+		if s.first <= read.last || s.n < 1 || s.n > math.MaxInt64-s.first || s.at.validate() != nil {
 			err = fmt.Errorf("%d steps from step %d on, after step %d: the file is damaged", s.n, s.first, read.last)
 			break
 		}

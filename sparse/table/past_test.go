@@ -14,7 +14,7 @@ func TestRowsThatAppearLaterAreDecayed(t *testing.T) {
 	for _, kind := range optim.Kinds() {
 		part := Part{Name: "p", Dim: 3, Rule: optim.Rule{Kind: kind}, Init: Init{Kind: "normal"}, L2: 0.1, DenseL2: true}
 		late, early := open(t, 4, part), open(t, 4, part)
-		if err := early.Insert([]uint64{5}, make([]Row, 1)); err != nil {
+		if err := early.insertAll([]uint64{5}, make([]Row, 1)); err != nil {
 			t.Fatal(err)
 		}
 		for n := int64(1); n <= 40; n++ {

@@ -274,7 +274,7 @@ func TestDeltasNeedTheirPast(t *testing.T) {
 	train(t, x, 6, 1, 1)
 	x.Forget(3)
 	none := func(uint64, []float32) error { return nil }
-	if err := x.Delta(0, 2, none); !errors.Is(err, ErrTooOld) {
+	if err := x.Delta(0, 2, none); !errors.Is(err, errTooOld) {
 		t.Errorf("a delta since a forgotten step: %v", err)
 	}
 	var keys []uint64

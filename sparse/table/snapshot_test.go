@@ -36,7 +36,7 @@ func stopped(x *Table, since int64) ([][]byte, error) {
 			return nil
 		})
 		switch {
-		case errors.Is(err, ErrTooOld), x.ShardRows(shard) > 0 && changed == x.ShardRows(shard):
+		case errors.Is(err, errTooOld), x.ShardRows(shard) > 0 && changed == x.ShardRows(shard):
 			if err = nil; x.ShardRows(shard) > 0 || since != Everything {
 				err = x.SaveShard(&b, shard)
 			}

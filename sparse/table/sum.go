@@ -17,7 +17,7 @@ type Sum struct {
 
 func (s *Sum) Reset() { *s = Sum{} }
 
-func (s *Sum) Add(x float64) {
+func (s *Sum) add(x float64) {
 	b := math.Float64bits(x)
 	exp, mantissa := b>>52&0x7ff, b&(1<<52-1)
 	switch exp {

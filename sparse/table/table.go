@@ -221,12 +221,12 @@ func (t *memory) Epoch() uint64 { return t.epoch }
 // Counters returns what the table has done since Open.
 func (t *memory) Counters() Counters { return t.counters }
 
-// IndexBytes returns the memory of the index of keys.
-func (t *memory) IndexBytes() int64 { return t.index.bytes }
+// indexBytes returns the memory of the index of keys.
+func (t *memory) indexBytes() int64 { return t.index.bytes }
 
 // Bytes returns the memory the table takes.
 func (t *Table) Bytes() int64 {
-	n := t.IndexBytes() + int64(t.used)*t.rowBytes() + 8*int64(cap(t.seen)) + 4*int64(cap(t.free)) + t.removed.bytes()
+	n := t.indexBytes() + int64(t.used)*t.rowBytes() + 8*int64(cap(t.seen)) + 4*int64(cap(t.free)) + t.removed.bytes()
 	for i := range t.sketches {
 		n += int64(len(t.sketches[i].counts))
 	}

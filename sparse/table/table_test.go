@@ -197,7 +197,7 @@ func TestMemoryPerKey(t *testing.T) {
 	for key := range uint64(200_000) {
 		x.insert(key)
 		if key >= 1000 {
-			worst = max(worst, float64(x.IndexBytes())/float64(key+1))
+			worst = max(worst, float64(x.indexBytes())/float64(key+1))
 		}
 	}
 	held, large := flatBytes*int64(len(x.index.flat)-len(x.index.shards)), 0
@@ -222,7 +222,7 @@ func TestMemoryPerKey(t *testing.T) {
 	if large < 20 || len(limits) < 5 {
 		t.Errorf("%d large segments grow at only %d thresholds", large, len(limits))
 	}
-	if rows := float64(x.Bytes()-x.IndexBytes()) / 200_000; rows > 4*27+4+0.1 {
+	if rows := float64(x.Bytes()-x.indexBytes()) / 200_000; rows > 4*27+4+0.1 {
 		t.Errorf("a row takes %.1f bytes, want 112", rows)
 	}
 }
@@ -234,11 +234,11 @@ func TestGrowthIsEven(t *testing.T) {
 	const batch, many = 10_000, 60
 	x := open(t, 1024, Part{Name: "deep", Dim: 1, Rule: optim.Rule{Kind: "sgd"}})
 	for b := range many {
-		before := x.IndexBytes()
+		before := x.indexBytes()
 		for i := range uint64(batch) {
 			x.insert(uint64(b*batch) + i)
 		}
-		if each := float64(x.IndexBytes()-before) / batch; b >= 10 && each > 40 {
+		if each := float64(x.indexBytes()-before) / batch; b >= 10 && each > 40 {
 			t.Errorf("the index grows by %.1f bytes a key from key %d on", each, b*batch)
 		}
 	}
@@ -251,7 +251,7 @@ func TestSumDoesNotDependOnOrder(t *testing.T) {
 		total := func() float64 {
 			var s Sum
 			for _, x := range xs {
-				s.Add(x)
+				s.add(x)
 			}
 			return s.Total()
 		}
@@ -269,17 +269,17 @@ func TestSumDoesNotDependOnOrder(t *testing.T) {
 		}
 	})
 	var s Sum
-	s.Add(math.Inf(1))
+	s.add(math.Inf(1))
 	if !math.IsInf(s.Total(), 1) {
 		t.Fatal("an infinity is lost")
 	}
-	s.Add(math.NaN())
+	s.add(math.NaN())
 	if !math.IsNaN(s.Total()) {
 		t.Fatal("a NaN is lost")
 	}
 	s.Reset()
 	for range 1 << 13 { // more mantissas than 64 bits hold
-		s.Add(0x1.fffffffffffffp0)
+		s.add(0x1.fffffffffffffp0)
 	}
 	if got, want := s.Total(), 0x1.fffffffffffffp13; got != want {
 		t.Fatalf("sum %x, want %x", got, want)

@@ -94,7 +94,7 @@ func (t *tiered) inMemory() (records, always int64) {
 	rows := int64(int(t.used) - len(t.free))
 	records = rows * int64(4*t.words())
 	rest := t.rowBytes() - int64(4*t.words())
-	return records, t.IndexBytes() + (rows+int64(t.tier.rows()))*rest + int64(cap(t.tier.thawed))
+	return records, t.indexBytes() + (rows+int64(t.tier.rows()))*rest + int64(cap(t.tier.thawed))
 }
 
 // Crowded returns 0, or the least memory limit of the tier that would have kept index and

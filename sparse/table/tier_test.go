@@ -212,8 +212,8 @@ func TestTierTooSmallForItsIndex(t *testing.T) {
 	const limit = 200_000
 	x := fill(limit)
 	least := x.Crowded()
-	if least < limit || x.IndexBytes() < limit {
-		t.Fatalf("%d bytes are said to be needed, the index alone takes %d", least, x.IndexBytes())
+	if least < limit || x.indexBytes() < limit {
+		t.Fatalf("%d bytes are said to be needed, the index alone takes %d", least, x.indexBytes())
 	}
 	each := 4 * x.words()
 	if n := inRAM(x, keys); n < limit/recordShare*3/4/each || n > limit/recordShare/each {
