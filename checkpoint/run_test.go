@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // saveRun saves a checkpoint of the run that writes in root.
@@ -149,7 +151,7 @@ func TestACopiedCheckpointOpensInItsNewRoot(t *testing.T) {
 	}
 }
 
-// TestManyDamages damages a root in a thousand seeded ways. Each time the damage is
+// TestManyDamages damages a root in many seeded ways. Each time the damage is
 // reported with its place, and the newest checkpoint that opens is one that was written.
 // Without the ids of runs, none opens. Nothing blocks.
 func TestManyDamages(t *testing.T) {
@@ -160,11 +162,7 @@ func TestManyDamages(t *testing.T) {
 	}
 	saveRun(t, good, 4, &Link{Step: 3})
 	roots := t.TempDir()
-	cases := uint64(1000)
-	if testing.Short() {
-		cases = 200
-	}
-	for seed := range cases {
+	for seed := range uint64(patient.Size(250, 1000)) {
 		root := filepath.Join(roots, strconv.FormatUint(seed, 10))
 		copyDir(t, good, root)
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -51,7 +53,11 @@ func TestMain(m *testing.M) {
 	if signal.Ignored(os.Interrupt) { // as in the background of a shell; the commands would ignore it too
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
-	code := m.Run()
+	// Tests wait for processes more than they compute. The flag, if given, is read later.
+	if err := flag.Set("test.parallel", fmt.Sprint(max(4, runtime.GOMAXPROCS(0)))); err != nil {
+		panic(err)
+	}
+	code := patient.InMemory(m).Run()
 	if built != "" {
 		os.RemoveAll(built)
 	}

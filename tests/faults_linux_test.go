@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // ranksOf returns the processes of a launcher's ranks by rank.
@@ -92,14 +94,14 @@ func kill(t testing.TB, pid int, sig syscall.Signal) {
 	}
 }
 
-// TestKillAnyRankAtAnyMoment kills one of three ranks with -9 at ten moments
+// TestKillAnyRankAtAnyMoment kills one of three ranks with -9 at up to ten moments
 // between start and end, random ones around a given number of lines of metrics,
 // so that a slow machine meets the same phases. Each time the job must end with a
 // verdict that names the rank, and the resumed training must leave the bits of
 // the uninterrupted one.
 func TestKillAnyRankAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	moments := 10
+	moments := patient.Size(6, 10)
 	if testing.Short() {
 		moments = 4
 	}

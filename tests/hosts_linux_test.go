@@ -20,8 +20,11 @@ type host struct {
 	enter []string
 }
 
-// wide are the flags of a training of 32 steps whose dense gradients are two buckets.
-var wide = []string{"-set", "train.epochs=1", "-set", "model.hidden=[1200]", "-set", "train.global_batch=1024"}
+// wide are the flags of a training of 8 steps, or more, whose dense gradients are two
+// buckets.
+func wide(t testing.TB, flags ...string) []string {
+	return append(append(few(t), "-set", "train.epochs=1", "-set", "model.hidden=[1200]", "-set", "train.global_batch=1024"), flags...)
+}
 
 // TestTwoHosts trains on two hosts over encrypted links, the ranks started as any
 // launcher would. The results are those of one host, though between hosts dense
@@ -55,7 +58,7 @@ func TestTwoHosts(t *testing.T) {
 // in dir. With one rank on each the sums have one order. Two share memory, and their
 // sum is one of two terms (see package collective): then only rounding may differ.
 func sameResults(t *testing.T, dir string, hosts [2]host, each int) {
-	here, cmds := oneHost(t, dir, 2*each), onHosts(t, dir, hosts[:], each, true, wide...)
+	here, cmds := oneHost(t, dir, 2*each), onHosts(t, dir, hosts[:], each, true, wide(t)...)
 	var there trained
 	for r, cmd := range cmds {
 		o := end(t, cmd)
@@ -87,7 +90,7 @@ func oneHost(t *testing.T, dir string, np int) (r trained) {
 	out := fmt.Sprintf("of-%d", np)
 	found, _ := filepath.Glob(filepath.Join(dir, out, "*", "result.json"))
 	if len(found) == 0 {
-		return train(t, dir, np, append([]string{"-out", out}, wide...)...)
+		return train(t, dir, np, wide(t, "-out", out)...)
 	}
 	b, err := os.ReadFile(found[0])
 	if err != nil {
@@ -103,7 +106,7 @@ func oneHost(t *testing.T, dir string, np int) (r trained) {
 func killedAbroad(t *testing.T, hosts [2]host) {
 	const victim = 1
 	dir := t.TempDir()
-	cmds := onHosts(t, dir, hosts[:], 1, true, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
+	cmds := onHosts(t, dir, hosts[:], 1, true, wide(t, "-set", "train.epochs=1000")...)
 	waitRun(t, dir)
 	kill(t, cmds[victim].Process.Pid, syscall.SIGKILL)
 	var said strings.Builder
@@ -124,7 +127,7 @@ func killedAbroad(t *testing.T, hosts [2]host) {
 // leaves its heartbeats unanswered.
 func cutOff(t *testing.T, hosts [2]host) {
 	dir := t.TempDir()
-	cmds := onHosts(t, dir, hosts[:], 1, true, append(wide[:len(wide):len(wide)], "-set", "train.epochs=1000")...)
+	cmds := onHosts(t, dir, hosts[:], 1, true, wide(t, "-set", "train.epochs=1000")...)
 	waitRun(t, dir)
 	in := hosts[1].enter
 	if out, err := exec.Command(in[0], append(in[1:len(in):len(in)], "ip", "link", "set", "wdl0", "down")...).CombinedOutput(); err != nil {

@@ -151,7 +151,7 @@ func TestGenInitTrain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, args := range []string{
-		"gen -rows 6000 -out clicks.tsv",
+		"gen -rows 2000 -out clicks.tsv",
 		"init -data clicks.tsv -out clicks.yaml",
 		"-np 2 train -config clicks.yaml -set train.epochs=1",
 	} {
@@ -165,7 +165,7 @@ func TestGenInitTrain(t *testing.T) {
 	runs, _ := filepath.Glob(filepath.Join(dir, "runs", "*"))
 	rel, _ := filepath.Rel(dir, runs[0])
 	o := run(t, dir, "-np", "3", "eval", "-resume", rel, "-data", "clicks.tsv", "--json")
-	if o.code != 0 || !strings.Contains(o.stdout, `"samples":6000`) {
+	if o.code != 0 || !strings.Contains(o.stdout, `"samples":2000`) {
 		t.Errorf("eval: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 	for _, f := range []string{"config.yaml", "metrics.jsonl", "result.json", "trace-0000.json", "trace-0001.json"} {

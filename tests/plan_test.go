@@ -16,7 +16,7 @@ import (
 func TestPlanOfATraining(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	flags := []string{"-np", "3", "-transport", "tcp", "train"}
+	flags := []string{"-np", "3", "-transport", "tcp", "train", "-set", "train.epochs=1"}
 	o := run(t, dir, append(flags, "-plan", "-json")...)
 	var foreseen plan.Plan
 	if err := json.Unmarshal([]byte(o.stdout), &foreseen); o.code != 0 || err != nil {
@@ -25,7 +25,7 @@ func TestPlanOfATraining(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("a plan leaves %v, %v", left, err)
 	}
-	if o = run(t, dir, append(flags, "-plan")...); o.code != 0 || !strings.Contains(o.stdout, "3 ranks, 640 steps, 32561 samples an epoch") || !strings.Contains(o.stdout, "memory and bytes a step, by rank") {
+	if o = run(t, dir, append(flags, "-plan")...); o.code != 0 || !strings.Contains(o.stdout, "3 ranks, 128 steps, 32561 samples an epoch") || !strings.Contains(o.stdout, "memory and bytes a step, by rank") {
 		t.Errorf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
 	}
 	if o = run(t, dir, flags...); o.code != 0 || !strings.Contains(o.stdout, "planned ") || !strings.Contains(o.stderr, "exchange of tables: ") {

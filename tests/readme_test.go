@@ -34,7 +34,7 @@ func TestOwnDataOfTheREADME(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	lines := regexp.MustCompile(`(?m)^    \./wdlrun (.*)$`).FindAllStringSubmatch(section, -1)
 	dir := t.TempDir()
-	clicks(t, filepath.Join(dir, "clicks.csv"), 3000)
+	clicks(t, filepath.Join(dir, "clicks.csv"), 1000)
 	clicks(t, filepath.Join(dir, "tuesday.csv"), 500)
 	placeholder := regexp.MustCompile(`runs/\d{8}-\d{6}`)
 	ran := ""

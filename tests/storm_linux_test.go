@@ -2,6 +2,7 @@ package tests
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -16,12 +17,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl/slots"
 )
 
-// stormFaults is how many faults TestStorm brings; the figures of 200 are in
-// docs/benchmarks.md.
-var stormFaults = flag.Int("faults", 20, "TestStorm: faults of one training; 200 take minutes")
+// stormFaults is how many faults TestStorm brings, 0 for the usual number; the figures of
+// 200 are in docs/benchmarks.md.
+var stormFaults = flag.Int("faults", 0, "TestStorm: faults of one training; 200 take minutes")
 
 // storm is a text of faults of every kind, drawn from a seed: one in two ends the
 // group, the others hold a rank up or fill its disk. They are spread over the steps of
@@ -53,25 +55,26 @@ func storm(seed uint64, faults, np int, steps int64) string {
 // shared by nobody.
 func TestStorm(t *testing.T) {
 	const np = 3
-	epochs := max(2, *stormFaults/16)
+	faults := cmp.Or(*stormFaults, patient.Size(8, 20))
+	epochs := max(2, faults/16)
 	job := []string{"train", "--json", "-set", fmt.Sprint("train.epochs=", epochs), "-set", "train.checkpoint.every_steps=20", "-set", "model.hidden=[32]"}
 	dir := t.TempDir()
 	calm := train(t, dir, np, job[2:]...)
 	for _, mode := range []string{"speculate", "drop"} {
-		if mode == "drop" && *stormFaults < 100 {
+		if mode == "drop" && faults < 100 {
 			continue // TestSlowRank holds a short one to its bounds
 		}
 		t.Run(mode, func(t *testing.T) {
 			flags := []string{"-np", fmt.Sprint(np), "-oversubscribe", "-restarts", "10", "-timeout", "20s"}
-			disturbed := append(slices.Clip(job), "-mode", mode, "-chaos", storm(7, *stormFaults, np, calm.Steps))
+			disturbed := append(slices.Clip(job), "-mode", mode, "-chaos", storm(7, faults, np, calm.Steps))
 			if mode == "drop" {
 				disturbed = append(disturbed, "-backup", "1")
 			}
 			begin := time.Now()
 			r, fallen := survive(t, dir, append(flags, disturbed...))
-			t.Logf("%s: %d faults, of them %d ended the group, in %.1f s; AUC %.5f, undisturbed %.5f", mode, *stormFaults, fallen, time.Since(begin).Seconds(), r.AUC, calm.AUC)
-			if fallen < *stormFaults/4 {
-				t.Errorf("only %d of %d faults ended the group: the test says little", fallen, *stormFaults)
+			t.Logf("%s: %d faults, of them %d ended the group, in %.1f s; AUC %.5f, undisturbed %.5f", mode, faults, fallen, time.Since(begin).Seconds(), r.AUC, calm.AUC)
+			if fallen < faults/4 {
+				t.Errorf("only %d of %d faults ended the group: the test says little", fallen, faults)
 			}
 			if r.Samples != calm.Samples {
 				t.Errorf("%d samples, want %d", r.Samples, calm.Samples)
@@ -113,7 +116,7 @@ func survive(t *testing.T, dir string, args []string) (r trained, fallen int) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, lines.text.String())
 	}
-	if len(descriptors) < 4 || grows(descriptors) {
+	if len(descriptors) < 4 || len(descriptors) > 8 && grows(descriptors) { // of few looks, each differs by as much
 		t.Errorf("the launcher held %v descriptors while its generations ran", descriptors)
 	}
 	if now := sharedMemory(t); len(now) > len(shared) {

@@ -1,7 +1,9 @@
-// Package patient lets tests of time limits pass on a machine of any speed.
+// Package patient lets tests of time limits pass on a machine of any speed, and gives long
+// tests two lengths.
 package patient
 
 import (
+	"flag"
 	"testing"
 	"time"
 
@@ -31,6 +33,17 @@ func Try(t testing.TB, limit time.Duration, test func(limit time.Duration) error
 		}
 		t.Logf("with a limit of %v: %v", limit, err)
 	}
+}
+
+var whole = flag.Bool("whole", false, "run long tests at their full length")
+
+// Size returns how many cases a long test tries: everyday ones, or all of them with -whole,
+// which .ci/run gives.
+func Size(everyday, all int) int {
+	if *whole {
+		return all
+	}
+	return everyday
 }
 
 // Tests are the tests of a package, or what else runs as they do.
