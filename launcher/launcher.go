@@ -30,8 +30,8 @@
 //
 // If the plan contains a host other than this machine, a host process runs on each host
 // (host.go). It starts the ranks of the host in process groups of their own, guards them
-// and reports how they end. The launcher starts host processes by ssh, or directly on this
-// machine (remote.go). It forwards output, input and the connections of the ranks to
+// and reports how they end. The launcher starts host processes by ssh, by srun within an
+// allocation of Slurm, or directly on this machine (remote.go). It forwards output, input and the connections of the ranks to
 // the coordinator. The hosts choose a network by trying it (network.go). The ranks get the
 // environment of the login, plus what Job.Remote passes. If the stream to the launcher
 // ends or is silent for 7 s, the host process kills its ranks. The launcher counts the
