@@ -77,8 +77,13 @@ type servedModel struct{ *export.Model }
 
 func (m servedModel) NewScorer() (serve.Scorer, error) { return m.Model.NewScorer() }
 
-func openExported(dir string) (serve.Model, error) {
-	m, err := export.Open(dir)
+// openExported opens a version, upon the one that answers now if it can.
+func openExported(dir string, before serve.Model) (serve.Model, error) {
+	var answers *export.Model
+	if m, ok := before.(servedModel); ok {
+		answers = m.Model
+	}
+	m, err := export.OpenAfter(dir, answers)
 	if err != nil {
 		return nil, err
 	}

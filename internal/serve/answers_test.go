@@ -340,7 +340,7 @@ func TestMetrics(t *testing.T) {
 	for _, want := range []string{
 		`wdlrun_serve_requests_total{code="OK",method="Predict"} 1`, `wdlrun_serve_requests_total{code="InvalidArgument",method="Predict"} 1`,
 		`wdlrun_serve_missing_values_total{input="education",model="ctr"} 1`, `wdlrun_serve_ignored_inputs_total{model="ctr"} 1`,
-		`wdlrun_serve_rows_total{model="ctr"} 1`, `wdlrun_serve_version{model="ctr"} 7`, `wdlrun_serve_loads_total{model="ctr",result="ok"} 1`,
+		`wdlrun_serve_rows_total{model="ctr"} 1`, `wdlrun_serve_version{model="ctr"} 7`, `wdlrun_serve_delta_lag_seconds{model="ctr"} 3600.`, `wdlrun_serve_loads_total{model="ctr",result="ok"} 1`,
 		`wdlrun_serve_stage_seconds_sum{stage="lookup"} 0.001`, `wdlrun_serve_stage_seconds_count{stage="compute"} 1`, `wdlrun_serve_waiting_requests 0`,
 	} {
 		if !strings.Contains(text, want) {

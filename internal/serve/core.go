@@ -275,8 +275,12 @@ func versionStatus(x versions.Status) tfs.VersionStatus {
 }
 
 // open opens a version for the registry.
-func (s *Server) open(name string, version int64, dir string) (*servable, error) {
-	m, err := s.options.Open(dir)
+func (s *Server) open(name string, version int64, dir string, before *servable) (*servable, error) {
+	var answers Model
+	if before != nil {
+		answers = before.Model
+	}
+	m, err := s.options.Open(dir, answers)
 	if err != nil {
 		return nil, err
 	}

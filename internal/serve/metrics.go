@@ -70,10 +70,15 @@ type versionGauges struct{ *Server }
 
 var (
 	versionDesc = prometheus.NewDesc("wdlrun_serve_version", "Latest version that is available.", []string{"model"}, nil)
+	lagDesc     = prometheus.NewDesc("wdlrun_serve_delta_lag_seconds", "Time since the training had done the step of that version, if the training published it.", []string{"model"}, nil)
 	ageDesc     = prometheus.NewDesc("wdlrun_serve_version_age_seconds", "Time since that version became available.", []string{"model"}, nil)
 )
 
-func (g *versionGauges) Describe(to chan<- *prometheus.Desc) { to <- versionDesc; to <- ageDesc }
+func (g *versionGauges) Describe(to chan<- *prometheus.Desc) {
+	to <- versionDesc
+	to <- ageDesc
+	to <- lagDesc
+}
 
 func (g *versionGauges) Collect(to chan<- prometheus.Metric) {
 	for _, name := range g.registry.Models() {
@@ -83,6 +88,9 @@ func (g *versionGauges) Collect(to chan<- prometheus.Metric) {
 		}
 		to <- prometheus.MustNewConstMetric(versionDesc, prometheus.GaugeValue, float64(v.Number), name)
 		to <- prometheus.MustNewConstMetric(ageDesc, prometheus.GaugeValue, time.Since(v.Since).Seconds(), name)
+		if m, ok := v.Model.Model.(published); ok && !m.Taken().IsZero() {
+			to <- prometheus.MustNewConstMetric(lagDesc, prometheus.GaugeValue, time.Since(m.Taken()).Seconds(), name)
+		}
 		v.Release()
 	}
 }

@@ -115,10 +115,29 @@ func outputsOf(c *config.Config) (list []output) {
 	return list
 }
 
+// warm is a model that has records to warm up with, whatever files its version has: a TFRecord
+// file of tf.Example.
+type warm interface{ Warmup() []byte }
+
+// published is a model that a training has published.
+type published interface {
+	Taken() time.Time // when the training had done its step; zero: not known
+}
+
 // warmUp answers some requests with every worker, so that memory is touched and grown
 // before clients wait for it. A version without examples is warmed up with missing values.
 func (s *servable) warmUp(dir string) error {
-	examples, err := warmupExamples(filepath.Join(dir, warmupName))
+	var b []byte
+	var err error
+	if m, ok := s.Model.(warm); ok {
+		b = m.Warmup()
+	} else if b, err = regular.ReadFile(filepath.Join(dir, warmupName), mostWarmup); isAbsent(err) {
+		err = nil
+	}
+	var examples [][]byte
+	if err == nil {
+		examples, err = warmupExamples(b)
+	}
 	if err != nil {
 		return fmt.Errorf("serve: %s: %w", warmupName, err)
 	}
@@ -144,11 +163,10 @@ func (s *servable) warmUp(dir string) error {
 }
 
 // warmupExamples reads serialised tf.Examples.
-func warmupExamples(path string) (all [][]byte, err error) {
-	b, err := regular.ReadFile(path, mostWarmup)
-	for err == nil && len(b) >= tfrecord.HeaderBytes && len(all) < warmupRows {
-		var n int
-		if n, err = tfrecord.Header(b); err != nil {
+func warmupExamples(b []byte) (all [][]byte, err error) {
+	for len(b) >= tfrecord.HeaderBytes && len(all) < warmupRows {
+		n, err := tfrecord.Header(b)
+		if err != nil {
 			return nil, err
 		}
 		if len(b) < n+tfrecord.Overhead {
@@ -159,9 +177,6 @@ func warmupExamples(path string) (all [][]byte, err error) {
 			return nil, err
 		}
 		all, b = append(all, record), b[n+tfrecord.Overhead:]
-	}
-	if err != nil && !isAbsent(err) {
-		return nil, err
 	}
 	for len(all) < warmupRows {
 		all = append(all, nil)

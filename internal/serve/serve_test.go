@@ -74,6 +74,7 @@ func (m *fakeModel) Config() *config.Config     { return m.config }
 func (m *fakeModel) Encoder() *encode.Encoder   { return m.encoder }
 func (m *fakeModel) NewScorer() (Scorer, error) { return &fakeScorer{of: m}, nil }
 func (m *fakeModel) Close() error               { close(m.closed); return nil }
+func (m *fakeModel) Taken() time.Time           { return time.Now().Add(-time.Hour) }
 
 type fakeScorer struct {
 	of     *fakeModel
@@ -212,7 +213,7 @@ func (r *running) write(n int64, content string) {
 }
 
 // load opens a version, whose bias is its number in thousandths.
-func (r *running) load(dir string) (Model, error) {
+func (r *running) load(dir string, _ Model) (Model, error) {
 	b, err := os.ReadFile(filepath.Join(dir, "model"))
 	if err == nil && len(b) > 0 {
 		err = errors.New(string(b))

@@ -151,12 +151,16 @@ func (m *model[M]) open(c *Config, found map[int64]string) []int64 {
 
 // load opens one version; false if it cannot be opened.
 func (m *model[M]) load(c *Config, n int64, dir string) bool {
-	before := look(dir)
+	looked := look(dir)
 	m.set(Status{Number: n, State: Loading}, dir, 0)
 	start := time.Now()
-	opened, err := m.of.open(m.name, n, dir)
+	var before M
+	if v := m.view.Load().latest; v != nil {
+		before = v.Model // which only this goroutine gives up
+	}
+	opened, err := m.of.open(m.name, n, dir, before)
 	if err != nil {
-		m.failed[n] = failure{dir, before, err}
+		m.failed[n] = failure{dir, looked, err}
 		m.set(Status{n, Ended, err}, dir, 0)
 		return false
 	}

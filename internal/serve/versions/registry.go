@@ -13,8 +13,10 @@ import (
 
 // Options say how a Registry works.
 type Options[M io.Closer] struct {
-	// Open opens a version of a model. It is called by one goroutine per model.
-	Open func(model string, version int64, dir string) (M, error)
+	// Open opens a version of a model. It is called by one goroutine per model. before is
+	// the latest version that is open, from which it may take what both share; the zero M if
+	// none is.
+	Open func(model string, version int64, dir string, before M) (M, error)
 	// Poll is how often base folders are read again; 0: once, and after each Set.
 	Poll time.Duration
 	// Report is called with every change. It must not call the Registry. nil: nobody is told.
@@ -23,7 +25,7 @@ type Options[M io.Closer] struct {
 
 // Registry keeps the versions of models. Its methods may be called concurrently.
 type Registry[M io.Closer] struct {
-	open   func(model string, version int64, dir string) (M, error)
+	open   func(model string, version int64, dir string, before M) (M, error)
 	poll   time.Duration
 	report func(Event)
 	models atomic.Pointer[map[string]*model[M]]

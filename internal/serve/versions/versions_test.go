@@ -51,6 +51,7 @@ func TestCheck(t *testing.T) {
 // fake is a model whose content is a file of its folder.
 type fake struct {
 	content string
+	before  string // content of the version that it was opened upon
 	closed  atomic.Bool
 	server  *server
 }
@@ -78,7 +79,7 @@ func newServer(t *testing.T) *server {
 	return s
 }
 
-func (s *server) load(_ string, n int64, dir string) (*fake, error) {
+func (s *server) load(_ string, n int64, dir string, before *fake) (*fake, error) {
 	time.Sleep(s.slow)
 	b, err := os.ReadFile(filepath.Join(dir, "model"))
 	if err == nil && string(b) == "corrupt" {
@@ -87,7 +88,14 @@ func (s *server) load(_ string, n int64, dir string) (*fake, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fake{content: string(b), server: s}, nil
+	f := &fake{content: string(b), server: s}
+	if before != nil {
+		f.before = before.content
+		if before.closed.Load() {
+			s.t.Errorf("version %d is opened upon one that is closed", n)
+		}
+	}
+	return f, nil
 }
 
 func (s *server) note(e Event) {
@@ -160,6 +168,11 @@ func TestVersionsSwitch(t *testing.T) {
 		s.serves(Want{}, 2)
 		s.serves(Want{Label: "next"}, 2)
 		s.serves(version(1), 0)
+		if v, err := s.Acquire(Want{Model: "m"}); err != nil || v.Model.before != "one" {
+			t.Errorf("version 2 was opened upon %q, %v", v.Model.before, err)
+		} else {
+			v.Release()
+		}
 		if held.Model.closed.Load() {
 			t.Error("a version in use was closed")
 		}
