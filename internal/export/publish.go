@@ -49,6 +49,8 @@ type Publisher struct {
 	older   *Model // what the first version changes; nil: nothing
 	since   int    // versions after the last that became complete, or is becoming
 
+	life     context.Context // of what runs in the background
+	end      context.CancelFunc
 	mu       sync.Mutex
 	complete int64 // the latest complete version, −1: none
 	merging  sync.WaitGroup
@@ -66,6 +68,7 @@ func OpenPublisher(ctx context.Context, o PublishOptions) (p *Publisher, err err
 		o.disk = system{}
 	}
 	p = &Publisher{o: o, complete: -1, highest: -1}
+	p.life, p.end = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("export: publish: %s: %w", o.Dir, errors.Join(err, p.Close()))
@@ -97,9 +100,9 @@ func OpenPublisher(ctx context.Context, o PublishOptions) (p *Publisher, err err
 	return p, ctx.Err()
 }
 
-// Close waits for what is under way and gives the folder back.
+// Close ends what is under way and gives the folder back.
 func (p *Publisher) Close() error {
-	p.merging.Wait()
+	p.end()
 	err := p.Restart(nil)
 	if p.unlock != nil {
 		p.unlock()
@@ -182,7 +185,7 @@ func (p *Publisher) publish(ctx context.Context, v Last, dense []byte, own Piece
 	}
 	p.last = v
 	if complete >= 0 {
-		p.becomeComplete(ctx, v.Version)
+		p.becomeComplete(v.Version)
 		return nil
 	}
 	p.since = 0
@@ -285,7 +288,7 @@ func (p *Publisher) writeComplete(ctx context.Context, dir string, m *Manifest, 
 		if older != nil {
 			from = &older[i]
 		}
-		t, f, err := writeMerged(p.o.disk, dir, i, of, from, &changes[i])
+		t, f, err := writeMerged(ctx, p.o.disk, dir, i, of, from, &changes[i])
 		if err != nil {
 			return err
 		}
@@ -302,7 +305,7 @@ func (p *Publisher) writeComplete(ctx context.Context, dir string, m *Manifest, 
 }
 
 // writeMerged writes a table of the rows of older with those of newer in their place.
-func writeMerged(d disk, dir string, i int, of sparse.Table, older, newer *mapped) (Table, file, error) {
+func writeMerged(ctx context.Context, d disk, dir string, i int, of sparse.Table, older, newer *mapped) (Table, file, error) {
 	n := 0
 	_ = merge(older, newer, true, func(uint64, uint64, []float32) error { n++; return nil })
 	if n > maxRows {
@@ -310,7 +313,14 @@ func writeMerged(d disk, dir string, i int, of sparse.Table, older, newer *mappe
 	}
 	w, b := newWriter(d, dir, tableName(i)), directoryBits(n)
 	pass := func(f func(hash, key uint64, row []float32) error) { _ = merge(older, newer, true, f) } // the writer keeps the error
-	pass(func(_, _ uint64, row []float32) error { _, err := w.Write(raw.Bytes(row)); return err })
+	left := n
+	pass(func(_, _ uint64, row []float32) error {
+		if left--; left%(1<<16) == 0 && w.err == nil {
+			w.err = ctx.Err()
+		}
+		_, err := w.Write(raw.Bytes(row))
+		return err
+	})
 	w.end("rows", align)
 	begins := make([]uint32, 1<<b+1)
 	pass(func(hash, key uint64, _ []float32) error {
@@ -329,7 +339,7 @@ func writeMerged(d disk, dir string, i int, of sparse.Table, older, newer *mappe
 }
 
 // becomeComplete begins to complete a version, if it is its turn and none is being completed.
-func (p *Publisher) becomeComplete(ctx context.Context, version int64) {
+func (p *Publisher) becomeComplete(version int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.since++; p.since < p.o.FullEvery || p.busy {
@@ -337,7 +347,7 @@ func (p *Publisher) becomeComplete(ctx context.Context, version int64) {
 	}
 	p.since, p.busy = 0, true
 	p.merging.Go(func() {
-		err := p.fill(ctx, version)
+		err := p.fill(p.life, version)
 		p.mu.Lock()
 		p.busy = false
 		if err == nil {
@@ -345,7 +355,7 @@ func (p *Publisher) becomeComplete(ctx context.Context, version int64) {
 		}
 		p.mu.Unlock()
 		switch {
-		case ctx.Err() != nil:
+		case p.life.Err() != nil:
 		case err != nil:
 			p.o.Warn(fmt.Sprintf("version %d in %s did not become complete, a later one will: %v", version, p.o.Dir, err))
 		default:

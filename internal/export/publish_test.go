@@ -285,6 +285,7 @@ func TestPublishingOnAFullDisk(t *testing.T) {
 		for n := 0; ; n += every {
 			x := traineeOf(t, m, tables, full)
 			x.publish()
+			x.pub.Wait()
 			x.pub.Close()
 			disk := &fullDisk{left: n}
 			good := x.opt
@@ -292,6 +293,7 @@ func TestPublishingOnAFullDisk(t *testing.T) {
 			x.open()
 			x.train()
 			err := x.publish()
+			x.pub.Wait()
 			x.pub.Close()
 			if err == nil && len(x.warned) == 0 {
 				if n < 8 {

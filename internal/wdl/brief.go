@@ -180,7 +180,7 @@ func (o Options) config(from *checkpoint.Checkpoint) (c *config.Config, changed 
 // tells), and how many bad records are left out of it: that says whether training continues, never which
 // records it takes. All others decide what the parameters mean, or which samples are left
 // in the epoch.
-var free = regexp.MustCompile(`^(data\.(train|test|valid|follow|max_bad)\b|train\.(epochs|threads|precision|mode|backup|batch|global_batch|clip_norm|eval_every|eval_steps|schedule|early_stop|checkpoint|l2)\b|tables\[\d+\]\.(strategy|tier\.(dir|memory)):|` +
+var free = regexp.MustCompile(`^(data\.(train|test|valid|follow|max_bad)\b|train\.(epochs|threads|precision|mode|backup|batch|global_batch|clip_norm|eval_every|eval_steps|schedule|early_stop|checkpoint|export|l2)\b|tables\[\d+\]\.(strategy|tier\.(dir|memory)):|` +
 	`(train\.optimizer|tables\[\d+\])\.(dense|deep|wide)\.(learning_rate|beta|beta1|beta2|epsilon|weight_decay|l1|l2):)`)
 
 // checkConfig reports whether the configuration of a checkpoint can be read.

@@ -2,6 +2,7 @@ package wdl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -195,5 +196,65 @@ func compareVersions(t *testing.T, models, run string, all []int64) {
 	}
 	if compared < 2 || extended < 2 {
 		t.Errorf("%d of %d versions were compared, %d changed the one before", compared, len(all), extended)
+	}
+}
+
+// TestPublishingContinuesAfterAResume: the first version of a training that resumes is
+// complete and above all others, and one in three becomes complete. What was left by a killed
+// training goes.
+func TestPublishingContinuesAfterAResume(t *testing.T) {
+	path := clicks(t, 1500)
+	opt, models := publishing(t, path, recipes["plain"], 3)
+	run := runPublishing(t, 2, opt)
+	first := published(t, models)
+	complete := 0
+	for _, n := range first {
+		if openVersion(t, models, n, nil).Base() == n {
+			complete++
+		}
+	}
+	if complete != 2 || first[0] < run.Steps/2 {
+		t.Errorf("%d complete versions among %v", complete, first)
+	}
+	for _, name := range []string{".publish-9", ".part-9"} {
+		if err := os.Mkdir(filepath.Join(models, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := runPublishing(t, 3, Options{Resume: run.RunDir, Set: []string{"train.epochs=2", "train.export.full_every=1000"}})
+	var after []int64
+	for _, n := range published(t, models) {
+		if n > run.Steps {
+			after = append(after, n)
+		}
+	}
+	if len(after) < 3 || after[len(after)-1] != again.Steps || openVersion(t, models, after[0], nil).Base() != after[0] {
+		t.Fatalf("versions %v after step %d", after, run.Steps)
+	}
+	compareVersions(t, models, run.RunDir, after)
+}
+
+// TestPublishingIsOneWarning: a folder that cannot be written is one warning, and training
+// continues.
+func TestPublishingIsOneWarning(t *testing.T) {
+	opt, models := publishing(t, clicks(t, 600), recipes["plain"], 100)
+	var warned []string
+	opt.Warn = func(line string) {
+		if strings.Contains(line, "train.export") {
+			warned = append(warned, line)
+		}
+	}
+	ended := false
+	opt.Say = func(line string) { // the folder goes after the first epoch
+		if !ended && strings.HasPrefix(line, "epoch 1") {
+			ended = true
+			if err := errors.Join(os.RemoveAll(models), os.WriteFile(models, nil, 0o600)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	opt.Set = append(opt.Set, "train.epochs=2")
+	if run := runPublishing(t, 2, opt); run.Steps == 0 || len(warned) != 1 || !strings.Contains(warned[0], "was not published") {
+		t.Errorf("%d steps, warned %q", run.Steps, warned)
 	}
 }

@@ -153,6 +153,9 @@ func (p *Publisher) Boundary(step int64) error {
 		if err := p.conclude(); err != nil {
 			return err
 		}
+		if p.files != nil {
+			p.files.Wait()
+		}
 	}
 	p.Rec.Enter(trace.Checkpoint)
 	p.at = time.Now()
