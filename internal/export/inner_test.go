@@ -261,6 +261,59 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
+// BenchmarkReadLayers is BenchmarkRead of a table with three layers, of which 15 % of the keys
+// have changed, and without them, by turns.
+func BenchmarkReadLayers(b *testing.B) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	keys := make([]uint64, 1<<20)
+	for i := range keys {
+		keys[i] = rng.Uint64()
+	}
+	m, _ := openKeys(b, slices.Clone(keys), float32s, shape(10, 1))
+	var layers []mapped
+	for _, n := range []int{1 << 17, 1 << 14, 1 << 11} {
+		x, _ := openKeys(b, slices.Clone(keys[:n]), float32s, shape(10, 1))
+		layers = stacked(layers, x)
+	}
+	if len(layers) != 3 {
+		b.Fatalf("%d layers", len(layers))
+	}
+	dst := make([]float32, 100*11)
+	for _, with := range []int{0, 1, 2, 3} {
+		b.Run(fmt.Sprint("layers=", with), func(b *testing.B) {
+			for b.Loop() {
+				at := rng.IntN(len(keys) - 100)
+				m.read(keys[at:at+100], dst)
+				for i := range layers[:with] {
+					layers[i].overlay(keys[at:at+100], dst)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/key")
+		})
+	}
+}
+
+// BenchmarkStack adds 20,000 changed rows to a layer of 800,000 and to one of 80,000.
+func BenchmarkStack(b *testing.B) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	table := func(n int) mapped {
+		keys := make([]uint64, n)
+		for i := range keys {
+			keys[i] = rng.Uint64()
+		}
+		m, _ := openKeys(b, keys, float32s, shape(10, 1))
+		return m
+	}
+	large, small, newest := table(800_000), table(79_000), table(20_000)
+	for name, layers := range map[string][]mapped{"alone": {large}, "merged": {large, small}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				stacked(layers, newest)
+			}
+		})
+	}
+}
+
 // BenchmarkRead reads the rows of random keys of a table that no cache holds.
 func BenchmarkRead(b *testing.B) {
 	rng := rand.New(rand.NewPCG(3, 4))
