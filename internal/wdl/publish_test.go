@@ -232,6 +232,12 @@ func TestPublishingContinuesAfterAResume(t *testing.T) {
 		t.Fatalf("versions %v after step %d", after, run.Steps)
 	}
 	compareVersions(t, models, run.RunDir, after)
+	var warned []string
+	opt.Warn = func(line string) { warned = append(warned, line) }
+	runPublishing(t, 1, opt)
+	if n := published(t, models); n[len(n)-1] != again.Steps || !slices.ContainsFunc(warned, func(line string) bool { return strings.Contains(line, "has versions up to") }) {
+		t.Errorf("versions %v after a new training into the folder of another, warned %q", n, warned)
+	}
 }
 
 // TestPublishingIsOneWarning: a folder that cannot be written is one warning, and training

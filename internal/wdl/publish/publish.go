@@ -107,7 +107,9 @@ func Open(ctx context.Context, s Setup, at int64) (*Publisher, error) {
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if p.files != nil {
-		p.last = p.files.Highest()
+		if p.last = p.files.Highest(); at == 0 && p.last > 0 {
+			s.Warn(fmt.Sprintf("train.export: %s has versions up to %d: those of this training appear after that step; for versions from the start, give an empty folder", c.Dir, p.last))
+		}
 	}
 	return p, p.begin(at)
 }
