@@ -147,7 +147,9 @@ func (p *Piece) WritePart(root string, version int64, rank int, of []sparse.Tabl
 	if _, err := whole(d, dir, name+".tmp", content(text)); err != nil {
 		return err
 	}
-	return errors.Join(d.Rename(filepath.Join(dir, name+".tmp"), filepath.Join(dir, name+".json")), d.Sync(dir))
+	// Rank 0 reads the part as soon as it has this name, and then removes the folder. The part
+	// need not survive a crash: the version would not be published then.
+	return d.Rename(filepath.Join(dir, name+".tmp"), filepath.Join(dir, name+".json"))
 }
 
 // readParts waits for the pieces of the ranks above 0.

@@ -221,7 +221,7 @@ func TestPublishingContinuesAfterAResume(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again := runPublishing(t, 3, Options{Resume: run.RunDir, Set: []string{"train.epochs=2", "train.export.full_every=1000"}})
+	again := runPublishing(t, 3, Options{Resume: run.RunDir, Set: []string{"train.epochs=4", "train.export.full_every=1000"}})
 	var after []int64
 	for _, n := range published(t, models) {
 		if n > run.Steps {

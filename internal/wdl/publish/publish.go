@@ -45,7 +45,7 @@ type Setup struct {
 	Encoder []byte
 	RunDir  string
 	Every   time.Duration     // between versions
-	Wait    bool              // a boundary waits for the version before, for tests
+	Wait    bool              // a boundary waits for all that is under way, for tests
 	Warn    func(line string) // called on rank 0
 }
 
@@ -157,6 +157,7 @@ func (p *Publisher) Boundary(step int64) error {
 		}
 		if p.files != nil {
 			p.files.Wait()
+			p.awaitOlder()
 		}
 	}
 	p.Rec.Enter(trace.Checkpoint)
@@ -389,6 +390,15 @@ func (p *Publisher) prepared() bool {
 	return p.ready
 }
 
+// awaitOlder waits on rank 0 until the checkpoint that prepared reads has been read.
+func (p *Publisher) awaitOlder() {
+	if !p.prepared() && p.older != nil {
+		x := <-p.older
+		p.older = nil
+		p.restart(x)
+	}
+}
+
 // restart makes the next version change a model, if it is not too old by now.
 func (p *Publisher) restart(x older) {
 	switch {
@@ -434,10 +444,8 @@ func (p *Publisher) Finish(step int64) error {
 	if err := p.conclude(); err != nil {
 		return err
 	}
-	if p.files != nil && !p.prepared() && p.older != nil {
-		x := <-p.older
-		p.older = nil
-		p.restart(x)
+	if p.files != nil {
+		p.awaitOlder()
 	}
 	if err := p.Boundary(step); err != nil {
 		return err
