@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -149,7 +150,7 @@ func (p serving) models(s *serve.Server, models []versions.Config, listeners []l
 			all.Go(func() { failed <- l.serve(l.Listener) })
 		}
 		p.announce(models, listeners)
-		p.watchConfig(s)
+		p.watchConfig(s, models)
 		select {
 		case <-ctx.Done():
 			fmt.Fprintf(p.stderr, "wdlrun: serve: %v: answering the requests that have arrived\n", context.Cause(ctx))
@@ -241,40 +242,36 @@ func readModels(file string) ([]versions.Config, error) {
 	return all, nil
 }
 
-// watchConfig reads the file of models again from time to time.
-func (p serving) watchConfig(s *serve.Server) {
+// watchConfig reads the file of models again from time to time and applies what has changed
+// since applied. A change that fails, such as a label of a version that is not there yet, is
+// tried again.
+func (p serving) watchConfig(s *serve.Server, applied []versions.Config) {
 	c := p.c
 	file, every := c.String("model_config_file"), time.Duration(c.Int("model_config_file_poll_wait_seconds"))*time.Second
 	if file == "" || every <= 0 {
 		return
 	}
-	text := func() string {
-		b, err := regular.ReadFile(file, modelconfig.MaxBytes)
-		if err != nil {
-			return err.Error()
-		}
-		return string(b)
-	}
-	before := text()
 	go func() {
+		reported := ""
 		for {
 			select {
 			case <-c.Context.Done():
 				return
 			case <-time.After(every):
 			}
-			now := text()
-			if now == before {
-				continue
-			}
-			before = now
+			fault := ""
 			models, err := readModels(file)
-			if err == nil {
-				err = s.Set(c.Context, models)
+			if err == nil && !reflect.DeepEqual(models, applied) {
+				if err = s.Set(c.Context, models); err == nil {
+					applied = models
+				}
 			}
 			if err != nil && c.Context.Err() == nil {
-				fmt.Fprintf(p.stderr, "wdlrun: %v\n", err)
+				if fault = err.Error(); fault != reported {
+					fmt.Fprintf(p.stderr, "wdlrun: %v\n", err)
+				}
 			}
+			reported = fault
 		}
 	}()
 }
