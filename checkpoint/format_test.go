@@ -15,7 +15,7 @@ import (
 )
 
 // fixture was written by the first release of format version 1. It is never
-// written again: a later version gets a fixture of its own beside it.
+// written again: a later version gets another fixture.
 var fixture = filepath.Join("testdata", "v1", "step-000000007")
 
 func TestVersion1StaysReadable(t *testing.T) {

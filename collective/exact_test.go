@@ -23,7 +23,7 @@ func exactly(all [][]float32) []float32 {
 }
 
 // summands are numbers whose sum is hard to round: of any magnitude, with
-// cancellation, halfway between two numbers, or just beside.
+// cancellation, halfway between two numbers, or just off.
 func summands(rng *rand.Rand, n, low, high int) []float64 {
 	x := make([]float64, n)
 	for i := range x {

@@ -175,7 +175,8 @@ func (p *pace) remaining(s rank.Status) (time.Duration, bool) {
 	return time.Duration(eta), true
 }
 
-// stillness is how long no step must have come to be told of, beside ten usual ones.
+// stillness is how long no step must have ended before that is reported, in addition to the
+// time of ten usual steps.
 const stillness = 5 * time.Second
 
 // still is for how long no step has come, 0 if that is usual.

@@ -178,7 +178,7 @@ func (f *fleet) launch(rank int, cmd *exec.Cmd, out [2]sink) (pid int, err error
 
 // await waits for the end of a process, ends what it left in its group, and
 // reports. What the process wrote is shown before that, unless somebody else holds
-// its pipes: then it is read beside what happens next, until close.
+// its pipes: then it is read concurrently with what follows, until close.
 func (f *fleet) await(p *process) {
 	read := make(chan struct{})
 	go func() {

@@ -60,7 +60,7 @@ var engineTests = []struct {
 		World{Rank: 5, Size: 6, LocalRank: 1, LocalSize: 2, By: "indexed job", Coordinator: "job-0.svc:29400", Key: mustKey(testKey)}},
 	{"indexed job of separate experiments", "JOB_COMPLETION_INDEX=2",
 		World{Size: 1, LocalSize: 1}},
-	{"own coordinator beside openmpi", "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=1 WDLRUN_JOB=mine WDLRUN_COORDINATOR=[::1]:77 WDLRUN_KEY=" + testKey,
+	{"own coordinator under openmpi", "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=1 WDLRUN_JOB=mine WDLRUN_COORDINATOR=[::1]:77 WDLRUN_KEY=" + testKey,
 		World{Rank: 1, Size: 2, LocalSize: 1, By: "openmpi", Job: "mine", Coordinator: "[::1]:77", Key: mustKey(testKey)}},
 }
 
@@ -116,7 +116,7 @@ func TestBadEnvironment(t *testing.T) {
 			t.Errorf("%s:\n got  %v\n want %s", c.vars, err, c.want)
 		}
 		if found || w != (World{}) {
-			t.Errorf("%s: a world beside the error: %+v", c.vars, w)
+			t.Errorf("%s: a world with the error: %+v", c.vars, w)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type GroupConfig struct {
 	Timeout time.Duration
 
 	// Silence is how long a rank may be without a sign of life. Heartbeats are sent
-	// beside the work, whatever it waits for, so this needs to cover only the
+	// concurrently with the work, whatever it waits for, so this needs to cover only the
 	// pauses of a busy host; where heartbeats came late before it is longer (silence.go).
 	// Default SilentAfter, or Timeout if that is shorter.
 	Silence time.Duration

@@ -112,7 +112,7 @@ func FuzzMeeting(f *testing.F) {
 		addr, key, err := parseMeeting(b)
 		if err != nil {
 			if addr != "" || key != (Key{}) {
-				t.Error("a value beside the error")
+				t.Error("a value with the error")
 			}
 			return
 		}

@@ -122,7 +122,7 @@ type chapter struct {
 	owner    []int32
 	tier     int   // table whose rows go to disk, −1 for none
 	choices  int64 // bits: steps after which replicated rows are copied
-	ahead    bool  // batches are prepared, and pushed, beside
+	ahead    bool  // batches are prepared and pushed concurrently
 	slots    bool  // gradients are told apart by slot until they are committed
 }
 
@@ -165,7 +165,7 @@ func (x *story) chapters(rng *rand.Rand) (all []chapter) {
 
 // tell runs a chapter on what the one before saved, and saves.
 func (x *story) tell(c chapter, before *saved, dir string) (*saved, []map[uint64][]float32, error) {
-	after, rows, beside := &saved{}, make([][]map[uint64][]float32, c.size), newGroup(c.size)
+	after, rows, background := &saved{}, make([][]map[uint64][]float32, c.size), newGroup(c.size)
 	err := errors.Join(together(c.size, c.cfg, func(s *Store) error {
 		defer s.Close()
 		if c.owner != nil {
@@ -179,7 +179,7 @@ func (x *story) tell(c chapter, before *saved, dir string) (*saved, []map[uint64
 			}
 		}
 		if c.ahead {
-			if err := s.Pipeline().Start(member{beside, s.rank}); err != nil {
+			if err := s.Pipeline().Start(member{background, s.rank}); err != nil {
 				return err
 			}
 		}

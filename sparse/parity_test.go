@@ -27,7 +27,7 @@ type jobStep struct {
 	dy   [][][][]float32
 	at   Step
 
-	beside bool // push beside
+	background bool // push concurrently
 }
 
 // run is what one rank does in one step; it returns the pooled values by feature
@@ -52,7 +52,7 @@ func (j *jobStep) train(s *Store, l *Lookup) (pooled [][][]float32, norm float64
 		pooled = append(pooled, parts)
 	}
 	push := s.Push
-	if j.beside {
+	if j.background {
 		push = s.Pipeline().Push
 	}
 	if err := push(l); err != nil {

@@ -23,13 +23,13 @@ func (j *job) ahead(t testing.TB, size int, side bool) (outcome, []Counters) {
 	counters := make([]Counters, size)
 	for i := range j.steps {
 		out.pooled = append(out.pooled, make([][][][]float32, size))
-		j.steps[i].beside = side
+		j.steps[i].background = side
 	}
-	beside := newGroup(size)
+	background := newGroup(size)
 	onRanks(t, size, j.cfg, func(s *Store) error {
 		defer s.Close()
 		if side {
-			if err := s.Pipeline().Start(member{beside, s.rank}); err != nil {
+			if err := s.Pipeline().Start(member{background, s.rank}); err != nil {
 				return err
 			}
 		}
@@ -100,10 +100,10 @@ func TestRowsThatNothingChangesTravelAhead(t *testing.T) {
 		}
 		return []Bags{b}
 	}
-	beside := newGroup(size)
+	background := newGroup(size)
 	onRanks(t, size, cfg, func(s *Store) error {
 		defer s.Close()
-		if err := s.Pipeline().Start(member{beside, s.rank}); err != nil {
+		if err := s.Pipeline().Start(member{background, s.rank}); err != nil {
 			return err
 		}
 		now, next := s.NewLookup(), s.NewLookup()
@@ -162,7 +162,7 @@ func TestPreparedJobsSaveTheSameBytes(t *testing.T) {
 			j := fixedJob(optim.Rule{Kind: "adam"}, false, size, 12)
 			change(j)
 			plain, _, none := j.files(t, size, pulled)
-			piped, counters, read := j.files(t, size, preparedBeside)
+			piped, counters, read := j.files(t, size, preparedConcurrently)
 			told, _, readToo := j.files(t, size, preparedFirst)
 			if len(plain) == 0 || !slices.Equal(piped, plain) || !slices.Equal(told, plain) {
 				t.Errorf("P=%d %s: the saved shards differ", size, name)
@@ -177,23 +177,23 @@ func TestPreparedJobsSaveTheSameBytes(t *testing.T) {
 	}
 }
 
-// How a job gets its batches: when it needs them, prepared by a goroutine beside, or told
+// How a job gets its batches: when it needs them, prepared by a goroutine concurrently, or told
 // to their owners before.
 const (
 	pulled = iota
-	preparedBeside
+	preparedConcurrently
 	preparedFirst
 )
 
 // files runs the job and returns what every rank saves, shards in order, what it has
 // counted, and how many rows tiers have read ahead.
 func (j *job) files(t *testing.T, size, how int) (files []string, counters []Counters, read int64) {
-	beside, all, ahead := newGroup(size), make([][]string, size), how != pulled
+	background, all, ahead := newGroup(size), make([][]string, size), how != pulled
 	counters, reads := make([]Counters, size), make([]int64, size)
 	onRanks(t, size, j.cfg, func(s *Store) error {
 		defer s.Close()
-		if how == preparedBeside {
-			if err := s.Pipeline().Start(member{beside, s.rank}); err != nil {
+		if how == preparedConcurrently {
+			if err := s.Pipeline().Start(member{background, s.rank}); err != nil {
 				return err
 			}
 		}
@@ -272,9 +272,9 @@ func TestPreparingOutOfOrderIsNamed(t *testing.T) {
 			return s.Pipeline().Complete(l)
 		},
 		"it was started before": func(s *Store, _ *Lookup) error {
-			beside := newGroup(2)
+			background := newGroup(2)
 			defer s.Close()
-			return errors.Join(s.Pipeline().Start(member{beside, s.rank}), s.Pipeline().Start(member{beside, s.rank}))
+			return errors.Join(s.Pipeline().Start(member{background, s.rank}), s.Pipeline().Start(member{background, s.rank}))
 		},
 		"of the same ranks": func(s *Store, _ *Lookup) error { return s.Pipeline().Start(Local{}) },
 	} {
@@ -284,14 +284,14 @@ func TestPreparingOutOfOrderIsNamed(t *testing.T) {
 
 // TestLostPeerEndsPreparing loses rank 1 while rank 0's goroutine waits for it.
 func TestLostPeerEndsPreparing(t *testing.T) {
-	beside, lost := newGroup(2), errors.New("rank 1 is lost")
+	background, lost := newGroup(2), errors.New("rank 1 is lost")
 	errs := together(2, plainConfig(1), func(s *Store) error {
 		defer s.Close()
-		if err := s.Pipeline().Start(member{beside, s.rank}); err != nil {
+		if err := s.Pipeline().Start(member{background, s.rank}); err != nil {
 			return err
 		}
 		if s.rank == 1 {
-			beside.fail(lost)
+			background.fail(lost)
 			return lost
 		}
 		l := s.NewLookup()
@@ -322,13 +322,13 @@ func TestOnePushAtATime(t *testing.T) {
 }
 
 func TestApplyReportsAPipelinePushThatFailed(t *testing.T) {
-	beside, lost := newGroup(2), errors.New("rank 1 is lost")
+	background, lost := newGroup(2), errors.New("rank 1 is lost")
 	errs := together(2, plainConfig(1), func(s *Store) error {
 		defer s.Close()
 		l := s.NewLookup()
-		err := errors.Join(s.Pipeline().Start(member{beside, s.rank}), s.Pull(l, oneBag(1, 2, 3), true))
+		err := errors.Join(s.Pipeline().Start(member{background, s.rank}), s.Pull(l, oneBag(1, 2, 3), true))
 		if err != nil || s.rank == 1 {
-			beside.fail(lost)
+			background.fail(lost)
 			return err
 		}
 		if err := s.Pipeline().Push(l); err != nil {

@@ -51,10 +51,10 @@ func (j *job) withCopies(t *testing.T, size, every int, ahead bool) (out outcome
 		out.pooled = append(out.pooled, make([][][][]float32, size))
 	}
 	out.norms = make([]float64, len(j.steps))
-	beside := newGroup(size)
+	background := newGroup(size)
 	onRanks(t, size, j.cfg, func(s *Store) error {
 		defer s.Close()
-		if err := s.Pipeline().Start(member{beside, s.rank}); err != nil {
+		if err := s.Pipeline().Start(member{background, s.rank}); err != nil {
 			return err
 		}
 		l := s.NewLookup()

@@ -396,7 +396,7 @@ func TestLoadNeedsAppliedGradients(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Files().LoadShard(bytes.NewReader(b), 0, 0); err == nil || !strings.Contains(err.Error(), "Apply them") {
-		t.Fatalf("loaded beside staged gradients: %v", err)
+		t.Fatalf("loaded with staged gradients: %v", err)
 	}
 }
 

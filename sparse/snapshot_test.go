@@ -60,10 +60,10 @@ func (w *watch) end() (late int, err error) {
 	return len(w.got) - n, w.x.Close()
 }
 
-// TestSnapshotBesideSteps: where rows travel ahead, are given up, go to disk or all
+// TestSnapshotDuringSteps: where rows travel ahead, are given up, go to disk or all
 // change in each step, a snapshot that takes turns between steps is that of its step;
 // and so is one that builds upon it.
-func TestSnapshotBesideSteps(t *testing.T) {
+func TestSnapshotDuringSteps(t *testing.T) {
 	for name, change := range map[string]func(j *job){
 		"plain": func(*job) {},
 		"dense": func(j *job) { j.cfg.Tables[0].Parts[0].DenseL2 = true },
@@ -75,10 +75,10 @@ func TestSnapshotBesideSteps(t *testing.T) {
 				j := fixedJob(optim.Rule{Kind: "adam"}, false, size, 12)
 				change(j)
 				deltas, lates := make([]int, size), make([]int, size)
-				beside := newGroup(size)
+				background := newGroup(size)
 				onRanks(t, size, j.cfg, func(s *Store) (err error) {
 					defer s.Close()
-					deltas[s.rank], lates[s.rank], err = j.watched(s, member{beside, s.rank})
+					deltas[s.rank], lates[s.rank], err = j.watched(s, member{background, s.rank})
 					return err
 				})
 				sum := func(x []int) (n int) {
@@ -97,8 +97,8 @@ func TestSnapshotBesideSteps(t *testing.T) {
 
 // watched runs the job on a rank, with a snapshot of all rows begun at step 3 and one
 // of what has changed since at step 7.
-func (j *job) watched(s *Store, beside Exchanger) (deltas, late int, err error) {
-	if err := s.Pipeline().Start(beside); err != nil {
+func (j *job) watched(s *Store, background Exchanger) (deltas, late int, err error) {
+	if err := s.Pipeline().Start(background); err != nil {
 		return 0, 0, err
 	}
 	if j.tier != "" {

@@ -45,11 +45,11 @@ func readUnknown(t *testing.T, how Strategy, after, size int, side bool) {
 		return row
 	}
 	unknown := make([]int64, size)
-	beside := newGroup(size)
+	background := newGroup(size)
 	onRanks(t, size, cfg, func(s *Store) error {
 		defer s.Close()
 		if side {
-			if err := s.Pipeline().Start(member{beside, s.rank}); err != nil {
+			if err := s.Pipeline().Start(member{background, s.rank}); err != nil {
 				return err
 			}
 		}

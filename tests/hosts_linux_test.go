@@ -28,7 +28,7 @@ func wide(t testing.TB, flags ...string) []string {
 
 // TestTwoHosts trains on two hosts over encrypted links, the ranks started as any
 // launcher would. The results are those of one host, though between hosts dense
-// gradients are summed beside the backward pass, and a rank that is killed there is
+// gradients are summed during the backward pass, and a rank that is killed there is
 // named once.
 func TestTwoHosts(t *testing.T) {
 	dir := t.TempDir()
@@ -76,10 +76,10 @@ func sameResults(t *testing.T, dir string, hosts [2]host, each int) {
 		got, want := parts(t, dir, there.RunDir, there.Steps), parts(t, dir, here.RunDir, here.Steps)
 		samePart(t, "on two hosts", got, want)
 	}
-	for run, beside := range map[string]bool{there.RunDir: true, here.RunDir: false} {
+	for run, during := range map[string]bool{there.RunDir: true, here.RunDir: false} {
 		b, err := os.ReadFile(filepath.Join(dir, run, "trace-0000.json"))
-		if err != nil || bytes.Contains(b, []byte(`"sync, bucket 2"`)) != beside {
-			t.Errorf("%s: gradients are summed beside the pass: want %t (%v)", run, beside, err)
+		if err != nil || bytes.Contains(b, []byte(`"sync, bucket 2"`)) != during {
+			t.Errorf("%s: gradients are summed during the pass: want %t (%v)", run, during, err)
 		}
 	}
 }

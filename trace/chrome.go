@@ -35,7 +35,7 @@ const HeaderName = "wdlrun_rank"
 // The lanes (tid) of a rank's timeline.
 const (
 	LanePhases  = 0
-	LaneBuckets = 1 // what was under way beside the phases
+	LaneBuckets = 1 // background work
 )
 
 // header describes the recorder's file, without so many spans of those that are kept.
@@ -64,7 +64,7 @@ func (r *Recorder) monotonicOrigin(monotonic func() int64) (origin int64) {
 
 // WriteChrome writes the kept spans as a Chrome trace (JSON array format, one
 // complete event a span, times in microseconds): process rank, one thread for the phases
-// and one for what went on beside them. The arguments of a span are its step and, as
+// and one for background work. The arguments of a span are its step and, as
 // calls, the exchanges that the rank entered in it: number and time since the span's
 // start, in turn. Call it from the goroutine that calls Enter.
 func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
@@ -86,9 +86,9 @@ func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 		lane := LanePhases
 		line = append(line[:0], ",\n{\"name\":\""...)
 		line = append(line, s.phase.String()...)
-		if s.beside > 0 {
+		if s.bucket > 0 {
 			lane = LaneBuckets
-			line = fmt.Appendf(line, ", bucket %d", s.beside)
+			line = fmt.Appendf(line, ", bucket %d", s.bucket)
 		}
 		line = append(line, "\",\"ph\":\"X\",\"ts\":"...)
 		line = appendMicros(line, s.start)

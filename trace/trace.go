@@ -63,7 +63,7 @@ type span struct {
 	step       int64
 	start, end int64
 	phase      Phase
-	beside     int // the bucket that was under way beside the phases; 0: the phase itself
+	bucket     int // the bucket of background work, from 1; 0: the phase itself
 }
 
 // Recorder holds the times of one rank.
@@ -124,11 +124,11 @@ func (r *Recorder) Enter(p Phase) {
 	r.phase.Store(int32(p))
 }
 
-// Beside says that bucket i, from 1, of what phase p does was under way from one time to
-// another beside the phases of the goroutine that calls Enter, which calls this too. It
+// Background records that bucket i, from 1, of the work of phase p ran from one time to
+// another, concurrently with the phases. The goroutine that calls Enter calls it. It
 // counts in no total.
-func (r *Recorder) Beside(p Phase, i int, from, to time.Time) {
-	r.keep(span{step: r.step.Load(), start: from.Sub(r.origin).Nanoseconds(), end: to.Sub(r.origin).Nanoseconds(), phase: p, beside: i})
+func (r *Recorder) Background(p Phase, i int, from, to time.Time) {
+	r.keep(span{step: r.step.Load(), start: from.Sub(r.origin).Nanoseconds(), end: to.Sub(r.origin).Nanoseconds(), phase: p, bucket: i})
 }
 
 // Exchange notes that the rank now enters exchange number seq, from which no rank returns
@@ -193,8 +193,8 @@ func (r *Recorder) WriteLast(w io.Writer, n int) error {
 	for i := len(r.spans) - 1; i >= max(0, len(r.spans)-n); i-- {
 		s := r.spans[(r.next+i)%len(r.spans)]
 		note := ""
-		if s.beside > 0 {
-			note = fmt.Sprintf("  bucket %d, beside the others", s.beside)
+		if s.bucket > 0 {
+			note = fmt.Sprintf("  bucket %d, in the background", s.bucket)
 		}
 		line(s.step, s.phase, s.start, s.end, note)
 	}

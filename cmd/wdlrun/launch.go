@@ -570,12 +570,12 @@ func (p *program) endStart(job *wdl.Job) {
 	}
 }
 
-// wishes turns orders and signals into wishes of the job: a checkpoint at the
-// end of the step, or one and the end. The launcher ends its ranks by SIGTERM,
-// and so do clusters that want a machine back. A rank that no launcher of ours has
-// started takes none for its end when its work is done: another launcher may send one
-// to all, the moment that the first of them ends with a code that is not 0.
-func (p *program) wishes(s *control.Session, job *wdl.Job) (stop func()) {
+// requests passes orders and signals on to the job: a checkpoint at the end of the step,
+// with or without the end of the training, or a timeline. The launcher ends its ranks by
+// SIGTERM, as clusters do that reclaim a machine. A rank of another launcher ignores SIGTERM
+// once its work is done: such a launcher may send it to all ranks as soon as one has ended
+// with a code other than 0.
+func (p *program) requests(s *control.Session, job *wdl.Job) (stop func()) {
 	signals, done := make(chan os.Signal, 4), make(chan struct{})
 	signal.Notify(signals, append(launcher.NotIgnored(syscall.SIGTERM, os.Interrupt), syscall.SIGUSR1, syscall.SIGUSR2)...)
 	go func() {

@@ -159,7 +159,7 @@ func (p *program) launched() bool {
 }
 
 // signals ends the command's context on the first SIGINT or SIGTERM. A rank has
-// its own way with them: see program.wishes.
+// its own way with them: see program.requests.
 func (p *program) signals() (context.Context, func()) {
 	if _, found, _ := rank.FromEnv(p.getenv); found {
 		return context.Background(), func() {}

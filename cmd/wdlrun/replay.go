@@ -45,7 +45,7 @@ Example:
 					Say: func(line string) { fmt.Fprintln(p.stderr, line) },
 				})
 				m.Session.Watch(job.Status)
-				defer p.wishes(m.Session, job)()
+				defer p.requests(m.Session, job)()
 				return job.Run(ctx)
 			}
 			return p.everywhere(c, check, work, trained(p))

@@ -305,7 +305,7 @@ func unusable(c *cli.Context, runDir string, err error) error {
 // run is a job over one generation of the group.
 func (p *program) run(ctx context.Context, m *member.Member, rec *trace.Recorder, job *wdl.Job) (report.Result, error) {
 	m.Session.Watch(job.Status)
-	defer p.wishes(m.Session, job)()
+	defer p.requests(m.Session, job)()
 	result, err := job.Run(ctx)
 	p.runDir = job.Status().RunDir
 	if err != nil && !plain(err) {
@@ -332,7 +332,7 @@ func plain(err error) bool {
 	return !errors.As(err, &lost) && !errors.As(err, &mismatch) && !errors.As(err, &abort) && !errors.As(err, &limit) && !errors.As(err, &share)
 }
 
-// failureSpans is how many spans of a rank are kept beside a verdict: those of the
+// failureSpans is how many spans of a rank are kept with a verdict: those of the
 // last hundred steps or so.
 const failureSpans = 1000
 
@@ -471,7 +471,7 @@ func further(r report.Result) string {
 	return "; to train on: -set train.epochs=N with more epochs"
 }
 
-// reading says how the rows were read beside the steps.
+// reading describes how rows were read while steps ran.
 func reading(w io.Writer, r report.Result) {
 	in := r.Input
 	if in.Threads > 0 {

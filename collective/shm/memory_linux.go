@@ -112,7 +112,7 @@ func mapShared(fd, n int) (memory, error) {
 	}
 	m := memory{p: p, n: n}
 	if n >= hugePage {
-		unix.Madvise(m.bytes(), unix.MADV_HUGEPAGE) // a wish: without it pages are small
+		unix.Madvise(m.bytes(), unix.MADV_HUGEPAGE) // a hint: without it pages are small
 	}
 	return m, nil
 }

@@ -61,7 +61,7 @@ func TestRailsBeatFlatWhereTheModelSaysSo(t *testing.T) {
 }
 
 // TestScale keeps modelled time, messages and bytes of rank 0 for up to 1024 ranks,
-// beside what the cost model predicts.
+// next to the predictions of the cost model.
 func TestScale(t *testing.T) {
 	var text strings.Builder
 	fmt.Fprintln(&text, "# AllReduce of float32: elements, ranks or hosts×ranks, algorithm, virtual time, predicted, messages/bytes of rank 0")

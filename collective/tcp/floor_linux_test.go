@@ -10,7 +10,7 @@ import (
 )
 
 // BenchmarkRound is a round of two ranks, each of which sends and receives: an
-// Exchange, also over two streams and over encrypted links, beside the bare system
+// Exchange, also over two streams and over encrypted links, compared with the bare system
 // calls for as many bytes, which are its floor.
 func BenchmarkRound(b *testing.B) {
 	for _, n := range []int{8, 16 << 10, 256 << 10, 4 << 20} {

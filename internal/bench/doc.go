@@ -1,4 +1,4 @@
-// Package bench measures collective calls the way their users feel them, beside
+// Package bench measures collective calls as their users experience them, and compares them with
 // what the cost model of package collective chose and predicted.
 //
 //	err := bench.Run(comm, bench.Options{Ops: []string{"allreduce"}}, func(l bench.Line) {

@@ -94,7 +94,7 @@ const (
 	handshakeTimeout = 10 * time.Second
 
 	// strangersMax is how many connections that have not proved the key are kept
-	// beside those of ranks that are about to.
+	// in addition to those of ranks that are about to.
 	strangersMax = 64
 
 	// settleTimeout bounds the wait for a verdict after a failure was

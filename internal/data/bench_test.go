@@ -65,7 +65,7 @@ func examples(b *testing.B, log []byte) []byte {
 }
 
 // BenchmarkRead reads a click log into batches, on one core, in the order of the
-// file and shuffled, beside what encoding/csv takes to cut the same file into
+// file and shuffled, compared with what encoding/csv takes to cut the same file into
 // fields:
 //
 //	go test -bench Read -cpu 1 ./data

@@ -273,7 +273,7 @@ func npyHead(a *array) []byte {
 	return append(b, text...)
 }
 
-// publish has a file or directory written beside its place and renames it. The place must be
+// publish has a file or directory written next to its place and renames it. The place must be
 // empty. After an error nothing is left.
 func publish(path string, write func(tmp string) error) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {

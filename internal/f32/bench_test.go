@@ -60,9 +60,9 @@ func BenchmarkProducts(b *testing.B) {
 	}
 }
 
-// beside times f and g by turns and reports FLOP/s of f and how many times as
+// versus times f and g by turns and reports FLOP/s of f and how many times as
 // fast as g it is, by the fastest turns of both.
-func beside(b *testing.B, flop float64, f, g func()) {
+func versus(b *testing.B, flop float64, f, g func()) {
 	fastest := [2]float64{math.Inf(1), math.Inf(1)}
 	for b.Loop() {
 		for i, run := range []func(){f, g} {

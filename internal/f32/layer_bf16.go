@@ -295,7 +295,7 @@ func (k *WorkBF16) halves(op string, c, a []BF16, b *pairs, bias []float32, gate
 	clearBelow(c, rows, n)
 }
 
-// floats computes c = a·b, rows×n and nothing beside it, from the bias.
+// floats computes c = a·b, rows×n and nothing else, from the bias.
 func (k *WorkBF16) floats(c []float32, a []BF16, b *pairs, bias []float32, rows, depth, n int) {
 	k.begin(bias, n)
 	for i := 0; i < rows; i += tile {

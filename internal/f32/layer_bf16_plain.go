@@ -38,7 +38,7 @@ func joinRowsPlain(dst []uint32, ldd int, src []BF16, lds, pairs, n int) {
 	}
 }
 
-// transposePairsPlain transposes n blocks of 8×8, beside each other in src and
+// transposePairsPlain transposes n blocks of 8×8, next to each other in src and
 // below each other in dst.
 func transposePairsPlain(dst, src []uint32, n, ldd, lds int) {
 	for i := range 8 {

@@ -306,7 +306,7 @@ func TestBF16SurvivesThreadChanges(t *testing.T) {
 	}
 }
 
-// BenchmarkBF16 gives the GFLOP/s of the bfloat16 products beside those of
+// BenchmarkBF16 gives the GFLOP/s of the bfloat16 products compared with those of
 // float32 in the same run, and how many times faster they are. Packing of
 // weights and, for the weight gradient, of x and dy is counted.
 //
@@ -348,7 +348,7 @@ func BenchmarkBF16(b *testing.B) {
 			}},
 		} {
 			b.Run(fmt.Sprintf("%s/%dx%dx%d", c.name, rows, in, out), func(b *testing.B) {
-				beside(b, 2*float64(rows*in*out), c.half, c.f32)
+				versus(b, 2*float64(rows*in*out), c.half, c.f32)
 			})
 		}
 	}

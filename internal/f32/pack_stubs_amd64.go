@@ -24,7 +24,7 @@ func panel2AVX512(dst *float32, src *float32, rows int, lds int, cols int)
 //go:noescape
 func panel1AVX512(dst *float32, src *float32, rows int, lds int, cols int)
 
-// transposeAVX2 transposes n ≥ 1 blocks of 8×8, which lie beside each other in src and below each other in dst.
+// transposeAVX2 transposes n ≥ 1 blocks of 8×8, next to each other in src and below each other in dst.
 //
 //go:noescape
 func transposeAVX2(dst *float32, src *float32, n int, ldd int, lds int)

@@ -9,7 +9,7 @@ import "math"
 // of distinct rows: what is computed, added and forgotten before the next columns.
 
 // TileColumns is the width of a tile: few enough that a tile of some hundred rows
-// stays in the second-level cache beside as many columns of a batch.
+// stays in the second-level cache with as many columns of a batch.
 const TileColumns = 64
 
 // tile returns how many columns the tile from column j has.

@@ -64,8 +64,8 @@ func (r *Rank) shift(to func(at int64) int64) {
 		s := &r.Spans[i]
 		s.Start, s.End = to(s.Start), to(s.End)
 	}
-	for i := range r.Beside {
-		s := &r.Beside[i]
+	for i := range r.Background {
+		s := &r.Background[i]
 		s.Start, s.End = to(s.Start), to(s.End)
 	}
 	for i := range r.calls {

@@ -18,7 +18,7 @@ const laneWaits = trace.LaneBuckets + 1
 const maxMerged = 1 << 24
 
 // Merge writes one Chrome trace of all ranks, packed with gzip: a process for each rank,
-// with a lane for phases, one for what went on beside them and one for waiting. An arrow
+// with a lane for phases, one for background work and one for waiting. An arrow
 // leads from the last rank to enter an exchange to those that it delayed by at least
 // DelayShare of their step. Times are relative to the first span. It returns how many
 // events were left out, those of the earliest steps.
@@ -31,7 +31,7 @@ func (t *Timeline) Merge(w io.Writer) (cut int, err error) {
 	total := 0
 	for _, r := range t.Ranks {
 		m.origin = min(m.origin, r.Spans[0].Start)
-		total += len(r.Spans) + len(r.Beside)
+		total += len(r.Spans) + len(r.Background)
 	}
 	m.skip = max(0, total-maxMerged) / len(t.Ranks)
 	if _, err := m.w.WriteString("[{\"name\":\"wdlrun_merged\",\"ph\":\"M\",\"pid\":0,\"args\":{}}"); err != nil {
@@ -86,7 +86,7 @@ func (m *merger) rank(r *Rank) error {
 			return err
 		}
 	}
-	for _, s := range r.Beside {
+	for _, s := range r.Background {
 		if s.Start < r.Spans[from].Start {
 			m.cut++
 			continue

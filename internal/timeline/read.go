@@ -35,11 +35,11 @@ const (
 // Rank is the timeline of one rank.
 type Rank struct {
 	trace.Header
-	File   string
-	Spans  []Span // by start
-	Beside []Beside
-	Fault  string // why the rest of the file was not read; "" if all was
-	Error  int64  // ns: how far off the reference clock its times may be
+	File       string
+	Spans      []Span // by start
+	Background []Background
+	Fault      string // why the rest of the file was not read; "" if all was
+	Error      int64  // ns: how far off the reference clock its times may be
 
 	calls []call
 }
@@ -52,8 +52,8 @@ type Span struct {
 	from, to   int32 // of Rank.calls
 }
 
-// Beside is a span that was under way while phases went on.
-type Beside struct {
+// Background is a span of work concurrent with the phases.
+type Background struct {
 	Start, End, Step int64
 	Name             string
 }
@@ -256,11 +256,11 @@ func (p *parser) add(r *Rank, e *event) error {
 		return fmt.Errorf("span %q from %v for %v µs", e.Name, e.Ts, e.Dur)
 	}
 	start, end := ns(e.Ts), ns(e.Ts+e.Dur)
-	if len(r.Spans)+len(r.Beside) >= maxSpans {
+	if len(r.Spans)+len(r.Background) >= maxSpans {
 		return fmt.Errorf("there are more than %d spans", maxSpans)
 	}
 	if e.Tid != trace.LanePhases {
-		r.Beside = append(r.Beside, Beside{start, end, e.Args.Step, e.Name})
+		r.Background = append(r.Background, Background{start, end, e.Args.Step, e.Name})
 		return nil
 	}
 	phase, known := p.phases[e.Name]

@@ -282,7 +282,7 @@ func TestOneClassIsJudgedByLogLoss(t *testing.T) {
 	}
 }
 
-// TestStop: a wish of any one rank stops all at the same step, with a checkpoint that
+// TestStop: a request of any one rank stops all at the same step, with a checkpoint that
 // is confirmed.
 func TestStop(t *testing.T) {
 	said := make(chan string, 100)

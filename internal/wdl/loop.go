@@ -68,7 +68,7 @@ func (j *job) epoch(ctx context.Context) (stopped bool, err error) {
 		if err := j.faults.strike(c.N); err != nil {
 			return false, err
 		}
-		c.Wish = j.wish()
+		c.Requests = j.requests()
 		if j.evaluatesAfter(c.N) { // rows are pulled after the evaluation
 			c.Next = nil
 		}
@@ -170,10 +170,10 @@ func (j *job) publish(due bool) error {
 	return nil
 }
 
-// wish says what this rank wants after the step. Intervals are rank 0's to keep,
-// so that clocks need not agree.
-func (j *job) wish() step.Wish {
-	w := step.Wish{Save: j.wants.save.Load(), Stop: j.wants.stop.Load() || j.slack.last()}
+// requests returns what this rank requests after the step. Rank 0 alone measures intervals, so
+// clocks need not agree.
+func (j *job) requests() step.Requests {
+	w := step.Requests{Save: j.wants.save.Load(), Stop: j.wants.stop.Load() || j.slack.last()}
 	if every := j.config.Train.Checkpoint; j.comm.Rank() == 0 {
 		w.Save = w.Save || every.EverySteps > 0 && (j.cursor.Step+1)%every.EverySteps == 0 || j.saves.overdue()
 		w.Look = j.report.Look(j.cursor.Step + 1)

@@ -80,7 +80,7 @@ func TestTierAndResume(t *testing.T) {
 }
 
 // TestTierInSlots: steps in slots read the cold rows of the next slot ahead, too, and that
-// of the next step, whether they prepare batches beside or not.
+// of the next step, whether they prepare batches concurrently or not.
 func TestTierInSlots(t *testing.T) {
 	t.Parallel()
 	path := manyKeys(t, 3000, 1<<20)
@@ -108,7 +108,7 @@ func TestTierInSlots(t *testing.T) {
 	}
 }
 
-// TestTierTooSmall: a limit that leaves no room beside the index is told at the start,
+// TestTierTooSmall: a limit that leaves no room next to the index is reported at the start,
 // once, with one that does.
 func TestTierTooSmall(t *testing.T) {
 	t.Parallel()

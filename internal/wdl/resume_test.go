@@ -28,7 +28,7 @@ func listen(opt *Options) (said func() []string) {
 }
 
 // TestResumeTellsItsShare: where it goes on, and figures of what it trained itself
-// beside those of the whole training.
+// next to those of the whole training.
 func TestResumeTellsItsShare(t *testing.T) {
 	everyday(t)
 	t.Parallel()

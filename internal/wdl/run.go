@@ -46,7 +46,7 @@ type run struct {
 	wants  wants
 }
 
-// wants are the wishes of the outside.
+// wants are requests from outside the training loop.
 type wants struct{ save, stop, timeline atomic.Bool }
 
 // announce shows the run directory to other goroutines.

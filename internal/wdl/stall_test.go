@@ -18,7 +18,7 @@ func TestResultSaysWhatCheckpointsCost(t *testing.T) {
 			t.Errorf("%d ranks: held up for %v s, with a core for %v", size, stall, core)
 		}
 		if res.CheckpointStepSeconds <= 0 || res.CheckpointStepSeconds > res.Seconds {
-			t.Errorf("%d ranks: a step beside a checkpoint took %v s of %v", size, res.CheckpointStepSeconds, res.Seconds)
+			t.Errorf("%d ranks: a step during a checkpoint took %v s of %v", size, res.CheckpointStepSeconds, res.Seconds)
 		}
 	}
 }

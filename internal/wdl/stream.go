@@ -114,7 +114,7 @@ func (s *spans) await(ctx context.Context) (stopped bool, err error) {
 		if err := s.saves.publisher.Idle(s.cursor.Step); err != nil {
 			return false, err
 		}
-		if stopped, err := s.wishes(); stopped || err != nil {
+		if stopped, err := s.requests(); stopped || err != nil {
 			return stopped, err
 		}
 		if leads {
@@ -135,10 +135,9 @@ func pause(ctx context.Context, d time.Duration, wake func() bool) {
 	}
 }
 
-// wishes lets all ranks agree, while they wait for a span, whether a checkpoint, or
-// the end, is wanted. No step follows that would take the checkpoint in turns: it is
-// written here.
-func (s *spans) wishes() (stop bool, err error) {
+// requests lets all ranks agree, while they wait for a span, whether a checkpoint or the end is
+// requested. No step follows that could take the checkpoint in turns, so it is written here.
+func (s *spans) requests() (stop bool, err error) {
 	wants := make([]int64, 3)
 	for i, want := range []bool{s.wants.save.Load(), s.wants.stop.Load(), s.saves.overdue()} {
 		if want {

@@ -87,11 +87,11 @@ func (o Options) Completed(getenv func(string) string) (Options, error) {
 	return o, o.Validate()
 }
 
-// What a rank wishes.
+// Transports that a rank may choose.
 const (
-	wishTCP = iota
-	wishAuto
-	wishShared
+	choseTCP = iota
+	choseAuto
+	choseShared
 )
 
 // maxWhy bounds the reason that a rank gives, in bytes.
@@ -100,31 +100,31 @@ const maxWhy = 1 << 10
 // share replaces the TCP links by shared memory if every rank can. All ranks
 // decide alike: each step is agreed on over TCP before the next.
 func (m *Member) share(ctx context.Context, opts Options) error {
-	wish := []int32{wishAuto}
+	choice := []int32{choseAuto}
 	switch opts.Transport {
 	case TCP:
-		wish[0] = wishTCP
+		choice[0] = choseTCP
 	case Shared:
-		wish[0] = wishShared
+		choice[0] = choseShared
 	}
-	most := []int32{-wish[0]}
-	if err := collective.AllReduce(m.Comm, wish, collective.Min); err != nil {
+	most := []int32{-choice[0]}
+	if err := collective.AllReduce(m.Comm, choice, collective.Min); err != nil {
 		return err
 	}
 	if err := collective.AllReduce(m.Comm, most, collective.Min); err != nil {
 		return err
 	}
-	if -most[0] != wish[0] {
+	if -most[0] != choice[0] {
 		return fmt.Errorf("member: connect: rank %d: ranks have different transports; give all the same", m.World.Rank)
 	}
-	if m.World.Size == 1 || wish[0] == wishTCP {
+	if m.World.Size == 1 || choice[0] == choseTCP {
 		return nil
 	}
 	place, err := m.locate(opts.Host)
-	if err != nil || wish[0] == wishAuto && place.least == 1 {
+	if err != nil || choice[0] == choseAuto && place.least == 1 {
 		return err
 	}
-	if wish[0] == wishShared && place.hosts > 1 {
+	if choice[0] == choseShared && place.hosts > 1 {
 		return fmt.Errorf("member: connect: rank %d: ranks are on %d hosts, which share no memory; use transport %s or %s", m.World.Rank, place.hosts, Auto, TCP)
 	}
 	t, who, why, err := m.tryShare(ctx, place)
@@ -138,7 +138,7 @@ func (m *Member) share(ctx context.Context, opts Options) error {
 		links := m.links
 		m.links, m.Comm, m.Transport = t, collective.New(t), Shared
 		return links.Close()
-	case wish[0] == wishShared:
+	case choice[0] == choseShared:
 		return fmt.Errorf("member: connect: rank %d cannot share memory: %s; use transport %s or %s", who, why, Auto, TCP)
 	}
 	if opts.Warn != nil && m.World.Rank == 0 {

@@ -12,7 +12,7 @@ import (
 )
 
 // FuzzGather compares the fast gather with its specification, and sees that no
-// value beside the rows is written.
+// value next to the rows is written.
 func FuzzGather(f *testing.F) {
 	f.Add(uint64(1), uint8(3), uint8(8), uint8(0), uint8(40))
 	f.Add(uint64(2), uint8(130), uint8(31), uint8(5), uint8(7))

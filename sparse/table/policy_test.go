@@ -87,7 +87,7 @@ func TestSketchNeverUndercounts(t *testing.T) {
 		s.one(mix(i))
 	}
 	if n := s.one(mix(1 << 40)); n != 1 {
-		t.Errorf("beside 1000 keys in 16384 counters a new one counts %d", n)
+		t.Errorf("with 1000 keys in 16384 counters a new one counts %d", n)
 	}
 	s.seen = len(s.counts) - 2
 	s.one(mix(1))

@@ -270,8 +270,8 @@ type tornStore struct{ store }
 
 func (tornStore) get([]Row, func(int, []byte) error) error { return syscall.EIO }
 
-// TestStepsBesideASnapshotDoNotAllocate once its memory is there.
-func TestStepsBesideASnapshotDoNotAllocate(t *testing.T) {
+// TestStepsDuringASnapshotDoNotAllocate once its memory is there.
+func TestStepsDuringASnapshotDoNotAllocate(t *testing.T) {
 	x := openAs(t, Config{})
 	keys := make([]uint64, 3000)
 	for i := range keys {
@@ -332,7 +332,7 @@ func TestSavingAgainFindsNoMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkSnapshot is what steps cost beside one: kept says that every row is kept
+// BenchmarkSnapshot is what steps cost during one: kept says that every row is kept
 // already, first that each is for the first time.
 func BenchmarkSnapshot(b *testing.B) {
 	const rows, batch = 1 << 17, 1 << 12

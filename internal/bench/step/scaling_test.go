@@ -172,7 +172,7 @@ func (s scene) called(ranks int, call collective.Call, typ collective.Type, byte
 	return time.Duration(took * 1e9)
 }
 
-// inTheOpen is what of a step's exchanges does not go on beside compute, by the model:
+// inTheOpen is the part of a step's exchanges that compute does not hide, by the model:
 // all rows of the batch, as if none travelled ahead, what is left of the buckets when
 // compute ends, and then the gradients of rows.
 func (s scene) inTheOpen(ranks int, got seen) time.Duration {
@@ -207,7 +207,7 @@ func TestSimulatedExchanges(t *testing.T) {
 }
 
 // TestWeakScaling prints what the efficiency is when every rank adds its own batch:
-// compute over the step, in which keys and most rows of the next one travel beside the
+// compute over the step, in which keys and most rows of the next one travel during the
 // compute, and dense gradients are summed as backward finishes them.
 //
 //	go test ./bench/step -run WeakScaling -scaling -v

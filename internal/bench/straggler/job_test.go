@@ -50,7 +50,7 @@ func drop(b int) step.Tolerance { return step.Tolerance{Mode: slots.Drop, Backup
 
 var speculate = step.Tolerance{Mode: slots.Speculate}
 
-// ratios prints throughputs beside one of them, as design/0003 quotes them.
+// ratios prints throughputs relative to one of them, as design/0003 quotes them.
 type ratios struct {
 	t    *testing.T
 	base Measured
@@ -62,7 +62,7 @@ func (r *ratios) line(name string, m Measured) float64 {
 	return x
 }
 
-// TestJob: the trainer's own steps in virtual time, with a slow rank beside without.
+// TestJob: the trainer's own steps in virtual time, with and without a slow rank.
 func TestJob(t *testing.T) {
 	steps := int64(150) // in fewer the first ones, which know no usual time yet, weigh too much
 	healthy := simulated(t, 8, Job{Steps: steps, Tolerance: drop(1)})

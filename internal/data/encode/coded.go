@@ -161,14 +161,14 @@ func (x *CodedRows) Next() (u record.Unit, err error) {
 	x.Offset++
 	x.Number++
 	if x.off || x.odd[i] {
-		return x.beside(u)
+		return x.uncommon(u)
 	}
 	u.Record = raw.Bytes(x.words[i*x.stride:][:x.stride])
 	return u, nil
 }
 
-// beside reads an odd row by itself.
-func (x *CodedRows) beside(u record.Unit) (record.Unit, error) {
+// uncommon encodes an odd row by itself.
+func (x *CodedRows) uncommon(u record.Unit) (record.Unit, error) {
 	if x.rest.Rows == nil {
 		if err := x.rest.Begin(x.from, x.file, x.block, u.Offset, 0); err != nil {
 			return u, err

@@ -184,7 +184,7 @@ func (c *coder) single(row []uint64) bool {
 	return true
 }
 
-// putCrosses writes the keys of crosses beside those of features that have one key
+// putCrosses writes the keys of crosses next to those of features that have one key
 // each.
 func (c *coder) putCrosses(to places) {
 	for i := range c.crosses {

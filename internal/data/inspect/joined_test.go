@@ -7,7 +7,7 @@ import (
 )
 
 // A first line that comes again is a header, though its words make no column one of
-// numbers; where there are no numbers beside, lines may be alike.
+// numbers; without numbers, lines may be alike.
 func TestInspectJoinedFiles(t *testing.T) {
 	for text, header := range map[string]bool{
 		"age,tips\n7,1\n8,2\nage,tips\n9,0\n": true,

@@ -16,8 +16,8 @@
 //	array                             a list of these; nulls in it are left out
 //	object, array in an array         an error, if the field is wanted
 //
-// The values of a list are of one kind: integers beside numbers become numbers,
-// where that is exact, and anything else beside another kind becomes Text, written
+// The values of a list are of one kind: integers among numbers become numbers
+// if that is exact, and any other mixture becomes Text, written
 // as value.List.Append does.
 //
 // Strict where a lenient reader would guess: comments, single quotes, trailing

@@ -172,7 +172,7 @@ func (c *conversation) say(span []string, end string) string {
 	return fmt.Sprintf("span %d: %s", c.at.Spans, strings.Join(span, " "))
 }
 
-// TestConversations: scripts of testdata, their answers beside them.
+// TestConversations: scripts in testdata with their answers.
 func TestConversations(t *testing.T) {
 	for _, name := range []string{"folders.txt", "topics.txt"} {
 		b, err := os.ReadFile("testdata/" + name)

@@ -15,7 +15,7 @@ func TestPagesAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		name                string
 		packed, plain, rows int32
-		claim               int64 // bytes of the column beside those that are there
+		claim               int64 // bytes of the column in addition to the present ones
 		want                string
 	}{
 		{"right", 4, 100, 10, 0, ""},

@@ -118,8 +118,8 @@ func product32(x *build.Context, name, signature string, doc ...string) {
 }
 
 // block32 adds the product of the rows at R9 and of a block of b to four tiles. In
-// each of its steps it runs beside, which may use RDI.
-func block32(x *build.Context, beside func()) {
+// each of its steps it runs between, which may use RDI.
+func block32(x *build.Context, between func()) {
 	x.MOVQ(reg.R9, reg.RAX)
 	x.LEAQ(operand.Mem{Base: reg.R9, Index: reg.R12, Scale: 1}, reg.RSI)
 	x.Load(x.Param("b"), reg.RDX)
@@ -134,7 +134,7 @@ func block32(x *build.Context, beside func()) {
 	tileMultiply(x, 1, 4, 7)
 	tileMultiply(x, 2, 5, 6)
 	tileMultiply(x, 3, 5, 7)
-	beside()
+	between()
 	x.ADDQ(operand.Imm(64), reg.RAX)
 	x.ADDQ(operand.Imm(64), reg.RSI)
 	x.ADDQ(reg.R11, reg.RDX)

@@ -25,7 +25,7 @@ func dots(x *build.Context) {
 }
 
 // dotBlock is a block of rows×32 of a product: two vectors of sums a row stay in
-// registers beside two of b and two that hold a pair of a in every lane. The
+// registers next to two of b and two that hold a pair of a in every lane. The
 // assembler knows no VDPBF16PS, so registers are the machine's.
 type dotBlock struct {
 	*build.Context

@@ -44,7 +44,7 @@ func panel(v vec, n int) {
 // kernel is bound by its reads and writes, not by its shuffles.
 func transpose(v vec) {
 	v.function("transpose", "func(dst, src *float32, n, ldd, lds int)",
-		"transposes n ≥ 1 blocks of 8×8, which lie beside each other in src and below each other in dst.")
+		"transposes n ≥ 1 blocks of 8×8, next to each other in src and below each other in dst.")
 	dst, src, n := v.param("dst"), v.param("src"), v.param("n")
 	ldd, lds := v.floats("ldd"), v.floats("lds")
 

@@ -10,7 +10,7 @@ import (
 )
 
 // heights are the rows of the blocks of each width. A block of h rows and two
-// vectors keeps 2h sums in registers beside two vectors of b and one broadcast
+// vectors keeps 2h sums in registers next to two vectors of b and one broadcast
 // factor of a: 14 rows fill the 32 registers of AVX-512, 6 the 16 of AVX2. The
 // smaller heights make up what is left of a matrix.
 func heights(v vec) []int {

@@ -46,7 +46,7 @@ func rows(x *build.Context) {
 type rule struct {
 	name      string
 	body      func(*update)
-	constants []int // what it reads beside those of the gradient
+	constants []int // what it reads in addition to those of the gradient
 }
 
 func rules() []rule {

@@ -9,7 +9,7 @@ import (
 )
 
 // defaults returns the value of every setting that c leaves out and something
-// reads, each beside its reason. Only the names of features and tables are
+// reads, each with its reason. Only the names of features and tables are
 // given elsewhere (fillNames, fillTables), since they depend on each other.
 func defaults(c *Config) (d Config) {
 	wide, deep := c.Model.wide(), on(c.Model.Deep)
@@ -34,7 +34,7 @@ func defaults(c *Config) (d Config) {
 		d.Model.Activation = "relu"     // the paper's
 		d.Model.Weights = "he"          // keeps the variance from layer to layer
 		if c.Model.Init.Kind != "zero" {
-			d.Model.Init.Scale = 0.05 // small beside a learned row, large enough to tell keys apart
+			d.Model.Init.Scale = 0.05 // small compared with a learned row, large enough to tell keys apart
 		}
 	}
 

@@ -92,7 +92,7 @@ func TestSuggestLabel(t *testing.T) {
 	}
 }
 
-// TestSuggestWeights: real numbers beside LibSVM's indices weigh them.
+// TestSuggestWeights: real numbers of LibSVM are weights of the indices.
 func TestSuggestWeights(t *testing.T) {
 	for distinct, want := range map[int]string{1: "{field: features, encode: id}", 9: "{field: features, encode: id, weights: values}"} {
 		b := Suggest(&inspect.Inspection{Path: "x.libsvm", Format: "libsvm", Rows: 100, Label: "label", Positive: []string{"1"}, Columns: []inspect.Column{

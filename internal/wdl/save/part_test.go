@@ -140,7 +140,7 @@ func TestATurnTakesAShareOfAStep(t *testing.T) {
 	}
 }
 
-// TestPartMeanwhile: beside other work all is taken without a turn, nothing once that
+// TestPartMeanwhile: during other work all is taken without a turn, nothing once that
 // work has ended, and a part that cannot be written ends.
 func TestPartMeanwhile(t *testing.T) {
 	for _, full := range []bool{false, true} {

@@ -13,7 +13,7 @@ type costs struct {
 	longest stopwatch     // that a step was held up by one
 	awaited time.Duration // the longest that one was waited for as the next was due
 	all     time.Duration // that steps were held up
-	beside  time.Duration // of steps while one was taken or written
+	during  time.Duration // of steps while one was taken or written
 	steps   int64         // of them
 	under   bool          // one is, while the next step is taken
 	until   time.Duration // of all steps so far
@@ -84,7 +84,7 @@ func (s *Saver) meet(f func() error) error {
 // count keeps the books of a step that has been taken during a checkpoint, or not.
 func (h *costs) count(soFar time.Duration) {
 	if h.under {
-		h.beside, h.steps = h.beside+soFar-h.until, h.steps+1
+		h.during, h.steps = h.during+soFar-h.until, h.steps+1
 	}
 	h.until = soFar
 }
@@ -117,7 +117,7 @@ func (s *Saver) Costs() (c Costs, err error) {
 	}
 	c = Costs{Checkpoints: s.saved, CheckpointStallSeconds: most[0], CheckpointStallCPUSeconds: core[0], CheckpointWaitSeconds: most[1]}
 	if h.steps > 0 {
-		c.CheckpointStepSeconds = (h.beside + h.all).Seconds() / float64(h.steps)
+		c.CheckpointStepSeconds = (h.during + h.all).Seconds() / float64(h.steps)
 	}
 	return c, nil
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestHeldCounts: steps beside a checkpoint are those from its cut to the one during
+// TestHeldCounts: steps during a checkpoint are those from its cut to the one during
 // which its file was done.
 func TestHeldCounts(t *testing.T) {
 	var h costs
@@ -15,8 +15,8 @@ func TestHeldCounts(t *testing.T) {
 		h.count(soFar)
 		h.under = i == 1 || i == 2 // cut after the second, written during the fourth
 	}
-	if h.beside != 11+13 || h.steps != 2 {
-		t.Errorf("%d steps that took %d, want 2 that took 24", h.steps, h.beside)
+	if h.during != 11+13 || h.steps != 2 {
+		t.Errorf("%d steps that took %d, want 2 that took 24", h.steps, h.during)
 	}
 }
 

@@ -94,7 +94,7 @@ func (s *buckets) finish(rec *trace.Recorder) (err error) {
 		}
 		from, to := s.at[i][0], s.at[i][1]
 		s.took += to.Sub(from)
-		rec.Beside(trace.Sync, i+1, from, to)
+		rec.Background(trace.Sync, i+1, from, to)
 	}
 	for i := s.begun; i < len(s.bounds)-1 && err == nil; i++ {
 		err = s.sum(i)

@@ -41,7 +41,7 @@ func bucketed(t *testing.T, comm *collective.Comm, c *config.Config, columns []e
 			rows = 0
 		}
 		c := coming(int64(n+1), repeating(uint64(n*comm.Size()+comm.Rank()), rows), nil)
-		c.Wish.Save = n == 2 && comm.Rank() == 0
+		c.Requests.Save = n == 2 && comm.Rank() == 0
 		out, err := tr.Step(c)
 		if err != nil {
 			return nil, err
@@ -51,12 +51,12 @@ func bucketed(t *testing.T, comm *collective.Comm, c *config.Config, columns []e
 		}
 	}
 	if _, took := tr.Buckets(); tr.model.sums.work != nil && took == 0 {
-		t.Errorf("rank %d: nothing was summed beside the pass", comm.Rank())
+		t.Errorf("rank %d: nothing was summed during the pass", comm.Rank())
 	}
 	return slices.Clone(tr.model.arena.Values()), nil
 }
 
-// TestBucketsSumTheSame: summed beside the backward pass or behind it, every bucket
+// TestBucketsSumTheSame: summed during the backward pass or after it, every bucket
 // gives the same bits, and of two ranks those of one sum of all, whatever the model.
 func TestBucketsSumTheSame(t *testing.T) {
 	behind := func(tr *Trainer) { tr.model.sums.close() }
@@ -65,9 +65,9 @@ func TestBucketsSumTheSame(t *testing.T) {
 		s.close()
 		s.bounds = []int{len(s.grads), 0}
 	}
-	beside := func(tr *Trainer) {
+	during := func(tr *Trainer) {
 		if s, by := tr.model.sums, tr.model.split.by; s.work == nil || by != nil && len(by.Hands) == 1 && len(by.Stops) == 0 {
-			t.Errorf("nothing is summed beside, or the first layer is not cut: %v", s.bounds)
+			t.Errorf("nothing is summed during the pass, or the first layer is not cut: %v", s.bounds)
 		}
 	}
 	for _, kind := range kinds {
@@ -76,12 +76,12 @@ func TestBucketsSumTheSame(t *testing.T) {
 				onRanks(t, x.size, func(comm *collective.Comm) error {
 					c, columns := bucketConfig(kind)
 					c.Train.Threads = x.threads
-					got, err := bucketedSo(t, comm, c, columns, beside, behind, whole)
+					got, err := bucketedSo(t, comm, c, columns, during, behind, whole)
 					if err != nil {
 						return err
 					}
 					if !slices.Equal(got[0], got[1]) {
-						t.Errorf("rank %d: beside and behind differ", comm.Rank())
+						t.Errorf("rank %d: during and behind differ", comm.Rank())
 					}
 					if x.size == 2 && !slices.Equal(got[0], got[2]) {
 						t.Errorf("rank %d: buckets and a sum of all differ", comm.Rank())
@@ -116,7 +116,7 @@ func TestBatchNormSumsBehind(t *testing.T) {
 			}
 		}, func(tr *Trainer) { tr.model.sums.close() })
 		if err == nil && !slices.Equal(got[0], got[1]) {
-			t.Errorf("rank %d: beside and behind differ", comm.Rank())
+			t.Errorf("rank %d: during and behind differ", comm.Rank())
 		}
 		return err
 	})

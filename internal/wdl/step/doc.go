@@ -15,9 +15,9 @@
 //	compute  X (B × (ΣE+D)) → network → logits → loss → gradients
 //	push     gradients of unique keys → owners               collective
 //	sync     sum of dense gradients, and behind them the samples, the loss and
-//	         the wishes (checkpoint, stop) of all ranks; where ranks are on
-//	         several hosts, in buckets that begin in compute, as soon as
-//	         backward is done with them                      collective
+//	         the requests (checkpoint, stop) of all ranks; on several hosts
+//	         in buckets, each of which begins during compute, as soon as
+//	         backward has finished it                        collective
 //	update   one optimizer step per distinct key and per dense parameter
 //
 // Modes differ in which slots of a step a rank computes, and in when it is decided which of

@@ -119,9 +119,9 @@ type model struct {
 	pace  func(Progress) time.Duration // if not nil, how long compute takes to get there
 	began time.Time                    // of compute, for pace
 
-	sums *buckets // of the dense gradients over the ranks; nil: somebody else sums
-	wish Wish     // rides behind them
-	last bool     // backward takes the last rows of the batch, and reports what is final
+	sums     *buckets // of the dense gradients over the ranks; nil: the caller sums
+	requests Requests // stored behind them
+	last     bool     // backward takes the last rows of the batch, and reports what is final
 
 	bags   []sparse.Bags // F of the batch that is pulled
 	batch  *encode.Batch
@@ -253,7 +253,7 @@ func (m *model) tail(loss float64) {
 	if m.weighted {
 		tail[tailWeight] = float32(m.total)
 	}
-	m.wish.write(tail)
+	m.requests.write(tail)
 }
 
 // final is called with the dense gradients that this pass has finished.

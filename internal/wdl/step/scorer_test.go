@@ -172,7 +172,7 @@ var scorerCases = map[string]func(*config.Config){
 	},
 }
 
-// TestScorerHasTheBitsOfEvaluation, whatever the samples beside one.
+// TestScorerHasTheBitsOfEvaluation, whatever the other samples of the batch.
 func TestScorerHasTheBitsOfEvaluation(t *testing.T) {
 	for _, kind := range kinds {
 		for name, more := range scorerCases {

@@ -40,7 +40,7 @@ func (x *Tolerant) settle(c *Coming) error {
 	if err := x.gather(r); err != nil {
 		return err
 	}
-	c.Wish.write(t.model.arena.Tail())
+	c.Requests.write(t.model.arena.Tail())
 	t.rec.Enter(trace.Sync)
 	if err := t.model.sums.finish(t.rec); err != nil {
 		return err

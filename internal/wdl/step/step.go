@@ -10,37 +10,37 @@ import (
 	"github.com/wdlrun/wdlrun/trace"
 )
 
-// Wish is what a rank asks of the group at the end of a step.
-type Wish struct {
+// Requests are what a rank requests of the group at the end of a step.
+type Requests struct {
 	Save, Stop bool
-	Look       bool // at who is slow
-	Publish    bool // the model
+	Look       bool // which ranks are slow
+	Publish    bool // a version of the model
 }
 
-// write puts the wish into the tail of a rank's dense gradients.
-func (w Wish) write(tail []float32) {
+// write stores the requests in the tail of a rank's dense gradients.
+func (w Requests) write(tail []float32) {
 	tail[tailSave], tail[tailStop] = flag(w.Save), flag(w.Stop)
 	tail[tailLook] = flag(w.Look) + float32(tailBlock*flag(w.Publish))
 }
 
-// wishIn returns the wishes of all ranks from the sum of their tails.
-func wishIn(tail []float32) Wish {
+// requestsIn returns the requests of all ranks from the sum of their tails.
+func requestsIn(tail []float32) Requests {
 	n := int(tail[tailLook])
-	return Wish{Save: tail[tailSave] > 0, Stop: tail[tailStop] > 0, Look: n%tailBlock > 0, Publish: n/tailBlock > 0}
+	return Requests{Save: tail[tailSave] > 0, Stop: tail[tailStop] > 0, Look: n%tailBlock > 0, Publish: n/tailBlock > 0}
 }
 
-// Outcome is what all ranks know after a step.
+// Outcome is the result of a step, the same on all ranks.
 type Outcome struct {
-	Rows int64   // samples of the step, over all ranks
-	Loss float64 // sum of their losses; with weights, their weighted mean times Rows
-	Wish         // true where at least one rank wished it
+	Rows     int64   // samples of the step, over all ranks
+	Loss     float64 // sum of their losses; with weights, their weighted mean times Rows
+	Requests         // each is true if at least one rank made it
 }
 
-// Coming is a step that is to be taken. Every rank gives the same number and rate.
+// Coming describes the next step. Every rank gives the same number and rate.
 type Coming struct {
-	N    int64   // steps count from 1
-	Rate float64 // the schedule's factor of the learning rates
-	Wish Wish
+	N        int64   // steps count from 1
+	Rate     float64 // the schedule's factor of the learning rates
+	Requests Requests
 
 	// Batches are those of this rank's slots, none where a Source has them. Next are those
 	// of the following step, which must not change until then: none if they are not known,
@@ -77,7 +77,7 @@ type work struct {
 
 // Step takes a step.
 func (t *Trainer) Step(c Coming) (Outcome, error) {
-	t.coming = c // which would else be on the heap
+	t.coming = c // c itself would escape to the heap
 	for {
 		w, err := t.mode.next(&t.coming)
 		if err != nil {
@@ -107,7 +107,7 @@ func (t *Trainer) Step(c Coming) (Outcome, error) {
 	return out, err
 }
 
-// pull brings the rows of the keys of a work's batch.
+// pull requests the rows of the keys of a work's batch.
 func (t *Trainer) pull(w *work) error {
 	t.rec.Enter(trace.Pull)
 	m := t.model
@@ -153,7 +153,7 @@ func (t *Trainer) copyRows() error {
 // outcome reads what rode behind the sum of the dense gradients.
 func (t *Trainer) outcome() Outcome {
 	tail := t.model.arena.Tail()
-	out := Outcome{Rows: rowsIn(tail), Loss: float64(tail[tailLoss]), Wish: wishIn(tail)}
+	out := Outcome{Rows: rowsIn(tail), Loss: float64(tail[tailLoss]), Requests: requestsIn(tail)}
 	if t.model.weighted {
 		out.Loss *= float64(out.Rows) / t.weight()
 	}

@@ -45,7 +45,7 @@ func (x *waiting) next(c *Coming) (*work, error) {
 		return nil, fmt.Errorf("wdl: the batch of %d rows is not the one that was announced, of %d", b.Rows, w.batch.Rows)
 	}
 	w.batch, w.own, x.step, x.after = b, c.taken, c.N, nil
-	x.t.model.wish = c.Wish
+	x.t.model.requests = c.Requests
 	x.turn = (x.turn + 1) % len(x.works)
 	if c.taken++; c.taken < len(c.Batches) {
 		x.after = c.Batches[c.taken]
