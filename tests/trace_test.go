@@ -15,9 +15,9 @@ import (
 )
 
 // TestTraceNamesASlowRank: in a training with a rank that computes far slower, nearly
-// every step waited for it, and for its compute.
+// every step waited for it, and for its compute. It runs alone: jobs of other tests would
+// delay the other ranks as well.
 func TestTraceNamesASlowRank(t *testing.T) {
-	t.Parallel()
 	patient.Try(t, time.Second, func(time.Duration) error { // where other programs hold the cores, any rank may be late
 		dir := t.TempDir()
 		r := slowly(t, dir, three, "train", "--json", "-chaos", "slow:40x@1", "-set", "train.global_batch=1024", "-set", "train.epochs=1")
