@@ -285,7 +285,7 @@ func (c *Checkpoint) Read(name string, read func(io.Reader) error) error {
 }
 
 // Watch has f called with how many more bytes of the payloads of c, and of those it builds
-// upon, have been read: so that a long read can show progress. It is
+// upon, have been read, so that a long read can show progress. It is
 // called by the reading goroutine, once for each piece.
 func (c *Checkpoint) Watch(f func(bytes int)) {
 	for _, link := range c.Chain() {
@@ -381,7 +381,7 @@ func readStreamed(in *checked, s section, read func(io.Reader) error) error {
 	return nil
 }
 
-// Verify opens c again and reads every payload of it and of those it builds upon. It
+// Verify opens c again and reads every payload of it and of its bases. It
 // reports every fault it finds, or the end of ctx.
 func (c *Checkpoint) Verify(ctx context.Context) error {
 	now, err := Open(c.dir)

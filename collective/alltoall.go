@@ -37,7 +37,7 @@ func AllToAllV[T Number](c *Comm, send []T, sendCounts []int, recv []T, recvCoun
 
 // AllToAllVisit is AllToAllV without a place for what is received: visit is
 // called once with each rank's part, in the order of ranks, and reads it where it
-// lies: in the other rank's buffer if that is memory of Alloc. A part is valid
+// is: in the other rank's buffer if that is memory of Alloc. A part is valid
 // until its visit returns and must not be changed; visit must not make calls on
 // c. After an error of visit the other parts are skipped and the error is
 // returned; the group stays usable.

@@ -136,7 +136,7 @@ func (e *expansion) nearest() float64 {
 		i--
 		sum, rest = twoSum(sum, e.part[i])
 	}
-	// A rest of half a unit went to the even side: wrong if more lies beyond it.
+	// A rest of half a unit went to the even side: wrong if more is beyond it.
 	if i > 0 && (rest < 0) == (e.part[i-1] < 0) {
 		if up := sum + float64(2*rest); up-sum == 2*rest {
 			sum = up

@@ -15,7 +15,7 @@ const (
 	crowdedBytes = 64 << 10
 )
 
-// direct reports whether an offer of n bytes is read where it lies.
+// direct reports whether an offer of n bytes is read in place.
 func (c *sharing) direct(n int) bool {
 	if c.crowded {
 		return n > crowdedBytes
@@ -32,7 +32,7 @@ func (c *sharing) wantNothing() {
 // pull offers one part to all ranks and copies the part of every rank r, which
 // has c.length[r] bytes, into c.into[r], or nowhere if that is nil.
 //
-// A part in a window is read where it lies, and a last meeting lets its owner go
+// A part in a window is read in place, and a last meeting lets its owner go
 // on when all have read. Other parts pass through the staging windows in pieces
 // of halfBytes, a meeting a piece.
 func (c *sharing) pull(tag Tag, offer []byte) error {
@@ -74,7 +74,7 @@ func (c *sharing) pull(tag Tag, offer []byte) error {
 
 // offers compares the announced lengths with the expected ones, and returns how
 // many pieces pass through the staging windows, at least one, and whether any
-// part lies in a window.
+// part is in a window.
 func (c *sharing) offers(tag Tag) (pieces int, windows bool, err error) {
 	pieces = 1
 	for r, n := range c.notes {
@@ -159,7 +159,7 @@ func (c *sharing) pullParts(tag Tag, send []byte, sendAt []int, size int, use fu
 		}
 		c.turn++
 	}
-	if windows && pieces == 1 || use != nil && (windows || pieces > 1) { // then owners may go on
+	if windows && pieces == 1 || use != nil && (windows || pieces > 1) { // then owners may continue
 		if err := c.meet(&tag, Note{}); err != nil {
 			return err
 		}
@@ -352,7 +352,7 @@ func (c *sharing) fetchParts(tag Tag, send []byte, sendAt []int, size, k int) er
 	return nil
 }
 
-// take copies a whole part to its place, or notes where it lies if it has none.
+// take copies a whole part to its place, or records where it is if it has none.
 func (c *sharing) take(rank int, part []byte) {
 	if c.into[rank] == nil {
 		c.into[rank] = part

@@ -23,7 +23,7 @@ func tellGroup(pgid int) {
 	syscall.Kill(-pgid, syscall.SIGCONT)
 }
 
-// pauseGroup stops the processes of a group, and wakeGroup lets them go on.
+// pauseGroup stops the processes of a group, and wakeGroup lets them continue.
 func pauseGroup(pgid int) { syscall.Kill(-pgid, syscall.SIGSTOP) }
 func wakeGroup(pgid int)  { syscall.Kill(-pgid, syscall.SIGCONT) }
 

@@ -387,7 +387,7 @@ func join(a, b net.Conn) {
 
 // close ends well, once outputs that somebody else still holds have been read a little
 // longer. The guard ends when this process does, and kills what the ranks have left, also
-// outside their groups: nobody would look for it on another host.
+// outside their groups: it would not be found on another host.
 func (h *hostProcess) close() {
 	h.proxy.Close()
 	h.fleet.close()

@@ -23,7 +23,7 @@ type Plan struct {
 
 // Place puts np ranks on hosts by slot, in order, as mpirun does: the first
 // host's slots first. np 0 means all slots, or one rank where no hosts are
-// given. More ranks than slots are refused unless oversubscribe is set, which
+// given. More ranks than slots are rejected unless oversubscribe is set, which
 // spreads those beyond the slots evenly over the hosts, up to each one's Max.
 // Without hosts all ranks are local and any number is fine.
 func Place(np int, hosts []Host, oversubscribe bool) (Plan, error) {
@@ -108,7 +108,7 @@ func number(hosts []Host, counts []int) Plan {
 }
 
 // Only returns the plan of the given ranks alone, in ascending order: each stays on
-// its host, and they are numbered anew.
+// its host, and they are numbered again.
 func (p Plan) Only(ranks []int) Plan {
 	var hosts []Host
 	var counts []int

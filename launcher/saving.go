@@ -20,7 +20,7 @@ func (r *run) spares() bool {
 	return gained
 }
 
-// say lets somebody tell of the job, for a while only: it may be that nobody reads.
+// say prints a line about the job. It gives up after a while, because the reader may be gone.
 func (r *run) say(tell func()) {
 	told := make(chan struct{})
 	go func() {

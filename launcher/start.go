@@ -72,7 +72,7 @@ const (
 	tellSign  sign = "tell"  // to end by itself
 	killSign  sign = "kill"  // to end at once
 	pauseSign sign = "pause" // to stop
-	wakeSign  sign = "wake"  // to go on
+	wakeSign  sign = "wake"  // to continue
 
 	everyone = -1 // instead of a rank
 )

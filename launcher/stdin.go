@@ -95,7 +95,7 @@ func (in *input) close() {
 		in.file.Close() // if the process was not started
 	}
 	if in.into != nil {
-		in.into.Close() // wakes a write that nobody reads
+		in.into.Close() // ends a write that is not read
 	}
 	if in.tty != nil && in.done != nil {
 		<-in.done

@@ -141,7 +141,7 @@ func (e *env) consistent(w World) error {
 	return nil
 }
 
-// own reads the variables that count whoever started the rank.
+// own reads the variables that count under any launcher.
 func (e *env) own(w *World) {
 	w.Generation = e.numberOr("WDLRUN_GENERATION", w.Generation)
 	w.Rendezvous = e.get("WDLRUN_RENDEZVOUS")

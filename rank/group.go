@@ -166,7 +166,7 @@ type seat struct {
 	stuckAt  time.Duration
 }
 
-// NewGroup returns a group of which nobody is here yet. It panics if cfg.Size is
+// NewGroup returns a group of which no rank is here yet. It panics if cfg.Size is
 // not within 1 … MaxSize.
 func NewGroup(cfg GroupConfig) *Group {
 	if cfg.Size < 1 || cfg.Size > MaxSize {
@@ -186,8 +186,8 @@ const SilentAfter = 4 * time.Second
 // MaxTimeout is the longest timeout: a bound for what is given and read elsewhere.
 const MaxTimeout = 365 * 24 * time.Hour
 
-// CheckTimeout refuses a timeout that a person gave and that cannot be waited
-// for. Zero is refused too: in a config it means the default, in a flag nothing.
+// CheckTimeout rejects a timeout that a person gave and that cannot be waited
+// for. Zero is rejected too: in a config it means the default, in a flag nothing.
 func CheckTimeout(d time.Duration) error {
 	switch {
 	case d <= 0:
@@ -264,7 +264,7 @@ func (g *Group) Started(rank int, host string, pid int) {
 }
 
 // Join says that a rank asks to be a member. The error tells it why it is
-// refused; the group goes on without having noticed it.
+// rejected; the group continues and has not noticed it.
 func (g *Group) Join(now time.Duration, m Member) (Decision, error) {
 	g.wake(now)
 	if err := g.refuse(m); err != nil {
@@ -286,10 +286,10 @@ func (g *Group) Join(now time.Duration, m Member) (Decision, error) {
 	return g.decide(now), nil
 }
 
-// ErrPassed is why a rank is refused whose group is one before this.
+// ErrPassed is why a rank is rejected whose group is one before this.
 var ErrPassed = errors.New("it is left over from before a restart")
 
-// ErrEnded is why a rank is refused that comes too late; there is a verdict on its group.
+// ErrEnded is why a rank is rejected that comes too late; there is a verdict on its group.
 var ErrEnded = errors.New("comes after the group has ended")
 
 func (g *Group) refuse(m Member) error {

@@ -44,7 +44,7 @@ func (g *Group) Tick(now time.Duration) Decision {
 }
 
 const (
-	// early is how long a rank gives no sign of life before people are told: a dozen
+	// early is how long a rank gives no sign of life before that is printed: a dozen
 	// heartbeats of a small world, and more than a busy host delays one. It is time in
 	// which the driver ran, of which a tick shows so much at most: where all processes of
 	// a host stand still now and again, no rank is more silent than the others.
@@ -92,7 +92,7 @@ const dozed = 250 * time.Millisecond
 // wake looks whether the driver itself was stopped since the last tick, by a
 // debugger, Ctrl-Z, a laptop's lid or a busy machine. Nobody's silence meanwhile means
 // anything, and what the ranks have said is still queued behind this event: so that
-// time has not passed for any rank, and the evidence is gathered anew. (Were every rank
+// time has not passed for any rank, and the evidence is gathered again. (Were every rank
 // heard now, one that is gone would never be found where the driver is stopped now and
 // again.)
 func (g *Group) wake(now time.Duration) {
@@ -115,7 +115,7 @@ func (g *Group) wake(now time.Duration) {
 func (s *seat) active() bool { return s.joined && !s.done && !s.exited }
 
 // active counts the ranks at work. Each may be waiting for another; the last of them
-// waits for nobody.
+// waits for no rank.
 func (all seats) active() (n int) {
 	for i := range all {
 		if all[i].active() {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// Key is the secret of one job. Whoever holds it is a member. It is given to
+// Key is the secret of one job. Every process that holds it is a member. It is given to
 // ranks in their environment (which other users cannot read) or in a file of
 // mode 0600, is never sent over a link, and never used itself: each purpose
 // uses a secret derived from it.

@@ -7,7 +7,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/ports"
 )
 
-// Links is how the ranks of a job are to exchange, as whoever launched them says: what
+// Links is how the ranks of a job are to exchange, as their launcher says: what
 // a program takes where it does not choose itself. The zero value says nothing.
 type Links struct {
 	Transport string // a name of package member's, "" for none

@@ -23,7 +23,7 @@ import (
 //	HOST:PORT\n
 //	64 hexadecimal digits\n
 //
-// The file has mode 0600, appears whole (it is renamed into place) and lies in
+// The file has mode 0600, appears whole (it is renamed into place) and is in
 // a directory that only this user may write: World.Rendezvous, or wdlrun-UID in
 // the temporary directory. A file left behind by a dead job is harmless: its
 // address does not answer, or not with its key, so a reader tries again.
@@ -37,7 +37,7 @@ const meetingMax = 1024
 const meetingHead = "wdlrun 1"
 
 // Meeting returns the meeting file of w's job and makes its directory if there
-// is none. It refuses a directory that another user owns or may write.
+// is none. It rejects a directory that another user owns or may write.
 func (w World) Meeting() (Meeting, error) {
 	if w.Job == "" {
 		return Meeting{}, fmt.Errorf("rank: rendezvous: %s gives this job no name that all ranks know; set WDLRUN_JOB to one (and, with several hosts, WDLRUN_RENDEZVOUS to a directory they share), or set WDLRUN_COORDINATOR and WDLRUN_KEY", orNone(w.By))
@@ -145,7 +145,7 @@ func (m Meeting) Remove() error {
 	return nil
 }
 
-// private refuses a directory in which another user could put a file.
+// private rejects a directory in which another user could put a file.
 func private(dir string) error {
 	info, err := os.Lstat(dir)
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {

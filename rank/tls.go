@@ -19,7 +19,7 @@ var ErrStranger = errors.New("rank: tls: the other side does not hold this job's
 // self-signed certificate and accepts no other.
 //
 // The certificate's Ed25519 key is derived from the job's key, so every member
-// computes it and nobody else can. No authority, name or date is checked: TLS
+// computes it and no other process can. No authority, name or date is checked: TLS
 // proves that the peer holds the private key, and comparing its public key with
 // one's own proves that it is the job's. A listener's answer to a stranger is a
 // failed handshake; a caller learns the same from a listener of another job.

@@ -18,7 +18,7 @@ const (
 	Failed   Kind = "failed"   // it reported an error of its own
 	Lost     Kind = "lost"     // its connection broke, or it left before the end
 	Silent   Kind = "silent"   // no heartbeat within the timeout
-	Stuck    Kind = "stuck"    // heartbeats, but no progress though it waits for nobody
+	Stuck    Kind = "stuck"    // heartbeats, but no progress though it waits for no rank
 	Blamed   Kind = "blamed"   // another rank reports that it was lost
 	Absent   Kind = "absent"   // ranks did not join in time; no rank of its own
 	Cut      Kind = "cut"      // two ranks no longer reach each other, and both are there; no rank of its own
@@ -51,7 +51,7 @@ type Verdict struct {
 	Blaming   int           `json:"blaming,omitempty"`   // how many of the others name this rank as their cause
 }
 
-// Survived reports whether a rank is left after a group that ended so, and may go on
+// Survived reports whether a rank is left after a group that ended so, and may continue
 // with others in the next: a rank or a link was lost, and it was not this rank.
 func (v *Verdict) Survived(r int) bool {
 	switch v.Kind {

@@ -26,7 +26,7 @@ const (
 	Scan                     // reading the data once to count rows and fit statistics
 	Plan                     // encodings, strategies and owners, from the statistics and a sample
 	Build                    // making tables and layers
-	Restore                  // reading a checkpoint to go on from
+	Restore                  // reading the checkpoint to continue from
 	Input                    // waiting for the reader's next batch
 	Pull                     // keys and rows of the batch travel
 	Compute                  // forward, loss, backward

@@ -247,7 +247,7 @@ func (p *program) trainRank(ctx context.Context, c *cli.Context, m *member.Membe
 		return nil, errors.New("-replicas: the ranks must be started by wdlrun -np, which starts those that are lost again")
 	}
 	opt.Read = m.World.Launched             // by checkTrain, in the launcher
-	opt.Began = func() { m.Session.Beat() } // the launcher needs the directory if the job must go on
+	opt.Began = func() { m.Session.Beat() } // the launcher needs the directory if the job restarts
 	opt.Kill = func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }
 	for _, member := range m.Session.Members() {
 		opt.Hosts = append(opt.Hosts, member.Host)
@@ -348,7 +348,7 @@ func trained(p *program) printer {
 }
 
 // printTrained shows a report.Result to a person. A model that could not be saved
-// is an error, whoever reads.
+// is an error for every reader.
 func printTrained(p *program, w io.Writer, np int, asJSON bool, result []byte) error {
 	var r report.Result
 	if err := json.Unmarshal(result, &r); err != nil {
@@ -385,7 +385,7 @@ func unfinished(launcher string, r report.Result) error {
 }
 
 // stoppedCode is the exit code of a training that was asked to stop by a signal
-// to a rank: nobody is to take it for finished. It is that of SIGTERM.
+// to a rank: it must not look finished. It is that of SIGTERM.
 const stoppedCode = 143
 
 func figures(w io.Writer, r report.Result) {

@@ -25,7 +25,7 @@ const (
 	// outnumber cores it won nothing, and was slower in one run of two.
 	turnTime = 500 * time.Microsecond
 	// goschedEvery is how often a yield is to goroutines of this process instead
-	// of other processes, so that its other work goes on. It costs several times
+	// of other processes, so that its other work continues. It costs several times
 	// more, because the runtime wakes a thread to look for work.
 	goschedEvery = 64
 	// sleepTime bounds one sleep. What should have waked it is then found anyway.

@@ -24,7 +24,7 @@ type secured struct {
 type pipe struct {
 	*net.TCPConn
 	sock *socket
-	more bool   // what is kept goes on: the system may send it with what follows
+	more bool   // more follows: the system may send it together with that
 	kept []byte // written, and not all taken by the system yet
 	at   int    // of kept, taken since
 

@@ -41,7 +41,7 @@ type Config struct {
 	// It must authenticate that rank itself, as package peertls does: the proof of
 	// the key is not bound to it. server is true on the accepting side. Deadlines are
 	// set on conn meanwhile. Afterwards Reads of conn may fail with a temporary
-	// net.Error, upon which what is returned must go on with the next Read, as
+	// net.Error, upon which what is returned must continue with the next Read, as
 	// crypto/tls does; and it must write to conn inside of Write. All ranks have one,
 	// or none.
 	Secure func(conn net.Conn, peer int, server bool) (net.Conn, error)

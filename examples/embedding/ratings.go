@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// rating is what a user gave an item. Both ids are any 64-bit numbers: nobody
+// rating is what a user gave an item. Both ids are any 64-bit numbers: no one
 // counts users or items.
 type rating struct {
 	user, item uint64

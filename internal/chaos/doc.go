@@ -17,7 +17,7 @@
 // A Spec is what was written. Plan draws what is open and gives the faults one by
 // one, the same for the same seed and world size. An Injector answers, for one
 // rank, what happens now; it acts on nothing itself. Faults other than slow happen
-// once: a rank that starts again is told which have been (Skip), or a kill at a
+// once: a rank that starts again gets those already injected (Skip), or a kill at a
 // step would come again each time the step is reached from a checkpoint.
 //
 // Nothing panics; texts are bounded by MaxFaults and MaxText.

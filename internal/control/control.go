@@ -142,7 +142,7 @@ func interval(timeout time.Duration, w rank.World) time.Duration {
 	return max(d, 10*time.Millisecond)
 }
 
-// Host is told what happens in the group. Its methods are called one at a time,
+// Host observes the group. Its methods are called one at a time,
 // in order, and must not block: heartbeats wait for them.
 type Host interface {
 	Formed(members []rank.Member)
@@ -155,10 +155,10 @@ type Host interface {
 	Ended(v *rank.Verdict)
 }
 
-// nobody is the host of a server that was given none.
-type nobody struct{}
+// noHost is the host of a server that was given none.
+type noHost struct{}
 
-func (nobody) Formed([]rank.Member)       {}
-func (nobody) Status(int, rank.Status)    {}
-func (nobody) Report(int, string, []byte) {}
-func (nobody) Ended(*rank.Verdict)        {}
+func (noHost) Formed([]rank.Member)       {}
+func (noHost) Status(int, rank.Status)    {}
+func (noHost) Report(int, string, []byte) {}
+func (noHost) Ended(*rank.Verdict)        {}

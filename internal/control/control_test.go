@@ -262,7 +262,7 @@ func TestLastWords(t *testing.T) {
 
 // slowHost takes its time over a result, as a coordinator that is stopped does.
 type slowHost struct {
-	nobody
+	noHost
 	until chan struct{}
 }
 

@@ -27,8 +27,8 @@ type Config struct {
 	Processes  bool          // Started and Exited are called for every rank
 	Host       Host          // nil for none
 
-	// Word is told, in one line, of what may become a verdict. Like Host's methods it
-	// must not block. Nil: nobody asks.
+	// Word, if not nil, is called with one line about what may become a verdict. Like Host's methods it
+	// must not block.
 	Word func(line string)
 }
 
@@ -74,7 +74,7 @@ func Serve(ln net.Listener, config Config) (*Server, error) {
 		closed: make(chan struct{}),
 	}
 	if s.host == nil {
-		s.host = nobody{}
+		s.host = noHost{}
 	}
 	s.grpc = grpc.NewServer(
 		grpc.Creds(proof{credentials.NewTLS(secure)}),
@@ -235,7 +235,7 @@ func (s *Server) end(v *rank.Verdict, last *controlpb.ToRank) {
 	s.host.Ended(v)
 }
 
-// errClosed is what a stream is told that begins while the coordinator ends.
+// errClosed is the error of a stream that begins while the coordinator ends.
 var errClosed = errors.New("control: the coordinator is ending")
 
 // join seats a rank, or says why not. It returns when the loop has decided.

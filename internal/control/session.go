@@ -33,15 +33,15 @@ type Options struct {
 	// Ports are those at which this process listens, such as 20000-20100; "" for any.
 	Ports string
 
-	// Host is told what happens in the group where this process hosts the
+	// Host observes the group where this process hosts the
 	// coordinator.
 	Host Host
 
-	// Word is told there, in one line, of what may become a verdict; see Config.
+	// Word is called there with one line about what may become a verdict; see Config.
 	Word func(line string)
 }
 
-// Validate refuses times that cannot be waited for. Zero is the default.
+// Validate rejects times that cannot be waited for. Zero is the default.
 func (o Options) Validate() error {
 	if o.Timeout == 0 {
 		return nil
@@ -221,7 +221,7 @@ func (s *Session) Beat() {
 }
 
 // Orders yields what the coordinator orders, but Stacks, which the session
-// answers itself. Orders that nobody takes are dropped beyond the 16th.
+// answers itself. Orders that are not received are dropped beyond the 16th.
 func (s *Session) Orders() <-chan Order { return s.orders }
 
 // Aborted is closed when the group has ended with a verdict.
@@ -304,7 +304,7 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// put hands a message to the sender, unless nobody would take it any more.
+// put passes a message to the sender, unless that has ended.
 func (s *Session) put(m *controlpb.FromRank) {
 	select {
 	case s.out <- m:
@@ -510,7 +510,7 @@ func (s *Session) broken(err error) {
 	s.end(s.gone())
 }
 
-// refused is the error of a rank that the coordinator refuses, for a reason that has a
+// refused is the error of a rank that the coordinator rejects, for a reason that has a
 // name.
 func (s *Session) refused(err, reason error) error {
 	return fmt.Errorf("control: join: rank %d is rejected: %s%w", s.world.Rank, strings.TrimSuffix(status.Convert(err).Message(), reason.Error()), reason)

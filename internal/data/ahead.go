@@ -167,7 +167,7 @@ func (r *Reader) load(ctx context.Context, f *filler, b *draftCoder) {
 	}
 }
 
-// hasRoom waits until another draft may be read ahead; false if nobody wants it
+// hasRoom waits until another draft may be read ahead; false if it is not wanted
 // any more.
 func (r *Reader) hasRoom(ctx context.Context) bool {
 	select {

@@ -22,7 +22,7 @@ import (
 )
 
 // Feed watches training data that grows, and says what of it is read next. One
-// rank has it; the others are told. It belongs to one goroutine, except Commit.
+// rank has it and sends it to the others. It belongs to one goroutine, except Commit.
 type Feed struct {
 	source   schema.Source
 	follow   schema.Follow

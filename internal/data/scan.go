@@ -20,7 +20,7 @@ import (
 // Source.MaxBad are faulty the error is a *Fault, the first of the part in the
 // order of the files; otherwise they are left out. fit,
 // which may be nil, takes in the records that are not held out. progress, which
-// may be nil, is told how many bytes of the part are done.
+// may be nil, is called with the number of bytes that are done.
 func (d *Dataset) Scan(ctx context.Context, part, parts int, fit *encode.Fit, progress func(bytes int64)) (*Counts, error) {
 	if parts < 1 || part < 0 || part >= parts {
 		return nil, fmt.Errorf("data: scan: there is no part %d of %d", part, parts)

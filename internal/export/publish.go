@@ -26,7 +26,7 @@ type PublishOptions struct {
 	Size      int    // ranks that write pieces
 	FullEvery int    // one in so many versions becomes complete
 
-	// Warn is told why a version did not become complete, or why an old one stays.
+	// Warn is called with the reason why a version did not become complete, or why an old one stays.
 	Warn func(line string)
 
 	disk disk // nil: the operating system's

@@ -4,7 +4,7 @@
 // A rank writes its records to a stream and to a file of its own. The file is called
 // FILE; at a limit it is renamed to FILE.1, which replaces the one before. What is written
 // before the file has a folder is kept in memory, up to a limit. A file that cannot be
-// written is given up, and the stream goes on.
+// written is given up, and the stream continues.
 package joblog
 
 import (

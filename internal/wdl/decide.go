@@ -131,7 +131,7 @@ func (o *Options) picked(from *checkpoint.Checkpoint) bool {
 }
 
 // choose opens the checkpoint to resume from, after reading every byte of it and of
-// those it builds upon, unless that has just been done. A damaged one is rejected with its
+// its bases, unless that has just been done. A damaged one is rejected with its
 // fault, and an earlier one taken; so is, in a job that starts again, one from which the
 // ranks that are left cannot resume. Nil is the beginning, if no other is left.
 func (d *decision) choose(ctx context.Context) (*checkpoint.Checkpoint, error) {
@@ -159,7 +159,7 @@ func (d *decision) choose(ctx context.Context) (*checkpoint.Checkpoint, error) {
 	return c, nil
 }
 
-// verify reads every byte of a checkpoint and of those it builds upon, and calls advance
+// verify reads every byte of a checkpoint and of its bases, and calls advance
 // meanwhile.
 func verify(ctx context.Context, c *checkpoint.Checkpoint, advance func(by int)) error {
 	c.Watch(advance)

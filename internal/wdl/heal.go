@@ -275,7 +275,7 @@ func (h *healing) rebuild(m *Memory, r copies.Recovery, saved int64) (err error)
 		return err
 	}
 	if left != nil {
-		h.trains, h.opt.Memory = true, nil // whoever is lost from here on
+		h.trains, h.opt.Memory = true, nil // a rank that is lost from here on
 	}
 	if err := h.trainer.Heal(left, r, h.ring, h.cursor.Step); err != nil {
 		return err

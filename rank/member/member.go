@@ -47,7 +47,7 @@ type Member struct {
 }
 
 // Join reads from getenv who this process is, meets the other ranks and
-// connects to them. A process that nobody launched is a group of one. Transport,
+// connects to them. A process without a launcher is a group of one. Transport,
 // Encrypt and Streams that opts leaves out are those of the environment (rank.Links).
 func Join(ctx context.Context, getenv func(string) string, opts Options) (*Member, error) {
 	opts, err := opts.Completed(getenv)
@@ -97,7 +97,7 @@ func (m *Member) enter(ctx context.Context) error {
 }
 
 // untilVerdict returns a context that ends when the group has its verdict: a rank
-// that cannot connect lets nobody wait for it.
+// that cannot connect lets no rank wait for it.
 func (m *Member) untilVerdict(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	session := m.Session
@@ -232,7 +232,7 @@ func (m *Member) blame(cause error) int {
 }
 
 // Done says that this rank's work is done and hands result, at most 4 MiB, to
-// whoever hosts the coordinator. After it only Close may follow.
+// the host of the coordinator. After it only Close may follow.
 func (m *Member) Done(result []byte) error {
 	if err := m.Session.Done(result); err != nil {
 		return fmt.Errorf("member: done: %w", err)

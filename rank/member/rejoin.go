@@ -16,7 +16,7 @@ const rejoinPause = 20 * time.Millisecond
 // Rejoin takes this rank from a group that has failed, with cause as it showed here,
 // into the next generation of the job, with links and a communicator of its own;
 // what the process has in memory it keeps. The launcher must be one that starts the
-// lost ranks again and leaves the others alone (launcher.Job.Heals). Nobody may
+// lost ranks again and leaves the others alone (launcher.Job.Heals). No goroutine may
 // use the old Comm or its memory any more.
 //
 // The error is the verdict where there is no next generation for this rank: where

@@ -42,7 +42,7 @@ type Options struct {
 	// (collective.Measure), which takes milliseconds. All ranks give the same, or none.
 	Costs *collective.Costs
 
-	// Warn, if not nil, is told on rank 0 why Auto does without shared memory: one
+	// Warn, if not nil, is called on rank 0 with the reason why Auto does without shared memory: one
 	// line, once.
 	Warn func(line string)
 }
@@ -184,7 +184,7 @@ func (m *Member) locate(name string) (p place, err error) {
 }
 
 // newPlace reads the names of the ranks' hosts, each behind the number of ranks
-// that whoever started them says are there, or 0. Where that differs from how
+// that their launcher says are there, or 0. Where that differs from how
 // many have the name, two hosts have the same one: then no rank is taken to share
 // its host.
 func newPlace(names [][]byte, rank int) (p place) {

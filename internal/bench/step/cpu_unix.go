@@ -8,7 +8,7 @@ import (
 )
 
 // processTime is how long the process has had a core, all its threads together; 0
-// if nobody says.
+// if that is not known.
 func processTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

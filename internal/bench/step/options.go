@@ -24,7 +24,7 @@ type Options struct {
 	BF16     bool           // products in bfloat16
 	Epoch    bool           // instead: train on the whole workload once and evaluate
 
-	Progress func(step int64) // told of every step; may be nil
+	Progress func(step int64) // if not nil, called with every step
 }
 
 const (

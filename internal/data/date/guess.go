@@ -16,7 +16,7 @@ func Guesses() []Format {
 }
 
 // Numbers without punctuation count as dates of these years only, so that Unix times
-// of different units, dates and counters are told apart.
+// of different units, dates and counters are distinguished.
 const (
 	guessFrom = 631152000  // 1990
 	guessTo   = 4102444800 // 2100

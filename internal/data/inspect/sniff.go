@@ -314,10 +314,10 @@ func (l *looker) noteNested(record []byte) {
 	})
 }
 
-// mostNested of these fields are told of.
+// mostNested of these fields are reported.
 const mostNested = 64
 
-// fewFlaws are told of a file in which there is nothing else.
+// fewFlaws are reported of a file in which there is nothing else.
 const fewFlaws = 3
 
 // note keeps the first records that cannot be used.

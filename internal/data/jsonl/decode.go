@@ -238,7 +238,7 @@ func (d *Decoder) addText(l *value.List, b []byte) {
 }
 
 // Names calls f with each member of a record that can be a field: those that are no
-// object and no list of such or of lists.
+// object, list of objects or list of lists.
 func Names(record []byte, f func(name []byte)) error { return each(record, f, func([]byte) {}) }
 
 // Nested calls f with each member that cannot be a field.

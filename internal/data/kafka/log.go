@@ -41,7 +41,7 @@ type Log struct {
 	patience time.Duration
 
 	mu     sync.Mutex
-	client *kgo.Client // nil: nobody has it open
+	client *kgo.Client // nil: it is not open
 	users  int
 	kept   []*chunk // that were fetched last, the oldest first; who opens it again has them
 	bytes  int      // of them
@@ -236,9 +236,9 @@ func (l *Log) From(ctx context.Context, partition int32, offset int64, bytes int
 	return c.records[i:], c.hi, nil
 }
 
-// fetch asks the leader of a partition once; anew: look up the leader again.
-func (l *Log) fetch(ctx context.Context, partition int32, offset int64, bytes int, anew bool) (*chunk, error) {
-	id, leader, err := l.leader(ctx, partition, anew)
+// fetch asks the leader of a partition once; again: look up the leader again.
+func (l *Log) fetch(ctx context.Context, partition int32, offset int64, bytes int, again bool) (*chunk, error) {
+	id, leader, err := l.leader(ctx, partition, again)
 	if err != nil {
 		return nil, err
 	}
@@ -304,13 +304,13 @@ func (p *recordPool) PutRecords(r []kgo.Record) { p.Put(&r) }
 var errNothing = errors.New("the broker answers with no record")
 
 // leader is the broker that leads a partition, and the topic's id.
-func (l *Log) leader(ctx context.Context, partition int32, anew bool) (id [16]byte, broker int32, err error) {
+func (l *Log) leader(ctx context.Context, partition int32, again bool) (id [16]byte, broker int32, err error) {
 	req := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = kmsg.StringPtr(l.address.Topic)
 	req.Topics = append(req.Topics, t)
 	age := leaderMaxAge
-	if anew {
+	if again {
 		age = time.Millisecond
 	}
 	resp, err := l.client.RequestCachedMetadata(ctx, req, age)

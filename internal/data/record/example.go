@@ -134,7 +134,7 @@ func (r *exampleRecords) Next() (Unit, error) {
 }
 
 // lost continues behind a place where no whole frame begins. Damage that reaches
-// the end of the block is told once, by this block.
+// the end of the block is reported once, by this block.
 func (r *exampleRecords) lost(u Unit, why string) (Unit, error) {
 	r.number++
 	if r.off < r.hi {

@@ -23,7 +23,7 @@ type Packing struct {
 // mostWindow bounds the memory that a zstd file can ask for.
 const mostWindow = 128 << 20
 
-// packings that are read; what a file is packed with is told by how it begins.
+// packings that are read; the first bytes of a file show its compression.
 var packings = []Packing{
 	{"gzip", "\x1f\x8b", ".gz", func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) }},
 	{"zstd", "\x28\xb5\x2f\xfd", ".zst", func(r io.Reader) (io.ReadCloser, error) {

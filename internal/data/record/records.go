@@ -64,7 +64,7 @@ var Stop = errors.New("data: the walk has seen enough")
 // values of the fields of these names, which are valid until it returns. Records
 // that cannot be read are counted and the walk continues; of the first most the
 // place is found out. An error is that of each, or of a file that cannot be read
-// on. progress, which may be nil, is told now and then how many bytes of the
+// on. progress, which may be nil, is called now and then with the number of bytes of the
 // files are done.
 func (f *Files) Walk(ctx context.Context, names []string, most int, each func([]value.List) error, progress func(bytes int64)) (w Walked, err error) {
 	return f.walk(ctx, names, most, each, progress, nil)
@@ -163,7 +163,7 @@ type walk struct {
 	progress func(int64)
 	dec      Decoder
 	numbers  []int      // fields that should be numbers
-	late     *lateNames // nil: nobody asks
+	late     *lateNames // nil: not requested
 	records  Records
 	lists    []value.List
 	done     int64 // bytes of the blocks before

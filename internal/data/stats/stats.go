@@ -22,7 +22,7 @@ import (
 	"github.com/wdlrun/wdlrun/internal/data/value"
 )
 
-// Column gathers what is told of one column. Make it with New.
+// Column gathers the statistics of one column. Make it with New.
 type Column struct {
 	Records int64 // seen
 	Missing int64 // of them without a value

@@ -19,7 +19,7 @@ type Options[M io.Closer] struct {
 	Open func(model string, version int64, dir string, before M) (M, error)
 	// Poll is how often base folders are read again; 0: once, and after each Set.
 	Poll time.Duration
-	// Report is called with every change. It must not call the Registry. nil: nobody is told.
+	// Report is called with every change. It must not call the Registry. It may be nil.
 	Report func(Event)
 }
 

@@ -180,7 +180,7 @@ func (l *levels) see(t token.Type, at place) string {
 	return ""
 }
 
-// refused says why a kind of token has no place in a configuration, "" if it
+// refused returns why a kind of token has no place in a configuration, "" if it
 // has one.
 func refused(t token.Type, begun bool) string {
 	switch t {

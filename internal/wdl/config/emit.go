@@ -110,7 +110,7 @@ func number(x float64) string {
 }
 
 // text writes a string so that it reads back as it is: without quotes where
-// nobody could take it for anything else.
+// it cannot be mistaken for anything else.
 func text(s string) string {
 	bare := s != "" && len(s) <= 200 && plainScalar(s).kind == "string" && unicode.IsLetter(rune(s[0])) && s[0] < 0x80
 	for i := 0; i < len(s) && bare; i++ {

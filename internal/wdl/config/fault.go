@@ -40,7 +40,7 @@ type Error struct {
 
 const (
 	shownFaults = 100  // in one message
-	keptFaults  = 1000 // of one configuration; more tell nobody more
+	keptFaults  = 1000 // of one configuration; more do not help
 )
 
 // Error lists the faults, one a line when there are several.

@@ -86,7 +86,7 @@ func apply(c *Config, unread []Fault, all []setting) error {
 }
 
 // dropped finds the earlier of several settings whose value the last one, of the key
-// at path, has cleared from c: one of them was given in vain.
+// at path, has cleared from c: one of them had no effect.
 func dropped(c *Config, earlier []string, path string) (faults []Fault) {
 	for _, e := range earlier {
 		if !isSet(c, e) {

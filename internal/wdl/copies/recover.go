@@ -25,7 +25,7 @@ type Recovery struct {
 // Recover decides, from what all ranks of a new group hold, how they continue. A step
 // that a rank which is left has taken is taken by all; one that none has is taken
 // again. That this can be done follows from the barrier before a step is taken: it
-// lets nobody pass until the step is ready on all ranks.
+// lets no rank pass until the step is ready on all ranks.
 func Recover(held []Held) (r Recovery, err error) {
 	r = Recovery{Leader: -1, Empty: make([]bool, len(held))}
 	var owners []int

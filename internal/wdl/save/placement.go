@@ -89,7 +89,7 @@ func readPlacement(b []byte, shards int) (*Placement, error) {
 }
 
 // loads is the memory of the loads of shards, for the life of the job: what a cut
-// finds anew may have to be touched for the first time, or begin a round of the
+// finds again may have to be touched for the first time, or begin a round of the
 // collector, while a step waits.
 type loads struct {
 	own          []sparse.ShardLoad

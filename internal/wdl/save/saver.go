@@ -61,7 +61,7 @@ type Boundary struct {
 	Full     bool          // the checkpoint must not build upon another
 	Keep     []int64       // steps whose checkpoints outlive train.checkpoint.keep
 	Usual    time.Duration // of a step, 0: not known
-	Announce bool          // the user has asked for it and is told where it is
+	Announce bool          // the user has requested it; its path is printed
 	Then     func()        // on rank 0, after the commit; nil: nothing
 }
 

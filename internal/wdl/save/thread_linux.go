@@ -8,7 +8,7 @@ import (
 )
 
 // threadTime is the thread of the caller and how long it has had a core. Neither call
-// can wait, so the scheduler is told of none: where it is, and the thread loses its core
+// can wait, so the scheduler knows of none: where it is, and the thread loses its core
 // just then, others take the goroutine's place.
 func threadTime() (thread int, had time.Duration) {
 	var t unix.Timespec

@@ -118,7 +118,7 @@ func (m *Machine) Round(now time.Duration, all []News) Decision {
 			m.left(now, n)
 		}
 	}
-	m.assign(now) // what was in vain may have become useful with time
+	m.assign(now) // a copy that did not pay before may pay now
 	return m.out
 }
 

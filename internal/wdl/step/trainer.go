@@ -151,7 +151,7 @@ func WorksAhead(comm *collective.Comm) bool {
 	return comm.Size() > 1 && (!shape.Windows || shape.Hosts > 1)
 }
 
-// Close ends the trainer's threads and frees the memory of its tables. Nobody may
+// Close ends the trainer's threads and frees the memory of its tables. No goroutine may
 // use it afterwards.
 func (t *Trainer) Close() error {
 	if err := t.model.close(); err != nil {
