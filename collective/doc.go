@@ -70,7 +70,7 @@
 // order of summation does not change, so the sums have the same bits.
 //
 // If the transport is a Poster and all parts of a rank in Pairwise have at most 64 KiB,
-// the rank sends all of them and receives those of the others as they arrive. It waits
+// the rank sends all its parts at once and receives other parts in any order. It waits
 // for all ranks at once, in one round. Each rank decides this for itself. Forwarding
 // with R above 2 does the same with the R−1 messages of a digit: for 1024 ranks, 5 µs
 // per post, 10 µs and 25 Gbit/s, parts of 1 KiB take 1.0 ms instead of 1.3.

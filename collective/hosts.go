@@ -248,8 +248,8 @@ func joinHosts[T Number](c *Comm, tag Tag, n, lo, hi, base int, dst []T) {
 	}
 }
 
-// outside is the transport of all ranks, next to that of a host. An error that ends it
-// ends the host's as well.
+// outside is the transport between all ranks. It also aborts the transport inside the host
+// when it fails.
 type outside struct {
 	Transport
 	local Transport

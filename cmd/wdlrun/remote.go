@@ -39,7 +39,8 @@ func remoteOf(c *cli.Context, self string) (*launcher.Remote, error) {
 // listsHosts reports whether flags name the hosts.
 func listsHosts(c *cli.Context) bool { return c.String("H") != "" || c.String("hostfile") != "" }
 
-// hostsOf returns the hosts that flags name, else those of the present allocation of Slurm.
+// hostsOf returns the hosts named by flags. Without such flags it returns those of the
+// current Slurm allocation.
 // With -np a single node that is this machine is none: its slots are no limit.
 func hostsOf(c *cli.Context) (all []launcher.Host, err error) {
 	if listsHosts(c) {

@@ -332,8 +332,8 @@ func plain(err error) bool {
 	return !errors.As(err, &lost) && !errors.As(err, &mismatch) && !errors.As(err, &abort) && !errors.As(err, &limit) && !errors.As(err, &share)
 }
 
-// failureSpans is how many spans of a rank are kept with a verdict: those of the
-// last hundred steps or so.
+// failureSpans is the number of trace spans per rank that are saved after a failure, about
+// a hundred steps.
 const failureSpans = 1000
 
 // traceSpans is how many spans of a rank's timeline are kept: the last ten
@@ -385,7 +385,7 @@ func unfinished(launcher string, r report.Result) error {
 }
 
 // stoppedCode is the exit code of a training that was asked to stop by a signal
-// to a rank: it must not look finished. It is that of SIGTERM.
+// to a rank: 128 + SIGTERM, so that other launchers do not count the rank as finished.
 const stoppedCode = 143
 
 func figures(w io.Writer, r report.Result) {

@@ -10,7 +10,7 @@ import (
 // the way this package needs.
 var ErrUnavailable = errors.New("shm: memory shared between processes is not available on this system")
 
-// maxSize is the largest number of ranks of a group: those of one host.
+// maxSize is the maximum number of ranks in a group, all on one host.
 const maxSize = 1 << 8
 
 // KeySize is the length of a job key in bytes.

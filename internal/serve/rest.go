@@ -318,7 +318,7 @@ func httpStatus(c codes.Code) int {
 		return http.StatusGatewayTimeout
 	case codes.Unavailable:
 		return http.StatusServiceUnavailable
-	case codes.Unimplemented:
+	case codes.Unimplemented: // a method name that the API does not have
 		return http.StatusNotImplemented
 	}
 	return http.StatusInternalServerError
