@@ -119,7 +119,7 @@ func (p *Policy) Progress(step int64) {
 func (p *Policy) Resize(size, least int) {
 	p.cfg.Size, p.cfg.Min = size, size
 	if least > 0 {
-		p.cfg.Min = min(least, size)
+		p.cfg.Min = least
 	}
 	p.out, p.failures = nil, make([][]time.Duration, size)
 }
@@ -139,8 +139,7 @@ func (p *Policy) Failed(now time.Duration, rank int, held bool) Recovery {
 		who += fmt.Sprintf(", and -min-np %d needs its place", p.cfg.Min)
 	}
 	ranks := p.ranks()
-	switch {
-	case p.left == 0:
+	if p.left == 0 {
 		return Recovery{Plan: GiveUp, Text: fmt.Sprintf("%s; %d restarts have brought no step beyond %d", who, p.cfg.Budget, p.step)}
 	}
 	p.left--
