@@ -91,9 +91,9 @@ type way struct {
 	micros int // of the slowest
 }
 
-// Choose returns an address for each host that all others reach. Networks that all hosts
-// share come first, then the speed of the interface, then the time of an attempt. If a
-// host has no such address, the error says who cannot reach it, and why.
+// Choose returns an address for each host that all others reach. It prefers networks that
+// all hosts share, then fast interfaces, then fast attempts, then the order of Addresses. If
+// a host has no such address, the error names who cannot reach it, and why.
 func Choose(places []Place, f Filter) (Choice, error) {
 	ways := make([][]way, len(places))
 	var faults []string
@@ -171,7 +171,10 @@ func better(a, b way, network string) int {
 		return 1
 	}
 	loop := func(w way) bool { return net.ParseIP(w.IP).IsLoopback() }
-	return cmp.Or(first(a.Net == network, b.Net == network), first(!loop(a), !loop(b)), cmp.Compare(b.Mbits, a.Mbits), cmp.Compare(a.micros, b.micros))
+	// Smaller differences of single attempts are chance: repeated calls would choose different
+	// networks.
+	milliseconds := func(w way) int { return w.micros / 1000 }
+	return cmp.Or(first(a.Net == network, b.Net == network), first(!loop(a), !loop(b)), cmp.Compare(b.Mbits, a.Mbits), cmp.Compare(milliseconds(a), milliseconds(b)))
 }
 
 // shared is the fastest network that all hosts share, "" for none. It is as fast as its

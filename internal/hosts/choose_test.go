@@ -13,21 +13,24 @@ import (
 	"github.com/wdlrun/wdlrun/rank"
 )
 
-// world is a network: the addresses of each host as "IP/bits interface Mbit/s", and who
-// reaches whom by which address.
+// places returns the places of hosts after their attempts. addresses are, by host, of the form
+// "IP/bits interface Mbit/s µs"; an attempt takes 100 µs longer. reach returns the fault of an
+// attempt, "" for none.
 func places(addresses map[string][]string, order string, reach func(from, to, ip string) string) []Place {
 	var all []Place
 	var ports []int
+	micros := map[string]int{}
 	for host := range strings.FieldsSeq(order) {
 		p := Place{Host: host}
 		for _, a := range addresses[host] {
 			var ip, name string
-			var mbits int
-			fmt.Sscan(a, &ip, &name, &mbits)
+			var mbits, took int
+			fmt.Sscan(a, &ip, &name, &mbits, &took)
 			at, network, err := net.ParseCIDR(ip)
 			if err != nil {
 				panic(err)
 			}
+			micros[at.String()] = took
 			p.Addresses = append(p.Addresses, Address{IP: at.String(), Net: network.String(), Interface: name, Mbits: mbits})
 		}
 		all, ports = append(all, p), append(ports, 4000)
@@ -38,7 +41,7 @@ func places(addresses map[string][]string, order string, reach func(from, to, ip
 			fault := reach(all[i].Host, t.Host, ip)
 			trial := Trial{Target: t, Fault: fault}
 			if fault == "" {
-				trial.Micros = 100 + len(ip)
+				trial.Micros = 100 + micros[ip]
 			}
 			all[i].Trials = append(all[i].Trials, trial)
 		}
@@ -71,6 +74,9 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	routed := map[string][]string{"a": {"10.1.0.1/16 eth0 1000"}, "b": {"10.2.0.1/16 eth0 100", "10.3.0.1/16 eth1 1000"}}
+	two := func(micros string) map[string][]string {
+		return map[string][]string{"a": {"10.1.0.1/16 eth0 1000 " + micros, "10.2.0.1/16 eth1 1000 30"}, "b": {"10.1.0.2/16 eth0 1000 10", "10.2.0.2/16 eth1 1000 20"}}
+	}
 	for _, x := range []struct {
 		name    string
 		places  []Place
@@ -83,6 +89,8 @@ func TestChoose(t *testing.T) {
 		{"by network", places(three, "a b c", usual), "192.168.0.0/16", "192.168.1.0/24", "192.168.1.1 192.168.1.2 192.168.1.3"},
 		{"by interface", places(three, "a b c", usual), "eth0", "192.168.1.0/24", "192.168.1.1 192.168.1.2 192.168.1.3"},
 		{"without one", places(three, "a b c", usual), "^ib0,^docker0", "192.168.1.0/24", "192.168.1.1 192.168.1.2 192.168.1.3"},
+		{"the first of two alike", places(two("800"), "a b", usual), "", "10.1.0.0/16", "10.1.0.1 10.1.0.2"},
+		{"the nearer of two", places(two("2000"), "a b", usual), "", "10.2.0.0/16", "10.2.0.1 10.2.0.2"},
 		{"routed", places(routed, "a b", usual), "", "", "10.1.0.1 10.3.0.1"},
 		{"one machine", places(map[string][]string{"a": {"127.0.0.1/8 lo"}, "b": {"127.0.0.1/8 lo"}}, "a b", func(_, _, _ string) string { return "" }), "", "127.0.0.0/8", "127.0.0.1 127.0.0.1"},
 		{"the same address", places(map[string][]string{"a": {docker}, "b": {docker}}, "a b", usual), "", "",
