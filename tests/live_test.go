@@ -1,8 +1,10 @@
 package tests
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -154,6 +156,58 @@ func TestLiveFlags(t *testing.T) {
 	if o.code != 0 || !strings.Contains(o.stderr, "live page not served, and training continues") {
 		t.Errorf("exit code %d\n%s", o.code, o.stderr)
 	}
+}
+
+// TestEventFiles: a training writes the events of each series and rank, and report
+// -tensorboard writes the same afterwards.
+func TestEventFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := run(t, dir, append([]string{"-np", "2", "train", "-tensorboard", "-set", "data.valid_fraction=0.2"}, few(t)...)...)
+	if o.code != 0 || !strings.Contains(o.stdout, "tensorboard --logdir runs/") {
+		t.Fatalf("exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	during := summaries(t, filepath.Join(dir, "runs", "*", "tb"))
+	found, err := filepath.Glob(filepath.Join(dir, "runs", "*"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%q, %v", found, err)
+	}
+	if o = run(t, dir, "report", "-tensorboard", "after", found[0]); o.code != 0 {
+		t.Fatalf("exit code %d\n%s", o.code, o.stderr)
+	}
+	after := summaries(t, filepath.Join(dir, "after", "*"))
+	for _, folder := range []string{"train", "valid", "test", "rank-0", "rank-1"} {
+		if len(during[folder]) == 0 || !maps.Equal(during[folder], after[folder]) {
+			t.Errorf("%s has %d events during the training and %d afterwards, or others", folder, len(during[folder]), len(after[folder]))
+		}
+	}
+}
+
+// summaries returns the events with a summary in the files below a folder.
+func summaries(t *testing.T, folder string) map[string]map[string]bool {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(folder, "*", "events.out.tfevents.*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]map[string]bool{}
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		series := map[string]bool{}
+		for len(b) > 0 {
+			n := 16 + binary.LittleEndian.Uint64(b)
+			// A time, a step of two bytes at most, and the summary: field 5 of wire type 2.
+			if event := string(b[12 : n-4]); len(event) > 12 && (event[11] == 5<<3|2 || event[12] == 5<<3|2) {
+				series[event] = true
+			}
+			b = b[n:]
+		}
+		all[filepath.Base(filepath.Dir(path))] = series
+	}
+	return all
 }
 
 // TestLogRecords: every line of stderr is a record, those of a failure too, and the ranks

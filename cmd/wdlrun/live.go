@@ -24,6 +24,7 @@ func liveFlags() []cli.Flag {
 		&cli.StringFlag{Name: "web", Usage: "rank 0 serves a page about the training at `ADDRESS`, such as 127.0.0.1:6060, and /metrics"},
 		tokenFlag(),
 		&cli.StringFlag{Name: "trace", Value: "on", Usage: "keep a timeline of each rank: on (the last ten thousand steps or so), off, or `STEPS` such as steps=100-200"},
+		&cli.BoolFlag{Name: "tensorboard", Usage: "write event files of TensorBoard into tb of the run directory"},
 		&cli.StringFlag{Name: "metrics", Usage: "rank 0 serves metrics for Prometheus at `ADDRESS`, path /metrics"},
 	}
 }

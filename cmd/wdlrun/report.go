@@ -25,9 +25,10 @@ curves of loss, AUC and speed, the time of each rank by phase, tables compared w
 and warnings with advice. Runs in progress, failed runs and runs of another version are shown
 as far as they can be read.
 
--tensorboard DIR writes event files of TensorBoard instead, with the scalars of
-metrics.jsonl, in DIR/RUN/train, valid and test, histograms and curves of evaluations of
-validation data, and the settings as hyperparameters. View them with tensorboard --logdir DIR.
+-tensorboard DIR writes event files of TensorBoard instead, as train -tensorboard does during
+the training: the scalars of metrics.jsonl in DIR/RUN/train, valid and test, the times of
+ranks in DIR/RUN/rank-N, histograms and curves of evaluations of validation data, the model
+as a graph, and the settings as hyperparameters. View them with tensorboard --logdir DIR.
 
 Examples:
    wdlrun report runs/20261121-101500

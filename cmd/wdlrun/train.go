@@ -84,7 +84,7 @@ Examples:
 
 // trainOptions parses all flags except -config.
 func trainOptions(c *cli.Context) (wdl.Options, error) {
-	opt := wdl.Options{Out: pathOf(c, "out"), Resume: pathOf(c, "resume"), Again: c.String("again"), Survey: c.String("survey"), Set: settings(c)}
+	opt := wdl.Options{Out: pathOf(c, "out"), Resume: pathOf(c, "resume"), Again: c.String("again"), Survey: c.String("survey"), Set: settings(c), Events: c.Bool("tensorboard")}
 	if c.Args().Present() {
 		return opt, fmt.Errorf("train takes no argument, and %q is one; a configuration is given as -config FILE", c.Args().First())
 	}

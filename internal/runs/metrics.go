@@ -28,6 +28,13 @@ type Point struct {
 	Metrics *Metrics // of an evaluation
 }
 
+// Series of points in metrics.jsonl.
+const (
+	Train = "train"
+	Valid = "valid"
+	Test  = "test"
+)
+
 // maxPoints is the maximum number of points of a series. Of a longer one every second
 // point is dropped, as often as needed; the last is kept.
 const maxPoints = 1 << 14
@@ -52,7 +59,7 @@ func (r *Run) readMetrics() {
 // writing it.
 func (r *Run) scan(from io.Reader) {
 	lines := bufio.NewReaderSize(from, 1<<16)
-	series := [3]Series[Point]{{Most: maxPoints}, {Most: maxPoints}, {Most: maxPoints}}
+	series := map[string]*Series[Point]{Train: {Most: maxPoints}, Valid: {Most: maxPoints}, Test: {Most: maxPoints}}
 	faults := 0
 	for n := 1; ; n++ {
 		line, whole, err := readLine(lines)
@@ -62,10 +69,12 @@ func (r *Run) scan(from io.Reader) {
 		why := ""
 		if len(line) > maxLine {
 			why = fmt.Sprintf("it is longer than %d bytes", maxLine)
-		} else if p, event, err := parsePoint(line); err != nil {
+		} else if isRankTimes(line) {
+			continue // see RankTimes
+		} else if p, event, err := ParsePoint(line); err != nil {
 			why = err.Error()
-		} else if event >= 0 {
-			series[event].Add(p)
+		} else if s := series[event]; s != nil { // otherwise an event of another version
+			s.Add(p)
 		}
 		if why != "" && whole {
 			if faults++; faults <= maxFaults {
@@ -76,7 +85,7 @@ func (r *Run) scan(from io.Reader) {
 	if faults > maxFaults {
 		r.Faults = append(r.Faults, fmt.Sprintf("%s: %d more lines cannot be read", save.FileMetrics, faults-maxFaults))
 	}
-	r.Train, r.Valid, r.Test = series[0].Points(), series[1].Points(), series[2].Points()
+	r.Train, r.Valid, r.Test = series[Train].Points(), series[Valid].Points(), series[Test].Points()
 }
 
 // readLine returns the next line, without its bytes after maxLine, and whether it ends
@@ -99,8 +108,8 @@ func readLine(lines *bufio.Reader) (line []byte, whole bool, err error) {
 	}
 }
 
-// parsePoint parses a line. event is -1 for an event of another version.
-func parsePoint(line []byte) (p Point, event int, err error) {
+// ParsePoint parses a line of metrics.jsonl. series is Train, Valid, Test, or another event.
+func ParsePoint(line []byte) (p Point, series string, err error) {
 	var l struct {
 		Event   string    `json:"event"`
 		Time    time.Time `json:"time"`
@@ -113,18 +122,9 @@ func parsePoint(line []byte) (p Point, event int, err error) {
 		Metrics *Metrics  `json:"metrics"`
 	}
 	if err := json.Unmarshal(line, &l); err != nil {
-		return p, -1, fmt.Errorf("no metrics: %w", err)
+		return p, "", fmt.Errorf("no metrics: %w", err)
 	}
-	p = Point{l.Time, l.Step, l.Epoch, l.Samples, Value(l.LogLoss), Value(l.Rate), Value(l.Speed), l.Metrics}
-	switch l.Event {
-	case "train":
-		return p, 0, nil
-	case "valid":
-		return p, 1, nil
-	case "test":
-		return p, 2, nil
-	}
-	return p, -1, nil
+	return Point{l.Time, l.Step, l.Epoch, l.Samples, Value(l.LogLoss), Value(l.Rate), Value(l.Speed), l.Metrics}, l.Event, nil
 }
 
 // Series is a series of at most Most points. Beyond that, every second point is dropped,

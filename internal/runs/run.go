@@ -188,7 +188,7 @@ func (r *Run) fault(name string, err error) {
 func (r *Run) readConfig() {
 	b, err := regular.ReadFile(filepath.Join(r.Dir, save.FileConfig), maxConfig)
 	if err == nil {
-		r.Config, err = parseSettings(b)
+		r.Config, err = ParseSettings(b)
 	}
 	r.fault(save.FileConfig, err)
 }

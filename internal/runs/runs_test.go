@@ -143,7 +143,7 @@ func TestDifferingSettings(t *testing.T) {
 		"features:\n  - {name: a, encode: id}\n  - {name: b, encode: id}\nlabel: {field: x, positive: [1]}\ndata: {train: [a]}\ntrain: {epochs: 1, l2: 1}\nmodel: {kind: a}\n",
 		"features:\n  - {name: a, encode: no}\nlabel: {field: y}\ndata: {train: [b]}\ntrain: {epochs: 2}\nmodel: {kind: b, cross: 3}\n",
 	} {
-		settings, err := parseSettings([]byte(text))
+		settings, err := ParseSettings([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func FuzzRun(f *testing.F) {
 	f.Fuzz(func(t *testing.T, metrics, config string) {
 		var r Run
 		r.scan(strings.NewReader(metrics))
-		r.Config, _ = parseSettings([]byte(config))
+		r.Config, _ = ParseSettings([]byte(config))
 		r.Dir = "/none"
 		r.judge(false)
 		for _, name := range Names() {

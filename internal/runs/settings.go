@@ -60,8 +60,8 @@ const (
 	maxValue = 4096 // maximum bytes kept of a value
 )
 
-// parseSettings parses the YAML of any version. Anchors are not followed.
-func parseSettings(b []byte) (s Settings, err error) {
+// ParseSettings parses the YAML of any version. Anchors are not followed.
+func ParseSettings(b []byte) (s Settings, err error) {
 	defer func() {
 		if x := recover(); x != nil { // a panic of the library, on invalid YAML
 			err = fmt.Errorf("it cannot be parsed: %v", x)

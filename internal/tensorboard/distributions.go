@@ -17,7 +17,7 @@ const (
 
 // distribution appends an event with the histograms of the tables and the curves of the
 // labels.
-func (f *file) distribution(d *metrics.Distributions) {
+func (f *file) distribution(d *metrics.Distributions) error {
 	var summary []byte
 	add := func(tag, plugin string, content, tensor []byte) {
 		v := protowire.AppendString(protowire.AppendTag(nil, valueTag, protowire.BytesType), tag)
@@ -49,9 +49,10 @@ func (f *file) distribution(d *metrics.Distributions) {
 		n := protowire.AppendVarint(protowire.AppendTag(nil, curveThresholds, protowire.VarintType), uint64(len(x.Positive)))
 		add(tag, "pr_curves", n, prCurve(x))
 	}
-	if len(summary) > 0 {
-		f.event(d.Time, d.Step, summary)
+	if len(summary) == 0 {
+		return nil
 	}
+	return f.event(d.Time, d.Step, eventSummary, summary)
 }
 
 // histogram returns a tensor [k,3]: the lower and the upper limit of each bin, and its
@@ -93,9 +94,13 @@ func prCurve(x metrics.Thresholds) []byte {
 // tensorOf returns a TensorProto without values.
 func tensorOf(kind uint64, dims ...int) []byte {
 	t := protowire.AppendVarint(protowire.AppendTag(nil, tensorType, protowire.VarintType), kind)
-	var shape []byte
+	return message(t, tensorShape, shape(dims...))
+}
+
+// shape returns a TensorShapeProto. -1 is an unknown size.
+func shape(dims ...int) (s []byte) {
 	for _, n := range dims {
-		shape = message(shape, shapeDim, protowire.AppendVarint(protowire.AppendTag(nil, dimSize, protowire.VarintType), uint64(n)))
+		s = message(s, shapeDim, protowire.AppendVarint(protowire.AppendTag(nil, dimSize, protowire.VarintType), uint64(n)))
 	}
-	return message(t, tensorShape, shape)
+	return s
 }

@@ -1,7 +1,9 @@
 package tensorboard
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,32 +12,83 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/wdlrun/wdlrun/internal/data/tfrecord"
-	"github.com/wdlrun/wdlrun/internal/runs"
-	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 )
 
 // Field numbers, see the package comment.
 const (
-	eventWallTime, eventStep, eventVersion, eventSummary = 1, 2, 3, 5
-	summaryValue                                         = 1
-	valueTag, valueSimple, valueMetadata                 = 1, 2, 9
-	metadataPlugin, metadataClass, pluginName            = 1, 4, 1
-	classScalar                                          = 1
+	eventWallTime, eventStep, eventVersion    = 1, 2, 3
+	eventGraph, eventSummary, eventSession    = 4, 5, 7
+	sessionStatus, sessionStart               = 1, 1
+	summaryValue                              = 1
+	valueTag, valueSimple, valueMetadata      = 1, 2, 9
+	metadataPlugin, metadataClass, pluginName = 1, 4, 1
+	classScalar                               = 1
 )
 
-// file is an event file under construction.
+// file is an event file.
 type file struct {
-	bytes []byte
+	to    *os.File
+	path  string
+	size  int64           // bytes written
+	hold  int             // bytes to collect before a write; 0: each event is written at once
+	bytes []byte          // whole events not yet written
 	known map[string]bool // tags whose metadata has been written
 }
 
-func newFile(at time.Time) *file {
-	f := &file{known: map[string]bool{}}
+// create creates an event file in a folder, with the event that every file starts with. It
+// replaces a file with the name of that time if replace is set; otherwise it takes the name
+// of the next second that is free.
+func create(dir string, at time.Time, replace bool) (*file, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("tensorboard: %w", err)
+	}
+	f, how := &file{known: map[string]bool{}}, os.O_CREATE|os.O_WRONLY
+	if replace {
+		f.hold, how = 1<<16, how|os.O_TRUNC
+	} else {
+		how |= os.O_EXCL
+	}
+	const tries = 1000
+	for second := max(0, at.Unix()); ; second++ {
+		f.path = filepath.Join(dir, fmt.Sprintf("events.out.tfevents.%010d.wdlrun", second))
+		to, err := os.OpenFile(f.path, how, 0o644)
+		if err == nil {
+			f.to = to
+			break
+		}
+		if !errors.Is(err, fs.ErrExist) || second >= at.Unix()+tries {
+			return nil, fmt.Errorf("tensorboard: %w", err)
+		}
+	}
 	e := wallTime(nil, at)
 	e = protowire.AppendTag(e, eventVersion, protowire.BytesType)
-	f.bytes = tfrecord.AppendFrame(f.bytes, protowire.AppendString(e, "brain.Event:2"))
-	return f
+	return f, f.append(protowire.AppendString(e, "brain.Event:2"))
 }
+
+// append appends a whole event. After an error the file ends with the last event that was
+// written.
+func (f *file) append(event []byte) error {
+	f.bytes = tfrecord.AppendFrame(f.bytes, event)
+	if len(f.bytes) < f.hold {
+		return nil
+	}
+	return f.flush()
+}
+
+func (f *file) flush() error {
+	n, err := f.to.Write(f.bytes)
+	if err != nil {
+		if n > 0 {
+			err = errors.Join(err, f.to.Truncate(f.size))
+		}
+		return fmt.Errorf("tensorboard: %w", err)
+	}
+	f.size += int64(n)
+	f.bytes = f.bytes[:0]
+	return nil
+}
+
+func (f *file) close() error { return errors.Join(f.flush(), f.to.Close()) }
 
 func wallTime(e []byte, at time.Time) []byte {
 	return double(e, eventWallTime, seconds(at))
@@ -56,26 +109,25 @@ type scalar struct {
 }
 
 // add appends an event with those scalars that are finite.
-func (f *file) add(at time.Time, step int64, all ...scalar) {
+func (f *file) add(at time.Time, step int64, all ...scalar) error {
 	var summary []byte
 	for _, s := range all {
 		if math.IsNaN(s.value) || math.Abs(s.value) > math.MaxFloat32 {
 			continue
 		}
-		summary = protowire.AppendTag(summary, summaryValue, protowire.BytesType)
-		summary = protowire.AppendBytes(summary, f.value(s))
+		summary = message(summary, summaryValue, f.value(s))
 	}
 	if len(summary) == 0 {
-		return
+		return nil
 	}
-	f.event(at, step, summary)
+	return f.event(at, step, eventSummary, summary)
 }
 
-func (f *file) event(at time.Time, step int64, summary []byte) {
+// event appends an event with a message in the given field.
+func (f *file) event(at time.Time, step int64, field protowire.Number, m []byte) error {
 	e := wallTime(nil, at)
 	e = protowire.AppendVarint(protowire.AppendTag(e, eventStep, protowire.VarintType), uint64(step))
-	e = protowire.AppendBytes(protowire.AppendTag(e, eventSummary, protowire.BytesType), summary)
-	f.bytes = tfrecord.AppendFrame(f.bytes, e)
+	return f.append(message(e, field, m))
 }
 
 func (f *file) value(s scalar) []byte {
@@ -89,56 +141,4 @@ func (f *file) value(s scalar) []byte {
 	m := protowire.AppendBytes(protowire.AppendTag(nil, metadataPlugin, protowire.BytesType), plugin)
 	m = protowire.AppendVarint(protowire.AppendTag(m, metadataClass, protowire.VarintType), classScalar)
 	return protowire.AppendBytes(protowire.AppendTag(v, valueMetadata, protowire.BytesType), m)
-}
-
-// Write writes the event files of a run into DIR/NAME/train, valid and test, each only if
-// the run has such points, and the settings of keys as hyperparameters into DIR/NAME. It
-// returns their paths. Files of the same run are replaced.
-func Write(dir string, r *runs.Run, keys []string) (paths []string, err error) {
-	for _, s := range []struct {
-		name   string
-		points []runs.Point
-		more   []metrics.Distributions
-	}{{"train", r.Train, nil}, {"valid", r.Valid, r.Distributions()}, {"test", r.Test, nil}} {
-		if len(s.points) == 0 {
-			continue
-		}
-		f := newFile(s.points[0].Time)
-		for i := range s.more {
-			f.distribution(&s.more[i])
-		}
-		for _, p := range s.points {
-			all := []scalar{
-				{"logloss", p.LogLoss}, {"epoch", float64(p.Epoch)}, {"samples", float64(p.Samples)},
-				{"rate", p.Rate}, {"samples_per_second", p.Speed},
-			}
-			for _, c := range runs.Columns() {
-				if c.Name != all[0].tag { // every point has it
-					all = append(all, scalar{c.Name, c.Value(p.Metrics)})
-				}
-			}
-			f.add(p.Time, p.Step, all...)
-		}
-		path, err := f.write(filepath.Join(dir, r.Name, s.name), r.Began)
-		if err != nil {
-			return nil, err
-		}
-		paths = append(paths, path)
-	}
-	path, err := hparams(r, keys).write(filepath.Join(dir, r.Name), r.Began)
-	if err != nil {
-		return nil, err
-	}
-	return append(paths, path), nil
-}
-
-func (f *file) write(dir string, began time.Time) (path string, err error) {
-	path = filepath.Join(dir, fmt.Sprintf("events.out.tfevents.%010d.wdlrun", max(0, began.Unix())))
-	if err = os.MkdirAll(dir, 0o755); err == nil {
-		err = os.WriteFile(path, f.bytes, 0o644)
-	}
-	if err != nil {
-		return "", fmt.Errorf("tensorboard: %w", err)
-	}
-	return path, nil
 }

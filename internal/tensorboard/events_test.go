@@ -29,7 +29,13 @@ message Tensor { int32 dtype = 1; Shape tensor_shape = 2; repeated float float_v
 message SummaryMetadata { PluginData plugin_data = 1; int32 data_class = 4; }
 message Value { string tag = 1; float simple_value = 2; Tensor tensor = 8; SummaryMetadata metadata = 9; }
 message Summary { repeated Value value = 1; }
-message Event { double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5; }
+message SessionLog { int32 status = 1; }
+message ListValue { repeated Shape shape = 7; }
+message AttrValue { ListValue list = 1; string s = 2; int64 i = 3; }
+message NodeDef { string name = 1; string op = 2; repeated string input = 3; map<string, AttrValue> attr = 5; }
+message VersionDef { int32 producer = 1; }
+message GraphDef { repeated NodeDef node = 1; VersionDef versions = 4; }
+message Event { double wall_time = 1; int64 step = 2; string file_version = 3; GraphDef graph_def = 4; Summary summary = 5; SessionLog session_log = 7; }
 message File { repeated Event event = 1; }
 `
 
@@ -44,6 +50,13 @@ func run(t *testing.T) *runs.Run {
 {"step":40,"tables":[{"table":"t","embeddings":{"first":380,"counts":[1,1,1,1,1,1,1]}}]}
 `
 	if err := os.WriteFile(filepath.Join(dir, "distributions.jsonl"), []byte(lines), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// One good line about ranks, and one with a time too few.
+	lines = `{"event":"ranks","time":"2023-11-14T22:13:21Z","step":20,"phases":["input","pull","compute"],"seconds":[[0.25,0.5,1],[0.25,0.125,1.375]]}
+{"event":"ranks","step":40,"phases":["input","pull"],"seconds":[[0.25]]}
+`
+	if err := os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(lines), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	r, err := runs.Read(dir)
@@ -98,37 +111,52 @@ func TestEventFiles(t *testing.T) {
 	dir := t.TempDir()
 	r := run(t)
 	paths, err := Write(dir, r, Keys([]*runs.Summary{&r.Summary}))
-	if err != nil || len(paths) != 4 {
+	if err != nil || len(paths) != 6 {
 		t.Fatalf("%q, %v", paths, err)
 	}
 	if want := filepath.Join(dir, "a", "train", "events.out.tfevents.1700000000.wdlrun"); paths[0] != want {
 		t.Errorf("%s, want %s", paths[0], want)
 	}
-	if len(r.Faults) != 1 || !strings.HasPrefix(r.Faults[0], "distributions.jsonl: line 2: a histogram of 7 bins from bin 380") {
+	if len(r.Faults) != 2 || r.Faults[1] != "metrics.jsonl: line 2: rank 0 has 1 times of 2 phases" || !strings.HasPrefix(r.Faults[0], "distributions.jsonl: line 2: a histogram of 7 bins from bin 380") {
 		t.Errorf("faults %q", r.Faults)
 	}
-	var whole []byte // a message File
+	text := ""
 	for _, path := range paths {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range records(t, b) {
-			whole = append(binary.AppendUvarint(append(whole, 1<<3|2), uint64(len(r))), r...)
-		}
+		text += read(t, path)
 	}
+	golden.Check(t, "events.txt", text)
+}
+
+// read returns the events of a file as protoc prints them.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var whole []byte // a message File
+	for _, r := range records(t, b) {
+		whole = append(binary.AppendUvarint(append(whole, 1<<3|2), uint64(len(r))), r...)
+	}
+	return decode(t, "File", whole)
+}
+
+// decode returns a message as protoc prints it.
+func decode(t *testing.T, kind string, m []byte) string {
+	t.Helper()
 	protoc, err := exec.LookPath("protoc")
 	if err != nil {
 		t.Skip("needs protoc to decode the events")
 	}
+	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "e.proto"), []byte(proto), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), protoc, "--decode=File", "-I"+dir, "e.proto")
-	cmd.Stdin = bytes.NewReader(whole)
+	cmd := exec.CommandContext(t.Context(), protoc, "--decode="+kind, "-I"+dir, "e.proto")
+	cmd.Stdin = bytes.NewReader(m)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	golden.Check(t, "events.txt", string(out))
+	return string(out)
 }

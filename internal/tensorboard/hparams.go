@@ -22,7 +22,7 @@ const (
 	mapKey, mapValue, numberValue, textValue     = 1, 2, 2, 3
 	boolValue                                    = 4
 	endStatus, endTime                           = 1, 2
-	statusSuccess, statusFailure, statusRunning  = 1, 2, 3
+	statusSuccess, statusFailure                 = 1, 2
 	typeFloat                                    = 1
 	startTag, endTag, hparamsPlugin, mostHParams = "_hparams_/session_start_info", "_hparams_/session_end_info", "hparams", 200
 )
@@ -41,42 +41,45 @@ func Keys(all []*runs.Summary) []string {
 	return keys[:min(len(keys), mostHParams)]
 }
 
-// hparams returns a file with the hyperparameters of a run, for the plugin hparams.
-func hparams(r *runs.Run, keys []string) *file {
-	f := newFile(r.Began)
+// Begin writes the settings of keys as the hyperparameters of the training.
+func (w *Writer) Begin(settings *runs.Settings, keys []string, at time.Time) error {
+	f, err := w.in("")
+	if err != nil {
+		return err
+	}
 	var start []byte
 	for _, key := range keys {
-		if v := r.Config.Of(key); v != "" {
+		if v := settings.Of(key); v != "" {
 			entry := protowire.AppendString(protowire.AppendTag(nil, mapKey, protowire.BytesType), key)
 			start = message(start, startHParams, message(entry, mapValue, structValue(v)))
 		}
 	}
-	f.plugin(r.Began, startTag, message(nil, pluginStart, double(start, startTime, seconds(r.Began))))
-	if r.State == runs.Running {
-		return f
+	return f.plugin(at, startTag, message(nil, pluginStart, double(start, startTime, seconds(at))))
+}
+
+// End writes the end of the training.
+func (w *Writer) End(success bool, at time.Time) error {
+	f, err := w.in("")
+	if err != nil {
+		return err
 	}
 	status := statusFailure
-	if r.State == runs.Finished || r.State == runs.Stopped {
+	if success {
 		status = statusSuccess
 	}
-	at := r.Began
-	if !math.IsNaN(r.Seconds) {
-		at = at.Add(time.Duration(float64(r.Seconds * float64(time.Second))))
-	}
 	end := protowire.AppendVarint(protowire.AppendTag(nil, endStatus, protowire.VarintType), uint64(status))
-	f.plugin(at, endTag, message(nil, pluginEnd, double(end, endTime, seconds(at))))
-	return f
+	return f.plugin(at, endTag, message(nil, pluginEnd, double(end, endTime, seconds(at))))
 }
 
 // plugin appends an event with a value for the plugin, and a tensor, which every value
 // needs.
-func (f *file) plugin(at time.Time, tag string, content []byte) {
+func (f *file) plugin(at time.Time, tag string, content []byte) error {
 	data := protowire.AppendString(protowire.AppendTag(nil, pluginName, protowire.BytesType), hparamsPlugin)
 	meta := message(nil, metadataPlugin, message(data, pluginContent, content))
 	tensor := message(tensorOf(typeFloat, 1), tensorFloats, make([]byte, 4))
 	v := protowire.AppendString(protowire.AppendTag(nil, valueTag, protowire.BytesType), tag)
 	v = message(message(v, valueTensor, tensor), valueMetadata, meta)
-	f.event(at, 0, message(nil, summaryValue, v))
+	return f.event(at, 0, eventSummary, message(nil, summaryValue, v))
 }
 
 // structValue returns a google.protobuf.Value.

@@ -48,6 +48,7 @@ type Options struct {
 	OnGPU     []string          // given flags that only affect GPUs
 	Kill      func()            // ends this process at once, for Chaos; nil: kill faults are rejected
 	Board     *live.Board       // dashboard of the job, on rank 0; may be nil
+	Events    bool              // rank 0 writes event files of TensorBoard into the run directory
 	About     save.About        // written to the run directory, with Hosts, unless its version is empty
 
 	Replicas int     // ranks that hold each shard; 0 and 1: only its owner. It must be the same on all ranks
@@ -96,6 +97,7 @@ func NewJob(comm *collective.Comm, rec *trace.Recorder, opt Options) *Job {
 	j.spans = spans{run: r, saves: &j.saves, validation: &j.validation}
 	j.healing = healing{run: r, saves: &j.saves}
 	j.report.Show(opt.Board)
+	j.report.Follow(opt.Events)
 	return j
 }
 

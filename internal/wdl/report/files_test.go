@@ -17,7 +17,7 @@ func TestResumeDropsLaterMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := openMetrics(dir, nil, 20, func(line string) { t.Error(line) })
-	m.write(Line{Event: "train", Step: 40})
+	m.write([]byte(`{"event":"train","step":40}`))
 	m.close()
 	b, err := os.ReadFile(filepath.Join(dir, save.FileMetrics))
 	all := strings.Split(strings.TrimSpace(string(b)), "\n")
@@ -35,6 +35,7 @@ func TestRunFiles(t *testing.T) {
 	}{
 		{Result{Checkpoint: "x"}, "config.yaml metrics.jsonl result.json trace-*.json checkpoints/"},
 		{Result{LastCheckpoint: "x", Lost: []string{save.FileTraces}}, "config.yaml metrics.jsonl result.json checkpoints/"},
+		{Result{Events: true, NoTimeline: true}, "config.yaml metrics.jsonl result.json tb/"},
 		{Result{Lost: []string{save.FileTraces, save.FileResult}}, "config.yaml metrics.jsonl"},
 	} {
 		var names []string
@@ -44,5 +45,24 @@ func TestRunFiles(t *testing.T) {
 		if got := strings.Join(names, " "); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.r, got, c.want)
 		}
+	}
+}
+
+// TestEventFilesAreGivenUpOnce: training continues without event files if they cannot be
+// written, with one warning.
+func TestEventFilesAreGivenUpOnce(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, save.FolderEvents), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	e := openEvents(dir, nil, 0, func(line string) { lines = append(lines, line) })
+	for range 3 {
+		e.line([]byte(`{"event":"train","step":1,"logloss":0.5}`))
+	}
+	e.end(true)
+	e.close()
+	if len(lines) != 1 || !strings.HasPrefix(lines[0], "event files of TensorBoard are no longer written: ") {
+		t.Errorf("%q", lines)
 	}
 }

@@ -1,11 +1,15 @@
 package report
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/live"
+	"github.com/wdlrun/wdlrun/internal/runs"
 	"github.com/wdlrun/wdlrun/internal/wdl/plan"
 	"github.com/wdlrun/wdlrun/sparse"
 	"github.com/wdlrun/wdlrun/trace"
@@ -19,7 +23,26 @@ type lookout struct {
 	first Effort // effort of this rank when the job began
 	was   Effort // effort of this rank at the last window
 	words []int64
+	lines rankLines
 }
+
+// rankLines is the state of the lines about ranks in metrics.jsonl.
+type rankLines struct {
+	opened time.Time
+	at     time.Time // time and step of the last line
+	step   int64
+	totals []time.Duration // by rank and phase of rankPhases, at that line
+}
+
+// rankPhases are the phases of a step.
+var rankPhases = [...]trace.Phase{trace.Input, trace.Pull, trace.Compute, trace.Push, trace.Sync, trace.Update}
+
+// Lines about ranks are at least linePause apart, and 1/lineShare of the time since the job
+// began. So a day has 3,000 lines.
+const (
+	linePause = time.Second
+	lineShare = 500
+)
 
 // Look reports on rank 0 whether the ranks are to be compared after a step.
 func (r *Reporter) Look(step int64) bool {
@@ -47,7 +70,7 @@ func (r *Reporter) Compare(step int64, own Own) (lines []string, err error) {
 		lines = l.look(time.Since(l.since), step-l.step, by)
 	}
 	l.since, l.step, l.was = time.Now(), step, own.Effort
-	r.show(own)
+	r.show(step, own, false)
 	return lines, nil
 }
 
@@ -85,8 +108,9 @@ func (r *Reporter) gather(own Own) ([]Effort, error) {
 	return by, nil
 }
 
-// show updates the dashboard with the gathered values.
-func (r *Reporter) show(own Own) {
+// show updates the dashboard and metrics.jsonl with the gathered values of a step.
+func (r *Reporter) show(step int64, own Own, last bool) {
+	r.times(step, last)
 	if r.board == nil {
 		return
 	}
@@ -105,4 +129,51 @@ func (r *Reporter) show(own Own) {
 		u.Tables = append(u.Tables, live.Table{Name: t.Name, Rows: x[0], Bytes: x[1], Inserted: x[2], Evicted: x[3], Sent: x[4]})
 	}
 	r.board.Gathered(u)
+}
+
+// times appends a line about the ranks to metrics.jsonl on rank 0, if one is due.
+func (r *Reporter) times(step int64, last bool) {
+	l, now := &r.slow.lines, time.Now()
+	pause := max(linePause, now.Sub(l.opened)/lineShare)
+	base := l.totals == nil && r.since.Step != l.step // the totals include steps before a recovery
+	if r.comm.Rank() != 0 || step <= l.step || !base && !last && now.Sub(l.at) < pause {
+		return
+	}
+	t := runs.RankTimes{Event: runs.RankEvent, Time: now.UTC(), Step: step}
+	for _, p := range rankPhases {
+		t.Phases = append(t.Phases, p.String())
+	}
+	size := min(r.comm.Size(), runs.MostRanks)
+	if l.totals == nil {
+		l.totals = make([]time.Duration, size*len(rankPhases))
+	}
+	for rank := range size {
+		words, was := r.slow.words[ownWords*rank+effortWords+1:], l.totals[len(rankPhases)*rank:]
+		var seconds []float64
+		for i, p := range rankPhases {
+			total := time.Duration(words[p])
+			seconds = append(seconds, digits((total-was[i]).Seconds()/float64(step-l.step)))
+			was[i] = total
+		}
+		t.Ranks = append(t.Ranks, seconds)
+	}
+	l.at, l.step = now, step
+	if base {
+		return
+	}
+	if line, err := json.Marshal(t); err != nil {
+		r.warn(fmt.Sprintf("the times of ranks are not kept: %v", err))
+	} else {
+		r.log.write(line)
+		r.events.ranks(&t)
+	}
+}
+
+// digits rounds to four significant digits.
+func digits(x float64) float64 {
+	if x <= 0 {
+		return 0
+	}
+	y, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64) // never fails
+	return y
 }

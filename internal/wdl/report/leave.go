@@ -53,6 +53,8 @@ func (r *Reporter) Leave(res *Result) error {
 	if lost[0] > 0 {
 		res.Lost = append(res.Lost, save.FileTraces)
 	}
+	res.Events = r.events.writes()
+	r.events.end(true)
 	if r.comm.Rank() == 0 && (trained || !r.kept(res)) && !r.keep(res) {
 		res.Lost = append(res.Lost, save.FileResult)
 	}

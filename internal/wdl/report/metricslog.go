@@ -9,14 +9,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/wdlrun/wdlrun/internal/regular"
 	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
 
-// Line is one line of metrics.jsonl; the log sets its time.
+// Line is one line of metrics.jsonl; Write sets its time. See also runs.RankTimes.
 type Line struct {
 	Event   string           `json:"event"` // train, valid or test
 	Time    string           `json:"time"`
@@ -69,11 +68,8 @@ func (m *metricsLog) restore() {
 		return
 	}
 	m.warn(fmt.Sprintf("the run directory %s was deleted or moved while the training ran: it is made again, with the configuration and the metrics so far", m.dir))
-	err = m.again()
-	if err != nil {
-		m.warn(fmt.Sprintf("metrics are no longer kept: %v", err))
-		m.close()
-		m.file = nil
+	if err = m.again(); err != nil {
+		m.fail(err)
 	}
 }
 
@@ -141,21 +137,22 @@ func dropLater(path string, step int64) error {
 	return os.Rename(out.Name(), path)
 }
 
-func (m *metricsLog) write(line Line) {
+// write appends a line without its line feed.
+func (m *metricsLog) write(line []byte) {
 	m.restore()
 	if m == nil || m.file == nil {
 		return
 	}
-	line.Time = time.Now().UTC().Format(time.RFC3339Nano)
-	b, err := json.Marshal(line)
-	if err == nil {
-		_, err = m.file.Write(append(b, '\n'))
+	if _, err := m.file.Write(append(line, '\n')); err != nil {
+		m.fail(err)
 	}
-	if err != nil {
-		m.warn(fmt.Sprintf("metrics are no longer kept: %v", err))
-		m.close()
-		m.file = nil
-	}
+}
+
+// fail ends the writing.
+func (m *metricsLog) fail(err error) {
+	m.warn(fmt.Sprintf("metrics are no longer kept: %v", err))
+	m.close()
+	m.file = nil
 }
 
 func (m *metricsLog) close() {

@@ -25,6 +25,8 @@ type Reporter struct {
 	since      Since
 	dir        string
 	log        *metricsLog // rank 0
+	follows    bool        // event files of TensorBoard are written
+	events     *events     // rank 0
 	slow       *lookout
 	board      *live.Board   // dashboard of the job; nil: none
 	spent      time.Duration // time in the steps that the board shows
@@ -51,6 +53,9 @@ func (r *Reporter) Begin(s Since) { r.since = s }
 // Show sets the dashboard of rank 0; nil: none.
 func (r *Reporter) Show(b *live.Board) { r.board = b }
 
+// Follow sets whether event files of TensorBoard are written with the metrics.
+func (r *Reporter) Follow(events bool) { r.follows = events }
+
 // Since returns the state from which the job counts.
 func (r *Reporter) Since() Since { return r.since }
 
@@ -64,12 +69,19 @@ func (r *Reporter) Open(dir string, yaml []byte, hosts []string, step int64, fir
 		if err := dropLater(filepath.Join(dir, save.FileDistributions), step); err != nil {
 			r.warn(fmt.Sprintf("%s keeps lines of steps after %d: %v", save.FileDistributions, step, err))
 		}
+		if r.follows {
+			r.events = openEvents(dir, yaml, step, r.warn)
+		}
 	}
 	r.slow = &lookout{watch: newWatch(r.comm.Size(), hosts), since: time.Now(), step: step, first: first, was: first}
+	r.slow.lines = rankLines{opened: r.slow.since, at: r.slow.since, step: step}
 }
 
-// Close closes metrics.jsonl.
-func (r *Reporter) Close() { r.log.close() }
+// Close closes metrics.jsonl and the event files.
+func (r *Reporter) Close() {
+	r.log.close()
+	r.events.close()
+}
 
 // Spent returns the time that this rank has spent in training steps of this job.
 func (r *Reporter) Spent() (sum time.Duration) {
@@ -122,7 +134,14 @@ func (r *Reporter) Due(step int64) (show, line bool) {
 
 // Write appends a line to metrics.jsonl on rank 0.
 func (r *Reporter) Write(l Line) {
-	r.log.write(l)
+	l.Time = time.Now().UTC().Format(time.RFC3339Nano)
+	line, err := json.Marshal(l)
+	if err != nil {
+		r.warn(fmt.Sprintf("the metrics of step %d are not kept: %v", l.Step, err))
+	} else {
+		r.log.write(line)
+		r.events.line(line)
+	}
 	if l.Metrics != nil {
 		r.board.Evaluated(l.Step, l.Metrics, l.Event == "test")
 	} else {
@@ -133,6 +152,7 @@ func (r *Reporter) Write(l Line) {
 // Keep appends a line to distributions.jsonl, on rank 0. After the first error it warns and
 // writes no more.
 func (r *Reporter) Keep(d *metrics.Distributions) {
+	r.events.distributions(d)
 	if r.spreadLost {
 		return
 	}

@@ -54,6 +54,7 @@ type Result struct {
 	LastCheckpoint   string            `json:"last_checkpoint,omitempty"` // in that case, the last good checkpoint
 	Lost             []string          `json:"lost,omitempty"`            // files of RunFiles that could not be written by some rank
 	NoTimeline       bool              `json:"no_timeline,omitempty"`     // no timeline was requested
+	Events           bool              `json:"events,omitempty"`          // event files of TensorBoard were written
 	Spans            int64             `json:"spans,omitempty"`           // spans of a stream
 	Ended            string            `json:"ended,omitempty"`           // why the stream ended
 	Stopped          bool              `json:"stopped,omitempty"`         // stopped on request; it can be resumed
@@ -104,6 +105,9 @@ func (r Result) RunFiles() []RunFile {
 		{save.FileMetrics, "loss, speed and evaluations, one JSON object a line"},
 		{save.FileResult, "the result"},
 		{save.FileTraces, "timeline of each rank, for ui.perfetto.dev"},
+	}
+	if r.Events {
+		files = append(files, RunFile{save.FolderEvents + "/", "event files: tensorboard --logdir " + filepath.Join(r.RunDir, save.FolderEvents)})
 	}
 	switch {
 	case r.Checkpoint != "":

@@ -62,7 +62,7 @@ func (r *Reporter) Tables(t *step.Trainer, p *plan.Plan, res *Result) error {
 	if _, err := r.gather(Own{Effort: r.slow.was, Store: t.Store(), Plan: p}); err != nil {
 		return err
 	}
-	r.show(Own{Plan: p, Bad: res.Input.Bad})
+	r.show(res.Steps, Own{Plan: p, Bad: res.Input.Bad}, true)
 	store, size, steps := t.Store(), r.comm.Size(), res.Steps-r.since.Step
 	at := tableWords * len(p.Tables)
 	sums := make([]int64, at+rankWords*size+2)

@@ -26,6 +26,7 @@ const (
 	FileCommits       = "commits.log"         // microbatches that counted, see slots.AppendLog
 	FileMode          = "mode.json"           // treatment of slow ranks, see Mode
 	FileTraces        = "trace-*.json"        // timeline of each rank
+	FolderEvents      = "tb"                  // event files of TensorBoard
 	FileChaos         = "chaos.log"           // injected faults so far
 )
 
