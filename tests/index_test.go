@@ -29,7 +29,7 @@ func TestFeatureIndex(t *testing.T) {
 	}
 	r := train(t, dir, 2, "-config", "ctr.yaml", "-set", "train.batch=1")
 	os.Remove(filepath.Join(dir, "ctr.index"))
-	if o := must(t, dir, "-np 2 eval -resume "+r.RunDir); !containsAll(o.stdout, "values that training has not seen: all 2 (50 %), site 3 (75 %)") {
+	if o := must(t, dir, "-np 2 eval -resume "+r.RunDir); !containsAll(o.stdout, "values that training has not seen: site 3 (75 %), all 2 (50 %)") {
 		t.Errorf("eval prints\n%s", o.stdout)
 	}
 }

@@ -275,7 +275,7 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary) error {
 		fmt.Fprintf(to, "%d of %d runs do not meet the conditions\n", n, found)
 	}
 	if n := len(differ) - len(shown); n > 0 {
-		fmt.Fprintf(to, "%d more settings differ: see -json or -csv\n", n)
+		fmt.Fprintf(to, "%d more settings differ, of %s: see -json or -csv\n", n, strings.Join(sections(differ[len(shown):]), ", "))
 	}
 	for _, r := range all {
 		if r.Failure != "" {
@@ -286,6 +286,18 @@ func runsTable(to io.Writer, dir string, found int, all []*runs.Summary) error {
 		}
 	}
 	return nil
+}
+
+// sections returns the sections of the configuration that have these keys.
+func sections(keys []string) (all []string) {
+	for _, key := range keys {
+		name := clean(key[:strings.IndexAny(key+".", ".[")], widestSetting)
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // headings returns the headings of settings. Long ones are cut in the middle, unless two

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -18,5 +20,26 @@ func TestHeadingsStayDistinct(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestSectionsOfKeys(t *testing.T) {
+	if got, want := sections([]string{"train.seed", "features[x].encode", "train.epochs", "data"}), []string{"data", "features", "train"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestUnknownNamesTheMostFrequent: first the features with most unknown values, then the
+// number of the others.
+func TestUnknownNamesTheMostFrequent(t *testing.T) {
+	counts := map[string]int64{"a": 1, "b": 3, "c": 3}
+	for i := range mostUnknown - 1 {
+		counts[fmt.Sprint("d", i)] = 2
+	}
+	var w strings.Builder
+	unknown(&w, counts, 4, notTrained)
+	want := "values that training has not seen: b 3 (75 %), c 3 (75 %), d0 2 (50 %), d1 2 (50 %), d2 2 (50 %), d3 2 (50 %), d4 2 (50 %), d5 2 (50 %), 2 more features\n"
+	if w.String() != want {
+		t.Errorf("%q, want %q", w.String(), want)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -594,19 +595,27 @@ func tables(w io.Writer, r report.Result) {
 // notTrained is the reason why values of an evaluation are unknown.
 const notTrained = "training has not seen"
 
-// unknown prints the number of unknown values of each feature, also as a share of the
-// samples, and the reason.
+// mostUnknown is the number of features that unknown names.
+const mostUnknown = 8
+
+// unknown prints the number of unknown values of the features that have most, also as a
+// share of the samples, and the reason.
 func unknown(w io.Writer, counts map[string]int64, samples int64, why string) {
 	if len(counts) == 0 {
 		return
 	}
 	var all []string
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
+	most := func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) }
+	names := slices.SortedFunc(maps.Keys(counts), most)
+	for _, name := range names[:min(len(names), mostUnknown)] {
 		n := fmt.Sprintf("%s %d", name, counts[name])
 		if samples > 0 {
 			n += fmt.Sprintf(" (%.3g %%)", 100*float64(counts[name])/float64(samples))
 		}
 		all = append(all, n)
+	}
+	if n := len(names) - len(all); n > 0 {
+		all = append(all, fmt.Sprintf("%d more %s", n, plural(n, "feature")))
 	}
 	fmt.Fprintf(w, "values that %s: %s\n", why, strings.Join(all, ", "))
 }
