@@ -68,7 +68,7 @@ func dataSections() []section {
 			{name: "labels", about: "further labels, each with its own tower over the same embeddings"},
 			{name: "features", about: "inputs of the model, each computed from one field"},
 			{name: "crosses", about: "wide features that combine several others"},
-			{name: "tables", about: "embedding tables with settings of their own; others need no entry"},
+			{name: "tables", about: "settings of single embedding tables"},
 			{name: "model", about: "the network architecture"},
 			{name: "train", about: "training"},
 		}},
@@ -78,13 +78,13 @@ func dataSections() []section {
 			{name: "valid", def: "none", about: "evaluated after each epoch; early stopping and plateau schedules watch it"},
 			{name: "negative_rate", def: "1", about: "fraction of the training records with label 0 to use; predicted probabilities remain those of all records", rng: "[1e-06, 1]"},
 			{name: "valid_fraction", def: "0", about: "instead of valid: hold out this fraction of train, chosen at random unless valid_time or valid_group is set", rng: "[0, 1)"},
-			{name: "valid_time", def: "none", about: "field with numbers or ISO dates: hold out the newest records, keeping those of equal time together"},
-			{name: "valid_group", def: "none", about: "field, such as a user: hold out whole values, each with all its records"},
+			{name: "valid_time", def: "none", about: "instead of random records, hold out the newest by this field of numbers or ISO dates; records of equal time stay together"},
+			{name: "valid_group", def: "none", about: "instead of random records, hold out all records of random values of this field, such as a user"},
 			{name: "format", def: "csv", about: "format of all files and topics; gzip, zstd and snappy files are decompressed", choices: schema.Formats()},
 			{name: "delimiter", def: "comma for csv, tab for tsv", about: "one byte between fields"},
 			{name: "header", def: "false", about: "the first line of each file names the fields"},
 			{name: "fields", def: "none", about: "names of the fields in file order, if there is no header", filled: true},
-			{name: "comment", def: "none", about: "lines that start with this are skipped"},
+			{name: "comment", def: "none", about: "skip lines that start with this"},
 			{name: "multiline", def: "false", about: "quoted fields of csv may hold line breaks; every rank then reads a file from its beginning"},
 			{name: "missing", def: "none", about: "values that mean missing, in addition to the empty one"},
 			{name: "derive", def: "none", about: "columns computed by expressions, usable like fields: {liked: \"rating >= 4\", tip_share: \"tips / fare\"}"},
@@ -163,7 +163,7 @@ const modelAbout = "logit = wide weights of all keys + network(x), x = the embed
 
 func modelSections() []section {
 	return []section{
-		{"tables[]", reflect.TypeFor[Table](), "Settings of one table. The features and crosses that use a table name it.", []key{
+		{"tables[]", reflect.TypeFor[Table](), "Settings of one table, which features and crosses name in their key table. Other tables have the defaults.", []key{
 			{name: "name", def: "required", about: "the table"},
 			{name: "dim", def: "model.embedding_dim", about: "width of its embeddings", rng: "[1, 4096]"},
 			{name: "pooling", def: "model.pooling", about: "how several values of a sample become one", choices: poolings()},

@@ -35,9 +35,9 @@ func Reference() string {
 }
 
 // fileAbout is the introduction of the reference.
-const fileAbout = `The file. Paths are relative to the working directory. wdlrun init -data FILE writes one for
-your records; -set train.epochs=3 replaces a key for one job, -set features[0].encode=hash one of a
-list, whose entries are counted from 0. A whole one, where only data, label and features must be:
+const fileAbout = `wdlrun init -data FILE writes a configuration for your records. Paths are relative to the working
+directory. -set train.epochs=3 replaces a key for one job; -set features[0].encode=hash replaces a key
+of the first entry of a list. An example; only data, label and features are required:
 
   data:
     train: [clicks/day_*.csv]

@@ -59,7 +59,7 @@ func TestReferenceIsComplete(t *testing.T) {
 
 // TestFileOfTheReference: the file at the start of the reference is a valid configuration.
 func TestFileOfTheReference(t *testing.T) {
-	_, file, _ := strings.Cut(Reference(), "must be:\n\n")
+	_, file, _ := strings.Cut(Reference(), "are required:\n\n")
 	file, _, _ = strings.Cut(file, "\n\n")
 	c, err := Parse("", []byte(regexp.MustCompile("(?m)^    ").ReplaceAllString(file, "")))
 	if err != nil || c.Model.Kind != "deepfm" || len(c.Features) != 4 || len(c.Tables) != 1 {
