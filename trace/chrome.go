@@ -65,9 +65,9 @@ func (r *Recorder) monotonicOrigin(monotonic func() int64) (origin int64) {
 
 // WriteChrome writes the kept spans as a Chrome trace: JSON array format, one complete event
 // per span, times in microseconds. The process is the rank; one thread holds the phases and
-// one the background work. The arguments of a span are its step and, as calls, the exchanges
-// that the rank entered in it: number and time since the span's start, alternating. Call it
-// from the goroutine that calls Enter.
+// one the background work. The arguments of a span are its step, unless it is that of the
+// phase before, and, as calls, the exchanges that the rank entered in it: number and time
+// since the span's start, alternating. Call it from the goroutine that calls Enter.
 func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 	b := bufio.NewWriter(w)
 	first := 0
@@ -81,7 +81,7 @@ func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 	fmt.Fprintf(b, "[{\"name\":%q,\"ph\":\"M\",\"pid\":%d,\"args\":%s}", HeaderName, of.Rank, h)
 	fmt.Fprintf(b, ",\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}", of.Rank, of.Rank)
 	var line []byte
-	e := 0
+	e, known := 0, int64(-1) // step of the phase before
 	for i := first; i < len(r.spans); i++ {
 		s := r.spans[(r.next+i)%len(r.spans)]
 		lane := LanePhases
@@ -95,11 +95,20 @@ func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 		line = appendMicros(line, s.start)
 		line = append(line, ",\"dur\":"...)
 		line = appendMicros(line, s.end-s.start)
-		line = fmt.Appendf(line, ",\"pid\":%d,\"tid\":%d,\"args\":{\"step\":%d", of.Rank, lane, s.step)
-		if lane == LanePhases {
-			line, e = r.appendCalls(line, s, e)
+		line = fmt.Appendf(line, ",\"pid\":%d,\"tid\":%d", of.Rank, lane)
+		sep := ",\"args\":{"
+		if lane == LaneBuckets || s.step != known {
+			line = fmt.Appendf(line, "%s\"step\":%d", sep, s.step)
+			sep = ","
 		}
-		line = append(line, "}}"...)
+		if lane == LanePhases {
+			known = s.step
+			line, sep, e = r.appendCalls(line, sep, s, e)
+		}
+		if sep == "," {
+			line = append(line, '}')
+		}
+		line = append(line, '}')
 		if _, err := b.Write(line); err != nil {
 			return err
 		}
@@ -108,9 +117,10 @@ func (r *Recorder) WriteChrome(w io.Writer, of Source) error {
 	return b.Flush()
 }
 
-// appendCalls appends the exchanges entered in a span, starting with the e-th, and returns
-// the index of the next one.
-func (r *Recorder) appendCalls(line []byte, s span, e int) ([]byte, int) {
+// appendCalls appends the exchanges entered in a span, starting with the e-th, after a
+// separator. It returns the separator of the next argument and the index of the next
+// exchange.
+func (r *Recorder) appendCalls(line []byte, sep string, s span, e int) ([]byte, string, int) {
 	any := false
 	for ; e < len(r.entries); e++ {
 		x := r.entries[(r.oldest+e)%len(r.entries)]
@@ -123,7 +133,7 @@ func (r *Recorder) appendCalls(line []byte, s span, e int) ([]byte, int) {
 		if any {
 			line = append(line, ',')
 		} else {
-			line, any = append(line, ",\"calls\":["...), true
+			line, any, sep = append(append(line, sep...), "\"calls\":["...), true, ","
 		}
 		line = strconv.AppendUint(line, x.seq, 10)
 		line = appendMicros(append(line, ','), x.at-s.start)
@@ -131,7 +141,7 @@ func (r *Recorder) appendCalls(line []byte, s span, e int) ([]byte, int) {
 	if any {
 		line = append(line, ']')
 	}
-	return line, e
+	return line, sep, e
 }
 
 // appendMicros appends nanoseconds as microseconds with one decimal.

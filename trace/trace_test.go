@@ -112,6 +112,9 @@ func TestExchangesAreInTheirSpans(t *testing.T) {
 	if err := json.Unmarshal([]byte(b.String()), &events); err != nil {
 		t.Fatalf("%v in\n%s", err, b.String())
 	}
+	if got := strings.Count(b.String(), `"step":0`); got != 1 {
+		t.Errorf("%d spans of two name the same step\n%s", got, b.String())
+	}
 	if h := events[0].Args.Header; events[0].Name != HeaderName || h.Size != 2 || h.Host != "a" || h.Dropped != 5 {
 		t.Errorf("header %+v of\n%s", h, b.String())
 	}

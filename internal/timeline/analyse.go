@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/wdlrun/wdlrun/trace"
@@ -257,6 +258,9 @@ func (a *analysis) result() Analysis {
 		return all
 	}
 	all.First, all.Last = a.Timeline.steps[0].number, a.Timeline.steps[all.Steps-1].number
+	if r := slices.MaxFunc(a.Ranks, func(x, y *Rank) int { return cmp.Compare(x.Dropped, y.Dropped) }); r.Dropped > 0 {
+		all.Faults = append(slices.Clip(all.Faults), fmt.Sprintf("the timelines begin at step %d: ranks keep their last spans, and %d older ones of rank %d are left out", all.First, r.Dropped, r.Rank))
+	}
 	var total int64
 	lengths := make([]int64, 0, all.Steps)
 	for _, d := range a.lasted {

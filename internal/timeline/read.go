@@ -192,7 +192,7 @@ func parse(from io.Reader) (*Rank, error) {
 	}
 	e := event{}
 	for d.More() {
-		e = event{Args: args{Calls: e.Args.Calls[:0]}}
+		e = event{Args: args{Step: p.step, Calls: e.Args.Calls[:0]}}
 		err := d.Decode(&e)
 		if err == nil {
 			err = p.add(r, &e)
@@ -224,7 +224,10 @@ func describe(err error) error {
 }
 
 // parser is the state of reading a file.
-type parser struct{ phases map[string]trace.Phase }
+type parser struct {
+	phases map[string]trace.Phase
+	step   int64 // of the last phase: the step of spans that have none
+}
 
 func phaseNames() map[string]trace.Phase {
 	all := map[string]trace.Phase{}
@@ -267,6 +270,7 @@ func (p *parser) add(r *Rank, e *event) error {
 	if !known {
 		return fmt.Errorf("span %q is not a phase of this version", e.Name)
 	}
+	p.step = e.Args.Step
 	return span(r, Span{Start: start, End: end, Step: e.Args.Step, Phase: phase}, e.Args.Calls)
 }
 

@@ -65,7 +65,7 @@ func (j job) write(t testing.TB, dir string) {
 			if p.Waits() {
 				seq++
 				for r := range now {
-					calls[r] = fmt.Sprintf(`,"calls":[%d,%.1f]`, seq, j.clock(r, now[r])-j.clock(r, start[r]))
+					calls[r] = fmt.Sprintf(`"calls":[%d,%.1f]`, seq, j.clock(r, now[r])-j.clock(r, start[r]))
 					now[r] = enters + flight
 				}
 			}
@@ -73,9 +73,15 @@ func (j job) write(t testing.TB, dir string) {
 				if j.old {
 					calls[r] = ""
 				}
+				args := ""
+				if p == trace.Input || j.old { // later phases have the step of the one before
+					args = fmt.Sprintf(`,"args":{"step":%d}`, step)
+				} else if calls[r] != "" {
+					args = fmt.Sprintf(`,"args":{%s}`, calls[r])
+				}
 				ts := j.clock(r, start[r]) - j.clock(r, float64(1000*r))
-				fmt.Fprintf(&files[r], ",\n"+`{"name":"%v","ph":"X","ts":%.1f,"dur":%.1f,"pid":%d,"tid":0,"args":{"step":%d%s}}`,
-					p, ts, j.clock(r, now[r])-j.clock(r, start[r]), r, step, calls[r])
+				fmt.Fprintf(&files[r], ",\n"+`{"name":"%v","ph":"X","ts":%.1f,"dur":%.1f,"pid":%d,"tid":0%s}`,
+					p, ts, j.clock(r, now[r])-j.clock(r, start[r]), r, args)
 			}
 		}
 	}
@@ -203,6 +209,22 @@ func TestFilesOfEarlierVersions(t *testing.T) {
 	named(t, a)
 	if a.ClockError == 0 {
 		t.Error("no clock error, though the clocks are not known")
+	}
+}
+
+// TestOlderSpansThatAreLeftOutAreReported: ranks keep their last spans only.
+func TestOlderSpansThatAreLeftOutAreReported(t *testing.T) {
+	dir := t.TempDir()
+	straggler().write(t, dir)
+	ranks, _, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranks[1].Dropped, ranks[2].Dropped = 700, 12
+	a := newTimeline(ranks, nil).Analyse()
+	want := "the timelines begin at step 1: ranks keep their last spans, and 700 older ones of rank 1 are left out"
+	if len(a.Faults) != 1 || a.Faults[0] != want {
+		t.Errorf("%q, want %q", a.Faults, want)
 	}
 }
 
