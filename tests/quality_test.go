@@ -29,6 +29,10 @@ type evaluation struct {
 			Values, Unknown, Rows int64
 			Norms                 []float64
 		}
+		DenseInputs []struct {
+			Coverage, Min, Max float64
+			Values, Outside    int64
+		} `json:"dense_inputs"`
 		Slices []struct {
 			Field  string
 			Values int64
@@ -50,7 +54,12 @@ func checkFeatures(t *testing.T, e *evaluation) {
 			t.Errorf("feature %+v", f)
 		}
 	}
-	if len(e.Quality.Features) != 17 || len(e.Unknown) == 0 {
+	for _, d := range e.Quality.DenseInputs {
+		if d.Coverage != 1 || d.Values != 4095 || d.Min >= d.Max || d.Outside > 40 {
+			t.Errorf("dense input %+v", d)
+		}
+	}
+	if len(e.Quality.DenseInputs) != 6 || len(e.Quality.Features) != 17 || len(e.Unknown) == 0 {
 		t.Errorf("%d features, unknown %v", len(e.Quality.Features), e.Unknown)
 	}
 }

@@ -73,6 +73,7 @@ func checkEval(c *cli.Context) error {
 
 func (p *program) evalRank(ctx context.Context, c *cli.Context, m *member.Member, warn func(string)) (any, error) {
 	opt := evalOptions(c)
+	opt.Say = func(line string) { fmt.Fprintln(p.stderr, line) }
 	opt.Warn, opt.Read, opt.Hosts = warn, m.World.Launched, memberHosts(m)
 	e := wdl.NewEvaluation(m.Comm, trace.New(0), opt)
 	m.Session.Watch(e.Status)

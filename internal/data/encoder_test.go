@@ -222,18 +222,21 @@ func TestEncoderWithoutRanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const most = math.MaxFloat64 / 2
 	for _, x := range []struct {
 		text string
+		all  bool
 		want []encode.Range
 	}{
-		{string(b), []encode.Range{{Field: "score", Least: -3, Most: 100}}},
-		{strings.Replace(string(b), `,"range":[-3,100]`, "", 1), nil},
+		{string(b), false, []encode.Range{{Field: "score", Least: -3, Most: 100}}},
+		{strings.Replace(string(b), `,"range":[-3,100]`, "", 1), false, nil},
+		{strings.Replace(string(b), `,"range":[-3,100]`, "", 1), true, []encode.Range{{Field: "score", Least: -most, Most: most, Unknown: true}}},
 	} {
 		e, err := encode.LoadEncoder([]byte(x.text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		with, ranges, first, err := e.WithRanges()
+		with, ranges, first, err := e.WithRanges(x.all)
 		if err != nil || !slices.Equal(ranges, x.want) || first != 4 || len(with.Sparse()) != len(e.Sparse())+len(x.want) || !slices.Equal(with.Dense(), e.Dense()) {
 			t.Errorf("ranges %v from entry %d of %v, error %v; want %v", ranges, first, with.Sparse(), err, x.want)
 		}

@@ -41,6 +41,7 @@ type qualityView struct {
 	Bins              []binRow
 	Slices            []sliceView
 	Features          [][]string
+	Dense             [][]string
 	Importance        [][]string
 }
 
@@ -86,6 +87,9 @@ func WriteQuality(w io.Writer, e Evaluation, now time.Time) error {
 	}
 	for _, f := range q.Features {
 		v.Features = append(v.Features, featureRow(&f))
+	}
+	for _, d := range q.DenseInputs {
+		v.Dense = append(v.Dense, denseRow(&d))
 	}
 	for _, i := range e.Importance {
 		v.Importance = append(v.Importance, []string{
@@ -153,6 +157,24 @@ func featureRow(f *metrics.Feature) []string {
 	}
 	for i, x := range f.Norms[:min(3, len(f.Norms))] {
 		row[6+i] = strconv.FormatFloat(x, 'g', 3, 64)
+	}
+	return row
+}
+
+func denseRow(d *metrics.DenseInput) []string {
+	name := shortened(d.Input)
+	if d.Field != d.Input {
+		name += ", field " + shortened(d.Field)
+	}
+	row := []string{name, "–", "–", "–", "–", "–"}
+	if d.Coverage != nil {
+		row[1], row[2] = fmt.Sprintf("%.1f %%", 100**d.Coverage), strconv.FormatInt(d.Values, 10)
+	}
+	if d.Outside != nil && d.Min != nil && d.Max != nil {
+		row[3], row[5] = strconv.FormatInt(*d.Outside, 10), fmt.Sprintf("%.10g … %.10g", *d.Min, *d.Max)
+		if d.Values > 0 {
+			row[4] = fmt.Sprintf("%.1f %%", 100*float64(*d.Outside)/float64(d.Values))
+		}
 	}
 	return row
 }

@@ -35,6 +35,7 @@ type EvalOptions struct {
 	Set        []string // settings of data and label that override the training's, "data.comment=|"
 	Hosts      []string // host of each rank; nil: unknown
 	Warn       func(line string)
+	Say        func(line string) // prints a line of progress; nil: silent
 
 	// Each, if not nil, is called on every rank with each batch and the logits of its first
 	// label. Both are valid until it returns.
@@ -72,7 +73,7 @@ type Evaluation struct {
 
 // NewEvaluation prepares an evaluation on a group.
 func NewEvaluation(comm *collective.Comm, rec *trace.Recorder, opt EvalOptions) Evaluation {
-	e := Evaluation{NewJob(comm, rec, Options{Resume: opt.Resume, Read: opt.Read, Hosts: opt.Hosts, Warn: opt.Warn})}
+	e := Evaluation{NewJob(comm, rec, Options{Resume: opt.Resume, Read: opt.Read, Hosts: opt.Hosts, Warn: opt.Warn, Say: opt.Say})}
 	e.eval = &opt
 	return e
 }

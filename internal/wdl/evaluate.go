@@ -55,7 +55,9 @@ func (r *run) evaluate(ctx context.Context, d *data.Dataset, rows data.Select, k
 			m.Unknown[name] = n
 		}
 	}
-	m.Outside, err = probe.outside(r.comm)
+	if m.Outside, err = probe.outside(r.comm); err == nil && kept != nil {
+		kept.dense = probe.dense(r.config.Features, m.Samples)
+	}
 	return m, err
 }
 

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data"
@@ -53,6 +55,28 @@ type importance struct {
 	donors  []int32
 	variant int // index in tallies of the variant that the model computes
 	view    encode.Batch
+
+	pace importancePace
+}
+
+// importancePace decides when progress is printed.
+type importancePace struct {
+	total int64     // batches of a rank
+	done  int64     // batches of this rank
+	shown time.Time // time of the last line, or of the start
+}
+
+// importanceEvery is the time between two lines of progress.
+const importanceEvery = 2 * time.Second
+
+// advance counts a batch. It returns a line if one is due.
+func (p *importancePace) advance(now time.Time, fields int) string {
+	p.done++
+	if now.Sub(p.shown) < importanceEvery || p.done >= p.total {
+		return ""
+	}
+	p.shown = now
+	return fmt.Sprintf("importance of %d fields: %d %% of the samples", fields, 100*p.done/p.total)
 }
 
 // importance computes the importance of the fields on the selected rows of a dataset.
@@ -72,6 +96,7 @@ func (r *run) importance(ctx context.Context, d *data.Dataset, rows data.Select)
 		return nil, err
 	}
 	defer x.reader.Close()
+	x.pace = importancePace{total: (d.Rows(rows) + evalBatch*int64(r.comm.Size()) - 1) / (evalBatch * int64(r.comm.Size())), shown: r.began}
 	r.shown.Read(x.reader)
 	defer r.shown.Read(nil)
 	if _, err := r.trainer.Evaluate(func() (*encode.Batch, error) { return x.next(ctx) }); err != nil {
@@ -143,6 +168,9 @@ func (x *importance) next(ctx context.Context) (*encode.Batch, error) {
 		if x.last != nil {
 			x.reader.Recycle(x.last)
 			x.shown.Advance(1)
+			if line := x.pace.advance(time.Now(), len(x.exchange.Fields)); line != "" {
+				x.say(line)
+			}
 		}
 		b, err := x.reader.Next(ctx)
 		if errors.Is(err, io.EOF) {

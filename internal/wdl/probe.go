@@ -5,7 +5,9 @@ import (
 
 	"github.com/wdlrun/wdlrun/collective"
 	"github.com/wdlrun/wdlrun/internal/data/encode"
+	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/wdl/input"
+	"github.com/wdlrun/wdlrun/internal/wdl/metrics"
 	"github.com/wdlrun/wdlrun/internal/wdl/report"
 )
 
@@ -24,7 +26,7 @@ type probe struct {
 // newProbe returns the probe of an evaluation and the encoder of its batches.
 func newProbe(in *input.Input, kept *breakdown) (p *probe, e *encode.Encoder, err error) {
 	p = &probe{kept: kept}
-	if e, p.ranges, p.first, err = in.Encoder.WithRanges(); err != nil {
+	if e, p.ranges, p.first, err = in.Encoder.WithRanges(kept != nil && kept.tally != nil); err != nil {
 		return nil, nil, err
 	}
 	p.counts, p.end = make([]int64, 2*len(p.ranges)), p.first+len(p.ranges)
@@ -65,16 +67,36 @@ func (p *probe) add(b *encode.Batch, logit []float32) {
 	}
 }
 
-// outside sums the counts of all ranks and returns the fields with numbers outside their
+// outside sums the counts of all ranks, and returns the fields with numbers outside their
 // range.
 func (p *probe) outside(c *collective.Comm) (fields []report.Outside, err error) {
 	if err := collective.AllReduce(c, p.counts, collective.Sum); err != nil {
 		return nil, err
 	}
 	for i, r := range p.ranges {
-		if n := p.counts[2*i+1]; n > 0 {
+		if n := p.counts[2*i+1]; n > 0 && !r.Unknown {
 			fields = append(fields, report.Outside{Field: r.Field, Values: p.counts[2*i], Outside: n, Min: r.Least, Max: r.Most})
 		}
 	}
 	return fields, nil
+}
+
+// dense returns the reports about the dense inputs of an evaluation of the given number of
+// samples, after outside.
+func (p *probe) dense(features []schema.Feature, samples int64) (all []metrics.DenseInput) {
+	for _, f := range features {
+		if enc, _ := schema.EncodingOf(f.Encode); enc.Sparse() {
+			continue
+		}
+		d := metrics.DenseInput{Input: f.Name, Field: f.Field}
+		if i := slices.IndexFunc(p.ranges, func(r encode.Range) bool { return r.Field == f.Field }); i >= 0 {
+			share := float64(p.counts[2*i]) / float64(max(1, samples))
+			d.Coverage, d.Values = &share, p.counts[2*i]
+			if r := p.ranges[i]; !r.Unknown {
+				d.Outside, d.Min, d.Max = &p.counts[2*i+1], &r.Least, &r.Most
+			}
+		}
+		all = append(all, d)
+	}
+	return all
 }

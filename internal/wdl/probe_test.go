@@ -61,7 +61,12 @@ func TestNumbersOutsideTheRangeOfTraining(t *testing.T) {
 		for _, group := range []string{"", "site"} {
 			warned = nil
 			onRanks(t, size, func(comm *collective.Comm) error {
-				e, err := NewEvaluation(comm, trace.New(0), EvalOptions{Resume: res.RunDir, Data: []string{months}, Group: group, Warn: warn}).Run(context.Background())
+				e, err := NewEvaluation(comm, trace.New(0), EvalOptions{Resume: res.RunDir, Data: []string{months}, Group: group, Report: group != "", Warn: warn}).Run(context.Background())
+				if err == nil && e.Quality != nil {
+					if d := e.Quality.DenseInputs; len(d) != 1 || d[0].Field != "age" || d[0].Values != values || *d[0].Outside != values || *d[0].Coverage != float64(values)/600 || *d[0].Max != 77 {
+						t.Errorf("%d ranks: dense inputs %+v", size, d)
+					}
+				}
 				if comm.Rank() == 0 && err == nil && (!slices.Equal(e.Outside, want) || lines("["+months+"]") != 1 || *e.AUC != *res.TestAUC) {
 					t.Errorf("%d ranks, group %q: %v, %q, AUC %v after %v", size, group, e.Outside, warned, *e.AUC, *res.TestAUC)
 				}

@@ -24,7 +24,8 @@ type breakdown struct {
 	slices []*byField     // for EvalOptions.By
 	tally  *metrics.Tally // for curves; nil: none
 	covers coverage       // with tally
-	all    []*byField     // group and slices
+	dense  []metrics.DenseInput
+	all    []*byField // group and slices
 }
 
 // byField keeps samples by the value of a field.
@@ -110,6 +111,7 @@ func (j *job) reduce(ctx context.Context, b *breakdown, m *report.Evaluated, res
 		list.Field = j.eval.By[i]
 		q.Slices = append(q.Slices, list)
 	}
+	q.DenseInputs = b.dense
 	if q.Features, err = j.features(&b.covers, m); err != nil {
 		return err
 	}

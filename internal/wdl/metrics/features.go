@@ -11,6 +11,17 @@ type Feature struct {
 	Norms    []float64 `json:"norms"`    // 10 %, 50 % and 90 % quantile of the norms of the table's embeddings; null without rows
 }
 
+// DenseInput is the report of an evaluation about a dense input.
+type DenseInput struct {
+	Input    string   `json:"input"`
+	Field    string   `json:"field"`
+	Coverage *float64 `json:"coverage"` // share of samples with a value; null for a date
+	Values   int64    `json:"values"`
+	Outside  *int64   `json:"outside"` // values outside the range of training; null if it is unknown
+	Min      *float64 `json:"min"`     // of that range
+	Max      *float64 `json:"max"`
+}
+
 // Histogram holds the bins of NormCounts from the first to the last that is not empty.
 type Histogram struct {
 	First  int     `json:"first"` // number of the first bin

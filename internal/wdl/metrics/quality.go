@@ -20,6 +20,8 @@ type Quality struct {
 	Intervals []Interval  `json:"intervals"`
 	Slices    []SliceList `json:"slices,omitempty"`
 	Features  []Feature   `json:"features"`
+
+	DenseInputs []DenseInput `json:"dense_inputs,omitempty"`
 }
 
 // Point is a point of a curve.
