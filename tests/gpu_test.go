@@ -330,3 +330,22 @@ func TestGPUAuto(t *testing.T) {
 		t.Errorf("-replicas: exit code %d\n%s", o.code, o.stderr)
 	}
 }
+
+// TestBenchStepOnGPUs: steps on the devices are measured on two ranks, without floors of the
+// CPU.
+func TestBenchStepOnGPUs(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{"-np", "2", "bench", "step", "-device", "gpu", "-workload", "w2", "-batch", "32", "-steps", "3"}
+	o := runGPU(t, dir, nil, append(args, "--json")...)
+	var r struct {
+		Machine struct{ Device string }
+		Speed   float64 `json:"samples_per_second"`
+		Floor   float64 `json:"floor_ms"`
+	}
+	if err := json.Unmarshal([]byte(o.stdout), &r); o.code != 0 || err != nil || r.Machine.Device != "gpu" || r.Speed <= 0 || r.Floor != 0 {
+		t.Fatalf("%v %+v: %+v", err, r, o)
+	}
+	if o := runGPU(t, dir, nil, args...); o.code != 0 || !strings.Contains(o.stdout, "on 2 ranks of 1 threads; GPUs compute the dense layers\n") || strings.Contains(o.stdout, "floor") {
+		t.Errorf("%+v", o)
+	}
+}

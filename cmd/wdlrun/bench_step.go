@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wdlrun/wdlrun/internal/bench/step"
+	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/rank"
 	"github.com/wdlrun/wdlrun/rank/member"
@@ -24,14 +26,15 @@ func benchStepCommand(p *program) *cli.Command {
 		Description: `Trains on click logs generated in memory: w1 (60 sparse fields, 10 million keys) or w2
 (26 sparse and 13 dense fields, 2 million keys). It prints the median step time, the time of
 each part, and its ratio to the bound by multiply-adds or memory bandwidth. Everything is
-measured in the same run. The line "busy machine" reports interference by other work.
+measured in the same run. The line "busy machine" reports interference by other work. With
+-device gpu, GPUs compute the dense layers, and no bound is printed.
 
 Examples:
    wdlrun -np 1 bench step -workload w1 -batch 1024
    wdlrun -np 2 bench step -workload w2 -batch 4096 -json
    wdlrun -np 2 bench step -workload w2 -epoch
    wdlrun -np 1 bench step -config ctr.yaml`,
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "workload", Value: "w1", Usage: "`NAME`: " + strings.Join(step.Workloads(), " or ")},
 			&cli.StringFlag{Name: "config", Usage: "measure the training of YAML `FILE` instead, on generated rows of its shape; -batch replaces its batch size"},
 			&cli.IntFlag{Name: "batch", Value: step.DefaultBatch, Usage: "`SAMPLES` per step, over all ranks"},
@@ -41,7 +44,7 @@ Examples:
 			&cli.BoolFlag{Name: "bf16", Usage: "products in bfloat16, on a CPU with AVX512_BF16 or AMX"},
 			&cli.BoolFlag{Name: "epoch", Usage: "train on the whole workload once and evaluate its test rows"},
 			jsonFlag(),
-		},
+		}, gpuFlags()...),
 		Action: func(c *cli.Context) error {
 			opt, err := stepOptions(c)
 			if err != nil {
@@ -53,6 +56,9 @@ Examples:
 					return rank.Status{Phase: "bench", Waits: true, Step: done.Load(), Progress: done.Load()}
 				})
 				opt.Progress = done.Store
+				if opt.Devices, _, err = devicesOf(c, gpuChoice{member: m}); err != nil {
+					return nil, err
+				}
 				return step.Run(m.Comm, opt)
 			}
 			return p.everywhere(c, func(c *cli.Context) error { return p.checkStep(c, opt) }, work, printBenchStep)
@@ -65,18 +71,30 @@ func (p *program) checkStep(c *cli.Context, opt step.Options) error {
 	if err := opt.Validate(); err != nil {
 		return err
 	}
-	_, _, here, err := p.world(c.Lineage()[len(c.Lineage())-2]) // the last is an empty parent
+	root := c.Lineage()[len(c.Lineage())-2] // the last is an empty parent
+	_, _, here, err := p.world(root)
 	if err != nil || here == 0 {
 		return err
 	}
-	return opt.Able()
+	_, launched, _ := rank.FromEnv(p.getenv) // world has checked the environment
+	var given []string
+	if opt.Devices, given, err = devicesOf(c, gpuChoice{assigned: launched && !root.IsSet("np")}); err != nil {
+		return err
+	}
+	if device := opt.Device; len(given) > 0 && device != "gpu" && (device != "" || opt.Config == nil || opt.Config.Train.Device != "gpu") {
+		return fmt.Errorf("bench step: no effect on steps of the CPU: %s: give -device gpu too", strings.Join(given, " and "))
+	}
+	if err = opt.Able(here); errors.Is(err, wdl.ErrNoDevices) {
+		return continueOnGPU(c.Context, "bench step -device gpu")
+	}
+	return err
 }
 
 // stepOptions parses the flags.
 func stepOptions(c *cli.Context) (step.Options, error) {
 	opt := step.Options{
 		Workload: c.String("workload"), Batch: c.Int("batch"), Model: c.String("model"),
-		Threads: c.Int("threads"), Steps: c.Int("steps"), Epoch: c.Bool("epoch"), BF16: c.Bool("bf16"),
+		Threads: c.Int("threads"), Steps: c.Int("steps"), Epoch: c.Bool("epoch"), BF16: c.Bool("bf16"), Device: c.String("device"),
 	}
 	if c.Args().Present() {
 		return opt, fmt.Errorf("bench step takes no argument, and %q is one", c.Args().First())

@@ -26,18 +26,24 @@ func gpuFlags() []cli.Flag {
 }
 
 // useGPUs sets the options of the flags of gpuFlags.
-func useGPUs(c *cli.Context, opt *wdl.Options, choice gpuChoice) error {
+func useGPUs(c *cli.Context, opt *wdl.Options, choice gpuChoice) (err error) {
+	opt.Devices, opt.OnGPU, err = devicesOf(c, choice)
+	return err
+}
+
+// devicesOf returns the devices of the flags of gpuFlags, nil if this program does not support
+// GPUs, and the given flags that only affect GPUs.
+func devicesOf(c *cli.Context, choice gpuChoice) (d wdl.Devices, given []string, err error) {
 	choice.share, choice.sum = c.Bool("share-gpu"), c.String("collective")
 	switch choice.sum {
 	case "nccl", "host", "":
 	default:
-		return fmt.Errorf("-collective %q: nccl or host", choice.sum)
+		return nil, nil, fmt.Errorf("-collective %q: nccl or host", choice.sum)
 	}
 	for _, name := range []string{"collective", "share-gpu"} {
 		if c.IsSet(name) {
-			opt.OnGPU = append(opt.OnGPU, "-"+name)
+			given = append(given, "-"+name)
 		}
 	}
-	opt.Devices = gpus(choice)
-	return nil
+	return gpus(choice), given, nil
 }

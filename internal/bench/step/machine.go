@@ -9,6 +9,7 @@ import (
 // Machine holds the rates of one thread of this machine, measured while every rank
 // measures, as in a step.
 type Machine struct {
+	Device         string  `json:"device"`                    // of the dense layers: cpu, or gpu, whose peaks and floors are not measured
 	PeakFLOPS      float64 `json:"peak_flops"`                // of float32, on registers; a multiply-add counts as two
 	PeakP10        float64 `json:"peak_flops_p10"`            // first decile
 	PeakP90        float64 `json:"peak_flops_p90"`            // ninth decile

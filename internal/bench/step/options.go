@@ -7,6 +7,7 @@ import (
 
 	"github.com/wdlrun/wdlrun/internal/data/encode"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
+	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/optim"
@@ -23,6 +24,9 @@ type Options struct {
 	Batches  int            // batches generated beforehand; 0: DefaultBatches
 	BF16     bool           // products in bfloat16
 	Epoch    bool           // instead of timing steps: train on the whole workload once and evaluate
+	Device   string         // of the dense layers, cpu or gpu; "": as configured, the CPU for a workload
+
+	Devices wdl.Devices // GPUs of this machine; nil: the build does not support GPUs
 
 	Progress func(step int64) // if not nil, called with every step
 }
@@ -44,8 +48,8 @@ func (o Options) Validate() error {
 	if o.Config != nil && (o.Workload != "" || o.Model != "" || o.Epoch) {
 		fault("a configuration takes the place of a workload, of its model and of its epoch: leave them out")
 	}
-	if o.Config != nil && o.Config.Train.Device == "gpu" {
-		fault("train.device: gpu: only steps on the CPU are measured: set train.device: cpu in the configuration")
+	if o.Device != "" && o.Device != "cpu" && o.Device != "gpu" {
+		fault("device %q, want cpu or gpu", o.Device)
 	}
 	if o.Config == nil && !slices.Contains(Workloads(), o.Workload) {
 		fault("there is no workload %q; there are %q", o.Workload, Workloads())
@@ -84,6 +88,7 @@ func (o Options) subject() (s subject, err error) {
 	if o.Config == nil {
 		s.rows, _ = NewWorkload(o.Workload)
 		s.config, s.columns = s.rows.config(o)
+		s.config.Train.Device = o.Device
 		s.config.Fill()
 		return s, nil
 	}
@@ -93,16 +98,28 @@ func (o Options) subject() (s subject, err error) {
 	if o.BF16 {
 		c.Train.Precision = "bf16"
 	}
+	switch {
+	case o.Device != "":
+		c.Train.Device = o.Device
+	case c.Train.Device == "auto":
+		c.Train.Device = "cpu"
+	}
 	s.config = &c
 	s.rows, s.columns, err = shaped(&c)
 	return s, err
 }
 
-// Able returns the reason why this machine cannot measure valid options, or nil.
-func (o Options) Able() error {
+// Able returns the reason why ranks of this machine cannot measure valid options, or nil.
+func (o Options) Able(ranks int) error {
 	s, err := o.withDefaults().subject()
 	if err != nil {
 		return err
+	}
+	if s.config.Train.Device == "gpu" {
+		if o.Devices == nil {
+			return wdl.ErrNoDevices
+		}
+		return o.Devices.Check(s.config, ranks)
 	}
 	if err = step.Able(s.config); err != nil && o.BF16 {
 		return fmt.Errorf("%w (leave out -bf16)", err)

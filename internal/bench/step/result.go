@@ -80,11 +80,13 @@ func (m *meter) report(r *Result, before, after snapshot) {
 	r.Sent = (a.BytesSent() - b.BytesSent()) / steps
 	floats, _ := m.trainer.Buckets()
 	r.Buckets, r.OverlapMS = floats, (after.overlap-before.overlap).Seconds()*1e3/float64(steps)
-	r.Machine.PeakFLOPS, r.Machine.PeakBF16FLOPS = medianOf(m.peaks), medianOf(m.halfPeaks)
-	r.Machine.PeakP10, r.Machine.PeakP90 = m.peaks[len(m.peaks)/10], m.peaks[(len(m.peaks)*9)/10]
-	least, bound := r.Machine.Floor(Cost{FLOP: r.FLOP, Memory: r.Bytes}, m.o.Threads)
-	r.Bound, r.Share = bound, least/median
-	r.account(m.shapes(a.KeysPulled-b.KeysPulled, a.StepsOfRows-b.StepsOfRows, r.Unique, r.FLOP, steps))
+	if m.device == nil {
+		r.Machine.PeakFLOPS, r.Machine.PeakBF16FLOPS = medianOf(m.peaks), medianOf(m.halfPeaks)
+		r.Machine.PeakP10, r.Machine.PeakP90 = m.peaks[len(m.peaks)/10], m.peaks[(len(m.peaks)*9)/10]
+		least, bound := r.Machine.Floor(Cost{FLOP: r.FLOP, Memory: r.Bytes}, m.o.Threads)
+		r.Bound, r.Share = bound, least/median
+		r.account(m.shapes(a.KeysPulled-b.KeysPulled, a.StepsOfRows-b.StepsOfRows, r.Unique, r.FLOP, steps))
+	}
 	made, took := 0.0, 0.0
 	for i, n := range m.objects {
 		made, took = made+n, took+m.seconds[i]
@@ -129,7 +131,11 @@ func (r *Result) skipped(before, after []dense.Zeros, steps int64) {
 // String returns a small table.
 func (r Result) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s, batch %d on %d ranks of %d threads\n\n", r.Workload, r.Model, r.Batch, r.NP, r.Threads)
+	fmt.Fprintf(&b, "%s, %s, batch %d on %d ranks of %d threads", r.Workload, r.Model, r.Batch, r.NP, r.Threads)
+	if r.Machine.Device == "gpu" {
+		b.WriteString("; GPUs compute the dense layers")
+	}
+	b.WriteString("\n\n")
 	fmt.Fprintf(&b, "%.0f samples/s, step %.2f ms (one of ten under %.2f, nine under %.2f)\n", r.Speed, r.StepMS, r.P10MS, r.P90MS)
 	if r.Cores > 0 {
 		fmt.Fprintf(&b, "%.0f samples for each second of CPU time\n", r.Cores)
@@ -150,10 +156,12 @@ func (r Result) String() string {
 	for _, z := range r.Zeros {
 		fmt.Fprintf(&b, "zeros           %s: %.0f %% of inputs, %.0f %% of gradients; %.3f GFLOP skipped\n", z.Layer, 100*z.Input, 100*z.Gradient, float64(z.Skipped)*1e-9)
 	}
-	r.Machine.write(&b)
-	fmt.Fprintf(&b, "bound           %s: the step reaches %.1f %% of it, %.1f %% of the floors of its parts\n", r.Bound, 100*r.Share, 100*r.FloorMS/r.StepMS)
-	far := r.furthest()
-	fmt.Fprintf(&b, "furthest        %s, %.2f ms above its floor\n", far.Name, far.MS-far.FloorMS)
+	if r.Machine.Device != "gpu" {
+		r.Machine.write(&b)
+		fmt.Fprintf(&b, "bound           %s: the step reaches %.1f %% of it, %.1f %% of the floors of its parts\n", r.Bound, 100*r.Share, 100*r.FloorMS/r.StepMS)
+		far := r.furthest()
+		fmt.Fprintf(&b, "furthest        %s, %.2f ms above its floor\n", far.Name, far.MS-far.FloorMS)
+	}
 	if r.Allocs != nil {
 		fmt.Fprintf(&b, "allocations     %.0f in half of the steps or more, %.0f a second in the mean\n", *r.Allocs, *r.AllocRate)
 	}
@@ -165,13 +173,20 @@ func (r Result) String() string {
 	return b.String()
 }
 
-// table writes the parts: their times, costs and floors.
+// table writes the parts: their times, costs and floors. Costs and floors are those of a CPU.
 func (r Result) table(b *strings.Builder) {
-	fmt.Fprintf(b, "\n%-16s %8s %8s %7s %8s %8s %8s %8s %7s  %s\n", "part", "ms", "ms, p10", "share", "GFLOP", "memory", "cache", "floor", "of it", "bound")
 	total := 0.0
 	for _, p := range r.Parts {
 		total += p.MS
 	}
+	if r.Machine.Device == "gpu" {
+		fmt.Fprintf(b, "\n%-16s %8s %8s %7s\n", "part", "ms", "ms, p10", "share")
+		for _, p := range r.Parts {
+			fmt.Fprintf(b, "%-16s %8.3f %8.3f %6.1f%%\n", p.Name, p.MS, p.P10MS, 100*p.MS/total)
+		}
+		return
+	}
+	fmt.Fprintf(b, "\n%-16s %8s %8s %7s %8s %8s %8s %8s %7s  %s\n", "part", "ms", "ms, p10", "share", "GFLOP", "memory", "cache", "floor", "of it", "bound")
 	for _, p := range r.Parts {
 		fmt.Fprintf(b, "%-16s %8.3f %8.3f %6.1f%% %8.3f %5.1f MB %5.1f MB %8.3f %6.1f%%  %s\n", p.Name, p.MS, p.P10MS, 100*p.MS/total,
 			float64(p.FLOP)*1e-9, float64(p.Memory)*1e-6, float64(p.Cache)*1e-6, p.FloorMS, 100*p.FloorMS/max(p.MS, 1e-9), p.Bound)

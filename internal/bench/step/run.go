@@ -1,6 +1,7 @@
 package step
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/metrics"
@@ -25,6 +26,7 @@ type meter struct {
 	comm      *collective.Comm
 	rec       *trace.Recorder
 	trainer   *step.Trainer
+	device    step.Device // nil: the CPU
 	step      int64
 	now, next [1]*encode.Batch          // of this step and of the next
 	seconds   []float64                 // of each timed step
@@ -47,11 +49,17 @@ func Run(comm *collective.Comm, o Options) (Result, error) {
 		return Result{}, fmt.Errorf("step: %w", err)
 	}
 	defer m.trainer.Close()
+	if m.device != nil {
+		defer m.device.End()
+	}
 	if err := collective.Barrier(comm); err != nil {
 		return Result{}, err
 	}
 	r := Result{Workload: m.w.Name, Model: m.o.Model, NP: comm.Size(), BF16: m.o.BF16, Threads: m.o.Threads, Batch: m.o.Batch}
-	r.Machine.Bandwidth, r.Machine.CacheBandwidth = bandwidth(copyBytes), bandwidth(cacheBytes)
+	r.Machine.Device = "gpu"
+	if m.device == nil {
+		r.Machine = Machine{Device: "cpu", Bandwidth: bandwidth(copyBytes), CacheBandwidth: bandwidth(cacheBytes)}
+	}
 	if o.Epoch {
 		err = m.epoch(&r)
 	} else {
@@ -75,8 +83,18 @@ func newMeter(comm *collective.Comm, o Options) (*meter, error) {
 	for i, name := range heapCounters {
 		m.heap[i].Name = name
 	}
-	m.trainer, err = step.NewTrainer(comm, m.rec, s.config, layout.New(s.config, s.columns, s.rows.dense()), step.Tables{})
-	return m, err
+	l := layout.New(s.config, s.columns, s.rows.dense())
+	if m.trainer, err = step.NewTrainer(comm, m.rec, s.config, l, step.Tables{}); err != nil || s.config.Train.Device != "gpu" {
+		return m, err
+	}
+	err = m.trainer.ComputeOn(func(a *dense.Arena) (_ step.Device, err error) {
+		m.device, _, err = o.Devices.Open(a, s.config, l)
+		return m.device, err
+	})
+	if err != nil {
+		return nil, errors.Join(err, m.trainer.Close())
+	}
+	return m, nil
 }
 
 // batch returns this rank's part of the global batch that begins with row from.
@@ -103,7 +121,7 @@ func (m *meter) train(b, next *encode.Batch) (float64, error) {
 	return time.Since(start).Seconds(), err
 }
 
-// timed takes a timed step and, every peakEvery steps, measures the machine's peak.
+// timed takes a timed step and, every peakEvery steps, measures the CPU's peak.
 func (m *meter) timed(i int, b, next *encode.Batch) error {
 	had := processTime()
 	before, objects := m.times(), m.made()
@@ -117,7 +135,7 @@ func (m *meter) timed(i int, b, next *encode.Batch) error {
 	for k, at := range m.times() {
 		m.parts[k] = append(m.parts[k], (at - before[k]).Seconds())
 	}
-	if i%peakEvery == 0 {
+	if i%peakEvery == 0 && m.device == nil {
 		m.peaks = append(m.peaks, peak(f32.PeakFLOP, m.flop()))
 		if m.o.BF16 {
 			m.halfPeaks = append(m.halfPeaks, peak(f32.PeakBF16FLOP, m.flop()))

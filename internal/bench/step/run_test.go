@@ -11,6 +11,7 @@ import (
 	"github.com/wdlrun/wdlrun/collective/mem"
 	"github.com/wdlrun/wdlrun/internal/data/schema"
 	"github.com/wdlrun/wdlrun/internal/f32"
+	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/config"
 )
 
@@ -159,8 +160,10 @@ func TestRunOfAConfiguration(t *testing.T) {
 		t.Error("a configuration and a workload at once are allowed")
 	}
 	c.Train.Device = "gpu"
-	if err := (Options{Config: c}).Validate(); err == nil || !strings.Contains(err.Error(), "set train.device: cpu") {
-		t.Errorf("a configuration for a GPU: %v", err)
+	for device, want := range map[string]error{"": wdl.ErrNoDevices, "gpu": wdl.ErrNoDevices, "cpu": nil} {
+		if err := (Options{Config: c, Device: device}).Able(1); err != want {
+			t.Errorf("-device %q with a configuration for a GPU: %v", device, err)
+		}
 	}
 	c.Train.Device = ""
 	for range drawDense {
