@@ -67,7 +67,7 @@ func resultFindings(r *runs.Run, res *runs.Result) (all []finding) {
 			add("compare the share of positive labels in the training data with that of the evaluated data", "the mean prediction is %.2f times the mean label of the %s data", c, of)
 		}
 		if e := runs.Value(m.NormalisedEntropy); e >= 1 {
-			add("check the label and the features: wdlrun data check", "the normalised entropy is %.3f: predicting the base rate is as good", e)
+			add("check the label and the features: wdlrun data check", "the normalised entropy is %.3f: predicting the base rate is at least as good", e)
 		}
 	} else {
 		add("name files in data.test, or set data.valid_fraction", "there is no evaluation: the quality of the model is not known")
@@ -76,7 +76,11 @@ func resultFindings(r *runs.Run, res *runs.Result) (all []finding) {
 		add("plain files are read faster than packed ones; more ranks read more in parallel", "ranks waited for input in %.0f %% of the time of steps", 100*res.InputWaitShare)
 	}
 	for _, s := range res.SlowRanks {
-		add("look at the load of its host, or use -backup 1", "rank %d was %.1f times slower than the others in %s for %.0f %% of the time", s.Rank, s.Factor, s.Cause, 100*s.Share)
+		phase := s.Cause
+		if phase == "host" {
+			phase = "compute, because its host does not let it compute,"
+		}
+		add("look at the load of its host, or use -backup 1", "rank %d was %.1f times slower than the others in %s for %.0f %% of the time", s.Rank, s.Factor, phase, 100*s.Share)
 	}
 	if res.Imbalance > 1.5 {
 		add("compare the plan: train -plan", "the busiest owner of rows carries %.2f times the mean", res.Imbalance)

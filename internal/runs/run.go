@@ -40,6 +40,8 @@ const (
 	maxResult  = 64 << 20
 	maxConfig  = 1 << 20
 	maxMetrics = 1 << 30
+	maxText    = 1 << 10 // kept of a name, a note or a reason
+	maxTags    = 32
 )
 
 // Summary is the entry of a run in a list.
@@ -201,6 +203,19 @@ func (r *Run) readAbout() {
 		}
 	}
 	r.fault(save.FileRun, err)
+	r.About.Note = cut(r.About.Note)
+	r.About.Tags = r.About.Tags[:min(len(r.About.Tags), maxTags)]
+	for i := range r.About.Tags {
+		r.About.Tags[i] = cut(r.About.Tags[i])
+	}
+}
+
+// cut returns the first maxText bytes of a text of a run directory.
+func cut(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }
 
 func (r *Run) readResult() {
@@ -208,10 +223,31 @@ func (r *Run) readResult() {
 	if err == nil {
 		var res Result
 		if err = json.Unmarshal(b, &res); err == nil {
+			res.cut()
 			r.Result = &res
 		}
 	}
 	r.fault(save.FileResult, err)
+}
+
+// cut cuts long texts of a result.
+func (res *Result) cut() {
+	res.Improving, res.Checkpoint = cut(res.Improving), cut(res.Checkpoint)
+	for i := range res.Lost {
+		res.Lost[i] = cut(res.Lost[i])
+	}
+	for i := range res.Tables {
+		res.Tables[i].Name, res.Tables[i].Strategy = cut(res.Tables[i].Name), cut(res.Tables[i].Strategy)
+	}
+	for i := range res.SlowRanks {
+		res.SlowRanks[i].Host, res.SlowRanks[i].Cause = cut(res.SlowRanks[i].Host), cut(res.SlowRanks[i].Cause)
+	}
+	for name, n := range res.TestUnknown {
+		if short := cut(name); short != name {
+			delete(res.TestUnknown, name)
+			res.TestUnknown[short] = n
+		}
+	}
 }
 
 // judge determines the state, from the files and from whether a training holds the lock of
@@ -256,7 +292,7 @@ func (r *Run) judge(locked bool) {
 func (r *Run) verdict(folder string) string {
 	b, err := regular.ReadFile(filepath.Join(folder, FileVerdict), maxVerdict)
 	r.fault(filepath.Join(filepath.Base(folder), FileVerdict), err)
-	return strings.ToValidUTF8(firstLine(string(b)), "\uFFFD")
+	return cut(strings.ToValidUTF8(firstLine(string(b)), "\uFFFD"))
 }
 
 // escaped returns a directory name with pattern characters escaped.

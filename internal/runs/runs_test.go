@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/wdlrun/wdlrun/internal/wdl/save"
 )
@@ -88,6 +89,34 @@ g killed step 40, 10.0 s, auc 0.8 of "valid", loss NaN, 0 faults
 	}
 	if _, err := Read(filepath.Join(dir, "h")); err == nil {
 		t.Error("a folder that is no run is read")
+	}
+}
+
+// TestLongTextsAreCut: no text of a run directory is kept at a length of half a megabyte.
+func TestLongTextsAreCut(t *testing.T) {
+	long := strings.Repeat("é", 1<<18)
+	dir := folder(t, map[string]string{
+		"a/config.yaml": "model: {kind: " + long[:1<<19] + "}\n",
+		"a/run.json":    `{"note":"` + long + `","tags":["` + long[:1<<10] + `x"]}`,
+		"a/result.json": `{"steps":20,"tables":[{"name":"` + long + `"}],"slow_ranks":[{"host":"` + long + `"}],"test_unknown":{"` + long + `":3}}`,
+		"b/config.yaml": long + ": 1\n", "b/failure-20261123-140000/verdict.txt": long,
+	})
+	all, err := List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := Read(filepath.Join(dir, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := []string{a.About.Note, a.About.Tags[0], a.Result.Tables[0].Name, a.Result.SlowRanks[0].Host, a.Config.Of("model.kind"), all[1].Config.Keys()[0], all[1].Failure}
+	for name := range a.Result.TestUnknown {
+		texts = append(texts, name)
+	}
+	for i, text := range texts {
+		if len(text) < maxText || len(text) > maxValue+3 || !utf8.ValidString(text) || !strings.HasSuffix(text, "…") {
+			t.Errorf("text %d has %d bytes", i, len(text))
+		}
 	}
 }
 

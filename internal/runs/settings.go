@@ -119,7 +119,7 @@ func (s *Settings) set(key, value string) {
 	if len(value) > maxValue {
 		value = value[:maxValue] + "…"
 	}
-	key = strings.ToValidUTF8(key, "\uFFFD")
+	key = cut(strings.ToValidUTF8(key, "\uFFFD"))
 	i, has := s.at[key]
 	if !has {
 		i = len(s.values)

@@ -24,6 +24,7 @@ type Analysis struct {
 	Slowest []SlowStep    `json:"slowest_steps"`
 	Between []PhaseShares `json:"between_steps"` // phases outside of steps, mean over the ranks
 	Faults  []string      `json:"faults,omitempty"`
+	LeftOut string        `json:"left_out,omitempty"` // steps that the timelines do not have
 }
 
 // Late is a rank that the others waited for.
@@ -259,7 +260,7 @@ func (a *analysis) result() Analysis {
 	}
 	all.First, all.Last = a.Timeline.steps[0].number, a.Timeline.steps[all.Steps-1].number
 	if r := slices.MaxFunc(a.Ranks, func(x, y *Rank) int { return cmp.Compare(x.Dropped, y.Dropped) }); r.Dropped > 0 {
-		all.Faults = append(slices.Clip(all.Faults), fmt.Sprintf("the timelines begin at step %d: ranks keep their last spans, and %d older ones of rank %d are left out", all.First, r.Dropped, r.Rank))
+		all.LeftOut = fmt.Sprintf("the timelines begin at step %d: ranks keep their last spans, and %d older ones of rank %d are left out", all.First, r.Dropped, r.Rank)
 	}
 	var total int64
 	lengths := make([]int64, 0, all.Steps)

@@ -115,6 +115,9 @@ func (a *Analysis) Write(w io.Writer) error {
 		a.later(&b)
 		a.slow(&b)
 	}
+	if a.LeftOut != "" {
+		fmt.Fprintf(&b, "note: %s\n", a.LeftOut)
+	}
 	for _, f := range a.Faults {
 		fmt.Fprintf(&b, "note: %s\n", f)
 	}

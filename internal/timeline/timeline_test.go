@@ -223,8 +223,12 @@ func TestOlderSpansThatAreLeftOutAreReported(t *testing.T) {
 	ranks[1].Dropped, ranks[2].Dropped = 700, 12
 	a := newTimeline(ranks, nil).Analyse()
 	want := "the timelines begin at step 1: ranks keep their last spans, and 700 older ones of rank 1 are left out"
-	if len(a.Faults) != 1 || a.Faults[0] != want {
-		t.Errorf("%q, want %q", a.Faults, want)
+	var b strings.Builder
+	if err := a.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	if a.LeftOut != want || !strings.Contains(b.String(), "note: "+want+"\n") {
+		t.Errorf("%q, want %q in\n%s", a.LeftOut, want, b.String())
 	}
 }
 

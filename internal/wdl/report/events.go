@@ -38,7 +38,7 @@ func (e *events) check(err error) {
 	if err == nil {
 		return
 	}
-	e.warn(fmt.Sprintf("event files of TensorBoard are no longer written: %v; next: wdlrun report -tensorboard", err))
+	e.warn(fmt.Sprintf("event files of TensorBoard are no longer written: %v; wdlrun report -tensorboard writes them after the training", err))
 	e.to.Close()
 	e.to = nil
 }
