@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // linkRuns is how often TestABrokenLinkIsNamed breaks every link in every way.
@@ -103,10 +105,8 @@ func linkFaults() (all []linkFault) {
 // TestABrokenLinkIsNamed drops packets between two of three hosts, which both reach the
 // coordinator.
 func TestABrokenLinkIsNamed(t *testing.T) {
-	faults := []linkFault{{oneWay, 1, 2, true, false}, {large, 2, 1, false, false}, {large, 0, 2, true, false}, {oneWay, 1, 0, false, true}, {bothWays, 0, 1, true, true}}
-	if testing.Short() {
-		faults = faults[:2]
-	}
+	faults := []linkFault{{oneWay, 1, 2, true, false}, {large, 2, 1, false, false}, {bothWays, 0, 1, true, true}, {large, 0, 2, true, false}, {oneWay, 1, 0, false, true}}
+	faults = faults[:patient.Size(3, len(faults))]
 	if *linkRuns > 0 {
 		faults = linkFaults()
 	}

@@ -25,19 +25,19 @@ import (
 // code returns other bits there. docs/design/0010-rounding.md says what to write.
 func TestProductsAreRounded(t *testing.T) {
 	load := exportData(t)
-	var found []string
-	for _, arch := range []string{"amd64", "arm64"} {
-		check := newFusing(load)
-		for range 2 { // the second round knows the functions of later packages
-			check.found = nil
-			for _, dir := range load.dirs {
-				check.folder(t, dir, arch)
-			}
-		}
-		found = append(found, check.found...)
+	check := newFusing(load)
+	var all []compiled
+	for _, dir := range load.dirs {
+		all = append(all, check.folder(t, dir)...)
 	}
-	slices.Sort(found)
-	for _, place := range slices.Compact(found) {
+	for range 2 { // the second round knows the functions of later packages
+		check.found = nil
+		for _, s := range all {
+			check.examine(s)
+		}
+	}
+	slices.Sort(check.found)
+	for _, place := range slices.Compact(check.found) {
 		t.Errorf("%s: a product is added without an explicit conversion; write float32(x*y) + z or float64(x*y) + z", place)
 	}
 }
@@ -67,7 +67,7 @@ func f(x, y, z float64, s float32, n int) (float64, float32, int) {
 }
 `
 	check := newFusing(packages{})
-	check.files(t, "p", []string{"p.go"}, source)
+	check.examine(check.load(t, "p", []string{"p.go"}, source))
 	var want []string
 	for i, line := range strings.Split(source, "\n") {
 		if strings.HasSuffix(line, "// want") {
@@ -145,25 +145,40 @@ func newFusing(p packages) *fusing {
 	return f
 }
 
-func (f *fusing) folder(t *testing.T, dir folder, arch string) {
-	t.Helper()
-	context := build.Default
-	context.GOARCH, context.CgoEnabled = arch, false
-	files, err := context.ImportDir(dir.Dir, 0)
-	if none := (*build.NoGoError)(nil); errors.As(err, &none) {
-		return
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, name := range files.GoFiles {
-		names = append(names, filepath.Join(dir.Dir, name))
-	}
-	f.files(t, dir.ImportPath, names, nil)
+// compiled is a package as one architecture compiles it.
+type compiled struct {
+	files []*ast.File
+	info  types.Info
 }
 
-// files checks one package; source replaces the text of its files.
-func (f *fusing) files(t *testing.T, path string, names []string, source any) {
+// folder loads a package once for all architectures that compile the same files.
+func (f *fusing) folder(t *testing.T, dir folder) (all []compiled) {
+	t.Helper()
+	var before []string
+	for _, arch := range []string{"amd64", "arm64"} {
+		context := build.Default
+		context.GOARCH, context.CgoEnabled = arch, false
+		files, err := context.ImportDir(dir.Dir, 0)
+		if none := (*build.NoGoError)(nil); errors.As(err, &none) {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Equal(files.GoFiles, before) {
+			continue
+		}
+		before = files.GoFiles
+		var names []string
+		for _, name := range files.GoFiles {
+			names = append(names, filepath.Join(dir.Dir, name))
+		}
+		all = append(all, f.load(t, dir.ImportPath, names, nil))
+	}
+	return all
+}
+
+// load parses one package and computes its types; source replaces the text of its files.
+func (f *fusing) load(t *testing.T, path string, names []string, source any) compiled {
 	t.Helper()
 	var parsed []*ast.File
 	for _, name := range names {
@@ -173,23 +188,28 @@ func (f *fusing) files(t *testing.T, path string, names []string, source any) {
 		}
 		parsed = append(parsed, file)
 	}
-	f.info = types.Info{
+	info := types.Info{
 		Types: map[ast.Expr]types.TypeAndValue{},
 		Defs:  map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{},
 		Instances: map[*ast.Ident]types.Instance{},
 	}
 	config := types.Config{Importer: f.importer, Sizes: types.SizesFor("gc", "amd64")}
-	if _, err := config.Check(path, f.set, parsed, &f.info); err != nil {
+	if _, err := config.Check(path, f.set, parsed, &info); err != nil {
 		t.Fatal(err)
 	}
-	f.variable = map[types.Object]bool{}
+	return compiled{parsed, info}
+}
+
+// examine finds the sums in one package.
+func (f *fusing) examine(s compiled) {
+	f.info, f.variable = s.info, map[types.Object]bool{}
 	for f.fresh = true; f.fresh; {
 		f.fresh = false
-		for _, file := range parsed {
+		for _, file := range s.files {
 			ast.Inspect(file, f.learn)
 		}
 	}
-	for _, file := range parsed {
+	for _, file := range s.files {
 		ast.Inspect(file, f.search)
 	}
 }

@@ -16,10 +16,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wdlrun/wdlrun/internal/patient"
 )
 
 // seeds is how many trainings TestSeededFaults starts.
-var seeds = flag.Uint64("seeds", 20, "TestSeededFaults: trainings with a fault; 500 take half an hour")
+var seeds = flag.Uint64("seeds", 0, "TestSeededFaults: trainings with a fault; 500 take half an hour; 0 runs a few, 20 with -whole")
+
+// fewSeeds draw every starter and every fault.
+var fewSeeds = []uint64{4, 5, 9, 10, 11, 13}
 
 // seeded is a short training that meets one fault, all drawn from a seed.
 type seeded struct {
@@ -83,17 +88,23 @@ func (s seeded) String() string {
 // and no other rank, and leaves no process. The training that resumes has the bits of one
 // without a fault.
 func TestSeededFaults(t *testing.T) {
-	n := *seeds
-	if testing.Short() {
-		n = min(n, 4)
+	all := fewSeeds
+	if n := max(*seeds, uint64(patient.Size(0, 20))); n > 0 {
+		all = nil
+		for seed := range n {
+			all = append(all, seed)
+		}
 	}
-	var missed atomic.Uint64
+	if testing.Short() {
+		all = all[:min(len(all), 4)]
+	}
+	var missed atomic.Int64
 	t.Cleanup(func() {
-		if m := missed.Load(); m > n/4 {
-			t.Errorf("%d of %d trainings ended before their fault", m, n)
+		if m := int(missed.Load()); m > len(all)/4 {
+			t.Errorf("%d of %d trainings ended before their fault", m, len(all))
 		}
 	})
-	for seed := range n {
+	for _, seed := range all {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			s := drawSeeded(seed, 12)

@@ -299,8 +299,8 @@ func TestPairsAreInAnyOrder(t *testing.T) {
 		first := make([]int, len(pairs))
 		for e := range uint64(epochs) {
 			o := newDealer(m, rows, singles(groups), 9, e)
-			for x := int64(0); x < o.rows(); x += 10 {
-				for _, row := range o.take(0, 1, x, x+10) {
+			for x := int64(0); x < o.rows(); x += 50 {
+				for _, row := range o.take(0, 1, x, x+50) {
 					at[row] = x
 				}
 			}

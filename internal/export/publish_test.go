@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/wdlrun/wdlrun/internal/export"
+	"github.com/wdlrun/wdlrun/internal/patient"
 	"github.com/wdlrun/wdlrun/internal/wdl"
 	"github.com/wdlrun/wdlrun/internal/wdl/step"
 	"github.com/wdlrun/wdlrun/sparse"
@@ -278,10 +279,7 @@ func TestPublishersContinue(t *testing.T) {
 func TestPublishingOnAFullDisk(t *testing.T) {
 	m := small(t)
 	tables := write(t, m, "").Layout().Tables
-	every := 1
-	if testing.Short() {
-		every = 3
-	}
+	every := patient.Size(3, 1)
 	for _, full := range []int{1, 100} { // 1: each version becomes complete at once
 		for n := 0; ; n += every {
 			x := traineeOf(t, m, tables, full)
@@ -338,10 +336,7 @@ func TestDamagedChangesAreRejected(t *testing.T) {
 		}
 	}
 	one := x.openAfter(1, nil)
-	every := 1
-	if testing.Short() {
-		every = 17
-	}
+	every := patient.Size(17, 1) // odd, so that every bit of a byte is changed
 	for _, name := range []string{"MANIFEST.json", "dense.bin", "delta.bin"} {
 		path := filepath.Join(x.version(2), name)
 		whole, err := os.ReadFile(path)
