@@ -106,9 +106,9 @@ func removeTree(d disk, dir string) error {
 	return d.Remove(dir)
 }
 
-// bare removes the path from an error of the disk, for a message that contains the path
+// withoutPath removes the path from an error of the disk, for a message that contains the path
 // already.
-func bare(path string, err error) error {
+func withoutPath(path string, err error) error {
 	if e, ok := err.(*fs.PathError); ok && e.Path == path {
 		return e.Err
 	}

@@ -170,7 +170,7 @@ func Resolve(path string, accept ...func(*Checkpoint) error) (c *Checkpoint, rej
 		if errors.Is(err, fs.ErrNotExist) {
 			err = absent(path)
 		}
-		return nil, nil, fmt.Errorf("checkpoint: %s: %w", path, bare(path, err))
+		return nil, nil, fmt.Errorf("checkpoint: %s: %w", path, withoutPath(path, err))
 	}
 	if !info.IsDir() {
 		return nil, nil, fmt.Errorf("checkpoint: %s is %w", path, notThere("a file, neither a run directory nor a checkpoint"))

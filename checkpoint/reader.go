@@ -100,7 +100,7 @@ func noManifest(dir string, err error) error {
 	case serr == nil && !info.IsDir():
 		return errors.New("it is a file, and a checkpoint is a directory: move it away")
 	case serr == nil && errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("it has no %s: it was never committed, or is incomplete: %w", manifestName, bare(filepath.Join(dir, manifestName), err))
+		return fmt.Errorf("it has no %s: it was never committed, or is incomplete: %w", manifestName, withoutPath(filepath.Join(dir, manifestName), err))
 	case errors.Is(err, os.ErrNotExist) && target == nil:
 		return notThere("the symbolic link leads to a directory that is not there: is its disk mounted?")
 	case errors.Is(err, os.ErrNotExist):
@@ -136,7 +136,7 @@ func readParts(dir string, m *Manifest) ([][]section, error) {
 func readPart(path string, want File, h head) ([]section, error) {
 	f, err := regular.Open(path)
 	if err != nil {
-		return nil, bare(path, err)
+		return nil, withoutPath(path, err)
 	}
 	defer f.Close() // opened to read: nothing can be lost
 	st, err := f.Stat()

@@ -67,7 +67,7 @@ func create(d disk, root string, step int64, part, parts int) (*Writer, error) {
 	}
 	f, err := d.Create(w.path)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint: create: %s: %s: %w%s", w.who, w.path, bare(w.path, err), advice(err))
+		return nil, fmt.Errorf("checkpoint: create: %s: %s: %w%s", w.who, w.path, withoutPath(w.path, err), advice(err))
 	}
 	w.f, w.buf = f, bufio.NewWriterSize(f, bufferSize)
 	w.put(head{partVersion, uint32(part), uint32(parts), step}.encode())
@@ -87,7 +87,7 @@ func (w *Writer) put(b []byte) {
 // fail stores the first error of the disk, with its place.
 func (w *Writer) fail(err error) {
 	if err != nil && w.err == nil {
-		w.err = fmt.Errorf("checkpoint: write: %s: %s: near offset %d: %w%s", w.who, w.path, w.offset, bare(w.path, err), advice(err))
+		w.err = fmt.Errorf("checkpoint: write: %s: %s: near offset %d: %w%s", w.who, w.path, w.offset, withoutPath(w.path, err), advice(err))
 	}
 }
 

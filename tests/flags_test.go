@@ -193,17 +193,20 @@ func TestNoTier(t *testing.T) {
 	}
 }
 
-// More ranks than a machine has a use for are a slip of the keyboard, unless it is said
-// that they are not.
+// TestTooManyRanks: far more ranks than cores are rejected as a typing error, except with
+// -oversubscribe.
 func TestTooManyRanks(t *testing.T) {
 	t.Parallel()
 	many := strconv.Itoa(16*max(runtime.NumCPU(), 8) + 1)
 	if o := run(t, t.TempDir(), "-np", many, "train"); o.code != 1 || !strings.HasPrefix(o.stderr, "wdlrun: -np "+many+": ") || !strings.Contains(o.stderr, "-oversubscribe") {
 		t.Errorf("exit code %d, want 1\n%s", o.code, o.stderr)
 	}
-	enough := strconv.Itoa(16 * max(runtime.NumCPU(), 8)) // would be started, were there such a program
+	enough := strconv.Itoa(16 * max(runtime.NumCPU(), 8)) // would be started if the program existed
 	if o := run(t, t.TempDir(), "-np", enough, "./nothing"); o.code != 127 || !strings.Contains(o.stderr, "give the path of a program") {
 		t.Errorf("-np %s: exit code %d, want 127\n%s", enough, o.code, o.stderr)
+	}
+	if o := run(t, t.TempDir(), "-net", "10.0.0.0/8", "./nothing"); !strings.Contains(o.stderr, "wdlrun: -net has no effect while all ranks run on this host\n") {
+		t.Errorf("-net on one host: %s", o.stderr)
 	}
 	if o := run(t, t.TempDir(), "-np", "-1", "train"); o.code != 1 || o.stderr != "wdlrun: -np -1: at least one rank is needed\n" {
 		t.Errorf("exit code %d, want 1\n%s", o.code, o.stderr)

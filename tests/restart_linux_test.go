@@ -76,9 +76,9 @@ func disturbed(t *testing.T, np int, at moment, job []string, flags ...string) (
 	return o, parseTrained(t, o), dir
 }
 
-// TestFaultsOnPurposeComeOnce: a job that goes on, also on fewer ranks, does not meet
-// a fault again; that of a rank which is left out never comes.
-func TestFaultsOnPurposeComeOnce(t *testing.T) {
+// TestInjectedFaultsComeOnce: a restarted job, also on fewer ranks, does not repeat an
+// injected fault. The fault of an excluded rank is never injected.
+func TestInjectedFaultsComeOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	o := run(t, dir, append([]string{"-np", "3", "-restarts", "3", "-min-np", "2", "train", "--json", "-chaos", "kill:0@step45,cut:0-1@step65,kill:2@step90,stop:10ms@1@step70"}, short...)...)

@@ -72,14 +72,14 @@ func keepFailure(out launcher.Outcome, w io.Writer) string {
 	return describeKept(stacks, traces) + ": " + dir
 }
 
-// purpose returns the injected fault that ended a group, "" for none. The run directory
+// injectedFault returns the injected fault that ended a group, "" for none. The run directory
 // records injected faults; the launcher cannot distinguish a rank killed by one from a
 // rank killed by the system.
-func (p *program) purpose(out launcher.Outcome) string {
+func (p *program) injectedFault(out launcher.Outcome) string {
 	if !p.chaos || out.Status.RunDir == "" {
 		return ""
 	}
-	been, _ := wdl.FaultsOnPurpose(out.Status.RunDir) // without a list there were none
+	been, _ := wdl.InjectedFaults(out.Status.RunDir) // without a list there were none
 	seen := min(p.faults, len(been))
 	p.faults = len(been)
 	kinds := map[rank.Kind]chaos.Kind{rank.Killed: chaos.Kill, rank.Lost: chaos.Cut, rank.Blamed: chaos.Cut, rank.Cut: chaos.Cut, rank.Silent: chaos.Stop, rank.Stuck: chaos.Stop}

@@ -152,7 +152,7 @@ func TestPurpose(t *testing.T) {
 	}
 	p := &program{chaos: true}
 	of := func(k rank.Kind, r int) string {
-		return p.purpose(launcher.Outcome{Verdict: &rank.Verdict{Kind: k, Rank: r}, Status: rank.Status{RunDir: run}})
+		return p.injectedFault(launcher.Outcome{Verdict: &rank.Verdict{Kind: k, Rank: r}, Status: rank.Status{RunDir: run}})
 	}
 	for _, x := range []struct {
 		log  string

@@ -277,7 +277,7 @@ func (p *program) printAfter(out launcher.Outcome, w io.Writer) {
 	if kept := keepFailure(out, w); kept != "" {
 		fmt.Fprintf(w, "wdlrun: kept: %s\n", kept)
 	}
-	printHint(out.Verdict, p.purpose(out), w)
+	printHint(out.Verdict, p.injectedFault(out), w)
 }
 
 // printNext prints the command that resumes a failed job.
@@ -330,6 +330,9 @@ func (p *program) launch(c *cli.Context, command []string, what launched) error 
 	remote, err := remoteOf(c, self, p.getenv)
 	if err != nil {
 		return err
+	}
+	if c.IsSet("net") && plan.Remote() == "" {
+		fmt.Fprintln(p.stderr, "wdlrun: -net has no effect while all ranks run on this host")
 	}
 	p.chaos = what.chaos
 	p.hosts = hostFlags(c, plan)

@@ -199,7 +199,7 @@ func kill(tr *Transport) {
 		for _, l := range p.data {
 			l.reset()
 		}
-		bare(p.control.conn).SetLinger(0)
+		tcpConn(p.control.conn).SetLinger(0)
 		p.control.conn.Close()
 	}
 }
@@ -350,4 +350,4 @@ func TestCloseWakesPendingCalls(t *testing.T) {
 	}
 }
 
-func bare(conn net.Conn) *net.TCPConn { return conn.(*net.TCPConn) }
+func tcpConn(conn net.Conn) *net.TCPConn { return conn.(*net.TCPConn) }

@@ -13,10 +13,10 @@ func (l *link) put(t *testing.T, b []byte) {
 }
 
 // closeWrite ends the stream of what this side sends.
-func (l *link) closeWrite() { bare(l.conn).CloseWrite() }
+func (l *link) closeWrite() { tcpConn(l.conn).CloseWrite() }
 
 // reset closes the link as the system does for a dead process with unread bytes.
 func (l *link) reset() {
-	bare(l.conn).SetLinger(0)
+	tcpConn(l.conn).SetLinger(0)
 	l.conn.Close()
 }

@@ -90,9 +90,9 @@ const (
 	// handshakeTimeout bounds the time for a connection to prove the key and to send Hello.
 	handshakeTimeout = 10 * time.Second
 
-	// strangersMax is the number of connections kept that have not proved the key, in addition
+	// unprovenMax is the number of connections kept that have not proved the key, in addition
 	// to those of ranks that will.
-	strangersMax = 64
+	unprovenMax = 64
 
 	// settleTimeout bounds the wait for a verdict after a failure was reported: many times
 	// Settle and Ends of rank.GroupConfig.

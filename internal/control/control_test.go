@@ -415,7 +415,7 @@ func TestStrangersDoNoHarm(t *testing.T) {
 	var strangers sync.WaitGroup
 	for range 3 {
 		strangers.Go(func() {
-			for i := range 2 * strangersMax {
+			for i := range 2 * unprovenMax {
 				conn, err := net.Dial("tcp", s.Addr())
 				if err != nil {
 					t.Error(err)
@@ -430,8 +430,8 @@ func TestStrangersDoNoHarm(t *testing.T) {
 	strangers.Wait()
 }
 
-// TestGate: the oldest strangers are closed for new ones, and the others with the gate. Known
-// connections are kept.
+// TestGate: a gate closes its oldest unproven connection for a new one, and all of them with itself.
+// It keeps connections that have proved the key.
 func TestGate(t *testing.T) {
 	g := newGate(listen(t), 2)
 	defer g.Close()
@@ -449,7 +449,7 @@ func TestGate(t *testing.T) {
 		defer a.Close()
 		dialed, accepted = append(dialed, d), append(accepted, a)
 		if i == 1 {
-			a.(*guest).known()
+			a.(*gatedConn).proved()
 		}
 	}
 	for i, open := range []bool{false, true, false, true, true} {
@@ -459,15 +459,15 @@ func TestGate(t *testing.T) {
 		}
 	}
 	accepted[3].Close()
-	if len(g.strangers) != 1 {
-		t.Errorf("%d strangers are kept, want the last", len(g.strangers))
+	if len(g.unproven) != 1 {
+		t.Errorf("%d unproven connections are kept, want the last", len(g.unproven))
 	}
 	g.Close()
 	if _, err := dialed[4].Read(make([]byte, 1)); err == nil {
-		t.Error("the last stranger is heard")
+		t.Error("the last unproven connection is still open")
 	}
 	if _, err := accepted[1].Write([]byte("x")); err != nil {
-		t.Errorf("who is known is closed: %v", err)
+		t.Errorf("the proved connection is closed: %v", err)
 	}
 }
 

@@ -8,16 +8,16 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// gate is a listener that bounds the number of strangers: connections that have not proved
-// the key. If there are too many, the oldest is closed. A rank proves the key within
-// milliseconds, so many silent connections do not keep ranks out.
+// gate is a listener that bounds the number of connections that have not proved the key. It
+// closes the oldest one if there are too many. A rank proves the key within milliseconds, so
+// many silent connections do not keep ranks out.
 type gate struct {
 	net.Listener
 	most int
 
-	mu        sync.Mutex
-	strangers []*guest // oldest first
-	closed    bool
+	mu       sync.Mutex
+	unproven []*gatedConn // oldest first
+	closed   bool
 }
 
 func newGate(ln net.Listener, most int) *gate { return &gate{Listener: ln, most: most} }
@@ -27,65 +27,65 @@ func (g *gate) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &guest{conn, g}
+	c := &gatedConn{conn, g}
 	g.mu.Lock()
-	g.strangers = append(g.strangers, c)
-	var goes *guest
+	g.unproven = append(g.unproven, c)
+	var excess *gatedConn
 	if g.closed {
-		goes = c
-	} else if len(g.strangers) > g.most {
-		goes = g.strangers[0]
+		excess = c
+	} else if len(g.unproven) > g.most {
+		excess = g.unproven[0]
 	}
 	g.mu.Unlock()
-	if goes != nil {
-		goes.Close()
+	if excess != nil {
+		excess.Close()
 	}
 	return c, nil
 }
 
-// Close also closes strangers, so that the end of a job does not wait for their time-out.
+// Close also closes unproven connections, so that the end of a job does not wait for their time-out.
 func (g *gate) Close() error {
 	err := g.Listener.Close()
 	g.mu.Lock()
 	g.closed = true
-	strangers := slices.Clone(g.strangers)
+	unproven := slices.Clone(g.unproven)
 	g.mu.Unlock()
-	for _, c := range strangers {
+	for _, c := range unproven {
 		c.Close()
 	}
 	return err
 }
 
-// guest is a connection accepted by a gate.
-type guest struct {
+// gatedConn is a connection accepted by a gate.
+type gatedConn struct {
 	net.Conn
 	gate *gate
 }
 
-// known records that the guest is not a stranger.
-func (c *guest) known() {
+// proved records that the peer has proved the key, or that the connection is closed.
+func (c *gatedConn) proved() {
 	g := c.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if i := slices.Index(g.strangers, c); i >= 0 {
-		g.strangers = slices.Delete(g.strangers, i, i+1)
+	if i := slices.Index(g.unproven, c); i >= 0 {
+		g.unproven = slices.Delete(g.unproven, i, i+1)
 	}
 }
 
-func (c *guest) Close() error {
-	c.known()
+func (c *gatedConn) Close() error {
+	c.proved()
 	return c.Conn.Close()
 }
 
-// proof wraps credentials and tells the gate which connections have proved the key.
+// proof wraps credentials and reports to the gate which connections have proved the key.
 type proof struct {
 	credentials.TransportCredentials
 }
 
 func (p proof) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	secure, info, err := p.TransportCredentials.ServerHandshake(conn)
-	if c, ok := conn.(*guest); ok && err == nil {
-		c.known()
+	if c, ok := conn.(*gatedConn); ok && err == nil {
+		c.proved()
 	}
 	return secure, info, err
 }

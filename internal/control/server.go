@@ -88,7 +88,7 @@ func Serve(ln net.Listener, config Config) (*Server, error) {
 		grpc.WaitForHandlers(true),
 	)
 	controlpb.RegisterControlServer(s.grpc, s)
-	s.running.Go(func() { s.grpc.Serve(newGate(ln, config.Size+strangersMax)) })
+	s.running.Go(func() { s.grpc.Serve(newGate(ln, config.Size+unprovenMax)) })
 	s.running.Go(s.loop)
 	return s, nil
 }

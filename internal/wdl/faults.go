@@ -48,9 +48,9 @@ func readInjected(dir string) (s injected, err error) {
 	return s, err
 }
 
-// FaultsOnPurpose returns the faults that were injected in a run, in the order in which they
+// InjectedFaults returns the faults that were injected in a run, in the order in which they
 // happened.
-func FaultsOnPurpose(runDir string) ([]chaos.Fault, error) {
+func InjectedFaults(runDir string) ([]chaos.Fault, error) {
 	_, been, err := readFaults(runDir)
 	return been, err
 }

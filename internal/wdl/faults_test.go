@@ -35,7 +35,7 @@ func TestOneLineAFault(t *testing.T) {
 	if err != nil || s.Ranks != 8 || len(s.Been) != 2 || s.Been[0]+s.Been[1] != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	been, err := FaultsOnPurpose(dir)
+	been, err := InjectedFaults(dir)
 	if err != nil || len(been) != 2 || been[0] == been[1] || been[s.Been[1]] != faults[1] && been[s.Been[0]] != faults[1] {
 		t.Errorf("%v, %v", been, err)
 	}
